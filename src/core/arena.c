@@ -1,0 +1,50 @@
+/* arena.c -- one block, one cursor. The pages are the system's until they are touched. */
+#include "core/arena.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct mba_arena { size_t used, limit; char *block; };
+
+mba_status mba_arena_create(mba_arena **out, size_t limit_bytes)
+{
+    mba_arena *a = calloc(1, sizeof *a);
+    if (a) a->block = calloc(1, limit_bytes);
+    if (!a || !a->block) {
+        mba_arena_destroy(a);
+        return mba_fail(MBA_E_NOMEM, "no memory for an arena of %zu bytes", limit_bytes);
+    }
+    a->limit = limit_bytes;
+    *out     = a;
+    return MBA_OK;
+}
+
+void mba_arena_destroy(mba_arena *a)
+{
+    if (!a) return;
+    free(a->block);
+    free(a);
+}
+
+void *mba_arena_take(mba_arena *a, size_t bytes)
+{
+    bytes = (bytes + 15) & ~(size_t)15;
+    mba_assert(bytes <= a->limit - a->used);
+    void *p = a->block + a->used;
+    a->used += bytes;
+    return p;
+}
+
+const char *mba_arena_printf(mba_arena *a, const char *fmt, ...)
+{
+    char    text[256];
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    mba_assert(n >= 0 && n < (int)sizeof text);
+    char *copy = mba_arena_take(a, (size_t)n + 1);
+    for (int i = 0; i <= n; i++) copy[i] = text[i];
+    return copy;
+}

@@ -1,0 +1,213 @@
+/* autodiff.c -- appends the backward pass, newest node first, by asking each operator.
+ *
+ * The one rule: the gradient of a window is the same window of the storage's gradient. Slices, joins,
+ * reshapes, tied and grouped parameters need nothing else. What is decided here, and nowhere else, is
+ * whether a contribution is stored or added:
+ *
+ *   disjoint from all that was written   store
+ *   inside one window written before     add
+ *   anything else                        add, on a gradient that is filled with zeros first
+ *
+ * A sum hands its gradient on to both sides without a copy; see mba_grad_pass.
+ * Parameter gradients lie in memory that is zero from the start, so padding between parameters and
+ * parameters without use need no fill. */
+#include <stdio.h>
+#include <string.h>
+#include "core/op.h"
+
+typedef struct region { int64_t offset, run, pitch, rows; } region;
+
+struct mba_written {
+    region   *window;                             /* disjoint: only those that were stored */
+    int32_t   n;
+    int64_t   elems;                              /* their sum */
+    mba_node *first;
+    bool      filled;
+    int       sharers;                            /* storages it was passed on to that may still need it */
+    const mba_storage *owner;                     /* the storage it was made for */
+};
+
+static region region_of(const mba_tensor *t)
+{
+    return (region){ t->offset, t->run, t->pitch, mba_elems(t) / t->run };
+}
+
+static int64_t region_end(region r) { return r.offset + (r.rows - 1) * r.pitch + r.run; }
+
+/* Two regions with rows of one pitch are rectangles; anything else is judged by its outer bounds. */
+static bool rectangles(region a, region b)
+{
+    return a.rows > 1 && b.rows > 1 && a.pitch == b.pitch && a.offset % a.pitch + a.run <= a.pitch
+        && b.offset % b.pitch + b.run <= b.pitch;
+}
+
+static bool disjoint(region a, region b)
+{
+    if (region_end(a) <= b.offset || region_end(b) <= a.offset) return true;
+    const int64_t ca = a.offset % a.pitch, cb = b.offset % b.pitch;
+    return rectangles(a, b) && (ca + a.run <= cb || cb + b.run <= ca);
+}
+
+static bool inside(region a, region b)            // a in b
+{
+    if (b.rows == 1) return b.offset <= a.offset && region_end(a) <= region_end(b);
+    return !memcmp(&a, &b, sizeof a);
+}
+
+static mba_node *fill(mba_graph *g, mba_type type, double value)
+{
+    const mba_fill_attr a = { value, type };
+    return MBA_APPEND(g, fill, &a, NULL);
+}
+
+/* Zeros before the first writer. Ids behind it move up by one. */
+static void fill_first(mba_graph *g, mba_storage *gs)
+{
+    if (gs->role == MBA_GRAD || gs->written->filled) return;
+    gs->written->filled = true;
+    const int32_t at = gs->written->first->id;
+    mba_node     *n  = fill(g, MBA_TYPE(gs->dtype, gs->elems), 0);
+    if (g->status) return;
+    n->out[0]->st = gs;
+    memmove(g->nodes + at + 1, g->nodes + at, sizeof *g->nodes * (size_t)(g->nnodes - 1 - at));
+    g->nodes[at] = n;
+    for (int32_t i = at; i < g->nnodes; i++) g->nodes[i]->id = i;
+}
+
+static mba_storage *grad_storage(mba_graph *g, mba_storage *st)
+{
+    if (st->master) st = st->master;
+    if (!st->grad) {
+        const bool  param = st->role == MBA_PARAM;
+        const char *name  = mba_arena_printf(g->arena, "d %s", st->name);
+        st->grad          = mba__storage(g, param ? MBA_GRAD : MBA_DACT, st->dtype, st->elems, name);
+        st->grad->written = mba_arena_new(g->arena, struct mba_written, 1);
+        st->grad->written->owner = st;
+    }
+    return st->grad;
+}
+
+static bool claim(mba_graph *g, mba_storage *gs, const mba_tensor *x)    // true: add
+{
+    struct mba_written *w = gs->written;
+    const region        r = region_of(x);
+    bool meets = false, within = false;
+    for (int32_t i = 0; i < w->n; i++) {
+        meets  |= !disjoint(r, w->window[i]);
+        within |= inside(r, w->window[i]);
+    }
+    if (!meets) {
+        w->window = mba__grow(g, w->window, w->n, sizeof *w->window);
+        w->window[w->n++] = r;
+        w->elems += mba_elems(x);
+    } else if (!within) {
+        fill_first(g, gs);
+    }
+    return meets || (gs->role == MBA_GRAD && g->accumulate);   // the optimizer leaves zeros behind
+}
+
+static int slot_of(const mba_tensor *t)
+{
+    for (int k = 0; k < MBA_OUT_MAX; k++) if (t->maker->out[k] == t) return k;
+    mba_assert(!"an output of its maker");
+    return -1;
+}
+
+/* x leaves a shared gradient: its own begins with dx, and the shared one is added. */
+static void leave_shared(mba_graph *g, mba_tensor *x, mba_tensor *dx)
+{
+    mba_tensor *shared = mba__window(g, x->st->grad, MBA_TYPE(x->st->dtype, x->st->elems), x->st->grad->name);
+    mba_tensor *whole  = mba__window(g, x->st, shared->type, x->st->name);
+    whole->needs_grad  = true;
+    x->st->grad->written->sharers--;
+    x->st->grad = NULL;
+    mba_grad_add(g, x, dx);
+    mba_grad_add(g, whole, shared);
+}
+
+void mba_grad_pass(mba_graph *g, mba_tensor *x, mba_tensor *dy)
+{
+    if (g->status || !mba_wants(x)) return;
+    const bool whole = mba_elems(x) == x->st->elems && mba_elems(dy) == dy->st->elems;
+    if (whole && x->st->role == MBA_ACT && !x->st->grad && x->st->dtype == dy->st->dtype) {
+        x->st->grad = dy->st;
+        dy->st->written->sharers++;
+    } else {
+        mba_grad_add(g, x, dy);
+    }
+}
+
+void mba_grad_add(mba_graph *g, mba_tensor *x, mba_tensor *dx)
+{
+    if (g->status || !mba_wants(x)) return;
+    mba_storage *gs  = grad_storage(g, x->st);
+    if (gs->written->sharers > 1) {               // the output that passed it on needs it no more
+        leave_shared(g, x, dx);
+        return;
+    }
+    mba_assert(dx->type.dtype == gs->dtype && mba_elems(dx) == mba_elems(x));
+    const bool adds  = claim(g, gs, x);
+    const bool moves = dx->maker && dx->maker->pass == MBA_BACKWARD && dx->st->role == MBA_DACT && !dx->st->written;
+    if (!moves || (adds && !dx->maker->op->out[slot_of(dx)].adds))       // it stays; a copy goes there
+        dx = MBA_APPEND(g, accumulate, NULL, dx)->out[0];
+    dx->st = gs;
+    dx->offset = x->offset; dx->run = x->run; dx->pitch = x->pitch;
+    if (adds) dx->maker->adds |= 1u << slot_of(dx);
+    if (!gs->written->first) gs->written->first = dx->maker;
+}
+
+mba_tensor *mba_grad_of(mba_graph *g, mba_tensor *x)
+{
+    mba_storage *gs = (x->st->master ? x->st->master : x->st)->grad;
+    if (!gs || !gs->written->n || !x->needs_grad) return NULL;
+    const region r = region_of(x);
+    bool meets = false, within = gs->written->elems == gs->elems;
+    for (int32_t i = 0; i < gs->written->n; i++) {
+        meets  |= !disjoint(r, gs->written->window[i]);
+        within |= inside(r, gs->written->window[i]);
+    }
+    if (!meets) return NULL;
+    if (!within) fill_first(g, gs);
+    mba_type type = x->type;
+    type.dtype = gs->dtype;
+    mba_tensor *t = mba__window(g, gs, type, gs->name);
+    t->offset = x->offset; t->run = x->run; t->pitch = x->pitch;
+    return t;
+}
+
+/* The maker of t has been asked: t needs its gradient no more. */
+static void drop_share(const mba_tensor *t)
+{
+    struct mba_written *w = t->st->grad ? t->st->grad->written : NULL;
+    if (w && w->sharers && w->owner != t->st && mba_elems(t) == t->st->elems) w->sharers--;
+}
+
+mba_status mba_backward_from(mba_graph *g, int n, mba_tensor *const out[], mba_tensor *const seed[])
+{
+    const int32_t forward = g->nnodes;
+    g->pass = MBA_BACKWARD;
+    for (int i = 0; i < n; i++)
+        mba_grad_add(g, out[i], seed[i] ? seed[i] : fill(g, out[i]->type, 1)->out[0]);
+    for (int32_t i = forward - 1; i >= 0 && !g->status; i--) {
+        mba_node   *f = g->nodes[i];
+        mba_tensor *d[MBA_OUT_MAX] = { 0 };
+        bool any = false;
+        g->of = f;
+        for (int k = 0; k < MBA_OUT_MAX; k++)
+            if (f->out[k] && (d[k] = mba_grad_of(g, f->out[k]))) any = true;
+        if (any && f->op->grad) {
+            f->op->grad(g, f, d);
+            for (int k = 0; k < MBA_OUT_MAX; k++) if (d[k]) drop_share(f->out[k]);
+        }
+        else if (any) mba_graph_fail(g, mba_fail(MBA_E_UNSUPPORTED, "%s has no gradient\nwhy: %s", f->op->name,
+                                                 f->op->no_grad ? f->op->no_grad : "nobody has written it"));
+    }
+    g->of   = NULL;
+    g->pass = MBA_UPDATE;
+    return g->status;
+}
+
+mba_status mba_backward(mba_graph *g, mba_tensor *loss)
+{
+    return mba_backward_from(g, 1, &loss, (mba_tensor *[]){ NULL });
+}

@@ -1,0 +1,37 @@
+/* device.h -- the little that the engine wants from a device.
+ *
+ *     MBA_TRY(mba_device_cuda(&d, 0));        // or &mba_device_cpu
+ *     MBA_TRY(mba_program_bind(p, d));
+ *
+ * The CPU is always there. A build without CUDA links device_cuda_none.c, whose mba_device_cuda says
+ * so and how to get it; nothing else in the tree asks which build it is in. */
+#ifndef MBA_DEVICE_H
+#define MBA_DEVICE_H
+
+#include "core/graph.h"
+
+struct mba_program;
+struct mba_hooks;
+
+typedef struct mba_device {
+    const char *name;
+    mba_status (*take)(void **out, size_t bytes);                           /* zeroed, aligned */
+    void       (*give)(void *p);
+    mba_status (*put)(void *device, const void *host, size_t bytes);
+    mba_status (*get)(void *host, const void *device, size_t bytes);        /* waits */
+    mba_status (*run)(struct mba_program *p, unsigned passes, const struct mba_hooks *h);
+} mba_device;
+
+extern const mba_device mba_device_cpu;
+
+/* Which of the compiled instruction sets this machine runs: an index into mba_variant.launch. The
+ * environment variable MBA_ISA (base, avx2, avx512) asks for a smaller one. */
+int         mba_cpu_isa(void);
+const char *mba_cpu_isa_name(void);
+
+/* Threads of the CPU operators; 0 asks for one per core. Bits do not depend on it. */
+void mba_cpu_set_threads(int threads);
+int  mba_cpu_threads(void);
+MBA_MUST mba_status mba_device_cuda(const mba_device **out, int ordinal);   /* E_UNSUPPORTED if not built */
+
+#endif

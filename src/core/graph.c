@@ -1,0 +1,336 @@
+/* graph.c -- building: storages, windows, names, nodes. Gradients are in autodiff.c. */
+#include "core/graph.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "core/op.h"
+#include "core/rng.h"
+
+size_t mba_dtype_bytes(mba_dtype dt) { return dt == MBA_BF16 ? 2 : dt == MBA_NONE ? 0 : 4; }
+
+int64_t mba_type_elems(const mba_type *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+    return n;
+}
+
+bool mba_type_equal(const mba_type *a, const mba_type *b)
+{
+    return a->dtype == b->dtype && a->rank == b->rank && !memcmp(a->dim, b->dim, sizeof(int64_t) * (size_t)a->rank);
+}
+
+int64_t mba_ld(const mba_tensor *t)
+{
+    if (mba_dense(t)) return mba_cols(t);
+    mba_assert(t->run == mba_cols(t));            // `shape` of the operator has let it through
+    return t->pitch;
+}
+
+/* Arrays double in the arena, at 0, 2, 4, 8, ... items; what is left behind dies with the graph. */
+void *mba__grow(mba_graph *g, void *array, int32_t n, size_t item_bytes)
+{
+    if (n & (n - 1) || n == 1) return array;
+    void *bigger = mba_arena_take(g->arena, item_bytes * (size_t)(n ? 2 * n : 2));
+    if (n) memcpy(bigger, array, item_bytes * (size_t)n);
+    return bigger;
+}
+
+mba_storage *mba__storage(mba_graph *g, mba_role role, mba_dtype dtype, int64_t elems, const char *name)
+{
+    mba_storage *st = mba_arena_new(g->arena, mba_storage, 1);
+    *st = (mba_storage){ .id = g->nstorages, .role = role, .dtype = dtype, .elems = elems, .name = name };
+    g->storages = mba__grow(g, g->storages, g->nstorages, sizeof *g->storages);
+    g->storages[g->nstorages++] = st;
+    return st;
+}
+
+mba_tensor *mba__window(mba_graph *g, mba_storage *st, mba_type type, const char *name)
+{
+    mba_tensor   *t = mba_arena_new(g->arena, mba_tensor, 1);
+    const int64_t n = mba_type_elems(&type);
+    *t = (mba_tensor){ .id = g->ntensors, .name = name, .type = type, .st = st, .run = n, .pitch = n };
+    g->tensors = mba__grow(g, g->tensors, g->ntensors, sizeof *g->tensors);
+    g->tensors[g->ntensors++] = t;
+    return t;
+}
+
+mba_status mba_graph_create(mba_graph **out)
+{
+    mba_arena *a;
+    MBA_TRY(mba_arena_create(&a, (size_t)64 << 20));
+    mba_graph *g = mba_arena_new(a, mba_graph, 1);
+    *g = (mba_graph){ .arena = a, .scope = "", .pass = MBA_FORWARD };
+    g->poison      = mba__window(g, mba__storage(g, MBA_STATE, MBA_F32, 1, "poison"), MBA_TYPE(MBA_F32, 1), "poison");
+    g->poison_node = mba_arena_new(a, mba_node, 1);
+    for (int k = 0; k < MBA_OUT_MAX; k++) g->poison_node->out[k] = g->poison;
+    *out = g;
+    return MBA_OK;
+}
+
+void mba_graph_destroy(mba_graph *g) { if (g) mba_arena_destroy(g->arena); }
+
+mba_status mba_graph_status(const mba_graph *g) { return g->status; }
+
+mba_status mba_graph_fail(mba_graph *g, mba_status code)
+{
+    if (g->status == MBA_OK) g->status = mba_where(code, "building %s", *g->scope ? g->scope : "the graph");
+    return g->status;
+}
+
+/* ---- names ---- */
+
+void mba_enter(mba_graph *g, const char *fmt, ...)
+{
+    char    part[128];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(part, sizeof part, fmt, ap);
+    va_end(ap);
+    g->scope = mba_arena_printf(g->arena, "%s%s%s", g->scope, *g->scope ? "/" : "", part);
+}
+
+void mba_leave(mba_graph *g)
+{
+    const char *slash = strrchr(g->scope, '/');
+    mba_assert(*g->scope);
+    g->scope = slash ? mba_arena_printf(g->arena, "%.*s", (int)(slash - g->scope), g->scope) : "";
+}
+
+/* "layers.3/mixer" + "D" -> "layers.3.mixer.D", the name in checkpoints. */
+static const char *full_name(mba_graph *g, const char *name)
+{
+    char *s = (char *)mba_arena_printf(g->arena, "%s%s%s", g->scope, *g->scope ? "." : "", name);
+    for (char *c = s; *c; c++) if (*c == '/') *c = '.';
+    return s;
+}
+
+/* ---- leaves ---- */
+
+mba_tensor *mba_state(mba_graph *g, const char *name, mba_role role, mba_type type)
+{
+    name = full_name(g, name);
+    return mba__window(g, mba__storage(g, role, type.dtype, mba_type_elems(&type), name), type, name);
+}
+
+mba_tensor *mba_input(mba_graph *g, const char *name, mba_type type) { return mba_state(g, name, MBA_INPUT, type); }
+
+mba_tensor *mba_index(mba_graph *g, const char *name, mba_type type, int64_t bound)
+{
+    mba_tensor *t = mba_input(g, name, type);
+    t->bound = bound;
+    return t;
+}
+
+mba_tensor *mba_targets(mba_graph *g, const char *name, mba_type type, int64_t bound)
+{
+    mba_tensor *t = mba_index(g, name, type, bound);
+    t->may_ignore = true;
+    return t;
+}
+
+void mba_cheap(mba_tensor *t) { t->cheap = true; }
+
+mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group)
+{
+    static const char *const title[] = { "params.decay", "params.no_decay" };
+    if (!g->params[group]) g->params[group] = mba__storage(g, MBA_PARAM, MBA_F32, 0, title[group]);
+    mba_storage *st = g->params[group];
+    mba_assert(!st->grad);                        // parameters come before the backward pass
+    mba_type    master = type;
+    master.dtype  = MBA_F32;
+    mba_tensor *t = mba__window(g, st, master, full_name(g, name));
+    t->offset     = st->elems;
+    t->init       = init;
+    t->needs_grad = true;
+    st->elems    += mba_ceil(mba_elems(t), MBA_ALIGN_ELEMS) * MBA_ALIGN_ELEMS;
+    if (type.dtype != MBA_F32 && !g->copies[group])
+        g->copies[group] = mba__storage(g, MBA_COPY, type.dtype, 0, title[group]);
+    if (g->copies[group]) g->copies[group]->elems = st->elems;
+    if (type.dtype == MBA_F32) return t;
+    g->copies[group]->master = st;
+    mba_tensor *copy = mba__window(g, g->copies[group], type, t->name);
+    copy->offset     = t->offset;
+    copy->needs_grad = true;
+    return copy;
+}
+
+static mba_tensor *flat(mba_graph *g, mba_storage *st)
+{
+    return st ? mba__window(g, st, MBA_TYPE(st->dtype, st->elems), st->name) : NULL;
+}
+
+mba_tensor *mba_flat_params(mba_graph *g, mba_group k) { return flat(g, g->params[k]); }
+mba_tensor *mba_flat_copies(mba_graph *g, mba_group k) { return flat(g, g->copies[k]); }
+mba_tensor *mba_flat_grads(mba_graph *g, mba_group k)  { return g->params[k] ? flat(g, g->params[k]->grad) : NULL; }
+
+/* ---- windows ---- */
+
+static mba_tensor *window_like(mba_graph *g, mba_tensor *t, mba_type type)
+{
+    mba_tensor *w = mba__window(g, t->st, type, t->name);
+    w->offset = t->offset; w->run = t->run; w->pitch = t->pitch;
+    w->needs_grad = t->needs_grad; w->bound = t->bound; w->may_ignore = t->may_ignore;
+    w->of = t->of ? t->of : t;
+    return w;
+}
+
+mba_tensor *mba_slice(mba_graph *g, mba_tensor *t, int axis, int64_t from, int64_t count)
+{
+    int64_t inner = 1;
+    if (g->status) return g->poison;
+    for (int i = axis + 1; i < t->type.rank; i++) inner *= t->type.dim[i];
+    const int64_t block = t->type.dim[axis] * inner;
+    if (from < 0 || count < 1 || from + count > t->type.dim[axis] || !(mba_dense(t) || t->run == block)) {
+        mba_graph_fail(g, mba_fail(MBA_E_SHAPE, "cannot take %lld..%lld of axis %d of %s", (long long)from,
+                                   (long long)(from + count), axis, t->name));
+        return g->poison;
+    }
+    mba_type type = t->type;
+    type.dim[axis] = count;
+    mba_tensor *w = window_like(g, t, type);
+    if (mba_dense(t)) w->pitch = block;
+    w->offset += from * inner;
+    w->run     = count * inner;
+    return w;
+}
+
+mba_tensor *mba_reshape(mba_graph *g, mba_tensor *t, mba_type shape)
+{
+    if (g->status) return g->poison;
+    if (mba_type_elems(&shape) != mba_elems(t)) {
+        mba_graph_fail(g, mba_fail(MBA_E_SHAPE, "a reshape of %s changes the number of elements", t->name));
+        return g->poison;
+    }
+    shape.dtype = t->type.dtype;
+    return window_like(g, t, shape);
+}
+
+/* An output that nothing else looks at yet, so it may still be moved. */
+static bool fresh(const mba_graph *g, const mba_tensor *t)
+{
+    for (int32_t i = 0; i < g->ntensors; i++)
+        if (g->tensors[i] != t && g->tensors[i]->st == t->st) return false;
+    return t->maker && t->run == t->st->elems;
+}
+
+mba_tensor *mba_join(mba_graph *g, mba_tensor *a, mba_tensor *b)
+{
+    if (g->status) return g->poison;
+    if (mba_rows(a) != mba_rows(b) || a->type.dtype != b->type.dtype || !fresh(g, a) || !fresh(g, b)) {
+        mba_graph_fail(g, mba_fail(MBA_E_SHAPE, "cannot join %s and %s", a->name, b->name));
+        return g->poison;
+    }
+    mba_type type = a->type;
+    type.dim[type.rank - 1] = mba_cols(a) + mba_cols(b);
+    mba_storage *st = mba__storage(g, MBA_ACT, type.dtype, mba_type_elems(&type), a->name);
+    mba_tensor  *t  = mba__window(g, st, type, a->name);
+    t->needs_grad = a->needs_grad || b->needs_grad;
+    a->st = b->st = st;
+    a->run = mba_cols(a); b->run = mba_cols(b);
+    a->pitch = b->pitch = mba_cols(t);
+    b->offset = a->run;
+    return t;
+}
+
+mba_tensor *mba_result(mba_graph *g, const char *name, mba_tensor *t)
+{
+    t->name = t->st->name = name;
+    if (!g->status) t->st->role = MBA_RESULT;
+    return t;
+}
+
+/* ---- nodes ---- */
+
+static mba_status check_inputs(const mba_node *n)
+{
+    for (int k = 0; k < MBA_IN_MAX; k++) {
+        const mba_slot *s = &n->op->in[k];
+        mba_assert(s->name || !n->in[k]);         // more inputs than the operator names
+        if (s->name && !n->in[k] && !s->optional)
+            return mba_fail(MBA_E_ARG, "%s needs '%s'", n->op->name, s->name);
+    }
+    return MBA_OK;
+}
+
+static mba_tensor *make_output(mba_graph *g, mba_node *n, int k, mba_type type)
+{
+    const mba_slot *s = &n->op->out[k];
+    const mba_role role = n->pass == MBA_FORWARD ? MBA_ACT : MBA_DACT;
+    mba_storage   *st   = s->update ? n->in[s->update - 1]->st
+                                    : mba__storage(g, role, type.dtype, mba_type_elems(&type), NULL);
+    mba_tensor *t = mba__window(g, st, type, NULL);
+    if (s->update) t->offset = n->in[s->update - 1]->offset;
+    t->name  = mba_arena_printf(g->arena, "%s%s%s.%s", n->scope, *n->scope ? "/" : "", n->op->name, s->name);
+    t->maker = n;
+    t->cheap = s->cheap;
+    if (!st->name) st->name = t->name;
+    for (int i = 0; i < MBA_IN_MAX && n->pass == MBA_FORWARD && !s->saved && !n->op->no_grad; i++)
+        t->needs_grad |= mba_wants(n->in[i]);
+    return t;
+}
+
+/* A name that survives changes elsewhere in the model: the k-th of its kind in its scope. */
+static uint64_t stream_of(mba_graph *g, const mba_node *n)
+{
+    int k = 0;
+    if (!n->op->random) return 0;
+    if (g->of && g->of->op->random) return g->of->stream;      // the same numbers as the forward node
+    for (int32_t i = 0; i < g->nnodes; i++)
+        k += g->nodes[i]->op == n->op && !strcmp(g->nodes[i]->scope, n->scope);
+    return mba_stream(mba_arena_printf(g->arena, "%s/%s.%d", n->scope, n->op->name, k));
+}
+
+static mba_tensor *recomputed(mba_graph *g, mba_tensor *t);
+
+mba_node *mba_append(mba_graph *g, const mba_op *op, const void *attr, mba_tensor *const in[MBA_IN_MAX])
+{
+    mba_type  type[MBA_OUT_MAX] = { { 0 } };
+    mba_node *n = mba_arena_new(g->arena, mba_node, 1);
+    *n = (mba_node){ .op = op, .pass = g->pass, .of = g->of, .scope = g->of ? g->of->scope : g->scope };
+    memcpy(n->in, in, sizeof n->in);
+    for (int k = 0; k < MBA_IN_MAX; k++)
+        if (g->recompute && g->pass == MBA_BACKWARD) n->in[k] = recomputed(g, n->in[k]);
+    if (op->attr_bytes) {
+        mba_assert(attr);
+        n->attr = memcpy(mba_arena_take(g->arena, op->attr_bytes), attr, op->attr_bytes);
+    }
+    mba_status st = g->status;
+    if (st == MBA_OK) st = check_inputs(n);
+    if (st == MBA_OK) st = op->shape(n, type);
+    if (st != MBA_OK) {
+        mba_graph_fail(g, st);
+        return g->poison_node;
+    }
+    n->stream = stream_of(g, n);
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        if (type[k].dtype) n->out[k] = make_output(g, n, k, type[k]);
+    n->id    = g->nnodes;
+    g->nodes = mba__grow(g, g->nodes, g->nnodes, sizeof *g->nodes);
+    g->nodes[g->nnodes++] = n;
+    return n;
+}
+
+/* In the backward pass, an input that is cheap is made again just before its first use there. Whole
+ * nodes are repeated, so every output must be cheap; the inputs of the repeated node may be cheap too. */
+static mba_tensor *recomputed(mba_graph *g, mba_tensor *t)
+{
+    if (!t || g->status) return t;
+    mba_tensor     *whole = t->of ? t->of : t;
+    const mba_node *m     = whole->maker;
+    if (!m || m->pass != MBA_FORWARD) return t;
+    for (int k = 0; k < MBA_OUT_MAX; k++) if (m->out[k] && !m->out[k]->cheap) return t;
+    if (!whole->again) {
+        const mba_node *serving = g->of;
+        g->of = m;
+        const mba_node *twin = mba_append(g, m->op, m->attr, m->in);
+        g->of = serving;
+        for (int k = 0; k < MBA_OUT_MAX; k++) if (m->out[k]) m->out[k]->again = twin->out[k];
+    }
+    if (t != whole && !t->again) {
+        t->again     = window_like(g, t, t->type);
+        t->again->st = whole->again->st;
+    }
+    return t->again;
+}

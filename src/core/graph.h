@@ -1,0 +1,131 @@
+/* graph.h -- the graph: operators in the order they run, and the tensors between them.
+ *
+ *     mba_graph *g;
+ *     MBA_TRY(mba_graph_create(&g));
+ *     mba_tensor *x = mba_input(g, "x", MBA_TYPE(MBA_F32, B, M));
+ *     mba_enter(g, "layers.%d", i);                                   // names for reports, files
+ *     mba_tensor *w = mba_param(g, "up.weight", MBA_TYPE(MBA_F32, D, M), MBA_INIT_UNIFORM(0.1), MBA_DECAY);
+ *     mba_tensor *y = mba_linear(g, x, w);                            // appends a node
+ *     mba_leave(g);
+ *     MBA_TRY(mba_backward(g, loss));                                 // appends the gradients
+ *     mba_graph_destroy(g);
+ *
+ * Order is meaning: a node may read what earlier nodes wrote, and nothing is ever reordered.
+ * A builder that finds something wrong marks the graph failed and returns a harmless tensor; later
+ * calls do nothing, so a model reads like its maths and the status is asked once, at the end.
+ * Fields may be read by everyone; only these functions write them. One thread builds a graph. */
+#ifndef MBA_GRAPH_H
+#define MBA_GRAPH_H
+
+#include "core/arena.h"
+#include "core/plan.h"
+#include "core/tensor.h"
+
+typedef struct mba_op    mba_op;
+typedef struct mba_graph mba_graph;
+
+/* Parts of a step that can be run by themselves. Eval runs FORWARD; micro-batches run the first two. */
+typedef enum mba_pass { MBA_FORWARD = 1, MBA_BACKWARD = 2, MBA_UPDATE = 4, MBA_STEP = 7 } mba_pass;
+
+typedef enum mba_lane { MBA_COMPUTE, MBA_COMM } mba_lane;
+
+/* Parameters of one group share one storage, hence one optimizer node. */
+typedef enum mba_group { MBA_DECAY, MBA_NO_DECAY, MBA_GROUPS } mba_group;
+
+typedef struct mba_node {
+    int32_t               id;                     /* place in the order */
+    const mba_op         *op;
+    const void           *attr;                   /* the operator's own struct, copied into the graph */
+    mba_pass              pass;
+    mba_lane              lane;                   /* stream of its own: collectives overlap with compute */
+    const char           *scope;                  /* "layers.3.mixer": layer of the report */
+    uint64_t              stream;                 /* of a random operator */
+    uint32_t              adds;                   /* bit k: out[k] is added into what is there */
+    mba_tensor           *in[MBA_IN_MAX], *out[MBA_OUT_MAX];
+    const struct mba_node *of;                    /* of a backward or recomputed node: whom it serves */
+} mba_node;
+
+struct mba_graph {
+    mba_arena    *arena;
+    mba_status    status;                         /* the first failure sticks */
+    mba_node    **nodes;     int32_t nnodes;
+    mba_tensor  **tensors;   int32_t ntensors;
+    mba_storage **storages;  int32_t nstorages;
+    mba_storage  *params[MBA_GROUPS], *copies[MBA_GROUPS];
+    mba_pass      pass;                           /* what appended nodes belong to */
+    const char   *scope;
+    bool          recompute;                      /* autodiff recomputes cheap outputs */
+    bool          accumulate;                     /* several micro-batches: gradients are always added */
+    const mba_node *of;
+    mba_tensor   *poison;
+    mba_node     *poison_node;
+};
+
+MBA_MUST mba_status mba_graph_create(mba_graph **out);
+void                mba_graph_destroy(mba_graph *g);
+MBA_MUST mba_status mba_graph_status(const mba_graph *g);
+mba_status          mba_graph_fail(mba_graph *g, mba_status code);   /* keeps the first, adds `where:` */
+
+/* ---- for models ---- */
+void mba_enter(mba_graph *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void mba_leave(mba_graph *g);
+
+mba_tensor *mba_input(mba_graph *g, const char *name, mba_type type);
+mba_tensor *mba_index(mba_graph *g, const char *name, mba_type type, int64_t bound);  /* 0 <= value < bound */
+mba_tensor *mba_targets(mba_graph *g, const char *name, mba_type type, int64_t bound); /* ... or < 0: ignored */
+/* The master is fp32, whatever `type` says; a bf16 type returns the compute copy that lies parallel to
+ * it and that the optimizer writes. Gradients are the master's: fp32. */
+mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group);
+mba_tensor *mba_state(mba_graph *g, const char *name, mba_role role, mba_type type);  /* zero at first */
+#define MBA_INIT_CONST(v)          ((mba_init){ MBA_CONSTANT,    (v), 0 })
+#define MBA_INIT_NORMAL(s)         ((mba_init){ MBA_NORMAL,      (s), 0 })
+#define MBA_INIT_UNIFORM(r)        ((mba_init){ MBA_UNIFORM,     (r), 0 })    /* -r .. r */
+#define MBA_INIT_LOG_UNIFORM(a, b) ((mba_init){ MBA_LOG_UNIFORM, (a), (b) })  /* log of a .. b: A_log */
+#define MBA_INIT_STEP(a, b)        ((mba_init){ MBA_STEP_BIAS,   (a), (b) })  /* its softplus is log-uniform */
+
+/* Windows: free, no node. A slice of a slice along another axis is refused: copy it first.
+ * mba_join is the inverse of mba_slice along the last axis: it moves two fresh outputs side by side,
+ * so that their makers write straight into the joined tensor. */
+mba_tensor *mba_slice(mba_graph *g, mba_tensor *t, int axis, int64_t from, int64_t count);
+mba_tensor *mba_reshape(mba_graph *g, mba_tensor *t, mba_type shape);   /* dtype is kept */
+mba_tensor *mba_join(mba_graph *g, mba_tensor *a, mba_tensor *b);
+
+/* With g->recompute, t is made again in the backward pass instead of being kept (all outputs of its
+ * maker must be cheap). Operators mark their cheap outputs themselves; a model marks, say, a thin GEMM. */
+void mba_cheap(mba_tensor *t);
+
+/* Keeps a tensor readable after the step, under a name. */
+mba_tensor *mba_result(mba_graph *g, const char *name, mba_tensor *t);
+
+/* ---- for builders of operators ---- */
+/* Infers the outputs, checks, appends. Never NULL. `attr` is copied. */
+mba_node *mba_append(mba_graph *g, const mba_op *op, const void *attr, mba_tensor *const in[MBA_IN_MAX]);
+#define MBA_APPEND(g, name, attr, ...) \
+    mba_append((g), &mba_op_##name, (attr), (mba_tensor *[MBA_IN_MAX]){ __VA_ARGS__ })
+
+/* All parameters of a group (or what lies parallel to them) as one flat tensor. NULL if empty. */
+mba_tensor *mba_flat_params(mba_graph *g, mba_group group);
+mba_tensor *mba_flat_copies(mba_graph *g, mba_group group);
+mba_tensor *mba_flat_grads(mba_graph *g, mba_group group);
+
+/* ---- autodiff ---- */
+/* Appends the backward nodes of a scalar loss, or of any outputs with given gradients. */
+MBA_MUST mba_status mba_backward(mba_graph *g, mba_tensor *loss);
+MBA_MUST mba_status mba_backward_from(mba_graph *g, int n, mba_tensor *const out[], mba_tensor *const seed[]);
+
+/* In an operator's `grad`: dx, an output of a node just appended, is part of the gradient of x. The
+ * engine decides where it goes and whether it is stored or added; x may be NULL or need no gradient. */
+void        mba_grad_add(mba_graph *g, mba_tensor *x, mba_tensor *dx);
+
+/* The same where dx is the gradient of an output itself (y = a + b): shared, not copied, and copied
+ * only if somebody adds to it while another still needs it. */
+void        mba_grad_pass(mba_graph *g, mba_tensor *x, mba_tensor *dy);
+mba_tensor *mba_grad_of(mba_graph *g, mba_tensor *x);      /* NULL if none flows */
+static inline bool mba_wants(const mba_tensor *x) { return x && x->needs_grad; }
+
+/* ---- shared by the files of core ---- */
+mba_storage *mba__storage(mba_graph *g, mba_role role, mba_dtype dtype, int64_t elems, const char *name);
+mba_tensor  *mba__window(mba_graph *g, mba_storage *st, mba_type type, const char *name);
+void        *mba__grow(mba_graph *g, void *array, int32_t n, size_t item_bytes);
+
+#endif

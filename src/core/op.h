@@ -1,0 +1,153 @@
+/* op.h -- what an operator declares, once, for everyone.
+ *
+ * The engine reads shape, grad and the variants; the tests ref and cases; the benchmark cost and
+ * cases; the profiler cost and plans; the simulator plans. An operator is one folder, one constant
+ * of this type per direction, and one line in ops.def.
+ *
+ *     enum { X };                                       // inputs, by name
+ *     enum { Y };                                       // outputs
+ *     const mba_op mba_op_relu2 = {
+ *         .name  = "relu2", .doc = "y = max(0, x)^2", .kind = MBA_ELEMENTWISE,
+ *         .in    = { [X] = MBA_SLOT("x") },
+ *         .out   = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(X), .cheap = true) },
+ *         .shape = relu2_shape, .grad = relu2_grad, .cost = relu2_cost, .ref = relu2_ref,
+ *         .cpu   = (const mba_variant[]){ { "rows", NULL, relu2_cpu }, { 0 } },
+ *         .build = relu2_build,
+ *         .cases = (const mba_case[]){ { { 7, 33 }, "no vector width divides it" }, { { 0 }, NULL } },
+ *     };
+ */
+#ifndef MBA_OP_H
+#define MBA_OP_H
+
+#include "core/graph.h"
+#include "core/plan.h"
+#include "core/step.h"
+
+/* The class in the operator breakdown of the report. */
+#define MBA_KIND_LIST(X) \
+    X(GEMM) X(SSM) X(CONV) X(ATTENTION) X(NORM) X(ELEMENTWISE) X(REDUCTION) X(MESSAGE) X(MEMORY) \
+    X(EMBED_LOSS) X(OPTIMIZER) X(COLLECTIVE)
+
+typedef enum mba_kind {
+#define X(kind) MBA_##kind,
+    MBA_KIND_LIST(X)
+#undef X
+    MBA_KINDS
+} mba_kind;
+
+/* One input or output. Permissions are stated here and obeyed by autodiff and by the memory plan. */
+#define MBA_FROM(slot) ((uint8_t)((slot) + 1))
+typedef struct mba_slot {
+    const char *name;
+    bool        optional;     /* in: may be absent */
+    bool        saved;        /* out: only for the backward pass; never has a gradient of its own */
+    bool        cheap;        /* out: worth recomputing instead of keeping */
+    bool        adds;         /* out: every variant can add into what is there */
+    uint8_t     reuse;        /* out: MBA_FROM(k): may lie in the memory of input k if that dies here */
+    uint8_t     update;       /* out: MBA_FROM(k): is input k, changed in place */
+} mba_slot;
+#define MBA_SLOT(...) { .name = __VA_ARGS__ }
+
+/* The least any implementation does: what the floor is made of. */
+typedef struct mba_cost {
+    double tensor_flops, vector_flops, special_ops, read_bytes, write_bytes;
+} mba_cost;
+
+/* One way to run the operator on one kind of device. `plan` answers "can you, and how?" in plain C
+ * for a machine that need not be present; NULL stands for "always, without scratch". `launch` obeys
+ * the plan and is NULL where this build has no such device. */
+typedef struct mba_call mba_call;
+typedef mba_status mba_plan_fn(mba_plan *p, const mba_node *n, const mba_machine *m);
+typedef mba_status mba_launch_fn(const mba_call *c);
+enum { MBA_ISAS = 3 };                            /* base (SSE2 or NEON), AVX2, AVX-512: see device/cpu/isa.c */
+typedef struct mba_variant {
+    const char    *name;
+    mba_plan_fn   *plan;
+    mba_launch_fn *launch[MBA_ISAS];              /* a CUDA variant has only the first */
+} mba_variant;
+
+/* What a launch gets. Addresses are those of the windows, on the device; `step` too. */
+struct mba_call {
+    const mba_node *node;
+    const mba_plan *plan;
+    void           *in[MBA_IN_MAX], *out[MBA_OUT_MAX];
+    char           *work;                         /* scratch k of the plan is at work + offset[k] */
+    const mba_step *step;
+    void           *stream;
+};
+
+/* What a reference gets: dense fp64 arrays (indices too), NULL where absent. Windows, dtypes and
+ * adding are the executor's business; the reference is only the maths. */
+typedef struct mba_ref_call {
+    const mba_node *node;
+    const double   *in[MBA_IN_MAX];
+    double         *out[MBA_OUT_MAX];
+    const mba_step *step;
+} mba_ref_call;
+
+typedef struct mba_case { int64_t dim[8]; const char *note; } mba_case;
+
+struct mba_op {
+    const char *name, *doc;
+    mba_kind    kind;
+    mba_slot    in[MBA_IN_MAX], out[MBA_OUT_MAX];
+    size_t      attr_bytes;                       /* of a struct without padding and without pointers */
+    bool        random;                           /* draws numbers from the node's stream */
+    const char *no_grad;                          /* why there is no gradient, if there is none */
+
+    mba_status (*shape)(const mba_node *n, mba_type *out);          /* or explains why not */
+    void       (*grad)(mba_graph *g, const mba_node *n, mba_tensor *const *d);   /* d[k]: of out k, or NULL */
+    mba_cost   (*cost)(const mba_node *n);
+    void       (*ref)(const mba_ref_call *c);
+    const mba_variant *cpu, *cuda;                /* best first; the first plan that fits wins */
+
+    void     (*build)(mba_graph *g, const mba_case *c);  /* the case as a graph, for tests and bench */
+    double   (*terms)(const mba_node *n, int out);       /* length of the sum behind a value; NULL: 1 */
+    const mba_case *cases;                        /* ends with an empty note */
+};
+
+#ifdef MBA_WITH_CUDA
+#define MBA_CUDA(fn) { fn }
+#else
+#define MBA_CUDA(fn) { NULL }                     /* the plan stays: the simulator needs no GPU */
+#endif
+
+/* A fast CPU path lives in a file named *_cpu.c, which is compiled once per instruction set:
+ *
+ *     MBA_CPU_DECLARE(relu2_fwd);                               // relu2_slots.h
+ *     mba_status MBA_CPU_FN(relu2_fwd)(const mba_call *c) {..}  // relu2_cpu.c
+ *     { "rows", NULL, MBA_CPU(relu2_fwd) }                      // relu2.c: the program picks one of them
+ */
+#define MBA__JOIN(a, b) a##_##b
+#define MBA__JOIN2(a, b) MBA__JOIN(a, b)
+#define MBA_CPU_FN(fn) MBA__JOIN2(fn, MBA_ISA_SUFFIX)
+#ifdef __x86_64__
+#define MBA_CPU_DECLARE(fn) mba_launch_fn fn##_base, fn##_avx2, fn##_avx512
+#define MBA_CPU(fn) { fn##_base, fn##_avx2, fn##_avx512 }
+#else
+#define MBA_CPU_DECLARE(fn) mba_launch_fn fn##_base
+#define MBA_CPU(fn) { fn##_base }
+#endif
+
+/* Each operand once: the usual bytes. An operator adds its operations to this. */
+mba_cost mba_cost_io(const mba_node *n);
+static inline bool mba_adds(const mba_node *n, int k) { return n->adds >> k & 1; }
+
+/* In `shape`: MBA_NEED(mba_cols(x) == mba_elems(w), "the weight has %lld channels", ...); */
+#define MBA_NEED(fact, ...) do { if (!(fact)) return mba_fail(MBA_E_SHAPE, __VA_ARGS__); } while (0)
+
+/* In `plan`: refuses the node and says why; the next variant is asked. */
+#define MBA_REFUSE_IF(fact, ...) do { if (fact) return mba_fail(MBA_E_UNSUPPORTED, __VA_ARGS__); } while (0)
+
+/* Work items of a CPU kernel: what runs in parallel is fixed by the shape, never by the number of
+ * threads, so results are the same bits at any thread count. FOR deals out equal items in ranges,
+ * TILES hands out items of unequal cost one by one. */
+#define MBA_PARALLEL_FOR(i, n)   _Pragma("omp parallel for schedule(static)") for (int64_t i = 0; i < (n); i++)
+#define MBA_PARALLEL_TILES(i, n) _Pragma("omp parallel for schedule(dynamic, 1)") for (int64_t i = 0; i < (n); i++)
+
+extern const mba_op *const mba_ops[];             /* all of them, NULL at the end (from ops.def) */
+extern const mba_op mba_op_fill, mba_op_accumulate;   /* the two that autodiff appends by itself */
+typedef struct mba_fill_attr { double value; mba_type type; } mba_fill_attr;
+const mba_op *mba_op_find(const char *name);
+
+#endif

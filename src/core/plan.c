@@ -1,0 +1,80 @@
+/* plan.c -- building plans, and asking a variant for one. */
+#include "core/plan.h"
+
+#include "core/program.h"
+
+mba_launch *mba_plan_launch(mba_plan *p, const char *kernel, mba_class cls, int64_t grid, int block)
+{
+    mba_assert(p->nlaunches < MBA_LAUNCH_MAX);
+    if (!p->launch) p->launch = mba_arena_new(p->arena, mba_launch, MBA_LAUNCH_MAX);
+    mba_launch *l = &p->launch[p->nlaunches++];
+    *l = (mba_launch){ .kernel = kernel, .cls = cls, .grid = { grid, 1, 1 }, .block = block, .cluster = 1,
+                       .role_warps = { block / 32 }, .nroles = 1 };
+    l->phase = mba_arena_new(p->arena, mba_phase, MBA_PHASE_MAX);
+    return l;
+}
+
+int mba_plan_scratch(mba_plan *p, const char *name, size_t bytes)
+{
+    mba_assert(p->nscratch < MBA_SCRATCH_MAX);
+    p->scratch[p->nscratch] = (mba_scratch){ name, bytes, p->work_bytes };
+    p->work_bytes += (bytes + MBA_ALIGN_BYTES - 1) / MBA_ALIGN_BYTES * MBA_ALIGN_BYTES;
+    return p->nscratch++;
+}
+
+int mba_launch_role(mba_launch *l, int warps)
+{
+    mba_assert(l->nroles < 4 && warps < l->role_warps[0]);
+    l->role_warps[0] -= warps;
+    l->role_warps[l->nroles] = warps;
+    return l->nroles++;
+}
+
+static void phase_add(mba_launch *l, mba_phase ph)
+{
+    mba_assert(l->nphases < MBA_PHASE_MAX);
+    ph.role = (int16_t)(l->nroles - 1);
+    l->phase[l->nphases++] = ph;
+}
+
+void mba_phase_move(mba_launch *l, mba_work work, int operand, double bytes)
+{
+    phase_add(l, (mba_phase){ .work = work, .operand = (int16_t)operand, .share = 1, .n = bytes });
+}
+
+void mba_phase_share(mba_launch *l, int64_t blocks)
+{
+    mba_assert(l->nphases > 0 && blocks >= 1);
+    l->phase[l->nphases - 1].share = (int32_t)blocks;
+}
+
+void mba_phase_work(mba_launch *l, mba_work work, double n, const char *mix)
+{
+    phase_add(l, (mba_phase){ .work = work, .operand = -1, .n = n, .mix = mix });
+}
+
+mba_status mba_plan_variant(mba_plan *out, mba_arena *a, const mba_node *n, const mba_variant *v, const mba_machine *m)
+{
+    *out = (mba_plan){ .variant = v->name, .arena = a };
+    if (!v->plan) return MBA_OK;
+    const mba_status st = v->plan(out, n, m);
+    return st == MBA_OK ? st : mba_where(st, "%s, variant %s, on %s", n->op->name, v->name, m->name);
+}
+
+mba_status mba_plan_streaming(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    enum { BLOCK_BYTES = 16384, THREADS = 256 };           // 64 bytes per thread: four loads of 16 in flight
+    const mba_cost c    = n->op->cost(n);
+    const double   most = c.read_bytes > c.write_bytes ? c.read_bytes : c.write_bytes;
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    const int64_t  grid = mba_ceil((int64_t)most + 1, BLOCK_BYTES);
+    mba_launch    *l    = mba_plan_launch(p, n->op->name, MBA_VECTOR, grid, THREADS);
+    l->regs = 32;                                          // estimate
+    for (int k = 0; k < MBA_IN_MAX; k++)
+        if (n->in[k]) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)grid);
+    mba_phase_work(l, MBA_FMA, c.vector_flops / 2 / (double)grid, NULL);
+    if (c.special_ops > 0) mba_phase_work(l, MBA_SFU, c.special_ops / (double)grid, NULL);
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        if (n->out[k]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k), mba_tensor_bytes(n->out[k]) / (double)grid);
+    return MBA_OK;
+}

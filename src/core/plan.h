@@ -1,0 +1,106 @@
+/* plan.h -- what a variant promises for one node: its launches, the work of one block, its scratch.
+ *
+ *     static mba_status norm_warp_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+ *     {
+ *         MBA_REFUSE_IF(C % 256, "rows of %lld channels: wants a multiple of 256", (long long)C);
+ *         mba_launch *l = mba_plan_launch(p, "norm_fwd_warp", MBA_VECTOR, mba_ceil(R, 4), 128);
+ *         l->regs = 34;
+ *         mba_phase_move(l, MBA_LOAD,  MBA_ARG_IN(X),  4 * C * 2);      // bytes of one block
+ *         mba_phase_work(l, MBA_FMA,   4 * 2 * C, "sum_squares");       // lane operations of one block
+ *         mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(Y), 4 * C * 2);
+ *         return MBA_OK;
+ *     }
+ *
+ * Pure C, no device header: the launcher obeys it, the profiler sets counters beside it, and the
+ * simulator runs it for a machine that is not in the room. Nodes that cannot be told apart (same
+ * operator, attributes, types and windows) share one plan, which is also the simulator's cache key. */
+#ifndef MBA_PLAN_H
+#define MBA_PLAN_H
+
+#include "core/arena.h"
+#include "core/tensor.h"
+
+struct mba_node;
+enum { MBA_IN_MAX = 16, MBA_OUT_MAX = 10, MBA_SCRATCH_MAX = 12, MBA_LAUNCH_MAX = 24, MBA_PHASE_MAX = 32 };
+
+/* The part of a machine file that plans may read. The rest is the simulator's. */
+typedef struct mba_machine {
+    const char *name;
+    int         cc;                               /* 90: sm_90; 0: not a CUDA device */
+    int         sm, warp, regs_sm, threads_sm;
+    int64_t     smem_block_bytes, smem_sm_bytes, l2_bytes;
+    double      clock_ghz, dram_gbs;
+} mba_machine;
+
+typedef enum mba_class { MBA_TENSOR, MBA_VECTOR, MBA_MIXED, MBA_COPYING } mba_class;
+
+/* One phase of a block. A block has roles (a producer warp, consumer warps); a role runs its phases
+ * in order; LOOP .. END repeats. Instruction mixes are bound to the compiled kernel by name; a mix of
+ * NULL is an estimate, and what is predicted with it is graded so. */
+typedef enum mba_work {
+    MBA_LOAD, MBA_STORE, MBA_ASYNC,               /* n bytes between an operand and the block */
+    MBA_SMEM,                                     /* n bytes of shared memory */
+    MBA_MMA, MBA_FMA, MBA_HALF2, MBA_ALU, MBA_SFU, /* n tensor FLOPs; n lane operations */
+    MBA_BARRIER, MBA_RING_FILL, MBA_RING_WAIT,    /* ring n */
+    MBA_LOOP, MBA_END                             /* n trips */
+} mba_work;
+
+typedef struct mba_phase {
+    mba_work    work;
+    int16_t     role, operand;                    /* operand: MBA_ARG_*, or -1 */
+    int32_t     share;                            /* of a load: neighbouring blocks that read the same bytes */
+    double      n;
+    const char *mix;
+} mba_phase;
+
+/* Blocks of a launch may differ in trip counts (causal tiles): LOOP with n = MBA_TRIPS(k) takes its
+ * count from the class of the block. */
+typedef struct mba_blocks { int64_t count; double trips[2]; } mba_blocks;
+#define MBA_TRIPS(k) (-1 - (k))
+
+#define MBA_ARG_IN(k)      (k)
+#define MBA_ARG_OUT(k)     (MBA_IN_MAX + (k))
+#define MBA_ARG_SCRATCH(k) (MBA_IN_MAX + MBA_OUT_MAX + (k))
+
+typedef struct mba_launch {
+    const char *kernel;                           /* as it appears in the profile */
+    mba_class   cls;
+    int64_t     grid[3];
+    int         block, regs, cluster, ring_depth; /* ring_depth: stages of asynchronous copies */
+    bool        persistent;                       /* grid = resident blocks; tiles are taken in a loop */
+    int64_t     tiles;                            /* of a persistent launch */
+    size_t      smem_bytes;
+    int         role_warps[4], nroles;
+    mba_blocks  blocks[8];   int nblocks;         /* none: all alike */
+    mba_phase  *phase;       int nphases;
+} mba_launch;
+
+typedef struct mba_scratch { const char *name; size_t bytes, offset; } mba_scratch;
+
+typedef struct mba_plan {
+    const char *variant;
+    int         nlaunches, nscratch;
+    mba_launch *launch;
+    mba_scratch scratch[MBA_SCRATCH_MAX];         /* named, so the simulator can follow their reuse */
+    size_t      work_bytes;
+    mba_arena  *arena;
+} mba_plan;
+
+/* Adds a launch with one role holding all warps. */
+mba_launch *mba_plan_launch(mba_plan *p, const char *kernel, mba_class cls, int64_t grid, int block);
+
+/* Scratch memory of the node; returns its number, for MBA_ARG_SCRATCH and mba_call. */
+int  mba_plan_scratch(mba_plan *p, const char *name, size_t bytes);
+
+int  mba_launch_role(mba_launch *l, int warps);   /* phases that follow belong to it */
+void mba_phase_move(mba_launch *l, mba_work work, int operand, double bytes);
+void mba_phase_share(mba_launch *l, int64_t blocks);            /* of the load just added */
+void mba_phase_work(mba_launch *l, mba_work work, double n, const char *mix);
+
+/* The plan of a kernel that streams each operand once: element-wise and row-wise operators. It reads
+ * what the node reads, writes what it writes, and computes what `cost` says. An mba_plan_fn. */
+mba_status mba_plan_streaming(mba_plan *p, const struct mba_node *n, const mba_machine *m);
+
+static inline int64_t mba_ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+#endif

@@ -1,0 +1,272 @@
+/* program.c -- chooses variants, lays out memory, binds and runs. */
+#include "core/program.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/rng.h"
+
+/* ---- variants ---- */
+
+/* "ssd=fused,conv1d=smem": the name forced for this operator, or NULL. */
+static const char *forced(const char *list, const char *op, size_t *len)
+{
+    const size_t n = strlen(op);
+    for (const char *s = list; s && *s; s = strchr(s, ',') ? strchr(s, ',') + 1 : NULL)
+        if (!strncmp(s, op, n) && s[n] == '=') {
+            *len = strcspn(s + n + 1, ",");
+            return s + n + 1;
+        }
+    return NULL;
+}
+
+/* Two nodes that no plan could tell apart: compared as bytes, so attributes have no padding. */
+static bool alike(const mba_node *a, const mba_node *b)
+{
+    if (a->op != b->op || a->adds != b->adds) return false;
+    if (a->op->attr_bytes && memcmp(a->attr, b->attr, a->op->attr_bytes)) return false;
+    for (int k = 0; k < MBA_IN_MAX + MBA_OUT_MAX; k++) {
+        const mba_tensor *s = k < MBA_IN_MAX ? a->in[k] : a->out[k - MBA_IN_MAX];
+        const mba_tensor *t = k < MBA_IN_MAX ? b->in[k] : b->out[k - MBA_IN_MAX];
+        if (!s != !t) return false;
+        if (s && !(mba_type_equal(&s->type, &t->type) && s->run == t->run && s->pitch == t->pitch)) return false;
+    }
+    return true;
+}
+
+static mba_status choose(mba_program *p, int32_t i)
+{
+    const mba_node    *n    = p->graph->nodes[i];
+    const mba_variant *v    = p->options.cuda ? n->op->cuda : n->op->cpu;
+    size_t             len  = 0;
+    const char        *want = forced(p->options.variants, n->op->name, &len);
+    mba_status         st   = mba_fail(MBA_E_UNSUPPORTED, "%s has no variant %.*s for %s", n->op->name, (int)len,
+                                       want ? want : "", p->options.cuda ? "CUDA" : "the CPU");
+    for (int32_t j = 0; j < i; j++)
+        if (alike(n, p->graph->nodes[j])) {
+            p->plan[i]   = p->plan[j];
+            p->launch[i] = p->launch[j];
+            return MBA_OK;
+        }
+    mba_plan *plan = mba_arena_new(p->arena, mba_plan, 1);
+    for (; v && v->name; v++) {
+        if (want && (strlen(v->name) != len || strncmp(v->name, want, len))) continue;
+        st = mba_plan_variant(plan, p->arena, n, v, p->options.machine);
+        if (st == MBA_OK) {
+            p->plan[i]   = plan;
+            p->launch[i] = v->launch[p->options.cuda ? 0 : mba_cpu_isa()];
+            return MBA_OK;
+        }
+    }
+    return mba_where(st, "node %d, %s", i, n->scope);
+}
+
+/* ---- memory ---- */
+
+typedef struct block { size_t bytes, offset; int32_t first, last, id, heir; bool merged; } block;
+
+static size_t aligned(size_t bytes) { return (bytes + MBA_ALIGN_BYTES - 1) / MBA_ALIGN_BYTES * MBA_ALIGN_BYTES; }
+static bool   shared(const mba_storage *st) { return st->role >= MBA_ACT; }
+
+static void lifetimes(const mba_graph *g, mba_layout *lay)
+{
+    for (int32_t s = 0; s < g->nstorages; s++) lay->first[s] = lay->last[s] = -1;
+    for (int32_t i = 0; i < g->nnodes; i++)
+        for (int k = 0; k < MBA_IN_MAX + MBA_OUT_MAX; k++) {
+            const mba_tensor *t = k < MBA_IN_MAX ? g->nodes[i]->in[k] : g->nodes[i]->out[k - MBA_IN_MAX];
+            if (!t) continue;
+            if (lay->first[t->st->id] < 0) lay->first[t->st->id] = i;
+            lay->last[t->st->id] = i;
+        }
+}
+
+/* An output takes the memory of an input that dies at its maker, where the operator allows it. */
+static void merge_in_place(const mba_graph *g, block *b, int32_t *root)
+{
+    for (int32_t i = 0; i < g->nnodes; i++)
+        for (int k = 0; k < MBA_OUT_MAX; k++) {
+            const mba_node   *n = g->nodes[i];
+            const mba_tensor *y = n->out[k];
+            if (!y || !n->op->out[k].reuse) continue;
+            const int         j = n->op->out[k].reuse - 1;
+            const mba_tensor *x = n->in[j];
+            if (!x || !shared(x->st) || !shared(y->st) || x->st == y->st) continue;
+            block *from = &b[root[x->st->id]], *to = &b[y->st->id];
+            bool   alone = true;
+            for (int m = 0; m < MBA_IN_MAX; m++) alone &= m == j || !n->in[m] || n->in[m]->st != x->st;
+            const bool whole = mba_elems(x) == x->st->elems && mba_elems(y) == y->st->elems;
+            const bool meet  = from->last == i && to->first == i && from->heir != i + 1 && !to->merged;
+            if (alone && whole && meet && from->bytes == to->bytes) {
+                from->last = to->last;
+                from->heir = i + 1;                        // one output per input and node
+                to->merged = true;
+                root[y->st->id] = root[x->st->id];
+            }
+        }
+}
+
+static int by_size(const void *x, const void *y)
+{
+    const block *a = *(block *const *)x, *b = *(block *const *)y;
+    return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : a->id - b->id;
+}
+
+static int by_offset(const void *x, const void *y)
+{
+    const block *a = *(block *const *)x, *b = *(block *const *)y;
+    return a->offset != b->offset ? (a->offset > b->offset ? 1 : -1) : a->id - b->id;
+}
+
+/* Largest first, each at the lowest place that is free for its whole life. */
+static size_t place(block **todo, int32_t n, block **near)
+{
+    size_t top = 0;
+    qsort(todo, (size_t)n, sizeof *todo, by_size);
+    for (int32_t i = 0; i < n; i++) {
+        int32_t m  = 0;
+        size_t  at = 0;
+        for (int32_t j = 0; j < i; j++)
+            if (todo[j]->first <= todo[i]->last && todo[i]->first <= todo[j]->last) near[m++] = todo[j];
+        qsort(near, (size_t)m, sizeof *near, by_offset);
+        for (int32_t j = 0; j < m && near[j]->offset < at + todo[i]->bytes; j++)
+            if (near[j]->offset + near[j]->bytes > at) at = near[j]->offset + near[j]->bytes;
+        todo[i]->offset = at;
+        if (at + todo[i]->bytes > top) top = at + todo[i]->bytes;
+    }
+    return top;
+}
+
+static void lay_out(mba_program *p)
+{
+    const mba_graph *g   = p->graph;
+    mba_layout      *lay = &p->layout;
+    const int32_t    n   = g->nstorages + g->nnodes;       // one block per storage and per scratch
+    lay->first       = mba_arena_new(p->arena, int32_t, g->nstorages);
+    lay->last        = mba_arena_new(p->arena, int32_t, g->nstorages);
+    lay->offset      = mba_arena_new(p->arena, size_t, g->nstorages);
+    lay->work_offset = mba_arena_new(p->arena, size_t, g->nnodes);
+    block   *b    = mba_arena_new(p->arena, block, n);
+    block  **todo = mba_arena_new(p->arena, block *, n), **near = mba_arena_new(p->arena, block *, n);
+    int32_t *root = mba_arena_new(p->arena, int32_t, n), ntodo = 0;
+    lifetimes(g, lay);
+    for (int32_t s = 0; s < g->nstorages; s++) {
+        const mba_storage *st = g->storages[s];
+        root[s] = s;
+        b[s] = (block){ .bytes = aligned((size_t)st->elems * mba_dtype_bytes(st->dtype)),
+                        .first = lay->first[s], .last = lay->last[s], .id = s };
+        if (lay->first[s] < 0) continue;                   // nobody uses it
+        lay->role_bytes[st->role] += b[s].bytes;
+        if (shared(st)) continue;
+        lay->offset[s] = lay->arena_bytes[st->role];
+        lay->arena_bytes[st->role] += b[s].bytes;
+    }
+    merge_in_place(g, b, root);
+    for (int32_t i = 0, k = g->nstorages; i < g->nnodes; i++, k++)
+        b[k] = (block){ .bytes = aligned(p->plan[i]->work_bytes), .first = i, .last = i, .id = k };
+    for (int32_t k = 0; k < n; k++) {
+        const bool scratch = k >= g->nstorages;
+        if (scratch) lay->role_bytes[MBA_WORK] += b[k].bytes;
+        if (b[k].bytes && b[k].first >= 0 && !b[k].merged && (scratch || shared(g->storages[k]))) todo[ntodo++] = &b[k];
+    }
+    lay->arena_bytes[MBA_ACT] = place(todo, ntodo, near);
+    for (int32_t s = 0; s < g->nstorages; s++) if (shared(g->storages[s])) lay->offset[s] = b[root[s]].offset;
+    for (int32_t i = 0; i < g->nnodes; i++) lay->work_offset[i] = b[g->nstorages + i].offset;
+    for (int32_t i = 0; i < g->nnodes; i++) {
+        size_t live = 0;
+        for (int32_t k = 0; k < ntodo; k++) if (todo[k]->first <= i && i <= todo[k]->last) live += todo[k]->bytes;
+        if (live > lay->live_bytes_max) { lay->live_bytes_max = live; lay->peak = i; }
+    }
+}
+
+/* ---- life of a program ---- */
+
+mba_status mba_program_create(mba_program **out, const mba_graph *g, const mba_program_options *o)
+{
+    mba_arena *a;
+    MBA_TRY(mba_graph_status(g));
+    MBA_TRY(mba_arena_create(&a, (size_t)64 << 20));
+    mba_program *p = mba_arena_new(a, mba_program, 1);
+    *p = (mba_program){ .graph = g, .options = *o, .arena = a };
+    p->plan   = mba_arena_new(a, const mba_plan *, g->nnodes);
+    p->launch = mba_arena_new(a, mba_launch_fn *, g->nnodes);
+    mba_status st = MBA_OK;
+    for (int32_t i = 0; i < g->nnodes && st == MBA_OK; i++) st = choose(p, i);
+    if (st == MBA_OK) {
+        lay_out(p);
+        *out = p;
+    } else {
+        mba_program_destroy(p);
+    }
+    return st;
+}
+
+static int arena_of(const mba_storage *st) { return shared(st) ? MBA_ACT : st->role; }
+
+void *mba_program_at(const mba_program *p, const mba_tensor *t)
+{
+    if (!t) return NULL;
+    return (char *)p->memory[arena_of(t->st)] + p->layout.offset[t->st->id]
+         + (size_t)t->offset * mba_dtype_bytes(t->type.dtype);
+}
+
+mba_status mba_program_bind(mba_program *p, const mba_device *d)
+{
+    p->device = d;
+    for (int r = 0; r < MBA_ROLES; r++)
+        if (p->layout.arena_bytes[r]) MBA_TRY(d->take(&p->memory[r], p->layout.arena_bytes[r]));
+    MBA_TRY(d->take((void **)&p->step, sizeof *p->step));
+    p->call = mba_arena_new(p->arena, mba_call, p->graph->nnodes);
+    for (int32_t i = 0; i < p->graph->nnodes; i++) {
+        const mba_node *n = p->graph->nodes[i];
+        mba_call       *c = &p->call[i];
+        if (!p->launch[i]) return mba_fail(MBA_E_UNSUPPORTED, "%s cannot run in this build", n->op->name);
+        *c = (mba_call){ .node = n, .plan = p->plan[i], .step = p->step };
+        for (int k = 0; k < MBA_IN_MAX; k++)  c->in[k]  = mba_program_at(p, n->in[k]);
+        for (int k = 0; k < MBA_OUT_MAX; k++) c->out[k] = mba_program_at(p, n->out[k]);
+        if (p->plan[i]->work_bytes) c->work = (char *)p->memory[MBA_ACT] + p->layout.work_offset[i];
+    }
+    return MBA_OK;
+}
+
+mba_status mba_program_run(mba_program *p, unsigned passes, const mba_step *step, const mba_hooks *h)
+{
+    MBA_TRY(p->device->put(p->step, step, sizeof *step));
+    return p->device->run(p, passes, h);
+}
+
+void mba_program_destroy(mba_program *p)
+{
+    if (!p) return;
+    for (int r = 0; r < MBA_ROLES; r++) if (p->memory[r]) p->device->give(p->memory[r]);
+    if (p->step) p->device->give(p->step);
+    mba_arena_destroy(p->arena);
+}
+
+/* ---- how parameters start ---- */
+
+double mba_init_value(const mba_tensor *t, uint64_t seed, int64_t i)
+{
+    uint32_t u[4];
+    mba_philox(u, seed ^ mba_stream(t->name), 0, (uint64_t)i);
+    const double a = t->init.a, b = t->init.b, x = mba_unit(u[0]), y = mba_unit(u[1]);
+    switch (t->init.dist) {
+    case MBA_UNIFORM:     return (float)(a * (2 * x - 1));
+    case MBA_NORMAL:      return (float)(a * sqrt(-2 * log(x)) * cos(6.283185307179586 * y));
+    case MBA_LOG_UNIFORM: return (float)log(a + (b - a) * x);
+    case MBA_STEP_BIAS: {
+        const double step = fmax(a * pow(b / a, x), 1e-4);
+        return (float)(step + log(-expm1(-step)));         // softplus gives the step back
+    }
+    default:              return a;
+    }
+}
+
+void mba_program_init(mba_program *p, uint64_t seed)
+{
+    for (int32_t i = 0; i < p->graph->ntensors; i++) {
+        const mba_tensor *t = p->graph->tensors[i];
+        if (t->st->role != MBA_PARAM || t->maker || !mba_dense(t) || !t->needs_grad) continue;
+        float *x = mba_program_at(p, t);          // the CPU device; others go through `put`
+        for (int64_t k = 0; k < mba_elems(t); k++) x[k] = (float)mba_init_value(t, seed, k);
+    }
+}

@@ -1,0 +1,84 @@
+/* program.h -- a graph made ready for one device: variants chosen, memory planned, then run.
+ *
+ *     mba_program *p;
+ *     MBA_TRY(mba_program_create(&p, g, &(mba_program_options){ .machine = m, .variants = "ssd=fused" }));
+ *     mba_program_print_memory(stdout, p);            // before anything is taken
+ *     MBA_TRY(mba_program_bind(p, &mba_device_cpu));  // takes the memory, once
+ *     MBA_TRY(mba_program_run(p, MBA_STEP, &step, NULL));
+ *     mba_program_destroy(p);
+ *
+ * Without bind, a program is pure data for the count, the simulator and the report: it needs no GPU
+ * and no CUDA header. The graph must outlive it. */
+#ifndef MBA_PROGRAM_H
+#define MBA_PROGRAM_H
+
+#include <stdio.h>
+#include "core/device.h"
+#include "core/graph.h"
+#include "core/op.h"
+
+typedef struct mba_program_options {
+    bool               cuda;                      /* plan for CUDA; else for the CPU */
+    const mba_machine *machine;
+    const char        *variants;                  /* "ssd=fused,conv1d=smem": these or failure */
+} mba_program_options;
+
+/* Where every storage and every node's scratch lies. */
+typedef struct mba_layout {
+    int32_t *first, *last;                        /* per storage: nodes that touch it; -1: none */
+    size_t  *offset;                              /* per storage, inside its arena */
+    size_t  *work_offset;                         /* per node, inside the step arena */
+    size_t   arena_bytes[MBA_ROLES];              /* ACT holds DACT and WORK as well: the step arena */
+    size_t   role_bytes[MBA_ROLES];               /* as if nothing were shared over time */
+    size_t   live_bytes_max;                      /* no plan can need less */
+    int32_t  peak;                                /* the node where that happens */
+} mba_layout;
+
+/* Called around every node when given; a run without hooks pays one branch per node. On CUDA a run
+ * with hooks launches node by node instead of replaying the captured graph. */
+typedef struct mba_hooks {
+    void (*before)(void *ctx, const mba_node *n, const mba_plan *plan);
+    void (*after)(void *ctx, const mba_node *n, const mba_plan *plan);
+    void *ctx;
+} mba_hooks;
+
+typedef struct mba_program {
+    const mba_graph     *graph;
+    mba_program_options  options;
+    mba_arena           *arena;
+    const mba_plan     **plan;                    /* per node; equal nodes share */
+    mba_launch_fn      **launch;                  /* per node; NULL: this build can only predict it */
+    mba_layout           layout;
+    const mba_device    *device;                  /* after bind: */
+    void                *memory[MBA_ROLES];
+    mba_step            *step;                    /* the device's copy */
+    mba_call            *call;                    /* per node, ready to go */
+} mba_program;
+
+MBA_MUST mba_status mba_program_create(mba_program **out, const mba_graph *g, const mba_program_options *o);
+MBA_MUST mba_status mba_program_bind(mba_program *p, const mba_device *d);
+MBA_MUST mba_status mba_program_run(mba_program *p, unsigned passes, const mba_step *step, const mba_hooks *h);
+void                mba_program_destroy(mba_program *p);
+void               *mba_program_at(const mba_program *p, const mba_tensor *t);  /* device address, lent */
+void                mba_program_init(mba_program *p, uint64_t seed);            /* parameters, by name */
+
+/* Readers: they see the same graph and plans as the run. */
+mba_cost mba_graph_cost(const mba_graph *g, unsigned passes);
+void     mba_print_nodes(FILE *f, const mba_graph *g);
+void     mba_print_cost(FILE *f, const mba_graph *g);
+void     mba_print_plan(FILE *f, const mba_node *n, const mba_plan *p);
+void     mba_program_print_memory(FILE *f, const mba_program *p);
+MBA_MUST mba_status mba_plan_variant(mba_plan *out, mba_arena *a, const mba_node *n, const mba_variant *v,
+                                     const mba_machine *m);
+
+/* The yardstick: any graph, node by node, in fp64 and without sharing memory. */
+typedef struct mba_reference mba_reference;
+MBA_MUST mba_status mba_reference_create(mba_reference **out, const mba_graph *g);
+void                mba_reference_run(mba_reference *r, unsigned passes, const mba_step *step);
+double             *mba_reference_at(mba_reference *r, const mba_tensor *t);     /* of a dense tensor */
+void                mba_reference_destroy(mba_reference *r);
+
+/* The value element i of a parameter starts with; the same for the program and the reference. */
+double mba_init_value(const mba_tensor *t, uint64_t seed, int64_t i);
+
+#endif

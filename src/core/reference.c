@@ -1,0 +1,71 @@
+/* reference.c -- runs any graph in fp64, slowly and obviously: every storage has its own memory, every
+ * node sees dense arrays. What the fast paths share, skip or alias, this one does not. */
+#include <stdlib.h>
+#include <string.h>
+#include "core/program.h"
+
+struct mba_reference { const mba_graph *g; double **memory; };
+
+static int64_t where(const mba_tensor *t, int64_t i) { return t->offset + i / t->run * t->pitch + i % t->run; }
+
+mba_status mba_reference_create(mba_reference **out, const mba_graph *g)
+{
+    mba_reference *r = calloc(1, sizeof *r);
+    if (r) *r = (mba_reference){ .g = g, .memory = calloc((size_t)g->nstorages, sizeof(double *)) };
+    bool ok = r && r->memory;
+    for (int32_t s = 0; ok && s < g->nstorages; s++)
+        ok = (r->memory[s] = calloc((size_t)g->storages[s]->elems, sizeof(double))) != NULL;
+    if (!ok) {
+        mba_reference_destroy(r);
+        return mba_fail(MBA_E_NOMEM, "no memory for a reference run");
+    }
+    *out = r;
+    return MBA_OK;
+}
+
+void mba_reference_destroy(mba_reference *r)
+{
+    for (int32_t s = 0; r && r->memory && s < r->g->nstorages; s++) free(r->memory[s]);
+    if (r) free(r->memory);
+    free(r);
+}
+
+double *mba_reference_at(mba_reference *r, const mba_tensor *t)
+{
+    mba_assert(mba_dense(t));
+    return r->memory[t->st->id] + t->offset;
+}
+
+static double *dense_copy(const mba_reference *r, const mba_tensor *t)
+{
+    double *x = malloc(sizeof(double) * (size_t)mba_elems(t));
+    mba_assert(x);
+    for (int64_t i = 0; i < mba_elems(t); i++) x[i] = r->memory[t->st->id][where(t, i)];
+    return x;
+}
+
+static void run_node(mba_reference *r, const mba_node *n, const mba_step *step)
+{
+    mba_ref_call c = { .node = n, .step = step };
+    double      *mine[MBA_IN_MAX] = { 0 };
+    for (int k = 0; k < MBA_IN_MAX; k++)
+        if (n->in[k]) c.in[k] = mine[k] = dense_copy(r, n->in[k]);
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        if (n->out[k]) c.out[k] = calloc((size_t)mba_elems(n->out[k]), sizeof(double));
+    n->op->ref(&c);
+    for (int k = 0; k < MBA_OUT_MAX; k++) {
+        const mba_tensor *t = n->out[k];
+        for (int64_t i = 0; t && i < mba_elems(t); i++) {
+            double *y = &r->memory[t->st->id][where(t, i)];
+            *y = c.out[k][i] + (mba_adds(n, k) ? *y : 0);
+        }
+        free(c.out[k]);
+    }
+    for (int k = 0; k < MBA_IN_MAX; k++) free(mine[k]);
+}
+
+void mba_reference_run(mba_reference *r, unsigned passes, const mba_step *step)
+{
+    for (int32_t i = 0; i < r->g->nnodes; i++)
+        if (r->g->nodes[i]->pass & passes) run_node(r, r->g->nodes[i], step);
+}

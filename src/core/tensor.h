@@ -1,0 +1,107 @@
+/* tensor.h -- a tensor is a window onto a storage.
+ *
+ * A storage is memory with one dtype and one role. A tensor has a type (dtype and shape) and says
+ * where its elements lie in the storage: element i (in row-major order of its shape) is at
+ *
+ *     offset + (i / run) * pitch + i % run
+ *
+ * so a dense tensor has run == pitch == elems, and columns a..b of a matrix have run = b-a and
+ * pitch = width. That is all the generality the models need: a slice or a reshape is another window,
+ * costs nothing and is no node. Kernels see an address and a row pitch, never five strides.
+ *
+ * Three facts follow from it and carry the whole engine:
+ *   - the gradient of a window is the same window of the storage's gradient;
+ *   - the parameters of one group are windows of one storage, so optimizer, clipping and all-reduce
+ *     work on one flat tensor, and its gradient and moments have the same offsets;
+ *   - lifetimes are lifetimes of storages. */
+#ifndef MBA_TENSOR_H
+#define MBA_TENSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MBA_RANK_MAX = 5, MBA_ALIGN_BYTES = 256, MBA_ALIGN_ELEMS = 64 };
+
+typedef enum mba_dtype { MBA_NONE, MBA_F32, MBA_BF16, MBA_I32 } mba_dtype;
+
+/* What a storage is for. It decides the memory it lives in and how the memory report groups it. */
+#define MBA_ROLE_LIST(X)                                                                   \
+    X(INPUT,  "inputs")        /* written by the loader before a step */                   \
+    X(PARAM,  "parameters")    /* fp32 masters */                                          \
+    X(COPY,   "compute copy")  /* bf16 copies of parameters, written by the optimizer */   \
+    X(GRAD,   "gradients")     /* of parameters, fp32 */                                   \
+    X(OPTIM,  "optimizer")                                                                 \
+    X(STATE,  "state")         /* running statistics, anything that outlives a step */     \
+    X(RESULT, "results")       /* losses and metrics the host reads after a step */        \
+    X(ACT,    "activations")   /* from here on: memory is shared over time */              \
+    X(DACT,   "activation gradients")                                                      \
+    X(WORK,   "workspace")
+
+typedef enum mba_role {
+#define X(role, text) MBA_##role,
+    MBA_ROLE_LIST(X)
+#undef X
+    MBA_ROLES
+} mba_role;
+
+/* Rows of axis 0 that are real in a ragged batch: shapes are capacities, counts live in mba_step. */
+typedef enum mba_count { MBA_ALL, MBA_NODES, MBA_EDGES, MBA_GRAPHS, MBA_TARGETS, MBA_COUNTS } mba_count;
+
+typedef struct mba_type {                  /* no padding: types and attributes are compared as bytes */
+    mba_dtype dtype;                       /* MBA_NONE: this output does not exist */
+    mba_count count;
+    int64_t   rank, dim[MBA_RANK_MAX];
+} mba_type;
+
+/* MBA_TYPE(MBA_F32, B, L, D) */
+#define MBA_TYPE(dt, ...) ((mba_type){ .dtype = (dt), .dim = { __VA_ARGS__ },                  \
+                           .rank = (int64_t)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) })
+
+typedef struct mba_storage {
+    int32_t             id;
+    mba_role            role;
+    mba_dtype           dtype;
+    int64_t             elems;
+    const char         *name;
+    struct mba_storage *master;            /* of a COPY: the PARAM it is a copy of */
+    struct mba_storage *grad;              /* set by autodiff */
+    struct mba_written *written;           /* of a gradient: which windows have been written */
+} mba_storage;
+
+/* How a parameter starts. Numbers come from the stream of its name, so order does not matter. */
+typedef enum mba_dist { MBA_CONSTANT, MBA_NORMAL, MBA_UNIFORM, MBA_LOG_UNIFORM, MBA_STEP_BIAS } mba_dist;
+typedef struct mba_init { mba_dist dist; double a, b; } mba_init;
+
+typedef struct mba_tensor {
+    int32_t          id;
+    const char      *name;
+    mba_type         type;
+    mba_storage     *st;
+    int64_t          offset, run, pitch;   /* in elements */
+    int64_t          bound;                /* of an index: values lie in 0 .. bound-1 */
+    bool             may_ignore;           /* of an index: negative values mean "no target" */
+    bool             cheap;                /* worth recomputing in the backward pass instead of keeping */
+    mba_init         init;                 /* of a parameter */
+    struct mba_node *maker;                /* NULL for inputs, parameters and windows of others */
+    bool             needs_grad;
+    struct mba_tensor *of;                 /* of a slice or reshape: the tensor it was cut from */
+    struct mba_tensor *again;              /* its recomputed twin in the backward pass */
+} mba_tensor;
+
+size_t  mba_dtype_bytes(mba_dtype dt);
+int64_t mba_type_elems(const mba_type *t);
+bool    mba_type_equal(const mba_type *a, const mba_type *b);
+
+/* A tensor seen as rows of its last axis. mba_ld is the distance between rows, in elements. */
+static inline int64_t mba_elems(const mba_tensor *t) { return mba_type_elems(&t->type); }
+static inline int64_t mba_cols(const mba_tensor *t)  { return t->type.dim[t->type.rank - 1]; }
+static inline int64_t mba_rows(const mba_tensor *t)  { return mba_elems(t) / mba_cols(t); }
+static inline bool    mba_dense(const mba_tensor *t) { return t->run == mba_elems(t); }
+static inline double  mba_tensor_bytes(const mba_tensor *t)
+{
+    return (double)mba_elems(t) * (double)mba_dtype_bytes(t->type.dtype);
+}
+int64_t mba_ld(const mba_tensor *t);
+
+#endif

@@ -1,0 +1,53 @@
+/* device.c -- the host as a device. Threads live inside the operators (MBA_PARALLEL_FOR). */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/program.h"
+
+enum { HEADER_BYTES = MBA_ALIGN_BYTES };          // holds the length, which munmap wants back
+
+/* Zero pages from the system: what a step never touches is never resident. */
+static mba_status cpu_take(void **out, size_t bytes)
+{
+    const size_t all = bytes + HEADER_BYTES;
+    char        *p   = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return mba_fail(MBA_E_NOMEM, "no memory for %zu bytes\nwhy: %s\n"
+                        "fix: a smaller --batch or --length, or --recompute", bytes, strerror(errno));
+    madvise(p, all, MADV_HUGEPAGE);
+    memcpy(p, &all, sizeof all);
+    *out = p + HEADER_BYTES;
+    return MBA_OK;
+}
+
+static void cpu_give(void *block)
+{
+    size_t all;
+    char  *p = (char *)block - HEADER_BYTES;
+    memcpy(&all, p, sizeof all);
+    munmap(p, all);
+}
+
+static mba_status cpu_copy(void *dst, const void *src, size_t bytes)
+{
+    memcpy(dst, src, bytes);
+    return MBA_OK;
+}
+
+static mba_status cpu_run(mba_program *p, unsigned passes, const mba_hooks *h)
+{
+    for (int32_t i = 0; i < p->graph->nnodes; i++) {
+        const mba_node *n = p->graph->nodes[i];
+        if (!(n->pass & passes)) continue;
+        if (h && h->before) h->before(h->ctx, n, p->plan[i]);
+        const mba_status st = p->launch[i](&p->call[i]);
+        if (st != MBA_OK) return mba_where(st, "running node %d, %s %s", i, n->scope, n->op->name);
+        if (h && h->after) h->after(h->ctx, n, p->plan[i]);
+    }
+    return MBA_OK;
+}
+
+const mba_device mba_device_cpu = {
+    .name = "cpu", .take = cpu_take, .give = cpu_give, .put = cpu_copy, .get = cpu_copy, .run = cpu_run,
+};

@@ -1,0 +1,26 @@
+/* gemm.h -- C (m, n) = op(A) (m, k) op(B) (k, n), fp32, row-major, in tiles that only the shape decides.
+ *
+ *     mba_gemm(&(mba_gemm_args){ .m = R, .n = N, .k = K, .tb = 1, .a = x, .lda = K, .b = w, .ldb = K,
+ *                                .c = y, .ldc = N });
+ *
+ * Each tile is one single-threaded OpenBLAS call on the whole of k, so two runs give the same bits at
+ * any number of threads. mba_gemm_serial is one such call, for operators that are themselves parallel. */
+#ifndef MBA_GEMM_H
+#define MBA_GEMM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct mba_gemm_args {
+    int64_t      m, n, k;
+    bool         ta, tb, adds;                    /* stored transposed; C += instead of C = */
+    const float *a;  int64_t lda;
+    const float *b;  int64_t ldb;
+    float       *c;  int64_t ldc;
+    float        alpha;                           /* 0 stands for 1 */
+} mba_gemm_args;
+
+void mba_gemm(const mba_gemm_args *g);
+void mba_gemm_serial(const mba_gemm_args *g);
+
+#endif

@@ -1,0 +1,46 @@
+/* isa.c -- which of the compiled instruction sets to use, and how many threads. Asked once. */
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/device.h"
+
+static const char *const names[] = { "base", "avx2", "avx512" };
+
+static int best(void)
+{
+#ifdef __x86_64__
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
+        && __builtin_cpu_supports("avx512vl"))
+        return 2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return 1;
+#endif
+    return 0;
+}
+
+int mba_cpu_isa(void)
+{
+    static int chosen = -1;                       // the same answer whoever writes it first
+    if (chosen < 0) {
+        const char *want = getenv("MBA_ISA");
+        int         isa  = best();
+        for (int i = 0; want && i < isa; i++)
+            if (!strcmp(want, names[i])) isa = i;
+        chosen = isa;
+    }
+    return chosen;
+}
+
+const char *mba_cpu_isa_name(void)
+{
+#ifdef __aarch64__
+    return "neon";
+#else
+    return mba_cpu_isa() ? names[mba_cpu_isa()] : "sse2";
+#endif
+}
+
+void mba_cpu_set_threads(int threads) { omp_set_num_threads(threads > 0 ? threads : omp_get_num_procs()); }
+
+int mba_cpu_threads(void) { return omp_get_max_threads(); }

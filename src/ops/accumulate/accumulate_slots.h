@@ -1,0 +1,13 @@
+/* accumulate_slots.h -- what the files of this folder share. */
+#ifndef MBA_ACCUMULATE_SLOTS_H
+#define MBA_ACCUMULATE_SLOTS_H
+
+#include "core/op.h"
+
+enum { X };
+enum { Y };
+
+void accumulate_ref(const mba_ref_call *c);
+MBA_CPU_DECLARE(accumulate_fwd);
+
+#endif

@@ -1,0 +1,13 @@
+/* add_slots.h -- what the files of this folder share. */
+#ifndef MBA_ADD_SLOTS_H
+#define MBA_ADD_SLOTS_H
+
+#include "core/op.h"
+
+enum { A, B };
+enum { Y };
+
+void add_ref(const mba_ref_call *c);
+MBA_CPU_DECLARE(add_fwd);
+
+#endif

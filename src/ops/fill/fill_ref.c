@@ -1,0 +1,8 @@
+/* fill_ref.c -- fp64. */
+#include "ops/fill/fill_slots.h"
+
+void fill_ref(const mba_ref_call *c)
+{
+    const double v = ((const mba_fill_attr *)c->node->attr)->value;
+    for (int64_t i = 0; i < mba_elems(c->node->out[Y]); i++) c->out[Y][i] = v;
+}

@@ -1,0 +1,12 @@
+/* fill_slots.h -- what the files of this folder share. */
+#ifndef MBA_FILL_SLOTS_H
+#define MBA_FILL_SLOTS_H
+
+#include "core/op.h"
+
+enum { Y };
+
+void fill_ref(const mba_ref_call *c);
+MBA_CPU_DECLARE(fill_fwd);
+
+#endif

@@ -1,0 +1,109 @@
+/* matmul.c -- C = op(A) op(B), over the last two axes; the one GEMM of the graph. Its gradient is itself.
+ *
+ *   forward   y  (R, N) = x  (R, K) w (N, K)^T
+ *   backward  dx (R, K) = dy (R, N) w           dw (N, K) = dy^T x, fp32, adds */
+#include "ops/matmul/matmul.h"
+
+#include "ops/matmul/matmul_slots.h"
+
+matmul_dims matmul_dims_of(const mba_node *n)
+{
+    const matmul_attr *t = n->attr;
+    const mba_tensor  *a = n->in[A], *b = n->in[B];
+    return (matmul_dims){ .m = t->ta ? mba_cols(a) : mba_rows(a), .n = t->tb ? mba_rows(b) : mba_cols(b),
+                          .k = t->ta ? mba_rows(a) : mba_cols(a) };
+}
+
+static mba_status matmul_shape(const mba_node *n, mba_type *out)
+{
+    const matmul_attr *t = n->attr;
+    const matmul_dims         d = matmul_dims_of(n);
+    const int64_t     kb = t->tb ? mba_cols(n->in[B]) : mba_rows(n->in[B]);
+    MBA_NEED(d.k == kb, "matmul: %s gives %lld columns, %s wants %lld", n->in[A]->name, (long long)d.k,
+             n->in[B]->name, (long long)kb);
+    out[C] = MBA_TYPE(t->out, d.m, d.n);
+    if (!t->ta) {                                                      // keep the leading axes of A
+        out[C] = n->in[A]->type;
+        out[C].dtype = t->out;
+        out[C].dim[out[C].rank - 1] = d.n;
+    }
+    return MBA_OK;
+}
+
+static mba_tensor *matmul(mba_graph *g, mba_tensor *a, mba_tensor *b, matmul_attr t)
+{
+    return MBA_APPEND(g, matmul, &t, a, b)->out[C];
+}
+
+mba_tensor *mba_linear(mba_graph *g, mba_tensor *x, mba_tensor *w)
+{
+    return matmul(g, x, w, (matmul_attr){ .tb = 1, .out = x->type.dtype });
+}
+
+static void matmul_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
+{
+    const matmul_attr *t = n->attr;
+    mba_tensor *x = n->in[A], *w = n->in[B];
+    mba_assert(!t->ta && t->tb);                                       // what mba_linear makes
+    if (mba_wants(x)) mba_grad_add(g, x, matmul(g, d[C], w, (matmul_attr){ .out = x->type.dtype }));
+    if (mba_wants(w)) mba_grad_add(g, w, matmul(g, d[C], x, (matmul_attr){ .ta = 1, .out = MBA_F32 }));
+}
+
+static mba_cost matmul_cost(const mba_node *n)
+{
+    const matmul_dims d = matmul_dims_of(n);
+    mba_cost   c = mba_cost_io(n);
+    c.tensor_flops = 2.0 * (double)d.m * (double)d.n * (double)d.k;
+    return c;
+}
+
+/* CUDA: the library's kernel, as tiles of 128 x 128 with a producer warp and a ring of four stages. */
+static mba_status matmul_cublaslt_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    enum { T = 128, TK = 64, STAGES = 4 };
+    const matmul_dims d = matmul_dims_of(n);
+    const double e = (double)mba_dtype_bytes(n->in[A]->type.dtype);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF((d.k * (int64_t)e) % 16, "rows of %lld values\nwhy: the library wants 16-byte rows", (long long)d.k);
+    mba_launch *l = mba_plan_launch(p, "cublaslt_gemm", MBA_TENSOR, mba_ceil(d.m, T) * mba_ceil(d.n, T), 384);
+    l->smem_bytes = (size_t)(STAGES * 2 * T * TK * e);
+    l->regs       = 168;
+    l->ring_depth = STAGES;
+    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(d.k, TK), NULL);
+    mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
+    mba_phase_work(l, MBA_MMA, 2.0 * T * T * TK, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(C), (double)T * T * (double)mba_dtype_bytes(n->out[C]->type.dtype));
+    mba_launch_role(l, 4);                                             // the producer
+    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(d.k, TK), NULL);
+    mba_phase_work(l, MBA_RING_FILL, 0, NULL);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(A), T * TK * e);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(B), T * TK * e);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    return MBA_OK;
+}
+
+static double matmul_terms(const mba_node *n, int out)
+{
+    (void)out;
+    return (double)matmul_dims_of(n).k;
+}
+
+static void matmul_build(mba_graph *g, const mba_case *c)
+{
+    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[2]), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, c->dim[1], c->dim[2]), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_linear(g, x, w);
+}
+
+const mba_op mba_op_matmul = {
+    .name  = "matmul", .doc = "C = op(A) op(B)", .kind = MBA_GEMM,
+    .in    = { [A] = MBA_SLOT("a"), [B] = MBA_SLOT("b") },
+    .out   = { [C] = MBA_SLOT("c", .adds = true) },
+    .attr_bytes = sizeof(matmul_attr),
+    .shape = matmul_shape, .grad = matmul_grad, .cost = matmul_cost, .ref = matmul_ref,
+    .cpu   = (const mba_variant[]){ { "openblas", NULL, MBA_CPU(matmul_fwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "cublaslt", matmul_cublaslt_plan, { NULL } }, { 0 } },
+    .build = matmul_build, .terms = matmul_terms,
+    .cases = (const mba_case[]){ { { 5, 3, 7 }, "nothing is a multiple of anything" }, { { 0 }, NULL } },
+};
