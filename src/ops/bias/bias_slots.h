@@ -1,0 +1,18 @@
+/* bias_slots.h -- what the files of this folder share. */
+#ifndef MBA_BIAS_SLOTS_H
+#define MBA_BIAS_SLOTS_H
+
+#include "core/op.h"
+
+enum { X, BIAS };                                 /* forward: in, out */
+enum { Y };
+enum { DY };                                      /* backward: in, out */
+enum { DBIAS };
+enum { BIAS_PART_ROWS = 128 };                    /* rows behind one partial sum of the backward */
+
+void bias_ref(const mba_ref_call *c);
+void bias_bwd_ref(const mba_ref_call *c);
+MBA_CPU_DECLARE(bias_fwd);
+MBA_CPU_DECLARE(bias_bwd);
+
+#endif
