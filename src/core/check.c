@@ -10,11 +10,6 @@ static const mba_step    step = { .index = 2, .seed = 11 };
 
 static void worst(double *w, double e) { if (isnan(e) || e > *w) *w = e; }     // NaN stays
 
-static bool is_param(const mba_tensor *t)
-{
-    return t->st->role == MBA_PARAM && t->needs_grad && !t->maker && mba_dense(t);
-}
-
 /* What an input holds in a test: indices cycle below their bound, reals are spread over -1 .. 1. */
 static double input_value(const mba_tensor *t, int64_t i)
 {
@@ -27,9 +22,9 @@ static void set_inputs(mba_reference *r, mba_program *p)
 {
     for (int32_t k = 0; k < p->graph->ntensors; k++) {
         const mba_tensor *t = p->graph->tensors[k];
-        if (!is_param(t) && t->st->role != MBA_INPUT) continue;
+        if (!mba_is_param(t) && t->st->role != MBA_INPUT) continue;
         for (int64_t i = 0; i < mba_elems(t); i++) {
-            const double v = is_param(t) ? mba_init_value(t, 5, i) : input_value(t, i);
+            const double v = mba_is_param(t) ? mba_init_value(t, 5, i) : input_value(t, i);
             mba_reference_at(r, t)[i] = v;
             if (t->type.dtype == MBA_I32) ((int32_t *)mba_program_at(p, t))[i] = (int32_t)v;
             else                          ((float *)mba_program_at(p, t))[i] = (float)v;
@@ -111,7 +106,7 @@ mba_status mba_check_graph(mba_check *w, const mba_graph *g, int n, mba_tensor *
             if (t->st->role == MBA_RESULT || (t->st->role == MBA_GRAD && t->maker)) compare(w, r, p, t);
         }
         for (int32_t k = 0; k < g->ntensors; k++)
-            if (is_param(g->tensors[k])) check_gradient(w, r, g->tensors[k], n, out, seed);
+            if (mba_is_param(g->tensors[k])) check_gradient(w, r, g->tensors[k], n, out, seed);
     }
     mba_reference_destroy(r);
     mba_program_destroy(p);

@@ -165,6 +165,20 @@ mba_tensor *mba_flat_params(mba_graph *g, mba_group k) { return flat(g, g->param
 mba_tensor *mba_flat_copies(mba_graph *g, mba_group k) { return flat(g, g->copies[k]); }
 mba_tensor *mba_flat_grads(mba_graph *g, mba_group k)  { return g->params[k] ? flat(g, g->params[k]->grad) : NULL; }
 
+bool mba_is_param(const mba_tensor *t)
+{
+    return t->st->role == MBA_PARAM && t->needs_grad && !t->maker && !t->of;
+}
+
+mba_tensor *mba_graph_find(const mba_graph *g, const char *name)
+{
+    for (int32_t i = 0; i < g->ntensors; i++) {
+        mba_tensor *t = g->tensors[i];
+        if (t->st->role < MBA_ACT && !t->of && t->name && !strcmp(t->name, name)) return t;
+    }
+    return NULL;
+}
+
 /* ---- windows ---- */
 
 static mba_tensor *window_like(mba_graph *g, mba_tensor *t, mba_type type)

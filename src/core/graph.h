@@ -81,6 +81,7 @@ mba_tensor *mba_state(mba_graph *g, const char *name, mba_role role, mba_type ty
 #define MBA_INIT_NORMAL(s)         ((mba_init){ MBA_NORMAL,      (s), 0 })
 #define MBA_INIT_UNIFORM(r)        ((mba_init){ MBA_UNIFORM,     (r), 0 })    /* -r .. r */
 #define MBA_INIT_LOG_UNIFORM(a, b) ((mba_init){ MBA_LOG_UNIFORM, (a), (b) })  /* log of a .. b: A_log */
+#define MBA_INIT_LOG_INDEX()       ((mba_init){ MBA_LOG_INDEX, 0, 0 })        /* log(1 + column) */
 #define MBA_INIT_STEP(a, b)        ((mba_init){ MBA_STEP_BIAS,   (a), (b) })  /* its softplus is log-uniform */
 
 /* Windows: free, no node. A slice of a slice along another axis is refused: copy it first.
@@ -96,6 +97,12 @@ void mba_cheap(mba_tensor *t);
 
 /* Keeps a tensor readable after the step, under a name. */
 mba_tensor *mba_result(mba_graph *g, const char *name, mba_tensor *t);
+
+/* An input, parameter, state or result by its name; NULL where there is none. */
+mba_tensor *mba_graph_find(const mba_graph *g, const char *name);
+
+/* True of a parameter as mba_param made it (its master), false of its windows and of flat groups. */
+bool mba_is_param(const mba_tensor *t);
 
 /* ---- for builders of operators ---- */
 /* Infers the outputs, checks, appends. Never NULL. `attr` is copied. */

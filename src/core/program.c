@@ -209,6 +209,18 @@ void *mba_program_at(const mba_program *p, const mba_tensor *t)
          + (size_t)t->offset * mba_dtype_bytes(t->type.dtype);
 }
 
+void *mba_program_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param)
+{
+    return (char *)p->memory[arena_of(st)] + p->layout.offset[st->id] + (size_t)param->offset * mba_dtype_bytes(st->dtype);
+}
+
+size_t mba_program_bytes(const mba_program *p)
+{
+    size_t all = 0;
+    for (int r = 0; r < MBA_ROLES; r++) all += p->layout.arena_bytes[r];
+    return all;
+}
+
 mba_status mba_program_bind(mba_program *p, const mba_device *d)
 {
     p->device = d;
@@ -252,6 +264,7 @@ double mba_init_value(const mba_tensor *t, uint64_t seed, int64_t i)
     switch (t->init.dist) {
     case MBA_UNIFORM:     return (float)(a * (2 * x - 1));
     case MBA_NORMAL:      return (float)(a * sqrt(-2 * log(x)) * cos(6.283185307179586 * y));
+    case MBA_LOG_INDEX:   return (float)log(1 + (double)(i % mba_cols(t)));
     case MBA_LOG_UNIFORM: return (float)log(a + (b - a) * x);
     case MBA_STEP_BIAS: {
         const double step = fmax(a * pow(b / a, x), 1e-4);
@@ -265,7 +278,7 @@ void mba_program_init(mba_program *p, uint64_t seed)
 {
     for (int32_t i = 0; i < p->graph->ntensors; i++) {
         const mba_tensor *t = p->graph->tensors[i];
-        if (t->st->role != MBA_PARAM || t->maker || !mba_dense(t) || !t->needs_grad) continue;
+        if (!mba_is_param(t)) continue;
         float *x = mba_program_at(p, t);          // the CPU device; others go through `put`
         for (int64_t k = 0; k < mba_elems(t); k++) x[k] = (float)mba_init_value(t, seed, k);
     }

@@ -60,6 +60,9 @@ MBA_MUST mba_status mba_program_bind(mba_program *p, const mba_device *d);
 MBA_MUST mba_status mba_program_run(mba_program *p, unsigned passes, const mba_step *step, const mba_hooks *h);
 void                mba_program_destroy(mba_program *p);
 void               *mba_program_at(const mba_program *p, const mba_tensor *t);  /* device address, lent */
+/* What lies beside a parameter in a storage with the same offsets: its gradient, its moments. */
+void               *mba_program_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param);
+size_t              mba_program_bytes(const mba_program *p);                    /* all arenas: what bind takes */
 void                mba_program_init(mba_program *p, uint64_t seed);            /* parameters, by name */
 
 /* Readers: they see the same graph and plans as the run. */

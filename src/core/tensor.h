@@ -70,7 +70,7 @@ typedef struct mba_storage {
 } mba_storage;
 
 /* How a parameter starts. Numbers come from the stream of its name, so order does not matter. */
-typedef enum mba_dist { MBA_CONSTANT, MBA_NORMAL, MBA_UNIFORM, MBA_LOG_UNIFORM, MBA_STEP_BIAS } mba_dist;
+typedef enum mba_dist { MBA_CONSTANT, MBA_NORMAL, MBA_UNIFORM, MBA_LOG_UNIFORM, MBA_LOG_INDEX, MBA_STEP_BIAS } mba_dist;
 typedef struct mba_init { mba_dist dist; double a, b; } mba_init;
 
 typedef struct mba_tensor {
