@@ -15,9 +15,9 @@ static void every_operator_agrees_with_its_reference(void **state)
         mba_check w = { 0 };
         if (!mba_ops[i]->cases) continue;
         assert_ok(mba_check_op(&w, mba_ops[i]));
-        const int bad = !(w.grad_error < GRADIENT_BOUND) || !(w.cpu_error <= 1);
-        printf("%s %-20s %5d derivatives: backward off by %.1e, CPU by %.2f of its tolerance\n", bad ? "BAD" : "   ",
-               mba_ops[i]->name, w.values, w.grad_error, w.cpu_error);
+        const int bad = !(w.grad_error < GRADIENT_BOUND) || !(w.cpu_error <= 1) || w.strays;
+        printf("%s %-20s %5d derivatives: backward off by %.1e, CPU by %.2f of its tolerance, %d strays\n",
+               bad ? "BAD" : "   ", mba_ops[i]->name, w.values, w.grad_error, w.cpu_error, w.strays);
         wrong += bad;
     }
     assert_int_equal(wrong, 0);

@@ -2,6 +2,7 @@
 #include "core/check.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include "core/rng.h"
 
@@ -18,18 +19,73 @@ static double input_value(const mba_tensor *t, int64_t i)
     return t->bound ? (double)(u[0] % (uint32_t)t->bound) : (float)(2 * mba_unit(u[0]) - 1);
 }
 
-static void set_inputs(mba_reference *r, mba_program *p)
+static bool is_input(const mba_tensor *t) { return t->st->role == MBA_INPUT && !t->of && !t->maker; }
+
+void mba_fill_inputs(mba_program *p)
 {
     for (int32_t k = 0; k < p->graph->ntensors; k++) {
         const mba_tensor *t = p->graph->tensors[k];
-        if (!mba_is_param(t) && t->st->role != MBA_INPUT) continue;
-        for (int64_t i = 0; i < mba_elems(t); i++) {
-            const double v = mba_is_param(t) ? mba_init_value(t, 5, i) : input_value(t, i);
-            mba_reference_at(r, t)[i] = v;
-            if (t->type.dtype == MBA_I32) ((int32_t *)mba_program_at(p, t))[i] = (int32_t)v;
-            else                          ((float *)mba_program_at(p, t))[i] = (float)v;
-        }
+        if (!is_input(t)) continue;               // windows see what they are cut from
+        void *x = mba_program_at(p, t);
+        for (int64_t i = 0; i < mba_elems(t); i++)
+            if (t->type.dtype == MBA_I32) ((int32_t *)x)[i] = (int32_t)input_value(t, i);
+            else                          ((float *)x)[i] = (float)input_value(t, i);
     }
+}
+
+/* The reference starts from the same numbers. */
+static void copy_inputs(mba_reference *r, const mba_program *p)
+{
+    for (int32_t k = 0; k < p->graph->ntensors; k++) {
+        const mba_tensor *t = p->graph->tensors[k];
+        if (!mba_is_param(t) && !is_input(t)) continue;
+        const void *x = mba_program_at(p, t);
+        for (int64_t i = 0; i < mba_elems(t); i++)
+            mba_reference_at(r, t)[i] = t->type.dtype == MBA_I32 ? ((const int32_t *)x)[i] : (double)((const float *)x)[i];
+    }
+}
+
+/* ---- guards: bytes around every output and scratch, written before a node and looked at after it ---- */
+
+enum { GUARD_BYTES = MBA_ALIGN_BYTES, GUARD = 0xa5 };
+typedef struct guards { const mba_program *p; int strays; } guards;
+
+static bool guard_at(char *block, size_t bytes, bool write)
+{
+    bool kept = true;
+    bytes = (bytes + MBA_ALIGN_BYTES - 1) / MBA_ALIGN_BYTES * MBA_ALIGN_BYTES;
+    for (int i = 0; i < GUARD_BYTES; i++) {
+        unsigned char *before = (unsigned char *)block - GUARD_BYTES + i, *behind = (unsigned char *)block + bytes + i;
+        if (write) *before = *behind = GUARD;
+        else       kept &= *before == GUARD && *behind == GUARD;
+    }
+    return kept;
+}
+
+static bool guard_node(const mba_program *p, const mba_node *n, bool write)
+{
+    bool kept = true;
+    for (int k = 0; k < MBA_OUT_MAX; k++) {
+        if (!n->out[k]) continue;
+        const mba_storage *st = n->out[k]->st;
+        const mba_tensor   whole = { .type = MBA_TYPE(st->dtype, st->elems), .st = (mba_storage *)st };
+        kept &= guard_at(mba_program_at(p, &whole), (size_t)st->elems * mba_dtype_bytes(st->dtype), write);
+    }
+    const mba_call *c = &p->call[n->id];
+    if (c->work) kept &= guard_at(c->work, c->plan->work_bytes, write);
+    return kept;
+}
+
+static void guard_write(void *ctx, const mba_node *n, const mba_plan *plan)
+{
+    (void)plan;
+    guard_node(((guards *)ctx)->p, n, true);
+}
+
+static void guard_look(void *ctx, const mba_node *n, const mba_plan *plan)
+{
+    (void)plan;
+    ((guards *)ctx)->strays += !guard_node(((guards *)ctx)->p, n, false);
 }
 
 static double objective(mba_reference *r, int n, mba_tensor *const out[], mba_tensor *const seed[])
@@ -89,54 +145,109 @@ static void compare(mba_check *w, mba_reference *r, const mba_program *p, const 
     for (int64_t i = 0; i < mba_elems(t); i++) worst(&w->cpu_error, fabs(have[i] - want[i]) / top);
 }
 
+/* The CPU against the reference: results, and the whole gradient of every parameter, whichever windows wrote it. */
+static mba_status check_cpu(mba_check *w, mba_reference *r, mba_program *p)
+{
+    const mba_graph *g = p->graph;
+    guards           guard = { p, 0 };
+    const mba_hooks  h = { guard_write, guard_look, &guard };
+    if (p->memory[MBA_ACT]) memset(p->memory[MBA_ACT], 0xff, p->layout.arena_bytes[MBA_ACT]);    // NaN for early readers
+    MBA_TRY(mba_program_run(p, MBA_FORWARD | MBA_BACKWARD, &step, &h));
+    w->strays += guard.strays;
+    for (int32_t k = 0; k < g->ntensors; k++) {
+        mba_tensor t = *g->tensors[k];
+        if (t.st->role == MBA_RESULT && !t.of) compare(w, r, p, &t);
+        if (!mba_is_param(&t) || !t.st->grad) continue;
+        t.st = t.st->grad;
+        compare(w, r, p, &t);
+    }
+    return MBA_OK;
+}
+
+static mba_status check_variant(mba_check *w, mba_reference *r, const mba_graph *g, const char *variants)
+{
+    mba_program *p  = NULL;
+    mba_status   st = mba_program_create(&p, g, &(mba_program_options){ .machine = &host, .variants = variants,
+                                                                        .guard_bytes = GUARD_BYTES });
+    if (st == MBA_OK) st = mba_program_bind(p, &mba_device_cpu);
+    if (st == MBA_OK) {
+        mba_program_init(p, 5);
+        mba_fill_inputs(p);
+        copy_inputs(r, p);
+        mba_reference_run(r, MBA_FORWARD | MBA_BACKWARD, &step);
+        st = check_cpu(w, r, p);
+    }
+    mba_program_destroy(p);
+    return st;
+}
+
 mba_status mba_check_graph(mba_check *w, const mba_graph *g, int n, mba_tensor *const out[], mba_tensor *const seed[])
 {
-    mba_program   *p = NULL;
     mba_reference *r = NULL;
-    mba_status st = mba_program_create(&p, g, &(mba_program_options){ .machine = &host });
-    if (st == MBA_OK) st = mba_program_bind(p, &mba_device_cpu);
-    if (st == MBA_OK) st = mba_reference_create(&r, g);
-    if (st == MBA_OK) set_inputs(r, p);
-    if (st == MBA_OK) memset(p->memory[MBA_ACT], 0xff, p->layout.arena_bytes[MBA_ACT]);   // NaN for early readers
-    if (st == MBA_OK) st = mba_program_run(p, MBA_FORWARD | MBA_BACKWARD, &step, NULL);
-    if (st == MBA_OK) {
-        mba_reference_run(r, MBA_FORWARD | MBA_BACKWARD, &step);
-        for (int32_t k = 0; k < g->ntensors; k++) {
-            const mba_tensor *t = g->tensors[k];
-            if (t->st->role == MBA_RESULT || (t->st->role == MBA_GRAD && t->maker)) compare(w, r, p, t);
+    mba_status st = mba_reference_create(&r, g);
+    if (st == MBA_OK) st = check_variant(w, r, g, NULL);
+    for (int32_t k = 0; k < g->ntensors && st == MBA_OK; k++)
+        if (mba_is_param(g->tensors[k])) check_gradient(w, r, g->tensors[k], n, out, seed);
+    mba_reference_destroy(r);
+    return st;
+}
+
+/* An end: an output that wants a gradient and that no other node reads. */
+static bool is_end(const mba_graph *g, int32_t i, const mba_tensor *t)
+{
+    bool used = !t || !t->needs_grad || !mba_dense(t);
+    for (int32_t j = i + 1; !used && j < g->nnodes; j++)
+        for (int m = 0; m < MBA_IN_MAX; m++) used |= g->nodes[j]->in[m] && g->nodes[j]->in[m]->st == t->st;
+    return !used;
+}
+
+mba_status mba_case_build(mba_case_graph *o, const mba_op *op, const mba_case *c, bool recompute)
+{
+    *o = (mba_case_graph){ 0 };
+    MBA_TRY(mba_graph_create(&o->g));
+    mba_graph *g = o->g;
+    g->recompute = recompute;
+    op->build(g, c);
+    for (int32_t i = 0, nodes = g->nnodes; i < nodes; i++)
+        for (int k = 0; k < MBA_OUT_MAX; k++) {
+            mba_tensor *t = g->nodes[i]->out[k];
+            if (!is_end(g, i, t)) continue;
+            mba_assert(o->n < MBA_ENDS_MAX);
+            mba_result(g, mba_arena_printf(g->arena, "out.%d", o->n), t);
+            o->seed[o->n]  = mba_input(g, mba_arena_printf(g->arena, "seed.%d", o->n), t->type);
+            o->out[o->n++] = t;
         }
-        for (int32_t k = 0; k < g->ntensors; k++)
-            if (mba_is_param(g->tensors[k])) check_gradient(w, r, g->tensors[k], n, out, seed);
+    mba_status st = mba_graph_status(g);
+    if (st == MBA_OK) st = mba_backward_from(g, o->n, o->out, o->seed);
+    if (st != MBA_OK) {
+        mba_graph_destroy(g);
+        o->g = NULL;
+    }
+    return st == MBA_OK ? st : mba_where(st, "%s, case \"%s\"", op->name, c->note);
+}
+
+/* Every further CPU variant of the operator and of its backward, against the same reference. */
+static mba_status check_variants(mba_check *w, const mba_op *op, const mba_graph *g)
+{
+    mba_reference *r = NULL;
+    mba_status     st = mba_reference_create(&r, g);
+    for (const mba_variant *v = op->cpu ? op->cpu + 1 : NULL; v && st == MBA_OK && v[-1].name && v->name; v++) {
+        char forced[128];
+        snprintf(forced, sizeof forced, "%s=%s", op->name, v->name);
+        st = check_variant(w, r, g, forced);
+        if (st == MBA_E_UNSUPPORTED) st = MBA_OK;              // a variant may refuse a shape
     }
     mba_reference_destroy(r);
-    mba_program_destroy(p);
     return st;
 }
 
 static mba_status check_case(mba_check *w, const mba_op *op, const mba_case *c, bool recompute)
 {
-    mba_graph  *g;
-    mba_tensor *out[16], *seed[16];
-    int         n = 0;
-    MBA_TRY(mba_graph_create(&g));
-    g->recompute = recompute;
-    op->build(g, c);
-    for (int32_t i = 0; i < g->nnodes; i++)
-        for (int k = 0; k < MBA_OUT_MAX; k++) {                        // every end gets a random gradient
-            mba_tensor *t = g->nodes[i]->out[k];
-            bool used = !t || !t->needs_grad || !mba_dense(t);
-            for (int32_t j = i + 1; !used && j < g->nnodes; j++)
-                for (int m = 0; m < MBA_IN_MAX; m++) used |= g->nodes[j]->in[m] && g->nodes[j]->in[m]->st == t->st;
-            if (used) continue;
-            mba_assert(n < 16);
-            mba_result(g, mba_arena_printf(g->arena, "out.%d", n), t);
-            seed[n]  = mba_input(g, mba_arena_printf(g->arena, "seed.%d", n), t->type);
-            out[n++] = t;
-        }
-    mba_status st = mba_graph_status(g);
-    if (st == MBA_OK) st = mba_backward_from(g, n, out, seed);
-    if (st == MBA_OK) st = mba_check_graph(w, g, n, out, seed);
-    mba_graph_destroy(g);
+    mba_case_graph o;
+    MBA_TRY(mba_case_build(&o, op, c, recompute));
+    mba_status st = mba_check_graph(w, o.g, o.n, o.out, o.seed);
+    if (st == MBA_OK) st = check_variants(w, op, o.g);
+    mba_graph_destroy(o.g);
     return st == MBA_OK ? st : mba_where(st, "%s, case \"%s\"", op->name, c->note);
 }
 

@@ -12,12 +12,25 @@ typedef struct mba_check {
     double grad_error;               /* backward against central differences, both fp64 */
     double cpu_error;                /* fp32 CPU against fp64, results and parameter gradients, in tolerances */
     int    values;                   /* partial derivatives looked at */
+    int    strays;                   /* nodes that wrote outside their outputs or their scratch */
 } mba_check;
 
 /* The graph has its backward pass; `out` and `seed` are as in mba_backward_from. Errors are relative
  * to the largest value of each tensor. */
 MBA_MUST mba_status mba_check_graph(mba_check *worst, const mba_graph *g, int n, mba_tensor *const out[],
                                     mba_tensor *const seed[]);
+
+/* Every case, every CPU variant, with and without recomputation. */
 MBA_MUST mba_status mba_check_op(mba_check *worst, const mba_op *op);
+
+/* A case as a graph with its backward pass: every end is a result out.<k> with a gradient seed.<k>. Used by
+ * the checks and by the benchmark; the caller destroys it. */
+enum { MBA_ENDS_MAX = 16 };
+typedef struct mba_case_graph { mba_graph *g; mba_tensor *out[MBA_ENDS_MAX], *seed[MBA_ENDS_MAX]; int n; } mba_case_graph;
+MBA_MUST mba_status mba_case_build(mba_case_graph *out, const mba_op *op, const mba_case *c, bool recompute);
+
+/* Fills inputs with reproducible values (indices below their bound, reals in -1 .. 1); parameters start as
+ * mba_program_init lets them. CPU device. */
+void mba_fill_inputs(mba_program *p);
 
 #endif

@@ -141,6 +141,7 @@ static void lay_out(mba_program *p)
     const mba_graph *g   = p->graph;
     mba_layout      *lay = &p->layout;
     const int32_t    n   = g->nstorages + g->nnodes;       // one block per storage and per scratch
+    const size_t     guard = aligned(p->options.guard_bytes);
     lay->first       = mba_arena_new(p->arena, int32_t, g->nstorages);
     lay->last        = mba_arena_new(p->arena, int32_t, g->nstorages);
     lay->offset      = mba_arena_new(p->arena, size_t, g->nstorages);
@@ -152,25 +153,26 @@ static void lay_out(mba_program *p)
     for (int32_t s = 0; s < g->nstorages; s++) {
         const mba_storage *st = g->storages[s];
         root[s] = s;
-        b[s] = (block){ .bytes = aligned((size_t)st->elems * mba_dtype_bytes(st->dtype)),
+        b[s] = (block){ .bytes = aligned((size_t)st->elems * mba_dtype_bytes(st->dtype)) + 2 * guard,
                         .first = lay->first[s], .last = lay->last[s], .id = s };
         if (lay->first[s] < 0) continue;                   // nobody uses it
         lay->role_bytes[st->role] += b[s].bytes;
         if (shared(st)) continue;
-        lay->offset[s] = lay->arena_bytes[st->role];
+        lay->offset[s] = lay->arena_bytes[st->role] + guard;
         lay->arena_bytes[st->role] += b[s].bytes;
     }
     merge_in_place(g, b, root);
     for (int32_t i = 0, k = g->nstorages; i < g->nnodes; i++, k++)
-        b[k] = (block){ .bytes = aligned(p->plan[i]->work_bytes), .first = i, .last = i, .id = k };
+        b[k] = (block){ .bytes = p->plan[i]->work_bytes ? aligned(p->plan[i]->work_bytes) + 2 * guard : 0, .first = i, .last = i,
+                        .id = k };
     for (int32_t k = 0; k < n; k++) {
         const bool scratch = k >= g->nstorages;
         if (scratch) lay->role_bytes[MBA_WORK] += b[k].bytes;
         if (b[k].bytes && b[k].first >= 0 && !b[k].merged && (scratch || shared(g->storages[k]))) todo[ntodo++] = &b[k];
     }
     lay->arena_bytes[MBA_ACT] = place(todo, ntodo, near);
-    for (int32_t s = 0; s < g->nstorages; s++) if (shared(g->storages[s])) lay->offset[s] = b[root[s]].offset;
-    for (int32_t i = 0; i < g->nnodes; i++) lay->work_offset[i] = b[g->nstorages + i].offset;
+    for (int32_t s = 0; s < g->nstorages; s++) if (shared(g->storages[s])) lay->offset[s] = b[root[s]].offset + guard;
+    for (int32_t i = 0; i < g->nnodes; i++) lay->work_offset[i] = b[g->nstorages + i].offset + guard;
     for (int32_t i = 0; i < g->nnodes; i++) {
         size_t live = 0;
         for (int32_t k = 0; k < ntodo; k++) if (todo[k]->first <= i && i <= todo[k]->last) live += todo[k]->bytes;

@@ -21,6 +21,7 @@ typedef struct mba_program_options {
     bool               cuda;                      /* plan for CUDA; else for the CPU */
     const mba_machine *machine;
     const char        *variants;                  /* "ssd=fused,conv1d=smem": these or failure */
+    size_t             guard_bytes;               /* unused bytes around every storage and scratch, for tests */
 } mba_program_options;
 
 /* Where every storage and every node's scratch lies. */
