@@ -132,6 +132,9 @@ static void small_words_do_what_they_say(void **state)
     for (int i = 0; i < MBA_LANES; i++) sum += a[i] = (float)(i % 3 ? i + 1 : -i - 1);
     const vf x = vf_load(a), zero = vf_set(0);
     assert_near(vf_sum(x), sum, 0);                                        // integers: no rounding
+    const v4 four = vf_sum4(x, x + 1, x * 2, vf_abs(x));
+    const double sums[4] = { sum, sum + MBA_LANES, 2 * sum, MBA_LANES * (MBA_LANES + 1) / 2.0 };
+    for (int i = 0; i < 4; i++) assert_near(four[i], sums[i], 0);
     assert_near(vf_max_lanes(x), MBA_LANES % 3 == 1 ? MBA_LANES - 1 : MBA_LANES, 0);
     assert_near(vf_min_lanes(-x), MBA_LANES % 3 == 1 ? 1 - MBA_LANES : -MBA_LANES, 0);
     for (int i = 0; i < MBA_LANES; i++) {
