@@ -66,10 +66,10 @@ static double rsqrt(double x)    { return 1 / sqrt(x); }
 static void exponentials_keep_their_bounds(void **state)
 {
     (void)state;
-    assert_ulp(wrap_exp, exp, -86.98, 88.72, 2.5);
-    assert_ulp(wrap_exp, exp, -1, 1, 2.5);
-    assert_ulp(wrap_exp2, exp2, -125.49, 127.99, 2.5);
-    assert_ulp(wrap_exp2_neg, exp2, -125.49, 0, 2.5);
+    assert_ulp(wrap_exp, exp, -86.98, 88.72, 3);
+    assert_ulp(wrap_exp, exp, -1, 1, 3);
+    assert_ulp(wrap_exp2, exp2, -125.49, 127.99, 3);
+    assert_ulp(wrap_exp2_neg, exp2, -125.49, 0, 3);
     assert_true(at(wrap_exp, 0) == 1 && at(wrap_exp2, 0) == 1 && at(wrap_exp2_neg, 0) == 1);
     assert_true(at(wrap_exp2_neg, -3) == 0.125f && at(wrap_exp2, 10) == 1024);
     assert_true(at(wrap_exp, -INFINITY) == 0 && at(wrap_exp, -1e30f) == 0 && at(wrap_exp, -87) == 0);
@@ -99,9 +99,9 @@ static void logarithms_keep_their_bounds(void **state)
 static void activations_keep_their_bounds(void **state)
 {
     (void)state;
-    assert_ulp(wrap_sigmoid, sigmoid, -86.9, 100, 3.5);
-    assert_ulp(wrap_softplus, softplus, -86.9, 100, 3);
-    assert_ulp(wrap_silu, silu, -86.9, 100, 4);
+    assert_ulp(wrap_sigmoid, sigmoid, -86.9, 100, 4);
+    assert_ulp(wrap_softplus, softplus, -86.9, 100, 3.5);
+    assert_ulp(wrap_silu, silu, -86.9, 100, 4.5);
     assert_true(at(wrap_sigmoid, -INFINITY) == 0 && at(wrap_sigmoid, INFINITY) == 1 && isnan(at(wrap_sigmoid, NAN)));
     assert_true(at(wrap_softplus, -INFINITY) == 0 && at(wrap_softplus, INFINITY) == INFINITY);
     assert_true(at(wrap_softplus, 20.000002f) == 20.000002f && at(wrap_softplus, 1e30f) == 1e30f);
@@ -111,7 +111,7 @@ static void activations_keep_their_bounds(void **state)
         const float  x = (float)t, value = vf_silu_and_slope(vf_set(x), &slope)[0];
         const double s = sigmoid(x);
         assert_near(slope[0], s * (1 + x * (1 - s)), 4 * 0x1p-24);
-        assert_near(value, silu(x), 4 * ulp_of(silu(x)) + 1e-32);
+        assert_near(value, silu(x), 4.5 * ulp_of(silu(x)) + 1e-32);
     }
 }
 
@@ -132,6 +132,9 @@ static void small_words_do_what_they_say(void **state)
     for (int i = 0; i < MBA_LANES; i++) sum += a[i] = (float)(i % 3 ? i + 1 : -i - 1);
     const vf x = vf_load(a), zero = vf_set(0);
     assert_near(vf_sum(x), sum, 0);                                        // integers: no rounding
+    const v4 four = vf_sum4(x, x + 1, x * 2, vf_abs(x));
+    const double sums[4] = { sum, sum + MBA_LANES, 2 * sum, MBA_LANES * (MBA_LANES + 1) / 2.0 };
+    for (int i = 0; i < 4; i++) assert_near(four[i], sums[i], 0);
     assert_near(vf_max_lanes(x), MBA_LANES % 3 == 1 ? MBA_LANES - 1 : MBA_LANES, 0);
     assert_near(vf_min_lanes(-x), MBA_LANES % 3 == 1 ? 1 - MBA_LANES : -MBA_LANES, 0);
     for (int i = 0; i < MBA_LANES; i++) {

@@ -1,0 +1,282 @@
+/* selective_scan.c -- the scan of Mamba-1 and its gradient: the declaration.
+ *
+ *   forward   out, final            = scan(u, delta, A_log, B, C, D, z, dt_bias, initial, ids)
+ *   backward  the gradient of each  = from the same inputs, dout and dfinal; states are made again */
+#include "ops/selective_scan/selective_scan.h"
+
+#include "core/device.h"
+#include "ops/add/add.h"
+#include "ops/selective_scan/selective_scan_slots.h"
+
+scan_dims scan_dims_of(const mba_node *n)
+{
+    const mba_type *u = &n->in[U]->type, *b = &n->in[BM]->type;
+    return (scan_dims){ .B = u->dim[0], .L = u->dim[1], .D = u->dim[2], .N = mba_cols(n->in[BM]),
+                        .G = b->rank == 4 ? b->dim[2] : 1 };
+}
+
+/* ---- shapes ---- */
+
+static bool has_dims(const mba_tensor *t, int64_t rank, int64_t a, int64_t b, int64_t c)
+{
+    const int64_t *d = t->type.dim;
+    return t->type.rank == rank && d[0] == a && (rank < 2 || d[1] == b) && (rank < 3 || d[2] == c);
+}
+
+/* Rows must lie at one distance from each other within a sequence (a row is a token, or a channel's state). */
+static bool has_rows(const mba_tensor *t, int64_t rows, int64_t width)
+{
+    return t->run == width || t->run % (rows * width) == 0;
+}
+
+static mba_status check_reals(const mba_node *n)
+{
+    for (int k = 0; k < MBA_IN_MAX; k++)
+        MBA_NEED(!n->in[k] || k == IDS || n->in[k]->type.dtype == MBA_F32,
+                 "selective_scan: %s is not fp32\nwhy: the CPU scan computes in fp32 only", n->op->in[k].name);
+    return MBA_OK;
+}
+
+static mba_status check_sequences(const mba_node *n, scan_dims d)
+{
+    static const int like_u[] = { U, DELTA, Z, DOUT };
+    for (int i = 0; i < 4; i++) {
+        const mba_tensor *t = n->in[like_u[i]];
+        MBA_NEED(!t || (has_dims(t, 3, d.B, d.L, d.D) && has_rows(t, d.L, d.D)),
+                 "selective_scan: %s is not (%lld, %lld, %lld) like u, with whole rows", n->op->in[like_u[i]].name,
+                 (long long)d.B, (long long)d.L, (long long)d.D);
+    }
+    for (int k = BM; k <= CM; k++) {
+        const mba_tensor *t = n->in[k];
+        MBA_NEED((t->type.rank == 3 || t->type.rank == 4) && t->type.dim[0] == d.B && t->type.dim[1] == d.L
+                 && mba_cols(t) == d.N && mba_elems(t) == d.B * d.L * d.G * d.N && has_rows(t, d.L, d.G * d.N),
+                 "selective_scan: %s is not (%lld, %lld, %lld, %lld), with whole rows", n->op->in[k].name,
+                 (long long)d.B, (long long)d.L, (long long)d.G, (long long)d.N);
+    }
+    const mba_tensor *ids = n->in[IDS];
+    MBA_NEED(!ids || (ids->type.dtype == MBA_I32 && has_dims(ids, 2, d.B, d.L, 0) && has_rows(ids, d.L, 1)),
+             "selective_scan: ids are not (%lld, %lld) i32", (long long)d.B, (long long)d.L);
+    return MBA_OK;
+}
+
+static mba_status check_channels(const mba_node *n, scan_dims d)
+{
+    MBA_NEED(d.D % d.G == 0, "selective_scan: %lld channels do not split into %lld groups", (long long)d.D, (long long)d.G);
+    MBA_NEED(has_dims(n->in[A_LOG], 2, d.D, d.N, 0) && has_rows(n->in[A_LOG], d.D, d.N),
+             "selective_scan: A_log is not (%lld, %lld)", (long long)d.D, (long long)d.N);
+    for (int k = SKIP; k <= DT_BIAS; k += DT_BIAS - SKIP)
+        MBA_NEED(!n->in[k] || (has_dims(n->in[k], 1, d.D, 0, 0) && mba_dense(n->in[k])), "selective_scan: %s is not (%lld)",
+                 n->op->in[k].name, (long long)d.D);
+    for (int k = INITIAL; k <= DFINAL; k += DFINAL - INITIAL)
+        MBA_NEED(!n->in[k] || (has_dims(n->in[k], 3, d.B, d.D, d.N) && has_rows(n->in[k], d.D, d.N)),
+                 "selective_scan: %s is not (%lld, %lld, %lld)", n->op->in[k].name, (long long)d.B, (long long)d.D,
+                 (long long)d.N);
+    return MBA_OK;
+}
+
+static mba_status check(const mba_node *n)
+{
+    MBA_NEED(n->in[U]->type.rank == 3, "selective_scan: u is not (B, L, D)");
+    const scan_dims d = scan_dims_of(n);
+    MBA_TRY(check_reals(n));
+    MBA_TRY(check_sequences(n, d));
+    return check_channels(n, d);
+}
+
+static mba_status selective_scan_shape(const mba_node *n, mba_type *out)
+{
+    MBA_TRY(check(n));
+    const scan_dims d = scan_dims_of(n);
+    out[OUT] = n->in[U]->type;
+    if (((const scan_attr *)n->attr)->final) out[FINAL] = MBA_TYPE(MBA_F32, d.B, d.D, d.N);
+    return MBA_OK;
+}
+
+static mba_status selective_scan_bwd_shape(const mba_node *n, mba_type *out)
+{
+    MBA_TRY(check(n));
+    for (int k = 0; k < GRADS; k++)
+        if (((const scan_bwd_attr *)n->attr)->wants >> k & 1) out[k] = n->in[k]->type;
+    return MBA_OK;
+}
+
+/* ---- building ---- */
+
+mba_tensor *mba_selective_scan_of(mba_graph *g, const mba_selective_scan_args *a)
+{
+    const scan_attr t = { .final = a->final != NULL };
+    const mba_node *n = MBA_APPEND(g, selective_scan, &t, a->u, a->delta, a->A_log, a->B, a->C, a->D, a->z, a->dt_bias,
+                                   a->initial, a->ids);
+    if (a->final) *a->final = n->out[FINAL];
+    return n->out[OUT];
+}
+
+static void selective_scan_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
+{
+    mba_tensor *in[MBA_IN_MAX] = { [DOUT] = d[OUT], [DFINAL] = d[FINAL] };
+    scan_bwd_attr t = { 0 };
+    for (int k = 0; k <= IDS; k++) in[k] = n->in[k];
+    for (int k = 0; k < GRADS; k++) if (mba_wants(n->in[k])) t.wants |= 1u << k;
+    const mba_node *b = mba_append(g, &mba_op_selective_scan_bwd, &t, in);
+    for (int k = 0; k < GRADS; k++) if (t.wants >> k & 1) mba_grad_add(g, n->in[k], b->out[k]);
+}
+
+/* ---- the least it costs: mamba1.md, section 10 ---- */
+
+static mba_cost selective_scan_cost(const mba_node *n)
+{
+    const scan_dims d = scan_dims_of(n);
+    const double    tokens = (double)(d.B * d.L * d.D);
+    mba_cost        c = mba_cost_io(n);
+    c.vector_flops = tokens * (6.0 * (double)d.N + 8);          // bias, softplus, step times u, skip, gate
+    c.special_ops  = tokens * ((double)d.N + (n->in[Z] ? 4 : 2));   // softplus: exp, log; gate: exp, reciprocal
+    return c;
+}
+
+static mba_cost selective_scan_bwd_cost(const mba_node *n)
+{
+    const scan_dims d = scan_dims_of(n);
+    const double    tokens = (double)(d.B * d.L * d.D);
+    mba_cost        c = mba_cost_io(n);
+    c.vector_flops = tokens * (23.0 * (double)d.N + 16);
+    c.special_ops  = tokens * ((double)d.N + (n->in[Z] ? 5 : 3));   // one reciprocal more: the slope of softplus
+    return c;
+}
+
+/* A value is a sum over states (or over the channels of a group, or over sequences) of sums over time. */
+static double selective_scan_terms(const mba_node *n, int out)
+{
+    const scan_dims d = scan_dims_of(n);
+    (void)out;
+    return (double)(d.L * d.N);
+}
+
+static double selective_scan_bwd_terms(const mba_node *n, int out)
+{
+    const scan_dims d = scan_dims_of(n);
+    if (out == DB || out == DC) return (double)(d.L * d.D / d.G);
+    if (out == DA_LOG || out == DSKIP || out == DDT_BIAS) return (double)(d.B * d.L * d.N);
+    return (double)(d.L * d.N);
+}
+
+/* ---- CPU plans: scratch only ---- */
+
+/* Floats: A and the state of a strip, and three values per channel and step of a chunk. */
+size_t selective_scan_fwd_thread_floats(scan_dims d) { return (size_t)(STRIP * (2 * d.N + 3 * CHUNK)); }
+
+/* A, the states before each segment, the adjoint, dA; eight values per channel and step of a segment; decays and
+ * states of one vector of channels. */
+size_t selective_scan_bwd_thread_floats(scan_dims d)
+{
+    const int64_t lanes = 4 << mba_cpu_isa();
+    return (size_t)(STRIP * d.N * (scan_segments(d) + 3) + scan_segment(d) * (8 * STRIP + 2 * GROUP * lanes));
+}
+
+static mba_status selective_scan_fwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    (void)m;
+    mba_plan_scratch(p, "threads", sizeof(float) * selective_scan_fwd_thread_floats(scan_dims_of(n)) * (size_t)mba_cpu_threads());
+    return MBA_OK;
+}
+
+static mba_status selective_scan_bwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const scan_dims d = scan_dims_of(n);
+    (void)m;
+    mba_plan_scratch(p, "threads", sizeof(float) * selective_scan_bwd_thread_floats(d) * (size_t)mba_cpu_threads());
+    mba_plan_scratch(p, "dB, dC", sizeof(float) * (size_t)(d.B * d.G * scan_blocks(d) * scan_groups(d) * d.L * 2 * GROUP));
+    mba_plan_scratch(p, "sums", sizeof(float) * (size_t)(d.B * d.D * (d.N + 2)));
+    return MBA_OK;
+}
+
+/* ---- cases ---- */
+
+enum { NO_Z = 1, NO_SKIP = 2, NO_BIAS = 4, WITH_IDS = 8, WITH_INITIAL = 16, WITH_FINAL = 32, WINDOWS = 64, RANK3 = 128 };
+
+static mba_tensor *normal(mba_graph *g, const char *name, mba_type type)
+{
+    return mba_param(g, name, type, MBA_INIT_NORMAL(1), MBA_DECAY);
+}
+
+/* As a model has them: u and z halves of one matrix, B and C columns of another. */
+static void cut_windows(mba_graph *g, mba_selective_scan_args *a, scan_dims d)
+{
+    mba_tensor *uz = normal(g, "uz", MBA_TYPE(MBA_F32, d.B, d.L, 2 * d.D));
+    mba_tensor *bc = normal(g, "bc", MBA_TYPE(MBA_F32, d.B, d.L, 3 + 2 * d.G * d.N));
+    uz = mba_add(g, uz, uz);
+    bc = mba_add(g, bc, bc);
+    a->u = mba_slice(g, uz, 2, 0, d.D);
+    a->z = mba_slice(g, uz, 2, d.D, d.D);
+    const mba_type type = MBA_TYPE(MBA_F32, d.B, d.L, d.G, d.N);
+    a->B = mba_reshape(g, mba_slice(g, bc, 2, 3, d.G * d.N), type);
+    a->C = mba_reshape(g, mba_slice(g, bc, 2, 3 + d.G * d.N, d.G * d.N), type);
+}
+
+static void selective_scan_build(mba_graph *g, const mba_case *c)
+{
+    const scan_dims d = { c->dim[0], c->dim[1], c->dim[2], c->dim[3], c->dim[4] };
+    const int64_t   f = c->dim[5];
+    const mba_type  x = MBA_TYPE(MBA_F32, d.B, d.L, d.D);
+    const mba_type  s = f & RANK3 ? MBA_TYPE(MBA_F32, d.B, d.L, d.N) : MBA_TYPE(MBA_F32, d.B, d.L, d.G, d.N);
+    mba_selective_scan_args a = { .delta = normal(g, "delta", x) };
+    a.A_log = mba_param(g, "A_log", MBA_TYPE(MBA_F32, d.D, d.N), MBA_INIT_LOG_UNIFORM(0.2, 3), MBA_NO_DECAY);
+    if (f & WINDOWS) {
+        cut_windows(g, &a, d);
+    } else {
+        a.u = normal(g, "u", x);
+        a.B = normal(g, "B", s);
+        a.C = normal(g, "C", s);
+        if (!(f & NO_Z)) a.z = normal(g, "z", x);
+    }
+    if (!(f & NO_SKIP)) a.D = normal(g, "D", MBA_TYPE(MBA_F32, d.D));
+    if (!(f & NO_BIAS)) a.dt_bias = normal(g, "dt_bias", MBA_TYPE(MBA_F32, d.D));
+    if (f & WITH_INITIAL) a.initial = normal(g, "initial", MBA_TYPE(MBA_F32, d.B, d.D, d.N));
+    if (f & WITH_IDS) a.ids = mba_index(g, "ids", MBA_TYPE(MBA_I32, d.B, d.L), 2);
+    mba_tensor *final;
+    if (f & WITH_FINAL) a.final = &final;
+    mba_selective_scan_of(g, &a);
+}
+
+#define SCAN_INPUTS                                                                                        \
+    [U] = MBA_SLOT("u"), [DELTA] = MBA_SLOT("delta"), [A_LOG] = MBA_SLOT("A_log"), [BM] = MBA_SLOT("B"),   \
+    [CM] = MBA_SLOT("C"), [SKIP] = MBA_SLOT("D", .optional = true), [Z] = MBA_SLOT("z", .optional = true), \
+    [DT_BIAS] = MBA_SLOT("dt_bias", .optional = true), [INITIAL] = MBA_SLOT("initial", .optional = true),  \
+    [IDS] = MBA_SLOT("ids", .optional = true)
+
+const mba_op mba_op_selective_scan = {
+    .name  = "selective_scan", .doc = "h = exp(dt A) h + dt u B, out = (C h + D u) silu(z)", .kind = MBA_SSM,
+    .in    = { SCAN_INPUTS },
+    .out   = { [OUT] = MBA_SLOT("out"), [FINAL] = MBA_SLOT("final") },
+    .attr_bytes = sizeof(scan_attr),
+    .shape = selective_scan_shape, .grad = selective_scan_grad, .cost = selective_scan_cost, .ref = selective_scan_ref,
+    .cpu   = (const mba_variant[]){ { "strips", selective_scan_fwd_plan, MBA_CPU(selective_scan_fwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .build = selective_scan_build, .terms = selective_scan_terms,
+    .cases = (const mba_case[]){
+        { { 1, 5, 2, 3, 1 }, "the golden shape" },
+        { { 2, 7, 5, 16, 1 }, "sixteen states, fewer channels than a strip" },
+        { { 1, 1, 3, 4, 1, WITH_INITIAL | WITH_FINAL }, "one token between two states" },
+        { { 2, 6, 6, 1, 3, NO_Z }, "three groups, one state, no gate" },
+        { { 1, 4, 19, 3, 1, NO_SKIP | NO_BIAS | RANK3 }, "a strip and three channels; neither skip nor bias" },
+        { { 2, 9, 4, 5, 2, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "documents, from state to state, two groups" },
+        { { 2, 8, 3, 2, 1, WITH_IDS | WINDOWS }, "documents; u, z, B and C are windows" },
+        { { 3, 4, 34, 6, 2, WINDOWS | WITH_FINAL }, "windows of grouped states; two strips in a group" },
+        { { 0 }, NULL },
+    },
+};
+
+const mba_op mba_op_selective_scan_bwd = {
+    .name  = "selective_scan_bwd", .doc = "all gradients of selective_scan, by the adjoint recurrence", .kind = MBA_SSM,
+    .no_grad = "a gradient",
+    .in    = { SCAN_INPUTS, [DOUT] = MBA_SLOT("dout", .optional = true), [DFINAL] = MBA_SLOT("dfinal", .optional = true) },
+    .out   = { [DU] = MBA_SLOT("du", .adds = true), [DDELTA] = MBA_SLOT("ddelta", .adds = true),
+               [DA_LOG] = MBA_SLOT("dA_log", .adds = true), [DB] = MBA_SLOT("dB", .adds = true),
+               [DC] = MBA_SLOT("dC", .adds = true), [DSKIP] = MBA_SLOT("dD", .adds = true),
+               [DZ] = MBA_SLOT("dz", .adds = true), [DDT_BIAS] = MBA_SLOT("ddt_bias", .adds = true),
+               [DINITIAL] = MBA_SLOT("dinitial", .adds = true) },
+    .attr_bytes = sizeof(scan_bwd_attr),
+    .shape = selective_scan_bwd_shape, .cost = selective_scan_bwd_cost, .ref = selective_scan_bwd_ref,
+    .terms = selective_scan_bwd_terms,
+    .cpu   = (const mba_variant[]){ { "strips", selective_scan_bwd_plan, MBA_CPU(selective_scan_bwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+};

@@ -1,0 +1,141 @@
+/* selective_scan_ref.c -- fp64, one channel at a time, every state kept: only the maths. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "ops/selective_scan/selective_scan_slots.h"
+
+/* One channel of one sequence. */
+typedef struct channel {
+    const mba_ref_call *c;
+    scan_dims           d;
+    int64_t             b, j, g;
+} channel;
+
+static int64_t at_u(const channel *h, int64_t t) { return (h->b * h->d.L + t) * h->d.D + h->j; }
+static int64_t at_bc(const channel *h, int64_t t, int64_t k) { return ((h->b * h->d.L + t) * h->d.G + h->g) * h->d.N + k; }
+static int64_t at_state(const channel *h, int64_t k) { return (h->b * h->d.D + h->j) * h->d.N + k; }
+
+static double sigmoid(double t) { return 1 / (1 + exp(-t)); }
+
+/* delta + dt_bias: what softplus turns into the step size. */
+static double raw_step(const channel *h, int64_t t)
+{
+    return h->c->in[DELTA][at_u(h, t)] + (h->c->in[DT_BIAS] ? h->c->in[DT_BIAS][h->j] : 0);
+}
+
+static double step_size(const channel *h, int64_t t)
+{
+    const double p = raw_step(h, t);
+    return p > 20 ? p : log1p(exp(p));
+}
+
+static double A_of(const channel *h, int64_t k) { return -exp(h->c->in[A_LOG][h->j * h->d.N + k]); }
+
+static bool reset(const channel *h, int64_t t)
+{
+    const double *ids = h->c->in[IDS] ? h->c->in[IDS] + h->b * h->d.L : NULL;
+    return ids && t > 0 && ids[t] != ids[t - 1];
+}
+
+static double decay(const channel *h, int64_t t, int64_t k)
+{
+    return reset(h, t) ? 0 : exp(step_size(h, t) * A_of(h, k));
+}
+
+static double initial(const channel *h, int64_t k) { return h->c->in[INITIAL] ? h->c->in[INITIAL][at_state(h, k)] : 0; }
+static double gate(const channel *h, int64_t t)
+{
+    if (!h->c->in[Z]) return 1;
+    const double z = h->c->in[Z][at_u(h, t)];
+    return z * sigmoid(z);
+}
+
+/* state[t][k] = h_t,k for all t, and y_t. */
+static void run_channel(const channel *h, double *state, double *y)
+{
+    const int64_t N = h->d.N;
+    for (int64_t t = 0; t < h->d.L; t++) {
+        const double u = h->c->in[U][at_u(h, t)];
+        y[t] = h->c->in[SKIP] ? h->c->in[SKIP][h->j] * u : 0;
+        for (int64_t k = 0; k < N; k++) {
+            const double before = t ? state[(t - 1) * N + k] : initial(h, k);
+            state[t * N + k] = decay(h, t, k) * before + step_size(h, t) * u * h->c->in[BM][at_bc(h, t, k)];
+            y[t] += h->c->in[CM][at_bc(h, t, k)] * state[t * N + k];
+        }
+    }
+}
+
+static double *space(int64_t n)
+{
+    double *x = malloc(sizeof *x * (size_t)n);
+    mba_assert(x);
+    return x;
+}
+
+void selective_scan_ref(const mba_ref_call *c)
+{
+    const scan_dims d = scan_dims_of(c->node);
+    double *state = space(d.L * d.N), *y = space(d.L);
+    for (int64_t i = 0; i < d.B * d.D; i++) {
+        const channel h = { c, d, i / d.D, i % d.D, i % d.D / (d.D / d.G) };
+        run_channel(&h, state, y);
+        for (int64_t t = 0; t < d.L; t++) c->out[OUT][at_u(&h, t)] = y[t] * gate(&h, t);
+        for (int64_t k = 0; k < d.N && c->out[FINAL]; k++)
+            c->out[FINAL][at_state(&h, k)] = state[(d.L - 1) * d.N + k];
+    }
+    free(state);
+    free(y);
+}
+
+static void add(double *x, int64_t i, double v) { if (x) x[i] += v; }
+
+/* One step of one channel, backwards in time: lam[k] comes in as a_{t+1,k} lam_{t+1,k} and leaves as a_t,k lam_t,k. */
+static void step_back(const channel *h, int64_t t, double dy, const double *state, double *lam)
+{
+    const mba_ref_call *c = h->c;
+    const double u = c->in[U][at_u(h, t)], dt = step_size(h, t), p = raw_step(h, t);
+    double       ddt = 0;
+    for (int64_t k = 0; k < h->d.N; k++) {
+        const double before = t ? state[(t - 1) * h->d.N + k] : initial(h, k);
+        const double a = decay(h, t, k), A = A_of(h, k), B = c->in[BM][at_bc(h, t, k)];
+        lam[k] += c->in[CM][at_bc(h, t, k)] * dy;
+        add(c->out[DC], at_bc(h, t, k), dy * state[t * h->d.N + k]);
+        add(c->out[DB], at_bc(h, t, k), lam[k] * dt * u);
+        add(c->out[DU], at_u(h, t), lam[k] * dt * B);
+        ddt += lam[k] * (u * B + A * a * before);
+        add(c->out[DA_LOG], h->j * h->d.N + k, lam[k] * dt * a * before * A);
+        lam[k] *= a;
+    }
+    const double ddelta = ddt * (p > 20 ? 1 : sigmoid(p));
+    add(c->out[DDELTA], at_u(h, t), ddelta);
+    add(c->out[DDT_BIAS], h->j, ddelta);
+}
+
+static void channel_back(const channel *h, const double *state, const double *y, double *lam)
+{
+    const mba_ref_call *c = h->c;
+    for (int64_t k = 0; k < h->d.N; k++) lam[k] = c->in[DFINAL] ? c->in[DFINAL][at_state(h, k)] : 0;
+    for (int64_t t = h->d.L - 1; t >= 0; t--) {
+        const double dout = c->in[DOUT] ? c->in[DOUT][at_u(h, t)] : 0, dy = dout * gate(h, t);
+        const double u = c->in[U][at_u(h, t)], z = c->in[Z] ? c->in[Z][at_u(h, t)] : 0;
+        add(c->out[DZ], at_u(h, t), dout * y[t] * sigmoid(z) * (1 + z * (1 - sigmoid(z))));
+        add(c->out[DSKIP], h->j, dy * u);
+        add(c->out[DU], at_u(h, t), c->in[SKIP] ? c->in[SKIP][h->j] * dy : 0);
+        step_back(h, t, dy, state, lam);
+    }
+    for (int64_t k = 0; k < h->d.N; k++) add(c->out[DINITIAL], at_state(h, k), lam[k]);
+}
+
+void selective_scan_bwd_ref(const mba_ref_call *c)
+{
+    const scan_dims d = scan_dims_of(c->node);
+    double *state = space(d.L * d.N), *y = space(d.L), *lam = space(d.N);
+    for (int64_t i = 0; i < d.B * d.D; i++) {
+        const channel h = { c, d, i / d.D, i % d.D, i % d.D / (d.D / d.G) };
+        run_channel(&h, state, y);
+        channel_back(&h, state, y, lam);
+    }
+    free(state);
+    free(y);
+    free(lam);
+}
