@@ -1,0 +1,147 @@
+/* add_rmsnorm.c -- sum = res + m; y = sum * rstd * w: the declaration.
+ *
+ *   rstd[r] = 1 / sqrt(mean_c sum[r,c]^2 + eps), fp32, saved. Without m the stream is res itself. */
+#include "ops/add_rmsnorm/add_rmsnorm.h"
+
+#include "ops/add/add.h"
+#include "ops/add_rmsnorm/add_rmsnorm_slots.h"
+
+static mba_status add_rmsnorm_shape(const mba_node *n, mba_type *out)
+{
+    const mba_tensor *res = n->in[RES], *m = n->in[M], *w = n->in[W];
+    MBA_TRY(mba__need_rows("add_rmsnorm", res));
+    MBA_NEED(mba_dense(w) && mba_elems(w) == mba_cols(res), "add_rmsnorm: rows of %lld, a weight of %lld",
+             (long long)mba_cols(res), (long long)mba_elems(w));
+    if (m) {
+        MBA_TRY(mba__need_rows("add_rmsnorm", m));
+        MBA_NEED(mba_elems(m) == mba_elems(res) && mba_cols(m) == mba_cols(res),
+                 "add_rmsnorm: the stream has rows of %lld, the branch of %lld, or another number of them",
+                 (long long)mba_cols(res), (long long)mba_cols(m));
+        out[SUM] = res->type;
+    }
+    out[Y]       = res->type;
+    out[Y].dtype = ((const add_rmsnorm_attr *)n->attr)->out;
+    out[RSTD]    = MBA_TYPE(MBA_F32, mba_rows(res));
+    return MBA_OK;
+}
+
+static mba_status add_rmsnorm_bwd_shape(const mba_node *n, mba_type *out)
+{
+    const add_rmsnorm_attr *a = n->attr;
+    out[DRES] = out[DM] = n->in[STREAM]->type;
+    out[DM].dtype = a->out;
+    out[DW]       = MBA_TYPE(MBA_F32, mba_cols(n->in[STREAM]));
+    return MBA_OK;
+}
+
+mba_tensor *mba_add_rmsnorm(mba_graph *g, mba_tensor **res, mba_tensor *m, mba_tensor *w, mba_dtype out, float eps)
+{
+    const add_rmsnorm_attr a = { .eps = eps, .out = out };
+    const mba_node        *n = MBA_APPEND(g, add_rmsnorm, &a, *res, m, w);
+    if (m) *res = n->out[SUM];
+    return n->out[Y];
+}
+
+static void add_rmsnorm_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
+{
+    mba_tensor             *res = n->in[RES], *m = n->in[M];
+    const add_rmsnorm_attr  a   = { .out = mba_wants(m) ? m->type.dtype : MBA_NONE };
+    if (!d[Y]) {                                           // only the sum is used: an add
+        mba_grad_pass(g, res, d[SUM]);
+        mba_grad_pass(g, m, d[SUM]);
+        return;
+    }
+    mba_tensor     *stream = m ? n->out[SUM] : res;
+    const mba_node *b = MBA_APPEND(g, add_rmsnorm_bwd, &a, d[Y], d[SUM], stream, n->in[W], n->out[RSTD]);
+    mba_grad_add(g, res, b->out[DRES]);
+    if (b->out[DM]) mba_grad_add(g, m, b->out[DM]);
+    mba_grad_add(g, n->in[W], b->out[DW]);
+}
+
+static mba_cost add_rmsnorm_cost(const mba_node *n)
+{
+    mba_cost c = mba_cost_io(n);
+    c.vector_flops = 5.0 * (double)mba_elems(n->in[RES]);
+    c.special_ops  = (double)mba_rows(n->in[RES]);
+    return c;
+}
+
+static mba_cost add_rmsnorm_bwd_cost(const mba_node *n)
+{
+    mba_cost c = mba_cost_io(n);
+    c.vector_flops = 10.0 * (double)mba_elems(n->in[STREAM]);
+    return c;
+}
+
+static double add_rmsnorm_terms(const mba_node *n, int out) { return out == SUM ? 1 : (double)mba_cols(n->in[RES]); }
+
+static double add_rmsnorm_bwd_terms(const mba_node *n, int out)
+{
+    return (double)(out == DW ? mba_rows(n->in[STREAM]) : mba_cols(n->in[STREAM]));
+}
+
+static mba_status add_rmsnorm_bwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t C = mba_cols(n->in[STREAM]);
+    MBA_TRY(mba__plan_f32(p, n, m));
+    mba_plan_scratch(p, "dw parts", sizeof(float) * (size_t)(mba__parts(mba_rows(n->in[STREAM])) * C));
+    return MBA_OK;
+}
+
+/* dims: R, C, with a branch, as windows; the stream goes on behind the norm when dim[4]. */
+static void add_rmsnorm_build(mba_graph *g, const mba_case *c)
+{
+    const int64_t  R = c->dim[0], C = c->dim[1], wide = c->dim[3] ? 2 * C + 3 : C;
+    const mba_type x = MBA_TYPE(MBA_F32, R, wide);
+    mba_tensor *res = mba_param(g, "res", x, MBA_INIT_NORMAL(1), MBA_DECAY), *m = NULL;
+    mba_tensor *w   = mba_param(g, "w", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
+    if (c->dim[3]) {                                       // both are columns of one matrix, used once more
+        mba_tensor *all = mba_add(g, res, mba_param(g, "m", x, MBA_INIT_NORMAL(1), MBA_DECAY));
+        m   = mba_slice(g, all, 1, 1, C);
+        res = mba_slice(g, all, 1, C + 2, C);
+        mba_add(g, m, res);
+    } else if (c->dim[2]) {
+        m = mba_param(g, "m", x, MBA_INIT_NORMAL(1), MBA_DECAY);
+    }
+    mba_tensor *y = mba_add_rmsnorm(g, &res, m, w, MBA_F32, 1e-5f);
+    if (c->dim[4] == 1) mba_add_rmsnorm(g, &res, y, w, MBA_F32, 1e-5f);              // the next block
+    if (c->dim[4] == 2) {                                                            // y is columns, too
+        mba_tensor *twin = mba_add_rmsnorm(g, &res, NULL, w, MBA_F32, 1e-2f), *j = mba_join(g, y, twin);
+        mba_add(g, j, j);
+    }
+}
+
+const mba_op mba_op_add_rmsnorm = {
+    .name  = "add_rmsnorm", .doc = "sum = res + m; y = sum * rstd * w", .kind = MBA_NORM,
+    .in    = { [RES] = MBA_SLOT("res"), [M] = MBA_SLOT("m", .optional = true), [W] = MBA_SLOT("w") },
+    .out   = { [SUM]  = MBA_SLOT("sum", .reuse = MBA_FROM(RES)),
+               [Y]    = MBA_SLOT("y", .reuse = MBA_FROM(M)),
+               [RSTD] = MBA_SLOT("rstd", .saved = true) },
+    .attr_bytes = sizeof(add_rmsnorm_attr),
+    .shape = add_rmsnorm_shape, .grad = add_rmsnorm_grad, .cost = add_rmsnorm_cost, .ref = add_rmsnorm_ref,
+    .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(add_rmsnorm_fwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .build = add_rmsnorm_build, .terms = add_rmsnorm_terms,
+    .cases = (const mba_case[]){ { { 3, 8, 1 }, "with a branch" },
+                                 { { 5, 7, 0 }, "the first block: no branch" },
+                                 { { 130, 6, 1 }, "more rows than one part takes" },
+                                 { { 3, 37, 1, 0, 1 }, "two blocks: the stream's gradient comes in from above" },
+                                 { { 4, 9, 1, 1 }, "stream and branch are columns of one matrix, used twice" },
+                                 { { 4, 9, 1, 1, 2 }, "columns in, columns out" },
+                                 { { 0 }, NULL } },
+};
+
+const mba_op mba_op_add_rmsnorm_bwd = {
+    .name  = "add_rmsnorm_bwd", .doc = "gradient of the stream, the branch and the weight", .kind = MBA_NORM,
+    .no_grad = "a gradient",
+    .in    = { [DY] = MBA_SLOT("dy"), [DSUM] = MBA_SLOT("dsum", .optional = true), [STREAM] = MBA_SLOT("sum"),
+               [WB] = MBA_SLOT("w"), [RSTDB] = MBA_SLOT("rstd") },
+    .out   = { [DRES] = MBA_SLOT("dres", .adds = true, .reuse = MBA_FROM(DSUM)),
+               [DM]   = MBA_SLOT("dm", .adds = true, .reuse = MBA_FROM(DY)),
+               [DW]   = MBA_SLOT("dw", .adds = true) },
+    .attr_bytes = sizeof(add_rmsnorm_attr),
+    .shape = add_rmsnorm_bwd_shape, .cost = add_rmsnorm_bwd_cost, .ref = add_rmsnorm_bwd_ref,
+    .terms = add_rmsnorm_bwd_terms,
+    .cpu   = (const mba_variant[]){ { "parts", add_rmsnorm_bwd_plan, MBA_CPU(add_rmsnorm_bwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+};

@@ -1,0 +1,20 @@
+/* add_rmsnorm_slots.h -- what the files of this folder share. */
+#ifndef MBA_ADD_RMSNORM_SLOTS_H
+#define MBA_ADD_RMSNORM_SLOTS_H
+
+#include "ops/rows.h"
+
+enum { RES, M, W };                               /* forward: in, out */
+enum { SUM, Y, RSTD };
+enum { DY, DSUM, STREAM, WB, RSTDB };             /* backward: in, out */
+enum { DRES, DM, DW };
+
+/* out: dtype of y forward, of the branch's gradient backward (none: MBA_NONE). */
+typedef struct add_rmsnorm_attr { float eps; mba_dtype out; } add_rmsnorm_attr;
+
+void add_rmsnorm_ref(const mba_ref_call *c);
+void add_rmsnorm_bwd_ref(const mba_ref_call *c);
+MBA_CPU_DECLARE(add_rmsnorm_fwd);
+MBA_CPU_DECLARE(add_rmsnorm_bwd);
+
+#endif

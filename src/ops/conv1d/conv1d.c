@@ -1,0 +1,163 @@
+/* conv1d.c -- y = silu(bias + sum_k w[k] x[t-(W-1)+k]), channel by channel: the declaration. */
+#include "ops/conv1d/conv1d.h"
+
+#include "ops/add/add.h"
+#include "ops/conv1d/conv1d_slots.h"
+
+static mba_status check_shapes(const mba_node *n)
+{
+    const mba_tensor *x = n->in[X], *w = n->in[W], *bias = n->in[BIAS], *ids = n->in[IDS], *initial = n->in[INITIAL];
+    MBA_TRY(mba__need_rows("conv1d", x));
+    MBA_NEED(x->type.rank == 3, "conv1d: %s has %lld axes\nfix: (batch, length, channels)", x->name,
+             (long long)x->type.rank);
+    const conv1d_dims d = conv1d_dims_of(n);
+    MBA_NEED(mba_dense(w) && d.taps * d.C == mba_elems(w) && d.taps > 0,
+             "conv1d: %lld channels, a weight of %lld elements", (long long)d.C, (long long)mba_elems(w));
+    MBA_NEED(d.taps <= CONV1D_TAPS_MAX, "conv1d: %lld taps\nwhy: no more than %d are kept at hand", (long long)d.taps,
+             CONV1D_TAPS_MAX);
+    MBA_NEED(!bias || (mba_dense(bias) && mba_elems(bias) == d.C), "conv1d: %lld channels, a bias of %lld",
+             (long long)d.C, (long long)mba_elems(bias));
+    MBA_NEED(!ids || (ids->type.dtype == MBA_I32 && mba_elems(ids) == d.B * d.L),
+             "conv1d: ids are (batch, length) i32, one per row of %s", x->name);
+    MBA_NEED(!initial || (mba_elems(initial) == d.B * (d.taps - 1) * d.C && mba_cols(initial) == d.C),
+             "conv1d: the initial inputs are (%lld, %lld, %lld)", (long long)d.B, (long long)d.taps - 1, (long long)d.C);
+    return initial ? mba__need_rows("conv1d", initial) : MBA_OK;
+}
+
+static mba_status conv1d_shape(const mba_node *n, mba_type *out)
+{
+    MBA_TRY(check_shapes(n));
+    const conv1d_dims d = conv1d_dims_of(n);
+    out[Y] = n->in[X]->type;
+    if (!((const conv1d_attr *)n->attr)->final) return MBA_OK;
+    MBA_NEED(d.taps > 1, "conv1d: a convolution of one tap leaves no state");
+    out[FINAL] = MBA_TYPE(n->in[X]->type.dtype, d.B, d.taps - 1, d.C);
+    return MBA_OK;
+}
+
+static mba_status conv1d_bwd_shape(const mba_node *n, mba_type *out)
+{
+    out[DX] = n->in[X]->type;
+    out[DW] = n->in[W]->type;
+    out[DW].dtype = MBA_F32;
+    if (n->in[BIAS])    out[DBIAS]    = MBA_TYPE(MBA_F32, mba_elems(n->in[BIAS]));
+    if (n->in[INITIAL]) out[DINITIAL] = n->in[INITIAL]->type;
+    return MBA_OK;
+}
+
+mba_tensor *mba_conv1d_(mba_graph *g, mba_conv1d_args a)
+{
+    const conv1d_attr t = { .silu = a.silu, .final = a.final != NULL };
+    const mba_node   *n = MBA_APPEND(g, conv1d, &t, a.x, a.w, a.bias, a.ids, a.initial);
+    if (a.final) *a.final = n->out[FINAL];
+    return n->out[Y];
+}
+
+static void conv1d_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
+{
+    mba_tensor *const *i = n->in;
+    const mba_node    *b = MBA_APPEND(g, conv1d_bwd, n->attr, i[X], i[W], i[BIAS], i[IDS], i[INITIAL], d[Y], d[FINAL]);
+    mba_grad_add(g, i[X], b->out[DX]);
+    mba_grad_add(g, i[W], b->out[DW]);
+    if (i[BIAS])    mba_grad_add(g, i[BIAS], b->out[DBIAS]);
+    if (i[INITIAL]) mba_grad_add(g, i[INITIAL], b->out[DINITIAL]);
+}
+
+static mba_cost conv1d_cost(const mba_node *n)
+{
+    const double silu = ((const conv1d_attr *)n->attr)->silu, taps = (double)conv1d_dims_of(n).taps;
+    const double x    = (double)mba_elems(n->in[X]);
+    mba_cost     c    = mba_cost_io(n);
+    c.vector_flops = x * (n->in[DY] ? 6 * taps + 1 + 6 * silu : 2 * taps + 2 * silu);
+    c.special_ops  = x * 2 * silu;
+    return c;
+}
+
+static double conv1d_terms(const mba_node *n, int out) { return out == Y ? (double)conv1d_dims_of(n).taps : 1; }
+
+static double conv1d_bwd_terms(const mba_node *n, int out)
+{
+    const conv1d_dims d = conv1d_dims_of(n);
+    return (double)(out == DW || out == DBIAS ? d.B * d.L : d.taps);
+}
+
+/* The weight with channels side by side, tap after tap. */
+static mba_status conv1d_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_TRY(mba__plan_f32(p, n, m));
+    mba_plan_scratch(p, "taps", sizeof(float) * (size_t)mba_elems(n->in[W]));
+    return MBA_OK;
+}
+
+/* The same, and per item of time its share of dw and dbias, and their sum. */
+static mba_status conv1d_bwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const conv1d_dims d     = conv1d_dims_of(n);
+    const int64_t     parts = d.B * mba_ceil(d.L, CONV1D_TIMES), each = (d.taps + 1) * d.C;
+    MBA_TRY(conv1d_plan(p, n, m));
+    mba_plan_scratch(p, "dw and dbias parts", sizeof(float) * (size_t)(parts * each));
+    mba_plan_scratch(p, "dw and dbias", sizeof(float) * (size_t)each);
+    return MBA_OK;
+}
+
+/* dims: B, L, C, taps, and bits: what else there is. */
+enum { PLAIN = 1, NO_BIAS = 2, WITH_IDS = 4, WITH_INITIAL = 8, WITH_FINAL = 16, COLUMNS = 32, TWICE = 64 };
+
+static void conv1d_build(mba_graph *g, const mba_case *c)
+{
+    const int64_t B = c->dim[0], L = c->dim[1], C = c->dim[2], taps = c->dim[3], how = c->dim[4];
+    const mba_init random = MBA_INIT_NORMAL(1);
+    mba_tensor *final = NULL;
+    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, B, L, how & COLUMNS ? C + 3 : C), random, MBA_DECAY);
+    mba_conv1d_args a = { .x = x, .silu = !(how & PLAIN), .final = how & WITH_FINAL ? &final : NULL };
+    a.w = mba_param(g, "w", MBA_TYPE(MBA_F32, C, 1, taps), random, MBA_NO_DECAY);
+    if (!(how & NO_BIAS))   a.bias    = mba_param(g, "bias", MBA_TYPE(MBA_F32, C), random, MBA_NO_DECAY);
+    if (how & WITH_IDS)     a.ids     = mba_index(g, "ids", MBA_TYPE(MBA_I32, B, L), 2);
+    if (how & WITH_INITIAL) a.initial = mba_param(g, "initial", MBA_TYPE(MBA_F32, B, taps - 1, C), random, MBA_DECAY);
+    if (how & COLUMNS)      a.x       = mba_slice(g, mba_add(g, x, x), 2, 2, C);
+    mba_tensor *y = mba_conv1d_(g, a);
+    if (!(how & TWICE)) return;
+    a.silu = !a.silu;
+    a.final = NULL;
+    mba_tensor *j = mba_join(g, y, mba_conv1d_(g, a));
+    mba_add(g, j, j);
+}
+
+const mba_op mba_op_conv1d = {
+    .name  = "conv1d", .doc = "causal depthwise convolution over time, silu behind it", .kind = MBA_CONV,
+    .in    = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w"), [BIAS] = MBA_SLOT("bias", .optional = true),
+               [IDS] = MBA_SLOT("ids", .optional = true), [INITIAL] = MBA_SLOT("initial", .optional = true) },
+    .out   = { [Y] = MBA_SLOT("y", .cheap = true), [FINAL] = MBA_SLOT("final", .cheap = true) },
+    .attr_bytes = sizeof(conv1d_attr),
+    .shape = conv1d_shape, .grad = conv1d_grad, .cost = conv1d_cost, .ref = conv1d_ref, .terms = conv1d_terms,
+    .cpu   = (const mba_variant[]){ { "tiles", conv1d_plan, MBA_CPU(conv1d_fwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .build = conv1d_build,
+    .cases = (const mba_case[]){
+        { { 2, 9, 5, 4 }, "four taps, two sequences" },
+        { { 1, 140, 3, 4 }, "more than one item of time" },
+        { { 2, 7, 6, 4, PLAIN | NO_BIAS }, "neither silu nor bias" },
+        { { 2, 11, 5, 1 }, "one tap" }, { { 2, 11, 5, 3 }, "three taps" }, { { 1, 13, 5, 8 }, "eight taps" },
+        { { 2, 8, 5, 4, WITH_INITIAL | WITH_FINAL }, "a piece of a longer sequence" },
+        { { 2, 2, 5, 4, WITH_INITIAL | WITH_FINAL }, "a piece shorter than the state" },
+        { { 2, 2, 5, 4, WITH_FINAL }, "the first piece, shorter than the state" },
+        { { 2, 17, 5, 4, WITH_IDS }, "documents side by side" },
+        { { 2, 17, 5, 4, WITH_IDS | WITH_INITIAL | WITH_FINAL | PLAIN }, "documents in a piece" },
+        { { 1, 135, 2, 2, WITH_IDS | WITH_INITIAL }, "documents across items of time" },
+        { { 2, 6, 5, 4, COLUMNS | TWICE }, "columns in and out, added to" },
+        { { 2, 6, 5, 4, COLUMNS | TWICE | WITH_INITIAL }, "an initial state used twice" },
+        { { 0 }, NULL } },
+};
+
+const mba_op mba_op_conv1d_bwd = {
+    .name  = "conv1d_bwd", .doc = "gradients of conv1d", .kind = MBA_CONV, .no_grad = "a gradient",
+    .in    = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w"), [BIAS] = MBA_SLOT("bias", .optional = true),
+               [IDS] = MBA_SLOT("ids", .optional = true), [INITIAL] = MBA_SLOT("initial", .optional = true),
+               [DY] = MBA_SLOT("dy", .optional = true), [DFINAL] = MBA_SLOT("dfinal", .optional = true) },
+    .out   = { [DX] = MBA_SLOT("dx", .adds = true), [DW] = MBA_SLOT("dw", .adds = true),
+               [DBIAS] = MBA_SLOT("dbias", .adds = true), [DINITIAL] = MBA_SLOT("dinitial", .adds = true) },
+    .attr_bytes = sizeof(conv1d_attr),
+    .shape = conv1d_bwd_shape, .cost = conv1d_cost, .ref = conv1d_bwd_ref, .terms = conv1d_bwd_terms,
+    .cpu   = (const mba_variant[]){ { "tiles", conv1d_bwd_plan, MBA_CPU(conv1d_bwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+};

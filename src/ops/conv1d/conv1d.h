@@ -1,0 +1,31 @@
+/* conv1d.h -- causal depthwise convolution over time, with or without SiLU behind it.
+ *
+ *     x = mba_conv1d(g, .x = x, .w = w, .bias = b, .silu = true);
+ *
+ *     a[t,c] = bias[c] + sum_k w[c,k] x[t-(W-1)+k, c]          the last tap meets the present
+ *
+ * A sequence may be cut in pieces: what one piece leaves in `final` is `initial` of the next. */
+#ifndef MBA_CONV1D_H
+#define MBA_CONV1D_H
+
+#include "core/graph.h"
+
+typedef struct mba_conv1d_args {
+    mba_tensor  *x;                  /* (B, L, C), also columns of a wider matrix */
+    mba_tensor  *w;                  /* C * W elements in this order: (C, 1, W), (C, W); W <= 16 taps */
+    mba_tensor  *bias;               /* (C), optional */
+    mba_tensor  *ids;                /* (B, L) i32, optional: a tap is dropped where its id is not that of t;
+                                        a negative id gives 0 */
+    mba_tensor  *initial;            /* (B, W-1, C), optional: inputs before time 0, with the id of token 0;
+                                        without it they are 0 */
+    mba_tensor **final;              /* optional: receives (B, W-1, C), the last W-1 inputs */
+    bool         silu;
+} mba_conv1d_args;
+
+/* Returns (B, L, C). */
+mba_tensor *mba_conv1d_(mba_graph *g, mba_conv1d_args a);
+#define mba_conv1d(g, ...) mba_conv1d_((g), (mba_conv1d_args){ __VA_ARGS__ })
+
+extern const mba_op mba_op_conv1d, mba_op_conv1d_bwd;
+
+#endif

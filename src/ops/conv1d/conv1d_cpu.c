@@ -1,0 +1,334 @@
+/* conv1d_cpu.c -- items of (sequence, block of time, block of channels), channels side by side in the vectors.
+ *
+ * A tile is TILE steps of time: its rows walk along the channels together, so each weight is loaded once per tile
+ * and each input row is fetched from memory once. Rows are pointers: the rows before time 0, the rows a document
+ * id cuts off and the gradients behind the end are all a row of zeros, and the inner loops have no conditions.
+ * Where ids change inside a tile, it is done step by step. */
+#include "device/cpu/simd.h"
+#include "ops/conv1d/conv1d_slots.h"
+
+enum { TILE = 4, SPAN_MAX = TILE + CONV1D_TAPS_MAX - 1 };
+
+static const float zeros[CONV1D_CHANNELS];
+
+/* What all items share. */
+typedef struct conv {
+    conv1d_dims       d;
+    mba__rows         x, initial;
+    const mba_tensor *ids_of;
+    const int32_t    *ids;
+    const float      *taps, *bias;                // taps (W, C)
+    bool              silu;
+} conv;
+
+/* One item: steps t0 .. t1-1 of channels c0 .. c0+n-1 of sequence b; `part` numbers (b, block of time). */
+typedef struct item { int64_t b, t0, t1, c0, n, part; } item;
+
+static conv conv_of(const mba_call *c)
+{
+    const mba_node *n = c->node;
+    return (conv){ .d = conv1d_dims_of(n), .x = mba__rows_of(n->in[X], c->in[X]),
+                   .initial = mba__rows_of(n->in[INITIAL], c->in[INITIAL]), .ids_of = n->in[IDS], .ids = c->in[IDS],
+                   .taps = mba__scratch(c, 0), .bias = c->in[BIAS], .silu = ((const conv1d_attr *)n->attr)->silu };
+}
+
+static void turn_taps(const mba_call *c)
+{
+    const conv1d_dims d = conv1d_dims_of(c->node);
+    const float      *w = c->in[W];
+    float            *taps = mba__scratch(c, 0);
+    for (int64_t ch = 0; ch < d.C; ch++)
+        for (int64_t k = 0; k < d.taps; k++) taps[k * d.C + ch] = w[ch * d.taps + k];
+}
+
+static int64_t parts_of(conv1d_dims d) { return d.B * mba_ceil(d.L, CONV1D_TIMES); }
+static int64_t items_of(conv1d_dims d) { return parts_of(d) * mba_ceil(d.C, CONV1D_CHANNELS); }
+
+static item item_of(conv1d_dims d, int64_t i)
+{
+    const int64_t blocks = mba_ceil(d.C, CONV1D_CHANNELS), times = mba_ceil(d.L, CONV1D_TIMES), part = i / blocks;
+    item          k = { .b = part / times, .t0 = part % times * CONV1D_TIMES, .c0 = i % blocks * CONV1D_CHANNELS, .part = part };
+    k.t1 = k.t0 + CONV1D_TIMES < d.L ? k.t0 + CONV1D_TIMES : d.L;
+    k.n  = d.C - k.c0 < CONV1D_CHANNELS ? d.C - k.c0 : CONV1D_CHANNELS;
+    return k;
+}
+
+/* ---- rows ---- */
+
+static int32_t id_at(const conv *v, int64_t b, int64_t t)
+{
+    if (!v->ids) return 0;
+    const int64_t i = b * v->d.L + (t < 0 ? 0 : t < v->d.L ? t : v->d.L - 1);     // outside: that of the nearest token
+    return v->ids[i / v->ids_of->run * v->ids_of->pitch + i % v->ids_of->run];
+}
+
+static const float *input_row(const conv *v, const item *k, int64_t t)
+{
+    if (t >= 0) return mba__row(v->x, k->b * v->d.L + t) + k->c0;
+    return v->initial.at ? mba__row(v->initial, k->b * (v->d.taps - 1) + t + v->d.taps - 1) + k->c0 : zeros;
+}
+
+static bool one_document(const conv *v, int64_t b, int64_t from, int64_t end)
+{
+    if (!v->ids) return true;
+    for (int64_t t = from + 1; t < end; t++) if (id_at(v, b, t) != id_at(v, b, from)) return false;
+    return id_at(v, b, from) >= 0;
+}
+
+/* How many of the steps from t on are done together: a tile, if it is whole and inside one document. */
+static int steps_at(const conv *v, int64_t b, int64_t t, int64_t end)
+{
+    return t + TILE <= end && one_document(v, b, t - (v->d.taps - 1), t + TILE) ? TILE : 1;
+}
+
+/* row[j] is the input at time t-(taps-1)+j. A single step sees nothing of other documents. */
+static void input_rows(const float *row[SPAN_MAX], const conv *v, const item *k, int64_t t, int steps)
+{
+    for (int64_t j = 0, s = t - (v->d.taps - 1); s < t + steps; j++, s++)
+        row[j] = steps == 1 && id_at(v, k->b, s) != id_at(v, k->b, t) ? zeros : input_row(v, k, s);
+}
+
+/* ---- one tile; `taps` and `steps` are constants in the calls that matter ---- */
+
+/* a[j] = start + sum_k w[k] x[j+k], for one vector of channels. */
+MBA_SIMD void convolve(vf a[TILE], const float *const row[], const float *w, int64_t ldw, int taps, int steps, int64_t i,
+                       int64_t m)
+{
+    for (int k = 0; k < taps; k++) {
+        const vf wk = vf_load_n(w + k * ldw + i, m);
+        for (int j = 0; j < steps; j++) a[j] += wk * vf_load_n(row[j + k] + i, m);
+    }
+}
+
+MBA_SIMD void fwd_vector(float *const y[], const float *const row[], const float *w, int64_t ldw, const float *bias,
+                         bool silu, int taps, int steps, int64_t i, int64_t m)
+{
+    vf a[TILE];
+    for (int j = 0; j < steps; j++) a[j] = vf_load_n(bias + i, m);
+    convolve(a, row, w, ldw, taps, steps, i, m);
+    for (int j = 0; j < steps; j++) vf_store_n(y[j] + i, silu ? vf_silu(a[j]) : a[j], m);
+}
+
+MBA_SIMD void fwd_tile(float *const y[], const float *const row[], const conv *v, const item *k, int taps, int steps)
+{
+    const float *w = v->taps + k->c0, *bias = v->bias ? v->bias + k->c0 : zeros;
+    int64_t      i = 0;
+    for (; i + MBA_LANES <= k->n; i += MBA_LANES)
+        fwd_vector(y, row, w, v->d.C, bias, v->silu, taps, steps, i, MBA_LANES);
+    if (i < k->n) fwd_vector(y, row, w, v->d.C, bias, v->silu, taps, steps, i, k->n - i);
+}
+
+static void fwd_item(const conv *v, mba__rows y, const item *k)
+{
+    const int taps = (int)v->d.taps;
+    for (int64_t t = k->t0, steps; t < k->t1; t += steps) {
+        const float *row[SPAN_MAX];
+        float       *out[TILE];
+        steps = steps_at(v, k->b, t, k->t1);
+        input_rows(row, v, k, t, (int)steps);
+        for (int64_t j = 0; j < steps; j++) out[j] = mba__row(y, k->b * v->d.L + t + j) + k->c0;
+        if (steps == 1 && id_at(v, k->b, t) < 0)  memset(out[0], 0, sizeof(float) * (size_t)k->n);
+        else if (taps == 4 && steps == TILE)      fwd_tile(out, row, v, k, 4, TILE);
+        else if (steps == TILE)                   fwd_tile(out, row, v, k, taps, TILE);
+        else                                      fwd_tile(out, row, v, k, taps, 1);
+    }
+}
+
+/* The last taps-1 inputs. */
+static void keep_final(const conv *v, mba__rows final)
+{
+    const int64_t keep = v->d.taps - 1;
+    for (int64_t r = 0; r < v->d.B * keep; r++)
+        for (int64_t c0 = 0; c0 < v->d.C; c0 += CONV1D_CHANNELS) {
+            const int64_t n = v->d.C - c0 < CONV1D_CHANNELS ? v->d.C - c0 : CONV1D_CHANNELS;
+            const item    k = { .b = r / keep, .c0 = c0, .n = n };
+            memcpy(mba__row(final, r) + c0, input_row(v, &k, v->d.L - keep + r % keep), sizeof(float) * (size_t)n);
+        }
+}
+
+mba_status MBA_CPU_FN(conv1d_fwd)(const mba_call *c)
+{
+    const conv      v = conv_of(c);
+    const mba__rows y = mba__rows_of(c->node->out[Y], c->out[Y]);
+    turn_taps(c);
+    MBA_PARALLEL_FOR(i, items_of(v.d)) {
+        const item k = item_of(v.d, i);
+        fwd_item(&v, y, &k);
+    }
+    if (c->node->out[FINAL]) keep_final(&v, mba__rows_of(c->node->out[FINAL], c->out[FINAL]));
+    return MBA_OK;
+}
+
+/* ---- backward ---- */
+
+typedef struct conv_grads {
+    mba__rows dy, dfinal, dx, dinitial;
+    bool      dx_adds, dinitial_adds;
+    float    *parts;                              // (parts, taps + 1, C): dw and, last, dbias
+} conv_grads;
+
+/* The gradient before silu at the last steps: row t is needed until dx of time t has been made. */
+typedef struct ring { float g[SPAN_MAX][CONV1D_CHANNELS]; int rows; } ring;
+
+static float *ring_row(ring *r, int64_t t) { return r->g[t % r->rows]; }
+
+/* g = dy silu'(a) for a tile; with dw, the tile's share of dw and dbias is added there. */
+MBA_SIMD void grad_vector(float *const g[], const float *const dy[], const float *const row[], const float *w, int64_t ldw,
+                          const float *bias, float *dw, bool silu, int taps, int steps, int64_t i, int64_t m)
+{
+    vf a[TILE], sum = { 0 };
+    for (int j = 0; j < steps; j++) a[j] = vf_load_n(bias + i, m);
+    if (silu) convolve(a, row, w, ldw, taps, steps, i, m);
+    for (int j = 0; j < steps; j++) {
+        vf slope = vf_set(1);
+        if (silu) vf_silu_and_slope(a[j], &slope);
+        a[j] = vf_load_n(dy[j] + i, m) * slope;
+        vf_store_n(g[j] + i, a[j], m);
+        sum += a[j];
+    }
+    if (!dw) return;
+    for (int k = 0; k < taps; k++) {
+        vf s = vf_load_n(dw + k * ldw + i, m);
+        for (int j = 0; j < steps; j++) s += a[j] * vf_load_n(row[j + k] + i, m);
+        vf_store_n(dw + k * ldw + i, s, m);
+    }
+    vf_store_n(dw + taps * ldw + i, vf_load_n(dw + taps * ldw + i, m) + sum, m);
+}
+
+MBA_SIMD void grad_tile(float *const g[], const float *const dy[], const float *const row[], const conv *v, const item *k,
+                        float *dw, int taps, int steps)
+{
+    const float *w = v->taps + k->c0, *bias = v->bias ? v->bias + k->c0 : zeros;
+    int64_t      i = 0;
+    for (; i + MBA_LANES <= k->n; i += MBA_LANES)
+        grad_vector(g, dy, row, w, v->d.C, bias, dw, v->silu, taps, steps, i, MBA_LANES);
+    if (i < k->n) grad_vector(g, dy, row, w, v->d.C, bias, dw, v->silu, taps, steps, i, k->n - i);
+}
+
+static void make_grads(const conv *v, const conv_grads *q, const item *k, ring *r, int64_t t, int steps)
+{
+    const int    taps = (int)v->d.taps;
+    const float *row[SPAN_MAX], *dy[TILE];
+    float       *g[TILE], *dw = t < k->t1 ? q->parts + k->part * (taps + 1) * v->d.C + k->c0 : NULL;
+    input_rows(row, v, k, t, steps);
+    for (int j = 0; j < steps; j++) {
+        g[j]  = ring_row(r, t + j);
+        dy[j] = q->dy.at && id_at(v, k->b, t + j) >= 0 ? mba__row(q->dy, k->b * v->d.L + t + j) + k->c0 : zeros;
+    }
+    if (taps == 4 && steps == TILE) grad_tile(g, dy, row, v, k, dw, 4, TILE);
+    else if (steps == TILE)         grad_tile(g, dy, row, v, k, dw, taps, TILE);
+    else                            grad_tile(g, dy, row, v, k, dw, taps, 1);
+}
+
+/* dx[s] = sum_k w[k] g[s+(taps-1)-k], for one vector of channels; g[j] is the row of time s+j. */
+MBA_SIMD void dx_vector(float *const dx[], const float *const g[], const float *w, int64_t ldw, bool adds, int taps,
+                        int steps, int64_t i, int64_t m)
+{
+    vf a[TILE];
+    for (int j = 0; j < steps; j++) a[j] = adds ? vf_load_n(dx[j] + i, m) : vf_set(0);
+    convolve(a, g, w + (taps - 1) * ldw, -ldw, taps, steps, i, m);
+    for (int j = 0; j < steps; j++) vf_store_n(dx[j] + i, a[j], m);
+}
+
+MBA_SIMD void dx_tile(float *const dx[], const float *const g[], const conv *v, const item *k, bool adds, int taps, int steps)
+{
+    const float *w = v->taps + k->c0;
+    int64_t      i = 0;
+    for (; i + MBA_LANES <= k->n; i += MBA_LANES) dx_vector(dx, g, w, v->d.C, adds, taps, steps, i, MBA_LANES);
+    if (i < k->n) dx_vector(dx, g, w, v->d.C, adds, taps, steps, i, k->n - i);
+}
+
+/* Where the gradient of the input at time s goes. */
+static float *dx_row(const conv *v, const conv_grads *q, const item *k, int64_t s)
+{
+    return k->c0 + (s >= 0 ? mba__row(q->dx, k->b * v->d.L + s)
+                           : mba__row(q->dinitial, k->b * (v->d.taps - 1) + s + v->d.taps - 1));
+}
+
+static void add_final(const conv *v, const conv_grads *q, const item *k, int64_t s, float *dx)
+{
+    const int64_t keep = v->d.taps - 1, j = s - (v->d.L - keep);
+    if (!q->dfinal.at || j < 0) return;
+    const float *d = mba__row(q->dfinal, k->b * keep + j) + k->c0;
+    for (int64_t i = 0; i < k->n; i++) dx[i] += d[i];
+}
+
+/* dx of times s .. s+steps-1, all before 0 or none; g is there up to time s+steps+taps-2 or the end. */
+static void make_dx(const conv *v, const conv_grads *q, const item *k, ring *r, int64_t s, int steps)
+{
+    const int    taps = (int)v->d.taps;
+    const bool   adds = s < 0 ? q->dinitial_adds : q->dx_adds;
+    const float *g[SPAN_MAX];
+    float       *dx[TILE];
+    for (int64_t j = 0, t = s; t < s + steps + taps - 1; j++, t++) {
+        const bool cut = steps == 1 && id_at(v, k->b, s) != id_at(v, k->b, t);
+        g[j] = t < 0 || t >= v->d.L || cut ? zeros : ring_row(r, t);
+    }
+    for (int j = 0; j < steps; j++) dx[j] = dx_row(v, q, k, s + j);
+    if (taps == 4 && steps == TILE) dx_tile(dx, g, v, k, adds, 4, TILE);
+    else if (steps == TILE)         dx_tile(dx, g, v, k, adds, taps, TILE);
+    else                            dx_tile(dx, g, v, k, adds, taps, 1);
+    for (int j = 0; j < steps; j++) add_final(v, q, k, s + j, dx[j]);
+}
+
+/* dx of times s .. end-1; returns end, or s if there is nothing to do. */
+static int64_t make_dx_until(const conv *v, const conv_grads *q, const item *k, ring *r, int64_t s, int64_t end)
+{
+    for (int64_t steps; s < end; s += steps) {
+        const bool whole = s >= 0 && s + TILE <= end && one_document(v, k->b, s, s + TILE + v->d.taps - 1);
+        steps = whole ? TILE : 1;
+        make_dx(v, q, k, r, s, (int)steps);
+    }
+    return s;
+}
+
+/* g runs ahead of dx by taps-1 steps; behind the item's end it is made once more, for the dx at its end. */
+static void bwd_item(const conv *v, const conv_grads *q, const item *k)
+{
+    const int64_t ahead = v->d.taps - 1, end = k->t1 + ahead < v->d.L ? k->t1 + ahead : v->d.L;
+    int64_t       s = k->t0 == 0 && q->dinitial.at ? -ahead : k->t0;
+    float        *part = q->parts + k->part * (v->d.taps + 1) * v->d.C + k->c0;
+    ring          r;
+    r.rows = TILE + (int)ahead;
+    for (int64_t i = 0; i <= v->d.taps; i++) memset(part + i * v->d.C, 0, sizeof(float) * (size_t)k->n);
+    for (int64_t t = k->t0, steps; t < end; t += steps) {
+        steps = steps_at(v, k->b, t, t < k->t1 ? k->t1 : end);
+        make_grads(v, q, k, &r, t, (int)steps);
+        s = make_dx_until(v, q, k, &r, s, t + steps - ahead < k->t1 ? t + steps - ahead : k->t1);
+    }
+    make_dx_until(v, q, k, &r, s, k->t1);
+}
+
+/* (taps + 1, C) to the (C, taps) of dw, and dbias. */
+static void hand_out(const mba_call *c, const float *sum)
+{
+    const mba_node   *n = c->node;
+    const conv1d_dims d = conv1d_dims_of(n);
+    float            *dw = c->out[DW], *dbias = c->out[DBIAS];
+    for (int64_t ch = 0; ch < d.C; ch++) {
+        for (int64_t k = 0; k < d.taps; k++) {
+            float *at = &dw[ch * d.taps + k];
+            *at = sum[k * d.C + ch] + (mba_adds(n, DW) ? *at : 0);
+        }
+        if (dbias) dbias[ch] = sum[d.taps * d.C + ch] + (mba_adds(n, DBIAS) ? dbias[ch] : 0);
+    }
+}
+
+mba_status MBA_CPU_FN(conv1d_bwd)(const mba_call *c)
+{
+    const mba_node  *n = c->node;
+    const conv       v = conv_of(c);
+    const conv_grads q = { .dy = mba__rows_of(n->in[DY], c->in[DY]), .dfinal = mba__rows_of(n->in[DFINAL], c->in[DFINAL]),
+                           .dx = mba__rows_of(n->out[DX], c->out[DX]),
+                           .dinitial = mba__rows_of(n->out[DINITIAL], c->out[DINITIAL]),
+                           .dx_adds = mba_adds(n, DX), .dinitial_adds = mba_adds(n, DINITIAL), .parts = mba__scratch(c, 1) };
+    float           *sum = mba__scratch(c, 2);
+    turn_taps(c);
+    MBA_PARALLEL_FOR(i, items_of(v.d)) {
+        const item k = item_of(v.d, i);
+        bwd_item(&v, &q, &k);
+    }
+    mba__sum_parts(sum, q.parts, parts_of(v.d), (v.d.taps + 1) * v.d.C, false);
+    hand_out(c, sum);
+    return MBA_OK;
+}

@@ -1,0 +1,126 @@
+/* gated_rmsnorm.c -- v = w q rstd, q = y silu(z), rstd per row and group of channels: the declaration. */
+#include "ops/gated_rmsnorm/gated_rmsnorm.h"
+
+#include "ops/add/add.h"
+#include "ops/gated_rmsnorm/gated_rmsnorm_slots.h"
+
+static mba_status gated_rmsnorm_shape(const mba_node *n, mba_type *out)
+{
+    const mba_tensor *y = n->in[Y], *z = n->in[Z], *w = n->in[W];
+    const int64_t     C = mba_cols(y), groups = ((const gated_rmsnorm_attr *)n->attr)->groups;
+    MBA_TRY(mba__need_rows("gated_rmsnorm", y));
+    MBA_TRY(mba__need_rows("gated_rmsnorm", z));
+    MBA_NEED(mba_elems(y) == mba_elems(z) && C == mba_cols(z), "gated_rmsnorm: %s and its gate %s differ in shape",
+             y->name, z->name);
+    MBA_NEED(mba_dense(w) && mba_elems(w) == C, "gated_rmsnorm: rows of %lld, a weight of %lld", (long long)C,
+             (long long)mba_elems(w));
+    MBA_NEED(groups > 0 && C % groups == 0, "gated_rmsnorm: %lld channels in %lld groups\nwhy: groups have equal size",
+             (long long)C, (long long)groups);
+    out[V]    = y->type;
+    out[RSTD] = MBA_TYPE(MBA_F32, mba_rows(y), groups);
+    return MBA_OK;
+}
+
+static mba_status gated_rmsnorm_bwd_shape(const mba_node *n, mba_type *out)
+{
+    out[DY] = n->in[Y]->type;
+    out[DZ] = n->in[Z]->type;
+    out[DW] = MBA_TYPE(MBA_F32, mba_elems(n->in[W]));
+    return MBA_OK;
+}
+
+mba_tensor *mba_gated_rmsnorm(mba_graph *g, mba_tensor *y, mba_tensor *z, mba_tensor *w, int64_t groups, float eps)
+{
+    const gated_rmsnorm_attr a = { groups, (double)eps };
+    return MBA_APPEND(g, gated_rmsnorm, &a, y, z, w)->out[V];
+}
+
+static void gated_rmsnorm_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
+{
+    const mba_node *b = MBA_APPEND(g, gated_rmsnorm_bwd, n->attr, n->in[Y], n->in[Z], n->in[W], d[V], n->out[RSTD]);
+    mba_grad_add(g, n->in[Y], b->out[DY]);
+    mba_grad_add(g, n->in[Z], b->out[DZ]);
+    mba_grad_add(g, n->in[W], b->out[DW]);
+}
+
+static mba_cost gated_rmsnorm_cost(const mba_node *n)
+{
+    mba_cost c = mba_cost_io(n);
+    c.vector_flops = (n->in[DV] ? 18.0 : 6.0) * (double)mba_elems(n->in[Y]);
+    c.special_ops  = 2.0 * (double)mba_elems(n->in[Y]);
+    return c;
+}
+
+static double gated_rmsnorm_terms(const mba_node *n, int out)
+{
+    (void)out;
+    return (double)(mba_cols(n->in[Y]) / ((const gated_rmsnorm_attr *)n->attr)->groups);
+}
+
+static double gated_rmsnorm_bwd_terms(const mba_node *n, int out)
+{
+    return out == DW ? (double)mba_rows(n->in[Y]) : gated_rmsnorm_terms(n, out);
+}
+
+/* Per part of rows: its share of dw, and what becomes of the gate in the group at hand. */
+static mba_status gated_rmsnorm_bwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t parts = mba__parts(mba_rows(n->in[Y])), C = mba_cols(n->in[Y]);
+    const int64_t P     = C / ((const gated_rmsnorm_attr *)n->attr)->groups;
+    MBA_TRY(mba__plan_f32(p, n, m));
+    mba_plan_scratch(p, "dw parts", sizeof(float) * (size_t)(parts * C));
+    mba_plan_scratch(p, "silu and slope", sizeof(float) * (size_t)(parts * 2 * P));
+    return MBA_OK;
+}
+
+/* dims: R, C, groups, how: 0 alone, 1 y and z are columns of one matrix and used once more, 2 y is its own gate.
+ * The gate makes some groups nearly zero; an eps of 0.1 keeps their curvature within reach of finite differences. */
+static void gated_rmsnorm_build(mba_graph *g, const mba_case *c)
+{
+    const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[3], wide = how == 1 ? 2 * C + 3 : C;
+    mba_tensor *y = mba_param(g, "y", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1), MBA_DECAY), *z = y;
+    mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
+    if (how == 0) z = mba_param(g, "z", MBA_TYPE(MBA_F32, R, C), MBA_INIT_NORMAL(1), MBA_DECAY);
+    if (how == 1) {
+        mba_tensor *all = mba_add(g, y, y);
+        z = mba_slice(g, all, 1, 1, C);
+        y = mba_slice(g, all, 1, C + 2, C);
+        mba_add(g, y, z);
+    }
+    mba_tensor *v = mba_gated_rmsnorm(g, y, z, w, c->dim[2], 0.1f);
+    if (how != 1) return;
+    mba_tensor *j = mba_join(g, v, mba_gated_rmsnorm(g, z, y, w, 1, 0.1f));
+    mba_add(g, j, j);
+}
+
+const mba_op mba_op_gated_rmsnorm = {
+    .name  = "gated_rmsnorm", .doc = "v = w q rstd(q), q = y silu(z), in groups of channels", .kind = MBA_NORM,
+    .in    = { [Y] = MBA_SLOT("y"), [Z] = MBA_SLOT("z"), [W] = MBA_SLOT("w") },
+    .out   = { [V]    = MBA_SLOT("v", .cheap = true, .reuse = MBA_FROM(Y)),
+               [RSTD] = MBA_SLOT("rstd", .cheap = true, .saved = true) },
+    .attr_bytes = sizeof(gated_rmsnorm_attr),
+    .shape = gated_rmsnorm_shape, .grad = gated_rmsnorm_grad, .cost = gated_rmsnorm_cost, .ref = gated_rmsnorm_ref,
+    .terms = gated_rmsnorm_terms,
+    .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(gated_rmsnorm_fwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .build = gated_rmsnorm_build,
+    .cases = (const mba_case[]){ { { 3, 8, 1 }, "one group" }, { { 4, 21, 3 }, "three groups of an odd width" },
+                                 { { 130, 6, 2 }, "more rows than one part takes" },
+                                 { { 2, 70, 2 }, "groups longer than a vector" },
+                                 { { 4, 10, 2, 1 }, "columns of one matrix in and out, added to" },
+                                 { { 3, 6, 1, 2 }, "a tensor gates itself" }, { { 0 }, NULL } },
+};
+
+const mba_op mba_op_gated_rmsnorm_bwd = {
+    .name  = "gated_rmsnorm_bwd", .doc = "gradients of gated_rmsnorm", .kind = MBA_NORM, .no_grad = "a gradient",
+    .in    = { [Y] = MBA_SLOT("y"), [Z] = MBA_SLOT("z"), [W] = MBA_SLOT("w"), [DV] = MBA_SLOT("dv"),
+               [RSTDB] = MBA_SLOT("rstd") },
+    .out   = { [DY] = MBA_SLOT("dy", .adds = true, .reuse = MBA_FROM(DV)),
+               [DZ] = MBA_SLOT("dz", .adds = true, .reuse = MBA_FROM(Z)),
+               [DW] = MBA_SLOT("dw", .adds = true) },
+    .attr_bytes = sizeof(gated_rmsnorm_attr),
+    .shape = gated_rmsnorm_bwd_shape, .cost = gated_rmsnorm_cost, .ref = gated_rmsnorm_bwd_ref,
+    .terms = gated_rmsnorm_bwd_terms,
+    .cpu   = (const mba_variant[]){ { "parts", gated_rmsnorm_bwd_plan, MBA_CPU(gated_rmsnorm_bwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+};

@@ -1,0 +1,59 @@
+/* rows.h -- what row-wise operators share on the CPU: where the rows of a window lie, and sums over
+ * rows whose order depends on the shape alone.
+ *
+ *     const mba__rows x = mba__rows_of(n->in[X], c->in[X]);
+ *     MBA_PARALLEL_FOR(r, mba_rows(n->in[X])) use(mba__row(x, r), mba_cols(n->in[X]));
+ *
+ * A row is one run of the last axis. It may lie in a matrix that is wider than itself, and several rows
+ * may share a run: the heads of a (B, L, H, P) window. What it may not do is straddle two runs. */
+#ifndef MBA_OPS_ROWS_H
+#define MBA_OPS_ROWS_H
+
+#include <string.h>
+
+#include "core/op.h"
+
+typedef struct mba__rows { float *at; int64_t cols, run, pitch; } mba__rows;
+
+/* Of an absent tensor: all rows are NULL. */
+static inline mba__rows mba__rows_of(const mba_tensor *t, void *at)
+{
+    if (!t) return (mba__rows){ .at = NULL };
+    const int64_t C = mba_cols(t);
+    return mba_dense(t) ? (mba__rows){ at, C, C, C } : (mba__rows){ at, C, t->run, t->pitch };
+}
+
+static inline float *mba__row(mba__rows v, int64_t r)
+{
+    if (!v.at) return NULL;
+    if (v.run == v.cols) return v.at + r * v.pitch;
+    const int64_t i = r * v.cols;
+    return v.at + i / v.run * v.pitch + i % v.run;
+}
+
+/* In `shape`: t has rows in the sense above and holds real numbers. Messages start with `op`. */
+MBA_MUST mba_status mba__need_rows(const char *op, const mba_tensor *t);
+
+/* The plan of a CPU kernel without scratch: refuses everything but fp32 (and i32 indices). */
+mba_plan_fn mba__plan_f32;
+
+/* Rows are dealt to parts of this many; a weight's gradient is summed per part, then over the parts. */
+enum { MBA__PART_ROWS = 64 };
+static inline int64_t mba__parts(int64_t rows) { return mba_ceil(rows, MBA__PART_ROWS); }
+
+/* sum[i] (+)= part 0 [i] + part 1 [i] + .., in this order. */
+static inline void mba__sum_parts(float *sum, const float *part, int64_t parts, int64_t n, bool adds)
+{
+    enum { BLOCK = 256 };
+    MBA_PARALLEL_FOR(b, mba_ceil(n, BLOCK)) {
+        const int64_t from = b * BLOCK, count = n - from < BLOCK ? n - from : BLOCK;
+        float         acc[BLOCK] = { 0 };
+        for (int64_t p = 0; p < parts; p++)
+            for (int64_t i = 0; i < count; i++) acc[i] += part[p * n + from + i];
+        for (int64_t i = 0; i < count; i++) sum[from + i] = acc[i] + (adds ? sum[from + i] : 0);
+    }
+}
+
+static inline void *mba__scratch(const mba_call *c, int k) { return c->work + c->plan->scratch[k].offset; }
+
+#endif
