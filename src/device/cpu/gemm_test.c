@@ -69,7 +69,8 @@ static void check(int64_t m, int64_t n, int64_t k, int how)
     assert_non_null(before);
     memcpy(before, p.c, sizeof(float) * (size_t)p.c_elems);
     mba_gemm(&p.g);
-    const int64_t si = m * n > 20000 ? 7 : 1, sj = m * n > 20000 ? 11 : 1;
+    const bool    large = m * n * k > 2000000;
+    const int64_t si = large ? 7 : 1, sj = large ? 11 : 1;
     for (int64_t i = 0; i < m; i += si)
         for (int64_t j = 0; j < n; j += sj) check_element(&p, before, i, j);
     check_element(&p, before, m - 1, n - 1);
