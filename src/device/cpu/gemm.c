@@ -1,4 +1,4 @@
-/* gemm.c -- see gemm.h. */
+/* gemm.c -- see gemm.h. How the sizes were chosen is in ops/matmul/matmul.md. */
 #include "device/cpu/gemm.h"
 
 #include <cblas.h>
@@ -6,9 +6,13 @@
 
 #include "core/op.h"
 
-/* A tile is large enough that packing its operands costs little beside the product, and small enough
- * that a layer gives every core of a workstation several. */
-enum { TILE_M = 512, TILE_N = 512 };
+/* A tile is large enough that packing its operands costs little beside the product, and small enough that a
+ * layer gives every core of a workstation several. Where a product has fewer than TILES_MIN of them, tiles
+ * are halved, down to a side of SIDE_MIN. Sides are multiples of what the inner kernels take at once. */
+enum { TILE_M = 256, TILE_N = 1024, TILES_MIN = 8, SIDE_MIN = 64, SIDE_UNIT = 16 };
+
+/* A product of one small tile can still be long: then k is cut into pieces, and their sums added in order. */
+enum { PIECES_MAX = 8, PIECE_MIN = 1024, PIECE_ELEMS = 4 * SIDE_MIN * SIDE_MIN };
 
 /* OpenBLAS must not start threads of its own: see matmul.md. */
 static void one_thread(void) { openblas_set_num_threads(1); }
@@ -18,22 +22,75 @@ void mba_gemm_serial(const mba_gemm_args *g)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, one_thread);
     mba_assert(g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX);
+    mba_assert(g->lda <= INT32_MAX && g->ldb <= INT32_MAX && g->ldc <= INT32_MAX);
     cblas_sgemm(CblasRowMajor, g->ta ? CblasTrans : CblasNoTrans, g->tb ? CblasTrans : CblasNoTrans, (int)g->m, (int)g->n,
                 (int)g->k, g->alpha == 0 ? 1 : g->alpha, g->a, (int)g->lda, g->b, (int)g->ldb, g->adds ? 1 : 0, g->c,
                 (int)g->ldc);
 }
 
+static int64_t side(int64_t length, int64_t pieces) { return mba_ceil(mba_ceil(length, pieces), SIDE_UNIT) * SIDE_UNIT; }
+
+typedef struct tiling { int64_t m, n, rows, cols; } tiling;      // sides of a tile; how many of them
+
+static tiling tiling_of(int64_t m, int64_t n)
+{
+    int64_t rows = mba_ceil(m, TILE_M), cols = mba_ceil(n, TILE_N);
+    while (rows * cols < TILES_MIN) {
+        const int64_t tm = side(m, rows), tn = side(n, cols);
+        if (tm < 2 * SIDE_MIN && tn < 2 * SIDE_MIN) break;
+        if (tm > tn) rows *= 2;
+        else         cols *= 2;
+    }
+    const tiling t = { .m = side(m, rows), .n = side(n, cols) };
+    return (tiling){ t.m, t.n, mba_ceil(m, t.m), mba_ceil(n, t.n) };
+}
+
+/* Rows i .. i + m, columns j .. j + n of C, over from .. from + k of the sum. */
+static mba_gemm_args part_of(const mba_gemm_args *g, int64_t i, int64_t m, int64_t j, int64_t n, int64_t from, int64_t k)
+{
+    mba_gemm_args p = *g;
+    p.m = i + m < g->m ? m : g->m - i;
+    p.n = j + n < g->n ? n : g->n - j;
+    p.k = from + k < g->k ? k : g->k - from;
+    p.a += g->ta ? from * g->lda + i : i * g->lda + from;
+    p.b += g->tb ? j * g->ldb + from : from * g->ldb + j;
+    p.c += i * g->ldc + j;
+    return p;
+}
+
+static void gemm_in_pieces(const mba_gemm_args *g, int64_t pieces)
+{
+    float         sum[PIECES_MAX][PIECE_ELEMS];
+    const int64_t k = side(g->k, pieces);
+    mba_assert(pieces <= PIECES_MAX && g->m * g->n <= PIECE_ELEMS);
+    pieces = mba_ceil(g->k, k);                   // rounding up may leave the last one without work
+    MBA_PARALLEL_TILES(p, pieces) {
+        mba_gemm_args piece = part_of(g, 0, g->m, 0, g->n, p * k, k);
+        piece.c = sum[p];
+        piece.ldc = g->n;
+        piece.adds = false;
+        mba_gemm_serial(&piece);
+    }
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < g->n; j++) {
+            float s = g->adds ? g->c[i * g->ldc + j] : 0;
+            for (int64_t p = 0; p < pieces; p++) s += sum[p][i * g->n + j];
+            g->c[i * g->ldc + j] = s;
+        }
+}
+
 void mba_gemm(const mba_gemm_args *g)
 {
-    const int64_t rows = mba_ceil(g->m, TILE_M), cols = mba_ceil(g->n, TILE_N);
-    MBA_PARALLEL_TILES(t, rows * cols) {
-        const int64_t i = t / cols * TILE_M, j = t % cols * TILE_N;
-        mba_gemm_args tile = *g;
-        tile.m = i + TILE_M < g->m ? TILE_M : g->m - i;
-        tile.n = j + TILE_N < g->n ? TILE_N : g->n - j;
-        tile.a += g->ta ? i : i * g->lda;
-        tile.b += g->tb ? j * g->ldb : j;
-        tile.c += i * g->ldc + j;
-        mba_gemm_serial(&tile);
+    const tiling  t = tiling_of(g->m, g->n);
+    const int64_t pieces = g->k / PIECE_MIN < PIECES_MAX ? g->k / PIECE_MIN : PIECES_MAX;
+    if (t.rows * t.cols == 1 && pieces > 1) {
+        gemm_in_pieces(g, pieces);
+    } else if (t.rows * t.cols == 1) {
+        mba_gemm_serial(g);
+    } else {
+        MBA_PARALLEL_TILES(i, t.rows * t.cols) {
+            const mba_gemm_args tile = part_of(g, i / t.cols * t.m, t.m, i % t.cols * t.n, t.n, 0, g->k);
+            mba_gemm_serial(&tile);
+        }
     }
 }

@@ -3,8 +3,9 @@
  *     mba_gemm(&(mba_gemm_args){ .m = R, .n = N, .k = K, .tb = 1, .a = x, .lda = K, .b = w, .ldb = K,
  *                                .c = y, .ldc = N });
  *
- * Each tile is one single-threaded OpenBLAS call on the whole of k, so two runs give the same bits at
- * any number of threads. mba_gemm_serial is one such call, for operators that are themselves parallel. */
+ * Each tile is one single-threaded OpenBLAS call on the whole of k (a small C with a long k: one call per
+ * piece of k, added in order), so two runs give the same bits at any number of threads. C must not overlap
+ * A or B. mba_gemm_serial is one such call, for operators that are themselves parallel. */
 #ifndef MBA_GEMM_H
 #define MBA_GEMM_H
 

@@ -1,0 +1,82 @@
+/* adamw.c -- the optimizer over a flat parameter group: the declaration.
+ *
+ *   g *= min(1, clip / (norm + 1e-6));   m = b1 m + (1-b1) g;   v = b2 v + (1-b2) g^2;   t = step + 1
+ *   p -= lr ( (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps) + decay p )
+ *
+ * The bf16 compute copy, where there is one, is written in the same pass (on CUDA; the CPU computes in fp32
+ * and has none). */
+#include "ops/adamw/adamw.h"
+
+#include <math.h>
+
+#include "ops/adamw/adamw_slots.h"
+#include "ops/grad_norm/grad_norm.h"
+
+adamw_factors adamw_factors_of(const adamw_attr *a, const mba_step *s, double norm)
+{
+    const double t = (double)s->index + 1, clip = a->o.clip > 0 ? a->o.clip / (norm + 1e-6) : 1;
+    return (adamw_factors){ .skip = !isfinite(norm) || (s->norm_max > 0 && norm > s->norm_max), .clip = clip < 1 ? clip : 1,
+                            .lr = s->lr, .unbias1 = 1 / (1 - pow(a->o.beta1, t)), .unbias2 = 1 / (1 - pow(a->o.beta2, t)) };
+}
+
+static mba_status adamw_shape(const mba_node *n, mba_type *out)
+{
+    const mba_adamw_options *o = &((const adamw_attr *)n->attr)->o;
+    MBA_NEED(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1, "adamw: betas of %g and %g\n"
+             "why: moments are averages, so 0 <= beta < 1", o->beta1, o->beta2);
+    MBA_NEED(o->eps > 0, "adamw: an eps of %g\nwhy: parameters without a gradient are divided by it", o->eps);
+    MBA_NEED(o->decay >= 0 && o->clip >= 0, "adamw: a decay of %g, a clip of %g\nwhy: neither can be negative", o->decay,
+             o->clip);
+    for (int k = P; k <= V; k++) {
+        MBA_NEED(mba_type_equal(&n->in[k]->type, &n->in[P]->type) && n->in[k]->type.dtype == MBA_F32 && mba_dense(n->in[k]),
+                 "adamw: %s is not flat fp32 beside the parameters", n->in[k]->name);
+        out[k] = n->in[k]->type;                  // PO .. VO stand in the order of P .. V
+    }
+    if (n->in[COPY]) out[COPYO] = n->in[COPY]->type;
+    return MBA_OK;
+}
+
+void mba_adamw_all(mba_graph *g, const mba_adamw_options *o)
+{
+    static const char *const m_name[] = { "m.decay", "m.no_decay" }, *const v_name[] = { "v.decay", "v.no_decay" };
+    mba_tensor *norm = mba_grad_norm(g);
+    for (int k = 0; k < MBA_GROUPS; k++) {
+        mba_tensor *grad = mba_flat_grads(g, (mba_group)k);
+        if (!grad) continue;
+        adamw_attr a = { .o = *o, .zero = g->accumulate };
+        if (k == MBA_NO_DECAY) a.o.decay = 0;
+        mba_tensor *m = mba_state(g, m_name[k], MBA_OPTIM, grad->type);
+        mba_tensor *v = mba_state(g, v_name[k], MBA_OPTIM, grad->type);
+        MBA_APPEND(g, adamw, &a, mba_flat_params(g, (mba_group)k), grad, m, v, norm, mba_flat_copies(g, (mba_group)k));
+    }
+}
+
+/* The gradient is only written where it is left at zero. */
+static mba_cost adamw_cost(const mba_node *n)
+{
+    const double e = (double)mba_elems(n->in[P]), copy = n->in[COPY] ? mba_tensor_bytes(n->in[COPY]) : 0;
+    const bool   zero = ((const adamw_attr *)n->attr)->zero;
+    return (mba_cost){ .read_bytes = 16 * e + 4, .write_bytes = (zero ? 16 : 12) * e + copy, .vector_flops = 13 * e,
+                       .special_ops = 2 * e };
+}
+
+static mba_status adamw_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    (void)p, (void)m;
+    MBA_REFUSE_IF(n->in[COPY], "a compute copy of the parameters\nwhy: the CPU computes in fp32");
+    return MBA_OK;
+}
+
+const mba_op mba_op_adamw = {
+    .name  = "adamw", .doc = "Adam with decoupled decay, over a flat group", .kind = MBA_OPTIMIZER,
+    .no_grad = "the end of a step",
+    .in    = { [P] = MBA_SLOT("p"), [G] = MBA_SLOT("g"), [M] = MBA_SLOT("m"), [V] = MBA_SLOT("v"),
+               [NORM] = MBA_SLOT("norm"), [COPY] = MBA_SLOT("copy", .optional = true) },
+    .out   = { [PO] = MBA_SLOT("p", .update = MBA_FROM(P)), [GO] = MBA_SLOT("g", .update = MBA_FROM(G)),
+               [MO] = MBA_SLOT("m", .update = MBA_FROM(M)), [VO] = MBA_SLOT("v", .update = MBA_FROM(V)),
+               [COPYO] = MBA_SLOT("copy", .update = MBA_FROM(COPY)) },
+    .attr_bytes = sizeof(adamw_attr),
+    .shape = adamw_shape, .cost = adamw_cost, .ref = adamw_ref,
+    .cpu   = (const mba_variant[]){ { "blocks", adamw_cpu_plan, MBA_CPU(adamw_fwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+};

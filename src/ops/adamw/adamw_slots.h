@@ -1,0 +1,22 @@
+/* adamw_slots.h -- what the files of this folder share. */
+#ifndef MBA_ADAMW_SLOTS_H
+#define MBA_ADAMW_SLOTS_H
+
+#include "core/op.h"
+#include "ops/adamw/adamw.h"
+
+enum { P, G, M, V, NORM, COPY };                  /* parameters, gradient, moments; the compute copy, if any */
+enum { PO, GO, MO, VO, COPYO };
+typedef struct adamw_attr { mba_adamw_options o; int64_t zero; } adamw_attr;   /* zero: leave no gradient behind */
+
+/* What a step multiplies by, in double: 1 - beta^t loses half its digits in float. */
+typedef struct adamw_factors {
+    bool   skip;
+    double clip, lr, unbias1, unbias2;            /* unbias: 1 / (1 - beta^t) */
+} adamw_factors;
+adamw_factors adamw_factors_of(const adamw_attr *a, const mba_step *s, double norm);
+
+void adamw_ref(const mba_ref_call *c);
+MBA_CPU_DECLARE(adamw_fwd);
+
+#endif

@@ -1,0 +1,17 @@
+/* cross_entropy_slots.h -- what the files of this folder share. */
+#ifndef MBA_CROSS_ENTROPY_SLOTS_H
+#define MBA_CROSS_ENTROPY_SLOTS_H
+
+#include "core/op.h"
+
+enum { Z, TARGET };                               /* forward: in, out */
+enum { LOSS, LSE };
+enum { DLOSS, ZB, TARGETB, LSEB };                /* backward: in, out */
+enum { DZ };
+
+void cross_entropy_ref(const mba_ref_call *c);
+void cross_entropy_bwd_ref(const mba_ref_call *c);
+MBA_CPU_DECLARE(cross_entropy_fwd);
+MBA_CPU_DECLARE(cross_entropy_bwd);
+
+#endif

@@ -1,0 +1,125 @@
+/* embed.c -- y[r, :] = table[token[r], :], and its gradient, which adds rows into the table's: the declaration. */
+#include "ops/embed/embed.h"
+
+#include "ops/embed/embed_slots.h"
+#include "ops/relu2/relu2.h"
+
+static mba_status embed_shape(const mba_node *n, mba_type *out)
+{
+    const mba_tensor *t = n->in[TOKEN], *e = n->in[TABLE];
+    MBA_NEED(t->type.dtype == MBA_I32 && t->bound > 0, "embed: %s is not an index\nfix: make it with mba_index", t->name);
+    MBA_NEED(!t->may_ignore, "embed: %s may hold negative values\nwhy: they have no row\nfix: make it with mba_index",
+             t->name);
+    MBA_NEED(t->type.rank < MBA_RANK_MAX && e->type.rank == 2, "embed: a table (V, M) and tokens of rank 1 to %d",
+             MBA_RANK_MAX - 1);
+    MBA_NEED(t->bound <= e->type.dim[0], "embed: %s has values up to %lld, %s has %lld rows", t->name,
+             (long long)t->bound - 1, e->name, (long long)e->type.dim[0]);
+    MBA_NEED(mba_dense(e) || e->run == mba_cols(e), "embed: the rows of %s are cut in pieces", e->name);
+    out[Y] = t->type;
+    out[Y].dtype = ((const embed_attr *)n->attr)->out;
+    out[Y].dim[out[Y].rank++] = mba_cols(e);
+    return MBA_OK;
+}
+
+static mba_status embed_bwd_shape(const mba_node *n, mba_type *out)
+{
+    MBA_NEED(n->in[DY]->run % mba_cols(n->in[DY]) == 0, "embed: the rows of %s are cut in pieces", n->in[DY]->name);
+    out[DTABLE] = ((const embed_bwd_attr *)n->attr)->table;
+    out[DTABLE].dtype = MBA_F32;
+    return MBA_OK;
+}
+
+mba_tensor *mba_embed(mba_graph *g, mba_tensor *tokens, mba_tensor *table, mba_dtype out)
+{
+    return MBA_APPEND(g, embed, &(embed_attr){ out }, tokens, table)->out[Y];
+}
+
+static void embed_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
+{
+    const embed_bwd_attr a = { n->in[TABLE]->type };
+    mba_grad_add(g, n->in[TABLE], MBA_APPEND(g, embed_bwd, &a, n->in[TOKEN], d[Y])->out[DTABLE]);
+}
+
+/* The rows it touches, not the whole table. */
+static mba_cost embed_cost(const mba_node *n)
+{
+    const double values = (double)mba_elems(n->out[Y]);
+    return (mba_cost){ .read_bytes  = mba_tensor_bytes(n->in[TOKEN])
+                                    + values * (double)mba_dtype_bytes(n->in[TABLE]->type.dtype),
+                       .write_bytes = mba_tensor_bytes(n->out[Y]) };
+}
+
+/* Adding reads and writes the rows of the tokens, at most R and at most V of them; storing writes the whole table. */
+static mba_cost embed_bwd_cost(const mba_node *n)
+{
+    const mba_tensor *dy = n->in[DY], *dt = n->out[DTABLE];
+    const double rows = (double)mba_rows(dy), V = (double)mba_rows(dt), M = (double)mba_cols(dt);
+    const double touched = mba_adds(n, DTABLE) ? 4 * M * (rows < V ? rows : V) : 0;
+    return (mba_cost){ .read_bytes   = mba_tensor_bytes(n->in[TOKENB]) + mba_tensor_bytes(dy) + touched,
+                       .write_bytes  = mba_adds(n, DTABLE) ? touched : mba_tensor_bytes(dt),
+                       .vector_flops = rows * M };
+}
+
+static mba_status embed_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    (void)p, (void)m;
+    MBA_REFUSE_IF(n->in[TABLE]->type.dtype != MBA_F32 || n->out[Y]->type.dtype != MBA_F32,
+                  "a table or an output in bf16\nwhy: the CPU computes in fp32");
+    return MBA_OK;
+}
+
+static mba_status embed_bwd_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    (void)p, (void)m;
+    MBA_REFUSE_IF(n->in[DY]->type.dtype != MBA_F32, "a gradient in bf16\nwhy: the CPU computes in fp32");
+    return MBA_OK;
+}
+
+/* A row of the table's gradient may be the sum of all rows of dy. */
+static double embed_bwd_terms(const mba_node *n, int out)
+{
+    (void)out;
+    return (double)mba_rows(n->in[DY]);
+}
+
+static void embed_build(mba_graph *g, const mba_case *c)
+{
+    const int64_t R = c->dim[0], V = c->dim[1], M = c->dim[2], extra = c->dim[3];
+    mba_tensor *e = mba_param(g, "table", MBA_TYPE(MBA_F32, V, M + extra), MBA_INIT_NORMAL(1), MBA_DECAY);
+    if (!extra) {
+        mba_embed(g, mba_index(g, "tokens", MBA_TYPE(MBA_I32, R), V), e, MBA_F32);
+        return;
+    }
+    /* tokens, tables and outputs as windows: one batch read twice, two columns of one table, joined */
+    mba_tensor *t = mba_index(g, "tokens", MBA_TYPE(MBA_I32, 2, R + 1), V);
+    mba_tensor *a = mba_embed(g, mba_slice(g, t, 1, 0, R), mba_slice(g, e, 1, 0, M), MBA_F32);
+    mba_tensor *b = mba_embed(g, mba_slice(g, t, 1, 1, R), mba_slice(g, e, 1, extra, M), MBA_F32);
+    mba_relu2(g, mba_join(g, a, b));
+}
+
+const mba_op mba_op_embed = {
+    .name  = "embed", .doc = "rows of a table", .kind = MBA_EMBED_LOSS,
+    .in    = { [TOKEN] = MBA_SLOT("token"), [TABLE] = MBA_SLOT("table") },
+    .out   = { [Y] = MBA_SLOT("y") },
+    .attr_bytes = sizeof(embed_attr),
+    .shape = embed_shape, .grad = embed_grad, .cost = embed_cost, .ref = embed_ref,
+    .cpu   = (const mba_variant[]){ { "rows", embed_cpu_plan, MBA_CPU(embed_fwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .build = embed_build,
+    .cases = (const mba_case[]){ { { 9, 4, 5 }, "tokens repeat" },
+                                 { { 7, 3, 131 }, "two blocks of columns, nothing divides" },
+                                 { { 5, 6, 7, 3 }, "windows: overlapping columns of one table, joined" },
+                                 { { 1, 9, 1 }, "one token; most of the table's gradient is zero" },
+                                 { { 0 }, NULL } },
+};
+
+const mba_op mba_op_embed_bwd = {
+    .name  = "embed_bwd", .doc = "adds rows into the table's gradient", .kind = MBA_EMBED_LOSS, .no_grad = "a gradient",
+    .in    = { [TOKENB] = MBA_SLOT("token"), [DY] = MBA_SLOT("dy") },
+    .out   = { [DTABLE] = MBA_SLOT("dtable", .adds = true) },
+    .attr_bytes = sizeof(embed_bwd_attr),
+    .shape = embed_bwd_shape, .cost = embed_bwd_cost, .ref = embed_bwd_ref,
+    .cpu   = (const mba_variant[]){ { "columns", embed_bwd_cpu_plan, MBA_CPU(embed_bwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .terms = embed_bwd_terms,
+};

@@ -1,0 +1,15 @@
+/* embed.h -- rows of a table: y[r, :] = table[token[r], :].
+ *
+ *     mba_tensor *tokens = mba_index(g, "tokens", MBA_TYPE(MBA_I32, B, L), V);
+ *     mba_tensor *x      = mba_embed(g, tokens, table, MBA_F32);      // (B, L, M) from a table (V, M)
+ */
+#ifndef MBA_EMBED_H
+#define MBA_EMBED_H
+
+#include "core/graph.h"
+
+mba_tensor *mba_embed(mba_graph *g, mba_tensor *tokens, mba_tensor *table, mba_dtype out);
+
+extern const mba_op mba_op_embed, mba_op_embed_bwd;
+
+#endif

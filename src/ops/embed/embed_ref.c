@@ -1,0 +1,16 @@
+/* embed_ref.c -- fp64, only the maths. */
+#include "ops/embed/embed_slots.h"
+
+void embed_ref(const mba_ref_call *c)
+{
+    const int64_t M = mba_cols(c->node->out[Y]);
+    for (int64_t i = 0; i < mba_elems(c->node->out[Y]); i++)
+        c->out[Y][i] = c->in[TABLE][(int64_t)c->in[TOKEN][i / M] * M + i % M];
+}
+
+void embed_bwd_ref(const mba_ref_call *c)
+{
+    const int64_t M = mba_cols(c->node->in[DY]);
+    for (int64_t i = 0; i < mba_elems(c->node->in[DY]); i++)
+        c->out[DTABLE][(int64_t)c->in[TOKENB][i / M] * M + i % M] += c->in[DY][i];
+}

@@ -1,0 +1,50 @@
+/* grad_norm.c -- norm = sqrt(sum g^2) over the flat gradients of all groups: the declaration. */
+#include "ops/grad_norm/grad_norm.h"
+
+#include "ops/grad_norm/grad_norm_slots.h"
+
+static mba_status grad_norm_shape(const mba_node *n, mba_type *out)
+{
+    bool any = false;
+    for (int k = 0; k < MBA_GROUPS; k++) {
+        any |= n->in[k] != NULL;
+        MBA_NEED(!n->in[k] || (n->in[k]->type.dtype == MBA_F32 && mba_dense(n->in[k])),
+                 "grad_norm: %s is not flat fp32", n->in[k]->name);
+    }
+    MBA_NEED(any, "there are no gradients\nwhy: no parameter of the graph has been reached by mba_backward");
+    out[NORM] = MBA_TYPE(MBA_F32, 1);
+    return MBA_OK;
+}
+
+mba_tensor *mba_grad_norm(mba_graph *g)
+{
+    mba_tensor *grad[MBA_GROUPS];
+    for (int k = 0; k < MBA_GROUPS; k++) grad[k] = mba_flat_grads(g, (mba_group)k);
+    return mba_result(g, "grad_norm", MBA_APPEND(g, grad_norm, NULL, grad[MBA_DECAY], grad[MBA_NO_DECAY])->out[NORM]);
+}
+
+static mba_cost grad_norm_cost(const mba_node *n)
+{
+    mba_cost c = mba_cost_io(n);
+    for (int k = 0; k < MBA_GROUPS; k++) if (n->in[k]) c.vector_flops += 2.0 * (double)mba_elems(n->in[k]);
+    return c;
+}
+
+static mba_status grad_norm_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    (void)m;
+    for (int k = 0; k < MBA_GROUPS; k++)
+        if (n->in[k])
+            mba_plan_scratch(p, "partial sums", sizeof(double) * (size_t)mba_ceil(mba_elems(n->in[k]), GRAD_NORM_BLOCK));
+    return MBA_OK;
+}
+
+const mba_op mba_op_grad_norm = {
+    .name  = "grad_norm", .doc = "the length of the whole gradient", .kind = MBA_REDUCTION, .no_grad = "the end of a step",
+    .in    = { [MBA_DECAY]    = MBA_SLOT("g_decay", .optional = true),
+               [MBA_NO_DECAY] = MBA_SLOT("g_no_decay", .optional = true) },
+    .out   = { [NORM] = MBA_SLOT("norm") },
+    .shape = grad_norm_shape, .cost = grad_norm_cost, .ref = grad_norm_ref,
+    .cpu   = (const mba_variant[]){ { "blocks", grad_norm_cpu_plan, MBA_CPU(grad_norm_fwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+};

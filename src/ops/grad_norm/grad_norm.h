@@ -1,0 +1,16 @@
+/* grad_norm.h -- the length of the whole gradient: sqrt of the sum of squares over all parameters.
+ *
+ *     MBA_TRY(mba_backward(g, loss));
+ *     mba_tensor *norm = mba_grad_norm(g);             // a result of one float, named "grad_norm"
+ *
+ * mba_adamw_all appends it by itself. A graph without gradients fails. */
+#ifndef MBA_GRAD_NORM_H
+#define MBA_GRAD_NORM_H
+
+#include "core/graph.h"
+
+mba_tensor *mba_grad_norm(mba_graph *g);
+
+extern const mba_op mba_op_grad_norm;
+
+#endif

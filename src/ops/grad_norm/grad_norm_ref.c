@@ -1,0 +1,12 @@
+/* grad_norm_ref.c -- fp64, only the maths. */
+#include <math.h>
+
+#include "ops/grad_norm/grad_norm_slots.h"
+
+void grad_norm_ref(const mba_ref_call *c)
+{
+    double s = 0;
+    for (int k = 0; k < MBA_GROUPS; k++)
+        for (int64_t i = 0; c->in[k] && i < mba_elems(c->node->in[k]); i++) s += c->in[k][i] * c->in[k][i];
+    c->out[NORM][0] = sqrt(s);
+}

@@ -1,0 +1,133 @@
+/* linear_cross_entropy.c -- cross entropy of logits = x w^T that never exist as a whole: the declaration.
+ *
+ *   forward   loss, lse (R) from x (R, M), w (V, M), target (R)
+ *   backward  dz = k (softmax - 1[target]),  dx (R, M) = dz w,  dw (V, M) = dz^T x, fp32, both add */
+#include "ops/linear_cross_entropy/linear_cross_entropy.h"
+
+#include "ops/add/add.h"
+#include "ops/cross_entropy/cross_entropy_rows.h"
+#include "ops/linear_cross_entropy/linear_cross_entropy_slots.h"
+#include "ops/relu2/relu2.h"
+
+static bool even_rows(const mba_tensor *t) { return mba_dense(t) || t->run == mba_cols(t); }
+
+static mba_status lce_shape(const mba_node *n, mba_type *out)
+{
+    const mba_tensor *x = n->in[X], *w = n->in[W], *t = n->in[TARGET];
+    MBA_NEED(x->type.dtype == w->type.dtype && x->type.dtype != MBA_I32 && t->type.dtype == MBA_I32 && t->bound > 0,
+             "linear_cross_entropy: %s and %s of one real type, and targets\nfix: make %s with mba_targets", x->name, w->name,
+             t->name);
+    MBA_NEED(w->type.rank == 2 && mba_cols(x) == mba_cols(w), "linear_cross_entropy: %s has %lld columns, %s wants %lld",
+             x->name, (long long)mba_cols(x), w->name, (long long)mba_cols(w));
+    MBA_NEED(mba_rows(x) == mba_elems(t), "linear_cross_entropy: %lld rows, %lld targets", (long long)mba_rows(x),
+             (long long)mba_elems(t));
+    MBA_NEED(t->bound <= mba_rows(w), "linear_cross_entropy: targets up to %lld, %lld logits", (long long)t->bound - 1,
+             (long long)mba_rows(w));
+    MBA_NEED(even_rows(x) && even_rows(w), "linear_cross_entropy: rows of %s or %s are not evenly apart", x->name, w->name);
+    out[LOSS] = MBA_TYPE(MBA_F32, 1);
+    out[LSE]  = MBA_TYPE(MBA_F32, mba_rows(x));
+    return MBA_OK;
+}
+
+static mba_status lce_bwd_shape(const mba_node *n, mba_type *out)
+{
+    const lce_bwd_attr *a = n->attr;
+    if (a->wants_x) out[DX] = n->in[XB]->type;
+    if (a->wants_w) out[DW] = n->in[WB]->type;
+    out[DW].dtype = a->wants_w ? MBA_F32 : MBA_NONE;
+    return MBA_OK;
+}
+
+mba_tensor *mba_linear_cross_entropy(mba_graph *g, mba_tensor *x, mba_tensor *w, mba_tensor *target)
+{
+    return MBA_APPEND(g, linear_cross_entropy, NULL, x, w, target)->out[LOSS];
+}
+
+static void lce_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
+{
+    const lce_bwd_attr a = { mba_wants(n->in[X]), mba_wants(n->in[W]) };
+    mba_node *b = MBA_APPEND(g, linear_cross_entropy_bwd, &a, d[LOSS], n->in[X], n->in[W], n->in[TARGET], n->out[LSE]);
+    if (a.wants_x) mba_grad_add(g, n->in[X], b->out[DX]);
+    if (a.wants_w) mba_grad_add(g, n->in[W], b->out[DW]);
+}
+
+/* One product forward, one per gradient backward. The second making of the logits is how we do it, not the least. */
+static mba_cost lce_cost(const mba_node *n)
+{
+    const bool        fwd = n->op == &mba_op_linear_cross_entropy;
+    const mba_tensor *x = n->in[fwd ? X : XB], *w = n->in[fwd ? W : WB];
+    const double      R = (double)mba_rows(x), M = (double)mba_cols(x), V = (double)mba_rows(w);
+    mba_cost          c = mba_cost_io(n);
+    c.tensor_flops = 2 * R * M * V * (fwd ? 1 : (n->out[DX] != NULL) + (n->out[DW] != NULL));
+    c.vector_flops = 3 * R * V;
+    c.special_ops  = R * V;
+    return c;
+}
+
+static mba_status lce_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    (void)m;
+    const bool        fwd = n->op == &mba_op_linear_cross_entropy;
+    const mba_tensor *x = n->in[fwd ? X : XB], *w = n->in[fwd ? W : WB];
+    const int64_t     rows = mba_rows(x) < LCE_ROWS ? mba_rows(x) : LCE_ROWS, V = mba_rows(w);
+    MBA_REFUSE_IF(x->type.dtype != MBA_F32, "operands in bf16\nwhy: the CPU computes in fp32");
+    mba_plan_scratch(p, "logits", sizeof(float) * (size_t)(rows * ((V < LCE_COLS ? V : LCE_COLS) + LCE_PAD)));
+    if (!fwd) return MBA_OK;
+    mba_plan_scratch(p, "sums", sizeof(ce_sum) * (size_t)rows);
+    mba_plan_scratch(p, "target logits", sizeof(float) * (size_t)rows);
+    return MBA_OK;
+}
+
+static double lce_terms(const mba_node *n, int out)
+{
+    (void)out;
+    return (double)mba_cols(n->in[X]) + (double)mba_rows(n->in[W]);
+}
+
+static double lce_bwd_terms(const mba_node *n, int out)
+{
+    return out == DX ? (double)mba_rows(n->in[WB]) : (double)mba_rows(n->in[XB]);
+}
+
+static void lce_build(mba_graph *g, const mba_case *c)
+{
+    const int64_t R = c->dim[0], M = c->dim[1], V = c->dim[2], extra = c->dim[3];
+    mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, V, M + extra), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, R, M + extra), MBA_INIT_NORMAL(1), MBA_DECAY);
+    if (!extra) {
+        mba_linear_cross_entropy(g, x, w, mba_targets(g, "t", MBA_TYPE(MBA_I32, R), V));
+        return;
+    }
+    /* columns of both, from a tensor that is used twice: windows, and gradients that add */
+    mba_tensor *h = mba_relu2(g, x), *t = mba_targets(g, "t", MBA_TYPE(MBA_I32, R, 2), V);
+    mba_tensor *a = mba_linear_cross_entropy(g, mba_slice(g, h, 1, 0, M), mba_slice(g, w, 1, extra, M), mba_slice(g, t, 1, 0, 1));
+    mba_tensor *b = mba_linear_cross_entropy(g, mba_slice(g, h, 1, extra, M), mba_slice(g, w, 1, 0, M), mba_slice(g, t, 1, 1, 1));
+    mba_add(g, a, b);
+}
+
+const mba_op mba_op_linear_cross_entropy = {
+    .name  = "linear_cross_entropy", .doc = "cross entropy of x w^T, without the logits", .kind = MBA_EMBED_LOSS,
+    .in    = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w"), [TARGET] = MBA_SLOT("target") },
+    .out   = { [LOSS] = MBA_SLOT("loss"), [LSE] = MBA_SLOT("lse", .saved = true) },
+    .shape = lce_shape, .grad = lce_grad, .cost = lce_cost, .ref = lce_ref,
+    .cpu   = (const mba_variant[]){ { "tiles", lce_cpu_plan, MBA_CPU(lce_fwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .build = lce_build, .terms = lce_terms,
+    .cases = (const mba_case[]){ { { 5, 7, 11 }, "nothing is a multiple of anything" },
+                                 { { 1, 1, 3 }, "one row, one column" },
+                                 { { 4, 5, 9, 2 }, "windows that overlap, used twice: the gradients add" },
+                                 { { 0 }, NULL } },
+};
+
+const mba_op mba_op_linear_cross_entropy_bwd = {
+    .name  = "linear_cross_entropy_bwd", .doc = "makes the logits again, and both gradients from them",
+    .kind  = MBA_EMBED_LOSS, .no_grad = "a gradient",
+    .in    = { [DLOSS] = MBA_SLOT("dloss"), [XB] = MBA_SLOT("x"), [WB] = MBA_SLOT("w"), [TARGETB] = MBA_SLOT("target"),
+               [LSEB] = MBA_SLOT("lse") },
+    .out   = { [DX] = MBA_SLOT("dx", .adds = true), [DW] = MBA_SLOT("dw", .adds = true) },
+    .attr_bytes = sizeof(lce_bwd_attr),
+    .shape = lce_bwd_shape, .cost = lce_cost, .ref = lce_bwd_ref,
+    .cpu   = (const mba_variant[]){ { "tiles", lce_cpu_plan, MBA_CPU(lce_bwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .terms = lce_bwd_terms,
+};

@@ -1,0 +1,17 @@
+/* linear_cross_entropy.h -- the head of a language model and its loss in one: the logits never exist as a whole.
+ *
+ *     mba_tensor *targets = mba_targets(g, "targets", MBA_TYPE(MBA_I32, B, L), V);
+ *     mba_tensor *loss    = mba_linear_cross_entropy(g, h, table, targets);    // h (B, L, M), table (V, M)
+ *
+ * The value of mba_cross_entropy(g, mba_linear(g, x, w), target), whose 4 R V bytes of logits are replaced
+ * by one tile (see the .md); backward computes them a second time. */
+#ifndef MBA_LINEAR_CROSS_ENTROPY_H
+#define MBA_LINEAR_CROSS_ENTROPY_H
+
+#include "core/graph.h"
+
+mba_tensor *mba_linear_cross_entropy(mba_graph *g, mba_tensor *x, mba_tensor *w, mba_tensor *target);
+
+extern const mba_op mba_op_linear_cross_entropy, mba_op_linear_cross_entropy_bwd;
+
+#endif
