@@ -1,0 +1,259 @@
+/* attention.c -- softmax attention with grouped heads, forward and backward: the declaration.
+ *
+ *   o_t = sum_s p_ts v_s,  p_ts = exp(scale <q_t, k_s> - LSE_t),  LSE_t = log sum_s exp(scale <q_t, k_s>)
+ *   q, o (B, L, H, P)   k, v (B, Lk, Hk, P)   ids (B, L) i32   LSE (B, H, L) fp32, saved */
+#include "ops/attention/attention.h"
+
+#include <math.h>
+
+#include "core/device.h"
+#include "ops/add/add.h"
+#include "ops/attention/attention_slots.h"
+#include "ops/heads.h"
+
+attention_dims attention_dims_of(const mba_node *n)
+{
+    const int64_t *q = n->in[Q]->type.dim, *k = n->in[K]->type.dim;
+    attention_dims d = { .B = q[0], .L = q[1], .Lk = k[1], .H = q[2], .Hk = k[2], .P = q[3], .group = q[2] / k[2] };
+    const bool     causal = ((const attention_attr *)n->attr)->causal;
+    d.pairs = (double)(d.B * d.H) * (double)d.L * (causal ? (double)(d.L + 1) / 2 : (double)d.Lk);
+    return d;
+}
+
+static mba_status heads_fit(const mba_tensor *t)
+{
+    mba_heads h;
+    MBA_NEED(t->type.rank == 4, "attention: %s has %d axes\nwhy: it wants heads (B, L, H, P)", t->name, (int)t->type.rank);
+    MBA_NEED(mba_heads_of(&h, t), "attention: the heads of the window %s do not lie at even strides", t->name);
+    MBA_NEED(t->type.dtype == MBA_F32 || t->type.dtype == MBA_BF16, "attention: %s holds no real numbers", t->name);
+    return MBA_OK;
+}
+
+static mba_status inputs_fit(const mba_node *n)
+{
+    const attention_attr *a = n->attr;
+    const mba_tensor     *q = n->in[Q], *k = n->in[K], *v = n->in[V], *ids = n->in[IDS];
+    MBA_TRY(heads_fit(q));
+    MBA_TRY(heads_fit(k));
+    MBA_TRY(heads_fit(v));
+    const int64_t *dq = q->type.dim, *dk = k->type.dim;
+    MBA_NEED(mba_type_equal(&k->type, &v->type), "attention: keys and values differ in type");
+    MBA_NEED(q->type.dtype == k->type.dtype && dq[0] == dk[0] && dq[3] == dk[3],
+             "attention: queries and keys differ in type, batch or head width");
+    MBA_NEED(dq[2] % dk[2] == 0, "attention: %lld query heads do not share %lld key heads evenly", (long long)dq[2],
+             (long long)dk[2]);
+    MBA_NEED(isfinite(a->scale), "attention: a scale of %g", a->scale);
+    MBA_NEED(!(a->causal || ids) || dq[1] == dk[1], "attention: %lld queries, %lld keys\n"
+             "why: a causal mask and document ids speak of one sequence", (long long)dq[1], (long long)dk[1]);
+    MBA_NEED(!ids || (ids->type.dtype == MBA_I32 && ids->type.rank == 2 && ids->type.dim[0] == dq[0]
+             && ids->type.dim[1] == dq[1]), "attention: the ids are not i32 (B, L)");
+    MBA_NEED(!ids || mba_dense(ids) || ids->run == mba_cols(ids), "attention: the ids are a window without a row pitch");
+    return MBA_OK;
+}
+
+static mba_status attention_shape(const mba_node *n, mba_type *out)
+{
+    MBA_TRY(inputs_fit(n));
+    const int64_t *q = n->in[Q]->type.dim;
+    out[O]   = n->in[Q]->type;
+    out[LSE] = MBA_TYPE(MBA_F32, q[0], q[2], q[1]);
+    return MBA_OK;
+}
+
+mba_tensor *mba__attention(mba_graph *g, mba_attention_args a)
+{
+    const double         width = a.q ? (double)mba_cols(a.q) : 1;
+    const attention_attr t = { .scale = a.scale == 0 ? 1 / sqrt(width) : a.scale, .causal = a.causal };
+    return MBA_APPEND(g, attention, &t, a.q, a.k, a.v, a.ids)->out[O];
+}
+
+/* ---- backward ---- */
+
+/* Windows of one storage that may hold a common element: columns of one pitch are told apart, all else by bounds. */
+static bool overlap(const mba_tensor *a, const mba_tensor *b)
+{
+    const int64_t end_a = a->offset + (mba_elems(a) / a->run - 1) * a->pitch + a->run;
+    const int64_t end_b = b->offset + (mba_elems(b) / b->run - 1) * b->pitch + b->run;
+    const int64_t ca = a->offset % a->pitch, cb = b->offset % b->pitch;
+    if (a->st != b->st || end_a <= b->offset || end_b <= a->offset) return false;
+    return a->pitch != b->pitch || !(ca + a->run <= cb || cb + b->run <= ca);
+}
+
+/* dq, dk and dv are written at the same time: where two of them are one window, neither could be added to the other. */
+static mba_status attention_bwd_shape(const mba_node *n, mba_type *out)
+{
+    MBA_TRY(inputs_fit(n));
+    for (int i = Q; i <= V; i++)
+        for (int j = i + 1; j <= V; j++)
+            MBA_NEED(!overlap(n->in[i], n->in[j]), "attention: %s and %s share memory, so their gradients would meet\n"
+                     "fix: give q, k and v columns of their own", n->op->in[i].name, n->op->in[j].name);
+    MBA_TRY(heads_fit(n->in[OUT]));
+    MBA_TRY(heads_fit(n->in[DOUT]));
+    for (int k = Q; k <= V; k++) out[DQ + k - Q] = n->in[k]->type;
+    return MBA_OK;
+}
+
+static void attention_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
+{
+    mba_tensor *const *i = n->in;
+    const mba_node    *b = MBA_APPEND(g, attention_bwd, n->attr, i[Q], i[K], i[V], i[IDS], n->out[O], n->out[LSE], d[O]);
+    for (int k = Q; k <= V; k++) mba_grad_add(g, i[k], b->out[DQ + k - Q]);
+}
+
+/* ---- cost: pairs that `causal` leaves; ids may mask more, which shapes do not tell ---- */
+
+static mba_cost attention_cost(const mba_node *n)
+{
+    const attention_dims d = attention_dims_of(n);
+    mba_cost             c = mba_cost_io(n);
+    c.tensor_flops = 4 * (double)d.P * d.pairs;
+    c.special_ops  = d.pairs;
+    return c;
+}
+
+static mba_cost attention_bwd_cost(const mba_node *n)
+{
+    const attention_dims d = attention_dims_of(n);
+    mba_cost             c = mba_cost_io(n);
+    c.tensor_flops = 10 * (double)d.P * d.pairs;
+    c.special_ops  = d.pairs;
+    return c;
+}
+
+/* Scores are sums over P, outputs over Lk, dk and dv over the queries of a group. */
+static double attention_terms(const mba_node *n, int out)
+{
+    const attention_dims d = attention_dims_of(n);
+    (void)out;
+    return (double)(d.P + d.Lk);
+}
+
+static double attention_bwd_terms(const mba_node *n, int out)
+{
+    const attention_dims d = attention_dims_of(n);
+    return (double)(d.P + (out == DQ ? d.Lk : d.L * d.group));
+}
+
+/* ---- plans for the CPU ---- */
+
+attention_fwd_work attention_fwd_work_of(const attention_dims *d)
+{
+    const int64_t      P = attention_round(d->P, ATT_HEAD);
+    attention_fwd_work w = { .q = ATT_QUERIES * P, .o = ATT_QUERIES * P, .s = ATT_KEYS * ATT_PANEL,
+                             .m = ATT_QUERIES, .l = ATT_QUERIES, .ids = ATT_QUERIES };
+    w.all = attention_round(w.q + w.o + w.s + w.m + w.l + w.ids, MBA_ALIGN_ELEMS);
+    return w;
+}
+
+static mba_status attention_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const attention_dims d = attention_dims_of(n);
+    const int64_t head = attention_round(d.Lk, ATT_STRIP) * attention_round(d.P, ATT_HEAD);
+    (void)m;
+    MBA_REFUSE_IF(n->in[Q]->type.dtype != MBA_F32, "heads that are not fp32");
+    mba_plan_scratch(p, "packed keys",   sizeof(float) * (size_t)(d.B * d.Hk * head));
+    mba_plan_scratch(p, "packed values", sizeof(float) * (size_t)(d.B * d.Hk * head));
+    mba_plan_scratch(p, "workers",       sizeof(float) * (size_t)(mba_cpu_threads() * attention_fwd_work_of(&d).all));
+    return MBA_OK;
+}
+
+attention_bwd_work attention_bwd_work_of(const attention_dims *d)
+{
+    const int64_t P = attention_round(d->P, ATT_HEAD), L = attention_round(d->L, ATT_STRIP),
+                  keys = attention_round(d->Lk, ATT_PANEL), tile = ATT_BWD_QUERIES * ATT_BWD_KEYS;
+    attention_bwd_work w = { .kt = keys * P, .vt = keys * P, .kn = keys * P, .qs = L * P, .qn = L * P, .gs = L * P,
+                             .gn = L * P, .dq = L * P, .lse = L, .delta = L, .p = tile, .ds = tile, .ids = keys };
+    w.all = attention_round(3 * keys * P + 5 * L * P + 2 * L + 2 * tile + keys, MBA_ALIGN_ELEMS);
+    return w;
+}
+
+/* Few key heads (a batch of one) would leave cores idle: then every query head is an item of its own. */
+int64_t attention_parts(const attention_dims *d) { return d->B * d->Hk < 32 ? d->group : 1; }
+
+static mba_status attention_bwd_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const attention_dims d = attention_dims_of(n);
+    const int64_t part = attention_round(d.Lk, ATT_PANEL) * attention_round(d.P, ATT_HEAD);
+    const size_t  all  = sizeof(float) * (size_t)(d.B * d.Hk * attention_parts(&d) * part);
+    (void)m;
+    MBA_REFUSE_IF(n->in[Q]->type.dtype != MBA_F32, "heads that are not fp32");
+    mba_plan_scratch(p, "parts of dk", all);
+    mba_plan_scratch(p, "parts of dv", all);
+    mba_plan_scratch(p, "workers",     sizeof(float) * (size_t)(mba_cpu_threads() * attention_bwd_work_of(&d).all));
+    return MBA_OK;
+}
+
+/* ---- cases: B, L, H, Hk, P, flags, Lk ---- */
+
+enum { CAUSAL = 1, WITH_IDS = 2, PACKED = 4, TWICE = 8 };
+
+static mba_tensor *heads(mba_graph *g, const char *name, int64_t B, int64_t L, int64_t H, int64_t P)
+{
+    return mba_param(g, name, MBA_TYPE(MBA_F32, B, L, H, P), MBA_INIT_NORMAL(1), MBA_DECAY);
+}
+
+static mba_tensor *columns(mba_graph *g, mba_tensor *x, int64_t from, int64_t H, int64_t P)
+{
+    return mba_reshape(g, mba_slice(g, x, 2, from, H * P), MBA_TYPE(MBA_F32, x->type.dim[0], x->type.dim[1], H, P));
+}
+
+static void attention_build(mba_graph *g, const mba_case *c)
+{
+    const int64_t B = c->dim[0], L = c->dim[1], H = c->dim[2], Hk = c->dim[3], P = c->dim[4], flags = c->dim[5],
+                  Lk = c->dim[6] ? c->dim[6] : L;
+    mba_attention_args a = { .causal = flags & CAUSAL };
+    if (flags & WITH_IDS) a.ids = mba_index(g, "ids", MBA_TYPE(MBA_I32, B, L), 3);
+    if (flags & PACKED) {                                   // q | k | v, columns of one matrix
+        mba_tensor *x = mba_param(g, "qkv", MBA_TYPE(MBA_F32, B, L, (H + 2 * Hk) * P), MBA_INIT_NORMAL(0.5), MBA_DECAY);
+        x = mba_add(g, x, x);
+        a.q = columns(g, x, 0, H, P);
+        a.k = columns(g, x, H * P, Hk, P);
+        a.v = columns(g, x, (H + Hk) * P, Hk, P);
+    } else {
+        a.q = heads(g, "q", B, L, H, P);
+        a.k = heads(g, "k", B, Lk, Hk, P);
+        a.v = heads(g, "v", B, Lk, Hk, P);
+    }
+    mba_tensor *y = mba__attention(g, a);
+    if (!(flags & TWICE)) return;
+    a.scale = 0.3;                                          // gradients meet and outputs lie side by side
+    mba_tensor *both = mba_join(g, y, mba__attention(g, a));
+    mba_add(g, both, both);
+}
+
+const mba_op mba_op_attention = {
+    .name  = "attention", .doc = "o = softmax(scale q k^T) v, by heads", .kind = MBA_ATTENTION,
+    .in    = { [Q] = MBA_SLOT("q"), [K] = MBA_SLOT("k"), [V] = MBA_SLOT("v"), [IDS] = MBA_SLOT("ids", .optional = true) },
+    .out   = { [O] = MBA_SLOT("o"), [LSE] = MBA_SLOT("lse", .saved = true) },
+    .attr_bytes = sizeof(attention_attr),
+    .shape = attention_shape, .grad = attention_grad, .cost = attention_cost, .ref = attention_ref,
+    .cpu   = (const mba_variant[]){ { "flash", attention_cpu_plan, MBA_CPU(attention_fwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .build = attention_build, .terms = attention_terms,
+    .cases = (const mba_case[]){
+        { { 2, 7, 2, 2, 5, CAUSAL }, "causal; odd length and width" },
+        { { 2, 1, 3, 1, 4, CAUSAL }, "one row" },
+        { { 1, 131, 1, 1, 2, CAUSAL }, "causal, over several tiles" },
+        { { 1, 9, 6, 2, 3, CAUSAL }, "grouped heads" },
+        { { 2, 11, 2, 1, 3, CAUSAL | WITH_IDS }, "causal inside documents" },
+        { { 1, 10, 2, 1, 3, WITH_IDS }, "documents without order" },
+        { { 2, 6, 2, 2, 4, 0 }, "every row sees every key" },
+        { { 1, 3, 2, 1, 3, 0, 101 }, "more keys than queries" },
+        { { 1, 101, 2, 1, 3, 0, 3 }, "more queries than keys" },
+        { { 2, 5, 4, 2, 3, CAUSAL | PACKED }, "columns of one projection" },
+        { { 2, 5, 4, 2, 3, CAUSAL | PACKED | TWICE | WITH_IDS }, "windows in and out, gradients added" },
+        { { 0 }, NULL } },
+};
+
+const mba_op mba_op_attention_bwd = {
+    .name  = "attention_bwd", .doc = "dq, dk, dv from recomputed probabilities", .kind = MBA_ATTENTION,
+    .no_grad = "a gradient",
+    .in    = { [Q] = MBA_SLOT("q"), [K] = MBA_SLOT("k"), [V] = MBA_SLOT("v"), [IDS] = MBA_SLOT("ids", .optional = true),
+               [OUT] = MBA_SLOT("o"), [LSES] = MBA_SLOT("lse"), [DOUT] = MBA_SLOT("do") },
+    .out   = { [DQ] = MBA_SLOT("dq", .adds = true), [DK] = MBA_SLOT("dk", .adds = true), [DV] = MBA_SLOT("dv", .adds = true) },
+    .attr_bytes = sizeof(attention_attr),
+    .shape = attention_bwd_shape, .cost = attention_bwd_cost, .ref = attention_bwd_ref,
+    .cpu   = (const mba_variant[]){ { "flash", attention_bwd_cpu_plan, MBA_CPU(attention_bwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .terms = attention_bwd_terms,
+};

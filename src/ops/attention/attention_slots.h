@@ -1,0 +1,56 @@
+/* attention_slots.h -- what the files of this folder share: slots by name, sizes, scratch. */
+#ifndef MBA_ATTENTION_SLOTS_H
+#define MBA_ATTENTION_SLOTS_H
+
+#include "core/op.h"
+
+enum { Q, K, V, IDS, OUT, LSES, DOUT };           /* in; forward has the first four */
+enum { O, LSE };                                  /* forward: out */
+enum { DQ, DK, DV };                              /* backward: out */
+
+typedef struct attention_attr { double scale; int64_t causal; } attention_attr;
+
+typedef struct attention_dims {
+    int64_t B, L, Lk, H, Hk, P;
+    int64_t group;                                /* query heads of one key head */
+    double  pairs;                                /* scores that the mask `causal` leaves */
+} attention_dims;
+
+attention_dims attention_dims_of(const mba_node *n);
+
+void attention_ref(const mba_ref_call *c);
+void attention_bwd_ref(const mba_ref_call *c);
+MBA_CPU_DECLARE(attention_fwd);
+MBA_CPU_DECLARE(attention_bwd);
+
+/* ---- the CPU's tiles: sizes that hold for every instruction set ---- */
+enum {
+    ATT_HEAD  = 32,                               /* heads are padded to a multiple of this */
+    ATT_STRIP = 8,                                /* rows are packed in strips of at most 8 */
+    ATT_PANEL = 48,                               /* ... and in panels of 12, 24 or 48 */
+    ATT_QUERIES = 96, ATT_KEYS = 64,              /* forward: a block of panels, a block of strips */
+    ATT_BWD_KEYS = 48, ATT_BWD_QUERIES = 64,      /* backward: keys in panels, queries in strips */
+};
+
+static inline int64_t attention_round(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+/* Scratch. "worker" is one piece per thread that existed when the plan was made; results do not depend on
+ * their number. Pieces are floats; every offset inside them is a multiple of 16. */
+enum { ATT_PACKED_K, ATT_PACKED_V, ATT_WORKERS };                                          /* forward */
+enum { ATT_PART_DK, ATT_PART_DV, ATT_BWD_WORKERS };                                        /* backward */
+
+/* Sizes of the arrays of one worker, in floats. */
+typedef struct attention_fwd_work { int64_t q, o, s, m, l, ids, all; } attention_fwd_work;
+typedef struct attention_bwd_work {
+    int64_t kt, vt, kn;                           /* one key head: keys and values in panels, scaled keys in rows */
+    int64_t qs, qn, gs, gn, dq, lse, delta;       /* one query head: q and do, in strips and in rows */
+    int64_t p, ds;                                /* one tile: probabilities, gradients of scores */
+    int64_t ids, all;
+} attention_bwd_work;
+attention_fwd_work attention_fwd_work_of(const attention_dims *d);
+attention_bwd_work attention_bwd_work_of(const attention_dims *d);
+
+/* Backward: how many items share the query heads of one key head. */
+int64_t attention_parts(const attention_dims *d);
+
+#endif

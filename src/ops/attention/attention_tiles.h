@@ -1,0 +1,99 @@
+/* attention_tiles.h -- the two register tiles that both directions of attention are made of.
+ *
+ * Rows that stand on the vector side of a product are packed in panels: PANEL rows side by side, [e][PANEL],
+ * so one load takes LANES rows at one e. Rows on the other side are packed in strips: [e][STRIP]. What is
+ * packed is padded with zeros, so tiles are always full and no product has a remainder.
+ *
+ *   outer_tile   C (STRIP, PANEL)  += sum_k a[k][0..STRIP) b[k][0..PANEL)        both operands by k
+ *   inner_tile   C (STRIP, 2 vectors) += sum_k a[0..STRIP)[k] b[k][0..2 vectors) a by rows */
+#ifndef MBA_ATTENTION_TILES_H
+#define MBA_ATTENTION_TILES_H
+
+#include <string.h>
+
+#include "device/cpu/simd.h"
+#include "ops/attention/attention_slots.h"
+#include "ops/heads.h"
+
+/* 24 sums of the 32 registers of NEON and AVX-512, 12 of the 16 of AVX2 and SSE2. */
+#if defined __ARM_NEON || defined __AVX512F__
+#define STRIP 8
+#else
+#define STRIP 4
+#endif
+#define LANES MBA_LANES
+#define VECTORS 3
+#define PANEL (VECTORS * LANES)
+#define UNROLLED _Pragma("GCC unroll 16")
+
+_Static_assert(ATT_STRIP % STRIP == 0 && ATT_PANEL % PANEL == 0 && ATT_HEAD % STRIP == 0 && ATT_HEAD % (2 * LANES) == 0,
+               "packed arrays hold whole tiles on every instruction set");
+_Static_assert(ATT_QUERIES % ATT_PANEL == 0 && ATT_BWD_KEYS % ATT_PANEL == 0 && ATT_KEYS % ATT_STRIP == 0
+               && ATT_BWD_QUERIES % ATT_STRIP == 0, "blocks hold whole panels and strips");
+
+/* Loads through a type of small alignment: behind memcpy (vf_load), GCC 12 takes the sums of a tile
+ * through integer registers, which halves its speed. */
+typedef float loose __attribute__((vector_size(4 * MBA_LANES), aligned(4), may_alias));
+MBA_SIMD vf   get(const float *p)   { return (vf)*(const loose *)p; }
+MBA_SIMD void put(float *p, vf x)   { *(loose *)p = (loose)x; }
+
+/* NEON multiplies by one lane of a register, so factors are loaded as vectors; x86 broadcasts from memory. */
+#ifdef __ARM_NEON
+#define FACTORS_OF(a, i) get((a) + (i))
+#define FACTOR(f, a, i)  (f)[(i) / LANES][(i) % LANES]
+#define INNER_FACTOR(f, a, i, k, l) (f)[i][l]
+enum { STEP = LANES };
+#else
+#define FACTORS_OF(a, i) vf_set((a)[0])           /* not used */
+#define FACTOR(f, a, i)  ((void)(f), (a)[i])
+#define INNER_FACTOR(f, a, i, k, l) ((void)(f), (a)[(i) * PANEL + (k) + (l)])
+enum { STEP = 1 };
+#endif
+
+MBA_SIMD void outer_tile(float *c, const float *a, int64_t lda, const float *b, int64_t depth, bool adds)
+{
+    vf sum[STRIP][VECTORS];
+    UNROLLED for (int i = 0; i < STRIP; i++)
+        UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] = adds ? get(c + i * PANEL + j * LANES) : vf_set(0);
+    for (int64_t k = 0; k < depth; k++, a += lda, b += PANEL) {
+        vf y[VECTORS], f[STRIP];
+        UNROLLED for (int j = 0; j < VECTORS; j++) y[j] = get(b + j * LANES);
+        UNROLLED for (int i = 0; i < STRIP; i += STEP) f[i / STEP] = FACTORS_OF(a, i);
+        UNROLLED for (int i = 0; i < STRIP; i++)
+            UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] += FACTOR(f, a, i) * y[j];
+    }
+    UNROLLED for (int i = 0; i < STRIP; i++)
+        UNROLLED for (int j = 0; j < VECTORS; j++) put(c + i * PANEL + j * LANES, sum[i][j]);
+}
+
+/* a is a row of panels, `panel` apart; b has rows at ldb. */
+MBA_SIMD void inner_tile(float *c, int64_t ldc, const float *a, int64_t panel, int64_t panels, const float *b, int64_t ldb)
+{
+    vf sum[STRIP][2];
+    UNROLLED for (int i = 0; i < STRIP; i++)
+        UNROLLED for (int j = 0; j < 2; j++) sum[i][j] = get(c + i * ldc + j * LANES);
+    for (int64_t p = 0; p < panels; p++, a += panel)
+        for (int64_t k = 0; k < PANEL; k += STEP) {
+            vf f[STRIP];
+            UNROLLED for (int i = 0; i < STRIP; i++) f[i] = FACTORS_OF(a, i * PANEL + k);
+            UNROLLED for (int l = 0; l < STEP; l++, b += ldb) {
+                const vf y[2] = { get(b), get(b + LANES) };
+                UNROLLED for (int i = 0; i < STRIP; i++)
+                    UNROLLED for (int j = 0; j < 2; j++) sum[i][j] += INNER_FACTOR(f, a, i, k, l) * y[j];
+            }
+        }
+    UNROLLED for (int i = 0; i < STRIP; i++)
+        UNROLLED for (int j = 0; j < 2; j++) put(c + i * ldc + j * LANES, sum[i][j]);
+}
+
+/* The smallest and the largest id: blocks whose ranges do not meet hold no pair of one document. */
+static inline void id_range(int32_t *low, int32_t *high, const int32_t *ids, int64_t n)
+{
+    *low = *high = ids[0];
+    for (int64_t i = 1; i < n; i++) {
+        *low  = ids[i] < *low ? ids[i] : *low;
+        *high = ids[i] > *high ? ids[i] : *high;
+    }
+}
+
+#endif
