@@ -148,7 +148,8 @@ static void pieces_of_any_size_come_out_in_order(void **state)
     mba_writer  *w;
     for (size_t i = 0; i < sizeof all; i++) all[i] = (char)(i * 2654435761u >> 13);
     assert_ok(mba_writer_create(&w, scratch("a")));
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; n += sizes[i++]) assert_ok(mba_writer_put(w, all + n, sizes[i]));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; n += sizes[i++])
+        assert_ok(mba_writer_put(w, all + n, sizes[i]));
     assert_ok(mba_writer_commit(w));
     mba_writer_destroy(w);
     mba_map map;
