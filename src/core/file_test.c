@@ -1,0 +1,324 @@
+/* file_test.c -- whole files in, whole files out: also when the disk is full. */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include "tests/test.h"
+#include "tests/scratch.h"
+#include "core/file.h"
+
+static mba_status write_file(const char *path, const char *text)
+{
+    mba_writer *w  = NULL;
+    mba_status  st = mba_writer_create(&w, path);
+    if (st == MBA_OK) st = mba_writer_put(w, text, strlen(text));
+    if (st == MBA_OK) st = mba_writer_commit(w);
+    mba_writer_destroy(w);
+    return st;
+}
+
+static void assert_holds(const char *path, const char *text)
+{
+    char  *got;
+    size_t n;
+    assert_ok(mba_file_read(&got, &n, path, 1 << 20));
+    assert_int_equal(n, strlen(text));
+    assert_string_equal(got, text);
+    free(got);
+}
+
+/* Writes 1 MiB in pieces as a disk of 64 KiB would see it; MBA_E_IO is the answer we want. */
+static mba_status write_much(const char *path, size_t piece)
+{
+    static char bytes[1 << 20];
+    mba_writer *w  = NULL;
+    mba_status  st = mba_writer_create(&w, path);
+    for (size_t i = 0; st == MBA_OK && i < sizeof bytes; i += piece) st = mba_writer_put(w, bytes + i, piece);
+    if (st == MBA_OK) st = mba_writer_commit(w);
+    mba_writer_destroy(w);
+    return st;
+}
+
+/* ---- reading ---- */
+
+static void reading_gives_the_bytes_and_a_nul(void **state)
+{
+    (void)state;
+    assert_ok(write_file(scratch("a"), "hello\n"));
+    assert_holds(scratch("a"), "hello\n");
+    assert_ok(write_file(scratch("a"), ""));
+    assert_holds(scratch("a"), "");
+}
+
+static void reading_obeys_the_limit(void **state)
+{
+    (void)state;
+    char  *got;
+    size_t n;
+    assert_ok(write_file(scratch("a"), "12345"));
+    assert_ok(mba_file_read(&got, &n, scratch("a"), 5));
+    free(got);
+    assert_fails(mba_file_read(&got, &n, scratch("a"), 4), MBA_E_FORMAT, "larger than the 4 bytes");
+    // A file that says it has 0 bytes and has more: only reading can tell.
+    assert_ok(mba_file_read(&got, &n, "/proc/self/status", 1 << 20));
+    assert_non_null(strstr(got, "Name:"));
+    assert_int_equal(strlen(got), n);
+    free(got);
+    assert_fails(mba_file_read(&got, &n, "/proc/self/status", 10), MBA_E_FORMAT, "larger than the 10 bytes");
+}
+
+static void reading_refuses_what_is_no_file(void **state)
+{
+    (void)state;
+    char   *got;
+    size_t  n;
+    mba_map map;
+    assert_fails(mba_file_read(&got, &n, scratch("none"), 9), MBA_E_IO, "No such file");
+    assert_fails(mba_file_read(&got, &n, scratch(""), 9), MBA_E_IO, "name a file, not a directory");
+    assert_fails(mba_file_map(&map, scratch("none")), MBA_E_IO, "cannot open");
+    assert_fails(mba_file_map(&map, scratch("")), MBA_E_IO, "Is a directory");
+    assert_fails(mba_file_read(&got, &n, "/dev/zero", 9), MBA_E_IO, "a device or a pipe");
+    assert_int_equal(mkfifo(scratch("pipe"), 0600), 0);               // nobody writes: opening it would hang
+    assert_fails(mba_file_map(&map, scratch("pipe")), MBA_E_IO, "a device or a pipe");
+    unlink(scratch("pipe"));
+}
+
+static void mapping_takes_empty_and_huge_files(void **state)
+{
+    (void)state;
+    const size_t huge = ((size_t)5 << 30) + 3;                        // sparse: needs no space
+    mba_map      map;
+    assert_ok(write_file(scratch("a"), ""));
+    assert_ok(mba_file_map(&map, scratch("a")));
+    assert_non_null(map.data);
+    assert_int_equal(map.bytes, 0);
+    mba_file_unmap(&map);
+    mba_file_unmap(&map);                                             // twice is fine
+    int fd = open(scratch("a"), O_WRONLY);
+    assert_int_equal(ftruncate(fd, (off_t)huge), 0);
+    assert_int_equal(pwrite(fd, "z", 1, (off_t)huge - 1), 1);
+    close(fd);
+    assert_ok(mba_file_map(&map, scratch("a")));
+    assert_int_equal(map.bytes, huge);
+    assert_int_equal(((const char *)map.data)[huge - 1], 'z');
+    mba_file_unmap(&map);
+    unlink(scratch("a"));
+}
+
+/* ---- writing ---- */
+
+static void nothing_is_seen_before_commit(void **state)
+{
+    (void)state;
+    mba_writer *w;
+    assert_ok(write_file(scratch("a"), "old"));
+    assert_ok(mba_writer_create(&w, scratch("a")));
+    assert_ok(mba_writer_put(w, "new", 3));
+    assert_holds(scratch("a"), "old");
+    assert_ok(mba_writer_commit(w));
+    assert_holds(scratch("a"), "new");
+    mba_writer_destroy(w);
+    assert_holds(scratch("a"), "new");
+    assert_int_equal(scratch_entries(""), 1);
+}
+
+static void giving_up_leaves_the_old_file(void **state)
+{
+    (void)state;
+    mba_writer *w;
+    assert_ok(write_file(scratch("a"), "old"));
+    assert_ok(mba_writer_create(&w, scratch("a")));
+    assert_ok(mba_writer_put(w, "new", 3));
+    assert_int_equal(scratch_entries(""), 2);
+    mba_writer_destroy(w);
+    assert_holds(scratch("a"), "old");
+    assert_int_equal(scratch_entries(""), 1);
+    unlink(scratch("a"));
+}
+
+static void pieces_of_any_size_come_out_in_order(void **state)
+{
+    (void)state;
+    const size_t sizes[] = { 1, 0, 262144, 262143, 700000, 3, 262145, 0, 5 };
+    static char  all[2000000];
+    size_t       n = 0;
+    mba_writer  *w;
+    for (size_t i = 0; i < sizeof all; i++) all[i] = (char)(i * 2654435761u >> 13);
+    assert_ok(mba_writer_create(&w, scratch("a")));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; n += sizes[i++])
+        assert_ok(mba_writer_put(w, all + n, sizes[i]));
+    assert_ok(mba_writer_commit(w));
+    mba_writer_destroy(w);
+    mba_map map;
+    assert_ok(mba_file_map(&map, scratch("a")));
+    assert_int_equal(map.bytes, n);
+    assert_memory_equal(map.data, all, n);
+    mba_file_unmap(&map);
+    unlink(scratch("a"));
+}
+
+static void new_files_have_the_usual_permissions(void **state)
+{
+    (void)state;
+    struct stat  s;
+    const mode_t mask = umask(027);
+    assert_ok(write_file(scratch("a"), "x"));
+    umask(mask);
+    assert_int_equal(stat(scratch("a"), &s), 0);
+    assert_int_equal(s.st_mode & 0777, 0640);
+    unlink(scratch("a"));
+}
+
+static void wrong_targets_are_refused_at_once(void **state)
+{
+    (void)state;
+    mba_writer *w = NULL;
+    assert_fails(mba_writer_create(&w, scratch("no/a")), MBA_E_IO, "the directory must exist");
+    assert_fails(mba_writer_create(&w, scratch_dir), MBA_E_IO, "name a file, not a directory");
+    assert_fails(mba_writer_create(&w, scratch("")), MBA_E_IO, "name a file, not a directory");
+    assert_fails(mba_writer_create(&w, ""), MBA_E_IO, "cannot write ''");
+    assert_fails(mba_writer_create(&w, "/dev/null"), MBA_E_IO, "would be replaced by a file");
+    assert_ok(write_file(scratch("a"), "x"));
+    assert_fails(mba_writer_create(&w, scratch("a/b")), MBA_E_IO, "a part of it is a file");
+    unlink(scratch("a"));
+    assert_null(w);
+    assert_int_equal(scratch_entries(""), 0);
+}
+
+static void an_unwritable_directory_is_refused(void **state)
+{
+    (void)state;
+    mba_writer *w = NULL;
+    assert_int_equal(mkdir(scratch("locked"), 0555), 0);
+    const bool root = geteuid() == 0;                                 // root may write anywhere: be nobody
+    if (root) assert_int_equal(seteuid(65534), 0);
+    mba_status st = mba_writer_create(&w, scratch("locked/a"));
+    if (root) assert_int_equal(seteuid(0), 0);
+    assert_fails(st, MBA_E_IO, "check the permissions");
+    assert_int_equal(scratch_entries("locked"), 0);
+    rmdir(scratch("locked"));
+}
+
+static void a_file_size_limit_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    struct rlimit old;
+    assert_ok(write_file(scratch("a"), "old"));
+    getrlimit(RLIMIT_FSIZE, &old);
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 65536, old.rlim_max });
+    for (size_t piece = 1 << 10; piece <= 1 << 20; piece <<= 5)       // small pieces fail late, large ones at once
+        assert_fails(write_much(scratch("a"), piece), MBA_E_IO, "limit on file sizes");
+    setrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, handler);
+    assert_holds(scratch("a"), "old");
+    assert_int_equal(scratch_entries(""), 1);
+    unlink(scratch("a"));
+}
+
+/* In a child with a name space of its own, on a disk of 64 KiB. 77: this machine does not allow that. */
+static int fill_a_small_disk(void)
+{
+    if (unshare(geteuid() ? CLONE_NEWUSER | CLONE_NEWNS : CLONE_NEWNS)) return 77;
+    if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL)) return 77;
+    if (mount("small", scratch("disk"), "tmpfs", 0, "size=64k")) return 77;
+    if (write_file(scratch("disk/a"), "old") != MBA_OK) return 1;
+    for (size_t piece = 1 << 10; piece <= 1 << 20; piece <<= 5) {
+        if (write_much(scratch("disk/a"), piece) != MBA_E_IO) return 2;
+        if (!strstr(mba_message(), "No space left") || !strstr(mba_message(), "free some space")) return 3;
+    }
+    char  *got;
+    size_t n;
+    if (mba_file_read(&got, &n, scratch("disk/a"), 9) != MBA_OK || strcmp(got, "old")) return 4;
+    free(got);
+    return scratch_entries("disk") == 1 ? 0 : 5;
+}
+
+static void a_full_disk_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    int code = 0;
+    assert_int_equal(mkdir(scratch("disk"), 0700), 0);
+    const pid_t child = fork();
+    if (child == 0) _exit(fill_a_small_disk());
+    assert_int_equal(waitpid(child, &code, 0), child);
+    rmdir(scratch("disk"));
+    assert_true(WIFEXITED(code));
+    if (WEXITSTATUS(code) == 77) skip();
+    assert_int_equal(WEXITSTATUS(code), 0);
+}
+
+static void a_failed_writer_stays_failed(void **state)
+{
+    (void)state;
+    struct rlimit old;
+    mba_writer   *w;
+    static char   bytes[1 << 20];
+    assert_ok(mba_writer_create(&w, scratch("a")));
+    getrlimit(RLIMIT_FSIZE, &old);
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 65536, old.rlim_max });
+    mba_status st = mba_writer_put(w, bytes, sizeof bytes);
+    setrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, handler);
+    assert_fails(st, MBA_E_IO, "limit on file sizes");
+    // There is room again, but a piece is missing: such a file must not get its name.
+    assert_fails(mba_writer_put(w, "x", 1), MBA_E_IO, "limit on file sizes");
+    assert_fails(mba_writer_commit(w), MBA_E_IO, "limit on file sizes");
+    mba_writer_destroy(w);
+    assert_int_equal(scratch_entries(""), 0);
+}
+
+static void a_long_name_can_be_written(void **state)
+{
+    (void)state;
+    char name[256];
+    memset(name, 'n', 255);
+    name[255] = 0;
+    assert_ok(write_file(scratch(name), "x"));
+    assert_holds(scratch(name), "x");
+    unlink(scratch(name));
+}
+
+/* ---- directories ---- */
+
+static void directories_are_made_with_those_above(void **state)
+{
+    (void)state;
+    assert_ok(mba_mkdirs(scratch("x/y//z/")));
+    assert_ok(mba_mkdirs(scratch("x/y/z")));
+    assert_ok(mba_mkdirs("/"));
+    assert_ok(mba_mkdirs("."));
+    assert_ok(write_file(scratch("x/y/z/a"), "1"));
+    assert_fails(mba_mkdirs(scratch("x/y/z/a")), MBA_E_IO, "a part of it is a file");
+    assert_fails(mba_mkdirs(scratch("x/y/z/a/b")), MBA_E_IO, "a part of it is a file");
+    assert_fails(mba_mkdirs(""), MBA_E_IO, "cannot make the directory ''");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reading_gives_the_bytes_and_a_nul),
+        cmocka_unit_test(reading_obeys_the_limit),
+        cmocka_unit_test(reading_refuses_what_is_no_file),
+        cmocka_unit_test(mapping_takes_empty_and_huge_files),
+        cmocka_unit_test(nothing_is_seen_before_commit),
+        cmocka_unit_test(giving_up_leaves_the_old_file),
+        cmocka_unit_test(pieces_of_any_size_come_out_in_order),
+        cmocka_unit_test(new_files_have_the_usual_permissions),
+        cmocka_unit_test(wrong_targets_are_refused_at_once),
+        cmocka_unit_test(an_unwritable_directory_is_refused),
+        cmocka_unit_test(a_file_size_limit_leaves_nothing_behind),
+        cmocka_unit_test(a_full_disk_leaves_nothing_behind),
+        cmocka_unit_test(a_failed_writer_stays_failed),
+        cmocka_unit_test(a_long_name_can_be_written),
+        cmocka_unit_test(directories_are_made_with_those_above),
+    };
+    scratch_make();
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    scratch_remove();
+    return failures;
+}

@@ -1,0 +1,31 @@
+/* weights.h -- the weights of a checkpoint directory, in one file or in many.
+ *
+ *     mba_weights *w;
+ *     MBA_TRY(mba_weights_open(&w, "mamba2-130m"));
+ *     const mba_array *a = mba_weights_find(w, "backbone.norm_f.weight");       // NULL: there is none
+ *     mba_weights_close(w);
+ *
+ * A directory has model.safetensors, or model.safetensors.index.json, which maps every tensor to a shard beside
+ * it. Opening checks that all shards are there and sound and hold what the index says. Tensors that a shard
+ * holds and the index does not name are left aside. */
+#ifndef MBA_WEIGHTS_H
+#define MBA_WEIGHTS_H
+
+#include "data/safetensors.h"
+
+typedef struct mba_weights mba_weights;
+
+MBA_MUST mba_status mba_weights_open(mba_weights **out, const char *directory);
+void                mba_weights_close(mba_weights *w);                            /* NULL is fine */
+
+/* All tensors, by name. */
+int64_t          mba_weights_count(const mba_weights *w);
+const mba_array *mba_weights_at(const mba_weights *w, int64_t i);
+const mba_array *mba_weights_find(const mba_weights *w, const char *name);
+
+/* For fuzzing: the text of an index, and a function that opens the shards it names. */
+typedef mba_status mba__shard_open(mba_safetensors **out, void *user, const char *shard);
+MBA_MUST mba_status mba__weights_from_index(mba_weights **out, const char *file, const char *text, size_t n,
+                                            mba__shard_open *open_shard, void *user);
+
+#endif
