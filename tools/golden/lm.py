@@ -45,6 +45,20 @@ MODELS = {
                                       expand=3, time_step_rank=7), {}),
     "mamba_untied": ("mamba", 20, dict(hidden_size=40, num_hidden_layers=2, vocab_size=99, state_size=8, conv_kernel=3,
                                        use_conv_bias=False, tie_word_embeddings=False), {}),
+    # Mamba-2
+    "mamba2_one_group": ("mamba2", 100, dict(hidden_size=32, num_hidden_layers=2, vocab_size=60, n_groups=1, num_heads=4,
+                                             head_dim=16, state_size=16, chunk_size=64, tie_word_embeddings=True), {}),
+    "mamba2_groups2_limit": ("mamba2", 150, dict(hidden_size=32, num_hidden_layers=2, vocab_size=60, n_groups=2, num_heads=8,
+                                                 head_dim=8, state_size=16, chunk_size=128, time_step_limit=[0.01, 0.1]), {}),
+    "mamba2_groups4": ("mamba2", 200, dict(hidden_size=32, num_hidden_layers=2, vocab_size=60, n_groups=4, num_heads=4,
+                                           head_dim=16, state_size=16, chunk_size=64, tie_word_embeddings=True), {}),
+    "mamba2_short_limit": ("mamba2", 29, dict(hidden_size=32, num_hidden_layers=3, vocab_size=70, n_groups=1, num_heads=4,
+                                              head_dim=16, state_size=32, chunk_size=256, time_step_limit=[0.02, 0.2],
+                                              use_conv_bias=False, tie_word_embeddings=True), {}),
+    "mamba2_long": ("mamba2", 300, dict(hidden_size=32, num_hidden_layers=2, vocab_size=60, n_groups=2, num_heads=4,
+                                        head_dim=16, state_size=32, chunk_size=256, tie_word_embeddings=True), {}),
+    "mamba2_bias": ("mamba2", 257, dict(hidden_size=40, num_hidden_layers=2, vocab_size=60, n_groups=2, num_heads=10,
+                                        head_dim=8, state_size=16, chunk_size=128, use_bias=True), {}),
 }
 
 
