@@ -4,9 +4,9 @@
     logits = plain.forward(config, tensors, tokens)              # tokens (B, L) -> (B, L, V)
     loss   = plain.loss(logits, tokens)                          # mean over the B*(L-1) predicted positions
 
-It is the second witness beside transformers: written from the equations, the state is walked one position at a time (no
-chunks, no associative scan, no cumulative sums), and it shares no line with the library: it reads config.json and the
-safetensors files itself. Forward only: gradients are checked against it by finite differences (lm.py). Slow, and meant to be."""
+It is the second witness beside transformers: written from the equations, the state is walked one position at a time
+(no chunks, no associative scan, no cumulative sums), and it shares no line with the library: it reads config.json and
+the safetensors files itself. Forward only: gradients are checked against it by finite differences (lm.py)."""
 import json
 import math
 import os
@@ -205,7 +205,8 @@ def branches_mamba2(c, tensors):
     for i in range(c["num_hidden_layers"]):
         p = f"backbone.layers.{i}."
         yield p + "norm.weight", lambda u, p=p: mamba2(
-            Layer(tensors, p + "mixer."), u, c["head_dim"], c["state_size"], c["n_groups"], 1, limit, c["layer_norm_epsilon"])
+            Layer(tensors, p + "mixer."), u, c["head_dim"], c["state_size"], c["n_groups"], 1, limit,
+            c["layer_norm_epsilon"])
 
 
 def branches_nemotron_h(c, tensors):
@@ -243,7 +244,8 @@ def branches_jamba(c, tensors):
             yield p + "input_layernorm.weight", lambda u, p=p: attention(
                 Layer(tensors, p + "self_attn."), u, c["num_attention_heads"], c["num_key_value_heads"], 0.0, 1.0)
         else:
-            yield p + "input_layernorm.weight", lambda u, p=p: mamba1(Layer(tensors, p + "mamba."), u, c["rms_norm_eps"])
+            yield p + "input_layernorm.weight", lambda u, p=p: mamba1(
+                Layer(tensors, p + "mamba."), u, c["rms_norm_eps"])
         yield p + "pre_ff_layernorm.weight", lambda u, p=p: swiglu(Layer(tensors, p + "feed_forward."), u)
 
 
