@@ -1,0 +1,256 @@
+/* simd.h -- the portable vector vocabulary of the *_cpu.c files: one type, a few words, and vector maths.
+ *
+ *     for (int64_t i = 0; i < n; i += MBA_LANES) {          // y = silu(x), any n
+ *         const int64_t m = n - i;                          // vf_load_n and vf_store_n touch at most m floats
+ *         vf_store_n(y + i, vf_silu(vf_load_n(x + i, m)), m);
+ *     }
+ *
+ * A vf is MBA_LANES floats: 4 (NEON, SSE2), 8 (AVX2) or 16 (AVX-512), by the flags the file is compiled
+ * with. Operators of C work on it (+ - * / < ==); a comparison gives a vi, all ones where it holds, for
+ * vf_select. `a * b + c` becomes one instruction where there is one (-ffp-contract=fast).
+ *
+ * The maths is branch-free and rounds the same way in every lane, so a value does not depend on the
+ * place it stands at. `ulp` below are units in the last place of the float result, over the range
+ * given; simd_test.c holds every function to its bound, for the smallest instruction set. NaN goes in,
+ * NaN comes out, unless said otherwise. */
+#ifndef MBA_SIMD_H
+#define MBA_SIMD_H
+
+#include <stdint.h>
+
+#if defined __AVX512F__
+#define MBA_LANES 16
+#include <immintrin.h>
+#elif defined __AVX2__
+#define MBA_LANES 8
+#include <immintrin.h>
+#elif defined __SSE2__
+#define MBA_LANES 4
+#include <emmintrin.h>
+#else
+#define MBA_LANES 4
+#ifdef __ARM_NEON
+#include <arm_neon.h>
+#endif
+#endif
+
+typedef float    vf __attribute__((vector_size(4 * MBA_LANES)));
+typedef int32_t  vi __attribute__((vector_size(4 * MBA_LANES)));
+typedef uint32_t vu __attribute__((vector_size(4 * MBA_LANES)));
+
+#define MBA_SIMD static inline __attribute__((always_inline))
+
+/* ---- memory: any alignment ---- */
+MBA_SIMD vf vf_load(const float *p)    { vf v; __builtin_memcpy(&v, p, sizeof v); return v; }
+MBA_SIMD void vf_store(float *p, vf v) { __builtin_memcpy(p, &v, sizeof v); }
+MBA_SIMD vi vi_load(const int32_t *p)    { vi v; __builtin_memcpy(&v, p, sizeof v); return v; }
+MBA_SIMD void vi_store(int32_t *p, vi v) { __builtin_memcpy(p, &v, sizeof v); }
+
+/* The first n floats (n may exceed the lanes, or be 0): never touches what lies behind. Missing lanes are 0. */
+MBA_SIMD vf vf_load_n(const float *p, int64_t n)
+{
+    if (n >= MBA_LANES) return vf_load(p);
+    vf v = { 0 };
+    for (int64_t i = 0; i < n; i++) v[i] = p[i];
+    return v;
+}
+
+MBA_SIMD void vf_store_n(float *p, vf v, int64_t n)
+{
+    if (n >= MBA_LANES) { vf_store(p, v); return; }
+    for (int64_t i = 0; i < n; i++) p[i] = v[i];
+}
+
+/* ---- the small words ---- */
+MBA_SIMD vf vf_set(float x)          { return x - (vf){ 0 }; }             /* broadcast; -0 stays -0 */
+MBA_SIMD vi vi_set(int32_t x)        { return x + (vi){ 0 }; }
+MBA_SIMD vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
+MBA_SIMD vf vf_abs(vf x)             { return (vf)((vi)x & vi_set(INT32_MAX)); }
+MBA_SIMD vf vf_neg(vf x)             { return (vf)((vi)x ^ vi_set(INT32_MIN)); }
+MBA_SIMD vf vf_select(vi m, vf a, vf b)   { return (vf)((m & (vi)a) | (~m & (vi)b)); }   /* m ? a : b */
+MBA_SIMD vf vf_copysign(vf x, vf sign)    { return vf_select(vi_set(INT32_MIN), sign, x); }
+MBA_SIMD vf vf_float(vi x)           { return __builtin_convertvector(x, vf); }
+MBA_SIMD vi vi_trunc(vf x)           { return __builtin_convertvector(x, vi); }           /* towards zero */
+
+/* A NaN in x stays; one in the bound need not. */
+MBA_SIMD vf vf_max(vf bound, vf x)
+{
+#if defined __AVX512F__
+    return (vf)_mm512_max_ps((__m512)bound, (__m512)x);
+#elif defined __AVX2__
+    return (vf)_mm256_max_ps((__m256)bound, (__m256)x);
+#elif defined __SSE2__
+    return (vf)_mm_max_ps((__m128)bound, (__m128)x);
+#elif defined __ARM_NEON
+    return (vf)vmaxq_f32((float32x4_t)bound, (float32x4_t)x);
+#else
+    return vf_select(bound > x, bound, x);
+#endif
+}
+
+MBA_SIMD vf vf_min(vf bound, vf x)
+{
+#if defined __AVX512F__
+    return (vf)_mm512_min_ps((__m512)bound, (__m512)x);
+#elif defined __AVX2__
+    return (vf)_mm256_min_ps((__m256)bound, (__m256)x);
+#elif defined __SSE2__
+    return (vf)_mm_min_ps((__m128)bound, (__m128)x);
+#elif defined __ARM_NEON
+    return (vf)vminq_f32((float32x4_t)bound, (float32x4_t)x);
+#else
+    return vf_select(bound < x, bound, x);
+#endif
+}
+
+MBA_SIMD vf vf_sqrt(vf x)                                                  /* rounded correctly */
+{
+#if defined __AVX512F__
+    return (vf)_mm512_sqrt_ps((__m512)x);
+#elif defined __AVX2__
+    return (vf)_mm256_sqrt_ps((__m256)x);
+#elif defined __SSE2__
+    return (vf)_mm_sqrt_ps((__m128)x);
+#elif defined __ARM_NEON
+    return (vf)vsqrtq_f32((float32x4_t)x);
+#else
+    for (int i = 0; i < MBA_LANES; i++) x[i] = __builtin_sqrtf(x[i]);
+    return x;
+#endif
+}
+
+MBA_SIMD vf vf_rcp(vf x)   { return 1.0f / x; }                            /* rounded correctly: a true division */
+MBA_SIMD vf vf_rsqrt(vf x) { return 1.0f / vf_sqrt(x); }                   /* 1.5 ulp, x >= 2^-126 */
+
+/* The sum, the largest and the smallest of the lanes; neighbours first, always in this order. */
+MBA_SIMD float vf_sum(vf x)
+{
+#ifdef __ARM_NEON
+    return vaddvq_f32((float32x4_t)x);
+#else
+    float s[MBA_LANES];
+    __builtin_memcpy(s, &x, sizeof x);
+    for (int n = MBA_LANES / 2; n; n /= 2)
+        for (int i = 0; i < n; i++) s[i] = s[2 * i] + s[2 * i + 1];
+    return s[0];
+#endif
+}
+
+MBA_SIMD float vf_max_lanes(vf x)
+{
+    float m = x[0];
+    for (int i = 1; i < MBA_LANES; i++) m = x[i] > m ? x[i] : m;
+    return m;
+}
+
+MBA_SIMD float vf_min_lanes(vf x) { return -vf_max_lanes(-x); }
+
+/* ---- exponentials ----
+ * x = n ln 2 + r with n the nearest integer; n comes out of the low bits of x log2 e + 1.5 * 2^23, where
+ * addition rounds to integers. 2 exp(r) is a polynomial, and 2^(n-1) an exponent shifted into place: the
+ * factor 2 lets the last product overflow to infinity exactly where exp does. */
+#define MBA__ROUND 0x1.8000fcp23f                 /* 1.5 * 2^23 + 126: its low bits are the bias, less one */
+
+MBA_SIMD vf mba__exp2_half(vf t)                  /* 2^(n-1), from n + MBA__ROUND; 0 for n = -126 */
+{
+    return (vf)((vu)t << 23);
+}
+
+/* e^x, any x: 2.5 ulp; 0 below -86.98 (results under 2^-125.5), infinity above 88.72. */
+MBA_SIMD vf vf_exp(vf x)
+{
+    x = vf_min(vf_set(89.0f), vf_max(vf_set(-87.3f), x));
+    const vf t = x * 0x1.715476p0f + MBA__ROUND, n = t - MBA__ROUND;
+    const vf r = (x - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;              // n times the first is exact
+    vf p = r * 0x1.1063f4p-6f + 0x1.572a1ap-4f;
+    p = r * p + 0x1.5557acp-2f;
+    p = r * p + 0x1.fffdfcp-1f;
+    p = r * p + 2.0f;
+    p = r * p + 2.0f;
+    return mba__exp2_half(t) * p;
+}
+
+/* 2^x for x <= 0 (128 and more is not noticed): 2.5 ulp; 0 from -125.5 down. Where many exponentials have one
+ * factor in common, give that factor log2 e once: exp(d a) = exp2(d (a log2 e)). */
+MBA_SIMD vf vf_exp2_neg(vf x)
+{
+    x = vf_max(vf_set(-126.0f), x);
+    const vf t = x + MBA__ROUND, r = x - (t - MBA__ROUND);
+    vf p = r * 0x1.5bd88p-9f + 0x1.3ce8bep-6f;
+    p = r * p + 0x1.c6b6dcp-4f;
+    p = r * p + 0x1.ebf9c2p-2f;
+    p = r * p + 0x1.62e42ap0f;
+    p = r * p + 2.0f;
+    return mba__exp2_half(t) * p;
+}
+
+/* 2^x, any x: 2.5 ulp; 0 from -125.5 down, infinity from 128. */
+MBA_SIMD vf vf_exp2(vf x) { return vf_exp2_neg(vf_min(vf_set(128.4f), x)); }
+
+/* ---- logarithms ---- */
+
+/* ln x, x >= 2^-126: 1 ulp. 0 and smaller numbers give -infinity, negative ones NaN. */
+MBA_SIMD vf vf_log(vf x)
+{
+    const vi e = ((vi)x - 0x3f3504f3) >> 23;                               // m = x / 2^e in sqrt(1/2) .. sqrt(2)
+    const vf f = (vf)((vi)x - (vi)((vu)e << 23)) - 1.0f, k = vf_float(e), ff = f * f;
+    vf p = f * -0x1.38c9dep-4f + 0x1.055ec6p-3f;
+    p = f * p - 0x1.0d8242p-3f;
+    p = f * p + 0x1.22d92ep-3f;
+    p = f * p - 0x1.54728ap-3f;
+    p = f * p + 0x1.99a01cp-3f;
+    p = f * p - 0x1.000226p-2f;
+    p = f * p + 0x1.555554p-2f;
+    p = f * p - 0.5f;
+    p = k * 0x1.62ep-1f + (f + (ff * p + k * 0x1.0bfbe8p-15f));
+    p = vf_select(x < 0x1p-126f, vf_set(-__builtin_inff()), p);
+    p = vf_select(x < 0.0f, vf_set(__builtin_nanf("")), p);
+    return vf_select(x < __builtin_inff(), p, x);                          // infinity and NaN are their own
+}
+
+/* ln(1 + x), x >= -1: 1.5 ulp. The sum's rounding error is put back, so small x lose nothing. */
+MBA_SIMD vf vf_log1p(vf x)
+{
+    const vf u = 1.0f + x, lost = (x - (u - 1.0f)) / u;
+    return vf_log(u) + vf_select((u > 0.0f) & (u < 0x1p24f), lost, vf_set(0));
+}
+
+/* ln(1 + x) for 0 <= x <= 1 only: 1.6 ulp, without division. */
+MBA_SIMD vf vf_log1p_unit(vf x)
+{
+    vf p = x * -0x1.af5e2p-9f + 0x1.49211cp-6f;
+    p = x * p - 0x1.d6b75ep-5f;
+    p = x * p + 0x1.b4b094p-4f;
+    p = x * p - 0x1.3a43ep-3f;
+    p = x * p + 0x1.934b6ep-3f;
+    p = x * p - 0x1.ff23e8p-3f;
+    p = x * p + 0x1.554ddp-2f;
+    p = x * p - 0x1.ffffd2p-2f;
+    return x * (x * p) + x;
+}
+
+/* ---- activations ---- */
+
+/* 1 / (1 + e^-t), any t: 3.5 ulp; 0 below -88.72. */
+MBA_SIMD vf vf_sigmoid(vf t) { return 1.0f / (1.0f + vf_exp(-t)); }
+
+/* ln(1 + e^t), and t itself above 20: 3 ulp; 0 below -86.98. */
+MBA_SIMD vf vf_softplus(vf t)
+{
+    const vf s = vf_max(vf_set(0), t) + vf_log1p_unit(vf_exp(-vf_abs(t)));
+    return vf_select(t > 20.0f, t, s);
+}
+
+/* t sigmoid(t), finite t: 4 ulp; -0 below -88.72. */
+MBA_SIMD vf vf_silu(vf t) { return t * vf_sigmoid(t); }
+
+/* silu, and its derivative sigma (1 + t (1 - sigma)) beside it, which has a zero at -1.278: within 4 * 2^-24.
+ * 1 - sigma is taken as sigma e^-t, so that large t lose nothing. */
+MBA_SIMD vf vf_silu_and_slope(vf t, vf *slope)
+{
+    const vf e = vf_exp(vf_min(vf_set(80.0f), -t)), s = 1.0f / (1.0f + e);
+    *slope = s + s * s * (t * e);
+    return t * s;
+}
+
+#endif
