@@ -1,0 +1,672 @@
+/* ssd_cpu.c -- the chunks of a head one after another, the state in cache (ssd.md has the equations).
+ *
+ * The chunk is this file's own, whatever the node says: results do not depend on it beyond rounding. Every product is
+ * the one of ssd_tile.h, so operands are kept in the layout in which its k lies outside:
+ *
+ *   what the heads of a group share is made first, once per (sequence, group, chunk): B, C, their transposes, C B^T
+ *   forward:   one item per (sequence, head), with the state as (N, P)
+ *   backward:  one item per (sequence, block of heads of a group): states of all chunks first, then the chunks from the
+ *              last to the first; the parts of dB and dC that heads have in common are added up in a fixed order
+ *
+ * Masks (causal, resets) are zeros in C B^T; what they multiply must only be finite, so buffers start as zeros. */
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "core/device.h"
+#include "ops/ssd/ssd_slots.h"
+#include "ops/ssd/ssd_tile.h"
+
+enum { Q = SSD_CHUNK };
+static const float ONE = 1;
+
+typedef struct run {
+    ssd_dims        d;
+    ssd_work        w;
+    const mba_call *c;
+    int64_t         b0;                           /* first sequence of the slab */
+} run;
+
+static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t length_of(const run *r, int64_t k) { return min64(Q, r->d.L - k * Q); }
+
+/* ---- windows ---- */
+
+static int64_t place_of(const mba_tensor *t, int64_t i) { return i / t->run * t->pitch + i % t->run; }
+
+/* Rows of one head (or group) of a sequence: l is at p + l * step. `H` rows of `P` numbers make a token. */
+typedef struct rows { float *p; int64_t step; } rows;
+
+static rows rows_of(const mba_tensor *t, void *p, int64_t H, int64_t P, int64_t L, int64_t b, int64_t h)
+{
+    if (!t) return (rows){ 0 };
+    return (rows){ (float *)p + place_of(t, (b * L * H + h) * P), L > 1 ? place_of(t, (b * L + 1) * H * P) - place_of(t, b * L * H * P) : 0 };
+}
+
+static rows head_in(const run *r, int slot, int64_t b, int64_t h)
+{
+    return rows_of(r->c->node->in[slot], r->c->in[slot], r->d.H, slot == DT ? 1 : r->d.P, r->d.L, b, h);
+}
+static rows head_out(const run *r, int slot, int64_t b, int64_t h)
+{
+    return rows_of(r->c->node->out[slot], r->c->out[slot], r->d.H, slot == DDT ? 1 : r->d.P, r->d.L, b, h);
+}
+
+/* A row of a state: (b, h, p). */
+static float *state_row(const mba_tensor *t, void *p, const ssd_dims *d, int64_t b, int64_t h, int64_t i)
+{
+    return (float *)p + place_of(t, ((b * d->H + h) * d->P + i) * d->N);
+}
+
+static void load_rows(float *y, int64_t ld, rows x, int64_t l0, int64_t n, int64_t width)
+{
+    for (int64_t l = 0; l < n; l++) {
+        if (x.p) memcpy(y + l * ld, x.p + (l0 + l) * x.step, sizeof *y * (size_t)width);
+        else     memset(y + l * ld, 0, sizeof *y * (size_t)width);
+    }
+}
+
+/* ---- small loops over whole vectors ---- */
+
+static void scale_rows(float *y, const float *x, int64_t ld, const float *s, int64_t n, int64_t width)
+{
+    for (int64_t l = 0; l < n; l++)
+        for (int64_t i = 0; i < width; i += MBA_LANES) vf_store(y + l * ld + i, s[l] * vf_load(x + l * ld + i));
+}
+
+static void scale_columns(float *y, const float *x, int64_t ld, const float *s, int64_t n, int64_t width)
+{
+    for (int64_t l = 0; l < n; l++)
+        for (int64_t i = 0; i < width; i += MBA_LANES)
+            vf_store(y + l * ld + i, vf_load(s + i) * vf_load(x + l * ld + i));
+}
+
+static float dot(const float *x, const float *y, int64_t n)
+{
+    vf s = vf_set(0), t = s;
+    for (int64_t i = 0; i < n; i += MBA_LANES) {
+        s += vf_load(x + i) * vf_load(y + i);
+        if ((i += MBA_LANES) < n) t += vf_load(x + i) * vf_load(y + i);
+    }
+    return vf_sum(s + t);
+}
+
+static void add_to(float *y, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += MBA_LANES) vf_store(y + i, vf_load(y + i) + vf_load(x + i));
+}
+
+/* ---- resets and steps of a chunk ---- */
+
+/* since[l]: the first source that reaches l; the entering state reaches l < first; sources from `last` on reach the end. */
+typedef struct resets { int64_t first, last; int32_t since[Q]; } resets;
+
+static void resets_of(resets *m, const run *r, int64_t b, int64_t k)
+{
+    const mba_tensor *t   = r->c->node->in[IDS];
+    const int32_t    *ids = r->c->in[IDS];
+    const int64_t     q   = length_of(r, k), i0 = b * r->d.L + k * Q;
+    *m = (resets){ .first = q };
+    for (int64_t l = 0; l < q && ids; l++) {
+        if (k * Q + l > 0 && ids[place_of(t, i0 + l)] != ids[place_of(t, i0 + l - 1)]) {
+            m->first = min64(m->first, l);
+            m->last  = l;
+        }
+        m->since[l] = (int32_t)m->last;
+    }
+}
+
+/* From position s to l >= s, given cs_l - cs_s. Over a chunk cs grows to hundreds, where its last bit would be seen in
+ * the decay between neighbours; with the low parts beside it the difference is good to its own last bit. Positive
+ * differences belong to pairs that are masked: they must only stay finite. */
+MBA_SIMD vf decay(vf high, vf low) { return vf_exp2_neg(vf_min(vf_set(0), high + low)); }
+
+/* Vectors beyond the chunk's end are computed too and must be finite: they see raw = 0, dt = 0. */
+static void steps_of(ssd_steps *s, const run *r, int64_t b, int64_t h, int64_t k)
+{
+    const float  *A_log = r->c->in[A_LOG], *bias = r->c->in[DT_BIAS];
+    const rows    raws  = head_in(r, DT, b, h);
+    const int64_t q     = length_of(r, k);
+    const double  rate  = -exp((double)A_log[h]) * 1.4426950408889634;     // in powers of two
+    const vf      lo = vf_set((float)r->d.dt_min), hi = vf_set((float)r->d.dt_max), zero = vf_set(0);
+    resets        m;
+    float         raw[Q] = { 0 };
+    double        sum = 0;
+    resets_of(&m, r, b, k);
+    for (int64_t l = 0; l < q; l++) raw[l] = raws.p[(k * Q + l) * raws.step] + (bias ? bias[h] : 0);
+    for (int64_t l = 0; l < Q; l += MBA_LANES) {
+        const vf x = vf_load(raw + l), y = vf_softplus(x);
+        vf_store(s->dt + l, vf_min(hi, vf_max(lo, y)));
+        vf_store(s->slope + l, vf_select((y < lo) | (y > hi), zero, vf_sigmoid(x)));
+    }
+    for (int64_t l = 0; l < Q; l++) {
+        if (l >= q) s->dt[l] = 0;
+        s->cs[l]     = (float)(sum += rate * s->dt[l]);
+        s->cs_low[l] = (float)(sum - (double)s->cs[l]);
+    }
+    for (int64_t l = 0; l < Q; l += MBA_LANES) {
+        vf_store(s->in + l, vf_exp2_neg(vf_load(s->cs + l)));
+        vf_store(s->out + l, decay(s->cs[Q - 1] - vf_load(s->cs + l), s->cs_low[Q - 1] - vf_load(s->cs_low + l)));
+    }
+    s->all = m.first < q ? 0 : s->in[q - 1];
+    for (int64_t l = m.first; l < q; l++) s->in[l] = 0;
+    for (int64_t l = 0; l < m.last; l++) s->out[l] = 0;
+    for (int64_t l = 0; l < Q; l++) s->feed[l] = s->dt[l] * s->out[l];
+}
+
+/* ---- what the heads of a group share ---- */
+
+/* Rows of B or C of a chunk, padded with zeros to whole vectors. */
+static void pack_rows(float *y, const run *r, int slot, int64_t b, int64_t g, int64_t k)
+{
+    const int64_t q = length_of(r, k);
+    const rows    x = rows_of(r->c->node->in[slot], r->c->in[slot], r->d.G, r->d.N, r->d.L, b, g);
+    for (int64_t l = 0; l < Q; l++) memset(y + l * r->w.ldn + r->d.N, 0, sizeof *y * (size_t)(r->w.ldn - r->d.N));
+    for (int64_t l = q; l < Q; l++) memset(y + l * r->w.ldn, 0, sizeof *y * (size_t)r->d.N);
+    load_rows(y, r->w.ldn, x, k * Q, q, r->d.N);
+}
+
+static float *packed_of(const run *r, int64_t b, int64_t g, int64_t k)
+{
+    return (float *)(r->c->work + r->c->plan->scratch[r->w.scratch_packed].offset)
+         + (((b - r->b0) * r->d.G + g) * r->w.chunks + k) * r->w.packed;
+}
+
+/* Threads that may run at once, and the memory of this one. */
+static int team_of(const run *r)
+{
+    const size_t one = sizeof(float) * (size_t)(r->w.cells + r->w.states);
+    const int    planned = (int)(r->c->plan->scratch[r->w.scratch_thread].bytes / one), now = mba_cpu_threads();
+    return planned < now ? planned : now;
+}
+static float *mine_of(const run *r, int thread)
+{
+    return (float *)(r->c->work + r->c->plan->scratch[r->w.scratch_thread].offset)
+         + (int64_t)thread * (r->w.cells + r->w.states);
+}
+static void clear_cells(const run *r)
+{
+    for (int i = 0; i < team_of(r); i++) memset(mine_of(r, i), 0, sizeof(float) * (size_t)r->w.cells);
+}
+/* The end of it belongs to the packing, which must leave the zeros of the rest alone. */
+static float *packing_of(const run *r, int thread, int64_t n) { return mine_of(r, thread) + r->w.cells - n; }
+
+/* Cuts `n` floats from a buffer. */
+static float *cut(float **from, int64_t n)
+{
+    float *p = *from;
+    *from += n;
+    return p;
+}
+
+/* ---- forward ---- */
+
+typedef struct fwd_packed { float *Ct, *B, *BCt; } fwd_packed;             /* (N, l), (s, N), (s, l) */
+
+static fwd_packed fwd_packed_of(const run *r, int64_t b, int64_t g, int64_t k)
+{
+    float *p = packed_of(r, b, g, k);
+    return (fwd_packed){ .Ct = cut(&p, r->w.N * r->w.ldq), .B = cut(&p, Q * r->w.ldn), .BCt = cut(&p, Q * r->w.ldq) };
+}
+
+static void fwd_pack(const run *r, int64_t b, int64_t g, int64_t k, int thread)
+{
+    const ssd_work  *w = &r->w;
+    const fwd_packed p = fwd_packed_of(r, b, g, k);
+    const int64_t    q = length_of(r, k);
+    float           *C = packing_of(r, thread, Q * w->ldn + w->N * w->ldq), *Bt = C + Q * w->ldn;
+    resets           m;
+    resets_of(&m, r, b, k);
+    pack_rows(p.B, r, BM, b, g, k);
+    pack_rows(C, r, CM, b, g, k);
+    transpose(p.Ct, w->ldq, C, w->ldn, Q, w->N);
+    transpose(Bt, w->ldq, p.B, w->ldn, Q, w->N);
+    multiply(&(product){ .m = q, .n = Q, .k = r->d.N, .a = Bt, .lda = w->ldq, .b = p.Ct, .ldb = w->ldq, .c = p.BCt,
+                         .ldc = w->ldq, .c_part = ABOVE });
+    for (int64_t s = 0; s < q; s++) {
+        for (int64_t l = 0; l < s; l++) p.BCt[s * w->ldq + l] = 0;
+        for (int64_t l = s; l < q; l++) if (m.since[l] > s) p.BCt[s * w->ldq + l] = 0;
+    }
+}
+
+typedef struct fwd_cell { float *x, *xw, *y, *Wt, *state; ssd_steps *s; } fwd_cell;
+
+/* Wt (s, l) = (B_s . C_l) decay(s to l) dt_s, and D on the diagonal: what x_s adds to y_l. */
+static void weigh_pairs(float *Wt, const run *r, const float *BCt, const ssd_steps *s, int64_t q, float D)
+{
+    const int64_t ld = r->w.ldq;
+    for (int64_t i = 0; i < q; i++) {
+        const int64_t from = (i > ROWS ? i - ROWS : 0) / MBA_LANES * MBA_LANES;    // tiles read a little above the diagonal
+        for (int64_t l = from; l < q; l += MBA_LANES) {
+            const vf e = decay(vf_load(s->cs + l) - s->cs[i], vf_load(s->cs_low + l) - s->cs_low[i]);
+            vf_store(Wt + i * ld + l, vf_load(BCt + i * ld + l) * (s->dt[i] * e));
+        }
+        Wt[i * ld + i] += D;
+    }
+}
+
+static void fwd_chunk(const run *r, const fwd_cell *e, int64_t b, int64_t h, int64_t k, bool empty)
+{
+    const ssd_work  *w = &r->w;
+    const fwd_packed p = fwd_packed_of(r, b, h / r->d.J, k);
+    const int64_t    q = length_of(r, k);
+    const rows       x = head_in(r, X, b, h), y = head_out(r, Y, b, h);
+    const float     *D = r->c->in[SKIP];
+    steps_of(e->s, r, b, h, k);
+    load_rows(e->x, w->ldp, x, k * Q, q, r->d.P);
+    weigh_pairs(e->Wt, r, p.BCt, e->s, q, r->d.C == 1 ? D[h] : 0);
+    if (!empty) multiply(&(product){ .m = q, .n = w->P, .k = r->d.N, .a = p.Ct, .lda = w->ldq, .b = e->state, .ldb = w->ldp,
+                                     .c = e->y, .ldc = w->ldp });
+    multiply(&(product){ .m = q, .n = w->P, .k = q, .a = e->Wt, .lda = w->ldq, .a_part = BELOW, .b = e->x, .ldb = w->ldp,
+                         .c = e->y, .ldc = w->ldp, .c0 = empty ? NULL : e->y, .beta = e->s->in, .beta_step = 1 });
+    for (int64_t l = 0; l < q; l++) {
+        float *to = y.p + (k * Q + l) * y.step, *from = e->y + l * w->ldp;
+        for (int64_t i = 0; i < r->d.P && r->d.C > 1; i++) from[i] += D[h * r->d.P + i] * e->x[l * w->ldp + i];
+        memcpy(to, from, sizeof *to * (size_t)r->d.P);
+    }
+    if (k + 1 == w->chunks && !r->c->out[FINAL]) return;
+    scale_rows(e->xw, e->x, w->ldp, e->s->feed, q, w->P);
+    multiply(&(product){ .m = r->d.N, .n = w->P, .k = q, .a = p.B, .lda = w->ldn, .b = e->xw, .ldb = w->ldp, .c = e->state,
+                         .ldc = w->ldp, .c0 = empty ? NULL : e->state, .beta = &e->s->all });
+}
+
+static void fwd_head(const run *r, int64_t b, int64_t h, float *mine)
+{
+    const ssd_work *w = &r->w;
+    const fwd_cell  e = { .x = cut(&mine, Q * w->ldp), .xw = cut(&mine, Q * w->ldp), .y = cut(&mine, Q * w->ldp),
+                          .Wt = cut(&mine, Q * w->ldq), .state = cut(&mine, w->N * w->ldp), .s = (ssd_steps *)mine };
+    const mba_tensor *in = r->c->node->in[INITIAL], *out = r->c->node->out[FINAL];
+    for (int64_t p = 0; p < r->d.P && in; p++) {
+        const float *row = state_row(in, r->c->in[INITIAL], &r->d, b, h, p);
+        for (int64_t n = 0; n < r->d.N; n++) e.state[n * w->ldp + p] = row[n];
+    }
+    for (int64_t k = 0; k < w->chunks; k++) fwd_chunk(r, &e, b, h, k, k == 0 && !in);
+    for (int64_t p = 0; p < r->d.P && out; p++) {
+        float *row = state_row(out, r->c->out[FINAL], &r->d, b, h, p);
+        for (int64_t n = 0; n < r->d.N; n++) row[n] = e.state[n * w->ldp + p];
+    }
+}
+
+mba_status MBA_CPU_FN(ssd_fwd)(const mba_call *c)
+{
+    run r = { .d = ssd_dims_of(c->node), .c = c };
+    r.w = ssd_work_of(&r.d, false);
+    const int team = team_of(&r);
+    clear_cells(&r);
+    for (; r.b0 < r.d.B; r.b0 += r.w.slab) {
+        const int64_t B = min64(r.w.slab, r.d.B - r.b0), GK = r.d.G * r.w.chunks;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
+        for (int64_t i = 0; i < B * GK; i++)
+            fwd_pack(&r, r.b0 + i / GK, i / r.w.chunks % r.d.G, i % r.w.chunks, omp_get_thread_num());
+#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
+        for (int64_t i = 0; i < B * r.d.H; i++)
+            fwd_head(&r, r.b0 + i / r.d.H, i % r.d.H, mine_of(&r, omp_get_thread_num()));
+    }
+    return MBA_OK;
+}
+
+/* ---- backward ---- */
+
+typedef struct bwd_packed { float *Bt, *B, *C, *CB; } bwd_packed;          /* (N, s), (s, N), (l, N), (l, s) */
+
+static bwd_packed bwd_packed_of(const run *r, int64_t b, int64_t g, int64_t k)
+{
+    float *p = packed_of(r, b, g, k);
+    return (bwd_packed){ .Bt = cut(&p, r->w.N * r->w.ldq), .B = cut(&p, Q * r->w.ldn), .C = cut(&p, Q * r->w.ldn),
+                         .CB = cut(&p, Q * r->w.ldq) };
+}
+
+/* Zeros where the source comes after l, or a reset lies between. */
+static void mask_pairs(float *CB, const run *r, const resets *m, int64_t q)
+{
+    for (int64_t l = 0; l < q; l++) {
+        memset(CB + l * r->w.ldq, 0, sizeof *CB * (size_t)m->since[l]);
+        memset(CB + l * r->w.ldq + l + 1, 0, sizeof *CB * (size_t)(Q - l - 1));
+    }
+}
+
+static void bwd_pack(const run *r, int64_t b, int64_t g, int64_t k, int thread)
+{
+    const ssd_work  *w = &r->w;
+    const bwd_packed p = bwd_packed_of(r, b, g, k);
+    const int64_t    q = length_of(r, k);
+    float           *Ct = packing_of(r, thread, w->N * w->ldq);
+    resets           m;
+    resets_of(&m, r, b, k);
+    pack_rows(p.B, r, BM, b, g, k);
+    pack_rows(p.C, r, CM, b, g, k);
+    transpose(p.Bt, w->ldq, p.B, w->ldn, Q, w->N);
+    transpose(Ct, w->ldq, p.C, w->ldn, Q, w->N);
+    multiply(&(product){ .m = q, .n = Q, .k = r->d.N, .a = Ct, .lda = w->ldq, .b = p.Bt, .ldb = w->ldq, .c = p.CB,
+                         .ldc = w->ldq, .c_part = BELOW });
+    mask_pairs(p.CB, r, &m, q);
+}
+
+/* Sums over the heads of a block, one per chunk; dCB is still without its mask. */
+typedef struct bwd_part { float *dB, *dC, *dCB; } bwd_part;
+
+static bwd_part bwd_part_of(const run *r, int64_t b, int64_t h, int64_t k)
+{
+    float *p = (float *)(r->c->work + r->c->plan->scratch[r->w.scratch_part].offset)
+             + (((b - r->b0) * (r->d.H / r->w.block) + h / r->w.block) * r->w.chunks + k) * r->w.part;
+    return (bwd_part){ .dB = cut(&p, Q * r->w.ldn), .dC = cut(&p, Q * r->w.ldn), .dCB = cut(&p, Q * r->w.ldq) };
+}
+
+/* Gradients of the parameters of a head from one sequence: dA_log / A, ddt_bias, and dD per channel behind them. */
+static float *bwd_param_of(const run *r, int64_t b, int64_t h)
+{
+    return (float *)(r->c->work + r->c->plan->scratch[r->w.scratch_param].offset) + (b * r->d.H + h) * (r->w.P + 2);
+}
+
+typedef struct bwd_cell {
+    float     *x, *dy, *dyw, *acc;                /* (l, P) */
+    float     *xt, *dyt, *xwt, *dywt;             /* (P, l) */
+    float     *U, *Z;                             /* (l, s): (C_l . B_s) decay; dy_l . x_s */
+    float     *G, *dC;                            /* (P, N): gradient of the leaving state; (l, N) */
+    float     *col, *row, *r, *q, *dstep;         /* sums behind the gradient of the decay, per position */
+    float     *Gt, *skip;                         /* per head of the block: G as (N, P); dD */
+    float     *states;                            /* per head and chunk: (P, N), entering */
+    ssd_steps *steps;                             /* per head and chunk */
+} bwd_cell;
+
+static bwd_cell bwd_cell_of(const run *r, float *mine)
+{
+    const ssd_work *w  = &r->w;
+    const int64_t   qp = Q * w->ldp, pq = w->P * w->ldq, qq = Q * w->ldq;
+    float          *p  = mine + w->cells;
+    return (bwd_cell){ .x = cut(&mine, qp), .dy = cut(&mine, qp), .dyw = cut(&mine, qp), .acc = cut(&mine, qp),
+                       .xt = cut(&mine, pq), .dyt = cut(&mine, pq), .xwt = cut(&mine, pq), .dywt = cut(&mine, pq),
+                       .U = cut(&mine, qq), .Z = cut(&mine, qq), .G = cut(&mine, w->P * w->ldn), .dC = cut(&mine, Q * w->ldn),
+                       .col = cut(&mine, Q), .row = cut(&mine, Q), .r = cut(&mine, Q), .q = cut(&mine, Q),
+                       .dstep = cut(&mine, Q), .Gt = cut(&mine, w->block * w->N * w->ldp),
+                       .skip = cut(&mine, w->block * (w->P + SSD_PAD)),
+                       .states = cut(&p, w->block * w->chunks * w->P * w->ldn), .steps = (ssd_steps *)p };
+}
+
+/* One chunk of one head of the block, and what is known about it. */
+typedef struct place {
+    int64_t b, h, j, k, q;                        /* sequence, head, its number in the block, chunk, positions */
+    bool    starts, ends;                         /* no state enters; no gradient comes from behind */
+    bool    first;                                /* of its block: parts are stored, not added */
+} place;
+
+static float *state_at(const run *r, const bwd_cell *e, int64_t j, int64_t k)
+{
+    return e->states + (j * r->w.chunks + k) * r->w.P * r->w.ldn;
+}
+static ssd_steps *steps_at(const run *r, const bwd_cell *e, int64_t j, int64_t k) { return e->steps + j * r->w.chunks + k; }
+static float *adjoint_at(const run *r, const bwd_cell *e, int64_t j) { return e->Gt + j * r->w.N * r->w.ldp; }
+
+/* The states that enter the chunks of a head, as in the forward pass but stored as (P, N). */
+static void sweep_states(const run *r, const bwd_cell *e, int64_t b, int64_t h, int64_t j)
+{
+    const ssd_work   *w  = &r->w;
+    const mba_tensor *in = r->c->node->in[INITIAL];
+    for (int64_t p = 0; p < r->d.P && in; p++) {
+        float *to = state_at(r, e, j, 0) + p * w->ldn;
+        memcpy(to, state_row(in, r->c->in[INITIAL], &r->d, b, h, p), sizeof *to * (size_t)r->d.N);
+        memset(to + r->d.N, 0, sizeof *to * (size_t)(w->ldn - r->d.N));
+    }
+    for (int64_t k = 0; k < w->chunks; k++) {
+        ssd_steps    *s = steps_at(r, e, j, k);
+        const int64_t q = length_of(r, k);
+        const bool    empty = k == 0 && !in;
+        steps_of(s, r, b, h, k);
+        if (k + 1 == w->chunks) break;
+        load_rows(e->x, w->ldp, head_in(r, X, b, h), k * Q, q, r->d.P);
+        scale_rows(e->x, e->x, w->ldp, s->feed, q, w->P);
+        multiply(&(product){ .m = r->d.P, .n = w->N, .k = q, .a = e->x, .lda = w->ldp,
+                             .b = bwd_packed_of(r, b, h / r->d.J, k).B, .ldb = w->ldn, .c = state_at(r, e, j, k + 1),
+                             .ldc = w->ldn, .c0 = empty ? NULL : state_at(r, e, j, k), .beta = &s->all });
+    }
+}
+
+/* Z = dy x^T below the diagonal, and from it U, the sums of M by row and column, and the part of dCB. */
+static void pairs_backward(const run *r, const bwd_cell *e, const place *o, const float *CB, float *dCB)
+{
+    const ssd_steps *s  = steps_at(r, e, o->j, o->k);
+    const int64_t    ld = r->w.ldq;
+    vi               count;
+    for (int i = 0; i < MBA_LANES; i++) count[i] = i;
+    multiply(&(product){ .m = o->q, .n = Q, .k = r->d.P, .a = e->dyt, .lda = ld, .b = e->xt, .ldb = ld, .c = e->Z,
+                         .ldc = ld, .c_part = BELOW });
+    memset(e->col, 0, sizeof *e->col * Q);
+    for (int64_t l = 0; l < o->q; l++) {
+        vf sum = vf_set(0);
+        for (int64_t i = 0; i < Q && i < l + ROWS; i += MBA_LANES) {                 // tiles read a little above the diagonal
+            const vf keep = decay(s->cs[l] - vf_load(s->cs + i), s->cs_low[l] - vf_load(s->cs_low + i));
+            const vf u = vf_load(CB + l * ld + i) * keep, z = vf_load(s->dt + i) * vf_load(e->Z + l * ld + i);
+            const vf m = i + MBA_LANES <= l ? u * z : vf_select(count + (int32_t)i < (int32_t)l, u * z, vf_set(0));
+            vf_store(e->U + l * ld + i, u);
+            vf_store(dCB + l * ld + i, o->first ? keep * z : vf_load(dCB + l * ld + i) + keep * z);
+            vf_store(e->col + i, vf_load(e->col + i) + m);
+            sum += m;
+        }
+        e->row[l] = vf_sum(sum);
+    }
+}
+
+/* dx, and what the explicit factor dt and the decay to the end of the chunk receive. */
+static void inputs_backward(const run *r, const bwd_cell *e, const place *o, const float *Bt)
+{
+    const ssd_work  *w = &r->w;
+    const ssd_steps *s = steps_at(r, e, o->j, o->k);
+    const rows       dx = head_out(r, DX, o->b, o->h);
+    const float     *D = r->c->in[SKIP];
+    memset(e->r, 0, sizeof *e->r * Q);
+    if (!o->ends) {
+        multiply(&(product){ .m = o->q, .n = w->P, .k = r->d.N, .a = Bt, .lda = w->ldq, .b = adjoint_at(r, e, o->j),
+                             .ldb = w->ldp, .c = e->acc, .ldc = w->ldp });
+        for (int64_t l = 0; l < o->q; l++) e->r[l] = s->feed[l] * dot(e->acc + l * w->ldp, e->x + l * w->ldp, w->P);
+    }
+    multiply(&(product){ .m = o->q, .n = w->P, .k = o->q, .a = e->U, .lda = w->ldq, .a_part = ABOVE, .b = e->dy,
+                         .ldb = w->ldp, .c = e->acc, .ldc = w->ldp, .c0 = o->ends ? NULL : e->acc, .beta = s->out,
+                         .beta_step = 1 });
+    for (int64_t l = 0; l < o->q; l++) {
+        const float *acc = e->acc + l * w->ldp, *dy = e->dy + l * w->ldp;
+        float       *to  = dx.p + (o->k * Q + l) * dx.step;
+        const bool   adds = mba_adds(r->c->node, DX);
+        const float  skip = r->d.C == 1 ? D[o->h] : 0;
+        e->dstep[l] = dot(acc, e->x + l * w->ldp, w->P);
+        for (int64_t p = 0; p < r->d.P; p++)
+            to[p] = (adds ? to[p] : 0) + s->dt[l] * acc[p] + (r->d.C > 1 ? D[o->h * r->d.P + p] : skip) * dy[p];
+    }
+}
+
+/* The parts of dB and dC that come through the states, and the adjoint one chunk further back. */
+static float states_backward(const run *r, const bwd_cell *e, const place *o, const bwd_packed *p, const bwd_part *part)
+{
+    const ssd_work  *w = &r->w;
+    const ssd_steps *s = steps_at(r, e, o->j, o->k);
+    float           *Gt = adjoint_at(r, e, o->j), *state = state_at(r, e, o->j, o->k), through = 0;
+    const int64_t    part_bytes = (int64_t)sizeof(float) * o->q * w->ldn;
+    if (!o->ends) {
+        transpose(e->G, w->ldn, Gt, w->ldp, w->N, w->P);
+        scale_columns(e->xwt, e->xt, w->ldq, s->feed, r->d.P, Q);
+        multiply(&(product){ .m = o->q, .n = w->N, .k = r->d.P, .a = e->xwt, .lda = w->ldq, .b = e->G, .ldb = w->ldn,
+                             .c = part->dB, .ldc = w->ldn, .c0 = o->first ? NULL : part->dB, .beta = &ONE });
+    } else if (o->first) memset(part->dB, 0, (size_t)part_bytes);
+    memset(e->q, 0, sizeof *e->q * Q);
+    if (!o->starts) {
+        scale_columns(e->dywt, e->dyt, w->ldq, s->in, r->d.P, Q);
+        multiply(&(product){ .m = o->q, .n = w->N, .k = r->d.P, .a = e->dywt, .lda = w->ldq, .b = state, .ldb = w->ldn,
+                             .c = e->dC, .ldc = w->ldn });
+        for (int64_t l = 0; l < o->q; l++) e->q[l] = dot(e->dC + l * w->ldn, p->C + l * w->ldn, w->N);
+        if (o->first) memcpy(part->dC, e->dC, (size_t)part_bytes);
+        else add_to(part->dC, e->dC, o->q * w->ldn);
+    } else if (o->first) memset(part->dC, 0, (size_t)part_bytes);
+    for (int64_t i = 0; i < r->d.P && !o->starts && !o->ends; i++)
+        through += dot(state + i * w->ldn, e->G + i * w->ldn, w->N);
+    if (o->k > 0 || r->c->out[DINITIAL]) {
+        scale_rows(e->dyw, e->dy, w->ldp, s->in, o->q, w->P);
+        multiply(&(product){ .m = r->d.N, .n = w->P, .k = o->q, .a = p->C, .lda = w->ldn, .b = e->dyw, .ldb = w->ldp,
+                             .c = Gt, .ldc = w->ldp, .c0 = o->ends ? NULL : Gt, .beta = &s->all });
+    }
+    return s->all * through;
+}
+
+/* Section 5.10: prefix sums of what positions receive, then the step. */
+static void steps_backward(const run *r, const bwd_cell *e, const place *o, float dchunk)
+{
+    const ssd_steps *s = steps_at(r, e, o->j, o->k);
+    const rows       ddt = head_out(r, DDT, o->b, o->h);
+    const bool       adds = mba_adds(r->c->node, DDT);
+    const double     A = -exp((double)((const float *)r->c->in[A_LOG])[o->h]);
+    float           *param = bwd_param_of(r, o->b, o->h);
+    double           ddA = dchunk, sum_A = 0, sum_raw = 0;
+    for (int64_t l = 0; l < o->q; l++) ddA += e->q[l];
+    for (int64_t l = 0; l < o->q; l++) {
+        const double raw = (A * ddA + e->dstep[l]) * s->slope[l];
+        float       *to  = ddt.p + (o->k * Q + l) * ddt.step;
+        *to = (adds ? *to : 0) + (float)raw;
+        sum_raw += raw;
+        sum_A   += ddA * s->dt[l];
+        ddA     += (double)e->col[l] - e->row[l] + e->r[l] - e->q[l];
+    }
+    param[0] += (float)sum_A;
+    param[1] += (float)sum_raw;
+}
+
+static void bwd_chunk(const run *r, const bwd_cell *e, const place *o)
+{
+    const ssd_work  *w = &r->w;
+    const bwd_packed p = bwd_packed_of(r, o->b, o->h / r->d.J, o->k);
+    const bwd_part   part = bwd_part_of(r, o->b, o->h, o->k);
+    float           *skip = e->skip + o->j * (w->P + SSD_PAD);
+    load_rows(e->x, w->ldp, head_in(r, X, o->b, o->h), o->k * Q, o->q, r->d.P);
+    load_rows(e->dy, w->ldp, head_in(r, DY, o->b, o->h), o->k * Q, o->q, r->d.P);
+    transpose(e->xt, w->ldq, e->x, w->ldp, Q, w->P);
+    transpose(e->dyt, w->ldq, e->dy, w->ldp, Q, w->P);
+    pairs_backward(r, e, o, p.CB, part.dCB);
+    inputs_backward(r, e, o, p.Bt);
+    steps_backward(r, e, o, states_backward(r, e, o, &p, &part));
+    for (int64_t i = 0; i < w->P && r->d.C; i += MBA_LANES) {
+        vf sum = vf_load(skip + i);
+        for (int64_t l = 0; l < o->q; l++) sum += vf_load(e->dy + l * w->ldp + i) * vf_load(e->x + l * w->ldp + i);
+        vf_store(skip + i, sum);
+    }
+}
+
+/* The adjoint starts as the gradient of the final state and ends as that of the initial one. */
+static void load_adjoint(const run *r, const bwd_cell *e, int64_t b, int64_t h, int64_t j)
+{
+    const mba_tensor *t = r->c->node->in[DFINAL];
+    for (int64_t p = 0; p < r->d.P && t; p++) {
+        const float *row = state_row(t, r->c->in[DFINAL], &r->d, b, h, p);
+        for (int64_t n = 0; n < r->d.N; n++) adjoint_at(r, e, j)[n * r->w.ldp + p] = row[n];
+    }
+}
+
+static void store_adjoint(const run *r, const bwd_cell *e, int64_t b, int64_t h, int64_t j)
+{
+    const mba_tensor *t = r->c->node->out[DINITIAL];
+    for (int64_t p = 0; p < r->d.P && t; p++) {
+        float *row = state_row(t, r->c->out[DINITIAL], &r->d, b, h, p);
+        for (int64_t n = 0; n < r->d.N; n++)
+            row[n] = (mba_adds(r->c->node, DINITIAL) ? row[n] : 0) + adjoint_at(r, e, j)[n * r->w.ldp + p];
+    }
+}
+
+static void bwd_block(const run *r, int64_t b, int64_t h0, float *mine)
+{
+    const ssd_work *w = &r->w;
+    const bwd_cell  e = bwd_cell_of(r, mine);
+    memset(e.skip, 0, sizeof *e.skip * (size_t)(w->block * (w->P + SSD_PAD)));
+    for (int64_t j = 0; j < w->block; j++) {
+        memset(bwd_param_of(r, b, h0 + j), 0, sizeof(float) * 2);
+        sweep_states(r, &e, b, h0 + j, j);
+        load_adjoint(r, &e, b, h0 + j, j);
+    }
+    for (int64_t k = w->chunks - 1; k >= 0; k--)
+        for (int64_t j = 0; j < w->block; j++)
+            bwd_chunk(r, &e, &(place){ .b = b, .h = h0 + j, .j = j, .k = k, .q = length_of(r, k), .first = j == 0,
+                                       .starts = k == 0 && !r->c->in[INITIAL],
+                                       .ends = k + 1 == w->chunks && !r->c->in[DFINAL] });
+    for (int64_t j = 0; j < w->block; j++) {
+        store_adjoint(r, &e, b, h0 + j, j);
+        memcpy(bwd_param_of(r, b, h0 + j) + 2, e.skip + j * (w->P + SSD_PAD), sizeof(float) * (size_t)w->P);
+    }
+}
+
+/* dB and dC of a chunk: the parts of all blocks in their order, then what dCB gives to both. */
+static void store_group(const run *r, int out, const float *x, int64_t b, int64_t g, int64_t k)
+{
+    const rows y = rows_of(r->c->node->out[out], r->c->out[out], r->d.G, r->d.N, r->d.L, b, g);
+    const bool adds = mba_adds(r->c->node, out);
+    for (int64_t l = 0; l < length_of(r, k); l++) {
+        float *to = y.p + (k * Q + l) * y.step;
+        for (int64_t n = 0; n < r->d.N; n++) to[n] = (adds ? to[n] : 0) + x[l * r->w.ldn + n];
+    }
+}
+
+static void bwd_group(const run *r, int64_t b, int64_t g, int64_t k, float *mine)
+{
+    const ssd_work  *w = &r->w;
+    const bwd_packed p = bwd_packed_of(r, b, g, k);
+    const bwd_part   sum = bwd_part_of(r, b, g * r->d.J, k);
+    const int64_t    q = length_of(r, k);
+    resets           m;
+    for (int64_t j = w->block; j < r->d.J; j += w->block) {
+        const bwd_part part = bwd_part_of(r, b, g * r->d.J + j, k);
+        add_to(sum.dB, part.dB, q * w->ldn);
+        add_to(sum.dC, part.dC, q * w->ldn);
+        for (int64_t l = 0; l < q; l++) add_to(sum.dCB + l * w->ldq, part.dCB + l * w->ldq, l + 1);
+    }
+    resets_of(&m, r, b, k);
+    mask_pairs(sum.dCB, r, &m, q);
+    transpose(mine, w->ldq, sum.dCB, w->ldq, Q, Q);
+    multiply(&(product){ .m = q, .n = w->N, .k = q, .a = sum.dCB, .lda = w->ldq, .a_part = ABOVE, .b = p.C, .ldb = w->ldn,
+                         .c = sum.dB, .ldc = w->ldn, .c0 = sum.dB, .beta = &ONE });
+    multiply(&(product){ .m = q, .n = w->N, .k = q, .a = mine, .lda = w->ldq, .a_part = BELOW, .b = p.B, .ldb = w->ldn,
+                         .c = sum.dC, .ldc = w->ldn, .c0 = sum.dC, .beta = &ONE });
+    store_group(r, DBM, sum.dB, b, g, k);
+    store_group(r, DCM, sum.dC, b, g, k);
+}
+
+/* Sequences in their order. */
+static void bwd_params(const run *r)
+{
+    const mba_call *c = r->c;
+    float *dA = c->out[DA_LOG], *dbias = c->out[DDT_BIAS], *dD = c->out[DSKIP];
+    for (int64_t h = 0; h < r->d.H; h++) {
+        double A = 0, bias = 0, skip = 0;
+        for (int64_t b = 0; b < r->d.B; b++) {
+            A    += (double)bwd_param_of(r, b, h)[0];
+            bias += (double)bwd_param_of(r, b, h)[1];
+        }
+        A *= -exp((double)((const float *)c->in[A_LOG])[h]);
+        dA[h] = (float)((mba_adds(c->node, DA_LOG) ? (double)dA[h] : 0) + A);
+        if (dbias) dbias[h] = (float)((mba_adds(c->node, DDT_BIAS) ? (double)dbias[h] : 0) + bias);
+        for (int64_t p = 0; p < r->d.P && dD; p++) {
+            for (int64_t b = 0; b < r->d.B; b++) skip += (double)bwd_param_of(r, b, h)[2 + p];
+            if (r->d.C == 1 && p + 1 < r->d.P) continue;                   // one D for all channels: sum them first
+            float *to = dD + (r->d.C == 1 ? h : h * r->d.P + p);
+            *to  = (float)((mba_adds(c->node, DSKIP) ? (double)*to : 0) + skip);
+            skip = 0;
+        }
+    }
+}
+
+mba_status MBA_CPU_FN(ssd_bwd)(const mba_call *c)
+{
+    run r = { .d = ssd_dims_of(c->node), .c = c };
+    r.w = ssd_work_of(&r.d, true);
+    const int     team = team_of(&r);
+    const int64_t GK = r.d.G * r.w.chunks, blocks = r.d.H / r.w.block;
+    clear_cells(&r);
+    for (; r.b0 < r.d.B; r.b0 += r.w.slab) {
+        const int64_t B = min64(r.w.slab, r.d.B - r.b0);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
+        for (int64_t i = 0; i < B * GK; i++)
+            bwd_pack(&r, r.b0 + i / GK, i / r.w.chunks % r.d.G, i % r.w.chunks, omp_get_thread_num());
+#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
+        for (int64_t i = 0; i < B * blocks; i++)
+            bwd_block(&r, r.b0 + i / blocks, i % blocks * r.w.block, mine_of(&r, omp_get_thread_num()));
+#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
+        for (int64_t i = 0; i < B * GK; i++)
+            bwd_group(&r, r.b0 + i / GK, i / r.w.chunks % r.d.G, i % r.w.chunks,
+                      bwd_cell_of(&r, mine_of(&r, omp_get_thread_num())).U);
+    }
+    bwd_params(&r);
+    return MBA_OK;
+}

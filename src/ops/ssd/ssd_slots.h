@@ -1,0 +1,65 @@
+/* ssd_slots.h -- what the files of this folder share: slots by name, sizes, and who implements them. */
+#ifndef MBA_SSD_SLOTS_H
+#define MBA_SSD_SLOTS_H
+
+#include "core/op.h"
+
+enum { X, DT, BM, CM, A_LOG, SKIP, DT_BIAS, IDS, INITIAL };    /* forward: in, out */
+enum { Y, FINAL };
+enum { DY = INITIAL + 1, DFINAL };                             /* backward: the forward's inputs, then these */
+enum { DX, DDT, DBM, DCM, DA_LOG, DSKIP, DDT_BIAS, DINITIAL };
+
+typedef struct ssd_attr { int64_t chunk, final; double dt_min, dt_max; } ssd_attr;   /* final: that output exists */
+
+/* The alphabet of dimensions; J heads share a group, D has C columns (0: no D, 1: one per head, P). */
+typedef struct ssd_dims { int64_t B, L, H, P, G, N, J, Q, C; double dt_min, dt_max; } ssd_dims;
+
+static inline ssd_dims ssd_dims_of(const mba_node *n)
+{
+    const ssd_attr   *a = n->attr;
+    const int64_t    *x = n->in[X]->type.dim, *b = n->in[BM]->type.dim;
+    const mba_tensor *D = n->in[SKIP];
+    return (ssd_dims){ .B = x[0], .L = x[1], .H = x[2], .P = x[3], .G = b[2], .N = b[3], .J = x[2] / b[2], .Q = a->chunk,
+                       .C = !D ? 0 : D->type.rank == 1 ? 1 : x[3], .dt_min = a->dt_min, .dt_max = a->dt_max };
+}
+
+/* The recurrence, token by token: the yardstick. */
+void ssd_ref(const mba_ref_call *c);
+void ssd_bwd_ref(const mba_ref_call *c);
+
+/* The same in chunks of attr->chunk (specs/mamba2.md sections 4 and 5), and the intermediate values of the spec:
+ * dt, cs (B, H, c, Q)   S, H (B, c, H, P, N)   CB (B, c, G, Q, Q), with c = ceil(L / Q). Freed by ssd_parts_free. */
+typedef struct ssd_parts { double *dt, *cs, *S, *H, *CB, *last; } ssd_parts;
+ssd_parts ssd_parts_of(const mba_ref_call *c);
+void      ssd_parts_free(ssd_parts *p);
+void      ssd_chunked_ref(const mba_ref_call *c);
+void      ssd_bwd_chunked_ref(const mba_ref_call *c);
+
+/* ---- the CPU path: its own chunk, and the memory it works in (see ssd_cpu.c) ---- */
+enum { SSD_CHUNK = 64, SSD_PAD = 16 };            /* rows are padded to 16 numbers, the lanes of AVX-512 */
+
+typedef struct ssd_work {
+    int64_t chunks;                               /* of one sequence */
+    int64_t P, N;                                 /* padded to whole vectors */
+    int64_t ldp, ldn, ldq;                        /* rows in scratch: 16 longer, so that columns spread over cache sets */
+    int64_t slab;                                 /* sequences in flight: bounds the scratch of a large batch */
+    int64_t block;                                /* heads of one work item of the backward pass: divides J */
+    int64_t packed, part;                         /* floats per (sequence, group, chunk), per (.., block, chunk) */
+    int64_t cells, states;                        /* floats per thread: chunk-sized buffers; steps and states of all chunks */
+    int     scratch_packed, scratch_part, scratch_param, scratch_thread;
+} ssd_work;
+ssd_work ssd_work_of(const ssd_dims *d, bool backward);
+
+/* The steps of one chunk of one head, rows as in memory: decays are powers of two. */
+typedef struct ssd_steps {
+    float dt[SSD_CHUNK], slope[SSD_CHUNK];        /* the step; d step / d raw */
+    float cs[SSD_CHUNK], cs_low[SSD_CHUNK];       /* log2 of the decay since the chunk began, and what its rounding lost */
+    float in[SSD_CHUNK], out[SSD_CHUNK];          /* decay of the entering state at l; of source s at the end */
+    float feed[SSD_CHUNK];                        /* dt out */
+    float all, pad[15];                           /* decay of the entering state at the end */
+} ssd_steps;
+
+MBA_CPU_DECLARE(ssd_fwd);
+MBA_CPU_DECLARE(ssd_bwd);
+
+#endif

@@ -1,0 +1,125 @@
+/* ssd_tile.h -- the one matrix product of ssd_cpu.c: small, dense, in cache, with the decay folded in.
+ *
+ *   C (m, n) = beta_i C0_ij + sum_k A_ki B_kj        rows of B, C and C0 are whole vectors
+ *
+ * A tile of ROWS x VECS vectors stays in registers over the whole of k. A is stored with k outside, so that the
+ * ROWS numbers a step needs lie side by side; operands are read where they lie, since a chunk fits into the
+ * caches and needs no packing. */
+#ifndef MBA_SSD_TILE_H
+#define MBA_SSD_TILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "device/cpu/simd.h"
+
+/* Neighbouring accumulators hide the latency of one another: 16 on Arm (more make GCC spill), 12 where there are
+ * only 16 registers. */
+#if defined __AVX512F__
+enum { ROWS = 8, VECS = 2 };
+#elif defined __aarch64__
+enum { ROWS = 4, VECS = 4 };
+#else
+enum { ROWS = 6, VECS = 2 };
+#endif
+
+typedef enum side { ALL, BELOW, ABOVE } side;
+
+typedef struct product {
+    int64_t      m, n, k;                         /* n: a multiple of MBA_LANES */
+    const float *a; int64_t lda;                  /* (k, m); three numbers behind a row are readable */
+    const float *b; int64_t ldb;                  /* (k, n) */
+    float       *c; int64_t ldc;
+    const float *c0, *beta; int64_t beta_step;    /* c0 NULL: nothing is added; beta_step 0: one beta for all rows */
+    side         a_part;                          /* BELOW: A_ki is 0 for k > i; ABOVE: for k < i */
+    side         c_part;                          /* BELOW: C_ij is wanted for j <= i only; ABOVE: for j >= i */
+} product;
+
+#ifdef __aarch64__
+MBA_SIMD vf lane(vf x, int i)                     /* folds into the multiplication that uses it */
+{
+    switch (i) {
+    case 0:  return __builtin_shufflevector(x, x, 0, 0, 0, 0);
+    case 1:  return __builtin_shufflevector(x, x, 1, 1, 1, 1);
+    case 2:  return __builtin_shufflevector(x, x, 2, 2, 2, 2);
+    default: return __builtin_shufflevector(x, x, 3, 3, 3, 3);
+    }
+}
+#endif
+
+MBA_SIMD void tile_step(vf acc[ROWS][VECS], const float *a, const float *b, int rows, int vecs)
+{
+    vf row[VECS];
+    for (int v = 0; v < vecs; v++) row[v] = vf_load(b + v * MBA_LANES);
+#ifdef __aarch64__
+    const vf four = vf_load(a);                   // one load for ROWS numbers
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < vecs; v++) acc[r][v] += lane(four, r) * row[v];
+#else
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < vecs; v++) acc[r][v] += a[r] * row[v];
+#endif
+}
+
+/* The tile of `rows` x `vecs` at (i, j); both are constants where this is called, so it is straight code. */
+MBA_SIMD void tile(const product *p, int64_t i, int64_t j, const int rows, const int vecs)
+{
+    const int64_t lda = p->lda, ldb = p->ldb, ldc = p->ldc;
+    const int64_t first = p->a_part == ABOVE ? i : 0, end = p->a_part == BELOW && i + rows < p->k ? i + rows : p->k;
+    const float  *a = p->a + first * lda + i, *b = p->b + first * ldb + j;
+    vf            acc[ROWS][VECS];
+    for (int r = 0; r < rows; r++) {
+        const float *c0 = p->c0 ? p->c0 + (i + r) * ldc + j : NULL;
+        for (int v = 0; v < vecs; v++)
+            acc[r][v] = c0 ? p->beta[(i + r) * p->beta_step] * vf_load(c0 + v * MBA_LANES) : vf_set(0);
+    }
+    for (int64_t k = first; k < end; k++, a += lda, b += ldb) tile_step(acc, a, b, rows, vecs);
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < vecs; v++) vf_store(p->c + (i + r) * ldc + j + v * MBA_LANES, acc[r][v]);
+}
+
+static void tiles_wide(const product *p, int64_t j, int64_t i, int64_t end)
+{
+    for (; i + ROWS <= end; i += ROWS) tile(p, i, j, ROWS, VECS);
+    for (; i < end; i++) tile(p, i, j, 1, VECS);
+}
+
+static void tiles_narrow(const product *p, int64_t j, int64_t i, int64_t end)
+{
+    for (; i + ROWS <= end; i += ROWS) tile(p, i, j, ROWS, 1);
+    for (; i < end; i++) tile(p, i, j, 1, 1);
+}
+
+/* Columns outside, so that VECS vectors of every row of B stay in L1 while A passes by. */
+static void multiply(const product *p)
+{
+    for (int64_t j = 0, width; j < p->n; j += width) {
+        const bool wide = p->n - j >= VECS * MBA_LANES;
+        width = (wide ? VECS : 1) * MBA_LANES;
+        const int64_t first = p->c_part == BELOW ? j / ROWS * ROWS : 0;
+        const int64_t end   = p->c_part == ABOVE && j + width < p->m ? j + width : p->m;
+        (wide ? tiles_wide : tiles_narrow)(p, j, first, end);
+    }
+}
+
+/* y (n, m) = x (m, n)^T, in squares of four: both are readable and writable up to multiples of four. */
+static void transpose(float *y, int64_t ldy, const float *x, int64_t ldx, int64_t m, int64_t n)
+{
+    typedef float v4 __attribute__((vector_size(16)));
+    for (int64_t i = 0; i < m; i += 4)
+        for (int64_t j = 0; j < n; j += 4) {
+            v4 r[4], s[4];
+            for (int k = 0; k < 4; k++) __builtin_memcpy(&r[k], x + (i + k) * ldx + j, sizeof *r);
+            s[0] = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5);
+            s[1] = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
+            s[2] = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
+            s[3] = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+            for (int k = 0; k < 2; k++) {
+                r[2 * k]     = __builtin_shufflevector(s[k], s[k + 2], 0, 1, 4, 5);
+                r[2 * k + 1] = __builtin_shufflevector(s[k], s[k + 2], 2, 3, 6, 7);
+            }
+            for (int k = 0; k < 4; k++) __builtin_memcpy(y + (j + k) * ldy + i, &r[k], sizeof *r);
+        }
+}
+
+#endif
