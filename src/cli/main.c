@@ -1,8 +1,63 @@
-/* main.c -- the program: finds the command, runs it, prints what went wrong. Only cli/ prints or exits. */
+/* main.c -- the program: finds the command, runs it, tells what went wrong. */
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
-int main(void)
+#include "cli/command.h"
+#include "core/version.h"
+
+#define COMMAND(name, about) mba_command_fn mba_command_##name;
+#include "cli/commands.def"
+#undef COMMAND
+
+const mba_command mba_commands[] = {
+#define COMMAND(name, about) { #name, about, mba_command_##name },
+#include "cli/commands.def"
+#undef COMMAND
+    { 0 },
+};
+
+static void print_usage(FILE *f)
 {
-    puts("mambascope: no commands yet");
+    fputs("mambascope " MBA_VERSION " (" MBA_COMMIT "): trains Mamba-based models and shows what the hardware does meanwhile\n\n"
+          "usage: mambascope COMMAND [options]; every command has --help\n\n", f);
+    for (const mba_command *c = mba_commands; c->name; c++) fprintf(f, "  %-10s %s\n", c->name, c->about);
+    fputs("\nexamples:\n  mambascope list models\n  mambascope train --model mamba2-130m --batch 1 --length 1024 --dry-run\n", f);
+}
+
+/* "what\nwhy: ..\nfix: .." as an indented block; colours only on a terminal. */
+static void print_story(const char *story)
+{
+    const bool  colour = isatty(2);
+    const char *red = colour ? "\033[31m" : "", *plain = colour ? "\033[0m" : "";
+    fprintf(stderr, "%serror:%s ", red, plain);
+    for (const char *s = story; *s;) {
+        const size_t n = strcspn(s, "\n");
+        fprintf(stderr, "%s%.*s\n", s == story ? "" : "  ", (int)n, s);
+        s += n + (s[n] == '\n');
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+        print_usage(argc < 2 ? stderr : stdout);
+        return argc < 2 ? 2 : 0;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        puts("mambascope " MBA_VERSION " " MBA_COMMIT);
+        return 0;
+    }
+    for (const mba_command *c = mba_commands; c->name; c++) {
+        if (strcmp(c->name, argv[1])) continue;
+        mba_status st = c->run(argc - 1, argv + 1);
+        if (st == MBA_OK && (fflush(stdout) || ferror(stdout)))
+            st = mba_fail(MBA_E_IO, "cannot write the output\nfix: is the disk full, or the pipe closed?");
+        if (st == MBA_OK) return 0;
+        print_story(mba_message());
+        return st == MBA_E_ARG ? 2 : 1;
+    }
+    fprintf(stderr, "error: no command '%s'\n  fix: mambascope --help lists them\n", argv[1]);
     return 2;
 }

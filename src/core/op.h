@@ -24,12 +24,14 @@
 #include "core/step.h"
 
 /* The class in the operator breakdown of the report. */
-#define MBA_KIND_LIST(X) \
-    X(GEMM) X(SSM) X(CONV) X(ATTENTION) X(NORM) X(ELEMENTWISE) X(REDUCTION) X(MESSAGE) X(MEMORY) \
-    X(EMBED_LOSS) X(OPTIMIZER) X(COLLECTIVE)
+#define MBA_KIND_LIST(X)                                                                            \
+    X(GEMM, "gemm") X(SSM, "ssm") X(CONV, "conv") X(ATTENTION, "attention") X(NORM, "norm")         \
+    X(ELEMENTWISE, "element-wise") X(REDUCTION, "reduction") X(MESSAGE, "message passing")          \
+    X(MEMORY, "memory") X(EMBED_LOSS, "embedding/loss") X(OPTIMIZER, "optimizer")                   \
+    X(COLLECTIVE, "collective")
 
 typedef enum mba_kind {
-#define X(kind) MBA_##kind,
+#define X(kind, text) MBA_##kind,
     MBA_KIND_LIST(X)
 #undef X
     MBA_KINDS

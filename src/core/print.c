@@ -1,14 +1,29 @@
-/* print.c -- readers of a graph and its plans: nodes, cost, memory, launches. No device needed. */
+/* print.c -- see print.h. */
+#include "core/print.h"
+
 #include <string.h>
-#include "core/program.h"
 
-static const char *pass_name(mba_pass p) { return p == MBA_FORWARD ? "fwd" : p == MBA_BACKWARD ? "bwd" : "upd"; }
+const char *mba_pass_name(mba_pass p) { return p == MBA_FORWARD ? "forward" : p == MBA_BACKWARD ? "backward" : "update"; }
 
-static const char *const kind_name[] = {
-#define X(kind) #kind,
-    MBA_KIND_LIST(X)
+const char *mba_kind_name(mba_kind kind)
+{
+    static const char *const name[] = {
+#define X(kind, text) text,
+        MBA_KIND_LIST(X)
 #undef X
-};
+    };
+    return name[kind];
+}
+
+const char *mba_role_name(mba_role role)
+{
+    static const char *const name[] = {
+#define X(role, text) text,
+        MBA_ROLE_LIST(X)
+#undef X
+    };
+    return name[role];
+}
 
 mba_cost mba_cost_io(const mba_node *n)
 {
@@ -19,17 +34,17 @@ mba_cost mba_cost_io(const mba_node *n)
     return c;
 }
 
-static void cost_add(mba_cost *a, mba_cost b)
+mba_cost mba_cost_sum(mba_cost a, mba_cost b)
 {
-    a->tensor_flops += b.tensor_flops; a->vector_flops += b.vector_flops; a->special_ops += b.special_ops;
-    a->read_bytes   += b.read_bytes;   a->write_bytes  += b.write_bytes;
+    return (mba_cost){ a.tensor_flops + b.tensor_flops, a.vector_flops + b.vector_flops, a.special_ops + b.special_ops,
+                       a.read_bytes + b.read_bytes, a.write_bytes + b.write_bytes };
 }
 
 mba_cost mba_graph_cost(const mba_graph *g, unsigned passes)
 {
     mba_cost c = { 0 };
     for (int32_t i = 0; i < g->nnodes; i++)
-        if (g->nodes[i]->pass & passes) cost_add(&c, g->nodes[i]->op->cost(g->nodes[i]));
+        if (g->nodes[i]->pass & passes) c = mba_cost_sum(c, g->nodes[i]->op->cost(g->nodes[i]));
     return c;
 }
 
@@ -45,7 +60,7 @@ void mba_print_nodes(FILE *f, const mba_graph *g)
 {
     for (int32_t i = 0; i < g->nnodes; i++) {
         const mba_node *n = g->nodes[i];
-        fprintf(f, "%3d %s %-10s %-18s", i, pass_name(n->pass), n->scope, n->op->name);
+        fprintf(f, "%3d %-8s %-10s %-18s", i, mba_pass_name(n->pass), n->scope, n->op->name);
         for (int k = 0; k < MBA_OUT_MAX; k++)
             if (n->out[k]) print_tensor(f, n->op->out[k].name, n->out[k], mba_adds(n, k));
         fputs("  <-", f);
@@ -54,34 +69,14 @@ void mba_print_nodes(FILE *f, const mba_graph *g)
     }
 }
 
-void mba_print_cost(FILE *f, const mba_graph *g)
-{
-    fprintf(f, "%-18s %-11s %5s %12s %12s %12s %10s\n", "operator", "kind", "nodes",
-            "tensor FLOP", "vector FLOP", "special op", "bytes");
-    for (int o = 0; mba_ops[o]; o++) {
-        mba_cost c = { 0 };
-        int      n = 0;
-        for (int32_t i = 0; i < g->nnodes; i++)
-            if (g->nodes[i]->op == mba_ops[o]) { n++; cost_add(&c, mba_ops[o]->cost(g->nodes[i])); }
-        if (n) fprintf(f, "%-18s %-11s %5d %12.0f %12.0f %12.0f %10.0f\n", mba_ops[o]->name,
-                       kind_name[mba_ops[o]->kind], n, c.tensor_flops, c.vector_flops, c.special_ops,
-                       c.read_bytes + c.write_bytes);
-    }
-}
-
 void mba_program_print_memory(FILE *f, const mba_program *p)
 {
-    static const char *const title[] = {
-#define X(role, text) text,
-        MBA_ROLE_LIST(X)
-#undef X
-    };
     const mba_layout *lay = &p->layout;
     size_t total = 0;
     fprintf(f, "%-22s %12s %12s\n", "memory, bytes", "sum", "planned");
     for (int r = 0; r < MBA_ROLES; r++) {
         if (!lay->role_bytes[r]) continue;
-        fprintf(f, "%-22s %12zu", title[r], lay->role_bytes[r]);
+        fprintf(f, "%-22s %12zu", mba_role_name((mba_role)r), lay->role_bytes[r]);
         if (r < MBA_ACT) fprintf(f, " %12zu\n", lay->arena_bytes[r]); else fputs("            |\n", f);
         total += r < MBA_ACT ? lay->arena_bytes[r] : 0;
     }

@@ -2,7 +2,7 @@
  *
  *     mba_program *p;
  *     MBA_TRY(mba_program_create(&p, g, &(mba_program_options){ .machine = m, .variants = "ssd=fused" }));
- *     mba_program_print_memory(stdout, p);            // before anything is taken
+ *     mba_program_print_memory(stdout, p);            // print.h: before anything is taken
  *     MBA_TRY(mba_program_bind(p, &mba_device_cpu));  // takes the memory, once
  *     MBA_TRY(mba_program_run(p, MBA_STEP, &step, NULL));
  *     mba_program_destroy(p);
@@ -12,7 +12,6 @@
 #ifndef MBA_PROGRAM_H
 #define MBA_PROGRAM_H
 
-#include <stdio.h>
 #include "core/device.h"
 #include "core/graph.h"
 #include "core/op.h"
@@ -66,12 +65,6 @@ void               *mba_program_beside(const mba_program *p, const mba_storage *
 size_t              mba_program_bytes(const mba_program *p);                    /* all arenas: what bind takes */
 void                mba_program_init(mba_program *p, uint64_t seed);            /* parameters, by name */
 
-/* Readers: they see the same graph and plans as the run. */
-mba_cost mba_graph_cost(const mba_graph *g, unsigned passes);
-void     mba_print_nodes(FILE *f, const mba_graph *g);
-void     mba_print_cost(FILE *f, const mba_graph *g);
-void     mba_print_plan(FILE *f, const mba_node *n, const mba_plan *p);
-void     mba_program_print_memory(FILE *f, const mba_program *p);
 MBA_MUST mba_status mba_plan_variant(mba_plan *out, mba_arena *a, const mba_node *n, const mba_variant *v,
                                      const mba_machine *m);
 

@@ -21,6 +21,9 @@ typedef struct mba_adamw_options {
     double clip;                                  /* longest gradient; 0: any length */
 } mba_adamw_options;
 
+/* What the Mamba papers train with: 0.9, 0.95, 1e-8, decay 0.1, clip 1. */
+static inline mba_adamw_options mba_adamw_defaults(void) { return (mba_adamw_options){ 0.9, 0.95, 1e-8, 0.1, 1 }; }
+
 void mba_adamw_all(mba_graph *g, const mba_adamw_options *o);
 
 extern const mba_op mba_op_adamw;

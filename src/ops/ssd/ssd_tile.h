@@ -105,7 +105,6 @@ static void multiply(const product *p)
 /* y (n, m) = x (m, n)^T, in squares of four: both are readable and writable up to multiples of four. */
 static void transpose(float *y, int64_t ldy, const float *x, int64_t ldx, int64_t m, int64_t n)
 {
-    typedef float v4 __attribute__((vector_size(16)));
     for (int64_t i = 0; i < m; i += 4)
         for (int64_t j = 0; j < n; j += 4) {
             v4 r[4], s[4];

@@ -1,0 +1,236 @@
+/* bench.c -- `mambascope bench ceilings | op | step`: what the machine can do, and how near we come. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/measure.h"
+#include "cli/model_options.h"
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+#include "core/check.h"
+#include "core/print.h"
+
+static const double CEILING_S = 0.5;               // per rate
+
+typedef struct bench_options { bool json, csv; int64_t repeats; mba_model_options model; } bench_options;
+
+static mba_table_form form_of(const bench_options *o) { return o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT; }
+
+/* ---- ceilings ---- */
+
+static mba_status bench_ceilings(const bench_options *o)
+{
+    mba_table *t;
+    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "ceiling", "ceiling", NULL }, { "rate", "rate", "%.2f" }, { "unit", "unit", NULL },
+                                                       { "how", "how", NULL }, { 0 } }));
+    const mba_ceilings c = mba_ceilings_measure(CEILING_S);
+    const struct { const char *name; double rate; const char *unit, *how; } rows[] = {
+        { "stream", c.stream_bytes / 1e9, "GB/s",   "copy of arrays far larger than the caches, bytes read + written" },
+        { "fma",    c.fma_flops / 1e9,    "GFLOP/s", "independent fp32 FMA chains in registers; an FMA is 2" },
+        { "exp",    c.exp_ops / 1e9,      "G/s",     "our vector exp over an array in L1" },
+    };
+    for (int i = 0; i < 3; i++) {
+        mba_table_text(t, "%s", rows[i].name);
+        mba_table_number(t, rows[i].rate);
+        mba_table_text(t, "%s", rows[i].unit);
+        mba_table_text(t, "%s", rows[i].how);
+    }
+    mba_table_print(t, stdout, form_of(o));
+    mba_table_destroy(t);
+    return MBA_OK;
+}
+
+/* ---- op ---- */
+
+static const mba_column op_columns[] = {
+    { "operator", "operator", NULL }, { "case", "case", NULL }, { "ms", "ms", "%.3f" }, { "gb_s", "GB/s", "%.1f" },
+    { "gflop_s", "GFLOP/s", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" }, { "bound", "bound by", NULL }, { 0 } };
+
+static void op_row(mba_table *t, const mba_ceilings *c, const mba_node *n, const char *note, double s)
+{
+    const mba_cost k = n->op->cost(n);
+    const double   bytes = k.read_bytes + k.write_bytes, flops = k.tensor_flops + k.vector_flops;
+    mba_table_text(t, "%s", n->op->name);
+    mba_table_text(t, "%s", note);
+    mba_table_number(t, 1e3 * s);
+    mba_table_number(t, bytes / s / 1e9);
+    mba_table_number(t, flops / s / 1e9);
+    mba_table_number(t, 100 * mba_ceilings_floor(c, k) / s);
+    mba_table_text(t, "%s", bytes / c->stream_bytes > flops / c->fma_flops + k.special_ops / c->exp_ops ? "memory" : "arithmetic");
+}
+
+static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_op *op, const mba_case *size, int repeats)
+{
+    static const mba_machine host = { .name = "host" };
+    static const mba_step    step = { .seed = 1, .lr = 1e-3f };
+    mba_case_graph o;
+    mba_program   *p = NULL;
+    MBA_TRY(mba_case_build(&o, op, size, false));
+    double    *best = calloc((size_t)o.g->nnodes + 1, sizeof *best);
+    mba_status st = best ? mba_program_create(&p, o.g, &(mba_program_options){ .machine = &host }) : mba_fail(MBA_E_NOMEM, "no memory");
+    if (st == MBA_OK) st = mba_program_bind(p, &mba_device_cpu);
+    if (st == MBA_OK) {
+        mba_program_init(p, 1);
+        mba_fill_inputs(p);
+        st = mba_measure_nodes(best, p, MBA_FORWARD | MBA_BACKWARD, &step, repeats + 1, true);
+    }
+    for (int32_t i = 0; st == MBA_OK && i < o.g->nnodes; i++) {
+        const mba_node *n = o.g->nodes[i];
+        if (n->op == op || (n->of && n->of->op == op && n->op->kind != MBA_MEMORY)) op_row(t, c, n, size->note, best[i]);
+    }
+    free(best);
+    mba_program_destroy(p);
+    mba_graph_destroy(o.g);
+    return st;
+}
+
+static mba_status bench_ops(const bench_options *o, const mba_operands *words)
+{
+    mba_table *t;
+    for (int w = 1; w < words->n; w++)
+        if (!mba_op_find(words->word[w])) return mba_fail(MBA_E_ARG, "no operator '%s'\nfix: mambascope list ops", words->word[w]);
+    MBA_TRY(mba_table_create(&t, op_columns));
+    const mba_ceilings c = mba_ceilings_measure(CEILING_S);
+    mba_status         st = MBA_OK;
+    for (int i = 0; mba_ops[i] && st == MBA_OK; i++) {
+        bool wanted = words->n == 1;
+        for (int w = 1; w < words->n; w++) wanted |= !strcmp(words->word[w], mba_ops[i]->name);
+        for (const mba_case *k = wanted ? mba_ops[i]->sizes : NULL; k && k->note && st == MBA_OK; k++)
+            st = bench_case(t, &c, mba_ops[i], k, (int)o->repeats);
+    }
+    if (st == MBA_OK) mba_table_print(t, stdout, form_of(o));
+    if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT)
+        printf("ceilings of this run: stream %.1f GB/s, FMA %.1f GFLOP/s, exp %.2f G/s, %d threads, %s\n", c.stream_bytes / 1e9,
+               c.fma_flops / 1e9, c.exp_ops / 1e9, mba_cpu_threads(), mba_cpu_isa_name());
+    mba_table_destroy(t);
+    return st;
+}
+
+/* ---- step ---- */
+
+typedef struct step_result { double step_s, gemm_s, floor_s; } step_result;
+
+static const mba_column breakdown_columns[] = {
+    { "operator", "operator", NULL }, { "kind", "kind", NULL }, { "pass", "pass", NULL }, { "nodes", "nodes", "%.0f" }, { "ms", "ms", "%.2f" },
+    { "percent", "% of step", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" }, { 0 } };
+
+/* One row per operator and pass, the longest first. */
+static void print_breakdown(mba_table *t, const mba_session *s, const mba_ceilings *c, const double *best, double all)
+{
+    typedef struct group { const mba_op *op; mba_pass pass; int n; double s, floor; } group;
+    group g[128];
+    int   n = 0;
+    for (int32_t i = 0; i < s->graph->nnodes; i++) {
+        const mba_node *node = s->graph->nodes[i];
+        int k = 0;
+        while (k < n && !(g[k].op == node->op && g[k].pass == node->pass)) k++;
+        if (k == n) {
+            mba_assert(n < 128);
+            g[n++] = (group){ node->op, node->pass, 0, 0, 0 };
+        }
+        g[k].n++;
+        g[k].s     += best[i];
+        g[k].floor += mba_ceilings_floor(c, node->op->cost(node));
+    }
+    for (int k = 0; k < n; k++) {
+        int top = k;
+        for (int j = k + 1; j < n; j++) if (g[j].s > g[top].s) top = j;
+        const group x = g[top];
+        g[top] = g[k];
+        mba_table_text(t, "%s", x.op->name);
+        mba_table_text(t, "%s", mba_kind_name(x.op->kind));
+        mba_table_text(t, "%s", mba_pass_name(x.pass));
+        mba_table_number(t, x.n);
+        mba_table_number(t, 1e3 * x.s);
+        mba_table_number(t, 100 * x.s / all);
+        mba_table_number(t, 100 * x.floor / x.s);
+    }
+}
+
+static mba_status measure_step(step_result *r, mba_table *breakdown, mba_session *s, const mba_ceilings *c, int repeats)
+{
+    const mba_step step = { .seed = 1, .lr = 1e-4f };
+    double        *best = calloc((size_t)s->graph->nnodes, sizeof *best), all = 0;
+    if (!best) return mba_fail(MBA_E_NOMEM, "no memory");
+    mba_fill_inputs(s->program);
+    mba_status st = mba_measure_run(&r->step_s, s->program, MBA_STEP, &step, 1);       // warm-up: pages, caches, threads
+    if (st == MBA_OK) st = mba_measure_run(&r->step_s, s->program, MBA_STEP, &step, repeats);
+    if (st == MBA_OK) st = mba_measure_kind(&r->gemm_s, s->program, MBA_GEMM, repeats);
+    if (st == MBA_OK) st = mba_measure_nodes(best, s->program, MBA_STEP, &step, repeats, false);
+    r->floor_s = 0;
+    for (int32_t i = 0; i < s->graph->nnodes; i++) {
+        all += best[i];
+        r->floor_s += mba_ceilings_floor(c, s->graph->nodes[i]->op->cost(s->graph->nodes[i]));
+    }
+    if (st == MBA_OK && breakdown) print_breakdown(breakdown, s, c, best, all);
+    free(best);
+    return st;
+}
+
+static const mba_column step_columns[] = {
+    { "model", "model", NULL }, { "batch", "batch", "%.0f" }, { "length", "length", "%.0f" }, { "step_ms", "step, ms", "%.1f" },
+    { "gemm_ms", "GEMMs alone, ms", "%.1f" }, { "ratio", "step / GEMMs", "%.3f" }, { "tokens_per_s", "tokens/s", "%.1f" },
+    { "percent_of_floor", "% of floor", "%.1f" }, { 0 } };
+
+static mba_status bench_step(const bench_options *o)
+{
+    mba_table    *t = NULL, *parts = NULL;
+    mba_session   s = { 0 };
+    step_result   r;
+    mba_session_options so = { .backward = true, .update = true };
+    so.adamw = mba_adamw_defaults();
+    MBA_TRY(mba_model_options_apply(&o->model, &so));
+    const mba_ceilings c = mba_ceilings_measure(CEILING_S);
+    mba_status st = mba_table_create(&t, step_columns);
+    if (st == MBA_OK) st = mba_table_create(&parts, breakdown_columns);
+    if (st == MBA_OK) st = mba_session_plan(&s, &so);
+    if (st == MBA_OK) st = mba_session_bind(&s, 1);
+    if (st == MBA_OK) st = measure_step(&r, parts, &s, &c, (int)o->repeats);
+    if (st == MBA_OK) {
+        mba_table_text(t, "%s", o->model.name ? o->model.name : "given");
+        mba_table_number(t, (double)s.model.batch);
+        mba_table_number(t, (double)s.model.length);
+        mba_table_number(t, 1e3 * r.step_s);
+        mba_table_number(t, 1e3 * r.gemm_s);
+        mba_table_number(t, r.step_s / r.gemm_s);
+        mba_table_number(t, (double)(s.model.batch * s.model.length) / r.step_s);
+        mba_table_number(t, 100 * r.floor_s / r.step_s);
+        if (form_of(o) == MBA_TABLE_TEXT) {
+            mba_table_print(parts, stdout, MBA_TABLE_TEXT);
+            putchar('\n');
+        }
+        mba_table_print(t, stdout, form_of(o));
+    }
+    mba_session_end(&s);
+    mba_table_destroy(parts);
+    mba_table_destroy(t);
+    return st;
+}
+
+mba_status mba_command_bench(int argc, char **argv)
+{
+    bench_options o = { .repeats = 5, .model = { .name = "mamba2-130m", .batch = 1, .length = 1024 } };
+    bool          help;
+    const mba_option options[] = {
+        { "--repeats", MBA_OPT_INT, &o.repeats, "N", "the best of N runs counts (5)", 1, 1000 },
+        MBA_MODEL_OPTIONS(&o.model),
+        { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON: an array of objects", 0, 0 },
+        { "--csv",  MBA_OPT_FLAG, &o.csv,  NULL, "as CSV", 0, 0 },
+        { 0 },
+    };
+    const mba_usage usage = { "bench", "ceilings | op [NAME..] | step [options]",
+        "ceilings  the rates that floors are made of: memory, FMA, exp\n"
+        "op        operators at sizes worth timing, with percent of floor (caches swept before each run)\n"
+        "step      a whole training step, its GEMMs alone in the same process, and where the time goes\n\n"
+        "The floor is max(bytes / stream, FLOPs / FMA + exponentials / exp) of the least work there is.",
+        options, "mambascope bench ceilings\nmambascope bench op ssd selective_scan\nmambascope bench step --model mamba2-130m --batch 1 --length 1024\n" };
+    mba_operands words = { 0 };
+    MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
+    if (help) return MBA_OK;
+    if (words.n == 1 && !strcmp(words.word[0], "ceilings")) return bench_ceilings(&o);
+    if (words.n >= 1 && !strcmp(words.word[0], "op"))       return bench_ops(&o, &words);
+    if (words.n == 1 && !strcmp(words.word[0], "step"))     return bench_step(&o);
+    return mba_fail(MBA_E_ARG, "bench what?\nfix: mambascope bench ceilings, op or step");
+}

@@ -1,0 +1,16 @@
+/* command.h -- what a command is; commands.def lists them, one file each.
+ *
+ * A command prints data to stdout and talk to stderr, and returns a status: main() prints the story of a
+ * failure and turns it into an exit code (0 fine, 1 failed, 2 misused). */
+#ifndef MBA_COMMAND_H
+#define MBA_COMMAND_H
+
+#include "core/status.h"
+
+typedef mba_status mba_command_fn(int argc, char **argv);      /* argv[0]: the command's name */
+
+typedef struct mba_command { const char *name, *about; mba_command_fn *run; } mba_command;
+
+extern const mba_command mba_commands[];           /* ends with an entry without a name */
+
+#endif

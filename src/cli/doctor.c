@@ -1,0 +1,71 @@
+/* doctor.c -- `mambascope doctor`: what was found on this machine, what is missing, how to get it. */
+#include <cblas.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/table.h"
+#include "core/device.h"
+#include "core/version.h"
+
+static void row(mba_table *t, const char *what, const char *found, const char *advice)
+{
+    mba_table_text(t, "%s", what);
+    mba_table_text(t, "%s", found);
+    mba_table_text(t, "%s", advice);
+}
+
+/* The first "model name" (x86) or the part number (Arm) of /proc/cpuinfo. */
+static void cpu_name(char *out, size_t room)
+{
+    char  line[512];
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    snprintf(out, room, "unknown");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, "model name", 10) || !strncmp(line, "CPU part", 8)) {
+            const char *v = strchr(line, ':');
+            snprintf(out, room, "%s%s", *line == 'C' ? "Arm part" : "", v ? v + 1 + (*line != 'C') : "?");
+            out[strcspn(out, "\n")] = 0;
+            break;
+        }
+    if (f) fclose(f);
+}
+
+static void look(mba_table *t)
+{
+    char text[256], cpu[160];
+    const mba_device *cuda;
+    cpu_name(cpu, sizeof cpu);
+    row(t, "program", "mambascope " MBA_VERSION " (" MBA_COMMIT ")", "");
+    snprintf(text, sizeof text, "%s, %d cores, kernels for %s", cpu, mba_cpu_threads(), mba_cpu_isa_name());
+    row(t, "CPU", text, "");
+    const double gb = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / 1e9;
+    snprintf(text, sizeof text, "%.1f GB", gb);
+    row(t, "memory", text, "");
+    snprintf(text, sizeof text, "%s", openblas_get_config());
+    row(t, "OpenBLAS", text, "");
+    row(t, "Jansson", JANSSON_VERSION, "");
+    row(t, "GPU", mba_device_cuda(&cuda, 0) == MBA_OK ? cuda->name : "none: this build has no CUDA device", "");
+    row(t, "nvcc", getenv("CUDACXX") ? getenv("CUDACXX") : access("/usr/local/cuda/bin/nvcc", X_OK) ? "not found" : "found",
+        "compiles the CUDA part; without it everything runs on the CPU");
+}
+
+mba_status mba_command_doctor(int argc, char **argv)
+{
+    bool json = false, help;
+    const mba_option options[] = { { "--json", MBA_OPT_FLAG, &json, NULL, "as JSON: what, found, advice", 0, 0 }, { 0 } };
+    const mba_usage usage = { "doctor", "[options]", "Tells what was found on this machine, what is missing and how to get it.", options,
+                              "mambascope doctor\n" };
+    MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
+    if (help) return MBA_OK;
+    mba_table *t;
+    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "what", "what", NULL }, { "found", "found", NULL }, { "advice", "", NULL }, { 0 } }));
+    look(t);
+    mba_table_print(t, stdout, json ? MBA_TABLE_JSON : MBA_TABLE_TEXT);
+    mba_table_destroy(t);
+    return MBA_OK;
+}

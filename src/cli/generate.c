@@ -1,0 +1,88 @@
+/* generate.c -- `mambascope generate`: continues a text. */
+#include "train/generate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "data/tokenizer.h"
+#include "train/checkpoint.h"
+
+enum { BYTES_VOCAB_MAX = 512 };                    // byte models are padded to at most this
+
+static mba_status print_token(void *ctx, int32_t id)
+{
+    size_t      n;
+    const char *text = mba_tokenizer_token(ctx, id, &n);
+    if (text) fwrite(text, 1, n, stdout);
+    fflush(stdout);
+    return MBA_OK;
+}
+
+/* --tokenizer, the checkpoint's own tokenizer.json, or bytes where the vocabulary is a byte model's. */
+static mba_status open_tokenizer(mba_tokenizer **t, const char *given, const char *checkpoint)
+{
+    char          path[4096];
+    mba_lm        c;
+    mba_hf_format format;
+    if (given) return mba_tokenizer_create(t, given);
+    snprintf(path, sizeof path, "%s/tokenizer.json", checkpoint);
+    if (!access(path, R_OK)) return mba_tokenizer_create(t, path);
+    MBA_TRY(mba_checkpoint_config(&c, &format, checkpoint));
+    if (c.vocab <= BYTES_VOCAB_MAX) return mba_tokenizer_create(t, "bytes");
+    return mba_fail(MBA_E_ARG, "no tokenizer\nwhy: '%s' has no tokenizer.json, and a vocabulary of %lld is not bytes\n"
+                    "fix: --tokenizer PATH", checkpoint, (long long)c.vocab);
+}
+
+static mba_status run(mba_tokenizer *t, const char *prompt, int64_t n, mba_generate_options *o)
+{
+    mba_ids    ids = { 0 };
+    mba_status st = mba_tokenizer_encode(t, &ids, prompt, strlen(prompt));
+    if (st == MBA_OK && ids.n == 0) st = mba_fail(MBA_E_ARG, "an empty prompt\nfix: --prompt with at least one character");
+    int32_t *all = st == MBA_OK ? calloc((size_t)(ids.n + n), sizeof *all) : NULL;
+    if (st == MBA_OK && !all) st = mba_fail(MBA_E_NOMEM, "no memory for %lld tokens", (long long)(ids.n + n));
+    if (st == MBA_OK) {
+        memcpy(all, ids.id, sizeof *all * (size_t)ids.n);
+        o->vocab = mba_tokenizer_vocab(t);
+        fputs(prompt, stdout);
+        st = mba_generate(all, ids.n, ids.n + n, o);
+        putchar('\n');
+    }
+    free(all);
+    free(ids.id);
+    return st;
+}
+
+mba_status mba_command_generate(int argc, char **argv)
+{
+    mba_generate_options o = { .temperature = 0.8, .top = 40 };
+    const char *prompt = "In the beginning", *tokenizer = NULL;
+    int64_t     n = 200, seed = 1;
+    bool        help;
+    const mba_option options[] = {
+        { "--checkpoint",  MBA_OPT_TEXT, &o.checkpoint,  "DIR",  "a checkpoint (step-*), or any HF directory we can read", 0, 0 },
+        { "--prompt",      MBA_OPT_TEXT, &prompt,        "TEXT", "what to continue", 0, 0 },
+        { "--tokens",      MBA_OPT_INT,  &n,             "N",    "how far (200)", 1, 1e7 },
+        { "--temperature", MBA_OPT_REAL, &o.temperature, "X",    "0: always the likeliest (0.8)", 0, 100 },
+        { "--top",         MBA_OPT_INT,  &o.top,         "K",    "only among the K likeliest (40); 0: all", 0, 1e7 },
+        { "--seed",        MBA_OPT_INT,  &seed,          "N",    "(1)", 0, 9e15 },
+        { "--tokenizer",   MBA_OPT_TEXT, &tokenizer,     "PATH", "tokenizer.json, or bytes (default: the checkpoint's)", 0, 0 },
+        { 0 },
+    };
+    const mba_usage usage = { "generate", "--checkpoint DIR [options]", "Continues a text with a trained model, token by token.", options,
+        "mambascope generate --checkpoint run/step-001000 --prompt 'And God said' --tokens 400\n" };
+    mba_tokenizer *t = NULL;
+    MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
+    if (help) return MBA_OK;
+    if (!o.checkpoint) return mba_fail(MBA_E_ARG, "generate needs --checkpoint\nfix: mambascope generate --help");
+    o.seed = (uint64_t)seed;
+    mba_status st = open_tokenizer(&t, tokenizer, o.checkpoint);
+    o.each = print_token;
+    o.ctx  = t;
+    if (st == MBA_OK) st = run(t, prompt, n, &o);
+    mba_tokenizer_destroy(t);
+    return st;
+}

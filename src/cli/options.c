@@ -1,0 +1,109 @@
+/* options.c -- see options.h. */
+#include "cli/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void print_help(const mba_usage *u)
+{
+    printf("usage: mambascope %s %s\n\n%s\n", u->command, u->synopsis, u->about);
+    if (u->options->name) puts("\noptions:");
+    for (const mba_option *o = u->options; o->name; o++) {
+        char head[64];
+        snprintf(head, sizeof head, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+        printf("  %-24s %s\n", head, o->help);
+    }
+    printf("  %-24s %s\n\nexamples:\n", "--help", "this text");
+    for (const char *e = u->examples; *e;) {
+        const size_t n = strcspn(e, "\n");
+        printf("  %.*s\n", (int)n, e);
+        e += n + (e[n] == '\n');
+    }
+}
+
+static mba_status bad_value(const mba_option *o, const char *text)
+{
+    if (o->most > o->least)
+        return mba_fail(MBA_E_ARG, "%s %s\nwhy: a number between %g and %g belongs there", o->name, text, o->least, o->most);
+    return mba_fail(MBA_E_ARG, "%s %s\nwhy: a number belongs there", o->name, text);
+}
+
+static bool in_range(const mba_option *o, double v) { return o->most <= o->least || (v >= o->least && v <= o->most); }
+
+static mba_status set_bytes(const mba_option *o, const char *text)
+{
+    char        *end;
+    const double v    = strtod(text, &end);
+    const char  *unit = strchr("KMGT", *end ? *end : '?');
+    const double k    = unit && *end ? pow(1024, (double)(unit - "KMGT") + 1) : 1;
+    if (unit && *end) end++;
+    if (*end == 'B') end++;
+    if (end == text || *end || !(v > 0) || v * k > 9e18) return bad_value(o, text);
+    *(int64_t *)o->to = (int64_t)(v * k);
+    return MBA_OK;
+}
+
+static mba_status set_value(const mba_option *o, const char *text)
+{
+    char *end = NULL;
+    errno = 0;
+    if (o->kind == MBA_OPT_TEXT) {
+        *(const char **)o->to = text;
+    } else if (o->kind == MBA_OPT_BYTES) {
+        return set_bytes(o, text);
+    } else if (o->kind == MBA_OPT_INT) {
+        const long long v = strtoll(text, &end, 10);
+        if (end == text || *end || errno || !in_range(o, (double)v)) return bad_value(o, text);
+        *(int64_t *)o->to = v;
+    } else {
+        const double v = strtod(text, &end);
+        if (end == text || *end || isnan(v) || !in_range(o, v)) return bad_value(o, text);
+        *(double *)o->to = v;
+    }
+    return MBA_OK;
+}
+
+static const mba_option *find(const mba_usage *u, const char *arg, size_t n)
+{
+    for (const mba_option *o = u->options; o->name; o++)
+        if (strlen(o->name) == n && !strncmp(o->name, arg, n)) return o;
+    return NULL;
+}
+
+static mba_status take_word(const mba_usage *u, const char *arg, mba_operands *words)
+{
+    if (!words) return mba_fail(MBA_E_ARG, "'%s' is not expected\nfix: mambascope %s --help", arg, u->command);
+    if (words->n == MBA_OPERANDS_MAX) return mba_fail(MBA_E_ARG, "more than %d arguments", MBA_OPERANDS_MAX);
+    words->word[words->n++] = arg;
+    return MBA_OK;
+}
+
+mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_operands *words, bool *help)
+{
+    *help = false;
+    for (int i = 1; i < argc; i++) {
+        const char *arg = argv[i], *eq = strchr(arg, '=');
+        if (!strcmp(arg, "--help") || !strcmp(arg, "-h")) {
+            *help = true;
+            print_help(u);
+            return MBA_OK;
+        }
+        if (strncmp(arg, "--", 2)) {
+            MBA_TRY(take_word(u, arg, words));
+            continue;
+        }
+        const mba_option *o = find(u, arg, eq ? (size_t)(eq - arg) : strlen(arg));
+        if (!o) return mba_fail(MBA_E_ARG, "no option %s\nfix: mambascope %s --help lists them", arg, u->command);
+        if (o->kind == MBA_OPT_FLAG) {
+            if (eq) return mba_fail(MBA_E_ARG, "%s takes no value", o->name);
+            *(bool *)o->to = true;
+            continue;
+        }
+        if (!eq && i + 1 == argc) return mba_fail(MBA_E_ARG, "%s wants a value\nfix: %s %s", o->name, o->name, o->value);
+        MBA_TRY(set_value(o, eq ? eq + 1 : argv[++i]));
+    }
+    return MBA_OK;
+}

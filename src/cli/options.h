@@ -1,0 +1,49 @@
+/* options.h -- options of a command, from one table: parsing, checking, `--help`.
+ *
+ *     int64_t batch = 1;  bool json = false;
+ *     const mba_option options[] = {
+ *         { "--batch", MBA_OPT_INT, &batch, "B", "sequences per step", .least = 1, .most = 1e6 },
+ *         { "--json",  MBA_OPT_FLAG, &json, NULL, "print JSON" },
+ *         { 0 } };
+ *     const mba_usage usage = { "train", "[options]", "trains a model", options, "mambascope train --model mamba2-130m\n" };
+ *     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
+ */
+#ifndef MBA_OPTIONS_H
+#define MBA_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+typedef enum mba_opt {
+    MBA_OPT_FLAG,                      /* bool */
+    MBA_OPT_INT,                       /* int64_t, within least .. most */
+    MBA_OPT_REAL,                      /* double, within least .. most */
+    MBA_OPT_BYTES,                     /* int64_t; 512M, 6GB */
+    MBA_OPT_TEXT,                      /* const char *, lent from argv */
+} mba_opt;
+
+typedef struct mba_option {
+    const char *name;                  /* "--batch" */
+    mba_opt     kind;
+    void       *to;
+    const char *value;                 /* what the help calls its value */
+    const char *help;
+    double      least, most;           /* of a number; both 0: any */
+} mba_option;
+
+typedef struct mba_usage {
+    const char       *command, *synopsis, *about;
+    const mba_option *options;         /* ends with an entry without a name */
+    const char       *examples;        /* one per line: the help ends in them */
+} mba_usage;
+
+enum { MBA_OPERANDS_MAX = 16 };
+typedef struct mba_operands { const char *word[MBA_OPERANDS_MAX]; int n; } mba_operands;
+
+/* argv[0] is the command's name. Words that are no options go to `words` (NULL: there must be none).
+ * *help is set where the help was asked for, and printed. */
+MBA_MUST mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_operands *words, bool *help);
+
+#endif

@@ -1,0 +1,42 @@
+/* synthetic.c -- see synthetic.h. */
+#include "cli/synthetic.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "data/prepare.h"
+
+mba_status mba_synthetic_create(mba_synthetic *out, uint64_t seed, int64_t bytes)
+{
+    const char    *tmp = getenv("TMPDIR");
+    mba_tokenizer *t = NULL;
+    mba_prepared   made;
+    snprintf(out->root, sizeof out->root, "%s/mambascope-XXXXXX", tmp && strlen(tmp) < 200 ? tmp : "/tmp");
+    if (!mkdtemp(out->root)) {
+        out->root[0] = 0;
+        return mba_fail(MBA_E_IO, "no place for synthetic data\nwhy: %s\nfix: set TMPDIR, or give --data", strerror(errno));
+    }
+    snprintf(out->path, sizeof out->path, "%s/tokens", out->root);
+    mba_status st = mba_tokenizer_create(&t, "bytes");
+    if (st == MBA_OK) st = mba_prepare(&made, t, &(mba_prepare_options){ .out = out->path, .synthetic_bytes = bytes, .seed = seed });
+    mba_tokenizer_destroy(t);
+    if (st != MBA_OK) mba_synthetic_remove(out);
+    return st;
+}
+
+void mba_synthetic_remove(mba_synthetic *d)
+{
+    char path[600];
+    if (!d->root[0]) return;
+    DIR *dir = opendir(d->path);
+    for (const struct dirent *e; dir && (e = readdir(dir));)
+        if (e->d_name[0] != '.' && snprintf(path, sizeof path, "%s/%s", d->path, e->d_name) < (int)sizeof path) unlink(path);
+    if (dir) closedir(dir);
+    rmdir(d->path);
+    rmdir(d->root);
+    *d = (mba_synthetic){ 0 };
+}

@@ -1,0 +1,140 @@
+/* table.c -- see table.h. */
+#include "cli/table.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct cell { char *text; double number; } cell;
+
+struct mba_table { const mba_column *column; int ncolumns; cell *cells; size_t ncells, room; };
+
+mba_status mba_table_create(mba_table **out, const mba_column *columns)
+{
+    mba_table *t = calloc(1, sizeof *t);
+    int        n = 0;
+    while (columns[n].key) n++;
+    mba_column *mine = calloc((size_t)n + 1, sizeof *mine);
+    if (!t || !mine) {
+        free(t);
+        free(mine);
+        return mba_fail(MBA_E_NOMEM, "no memory for a table");
+    }
+    memcpy(mine, columns, sizeof *mine * (size_t)n);
+    *t   = (mba_table){ .column = mine, .ncolumns = n };
+    *out = t;
+    return MBA_OK;
+}
+
+void mba_table_destroy(mba_table *t)
+{
+    if (!t) return;
+    for (size_t i = 0; i < t->ncells; i++) free(t->cells[i].text);
+    free(t->cells);
+    free((void *)t->column);
+    free(t);
+}
+
+static void add(mba_table *t, char *text, double number)
+{
+    if (t->ncells == t->room) {
+        t->room  = t->room ? 2 * t->room : 64;
+        t->cells = realloc(t->cells, t->room * sizeof *t->cells);
+        mba_assert(t->cells);
+    }
+    t->cells[t->ncells++] = (cell){ text, number };
+}
+
+void mba_table_text(mba_table *t, const char *fmt, ...)
+{
+    char   *text;
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = vasprintf(&text, fmt, ap);
+    va_end(ap);
+    mba_assert(n >= 0);
+    add(t, text, NAN);
+}
+
+void mba_table_number(mba_table *t, double v)
+{
+    const char *format = t->column[t->ncells % (size_t)t->ncolumns].format;
+    char        text[64] = "-";
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    if (!isnan(v)) snprintf(text, sizeof text, format ? format : "%g", v);
+#pragma GCC diagnostic pop
+    char *copy = strdup(text);
+    mba_assert(copy);
+    add(t, copy, v);
+}
+
+static size_t width_of(const mba_table *t, int column)
+{
+    size_t w = strlen(t->column[column].heading);
+    for (size_t i = (size_t)column; i < t->ncells; i += (size_t)t->ncolumns)
+        if (strlen(t->cells[i].text) > w) w = strlen(t->cells[i].text);
+    return w;
+}
+
+static void print_text(const mba_table *t, FILE *f)
+{
+    for (size_t row = 0; row <= t->ncells / (size_t)t->ncolumns; row++)
+        for (int c = 0; c < t->ncolumns; c++) {
+            const char *s   = row ? t->cells[(row - 1) * (size_t)t->ncolumns + (size_t)c].text : t->column[c].heading;
+            const int   w   = (int)width_of(t, c);
+            const char *end = c + 1 == t->ncolumns ? "\n" : "  ";
+            if (t->column[c].format)          fprintf(f, "%*s%s", w, s, end);
+            else if (c + 1 == t->ncolumns)    fprintf(f, "%s%s", s, end);
+            else                              fprintf(f, "%-*s%s", w, s, end);
+        }
+}
+
+static void print_csv_field(FILE *f, const char *s)
+{
+    if (!strpbrk(s, ",\"\n")) { fputs(s, f); return; }
+    fputc('"', f);
+    for (; *s; s++) {
+        if (*s == '"') fputc('"', f);
+        fputc(*s, f);
+    }
+    fputc('"', f);
+}
+
+static void print_csv(const mba_table *t, FILE *f)
+{
+    for (int c = 0; c < t->ncolumns; c++) fprintf(f, "%s%s", t->column[c].key, c + 1 == t->ncolumns ? "\n" : ",");
+    for (size_t i = 0; i < t->ncells; i++) {
+        const bool last = (i + 1) % (size_t)t->ncolumns == 0;
+        if (t->column[i % (size_t)t->ncolumns].format && !isnan(t->cells[i].number)) fprintf(f, "%.10g", t->cells[i].number);
+        else if (!t->column[i % (size_t)t->ncolumns].format) print_csv_field(f, t->cells[i].text);
+        fputc(last ? '\n' : ',', f);
+    }
+}
+
+static void print_json(const mba_table *t, FILE *f)
+{
+    json_t *rows = json_array();
+    for (size_t i = 0; i < t->ncells; i++) {
+        const int c = (int)(i % (size_t)t->ncolumns);
+        if (c == 0) json_array_append_new(rows, json_object());
+        json_t *row = json_array_get(rows, json_array_size(rows) - 1);
+        const double v = t->cells[i].number;
+        json_object_set_new(row, t->column[c].key, !t->column[c].format ? json_string(t->cells[i].text)
+                            : isnan(v) ? json_null() : v == floor(v) && fabs(v) < 9e15 ? json_integer((json_int_t)v) : json_real(v));
+    }
+    json_dumpf(rows, f, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
+    fputc('\n', f);
+    json_decref(rows);
+}
+
+void mba_table_print(const mba_table *t, FILE *f, mba_table_form form)
+{
+    mba_assert(t->ncells % (size_t)t->ncolumns == 0);
+    if (form == MBA_TABLE_JSON)     print_json(t, f);
+    else if (form == MBA_TABLE_CSV) print_csv(t, f);
+    else                            print_text(t, f);
+}

@@ -1,0 +1,27 @@
+/* table.h -- one table, three ways out: aligned text, CSV, JSON.
+ *
+ *     mba_table *t;
+ *     MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "model", "model", NULL }, { "ms", "step, ms", "%.1f" }, { 0 } }));
+ *     mba_table_text(t, "mamba2-130m");  mba_table_number(t, 12.5);     // cell by cell, row by row
+ *     mba_table_print(t, stdout, MBA_TABLE_TEXT);
+ *     mba_table_destroy(t);
+ *
+ * Units stand in the headings. JSON is an array of objects under the keys; an absent number is null. */
+#ifndef MBA_TABLE_H
+#define MBA_TABLE_H
+
+#include <stdio.h>
+
+#include "core/status.h"
+
+typedef struct mba_table mba_table;
+typedef enum mba_table_form { MBA_TABLE_TEXT, MBA_TABLE_CSV, MBA_TABLE_JSON } mba_table_form;
+typedef struct mba_column { const char *key, *heading, *format; } mba_column;   /* format: of numbers; NULL: text */
+
+MBA_MUST mba_status mba_table_create(mba_table **out, const mba_column *columns);
+void mba_table_destroy(mba_table *t);
+void mba_table_text(mba_table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void mba_table_number(mba_table *t, double v);                                  /* NaN: absent */
+void mba_table_print(const mba_table *t, FILE *f, mba_table_form form);
+
+#endif

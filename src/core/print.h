@@ -1,0 +1,20 @@
+/* print.h -- readers of a graph and its plans: nodes, costs, memory, launches. No device needed. */
+#ifndef MBA_PRINT_H
+#define MBA_PRINT_H
+
+#include <stdio.h>
+
+#include "core/program.h"
+
+const char *mba_kind_name(mba_kind kind);          /* "gemm", "ssm", ... */
+const char *mba_role_name(mba_role role);          /* "parameters", ... */
+const char *mba_pass_name(mba_pass pass);          /* "forward", "backward", "update" */
+
+mba_cost mba_cost_sum(mba_cost a, mba_cost b);
+mba_cost mba_graph_cost(const mba_graph *g, unsigned passes);
+
+void mba_print_nodes(FILE *f, const mba_graph *g);
+void mba_print_plan(FILE *f, const mba_node *n, const mba_plan *p);
+void mba_program_print_memory(FILE *f, const mba_program *p);
+
+#endif

@@ -1,0 +1,93 @@
+/* lm.c -- the skeleton of every language model; the mixers are in the files of their families. */
+#include "models/lm.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ops/add_rmsnorm/add_rmsnorm.h"
+#include "ops/bias/bias.h"
+#include "ops/cross_entropy/cross_entropy.h"
+#include "ops/embed/embed.h"
+#include "ops/linear_cross_entropy/linear_cross_entropy.h"
+#include "ops/matmul/matmul.h"
+
+#define PARAM(name, init, group, ...) mba_param(g, (name), MBA_TYPE(MBA_F32, __VA_ARGS__), (init), (group))
+
+mba_tensor *mba_lm_linear_(mba_graph *g, const mba_lm *c, const mba_lm_site *s, mba_lm_linear_args a)
+{
+    const int64_t K = mba_cols(a.x);
+    const double  range = 1 / sqrt((double)(a.last ? K * s->branches : K));
+    const char   *weight = mba_arena_printf(g->arena, "%s.weight", a.name), *bias = mba_arena_printf(g->arena, "%s.bias", a.name);
+    mba_tensor   *y = mba_linear(g, a.x, mba_param(g, weight, MBA_TYPE(c->compute, a.rows, K), MBA_INIT_UNIFORM(range), MBA_DECAY));
+    return a.bias ? mba_bias(g, y, PARAM(bias, MBA_INIT_CONST(0), MBA_NO_DECAY, a.rows)) : y;
+}
+
+mba_lm_state mba_lm_state_in(mba_graph *g, const mba_lm *c, const char *name, mba_type type)
+{
+    return (mba_lm_state){ .in = c->carry ? mba_input(g, name, type) : NULL };
+}
+
+void mba_lm_state_out(mba_graph *g, const mba_lm_state *state)
+{
+    if (state->in && state->out) mba_result(g, mba_arena_printf(g->arena, "%s.out", state->in->name), state->out);
+}
+
+static mba_tensor *mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s, char symbol)
+{
+    switch (symbol) {
+    case 'm': return mba_mamba1_mixer(g, c, s);
+    case 'M': return mba_mamba2_mixer(g, c, s);
+    case '*': return mba_attention_mixer(g, c, s);
+    default:  return mba_mlp_mixer(g, c, s, symbol == '+');
+    }
+}
+
+/* res += m; u = norm(res); the mixer of sub-layer k. Flat: sub-layer k is layers.k. Paired: two to a block. */
+static mba_tensor *sub_layer(mba_graph *g, const mba_lm *c, mba_lm_site *s, int k, mba_tensor **res, mba_tensor *m)
+{
+    const bool second = c->paired && k % 2;
+    mba_enter(g, "layers.%d", c->paired ? k / 2 : k);
+    mba_tensor *w = PARAM(second ? "norm2.weight" : "norm.weight", MBA_INIT_CONST(1), MBA_NO_DECAY, c->width);
+    s->u = mba_add_rmsnorm(g, res, m, w, c->compute, (float)c->eps);
+    mba_enter(g, second ? "mlp" : "mixer");
+    m = mixer(g, c, s, c->pattern[k]);
+    mba_leave(g);
+    mba_leave(g);
+    return m;
+}
+
+static void head(mba_graph *g, const mba_lm *c, mba_lm_graph *o, mba_tensor *h, mba_tensor *w)
+{
+    if (c->head != MBA_HEAD_LOGITS)
+        o->targets = mba_targets(g, "targets", MBA_TYPE(MBA_I32, c->batch, c->length), c->vocab);
+    if (c->head == MBA_HEAD_SLICED) {
+        o->loss = mba_linear_cross_entropy(g, h, w, o->targets);
+    } else {
+        mba_tensor *logits = mba_linear(g, h, w);
+        if (c->head != MBA_HEAD_LOSS) o->logits = logits;
+        if (c->head != MBA_HEAD_LOGITS) o->loss = mba_cross_entropy(g, logits, o->targets);
+    }
+    if (o->logits) mba_result(g, "logits", o->logits);
+    if (o->loss) mba_result(g, "loss", o->loss);
+}
+
+mba_lm_graph mba_lm_build(mba_graph *g, const mba_lm *c)
+{
+    const mba_type tokens = MBA_TYPE(MBA_I32, c->batch, c->length);
+    mba_lm_graph   o = { .tokens = mba_index(g, "tokens", tokens, c->vocab) };
+    mba_lm_site    s = { .branches = (int)strlen(c->pattern) };
+    if (c->documents) s.ids = o.ids = mba_index(g, "ids", tokens, c->length);
+
+    mba_enter(g, "backbone");
+    mba_tensor *E = mba_param(g, "embeddings.weight", MBA_TYPE(c->compute, c->vocab, c->width), MBA_INIT_NORMAL(0.02), MBA_NO_DECAY);
+    mba_tensor *res = mba_embed(g, o.tokens, E, MBA_F32), *m = NULL;               // the stream is fp32
+    for (int k = 0; c->pattern[k]; k++) m = sub_layer(g, c, &s, k, &res, m);
+    mba_tensor *w = PARAM("norm_f.weight", MBA_INIT_CONST(1), MBA_NO_DECAY, c->width);
+    mba_tensor *h = mba_add_rmsnorm(g, &res, m, w, c->compute, (float)c->eps);
+    mba_leave(g);
+
+    if (c->untied) E = mba_param(g, "lm_head.weight", MBA_TYPE(c->compute, c->vocab, c->width),
+                                 MBA_INIT_UNIFORM(1 / sqrt((double)c->width)), MBA_DECAY);
+    head(g, c, &o, h, E);
+    return o;
+}

@@ -1,0 +1,261 @@
+/* checkpoint.c -- weights, moments and gradients in and out; directories are in checkpoint_dirs.c. */
+#include "train/checkpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "data/json.h"
+#include "train/checkpoint_dirs.h"
+
+enum { PATH_ROOM = 4096 };
+
+static mba_status join(char *out, const char *directory, const char *name)
+{
+    const int n = snprintf(out, PATH_ROOM, "%s/%s", directory, name);
+    return n > 0 && n < PATH_ROOM ? MBA_OK : mba_fail(MBA_E_ARG, "the path '%s/%s' is too long", directory, name);
+}
+
+mba_status mba_checkpoint_config(mba_lm *c, mba_hf_format *format, const char *directory)
+{
+    char    path[PATH_ROOM];
+    json_t *config = NULL;
+    MBA_TRY(join(path, directory, "config.json"));
+    mba_status st = mba_json_load(&config, path, NULL);
+    if (st == MBA_OK) {
+        st = mba_hf_config_read(c, format, config);
+        if (st == MBA_OK) {
+            mba_lm whole = *c;
+            st = mba_lm_complete(&whole);         // contradictions are the file's, so the file is named
+        }
+        if (st != MBA_OK) st = mba_where(st, "reading '%s'", path);
+    }
+    json_decref(config);
+    return st;
+}
+
+/* ---- weights ---- */
+
+/* A stored tensor under the piece's name, or one of the other names it goes by in the wild. */
+static const mba_array *find(const mba_weights *w, const mba_lm *c, const char *name)
+{
+    char             other[MBA_PIECE_NAME_MAX + 16];
+    const mba_array *a = mba_weights_find(w, name);
+    const bool       embedding = strstr(name, "embed") && !strstr(name, "layers.");
+    if (!a && !strncmp(name, "backbone.", 9)) {
+        snprintf(other, sizeof other, "model.%s", name + 9);
+        a = mba_weights_find(w, other);
+    }
+    if (!a && embedding) a = mba_weights_find(w, "backbone.embedding.weight");
+    if (!a && embedding) a = mba_weights_find(w, "backbone.embeddings.weight");
+    if (!a && embedding && !c->untied) a = mba_weights_find(w, "lm_head.weight");
+    return a;
+}
+
+static bool same_shape(const mba_array *a, const mba_type *t)
+{
+    bool same = a->rank == t->rank;
+    for (int i = 0; same && i < a->rank; i++) same = a->shape[i] == t->dim[i];
+    return same;
+}
+
+static mba_status find_piece(const mba_array **out, const mba_weights *w, const mba_lm *c, const mba_piece *p)
+{
+    const mba_array *a = find(w, c, p->name);
+    if (!a) return mba_fail(MBA_E_FORMAT, "the checkpoint has no tensor \"%s\"\nwhy: the model of its config.json needs one", p->name);
+    if (!same_shape(a, &p->type))
+        return mba_fail(MBA_E_SHAPE, "the tensor \"%s\" is %s, the model asks for %s", p->name, mba_shape_words(a->rank, a->shape).text,
+                        mba_shape_words((int)p->type.rank, p->type.dim).text);
+    *out = a;
+    return MBA_OK;
+}
+
+static int64_t row_elems(const mba_tensor *t) { return mba_elems(t) / t->type.dim[0]; }
+
+/* Tensors nobody asked for mean that the file is of another model. A tied head may be stored twice. */
+static mba_status check_leftovers(const mba_weights *w, const mba_lm *c, int64_t used)
+{
+    const bool twice = !c->untied && mba_weights_find(w, "lm_head.weight")
+                    && (mba_weights_find(w, "backbone.embeddings.weight") || mba_weights_find(w, "backbone.embedding.weight")
+                        || mba_weights_find(w, "model.embed_tokens.weight") || mba_weights_find(w, "model.embeddings.weight"));
+    const int64_t count = mba_weights_count(w) - twice;
+    if (count == used) return MBA_OK;
+    return mba_fail(MBA_E_FORMAT, "the checkpoint has %lld tensors, the model %lld\nwhy: the weights and config.json are of different models",
+                    (long long)count, (long long)used);
+}
+
+static mba_status load_pieces(mba_session *s, mba_hf_format format, const mba_weights *w, int64_t *used)
+{
+    for (int32_t i = 0; i < s->graph->ntensors; i++) {
+        const mba_tensor *t = s->graph->tensors[i];
+        mba_piece         piece[MBA_PIECES_MAX];
+        if (!mba_is_param(t)) continue;
+        const int n = mba_hf_pieces(piece, format, &s->model, t);
+        for (int k = 0; k < n; k++, (*used)++) {
+            const mba_array *a;
+            MBA_TRY(find_piece(&a, w, &s->model, &piece[k]));
+            float *to = (float *)mba_program_at(s->program, t) + piece[k].row * row_elems(t);
+            MBA_TRY(mba_array_read_f32(a, to, piece[k].rows * row_elems(t)));
+        }
+    }
+    return MBA_OK;
+}
+
+mba_status mba_checkpoint_load(mba_session *s, mba_hf_format format, const char *directory)
+{
+    mba_weights *w    = NULL;
+    int64_t      used = 0;
+    mba_status   st   = mba_weights_open(&w, directory);
+    if (st == MBA_OK) {
+        st = load_pieces(s, format, w, &used);
+        if (st == MBA_OK) st = check_leftovers(w, &s->model, used);
+        if (st != MBA_OK) st = mba_where(st, "reading the weights in '%s'", directory);
+    }
+    mba_weights_close(w);
+    return st;
+}
+
+/* ---- writing ---- */
+
+static mba_status add_piece(mba_safetensors_writer *w, const char *name, const mba_type *type, const float *data)
+{
+    mba_safetensors_entry e = { .name = name, .dtype = MBA_WIRE_F32, .rank = (int)type->rank, .data = data };
+    memcpy(e.shape, type->dim, sizeof *e.shape * (size_t)type->rank);
+    return mba_safetensors_add(w, &e);
+}
+
+/* Every parameter of a session in its pieces; `stored` gives the names actually used, `grads` takes the
+ * gradients instead of the weights. */
+static mba_status add_params(mba_safetensors_writer *w, const mba_session *s, mba_hf_format format, const mba_weights *stored, bool grads)
+{
+    for (int32_t i = 0; i < s->graph->ntensors; i++) {
+        const mba_tensor *t = s->graph->tensors[i];
+        mba_piece         piece[MBA_PIECES_MAX];
+        if (!mba_is_param(t)) continue;
+        const int    n    = mba_hf_pieces(piece, format, &s->model, t);
+        const float *from = grads ? mba_program_beside(s->program, t->st->grad, t) : mba_program_at(s->program, t);
+        for (int k = 0; k < n; k++) {
+            const mba_array *a = NULL;
+            if (stored) MBA_TRY(find_piece(&a, stored, &s->model, &piece[k]));
+            MBA_TRY(add_piece(w, a ? a->name : piece[k].name, &piece[k].type, from + piece[k].row * row_elems(t)));
+        }
+    }
+    return MBA_OK;
+}
+
+mba_status mba_checkpoint_save_grads(const mba_session *s, mba_hf_format format, const char *directory, const char *path)
+{
+    mba_weights            *stored = NULL;
+    mba_safetensors_writer *w = NULL;
+    mba_status              st = mba_weights_open(&stored, directory);
+    if (st == MBA_OK) st = mba_safetensors_create(&w, path);
+    if (st == MBA_OK) st = add_params(w, s, format, stored, true);
+    if (st == MBA_OK) st = mba_safetensors_commit(w);
+    mba_safetensors_destroy(w);
+    mba_weights_close(stored);
+    return st;
+}
+
+static mba_status save_weights(const mba_session *s, mba_hf_format format, const char *directory)
+{
+    char                    path[PATH_ROOM];
+    mba_safetensors_writer *w = NULL;
+    MBA_TRY(join(path, directory, "model.safetensors"));
+    mba_status st = mba_safetensors_create(&w, path);
+    if (st == MBA_OK) st = add_params(w, s, format, NULL, false);
+    if (st == MBA_OK) st = mba_safetensors_commit(w);
+    mba_safetensors_destroy(w);
+    return st;
+}
+
+static mba_status save_config(const mba_session *s, mba_hf_format format, const char *directory)
+{
+    char       path[PATH_ROOM];
+    MBA_TRY(join(path, directory, "config.json"));
+    json_t    *config = mba_hf_config_write(&s->model, format);
+    mba_status st = config ? mba_json_save(config, path) : mba_fail(MBA_E_NOMEM, "no memory for config.json");
+    json_decref(config);
+    return st;
+}
+
+/* ---- moments ---- */
+
+/* The moment storage beside a parameter's: "m.decay" and so on (ops/adamw). */
+static float *moment(const mba_session *s, const mba_tensor *param, char which)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%c.%s", which, param->st == s->graph->params[MBA_DECAY] ? "decay" : "no_decay");
+    const mba_tensor *t = mba_graph_find(s->graph, name);
+    mba_assert(t);
+    return mba_program_beside(s->program, t->st, param);
+}
+
+static mba_status save_moments(const mba_session *s, const char *directory)
+{
+    char                    path[PATH_ROOM];
+    mba_safetensors_writer *w = NULL;
+    MBA_TRY(join(path, directory, "optimizer.safetensors"));
+    mba_status st = mba_safetensors_create(&w, path);
+    for (int32_t i = 0; i < s->graph->ntensors && st == MBA_OK; i++) {
+        const mba_tensor *t = s->graph->tensors[i];
+        char              name[MBA_PIECE_NAME_MAX];
+        for (int k = 0; k < 2 && st == MBA_OK && mba_is_param(t); k++) {
+            snprintf(name, sizeof name, "%c.%s", "mv"[k], t->name);
+            st = add_piece(w, name, &t->type, moment(s, t, "mv"[k]));
+        }
+    }
+    if (st == MBA_OK) st = mba_safetensors_commit(w);
+    mba_safetensors_destroy(w);
+    return st;
+}
+
+static mba_status load_moments(mba_session *s, const char *path)
+{
+    mba_safetensors *f  = NULL;
+    mba_status       st = mba_safetensors_open(&f, path);
+    for (int32_t i = 0; i < s->graph->ntensors && st == MBA_OK; i++) {
+        const mba_tensor *t = s->graph->tensors[i];
+        char              name[MBA_PIECE_NAME_MAX];
+        for (int k = 0; k < 2 && st == MBA_OK && mba_is_param(t); k++) {
+            snprintf(name, sizeof name, "%c.%s", "mv"[k], t->name);
+            const mba_array *a = mba_safetensors_find(f, name);
+            st = !a ? mba_fail(MBA_E_FORMAT, "'%s' has no \"%s\"\nwhy: it is not the optimizer of this model", path, name)
+               : !same_shape(a, &t->type) ? mba_fail(MBA_E_SHAPE, "\"%s\" in '%s' has another shape than the parameter", name, path)
+               : mba_array_read_f32(a, moment(s, t, "mv"[k]), mba_elems(t));
+        }
+    }
+    mba_safetensors_close(f);
+    return st;
+}
+
+mba_status mba_checkpoint_load_trainer(mba_session *s, const char *directory, json_t **trainer)
+{
+    char path[PATH_ROOM];
+    MBA_TRY(join(path, directory, "optimizer.safetensors"));
+    MBA_TRY(load_moments(s, path));
+    MBA_TRY(join(path, directory, "trainer.json"));
+    return mba_json_load(trainer, path, NULL);
+}
+
+static mba_status save_all(const mba_session *s, const char *directory, const json_t *trainer)
+{
+    char                path[PATH_ROOM];
+    const mba_hf_format format = mba_hf_format_for(&s->model);
+    MBA_TRY(save_config(s, format, directory));
+    MBA_TRY(save_weights(s, format, directory));
+    if (!trainer) return MBA_OK;
+    MBA_TRY(save_moments(s, directory));
+    MBA_TRY(join(path, directory, "trainer.json"));
+    return mba_json_save(trainer, path);
+}
+
+mba_status mba_checkpoint_save(const mba_session *s, const char *directory, const json_t *trainer)
+{
+    char building[PATH_ROOM];
+    MBA_TRY(mba__directory_begin(building, sizeof building, directory));
+    mba_status st = save_all(s, building, trainer);
+    if (st == MBA_OK) st = mba__directory_commit(building, directory);
+    if (st != MBA_OK) mba__directory_remove(building);
+    return st == MBA_OK ? st : mba_where(st, "saving the checkpoint '%s'", directory);
+}

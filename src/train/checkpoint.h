@@ -1,0 +1,43 @@
+/* checkpoint.h -- a trained model on disk: a Hugging Face directory, and what resuming needs beside it.
+ *
+ *     mba_lm c;  mba_hf_format f;
+ *     MBA_TRY(mba_checkpoint_config(&c, &f, dir));                 // config.json
+ *     MBA_TRY(mba_checkpoint_load(session, f, dir));               // weights into a bound session
+ *     MBA_TRY(mba_checkpoint_save(session, dir, trainer));         // all of it, or nothing
+ *
+ *   config.json               the model, in its public format where there is one (hf.h)
+ *   model.safetensors         weights, fp32
+ *   optimizer.safetensors     m.<parameter> and v.<parameter>, fp32
+ *   trainer.json              step, data position, guard: everything else an exact resume needs
+ *
+ * A directory appears under its name only when it is complete. */
+#ifndef MBA_CHECKPOINT_H
+#define MBA_CHECKPOINT_H
+
+#include <jansson.h>
+
+#include "data/weights.h"
+#include "train/hf.h"
+#include "train/session.h"
+
+MBA_MUST mba_status mba_checkpoint_config(mba_lm *c, mba_hf_format *format, const char *directory);
+
+/* Every parameter is found and has its shape, and nothing in the file is left over; else an error. */
+MBA_MUST mba_status mba_checkpoint_load(mba_session *s, mba_hf_format format, const char *directory);
+
+/* Moments, and trainer.json (the caller's to json_decref). */
+MBA_MUST mba_status mba_checkpoint_load_trainer(mba_session *s, const char *directory, json_t **trainer);
+
+/* trainer NULL: only the model. An older directory of the same name is replaced. */
+MBA_MUST mba_status mba_checkpoint_save(const mba_session *s, const char *directory, const json_t *trainer);
+
+/* The gradients of a session, under the names, shapes and in the pieces in which the weights are stored. */
+MBA_MUST mba_status mba_checkpoint_save_grads(const mba_session *s, mba_hf_format format, const char *directory, const char *path);
+
+/* Removes all but the newest `keep` directories step-* of a run. */
+MBA_MUST mba_status mba_checkpoint_prune(const char *run_directory, int64_t keep);
+
+/* The newest complete step-* of a run, into `out`; an error if there is none. */
+MBA_MUST mba_status mba_checkpoint_latest(char *out, size_t room, const char *run_directory);
+
+#endif

@@ -1,0 +1,94 @@
+/* checkpoint_dirs.c -- see checkpoint_dirs.h; and the step-* directories of a run. */
+#include "train/checkpoint_dirs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/file.h"
+#include "train/checkpoint.h"
+
+enum { PATH_ROOM = 4096 };
+
+void mba__directory_remove(const char *directory)
+{
+    DIR *d = opendir(directory);
+    char path[PATH_ROOM];
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")
+            && snprintf(path, sizeof path, "%s/%s", directory, e->d_name) < PATH_ROOM)
+            unlink(path);
+    if (d) closedir(d);
+    rmdir(directory);
+}
+
+mba_status mba__directory_begin(char *building, size_t room, const char *directory)
+{
+    if (snprintf(building, room, "%s.partial", directory) >= (int)room)
+        return mba_fail(MBA_E_ARG, "the path '%s' is too long", directory);
+    mba__directory_remove(building);              // left by a run that was killed
+    return mba_mkdirs(building);
+}
+
+mba_status mba__directory_commit(const char *building, const char *directory)
+{
+    char old[PATH_ROOM];
+    snprintf(old, sizeof old, "%s.old", directory);
+    const bool replaced = rename(directory, old) == 0;
+    if (rename(building, directory)) {
+        const int why = errno;
+        if (replaced) (void)!rename(old, directory);
+        return mba_fail(MBA_E_IO, "cannot name the checkpoint '%s'\nwhy: %s", directory, strerror(why));
+    }
+    if (replaced) mba__directory_remove(old);
+    return MBA_OK;
+}
+
+/* The steps of the complete checkpoints of a run, in order. */
+static int64_t *steps_of(const char *run, int64_t *n)
+{
+    DIR     *d = opendir(run);
+    int64_t *steps = NULL, room = 0;
+    *n = 0;
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        long long step;
+        int       used = 0;
+        if (sscanf(e->d_name, "step-%lld%n", &step, &used) != 1 || e->d_name[used]) continue;
+        if (*n == room) {
+            room  = room ? 2 * room : 16;
+            steps = realloc(steps, sizeof *steps * (size_t)room);
+            mba_assert(steps);
+        }
+        int64_t at = (*n)++;
+        for (; at > 0 && steps[at - 1] > step; at--) steps[at] = steps[at - 1];
+        steps[at] = step;
+    }
+    if (d) closedir(d);
+    return steps;
+}
+
+mba_status mba_checkpoint_prune(const char *run, int64_t keep)
+{
+    int64_t  n;
+    int64_t *steps = steps_of(run, &n);
+    char     path[PATH_ROOM];
+    for (int64_t i = 0; i + keep < n; i++)
+        if (snprintf(path, sizeof path, "%s/step-%06lld", run, (long long)steps[i]) < PATH_ROOM) mba__directory_remove(path);
+    free(steps);
+    return MBA_OK;
+}
+
+mba_status mba_checkpoint_latest(char *out, size_t room, const char *run)
+{
+    int64_t  n;
+    int64_t *steps = steps_of(run, &n);
+    const int used = n ? snprintf(out, room, "%s/step-%06lld", run, (long long)steps[n - 1]) : 0;
+    free(steps);
+    if (!n) return mba_fail(MBA_E_IO, "no checkpoint in '%s'\nwhy: it has no directory step-*\nfix: name the directory that --out named", run);
+    return used < (int)room ? MBA_OK : mba_fail(MBA_E_ARG, "the path '%s' is too long", run);
+}

@@ -1,0 +1,18 @@
+/* checkpoint_dirs.h -- directories that appear whole or not at all; inside of checkpoint.c. */
+#ifndef MBA_CHECKPOINT_DIRS_H
+#define MBA_CHECKPOINT_DIRS_H
+
+#include <stddef.h>
+
+#include "core/status.h"
+
+/* An empty directory beside `directory`, to be filled; its name goes to `building`. */
+MBA_MUST mba_status mba__directory_begin(char *building, size_t room, const char *directory);
+
+/* Gives it the name it was made for; an older directory of that name is removed. */
+MBA_MUST mba_status mba__directory_commit(const char *building, const char *directory);
+
+/* Removes a directory and the files in it; no error if it is not there. */
+void mba__directory_remove(const char *directory);
+
+#endif

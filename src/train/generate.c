@@ -1,0 +1,95 @@
+/* generate.c -- see generate.h. */
+#include "train/generate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/rng.h"
+#include "train/checkpoint.h"
+
+typedef struct choice { float logit; int32_t token; } choice;
+
+static int likelier(const void *x, const void *y)
+{
+    const choice *a = x, *b = y;
+    return a->logit != b->logit ? (a->logit < b->logit ? 1 : -1) : a->token - b->token;
+}
+
+/* Draws from softmax(logits / temperature) over the `top` likeliest. */
+static int32_t draw(choice *c, const float *logits, int64_t V, const mba_generate_options *o, int64_t at)
+{
+    const int64_t n = o->vocab > 0 && o->vocab < V ? o->vocab : V, top = o->top > 0 && o->top < n ? o->top : n;
+    uint32_t      u[4];
+    double        sum = 0;
+    for (int64_t i = 0; i < n; i++) c[i] = (choice){ logits[i], (int32_t)i };
+    qsort(c, (size_t)n, sizeof *c, likelier);
+    if (!(o->temperature > 0)) return c[0].token;
+    for (int64_t i = 0; i < top; i++) sum += exp((double)(c[i].logit - c[0].logit) / o->temperature);
+    mba_philox(u, o->seed ^ mba_stream("generate"), 0, (uint64_t)at);
+    double left = mba_unit(u[0]) * sum;
+    for (int64_t i = 0; i < top; i++) {
+        left -= exp((double)(c[i].logit - c[0].logit) / o->temperature);
+        if (left <= 0) return c[i].token;
+    }
+    return c[top - 1].token;
+}
+
+/* Logits of the position behind ids[0 .. n-1]. */
+static mba_status next_logits(const float **out, mba_session *s, const int32_t *ids, int64_t n)
+{
+    static const mba_step step = { .seed = 1 };
+    int32_t    *tokens = mba_session_at(s, "tokens");
+    const float *logits = mba_session_at(s, "logits");
+    if (s->model.carry) {
+        tokens[0] = ids[n - 1];
+        MBA_TRY(mba_program_run(s->program, MBA_FORWARD, &step, NULL));
+        mba_session_carry(s);
+        *out = logits;
+    } else {
+        memcpy(tokens, ids, sizeof *ids * (size_t)n);          // what lies behind n does not reach back
+        MBA_TRY(mba_program_run(s->program, MBA_FORWARD, &step, NULL));
+        *out = logits + (n - 1) * s->model.vocab;
+    }
+    return MBA_OK;
+}
+
+static mba_status fill(int32_t *ids, int64_t n, int64_t room, mba_session *s, const mba_generate_options *o)
+{
+    choice      *c = malloc(sizeof *c * (size_t)s->model.vocab);
+    const float *logits;
+    mba_status   st = c ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory to choose tokens");
+    for (int64_t i = 1; s->model.carry && i < n && st == MBA_OK; i++) st = next_logits(&logits, s, ids, i);
+    for (int64_t i = n; i < room && st == MBA_OK; i++) {
+        st = next_logits(&logits, s, ids, i);
+        if (st != MBA_OK) break;
+        ids[i] = draw(c, logits, s->model.vocab, o, i);
+        if (o->each) st = o->each(o->ctx, ids[i]);
+    }
+    free(c);
+    return st;
+}
+
+mba_status mba_generate(int32_t *ids, int64_t n, int64_t room, const mba_generate_options *o)
+{
+    mba_session         s  = { 0 };
+    mba_session_options so = { 0 };
+    mba_hf_format       format;
+    MBA_TRY(mba_checkpoint_config(&so.model, &format, o->checkpoint));
+    mba_lm whole = so.model;
+    MBA_TRY(mba_lm_complete(&whole));
+    so.model.head   = MBA_HEAD_LOGITS;
+    so.model.carry  = !strchr(whole.pattern, '*');
+    so.model.batch  = 1;
+    so.model.length = so.model.carry ? 1 : room;
+    for (int64_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= whole.vocab)
+            return mba_fail(MBA_E_ARG, "token %d is not in the model's vocabulary of %lld\nfix: use the tokenizer it was trained with", ids[i],
+                            (long long)whole.vocab);
+    mba_status st = mba_session_plan(&s, &so);
+    if (st == MBA_OK) st = mba_program_bind(s.program, &mba_device_cpu);
+    if (st == MBA_OK) st = mba_checkpoint_load(&s, format, o->checkpoint);
+    if (st == MBA_OK) st = fill(ids, n, room, &s, o);
+    mba_session_end(&s);
+    return st;
+}

@@ -1,0 +1,60 @@
+/* guard.c -- see guard.h. */
+#include "train/guard.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static float median(const float *x, int n)
+{
+    float s[MBA_GUARD_STEPS];
+    for (int i = 0; i < n; i++) {                 // insertion: a few dozen values
+        int k = i;
+        for (; k > 0 && s[k - 1] > x[i]; k--) s[k] = s[k - 1];
+        s[k] = x[i];
+    }
+    return s[n / 2];
+}
+
+/* A loss is out of line when it stands further above the median than `factor` times the spread of the
+ * remembered ones (their largest distance from it, but at least a twentieth of the median). */
+static bool loss_is_bad(const mba_guard *g, double loss)
+{
+    if (!isfinite(loss)) return true;
+    if (!(g->factor > 0) || g->n < MBA_GUARD_WARM) return false;
+    const int    n = g->n < MBA_GUARD_STEPS ? g->n : MBA_GUARD_STEPS;
+    const double m = median(g->loss, n);
+    double       spread = 0.05 * fabs(m);
+    for (int i = 0; i < n; i++) {
+        const double away = fabs((double)g->loss[i] - m);
+        if (away > spread) spread = away;
+    }
+    return loss > m + g->factor * spread;
+}
+
+float mba_guard_norm_max(const mba_guard *g, double loss)
+{
+    if (loss_is_bad(g, loss)) return FLT_MIN;
+    if (!(g->factor > 0) || g->n < MBA_GUARD_WARM) return 0;
+    return (float)g->factor * median(g->norm, g->n < MBA_GUARD_STEPS ? g->n : MBA_GUARD_STEPS);
+}
+
+bool mba_guard_skips(const mba_guard *g, double loss, double norm)
+{
+    const float most = mba_guard_norm_max(g, loss);
+    return !isfinite(norm) || (most > 0 && (float)norm > most);
+}
+
+void mba_guard_note(mba_guard *g, double loss, double norm)
+{
+    if (mba_guard_skips(g, loss, norm)) {
+        g->skipped++;
+        g->in_a_row++;
+        return;
+    }
+    g->in_a_row = 0;
+    g->norm[g->n % MBA_GUARD_STEPS] = (float)norm;
+    g->loss[g->n % MBA_GUARD_STEPS] = (float)loss;
+    g->n++;
+    if (g->n >= 2 * MBA_GUARD_STEPS) g->n -= MBA_GUARD_STEPS;      // a place in the ring, and "full"
+}

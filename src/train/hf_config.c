@@ -1,0 +1,368 @@
+/* hf_config.c -- config.json of every supported model type, read; hf_config_write.c writes them. */
+#include <math.h>
+#include <string.h>
+
+#include "data/json.h"
+#include "train/hf.h"
+
+enum { MOST = 1 << 24 };
+
+static const char *const types[] = {
+#define X(format, type) type,
+    MBA_HF_LIST(X)
+#undef X
+};
+
+const char *mba_hf_type(mba_hf_format format) { return types[format]; }
+
+/* ---- small words: one line per key below ---- */
+
+static mba_status size(const json_t *o, const char *key, int64_t standard, int64_t *out)
+{
+    if (!standard) MBA_TRY(mba_json_require(o, key));
+    return mba_json_int(o, key, standard, 1, MOST, out);
+}
+
+static mba_status flag(const json_t *o, const char *key, bool standard, int64_t *out)
+{
+    bool v;
+    MBA_TRY(mba_json_bool(o, key, standard, &v));
+    *out = v;
+    return MBA_OK;
+}
+
+static mba_status no_flag(const json_t *o, const char *key, bool standard, int64_t *out)
+{
+    MBA_TRY(flag(o, key, standard, out));
+    *out = !*out;
+    return MBA_OK;
+}
+
+static mba_status must_be(const json_t *o, const char *key, const char *wanted)
+{
+    const char *v;
+    MBA_TRY(mba_json_text(o, key, wanted, &v));
+    if (!strcmp(v, wanted) || (!strcmp(wanted, "silu") && !strcmp(v, "swish"))) return MBA_OK;
+    return mba_fail(MBA_E_UNSUPPORTED, "\"%s\" is \"%s\"\nwhy: only \"%s\" can be computed", key, v, wanted);
+}
+
+static mba_status must_be_false(const json_t *o, const char *key)
+{
+    bool v;
+    MBA_TRY(mba_json_bool(o, key, false, &v));
+    return v ? mba_fail(MBA_E_UNSUPPORTED, "\"%s\" is true\nwhy: only false can be computed", key) : MBA_OK;
+}
+
+static mba_status epsilon(const json_t *o, const char *key, double standard, double *out)
+{
+    return mba_json_real(o, key, standard, 1e-30, 1, out);
+}
+
+/* [lo, hi], where hi may be infinite: limits of the step */
+static mba_status step_limits(const json_t *o, mba_lm *c)
+{
+    const json_t *pair = mba_json_get(o, "time_step_limit");
+    double        hi = INFINITY;
+    if (!pair) return MBA_OK;
+    if (!json_is_array(pair) || json_array_size(pair) != 2 || !mba_json_number(json_array_get(pair, 0), &c->dt_min)
+        || !mba_json_number(json_array_get(pair, 1), &hi) || !(c->dt_min >= 0) || !(hi >= c->dt_min))
+        return mba_fail(MBA_E_FORMAT, "\"time_step_limit\" is not a pair of numbers, the smaller first");
+    c->dt_max = isinf(hi) ? 0 : hi;
+    return MBA_OK;
+}
+
+/* Rotary settings stand in rope_parameters or, older, at the top. */
+static mba_status rotary(const json_t *o, mba_lm *c, double part_standard)
+{
+    const json_t *r = mba_json_get(o, "rope_parameters");
+    double        part;
+    if (!r) r = o;
+    else MBA_TRY(must_be(r, "rope_type", "default"));
+    MBA_TRY(mba_json_real(r, "partial_rotary_factor", part_standard, 0, 1, &part));
+    MBA_TRY(mba_json_real(r, "rope_theta", 10000, 1, 1e12, &c->rope_base));
+    c->rotary = (int64_t)(part * (double)c->attn_dim) / 2 * 2;
+    return MBA_OK;
+}
+
+static mba_status attention(const json_t *o, mba_lm *c)
+{
+    MBA_TRY(size(o, "num_attention_heads", 0, &c->q_heads));
+    MBA_TRY(size(o, "num_key_value_heads", c->q_heads, &c->kv_heads));
+    MBA_TRY(size(o, "head_dim", c->width >= c->q_heads ? c->width / c->q_heads : 1, &c->attn_dim));
+    if (mba_json_get(o, "attention_head_dim")) MBA_TRY(size(o, "attention_head_dim", 0, &c->attn_dim));
+    return flag(o, "attention_bias", false, &c->attn_bias);
+}
+
+static mba_status repeat(mba_lm *c, int64_t layers, const char *(*block)(const void *ctx, int64_t i), const void *ctx)
+{
+    size_t n = 0;
+    c->pattern[0] = 0;
+    for (int64_t i = 0; i < layers; i++) {
+        const char *b = block(ctx, i);
+        if (n + strlen(b) + 1 > MBA_PATTERN_MAX)
+            return mba_fail(MBA_E_UNSUPPORTED, "%lld layers\nwhy: at most %d sub-layers", (long long)layers, MBA_PATTERN_MAX - 1);
+        strcpy(c->pattern + n, b);
+        n += strlen(b);
+    }
+    return MBA_OK;
+}
+
+/* ---- one function per model type ---- */
+
+static mba_status read_mamba(mba_lm *c, const json_t *o)
+{
+    const json_t *rank = mba_json_get(o, "time_step_rank");
+    int64_t       expand;
+    c->symbol = 'm';
+    MBA_TRY(size(o, "hidden_size", 0, &c->width));
+    MBA_TRY(size(o, "num_hidden_layers", 0, &c->layers));
+    MBA_TRY(size(o, "vocab_size", 0, &c->vocab));
+    MBA_TRY(size(o, "expand", 2, &expand));
+    MBA_TRY(size(o, "intermediate_size", expand * c->width, &c->inner));
+    MBA_TRY(size(o, "state_size", 16, &c->state));
+    MBA_TRY(size(o, "conv_kernel", 4, &c->conv));
+    if (rank && !(json_is_string(rank) && !strcmp(json_string_value(rank), "auto"))) MBA_TRY(size(o, "time_step_rank", 0, &c->dt_rank));
+    MBA_TRY(flag(o, "use_bias", false, &c->bias));
+    MBA_TRY(no_flag(o, "use_conv_bias", true, &c->no_conv_bias));
+    MBA_TRY(no_flag(o, "tie_word_embeddings", true, &c->untied));
+    MBA_TRY(epsilon(o, "layer_norm_epsilon", 1e-5, &c->eps));
+    return must_be(o, "hidden_act", "silu");
+}
+
+static mba_status read_mamba2(mba_lm *c, const json_t *o)
+{
+    int64_t expand;
+    c->symbol      = 'M';
+    c->norm_groups = 1;                           // this class normalises over all channels, whatever the groups
+    MBA_TRY(size(o, "hidden_size", 0, &c->width));
+    MBA_TRY(size(o, "num_hidden_layers", 0, &c->layers));
+    MBA_TRY(size(o, "vocab_size", 0, &c->vocab));
+    MBA_TRY(size(o, "expand", 2, &expand));
+    MBA_TRY(size(o, "head_dim", 64, &c->head_dim));
+    MBA_TRY(size(o, "num_heads", 128, &c->heads));
+    c->inner = expand * c->width;
+    MBA_TRY(size(o, "state_size", 128, &c->state));
+    MBA_TRY(size(o, "n_groups", 8, &c->groups));
+    MBA_TRY(size(o, "conv_kernel", 4, &c->conv));
+    MBA_TRY(size(o, "chunk_size", 256, &c->chunk));
+    MBA_TRY(flag(o, "use_bias", false, &c->bias));
+    MBA_TRY(no_flag(o, "use_conv_bias", true, &c->no_conv_bias));
+    MBA_TRY(no_flag(o, "tie_word_embeddings", false, &c->untied));
+    MBA_TRY(epsilon(o, "layer_norm_epsilon", 1e-5, &c->eps));
+    MBA_TRY(must_be_false(o, "norm_before_gate"));
+    MBA_TRY(step_limits(o, c));
+    return must_be(o, "hidden_act", "silu");
+}
+
+static const char *nemotron_block(const void *ctx, int64_t i)
+{
+    const char *s = json_string_value(json_array_get(ctx, (size_t)i));
+    return !s ? "?" : !strcmp(s, "linear_attention") || !strcmp(s, "mamba") ? "M"
+         : !strcmp(s, "full_attention") || !strcmp(s, "attention") ? "*" : !strcmp(s, "mlp") ? "-" : "?";
+}
+
+static mba_status nemotron_pattern(mba_lm *c, const json_t *o)
+{
+    const json_t *list = mba_json_get(o, "layers_block_type");
+    const char   *text;
+    MBA_TRY(mba_json_text(o, "hybrid_override_pattern", NULL, &text));
+    if (!list && !text) return mba_fail(MBA_E_FORMAT, "neither \"layers_block_type\" nor \"hybrid_override_pattern\"");
+    if (list && !json_is_array(list)) return mba_fail(MBA_E_FORMAT, "\"layers_block_type\" is not a list");
+    if (text && strlen(text) >= MBA_PATTERN_MAX) return mba_fail(MBA_E_UNSUPPORTED, "a pattern of %zu sub-layers", strlen(text));
+    if (text) strcpy(c->pattern, text);
+    if (list) {
+        mba_lm from_list = *c;
+        MBA_TRY(repeat(&from_list, (int64_t)json_array_size(list), nemotron_block, list));
+        if (text && strcmp(text, from_list.pattern))
+            return mba_fail(MBA_E_FORMAT, "\"hybrid_override_pattern\" and \"layers_block_type\" contradict each other");
+        strcpy(c->pattern, from_list.pattern);
+    }
+    if (strspn(c->pattern, "M*-") != strlen(c->pattern) || !c->pattern[0])
+        return mba_fail(MBA_E_UNSUPPORTED, "the layers \"%s\"\nwhy: only Mamba-2, attention and dense MLPs can be computed", c->pattern);
+    int64_t layers;
+    MBA_TRY(mba_json_int(o, "num_hidden_layers", (int64_t)strlen(c->pattern), 1, MOST, &layers));
+    return layers == (int64_t)strlen(c->pattern) ? MBA_OK
+         : mba_fail(MBA_E_FORMAT, "\"num_hidden_layers\" is %lld, the pattern has %zu", (long long)layers, strlen(c->pattern));
+}
+
+static mba_status read_nemotron_h(mba_lm *c, const json_t *o)
+{
+    int64_t more_bias;
+    MBA_TRY(nemotron_pattern(c, o));
+    MBA_TRY(size(o, "hidden_size", 0, &c->width));
+    MBA_TRY(size(o, "vocab_size", 0, &c->vocab));
+    MBA_TRY(size(o, "mamba_num_heads", 128, &c->heads));
+    MBA_TRY(size(o, "mamba_head_dim", 64, &c->head_dim));
+    c->inner = c->heads * c->head_dim;
+    MBA_TRY(size(o, "ssm_state_size", 128, &c->state));
+    MBA_TRY(size(o, "n_groups", 8, &c->groups));
+    MBA_TRY(size(o, "conv_kernel", 4, &c->conv));
+    MBA_TRY(size(o, "chunk_size", 128, &c->chunk));
+    MBA_TRY(size(o, "intermediate_size", 21504, &c->mlp));
+    MBA_TRY(attention(o, c));
+    MBA_TRY(flag(o, "mlp_bias", false, &c->mlp_bias));
+    MBA_TRY(flag(o, "mamba_proj_bias", false, &more_bias));
+    MBA_TRY(flag(o, "use_bias", more_bias != 0, &c->bias));
+    MBA_TRY(no_flag(o, "use_conv_bias", true, &c->no_conv_bias));
+    MBA_TRY(no_flag(o, "tie_word_embeddings", false, &c->untied));
+    MBA_TRY(epsilon(o, "layer_norm_epsilon", 1e-5, &c->eps));
+    MBA_TRY(step_limits(o, c));
+    if (mba_json_get(o, "sliding_window")) return mba_fail(MBA_E_UNSUPPORTED, "\"sliding_window\" is set\nwhy: attention here sees everything");
+    MBA_TRY(must_be(o, "mamba_hidden_act", "silu"));
+    return must_be(o, "mlp_hidden_act", "relu2");
+}
+
+static const char *bamba_block(const void *ctx, int64_t i)
+{
+    for (size_t k = 0; k < json_array_size(ctx); k++)
+        if (json_integer_value(json_array_get(ctx, k)) == i) return "*+";
+    return "M+";
+}
+
+static mba_status read_bamba(mba_lm *c, const json_t *o)
+{
+    int64_t       layers, expand;
+    const json_t *where = mba_json_get(o, "attn_layer_indices");
+    c->paired      = 1;
+    c->norm_groups = 1;
+    MBA_TRY(size(o, "hidden_size", 0, &c->width));
+    MBA_TRY(size(o, "num_hidden_layers", 0, &layers));
+    MBA_TRY(size(o, "vocab_size", 0, &c->vocab));
+    MBA_TRY(repeat(c, layers, bamba_block, where));
+    MBA_TRY(size(o, "mamba_n_heads", 128, &c->heads));
+    MBA_TRY(size(o, "mamba_expand", 2, &expand));
+    c->inner = expand * c->width;
+    c->head_dim = c->inner / c->heads;
+    if (!(json_is_string(mba_json_get(o, "mamba_d_head")))) MBA_TRY(size(o, "mamba_d_head", c->head_dim, &c->head_dim));
+    MBA_TRY(size(o, "mamba_d_state", 256, &c->state));
+    MBA_TRY(size(o, "mamba_n_groups", 1, &c->groups));
+    MBA_TRY(size(o, "mamba_d_conv", 4, &c->conv));
+    MBA_TRY(size(o, "mamba_chunk_size", 256, &c->chunk));
+    MBA_TRY(size(o, "intermediate_size", 14336, &c->mlp));
+    MBA_TRY(attention(o, c));
+    MBA_TRY(rotary(o, c, 0.5));
+    MBA_TRY(flag(o, "mlp_bias", false, &c->mlp_bias));
+    MBA_TRY(flag(o, "mamba_proj_bias", false, &c->bias));
+    MBA_TRY(no_flag(o, "mamba_conv_bias", true, &c->no_conv_bias));
+    MBA_TRY(no_flag(o, "tie_word_embeddings", false, &c->untied));
+    MBA_TRY(epsilon(o, "rms_norm_eps", 1e-5, &c->eps));
+    MBA_TRY(step_limits(o, c));
+    return must_be(o, "hidden_act", "silu");
+}
+
+typedef struct period { int64_t every, from; } period;
+
+static const char *jamba_block(const void *ctx, int64_t i)
+{
+    const period *p = ctx;
+    return i % p->every == p->from ? "*+" : "m+";
+}
+
+static mba_status read_jamba(mba_lm *c, const json_t *o)
+{
+    const json_t *rank = mba_json_get(o, "mamba_dt_rank");
+    int64_t       layers, expand, experts;
+    period        p;
+    c->paired = c->inner_norms = 1;
+    MBA_TRY(mba_json_int(o, "num_experts", 16, 1, MOST, &experts));
+    if (experts != 1) return mba_fail(MBA_E_UNSUPPORTED, "a mixture of %lld experts\nwhy: only dense Jamba models can be computed", (long long)experts);
+    MBA_TRY(size(o, "hidden_size", 0, &c->width));
+    MBA_TRY(size(o, "num_hidden_layers", 0, &layers));
+    MBA_TRY(size(o, "vocab_size", 0, &c->vocab));
+    MBA_TRY(size(o, "attn_layer_period", 8, &p.every));
+    MBA_TRY(mba_json_int(o, "attn_layer_offset", 4, 0, p.every - 1, &p.from));
+    MBA_TRY(repeat(c, layers, jamba_block, &p));
+    MBA_TRY(size(o, "mamba_expand", 2, &expand));
+    c->inner = expand * c->width;
+    MBA_TRY(size(o, "mamba_d_state", 16, &c->state));
+    MBA_TRY(size(o, "mamba_d_conv", 4, &c->conv));
+    if (rank && !(json_is_string(rank) && !strcmp(json_string_value(rank), "auto"))) MBA_TRY(size(o, "mamba_dt_rank", 0, &c->dt_rank));
+    MBA_TRY(size(o, "intermediate_size", 14336, &c->mlp));
+    MBA_TRY(attention(o, c));
+    MBA_TRY(flag(o, "mamba_proj_bias", false, &c->bias));
+    MBA_TRY(no_flag(o, "mamba_conv_bias", true, &c->no_conv_bias));
+    MBA_TRY(no_flag(o, "tie_word_embeddings", false, &c->untied));
+    MBA_TRY(epsilon(o, "rms_norm_eps", 1e-6, &c->eps));
+    return must_be(o, "hidden_act", "silu");
+}
+
+/* The authors' own files: {"d_model", "n_layer", "vocab_size", "ssm_cfg": {"layer": "Mamba2", ..}, ..} */
+static const char *mamba_ssm_block(const void *ctx, int64_t i)
+{
+    const json_t *o = ctx, *where = mba_json_get(o, "attn_layer_idx");
+    const json_t *layer = mba_json_get(mba_json_get(o, "ssm_cfg"), "layer");
+    const bool    mlp = json_integer_value(mba_json_get(o, "d_intermediate")) > 0;
+    const bool    two = layer && json_is_string(layer) && !strcmp(json_string_value(layer), "Mamba2");
+    for (size_t k = 0; k < json_array_size(where); k++)
+        if (json_integer_value(json_array_get(where, k)) == i) return mlp ? "*+" : "*";
+    return two ? (mlp ? "M+" : "M") : mlp ? "m+" : "m";
+}
+
+static mba_status mamba_ssm_attention(mba_lm *c, const json_t *a)
+{
+    if (!a || !json_object_size(a)) return MBA_OK;
+    MBA_TRY(size(a, "num_heads", 0, &c->q_heads));
+    MBA_TRY(size(a, "num_heads_kv", c->q_heads, &c->kv_heads));
+    MBA_TRY(size(a, "head_dim", c->width >= c->q_heads ? c->width / c->q_heads : 1, &c->attn_dim));
+    MBA_TRY(mba_json_int(a, "rotary_emb_dim", 0, 0, MOST, &c->rotary));
+    MBA_TRY(mba_json_int(a, "d_conv", 0, 0, 16, &c->attn_conv));
+    return flag(a, "qkv_proj_bias", false, &c->attn_bias);
+}
+
+static mba_status read_mamba_ssm(mba_lm *c, const json_t *o)
+{
+    const json_t *ssm = mba_json_get(o, "ssm_cfg");
+    int64_t       layers, multiple, expand;
+    MBA_TRY(size(o, "d_model", 0, &c->width));
+    MBA_TRY(size(o, "n_layer", 0, &layers));
+    MBA_TRY(size(o, "vocab_size", 50277, &c->vocab));
+    MBA_TRY(size(o, "pad_vocab_size_multiple", 8, &multiple));
+    c->vocab = (c->vocab + multiple - 1) / multiple * multiple;
+    MBA_TRY(mba_json_int(o, "d_intermediate", 0, 0, MOST, &c->mlp));
+    c->paired = c->mlp > 0;
+    MBA_TRY(repeat(c, layers, mamba_ssm_block, o));
+    MBA_TRY(size(ssm, "expand", 2, &expand));
+    c->inner = expand * c->width;
+    MBA_TRY(size(ssm, "d_state", strchr(c->pattern, 'M') ? 128 : 16, &c->state));
+    MBA_TRY(size(ssm, "d_conv", 4, &c->conv));
+    MBA_TRY(size(ssm, "headdim", 64, &c->head_dim));
+    MBA_TRY(size(ssm, "ngroups", 1, &c->groups));
+    MBA_TRY(size(ssm, "chunk_size", 256, &c->chunk));
+    MBA_TRY(no_flag(o, "tie_embeddings", true, &c->untied));
+    return mamba_ssm_attention(c, mba_json_get(o, "attn_cfg"));
+}
+
+static mba_status read_ours(mba_lm *c, const json_t *o)
+{
+    const char *pattern;
+#define X(field, value, least, text) MBA_TRY(mba_json_int(o, #field, 0, 0, MOST, &c->field));
+    MBA_LM_FIELDS(X)
+#undef X
+    MBA_TRY(mba_json_require(o, "pattern"));
+    MBA_TRY(mba_json_text(o, "pattern", "", &pattern));
+    if (strlen(pattern) >= MBA_PATTERN_MAX) return mba_fail(MBA_E_FORMAT, "a pattern of %zu sub-layers", strlen(pattern));
+    strcpy(c->pattern, pattern);
+    MBA_TRY(epsilon(o, "eps", 1e-5, &c->eps));
+    MBA_TRY(mba_json_real(o, "eps_inner", 0, 0, 1, &c->eps_inner));
+    MBA_TRY(mba_json_real(o, "dt_min", 0, 0, 1e9, &c->dt_min));
+    MBA_TRY(mba_json_real(o, "dt_max", 0, 0, 1e9, &c->dt_max));
+    return mba_json_real(o, "rope_base", 10000, 1, 1e12, &c->rope_base);
+}
+
+mba_status mba_hf_config_read(mba_lm *c, mba_hf_format *format, const json_t *config)
+{
+    static mba_status (*const read[])(mba_lm *, const json_t *) = {
+        read_ours, read_mamba, read_mamba2, read_nemotron_h, read_bamba, read_jamba, read_mamba_ssm,
+    };
+    const char *type;
+    *c = (mba_lm){ 0 };
+    MBA_TRY(mba_json_text(config, "model_type", NULL, &type));
+    if (!type && mba_json_get(config, "d_model")) type = types[MBA_HF_MAMBA_SSM];
+    for (int f = 0; type && f < MBA_HF_FORMATS; f++)
+        if (!strcmp(type, types[f])) {
+            *format = (mba_hf_format)f;
+            return read[f](c, config);
+        }
+    if (!type) return mba_fail(MBA_E_FORMAT, "no \"model_type\"\nwhy: nothing says which model this is");
+    return mba_fail(MBA_E_UNSUPPORTED, "the model type \"%s\"\nwhy: known are mamba, mamba2, nemotron_h, bamba, jamba and mambascope", type);
+}

@@ -1,0 +1,180 @@
+/* hf_config_write.c -- config.json as the public model classes read it, or ours where none of them fits. */
+#include <string.h>
+
+#include "train/hf.h"
+
+static bool only(const mba_lm *c, const char *symbols) { return strspn(c->pattern, symbols) == strlen(c->pattern); }
+static bool has(const mba_lm *c, char symbol) { return strchr(c->pattern, symbol) != NULL; }
+
+/* Attention at i % every == from, for all blocks: what Jamba's config can say. */
+static bool periodic(const mba_lm *c, int64_t *every, int64_t *from)
+{
+    for (*every = 1; *every <= c->layers; (*every)++)
+        for (*from = 0; *from < *every; (*from)++) {
+            bool fits = true;
+            for (int64_t i = 0; i < c->layers && fits; i++) fits = (c->pattern[2 * i] == '*') == (i % *every == *from);
+            if (fits) return true;
+        }
+    return false;
+}
+
+mba_hf_format mba_hf_format_for(const mba_lm *c)
+{
+    int64_t every, from;
+    if (!c->paired && !c->inner_norms && only(c, "m")) return MBA_HF_MAMBA;
+    if (!c->paired && only(c, "M") && c->norm_groups == 1 && c->inner % c->width == 0) return MBA_HF_MAMBA2;
+    if (c->attn_conv) return MBA_HF_OURS;
+    if (!c->paired && only(c, "M*-") && !c->rotary && (c->norm_groups == c->groups || !has(c, 'M'))) return MBA_HF_NEMOTRON_H;
+    if (c->paired && only(c, "M*+") && c->norm_groups == 1 && c->inner % c->width == 0 && c->attn_dim * c->q_heads == c->width
+        && c->rotary) return MBA_HF_BAMBA;
+    if (c->paired && only(c, "m*+") && c->inner_norms && !c->eps_inner && !c->rotary && !c->attn_bias && !c->mlp_bias
+        && c->inner % c->width == 0 && c->attn_dim * c->q_heads == c->width && periodic(c, &every, &from)) return MBA_HF_JAMBA;
+    return MBA_HF_OURS;
+}
+
+static void put_int(json_t *o, const char *key, int64_t v)     { json_object_set_new(o, key, json_integer(v)); }
+static void put_real(json_t *o, const char *key, double v)     { json_object_set_new(o, key, json_real(v)); }
+static void put_bool(json_t *o, const char *key, bool v)       { json_object_set_new(o, key, json_boolean(v)); }
+static void put_text(json_t *o, const char *key, const char *v) { json_object_set_new(o, key, json_string(v)); }
+
+static void put_limits(json_t *o, const mba_lm *c)
+{
+    json_t *pair = json_array();
+    json_array_append_new(pair, json_real(c->dt_min));
+    json_array_append_new(pair, c->dt_max > 0 ? json_real(c->dt_max) : json_pack("{s:s}", "__float__", "Infinity"));
+    json_object_set_new(o, "time_step_limit", pair);
+}
+
+static void put_attention(json_t *o, const mba_lm *c)
+{
+    put_int(o, "num_attention_heads", c->q_heads ? c->q_heads : 1);
+    put_int(o, "num_key_value_heads", c->kv_heads ? c->kv_heads : 1);
+    put_bool(o, "attention_bias", c->attn_bias);
+}
+
+static void write_mamba(json_t *o, const mba_lm *c)
+{
+    put_int(o, "num_hidden_layers", c->layers);
+    put_int(o, "expand", c->inner / c->width);
+    put_int(o, "intermediate_size", c->inner);
+    put_int(o, "state_size", c->state);
+    put_int(o, "conv_kernel", c->conv);
+    put_int(o, "time_step_rank", c->dt_rank);
+    put_bool(o, "use_bias", c->bias);
+    put_bool(o, "use_conv_bias", !c->no_conv_bias);
+    put_real(o, "layer_norm_epsilon", c->eps);
+    put_text(o, "hidden_act", "silu");
+    put_bool(o, "residual_in_fp32", true);
+}
+
+static void write_mamba2(json_t *o, const mba_lm *c)
+{
+    write_mamba(o, c);
+    put_int(o, "num_heads", c->heads);
+    put_int(o, "head_dim", c->head_dim);
+    put_int(o, "n_groups", c->groups);
+    put_int(o, "chunk_size", c->chunk);
+    put_limits(o, c);
+}
+
+static void write_nemotron_h(json_t *o, const mba_lm *c)
+{
+    json_t *list = json_array();
+    for (const char *s = c->pattern; *s; s++)
+        json_array_append_new(list, json_string(*s == 'M' ? "linear_attention" : *s == '*' ? "full_attention" : "mlp"));
+    json_object_set_new(o, "layers_block_type", list);
+    put_int(o, "mamba_num_heads", c->heads);
+    put_int(o, "mamba_head_dim", c->head_dim);
+    put_int(o, "ssm_state_size", c->state);
+    put_int(o, "n_groups", c->groups);
+    put_int(o, "conv_kernel", c->conv);
+    put_int(o, "chunk_size", c->chunk);
+    put_int(o, "intermediate_size", c->mlp ? c->mlp : 1);
+    put_attention(o, c);
+    put_int(o, "head_dim", c->attn_dim ? c->attn_dim : 1);
+    put_bool(o, "mlp_bias", c->mlp_bias);
+    put_bool(o, "use_bias", c->bias);
+    put_bool(o, "mamba_proj_bias", c->bias);
+    put_bool(o, "use_conv_bias", !c->no_conv_bias);
+    put_text(o, "mlp_hidden_act", "relu2");
+    put_text(o, "mamba_hidden_act", "silu");
+    put_real(o, "layer_norm_epsilon", c->eps);
+    put_bool(o, "residual_in_fp32", true);
+    put_limits(o, c);
+}
+
+static void write_paired(json_t *o, const mba_lm *c)           // what Bamba and Jamba have in common
+{
+    put_int(o, "num_hidden_layers", c->layers);
+    put_int(o, "intermediate_size", c->mlp);
+    put_int(o, "mamba_expand", c->inner / c->width);
+    put_int(o, "mamba_d_state", c->state);
+    put_int(o, "mamba_d_conv", c->conv);
+    put_bool(o, "mamba_proj_bias", c->bias);
+    put_bool(o, "mamba_conv_bias", !c->no_conv_bias);
+    put_real(o, "rms_norm_eps", c->eps);
+    put_text(o, "hidden_act", "silu");
+    put_attention(o, c);
+}
+
+static void write_bamba(json_t *o, const mba_lm *c)
+{
+    json_t *where = json_array();
+    for (int64_t i = 0; i < c->layers; i++)
+        if (c->pattern[2 * i] == '*') json_array_append_new(where, json_integer(i));
+    json_object_set_new(o, "attn_layer_indices", where);
+    write_paired(o, c);
+    put_int(o, "mamba_n_heads", c->heads);
+    put_int(o, "mamba_d_head", c->head_dim);
+    put_int(o, "mamba_n_groups", c->groups);
+    put_int(o, "mamba_chunk_size", c->chunk);
+    put_bool(o, "mlp_bias", c->mlp_bias);
+    json_object_set_new(o, "rope_parameters", json_pack("{s:f, s:f, s:s}", "rope_theta", c->rope_base, "partial_rotary_factor",
+                        (double)c->rotary / (double)c->attn_dim, "rope_type", "default"));
+    put_limits(o, c);
+}
+
+static void write_jamba(json_t *o, const mba_lm *c)
+{
+    int64_t every = 1, from = 0;
+    mba_assert(periodic(c, &every, &from));
+    write_paired(o, c);
+    put_int(o, "attn_layer_period", every);
+    put_int(o, "attn_layer_offset", from);
+    put_int(o, "num_experts", 1);
+    put_int(o, "mamba_dt_rank", c->dt_rank);
+}
+
+static void write_ours(json_t *o, const mba_lm *c)
+{
+#define X(field, value, least, text) put_int(o, #field, c->field);
+    MBA_LM_FIELDS(X)
+#undef X
+    put_text(o, "pattern", c->pattern);
+    put_real(o, "eps", c->eps);
+    put_real(o, "eps_inner", c->eps_inner);
+    put_real(o, "dt_min", c->dt_min);
+    put_real(o, "dt_max", c->dt_max);
+    put_real(o, "rope_base", c->rope_base);
+}
+
+json_t *mba_hf_config_write(const mba_lm *c, mba_hf_format format)
+{
+    static void (*const write[])(json_t *, const mba_lm *) = {
+        write_ours, write_mamba, write_mamba2, write_nemotron_h, write_bamba, write_jamba, write_ours,
+    };
+    static const char *const class[] = { NULL, "MambaForCausalLM", "Mamba2ForCausalLM", "NemotronHForCausalLM", "BambaForCausalLM",
+                                         "JambaForCausalLM", NULL };
+    if (format == MBA_HF_MAMBA_SSM) format = mba_hf_format_for(c);
+    json_t *o = json_object();
+    put_text(o, "model_type", mba_hf_type(format));
+    if (class[format]) {
+        json_object_set_new(o, "architectures", json_pack("[s]", class[format]));
+        put_text(o, "dtype", "float32");
+        put_int(o, "hidden_size", c->width);
+        put_int(o, "vocab_size", c->vocab);
+        put_bool(o, "tie_word_embeddings", !c->untied);
+    }
+    write[format](o, c);
+    return o;
+}

@@ -1,0 +1,93 @@
+/* hf_names.c -- what the parameters are called in a file, and how they are cut. */
+#include <stdio.h>
+#include <string.h>
+
+#include "train/hf.h"
+
+static void piece(mba_piece *p, const mba_tensor *t, int64_t row, int64_t rows, const char *prefix, const char *name)
+{
+    *p = (mba_piece){ .row = row, .rows = rows, .type = t->type };
+    p->type.dim[0] = rows;
+    const int n = snprintf(p->name, sizeof p->name, "%s%s", prefix, name);
+    mba_assert(n > 0 && n < MBA_PIECE_NAME_MAX);
+}
+
+static int whole(mba_piece *p, const mba_tensor *t, const char *prefix, const char *name)
+{
+    piece(p, t, 0, t->type.dim[0], prefix, name);
+    return 1;
+}
+
+/* weight or bias: the last word of a name */
+static const char *last_word(const char *name) { return strrchr(name, '.'); }
+
+static int attention(mba_piece *p, const mba_lm *c, const mba_tensor *t, const char *prefix, const char *rest)
+{
+    const int64_t q = c->q_heads * c->attn_dim, k = c->kv_heads * c->attn_dim;
+    char          name[64];
+    const char   *word = last_word(rest);
+    if (!strncmp(rest, "out_proj.", 9)) {
+        snprintf(name, sizeof name, "o_proj%s", word);
+        return whole(p, t, prefix, name);
+    }
+    if (strncmp(rest, "in_proj.", 8)) return whole(p, t, prefix, rest);
+    const struct { const char *name; int64_t row, rows; } part[] = { { "q_proj", 0, q }, { "k_proj", q, k }, { "v_proj", q + k, k } };
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "%s%s", part[i].name, word);
+        piece(&p[i], t, part[i].row, part[i].rows, prefix, name);
+    }
+    return 3;
+}
+
+static int gated_mlp(mba_piece *p, const mba_lm *c, const mba_tensor *t, const char *prefix, const char *rest)
+{
+    char        name[64];
+    const char *word = last_word(rest);
+    if (!strncmp(rest, "fc2.", 4)) {
+        snprintf(name, sizeof name, "down_proj%s", word);
+        return whole(p, t, prefix, name);
+    }
+    snprintf(name, sizeof name, "up_proj%s", word);
+    piece(&p[0], t, 0, c->mlp, prefix, name);
+    snprintf(name, sizeof name, "gate_proj%s", word);
+    piece(&p[1], t, c->mlp, c->mlp, prefix, name);
+    return 2;
+}
+
+/* model.layers.I.: Bamba and Jamba */
+static int paired(mba_piece *p, const mba_lm *c, const mba_tensor *t, int layer, const char *rest)
+{
+    char       prefix[96];
+    const bool attends = c->pattern[2 * layer] == '*';
+    snprintf(prefix, sizeof prefix, "model.layers.%d.", layer);
+    if (!strcmp(rest, "norm.weight"))  return whole(p, t, prefix, "input_layernorm.weight");
+    if (!strcmp(rest, "norm2.weight")) return whole(p, t, prefix, "pre_ff_layernorm.weight");
+    if (!strncmp(rest, "mlp.", 4)) {
+        strcat(prefix, "feed_forward.");
+        return gated_mlp(p, c, t, prefix, rest + 4);
+    }
+    strcat(prefix, attends ? "self_attn." : "mamba.");
+    return attends ? attention(p, c, t, prefix, rest + 6) : whole(p, t, prefix, rest + 6);   // behind "mixer."
+}
+
+int mba_hf_pieces(mba_piece out[MBA_PIECES_MAX], mba_hf_format format, const mba_lm *c, const mba_tensor *t)
+{
+    int layer = 0, used = 0;
+    if (sscanf(t->name, "backbone.layers.%d.%n", &layer, &used) == 1 && used) {
+        const char *rest = t->name + used;
+        if (format == MBA_HF_BAMBA || format == MBA_HF_JAMBA) return paired(out, c, t, layer, rest);
+        if (format == MBA_HF_NEMOTRON_H && c->pattern[layer] == '*' && !strncmp(rest, "mixer.", 6)) {
+            char prefix[96];
+            snprintf(prefix, sizeof prefix, "backbone.layers.%d.mixer.", layer);
+            return attention(out, c, t, prefix, rest + 6);
+        }
+        return whole(out, t, "", t->name);
+    }
+    if (format == MBA_HF_BAMBA || format == MBA_HF_JAMBA) {
+        if (!strcmp(t->name, "backbone.embeddings.weight")) return whole(out, t, "model.", "embed_tokens.weight");
+        if (!strcmp(t->name, "backbone.norm_f.weight"))     return whole(out, t, "model.", "final_layernorm.weight");
+    }
+    if (format == MBA_HF_MAMBA_SSM && !strcmp(t->name, "backbone.embeddings.weight"))
+        return whole(out, t, "backbone.", "embedding.weight");
+    return whole(out, t, "", t->name);
+}

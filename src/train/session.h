@@ -1,0 +1,51 @@
+/* session.h -- a language model made ready: graph, plan, memory. Train, eval, generate and bench begin here.
+ *
+ *     mba_session s = { 0 };
+ *     mba_status st = mba_session_plan(&s, &(mba_session_options){ .model = c, .backward = true, .update = true });
+ *     if (st == MBA_OK) st = mba_session_bind(&s, seed);       // takes the memory, starts the parameters
+ *     if (st == MBA_OK) st = mba_program_run(s.program, MBA_STEP, &step, NULL);
+ *     mba_session_end(&s);
+ *
+ * A planned session has no memory yet: it can be counted and printed. */
+#ifndef MBA_SESSION_H
+#define MBA_SESSION_H
+
+#include "core/program.h"
+#include "models/lm.h"
+#include "ops/adamw/adamw.h"
+
+/* AUTO recomputes, and slices the head, only where the plan would not fit the limit without. */
+typedef enum mba_recompute { MBA_RECOMPUTE_AUTO, MBA_RECOMPUTE_OFF, MBA_RECOMPUTE_ON } mba_recompute;
+
+typedef struct mba_session_options {
+    mba_lm            model;                      /* need not be complete */
+    bool              backward, update;           /* update: the optimizer too */
+    bool              accumulate;                 /* several micro-batches per update */
+    mba_recompute     recompute;
+    int64_t           memory_bytes;               /* the plan may not exceed it; 0: nine tenths of the machine's */
+    mba_adamw_options adamw;
+    const char       *variants;                   /* "ssd=chunked": see program.h */
+} mba_session_options;
+
+typedef struct mba_session {
+    mba_lm       model;                           /* complete */
+    mba_graph   *graph;
+    mba_program *program;
+    mba_lm_graph io;
+    bool         recomputes;
+} mba_session;
+
+MBA_MUST mba_status mba_session_plan(mba_session *s, const mba_session_options *o);
+MBA_MUST mba_status mba_session_bind(mba_session *s, uint64_t seed);
+void                mba_session_end(mba_session *s);          /* half-made and zeroed ones are fine */
+
+/* The host address of an input or result of a bound session, which must exist. */
+void *mba_session_at(const mba_session *s, const char *name);
+
+/* Copies the states that left the last segment into the inputs of the next one (models that carry). */
+void mba_session_carry(mba_session *s);
+
+/* The number of parameters; a tied matrix counts once. */
+int64_t mba_session_parameters(const mba_session *s);
+
+#endif

@@ -1,0 +1,338 @@
+/* train.c -- see train.h. */
+#include "train/train.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/file.h"
+#include "data/json.h"
+#include "train/checkpoint.h"
+#include "train/guard.h"
+#include "train/watchdog.h"
+
+enum { BAD_STEPS_MAX = 8, PATH_ROOM = 4096 };      // so many skipped steps in a row end a run
+
+typedef struct run {
+    const mba_train_options *o;
+    mba_session   s;
+    mba_loader   *train, *valid;
+    mba_position  at;
+    mba_step      step;
+    mba_guard     guard;
+    mba_batch     inputs;                         /* the program's */
+    int32_t      *staged[3];                      /* all micro-batches of a step: the number of targets is known before the first */
+    int64_t       micros, elems, tokens, began_at;
+    double        began_s;
+    FILE         *log;
+    char          note[512];
+} run;
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- beginning ---- */
+
+static mba_status open_loader(mba_loader **out, const run *r, mba_split split)
+{
+    const mba_train_options *o = r->o;
+    return mba_loader_create(out, &(mba_loader_options){
+        .data = o->data, .B = r->s.model.batch, .L = r->s.model.length, .vocab = r->s.model.vocab, .split = split,
+        .validation = o->validation, .shuffle = !o->in_order && !o->carry && split != MBA_SPLIT_VALIDATION, .seed = o->seed,
+        .documents = r->s.model.documents, .targets_within_documents = o->targets_within_documents });
+}
+
+static mba_status begin(run *r)
+{
+    mba_session_options so = r->o->session;
+    r->micros      = r->o->micros > 0 ? r->o->micros : 1;
+    r->step        = (mba_step){ .seed = r->o->seed };
+    r->guard       = (mba_guard){ .factor = r->o->guard };
+    so.backward    = so.update = true;
+    so.accumulate  = r->micros > 1;
+    so.model.carry = r->o->carry;
+    MBA_TRY(mba_session_plan(&r->s, &so));
+    MBA_TRY(open_loader(&r->train, r, r->o->validation > 0 ? MBA_SPLIT_TRAIN : MBA_SPLIT_ALL));
+    if (r->o->validation > 0) MBA_TRY(open_loader(&r->valid, r, MBA_SPLIT_VALIDATION));
+    if (r->o->planned) r->o->planned(r->o->ctx, &r->s, r->train);
+    MBA_TRY(mba_session_bind(&r->s, r->o->seed));
+    r->elems = r->s.model.batch * r->s.model.length;
+    for (int k = 0; k < 3; k++)
+        if (!(r->staged[k] = calloc((size_t)(r->elems * r->micros), sizeof(int32_t))))
+            return mba_fail(MBA_E_NOMEM, "no memory for the batches of a step");
+    r->inputs = (mba_batch){ .tokens = mba_session_at(&r->s, "tokens"), .targets = mba_session_at(&r->s, "targets"),
+                             .documents = r->s.model.documents ? mba_session_at(&r->s, "ids") : NULL };
+    return MBA_OK;
+}
+
+static void finish(run *r)
+{
+    if (r->log) fclose(r->log);
+    for (int k = 0; k < 3; k++) free(r->staged[k]);
+    mba_loader_destroy(r->train);
+    mba_loader_destroy(r->valid);
+    mba_session_end(&r->s);
+}
+
+/* ---- keeping ---- */
+
+static json_t *floats(const float *x, int n)
+{
+    json_t *a = json_array();
+    for (int i = 0; i < n; i++) json_array_append_new(a, json_real((double)x[i]));
+    return a;
+}
+
+static json_t *trainer_json(const run *r)
+{
+    json_t *guard = json_pack("{s:i, s:i, s:i}", "n", r->guard.n, "skipped", r->guard.skipped, "in_a_row", r->guard.in_a_row);
+    json_object_set_new(guard, "norm", floats(r->guard.norm, MBA_GUARD_STEPS));
+    json_object_set_new(guard, "loss", floats(r->guard.loss, MBA_GUARD_STEPS));
+    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "version", 1, "step", (json_int_t)r->step.index,
+                     "seed", (json_int_t)r->o->seed, "epoch", (json_int_t)r->at.epoch, "index", (json_int_t)r->at.index,
+                     "batch", (json_int_t)r->s.model.batch, "length", (json_int_t)r->s.model.length, "micros", (json_int_t)r->micros,
+                     "data_tokens", (json_int_t)mba_loader_tokens(r->train), "guard", guard);
+}
+
+static mba_status save(run *r)
+{
+    char path[PATH_ROOM];
+    if (!r->o->out) return MBA_OK;
+    if (snprintf(path, sizeof path, "%s/step-%06lld", r->o->out, (long long)r->step.index) >= PATH_ROOM)
+        return mba_fail(MBA_E_ARG, "the path '%s' is too long", r->o->out);
+    json_t *trainer = trainer_json(r);
+    mba_status st = trainer ? mba_checkpoint_save(&r->s, path, trainer) : mba_fail(MBA_E_NOMEM, "no memory for trainer.json");
+    json_decref(trainer);
+    if (st == MBA_OK && r->o->keep > 0) st = mba_checkpoint_prune(r->o->out, r->o->keep);
+    return st;
+}
+
+static mba_status read_floats(float *x, int n, const json_t *a)
+{
+    if (!json_is_array(a) || json_array_size(a) != (size_t)n) return mba_fail(MBA_E_FORMAT, "the guard of trainer.json is damaged");
+    for (int i = 0; i < n; i++) x[i] = (float)json_number_value(json_array_get(a, (size_t)i));
+    return MBA_OK;
+}
+
+/* The options that make a run what it is; another value would silently be another run. */
+static mba_status same(const json_t *t, const char *key, int64_t now)
+{
+    int64_t then;
+    MBA_TRY(mba_json_int(t, key, now, INT64_MIN, INT64_MAX, &then));
+    return then == now ? MBA_OK : mba_fail(MBA_E_ARG, "the checkpoint was made with %s %lld, now it is %lld\n"
+                                           "fix: give the options of the first run", key, (long long)then, (long long)now);
+}
+
+static mba_status restore_trainer(run *r, const json_t *t)
+{
+    int64_t n, skipped, in_a_row;
+    MBA_TRY(same(t, "version", 1));
+    MBA_TRY(same(t, "seed", (int64_t)r->o->seed));
+    MBA_TRY(same(t, "batch", r->s.model.batch));
+    MBA_TRY(same(t, "length", r->s.model.length));
+    MBA_TRY(same(t, "micros", r->micros));
+    MBA_TRY(same(t, "data_tokens", mba_loader_tokens(r->train)));
+    MBA_TRY(mba_json_int(t, "step", 0, 0, INT64_MAX, &r->step.index));
+    MBA_TRY(mba_json_int(t, "epoch", 0, 0, INT64_MAX, &r->at.epoch));
+    MBA_TRY(mba_json_int(t, "index", 0, 0, INT64_MAX, &r->at.index));
+    const json_t *guard = mba_json_get(t, "guard");
+    MBA_TRY(mba_json_int(guard, "n", 0, 0, 2 * MBA_GUARD_STEPS, &n));
+    MBA_TRY(mba_json_int(guard, "skipped", 0, 0, INT32_MAX, &skipped));
+    MBA_TRY(mba_json_int(guard, "in_a_row", 0, 0, INT32_MAX, &in_a_row));
+    r->guard.n = (int32_t)n; r->guard.skipped = (int32_t)skipped; r->guard.in_a_row = (int32_t)in_a_row;
+    MBA_TRY(read_floats(r->guard.norm, MBA_GUARD_STEPS, mba_json_get(guard, "norm")));
+    return read_floats(r->guard.loss, MBA_GUARD_STEPS, mba_json_get(guard, "loss"));
+}
+
+static mba_status restore(run *r)
+{
+    char          path[PATH_ROOM];
+    mba_lm        c;
+    mba_hf_format format;
+    json_t       *trainer = NULL;
+    if (!r->o->resume) return MBA_OK;
+    snprintf(path, sizeof path, "%s", r->o->resume);
+    if (strlen(r->o->resume) < 8 || !strstr(r->o->resume, "step-")) MBA_TRY(mba_checkpoint_latest(path, sizeof path, r->o->resume));
+    MBA_TRY(mba_checkpoint_config(&c, &format, path));
+    MBA_TRY(mba_checkpoint_load(&r->s, format, path));
+    mba_status st = mba_checkpoint_load_trainer(&r->s, path, &trainer);
+    if (st == MBA_OK) st = restore_trainer(r, trainer);
+    json_decref(trainer);
+    return st == MBA_OK ? st : mba_where(st, "resuming from '%s'", path);
+}
+
+static mba_status open_log(run *r)
+{
+    char path[PATH_ROOM];
+    if (!r->o->out) return MBA_OK;
+    MBA_TRY(mba_mkdirs(r->o->out));
+    snprintf(path, sizeof path, "%s/log.jsonl", r->o->out);
+    r->log = fopen(path, r->o->resume ? "a" : "w");
+    return r->log ? MBA_OK : mba_fail(MBA_E_IO, "cannot write '%s'\nfix: is the directory writable, the disk full?", path);
+}
+
+static void log_number(FILE *f, const char *key, double v)
+{
+    if (isfinite(v)) fprintf(f, ", \"%s\": %.9g", key, v);
+    else             fprintf(f, ", \"%s\": null", key);
+}
+
+static void tell(run *r, mba_train_report *p)
+{
+    p->steps  = r->o->schedule.steps;
+    p->tokens = r->tokens;
+    p->run_s  = seconds() - r->began_s;
+    if (r->log) {
+        fprintf(r->log, "{\"step\": %lld, \"tokens\": %lld", (long long)p->step, (long long)p->tokens);
+        log_number(r->log, "loss", p->loss);
+        log_number(r->log, "grad_norm", p->grad_norm);
+        log_number(r->log, "lr", p->lr);
+        log_number(r->log, "seconds", p->run_s);
+        log_number(r->log, "tokens_per_s", p->tokens_per_s);
+        if (!isnan(p->valid_loss)) log_number(r->log, "valid_loss", p->valid_loss);
+        fprintf(r->log, ", \"skipped\": %s}\n", p->skipped ? "true" : "false");
+        fflush(r->log);                           // a killed run leaves whole lines
+    }
+    if (r->o->report) r->o->report(r->o->ctx, p);
+}
+
+/* ---- one step ---- */
+
+static int64_t valid_targets(const int32_t *targets, int64_t n)
+{
+    int64_t valid = 0;
+    for (int64_t i = 0; i < n; i++) valid += targets[i] >= 0;
+    return valid;
+}
+
+static void use_batch(run *r, int64_t micro)
+{
+    const size_t bytes = sizeof(int32_t) * (size_t)r->elems;
+    memcpy(r->inputs.tokens,  r->staged[0] + micro * r->elems, bytes);
+    memcpy(r->inputs.targets, r->staged[1] + micro * r->elems, bytes);
+    if (r->inputs.documents) memcpy(r->inputs.documents, r->staged[2] + micro * r->elems, bytes);
+}
+
+static mba_status load_step(run *r)
+{
+    for (int64_t m = 0; m < r->micros; m++) {
+        mba_batch b = { r->staged[0] + m * r->elems, r->staged[1] + m * r->elems,
+                        r->inputs.documents ? r->staged[2] + m * r->elems : NULL };
+        MBA_TRY(mba_loader_next(r->train, &b, &r->at));
+    }
+    const int64_t valid = valid_targets(r->staged[1], r->elems * r->micros);
+    r->step.loss_scale  = valid ? 1 / (float)valid : 0;
+    r->tokens          += r->elems * r->micros;
+    return MBA_OK;
+}
+
+static mba_status run_micros(run *r, double *loss)
+{
+    *loss = 0;
+    for (int64_t m = 0; m < r->micros; m++) {
+        r->step.micro = (int32_t)m;
+        use_batch(r, m);
+        MBA_TRY(mba_program_run(r->s.program, MBA_FORWARD | MBA_BACKWARD, &r->step, NULL));
+        *loss += (double)*(const float *)mba_session_at(&r->s, "loss");
+        if (r->o->carry) mba_session_carry(&r->s);
+    }
+    return MBA_OK;
+}
+
+/* Names the operator that first made a NaN or an infinity, by running the last micro-batch again. */
+static mba_status explain(run *r, const char **note)
+{
+    mba_finding f;
+    MBA_TRY(mba_watchdog(&f, &r->s, MBA_FORWARD | MBA_BACKWARD, &r->step));
+    if (f.node)
+        snprintf(r->note, sizeof r->note, "%s in %s: output '%s' has %g at element %lld", f.node->op->name,
+                 *f.node->scope ? f.node->scope : "the model", f.output, f.value, (long long)f.element);
+    else
+        snprintf(r->note, sizeof r->note, "every operator is finite; the norm of the gradients is not");
+    *note = r->note;
+    return MBA_OK;
+}
+
+static mba_status one_step(run *r, mba_train_report *p)
+{
+    const double began = seconds();
+    double       loss;
+    MBA_TRY(load_step(r));
+    r->step.lr = (float)mba_schedule_lr(&r->o->schedule, r->step.index);
+    MBA_TRY(run_micros(r, &loss));
+    r->step.norm_max = mba_guard_norm_max(&r->guard, loss);
+    if (!isfinite(loss)) MBA_TRY(explain(r, &p->note));
+    MBA_TRY(mba_program_run(r->s.program, MBA_UPDATE, &r->step, NULL));
+    const double norm = (double)*(const float *)mba_session_at(&r->s, "grad_norm");
+    p->skipped = mba_guard_skips(&r->guard, loss, norm);
+    if (p->skipped && !p->note && !isfinite(norm)) MBA_TRY(explain(r, &p->note));
+    if (p->skipped && !p->note) p->note = "loss or gradient norm far above its median";
+    mba_guard_note(&r->guard, loss, norm);
+    r->step.index++;
+    p->step = r->step.index; p->loss = loss; p->grad_norm = norm; p->lr = (double)r->step.lr;
+    p->step_s = seconds() - began;
+    p->tokens_per_s = (double)(r->elems * r->micros) / p->step_s;
+    return MBA_OK;
+}
+
+static mba_status validate(run *r, double *out)
+{
+    const int64_t all = mba_loader_batches(r->valid);
+    const int64_t n   = r->o->valid_batches > 0 && r->o->valid_batches < all ? r->o->valid_batches : all;
+    mba_position  at  = { 0 };
+    mba_step      s   = { .seed = r->o->seed };   // loss_scale 0: the mean over the batch
+    double        sum = 0, count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        MBA_TRY(mba_loader_next(r->valid, &r->inputs, &at));
+        MBA_TRY(mba_program_run(r->s.program, MBA_FORWARD, &s, NULL));
+        const double valid = (double)valid_targets(r->inputs.targets, r->elems);
+        sum   += valid * (double)*(const float *)mba_session_at(&r->s, "loss");
+        count += valid;
+    }
+    *out = count > 0 ? sum / count : NAN;
+    return MBA_OK;
+}
+
+static bool due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
+
+static mba_status loop(run *r)
+{
+    mba_status st = MBA_OK;
+    bool       last = r->step.index >= r->o->schedule.steps;
+    while (st == MBA_OK && !last) {
+        mba_train_report p = { .valid_loss = NAN };
+        st = one_step(r, &p);
+        if (st != MBA_OK) break;
+        last = r->step.index >= r->o->schedule.steps || (r->o->stop && *r->o->stop)
+            || (r->o->stop_after > 0 && r->step.index - r->began_at >= r->o->stop_after);
+        if (r->guard.in_a_row >= BAD_STEPS_MAX)
+            return mba_fail(MBA_E_DEVICE, "%d steps in a row could not be taken\nwhy: %s\nfix: a lower --lr, or a longer --warmup",
+                            BAD_STEPS_MAX, p.note ? p.note : "the loss does not come back");
+        const bool interrupted = r->o->stop && *r->o->stop;
+        if (r->valid && !interrupted && (last || due(r->o->valid_every, r->step.index))) st = validate(r, &p.valid_loss);
+        if (st == MBA_OK) tell(r, &p);
+        if (st == MBA_OK && (last || due(r->o->save_every, r->step.index))) st = save(r);
+    }
+    return st;
+}
+
+mba_status mba_train(const mba_train_options *o)
+{
+    run        r  = { .o = o };
+    mba_status st = begin(&r);
+    if (st == MBA_OK) st = restore(&r);
+    if (st == MBA_OK) st = open_log(&r);
+    r.began_s  = seconds();
+    r.began_at = r.step.index;
+    if (st == MBA_OK) st = loop(&r);
+    if (st == MBA_OK && r.log && ferror(r.log)) st = mba_fail(MBA_E_IO, "cannot write the log in '%s'\nfix: is the disk full?", o->out);
+    finish(&r);
+    return st;
+}
