@@ -98,15 +98,33 @@ static double objective(mba_reference *r, int n, mba_tensor *const out[], mba_te
     return s;
 }
 
+/* Root mean square: the scale on which a parameter's values lie, and steps are measured. */
+static double size_of(mba_reference *r, const mba_tensor *t)
+{
+    double s = 0;
+    for (int64_t i = 0; i < mba_elems(t); i++) s += pow(mba_reference_at(r, t)[i], 2);
+    return s > 0 ? sqrt(s / (double)mba_elems(t)) : 1;
+}
+
+/* The largest derivative of a parameter. */
+static double largest(mba_reference *r, const mba_tensor *t)
+{
+    double     top = 0;
+    mba_tensor g = *t;
+    g.st = t->st->grad;
+    for (int64_t i = 0; i < mba_elems(t); i++) top = fmax(top, fabs(mba_reference_at(r, &g)[i]));
+    return top;
+}
+
 /* Fourth-order central differences of every parameter element, against what backward left. */
-static void check_gradient(mba_check *w, mba_reference *r, const mba_tensor *t, int n,
+static void check_gradient(mba_check *w, mba_reference *r, const mba_tensor *t, double least, int n,
                            mba_tensor *const out[], mba_tensor *const seed[])
 {
-    const double  h = 1e-3;
+    const double  h = 1e-3 * size_of(r, t);
     mba_tensor    g = *t;                         // the same window of the gradient
     g.st = t->st->grad;
-    double *x = mba_reference_at(r, t), *dx = mba_reference_at(r, &g), top = 1e-6;
-    for (int64_t i = 0; i < mba_elems(t); i++) top = fmax(top, fabs(dx[i]));
+    double *x = mba_reference_at(r, t), *dx = mba_reference_at(r, &g);
+    const double top = fmax(least, largest(r, t));
     for (int64_t i = 0; i < mba_elems(t); i++) {
         const double at = x[i];
         double       f[4];
@@ -186,8 +204,11 @@ mba_status mba_check_graph(mba_check *w, const mba_graph *g, int n, mba_tensor *
     mba_reference *r = NULL;
     mba_status st = mba_reference_create(&r, g);
     if (st == MBA_OK) st = check_variant(w, r, g, NULL);
+    double least = 1e-6;              // a derivative 1e-4 of the model's largest drowns in the rounding of the objective
     for (int32_t k = 0; k < g->ntensors && st == MBA_OK; k++)
-        if (mba_is_param(g->tensors[k])) check_gradient(w, r, g->tensors[k], n, out, seed);
+        if (mba_is_param(g->tensors[k])) least = fmax(least, 1e-4 * largest(r, g->tensors[k]));
+    for (int32_t k = 0; k < g->ntensors && st == MBA_OK; k++)
+        if (mba_is_param(g->tensors[k])) check_gradient(w, r, g->tensors[k], least, n, out, seed);
     mba_reference_destroy(r);
     return st;
 }

@@ -16,7 +16,7 @@ typedef struct mba_check {
 } mba_check;
 
 /* The graph has its backward pass; `out` and `seed` are as in mba_backward_from. Errors are relative
- * to the largest value of each tensor. */
+ * to the largest value of each tensor (gradients: or to 1e-4 of the largest there is). */
 MBA_MUST mba_status mba_check_graph(mba_check *worst, const mba_graph *g, int n, mba_tensor *const out[],
                                     mba_tensor *const seed[]);
 

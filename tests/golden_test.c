@@ -1,0 +1,136 @@
+/* golden_test.c -- every directory of tests/golden, made by Hugging Face transformers, through `eval`.
+ *
+ * The bounds are those the project promises in fp32: the loss to 1e-5, logits and every gradient tensor with
+ * ||a - b|| <= 1e-4 max(||b||, 1e-4 times the largest gradient norm of the model). */
+#include "tests/test.h"
+
+#include <dirent.h>
+
+#include "data/json.h"
+#include "data/npy.h"
+#include "data/safetensors.h"
+#include "tests/scratch.h"
+#include "train/evaluate.h"
+
+static double *numbers_of(const mba_array *a)
+{
+    double *x = malloc(sizeof *x * (size_t)a->elems);
+    assert_non_null(x);
+    assert_ok(mba_array_read_f64(a, x, a->elems));
+    return x;
+}
+
+static double norm(const double *x, const double *y, int64_t n)
+{
+    double s = 0;
+    for (int64_t i = 0; i < n; i++) s += (x[i] - (y ? y[i] : 0)) * (x[i] - (y ? y[i] : 0));
+    return sqrt(s);
+}
+
+/* ||a - b|| over max(||b||, least); same shape. */
+static double distance(const mba_array *have, const mba_array *want, double least)
+{
+    assert_int_equal(have->rank, want->rank);
+    for (int i = 0; i < have->rank; i++) assert_int_equal(have->shape[i], want->shape[i]);
+    double      *a = numbers_of(have), *b = numbers_of(want);
+    const double d = norm(a, b, have->elems) / fmax(norm(b, NULL, want->elems), least);
+    free(a);
+    free(b);
+    return d;
+}
+
+static double largest_norm(const mba_safetensors *f)
+{
+    double most = 0;
+    for (int64_t i = 0; i < mba_safetensors_count(f); i++) {
+        double *x = numbers_of(mba_safetensors_at(f, i));
+        most = fmax(most, norm(x, NULL, mba_safetensors_at(f, i)->elems));
+        free(x);
+    }
+    return most;
+}
+
+static double logits_error(const char *dir)
+{
+    char     path[512];
+    mba_npy *have, *want;
+    snprintf(path, sizeof path, "%s/logits.npy", dir);
+    assert_ok(mba_npy_open(&have, scratch("logits.npy")));
+    assert_ok(mba_npy_open(&want, path));
+    const double e = distance(mba_npy_array(have), mba_npy_array(want), 0);
+    mba_npy_close(have);
+    mba_npy_close(want);
+    return e;
+}
+
+static double grads_error(const char *dir)
+{
+    char             path[512];
+    mba_safetensors *have, *want;
+    double           worst = 0;
+    snprintf(path, sizeof path, "%s/grads.safetensors", dir);
+    assert_ok(mba_safetensors_open(&have, scratch("grads.safetensors")));
+    assert_ok(mba_safetensors_open(&want, path));
+    assert_int_equal(mba_safetensors_count(have), mba_safetensors_count(want));
+    const double least = 1e-4 * largest_norm(want);
+    for (int64_t i = 0; i < mba_safetensors_count(want); i++) {
+        const mba_array *b = mba_safetensors_at(want, i), *a = mba_safetensors_find(have, b->name);
+        assert_non_null(a);
+        const double e = distance(a, b, least);
+        if (!(e <= worst)) worst = e;
+    }
+    mba_safetensors_close(have);
+    mba_safetensors_close(want);
+    return worst;
+}
+
+static double expected_loss(const char *dir)
+{
+    char    path[512];
+    json_t *j;
+    double  loss;
+    snprintf(path, sizeof path, "%s/expected.json", dir);
+    assert_ok(mba_json_load(&j, path, NULL));
+    assert_ok(mba_json_real(j, "loss", NAN, 0, 1e9, &loss));
+    json_decref(j);
+    return loss;
+}
+
+/* Returns how many of the three bounds are missed. */
+static int check(const char *dir, mba_recompute recompute)
+{
+    char           tokens[512], logits[512], grads[512];
+    mba_evaluation e;
+    snprintf(tokens, sizeof tokens, "%s/tokens.npy", dir);
+    snprintf(logits, sizeof logits, "%s", scratch("logits.npy"));
+    snprintf(grads, sizeof grads, "%s", scratch("grads.safetensors"));
+    assert_ok(mba_evaluate(&e, &(mba_evaluate_options){ .checkpoint = dir, .tokens = tokens, .logits = logits, .grads = grads,
+                                                        .session = { .recompute = recompute } }));
+    const double loss = fabs(e.loss - expected_loss(dir)), z = logits_error(dir), g = grads_error(dir);
+    const int    bad = !(loss <= 1e-5) + !(z <= 1e-4) + !(g <= 1e-4);
+    printf("%s %-40s %s loss %.1e  logits %.1e  worst gradient %.1e\n", bad ? "BAD" : "   ", dir,
+           recompute == MBA_RECOMPUTE_ON ? "recomputed" : "kept      ", loss, z, g);
+    return bad;
+}
+
+static void every_golden_model_agrees(void **state)
+{
+    (void)state;
+    DIR *d = opendir("tests/golden");
+    int  n = 0, bad = 0;
+    assert_non_null(d);
+    scratch_make();
+    for (const struct dirent *e; (e = readdir(d));) {
+        char dir[300];
+        if (e->d_name[0] == '.') continue;
+        snprintf(dir, sizeof dir, "tests/golden/%s", e->d_name);
+        bad += check(dir, MBA_RECOMPUTE_OFF) + check(dir, MBA_RECOMPUTE_ON);
+        n++;
+    }
+    closedir(d);
+    scratch_remove();
+    assert_true(n >= 13);
+    assert_int_equal(bad, 0);
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(every_golden_model_agrees))

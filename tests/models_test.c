@@ -1,0 +1,162 @@
+/* models_test.c -- what the presets promise, and whole models against finite differences. */
+#include "tests/test.h"
+
+#include "core/check.h"
+#include "models/model.h"
+#include "train/hf.h"
+#include "train/session.h"
+
+static void parameter_totals_are_the_published_ones(void **state)
+{
+    (void)state;
+    static const struct { const char *name; int64_t parameters; } table[] = {
+        { "mamba-130m", 129135360 },      { "mamba-370m", 371516416 },     { "mamba-790m", 793204224 },
+        { "mamba-1.4b", 1372178432 },     { "mamba-2.8b", 2768345600 },    { "mamba2-130m", 128989632 },
+        { "mamba2-370m", 368346624 },     { "mamba2-780m", 780161280 },    { "mamba2-1.3b", 1343757312 },
+        { "mamba2-2.7b", 2702599680 },    { "hybrid-130m", 135100696 },    { "hybrid-370m", 361799552 },
+        { "hybrid-1b", 966135936 },       { "hybrid-b-130m", 136054736 },  { "hybrid-b-370m", 367879392 },
+        { "hybrid-b-1b", 1024176832 },    { "hybrid-a-130m", 124808424 },  { "hybrid-a-370m", 356394784 },
+        { "hybrid-a-1.3b", 1298560832 },  { "hybrid-j-370m", 350389216 },  { "hybrid-j-1b", 1047818432 },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        mba_session   s = { 0 };
+        const mba_lm *preset = mba_lm_preset(table[i].name);
+        assert_non_null(preset);
+        mba_lm c = *preset;
+        c.batch = c.length = 1;
+        c.head  = MBA_HEAD_LOGITS;
+        assert_ok(mba_session_plan(&s, &(mba_session_options){ .model = c, .memory_bytes = INT64_MAX }));
+        assert_int_equal(mba_session_parameters(&s), table[i].parameters);
+        mba_session_end(&s);
+    }
+}
+
+static mba_lm tiny(const char *pattern)
+{
+    mba_lm c = { .batch = 2, .length = 5, .width = 4, .vocab = 7, .inner = 8, .state = 3, .head_dim = 4, .groups = 2, .chunk = 4, .conv = 3,
+                 .q_heads = 2, .kv_heads = 1, .attn_dim = 4, .rotary = 2, .mlp = 5 };
+    strcpy(c.pattern, pattern);
+    return c;
+}
+
+/* Every parameter of a tiny model, with central differences in fp64; and the CPU against fp64. */
+static void check_model(mba_lm c, bool recompute)
+{
+    mba_graph *g;
+    mba_check  w = { 0 };
+    assert_ok(mba_lm_complete(&c));
+    assert_ok(mba_graph_create(&g));
+    g->recompute = recompute;
+    mba_tensor *loss = mba_lm_build(g, &c).loss;
+    assert_ok(mba_graph_status(g));
+    /* An embedding as small as training starts with makes the norms curve within a step of the differences. */
+    for (int32_t i = 0; i < g->ntensors; i++)
+        if (mba_is_param(g->tensors[i]) && strstr(g->tensors[i]->name, "embeddings")) g->tensors[i]->init = MBA_INIT_NORMAL(1);
+    assert_ok(mba_backward(g, loss));
+    assert_ok(mba_check_graph(&w, g, 1, &loss, (mba_tensor *[]){ NULL }));
+    mba_graph_destroy(g);
+    printf("    %-8s %s%s%s%4d derivatives: backward off by %.1e, CPU by %.2f of its tolerance\n", c.pattern, c.documents ? "documents " : "",
+           c.carry ? "carried " : "", recompute ? "recomputed " : "", w.values, w.grad_error, w.cpu_error);
+    /* A loss of 2 rounds to 4e-16; over a step of 1e-3 x 0.1 and 1e-4 of a largest derivative of 0.1: 4e-7. */
+    assert_true(w.grad_error < 1e-6);
+    assert_true(w.cpu_error <= 1);
+    assert_int_equal(w.strays, 0);
+}
+
+static void every_family_agrees_with_finite_differences(void **state)
+{
+    (void)state;
+    static const char *const pattern[] = { "mm", "MM", "M*-M", "m+*+" };
+    for (size_t i = 0; i < sizeof pattern / sizeof *pattern; i++)
+        for (int recompute = 0; recompute < 2; recompute++) {
+            mba_lm c = tiny(pattern[i]);
+            check_model(c, recompute);
+            c.head      = recompute ? MBA_HEAD_SLICED : MBA_HEAD_LOSS;
+            c.documents = true;
+            c.untied    = recompute;
+            check_model(c, recompute);
+        }
+    mba_lm jamba = tiny("m+*+");
+    jamba.paired = jamba.inner_norms = jamba.bias = jamba.mlp_bias = jamba.attn_bias = 1;
+    check_model(jamba, true);
+    mba_lm carried = tiny("mM");
+    carried.carry = true;
+    check_model(carried, false);
+    mba_lm convolved = tiny("*M");
+    convolved.attn_conv = 3;
+    check_model(convolved, false);
+}
+
+/* Adding gradients by a pass of its own is what an operator without `.adds` costs; see accumulate.md. */
+static void gradients_are_added_where_they_are_made(void **state)
+{
+    (void)state;
+    static const char *const name[] = { "mamba-130m", "mamba2-130m", "hybrid-130m", "hybrid-b-130m", "hybrid-j-370m", "hybrid-a-130m" };
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        mba_session s = { 0 };
+        mba_lm      c = *mba_lm_preset(name[i]);
+        int         n = 0;
+        c.batch = 1;
+        c.length = 16;
+        assert_ok(mba_session_plan(&s, &(mba_session_options){ .model = c, .backward = true, .update = true, .memory_bytes = INT64_MAX,
+                                                               .adamw = { 0.9, 0.95, 1e-8, 0.1, 1 } }));
+        for (int32_t k = 0; k < s.graph->nnodes; k++) n += s.graph->nodes[k]->op == &mba_op_accumulate;
+        printf("    %-14s %d nodes, %d of them accumulate\n", name[i], s.graph->nnodes, n);
+        assert_int_equal(n, 0);
+        mba_session_end(&s);
+    }
+}
+
+static void configurations_survive_their_files(void **state)
+{
+    (void)state;
+    for (int i = 0; mba_models[i]; i++)
+        for (const mba_lm *preset = mba_models[i]->presets; preset->name; preset++) {
+            mba_lm        c = *preset, back;
+            mba_hf_format format, read;
+            assert_ok(mba_lm_complete(&c));
+            format = mba_hf_format_for(&c);
+            json_t *j = mba_hf_config_write(&c, format);
+            assert_ok(mba_hf_config_read(&back, &read, j));
+            back.batch = c.batch;
+            back.length = c.length;
+            assert_ok(mba_lm_complete(&back));
+            assert_int_equal(format, read);
+            assert_string_equal(c.pattern, back.pattern);
+            assert_int_equal(c.width, back.width);
+            assert_int_equal(c.inner, back.inner);
+            assert_int_equal(c.state, back.state);
+            assert_int_equal(c.vocab, back.vocab);
+            assert_int_equal(c.untied, back.untied);
+            if (strpbrk(c.pattern, "-+")) assert_int_equal(c.mlp, back.mlp);
+            assert_int_equal(c.rotary, back.rotary);
+            if (strchr(c.pattern, '*')) assert_int_equal(c.q_heads, back.q_heads);
+            if (strchr(c.pattern, '*')) assert_int_equal(c.kv_heads, back.kv_heads);
+            assert_int_equal(c.attn_conv, back.attn_conv);
+            if (strchr(c.pattern, 'M')) assert_int_equal(c.norm_groups, back.norm_groups);
+            json_decref(j);
+        }
+}
+
+static void nonsense_is_refused_with_its_reason(void **state)
+{
+    (void)state;
+    static const struct { const char *set, *words; } table[] = {
+        { "heads=7", "heads x head_dim" },  { "groups=5", "divide the heads" },     { "pattern=MX", "symbol nobody knows" },
+        { "width=-1", "width = -1" },       { "vocab=1", "vocab = 1" },             { "layers=9999999", "layers" },
+        { "pattern=M*", "attention" },      { "pattern=M-", "MLP" },                { "conv=99", "taps" },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        mba_lm c = *mba_lm_preset("mamba2-130m");
+        mba_status st = mba_lm_set(&c, table[i].set);
+        if (st == MBA_OK) st = mba_lm_complete(&c);
+        assert_fails(st, MBA_E_ARG, table[i].words);
+    }
+    mba_lm c = *mba_lm_preset("mamba2-130m");
+    assert_fails(mba_lm_set(&c, "nonsense=3"), MBA_E_ARG, "nonsense=3");
+    assert_fails(mba_lm_set(&c, "width=abc"), MBA_E_ARG, "width=abc");
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_the_published_ones), cmocka_unit_test(every_family_agrees_with_finite_differences),
+              cmocka_unit_test(gradients_are_added_where_they_are_made), cmocka_unit_test(configurations_survive_their_files),
+              cmocka_unit_test(nonsense_is_refused_with_its_reason))
