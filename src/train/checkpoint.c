@@ -191,6 +191,15 @@ static float *moment(const mba_session *s, const mba_tensor *param, char which)
     return mba_program_beside(s->program, t->st, param);
 }
 
+/* An input that is the state of the segment before: it must survive too. */
+static bool is_carried(const mba_session *s, const mba_tensor *t)
+{
+    char name[256];
+    if (t->st->role != MBA_INPUT || t->of) return false;
+    snprintf(name, sizeof name, "%s.out", t->name);
+    return mba_graph_find(s->graph, name) != NULL;
+}
+
 static mba_status save_moments(const mba_session *s, const char *directory)
 {
     char                    path[PATH_ROOM];
@@ -205,9 +214,21 @@ static mba_status save_moments(const mba_session *s, const char *directory)
             st = add_piece(w, name, &t->type, moment(s, t, "mv"[k]));
         }
     }
+    for (int32_t i = 0; i < s->graph->ntensors && st == MBA_OK; i++) {
+        const mba_tensor *t = s->graph->tensors[i];
+        if (is_carried(s, t)) st = add_piece(w, t->name, &t->type, mba_program_at(s->program, t));
+    }
     if (st == MBA_OK) st = mba_safetensors_commit(w);
     mba_safetensors_destroy(w);
     return st;
+}
+
+static mba_status load_state(const mba_safetensors *f, const char *name, const mba_type *type, float *to)
+{
+    const mba_array *a = mba_safetensors_find(f, name);
+    if (!a) return mba_fail(MBA_E_FORMAT, "there is no \"%s\"\nwhy: it is not the optimizer of this run", name);
+    if (!same_shape(a, type)) return mba_fail(MBA_E_SHAPE, "\"%s\" has another shape than in this run", name);
+    return mba_array_read_f32(a, to, mba_type_elems(type));
 }
 
 static mba_status load_moments(mba_session *s, const char *path)
@@ -219,12 +240,11 @@ static mba_status load_moments(mba_session *s, const char *path)
         char              name[MBA_PIECE_NAME_MAX];
         for (int k = 0; k < 2 && st == MBA_OK && mba_is_param(t); k++) {
             snprintf(name, sizeof name, "%c.%s", "mv"[k], t->name);
-            const mba_array *a = mba_safetensors_find(f, name);
-            st = !a ? mba_fail(MBA_E_FORMAT, "'%s' has no \"%s\"\nwhy: it is not the optimizer of this model", path, name)
-               : !same_shape(a, &t->type) ? mba_fail(MBA_E_SHAPE, "\"%s\" in '%s' has another shape than the parameter", name, path)
-               : mba_array_read_f32(a, moment(s, t, "mv"[k]), mba_elems(t));
+            st = load_state(f, name, &t->type, moment(s, t, "mv"[k]));
         }
+        if (st == MBA_OK && is_carried(s, t)) st = load_state(f, t->name, &t->type, mba_program_at(s->program, t));
     }
+    if (st != MBA_OK) st = mba_where(st, "reading '%s'", path);
     mba_safetensors_close(f);
     return st;
 }

@@ -7,7 +7,7 @@
  *
  *   config.json               the model, in its public format where there is one (hf.h)
  *   model.safetensors         weights, fp32
- *   optimizer.safetensors     m.<parameter> and v.<parameter>, fp32
+ *   optimizer.safetensors     m.<parameter> and v.<parameter>, fp32; states that are carried
  *   trainer.json              step, data position, guard: everything else an exact resume needs
  *
  * A directory appears under its name only when it is complete. */

@@ -1,0 +1,238 @@
+/* train_test.c -- training as a whole: exact, resumable, watched. */
+#include "tests/test.h"
+
+#include "core/device.h"
+#include "core/file.h"
+#include "data/prepare.h"
+#include "data/safetensors.h"
+#include "tests/scratch.h"
+#include "train/checkpoint.h"
+#include "train/guard.h"
+#include "train/train.h"
+#include "train/watchdog.h"
+
+static mba_lm small(const char *pattern)
+{
+    mba_lm c = { .batch = 2, .length = 33, .width = 32, .vocab = 264, .state = 8, .head_dim = 16, .chunk = 16, .q_heads = 2, .kv_heads = 1,
+                 .attn_dim = 16, .mlp = 48 };
+    strcpy(c.pattern, pattern);
+    return c;
+}
+
+static mba_train_options options(const char *pattern, int64_t steps)
+{
+    return (mba_train_options){ .session = { .model = small(pattern), .adamw = mba_adamw_defaults() }, .data = scratch("tokens"), .seed = 5,
+                                .schedule = { .lr = 5e-3, .lr_min = 1e-4, .warmup = 4, .steps = steps }, .validation = 0.2, .valid_batches = 2,
+                                .guard = 8 };
+}
+
+static int prepare_data(void **state)
+{
+    (void)state;
+    mba_tokenizer *t;
+    mba_prepared   made;
+    scratch_make();
+    if (mba_tokenizer_create(&t, "bytes") != MBA_OK) return -1;
+    const mba_status st = mba_prepare(&made, t, &(mba_prepare_options){ .out = scratch("tokens"), .synthetic_bytes = 100000, .seed = 3 });
+    mba_tokenizer_destroy(t);
+    return st == MBA_OK ? 0 : -1;
+}
+
+static int remove_data(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
+
+static void same_file(const char *a, const char *b)
+{
+    char  *x, *y;
+    size_t n, m;
+    assert_ok(mba_file_read(&x, &n, a, 1 << 28));
+    assert_ok(mba_file_read(&y, &m, b, 1 << 28));
+    assert_int_equal(n, m);
+    assert_memory_equal(x, y, n);
+    free(x);
+    free(y);
+}
+
+/* Weights, moments and trainer of two runs are the same bytes. */
+static void same_run(const char *a, const char *b, const char *step)
+{
+    static const char *const file[] = { "model.safetensors", "optimizer.safetensors", "trainer.json" };
+    for (int i = 0; i < 3; i++) {
+        char x[512], y[512];
+        snprintf(x, sizeof x, "%s/%s/%s/%s", scratch_dir, a, step, file[i]);
+        snprintf(y, sizeof y, "%s/%s/%s/%s", scratch_dir, b, step, file[i]);
+        same_file(x, y);
+    }
+}
+
+static void train(const char *pattern, int threads, const char *out, int64_t stop_after, const char *resume)
+{
+    mba_train_options o = options(pattern, 20);
+    o.out        = scratch(out);
+    o.stop_after = stop_after;
+    o.resume     = resume ? scratch(resume) : NULL;
+    mba_cpu_set_threads(threads);
+    assert_ok(mba_train(&o));
+    mba_cpu_set_threads(0);
+}
+
+static void same_bits_at_any_number_of_threads_and_after_resuming(void **state)
+{
+    (void)state;
+    static const char *const pattern[] = { "mm", "MM", "M*-M+" };
+    for (int i = 0; i < 3; i++) {
+        char dir[5][16];
+        static const char *const name[] = { "one", "two", "three", "again", "halves" };
+        for (int k = 0; k < 5; k++) snprintf(dir[k], sizeof dir[k], "%s%d", name[k], i);
+        for (int k = 0; k < 3; k++) train(pattern[i], k + 1, dir[k], 0, NULL);     // 1, 2 and 3 threads
+        train(pattern[i], 2, dir[3], 0, NULL);
+        train(pattern[i], 2, dir[4], 10, NULL);
+        train(pattern[i], 1, dir[4], 0, dir[4]);
+        for (int k = 1; k < 5; k++) same_run(dir[0], dir[k], "step-000020");
+    }
+}
+
+static void states_carried_from_batch_to_batch_resume_too(void **state)
+{
+    (void)state;
+    for (int half = 0; half < 2; half++) {
+        mba_train_options o = options("mM", 8);
+        o.carry = true;
+        o.validation = 0;
+        o.out = scratch(half ? "carried-halves" : "carried");
+        o.stop_after = half ? 4 : 0;
+        assert_ok(mba_train(&o));
+        if (!half) continue;
+        o.stop_after = 0;
+        o.resume = o.out;
+        assert_ok(mba_train(&o));
+    }
+    same_run("carried", "carried-halves", "step-000008");
+}
+
+static double last_loss;
+static void keep_loss(void *ctx, const mba_train_report *r) { (void)ctx; last_loss = r->loss; }
+
+static void two_micro_batches_are_one_batch(void **state)
+{
+    (void)state;
+    double loss[2];
+    for (int micros = 1; micros <= 2; micros++) {
+        mba_train_options o = options("Mm", 6);
+        o.session.model.batch = 4 / micros;
+        o.micros   = micros;
+        o.in_order = true;
+        o.validation = 0;
+        o.report   = keep_loss;
+        assert_ok(mba_train(&o));
+        loss[micros - 1] = last_loss;
+    }
+    assert_near(loss[0], loss[1], 2e-5);          // six steps of fp32 whose sums are ordered differently
+}
+
+static void a_small_model_learns(void **state)
+{
+    (void)state;
+    mba_train_options o = options("MM", 120);
+    o.session.model.batch = 4;
+    o.report = keep_loss;
+    assert_ok(mba_train(&o));
+    assert_true(last_loss < 2.2);                 // a uniform guess over the bytes is 5.6, their frequencies about 2.9
+}
+
+static void a_checkpoint_of_other_options_is_refused(void **state)
+{
+    (void)state;
+    mba_train_options o = options("MM", 4);
+    o.out = scratch("first");
+    assert_ok(mba_train(&o));
+    o.resume = o.out;
+    o.session.model.batch = 1;
+    assert_fails(mba_train(&o), MBA_E_ARG, "batch");
+    o = options("M", 4);
+    o.resume = scratch("first");
+    assert_fails(mba_train(&o), MBA_E_FORMAT, "tensors");
+    o = options("MM", 4);
+    o.resume = scratch("nowhere");
+    assert_fails(mba_train(&o), MBA_E_IO, "no checkpoint");
+}
+
+static void only_the_newest_checkpoints_are_kept(void **state)
+{
+    (void)state;
+    mba_train_options o = options("M", 6);
+    o.out = scratch("kept");
+    o.save_every = 1;
+    o.keep = 2;
+    assert_ok(mba_train(&o));
+    assert_int_equal(scratch_entries("kept"), 3);                                  // log.jsonl and two steps
+    mba_lm        c;
+    mba_hf_format f;
+    char          path[512];
+    assert_ok(mba_checkpoint_latest(path, sizeof path, scratch("kept")));
+    assert_non_null(strstr(path, "step-000006"));
+    assert_ok(mba_checkpoint_config(&c, &f, path));
+    assert_int_equal(f, MBA_HF_MAMBA2);
+}
+
+static void the_watchdog_names_the_first_bad_operator(void **state)
+{
+    (void)state;
+    mba_session s = { 0 };
+    mba_finding f;
+    const mba_step step = { .seed = 1 };
+    assert_ok(mba_session_plan(&s, &(mba_session_options){ .model = small("MM"), .backward = true }));
+    assert_ok(mba_session_bind(&s, 1));
+    assert_ok(mba_watchdog(&f, &s, MBA_FORWARD | MBA_BACKWARD, &step));
+    assert_null(f.node);
+    ((float *)mba_session_at(&s, "backbone.layers.1.mixer.conv1d.weight"))[3] = NAN;
+    assert_ok(mba_watchdog(&f, &s, MBA_FORWARD | MBA_BACKWARD, &step));
+    assert_non_null(f.node);
+    assert_string_equal(f.node->op->name, "conv1d");
+    assert_string_equal(f.node->scope, "backbone/layers.1/mixer");
+    mba_session_end(&s);
+}
+
+static void the_guard_skips_what_is_out_of_line(void **state)
+{
+    (void)state;
+    mba_guard g = { .factor = 8 };
+    assert_true(mba_guard_skips(&g, NAN, 1));
+    assert_true(mba_guard_skips(&g, 1, INFINITY));
+    assert_false(mba_guard_skips(&g, 1, 1e9));                                     // it has seen nothing yet
+    for (int i = 0; i < 100; i++) mba_guard_note(&g, 3 - 0.01 * i, 1 + 0.1 * (i % 3));
+    assert_false(mba_guard_skips(&g, 2.1, 5));
+    assert_true(mba_guard_skips(&g, 2.1, 50));
+    assert_true(mba_guard_skips(&g, 9, 1));
+    const int before = g.n;
+    mba_guard_note(&g, 9, 1);
+    assert_int_equal(g.n, before);
+    assert_int_equal(g.skipped, 1);
+    assert_int_equal(g.in_a_row, 1);
+}
+
+static void the_learning_rate_warms_up_and_falls(void **state)
+{
+    (void)state;
+    const mba_schedule s = { .lr = 1, .lr_min = 0.1, .warmup = 10, .steps = 110 };
+    assert_near(mba_schedule_lr(&s, 0), 0.1, 1e-12);
+    assert_near(mba_schedule_lr(&s, 9), 1, 1e-12);
+    assert_near(mba_schedule_lr(&s, 10), 1, 1e-12);
+    assert_near(mba_schedule_lr(&s, 60), 0.55, 1e-12);
+    assert_near(mba_schedule_lr(&s, 110), 0.1, 1e-12);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits_at_any_number_of_threads_and_after_resuming), cmocka_unit_test(states_carried_from_batch_to_batch_resume_too),
+        cmocka_unit_test(two_micro_batches_are_one_batch), cmocka_unit_test(a_small_model_learns), cmocka_unit_test(a_checkpoint_of_other_options_is_refused),
+        cmocka_unit_test(only_the_newest_checkpoints_are_kept), cmocka_unit_test(the_watchdog_names_the_first_bad_operator),
+        cmocka_unit_test(the_guard_skips_what_is_out_of_line), cmocka_unit_test(the_learning_rate_warms_up_and_falls),
+    };
+    return cmocka_run_group_tests(tests, prepare_data, remove_data);
+}
