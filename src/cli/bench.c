@@ -110,8 +110,6 @@ static mba_status bench_ops(const bench_options *o, const mba_operands *words)
 
 /* ---- step ---- */
 
-typedef struct step_result { double step_s, gemm_s, floor_s; } step_result;
-
 static const mba_column breakdown_columns[] = {
     { "operator", "operator", NULL }, { "kind", "kind", NULL }, { "pass", "pass", NULL }, { "nodes", "nodes", "%.0f" }, { "ms", "ms", "%.2f" },
     { "percent", "% of step", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" }, { 0 } };
@@ -149,26 +147,6 @@ static void print_breakdown(mba_table *t, const mba_session *s, const mba_ceilin
     }
 }
 
-static mba_status measure_step(step_result *r, mba_table *breakdown, mba_session *s, const mba_ceilings *c, int repeats)
-{
-    const mba_step step = { .seed = 1, .lr = 1e-4f };
-    double        *best = calloc((size_t)s->graph->nnodes, sizeof *best), all = 0;
-    if (!best) return mba_fail(MBA_E_NOMEM, "no memory");
-    mba_fill_inputs(s->program);
-    mba_status st = mba_measure_run(&r->step_s, s->program, MBA_STEP, &step, 1);       // warm-up: pages, caches, threads
-    if (st == MBA_OK) st = mba_measure_run(&r->step_s, s->program, MBA_STEP, &step, repeats);
-    if (st == MBA_OK) st = mba_measure_kind(&r->gemm_s, s->program, MBA_GEMM, repeats);
-    if (st == MBA_OK) st = mba_measure_nodes(best, s->program, MBA_STEP, &step, repeats, false);
-    r->floor_s = 0;
-    for (int32_t i = 0; i < s->graph->nnodes; i++) {
-        all += best[i];
-        r->floor_s += mba_ceilings_floor(c, s->graph->nodes[i]->op->cost(s->graph->nodes[i]));
-    }
-    if (st == MBA_OK && breakdown) print_breakdown(breakdown, s, c, best, all);
-    free(best);
-    return st;
-}
-
 static const mba_column step_columns[] = {
     { "model", "model", NULL }, { "batch", "batch", "%.0f" }, { "length", "length", "%.0f" }, { "step_ms", "step, ms", "%.1f" },
     { "gemm_ms", "GEMMs alone, ms", "%.1f" }, { "ratio", "step / GEMMs", "%.3f" }, { "tokens_per_s", "tokens/s", "%.1f" },
@@ -178,7 +156,7 @@ static mba_status bench_step(const bench_options *o)
 {
     mba_table    *t = NULL, *parts = NULL;
     mba_session   s = { 0 };
-    step_result   r;
+    mba_step_times r = { 0 };
     mba_session_options so = { .backward = true, .update = true };
     so.adamw = mba_adamw_defaults();
     MBA_TRY(mba_model_options_apply(&o->model, &so));
@@ -187,8 +165,9 @@ static mba_status bench_step(const bench_options *o)
     if (st == MBA_OK) st = mba_table_create(&parts, breakdown_columns);
     if (st == MBA_OK) st = mba_session_plan(&s, &so);
     if (st == MBA_OK) st = mba_session_bind(&s, 1);
-    if (st == MBA_OK) st = measure_step(&r, parts, &s, &c, (int)o->repeats);
+    if (st == MBA_OK) st = mba_measure_step(&r, &s, &c, (int)o->repeats);
     if (st == MBA_OK) {
+        print_breakdown(parts, &s, &c, r.node_s, r.nodes_s);
         mba_table_text(t, "%s", o->model.name ? o->model.name : "given");
         mba_table_number(t, (double)s.model.batch);
         mba_table_number(t, (double)s.model.length);
@@ -203,6 +182,7 @@ static mba_status bench_step(const bench_options *o)
         }
         mba_table_print(t, stdout, form_of(o));
     }
+    free(r.node_s);
     mba_session_end(&s);
     mba_table_destroy(parts);
     mba_table_destroy(t);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/progress.h"
+#include "core/check.h"
 
 static void keep_best(double *best, double s) { if (*best <= 0 || s < *best) *best = s; }
 
@@ -57,4 +58,21 @@ mba_status mba_measure_nodes(double *best_s, mba_program *p, unsigned passes, co
     for (int r = 0; r < repeats && st == MBA_OK; r++) st = mba_program_run(p, passes, step, &h);
     free(c.sweep);
     return st;
+}
+
+mba_status mba_measure_step(mba_step_times *out, mba_session *s, const mba_ceilings *c, int repeats)
+{
+    const mba_step step = { .seed = 1, .lr = 1e-4f };
+    *out = (mba_step_times){ .node_s = calloc((size_t)s->graph->nnodes, sizeof(double)) };
+    if (!out->node_s) return mba_fail(MBA_E_NOMEM, "no memory for the times of %d nodes", s->graph->nnodes);
+    mba_fill_inputs(s->program);
+    MBA_TRY(mba_measure_run(&out->step_s, s->program, MBA_STEP, &step, 1));            // warm-up: pages, caches, threads
+    MBA_TRY(mba_measure_run(&out->step_s, s->program, MBA_STEP, &step, repeats));
+    MBA_TRY(mba_measure_kind(&out->gemm_s, s->program, MBA_GEMM, repeats));
+    MBA_TRY(mba_measure_nodes(out->node_s, s->program, MBA_STEP, &step, repeats, false));
+    for (int32_t i = 0; i < s->graph->nnodes; i++) {
+        out->nodes_s += out->node_s[i];
+        out->floor_s += mba_ceilings_floor(c, s->graph->nodes[i]->op->cost(s->graph->nodes[i]));
+    }
+    return MBA_OK;
 }

@@ -9,6 +9,7 @@
 
 #include "core/program.h"
 #include "device/cpu/ceilings.h"
+#include "train/session.h"
 
 /* One run of the passes, in seconds: best of `repeats`. */
 MBA_MUST mba_status mba_measure_run(double *best_s, mba_program *p, unsigned passes, const mba_step *step, int repeats);
@@ -20,5 +21,10 @@ MBA_MUST mba_status mba_measure_kind(double *best_s, mba_program *p, mba_kind ki
 /* Every node of the passes by itself; best_s has one entry per node and starts at 0. The caches are swept
  * between runs when `cold`. */
 MBA_MUST mba_status mba_measure_nodes(double *best_s, mba_program *p, unsigned passes, const mba_step *step, int repeats, bool cold);
+
+/* A whole training step of a bound session: best times of the step, of its GEMMs alone, of every node, and
+ * the floor of all nodes. node_s is the caller's to free. */
+typedef struct mba_step_times { double step_s, gemm_s, floor_s, nodes_s, *node_s; } mba_step_times;
+MBA_MUST mba_status mba_measure_step(mba_step_times *out, mba_session *s, const mba_ceilings *c, int repeats);
 
 #endif

@@ -1,3 +1,184 @@
-/* suite.c -- placeholder of the day: replaced below. */
+/* suite.c -- `mambascope suite`: the main job. Today: every language model on the CPU, measured and trained. */
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "cli/command.h"
-mba_status mba_command_suite(int argc, char **argv) { (void)argc, (void)argv; return MBA_OK; }
+#include "cli/measure.h"
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "cli/synthetic.h"
+#include "cli/table.h"
+#include "core/print.h"
+#include "core/version.h"
+#include "train/train.h"
+
+/* A workload: the preset whose step is measured, and a small relative of it that is trained. */
+typedef struct workload { const char *name, *preset, *small; } workload;
+
+static const workload workloads[] = {
+    { "mamba1", "mamba-130m",  "width=128,layers=4,vocab=264" },
+    { "mamba2", "mamba2-130m", "width=128,layers=4,vocab=264,state=32,head_dim=32,chunk=64" },
+    { "hybrid", "hybrid-130m", "width=128,vocab=264,state=32,head_dim=32,chunk=64,q_heads=4,kv_heads=2,attn_dim=32,mlp=256,pattern=M-*-M-" },
+};
+enum { WORKLOADS = sizeof workloads / sizeof *workloads };
+
+typedef struct suite {
+    int64_t      length, repeats, steps;
+    bool         json;
+    mba_ceilings ceilings;
+    double       kind_s[WORKLOADS][MBA_KINDS], all_s[WORKLOADS], first_loss;
+    mba_table   *step, *kinds, *training;
+    mba_train_report last;
+    mba_progress bar;
+} suite;
+
+static mba_status measure(suite *u, int w)
+{
+    mba_session         s  = { 0 };
+    mba_step_times      t  = { 0 };
+    mba_session_options so = { .model = *mba_lm_preset(workloads[w].preset), .backward = true, .update = true };
+    so.adamw        = mba_adamw_defaults();
+    so.model.batch  = 1;
+    so.model.length = u->length;
+    mba_status st = mba_session_plan(&s, &so);
+    if (st == MBA_OK) st = mba_session_bind(&s, 1);
+    if (st == MBA_OK) st = mba_measure_step(&t, &s, &u->ceilings, (int)u->repeats);
+    if (st == MBA_OK) {
+        for (int32_t i = 0; i < s.graph->nnodes; i++) u->kind_s[w][s.graph->nodes[i]->op->kind] += t.node_s[i];
+        u->all_s[w] = t.nodes_s;
+        mba_table_text(u->step, "%s", workloads[w].preset);
+        mba_table_number(u->step, (double)mba_session_parameters(&s) / 1e6);
+        mba_table_number(u->step, (double)u->length);
+        mba_table_number(u->step, (double)mba_program_bytes(s.program) / 1e9);
+        mba_table_number(u->step, 1e3 * t.step_s);
+        mba_table_number(u->step, t.step_s / t.gemm_s);
+        mba_table_number(u->step, (double)u->length / t.step_s);
+        mba_table_number(u->step, 100 * t.floor_s / t.step_s);
+    }
+    free(t.node_s);
+    mba_session_end(&s);
+    return st;
+}
+
+static void note_step(void *ctx, const mba_train_report *r)
+{
+    suite *u = ctx;
+    char   note[64];
+    if (r->step == 1) u->first_loss = r->loss;
+    u->last = *r;
+    snprintf(note, sizeof note, "loss %.3f", r->loss);
+    mba_progress_show(&u->bar, r->step, note);
+}
+
+static mba_status train(suite *u, int w, const char *data)
+{
+    mba_train_options o = { .data = data, .seed = 1, .validation = 0.1, .valid_batches = 8, .guard = 8, .report = note_step, .ctx = u,
+                            .schedule = { .lr = 4e-3, .lr_min = 1e-4, .warmup = 5, .steps = u->steps } };
+    o.session.adamw = mba_adamw_defaults();
+    o.session.model = *mba_lm_preset(workloads[w].preset);
+    MBA_TRY(mba_lm_set(&o.session.model, workloads[w].small));
+    o.session.model.batch  = 8;
+    o.session.model.length = 128;
+    u->bar = mba_progress_start(workloads[w].name, u->steps);
+    const mba_status st = mba_train(&o);
+    mba_progress_end(&u->bar);
+    if (st != MBA_OK) return st;
+    mba_table_text(u->training, "%s", workloads[w].name);
+    mba_table_number(u->training, (double)u->last.step);
+    mba_table_number(u->training, (double)u->last.tokens / 1e3);
+    mba_table_number(u->training, u->first_loss);
+    mba_table_number(u->training, u->last.loss);
+    mba_table_number(u->training, u->last.valid_loss);
+    mba_table_number(u->training, (double)u->last.tokens / u->last.run_s);
+    return MBA_OK;
+}
+
+static void fill_kinds(suite *u)
+{
+    for (int k = 0; k < MBA_KINDS; k++) {
+        double most = 0;
+        for (int w = 0; w < WORKLOADS; w++) most = fmax(most, u->kind_s[w][k]);
+        if (!(most > 0)) continue;
+        mba_table_text(u->kinds, "%s", mba_kind_name((mba_kind)k));
+        for (int w = 0; w < WORKLOADS; w++) mba_table_number(u->kinds, u->kind_s[w][k] > 0 ? 100 * u->kind_s[w][k] / u->all_s[w] : NAN);
+    }
+}
+
+static void print_all(suite *u)
+{
+    const mba_table_form form = u->json ? MBA_TABLE_JSON : MBA_TABLE_TEXT;
+    fill_kinds(u);
+    if (u->json) {
+        printf("{\"version\": \"%s\", \"commit\": \"%s\", \"threads\": %d, \"isa\": \"%s\",\n\"ceilings\": {\"stream_gb_s\": %.2f, \"fma_gflop_s\": %.2f, "
+               "\"exp_g_s\": %.3f},\n\"step\": ", MBA_VERSION, MBA_COMMIT, mba_cpu_threads(), mba_cpu_isa_name(), u->ceilings.stream_bytes / 1e9,
+               u->ceilings.fma_flops / 1e9, u->ceilings.exp_ops / 1e9);
+        mba_table_print(u->step, stdout, form);
+        fputs(",\"operators\": ", stdout);
+        mba_table_print(u->kinds, stdout, form);
+        fputs(",\"training\": ", stdout);
+        mba_table_print(u->training, stdout, form);
+        puts("}");
+        return;
+    }
+    printf("CPU, %d threads, %s: stream %.1f GB/s, FMA %.1f GFLOP/s, exp %.2f G/s (measured)\n\n", mba_cpu_threads(), mba_cpu_isa_name(),
+           u->ceilings.stream_bytes / 1e9, u->ceilings.fma_flops / 1e9, u->ceilings.exp_ops / 1e9);
+    puts("A training step (forward, loss, backward, AdamW), fp32, batch 1, random tokens");
+    mba_table_print(u->step, stdout, form);
+    puts("\nWhere its time goes, % of the step");
+    mba_table_print(u->kinds, stdout, form);
+    puts("\nSmall models of each family trained on SYNTHETIC text (bytes), nats/byte");
+    mba_table_print(u->training, stdout, form);
+}
+
+static mba_status make_tables(suite *u)
+{
+    MBA_TRY(mba_table_create(&u->step, (const mba_column[]){
+        { "model", "model", NULL }, { "parameters_m", "parameters, M", "%.1f" }, { "length", "length", "%.0f" }, { "plan_gb", "plan, GB", "%.2f" },
+        { "step_ms", "step, ms", "%.0f" }, { "step_over_gemms", "step / GEMMs", "%.2f" }, { "tokens_per_s", "tokens/s", "%.0f" },
+        { "percent_of_floor", "% of floor", "%.0f" }, { 0 } }));
+    MBA_TRY(mba_table_create(&u->kinds, (const mba_column[]){ { "kind", "operators", NULL }, { "mamba1", "mamba1", "%.1f" },
+                                                              { "mamba2", "mamba2", "%.1f" }, { "hybrid", "hybrid", "%.1f" }, { 0 } }));
+    return mba_table_create(&u->training, (const mba_column[]){
+        { "workload", "workload", NULL }, { "steps", "steps", "%.0f" }, { "ktokens", "tokens, k", "%.0f" }, { "first_loss", "first loss", "%.3f" },
+        { "last_loss", "last loss", "%.3f" }, { "valid_loss", "validation", "%.3f" }, { "tokens_per_s", "tokens/s", "%.0f" }, { 0 } });
+}
+
+mba_status mba_command_suite(int argc, char **argv)
+{
+    suite   u = { .length = 256, .repeats = 2, .steps = 120 };
+    int64_t threads = 0;
+    bool    help;
+    const mba_option options[] = {
+        { "--length",  MBA_OPT_INT,  &u.length,  "L", "tokens of the measured step (256)", 1, 1 << 20 },
+        { "--repeats", MBA_OPT_INT,  &u.repeats, "N", "the best of N runs counts (2)", 1, 100 },
+        { "--steps",   MBA_OPT_INT,  &u.steps,   "N", "updates of the small models (120)", 1, 1000000 },
+        { "--threads", MBA_OPT_INT,  &threads,   "N", "threads (one per core)", 1, 4096 },
+        { "--json",    MBA_OPT_FLAG, &u.json,    NULL, "as JSON: ceilings, step, operators, training", 0, 0 },
+        { 0 },
+    };
+    const mba_usage usage = { "suite", "[options]",
+        "Measures a training step of every language model on this machine, shows where the time goes, and trains a small\n"
+        "model of each family. A few minutes on two cores.", options, "mambascope suite\nmambascope suite --length 1024 --repeats 5 --json > suite.json\n" };
+    MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
+    if (help) return MBA_OK;
+    mba_cpu_set_threads((int)threads);
+    mba_synthetic data = { 0 };
+    mba_progress  bar = mba_progress_start("suite", 2 * WORKLOADS);
+    u.ceilings = mba_ceilings_measure(0.5);
+    mba_status st = make_tables(&u);
+    if (st == MBA_OK) st = mba_synthetic_create(&data, 1, 2 << 20);
+    for (int w = 0; w < WORKLOADS && st == MBA_OK; w++) {
+        mba_progress_show(&bar, w, workloads[w].preset);
+        st = measure(&u, w);
+    }
+    mba_progress_end(&bar);
+    for (int w = 0; w < WORKLOADS && st == MBA_OK; w++) st = train(&u, w, data.path);
+    if (st == MBA_OK) print_all(&u);
+    mba_synthetic_remove(&data);
+    mba_table_destroy(u.step);
+    mba_table_destroy(u.kinds);
+    mba_table_destroy(u.training);
+    return st;
+}

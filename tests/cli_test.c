@@ -1,0 +1,249 @@
+/* cli_test.c -- the program as a person or a script meets it: answers, exit codes, errors that help. */
+#include "tests/test.h"
+
+#include <jansson.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/file.h"
+#include "tests/scratch.h"
+
+static char output[1 << 16];                       // stdout and stderr of the last command
+
+/* Runs `mambascope ARGS` in the shell and returns its exit code. */
+static int run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static int run(const char *fmt, ...)
+{
+    char        args[2048], line[4096];
+    const char *program = getenv("MBA_PROGRAM");
+    va_list     ap;
+    assert_non_null(program);
+    va_start(ap, fmt);
+    vsnprintf(args, sizeof args, fmt, ap);
+    va_end(ap);
+    snprintf(line, sizeof line, "'%s' %s 2>&1", program, args);
+    FILE *f = popen(line, "r");
+    assert_non_null(f);
+    const size_t n = fread(output, 1, sizeof output - 1, f);
+    output[n] = 0;
+    const int status = pclose(f);
+    assert_true(WIFEXITED(status));                // never a crash
+    return WEXITSTATUS(status);
+}
+
+static void says(int exit_code, int wanted, const char *words)
+{
+    if (exit_code == wanted && strstr(output, words)) return;
+    print_error("exit %d (wanted %d), wanted \"%s\" in:\n%s\n", exit_code, wanted, words, output);
+    fail();
+}
+
+#define DATA "--data '%s/tokens'"
+#define SMALL "--model mamba2-130m --set width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16 --batch 2 --length 32"
+
+static int make_data(void **state)
+{
+    (void)state;
+    scratch_make();
+    return run("data prepare --out '%s/tokens' --synthetic 200K", scratch_dir);
+}
+
+static int remove_data(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
+
+static void help_ends_in_examples(void **state)
+{
+    (void)state;
+    static const char *const command[] = { "suite", "train", "eval", "generate", "data", "list", "bench", "selftest", "doctor" };
+    says(run("--help"), 0, "examples:");
+    for (size_t i = 0; i < sizeof command / sizeof *command; i++) {
+        says(run("%s --help", command[i]), 0, "examples:\n  mambascope");
+        const char *last = strrchr(output, '\n');
+        assert_non_null(last);
+    }
+    says(run("--version"), 0, "mambascope");
+    says(run("doctor"), 0, "OpenBLAS");
+}
+
+static void misuse_is_told_and_exits_with_2(void **state)
+{
+    (void)state;
+    static const struct { const char *args, *words; } table[] = {
+        { "", "usage" },                                  { "dance", "no command 'dance'" },
+        { "train", "no model" },                          { "train --model nobody", "no model 'nobody'" },
+        { "train --model mamba-130m --batch 0", "--batch 0" }, { "train --model mamba-130m --batch x", "--batch x" },
+        { "train --model mamba-130m --lengthy 3", "no option --lengthy" },
+        { "train --model mamba-130m --steps", "--steps wants a value" },
+        { "train --model mamba2-130m --set heads=5 --dry-run", "heads" },
+        { "train --model mamba2-130m --set colour=5 --dry-run", "colour" },
+        { "train --model mamba2-130m --recompute never --dry-run", "auto, on or off" },
+        { "train --model mamba2-130m stray", "'stray' is not expected" },
+        { "list", "list what?" },                         { "bench nothing", "bench what?" },
+        { "data prepare", "--out" },                      { "eval", "--checkpoint" },
+        { "generate", "--checkpoint" },                   { "selftest nobody", "no operator 'nobody'" },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) says(run("%s", table[i].args), 2, table[i].words);
+}
+
+static json_t *json_output(void)
+{
+    json_error_t e;
+    json_t      *j = json_loads(output, 0, &e);
+    if (!j) print_error("not JSON: %s\n%s\n", e.text, output);
+    assert_non_null(j);
+    return j;
+}
+
+static void a_dry_run_tells_what_a_step_costs(void **state)
+{
+    (void)state;
+    says(run("train --model mamba2-130m --batch 1 --length 1024 --dry-run --json"), 0, "plan_bytes");
+    json_t *j = json_output();
+    assert_int_equal(json_integer_value(json_object_get(j, "parameters")), 128989632);
+    assert_true(json_integer_value(json_object_get(j, "plan_bytes")) > 16 * 128989632LL);
+    /* 6 FLOPs per token and number of every matrix, the tied head once; SSD comes on top */
+    const double matrices = 24.0 * (3352.0 * 768 + 768.0 * 1536) + 50288.0 * 768;
+    const double tensor = json_real_value(json_object_get(json_object_get(j, "flops"), "tensor"));
+    assert_true(tensor > 6 * matrices * 1024 && tensor < 1.5 * 6 * matrices * 1024);
+    assert_true(json_real_value(json_object_get(json_object_get(j, "flops"), "vector")) > 0);
+    assert_true(json_real_value(json_object_get(json_object_get(j, "flops"), "special")) > 0);
+    assert_true(json_real_value(json_object_get(json_object_get(j, "bytes"), "read")) > 0);
+    assert_true(json_real_value(json_object_get(json_object_get(j, "bytes"), "write")) > 0);
+    json_decref(j);
+    says(run("train --model hybrid-headline --dry-run"), 0, "step arena");
+    says(run("list models --json"), 0, "mamba-2.8b");
+    json_decref(json_output());
+    says(run("list ops --csv"), 0, "operator,kind,cpu,cases,doc");
+    says(run("train --model mamba-130m --length 4096 --batch 1 --memory 6GB --dry-run --json"), 0, "\"recompute\": true");
+}
+
+static void training_evaluating_and_generating_work_together(void **state)
+{
+    (void)state;
+    says(run("train " SMALL " " DATA " --validation 0.1 --steps 12 --out '%s/run' --json --quiet", scratch_dir, scratch_dir), 0, "valid_loss");
+    json_t *j = json_output();
+    assert_int_equal(json_integer_value(json_object_get(j, "step")), 12);
+    json_decref(j);
+    says(run("generate --checkpoint '%s/run/step-000012' --prompt 'The ' --tokens 20", scratch_dir), 0, "The ");
+    says(run("data inspect '%s/tokens/tokens_00000.bin'", scratch_dir), 0, "SYNTHETIC");
+    says(run("eval --checkpoint tests/golden/mamba_odd --tokens tests/golden/mamba_odd/tokens.npy --json"), 0, "\"tokens\": 72");
+    says(run("train --resume '%s/run' " DATA " --validation 0.1 --steps 14 --batch 2 --length 32 --quiet", scratch_dir, scratch_dir), 0, "14 steps");
+}
+
+static void ctrl_c_finishes_the_step_and_saves(void **state)
+{
+    (void)state;
+    char line[2048];
+    snprintf(line, sizeof line, "'%s' train " SMALL " --data '%s/tokens' --steps 1000000 --out '%s/cut' --quiet 2>&1 & p=$!; "
+             "while [ ! -s '%s/cut/log.jsonl' ]; do sleep 0.05; done; kill -INT $p; wait $p; echo exit $?",
+             getenv("MBA_PROGRAM"), scratch_dir, scratch_dir, scratch_dir);
+    FILE *f = popen(line, "r");
+    assert_non_null(f);
+    output[fread(output, 1, sizeof output - 1, f)] = 0;
+    pclose(f);
+    assert_non_null(strstr(output, "exit 0"));
+    assert_non_null(strstr(output, "interrupted, saved"));
+    assert_int_equal(scratch_entries("cut"), 2);                                   // log.jsonl and one checkpoint
+}
+
+/* A golden checkpoint with one thing changed. */
+static void copy_checkpoint(const char *to)
+{
+    char line[1024];
+    snprintf(line, sizeof line, "rm -rf '%s' && cp -r tests/golden/mamba_odd '%s'", to, to);
+    assert_int_equal(system(line), 0);
+}
+
+static void put(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void damaged_checkpoints_are_told(void **state)
+{
+    (void)state;
+    char dir[300], path[400];
+    snprintf(dir, sizeof dir, "%s/bad", scratch_dir);
+    static const struct { const char *file, *text, *words; } table[] = {
+        { "config.json", "", "config.json" },
+        { "config.json", "{\"model_type\": \"mamba\"", "config.json" },
+        { "config.json", "{}", "model_type" },
+        { "config.json", "{\"model_type\": \"gpt2\"}", "gpt2" },
+        { "config.json", "{\"model_type\": \"mamba\", \"hidden_size\": -3}", "hidden_size" },
+        { "config.json", "{\"model_type\": \"mamba\", \"hidden_size\": \"many\"}", "hidden_size" },
+        { "config.json", "{\"model_type\": \"mamba\", \"hidden_size\": 64, \"num_hidden_layers\": 3, \"vocab_size\": 61}", "the model asks for" },
+        { "config.json", "{\"model_type\": \"mamba\", \"hidden_size\": 32, \"num_hidden_layers\": 4, \"vocab_size\": 61}", "no tensor" },
+        { "config.json", "{\"model_type\": \"mamba\", \"hidden_size\": 32, \"num_hidden_layers\": 2, \"vocab_size\": 61}", "tensors" },
+        { "model.safetensors", "", "model.safetensors" },
+        { "model.safetensors", "nonsense that is not a header at all", "model.safetensors" },
+        { "tokens.npy", "not numpy", "tokens.npy" },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        copy_checkpoint(dir);
+        snprintf(path, sizeof path, "%s/%s", dir, table[i].file);
+        put(path, table[i].text);
+        says(run("eval --checkpoint '%s' --tokens '%s/tokens.npy'", dir, dir), 1, table[i].words);
+        assert_non_null(strstr(output, "error: "));
+    }
+    copy_checkpoint(dir);
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    assert_int_equal(truncate(path, 9000), 0);
+    says(run("eval --checkpoint '%s' --tokens '%s/tokens.npy'", dir, dir), 1, "model.safetensors");
+    says(run("eval --checkpoint '%s/nowhere' --tokens '%s/tokens.npy'", dir, dir), 1, "nowhere");
+    copy_checkpoint(dir);
+    says(run("eval --checkpoint '%s' --tokens tests/golden/mamba_untied/tokens.npy", dir), 1, "vocabulary");
+}
+
+static void bad_data_is_told(void **state)
+{
+    (void)state;
+    char path[400];
+    snprintf(path, sizeof path, "%s/short.bin", scratch_dir);
+    put(path, "ab");
+    says(run("train " SMALL " --data '%s' --quiet", path), 2, "too short");
+    says(run("train " SMALL " --data '%s/nowhere' --quiet", scratch_dir), 1, "nowhere");
+    says(run("train --model mamba2-130m --set width=32,layers=1,vocab=10,state=8,head_dim=16 --batch 1 --length 16 " DATA " --quiet", scratch_dir), 1, "vocab");
+    says(run("data prepare --out '%s/t2' --tokenizer '%s/short.bin' '%s/short.bin'", scratch_dir, scratch_dir, scratch_dir), 1, "short.bin");
+    says(run("data prepare --out '%s/t2' '%s/none.txt'", scratch_dir, scratch_dir), 1, "none.txt");
+    assert_int_equal(access(scratch("t2"), F_OK), -1);                             // nothing half-written
+}
+
+static void full_disks_and_closed_doors_are_told(void **state)
+{
+    (void)state;
+    says(run("eval --checkpoint tests/golden/mamba_odd --tokens tests/golden/mamba_odd/tokens.npy --logits /proc/logits.npy"), 1, "/proc/logits.npy");
+    says(run("train " SMALL " " DATA " --steps 2 --out /proc/run --quiet", scratch_dir), 1, "/proc/run");
+    put(scratch("file"), "x");
+    says(run("train " SMALL " " DATA " --steps 2 --out '%s/file/run' --quiet", scratch_dir, scratch_dir), 1, "file/run");
+    /* a limit on file sizes stands in for a full disk: the checkpoint fails whole, the log stays readable */
+    char line[2048];
+    snprintf(line, sizeof line, "(ulimit -f 64; trap '' XFSZ; '%s' train " SMALL " --data '%s/tokens' --steps 2 --out '%s/full' --quiet 2>&1; "
+             "echo exit $?)", getenv("MBA_PROGRAM"), scratch_dir, scratch_dir);
+    FILE *f = popen(line, "r");
+    assert_non_null(f);
+    output[fread(output, 1, sizeof output - 1, f)] = 0;
+    pclose(f);
+    says(0, 0, "exit 1");
+    says(0, 0, "saving the checkpoint");
+    assert_int_equal(scratch_entries("full"), 1);                                  // the log alone
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(help_ends_in_examples), cmocka_unit_test(misuse_is_told_and_exits_with_2),
+        cmocka_unit_test(a_dry_run_tells_what_a_step_costs), cmocka_unit_test(training_evaluating_and_generating_work_together),
+        cmocka_unit_test(ctrl_c_finishes_the_step_and_saves), cmocka_unit_test(damaged_checkpoints_are_told),
+        cmocka_unit_test(bad_data_is_told), cmocka_unit_test(full_disks_and_closed_doors_are_told),
+    };
+    return cmocka_run_group_tests(tests, make_data, remove_data);
+}

@@ -1,0 +1,115 @@
+/* memory_test.c -- a step allocates nothing, and a run takes what its plan says.
+ *
+ * malloc and its family are this program's own: they count, and pass on to the C library. */
+#include "tests/test.h"
+
+#include <malloc.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/check.h"
+#include "core/device.h"
+#include "train/session.h"
+
+#if defined __SANITIZE_ADDRESS__
+#define SANITIZED 1
+#elif defined __has_feature
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+static _Atomic long allocations;
+
+#if !SANITIZED
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t), *__libc_memalign(size_t, size_t);
+void *malloc(size_t n)                   { allocations++; return __libc_malloc(n); }
+void *calloc(size_t k, size_t n)         { allocations++; return __libc_calloc(k, n); }
+void *realloc(void *p, size_t n)         { allocations++; return __libc_realloc(p, n); }
+void *memalign(size_t a, size_t n)       { allocations++; return __libc_memalign(a, n); }
+void *aligned_alloc(size_t a, size_t n)  { allocations++; return __libc_memalign(a, n); }
+#endif
+
+static mba_session_options options(const char *name, int64_t length)
+{
+    mba_session_options o = { .model = *mba_lm_preset(name), .backward = true, .update = true, .adamw = mba_adamw_defaults() };
+    o.model.batch  = 1;
+    o.model.length = length;
+    return o;
+}
+
+static void a_step_allocates_nothing(void **state)
+{
+    (void)state;
+    static const char *const name[] = { "mamba-130m", "mamba2-130m", "hybrid-130m", "hybrid-j-370m" };
+    if (allocations == 0) skip();                 // sanitizers have a malloc of their own
+    for (int i = 0; i < 4; i++) {
+        mba_session         s = { 0 };
+        mba_session_options o = options(name[i], 64);
+        mba_step            step = { .seed = 1, .lr = 1e-4f };
+        assert_ok(mba_lm_set(&o.model, "vocab=300,width=128,heads=4,head_dim=64,inner=256,q_heads=2,kv_heads=1,attn_dim=64,mlp=128"));
+        assert_ok(mba_session_plan(&s, &o));
+        assert_ok(mba_session_bind(&s, 1));
+        mba_fill_inputs(s.program);
+        assert_ok(mba_program_run(s.program, MBA_STEP, &step, NULL));              // threads and BLAS buffers are made here
+        const long before = allocations;
+        for (step.index = 1; step.index < 4; step.index++) assert_ok(mba_program_run(s.program, MBA_STEP, &step, NULL));
+        assert_int_equal(allocations - before, 0);
+        mba_session_end(&s);
+    }
+}
+
+/* In a process of its own: the resident memory that a session adds to that of a small one. */
+static long peak_kb(const char *name, int64_t length)
+{
+    int pipe_to[2];
+    assert_int_equal(pipe(pipe_to), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        mba_session         s = { 0 };
+        mba_session_options o = options(name, length);
+        const mba_step      step = { .seed = 1, .lr = 1e-4f };
+        struct rusage       use;
+        long                kb[2] = { -1, 0 };
+        if (mba_lm_set(&o.model, length < 32 ? "vocab=300,layers=1" : "vocab=4096,layers=6") == MBA_OK && mba_session_plan(&s, &o) == MBA_OK
+            && mba_session_bind(&s, 1) == MBA_OK) {
+            mba_fill_inputs(s.program);
+            if (mba_program_run(s.program, MBA_STEP, &step, NULL) == MBA_OK && getrusage(RUSAGE_SELF, &use) == 0) {
+                kb[0] = use.ru_maxrss;
+                kb[1] = (long)(mba_program_bytes(s.program) / 1024);
+            }
+        }
+        _exit(write(pipe_to[1], kb, sizeof kb) == sizeof kb ? 0 : 1);
+    }
+    long kb[2] = { -1, 0 };
+    assert_int_equal(read(pipe_to[0], kb, sizeof kb), sizeof kb);
+    close(pipe_to[0]);
+    close(pipe_to[1]);
+    waitpid(child, NULL, 0);
+    assert_true(kb[0] > 0);
+    printf("    %s, length %lld: peak %ld kB, plan %ld kB\n", name, (long long)length, kb[0], kb[1]);
+    return kb[0] - kb[1];
+}
+
+/* What the binary itself takes is what a tiny session leaves over its own plan. */
+static void peak_memory_is_the_plan(void **state)
+{
+    (void)state;
+    if (getenv("MBA_TEST_SANITIZED")) skip();
+    static const char *const name[] = { "mamba-130m", "mamba2-130m" };
+    for (int i = 0; i < 2; i++) {
+        const long          own = peak_kb(name[i], 4), more = peak_kb(name[i], 1024) - own;
+        mba_session         s = { 0 };
+        mba_session_options o = options(name[i], 1024);
+        assert_ok(mba_lm_set(&o.model, "vocab=4096,layers=6"));
+        assert_ok(mba_session_plan(&s, &o));
+        const double plan_kb = (double)mba_program_bytes(s.program) / 1024;
+        mba_session_end(&s);
+        printf("    %s: %+.2f %% of the plan beyond the binary's own %ld kB\n", name[i], 100 * (double)more / plan_kb, own);
+        assert_true(fabs((double)more) <= 0.05 * plan_kb);
+    }
+}
+
+/* peak_kb comes first: OpenMP's threads do not survive a fork. */
+MBA_TEST_MAIN(cmocka_unit_test(peak_memory_is_the_plan), cmocka_unit_test(a_step_allocates_nothing))
