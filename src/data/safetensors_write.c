@@ -77,7 +77,9 @@ mba_status mba_safetensors_note(mba_safetensors_writer *w, const char *key, cons
 static mba_status check_name(const mba_safetensors_writer *w, const char *name)
 {
     mba__json_begin();
-    if (*name && strcmp(name, "__metadata__") && is_utf8(name)) return mba__json_starved() ? no_memory(w->path) : MBA_OK;
+    const bool good = *name && strcmp(name, "__metadata__") && is_utf8(name);
+    if (mba__json_starved()) return no_memory(w->path);
+    if (good) return MBA_OK;
     return mba_fail(MBA_E_ARG, "a tensor of '%s' cannot be called \"%s\"\nwhy: a name is UTF-8 text, not empty, and "
                     "not \"__metadata__\"\nfix: choose another name", w->path, mba_show(name).text);
 }
