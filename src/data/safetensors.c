@@ -12,7 +12,7 @@
 
 enum { HEADER_MAX = 100000000 };                                    // from the format; a real one has a MB or so
 
-static const mba_json_limits header_limits = { .bytes = HEADER_MAX, .values = (size_t)8 << 20, .depth = 3 };
+static const mba_json_limits header_limits = { .bytes = HEADER_MAX, .values = (size_t)4 << 20, .depth = 3 };
 
 struct mba_safetensors {
     char             *file;

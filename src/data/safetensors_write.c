@@ -29,6 +29,7 @@ mba_status mba_safetensors_create(mba_safetensors_writer **out, const char *path
     mba_safetensors_writer *w = calloc(1, sizeof *w);
     if (!w) return no_memory(path);
     w->path       = strdup(path);
+    mba__json_begin();
     w->metadata   = json_object();
     mba_status st = w->path && w->metadata ? MBA_OK : no_memory(path);
     if (st == MBA_OK) st = mba_safetensors_note(w, "format", "pt");
@@ -54,7 +55,7 @@ static bool is_utf8(const char *text)
 {
     json_t *s = json_string(text);
     json_decref(s);
-    return s != NULL;
+    return s || mba__json_starved();
 }
 
 mba_status mba_safetensors_note(mba_safetensors_writer *w, const char *key, const char *text)
@@ -63,17 +64,22 @@ mba_status mba_safetensors_note(mba_safetensors_writer *w, const char *key, cons
         json_object_del(w->metadata, key);
         return MBA_OK;
     }
+    mba__json_begin();
     if (!is_utf8(key) || !is_utf8(text))
         return mba_fail(MBA_E_ARG, "the note \"%s\" cannot be written to '%s'\nwhy: it is not valid UTF-8\n"
                         "fix: leave it out or spell it in UTF-8", mba_show(key).text, w->path);
-    return json_object_set_new(w->metadata, key, json_string(text)) ? no_memory(w->path) : MBA_OK;
+    json_object_set_new(w->metadata, key, json_string(text));
+    return mba__json_starved() ? no_memory(w->path) : MBA_OK;
 }
 
 /* ---- gathering ---- */
 
 static mba_status check_name(const mba_safetensors_writer *w, const char *name)
 {
-    if (*name && strcmp(name, "__metadata__") && is_utf8(name)) return MBA_OK;
+    mba__json_begin();
+    const bool good = *name && strcmp(name, "__metadata__") && is_utf8(name);
+    if (mba__json_starved()) return no_memory(w->path);
+    if (good) return MBA_OK;
     return mba_fail(MBA_E_ARG, "a tensor of '%s' cannot be called \"%s\"\nwhy: a name is UTF-8 text, not empty, and "
                     "not \"__metadata__\"\nfix: choose another name", w->path, mba_show(name).text);
 }
@@ -145,11 +151,11 @@ static mba_status fill_header(json_t *header, const mba_safetensors_writer *w)
 
 static mba_status put_header(const mba_safetensors_writer *w)
 {
-    json_t *header = json_object();
-    char   *text   = NULL;
-    if (!header) return no_memory(w->path);
-    mba_status st = fill_header(header, w);
-    if (st == MBA_OK && !(text = json_dumps(header, JSON_COMPACT | JSON_PRESERVE_ORDER))) st = no_memory(w->path);
+    mba__json_begin();
+    json_t    *header = json_object();
+    mba_status st     = fill_header(header, w);
+    char      *text   = st == MBA_OK ? json_dumps(header, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+    if (mba__json_starved()) st = no_memory(w->path);
     json_decref(header);
     const size_t   n     = text ? strlen(text) : 0;
     const uint64_t total = (n + 7) / 8 * 8;                           // padded, so that the data is aligned

@@ -1,0 +1,168 @@
+/* starvation_test.c -- the n-th allocation fails, for every n: each reader and writer of src/data says so or
+ * does without, and never gives something wrong. (Jansson alone would: it can lose a character of a string.) */
+#include <stdbool.h>
+#include "tests/test.h"
+#include "tests/scratch.h"
+#include "core/file.h"
+#include "data/json.h"
+#include "data/npy.h"
+#include "data/weights.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+
+#if !defined(__GLIBC__) || defined(__SANITIZE_ADDRESS__)
+int main(void) { return 77; }               /* the sanitizer has an allocator of its own */
+#else
+
+#define DATA "tests/data/formats/"
+
+/* Our own malloc before the library's; -1: all succeed, k: k succeed and the next one fails. */
+static _Thread_local long left = -1;
+
+static bool deny(void) { return left >= 0 && left-- == 0; }
+
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+void *malloc(size_t n) { return deny() ? NULL : __libc_malloc(n); }
+void *calloc(size_t n, size_t size) { return deny() ? NULL : __libc_calloc(n, size); }
+void *realloc(void *p, size_t n) { return deny() ? NULL : __libc_realloc(p, n); }
+
+/* Runs `work` with every allocation failing in turn, until one run has none left to fail. */
+static void starve(mba_status (*work)(void), void (*check)(void))
+{
+    int failures = 0;
+    for (long k = 0;; k++) {
+        left                = k;
+        const mba_status st = work();
+        const bool       ran_dry = left < 0;
+        left = -1;
+        if (st != MBA_OK) assert_fails(st, MBA_E_NOMEM, "");
+        if (st == MBA_OK) check();
+        assert_true(scratch_entries("") <= 1);                        // the file itself, no temporary one
+        if (!ran_dry) break;
+        failures += st != MBA_OK;
+    }
+    assert_true(failures > 2);
+}
+
+static mba_weights *weights;
+
+static mba_status open_weights(void) { return mba_weights_open(&weights, DATA "sharded"); }
+
+static void check_weights(void)
+{
+    float x[4];
+    assert_int_equal(mba_weights_count(weights), 3);
+    assert_ok(mba_array_read_f32(mba_weights_find(weights, "head"), x, 4));
+    assert_true(x[0] == 10 && x[3] == 13);
+    mba_weights_close(weights);
+}
+
+static void weights_are_right_or_absent(void **state)
+{
+    (void)state;
+    starve(open_weights, check_weights);
+}
+
+static json_t *config;
+
+static mba_status load_and_save(void)
+{
+    MBA_TRY(mba_json_load(&config, "tests/fuzz/corpus/json/config", NULL));
+    mba_status st = mba_json_save(config, scratch("c.json"));
+    if (st != MBA_OK) json_decref(config);
+    return st;
+}
+
+static void check_config(void)
+{
+    json_t *again;
+    assert_ok(mba_json_load(&again, scratch("c.json"), NULL));
+    assert_true(json_equal(config, again));
+    assert_string_equal(json_string_value(json_object_get(config, "model_type")), "mamba2");
+    json_decref(again);
+    json_decref(config);
+}
+
+static void json_is_right_or_absent(void **state)
+{
+    (void)state;
+    starve(load_and_save, check_config);
+    unlink(scratch("c.json"));
+}
+
+static mba_status copy_safetensors(void)
+{
+    mba_safetensors        *f = NULL;
+    mba_safetensors_writer *w = NULL;
+    MBA_TRY(mba_safetensors_open(&f, DATA "types.safetensors"));
+    mba_status st = mba_safetensors_create(&w, scratch("t.safetensors"));
+    for (int64_t i = 0; st == MBA_OK && i < mba_safetensors_count(f); i++) {
+        const mba_array      *a = mba_safetensors_at(f, i);
+        mba_safetensors_entry e = { .name = a->name, .dtype = a->dtype, .rank = a->rank, .data = a->data };
+        memcpy(e.shape, a->shape, sizeof e.shape);
+        st = mba_safetensors_add(w, &e);
+    }
+    if (st == MBA_OK) st = mba_safetensors_commit(w);
+    mba_safetensors_destroy(w);
+    mba_safetensors_close(f);
+    return st;
+}
+
+static void check_copy(void)
+{
+    mba_map x, y;
+    assert_ok(mba_file_map(&x, DATA "types.safetensors"));
+    assert_ok(mba_file_map(&y, scratch("t.safetensors")));
+    assert_int_equal(x.bytes, y.bytes);
+    assert_memory_equal(x.data, y.data, x.bytes);
+    mba_file_unmap(&x);
+    mba_file_unmap(&y);
+}
+
+static void safetensors_are_right_or_absent(void **state)
+{
+    (void)state;
+    starve(copy_safetensors, check_copy);
+    unlink(scratch("t.safetensors"));
+}
+
+static mba_status write_and_read_npy(void)
+{
+    const float x = 0.5f;
+    float       y = 0;
+    mba_npy    *f;
+    MBA_TRY(mba_npy_write(scratch("a.npy"), MBA_WIRE_F32, 0, NULL, &x));
+    MBA_TRY(mba_npy_open(&f, scratch("a.npy")));
+    mba_status st = mba_array_read_f32(mba_npy_array(f), &y, 1);
+    mba_npy_close(f);
+    return st == MBA_OK && y != x ? mba_fail(MBA_E_FORMAT, "it changed") : st;
+}
+
+static void check_nothing(void) {}
+
+static void npy_is_right_or_absent(void **state)
+{
+    (void)state;
+    starve(write_and_read_npy, check_nothing);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_are_right_or_absent),
+        cmocka_unit_test(json_is_right_or_absent),
+        cmocka_unit_test(safetensors_are_right_or_absent),
+        cmocka_unit_test(npy_is_right_or_absent),
+    };
+    scratch_make();
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    scratch_remove();
+    return failures;
+}
+#endif
