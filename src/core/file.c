@@ -1,0 +1,302 @@
+/* file.c -- see file.h. */
+#include "core/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(size_t) == 8 && sizeof(off_t) == 8, "files are larger than 4 GiB");
+
+/* ---- telling what went wrong ---- */
+
+static const char *fix_for(int error)
+{
+    switch (error) {
+    case ENOSPC: case EDQUOT: return "free some space, or write to another disk";
+    case EFBIG:               return "raise the limit on file sizes (`ulimit -f`), or write to another disk";
+    case EACCES: case EPERM:  return "check the permissions of the file and its directory";
+    case EROFS:               return "write to a disk that is not mounted read-only";
+    case ENOENT:              return "check the path; the directory must exist";
+    case ENOTDIR:             return "check the path: a part of it is a file, not a directory";
+    case EISDIR:              return "name a file, not a directory";
+    case EMFILE: case ENFILE: return "raise the limit on open files (`ulimit -n`)";
+    case ENAMETOOLONG:        return "choose a shorter name";
+    default:                  return "check the disk and try again";
+    }
+}
+
+/* failed("read", path, errno): `verb` completes "cannot ..". */
+static mba_status failed(const char *verb, const char *path, int error)
+{
+    return mba_fail(MBA_E_IO, "cannot %s '%s'\nwhy: %s\nfix: %s", verb, path, strerror(error), fix_for(error));
+}
+
+/* ---- reading ---- */
+
+/* Opens a regular file. O_NONBLOCK, because opening a pipe without a writer would wait for ever. */
+static mba_status open_regular(int *fd, size_t *bytes, const char *path)
+{
+    struct stat s;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0) return failed("open", path, errno);
+    int error = fstat(*fd, &s) ? errno : S_ISDIR(s.st_mode) ? EISDIR : 0;
+    if (!error && S_ISREG(s.st_mode)) {
+        *bytes = (size_t)s.st_size;
+        return MBA_OK;
+    }
+    close(*fd);
+    if (error) return failed("read", path, error);
+    return mba_fail(MBA_E_IO, "cannot read '%s'\nwhy: it is a device or a pipe\nfix: name a regular file", path);
+}
+
+static mba_status too_large(const char *path, size_t limit)
+{
+    return mba_fail(MBA_E_FORMAT, "'%s' is larger than the %zu bytes allowed here\n"
+                    "why: files of this kind are small; this is probably another file\n"
+                    "fix: check the path", path, limit);
+}
+
+/* Until the end rather than st_size bytes: files in /proc say 0, and a log may grow meanwhile. */
+static mba_status read_all(char **out, size_t *bytes, int fd, const char *path, size_t room, size_t limit)
+{
+    char  *text = malloc(room + 1);
+    size_t n    = 0;
+    for (;;) {
+        if (!text) return mba_fail(MBA_E_NOMEM, "no memory for %zu bytes to read '%s'", room, path);
+        const ssize_t k = read(fd, text + n, n < room ? room - n : 1);       // 1: into the place of the NUL
+        if (k < 0 && errno == EINTR) continue;
+        if (k == 0) break;
+        mba_status st = k < 0 ? failed("read", path, errno) : n + (size_t)k > limit ? too_large(path, limit) : MBA_OK;
+        if (st != MBA_OK) {
+            free(text);
+            return st;
+        }
+        n += (size_t)k;
+        if (n > room) {
+            room        = room < limit / 2 ? 2 * room + 4096 : limit;
+            char *wider = realloc(text, room + 1);
+            if (!wider) free(text);
+            text = wider;
+        }
+    }
+    text[n] = 0;
+    *out    = text;
+    *bytes  = n;
+    return MBA_OK;
+}
+
+mba_status mba_file_read(char **out, size_t *bytes, const char *path, size_t limit_bytes)
+{
+    int    fd;
+    size_t size = 0;
+    mba_assert(limit_bytes < SIZE_MAX / 4);
+    MBA_TRY(open_regular(&fd, &size, path));
+    mba_status st = size > limit_bytes ? too_large(path, limit_bytes)
+                                       : read_all(out, bytes, fd, path, size, limit_bytes);
+    close(fd);
+    return st;
+}
+
+mba_status mba_file_map(mba_map *out, const char *path)
+{
+    int    fd;
+    size_t bytes = 0;
+    MBA_TRY(open_regular(&fd, &bytes, path));
+    *out = (mba_map){ .data = "", .bytes = bytes };              // mmap refuses empty files
+    if (bytes) out->data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    const int error = errno;
+    close(fd);
+    if (out->data != MAP_FAILED) return MBA_OK;
+    *out = (mba_map){ 0 };
+    return failed("map", path, error);
+}
+
+void mba_file_unmap(mba_map *m)
+{
+    if (m->bytes) munmap((void *)m->data, m->bytes);
+    *m = (mba_map){ 0 };
+}
+
+/* ---- writing ---- */
+
+enum { WRITE_BUFFER = 1 << 18, NAME_KEPT = 200, NAMES_TRIED = 10000 };
+
+struct mba_writer {
+    char  *path, *temporary;
+    int    fd;                         /* -1: not open */
+    int    error;                      /* errno of the first failure: a file with a hole is never committed */
+    bool   committed;
+    size_t used;                       /* bytes waiting in the buffer */
+    char   buffer[WRITE_BUFFER];
+};
+
+/* Where the last part of a path begins. */
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* A rename replaces whatever bears the name, even /dev/null where root asks for it. */
+static mba_status check_target(const char *path)
+{
+    struct stat s;
+    if (!*path) return failed("write", path, ENOENT);
+    const bool there = stat(path, &s) == 0;
+    if (!*base_of(path) || (there && S_ISDIR(s.st_mode))) return failed("write", path, EISDIR);
+    if (there && !S_ISREG(s.st_mode))
+        return mba_fail(MBA_E_IO, "cannot write '%s'\nwhy: it is a device or a pipe, and would be replaced by a file\n"
+                        "fix: name a regular file", path);
+    return MBA_OK;
+}
+
+/* Opens a file of a new name beside the target, with the permissions any new file would get. */
+static int open_temporary(mba_writer *w)
+{
+    static _Atomic unsigned serial;
+    const char  *base = base_of(w->path);
+    const size_t room = strlen(w->path) + 64;
+    w->temporary      = malloc(room);
+    for (int i = 0; w->temporary && i < NAMES_TRIED; i++) {
+        snprintf(w->temporary, room, "%.*s.%.*s.%ld.%u.tmp", (int)(base - w->path), w->path, NAME_KEPT, base,
+                 (long)getpid(), serial++);
+        w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (w->fd >= 0 || errno != EEXIST) break;
+    }
+    return w->fd >= 0 ? 0 : w->temporary ? errno : ENOMEM;
+}
+
+mba_status mba_writer_create(mba_writer **out, const char *path)
+{
+    MBA_TRY(check_target(path));
+    mba_writer *w = malloc(sizeof *w);
+    if (!w) return mba_fail(MBA_E_NOMEM, "no memory to write '%s'", path);
+    memset(w, 0, offsetof(mba_writer, buffer));
+    w->fd           = -1;
+    w->path         = strdup(path);
+    const int error = w->path ? open_temporary(w) : ENOMEM;
+    if (error) {
+        mba_writer_destroy(w);
+        return failed("write", path, error);
+    }
+    *out = w;
+    return MBA_OK;
+}
+
+static mba_status write_failed(mba_writer *w, int error)
+{
+    if (!w->error) w->error = error;
+    return failed("write", w->path, w->error);
+}
+
+static mba_status write_through(mba_writer *w, const char *bytes, size_t n)
+{
+    while (n) {
+        const ssize_t k = write(w->fd, bytes, n);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) return write_failed(w, k ? errno : ENOSPC);
+        bytes += k;
+        n     -= (size_t)k;
+    }
+    return MBA_OK;
+}
+
+static mba_status flush(mba_writer *w)
+{
+    MBA_TRY(write_through(w, w->buffer, w->used));
+    w->used = 0;
+    return MBA_OK;
+}
+
+mba_status mba_writer_put(mba_writer *w, const void *bytes, size_t n)
+{
+    mba_assert(!w->committed);
+    if (w->error) return write_failed(w, w->error);
+    if (w->used + n > WRITE_BUFFER) MBA_TRY(flush(w));
+    if (n > WRITE_BUFFER) return write_through(w, bytes, n);
+    if (n) memcpy(w->buffer + w->used, bytes, n);
+    w->used += n;
+    return MBA_OK;
+}
+
+/* Some file systems cannot sync, which is not the caller's failure. */
+static int sync_to_disk(int fd)
+{
+    const int error = fsync(fd) ? errno : 0;
+    return error == EINVAL || error == ENOSYS || error == ENOTSUP ? 0 : error;
+}
+
+/* The name is durable when its directory is. */
+static int sync_directory_of(const char *path)
+{
+    const size_t n   = (size_t)(base_of(path) - path);
+    char        *dir = n ? strndup(path, n) : strdup(".");
+    if (!dir) return ENOMEM;
+    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(dir);
+    if (fd < 0) return errno == EACCES ? 0 : errno;              // one may write where one may not list
+    const int error = sync_to_disk(fd);
+    close(fd);
+    return error;
+}
+
+mba_status mba_writer_commit(mba_writer *w)
+{
+    mba_assert(!w->committed);
+    if (w->error) return write_failed(w, w->error);
+    MBA_TRY(flush(w));
+    int error = sync_to_disk(w->fd);
+    if (close(w->fd) && !error) error = errno;
+    w->fd = -1;
+    if (!error && rename(w->temporary, w->path)) error = errno;
+    if (error) return write_failed(w, error);
+    w->committed = true;
+    error        = sync_directory_of(w->path);
+    return error ? write_failed(w, error) : MBA_OK;
+}
+
+void mba_writer_destroy(mba_writer *w)
+{
+    if (!w) return;
+    const bool opened = w->fd >= 0 || w->error;                  // otherwise the name may be somebody else's
+    if (w->fd >= 0) close(w->fd);
+    if (opened && !w->committed) unlink(w->temporary);
+    free(w->temporary);
+    free(w->path);
+    free(w);
+}
+
+/* ---- directories ---- */
+
+static int make_one(const char *path)
+{
+    struct stat s;
+    if (mkdir(path, 0777) == 0) return 0;
+    const int error = errno;
+    // Already there, or above a directory we may not write: what counts is that it is a directory.
+    if (stat(path, &s) == 0) return S_ISDIR(s.st_mode) ? 0 : ENOTDIR;
+    return error;
+}
+
+mba_status mba_mkdirs(const char *path)
+{
+    char *part = strdup(path);
+    if (!part) return mba_fail(MBA_E_NOMEM, "no memory to make the directory '%s'", path);
+    int error = 0;
+    for (char *p = part + (*part == '/'); !error && *p; p++) {
+        if (*p != '/') continue;
+        *p    = 0;
+        error = make_one(part);
+        *p    = '/';
+    }
+    if (!error) error = make_one(part);
+    free(part);
+    return error ? failed("make the directory", path, error) : MBA_OK;
+}

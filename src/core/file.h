@@ -1,0 +1,50 @@
+/* file.h -- whole files in, whole files out.
+ *
+ *     char *text; size_t bytes;
+ *     MBA_TRY(mba_file_read(&text, &bytes, "config.json", 1 << 20));   // ends in a NUL of ours; free(text)
+ *
+ *     mba_map map;
+ *     MBA_TRY(mba_file_map(&map, "tokens.bin"));                       // map.data, map.bytes; any size
+ *     mba_file_unmap(&map);
+ *
+ *     mba_writer *w = NULL;
+ *     mba_status  st = mba_writer_create(&w, "out/loss.csv");
+ *     if (st == MBA_OK) st = mba_writer_put(w, "step,loss\n", 10);
+ *     if (st == MBA_OK) st = mba_writer_commit(w);
+ *     mba_writer_destroy(w);
+ *
+ * A written file is there whole or not at all: the bytes go to a temporary name in the same directory, are
+ * forced to disk and renamed over `path`. Who reads `path` meanwhile sees the old file. */
+#ifndef MBA_FILE_H
+#define MBA_FILE_H
+
+#include <stddef.h>
+#include "core/status.h"
+
+/* Reads a regular file of at most `limit_bytes`. The caller frees *out; (*out)[*bytes] is a NUL that is not
+ * counted. MBA_E_IO when it cannot be read, MBA_E_FORMAT when it is larger than the limit. */
+MBA_MUST mba_status mba_file_read(char **out, size_t *bytes, const char *path, size_t limit_bytes);
+
+/* A file as memory, read-only. `data` is never NULL, also for an empty file. The file must not be cut short
+ * while it is mapped: the operating system answers a read past its new end with SIGBUS. */
+typedef struct mba_map {
+    const void *data;
+    size_t      bytes;
+} mba_map;
+
+MBA_MUST mba_status mba_file_map(mba_map *out, const char *path);
+void                mba_file_unmap(mba_map *m);               /* a zeroed or unmapped one is fine */
+
+/* One file being written. `path` may exist (it is replaced, also where it is a symbolic link) but must be
+ * a regular file. Failures are MBA_E_IO; after one, only destroy is useful. */
+typedef struct mba_writer mba_writer;
+
+MBA_MUST mba_status mba_writer_create(mba_writer **out, const char *path);
+MBA_MUST mba_status mba_writer_put(mba_writer *w, const void *bytes, size_t n);
+MBA_MUST mba_status mba_writer_commit(mba_writer *w);         /* once, at the end */
+void                mba_writer_destroy(mba_writer *w);        /* removes what was not committed; NULL is fine */
+
+/* Makes a directory and those above it; one that is there already is fine. */
+MBA_MUST mba_status mba_mkdirs(const char *path);
+
+#endif

@@ -1,0 +1,65 @@
+/* array.h -- an array as it lies in a file: the part that safetensors and npy share.
+ *
+ *     const mba_array *a = mba_safetensors_find(file, "backbone.norm_f.weight");
+ *     MBA_TRY(mba_array_read_f32(a, weights, M));            // from F32, F16, BF16, F64 or integers
+ *
+ * The bytes are lent by the file and stay valid until it is closed. They are little-endian, row-major and
+ * may be at any address: copy them out, do not cast the pointer. */
+#ifndef MBA_ARRAY_H
+#define MBA_ARRAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "core/status.h"
+
+/* In the order of the safetensors reference, whose writer sorts by it (largest first). */
+#define MBA_WIRE_LIST(X)                                                                    \
+    X(BOOL, 1) X(U8, 1) X(I8, 1) X(F8_E5M2, 1) X(F8_E4M3, 1) X(I16, 2) X(U16, 2) X(F16, 2)  \
+    X(BF16, 2) X(I32, 4) X(U32, 4) X(F32, 4) X(F64, 8) X(I64, 8) X(U64, 8)
+
+/* How one number lies in a file; wider than mba_dtype, which is what the engine computes with. */
+typedef enum mba_wire {
+#define X(name, bytes) MBA_WIRE_##name,
+    MBA_WIRE_LIST(X)
+#undef X
+    MBA_WIRES
+} mba_wire;
+
+enum { MBA_ARRAY_RANK_MAX = 8 };
+
+typedef struct mba_array {
+    const char *file;                        /* for messages */
+    const char *name;                        /* NULL where a file holds one array */
+    mba_wire    dtype;
+    int         rank;                        /* 0: a scalar */
+    int64_t     shape[MBA_ARRAY_RANK_MAX];
+    int64_t     elems;
+    int64_t     bytes;
+    const void *data;
+} mba_array;
+
+size_t      mba_wire_bytes(mba_wire t);
+const char *mba_wire_name(mba_wire t);
+bool        mba_wire_parse(mba_wire *out, const char *name);        /* "F32"; false: there is no such type */
+
+/* Sets elems and bytes from dtype and shape; false where the bytes do not fit 63 bits. Dimensions of zero
+ * do not hide an impossible size: {0, 2^62, 2^62} is refused. */
+bool mba_array_measure(mba_array *a);
+
+/* Copies all values to `out`, which holds `count`. MBA_E_SHAPE when that is not the number of values.
+ * f32 rounds to nearest and refuses a finite value that only infinity could stand for; f64 is exact and
+ * refuses integers beyond 2^53. Neither reads the F8 types. */
+MBA_MUST mba_status mba_array_read_f32(const mba_array *a, float *out, int64_t count);
+MBA_MUST mba_status mba_array_read_f64(const mba_array *a, double *out, int64_t count);
+
+/* Words for messages, by value so that they can be written where they are needed:
+ *     mba_fail(.., "%s", mba_shape_words(a->rank, a->shape).text)
+ * mba_show makes text from a file harmless: one line, printable ASCII, not too long. */
+typedef struct mba_words { char text[192]; } mba_words;
+
+mba_words mba_shape_words(int rank, const int64_t *shape);           /* (3, 4) */
+mba_words mba_show(const char *text);
+mba_words mba_show_bytes(const char *text, size_t n);
+
+#endif
