@@ -1,0 +1,260 @@
+/* tokenizer.c -- see tokenizer.h. A text goes through stages, each of which cuts it into smaller pieces:
+ *
+ *     chunks of about 64 KB -> UTF-8 repaired -> added tokens (raw) -> NFC -> added tokens (normalized) -> words -> BPE
+ */
+#include "data/tokenizer_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+
+enum { CHUNK_BYTES = 1 << 16, PORTION_IDS = 1 << 15, BYTE_TOKENS = 257, FILE_BYTES_MAX = 128 << 20 };
+
+mba_status mba_ids_reserve(mba_ids *ids, int64_t more)
+{
+    if (more <= ids->capacity - ids->n) return MBA_OK;
+    const int64_t capacity = ids->n + more + ids->capacity / 2 + 64;
+    int32_t      *id       = realloc(ids->id, (size_t)capacity * sizeof *id);
+    if (!id) return mba_fail(MBA_E_NOMEM, "no memory for %lld tokens", (long long)capacity);
+    ids->id       = id;
+    ids->capacity = capacity;
+    return MBA_OK;
+}
+
+/* ---- create, destroy ---- */
+
+static mba_status create_bytes(mba_tokenizer **out)
+{
+    mba_tokenizer *t = calloc(1, sizeof *t);
+    if (!t) return mba_fail(MBA_E_NOMEM, "no memory for a tokenizer");
+    snprintf(t->name, sizeof t->name, "bytes");
+    t->vocab       = BYTE_TOKENS;
+    t->end_of_text = BYTE_TOKENS - 1;
+    t->token       = malloc(BYTE_TOKENS * sizeof *t->token);
+    mba_status st  = t->token ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for a tokenizer");
+    for (int i = 0; st == MBA_OK && i < BYTE_TOKENS; i++) {
+        t->token[i] = (mba_token){ .start = (uint32_t)i, .bytes = i < 256 };
+        st          = mba_text_add(&t->text, &(char){ (char)i }, 1);
+    }
+    if (st == MBA_OK) *out = t;
+    else              mba_tokenizer_destroy(t);
+    return st;
+}
+
+mba_status mba_tokenizer_create(mba_tokenizer **out, const char *name)
+{
+    if (!strcmp(name, "bytes")) return create_bytes(out);
+    char  *json;
+    size_t bytes;
+    MBA_TRY(mba_file_read(&json, &bytes, name, FILE_BYTES_MAX));
+    const mba_status st = mba_tokenizer_create_json(out, json, bytes);
+    free(json);
+    return st == MBA_OK ? st : mba_where(st, "reading the tokenizer '%s'", name);
+}
+
+void mba_tokenizer_destroy(mba_tokenizer *t)
+{
+    if (!t) return;
+    mba__bpe_destroy(t->bpe);
+    mba__literals_free(&t->raw);
+    mba__literals_free(&t->normalized);
+    free(t->token);
+    free(t->text.data);
+    free(t->repaired.data);
+    free(t->composed.data);
+    free(t->spaced.data);
+    free(t);
+}
+
+/* ---- encode ---- */
+
+/* Where the tokens go: gathered, and handed over in portions. */
+typedef struct sink {
+    mba_ids     ids;
+    mba_ids_fn *take;
+    void       *user;
+} sink;
+
+static mba_status flush(sink *s)
+{
+    const mba_status st = s->ids.n ? s->take(s->user, s->ids.id, s->ids.n) : MBA_OK;
+    s->ids.n            = 0;
+    return st;
+}
+
+static mba_status emit(sink *s, int32_t id)
+{
+    if (s->ids.n >= PORTION_IDS) MBA_TRY(flush(s));
+    MBA_TRY(mba_ids_reserve(&s->ids, 1));
+    s->ids.id[s->ids.n++] = id;
+    return MBA_OK;
+}
+
+/* The classes of ASCII, so that ordinary text needs no table of code points. */
+static unsigned class_at(const char *at, const char **next)
+{
+    const unsigned char c = (unsigned char)*at;
+    if (c < 0x80) {
+        *next = at + 1;
+        if ((c | 32) >= 'a' && (c | 32) <= 'z') return MBA_LETTER;
+        if (c >= '0' && c <= '9') return MBA_NUMBER;
+        return mba__ascii_space(*at) ? MBA_SPACE : MBA_OTHER;
+    }
+    *next = at;
+    return mba_unicode_class(mba_utf8_next(next)) & MBA_CLASS;
+}
+
+static const char *run_end(const char *at, const char *end, unsigned class)
+{
+    const char *next;
+    while (at < end && class_at(at, &next) == class) at = next;
+    return at;
+}
+
+/* 's 't 're 've 'm 'll 'd */
+static size_t contraction(const char *at, const char *end)
+{
+    if (end - at < 2 || at[0] != '\'') return 0;
+    if (strchr("stmd", at[1]) && at[1]) return 2;
+    if (end - at < 3) return 0;
+    return (at[1] == 'r' && at[2] == 'e') || (at[1] == 'v' && at[2] == 'e') || (at[1] == 'l' && at[2] == 'l') ? 3 : 0;
+}
+
+/* The end of the word that begins here, by the pattern of GPT-2:
+ * 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
+static const char *word_end(const char *at, const char *end)
+{
+    const size_t short_form = contraction(at, end);
+    if (short_form) return at + short_form;
+    const char *next, *after;
+    unsigned    class = class_at(at, &next);
+    if (*at == ' ' && next < end && class_at(next, &after) != MBA_SPACE) class = class_at(next, &next);
+    if (class != MBA_SPACE) return run_end(next, end, class);
+    /* White space leaves its last character to the word behind it, unless it is the only one. */
+    const char *last = at;
+    for (; next < end && class_at(next, &after) == MBA_SPACE; next = after) last = next;
+    return next == end || last == at ? next : last;
+}
+
+static mba_status encode_words(mba_tokenizer *t, sink *s, const char *text, size_t n)
+{
+    for (const char *at = text, *end = text + n; at < end;) {
+        const char *next = word_end(at, end);
+        if (s->ids.n >= PORTION_IDS) MBA_TRY(flush(s));
+        MBA_TRY(mba__bpe_word(t->bpe, &s->ids, at, (size_t)(next - at)));
+        at = next;
+    }
+    return MBA_OK;
+}
+
+/* A piece between added tokens; `continued`: the text before it belongs to it. */
+static mba_status encode_piece(mba_tokenizer *t, sink *s, const char *text, size_t n, bool continued)
+{
+    if (!n || !t->prefix_space || continued || text[0] == ' ') return encode_words(t, s, text, n);
+    t->spaced.n = 0;
+    MBA_TRY(mba_text_add(&t->spaced, " ", 1));
+    MBA_TRY(mba_text_add(&t->spaced, text, n));
+    return encode_words(t, s, t->spaced.data, t->spaced.n);
+}
+
+static mba_status encode_normalized(mba_tokenizer *t, sink *s, const char *text, size_t n, bool continued)
+{
+    if (t->nfc && !mba_nfc_already(text, n)) {
+        t->composed.n = 0;
+        MBA_TRY(mba_nfc(&t->composed, text, n));
+        text = t->composed.data;
+        n    = t->composed.n;
+    }
+    size_t      from = 0;
+    mba_literal m;
+    while (mba__literals_find(&t->normalized, &m, text, n, from)) {
+        MBA_TRY(encode_piece(t, s, text + from, m.at - from, continued && !from));
+        MBA_TRY(emit(s, m.id));
+        from = m.at + m.bytes;
+    }
+    return encode_piece(t, s, text + from, n - from, continued && !from);
+}
+
+static mba_status encode_chunk(mba_tokenizer *t, sink *s, const char *text, size_t n, bool continued)
+{
+    if (!mba_utf8_valid(text, n)) {
+        t->repaired.n = 0;
+        MBA_TRY(mba_utf8_repair(&t->repaired, text, n));
+        text = t->repaired.data;
+        n    = t->repaired.n;
+    }
+    size_t      from = 0;
+    mba_literal m;
+    while (mba__literals_find(&t->raw, &m, text, n, from)) {
+        MBA_TRY(encode_normalized(t, s, text + from, m.at - from, continued && !from));
+        MBA_TRY(emit(s, m.id));
+        from = m.at + m.bytes;
+    }
+    return encode_normalized(t, s, text + from, n - from, continued && !from);
+}
+
+/* Where a long text may be cut: before an ASCII space that follows another ASCII character. A word ends there
+ * whatever comes next, NFC composes nothing across it, and (literals.cut) no added token reaches over it. */
+static size_t chunk_end(const mba_tokenizer *t, const char *text, size_t n)
+{
+    if (n <= CHUNK_BYTES || t->raw.cut || t->normalized.cut) return n;
+    for (size_t i = CHUNK_BYTES; i < n; i++)
+        if (mba__ascii_space(text[i]) && (unsigned char)text[i - 1] < 0x80 && !mba__ascii_space(text[i - 1])) return i;
+    return n;
+}
+
+mba_status mba_tokenizer_stream(mba_tokenizer *t, const char *text, size_t bytes, mba_ids_fn *take, void *user)
+{
+    sink       s  = { .take = take, .user = user };
+    mba_status st = MBA_OK;
+    for (size_t at = 0, n; st == MBA_OK && t->bpe && at < bytes; at += n) {
+        n  = chunk_end(t, text + at, bytes - at);
+        st = encode_chunk(t, &s, text + at, n, at > 0);
+    }
+    for (size_t i = 0; st == MBA_OK && !t->bpe && i < bytes; i++) st = emit(&s, (unsigned char)text[i]);
+    if (st == MBA_OK) st = flush(&s);
+    free(s.ids.id);
+    return st;
+}
+
+static mba_status append(void *user, const int32_t *id, int64_t n)
+{
+    mba_ids *out = user;
+    MBA_TRY(mba_ids_reserve(out, n));
+    memcpy(out->id + out->n, id, (size_t)n * sizeof *id);
+    out->n += n;
+    return MBA_OK;
+}
+
+mba_status mba_tokenizer_encode(mba_tokenizer *t, mba_ids *out, const char *text, size_t bytes)
+{
+    return mba_tokenizer_stream(t, text, bytes, append, out);
+}
+
+/* ---- decode ---- */
+
+const char *mba_tokenizer_token(const mba_tokenizer *t, int32_t id, size_t *bytes)
+{
+    if (id < 0 || id >= t->vocab || t->token[id].bytes == MBA_NO_TOKEN) return NULL;
+    *bytes = t->token[id].bytes;
+    return t->text.data + t->token[id].start;
+}
+
+mba_status mba_tokenizer_decode(const mba_tokenizer *t, mba_text *out, const int32_t *id, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        size_t      bytes;
+        const char *text = mba_tokenizer_token(t, id[i], &bytes);
+        if (!text)
+            return mba_fail(MBA_E_ARG, "%d is no token of '%s'\nwhy: its vocabulary has %lld\n"
+                            "fix: decode with the tokenizer that made the tokens", id[i], t->name, (long long)t->vocab);
+        MBA_TRY(mba_text_add(out, text, bytes));
+    }
+    return MBA_OK;
+}
+
+int64_t     mba_tokenizer_vocab(const mba_tokenizer *t) { return t->vocab; }
+int32_t     mba_tokenizer_end_of_text(const mba_tokenizer *t) { return t->end_of_text; }
+const char *mba_tokenizer_name(const mba_tokenizer *t) { return t->name; }

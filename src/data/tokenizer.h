@@ -1,0 +1,65 @@
+/* tokenizer.h -- text to token numbers and back: plain bytes, or byte-level BPE from a Hugging Face tokenizer.json.
+ *
+ *     mba_tokenizer *t;
+ *     MBA_TRY(mba_tokenizer_create(&t, "pythia/tokenizer.json"));      // or "bytes"
+ *     mba_ids ids = { 0 };
+ *     MBA_TRY(mba_tokenizer_encode(t, &ids, "Hello world", 11));       // appends; ids.id, ids.n
+ *     mba_text text = { 0 };
+ *     MBA_TRY(mba_tokenizer_decode(t, &text, ids.id, ids.n));          // appends; text.data, text.n
+ *     free(ids.id); free(text.data);
+ *     mba_tokenizer_destroy(t);                                        // NULL is fine
+ *
+ * `bytes`: tokens 0..255 are the bytes, 256 is end of text, the vocabulary has 257.
+ *
+ * tokenizer.json: GPT-NeoX and GPT-2 files and those made like them: model BPE, pre-tokenizer ByteLevel, normalizer
+ * NFC or none, decoder ByteLevel or none. Added tokens are found as the file asks: `normalized` false in the text as
+ * it is, the others after NFC; the leftmost match, the longest there. The ids are those of the Hugging Face library
+ * with add_special_tokens=False: nothing is put around a text (post_processor), cut or padded (truncation, padding).
+ * What else a file may ask for and we do not do (other models, normalizers, pre-tokenizers, dropout, tokens that
+ * strip white space) is refused with MBA_E_UNSUPPORTED and its name.
+ *
+ * One thread at a time: encoding keeps a cache of words in the tokenizer. */
+#ifndef MBA_TOKENIZER_H
+#define MBA_TOKENIZER_H
+
+#include <stdint.h>
+
+#include "core/status.h"
+#include "data/unicode.h"
+
+/* Token numbers that grow. `id` is the caller's to free; zeroed is empty. */
+typedef struct mba_ids {
+    int32_t *id;
+    int64_t  n, capacity;
+} mba_ids;
+
+MBA_MUST mba_status mba_ids_reserve(mba_ids *ids, int64_t more);     /* room for so many more */
+
+typedef struct mba_tokenizer mba_tokenizer;
+
+/* `name` is "bytes" or the path of a tokenizer.json. */
+MBA_MUST mba_status mba_tokenizer_create(mba_tokenizer **out, const char *name);
+/* The same from the text of a tokenizer.json. */
+MBA_MUST mba_status mba_tokenizer_create_json(mba_tokenizer **out, const char *json, size_t bytes);
+void                mba_tokenizer_destroy(mba_tokenizer *t);
+
+/* Appends the tokens of a text. Bytes that are not UTF-8 become U+FFFD (the tokenizer `bytes` keeps them). */
+MBA_MUST mba_status mba_tokenizer_encode(mba_tokenizer *t, mba_ids *out, const char *text, size_t bytes);
+
+/* The same for texts of any size: hands the tokens over in portions. A failure of `take` ends it. */
+typedef mba_status  mba_ids_fn(void *user, const int32_t *id, int64_t n);
+MBA_MUST mba_status mba_tokenizer_stream(mba_tokenizer *t, const char *text, size_t bytes, mba_ids_fn *take,
+                                         void *user);
+
+/* Appends the bytes that tokens stand for; added tokens are their own text, end of text of `bytes` is nothing.
+ * MBA_E_ARG for a number that is no token. The bytes are UTF-8 only where tokens do not cut characters. */
+MBA_MUST mba_status mba_tokenizer_decode(const mba_tokenizer *t, mba_text *out, const int32_t *id, int64_t n);
+
+/* Lends the bytes of one token; NULL when the number is no token. */
+const char *mba_tokenizer_token(const mba_tokenizer *t, int32_t id, size_t *bytes);
+
+int64_t     mba_tokenizer_vocab(const mba_tokenizer *t);          /* the largest id + 1 */
+int32_t     mba_tokenizer_end_of_text(const mba_tokenizer *t);    /* -1: the file has none of the usual names */
+const char *mba_tokenizer_name(const mba_tokenizer *t);           /* "bytes", or "bpe-<vocab>-<hash of the file>" */
+
+#endif
