@@ -1,0 +1,66 @@
+/* loader.h -- batches of tokens from a set of token files.
+ *
+ *     mba_loader *l;
+ *     MBA_TRY(mba_loader_create(&l, &(mba_loader_options){ .data = "shards", .B = 8, .L = 1024, .vocab = 50277 }));
+ *     mba_position at = { 0 };                               // or the one of a checkpoint
+ *     mba_batch    b  = { .tokens = x, .targets = y };       // (B, L) each, the caller's
+ *     MBA_TRY(mba_loader_next(l, &b, &at));                  // fills them, moves `at` on
+ *     mba_loader_destroy(l);                                 // NULL is fine
+ *
+ * A batch depends on the options and the position alone, so a run resumes exactly from {epoch, index}.
+ *
+ * In order (the default) batch k of a file is its tokens [k*ranks*B*L, ..): each rank takes B*L of them in rows of L,
+ * targets are the tokens one further on. What does not fill a batch at the end of a file is left out. Shuffled, the
+ * windows of L tokens of all files are visited in a random order, a new one in every epoch; it is a permutation
+ * computed from seed and epoch, nothing is stored.
+ *
+ * The set is a file, a directory (its *.bin) or a glob, in the order of names. Values are checked against the
+ * vocabulary as they are read. Where the data has notes (X.json) their tokenizers must agree and fit `vocab`. */
+#ifndef MBA_LOADER_H
+#define MBA_LOADER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/status.h"
+#include "data/token_file.h"
+
+typedef enum mba_split { MBA_SPLIT_ALL, MBA_SPLIT_TRAIN, MBA_SPLIT_VALIDATION } mba_split;
+
+typedef struct mba_loader_options {
+    const char    *data;
+    int64_t        B, L, vocab;
+    mba_split      split;
+    double         validation;               /* the last part of all tokens, 0 < validation < 1; for split != ALL */
+    bool           shuffle;
+    uint64_t       seed;
+    int            rank, ranks;              /* ranks 0 is 1 */
+    bool           documents;                /* batches have document numbers: end of text must be known */
+    const int32_t *end_of_text;              /* NULL: the one in the notes */
+    bool           targets_within_documents; /* the first token of a document is no target: -1 */
+} mba_loader_options;
+
+typedef struct mba_position { int64_t epoch, index; } mba_position;
+
+/* Documents are numbered from 0 in every row; an end-of-text token begins the next one (the order of llm.c and of
+ * `prepare`). NULL: not wanted. */
+typedef struct mba_batch {
+    int32_t *tokens, *targets;               /* (B, L) */
+    int32_t *documents;                      /* (B, L) or NULL */
+} mba_batch;
+
+typedef struct mba_loader mba_loader;
+
+/* MBA_E_ARG, _IO or _FORMAT; data too short for one batch is MBA_E_ARG with the numbers. */
+MBA_MUST mba_status mba_loader_create(mba_loader **out, const mba_loader_options *options);
+void                mba_loader_destroy(mba_loader *l);
+
+/* Fills a batch and moves the position on; behind the last batch of an epoch comes the first of the next. */
+MBA_MUST mba_status mba_loader_next(const mba_loader *l, mba_batch *out, mba_position *at);
+
+int64_t                mba_loader_batches(const mba_loader *l);       /* in an epoch */
+int64_t                mba_loader_tokens(const mba_loader *l);        /* in the chosen part */
+int                    mba_loader_files(const mba_loader *l);
+const mba_token_notes *mba_loader_notes(const mba_loader *l);         /* of the first file that has some, or NULL */
+
+#endif
