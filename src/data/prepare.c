@@ -1,0 +1,288 @@
+/* prepare.c -- see prepare.h. */
+#include "data/prepare.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/file.h"
+#include "data/array.h"
+#include "data/json.h"
+#include "data/token_file.h"
+
+enum { SHARD_TOKENS = 1 << 25, SYNTHETIC_BYTES = 1 << 20, PROGRESS_BYTES = 1 << 20 };
+
+typedef struct work {
+    const mba_prepare_options *o;
+    mba_tokenizer             *t;
+    char                      *folder;       /* where the shards are until all are there */
+    mba_ids                    shard;
+    int64_t                    shard_tokens;
+    mba_token_notes            notes;        /* of the shard being filled */
+    mba_prepared               made;
+    int64_t                    done, all;    /* bytes of input: finished files, all files */
+    int64_t                    told;         /* when progress was last told */
+} work;
+
+/* ---- shards ---- */
+
+static mba_status write_shard(work *w)
+{
+    char *path = NULL;
+    if (asprintf(&path, "%s/tokens_%05" PRId64 ".bin", w->folder, w->made.shards) < 0)
+        return mba_fail(MBA_E_NOMEM, "no memory to write a shard");
+    const mba_status st = mba_token_file_write(path, w->shard.id, w->shard.n, w->notes.vocab, &w->notes);
+    free(path);
+    w->shard.n         = 0;
+    w->notes.documents = w->notes.bytes = 0;
+    w->made.shards++;
+    return st;
+}
+
+static mba_status tell(work *w, int64_t here)
+{
+    const int64_t done = w->done + here;
+    if (!w->o->progress || done - w->told < PROGRESS_BYTES) return MBA_OK;
+    w->told = done;
+    return w->o->progress(w->o->user, done, w->all, w->made.tokens);
+}
+
+static mba_status take(void *user, const int32_t *id, int64_t n)
+{
+    work *w = user;
+    for (int64_t i = 0; i < n; i++) {
+        size_t bytes = 0;
+        if (w->shard.n == w->shard_tokens) MBA_TRY(write_shard(w));
+        if (w->shard.n == w->shard.capacity) MBA_TRY(mba_ids_reserve(&w->shard, 1));
+        w->shard.id[w->shard.n++] = id[i];
+        if (id[i] == w->notes.end_of_text) { w->notes.documents++; w->made.documents++; continue; }
+        (void)mba_tokenizer_token(w->t, id[i], &bytes);
+        w->notes.bytes += (int64_t)bytes;
+        w->made.bytes  += (int64_t)bytes;
+    }
+    w->made.tokens += n;
+    return MBA_OK;
+}
+
+/* ---- documents ---- */
+
+static mba_status add_document(work *w, const char *text, size_t bytes, mba_ids_fn *fn)
+{
+    const int32_t first = (int32_t)w->notes.end_of_text;
+    if (!bytes) return MBA_OK;
+    MBA_TRY(take(w, &first, 1));
+    return mba_tokenizer_stream(w->t, text, bytes, fn, w);
+}
+
+/* A plain text may be one document of many gigabytes: progress is told inside. */
+static mba_status take_plain(void *user, const int32_t *id, int64_t n)
+{
+    work         *w      = user;
+    const int64_t before = w->made.bytes;
+    MBA_TRY(take(w, id, n));
+    w->done += w->made.bytes - before;
+    return tell(w, 0);
+}
+
+static mba_status add_line(work *w, const char *line, size_t bytes, int64_t number)
+{
+    const char  *field = w->o->field ? w->o->field : "text";
+    json_error_t e;
+    size_t       blank = 0;
+    while (blank < bytes && strchr(" \t\r", line[blank]) && line[blank]) blank++;
+    if (blank == bytes) return MBA_OK;
+    json_t       *row  = json_loadb(line, bytes, JSON_ALLOW_NUL, &e);
+    const json_t *text = json_object_get(row, field);
+    mba_status    st   = MBA_OK;
+    if (!row)
+        st = mba_fail(MBA_E_FORMAT,
+                      "line %" PRId64
+                      " is no JSON object\nwhy: %s, at byte %d of the line\nfix: correct or remove the line; "
+                      "JSON lines have one object a line",
+                      number, mba_show(e.text).text, e.position);
+    else if (!json_is_object(row))
+        st = mba_fail(MBA_E_FORMAT, "line %" PRId64 " is %s, not an object", number, mba_json_kind(row));
+    else if (!json_is_string(text))
+        st = mba_fail(MBA_E_FORMAT,
+                      "line %" PRId64
+                      " has no text under \"%s\"\nwhy: there is %s\nfix: name the right key with --field",
+                      number, mba_show(field).text, text ? mba_json_kind(text) : "no such key");
+    else st = add_document(w, json_string_value(text), json_string_length(text), take);
+    json_decref(row);
+    return st;
+}
+
+static mba_status add_lines(work *w, const char *text, size_t bytes)
+{
+    size_t at = bytes >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? 3 : 0;
+    for (int64_t number = 1; at < bytes; number++) {
+        const char  *end = memchr(text + at, '\n', bytes - at);
+        const size_t n   = end ? (size_t)(end - text) - at : bytes - at;
+        MBA_TRY(add_line(w, text + at, n, number));
+        at += n + (end != NULL);
+        MBA_TRY(tell(w, (int64_t)at));
+    }
+    return MBA_OK;
+}
+
+/* ---- inputs ---- */
+
+static bool ends_in(const char *name, const char *end)
+{
+    const size_t n = strlen(name), k = strlen(end);
+    return n >= k && !strcmp(name + n - k, end);
+}
+
+static mba_status refuse_compressed(const mba_map *m)
+{
+    const unsigned char *p = m->data;
+    const char          *kind = m->bytes < 4                        ? NULL
+                                : p[0] == 0x1f && p[1] == 0x8b      ? "gzip"
+                                : !memcmp(p, "\x28\xb5\x2f\xfd", 4) ? "zstd"
+                                                                    : NULL;
+    return kind ? mba_fail(MBA_E_UNSUPPORTED, "the text is compressed with %s\nfix: unpack it first", kind) : MBA_OK;
+}
+
+static mba_status add_file(work *w, const char *path)
+{
+    mba_map m = { 0 };
+    MBA_TRY(mba_file_map(&m, path));
+    const int64_t before = w->done;
+    mba_status    st     = refuse_compressed(&m);
+    if (st == MBA_OK && (ends_in(path, ".jsonl") || ends_in(path, ".ndjson") || ends_in(path, ".json")))
+        st = add_lines(w, m.data, m.bytes);
+    else if (st == MBA_OK)
+        st = add_document(w, m.data, m.bytes, take_plain);
+    w->done = before + (int64_t)m.bytes;
+    mba_file_unmap(&m);
+    return st == MBA_OK ? st : mba_where(st, "'%s'", path);
+}
+
+static mba_status add_files(work *w)
+{
+    struct stat s;
+    for (int i = 0; i < w->o->inputs; i++)
+        if (stat(w->o->input[i], &s) == 0) w->all += s.st_size;
+    for (int i = 0; i < w->o->inputs; i++) MBA_TRY(add_file(w, w->o->input[i]));
+    return MBA_OK;
+}
+
+static mba_status add_synthetic(work *w)
+{
+    mba_text   text = { 0 };
+    mba_status st   = MBA_OK;
+    w->all          = w->o->synthetic_bytes ? w->o->synthetic_bytes : SYNTHETIC_BYTES;
+    for (int64_t number = 0; st == MBA_OK && w->done < w->all; number++) {
+        text.n = 0;
+        st     = mba_synthetic_text(&text, w->o->seed, number);
+        if (st == MBA_OK) st = add_document(w, text.data, text.n, take);
+        w->done += (int64_t)text.n;
+        if (st == MBA_OK) st = tell(w, 0);
+    }
+    free(text.data);
+    return st;
+}
+
+/* ---- the output: a directory that appears whole ---- */
+
+static mba_status check_out(const char *out)
+{
+    DIR *d = opendir(out);
+    if (!d && errno == ENOENT) return MBA_OK;
+    bool empty = d != NULL;
+    for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
+        empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
+    if (d) closedir(d);
+    return empty ? MBA_OK
+                 : mba_fail(MBA_E_ARG, "the output '%s' is there already\nfix: remove it, or choose another name", out);
+}
+
+static mba_status make_folder(work *w, const char *out)
+{
+    const char  *slash  = strrchr(out, '/');
+    const size_t parent = slash ? (size_t)(slash - out) : 0;
+    if (parent) {
+        char *above = strndup(out, parent);
+        const mba_status st = above ? mba_mkdirs(above) : mba_fail(MBA_E_NOMEM, "no memory to make '%s'", out);
+        free(above);
+        MBA_TRY(st);
+    }
+    if (asprintf(&w->folder, "%s.partial-XXXXXX", out) < 0) {
+        w->folder = NULL;
+        return mba_fail(MBA_E_NOMEM, "no memory to make '%s'", out);
+    }
+    if (mkdtemp(w->folder) && chmod(w->folder, 0755) == 0) return MBA_OK;
+    const mba_status st = mba_fail(MBA_E_IO, "cannot make the directory '%s'\nwhy: %s", w->folder, strerror(errno));
+    free(w->folder);
+    w->folder = NULL;
+    return st;
+}
+
+static void remove_folder(const char *folder)
+{
+    DIR *d = opendir(folder);
+    for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) (void)unlinkat(dirfd(d), e->d_name, 0);
+    if (d) closedir(d);
+    (void)rmdir(folder);
+}
+
+static mba_status publish(work *w, const char *out)
+{
+    if (rename(w->folder, out) == 0) return MBA_OK;
+    return mba_fail(MBA_E_IO, "cannot make the directory '%s'\nwhy: %s", out, strerror(errno));
+}
+
+/* ---- all of it ---- */
+
+static void describe_source(char *to, size_t room, const mba_prepare_options *o)
+{
+    if (!o->inputs) snprintf(to, room, "synthetic, seed %" PRIu64, o->seed);
+    else if (o->inputs == 1) snprintf(to, room, "%s", mba_show(o->input[0]).text);
+    else snprintf(to, room, "%s and %d more", mba_show(o->input[0]).text, o->inputs - 1);
+}
+
+static mba_status fill(work *w)
+{
+    MBA_TRY(w->o->inputs ? add_files(w) : add_synthetic(w));
+    if (w->shard.n) MBA_TRY(write_shard(w));
+    if (!w->made.tokens) return mba_fail(MBA_E_ARG, "there is no text in the %d input(s)", w->o->inputs);
+    return w->o->progress ? w->o->progress(w->o->user, w->all, w->all, w->made.tokens) : MBA_OK;
+}
+
+mba_status mba_prepare(mba_prepared *made, mba_tokenizer *t, const mba_prepare_options *o)
+{
+    work w = { .o = o, .t = t, .shard_tokens = o->shard_tokens ? o->shard_tokens : SHARD_TOKENS };
+    if (w.shard_tokens < 1 || w.shard_tokens > INT32_MAX)
+        return mba_fail(MBA_E_ARG,
+                        "shards of %" PRId64 " tokens are impossible\nwhy: the format counts 1 to 2147483647",
+                        w.shard_tokens);
+    if (mba_tokenizer_end_of_text(t) < 0)
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "the tokenizer has no end-of-text token\nwhy: it has none of the usual names, such as "
+                        "<|endoftext|>\nfix: add one to its added_tokens");
+    w.notes = (mba_token_notes){ .vocab       = mba_tokenizer_vocab(t),
+                                 .end_of_text = mba_tokenizer_end_of_text(t),
+                                 .synthetic   = !o->inputs };
+    snprintf(w.notes.tokenizer, sizeof w.notes.tokenizer, "%s", mba_tokenizer_name(t));
+    describe_source(w.notes.source, sizeof w.notes.source, o);
+    char *out = strdup(o->out);
+    if (!out) return mba_fail(MBA_E_NOMEM, "no memory to prepare data");
+    for (size_t n = strlen(out); n > 1 && out[n - 1] == '/';) out[--n] = 0;
+    mba_status st = *out ? check_out(out) : mba_fail(MBA_E_ARG, "the output has no name");
+    if (st == MBA_OK) st = make_folder(&w, out);
+    if (st == MBA_OK) st = fill(&w);
+    if (st == MBA_OK) st = publish(&w, out);
+    if (st != MBA_OK && w.folder) remove_folder(w.folder);
+    if (st == MBA_OK) *made = w.made;
+    free(w.folder);
+    free(w.shard.id);
+    free(out);
+    return st;
+}
