@@ -19,7 +19,8 @@ static const char *const names[] = {
 };
 enum { SHE = 12 };
 static const char *const places[] = {
-    "harbour", "market", "library", "workshop", "garden", "mill", "station", "observatory", "bridge", "school", "tower", "farm",
+    "harbour", "market", "library", "workshop", "garden", "mill", "station", "observatory", "bridge", "school",
+    "tower", "farm",
 };
 static const char *const things[] = {
     "lamp", "book", "wheel", "letter", "clock", "map", "boat", "kettle", "engine", "ladder", "bell", "basket",
@@ -30,12 +31,16 @@ static const char *const qualities[] = {
     "narrow", "copper", "patient", "crooked",
 };
 static const char *const deeds[] = {
-    "found", "carried", "mended", "sold", "painted", "hid", "borrowed", "counted", "cleaned", "lost", "measured", "drew",
+    "found", "carried", "mended", "sold", "painted", "hid", "borrowed", "counted", "cleaned", "lost",
+    "measured", "drew",
 };
 static const char *const times[] = {
-    "in the morning", "after the rain", "before dawn", "on Sunday", "at noon", "in the winter", "that evening", "once more",
+    "in the morning", "after the rain", "before dawn", "on Sunday", "at noon", "in the winter", "that evening",
+    "once more",
 };
-static const char *const counts[] = { "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven" };
+static const char *const counts[] = {
+    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+};
 
 /* A B names of the cast, P its place, X Y Z its things, S the pronoun of the last name, H "her" or "his",
  * q a quality, d a deed, t a time, n a number that counts up, o any thing. Other letters stand for themselves. */

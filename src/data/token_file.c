@@ -151,7 +151,7 @@ static mba_status write_notes(const char *path, const mba_token_notes *n, int64_
                              "documents", (json_int_t)n->documents, "bytes", (json_int_t)n->bytes,
                              "source", n->source, "synthetic", (int)n->synthetic);
     mba_status st = MBA_OK;
-    if (!to || !root) st = mba_fail(MBA_E_ARG, "the notes of '%s' cannot be written\nwhy: no memory, or no UTF-8", path);
+    if (!to || !root) st = mba_fail(MBA_E_ARG, "the notes of '%s' cannot be made\nwhy: no memory, or no UTF-8", path);
     else              st = mba_json_save(root, to);
     json_decref(root);
     free(to);
