@@ -15,6 +15,8 @@
  * NFC or none, decoder ByteLevel or none. Added tokens are found as the file asks: `normalized` false in the text as
  * it is, the others after NFC; the leftmost match, the longest there. The ids are those of the Hugging Face library
  * with add_special_tokens=False: nothing is put around a text (post_processor), cut or padded (truncation, padding).
+ * One difference is known: that library normalises by the tables of Unicode 9, we by newer ones (unicode.h), so that
+ * combining marks added to Unicode since then may stand in another order.
  * What else a file may ask for and we do not do (other models, normalizers, pre-tokenizers, dropout, tokens that
  * strip white space) is refused with MBA_E_UNSUPPORTED and its name.
  *
