@@ -166,8 +166,7 @@ static void long_texts_are_cut_where_it_does_not_show(void **state)
                                         " <|endoftext|>x",
                                         "\tna\xc3\xafve\xff",
                                         " \u304b\u3099 12 it's",
-                                        "\r\n"
-                                        "end",
+                                        "\r\nend",
                                         "\u0301",
                                         " ",
                                         "." };

@@ -49,11 +49,11 @@ static const char *const templates[] = {
     "#t, #B #d a #o and took it to the #P.",
     "The #X was #q, but the #Y was #q and #q.",
     "\"Where is my #Y?\" asked #A. \"I left it at the #P,\" said #B.",
-    "#A had #n #o" "s; #B said that #n would be enough.",
+    "#A had #n #os; #B said that #n would be enough.",
     "#t #S #d the #Z again, because the #X was #q.",
     "Nobody at the #P knew why #B #d #H #Y.",
     "If the #Z is #q, then #A goes to the #P; if not, #S stays with the #X.",
-    "#B wrote down: #n #o" "s, #n #o" "s, and a #q #Z.",
+    "#B wrote down: #n #os, #n #os, and a #q #Z.",
     "#A and #B #d the #X #t, and it was #q.",
 };
 
