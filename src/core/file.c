@@ -28,6 +28,7 @@ static const char *fix_for(int error)
     case EISDIR:              return "name a file, not a directory";
     case EMFILE: case ENFILE: return "raise the limit on open files (`ulimit -n`)";
     case ENAMETOOLONG:        return "choose a shorter name";
+    case ENOMEM:              return "close other programs, or use a machine with more memory";
     default:                  return "check the disk and try again";
     }
 }
@@ -35,7 +36,8 @@ static const char *fix_for(int error)
 /* failed("read", path, errno): `verb` completes "cannot ..". */
 static mba_status failed(const char *verb, const char *path, int error)
 {
-    return mba_fail(MBA_E_IO, "cannot %s '%s'\nwhy: %s\nfix: %s", verb, path, strerror(error), fix_for(error));
+    return mba_fail(error == ENOMEM ? MBA_E_NOMEM : MBA_E_IO, "cannot %s '%s'\nwhy: %s\nfix: %s", verb, path,
+                    strerror(error), fix_for(error));
 }
 
 /* ---- reading ---- */

@@ -43,17 +43,21 @@ bool mba_array_measure(mba_array *a)
 /* ---- numbers ---- */
 
 /* Half precision by moving bits; subnormals are normal in fp32, made so by one exact subtraction (which,
- * unlike the usual multiplication, has no fp32 subnormal on its way and survives flush-to-zero). */
+ * unlike the usual multiplication, has no fp32 subnormal on its way and survives flush-to-zero). Without
+ * branches, so that loops over it become vector code. */
 static float from_f16(uint16_t h)
 {
     const uint32_t exponent = h & 0x7c00;
     uint32_t       u        = ((uint32_t)(h & 0x7fff) << 13) + (112u << 23);
-    float          f, least = 0x1p-14f;
-    if (exponent == 0x7c00) u += 112u << 23;                       // infinity, NaN
-    if (exponent == 0) u += 1u << 23;
+    float          f;
+    u += exponent == 0x7c00 ? 112u << 23 : 0;                      // infinity, NaN
+    u += exponent == 0 ? 1u << 23 : 0;
     memcpy(&f, &u, sizeof f);
-    if (exponent == 0) f -= least;
-    return h & 0x8000 ? -f : f;
+    f -= exponent == 0 ? 0x1p-14f : 0;
+    memcpy(&u, &f, sizeof u);
+    u |= (uint32_t)(h & 0x8000) << 16;
+    memcpy(&f, &u, sizeof f);
+    return f;
 }
 
 static float from_bf16(uint16_t h)

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,28 @@
 #include "data/array.h"
 
 const mba_json_limits mba_json_limits_default = { .bytes = (size_t)256 << 20, .values = (size_t)8 << 20, .depth = 64 };
+
+/* ---- memory ---- */
+
+static _Thread_local bool starved;
+
+static void *watched_malloc(size_t n)
+{
+    void *p = malloc(n);
+    if (!p) starved = true;
+    return p;
+}
+
+static void watch_jansson(void) { json_set_alloc_funcs(watched_malloc, free); }
+
+void mba__json_begin(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_jansson);
+    starved = false;
+}
+
+bool mba__json_starved(void) { return starved; }
 
 /* ---- pieces of a text: a string, a word (number or name), or one other byte ---- */
 
@@ -132,8 +155,6 @@ static mba_status check_root(const char *file, const char *text, size_t n)
 static mba_status jansson_failed(const json_error_t *e, const char *file, const char *text, size_t n)
 {
     size_t at = n;
-    if (json_error_code(e) == json_error_out_of_memory)
-        return mba_fail(MBA_E_NOMEM, "no memory to read the JSON of '%s'", file);
     if (json_error_code(e) != json_error_premature_end_of_input && e->position > 0)
         rewrite(NULL, text, n, (size_t)e->position - 1, &at);         // Jansson stands behind the wrong token
     const char *fix = json_error_code(e) == json_error_duplicate_key ? "keep one of the two"
@@ -153,8 +174,13 @@ mba_status mba_json_parse(json_t **out, const char *file, const char *text, size
         if (!copy) return mba_fail(MBA_E_NOMEM, "no memory to read the JSON of '%s'", file);
         rewrite(copy, text, n, SIZE_MAX, NULL);
     }
+    mba__json_begin();
     json_t *root = json_loadb(copy ? copy : text, bytes, JSON_REJECT_DUPLICATES, &e);
     free(copy);
+    if (mba__json_starved()) {
+        json_decref(root);
+        return mba_fail(MBA_E_NOMEM, "no memory to read the JSON of '%s'", file);
+    }
     if (!root) return jansson_failed(&e, file, text, n);
     *out = root;
     return MBA_OK;
@@ -185,7 +211,9 @@ mba_status mba_json_save(const json_t *root, const char *path)
 {
     sink s = { NULL, MBA_OK };
     MBA_TRY(mba_writer_create(&s.writer, path));
-    if (json_dump_callback(root, put, &s, JSON_INDENT(2) | JSON_PRESERVE_ORDER) && s.status == MBA_OK)
+    mba__json_begin();
+    const int failed = json_dump_callback(root, put, &s, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    if (s.status == MBA_OK && (failed || mba__json_starved()))
         s.status = mba_fail(MBA_E_NOMEM, "no memory to write '%s'", path);
     if (s.status == MBA_OK) s.status = mba_writer_put(s.writer, "\n", 1);
     if (s.status == MBA_OK) s.status = mba_writer_commit(s.writer);

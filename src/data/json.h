@@ -55,4 +55,9 @@ bool mba_json_number(const json_t *value, double *out);
 
 const char *mba_json_kind(const json_t *value);               /* "text", "a list", ..., for messages */
 
+/* Jansson 2.14 can lose a character where memory runs out, and goes on. Between these two calls of a thread
+ * every allocation of Jansson is watched; true: one failed, and nothing made since begin may be used. */
+void mba__json_begin(void);
+bool mba__json_starved(void);
+
 #endif
