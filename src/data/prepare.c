@@ -97,10 +97,14 @@ static mba_status add_line(work *w, const char *line, size_t bytes, int64_t numb
     size_t       blank = 0;
     while (blank < bytes && strchr(" \t\r", line[blank]) && line[blank]) blank++;
     if (blank == bytes) return MBA_OK;
-    json_t       *row  = json_loadb(line, bytes, JSON_ALLOW_NUL, &e);
-    const json_t *text = json_object_get(row, field);
-    mba_status    st   = MBA_OK;
-    if (!row)
+    mba__json_begin();
+    json_t       *row     = json_loadb(line, bytes, JSON_ALLOW_NUL, &e);
+    const bool    starved = mba__json_starved();
+    const json_t *text    = json_object_get(row, field);
+    mba_status    st      = MBA_OK;
+    if (starved)
+        st = mba_fail(MBA_E_NOMEM, "no memory for line %" PRId64 " of %zu bytes", number, bytes);
+    else if (!row)
         st = mba_fail(MBA_E_FORMAT,
                       "line %" PRId64
                       " is no JSON object\nwhy: %s, at byte %d of the line\nfix: correct or remove the line; "
