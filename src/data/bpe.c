@@ -119,7 +119,8 @@ static mba_status word_room(mba_bpe *b, size_t bytes)
 {
     if (bytes <= b->room) return MBA_OK;
     if (bytes > UINT32_MAX / 2)
-        return mba_fail(MBA_E_UNSUPPORTED, "a word of %zu bytes without a space is more than the tokenizer takes", bytes);
+        return mba_fail(MBA_E_UNSUPPORTED, "a word of %zu bytes without a space is more than the tokenizer takes",
+                        bytes);
     const size_t room   = bytes + bytes / 2 + 64;
     symbol      *fresh  = realloc(b->symbol, room * sizeof *fresh);
     if (fresh) b->symbol = fresh;
@@ -135,7 +136,8 @@ static size_t word_symbols(mba_bpe *b, const char *word, size_t bytes)
     symbol *s = b->symbol;
     size_t  n = 0;
     for (size_t i = 0; i < bytes; i++)
-        s[i] = (symbol){ .id = b->byte_id[(unsigned char)word[i]], .previous = (uint32_t)i - 1, .next = (uint32_t)i + 1 };
+        s[i] =
+            (symbol){ .id = b->byte_id[(unsigned char)word[i]], .previous = (uint32_t)i - 1, .next = (uint32_t)i + 1 };
     for (size_t i = 0; i < bytes; i++) {
         s[i].pair = i + 1 < bytes ? pair_rank(b, s[i].id, s[i + 1].id) : NO_RANK;
         if (s[i].pair != NO_RANK) b->heap[n++] = (uint64_t)s[i].pair << 32 | i;

@@ -46,8 +46,10 @@ mba_status mba__literals_add(mba_literals *s, const char *text, size_t n, int32_
         s->cut |= i && mba__ascii_space(text[i]) && (uint8_t)text[i - 1] < 0x80 && !mba__ascii_space(text[i - 1]);
     }
     if (s->node[at].id >= 0)
-        return mba_fail(MBA_E_FORMAT, "the added tokens %d and %d are the same text\nwhy: after NFC, where the tokenizer has it\n"
-                        "fix: leave one out", s->node[at].id, id);
+        return mba_fail(MBA_E_FORMAT,
+                        "the added tokens %d and %d are the same text\nwhy: after NFC, where the tokenizer has it\n"
+                        "fix: leave one out",
+                        s->node[at].id, id);
     s->node[at].id = id;
     return MBA_OK;
 }

@@ -33,7 +33,7 @@ typedef struct mba_literal {
 
 /* MBA_E_FORMAT for a string that is empty, too long or there already. */
 MBA_MUST mba_status mba__literals_add(mba_literals *s, const char *text, size_t n, int32_t id);
-bool                mba__literals_find(const mba_literals *s, mba_literal *out, const char *text, size_t n, size_t from);
+bool mba__literals_find(const mba_literals *s, mba_literal *out, const char *text, size_t n, size_t from);
 void                mba__literals_free(mba_literals *s);
 
 /* White space of ASCII. */

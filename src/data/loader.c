@@ -88,9 +88,12 @@ static mba_status find_files(names *l, const char *data)
     else if (there)                  MBA_TRY(names_add(l, "", data));
     else                             MBA_TRY(names_of_pattern(l, data));
     if (!l->n)
-        return mba_fail(MBA_E_IO, "no token files at '%s'\nwhy: %s\nfix: name a file, a directory with .bin files or a glob; "
-                        "make them with `mambascope data prepare`", data,
-                        there ? "the directory has no .bin files" : "there is no such file, and no file matches it as a glob");
+        return mba_fail(MBA_E_IO,
+                        "no token files at '%s'\nwhy: %s\nfix: name a file, a directory with .bin files or a glob; "
+                        "make them with `mambascope data prepare`",
+                        data,
+                        there ? "the directory has no .bin files"
+                              : "there is no such file, and no file matches it as a glob");
     qsort(l->name, (size_t)l->n, sizeof *l->name, by_name);
     return MBA_OK;
 }
@@ -102,10 +105,13 @@ static mba_status check_options(const mba_loader_options *o)
     const int64_t ranks = o->ranks ? o->ranks : 1;
     if (o->B < 1 || o->L < 1 || o->B > INT32_MAX || o->L > INT32_MAX || o->B * o->L > INT64_MAX / 8 / ranks)
         return mba_fail(MBA_E_ARG, "batches of %" PRId64 " x %" PRId64 " tokens are impossible", o->B, o->L);
-    if (o->vocab < 1 || o->vocab > INT32_MAX) return mba_fail(MBA_E_ARG, "a vocabulary of %" PRId64 " is impossible", o->vocab);
-    if (o->rank < 0 || ranks < 1 || o->rank >= ranks) return mba_fail(MBA_E_ARG, "there is no rank %d of %d", o->rank, o->ranks);
+    if (o->vocab < 1 || o->vocab > INT32_MAX)
+        return mba_fail(MBA_E_ARG, "a vocabulary of %" PRId64 " is impossible", o->vocab);
+    if (o->rank < 0 || ranks < 1 || o->rank >= ranks)
+        return mba_fail(MBA_E_ARG, "there is no rank %d of %d", o->rank, o->ranks);
     if (o->split != MBA_SPLIT_ALL && !(o->validation > 0 && o->validation < 1))
-        return mba_fail(MBA_E_ARG, "the validation part is %g of the data\nwhy: it must lie between 0 and 1", o->validation);
+        return mba_fail(MBA_E_ARG, "the validation part is %g of the data\nwhy: it must lie between 0 and 1",
+                        o->validation);
     return MBA_OK;
 }
 
@@ -115,7 +121,9 @@ static mba_status check_notes(mba_loader *l, const mba_token_file *f)
     if (!n) return MBA_OK;
     if (!l->notes) l->notes = n;
     if (n->vocab > l->o.vocab)
-        return mba_fail(MBA_E_ARG, "the data has %" PRId64 " kinds of tokens, the model has %" PRId64 "\nwhy: '%s' was made with the "
+        return mba_fail(MBA_E_ARG,
+                        "the data has %" PRId64 " kinds of tokens, the model has %" PRId64
+                        "\nwhy: '%s' was made with the "
                         "tokenizer %s\nfix: choose the vocabulary of the model to fit, or prepare the data again",
                         n->vocab, l->o.vocab, mba_token_file_path(f), n->tokenizer);
     if (strcmp(n->tokenizer, l->notes->tokenizer) || n->end_of_text != l->notes->end_of_text)
@@ -136,7 +144,8 @@ static mba_status open_files(mba_loader *l, const names *list)
     }
     l->end_of_text = l->o.end_of_text ? *l->o.end_of_text : l->notes ? l->notes->end_of_text : -1;
     if ((l->o.documents || l->o.targets_within_documents) && (l->end_of_text < 0 || l->end_of_text >= l->o.vocab))
-        return mba_fail(MBA_E_ARG, "documents cannot be told apart\nwhy: %s\nfix: give the number of the end-of-text token",
+        return mba_fail(MBA_E_ARG,
+                        "documents cannot be told apart\nwhy: %s\nfix: give the number of the end-of-text token",
                         l->o.end_of_text ? "the end-of-text token is not in the vocabulary"
                                          : "the data has no notes that name its end-of-text token");
     return MBA_OK;
@@ -173,10 +182,13 @@ static mba_status measure(mba_loader *l)
     l->batches = l->o.shuffle ? l->units / rows : l->units;
     if (l->batches) return MBA_OK;
     static const char *const part[] = { "data", "training part of the data", "validation part of the data" };
-    return mba_fail(MBA_E_ARG, "the %s is too short for one batch\nwhy: it has %" PRId64 " tokens in %d file(s), the longest stretch "
+    return mba_fail(MBA_E_ARG,
+                    "the %s is too short for one batch\nwhy: it has %" PRId64
+                    " tokens in %d file(s), the longest stretch "
                     "%" PRId64 "; a batch of %" PRId64 " x %" PRId64 " on %d rank(s) takes %" PRId64 "%s\n"
-                    "fix: take a smaller batch or length, or more data", part[l->o.split], l->tokens, l->parts, longest, l->o.B,
-                    l->o.L, l->o.ranks, rows * l->o.L + 1, l->o.shuffle ? "" : " in one stretch");
+                    "fix: take a smaller batch or length, or more data",
+                    part[l->o.split], l->tokens, l->parts, longest, l->o.B, l->o.L, l->o.ranks, rows * l->o.L + 1,
+                    l->o.shuffle ? "" : " in one stretch");
 }
 
 mba_status mba_loader_create(mba_loader **out, const mba_loader_options *options)
@@ -274,8 +286,10 @@ mba_status mba_loader_next(const mba_loader *l, mba_batch *out, mba_position *at
 {
     const int64_t L = l->o.L;
     if (at->epoch < 0 || at->index < 0 || at->index >= l->batches)
-        return mba_fail(MBA_E_ARG, "there is no batch %" PRId64 " in epoch %" PRId64 "\nwhy: an epoch has %" PRId64 " batches\n"
-                        "fix: resume with the data and batch size of the checkpoint", at->index, at->epoch, l->batches);
+        return mba_fail(MBA_E_ARG,
+                        "there is no batch %" PRId64 " in epoch %" PRId64 "\nwhy: an epoch has %" PRId64 " batches\n"
+                        "fix: resume with the data and batch size of the checkpoint",
+                        at->index, at->epoch, l->batches);
     for (int64_t b = 0; b < l->o.B; b++) {
         const stretch *s;
         const int64_t  from = row_start(l, at, b, &s);

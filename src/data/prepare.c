@@ -97,16 +97,25 @@ static mba_status add_line(work *w, const char *line, size_t bytes, int64_t numb
     size_t       blank = 0;
     while (blank < bytes && strchr(" \t\r", line[blank]) && line[blank]) blank++;
     if (blank == bytes) return MBA_OK;
-    json_t       *row  = json_loadb(line, bytes, JSON_ALLOW_NUL, &e);
-    const json_t *text = json_object_get(row, field);
-    mba_status    st   = MBA_OK;
-    if (!row)
-        st = mba_fail(MBA_E_FORMAT, "line %" PRId64 " is no JSON object\nwhy: %s, at byte %d of the line\nfix: correct or remove the line; "
-                      "JSON lines have one object a line", number, mba_show(e.text).text, e.position);
+    mba__json_begin();
+    json_t       *row     = json_loadb(line, bytes, JSON_ALLOW_NUL, &e);
+    const bool    starved = mba__json_starved();
+    const json_t *text    = json_object_get(row, field);
+    mba_status    st      = MBA_OK;
+    if (starved)
+        st = mba_fail(MBA_E_NOMEM, "no memory for line %" PRId64 " of %zu bytes", number, bytes);
+    else if (!row)
+        st = mba_fail(MBA_E_FORMAT,
+                      "line %" PRId64
+                      " is no JSON object\nwhy: %s, at byte %d of the line\nfix: correct or remove the line; "
+                      "JSON lines have one object a line",
+                      number, mba_show(e.text).text, e.position);
     else if (!json_is_object(row))
         st = mba_fail(MBA_E_FORMAT, "line %" PRId64 " is %s, not an object", number, mba_json_kind(row));
     else if (!json_is_string(text))
-        st = mba_fail(MBA_E_FORMAT, "line %" PRId64 " has no text under \"%s\"\nwhy: there is %s\nfix: name the right key with --field",
+        st = mba_fail(MBA_E_FORMAT,
+                      "line %" PRId64
+                      " has no text under \"%s\"\nwhy: there is %s\nfix: name the right key with --field",
                       number, mba_show(field).text, text ? mba_json_kind(text) : "no such key");
     else st = add_document(w, json_string_value(text), json_string_length(text), take);
     json_decref(row);
@@ -137,7 +146,10 @@ static bool ends_in(const char *name, const char *end)
 static mba_status refuse_compressed(const mba_map *m)
 {
     const unsigned char *p = m->data;
-    const char *kind = m->bytes < 4 ? NULL : p[0] == 0x1f && p[1] == 0x8b ? "gzip" : !memcmp(p, "\x28\xb5\x2f\xfd", 4) ? "zstd" : NULL;
+    const char          *kind = m->bytes < 4                        ? NULL
+                                : p[0] == 0x1f && p[1] == 0x8b      ? "gzip"
+                                : !memcmp(p, "\x28\xb5\x2f\xfd", 4) ? "zstd"
+                                                                    : NULL;
     return kind ? mba_fail(MBA_E_UNSUPPORTED, "the text is compressed with %s\nfix: unpack it first", kind) : MBA_OK;
 }
 
@@ -191,7 +203,8 @@ static mba_status check_out(const char *out)
     for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
         empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
     if (d) closedir(d);
-    return empty ? MBA_OK : mba_fail(MBA_E_ARG, "the output '%s' is there already\nfix: remove it, or choose another name", out);
+    return empty ? MBA_OK
+                 : mba_fail(MBA_E_ARG, "the output '%s' is there already\nfix: remove it, or choose another name", out);
 }
 
 static mba_status make_folder(work *w, const char *out)
@@ -204,7 +217,10 @@ static mba_status make_folder(work *w, const char *out)
         free(above);
         MBA_TRY(st);
     }
-    if (asprintf(&w->folder, "%s.partial-XXXXXX", out) < 0) { w->folder = NULL; return mba_fail(MBA_E_NOMEM, "no memory to make '%s'", out); }
+    if (asprintf(&w->folder, "%s.partial-XXXXXX", out) < 0) {
+        w->folder = NULL;
+        return mba_fail(MBA_E_NOMEM, "no memory to make '%s'", out);
+    }
     if (mkdtemp(w->folder) && chmod(w->folder, 0755) == 0) return MBA_OK;
     const mba_status st = mba_fail(MBA_E_IO, "cannot make the directory '%s'\nwhy: %s", w->folder, strerror(errno));
     free(w->folder);
@@ -248,11 +264,16 @@ mba_status mba_prepare(mba_prepared *made, mba_tokenizer *t, const mba_prepare_o
 {
     work w = { .o = o, .t = t, .shard_tokens = o->shard_tokens ? o->shard_tokens : SHARD_TOKENS };
     if (w.shard_tokens < 1 || w.shard_tokens > INT32_MAX)
-        return mba_fail(MBA_E_ARG, "shards of %" PRId64 " tokens are impossible\nwhy: the format counts 1 to 2147483647", w.shard_tokens);
+        return mba_fail(MBA_E_ARG,
+                        "shards of %" PRId64 " tokens are impossible\nwhy: the format counts 1 to 2147483647",
+                        w.shard_tokens);
     if (mba_tokenizer_end_of_text(t) < 0)
-        return mba_fail(MBA_E_UNSUPPORTED, "the tokenizer has no end-of-text token\nwhy: it has none of the usual names, such as "
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "the tokenizer has no end-of-text token\nwhy: it has none of the usual names, such as "
                         "<|endoftext|>\nfix: add one to its added_tokens");
-    w.notes = (mba_token_notes){ .vocab = mba_tokenizer_vocab(t), .end_of_text = mba_tokenizer_end_of_text(t), .synthetic = !o->inputs };
+    w.notes = (mba_token_notes){ .vocab       = mba_tokenizer_vocab(t),
+                                 .end_of_text = mba_tokenizer_end_of_text(t),
+                                 .synthetic   = !o->inputs };
     snprintf(w.notes.tokenizer, sizeof w.notes.tokenizer, "%s", mba_tokenizer_name(t));
     describe_source(w.notes.source, sizeof w.notes.source, o);
     char *out = strdup(o->out);

@@ -13,21 +13,34 @@
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 
 /* The first twelve are "she", the others "he". */
-static const char *const names[] = { "Ada", "Emmy", "Grace", "Mary", "Lise", "Rosa", "Clara", "Nora", "Ida", "Vera", "Hedy", "Sofia",
-                                     "Alan", "Carl", "Emil", "Hugo", "Isaac", "Karl", "Leo", "Max", "Niels", "Otto", "Paul", "Tom" };
+static const char *const names[] = {
+    "Ada", "Emmy", "Grace", "Mary", "Lise", "Rosa", "Clara", "Nora", "Ida", "Vera", "Hedy", "Sofia",
+    "Alan", "Carl", "Emil", "Hugo", "Isaac", "Karl", "Leo", "Max", "Niels", "Otto", "Paul", "Tom",
+};
 enum { SHE = 12 };
-static const char *const places[] = { "harbour", "market", "library", "workshop", "garden", "mill", "station", "observatory", "bridge",
-                                      "school", "tower", "farm" };
-static const char *const things[] = { "lamp", "book", "wheel", "letter", "clock", "map", "boat", "kettle", "engine", "ladder", "bell",
-                                      "basket", "coat", "mirror", "drum", "rope", "table", "key", "compass", "violin", "lens", "stove",
-                                      "plough", "anchor" };
-static const char *const qualities[] = { "old", "small", "red", "heavy", "new", "broken", "green", "quiet", "long", "bright", "strange",
-                                         "wooden", "narrow", "copper", "patient", "crooked" };
-static const char *const deeds[] = { "found", "carried", "mended", "sold", "painted", "hid", "borrowed", "counted", "cleaned", "lost",
-                                     "measured", "drew" };
-static const char *const times[] = { "in the morning", "after the rain", "before dawn", "on Sunday", "at noon", "in the winter",
-                                     "that evening", "once more" };
-static const char *const counts[] = { "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven" };
+static const char *const places[] = {
+    "harbour", "market", "library", "workshop", "garden", "mill", "station", "observatory", "bridge", "school",
+    "tower", "farm",
+};
+static const char *const things[] = {
+    "lamp", "book", "wheel", "letter", "clock", "map", "boat", "kettle", "engine", "ladder", "bell", "basket",
+    "coat", "mirror", "drum", "rope", "table", "key", "compass", "violin", "lens", "stove", "plough", "anchor",
+};
+static const char *const qualities[] = {
+    "old", "small", "red", "heavy", "new", "broken", "green", "quiet", "long", "bright", "strange", "wooden",
+    "narrow", "copper", "patient", "crooked",
+};
+static const char *const deeds[] = {
+    "found", "carried", "mended", "sold", "painted", "hid", "borrowed", "counted", "cleaned", "lost",
+    "measured", "drew",
+};
+static const char *const times[] = {
+    "in the morning", "after the rain", "before dawn", "on Sunday", "at noon", "in the winter", "that evening",
+    "once more",
+};
+static const char *const counts[] = {
+    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+};
 
 /* A B names of the cast, P its place, X Y Z its things, S the pronoun of the last name, H "her" or "his",
  * q a quality, d a deed, t a time, n a number that counts up, o any thing. Other letters stand for themselves. */
@@ -36,11 +49,11 @@ static const char *const templates[] = {
     "#t, #B #d a #o and took it to the #P.",
     "The #X was #q, but the #Y was #q and #q.",
     "\"Where is my #Y?\" asked #A. \"I left it at the #P,\" said #B.",
-    "#A had #n #o" "s; #B said that #n would be enough.",
+    "#A had #n #os; #B said that #n would be enough.",
     "#t #S #d the #Z again, because the #X was #q.",
     "Nobody at the #P knew why #B #d #H #Y.",
     "If the #Z is #q, then #A goes to the #P; if not, #S stays with the #X.",
-    "#B wrote down: #n #o" "s, #n #o" "s, and a #q #Z.",
+    "#B wrote down: #n #os, #n #os, and a #q #Z.",
     "#A and #B #d the #X #t, and it was #q.",
 };
 
@@ -97,7 +110,8 @@ static mba_status sentence(mba_text *out, story *s)
         MBA_TRY(mba_text_add(out, text ? text : at, text ? strlen(text) : 1));
     }
     for (size_t i = first; i < out->n && i < first + 2; i++)         /* the first letter, behind a quotation mark too */
-        if (out->data[i] >= 'a' && out->data[i] <= 'z' && (i == first || out->data[first] == '"')) out->data[i] -= 'a' - 'A';
+        if (out->data[i] >= 'a' && out->data[i] <= 'z' && (i == first || out->data[first] == '"'))
+            out->data[i] -= 'a' - 'A';
     return MBA_OK;
 }
 

@@ -50,7 +50,8 @@ static mba_status set_bare(mba_token_file *f)
     f->width = 2;
     f->count = (int64_t)(f->bytes / 2);
     if (f->bytes && f->bytes % 2 == 0) return MBA_OK;
-    return mba_fail(MBA_E_FORMAT, "'%s' is no token file: it has %zu bytes\nwhy: it has no header of llm.c, and bare uint16 "
+    return mba_fail(MBA_E_FORMAT,
+                    "'%s' is no token file: it has %zu bytes\nwhy: it has no header of llm.c, and bare uint16 "
                     "tokens take an even number of bytes, not zero\nfix: make it with `mambascope data prepare`",
                     f->path, f->bytes);
 }
@@ -61,14 +62,19 @@ static mba_status set_shard(mba_token_file *f, const header *h, int width, uint3
     const bool     fits  = h->version == version && h->count <= INT32_MAX && bytes == want;
     if (!fits && !h->zeros) return set_bare(f);
     if (h->version != version)
-        return mba_fail(MBA_E_UNSUPPORTED, "the token file '%s' is of version %" PRIu32 "\nwhy: known is %" PRIu32 " for its magic "
-                        "number %" PRIu32 "\nfix: prepare the data again", f->path, h->version, version, h->magic);
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "the token file '%s' is of version %" PRIu32 "\nwhy: known is %" PRIu32 " for its magic "
+                        "number %" PRIu32 "\nfix: prepare the data again",
+                        f->path, h->version, version, h->magic);
     if (!fits)
-        return mba_fail(MBA_E_FORMAT, "the token file '%s' has %" PRIu64 " bytes and should have %" PRIu64 "\nwhy: its header says "
+        return mba_fail(MBA_E_FORMAT,
+                        "the token file '%s' has %" PRIu64 " bytes and should have %" PRIu64 "\nwhy: its header says "
                         "%" PRIu32 " tokens of %d bytes\nfix: copy or prepare it again; it may have been cut short",
                         f->path, bytes, want, h->count, width);
     if (!h->count)
-        return mba_fail(MBA_E_FORMAT, "the token file '%s' has no tokens\nwhy: its header says so\nfix: prepare the data again", f->path);
+        return mba_fail(MBA_E_FORMAT,
+                        "the token file '%s' has no tokens\nwhy: its header says so\nfix: prepare the data again",
+                        f->path);
     f->first = f->begin + HEADER_BYTES;
     f->width = width;
     f->count = h->count;
@@ -82,8 +88,10 @@ static mba_status find_tokens(mba_token_file *f)
     if (h.magic == MAGIC_16) return set_shard(f, &h, 2, VERSION_16);
     if (h.magic == MAGIC_32) return set_shard(f, &h, 4, VERSION_32);
     if (h.magic == MAGIC_CHOICE && h.version == 1)
-        return mba_fail(MBA_E_UNSUPPORTED, "'%s' holds multiple-choice questions, not a text\nwhy: it has the magic number %d of "
-                        "llm.c\nfix: name a file of tokens", f->path, MAGIC_CHOICE);
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "'%s' holds multiple-choice questions, not a text\nwhy: it has the magic number %d of "
+                        "llm.c\nfix: name a file of tokens",
+                        f->path, MAGIC_CHOICE);
     return set_bare(f);
 }
 
@@ -124,7 +132,7 @@ static mba_status read_notes(mba_token_file *f)
     mba_status st = MBA_OK;
     if (access(path, F_OK) == 0) {
         json_t *root = NULL;
-        st           = mba_json_load(&root, path, &(mba_json_limits){ .bytes = NOTES_BYTES_MAX, .values = 1000, .depth = 8 });
+        st = mba_json_load(&root, path, &(mba_json_limits){ .bytes = NOTES_BYTES_MAX, .values = 1000, .depth = 8 });
         if (st == MBA_OK) st = parse_notes(&f->notes, root);
         if (st != MBA_OK) st = mba_where(st, "the notes '%s'", path);
         json_decref(root);
@@ -137,13 +145,14 @@ static mba_status read_notes(mba_token_file *f)
 static mba_status write_notes(const char *path, const mba_token_notes *n, int64_t tokens)
 {
     char   *to   = notes_path(path);
-    json_t *root = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:b}", "tokenizer", n->tokenizer, "vocab", (json_int_t)n->vocab,
-                             "end_of_text", (json_int_t)n->end_of_text, "tokens", (json_int_t)tokens, "documents",
-                             (json_int_t)n->documents, "bytes", (json_int_t)n->bytes, "source", n->source, "synthetic",
-                             (int)n->synthetic);
-    const mba_status st = to && root ? mba_json_save(root, to)
-                                     : mba_fail(MBA_E_ARG, "the notes of '%s' cannot be written\nwhy: no memory, or its source "
-                                                "is not UTF-8", path);
+    json_t *root = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:b}",
+                             "tokenizer", n->tokenizer, "vocab", (json_int_t)n->vocab,
+                             "end_of_text", (json_int_t)n->end_of_text, "tokens", (json_int_t)tokens,
+                             "documents", (json_int_t)n->documents, "bytes", (json_int_t)n->bytes,
+                             "source", n->source, "synthetic", (int)n->synthetic);
+    mba_status st = MBA_OK;
+    if (!to || !root) st = mba_fail(MBA_E_ARG, "the notes of '%s' cannot be made\nwhy: no memory, or no UTF-8", path);
+    else              st = mba_json_save(root, to);
     json_decref(root);
     free(to);
     return st;
@@ -192,7 +201,9 @@ const mba_token_notes *mba_token_file_notes(const mba_token_file *f) { return f-
 static mba_status refuse_token(const mba_token_file *f, int64_t at, int64_t vocab)
 {
     const unsigned char *p = f->first + at * f->width;
-    return mba_fail(MBA_E_FORMAT, "the token %" PRIu32 " is not in a vocabulary of %" PRId64 "\nwhere: '%s', byte %td (token %" PRId64 ")\n"
+    return mba_fail(MBA_E_FORMAT,
+                    "the token %" PRIu32 " is not in a vocabulary of %" PRId64 "\nwhere: '%s', byte %td (token %" PRId64
+                    ")\n"
                     "why: the file was made with another tokenizer, or it is no token file\n"
                     "fix: prepare the data with the tokenizer of the model",
                     f->width == 2 ? read_16(p) : read_32(p), vocab, f->path, p - f->begin, at);
@@ -225,7 +236,8 @@ static mba_status put_tokens(mba_writer *w, const int32_t *tokens, int64_t n, in
         size_t used = 0;
         for (; i < n && used < sizeof block; i++, used += (size_t)width) {
             if (tokens[i] < 0 || tokens[i] >= vocab)
-                return mba_fail(MBA_E_ARG, "the token %" PRId32 " at %" PRId64 " is not in a vocabulary of %" PRId64, tokens[i], i, vocab);
+                return mba_fail(MBA_E_ARG, "the token %" PRId32 " at %" PRId64 " is not in a vocabulary of %" PRId64,
+                                tokens[i], i, vocab);
             block[used]     = (unsigned char)tokens[i];
             block[used + 1] = (unsigned char)(tokens[i] >> 8);
             if (width == 4) write_32(block + used, (uint32_t)tokens[i]);
@@ -235,10 +247,12 @@ static mba_status put_tokens(mba_writer *w, const int32_t *tokens, int64_t n, in
     return MBA_OK;
 }
 
-mba_status mba_token_file_write(const char *path, const int32_t *tokens, int64_t n, int64_t vocab, const mba_token_notes *notes)
+mba_status mba_token_file_write(const char *path, const int32_t *tokens, int64_t n, int64_t vocab,
+                                const mba_token_notes *notes)
 {
     if (n < 1 || n > INT32_MAX)
-        return mba_fail(MBA_E_ARG, "a shard of %" PRId64 " tokens cannot be written\nwhy: the format counts 1 to 2147483647", n);
+        return mba_fail(MBA_E_ARG,
+                        "a shard of %" PRId64 " tokens cannot be written\nwhy: the format counts 1 to 2147483647", n);
     const int     width = vocab <= 1 << 16 ? 2 : 4;
     unsigned char head[HEADER_BYTES] = { 0 };
     write_32(head, width == 2 ? MAGIC_16 : MAGIC_32);

@@ -15,6 +15,8 @@
  * NFC or none, decoder ByteLevel or none. Added tokens are found as the file asks: `normalized` false in the text as
  * it is, the others after NFC; the leftmost match, the longest there. The ids are those of the Hugging Face library
  * with add_special_tokens=False: nothing is put around a text (post_processor), cut or padded (truncation, padding).
+ * One difference is known: that library normalises by the tables of Unicode 9, we by newer ones (unicode.h), so that
+ * combining marks added to Unicode since then may stand in another order.
  * What else a file may ask for and we do not do (other models, normalizers, pre-tokenizers, dropout, tokens that
  * strip white space) is refused with MBA_E_UNSUPPORTED and its name.
  *
@@ -48,7 +50,8 @@ MBA_MUST mba_status mba_tokenizer_encode(mba_tokenizer *t, mba_ids *out, const c
 
 /* The same for texts of any size: hands the tokens over in portions. A failure of `take` ends it. */
 typedef mba_status  mba_ids_fn(void *user, const int32_t *id, int64_t n);
-MBA_MUST mba_status mba_tokenizer_stream(mba_tokenizer *t, const char *text, size_t bytes, mba_ids_fn *take, void *user);
+MBA_MUST mba_status mba_tokenizer_stream(mba_tokenizer *t, const char *text, size_t bytes, mba_ids_fn *take,
+                                         void *user);
 
 /* Appends the bytes that tokens stand for; added tokens are their own text, end of text of `bytes` is nothing.
  * MBA_E_ARG for a number that is no token. The bytes are UTF-8 only where tokens do not cut characters. */

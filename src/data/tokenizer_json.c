@@ -41,11 +41,13 @@ static bool bytes_of_token(char *to, size_t *n, const char *text, size_t length)
 /* ---- what the file asks for ---- */
 
 /* A file that contradicts itself: what is wrong, and how it should be. */
-#define BAD_FILE(what, why, ...) mba_fail(MBA_E_FORMAT, what "\nwhy: " why "\nfix: fetch or save the tokenizer again", __VA_ARGS__)
+#define BAD_FILE(what, why, ...)                                                                                       \
+    mba_fail(MBA_E_FORMAT, what "\nwhy: " why "\nfix: fetch or save the tokenizer again", __VA_ARGS__)
 
 static mba_status unsupported(const char *what, const char *value, const char *known)
 {
-    return mba_fail(MBA_E_UNSUPPORTED, "the tokenizer asks for the %s %s\nwhy: implemented is %s, as in GPT-NeoX and GPT-2\n"
+    return mba_fail(MBA_E_UNSUPPORTED,
+                    "the tokenizer asks for the %s %s\nwhy: implemented is %s, as in GPT-NeoX and GPT-2\n"
                     "fix: use such a tokenizer, or prepare the tokens elsewhere and read them as a token file",
                     what, mba_show(value).text, known);
 }
@@ -56,7 +58,8 @@ static mba_status part_type(const json_t *root, const char *key, const json_t **
     *part = mba_json_get(root, key);
     *type = "";
     if (!*part) return MBA_OK;
-    if (!json_is_object(*part)) return BAD_FILE("\"%s\" is %s", "it should be an object or null", key, mba_json_kind(*part));
+    if (!json_is_object(*part))
+        return BAD_FILE("\"%s\" is %s", "it should be an object or null", key, mba_json_kind(*part));
     MBA_TRY(mba_json_require(*part, "type"));
     return mba_json_text(*part, "type", "", type);
 }
@@ -75,7 +78,8 @@ static mba_status read_stages(mba_tokenizer *t, const json_t *root)
     if (!part || strcmp(type, "ByteLevel")) return unsupported("pre-tokenizer", part ? type : "null", "ByteLevel");
     MBA_TRY(mba_json_bool(part, "add_prefix_space", true, &t->prefix_space));
     MBA_TRY(mba_json_bool(part, "use_regex", true, &regex));
-    return regex ? MBA_OK : unsupported("pre-tokenizer", "ByteLevel without its pattern (use_regex false)", "use_regex true");
+    return regex ? MBA_OK
+                 : unsupported("pre-tokenizer", "ByteLevel without its pattern (use_regex false)", "use_regex true");
 }
 
 static mba_status check_model(const json_t *model)
@@ -95,8 +99,10 @@ static mba_status check_model(const json_t *model)
         return unsupported("option", "dropout", "BPE without dropout");
     MBA_TRY(mba_json_bool(model, "ignore_merges", false, &on));
     if (on) return unsupported("option", "ignore_merges", "BPE by its merges");
-    if (!json_is_object(json_object_get(model, "vocab"))) return BAD_FILE("the model has no object \"%s\"", "BPE needs it", "vocab");
-    if (!json_is_array(json_object_get(model, "merges"))) return BAD_FILE("the model has no list \"%s\"", "BPE needs it", "merges");
+    if (!json_is_object(json_object_get(model, "vocab")))
+        return BAD_FILE("the model has no object \"%s\"", "BPE needs it", "vocab");
+    if (!json_is_array(json_object_get(model, "merges")))
+        return BAD_FILE("the model has no list \"%s\"", "BPE needs it", "merges");
     return MBA_OK;
 }
 
@@ -106,7 +112,8 @@ static mba_status check_model(const json_t *model)
 static mba_status set_token(mba_tokenizer *t, int64_t id, const char *bytes, size_t n)
 {
     if (t->token[id].bytes != MBA_NO_TOKEN) return BAD_FILE("two tokens have the id %" PRId64, "ids must differ", id);
-    if (t->text.n + n >= UINT32_MAX) return BAD_FILE("the tokens have more than %d GiB of text", "no vocabulary is so large", 4);
+    if (t->text.n + n >= UINT32_MAX)
+        return BAD_FILE("the tokens have more than %d GiB of text", "no vocabulary is so large", 4);
     t->token[id] = (mba_token){ .start = (uint32_t)t->text.n, .bytes = (uint32_t)n };
     return mba_text_add(&t->text, bytes, n);
 }
@@ -131,11 +138,13 @@ static mba_status make_table(mba_tokenizer *t, const json_t *vocab, const json_t
     }
     json_array_foreach(added, i, value) {
         const char *content;
-        if (!json_is_object(value)) return BAD_FILE("added token number %zu is %s", "it should be an object", i, mba_json_kind(value));
+        if (!json_is_object(value))
+            return BAD_FILE("added token number %zu is %s", "it should be an object", i, mba_json_kind(value));
         MBA_TRY(mba_json_require(value, "content"));
         MBA_TRY(mba_json_text(value, "content", "", &content));
         MBA_TRY(check_id(json_object_get(value, "id"), content));
-        if (json_integer_value(json_object_get(value, "id")) > last) last = json_integer_value(json_object_get(value, "id"));
+        if (json_integer_value(json_object_get(value, "id")) > last)
+            last = json_integer_value(json_object_get(value, "id"));
     }
     if (last < 0) return BAD_FILE("the %s is empty", "it has no token", "vocabulary");
     t->vocab = last + 1;
@@ -178,8 +187,10 @@ static mba_status read_alphabet(int32_t byte_id[256], const json_t *vocab)
         byte_id[byte]     = id ? (int32_t)json_integer_value(id) : -1;
         const bool in_utf8 = byte < 0xC0 || (byte >= 0xC2 && byte < 0xF5);
         if (!id && in_utf8)
-            return mba_fail(MBA_E_UNSUPPORTED, "the vocabulary has no token for the byte 0x%02x\nwhy: a byte-level tokenizer "
-                            "without it cannot write every text\nfix: train it with the whole byte alphabet", byte);
+            return mba_fail(MBA_E_UNSUPPORTED,
+                            "the vocabulary has no token for the byte 0x%02x\nwhy: a byte-level tokenizer "
+                            "without it cannot write every text\nfix: train it with the whole byte alphabet",
+                            byte);
     }
     return MBA_OK;
 }
@@ -195,7 +206,8 @@ static mba_status merge_part(const json_t *vocab, const char *token, size_t merg
     return MBA_OK;
 }
 
-static mba_status add_merge(mba_bpe *b, const json_t *vocab, size_t i, const char *left, const char *right, mba_text *both)
+static mba_status add_merge(mba_bpe *b, const json_t *vocab, size_t i, const char *left, const char *right,
+                            mba_text *both)
 {
     int32_t l = 0, r = 0, result = 0;
     both->n = 0;
@@ -209,12 +221,13 @@ static mba_status add_merge(mba_bpe *b, const json_t *vocab, size_t i, const cha
 }
 
 /* "left right", or ["left", "right"] in newer files. */
-static mba_status read_merge(mba_bpe *b, const json_t *vocab, size_t i, const json_t *value, mba_text *scratch, mba_text *both)
+static mba_status read_merge(mba_bpe *b, const json_t *vocab, size_t i, const json_t *value, mba_text *scratch,
+                             mba_text *both)
 {
     if (json_is_array(value) && json_array_size(value) == 2 && json_is_string(json_array_get(value, 0)) &&
         json_is_string(json_array_get(value, 1)))
-        return add_merge(b, vocab, i, json_string_value(json_array_get(value, 0)), json_string_value(json_array_get(value, 1)),
-                         both);
+        return add_merge(b, vocab, i, json_string_value(json_array_get(value, 0)),
+                         json_string_value(json_array_get(value, 1)), both);
     const char *text  = json_string_value(value);
     const char *space = text ? strchr(text, ' ') : NULL;
     if (text && i == 0 && !strncmp(text, "#version", 8)) return MBA_OK;
@@ -297,7 +310,8 @@ static mba_status read_tokenizer(mba_tokenizer *t, const json_t *root)
     const json_t *model = mba_json_get(root, "model"), *added = mba_json_get(root, "added_tokens");
     MBA_TRY(check_model(model));
     MBA_TRY(read_stages(t, root));
-    if (added && !json_is_array(added)) return BAD_FILE("\"added_tokens\" is %s", "it should be a list", mba_json_kind(added));
+    if (added && !json_is_array(added))
+        return BAD_FILE("\"added_tokens\" is %s", "it should be a list", mba_json_kind(added));
     const json_t *vocab = json_object_get(model, "vocab");
     MBA_TRY(make_table(t, vocab, added));
     MBA_TRY(read_vocab(t, vocab));
@@ -306,7 +320,8 @@ static mba_status read_tokenizer(mba_tokenizer *t, const json_t *root)
         const json_t    *token = json_array_get(added, i);
         const mba_status st    = read_added(t, vocab, token);
         if (st != MBA_OK)
-            return mba_where(st, "the added token \"%s\"", mba_show(json_string_value(json_object_get(token, "content"))).text);
+            return mba_where(st, "the added token \"%s\"",
+                             mba_show(json_string_value(json_object_get(token, "content"))).text);
     }
     t->end_of_text = find_end_of_text(added);
     return MBA_OK;

@@ -112,6 +112,7 @@ enum {
 
 bool mba_nfc_already(const char *text, size_t n)
 {
+    if (!n) return true;                                     /* `text` may be NULL */
     for (const char *at = text, *end = text + n; at < end;) {
         uint64_t eight;
         if (end - at >= 8 && (memcpy(&eight, at, 8), !(eight & 0x8080808080808080u))) { at += 8; continue; }
@@ -252,6 +253,7 @@ static void compose(marks *m)
 
 mba_status mba_nfc(mba_text *out, const char *text, size_t n)
 {
+    if (!n) return MBA_OK;                                   /* `text` may be NULL */
     marks      m  = { 0 };
     mba_status st = MBA_OK;
     for (const char *at = text; st == MBA_OK && at < text + n;) st = decompose(&m, mba_utf8_next(&at));

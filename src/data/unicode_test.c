@@ -76,6 +76,8 @@ static void nfc_of_hand_worked_texts(void **state)
 {
     (void)state;
     nfc_is("", "");
+    assert_true(mba_nfc_already(NULL, 0));
+    assert_ok(mba_nfc(&(mba_text){ 0 }, NULL, 0));
     nfc_is("e\u0301", "\u00e9");
     nfc_is("a\u0323\u0302", "\u1ead");                       /* two steps: U+1EA1, then U+1EAD */
     nfc_is("a\u0302\u0323", "\u1ead");                       /* the same in the other order */
