@@ -34,8 +34,8 @@ enum {
 
 static inline int64_t attention_round(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/* Scratch. "worker" is one piece per thread that existed when the plan was made; results do not depend on
- * their number. Pieces are floats; every offset inside them is a multiple of 16. */
+/* Scratch. A worker takes items until there are none; there is one per thread at the time of planning, and results
+ * do not depend on their number. */
 enum { ATT_PACKED_K, ATT_PACKED_V, ATT_WORKERS };                                          /* forward */
 enum { ATT_PART_DK, ATT_PART_DV, ATT_BWD_WORKERS };                                        /* backward */
 

@@ -44,7 +44,7 @@ MBA_SIMD void put(float *p, vf x)   { *(loose *)p = (loose)x; }
 #define INNER_FACTOR(f, a, i, k, l) (f)[i][l]
 enum { STEP = LANES };
 #else
-#define FACTORS_OF(a, i) vf_set((a)[0])           /* not used */
+#define FACTORS_OF(a, i) vf_set(0)                /* not used */
 #define FACTOR(f, a, i)  ((void)(f), (a)[i])
 #define INNER_FACTOR(f, a, i, k, l) ((void)(f), (a)[(i) * PANEL + (k) + (l)])
 enum { STEP = 1 };
