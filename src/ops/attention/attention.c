@@ -145,6 +145,13 @@ attention_fwd_work attention_fwd_work_of(const attention_dims *d)
     return w;
 }
 
+/* One per thread, but never more than there are items. */
+static size_t workers_bytes(int64_t floats, int64_t items)
+{
+    const int64_t threads = mba_cpu_threads();
+    return sizeof(float) * (size_t)(floats * (threads < items ? threads : items));
+}
+
 static mba_status attention_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const attention_dims d = attention_dims_of(n);
@@ -153,7 +160,7 @@ static mba_status attention_cpu_plan(mba_plan *p, const mba_node *n, const mba_m
     MBA_REFUSE_IF(n->in[Q]->type.dtype != MBA_F32, "heads that are not fp32");
     mba_plan_scratch(p, "packed keys",   sizeof(float) * (size_t)(d.B * d.Hk * head));
     mba_plan_scratch(p, "packed values", sizeof(float) * (size_t)(d.B * d.Hk * head));
-    mba_plan_scratch(p, "workers",       sizeof(float) * (size_t)(mba_cpu_threads() * attention_fwd_work_of(&d).all));
+    mba_plan_scratch(p, "workers", workers_bytes(attention_fwd_work_of(&d).all, d.B * d.H * mba_ceil(d.L, ATT_QUERIES)));
     return MBA_OK;
 }
 
@@ -173,13 +180,14 @@ int64_t attention_parts(const attention_dims *d) { return d->B * d->Hk < 32 ? d-
 static mba_status attention_bwd_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const attention_dims d = attention_dims_of(n);
-    const int64_t part = attention_round(d.Lk, ATT_PANEL) * attention_round(d.P, ATT_HEAD);
-    const size_t  all  = sizeof(float) * (size_t)(d.B * d.Hk * attention_parts(&d) * part);
+    const int64_t part  = attention_round(d.Lk, ATT_PANEL) * attention_round(d.P, ATT_HEAD);
+    const int64_t items = d.B * d.Hk * attention_parts(&d);
+    const size_t  all   = sizeof(float) * (size_t)(items * part);
     (void)m;
     MBA_REFUSE_IF(n->in[Q]->type.dtype != MBA_F32, "heads that are not fp32");
     mba_plan_scratch(p, "parts of dk", all);
     mba_plan_scratch(p, "parts of dv", all);
-    mba_plan_scratch(p, "workers",     sizeof(float) * (size_t)(mba_cpu_threads() * attention_bwd_work_of(&d).all));
+    mba_plan_scratch(p, "workers", workers_bytes(attention_bwd_work_of(&d).all, items));
     return MBA_OK;
 }
 
