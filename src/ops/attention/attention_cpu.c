@@ -56,10 +56,12 @@ static void pack_queries(const forward *f, const block *w)
 /* ---- one panel of queries against one block of keys ---- */
 
 /* Keys that a query does not see get -infinity, whose exponential is 0 exactly. `last` is the last key, counted
- * in this block, that the first query of the panel sees; later queries see `more` further ones each. */
+ * in this block, that the first query of the panel sees; later queries see `more` further ones each. Without ids
+ * there is one document. */
 static void mask_panel(float *s, int64_t rows, int64_t last, int more, const int32_t *ids, const int32_t *ids_k)
 {
     vi step;
+    if (last > rows) last = rows;
     for (int i = 0; i < LANES; i++) step[i] = more * i;
     for (int64_t r = 0; r < rows; r++)
         for (int j = 0; j < VECTORS; j++) {
@@ -105,8 +107,10 @@ static void attend_panel(const forward *f, const block *w, int64_t at, int64_t f
     vf            alpha[VECTORS];
     if (f->causal && from + rows > first + PANEL) rows = attention_round(first + PANEL - from, STRIP);
     for (int64_t r = 0; r < rows; r += STRIP) outer_tile(w->s + r * PANEL, k + r * f->P, STRIP, q, f->d.P, false);
-    if (from + rows - 1 > last || !one_document)
-        mask_panel(w->s, rows, last - from < rows ? last - from : rows, f->causal, one_document ? NULL : w->ids + at, w->ids_k + from);
+    if (!one_document)
+        mask_panel(w->s, rows, last - from, f->causal, w->ids + at, w->ids_k + from);
+    else if (from + rows - 1 > last)
+        mask_panel(w->s, rows, last - from, f->causal, NULL, NULL);
     if (softmax_panel(w->s, rows, w->m + at, w->l + at, alpha))
         for (int64_t e = 0; e < f->d.P; e++)
             UNROLLED for (int j = 0; j < VECTORS; j++)
@@ -178,7 +182,8 @@ static void attend_block(const forward *f, float *worker, int64_t item)
 mba_status MBA_CPU_FN(attention_fwd)(const mba_call *c)
 {
     const attention_attr *a = c->node->attr;
-    forward f = { .d = attention_dims_of(c->node), .call = c, .scale = (float)(a->scale * M_LOG2E), .causal = a->causal };
+    forward f = { .d = attention_dims_of(c->node), .call = c, .scale = (float)(a->scale * M_LOG2E),
+                  .causal = a->causal };
     mba_assert(mba_heads_of(&f.q, c->node->in[Q]) && mba_heads_of(&f.k, c->node->in[K]));
     mba_assert(mba_heads_of(&f.v, c->node->in[V]) && mba_heads_of(&f.o, c->node->out[O]));
     f.size = attention_fwd_work_of(&f.d);

@@ -105,7 +105,10 @@ static void fill_all(const trial *t)
     fill(t, t->seed, 1, 0.3, 0.7);
 }
 
-static void run(const trial *t) { assert_ok(mba_program_run(t->p, MBA_FORWARD | MBA_BACKWARD, &(mba_step){ 0 }, NULL)); }
+static void run(const trial *t)
+{
+    assert_ok(mba_program_run(t->p, MBA_FORWARD | MBA_BACKWARD, &(mba_step){ 0 }, NULL));
+}
 
 /* Forward and backward with sums of so many terms: the bound of core/check.c, relative to the largest value. */
 static double bound(double terms) { return 2 * (8 + 4 * sqrt(terms)) / 16777216; }
@@ -241,7 +244,8 @@ static void documents_are_as_if_alone(void **state)
             for (int64_t k = 0; k < n * H * P; k++)
                 assert_near(at(t, t->o)[from[i] * H * P + k], at(alone, alone->o)[k], 2 * bound(L + P));
             for (int64_t k = 0; k < n * WIDTH; k++)        // values below 2, gradients below 8
-                assert_near(gradient_at(t, t->x)[from[i] * WIDTH + k], gradient_at(alone, alone->x)[k], 8 * bound(L * H + P));
+                assert_near(gradient_at(t, t->x)[from[i] * WIDTH + k], gradient_at(alone, alone->x)[k],
+                            8 * bound(L * H + P));
             end(alone);
         }
         end(t);
@@ -403,4 +407,5 @@ MBA_TEST_MAIN(cmocka_unit_test(golden_rotary_and_attention), cmocka_unit_test(la
               cmocka_unit_test(earlier_outputs_do_not_see_later_tokens), cmocka_unit_test(documents_are_as_if_alone),
               cmocka_unit_test(groups_are_as_if_repeated), cmocka_unit_test(equal_keys_give_the_mean_value),
               cmocka_unit_test(large_scores_do_not_overflow), cmocka_unit_test(threads_do_not_change_bits),
-              cmocka_unit_test(cost_counts_the_pairs_below_the_diagonal), cmocka_unit_test(what_does_not_fit_is_refused))
+              cmocka_unit_test(cost_counts_the_pairs_below_the_diagonal),
+              cmocka_unit_test(what_does_not_fit_is_refused))

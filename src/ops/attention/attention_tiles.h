@@ -67,7 +67,8 @@ MBA_SIMD void outer_tile(float *c, const float *a, int64_t lda, const float *b, 
 }
 
 /* a is a row of panels, `panel` apart; b has rows at ldb. */
-MBA_SIMD void inner_tile(float *c, int64_t ldc, const float *a, int64_t panel, int64_t panels, const float *b, int64_t ldb)
+MBA_SIMD void inner_tile(float *c, int64_t ldc, const float *a, int64_t panel, int64_t panels, const float *b,
+                         int64_t ldb)
 {
     vf sum[STRIP][2];
     UNROLLED for (int i = 0; i < STRIP; i++)
