@@ -136,6 +136,30 @@ MBA_SIMD float vf_sum(vf x)
 #endif
 }
 
+/* The sums of four vectors, side by side: cheaper than four sums. */
+typedef float v4 __attribute__((vector_size(16)));
+MBA_SIMD v4 v4_load(const float *p)    { v4 v; __builtin_memcpy(&v, p, sizeof v); return v; }
+MBA_SIMD void v4_store(float *p, v4 v) { __builtin_memcpy(p, &v, sizeof v); }
+MBA_SIMD v4 vf_sum4(vf a, vf b, vf c, vf d)
+{
+#if defined __AVX2__
+#ifdef __AVX512F__
+    const __m512d x[4] = { (__m512d)a, (__m512d)b, (__m512d)c, (__m512d)d };
+    __m256 h[4];
+    for (int i = 0; i < 4; i++)
+        h[i] = (__m256)_mm512_castpd512_pd256(x[i]) + (__m256)_mm512_extractf64x4_pd(x[i], 1);
+#else
+    const __m256 h[4] = { (__m256)a, (__m256)b, (__m256)c, (__m256)d };
+#endif
+    const __m256 s = _mm256_hadd_ps(_mm256_hadd_ps(h[0], h[1]), _mm256_hadd_ps(h[2], h[3]));
+    return (v4)_mm256_castps256_ps128(s) + (v4)_mm256_extractf128_ps(s, 1);
+#elif defined __ARM_NEON
+    return (v4)vpaddq_f32(vpaddq_f32((float32x4_t)a, (float32x4_t)b), vpaddq_f32((float32x4_t)c, (float32x4_t)d));
+#else
+    return (v4){ vf_sum(a), vf_sum(b), vf_sum(c), vf_sum(d) };
+#endif
+}
+
 MBA_SIMD float vf_max_lanes(vf x)
 {
     float m = x[0];

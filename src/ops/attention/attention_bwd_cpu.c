@@ -37,18 +37,14 @@ static const float *head_of(const backward *w, int slot, int64_t b, int64_t h)
 
 static void pack_panels(float *out, const float *x, int64_t row, const backward *w)
 {
-    for (int64_t s = 0; s < w->keys; s += PANEL)
-        for (int64_t e = 0; e < w->d.P; e++)
-            for (int64_t j = 0; j < PANEL; j++)
-                out[s * w->P + e * PANEL + j] = s + j < w->d.Lk ? x[(s + j) * row + e] : 0;
+    for (int64_t s = 0; s < w->d.Lk; s += PANEL)
+        pack_columns(out + s * w->P, PANEL, x + s * row, row, w->d.Lk - s, w->d.P, 1);
 }
 
 static void pack_strips(float *out, const float *x, int64_t row, float scale, const backward *w)
 {
     for (int64_t t = 0; t < w->d.L; t += STRIP)
-        for (int64_t e = 0; e < w->d.P; e++)
-            for (int64_t i = 0; i < STRIP; i++)
-                out[t * w->P + e * STRIP + i] = t + i < w->d.L ? scale * x[(t + i) * row + e] : 0;
+        pack_columns(out + t * w->P, STRIP, x + t * row, row, w->d.L - t, w->d.P, scale);
 }
 
 static void pack_rows(float *out, int64_t floats, const float *x, int64_t row, int64_t rows, float scale,

@@ -39,18 +39,15 @@ static void pack_keys(const forward *f, int64_t b, int64_t hk, int64_t from)
     float        *kp = f->packed_k + ((b * f->d.Hk + hk) * f->keys + from) * f->P;
     float        *vp = f->packed_v + ((b * f->d.Hk + hk) * f->keys + from) * f->P;
     if (count < STRIP || P < f->P) memset(vp, 0, sizeof(float) * (size_t)(STRIP * f->P));
-    for (int64_t i = 0; i < STRIP; i++)
-        for (int64_t e = 0; e < P; e++) kp[e * STRIP + i] = i < count ? k[i * f->k.row + e] : 0;
+    pack_columns(kp, STRIP, k, f->k.row, count, P, 1);
     for (int64_t i = 0; i < count; i++) memcpy(vp + i * f->P, v + i * f->v.row, sizeof(float) * (size_t)P);
 }
 
 static void pack_queries(const forward *f, const block *w)
 {
     const float *q = (const float *)f->call->in[Q] + w->b * f->q.batch + w->from * f->q.row + w->h * f->q.head;
-    for (int64_t p = 0; p < w->count; p += PANEL)
-        for (int64_t e = 0; e < f->d.P; e++)
-            for (int64_t t = 0; t < PANEL; t++)
-                w->q[p * f->P + e * PANEL + t] = p + t < w->count ? f->scale * q[(p + t) * f->q.row + e] : 0;
+    for (int64_t t = 0; t < w->count; t += PANEL)
+        pack_columns(w->q + t * f->P, PANEL, q + t * f->q.row, f->q.row, w->count - t, f->d.P, f->scale);
 }
 
 /* ---- one panel of queries against one block of keys ---- */
@@ -144,10 +141,12 @@ static void write_block(const forward *f, const block *w)
     float *o   = (float *)f->call->out[O] + w->b * f->o.batch + w->from * f->o.row + w->h * f->o.head;
     float *lse = (float *)f->call->out[LSE] + (w->b * f->d.H + w->h) * f->d.L + w->from;
     for (int64_t t = 0; t < w->count; t++) {
-        const float *column = w->o + t / PANEL * PANEL * f->P + t % PANEL, share = 1 / w->l[t];
-        for (int64_t e = 0; e < f->d.P; e++) o[t * f->o.row + e] = column[e * PANEL] * share;
-        lse[t] = (float)M_LN2 * (w->m[t] + log2f(w->l[t]));
+        lse[t]  = (float)M_LN2 * (w->m[t] + log2f(w->l[t]));
+        w->l[t] = 1 / w->l[t];
     }
+    for (int64_t t = 0; t < w->count; t += PANEL)
+        unpack_columns(o + t * f->o.row, f->o.row, w->o + t * f->P, PANEL, w->l + t,
+                       w->count - t < PANEL ? w->count - t : PANEL, f->d.P);
 }
 
 static void attend_block(const forward *f, float *worker, int64_t item)
