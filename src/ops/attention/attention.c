@@ -23,7 +23,8 @@ attention_dims attention_dims_of(const mba_node *n)
 static mba_status heads_fit(const mba_tensor *t)
 {
     mba_heads h;
-    MBA_NEED(t->type.rank == 4, "attention: %s has %d axes\nwhy: it wants heads (B, L, H, P)", t->name, (int)t->type.rank);
+    MBA_NEED(t->type.rank == 4, "attention: %s has %d axes\nwhy: it wants heads (B, L, H, P)", t->name,
+             (int)t->type.rank);
     MBA_NEED(mba_heads_of(&h, t), "attention: the heads of the window %s do not lie at even strides", t->name);
     MBA_NEED(t->type.dtype == MBA_F32 || t->type.dtype == MBA_BF16, "attention: %s holds no real numbers", t->name);
     return MBA_OK;
@@ -47,7 +48,7 @@ static mba_status inputs_fit(const mba_node *n)
              "why: a causal mask and document ids speak of one sequence", (long long)dq[1], (long long)dk[1]);
     MBA_NEED(!ids || (ids->type.dtype == MBA_I32 && ids->type.rank == 2 && ids->type.dim[0] == dq[0]
              && ids->type.dim[1] == dq[1]), "attention: the ids are not i32 (B, L)");
-    MBA_NEED(!ids || mba_dense(ids) || ids->run == mba_cols(ids), "attention: the ids are a window without a row pitch");
+    MBA_NEED(!ids || mba_dense(ids) || ids->run == mba_cols(ids), "attention: the ids are no window of rows");
     return MBA_OK;
 }
 
@@ -96,7 +97,8 @@ static mba_status attention_bwd_shape(const mba_node *n, mba_type *out)
 static void attention_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
     mba_tensor *const *i = n->in;
-    const mba_node    *b = MBA_APPEND(g, attention_bwd, n->attr, i[Q], i[K], i[V], i[IDS], n->out[O], n->out[LSE], d[O]);
+    const mba_node    *b = MBA_APPEND(g, attention_bwd, n->attr, i[Q], i[K], i[V], i[IDS], n->out[O], n->out[LSE],
+                                      d[O]);
     for (int k = Q; k <= V; k++) mba_grad_add(g, i[k], b->out[DQ + k - Q]);
 }
 
@@ -145,15 +147,23 @@ attention_fwd_work attention_fwd_work_of(const attention_dims *d)
     return w;
 }
 
+/* One per thread, but never more than there are items. */
+static size_t workers_bytes(int64_t floats, int64_t items)
+{
+    const int64_t threads = mba_cpu_threads();
+    return sizeof(float) * (size_t)(floats * (threads < items ? threads : items));
+}
+
 static mba_status attention_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const attention_dims d = attention_dims_of(n);
-    const int64_t head = attention_round(d.Lk, ATT_STRIP) * attention_round(d.P, ATT_HEAD);
+    const int64_t head  = attention_round(d.Lk, ATT_STRIP) * attention_round(d.P, ATT_HEAD);
+    const int64_t items = d.B * d.H * mba_ceil(d.L, ATT_QUERIES);
     (void)m;
     MBA_REFUSE_IF(n->in[Q]->type.dtype != MBA_F32, "heads that are not fp32");
     mba_plan_scratch(p, "packed keys",   sizeof(float) * (size_t)(d.B * d.Hk * head));
     mba_plan_scratch(p, "packed values", sizeof(float) * (size_t)(d.B * d.Hk * head));
-    mba_plan_scratch(p, "workers",       sizeof(float) * (size_t)(mba_cpu_threads() * attention_fwd_work_of(&d).all));
+    mba_plan_scratch(p, "workers", workers_bytes(attention_fwd_work_of(&d).all, items));
     return MBA_OK;
 }
 
@@ -173,13 +183,14 @@ int64_t attention_parts(const attention_dims *d) { return d->B * d->Hk < 32 ? d-
 static mba_status attention_bwd_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const attention_dims d = attention_dims_of(n);
-    const int64_t part = attention_round(d.Lk, ATT_PANEL) * attention_round(d.P, ATT_HEAD);
-    const size_t  all  = sizeof(float) * (size_t)(d.B * d.Hk * attention_parts(&d) * part);
+    const int64_t part  = attention_round(d.Lk, ATT_PANEL) * attention_round(d.P, ATT_HEAD);
+    const int64_t items = d.B * d.Hk * attention_parts(&d);
+    const size_t  all   = sizeof(float) * (size_t)(items * part);
     (void)m;
     MBA_REFUSE_IF(n->in[Q]->type.dtype != MBA_F32, "heads that are not fp32");
     mba_plan_scratch(p, "parts of dk", all);
     mba_plan_scratch(p, "parts of dv", all);
-    mba_plan_scratch(p, "workers",     sizeof(float) * (size_t)(mba_cpu_threads() * attention_bwd_work_of(&d).all));
+    mba_plan_scratch(p, "workers", workers_bytes(attention_bwd_work_of(&d).all, items));
     return MBA_OK;
 }
 
@@ -223,7 +234,8 @@ static void attention_build(mba_graph *g, const mba_case *c)
 
 const mba_op mba_op_attention = {
     .name  = "attention", .doc = "o = softmax(scale q k^T) v, by heads", .kind = MBA_ATTENTION,
-    .in    = { [Q] = MBA_SLOT("q"), [K] = MBA_SLOT("k"), [V] = MBA_SLOT("v"), [IDS] = MBA_SLOT("ids", .optional = true) },
+    .in    = { [Q] = MBA_SLOT("q"), [K] = MBA_SLOT("k"), [V] = MBA_SLOT("v"),
+               [IDS] = MBA_SLOT("ids", .optional = true) },
     .out   = { [O] = MBA_SLOT("o"), [LSE] = MBA_SLOT("lse", .saved = true) },
     .attr_bytes = sizeof(attention_attr),
     .shape = attention_shape, .grad = attention_grad, .cost = attention_cost, .ref = attention_ref,
@@ -250,7 +262,8 @@ const mba_op mba_op_attention_bwd = {
     .no_grad = "a gradient",
     .in    = { [Q] = MBA_SLOT("q"), [K] = MBA_SLOT("k"), [V] = MBA_SLOT("v"), [IDS] = MBA_SLOT("ids", .optional = true),
                [OUT] = MBA_SLOT("o"), [LSES] = MBA_SLOT("lse"), [DOUT] = MBA_SLOT("do") },
-    .out   = { [DQ] = MBA_SLOT("dq", .adds = true), [DK] = MBA_SLOT("dk", .adds = true), [DV] = MBA_SLOT("dv", .adds = true) },
+    .out   = { [DQ] = MBA_SLOT("dq", .adds = true), [DK] = MBA_SLOT("dk", .adds = true),
+               [DV] = MBA_SLOT("dv", .adds = true) },
     .attr_bytes = sizeof(attention_attr),
     .shape = attention_bwd_shape, .cost = attention_bwd_cost, .ref = attention_bwd_ref,
     .cpu   = (const mba_variant[]){ { "flash", attention_bwd_cpu_plan, MBA_CPU(attention_bwd) }, { 0 } },

@@ -37,21 +37,18 @@ static const float *head_of(const backward *w, int slot, int64_t b, int64_t h)
 
 static void pack_panels(float *out, const float *x, int64_t row, const backward *w)
 {
-    for (int64_t s = 0; s < w->keys; s += PANEL)
-        for (int64_t e = 0; e < w->d.P; e++)
-            for (int64_t j = 0; j < PANEL; j++)
-                out[s * w->P + e * PANEL + j] = s + j < w->d.Lk ? x[(s + j) * row + e] : 0;
+    for (int64_t s = 0; s < w->d.Lk; s += PANEL)
+        pack_columns(out + s * w->P, PANEL, x + s * row, row, w->d.Lk - s, w->d.P, 1);
 }
 
 static void pack_strips(float *out, const float *x, int64_t row, float scale, const backward *w)
 {
     for (int64_t t = 0; t < w->d.L; t += STRIP)
-        for (int64_t e = 0; e < w->d.P; e++)
-            for (int64_t i = 0; i < STRIP; i++)
-                out[t * w->P + e * STRIP + i] = t + i < w->d.L ? scale * x[(t + i) * row + e] : 0;
+        pack_columns(out + t * w->P, STRIP, x + t * row, row, w->d.L - t, w->d.P, scale);
 }
 
-static void pack_rows(float *out, int64_t floats, const float *x, int64_t row, int64_t rows, float scale, const backward *w)
+static void pack_rows(float *out, int64_t floats, const float *x, int64_t row, int64_t rows, float scale,
+                      const backward *w)
 {
     memset(out, 0, sizeof(float) * (size_t)floats);
     for (int64_t t = 0; t < rows; t++)
@@ -134,7 +131,8 @@ static void panel_products(const backward *w, const item *i, const tile *b, int6
         outer_tile(p + r * PANEL, i->qs + (t + r) * P, STRIP, i->kt + s * P, w->d.P, false);
         outer_tile(ds + r * PANEL, i->gs + (t + r) * P, STRIP, i->vt + s * P, w->d.P, false);
     }
-    if (s + PANEL - 1 > (w->causal ? t : w->d.Lk - 1) || !b->one_document) mask_rows(w, i, p, t, rows, s, b->one_document);
+    if (s + PANEL - 1 > (w->causal ? t : w->d.Lk - 1) || !b->one_document)
+        mask_rows(w, i, p, t, rows, s, b->one_document);
     differentiate(p, ds, i->lse + t, i->delta + t, rows);
     for (int64_t e = 0; e < w->d.P; e += STRIP) {
         outer_tile(i->dv + s * P + e * PANEL, i->gn + t * P + e, P, p, rows, true);
@@ -216,15 +214,16 @@ static void run_item(const backward *w, float *worker, int64_t number)
 /* dk or dv of the keys of one panel: the sum of its parts, turned back into rows. */
 static void write_panel(const backward *w, int slot, const float *parts, int64_t b, int64_t hk, int64_t s)
 {
-    const bool    adds = mba_adds(w->call->node, slot);
-    const int64_t head = w->keys * w->P, count = w->d.Lk - s < PANEL ? w->d.Lk - s : PANEL;
-    const float  *x = parts + (b * w->d.Hk + hk) * w->parts * head + s * w->P;
-    float        *y = (float *)w->call->out[slot] + b * w->out[slot].batch + hk * w->out[slot].head + s * w->out[slot].row;
+    const bool       adds = mba_adds(w->call->node, slot);
+    const mba_heads *out  = &w->out[slot];
+    const int64_t    head = w->keys * w->P, count = w->d.Lk - s < PANEL ? w->d.Lk - s : PANEL;
+    const float     *x = parts + (b * w->d.Hk + hk) * w->parts * head + s * w->P;
+    float           *y = (float *)w->call->out[slot] + b * out->batch + hk * out->head + s * out->row;
     for (int64_t j = 0; j < count; j++)
         for (int64_t e = 0; e < w->d.P; e++) {
             float sum = x[e * PANEL + j];
             for (int64_t p = 1; p < w->parts; p++) sum += x[p * head + e * PANEL + j];
-            y[j * w->out[slot].row + e] = sum + (adds ? y[j * w->out[slot].row + e] : 0);
+            y[j * out->row + e] = sum + (adds ? y[j * out->row + e] : 0);
         }
 }
 

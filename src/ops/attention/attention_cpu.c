@@ -39,27 +39,26 @@ static void pack_keys(const forward *f, int64_t b, int64_t hk, int64_t from)
     float        *kp = f->packed_k + ((b * f->d.Hk + hk) * f->keys + from) * f->P;
     float        *vp = f->packed_v + ((b * f->d.Hk + hk) * f->keys + from) * f->P;
     if (count < STRIP || P < f->P) memset(vp, 0, sizeof(float) * (size_t)(STRIP * f->P));
-    for (int64_t i = 0; i < STRIP; i++)
-        for (int64_t e = 0; e < P; e++) kp[e * STRIP + i] = i < count ? k[i * f->k.row + e] : 0;
+    pack_columns(kp, STRIP, k, f->k.row, count, P, 1);
     for (int64_t i = 0; i < count; i++) memcpy(vp + i * f->P, v + i * f->v.row, sizeof(float) * (size_t)P);
 }
 
 static void pack_queries(const forward *f, const block *w)
 {
     const float *q = (const float *)f->call->in[Q] + w->b * f->q.batch + w->from * f->q.row + w->h * f->q.head;
-    for (int64_t p = 0; p < w->count; p += PANEL)
-        for (int64_t e = 0; e < f->d.P; e++)
-            for (int64_t t = 0; t < PANEL; t++)
-                w->q[p * f->P + e * PANEL + t] = p + t < w->count ? f->scale * q[(p + t) * f->q.row + e] : 0;
+    for (int64_t t = 0; t < w->count; t += PANEL)
+        pack_columns(w->q + t * f->P, PANEL, q + t * f->q.row, f->q.row, w->count - t, f->d.P, f->scale);
 }
 
 /* ---- one panel of queries against one block of keys ---- */
 
 /* Keys that a query does not see get -infinity, whose exponential is 0 exactly. `last` is the last key, counted
- * in this block, that the first query of the panel sees; later queries see `more` further ones each. */
+ * in this block, that the first query of the panel sees; later queries see `more` further ones each. Without ids
+ * there is one document. */
 static void mask_panel(float *s, int64_t rows, int64_t last, int more, const int32_t *ids, const int32_t *ids_k)
 {
     vi step;
+    if (last > rows) last = rows;
     for (int i = 0; i < LANES; i++) step[i] = more * i;
     for (int64_t r = 0; r < rows; r++)
         for (int j = 0; j < VECTORS; j++) {
@@ -105,8 +104,10 @@ static void attend_panel(const forward *f, const block *w, int64_t at, int64_t f
     vf            alpha[VECTORS];
     if (f->causal && from + rows > first + PANEL) rows = attention_round(first + PANEL - from, STRIP);
     for (int64_t r = 0; r < rows; r += STRIP) outer_tile(w->s + r * PANEL, k + r * f->P, STRIP, q, f->d.P, false);
-    if (from + rows - 1 > last || !one_document)
-        mask_panel(w->s, rows, last - from < rows ? last - from : rows, f->causal, one_document ? NULL : w->ids + at, w->ids_k + from);
+    if (!one_document)
+        mask_panel(w->s, rows, last - from, f->causal, w->ids + at, w->ids_k + from);
+    else if (from + rows - 1 > last)
+        mask_panel(w->s, rows, last - from, f->causal, NULL, NULL);
     if (softmax_panel(w->s, rows, w->m + at, w->l + at, alpha))
         for (int64_t e = 0; e < f->d.P; e++)
             UNROLLED for (int j = 0; j < VECTORS; j++)
@@ -140,10 +141,12 @@ static void write_block(const forward *f, const block *w)
     float *o   = (float *)f->call->out[O] + w->b * f->o.batch + w->from * f->o.row + w->h * f->o.head;
     float *lse = (float *)f->call->out[LSE] + (w->b * f->d.H + w->h) * f->d.L + w->from;
     for (int64_t t = 0; t < w->count; t++) {
-        const float *column = w->o + t / PANEL * PANEL * f->P + t % PANEL, share = 1 / w->l[t];
-        for (int64_t e = 0; e < f->d.P; e++) o[t * f->o.row + e] = column[e * PANEL] * share;
-        lse[t] = (float)M_LN2 * (w->m[t] + log2f(w->l[t]));
+        lse[t]  = (float)M_LN2 * (w->m[t] + log2f(w->l[t]));
+        w->l[t] = 1 / w->l[t];
     }
+    for (int64_t t = 0; t < w->count; t += PANEL)
+        unpack_columns(o + t * f->o.row, f->o.row, w->o + t * f->P, PANEL, w->l + t,
+                       w->count - t < PANEL ? w->count - t : PANEL, f->d.P);
 }
 
 static void attend_block(const forward *f, float *worker, int64_t item)
@@ -178,7 +181,8 @@ static void attend_block(const forward *f, float *worker, int64_t item)
 mba_status MBA_CPU_FN(attention_fwd)(const mba_call *c)
 {
     const attention_attr *a = c->node->attr;
-    forward f = { .d = attention_dims_of(c->node), .call = c, .scale = (float)(a->scale * M_LOG2E), .causal = a->causal };
+    forward f = { .d = attention_dims_of(c->node), .call = c, .scale = (float)(a->scale * M_LOG2E),
+                  .causal = a->causal };
     mba_assert(mba_heads_of(&f.q, c->node->in[Q]) && mba_heads_of(&f.k, c->node->in[K]));
     mba_assert(mba_heads_of(&f.v, c->node->in[V]) && mba_heads_of(&f.o, c->node->out[O]));
     f.size = attention_fwd_work_of(&f.d);

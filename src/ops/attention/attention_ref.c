@@ -58,7 +58,8 @@ void attention_bwd_ref(const mba_ref_call *c)
     mba_assert(row);
     for (int64_t i = 0; i < d.B * d.L * d.H; i++) {
         const int64_t h = i % d.H, t = i / d.H % d.L, b = i / d.H / d.L;
-        const double *q = c->in[Q] + i * d.P, *dout = c->in[DOUT] + i * d.P, delta = dot(dout, c->in[OUT] + i * d.P, d.P);
+        const double *q = c->in[Q] + i * d.P, *dout = c->in[DOUT] + i * d.P;
+        const double  delta = dot(dout, c->in[OUT] + i * d.P, d.P);
         scores(row, c, &d, b, t, h);
         for (int64_t s = 0; s < d.Lk; s++) {
             const double *k = key_row(c->in[K], &d, b, s, h), p = exp(row[s] - c->in[LSES][(b * d.H + h) * d.L + t]);

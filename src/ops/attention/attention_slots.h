@@ -29,13 +29,13 @@ enum {
     ATT_STRIP = 8,                                /* rows are packed in strips of at most 8 */
     ATT_PANEL = 48,                               /* ... and in panels of 12, 24 or 48 */
     ATT_QUERIES = 96, ATT_KEYS = 64,              /* forward: a block of panels, a block of strips */
-    ATT_BWD_KEYS = 48, ATT_BWD_QUERIES = 64,      /* backward: keys in panels, queries in strips */
+    ATT_BWD_KEYS = 96, ATT_BWD_QUERIES = 64,      /* backward: keys in panels, queries in strips */
 };
 
 static inline int64_t attention_round(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/* Scratch. "worker" is one piece per thread that existed when the plan was made; results do not depend on
- * their number. Pieces are floats; every offset inside them is a multiple of 16. */
+/* Scratch. A worker takes items until there are none; there is one per thread at the time of planning, and results
+ * do not depend on their number. */
 enum { ATT_PACKED_K, ATT_PACKED_V, ATT_WORKERS };                                          /* forward */
 enum { ATT_PART_DK, ATT_PART_DV, ATT_BWD_WORKERS };                                        /* backward */
 

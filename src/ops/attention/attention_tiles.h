@@ -44,7 +44,7 @@ MBA_SIMD void put(float *p, vf x)   { *(loose *)p = (loose)x; }
 #define INNER_FACTOR(f, a, i, k, l) (f)[i][l]
 enum { STEP = LANES };
 #else
-#define FACTORS_OF(a, i) vf_set((a)[0])           /* not used */
+#define FACTORS_OF(a, i) vf_set(0)                /* not used */
 #define FACTOR(f, a, i)  ((void)(f), (a)[i])
 #define INNER_FACTOR(f, a, i, k, l) ((void)(f), (a)[(i) * PANEL + (k) + (l)])
 enum { STEP = 1 };
@@ -67,7 +67,8 @@ MBA_SIMD void outer_tile(float *c, const float *a, int64_t lda, const float *b, 
 }
 
 /* a is a row of panels, `panel` apart; b has rows at ldb. */
-MBA_SIMD void inner_tile(float *c, int64_t ldc, const float *a, int64_t panel, int64_t panels, const float *b, int64_t ldb)
+MBA_SIMD void inner_tile(float *c, int64_t ldc, const float *a, int64_t panel, int64_t panels, const float *b,
+                         int64_t ldb)
 {
     vf sum[STRIP][2];
     UNROLLED for (int i = 0; i < STRIP; i++)
@@ -84,6 +85,57 @@ MBA_SIMD void inner_tile(float *c, int64_t ldc, const float *a, int64_t panel, i
         }
     UNROLLED for (int i = 0; i < STRIP; i++)
         UNROLLED for (int j = 0; j < 2; j++) put(c + i * ldc + j * LANES, sum[i][j]);
+}
+
+/* ---- packing: rows become columns and columns rows, by squares of 4 x 4 ---- */
+
+typedef float four __attribute__((vector_size(16)));
+typedef float loose_four __attribute__((vector_size(16), aligned(4), may_alias));
+
+MBA_SIMD void transpose(four x[4])
+{
+    const four a = __builtin_shufflevector(x[0], x[1], 0, 4, 1, 5), b = __builtin_shufflevector(x[0], x[1], 2, 6, 3, 7);
+    const four c = __builtin_shufflevector(x[2], x[3], 0, 4, 1, 5), d = __builtin_shufflevector(x[2], x[3], 2, 6, 3, 7);
+    x[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+    x[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+    x[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+    x[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+}
+
+/* out[e][i] = scale x[i][e] for `width` rows, a multiple of 4, of P values; rows from `count` on are zeros. */
+static inline void pack_columns(float *out, int64_t width, const float *x, int64_t row, int64_t count, int64_t P,
+                                float scale)
+{
+    for (int64_t i = 0; i < width; i += 4) {
+        int64_t e = 0;
+        for (; i + 4 <= count && e + 4 <= P; e += 4) {
+            four y[4];
+            UNROLLED for (int k = 0; k < 4; k++) y[k] = (four)*(const loose_four *)(x + (i + k) * row + e) * scale;
+            transpose(y);
+            UNROLLED for (int k = 0; k < 4; k++) *(loose_four *)(out + (e + k) * width + i) = (loose_four)y[k];
+        }
+        for (; e < P; e++)
+            for (int64_t k = i; k < i + 4; k++) out[e * width + k] = k < count ? scale * x[k * row + e] : 0;
+    }
+}
+
+/* The inverse: x[i][e] = share[i] panel[e][i]. */
+static inline void unpack_columns(float *x, int64_t row, const float *panel, int64_t width, const float *share,
+                                  int64_t count, int64_t P)
+{
+    for (int64_t i = 0; i < count; i += 4) {
+        int64_t e = 0;
+        for (; i + 4 <= count && e + 4 <= P; e += 4) {
+            const four scale = (four)*(const loose_four *)(share + i);
+            four       y[4];
+            UNROLLED for (int k = 0; k < 4; k++)
+                y[k] = (four)*(const loose_four *)(panel + (e + k) * width + i) * scale;
+            transpose(y);
+            UNROLLED for (int k = 0; k < 4; k++) *(loose_four *)(x + (i + k) * row + e) = (loose_four)y[k];
+        }
+        for (; e < P; e++)
+            for (int64_t k = i; k < count && k < i + 4; k++) x[k * row + e] = share[k] * panel[e * width + k];
+    }
 }
 
 /* The smallest and the largest id: blocks whose ranges do not meet hold no pair of one document. */

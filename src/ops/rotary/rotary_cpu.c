@@ -3,6 +3,7 @@
  * Angles are fp64. Inside a piece of PIECE positions they advance by a rotation in fp64 instead of two
  * function calls: that costs PIECE * 2^-53 and is forty times cheaper. */
 #include <math.h>
+#include <string.h>
 
 #include "ops/heads.h"
 #include "ops/rotary/rotary_slots.h"
@@ -42,6 +43,12 @@ static void turn(float *y, const float *x, const float *cs, int64_t half, bool i
     else                     { TURN(j, j + half, =) }
 }
 
+static void pass_through(float *y, const float *x, int64_t n, bool adds)
+{
+    if (adds)        { _Pragma("omp simd") for (int64_t k = 0; k < n; k++) y[k] += x[k]; }
+    else if (y != x) memcpy(y, x, sizeof(float) * (size_t)n);
+}
+
 mba_status MBA_CPU_FN(rotary_fwd)(const mba_call *c)
 {
     const rotary_attr *a     = c->node->attr;
@@ -60,7 +67,7 @@ mba_status MBA_CPU_FN(rotary_fwd)(const mba_call *c)
             const float *xs = (const float *)c->in[X] + b * x.batch + l * x.row + h * x.head;
             float       *ys = (float *)c->out[Y] + b * y.batch + l * y.row + h * y.head;
             turn(ys, xs, table + l * a->dims, half, a->interleaved, adds);
-            for (int64_t k = a->dims; k < x.P; k++) ys[k] = xs[k] + (adds ? ys[k] : 0);
+            pass_through(ys + a->dims, xs + a->dims, x.P - a->dims, adds);
         }
     }
     return MBA_OK;

@@ -97,4 +97,5 @@ static void what_cannot_turn_is_refused(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(turn_of_hand_worked_values), cmocka_unit_test(angles_stay_exact_at_large_positions),
-              cmocka_unit_test(turning_in_place_and_back_is_the_identity), cmocka_unit_test(what_cannot_turn_is_refused))
+              cmocka_unit_test(turning_in_place_and_back_is_the_identity),
+              cmocka_unit_test(what_cannot_turn_is_refused))
