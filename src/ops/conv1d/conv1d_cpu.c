@@ -7,7 +7,7 @@
 #include "device/cpu/simd.h"
 #include "ops/conv1d/conv1d_slots.h"
 
-enum { TILE = 4, SPAN_MAX = TILE + CONV1D_TAPS_MAX - 1 };
+enum { TILE = 8, SPAN_MAX = TILE + CONV1D_TAPS_MAX - 1 };
 
 static const float zeros[CONV1D_CHANNELS];
 
@@ -90,32 +90,38 @@ static void input_rows(const float *row[SPAN_MAX], const conv *v, const item *k,
 
 /* ---- one tile; `taps` and `steps` are constants in the calls that matter ---- */
 
-/* a[j] = start + sum_k w[k] x[j+k], for one vector of channels. */
-MBA_SIMD void convolve(vf a[TILE], const float *const row[], const float *w, int64_t ldw, int taps, int steps, int64_t i,
-                       int64_t m)
+/* The rows of a tile, for one vector of channels. */
+MBA_SIMD void load_rows(vf x[SPAN_MAX], const float *const row[], int taps, int steps, int64_t i, int64_t m)
+{
+    for (int j = 0; j < taps + steps - 1; j++) x[j] = vf_load_n(row[j] + i, m);
+}
+
+/* a[j] += sum_k w[k] x[j+k] */
+MBA_SIMD void convolve(vf a[TILE], const vf x[SPAN_MAX], const float *w, int64_t ldw, int taps, int steps, int64_t i, int64_t m)
 {
     for (int k = 0; k < taps; k++) {
         const vf wk = vf_load_n(w + k * ldw + i, m);
-        for (int j = 0; j < steps; j++) a[j] += wk * vf_load_n(row[j + k] + i, m);
+        for (int j = 0; j < steps; j++) a[j] += wk * x[j + k];
     }
 }
 
 MBA_SIMD void fwd_vector(float *const y[], const float *const row[], const float *w, int64_t ldw, const float *bias,
                          bool silu, int taps, int steps, int64_t i, int64_t m)
 {
-    vf a[TILE];
+    vf a[TILE], x[SPAN_MAX];
+    load_rows(x, row, taps, steps, i, m);
     for (int j = 0; j < steps; j++) a[j] = vf_load_n(bias + i, m);
-    convolve(a, row, w, ldw, taps, steps, i, m);
+    convolve(a, x, w, ldw, taps, steps, i, m);
     for (int j = 0; j < steps; j++) vf_store_n(y[j] + i, silu ? vf_silu(a[j]) : a[j], m);
 }
 
-MBA_SIMD void fwd_tile(float *const y[], const float *const row[], const conv *v, const item *k, int taps, int steps)
+MBA_SIMD void fwd_tile(float *const y[], const float *const row[], const conv *v, const item *k, bool silu, int taps, int steps)
 {
-    const float *w = v->taps + k->c0, *bias = v->bias ? v->bias + k->c0 : zeros;
-    int64_t      i = 0;
-    for (; i + MBA_LANES <= k->n; i += MBA_LANES)
-        fwd_vector(y, row, w, v->d.C, bias, v->silu, taps, steps, i, MBA_LANES);
-    if (i < k->n) fwd_vector(y, row, w, v->d.C, bias, v->silu, taps, steps, i, k->n - i);
+    const float  *w = v->taps + k->c0, *bias = v->bias ? v->bias + k->c0 : zeros;
+    const int64_t ldw = v->d.C, n = k->n;
+    int64_t       i = 0;
+    for (; i + MBA_LANES <= n; i += MBA_LANES) fwd_vector(y, row, w, ldw, bias, silu, taps, steps, i, MBA_LANES);
+    if (i < n) fwd_vector(y, row, w, ldw, bias, silu, taps, steps, i, n - i);
 }
 
 static void fwd_item(const conv *v, mba__rows y, const item *k)
@@ -128,9 +134,10 @@ static void fwd_item(const conv *v, mba__rows y, const item *k)
         input_rows(row, v, k, t, (int)steps);
         for (int64_t j = 0; j < steps; j++) out[j] = mba__row(y, k->b * v->d.L + t + j) + k->c0;
         if (steps == 1 && id_at(v, k->b, t) < 0)  memset(out[0], 0, sizeof(float) * (size_t)k->n);
-        else if (taps == 4 && steps == TILE)      fwd_tile(out, row, v, k, 4, TILE);
-        else if (steps == TILE)                   fwd_tile(out, row, v, k, taps, TILE);
-        else                                      fwd_tile(out, row, v, k, taps, 1);
+        else if (taps == 4 && steps == TILE && v->silu) fwd_tile(out, row, v, k, true, 4, TILE);
+        else if (taps == 4 && steps == TILE)      fwd_tile(out, row, v, k, false, 4, TILE);
+        else if (steps == TILE)                   fwd_tile(out, row, v, k, v->silu, taps, TILE);
+        else                                      fwd_tile(out, row, v, k, v->silu, taps, 1);
     }
 }
 
@@ -176,33 +183,34 @@ static float *ring_row(ring *r, int64_t t) { return r->g[t % r->rows]; }
 MBA_SIMD void grad_vector(float *const g[], const float *const dy[], const float *const row[], const float *w, int64_t ldw,
                           const float *bias, float *dw, bool silu, int taps, int steps, int64_t i, int64_t m)
 {
-    vf a[TILE], sum = { 0 };
+    vf a[TILE], x[SPAN_MAX], sum = { 0 };
+    load_rows(x, row, taps, steps, i, m);
     for (int j = 0; j < steps; j++) a[j] = vf_load_n(bias + i, m);
-    if (silu) convolve(a, row, w, ldw, taps, steps, i, m);
+    if (silu) convolve(a, x, w, ldw, taps, steps, i, m);
     for (int j = 0; j < steps; j++) {
         vf slope = vf_set(1);
         if (silu) vf_silu_and_slope(a[j], &slope);
         a[j] = vf_load_n(dy[j] + i, m) * slope;
-        vf_store_n(g[j] + i, a[j], m);
         sum += a[j];
     }
+    for (int j = 0; j < steps; j++) vf_store_n(g[j] + i, a[j], m);
     if (!dw) return;
     for (int k = 0; k < taps; k++) {
         vf s = vf_load_n(dw + k * ldw + i, m);
-        for (int j = 0; j < steps; j++) s += a[j] * vf_load_n(row[j + k] + i, m);
+        for (int j = 0; j < steps; j++) s += a[j] * x[j + k];
         vf_store_n(dw + k * ldw + i, s, m);
     }
     vf_store_n(dw + taps * ldw + i, vf_load_n(dw + taps * ldw + i, m) + sum, m);
 }
 
 MBA_SIMD void grad_tile(float *const g[], const float *const dy[], const float *const row[], const conv *v, const item *k,
-                        float *dw, int taps, int steps)
+                        float *dw, bool silu, int taps, int steps)
 {
-    const float *w = v->taps + k->c0, *bias = v->bias ? v->bias + k->c0 : zeros;
-    int64_t      i = 0;
-    for (; i + MBA_LANES <= k->n; i += MBA_LANES)
-        grad_vector(g, dy, row, w, v->d.C, bias, dw, v->silu, taps, steps, i, MBA_LANES);
-    if (i < k->n) grad_vector(g, dy, row, w, v->d.C, bias, dw, v->silu, taps, steps, i, k->n - i);
+    const float  *w = v->taps + k->c0, *bias = v->bias ? v->bias + k->c0 : zeros;
+    const int64_t ldw = v->d.C, n = k->n;
+    int64_t       i = 0;
+    for (; i + MBA_LANES <= n; i += MBA_LANES) grad_vector(g, dy, row, w, ldw, bias, dw, silu, taps, steps, i, MBA_LANES);
+    if (i < n) grad_vector(g, dy, row, w, ldw, bias, dw, silu, taps, steps, i, n - i);
 }
 
 static void make_grads(const conv *v, const conv_grads *q, const item *k, ring *r, int64_t t, int steps)
@@ -215,27 +223,31 @@ static void make_grads(const conv *v, const conv_grads *q, const item *k, ring *
         g[j]  = ring_row(r, t + j);
         dy[j] = q->dy.at && id_at(v, k->b, t + j) >= 0 ? mba__row(q->dy, k->b * v->d.L + t + j) + k->c0 : zeros;
     }
-    if (taps == 4 && steps == TILE) grad_tile(g, dy, row, v, k, dw, 4, TILE);
-    else if (steps == TILE)         grad_tile(g, dy, row, v, k, dw, taps, TILE);
-    else                            grad_tile(g, dy, row, v, k, dw, taps, 1);
+    if (taps == 4 && steps == TILE && v->silu) grad_tile(g, dy, row, v, k, dw, true, 4, TILE);
+    else if (taps == 4 && steps == TILE)       grad_tile(g, dy, row, v, k, dw, false, 4, TILE);
+    else if (taps == 4 && v->silu)             grad_tile(g, dy, row, v, k, dw, true, 4, 1);
+    else if (steps == TILE)                    grad_tile(g, dy, row, v, k, dw, v->silu, taps, TILE);
+    else                                       grad_tile(g, dy, row, v, k, dw, v->silu, taps, 1);
 }
 
 /* dx[s] = sum_k w[k] g[s+(taps-1)-k], for one vector of channels; g[j] is the row of time s+j. */
 MBA_SIMD void dx_vector(float *const dx[], const float *const g[], const float *w, int64_t ldw, bool adds, int taps,
                         int steps, int64_t i, int64_t m)
 {
-    vf a[TILE];
+    vf a[TILE], x[SPAN_MAX];
+    load_rows(x, g, taps, steps, i, m);
     for (int j = 0; j < steps; j++) a[j] = adds ? vf_load_n(dx[j] + i, m) : vf_set(0);
-    convolve(a, g, w + (taps - 1) * ldw, -ldw, taps, steps, i, m);
+    convolve(a, x, w + (taps - 1) * ldw, -ldw, taps, steps, i, m);
     for (int j = 0; j < steps; j++) vf_store_n(dx[j] + i, a[j], m);
 }
 
 MBA_SIMD void dx_tile(float *const dx[], const float *const g[], const conv *v, const item *k, bool adds, int taps, int steps)
 {
-    const float *w = v->taps + k->c0;
-    int64_t      i = 0;
-    for (; i + MBA_LANES <= k->n; i += MBA_LANES) dx_vector(dx, g, w, v->d.C, adds, taps, steps, i, MBA_LANES);
-    if (i < k->n) dx_vector(dx, g, w, v->d.C, adds, taps, steps, i, k->n - i);
+    const float  *w = v->taps + k->c0;
+    const int64_t ldw = v->d.C, n = k->n;
+    int64_t       i = 0;
+    for (; i + MBA_LANES <= n; i += MBA_LANES) dx_vector(dx, g, w, ldw, adds, taps, steps, i, MBA_LANES);
+    if (i < n) dx_vector(dx, g, w, ldw, adds, taps, steps, i, n - i);
 }
 
 /* Where the gradient of the input at time s goes. */
@@ -266,6 +278,7 @@ static void make_dx(const conv *v, const conv_grads *q, const item *k, ring *r, 
     }
     for (int j = 0; j < steps; j++) dx[j] = dx_row(v, q, k, s + j);
     if (taps == 4 && steps == TILE) dx_tile(dx, g, v, k, adds, 4, TILE);
+    else if (taps == 4)             dx_tile(dx, g, v, k, adds, 4, 1);
     else if (steps == TILE)         dx_tile(dx, g, v, k, adds, taps, TILE);
     else                            dx_tile(dx, g, v, k, adds, taps, 1);
     for (int j = 0; j < steps; j++) add_final(v, q, k, s + j, dx[j]);
