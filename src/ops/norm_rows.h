@@ -37,7 +37,8 @@ MBA_SIMD void mba__norm_scale(mba__norm k, const float *w, float rstd, int vecto
 }
 
 /* Scales row `now` by w and its rstd and returns the sum of squares of row `next`; either may be left out. */
-MBA_SIMD float mba__norm_rows(bool scale, mba__norm now, const float *w, float rstd, bool sum, mba__norm next, int64_t C)
+MBA_SIMD float mba__norm_rows(bool scale, mba__norm now, const float *w, float rstd, bool sum, mba__norm next,
+                              int64_t C)
 {
     const int64_t L = MBA_LANES, step = MBA__UNROLL * L;
     vf            a[MBA__UNROLL] = { { 0 } };
@@ -89,8 +90,8 @@ typedef struct mba__norm_grad_args {
 
 /* dx = ds + w dy rstd - x back, dw += x dy rstd. Whole cache lines are written at once, stream by stream: three
  * streams taken in turns by the vector cost half of the bandwidth. */
-MBA_SIMD void mba__norm_apply(const mba__norm_grad_args *a, mba__norm_grad g, float *dw, const vf w[], float rstd, float back,
-                              int vectors, int64_t i, int64_t n)
+MBA_SIMD void mba__norm_apply(const mba__norm_grad_args *a, mba__norm_grad g, float *dw, const vf w[], float rstd,
+                              float back, int vectors, int64_t i, int64_t n)
 {
     const int64_t L = MBA_LANES;
     vf            dx[MBA__UNROLL], out[MBA__UNROLL];
@@ -104,8 +105,8 @@ MBA_SIMD void mba__norm_apply(const mba__norm_grad_args *a, mba__norm_grad g, fl
     for (int u = 0; u < vectors; u++) vf_store_n(dw + i + u * L, out[u], n);
     for (int u = 0; u < vectors; u++) out[u] = a->dx_adds ? vf_load_n(g.dx + i + u * L, n) + dx[u] : dx[u];
     for (int u = 0; u < vectors; u++) vf_store_n(g.dx + i + u * L, out[u], n);
-    if (!g.dm) return;
-    for (int u = 0; u < vectors; u++) out[u] = a->dm_adds ? vf_load_n(g.dm + i + u * L, n) + dx[u] : dx[u];   // may be dx
+    if (!g.dm) return;                            // it may be dx itself: read after dx is written
+    for (int u = 0; u < vectors; u++) out[u] = a->dm_adds ? vf_load_n(g.dm + i + u * L, n) + dx[u] : dx[u];
     for (int u = 0; u < vectors; u++) vf_store_n(g.dm + i + u * L, out[u], n);
 }
 
@@ -119,7 +120,8 @@ MBA_SIMD float mba__norm_grads(const mba__norm_grad_args *a, bool apply, mba__no
     for (; i + step <= C; i += step) {
         for (int u = 0; u < MBA__UNROLL; u++) w[u] = vf_load(a->w + i + u * L);
         if (apply) mba__norm_apply(a, now, dw, w, rstd, back, MBA__UNROLL, i, L);
-        for (int u = 0; u < MBA__UNROLL && sum; u++) s[u] += vf_load(next.x + i + u * L) * w[u] * vf_load(next.dy + i + u * L);
+        for (int u = 0; u < MBA__UNROLL && sum; u++)
+            s[u] += vf_load(next.x + i + u * L) * w[u] * vf_load(next.dy + i + u * L);
     }
     for (; i < C; i += L) {
         w[0] = vf_load_n(a->w + i, C - i);
@@ -131,7 +133,8 @@ MBA_SIMD float mba__norm_grads(const mba__norm_grad_args *a, bool apply, mba__no
 
 MBA_SIMD mba__norm_grad mba__norm_grad_at(const mba__norm_grad_args *a, int64_t r)
 {
-    return (mba__norm_grad){ mba__row(a->dy, r), mba__row(a->ds, r), mba__row(a->x, r), mba__row(a->dx, r), mba__row(a->dm, r) };
+    return (mba__norm_grad){ .dy = mba__row(a->dy, r), .ds = mba__row(a->ds, r), .x = mba__row(a->x, r),
+                             .dx = mba__row(a->dx, r), .dm = mba__row(a->dm, r) };
 }
 
 /* Rows of one part. With h = x rstd and c = mean(h w dy): dx = ds + rstd (w dy - h c), dw += dy h. Factors that a row

@@ -22,8 +22,9 @@ static void conv1d_has_its_golden_values(void **state)
     rig_sines(&r, b, 0.2, 1, 0.5);
     rig_sines(&r, dy, 1, 0.3, 0.7);
     rig_run(&r);
-    assert_golden(&r, y, (double[]){ 0.0548882504, 0.1943608505, 0.1294275122, 0.0600252598, 0.4583705050, -0.2079819333,
-                                     0.4824071999, -0.2153496225, -0.0540143477, 0.2884926489, -0.2120677774, 0.8285398673 });
+    assert_golden(&r, y, (double[]){
+        0.0548882504, 0.1943608505, 0.1294275122, 0.0600252598, 0.4583705050, -0.2079819333,
+        0.4824071999, -0.2153496225, -0.0540143477, 0.2884926489, -0.2120677774, 0.8285398673 });
     assert_sums(&r, rig_grad(&r, x), 2.680289968844, 10.77876022595);
     assert_sums(&r, rig_grad(&r, w), 3.736022717360, 16.26393150318);
     assert_sums(&r, rig_grad(&r, b), 2.581384113600, 3.039841113154);
@@ -38,9 +39,9 @@ static void pieces_equal_the_whole(int64_t L, int64_t cut, int64_t taps)
     mba_tensor *x = param(g, "x", MBA_TYPE(MBA_F32, B, L, C)), *w = param(g, "w", MBA_TYPE(MBA_F32, C, taps));
     mba_tensor *first = param(g, "first", MBA_TYPE(MBA_F32, B, taps - 1, C)), *state, *end, *end2;
     mba_tensor *whole = mba_conv1d(g, .x = x, .w = w, .initial = first, .final = &end, .silu = true);
-    mba_tensor *left  = mba_conv1d(g, .x = mba_slice(g, x, 1, 0, cut), .w = w, .initial = first, .final = &state, .silu = true);
-    mba_tensor *right = mba_conv1d(g, .x = mba_slice(g, x, 1, cut, L - cut), .w = w, .initial = state, .final = &end2,
-                                   .silu = true);
+    mba_tensor *xl = mba_slice(g, x, 1, 0, cut), *xr = mba_slice(g, x, 1, cut, L - cut);
+    mba_tensor *left  = mba_conv1d(g, .x = xl, .w = w, .initial = first, .final = &state, .silu = true);
+    mba_tensor *right = mba_conv1d(g, .x = xr, .w = w, .initial = state, .final = &end2, .silu = true);
     rig r = rig_create(g, 5, (mba_tensor *[]){ whole, left, right, end, end2 }, NULL);
     rig_run(&r);
     for (int64_t b = 0; b < B; b++)
@@ -98,7 +99,8 @@ static void conv1d_drops_taps_of_other_documents(void **state)
                 const int64_t s = t - (TAPS - 1) + k;
                 if (document(b, t) < 0 || document(b, s < 0 ? 0 : s) != document(b, t)) continue;
                 for (int64_t c = 0; c < C; c++) {
-                    const int64_t to = (b * L + t) * C + c, from = s < 0 ? (b * (TAPS - 1) + s + TAPS - 1) * C + c : (b * L + s) * C + c;
+                    const int64_t to   = (b * L + t) * C + c;
+                    const int64_t from = (s < 0 ? b * (TAPS - 1) + s + TAPS - 1 : b * L + s) * C + c;
                     const double  in = rig_want(&r, s < 0 ? first : x, from), d = rig_want(&r, dy, to);
                     want[to] += in * rig_want(&r, w, c * TAPS + k);
                     *(s < 0 ? &dfirst[from] : &dx[from]) += d * rig_want(&r, w, c * TAPS + k);
@@ -121,8 +123,9 @@ static void conv1d_takes_many_channels_at_any_thread_count(void **state)
     (void)state;
     for (int taps = 2; taps <= 6; taps += 2) {
         mba_graph  *g = graph();
-        mba_tensor *x = param(g, "x", MBA_TYPE(MBA_F32, 2, 270, 1043)), *w = param(g, "w", MBA_TYPE(MBA_F32, 1043, 1, taps));
-        assert_large_case(g, mba_conv1d(g, .x = x, .w = w, .bias = param(g, "b", MBA_TYPE(MBA_F32, 1043)), .silu = true));
+        mba_tensor *x = param(g, "x", MBA_TYPE(MBA_F32, 2, 270, 1043));
+        mba_tensor *w = param(g, "w", MBA_TYPE(MBA_F32, 1043, 1, taps)), *b = param(g, "b", MBA_TYPE(MBA_F32, 1043));
+        assert_large_case(g, mba_conv1d(g, .x = x, .w = w, .bias = b, .silu = true));
     }
 }
 

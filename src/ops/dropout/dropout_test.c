@@ -1,4 +1,4 @@
-/* dropout_test.c -- the mask: how many, the same backward, another one next step; the general proofs run over `cases`. */
+/* dropout_test.c -- the mask: how many, the same backward, another next step; the general proofs run over `cases`. */
 #include "tests/rig.h"
 
 #include "ops/dropout/dropout.h"

@@ -56,7 +56,8 @@ mba_status MBA_CPU_FN(swiglu_bwd)(const mba_call *c)
     const int64_t   C      = mba_cols(n->in[VALUE]);
     const mba__rows value  = mba__rows_of(n->in[VALUE], c->in[VALUE]), gate = mba__rows_of(n->in[GATE], c->in[GATE]);
     const mba__rows dy     = mba__rows_of(n->in[DY], c->in[DY]);
-    const mba__rows dvalue = mba__rows_of(n->out[DVALUE], c->out[DVALUE]), dgate = mba__rows_of(n->out[DGATE], c->out[DGATE]);
+    const mba__rows dvalue = mba__rows_of(n->out[DVALUE], c->out[DVALUE]);
+    const mba__rows dgate  = mba__rows_of(n->out[DGATE], c->out[DGATE]);
     const bool      dvalue_adds = mba_adds(n, DVALUE), dgate_adds = mba_adds(n, DGATE);
     MBA_PARALLEL_FOR(r, mba_rows(n->in[VALUE])) {
         const grads g = { .value = mba__row(value, r), .gate = mba__row(gate, r), .dy = mba__row(dy, r),

@@ -11,7 +11,8 @@ static void swiglu_of_hand_worked_values(void **state)
     const double l = log(3.0), gate[3] = { 0, l, -l };
     mba_graph   *g = graph();
     mba_tensor  *h = mba_param(g, "h", MBA_TYPE(MBA_F32, 1, 6), MBA_INIT_CONST(0), MBA_DECAY);
-    mba_tensor  *y = mba_swiglu(g, mba_slice(g, h, 1, 0, 3), mba_slice(g, h, 1, 3, 3)), *dy = mba_input(g, "dy", y->type);
+    mba_tensor  *y = mba_swiglu(g, mba_slice(g, h, 1, 0, 3), mba_slice(g, h, 1, 3, 3));
+    mba_tensor  *dy = mba_input(g, "dy", y->type);
     rig          r = rig_create(g, 1, &y, &dy);
     for (int i = 0; i < 3; i++) {
         rig_set(&r, h, i, i + 2);
@@ -20,7 +21,8 @@ static void swiglu_of_hand_worked_values(void **state)
     }
     rig_run(&r);
     assert_golden(&r, y, (double[]){ 0, 2.25 * l, -l });
-    assert_golden(&r, rig_grad(&r, h), (double[]){ 0, 7.5 * l, -2.5 * l, 10, 30 * (0.75 + 3 * l / 16), 40 * (0.25 - 3 * l / 16) });
+    assert_golden(&r, rig_grad(&r, h), (double[]){
+        0, 7.5 * l, -2.5 * l, 10, 30 * (0.75 + 3 * l / 16), 40 * (0.25 - 3 * l / 16) });
     rig_destroy(&r);
 }
 
