@@ -1,76 +1,156 @@
-/* norm_rows.h -- one row of a root-mean-square norm, for the kernels of add_rmsnorm and rmsnorm.
+/* norm_rows.h -- rows of a root-mean-square norm, for the kernels of add_rmsnorm and rmsnorm.
  *
- * A row is read from memory once: the second pass over it finds it in L1. Outputs may lie in the memory of
- * inputs (sum in x, y in x or m, dx in ds or dy, dm in dy), so every vector is read before its place is written. */
+ * A norm passes over each row twice: first to sum, then to scale. A row is fetched from memory once, because the
+ * second pass over row r runs together with the first pass over row r + 1: memory is read and written all the time,
+ * never only one of the two. Outputs may lie in the memory of inputs (sum in x, y in x or m, dx in ds or dy, dm in
+ * dy), so every vector is read before its place is written. */
 #ifndef MBA_OPS_NORM_ROWS_H
 #define MBA_OPS_NORM_ROWS_H
 
 #include "device/cpu/simd.h"
 #include "ops/rows.h"
 
-/* s = x + m is kept in sum; without m it is x itself. */
-MBA_SIMD vf mba__norm_take(const float *x, const float *m, float *sum, int64_t i, int64_t n)
-{
-    vf s = vf_load_n(x + i, n);
-    if (m) {
-        s += vf_load_n(m + i, n);
-        vf_store_n(sum + i, s, n);
-    }
-    return s;
-}
+enum { MBA__UNROLL = 4 };                         /* vectors at once: their sums do not wait for each other */
 
-/* y = w s rstd, with rstd = 1 / sqrt(mean(s^2) + eps), which is returned. */
-MBA_SIMD float mba__norm_row(float *y, float *sum, const float *x, const float *m, const float *w, int64_t C, float eps)
+MBA_SIMD float mba__sum4(const vf a[MBA__UNROLL]) { return vf_sum((a[0] + a[1]) + (a[2] + a[3])); }
+
+/* One row forward. s = x + m is kept in sum; without m it is x itself. */
+typedef struct mba__norm { const float *x, *m; float *sum, *y; } mba__norm;
+
+MBA_SIMD void mba__norm_squares(vf a[], mba__norm k, int vectors, int64_t i, int64_t n)
 {
     const int64_t L = MBA_LANES;
-    vf            a = { 0 }, b = { 0 };
+    vf            s[MBA__UNROLL];
+    for (int u = 0; u < vectors; u++) s[u] = vf_load_n(k.x + i + u * L, n);
+    for (int u = 0; u < vectors && k.m; u++) s[u] += vf_load_n(k.m + i + u * L, n);
+    for (int u = 0; u < vectors && k.m; u++) vf_store_n(k.sum + i + u * L, s[u], n);
+    for (int u = 0; u < vectors; u++) a[u] += s[u] * s[u];
+}
+
+MBA_SIMD void mba__norm_scale(mba__norm k, const float *w, float rstd, int vectors, int64_t i, int64_t n)
+{
+    const int64_t L = MBA_LANES;
+    const float  *s = k.m ? k.sum : k.x;
+    vf            y[MBA__UNROLL];
+    for (int u = 0; u < vectors; u++) y[u] = vf_load_n(s + i + u * L, n) * rstd * vf_load_n(w + i + u * L, n);
+    for (int u = 0; u < vectors; u++) vf_store_n(k.y + i + u * L, y[u], n);
+}
+
+/* Scales row `now` by w and its rstd and returns the sum of squares of row `next`; either may be left out. */
+MBA_SIMD float mba__norm_rows(bool scale, mba__norm now, const float *w, float rstd, bool sum, mba__norm next,
+                              int64_t C)
+{
+    const int64_t L = MBA_LANES, step = MBA__UNROLL * L;
+    vf            a[MBA__UNROLL] = { { 0 } };
     int64_t       i = 0;
-    for (; i + 2 * L <= C; i += 2 * L) {
-        const vf s = mba__norm_take(x, m, sum, i, L), t = mba__norm_take(x, m, sum, i + L, L);
-        a += s * s;
-        b += t * t;
+    for (; i + step <= C; i += step) {
+        if (scale) mba__norm_scale(now, w, rstd, MBA__UNROLL, i, L);
+        if (sum)   mba__norm_squares(a, next, MBA__UNROLL, i, L);
     }
     for (; i < C; i += L) {
-        const vf s = mba__norm_take(x, m, sum, i, C - i);
-        a += s * s;
+        if (scale) mba__norm_scale(now, w, rstd, 1, i, C - i);
+        if (sum)   mba__norm_squares(a, next, 1, i, C - i);
     }
-    const float  rstd = 1 / __builtin_sqrtf(vf_sum(a + b) / (float)C + eps);
-    const float *s    = m ? sum : x;
-    for (i = 0; i + L <= C; i += L) vf_store(y + i, vf_load(s + i) * rstd * vf_load(w + i));
-    for (; i < C; i++) y[i] = s[i] * rstd * w[i];
-    return rstd;
+    return mba__sum4(a);
 }
 
-typedef struct mba__norm_grads {
-    const float *dy, *ds, *x, *w;                 /* ds: what flows into the sum from above, or NULL */
-    float       *dx, *dm, *dw;                    /* dm: the same as dx, or NULL; dw is always added to */
-    bool         dx_adds, dm_adds;
-} mba__norm_grads;
+/* Rows of one part: y = w s rstd, with rstd = 1 / sqrt(mean(s^2) + eps). */
+typedef struct mba__norm_args { mba__rows x, m, sum, y; const float *w; float *rstd, eps; } mba__norm_args;
 
-MBA_SIMD void mba__norm_bwd_vector(const mba__norm_grads *g, float rstd, float mean, int64_t i, int64_t n)
+MBA_SIMD mba__norm mba__norm_at(const mba__norm_args *a, bool branch, int64_t r)
 {
-    const vf dy = vf_load_n(g->dy + i, n), h = vf_load_n(g->x + i, n) * rstd;
-    vf       dx = (vf_load_n(g->w + i, n) * dy - h * mean) * rstd;
-    if (g->ds) dx += vf_load_n(g->ds + i, n);
-    vf_store_n(g->dw + i, vf_load_n(g->dw + i, n) + dy * h, n);
-    vf_store_n(g->dx + i, g->dx_adds ? vf_load_n(g->dx + i, n) + dx : dx, n);
-    if (g->dm) vf_store_n(g->dm + i, g->dm_adds ? vf_load_n(g->dm + i, n) + dx : dx, n);   // may be dx: read last
+    return (mba__norm){ .x = mba__row(a->x, r), .y = mba__row(a->y, r), .m = branch ? mba__row(a->m, r) : NULL,
+                        .sum = branch ? mba__row(a->sum, r) : NULL };
 }
 
-/* With h = x rstd and c = mean(h w dy): dx = ds + rstd (w dy - h c), dw += dy h. */
-MBA_SIMD void mba__norm_bwd_row(mba__norm_grads g, float rstd, int64_t C)
+MBA_SIMD void mba__norm_part(const mba__norm_args *a, bool branch, int64_t from, int64_t end)
+{
+    const int64_t C   = a->x.cols;
+    mba__norm     now = mba__norm_at(a, branch, from), next;
+    float         ss  = mba__norm_rows(false, now, NULL, 0, true, now, C);
+    for (int64_t r = from; r < end; r++, now = next) {
+        const float k = a->rstd[r] = 1 / __builtin_sqrtf(ss / (float)C + a->eps);
+        next = r + 1 < end ? mba__norm_at(a, branch, r + 1) : now;
+        if (r + 1 < end) ss = mba__norm_rows(true, now, a->w, k, true, next, C);
+        else             mba__norm_rows(true, now, a->w, k, false, now, C);
+    }
+}
+
+/* One row backward. ds flows into the sum from above, or is NULL; dm is what dx is, or NULL; dw is added to. */
+typedef struct mba__norm_grad {
+    const float *dy, *ds, *x;
+    float       *dx, *dm;
+} mba__norm_grad;
+
+typedef struct mba__norm_grad_args {
+    mba__rows    dy, ds, x, dx, dm;
+    const float *w, *rstd;
+    bool         dx_adds, dm_adds;
+} mba__norm_grad_args;
+
+/* dx = ds + w dy rstd - x back, dw += x dy rstd. Whole cache lines are written at once, stream by stream: three
+ * streams taken in turns by the vector cost half of the bandwidth. */
+MBA_SIMD void mba__norm_apply(const mba__norm_grad_args *a, mba__norm_grad g, float *dw, const vf w[], float rstd,
+                              float back, int vectors, int64_t i, int64_t n)
 {
     const int64_t L = MBA_LANES;
-    vf            a = { 0 }, b = { 0 };
-    int64_t       i = 0;
-    for (; i + 2 * L <= C; i += 2 * L) {
-        a += vf_load(g.x + i) * vf_load(g.w + i) * vf_load(g.dy + i);
-        b += vf_load(g.x + i + L) * vf_load(g.w + i + L) * vf_load(g.dy + i + L);
+    vf            dx[MBA__UNROLL], out[MBA__UNROLL];
+    for (int u = 0; u < vectors; u++) {
+        const int64_t j = i + u * L;
+        const vf      t = vf_load_n(g.dy + j, n) * rstd, x = vf_load_n(g.x + j, n);
+        dx[u] = w[u] * t - x * back;
+        out[u]  = vf_load_n(dw + j, n) + x * t;
     }
-    for (; i < C; i += L) a += vf_load_n(g.x + i, C - i) * vf_load_n(g.w + i, C - i) * vf_load_n(g.dy + i, C - i);
-    const float mean = vf_sum(a + b) * rstd / (float)C;
-    for (i = 0; i + L <= C; i += L) mba__norm_bwd_vector(&g, rstd, mean, i, L);
-    if (i < C) mba__norm_bwd_vector(&g, rstd, mean, i, C - i);
+    for (int u = 0; u < vectors && g.ds; u++) dx[u] += vf_load_n(g.ds + i + u * L, n);
+    for (int u = 0; u < vectors; u++) vf_store_n(dw + i + u * L, out[u], n);
+    for (int u = 0; u < vectors; u++) out[u] = a->dx_adds ? vf_load_n(g.dx + i + u * L, n) + dx[u] : dx[u];
+    for (int u = 0; u < vectors; u++) vf_store_n(g.dx + i + u * L, out[u], n);
+    if (!g.dm) return;                            // it may be dx itself: read after dx is written
+    for (int u = 0; u < vectors; u++) out[u] = a->dm_adds ? vf_load_n(g.dm + i + u * L, n) + dx[u] : dx[u];
+    for (int u = 0; u < vectors; u++) vf_store_n(g.dm + i + u * L, out[u], n);
+}
+
+/* Makes the gradients of row `now` and returns the sum over x w dy of row `next`; either may be left out. */
+MBA_SIMD float mba__norm_grads(const mba__norm_grad_args *a, bool apply, mba__norm_grad now, float *dw, float rstd,
+                               float back, bool sum, mba__norm_grad next)
+{
+    const int64_t L = MBA_LANES, C = a->x.cols, step = MBA__UNROLL * L;
+    vf            s[MBA__UNROLL] = { { 0 } }, w[MBA__UNROLL];
+    int64_t       i = 0;
+    for (; i + step <= C; i += step) {
+        for (int u = 0; u < MBA__UNROLL; u++) w[u] = vf_load(a->w + i + u * L);
+        if (apply) mba__norm_apply(a, now, dw, w, rstd, back, MBA__UNROLL, i, L);
+        for (int u = 0; u < MBA__UNROLL && sum; u++)
+            s[u] += vf_load(next.x + i + u * L) * w[u] * vf_load(next.dy + i + u * L);
+    }
+    for (; i < C; i += L) {
+        w[0] = vf_load_n(a->w + i, C - i);
+        if (apply) mba__norm_apply(a, now, dw, w, rstd, back, 1, i, C - i);
+        if (sum)   s[0] += vf_load_n(next.x + i, C - i) * w[0] * vf_load_n(next.dy + i, C - i);
+    }
+    return mba__sum4(s);
+}
+
+MBA_SIMD mba__norm_grad mba__norm_grad_at(const mba__norm_grad_args *a, int64_t r)
+{
+    return (mba__norm_grad){ .dy = mba__row(a->dy, r), .ds = mba__row(a->ds, r), .x = mba__row(a->x, r),
+                             .dx = mba__row(a->dx, r), .dm = mba__row(a->dm, r) };
+}
+
+/* Rows of one part. With h = x rstd and c = mean(h w dy): dx = ds + rstd (w dy - h c), dw += dy h. Factors that a row
+ * has in common are multiplied first: six operations per element are left. */
+MBA_SIMD void mba__norm_grad_part(const mba__norm_grad_args *a, float *dw, int64_t from, int64_t end)
+{
+    const int64_t  C   = a->x.cols;
+    mba__norm_grad now = mba__norm_grad_at(a, from), next;
+    float          dot = mba__norm_grads(a, false, now, NULL, 0, 0, true, now);
+    memset(dw, 0, sizeof(float) * (size_t)C);
+    for (int64_t r = from; r < end; r++, now = next) {
+        const float k = a->rstd[r], back = dot / (float)C * k * k * k;
+        next = r + 1 < end ? mba__norm_grad_at(a, r + 1) : now;
+        if (r + 1 < end) dot = mba__norm_grads(a, true, now, dw, k, back, true, next);
+        else             mba__norm_grads(a, true, now, dw, k, back, false, now);
+    }
 }
 
 #endif

@@ -40,6 +40,10 @@ mba_plan_fn mba__plan_f32;
 /* Rows are dealt to parts of this many; a weight's gradient is summed per part, then over the parts. */
 enum { MBA__PART_ROWS = 64 };
 static inline int64_t mba__parts(int64_t rows) { return mba_ceil(rows, MBA__PART_ROWS); }
+static inline int64_t mba__part_end(int64_t p, int64_t rows)
+{
+    return (p + 1) * MBA__PART_ROWS < rows ? (p + 1) * MBA__PART_ROWS : rows;
+}
 
 /* sum[i] (+)= part 0 [i] + part 1 [i] + .., in this order. */
 static inline void mba__sum_parts(float *sum, const float *part, int64_t parts, int64_t n, bool adds)

@@ -20,7 +20,8 @@ static mba_status check_shapes(const mba_node *n)
     MBA_NEED(!ids || (ids->type.dtype == MBA_I32 && mba_elems(ids) == d.B * d.L),
              "conv1d: ids are (batch, length) i32, one per row of %s", x->name);
     MBA_NEED(!initial || (mba_elems(initial) == d.B * (d.taps - 1) * d.C && mba_cols(initial) == d.C),
-             "conv1d: the initial inputs are (%lld, %lld, %lld)", (long long)d.B, (long long)d.taps - 1, (long long)d.C);
+             "conv1d: the initial inputs are (%lld, %lld, %lld)", (long long)d.B, (long long)d.taps - 1,
+             (long long)d.C);
     return initial ? mba__need_rows("conv1d", initial) : MBA_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "device/cpu/simd.h"
 #include "ops/conv1d/conv1d_slots.h"
 
-enum { TILE = 4, SPAN_MAX = TILE + CONV1D_TAPS_MAX - 1 };
+enum { TILE = 8, SPAN_MAX = TILE + CONV1D_TAPS_MAX - 1 };
 
 static const float zeros[CONV1D_CHANNELS];
 
@@ -47,7 +47,8 @@ static int64_t items_of(conv1d_dims d) { return parts_of(d) * mba_ceil(d.C, CONV
 static item item_of(conv1d_dims d, int64_t i)
 {
     const int64_t blocks = mba_ceil(d.C, CONV1D_CHANNELS), times = mba_ceil(d.L, CONV1D_TIMES), part = i / blocks;
-    item          k = { .b = part / times, .t0 = part % times * CONV1D_TIMES, .c0 = i % blocks * CONV1D_CHANNELS, .part = part };
+    item          k = { .b = part / times, .t0 = part % times * CONV1D_TIMES, .c0 = i % blocks * CONV1D_CHANNELS,
+                        .part = part };
     k.t1 = k.t0 + CONV1D_TIMES < d.L ? k.t0 + CONV1D_TIMES : d.L;
     k.n  = d.C - k.c0 < CONV1D_CHANNELS ? d.C - k.c0 : CONV1D_CHANNELS;
     return k;
@@ -88,49 +89,64 @@ static void input_rows(const float *row[SPAN_MAX], const conv *v, const item *k,
         row[j] = steps == 1 && id_at(v, k->b, s) != id_at(v, k->b, t) ? zeros : input_row(v, k, s);
 }
 
-/* ---- one tile; `taps` and `steps` are constants in the calls that matter ---- */
+/* ---- tiles; `taps` and `steps` are constants in the calls that matter ---- */
 
-/* a[j] = start + sum_k w[k] x[j+k], for one vector of channels. */
-MBA_SIMD void convolve(vf a[TILE], const float *const row[], const float *w, int64_t ldw, int taps, int steps, int64_t i,
-                       int64_t m)
+/* to[j] = silu(start + sum_k w[k] row[j+k]), j < steps, for n channels: start is `bias`, or with `adds` what is there.
+ * w (taps, ldw). */
+typedef struct tile {
+    float       *to[TILE];
+    const float *row[SPAN_MAX], *w, *bias;
+    int64_t      ldw, n;
+} tile;
+
+MBA_SIMD void convolve_vector(const tile *f, bool adds, bool silu, int taps, int steps, int64_t i, int64_t m)
 {
+    const vf bias = vf_load_n(f->bias + i, m);
+    vf       a[TILE], x[SPAN_MAX];
+    for (int j = 0; j < taps + steps - 1; j++) x[j] = vf_load_n(f->row[j] + i, m);
+    for (int j = 0; j < steps; j++) a[j] = adds ? vf_load_n(f->to[j] + i, m) : bias;
     for (int k = 0; k < taps; k++) {
-        const vf wk = vf_load_n(w + k * ldw + i, m);
-        for (int j = 0; j < steps; j++) a[j] += wk * vf_load_n(row[j + k] + i, m);
+        const vf w = vf_load_n(f->w + k * f->ldw + i, m);
+        for (int j = 0; j < steps; j++) a[j] += w * x[j + k];
     }
+    for (int j = 0; j < steps; j++) vf_store_n(f->to[j] + i, silu ? vf_silu(a[j]) : a[j], m);
 }
 
-MBA_SIMD void fwd_vector(float *const y[], const float *const row[], const float *w, int64_t ldw, const float *bias,
-                         bool silu, int taps, int steps, int64_t i, int64_t m)
+MBA_SIMD void convolve_rows(tile f, bool adds, bool silu, int taps, int steps)
 {
-    vf a[TILE];
-    for (int j = 0; j < steps; j++) a[j] = vf_load_n(bias + i, m);
-    convolve(a, row, w, ldw, taps, steps, i, m);
-    for (int j = 0; j < steps; j++) vf_store_n(y[j] + i, silu ? vf_silu(a[j]) : a[j], m);
+    int64_t i = 0;
+    for (; i + MBA_LANES <= f.n; i += MBA_LANES) convolve_vector(&f, adds, silu, taps, steps, i, MBA_LANES);
+    if (i < f.n) convolve_vector(&f, adds, silu, taps, steps, i, f.n - i);
 }
 
-MBA_SIMD void fwd_tile(float *const y[], const float *const row[], const conv *v, const item *k, int taps, int steps)
+MBA_SIMD void convolve_steps(const tile *f, bool adds, bool silu, int taps, int steps)
 {
-    const float *w = v->taps + k->c0, *bias = v->bias ? v->bias + k->c0 : zeros;
-    int64_t      i = 0;
-    for (; i + MBA_LANES <= k->n; i += MBA_LANES)
-        fwd_vector(y, row, w, v->d.C, bias, v->silu, taps, steps, i, MBA_LANES);
-    if (i < k->n) fwd_vector(y, row, w, v->d.C, bias, v->silu, taps, steps, i, k->n - i);
+    if (steps == TILE && taps == 4) convolve_rows(*f, adds, silu, 4, TILE);
+    else if (steps == TILE)         convolve_rows(*f, adds, silu, taps, TILE);
+    else                            convolve_rows(*f, adds, silu, taps, 1);
+}
+
+static void convolve_silu(const tile *f, int taps, int steps)  { convolve_steps(f, false, true, taps, steps); }
+static void convolve_plain(const tile *f, int taps, int steps) { convolve_steps(f, false, false, taps, steps); }
+static void convolve_onto(const tile *f, int taps, int steps)  { convolve_steps(f, true, false, taps, steps); }
+
+/* ---- forward ---- */
+
+static tile tile_of(const conv *v, const item *k)
+{
+    return (tile){ .w = v->taps + k->c0, .bias = v->bias ? v->bias + k->c0 : zeros, .ldw = v->d.C, .n = k->n };
 }
 
 static void fwd_item(const conv *v, mba__rows y, const item *k)
 {
-    const int taps = (int)v->d.taps;
+    tile f = tile_of(v, k);
     for (int64_t t = k->t0, steps; t < k->t1; t += steps) {
-        const float *row[SPAN_MAX];
-        float       *out[TILE];
         steps = steps_at(v, k->b, t, k->t1);
-        input_rows(row, v, k, t, (int)steps);
-        for (int64_t j = 0; j < steps; j++) out[j] = mba__row(y, k->b * v->d.L + t + j) + k->c0;
-        if (steps == 1 && id_at(v, k->b, t) < 0)  memset(out[0], 0, sizeof(float) * (size_t)k->n);
-        else if (taps == 4 && steps == TILE)      fwd_tile(out, row, v, k, 4, TILE);
-        else if (steps == TILE)                   fwd_tile(out, row, v, k, taps, TILE);
-        else                                      fwd_tile(out, row, v, k, taps, 1);
+        input_rows(f.row, v, k, t, (int)steps);
+        for (int64_t j = 0; j < steps; j++) f.to[j] = mba__row(y, k->b * v->d.L + t + j) + k->c0;
+        if (id_at(v, k->b, t) < 0) memset(f.to[0], 0, sizeof(float) * (size_t)k->n);
+        else if (v->silu)          convolve_silu(&f, (int)v->d.taps, (int)steps);
+        else                       convolve_plain(&f, (int)v->d.taps, (int)steps);
     }
 }
 
@@ -167,75 +183,67 @@ typedef struct conv_grads {
     float    *parts;                              // (parts, taps + 1, C): dw and, last, dbias
 } conv_grads;
 
-/* The gradient before silu at the last steps: row t is needed until dx of time t has been made. */
-typedef struct ring { float g[SPAN_MAX][CONV1D_CHANNELS]; int rows; } ring;
+/* The gradient before silu: the row of time t is needed until dx of time t has been made. Without silu it is dy. */
+typedef struct ring { int rows; const float *at[SPAN_MAX]; float own[SPAN_MAX][CONV1D_CHANNELS]; } ring;
 
-static float *ring_row(ring *r, int64_t t) { return r->g[t % r->rows]; }
-
-/* g = dy silu'(a) for a tile; with dw, the tile's share of dw and dbias is added there. */
-MBA_SIMD void grad_vector(float *const g[], const float *const dy[], const float *const row[], const float *w, int64_t ldw,
-                          const float *bias, float *dw, bool silu, int taps, int steps, int64_t i, int64_t m)
+/* a = dy silu'(a) */
+static void slope_row(float *a, const float *dy, int64_t n)
 {
-    vf a[TILE], sum = { 0 };
-    for (int j = 0; j < steps; j++) a[j] = vf_load_n(bias + i, m);
-    if (silu) convolve(a, row, w, ldw, taps, steps, i, m);
-    for (int j = 0; j < steps; j++) {
-        vf slope = vf_set(1);
-        if (silu) vf_silu_and_slope(a[j], &slope);
-        a[j] = vf_load_n(dy[j] + i, m) * slope;
-        vf_store_n(g[j] + i, a[j], m);
-        sum += a[j];
+    enum { GROUP = 4 };                           // vectors at once: none waits for another
+    int64_t i = 0;
+    vf      slope[GROUP];
+    for (; i + GROUP * MBA_LANES <= n; i += GROUP * MBA_LANES) {
+        for (int u = 0; u < GROUP; u++) vf_silu_and_slope(vf_load(a + i + u * MBA_LANES), &slope[u]);
+        for (int u = 0; u < GROUP; u++) vf_store(a + i + u * MBA_LANES, vf_load(dy + i + u * MBA_LANES) * slope[u]);
     }
-    if (!dw) return;
+    for (; i < n; i += MBA_LANES) {
+        vf_silu_and_slope(vf_load_n(a + i, n - i), slope);
+        vf_store_n(a + i, vf_load_n(dy + i, n - i) * slope[0], n - i);
+    }
+}
+
+/* dw[k] += sum_j g[j] row[j+k], and dbias, which stands behind dw, += sum_j g[j]. */
+MBA_SIMD void weigh_vector(float *dw, int64_t ldw, const float *const g[], const float *const row[], int taps,
+                           int steps, int64_t i, int64_t m)
+{
+    vf x[SPAN_MAX], d[TILE], sum = vf_load_n(dw + taps * ldw + i, m);
+    for (int j = 0; j < taps + steps - 1; j++) x[j] = vf_load_n(row[j] + i, m);
+    for (int j = 0; j < steps; j++) sum += d[j] = vf_load_n(g[j] + i, m);
+    vf_store_n(dw + taps * ldw + i, sum, m);
     for (int k = 0; k < taps; k++) {
         vf s = vf_load_n(dw + k * ldw + i, m);
-        for (int j = 0; j < steps; j++) s += a[j] * vf_load_n(row[j + k] + i, m);
+        for (int j = 0; j < steps; j++) s += d[j] * x[j + k];
         vf_store_n(dw + k * ldw + i, s, m);
     }
-    vf_store_n(dw + taps * ldw + i, vf_load_n(dw + taps * ldw + i, m) + sum, m);
 }
 
-MBA_SIMD void grad_tile(float *const g[], const float *const dy[], const float *const row[], const conv *v, const item *k,
-                        float *dw, int taps, int steps)
+MBA_SIMD void weigh_rows(float *dw, const tile *f, const float *const g[], int taps, int steps)
 {
-    const float *w = v->taps + k->c0, *bias = v->bias ? v->bias + k->c0 : zeros;
-    int64_t      i = 0;
-    for (; i + MBA_LANES <= k->n; i += MBA_LANES)
-        grad_vector(g, dy, row, w, v->d.C, bias, dw, v->silu, taps, steps, i, MBA_LANES);
-    if (i < k->n) grad_vector(g, dy, row, w, v->d.C, bias, dw, v->silu, taps, steps, i, k->n - i);
+    const int64_t n = f->n, ldw = f->ldw;
+    int64_t       i = 0;
+    for (; i + MBA_LANES <= n; i += MBA_LANES) weigh_vector(dw, ldw, g, f->row, taps, steps, i, MBA_LANES);
+    if (i < n) weigh_vector(dw, ldw, g, f->row, taps, steps, i, n - i);
 }
 
+/* g of times t .. t+steps-1, and their share of dw and dbias if they belong to this item. */
 static void make_grads(const conv *v, const conv_grads *q, const item *k, ring *r, int64_t t, int steps)
 {
     const int    taps = (int)v->d.taps;
-    const float *row[SPAN_MAX], *dy[TILE];
-    float       *g[TILE], *dw = t < k->t1 ? q->parts + k->part * (taps + 1) * v->d.C + k->c0 : NULL;
-    input_rows(row, v, k, t, steps);
+    const float *g[TILE];
+    float       *dw = q->parts + k->part * (taps + 1) * v->d.C + k->c0;
+    tile         f = tile_of(v, k);
+    input_rows(f.row, v, k, t, steps);
+    for (int j = 0; j < steps; j++) f.to[j] = r->own[(t + j) % r->rows];
+    if (v->silu) convolve_plain(&f, taps, steps);
     for (int j = 0; j < steps; j++) {
-        g[j]  = ring_row(r, t + j);
-        dy[j] = q->dy.at && id_at(v, k->b, t + j) >= 0 ? mba__row(q->dy, k->b * v->d.L + t + j) + k->c0 : zeros;
+        g[j] = q->dy.at && id_at(v, k->b, t + j) >= 0 ? mba__row(q->dy, k->b * v->d.L + t + j) + k->c0 : zeros;
+        if (v->silu) slope_row(f.to[j], g[j], k->n);
+        r->at[(t + j) % r->rows] = g[j] = v->silu ? f.to[j] : g[j];
     }
-    if (taps == 4 && steps == TILE) grad_tile(g, dy, row, v, k, dw, 4, TILE);
-    else if (steps == TILE)         grad_tile(g, dy, row, v, k, dw, taps, TILE);
-    else                            grad_tile(g, dy, row, v, k, dw, taps, 1);
-}
-
-/* dx[s] = sum_k w[k] g[s+(taps-1)-k], for one vector of channels; g[j] is the row of time s+j. */
-MBA_SIMD void dx_vector(float *const dx[], const float *const g[], const float *w, int64_t ldw, bool adds, int taps,
-                        int steps, int64_t i, int64_t m)
-{
-    vf a[TILE];
-    for (int j = 0; j < steps; j++) a[j] = adds ? vf_load_n(dx[j] + i, m) : vf_set(0);
-    convolve(a, g, w + (taps - 1) * ldw, -ldw, taps, steps, i, m);
-    for (int j = 0; j < steps; j++) vf_store_n(dx[j] + i, a[j], m);
-}
-
-MBA_SIMD void dx_tile(float *const dx[], const float *const g[], const conv *v, const item *k, bool adds, int taps, int steps)
-{
-    const float *w = v->taps + k->c0;
-    int64_t      i = 0;
-    for (; i + MBA_LANES <= k->n; i += MBA_LANES) dx_vector(dx, g, w, v->d.C, adds, taps, steps, i, MBA_LANES);
-    if (i < k->n) dx_vector(dx, g, w, v->d.C, adds, taps, steps, i, k->n - i);
+    if (t >= k->t1) return;
+    if (steps == TILE && taps == 4) weigh_rows(dw, &f, g, 4, TILE);
+    else if (steps == TILE)         weigh_rows(dw, &f, g, taps, TILE);
+    else                            weigh_rows(dw, &f, g, taps, 1);
 }
 
 /* Where the gradient of the input at time s goes. */
@@ -253,26 +261,24 @@ static void add_final(const conv *v, const conv_grads *q, const item *k, int64_t
     for (int64_t i = 0; i < k->n; i++) dx[i] += d[i];
 }
 
-/* dx of times s .. s+steps-1, all before 0 or none; g is there up to time s+steps+taps-2 or the end. */
-static void make_dx(const conv *v, const conv_grads *q, const item *k, ring *r, int64_t s, int steps)
+/* dx[s] = sum_k w[k] g[s+(taps-1)-k] for times s .. s+steps-1, all before 0 or none; g is there up to time
+ * s+steps+taps-2 or the end. A single step sees nothing of other documents. */
+static void make_dx(const conv *v, const conv_grads *q, const item *k, const ring *r, int64_t s, int steps)
 {
-    const int    taps = (int)v->d.taps;
-    const bool   adds = s < 0 ? q->dinitial_adds : q->dx_adds;
-    const float *g[SPAN_MAX];
-    float       *dx[TILE];
+    const int taps = (int)v->d.taps;
+    tile      f = { .w = v->taps + k->c0 + (taps - 1) * v->d.C, .ldw = -v->d.C, .bias = zeros, .n = k->n };
     for (int64_t j = 0, t = s; t < s + steps + taps - 1; j++, t++) {
         const bool cut = steps == 1 && id_at(v, k->b, s) != id_at(v, k->b, t);
-        g[j] = t < 0 || t >= v->d.L || cut ? zeros : ring_row(r, t);
+        f.row[j] = t < 0 || t >= v->d.L || cut ? zeros : r->at[t % r->rows];
     }
-    for (int j = 0; j < steps; j++) dx[j] = dx_row(v, q, k, s + j);
-    if (taps == 4 && steps == TILE) dx_tile(dx, g, v, k, adds, 4, TILE);
-    else if (steps == TILE)         dx_tile(dx, g, v, k, adds, taps, TILE);
-    else                            dx_tile(dx, g, v, k, adds, taps, 1);
-    for (int j = 0; j < steps; j++) add_final(v, q, k, s + j, dx[j]);
+    for (int j = 0; j < steps; j++) f.to[j] = dx_row(v, q, k, s + j);
+    if (s < 0 ? q->dinitial_adds : q->dx_adds) convolve_onto(&f, taps, steps);
+    else                                       convolve_plain(&f, taps, steps);
+    for (int j = 0; j < steps; j++) add_final(v, q, k, s + j, f.to[j]);
 }
 
 /* dx of times s .. end-1; returns end, or s if there is nothing to do. */
-static int64_t make_dx_until(const conv *v, const conv_grads *q, const item *k, ring *r, int64_t s, int64_t end)
+static int64_t make_dx_until(const conv *v, const conv_grads *q, const item *k, const ring *r, int64_t s, int64_t end)
 {
     for (int64_t steps; s < end; s += steps) {
         const bool whole = s >= 0 && s + TILE <= end && one_document(v, k->b, s, s + TILE + v->d.taps - 1);
@@ -318,10 +324,10 @@ mba_status MBA_CPU_FN(conv1d_bwd)(const mba_call *c)
 {
     const mba_node  *n = c->node;
     const conv       v = conv_of(c);
-    const conv_grads q = { .dy = mba__rows_of(n->in[DY], c->in[DY]), .dfinal = mba__rows_of(n->in[DFINAL], c->in[DFINAL]),
-                           .dx = mba__rows_of(n->out[DX], c->out[DX]),
+    const conv_grads q = { .dy = mba__rows_of(n->in[DY], c->in[DY]), .dx = mba__rows_of(n->out[DX], c->out[DX]),
+                           .dfinal = mba__rows_of(n->in[DFINAL], c->in[DFINAL]), .parts = mba__scratch(c, 1),
                            .dinitial = mba__rows_of(n->out[DINITIAL], c->out[DINITIAL]),
-                           .dx_adds = mba_adds(n, DX), .dinitial_adds = mba_adds(n, DINITIAL), .parts = mba__scratch(c, 1) };
+                           .dx_adds = mba_adds(n, DX), .dinitial_adds = mba_adds(n, DINITIAL) };
     float           *sum = mba__scratch(c, 2);
     turn_taps(c);
     MBA_PARALLEL_FOR(i, items_of(v.d)) {

@@ -5,29 +5,27 @@
 #include "device/cpu/simd.h"
 #include "ops/gated_rmsnorm/gated_rmsnorm_slots.h"
 
-/* v = q = y silu(z); returns q. */
-MBA_SIMD vf gate(float *v, const float *y, const float *z, int64_t n)
+enum { UNROLL = 4 };                              /* vectors at once: written as whole lines, none waits for another */
+
+MBA_SIMD float sum4(const vf a[UNROLL]) { return vf_sum((a[0] + a[1]) + (a[2] + a[3])); }
+
+/* v = q = y silu(z); its squares are added to a. */
+MBA_SIMD void gate(vf a[], float *v, const float *y, const float *z, int vectors, int64_t n)
 {
-    const vf q = vf_load_n(y, n) * vf_silu(vf_load_n(z, n));
-    vf_store_n(v, q, n);
-    return q;
+    vf q[UNROLL];
+    for (int u = 0; u < vectors; u++) q[u] = vf_load_n(y + u * MBA_LANES, n) * vf_silu(vf_load_n(z + u * MBA_LANES, n));
+    for (int u = 0; u < vectors; u++) a[u] += q[u] * q[u];
+    for (int u = 0; u < vectors; u++) vf_store_n(v + u * MBA_LANES, q[u], n);
 }
 
 MBA_SIMD float gated_group(float *v, const float *y, const float *z, const float *w, int64_t P, float eps)
 {
     const int64_t L = MBA_LANES;
-    vf            a = { 0 }, b = { 0 };
+    vf            a[UNROLL] = { { 0 } };
     int64_t       i = 0;
-    for (; i + 2 * L <= P; i += 2 * L) {
-        const vf q = gate(v + i, y + i, z + i, L), t = gate(v + i + L, y + i + L, z + i + L, L);
-        a += q * q;
-        b += t * t;
-    }
-    for (; i < P; i += L) {
-        const vf q = gate(v + i, y + i, z + i, P - i);
-        a += q * q;
-    }
-    const float rstd = 1 / __builtin_sqrtf(vf_sum(a + b) / (float)P + eps);
+    for (; i + UNROLL * L <= P; i += UNROLL * L) gate(a, v + i, y + i, z + i, UNROLL, L);
+    for (; i < P; i += L) gate(a, v + i, y + i, z + i, 1, P - i);
+    const float rstd = 1 / __builtin_sqrtf(sum4(a) / (float)P + eps);
     for (i = 0; i + L <= P; i += L) vf_store(v + i, vf_load(v + i) * rstd * vf_load(w + i));
     for (; i < P; i++) v[i] = v[i] * rstd * w[i];
     return rstd;
@@ -55,47 +53,56 @@ typedef struct grads {
     bool         dy_adds, dz_adds;
 } grads;
 
-/* Returns q w dv. */
-MBA_SIMD vf open_gate(const grads *g, int64_t i, int64_t n)
+/* Adds q w dv to a. */
+MBA_SIMD void open_gate(vf a[], grads g, int vectors, int64_t i, int64_t n)
 {
-    vf       slope;
-    const vf silu = vf_silu_and_slope(vf_load_n(g->z + i, n), &slope);
-    vf_store_n(g->silu + i, silu, n);
-    vf_store_n(g->slope + i, slope, n);
-    return vf_load_n(g->y + i, n) * silu * vf_load_n(g->w + i, n) * vf_load_n(g->dv + i, n);
+    vf silu[UNROLL], slope[UNROLL];
+    for (int u = 0; u < vectors; u++) silu[u] = vf_silu_and_slope(vf_load_n(g.z + i + u * MBA_LANES, n), &slope[u]);
+    for (int u = 0; u < vectors; u++) {
+        const int64_t j = i + u * MBA_LANES;
+        a[u] += vf_load_n(g.y + j, n) * silu[u] * (vf_load_n(g.w + j, n) * vf_load_n(g.dv + j, n));
+        vf_store_n(g.silu + j, silu[u], n);
+        vf_store_n(g.slope + j, slope[u], n);
+    }
 }
 
-MBA_SIMD void gated_bwd_vector(const grads *g, float rstd, float mean, int64_t i, int64_t n)
+/* dq = w dv rstd - q back, dw += q dv rstd. */
+MBA_SIMD void close_gate(grads g, float rstd, float back, int vectors, int64_t i, int64_t n)
 {
-    const vf y = vf_load_n(g->y + i, n), dv = vf_load_n(g->dv + i, n);
-    const vf silu = vf_load_n(g->silu + i, n), qhat = y * silu * rstd;
-    const vf dq = (vf_load_n(g->w + i, n) * dv - qhat * mean) * rstd;
-    const vf dy = dq * silu, dz = dq * y * vf_load_n(g->slope + i, n);
-    vf_store_n(g->dw + i, vf_load_n(g->dw + i, n) + dv * qhat, n);
-    vf_store_n(g->dy + i, g->dy_adds ? vf_load_n(g->dy + i, n) + dy : dy, n);
-    vf_store_n(g->dz + i, g->dz_adds ? vf_load_n(g->dz + i, n) + dz : dz, n);              // may be dy: read last
+    const int64_t L = MBA_LANES;
+    vf            dy[UNROLL], dz[UNROLL], dw[UNROLL];
+    for (int u = 0; u < vectors; u++) {
+        const int64_t j = i + u * L;
+        const vf      y = vf_load_n(g.y + j, n), silu = vf_load_n(g.silu + j, n), q = y * silu;
+        const vf      t = vf_load_n(g.dv + j, n) * rstd, dq = vf_load_n(g.w + j, n) * t - q * back;
+        dw[u] = vf_load_n(g.dw + j, n) + q * t;
+        dy[u] = dq * silu;
+        dz[u] = dq * y * vf_load_n(g.slope + j, n);
+    }
+    for (int u = 0; u < vectors; u++) vf_store_n(g.dw + i + u * L, dw[u], n);
+    for (int u = 0; u < vectors && g.dy_adds; u++) dy[u] += vf_load_n(g.dy + i + u * L, n);
+    for (int u = 0; u < vectors; u++) vf_store_n(g.dy + i + u * L, dy[u], n);
+    for (int u = 0; u < vectors && g.dz_adds; u++) dz[u] += vf_load_n(g.dz + i + u * L, n);   // may be dy: read last
+    for (int u = 0; u < vectors; u++) vf_store_n(g.dz + i + u * L, dz[u], n);
 }
 
 /* With qhat = q rstd and c = mean(qhat w dv): dq = rstd (w dv - qhat c), dw += dv qhat. */
 MBA_SIMD void gated_bwd_group(grads g, float rstd, int64_t P)
 {
     const int64_t L = MBA_LANES;
-    vf            a = { 0 }, b = { 0 };
+    vf            a[UNROLL] = { { 0 } };
     int64_t       i = 0;
-    for (; i + 2 * L <= P; i += 2 * L) {
-        a += open_gate(&g, i, L);
-        b += open_gate(&g, i + L, L);
-    }
-    for (; i < P; i += L) a += open_gate(&g, i, P - i);
-    const float mean = vf_sum(a + b) * rstd / (float)P;
-    for (i = 0; i + L <= P; i += L) gated_bwd_vector(&g, rstd, mean, i, L);
-    if (i < P) gated_bwd_vector(&g, rstd, mean, i, P - i);
+    for (; i + UNROLL * L <= P; i += UNROLL * L) open_gate(a, g, UNROLL, i, L);
+    for (; i < P; i += L) open_gate(a, g, 1, i, P - i);
+    const float back = sum4(a) / (float)P * rstd * rstd * rstd;
+    for (i = 0; i + UNROLL * L <= P; i += UNROLL * L) close_gate(g, rstd, back, UNROLL, i, L);
+    for (; i < P; i += L) close_gate(g, rstd, back, 1, i, P - i);
 }
 
 mba_status MBA_CPU_FN(gated_rmsnorm_bwd)(const mba_call *c)
 {
     const mba_node *n  = c->node;
-    const int64_t   R  = mba_rows(n->in[Y]), C = mba_cols(n->in[Y]), parts = mba__parts(R);
+    const int64_t   R  = mba_rows(n->in[Y]), C = mba_cols(n->in[Y]);
     const int64_t   G  = ((const gated_rmsnorm_attr *)n->attr)->groups, P = C / G;
     const mba__rows y  = mba__rows_of(n->in[Y], c->in[Y]), z = mba__rows_of(n->in[Z], c->in[Z]);
     const mba__rows dv = mba__rows_of(n->in[DV], c->in[DV]);
@@ -103,9 +110,9 @@ mba_status MBA_CPU_FN(gated_rmsnorm_bwd)(const mba_call *c)
     const float    *w  = c->in[W], *rstd = c->in[RSTDB];
     float          *part = mba__scratch(c, 0), *gates = mba__scratch(c, 1);
     const bool      dy_adds = mba_adds(n, DY), dz_adds = mba_adds(n, DZ);
-    MBA_PARALLEL_FOR(p, parts) {
+    MBA_PARALLEL_FOR(p, mba__parts(R)) {
         memset(part + p * C, 0, sizeof(float) * (size_t)C);
-        for (int64_t r = p * MBA__PART_ROWS; r < R && r < (p + 1) * MBA__PART_ROWS; r++)
+        for (int64_t r = p * MBA__PART_ROWS; r < mba__part_end(p, R); r++)
             for (int64_t g = 0, at = 0; g < G; g++, at += P) {
                 const grads k = { .y = mba__row(y, r) + at, .z = mba__row(z, r) + at, .dv = mba__row(dv, r) + at,
                                   .dy = mba__row(dy, r) + at, .dz = mba__row(dz, r) + at, .w = w + at,
@@ -114,6 +121,6 @@ mba_status MBA_CPU_FN(gated_rmsnorm_bwd)(const mba_call *c)
                 gated_bwd_group(k, rstd[r * G + g], P);
             }
     }
-    mba__sum_parts(c->out[DW], part, parts, C, mba_adds(n, DW));
+    mba__sum_parts(c->out[DW], part, mba__parts(R), C, mba_adds(n, DW));
     return MBA_OK;
 }

@@ -28,7 +28,8 @@ void gated_rmsnorm_bwd_ref(const mba_ref_call *c)
         const double rstd = c->in[RSTDB][k];
         double       mean = 0;
         for (int64_t i = k * P; i < (k + 1) * P; i++)
-            mean += c->in[Y][i] * c->in[Z][i] * sigmoid(c->in[Z][i]) * rstd * c->in[W][i % C] * c->in[DV][i] / (double)P;
+            mean += c->in[Y][i] * c->in[Z][i] * sigmoid(c->in[Z][i]) * rstd * c->in[W][i % C] * c->in[DV][i];
+        mean /= (double)P;
         for (int64_t i = k * P; i < (k + 1) * P; i++) {
             const double y = c->in[Y][i], z = c->in[Z][i], s = sigmoid(z), qhat = y * z * s * rstd;
             const double dq = rstd * (c->in[W][i % C] * c->in[DV][i] - qhat * mean);
