@@ -93,7 +93,10 @@ static inline void ce_gradient(float *dz, const float *z, int64_t n, float lse, 
 }
 
 /* Targets may be columns of a wider batch. */
-static inline int64_t ce_at(const mba_tensor *t, int64_t i) { return i / t->run * t->pitch + i % t->run; }
+static inline int64_t ce_at(const mba_tensor *t, int64_t i)
+{
+    return i < t->run ? i : i / t->run * t->pitch + i % t->run;      // dense: no division
+}
 
 /* What every row's loss is multiplied by; 0 where no target is valid. */
 static inline double ce_scale(const mba_step *step, const mba_tensor *t, const int32_t *target)

@@ -107,7 +107,7 @@ const mba_op mba_op_embed = {
     .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
     .build = embed_build,
     .cases = (const mba_case[]){ { { 9, 4, 5 }, "tokens repeat" },
-                                 { { 7, 3, 131 }, "two blocks of columns, nothing divides" },
+                                 { { 5, 3, 387 }, "two blocks of columns, nothing divides" },
                                  { { 5, 6, 7, 3 }, "windows: overlapping columns of one table, joined" },
                                  { { 1, 9, 1 }, "one token; most of the table's gradient is zero" },
                                  { { 0 }, NULL } },
