@@ -84,7 +84,9 @@ static inline void ce_gradient(float *dz, const float *z, int64_t n, float lse, 
     for (; i + 4 * MBA_LANES <= n; i += 4 * MBA_LANES) {
         vf v[4];
         for (int j = 0; j < 4; j++) v[j] = kv * vf_exp(vf_load(z + i + j * MBA_LANES) - l);
-        for (int j = 0; j < 4; j++) vf_store(dz + i + j * MBA_LANES, adds ? vf_load(dz + i + j * MBA_LANES) + v[j] : v[j]);
+        if (adds)
+            for (int j = 0; j < 4; j++) v[j] += vf_load(dz + i + j * MBA_LANES);
+        for (int j = 0; j < 4; j++) vf_store(dz + i + j * MBA_LANES, v[j]);
     }
     for (; i < n; i += MBA_LANES) {
         const vf v = kv * vf_exp(vf_load_n(z + i, n - i) - l);

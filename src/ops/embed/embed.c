@@ -7,7 +7,8 @@
 static mba_status embed_shape(const mba_node *n, mba_type *out)
 {
     const mba_tensor *t = n->in[TOKEN], *e = n->in[TABLE];
-    MBA_NEED(t->type.dtype == MBA_I32 && t->bound > 0, "embed: %s is not an index\nfix: make it with mba_index", t->name);
+    MBA_NEED(t->type.dtype == MBA_I32 && t->bound > 0, "embed: %s is not an index\nfix: make it with mba_index",
+             t->name);
     MBA_NEED(!t->may_ignore, "embed: %s may hold negative values\nwhy: they have no row\nfix: make it with mba_index",
              t->name);
     MBA_NEED(t->type.rank < MBA_RANK_MAX && e->type.rank == 2, "embed: a table (V, M) and tokens of rank 1 to %d",

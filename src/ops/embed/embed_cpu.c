@@ -13,8 +13,10 @@ mba_status MBA_CPU_FN(embed_fwd)(const mba_call *c)
     const int32_t  *token = c->in[TOKEN];
     const float    *table = c->in[TABLE];
     float          *y = c->out[Y];
-    MBA_PARALLEL_FOR(r, mba_rows(n->out[Y]))
-        memcpy(y + embed_at(n->out[Y], r * M), table + token[embed_at(n->in[TOKEN], r)] * ld, sizeof(float) * (size_t)M);
+    MBA_PARALLEL_FOR(r, mba_rows(n->out[Y])) {
+        const int64_t v = token[embed_at(n->in[TOKEN], r)];
+        memcpy(y + embed_at(n->out[Y], r * M), table + v * ld, sizeof(float) * (size_t)M);
+    }
     return MBA_OK;
 }
 
