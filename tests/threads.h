@@ -20,8 +20,9 @@ static inline void fill_inputs(mba_program *p)
         for (int64_t i = 0; i < mba_elems(t); i++) {
             uint32_t u[4];
             mba_philox(u, mba_stream(t->name), 7, (uint64_t)i);
+            const bool ignored = t->may_ignore && u[1] % 5 == 0;
             if (t->type.dtype == MBA_I32)
-                ((int32_t *)mba_program_at(p, t))[i] = t->may_ignore && u[1] % 5 == 0 ? -100 : (int32_t)(u[0] % t->bound);
+                ((int32_t *)mba_program_at(p, t))[i] = ignored ? -100 : (int32_t)(u[0] % t->bound);
             else
                 ((float *)mba_program_at(p, t))[i] = (float)(2 * mba_unit(u[0]) - 1);
         }

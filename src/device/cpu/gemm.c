@@ -23,12 +23,15 @@ void mba_gemm_serial(const mba_gemm_args *g)
     pthread_once(&once, one_thread);
     mba_assert(g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX);
     mba_assert(g->lda <= INT32_MAX && g->ldb <= INT32_MAX && g->ldc <= INT32_MAX);
-    cblas_sgemm(CblasRowMajor, g->ta ? CblasTrans : CblasNoTrans, g->tb ? CblasTrans : CblasNoTrans, (int)g->m, (int)g->n,
-                (int)g->k, g->alpha == 0 ? 1 : g->alpha, g->a, (int)g->lda, g->b, (int)g->ldb, g->adds ? 1 : 0, g->c,
-                (int)g->ldc);
+    cblas_sgemm(CblasRowMajor, g->ta ? CblasTrans : CblasNoTrans, g->tb ? CblasTrans : CblasNoTrans, (int)g->m,
+                (int)g->n, (int)g->k, g->alpha == 0 ? 1 : g->alpha, g->a, (int)g->lda, g->b, (int)g->ldb,
+                g->adds ? 1 : 0, g->c, (int)g->ldc);
 }
 
-static int64_t side(int64_t length, int64_t pieces) { return mba_ceil(mba_ceil(length, pieces), SIDE_UNIT) * SIDE_UNIT; }
+static int64_t side(int64_t length, int64_t pieces)
+{
+    return mba_ceil(mba_ceil(length, pieces), SIDE_UNIT) * SIDE_UNIT;
+}
 
 typedef struct tiling { int64_t m, n, rows, cols; } tiling;      // sides of a tile; how many of them
 
@@ -46,7 +49,8 @@ static tiling tiling_of(int64_t m, int64_t n)
 }
 
 /* Rows i .. i + m, columns j .. j + n of C, over from .. from + k of the sum. */
-static mba_gemm_args part_of(const mba_gemm_args *g, int64_t i, int64_t m, int64_t j, int64_t n, int64_t from, int64_t k)
+static mba_gemm_args part_of(const mba_gemm_args *g, int64_t i, int64_t m, int64_t j, int64_t n, int64_t from,
+                             int64_t k)
 {
     mba_gemm_args p = *g;
     p.m = i + m < g->m ? m : g->m - i;

@@ -83,8 +83,10 @@ static void check(int64_t m, int64_t n, int64_t k, int how)
 static void gemm_agrees_with_a_loop_in_double(void **state)
 {
     (void)state;
-    static const int64_t size[][3] = { { 1, 1, 1 }, { 1, 37, 5 }, { 41, 1, 5 }, { 1, 1, 5000 }, { 3, 5, 1 }, { 17, 33, 65 },
-                                       { 1, 3001, 7 }, { 2047, 1, 3 }, { 127, 127, 40 }, { 129, 63, 9 }, { 80, 401, 33 } };
+    static const int64_t size[][3] = {
+        { 1, 1, 1 },    { 1, 37, 5 },   { 41, 1, 5 },     { 1, 1, 5000 },  { 3, 5, 1 },     { 17, 33, 65 },
+        { 1, 3001, 7 }, { 2047, 1, 3 }, { 127, 127, 40 }, { 129, 63, 9 },  { 80, 401, 33 },
+    };
     for (size_t s = 0; s < sizeof size / sizeof *size; s++)
         for (int how = 0; how < 16; how++) check(size[s][0], size[s][1], size[s][2], how);
 }

@@ -15,8 +15,9 @@
 adamw_factors adamw_factors_of(const adamw_attr *a, const mba_step *s, double norm)
 {
     const double t = (double)s->index + 1, clip = a->o.clip > 0 ? a->o.clip / (norm + 1e-6) : 1;
-    return (adamw_factors){ .skip = !isfinite(norm) || (s->norm_max > 0 && norm > s->norm_max), .clip = clip < 1 ? clip : 1,
-                            .lr = s->lr, .unbias1 = 1 / (1 - pow(a->o.beta1, t)), .unbias2 = 1 / (1 - pow(a->o.beta2, t)) };
+    return (adamw_factors){ .skip = !isfinite(norm) || (s->norm_max > 0 && norm > s->norm_max),
+                            .clip = clip < 1 ? clip : 1, .lr = s->lr,
+                            .unbias1 = 1 / (1 - pow(a->o.beta1, t)), .unbias2 = 1 / (1 - pow(a->o.beta2, t)) };
 }
 
 static mba_status adamw_shape(const mba_node *n, mba_type *out)
@@ -25,12 +26,13 @@ static mba_status adamw_shape(const mba_node *n, mba_type *out)
     MBA_NEED(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1, "adamw: betas of %g and %g\n"
              "why: moments are averages, so 0 <= beta < 1", o->beta1, o->beta2);
     MBA_NEED(o->eps > 0, "adamw: an eps of %g\nwhy: parameters without a gradient are divided by it", o->eps);
-    MBA_NEED(o->decay >= 0 && o->clip >= 0, "adamw: a decay of %g, a clip of %g\nwhy: neither can be negative", o->decay,
-             o->clip);
+    MBA_NEED(o->decay >= 0 && o->clip >= 0, "adamw: a decay of %g, a clip of %g\nwhy: neither can be negative",
+             o->decay, o->clip);
     for (int k = P; k <= V; k++) {
-        MBA_NEED(mba_type_equal(&n->in[k]->type, &n->in[P]->type) && n->in[k]->type.dtype == MBA_F32 && mba_dense(n->in[k]),
-                 "adamw: %s is not flat fp32 beside the parameters", n->in[k]->name);
-        out[k] = n->in[k]->type;                  // PO .. VO stand in the order of P .. V
+        const mba_tensor *t = n->in[k];
+        MBA_NEED(mba_type_equal(&t->type, &n->in[P]->type) && t->type.dtype == MBA_F32 && mba_dense(t),
+                 "adamw: %s is not flat fp32 beside the parameters", t->name);
+        out[k] = t->type;                         // PO .. VO stand in the order of P .. V
     }
     if (n->in[COPY]) out[COPYO] = n->in[COPY]->type;
     return MBA_OK;

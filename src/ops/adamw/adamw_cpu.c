@@ -17,16 +17,40 @@ static factors in_float(const adamw_attr *a, const adamw_factors *f)
                       .root = (float)sqrt(f->unbias2), .eps = (float)a->o.eps, .shrink = (float)(f->lr * a->o.decay) };
 }
 
+MBA_SIMD vf first(vf m, vf g, const factors *f)  { return f->b1 * m + f->c1 * g; }
+MBA_SIMD vf second(vf v, vf g, const factors *f) { return f->b2 * v + f->c2 * g * g; }
+MBA_SIMD vf moved(vf p, vf m, vf v, const factors *f)
+{
+    return p - (f->rate * m / (vf_sqrt(v) * f->root + f->eps) + f->shrink * p);
+}
+
+/* Four vectors at a time, all loads before all stores: a quarter less time (adamw.md). */
+MBA_SIMD void update_four(float *p, const float *grad, float *m, float *v, const factors *f)
+{
+    vf p1[4], m1[4], v1[4];
+    for (int j = 0; j < 4; j++) {
+        const vf g = vf_load(grad + j * MBA_LANES) * f->clip;
+        p1[j] = vf_load(p + j * MBA_LANES);
+        m1[j] = first(vf_load(m + j * MBA_LANES), g, f);
+        v1[j] = second(vf_load(v + j * MBA_LANES), g, f);
+    }
+    for (int j = 0; j < 4; j++) vf_store(m + j * MBA_LANES, m1[j]);
+    for (int j = 0; j < 4; j++) vf_store(v + j * MBA_LANES, v1[j]);
+    for (int j = 0; j < 4; j++) p1[j] = moved(p1[j], m1[j], v1[j], f);
+    for (int j = 0; j < 4; j++) vf_store(p + j * MBA_LANES, p1[j]);
+}
+
 static void update(float *p, const float *grad, float *m, float *v, int64_t n, factors f)
 {
-    for (int64_t i = 0; i < n; i += MBA_LANES) {
+    int64_t i = 0;
+    for (; i + 4 * MBA_LANES <= n; i += 4 * MBA_LANES) update_four(p + i, grad + i, m + i, v + i, &f);
+    for (; i < n; i += MBA_LANES) {
         const int64_t left = n - i;
-        const vf g  = vf_load_n(grad + i, left) * f.clip, at = vf_load_n(p + i, left);
-        const vf m1 = f.b1 * vf_load_n(m + i, left) + f.c1 * g;
-        const vf v1 = f.b2 * vf_load_n(v + i, left) + f.c2 * g * g;
+        const vf g  = vf_load_n(grad + i, left) * f.clip;
+        const vf m1 = first(vf_load_n(m + i, left), g, &f), v1 = second(vf_load_n(v + i, left), g, &f);
+        vf_store_n(p + i, moved(vf_load_n(p + i, left), m1, v1, &f), left);
         vf_store_n(m + i, m1, left);
         vf_store_n(v + i, v1, left);
-        vf_store_n(p + i, at - (f.rate * m1 / (vf_sqrt(v1) * f.root + f.eps) + f.shrink * at), left);
     }
 }
 

@@ -1,5 +1,5 @@
-/* cross_entropy.c -- loss = scale * sum_r (lse[r] - z[r, target[r]]), and dz = scale * dloss * (softmax(z) - 1[target]):
- * the declaration. dz may overwrite the logits: they are the largest tensor of a language model. */
+/* cross_entropy.c -- loss = k sum_r (lse[r] - z[r, target[r]]), and dz = k dloss (softmax(z) - 1[target]): the
+ * declaration. dz may overwrite the logits: they are the largest tensor of a language model. */
 #include "ops/cross_entropy/cross_entropy.h"
 
 #include "ops/add/add.h"
@@ -9,7 +9,8 @@ static mba_status ce_shape(const mba_node *n, mba_type *out)
 {
     const mba_tensor *z = n->in[Z], *t = n->in[TARGET];
     MBA_NEED(z->type.dtype != MBA_I32 && t->type.dtype == MBA_I32 && t->bound > 0,
-             "cross_entropy: %s are not logits, or %s not targets\nfix: make targets with mba_targets", z->name, t->name);
+             "cross_entropy: %s are not logits, or %s not targets\nfix: make targets with mba_targets", z->name,
+             t->name);
     MBA_NEED(mba_rows(z) == mba_elems(t), "cross_entropy: %lld rows of logits, %lld targets", (long long)mba_rows(z),
              (long long)mba_elems(t));
     MBA_NEED(t->bound <= mba_cols(z), "cross_entropy: targets up to %lld, %lld logits", (long long)t->bound - 1,

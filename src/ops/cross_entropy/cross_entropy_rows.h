@@ -75,18 +75,30 @@ static inline void ce_sum_add(ce_sum *s, const float *z, int64_t n)
 
 static inline float ce_lse(ce_sum s) { return (float)((double)s.max + log(s.sum)); }
 
-/* dz = or += k exp(z - lse), one pass; the caller subtracts k at the target. */
+/* dz = or += k exp(z - lse), one pass; the caller subtracts k at the target. Four vectors at a time: an
+ * exponential is a long chain, and its neighbours fill the gaps. */
 static inline void ce_gradient(float *dz, const float *z, int64_t n, float lse, float k, bool adds)
 {
     const vf l = vf_set(lse), kv = vf_set(k);
-    for (int64_t i = 0; i < n; i += MBA_LANES) {
+    int64_t  i = 0;
+    for (; i + 4 * MBA_LANES <= n; i += 4 * MBA_LANES) {
+        vf v[4];
+        for (int j = 0; j < 4; j++) v[j] = kv * vf_exp(vf_load(z + i + j * MBA_LANES) - l);
+        if (adds)
+            for (int j = 0; j < 4; j++) v[j] += vf_load(dz + i + j * MBA_LANES);
+        for (int j = 0; j < 4; j++) vf_store(dz + i + j * MBA_LANES, v[j]);
+    }
+    for (; i < n; i += MBA_LANES) {
         const vf v = kv * vf_exp(vf_load_n(z + i, n - i) - l);
         vf_store_n(dz + i, adds ? vf_load_n(dz + i, n - i) + v : v, n - i);
     }
 }
 
 /* Targets may be columns of a wider batch. */
-static inline int64_t ce_at(const mba_tensor *t, int64_t i) { return i / t->run * t->pitch + i % t->run; }
+static inline int64_t ce_at(const mba_tensor *t, int64_t i)
+{
+    return i < t->run ? i : i / t->run * t->pitch + i % t->run;      // dense: no division
+}
 
 /* What every row's loss is multiplied by; 0 where no target is valid. */
 static inline double ce_scale(const mba_step *step, const mba_tensor *t, const int32_t *target)

@@ -130,7 +130,8 @@ static void cross_entropy_gradient_overwrites_the_logits(void **state)
     mba_tensor *x = mba_input(g, "x", MBA_TYPE(MBA_F32, 4, 3));
     mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, 50, 3), MBA_INIT_NORMAL(1), MBA_DECAY);
     mba_tensor *z = mba_linear(g, x, w);
-    assert_ok(mba_backward(g, mba_result(g, "loss", mba_cross_entropy(g, z, mba_targets(g, "t", MBA_TYPE(MBA_I32, 4), 50)))));
+    mba_tensor *t = mba_targets(g, "t", MBA_TYPE(MBA_I32, 4), 50);
+    assert_ok(mba_backward(g, mba_result(g, "loss", mba_cross_entropy(g, z, t))));
     assert_ok(mba_program_create(&p, g, &(mba_program_options){ .machine = &(mba_machine){ .name = "host" } }));
     assert_true(p->layout.offset[z->st->id] == p->layout.offset[z->st->grad->id]);
     mba_program_destroy(p);

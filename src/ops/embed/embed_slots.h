@@ -12,7 +12,10 @@ typedef struct embed_attr { mba_dtype out; } embed_attr;
 typedef struct embed_bwd_attr { mba_type table; } embed_bwd_attr;
 
 /* Where element i of a window lies. Tokens may be columns of a wider batch, and rows a window's rows. */
-static inline int64_t embed_at(const mba_tensor *t, int64_t i) { return i / t->run * t->pitch + i % t->run; }
+static inline int64_t embed_at(const mba_tensor *t, int64_t i)
+{
+    return i < t->run ? i : i / t->run * t->pitch + i % t->run;      // dense: no division
+}
 
 void embed_ref(const mba_ref_call *c);
 void embed_bwd_ref(const mba_ref_call *c);

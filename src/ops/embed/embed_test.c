@@ -33,7 +33,7 @@ static mba_graph *graph_of(int64_t R, int64_t V, int64_t M, bool accumulate)
 static void embed_gives_the_same_bits_at_any_thread_count(void **state)
 {
     (void)state;
-    mba_graph *g = graph_of(1000, 7, 300, false);          // every row of the table is a sum of many
+    mba_graph *g = graph_of(1000, 21, 500, false);         // every row of the table is a sum of many
     assert_same_bits(g, &(mba_step){ 0 });
     mba_graph_destroy(g);
 }
@@ -42,7 +42,7 @@ static void embed_gives_the_same_bits_at_any_thread_count(void **state)
 static void embed_backward_adds_into_what_is_there(void **state)
 {
     (void)state;
-    enum { R = 5, V = 9, M = 130 };
+    enum { R = 5, V = 9, M = 400 };
     mba_graph   *g = graph_of(R, V, M, true);
     mba_program *p = run_once(g, &(mba_step){ 0 }, 2);
     const float *d = p->memory[MBA_GRAD];

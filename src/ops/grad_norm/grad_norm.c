@@ -33,14 +33,16 @@ static mba_cost grad_norm_cost(const mba_node *n)
 static mba_status grad_norm_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     (void)m;
-    for (int k = 0; k < MBA_GROUPS; k++)
-        if (n->in[k])
-            mba_plan_scratch(p, "partial sums", sizeof(double) * (size_t)mba_ceil(mba_elems(n->in[k]), GRAD_NORM_BLOCK));
+    for (int k = 0; k < MBA_GROUPS; k++) {
+        const int64_t blocks = n->in[k] ? mba_ceil(mba_elems(n->in[k]), GRAD_NORM_BLOCK) : 0;
+        if (blocks) mba_plan_scratch(p, "partial sums", sizeof(double) * (size_t)blocks);
+    }
     return MBA_OK;
 }
 
 const mba_op mba_op_grad_norm = {
-    .name  = "grad_norm", .doc = "the length of the whole gradient", .kind = MBA_REDUCTION, .no_grad = "the end of a step",
+    .name  = "grad_norm", .doc = "the length of the whole gradient", .kind = MBA_REDUCTION,
+    .no_grad = "the end of a step",
     .in    = { [MBA_DECAY]    = MBA_SLOT("g_decay", .optional = true),
                [MBA_NO_DECAY] = MBA_SLOT("g_no_decay", .optional = true) },
     .out   = { [NORM] = MBA_SLOT("norm") },

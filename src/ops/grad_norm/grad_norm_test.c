@@ -91,6 +91,7 @@ static void grad_norm_refuses_a_graph_without_gradients(void **state)
     mba_graph_destroy(g);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(grad_norm_is_that_of_all_groups), cmocka_unit_test(grad_norm_neither_overflows_nor_hides),
+MBA_TEST_MAIN(cmocka_unit_test(grad_norm_is_that_of_all_groups),
+              cmocka_unit_test(grad_norm_neither_overflows_nor_hides),
               cmocka_unit_test(grad_norm_gives_the_same_bits_at_any_thread_count),
               cmocka_unit_test(grad_norm_refuses_a_graph_without_gradients))

@@ -15,15 +15,17 @@ static mba_status lce_shape(const mba_node *n, mba_type *out)
 {
     const mba_tensor *x = n->in[X], *w = n->in[W], *t = n->in[TARGET];
     MBA_NEED(x->type.dtype == w->type.dtype && x->type.dtype != MBA_I32 && t->type.dtype == MBA_I32 && t->bound > 0,
-             "linear_cross_entropy: %s and %s of one real type, and targets\nfix: make %s with mba_targets", x->name, w->name,
-             t->name);
-    MBA_NEED(w->type.rank == 2 && mba_cols(x) == mba_cols(w), "linear_cross_entropy: %s has %lld columns, %s wants %lld",
-             x->name, (long long)mba_cols(x), w->name, (long long)mba_cols(w));
+             "linear_cross_entropy: %s and %s of one real type, and targets\nfix: make %s with mba_targets", x->name,
+             w->name, t->name);
+    MBA_NEED(w->type.rank == 2 && mba_cols(x) == mba_cols(w),
+             "linear_cross_entropy: %s has %lld columns, %s wants %lld", x->name, (long long)mba_cols(x), w->name,
+             (long long)mba_cols(w));
     MBA_NEED(mba_rows(x) == mba_elems(t), "linear_cross_entropy: %lld rows, %lld targets", (long long)mba_rows(x),
              (long long)mba_elems(t));
     MBA_NEED(t->bound <= mba_rows(w), "linear_cross_entropy: targets up to %lld, %lld logits", (long long)t->bound - 1,
              (long long)mba_rows(w));
-    MBA_NEED(even_rows(x) && even_rows(w), "linear_cross_entropy: rows of %s or %s are not evenly apart", x->name, w->name);
+    MBA_NEED(even_rows(x) && even_rows(w), "linear_cross_entropy: rows of %s or %s are not evenly apart", x->name,
+             w->name);
     out[LOSS] = MBA_TYPE(MBA_F32, 1);
     out[LSE]  = MBA_TYPE(MBA_F32, mba_rows(x));
     return MBA_OK;
@@ -100,9 +102,11 @@ static void lce_build(mba_graph *g, const mba_case *c)
     }
     /* columns of both, from a tensor that is used twice: windows, and gradients that add */
     mba_tensor *h = mba_relu2(g, x), *t = mba_targets(g, "t", MBA_TYPE(MBA_I32, R, 2), V);
-    mba_tensor *a = mba_linear_cross_entropy(g, mba_slice(g, h, 1, 0, M), mba_slice(g, w, 1, extra, M), mba_slice(g, t, 1, 0, 1));
-    mba_tensor *b = mba_linear_cross_entropy(g, mba_slice(g, h, 1, extra, M), mba_slice(g, w, 1, 0, M), mba_slice(g, t, 1, 1, 1));
-    mba_add(g, a, b);
+    mba_tensor *loss[2];
+    for (int k = 0; k < 2; k++)
+        loss[k] = mba_linear_cross_entropy(g, mba_slice(g, h, 1, k ? extra : 0, M),
+                                           mba_slice(g, w, 1, k ? 0 : extra, M), mba_slice(g, t, 1, k, 1));
+    mba_add(g, loss[0], loss[1]);
 }
 
 const mba_op mba_op_linear_cross_entropy = {

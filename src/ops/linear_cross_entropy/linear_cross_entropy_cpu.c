@@ -15,8 +15,9 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static tile tile_at(const mba_call *c, int64_t r, int64_t R, int64_t v, int64_t V)
 {
+    float *z = (float *)(void *)(c->work + c->plan->scratch[TILE].offset);
     return (tile){ .r = r, .m = least(LCE_ROWS, R - r), .v = v, .n = least(LCE_COLS, V - v),
-                   .pitch = least(LCE_COLS, V) + LCE_PAD, .z = (float *)(void *)(c->work + c->plan->scratch[TILE].offset) };
+                   .pitch = least(LCE_COLS, V) + LCE_PAD, .z = z };
 }
 
 /* z = x w^T */
@@ -77,25 +78,39 @@ static void differentiate(const tile *t, const float *lse, float k, const mba_te
     }
 }
 
+/* dx (rows of the tile) = dz w, to be added up over all v */
+static void add_dx(const mba_call *c, const tile *t)
+{
+    const mba_tensor *w = c->node->in[WB], *dx = c->node->out[DX];
+    mba_gemm(&(mba_gemm_args){ .m = t->m, .n = mba_cols(w), .k = t->n, .adds = t->v > 0 || mba_adds(c->node, DX),
+                               .a = t->z, .lda = t->pitch,
+                               .b = (const float *)c->in[WB] + t->v * mba_ld(w), .ldb = mba_ld(w),
+                               .c = (float *)c->out[DX] + t->r * mba_ld(dx), .ldc = mba_ld(dx) });
+}
+
+/* dw (columns of the tile) = dz^T x, to be added up over all r */
+static void add_dw(const mba_call *c, const tile *t)
+{
+    const mba_tensor *x = c->node->in[XB], *dw = c->node->out[DW];
+    mba_gemm(&(mba_gemm_args){ .m = t->n, .n = mba_cols(x), .k = t->m, .ta = true,
+                               .adds = t->r > 0 || mba_adds(c->node, DW), .a = t->z, .lda = t->pitch,
+                               .b = (const float *)c->in[XB] + t->r * mba_ld(x), .ldb = mba_ld(x),
+                               .c = (float *)c->out[DW] + t->v * mba_ld(dw), .ldc = mba_ld(dw) });
+}
+
 mba_status MBA_CPU_FN(lce_bwd)(const mba_call *c)
 {
     const mba_node   *n = c->node;
     const mba_tensor *x = n->in[XB], *w = n->in[WB], *tt = n->in[TARGETB];
-    const int64_t     R = mba_rows(x), M = mba_cols(x), V = mba_rows(w), ldx = mba_ld(x), ldw = mba_ld(w);
+    const int64_t     R = mba_rows(x), V = mba_rows(w);
     const float       k = (float)(*(const float *)c->in[DLOSS] * ce_scale(c->step, tt, c->in[TARGETB]));
     for (int64_t r = 0; r < R; r += LCE_ROWS)
         for (int64_t v = 0; v < V; v += LCE_COLS) {
             const tile t = tile_at(c, r, R, v, V);
-            logits(&t, c->in[XB], ldx, c->in[WB], ldw, M);
+            logits(&t, c->in[XB], mba_ld(x), c->in[WB], mba_ld(w), mba_cols(x));
             differentiate(&t, c->in[LSEB], k, tt, c->in[TARGETB]);
-            if (n->out[DX])                       // dx = dz w, over all v
-                mba_gemm(&(mba_gemm_args){ .m = t.m, .n = M, .k = t.n, .adds = v > 0 || mba_adds(n, DX), .a = t.z,
-                                           .lda = t.pitch, .b = (const float *)c->in[WB] + v * ldw, .ldb = ldw,
-                                           .c = (float *)c->out[DX] + r * mba_ld(n->out[DX]), .ldc = mba_ld(n->out[DX]) });
-            if (n->out[DW])                       // dw = dz^T x, over all r
-                mba_gemm(&(mba_gemm_args){ .m = t.n, .n = M, .k = t.m, .ta = true, .adds = r > 0 || mba_adds(n, DW),
-                                           .a = t.z, .lda = t.pitch, .b = (const float *)c->in[XB] + r * ldx, .ldb = ldx,
-                                           .c = (float *)c->out[DW] + v * mba_ld(n->out[DW]), .ldc = mba_ld(n->out[DW]) });
+            if (n->out[DX]) add_dx(c, &t);
+            if (n->out[DW]) add_dw(c, &t);
         }
     return MBA_OK;
 }

@@ -125,7 +125,8 @@ static void linear_cross_entropy_makes_only_the_gradients_that_are_wanted(void *
         assert_ok(mba_graph_create(&g));
         const mba_type t[2] = { MBA_TYPE(MBA_F32, 6, 4), MBA_TYPE(MBA_F32, 9, 4) };
         mba_tensor *p = mba_param(g, "p", t[k], MBA_INIT_NORMAL(1), MBA_DECAY), *i = mba_input(g, "i", t[!k]);
-        mba_tensor *loss = mba_linear_cross_entropy(g, k ? i : p, k ? p : i, mba_targets(g, "t", MBA_TYPE(MBA_I32, 6), 9));
+        mba_tensor *y = mba_targets(g, "t", MBA_TYPE(MBA_I32, 6), 9);
+        mba_tensor *loss = mba_linear_cross_entropy(g, k ? i : p, k ? p : i, y);
         assert_ok(mba_backward(g, mba_result(g, "loss", loss)));
         const mba_node *b = g->nodes[g->nnodes - 1];
         assert_true(b->op == &mba_op_linear_cross_entropy_bwd);
