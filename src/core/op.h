@@ -148,6 +148,10 @@ static inline bool mba_adds(const mba_node *n, int k) { return n->adds >> k & 1;
 #define MBA_PARALLEL_FOR(i, n)   _Pragma("omp parallel for schedule(static)") for (int64_t i = 0; i < (n); i++)
 #define MBA_PARALLEL_TILES(i, n) _Pragma("omp parallel for schedule(dynamic, 1)") for (int64_t i = 0; i < (n); i++)
 
+/* In front of an inner loop whose iterations do not meet, though an output may lie in the memory of an input
+ * (element i in element i): without it the compiler finds the overlap at run time and goes one by one. */
+#define MBA_SIMD_LOOP _Pragma("omp simd")
+
 extern const mba_op *const mba_ops[];             /* all of them, NULL at the end (from ops.def) */
 extern const mba_op mba_op_fill, mba_op_accumulate;   /* the two that autodiff appends by itself */
 typedef struct mba_fill_attr { double value; mba_type type; } mba_fill_attr;

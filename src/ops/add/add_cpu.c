@@ -9,6 +9,7 @@ mba_status MBA_CPU_FN(add_fwd)(const mba_call *c)
         const float *a = (const float *)c->in[A] + r * lda;
         const float *b = (const float *)c->in[B] + r * ldb;
         float       *y = (float *)c->out[Y] + r * ldy;
+        MBA_SIMD_LOOP
         for (int64_t i = 0; i < C; i++) y[i] = a[i] + b[i];
     }
     return MBA_OK;

@@ -129,6 +129,7 @@ const mba_op mba_op_add_rmsnorm = {
                                  { { 4, 9, 1, 1 }, "stream and branch are columns of one matrix, used twice" },
                                  { { 4, 9, 1, 1, 2 }, "columns in, columns out" },
                                  { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 4096, 768, 1 }, "130m, 4096 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_add_rmsnorm_bwd = {

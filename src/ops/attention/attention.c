@@ -255,6 +255,7 @@ const mba_op mba_op_attention = {
         { { 2, 5, 4, 2, 3, CAUSAL | PACKED }, "columns of one projection" },
         { { 2, 5, 4, 2, 3, CAUSAL | PACKED | TWICE | WITH_IDS }, "windows in and out, gradients added" },
         { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 1, 1024, 12, 4, 64, CAUSAL | PACKED }, "hybrid-130m, 1024 tokens" }, { { 1, 4096, 12, 4, 64, CAUSAL | PACKED }, "hybrid-130m, 4096 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_attention_bwd = {

@@ -9,6 +9,7 @@ mba_status MBA_CPU_FN(bias_fwd)(const mba_call *c)
     MBA_PARALLEL_FOR(r, mba_rows(n->in[X])) {
         const float *x = (const float *)c->in[X] + r * ldx;
         float       *y = (float *)c->out[Y] + r * ldy;
+        MBA_SIMD_LOOP
         for (int64_t i = 0; i < C; i++) y[i] = x[i] + b[i];
     }
     return MBA_OK;

@@ -148,6 +148,7 @@ const mba_op mba_op_conv1d = {
         { { 2, 6, 5, 4, COLUMNS | TWICE }, "columns in and out, added to" },
         { { 2, 6, 5, 4, COLUMNS | TWICE | WITH_INITIAL }, "an initial state used twice" },
         { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 1, 4096, 1792, 4 }, "mamba2-130m, 4096 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_conv1d_bwd = {

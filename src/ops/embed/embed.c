@@ -112,6 +112,7 @@ const mba_op mba_op_embed = {
                                  { { 5, 6, 7, 3 }, "windows: overlapping columns of one table, joined" },
                                  { { 1, 9, 1 }, "one token; most of the table's gradient is zero" },
                                  { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 4096, 50288, 768 }, "130m, 4096 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_embed_bwd = {

@@ -109,6 +109,7 @@ const mba_op mba_op_gated_rmsnorm = {
                                  { { 2, 70, 2 }, "groups longer than a vector" },
                                  { { 4, 10, 2, 1 }, "columns of one matrix in and out, added to" },
                                  { { 3, 6, 1, 2 }, "a tensor gates itself" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 4096, 1536, 1 }, "mamba2-130m, 4096 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_gated_rmsnorm_bwd = {

@@ -121,6 +121,7 @@ const mba_op mba_op_linear_cross_entropy = {
                                  { { 1, 1, 3 }, "one row, one column" },
                                  { { 4, 5, 9, 2 }, "windows that overlap, used twice: the gradients add" },
                                  { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 512, 768, 50288 }, "130m, 512 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_linear_cross_entropy_bwd = {

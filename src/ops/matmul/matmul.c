@@ -106,4 +106,5 @@ const mba_op mba_op_matmul = {
     .cuda  = (const mba_variant[]){ { "cublaslt", matmul_cublaslt_plan, { NULL } }, { 0 } },
     .build = matmul_build, .terms = matmul_terms,
     .cases = (const mba_case[]){ { { 5, 3, 7 }, "nothing is a multiple of anything" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 1024, 3352, 768 }, "in_proj of mamba2-130m, 1024 tokens" }, { { 1024, 80, 1536 }, "x_proj of mamba-130m" }, { { 0 }, NULL } },
 };

@@ -8,7 +8,11 @@ mba_status MBA_CPU_FN(relu2_fwd)(const mba_call *c)
     MBA_PARALLEL_FOR(r, mba_rows(n->in[X])) {
         const float *x = (const float *)c->in[X] + r * ldx;
         float       *y = (float *)c->out[Y] + r * ldy;
-        for (int64_t i = 0; i < C; i++) y[i] = x[i] > 0 ? x[i] * x[i] : 0;
+        MBA_SIMD_LOOP
+        for (int64_t i = 0; i < C; i++) {
+            const float p = x[i] > 0 ? x[i] : 0;
+            y[i] = p * p;
+        }
     }
     return MBA_OK;
 }
@@ -22,7 +26,13 @@ mba_status MBA_CPU_FN(relu2_bwd)(const mba_call *c)
         const float *x  = (const float *)c->in[XB] + r * ldx;
         const float *dy = (const float *)c->in[DY] + r * lddy;
         float       *dx = (float *)c->out[DX] + r * lddx;
-        for (int64_t i = 0; i < C; i++) dx[i] = (adds ? dx[i] : 0) + (x[i] > 0 ? 2 * x[i] * dy[i] : 0);
+        if (adds) {
+            MBA_SIMD_LOOP
+            for (int64_t i = 0; i < C; i++) dx[i] += 2 * (x[i] > 0 ? x[i] : 0) * dy[i];
+        } else {
+            MBA_SIMD_LOOP
+            for (int64_t i = 0; i < C; i++) dx[i] = 2 * (x[i] > 0 ? x[i] : 0) * dy[i];
+        }
     }
     return MBA_OK;
 }

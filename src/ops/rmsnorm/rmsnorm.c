@@ -101,6 +101,7 @@ const mba_op mba_op_rmsnorm = {
                                  { { 5, 3, 1 }, "Jamba: three norms of columns, two of them joined again" },
                                  { { 5, 4, 2 }, "heads of a window: two rows in a run" },
                                  { { 5, 6, 3 }, "a window used twice: dx adds" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 4096, 768 }, "130m, 4096 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_rmsnorm_bwd = {

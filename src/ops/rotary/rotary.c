@@ -96,4 +96,5 @@ const mba_op mba_op_rotary = {
                                  { { 2, 3, 2, 5, 4, 0, 1, 1 }, "windows, used twice" },
                                  { { 2, 3, 2, 5, 4, 1, 1, 1 }, "windows, interleaved" },
                                  { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 1, 4096, 12, 64, 64 }, "transformer-130m, 4096 tokens" }, { { 0 }, NULL } },
 };

@@ -65,6 +65,7 @@ const mba_op mba_op_swiglu = {
     .cases = (const mba_case[]){ { { 7, 33 }, "no vector width divides it" },
                                  { { 5, 11, 1 }, "columns of one matrix in and out, added to" },
                                  { { 3, 6, 2 }, "a tensor gates itself" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 4096, 2048 }, "hybrid-b-130m, 4096 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_swiglu_bwd = {
