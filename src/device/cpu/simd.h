@@ -242,15 +242,10 @@ MBA_SIMD vf vf_log1p(vf x)
 /* ln(1 + x) for 0 <= x <= 1 only: 1.6 ulp, without division. */
 MBA_SIMD vf vf_log1p_unit(vf x)
 {
-    vf p = x * -0x1.af5e2p-9f + 0x1.49211cp-6f;
-    p = x * p - 0x1.d6b75ep-5f;
-    p = x * p + 0x1.b4b094p-4f;
-    p = x * p - 0x1.3a43ep-3f;
-    p = x * p + 0x1.934b6ep-3f;
-    p = x * p - 0x1.ff23e8p-3f;
-    p = x * p + 0x1.554ddp-2f;
-    p = x * p - 0x1.ffffd2p-2f;
-    return x * (x * p) + x;
+    const vf xx = x * x, x4 = xx * xx;
+    const vf low  = xx * (x * -0x1.3a43ep-3f + 0x1.934b6ep-3f) + (x * -0x1.ff23e8p-3f + 0x1.554ddp-2f);
+    const vf high = xx * (x * -0x1.af5e2p-9f + 0x1.49211cp-6f) + (x * -0x1.d6b75ep-5f + 0x1.b4b094p-4f);
+    return xx * (x * (x4 * high + low) - 0x1.ffffd2p-2f) + x;
 }
 
 /* ---- activations ---- */
@@ -259,10 +254,19 @@ MBA_SIMD vf vf_log1p_unit(vf x)
 MBA_SIMD vf vf_sigmoid(vf t) { return 1.0f / (1.0f + vf_exp(-t)); }
 
 /* ln(1 + e^t), and t itself above 20: 3.5 ulp; 0 below -86.98. */
-MBA_SIMD vf vf_softplus(vf t)
+MBA_SIMD vf mba__softplus_from(vf t, vf e)        /* e = exp(-|t|) */
 {
-    const vf s = vf_max(vf_set(0), t) + vf_log1p_unit(vf_exp(-vf_abs(t)));
-    return vf_select(t > 20.0f, t, s);
+    return vf_select(t > 20.0f, t, vf_max(vf_set(0), t) + vf_log1p_unit(e));
+}
+
+MBA_SIMD vf vf_softplus(vf t) { return mba__softplus_from(t, vf_exp(-vf_abs(t))); }
+
+/* softplus, and its derivative, the sigmoid (4 ulp), from the same exponential; both are 0 below -86.98. */
+MBA_SIMD vf vf_softplus_and_slope(vf t, vf *slope)
+{
+    const vf e = vf_exp(-vf_abs(t));
+    *slope = vf_select(t < 0.0f, e, vf_set(1)) / (1.0f + e);
+    return mba__softplus_from(t, e);
 }
 
 /* t sigmoid(t), finite t: 4.5 ulp; -0 below -88.72. */
