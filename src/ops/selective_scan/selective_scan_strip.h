@@ -34,13 +34,6 @@ typedef struct strip {
 
 static inline rows shifted(rows r, int64_t by) { return (rows){ r.p ? r.p + by : NULL, r.ld }; }
 
-/* Rows are pages apart, where no hardware prefetcher follows. */
-enum { AHEAD = 8 };
-MBA_SIMD void expect(rows r, int64_t t, int64_t L)
-{
-    if (r.p && t + AHEAD < L) __builtin_prefetch(r.p + (t + AHEAD) * r.ld);
-}
-
 /* Lanes behind the last channel hold zeros. */
 MBA_SIMD vf load_lanes(const float *row, int v, int64_t n) { return vf_load_n(row + v * MBA_LANES, n - v * MBA_LANES); }
 
@@ -114,8 +107,6 @@ MBA_SIMD void begin_channels(const strip *s, const span *q, const int64_t n)
 {
     for (int64_t t = 0; t < q->T; t++) {
         const float *u_row = s->u.p + (q->t0 + t) * s->u.ld, *delta_row = s->delta.p + (q->t0 + t) * s->delta.ld;
-        expect(s->u, q->t0 + t, s->d.L);
-        expect(s->delta, q->t0 + t, s->d.L);
         for (int v = 0; v * MBA_LANES < n; v++) {
             const vf u = load_lanes(u_row, v, n), dt = vf_softplus(load_lanes(delta_row, v, n) + s->bias[v]);
             const int64_t i = span_at(q, t, v);
