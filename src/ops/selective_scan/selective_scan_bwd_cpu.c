@@ -156,14 +156,20 @@ static void segment_back(const strip *s, const span *q, const space *m, const fl
     }
 }
 
-/* Gradients of the sequence tensors, where they are wanted. */
-typedef struct grads { rows du, ddelta, dz; bool add_u, add_delta, add_z; } grads;
+/* Gradients of the sequence tensors, where they are wanted, beside the one they come from. */
+typedef struct grads { rows dout, du, ddelta, dz; bool add_u, add_delta, add_z; } grads;
 
 MBA_SIMD void put(rows r, bool adds, int64_t t, int v, int64_t n, vf x)
 {
     if (!r.p) return;
     float *p = r.p + t * r.ld + v * MBA_LANES;
     vf_store_n(p, adds ? vf_load_n(p, n - v * MBA_LANES) + x : x, n - v * MBA_LANES);
+}
+
+/* Rows are pages apart, where no hardware prefetcher follows: asks for row t of the strip beside this one. */
+MBA_SIMD void expect_beside(rows r, int64_t t)
+{
+    if (r.p) __builtin_prefetch(r.p + t * r.ld + STRIP, 0, 2);
 }
 
 /* Everything per channel and step that waited for the sums over states; dD and the bias sum over the steps. */
@@ -173,6 +179,10 @@ MBA_SIMD void end_back_channels(const strip *s, const span *q, const space *m, c
     for (int64_t t = 0; t < q->T; t++) {
         const int64_t at = q->t0 + t;
         const float  *u_row = s->u.p + at * s->u.ld;
+        expect_beside(s->u, at);
+        expect_beside(s->delta, at);
+        expect_beside(s->z, at);
+        expect_beside(to->dout, at);
         for (int v = 0; v * MBA_LANES < n; v++) {
             const int64_t i = span_at(q, t, v);
             const vf u = load_lanes(u_row, v, n), dy = vf_load(m->dy + i), lamB = vf_load(m->lamB + i);
@@ -217,7 +227,7 @@ static void strip_back(const mba_call *c, const strip *s, const space *m, float 
     const mba_node *n = c->node;
     const scan_dims d = s->d;
     const rows  dout = shifted(rows_of(n->in[DOUT], c->in[DOUT], s->b, d.L, d.D), s->c);
-    const grads to = { shifted(rows_of(n->out[DU], c->out[DU], s->b, d.L, d.D), s->c),
+    const grads to = { dout, shifted(rows_of(n->out[DU], c->out[DU], s->b, d.L, d.D), s->c),
                        shifted(rows_of(n->out[DDELTA], c->out[DDELTA], s->b, d.L, d.D), s->c),
                        shifted(rows_of(n->out[DZ], c->out[DZ], s->b, d.L, d.D), s->c),
                        mba_adds(n, DU), mba_adds(n, DDELTA), mba_adds(n, DZ) };
@@ -286,7 +296,8 @@ mba_status MBA_CPU_FN(selective_scan_bwd)(const mba_call *c)
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_of(c, floats))
     for (int64_t i = 0; i < d.B * d.G * blocks; i++) {
         const space   m    = space_at(threads + floats * (size_t)omp_get_thread_num(), d);
-        const int64_t b    = i / blocks / d.G, from = i % blocks * BLOCK, to = from + BLOCK < width ? from + BLOCK : width;
+        const int64_t b    = i / blocks / d.G, from = i % blocks * BLOCK;
+        const int64_t to   = from + BLOCK < width ? from + BLOCK : width;
         memset(bc + i * part, 0, sizeof(float) * (size_t)part);
         for (int64_t j = from; j < to; j += STRIP) {
             const strip s = strip_open(c, b, i / blocks % d.G, j, to - j < STRIP ? to - j : STRIP);

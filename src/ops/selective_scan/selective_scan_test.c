@@ -157,7 +157,8 @@ static void make_ready(model *m, int threads)
     assert_ok(mba_program_bind(m->p, &mba_device_cpu));
     mba_program_init(m->p, 3);
     for (int s = 0; s < 2; s++)
-        for (int64_t i = 0; i < mba_elems(m->seed[s]); i++) ((float *)mba_program_at(m->p, m->seed[s]))[i] = seed_value(i);
+        for (int64_t i = 0; i < mba_elems(m->seed[s]); i++)
+            ((float *)mba_program_at(m->p, m->seed[s]))[i] = seed_value(i);
     for (int64_t i = 0; m->a.ids && i < d.B * d.L; i++)
         ((int32_t *)mba_program_at(m->p, m->a.ids))[i] = document_of(i % d.L, d.L);
 }
@@ -295,8 +296,9 @@ static void assert_length_like_reference(scan_dims d)
         const mba_tensor *t = m.g->tensors[k];
         const bool        i32 = t->type.dtype == MBA_I32;
         if (t->st->role != MBA_INPUT && !(t->st->role == MBA_PARAM && !t->maker)) continue;
+        const void *at = mba_program_at(m.p, t);
         for (int64_t i = 0; i < mba_elems(t); i++)
-            mba_reference_at(r, t)[i] = i32 ? ((int32_t *)mba_program_at(m.p, t))[i] : ((float *)mba_program_at(m.p, t))[i];
+            mba_reference_at(r, t)[i] = i32 ? ((const int32_t *)at)[i] : ((const float *)at)[i];
     }
     run(&m);
     mba_reference_run(r, MBA_FORWARD | MBA_BACKWARD, &step);
@@ -373,7 +375,11 @@ static void wrong_shapes_are_explained(void **state)
     mba_graph_destroy(m.g);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(forward_gives_the_golden_values), cmocka_unit_test(backward_gives_the_golden_checksums),
-              cmocka_unit_test(same_bits_at_any_number_of_threads), cmocka_unit_test(two_halves_equal_the_whole),
-              cmocka_unit_test(any_length_agrees_with_the_reference), cmocka_unit_test(large_steps_are_taken_as_they_are),
-              cmocka_unit_test(a_broken_document_leaves_the_next_one_whole), cmocka_unit_test(wrong_shapes_are_explained))
+MBA_TEST_MAIN(cmocka_unit_test(forward_gives_the_golden_values),
+              cmocka_unit_test(backward_gives_the_golden_checksums),
+              cmocka_unit_test(same_bits_at_any_number_of_threads),
+              cmocka_unit_test(two_halves_equal_the_whole),
+              cmocka_unit_test(any_length_agrees_with_the_reference),
+              cmocka_unit_test(large_steps_are_taken_as_they_are),
+              cmocka_unit_test(a_broken_document_leaves_the_next_one_whole),
+              cmocka_unit_test(wrong_shapes_are_explained))
