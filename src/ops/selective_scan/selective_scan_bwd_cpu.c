@@ -48,8 +48,6 @@ MBA_SIMD void begin_back_channels(const strip *s, const span *q, rows dout, cons
             vf_store(m->dy + i, g * gate);
             vf_store(m->dgate + i, g * gate_slope);
             vf_store(m->slope + i, slope);
-            vf_store(m->lamB + i, zero);
-            vf_store(m->lamA + i, zero);
         }
     }
 }
@@ -118,7 +116,7 @@ MBA_SIMD void backward_states(const int K, const strip *s, const span *q, const 
     int64_t t = last;
     do {
         const vf step = vf_load(dt), in = vf_load(x), g = vf_load(dy);
-        vf sumB = vf_load(lamB), sumA = vf_load(lamA);
+        vf sumB = k ? vf_load(lamB) : vf_set(0), sumA = k ? vf_load(lamA) : vf_set(0);   // the first group begins them
         for (int j = 0; j < K; j++) {
             const vf lam = carry[j] + g * C[j], lw = lam * vf_load(w + j * MBA_LANES);
             carry[j] = lam * vf_load(a + j * MBA_LANES);
