@@ -52,6 +52,8 @@ static vf wrap_log1p(vf x)        { return vf_log1p(x); }
 static vf wrap_log1p_unit(vf x)   { return vf_log1p_unit(x); }
 static vf wrap_sigmoid(vf x)      { return vf_sigmoid(x); }
 static vf wrap_softplus(vf x)     { return vf_softplus(x); }
+static vf wrap_softplus2(vf x)    { vf s; return vf_softplus_and_slope(x, &s); }
+static vf wrap_softplus_slope(vf x) { vf s; vf_softplus_and_slope(x, &s); return s; }
 static vf wrap_silu(vf x)         { return vf_silu(x); }
 static vf wrap_sqrt(vf x)         { return vf_sqrt(x); }
 static vf wrap_rcp(vf x)          { return vf_rcp(x); }
@@ -101,10 +103,14 @@ static void activations_keep_their_bounds(void **state)
     (void)state;
     assert_ulp(wrap_sigmoid, sigmoid, -86.9, 100, 4);
     assert_ulp(wrap_softplus, softplus, -86.9, 100, 3.5);
+    assert_ulp(wrap_softplus2, softplus, -86.9, 100, 3.5);
+    assert_ulp(wrap_softplus_slope, sigmoid, -86.9, 100, 4);
     assert_ulp(wrap_silu, silu, -86.9, 100, 4.5);
     assert_true(at(wrap_sigmoid, -INFINITY) == 0 && at(wrap_sigmoid, INFINITY) == 1 && isnan(at(wrap_sigmoid, NAN)));
     assert_true(at(wrap_softplus, -INFINITY) == 0 && at(wrap_softplus, INFINITY) == INFINITY);
     assert_true(at(wrap_softplus, 20.000002f) == 20.000002f && at(wrap_softplus, 1e30f) == 1e30f);
+    assert_true(isnan(at(wrap_softplus_slope, NAN)) && at(wrap_softplus_slope, -INFINITY) == 0);
+    assert_true(at(wrap_softplus_slope, INFINITY) == 1 && at(wrap_softplus_slope, 21) == 1);
     assert_true(isnan(at(wrap_softplus, NAN)) && at(wrap_silu, -1e30f) == 0 && at(wrap_silu, 1e30f) == 1e30f);
     for (double t = -120; t < 120; t += 0.00137) {
         vf           slope;

@@ -61,12 +61,13 @@ static mba_status check_sequences(const mba_node *n, scan_dims d)
 
 static mba_status check_channels(const mba_node *n, scan_dims d)
 {
-    MBA_NEED(d.D % d.G == 0, "selective_scan: %lld channels do not split into %lld groups", (long long)d.D, (long long)d.G);
+    MBA_NEED(d.D % d.G == 0, "selective_scan: %lld channels do not split into %lld groups", (long long)d.D,
+             (long long)d.G);
     MBA_NEED(has_dims(n->in[A_LOG], 2, d.D, d.N, 0) && has_rows(n->in[A_LOG], d.D, d.N),
              "selective_scan: A_log is not (%lld, %lld)", (long long)d.D, (long long)d.N);
     for (int k = SKIP; k <= DT_BIAS; k += DT_BIAS - SKIP)
-        MBA_NEED(!n->in[k] || (has_dims(n->in[k], 1, d.D, 0, 0) && mba_dense(n->in[k])), "selective_scan: %s is not (%lld)",
-                 n->op->in[k].name, (long long)d.D);
+        MBA_NEED(!n->in[k] || (has_dims(n->in[k], 1, d.D, 0, 0) && mba_dense(n->in[k])),
+                 "selective_scan: %s is not (%lld)", n->op->in[k].name, (long long)d.D);
     for (int k = INITIAL; k <= DFINAL; k += DFINAL - INITIAL)
         MBA_NEED(!n->in[k] || (has_dims(n->in[k], 3, d.B, d.D, d.N) && has_rows(n->in[k], d.D, d.N)),
                  "selective_scan: %s is not (%lld, %lld, %lld)", n->op->in[k].name, (long long)d.B, (long long)d.D,
@@ -159,7 +160,7 @@ static double selective_scan_bwd_terms(const mba_node *n, int out)
     return (double)(d.L * d.N);
 }
 
-/* ---- CPU plans: scratch only ---- */
+/* ---- CPU plans: scratch only; a launch never uses more threads than there is space for ---- */
 
 /* Floats: A and the state of a strip, and three values per channel and step of a chunk. */
 size_t selective_scan_fwd_thread_floats(scan_dims d) { return (size_t)(STRIP * (2 * d.N + 3 * CHUNK)); }
@@ -174,8 +175,9 @@ size_t selective_scan_bwd_thread_floats(scan_dims d)
 
 static mba_status selective_scan_fwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
+    const size_t floats = selective_scan_fwd_thread_floats(scan_dims_of(n));
     (void)m;
-    mba_plan_scratch(p, "threads", sizeof(float) * selective_scan_fwd_thread_floats(scan_dims_of(n)) * (size_t)mba_cpu_threads());
+    mba_plan_scratch(p, "threads", sizeof(float) * floats * (size_t)mba_cpu_threads());
     return MBA_OK;
 }
 
@@ -183,15 +185,17 @@ static mba_status selective_scan_bwd_plan(mba_plan *p, const mba_node *n, const 
 {
     const scan_dims d = scan_dims_of(n);
     (void)m;
+    const int64_t items = d.B * d.G * scan_blocks(d);
     mba_plan_scratch(p, "threads", sizeof(float) * selective_scan_bwd_thread_floats(d) * (size_t)mba_cpu_threads());
-    mba_plan_scratch(p, "dB, dC", sizeof(float) * (size_t)(d.B * d.G * scan_blocks(d) * scan_groups(d) * d.L * 2 * GROUP));
+    mba_plan_scratch(p, "dB, dC", sizeof(float) * (size_t)(items * scan_groups(d) * d.L * 2 * GROUP));
     mba_plan_scratch(p, "sums", sizeof(float) * (size_t)(d.B * d.D * (d.N + 2)));
     return MBA_OK;
 }
 
 /* ---- cases ---- */
 
-enum { NO_Z = 1, NO_SKIP = 2, NO_BIAS = 4, WITH_IDS = 8, WITH_INITIAL = 16, WITH_FINAL = 32, WINDOWS = 64, RANK3 = 128 };
+enum { NO_Z = 1, NO_SKIP = 2, NO_BIAS = 4, WITH_IDS = 8, WITH_INITIAL = 16, WITH_FINAL = 32, WINDOWS = 64,
+       RANK3 = 128 };
 
 static mba_tensor *normal(mba_graph *g, const char *name, mba_type type)
 {
@@ -268,7 +272,8 @@ const mba_op mba_op_selective_scan = {
 const mba_op mba_op_selective_scan_bwd = {
     .name  = "selective_scan_bwd", .doc = "all gradients of selective_scan, by the adjoint recurrence", .kind = MBA_SSM,
     .no_grad = "a gradient",
-    .in    = { SCAN_INPUTS, [DOUT] = MBA_SLOT("dout", .optional = true), [DFINAL] = MBA_SLOT("dfinal", .optional = true) },
+    .in    = { SCAN_INPUTS, [DOUT] = MBA_SLOT("dout", .optional = true),
+               [DFINAL] = MBA_SLOT("dfinal", .optional = true) },
     .out   = { [DU] = MBA_SLOT("du", .adds = true), [DDELTA] = MBA_SLOT("ddelta", .adds = true),
                [DA_LOG] = MBA_SLOT("dA_log", .adds = true), [DB] = MBA_SLOT("dB", .adds = true),
                [DC] = MBA_SLOT("dC", .adds = true), [DSKIP] = MBA_SLOT("dD", .adds = true),

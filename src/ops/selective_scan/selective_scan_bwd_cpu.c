@@ -7,7 +7,7 @@
 #include "core/device.h"
 #include "ops/selective_scan/selective_scan_strip.h"
 
-/* Space of one thread. Arrays over time are [steps][STRIP], states [N][STRIP]. */
+/* Space of one thread. Arrays over time are as in span, states [N][STRIP]. */
 typedef struct space {
     float *A2, *lam, *dA, *h;                     /* h: one state per segment, before it */
     float *dt, *x, *y;                            /* as in span */
@@ -28,22 +28,34 @@ static space space_at(float *p, scan_dims d)
     return m;
 }
 
-/* What the adjoint needs of every channel and step. */
+/* What the segment needs of n channels at every step. */
+MBA_SIMD void begin_back_channels(const strip *s, const span *q, rows dout, const space *m, const int64_t n)
+{
+    const vf zero = vf_set(0);
+    for (int64_t t = 0; t < q->T; t++) {
+        const int64_t at = q->t0 + t;
+        const float  *u_row = s->u.p + at * s->u.ld, *delta_row = s->delta.p + at * s->delta.ld;
+        const float  *z_row = s->z.p + at * s->z.ld, *dout_row = dout.p + at * dout.ld;
+        for (int v = 0; v * MBA_LANES < n; v++) {
+            const int64_t i = span_at(q, t, v);
+            vf slope, gate_slope = zero, gate = vf_set(1);
+            const vf u = load_lanes(u_row, v, n), g = dout.p ? load_lanes(dout_row, v, n) : zero;
+            const vf dt = vf_softplus_and_slope(load_lanes(delta_row, v, n) + s->bias[v], &slope);
+            if (s->z.p) gate = vf_silu_and_slope(load_lanes(z_row, v, n), &gate_slope);
+            vf_store(m->dt + i, dt);
+            vf_store(m->x + i, dt * u);
+            vf_store(m->y + i, s->skip[v] * u);
+            vf_store(m->dy + i, g * gate);
+            vf_store(m->dgate + i, g * gate_slope);
+            vf_store(m->slope + i, slope);
+        }
+    }
+}
+
 static void begin_back(const strip *s, const span *q, rows dout, const space *m)
 {
-    for (int64_t t = 0; t < q->T; t++)
-        for (int v = 0; v < VECS && v * MBA_LANES < s->n; v++) {
-            const int64_t i = t * STRIP + v * MBA_LANES, at = q->t0 + t;
-            const vf p = load_lanes(s->delta.p + at * s->delta.ld, v, s->n) + s->bias[v];
-            const vf g = dout.p ? load_lanes(dout.p + at * dout.ld, v, s->n) : vf_set(0);
-            vf gate = vf_set(1), slope = vf_set(0);
-            if (s->z.p) gate = vf_silu_and_slope(load_lanes(s->z.p + at * s->z.ld, v, s->n), &slope);
-            vf_store(m->dy + i, g * gate);
-            vf_store(m->dgate + i, g * slope);
-            vf_store(m->slope + i, vf_sigmoid(p));
-            vf_store(m->lamB + i, vf_set(0));
-            vf_store(m->lamA + i, vf_set(0));
-        }
+    if (s->n == STRIP) begin_back_channels(s, q, dout, m, STRIP);          // the compiler sees whole vectors
+    else               begin_back_channels(s, q, dout, m, s->n);
 }
 
 MBA_SIMD void add4(float *p, v4 x) { v4_store(p, v4_load(p) + x); }
@@ -52,60 +64,73 @@ MBA_SIMD void add4(float *p, v4 x) { v4_store(p, v4_load(p) + x); }
 MBA_SIMD void forward_states(const int K, const strip *s, const span *q, const space *m, int v, int64_t k,
                              const float *h_at, float *bc)
 {
-    vf A[GROUP], h[GROUP], c[GROUP] = { { 0 } };
+    const int64_t ldB = s->B.ld, ldC = s->C.ld, T = q->T;
+    const float  *B = s->B.p + q->t0 * ldB + k, *C = s->C.p + q->t0 * ldC + k;
+    const float  *dt = q->dt + span_at(q, 0, v), *x = q->x + span_at(q, 0, v), *dy = m->dy + span_at(q, 0, v);
+    float        *y = q->y + span_at(q, 0, v), *to_a = m->a, *to_w = m->w;
+    vf A[GROUP], h[GROUP], a[GROUP], c[GROUP] = { { 0 } };
     for (int j = 0; j < K; j++) A[j] = vf_load(m->A2 + (k + j) * STRIP + v * MBA_LANES);
     for (int j = 0; j < K; j++) h[j] = vf_load(h_at + (k + j) * STRIP + v * MBA_LANES);
-    for (int64_t t = 0, end; t < q->T; t = end) {
-        const int64_t first = t;
-        end = run_end(s, q->t0 + t, q->t0 + q->T) - q->t0;
-        const bool fresh = s->ids.p && is_reset(s, q->t0 + t);
-        for (int j = 0; j < K && fresh; j++) h[j] = vf_set(0);
-        for (; t < end; t++) {
-            const int64_t i = t * STRIP + v * MBA_LANES, o = t * GROUP * MBA_LANES;
-            const float  *B = s->B.p + (q->t0 + t) * s->B.ld + k, *C = s->C.p + (q->t0 + t) * s->C.ld + k;
-            const vf dt = vf_load(q->dt + i), x = vf_load(q->x + i), dy = vf_load(m->dy + i);
-            vf y = vf_load(q->y + i), a[GROUP];
-            for (int j = 0; j < K; j++) a[j] = vf_exp2_neg(dt * A[j]);
+    bc += q->t0 * 2 * GROUP + GROUP;
+    int64_t t = 0;
+    do {
+        const int64_t end = run_end(s, q->t0 + t, q->t0 + T) - q->t0;
+        const bool    fresh = starts_document(s, q->t0 + t);
+        float        *first = to_a;
+        if (fresh)
+            for (int j = 0; j < K; j++) h[j] = vf_set(0);
+        do {
+            const vf step = vf_load(dt), in = vf_load(x), g = vf_load(dy);
+            vf sum = vf_load(y);
+            for (int j = 0; j < K; j++) a[j] = vf_exp2_neg(step * A[j]);
             for (int j = 0; j < K; j++) {
                 const vf w = a[j] * h[j];
-                h[j] = w + x * B[j];
-                y += h[j] * C[j];
-                c[j] = dy * h[j];
-                vf_store(m->a + o + j * MBA_LANES, a[j]);
-                vf_store(m->w + o + j * MBA_LANES, w);
+                h[j] = w + in * B[j];
+                sum += h[j] * C[j];
+                c[j] = g * h[j];
+                vf_store(to_a + j * MBA_LANES, a[j]);
+                vf_store(to_w + j * MBA_LANES, w);
             }
-            vf_store(q->y + i, y);
-            add4(bc + (q->t0 + t) * 2 * GROUP + GROUP, vf_sum4(c[0], c[1], c[2], c[3]));
-        }
-        for (int j = 0; j < K && fresh; j++)                               // nothing flows back into the last document
-            vf_store(m->a + (first * GROUP + j) * MBA_LANES, vf_set(0));
-    }
+            vf_store(y, sum);
+            add4(bc, vf_sum4(c[0], c[1], c[2], c[3]));
+            to_a += GROUP * MBA_LANES; to_w += GROUP * MBA_LANES; bc += 2 * GROUP; B += ldB; C += ldC;
+            dt += MBA_LANES; x += MBA_LANES; dy += MBA_LANES; y += MBA_LANES;
+        } while (++t < end);
+        if (fresh) memset(first, 0, sizeof(vf) * (size_t)K);                // nothing flows back into another document
+    } while (t < T);
 }
 
 /* The same states backwards: lam, dA, and the sums over states and (bc) over channels. */
 MBA_SIMD void backward_states(const int K, const strip *s, const span *q, const space *m, int v, int64_t k, float *bc)
 {
+    const int64_t ldB = s->B.ld, ldC = s->C.ld, last = q->T - 1, i = span_at(q, last, v);
+    const float  *B = s->B.p + (q->t0 + last) * ldB + k, *C = s->C.p + (q->t0 + last) * ldC + k;
+    const float  *dt = q->dt + i, *x = q->x + i, *dy = m->dy + i;
+    const float  *a = m->a + last * GROUP * MBA_LANES, *w = m->w + last * GROUP * MBA_LANES;
+    float        *lamB = m->lamB + i, *lamA = m->lamA + i;
     vf A[GROUP], dA[GROUP], carry[GROUP], b[GROUP] = { { 0 } };             // carry: a lam of the step after
     for (int j = 0; j < K; j++) A[j] = vf_load(m->A2 + (k + j) * STRIP + v * MBA_LANES);
     for (int j = 0; j < K; j++) dA[j] = vf_load(m->dA + (k + j) * STRIP + v * MBA_LANES);
     for (int j = 0; j < K; j++) carry[j] = vf_load(m->lam + (k + j) * STRIP + v * MBA_LANES);
-    for (int64_t t = q->T - 1; t >= 0; t--) {
-        const int64_t i = t * STRIP + v * MBA_LANES, o = t * GROUP * MBA_LANES;
-        const float  *B = s->B.p + (q->t0 + t) * s->B.ld + k, *C = s->C.p + (q->t0 + t) * s->C.ld + k;
-        const vf dt = vf_load(q->dt + i), x = vf_load(q->x + i), dy = vf_load(m->dy + i);
-        vf lamB = vf_load(m->lamB + i), lamA = vf_load(m->lamA + i);
+    bc += (q->t0 + last) * 2 * GROUP;
+    int64_t t = last;
+    do {
+        const vf step = vf_load(dt), in = vf_load(x), g = vf_load(dy);
+        vf sumB = k ? vf_load(lamB) : vf_set(0), sumA = k ? vf_load(lamA) : vf_set(0);   // the first group begins them
         for (int j = 0; j < K; j++) {
-            const vf lam = carry[j] + dy * C[j], lw = lam * vf_load(m->w + o + j * MBA_LANES);
-            carry[j] = lam * vf_load(m->a + o + j * MBA_LANES);
-            lamB    += lam * B[j];
-            lamA    += lw * A[j];
-            dA[j]   += lw * dt;
-            b[j]     = lam * x;
+            const vf lam = carry[j] + g * C[j], lw = lam * vf_load(w + j * MBA_LANES);
+            carry[j] = lam * vf_load(a + j * MBA_LANES);
+            sumB    += lam * B[j];
+            sumA    += lw * A[j];
+            dA[j]   += lw * step;
+            b[j]     = lam * in;
         }
-        vf_store(m->lamB + i, lamB);
-        vf_store(m->lamA + i, lamA);
-        add4(bc + (q->t0 + t) * 2 * GROUP, vf_sum4(b[0], b[1], b[2], b[3]));
-    }
+        vf_store(lamB, sumB);
+        vf_store(lamA, sumA);
+        add4(bc, vf_sum4(b[0], b[1], b[2], b[3]));
+        a -= GROUP * MBA_LANES; w -= GROUP * MBA_LANES; bc -= 2 * GROUP; B -= ldB; C -= ldC;
+        dt -= MBA_LANES; x -= MBA_LANES; dy -= MBA_LANES; lamB -= MBA_LANES; lamA -= MBA_LANES;
+    } while (--t >= 0);
     for (int j = 0; j < K; j++) vf_store(m->dA + (k + j) * STRIP + v * MBA_LANES, dA[j]);
     for (int j = 0; j < K; j++) vf_store(m->lam + (k + j) * STRIP + v * MBA_LANES, carry[j]);
 }
@@ -129,8 +154,8 @@ static void segment_back(const strip *s, const span *q, const space *m, const fl
     }
 }
 
-/* Gradients of the sequence tensors, where they are wanted. */
-typedef struct grads { rows du, ddelta, dz; bool add_u, add_delta, add_z; } grads;
+/* Gradients of the sequence tensors, where they are wanted, beside the one they come from. */
+typedef struct grads { rows dout, du, ddelta, dz; bool add_u, add_delta, add_z; } grads;
 
 MBA_SIMD void put(rows r, bool adds, int64_t t, int v, int64_t n, vf x)
 {
@@ -139,20 +164,40 @@ MBA_SIMD void put(rows r, bool adds, int64_t t, int v, int64_t n, vf x)
     vf_store_n(p, adds ? vf_load_n(p, n - v * MBA_LANES) + x : x, n - v * MBA_LANES);
 }
 
-/* Everything per channel and step that waited for the sums over states; dD and the bias sum over the steps. */
-static void end_back(const strip *s, const span *q, const space *m, const grads *to, vf dskip[VECS], vf dbias[VECS])
+/* Rows are pages apart, where no hardware prefetcher follows: asks for row t of the strip beside this one. */
+MBA_SIMD void expect_beside(rows r, int64_t t)
 {
-    for (int64_t t = 0; t < q->T; t++)
-        for (int v = 0; v < VECS && v * MBA_LANES < s->n; v++) {
-            const int64_t i = t * STRIP + v * MBA_LANES, at = q->t0 + t;
-            const vf u = load_lanes(s->u.p + at * s->u.ld, v, s->n), dy = vf_load(m->dy + i), lamB = vf_load(m->lamB + i);
+    if (r.p) __builtin_prefetch(r.p + t * r.ld + STRIP, 0, 2);
+}
+
+/* Everything per channel and step that waited for the sums over states; dD and the bias sum over the steps. */
+MBA_SIMD void end_back_channels(const strip *s, const span *q, const space *m, const grads *to, vf dskip[VECS],
+                                vf dbias[VECS], const int64_t n)
+{
+    for (int64_t t = 0; t < q->T; t++) {
+        const int64_t at = q->t0 + t;
+        const float  *u_row = s->u.p + at * s->u.ld;
+        expect_beside(s->u, at);
+        expect_beside(s->delta, at);
+        expect_beside(s->z, at);
+        expect_beside(to->dout, at);
+        for (int v = 0; v * MBA_LANES < n; v++) {
+            const int64_t i = span_at(q, t, v);
+            const vf u = load_lanes(u_row, v, n), dy = vf_load(m->dy + i), lamB = vf_load(m->lamB + i);
             const vf ddelta = (u * lamB + LN_2 * vf_load(m->lamA + i)) * vf_load(m->slope + i);
-            put(to->dz, to->add_z, at, v, s->n, vf_load(m->dgate + i) * vf_load(m->y + i));
-            put(to->du, to->add_u, at, v, s->n, s->skip[v] * dy + vf_load(m->dt + i) * lamB);
-            put(to->ddelta, to->add_delta, at, v, s->n, ddelta);
+            put(to->dz, to->add_z, at, v, n, vf_load(m->dgate + i) * vf_load(m->y + i));
+            put(to->du, to->add_u, at, v, n, s->skip[v] * dy + vf_load(m->dt + i) * lamB);
+            put(to->ddelta, to->add_delta, at, v, n, ddelta);
             dskip[v] += dy * u;
             dbias[v] += ddelta;
         }
+    }
+}
+
+static void end_back(const strip *s, const span *q, const space *m, const grads *to, vf dskip[VECS], vf dbias[VECS])
+{
+    if (s->n == STRIP) end_back_channels(s, q, m, to, dskip, dbias, STRIP);
+    else               end_back_channels(s, q, m, to, dskip, dbias, s->n);
 }
 
 static span segment_of(const strip *s, const space *m, int64_t index)
@@ -180,7 +225,7 @@ static void strip_back(const mba_call *c, const strip *s, const space *m, float 
     const mba_node *n = c->node;
     const scan_dims d = s->d;
     const rows  dout = shifted(rows_of(n->in[DOUT], c->in[DOUT], s->b, d.L, d.D), s->c);
-    const grads to = { shifted(rows_of(n->out[DU], c->out[DU], s->b, d.L, d.D), s->c),
+    const grads to = { dout, shifted(rows_of(n->out[DU], c->out[DU], s->b, d.L, d.D), s->c),
                        shifted(rows_of(n->out[DDELTA], c->out[DDELTA], s->b, d.L, d.D), s->c),
                        shifted(rows_of(n->out[DZ], c->out[DZ], s->b, d.L, d.D), s->c),
                        mba_adds(n, DU), mba_adds(n, DDELTA), mba_adds(n, DZ) };
@@ -191,7 +236,6 @@ static void strip_back(const mba_call *c, const strip *s, const space *m, float 
     find_states(c, s, m);
     for (int64_t i = scan_segments(d) - 1; i >= 0; i--) {
         const span q = segment_of(s, m, i);
-        begin_span(s, &q);
         begin_back(s, &q, dout, m);
         segment_back(s, &q, m, m->h + i * d.N * STRIP, bc);
         end_back(s, &q, m, &to, dskip, dbias);
@@ -250,7 +294,8 @@ mba_status MBA_CPU_FN(selective_scan_bwd)(const mba_call *c)
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_of(c, floats))
     for (int64_t i = 0; i < d.B * d.G * blocks; i++) {
         const space   m    = space_at(threads + floats * (size_t)omp_get_thread_num(), d);
-        const int64_t b    = i / blocks / d.G, from = i % blocks * BLOCK, to = from + BLOCK < width ? from + BLOCK : width;
+        const int64_t b    = i / blocks / d.G, from = i % blocks * BLOCK;
+        const int64_t to   = from + BLOCK < width ? from + BLOCK : width;
         memset(bc + i * part, 0, sizeof(float) * (size_t)part);
         for (int64_t j = from; j < to; j += STRIP) {
             const strip s = strip_open(c, b, i / blocks % d.G, j, to - j < STRIP ? to - j : STRIP);

@@ -2,15 +2,23 @@
 #include "core/device.h"
 #include "ops/selective_scan/selective_scan_strip.h"
 
-/* out = y, or y silu(z). */
+/* out = y, or y silu(z), for n channels. */
+MBA_SIMD void end_channels(const strip *s, const span *q, rows out, const int64_t n)
+{
+    for (int64_t t = 0; t < q->T; t++) {
+        const float *z_row = s->z.p + (q->t0 + t) * s->z.ld;
+        for (int v = 0; v * MBA_LANES < n; v++) {
+            vf y = vf_load(q->y + span_at(q, t, v));
+            if (s->z.p) y *= vf_silu(load_lanes(z_row, v, n));
+            vf_store_n(out.p + (q->t0 + t) * out.ld + v * MBA_LANES, y, n - v * MBA_LANES);
+        }
+    }
+}
+
 static void end_span(const strip *s, const span *q, rows out)
 {
-    for (int64_t t = 0; t < q->T; t++)
-        for (int v = 0; v < VECS && v * MBA_LANES < s->n; v++) {
-            vf y = vf_load(q->y + t * STRIP + v * MBA_LANES);
-            if (s->z.p) y *= vf_silu(load_lanes(s->z.p + (q->t0 + t) * s->z.ld, v, s->n));
-            vf_store_n(out.p + (q->t0 + t) * out.ld + v * MBA_LANES, y, s->n - v * MBA_LANES);
-        }
+    if (s->n == STRIP) end_channels(s, q, out, STRIP);
+    else               end_channels(s, q, out, s->n);
 }
 
 static void scan_strip(const mba_call *c, const strip *s, float *space)

@@ -12,7 +12,10 @@ typedef struct channel {
 } channel;
 
 static int64_t at_u(const channel *h, int64_t t) { return (h->b * h->d.L + t) * h->d.D + h->j; }
-static int64_t at_bc(const channel *h, int64_t t, int64_t k) { return ((h->b * h->d.L + t) * h->d.G + h->g) * h->d.N + k; }
+static int64_t at_bc(const channel *h, int64_t t, int64_t k)
+{
+    return ((h->b * h->d.L + t) * h->d.G + h->g) * h->d.N + k;
+}
 static int64_t at_state(const channel *h, int64_t k) { return (h->b * h->d.D + h->j) * h->d.N + k; }
 
 static double sigmoid(double t) { return 1 / (1 + exp(-t)); }
@@ -43,6 +46,7 @@ static double decay(const channel *h, int64_t t, int64_t k)
 }
 
 static double initial(const channel *h, int64_t k) { return h->c->in[INITIAL] ? h->c->in[INITIAL][at_state(h, k)] : 0; }
+
 static double gate(const channel *h, int64_t t)
 {
     if (!h->c->in[Z]) return 1;

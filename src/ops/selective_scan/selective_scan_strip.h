@@ -84,59 +84,72 @@ static inline void write_state(const strip *s, const mba_tensor *t, void *p, con
 }
 
 /* True where a document begins: the state before it is not its own. Token 0 goes on from the initial state. */
-static inline bool is_reset(const strip *s, int64_t t)
+static inline bool starts_document(const strip *s, int64_t t)
 {
     const float *p = s->ids.p + t * s->ids.ld;
-    return t > 0 && memcmp(p, p - s->ids.ld, sizeof *p) != 0;
+    return s->ids.p && t > 0 && memcmp(p, p - s->ids.ld, sizeof *p) != 0;
 }
 
 /* The first step behind t that begins a document, or `end`. */
 static inline int64_t run_end(const strip *s, int64_t t, int64_t end)
 {
     if (!s->ids.p) return end;
-    for (t++; t < end && !is_reset(s, t);) t++;
+    for (t++; t < end && !starts_document(s, t);) t++;
     return t;
 }
 
-/* Steps t0 .. t0 + T - 1; arrays are [T][STRIP]. */
+/* Steps t0 .. t0 + T - 1; arrays are [VECS][T][MBA_LANES]: a vector of channels goes through lines of its own. */
 typedef struct span { int64_t t0, T; float *dt, *x, *y; } span;
+MBA_SIMD int64_t span_at(const span *q, int64_t t, int v) { return (v * q->T + t) * MBA_LANES; }
 
-/* Step sizes dt, their products x with u, and y begun with D u. */
-static inline void begin_span(const strip *s, const span *q)
+/* Step sizes dt, their products x with u, and y begun with D u, for n channels. */
+MBA_SIMD void begin_channels(const strip *s, const span *q, const int64_t n)
 {
-    for (int64_t t = 0; t < q->T; t++)
-        for (int v = 0; v < VECS && v * MBA_LANES < s->n; v++) {
-            const vf  u  = load_lanes(s->u.p + (q->t0 + t) * s->u.ld, v, s->n);
-            const vf  dt = vf_softplus(load_lanes(s->delta.p + (q->t0 + t) * s->delta.ld, v, s->n) + s->bias[v]);
-            const int64_t i = t * STRIP + v * MBA_LANES;
+    for (int64_t t = 0; t < q->T; t++) {
+        const float *u_row = s->u.p + (q->t0 + t) * s->u.ld, *delta_row = s->delta.p + (q->t0 + t) * s->delta.ld;
+        for (int v = 0; v * MBA_LANES < n; v++) {
+            const vf u = load_lanes(u_row, v, n), dt = vf_softplus(load_lanes(delta_row, v, n) + s->bias[v]);
+            const int64_t i = span_at(q, t, v);
             vf_store(q->dt + i, dt);
             vf_store(q->x + i, dt * u);
             vf_store(q->y + i, s->skip[v] * u);
         }
+    }
+}
+
+static inline void begin_span(const strip *s, const span *q)
+{
+    if (s->n == STRIP) begin_channels(s, q, STRIP);                        // the compiler sees whole vectors
+    else               begin_channels(s, q, s->n);
 }
 
 /* K states from k on of vector v, through the span; h [N][STRIP] is the state before and after. */
 MBA_SIMD void advance_states(const int K, const strip *s, const span *q, int v, int64_t k, const float *A2, float *h_at)
 {
-    vf A[GROUP], h[GROUP];
+    const int64_t ldB = s->B.ld, ldC = s->C.ld, T = q->T;
+    const float  *B = s->B.p + q->t0 * ldB + k, *C = s->C.p + q->t0 * ldC + k;
+    const float  *dt = q->dt + span_at(q, 0, v), *x = q->x + span_at(q, 0, v);
+    float        *y = q->y + span_at(q, 0, v);
+    vf A[GROUP], h[GROUP], a[GROUP];
     for (int j = 0; j < K; j++) A[j] = vf_load(A2 + (k + j) * STRIP + v * MBA_LANES);
     for (int j = 0; j < K; j++) h[j] = vf_load(h_at + (k + j) * STRIP + v * MBA_LANES);
-    for (int64_t t = 0, end; t < q->T; t = end) {
-        end = run_end(s, q->t0 + t, q->t0 + q->T) - q->t0;
-        if (s->ids.p && is_reset(s, q->t0 + t))
+    int64_t t = 0;
+    do {
+        const int64_t end = run_end(s, q->t0 + t, q->t0 + T) - q->t0;
+        if (starts_document(s, q->t0 + t))
             for (int j = 0; j < K; j++) h[j] = vf_set(0);
-        const float *B = s->B.p + (q->t0 + t) * s->B.ld + k, *C = s->C.p + (q->t0 + t) * s->C.ld + k;
-        for (int64_t i = t * STRIP + v * MBA_LANES; i < end * STRIP; i += STRIP, B += s->B.ld, C += s->C.ld) {
-            const vf dt = vf_load(q->dt + i), x = vf_load(q->x + i);
-            vf y = vf_load(q->y + i), a[GROUP];
-            for (int j = 0; j < K; j++) a[j] = vf_exp2_neg(dt * A[j]);
+        do {
+            const vf step = vf_load(dt), in = vf_load(x);
+            vf sum = vf_load(y);
+            for (int j = 0; j < K; j++) a[j] = vf_exp2_neg(step * A[j]);
             for (int j = 0; j < K; j++) {
-                h[j] = a[j] * h[j] + x * B[j];
-                y += h[j] * C[j];
+                h[j] = a[j] * h[j] + in * B[j];
+                sum += h[j] * C[j];
             }
-            vf_store(q->y + i, y);
-        }
-    }
+            vf_store(y, sum);
+            dt += MBA_LANES; x += MBA_LANES; y += MBA_LANES; B += ldB; C += ldC;
+        } while (++t < end);
+    } while (t < T);
     for (int j = 0; j < K; j++) vf_store(h_at + (k + j) * STRIP + v * MBA_LANES, h[j]);
 }
 
