@@ -189,12 +189,12 @@ ssd_work ssd_work_of(const ssd_dims *d, bool backward)
     w.ldn  = w.N + PAD;
     w.slab = mba_ceil(HEADS_IN_FLIGHT, d->H) < d->B ? mba_ceil(HEADS_IN_FLIGHT, d->H) : d->B;
     const int64_t steps = (int64_t)(sizeof(ssd_steps) / sizeof(float));
+    w.block = heads_together(d, w.slab);
     if (!backward) {
         w.packed = w.N * w.ldq + Q * w.ldn + Q * w.ldq;
-        w.cells  = 3 * Q * w.ldp + Q * w.ldq + w.N * w.ldp + steps + Q * w.ldn + w.N * w.ldq;
+        w.cells  = 3 * Q * w.ldp + Q * w.ldq + steps + w.block * w.N * w.ldp + Q * w.ldn + w.N * w.ldq;
         w.scratch_packed = 0; w.scratch_thread = 1;
     } else {
-        w.block  = heads_together(d, w.slab);
         w.packed = w.N * w.ldq + 2 * Q * w.ldn + Q * w.ldq;
         w.part   = 2 * Q * w.ldn + Q * w.ldq;
         w.cells  = 4 * Q * w.ldp + 4 * w.P * w.ldq + 2 * Q * w.ldq + w.P * w.ldn + Q * w.ldn + 5 * Q
@@ -347,15 +347,14 @@ static mba_status ssd_bwd_chunked_plan(mba_plan *p, const mba_node *n, const mba
 
 /* ---- cases ---- */
 
-/* A case: B, L, H, P, G, N, chunk, and what it has. Real inputs come out of a projection, as in the model. */
-enum { SKIP_HEAD = 1, SKIP_FULL = 2, BIAS = 4, RESETS = 8, STATES = 16, LIMITS = 32, WINDOWS = 64 };
+/* A case: B, L, H, P, G, N, chunk, and what it has (ssd_slots.h). */
 
 static mba_tensor *real(mba_graph *g, const char *name, mba_type type, double scale)
 {
     return mba_param(g, name, type, MBA_INIT_NORMAL(scale), MBA_DECAY);
 }
 
-/* x, B, C as columns of one matrix and dt as columns of another. */
+/* x, B, C as columns of one matrix and dt as columns of another, as in the model. */
 static void cut_windows(mba_graph *g, mba_ssd_args *a, const int64_t *d)
 {
     const int64_t B = d[0], L = d[1], H = d[2], P = d[3], G = d[4], N = d[5];

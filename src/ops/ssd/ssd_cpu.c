@@ -4,9 +4,10 @@
  * the one of ssd_tile.h, so operands are kept in the layout in which its k lies outside:
  *
  *   what the heads of a group share is made first, once per (sequence, group, chunk): B, C, their transposes, C B^T
- *   forward:   one item per (sequence, head), with the state as (N, P)
- *   backward:  one item per (sequence, block of heads of a group): states of all chunks first, then the chunks from the
- *              last to the first; the parts of dB and dC that heads have in common are added up in a fixed order
+ *   one work item per (sequence, block of heads of a group)
+ *   forward:   the chunks in turn, with the state of each head as (N, P)
+ *   backward:  the states of all chunks first, then the chunks from the last to the first; the parts of dB and dC that
+ *              heads have in common are added up per item, and over items in a fixed order
  *
  * Masks (causal, resets) are zeros in C B^T; what they multiply must only be finite, so buffers start as zeros. */
 #include <math.h>
@@ -64,6 +65,14 @@ static void load_rows(float *y, int64_t ld, rows x, int64_t l0, int64_t n, int64
         if (x.p) memcpy(y + l * ld, x.p + (l0 + l) * x.step, sizeof *y * (size_t)width);
         else     memset(y + l * ld, 0, sizeof *y * (size_t)width);
     }
+}
+
+/* Rows of a head lie a token apart, further than the hardware looks ahead: ask for them one chunk early. */
+static void expect_rows(rows x, int64_t l0, int64_t n, int64_t width)
+{
+    enum { LINE = 16 };
+    for (int64_t l = 0; l < n && x.p; l++)
+        for (int64_t i = 0; i < width; i += LINE) __builtin_prefetch(x.p + (l0 + l) * x.step + i);
 }
 
 /* ---- small loops over whole vectors ---- */
@@ -229,7 +238,7 @@ static void fwd_pack(const run *r, int64_t b, int64_t g, int64_t k, int thread)
     }
 }
 
-typedef struct fwd_cell { float *x, *xw, *y, *Wt, *state; ssd_steps *s; } fwd_cell;
+typedef struct fwd_cell { float *x, *xw, *y, *Wt; ssd_steps *s; float *states; } fwd_cell;    /* states: one per head */
 
 /* Wt (s, l) = (B_s . C_l) decay(s to l) dt_s, and D on the diagonal: what x_s adds to y_l. */
 static void weigh_pairs(float *Wt, const run *r, const float *BCt, const ssd_steps *s, int64_t q, float D)
@@ -245,7 +254,8 @@ static void weigh_pairs(float *Wt, const run *r, const float *BCt, const ssd_ste
     }
 }
 
-static void fwd_chunk(const run *r, const fwd_cell *e, int64_t b, int64_t h, int64_t k, bool empty)
+/* One chunk of one head; `state` (N, P) goes from entering to leaving. `empty`: it is zero and need not be read. */
+static void fwd_chunk(const run *r, const fwd_cell *e, float *state, int64_t b, int64_t h, int64_t k, bool empty)
 {
     const ssd_work  *w = &r->w;
     const fwd_packed p = fwd_packed_of(r, b, h / r->d.J, k);
@@ -254,8 +264,10 @@ static void fwd_chunk(const run *r, const fwd_cell *e, int64_t b, int64_t h, int
     const float     *D = r->c->in[SKIP];
     steps_of(e->s, r, b, h, k);
     load_rows(e->x, w->ldp, x, k * Q, q, r->d.P);
+    if (k + 1 < w->chunks) expect_rows(x, (k + 1) * Q, length_of(r, k + 1), r->d.P);
+    expect_rows(y, k * Q, q, r->d.P);
     weigh_pairs(e->Wt, r, p.BCt, e->s, q, r->d.C == 1 ? D[h] : 0);
-    if (!empty) multiply(&(product){ .m = q, .n = w->P, .k = r->d.N, .a = p.Ct, .lda = w->ldq, .b = e->state, .ldb = w->ldp,
+    if (!empty) multiply(&(product){ .m = q, .n = w->P, .k = r->d.N, .a = p.Ct, .lda = w->ldq, .b = state, .ldb = w->ldp,
                                      .c = e->y, .ldc = w->ldp });
     multiply(&(product){ .m = q, .n = w->P, .k = q, .a = e->Wt, .lda = w->ldq, .a_part = BELOW, .b = e->x, .ldb = w->ldp,
                          .c = e->y, .ldc = w->ldp, .c0 = empty ? NULL : e->y, .beta = e->s->in, .beta_step = 1 });
@@ -266,24 +278,28 @@ static void fwd_chunk(const run *r, const fwd_cell *e, int64_t b, int64_t h, int
     }
     if (k + 1 == w->chunks && !r->c->out[FINAL]) return;
     scale_rows(e->xw, e->x, w->ldp, e->s->feed, q, w->P);
-    multiply(&(product){ .m = r->d.N, .n = w->P, .k = q, .a = p.B, .lda = w->ldn, .b = e->xw, .ldb = w->ldp, .c = e->state,
-                         .ldc = w->ldp, .c0 = empty ? NULL : e->state, .beta = &e->s->all });
+    multiply(&(product){ .m = r->d.N, .n = w->P, .k = q, .a = p.B, .lda = w->ldn, .b = e->xw, .ldb = w->ldp, .c = state,
+                         .ldc = w->ldp, .c0 = empty ? NULL : state, .beta = &e->s->all });
 }
 
-static void fwd_head(const run *r, int64_t b, int64_t h, float *mine)
+/* Chunks outside, heads inside: what the heads share is still in cache for the second of them. */
+static void fwd_block(const run *r, int64_t b, int64_t h0, float *mine)
 {
     const ssd_work *w = &r->w;
     const fwd_cell  e = { .x = cut(&mine, Q * w->ldp), .xw = cut(&mine, Q * w->ldp), .y = cut(&mine, Q * w->ldp),
-                          .Wt = cut(&mine, Q * w->ldq), .state = cut(&mine, w->N * w->ldp), .s = (ssd_steps *)mine };
+                          .Wt = cut(&mine, Q * w->ldq), .s = (ssd_steps *)cut(&mine, (int64_t)(sizeof(ssd_steps) / sizeof(float))),
+                          .states = mine };
     const mba_tensor *in = r->c->node->in[INITIAL], *out = r->c->node->out[FINAL];
-    for (int64_t p = 0; p < r->d.P && in; p++) {
-        const float *row = state_row(in, r->c->in[INITIAL], &r->d, b, h, p);
-        for (int64_t n = 0; n < r->d.N; n++) e.state[n * w->ldp + p] = row[n];
+    const int64_t     one = w->N * w->ldp;
+    for (int64_t i = 0; i < w->block * r->d.P && in; i++) {
+        const float *row = state_row(in, r->c->in[INITIAL], &r->d, b, h0, i);
+        for (int64_t n = 0; n < r->d.N; n++) e.states[i / r->d.P * one + n * w->ldp + i % r->d.P] = row[n];
     }
-    for (int64_t k = 0; k < w->chunks; k++) fwd_chunk(r, &e, b, h, k, k == 0 && !in);
-    for (int64_t p = 0; p < r->d.P && out; p++) {
-        float *row = state_row(out, r->c->out[FINAL], &r->d, b, h, p);
-        for (int64_t n = 0; n < r->d.N; n++) row[n] = e.state[n * w->ldp + p];
+    for (int64_t k = 0; k < w->chunks; k++)
+        for (int64_t j = 0; j < w->block; j++) fwd_chunk(r, &e, e.states + j * one, b, h0 + j, k, k == 0 && !in);
+    for (int64_t i = 0; i < w->block * r->d.P && out; i++) {
+        float *row = state_row(out, r->c->out[FINAL], &r->d, b, h0, i);
+        for (int64_t n = 0; n < r->d.N; n++) row[n] = e.states[i / r->d.P * one + n * w->ldp + i % r->d.P];
     }
 }
 
@@ -291,16 +307,17 @@ mba_status MBA_CPU_FN(ssd_fwd)(const mba_call *c)
 {
     run r = { .d = ssd_dims_of(c->node), .c = c };
     r.w = ssd_work_of(&r.d, false);
-    const int team = team_of(&r);
+    const int     team = team_of(&r);
+    const int64_t GK = r.d.G * r.w.chunks, blocks = r.d.H / r.w.block;
     clear_cells(&r);
     for (; r.b0 < r.d.B; r.b0 += r.w.slab) {
-        const int64_t B = min64(r.w.slab, r.d.B - r.b0), GK = r.d.G * r.w.chunks;
+        const int64_t B = min64(r.w.slab, r.d.B - r.b0);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(team)
         for (int64_t i = 0; i < B * GK; i++)
             fwd_pack(&r, r.b0 + i / GK, i / r.w.chunks % r.d.G, i % r.w.chunks, omp_get_thread_num());
 #pragma omp parallel for schedule(dynamic, 1) num_threads(team)
-        for (int64_t i = 0; i < B * r.d.H; i++)
-            fwd_head(&r, r.b0 + i / r.d.H, i % r.d.H, mine_of(&r, omp_get_thread_num()));
+        for (int64_t i = 0; i < B * blocks; i++)
+            fwd_block(&r, r.b0 + i / blocks, i % blocks * r.w.block, mine_of(&r, omp_get_thread_num()));
     }
     return MBA_OK;
 }
@@ -414,6 +431,7 @@ static void sweep_states(const run *r, const bwd_cell *e, int64_t b, int64_t h, 
         steps_of(s, r, b, h, k);
         if (k + 1 == w->chunks) break;
         load_rows(e->x, w->ldp, head_in(r, X, b, h), k * Q, q, r->d.P);
+        expect_rows(head_in(r, X, b, h), (k + 1) * Q, length_of(r, k + 1), r->d.P);
         scale_rows(e->x, e->x, w->ldp, s->feed, q, w->P);
         multiply(&(product){ .m = r->d.P, .n = w->N, .k = q, .a = e->x, .lda = w->ldp,
                              .b = bwd_packed_of(r, b, h / r->d.J, k).B, .ldb = w->ldn, .c = state_at(r, e, j, k + 1),
@@ -535,6 +553,9 @@ static void bwd_chunk(const run *r, const bwd_cell *e, const place *o)
     float           *skip = e->skip + o->j * (w->P + SSD_PAD);
     load_rows(e->x, w->ldp, head_in(r, X, o->b, o->h), o->k * Q, o->q, r->d.P);
     load_rows(e->dy, w->ldp, head_in(r, DY, o->b, o->h), o->k * Q, o->q, r->d.P);
+    if (o->k > 0) expect_rows(head_in(r, X, o->b, o->h), (o->k - 1) * Q, Q, r->d.P);
+    if (o->k > 0) expect_rows(head_in(r, DY, o->b, o->h), (o->k - 1) * Q, Q, r->d.P);
+    expect_rows(head_out(r, DX, o->b, o->h), o->k * Q, o->q, r->d.P);
     transpose(e->xt, w->ldq, e->x, w->ldp, Q, w->P);
     transpose(e->dyt, w->ldq, e->dy, w->ldp, Q, w->P);
     pairs_backward(r, e, o, p.CB, part.dCB);

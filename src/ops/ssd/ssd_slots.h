@@ -11,6 +11,9 @@ enum { DX, DDT, DBM, DCM, DA_LOG, DSKIP, DDT_BIAS, DINITIAL };
 
 typedef struct ssd_attr { int64_t chunk, final; double dt_min, dt_max; } ssd_attr;   /* final: that output exists */
 
+/* What a case has besides its sizes. STATES: an initial state and a gradient on the final one. */
+enum { SKIP_HEAD = 1, SKIP_FULL = 2, BIAS = 4, RESETS = 8, STATES = 16, LIMITS = 32, WINDOWS = 64 };
+
 /* The alphabet of dimensions; J heads share a group, D has C columns (0: no D, 1: one per head, P). */
 typedef struct ssd_dims { int64_t B, L, H, P, G, N, J, Q, C; double dt_min, dt_max; } ssd_dims;
 
@@ -36,14 +39,14 @@ void      ssd_chunked_ref(const mba_ref_call *c);
 void      ssd_bwd_chunked_ref(const mba_ref_call *c);
 
 /* ---- the CPU path: its own chunk, and the memory it works in (see ssd_cpu.c) ---- */
-enum { SSD_CHUNK = 64, SSD_PAD = 16 };            /* rows are padded to 16 numbers, the lanes of AVX-512 */
+enum { SSD_CHUNK = 32, SSD_PAD = 16 };            /* rows are padded to 16 numbers, the lanes of AVX-512 */
 
 typedef struct ssd_work {
     int64_t chunks;                               /* of one sequence */
     int64_t P, N;                                 /* padded to whole vectors */
     int64_t ldp, ldn, ldq;                        /* rows in scratch: 16 longer, so that columns spread over cache sets */
     int64_t slab;                                 /* sequences in flight: bounds the scratch of a large batch */
-    int64_t block;                                /* heads of one work item of the backward pass: divides J */
+    int64_t block;                                /* heads of one work item: divides J */
     int64_t packed, part;                         /* floats per (sequence, group, chunk), per (.., block, chunk) */
     int64_t cells, states;                        /* floats per thread: chunk-sized buffers; steps and states of all chunks */
     int     scratch_packed, scratch_part, scratch_param, scratch_thread;
