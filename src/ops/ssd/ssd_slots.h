@@ -22,8 +22,9 @@ static inline ssd_dims ssd_dims_of(const mba_node *n)
     const ssd_attr   *a = n->attr;
     const int64_t    *x = n->in[X]->type.dim, *b = n->in[BM]->type.dim;
     const mba_tensor *D = n->in[SKIP];
-    return (ssd_dims){ .B = x[0], .L = x[1], .H = x[2], .P = x[3], .G = b[2], .N = b[3], .J = x[2] / b[2], .Q = a->chunk,
-                       .C = !D ? 0 : D->type.rank == 1 ? 1 : x[3], .dt_min = a->dt_min, .dt_max = a->dt_max };
+    return (ssd_dims){ .B = x[0], .L = x[1], .H = x[2], .P = x[3], .G = b[2], .N = b[3], .J = x[2] / b[2],
+                       .Q = a->chunk, .C = !D ? 0 : D->type.rank == 1 ? 1 : x[3],
+                       .dt_min = a->dt_min, .dt_max = a->dt_max };
 }
 
 /* The recurrence, token by token: the yardstick. */
@@ -44,11 +45,11 @@ enum { SSD_CHUNK = 32, SSD_PAD = 16 };            /* rows are padded to 16 numbe
 typedef struct ssd_work {
     int64_t chunks;                               /* of one sequence */
     int64_t P, N;                                 /* padded to whole vectors */
-    int64_t ldp, ldn, ldq;                        /* rows in scratch: 16 longer, so that columns spread over cache sets */
+    int64_t ldp, ldn, ldq;                        /* rows in scratch: longer by 16, so that columns spread over sets */
     int64_t slab;                                 /* sequences in flight: bounds the scratch of a large batch */
     int64_t block;                                /* heads of one work item: divides J */
     int64_t packed, part;                         /* floats per (sequence, group, chunk), per (.., block, chunk) */
-    int64_t cells, states;                        /* floats per thread: chunk-sized buffers; steps and states of all chunks */
+    int64_t cells, states;                        /* floats per thread: buffers of a chunk; steps and states of all */
     int     scratch_packed, scratch_part, scratch_param, scratch_thread;
 } ssd_work;
 ssd_work ssd_work_of(const ssd_dims *d, bool backward);
@@ -56,11 +57,12 @@ ssd_work ssd_work_of(const ssd_dims *d, bool backward);
 /* The steps of one chunk of one head, rows as in memory: decays are powers of two. */
 typedef struct ssd_steps {
     float dt[SSD_CHUNK], slope[SSD_CHUNK];        /* the step; d step / d raw */
-    float cs[SSD_CHUNK], cs_low[SSD_CHUNK];       /* log2 of the decay since the chunk began, and what its rounding lost */
+    float cs[SSD_CHUNK], cs_low[SSD_CHUNK];       /* log2 of the decay since the chunk began; what its rounding lost */
     float in[SSD_CHUNK], out[SSD_CHUNK];          /* decay of the entering state at l; of source s at the end */
     float feed[SSD_CHUNK];                        /* dt out */
     float all, pad[15];                           /* decay of the entering state at the end */
 } ssd_steps;
+enum { SSD_STEPS = sizeof(ssd_steps) / sizeof(float) };
 
 MBA_CPU_DECLARE(ssd_fwd);
 MBA_CPU_DECLARE(ssd_bwd);

@@ -94,7 +94,8 @@ static void assert_sums(const double *x, int64_t n, double sum, double weighted)
 static void assert_golden_outputs(const bench *t)
 {
     const double y[] = { 0.3664681196, 1.5851072223, 2.4512782237, 1.9633600295, 0.1541134116, -0.4884664294,
-                         -0.9130292557, -0.8949996082 }, tail[] = { 0.2693432188, 1.4815886419, 1.3495026338, 1.0991340551 };
+                         -0.9130292557, -0.8949996082 };
+    const double tail[] = { 0.2693432188, 1.4815886419, 1.3495026338, 1.0991340551 };
     const double last[] = { -0.2478645188, -0.1724087197, -0.0367257388, -0.8201739046, -0.7773127357, -0.4629137659,
                             -0.7009188984, -0.6242196688, -0.3294625825, -0.4937173013, -0.4892182216, -0.3138211759 };
     for (int i = 0; i < 8; i++)  assert_near(t->y[i], y[i], 1e-10);
@@ -196,7 +197,23 @@ typedef struct job { mba_graph *g; mba_program *p; mba_reference *r; } job;
 
 static bool is_leaf(const mba_tensor *t)
 {
-    return (t->st->role == MBA_PARAM && t->needs_grad && !t->maker && mba_dense(t) && !t->of) || t->st->role == MBA_INPUT;
+    return t->st->role == MBA_INPUT
+        || (t->st->role == MBA_PARAM && !t->maker && !t->of && mba_dense(t) && t->needs_grad);
+}
+
+/* The same values in every program that has a leaf of this name and size. */
+static void fill_leaves(job *j)
+{
+    for (int32_t k = 0; k < j->g->ntensors; k++) {
+        const mba_tensor *t = j->g->tensors[k];
+        for (int64_t i = 0; is_leaf(t) && i < mba_elems(t); i++) {
+            const double v = t->bound                   ? (double)(i * i % 47 / 31)
+                           : t->st->role == MBA_INPUT ? (double)(float)sin(0.7 * (double)i) : mba_init_value(t, 9, i);
+            if (t->bound) ((int32_t *)mba_program_at(j->p, t))[i] = (int32_t)v;
+            else          ((float *)mba_program_at(j->p, t))[i] = (float)v;
+            if (j->r) mba_reference_at(j->r, t)[i] = v;
+        }
+    }
 }
 
 /* Ends of the graph get a gradient, leaves their values, then everything runs. */
@@ -221,16 +238,7 @@ static void job_run(job *j, bool with_reference)
     assert_ok(mba_program_bind(j->p, &mba_device_cpu));
     if (with_reference) assert_ok(mba_reference_create(&j->r, g));
     memset(j->p->memory[MBA_ACT], 0xff, j->p->layout.arena_bytes[MBA_ACT]);
-    for (int32_t k = 0; k < g->ntensors; k++) {
-        const mba_tensor *t = g->tensors[k];
-        for (int64_t i = 0; is_leaf(t) && i < mba_elems(t); i++) {
-            const double v = t->bound ? (double)(i * i % 47 / 31) : t->st->role == MBA_INPUT ? (double)(float)sin(0.7 * (double)i)
-                                                                                            : mba_init_value(t, 9, i);
-            if (t->bound) ((int32_t *)mba_program_at(j->p, t))[i] = (int32_t)v;
-            else          ((float *)mba_program_at(j->p, t))[i] = (float)v;
-            if (j->r) mba_reference_at(j->r, t)[i] = v;
-        }
-    }
+    fill_leaves(j);
     assert_ok(mba_program_run(j->p, MBA_FORWARD | MBA_BACKWARD, &step, NULL));
     if (j->r) mba_reference_run(j->r, MBA_FORWARD | MBA_BACKWARD, &step);
 }
@@ -337,9 +345,10 @@ static void assert_within_tolerance(const job *j)
 static void cpu_matches_reference_at_the_sizes_of_the_models(void **state)
 {
     (void)state;
-    const mba_case cases[] = { { { 1, 150,  2, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "heads of mamba2-130m" },
-                               { { 2,  70, 26, 16, 1,  16,  64, SKIP_HEAD | BIAS | RESETS | STATES }, "blocks of two heads" },
-                               { { 4,  33, 32,  4, 8,   8,  64, SKIP_FULL | BIAS | STATES }, "several slabs, eight groups" } };
+    const mba_case cases[] = {
+        { { 1, 150,  2, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "heads of mamba2-130m" },
+        { { 2,  70, 26, 16, 1,  16,  64, SKIP_HEAD | BIAS | RESETS | STATES }, "blocks of two heads" },
+        { { 4,  33, 32,  4, 8,   8,  64, SKIP_FULL | BIAS | STATES }, "several slabs, eight groups" } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         job j = job_of(cases[i]);
         job_run(&j, true);
@@ -366,47 +375,62 @@ static leaves leaves_of(mba_graph *g, int64_t B, int64_t L, int64_t H, int64_t P
         .first = mba_param(g, "first", MBA_TYPE(MBA_F32, B, H, P, N), one, MBA_DECAY) };
 }
 
+enum { SPLIT_H = 2, SPLIT_P = 16, SPLIT_N = 32, SPLIT_ROW = SPLIT_H * SPLIT_P };
+
+/* The tokens from .. from + count of a sequence, as results of the program. */
+static mba_tensor *part_of_sequence(mba_graph *g, const leaves *l, int64_t from, int64_t count, mba_tensor **state)
+{
+    mba_tensor *y = mba_ssd(g, .x = mba_slice(g, l->x, 1, from, count), .dt = mba_slice(g, l->dt, 1, from, count),
+                            .B = mba_slice(g, l->B, 1, from, count), .C = mba_slice(g, l->C, 1, from, count),
+                            .A_log = l->A_log, .D = l->D, .dt_bias = l->bias, .initial = *state, .final = state);
+    return mba_result(g, "y", y);
+}
+
+static void run_forward(job *j)
+{
+    assert_ok(mba_program_create(&j->p, j->g, &(mba_program_options){ .machine = &host }));
+    assert_ok(mba_program_bind(j->p, &mba_device_cpu));
+    fill_leaves(j);
+    assert_ok(mba_program_run(j->p, MBA_FORWARD, &step, NULL));
+}
+
+static double largest(const float *x, int64_t n)
+{
+    float top = 0;
+    for (int64_t i = 0; i < n; i++) if (fabsf(x[i]) > top) top = fabsf(x[i]);
+    return (double)top;
+}
+
 static void split_equals_whole(int64_t B, int64_t L, int64_t at)
 {
-    enum { H = 2, P = 16, G = 1, N = 32 };
-    job a = { 0 }, b = { 0 };
-    mba_tensor *last[2], *middle, *y, *half[2];
+    job         a = { 0 }, b = { 0 };
+    mba_tensor *last[2], *y, *half[2];
     assert_ok(mba_graph_create(&a.g));
     assert_ok(mba_graph_create(&b.g));
-    leaves l = leaves_of(a.g, B, L, H, P, G, N);
-    y = mba_ssd(a.g, .x = l.x, .dt = l.dt, .B = l.B, .C = l.C, .A_log = l.A_log, .D = l.D, .dt_bias = l.bias,
-                .initial = l.first, .final = &last[0]);
-    l = leaves_of(b.g, B, L, H, P, G, N);
-    for (int i = 0; i < 2; i++) {
-        const int64_t from = i ? at : 0, count = i ? L - at : at;
-        half[i] = mba_ssd(b.g, .x = mba_slice(b.g, l.x, 1, from, count), .dt = mba_slice(b.g, l.dt, 1, from, count),
-                          .B = mba_slice(b.g, l.B, 1, from, count), .C = mba_slice(b.g, l.C, 1, from, count),
-                          .A_log = l.A_log, .D = l.D, .dt_bias = l.bias, .initial = i ? middle : l.first,
-                          .final = i ? &last[1] : &middle);
-    }
-    mba_result(a.g, "y", y);
+    leaves l = leaves_of(a.g, B, L, SPLIT_H, SPLIT_P, 1, SPLIT_N);
+    last[0] = l.first;
+    y = part_of_sequence(a.g, &l, 0, L, &last[0]);
+    l = leaves_of(b.g, B, L, SPLIT_H, SPLIT_P, 1, SPLIT_N);
+    last[1] = l.first;
+    half[0] = part_of_sequence(b.g, &l, 0, at, &last[1]);
+    half[1] = part_of_sequence(b.g, &l, at, L - at, &last[1]);
     mba_result(a.g, "last", last[0]);
-    mba_result(b.g, "y.0", half[0]);
-    mba_result(b.g, "y.1", half[1]);
     mba_result(b.g, "last", last[1]);
-    const mba_program_options o = { .machine = &host };
-    assert_ok(mba_program_create(&a.p, a.g, &o));
-    assert_ok(mba_program_create(&b.p, b.g, &o));
-    assert_ok(mba_program_bind(a.p, &mba_device_cpu));
-    assert_ok(mba_program_bind(b.p, &mba_device_cpu));
-    mba_program_init(a.p, 7);
-    mba_program_init(b.p, 7);
-    assert_ok(mba_program_run(a.p, MBA_FORWARD, &step, NULL));
-    assert_ok(mba_program_run(b.p, MBA_FORWARD, &step, NULL));
+    run_forward(&a);
+    run_forward(&b);
+
     const float *whole = mba_program_at(a.p, y);
+    const float *end[] = { mba_program_at(a.p, last[0]), mba_program_at(b.p, last[1]) };
+    const double rounding = 2 * (8 + 4 * sqrt(mba_op_ssd.terms(y->maker, Y))) / 16777216;     // of two nodes
+    const double top = largest(whole, mba_elems(y)), end_top = largest(end[0], mba_elems(last[0]));
     for (int64_t t = 0; t < B * L; t++) {
-        const int    i   = t % L >= at;
-        const float *row = (const float *)mba_program_at(b.p, half[i]) + (t / L * (i ? L - at : at) + t % L - (i ? at : 0)) * H * P;
-        if (at % SSD_CHUNK == 0) assert_memory_equal(row, whole + t * H * P, sizeof(float) * H * P);
-        for (int64_t k = 0; k < H * P; k++) assert_near(row[k], whole[t * H * P + k], 1e-5 * fmax(1, fabs((double)row[k])));
+        const int    i = t % L >= at;
+        const float *row = mba_program_at(b.p, half[i]), *want = whole + t * SPLIT_ROW;
+        row += (t / L * (i ? L - at : at) + t % L - (i ? at : 0)) * SPLIT_ROW;
+        if (at % SSD_CHUNK == 0) assert_memory_equal(row, want, sizeof(float) * SPLIT_ROW);
+        for (int64_t k = 0; k < SPLIT_ROW; k++) assert_near(row[k], want[k], rounding * top);
     }
-    const float *end[2] = { mba_program_at(a.p, last[0]), mba_program_at(b.p, last[1]) };
-    for (int64_t k = 0; k < B * H * P * N; k++) assert_near(end[0][k], end[1][k], 1e-6);
+    for (int64_t k = 0; k < mba_elems(last[0]); k++) assert_near(end[0][k], end[1][k], rounding * end_top);
     job_free(&a);
     job_free(&b);
 }
