@@ -176,7 +176,7 @@ static int64_t rounded(int64_t n, int64_t to) { return mba_ceil(n, to) * to; }
  * busy. Both follow from the shape alone, since they decide the order of sums. */
 static int64_t heads_together(const ssd_dims *d, int64_t slab)
 {
-    enum { MOST = 4, ITEMS = 12 };
+    enum { MOST = 4, ITEMS = 8 };
     for (int64_t n = MOST; n > 1; n--) if (d->J % n == 0 && slab * d->H / n >= ITEMS) return n;
     return 1;
 }
@@ -188,18 +188,17 @@ ssd_work ssd_work_of(const ssd_dims *d, bool backward)
     w.ldp  = w.P + PAD;
     w.ldn  = w.N + PAD;
     w.slab = mba_ceil(HEADS_IN_FLIGHT, d->H) < d->B ? mba_ceil(HEADS_IN_FLIGHT, d->H) : d->B;
-    const int64_t steps = (int64_t)(sizeof(ssd_steps) / sizeof(float));
+    w.block = heads_together(d, w.slab);
     if (!backward) {
         w.packed = w.N * w.ldq + Q * w.ldn + Q * w.ldq;
-        w.cells  = 3 * Q * w.ldp + Q * w.ldq + w.N * w.ldp + steps + Q * w.ldn + w.N * w.ldq;
+        w.cells  = 3 * Q * w.ldp + Q * w.ldq + SSD_STEPS + w.block * w.N * w.ldp + Q * w.ldn + w.N * w.ldq;
         w.scratch_packed = 0; w.scratch_thread = 1;
     } else {
-        w.block  = heads_together(d, w.slab);
         w.packed = w.N * w.ldq + 2 * Q * w.ldn + Q * w.ldq;
         w.part   = 2 * Q * w.ldn + Q * w.ldq;
         w.cells  = 4 * Q * w.ldp + 4 * w.P * w.ldq + 2 * Q * w.ldq + w.P * w.ldn + Q * w.ldn + 5 * Q
                  + w.block * (w.N * w.ldp + w.P + SSD_PAD) + w.N * w.ldq;
-        w.states = w.block * w.chunks * (w.P * w.ldn + steps);
+        w.states = w.block * w.chunks * (w.P * w.ldn + SSD_STEPS);
         w.scratch_packed = 0; w.scratch_part = 1; w.scratch_param = 2; w.scratch_thread = 3;
     }
     return w;
@@ -347,15 +346,14 @@ static mba_status ssd_bwd_chunked_plan(mba_plan *p, const mba_node *n, const mba
 
 /* ---- cases ---- */
 
-/* A case: B, L, H, P, G, N, chunk, and what it has. Real inputs come out of a projection, as in the model. */
-enum { SKIP_HEAD = 1, SKIP_FULL = 2, BIAS = 4, RESETS = 8, STATES = 16, LIMITS = 32, WINDOWS = 64 };
+/* A case: B, L, H, P, G, N, chunk, and what it has (ssd_slots.h). */
 
 static mba_tensor *real(mba_graph *g, const char *name, mba_type type, double scale)
 {
     return mba_param(g, name, type, MBA_INIT_NORMAL(scale), MBA_DECAY);
 }
 
-/* x, B, C as columns of one matrix and dt as columns of another. */
+/* x, B, C as columns of one matrix and dt as columns of another, as in the model. */
 static void cut_windows(mba_graph *g, mba_ssd_args *a, const int64_t *d)
 {
     const int64_t B = d[0], L = d[1], H = d[2], P = d[3], G = d[4], N = d[5];
@@ -392,7 +390,8 @@ static void ssd_build(mba_graph *g, const mba_case *c)
 }
 
 const mba_op mba_op_ssd = {
-    .name  = "ssd", .doc = "the state-space dual of Mamba-2: h = exp(dt A) h + dt x B^T, y = h C + D x", .kind = MBA_SSM,
+    .name  = "ssd", .doc = "the state-space dual of Mamba-2: h = exp(dt A) h + dt x B^T, y = h C + D x",
+    .kind  = MBA_SSM,
     .in    = { [X] = MBA_SLOT("x"), [DT] = MBA_SLOT("dt"), [BM] = MBA_SLOT("B"), [CM] = MBA_SLOT("C"),
                [A_LOG] = MBA_SLOT("A_log"), [SKIP] = MBA_SLOT("D", .optional = true),
                [DT_BIAS] = MBA_SLOT("dt_bias", .optional = true), [IDS] = MBA_SLOT("ids", .optional = true),

@@ -7,7 +7,8 @@
  *   step_t = clamp(softplus(dt_t + dt_bias), dt_min, dt_max)
  *   h_t    = exp(-exp(A_log) step_t) h_{t-1} + step_t x_t B_t^T          y_t = h_t C_t + D x_t
  *
- * x, y (B, L, H, P)   dt (B, L, H)   B, C (B, L, G, N): head i uses group i / (H/G)   A_log, dt_bias (H)   D (H) or (H, P)
+ * x, y (B, L, H, P)   dt (B, L, H)   B, C (B, L, G, N)   A_log, dt_bias (H)   D (H) or (H, P)
+ * Head i uses group i / (H/G) of B and C.
  * initial, *final (B, H, P, N): the state before the first and after the last token. */
 #ifndef MBA_SSD_H
 #define MBA_SSD_H

@@ -4,9 +4,10 @@
  * the one of ssd_tile.h, so operands are kept in the layout in which its k lies outside:
  *
  *   what the heads of a group share is made first, once per (sequence, group, chunk): B, C, their transposes, C B^T
- *   forward:   one item per (sequence, head), with the state as (N, P)
- *   backward:  one item per (sequence, block of heads of a group): states of all chunks first, then the chunks from the
- *              last to the first; the parts of dB and dC that heads have in common are added up in a fixed order
+ *   one work item per (sequence, block of heads of a group)
+ *   forward:   the chunks in turn, with the state of each head as (N, P)
+ *   backward:  the states of all chunks first, then the chunks from the last to the first; the parts of dB and dC that
+ *              heads have in common are added up per item, and over items in a fixed order
  *
  * Masks (causal, resets) are zeros in C B^T; what they multiply must only be finite, so buffers start as zeros. */
 #include <math.h>
@@ -40,7 +41,8 @@ typedef struct rows { float *p; int64_t step; } rows;
 static rows rows_of(const mba_tensor *t, void *p, int64_t H, int64_t P, int64_t L, int64_t b, int64_t h)
 {
     if (!t) return (rows){ 0 };
-    return (rows){ (float *)p + place_of(t, (b * L * H + h) * P), L > 1 ? place_of(t, (b * L + 1) * H * P) - place_of(t, b * L * H * P) : 0 };
+    const int64_t first = place_of(t, b * L * H * P), second = L > 1 ? place_of(t, (b * L + 1) * H * P) : first;
+    return (rows){ (float *)p + place_of(t, (b * L * H + h) * P), second - first };
 }
 
 static rows head_in(const run *r, int slot, int64_t b, int64_t h)
@@ -58,12 +60,35 @@ static float *state_row(const mba_tensor *t, void *p, const ssd_dims *d, int64_t
     return (float *)p + place_of(t, ((b * d->H + h) * d->P + i) * d->N);
 }
 
+/* y = s x; written out because a call of memcpy costs as much as the few vectors of a head. */
+MBA_SIMD void copy_row(float *y, const float *x, float s, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + MBA_LANES <= n; i += MBA_LANES) vf_store(y + i, s * vf_load(x + i));
+    for (; i < n; i++) y[i] = s * x[i];
+}
+
+/* Rows l0 .. l0 + n of x, one `width` behind the other at distance ld; zeros if there is no x. */
 static void load_rows(float *y, int64_t ld, rows x, int64_t l0, int64_t n, int64_t width)
 {
     for (int64_t l = 0; l < n; l++) {
-        if (x.p) memcpy(y + l * ld, x.p + (l0 + l) * x.step, sizeof *y * (size_t)width);
+        if (x.p) copy_row(y + l * ld, x.p + (l0 + l) * x.step, 1, width);
         else     memset(y + l * ld, 0, sizeof *y * (size_t)width);
     }
+}
+
+static void load_scaled_rows(float *y, int64_t ld, rows x, int64_t l0, const float *s, int64_t n, int64_t width)
+{
+    for (int64_t l = 0; l < n; l++) copy_row(y + l * ld, x.p + (l0 + l) * x.step, s[l], width);
+}
+
+/* Rows of a head lie a token apart, further than the hardware looks ahead: the second-level cache is asked for those of
+ * chunk k while the work before it is done. A chunk that does not exist is no harm. */
+static void expect_rows(const run *r, rows x, int64_t k)
+{
+    enum { LINE = 16 };
+    for (int64_t l = k * Q; l < (k + 1) * Q && l < r->d.L && l >= 0 && x.p; l++)
+        for (int64_t i = 0; i < r->d.P; i += LINE) __builtin_prefetch(x.p + l * x.step + i, 0, 2);
 }
 
 /* ---- small loops over whole vectors ---- */
@@ -98,7 +123,8 @@ static void add_to(float *y, const float *x, int64_t n)
 
 /* ---- resets and steps of a chunk ---- */
 
-/* since[l]: the first source that reaches l; the entering state reaches l < first; sources from `last` on reach the end. */
+/* since[l] is the first source that reaches l; the entering state reaches l < first; sources from `last` on reach the
+ * end of the chunk. */
 typedef struct resets { int64_t first, last; int32_t since[Q]; } resets;
 
 static void resets_of(resets *m, const run *r, int64_t b, int64_t k)
@@ -229,14 +255,14 @@ static void fwd_pack(const run *r, int64_t b, int64_t g, int64_t k, int thread)
     }
 }
 
-typedef struct fwd_cell { float *x, *xw, *y, *Wt, *state; ssd_steps *s; } fwd_cell;
+typedef struct fwd_cell { float *x, *xw, *y, *Wt; ssd_steps *s; float *states; } fwd_cell;    /* states: one per head */
 
 /* Wt (s, l) = (B_s . C_l) decay(s to l) dt_s, and D on the diagonal: what x_s adds to y_l. */
 static void weigh_pairs(float *Wt, const run *r, const float *BCt, const ssd_steps *s, int64_t q, float D)
 {
     const int64_t ld = r->w.ldq;
     for (int64_t i = 0; i < q; i++) {
-        const int64_t from = (i > ROWS ? i - ROWS : 0) / MBA_LANES * MBA_LANES;    // tiles read a little above the diagonal
+        const int64_t from = (i > ROWS ? i - ROWS : 0) / MBA_LANES * MBA_LANES;    // tiles read beyond the diagonal
         for (int64_t l = from; l < q; l += MBA_LANES) {
             const vf e = decay(vf_load(s->cs + l) - s->cs[i], vf_load(s->cs_low + l) - s->cs_low[i]);
             vf_store(Wt + i * ld + l, vf_load(BCt + i * ld + l) * (s->dt[i] * e));
@@ -245,7 +271,8 @@ static void weigh_pairs(float *Wt, const run *r, const float *BCt, const ssd_ste
     }
 }
 
-static void fwd_chunk(const run *r, const fwd_cell *e, int64_t b, int64_t h, int64_t k, bool empty)
+/* One chunk of one head; `state` (N, P) goes from entering to leaving. `empty`: it is zero and need not be read. */
+static void fwd_chunk(const run *r, const fwd_cell *e, float *state, int64_t b, int64_t h, int64_t k, bool empty)
 {
     const ssd_work  *w = &r->w;
     const fwd_packed p = fwd_packed_of(r, b, h / r->d.J, k);
@@ -254,36 +281,47 @@ static void fwd_chunk(const run *r, const fwd_cell *e, int64_t b, int64_t h, int
     const float     *D = r->c->in[SKIP];
     steps_of(e->s, r, b, h, k);
     load_rows(e->x, w->ldp, x, k * Q, q, r->d.P);
+    expect_rows(r, y, k);
     weigh_pairs(e->Wt, r, p.BCt, e->s, q, r->d.C == 1 ? D[h] : 0);
-    if (!empty) multiply(&(product){ .m = q, .n = w->P, .k = r->d.N, .a = p.Ct, .lda = w->ldq, .b = e->state, .ldb = w->ldp,
-                                     .c = e->y, .ldc = w->ldp });
-    multiply(&(product){ .m = q, .n = w->P, .k = q, .a = e->Wt, .lda = w->ldq, .a_part = BELOW, .b = e->x, .ldb = w->ldp,
-                         .c = e->y, .ldc = w->ldp, .c0 = empty ? NULL : e->y, .beta = e->s->in, .beta_step = 1 });
+    if (!empty)
+        multiply(&(product){ .m = q, .n = w->P, .k = r->d.N, .a = p.Ct, .lda = w->ldq, .b = state, .ldb = w->ldp,
+                             .c = e->y, .ldc = w->ldp });
+    multiply(&(product){ .m = q, .n = w->P, .k = q, .a = e->Wt, .lda = w->ldq, .b = e->x, .ldb = w->ldp, .c = e->y,
+                         .ldc = w->ldp, .c0 = empty ? NULL : e->y, .beta = e->s->in, .beta_step = 1,
+                         .a_part = BELOW });
     for (int64_t l = 0; l < q; l++) {
         float *to = y.p + (k * Q + l) * y.step, *from = e->y + l * w->ldp;
         for (int64_t i = 0; i < r->d.P && r->d.C > 1; i++) from[i] += D[h * r->d.P + i] * e->x[l * w->ldp + i];
-        memcpy(to, from, sizeof *to * (size_t)r->d.P);
+        copy_row(to, from, 1, r->d.P);
     }
     if (k + 1 == w->chunks && !r->c->out[FINAL]) return;
     scale_rows(e->xw, e->x, w->ldp, e->s->feed, q, w->P);
-    multiply(&(product){ .m = r->d.N, .n = w->P, .k = q, .a = p.B, .lda = w->ldn, .b = e->xw, .ldb = w->ldp, .c = e->state,
-                         .ldc = w->ldp, .c0 = empty ? NULL : e->state, .beta = &e->s->all });
+    multiply(&(product){ .m = r->d.N, .n = w->P, .k = q, .a = p.B, .lda = w->ldn, .b = e->xw, .ldb = w->ldp, .c = state,
+                         .ldc = w->ldp, .c0 = empty ? NULL : state, .beta = &e->s->all });
 }
 
-static void fwd_head(const run *r, int64_t b, int64_t h, float *mine)
+/* Chunks outside, heads inside: what the heads share is still in cache for the second of them. */
+static void fwd_block(const run *r, int64_t b, int64_t h0, float *mine)
 {
     const ssd_work *w = &r->w;
-    const fwd_cell  e = { .x = cut(&mine, Q * w->ldp), .xw = cut(&mine, Q * w->ldp), .y = cut(&mine, Q * w->ldp),
-                          .Wt = cut(&mine, Q * w->ldq), .state = cut(&mine, w->N * w->ldp), .s = (ssd_steps *)mine };
+    const fwd_cell  e = { .s = (ssd_steps *)cut(&mine, SSD_STEPS), .x = cut(&mine, Q * w->ldp),
+                          .xw = cut(&mine, Q * w->ldp), .y = cut(&mine, Q * w->ldp), .Wt = cut(&mine, Q * w->ldq),
+                          .states = mine };
     const mba_tensor *in = r->c->node->in[INITIAL], *out = r->c->node->out[FINAL];
-    for (int64_t p = 0; p < r->d.P && in; p++) {
-        const float *row = state_row(in, r->c->in[INITIAL], &r->d, b, h, p);
-        for (int64_t n = 0; n < r->d.N; n++) e.state[n * w->ldp + p] = row[n];
+    const int64_t     one = w->N * w->ldp;
+    for (int64_t i = 0; i < w->block * r->d.P && in; i++) {
+        const float *row = state_row(in, r->c->in[INITIAL], &r->d, b, h0, i);
+        for (int64_t n = 0; n < r->d.N; n++) e.states[i / r->d.P * one + n * w->ldp + i % r->d.P] = row[n];
     }
-    for (int64_t k = 0; k < w->chunks; k++) fwd_chunk(r, &e, b, h, k, k == 0 && !in);
-    for (int64_t p = 0; p < r->d.P && out; p++) {
-        float *row = state_row(out, r->c->out[FINAL], &r->d, b, h, p);
-        for (int64_t n = 0; n < r->d.N; n++) row[n] = e.state[n * w->ldp + p];
+    for (int64_t k = 0; k < w->chunks; k++)
+        for (int64_t j = 0; j < w->block; j++) {
+            const bool more = j + 1 < w->block;                            // else this chunk is done
+            expect_rows(r, head_in(r, X, b, more ? h0 + j + 1 : h0), more ? k : k + 1);
+            fwd_chunk(r, &e, e.states + j * one, b, h0 + j, k, k == 0 && !in);
+        }
+    for (int64_t i = 0; i < w->block * r->d.P && out; i++) {
+        float *row = state_row(out, r->c->out[FINAL], &r->d, b, h0, i);
+        for (int64_t n = 0; n < r->d.N; n++) row[n] = e.states[i / r->d.P * one + n * w->ldp + i % r->d.P];
     }
 }
 
@@ -291,16 +329,17 @@ mba_status MBA_CPU_FN(ssd_fwd)(const mba_call *c)
 {
     run r = { .d = ssd_dims_of(c->node), .c = c };
     r.w = ssd_work_of(&r.d, false);
-    const int team = team_of(&r);
+    const int     team = team_of(&r);
+    const int64_t GK = r.d.G * r.w.chunks, blocks = r.d.H / r.w.block;
     clear_cells(&r);
     for (; r.b0 < r.d.B; r.b0 += r.w.slab) {
-        const int64_t B = min64(r.w.slab, r.d.B - r.b0), GK = r.d.G * r.w.chunks;
+        const int64_t B = min64(r.w.slab, r.d.B - r.b0);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(team)
         for (int64_t i = 0; i < B * GK; i++)
             fwd_pack(&r, r.b0 + i / GK, i / r.w.chunks % r.d.G, i % r.w.chunks, omp_get_thread_num());
 #pragma omp parallel for schedule(dynamic, 1) num_threads(team)
-        for (int64_t i = 0; i < B * r.d.H; i++)
-            fwd_head(&r, r.b0 + i / r.d.H, i % r.d.H, mine_of(&r, omp_get_thread_num()));
+        for (int64_t i = 0; i < B * blocks; i++)
+            fwd_block(&r, r.b0 + i / blocks, i % blocks * r.w.block, mine_of(&r, omp_get_thread_num()));
     }
     return MBA_OK;
 }
@@ -376,9 +415,9 @@ static bwd_cell bwd_cell_of(const run *r, float *mine)
     float          *p  = mine + w->cells;
     return (bwd_cell){ .x = cut(&mine, qp), .dy = cut(&mine, qp), .dyw = cut(&mine, qp), .acc = cut(&mine, qp),
                        .xt = cut(&mine, pq), .dyt = cut(&mine, pq), .xwt = cut(&mine, pq), .dywt = cut(&mine, pq),
-                       .U = cut(&mine, qq), .Z = cut(&mine, qq), .G = cut(&mine, w->P * w->ldn), .dC = cut(&mine, Q * w->ldn),
-                       .col = cut(&mine, Q), .row = cut(&mine, Q), .r = cut(&mine, Q), .q = cut(&mine, Q),
-                       .dstep = cut(&mine, Q), .Gt = cut(&mine, w->block * w->N * w->ldp),
+                       .U = cut(&mine, qq), .Z = cut(&mine, qq), .G = cut(&mine, w->P * w->ldn),
+                       .dC = cut(&mine, Q * w->ldn), .col = cut(&mine, Q), .row = cut(&mine, Q), .r = cut(&mine, Q),
+                       .q = cut(&mine, Q), .dstep = cut(&mine, Q), .Gt = cut(&mine, w->block * w->N * w->ldp),
                        .skip = cut(&mine, w->block * (w->P + SSD_PAD)),
                        .states = cut(&p, w->block * w->chunks * w->P * w->ldn), .steps = (ssd_steps *)p };
 }
@@ -394,7 +433,10 @@ static float *state_at(const run *r, const bwd_cell *e, int64_t j, int64_t k)
 {
     return e->states + (j * r->w.chunks + k) * r->w.P * r->w.ldn;
 }
-static ssd_steps *steps_at(const run *r, const bwd_cell *e, int64_t j, int64_t k) { return e->steps + j * r->w.chunks + k; }
+static ssd_steps *steps_at(const run *r, const bwd_cell *e, int64_t j, int64_t k)
+{
+    return e->steps + j * r->w.chunks + k;
+}
 static float *adjoint_at(const run *r, const bwd_cell *e, int64_t j) { return e->Gt + j * r->w.N * r->w.ldp; }
 
 /* The states that enter the chunks of a head, as in the forward pass but stored as (P, N). */
@@ -413,30 +455,31 @@ static void sweep_states(const run *r, const bwd_cell *e, int64_t b, int64_t h, 
         const bool    empty = k == 0 && !in;
         steps_of(s, r, b, h, k);
         if (k + 1 == w->chunks) break;
-        load_rows(e->x, w->ldp, head_in(r, X, b, h), k * Q, q, r->d.P);
-        scale_rows(e->x, e->x, w->ldp, s->feed, q, w->P);
+        load_scaled_rows(e->x, w->ldp, head_in(r, X, b, h), k * Q, s->feed, q, r->d.P);
+        expect_rows(r, head_in(r, X, b, h), k + 1);
         multiply(&(product){ .m = r->d.P, .n = w->N, .k = q, .a = e->x, .lda = w->ldp,
                              .b = bwd_packed_of(r, b, h / r->d.J, k).B, .ldb = w->ldn, .c = state_at(r, e, j, k + 1),
                              .ldc = w->ldn, .c0 = empty ? NULL : state_at(r, e, j, k), .beta = &s->all });
     }
 }
 
-/* Z = dy x^T below the diagonal, and from it U, the sums of M by row and column, and the part of dCB. */
+/* Z = dy x^T below the diagonal, and from it U, the sums of M by row and column, and the part of dCB. The diagonal of M
+ * would cancel from col - row in exact numbers; left out, its rounding cannot stay behind. */
 static void pairs_backward(const run *r, const bwd_cell *e, const place *o, const float *CB, float *dCB)
 {
     const ssd_steps *s  = steps_at(r, e, o->j, o->k);
     const int64_t    ld = r->w.ldq;
-    vi               count;
+    vi               count = { 0 };
     for (int i = 0; i < MBA_LANES; i++) count[i] = i;
     multiply(&(product){ .m = o->q, .n = Q, .k = r->d.P, .a = e->dyt, .lda = ld, .b = e->xt, .ldb = ld, .c = e->Z,
                          .ldc = ld, .c_part = BELOW });
     memset(e->col, 0, sizeof *e->col * Q);
     for (int64_t l = 0; l < o->q; l++) {
         vf sum = vf_set(0);
-        for (int64_t i = 0; i < Q && i < l + ROWS; i += MBA_LANES) {                 // tiles read a little above the diagonal
+        for (int64_t i = 0; i < Q && i < l + ROWS; i += MBA_LANES) {       // tiles read beyond the diagonal
             const vf keep = decay(s->cs[l] - vf_load(s->cs + i), s->cs_low[l] - vf_load(s->cs_low + i));
             const vf u = vf_load(CB + l * ld + i) * keep, z = vf_load(s->dt + i) * vf_load(e->Z + l * ld + i);
-            const vf m = i + MBA_LANES <= l ? u * z : vf_select(count + (int32_t)i < (int32_t)l, u * z, vf_set(0));
+            const vf m = vf_select(count + (int32_t)i < (int32_t)l, u * z, vf_set(0));
             vf_store(e->U + l * ld + i, u);
             vf_store(dCB + l * ld + i, o->first ? keep * z : vf_load(dCB + l * ld + i) + keep * z);
             vf_store(e->col + i, vf_load(e->col + i) + m);
@@ -489,11 +532,13 @@ static float states_backward(const run *r, const bwd_cell *e, const place *o, co
     memset(e->q, 0, sizeof *e->q * Q);
     if (!o->starts) {
         scale_columns(e->dywt, e->dyt, w->ldq, s->in, r->d.P, Q);
+        float *dC = o->first ? part->dC : e->dC;
         multiply(&(product){ .m = o->q, .n = w->N, .k = r->d.P, .a = e->dywt, .lda = w->ldq, .b = state, .ldb = w->ldn,
-                             .c = e->dC, .ldc = w->ldn });
-        for (int64_t l = 0; l < o->q; l++) e->q[l] = dot(e->dC + l * w->ldn, p->C + l * w->ldn, w->N);
-        if (o->first) memcpy(part->dC, e->dC, (size_t)part_bytes);
-        else add_to(part->dC, e->dC, o->q * w->ldn);
+                             .c = dC, .ldc = w->ldn });
+        for (int64_t l = 0; l < o->q; l++) {
+            e->q[l] = dot(dC + l * w->ldn, p->C + l * w->ldn, w->N);
+            if (!o->first) add_to(part->dC + l * w->ldn, dC + l * w->ldn, w->N);
+        }
     } else if (o->first) memset(part->dC, 0, (size_t)part_bytes);
     for (int64_t i = 0; i < r->d.P && !o->starts && !o->ends; i++)
         through += dot(state + i * w->ldn, e->G + i * w->ldn, w->N);
@@ -535,6 +580,7 @@ static void bwd_chunk(const run *r, const bwd_cell *e, const place *o)
     float           *skip = e->skip + o->j * (w->P + SSD_PAD);
     load_rows(e->x, w->ldp, head_in(r, X, o->b, o->h), o->k * Q, o->q, r->d.P);
     load_rows(e->dy, w->ldp, head_in(r, DY, o->b, o->h), o->k * Q, o->q, r->d.P);
+    expect_rows(r, head_out(r, DX, o->b, o->h), o->k);
     transpose(e->xt, w->ldq, e->x, w->ldp, Q, w->P);
     transpose(e->dyt, w->ldq, e->dy, w->ldp, Q, w->P);
     pairs_backward(r, e, o, p.CB, part.dCB);
@@ -578,10 +624,14 @@ static void bwd_block(const run *r, int64_t b, int64_t h0, float *mine)
         load_adjoint(r, &e, b, h0 + j, j);
     }
     for (int64_t k = w->chunks - 1; k >= 0; k--)
-        for (int64_t j = 0; j < w->block; j++)
+        for (int64_t j = 0; j < w->block; j++) {
+            const bool more = j + 1 < w->block;
+            expect_rows(r, head_in(r, X, b, more ? h0 + j + 1 : h0), more ? k : k - 1);
+            expect_rows(r, head_in(r, DY, b, more ? h0 + j + 1 : h0), more ? k : k - 1);
             bwd_chunk(r, &e, &(place){ .b = b, .h = h0 + j, .j = j, .k = k, .q = length_of(r, k), .first = j == 0,
                                        .starts = k == 0 && !r->c->in[INITIAL],
                                        .ends = k + 1 == w->chunks && !r->c->in[DFINAL] });
+        }
     for (int64_t j = 0; j < w->block; j++) {
         store_adjoint(r, &e, b, h0 + j, j);
         memcpy(bwd_param_of(r, b, h0 + j) + 2, e.skip + j * (w->P + SSD_PAD), sizeof(float) * (size_t)w->P);
@@ -615,10 +665,10 @@ static void bwd_group(const run *r, int64_t b, int64_t g, int64_t k, float *mine
     resets_of(&m, r, b, k);
     mask_pairs(sum.dCB, r, &m, q);
     transpose(mine, w->ldq, sum.dCB, w->ldq, Q, Q);
-    multiply(&(product){ .m = q, .n = w->N, .k = q, .a = sum.dCB, .lda = w->ldq, .a_part = ABOVE, .b = p.C, .ldb = w->ldn,
-                         .c = sum.dB, .ldc = w->ldn, .c0 = sum.dB, .beta = &ONE });
-    multiply(&(product){ .m = q, .n = w->N, .k = q, .a = mine, .lda = w->ldq, .a_part = BELOW, .b = p.B, .ldb = w->ldn,
-                         .c = sum.dC, .ldc = w->ldn, .c0 = sum.dC, .beta = &ONE });
+    multiply(&(product){ .m = q, .n = w->N, .k = q, .a = sum.dCB, .lda = w->ldq, .b = p.C, .ldb = w->ldn, .c = sum.dB,
+                         .ldc = w->ldn, .c0 = sum.dB, .beta = &ONE, .a_part = ABOVE });
+    multiply(&(product){ .m = q, .n = w->N, .k = q, .a = mine, .lda = w->ldq, .b = p.B, .ldb = w->ldn, .c = sum.dC,
+                         .ldc = w->ldn, .c0 = sum.dC, .beta = &ONE, .a_part = BELOW });
     store_group(r, DBM, sum.dB, b, g, k);
     store_group(r, DCM, sum.dC, b, g, k);
 }

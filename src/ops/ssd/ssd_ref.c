@@ -100,7 +100,8 @@ void ssd_ref(const mba_ref_call *c)
 }
 
 /* One token backwards: lam is the gradient of the state after it, and becomes that of the state before it. */
-static void token_backward(const mba_ref_call *c, const ssd_dims *d, int64_t t, int64_t h, const double *before, double *lam)
+static void token_backward(const mba_ref_call *c, const ssd_dims *d, int64_t t, int64_t h, const double *before,
+                           double *lam)
 {
     const int64_t N = d->N, xi = (t * d->H + h) * d->P, bi = (t * d->G + h / d->J) * N;
     const double *after = before + d->P * N, *B = c->in[BM] + bi, *C = c->in[CM] + bi;
@@ -229,7 +230,7 @@ ssd_parts ssd_parts_of(const mba_ref_call *c)
     multiply_cb(c, &d, &p);
     for (int64_t bh = 0; bh < d.B * d.H; bh++) {
         const int64_t b = bh / d.H, h = bh % d.H;
-        for (int64_t i = 0; i < PN && c->in[INITIAL]; i++) p.H[(b * n * d.H + h) * PN + i] = c->in[INITIAL][bh * PN + i];
+        if (c->in[INITIAL]) memcpy(p.H + (b * n * d.H + h) * PN, c->in[INITIAL] + bh * PN, sizeof(double) * (size_t)PN);
         for (int64_t k = 0; k < n; k++) {
             const cell    e  = cell_of(c, &d, &p, b, k, h);
             const int64_t at = ((b * n + k) * d.H + h) * PN;
@@ -281,7 +282,8 @@ static void pairs_backward(const mba_ref_call *c, const cell *e, const double *d
         }
 }
 
-static void states_backward(const mba_ref_call *c, const cell *e, const double *dy, const double *G, adjoint *a, double *acc)
+static void states_backward(const mba_ref_call *c, const cell *e, const double *dy, const double *G, adjoint *a,
+                            double *acc)
 {
     const int64_t P = e->d->P, N = e->d->N, stride = e->d->H * P;
     for (int64_t i = 0; i < P * N; i++) a->dchunk += decay_all(e) * e->H[i] * G[i];

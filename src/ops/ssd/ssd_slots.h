@@ -11,6 +11,9 @@ enum { DX, DDT, DBM, DCM, DA_LOG, DSKIP, DDT_BIAS, DINITIAL };
 
 typedef struct ssd_attr { int64_t chunk, final; double dt_min, dt_max; } ssd_attr;   /* final: that output exists */
 
+/* What a case has besides its sizes. STATES: an initial state and a gradient on the final one. */
+enum { SKIP_HEAD = 1, SKIP_FULL = 2, BIAS = 4, RESETS = 8, STATES = 16, LIMITS = 32, WINDOWS = 64 };
+
 /* The alphabet of dimensions; J heads share a group, D has C columns (0: no D, 1: one per head, P). */
 typedef struct ssd_dims { int64_t B, L, H, P, G, N, J, Q, C; double dt_min, dt_max; } ssd_dims;
 
@@ -19,8 +22,9 @@ static inline ssd_dims ssd_dims_of(const mba_node *n)
     const ssd_attr   *a = n->attr;
     const int64_t    *x = n->in[X]->type.dim, *b = n->in[BM]->type.dim;
     const mba_tensor *D = n->in[SKIP];
-    return (ssd_dims){ .B = x[0], .L = x[1], .H = x[2], .P = x[3], .G = b[2], .N = b[3], .J = x[2] / b[2], .Q = a->chunk,
-                       .C = !D ? 0 : D->type.rank == 1 ? 1 : x[3], .dt_min = a->dt_min, .dt_max = a->dt_max };
+    return (ssd_dims){ .B = x[0], .L = x[1], .H = x[2], .P = x[3], .G = b[2], .N = b[3], .J = x[2] / b[2],
+                       .Q = a->chunk, .C = !D ? 0 : D->type.rank == 1 ? 1 : x[3],
+                       .dt_min = a->dt_min, .dt_max = a->dt_max };
 }
 
 /* The recurrence, token by token: the yardstick. */
@@ -36,16 +40,16 @@ void      ssd_chunked_ref(const mba_ref_call *c);
 void      ssd_bwd_chunked_ref(const mba_ref_call *c);
 
 /* ---- the CPU path: its own chunk, and the memory it works in (see ssd_cpu.c) ---- */
-enum { SSD_CHUNK = 64, SSD_PAD = 16 };            /* rows are padded to 16 numbers, the lanes of AVX-512 */
+enum { SSD_CHUNK = 32, SSD_PAD = 16 };            /* rows are padded to 16 numbers, the lanes of AVX-512 */
 
 typedef struct ssd_work {
     int64_t chunks;                               /* of one sequence */
     int64_t P, N;                                 /* padded to whole vectors */
-    int64_t ldp, ldn, ldq;                        /* rows in scratch: 16 longer, so that columns spread over cache sets */
+    int64_t ldp, ldn, ldq;                        /* rows in scratch: longer by 16, so that columns spread over sets */
     int64_t slab;                                 /* sequences in flight: bounds the scratch of a large batch */
-    int64_t block;                                /* heads of one work item of the backward pass: divides J */
+    int64_t block;                                /* heads of one work item: divides J */
     int64_t packed, part;                         /* floats per (sequence, group, chunk), per (.., block, chunk) */
-    int64_t cells, states;                        /* floats per thread: chunk-sized buffers; steps and states of all chunks */
+    int64_t cells, states;                        /* floats per thread: buffers of a chunk; steps and states of all */
     int     scratch_packed, scratch_part, scratch_param, scratch_thread;
 } ssd_work;
 ssd_work ssd_work_of(const ssd_dims *d, bool backward);
@@ -53,11 +57,12 @@ ssd_work ssd_work_of(const ssd_dims *d, bool backward);
 /* The steps of one chunk of one head, rows as in memory: decays are powers of two. */
 typedef struct ssd_steps {
     float dt[SSD_CHUNK], slope[SSD_CHUNK];        /* the step; d step / d raw */
-    float cs[SSD_CHUNK], cs_low[SSD_CHUNK];       /* log2 of the decay since the chunk began, and what its rounding lost */
+    float cs[SSD_CHUNK], cs_low[SSD_CHUNK];       /* log2 of the decay since the chunk began; what its rounding lost */
     float in[SSD_CHUNK], out[SSD_CHUNK];          /* decay of the entering state at l; of source s at the end */
     float feed[SSD_CHUNK];                        /* dt out */
     float all, pad[15];                           /* decay of the entering state at the end */
 } ssd_steps;
+enum { SSD_STEPS = sizeof(ssd_steps) / sizeof(float) };
 
 MBA_CPU_DECLARE(ssd_fwd);
 MBA_CPU_DECLARE(ssd_bwd);

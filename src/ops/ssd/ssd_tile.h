@@ -13,14 +13,14 @@
 
 #include "device/cpu/simd.h"
 
-/* Neighbouring accumulators hide the latency of one another: 16 on Arm (more make GCC spill), 12 where there are
- * only 16 registers. */
+/* Neighbouring accumulators hide the latency of one another: 16 where there are 32 registers (more make GCC spill on
+ * Arm), 8 where there are 16. Rows divide the chunk and the usual sizes. */
 #if defined __AVX512F__
 enum { ROWS = 8, VECS = 2 };
 #elif defined __aarch64__
 enum { ROWS = 4, VECS = 4 };
 #else
-enum { ROWS = 6, VECS = 2 };
+enum { ROWS = 4, VECS = 2 };
 #endif
 
 typedef enum side { ALL, BELOW, ABOVE } side;
