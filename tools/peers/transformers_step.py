@@ -12,8 +12,10 @@ Each trial is a process of its own, stopped when it passes --limit seconds or le
 memory; one that is stopped counts as not working.
 
 stdout: one JSON line per model. seconds_min and seconds_median are over the timed steps; gflops_before and gflops_after
-are a float32 matrix product of torch, with the same threads, just around them: on a machine that others use, divide by
-it. `tried` lists the trials; `loss` must be the same for all settings of one size, or the script stops."""
+are a float32 matrix product of torch, with the same threads, just around them; cpu_s is the processor time of all
+threads in one step, the least over the steps. On a machine that others use, seconds_min lies above what an idle machine
+would show, and cpu_s / threads not far below it (threads that wait spin). `tried` lists the trials; `loss` must be the
+same for all settings of one size, or the script stops."""
 import argparse
 import datetime
 import json
@@ -76,15 +78,15 @@ def matmul_gflops():
 
 
 def step(model, optimizer, tokens):
-    """Seconds of forward, backward, update; and the loss before it."""
-    t0 = time.perf_counter()
+    """Seconds of forward, backward, update, and of processor time in all; and the loss before it."""
+    cpu, t0 = time.process_time(), time.perf_counter()
     loss = model(input_ids=tokens, labels=tokens, use_cache=False).loss
     t1 = time.perf_counter()
     loss.backward()
     t2 = time.perf_counter()
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    return (t1 - t0, t2 - t1, time.perf_counter() - t2), loss.item()
+    return (t1 - t0, t2 - t1, time.perf_counter() - t2, time.process_time() - cpu), loss.item()
 
 
 def trial(setting):
@@ -104,12 +106,13 @@ def trial(setting):
     before = matmul_gflops()
     timed = [step(model, optimizer, tokens)[0] for _ in range(setting["steps"])]
     after = matmul_gflops()
-    totals = [sum(parts) for parts in timed]
+    totals = [sum(parts[:3]) for parts in timed]
     best = timed[totals.index(min(totals))]
     print(json.dumps({
-        "parameters": sum(p.numel() for p in model.parameters()), "loss": loss,
-        "steps": len(totals), "seconds_min": round(min(totals), 3), "seconds_median": round(statistics.median(totals), 3),
+        "parameters": sum(p.numel() for p in model.parameters()), "loss": loss, "steps": len(totals),
+        "seconds_min": round(min(totals), 3), "seconds_median": round(statistics.median(totals), 3),
         "forward_s": round(best[0], 3), "backward_s": round(best[1], 3), "adamw_s": round(best[2], 3),
+        "cpu_s": round(min(parts[3] for parts in timed), 3),
         "gflops_before": before, "gflops_after": after,
         "peak_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2 ** 20, 1)}))
 
@@ -178,8 +181,9 @@ def measure(name, arguments):
     whole = [(s, run_trial(s, 4 * arguments.limit)) for s in whole]
     fastest, result = min((pair for pair in whole if pair[1]), key=lambda pair: pair[1]["seconds_min"])
     return {
-        "model": name, "batch": 1, "length": LENGTH, "dtype": "float32", "setting": pick(fastest, SETTING[1:]), **result,
-        "tried": [pick(s, SETTING) | pick(r or {}, ("seconds_min", "loss")) for s, r in tried + whole],
+        "model": name, "batch": 1, "length": LENGTH, "dtype": "float32", "setting": pick(fastest, SETTING[1:]),
+        **result,
+        "tried": [pick(s, SETTING) | pick(r or {}, ("seconds_min", "cpu_s", "loss")) for s, r in tried + whole],
         "machine": {"cpu": cpu_name(), "cores": os.cpu_count(), "arch": platform.machine()},
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__,
                      "python": platform.python_version()},
