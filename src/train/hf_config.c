@@ -119,6 +119,9 @@ static mba_status read_mamba(mba_lm *c, const json_t *o)
     MBA_TRY(size(o, "vocab_size", 0, &c->vocab));
     MBA_TRY(size(o, "expand", 2, &expand));
     MBA_TRY(size(o, "intermediate_size", expand * c->width, &c->inner));
+    if (c->inner != expand * c->width)
+        return mba_fail(MBA_E_FORMAT, "\"intermediate_size\" is %lld, but \"expand\" x \"hidden_size\" is %lld", (long long)c->inner,
+                        (long long)(expand * c->width));
     MBA_TRY(size(o, "state_size", 16, &c->state));
     MBA_TRY(size(o, "conv_kernel", 4, &c->conv));
     if (rank && !(json_is_string(rank) && !strcmp(json_string_value(rank), "auto"))) MBA_TRY(size(o, "time_step_rank", 0, &c->dt_rank));

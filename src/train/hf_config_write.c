@@ -21,7 +21,7 @@ static bool periodic(const mba_lm *c, int64_t *every, int64_t *from)
 mba_hf_format mba_hf_format_for(const mba_lm *c)
 {
     int64_t every, from;
-    if (!c->paired && !c->inner_norms && only(c, "m")) return MBA_HF_MAMBA;
+    if (!c->paired && !c->inner_norms && only(c, "m") && c->inner % c->width == 0) return MBA_HF_MAMBA;
     if (!c->paired && only(c, "M") && c->norm_groups == 1 && c->inner % c->width == 0) return MBA_HF_MAMBA2;
     if (c->attn_conv) return MBA_HF_OURS;
     if (!c->paired && only(c, "M*-") && !c->rotary && (c->norm_groups == c->groups || !has(c, 'M'))) return MBA_HF_NEMOTRON_H;

@@ -267,6 +267,10 @@ const mba_op mba_op_selective_scan = {
         { { 3, 4, 34, 6, 2, WINDOWS | WITH_FINAL }, "windows of grouped states; two strips in a group" },
         { { 0 }, NULL },
     },
+    .sizes = (const mba_case[]){
+        { { 1, 1024, 1536, 16, 1 }, "mamba-130m, 1024 tokens" },
+        { { 1, 4096, 1536, 16, 1 }, "mamba-130m, 4096 tokens" },
+        { { 0 }, NULL } },
 };
 
 const mba_op mba_op_selective_scan_bwd = {

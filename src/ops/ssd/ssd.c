@@ -412,6 +412,11 @@ const mba_op mba_op_ssd = {
         { { 2,   9, 4,  2, 2,  3,  4, SKIP_HEAD | BIAS | WINDOWS }, "windows: x, B, C of one matrix, dt of another" },
         { { 1,   5, 1, 16, 1, 16,  4, SKIP_FULL | STATES | WINDOWS }, "whole vectors, windows" },
         { { 0 }, NULL } },
+    .sizes = (const mba_case[]){
+        { { 1, 1024, 24, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "mamba2-130m, 1024 tokens" },
+        { { 1, 4096, 24, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "mamba2-130m, 4096 tokens" },
+        { { 1, 1024, 32, 64, 8, 128, 256, SKIP_HEAD | BIAS }, "mamba2-headline, 1024 tokens" },
+        { { 0 }, NULL } },
 };
 
 const mba_op mba_op_ssd_bwd = {
