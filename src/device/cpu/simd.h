@@ -136,6 +136,30 @@ MBA_SIMD float vf_sum(vf x)
 #endif
 }
 
+/* The sums of four vectors, side by side: cheaper than four sums. */
+typedef float v4 __attribute__((vector_size(16)));
+MBA_SIMD v4 v4_load(const float *p)    { v4 v; __builtin_memcpy(&v, p, sizeof v); return v; }
+MBA_SIMD void v4_store(float *p, v4 v) { __builtin_memcpy(p, &v, sizeof v); }
+MBA_SIMD v4 vf_sum4(vf a, vf b, vf c, vf d)
+{
+#if defined __AVX2__
+#ifdef __AVX512F__
+    const __m512d x[4] = { (__m512d)a, (__m512d)b, (__m512d)c, (__m512d)d };
+    __m256 h[4];
+    for (int i = 0; i < 4; i++)
+        h[i] = (__m256)_mm512_castpd512_pd256(x[i]) + (__m256)_mm512_extractf64x4_pd(x[i], 1);
+#else
+    const __m256 h[4] = { (__m256)a, (__m256)b, (__m256)c, (__m256)d };
+#endif
+    const __m256 s = _mm256_hadd_ps(_mm256_hadd_ps(h[0], h[1]), _mm256_hadd_ps(h[2], h[3]));
+    return (v4)_mm256_castps256_ps128(s) + (v4)_mm256_extractf128_ps(s, 1);
+#elif defined __ARM_NEON
+    return (v4)vpaddq_f32(vpaddq_f32((float32x4_t)a, (float32x4_t)b), vpaddq_f32((float32x4_t)c, (float32x4_t)d));
+#else
+    return (v4){ vf_sum(a), vf_sum(b), vf_sum(c), vf_sum(d) };
+#endif
+}
+
 MBA_SIMD float vf_max_lanes(vf x)
 {
     float m = x[0];
@@ -156,35 +180,35 @@ MBA_SIMD vf mba__exp2_half(vf t)                  /* 2^(n-1), from n + MBA__ROUN
     return (vf)((vu)t << 23);
 }
 
-/* e^x, any x: 2.5 ulp; 0 below -86.98 (results under 2^-125.5), infinity above 88.72. */
+/* c[0] + c[1] r + .. + c[5] r^5 in pairs: a short chain, and on NEON (whose multiply-add overwrites its addend) half
+ * the register copies of Horner's rule. */
+MBA_SIMD vf mba__poly5(vf r, float c0, float c1, float c2, float c3, float c4, float c5)
+{
+    const vf rr = r * r;
+    return rr * (rr * (r * c5 + c4) + (r * c3 + c2)) + (r * c1 + c0);
+}
+
+/* e^x, any x: 3 ulp; 0 below -86.98 (results under 2^-125.5), infinity above 88.72. */
 MBA_SIMD vf vf_exp(vf x)
 {
     x = vf_min(vf_set(89.0f), vf_max(vf_set(-87.3f), x));
     const vf t = x * 0x1.715476p0f + MBA__ROUND, n = t - MBA__ROUND;
     const vf r = (x - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;              // n times the first is exact
-    vf p = r * 0x1.1063f4p-6f + 0x1.572a1ap-4f;
-    p = r * p + 0x1.5557acp-2f;
-    p = r * p + 0x1.fffdfcp-1f;
-    p = r * p + 2.0f;
-    p = r * p + 2.0f;
-    return mba__exp2_half(t) * p;
+    return mba__exp2_half(t)
+         * mba__poly5(r, 2.0f, 2.0f, 0x1.fffdfcp-1f, 0x1.5557acp-2f, 0x1.572a1ap-4f, 0x1.1063f4p-6f);
 }
 
-/* 2^x for x <= 0 (128 and more is not noticed): 2.5 ulp; 0 from -125.5 down. Where many exponentials have one
+/* 2^x for x <= 0 (128 and more is not noticed): 3 ulp; 0 from -125.5 down. Where many exponentials have one
  * factor in common, give that factor log2 e once: exp(d a) = exp2(d (a log2 e)). */
 MBA_SIMD vf vf_exp2_neg(vf x)
 {
     x = vf_max(vf_set(-126.0f), x);
     const vf t = x + MBA__ROUND, r = x - (t - MBA__ROUND);
-    vf p = r * 0x1.5bd88p-9f + 0x1.3ce8bep-6f;
-    p = r * p + 0x1.c6b6dcp-4f;
-    p = r * p + 0x1.ebf9c2p-2f;
-    p = r * p + 0x1.62e42ap0f;
-    p = r * p + 2.0f;
-    return mba__exp2_half(t) * p;
+    return mba__exp2_half(t)
+         * mba__poly5(r, 2.0f, 0x1.62e42ap0f, 0x1.ebf9c2p-2f, 0x1.c6b6dcp-4f, 0x1.3ce8bep-6f, 0x1.5bd88p-9f);
 }
 
-/* 2^x, any x: 2.5 ulp; 0 from -125.5 down, infinity from 128. */
+/* 2^x, any x: 3 ulp; 0 from -125.5 down, infinity from 128. */
 MBA_SIMD vf vf_exp2(vf x) { return vf_exp2_neg(vf_min(vf_set(128.4f), x)); }
 
 /* ---- logarithms ---- */
@@ -218,30 +242,34 @@ MBA_SIMD vf vf_log1p(vf x)
 /* ln(1 + x) for 0 <= x <= 1 only: 1.6 ulp, without division. */
 MBA_SIMD vf vf_log1p_unit(vf x)
 {
-    vf p = x * -0x1.af5e2p-9f + 0x1.49211cp-6f;
-    p = x * p - 0x1.d6b75ep-5f;
-    p = x * p + 0x1.b4b094p-4f;
-    p = x * p - 0x1.3a43ep-3f;
-    p = x * p + 0x1.934b6ep-3f;
-    p = x * p - 0x1.ff23e8p-3f;
-    p = x * p + 0x1.554ddp-2f;
-    p = x * p - 0x1.ffffd2p-2f;
-    return x * (x * p) + x;
+    const vf xx = x * x, x4 = xx * xx;
+    const vf low  = xx * (x * -0x1.3a43ep-3f + 0x1.934b6ep-3f) + (x * -0x1.ff23e8p-3f + 0x1.554ddp-2f);
+    const vf high = xx * (x * -0x1.af5e2p-9f + 0x1.49211cp-6f) + (x * -0x1.d6b75ep-5f + 0x1.b4b094p-4f);
+    return xx * (x * (x4 * high + low) - 0x1.ffffd2p-2f) + x;
 }
 
 /* ---- activations ---- */
 
-/* 1 / (1 + e^-t), any t: 3.5 ulp; 0 below -88.72. */
+/* 1 / (1 + e^-t), any t: 4 ulp; 0 below -88.72. */
 MBA_SIMD vf vf_sigmoid(vf t) { return 1.0f / (1.0f + vf_exp(-t)); }
 
-/* ln(1 + e^t), and t itself above 20: 3 ulp; 0 below -86.98. */
-MBA_SIMD vf vf_softplus(vf t)
+/* ln(1 + e^t), and t itself above 20: 3.5 ulp; 0 below -86.98. */
+MBA_SIMD vf mba__softplus_from(vf t, vf e)        /* e = exp(-|t|) */
 {
-    const vf s = vf_max(vf_set(0), t) + vf_log1p_unit(vf_exp(-vf_abs(t)));
-    return vf_select(t > 20.0f, t, s);
+    return vf_select(t > 20.0f, t, vf_max(vf_set(0), t) + vf_log1p_unit(e));
 }
 
-/* t sigmoid(t), finite t: 4 ulp; -0 below -88.72. */
+MBA_SIMD vf vf_softplus(vf t) { return mba__softplus_from(t, vf_exp(-vf_abs(t))); }
+
+/* softplus, and its derivative, the sigmoid (4 ulp), from the same exponential; both are 0 below -86.98. */
+MBA_SIMD vf vf_softplus_and_slope(vf t, vf *slope)
+{
+    const vf e = vf_exp(-vf_abs(t));
+    *slope = vf_select(t < 0.0f, e, vf_set(1)) / (1.0f + e);
+    return mba__softplus_from(t, e);
+}
+
+/* t sigmoid(t), finite t: 4.5 ulp; -0 below -88.72. */
 MBA_SIMD vf vf_silu(vf t) { return t * vf_sigmoid(t); }
 
 /* silu, and its derivative sigma (1 + t (1 - sigma)) beside it, which has a zero at -1.278: within 4 * 2^-24.
