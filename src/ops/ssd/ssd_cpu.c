@@ -82,15 +82,6 @@ static void load_scaled_rows(float *y, int64_t ld, rows x, int64_t l0, const flo
     for (int64_t l = 0; l < n; l++) copy_row(y + l * ld, x.p + (l0 + l) * x.step, s[l], width);
 }
 
-/* Rows of a head lie a token apart, further than the hardware looks ahead: the second-level cache is asked for those of
- * chunk k while the work before it is done. A chunk that does not exist is no harm. */
-static void expect_rows(const run *r, rows x, int64_t k)
-{
-    enum { LINE = 16 };
-    for (int64_t l = k * Q; l < (k + 1) * Q && l < r->d.L && l >= 0 && x.p; l++)
-        for (int64_t i = 0; i < r->d.P; i += LINE) __builtin_prefetch(x.p + l * x.step + i, 0, 2);
-}
-
 /* ---- small loops over whole vectors ---- */
 
 static void scale_rows(float *y, const float *x, int64_t ld, const float *s, int64_t n, int64_t width)
@@ -232,7 +223,7 @@ typedef struct fwd_packed { float *Ct, *B, *BCt; } fwd_packed;             /* (N
 static fwd_packed fwd_packed_of(const run *r, int64_t b, int64_t g, int64_t k)
 {
     float *p = packed_of(r, b, g, k);
-    return (fwd_packed){ .Ct = cut(&p, r->w.N * r->w.ldq), .B = cut(&p, Q * r->w.ldn), .BCt = cut(&p, Q * r->w.ldq) };
+    return (fwd_packed){ .Ct = p, .B = p + r->w.N * r->w.ldq, .BCt = p + r->w.N * r->w.ldq + Q * r->w.ldn };
 }
 
 static void fwd_pack(const run *r, int64_t b, int64_t g, int64_t k, int thread)
@@ -281,7 +272,6 @@ static void fwd_chunk(const run *r, const fwd_cell *e, float *state, int64_t b, 
     const float     *D = r->c->in[SKIP];
     steps_of(e->s, r, b, h, k);
     load_rows(e->x, w->ldp, x, k * Q, q, r->d.P);
-    expect_rows(r, y, k);
     weigh_pairs(e->Wt, r, p.BCt, e->s, q, r->d.C == 1 ? D[h] : 0);
     if (!empty)
         multiply(&(product){ .m = q, .n = w->P, .k = r->d.N, .a = p.Ct, .lda = w->ldq, .b = state, .ldb = w->ldp,
@@ -304,9 +294,13 @@ static void fwd_chunk(const run *r, const fwd_cell *e, float *state, int64_t b, 
 static void fwd_block(const run *r, int64_t b, int64_t h0, float *mine)
 {
     const ssd_work *w = &r->w;
-    const fwd_cell  e = { .s = (ssd_steps *)cut(&mine, SSD_STEPS), .x = cut(&mine, Q * w->ldp),
-                          .xw = cut(&mine, Q * w->ldp), .y = cut(&mine, Q * w->ldp), .Wt = cut(&mine, Q * w->ldq),
-                          .states = mine };
+    fwd_cell        e = { .s = (ssd_steps *)mine };
+    mine += SSD_STEPS;
+    e.x  = cut(&mine, Q * w->ldp);
+    e.xw = cut(&mine, Q * w->ldp);
+    e.y  = cut(&mine, Q * w->ldp);
+    e.Wt = cut(&mine, Q * w->ldq);
+    e.states = mine;
     const mba_tensor *in = r->c->node->in[INITIAL], *out = r->c->node->out[FINAL];
     const int64_t     one = w->N * w->ldp;
     for (int64_t i = 0; i < w->block * r->d.P && in; i++) {
@@ -314,11 +308,7 @@ static void fwd_block(const run *r, int64_t b, int64_t h0, float *mine)
         for (int64_t n = 0; n < r->d.N; n++) e.states[i / r->d.P * one + n * w->ldp + i % r->d.P] = row[n];
     }
     for (int64_t k = 0; k < w->chunks; k++)
-        for (int64_t j = 0; j < w->block; j++) {
-            const bool more = j + 1 < w->block;                            // else this chunk is done
-            expect_rows(r, head_in(r, X, b, more ? h0 + j + 1 : h0), more ? k : k + 1);
-            fwd_chunk(r, &e, e.states + j * one, b, h0 + j, k, k == 0 && !in);
-        }
+        for (int64_t j = 0; j < w->block; j++) fwd_chunk(r, &e, e.states + j * one, b, h0 + j, k, k == 0 && !in);
     for (int64_t i = 0; i < w->block * r->d.P && out; i++) {
         float *row = state_row(out, r->c->out[FINAL], &r->d, b, h0, i);
         for (int64_t n = 0; n < r->d.N; n++) row[n] = e.states[i / r->d.P * one + n * w->ldp + i % r->d.P];
@@ -350,9 +340,13 @@ typedef struct bwd_packed { float *Bt, *B, *C, *CB; } bwd_packed;          /* (N
 
 static bwd_packed bwd_packed_of(const run *r, int64_t b, int64_t g, int64_t k)
 {
-    float *p = packed_of(r, b, g, k);
-    return (bwd_packed){ .Bt = cut(&p, r->w.N * r->w.ldq), .B = cut(&p, Q * r->w.ldn), .C = cut(&p, Q * r->w.ldn),
-                         .CB = cut(&p, Q * r->w.ldq) };
+    float     *p = packed_of(r, b, g, k);
+    bwd_packed s;
+    s.Bt = cut(&p, r->w.N * r->w.ldq);
+    s.B  = cut(&p, Q * r->w.ldn);
+    s.C  = cut(&p, Q * r->w.ldn);
+    s.CB = p;
+    return s;
 }
 
 /* Zeros where the source comes after l, or a reset lies between. */
@@ -388,7 +382,7 @@ static bwd_part bwd_part_of(const run *r, int64_t b, int64_t h, int64_t k)
 {
     float *p = (float *)(r->c->work + r->c->plan->scratch[r->w.scratch_part].offset)
              + (((b - r->b0) * (r->d.H / r->w.block) + h / r->w.block) * r->w.chunks + k) * r->w.part;
-    return (bwd_part){ .dB = cut(&p, Q * r->w.ldn), .dC = cut(&p, Q * r->w.ldn), .dCB = cut(&p, Q * r->w.ldq) };
+    return (bwd_part){ .dB = p, .dC = p + Q * r->w.ldn, .dCB = p + 2 * Q * r->w.ldn };
 }
 
 /* Gradients of the parameters of a head from one sequence: dA_log / A, ddt_bias, and dD per channel behind them. */
@@ -413,13 +407,19 @@ static bwd_cell bwd_cell_of(const run *r, float *mine)
     const ssd_work *w  = &r->w;
     const int64_t   qp = Q * w->ldp, pq = w->P * w->ldq, qq = Q * w->ldq;
     float          *p  = mine + w->cells;
-    return (bwd_cell){ .x = cut(&mine, qp), .dy = cut(&mine, qp), .dyw = cut(&mine, qp), .acc = cut(&mine, qp),
-                       .xt = cut(&mine, pq), .dyt = cut(&mine, pq), .xwt = cut(&mine, pq), .dywt = cut(&mine, pq),
-                       .U = cut(&mine, qq), .Z = cut(&mine, qq), .G = cut(&mine, w->P * w->ldn),
-                       .dC = cut(&mine, Q * w->ldn), .col = cut(&mine, Q), .row = cut(&mine, Q), .r = cut(&mine, Q),
-                       .q = cut(&mine, Q), .dstep = cut(&mine, Q), .Gt = cut(&mine, w->block * w->N * w->ldp),
-                       .skip = cut(&mine, w->block * (w->P + SSD_PAD)),
-                       .states = cut(&p, w->block * w->chunks * w->P * w->ldn), .steps = (ssd_steps *)p };
+    bwd_cell        e;
+    e.x      = cut(&mine, qp);    e.dy  = cut(&mine, qp);    e.dyw = cut(&mine, qp);    e.acc  = cut(&mine, qp);
+    e.xt     = cut(&mine, pq);    e.dyt = cut(&mine, pq);    e.xwt = cut(&mine, pq);    e.dywt = cut(&mine, pq);
+    e.U      = cut(&mine, qq);    e.Z   = cut(&mine, qq);
+    e.G      = cut(&mine, w->P * w->ldn);
+    e.dC     = cut(&mine, Q * w->ldn);
+    e.col    = cut(&mine, Q);     e.row = cut(&mine, Q);     e.r   = cut(&mine, Q);     e.q    = cut(&mine, Q);
+    e.dstep  = cut(&mine, Q);
+    e.Gt     = cut(&mine, w->block * w->N * w->ldp);
+    e.skip   = cut(&mine, w->block * (w->P + SSD_PAD));
+    e.states = cut(&p, w->block * w->chunks * w->P * w->ldn);
+    e.steps  = (ssd_steps *)p;
+    return e;
 }
 
 /* One chunk of one head of the block, and what is known about it. */
@@ -456,7 +456,6 @@ static void sweep_states(const run *r, const bwd_cell *e, int64_t b, int64_t h, 
         steps_of(s, r, b, h, k);
         if (k + 1 == w->chunks) break;
         load_scaled_rows(e->x, w->ldp, head_in(r, X, b, h), k * Q, s->feed, q, r->d.P);
-        expect_rows(r, head_in(r, X, b, h), k + 1);
         multiply(&(product){ .m = r->d.P, .n = w->N, .k = q, .a = e->x, .lda = w->ldp,
                              .b = bwd_packed_of(r, b, h / r->d.J, k).B, .ldb = w->ldn, .c = state_at(r, e, j, k + 1),
                              .ldc = w->ldn, .c0 = empty ? NULL : state_at(r, e, j, k), .beta = &s->all });
@@ -580,7 +579,6 @@ static void bwd_chunk(const run *r, const bwd_cell *e, const place *o)
     float           *skip = e->skip + o->j * (w->P + SSD_PAD);
     load_rows(e->x, w->ldp, head_in(r, X, o->b, o->h), o->k * Q, o->q, r->d.P);
     load_rows(e->dy, w->ldp, head_in(r, DY, o->b, o->h), o->k * Q, o->q, r->d.P);
-    expect_rows(r, head_out(r, DX, o->b, o->h), o->k);
     transpose(e->xt, w->ldq, e->x, w->ldp, Q, w->P);
     transpose(e->dyt, w->ldq, e->dy, w->ldp, Q, w->P);
     pairs_backward(r, e, o, p.CB, part.dCB);
@@ -624,14 +622,10 @@ static void bwd_block(const run *r, int64_t b, int64_t h0, float *mine)
         load_adjoint(r, &e, b, h0 + j, j);
     }
     for (int64_t k = w->chunks - 1; k >= 0; k--)
-        for (int64_t j = 0; j < w->block; j++) {
-            const bool more = j + 1 < w->block;
-            expect_rows(r, head_in(r, X, b, more ? h0 + j + 1 : h0), more ? k : k - 1);
-            expect_rows(r, head_in(r, DY, b, more ? h0 + j + 1 : h0), more ? k : k - 1);
+        for (int64_t j = 0; j < w->block; j++)
             bwd_chunk(r, &e, &(place){ .b = b, .h = h0 + j, .j = j, .k = k, .q = length_of(r, k), .first = j == 0,
                                        .starts = k == 0 && !r->c->in[INITIAL],
                                        .ends = k + 1 == w->chunks && !r->c->in[DFINAL] });
-        }
     for (int64_t j = 0; j < w->block; j++) {
         store_adjoint(r, &e, b, h0 + j, j);
         memcpy(bwd_param_of(r, b, h0 + j) + 2, e.skip + j * (w->P + SSD_PAD), sizeof(float) * (size_t)w->P);
