@@ -282,6 +282,6 @@ void mba_program_init(mba_program *p, uint64_t seed)
         const mba_tensor *t = p->graph->tensors[i];
         if (!mba_is_param(t)) continue;
         float *x = mba_program_at(p, t);          // the CPU device; others go through `put`
-        for (int64_t k = 0; k < mba_elems(t); k++) x[k] = (float)mba_init_value(t, seed, k);
+        MBA_PARALLEL_FOR(k, mba_elems(t)) x[k] = (float)mba_init_value(t, seed, k);
     }
 }

@@ -42,6 +42,14 @@ static void complete_numbers(mba_lm *c)
     if (!c->attn_dim && c->q_heads) c->attn_dim = c->width / c->q_heads;
 }
 
+/* What the pattern has no use for says nothing about the model. */
+static void drop_unused(mba_lm *c)
+{
+    if (!has(c, "*")) c->q_heads = c->kv_heads = c->attn_dim = c->attn_bias = c->attn_conv = c->rotary = 0;
+    if (!has(c, "-+")) c->mlp = c->mlp_bias = 0;
+    if (!has(c, "m")) c->inner_norms = 0;
+}
+
 /* Sizes beyond these are typing errors or hostile files; every product below stays within 64 bits. */
 static mba_status check_ranges(const mba_lm *c)
 {
@@ -90,6 +98,7 @@ mba_status mba_lm_complete(mba_lm *c)
     if (!c->length) c->length = 2048;
     MBA_TRY(check_ranges(c));
     MBA_TRY(complete_pattern(c));
+    drop_unused(c);
     complete_numbers(c);
     MBA_TRY(check_ranges(c));
     MBA_TRY(need(c->width >= 1, "width", c->width, "a model has at least one channel"));
