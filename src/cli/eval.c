@@ -16,6 +16,10 @@ mba_status mba_command_eval(int argc, char **argv)
     const mba_option options[] = {
         { "--checkpoint", MBA_OPT_TEXT,  &o.checkpoint, "DIR",   "an HF-style directory: mamba, mamba2, nemotron_h, bamba, jamba, or ours", 0, 0 },
         { "--tokens",     MBA_OPT_TEXT,  &o.tokens,     "T.npy", "int32 or int64 tokens (batch, length)", 0, 0 },
+        { "--data",       MBA_OPT_TEXT,  &o.data,       "PATH",  "token files instead: the mean loss over them", 0, 0 },
+        { "--validation", MBA_OPT_REAL,  &o.validation, "PART",  "only the last part of the data", 0, 0.9 },
+        { "--batch",      MBA_OPT_INT,   &o.batch,      "B",     "of --data (8)", 1, 1 << 20 },
+        { "--length",     MBA_OPT_INT,   &o.length,     "L",     "of --data (256)", 1, 1 << 30 },
         { "--logits",     MBA_OPT_TEXT,  &o.logits,     "L.npy", "write fp32 logits (batch, length, vocabulary)", 0, 0 },
         { "--grads",      MBA_OPT_TEXT,  &o.grads,      "G.safetensors", "write the gradient of the loss for every stored tensor", 0, 0 },
         { "--memory",     MBA_OPT_BYTES, &m.memory,     "BYTES", "the plan may not exceed it (default: 90 % of the machine)", 0, 0 },
@@ -25,14 +29,17 @@ mba_status mba_command_eval(int argc, char **argv)
         { "--json",       MBA_OPT_FLAG,  &json,         NULL,    "as JSON: loss (null where length is 1), tokens, parameters", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "eval", "--checkpoint DIR --tokens T.npy [options]",
-        "Computes the mean next-token loss over the batch x (length - 1) predicted positions.", options,
+    const mba_usage usage = { "eval", "--checkpoint DIR --tokens T.npy | --data PATH [options]",
+        "Computes the mean next-token loss: over the batch x (length - 1) predicted positions of --tokens, or over all\n"
+        "positions of --data.", options,
         "mambascope eval --checkpoint mamba2-130m --tokens t.npy\n"
+        "mambascope eval --checkpoint run/step-000500 --data shards --validation 0.1\n"
         "mambascope eval --checkpoint run/step-000500 --tokens t.npy --logits l.npy --grads g.safetensors --json\n" };
     mba_evaluation e;
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
-    if (!o.checkpoint || !o.tokens) return mba_fail(MBA_E_ARG, "eval needs --checkpoint and --tokens\nfix: mambascope eval --help");
+    if (!o.checkpoint || !o.tokens == !o.data)
+        return mba_fail(MBA_E_ARG, "eval needs --checkpoint, and --tokens or --data\nfix: mambascope eval --help");
     MBA_TRY(mba_run_options_apply(&m, &o.session));
     MBA_TRY(mba_evaluate(&e, &o));
     if (json) {

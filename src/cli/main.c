@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "core/version.h"
+#include "device/cpu/gemm.h"
 
 #define COMMAND(name, about) mba_command_fn mba_command_##name;
 #include "cli/commands.def"
@@ -41,6 +42,7 @@ static void print_story(const char *story)
 
 int main(int argc, char **argv)
 {
+    mba_gemm_choose_kernels(argv);
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         print_usage(argc < 2 ? stderr : stdout);
         return argc < 2 ? 2 : 0;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/loader.h"
 #include "data/npy.h"
 #include "train/checkpoint.h"
 
@@ -69,9 +70,50 @@ static mba_status evaluate(mba_evaluation *out, const mba_evaluate_options *o, c
     return st;
 }
 
+/* ---- the held-out part of a data set ---- */
+
+static mba_status sum_batches(mba_evaluation *out, mba_session *s, const mba_loader *l)
+{
+    mba_batch    b = { .tokens = mba_session_at(s, "tokens"), .targets = mba_session_at(s, "targets") };
+    mba_position at = { 0 };
+    const mba_step step = { .seed = 1 };
+    double       sum = 0;
+    const int64_t batches = mba_loader_batches(l);
+    for (int64_t i = 0; i < batches; i++) {
+        MBA_TRY(mba_loader_next(l, &b, &at));
+        MBA_TRY(mba_program_run(s->program, MBA_FORWARD, &step, NULL));
+        sum += (double)*(const float *)mba_session_at(s, "loss");
+    }
+    *out = (mba_evaluation){ .loss = sum / (double)batches, .tokens = batches * s->model.batch * s->model.length,
+                             .parameters = mba_session_parameters(s) };
+    return MBA_OK;
+}
+
+static mba_status evaluate_data(mba_evaluation *out, const mba_evaluate_options *o)
+{
+    mba_session         s  = { 0 };
+    mba_loader         *l  = NULL;
+    mba_session_options so = o->session;
+    mba_hf_format       format;
+    if (o->logits || o->grads) return mba_fail(MBA_E_ARG, "--logits and --grads go with --tokens, not with --data");
+    MBA_TRY(mba_checkpoint_config(&so.model, &format, o->checkpoint));
+    so.model.batch  = o->batch > 0 ? o->batch : 8;
+    so.model.length = o->length > 0 ? o->length : 256;
+    mba_status st = mba_loader_create(&l, &(mba_loader_options){ .data = o->data, .B = so.model.batch, .L = so.model.length, .vocab = so.model.vocab,
+                        .split = o->validation > 0 ? MBA_SPLIT_VALIDATION : MBA_SPLIT_ALL, .validation = o->validation });
+    if (st == MBA_OK) st = mba_session_plan(&s, &so);
+    if (st == MBA_OK) st = mba_program_bind(s.program, &mba_device_cpu);
+    if (st == MBA_OK) st = mba_checkpoint_load(&s, format, o->checkpoint);
+    if (st == MBA_OK) st = sum_batches(out, &s, l);
+    mba_session_end(&s);
+    mba_loader_destroy(l);
+    return st;
+}
+
 mba_status mba_evaluate(mba_evaluation *out, const mba_evaluate_options *o)
 {
     mba_npy *f = NULL;
+    if (o->data) return evaluate_data(out, o);
     MBA_TRY(mba_npy_open(&f, o->tokens));
     const mba_status st = evaluate(out, o, mba_npy_array(f));
     mba_npy_close(f);

@@ -10,7 +10,11 @@
 #include "train/session.h"
 
 typedef struct mba_evaluate_options {
-    const char *checkpoint, *tokens;              /* an HF directory; int32 or int64 (B, L) .npy */
+    const char *checkpoint;                       /* an HF directory */
+    const char *tokens;                           /* int32 or int64 (B, L) .npy; or .. */
+    const char *data;                             /* .. token files, of which the last part is taken */
+    double      validation;
+    int64_t     batch, length;                    /* of data; 0: 8 and 256 */
     const char *logits, *grads;                   /* where to write fp32 (B, L, V) .npy, .safetensors; or NULL */
     mba_session_options session;                  /* memory, recompute and variants; the model is the checkpoint's */
 } mba_evaluate_options;
@@ -21,6 +25,7 @@ typedef struct mba_evaluation {
     int64_t parameters;
 } mba_evaluation;
 
+/* With `tokens` one batch, with `data` all batches of the held-out part. */
 MBA_MUST mba_status mba_evaluate(mba_evaluation *out, const mba_evaluate_options *o);
 
 #endif

@@ -24,4 +24,9 @@ typedef struct mba_gemm_args {
 void mba_gemm(const mba_gemm_args *g);
 void mba_gemm_serial(const mba_gemm_args *g);
 
+/* To be called first in main(). OpenBLAS picks its kernels when it is loaded; a core it does not know gets the
+ * plainest. Where it had to guess, and nobody has set OPENBLAS_CORETYPE, this starts the program again with a
+ * better guess, measured: see gemm.c. Returns where there is nothing to gain, or where that fails. */
+void mba_gemm_choose_kernels(char **argv);
+
 #endif
