@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/command.h"
@@ -156,6 +157,13 @@ static void report(void *ctx, const mba_train_report *r)
     }
 }
 
+/* The most memory this process had resident. */
+static json_int_t peak_bytes(void)
+{
+    struct rusage use;
+    return getrusage(RUSAGE_SELF, &use) ? 0 : (json_int_t)use.ru_maxrss * 1024;
+}
+
 static void print_result(const train_cli *c)
 {
     const mba_train_report *r = &c->last;
@@ -163,6 +171,7 @@ static void print_result(const train_cli *c)
         json_t *o = json_pack("{s:I, s:f, s:f, s:I, s:f, s:f}", "step", (json_int_t)r->step, "loss", r->loss, "grad_norm", r->grad_norm,
                               "tokens", (json_int_t)r->tokens, "seconds", r->run_s, "tokens_per_s", (double)r->tokens / r->run_s);
         json_object_set_new(o, "valid_loss", isnan(r->valid_loss) ? json_null() : json_real(r->valid_loss));
+        json_object_set_new(o, "peak_bytes", json_integer(peak_bytes()));
         json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
         putchar('\n');
         json_decref(o);
