@@ -11,6 +11,7 @@
 typedef struct mba_check {
     double grad_error;               /* backward against central differences, both fp64 */
     double cpu_error;                /* fp32 CPU against fp64, results and parameter gradients, in tolerances */
+    double cpu_relative;             /* the same, relative to the largest value of each tensor */
     int    values;                   /* partial derivatives looked at */
     int    strays;                   /* nodes that wrote outside their outputs or their scratch */
 } mba_check;

@@ -49,7 +49,8 @@ static void pieces_equal_the_whole(int64_t L, int64_t cut, int64_t taps)
             for (int64_t c = 0; c < C; c++) {
                 const mba_tensor *piece = t < cut ? left : right;
                 const int64_t at = t < cut ? (b * cut + t) * C + c : (b * (L - cut) + t - cut) * C + c;
-                assert_true(rig_have(&r, piece, at) == rig_have(&r, whole, (b * L + t) * C + c));
+                /* not the same bits on every machine: a tail may be added up without FMA */
+                assert_near(rig_have(&r, piece, at), rig_have(&r, whole, (b * L + t) * C + c), 1e-6);
                 assert_near(rig_want(&r, piece, at), rig_want(&r, whole, (b * L + t) * C + c), 1e-14);
             }
     for (int64_t i = 0; i < mba_elems(end); i++) {
