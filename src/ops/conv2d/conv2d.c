@@ -99,15 +99,24 @@ static double conv2d_bwd_terms(const mba_node *n, int out)
 
 /* ---- plans for the CPU ---- */
 
-/* Narrow images keep their few columns together. */
-int64_t conv2d_slices(conv2d_dims d) { return d.kw * d.Ci < 128 ? 1 : d.kh; }
+/* One slice per row of the kernel, but narrow images keep their few columns together. */
+conv2d_columns conv2d_columns_of(conv2d_dims d)
+{
+    enum { NARROW = 128, UNIT = 4 };
+    conv2d_columns k = { .slices = d.kw * d.Ci < NARROW ? 1 : d.kh };
+    k.width = d.taps * d.Ci / k.slices;
+    k.pitch = mba_ceil(k.width, UNIT) * UNIT;
+    k.all   = k.slices * k.pitch;
+    return k;
+}
 
 /* As many as there are blocks, within 16 and, from the third on, within a few megabytes of partial sums. */
 int64_t conv2d_parts(conv2d_dims d)
 {
     enum { PARTS_MAX = 16, PARTS_MIN = 2, PARTS_ELEMS = 2 << 20 };
-    const int64_t K = d.taps * d.Ci, blocks = mba_ceil(d.B * d.Ho * d.Wo, conv2d_block(K / conv2d_slices(d)));
-    int64_t parts = PARTS_ELEMS / (K * d.Co);
+    const conv2d_columns k = conv2d_columns_of(d);
+    const int64_t        blocks = mba_ceil(d.B * d.Ho * d.Wo, conv2d_block(k.pitch));
+    int64_t              parts = PARTS_ELEMS / (k.all * d.Co);
     if (parts < PARTS_MIN) parts = PARTS_MIN;
     if (parts > PARTS_MAX) parts = PARTS_MAX;
     return parts < blocks ? parts : blocks;
@@ -132,7 +141,8 @@ static mba_status conv2d_bwd_plan(mba_plan *p, const mba_node *n, const mba_mach
     MBA_TRY(mba__plan_f32(p, n, m));
     mba_plan_scratch(p, "weights", sizeof(float) * (size_t)mba_elems(n->in[W]));
     mba_plan_scratch(p, "threads", threads_bytes(d, true));
-    mba_plan_scratch(p, "dw and dbias parts", sizeof(float) * (size_t)(conv2d_parts(d) * (mba_elems(n->in[W]) + d.Co)));
+    mba_plan_scratch(p, "dw and dbias parts",
+                     sizeof(float) * (size_t)(conv2d_parts(d) * (conv2d_columns_of(d).all + 1) * d.Co));
     return MBA_OK;
 }
 

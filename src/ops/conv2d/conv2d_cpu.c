@@ -13,6 +13,8 @@
 #include "device/cpu/simd.h"
 #include "ops/conv2d/conv2d_slots.h"
 
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
 /* ---- patches ---- */
 
 /* Position (b, u, v) sees the pixels (stride u + oy + i, stride v + ox + j), i < nh, j < nw, of image b. */
@@ -21,7 +23,7 @@ typedef struct view {
     int64_t      ld, H, W, C, U, V, stride, oy, ox, nh, nw;
 } view;
 
-static void copy(float *to, const float *from, int64_t n)
+MBA_SIMD void copy(float *to, const float *from, int64_t n)
 {
     if (n < MBA_LANES) {
         for (int64_t i = 0; i < n; i++) to[i] = from[i];
@@ -33,36 +35,38 @@ static void copy(float *to, const float *from, int64_t n)
 
 static void zero(float *to, int64_t n) { memset(to, 0, sizeof(float) * (size_t)n); }
 
-/* nw pixels of line y of image b, from column x on; outside the image they are 0. */
-static void gather_line(float *to, const view *s, int64_t b, int64_t y, int64_t x)
+/* nw pixels of a line from column x on; outside the image they are 0. */
+static void gather_edge(float *to, const view *s, const float *line, int64_t x)
 {
-    if (y < 0 || y >= s->H) {
-        zero(to, s->nw * s->C);
-        return;
-    }
-    const float *line = s->pixels + (b * s->H + y) * s->W * s->ld;
-    if (s->ld == s->C && x >= 0 && x + s->nw <= s->W) {
-        copy(to, line + x * s->C, s->nw * s->C);
-    } else {
-        for (int64_t j = 0; j < s->nw; j++, to += s->C) {
-            if (x + j < 0 || x + j >= s->W) zero(to, s->C);
-            else                            copy(to, line + (x + j) * s->ld, s->C);
-        }
+    for (int64_t j = x; j < x + s->nw; j++, to += s->C) {
+        if (j < 0 || j >= s->W) zero(to, s->C);
+        else                    copy(to, line + j * s->ld, s->C);
     }
 }
 
-/* Rows i0 .. i1-1 of the patches of `count` positions from `from` on: (count, (i1 - i0) nw C). */
-static void gather(float *to, const view *s, int64_t from, int64_t count, int64_t i0, int64_t i1)
+/* What positions v0 .. v1-1 of one row see of line y of image b: each its nw pixels, `pitch` apart. */
+static void gather_line(float *to, int64_t pitch, const view *s, int64_t b, int64_t y, int64_t v0, int64_t v1)
 {
-    int64_t v = from % s->V, u = from / s->V % s->U, b = from / s->V / s->U;
-    for (int64_t k = 0; k < count; k++) {
-        for (int64_t i = i0; i < i1; i++, to += s->nw * s->C)
-            gather_line(to, s, b, s->stride * u + s->oy + i, s->stride * v + s->ox);
-        if (++v < s->V) continue;
-        v = 0;
-        if (++u < s->U) continue;
-        u = 0;
-        b++;
+    const int64_t n = s->nw * s->C;
+    if (y < 0 || y >= s->H) {
+        for (int64_t v = v0; v < v1; v++, to += pitch) zero(to, n);
+        return;
+    }
+    const float *line = s->pixels + (b * s->H + y) * s->W * s->ld;
+    for (int64_t v = v0, x = s->stride * v0 + s->ox; v < v1; v++, x += s->stride, to += pitch) {
+        if (s->ld == s->C && x >= 0 && x + s->nw <= s->W) copy(to, line + x * s->C, n);
+        else                                              gather_edge(to, s, line, x);
+    }
+}
+
+/* Rows i0 .. i1-1 of the patches of `count` positions from `from` on: (count, (i1 - i0) nw C), `pitch` apart. */
+static void gather(float *to, int64_t pitch, const view *s, int64_t from, int64_t count, int64_t i0, int64_t i1)
+{
+    for (int64_t done = 0, run; done < count; done += run, to += run * pitch) {
+        const int64_t at = from + done, v = at % s->V, u = at / s->V % s->U, b = at / s->V / s->U;
+        run = least(s->V - v, count - done);
+        for (int64_t i = i0; i < i1; i++)
+            gather_line(to + (i - i0) * s->nw * s->C, pitch, s, b, s->stride * u + s->oy + i, v, v + run);
     }
 }
 
@@ -97,8 +101,6 @@ static float *space_of(const mba_call *c, int64_t floats)
     return (float *)mba__scratch(c, SCRATCH_THREADS) + floats * omp_get_thread_num();
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* ---- forward ---- */
 
 static void fwd_block(const mba_call *c, const view *s, float *patches, int64_t from, int64_t count)
@@ -106,7 +108,7 @@ static void fwd_block(const mba_call *c, const view *s, float *patches, int64_t 
     const conv2d_dims d = conv2d_dims_of(c->node);
     const int64_t     K = d.taps * d.Ci, ld = mba_ld(c->node->out[Y]);
     float            *y = (float *)c->out[Y] + from * ld;
-    gather(patches, s, from, count, 0, d.kh);
+    gather(patches, K, s, from, count, 0, d.kh);
     for (int64_t r = 0; c->in[BIAS] && r < count; r++) copy(y + r * ld, c->in[BIAS], d.Co);
     mba_gemm_serial(&(mba_gemm_args){ .m = count, .n = d.Co, .k = K, .tb = true, .adds = c->in[BIAS], .a = patches,
                                       .lda = K, .b = mba__scratch(c, SCRATCH_WEIGHTS), .ldb = K, .c = y, .ldc = ld });
@@ -189,7 +191,7 @@ static void dx_block(const mba_call *c, const pixels *p, float *patches, int64_t
                             .nh = p->y.taps, .nw = p->x.taps };
     float *rows = straight ? (float *)c->out[DX] + from * ld : patches + count * K;
     if (K) {
-        gather(patches, &s, from, count, 0, s.nh);
+        gather(patches, K, &s, from, count, 0, s.nh);
         mba_gemm_serial(&(mba_gemm_args){ .m = count, .n = d.Ci, .k = K, .adds = adds, .a = patches, .lda = K, .ldb = d.Ci,
                                           .b = (float *)mba__scratch(c, SCRATCH_WEIGHTS) + p->before * d.Co * d.Ci,
                                           .c = rows, .ldc = straight ? ld : d.Ci });
@@ -235,35 +237,39 @@ static void add_rows(float *sum, const float *rows, int64_t ld, int64_t count, i
 static void dw_item(const mba_call *c, const view *s, float *patches, int64_t part, int64_t slice)
 {
     const conv2d_dims d = conv2d_dims_of(c->node);
-    const int64_t     P = d.B * d.Ho * d.Wo, K = d.taps * d.Ci, slices = conv2d_slices(d), n = K / slices;
-    const int64_t     block = conv2d_block(n), blocks = mba_ceil(P, block), parts = conv2d_parts(d);
-    const int64_t     first = part * blocks / parts, end = (part + 1) * blocks / parts, ld = mba_ld(c->node->in[DY]);
-    float            *dw = (float *)mba__scratch(c, SCRATCH_PARTS) + part * (K + 1) * d.Co, *dbias = dw + K * d.Co;
+    const conv2d_columns k = conv2d_columns_of(d);
+    const int64_t     P = d.B * d.Ho * d.Wo, block = conv2d_block(k.pitch), blocks = mba_ceil(P, block);
+    const int64_t     parts = conv2d_parts(d), first = part * blocks / parts * block;
+    const int64_t     end = least(P, (part + 1) * blocks / parts * block), ld = mba_ld(c->node->in[DY]);
+    float            *dw = (float *)mba__scratch(c, SCRATCH_PARTS) + part * (k.all + 1) * d.Co, *dbias = dw + k.all * d.Co;
     if (slice == 0) zero(dbias, d.Co);
-    for (int64_t k = first; k < end; k++) {
-        const int64_t from = k * block, count = least(block, P - from);
+    for (int64_t from = first; from < end; from += block) {
+        const int64_t count = least(block, end - from);
         const float  *dy = (const float *)c->in[DY] + from * ld;
-        gather(patches, s, from, count, slice * d.kh / slices, (slice + 1) * d.kh / slices);
-        mba_gemm_serial(&(mba_gemm_args){ .m = d.Co, .n = n, .k = count, .ta = true, .adds = k > first, .a = dy, .lda = ld,
-                                          .b = patches, .ldb = n, .c = dw + slice * n, .ldc = K });
+        gather(patches, k.pitch, s, from, count, slice * d.kh / k.slices, (slice + 1) * d.kh / k.slices);
+        for (int64_t r = 0; k.pitch > k.width && r < count; r++) zero(patches + r * k.pitch + k.width, k.pitch - k.width);
+        mba_gemm_serial(&(mba_gemm_args){ .m = d.Co, .n = k.pitch, .k = count, .ta = true, .adds = from > first, .a = dy,
+                                          .lda = ld, .b = patches, .ldb = k.pitch, .c = dw + slice * k.pitch,
+                                          .ldc = k.all });
         if (slice == 0 && c->out[DBIAS]) add_rows(dbias, dy, ld, count, d.Co);
     }
 }
 
-/* (Co, taps, Ci) to the (Co, Ci, taps) of dw, and dbias. */
+/* Columns (slice, tap, ci) to the (ci, taps) of dw, and dbias. */
 static void hand_out(const mba_call *c, const float *sum)
 {
     const conv2d_dims d = conv2d_dims_of(c->node);
+    const conv2d_columns k = conv2d_columns_of(d);
+    const int64_t     taps = d.taps / k.slices;                                // of one slice
     const bool        adds = mba_adds(c->node, DW);
-    const float      *more = sum + d.taps * d.Ci * d.Co;
     float            *dw = c->out[DW], *dbias = c->out[DBIAS];
     MBA_PARALLEL_FOR(co, d.Co) {
-        for (int64_t ci = 0; ci < d.Ci; ci++)
-            for (int64_t t = 0; t < d.taps; t++) {
-                float *at = &dw[(co * d.Ci + ci) * d.taps + t];
-                *at = sum[(co * d.taps + t) * d.Ci + ci] + (adds ? *at : 0);
-            }
-        if (dbias) dbias[co] = more[co] + (mba_adds(c->node, DBIAS) ? dbias[co] : 0);
+        for (int64_t t = 0; t < d.taps; t++) {
+            const float *from = sum + co * k.all + t / taps * k.pitch + t % taps * d.Ci;
+            float       *to = dw + co * d.Ci * d.taps + t;
+            for (int64_t ci = 0; ci < d.Ci; ci++) to[ci * d.taps] = from[ci] + (adds ? to[ci * d.taps] : 0);
+        }
+        if (dbias) dbias[co] = sum[d.Co * k.all + co] + (mba_adds(c->node, DBIAS) ? dbias[co] : 0);
     }
 }
 
@@ -271,11 +277,12 @@ static void make_dw(const mba_call *c)
 {
     const conv2d_dims d = conv2d_dims_of(c->node);
     const view        s = view_of_x(c);
-    const int64_t     parts = conv2d_parts(d), slices = conv2d_slices(d), floats = conv2d_thread_floats(d, true);
+    const int64_t     parts = conv2d_parts(d), slices = conv2d_columns_of(d).slices, floats = conv2d_thread_floats(d, true);
+    const int64_t     each = (conv2d_columns_of(d).all + 1) * d.Co;
     float            *sum = mba__scratch(c, SCRATCH_PARTS);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_of(c, floats))
     for (int64_t i = 0; i < parts * slices; i++) dw_item(c, &s, space_of(c, floats), i / slices, i % slices);
-    mba__sum_parts(sum, sum, parts, (d.taps * d.Ci + 1) * d.Co, false);       // into the first of them
+    mba__sum_parts(sum, sum, parts, each, false);       // into the first of them
     hand_out(c, sum);
 }
 

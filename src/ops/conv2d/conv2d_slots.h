@@ -29,13 +29,15 @@ static inline int64_t conv2d_block(int64_t K)
 /* Floats that one thread needs: a matrix of patches and, for a strided dx, the block's rows before they are dealt out. */
 static inline int64_t conv2d_thread_floats(conv2d_dims d, bool backward)
 {
-    const int64_t K = d.taps * (backward && d.Co > d.Ci ? d.Co : d.Ci), least = CONV2D_BLOCK_MIN * K;
+    const int64_t K = d.taps * (backward && d.Co > d.Ci ? d.Co : d.Ci) + 4, least = CONV2D_BLOCK_MIN * K;  // + 4: rounding
     return (least > CONV2D_ELEMS ? least : CONV2D_ELEMS) + (backward ? CONV2D_BLOCK_MAX * d.Ci : 0);
 }
 
-/* dw is made in `slices` of its columns (i, j, ci) and, per slice, from `parts` of the positions, added up in order. */
-int64_t conv2d_slices(conv2d_dims d);
-int64_t conv2d_parts(conv2d_dims d);
+/* dw is made in slices of its columns (i, j, ci) and, per slice, from parts of the positions, added up in order. The
+ * columns of a slice are rounded up with zeros: OpenBLAS is slow at odd widths (the 27 of a stem). */
+typedef struct conv2d_columns { int64_t slices, width, pitch, all; } conv2d_columns;
+conv2d_columns conv2d_columns_of(conv2d_dims d);
+int64_t        conv2d_parts(conv2d_dims d);
 
 void conv2d_ref(const mba_ref_call *c);
 void conv2d_bwd_ref(const mba_ref_call *c);
