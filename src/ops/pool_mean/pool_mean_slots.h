@@ -11,8 +11,8 @@ enum { DX };
 
 typedef struct pool_mean_attr { mba_type image; } pool_mean_attr;     /* of the backward node: what dx is like */
 
-/* Channels of one work item: an image of 640 channels is shared by several threads. */
-enum { POOL_CHANNELS = 128 };
+/* Channels of one work item: all of an image, as a rule, so that it is read from its first byte to its last. */
+enum { POOL_CHANNELS = 1024 };
 
 void pool_mean_ref(const mba_ref_call *c);
 void pool_mean_bwd_ref(const mba_ref_call *c);
