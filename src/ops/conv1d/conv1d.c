@@ -26,7 +26,8 @@ static mba_status check_shapes(const mba_node *n)
              (long long)d.ahead);
     MBA_NEED(d.ahead == 0 || !(ids || initial || ((const conv1d_attr *)n->attr)->final),
              "conv1d: %lld taps look ahead of a sequence in pieces or documents\n"
-             "why: what comes behind a piece is not known yet\nfix: leave out ids, initial and final", (long long)d.ahead);
+             "why: what comes behind a piece is not known yet\nfix: leave out ids, initial and final",
+             (long long)d.ahead);
     return initial ? mba__need_rows("conv1d", initial) : MBA_OK;
 }
 
@@ -160,7 +161,8 @@ const mba_op mba_op_conv1d = {
         { { 2, 6, 5, 3, COLUMNS | TWICE, 1 }, "one ahead, columns in and out, added to" },
         { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 1, 4096, 1792, 4 }, "mamba2-130m, 4096 tokens" },
-                                 { { 8, 196, 160, 3, NO_BIAS, 1 }, "mambavision-t stage 2, batch 8" }, { { 0 }, NULL } },
+                                 { { 8, 196, 160, 3, NO_BIAS, 1 }, "mambavision-t stage 2, batch 8" },
+                                 { { 0 }, NULL } },
 };
 
 const mba_op mba_op_conv1d_bwd = {

@@ -102,10 +102,10 @@ static double conv2d_bwd_terms(const mba_node *n, int out)
 /* One slice per row of the kernel, but narrow images keep their few columns together. */
 conv2d_columns conv2d_columns_of(conv2d_dims d)
 {
-    enum { NARROW = 128, UNIT = 4 };
+    enum { NARROW = 128 };
     conv2d_columns k = { .slices = d.kw * d.Ci < NARROW ? 1 : d.kh };
     k.width = d.taps * d.Ci / k.slices;
-    k.pitch = mba_ceil(k.width, UNIT) * UNIT;
+    k.pitch = mba_ceil(k.width, CONV2D_COLUMNS) * CONV2D_COLUMNS;
     k.all   = k.slices * k.pitch;
     return k;
 }

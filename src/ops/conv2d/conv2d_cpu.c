@@ -74,18 +74,8 @@ static void gather(float *to, int64_t pitch, const view *s, int64_t from, int64_
 static view view_of_x(const mba_call *c)
 {
     const conv2d_dims d = conv2d_dims_of(c->node);
-    return (view){ .pixels = c->in[X], .ld = mba_ld(c->node->in[X]), .H = d.H, .W = d.W, .C = d.Ci, .U = d.Ho, .V = d.Wo,
-                   .stride = d.stride, .oy = -d.pad, .ox = -d.pad, .nh = d.kh, .nw = d.kw };
-}
-
-/* to[co * by_co + place[tap] * by_tap + ci] = w[co, ci, tap] */
-static void order_weights(float *to, const float *w, conv2d_dims d, int64_t by_co, int64_t by_tap, const int64_t *place)
-{
-    MBA_PARALLEL_FOR(co, d.Co)
-        for (int64_t t = 0; t < d.taps; t++) {
-            float *row = to + co * by_co + (place ? place[t] : t) * by_tap;
-            for (int64_t ci = 0; ci < d.Ci; ci++) row[ci] = w[(co * d.Ci + ci) * d.taps + t];
-        }
+    return (view){ .pixels = c->in[X], .ld = mba_ld(c->node->in[X]), .H = d.H, .W = d.W, .C = d.Ci, .U = d.Ho,
+                   .V = d.Wo, .stride = d.stride, .oy = -d.pad, .ox = -d.pad, .nh = d.kh, .nw = d.kw };
 }
 
 /* ---- threads: as many as the plan has space for; which one takes a block changes no bit ---- */
@@ -103,6 +93,15 @@ static float *space_of(const mba_call *c, int64_t floats)
 
 /* ---- forward ---- */
 
+/* (Co, Ci, taps) to (Co, taps, Ci) */
+static void order_weights(float *to, const float *w, conv2d_dims d)
+{
+    MBA_PARALLEL_FOR(co, d.Co)
+        for (int64_t t = 0; t < d.taps; t++)
+            for (int64_t ci = 0; ci < d.Ci; ci++)
+                to[(co * d.taps + t) * d.Ci + ci] = w[(co * d.Ci + ci) * d.taps + t];
+}
+
 static void fwd_block(const mba_call *c, const view *s, float *patches, int64_t from, int64_t count)
 {
     const conv2d_dims d = conv2d_dims_of(c->node);
@@ -118,8 +117,9 @@ mba_status MBA_CPU_FN(conv2d_fwd)(const mba_call *c)
 {
     const conv2d_dims d = conv2d_dims_of(c->node);
     const view        s = view_of_x(c);
-    const int64_t     P = d.B * d.Ho * d.Wo, block = conv2d_block(d.taps * d.Ci), floats = conv2d_thread_floats(d, false);
-    order_weights(mba__scratch(c, SCRATCH_WEIGHTS), c->in[W], d, d.taps * d.Ci, d.Ci, NULL);
+    const int64_t     P = d.B * d.Ho * d.Wo, block = conv2d_block(d.taps * d.Ci);
+    const int64_t     floats = conv2d_thread_floats(d, false);
+    order_weights(mba__scratch(c, SCRATCH_WEIGHTS), c->in[W], d);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_of(c, floats))
     for (int64_t i = 0; i < mba_ceil(P, block); i++)
         fwd_block(c, &s, space_of(c, floats), i * block, least(block, P - i * block));
@@ -128,8 +128,8 @@ mba_status MBA_CPU_FN(conv2d_fwd)(const mba_call *c)
 
 /* ---- dx ---- */
 
-/* Pixels r, r + stride, .. of an axis: `pixels` of them, reached by the taps first, first + stride, .. (`taps` of them).
- * Pixel number u meets them in the rows u + offset, u + offset + 1, .. of dy, the last tap first. */
+/* Pixels r, r + stride, .. of an axis: `pixels` of them, reached by `taps` taps: first, first + stride, .. Pixel
+ * number u meets them in the rows u + offset, u + offset + 1, .. of dy, the last tap first. */
 typedef struct axis { int64_t pixels, first, taps, offset; } axis;
 
 static axis axis_of(int64_t length, int64_t k, int64_t r, conv2d_dims d)
@@ -173,7 +173,7 @@ static void deal_out(const mba_call *c, conv2d_dims d, const pixels *p, const fl
 {
     const int64_t ld = mba_ld(c->node->out[DX]), U = p->y.pixels, V = p->x.pixels;
     for (int64_t k = 0; k < count; k++, rows += d.Ci) {
-        const int64_t b = (from + k) / V / U, y = (from + k) / V % U * d.stride + p->ry, x = (from + k) % V * d.stride + p->rx;
+        const int64_t at = from + k, b = at / V / U, y = at / V % U * d.stride + p->ry, x = at % V * d.stride + p->rx;
         float        *dx = (float *)c->out[DX] + ((b * d.H + y) * d.W + x) * ld;
         if (mba_adds(c->node, DX)) for (int64_t i = 0; i < d.Ci; i++) dx[i] += rows[i];
         else                       copy(dx, rows, d.Ci);
@@ -192,9 +192,9 @@ static void dx_block(const mba_call *c, const pixels *p, float *patches, int64_t
     float *rows = straight ? (float *)c->out[DX] + from * ld : patches + count * K;
     if (K) {
         gather(patches, K, &s, from, count, 0, s.nh);
-        mba_gemm_serial(&(mba_gemm_args){ .m = count, .n = d.Ci, .k = K, .adds = adds, .a = patches, .lda = K, .ldb = d.Ci,
+        mba_gemm_serial(&(mba_gemm_args){ .m = count, .n = d.Ci, .k = K, .adds = adds, .a = patches, .lda = K,
                                           .b = (float *)mba__scratch(c, SCRATCH_WEIGHTS) + p->before * d.Co * d.Ci,
-                                          .c = rows, .ldc = straight ? ld : d.Ci });
+                                          .ldb = d.Ci, .c = rows, .ldc = straight ? ld : d.Ci });
     } else {
         zero(rows, count * d.Ci);                 // without a tap there is a stride
     }
@@ -241,16 +241,18 @@ static void dw_item(const mba_call *c, const view *s, float *patches, int64_t pa
     const int64_t     P = d.B * d.Ho * d.Wo, block = conv2d_block(k.pitch), blocks = mba_ceil(P, block);
     const int64_t     parts = conv2d_parts(d), first = part * blocks / parts * block;
     const int64_t     end = least(P, (part + 1) * blocks / parts * block), ld = mba_ld(c->node->in[DY]);
-    float            *dw = (float *)mba__scratch(c, SCRATCH_PARTS) + part * (k.all + 1) * d.Co, *dbias = dw + k.all * d.Co;
+    float            *dw = (float *)mba__scratch(c, SCRATCH_PARTS) + part * (k.all + 1) * d.Co;
+    float            *dbias = dw + k.all * d.Co;
     if (slice == 0) zero(dbias, d.Co);
     for (int64_t from = first; from < end; from += block) {
         const int64_t count = least(block, end - from);
         const float  *dy = (const float *)c->in[DY] + from * ld;
         gather(patches, k.pitch, s, from, count, slice * d.kh / k.slices, (slice + 1) * d.kh / k.slices);
-        for (int64_t r = 0; k.pitch > k.width && r < count; r++) zero(patches + r * k.pitch + k.width, k.pitch - k.width);
-        mba_gemm_serial(&(mba_gemm_args){ .m = d.Co, .n = k.pitch, .k = count, .ta = true, .adds = from > first, .a = dy,
-                                          .lda = ld, .b = patches, .ldb = k.pitch, .c = dw + slice * k.pitch,
-                                          .ldc = k.all });
+        for (int64_t r = 0; r < count; r++)
+            for (int64_t i = k.width; i < k.pitch; i++) patches[r * k.pitch + i] = 0;
+        mba_gemm_serial(&(mba_gemm_args){ .m = d.Co, .n = k.pitch, .k = count, .ta = true, .adds = from > first,
+                                          .a = dy, .lda = ld, .b = patches, .ldb = k.pitch,
+                                          .c = dw + slice * k.pitch, .ldc = k.all });
         if (slice == 0 && c->out[DBIAS]) add_rows(dbias, dy, ld, count, d.Co);
     }
 }
@@ -277,8 +279,8 @@ static void make_dw(const mba_call *c)
 {
     const conv2d_dims d = conv2d_dims_of(c->node);
     const view        s = view_of_x(c);
-    const int64_t     parts = conv2d_parts(d), slices = conv2d_columns_of(d).slices, floats = conv2d_thread_floats(d, true);
-    const int64_t     each = (conv2d_columns_of(d).all + 1) * d.Co;
+    const int64_t     parts = conv2d_parts(d), slices = conv2d_columns_of(d).slices;
+    const int64_t     each = (conv2d_columns_of(d).all + 1) * d.Co, floats = conv2d_thread_floats(d, true);
     float            *sum = mba__scratch(c, SCRATCH_PARTS);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_of(c, floats))
     for (int64_t i = 0; i < parts * slices; i++) dw_item(c, &s, space_of(c, floats), i / slices, i % slices);

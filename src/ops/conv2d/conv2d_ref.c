@@ -9,7 +9,7 @@ static void each_term(const mba_ref_call *c, void (*use)(const mba_ref_call *, t
 {
     const conv2d_dims d = conv2d_dims_of(c->node);
     for (int64_t out = 0; out < d.B * d.Ho * d.Wo * d.Co; out++) {
-        const int64_t co = out % d.Co, q = out / d.Co % d.Wo, p = out / d.Co / d.Wo % d.Ho, b = out / d.Co / d.Wo / d.Ho;
+        const int64_t at = out / d.Co, co = out % d.Co, q = at % d.Wo, p = at / d.Wo % d.Ho, b = at / d.Wo / d.Ho;
         for (int64_t i = 0; i < d.kh; i++)
             for (int64_t j = 0; j < d.kw; j++) {
                 const int64_t y = d.stride * p + i - d.pad, x = d.stride * q + j - d.pad;

@@ -19,22 +19,24 @@ conv2d_dims conv2d_dims_of(const mba_node *n);
 
 /* Every product is cut into blocks of positions, one im2col matrix and one GEMM each. The matrix stays within
  * CONV2D_ELEMS, so that it is still in the inner caches when it is packed; see conv2d.md for the sizes. */
-enum { CONV2D_ELEMS = 128 * 1024, CONV2D_BLOCK_MIN = 64, CONV2D_BLOCK_MAX = 512, CONV2D_BLOCK_UNIT = 16 };
+enum { CONV2D_ELEMS = 128 * 1024, CONV2D_BLOCK_MIN = 64, CONV2D_BLOCK_MAX = 512, CONV2D_BLOCK_UNIT = 16,
+       CONV2D_COLUMNS = 4 };
 static inline int64_t conv2d_block(int64_t K)
 {
     const int64_t fits = CONV2D_ELEMS / K / CONV2D_BLOCK_UNIT * CONV2D_BLOCK_UNIT;
     return fits < CONV2D_BLOCK_MIN ? CONV2D_BLOCK_MIN : fits > CONV2D_BLOCK_MAX ? CONV2D_BLOCK_MAX : fits;
 }
 
-/* Floats that one thread needs: a matrix of patches and, for a strided dx, the block's rows before they are dealt out. */
+/* Floats that one thread needs: a matrix of patches, whose rows may be rounded up a little, and backward a block's
+ * rows of dx before they are dealt out. */
 static inline int64_t conv2d_thread_floats(conv2d_dims d, bool backward)
 {
-    const int64_t K = d.taps * (backward && d.Co > d.Ci ? d.Co : d.Ci) + 4, least = CONV2D_BLOCK_MIN * K;  // + 4: rounding
+    const int64_t K = d.taps * (backward && d.Co > d.Ci ? d.Co : d.Ci) + CONV2D_COLUMNS, least = CONV2D_BLOCK_MIN * K;
     return (least > CONV2D_ELEMS ? least : CONV2D_ELEMS) + (backward ? CONV2D_BLOCK_MAX * d.Ci : 0);
 }
 
 /* dw is made in slices of its columns (i, j, ci) and, per slice, from parts of the positions, added up in order. The
- * columns of a slice are rounded up with zeros: OpenBLAS is slow at odd widths (the 27 of a stem). */
+ * columns of a slice are rounded up to CONV2D_COLUMNS with zeros: OpenBLAS is slow at odd widths (the 27 of a stem). */
 typedef struct conv2d_columns { int64_t slices, width, pitch, all; } conv2d_columns;
 conv2d_columns conv2d_columns_of(conv2d_dims d);
 int64_t        conv2d_parts(conv2d_dims d);

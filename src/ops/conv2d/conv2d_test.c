@@ -78,8 +78,9 @@ static double weight(rig *r, const mba_tensor *w, int64_t co, int64_t ci, int64_
 }
 
 /* y[co][p][q] = sum w[co][ci][i][j] x[ci][s p + i - pad][s q + j - pad] */
-static double loop_y(rig *r, shape s, const mba_tensor *x, const mba_tensor *w, int64_t b, int64_t p, int64_t q, int64_t co)
+static double loop_y(rig *r, shape s, const mba_tensor *x, const mba_tensor *w, const int64_t o[4])
 {
+    const int64_t b = o[0], p = o[1], q = o[2], co = o[3];
     double sum = 0;
     for (int64_t ci = 0; ci < s.Ci; ci++)
         for (int64_t i = 0; i < s.k; i++)
@@ -89,8 +90,9 @@ static double loop_y(rig *r, shape s, const mba_tensor *x, const mba_tensor *w, 
 }
 
 /* dx[ci][y][x] = sum w[co][ci][i][j] dy[co][(y + pad - i) / s][(x + pad - j) / s] where both quotients are whole */
-static double loop_dx(rig *r, shape s, const mba_tensor *dy, const mba_tensor *w, int64_t b, int64_t y, int64_t x, int64_t ci)
+static double loop_dx(rig *r, shape s, const mba_tensor *dy, const mba_tensor *w, const int64_t o[4])
 {
+    const int64_t b = o[0], y = o[1], x = o[2], ci = o[3];
     double sum = 0;
     for (int64_t co = 0; co < s.Co; co++)
         for (int64_t i = 0; i < s.k; i++)
@@ -103,8 +105,9 @@ static double loop_dx(rig *r, shape s, const mba_tensor *dy, const mba_tensor *w
 }
 
 /* dw[co][ci][i][j] = sum dy[co][p][q] x[ci][s p + i - pad][s q + j - pad] */
-static double loop_dw(rig *r, shape s, const mba_tensor *dy, const mba_tensor *x, int64_t co, int64_t ci, int64_t i, int64_t j)
+static double loop_dw(rig *r, shape s, const mba_tensor *dy, const mba_tensor *x, const int64_t o[4])
 {
+    const int64_t co = o[0], ci = o[1], i = o[2], j = o[3];
     double sum = 0;
     for (int64_t b = 0; b < s.B; b++)
         for (int64_t p = 0; p < dy->type.dim[1]; p++)
@@ -113,11 +116,18 @@ static double loop_dw(rig *r, shape s, const mba_tensor *dy, const mba_tensor *x
     return sum;
 }
 
-/* Both the reference and the CPU; sums of at most a few hundred terms of size 1. */
-static void assert_both(rig *r, const mba_tensor *t, int64_t i, double want)
+/* Every element of t, by the reference and by the CPU; sums of at most a few hundred terms of size 1. */
+typedef double loop(rig *r, shape s, const mba_tensor *a, const mba_tensor *b, const int64_t o[4]);
+
+static void assert_loop(rig *r, shape s, const mba_tensor *t, loop *f, const mba_tensor *a, const mba_tensor *b)
 {
-    assert_near(rig_want(r, t, i), want, 1e-11);
-    assert_near(rig_have(r, t, i), want, 5e-5);
+    const int64_t *d = t->type.dim;
+    for (int64_t i = 0; i < mba_elems(t); i++) {
+        const int64_t o[4] = { i / d[3] / d[2] / d[1], i / d[3] / d[2] % d[1], i / d[3] % d[2], i % d[3] };
+        const double  want = f(r, s, a, b, o);
+        assert_near(rig_want(r, t, i), want, 1e-11);
+        assert_near(rig_have(r, t, i), want, 5e-5);
+    }
 }
 
 static void agrees_with_loops(shape s)
@@ -127,20 +137,15 @@ static void agrees_with_loops(shape s)
     mba_tensor *w = param(g, "w", MBA_TYPE(MBA_F32, s.Co, s.Ci, s.k, s.k));
     mba_tensor *y = mba_conv2d(g, .x = x, .w = w, .stride = s.stride, .pad = s.pad), *dy = mba_input(g, "dy", y->type);
     rig         r = rig_create(g, 1, &y, &dy);
-    const mba_tensor *dx = rig_grad(&r, x), *dw = rig_grad(&r, w);
-    const int64_t    *o = y->type.dim;
-    assert_int_equal(o[1], (s.H + 2 * s.pad - s.k) / s.stride + 1);
-    assert_int_equal(o[2], (s.W + 2 * s.pad - s.k) / s.stride + 1);
+    assert_int_equal(y->type.dim[1], (s.H + 2 * s.pad - s.k) / s.stride + 1);
+    assert_int_equal(y->type.dim[2], (s.W + 2 * s.pad - s.k) / s.stride + 1);
     rig_sines(&r, x, 1, 0.7, 0.1);
     rig_sines(&r, w, 0.6, 0.9, 0.3);
     rig_sines(&r, dy, 1, 0.3, 0.7);
     rig_run(&r);
-    for (int64_t i = 0; i < mba_elems(y); i++)
-        assert_both(&r, y, i, loop_y(&r, s, x, w, i / o[3] / o[2] / o[1], i / o[3] / o[2] % o[1], i / o[3] % o[2], i % o[3]));
-    for (int64_t i = 0; i < mba_elems(x); i++)
-        assert_both(&r, dx, i, loop_dx(&r, s, dy, w, i / s.Ci / s.W / s.H, i / s.Ci / s.W % s.H, i / s.Ci % s.W, i % s.Ci));
-    for (int64_t i = 0; i < mba_elems(w); i++)
-        assert_both(&r, dw, i, loop_dw(&r, s, dy, x, i / s.k / s.k / s.Ci, i / s.k / s.k % s.Ci, i / s.k % s.k, i % s.k));
+    assert_loop(&r, s, y, loop_y, x, w);
+    assert_loop(&r, s, rig_grad(&r, x), loop_dx, dy, w);
+    assert_loop(&r, s, rig_grad(&r, w), loop_dw, dy, x);
     assert_same_bits(&r);
     rig_destroy(&r);
 }

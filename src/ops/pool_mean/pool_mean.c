@@ -56,7 +56,8 @@ static void pool_mean_build(mba_graph *g, const mba_case *c)
 const mba_op mba_op_pool_mean = {
     .name  = "pool_mean", .doc = "the mean over positions", .kind = MBA_REDUCTION,
     .in    = { [X] = MBA_SLOT("x") }, .out = { [Y] = MBA_SLOT("y") },
-    .shape = pool_mean_shape, .grad = pool_mean_grad, .cost = pool_mean_cost, .ref = pool_mean_ref, .terms = pool_mean_terms,
+    .shape = pool_mean_shape, .grad = pool_mean_grad, .cost = pool_mean_cost, .ref = pool_mean_ref,
+    .terms = pool_mean_terms,
     .cpu   = (const mba_variant[]){ { "channels", mba__plan_f32, MBA_CPU(pool_mean_fwd) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
     .build = pool_mean_build,

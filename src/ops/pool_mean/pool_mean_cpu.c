@@ -7,7 +7,8 @@ mba_status MBA_CPU_FN(pool_mean_fwd)(const mba_call *c)
     const mba__rows   x = mba__rows_of(t, c->in[X]), y = mba__rows_of(c->node->out[Y], c->out[Y]);
     const int64_t     C = x.cols, blocks = mba_ceil(C, POOL_CHANNELS), positions = mba_rows(t) / t->type.dim[0];
     MBA_PARALLEL_FOR(i, t->type.dim[0] * blocks) {
-        const int64_t b = i / blocks, from = i % blocks * POOL_CHANNELS, n = C - from < POOL_CHANNELS ? C - from : POOL_CHANNELS;
+        const int64_t b = i / blocks, from = i % blocks * POOL_CHANNELS;
+        const int64_t n = C - from < POOL_CHANNELS ? C - from : POOL_CHANNELS;
         float         sum[POOL_CHANNELS] = { 0 }, *mean = mba__row(y, b) + from;
         for (int64_t p = 0; p < positions; p++) {
             const float *row = mba__row(x, b * positions + p) + from;

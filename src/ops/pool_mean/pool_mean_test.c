@@ -14,7 +14,8 @@ static void pool_mean_of_hand_worked_values(void **state)
     (void)state;
     const double pixels[8] = { 1, 0, 2, -4, 3, 0, 6, 2 };
     mba_graph   *g = graph();
-    mba_tensor  *x = param(g, "x", MBA_TYPE(MBA_F32, 1, 2, 2, 2)), *y = mba_pool_mean(g, x), *dy = mba_input(g, "dy", y->type);
+    mba_tensor  *x = param(g, "x", MBA_TYPE(MBA_F32, 1, 2, 2, 2)), *y = mba_pool_mean(g, x);
+    mba_tensor  *dy = mba_input(g, "dy", y->type);
     rig          r = rig_create(g, 1, &y, &dy);
     for (int64_t i = 0; i < 8; i++) rig_set(&r, x, i, pixels[i]);
     rig_set(&r, dy, 0, 8);

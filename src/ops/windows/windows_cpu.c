@@ -11,7 +11,8 @@ static void move_row(float *to, const float *from, int64_t C, bool adds)
 mba_status MBA_CPU_FN(window_partition)(const mba_call *c)
 {
     const windows_attr *a = c->node->attr;
-    const mba__rows     image = mba__rows_of(c->node->in[FROM], c->in[FROM]), tokens = mba__rows_of(c->node->out[TO], c->out[TO]);
+    const mba__rows     image  = mba__rows_of(c->node->in[FROM], c->in[FROM]);
+    const mba__rows     tokens = mba__rows_of(c->node->out[TO], c->out[TO]);
     const int64_t       C = image.cols;
     const bool          adds = mba_adds(c->node, TO);
     MBA_PARALLEL_FOR(line, windows_tokens(a) / a->w)
@@ -26,7 +27,8 @@ mba_status MBA_CPU_FN(window_partition)(const mba_call *c)
 mba_status MBA_CPU_FN(window_reverse)(const mba_call *c)
 {
     const windows_attr *a = c->node->attr;
-    const mba__rows     tokens = mba__rows_of(c->node->in[FROM], c->in[FROM]), image = mba__rows_of(c->node->out[TO], c->out[TO]);
+    const mba__rows     tokens = mba__rows_of(c->node->in[FROM], c->in[FROM]);
+    const mba__rows     image  = mba__rows_of(c->node->out[TO], c->out[TO]);
     const int64_t       C = tokens.cols;
     const bool          adds = mba_adds(c->node, TO);
     MBA_PARALLEL_FOR(line, windows_tokens(a) / a->w)

@@ -2,7 +2,9 @@
 #include "ops/windows/windows_slots.h"
 
 /* Calls `use` with the element of the image and the element of the tokens that are the same. */
-static void each_pixel(const mba_ref_call *c, int64_t C, void (*use)(const mba_ref_call *, int64_t image, int64_t token))
+typedef void use_fn(const mba_ref_call *c, int64_t image, int64_t token);
+
+static void each_pixel(const mba_ref_call *c, int64_t C, use_fn *use)
 {
     const windows_attr *a = c->node->attr;
     const int64_t       w = a->w, nH = windows_down(a), nW = windows_across(a);
@@ -10,7 +12,8 @@ static void each_pixel(const mba_ref_call *c, int64_t C, void (*use)(const mba_r
         for (int64_t y = 0; y < a->H; y++)
             for (int64_t x = 0; x < a->W; x++) {
                 const int64_t m = (b * nH + y / w) * nW + x / w, t = y % w * w + x % w;
-                for (int64_t ch = 0; ch < C; ch++) use(c, ((b * a->H + y) * a->W + x) * C + ch, (m * w * w + t) * C + ch);
+                for (int64_t ch = 0; ch < C; ch++)
+                    use(c, ((b * a->H + y) * a->W + x) * C + ch, (m * w * w + t) * C + ch);
             }
 }
 

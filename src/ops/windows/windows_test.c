@@ -15,7 +15,8 @@ static void walks_window_by_window(int64_t B, int64_t H, int64_t W, int64_t C, i
     mba_graph  *g = graph();
     mba_tensor *x = param(g, "x", MBA_TYPE(MBA_F32, B, H, W, C)), *t = mba_window_partition(g, x, side);
     mba_tensor *back = mba_window_reverse(g, t, B, H, W), *dback = mba_input(g, "dback", back->type);
-    rig         r = rig_create(g, 2, (mba_tensor *[]){ back, t }, (mba_tensor *[]){ dback, mba_input(g, "dt", t->type) });
+    mba_tensor *dt = mba_input(g, "dt", t->type);
+    rig         r = rig_create(g, 2, (mba_tensor *[]){ back, t }, (mba_tensor *[]){ dback, dt });
     rig_sines(&r, dback, 1, 0.3, 0.7);
     rig_run(&r);
     int64_t k = 0;
