@@ -1,4 +1,4 @@
-/* conv1d.c -- y = silu(bias + sum_k w[k] x[t-(W-1)+k]), channel by channel: the declaration. */
+/* conv1d.c -- y = silu(bias + sum_k w[k] x[t-(W-1)+ahead+k]), channel by channel: the declaration. */
 #include "ops/conv1d/conv1d.h"
 
 #include "ops/add/add.h"
@@ -22,6 +22,12 @@ static mba_status check_shapes(const mba_node *n)
     MBA_NEED(!initial || (mba_elems(initial) == d.B * (d.taps - 1) * d.C && mba_cols(initial) == d.C),
              "conv1d: the initial inputs are (%lld, %lld, %lld)", (long long)d.B, (long long)d.taps - 1,
              (long long)d.C);
+    MBA_NEED(d.ahead >= 0 && d.ahead < d.taps, "conv1d: %lld taps, %lld of them ahead", (long long)d.taps,
+             (long long)d.ahead);
+    MBA_NEED(d.ahead == 0 || !(ids || initial || ((const conv1d_attr *)n->attr)->final),
+             "conv1d: %lld taps look ahead of a sequence in pieces or documents\n"
+             "why: what comes behind a piece is not known yet\nfix: leave out ids, initial and final",
+             (long long)d.ahead);
     return initial ? mba__need_rows("conv1d", initial) : MBA_OK;
 }
 
@@ -48,7 +54,7 @@ static mba_status conv1d_bwd_shape(const mba_node *n, mba_type *out)
 
 mba_tensor *mba_conv1d_(mba_graph *g, mba_conv1d_args a)
 {
-    const conv1d_attr t = { .silu = a.silu, .final = a.final != NULL };
+    const conv1d_attr t = { .silu = a.silu, .final = a.final != NULL, .ahead = (int32_t)a.ahead };
     const mba_node   *n = MBA_APPEND(g, conv1d, &t, a.x, a.w, a.bias, a.ids, a.initial);
     if (a.final) *a.final = n->out[FINAL];
     return n->out[Y];
@@ -101,7 +107,7 @@ static mba_status conv1d_bwd_plan(mba_plan *p, const mba_node *n, const mba_mach
     return MBA_OK;
 }
 
-/* dims: B, L, C, taps, and bits: what else there is. */
+/* dims: B, L, C, taps, bits: what else there is, and the taps ahead. */
 enum { PLAIN = 1, NO_BIAS = 2, WITH_IDS = 4, WITH_INITIAL = 8, WITH_FINAL = 16, COLUMNS = 32, TWICE = 64 };
 
 static void conv1d_build(mba_graph *g, const mba_case *c)
@@ -110,7 +116,8 @@ static void conv1d_build(mba_graph *g, const mba_case *c)
     const mba_init random = MBA_INIT_NORMAL(1);
     mba_tensor *final = NULL;
     mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, B, L, how & COLUMNS ? C + 3 : C), random, MBA_DECAY);
-    mba_conv1d_args a = { .x = x, .silu = !(how & PLAIN), .final = how & WITH_FINAL ? &final : NULL };
+    mba_conv1d_args a = { .x = x, .silu = !(how & PLAIN), .final = how & WITH_FINAL ? &final : NULL,
+                          .ahead = c->dim[5] };
     a.w = mba_param(g, "w", MBA_TYPE(MBA_F32, C, 1, taps), random, MBA_NO_DECAY);
     if (!(how & NO_BIAS))   a.bias    = mba_param(g, "bias", MBA_TYPE(MBA_F32, C), random, MBA_NO_DECAY);
     if (how & WITH_IDS)     a.ids     = mba_index(g, "ids", MBA_TYPE(MBA_I32, B, L), 2);
@@ -125,7 +132,7 @@ static void conv1d_build(mba_graph *g, const mba_case *c)
 }
 
 const mba_op mba_op_conv1d = {
-    .name  = "conv1d", .doc = "causal depthwise convolution over time, silu behind it", .kind = MBA_CONV,
+    .name  = "conv1d", .doc = "depthwise convolution over time, silu behind it", .kind = MBA_CONV,
     .in    = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w"), [BIAS] = MBA_SLOT("bias", .optional = true),
                [IDS] = MBA_SLOT("ids", .optional = true), [INITIAL] = MBA_SLOT("initial", .optional = true) },
     .out   = { [Y] = MBA_SLOT("y", .cheap = true), [FINAL] = MBA_SLOT("final", .cheap = true) },
@@ -147,8 +154,15 @@ const mba_op mba_op_conv1d = {
         { { 1, 135, 2, 2, WITH_IDS | WITH_INITIAL }, "documents across items of time" },
         { { 2, 6, 5, 4, COLUMNS | TWICE }, "columns in and out, added to" },
         { { 2, 6, 5, 4, COLUMNS | TWICE | WITH_INITIAL }, "an initial state used twice" },
+        { { 2, 9, 5, 3, NO_BIAS, 1 }, "one of three taps ahead: mambavision" },
+        { { 1, 140, 3, 3, 0, 1 }, "one ahead, more than one item of time" },
+        { { 1, 133, 2, 4, PLAIN, 3 }, "all taps but the last ahead" },
+        { { 2, 2, 3, 5, NO_BIAS, 2 }, "two ahead, shorter than the window" },
+        { { 2, 6, 5, 3, COLUMNS | TWICE, 1 }, "one ahead, columns in and out, added to" },
         { { 0 }, NULL } },
-    .sizes = (const mba_case[]){ { { 1, 4096, 1792, 4 }, "mamba2-130m, 4096 tokens" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 1, 4096, 1792, 4 }, "mamba2-130m, 4096 tokens" },
+                                 { { 8, 196, 160, 3, NO_BIAS, 1 }, "mambavision-t stage 2, batch 8" },
+                                 { { 0 }, NULL } },
 };
 
 const mba_op mba_op_conv1d_bwd = {

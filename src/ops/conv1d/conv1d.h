@@ -1,10 +1,11 @@
-/* conv1d.h -- causal depthwise convolution over time, with or without SiLU behind it.
+/* conv1d.h -- depthwise convolution over time, causal unless told otherwise, with or without SiLU behind it.
  *
  *     x = mba_conv1d(g, .x = x, .w = w, .bias = b, .silu = true);
  *
  *     a[t,c] = bias[c] + sum_k w[c,k] x[t-(W-1)+k, c]          the last tap meets the present
  *
- * A sequence may be cut in pieces: what one piece leaves in `final` is `initial` of the next. */
+ * A sequence may be cut in pieces: what one piece leaves in `final` is `initial` of the next. With `ahead` the window
+ * looks that many steps into the future, tap W-1-ahead meets the present, and outside the sequence there are zeros. */
 #ifndef MBA_CONV1D_H
 #define MBA_CONV1D_H
 
@@ -19,6 +20,7 @@ typedef struct mba_conv1d_args {
     mba_tensor  *initial;            /* (B, W-1, C), optional: inputs before time 0, with the id of token 0;
                                         without it they are 0 */
     mba_tensor **final;              /* optional: receives (B, W-1, C), the last W-1 inputs */
+    int64_t      ahead;              /* taps that look ahead, 0 .. W-1; not with ids, initial or final */
     bool         silu;
 } mba_conv1d_args;
 

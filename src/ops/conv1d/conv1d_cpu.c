@@ -65,6 +65,7 @@ static int32_t id_at(const conv *v, int64_t b, int64_t t)
 
 static const float *input_row(const conv *v, const item *k, int64_t t)
 {
+    if (t >= v->d.L) return zeros;                // a tap ahead of the end
     if (t >= 0) return mba__row(v->x, k->b * v->d.L + t) + k->c0;
     return v->initial.at ? mba__row(v->initial, k->b * (v->d.taps - 1) + t + v->d.taps - 1) + k->c0 : zeros;
 }
@@ -79,13 +80,13 @@ static bool one_document(const conv *v, int64_t b, int64_t from, int64_t end)
 /* How many of the steps from t on are done together: a tile, if it is whole and inside one document. */
 static int steps_at(const conv *v, int64_t b, int64_t t, int64_t end)
 {
-    return t + TILE <= end && one_document(v, b, t - (v->d.taps - 1), t + TILE) ? TILE : 1;
+    return t + TILE <= end && one_document(v, b, t - v->d.past, t + TILE) ? TILE : 1;
 }
 
-/* row[j] is the input at time t-(taps-1)+j. A single step sees nothing of other documents. */
+/* row[j] is the input at time t-past+j. A single step sees nothing of other documents. */
 static void input_rows(const float *row[SPAN_MAX], const conv *v, const item *k, int64_t t, int steps)
 {
-    for (int64_t j = 0, s = t - (v->d.taps - 1); s < t + steps; j++, s++)
+    for (int64_t j = 0, s = t - v->d.past; s < t + steps + v->d.ahead; j++, s++)
         row[j] = steps == 1 && id_at(v, k->b, s) != id_at(v, k->b, t) ? zeros : input_row(v, k, s);
 }
 
@@ -121,9 +122,10 @@ MBA_SIMD void convolve_rows(tile f, bool adds, bool silu, int taps, int steps)
 
 MBA_SIMD void convolve_steps(const tile *f, bool adds, bool silu, int taps, int steps)
 {
-    if (steps == TILE && taps == 4) convolve_rows(*f, adds, silu, 4, TILE);
-    else if (steps == TILE)         convolve_rows(*f, adds, silu, taps, TILE);
-    else                            convolve_rows(*f, adds, silu, taps, 1);
+    if (steps == TILE && taps == 4)      convolve_rows(*f, adds, silu, 4, TILE);
+    else if (steps == TILE && taps == 3) convolve_rows(*f, adds, silu, 3, TILE);
+    else if (steps == TILE)              convolve_rows(*f, adds, silu, taps, TILE);
+    else                                 convolve_rows(*f, adds, silu, taps, 1);
 }
 
 static void convolve_silu(const tile *f, int taps, int steps)  { convolve_steps(f, false, true, taps, steps); }
@@ -240,10 +242,11 @@ static void make_grads(const conv *v, const conv_grads *q, const item *k, ring *
         if (v->silu) slope_row(f.to[j], g[j], k->n);
         r->at[(t + j) % r->rows] = g[j] = v->silu ? f.to[j] : g[j];
     }
-    if (t >= k->t1) return;
-    if (steps == TILE && taps == 4) weigh_rows(dw, &f, g, 4, TILE);
-    else if (steps == TILE)         weigh_rows(dw, &f, g, taps, TILE);
-    else                            weigh_rows(dw, &f, g, taps, 1);
+    if (t < k->t0 || t >= k->t1) return;
+    if (steps == TILE && taps == 4)      weigh_rows(dw, &f, g, 4, TILE);
+    else if (steps == TILE && taps == 3) weigh_rows(dw, &f, g, 3, TILE);
+    else if (steps == TILE)              weigh_rows(dw, &f, g, taps, TILE);
+    else                                 weigh_rows(dw, &f, g, taps, 1);
 }
 
 /* Where the gradient of the input at time s goes. */
@@ -261,13 +264,13 @@ static void add_final(const conv *v, const conv_grads *q, const item *k, int64_t
     for (int64_t i = 0; i < k->n; i++) dx[i] += d[i];
 }
 
-/* dx[s] = sum_k w[k] g[s+(taps-1)-k] for times s .. s+steps-1, all before 0 or none; g is there up to time
- * s+steps+taps-2 or the end. A single step sees nothing of other documents. */
+/* dx[s] = sum_k w[k] g[s+past-k] for times s .. s+steps-1, all before 0 or none; g is there from time s-ahead up to
+ * s+steps-1+past, as far as these are inside the sequence. A single step sees nothing of other documents. */
 static void make_dx(const conv *v, const conv_grads *q, const item *k, const ring *r, int64_t s, int steps)
 {
     const int taps = (int)v->d.taps;
     tile      f = { .w = v->taps + k->c0 + (taps - 1) * v->d.C, .ldw = -v->d.C, .bias = zeros, .n = k->n };
-    for (int64_t j = 0, t = s; t < s + steps + taps - 1; j++, t++) {
+    for (int64_t j = 0, t = s - v->d.ahead; t < s + steps + v->d.past; j++, t++) {
         const bool cut = steps == 1 && id_at(v, k->b, s) != id_at(v, k->b, t);
         f.row[j] = t < 0 || t >= v->d.L || cut ? zeros : r->at[t % r->rows];
     }
@@ -281,26 +284,27 @@ static void make_dx(const conv *v, const conv_grads *q, const item *k, const rin
 static int64_t make_dx_until(const conv *v, const conv_grads *q, const item *k, const ring *r, int64_t s, int64_t end)
 {
     for (int64_t steps; s < end; s += steps) {
-        const bool whole = s >= 0 && s + TILE <= end && one_document(v, k->b, s, s + TILE + v->d.taps - 1);
+        const bool whole = s >= 0 && s + TILE <= end && one_document(v, k->b, s, s + TILE + v->d.past);
         steps = whole ? TILE : 1;
         make_dx(v, q, k, r, s, (int)steps);
     }
     return s;
 }
 
-/* g runs ahead of dx by taps-1 steps; behind the item's end it is made once more, for the dx at its end. */
+/* g runs before dx by `past` steps; what lies in front of the item (with taps ahead) and behind its end is made once
+ * more, for the dx at its ends. */
 static void bwd_item(const conv *v, const conv_grads *q, const item *k)
 {
-    const int64_t ahead = v->d.taps - 1, end = k->t1 + ahead < v->d.L ? k->t1 + ahead : v->d.L;
-    int64_t       s = k->t0 == 0 && q->dinitial.at ? -ahead : k->t0;
+    const int64_t past = v->d.past, end = k->t1 + past < v->d.L ? k->t1 + past : v->d.L;
+    int64_t       s = k->t0 == 0 && q->dinitial.at ? -past : k->t0;
     float        *part = q->parts + k->part * (v->d.taps + 1) * v->d.C + k->c0;
     ring          r;
-    r.rows = TILE + (int)ahead;
+    r.rows = TILE + (int)v->d.taps - 1;
     for (int64_t i = 0; i <= v->d.taps; i++) memset(part + i * v->d.C, 0, sizeof(float) * (size_t)k->n);
-    for (int64_t t = k->t0, steps; t < end; t += steps) {
-        steps = steps_at(v, k->b, t, t < k->t1 ? k->t1 : end);
+    for (int64_t t = k->t0 > v->d.ahead ? k->t0 - v->d.ahead : 0, steps; t < end; t += steps) {
+        steps = steps_at(v, k->b, t, t < k->t0 ? k->t0 : t < k->t1 ? k->t1 : end);
         make_grads(v, q, k, &r, t, (int)steps);
-        s = make_dx_until(v, q, k, &r, s, t + steps - ahead < k->t1 ? t + steps - ahead : k->t1);
+        s = make_dx_until(v, q, k, &r, s, t + steps - past < k->t1 ? t + steps - past : k->t1);
     }
     make_dx_until(v, q, k, &r, s, k->t1);
 }

@@ -3,10 +3,11 @@
 
 #include "ops/conv1d/conv1d_slots.h"
 
-/* The input of channel ch at time s >= -(taps-1) of sequence b; NULL where there is none, which counts as 0. */
+/* The input of channel ch at time s of sequence b; NULL where there is none, which counts as 0. */
 static const double *input(const mba_ref_call *c, int64_t b, int64_t s, int64_t ch)
 {
     const conv1d_dims d = conv1d_dims_of(c->node);
+    if (s >= d.L) return NULL;
     if (s >= 0) return &c->in[X][(b * d.L + s) * d.C + ch];
     return c->in[INITIAL] ? &c->in[INITIAL][(b * (d.taps - 1) + s + d.taps - 1) * d.C + ch] : NULL;
 }
@@ -24,10 +25,10 @@ static bool meets(const mba_ref_call *c, int64_t b, int64_t s, int64_t t)
 
 static double before_silu(const mba_ref_call *c, int64_t b, int64_t t, int64_t ch)
 {
-    const int64_t taps = conv1d_dims_of(c->node).taps;
-    double        a    = c->in[BIAS] ? c->in[BIAS][ch] : 0;
-    for (int64_t k = 0, s = t - (taps - 1); k < taps; k++, s++)
-        if (input(c, b, s, ch) && meets(c, b, s, t)) a += c->in[W][ch * taps + k] * *input(c, b, s, ch);
+    const conv1d_dims d = conv1d_dims_of(c->node);
+    double            a = c->in[BIAS] ? c->in[BIAS][ch] : 0;
+    for (int64_t k = 0, s = t - d.past; k < d.taps; k++, s++)
+        if (input(c, b, s, ch) && meets(c, b, s, t)) a += c->in[W][ch * d.taps + k] * *input(c, b, s, ch);
     return a;
 }
 
@@ -63,7 +64,7 @@ static void bwd_step(const mba_ref_call *c, int64_t b, int64_t t, int64_t ch)
     double            g = c->in[DY] && id(c, b, t) >= 0 ? c->in[DY][(b * d.L + t) * d.C + ch] : 0;
     if (((const conv1d_attr *)c->node->attr)->silu) g *= s * (1 + a * (1 - s));
     if (c->out[DBIAS]) c->out[DBIAS][ch] += g;
-    for (int64_t k = 0, from = t - (d.taps - 1); k < d.taps; k++, from++)
+    for (int64_t k = 0, from = t - d.past; k < d.taps; k++, from++)
         if (input(c, b, from, ch) && meets(c, b, from, t)) {
             c->out[DW][ch * d.taps + k]  += g * *input(c, b, from, ch);
             *input_grad(c, b, from, ch) += g * c->in[W][ch * d.taps + k];

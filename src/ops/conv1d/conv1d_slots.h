@@ -8,14 +8,15 @@ enum { X, W, BIAS, IDS, INITIAL, DY, DFINAL };    /* in; the last two are the ba
 enum { Y, FINAL };                                /* forward: out */
 enum { DX, DW, DBIAS, DINITIAL };                 /* backward: out */
 
-typedef struct conv1d_attr { int32_t silu, final; } conv1d_attr;
+typedef struct conv1d_attr { int32_t silu, final, ahead; } conv1d_attr;
 
-/* B sequences of L steps of C channels; `taps` of them meet in one output. */
-typedef struct conv1d_dims { int64_t B, L, C, taps; } conv1d_dims;
+/* B sequences of L steps of C channels; `taps` of them meet in one output, those `past` steps ago to those `ahead`. */
+typedef struct conv1d_dims { int64_t B, L, C, taps, past, ahead; } conv1d_dims;
 static inline conv1d_dims conv1d_dims_of(const mba_node *n)
 {
     const int64_t *d = n->in[X]->type.dim;
-    return (conv1d_dims){ d[0], d[1], d[2], mba_elems(n->in[W]) / d[2] };
+    const int64_t  taps = mba_elems(n->in[W]) / d[2], ahead = ((const conv1d_attr *)n->attr)->ahead;
+    return (conv1d_dims){ d[0], d[1], d[2], taps, taps - 1 - ahead, ahead };
 }
 
 /* A work item of the CPU: TIMES steps of CHANNELS channels of one sequence. */

@@ -119,14 +119,73 @@ static void conv1d_drops_taps_of_other_documents(void **state)
     rig_destroy(&r);
 }
 
+/* Printed by tools/golden/convolutions.py: MambaVision's window, one of three taps ahead. */
+static void conv1d_with_a_tap_ahead_has_the_values_of_pytorch(void **state)
+{
+    (void)state;
+    mba_graph  *g = graph();
+    mba_tensor *x = param(g, "x", MBA_TYPE(MBA_F32, 2, 5, 2)), *w = param(g, "w", MBA_TYPE(MBA_F32, 2, 1, 3));
+    mba_tensor *y = mba_conv1d(g, .x = x, .w = w, .ahead = 1, .silu = true), *dy = mba_input(g, "dy", y->type);
+    rig         r = rig_create(g, 1, &y, &dy);
+    rig_sines(&r, x, 1, 0.7, 0.1);
+    rig_sines(&r, w, 0.6, 0.9, 0.3);
+    rig_sines(&r, dy, 1, 0.3, 0.7);
+    rig_run(&r);
+    assert_golden(&r, y, (double[]){
+        0.3659891953, -0.2450613961, 0.4672684475, -0.0041823496, -0.0752257677, 0.5729370380, -0.2414190747,
+        0.1649656634, -0.1808799311, -0.0604714872, 0.5703277567, -0.2000959537, 0.1978371105, 0.3442974505,
+        -0.2144137204, 0.4845877079, -0.2001806758, -0.1273969457, -0.0450882362, -0.1449976845 });
+    assert_sums(&r, rig_grad(&r, x), 0.6581510957207, 1.563006597127);
+    assert_sums(&r, rig_grad(&r, w), 1.369744817397, 5.215234507146);
+    rig_destroy(&r);
+}
+
+/* A window that looks ahead is a causal one, later: over a sequence with `ahead` more steps of zeros it gives the
+ * same bits, `ahead` steps earlier. */
+static void ahead_equals_causal_later(int64_t length, int64_t taps, int64_t ahead)
+{
+    mba_graph  *g = graph();
+    mba_tensor *x = param(g, "x", MBA_TYPE(MBA_F32, 1, length, C)), *w = param(g, "w", MBA_TYPE(MBA_F32, C, taps));
+    mba_tensor *padded = param(g, "padded", MBA_TYPE(MBA_F32, 1, length + ahead, C));
+    mba_tensor *y = mba_conv1d(g, .x = x, .w = w, .ahead = ahead, .silu = true);
+    mba_tensor *late = mba_conv1d(g, .x = padded, .w = w, .silu = true);
+    mba_tensor *out[] = { y, late }, *seed[] = { mba_input(g, "dy", y->type), mba_input(g, "dlate", late->type) };
+    rig         r = rig_create(g, 2, out, seed);
+    for (int64_t i = 0; i < (length + ahead) * C; i++) {
+        rig_set(&r, padded, i, i < length * C ? rig_want(&r, x, i) : 0);
+        rig_set(&r, seed[1], i, i < ahead * C ? 0 : sin(0.3 * (double)(i - ahead * C) + 0.7));
+    }
+    rig_sines(&r, seed[0], 1, 0.3, 0.7);
+    rig_run(&r);
+    for (int64_t i = 0; i < length * C; i++) {
+        assert_true(rig_have(&r, y, i) == rig_have(&r, late, i + ahead * C));
+        assert_near(rig_want(&r, y, i), rig_want(&r, late, i + ahead * C), 1e-14);
+        assert_near(rig_have(&r, rig_grad(&r, x), i), rig_want(&r, rig_grad(&r, padded), i), 1e-5);
+        assert_near(rig_want(&r, rig_grad(&r, x), i), rig_want(&r, rig_grad(&r, padded), i), 1e-13);
+    }
+    rig_destroy(&r);
+}
+
+static void conv1d_ahead_is_a_causal_one_later(void **state)
+{
+    (void)state;
+    ahead_equals_causal_later(9, 3, 1);
+    ahead_equals_causal_later(1, 3, 1);
+    ahead_equals_causal_later(150, 3, 1);
+    ahead_equals_causal_later(300, 3, 2);
+    ahead_equals_causal_later(141, 4, 1);
+    ahead_equals_causal_later(150, 16, 15);
+    ahead_equals_causal_later(7, 12, 9);
+}
+
 static void conv1d_takes_many_channels_at_any_thread_count(void **state)
 {
     (void)state;
-    for (int taps = 2; taps <= 6; taps += 2) {
+    for (int taps = 2; taps <= 6; taps++) {
         mba_graph  *g = graph();
         mba_tensor *x = param(g, "x", MBA_TYPE(MBA_F32, 2, 270, 1043));
         mba_tensor *w = param(g, "w", MBA_TYPE(MBA_F32, 1043, 1, taps)), *b = param(g, "b", MBA_TYPE(MBA_F32, 1043));
-        assert_large_case(g, mba_conv1d(g, .x = x, .w = w, .bias = b, .silu = true));
+        assert_large_case(g, mba_conv1d(g, .x = x, .w = w, .bias = b, .silu = true, .ahead = taps % 2));
     }
 }
 
@@ -144,10 +203,23 @@ static void conv1d_refuses_what_does_not_fit(void **state)
     mba_conv1d(g, .x = x, .w = mba_input(g, "w", MBA_TYPE(MBA_F32, 3, 3)));
     assert_fails(mba_graph_status(g), MBA_E_SHAPE, "4 channels, a weight of 9");
     mba_graph_destroy(g);
+    for (int k = 0; k < 4; k++) {                 // too far ahead; ahead in pieces or documents
+        g = graph();
+        mba_conv1d_args a = { .x = mba_input(g, "x", MBA_TYPE(MBA_F32, 2, 3, 4)), .ahead = k ? 1 : 3 };
+        a.w = mba_input(g, "w", MBA_TYPE(MBA_F32, 4, 3));
+        if (k == 1) a.ids     = mba_index(g, "ids", MBA_TYPE(MBA_I32, 2, 3), 2);
+        if (k == 2) a.initial = mba_input(g, "initial", MBA_TYPE(MBA_F32, 2, 2, 4));
+        if (k == 3) a.final   = &final;
+        mba_conv1d_(g, a);
+        assert_fails(mba_graph_status(g), MBA_E_SHAPE, k ? "look ahead of a sequence" : "3 taps, 3 of them ahead");
+        mba_graph_destroy(g);
+    }
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(conv1d_has_its_golden_values),
               cmocka_unit_test(conv1d_in_pieces_equals_the_whole),
               cmocka_unit_test(conv1d_drops_taps_of_other_documents),
+              cmocka_unit_test(conv1d_with_a_tap_ahead_has_the_values_of_pytorch),
+              cmocka_unit_test(conv1d_ahead_is_a_causal_one_later),
               cmocka_unit_test(conv1d_takes_many_channels_at_any_thread_count),
               cmocka_unit_test(conv1d_refuses_what_does_not_fit))

@@ -1,0 +1,211 @@
+/* conv2d.c -- y = bias + sum over taps and channels of w x, images channels last: the declaration. */
+#include "ops/conv2d/conv2d.h"
+
+#include "core/device.h"
+#include "ops/add/add.h"
+#include "ops/conv2d/conv2d_slots.h"
+
+conv2d_dims conv2d_dims_of(const mba_node *n)
+{
+    const int64_t     *x = n->in[X]->type.dim, *w = n->in[W]->type.dim;
+    const conv2d_attr *a = n->attr;
+    return (conv2d_dims){ .B = x[0], .H = x[1], .W = x[2], .Ci = x[3], .Co = w[0], .kh = w[2], .kw = w[3],
+                          .Ho = (x[1] + 2 * a->pad - w[2]) / a->stride + 1,
+                          .Wo = (x[2] + 2 * a->pad - w[3]) / a->stride + 1,
+                          .taps = w[2] * w[3], .stride = a->stride, .pad = a->pad };
+}
+
+static mba_status check_shapes(const mba_node *n)
+{
+    const mba_tensor  *x = n->in[X], *w = n->in[W], *bias = n->in[BIAS];
+    const conv2d_attr *a = n->attr;
+    MBA_TRY(mba__need_rows("conv2d", x));
+    MBA_NEED(x->type.rank == 4, "conv2d: %s has %lld axes\nfix: (batch, height, width, channels)", x->name,
+             (long long)x->type.rank);
+    MBA_NEED(mba_dense(x) || x->run == mba_cols(x), "conv2d: the pixels of %s do not lie at one distance\n"
+             "why: it is a part of an image\nfix: take a slice of channels, or copy it first", x->name);
+    MBA_NEED(w->type.rank == 4 && mba_dense(w), "conv2d: the weight %s is not (out, in, height, width)", w->name);
+    MBA_NEED(w->type.dim[1] == mba_cols(x), "conv2d: %s has %lld channels, %s takes %lld", x->name,
+             (long long)mba_cols(x), w->name, (long long)w->type.dim[1]);
+    MBA_NEED(!bias || (mba_dense(bias) && mba_elems(bias) == w->type.dim[0]),
+             "conv2d: %lld channels out, a bias of %lld", (long long)w->type.dim[0], (long long)mba_elems(bias));
+    MBA_NEED(a->stride > 0 && a->pad >= 0, "conv2d: a stride of %lld, a padding of %lld", (long long)a->stride,
+             (long long)a->pad);
+    for (int k = 0; k < 2; k++)
+        MBA_NEED(x->type.dim[1 + k] + 2 * a->pad >= w->type.dim[2 + k], "conv2d: %lld pixels, %lld taps\n"
+                 "why: not one output would be left", (long long)(x->type.dim[1 + k] + 2 * a->pad),
+                 (long long)w->type.dim[2 + k]);
+    return MBA_OK;
+}
+
+static mba_status conv2d_shape(const mba_node *n, mba_type *out)
+{
+    MBA_TRY(check_shapes(n));
+    const conv2d_dims d = conv2d_dims_of(n);
+    out[Y] = n->in[X]->type;
+    out[Y].dim[1] = d.Ho;
+    out[Y].dim[2] = d.Wo;
+    out[Y].dim[3] = d.Co;
+    return MBA_OK;
+}
+
+static mba_status conv2d_bwd_shape(const mba_node *n, mba_type *out)
+{
+    if (((const conv2d_attr *)n->attr)->wants_dx) out[DX] = n->in[X]->type;
+    out[DW] = n->in[W]->type;
+    out[DW].dtype = MBA_F32;
+    if (n->in[BIAS]) out[DBIAS] = MBA_TYPE(MBA_F32, mba_elems(n->in[BIAS]));
+    return MBA_OK;
+}
+
+mba_tensor *mba_conv2d_(mba_graph *g, mba_conv2d_args a)
+{
+    const conv2d_attr t = { .stride = a.stride ? a.stride : 1, .pad = a.pad };
+    return MBA_APPEND(g, conv2d, &t, a.x, a.w, a.bias)->out[Y];
+}
+
+static void conv2d_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
+{
+    conv2d_attr t = *(const conv2d_attr *)n->attr;
+    t.wants_dx = mba_wants(n->in[X]);             // the pixels of the stem need none
+    const mba_node *b = MBA_APPEND(g, conv2d_bwd, &t, n->in[X], n->in[W], n->in[BIAS], d[Y]);
+    if (t.wants_dx)  mba_grad_add(g, n->in[X], b->out[DX]);
+    mba_grad_add(g, n->in[W], b->out[DW]);
+    if (n->in[BIAS]) mba_grad_add(g, n->in[BIAS], b->out[DBIAS]);
+}
+
+/* One product forward, one or two backward; the bias is one addition per output. */
+static mba_cost conv2d_cost(const mba_node *n)
+{
+    const conv2d_dims d = conv2d_dims_of(n);
+    const double      E = (double)(d.B * d.Ho * d.Wo * d.Co);
+    mba_cost          c = mba_cost_io(n);
+    c.tensor_flops = 2 * E * (double)(d.Ci * d.taps) * (n->in[DY] && n->out[DX] ? 2 : 1);
+    c.vector_flops = n->in[BIAS] ? E : 0;
+    return c;
+}
+
+static double conv2d_terms(const mba_node *n, int out)
+{
+    (void)out;
+    return (double)(conv2d_dims_of(n).taps * conv2d_dims_of(n).Ci);
+}
+
+static double conv2d_bwd_terms(const mba_node *n, int out)
+{
+    const conv2d_dims d = conv2d_dims_of(n);
+    return (double)(out == DX ? d.taps * d.Co : d.B * d.Ho * d.Wo);
+}
+
+/* ---- plans for the CPU ---- */
+
+/* One slice per row of the kernel, but narrow images keep their few columns together. */
+conv2d_columns conv2d_columns_of(conv2d_dims d)
+{
+    enum { NARROW = 128 };
+    conv2d_columns k = { .slices = d.kw * d.Ci < NARROW ? 1 : d.kh };
+    k.width = d.taps * d.Ci / k.slices;
+    k.pitch = mba_ceil(k.width, CONV2D_COLUMNS) * CONV2D_COLUMNS;
+    k.all   = k.slices * k.pitch;
+    return k;
+}
+
+/* As many as there are blocks, within 16 and, from the third on, within a few megabytes of partial sums. */
+int64_t conv2d_parts(conv2d_dims d)
+{
+    enum { PARTS_MAX = 16, PARTS_MIN = 2, PARTS_ELEMS = 2 << 20 };
+    const conv2d_columns k = conv2d_columns_of(d);
+    const int64_t        blocks = mba_ceil(d.B * d.Ho * d.Wo, conv2d_block(k.pitch));
+    int64_t              parts = PARTS_ELEMS / (k.all * d.Co);
+    if (parts < PARTS_MIN) parts = PARTS_MIN;
+    if (parts > PARTS_MAX) parts = PARTS_MAX;
+    return parts < blocks ? parts : blocks;
+}
+
+static size_t threads_bytes(conv2d_dims d, bool backward)
+{
+    return sizeof(float) * (size_t)(conv2d_thread_floats(d, backward) * mba_cpu_threads());
+}
+
+static mba_status conv2d_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_TRY(mba__plan_f32(p, n, m));
+    mba_plan_scratch(p, "weights", sizeof(float) * (size_t)mba_elems(n->in[W]));
+    mba_plan_scratch(p, "threads", threads_bytes(conv2d_dims_of(n), false));
+    return MBA_OK;
+}
+
+static mba_status conv2d_bwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const conv2d_dims d = conv2d_dims_of(n);
+    MBA_TRY(mba__plan_f32(p, n, m));
+    mba_plan_scratch(p, "weights", sizeof(float) * (size_t)mba_elems(n->in[W]));
+    mba_plan_scratch(p, "threads", threads_bytes(d, true));
+    mba_plan_scratch(p, "dw and dbias parts",
+                     sizeof(float) * (size_t)(conv2d_parts(d) * (conv2d_columns_of(d).all + 1) * d.Co));
+    return MBA_OK;
+}
+
+/* ---- cases: B, H, W, Ci, Co, kh * 16 + kw, stride * 16 + pad, and bits ---- */
+
+enum { WITH_BIAS = 1, CHANNELS = 2, TWICE = 4, PIXELS = 8 };
+#define KERNEL(kh, kw) ((kh) * 16 + (kw))
+#define STEPS(stride, pad) ((stride) * 16 + (pad))
+
+static void conv2d_build(mba_graph *g, const mba_case *c)
+{
+    const int64_t *d = c->dim, B = d[0], H = d[1], wide = d[2], Ci = d[3], Co = d[4], how = d[7];
+    const mba_init random = MBA_INIT_NORMAL(1);
+    const mba_type type = MBA_TYPE(MBA_F32, B, H, wide, how & CHANNELS ? Ci + 3 : Ci);
+    mba_tensor     *x = how & PIXELS ? mba_input(g, "x", type) : mba_param(g, "x", type, random, MBA_DECAY);
+    mba_conv2d_args a = { .x = x, .stride = d[6] / 16, .pad = d[6] % 16 };
+    a.w = mba_param(g, "w", MBA_TYPE(MBA_F32, Co, Ci, d[5] / 16, d[5] % 16), random, MBA_DECAY);
+    if (how & WITH_BIAS) a.bias = mba_param(g, "bias", MBA_TYPE(MBA_F32, Co), random, MBA_NO_DECAY);
+    if (how & CHANNELS)  a.x    = mba_slice(g, mba_add(g, x, x), 3, 2, Ci);
+    mba_tensor *y = mba_conv2d_(g, a);
+    if (!(how & TWICE)) return;
+    mba_tensor *j = mba_join(g, y, mba_conv2d_(g, a));
+    mba_add(g, j, j);
+}
+
+const mba_op mba_op_conv2d = {
+    .name  = "conv2d", .doc = "convolution of images, channels last", .kind = MBA_CONV,
+    .in    = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w"), [BIAS] = MBA_SLOT("bias", .optional = true) },
+    .out   = { [Y] = MBA_SLOT("y") },
+    .attr_bytes = sizeof(conv2d_attr),
+    .shape = conv2d_shape, .grad = conv2d_grad, .cost = conv2d_cost, .ref = conv2d_ref, .terms = conv2d_terms,
+    .cpu   = (const mba_variant[]){ { "patches", conv2d_plan, MBA_CPU(conv2d_fwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .build = conv2d_build,
+    .cases = (const mba_case[]){
+        { { 2, 4, 5, 3, 2, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "the conv block" },
+        { { 1, 6, 4, 2, 3, KERNEL(3, 3), STEPS(2, 1), 0 }, "downsampling, even sides" },
+        { { 2, 5, 7, 2, 3, KERNEL(3, 3), STEPS(2, 1), WITH_BIAS }, "downsampling, odd sides" },
+        { { 1, 3, 4, 5, 3, KERNEL(1, 1), STEPS(1, 0), 0 }, "one tap" },
+        { { 1, 5, 4, 2, 3, KERNEL(1, 1), STEPS(2, 0), 0 }, "one tap, strided: pixels that nobody sees" },
+        { { 1, 1, 1, 3, 2, KERNEL(3, 3), STEPS(1, 1), 0 }, "one pixel" },
+        { { 1, 5, 8, 2, 2, KERNEL(2, 4), STEPS(3, 2), WITH_BIAS }, "stride 3, sides of a kernel that differ" },
+        { { 1, 7, 6, 2, 1, KERNEL(5, 3), STEPS(1, 0), 0 }, "no padding" },
+        { { 1, 4, 4, 3, 2, KERNEL(3, 3), STEPS(2, 1), CHANNELS | TWICE | WITH_BIAS }, "channels in and out, added to" },
+        { { 1, 3, 4, 3, 2, KERNEL(3, 3), STEPS(1, 1), CHANNELS | TWICE }, "the same, without a stride" },
+        { { 2, 7, 5, 3, 4, KERNEL(3, 3), STEPS(2, 1), PIXELS }, "the stem: x wants no gradient" },
+        { { 0 }, NULL } },
+    .sizes = (const mba_case[]){
+        { { 8, 56, 56, 80, 80, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "mambavision-t stage 0, batch 8" },
+        { { 8, 28, 28, 160, 160, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "mambavision-t stage 1, batch 8" },
+        { { 8, 224, 224, 3, 32, KERNEL(3, 3), STEPS(2, 1), PIXELS }, "mambavision-t stem 1, batch 8" },
+        { { 8, 28, 28, 160, 320, KERNEL(3, 3), STEPS(2, 1) }, "mambavision-t downsample 1, batch 8" },
+        { { 0 }, NULL } },
+};
+
+const mba_op mba_op_conv2d_bwd = {
+    .name  = "conv2d_bwd", .doc = "gradients of conv2d", .kind = MBA_CONV, .no_grad = "a gradient",
+    .in    = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w"), [BIAS] = MBA_SLOT("bias", .optional = true),
+               [DY] = MBA_SLOT("dy") },
+    .out   = { [DX] = MBA_SLOT("dx", .adds = true), [DW] = MBA_SLOT("dw", .adds = true),
+               [DBIAS] = MBA_SLOT("dbias", .adds = true) },
+    .attr_bytes = sizeof(conv2d_attr),
+    .shape = conv2d_bwd_shape, .cost = conv2d_cost, .ref = conv2d_bwd_ref, .terms = conv2d_bwd_terms,
+    .cpu   = (const mba_variant[]){ { "patches", conv2d_bwd_plan, MBA_CPU(conv2d_bwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+};

@@ -1,0 +1,14 @@
+/* pool_mean.h -- the mean of an image over its positions, channel by channel: what stands before the classifier.
+ *
+ *     mba_tensor *f = mba_pool_mean(g, x);             // (B, H, W, C) -> (B, C); (B, L, C) is taken as well
+ */
+#ifndef MBA_POOL_MEAN_H
+#define MBA_POOL_MEAN_H
+
+#include "core/graph.h"
+
+mba_tensor *mba_pool_mean(mba_graph *g, mba_tensor *x);
+
+extern const mba_op mba_op_pool_mean, mba_op_pool_mean_bwd;
+
+#endif

@@ -1,0 +1,22 @@
+/* pool_mean_slots.h -- what the files of this folder share. */
+#ifndef MBA_POOL_MEAN_SLOTS_H
+#define MBA_POOL_MEAN_SLOTS_H
+
+#include "ops/rows.h"
+
+enum { X };                                       /* forward: in, out */
+enum { Y };
+enum { DY };                                      /* backward: in, out */
+enum { DX };
+
+typedef struct pool_mean_attr { mba_type image; } pool_mean_attr;     /* of the backward node: what dx is like */
+
+/* Channels of one work item: all of an image, as a rule, so that it is read from its first byte to its last. */
+enum { POOL_CHANNELS = 1024 };
+
+void pool_mean_ref(const mba_ref_call *c);
+void pool_mean_bwd_ref(const mba_ref_call *c);
+MBA_CPU_DECLARE(pool_mean_fwd);
+MBA_CPU_DECLARE(pool_mean_bwd);
+
+#endif
