@@ -18,8 +18,9 @@ static mba_status check_sizes(mba_graph_batch *b, const mba_graph_shape *s, cons
             return mba_fail(MBA_E_FORMAT, "graph %lld of the batch has %lld nodes and %lld edges", (long long)g,
                             (long long)items[g].nodes, (long long)items[g].edges);
         if (items[g].nodes > s->nodes - nodes || items[g].edges > s->edges - edges)
-            return mba_fail(MBA_E_ARG, "graph %lld of a batch of %lld does not fit: with it there are more than %lld nodes or %lld edges\n"
-                            "why: the batch has room for so many\nfix: put fewer graphs into a batch, or make room for more",
+            return mba_fail(MBA_E_ARG, "graph %lld of a batch of %lld does not fit\n"
+                            "why: the batch has room for %lld nodes and %lld edges\n"
+                            "fix: put fewer graphs into a batch, or make room for more",
                             (long long)g, (long long)n, (long long)s->nodes, (long long)s->edges);
         nodes += items[g].nodes;
         edges += items[g].edges;
@@ -35,12 +36,13 @@ static mba_status check_ends(const mba_graph_item *it, int64_t g)
 {
     for (int64_t k = 0; k < it->edges; k++)
         if (it->src[k] >= it->nodes || it->dst[k] >= it->nodes)
-            return mba_fail(MBA_E_FORMAT, "edge %lld of graph %lld goes from %u to %u, there are %lld nodes", (long long)k,
-                            (long long)g, it->src[k], it->dst[k], (long long)it->nodes);
+            return mba_fail(MBA_E_FORMAT, "edge %lld of graph %lld goes from %u to %u, there are %lld nodes",
+                            (long long)k, (long long)g, it->src[k], it->dst[k], (long long)it->nodes);
     return MBA_OK;
 }
 
-static mba_status check_index(const int32_t *index, int64_t rows, int64_t fields, const int64_t *table_rows, const char *what, int64_t g)
+static mba_status check_index(const int32_t *index, int64_t rows, int64_t fields, const int64_t *table_rows,
+                              const char *what, int64_t g)
 {
     for (int64_t i = 0; i < rows * fields; i++)
         if (index[i] < 0 || index[i] >= table_rows[i % fields])
@@ -55,10 +57,13 @@ static mba_status check_item(const mba_graph_batch *b, const mba_graph_shape *s,
     const int64_t labels = s->node_labels ? it->nodes : 1;
     const struct { bool wanted; const void *there; const char *what; } parts[] = {
         { it->edges > 0, it->src, "sources" }, { it->edges > 0, it->dst, "targets of edges" },
-        { b->node_real && it->nodes, it->node_real, "node features" }, { b->edge_real && it->edges, it->edge_real, "edge features" },
-        { b->node_index && it->nodes, it->node_index, "node indices" }, { b->edge_index && it->edges, it->edge_index, "edge indices" },
+        { b->node_real && it->nodes, it->node_real, "node features" },
+        { b->edge_real && it->edges, it->edge_real, "edge features" },
+        { b->node_index && it->nodes, it->node_index, "node indices" },
+        { b->edge_index && it->edges, it->edge_index, "edge indices" },
         { b->label && labels, it->label, "labels" }, { b->target && labels, it->target, "targets" },
-        { (b->lap_phi || b->lap_lam) && it->nodes, it->lap_vectors && it->lap_values ? it : NULL, "Laplacian positions" } };
+        { (b->lap_phi || b->lap_lam) && it->nodes, it->lap_vectors && it->lap_values ? it : NULL, "positions" },
+    };
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
         if (parts[k].wanted && !parts[k].there)
             return mba_fail(MBA_E_FORMAT, "graph %lld of the batch has no %s", (long long)g, parts[k].what);
@@ -67,8 +72,8 @@ static mba_status check_item(const mba_graph_batch *b, const mba_graph_shape *s,
     if (b->edge_index) MBA_TRY(check_index(it->edge_index, it->edges, s->edge_fields, s->edge_rows, "edge", g));
     for (int64_t i = 0; b->label && i < labels; i++)
         if (it->label[i] >= s->classes)
-            return mba_fail(MBA_E_FORMAT, "label %lld of graph %lld is %d, there are %lld classes", (long long)i, (long long)g,
-                            (int)it->label[i], (long long)s->classes);
+            return mba_fail(MBA_E_FORMAT, "label %lld of graph %lld is %d, there are %lld classes", (long long)i,
+                            (long long)g, (int)it->label[i], (long long)s->classes);
     return MBA_OK;
 }
 
@@ -93,7 +98,8 @@ static void copy_indices(int32_t *to, const int32_t *from, int64_t fields, const
     for (int64_t f = 0; f < fields; first += table_rows[f++]) to[f] = (int32_t)(from[f] + first);
 }
 
-static void place_edge(const mba_graph_batch *b, const mba_graph_shape *s, const mba_graph_item *it, int64_t k, int64_t node)
+static void place_edge(const mba_graph_batch *b, const mba_graph_shape *s, const mba_graph_item *it, int64_t k,
+                       int64_t node)
 {
     const int64_t row = b->in_ptr[node + it->dst[k]]++;
     b->src[row] = (int32_t)(node + it->src[k]);
@@ -101,7 +107,8 @@ static void place_edge(const mba_graph_batch *b, const mba_graph_shape *s, const
     for (int64_t c = 0; b->edge_real && c < s->edge_reals; c++)
         b->edge_real[row * s->edge_reals + c] = it->edge_real[k * s->edge_reals + c];
     if (b->edge_index)
-        copy_indices(b->edge_index + row * s->edge_fields, it->edge_index + k * s->edge_fields, s->edge_fields, s->edge_rows);
+        copy_indices(b->edge_index + row * s->edge_fields, it->edge_index + k * s->edge_fields, s->edge_fields,
+                     s->edge_rows);
 }
 
 static void place_edges(const mba_graph_batch *b, const mba_graph_shape *s, const mba_graph_item *items)
@@ -132,11 +139,13 @@ static void copy_rows(float *to, int64_t row, const float *from, int64_t rows, i
 
 static void place_graph(const mba_graph_batch *b, const mba_graph_shape *s, const mba_graph_item *it, int64_t g)
 {
-    const int64_t node = b->graph_ptr[g], K = s->lap, at = s->node_labels ? node : g, labels = s->node_labels ? it->nodes : 1;
+    const int64_t node = b->graph_ptr[g], K = s->lap, at = s->node_labels ? node : g,
+                  labels = s->node_labels ? it->nodes : 1;
     for (int64_t v = 0; v < it->nodes; v++) b->graph_of[node + v] = (int32_t)g;
     copy_rows(b->node_real, node, it->node_real, it->nodes, s->node_reals);
     for (int64_t v = 0; b->node_index && v < it->nodes; v++)
-        copy_indices(b->node_index + (node + v) * s->node_fields, it->node_index + v * s->node_fields, s->node_fields, s->node_rows);
+        copy_indices(b->node_index + (node + v) * s->node_fields, it->node_index + v * s->node_fields, s->node_fields,
+                     s->node_rows);
     for (int64_t i = 0; b->label && i < labels; i++) b->label[at + i] = it->label[i] < 0 ? -1 : it->label[i];
     copy_rows(b->target, at, it->target, labels, s->targets);
     copy_rows(b->lap_phi, node, it->lap_vectors, it->nodes, K);
@@ -222,7 +231,8 @@ static uint64_t sort_key(const mba_graph_order_args *a, int64_t v)
     uint64_t bucket = 0, low = 0;
     uint32_t u[4];
     mba_assert(graph >> GRAPH_BITS == 0 && id >> 48 == 0);
-    mba_philox(u, a->seed ^ mba_stream("graph order"), a->counter, (uint64_t)a->layer << 56 | (uint64_t)a->draw << 48 | id);
+    mba_philox(u, a->seed ^ mba_stream("graph order"), a->counter,
+               (uint64_t)a->layer << 56 | (uint64_t)a->draw << 48 | id);
     if (t->buckets) bucket = (t->by_number ? (uint64_t)v : u[2]) % (uint64_t)t->buckets;
     if (t->random) low = ((uint64_t)u[0] << 32 | u[1]) >> (64 - (t->degree ? RANDOM_BITS : SEGMENT_SHIFT));
     if (t->degree) {
@@ -250,8 +260,10 @@ static void sort_digit(uint64_t *key2, uint32_t *row2, const uint64_t *key, cons
     }
 }
 
-/* Sorts n keys, least digit first; a digit that all keys share costs nothing. Returns the sorted keys; *rows go with them. */
-static const uint64_t *sort_keys(uint64_t *key, uint64_t *key2, uint32_t *row, uint32_t *row2, const uint32_t **rows, int64_t n)
+/* Sorts n keys, least digit first; a digit that all keys share costs nothing. Returns the sorted keys; *rows go with
+ * them. */
+static const uint64_t *sort_keys(uint64_t *key, uint64_t *key2, uint32_t *row, uint32_t *row2, const uint32_t **rows,
+                                 int64_t n)
 {
     uint32_t count[DIGITS][BINS] = { { 0 } };
     for (int64_t i = 0; i < n; i++)

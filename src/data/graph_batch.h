@@ -10,8 +10,8 @@
  * A batch is the disjoint union of its graphs: nodes one graph behind the other, edges grouped by target (and, within
  * a target, as they were stored). Row k of everything about edges is edge k in this order. Behind the real rows all
  * arrays are padded so that reading them is harmless: features and positions 0, classes -1, targets NaN, row pointers
- * the last value, other indices 0. Nothing is allocated. A batch without edges is fine here, but step.count treats a count of 0
- * as "all rows": whoever reduces over edges (a batch norm) must not be given one. */
+ * the last value, other indices 0. Nothing is allocated. A batch without edges is fine here, but step.count treats a
+ * count of 0 as "all rows": whoever reduces over edges (a batch norm) must not be given one. */
 #ifndef MBA_GRAPH_BATCH_H
 #define MBA_GRAPH_BATCH_H
 
@@ -36,7 +36,7 @@ typedef struct mba_graph_shape {
     int64_t        nodes, edges, graphs;     /* capacities */
     int64_t        node_reals, edge_reals;
     int64_t        node_fields, edge_fields;
-    const int64_t *node_rows, *edge_rows;    /* (fields): rows of each table; indices become rows of all tables stacked */
+    const int64_t *node_rows, *edge_rows;    /* (fields): rows of each table; indices count through all of them */
     int64_t        classes, targets;         /* labels are classes (0: none), or real targets per node or graph */
     bool           node_labels;              /* labels and targets belong to nodes, not to graphs */
     int64_t        lap;                      /* eigenvectors */
@@ -57,11 +57,12 @@ typedef struct mba_graph_batch {
 } mba_graph_batch;
 
 /* MBA_E_ARG where the graphs do not fit or the batch is empty, MBA_E_FORMAT where a graph contradicts itself. */
-MBA_MUST mba_status mba_graph_batch_fill(mba_graph_batch *b, const mba_graph_shape *s, const mba_graph_item *items, int64_t n);
+MBA_MUST mba_status mba_graph_batch_fill(mba_graph_batch *b, const mba_graph_shape *s, const mba_graph_item *items,
+                                         int64_t n);
 
 /* ---- order ---- */
 
-/* How a layer orders nodes: within a graph by degree or not, then at random or as stored; in buckets of their own or not. */
+/* How a layer orders nodes: within a graph by degree or not, then at random or as stored; in buckets or not. */
 typedef struct mba_order_type {
     const char *name;                        /* of the released configurations */
     bool        degree, random;
@@ -73,8 +74,8 @@ typedef struct mba_order_type {
 const mba_order_type *mba_order_find(const char *name);          /* NULL: there is no such type */
 extern const mba_order_type mba_order_types[];                   /* a NULL name ends it */
 
-/* Random numbers depend on seed, counter, layer, draw and the key of a node, on nothing else: a node that keeps its key keeps
- * its numbers, wherever it stands in the batch. */
+/* Random numbers depend on seed, counter, layer, draw and the key of a node, on nothing else: a node that keeps its key
+ * keeps its numbers, wherever it stands in the batch. */
 typedef struct mba_graph_order_args {
     const mba_order_type  *type;
     const mba_graph_batch *batch;            /* graph_of, degree, nodes */
@@ -85,9 +86,9 @@ typedef struct mba_graph_order_args {
     uint64_t              *work;             /* 3 * nodes words */
 } mba_graph_order_args;
 
-/* Row r of the sequence is node perm[r], and node v stands at row inverse[v]. Rows of one segment (a graph, or a bucket of a
- * graph) lie together and have its number, from 0; rows behind the nodes map to themselves and are one segment more.
- * Returns the number of segments with nodes. */
+/* Row r of the sequence is node perm[r], and node v stands at row inverse[v]. Rows of one segment (a graph, or a bucket
+ * of a graph) lie together and have its number, from 0; rows behind the nodes map to themselves and are one segment
+ * more. Returns the number of segments with nodes. */
 int64_t mba_graph_order(int32_t *perm, int32_t *inverse, int32_t *segment, const mba_graph_order_args *a);
 
 #endif

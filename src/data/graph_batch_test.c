@@ -4,7 +4,8 @@
 #include "core/rng.h"
 #include "data/graph_batch.h"
 
-enum { GRAPHS = 9, ROOM_G = 11, ROOM_N = 260, ROOM_E = 900, NODE_REALS = 3, EDGE_REALS = 2, FIELDS = 2, LAP = 4, PER_GRAPH = 40, EDGES = 130 };
+enum { GRAPHS = 9, ROOM_G = 11, ROOM_N = 260, ROOM_E = 900, NODE_REALS = 3, EDGE_REALS = 2, FIELDS = 2, LAP = 4,
+       PER_GRAPH = 40, EDGES = 130 };
 static const int64_t node_rows[FIELDS] = { 7, 4 }, edge_rows[FIELDS] = { 3, 5 };
 
 /* Random graphs: one without edges, one of a single node, one without nodes. */
@@ -28,13 +29,15 @@ static void make_graphs(graphs *x)
 {
     memset(x, 0, sizeof *x);
     for (int g = 0; g < GRAPHS; g++) {
-        const int64_t n = g == 3 ? 1 : g == 5 ? 0 : 10 + dice(PER_GRAPH - 10), e = g == 2 || g == 5 ? 0 : g == 3 ? 2 : dice(EDGES);
-        x->item[g] = (mba_graph_item){ n, e, x->src[g], x->dst[g], x->node_real[g], x->edge_real[g], x->node_index[g], x->edge_index[g],
-                                       x->label[g], x->target[g], x->values[g], x->vectors[g] };
+        const int64_t n = g == 3 ? 1 : g == 5 ? 0 : 10 + dice(PER_GRAPH - 10),
+                      e = g == 2 || g == 5 ? 0 : g == 3 ? 2 : dice(EDGES);
+        x->item[g] = (mba_graph_item){ n, e, x->src[g], x->dst[g], x->node_real[g], x->edge_real[g], x->node_index[g],
+                                       x->edge_index[g], x->label[g], x->target[g], x->values[g], x->vectors[g] };
         for (int64_t k = 0; k < e; k++) x->src[g][k] = dice((uint32_t)n), x->dst[g][k] = dice((uint32_t)n);
         for (int i = 0; i < PER_GRAPH * NODE_REALS; i++) x->node_real[g][i] = (float)dice(1000);
         for (int i = 0; i < EDGES * EDGE_REALS; i++) x->edge_real[g][i] = (float)dice(1000);
-        for (int i = 0; i < PER_GRAPH * FIELDS; i++) x->node_index[g][i] = (int32_t)dice((uint32_t)node_rows[i % FIELDS]);
+        for (int i = 0; i < PER_GRAPH * FIELDS; i++)
+            x->node_index[g][i] = (int32_t)dice((uint32_t)node_rows[i % FIELDS]);
         for (int i = 0; i < EDGES * FIELDS; i++) x->edge_index[g][i] = (int32_t)dice((uint32_t)edge_rows[i % FIELDS]);
         for (int i = 0; i < PER_GRAPH; i++) x->label[g][i] = (int32_t)dice(6) - 1;
         for (int i = 0; i < PER_GRAPH * 2; i++) x->target[g][i] = (float)dice(1000);
@@ -44,25 +47,28 @@ static void make_graphs(graphs *x)
 }
 
 typedef struct arrays {
-    int32_t graph_ptr[ROOM_G + 1], graph_of[ROOM_N], degree[ROOM_N], in_ptr[ROOM_N + 1], out_ptr[ROOM_N + 1], src[ROOM_E], out_edge[ROOM_E];
+    int32_t graph_ptr[ROOM_G + 1], graph_of[ROOM_N], degree[ROOM_N], in_ptr[ROOM_N + 1], out_ptr[ROOM_N + 1],
+            src[ROOM_E], out_edge[ROOM_E];
     int32_t dst[ROOM_E], node_index[ROOM_N * FIELDS], edge_index[ROOM_E * FIELDS], label[ROOM_N];
-    float   node_real[ROOM_N * NODE_REALS], edge_real[ROOM_E * EDGE_REALS], target[ROOM_N * 2], phi[ROOM_N * LAP], lam[ROOM_N * LAP];
+    float   node_real[ROOM_N * NODE_REALS], edge_real[ROOM_E * EDGE_REALS], target[ROOM_N * 2], phi[ROOM_N * LAP],
+            lam[ROOM_N * LAP];
     int32_t guard;
 } arrays;
 
 static mba_graph_batch batch_of(arrays *a)
 {
     memset(a, 0xa5, sizeof *a);
-    return (mba_graph_batch){ .graph_ptr = a->graph_ptr, .graph_of = a->graph_of, .degree = a->degree, .in_ptr = a->in_ptr,
-        .out_ptr = a->out_ptr, .src = a->src, .out_edge = a->out_edge, .dst = a->dst, .node_real = a->node_real, .edge_real = a->edge_real,
-        .node_index = a->node_index, .edge_index = a->edge_index, .label = a->label, .target = a->target, .lap_phi = a->phi, .lap_lam = a->lam };
+    return (mba_graph_batch){ .graph_ptr = a->graph_ptr, .graph_of = a->graph_of, .degree = a->degree,
+        .in_ptr = a->in_ptr, .out_ptr = a->out_ptr, .src = a->src, .out_edge = a->out_edge, .dst = a->dst,
+        .node_real = a->node_real, .edge_real = a->edge_real, .node_index = a->node_index, .edge_index = a->edge_index,
+        .label = a->label, .target = a->target, .lap_phi = a->phi, .lap_lam = a->lam };
 }
 
 static mba_graph_shape shape_of(bool node_labels)
 {
-    return (mba_graph_shape){ .nodes = ROOM_N, .edges = ROOM_E, .graphs = ROOM_G, .node_reals = NODE_REALS, .edge_reals = EDGE_REALS,
-        .node_fields = FIELDS, .edge_fields = FIELDS, .node_rows = node_rows, .edge_rows = edge_rows, .classes = 5, .targets = 2,
-        .node_labels = node_labels, .lap = LAP };
+    return (mba_graph_shape){ .nodes = ROOM_N, .edges = ROOM_E, .graphs = ROOM_G, .node_reals = NODE_REALS,
+        .edge_reals = EDGE_REALS, .node_fields = FIELDS, .edge_fields = FIELDS, .node_rows = node_rows,
+        .edge_rows = edge_rows, .classes = 5, .targets = 2, .node_labels = node_labels, .lap = LAP };
 }
 
 /* Edge k of a graph must be the next unused row of its target: storage order is kept within a target. */
@@ -74,7 +80,8 @@ static void check_edges(const mba_graph_batch *b, const graphs *x, int g, int32_
         const int32_t row = next[o + (int32_t)it->dst[k]]++;
         assert_int_equal(b->src[row], o + (int32_t)it->src[k]);
         assert_int_equal(b->dst[row], o + (int32_t)it->dst[k]);
-        for (int c = 0; c < EDGE_REALS; c++) assert_near(b->edge_real[row * EDGE_REALS + c], it->edge_real[k * EDGE_REALS + c], 0);
+        for (int c = 0; c < EDGE_REALS; c++)
+            assert_near(b->edge_real[row * EDGE_REALS + c], it->edge_real[k * EDGE_REALS + c], 0);
         for (int f = 0; f < FIELDS; f++)
             assert_int_equal(b->edge_index[row * FIELDS + f], it->edge_index[k * FIELDS + f] + (f ? edge_rows[0] : 0));
     }
@@ -89,12 +96,14 @@ static void check_nodes(const mba_graph_batch *b, const graphs *x, int g, bool n
         for (int64_t k = 0; k < it->edges; k++) degree += it->src[k] == v;
         assert_int_equal(b->graph_of[row], g);
         assert_int_equal(b->degree[row], degree);
-        for (int c = 0; c < NODE_REALS; c++) assert_near(b->node_real[row * NODE_REALS + c], it->node_real[v * NODE_REALS + c], 0);
+        for (int c = 0; c < NODE_REALS; c++)
+            assert_near(b->node_real[row * NODE_REALS + c], it->node_real[v * NODE_REALS + c], 0);
         for (int f = 0; f < FIELDS; f++)
             assert_int_equal(b->node_index[row * FIELDS + f], it->node_index[v * FIELDS + f] + (f ? node_rows[0] : 0));
         for (int k = 0; k < LAP; k++) {
             assert_near(b->lap_phi[row * LAP + k], it->lap_vectors[v * LAP + k], 0);
-            assert_true(isnan(it->lap_values[k]) ? isnan(b->lap_lam[row * LAP + k]) : b->lap_lam[row * LAP + k] == it->lap_values[k]);
+            assert_true(isnan(it->lap_values[k]) ? isnan(b->lap_lam[row * LAP + k])
+                        : b->lap_lam[row * LAP + k] == it->lap_values[k]);
         }
     }
     for (int64_t i = 0; i < (node_labels ? it->nodes : 1); i++) {
@@ -111,7 +120,8 @@ static void check_padding(const mba_graph_batch *b, bool node_labels)
         for (int c = 0; c < NODE_REALS; c++) assert_true(b->node_real[v * NODE_REALS + c] == 0);
         for (int k = 0; k < LAP; k++) assert_true(b->lap_phi[v * LAP + k] == 0 && b->lap_lam[v * LAP + k] == 0);
     }
-    for (int64_t k = b->edges; k < ROOM_E; k++) assert_true(!b->src[k] && !b->out_edge[k] && !b->edge_real[k * EDGE_REALS]);
+    for (int64_t k = b->edges; k < ROOM_E; k++)
+        assert_true(!b->src[k] && !b->out_edge[k] && !b->edge_real[k * EDGE_REALS]);
     for (int64_t g = b->graphs; g < ROOM_G; g++) assert_int_equal(b->graph_ptr[g + 1], b->nodes);
     for (int64_t i = node_labels ? b->nodes : b->graphs; i < (node_labels ? ROOM_N : ROOM_G); i++)
         assert_true(b->label[i] == -1 && isnan(b->target[2 * i]));
@@ -173,7 +183,7 @@ static void graph_batch_refuses_damaged_graphs(void **state)
     assert_fails(mba_graph_batch_fill(&b, &s, &it, 1), MBA_E_FORMAT, "is 5, there are 5 classes");
     it = x.item[3];
     it.lap_values = NULL;
-    assert_fails(mba_graph_batch_fill(&b, &s, &it, 1), MBA_E_FORMAT, "no Laplacian positions");
+    assert_fails(mba_graph_batch_fill(&b, &s, &it, 1), MBA_E_FORMAT, "no positions");
     it = x.item[3];
     it.nodes = INT64_MAX;
     assert_fails(mba_graph_batch_fill(&b, &s, &it, 1), MBA_E_ARG, "does not fit");
@@ -185,14 +195,21 @@ static void graph_batch_refuses_damaged_graphs(void **state)
 
 /* ---- order ---- */
 
-typedef struct ordered { int32_t perm[ROOM_N], inverse[ROOM_N], segment[ROOM_N]; int64_t segments; uint64_t work[3 * ROOM_N]; } ordered;
+typedef struct ordered {
+    int32_t  perm[ROOM_N], inverse[ROOM_N], segment[ROOM_N];
+    int64_t  segments;
+    uint64_t work[3 * ROOM_N];
+} ordered;
 
-static void order(ordered *o, const mba_graph_batch *b, const char *name, const int64_t *key, uint64_t counter, int64_t layer, int64_t draw)
+static void order(ordered *o, const mba_graph_batch *b, const char *name, const int64_t *key, uint64_t counter,
+                  int64_t layer, int64_t draw)
 {
     const mba_order_type *t = mba_order_find(name);
     assert_non_null(t);
-    o->segments = mba_graph_order(o->perm, o->inverse, o->segment, &(mba_graph_order_args){ .type = t, .batch = b, .capacity = ROOM_N,
-                                  .key = key, .seed = 3, .counter = counter, .layer = layer, .draw = draw, .work = o->work });
+    o->segments = mba_graph_order(o->perm, o->inverse, o->segment,
+                                  &(mba_graph_order_args){ .type = t, .batch = b, .capacity = ROOM_N, .key = key,
+                                                           .seed = 3, .counter = counter, .layer = layer, .draw = draw,
+                                                           .work = o->work });
 }
 
 /* The batch of these tests: 200 nodes, in graphs of 97, 1, 40 and 62; degrees 0 to 4. */
@@ -207,7 +224,7 @@ static mba_graph_batch some_batch(arrays *a)
     return b;
 }
 
-/* What holds for every type: a permutation with its inverse, segments that are whole and in one graph, degrees ascending. */
+/* For every type: a permutation with its inverse, segments that are whole and in one graph, degrees ascending. */
 static void every_order_is_a_permutation_in_segments(void **state)
 {
     (void)state;
@@ -221,7 +238,10 @@ static void every_order_is_a_permutation_in_segments(void **state)
             assert_int_equal(seen[o.perm[r]]++, 0);
             assert_int_equal(o.inverse[o.perm[r]], r);
             if (r >= b.nodes) { assert_true(o.perm[r] == r && o.segment[r] == o.segments); continue; }
-            if (!r || o.segment[r] != o.segment[r - 1]) { assert_int_equal(o.segment[r], r ? o.segment[r - 1] + 1 : 0); continue; }
+            if (!r || o.segment[r] != o.segment[r - 1]) {
+                assert_int_equal(o.segment[r], r ? o.segment[r - 1] + 1 : 0);
+                continue;
+            }
             const int v = o.perm[r], u = o.perm[r - 1];
             assert_int_equal(a.graph_of[v], a.graph_of[u]);
             if (t->degree) assert_true(a.degree[v] >= a.degree[u]);
@@ -283,7 +303,8 @@ static void an_order_follows_the_keys_of_its_nodes(void **state)
         c.graph_of[v] = a.graph_of[o.perm[v]];
         c.degree[v]   = a.degree[o.perm[v]];
     }
-    const char *const names[] = { "Mamba_Permute", "Mamba_Hybrid", "Mamba_Hybrid_Degree_Noise", "Mamba_Hybrid_Degree_Noise_Bucket" };
+    const char *const names[] = { "Mamba_Permute", "Mamba_Hybrid", "Mamba_Hybrid_Degree_Noise",
+                                  "Mamba_Hybrid_Degree_Noise_Bucket" };
     for (int k = 0; k < 4; k++) {
         order(&o, &b, names[k], key, 4, 1, 2);
         order(&p, &d, names[k], moved, 4, 1, 2);
@@ -307,7 +328,8 @@ static void random_orders_are_fair(void **state)
         place += o.inverse[110] - 98;
         first += o.inverse[110] == 98;
         order(&o, &b, "Mamba_Hybrid_Noise", NULL, (uint64_t)i, 0, 0);
-        third += o.inverse[97] < 58;       // in the first bucket some 32 nodes stand before it, in the second 99; 58 is five deviations from both
+        // in the first bucket some 32 nodes stand before it, in the second 99; 58 is five deviations from both
+        third += o.inverse[97] < 58;
     }
     assert_near(place / DRAWS, 19.5, 5 * sqrt((40 * 40 - 1) / 12.0 / DRAWS));
     assert_near(first / DRAWS, 1 / 40.0, 5 * sqrt(1 / 40.0 * (1 - 1 / 40.0) / DRAWS));

@@ -66,7 +66,8 @@ const mba_op mba_op_bce = {
     .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
     .build = bce_build,
     .cases = (const mba_case[]){ { { 6, 7 }, "missing and soft targets" }, { { 19, 1, 1 }, "weighted, one logit" },
-                                 { { 5, 4, 1, 2 }, "windows that overlap: the second gradient adds" }, { { 0 }, NULL } },
+                                 { { 5, 4, 1, 2 }, "windows that overlap: the second gradient adds" },
+                                 { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 3805, 1, 1 }, "PATTERN, 32 graphs" }, { { 0 }, NULL } },
 };
 

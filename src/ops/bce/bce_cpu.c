@@ -1,4 +1,4 @@
-/* bce_cpu.c -- in order and in double: a batch has some thousand entries, and their sum should not depend on threads. */
+/* bce_cpu.c -- in order and in double: a batch has some thousand entries. */
 #include <math.h>
 
 #include "ops/bce/bce_slots.h"

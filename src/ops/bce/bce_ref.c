@@ -10,8 +10,8 @@ void bce_ref(const mba_ref_call *c)
     for (int64_t i = 0; i < R; i++)
         if (!isnan(c->in[TARGET][i])) n[c->in[TARGET][i] > 0.5]++;
     const double all = n[0] + n[1];
-    for (int k = 0; k < 2; k++)
-        c->out[SCALE][k] = all == 0 ? 0 : ((const bce_attr *)c->node->attr)->weighted ? (all - n[k]) / all / all : 1 / all;
+    const bool   weighted = ((const bce_attr *)c->node->attr)->weighted;
+    for (int k = 0; k < 2; k++) c->out[SCALE][k] = all == 0 ? 0 : weighted ? (all - n[k]) / all / all : 1 / all;
     for (int64_t i = 0; i < R; i++) {
         const double z = c->in[Z][i], t = c->in[TARGET][i];
         if (!isnan(t)) c->out[LOSS][0] += c->out[SCALE][t > 0.5] * (fmax(z, 0) - z * t + log1p(exp(-fabs(z))));

@@ -28,8 +28,8 @@ static void bce_has_its_golden_values(void **state)
     rig_run(&l.r);
     assert_golden(&l.r, l.loss, (double[]){ 0.7162115483 });
     assert_golden(&l.r, rig_grad(&l.r, l.z),
-                  (double[]){ -0.0355257532, 0.0935452083, 0, -0.0327889084, 0.0137575628, 0.0047436275, -0.0869188187, 0,
-                              -0.0063202441, -0.0062589984, 0.0661205228, 0.0132939808 });
+                  (double[]){ -0.0355257532, 0.0935452083, 0, -0.0327889084, 0.0137575628, 0.0047436275, -0.0869188187,
+                              0, -0.0063202441, -0.0062589984, 0.0661205228, 0.0132939808 });
     rig_destroy(&l.r);
 }
 
@@ -47,8 +47,8 @@ static void bce_weighted_has_its_golden_values_in_a_ragged_batch(void **state)
     memset(l.r.p->memory[MBA_GRAD], 0xff, l.r.p->layout.arena_bytes[MBA_GRAD]);
     rig_run(&l.r);
     assert_golden(&l.r, l.loss, (double[]){ 0.3248547683 });
-    assert_golden(&l.r, rig_grad(&l.r, l.z), (double[]){ -0.0362507686, 0.0381817177, 0.0383123501, -0.0334580698, 0.0056153318,
-                                                         0.0019361745, 0.0053392577, 0, 0, 0 });
+    assert_golden(&l.r, rig_grad(&l.r, l.z), (double[]){ -0.0362507686, 0.0381817177, 0.0383123501, -0.0334580698,
+                                                         0.0056153318, 0.0019361745, 0.0053392577, 0, 0, 0 });
     assert_same_bits(&l.r);
     rig_destroy(&l.r);
 }

@@ -4,8 +4,8 @@
  *     mba_tensor *x     = mba_embed_sum(g, index, table);                         // (N, M) from a table (174, M)
  *
  * Several small tables lie in one storage, one behind the other, and an index counts from the start of all of them: who
- * makes the batch adds the first row of table f to column f (mba_graph_batch does, and checks it). Rows beyond the count
- * of the index are 0 and add nothing to the gradient. */
+ * makes the batch adds the first row of table f to column f (mba_graph_batch does, and checks it). Rows beyond the
+ * count of the index are 0 and add nothing to the gradient. */
 #ifndef MBA_EMBED_SUM_H
 #define MBA_EMBED_SUM_H
 

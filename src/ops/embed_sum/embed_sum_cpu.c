@@ -1,5 +1,5 @@
-/* embed_sum_cpu.c -- forward: rows in parallel. Backward: eight parts of rows, each adding into a table of its own (they
- * are small), which are then summed in order: the same bits at any number of threads. */
+/* embed_sum_cpu.c -- forward: rows in parallel. Backward: eight parts of rows, each adding into a table of its own
+ * (they are small), which are then summed in order: the same bits at any number of threads. */
 #include "ops/embed_sum/embed_sum_slots.h"
 
 static void add_row(float *sum, const float *x, int64_t n)

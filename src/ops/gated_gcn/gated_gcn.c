@@ -10,8 +10,9 @@ static mba_status need_index(const mba_tensor *t, int64_t elems, int64_t bound)
 {
     MBA_NEED(t->type.dtype == MBA_I32 && t->bound > 0 && !t->may_ignore && mba_dense(t),
              "gated_gcn: %s is not a dense index\nfix: make it with mba_index", t->name);
-    MBA_NEED(mba_elems(t) == elems && t->bound <= bound, "gated_gcn: %s has %lld values below %lld, wanted %lld below %lld",
-             t->name, (long long)mba_elems(t), (long long)t->bound, (long long)elems, (long long)bound);
+    MBA_NEED(mba_elems(t) == elems && t->bound <= bound,
+             "gated_gcn: %s has %lld values below %lld, wanted %lld below %lld", t->name, (long long)mba_elems(t),
+             (long long)t->bound, (long long)elems, (long long)bound);
     return MBA_OK;
 }
 
@@ -20,7 +21,8 @@ static mba_status gated_gcn_shape(const mba_node *n, mba_type *out)
     const int64_t N = mba_rows(n->in[A]), edges = mba_rows(n->in[C]);
     for (int k = A; k <= C; k++) {
         MBA_TRY(mba__need_rows("gated_gcn", n->in[k]));
-        MBA_NEED(n->in[k]->type.rank == 2 && mba_cols(n->in[k]) == mba_cols(n->in[A]) && (k == C || mba_rows(n->in[k]) == N),
+        MBA_NEED(n->in[k]->type.rank == 2 && mba_cols(n->in[k]) == mba_cols(n->in[A])
+                 && (k == C || mba_rows(n->in[k]) == N),
                  "gated_gcn: %s has the wrong shape\nwhy: a, b, d, e are (N, H) and c is (E, H)", n->in[k]->name);
     }
     MBA_TRY(need_index(n->in[SRC], edges, N));

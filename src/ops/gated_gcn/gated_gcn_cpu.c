@@ -5,7 +5,7 @@
 #include "device/cpu/simd.h"
 #include "ops/gated_gcn/gated_gcn_slots.h"
 
-enum { BLOCK = 32, UNROLL = 4 };                  /* nodes of an item; vectors at once: sigmoids fill each other's gaps */
+enum { BLOCK = 32, UNROLL = 4 };                  /* nodes of an item; sigmoids at once: they fill each other's gaps */
 
 /* F(vectors, i, n) over a row of H: four vectors at a time, then one, then a part of one. */
 #define OVER_ROW(H, F)                                                                                     \
@@ -69,7 +69,8 @@ mba_status MBA_CPU_FN(gated_gcn_fwd)(const mba_call *c)
                           .d = mba__rows_of(n->in[D], c->in[D]), .e = mba__rows_of(n->in[E], c->in[E]),
                           .c = mba__rows_of(n->in[C], c->in[C]), .xt = mba__rows_of(n->out[XT], c->out[XT]),
                           .eh = mba__rows_of(n->out[EH], c->out[EH]), .agg = mba__rows_of(n->out[AGG], c->out[AGG]),
-                          .rden = mba__rows_of(n->out[RDEN], c->out[RDEN]), .src = c->in[SRC], .in_ptr = c->in[IN_PTR] };
+                          .rden = mba__rows_of(n->out[RDEN], c->out[RDEN]), .src = c->in[SRC],
+                          .in_ptr = c->in[IN_PTR] };
     const int64_t   N = mba__real(n->in[A], c->step);
     MBA_PARALLEL_TILES(b, mba_ceil(N, BLOCK))
         for (int64_t i = b * BLOCK; i < N && i < (b + 1) * BLOCK; i++) node_fwd(&f, i);

@@ -19,7 +19,8 @@ static void fill(double *x, int n, uint32_t *counter)
 
 typedef struct layer {
     double h[N * H], e[EDGES * H], W[5][H * H], b[5][H], Gh[N * H], Ge[EDGES * H];       /* A, B, C, D, E */
-    int    in_ptr[N + 1], src[EDGES], out_ptr[N + 1], out_edge[EDGES], edge_of[EDGES];   /* edge_of: by target -> as given */
+    /* edge_of: by target -> as given */
+    int    in_ptr[N + 1], src[EDGES], out_ptr[N + 1], out_edge[EDGES], edge_of[EDGES];
 } layer;
 
 static layer make_layer(void)
@@ -114,11 +115,13 @@ static layer_rig make_rig(const layer *l)
     mba_graph *g = graph();
     x.n4 = mba_param(g, "n4", MBA_TYPE(MBA_F32, N, 4 * H), MBA_INIT_CONST(0), MBA_DECAY);
     x.c  = mba_param(g, "c", MBA_TYPE(MBA_F32, EDGES, H), MBA_INIT_CONST(0), MBA_DECAY);
-    mba_tensor *src = mba_index(g, "src", MBA_TYPE(MBA_I32, EDGES), N), *in = mba_index(g, "in", MBA_TYPE(MBA_I32, N + 1), EDGES + 1);
-    mba_tensor *edge = mba_index(g, "edge", MBA_TYPE(MBA_I32, EDGES), EDGES), *out = mba_index(g, "out", MBA_TYPE(MBA_I32, N + 1), EDGES + 1);
+    mba_tensor *src = mba_index(g, "src", MBA_TYPE(MBA_I32, EDGES), N),
+               *in = mba_index(g, "in", MBA_TYPE(MBA_I32, N + 1), EDGES + 1);
+    mba_tensor *edge = mba_index(g, "edge", MBA_TYPE(MBA_I32, EDGES), EDGES),
+               *out = mba_index(g, "out", MBA_TYPE(MBA_I32, N + 1), EDGES + 1);
     x.o = mba_gated_gcn(g, .a = mba_slice(g, x.n4, 1, 0, H), .b = mba_slice(g, x.n4, 1, H, H),
-                        .d = mba_slice(g, x.n4, 1, 2 * H, H), .e = mba_slice(g, x.n4, 1, 3 * H, H), .c = x.c, .src = src,
-                        .in_ptr = in, .out_ptr = out, .out_edge = edge);
+                        .d = mba_slice(g, x.n4, 1, 2 * H, H), .e = mba_slice(g, x.n4, 1, 3 * H, H), .c = x.c,
+                        .src = src, .in_ptr = in, .out_ptr = out, .out_edge = edge);
     x.dxt = mba_input(g, "dxt", x.o.x->type);
     x.deh = mba_input(g, "deh", x.o.eh->type);
     x.r = rig_create(g, 2, (mba_tensor *[]){ x.o.x, x.o.eh }, (mba_tensor *[]){ x.dxt, x.deh });
@@ -127,9 +130,12 @@ static layer_rig make_rig(const layer *l)
     return x;
 }
 
-static double get(rig *r, const mba_tensor *t, int i, bool fast) { return fast ? (double)rig_have(r, t, i) : rig_want(r, t, i); }
+static double get(rig *r, const mba_tensor *t, int i, bool fast)
+{
+    return fast ? (double)rig_have(r, t, i) : rig_want(r, t, i);
+}
 
-/* The vectors were made apart from this code: 1e-8 for the reference in double (they have nine digits), and fp32 as it is. */
+/* The vectors were made apart from this code and have nine digits: 1e-8 for the reference, which is in double. */
 static void check_layer(bool fast)
 {
     layer     l = make_layer();
@@ -144,7 +150,8 @@ static void check_layer(bool fast)
             rig_set(&x.r, w == 2 ? x.c : x.n4, w == 2 ? i : i / H * 4 * H + column[w] * H + i % H, y[i]);
     }
     rig_run(&x.r);
-    double xt[N * H], eh[EDGES * H], xhat[N * H], ehat[EDGES * H], rx[H], re[H], hl[N * H], en[EDGES * H], gxt[N * H], geh[EDGES * H];
+    double xt[N * H], eh[EDGES * H], xhat[N * H], ehat[EDGES * H], rx[H], re[H], hl[N * H], en[EDGES * H], gxt[N * H],
+           geh[EDGES * H];
     double ge_in[EDGES * H];
     for (int i = 0; i < N * H; i++) xt[i] = get(&x.r, x.o.x, i, fast);
     for (int i = 0; i < EDGES * H; i++) eh[i] = get(&x.r, x.o.eh, i, fast);
@@ -159,7 +166,8 @@ static void check_layer(bool fast)
     assert_near(hl[4 * H], -0.666704439, tol);
     assert_near(hl[4 * H + 1], 1.902181891, tol);
     assert_near(hl[4 * H + 2], 0.196049030, tol);
-    assert_vectors(en, EDGES * H, (vectors){ { 1.985559702, -0.047149112, -0.991839349 }, 11.380021771, 26.183888875 }, tol);
+    assert_vectors(en, EDGES * H, (vectors){ { 1.985559702, -0.047149112, -0.991839349 }, 11.380021771, 26.183888875 },
+                   tol);
 
     normalise_back(gxt, l.Gh, xhat, rx, N);
     normalise_back(geh, ge_in, ehat, re, EDGES);
@@ -171,12 +179,15 @@ static void check_layer(bool fast)
     memcpy(ge, ge_in, sizeof ge);
     for (int w = 0; w < 5; w++) {
         for (int i = 0; i < (w == 2 ? EDGES : N) * H; i++)
-            gy[i] = get(&x.r, rig_grad(&x.r, w == 2 ? x.c : x.n4), w == 2 ? i : i / H * 4 * H + column[w] * H + i % H, fast);
+            gy[i] = get(&x.r, rig_grad(&x.r, w == 2 ? x.c : x.n4), w == 2 ? i : i / H * 4 * H + column[w] * H + i % H,
+                        fast);
         linear_back(w == 2 ? ge : gh, gW[w], gy, w == 2 ? ein : l.h, l.W[w], w == 2 ? EDGES : N);
     }
     for (int i = 0; i < EDGES * H; i++) by_edge[l.edge_of[i / H] * H + i % H] = ge[i];
-    assert_vectors(gh, N * H, (vectors){ { -0.125678475, -0.436389590, -1.324151296 }, 3.590813717, 18.088220213 }, tol);
-    assert_vectors(by_edge, EDGES * H, (vectors){ { 0.147807655, -0.328377854, 0.827971129 }, -1.461272191, 23.242413560 }, tol);
+    assert_vectors(gh, N * H, (vectors){ { -0.125678475, -0.436389590, -1.324151296 }, 3.590813717, 18.088220213 },
+                   tol);
+    assert_vectors(by_edge, EDGES * H, (vectors){ { 0.147807655, -0.328377854, 0.827971129 }, -1.461272191,
+                                                  23.242413560 }, tol);
     const vectors want[5] = { { { -1.371932457, -0.160925922, 1.536710566 }, 0.978608335, 0 },
                               { { 0.619068203, 0.991844551, -2.608544598 }, 1.536634944, 0 },
                               { { -0.682668725, -0.369083175, -0.819191107 }, -3.599120959, 0 },
@@ -209,10 +220,13 @@ static ragged make_ragged(int through)
     edges.count = MBA_EDGES;
     x.n4 = mba_param(g, "n4", nodes, MBA_INIT_NORMAL(1), MBA_DECAY);
     x.c  = mba_param(g, "c", edges, MBA_INIT_NORMAL(1), MBA_DECAY);
-    mba_tensor *src = mba_index(g, "src", MBA_TYPE(MBA_I32, ECAP), CAP), *in = mba_index(g, "in", MBA_TYPE(MBA_I32, CAP + 1), ECAP + 1);
-    mba_tensor *edge = mba_index(g, "edge", MBA_TYPE(MBA_I32, ECAP), ECAP), *out = mba_index(g, "out", MBA_TYPE(MBA_I32, CAP + 1), ECAP + 1);
-    x.o = mba_gated_gcn(g, .a = mba_slice(g, x.n4, 1, 0, W), .b = mba_slice(g, x.n4, 1, W, W), .d = mba_slice(g, x.n4, 1, 2 * W, W),
-                        .e = mba_slice(g, x.n4, 1, 3 * W, W), .c = x.c, .src = src, .in_ptr = in, .out_ptr = out, .out_edge = edge);
+    mba_tensor *src = mba_index(g, "src", MBA_TYPE(MBA_I32, ECAP), CAP),
+               *in = mba_index(g, "in", MBA_TYPE(MBA_I32, CAP + 1), ECAP + 1);
+    mba_tensor *edge = mba_index(g, "edge", MBA_TYPE(MBA_I32, ECAP), ECAP),
+               *out = mba_index(g, "out", MBA_TYPE(MBA_I32, CAP + 1), ECAP + 1);
+    x.o = mba_gated_gcn(g, .a = mba_slice(g, x.n4, 1, 0, W), .b = mba_slice(g, x.n4, 1, W, W),
+                        .d = mba_slice(g, x.n4, 1, 2 * W, W), .e = mba_slice(g, x.n4, 1, 3 * W, W), .c = x.c,
+                        .src = src, .in_ptr = in, .out_ptr = out, .out_edge = edge);
     x.dx  = through & 1 ? mba_input(g, "dx", x.o.x->type) : NULL;
     x.deh = through & 2 ? mba_input(g, "deh", x.o.eh->type) : NULL;
     mba_tensor *o[] = { x.o.x, x.o.eh }, *seed[] = { x.dx, x.deh };
@@ -220,9 +234,11 @@ static ragged make_ragged(int through)
     x.r.step.count[MBA_NODES] = REAL;
     x.r.step.count[MBA_EDGES] = EREAL;
     int sources[EREAL], at = 0;
-    for (int k = 0; k < EREAL; k++) sources[k] = (k * 37 + k * k * 11) % (REAL - 1);     // the last node has no out-edges
+    // the last node has no out-edges
+    for (int k = 0; k < EREAL; k++) sources[k] = (k * 37 + k * k * 11) % (REAL - 1);
     for (int k = 0; k < EREAL; k++) rig_set(&x.r, src, k, sources[k]);
-    for (int i = 0; i < CAP + 1; i++) rig_set(&x.r, in, i, i <= REAL ? (int)((int64_t)i * i * EREAL / (REAL * REAL)) : 7 + i);
+    for (int i = 0; i < CAP + 1; i++)
+        rig_set(&x.r, in, i, i <= REAL ? (int)((int64_t)i * i * EREAL / (REAL * REAL)) : 7 + i);
     for (int j = 0; j < CAP + 1; j++) {
         rig_set(&x.r, out, j, j <= REAL ? at : 3);
         for (int k = 0; k < EREAL && j < REAL; k++) if (sources[k] == j) rig_set(&x.r, edge, at++, k);
@@ -269,8 +285,10 @@ static void gated_gcn_refuses_what_does_not_fit(void **state)
     (void)state;
     mba_graph  *g = graph();
     mba_tensor *x = mba_input(g, "x", MBA_TYPE(MBA_F32, 4, 2)), *c = mba_input(g, "c", MBA_TYPE(MBA_F32, 6, 2));
-    mba_tensor *edge = mba_index(g, "edge", MBA_TYPE(MBA_I32, 6), 4), *ptr = mba_index(g, "ptr", MBA_TYPE(MBA_I32, 4), 7);
-    mba_gated_gcn(g, .a = x, .b = x, .d = x, .e = x, .c = c, .src = edge, .in_ptr = ptr, .out_ptr = ptr, .out_edge = edge);
+    mba_tensor *edge = mba_index(g, "edge", MBA_TYPE(MBA_I32, 6), 4),
+               *ptr = mba_index(g, "ptr", MBA_TYPE(MBA_I32, 4), 7);
+    mba_gated_gcn(g, .a = x, .b = x, .d = x, .e = x, .c = c, .src = edge, .in_ptr = ptr, .out_ptr = ptr,
+                  .out_edge = edge);
     assert_fails(mba_graph_status(g), MBA_E_SHAPE, "ptr has 4 values");
     mba_graph_destroy(g);
 }

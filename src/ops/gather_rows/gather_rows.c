@@ -13,8 +13,9 @@ static mba_status gather_rows_shape(const mba_node *n, mba_type *out)
         const mba_tensor *i = n->in[k];
         MBA_NEED(i->type.dtype == MBA_I32 && i->bound > 0 && !i->may_ignore && mba_dense(i),
                  "gather_rows: %s is not a dense index\nfix: make it with mba_index", i->name);
-        MBA_NEED(mba_elems(i) == mba_rows(x) && i->bound <= mba_rows(x), "gather_rows: %s has %lld values below %lld, %s has %lld rows",
-                 i->name, (long long)mba_elems(i), (long long)i->bound, x->name, (long long)mba_rows(x));
+        MBA_NEED(mba_elems(i) == mba_rows(x) && i->bound <= mba_rows(x),
+                 "gather_rows: %s has %lld values below %lld, %s has %lld rows", i->name, (long long)mba_elems(i),
+                 (long long)i->bound, x->name, (long long)mba_rows(x));
     }
     out[Y] = x->type;
     return MBA_OK;
@@ -65,6 +66,7 @@ const mba_op mba_op_gather_rows = {
     .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
     .build = gather_rows_build,
     .cases = (const mba_case[]){ { { 9, 5 }, "a permutation" }, { { 1, 3 }, "one row" },
-                                 { { 6, 4, 1 }, "columns in and out, there and back; the gradient adds" }, { { 0 }, NULL } },
+                                 { { 6, 4, 1 }, "columns in and out, there and back; the gradient adds" },
+                                 { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 15341, 96 }, "PascalVOC-SP, 32 graphs" }, { { 0 }, NULL } },
 };

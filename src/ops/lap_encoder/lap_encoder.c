@@ -11,13 +11,14 @@ static mba_status lap_encoder_shape(const mba_node *n, mba_type *out)
     const int64_t     p = mba_elems(n->in[BB]);
     MBA_TRY(mba__need_rows("lap_encoder", phi));
     MBA_TRY(mba__need_rows("lap_encoder", lam));
-    MBA_NEED(phi->type.rank == 2 && mba_type_equal(&phi->type, &lam->type), "lap_encoder: %s and %s are not both (N, K)",
-             phi->name, lam->name);
+    MBA_NEED(phi->type.rank == 2 && mba_type_equal(&phi->type, &lam->type),
+             "lap_encoder: %s and %s are not both (N, K)", phi->name, lam->name);
     MBA_NEED(!phi->needs_grad && !lam->needs_grad, "lap_encoder: %s or %s wants a gradient\nwhy: positions are inputs",
              phi->name, lam->name);
     for (int k = WA; k <= BB; k++) MBA_NEED(mba_dense(n->in[k]), "lap_encoder: %s is not dense", n->in[k]->name);
     MBA_NEED(mba_elems(n->in[WA]) == 4 * p && mba_elems(n->in[BA]) == 2 * p && mba_elems(n->in[WB]) == 2 * p * p,
-             "lap_encoder: weights that do not fit %lld outputs\nwhy: they are (2p, 2), (2p), (p, 2p), (p)", (long long)p);
+             "lap_encoder: weights that do not fit %lld outputs\nwhy: they are (2p, 2), (2p), (p, 2p), (p)",
+             (long long)p);
     MBA_NEED(2 * p <= LAP_HIDDEN_MAX, "lap_encoder: %lld outputs\nfix: at most %d", (long long)p, LAP_HIDDEN_MAX / 2);
     out[Y] = phi->type;
     out[Y].dim[1] = p;
@@ -32,7 +33,8 @@ static mba_status lap_encoder_bwd_shape(const mba_node *n, mba_type *out)
 
 mba_tensor *mba_lap_encoder_of(mba_graph *g, const mba_lap_encoder_args *a)
 {
-    return MBA_APPEND(g, lap_encoder, &(lap_encoder_attr){ a->flip }, a->phi, a->lam, a->wa, a->ba, a->wb, a->bb)->out[Y];
+    const lap_encoder_attr attr = { a->flip };
+    return MBA_APPEND(g, lap_encoder, &attr, a->phi, a->lam, a->wa, a->ba, a->wb, a->bb)->out[Y];
 }
 
 static void lap_encoder_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)

@@ -25,7 +25,8 @@ static double before_relu(const mba_ref_call *c, const pair *q, int64_t o)
 
 void lap_encoder_ref(const mba_ref_call *c)
 {
-    const int64_t N = mba__real(c->node->in[PHI], c->step), K = mba_cols(c->node->in[PHI]), p = mba_elems(c->node->in[BB]);
+    const int64_t N = mba__real(c->node->in[PHI], c->step), K = mba_cols(c->node->in[PHI]),
+                  p = mba_elems(c->node->in[BB]);
     for (int64_t i = 0; i < N * K; i++) {
         const pair q = encode(c, i / K, i % K);
         for (int64_t o = 0; o < p && q.there; o++) c->out[Y][i / K * p + o] += fmax(0, before_relu(c, &q, o));
@@ -51,7 +52,8 @@ static void add_gradients(const mba_ref_call *c, const pair *q, const double *dy
 
 void lap_encoder_bwd_ref(const mba_ref_call *c)
 {
-    const int64_t N = mba__real(c->node->in[PHI], c->step), K = mba_cols(c->node->in[PHI]), p = mba_elems(c->node->in[BB]);
+    const int64_t N = mba__real(c->node->in[PHI], c->step), K = mba_cols(c->node->in[PHI]),
+                  p = mba_elems(c->node->in[BB]);
     for (int64_t i = 0; i < N * K; i++) {
         const pair q = encode(c, i / K, i % K);
         if (q.there) add_gradients(c, &q, c->in[DY] + i / K * p);

@@ -17,7 +17,8 @@ static lap make(int64_t nodes, int64_t K, int64_t p, bool flip)
     l.ba  = mba_param(g, "ba", MBA_TYPE(MBA_F32, 2 * p), MBA_INIT_NORMAL(1), MBA_DECAY);
     l.wb  = mba_param(g, "wb", MBA_TYPE(MBA_F32, p, 2 * p), MBA_INIT_NORMAL(1), MBA_DECAY);
     l.bb  = mba_param(g, "bb", MBA_TYPE(MBA_F32, p), MBA_INIT_NORMAL(1), MBA_DECAY);
-    l.y   = mba_lap_encoder(g, .phi = l.phi, .lam = l.lam, .wa = l.wa, .ba = l.ba, .wb = l.wb, .bb = l.bb, .flip = flip);
+    l.y   = mba_lap_encoder(g, .phi = l.phi, .lam = l.lam, .wa = l.wa, .ba = l.ba, .wb = l.wb, .bb = l.bb,
+                            .flip = flip);
     l.dy  = mba_input(g, "dy", l.y->type);
     l.r   = rig_create(g, 1, &l.y, &l.dy);
     rig_sines(&l.r, l.phi, 1, 1.1, 0.2);
@@ -36,17 +37,19 @@ static void lap_encoder_has_its_golden_values(void **state)
     rig_sines(&l.r, l.bb, 0.4, 0.9, 0.2);
     for (int k = 3; k < 5; k++) rig_set(&l.r, l.phi, 5 + k, NAN), rig_set(&l.r, l.lam, 5 + k, NAN);
     rig_run(&l.r);
-    assert_golden(&l.r, l.y, (double[]){ 6.5141505915, 4.7916946255, 2.6334256952, 4.9419329698, 3.9159228648, 0.9612952964,
-                                         5.6525456483, 4.5427429746, 1.9029377944, 5.7162826915, 4.5960047368, 2.7620282981 });
+    assert_golden(&l.r, l.y, (double[]){ 6.5141505915, 4.7916946255, 2.6334256952, 4.9419329698, 3.9159228648,
+                                         0.9612952964, 5.6525456483, 4.5427429746, 1.9029377944, 5.7162826915,
+                                         4.5960047368, 2.7620282981 });
     assert_golden(&l.r, rig_grad(&l.r, l.wa),
-                  (double[]){ 2.0304015823, 1.8097632024, 1.6072494011, 0.0029349339, 0.1946843088, 0.3072114064, 0.5640738222,
-                              -0.4887477025, 1.9123737361, 0.3438879828, 1.9903551371, 1.3797307415 });
-    assert_golden(&l.r, rig_grad(&l.r, l.ba), (double[]){ 3.0444752570, -0.3089758762, 1.1943035731, -0.9977876663, 0.1469266845,
-                                                          2.7688857674 });
+                  (double[]){ 2.0304015823, 1.8097632024, 1.6072494011, 0.0029349339, 0.1946843088, 0.3072114064,
+                              0.5640738222, -0.4887477025, 1.9123737361, 0.3438879828, 1.9903551371, 1.3797307415 });
+    assert_golden(&l.r, rig_grad(&l.r, l.ba), (double[]){ 3.0444752570, -0.3089758762, 1.1943035731, -0.9977876663,
+                                                          0.1469266845, 2.7688857674 });
     assert_golden(&l.r, rig_grad(&l.r, l.wb),
-                  (double[]){ 2.2517980499, 3.0583362458, 0.1423594737, 0.2389893001, 2.4097070218, 1.8120222896, 1.5146641292,
-                              2.1692224052, -0.3107939039, -0.8233670599, 1.7255767052, 1.2927622046, -0.4275857672, -0.1060453050,
-                              0.0023503427, -0.5044939837, -0.3610958014, -0.0427799580 });
+                  (double[]){ 2.2517980499, 3.0583362458, 0.1423594737, 0.2389893001, 2.4097070218, 1.8120222896,
+                              1.5146641292, 2.1692224052, -0.3107939039, -0.8233670599, 1.7255767052, 1.2927622046,
+                              -0.4275857672, -0.1060453050, 0.0023503427, -0.5044939837, -0.3610958014,
+                              -0.0427799580 });
     assert_golden(&l.r, rig_grad(&l.r, l.bb), (double[]){ 2.5277716366, 1.0428446404, -0.5240762659 });
     rig_destroy(&l.r);
 }
@@ -70,7 +73,8 @@ static void lap_encoder_flips_whole_eigenvectors(void **state)
             double off = 0;
             for (int i = 0; i < NODES * P; i++) off = fmax(off, fabs(rig_want(&q.r, q.y, i) - rig_want(&f.r, f.y, i)));
             for (int i = 0; i < 2 * P * P; i++)
-                off = fmax(off, fabs(rig_want(&q.r, rig_grad(&q.r, q.wb), i) - rig_want(&f.r, rig_grad(&f.r, f.wb), i)));
+                off = fmax(off, fabs(rig_want(&q.r, rig_grad(&q.r, q.wb), i)
+                                     - rig_want(&f.r, rig_grad(&f.r, f.wb), i)));
             if (off > 1e-9) continue;
             matches++;
             seen |= signs;

@@ -56,7 +56,8 @@ const mba_op mba_op_rownorm = {
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(rownorm_fwd) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
     .build = rownorm_build,
-    .cases = (const mba_case[]){ { { 5, 7 }, "no vector width divides it" }, { { 2, 75 }, "whole vectors, then a tail" },
+    .cases = (const mba_case[]){ { { 5, 7 }, "no vector width divides it" },
+                                 { { 2, 75 }, "whole vectors, then a tail" },
                                  { { 4, 6, 1 }, "windows that overlap: the second gradient adds" }, { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 15341, 96 }, "PascalVOC-SP, 32 graphs" }, { { 0 }, NULL } },
 };

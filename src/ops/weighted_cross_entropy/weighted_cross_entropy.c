@@ -13,8 +13,8 @@ static mba_status wce_shape(const mba_node *n, mba_type *out)
              "fix: make them with mba_targets", t->name);
     MBA_NEED(mba_rows(z) == mba_elems(t), "weighted_cross_entropy: %lld rows of logits, %lld targets",
              (long long)mba_rows(z), (long long)mba_elems(t));
-    MBA_NEED(t->bound <= mba_cols(z), "weighted_cross_entropy: targets up to %lld, %lld logits", (long long)t->bound - 1,
-             (long long)mba_cols(z));
+    MBA_NEED(t->bound <= mba_cols(z), "weighted_cross_entropy: targets up to %lld, %lld logits",
+             (long long)t->bound - 1, (long long)mba_cols(z));
     out[LOSS]   = MBA_TYPE(MBA_F32, 1);
     out[LSE]    = MBA_TYPE(MBA_F32, mba_rows(z));
     out[WEIGHT] = MBA_TYPE(MBA_F32, mba_cols(z));
