@@ -130,6 +130,12 @@ mba_tensor *mba_targets(mba_graph *g, const char *name, mba_type type, int64_t b
     return t;
 }
 
+void mba_example(mba_graph *g, mba_tensor *t, const double *values)
+{
+    const size_t bytes = sizeof *values * (size_t)mba_elems(t);
+    if (!g->status) t->example = memcpy(mba_arena_take(g->arena, bytes), values, bytes);
+}
+
 void mba_cheap(mba_tensor *t) { t->cheap = true; }
 
 mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group)

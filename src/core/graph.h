@@ -73,6 +73,9 @@ void mba_leave(mba_graph *g);
 mba_tensor *mba_input(mba_graph *g, const char *name, mba_type type);
 mba_tensor *mba_index(mba_graph *g, const char *name, mba_type type, int64_t bound);  /* 0 <= value < bound */
 mba_tensor *mba_targets(mba_graph *g, const char *name, mba_type type, int64_t bound); /* ... or < 0: ignored */
+/* What checks and benchmarks put into an input whose values mean something together (pointers, permutations, missing
+ * values); copied. Nothing else looks at it. */
+void        mba_example(mba_graph *g, mba_tensor *t, const double *values);
 /* The master is fp32, whatever `type` says; a bf16 type returns the compute copy that lies parallel to
  * it and that the optimizer writes. Gradients are the master's: fp32. */
 mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group);

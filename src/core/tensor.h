@@ -83,6 +83,7 @@ typedef struct mba_tensor {
     bool             may_ignore;           /* of an index: negative values mean "no target" */
     bool             cheap;                /* worth recomputing in the backward pass instead of keeping */
     mba_init         init;                 /* of a parameter */
+    const double    *example;              /* of an input: what tests and benchmarks put there; NULL: random values */
     struct mba_node *maker;                /* NULL for inputs, parameters and windows of others */
     bool             needs_grad;
     struct mba_tensor *of;                 /* of a slice or reshape: the tensor it was cut from */

@@ -31,6 +31,20 @@ static inline float *mba__row(mba__rows v, int64_t r)
     return v.at + i / v.run * v.pitch + i % v.run;
 }
 
+/* Rows of axis 0 that are real: the count of the step that the type names, or all of them. */
+static inline int64_t mba__real(const mba_tensor *t, const mba_step *step)
+{
+    const int64_t all = t->type.dim[0], count = t->type.count == MBA_ALL ? 0 : step->count[t->type.count];
+    mba_assert(count <= all);
+    return count > 0 ? count : all;
+}
+
+/* Zeros in rows from .. to-1. */
+static inline void mba__zero_rows(mba__rows v, int64_t from, int64_t to)
+{
+    for (int64_t r = from; r < to; r++) memset(mba__row(v, r), 0, sizeof(float) * (size_t)v.cols);
+}
+
 /* In `shape`: t has rows in the sense above and holds real numbers. Messages start with `op`. */
 MBA_MUST mba_status mba__need_rows(const char *op, const mba_tensor *t);
 

@@ -1,0 +1,97 @@
+/* embed_sum.c -- y[r, :] = sum_f table[index[r, f], :], and its gradient: the declaration. */
+#include "ops/embed_sum/embed_sum.h"
+
+#include "ops/add/add.h"
+#include "ops/embed_sum/embed_sum_slots.h"
+
+static mba_status embed_sum_shape(const mba_node *n, mba_type *out)
+{
+    const mba_tensor *t = n->in[INDEX], *e = n->in[TABLE];
+    MBA_NEED(t->type.dtype == MBA_I32 && t->bound > 0 && !t->may_ignore && t->type.rank == 2 && mba_dense(t),
+             "embed_sum: %s is not a dense index (N, F)\nfix: make it with mba_index", t->name);
+    MBA_TRY(mba__need_rows("embed_sum", e));
+    MBA_NEED(e->type.rank == 2 && t->bound <= mba_rows(e), "embed_sum: %s has values up to %lld, %s has %lld rows",
+             t->name, (long long)t->bound - 1, e->name, (long long)mba_rows(e));
+    out[Y] = e->type;
+    out[Y].count  = t->type.count;
+    out[Y].dim[0] = mba_rows(t);
+    return MBA_OK;
+}
+
+static mba_status embed_sum_bwd_shape(const mba_node *n, mba_type *out)
+{
+    MBA_TRY(mba__need_rows("embed_sum", n->in[DY]));
+    out[DTABLE] = ((const embed_sum_bwd_attr *)n->attr)->table;
+    return MBA_OK;
+}
+
+mba_tensor *mba_embed_sum(mba_graph *g, mba_tensor *index, mba_tensor *table)
+{
+    return MBA_APPEND(g, embed_sum, NULL, index, table)->out[Y];
+}
+
+static void embed_sum_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
+{
+    const embed_sum_bwd_attr a = { n->in[TABLE]->type };
+    mba_grad_add(g, n->in[TABLE], MBA_APPEND(g, embed_sum_bwd, &a, n->in[INDEX], d[Y])->out[DTABLE]);
+}
+
+static mba_cost embed_sum_cost(const mba_node *n)
+{
+    mba_cost c = mba_cost_io(n);
+    const mba_tensor *rows = n->op == &mba_op_embed_sum ? n->out[Y] : n->in[DY];
+    c.vector_flops = (double)mba_cols(n->in[INDEX]) * (double)mba_elems(rows);
+    return c;
+}
+
+static double embed_sum_terms(const mba_node *n, int out)
+{
+    (void)out;
+    return n->op == &mba_op_embed_sum ? (double)mba_cols(n->in[INDEX]) : (double)mba_elems(n->in[INDEXB]);
+}
+
+static mba_status embed_sum_bwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_TRY(mba__plan_f32(p, n, m));
+    mba_plan_scratch(p, "table parts", EMBED_SUM_PARTS * sizeof(float) * (size_t)mba_elems(n->out[DTABLE]));
+    return MBA_OK;
+}
+
+/* dims: R, F, rows of the table, M, windows. */
+static void embed_sum_build(mba_graph *g, const mba_case *c)
+{
+    const int64_t V = c->dim[2], M = c->dim[3];
+    mba_tensor *t = mba_param(g, "table", MBA_TYPE(MBA_F32, V, M + c->dim[4]), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *i = mba_index(g, "index", MBA_TYPE(MBA_I32, c->dim[0], c->dim[1]), V);
+    if (!c->dim[4]) { mba_embed_sum(g, i, t); return; }
+    mba_tensor *a = mba_embed_sum(g, i, mba_slice(g, t, 1, 0, M)),
+               *b = mba_embed_sum(g, i, mba_slice(g, t, 1, c->dim[4], M));
+    mba_tensor *j = mba_join(g, a, b);
+    mba_add(g, j, j);
+}
+
+const mba_op mba_op_embed_sum = {
+    .name  = "embed_sum", .doc = "sums of rows of a table", .kind = MBA_EMBED_LOSS,
+    .in    = { [INDEX] = MBA_SLOT("index"), [TABLE] = MBA_SLOT("table") },
+    .out   = { [Y] = MBA_SLOT("y") },
+    .shape = embed_sum_shape, .grad = embed_sum_grad, .cost = embed_sum_cost, .ref = embed_sum_ref,
+    .terms = embed_sum_terms,
+    .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(embed_sum_fwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .build = embed_sum_build,
+    .cases = (const mba_case[]){ { { 9, 3, 6, 5 }, "rows of the table repeat" }, { { 3, 1, 4, 19 }, "one table" },
+                                 { { 5, 2, 4, 4, 2 }, "windows: overlapping columns of one table, joined" },
+                                 { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 19320, 9, 174, 80 }, "Peptides atoms, 128 graphs" }, { { 0 }, NULL } },
+};
+
+const mba_op mba_op_embed_sum_bwd = {
+    .name  = "embed_sum_bwd", .doc = "adds rows into the table's gradient", .kind = MBA_EMBED_LOSS,
+    .no_grad = "a gradient",
+    .in    = { [INDEXB] = MBA_SLOT("index"), [DY] = MBA_SLOT("dy") },
+    .out   = { [DTABLE] = MBA_SLOT("dtable", .adds = true) },
+    .attr_bytes = sizeof(embed_sum_bwd_attr),
+    .shape = embed_sum_bwd_shape, .cost = embed_sum_cost, .ref = embed_sum_bwd_ref, .terms = embed_sum_terms,
+    .cpu   = (const mba_variant[]){ { "parts", embed_sum_bwd_plan, MBA_CPU(embed_sum_bwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+};

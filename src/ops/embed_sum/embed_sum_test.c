@@ -1,0 +1,55 @@
+/* embed_sum_test.c -- against F times embed and add, counts, bits, refusals. */
+#include "tests/rig.h"
+
+#include "ops/add/add.h"
+#include "ops/embed/embed.h"
+#include "ops/embed_sum/embed_sum.h"
+
+enum { R = 300, REAL = 257, F = 3, M = 21, V = 13 };
+static const int first[F + 1] = { 0, 5, 11, V };
+
+static void embed_sum_is_a_sum_of_embeddings(void **state)
+{
+    (void)state;
+    mba_graph *g = graph();
+    mba_type   nodes = MBA_TYPE(MBA_I32, R, F);
+    nodes.count = MBA_NODES;
+    mba_tensor *table = mba_param(g, "table", MBA_TYPE(MBA_F32, V, M), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *other = mba_param(g, "other", MBA_TYPE(MBA_F32, V, M), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *index = mba_index(g, "index", nodes, V), *z = NULL;
+    mba_tensor *y = mba_embed_sum(g, index, table);
+    assert_int_equal(y->type.count, MBA_NODES);
+    for (int f = 0; f < F; f++) {
+        mba_tensor *one = mba_embed(g, mba_slice(g, index, 1, f, 1), other, MBA_F32);
+        z = z ? mba_add(g, z, one) : one;
+    }
+    mba_tensor *out[] = { y, z }, *seed[] = { mba_input(g, "dy", y->type), mba_input(g, "dz", z->type) };
+    rig         r = rig_create(g, 2, out, seed);
+    r.step.count[MBA_NODES] = REAL;
+    for (int i = 0; i < V * M; i++) rig_set(&r, other, i, rig_have(&r, table, i));
+    for (int i = 0; i < R * F; i++) rig_set(&r, index, i, first[i % F] + i * i % (first[i % F + 1] - first[i % F]));
+    for (int i = 0; i < R * M; i++) {
+        rig_set(&r, seed[0], i, i < REAL * M ? sin(0.3 * i) : NAN);
+        rig_set(&r, seed[1], i, i < REAL * M ? sin(0.3 * i) : 0);
+    }
+    rig_run(&r);
+    for (int i = 0; i < R * M; i++) assert_near(rig_want(&r, y, i), i < REAL * M ? rig_want(&r, z, i) : 0, 1e-12);
+    for (int i = 0; i < V * M; i++)
+        assert_near(rig_want(&r, rig_grad(&r, table), i), rig_want(&r, rig_grad(&r, other), i), 1e-10);
+    assert_close(&r);
+    assert_same_bits(&r);
+    rig_destroy(&r);
+}
+
+static void embed_sum_refuses_values_without_a_row(void **state)
+{
+    (void)state;
+    mba_graph  *g = graph();
+    mba_tensor *t = mba_param(g, "table", MBA_TYPE(MBA_F32, 4, 2), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_embed_sum(g, mba_index(g, "i", MBA_TYPE(MBA_I32, 3, 2), 5), t);
+    assert_fails(mba_graph_status(g), MBA_E_SHAPE, "has 4 rows");
+    mba_graph_destroy(g);
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(embed_sum_is_a_sum_of_embeddings),
+              cmocka_unit_test(embed_sum_refuses_values_without_a_row))

@@ -1,0 +1,189 @@
+/* gated_gcn.c -- gated messages along edges, and their gradient: the declaration. */
+#include "ops/gated_gcn/gated_gcn.h"
+
+#include "core/rng.h"
+#include "ops/add/add.h"
+#include "ops/gated_gcn/gated_gcn_slots.h"
+
+/* An index vector of a graph: dense, of this length and bound. */
+static mba_status need_index(const mba_tensor *t, int64_t elems, int64_t bound)
+{
+    MBA_NEED(t->type.dtype == MBA_I32 && t->bound > 0 && !t->may_ignore && mba_dense(t),
+             "gated_gcn: %s is not a dense index\nfix: make it with mba_index", t->name);
+    MBA_NEED(mba_elems(t) == elems && t->bound <= bound,
+             "gated_gcn: %s has %lld values below %lld, wanted %lld below %lld", t->name, (long long)mba_elems(t),
+             (long long)t->bound, (long long)elems, (long long)bound);
+    return MBA_OK;
+}
+
+static mba_status gated_gcn_shape(const mba_node *n, mba_type *out)
+{
+    const int64_t N = mba_rows(n->in[A]), edges = mba_rows(n->in[C]);
+    for (int k = A; k <= C; k++) {
+        MBA_TRY(mba__need_rows("gated_gcn", n->in[k]));
+        MBA_NEED(n->in[k]->type.rank == 2 && mba_cols(n->in[k]) == mba_cols(n->in[A])
+                 && (k == C || mba_rows(n->in[k]) == N),
+                 "gated_gcn: %s has the wrong shape\nwhy: a, b, d, e are (N, H) and c is (E, H)", n->in[k]->name);
+    }
+    MBA_TRY(need_index(n->in[SRC], edges, N));
+    MBA_TRY(need_index(n->in[OUT_EDGE], edges, edges));
+    MBA_TRY(need_index(n->in[IN_PTR], N + 1, edges + 1));
+    MBA_TRY(need_index(n->in[OUT_PTR], N + 1, edges + 1));
+    out[XT] = out[AGG] = out[RDEN] = n->in[A]->type;
+    out[EH] = n->in[C]->type;
+    return MBA_OK;
+}
+
+static mba_status gated_gcn_bwd_shape(const mba_node *n, mba_type *out)
+{
+    out[DA] = out[DB] = out[DD] = out[DE] = n->in[BB]->type;
+    out[DC] = n->in[EHB]->type;
+    return MBA_OK;
+}
+
+mba_gated_gcn_out mba_gated_gcn_of(mba_graph *g, const mba_gated_gcn_args *a)
+{
+    const mba_node *n = MBA_APPEND(g, gated_gcn, NULL, a->a, a->b, a->d, a->e, a->c, a->src, a->in_ptr, a->out_ptr,
+                                   a->out_edge);
+    return (mba_gated_gcn_out){ n->out[XT], n->out[EH] };
+}
+
+static void gated_gcn_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
+{
+    mba_tensor *dxt = d[XT];
+    if (!dxt) dxt = MBA_APPEND(g, fill, &((mba_fill_attr){ 0, n->out[XT]->type }), NULL)->out[0];
+    const mba_node *b = MBA_APPEND(g, gated_gcn_bwd, NULL, dxt, d[EH], n->in[B], n->out[EH], n->out[AGG], n->out[RDEN],
+                                   n->in[SRC], n->in[IN_PTR], n->in[OUT_PTR], n->in[OUT_EDGE]);
+    mba_grad_add(g, n->in[C], b->out[DC]);
+    mba_grad_add(g, n->in[A], b->out[DA]);        // in the order of writing: two of them may be one tensor
+    mba_grad_add(g, n->in[D], b->out[DD]);
+    mba_grad_add(g, n->in[B], b->out[DB]);
+    mba_grad_add(g, n->in[E], b->out[DE]);
+}
+
+/* Bytes as if every gathered row came from a cache after its first visit. */
+static mba_cost gated_gcn_cost(const mba_node *n)
+{
+    mba_cost     c = mba_cost_io(n);
+    const double NH = (double)mba_elems(n->in[A]), EdH = (double)mba_elems(n->in[C]);
+    c.vector_flops = 7 * EdH + 3 * NH;
+    c.special_ops  = 2 * EdH + NH;
+    return c;
+}
+
+static mba_cost gated_gcn_bwd_cost(const mba_node *n)
+{
+    mba_cost     c = mba_cost_io(n);
+    const double NH = (double)mba_elems(n->in[BB]), EdH = (double)mba_elems(n->in[EHB]);
+    c.vector_flops = 10 * EdH + 2 * NH;
+    c.special_ops  = 2 * EdH;
+    return c;
+}
+
+/* One node may have all the edges. */
+static double gated_gcn_terms(const mba_node *n, int out)
+{
+    (void)out;
+    return (double)mba_rows(n->in[C]);
+}
+
+static double gated_gcn_bwd_terms(const mba_node *n, int out)
+{
+    return out == DC || out == DA ? 1 : (double)mba_rows(n->in[EHB]);
+}
+
+/* What an edge leaves for its source: s gn, and t where dc cannot hold it because it adds. */
+static mba_status gated_gcn_bwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const size_t bytes = sizeof(float) * (size_t)mba_elems(n->in[EHB]);
+    MBA_TRY(mba__plan_f32(p, n, m));
+    mba_plan_scratch(p, "s gn", bytes);
+    if (mba_adds(n, DC)) mba_plan_scratch(p, "t", bytes);
+    return MBA_OK;
+}
+
+/* ---- cases: a random graph ---- */
+
+/* Edge k goes into node k * N / edges, or into a random one, from a random one of `near` neighbours. */
+static void example_graph(mba_graph *g, const mba_gated_gcn_args *a, int64_t edges, int64_t near)
+{
+    const int64_t N = mba_rows(a->a), all = mba_elems(a->src);
+    double *src = mba_arena_new(g->arena, double, all), *out_edge = mba_arena_new(g->arena, double, all);
+    double *in = mba_arena_new(g->arena, double, N + 2), *out = mba_arena_new(g->arena, double, N + 2);
+    for (int64_t k = 0; k < edges; k++) {
+        uint32_t      u[4];
+        const int64_t i = k * N / edges;
+        mba_philox(u, 17, 0, (uint64_t)k);
+        src[k] = (double)(near ? (i + u[0] % near) % N : u[0] % N);
+        in[i + 1]++;
+        out[(int64_t)src[k] + 2]++;
+    }
+    for (int64_t i = 0; i < N; i++) in[i + 1] += in[i];
+    for (int64_t i = 0; i <= N; i++) out[i + 1] += out[i];
+    for (int64_t k = 0; k < edges; k++) out_edge[(int64_t)out[(int64_t)src[k] + 1]++] = (double)k;
+    mba_example(g, a->src, src);
+    mba_example(g, a->out_edge, out_edge);
+    mba_example(g, a->in_ptr, in);
+    mba_example(g, a->out_ptr, out);
+}
+
+/* dims: N, E, H, real edges (-1: none), near, and whether c is used again (then its gradient adds). */
+static void gated_gcn_build(mba_graph *g, const mba_case *k)
+{
+    const int64_t N = k->dim[0], edges = k->dim[1], H = k->dim[2];
+    const int64_t real = k->dim[3] < 0 ? 0 : k->dim[3] ? k->dim[3] : edges;
+    mba_tensor *n4 = mba_param(g, "n4", MBA_TYPE(MBA_F32, N, 4 * H), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *c = mba_param(g, "c", MBA_TYPE(MBA_F32, edges, H), MBA_INIT_NORMAL(1), MBA_DECAY);
+    n4 = mba_add(g, n4, n4);
+    const mba_gated_gcn_args a = {
+        .a = mba_slice(g, n4, 1, 0, H), .b = mba_slice(g, n4, 1, H, H), .d = mba_slice(g, n4, 1, 2 * H, H),
+        .e = mba_slice(g, n4, 1, 3 * H, H), .c = c, .src = mba_index(g, "src", MBA_TYPE(MBA_I32, edges), N),
+        .in_ptr = mba_index(g, "in_ptr", MBA_TYPE(MBA_I32, N + 1), edges + 1),
+        .out_ptr = mba_index(g, "out_ptr", MBA_TYPE(MBA_I32, N + 1), edges + 1),
+        .out_edge = mba_index(g, "out_edge", MBA_TYPE(MBA_I32, edges), edges) };
+    example_graph(g, &a, real, k->dim[4]);
+    const mba_gated_gcn_out o = mba_gated_gcn_of(g, &a);
+    if (k->dim[5]) {                              // a second layer on the edges of the first, and c once more
+        mba_gated_gcn_args b = a;
+        b.a = o.x;
+        b.c = mba_add(g, o.eh, c);
+        mba_gated_gcn_of(g, &b);
+        mba_add(g, o.eh, b.c);
+    }
+}
+
+const mba_op mba_op_gated_gcn = {
+    .name  = "gated_gcn", .doc = "x = a + gated mean of b over in-edges; eh = d + e + c", .kind = MBA_MESSAGE,
+    .in    = { [A] = MBA_SLOT("a"), [B] = MBA_SLOT("b"), [D] = MBA_SLOT("d"), [E] = MBA_SLOT("e"), [C] = MBA_SLOT("c"),
+               [SRC] = MBA_SLOT("src"), [IN_PTR] = MBA_SLOT("in_ptr"), [OUT_PTR] = MBA_SLOT("out_ptr"),
+               [OUT_EDGE] = MBA_SLOT("out_edge") },
+    .out   = { [XT] = MBA_SLOT("xt"), [EH] = MBA_SLOT("eh", .reuse = MBA_FROM(C)),
+               [AGG] = MBA_SLOT("agg", .saved = true), [RDEN] = MBA_SLOT("rden", .saved = true) },
+    .shape = gated_gcn_shape, .grad = gated_gcn_grad, .cost = gated_gcn_cost, .ref = gated_gcn_ref,
+    .terms = gated_gcn_terms,
+    .cpu   = (const mba_variant[]){ { "nodes", mba__plan_f32, MBA_CPU(gated_gcn_fwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .build = gated_gcn_build,
+    .cases = (const mba_case[]){ { { 5, 8, 3 }, "windows of one matrix" },
+                                 { { 40, 60, 2 }, "more nodes than one item takes, nodes without edges" },
+                                 { { 3, 7, 37 }, "whole vectors, then a tail" },
+                                 { { 4, 6, 3, 4 }, "fewer edges than rows" },
+                                 { { 3, 2, 2, -1 }, "no edges at all" },
+                                 { { 1, 2, 4 }, "one node with loops" },
+                                 { { 5, 9, 3, 0, 2, 1 }, "two layers; gradients add" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 15341, 86735, 96, 0, 300 }, "PascalVOC-SP, 32 graphs" },
+                                 { { 3805, 195165, 64, 0, 119 }, "PATTERN, 32 graphs" }, { { 0 }, NULL } },
+};
+
+const mba_op mba_op_gated_gcn_bwd = {
+    .name  = "gated_gcn_bwd", .doc = "gradients of gated_gcn", .kind = MBA_MESSAGE, .no_grad = "a gradient",
+    .in    = { [DXT] = MBA_SLOT("dxt"), [DEH] = MBA_SLOT("deh", .optional = true), [BB] = MBA_SLOT("b"),
+               [EHB] = MBA_SLOT("eh"), [AGGB] = MBA_SLOT("agg"), [RDENB] = MBA_SLOT("rden"), [SRCB] = MBA_SLOT("src"),
+               [IN_PTRB] = MBA_SLOT("in_ptr"), [OUT_PTRB] = MBA_SLOT("out_ptr"), [OUT_EDGEB] = MBA_SLOT("out_edge") },
+    .out   = { [DA] = MBA_SLOT("da", .adds = true), [DB] = MBA_SLOT("db", .adds = true),
+               [DD] = MBA_SLOT("dd", .adds = true), [DE] = MBA_SLOT("de", .adds = true),
+               [DC] = MBA_SLOT("dc", .adds = true, .reuse = MBA_FROM(DEH)) },
+    .shape = gated_gcn_bwd_shape, .cost = gated_gcn_bwd_cost, .ref = gated_gcn_bwd_ref, .terms = gated_gcn_bwd_terms,
+    .cpu   = (const mba_variant[]){ { "nodes", gated_gcn_bwd_plan, MBA_CPU(gated_gcn_bwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+};

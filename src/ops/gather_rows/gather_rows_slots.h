@@ -1,0 +1,13 @@
+/* gather_rows_slots.h -- what the files of this folder share. */
+#ifndef MBA_GATHER_ROWS_SLOTS_H
+#define MBA_GATHER_ROWS_SLOTS_H
+
+#include "ops/rows.h"
+
+enum { X, INDEX, INVERSE };
+enum { Y };
+
+void gather_rows_ref(const mba_ref_call *c);
+MBA_CPU_DECLARE(gather_rows_fwd);
+
+#endif

@@ -1,0 +1,28 @@
+/* l1_slots.h -- what the files of this folder share. */
+#ifndef MBA_L1_SLOTS_H
+#define MBA_L1_SLOTS_H
+
+#include "ops/rows.h"
+
+enum { Y, TARGET };                               /* forward: in, out */
+enum { LOSS, SCALE };                             /* scale (1): one over the number of targets */
+enum { DLOSS, YB, TARGETB, SCALEB };              /* backward: in, out */
+enum { DY };
+
+/* Where element i of a window lies. */
+static inline int64_t l1_at(const mba_tensor *t, int64_t i)
+{
+    return i < t->run ? i : i / t->run * t->pitch + i % t->run;
+}
+
+static inline int64_t l1_real(const mba_tensor *y, const mba_step *s)            /* entries of the real rows */
+{
+    return mba__real(y, s) * (mba_elems(y) / y->type.dim[0]);
+}
+
+void l1_ref(const mba_ref_call *c);
+void l1_bwd_ref(const mba_ref_call *c);
+MBA_CPU_DECLARE(l1_fwd);
+MBA_CPU_DECLARE(l1_bwd);
+
+#endif

@@ -1,0 +1,125 @@
+/* lap_encoder.c -- a small network per eigenvector, summed over eigenvectors: the declaration. */
+#include "ops/lap_encoder/lap_encoder.h"
+
+#include <math.h>
+
+#include "ops/lap_encoder/lap_encoder_slots.h"
+
+static mba_status lap_encoder_shape(const mba_node *n, mba_type *out)
+{
+    const mba_tensor *phi = n->in[PHI], *lam = n->in[LAM];
+    const int64_t     p = mba_elems(n->in[BB]);
+    MBA_TRY(mba__need_rows("lap_encoder", phi));
+    MBA_TRY(mba__need_rows("lap_encoder", lam));
+    MBA_NEED(phi->type.rank == 2 && mba_type_equal(&phi->type, &lam->type),
+             "lap_encoder: %s and %s are not both (N, K)", phi->name, lam->name);
+    MBA_NEED(!phi->needs_grad && !lam->needs_grad, "lap_encoder: %s or %s wants a gradient\nwhy: positions are inputs",
+             phi->name, lam->name);
+    for (int k = WA; k <= BB; k++) MBA_NEED(mba_dense(n->in[k]), "lap_encoder: %s is not dense", n->in[k]->name);
+    MBA_NEED(mba_elems(n->in[WA]) == 4 * p && mba_elems(n->in[BA]) == 2 * p && mba_elems(n->in[WB]) == 2 * p * p,
+             "lap_encoder: weights that do not fit %lld outputs\nwhy: they are (2p, 2), (2p), (p, 2p), (p)",
+             (long long)p);
+    MBA_NEED(2 * p <= LAP_HIDDEN_MAX, "lap_encoder: %lld outputs\nfix: at most %d", (long long)p, LAP_HIDDEN_MAX / 2);
+    out[Y] = phi->type;
+    out[Y].dim[1] = p;
+    return MBA_OK;
+}
+
+static mba_status lap_encoder_bwd_shape(const mba_node *n, mba_type *out)
+{
+    for (int k = 0; k < 4; k++) out[DWA + k] = n->in[WA + k]->type;
+    return MBA_OK;
+}
+
+mba_tensor *mba_lap_encoder_of(mba_graph *g, const mba_lap_encoder_args *a)
+{
+    const lap_encoder_attr attr = { a->flip };
+    return MBA_APPEND(g, lap_encoder, &attr, a->phi, a->lam, a->wa, a->ba, a->wb, a->bb)->out[Y];
+}
+
+static void lap_encoder_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
+{
+    const mba_node *b = MBA_APPEND(g, lap_encoder_bwd, n->attr, n->in[PHI], n->in[LAM], n->in[WA], n->in[BA], n->in[WB],
+                                   n->in[BB], d[Y]);
+    for (int k = 0; k < 4; k++) mba_grad_add(g, n->in[WA + k], b->out[DWA + k]);
+}
+
+/* Pairs that are missing cost nothing; the shape does not know them, so all are counted. */
+static mba_cost lap_encoder_cost(const mba_node *n)
+{
+    mba_cost     c = mba_cost_io(n);
+    const double pairs = (double)mba_elems(n->in[PHI]), p = (double)mba_elems(n->in[BB]);
+    c.vector_flops = pairs * (n->in[DY] ? 3 : 1) * (4 * p * p + 12 * p);
+    return c;
+}
+
+static double lap_encoder_terms(const mba_node *n, int out)
+{
+    (void)out;
+    const double K = (double)mba_cols(n->in[PHI]);
+    return (n->in[DY] ? (double)mba_rows(n->in[PHI]) : 2 * (double)mba_elems(n->in[BB])) * K;
+}
+
+/* The weights in padded rows, and per part of nodes their gradients. */
+static mba_status lap_encoder_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t out = mba_elems(n->in[BB]), M = lap_padded(2 * out), P = lap_padded(out);
+    const int64_t grads = (3 + out) * M + P;
+    MBA_TRY(mba__plan_f32(p, n, m));
+    mba_plan_scratch(p, "weights", sizeof(float) * (size_t)((3 + out) * M + (2 * out + 1) * P + mba_cols(n->in[PHI])));
+    if (!n->in[DY]) return MBA_OK;
+    mba_plan_scratch(p, "gradient parts", sizeof(float) * (size_t)(mba__parts(mba_rows(n->in[PHI])) * grads));
+    mba_plan_scratch(p, "gradient", sizeof(float) * (size_t)grads);
+    return MBA_OK;
+}
+
+/* dims: N, K, p, flip. Every third node has only one eigenvector, and node 4 none. */
+static void lap_encoder_build(mba_graph *g, const mba_case *c)
+{
+    const int64_t N = c->dim[0], K = c->dim[1], p = c->dim[2];
+    mba_tensor *phi = mba_input(g, "phi", MBA_TYPE(MBA_F32, N, K)), *lam = mba_input(g, "lam", MBA_TYPE(MBA_F32, N, K));
+    double     *x = mba_arena_new(g->arena, double, N * K), *l = mba_arena_new(g->arena, double, N * K);
+    for (int64_t i = 0; i < N * K; i++) {
+        const bool gone = (i / K % 3 == 2 && i % K) || i / K == 4;
+        x[i] = gone ? (double)NAN : (float)sin(1.7 * (double)i + 0.3);
+        l[i] = gone ? (double)NAN : (float)(0.4 * (double)(i % K) + 0.1);
+    }
+    mba_example(g, phi, x);
+    mba_example(g, lam, l);
+    mba_lap_encoder(g, .phi = phi, .lam = lam, .flip = c->dim[3],
+                    .wa = mba_param(g, "wa", MBA_TYPE(MBA_F32, 2 * p, 2), MBA_INIT_NORMAL(1), MBA_DECAY),
+                    .ba = mba_param(g, "ba", MBA_TYPE(MBA_F32, 2 * p), MBA_INIT_NORMAL(1), MBA_DECAY),
+                    .wb = mba_param(g, "wb", MBA_TYPE(MBA_F32, p, 2 * p), MBA_INIT_NORMAL(1), MBA_DECAY),
+                    .bb = mba_param(g, "bb", MBA_TYPE(MBA_F32, p), MBA_INIT_NORMAL(1), MBA_DECAY));
+}
+
+const mba_op mba_op_lap_encoder = {
+    .name  = "lap_encoder", .doc = "Laplacian positions through a small network, summed", .kind = MBA_EMBED_LOSS,
+    .random = true,
+    .in    = { [PHI] = MBA_SLOT("phi"), [LAM] = MBA_SLOT("lam"), [WA] = MBA_SLOT("wa"), [BA] = MBA_SLOT("ba"),
+               [WB] = MBA_SLOT("wb"), [BB] = MBA_SLOT("bb") },
+    .out   = { [Y] = MBA_SLOT("y") },
+    .attr_bytes = sizeof(lap_encoder_attr),
+    .shape = lap_encoder_shape, .grad = lap_encoder_grad, .cost = lap_encoder_cost, .ref = lap_encoder_ref,
+    .terms = lap_encoder_terms,
+    .cpu   = (const mba_variant[]){ { "tiles", lap_encoder_plan, MBA_CPU(lap_encoder_fwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .build = lap_encoder_build,
+    .cases = (const mba_case[]){ { { 3, 2, 2 }, "a node without all of its eigenvectors" },
+                                 { { 6, 5, 3, 1 }, "random signs, a full tile and a rest, a node without any" },
+                                 { { 2, 3, 9 }, "hidden layer longer than a vector" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 15341, 10, 16, 1 }, "PascalVOC-SP, 32 graphs" }, { { 0 }, NULL } },
+};
+
+const mba_op mba_op_lap_encoder_bwd = {
+    .name  = "lap_encoder_bwd", .doc = "gradients of the weights of lap_encoder", .kind = MBA_EMBED_LOSS,
+    .random = true, .no_grad = "a gradient",
+    .in    = { [PHI] = MBA_SLOT("phi"), [LAM] = MBA_SLOT("lam"), [WA] = MBA_SLOT("wa"), [BA] = MBA_SLOT("ba"),
+               [WB] = MBA_SLOT("wb"), [BB] = MBA_SLOT("bb"), [DY] = MBA_SLOT("dy") },
+    .out   = { [DWA] = MBA_SLOT("dwa", .adds = true), [DBA] = MBA_SLOT("dba", .adds = true),
+               [DWB] = MBA_SLOT("dwb", .adds = true), [DBB] = MBA_SLOT("dbb", .adds = true) },
+    .attr_bytes = sizeof(lap_encoder_attr),
+    .shape = lap_encoder_bwd_shape, .cost = lap_encoder_cost, .ref = lap_encoder_bwd_ref, .terms = lap_encoder_terms,
+    .cpu   = (const mba_variant[]){ { "tiles", lap_encoder_plan, MBA_CPU(lap_encoder_bwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+};

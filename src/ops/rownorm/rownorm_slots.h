@@ -1,0 +1,19 @@
+/* rownorm_slots.h -- what the files of this folder share. */
+#ifndef MBA_ROWNORM_SLOTS_H
+#define MBA_ROWNORM_SLOTS_H
+
+#include "ops/rows.h"
+
+enum { X };                                       /* forward: in, out */
+enum { Y, LENGTH };                               /* length: max(||x||, floor), per row */
+enum { DY, YB, LENGTHB };                         /* backward: in, out */
+enum { DX };
+
+#define ROWNORM_FLOOR 1e-12
+
+void rownorm_ref(const mba_ref_call *c);
+void rownorm_bwd_ref(const mba_ref_call *c);
+MBA_CPU_DECLARE(rownorm_fwd);
+MBA_CPU_DECLARE(rownorm_bwd);
+
+#endif
