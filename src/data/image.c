@@ -19,7 +19,10 @@ enum { PIXELS_MAX = 100000000, PIXELS_PER_BYTE = 1024, SCANS_MAX = 100 };
 
 mba_status mba_image_reshape(mba_image *m, int32_t W, int32_t H)
 {
-    mba_assert(W >= 0 && H >= 0 && (int64_t)W * H <= PIXELS_MAX);
+    mba_assert(W >= 0 && H >= 0);
+    if ((int64_t)W * H > PIXELS_MAX)
+        return mba_fail(MBA_E_UNSUPPORTED, "an image of %d x %d pixels is too large\nwhy: at most %d are supported\n"
+                        "fix: leave it out", W, H, PIXELS_MAX);
     const size_t need = (size_t)W * (size_t)H * 3;
     if (need > m->room) {
         uint8_t *rgb = malloc(need);                              // not realloc: the old pixels are not wanted

@@ -31,7 +31,8 @@ mba_box mba_random_crop(mba_draw *d, int32_t W, int32_t H)
 mba_centre mba_centre_crop(int32_t W, int32_t H, int32_t size, double fraction)
 {
     const int32_t shorter = W < H ? W : H, longer = W < H ? H : W;
-    const int32_t S = (int32_t)(size / fraction), other = (int32_t)((int64_t)S * longer / shorter);
+    const int64_t wide = (int64_t)(size / fraction) * longer / shorter, most = INT32_MAX / 2;
+    const int32_t S = (int32_t)(size / fraction), other = (int32_t)(wide < most ? wide : most);
     mba_centre    c = { .W = W < H ? S : other, .H = W < H ? other : S };
     c.left = (int32_t)lrint((c.W - size) / 2.0);
     c.top  = (int32_t)lrint((c.H - size) / 2.0);
