@@ -71,8 +71,10 @@ static mba_status add_part(cifar *c, const char *name, const void *bytes, size_t
     part        *p      = c->file + c->files - 1;
     snprintf(p->name, sizeof p->name, "%.255s", name);
     if (!n || n % record)
-        return mba_fail(MBA_E_FORMAT, "'%s' is not a sound CIFAR file\nwhy: its %zu bytes are not whole records of %zu\n"
-                        "fix: fetch it again, in its binary version", name, n, record);
+        return mba_fail(MBA_E_FORMAT,
+                        "'%s' is not a sound CIFAR file\nwhy: its %zu bytes are not whole records of %zu\n"
+                        "fix: fetch it again, in its binary version",
+                        name, n, record);
     p->bytes     = bytes;
     p->count     = (int64_t)(n / record);
     c->set.count += p->count;
@@ -94,8 +96,8 @@ static mba_status open_part(cifar *c, const char *folder, const char *name)
 {
     char path[MBA_PATH];
     if (!mba__set_file(path, folder, name))
-        return mba_fail(MBA_E_IO, "'%s' has no %s\nwhy: the other files of CIFAR are there\nfix: fetch the whole set", folder,
-                        name);
+        return mba_fail(MBA_E_IO, "'%s' has no %s\nwhy: the other files of CIFAR are there\nfix: fetch the whole set",
+                        folder, name);
     part *p = c->file + c->files++;
     MBA_TRY(mba_file_map(&p->map, path));
     return add_part(c, path, p->map.data, p->map.bytes);

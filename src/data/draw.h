@@ -40,7 +40,10 @@ static inline double mba_draw_between(mba_draw *d, double low, double high)
 }
 
 /* 0 .. n - 1; the bias is n / 2^32. */
-static inline uint32_t mba_draw_below(mba_draw *d, uint32_t n) { return (uint32_t)((uint64_t)mba_draw_word(d) * n >> 32); }
+static inline uint32_t mba_draw_below(mba_draw *d, uint32_t n)
+{
+    return (uint32_t)((uint64_t)mba_draw_word(d) * n >> 32);
+}
 
 /* True with probability p: never for 0, always for 1. */
 static inline int mba_draw_chance(mba_draw *d, double p) { return mba_draw_unit(d) <= p; }

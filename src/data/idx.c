@@ -11,7 +11,8 @@
 
 static mba_status wrong(const char *name, const char *why)
 {
-    return mba_fail(MBA_E_FORMAT, "'%s' is not a sound IDX file\nwhy: %s\nfix: fetch it again and unpack it", name, why);
+    return mba_fail(MBA_E_FORMAT, "'%s' is not a sound IDX file\nwhy: %s\nfix: fetch it again and unpack it", name,
+                    why);
 }
 
 static int bytes_of(int type)
@@ -29,7 +30,8 @@ mba_status mba_idx_parse(mba_idx *out, const char *name, const void *bytes, size
 {
     const uint8_t *p = bytes;
     if (n >= 2 && p[0] == 0x1f && p[1] == 0x8b)
-        return mba_fail(MBA_E_UNSUPPORTED, "'%s' is compressed\nwhy: it is a gzip file\nfix: unpack it with gunzip", name);
+        return mba_fail(MBA_E_UNSUPPORTED, "'%s' is compressed\nwhy: it is a gzip file\nfix: unpack it with gunzip",
+                        name);
     if (n < 4 || p[0] || p[1] || !bytes_of(p[2])) return wrong(name, "it does not begin as such a file does");
     *out = (mba_idx){ .type = (mba_idx_type)p[2], .rank = p[3], .elems = 1 };
     if (out->rank < 1 || out->rank > MBA_IDX_RANK) return wrong(name, "it has not 1 to 8 dimensions");
@@ -38,7 +40,8 @@ mba_status mba_idx_parse(mba_idx *out, const char *name, const void *bytes, size
     for (int i = 0; i < out->rank; i++) {
         const uint8_t *q = p + 4 + 4 * i;
         out->size[i]     = (int64_t)((uint32_t)q[0] << 24 | (uint32_t)q[1] << 16 | (uint32_t)q[2] << 8 | q[3]);
-        if (__builtin_mul_overflow(out->elems, out->size[i], &out->elems)) return wrong(name, "its sizes do not fit 63 bits");
+        if (__builtin_mul_overflow(out->elems, out->size[i], &out->elems))
+            return wrong(name, "its sizes do not fit 63 bits");
     }
     int64_t need;
     if (__builtin_mul_overflow(out->elems, bytes_of(out->type), &need) || (uint64_t)need != n - header)
@@ -87,7 +90,8 @@ static mba_status map_part(mba_map *map, mba_idx *idx, const char *folder, bool 
     char        name[64], path[MBA_PATH];
     const char *part = validation ? "t10k" : "train";
     for (int dot = 0; dot < 2; dot++) {
-        snprintf(name, sizeof name, "%s-%s%c%s-ubyte", part, what, dot ? '.' : '-', strcmp(what, "images") ? "idx1" : "idx3");
+        snprintf(name, sizeof name, "%s-%s%c%s-ubyte", part, what, dot ? '.' : '-',
+                 strcmp(what, "images") ? "idx1" : "idx3");
         if (!mba__set_file(path, folder, name)) continue;
         MBA_TRY(mba_file_map(map, path));
         return mba_idx_parse(idx, path, map->data, map->bytes);
@@ -103,8 +107,10 @@ static mba_status check(mnist *m, const char *folder)
     if (i->type != MBA_IDX_U8 || i->rank != 3 || l->type != MBA_IDX_U8 || l->rank != 1)
         return wrong(folder, "images should be (N, H, W) bytes, labels (N) bytes");
     if (i->size[0] != l->size[0] || !i->size[0])
-        return mba_fail(MBA_E_FORMAT, "'%s' has %" PRId64 " images and %" PRId64 " labels\nwhy: every image has one label\n"
-                        "fix: fetch both files again", folder, i->size[0], l->size[0]);
+        return mba_fail(MBA_E_FORMAT,
+                        "'%s' has %" PRId64 " images and %" PRId64 " labels\nwhy: every image has one label\n"
+                        "fix: fetch both files again",
+                        folder, i->size[0], l->size[0]);
     if (i->size[1] < 1 || i->size[2] < 1 || i->size[1] > 4096 || i->size[2] > 4096)
         return wrong(folder, "its images have not 1 to 4096 pixels a side");
     m->set.count = i->size[0];
@@ -112,8 +118,9 @@ static mba_status check(mnist *m, const char *folder)
     m->set.W     = (int32_t)i->size[2];
     for (int64_t k = 0; k < m->set.count; k++)
         if (l->data[k] >= m->set.classes)
-            return mba_fail(MBA_E_FORMAT, "'%s' has the label %d\nwhy: labels lie below %" PRId64 "\nfix: fetch it again",
-                            folder, l->data[k], m->set.classes);
+            return mba_fail(MBA_E_FORMAT,
+                            "'%s' has the label %d\nwhy: labels lie below %" PRId64 "\nfix: fetch it again", folder,
+                            l->data[k], m->set.classes);
     return MBA_OK;
 }
 

@@ -16,7 +16,12 @@
 enum { MBA_IDX_RANK = 8 };
 
 typedef enum mba_idx_type {
-    MBA_IDX_U8 = 0x08, MBA_IDX_S8 = 0x09, MBA_IDX_S16 = 0x0B, MBA_IDX_S32 = 0x0C, MBA_IDX_F32 = 0x0D, MBA_IDX_F64 = 0x0E,
+    MBA_IDX_U8  = 0x08,
+    MBA_IDX_S8  = 0x09,
+    MBA_IDX_S16 = 0x0B,
+    MBA_IDX_S32 = 0x0C,
+    MBA_IDX_F32 = 0x0D,
+    MBA_IDX_F64 = 0x0E,
 } mba_idx_type;
 
 typedef struct mba_idx {

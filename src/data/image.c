@@ -50,12 +50,14 @@ typedef struct handler {
     char                  text[JMSG_LENGTH_MAX];
     int64_t               warnings;
     bool                  ended;         /* the bytes have run out and libjpeg made up an end marker */
+    bool                  no_memory;
 } handler;
 
 static _Noreturn void on_error(j_common_ptr c)
 {
     handler *h = (handler *)c->err;
     h->base.format_message(c, h->text);
+    h->no_memory = h->base.msg_code == JERR_OUT_OF_MEMORY;
     longjmp(h->back, 1);
 }
 
@@ -96,13 +98,15 @@ struct mba_jpeg {
 
 static mba_status wrong(const mba_jpeg *j, const char *why)
 {
-    return mba_fail(MBA_E_FORMAT, "'%s' cannot be decoded\nwhy: %s\nfix: fetch it again, or leave it out", j->name, why);
+    if (j->h.no_memory) return mba_fail(MBA_E_NOMEM, "no memory to decode '%s'", j->name);
+    return mba_fail(MBA_E_FORMAT, "'%s' cannot be decoded\nwhy: %s\nfix: fetch it again, or leave it out", j->name,
+                    why);
 }
 
 static mba_status unsupported(const char *name, const char *why)
 {
-    return mba_fail(MBA_E_UNSUPPORTED, "'%s' cannot be decoded\nwhy: %s\nfix: convert it to JPEG with 8 bits per sample",
-                    name, why);
+    return mba_fail(MBA_E_UNSUPPORTED,
+                    "'%s' cannot be decoded\nwhy: %s\nfix: convert it to JPEG with 8 bits per sample", name, why);
 }
 
 /* A progressive file may have any number of scans, each of which costs a pass over the image. */
@@ -271,7 +275,8 @@ mba_status mba_jpeg_encode(uint8_t **out, size_t *bytes, const mba_image *m, int
     e->bytes = buffer;
     e->n     = room;
     if (!encode(e, m, quality))
-        st = mba_fail(MBA_E_ARG, "an image of %d x %d pixels cannot be encoded as JPEG\nwhy: %s", m->W, m->H, e->h.text);
+        st =
+            mba_fail(MBA_E_ARG, "an image of %d x %d pixels cannot be encoded as JPEG\nwhy: %s", m->W, m->H, e->h.text);
     if (e->created) jpeg_destroy_compress(&e->c);
     *out   = e->bytes;
     *bytes = e->n;

@@ -24,8 +24,8 @@ typedef struct mba_image {
     size_t   room;                       /* bytes behind `rgb` */
 } mba_image;
 
-/* Makes room for W x H pixels, whose values are undefined. A failure (no memory, or more than 100 million pixels) leaves
- * the image as it was. */
+/* Makes room for W x H pixels, whose values are undefined. A failure (no memory, or more than 100 million pixels)
+ * leaves the image as it was. */
 MBA_MUST mba_status mba_image_reshape(mba_image *m, int32_t W, int32_t H);
 void                mba_image_free(mba_image *m);              /* zeroed ones are fine */
 

@@ -48,7 +48,8 @@ static mba_status make_files(files *f, const mba_image_bench_options *o)
         st = mba_image_set_read(made, i, &s);
         if (st != MBA_OK) break;
         for (int32_t y = 0; y < o->H; y++)
-            memmove(s.image.rgb + (size_t)y * (size_t)o->W * 3, s.image.rgb + (size_t)y * (size_t)s.image.W * 3, (size_t)o->W * 3);
+            memmove(s.image.rgb + (size_t)y * (size_t)o->W * 3, s.image.rgb + (size_t)y * (size_t)s.image.W * 3,
+                    (size_t)o->W * 3);
         const mba_image cut = { .rgb = s.image.rgb, .W = o->W, .H = o->H };
         st = mba_jpeg_encode(&f->bytes[i], &f->n[i], &cut, o->quality);
     }
@@ -152,7 +153,7 @@ mba_status mba_image_bench_run(mba_image_bench *out, const mba_image_bench_optio
         return mba_fail(MBA_E_ARG, "%d threads, files of %d x %d, quality %d, to %d pixels: that cannot be timed\n"
                         "why: 1 to %d threads, sides of 8 to 4096, quality 1 to 100", o.threads, o.W, o.H, o.quality,
                         o.size, THREADS_MAX);
-    files      f  = { .set = { .kind = &kind, .count = INT64_C(1) << 40, .classes = FILES, .colours = mba_colours_imagenet } };
+    files f = {.set = {.kind = &kind, .count = INT64_C(1) << 40, .classes = FILES, .colours = mba_colours_imagenet}};
     mba_status st = make_files(&f, &o);
     mba_image_recipe r = mba_image_recipe_train(&f.set, o.size);
     if (o.plain) {

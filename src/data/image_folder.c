@@ -1,5 +1,5 @@
-/* image_folder.c -- a folder per class: path/<class>/<image>.JPEG, classes numbered in the byte-wise order of their names.
- * Names are kept in one block: ImageNet has 1.3 million. */
+/* image_folder.c -- a folder per class: path/<class>/<image>.JPEG, classes numbered in the byte-wise order of their
+ * names. Names are kept in one block: ImageNet has 1.3 million. */
 #include "data/image_set.h"
 
 #include <stdio.h>
@@ -117,8 +117,10 @@ static mba_status find_classes(image_folder *f)
     }
     while (f->classes.n > kept) free(f->classes.name[--f->classes.n]);
     if (kept > 0 && kept <= INT32_MAX) return MBA_OK;
-    return mba_fail(MBA_E_FORMAT, "no images at '%s'\nwhy: it has no class folders, no .tar shards and no CIFAR or MNIST "
-                    "files\nfix: name the directory that holds train/ and val/, or a folder per class", f->path);
+    return mba_fail(MBA_E_FORMAT,
+                    "no images at '%s'\nwhy: it has no class folders, no .tar shards and no CIFAR or MNIST "
+                    "files\nfix: name the directory that holds train/ and val/, or a folder per class",
+                    f->path);
 }
 
 mba_status mba_image_folder_open(mba_image_set **out, const mba_image_set_options *o)

@@ -1,9 +1,9 @@
 /* image_loader.c -- see image_loader.h.
  *
  * One mutex guards the ring and the claims; the work itself is done outside. A task is one image: either made (read,
- * decoded, augmented, 8 bits, into a slot of the ring) or finished (mixed with its partner, normalised, erased, into the
- * caller's arrays). Slots are claimed in the order of their positions, finishing comes first. Which thread does a task
- * changes nothing about its result. */
+ * decoded, augmented, 8 bits, into a slot of the ring) or finished (mixed with its partner, normalised, erased, into
+ * the caller's arrays). Slots are claimed in the order of their positions, finishing comes first. Which thread does a
+ * task changes nothing about its result. */
 #include "data/image_loader.h"
 
 #include <errno.h>
@@ -293,7 +293,8 @@ static mba_status check(const mba_image_loader_options *o)
         return mba_fail(MBA_E_ARG, "%d workers and %d batches ahead are impossible\nwhy: at most %d and %d", o->workers,
                         o->prefetch, WORKERS_MAX, RING_MAX);
     if (o->partial && (r->mixup > 0 || r->cutmix > 0))
-        return mba_fail(MBA_E_ARG, "a last batch with fewer images cannot be mixed\nwhy: partial batches are for evaluation\n"
+        return mba_fail(MBA_E_ARG,
+                        "a last batch with fewer images cannot be mixed\nwhy: partial batches are for evaluation\n"
                         "fix: leave out mixup and cutmix, or partial batches");
     if (r->crop == MBA_CROP_CENTRE && !(r->fraction > 0.01 && r->fraction <= 4))
         return mba_fail(MBA_E_ARG, "a crop fraction of %g is impossible", r->fraction);
@@ -327,7 +328,8 @@ static mba_status take_memory(mba_image_loader *l)
         s->number = malloc((size_t)l->o.B * sizeof *s->number);
         ok        = ok && s->rgb && s->label && s->number;
     }
-    for (int i = 0; ok && i <= l->o.workers; i++) MBA_TRY(mba_image_reshape(&l->maker[i].made, l->o.recipe.size, l->o.recipe.size));
+    for (int i = 0; ok && i <= l->o.workers; i++)
+        MBA_TRY(mba_image_reshape(&l->maker[i].made, l->o.recipe.size, l->o.recipe.size));
     if (ok) return MBA_OK;
     return mba_fail(MBA_E_NOMEM, "no memory for %d batches of %" PRId64 " images ahead", l->slots, l->o.B);
 }
@@ -348,8 +350,8 @@ static mba_status start_workers(mba_image_loader *l)
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!error) return MBA_OK;
-    return mba_fail(MBA_E_NOMEM, "cannot start %d threads to load images\nwhy: %s\nfix: ask for fewer workers", l->o.workers,
-                    strerror(error));
+    return mba_fail(MBA_E_NOMEM, "cannot start %d threads to load images\nwhy: %s\nfix: ask for fewer workers",
+                    l->o.workers, strerror(error));
 }
 
 mba_status mba_image_loader_create(mba_image_loader **out, const mba_image_loader_options *o)

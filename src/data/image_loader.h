@@ -9,11 +9,12 @@
  *     mba_image_loader_destroy(l);                                // NULL is fine
  *
  * A batch depends on the options and the position alone: not on the number of workers, not on what came before. Any
- * position may be asked for; asking for them in order makes the prefetching worth while. The workers fill a ring of 8-bit
- * batches; when one is asked for they and the caller mix, normalise and erase it straight into the caller's arrays.
+ * position may be asked for; asking for them in order makes the prefetching worth while. The workers fill a ring of
+ * 8-bit batches; when one is asked for they and the caller mix, normalise and erase it straight into the caller's
+ * arrays.
  *
- * An image that cannot be decoded is left out and the next one of the set takes its place (at most sixteen in a row, then
- * it is an error). How many, and the story of the last, is kept. */
+ * An image that cannot be decoded is left out and the next one of the set takes its place (at most sixteen in a row,
+ * then it is an error). How many, and the story of the last, is kept. */
 #ifndef MBA_IMAGE_LOADER_H
 #define MBA_IMAGE_LOADER_H
 

@@ -23,11 +23,12 @@ static batches load(const mba_image_loader_options *o, mba_position at, int n)
 {
     mba_image_loader *l;
     const int64_t     per = o->B * o->recipe.size * o->recipe.size * 3, classes = o->set->classes;
-    batches           b = { malloc((size_t)(n * per) * sizeof(float)), malloc((size_t)(n * o->B * classes) * sizeof(float)),
-                            malloc((size_t)(n * o->B) * sizeof(int32_t)), malloc((size_t)(n * o->B) * sizeof(int64_t)) };
+    batches b = {malloc((size_t)(n * per) * sizeof(float)), malloc((size_t)(n * o->B * classes) * sizeof(float)),
+                 malloc((size_t)(n * o->B) * sizeof(int32_t)), malloc((size_t)(n * o->B) * sizeof(int64_t))};
     assert_ok(mba_image_loader_create(&l, o));
     for (int i = 0; i < n; i++) {
-        mba_image_batch one = { b.x + i * per, b.labels + i * o->B, b.targets + i * o->B * classes, b.numbers + i * o->B, 0 };
+        mba_image_batch one = {b.x + i * per, b.labels + i * o->B, b.targets + i * o->B * classes, b.numbers + i * o->B,
+                               0};
         assert_ok(mba_image_loader_next(l, &one, &at));
         assert_int_equal(one.count, o->B);
     }
@@ -71,7 +72,7 @@ static void an_epoch_shows_every_image_once_and_resumes_anywhere(void **state)
 {
     (void)state;
     mba_image_set           *s = made("synthetic", 48, 40);
-    mba_image_loader_options o = { .set = s, .recipe = everything(s), .B = B, .shuffle = true, .seed = 5, .workers = 2 };
+    mba_image_loader_options o = {.set = s, .recipe = everything(s), .B = B, .shuffle = true, .seed = 5, .workers = 2};
     batches                  all = load(&o, (mba_position){ 0 }, 16);
     for (int epoch = 0; epoch < 2; epoch++) {
         int seen[48] = { 0 };
@@ -127,7 +128,8 @@ static void evaluation_ends_with_a_partial_batch(void **state)
 {
     (void)state;
     mba_image_set           *s = made("shapes", 10, 0);
-    mba_image_loader_options o = { .set = s, .recipe = mba_image_recipe_eval(s, 32, 0), .B = 4, .partial = true, .workers = 1 };
+    mba_image_loader_options o = {
+        .set = s, .recipe = mba_image_recipe_eval(s, 32, 0), .B = 4, .partial = true, .workers = 1};
     mba_image_loader        *l;
     mba_position             at = { 0 };
     static float             x[4 * 3072], t[4 * K];
@@ -158,8 +160,9 @@ static void mixed_batches_hold_both_images_and_both_labels(void **state)
 {
     (void)state;
     mba_image_set           *s = made("shapes", COUNT, 0);
-    mba_image_loader_options o = { .set = s, .recipe = mba_image_recipe_train(s, 32), .B = 4, .shuffle = true, .workers = 2 };
-    o.recipe.colours   = (mba_colours){ .deviation = { 1.0f / 255, 1.0f / 255, 1.0f / 255 } };      /* bytes as they are */
+    mba_image_loader_options o = {
+        .set = s, .recipe = mba_image_recipe_train(s, 32), .B = 4, .shuffle = true, .workers = 2};
+    o.recipe.colours   = (mba_colours){.deviation = {1.0f / 255, 1.0f / 255, 1.0f / 255}}; /* bytes as they are */
     batches plain      = load(&o, (mba_position){ 0 }, 10);
     o.recipe.mixup     = 0.8;
     o.recipe.smoothing = 0.1;
@@ -176,7 +179,8 @@ static void mixed_batches_hold_both_images_and_both_labels(void **state)
         if (mine == other) continue;
         lam = (mixed.targets[i * K + mine] - 0.01) / 0.9;
         for (int k = 0; k < 3072; k++)
-            assert_near(mixed.x[i * 3072 + k], lam * plain.x[i * 3072 + k] + (1 - lam) * plain.x[partner * 3072 + k], 0.51);
+            assert_near(mixed.x[i * 3072 + k], lam * plain.x[i * 3072 + k] + (1 - lam) * plain.x[partner * 3072 + k],
+                        0.51);
     }
     free_batches(&plain);
     free_batches(&mixed);
@@ -196,7 +200,7 @@ static void put_file(const char *path, const void *bytes, size_t n)
 /* Two classes of six files each; the fourth of the first class is damaged, the last of the second is a PNG. */
 static void make_folder(void)
 {
-    static const char *const names[] = { "420.jpg", "444.jpg", "422_progressive.jpg", "420.jpg", "grey.jpg", "cmyk.jpg" };
+    static const char *const names[] = {"420.jpg", "444.jpg", "422_progressive.jpg", "420.jpg", "grey.jpg", "cmyk.jpg"};
     scratch_make();
     for (int c = 0; c < 2; c++) {
         char name[64];
@@ -220,7 +224,8 @@ static void damaged_files_are_left_out_by_name(void **state)
     assert_ok(mba_image_set_open(&s, &(mba_image_set_options){ .path = scratch_dir }));
     assert_int_equal(s->count, 12);
     for (int workers = 0; workers < 3; workers++) {
-        mba_image_loader_options o = { .set = s, .recipe = mba_image_recipe_eval(s, SIZE, 0), .B = B, .workers = workers };
+        mba_image_loader_options o = {
+            .set = s, .recipe = mba_image_recipe_eval(s, SIZE, 0), .B = B, .workers = workers};
         mba_image_loader        *l;
         mba_position             at = { 0 };
         static float             x[BATCH];
@@ -233,7 +238,8 @@ static void damaged_files_are_left_out_by_name(void **state)
         assert_int_equal(mba_image_loader_skipped(l, &story), 1);
         assert_non_null(strstr(story, "c0/3.JPEG' cannot be decoded\nwhy: it is cut short"));
         assert_int_equal(numbers[3], 3);
-        assert_memory_equal(x + 3 * BATCH / B, x + 4 * BATCH / B, BATCH / B * sizeof(float));      /* the next in its place */
+        assert_memory_equal(x + 3 * BATCH / B, x + 4 * BATCH / B,
+                            BATCH / B * sizeof(float)); /* the next in its place */
         assert_ok(mba_image_loader_next(l, &b, &at));
         assert_int_equal(mba_image_loader_skipped(l, &story), 2);
         assert_non_null(strstr(story, "c1/5.JPEG' cannot be decoded\nwhy: it is a PNG file"));
@@ -302,7 +308,8 @@ static void large_files_are_decoded_small_and_look_the_same(void **state)
         mba_box  box = mba_random_crop(&d, 400, 400);
         assert_ok(mba_image_make(&maker, to, &label, s, 0, &r, 9, epoch));
         smaller += maker.decoded.W < 400;
-        assert_ok(mba_image_resize(&resampler, &want, &m, box, SIZE, SIZE, mba_draw_chance(&d, 0.5) ? MBA_BICUBIC : MBA_BILINEAR));
+        assert_ok(mba_image_resize(&resampler, &want, &m, box, SIZE, SIZE,
+                                   mba_draw_chance(&d, 0.5) ? MBA_BICUBIC : MBA_BILINEAR));
         assert_pixels(&got, &want, 6);
     }
     assert_int_equal(smaller, 40);

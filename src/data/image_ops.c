@@ -15,7 +15,7 @@ mba_box mba_random_crop(mba_draw *d, int32_t W, int32_t H)
 {
     const double low = 3.0 / 4, high = 4.0 / 3;
     for (int i = 0; i < 10; i++) {
-        const double  area = mba_draw_between(d, 0.08, 1) * W * H, ratio = exp(mba_draw_between(d, log(low), log(high)));
+        const double area = mba_draw_between(d, 0.08, 1) * W * H, ratio = exp(mba_draw_between(d, log(low), log(high)));
         const int32_t w = (int32_t)lrint(sqrt(area * ratio)), h = (int32_t)lrint(sqrt(area / ratio));
         if (w < 1 || h < 1 || w > W || h > H) continue;
         const double y = mba_draw_below(d, (uint32_t)(H - h + 1)), x = mba_draw_below(d, (uint32_t)(W - w + 1));
@@ -187,7 +187,8 @@ static void fill_noise(float *x, int64_t n, mba_draw *d)
 void mba_erase(float *x, int32_t W, int32_t H, mba_draw *d)
 {
     for (int i = 0; i < 10; i++) {
-        const double  area = mba_draw_between(d, 0.02, 1.0 / 3) * W * H, ratio = exp(mba_draw_between(d, log(0.3), -log(0.3)));
+        const double area  = mba_draw_between(d, 0.02, 1.0 / 3) * W * H,
+                     ratio = exp(mba_draw_between(d, log(0.3), -log(0.3)));
         const int32_t h = (int32_t)lrint(sqrt(area * ratio)), w = (int32_t)lrint(sqrt(area / ratio));
         if (h >= H || w >= W) continue;
         const int32_t top  = (int32_t)mba_draw_below(d, (uint32_t)(H - h + 1));

@@ -4,7 +4,7 @@
  *     mba_box       box = mba_random_crop(&d, in.W, in.H);              // 8 % to 100 % of the area
  *     MBA_TRY(mba_image_resize(&r, &out, &in, box, 224, 224, MBA_BICUBIC));
  *     if (mba_draw_chance(&d, 0.5)) mba_image_flip(&out);
- *     MBA_TRY(mba_rand_augment(&out, &spare, &d, &(mba_rand_options){ .operations = 2, .magnitude = 9, .deviation = 0.5 }));
+ *     MBA_TRY(mba_rand_augment(&out, &spare, &d, &(mba_rand_options){ 2, .magnitude = 9, .deviation = 0.5 }));
  *     mba_normalise(x, out.rgb, 224 * 224, &mba_colours_imagenet);      // fp32, (H, W, 3)
  *     mba_erase(x, 224, 224, &d);
  *     mba_resampler_free(&r);
@@ -74,7 +74,8 @@ typedef struct mba_rand_options {
 } mba_rand_options;
 
 /* One operation at u = m/10 in 0 .. 1; `sign` is -1 or 1 for those that have two directions. `spare` holds a copy. */
-MBA_MUST mba_status mba_rand_apply(mba_image *m, mba_image *spare, mba_rand_op op, double u, int sign, mba_filter filter);
+MBA_MUST mba_status mba_rand_apply(mba_image *m, mba_image *spare, mba_rand_op op, double u, int sign,
+                                   mba_filter filter);
 MBA_MUST mba_status mba_rand_augment(mba_image *m, mba_image *spare, mba_draw *d, const mba_rand_options *o);
 const char         *mba_rand_name(mba_rand_op op);
 

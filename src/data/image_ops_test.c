@@ -1,4 +1,5 @@
-/* image_ops_test.c -- resizing and RandAugment against Pillow, statistics of the random choices, mixing, normalising. */
+/* image_ops_test.c -- resizing and RandAugment against Pillow, statistics of the random choices, mixing, normalising.
+ */
 #include "tests/images.h"
 
 #include "data/image_ops.h"
@@ -46,7 +47,8 @@ static void the_same_size_is_the_same_image_and_a_constant_stays(void **state)
     for (int v = 0; v < 256; v += 51) {
         memset(in.rgb, v, (size_t)in.W * (size_t)in.H * 3);
         for (int32_t size = 1; size < 200; size = size * 2 + 1) {
-            assert_ok(mba_image_resize(&r, &got, &in, (mba_box){ 3.3, 0, 20.9, 46.5 }, size, 201 - size, size % 4 ? MBA_BICUBIC : MBA_BILINEAR));
+            assert_ok(mba_image_resize(&r, &got, &in, (mba_box){3.3, 0, 20.9, 46.5}, size, 201 - size,
+                                       size % 4 ? MBA_BICUBIC : MBA_BILINEAR));
             for (int32_t i = 0; i < got.W * got.H * 3; i++) assert_int_equal(got.rgb[i], v);
         }
     }
@@ -105,7 +107,8 @@ static void evaluation_cuts_the_centre(void **state)
         for (int x = 0; x < 40; x++) {
             const int black = x < 4 || y + 20 >= GOLDEN_H;
             for (int k = 0; k < 3; k++)
-                assert_int_equal(got.rgb[(y * 40 + x) * 3 + k], black ? 0 : in.rgb[((y + 20) * GOLDEN_W + x - 4) * 3 + k]);
+                assert_int_equal(got.rgb[(y * 40 + x) * 3 + k],
+                                 black ? 0 : in.rgb[((y + 20) * GOLDEN_W + x - 4) * 3 + k]);
         }
     assert_ok(mba_image_cut(&got, &in, 1000, 1000, 3));
     assert_int_equal(got.rgb[26], 0);
@@ -125,10 +128,12 @@ static void evaluation_cuts_the_centre(void **state)
 static void colour_operations_follow_pillow(void **state)
 {
     (void)state;
-    static const struct { mba_rand_op op; int sign, levels; } cases[] = {
-        { MBA_RAND_equalise, 1, 0 }, { MBA_RAND_invert, 1, 0 }, { MBA_RAND_posterise, 1, 0 }, { MBA_RAND_solarise, 1, 0 },
-        { MBA_RAND_colour, 1, 1 }, { MBA_RAND_colour, -1, 1 }, { MBA_RAND_contrast, 1, 1 }, { MBA_RAND_brightness, -1, 1 },
-        { MBA_RAND_sharpness, 1, 1 }, { MBA_RAND_sharpness, -1, 1 }, { MBA_RAND_auto_contrast, 1, 1 },
+    static const struct { mba_rand_op op; int sign, levels;
+    } cases[] = {
+        {MBA_RAND_equalise, 1, 0},   {MBA_RAND_invert, 1, 0},        {MBA_RAND_posterise, 1, 0},
+        {MBA_RAND_solarise, 1, 0},   {MBA_RAND_colour, 1, 1},        {MBA_RAND_colour, -1, 1},
+        {MBA_RAND_contrast, 1, 1},   {MBA_RAND_brightness, -1, 1},   {MBA_RAND_sharpness, 1, 1},
+        {MBA_RAND_sharpness, -1, 1}, {MBA_RAND_auto_contrast, 1, 1},
     };
     mba_image spare = { 0 };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -140,7 +145,8 @@ static void colour_operations_follow_pillow(void **state)
         mba_image_free(&want);
     }
     /* solarise-add has no counterpart: 99 more below 128. */
-    mba_image m = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H), in = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H);
+    mba_image m  = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H),
+              in = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H);
     assert_ok(mba_rand_apply(&m, &spare, MBA_RAND_solarise_add, 0.9, 1, MBA_BICUBIC));
     for (int i = 0; i < GOLDEN_W * GOLDEN_H * 3; i++)
         assert_int_equal(m.rgb[i], in.rgb[i] < 128 ? in.rgb[i] + 99 : in.rgb[i]);
@@ -309,5 +315,7 @@ MBA_TEST_MAIN(cmocka_unit_test(resizing_gives_the_bytes_of_pillow),
               cmocka_unit_test(evaluation_cuts_the_centre), cmocka_unit_test(colour_operations_follow_pillow),
               cmocka_unit_test(geometric_operations_follow_pillow),
               cmocka_unit_test(augmenting_depends_on_seed_epoch_and_number_alone),
-              cmocka_unit_test(mixing_draws_beta_and_boxes), cmocka_unit_test(mixed_images_and_targets_have_known_values),
-              cmocka_unit_test(normalised_values_are_those_of_the_formula), cmocka_unit_test(erased_rectangles_are_noise))
+              cmocka_unit_test(mixing_draws_beta_and_boxes),
+              cmocka_unit_test(mixed_images_and_targets_have_known_values),
+              cmocka_unit_test(normalised_values_are_those_of_the_formula),
+              cmocka_unit_test(erased_rectangles_are_noise))

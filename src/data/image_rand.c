@@ -1,7 +1,7 @@
 /* image_rand.c -- the fifteen operations of RandAugment, "increasing" set; see image_ops.h.
  *
- * u in 0 .. 1 is the severity. Colour operations follow Pillow's tables; where it truncates we round. Geometric ones map
- * output pixels to input positions, pixel centres at half-integers; what comes from outside is the mean colour. */
+ * u in 0 .. 1 is the severity. Colour operations follow Pillow's tables; where it truncates we round. Geometric ones
+ * map output pixels to input positions, pixel centres at half-integers; what comes from outside is the mean colour. */
 #include "data/image_ops.h"
 
 #include <stdbool.h>
@@ -164,7 +164,8 @@ static int32_t inside(int32_t v, int32_t n) { return v < 0 ? 0 : v >= n ? n - 1 
 
 static void sample(uint8_t *to, const mba_image *in, float x, float y, mba_filter filter)
 {
-    const int32_t ix = (int32_t)floorf(x), iy = (int32_t)floorf(y), first = filter == MBA_BILINEAR, last = first ? 2 : 3;
+    const int32_t ix = (int32_t)floorf(x), iy = (int32_t)floorf(y), first = filter == MBA_BILINEAR,
+                  last = first ? 2 : 3;
     float         wx[4], wy[4], sum[3] = { 0 };
     int32_t       at[4];
     (first ? linear_weights : cubic_weights)(wx, x - (float)ix);
@@ -187,8 +188,10 @@ static void warp(mba_image *out, const mba_image *in, const affine *a, mba_filte
             const double sx = a->xx * (x + 0.5) + a->xy * (y + 0.5) + a->x0;
             const double sy = a->yx * (x + 0.5) + a->yy * (y + 0.5) + a->y0;
             uint8_t     *to = out->rgb + ((size_t)y * (size_t)out->W + (size_t)x) * 3;
-            if (sx < 0 || sy < 0 || sx >= in->W || sy >= in->H) memcpy(to, fill, 3);
-            else                                                sample(to, in, (float)(sx - 0.5), (float)(sy - 0.5), filter);
+            if (sx < 0 || sy < 0 || sx >= in->W || sy >= in->H)
+                memcpy(to, fill, 3);
+            else
+                sample(to, in, (float)(sx - 0.5), (float)(sy - 0.5), filter);
         }
 }
 
@@ -201,7 +204,8 @@ static affine geometry(mba_rand_op op, double v, int32_t W, int32_t H)
     case MBA_RAND_translate_x: a.x0 = 0.45 * v * W; break;
     case MBA_RAND_translate_y: a.y0 = 0.45 * v * H; break;
     default: {                                                    /* rotate: about the centre */
-        const double angle = v * 30 * 3.141592653589793 / 180, c = cos(angle), s = sin(angle), cx = W / 2.0, cy = H / 2.0;
+        const double angle = v * 30 * 3.141592653589793 / 180, c = cos(angle), s = sin(angle), cx = W / 2.0,
+                     cy = H / 2.0;
         a = (affine){ c, -s, cx - c * cx + s * cy, s, c, cy - s * cx - c * cy };
     }
     }

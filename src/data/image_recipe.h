@@ -5,9 +5,9 @@
  *     MBA_TRY(mba_image_make(&m, bytes, &label, set, 17, &r, seed, epoch));     // (size, size, 3), 8 bits
  *     mba_image_maker_free(&m);
  *
- * The order is that of the published recipes: decode, crop and resize, flip, RandAugment; then, for a whole batch and in
- * image_loader.h, mixing, normalising and erasing. Large files are decoded at half, a quarter or an eighth of their size
- * where the crop is still at least as large as the result; evaluation always decodes in full. */
+ * The order is that of the published recipes: decode, crop and resize, flip, RandAugment; then, for a whole batch and
+ * in image_loader.h, mixing, normalising and erasing. Large files are decoded at half, a quarter or an eighth of their
+ * size where the crop is still at least as large as the result; evaluation always decodes in full. */
 #ifndef MBA_IMAGE_RECIPE_H
 #define MBA_IMAGE_RECIPE_H
 
@@ -47,8 +47,8 @@ typedef struct mba_image_maker {
 } mba_image_maker;
 
 /* Image `number` as (size, size, 3) bytes. A failure of the set or of the decoder is about this one image. */
-MBA_MUST mba_status mba_image_make(mba_image_maker *m, uint8_t *to, int32_t *label, const mba_image_set *s, int64_t number,
-                                   const mba_image_recipe *r, uint64_t seed, int64_t epoch);
+MBA_MUST mba_status mba_image_make(mba_image_maker *m, uint8_t *to, int32_t *label, const mba_image_set *s,
+                                   int64_t number, const mba_image_recipe *r, uint64_t seed, int64_t epoch);
 void                mba_image_maker_free(mba_image_maker *m);            /* zeroed ones are fine */
 
 #endif

@@ -52,7 +52,7 @@ struct mba_image_set {
 typedef struct mba_image_set_options {
     const char *path;
     bool        validation;              /* the held-out part: val/, test_batch.bin, test.bin, t10k-* */
-    int64_t     classes;                 /* shards: labels lie below, 0: one more than the largest; synthetic: 0 is 10 */
+    int64_t     classes; /* shards: labels lie below, 0: one more than the largest; synthetic: 0 is 10 */
     int64_t     count;                   /* made-up sets: 0 is 50000, or 10000 for validation */
     int32_t     size;                    /* synthetic: side of the images, 0: 256 .. 512 */
     uint64_t    seed;                    /* made-up sets */

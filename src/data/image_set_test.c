@@ -56,7 +56,10 @@ static void classes_are_numbered_by_name(void **state)
     assert_int_equal(s->count, 3);
     assert_int_equal(s->classes, 2);
     assert_string_equal(s->kind->name, "folder");
-    static const struct { const char *name; int label; } want[] = { { "/a.jpg", 0 }, { "/b.JPEG", 0 }, { "/c.Jpeg", 1 } };
+    static const struct {
+        const char *name;
+        int         label;
+    } want[] = {{"/a.jpg", 0}, {"/b.JPEG", 0}, {"/c.Jpeg", 1}};
     for (int i = 0; i < 3; i++) {
         assert_ok(mba_image_set_read(s, i, &p));
         assert_int_equal(p.label, want[i].label);
@@ -133,8 +136,10 @@ static void members_of_an_archive_are_found(void **state)
     seal(h);
     end_archive(&a);
     mba_tar t = mba_tar_start("a.tar", a.bytes, a.n);
-    static const struct { const char *name; size_t n; } want[] = { { "some/where/a.jpg", 5 }, { longer, 0 }, { "p/q/r.cls", 3 },
-                                                                   { "last", 1 } };
+    static const struct {
+        const char *name;
+        size_t      n;
+    } want[] = {{"some/where/a.jpg", 5}, {longer, 0}, {"p/q/r.cls", 3}, {"last", 1}};
     for (int i = 0; i < 4; i++) {
         assert_ok(mba_tar_next(&t, &m));
         assert_non_null(m.data);
@@ -310,7 +315,8 @@ static void idx_headers_are_read_and_checked(void **state)
 static void mnist_pairs_images_and_labels(void **state)
 {
     (void)state;
-    static const uint8_t images[] = { 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3, 0, 10, 20, 30, 40, 50, 5, 15, 25, 35, 45, 255 };
+    static const uint8_t images[] = {0, 0, 8, 3,  0,  0,  0,  2,  0, 0,  0,  2,  0,  0,
+                                     0, 3, 0, 10, 20, 30, 40, 50, 5, 15, 25, 35, 45, 255};
     uint8_t              labels[] = { 0, 0, 8, 1, 0, 0, 0, 2, 5, 7 };
     mba_image_set       *s;
     mba_sample           p = { 0 };
@@ -359,7 +365,10 @@ static void moments(const mba_image_set *s)
 static void real_sets_have_their_known_values(void **state)
 {
     (void)state;
-    static const struct { const char *variable; int train, held; } sets[] = { { "MBA_MNIST", 5, 7 }, { "MBA_CIFAR10", 6, 3 } };
+    static const struct {
+        const char *variable;
+        int         train, held;
+    } sets[] = {{"MBA_MNIST", 5, 7}, {"MBA_CIFAR10", 6, 3}};
     int seen = 0;
     for (int i = 0; i < 2; i++)
         for (int held = 0; held < 2 && getenv(sets[i].variable); held++) {
@@ -386,7 +395,7 @@ static void made_up_sets_repeat_and_say_so(void **state)
         mba_image_set *s, *held;
         mba_sample     a = { 0 }, b = { 0 };
         assert_ok(mba_image_set_open(&s, &(mba_image_set_options){ .path = names[i], .seed = 3 }));
-        assert_ok(mba_image_set_open(&held, &(mba_image_set_options){ .path = names[i], .seed = 3, .validation = true }));
+        assert_ok(mba_image_set_open(&held, &(mba_image_set_options){.path = names[i], .seed = 3, .validation = true}));
         assert_true(s->made_up && s->count == 50000 && held->count == 10000 && s->classes == 10);
         for (int64_t k = 0; k < 12; k++) {
             assert_ok(mba_image_set_read(s, k, &a));
@@ -404,12 +413,13 @@ static void made_up_sets_repeat_and_say_so(void **state)
         mba_image_set_close(held);
     }
     mba_image_set *s;
-    assert_fails(mba_image_set_open(&s, &(mba_image_set_options){ .path = "synthetic", .size = 5000 }), MBA_E_ARG, "5000");
+    assert_fails(mba_image_set_open(&s, &(mba_image_set_options){.path = "synthetic", .size = 5000}), MBA_E_ARG,
+                 "5000");
     assert_string_equal(mba_shapes_class(4), "ring");
 }
 
-/* No single pixel knows the class: its mean over many images of a class is the same for all classes. What a linear model
- * still finds is in docs/image-data.md, by tools/shapes_linear.py. */
+/* No single pixel knows the class: its mean over many images of a class is the same for all classes. What a linear
+ * model still finds is in docs/image-data.md, by tools/shapes_linear.py. */
 static void pixels_of_shapes_say_nothing_by_themselves(void **state)
 {
     (void)state;

@@ -29,8 +29,16 @@ typedef struct shapes {
 } shapes;
 
 static const char *const names[CLASSES] = {
-    "disc", "square", "triangle", "cross", "ring", "two discs side by side", "two discs one above the other", "three discs",
-    "square left of disc", "disc left of square",
+    "disc",
+    "square",
+    "triangle",
+    "cross",
+    "ring",
+    "two discs side by side",
+    "two discs one above the other",
+    "three discs",
+    "square left of disc",
+    "disc left of square",
 };
 
 const char *mba_shapes_class(int32_t label) { return names[label]; }
@@ -121,7 +129,8 @@ static float coverage(const figure *f, int n, int x, int y)
 {
     int hit = 0;
     for (int i = 0; i < FINE * FINE; i++) {
-        const float px = (float)x + ((float)(i % FINE) + 0.5f) / FINE, py = (float)y + ((float)(i / FINE) + 0.5f) / FINE;
+        const float px  = (float)x + ((float)(i % FINE) + 0.5f) / FINE,
+                    py  = (float)y + ((float)(i / FINE) + 0.5f) / FINE;
         bool        any = false;
         for (int k = 0; k < n; k++) any = any || covers(f + k, px, py);
         hit += any;

@@ -2,7 +2,7 @@
  * `x.jpg` (or .jpeg) its image and `x.cls` its class in decimal. Other fields are passed over.
  *
  * The headers are read once, when the set is opened, and 32 bytes are kept per sample; after that any sample can be had
- * at once from the mapped file. So an epoch is a permutation of all samples, not of a reservoir, and resumes exactly. */
+ * at once from the mapped file. So an epoch is a permutation of all samples and resumes exactly. */
 #include "data/image_set.h"
 
 #include <inttypes.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "data/array.h"
 #include "data/listing.h"
 #include "data/tar.h"
 
@@ -66,8 +67,10 @@ typedef struct sample {
 
 static mba_status wrong(const char *file, const char *key, const char *why)
 {
-    return mba_fail(MBA_E_FORMAT, "the sample '%.200s' of '%s' cannot be used\nwhy: %s\n"
-                    "fix: a sample is NAME.jpg and NAME.cls, the class a number, one after the other", key, file, why);
+    return mba_fail(MBA_E_FORMAT,
+                    "the sample '%s' of '%s' cannot be used\nwhy: %s\n"
+                    "fix: a sample is NAME.jpg and NAME.cls, the class a number, one after the other",
+                    mba_show(key).text, file, why);
 }
 
 static mba_status finish(image_shards *f, sample *s)
@@ -205,8 +208,10 @@ static mba_status open_shards(image_shards *f, const mba_listing *paths, const m
     for (int64_t i = 0; i < paths->n; i++)
         if (!choose || is_part(paths->name[i], o->validation)) MBA_TRY(open_shard(f, paths->name[i]));
     if (o->classes && f->set.classes > o->classes)
-        return mba_fail(MBA_E_FORMAT, "the shards have the label %" PRId64 ", there are %" PRId64 " classes\nwhy: a .cls of "
-                        "'%s' says so\nfix: give the right number of classes", f->set.classes - 1, o->classes, o->path);
+        return mba_fail(MBA_E_FORMAT,
+                        "the shards have the label %" PRId64 ", there are %" PRId64 " classes\nwhy: a .cls of "
+                        "'%s' says so\nfix: give the right number of classes",
+                        f->set.classes - 1, o->classes, o->path);
     if (o->classes) f->set.classes = o->classes;
     return MBA_OK;
 }

@@ -1,6 +1,6 @@
 /* image_synthetic.c -- made-up photographs, for throughput and to see a loss fall: every class is three gratings of its
- * own, every image shifts them, changes the contrast, lays rectangles over them and adds noise. All from counters: image
- * i of class c is the same on every machine and needs no memory. */
+ * own, every image shifts them, changes the contrast, lays rectangles over them and adds noise. All from counters:
+ * image i is the same whoever asks for it, and nothing is stored. */
 #include "data/image_set.h"
 
 #include <inttypes.h>
@@ -76,12 +76,14 @@ static void paint_row(uint8_t *row, const float *wave, const grating g[GRATINGS]
 
 static void paint_box(mba_image *m, mba_draw *d)
 {
-    const int32_t w = 1 + (int32_t)mba_draw_below(d, (uint32_t)m->W / 3 + 1), h = 1 + (int32_t)mba_draw_below(d, (uint32_t)m->H / 3 + 1);
+    const int32_t w     = 1 + (int32_t)mba_draw_below(d, (uint32_t)m->W / 3 + 1),
+                  h     = 1 + (int32_t)mba_draw_below(d, (uint32_t)m->H / 3 + 1);
     const int32_t left = (int32_t)mba_draw_below(d, (uint32_t)m->W), top = (int32_t)mba_draw_below(d, (uint32_t)m->H);
     const uint32_t colour = mba_draw_word(d);
     for (int32_t y = top; y < top + h && y < m->H; y++)
         for (int32_t x = left; x < left + w && x < m->W; x++)
-            for (int k = 0; k < 3; k++) m->rgb[((size_t)y * (size_t)m->W + (size_t)x) * 3 + (size_t)k] = (uint8_t)(colour >> 8 * k);
+            for (int k = 0; k < 3; k++)
+                m->rgb[((size_t)y * (size_t)m->W + (size_t)x) * 3 + (size_t)k] = (uint8_t)(colour >> 8 * k);
 }
 
 static void synthetic_close(mba_image_set *s) { free(s); }
@@ -116,13 +118,22 @@ mba_status mba_image_synthetic_create(mba_image_set **out, const mba_image_set_o
 {
     const int64_t classes = o->classes ? o->classes : 10, count = o->count ? o->count : o->validation ? 10000 : 50000;
     if (classes < 1 || classes > INT32_MAX || count < 1 || o->size < 0 || o->size > SIDE_MAX)
-        return mba_fail(MBA_E_ARG, "a synthetic set of %" PRId64 " images in %" PRId64 " classes, side %d, is impossible\n"
-                        "why: it has at least one of each, and sides of at most %d", count, classes, o->size, SIDE_MAX);
+        return mba_fail(MBA_E_ARG,
+                        "a synthetic set of %" PRId64 " images in %" PRId64 " classes, side %d, is impossible\n"
+                        "why: it has at least one of each, and sides of at most %d",
+                        count, classes, o->size, SIDE_MAX);
     synthetic *t = calloc(1, sizeof *t);
     if (!t) return mba_fail(MBA_E_NOMEM, "no memory for a synthetic set");
-    *t = (synthetic){ .set = { .kind = &kind, .count = count, .classes = classes, .W = o->size, .H = o->size, .made_up = true,
-                               .colours = mba_colours_imagenet },
-                      .seed = o->seed, .size = o->size, .validation = o->validation };
+    *t   = (synthetic){.set        = {.kind    = &kind,
+                                      .count   = count,
+                                      .classes = classes,
+                                      .W       = o->size,
+                                      .H       = o->size,
+                                      .made_up = true,
+                                      .colours = mba_colours_imagenet},
+                       .seed       = o->seed,
+                       .size       = o->size,
+                       .validation = o->validation};
     *out = &t->set;
     return MBA_OK;
 }
