@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/rng.h"
+#include "data/permute.h"
 
 /* A stretch of one file that belongs to the chosen part, and how much of an epoch it holds. */
 typedef struct stretch {
@@ -228,28 +228,6 @@ const mba_token_notes *mba_loader_notes(const mba_loader *l) { return l->notes; 
 
 /* ---- reading ---- */
 
-/* A permutation of [0, n): a Feistel network over the next even power of two with Philox as its round, repeated
- * until the result is below n. At most four times as many numbers as n, so four turns on average at most. */
-static int64_t permuted(int64_t i, int64_t n, uint64_t seed, uint64_t epoch)
-{
-    int half = 1;
-    while (half < 31 && (INT64_C(1) << 2 * half) < n) half++;
-    const uint64_t mask = (UINT64_C(1) << half) - 1, key = seed ^ mba_stream("loader");
-    uint64_t       x = (uint64_t)i;
-    do {
-        uint64_t left = x >> half, right = x & mask;
-        for (uint64_t round = 0; round < 6; round++) {
-            uint32_t u[4];
-            mba_philox(u, key, epoch, round << 32 | right);
-            const uint64_t swap = left ^ (u[0] & mask);
-            left                = right;
-            right               = swap;
-        }
-        x = left << half | right;
-    } while (x >= (uint64_t)n);
-    return (int64_t)x;
-}
-
 static const stretch *find_unit(const mba_loader *l, int64_t unit)
 {
     int low = 0, high = l->parts;            /* the last stretch whose units begin at or before this one */
@@ -265,7 +243,8 @@ static int64_t row_start(const mba_loader *l, const mba_position *at, int64_t b,
 {
     const int64_t L = l->o.L, row = l->o.rank * l->o.B + b, rows = l->o.ranks * l->o.B;
     if (l->o.shuffle) {
-        const int64_t window = permuted(at->index * rows + row, l->units, l->o.seed, (uint64_t)at->epoch);
+        const int64_t window = mba_permuted(at->index * rows + row, l->units, l->o.seed ^ mba_stream("loader"),
+                                            (uint64_t)at->epoch);
         *s = find_unit(l, window);
         return (*s)->from + (window - (*s)->units_before) * L;
     }

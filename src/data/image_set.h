@@ -1,0 +1,86 @@
+/* image_set.h -- labelled images by number, wherever they come from.
+ *
+ *     mba_image_set *s;
+ *     MBA_TRY(mba_image_set_open(&s, &(mba_image_set_options){ .path = "imagenet" }));      // its training part
+ *     mba_sample sample = { 0 };
+ *     MBA_TRY(mba_image_set_read(s, 17, &sample));           // sample.label; sample.jpeg or sample.image
+ *     mba_sample_free(&sample);
+ *     mba_image_set_close(s);                                // NULL is fine
+ *
+ * A path is one of
+ *   a directory with a folder per class (or with train/ and val/ that are such): ImageNet as it is unpacked
+ *   a directory of *.tar, one .tar or a glob: WebDataset shards
+ *   a directory with the binary files of CIFAR-10 or CIFAR-100, or with the four IDX files of MNIST
+ *   "synthetic" or "shapes": made up here, labelled so
+ * Reading is safe from several threads, each with a sample of its own. */
+#ifndef MBA_IMAGE_SET_H
+#define MBA_IMAGE_SET_H
+
+#include <stdbool.h>
+
+#include "data/image_ops.h"
+
+/* One image as the set has it: a JPEG file, or pixels. Memory is kept from one read to the next. */
+typedef struct mba_sample {
+    int32_t     label;
+    const void *jpeg;                    /* NULL: the pixels are in `image` */
+    size_t      jpeg_bytes;
+    mba_image   image;
+    char        name[512];               /* for messages */
+    char       *file;                    /* the set's: what `jpeg` points into, where it was read */
+} mba_sample;
+
+void mba_sample_free(mba_sample *s);     /* zeroed ones are fine */
+
+typedef struct mba_image_set mba_image_set;
+
+typedef struct mba_image_kind {
+    const char *name;
+    mba_status (*read)(const mba_image_set *s, int64_t number, mba_sample *out);
+    void (*close)(mba_image_set *s);
+} mba_image_kind;
+
+/* What every set begins with. */
+struct mba_image_set {
+    const mba_image_kind *kind;
+    int64_t               count, classes;
+    int32_t               W, H;          /* of every image; 0: they differ */
+    bool                  made_up;       /* synthetic: nobody's photographs */
+    mba_colours           colours;       /* the usual normalisation */
+};
+
+typedef struct mba_image_set_options {
+    const char *path;
+    bool        validation;              /* the held-out part: val/, test_batch.bin, test.bin, t10k-* */
+    int64_t     classes; /* shards: labels lie below, 0: one more than the largest; synthetic: 0 is 10 */
+    int64_t     count;                   /* made-up sets: 0 is 50000, or 10000 for validation */
+    int32_t     size;                    /* synthetic: side of the images, 0: 256 .. 512 */
+    uint64_t    seed;                    /* made-up sets */
+} mba_image_set_options;
+
+MBA_MUST mba_status mba_image_set_open(mba_image_set **out, const mba_image_set_options *o);
+void                mba_image_set_close(mba_image_set *s);
+
+/* 0 <= number < count. MBA_E_FORMAT where this one image is damaged. */
+MBA_MUST mba_status mba_image_set_read(const mba_image_set *s, int64_t number, mba_sample *out);
+
+/* A file of a known set, in the folder or where its archive unpacks to below it; false: it is not there. */
+enum { MBA_PATH = 4096 };
+bool mba__set_file(char path[MBA_PATH], const char *folder, const char *name);
+
+/* The kinds by themselves; here the path of a folder is that of the classes or shards. */
+MBA_MUST mba_status mba_image_folder_open(mba_image_set **out, const mba_image_set_options *o);
+MBA_MUST mba_status mba_image_shards_open(mba_image_set **out, const mba_image_set_options *o);
+MBA_MUST mba_status mba_cifar_open(mba_image_set **out, const mba_image_set_options *o);
+MBA_MUST mba_status mba_mnist_open(mba_image_set **out, const mba_image_set_options *o);
+MBA_MUST mba_status mba_image_synthetic_create(mba_image_set **out, const mba_image_set_options *o);
+MBA_MUST mba_status mba_image_shapes_create(mba_image_set **out, const mba_image_set_options *o);
+
+/* CIFAR records and a tar shard from memory, which must outlive the set; `fine` is CIFAR-100. */
+MBA_MUST mba_status mba_cifar_open_bytes(mba_image_set **out, const char *name, const void *bytes, size_t n, bool fine);
+MBA_MUST mba_status mba_image_shards_open_bytes(mba_image_set **out, const char *name, const void *bytes, size_t n);
+
+/* Ten classes of shapes: disc, square, .. */
+const char *mba_shapes_class(int32_t label);
+
+#endif

@@ -1,0 +1,31 @@
+/* listing.h -- names in a directory, sorted byte by byte; hidden ones are left out.
+ *
+ *     mba_listing l = { 0 };
+ *     MBA_TRY(mba_listing_read(&l, "train/n01440764", is_jpeg));         // NULL: all names
+ *     for (int64_t i = 0; i < l.n; i++) use(l.name[i]);
+ *     mba_listing_free(&l);                                             // zeroed ones are fine
+ */
+#ifndef MBA_LISTING_H
+#define MBA_LISTING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+typedef struct mba_listing {
+    char  **name;
+    int64_t n, room;
+} mba_listing;
+
+MBA_MUST mba_status mba_listing_add(mba_listing *l, const char *name);
+MBA_MUST mba_status mba_listing_read(mba_listing *l, const char *folder, bool (*wanted)(const char *name));
+MBA_MUST mba_status mba_listing_glob(mba_listing *l, const char *pattern);       /* whole paths */
+void                mba_listing_sort(mba_listing *l);
+void                mba_listing_free(mba_listing *l);
+
+bool mba_ends_with(const char *name, const char *ending);                       /* capitals or not */
+bool mba_is_folder(const char *path);
+bool mba_is_file(const char *path);
+
+#endif
