@@ -19,6 +19,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import pieces
+import plain
 
 STATES, TAPS = 16, 4
 ATOM_ROWS = [119, 5, 12, 12, 10, 6, 6, 2, 2]
@@ -431,6 +432,23 @@ def check_gcn():
     print("gated gcn: reference vectors met to all digits")
 
 
+def check_mamba():
+    """The packed block against the numpy Mamba of plain.py, sequence by sequence."""
+    H, sizes = 20, [5, 1, 9, 3]
+    torch.manual_seed(3)
+    block, x = Mamba(H).double(), torch.randn(sum(sizes), H, dtype=torch.float64)
+    with torch.no_grad():
+        for p in block.parameters():
+            p.add_(torch.randn_like(p) * 0.3)
+        segment = torch.repeat_interleave(torch.tensor(sizes))
+        out = block.packed(x, Order(torch.arange(len(x)), segment))
+    at = plain.Layer({k: v.numpy() for k, v in block.state_dict().items()}, "")
+    wanted = [plain.mamba1(at, part.numpy()[None], None)[0] for part in x.split(sizes)]
+    off = max((have - torch.from_numpy(want)).abs().max().item() for have, want in zip(out.split(sizes), wanted))
+    print(f"mamba: the block of plain.py agrees to {off:.0e}")
+    assert off < 1e-12
+
+
 def random_batch(config, sizes, generator):
     """Graphs of these sizes with random edges, features and labels; the last node of each has none."""
     def rand(*shape):
@@ -492,4 +510,5 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     check_sizes()
     check_gcn()
+    check_mamba()
     check_networks()

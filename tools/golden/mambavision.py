@@ -295,6 +295,19 @@ def check_mixer():
     print("mixer: reference vectors met to all digits")
 
 
+def check_attention():
+    """Against torch's own multi-head attention, whose weights have the same layout."""
+    torch.manual_seed(4)
+    ours, theirs = Attention(12, 4).double(), nn.MultiheadAttention(12, 4, batch_first=True).double()
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(ours.qkv.weight)
+        theirs.in_proj_bias.copy_(ours.qkv.bias)
+        theirs.out_proj.load_state_dict(ours.proj.state_dict())
+        x = torch.randn(2, 9, 12, dtype=torch.float64)
+        assert (ours(x) - theirs(x, x, x)[0]).abs().max() < 1e-14
+    print("attention: as torch's own")
+
+
 def check_windows():
     """The index map as written: window and token of every pixel, zeros elsewhere."""
     B, C, H, W, w = 2, 3, 5, 7, 3
@@ -346,6 +359,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     check_sizes()
     check_mixer()
+    check_attention()
     check_windows()
     check_norm()
     check_gradients()

@@ -108,9 +108,9 @@ def draw(model, rng, steps_bias):
             value = (step + np.log(-np.expm1(-step))) / steps_bias
         elif last == "A_log":
             value = np.log(np.arange(1, shape[1] + 1)) + rng.normal(0, 0.2, shape)
-        elif last == "running_var":
-            value = rng.uniform(0.5, 2, shape)
-        elif last in ("bias", "running_mean"):
+        elif last.startswith("running_"):                                          # calibrate() gives them values
+            value = np.ones(shape)
+        elif last == "bias":
             value = rng.normal(0, 0.2, shape)
         elif last.startswith("gamma_"):
             value = rng.normal(0.6, 0.2, shape)
@@ -122,6 +122,23 @@ def draw(model, rng, steps_bias):
             value = rng.normal(0, np.prod(shape[1:]) ** -0.5, shape)
         state[name] = value.astype(np.float32)
     return state
+
+
+def calibrate(model, state, rng, loss_of):
+    """Gives the running statistics of a state values not far from those of the batch, so that evaluation with them stays
+    of order one."""
+    norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
+    for m in norms:
+        m.momentum = 1.0                                                           # nothing of the old value
+    *_, after = run_step(model.double(), state, loss_of)
+    for m in norms:
+        m.momentum = 0.1
+    for name, b in after.items():
+        if name.endswith("running_mean"):
+            spread = np.sqrt(after[name.replace("running_mean", "running_var")].numpy())
+            state[name] = (b.numpy() + spread * rng.normal(0, 0.2, b.shape)).astype(np.float32)
+        elif name.endswith("running_var"):
+            state[name] = (b.numpy() * rng.uniform(0.7, 1.5, b.shape)).astype(np.float32)
 
 
 def run_step(model, state, loss_of):

@@ -85,9 +85,9 @@ def make(name):
         arrays["droppath"], expected["droppath"] = draw_drop(model, N, config["image"], rng)
 
     loss_of, logits_eval = step_of(config, arrays), evaluated(arrays)
-    model32 = mambavision.MambaVision(**config)
-    model.double()
-    result, narrow = pieces.run_step(model, state, loss_of), pieces.run_step(model32, state, loss_of)
+    pieces.calibrate(model, state, rng, loss_of)
+    result = pieces.run_step(model, state, loss_of)
+    narrow = pieces.run_step(mambavision.MambaVision(**config), state, loss_of)
     print(f"{name:14} float32: loss {narrow[1] - result[1]:+.0e} logits "
           f"{pieces.distance({'': narrow[0]}, {'': result[0]})[0]:.0e} gradients {pieces.told(narrow[2], result[2])}")
     expected["zero_gradients"] = pieces.zeros(result[2])
