@@ -88,10 +88,10 @@ class GatedGCN(nn.Module):
         self.bn_edge_e = nn.BatchNorm1d(H)
 
     def forward(self, h, e, src, dst):
-        eh = self.D(h)[dst] + self.E(h)[src] + self.C(e)
+        eh = self.D(h).index_select(0, dst) + self.E(h).index_select(0, src) + self.C(e)
         gate = torch.sigmoid(eh)
         zero = torch.zeros_like(h)
-        num = zero.index_add(0, dst, gate * self.B(h)[src])
+        num = zero.index_add(0, dst, gate * self.B(h).index_select(0, src))
         den = zero.index_add(0, dst, gate)
         xt = self.A(h) + num / (den + 1e-6)
         hl = h + F.dropout(F.relu(self.bn_node_x(xt)), self.dropout, self.training)
@@ -146,7 +146,7 @@ class Mamba(nn.Module):
         return self.out_proj(scan(u, step, -torch.exp(self.A_log), B, C, self.D) * F.silu(z))
 
     def forward(self, h, order, form):
-        x = h[order.perm]
+        x = h.index_select(0, order.perm)
         if form == "packed":
             out = self.packed(x, order)
         else:
