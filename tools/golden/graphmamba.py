@@ -8,9 +8,10 @@
 
     python3 tools/golden/graphmamba.py                       checks: sizes, reference vectors, both forms, gradients
 
-A batch is the disjoint union of its graphs (Batch). The node order of every layer comes from outside: an Order, or a list
-of them whose branch outputs are averaged (what evaluation does with five). form="packed" walks all nodes as one array and
-starts anew at every segment; form="padded" makes the zero-padded tensor of the original definition. They are the same."""
+A batch is the disjoint union of its graphs (Batch). The node order of every layer comes from outside: an Order, or a
+list of them whose branch outputs are averaged (what evaluation does with five). form="packed" walks all nodes as one
+array and starts anew at every segment; form="padded" makes the zero-padded tensor of the original definition. They are
+the same."""
 import dataclasses
 import math
 
@@ -44,10 +45,9 @@ class Batch:
     def graphs(self):
         return int(self.graph.max()) + 1
 
-    def double(self):
-        changed = {f.name: getattr(self, f.name).double() for f in dataclasses.fields(self)
-                   if getattr(self, f.name) is not None and getattr(self, f.name).is_floating_point()}
-        return dataclasses.replace(self, **changed)
+    def to(self, kind):
+        """The same with its real numbers in another precision."""
+        return Batch(**{k: v.to(kind) if v is not None and v.is_floating_point() else v for k, v in vars(self).items()})
 
 
 @dataclasses.dataclass
@@ -99,8 +99,8 @@ class GatedGCN(nn.Module):
 
 
 def scan_packed(u, step, A, B, C, D, order):
-    """pieces.scan on rows (N, H) that are segments one after the other: one row at a time, the state starts at 0 in each
-    segment."""
+    """pieces.scan on rows (N, H) that are segments one after the other: one row at a time, the state starts at 0 in
+    each segment."""
     state, y = u.new_zeros(A.shape), []
     for r in range(len(u)):
         if order.place[r] == 0:
@@ -458,7 +458,8 @@ def random_batch(config, sizes, generator):
         return torch.stack([torch.randint(0, n, (count,), generator=generator) for n in rows], 1)
 
     graph = torch.repeat_interleave(torch.tensor(sizes))
-    ends = [torch.randint(0, n - 1, (3 * n, 2), generator=generator) + sum(sizes[:g]) for g, n in enumerate(sizes) if n > 1]
+    ends = [torch.randint(0, n - 1, (3 * n, 2), generator=generator) + sum(sizes[:g])
+            for g, n in enumerate(sizes) if n > 1]
     src, dst = torch.cat(ends).T
     N, E, K = len(graph), len(src), config["lap_k"]
     lap = {}

@@ -3,7 +3,7 @@
 
     python3 tools/golden/graphs.py                      all of them (needs torch, CPU only)
     python3 tools/golden/graphs.py voc_like             some of them
-    python3 tools/golden/graphs.py --check              writes nothing; recomputes what is there, also in the padded form
+    python3 tools/golden/graphs.py --check              writes nothing; recomputes what is there, also padded
 
 What a directory holds is in README.md. Everything is computed in float64 by graphmamba.py and rounded once."""
 import argparse
@@ -72,7 +72,8 @@ def write_graphpk(path, pack):
 def read_graphpk(path):
     with open(path, "rb") as f:
         raw = f.read()
-    magic, version, flags, G, N, E, nw, nt, ew, et, level, lw, lt, classes, K, _, S = struct.unpack_from("<8sIIQQQ11I", raw)
+    magic, version, flags, G, N, E, *rest = struct.unpack_from("<8sIIQQQ11I", raw)
+    nw, nt, ew, et, level, lw, lt, classes, K, _, S = rest
     assert magic == b"GRAPHPK1" and version == 1
     found = {}
     for i in range(S):
@@ -112,7 +113,7 @@ def directed(n, rng):
 
 
 def lap_pairs(n, edges, K):
-    """K smallest eigenvalues and their eigenvectors of Deg - Adj, without self loops; NaN where there are not so many."""
+    """K smallest eigenvalues and eigenvectors of Deg - Adj, without self loops; NaN where there are not so many."""
     adjacent = np.zeros((n, n))
     adjacent[edges[:, 0], edges[:, 1]] = adjacent[edges[:, 1], edges[:, 0]] = 1
     np.fill_diagonal(adjacent, 0)
@@ -148,9 +149,10 @@ def draw_pack(name, config, sizes, rng):
             "nodeptr": np.cumsum([0, *sizes]), "edgeptr": np.cumsum([0, *map(len, edges)]),
             "src": np.concatenate(edges)[:, 0], "dst": np.concatenate(edges)[:, 1],
             "edges": None, "lap_values": None, "lap_vectors": None, "classes": W}
-    if name == "voc_like":                                                         # the class before the last never occurs
+    if name == "voc_like":                                                         # one class never occurs
         labels = below([W - 1], N)
-        pack |= {"nodes": rng.normal(0, 1, (N, config["node_width"])), "edges": rng.normal(0, 1, (E, config["edge_width"])),
+        pack |= {"nodes": rng.normal(0, 1, (N, config["node_width"])),
+                 "edges": rng.normal(0, 1, (E, config["edge_width"])),
                  "labels": np.where(labels == W - 2, W - 1, labels).astype("<i4")}
     elif name == "peptides_like":                                                  # two labels are missing
         labels = rng.integers(0, 2, (len(sizes), W)).astype("<f4")
@@ -178,17 +180,13 @@ def batch_of(pack, signs):
     labels = tensor(pack["labels"])
     values = None if pack["lap_values"] is None else pack["lap_values"][graph]
     return graphmamba.Batch(
-        graph=torch.from_numpy(graph), src=torch.from_numpy(pack["src"] + first), dst=torch.from_numpy(pack["dst"] + first),
+        graph=tensor(graph), src=tensor(pack["src"] + first), dst=tensor(pack["dst"] + first),
         nodes=tensor(pack["nodes"]), edges=tensor(pack["edges"]), lap_vectors=tensor(pack["lap_vectors"]),
-        lap_values=tensor(values), lap_signs=tensor(signs), labels=labels if labels.is_floating_point() else labels[:, 0])
+        lap_values=tensor(values), lap_signs=tensor(signs),
+        labels=labels if labels.is_floating_point() else labels[:, 0])
 
 
 # One directory -----------------------------------------------------------------------------------------------------
-
-def to_kind(batch, kind):
-    return batch if kind is torch.float64 else type(batch)(**{
-        k: v.to(kind) if v is not None and v.is_floating_point() else v for k, v in vars(batch).items()})
-
 
 def orders_of(perm, segment):
     """(L, N) or (L, passes, N) as the model takes it."""
@@ -199,7 +197,7 @@ def orders_of(perm, segment):
 
 def step_of(config, pack, arrays, form="packed"):
     def loss_of(model):
-        batch = to_kind(batch_of(pack, arrays.get("lap_signs")), next(model.parameters()).dtype)
+        batch = batch_of(pack, arrays.get("lap_signs")).to(next(model.parameters()).dtype)
         logits = model(batch, orders_of(arrays["perm"], arrays["segment"]), form)
         return logits, graphmamba.LOSSES[config["loss"]](logits, batch.labels)
     return loss_of

@@ -95,8 +95,8 @@ def seeded(name):
 
 
 def draw(model, rng, steps_bias):
-    """Float32 values for all parameters and buffers of a model: nothing at a special value, branches of order one, steps
-    of the scan between 0.005 and 0.5 (`steps_bias` is how often the step's bias enters)."""
+    """Float32 values for all parameters and buffers of a model: nothing at a special value, branches of order one,
+    steps of the scan between 0.005 and 0.5 (`steps_bias` is how often the step's bias enters)."""
     state = {}
     for name, t in model.state_dict().items():
         shape, last = tuple(t.shape), name.split(".")[-1]
@@ -125,8 +125,8 @@ def draw(model, rng, steps_bias):
 
 
 def calibrate(model, state, rng, loss_of):
-    """Gives the running statistics of a state values not far from those of the batch, so that evaluation with them stays
-    of order one."""
+    """Gives the running statistics of a state values not far from those of the batch, so that evaluation with them
+    stays of order one."""
     norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     for m in norms:
         m.momentum = 1.0                                                           # nothing of the old value
@@ -154,7 +154,8 @@ def run_step(model, state, loss_of):
 
 
 def distance(have, truth):
-    """||a - b|| / max(||b||, 1e-4 of the largest ||b||), the worst of all tensors: the measure our engine is held to."""
+    """||a - b|| / max(||b||, 1e-4 of the largest ||b||), the worst of all tensors: the measure our engine is held to.
+    Returns it and the tensor's name."""
     largest = max(b.double().norm().item() for b in truth.values())
     return max(((have[n].double() - b.double()).norm().item() / max(b.double().norm().item(), 1e-4 * largest), n)
                for n, b in truth.items())
@@ -211,8 +212,8 @@ def compare(directory, model, loss_of, logits_eval):
     run_step(model, state, loss_of)
     off["differences"], worst = gradient_error(lambda: loss_of(model)[1], dict(model.named_parameters()))
     size = sum(os.path.getsize(os.path.join(directory, f)) for f in os.listdir(directory))
-    print(f"{os.path.basename(directory):14} {size / 1000:.0f} kB, " + ", ".join(f"{k} {v:.0e}" for k, v in off.items()),
-          f"({worst})", flush=True)
+    told = ", ".join(f"{k} {v:.0e}" for k, v in off.items())
+    print(f"{os.path.basename(directory):14} {size / 1000:.0f} kB, {told} ({worst})", flush=True)
     assert size < 400000 and off["loss"] < 1e-12 and off["differences"] < 1e-6, directory
     assert max(off[k] for k in ("logits", "evaluated", "gradients", "statistics")) < 1e-5, directory
 
@@ -228,7 +229,7 @@ def zeros(gradients):
 def told(have, truth):
     """How far float32 is off, in words: apart from the zero gradients, and those against the largest one."""
     zero = zeros(truth)
-    worst, name = distance({n: have[n] for n in truth if n not in zero}, {n: g for n, g in truth.items() if n not in zero})
+    worst, name = distance(have, {n: g for n, g in truth.items() if n not in zero})
     largest = max(g.norm().item() for g in truth.values())
     noise = max((have[n].norm().item() for n in zero), default=0) / largest
     return f"{worst:.0e} ({name}), zero ones {noise:.0e} of the largest"

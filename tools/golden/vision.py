@@ -59,8 +59,8 @@ def evaluated(arrays):
 
 
 def draw_drop(model, N, image, rng):
-    """All factors in one vector, and the list of what stands where. Where paths are dropped at all, some image or window
-    of the branch is kept and some is not, so that no gradient is zero by chance."""
+    """All factors in one vector, and the list of what stands where. Where paths are dropped at all, some image or
+    window of the branch is kept and some is not, so that no gradient is zero by chance."""
     factors, table, offset = [], [], 0
     for stage, block, branch, p, count in model.branches(image, image):
         keep = np.ones(N * count)

@@ -1,13 +1,13 @@
-"""trials.py -- finds the fastest setting of a peer's training step on this CPU, and times it. Used by the scripts beside it.
+"""trials.py -- finds the fastest setting of a peer's training step on this CPU, and times it: for the scripts here.
 
     trials.time_steps(model, optimizer, loss_of, steps)      inside a trial: prints the result as one JSON line
     trials.search(script, name, settings, whole, arguments)  around the trials: every setting is tried on a model cut to
                                                              a few layers; those within 1.25 times the fastest are timed
                                                              with `whole` put in, and the fastest of these is returned
 
-Each trial is a process of its own (`script --trial SETTING`), stopped when it passes --limit seconds (four times that for
-a whole model) or leaves the machine less than 1.5 GB of memory; one that is stopped counts as not working. Settings that
-disagree about the loss of the first step stop the search."""
+Each trial is a process of its own (`script --trial SETTING`), stopped when it passes --limit seconds (four times that
+for a whole model) or leaves the machine less than 1.5 GB of memory; one that is stopped counts as not working. Settings
+that disagree about the loss of the first step stop the search."""
 import argparse
 import datetime
 import json
@@ -99,8 +99,8 @@ def run_trial(script, setting, limit_s):
 
 
 def search(script, name, settings, whole, arguments):
-    """The record of the fastest setting. `settings` are dictionaries with the cut model's `layers` among them, `whole` is
-    what changes for the whole one."""
+    """The record of the fastest setting. `settings` are dictionaries with the cut model's `layers` among them, `whole`
+    is what changes for the whole one."""
     settings = [{"model": name} | s | {"steps": 2} for s in settings]
     tried = [(s, run_trial(script, s, arguments.limit)) for s in settings]
     worked = [(s, r) for s, r in tried if r]
@@ -118,9 +118,10 @@ def search(script, name, settings, whole, arguments):
 def provenance(script, name, arguments, *packages):
     """Machine, versions, date and command line of a record."""
     versions = {p.__name__: p.__version__ for p in packages} | {"python": platform.python_version()}
+    options = f"--steps {arguments.steps} --limit {arguments.limit}"
     return {"machine": {"cpu": cpu_name(), "cores": os.cpu_count(), "arch": platform.machine()}, "versions": versions,
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-            "command": f"tools/peers/{os.path.basename(script)} {name} --steps {arguments.steps} --limit {arguments.limit}"}
+            "command": f"tools/peers/{os.path.basename(script)} {name} {options}"}
 
 
 def cpu_name():
@@ -131,7 +132,7 @@ def cpu_name():
 
 
 def main(doc, models, trial, measure):
-    """The command line all scripts share: trial(setting) runs one, measure(name, arguments) returns a model's record."""
+    """The scripts' command line: trial(setting) runs one trial, measure(name, arguments) returns a model's record."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", help=", ".join(models) + "; all if none is named")
     parser.add_argument("--steps", type=int, default=3, help="timed steps of the whole model")
