@@ -1,4 +1,5 @@
-/* relu_cpu.c -- pieces in parallel; the compiler makes the inner loops wide. NaN goes through. */
+/* relu_cpu.c -- pieces in parallel; NaN goes through forward. */
+#include "device/cpu/simd.h"
 #include "ops/relu/relu_slots.h"
 
 mba_status MBA_CPU_FN(relu_fwd)(const mba_call *c)
@@ -24,12 +25,9 @@ mba_status MBA_CPU_FN(relu_bwd)(const mba_call *c)
         const float  *dy = mba__piece(n->in[DY], c->in[DY], w, p), *y = mba__piece(n->in[YB], c->in[YB], w, p);
         float        *dx = mba__piece(n->out[DX], c->out[DX], w, p);
         const int64_t m = mba__piece_elems(w, p);
-        if (adds) {
-            MBA_SIMD_LOOP
-            for (int64_t i = 0; i < m; i++) dx[i] += y[i] > 0 ? dy[i] : 0;
-        } else {
-            MBA_SIMD_LOOP
-            for (int64_t i = 0; i < m; i++) dx[i] = y[i] > 0 ? dy[i] : 0;
+        for (int64_t i = 0; i < m; i += MBA_LANES) {      // selected, never branched on: signs are not predictable
+            const vf d = vf_select(vf_load_n(y + i, m - i) > 0.0f, vf_load_n(dy + i, m - i), vf_set(0));
+            vf_store_n(dx + i, adds ? d + vf_load_n(dx + i, m - i) : d, m - i);
         }
     }
     return MBA_OK;
