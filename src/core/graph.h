@@ -77,7 +77,7 @@ mba_tensor *mba_targets(mba_graph *g, const char *name, mba_type type, int64_t b
  * it and that the optimizer writes. Gradients are the master's: fp32. */
 mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group);
 mba_tensor *mba_state(mba_graph *g, const char *name, mba_role role, mba_type type);  /* zero at first */
-mba_tensor *mba_state_from(mba_graph *g, const char *name, mba_type type, mba_init init);  /* MBA_STATE, starts like a parameter */
+mba_tensor *mba_state_from(mba_graph *g, const char *name, mba_type type, mba_init init);  /* MBA_STATE */
 #define MBA_INIT_CONST(v)          ((mba_init){ MBA_CONSTANT,    (v), 0 })
 #define MBA_INIT_NORMAL(s)         ((mba_init){ MBA_NORMAL,      (s), 0 })
 #define MBA_INIT_UNIFORM(r)        ((mba_init){ MBA_UNIFORM,     (r), 0 })    /* -r .. r */

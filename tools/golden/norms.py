@@ -1,4 +1,4 @@
-"""norms.py -- golden values of batchnorm, layernorm, gelu, residual, the classifier losses and LAMB, from PyTorch in float64.
+"""norms.py -- golden values of batchnorm, layernorm, gelu, the classifier losses and LAMB, from PyTorch in float64.
 
     python3 tools/golden/norms.py            # prints the arrays that stand in src/ops/*/*_test.c
 

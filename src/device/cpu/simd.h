@@ -312,8 +312,9 @@ MBA_SIMD vf vf_erf(vf x)
     return vf_copysign(vf_select(a < 0.9f, a * p, 1.0f - vf_exp(-z) * mba__erfcx(1.0f / (1.0f + 0.3f * a))), x);
 }
 
-/* The probability of a normal number below x, (1 + erf(x / sqrt 2)) / 2, and its density exp(-x^2/2) / sqrt(2 pi) beside
- * it: 8 + x^2 ulp each, also of the small values far below zero, where 1 + erf loses everything; 0 below -13.1. */
+/* The probability of a normal number below x, (1 + erf(x / sqrt 2)) / 2, and beside it its density
+ * exp(-x^2/2) / sqrt(2 pi): 8 + x^2 ulp each, also of the small values far below zero, where 1 + erf loses everything;
+ * 0 below -13.1. */
 MBA_SIMD vf vf_normal_cdf(vf x, vf *density)
 {
     const vf a = vf_abs(x), e = vf_exp(x * x * -0.5f);

@@ -13,8 +13,8 @@ static mba_status stats_shape(const mba_node *n, mba_type *out)
     MBA_TRY(mba__need_rows("batchnorm", x));
     MBA_NEED(momentum >= 0 && momentum <= 1, "batchnorm: a momentum of %g\nfix: 0 <= momentum <= 1", momentum);
     for (int k = RMEAN; k <= RVAR; k++)
-        MBA_NEED(mba_dense(n->in[k]) && mba_elems(n->in[k]) == mba_cols(x), "batchnorm: rows of %lld, statistics of %lld",
-                 (long long)mba_cols(x), (long long)mba_elems(n->in[k]));
+        MBA_NEED(mba_dense(n->in[k]) && mba_elems(n->in[k]) == mba_cols(x), "batchnorm: rows of %lld, %s of %lld",
+                 (long long)mba_cols(x), n->op->in[k].name, (long long)mba_elems(n->in[k]));
     out[SMEAN] = out[SVAR] = out[RMEANO] = out[RVARO] = MBA_TYPE(MBA_F32, mba_cols(x));
     return MBA_OK;
 }
@@ -54,14 +54,16 @@ mba_tensor *mba_batchnorm_(mba_graph *g, mba_batchnorm_args a)
 {
     const mba_type type = MBA_TYPE(MBA_F32, mba_cols(a.x));
     mba_assert(a.name);
-    mba_tensor *mean = mba_state_from(g, mba_arena_printf(g->arena, "%s.running_mean", a.name), type, MBA_INIT_CONST(0));
-    mba_tensor *var  = mba_state_from(g, mba_arena_printf(g->arena, "%s.running_var", a.name), type, MBA_INIT_CONST(1));
-    return norm(g, a, mean, var);
+    const char *mean = mba_arena_printf(g->arena, "%s.running_mean", a.name);
+    const char *var  = mba_arena_printf(g->arena, "%s.running_var", a.name);
+    return norm(g, a, mba_state_from(g, mean, type, MBA_INIT_CONST(0)),
+                mba_state_from(g, var, type, MBA_INIT_CONST(1)));
 }
 
 static void batchnorm_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
-    const mba_node *b = MBA_APPEND(g, batchnorm_bwd, n->attr, d[Y], n->in[X], n->in[W], n->in[B], n->in[MEAN], n->in[VAR]);
+    const mba_node *b = MBA_APPEND(g, batchnorm_bwd, n->attr, d[Y], n->in[X], n->in[W], n->in[B], n->in[MEAN],
+                                   n->in[VAR]);
     mba_grad_add(g, n->in[X], b->out[DX]);
     mba_grad_add(g, n->in[W], b->out[DW]);
     mba_grad_add(g, n->in[B], b->out[DB]);
@@ -125,7 +127,8 @@ static void batchnorm_build(mba_graph *g, const mba_case *c)
     const int64_t  R = c->dim[0], C = c->dim[1], how = c->dim[4], wide = how == 1 ? C + 3 : C;
     const mba_type row = MBA_TYPE(MBA_F32, C);
     mba_tensor *x    = mba_param(g, "x", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1), MBA_DECAY);
-    mba_tensor *mean = mba_state_from(g, "mean", row, MBA_INIT_NORMAL(0.8)), *var = mba_state_from(g, "var", row, MBA_INIT_CONST(0.4));
+    mba_tensor *mean = mba_state_from(g, "mean", row, MBA_INIT_NORMAL(0.8));
+    mba_tensor *var  = mba_state_from(g, "var", row, MBA_INIT_CONST(0.4));
     mba_batchnorm_args a = { .x = x, .eps = 1e-5, .momentum = 0.1, .train = c->dim[2], .relu = c->dim[3],
                              .w = mba_param(g, "w", row, MBA_INIT_NORMAL(1), MBA_NO_DECAY),
                              .b = mba_param(g, "b", row, MBA_INIT_NORMAL(1), MBA_NO_DECAY) };

@@ -1,55 +1,43 @@
 /* batchnorm_cpu.c -- parts of 64 rows in parallel; sums over the parts in order, in double.
  *
- * A part stays in the cache, so its squares are taken around its own mean in a second pass over it; the parts are then
- * merged exactly: M2 = sum of M2_p + n_p (mean_p - mean)^2. Sums go over four rows at a time, which are four streams in
- * memory and one addition into the running sums. y may lie in the memory of x and dx in that of dy. */
+ * A part is summed strip by strip: four vectors of channels down all of its rows, with the sums in registers. It stays
+ * in the cache, so its squares are taken around its own mean in a second pass, and the parts are merged exactly:
+ * M2 = sum of M2_p + n_p (mean_p - mean)^2. y may lie in the memory of x and dx in that of dy. */
+#include "device/cpu/simd.h"
 #include "ops/batchnorm/batchnorm_slots.h"
 
-enum { ROWS = 4, BLOCK = 64 };                    /* rows at a time; channels of a work item of the merge */
+enum { STRIP = 4, BLOCK = 64 };                   /* vectors of a strip; channels of a work item of the merge */
 
-static void add_rows(float *sum, const float *const x[ROWS], int64_t C)
+/* Rows from .. end, channels i .. of a strip of `vectors`, or n channels of one. */
+MBA_SIMD void strip_stats(float *mean, float *squares, mba__rows x, int64_t from, int64_t end,
+                          int vectors, int64_t i, int64_t n)
 {
-    MBA_SIMD_LOOP
-    for (int64_t i = 0; i < C; i++) sum[i] += (x[0][i] + x[1][i]) + (x[2][i] + x[3][i]);
-}
-
-static void add_row(float *sum, const float *x, int64_t C)
-{
-    MBA_SIMD_LOOP
-    for (int64_t i = 0; i < C; i++) sum[i] += x[i];
-}
-
-static void add_squares(float *sum, const float *x, const float *mean, int64_t C)
-{
-    MBA_SIMD_LOOP
-    for (int64_t i = 0; i < C; i++) sum[i] += (x[i] - mean[i]) * (x[i] - mean[i]);
-}
-
-static void add_squares4(float *sum, const float *const x[ROWS], const float *mean, int64_t C)
-{
-    MBA_SIMD_LOOP
-    for (int64_t i = 0; i < C; i++) {
-        const float a = x[0][i] - mean[i], b = x[1][i] - mean[i], c = x[2][i] - mean[i], d = x[3][i] - mean[i];
-        sum[i] += (a * a + b * b) + (c * c + d * d);
+    const float share = 1 / (float)(end - from);
+    vf          m[STRIP] = { { 0 } }, s[STRIP] = { { 0 } };
+    for (int64_t r = from; r < end; r++) {
+        const float *v = mba__row(x, r) + i;
+        for (int u = 0; u < vectors; u++) m[u] += vf_load_n(v + u * MBA_LANES, n);
     }
+    for (int u = 0; u < vectors; u++) m[u] *= share;
+    for (int64_t r = from; r < end; r++) {
+        const float *v = mba__row(x, r) + i;
+        for (int u = 0; u < vectors; u++) {
+            const vf d = vf_load_n(v + u * MBA_LANES, n) - m[u];
+            s[u] += d * d;
+        }
+    }
+    for (int u = 0; u < vectors; u++) vf_store_n(mean + i + u * MBA_LANES, m[u], n);
+    for (int u = 0; u < vectors; u++) vf_store_n(squares + i + u * MBA_LANES, s[u], n);
 }
 
-static void part_stats(float *mean, float *squares, mba__rows x, int64_t from, int64_t end)
+static void part_stats(float *mean, float *squares, mba__rows x, int64_t p, int64_t M)
 {
-    const int64_t C = x.cols;
-    const float   share = 1 / (float)(end - from);
-    memset(mean, 0, sizeof(float) * (size_t)C);
-    memset(squares, 0, sizeof(float) * (size_t)C);
-    int64_t r = from;
-    for (; r + ROWS <= end; r += ROWS)
-        add_rows(mean, (const float *const[]){ mba__row(x, r), mba__row(x, r + 1), mba__row(x, r + 2), mba__row(x, r + 3) }, C);
-    for (; r < end; r++) add_row(mean, mba__row(x, r), C);
-    MBA_SIMD_LOOP
-    for (int64_t i = 0; i < C; i++) mean[i] *= share;
-    for (r = from; r + ROWS <= end; r += ROWS)
-        add_squares4(squares, (const float *const[]){ mba__row(x, r), mba__row(x, r + 1), mba__row(x, r + 2),
-                                                      mba__row(x, r + 3) }, mean, C);
-    for (; r < end; r++) add_squares(squares, mba__row(x, r), mean, C);
+    const int64_t C = x.cols, from = p * MBA__PART_ROWS, end = mba__part_end(p, M);
+    int64_t       i = 0;
+    for (; i + STRIP * MBA_LANES <= C; i += STRIP * MBA_LANES)
+        strip_stats(mean, squares, x, from, end, STRIP, i, MBA_LANES);
+    for (; i + MBA_LANES <= C; i += MBA_LANES) strip_stats(mean, squares, x, from, end, 1, i, MBA_LANES);
+    if (i < C) strip_stats(mean, squares, x, from, end, 1, i, C - i);
 }
 
 typedef struct merge { const float *mean, *squares; float *out_mean, *out_var, *run_mean, *run_var; double k; } merge;
@@ -88,7 +76,7 @@ mba_status MBA_CPU_FN(batchnorm_stats)(const mba_call *c)
     float          *mean = mba__scratch(c, 0), *squares = mba__scratch(c, 1);
     const merge     s = { mean, squares, c->out[SMEAN], c->out[SVAR], c->out[RMEANO], c->out[RVARO],
                           ((const batchnorm_stats_attr *)n->attr)->momentum };
-    MBA_PARALLEL_FOR(p, mba__parts(M)) part_stats(mean + p * C, squares + p * C, x, p * MBA__PART_ROWS, mba__part_end(p, M));
+    MBA_PARALLEL_FOR(p, mba__parts(M)) part_stats(mean + p * C, squares + p * C, x, p, M);
     MBA_PARALLEL_FOR(b, mba_ceil(C, BLOCK)) merge_stats(s, b * BLOCK, (b + 1) * BLOCK < C ? (b + 1) * BLOCK : C, M, C);
     return MBA_OK;
 }
@@ -131,34 +119,55 @@ typedef struct grads {
     bool         relu, adds;
 } grads;
 
-/* What flows through the ReLU: the forward's own comparison, from the same numbers. */
-static inline __attribute__((always_inline)) float through(float dy, float y, bool relu) { return relu && !(y > 0) ? 0 : dy; }
-
-static inline __attribute__((always_inline)) void sum_part(const grads *g, float *dw, float *db, int64_t from, int64_t end, bool relu)
+/* What flows through the ReLU: the forward's own comparison, from the same numbers. Selected, never branched on. */
+MBA_SIMD vf through(vf dy, vf d, vf scale, vf b, bool relu)
 {
-    const int64_t C = g->x.cols;
-    memset(dw, 0, sizeof(float) * (size_t)C);
-    memset(db, 0, sizeof(float) * (size_t)C);
-    for (int64_t r = from; r < end; r++) {
-        const float *x = mba__row(g->x, r), *dy = mba__row(g->dy, r);
-        MBA_SIMD_LOOP
-        for (int64_t i = 0; i < C; i++) {
-            const float e = x[i] - g->mean[i], d = through(dy[i], e * g->scale[i] + g->b[i], relu);
-            dw[i] += d * e;
-            db[i] += d;
-        }
-    }
+    return relu ? vf_select(d * scale + b > 0.0f, dy, vf_set(0)) : dy;
 }
 
-static inline __attribute__((always_inline)) void apply_row(const grads *g, int64_t r, bool relu, bool adds)
+/* Sums of dy and of dy (x - mean) over a part: dw lacks its rstd. */
+MBA_SIMD void strip_sums(const grads *g, float *dw, float *db, int64_t from, int64_t end, bool relu, int vectors,
+                         int64_t i, int64_t n)
+{
+    vf sw[STRIP] = { { 0 } }, sb[STRIP] = { { 0 } }, mean[STRIP], scale[STRIP], b[STRIP];
+    for (int u = 0; u < vectors; u++) {
+        mean[u]  = vf_load_n(g->mean + i + u * MBA_LANES, n);
+        scale[u] = vf_load_n(g->scale + i + u * MBA_LANES, n);
+        b[u]     = vf_load_n(g->b + i + u * MBA_LANES, n);
+    }
+    for (int64_t r = from; r < end; r++) {
+        const float *x = mba__row(g->x, r) + i, *dy = mba__row(g->dy, r) + i;
+        for (int u = 0; u < vectors; u++) {
+            const vf d = vf_load_n(x + u * MBA_LANES, n) - mean[u];
+            const vf t = through(vf_load_n(dy + u * MBA_LANES, n), d, scale[u], b[u], relu);
+            sw[u] += t * d;
+            sb[u] += t;
+        }
+    }
+    for (int u = 0; u < vectors; u++) vf_store_n(dw + i + u * MBA_LANES, sw[u], n);
+    for (int u = 0; u < vectors; u++) vf_store_n(db + i + u * MBA_LANES, sb[u], n);
+}
+
+MBA_SIMD void sum_part(const grads *g, float *dw, float *db, int64_t p, int64_t M, bool relu)
+{
+    const int64_t C = g->x.cols, from = p * MBA__PART_ROWS, end = mba__part_end(p, M);
+    int64_t       i = 0;
+    for (; i + STRIP * MBA_LANES <= C; i += STRIP * MBA_LANES)
+        strip_sums(g, dw, db, from, end, relu, STRIP, i, MBA_LANES);
+    for (; i < C; i += MBA_LANES) strip_sums(g, dw, db, from, end, relu, 1, i, C - i);
+}
+
+/* dx = scale dy - c1 - (x - mean) c2 */
+MBA_SIMD void apply_row(const grads *g, int64_t r, bool relu, bool adds)
 {
     const float *x = mba__row(g->x, r), *dy = mba__row(g->dy, r);
     float       *dx = mba__row(g->dx, r);
-    MBA_SIMD_LOOP
-    for (int64_t i = 0; i < g->x.cols; i++) {
-        const float e = x[i] - g->mean[i], through_relu = through(dy[i], e * g->scale[i] + g->b[i], relu);
-        const float d = g->scale[i] * through_relu - (g->c1[i] + e * g->c2[i]);
-        dx[i] = adds ? dx[i] + d : d;
+    for (int64_t i = 0, C = g->x.cols; i < C; i += MBA_LANES) {
+        const int64_t n = C - i;
+        const vf      d = vf_load_n(x + i, n) - vf_load_n(g->mean + i, n), scale = vf_load_n(g->scale + i, n);
+        const vf      t = through(vf_load_n(dy + i, n), d, scale, vf_load_n(g->b + i, n), relu);
+        const vf      v = scale * t - (vf_load_n(g->c1 + i, n) + d * vf_load_n(g->c2 + i, n));
+        vf_store_n(dx + i, adds ? vf_load_n(dx + i, n) + v : v, n);
     }
 }
 
@@ -177,15 +186,16 @@ static double sum_of(const float *part, int64_t parts, int64_t C)
 }
 
 /* Sums over the parts; dw and db are done, and what dx owes to mean and variance is ready in c1 and c2. */
-static void finish_sums(const mba_call *c, const float *dw, const float *db, const float *scale, float *c1, float *c2, int64_t M)
+static void finish_sums(const mba_call *c, const float *scale, float *c1, float *c2, int64_t M)
 {
     const batchnorm_attr *a = c->node->attr;
     const int64_t         C = mba_cols(c->node->in[XB]), parts = mba__parts(M);
-    const float          *var = c->in[VARB];
+    const float          *var = c->in[VARB], *dw = mba__scratch(c, 0), *db = mba__scratch(c, 1);
     float                *gw = c->out[DW], *gb = c->out[DB];
+    const double          share = (double)a->train / (double)M;
     MBA_PARALLEL_FOR(i, C) {
         const double rstd = 1 / __builtin_sqrt((double)var[i] + a->eps);
-        const double sw = sum_of(dw + i, parts, C) * rstd, sb = sum_of(db + i, parts, C), share = (double)a->train / (double)M;
+        const double sw = sum_of(dw + i, parts, C) * rstd, sb = sum_of(db + i, parts, C);
         gw[i] = (float)sw + (mba_adds(c->node, DW) ? gw[i] : 0);
         gb[i] = (float)sb + (mba_adds(c->node, DB) ? gb[i] : 0);
         c1[i] = (float)((double)scale[i] * sb * share);
@@ -200,15 +210,15 @@ mba_status MBA_CPU_FN(batchnorm_bwd)(const mba_call *c)
     const int64_t R = mba_rows(n->in[XB]), C = mba_cols(n->in[XB]), M = mba__real_rows(n->in[XB], c->step);
     float        *dw = mba__scratch(c, 0), *db = mba__scratch(c, 1), *scale = mba__scratch(c, 2);
     const grads   g = { .dy = mba__rows_of(n->in[DY], c->in[DY]), .x = mba__rows_of(n->in[XB], c->in[XB]),
-                        .dx = mba__rows_of(n->out[DX], c->out[DX]), .mean = c->in[MEANB], .scale = scale, .b = c->in[BB],
-                        .c1 = scale + C, .c2 = scale + 2 * C, .relu = a->relu, .adds = mba_adds(n, DX) };
+                        .dx = mba__rows_of(n->out[DX], c->out[DX]), .mean = c->in[MEANB], .b = c->in[BB],
+                        .scale = scale, .c1 = scale + C, .c2 = scale + 2 * C, .relu = a->relu,
+                        .adds = mba_adds(n, DX) };
     factors(scale, c->in[WB], c->in[VARB], a->eps, C);
     MBA_PARALLEL_FOR(p, mba__parts(M)) {
-        const int64_t from = p * MBA__PART_ROWS, end = mba__part_end(p, M);
-        if (a->relu) sum_part(&g, dw + p * C, db + p * C, from, end, true);
-        else         sum_part(&g, dw + p * C, db + p * C, from, end, false);
+        if (a->relu) sum_part(&g, dw + p * C, db + p * C, p, M, true);
+        else         sum_part(&g, dw + p * C, db + p * C, p, M, false);
     }
-    finish_sums(c, dw, db, scale, scale + C, scale + 2 * C, M);
+    finish_sums(c, scale, scale + C, scale + 2 * C, M);
     MBA_PARALLEL_FOR(p, mba__parts(R))
         for (int64_t r = p * MBA__PART_ROWS; r < mba__part_end(p, R); r++) {
             if (r < M)        apply(&g, r);

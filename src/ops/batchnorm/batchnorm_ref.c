@@ -34,7 +34,8 @@ void batchnorm_bwd_ref(const mba_ref_call *c)
     const batchnorm_attr *a = c->node->attr;
     const int64_t         C = mba_cols(c->node->in[XB]), M = mba__real_rows(c->node->in[XB], c->step);
     for (int64_t i = 0; i < C; i++) {
-        const double rstd = 1 / sqrt(c->in[VARB][i] + a->eps), mean = c->in[MEANB][i], w = c->in[WB][i], b = c->in[BB][i];
+        const double rstd = 1 / sqrt(c->in[VARB][i] + a->eps), mean = c->in[MEANB][i];
+        const double w = c->in[WB][i], b = c->in[BB][i];
         for (int64_t r = 0; r < M; r++) {
             const double h = (c->in[XB][r * C + i] - mean) * rstd;
             const double g = a->relu && h * w + b <= 0 ? 0 : c->in[DY][r * C + i];

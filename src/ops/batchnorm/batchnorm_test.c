@@ -16,7 +16,8 @@ static unit make(mba_type type, double eps, bool train, bool relu)
     u.x    = mba_param(g, "x", type, MBA_INIT_NORMAL(1), MBA_DECAY);
     u.w    = mba_param(g, "w", row, MBA_INIT_CONST(1), MBA_NO_DECAY);
     u.b    = mba_param(g, "b", row, MBA_INIT_CONST(0), MBA_NO_DECAY);
-    u.y    = mba_batchnorm(g, .x = u.x, .w = u.w, .b = u.b, .name = "bn", .eps = eps, .momentum = 0.1, .train = train, .relu = relu);
+    u.y    = mba_batchnorm(g, .x = u.x, .w = u.w, .b = u.b, .name = "bn", .eps = eps, .momentum = 0.1,
+                           .train = train, .relu = relu);
     u.dy   = mba_input(g, "dy", u.y->type);
     u.r    = rig_create(g, 1, &u.y, &u.dy);
     u.mean = mba_graph_find(g, "bn.running_mean");
@@ -82,7 +83,7 @@ static void batchnorm_of_golden_values_below_its_capacity(void **state)
         type.count = MBA_NODES;
         unit u = make(type, 1e-4, want[k].train, want[k].relu);
         u.r.step.count[MBA_NODES] = 5;
-        for (int i = 0; i < 18; i++) rig_set(&u.r, u.x, i, 2 * sin(0.7 * i + 0.1) + 1);    // also in the row that is not real
+        for (int i = 0; i < 18; i++) rig_set(&u.r, u.x, i, 2 * sin(0.7 * i + 0.1) + 1);    // also beyond the count
         rig_sines(&u.r, u.w, 1, 0.9, 0.4);
         rig_sines(&u.r, u.b, 1, 1.1, 0.2);
         rig_sines(&u.r, u.dy, 1, 1.3, 0.5);
@@ -99,7 +100,8 @@ static void batchnorm_of_golden_values_below_its_capacity(void **state)
         assert_golden(&u.r, rig_grad(&u.r, u.b), want[k].db);
         assert_golden(&u.r, u.mean, want[k].mean);
         assert_golden(&u.r, u.var, want[k].var);
-        for (int i = 15; i < 18; i++) assert_true(rig_have(&u.r, u.y, i) == 0 && rig_have(&u.r, rig_grad(&u.r, u.x), i) == 0);
+        for (int i = 15; i < 18; i++)
+            assert_true(rig_have(&u.r, u.y, i) == 0 && rig_have(&u.r, rig_grad(&u.r, u.x), i) == 0);
         rig_destroy(&u.r);
     }
 }
@@ -193,14 +195,17 @@ static void batchnorm_refuses_what_does_not_fit(void **state)
     static const char *const words[] = { "rows of 5, weight of 6", "an eps of 0", "a momentum of 2" };
     for (int k = 0; k < 3; k++) {
         mba_graph  *g = graph();
-        mba_tensor *x = mba_input(g, "x", MBA_TYPE(MBA_F32, 4, 5)), *w = mba_input(g, "w", MBA_TYPE(MBA_F32, k == 0 ? 6 : 5));
-        mba_batchnorm(g, .x = x, .w = w, .b = w, .name = "bn", .eps = k == 1 ? 0 : 1e-5, .momentum = k == 2 ? 2 : 0.1, .train = true);
+        mba_tensor *x = mba_input(g, "x", MBA_TYPE(MBA_F32, 4, 5));
+        mba_tensor *w = mba_input(g, "w", MBA_TYPE(MBA_F32, k == 0 ? 6 : 5));
+        mba_batchnorm(g, .x = x, .w = w, .b = w, .name = "bn", .eps = k == 1 ? 0 : 1e-5,
+                      .momentum = k == 2 ? 2 : 0.1, .train = true);
         assert_fails(mba_graph_status(g), MBA_E_SHAPE, words[k]);
         mba_graph_destroy(g);
     }
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(batchnorm_of_golden_values_below_its_capacity), cmocka_unit_test(batchnorm_statistics_run),
+MBA_TEST_MAIN(cmocka_unit_test(batchnorm_of_golden_values_below_its_capacity),
+              cmocka_unit_test(batchnorm_statistics_run),
               cmocka_unit_test(batchnorm_takes_a_large_mean_and_one_row),
               cmocka_unit_test(batchnorm_takes_many_rows_at_any_thread_count),
               cmocka_unit_test(batchnorm_recomputes_without_moving_twice),

@@ -1,4 +1,5 @@
-/* ema_cpu.c -- blocks in parallel. e + (1 - decay) (p - e) rounds once where p is near e, and not at all where it is e. */
+/* ema_cpu.c -- blocks in parallel. e + (1 - decay) (p - e) rounds at the size of the change, and not at
+ * all where p is e. */
 #include "ops/ema/ema_slots.h"
 
 enum { BLOCK = 16384 };

@@ -114,4 +114,5 @@ static void ema_refuses_a_decay_of_one(void **state)
 
 MBA_TEST_MAIN(cmocka_unit_test(ema_of_hand_worked_values), cmocka_unit_test(ema_of_the_same_stays),
               cmocka_unit_test(ema_reference_agrees_with_the_program),
-              cmocka_unit_test(ema_gives_the_same_bits_at_any_thread_count), cmocka_unit_test(ema_refuses_a_decay_of_one))
+              cmocka_unit_test(ema_gives_the_same_bits_at_any_thread_count),
+              cmocka_unit_test(ema_refuses_a_decay_of_one))

@@ -59,7 +59,8 @@ static void gelu_takes_extremes(void **state)
     (void)state;
     for (int t = 0; t < 2; t++) {
         unit         u = make(t);
-        const double x[4] = { 1e30, -1e30, 60, -60 }, y[4] = { 1e30, 0, 60, 0 }, d[4] = { 1, 0, 0.5, 0 };       // times the seeds 1, -2, 0.5, 3
+        const double x[4] = { 1e30, -1e30, 60, -60 }, y[4] = { 1e30, 0, 60, 0 };
+        const double d[4] = { 1, 0, 0.5, 0 };                              // times the seeds 1, -2, 0.5, 3
         for (int i = 0; i < 4; i++) rig_set(&u.r, u.x, i, x[i]);
         rig_set(&u.r, u.x, 4, NAN);
         assert_ok(mba_program_run(u.r.p, MBA_STEP, &u.r.step, NULL));

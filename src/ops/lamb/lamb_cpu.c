@@ -1,5 +1,5 @@
-/* lamb_cpu.c -- blocks of one tensor each, in parallel. First the moments, and the lengths of parameters and update; then,
- * with the lengths of whole tensors, the parameters: the update is made again from the moments instead of being kept. */
+/* lamb_cpu.c -- blocks of one tensor each, in parallel. First the moments, and the lengths of parameters and update;
+ * then, with the lengths of whole tensors, the parameters: the update is made again from the moments, not kept. */
 #include <math.h>
 
 #include "device/cpu/simd.h"
@@ -23,8 +23,9 @@ MBA_SIMD vf direction(vf p, vf m, vf v, const factors *f)
     return f->unbias * m / (vf_sqrt(v) * f->root + f->eps) + f->decay * p;
 }
 
-/* n > MBA_LANES stands for whole vectors. Loads before stores, as in ops/adamw. */
-MBA_SIMD void moments(vf pp[], vf uu[], const float *p, const float *grad, float *m, float *v, const factors *f, int vectors, int64_t n)
+/* `vectors` of them, or n values of one. Loads before stores, as in ops/adamw. */
+MBA_SIMD void moments(vf pp[], vf uu[], const float *p, const float *grad, float *m, float *v, const factors *f,
+                      int vectors, int64_t n)
 {
     vf m1[UNROLL], v1[UNROLL];
     for (int j = 0; j < vectors; j++) {
@@ -64,8 +65,10 @@ static int64_t cut(lamb_block *b, const mba_tensor *p)
 {
     int64_t n = 0;
     for (int64_t k = 0; k < lamb_tensors(p); k++)
-        for (int64_t from = lamb_start(p, k), end = lamb_start(p, k + 1); from < end; from += LAMB_BLOCK)
-            b[n++] = (lamb_block){ .from = from, .count = from + LAMB_BLOCK < end ? LAMB_BLOCK : end - from, .tensor = k };
+        for (int64_t from = lamb_start(p, k), end = lamb_start(p, k + 1); from < end; from += LAMB_BLOCK) {
+            const int64_t count = from + LAMB_BLOCK < end ? LAMB_BLOCK : end - from;
+            b[n++] = (lamb_block){ .from = from, .count = count, .tensor = k };
+        }
     return n;
 }
 

@@ -18,7 +18,10 @@ lamb_factors lamb_factors_of(const lamb_attr *a, const mba_step *s, double norm)
 
 /* Tensors of a flat group: tensor k is elements lamb_start(p, k) .. lamb_start(p, k + 1); zeros fill it up. */
 static inline int64_t lamb_tensors(const mba_tensor *p) { return p->st->nstarts; }
-static inline int64_t lamb_start(const mba_tensor *p, int64_t k) { return k < p->st->nstarts ? p->st->start[k] : p->st->elems; }
+static inline int64_t lamb_start(const mba_tensor *p, int64_t k)
+{
+    return k < p->st->nstarts ? p->st->start[k] : p->st->elems;
+}
 
 /* Blocks of values never reach over the end of a tensor: they are cut by the graph alone. */
 enum { LAMB_BLOCK = 16384 };

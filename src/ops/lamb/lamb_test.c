@@ -16,8 +16,8 @@ static opt_graph make(const int64_t elems[TENSORS], const mba_lamb_options *o, b
     assert_ok(mba_graph_create(&t.g));
     t.g->accumulate = accumulate;
     for (int k = 0; k < TENSORS; k++) {
-        const mba_group group = k == TENSORS - 1 ? MBA_NO_DECAY : MBA_DECAY;
-        t.t[k] = mba_param(t.g, mba_arena_printf(t.g->arena, "t%d", k), MBA_TYPE(MBA_F32, elems[k]), MBA_INIT_NORMAL(1), group);
+        const char *name = mba_arena_printf(t.g->arena, "t%d", k);
+        t.t[k] = mba_param(t.g, name, MBA_TYPE(MBA_F32, elems[k]), MBA_INIT_NORMAL(1), (mba_group)(k == TENSORS - 1));
         y[k]   = mba_relu2(t.g, t.t[k]);
     }
     assert_ok(mba_backward_from(t.g, TENSORS, y, seed));
@@ -60,7 +60,8 @@ static void lamb_of_hand_worked_values(void **state)
 {
     (void)state;
     const mba_lamb_options o = { .beta1 = 0.5, .beta2 = 0.75, .eps = 1e-12, .decay = 0.2 };
-    const double p[TENSORS][2] = { { 3, 4 }, { 0, 0 }, { 6, 8 }, { 1, 1 } }, g[TENSORS][2] = { { 2, -1 }, { 1, 1 }, { 0, 0 }, { 5, -9 } };
+    const double p[TENSORS][2] = { { 3, 4 }, { 0, 0 }, { 6, 8 }, { 1, 1 } };
+    const double g[TENSORS][2] = { { 2, -1 }, { 1, 1 }, { 0, 0 }, { 5, -9 } };
     const double k = 0.1 * 5 / sqrt(2.6);
     const double want[TENSORS][2] = { { 3 - 1.6 * k, 4 + 0.2 * k }, { -0.1, -0.1 }, { 5.4, 7.2 }, { 0.9, 1.1 } };
     opt_graph t = make((int64_t[]){ 2, 2, 2, 2 }, &o, false);
@@ -83,7 +84,8 @@ static void lamb_of_golden_values(void **state)
     (void)state;
     const mba_lamb_options o = mba_lamb_defaults();
     const int    n[TENSORS] = { 12, 5, 1, 3 };
-    const double amp[TENSORS] = { 1, 0.3, 0, 1 }, fr[TENSORS] = { 0.7, 0.9, 0, 1.1 }, ph[TENSORS] = { 0.1, 0.4, 0, 0.2 };
+    const double amp[TENSORS] = { 1, 0.3, 0, 1 };
+    const double fr[TENSORS] = { 0.7, 0.9, 0, 1.1 }, ph[TENSORS] = { 0.1, 0.4, 0, 0.2 };
     const double size[TENSORS] = { 4, 2, 0, 1 }, late[TENSORS] = { 0, 0.3, 0, 0.6 };
     const double want[TENSORS][12] = {
         { 0.09977186836, 0.7049438909, 0.9849615556, 0.7963285413, 0.2293290341, -0.4423631157, -0.9034731882,
@@ -213,4 +215,5 @@ static void lamb_refuses_what_cannot_work(void **state)
 MBA_TEST_MAIN(cmocka_unit_test(lamb_of_hand_worked_values), cmocka_unit_test(lamb_of_golden_values),
               cmocka_unit_test(lamb_clips_twice), cmocka_unit_test(lamb_skips_bad_steps),
               cmocka_unit_test(lamb_reference_agrees_with_the_program),
-              cmocka_unit_test(lamb_gives_the_same_bits_at_any_thread_count), cmocka_unit_test(lamb_refuses_what_cannot_work))
+              cmocka_unit_test(lamb_gives_the_same_bits_at_any_thread_count),
+              cmocka_unit_test(lamb_refuses_what_cannot_work))

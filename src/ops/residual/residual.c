@@ -1,5 +1,5 @@
-/* residual.c -- y = x + f gamma v, f per sample, gamma per channel: the declaration. The gradient of x is dy itself; the
- * backward node has the stream of the forward one and draws the same numbers. */
+/* residual.c -- y = x + f gamma v, f per sample, gamma per channel: the declaration. The gradient of x is dy itself.
+ * The backward node has the stream of the forward one and draws the same numbers. */
 #include "ops/residual/residual.h"
 
 #include "ops/add/add.h"
@@ -11,8 +11,9 @@ static mba_status residual_shape(const mba_node *n, mba_type *out)
     const mba_tensor    *x = n->in[X], *v = n->in[V];
     MBA_TRY(mba__need_rows("residual", x));
     MBA_TRY(mba__need_rows("residual", v));
-    MBA_NEED(mba_cols(x) == mba_cols(v) && mba_rows(x) == mba_rows(v), "residual: a stream of %lld x %lld, a branch of %lld x %lld",
-             (long long)mba_rows(x), (long long)mba_cols(x), (long long)mba_rows(v), (long long)mba_cols(v));
+    MBA_NEED(mba_cols(x) == mba_cols(v) && mba_rows(x) == mba_rows(v),
+             "residual: a stream of %lld x %lld, a branch of %lld x %lld", (long long)mba_rows(x),
+             (long long)mba_cols(x), (long long)mba_rows(v), (long long)mba_cols(v));
     MBA_NEED(!n->in[GAMMA] || (mba_dense(n->in[GAMMA]) && mba_elems(n->in[GAMMA]) == mba_cols(x)),
              "residual: rows of %lld, a gamma of %lld", (long long)mba_cols(x), (long long)mba_elems(n->in[GAMMA]));
     MBA_NEED(a->drop >= 0 && a->drop < 1, "residual: a probability of %g\nfix: 0 <= drop < 1", a->drop);
@@ -60,12 +61,12 @@ static double residual_bwd_terms(const mba_node *n, int out) { return out == DGA
 static mba_status residual_bwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_TRY(mba__plan_f32(p, n, m));
-    if (n->in[GAMMAB])
-        mba_plan_scratch(p, "dgamma parts", sizeof(float) * (size_t)(mba__parts(mba_rows(n->in[DY])) * mba_cols(n->in[DY])));
+    const int64_t sums = mba__parts(mba_rows(n->in[DY])) * mba_cols(n->in[DY]);
+    if (n->in[GAMMAB]) mba_plan_scratch(p, "dgamma parts", sizeof(float) * (size_t)sums);
     return MBA_OK;
 }
 
-/* dims: samples, rows per sample, C, drop in percent, gamma, how: 1 columns of a window, 2 branch and stream are one. */
+/* dims: samples, rows per sample, C, drop in percent, gamma, how: 1 columns of a window, 2 the branch is the stream. */
 static void residual_build(mba_graph *g, const mba_case *c)
 {
     const int64_t S = c->dim[0], R = c->dim[1], C = c->dim[2], how = c->dim[5], wide = how == 1 ? 2 * C + 1 : C;
@@ -100,8 +101,10 @@ const mba_op mba_op_residual = {
 const mba_op mba_op_residual_bwd = {
     .name  = "residual_bwd", .doc = "dv = f gamma dy, dgamma = sum f dy v", .kind = MBA_ELEMENTWISE, .random = true,
     .no_grad = "a gradient",
-    .in    = { [DY] = MBA_SLOT("dy"), [VB] = MBA_SLOT("v", .optional = true), [GAMMAB] = MBA_SLOT("gamma", .optional = true) },
-    .out   = { [DV] = MBA_SLOT("dv", .adds = true, .reuse = MBA_FROM(DY)), [DGAMMA] = MBA_SLOT("dgamma", .adds = true) },
+    .in    = { [DY] = MBA_SLOT("dy"), [VB] = MBA_SLOT("v", .optional = true),
+               [GAMMAB] = MBA_SLOT("gamma", .optional = true) },
+    .out   = { [DV] = MBA_SLOT("dv", .adds = true, .reuse = MBA_FROM(DY)),
+               [DGAMMA] = MBA_SLOT("dgamma", .adds = true) },
     .attr_bytes = sizeof(residual_attr),
     .shape = residual_bwd_shape, .cost = residual_cost, .ref = residual_bwd_ref, .terms = residual_bwd_terms,
     .cpu   = (const mba_variant[]){ { "parts", residual_bwd_plan, MBA_CPU(residual_bwd) }, { 0 } },

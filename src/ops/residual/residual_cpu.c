@@ -1,5 +1,5 @@
-/* residual_cpu.c -- parts of rows in parallel; a branch that is left out is not read. y may lie in the memory of v and dv
- * in that of dy. */
+/* residual_cpu.c -- parts of rows in parallel; a branch that is left out is not read. y may lie in the memory of v and
+ * dv in that of dy. */
 #include "ops/residual/residual_slots.h"
 
 static void join(float *y, const float *x, const float *v, const float *gamma, float f, int64_t C)
@@ -17,7 +17,8 @@ mba_status MBA_CPU_FN(residual_fwd)(const mba_call *c)
 {
     const mba_node *n = c->node;
     const int64_t   R = mba_rows(n->in[X]), C = mba_cols(n->in[X]), sample = ((const residual_attr *)n->attr)->rows;
-    const mba__rows x = mba__rows_of(n->in[X], c->in[X]), v = mba__rows_of(n->in[V], c->in[V]), y = mba__rows_of(n->out[Y], c->out[Y]);
+    const mba__rows x = mba__rows_of(n->in[X], c->in[X]), v = mba__rows_of(n->in[V], c->in[V]);
+    const mba__rows y = mba__rows_of(n->out[Y], c->out[Y]);
     MBA_PARALLEL_FOR(p, mba__parts(R)) {
         float f = 0;
         for (int64_t r = p * MBA__PART_ROWS; r < mba__part_end(p, R); r++) {

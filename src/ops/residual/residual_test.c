@@ -1,4 +1,5 @@
-/* residual_test.c -- hand-worked values, the share of samples, dropped branches, bits; the general proofs run over `cases`. */
+/* residual_test.c -- hand-worked values, the share of samples, dropped branches, bits; the general proofs run over
+ * `cases`. */
 #include "tests/rig.h"
 
 #include "ops/add/add.h"
@@ -74,7 +75,8 @@ static void residual_does_not_look_at_what_it_leaves_out(void **state)
     unit u = make(0.5f, true);
     for (int i = 0; i < ALL; i++) if (rig_have(&u.r, u.y, i) == 10) ((float *)mba_program_at(u.r.p, u.v))[i] = NAN;
     assert_ok(mba_program_run(u.r.p, MBA_STEP, &u.r.step, NULL));
-    for (int i = 0; i < ALL; i++) assert_false(isnan(rig_have(&u.r, u.y, i)) || isnan(rig_have(&u.r, rig_grad(&u.r, u.v), i)));
+    for (int i = 0; i < ALL; i++)
+        assert_false(isnan(rig_have(&u.r, u.y, i)) || isnan(rig_have(&u.r, rig_grad(&u.r, u.v), i)));
     for (int i = 0; i < C; i++) assert_false(isnan(rig_have(&u.r, rig_grad(&u.r, u.gamma), i)));
     rig_destroy(&u.r);
 }

@@ -10,11 +10,12 @@ static mba_status soft_ce_shape(const mba_node *n, mba_type *out)
     const mba_tensor *z = n->in[Z], *t = n->in[TARGET];
     const double      s = ((const soft_ce_attr *)n->attr)->smoothing;
     MBA_TRY(mba__need_rows("soft_cross_entropy", z));
-    MBA_NEED(!mba_wants(t), "soft_cross_entropy: the targets %s want a gradient\nwhy: they are taken as constants", t->name);
+    MBA_NEED(!mba_wants(t), "soft_cross_entropy: the targets %s want a gradient\nwhy: they are taken as constants",
+             t->name);
     MBA_NEED(s >= 0 && s < 1, "label_cross_entropy: a smoothing of %g\nfix: 0 <= smoothing < 1", s);
     if (t->type.dtype == MBA_I32) {
-        MBA_NEED(mba_rows(z) == mba_elems(t), "label_cross_entropy: %lld rows of logits, %lld labels", (long long)mba_rows(z),
-                 (long long)mba_elems(t));
+        MBA_NEED(mba_rows(z) == mba_elems(t), "label_cross_entropy: %lld rows of logits, %lld labels",
+                 (long long)mba_rows(z), (long long)mba_elems(t));
         MBA_NEED(t->bound > 0 && t->bound <= mba_cols(z), "label_cross_entropy: labels up to %lld, %lld logits\n"
                  "fix: make labels with mba_targets", (long long)t->bound - 1, (long long)mba_cols(z));
     } else {
@@ -50,7 +51,7 @@ static void soft_ce_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
     mba_grad_add(g, n->in[Z], b->out[DZ]);
 }
 
-static mba_cost soft_ce_cost(const mba_node *n)   // both directions: a subtraction, an exponential, two sums or products
+static mba_cost soft_ce_cost(const mba_node *n)   // both directions: an exponential, a difference, two sums or products
 {
     mba_cost     c = mba_cost_io(n);
     const double e = (double)mba_elems(n->op == &mba_op_soft_cross_entropy ? n->in[Z] : n->in[ZB]);
@@ -73,7 +74,8 @@ static void soft_ce_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], V = c->dim[1], extra = c->dim[3];
     mba_tensor *z = mba_param(g, "z", MBA_TYPE(MBA_F32, R, V + extra), MBA_INIT_NORMAL(2), MBA_DECAY);
-    mba_tensor *t = mba_input(g, "t", MBA_TYPE(MBA_F32, R, V + extra)), *y = mba_targets(g, "y", MBA_TYPE(MBA_I32, R), V);
+    mba_tensor *t = mba_input(g, "t", MBA_TYPE(MBA_F32, R, V + extra));
+    mba_tensor *y = mba_targets(g, "y", MBA_TYPE(MBA_I32, R), V);
     const double s = (double)c->dim[2] / 100;
     if (!extra) {
         if (s < 0) mba_soft_cross_entropy(g, z, t);
@@ -95,13 +97,15 @@ const mba_op mba_op_soft_cross_entropy = {
     .build = soft_ce_build, .terms = soft_ce_terms,
     .cases = (const mba_case[]){ { { 5, 11, -1 }, "soft targets" }, { { 3, 67, -1 }, "whole vectors, then a tail" },
                                  { { 5, 11, 10 }, "labels, smoothed" }, { { 4, 7, 0 }, "labels as they are" },
-                                 { { 4, 9, 0, 2 }, "windows that overlap: the second gradient adds" }, { { 0 }, NULL } },
+                                 { { 4, 9, 0, 2 }, "windows that overlap: the second gradient adds" },
+                                 { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 128, 1000, -1 }, "ImageNet, 128 images" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_soft_cross_entropy_bwd = {
     .name  = "soft_cross_entropy_bwd", .doc = "softmax minus targets", .kind = MBA_EMBED_LOSS, .no_grad = "a gradient",
-    .in    = { [DLOSS] = MBA_SLOT("dloss"), [ZB] = MBA_SLOT("z"), [TARGETB] = MBA_SLOT("target"), [LSEB] = MBA_SLOT("lse") },
+    .in    = { [DLOSS] = MBA_SLOT("dloss"), [ZB] = MBA_SLOT("z"), [TARGETB] = MBA_SLOT("target"),
+               [LSEB] = MBA_SLOT("lse") },
     .out   = { [DZ] = MBA_SLOT("dz", .adds = true, .reuse = MBA_FROM(ZB)) },
     .attr_bytes = sizeof(soft_ce_attr),
     .shape = soft_ce_bwd_shape, .cost = soft_ce_cost, .ref = soft_cross_entropy_bwd_ref,

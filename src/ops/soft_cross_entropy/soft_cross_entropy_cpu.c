@@ -82,7 +82,8 @@ mba_status MBA_CPU_FN(soft_cross_entropy_bwd)(const mba_call *c)
     const mba__rows   vz = mba__rows_of(n->in[ZB], c->in[ZB]), vt = mba__rows_of(t, c->in[TARGETB]);
     const mba__rows   vd = mba__rows_of(n->out[DZ], c->out[DZ]);
     const double      smoothing = ((const soft_ce_attr *)n->attr)->smoothing;
-    const float       k = (float)(*(const float *)c->in[DLOSS] * scale_of(c->step, t, c->in[TARGETB], M)), *lse = c->in[LSEB];
+    const float       k = (float)(*(const float *)c->in[DLOSS] * scale_of(c->step, t, c->in[TARGETB], M));
+    const float      *lse = c->in[LSEB];
     const bool        adds = mba_adds(n, DZ), hard = t->type.dtype == MBA_I32;
     MBA_PARALLEL_FOR(r, mba_rows(n->in[ZB])) {
         const float  *z = mba__row(vz, r), *soft = hard ? NULL : mba__row(vt, r);

@@ -11,7 +11,10 @@ static double weight(const mba_node *n, const mba_tensor *t, const double *targe
     return (1 - s) * ((int64_t)target[r] == v) + s / (double)V;
 }
 
-static bool counts(const mba_tensor *t, const double *target, int64_t r) { return t->type.dtype != MBA_I32 || target[r] >= 0; }
+static bool counts(const mba_tensor *t, const double *target, int64_t r)
+{
+    return t->type.dtype != MBA_I32 || target[r] >= 0;
+}
 
 static double scale_of(const mba_step *step, const mba_tensor *t, const double *target, int64_t M)
 {
@@ -22,8 +25,8 @@ static double scale_of(const mba_step *step, const mba_tensor *t, const double *
 
 void soft_cross_entropy_ref(const mba_ref_call *c)
 {
-    const mba_tensor *t = c->node->in[TARGET];
-    const int64_t     R = mba_rows(c->node->in[Z]), V = mba_cols(c->node->in[Z]), M = mba__real_rows(c->node->in[Z], c->step);
+    const mba_tensor *t = c->node->in[TARGET], *logits = c->node->in[Z];
+    const int64_t     R = mba_rows(logits), V = mba_cols(logits), M = mba__real_rows(logits, c->step);
     const double      k = scale_of(c->step, t, c->in[TARGET], M);
     for (int64_t r = 0; r < R; r++) {
         const double *z = c->in[Z] + r * V;

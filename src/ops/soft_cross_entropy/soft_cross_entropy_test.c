@@ -101,7 +101,8 @@ static void soft_cross_entropy_takes_many_rows_at_any_thread_count(void **state)
     (void)state;
     for (int hard = 0; hard < 2; hard++) {
         unit u = make(37, 1003, hard, 0.1);
-        for (int i = 0; i < mba_elems(u.t); i++) rig_set(&u.r, u.t, i, hard ? 27 * i : (float)((i * 37 % 101) / 50000.0));
+        for (int i = 0; i < mba_elems(u.t); i++)
+            rig_set(&u.r, u.t, i, hard ? 27 * i : (float)((i * 37 % 101) / 50000.0));
         rig_run(&u.r);
         assert_close(&u.r);
         assert_same_bits(&u.r);
@@ -112,20 +113,23 @@ static void soft_cross_entropy_takes_many_rows_at_any_thread_count(void **state)
 static void soft_cross_entropy_refuses_what_does_not_fit(void **state)
 {
     (void)state;
-    static const char *const words[] = { "targets of 3 x 9", "2 labels", "labels up to 10", "a smoothing of 1", "want a gradient" };
+    static const char *const words[] = { "targets of 3 x 9", "2 labels", "labels up to 10", "a smoothing of 1",
+                                         "want a gradient" };
     for (int k = 0; k < 5; k++) {
         mba_graph  *g = graph();
         mba_tensor *z = mba_input(g, "z", MBA_TYPE(MBA_F32, 3, 10));
         if (k == 0) mba_soft_cross_entropy(g, z, mba_input(g, "t", MBA_TYPE(MBA_F32, 3, 9)));
         if (k == 4) mba_soft_cross_entropy(g, z, mba_param(g, "t", z->type, MBA_INIT_CONST(0), MBA_DECAY));
         if (k % 4)
-            mba_label_cross_entropy(g, z, mba_targets(g, "t", MBA_TYPE(MBA_I32, k == 1 ? 2 : 3), k == 2 ? 11 : 10), k == 3 ? 1 : 0);
+            mba_label_cross_entropy(g, z, mba_targets(g, "t", MBA_TYPE(MBA_I32, k == 1 ? 2 : 3), k == 2 ? 11 : 10),
+                                    k == 3 ? 1 : 0);
         assert_fails(mba_graph_status(g), MBA_E_SHAPE, words[k]);
         mba_graph_destroy(g);
     }
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(soft_cross_entropy_of_golden_values), cmocka_unit_test(label_cross_entropy_of_golden_values),
+MBA_TEST_MAIN(cmocka_unit_test(soft_cross_entropy_of_golden_values),
+              cmocka_unit_test(label_cross_entropy_of_golden_values),
               cmocka_unit_test(label_cross_entropy_without_smoothing_is_cross_entropy),
               cmocka_unit_test(soft_cross_entropy_takes_large_and_undefined_logits),
               cmocka_unit_test(soft_cross_entropy_takes_many_rows_at_any_thread_count),
