@@ -34,7 +34,7 @@ static inline rig rig_create(mba_graph *g, int n, mba_tensor *const out[], mba_t
     mba_program_init(r.p, 5);
     for (int32_t k = 0; k < g->ntensors; k++) {
         const mba_tensor *t = g->tensors[k];
-        if (t->st->role != MBA_PARAM || t->maker || !mba_dense(t) || !t->needs_grad) continue;
+        if (!mba_is_param(t) && !mba_is_state(t)) continue;
         for (int64_t i = 0; i < mba_elems(t); i++) mba_reference_at(r.ref, t)[i] = mba_init_value(t, 5, i);
     }
     return r;

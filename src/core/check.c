@@ -39,7 +39,8 @@ static void copy_inputs(mba_reference *r, const mba_program *p)
 {
     for (int32_t k = 0; k < p->graph->ntensors; k++) {
         const mba_tensor *t = p->graph->tensors[k];
-        if (!mba_is_param(t) && !is_input(t)) continue;
+        const bool state = mba_is_state(t) && p->layout.first[t->st->id] >= 0;
+        if (!mba_is_param(t) && !is_input(t) && !state) continue;
         const void *x = mba_program_at(p, t);
         for (int64_t i = 0; i < mba_elems(t); i++)
             mba_reference_at(r, t)[i] = t->type.dtype == MBA_I32 ? ((const int32_t *)x)[i] : (double)((const float *)x)[i];

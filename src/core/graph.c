@@ -114,6 +114,13 @@ mba_tensor *mba_state(mba_graph *g, const char *name, mba_role role, mba_type ty
     return mba__window(g, mba__storage(g, role, type.dtype, mba_type_elems(&type), name), type, name);
 }
 
+mba_tensor *mba_state_from(mba_graph *g, const char *name, mba_type type, mba_init init)
+{
+    mba_tensor *t = mba_state(g, name, MBA_STATE, type);
+    t->init = init;
+    return t;
+}
+
 mba_tensor *mba_input(mba_graph *g, const char *name, mba_type type) { return mba_state(g, name, MBA_INPUT, type); }
 
 mba_tensor *mba_index(mba_graph *g, const char *name, mba_type type, int64_t bound)
@@ -150,6 +157,8 @@ mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init in
     t->offset     = st->elems;
     t->init       = init;
     t->needs_grad = true;
+    st->start     = mba__grow(g, st->start, st->nstarts, sizeof *st->start);
+    st->start[st->nstarts++] = t->offset;
     st->elems    += mba_ceil(mba_elems(t), MBA_ALIGN_ELEMS) * MBA_ALIGN_ELEMS;
     if (type.dtype != MBA_F32 && !g->copies[group])
         g->copies[group] = mba__storage(g, MBA_COPY, type.dtype, 0, title[group]);
@@ -174,6 +183,11 @@ mba_tensor *mba_flat_grads(mba_graph *g, mba_group k)  { return g->params[k] ? f
 bool mba_is_param(const mba_tensor *t)
 {
     return t->st->role == MBA_PARAM && t->needs_grad && !t->maker && !t->of;
+}
+
+bool mba_is_state(const mba_tensor *t)
+{
+    return t->st->role == MBA_STATE && !t->maker && !t->of;
 }
 
 mba_tensor *mba_graph_find(const mba_graph *g, const char *name)

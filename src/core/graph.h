@@ -80,6 +80,7 @@ void        mba_example(mba_graph *g, mba_tensor *t, const double *values);
  * it and that the optimizer writes. Gradients are the master's: fp32. */
 mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group);
 mba_tensor *mba_state(mba_graph *g, const char *name, mba_role role, mba_type type);  /* zero at first */
+mba_tensor *mba_state_from(mba_graph *g, const char *name, mba_type type, mba_init init);  /* MBA_STATE */
 #define MBA_INIT_CONST(v)          ((mba_init){ MBA_CONSTANT,    (v), 0 })
 #define MBA_INIT_NORMAL(s)         ((mba_init){ MBA_NORMAL,      (s), 0 })
 #define MBA_INIT_UNIFORM(r)        ((mba_init){ MBA_UNIFORM,     (r), 0 })    /* -r .. r */
@@ -106,6 +107,9 @@ mba_tensor *mba_graph_find(const mba_graph *g, const char *name);
 
 /* True of a parameter as mba_param made it (its master), false of its windows and of flat groups. */
 bool mba_is_param(const mba_tensor *t);
+
+/* True of a tensor of role MBA_STATE as mba_state or mba_state_from made it, false of its windows and updates. */
+bool mba_is_state(const mba_tensor *t);
 
 /* ---- for builders of operators ---- */
 /* Infers the outputs, checks, appends. Never NULL. `attr` is copied. */

@@ -280,7 +280,8 @@ void mba_program_init(mba_program *p, uint64_t seed)
 {
     for (int32_t i = 0; i < p->graph->ntensors; i++) {
         const mba_tensor *t = p->graph->tensors[i];
-        if (!mba_is_param(t)) continue;
+        const bool state = mba_is_state(t) && t->type.dtype == MBA_F32 && p->layout.first[t->st->id] >= 0;
+        if (!mba_is_param(t) && !state) continue;
         float *x = mba_program_at(p, t);          // the CPU device; others go through `put`
         MBA_PARALLEL_FOR(k, mba_elems(t)) x[k] = (float)mba_init_value(t, seed, k);
     }

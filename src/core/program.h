@@ -63,7 +63,7 @@ void               *mba_program_at(const mba_program *p, const mba_tensor *t);  
 /* What lies beside a parameter in a storage with the same offsets: its gradient, its moments. */
 void               *mba_program_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param);
 size_t              mba_program_bytes(const mba_program *p);                    /* all arenas: what bind takes */
-void                mba_program_init(mba_program *p, uint64_t seed);            /* parameters, by name */
+void                mba_program_init(mba_program *p, uint64_t seed);            /* parameters and states, by name */
 
 MBA_MUST mba_status mba_plan_variant(mba_plan *out, mba_arena *a, const mba_node *n, const mba_variant *v,
                                      const mba_machine *m);

@@ -67,6 +67,8 @@ typedef struct mba_storage {
     struct mba_storage *master;            /* of a COPY: the PARAM it is a copy of */
     struct mba_storage *grad;              /* set by autodiff */
     struct mba_written *written;           /* of a gradient: which windows have been written */
+    int64_t            *start;             /* of parameters: where each begins, in order; what lies between is zero */
+    int32_t             nstarts;
 } mba_storage;
 
 /* How a parameter starts. Numbers come from the stream of its name, so order does not matter. */
@@ -82,7 +84,7 @@ typedef struct mba_tensor {
     int64_t          bound;                /* of an index: values lie in 0 .. bound-1 */
     bool             may_ignore;           /* of an index: negative values mean "no target" */
     bool             cheap;                /* worth recomputing in the backward pass instead of keeping */
-    mba_init         init;                 /* of a parameter */
+    mba_init         init;                 /* of a parameter, or of a state that does not start at zero */
     const double    *example;              /* of an input: what tests and benchmarks put there; NULL: random values */
     struct mba_node *maker;                /* NULL for inputs, parameters and windows of others */
     bool             needs_grad;

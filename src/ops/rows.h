@@ -72,6 +72,42 @@ static inline void mba__sum_parts(float *sum, const float *part, int64_t parts, 
     }
 }
 
+/* Rows of a ragged batch that are real: the first ones. */
+static inline int64_t mba__real_rows(const mba_tensor *t, const mba_step *step)
+{
+    const int64_t R = mba_rows(t), n = t->type.count == MBA_ALL ? 0 : step->count[t->type.count];
+    const int64_t real = n * (R / t->type.dim[0]);
+    return n > 0 && t->type.rank > 1 && real < R ? real : R;
+}
+
+/* Element-wise work in pieces that lie in one run of every operand: rows, or 4096 elements where all are dense.
+ *
+ *     const mba__pieces w = mba__pieces_of(n);
+ *     MBA_PARALLEL_FOR(p, w.n) use(mba__piece(n->in[X], c->in[X], w, p), mba__piece_elems(w, p));
+ */
+typedef struct mba__pieces { int64_t n, size, elems; } mba__pieces;
+
+static inline mba__pieces mba__pieces_of(const mba_node *n)
+{
+    int64_t size = 4096;
+    for (int k = 0; k < MBA_IN_MAX + MBA_OUT_MAX; k++) {
+        const mba_tensor *t = k < MBA_IN_MAX ? n->in[k] : n->out[k - MBA_IN_MAX];
+        if (t && !mba_dense(t)) size = mba_cols(t);
+    }
+    return (mba__pieces){ mba_ceil(mba_elems(n->out[0]), size), size, mba_elems(n->out[0]) };
+}
+
+static inline float *mba__piece(const mba_tensor *t, void *at, mba__pieces w, int64_t p)
+{
+    const int64_t i = p * w.size;
+    return (float *)at + (mba_dense(t) ? i : i / t->run * t->pitch + i % t->run);
+}
+
+static inline int64_t mba__piece_elems(mba__pieces w, int64_t p)
+{
+    return (p + 1) * w.size < w.elems ? w.size : w.elems - p * w.size;
+}
+
 static inline void *mba__scratch(const mba_call *c, int k) { return c->work + c->plan->scratch[k].offset; }
 
 #endif

@@ -55,6 +55,8 @@ static vf wrap_softplus(vf x)     { return vf_softplus(x); }
 static vf wrap_softplus2(vf x)    { vf s; return vf_softplus_and_slope(x, &s); }
 static vf wrap_softplus_slope(vf x) { vf s; vf_softplus_and_slope(x, &s); return s; }
 static vf wrap_silu(vf x)         { return vf_silu(x); }
+static vf wrap_tanh(vf x)         { return vf_tanh(x); }
+static vf wrap_erf(vf x)          { return vf_erf(x); }
 static vf wrap_sqrt(vf x)         { return vf_sqrt(x); }
 static vf wrap_rcp(vf x)          { return vf_rcp(x); }
 static vf wrap_rsqrt(vf x)        { return vf_rsqrt(x); }
@@ -121,6 +123,36 @@ static void activations_keep_their_bounds(void **state)
     }
 }
 
+static void tanh_and_erf_keep_their_bounds(void **state)
+{
+    (void)state;
+    assert_ulp(wrap_tanh, tanh, -12, 12, 2.5);
+    assert_ulp(wrap_tanh, tanh, 1e-30, 0.7, 2.5);
+    assert_ulp(wrap_erf, erf, -6, 6, 3.5);
+    assert_ulp(wrap_erf, erf, 1e-30, 1, 3.5);
+    assert_true(at(wrap_tanh, INFINITY) == 1 && at(wrap_tanh, -INFINITY) == -1 && at(wrap_tanh, 1e30f) == 1);
+    assert_true(at(wrap_erf, INFINITY) == 1 && at(wrap_erf, -INFINITY) == -1 && at(wrap_erf, -1e30f) == -1);
+    assert_true(isnan(at(wrap_tanh, NAN)) && isnan(at(wrap_erf, NAN)));
+    assert_true(at(wrap_tanh, 0) == 0 && at(wrap_erf, 0) == 0);
+    assert_true(signbit(at(wrap_tanh, -0.0f)) && signbit(at(wrap_erf, -0.0f)));
+}
+
+static void normal_distribution_keeps_its_bounds(void **state)
+{
+    (void)state;
+    for (double t = -13; t < 13; t += 0.000137) {
+        vf           density;
+        const float  x = (float)t, p = vf_normal_cdf(vf_set(x), &density)[0];
+        const double want = 0.5 * erfc(-x * sqrt(0.5)), slope = exp(-0.5 * x * x) / sqrt(2 * M_PI);
+        assert_near(p, want, (8 + x * x) * ulp_of(want));
+        assert_near(density[0], slope, (8 + x * x) * ulp_of(slope));
+    }
+    vf none;
+    assert_true(vf_normal_cdf(vf_set(INFINITY), &none)[0] == 1 && none[0] == 0);
+    assert_true(vf_normal_cdf(vf_set(-INFINITY), &none)[0] == 0 && none[0] == 0);
+    assert_true(isnan(vf_normal_cdf(vf_set(NAN), &none)[0]) && isnan(none[0]));
+}
+
 static void roots_and_reciprocals_keep_their_bounds(void **state)
 {
     (void)state;
@@ -179,6 +211,7 @@ static void tails_touch_nothing_behind(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(exponentials_keep_their_bounds), cmocka_unit_test(logarithms_keep_their_bounds),
-              cmocka_unit_test(activations_keep_their_bounds),
+              cmocka_unit_test(activations_keep_their_bounds), cmocka_unit_test(tanh_and_erf_keep_their_bounds),
+              cmocka_unit_test(normal_distribution_keeps_its_bounds),
               cmocka_unit_test(roots_and_reciprocals_keep_their_bounds), cmocka_unit_test(small_words_do_what_they_say),
               cmocka_unit_test(tails_touch_nothing_behind))

@@ -1,0 +1,25 @@
+/* batchnorm_slots.h -- what the files of this folder share. Three operators: the statistics (training only), the norm
+ * itself, which does not care where its statistics come from, and the gradient of both. */
+#ifndef MBA_BATCHNORM_SLOTS_H
+#define MBA_BATCHNORM_SLOTS_H
+
+#include "ops/rows.h"
+
+enum { SX, RMEAN, RVAR };                         /* statistics: in, out */
+enum { SMEAN, SVAR, RMEANO, RVARO };
+enum { X, W, B, MEAN, VAR };                      /* forward: in, out */
+enum { Y };
+enum { DY, XB, WB, BB, MEANB, VARB };             /* backward: in, out */
+enum { DX, DW, DB };
+
+typedef struct batchnorm_stats_attr { double momentum; } batchnorm_stats_attr;
+typedef struct batchnorm_attr { double eps; int64_t train, relu; } batchnorm_attr;
+
+void batchnorm_stats_ref(const mba_ref_call *c);
+void batchnorm_ref(const mba_ref_call *c);
+void batchnorm_bwd_ref(const mba_ref_call *c);
+MBA_CPU_DECLARE(batchnorm_stats);
+MBA_CPU_DECLARE(batchnorm_fwd);
+MBA_CPU_DECLARE(batchnorm_bwd);
+
+#endif

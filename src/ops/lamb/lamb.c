@@ -1,0 +1,96 @@
+/* lamb.c -- the optimizer over a flat parameter group: the declaration.
+ *
+ *   g *= min(1, clip / (norm + 1e-6)), then to a length of own_clip;   m = b1 m + (1-b1) g;   v = b2 v + (1-b2) g^2
+ *   u = (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps) + decay p;   p -= lr u |p| / |u|, per tensor;   t = step + 1
+ *
+ * Where the tensors of a group begin is written in its storage (mba_storage.start), by mba_param. */
+#include "ops/lamb/lamb.h"
+
+#include <math.h>
+
+#include "ops/grad_norm/grad_norm.h"
+#include "ops/lamb/lamb_slots.h"
+
+lamb_factors lamb_factors_of(const lamb_attr *a, const mba_step *s, double norm)
+{
+    const double t = (double)s->index + 1, outer = a->o.clip > 0 ? fmin(1, a->o.clip / (norm + 1e-6)) : 1;
+    const double own = a->o.own_clip > 0 ? 1 / fmax(1, norm * outer / a->o.own_clip) : 1;
+    return (lamb_factors){ .skip = !isfinite(norm) || (s->norm_max > 0 && norm > s->norm_max),
+                           .clip = outer * own, .lr = s->lr,
+                           .unbias1 = 1 / (1 - pow(a->o.beta1, t)), .unbias2 = 1 / (1 - pow(a->o.beta2, t)) };
+}
+
+int64_t lamb_blocks(const mba_tensor *p)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < lamb_tensors(p); k++) n += mba_ceil(lamb_start(p, k + 1) - lamb_start(p, k), LAMB_BLOCK);
+    return n;
+}
+
+static mba_status lamb_shape(const mba_node *n, mba_type *out)
+{
+    const mba_lamb_options *o = &((const lamb_attr *)n->attr)->o;
+    MBA_NEED(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1, "lamb: betas of %g and %g\n"
+             "why: moments are averages, so 0 <= beta < 1", o->beta1, o->beta2);
+    MBA_NEED(o->eps > 0, "lamb: an eps of %g\nwhy: parameters without a gradient are divided by it", o->eps);
+    MBA_NEED(o->decay >= 0 && o->clip >= 0 && o->own_clip >= 0, "lamb: a decay of %g, clips of %g and %g\n"
+             "why: none can be negative", o->decay, o->clip, o->own_clip);
+    MBA_NEED(n->in[P]->st->role == MBA_PARAM && n->in[P]->st->elems == mba_elems(n->in[P]),
+             "lamb: %s is not a whole group of parameters", n->in[P]->name);
+    for (int k = P; k <= V; k++) {
+        const mba_tensor *t = n->in[k];
+        MBA_NEED(mba_type_equal(&t->type, &n->in[P]->type) && t->type.dtype == MBA_F32 && mba_dense(t),
+                 "lamb: %s is not flat fp32 beside the parameters", t->name);
+        out[k] = t->type;                         // PO .. VO stand in the order of P .. V
+    }
+    if (n->in[COPY]) out[COPYO] = n->in[COPY]->type;
+    return MBA_OK;
+}
+
+void mba_lamb_all(mba_graph *g, const mba_lamb_options *o)
+{
+    static const char *const m_name[] = { "m.decay", "m.no_decay" }, *const v_name[] = { "v.decay", "v.no_decay" };
+    mba_tensor *norm = mba_grad_norm(g);
+    for (int k = 0; k < MBA_GROUPS; k++) {
+        mba_tensor *grad = mba_flat_grads(g, (mba_group)k);
+        if (!grad) continue;
+        lamb_attr a = { .o = *o, .zero = g->accumulate };
+        if (k == MBA_NO_DECAY) a.o.decay = 0;
+        mba_tensor *m = mba_state(g, m_name[k], MBA_OPTIM, grad->type);
+        mba_tensor *v = mba_state(g, v_name[k], MBA_OPTIM, grad->type);
+        MBA_APPEND(g, lamb, &a, mba_flat_params(g, (mba_group)k), grad, m, v, norm, mba_flat_copies(g, (mba_group)k));
+    }
+}
+
+/* With decay, parameters and moments are read again once the lengths are known. */
+static mba_cost lamb_cost(const mba_node *n)
+{
+    const lamb_attr *a = n->attr;
+    const double     e = (double)mba_elems(n->in[P]), copy = n->in[COPY] ? mba_tensor_bytes(n->in[COPY]) : 0;
+    const bool       twice = a->o.decay > 0;
+    return (mba_cost){ .read_bytes = (twice ? 28 : 16) * e + 4, .write_bytes = (a->zero ? 16 : 12) * e + copy,
+                       .vector_flops = (twice ? 24 : 13) * e, .special_ops = (twice ? 4 : 2) * e };
+}
+
+static mba_status lamb_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    (void)m;
+    MBA_REFUSE_IF(n->in[COPY], "a compute copy of the parameters\nwhy: the CPU computes in fp32");
+    mba_plan_scratch(p, "blocks", sizeof(lamb_block) * (size_t)lamb_blocks(n->in[P]));
+    mba_plan_scratch(p, "stretch", sizeof(float) * (size_t)lamb_tensors(n->in[P]));
+    return MBA_OK;
+}
+
+const mba_op mba_op_lamb = {
+    .name  = "lamb", .doc = "LAMB with decoupled decay, over a flat group", .kind = MBA_OPTIMIZER,
+    .no_grad = "the end of a step",
+    .in    = { [P] = MBA_SLOT("p"), [G] = MBA_SLOT("g"), [M] = MBA_SLOT("m"), [V] = MBA_SLOT("v"),
+               [NORM] = MBA_SLOT("norm"), [COPY] = MBA_SLOT("copy", .optional = true) },
+    .out   = { [PO] = MBA_SLOT("p", .update = MBA_FROM(P)), [GO] = MBA_SLOT("g", .update = MBA_FROM(G)),
+               [MO] = MBA_SLOT("m", .update = MBA_FROM(M)), [VO] = MBA_SLOT("v", .update = MBA_FROM(V)),
+               [COPYO] = MBA_SLOT("copy", .update = MBA_FROM(COPY)) },
+    .attr_bytes = sizeof(lamb_attr),
+    .shape = lamb_shape, .cost = lamb_cost, .ref = lamb_ref,
+    .cpu   = (const mba_variant[]){ { "blocks", lamb_cpu_plan, MBA_CPU(lamb_fwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+};

@@ -1,0 +1,34 @@
+/* lamb_slots.h -- what the files of this folder share. */
+#ifndef MBA_LAMB_SLOTS_H
+#define MBA_LAMB_SLOTS_H
+
+#include "ops/lamb/lamb.h"
+#include "ops/rows.h"
+
+enum { P, G, M, V, NORM, COPY };                  /* parameters, gradient, moments; the compute copy, if any */
+enum { PO, GO, MO, VO, COPYO };
+typedef struct lamb_attr { mba_lamb_options o; int64_t zero; } lamb_attr;      /* zero: leave no gradient behind */
+
+/* What a step multiplies by, in double: 1 - beta^t loses half its digits in float. */
+typedef struct lamb_factors {
+    bool   skip;
+    double clip, lr, unbias1, unbias2;            /* unbias: 1 / (1 - beta^t) */
+} lamb_factors;
+lamb_factors lamb_factors_of(const lamb_attr *a, const mba_step *s, double norm);
+
+/* Tensors of a flat group: tensor k is elements lamb_start(p, k) .. lamb_start(p, k + 1); zeros fill it up. */
+static inline int64_t lamb_tensors(const mba_tensor *p) { return p->st->nstarts; }
+static inline int64_t lamb_start(const mba_tensor *p, int64_t k)
+{
+    return k < p->st->nstarts ? p->st->start[k] : p->st->elems;
+}
+
+/* Blocks of values never reach over the end of a tensor: they are cut by the graph alone. */
+enum { LAMB_BLOCK = 16384 };
+typedef struct lamb_block { int64_t from, count, tensor; double pp, uu; } lamb_block;     /* sums of p^2 and update^2 */
+int64_t lamb_blocks(const mba_tensor *p);
+
+void lamb_ref(const mba_ref_call *c);
+MBA_CPU_DECLARE(lamb_fwd);
+
+#endif

@@ -1,0 +1,114 @@
+/* layernorm.c -- y = (x - mean) rstd w + b, per row: the declaration. */
+#include "ops/layernorm/layernorm.h"
+
+#include "ops/add/add.h"
+#include "ops/layernorm/layernorm_slots.h"
+
+static mba_status layernorm_shape(const mba_node *n, mba_type *out)
+{
+    const mba_tensor *x = n->in[X];
+    MBA_TRY(mba__need_rows("layernorm", x));
+    for (int k = W; k <= B; k++)
+        MBA_NEED(mba_dense(n->in[k]) && mba_elems(n->in[k]) == mba_cols(x), "layernorm: rows of %lld, %s of %lld",
+                 (long long)mba_cols(x), k == W ? "a weight" : "a shift", (long long)mba_elems(n->in[k]));
+    out[Y]    = x->type;
+    out[MEAN] = out[RSTD] = MBA_TYPE(MBA_F32, mba_rows(x));
+    return MBA_OK;
+}
+
+static mba_status layernorm_bwd_shape(const mba_node *n, mba_type *out)
+{
+    out[DX] = n->in[XB]->type;
+    out[DW] = out[DB] = MBA_TYPE(MBA_F32, mba_cols(n->in[XB]));
+    return MBA_OK;
+}
+
+mba_tensor *mba_layernorm(mba_graph *g, mba_tensor *x, mba_tensor *w, mba_tensor *b, float eps)
+{
+    return MBA_APPEND(g, layernorm, &(layernorm_attr){ eps }, x, w, b)->out[Y];
+}
+
+static void layernorm_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
+{
+    const mba_node *b = MBA_APPEND(g, layernorm_bwd, NULL, d[Y], n->in[X], n->in[W], n->out[MEAN], n->out[RSTD]);
+    mba_grad_add(g, n->in[X], b->out[DX]);
+    mba_grad_add(g, n->in[W], b->out[DW]);
+    mba_grad_add(g, n->in[B], b->out[DB]);
+}
+
+static mba_cost layernorm_cost(const mba_node *n)
+{
+    mba_cost c = mba_cost_io(n);
+    c.vector_flops = 7.0 * (double)mba_elems(n->in[X]);
+    c.special_ops  = (double)mba_rows(n->in[X]);
+    return c;
+}
+
+static mba_cost layernorm_bwd_cost(const mba_node *n)
+{
+    mba_cost c = mba_cost_io(n);
+    c.vector_flops = 13.0 * (double)mba_elems(n->in[XB]);
+    return c;
+}
+
+static double layernorm_terms(const mba_node *n, int out) { (void)out; return (double)mba_cols(n->in[X]); }
+
+static double layernorm_bwd_terms(const mba_node *n, int out)
+{
+    return (double)(out == DX ? mba_cols(n->in[XB]) : mba_rows(n->in[XB]));
+}
+
+static mba_status layernorm_bwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_TRY(mba__plan_f32(p, n, m));
+    const size_t bytes = sizeof(float) * (size_t)(mba__parts(mba_rows(n->in[XB])) * mba_cols(n->in[XB]));
+    mba_plan_scratch(p, "dw parts", bytes);
+    mba_plan_scratch(p, "db parts", bytes);
+    return MBA_OK;
+}
+
+/* dims: R, C, how: 0 alone, 1 a window used twice, 2 behind a sum that dies here. */
+static void layernorm_build(mba_graph *g, const mba_case *c)
+{
+    const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[2], wide = how == 1 ? C + 3 : C;
+    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
+    mba_tensor *b = mba_param(g, "b", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
+    if (!how) { mba_layernorm(g, x, w, b, 1e-5f); return; }
+    mba_tensor *s = mba_add(g, x, x);
+    if (how == 2) { mba_layernorm(g, s, w, b, 1e-5f); return; }
+    mba_tensor *part = mba_slice(g, s, 1, 2, C);
+    mba_tensor *j = mba_join(g, mba_layernorm(g, part, w, b, 1e-5f), mba_layernorm(g, part, w, b, 1e-2f));
+    mba_add(g, j, j);
+}
+
+const mba_op mba_op_layernorm = {
+    .name  = "layernorm", .doc = "y = (x - mean) rstd w + b, over the last axis", .kind = MBA_NORM,
+    .in    = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w"), [B] = MBA_SLOT("b") },
+    .out   = { [Y]    = MBA_SLOT("y", .cheap = true, .reuse = MBA_FROM(X)),
+               [MEAN] = MBA_SLOT("mean", .cheap = true, .saved = true),
+               [RSTD] = MBA_SLOT("rstd", .cheap = true, .saved = true) },
+    .attr_bytes = sizeof(layernorm_attr),
+    .shape = layernorm_shape, .grad = layernorm_grad, .cost = layernorm_cost, .ref = layernorm_ref,
+    .terms = layernorm_terms,
+    .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(layernorm_fwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .build = layernorm_build,
+    .cases = (const mba_case[]){ { { 3, 8 }, "one small matrix" }, { { 130, 7 }, "more rows than one part takes" },
+                                 { { 2, 133 }, "rows of an odd length" },
+                                 { { 5, 6, 1 }, "columns of a window used twice: dx adds" },
+                                 { { 5, 6, 2 }, "the input dies here" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 3136, 320 }, "MambaVision-T, 16 images: 196 tokens each" },
+                                 { { 784, 640 }, "its last stage: 49 tokens each" }, { { 0 }, NULL } },
+};
+
+const mba_op mba_op_layernorm_bwd = {
+    .name  = "layernorm_bwd", .doc = "gradients of layernorm", .kind = MBA_NORM, .no_grad = "a gradient",
+    .in    = { [DY] = MBA_SLOT("dy"), [XB] = MBA_SLOT("x"), [WB] = MBA_SLOT("w"), [MEANB] = MBA_SLOT("mean"),
+               [RSTDB] = MBA_SLOT("rstd") },
+    .out   = { [DX] = MBA_SLOT("dx", .adds = true, .reuse = MBA_FROM(DY)), [DW] = MBA_SLOT("dw", .adds = true),
+               [DB] = MBA_SLOT("db", .adds = true) },
+    .shape = layernorm_bwd_shape, .cost = layernorm_bwd_cost, .ref = layernorm_bwd_ref, .terms = layernorm_bwd_terms,
+    .cpu   = (const mba_variant[]){ { "parts", layernorm_bwd_plan, MBA_CPU(layernorm_bwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+};

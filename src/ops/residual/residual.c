@@ -1,0 +1,112 @@
+/* residual.c -- y = x + f gamma v, f per sample, gamma per channel: the declaration. The gradient of x is dy itself.
+ * The backward node has the stream of the forward one and draws the same numbers. */
+#include "ops/residual/residual.h"
+
+#include "ops/add/add.h"
+#include "ops/residual/residual_slots.h"
+
+static mba_status residual_shape(const mba_node *n, mba_type *out)
+{
+    const residual_attr *a = n->attr;
+    const mba_tensor    *x = n->in[X], *v = n->in[V];
+    MBA_TRY(mba__need_rows("residual", x));
+    MBA_TRY(mba__need_rows("residual", v));
+    MBA_NEED(mba_cols(x) == mba_cols(v) && mba_rows(x) == mba_rows(v),
+             "residual: a stream of %lld x %lld, a branch of %lld x %lld", (long long)mba_rows(x),
+             (long long)mba_cols(x), (long long)mba_rows(v), (long long)mba_cols(v));
+    MBA_NEED(!n->in[GAMMA] || (mba_dense(n->in[GAMMA]) && mba_elems(n->in[GAMMA]) == mba_cols(x)),
+             "residual: rows of %lld, a gamma of %lld", (long long)mba_cols(x), (long long)mba_elems(n->in[GAMMA]));
+    MBA_NEED(a->drop >= 0 && a->drop < 1, "residual: a probability of %g\nfix: 0 <= drop < 1", a->drop);
+    MBA_NEED(a->rows > 0 && mba_rows(x) % a->rows == 0, "residual: %lld rows are not samples of %lld",
+             (long long)mba_rows(x), (long long)a->rows);
+    out[Y] = x->type;
+    return MBA_OK;
+}
+
+static mba_status residual_bwd_shape(const mba_node *n, mba_type *out)
+{
+    out[DV] = n->in[DY]->type;
+    if (n->in[GAMMAB]) out[DGAMMA] = MBA_TYPE(MBA_F32, mba_cols(n->in[DY]));
+    return MBA_OK;
+}
+
+mba_tensor *mba_residual_(mba_graph *g, mba_residual_args a)
+{
+    const float drop = a.active ? a.drop : 0;
+    if (!a.gamma && drop == 0) return mba_add(g, a.x, a.v);
+    if (!a.rows) a.rows = mba_rows(a.x) / a.x->type.dim[0];
+    return MBA_APPEND(g, residual, &((residual_attr){ (double)drop, a.rows }), a.x, a.v, a.gamma)->out[Y];
+}
+
+static void residual_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
+{
+    if (mba_wants(n->in[V]) || mba_wants(n->in[GAMMA])) {
+        mba_tensor     *v = n->in[GAMMA] ? n->in[V] : NULL;
+        const mba_node *b = MBA_APPEND(g, residual_bwd, n->attr, d[Y], v, n->in[GAMMA]);
+        mba_grad_add(g, n->in[V], b->out[DV]);
+        if (n->in[GAMMA]) mba_grad_add(g, n->in[GAMMA], b->out[DGAMMA]);
+    }
+    mba_grad_pass(g, n->in[X], d[Y]);             // last: whoever adds to it later must not reach the node above
+}
+
+static mba_cost residual_cost(const mba_node *n)
+{
+    mba_cost c = mba_cost_io(n);
+    c.vector_flops = (n->in[GAMMA] ? 3.0 : 2.0) * (double)mba_elems(n->in[0]);
+    return c;
+}
+
+static double residual_bwd_terms(const mba_node *n, int out) { return out == DGAMMA ? (double)mba_rows(n->in[DY]) : 1; }
+
+static mba_status residual_bwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_TRY(mba__plan_f32(p, n, m));
+    const int64_t sums = mba__parts(mba_rows(n->in[DY])) * mba_cols(n->in[DY]);
+    if (n->in[GAMMAB]) mba_plan_scratch(p, "dgamma parts", sizeof(float) * (size_t)sums);
+    return MBA_OK;
+}
+
+/* dims: samples, rows per sample, C, drop in percent, gamma, how: 1 columns of a window, 2 the branch is the stream. */
+static void residual_build(mba_graph *g, const mba_case *c)
+{
+    const int64_t S = c->dim[0], R = c->dim[1], C = c->dim[2], how = c->dim[5], wide = how == 1 ? 2 * C + 1 : C;
+    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, S, R, wide), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *v = mba_param(g, "v", MBA_TYPE(MBA_F32, S, R, C), MBA_INIT_NORMAL(1), MBA_DECAY), *s = mba_add(g, x, x);
+    mba_residual_args a = { .x = s, .v = v, .drop = (float)c->dim[3] / 100, .active = true };
+    if (c->dim[4]) a.gamma = mba_param(g, "gamma", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
+    if (how == 0) a.v = mba_add(g, v, v);
+    if (how == 1) { a.x = mba_slice(g, s, 2, 0, C); a.v = mba_slice(g, s, 2, C + 1, C); }
+    if (how == 2) a.v = s;
+    mba_tensor *y = mba_residual_(g, a);
+    a.x = y;
+    mba_add(g, mba_residual_(g, a), y);           // the stream is used twice
+}
+
+const mba_op mba_op_residual = {
+    .name  = "residual", .doc = "y = x + f gamma v, f per sample", .kind = MBA_ELEMENTWISE, .random = true,
+    .in    = { [X] = MBA_SLOT("x"), [V] = MBA_SLOT("v"), [GAMMA] = MBA_SLOT("gamma", .optional = true) },
+    .out   = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(V)) },
+    .attr_bytes = sizeof(residual_attr),
+    .shape = residual_shape, .grad = residual_grad, .cost = residual_cost, .ref = residual_ref,
+    .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(residual_fwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .build = residual_build,
+    .cases = (const mba_case[]){ { { 4, 3, 5, 50, 0 }, "drop path alone" }, { { 4, 3, 5, 0, 1 }, "layer scale alone" },
+                                 { { 9, 15, 7, 30, 1 }, "both, more rows than one part takes" },
+                                 { { 5, 2, 4, 40, 1, 1 }, "columns of a window" },
+                                 { { 5, 2, 4, 40, 1, 2 }, "a branch that is the stream itself" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 16, 196, 320, 20, 1 }, "16 images, 196 tokens of 320" }, { { 0 }, NULL } },
+};
+
+const mba_op mba_op_residual_bwd = {
+    .name  = "residual_bwd", .doc = "dv = f gamma dy, dgamma = sum f dy v", .kind = MBA_ELEMENTWISE, .random = true,
+    .no_grad = "a gradient",
+    .in    = { [DY] = MBA_SLOT("dy"), [VB] = MBA_SLOT("v", .optional = true),
+               [GAMMAB] = MBA_SLOT("gamma", .optional = true) },
+    .out   = { [DV] = MBA_SLOT("dv", .adds = true, .reuse = MBA_FROM(DY)),
+               [DGAMMA] = MBA_SLOT("dgamma", .adds = true) },
+    .attr_bytes = sizeof(residual_attr),
+    .shape = residual_bwd_shape, .cost = residual_cost, .ref = residual_bwd_ref, .terms = residual_bwd_terms,
+    .cpu   = (const mba_variant[]){ { "parts", residual_bwd_plan, MBA_CPU(residual_bwd) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+};

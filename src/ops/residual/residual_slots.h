@@ -1,0 +1,30 @@
+/* residual_slots.h -- what the files of this folder share. */
+#ifndef MBA_RESIDUAL_SLOTS_H
+#define MBA_RESIDUAL_SLOTS_H
+
+#include "core/rng.h"
+#include "ops/rows.h"
+
+enum { X, V, GAMMA };                             /* forward: in, out */
+enum { Y };
+enum { DY, VB, GAMMAB };                          /* backward: in, out; v and gamma only where there is a gamma */
+enum { DV, DGAMMA };
+
+typedef struct residual_attr { double drop; int64_t rows; } residual_attr;
+
+/* 1 / (1 - p), or 0 for a sample that is left out: word s % 4 of counter s / 4, as in ops/dropout. */
+static inline double residual_factor(const mba_node *n, const mba_step *step, int64_t sample)
+{
+    const double p = ((const residual_attr *)n->attr)->drop;
+    uint32_t     u[4];
+    if (p == 0) return 1;
+    mba_philox(u, step->seed ^ n->stream, mba_step_counter(step), (uint64_t)sample / 4);
+    return mba_unit(u[sample % 4]) <= p ? 0 : 1 / (1 - p);
+}
+
+void residual_ref(const mba_ref_call *c);
+void residual_bwd_ref(const mba_ref_call *c);
+MBA_CPU_DECLARE(residual_fwd);
+MBA_CPU_DECLARE(residual_bwd);
+
+#endif
