@@ -1,0 +1,264 @@
+/* graphmamba.c -- Graph-Mamba: the network and its data set presets (arXiv 2402.00789).
+ *
+ *   (hl, e') = GatedGCN(h, e);  hl = BN(hl);  ha = BN(h + Mamba(h in order));  s = hl + ha;  h' = BN(s + FFN(s)) */
+#include "models/graphmamba.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ops/add/add.h"
+#include "ops/batchnorm/batchnorm.h"
+#include "ops/bce/bce.h"
+#include "ops/bias/bias.h"
+#include "ops/conv1d/conv1d.h"
+#include "ops/cross_entropy/cross_entropy.h"
+#include "ops/dropout/dropout.h"
+#include "ops/embed_sum/embed_sum.h"
+#include "ops/gated_gcn/gated_gcn.h"
+#include "ops/gather_rows/gather_rows.h"
+#include "ops/l1/l1.h"
+#include "ops/lap_encoder/lap_encoder.h"
+#include "ops/matmul/matmul.h"
+#include "ops/relu/relu.h"
+#include "ops/rownorm/rownorm.h"
+#include "ops/segment_pool/segment_pool.h"
+#include "ops/selective_scan/selective_scan.h"
+#include "ops/weighted_cross_entropy/weighted_cross_entropy.h"
+
+#define PARAM(name, init, ...) mba_param(g, (name), MBA_TYPE(MBA_F32, __VA_ARGS__), (init), MBA_DECAY)   // all of them decay
+#define NAME(...) mba_arena_printf(g->arena, __VA_ARGS__)
+
+/* What the layers share while the network is built. */
+typedef struct site { const mba_graphnet *c; mba_tensor *src, *in_ptr, *out_ptr, *out_edge, *graph_ptr; } site;
+
+static mba_type rows_of(mba_count count, int64_t rows, int64_t columns)
+{
+    mba_type t = MBA_TYPE(MBA_F32, rows, columns);
+    t.count = count;
+    return t;
+}
+
+static mba_tensor *index_input(mba_graph *g, const char *name, mba_count count, int64_t rows, int64_t columns, int64_t bound)
+{
+    mba_type t = columns ? MBA_TYPE(MBA_I32, rows, columns) : MBA_TYPE(MBA_I32, rows);
+    t.count = count;
+    return mba_index(g, name, t, bound);
+}
+
+static mba_tensor *linear(mba_graph *g, mba_tensor *x, const char *name, int64_t rows, bool bias)
+{
+    const mba_init init = MBA_INIT_UNIFORM(1 / sqrt((double)mba_cols(x)));
+    mba_tensor    *y = mba_linear(g, x, PARAM(NAME("%s.weight", name), init, rows, mba_cols(x)));
+    return bias ? mba_bias(g, y, PARAM(NAME("%s.bias", name), init, rows)) : y;
+}
+
+static mba_tensor *norm(mba_graph *g, const site *s, mba_tensor *x, const char *name, bool relu)
+{
+    mba_tensor *w = PARAM(NAME("%s.weight", name), MBA_INIT_CONST(1), mba_cols(x)), *b = PARAM(NAME("%s.bias", name), MBA_INIT_CONST(0), mba_cols(x));
+    return mba_batchnorm(g, .x = x, .w = w, .b = b, .name = name, .eps = 1e-5, .momentum = 0.1, .train = s->c->train, .relu = relu);
+}
+
+static mba_tensor *drop(mba_graph *g, const site *s, mba_tensor *x)
+{
+    return s->c->train && s->c->dropout > 0 ? mba_dropout(g, x, (float)s->c->dropout) : x;
+}
+
+/* ---- the layer ---- */
+
+/* A, B, D and E are one GEMM; the file holds them apart (rows 0, H, 2H, 3H). */
+static mba_tensor *message_passing(mba_graph *g, const site *s, mba_tensor *h, mba_tensor **e)
+{
+    const int64_t H = s->c->width;
+    mba_enter(g, "local_model");
+    mba_tensor *n4 = linear(g, h, "ABDE", 4 * H, true), *c = linear(g, *e, "C", H, true);
+    const mba_gated_gcn_out o = mba_gated_gcn(g, .a = mba_slice(g, n4, 1, 0, H), .b = mba_slice(g, n4, 1, H, H), .d = mba_slice(g, n4, 1, 2 * H, H),
+                                              .e = mba_slice(g, n4, 1, 3 * H, H), .c = c, .src = s->src, .in_ptr = s->in_ptr, .out_ptr = s->out_ptr,
+                                              .out_edge = s->out_edge);
+    mba_tensor *hl = mba_add(g, h, drop(g, s, norm(g, s, o.x, "bn_node_x", true)));
+    *e = mba_add(g, *e, drop(g, s, norm(g, s, o.eh, "bn_edge_e", true)));
+    mba_leave(g);
+    return hl;
+}
+
+/* The nodes of every graph in order, through a Mamba block that starts anew at each, and back. */
+static mba_tensor *mamba(mba_graph *g, const site *s, mba_tensor *h, int layer)
+{
+    const mba_graphnet *c = s->c;
+    const int64_t  N = c->nodes, H = c->width, S = c->state, R = (H + 15) / 16, W = c->conv;
+    const mba_init tap = MBA_INIT_UNIFORM(1 / sqrt((double)W));
+    mba_tensor *perm = index_input(g, NAME("perm.%d", layer), MBA_NODES, N, 0, N), *inverse = index_input(g, NAME("inverse.%d", layer), MBA_NODES, N, 0, N);
+    mba_tensor *ids = mba_reshape(g, index_input(g, NAME("segment.%d", layer), MBA_NODES, N, 0, N + 1), MBA_TYPE(MBA_I32, 1, N));
+    mba_enter(g, "self_attn");
+    mba_tensor *xz = linear(g, mba_gather_rows(g, h, perm, inverse), "in_proj", 2 * H, false);
+    xz = mba_reshape(g, xz, MBA_TYPE(MBA_F32, 1, N, 2 * H));
+    mba_tensor *u = mba_conv1d(g, .x = mba_slice(g, xz, 2, 0, H), .w = PARAM("conv1d.weight", tap, H, 1, W), .bias = PARAM("conv1d.bias", tap, H),
+                               .silu = true, .ids = ids);
+    mba_tensor *q = linear(g, u, "x_proj", R + 2 * S, false);
+    mba_tensor *w_dt = PARAM("dt_proj.weight", MBA_INIT_UNIFORM(1 / sqrt((double)R)), H, R);
+    mba_tensor *y = mba_selective_scan(g, .u = u, .delta = mba_linear(g, mba_slice(g, q, 2, 0, R), w_dt), .B = mba_slice(g, q, 2, R, S),
+                        .C = mba_slice(g, q, 2, R + S, S), .z = mba_slice(g, xz, 2, H, H), .ids = ids,
+                        .A_log   = PARAM("A_log", MBA_INIT_LOG_INDEX(), H, S),
+                        .D       = PARAM("D", MBA_INIT_CONST(1), H),
+                        .dt_bias = PARAM("dt_proj.bias", MBA_INIT_STEP(1e-3, 0.1), H));
+    mba_tensor *out = linear(g, y, "out_proj", H, false);
+    mba_leave(g);
+    return mba_gather_rows(g, mba_reshape(g, out, rows_of(MBA_NODES, N, H)), inverse, perm);
+}
+
+static mba_tensor *layer(mba_graph *g, const site *s, mba_tensor *h, mba_tensor **e, int l)
+{
+    mba_enter(g, "layers.%d", l);
+    mba_tensor *sum = norm(g, s, message_passing(g, s, h, e), "norm1_local", false);
+    if (!s->c->no_scan) {
+        mba_tensor *ha = norm(g, s, mba_add(g, h, drop(g, s, mamba(g, s, h, l))), "norm1_attn", false);
+        sum = mba_add(g, sum, ha);
+    }
+    mba_tensor *f = drop(g, s, mba_relu(g, linear(g, sum, "ff_linear1", 2 * s->c->width, true)));
+    f = drop(g, s, linear(g, f, "ff_linear2", s->c->width, true));
+    h = norm(g, s, mba_add(g, sum, f), "norm2", false);
+    mba_leave(g);
+    return h;
+}
+
+/* ---- encoders ---- */
+
+static mba_init table_init(int64_t rows, int64_t width) { return MBA_INIT_UNIFORM(sqrt(6.0 / (double)(rows + width))); }
+
+static mba_tensor *features(mba_graph *g, const char *what, mba_count count, int64_t rows, int64_t reals, int64_t table_rows, int64_t columns, int64_t width)
+{
+    if (reals) return linear(g, mba_input(g, NAME("%s_x", what), rows_of(count, rows, reals)), "encoder", width, true);
+    return mba_embed_sum(g, index_input(g, NAME("%s_i", what), count, rows, columns, table_rows),
+                         PARAM("embedding.weight", table_init(table_rows / columns, width), table_rows, width));
+}
+
+static mba_tensor *positions(mba_graph *g, const mba_graphnet *c)
+{
+    const int64_t  p = c->pe_width;
+    const mba_init a = MBA_INIT_UNIFORM(1 / sqrt(2.0)), b = MBA_INIT_UNIFORM(1 / sqrt(2.0 * (double)p));
+    return mba_lap_encoder(g, .phi = mba_input(g, "phi", rows_of(MBA_NODES, c->nodes, c->pe_count)),
+                           .lam = mba_input(g, "lam", rows_of(MBA_NODES, c->nodes, c->pe_count)), .flip = c->train,
+                           .wa = PARAM("linear_A.weight", a, 2 * p, 2), .ba = PARAM("linear_A.bias", a, 2 * p),
+                           .wb = PARAM("pe_encoder.1.weight", b, p, 2 * p), .bb = PARAM("pe_encoder.1.bias", b, p));
+}
+
+static mba_tensor *encode_nodes(mba_graph *g, const site *s)
+{
+    const mba_graphnet *c = s->c;
+    mba_enter(g, "node_encoder");
+    mba_tensor *h = features(g, "node", MBA_NODES, c->nodes, c->node_reals, c->node_rows, c->node_columns, c->width - c->pe_width);
+    if (c->pe_width) h = mba_join(g, h, positions(g, c));
+    mba_leave(g);
+    return h;
+}
+
+static mba_tensor *encode_edges(mba_graph *g, const site *s)
+{
+    const mba_graphnet *c = s->c;
+    mba_enter(g, "edge_encoder");
+    /* one vector for every edge is a table of one row */
+    const bool  plain = !c->edge_reals && !c->edge_rows;
+    mba_tensor *e = features(g, "edge", MBA_EDGES, c->edges, c->edge_reals, plain ? 1 : c->edge_rows, plain ? 1 : c->edge_columns, c->width);
+    mba_leave(g);
+    return e;
+}
+
+/* ---- head and loss ---- */
+
+static mba_tensor *head(mba_graph *g, const site *s, mba_tensor *h)
+{
+    const mba_graphnet *c = s->c;
+    if (c->readout != MBA_READ_NODES) h = mba_segment_pool(g, h, s->graph_ptr, c->readout == MBA_READ_MAX ? MBA_POOL_MAX : MBA_POOL_MEAN);
+    mba_enter(g, "post_mp");
+    for (int64_t i = 0; i + 1 < c->head_layers; i++) h = mba_rownorm(g, mba_relu(g, linear(g, h, NAME("%d", (int)i), c->width, true)));
+    h = linear(g, h, NAME("%d", (int)(c->head_layers - 1)), c->outputs, true);
+    mba_leave(g);
+    return h;
+}
+
+static mba_tensor *loss_of(mba_graph *g, const mba_graphnet *c, mba_tensor *y)
+{
+    const bool      nodes = c->readout == MBA_READ_NODES;
+    const int64_t   rows = nodes ? c->nodes : c->graphs;
+    const mba_count count = nodes ? MBA_NODES : MBA_GRAPHS;
+    if (c->loss == MBA_LOSS_WEIGHTED_CE || c->loss == MBA_LOSS_CE) {
+        mba_type t = MBA_TYPE(MBA_I32, rows);
+        t.count = count;
+        mba_tensor *labels = mba_targets(g, "labels", t, c->outputs);
+        return c->loss == MBA_LOSS_CE ? mba_cross_entropy(g, y, labels) : mba_weighted_cross_entropy(g, y, labels);
+    }
+    mba_tensor *targets = mba_input(g, "targets", rows_of(count, rows, c->outputs));
+    return c->loss == MBA_LOSS_L1 ? mba_l1(g, y, targets) : mba_bce(g, y, targets, c->loss == MBA_LOSS_WEIGHTED_BCE);
+}
+
+mba_graphnet_graph mba_graphnet_build(mba_graph *g, const mba_graphnet *c)
+{
+    const int64_t N = c->nodes, E = c->edges;
+    site s = { .c = c, .src = index_input(g, "src", MBA_EDGES, E, 0, N), .out_edge = index_input(g, "out_edge", MBA_EDGES, E, 0, E),
+               .in_ptr = index_input(g, "in_ptr", MBA_ALL, N + 1, 0, E + 1), .out_ptr = index_input(g, "out_ptr", MBA_ALL, N + 1, 0, E + 1) };
+    if (c->readout != MBA_READ_NODES) s.graph_ptr = index_input(g, "graph_ptr", MBA_ALL, c->graphs + 1, 0, N + 1);
+    mba_tensor *h = encode_nodes(g, &s), *e = encode_edges(g, &s);
+    if (c->pre_layers) {
+        h = norm(g, &s, h, "node_encoder_bn", false);
+        for (int64_t i = 0; i < c->pre_layers; i++) {
+            mba_enter(g, "pre_mp.%d", (int)i);
+            h = mba_rownorm(g, norm(g, &s, linear(g, h, "linear", c->width, false), "bn", true));
+            mba_leave(g);
+        }
+    }
+    for (int64_t l = 0; l < c->layers; l++) h = layer(g, &s, h, &e, (int)l);
+    mba_graphnet_graph o = { .logits = head(g, &s, h) };
+    o.loss = loss_of(g, c, o.logits);
+    if (c->keep_logits) mba_result(g, "logits", o.logits);
+    mba_result(g, "loss", o.loss);
+    return o;
+}
+
+/* ---- presets ---- */
+
+enum { ATOM_ROWS = 119 + 5 + 12 + 12 + 10 + 6 + 6 + 2 + 2, BOND_ROWS = 5 + 6 + 2 };
+
+static const mba_graphnet presets[] = {
+    { .name = "graphmamba-voc", .layers = 4, .width = 96, .node_reals = 14, .edge_reals = 2, .pe_count = 10, .pe_width = 16, .head_layers = 3, .outputs = 21,
+      .graphs = 32, .nodes = 16000, .edges = 92000, .buckets = 3 },
+    { .name = "graphmamba-coco", .layers = 4, .width = 96, .node_reals = 14, .edge_reals = 2, .pe_count = 10, .pe_width = 16, .head_layers = 3, .outputs = 81,
+      .graphs = 32, .nodes = 16000, .edges = 92000, .buckets = 3 },
+    { .name = "graphmamba-peptides-func", .layers = 4, .width = 96, .node_rows = ATOM_ROWS, .node_columns = 9, .edge_rows = BOND_ROWS, .edge_columns = 3,
+      .pe_count = 10, .pe_width = 16, .head_layers = 1, .outputs = 10, .readout = MBA_READ_MEAN, .loss = MBA_LOSS_BCE, .graphs = 128, .nodes = 24000, .edges = 49000 },
+    { .name = "graphmamba-peptides-struct", .layers = 4, .width = 96, .node_rows = ATOM_ROWS, .node_columns = 9, .edge_rows = BOND_ROWS, .edge_columns = 3,
+      .pe_count = 10, .pe_width = 16, .head_layers = 1, .outputs = 11, .readout = MBA_READ_MEAN, .loss = MBA_LOSS_L1, .graphs = 128, .nodes = 24000, .edges = 49000 },
+    { .name = "graphmamba-mnist", .layers = 3, .width = 52, .node_reals = 3, .edge_reals = 1, .pe_count = 8, .pe_width = 8, .head_layers = 3, .outputs = 10,
+      .readout = MBA_READ_MEAN, .loss = MBA_LOSS_CE, .graphs = 16, .nodes = 1200, .edges = 9600 },
+    { .name = "graphmamba-cifar10", .layers = 3, .width = 52, .node_reals = 5, .edge_reals = 1, .pe_count = 8, .pe_width = 8, .head_layers = 2, .outputs = 10,
+      .readout = MBA_READ_MEAN, .loss = MBA_LOSS_CE, .graphs = 16, .nodes = 2400, .edges = 19200 },
+    { .name = "graphmamba-pattern", .layers = 6, .width = 64, .node_reals = 3, .pe_count = 16, .pe_width = 16, .head_layers = 3, .outputs = 1,
+      .loss = MBA_LOSS_WEIGHTED_BCE, .graphs = 32, .nodes = 6000, .edges = 400000 },
+    { .name = "graphmamba-cluster", .layers = 16, .width = 48, .node_reals = 7, .pe_count = 10, .pe_width = 16, .head_layers = 3, .outputs = 6,
+      .dropout = 0.1, .graphs = 16, .nodes = 3100, .edges = 160000 },
+    { .name = "graphmamba-malnet", .layers = 5, .width = 64, .node_reals = 5, .pre_layers = 1, .head_layers = 3, .outputs = 5, .readout = MBA_READ_MAX,
+      .loss = MBA_LOSS_CE, .graphs = 16, .nodes = 80000, .edges = 165000, .buckets = 3 },
+    { .name = NULL },
+};
+
+const mba_graphnet *mba_graphnet_presets(void) { return presets; }
+
+const mba_graphnet *mba_graphnet_preset(const char *name)
+{
+    for (const mba_graphnet *c = presets; c->name; c++)
+        if (!strcmp(c->name, name)) return c;
+    return NULL;
+}
+
+mba_status mba_graphnet_complete(mba_graphnet *c)
+{
+    if (!c->state) c->state = 16;
+    if (!c->conv)  c->conv = 4;
+    if (c->width < 1 || c->pe_width >= c->width || c->layers < 1 || c->head_layers < 1 || c->outputs < 1)
+        return mba_fail(MBA_E_ARG, "a graph network of %lld layers, width %lld, %lld outputs\nwhy: each at least 1, positions narrower than the width",
+                        (long long)c->layers, (long long)c->width, (long long)c->outputs);
+    if (c->nodes < 1 || c->edges < 1 || c->graphs < 1)
+        return mba_fail(MBA_E_ARG, "a batch of at most %lld nodes, %lld edges, %lld graphs\nfix: capacities of at least 1", (long long)c->nodes,
+                        (long long)c->edges, (long long)c->graphs);
+    if (!c->node_reals && (!c->node_rows || !c->node_columns))
+        return mba_fail(MBA_E_ARG, "nodes without features\nfix: real features, or tables with rows and columns");
+    return MBA_OK;
+}

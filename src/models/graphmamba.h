@@ -1,0 +1,44 @@
+/* graphmamba.h -- Graph-Mamba: gated message passing beside a Mamba block over all nodes of a graph, in an order.
+ *
+ *     mba_graphnet c = *mba_graphnet_preset("graphmamba-peptides-func");
+ *     c.nodes = 6000; c.edges = 14000; c.graphs = 32;            // capacities of a batch; the step tells the counts
+ *     mba_tensor *loss = mba_graphnet_build(g, &c).loss;
+ *
+ * Graphs of any size lie packed, one behind the other, without padding: the scan starts anew at every graph
+ * (segment ids), the convolution does not look across. Inputs by name: "node_x" (N, F) or "node_i" (N, columns),
+ * "edge_x" or "edge_i", "src", "in_ptr", "out_ptr", "out_edge", "graph_ptr", "phi", "lam", per layer "perm.<l>",
+ * "inverse.<l>", "segment.<l>", and "labels" (classes) or "targets" (reals). */
+#ifndef MBA_GRAPHMAMBA_H
+#define MBA_GRAPHMAMBA_H
+
+#include "core/graph.h"
+
+typedef enum mba_graph_loss { MBA_LOSS_WEIGHTED_CE, MBA_LOSS_CE, MBA_LOSS_BCE, MBA_LOSS_WEIGHTED_BCE, MBA_LOSS_L1 } mba_graph_loss;
+typedef enum mba_readout { MBA_READ_NODES, MBA_READ_MEAN, MBA_READ_MAX } mba_readout;
+
+typedef struct mba_graphnet {
+    const char     *name;
+    int64_t         nodes, edges, graphs;         /* capacities */
+    int64_t         layers, width, state, conv;
+    int64_t         node_reals, node_rows;        /* real features, or rows of the stacked tables; 0: the other */
+    int64_t         node_columns;                 /* of the tables */
+    int64_t         edge_reals, edge_rows, edge_columns;      /* all 0: one learned vector for every edge */
+    int64_t         pe_count, pe_width;           /* LapPE: eigenvectors, channels; 0: none */
+    int64_t         pre_layers, head_layers, outputs;
+    mba_readout     readout;
+    mba_graph_loss  loss;
+    double          dropout;
+    int64_t         buckets;                      /* of the node order; 0 or 1: none */
+    bool            no_scan;                      /* without the Mamba branch: the control of an experiment */
+    bool            train, keep_logits;
+} mba_graphnet;
+
+const mba_graphnet *mba_graphnet_preset(const char *name);     /* NULL where there is none of that name */
+const mba_graphnet *mba_graphnet_presets(void);                /* ends with an entry without a name */
+
+MBA_MUST mba_status mba_graphnet_complete(mba_graphnet *c);
+
+typedef struct mba_graphnet_graph { mba_tensor *logits, *loss; } mba_graphnet_graph;
+mba_graphnet_graph mba_graphnet_build(mba_graph *g, const mba_graphnet *c);
+
+#endif

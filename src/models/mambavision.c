@@ -1,0 +1,206 @@
+/* mambavision.c -- MambaVision: the network and the published sizes (arXiv 2407.08083).
+ *
+ *   stem      two strided convolutions, batch norm, ReLU
+ *   stage 0,1 y = x + BN(conv(gelu(BN(conv(x)))))
+ *   stage 2,3 on windows of tokens: x += Mix(LN(x)); x += MLP(LN(x)); the first half of the blocks scans, the rest attends
+ *   head      batch norm, mean over positions, linear
+ *
+ * Between stages a strided convolution halves the image and doubles the channels. */
+#include "models/mambavision.h"
+
+#include <math.h>
+
+#include "ops/attention/attention.h"
+#include "ops/batchnorm/batchnorm.h"
+#include "ops/bias/bias.h"
+#include "ops/conv1d/conv1d.h"
+#include "ops/conv2d/conv2d.h"
+#include "ops/gelu/gelu.h"
+#include "ops/layernorm/layernorm.h"
+#include "ops/matmul/matmul.h"
+#include "ops/pool_mean/pool_mean.h"
+#include "ops/residual/residual.h"
+#include "ops/selective_scan/selective_scan.h"
+#include "ops/soft_cross_entropy/soft_cross_entropy.h"
+#include "ops/windows/windows.h"
+
+#define PARAM(name, init, group, ...) mba_param(g, (name), MBA_TYPE(MBA_F32, __VA_ARGS__), (init), (group))
+
+/* What the blocks share while the network is built. */
+typedef struct site { const mba_vision *c; int block, blocks; } site;
+
+static double drop_of(const site *s)
+{
+    return s->c->train && s->blocks > 1 ? s->c->drop_path * s->block / (s->blocks - 1) : 0;
+}
+
+static mba_tensor *linear(mba_graph *g, mba_tensor *x, const char *name, int64_t rows, bool bias)
+{
+    mba_tensor *y = mba_linear(g, x, PARAM(mba_arena_printf(g->arena, "%s.weight", name), MBA_INIT_NORMAL(0.02), MBA_DECAY, rows, mba_cols(x)));
+    return bias ? mba_bias(g, y, PARAM(mba_arena_printf(g->arena, "%s.bias", name), MBA_INIT_CONST(0), MBA_NO_DECAY, rows)) : y;
+}
+
+static mba_tensor *conv(mba_graph *g, mba_tensor *x, const char *name, int64_t Co, int stride, bool bias)
+{
+    const int64_t  Ci = mba_cols(x);
+    const mba_init init = MBA_INIT_UNIFORM(1 / sqrt(9.0 * (double)Ci));
+    return mba_conv2d(g, .x = x, .w = PARAM(mba_arena_printf(g->arena, "%s.weight", name), init, MBA_DECAY, Co, Ci, 3, 3), .stride = stride, .pad = 1,
+                      .bias = bias ? PARAM(mba_arena_printf(g->arena, "%s.bias", name), init, MBA_NO_DECAY, Co) : NULL);
+}
+
+static mba_tensor *batchnorm(mba_graph *g, const site *s, mba_tensor *x, const char *name, double eps, bool relu)
+{
+    mba_tensor *w = PARAM(mba_arena_printf(g->arena, "%s.weight", name), MBA_INIT_CONST(1), MBA_NO_DECAY, mba_cols(x));
+    mba_tensor *b = PARAM(mba_arena_printf(g->arena, "%s.bias", name), MBA_INIT_CONST(0), MBA_NO_DECAY, mba_cols(x));
+    return mba_batchnorm(g, .x = x, .w = w, .b = b, .name = name, .eps = eps, .momentum = 0.1, .train = s->c->train, .relu = relu);
+}
+
+static mba_tensor *layernorm(mba_graph *g, mba_tensor *x, const char *name)
+{
+    mba_tensor *w = PARAM(mba_arena_printf(g->arena, "%s.weight", name), MBA_INIT_CONST(1), MBA_NO_DECAY, mba_cols(x));
+    mba_tensor *b = PARAM(mba_arena_printf(g->arena, "%s.bias", name), MBA_INIT_CONST(0), MBA_NO_DECAY, mba_cols(x));
+    return mba_layernorm(g, x, w, b, 1e-5f);
+}
+
+/* ---- stages 0 and 1 ---- */
+
+static mba_tensor *conv_block(mba_graph *g, const site *s, mba_tensor *x)
+{
+    const int64_t C = mba_cols(x);
+    mba_tensor *r = conv(g, x, "conv1", C, 1, true);
+    r = mba_gelu(g, batchnorm(g, s, r, "norm1", 1e-5, false), true);
+    r = conv(g, r, "conv2", C, 1, true);
+    r = batchnorm(g, s, r, "norm2", 1e-5, false);
+    return mba_residual(g, .x = x, .v = r, .drop = (float)drop_of(s), .active = s->c->train, .rows = x->type.dim[1] * x->type.dim[2]);
+}
+
+/* ---- stages 2 and 3 ---- */
+
+/* Half of the channels is scanned, half passes by; both are convolved around their token. */
+static mba_tensor *scan_mixer(mba_graph *g, const site *s, mba_tensor *x)                  // (windows, L, C)
+{
+    const int64_t  C = mba_cols(x), D = C / 2, N = s->c->state, R = (C + 15) / 16, W = s->c->conv;
+    const mba_init tap = MBA_INIT_UNIFORM(1 / sqrt((double)W));
+    mba_tensor *A_log = PARAM("A_log", MBA_INIT_LOG_INDEX(), MBA_DECAY, D, N), *skip = PARAM("D", MBA_INIT_CONST(1), MBA_NO_DECAY, D);
+    mba_tensor *p = linear(g, x, "in_proj", C, false);
+    mba_tensor *px = mba_slice(g, p, 2, 0, D), *pz = mba_slice(g, p, 2, D, D);
+    mba_tensor *u = mba_conv1d(g, .x = px, .w = PARAM("conv1d_x.weight", tap, MBA_DECAY, D, 1, W), .silu = true, .ahead = (W - 1) / 2 + (W - 1) % 2);
+    mba_tensor *q = linear(g, u, "x_proj", R + 2 * N, false);
+    mba_tensor *beta = PARAM("dt_proj.bias", MBA_INIT_CONST(0), MBA_NO_DECAY, D);
+    mba_tensor *delta = mba_bias(g, linear(g, mba_slice(g, q, 2, 0, R), "dt_proj", D, false), beta);   // the bias enters twice
+    mba_tensor *y = mba_selective_scan(g, .u = u, .delta = delta, .A_log = A_log, .B = mba_slice(g, q, 2, R, N), .C = mba_slice(g, q, 2, R + N, N),
+                                       .D = skip, .dt_bias = beta);
+    mba_tensor *z = mba_conv1d(g, .x = pz, .w = PARAM("conv1d_z.weight", tap, MBA_DECAY, D, 1, W), .silu = true, .ahead = (W - 1) / 2 + (W - 1) % 2);
+    return linear(g, mba_join(g, y, z), "out_proj", C, false);
+}
+
+static mba_tensor *attention_mixer(mba_graph *g, mba_tensor *x, int64_t heads)             // (windows, L, C)
+{
+    const int64_t B = x->type.dim[0], L = x->type.dim[1], C = mba_cols(x), P = C / heads;
+    mba_tensor *qkv = linear(g, x, "qkv", 3 * C, true), *part[3];
+    for (int k = 0; k < 3; k++) part[k] = mba_reshape(g, mba_slice(g, qkv, 2, k * C, C), MBA_TYPE(MBA_F32, B, L, heads, P));
+    mba_tensor *o = mba_attention(g, .q = part[0], .k = part[1], .v = part[2], .causal = false);
+    return linear(g, mba_reshape(g, o, MBA_TYPE(MBA_F32, B, L, C)), "proj", C, true);
+}
+
+static mba_tensor *scale_of(mba_graph *g, const site *s, const char *name, int64_t C)
+{
+    return s->c->layer_scale > 0 ? PARAM(name, MBA_INIT_CONST(s->c->layer_scale), MBA_NO_DECAY, C) : NULL;
+}
+
+static mba_tensor *token_block(mba_graph *g, const site *s, mba_tensor *x, int64_t heads, bool scans)
+{
+    const int64_t C = mba_cols(x), L = x->type.dim[1];
+    mba_tensor *gamma1 = scale_of(g, s, "gamma_1", C), *gamma2 = scale_of(g, s, "gamma_2", C);
+    mba_tensor *u = layernorm(g, x, "norm1");
+    mba_enter(g, "mixer");
+    mba_tensor *m = scans ? scan_mixer(g, s, u) : attention_mixer(g, u, heads);
+    mba_leave(g);
+    x = mba_residual(g, .x = x, .v = m, .gamma = gamma1, .drop = (float)drop_of(s), .active = s->c->train, .rows = L);
+    u = layernorm(g, x, "norm2");
+    mba_enter(g, "mlp");
+    m = linear(g, mba_gelu(g, linear(g, u, "fc1", s->c->mlp_ratio * C, true), false), "fc2", C, true);
+    mba_leave(g);
+    return mba_residual(g, .x = x, .v = m, .gamma = gamma2, .drop = (float)drop_of(s), .active = s->c->train, .rows = L);
+}
+
+/* ---- the network ---- */
+
+static mba_tensor *stem(mba_graph *g, const site *s, mba_tensor *x)
+{
+    mba_enter(g, "patch_embed.conv_down");
+    x = batchnorm(g, s, conv(g, x, "0", s->c->in_dim, 2, false), "1", 1e-4, true);
+    x = batchnorm(g, s, conv(g, x, "3", s->c->dim, 2, false), "4", 1e-4, true);
+    mba_leave(g);
+    return x;
+}
+
+static mba_tensor *stage(mba_graph *g, site *s, mba_tensor *x, int i)
+{
+    const int64_t n = s->c->depths[i], B = x->type.dim[0], H = x->type.dim[1], W = x->type.dim[2];
+    mba_enter(g, "levels.%d", i);
+    if (i >= 2) x = mba_window_partition(g, x, s->c->windows[i]);
+    for (int64_t j = 0; j < n; j++, s->block++) {
+        mba_enter(g, "blocks.%d", (int)j);
+        x = i < 2 ? conv_block(g, s, x) : token_block(g, s, x, s->c->heads[i], j < (n + 1) / 2);
+        mba_leave(g);
+    }
+    if (i >= 2) x = mba_window_reverse(g, x, B, H, W);
+    if (i < 3) x = conv(g, x, "downsample.reduction.0", 2 * mba_cols(x), 2, false);
+    mba_leave(g);
+    return x;
+}
+
+mba_vision_graph mba_vision_build(mba_graph *g, const mba_vision *c)
+{
+    mba_vision_graph o = { .images = mba_input(g, "images", MBA_TYPE(MBA_F32, c->batch, c->image, c->image, 3)) };
+    site s = { .c = c };
+    for (int i = 0; i < MBA_STAGES; i++) s.blocks += (int)c->depths[i];
+    mba_tensor *x = stem(g, &s, o.images);
+    for (int i = 0; i < MBA_STAGES; i++) x = stage(g, &s, x, i);
+    x = mba_pool_mean(g, batchnorm(g, &s, x, "norm", 1e-5, false));
+    o.logits = linear(g, x, "head", c->classes, true);
+    if (c->soft_targets) o.soft = mba_input(g, "soft", MBA_TYPE(MBA_F32, c->batch, c->classes));
+    else                 o.labels = mba_targets(g, "labels", MBA_TYPE(MBA_I32, c->batch), c->classes);
+    o.loss = c->soft_targets ? mba_soft_cross_entropy(g, o.logits, o.soft) : mba_label_cross_entropy(g, o.logits, o.labels, c->smoothing);
+    if (c->keep_logits) mba_result(g, "logits", o.logits);
+    mba_result(g, "loss", o.loss);
+    return o;
+}
+
+/* ---- sizes ---- */
+
+#define SIZE(title, width, stem_width, d0, d1, d2, d3, h0, scale, path)                                                                    \
+    { .name = (title), .dim = (width), .in_dim = (stem_width), .depths = { (d0), (d1), (d2), (d3) }, .heads = { (h0), 2 * (h0), 4 * (h0), 8 * (h0) }, \
+      .layer_scale = (scale), .drop_path = (path) }
+
+static const mba_vision presets[] = {
+    SIZE("mambavision-t",  80,  32, 1, 3, 8,  4, 2, 0,    0.2), SIZE("mambavision-t2", 80,  32, 1, 3, 11, 4, 2, 0,    0.2),
+    SIZE("mambavision-s",  96,  64, 3, 3, 7,  5, 2, 0,    0.2), SIZE("mambavision-b",  128, 64, 3, 3, 10, 5, 2, 1e-5, 0.3),
+    SIZE("mambavision-l",  196, 64, 3, 3, 10, 5, 4, 1e-5, 0.3), { .name = NULL },
+};
+
+const mba_vision *mba_vision_presets(void) { return presets; }
+
+mba_status mba_vision_complete(mba_vision *c)
+{
+    if (!c->batch)      c->batch = 1;
+    if (!c->image)      c->image = 224;
+    if (!c->classes)    c->classes = 1000;
+    if (!c->mlp_ratio)  c->mlp_ratio = 4;
+    if (!c->state)      c->state = 8;
+    if (!c->conv)       c->conv = 3;
+    if (!c->windows[2]) c->windows[2] = 14;
+    if (!c->windows[3]) c->windows[3] = 7;
+    for (int i = 0; i < MBA_STAGES; i++) {
+        const int64_t C = c->dim << i;
+        if (c->depths[i] < 1) return mba_fail(MBA_E_ARG, "stage %d has %lld blocks\nfix: at least 1", i, (long long)c->depths[i]);
+        if (i >= 2 && (C % 2 || c->heads[i] < 1 || C % c->heads[i] || c->windows[i] < 1))
+            return mba_fail(MBA_E_ARG, "stage %d: %lld channels, %lld heads, windows of %lld\nwhy: channels are even and the heads divide them", i,
+                            (long long)C, (long long)c->heads[i], (long long)c->windows[i]);
+    }
+    if (c->dim < 1 || c->in_dim < 1 || c->batch < 1 || c->image < 1 || c->classes < 2 || !(c->drop_path >= 0 && c->drop_path < 1))
+        return mba_fail(MBA_E_ARG, "an image network of width %lld for %lld pixels and %lld classes\nfix: sizes of at least 1, two classes, 0 <= drop_path < 1",
+                        (long long)c->dim, (long long)c->image, (long long)c->classes);
+    return MBA_OK;
+}
