@@ -162,7 +162,8 @@ static mba_status read_header(mba_graph_pack *p)
     if (p->n < HEADER_BYTES || memcmp(p->bytes, "GRAPHPK1", 8)) return wrong(p, "it does not begin as such a file");
     if (word(p, 8) != VERSION)
         return mba_fail(MBA_E_UNSUPPORTED, "'%s' is a file of graphs of version %" PRIu32 "\n"
-                        "why: version 1 is known here\nfix: make it again with the tools of this version", p->name, word(p, 8));
+                        "why: version 1 is known here\nfix: make it again with the tools of this version", p->name,
+                        word(p, 8));
     if (word(p, 12) & ~(uint32_t)(FLAG_UNDIRECTED | FLAG_SORTED)) return wrong(p, "it has flags that do not exist");
     for (size_t i = 84; i < HEADER_BYTES; i++)
         if (p->bytes[i]) return wrong(p, "the end of its header is not zero");

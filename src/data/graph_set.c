@@ -272,40 +272,27 @@ static bool is_sorted(const mba_graph_item *g)
     return true;
 }
 
-/* Sorts edge numbers by `key`, stably: counts, prefix sums, places. `count` has nodes + 1 entries. */
-static void counting_sort(uint32_t *to, const uint32_t *from, int64_t *count, const uint32_t *key,
-                          const mba_graph_item *g)
+static int compare_keys(const void *a, const void *b)
 {
-    memset(count, 0, (size_t)(g->nodes + 1) * sizeof *count);
-    for (int64_t k = 0; k < g->edges; k++) count[key[k] + 1]++;
-    for (int64_t v = 0; v < g->nodes; v++) count[v + 1] += count[v];
-    for (int64_t k = 0; k < g->edges; k++) {
-        const uint32_t e = from ? from[k] : (uint32_t)k;
-        to[count[key[e]]++] = e;
-    }
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
 }
 
-/* The edges sorted by (source, target) and by (target, source) are each other's reverse, one by one. */
+/* The edges and their reverses are the same, as often. Sorted, not counted: nodes may be many and edges few. */
 static mba_status find_undirected(bool *out, const mba_graph_item *g)
 {
-    const size_t e = (size_t)g->edges;
-    int64_t     *count = malloc(((size_t)g->nodes + 1) * sizeof *count);
-    uint32_t    *order = malloc((3 * e + 1) * sizeof *order);
-    if (count && order) {
-        counting_sort(order, NULL, count, g->dst, g);
-        counting_sort(order + e, order, count, g->src, g);           // by source, then target
-        counting_sort(order, NULL, count, g->src, g);
-        counting_sort(order + 2 * e, order, count, g->dst, g);       // by target, then source
-        *out = true;
-        for (size_t k = 0; k < e && *out; k++) {
-            const uint32_t a = order[e + k], b = order[2 * e + k];
-            *out = g->src[a] == g->dst[b] && g->dst[a] == g->src[b];
-        }
+    const size_t e     = (size_t)g->edges;
+    uint64_t    *there = malloc((2 * e + 1) * sizeof *there), *back = there + e;
+    if (!there) return mba_fail(MBA_E_NOMEM, "no memory to look at a graph of %" PRId64 " edges", g->edges);
+    for (size_t k = 0; k < e; k++) {
+        there[k] = (uint64_t)g->src[k] << 32 | g->dst[k];
+        back[k]  = (uint64_t)g->dst[k] << 32 | g->src[k];
     }
-    free(order);
-    const bool failed = !count || !order;
-    free(count);
-    return failed ? mba_fail(MBA_E_NOMEM, "no memory to look at a graph of %" PRId64 " edges", g->edges) : MBA_OK;
+    qsort(there, e, sizeof *there, compare_keys);
+    qsort(back, e, sizeof *back, compare_keys);
+    *out = !memcmp(there, back, e * sizeof *there);
+    free(there);
+    return MBA_OK;
 }
 
 /* One graph as a collection, so that one set of checks serves both. */
