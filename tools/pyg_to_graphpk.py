@@ -127,8 +127,8 @@ def write_pack(path, graphs, classes=0, sort=False):
         for _, a in sections:
             f.write(b"\0" * (-f.tell() % 64))
             f.write(a.tobytes())
-    print(f"{path}: {len(graphs)} graphs, {sum(nodes)} nodes, {sum(edges)} edges, features {feat_width} and {attr_width}, "
-          f"labels {label_width} per {'node' if per_node else 'graph'}", file=sys.stderr)
+    print(f"{path}: {len(graphs)} graphs, {sum(nodes)} nodes, {sum(edges)} edges, features {feat_width} and "
+          f"{attr_width}, labels {label_width} per {'node' if per_node else 'graph'}", file=sys.stderr)
 
 
 # ---- reading what Python wrote ----
@@ -222,7 +222,7 @@ def read(path):
     for item in data:
         if isinstance(item, (tuple, list)):            # LRGB: (x, edge_attr, edge_index, y)
             if len(item) != 4:
-                raise SystemExit(f"error: {path} holds tuples of {len(item)}; four are known: x, edge_attr, edge_index, y")
+                raise SystemExit(f"error: {path} holds tuples of {len(item)}, not (x, edge_attr, edge_index, y)")
             item = dict(zip(("x", "edge_attr", "edge_index", "y"), item))
         graphs.append(one_graph(fields(item)))
     return graphs
@@ -230,7 +230,8 @@ def read(path):
 
 def assign_splits(graphs, path):
     lists = load(path)
-    lists = [lists[k] for k in ("train", "val" if "val" in lists else "valid", "test")] if isinstance(lists, dict) else lists
+    if isinstance(lists, dict):
+        lists = [lists[k] for k in ("train", "val" if "val" in lists else "valid", "test")]
     for number, members in enumerate(lists):
         for i in array(members).reshape(-1):
             graphs[int(i)]["split"] = number
@@ -245,7 +246,7 @@ def main():
     p.add_argument("--out", required=True)
     p.add_argument("--classes", type=int, default=0, help="0: regression")
     p.add_argument("--splits", help="numbers of the graphs in train, val and test")
-    p.add_argument("--one-hot", type=int, default=0, metavar="N", help="node features are classes: make them one-hot of N")
+    p.add_argument("--one-hot", type=int, default=0, metavar="N", help="node features are classes: one-hot of N")
     p.add_argument("--keep-order", action="store_true", help="do not sort the edges by target and source")
     a = p.parse_args()
     if len(a.inputs) not in (1, 3):

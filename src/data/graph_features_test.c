@@ -29,7 +29,8 @@ static mba_graph_store *load_graphs(void)
 {
     mba_graph_store *s;
     int64_t          graphs, edges, columns, k = 0;
-    double          *nodes = load(DATA "nodes.npy", &graphs, &columns), *edge = load(DATA "edges.npy", &edges, &columns);
+    double          *nodes = load(DATA "nodes.npy", &graphs, &columns);
+    double          *edge = load(DATA "edges.npy", &edges, &columns);
     uint32_t        *src = malloc((size_t)edges * 4), *dst = malloc((size_t)edges * 4);
     assert_int_equal(graphs, GRAPHS);
     assert_ok(mba_graph_store_create(&s, &(mba_graph_form){ 0 }));
@@ -39,7 +40,8 @@ static mba_graph_store *load_graphs(void)
             src[n] = (uint32_t)edge[3 * k + 1];
             dst[n] = (uint32_t)edge[3 * k + 2];
         }
-        assert_ok(mba_graph_store_add(s, &(mba_graph_item){ .nodes = (int64_t)nodes[g], .edges = n, .src = src, .dst = dst }));
+        const mba_graph_item item = { .nodes = (int64_t)nodes[g], .edges = n, .src = src, .dst = dst };
+        assert_ok(mba_graph_store_add(s, &item));
     }
     free(nodes); free(edge); free(src); free(dst);
     return s;
@@ -61,7 +63,8 @@ static void laplacian_agrees_with_numpy(void **state)
     (void)state;
     mba_graph_store *s = load_graphs();
     int64_t          rows, columns, compared = 0;
-    double *values = load(DATA "lap_values.npy", &rows, &columns), *spaces = load(DATA "lap_spaces.npy", &rows, &columns);
+    double          *values = load(DATA "lap_values.npy", &rows, &columns);
+    double          *spaces = load(DATA "lap_spaces.npy", &rows, &columns);
     assert_ok(mba_graph_store_laplace(s, K_LAP));
     const mba_graph_set *t = mba_graph_store_set(s);
     for (int64_t g = 0; g < t->graphs; g++) {

@@ -37,7 +37,8 @@ int64_t mba_top_k(const float *score, const int32_t *truth, int64_t rows, int64_
 /* Mean over the tasks (columns) of the average precision sum_k (R_k - R_{k-1}) P_k at the distinct scores, falling.
  * truth (rows, tasks) is 1, 0, or NaN where it is missing. Tasks without a positive are left out; without any other
  * the result is NaN. A score of NaN counts as the lowest. */
-MBA_MUST mba_status mba_average_precision(double *out, const float *score, const float *truth, int64_t rows, int64_t tasks);
+MBA_MUST mba_status mba_average_precision(double *out, const float *score, const float *truth, int64_t rows,
+                                          int64_t tasks);
 
 /* Mean |score - truth| over the entries that are not missing (NaN). */
 double mba_mean_absolute_error(const float *score, const float *truth, int64_t n);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""graphs.py -- writes tests/data/graphs/ with NumPy: Laplacian eigenspaces, walks, degree profiles and metrics, computed
-from their definitions by another hand, and a GRAPHPK1 file by tools/pyg_to_graphpk.py. Needs numpy.
+"""graphs.py -- writes tests/data/graphs/ with NumPy: Laplacian eigenspaces, walks, degree profiles and metrics by
+their definitions, and a GRAPHPK1 file by tools/pyg_to_graphpk.py. Needs numpy.
 
     python3 tools/golden/graphs.py             # from the root of the repository
 """
@@ -116,7 +116,8 @@ def metrics():
     said = score.argmax(1)
     f1, recall = [], []
     for c in range(classes):
-        tp, fp, fn = ((said == c) & (truth == c)).sum(), ((said == c) & (truth != c)).sum(), ((said != c) & (truth == c)).sum()
+        yes, right = said == c, truth == c
+        tp, fp, fn = (yes & right).sum(), (yes & ~right).sum(), (~yes & right).sum()
         if tp + fp + fn:
             f1.append(2 * tp / (2 * tp + fp + fn))
             recall.append(tp / (tp + fn) if tp + fn else 0.0)
@@ -126,7 +127,8 @@ def metrics():
     label = (multi + r.normal(size=multi.shape) > 0.8).astype(float)
     label[r.random(label.shape) < 0.1] = np.nan
     label[:, 3] = np.where(np.isnan(label[:, 3]), np.nan, 0)                       # a task without a positive
-    aps = [average_precision(label[k, t], multi[k, t]) for t in range(tasks) if t != 3 for k in [~np.isnan(label[:, t])]]
+    there = ~np.isnan(label)
+    aps = [average_precision(label[there[:, t], t], multi[there[:, t], t]) for t in range(tasks) if t != 3]
     mae = np.nanmean(np.abs(multi - label))
     save("metric_scores", score.astype(np.float32))
     save("metric_truth", truth.astype(np.int32))
