@@ -161,6 +161,7 @@ static mba_status diagonalise(solver *s)
 /* y (n, k) = Q y for the recorded rotations, the last one first. */
 static void play_backwards(const solver *s, double *y, int64_t k)
 {
+    if (!s->nsweeps) return;                                 // it was diagonal
     const rotation *turn = s->turn + s->turns;
     for (int64_t i = s->nsweeps - 1; i >= 0; i--) {
         const sweep w = s->sweeps[i];

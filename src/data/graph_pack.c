@@ -5,6 +5,7 @@
 #include "data/graph_pack.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,24 +21,27 @@ enum {
 
 /* ---- checksums: eight bytes a step, one table for each place ---- */
 
-typedef struct crc_tables { uint32_t t[8][256]; } crc_tables;
+static uint32_t       crc_table[8][256];
+static pthread_once_t crc_ready = PTHREAD_ONCE_INIT;
 
-static crc_tables make_tables(void)
+static void make_tables(void)
 {
-    crc_tables c;
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t r = i;
         for (int k = 0; k < 8; k++) r = r >> 1 ^ (r & 1 ? 0xEDB88320u : 0);
-        c.t[0][i] = r;
+        crc_table[0][i] = r;
     }
     for (int k = 1; k < 8; k++)
-        for (int i = 0; i < 256; i++) c.t[k][i] = c.t[k - 1][i] >> 8 ^ c.t[0][c.t[k - 1][i] & 255];
-    return c;
+        for (int i = 0; i < 256; i++) {
+            const uint32_t r = crc_table[k - 1][i];
+            crc_table[k][i]  = r >> 8 ^ crc_table[0][r & 255];
+        }
 }
 
 uint32_t mba_crc32(uint32_t crc, const void *bytes, size_t n)
 {
-    const crc_tables     c = make_tables();              // 2048 steps: nothing beside a section
+    uint32_t (*const t)[256] = crc_table;
+    pthread_once(&crc_ready, make_tables);
     const unsigned char *p = bytes;
     crc = ~crc;
     for (; n >= 8; n -= 8, p += 8) {
@@ -45,10 +49,10 @@ uint32_t mba_crc32(uint32_t crc, const void *bytes, size_t n)
         memcpy(&a, p, 4);
         memcpy(&b, p + 4, 4);
         a  ^= crc;
-        crc = c.t[7][a & 255] ^ c.t[6][a >> 8 & 255] ^ c.t[5][a >> 16 & 255] ^ c.t[4][a >> 24] ^
-              c.t[3][b & 255] ^ c.t[2][b >> 8 & 255] ^ c.t[1][b >> 16 & 255] ^ c.t[0][b >> 24];
+        crc = t[7][a & 255] ^ t[6][a >> 8 & 255] ^ t[5][a >> 16 & 255] ^ t[4][a >> 24] ^
+              t[3][b & 255] ^ t[2][b >> 8 & 255] ^ t[1][b >> 16 & 255] ^ t[0][b >> 24];
     }
-    for (; n; n--, p++) crc = crc >> 8 ^ c.t[0][(crc ^ *p) & 255];
+    for (; n; n--, p++) crc = crc >> 8 ^ t[0][(crc ^ *p) & 255];
     return ~crc;
 }
 

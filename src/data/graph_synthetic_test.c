@@ -280,5 +280,6 @@ MBA_TEST_MAIN(cmocka_unit_test(superpixels_have_the_published_statistics),
               cmocka_unit_test(block_models_have_the_published_statistics),
               cmocka_unit_test(call_graphs_have_the_published_statistics),
               cmocka_unit_test(a_graph_depends_on_seed_and_number_only),
-              cmocka_unit_test(peptide_fields_fit_their_tables), cmocka_unit_test(every_class_occurs), cmocka_unit_test(beacons_are_out_of_reach),
+              cmocka_unit_test(peptide_fields_fit_their_tables), cmocka_unit_test(every_class_occurs),
+              cmocka_unit_test(beacons_are_out_of_reach),
               cmocka_unit_test(beacon_labels_are_what_they_say))
