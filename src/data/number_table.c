@@ -1,0 +1,270 @@
+/* number_table.c -- see number_table.h. */
+#include "data/number_table.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef MBA_ZLIB
+#include <zlib.h>
+#endif
+
+#include "data/array.h"
+
+enum { NUMBER_CHARS = 63, DIGITS_EXACT = 15 };
+#define UNPACKED_MAX ((size_t)4 << 30)
+#define EXACT_MAX    9007199254740992.0      /* 2^53: below it a double is any whole number */
+
+typedef struct scanner {
+    const mba_named_text *t;
+    const mba_table_form *form;
+    const char           *at, *end;          /* the rest of the text */
+    const char           *stop;              /* of the line */
+    int64_t               line;
+} scanner;
+
+/* ---- one number ---- */
+
+static mba_status refuse(const scanner *s, const char *field, size_t n, const char *why)
+{
+    return mba_fail(MBA_E_FORMAT, "'%s', line %" PRId64 ", is not what it should be\nwhy: '%s' %s\n"
+                    "fix: check the file, or get it again", s->t->name, s->line, mba_show_bytes(field, n).text, why);
+}
+
+/* Digits with a sign, few enough to be exact: nearly all that there is. */
+static bool parse_short(double *out, const char *p, size_t n)
+{
+    const bool negative = n && *p == '-';
+    int64_t    v        = 0;
+    if (n <= negative || n > DIGITS_EXACT) return false;
+    for (size_t i = negative; i < n; i++) {
+        if (p[i] < '0' || p[i] > '9') return false;
+        v = 10 * v + (p[i] - '0');
+    }
+    *out = (double)(negative ? -v : v);
+    return true;
+}
+
+static mba_status parse_number(double *out, const scanner *s, const char *p, size_t n)
+{
+    char  copy[NUMBER_CHARS + 1];
+    char *end;
+    if (parse_short(out, p, n)) return MBA_OK;
+    if (n > NUMBER_CHARS) return refuse(s, p, n, "is too long for a number");
+    memcpy(copy, p, n);
+    copy[n] = 0;
+    *out    = strtod(copy, &end);
+    if (!n || *end || end != copy + n) return refuse(s, p, n, "is not a number");
+    if (isnan(*out)) return refuse(s, p, n, "stands for a value that is not a number (NaN)");
+    if (!(fabs(*out) <= FLT_MAX)) return refuse(s, p, n, "is infinite or too large");
+    if (s->form->whole && *out != floor(*out)) return refuse(s, p, n, "is not a whole number");
+    if (s->form->whole && fabs(*out) > EXACT_MAX) return refuse(s, p, n, "is too large");
+    return MBA_OK;
+}
+
+/* ---- lines and fields ---- */
+
+/* Goes to the next line that counts and sets its end; false at the end of the text. */
+static bool next_line(scanner *s)
+{
+    for (;;) {
+        if (s->at == s->end) return false;
+        const char *feed = memchr(s->at, '\n', (size_t)(s->end - s->at));
+        s->stop          = feed ? feed : s->end;
+        s->line++;
+        if (!s->form->comment || *s->at != s->form->comment) return true;
+        s->at = feed ? feed + 1 : s->end;
+    }
+}
+
+static void leave_line(scanner *s) { s->at = s->stop < s->end ? s->stop + 1 : s->end; }
+
+static bool blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+static void skip_blanks(scanner *s)
+{
+    while (s->at < s->stop && blank(*s->at)) s->at++;
+}
+
+/* Reads one field and the separator behind it; *more: another field must follow. */
+static mba_status read_field(double *out, bool *more, scanner *s)
+{
+    skip_blanks(s);
+    const char *first = s->at;
+    while (s->at < s->stop && *s->at != ',' && !blank(*s->at)) s->at++;
+    const size_t n = (size_t)(s->at - first);
+    skip_blanks(s);
+    *more = s->at < s->stop && (*s->at == ',' || !s->form->missing);
+    if (!*more && s->at < s->stop) return refuse(s, first, (size_t)(s->stop - first), "holds two values in one field");
+    if (*more && *s->at == ',') s->at++;
+    *out = NAN;
+    if (!n && s->form->missing) return MBA_OK;
+    return parse_number(out, s, first, n);
+}
+
+typedef struct values { double *v; size_t n, room; } values;
+
+static mba_status push(values *a, double x)
+{
+    if (a->n == a->room) {
+        const size_t room  = a->room ? 2 * a->room : 1024;
+        double      *wider = realloc(a->v, room * sizeof *wider);
+        if (!wider) return mba_fail(MBA_E_NOMEM, "no memory for a table of %zu numbers", room);
+        a->v    = wider;
+        a->room = room;
+    }
+    a->v[a->n++] = x;
+    return MBA_OK;
+}
+
+static mba_status read_row(values *a, mba_table *t, scanner *s)
+{
+    const char *line = s->at;
+    int64_t     n    = 0;
+    for (bool more = true; more; n++) {
+        double x = 0;
+        MBA_TRY(read_field(&x, &more, s));
+        MBA_TRY(push(a, x));
+        t->whole = t->whole && x == floor(x);
+    }
+    if (!t->columns) t->columns = n;
+    if (n != t->columns)
+        return mba_fail(MBA_E_FORMAT, "'%s', line %" PRId64 ", is not what it should be\nwhy: '%s' has %" PRId64
+                        " fields instead of %" PRId64 "\nfix: check the file, or get it again", s->t->name, s->line,
+                        mba_show_bytes(line, (size_t)(s->stop - line)).text, n, t->columns);
+    t->rows++;
+    return MBA_OK;
+}
+
+/* An empty line ends the table; behind it there may be nothing but others. With one column that may be missing
+ * an empty line is a row. */
+static mba_status read_rows(values *a, mba_table *t, scanner *s)
+{
+    int64_t emptied = 0;
+    for (; next_line(s); leave_line(s)) {
+        const char *first = s->at;
+        skip_blanks(s);
+        const bool empty = s->at == s->stop && !(s->form->missing && t->columns <= 1);
+        s->at            = first;
+        if (!empty && emptied) {
+            s->line = emptied;
+            return refuse(s, "", 0, "is an empty line between others");
+        }
+        if (empty) emptied = s->line;
+        else       MBA_TRY(read_row(a, t, s));
+    }
+    if (!t->rows && !s->form->may_be_empty)
+        return mba_fail(MBA_E_FORMAT, "'%s' has no values\nwhy: the file is empty\n"
+                        "fix: check the file, or get it again", s->t->name);
+    return MBA_OK;
+}
+
+mba_status mba_table_read(mba_table *out, const mba_named_text *t, const mba_table_form *form)
+{
+    scanner   s     = { .t = t, .form = form, .at = t->text, .end = t->text + t->bytes };
+    mba_table table = { .columns = form->columns, .whole = true };
+    values    a     = { 0 };
+    const mba_status st = read_rows(&a, &table, &s);
+    if (st != MBA_OK) {
+        free(a.v);
+        return st;
+    }
+    table.value = a.v;
+    *out        = table;
+    return MBA_OK;
+}
+
+mba_status mba_table_load(mba_table *out, const char *path, const mba_table_form *form)
+{
+    mba_text_file f;
+    MBA_TRY(mba_text_file_open(&f, path));
+    const mba_status st = mba_table_read(out, &f.text, form);
+    mba_text_file_close(&f);
+    return st;
+}
+
+void mba_table_free(mba_table *t)
+{
+    free(t->value);
+    *t = (mba_table){ 0 };
+}
+
+/* ---- files ---- */
+
+#ifdef MBA_ZLIB
+static mba_status damaged(const char *path, const char *why)
+{
+    return mba_fail(MBA_E_FORMAT, "'%s' cannot be unpacked\nwhy: %s\nfix: get the file again", path, why);
+}
+
+/* Unpacks one gzip member after the other, as gunzip does. */
+static mba_status inflate_all(char **out, size_t *bytes, z_stream *z, const char *path, const mba_map *m)
+{
+    size_t room = m->bytes * 4 + 4096, used = 0, eaten = 0;
+    int    rc   = Z_OK;
+    while (rc != Z_STREAM_END || eaten < m->bytes) {
+        if (rc == Z_STREAM_END && inflateReset(z) != Z_OK) return damaged(path, "its second part is not sound");
+        if (used == room || !*out) {
+            if (used == room && room >= UNPACKED_MAX) return damaged(path, "it unpacks to more than 4 GiB");
+            if (used == room) room *= 2;
+            if (room > UNPACKED_MAX) room = UNPACKED_MAX;
+            char *wider = realloc(*out, room);
+            if (!wider) return mba_fail(MBA_E_NOMEM, "no memory to unpack '%s'", path);
+            *out = wider;
+        }
+        const size_t in = m->bytes - eaten, space = room - used;
+        z->next_in   = (Bytef *)(uintptr_t)m->data + eaten;
+        z->avail_in  = in > INT32_MAX ? INT32_MAX : (uInt)in;
+        z->next_out  = (Bytef *)*out + used;
+        z->avail_out = space > INT32_MAX ? INT32_MAX : (uInt)space;
+        const uInt before_in = z->avail_in, before_out = z->avail_out;
+        rc     = inflate(z, Z_NO_FLUSH);
+        eaten += before_in - z->avail_in;
+        used  += before_out - z->avail_out;
+        if (rc == Z_BUF_ERROR && eaten == m->bytes) return damaged(path, "it ends too early");
+        if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR)
+            return damaged(path, z->msg ? z->msg : "it is not sound");
+    }
+    *bytes = used;
+    return MBA_OK;
+}
+
+static mba_status unpack(mba_text_file *f, const char *path)
+{
+    enum { GZIP_WINDOW = 15 + 16 };                          // 16: expect a gzip header
+    z_stream z = { 0 };
+    size_t   n = 0;
+    if (inflateInit2(&z, GZIP_WINDOW) != Z_OK) return mba_fail(MBA_E_NOMEM, "no memory to unpack '%s'", path);
+    const mba_status st = inflate_all(&f->unpacked, &n, &z, path, &f->map);
+    inflateEnd(&z);
+    f->text.text  = f->unpacked;
+    f->text.bytes = n;
+    return st;
+}
+#else
+static mba_status unpack(mba_text_file *f, const char *path)
+{
+    (void)f;
+    return mba_fail(MBA_E_UNSUPPORTED, "'%s' is compressed\nwhy: this build has no zlib\n"
+                    "fix: unpack it with gunzip, or build where zlib is installed", path);
+}
+#endif
+
+mba_status mba_text_file_open(mba_text_file *out, const char *path)
+{
+    mba_text_file f = { 0 };
+    MBA_TRY(mba_file_map(&f.map, path));
+    f.text        = (mba_named_text){ path, f.map.data, f.map.bytes };
+    mba_status st = f.map.bytes >= 2 && !memcmp(f.map.data, "\x1f\x8b", 2) ? unpack(&f, path) : MBA_OK;
+    if (st == MBA_OK) *out = f;
+    else              mba_text_file_close(&f);
+    return st;
+}
+
+void mba_text_file_close(mba_text_file *f)
+{
+    mba_file_unmap(&f->map);
+    free(f->unpacked);
+    *f = (mba_text_file){ 0 };
+}
