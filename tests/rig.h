@@ -31,7 +31,7 @@ static inline rig rig_create(mba_graph *g, int n, mba_tensor *const out[], mba_t
     assert_ok(mba_program_create(&r.p, g, &(mba_program_options){ .machine = &host }));
     assert_ok(mba_program_bind(r.p, &mba_device_cpu));
     assert_ok(mba_reference_create(&r.ref, g));
-    mba_program_init(r.p, 5);
+    assert_ok(mba_program_init(r.p, 5));
     for (int32_t k = 0; k < g->ntensors; k++) {
         const mba_tensor *t = g->tensors[k];
         if (!mba_is_param(t) && !mba_is_state(t)) continue;

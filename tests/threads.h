@@ -37,7 +37,7 @@ static inline mba_program *run_once(const mba_graph *g, const mba_step *step, in
     mba_cpu_set_threads(threads);
     assert_ok(mba_program_create(&p, g, &(mba_program_options){ .machine = &host }));
     assert_ok(mba_program_bind(p, &mba_device_cpu));
-    mba_program_init(p, 3);
+    assert_ok(mba_program_init(p, 3));
     fill_inputs(p);
     if (p->memory[MBA_ACT]) memset(p->memory[MBA_ACT], 0xff, p->layout.arena_bytes[MBA_ACT]);
     assert_ok(mba_program_run(p, MBA_STEP, step, NULL));

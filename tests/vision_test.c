@@ -210,7 +210,7 @@ static void a_golden_network_agrees(void **state)
     assert_ok(mba_backward(o.g, loss));
     assert_ok(mba_program_create(&o.p, o.g, &(mba_program_options){ .machine = &host }));
     assert_ok(mba_program_bind(o.p, &mba_device_cpu));
-    mba_program_init(o.p, 1);
+    assert_ok(mba_program_init(o.p, 1));
     read_weights(&o);
     read_inputs(&o);
     assert_ok(mba_program_run(o.p, MBA_FORWARD | MBA_BACKWARD, &step, NULL));

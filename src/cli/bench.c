@@ -67,12 +67,12 @@ static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_op *
     static const mba_step    step = { .seed = 1, .lr = 1e-3f };
     mba_case_graph o;
     mba_program   *p = NULL;
-    MBA_TRY(mba_case_build(&o, op, size, false));
+    MBA_TRY(mba_case_build(&o, op, size, (mba_case_how){ 0 }));
     double    *best = calloc((size_t)o.g->nnodes + 1, sizeof *best);
     mba_status st = best ? mba_program_create(&p, o.g, &(mba_program_options){ .machine = &host }) : mba_fail(MBA_E_NOMEM, "no memory");
     if (st == MBA_OK) st = mba_program_bind(p, &mba_device_cpu);
+    if (st == MBA_OK) st = mba_program_init(p, 1);
     if (st == MBA_OK) {
-        mba_program_init(p, 1);
         mba_fill_inputs(p);
         st = mba_measure_nodes(best, p, MBA_FORWARD | MBA_BACKWARD, &step, repeats + 1, true);
     }

@@ -3,10 +3,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "core/rng.h"
 
-static const mba_machine host = { .name = "host" };
 static const mba_step    step = { .index = 2, .seed = 11 };
 
 static void worst(double *w, double e) { if (isnan(e) || e > *w) *w = e; }     // NaN stays
@@ -27,24 +27,36 @@ void mba_fill_inputs(mba_program *p)
     for (int32_t k = 0; k < p->graph->ntensors; k++) {
         const mba_tensor *t = p->graph->tensors[k];
         if (!is_input(t)) continue;               // windows see what they are cut from
-        void *x = mba_program_at(p, t);
+        void *x = mba_program_host(p, t);
         for (int64_t i = 0; i < mba_elems(t); i++)
-            if (t->type.dtype == MBA_I32) ((int32_t *)x)[i] = (int32_t)input_value(t, i);
-            else                          ((float *)x)[i] = (float)input_value(t, i);
+            if (t->type.dtype == MBA_I32)       ((int32_t *)x)[i]  = (int32_t)input_value(t, i);
+            else if (t->type.dtype == MBA_BF16) ((uint16_t *)x)[i] = mba_to_bf16((float)input_value(t, i));
+            else                                ((float *)x)[i]    = (float)input_value(t, i);
     }
 }
 
-/* The reference starts from the same numbers. */
-static void copy_inputs(mba_reference *r, const mba_program *p)
+/* Program and reference start from the same numbers. Where activations are bf16 all reals are bf16 numbers: what the
+ * device rounds away then is its own error, not that of its inputs. */
+static mba_status begin(mba_reference *r, mba_program *p)
 {
-    for (int32_t k = 0; k < p->graph->ntensors; k++) {
+    mba_status st = MBA_OK;
+    for (int32_t k = 0; k < p->graph->ntensors && st == MBA_OK; k++) {
         const mba_tensor *t = p->graph->tensors[k];
-        const bool state = mba_is_state(t) && p->layout.first[t->st->id] >= 0;
+        const bool state = mba_is_state(t) && p->layout.first[t->st->id] >= 0, index = t->type.dtype == MBA_I32;
         if (!mba_is_param(t) && !is_input(t) && !state) continue;
-        const void *x = mba_program_at(p, t);
-        for (int64_t i = 0; i < mba_elems(t); i++)
-            mba_reference_at(r, t)[i] = t->type.dtype == MBA_I32 ? ((const int32_t *)x)[i] : (double)((const float *)x)[i];
+        float *x = calloc((size_t)mba_elems(t), sizeof *x);
+        if (!x) return mba_fail(MBA_E_NOMEM, "no memory for %s", t->name);
+        for (int64_t i = 0; i < mba_elems(t); i++) {
+            double v = is_input(t) ? input_value(t, i) : mba_init_value(t, 5, i);
+            if (p->graph->compute == MBA_BF16 && !index) v = mba_from_bf16(mba_to_bf16((float)v));
+            if (index) ((int32_t *)x)[i] = (int32_t)v;
+            else       x[i] = (float)v;
+            mba_reference_at(r, t)[i] = index ? (double)(int32_t)v : (double)x[i];
+        }
+        if (p->layout.first[t->st->id] >= 0 || t->st->role == MBA_PARAM) st = mba_program_set(p, t, x);
+        free(x);
     }
+    return st;
 }
 
 /* ---- guards: bytes around every output and scratch, written before a node and looked at after it ---- */
@@ -52,14 +64,16 @@ static void copy_inputs(mba_reference *r, const mba_program *p)
 enum { GUARD_BYTES = MBA_ALIGN_BYTES, GUARD = 0xa5 };
 typedef struct guards { const mba_program *p; int strays; } guards;
 
-static bool guard_at(char *block, size_t bytes, bool write)
+static bool guard_at(const mba_device *d, char *block, size_t bytes, bool write)
 {
-    bool kept = true;
     bytes = (bytes + MBA_ALIGN_BYTES - 1) / MBA_ALIGN_BYTES * MBA_ALIGN_BYTES;
-    for (int i = 0; i < GUARD_BYTES; i++) {
-        unsigned char *before = (unsigned char *)block - GUARD_BYTES + i, *behind = (unsigned char *)block + bytes + i;
-        if (write) *before = *behind = GUARD;
-        else       kept &= *before == GUARD && *behind == GUARD;
+    bool kept = true;
+    for (int side = 0; side < 2; side++) {
+        char *at = side ? block + bytes : block - GUARD_BYTES;
+        unsigned char want[GUARD_BYTES], have[GUARD_BYTES];
+        memset(want, GUARD, sizeof want);
+        if (write) kept &= d->put(at, want, sizeof want) == MBA_OK;
+        else       kept &= d->get(have, at, sizeof have) == MBA_OK && !memcmp(have, want, sizeof want);
     }
     return kept;
 }
@@ -71,10 +85,10 @@ static bool guard_node(const mba_program *p, const mba_node *n, bool write)
         if (!n->out[k]) continue;
         const mba_storage *st = n->out[k]->st;
         const mba_tensor   whole = { .type = MBA_TYPE(st->dtype, st->elems), .st = (mba_storage *)st };
-        kept &= guard_at(mba_program_at(p, &whole), (size_t)st->elems * mba_dtype_bytes(st->dtype), write);
+        kept &= guard_at(p->device, mba_program_at(p, &whole), (size_t)st->elems * mba_dtype_bytes(st->dtype), write);
     }
     const mba_call *c = &p->call[n->id];
-    if (c->work) kept &= guard_at(c->work, c->plan->work_bytes, write);
+    if (c->work) kept &= guard_at(p->device, c->work, c->plan->work_bytes, write);
     return kept;
 }
 
@@ -150,25 +164,37 @@ static void check_gradient(mba_check *w, mba_reference *r, const mba_tensor *t, 
     }
 }
 
+static bool touches_bf16(const mba_node *n)
+{
+    bool any = false;
+    for (int k = 0; k < MBA_IN_MAX; k++)  any |= n->in[k]  && n->in[k]->type.dtype  == MBA_BF16;
+    for (int k = 0; k < MBA_OUT_MAX; k++) any |= n->out[k] && n->out[k]->type.dtype == MBA_BF16;
+    return any;
+}
+
 /* What fp32 may be off by, relative to the largest value of a tensor: every node rounds its result and
- * the functions in it (8 units), and a sum of K terms costs 4 sqrt(K) more; nodes add up along the graph. */
+ * the functions in it (8 units), and a sum of K terms costs 4 sqrt(K) more; nodes add up along the graph. A node
+ * with bf16 operands rounds its result and what it hands to the tensor cores to bf16: 4 of those units. */
 static double tolerance_of(const mba_graph *g)
 {
-    double units = 0;
+    double units = 0, halves = 0;
     for (int32_t i = 0; i < g->nnodes; i++) {
         const mba_node *n = g->nodes[i];
         double          K = 1;
         for (int k = 0; k < MBA_OUT_MAX && n->op->terms; k++)
             if (n->out[k]) K = fmax(K, n->op->terms(n, k));
-        units += 8 + 4 * sqrt(K);
+        units  += 8 + 4 * sqrt(K);
+        halves += touches_bf16(n) ? 4 : 0;
     }
-    return units / 16777216;
+    return units / 16777216 + halves / 512;
 }
 
-static void compare(mba_check *w, mba_reference *r, const mba_program *p, const mba_tensor *t, double least)
+static mba_status compare(mba_check *w, mba_reference *r, const mba_program *p, const mba_tensor *t, double least)
 {
     const double *want = mba_reference_at(r, t);
-    const float  *have = mba_program_at(p, t);
+    float        *have = malloc(sizeof *have * (size_t)mba_elems(t));
+    if (!have) return mba_fail(MBA_E_NOMEM, "no memory for %s", t->name);
+    const mba_status st = mba_program_get(p, t, have);
     double top = least;
     for (int64_t i = 0; i < mba_elems(t); i++) top = fmax(top, fabs(want[i]));
     const double tolerance = tolerance_of(p->graph);
@@ -177,41 +203,53 @@ static void compare(mba_check *w, mba_reference *r, const mba_program *p, const 
         worst(&w->cpu_relative, error);
         worst(&w->cpu_error, error / tolerance);
     }
+    free(have);
+    return st;
 }
 
-/* The CPU against the reference: results, and the whole gradient of every parameter, whichever windows wrote it. */
-static mba_status check_cpu(mba_check *w, mba_reference *r, mba_program *p)
+/* NaN for early readers. */
+static mba_status spoil(const mba_program *p)
+{
+    const size_t bytes = p->layout.arena_bytes[MBA_ACT];
+    void        *junk  = malloc(bytes + 1);
+    if (!junk) return mba_fail(MBA_E_NOMEM, "no memory for a check");
+    memset(junk, 0xff, bytes);
+    const mba_status st = bytes ? p->device->put(p->memory[MBA_ACT], junk, bytes) : MBA_OK;
+    free(junk);
+    return st;
+}
+
+/* The device against the reference: results, and the whole gradient of every parameter, whichever windows wrote it. */
+static mba_status check_device(mba_check *w, mba_reference *r, mba_program *p)
 {
     const mba_graph *g = p->graph;
     guards           guard = { p, 0 };
     const mba_hooks  h = { guard_write, guard_look, &guard };
-    if (p->memory[MBA_ACT]) memset(p->memory[MBA_ACT], 0xff, p->layout.arena_bytes[MBA_ACT]);    // NaN for early readers
+    MBA_TRY(spoil(p));
     MBA_TRY(mba_program_run(p, MBA_FORWARD | MBA_BACKWARD, &step, &h));
     w->strays += guard.strays;
     const double most = largest_derivative(r, g);
     for (int32_t k = 0; k < g->ntensors; k++) {
         mba_tensor t = *g->tensors[k];
-        if (t.st->role == MBA_RESULT && !t.of) compare(w, r, p, &t, 1e-6);
+        if (t.st->role == MBA_RESULT && !t.of) MBA_TRY(compare(w, r, p, &t, 1e-6));
         if (!mba_is_param(&t) || !t.st->grad) continue;
         t.st = t.st->grad;
         /* a gradient that is zero because its terms cancel is as good as the terms */
-        compare(w, r, p, &t, largest(r, g->tensors[k]) > 1e-10 * most ? 1e-4 * most : most);
+        MBA_TRY(compare(w, r, p, &t, largest(r, g->tensors[k]) > 1e-10 * most ? 1e-4 * most : most));
     }
     return MBA_OK;
 }
 
-static mba_status check_variant(mba_check *w, mba_reference *r, const mba_graph *g, const char *variants)
+static mba_status check_variant(mba_check *w, mba_reference *r, const mba_graph *g, const mba_device *d, const char *variants)
 {
     mba_program *p  = NULL;
-    mba_status   st = mba_program_create(&p, g, &(mba_program_options){ .machine = &host, .variants = variants,
-                                                                        .guard_bytes = GUARD_BYTES });
-    if (st == MBA_OK) st = mba_program_bind(p, &mba_device_cpu);
+    mba_status   st = mba_program_create(&p, g, &(mba_program_options){ .cuda = d->machine->cc > 0, .machine = d->machine,
+                                                                        .variants = variants, .guard_bytes = GUARD_BYTES });
+    if (st == MBA_OK) st = mba_program_bind(p, d);
+    if (st == MBA_OK) st = begin(r, p);
     if (st == MBA_OK) {
-        mba_program_init(p, 5);
-        mba_fill_inputs(p);
-        copy_inputs(r, p);
         mba_reference_run(r, MBA_FORWARD | MBA_BACKWARD, &step);
-        st = check_cpu(w, r, p);
+        st = check_device(w, r, p);
     }
     mba_program_destroy(p);
     return st;
@@ -221,7 +259,7 @@ mba_status mba_check_graph(mba_check *w, const mba_graph *g, int n, mba_tensor *
 {
     mba_reference *r = NULL;
     mba_status st = mba_reference_create(&r, g);
-    if (st == MBA_OK) st = check_variant(w, r, g, NULL);
+    if (st == MBA_OK) st = check_variant(w, r, g, &mba_device_cpu, NULL);
     const double least = st == MBA_OK ? 1e-4 * largest_derivative(r, g) : 0;
     for (int32_t k = 0; k < g->ntensors && st == MBA_OK; k++)
         if (mba_is_param(g->tensors[k])) check_gradient(w, r, g->tensors[k], least, n, out, seed);
@@ -238,12 +276,13 @@ static bool is_end(const mba_graph *g, int32_t i, const mba_tensor *t)
     return !used;
 }
 
-mba_status mba_case_build(mba_case_graph *o, const mba_op *op, const mba_case *c, bool recompute)
+mba_status mba_case_build(mba_case_graph *o, const mba_op *op, const mba_case *c, mba_case_how how)
 {
     *o = (mba_case_graph){ 0 };
     MBA_TRY(mba_graph_create(&o->g));
     mba_graph *g = o->g;
-    g->recompute = recompute;
+    g->recompute = how.recompute;
+    if (how.compute != MBA_NONE) g->compute = how.compute;
     op->build(g, c);
     for (int32_t i = 0, nodes = g->nnodes; i < nodes; i++)
         for (int k = 0; k < MBA_OUT_MAX; k++) {
@@ -263,16 +302,32 @@ mba_status mba_case_build(mba_case_graph *o, const mba_op *op, const mba_case *c
     return st == MBA_OK ? st : mba_where(st, "%s, case \"%s\"", op->name, c->note);
 }
 
-/* Every further CPU variant of the operator and of its backward, against the same reference. */
-static mba_status check_variants(mba_check *w, const mba_op *op, const mba_graph *g)
+/* Every further variant of one operator, against the same reference. */
+static mba_status check_variants(mba_check *w, mba_reference *r, const mba_op *op, const mba_graph *g, const mba_device *d)
+{
+    const mba_variant *all = d->machine->cc > 0 ? op->cuda : op->cpu;
+    mba_status         st  = MBA_OK;
+    for (const mba_variant *v = all ? all + 1 : NULL; v && st == MBA_OK && v[-1].name && v->name; v++) {
+        char forced[128];
+        snprintf(forced, sizeof forced, "%s=%s", op->name, v->name);
+        st = check_variant(w, r, g, d, forced);
+        if (st == MBA_E_UNSUPPORTED) st = MBA_OK;              // a variant may refuse a shape
+    }
+    return st;
+}
+
+/* The backward operators of a case have variants of their own; each is tried once. */
+static mba_status check_all_variants(mba_check *w, const mba_op *op, const mba_graph *g, const mba_device *d)
 {
     mba_reference *r = NULL;
     mba_status     st = mba_reference_create(&r, g);
-    for (const mba_variant *v = op->cpu ? op->cpu + 1 : NULL; v && st == MBA_OK && v[-1].name && v->name; v++) {
-        char forced[128];
-        snprintf(forced, sizeof forced, "%s=%s", op->name, v->name);
-        st = check_variant(w, r, g, forced);
-        if (st == MBA_E_UNSUPPORTED) st = MBA_OK;              // a variant may refuse a shape
+    if (st == MBA_OK) st = check_variants(w, r, op, g, d);
+    const mba_op *last = NULL;
+    for (int32_t i = 0; i < g->nnodes && st == MBA_OK; i++) {
+        const mba_node *n = g->nodes[i];
+        if (n->pass != MBA_BACKWARD || !n->of || n->of->op != op || n->op == op || n->op == last) continue;
+        if (n->op->kind != op->kind) continue;
+        st = check_variants(w, r, last = n->op, g, d);
     }
     mba_reference_destroy(r);
     return st;
@@ -281,9 +336,9 @@ static mba_status check_variants(mba_check *w, const mba_op *op, const mba_graph
 static mba_status check_case(mba_check *w, const mba_op *op, const mba_case *c, bool recompute)
 {
     mba_case_graph o;
-    MBA_TRY(mba_case_build(&o, op, c, recompute));
+    MBA_TRY(mba_case_build(&o, op, c, (mba_case_how){ .recompute = recompute }));
     mba_status st = mba_check_graph(w, o.g, o.n, o.out, o.seed);
-    if (st == MBA_OK) st = check_variants(w, op, o.g);
+    if (st == MBA_OK) st = check_all_variants(w, op, o.g, &mba_device_cpu);
     mba_graph_destroy(o.g);
     return st == MBA_OK ? st : mba_where(st, "%s, case \"%s\"", op->name, c->note);
 }
@@ -294,5 +349,24 @@ mba_status mba_check_op(mba_check *w, const mba_op *op)
         MBA_TRY(check_case(w, op, c, false));
         MBA_TRY(check_case(w, op, c, true));
     }
+    return MBA_OK;
+}
+
+mba_status mba_check_case_on(mba_check *w, const mba_op *op, const mba_case *c, const mba_device *d, mba_dtype compute)
+{
+    mba_case_graph o;
+    mba_reference *r = NULL;
+    MBA_TRY(mba_case_build(&o, op, c, (mba_case_how){ .compute = compute }));
+    mba_status st = mba_reference_create(&r, o.g);
+    if (st == MBA_OK) st = check_variant(w, r, o.g, d, NULL);
+    if (st == MBA_OK) st = check_all_variants(w, op, o.g, d);
+    mba_reference_destroy(r);
+    mba_graph_destroy(o.g);
+    return st == MBA_OK ? st : mba_where(st, "%s, case \"%s\"", op->name, c->note);
+}
+
+mba_status mba_check_op_on(mba_check *w, const mba_op *op, const mba_device *d, mba_dtype compute)
+{
+    for (const mba_case *c = op->cases; c && c->note; c++) MBA_TRY(mba_check_case_on(w, op, c, d, compute));
     return MBA_OK;
 }

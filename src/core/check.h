@@ -10,7 +10,7 @@
 
 typedef struct mba_check {
     double grad_error;               /* backward against central differences, both fp64 */
-    double cpu_error;                /* fp32 CPU against fp64, results and parameter gradients, in tolerances */
+    double cpu_error;                /* the device against fp64, results and parameter gradients, in tolerances */
     double cpu_relative;             /* the same, relative to the largest value of each tensor */
     int    values;                   /* partial derivatives looked at */
     int    strays;                   /* nodes that wrote outside their outputs or their scratch */
@@ -24,14 +24,21 @@ MBA_MUST mba_status mba_check_graph(mba_check *worst, const mba_graph *g, int n,
 /* Every case, every CPU variant, with and without recomputation. */
 MBA_MUST mba_status mba_check_op(mba_check *worst, const mba_op *op);
 
+/* Every case (one case), every variant of another device against fp64, with activations of type `compute`; gradients
+ * by differences are left to the CPU. */
+MBA_MUST mba_status mba_check_op_on(mba_check *worst, const mba_op *op, const mba_device *d, mba_dtype compute);
+MBA_MUST mba_status mba_check_case_on(mba_check *worst, const mba_op *op, const mba_case *c, const mba_device *d,
+                                      mba_dtype compute);
+
 /* A case as a graph with its backward pass: every end is a result out.<k> with a gradient seed.<k>. Used by
  * the checks and by the benchmark; the caller destroys it. */
 enum { MBA_ENDS_MAX = 16 };
 typedef struct mba_case_graph { mba_graph *g; mba_tensor *out[MBA_ENDS_MAX], *seed[MBA_ENDS_MAX]; int n; } mba_case_graph;
-MBA_MUST mba_status mba_case_build(mba_case_graph *out, const mba_op *op, const mba_case *c, bool recompute);
+typedef struct mba_case_how { bool recompute; mba_dtype compute; } mba_case_how;      /* MBA_NONE: fp32 */
+MBA_MUST mba_status mba_case_build(mba_case_graph *out, const mba_op *op, const mba_case *c, mba_case_how how);
 
 /* Fills inputs with reproducible values (indices below their bound, reals in -1 .. 1); parameters start as
- * mba_program_init lets them. CPU device. */
+ * mba_program_init lets them. */
 void mba_fill_inputs(mba_program *p);
 
 #endif

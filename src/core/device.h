@@ -14,12 +14,18 @@ struct mba_program;
 struct mba_hooks;
 
 typedef struct mba_device {
-    const char *name;
+    const char        *name;
+    const mba_machine *machine;                                             /* what plans may know of it */
+    void              *stream;                                              /* what launches get */
     mba_status (*take)(void **out, size_t bytes);                           /* zeroed, aligned */
     void       (*give)(void *p);
+    mba_status (*take_host)(void **out, size_t bytes);                      /* memory of the host that copies reach fast; */
+    void       (*give_host)(void *p);                                       /* NULL: the device is the host */
     mba_status (*put)(void *device, const void *host, size_t bytes);
     mba_status (*get)(void *host, const void *device, size_t bytes);        /* waits */
-    mba_status (*run)(struct mba_program *p, unsigned passes, const struct mba_hooks *h);
+    mba_status (*run)(struct mba_program *p, unsigned passes, const struct mba_hooks *h);   /* may return early: */
+    mba_status (*wait)(void);                                               /* until all of it is done; NULL: it is */
+    void       (*forget)(struct mba_program *p);                            /* what `run` has kept; NULL: nothing */
 } mba_device;
 
 extern const mba_device mba_device_cpu;

@@ -61,7 +61,7 @@ mba_status mba_graph_create(mba_graph **out)
     mba_arena *a;
     MBA_TRY(mba_arena_create(&a, (size_t)64 << 20));
     mba_graph *g = mba_arena_new(a, mba_graph, 1);
-    *g = (mba_graph){ .arena = a, .scope = "", .pass = MBA_FORWARD };
+    *g = (mba_graph){ .arena = a, .scope = "", .pass = MBA_FORWARD, .compute = MBA_F32 };
     g->poison      = mba__window(g, mba__storage(g, MBA_STATE, MBA_F32, 1, "poison"), MBA_TYPE(MBA_F32, 1), "poison");
     g->poison_node = mba_arena_new(a, mba_node, 1);
     for (int k = 0; k < MBA_OUT_MAX; k++) g->poison_node->out[k] = g->poison;

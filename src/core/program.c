@@ -216,6 +216,63 @@ void *mba_program_beside(const mba_program *p, const mba_storage *st, const mba_
     return (char *)p->memory[arena_of(st)] + p->layout.offset[st->id] + (size_t)param->offset * mba_dtype_bytes(st->dtype);
 }
 
+void *mba_program_host(const mba_program *p, const mba_tensor *t)
+{
+    if (!p->device->take_host) return mba_program_at(p, t);
+    mba_assert(p->mirror[t->st->role]);
+    if (p->device->wait() != MBA_OK) return NULL;
+    return (char *)p->mirror[t->st->role] + p->layout.offset[t->st->id] + (size_t)t->offset * mba_dtype_bytes(t->type.dtype);
+}
+
+/* The compute copy of a parameter, or NULL. */
+static void *copy_of(const mba_program *p, const mba_tensor *t)
+{
+    for (int k = 0; k < MBA_GROUPS; k++) {
+        const mba_storage *st = p->graph->copies[k];
+        if (st && st->master == t->st && p->layout.first[st->id] >= 0) return mba_program_beside(p, st, t);
+    }
+    return NULL;
+}
+
+static mba_status put_bf16(const mba_program *p, void *to, const float *x, int64_t n)
+{
+    uint16_t *half = malloc(sizeof *half * (size_t)n);
+    if (!half) return mba_fail(MBA_E_NOMEM, "no memory for %lld numbers", (long long)n);
+    MBA_PARALLEL_FOR(i, n) half[i] = mba_to_bf16(x[i]);
+    const mba_status st = p->device->put(to, half, sizeof *half * (size_t)n);
+    free(half);
+    return st;
+}
+
+/* An input is set in its mirror, which travels with the next run. */
+mba_status mba_program_set(mba_program *p, const mba_tensor *t, const void *host)
+{
+    mba_assert(mba_dense(t));
+    void *copy = t->st->role == MBA_PARAM ? copy_of(p, t) : NULL;
+    if (copy) MBA_TRY(put_bf16(p, copy, host, mba_elems(t)));
+    if (p->mirror[t->st->role]) {
+        uint16_t *to = mba_program_host(p, t);
+        if (t->type.dtype != MBA_BF16) memcpy(to, host, (size_t)mba_tensor_bytes(t));
+        else for (int64_t i = 0; i < mba_elems(t); i++) to[i] = mba_to_bf16(((const float *)host)[i]);
+        return MBA_OK;
+    }
+    if (t->type.dtype == MBA_BF16) return put_bf16(p, mba_program_at(p, t), host, mba_elems(t));
+    return p->device->put(mba_program_at(p, t), host, (size_t)mba_tensor_bytes(t));
+}
+
+mba_status mba_program_get(const mba_program *p, const mba_tensor *t, void *host)
+{
+    mba_assert(mba_dense(t));
+    MBA_TRY(p->device->get(host, mba_program_at(p, t), (size_t)mba_tensor_bytes(t)));
+    if (t->type.dtype == MBA_BF16)                // widened from behind: a half never covers one still to be read
+        for (int64_t i = mba_elems(t) - 1; i >= 0; i--) {
+            uint16_t h;
+            memcpy(&h, (const uint16_t *)host + i, sizeof h);
+            ((float *)host)[i] = mba_from_bf16(h);
+        }
+    return MBA_OK;
+}
+
 size_t mba_program_bytes(const mba_program *p)
 {
     size_t all = 0;
@@ -228,13 +285,16 @@ mba_status mba_program_bind(mba_program *p, const mba_device *d)
     p->device = d;
     for (int r = 0; r < MBA_ROLES; r++)
         if (p->layout.arena_bytes[r]) MBA_TRY(d->take(&p->memory[r], p->layout.arena_bytes[r]));
+    for (int r = 0; r < MBA_ROLES && d->take_host; r++)
+        if (p->layout.arena_bytes[r] && (r == MBA_INPUT || r == MBA_RESULT))
+            MBA_TRY(d->take_host(&p->mirror[r], p->layout.arena_bytes[r]));
     MBA_TRY(d->take((void **)&p->step, sizeof *p->step));
     p->call = mba_arena_new(p->arena, mba_call, p->graph->nnodes);
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
         const mba_node *n = p->graph->nodes[i];
         mba_call       *c = &p->call[i];
         if (!p->launch[i]) return mba_fail(MBA_E_UNSUPPORTED, "%s cannot run in this build", n->op->name);
-        *c = (mba_call){ .node = n, .plan = p->plan[i], .step = p->step };
+        *c = (mba_call){ .node = n, .plan = p->plan[i], .step = p->step, .stream = d->stream };
         for (int k = 0; k < MBA_IN_MAX; k++)  c->in[k]  = mba_program_at(p, n->in[k]);
         for (int k = 0; k < MBA_OUT_MAX; k++) c->out[k] = mba_program_at(p, n->out[k]);
         if (p->plan[i]->work_bytes) c->work = (char *)p->memory[MBA_ACT] + p->layout.work_offset[i];
@@ -251,7 +311,9 @@ mba_status mba_program_run(mba_program *p, unsigned passes, const mba_step *step
 void mba_program_destroy(mba_program *p)
 {
     if (!p) return;
+    if (p->kept) p->device->forget(p);
     for (int r = 0; r < MBA_ROLES; r++) if (p->memory[r]) p->device->give(p->memory[r]);
+    for (int r = 0; r < MBA_ROLES; r++) if (p->mirror[r]) p->device->give_host(p->mirror[r]);
     if (p->step) p->device->give(p->step);
     mba_arena_destroy(p->arena);
 }
@@ -276,13 +338,19 @@ double mba_init_value(const mba_tensor *t, uint64_t seed, int64_t i)
     }
 }
 
-void mba_program_init(mba_program *p, uint64_t seed)
+mba_status mba_program_init(mba_program *p, uint64_t seed)
 {
+    const bool on_host = !p->device->take_host;
     for (int32_t i = 0; i < p->graph->ntensors; i++) {
         const mba_tensor *t = p->graph->tensors[i];
         const bool state = mba_is_state(t) && t->type.dtype == MBA_F32 && p->layout.first[t->st->id] >= 0;
         if (!mba_is_param(t) && !state) continue;
-        float *x = mba_program_at(p, t);          // the CPU device; others go through `put`
+        float *x = on_host ? mba_program_at(p, t) : malloc(sizeof(float) * (size_t)mba_elems(t));
+        if (!x) return mba_fail(MBA_E_NOMEM, "no memory for the first values of %s", t->name);
         MBA_PARALLEL_FOR(k, mba_elems(t)) x[k] = (float)mba_init_value(t, seed, k);
+        const mba_status st = on_host ? MBA_OK : mba_program_set(p, t, x);
+        if (!on_host) free(x);
+        MBA_TRY(st);
     }
+    return MBA_OK;
 }

@@ -51,6 +51,8 @@ typedef struct mba_program {
     mba_layout           layout;
     const mba_device    *device;                  /* after bind: */
     void                *memory[MBA_ROLES];
+    void                *mirror[MBA_ROLES];       /* inputs and results on the host, where that is not the device */
+    void                *kept;                    /* the device's own: captured graphs */
     mba_step            *step;                    /* the device's copy */
     mba_call            *call;                    /* per node, ready to go */
 } mba_program;
@@ -60,10 +62,17 @@ MBA_MUST mba_status mba_program_bind(mba_program *p, const mba_device *d);
 MBA_MUST mba_status mba_program_run(mba_program *p, unsigned passes, const mba_step *step, const mba_hooks *h);
 void                mba_program_destroy(mba_program *p);
 void               *mba_program_at(const mba_program *p, const mba_tensor *t);  /* device address, lent */
+/* The host's side of an input or a result; waits until the device is done with it. What is written to an input
+ * is seen by the next run; a result is that of the last one. On the CPU it is the tensor itself. */
+void               *mba_program_host(const mba_program *p, const mba_tensor *t);
+/* Whole dense tensors from and to fp32 (or int32) of the host, whatever the device and the type there. Setting a
+ * parameter sets its compute copy too. */
+MBA_MUST mba_status mba_program_set(mba_program *p, const mba_tensor *t, const void *host);
+MBA_MUST mba_status mba_program_get(const mba_program *p, const mba_tensor *t, void *host);
 /* What lies beside a parameter in a storage with the same offsets: its gradient, its moments. */
 void               *mba_program_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param);
 size_t              mba_program_bytes(const mba_program *p);                    /* all arenas: what bind takes */
-void                mba_program_init(mba_program *p, uint64_t seed);            /* parameters and states, by name */
+MBA_MUST mba_status mba_program_init(mba_program *p, uint64_t seed);            /* parameters and states, by name */
 
 MBA_MUST mba_status mba_plan_variant(mba_plan *out, mba_arena *a, const mba_node *n, const mba_variant *v,
                                      const mba_machine *m);

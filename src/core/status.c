@@ -46,7 +46,7 @@ const char *mba_status_name(mba_status code)
     return name[code];
 }
 
-_Noreturn void mba__assert_failed(const char *fact, const char *file, int line)
+void mba__assert_failed(const char *fact, const char *file, int line)
 {
     fprintf(stderr, "%s:%d: this must hold and does not: %s\n", file, line, fact);
     abort();

@@ -92,6 +92,20 @@ typedef struct mba_tensor {
     struct mba_tensor *again;              /* its recomputed twin in the backward pass */
 } mba_tensor;
 
+/* bf16 is the upper half of an fp32; rounding is to nearest, ties to even. */
+static inline float mba_from_bf16(uint16_t h)
+{
+    const union { uint32_t bits; float value; } u = { .bits = (uint32_t)h << 16 };
+    return u.value;
+}
+
+static inline uint16_t mba_to_bf16(float x)
+{
+    const union { float value; uint32_t bits; } u = { .value = x };
+    if ((u.bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u.bits >> 16 | 0x40);   /* NaN stays one */
+    return (uint16_t)((u.bits + 0x7fffu + (u.bits >> 16 & 1)) >> 16);
+}
+
 size_t  mba_dtype_bytes(mba_dtype dt);
 int64_t mba_type_elems(const mba_type *t);
 bool    mba_type_equal(const mba_type *a, const mba_type *b);

@@ -45,7 +45,7 @@ mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
 mba_status mba_session_bind(mba_session *s, uint64_t seed)
 {
     MBA_TRY(mba_program_bind(s->program, &mba_device_cpu));
-    mba_program_init(s->program, seed);
+    MBA_TRY(mba_program_init(s->program, seed));
     return MBA_OK;
 }
 

@@ -12,5 +12,5 @@ const mba_op mba_op_accumulate = {
     .in    = { [X] = MBA_SLOT("x") }, .out = { [Y] = MBA_SLOT("y", .adds = true) },
     .shape = accumulate_shape, .cost = mba_cost_io, .ref = accumulate_ref,
     .cpu   = (const mba_variant[]){ { "rows", NULL, MBA_CPU(accumulate_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(accumulate_cuda) }, { 0 } },
 };

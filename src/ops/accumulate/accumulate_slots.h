@@ -9,5 +9,6 @@ enum { Y };
 
 void accumulate_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(accumulate_fwd);
+mba_launch_fn accumulate_cuda;
 
 #endif

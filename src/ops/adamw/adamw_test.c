@@ -201,7 +201,7 @@ static void adamw_reference_agrees_with_the_program(void **state)
     opt_graph      t = make(70, &o, true);
     mba_reference *r;
     assert_ok(mba_reference_create(&r, t.g));
-    mba_program_init(t.p, 3);
+    assert_ok(mba_program_init(t.p, 3));
     memset(t.p->memory[MBA_GRAD], 0, t.p->layout.arena_bytes[MBA_GRAD]);
     for (int i = 0; i < 70; i++) mba_reference_at(r, t.decay)[i] = param(&t, t.decay)[i];
     for (int i = 0; i < 70; i++) mba_reference_at(r, t.no_decay)[i] = param(&t, t.no_decay)[i];

@@ -2,6 +2,7 @@
 #include "ops/add/add.h"
 
 #include "ops/add/add_slots.h"
+#include "ops/cast/cast.h"
 #include "ops/relu2/relu2.h"
 
 static mba_status add_shape(const mba_node *n, mba_type *out)
@@ -29,7 +30,7 @@ static mba_cost add_cost(const mba_node *n)
 
 static void add_build(mba_graph *g, const mba_case *c)
 {
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[1]), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[1]), MBA_INIT_NORMAL(1));
     mba_tensor *a = mba_relu2(g, x);
     if (c->dim[2] == 1) { mba_add(g, a, a); return; }
     if (c->dim[2] == 3) { mba_add(g, a, mba_relu2(g, mba_relu2(g, a))); return; }
@@ -50,7 +51,7 @@ const mba_op mba_op_add = {
     .out   = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(A), .cheap = true) },
     .shape = add_shape, .grad = add_grad, .cost = add_cost, .ref = add_ref,
     .cpu   = (const mba_variant[]){ { "rows", NULL, MBA_CPU(add_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(add_cuda) }, { 0 } },
     .build = add_build,
     .cases = (const mba_case[]){ { { 3, 5, 0 }, "two residual blocks" }, { { 3, 5, 1 }, "a tensor and itself" },
                                  { { 3, 5, 2 }, "the stream used three times" },

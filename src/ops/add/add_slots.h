@@ -9,5 +9,6 @@ enum { Y };
 
 void add_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(add_fwd);
+mba_launch_fn add_cuda;
 
 #endif

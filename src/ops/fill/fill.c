@@ -12,5 +12,5 @@ const mba_op mba_op_fill = {
     .out   = { [Y] = MBA_SLOT("y") }, .attr_bytes = sizeof(mba_fill_attr),
     .shape = fill_shape, .cost = mba_cost_io, .ref = fill_ref,
     .cpu   = (const mba_variant[]){ { "elements", NULL, MBA_CPU(fill_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(fill_cuda) }, { 0 } },
 };

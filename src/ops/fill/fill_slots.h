@@ -8,5 +8,6 @@ enum { Y };
 
 void fill_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(fill_fwd);
+mba_launch_fn fill_cuda;
 
 #endif

@@ -169,7 +169,7 @@ static void lamb_reference_agrees_with_the_program(void **state)
     opt_graph      t = make(n, &o, true);
     mba_reference *r;
     assert_ok(mba_reference_create(&r, t.g));
-    mba_program_init(t.p, 3);
+    assert_ok(mba_program_init(t.p, 3));
     memset(t.p->memory[MBA_GRAD], 0, t.p->layout.arena_bytes[MBA_GRAD]);
     for (int k = 0; k < TENSORS; k++)
         for (int i = 0; i < n[k]; i++) mba_reference_at(r, t.t[k])[i] = param(&t, k)[i];

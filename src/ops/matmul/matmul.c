@@ -4,6 +4,7 @@
  *   backward  dx (R, K) = dy (R, N) w           dw (N, K) = dy^T x, fp32, adds */
 #include "ops/matmul/matmul.h"
 
+#include "ops/cast/cast.h"
 #include "ops/matmul/matmul_slots.h"
 
 matmul_dims matmul_dims_of(const mba_node *n)
@@ -57,14 +58,42 @@ static mba_cost matmul_cost(const mba_node *n)
     return c;
 }
 
+static bool aligned(const mba_tensor *t)
+{
+    const int64_t e = (int64_t)mba_dtype_bytes(t->type.dtype);
+    return t->offset * e % 16 == 0 && mba_ld(t) * e % 16 == 0;
+}
+
+/* CUDA, whatever the library does not take: tiles of 32 x 32 in shared memory, plain fp32 sums. Slow, and right. */
+static mba_status matmul_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    enum { T = 32 };
+    const matmul_dims d = matmul_dims_of(n);
+    const double      e = (double)mba_dtype_bytes(n->in[A]->type.dtype);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba_launch *l = mba_plan_launch(p, "matmul_tiles", MBA_VECTOR, mba_ceil(d.n, T), T * 8);
+    l->grid[1] = mba_ceil(d.m, T);
+    l->regs    = 40;
+    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(d.k, T), NULL);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(A), T * T * e);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(B), T * T * e);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+    mba_phase_work(l, MBA_FMA, (double)T * T * T, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(C), T * T * (double)mba_dtype_bytes(n->out[C]->type.dtype));
+    return MBA_OK;
+}
+
 /* CUDA: the library's kernel, as tiles of 128 x 128 with a producer warp and a ring of four stages. */
 static mba_status matmul_cublaslt_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    enum { T = 128, TK = 64, STAGES = 4 };
+    enum { T = 128, TK = 64, STAGES = 4, GEMM_WORK_BYTES = 32 << 20 };        // as device/cuda/gemm.h says
     const matmul_dims d = matmul_dims_of(n);
     const double e = (double)mba_dtype_bytes(n->in[A]->type.dtype);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF((d.k * (int64_t)e) % 16, "rows of %lld values\nwhy: the library wants 16-byte rows", (long long)d.k);
+    MBA_REFUSE_IF(n->in[A]->type.dtype == MBA_BF16 && !(aligned(n->in[A]) && aligned(n->in[B]) && aligned(n->out[C])),
+                  "rows that do not begin at multiples of 16 bytes\nwhy: the library's bf16 kernels want them");
+    mba_plan_scratch(p, "library", GEMM_WORK_BYTES);
     mba_launch *l = mba_plan_launch(p, "cublaslt_gemm", MBA_TENSOR, mba_ceil(d.m, T) * mba_ceil(d.n, T), 384);
     l->smem_bytes = (size_t)(STAGES * 2 * T * TK * e);
     l->regs       = 168;
@@ -91,8 +120,8 @@ static double matmul_terms(const mba_node *n, int out)
 
 static void matmul_build(mba_graph *g, const mba_case *c)
 {
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[2]), MBA_INIT_NORMAL(1), MBA_DECAY);
-    mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, c->dim[1], c->dim[2]), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[2]), MBA_INIT_NORMAL(1));
+    mba_tensor *w = mba_param(g, "w", MBA_TYPE(g->compute, c->dim[1], c->dim[2]), MBA_INIT_NORMAL(1), MBA_DECAY);
     mba_linear(g, x, w);
 }
 
@@ -103,8 +132,10 @@ const mba_op mba_op_matmul = {
     .attr_bytes = sizeof(matmul_attr),
     .shape = matmul_shape, .grad = matmul_grad, .cost = matmul_cost, .ref = matmul_ref,
     .cpu   = (const mba_variant[]){ { "openblas", NULL, MBA_CPU(matmul_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "cublaslt", matmul_cublaslt_plan, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "cublaslt", matmul_cublaslt_plan, MBA_CUDA(matmul_cuda) },
+                                    { "tiles", matmul_tiles_plan, MBA_CUDA(matmul_tiles_cuda) }, { 0 } },
     .build = matmul_build, .terms = matmul_terms,
-    .cases = (const mba_case[]){ { { 5, 3, 7 }, "nothing is a multiple of anything" }, { { 0 }, NULL } },
+    .cases = (const mba_case[]){ { { 5, 3, 7 }, "nothing is a multiple of anything" },
+                                 { { 40, 24, 16 }, "multiples of 16 bytes" }, { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 1024, 3352, 768 }, "in_proj of mamba2-130m, 1024 tokens" }, { { 1024, 80, 1536 }, "x_proj of mamba-130m" }, { { 0 }, NULL } },
 };

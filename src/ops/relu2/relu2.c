@@ -1,6 +1,7 @@
 /* relu2.c -- y = max(0, x)^2, and dx = 2 max(0, x) dy: the declaration. Rows may have a pitch. */
 #include "ops/relu2/relu2.h"
 
+#include "ops/cast/cast.h"
 #include "ops/relu2/relu2_slots.h"
 
 static mba_status relu2_shape(const mba_node *n, mba_type *out)
@@ -25,7 +26,7 @@ static mba_cost relu2_cost(const mba_node *n)
 
 static void relu2_build(mba_graph *g, const mba_case *c)
 {
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[1]), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[1]), MBA_INIT_NORMAL(1));
     if (!c->dim[2]) { mba_relu2(g, x); return; }
     /* halves activated by themselves and joined again, and the left one used twice: windows at work */
     mba_tensor *y = mba_relu2(g, x);
@@ -42,7 +43,7 @@ const mba_op mba_op_relu2 = {
     .out   = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(X), .cheap = true) },
     .shape = relu2_shape, .grad = relu2_grad, .cost = relu2_cost, .ref = relu2_ref,
     .cpu   = (const mba_variant[]){ { "rows", NULL, MBA_CPU(relu2_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(relu2_cuda) }, { 0 } },
     .build = relu2_build,
     .cases = (const mba_case[]){ { { 7, 33 }, "no vector width divides it" },
                                  { { 4, 6, 2 }, "slices, a join, a slice used twice" },
@@ -57,5 +58,5 @@ const mba_op mba_op_relu2_bwd = {
     .out   = { [DX] = MBA_SLOT("dx", .adds = true, .reuse = MBA_FROM(DY)) },
     .shape = relu2_shape, .cost = relu2_cost, .ref = relu2_bwd_ref,
     .cpu   = (const mba_variant[]){ { "rows", NULL, MBA_CPU(relu2_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(relu2_bwd_cuda) }, { 0 } },
 };

@@ -13,5 +13,6 @@ void relu2_ref(const mba_ref_call *c);
 void relu2_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(relu2_fwd);
 MBA_CPU_DECLARE(relu2_bwd);
+mba_launch_fn relu2_cuda, relu2_bwd_cuda;
 
 #endif

@@ -156,7 +156,7 @@ static void make_ready(model *m, int threads)
     mba_cpu_set_threads(threads);
     assert_ok(mba_program_create(&m->p, m->g, &(mba_program_options){ .machine = &host }));
     assert_ok(mba_program_bind(m->p, &mba_device_cpu));
-    mba_program_init(m->p, 3);
+    assert_ok(mba_program_init(m->p, 3));
     for (int s = 0; s < 2; s++)
         for (int64_t i = 0; i < mba_elems(m->seed[s]); i++)
             ((float *)mba_program_at(m->p, m->seed[s]))[i] = seed_value(i);
@@ -246,7 +246,7 @@ static model make_halves(scan_dims d, int64_t first)
                                 (mba_tensor *[]){ seed, m.seed[0], m.seed[1] }));
     assert_ok(mba_program_create(&m.p, m.g, &(mba_program_options){ .machine = &host }));
     assert_ok(mba_program_bind(m.p, &mba_device_cpu));
-    mba_program_init(m.p, 3);
+    assert_ok(mba_program_init(m.p, 3));
     for (int64_t b = 0; b < d.B; b++)
         for (int64_t i = 0; i < d.L * d.D; i++) {
             const int64_t at = i < first * d.D ? b * first * d.D + i : b * (d.L - first) * d.D + i - first * d.D;

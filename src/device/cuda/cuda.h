@@ -1,0 +1,33 @@
+/* cuda.h -- the CUDA device as launchers see it: errors as ours, and the handles of the one GPU of a process.
+ *
+ *     CUDA_TRY(cudaMemsetAsync(c->out[Y], 0, bytes, mba_cuda_stream(c)));
+ *
+ * Included by C and by CUDA C. Only src/device/cuda and *_cuda files of operators see it. */
+#ifndef MBA_CUDA_H
+#define MBA_CUDA_H
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#include "core/op.h"
+
+mba_status mba__cuda_failed(int error, const char *call);
+
+#define CUDA_TRY(call) do { const cudaError_t cuda_ = (call); if (cuda_ != cudaSuccess) return mba__cuda_failed(cuda_, #call); } while (0)
+
+static inline cudaStream_t mba_cuda_stream(const mba_call *c) { return (cudaStream_t)c->stream; }
+
+/* After a launch: the error of its configuration, in the words of what was launched. */
+mba_status mba__cuda_launched(const mba_call *c, int k);
+
+/* Dynamic shared memory beyond 48 KB must be asked for, once per kernel; cheap to repeat. */
+mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes);
+
+static inline void *mba_cuda_scratch(const mba_call *c, int k) { return c->work + c->plan->scratch[k].offset; }
+
+#ifdef __cplusplus
+}
+#endif
+#endif

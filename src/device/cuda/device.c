@@ -1,0 +1,184 @@
+/* device.c -- one NVIDIA GPU as a device: memory, copies, and a step as a captured graph.
+ *
+ * The first run of a set of passes goes node by node, so that libraries can prepare themselves; the second is captured,
+ * and from then on a run is one graph launch. A run with hooks always goes node by node and waits after each. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/program.h"
+#include "device/cuda/cuda.h"
+
+static struct { bool ready; cudaStream_t stream; char name[256]; mba_machine machine; mba_device device; } gpu;
+
+/* ---- errors ---- */
+
+mba_status mba__cuda_failed(int error, const char *call)
+{
+    const char *fix = error == cudaErrorMemoryAllocation ? "a smaller --batch or --length, or --recompute on"
+                    : error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver ? "mambascope doctor says what is missing"
+                    : "run again with CUDA_LAUNCH_BLOCKING=1 for the place; compute-sanitizer names the access";
+    return mba_fail(error == cudaErrorMemoryAllocation ? MBA_E_NOMEM : MBA_E_DEVICE, "the GPU reports: %s\nwhy: %.160s\nfix: %s",
+                    cudaGetErrorString((cudaError_t)error), call, fix);
+}
+
+mba_status mba__cuda_launched(const mba_call *c, int k)
+{
+    const cudaError_t e = cudaGetLastError();
+    if (e == cudaSuccess) return MBA_OK;
+    const mba_launch *l = &c->plan->launch[k];
+    return mba_where(mba__cuda_failed(e, l->kernel), "grid (%lld, %lld, %lld), block %d, shared memory %zu", (long long)l->grid[0],
+                     (long long)l->grid[1], (long long)l->grid[2], l->block, l->smem_bytes);
+}
+
+mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes)
+{
+    if (bytes > 48 * 1024) CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    return MBA_OK;
+}
+
+/* ---- memory ---- */
+
+static mba_status cuda_take(void **out, size_t bytes)
+{
+    CUDA_TRY(cudaMalloc(out, bytes));
+    CUDA_TRY(cudaMemsetAsync(*out, 0, bytes, gpu.stream));
+    return MBA_OK;
+}
+
+static void cuda_give(void *p) { cudaFree(p); }
+
+static mba_status cuda_take_host(void **out, size_t bytes)
+{
+    CUDA_TRY(cudaMallocHost(out, bytes));
+    memset(*out, 0, bytes);
+    return MBA_OK;
+}
+
+static void cuda_give_host(void *p) { cudaFreeHost(p); }
+
+static mba_status cuda_put(void *device, const void *host, size_t bytes)
+{
+    CUDA_TRY(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, gpu.stream));
+    return MBA_OK;
+}
+
+static mba_status cuda_wait(void)
+{
+    CUDA_TRY(cudaStreamSynchronize(gpu.stream));
+    return MBA_OK;
+}
+
+static mba_status cuda_get(void *host, const void *device, size_t bytes)
+{
+    CUDA_TRY(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, gpu.stream));
+    return cuda_wait();
+}
+
+/* ---- running ---- */
+
+typedef struct captured { cudaGraphExec_t exec[MBA_STEP + 1]; bool warm[MBA_STEP + 1]; } captured;
+
+static mba_status launch_nodes(mba_program *p, unsigned passes, const mba_hooks *h)
+{
+    for (int32_t i = 0; i < p->graph->nnodes; i++) {
+        const mba_node *n = p->graph->nodes[i];
+        if (!(n->pass & passes)) continue;
+        if (h && h->before) h->before(h->ctx, n, p->plan[i]);
+        mba_status st = p->launch[i](&p->call[i]);
+        if (st == MBA_OK && h) st = cuda_wait();
+        if (st != MBA_OK) return mba_where(st, "running node %d, %s %s (%s)", i, n->scope, n->op->name, p->plan[i]->variant);
+        if (h && h->after) h->after(h->ctx, n, p->plan[i]);
+    }
+    return MBA_OK;
+}
+
+static mba_status capture(mba_program *p, unsigned passes, cudaGraphExec_t *exec)
+{
+    cudaGraph_t graph = NULL;
+    CUDA_TRY(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal));
+    const mba_status  st = launch_nodes(p, passes, NULL);
+    const cudaError_t e  = cudaStreamEndCapture(gpu.stream, &graph);
+    if (st == MBA_OK && e == cudaSuccess) {
+        const cudaError_t made = cudaGraphInstantiate(exec, graph, 0);
+        cudaGraphDestroy(graph);
+        CUDA_TRY(made);
+        return MBA_OK;
+    }
+    if (graph) cudaGraphDestroy(graph);
+    return st != MBA_OK ? st : mba__cuda_failed(e, "capturing the step");
+}
+
+/* Inputs go over before, results come back after; both lie in memory the host can go on with. */
+static mba_status mirror(mba_program *p, mba_role role)
+{
+    const size_t bytes = p->layout.arena_bytes[role];
+    if (!bytes) return MBA_OK;
+    if (role == MBA_INPUT) return cuda_put(p->memory[role], p->mirror[role], bytes);
+    CUDA_TRY(cudaMemcpyAsync(p->mirror[role], p->memory[role], bytes, cudaMemcpyDeviceToHost, gpu.stream));
+    return MBA_OK;
+}
+
+static mba_status cuda_run(mba_program *p, unsigned passes, const mba_hooks *h)
+{
+    if (!p->kept && !(p->kept = calloc(1, sizeof(captured)))) return mba_fail(MBA_E_NOMEM, "no memory for captured steps");
+    captured *k = p->kept;
+    passes &= MBA_STEP;
+    MBA_TRY(mirror(p, MBA_INPUT));
+    if (h || !k->warm[passes]) {
+        MBA_TRY(launch_nodes(p, passes, h));
+        k->warm[passes] = true;
+    } else {
+        if (!k->exec[passes]) MBA_TRY(capture(p, passes, &k->exec[passes]));
+        CUDA_TRY(cudaGraphLaunch(k->exec[passes], gpu.stream));
+    }
+    return mirror(p, MBA_RESULT);
+}
+
+static void cuda_forget(mba_program *p)
+{
+    captured *k = p->kept;
+    cudaStreamSynchronize(gpu.stream);
+    for (int i = 0; i <= MBA_STEP; i++) if (k->exec[i]) cudaGraphExecDestroy(k->exec[i]);
+    free(k);
+    p->kept = NULL;
+}
+
+/* ---- beginning ---- */
+
+static mba_status describe(int ordinal)
+{
+    struct cudaDeviceProp d;
+    int                   clock_khz = 0, memory_khz = 0;
+    CUDA_TRY(cudaGetDeviceProperties(&d, ordinal));
+    cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, ordinal);
+    cudaDeviceGetAttribute(&memory_khz, cudaDevAttrMemoryClockRate, ordinal);
+    snprintf(gpu.name, sizeof gpu.name, "%s", d.name);
+    gpu.machine = (mba_machine){
+        .name = gpu.name, .cc = 10 * d.major + d.minor, .sm = d.multiProcessorCount, .warp = d.warpSize,
+        .regs_sm = d.regsPerMultiprocessor, .threads_sm = d.maxThreadsPerMultiProcessor,
+        .smem_block_bytes = (int64_t)d.sharedMemPerBlockOptin, .smem_sm_bytes = (int64_t)d.sharedMemPerMultiprocessor,
+        .l2_bytes = d.l2CacheSize, .clock_ghz = clock_khz * 1e-6, .dram_gbs = 2.0 * memory_khz * 1e3 * d.memoryBusWidth / 8 * 1e-9 };
+    return MBA_OK;
+}
+
+mba_status mba_device_cuda(const mba_device **out, int ordinal)
+{
+    *out = NULL;
+    if (!gpu.ready) {
+        int n = 0;
+        if (cudaGetDeviceCount(&n) != cudaSuccess || n == 0)
+            return mba_fail(MBA_E_UNSUPPORTED, "no CUDA device\nwhy: the driver shows none\nfix: leave --device out to run on the CPU");
+        if (ordinal < 0 || ordinal >= n)
+            return mba_fail(MBA_E_ARG, "no CUDA device %d\nwhy: this machine has %d\nfix: --device cuda:0", ordinal, n);
+        CUDA_TRY(cudaSetDevice(ordinal));
+        MBA_TRY(describe(ordinal));
+        CUDA_TRY(cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking));
+        gpu.device = (mba_device){ .name = "cuda", .machine = &gpu.machine, .stream = gpu.stream, .take = cuda_take, .give = cuda_give,
+                                   .take_host = cuda_take_host, .give_host = cuda_give_host, .put = cuda_put, .get = cuda_get,
+                                   .run = cuda_run, .wait = cuda_wait, .forget = cuda_forget };
+        gpu.ready = true;
+    }
+    *out = &gpu.device;
+    return MBA_OK;
+}

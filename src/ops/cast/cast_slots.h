@@ -1,0 +1,16 @@
+/* cast_slots.h -- what the files of this folder share: slots by name, and who implements them. */
+#ifndef MBA_CAST_SLOTS_H
+#define MBA_CAST_SLOTS_H
+
+#include "core/op.h"
+
+enum { X };                                       /* in */
+enum { Y };                                       /* out */
+
+typedef struct cast_attr { mba_dtype to; } cast_attr;
+
+void cast_ref(const mba_ref_call *c);
+MBA_CPU_DECLARE(cast_fwd);
+mba_launch_fn cast_cuda;
+
+#endif

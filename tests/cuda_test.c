@@ -1,0 +1,103 @@
+/* cuda_test.c -- every operator on the GPU against fp64, with fp32 and with bf16 activations; and, without a GPU, that
+ * every operator has a plan for the machines we compile for.
+ *
+ * MBA_TEST_OPS="ssd rmsnorm" looks at these alone. */
+#include "tests/test.h"
+
+#include "core/check.h"
+
+static bool wanted(const char *op)
+{
+    const char *list = getenv("MBA_TEST_OPS");
+    const char *at = list ? strstr(list, op) : op;
+    for (; list && at; at = strstr(at + 1, op))
+        if ((at == list || at[-1] == ' ') && (at[strlen(op)] == ' ' || !at[strlen(op)])) return true;
+    return !list;
+}
+
+/* Every operator of the graph of a case has a kernel in this build. */
+static bool complete(const mba_op *op, const mba_case *c, mba_dtype compute, const mba_device *d, const char **lacks)
+{
+    mba_case_graph o;
+    mba_program   *p = NULL;
+    *lacks = "a plan";
+    if (mba_case_build(&o, op, c, (mba_case_how){ .compute = compute }) != MBA_OK) return false;
+    bool ok = mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = d->machine }) == MBA_OK;
+    for (int32_t i = 0; ok && i < o.g->nnodes; i++)
+        if (!p->launch[i]) { *lacks = o.g->nodes[i]->op->name; ok = false; }
+    if (p) mba_program_destroy(p);
+    mba_graph_destroy(o.g);
+    return ok;
+}
+
+static int check(const mba_op *op, const mba_device *d, mba_dtype compute, int *absent)
+{
+    mba_check   w = { 0 };
+    const char *lacks, *type = compute == MBA_BF16 ? "bf16" : "fp32";
+    int         bad = 0;
+    for (const mba_case *c = op->cases; c->note; c++) {
+        mba_check one = { 0 };
+        if (!complete(op, c, compute, d, &lacks)) {
+            printf("ABSENT %-24s %s \"%s\": %s\n%s\n", op->name, type, c->note, lacks, strcmp(lacks, "a plan") ? "" : mba_message());
+            ++*absent;
+            continue;
+        }
+        const mba_status st = mba_check_case_on(&one, op, c, d, compute);
+        if (st != MBA_OK || !(one.cpu_error <= 1) || one.strays) {
+            printf("BAD    %-24s %s \"%s\": %.2f of its tolerance (%.1e relative), %d strays %s\n", op->name, type, c->note, one.cpu_error,
+                   one.cpu_relative, one.strays, st == MBA_OK ? "" : mba_message());
+            bad++;
+        }
+        if (st == MBA_E_DEVICE) exit(1);          // a broken context would blame everyone
+        if (!(one.cpu_error <= w.cpu_error)) w = one;
+    }
+    printf("%s %-24s %s off by %.2f of its tolerance, %.1e relative\n", bad ? "BAD   " : "      ", op->name, type, w.cpu_error, w.cpu_relative);
+    return bad;
+}
+
+static void every_operator_agrees_with_fp64_on_the_gpu(void **state)
+{
+    (void)state;
+    const mba_device *d;
+    int wrong = 0, absent = 0;
+    if (mba_device_cuda(&d, 0) != MBA_OK) skip();
+    for (int i = 0; mba_ops[i]; i++) {
+        if (!mba_ops[i]->cases || !wanted(mba_ops[i]->name)) continue;
+        wrong += check(mba_ops[i], d, MBA_F32, &absent);
+        wrong += check(mba_ops[i], d, MBA_BF16, &absent);
+        fflush(stdout);
+    }
+    printf("%d cases wrong, %d without a kernel\n", wrong, absent);
+    assert_int_equal(wrong, 0);
+    assert_int_equal(absent, 0);
+}
+
+/* What plans may know of the machines; for tests of plans only (the simulator has the real sheets). */
+static const mba_machine machines[] = {
+    { "sm_80", 80, 108, 32, 65536, 2048, 166912, 167936, 41943040, 1.41, 1555 },
+    { "sm_90", 90, 132, 32, 65536, 2048, 232448, 233472, 52428800, 1.98, 4800 },
+    { "sm_100", 100, 148, 32, 65536, 2048, 232448, 233472, 132644864, 1.9, 8000 },
+};
+
+static void every_operator_has_a_plan_for_every_architecture(void **state)
+{
+    (void)state;
+    int without = 0;
+    for (size_t m = 0; m < sizeof machines / sizeof *machines; m++)
+        for (int i = 0; mba_ops[i]; i++)
+            for (const mba_case *c = mba_ops[i]->cases; c && c->note; c++)
+                for (int half = 0; half < 2; half++) {
+                    mba_case_graph o;
+                    mba_program   *p = NULL;
+                    assert_ok(mba_case_build(&o, mba_ops[i], c, (mba_case_how){ .compute = half ? MBA_BF16 : MBA_F32 }));
+                    if (mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = &machines[m] }) == MBA_OK)
+                        mba_program_destroy(p);
+                    else if (without++ < 20) printf("%s: %s\n", machines[m].name, mba_message());
+                    mba_graph_destroy(o.g);
+                }
+    printf("%d cases have no plan\n", without);
+    if (getenv("MBA_TEST_PLANS")) assert_int_equal(without, 0);
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(every_operator_has_a_plan_for_every_architecture),
+              cmocka_unit_test(every_operator_agrees_with_fp64_on_the_gpu))
