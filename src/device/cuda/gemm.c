@@ -5,6 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/cuda/library.h"
+
+#define FUNCTIONS(X)                                                                                                    \
+    X(cublasLtCreate) X(cublasLtMatmul) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmulDescCreate)                     \
+    X(cublasLtMatmulDescSetAttribute) X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy)                \
+    X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutSetAttribute)             \
+    X(cublasLtGetStatusString)
+typedef struct functions { FUNCTIONS(MBA_LIBRARY_FIELD) } functions;
+#define ENTRY(f) MBA_LIBRARY_ENTRY(functions, f)
+static const mba_library_name names[] = { FUNCTIONS(ENTRY) { NULL, 0 } };
+
 enum { SHAPES_MAX = 4096 };
 
 /* What the choice of a kernel depends on; compared as bytes. */
@@ -20,11 +31,11 @@ typedef struct choice {
     cublasLtMatmulAlgo_t   algo;
 } choice;
 
-static struct { cublasLtHandle_t handle; choice *kept; int n; } lt;
+static struct { cublasLtHandle_t handle; choice *kept; int n; functions f; } lt;
 
 static mba_status failed(cublasStatus_t e, const char *call, const shape *s)
 {
-    return mba_fail(MBA_E_DEVICE, "cuBLASLt reports: %s\nwhy: %s, %lld x %lld x %lld, rows of %lld, %lld, %lld", cublasLtGetStatusString(e), call,
+    return mba_fail(MBA_E_DEVICE, "cuBLASLt reports: %s\nwhy: %s, %lld x %lld x %lld, rows of %lld, %lld, %lld", lt.f.cublasLtGetStatusString(e), call,
                     (long long)s->m, (long long)s->n, (long long)s->k, (long long)s->lda, (long long)s->ldb, (long long)s->ldc);
 }
 
@@ -41,11 +52,11 @@ static cudaDataType_t type_of(int32_t dtype) { return dtype == MBA_BF16 ? CUDA_R
 
 static mba_status layout(cublasLtMatrixLayout_t *out, const shape *s, int32_t dtype, int64_t rows, int64_t cols, int64_t ld, int64_t step)
 {
-    LT_TRY(cublasLtMatrixLayoutCreate(out, type_of(dtype), (uint64_t)cols, (uint64_t)rows, ld));
+    LT_TRY(lt.f.cublasLtMatrixLayoutCreate(out, type_of(dtype), (uint64_t)cols, (uint64_t)rows, ld));
     if (s->batch > 1) {
         const int32_t batch = (int32_t)s->batch;
-        LT_TRY(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch));
-        LT_TRY(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step));
+        LT_TRY(lt.f.cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch));
+        LT_TRY(lt.f.cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step));
     }
     return MBA_OK;
 }
@@ -58,14 +69,14 @@ static mba_status ask(choice *c)
     const uint32_t             al[3] = { (uint32_t)s->align_b, (uint32_t)s->align_a, (uint32_t)s->align_c };
     cublasLtMatmulHeuristicResult_t found;
     int                        n = 0;
-    LT_TRY(cublasLtMatmulPreferenceCreate(&wish));
-    LT_TRY(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &work, sizeof work));
-    LT_TRY(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &al[0], sizeof al[0]));
-    LT_TRY(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &al[1], sizeof al[1]));
-    LT_TRY(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &al[2], sizeof al[2]));
-    LT_TRY(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &al[2], sizeof al[2]));
-    const cublasStatus_t e = cublasLtMatmulAlgoGetHeuristic(lt.handle, c->op, c->a, c->b, c->c, c->c, wish, 1, &found, &n);
-    cublasLtMatmulPreferenceDestroy(wish);
+    LT_TRY(lt.f.cublasLtMatmulPreferenceCreate(&wish));
+    LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &work, sizeof work));
+    LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &al[0], sizeof al[0]));
+    LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &al[1], sizeof al[1]));
+    LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &al[2], sizeof al[2]));
+    LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &al[2], sizeof al[2]));
+    const cublasStatus_t e = lt.f.cublasLtMatmulAlgoGetHeuristic(lt.handle, c->op, c->a, c->b, c->c, c->c, wish, 1, &found, &n);
+    lt.f.cublasLtMatmulPreferenceDestroy(wish);
     if (e != CUBLAS_STATUS_SUCCESS || n == 0) return failed(e, "no kernel for this shape", s);
     c->algo = found.algo;
     return MBA_OK;
@@ -75,9 +86,9 @@ static mba_status choose(choice *c)
 {
     const shape            *s  = &c->key;
     const cublasOperation_t na = s->tb ? CUBLAS_OP_T : CUBLAS_OP_N, nb = s->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
-    LT_TRY(cublasLtMatmulDescCreate(&c->op, CUBLAS_COMPUTE_32F, CUDA_R_32F));
-    LT_TRY(cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_TRANSA, &na, sizeof na));
-    LT_TRY(cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_TRANSB, &nb, sizeof nb));
+    LT_TRY(lt.f.cublasLtMatmulDescCreate(&c->op, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    LT_TRY(lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_TRANSA, &na, sizeof na));
+    LT_TRY(lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_TRANSB, &nb, sizeof nb));
     MBA_TRY(layout(&c->a, s, s->in,  s->tb ? s->n : s->k, s->tb ? s->k : s->n, s->ldb, s->step_b));
     MBA_TRY(layout(&c->b, s, s->in,  s->ta ? s->k : s->m, s->ta ? s->m : s->k, s->lda, s->step_a));
     MBA_TRY(layout(&c->c, s, s->out, s->m, s->n, s->ldc, s->step_c));
@@ -91,7 +102,8 @@ static mba_status find(const choice **out, const shape *s)
             *out = &lt.kept[i];
             return MBA_OK;
         }
-    if (!lt.handle) LT_TRY(cublasLtCreate(&lt.handle));
+    if (!lt.handle) MBA_TRY(mba_library_open("libcublasLt.so.13", names, &lt.f));
+    if (!lt.handle) LT_TRY(lt.f.cublasLtCreate(&lt.handle));
     if (!lt.kept && !(lt.kept = calloc(SHAPES_MAX, sizeof *lt.kept))) return mba_fail(MBA_E_NOMEM, "no memory for matrix products");
     if (lt.n == SHAPES_MAX) return mba_fail(MBA_E_UNSUPPORTED, "more than %d shapes of matrix products", SHAPES_MAX);
     lt.kept[lt.n].key = *s;
@@ -110,7 +122,7 @@ mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
                    g->ta, g->tb, g->adds, alignment(g->a), alignment(g->b), alignment(g->c) };
     const shape *s = &key;
     MBA_TRY(find(&c, s));
-    LT_TRY(cublasLtMatmul(lt.handle, c->op, &one, g->b, c->a, g->a, c->b, &beta, g->c, c->c, g->c, c->c, &c->algo, g->work,
+    LT_TRY(lt.f.cublasLtMatmul(lt.handle, c->op, &one, g->b, c->a, g->a, c->b, &beta, g->c, c->c, g->c, c->c, &c->algo, g->work,
                           g->work ? MBA_CUDA_GEMM_WORK_BYTES : 0, (cudaStream_t)g->stream));
     return MBA_OK;
 }

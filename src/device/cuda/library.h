@@ -1,0 +1,23 @@
+/* library.h -- NVIDIA's libraries, opened when they are first needed: hundreds of megabytes that a run on the CPU, `list` or
+ * `--help` should not wait for, and that need not be there at all.
+ *
+ *     #define FUNCTIONS(X) X(cublasLtCreate) X(cublasLtMatmul)
+ *     static struct { FUNCTIONS(MBA_LIBRARY_FIELD) } lt;
+ *     static const mba_library_name names[] = { FUNCTIONS(MBA_LIBRARY_NAME) { NULL, 0 } };
+ *     MBA_TRY(mba_library_open("libcublasLt.so.13", names, &lt));          // the table is filled, or a clear error
+ */
+#ifndef MBA_CUDA_LIBRARY_H
+#define MBA_CUDA_LIBRARY_H
+
+#include <stddef.h>
+
+#include "core/status.h"
+
+typedef struct mba_library_name { const char *name; size_t field; } mba_library_name;
+
+#define MBA_LIBRARY_FIELD(f) __typeof__(&f) f;
+#define MBA_LIBRARY_ENTRY(table, f) { #f, offsetof(table, f) },
+
+MBA_MUST mba_status mba_library_open(const char *file, const mba_library_name *names, void *table);
+
+#endif
