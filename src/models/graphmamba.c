@@ -136,7 +136,8 @@ static mba_tensor *positions(mba_graph *g, const mba_graphnet *c)
     const int64_t  p = c->pe_width;
     const mba_init a = MBA_INIT_UNIFORM(1 / sqrt(2.0)), b = MBA_INIT_UNIFORM(1 / sqrt(2.0 * (double)p));
     return mba_lap_encoder(g, .phi = mba_input(g, "phi", rows_of(MBA_NODES, c->nodes, c->pe_count)),
-                           .lam = mba_input(g, "lam", rows_of(MBA_NODES, c->nodes, c->pe_count)), .flip = c->train,
+                           .lam = mba_input(g, "lam", rows_of(MBA_NODES, c->nodes, c->pe_count)),
+                           .flip = c->train && !c->given_signs,
                            .wa = PARAM("linear_A.weight", a, 2 * p, 2), .ba = PARAM("linear_A.bias", a, 2 * p),
                            .wb = PARAM("pe_encoder.1.weight", b, p, 2 * p), .bb = PARAM("pe_encoder.1.bias", b, p));
 }

@@ -30,6 +30,7 @@ typedef struct mba_graphnet {
     double          dropout;
     int64_t         buckets;                      /* of the node order; 0 or 1: none */
     bool            no_scan;                      /* without the Mamba branch: the control of an experiment */
+    bool            given_signs;                  /* train with the eigenvectors as they come: no random signs */
     bool            train, keep_logits;
 } mba_graphnet;
 
