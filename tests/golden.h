@@ -27,16 +27,19 @@ enum { GOLDEN_PIECES = 12, GOLDEN_NAME = 120 };
 /* A tensor of ours is one or several of the file, one behind the other. */
 typedef struct golden_pieces { int n; char name[GOLDEN_PIECES][GOLDEN_NAME]; } golden_pieces;
 
-typedef struct golden {
+typedef struct golden golden;
+struct golden {
     const char    *dir;
-    golden_pieces (*pieces)(const char *name);
+    golden_pieces (*pieces)(const golden *o, const char *name);
+    const void    *model;                                  /* for `pieces` */
     mba_graph     *g;
     mba_program   *p;
     json_t        *expected;
-} golden;
+};
 
-static inline golden_pieces golden_same_name(const char *name)
+static inline golden_pieces golden_same_name(const golden *o, const char *name)
 {
+    (void)o;
     golden_pieces p = { .n = 1 };
     snprintf(p.name[0], GOLDEN_NAME, "%s", name);
     return p;
@@ -109,7 +112,7 @@ static inline void golden_weights(const golden *o)
     for (int32_t k = 0; k < o->g->ntensors; k++) {
         const mba_tensor *t = o->g->tensors[k];
         if (!mba_is_param(t) && !mba_is_state(t)) continue;
-        const golden_pieces p = o->pieces(t->name);
+        const golden_pieces p = o->pieces(o, t->name);
         float              *to = mba_program_at(o->p, t), *end = to + mba_elems(t);
         for (int i = 0; i < p.n; i++) {
             const mba_array *a = mba_safetensors_find(f, p.name[i]);
@@ -196,7 +199,7 @@ static inline void golden_gradients(const golden *o)
     for (int32_t k = 0; k < o->g->ntensors; k++) {
         const mba_tensor *t = o->g->tensors[k];
         if (!mba_is_param(t)) continue;
-        const golden_pieces p = o->pieces(t->name);
+        const golden_pieces p = o->pieces(o, t->name);
         const float        *have = mba_program_beside(o->p, t->st->grad, t);
         for (int i = 0; i < p.n; i++, seen++) {
             const mba_array *a = mba_safetensors_find(f, p.name[i]);
@@ -210,7 +213,8 @@ static inline void golden_gradients(const golden *o)
     }
     assert_int_equal(seen, mba_safetensors_count(f));
     mba_safetensors_close(f);
-    printf("    %s: %lld gradients, worst %.1e, zero ones within %.1e of the largest\n", o->dir, (long long)seen, worst, zero);
+    printf("    %s: %lld gradients, worst %.1e, zero ones within %.1e of the largest\n", o->dir, (long long)seen, worst,
+           zero);
     assert_true(worst <= 1e-4);
     assert_true(zero <= 1e-6);
 }
@@ -225,7 +229,7 @@ static inline void golden_statistics(const golden *o, int at_least)
     for (int32_t k = 0; k < o->g->ntensors; k++) {
         const mba_tensor *t = o->g->tensors[k];
         if (!mba_is_state(t)) continue;
-        const golden_pieces p = o->pieces(t->name);
+        const golden_pieces p = o->pieces(o, t->name);
         const mba_array    *a = mba_safetensors_find(f, p.name[0]);
         assert_non_null(a);
         const double e = golden_distance(a, mba_program_at(o->p, t)) / fmax(golden_norm(a), 1e-3);

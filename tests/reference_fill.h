@@ -1,5 +1,5 @@
-/* reference_fill.h -- the fill rule of the reference vectors (specifications of MambaVision and Graph-Mamba, section 13):
- * a counter from 1, one step per element, hashed to -1 .. 1.
+/* reference_fill.h -- the fill rule of the reference vectors of MambaVision's mixer and of GatedGCN: a
+ * counter from 1, one step per element, hashed to -1 .. 1.
  *
  *     uint32_t counter = 1;
  *     reference_fill(&r, x, &counter);                    // x a parameter or input of a rig (rig.h), dense */

@@ -15,8 +15,10 @@ typedef struct size {
 } size;
 
 static const size sizes[] = {
-    { "mambavision-t", 31794248, 219, 64744, 11, 4.459, 4.4 },     { "mambavision-t2", 35104008, 265, 75304, 11, 5.105, 5.1 },
-    { "mambavision-s", 50140584, 240, 81384, 15, 7.481, 7.5 },     { "mambavision-b", 97685288, 311, 147048, 15, 14.954, 15.0 },
+    { "mambavision-t", 31794248, 219, 64744, 11, 4.459, 4.4 },
+    { "mambavision-t2", 35104008, 265, 75304, 11, 5.105, 5.1 },
+    { "mambavision-s", 50140584, 240, 81384, 15, 7.481, 7.5 },
+    { "mambavision-b", 97685288, 311, 147048, 15, 14.954, 15.0 },
     { "mambavision-l", 227961048, 311, 224568, 15, 34.840, 34.9 },
 };
 
@@ -83,8 +85,8 @@ static void multiply_accumulates_are_the_published_ones(void **state)
 static void the_mixer_has_its_reference_vectors(void **state)
 {
     (void)state;
-    static const char *order[] = { "in_proj.weight", "conv1d_x.weight", "conv1d_z.weight", "x_proj.weight", "dt_proj.weight",
-                                   "dt_proj.bias", "D", "out_proj.weight" };
+    static const char *order[] = { "in_proj.weight", "conv1d_x.weight", "conv1d_z.weight", "x_proj.weight",
+                                   "dt_proj.weight", "dt_proj.bias", "D", "out_proj.weight" };
     mba_graph  *g = graph();
     mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, 1, 6, 4), MBA_INIT_CONST(0), MBA_DECAY);
     mba_tensor *y = mba__vision_mixer(g, x, (mba__mixer_size){ .state = 3, .rank = 2, .conv = 3 });
@@ -94,7 +96,7 @@ static void the_mixer_has_its_reference_vectors(void **state)
     reference_fill(&r, x, &counter);
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) reference_fill(&r, mba_graph_find(g, order[i]), &counter);
     reference_fill(&r, go, &counter);
-    for (int i = 0; i < 6; i++) assert_near(rig_want(&r, A_log, i), log(1 + i % 3), 1e-7);       // A = -(n + 1), as it starts
+    for (int i = 0; i < 6; i++) assert_near(rig_want(&r, A_log, i), log(1 + i % 3), 1e-7);       // as it starts
     for (int i = 0; i < 6; i++) rig_set(&r, A_log, i, log(1 + i % 3));
     rig_run(&r);
     assert_reference(&r, y, 0, 4, (double[]){ -0.016266519, -0.193490511, 0.191841445, -0.327681384 });
@@ -113,7 +115,8 @@ static void the_mixer_has_its_reference_vectors(void **state)
 
 static void read_list(int64_t *out, const json_t *config, const char *key)
 {
-    for (size_t i = 0; i < MBA_STAGES; i++) out[i] = json_integer_value(json_array_get(json_object_get(config, key), i));
+    const json_t *list = json_object_get(config, key);
+    for (size_t i = 0; i < MBA_STAGES; i++) out[i] = json_integer_value(json_array_get(list, i));
 }
 
 static mba_vision read_config(const golden *o)
@@ -148,21 +151,21 @@ static void read_images(const golden *o, const mba_vision *c)
     free(labels);
 }
 
+static int64_t field(const json_t *o, const char *key) { return json_integer_value(json_object_get(o, key)); }
+
 /* The file has the factors of all branches behind each other; expected.json says whose are where. */
 static void read_drops(const golden *o)
 {
     const json_t *list = json_object_get(o->expected, "droppath");
     const json_t *last = json_array_get(list, json_array_size(list) - 1);
-    const int64_t all = json_integer_value(json_object_get(last, "offset")) + json_integer_value(json_object_get(last, "count"));
-    double       *f = golden_array(o, "droppath.npy", all);
+    double       *f = golden_array(o, "droppath.npy", field(last, "offset") + field(last, "count"));
     int64_t       dropped = 0;
     for (size_t i = 0; i < json_array_size(list); i++) {
         char          name[64];
         const json_t *piece = json_array_get(list, i);
-        const int64_t from = json_integer_value(json_object_get(piece, "offset"));
-        const int64_t n = json_integer_value(json_object_get(piece, "count"));
-        snprintf(name, sizeof name, "levels.%d.blocks.%d.drop_%s", (int)json_integer_value(json_object_get(piece, "stage")),
-                 (int)json_integer_value(json_object_get(piece, "block")), json_string_value(json_object_get(piece, "branch")));
+        const int64_t from = field(piece, "offset"), n = field(piece, "count");
+        snprintf(name, sizeof name, "levels.%d.blocks.%d.drop_%s", (int)field(piece, "stage"), (int)field(piece, "block"),
+                 json_string_value(json_object_get(piece, "branch")));
         assert_int_equal(mba_elems(golden_tensor(o, name)), n);
         for (int64_t k = 0; k < n; k++) golden_reals(o, name)[k] = (float)f[from + k];
         for (int64_t k = 0; k < n; k++) dropped += f[from + k] == 0;
@@ -218,7 +221,8 @@ static void a_golden_network_with_dropped_paths_agrees(void **state)
     check_evaluation("tests/golden_vision/drop");
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_the_published_ones), cmocka_unit_test(multiply_accumulates_are_the_published_ones),
+MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_the_published_ones),
+              cmocka_unit_test(multiply_accumulates_are_the_published_ones),
               cmocka_unit_test(the_mixer_has_its_reference_vectors),
               cmocka_unit_test(a_golden_network_with_layer_scale_and_padded_windows_agrees),
               cmocka_unit_test(a_golden_network_with_dropped_paths_agrees))
