@@ -78,13 +78,13 @@ static inline double rig_want(rig *r, const mba_tensor *t, int64_t i) { return m
 static inline float  rig_have(rig *r, const mba_tensor *t, int64_t i) { return ((float *)mba_program_at(r->p, t))[i]; }
 
 /* Golden values are printed with ten digits; fp32 may be off by a few units of the largest of them. */
-static inline void assert_golden(rig *r, const mba_tensor *t, const double *golden)
+static inline void assert_golden(rig *r, const mba_tensor *t, const double *values)
 {
     double top = 0;
-    for (int64_t i = 0; i < mba_elems(t); i++) top = fmax(top, fabs(golden[i]));
+    for (int64_t i = 0; i < mba_elems(t); i++) top = fmax(top, fabs(values[i]));
     for (int64_t i = 0; i < mba_elems(t); i++) {
-        assert_near(rig_want(r, t, i), golden[i], 1e-9);
-        assert_near(rig_have(r, t, i), golden[i], 32 * top / 16777216);
+        assert_near(rig_want(r, t, i), values[i], 1e-9);
+        assert_near(rig_have(r, t, i), values[i], 32 * top / 16777216);
     }
 }
 

@@ -15,8 +15,18 @@ typedef struct mba_step {
     float    lr;
     float    loss_scale;               /* 1 / (valid targets of the global batch); 0: mean of the valid rows */
     float    norm_max;                 /* a larger gradient norm skips the update; 0: any finite one is fine */
-    int32_t  count[MBA_COUNTS];        /* real rows of a ragged batch; [MBA_ALL] is not used */
+    int32_t  count[MBA_COUNTS];        /* real rows of a ragged batch: mba_step_rows; [MBA_ALL] is not used */
 } mba_step;
+
+/* How many of `capacity` rows are real. A step without any count (all 0, as a step starts) is that of a full batch.
+ * Once one count is given, all of them say what they say, and 0 is none: a batch without edges. The two cannot be
+ * mistaken for each other, because a batch has at least a node. */
+static inline int64_t mba_step_rows(const mba_step *s, mba_count kind, int64_t capacity)
+{
+    bool ragged = false;
+    for (int k = MBA_ALL + 1; k < MBA_COUNTS; k++) ragged |= s->count[k] > 0;
+    return ragged && kind != MBA_ALL ? s->count[kind] : capacity;
+}
 
 /* The high half of every random counter: a step, its micro-batch and the rank never meet again. */
 static inline uint64_t mba_step_counter(const mba_step *s)

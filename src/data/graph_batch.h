@@ -2,7 +2,7 @@
  *
  *     mba_graph_batch b = { .graph_ptr = .., .src = .., .node_real = x };     // the caller's arrays, of full capacity
  *     MBA_TRY(mba_graph_batch_fill(&b, &shape, items, 32));                   // sets b.nodes, b.edges, b.graphs
- *     step.count[MBA_NODES] = (int32_t)b.nodes;                               // the rows that are real
+ *     step.count[MBA_NODES] = (int32_t)b.nodes;                               // the rows that are real; edges, graphs too
  *
  *     const mba_order_type *type = mba_order_find("Mamba_Hybrid_Degree_Noise_Bucket");
  *     mba_graph_order(perm, inverse, segment, &(mba_graph_order_args){ .type = type, .batch = &b, .layer = l, .. });
@@ -10,8 +10,7 @@
  * A batch is the disjoint union of its graphs: nodes one graph behind the other, edges grouped by target (and, within
  * a target, as they were stored). Row k of everything about edges is edge k in this order. Behind the real rows all
  * arrays are padded so that reading them is harmless: features and positions 0, classes -1, targets NaN, row pointers
- * the last value, other indices 0. Nothing is allocated. A batch without edges is fine here, but step.count treats a
- * count of 0 as "all rows": whoever reduces over edges (a batch norm) must not be given one. */
+ * the last value, other indices 0. Nothing is allocated. A batch without edges is fine. */
 #ifndef MBA_GRAPH_BATCH_H
 #define MBA_GRAPH_BATCH_H
 

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/op.h"
 #include "ops/add/add.h"
 #include "ops/batchnorm/batchnorm.h"
 #include "ops/bce/bce.h"
@@ -20,6 +21,7 @@
 #include "ops/lap_encoder/lap_encoder.h"
 #include "ops/matmul/matmul.h"
 #include "ops/relu/relu.h"
+#include "ops/residual/residual.h"
 #include "ops/rownorm/rownorm.h"
 #include "ops/segment_pool/segment_pool.h"
 #include "ops/selective_scan/selective_scan.h"
@@ -29,7 +31,7 @@
 #define NAME(...) mba_arena_printf(g->arena, __VA_ARGS__)
 
 /* What the layers share while the network is built. */
-typedef struct site { const mba_graphnet *c; mba_tensor *src, *in_ptr, *out_ptr, *out_edge, *graph_ptr; } site;
+typedef struct site { const mba_graphnet *c; mba__adjacency edges; mba_tensor *graph_ptr; } site;
 
 static mba_type rows_of(mba_count count, int64_t rows, int64_t columns)
 {
@@ -71,38 +73,81 @@ static mba_tensor *message_passing(mba_graph *g, const site *s, mba_tensor *h, m
     const int64_t H = s->c->width;
     mba_enter(g, "local_model");
     mba_tensor *n4 = linear(g, h, "ABDE", 4 * H, true), *c = linear(g, *e, "C", H, true);
-    const mba_gated_gcn_out o = mba_gated_gcn(g, .a = mba_slice(g, n4, 1, 0, H), .b = mba_slice(g, n4, 1, H, H), .d = mba_slice(g, n4, 1, 2 * H, H),
-                                              .e = mba_slice(g, n4, 1, 3 * H, H), .c = c, .src = s->src, .in_ptr = s->in_ptr, .out_ptr = s->out_ptr,
-                                              .out_edge = s->out_edge);
+    const mba__adjacency    *x = &s->edges;
+    const mba_gated_gcn_out o = mba_gated_gcn(g, .a = mba_slice(g, n4, 1, 0, H), .b = mba_slice(g, n4, 1, H, H),
+                                              .d = mba_slice(g, n4, 1, 2 * H, H), .e = mba_slice(g, n4, 1, 3 * H, H), .c = c,
+                                              .src = x->src, .in_ptr = x->in_ptr, .out_ptr = x->out_ptr, .out_edge = x->out_edge);
     mba_tensor *hl = mba_add(g, h, drop(g, s, norm(g, s, o.x, "bn_node_x", true)));
     *e = mba_add(g, *e, drop(g, s, norm(g, s, o.eh, "bn_edge_e", true)));
     mba_leave(g);
     return hl;
 }
 
-/* The nodes of every graph in order, through a Mamba block that starts anew at each, and back. */
-static mba_tensor *mamba(mba_graph *g, const site *s, mba_tensor *h, int layer)
+mba_tensor *mba__graphnet_messages(mba_graph *g, const mba_graphnet *c, mba__adjacency edges, mba_tensor *h,
+                                   mba_tensor **e)
 {
-    const mba_graphnet *c = s->c;
-    const int64_t  N = c->nodes, H = c->width, S = c->state, R = (H + 15) / 16, W = c->conv;
-    const mba_init tap = MBA_INIT_UNIFORM(1 / sqrt((double)W));
-    mba_tensor *perm = index_input(g, NAME("perm.%d", layer), MBA_NODES, N, 0, N), *inverse = index_input(g, NAME("inverse.%d", layer), MBA_NODES, N, 0, N);
-    mba_tensor *ids = mba_reshape(g, index_input(g, NAME("segment.%d", layer), MBA_NODES, N, 0, N + 1), MBA_TYPE(MBA_I32, 1, N));
+    return message_passing(g, &(site){ .c = c, .edges = edges }, h, e);
+}
+
+typedef struct mamba_weights { mba_tensor *in, *conv, *conv_bias, *x, *dt, *A_log, *D, *dt_bias, *out; } mamba_weights;
+
+static mamba_weights mamba_weights_of(mba_graph *g, const mba_graphnet *c)
+{
+    const int64_t  H = c->width, S = c->state, R = (H + 15) / 16, W = c->conv;
+    const mba_init tap = MBA_INIT_UNIFORM(1 / sqrt((double)W)), wide = MBA_INIT_UNIFORM(1 / sqrt((double)H));
+    return (mamba_weights){
+        .in      = PARAM("in_proj.weight", wide, 2 * H, H),
+        .conv    = PARAM("conv1d.weight", tap, H, 1, W),
+        .conv_bias = PARAM("conv1d.bias", tap, H),
+        .x       = PARAM("x_proj.weight", wide, R + 2 * S, H),
+        .dt      = PARAM("dt_proj.weight", MBA_INIT_UNIFORM(1 / sqrt((double)R)), H, R),
+        .A_log   = PARAM("A_log", MBA_INIT_LOG_INDEX(), H, S),
+        .D       = PARAM("D", MBA_INIT_CONST(1), H),
+        .dt_bias = PARAM("dt_proj.bias", MBA_INIT_STEP(1e-3, 0.1), H),
+        .out     = PARAM("out_proj.weight", wide, H, H),
+    };
+}
+
+typedef struct order { int layer, draw; } order;
+
+/* "perm.3", or "perm.3.1" where several orders are averaged. */
+static mba_tensor *order_input(mba_graph *g, const mba_graphnet *c, const char *what, order o, int64_t bound)
+{
+    const char *name = c->draws > 1 ? NAME("%s.%d.%d", what, o.layer, o.draw) : NAME("%s.%d", what, o.layer);
+    return index_input(g, name, MBA_NODES, c->nodes, 0, bound);
+}
+
+/* The nodes of every graph in order, through a Mamba block that starts anew at each, and back. */
+static mba_tensor *mamba(mba_graph *g, const mba_graphnet *c, const mamba_weights *w, mba_tensor *h, order o)
+{
+    const int64_t N = c->nodes, H = c->width, S = c->state, R = (H + 15) / 16;
+    mba_tensor *perm = order_input(g, c, "perm", o, N), *inverse = order_input(g, c, "inverse", o, N);
+    mba_tensor *ids = mba_reshape(g, order_input(g, c, "segment", o, N + 1), MBA_TYPE(MBA_I32, 1, N));
     mba_enter(g, "self_attn");
-    mba_tensor *xz = linear(g, mba_gather_rows(g, h, perm, inverse), "in_proj", 2 * H, false);
+    mba_tensor *xz = mba_linear(g, mba_gather_rows(g, h, perm, inverse), w->in);
     xz = mba_reshape(g, xz, MBA_TYPE(MBA_F32, 1, N, 2 * H));
-    mba_tensor *u = mba_conv1d(g, .x = mba_slice(g, xz, 2, 0, H), .w = PARAM("conv1d.weight", tap, H, 1, W), .bias = PARAM("conv1d.bias", tap, H),
-                               .silu = true, .ids = ids);
-    mba_tensor *q = linear(g, u, "x_proj", R + 2 * S, false);
-    mba_tensor *w_dt = PARAM("dt_proj.weight", MBA_INIT_UNIFORM(1 / sqrt((double)R)), H, R);
-    mba_tensor *y = mba_selective_scan(g, .u = u, .delta = mba_linear(g, mba_slice(g, q, 2, 0, R), w_dt), .B = mba_slice(g, q, 2, R, S),
-                        .C = mba_slice(g, q, 2, R + S, S), .z = mba_slice(g, xz, 2, H, H), .ids = ids,
-                        .A_log   = PARAM("A_log", MBA_INIT_LOG_INDEX(), H, S),
-                        .D       = PARAM("D", MBA_INIT_CONST(1), H),
-                        .dt_bias = PARAM("dt_proj.bias", MBA_INIT_STEP(1e-3, 0.1), H));
-    mba_tensor *out = linear(g, y, "out_proj", H, false);
+    mba_tensor *u = mba_conv1d(g, .x = mba_slice(g, xz, 2, 0, H), .w = w->conv, .bias = w->conv_bias, .silu = true,
+                               .ids = ids);
+    mba_tensor *q = mba_linear(g, u, w->x);
+    mba_tensor *y = mba_selective_scan(g, .u = u, .delta = mba_linear(g, mba_slice(g, q, 2, 0, R), w->dt),
+                                       .A_log = w->A_log, .B = mba_slice(g, q, 2, R, S), .C = mba_slice(g, q, 2, R + S, S),
+                                       .D = w->D, .z = mba_slice(g, xz, 2, H, H), .dt_bias = w->dt_bias, .ids = ids);
+    mba_tensor *out = mba_linear(g, y, w->out);
     mba_leave(g);
     return mba_gather_rows(g, mba_reshape(g, out, rows_of(MBA_NODES, N, H)), inverse, perm);
+}
+
+/* h + Mamba(h); with several draws the mean over their orders, as in evaluation. */
+static mba_tensor *global_branch(mba_graph *g, const site *s, mba_tensor *h, int layer)
+{
+    mba_enter(g, "self_attn");
+    const mamba_weights w = mamba_weights_of(g, s->c);
+    mba_leave(g);
+    mba_tensor *sum = mamba(g, s->c, &w, h, (order){ layer, 0 });
+    if (s->c->draws <= 1) return mba_add(g, h, drop(g, s, sum));
+    for (int d = 1; d < s->c->draws; d++) sum = mba_add(g, sum, mamba(g, s->c, &w, h, (order){ layer, d }));
+    const mba_fill_attr share = { 1.0 / (double)s->c->draws, MBA_TYPE(MBA_F32, 1) };
+    return mba_residual(g, .x = h, .v = sum, .rows = s->c->nodes, .factor = MBA_APPEND(g, fill, &share, NULL)->out[0]);
 }
 
 static mba_tensor *layer(mba_graph *g, const site *s, mba_tensor *h, mba_tensor **e, int l)
@@ -110,7 +155,7 @@ static mba_tensor *layer(mba_graph *g, const site *s, mba_tensor *h, mba_tensor 
     mba_enter(g, "layers.%d", l);
     mba_tensor *sum = norm(g, s, message_passing(g, s, h, e), "norm1_local", false);
     if (!s->c->no_scan) {
-        mba_tensor *ha = norm(g, s, mba_add(g, h, drop(g, s, mamba(g, s, h, l))), "norm1_attn", false);
+        mba_tensor *ha = norm(g, s, global_branch(g, s, h, l), "norm1_attn", false);
         sum = mba_add(g, sum, ha);
     }
     mba_tensor *f = drop(g, s, mba_relu(g, linear(g, sum, "ff_linear1", 2 * s->c->width, true)));
@@ -136,7 +181,8 @@ static mba_tensor *positions(mba_graph *g, const mba_graphnet *c)
     const int64_t  p = c->pe_width;
     const mba_init a = MBA_INIT_UNIFORM(1 / sqrt(2.0)), b = MBA_INIT_UNIFORM(1 / sqrt(2.0 * (double)p));
     return mba_lap_encoder(g, .phi = mba_input(g, "phi", rows_of(MBA_NODES, c->nodes, c->pe_count)),
-                           .lam = mba_input(g, "lam", rows_of(MBA_NODES, c->nodes, c->pe_count)), .flip = c->train,
+                           .lam = mba_input(g, "lam", rows_of(MBA_NODES, c->nodes, c->pe_count)),
+                           .flip = c->train && !c->given_signs,
                            .wa = PARAM("linear_A.weight", a, 2 * p, 2), .ba = PARAM("linear_A.bias", a, 2 * p),
                            .wb = PARAM("pe_encoder.1.weight", b, p, 2 * p), .bb = PARAM("pe_encoder.1.bias", b, p));
 }
@@ -193,8 +239,10 @@ static mba_tensor *loss_of(mba_graph *g, const mba_graphnet *c, mba_tensor *y)
 mba_graphnet_graph mba_graphnet_build(mba_graph *g, const mba_graphnet *c)
 {
     const int64_t N = c->nodes, E = c->edges;
-    site s = { .c = c, .src = index_input(g, "src", MBA_EDGES, E, 0, N), .out_edge = index_input(g, "out_edge", MBA_EDGES, E, 0, E),
-               .in_ptr = index_input(g, "in_ptr", MBA_ALL, N + 1, 0, E + 1), .out_ptr = index_input(g, "out_ptr", MBA_ALL, N + 1, 0, E + 1) };
+    site s = { .c = c, .edges = { .src      = index_input(g, "src", MBA_EDGES, E, 0, N),
+                                  .out_edge = index_input(g, "out_edge", MBA_EDGES, E, 0, E),
+                                  .in_ptr   = index_input(g, "in_ptr", MBA_ALL, N + 1, 0, E + 1),
+                                  .out_ptr  = index_input(g, "out_ptr", MBA_ALL, N + 1, 0, E + 1) } };
     if (c->readout != MBA_READ_NODES) s.graph_ptr = index_input(g, "graph_ptr", MBA_ALL, c->graphs + 1, 0, N + 1);
     mba_tensor *h = encode_nodes(g, &s), *e = encode_edges(g, &s);
     if (c->pre_layers) {
@@ -255,6 +303,9 @@ mba_status mba_graphnet_complete(mba_graphnet *c)
     if (c->width < 1 || c->pe_width >= c->width || c->layers < 1 || c->head_layers < 1 || c->outputs < 1)
         return mba_fail(MBA_E_ARG, "a graph network of %lld layers, width %lld, %lld outputs\nwhy: each at least 1, positions narrower than the width",
                         (long long)c->layers, (long long)c->width, (long long)c->outputs);
+    if (c->train && c->draws > 1)
+        return mba_fail(MBA_E_ARG, "training over %lld orders at once\nwhy: only evaluation averages",
+                        (long long)c->draws);
     if (c->nodes < 1 || c->edges < 1 || c->graphs < 1)
         return mba_fail(MBA_E_ARG, "a batch of at most %lld nodes, %lld edges, %lld graphs\nfix: capacities of at least 1", (long long)c->nodes,
                         (long long)c->edges, (long long)c->graphs);

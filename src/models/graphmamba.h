@@ -7,7 +7,7 @@
  * Graphs of any size lie packed, one behind the other, without padding: the scan starts anew at every graph
  * (segment ids), the convolution does not look across. Inputs by name: "node_x" (N, F) or "node_i" (N, columns),
  * "edge_x" or "edge_i", "src", "in_ptr", "out_ptr", "out_edge", "graph_ptr", "phi", "lam", per layer "perm.<l>",
- * "inverse.<l>", "segment.<l>", and "labels" (classes) or "targets" (reals). */
+ * "inverse.<l>", "segment.<l>" (with several draws "perm.<l>.<d>" ..), and "labels" (classes) or "targets" (reals). */
 #ifndef MBA_GRAPHMAMBA_H
 #define MBA_GRAPHMAMBA_H
 
@@ -29,7 +29,9 @@ typedef struct mba_graphnet {
     mba_graph_loss  loss;
     double          dropout;
     int64_t         buckets;                      /* of the node order; 0 or 1: none */
+    int64_t         draws;                        /* orders per layer that evaluation averages; 0 or 1: one */
     bool            no_scan;                      /* without the Mamba branch: the control of an experiment */
+    bool            given_signs;                  /* train with the eigenvectors as they come: no random signs */
     bool            train, keep_logits;
 } mba_graphnet;
 
@@ -40,5 +42,10 @@ MBA_MUST mba_status mba_graphnet_complete(mba_graphnet *c);
 
 typedef struct mba_graphnet_graph { mba_tensor *logits, *loss; } mba_graphnet_graph;
 mba_graphnet_graph mba_graphnet_build(mba_graph *g, const mba_graphnet *c);
+
+/* Message passing by itself, for its reference vectors: h (nodes, width) and *e (edges, width), which moves on. */
+typedef struct mba__adjacency { mba_tensor *src, *in_ptr, *out_ptr, *out_edge; } mba__adjacency;
+mba_tensor *mba__graphnet_messages(mba_graph *g, const mba_graphnet *c, mba__adjacency edges, mba_tensor *h,
+                                   mba_tensor **e);
 
 #endif

@@ -29,9 +29,15 @@
 /* What the blocks share while the network is built. */
 typedef struct site { const mba_vision *c; int block, blocks; } site;
 
-static double drop_of(const site *s)
+/* The end of a branch: x + f gamma v. The chance to be dropped grows with the depth; a sample is an image or a window. */
+typedef struct branch { const char *drop; mba_tensor *x, *v, *gamma; int64_t rows; } branch;
+
+static mba_tensor *join_branch(mba_graph *g, const site *s, branch b)
 {
-    return s->c->train && s->blocks > 1 ? s->c->drop_path * s->block / (s->blocks - 1) : 0;
+    const double drop = s->blocks > 1 ? s->c->drop_path * s->block / (s->blocks - 1) : 0;
+    const bool   given = s->c->train && s->c->given_drop;
+    return mba_residual(g, .x = b.x, .v = b.v, .gamma = b.gamma, .rows = b.rows, .drop = (float)drop, .active = s->c->train,
+                        .factor = given ? mba_input(g, b.drop, MBA_TYPE(MBA_F32, mba_rows(b.x) / b.rows)) : NULL);
 }
 
 static mba_tensor *linear(mba_graph *g, mba_tensor *x, const char *name, int64_t rows, bool bias)
@@ -71,15 +77,15 @@ static mba_tensor *conv_block(mba_graph *g, const site *s, mba_tensor *x)
     r = mba_gelu(g, batchnorm(g, s, r, "norm1", 1e-5, false), true);
     r = conv(g, r, "conv2", C, 1, true);
     r = batchnorm(g, s, r, "norm2", 1e-5, false);
-    return mba_residual(g, .x = x, .v = r, .drop = (float)drop_of(s), .active = s->c->train, .rows = x->type.dim[1] * x->type.dim[2]);
+    return join_branch(g, s, (branch){ "drop_a", x, r, NULL, x->type.dim[1] * x->type.dim[2] });
 }
 
 /* ---- stages 2 and 3 ---- */
 
 /* Half of the channels is scanned, half passes by; both are convolved around their token. */
-static mba_tensor *scan_mixer(mba_graph *g, const site *s, mba_tensor *x)                  // (windows, L, C)
+mba_tensor *mba__vision_mixer(mba_graph *g, mba_tensor *x, mba__mixer_size s)
 {
-    const int64_t  C = mba_cols(x), D = C / 2, N = s->c->state, R = (C + 15) / 16, W = s->c->conv;
+    const int64_t  C = mba_cols(x), D = C / 2, N = s.state, R = s.rank, W = s.conv;
     const mba_init tap = MBA_INIT_UNIFORM(1 / sqrt((double)W));
     mba_tensor *A_log = PARAM("A_log", MBA_INIT_LOG_INDEX(), MBA_DECAY, D, N), *skip = PARAM("D", MBA_INIT_CONST(1), MBA_NO_DECAY, D);
     mba_tensor *p = linear(g, x, "in_proj", C, false);
@@ -110,18 +116,19 @@ static mba_tensor *scale_of(mba_graph *g, const site *s, const char *name, int64
 
 static mba_tensor *token_block(mba_graph *g, const site *s, mba_tensor *x, int64_t heads, bool scans)
 {
-    const int64_t C = mba_cols(x), L = x->type.dim[1];
+    const int64_t         C = mba_cols(x), L = x->type.dim[1];
+    const mba__mixer_size size = { .state = s->c->state, .rank = (C + 15) / 16, .conv = s->c->conv };
     mba_tensor *gamma1 = scale_of(g, s, "gamma_1", C), *gamma2 = scale_of(g, s, "gamma_2", C);
     mba_tensor *u = layernorm(g, x, "norm1");
     mba_enter(g, "mixer");
-    mba_tensor *m = scans ? scan_mixer(g, s, u) : attention_mixer(g, u, heads);
+    mba_tensor *m = scans ? mba__vision_mixer(g, u, size) : attention_mixer(g, u, heads);
     mba_leave(g);
-    x = mba_residual(g, .x = x, .v = m, .gamma = gamma1, .drop = (float)drop_of(s), .active = s->c->train, .rows = L);
+    x = join_branch(g, s, (branch){ "drop_a", x, m, gamma1, L });
     u = layernorm(g, x, "norm2");
     mba_enter(g, "mlp");
     m = linear(g, mba_gelu(g, linear(g, u, "fc1", s->c->mlp_ratio * C, true), false), "fc2", C, true);
     mba_leave(g);
-    return mba_residual(g, .x = x, .v = m, .gamma = gamma2, .drop = (float)drop_of(s), .active = s->c->train, .rows = L);
+    return join_branch(g, s, (branch){ "drop_b", x, m, gamma2, L });
 }
 
 /* ---- the network ---- */

@@ -21,6 +21,8 @@ typedef struct mba_vision {
     double  layer_scale, drop_path;               /* 0: none; largest probability, of the last block */
     double  smoothing;                            /* of the labels */
     bool    train;                                /* batch statistics and drop path */
+    bool    given_drop;                           /* drop path from inputs: "<block>.drop_a" (and "drop_b", of the MLP)
+                                                     holds the factor of the branch for every image or window */
     bool    soft_targets;                         /* "soft" (B, classes) instead of "labels" (B): mixup, cutmix */
     bool    keep_logits;
 } mba_vision;
@@ -33,5 +35,9 @@ MBA_MUST mba_status mba_vision_complete(mba_vision *c);
 
 typedef struct mba_vision_graph { mba_tensor *images, *labels, *soft, *logits, *loss; } mba_vision_graph;
 mba_vision_graph mba_vision_build(mba_graph *g, const mba_vision *c);
+
+/* The scanning mixer by itself, for its reference vectors: x and the result are (windows, L, C). */
+typedef struct mba__mixer_size { int64_t state, rank, conv; } mba__mixer_size;
+mba_tensor *mba__vision_mixer(mba_graph *g, mba_tensor *x, mba__mixer_size s);
 
 #endif

@@ -31,12 +31,18 @@ static inline float *mba__row(mba__rows v, int64_t r)
     return v.at + i / v.run * v.pitch + i % v.run;
 }
 
-/* Rows of axis 0 that are real: the count of the step that the type names, or all of them. */
+/* How much of axis 0 is real in a ragged batch, from its start. */
 static inline int64_t mba__real(const mba_tensor *t, const mba_step *step)
 {
-    const int64_t all = t->type.dim[0], count = t->type.count == MBA_ALL ? 0 : step->count[t->type.count];
-    mba_assert(count <= all);
-    return count > 0 ? count : all;
+    const int64_t real = mba_step_rows(step, t->type.count, t->type.dim[0]);
+    mba_assert(real <= t->type.dim[0]);
+    return real;
+}
+
+/* The same in rows of the last axis. */
+static inline int64_t mba__real_rows(const mba_tensor *t, const mba_step *step)
+{
+    return t->type.rank > 1 ? mba__real(t, step) * (mba_rows(t) / t->type.dim[0]) : 1;
 }
 
 /* Zeros in rows from .. to-1. */
@@ -70,14 +76,6 @@ static inline void mba__sum_parts(float *sum, const float *part, int64_t parts, 
             for (int64_t i = 0; i < count; i++) acc[i] += part[p * n + from + i];
         for (int64_t i = 0; i < count; i++) sum[from + i] = acc[i] + (adds ? sum[from + i] : 0);
     }
-}
-
-/* Rows of a ragged batch that are real: the first ones. */
-static inline int64_t mba__real_rows(const mba_tensor *t, const mba_step *step)
-{
-    const int64_t R = mba_rows(t), n = t->type.count == MBA_ALL ? 0 : step->count[t->type.count];
-    const int64_t real = n * (R / t->type.dim[0]);
-    return n > 0 && t->type.rank > 1 && real < R ? real : R;
 }
 
 /* Element-wise work in pieces that lie in one run of every operand: rows, or 4096 elements where all are dense.

@@ -47,6 +47,11 @@ static void merge_stats(merge s, int64_t from, int64_t end, int64_t M, int64_t C
 {
     double        mean[BLOCK] = { 0 }, m2[BLOCK] = { 0 };
     const int64_t parts = mba__parts(M), n = end - from;
+    if (!M) {                                     // nothing to normalise: the running statistics stay
+        memset(s.out_mean + from, 0, sizeof(float) * (size_t)n);
+        memset(s.out_var + from, 0, sizeof(float) * (size_t)n);
+        return;
+    }
     for (int64_t p = 0; p < parts; p++) {
         const double rows = (double)(mba__part_end(p, M) - p * MBA__PART_ROWS);
         for (int64_t i = 0; i < n; i++) mean[i] += rows * (double)s.mean[p * C + from + i];
@@ -192,7 +197,7 @@ static void finish_sums(const mba_call *c, const float *scale, float *c1, float 
     const int64_t         C = mba_cols(c->node->in[XB]), parts = mba__parts(M);
     const float          *var = c->in[VARB], *dw = mba__scratch(c, 0), *db = mba__scratch(c, 1);
     float                *gw = c->out[DW], *gb = c->out[DB];
-    const double          share = (double)a->train / (double)M;
+    const double          share = M ? (double)a->train / (double)M : 0;
     MBA_PARALLEL_FOR(i, C) {
         const double rstd = 1 / __builtin_sqrt((double)var[i] + a->eps);
         const double sw = sum_of(dw + i, parts, C) * rstd, sb = sum_of(db + i, parts, C);

@@ -106,6 +106,35 @@ static void batchnorm_of_golden_values_below_its_capacity(void **state)
     }
 }
 
+/* A batch of graphs without edges: the edge norm has no rows, which is not the same as no count. */
+static void batchnorm_of_no_rows_leaves_no_trace(void **state)
+{
+    (void)state;
+    mba_type type = MBA_TYPE(MBA_F32, 6, 3);
+    type.count = MBA_EDGES;
+    unit u = make(type, 1e-4, true, false);
+    for (int i = 0; i < 18; i++) rig_set(&u.r, u.x, i, 1 + i);
+    rig_sines(&u.r, u.w, 1, 0.9, 0.4);
+    rig_sines(&u.r, u.dy, 1, 1.3, 0.5);
+    u.r.step.count[MBA_NODES] = 4;
+    rig_run(&u.r);
+    for (int i = 0; i < 18; i++) {
+        assert_near(rig_have(&u.r, u.y, i), 0, 0);
+        assert_near(rig_want(&u.r, u.y, i), 0, 0);
+        assert_near(rig_have(&u.r, rig_grad(&u.r, u.x), i), 0, 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_true(rig_have(&u.r, u.mean, i) == 0 && rig_have(&u.r, u.var, i) == 1);
+        assert_true(rig_want(&u.r, u.mean, i) == 0 && rig_want(&u.r, u.var, i) == 1);
+        assert_near(rig_have(&u.r, rig_grad(&u.r, u.w), i), 0, 0);
+        assert_near(rig_have(&u.r, rig_grad(&u.r, u.b), i), 0, 0);
+    }
+    u.r.step.count[MBA_NODES] = 0;                                                // no count at all: a full batch
+    rig_run(&u.r);
+    for (int i = 0; i < 3; i++) assert_near(rig_have(&u.r, u.mean, i), 0.1 * (8.5 + i), 1e-6);
+    rig_destroy(&u.r);
+}
+
 /* The statistics start at 0 and 1; those of a channel that is always 3 go to 3 and 0. */
 static void batchnorm_statistics_run(void **state)
 {
@@ -205,6 +234,7 @@ static void batchnorm_refuses_what_does_not_fit(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(batchnorm_of_golden_values_below_its_capacity),
+              cmocka_unit_test(batchnorm_of_no_rows_leaves_no_trace),
               cmocka_unit_test(batchnorm_statistics_run),
               cmocka_unit_test(batchnorm_takes_a_large_mean_and_one_row),
               cmocka_unit_test(batchnorm_takes_many_rows_at_any_thread_count),

@@ -16,6 +16,10 @@ static mba_status residual_shape(const mba_node *n, mba_type *out)
              (long long)mba_cols(x), (long long)mba_rows(v), (long long)mba_cols(v));
     MBA_NEED(!n->in[GAMMA] || (mba_dense(n->in[GAMMA]) && mba_elems(n->in[GAMMA]) == mba_cols(x)),
              "residual: rows of %lld, a gamma of %lld", (long long)mba_cols(x), (long long)mba_elems(n->in[GAMMA]));
+    MBA_NEED(!n->in[FACTOR] || (mba_dense(n->in[FACTOR]) && mba_elems(n->in[FACTOR]) * a->rows == mba_rows(x)
+                                && n->in[FACTOR]->type.dtype == MBA_F32 && !n->in[FACTOR]->needs_grad),
+             "residual: %lld factors for samples of %lld of %lld rows\nwhy: one each, without a gradient",
+             (long long)mba_elems(n->in[FACTOR]), (long long)a->rows, (long long)mba_rows(x));
     MBA_NEED(a->drop >= 0 && a->drop < 1, "residual: a probability of %g\nfix: 0 <= drop < 1", a->drop);
     MBA_NEED(a->rows > 0 && mba_rows(x) % a->rows == 0, "residual: %lld rows are not samples of %lld",
              (long long)mba_rows(x), (long long)a->rows);
@@ -32,17 +36,17 @@ static mba_status residual_bwd_shape(const mba_node *n, mba_type *out)
 
 mba_tensor *mba_residual_(mba_graph *g, mba_residual_args a)
 {
-    const float drop = a.active ? a.drop : 0;
-    if (!a.gamma && drop == 0) return mba_add(g, a.x, a.v);
+    const float drop = a.active && !a.factor ? a.drop : 0;
+    if (!a.gamma && !a.factor && drop == 0) return mba_add(g, a.x, a.v);
     if (!a.rows) a.rows = mba_rows(a.x) / a.x->type.dim[0];
-    return MBA_APPEND(g, residual, &((residual_attr){ (double)drop, a.rows }), a.x, a.v, a.gamma)->out[Y];
+    return MBA_APPEND(g, residual, &((residual_attr){ (double)drop, a.rows }), a.x, a.v, a.gamma, a.factor)->out[Y];
 }
 
 static void residual_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
     if (mba_wants(n->in[V]) || mba_wants(n->in[GAMMA])) {
         mba_tensor     *v = n->in[GAMMA] ? n->in[V] : NULL;
-        const mba_node *b = MBA_APPEND(g, residual_bwd, n->attr, d[Y], v, n->in[GAMMA]);
+        const mba_node *b = MBA_APPEND(g, residual_bwd, n->attr, d[Y], v, n->in[GAMMA], n->in[FACTOR]);
         mba_grad_add(g, n->in[V], b->out[DV]);
         if (n->in[GAMMA]) mba_grad_add(g, n->in[GAMMA], b->out[DGAMMA]);
     }
@@ -66,7 +70,8 @@ static mba_status residual_bwd_plan(mba_plan *p, const mba_node *n, const mba_ma
     return MBA_OK;
 }
 
-/* dims: samples, rows per sample, C, drop in percent, gamma, how: 1 columns of a window, 2 the branch is the stream. */
+/* dims: samples, rows per sample, C, drop in percent, gamma, how: 1 columns of a window, 2 the branch is the stream;
+ * factors given (every third is 0). */
 static void residual_build(mba_graph *g, const mba_case *c)
 {
     const int64_t S = c->dim[0], R = c->dim[1], C = c->dim[2], how = c->dim[5], wide = how == 1 ? 2 * C + 1 : C;
@@ -74,6 +79,11 @@ static void residual_build(mba_graph *g, const mba_case *c)
     mba_tensor *v = mba_param(g, "v", MBA_TYPE(MBA_F32, S, R, C), MBA_INIT_NORMAL(1), MBA_DECAY), *s = mba_add(g, x, x);
     mba_residual_args a = { .x = s, .v = v, .drop = (float)c->dim[3] / 100, .active = true };
     if (c->dim[4]) a.gamma = mba_param(g, "gamma", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
+    if (c->dim[6]) {
+        double *f = mba_arena_new(g->arena, double, S);
+        for (int64_t k = 0; k < S; k++) f[k] = k % 3 == 1 ? 0 : 1 + 0.25 * (double)(k % 5);
+        mba_example(g, a.factor = mba_input(g, "factor", MBA_TYPE(MBA_F32, S)), f);
+    }
     if (how == 0) a.v = mba_add(g, v, v);
     if (how == 1) { a.x = mba_slice(g, s, 2, 0, C); a.v = mba_slice(g, s, 2, C + 1, C); }
     if (how == 2) a.v = s;
@@ -84,7 +94,8 @@ static void residual_build(mba_graph *g, const mba_case *c)
 
 const mba_op mba_op_residual = {
     .name  = "residual", .doc = "y = x + f gamma v, f per sample", .kind = MBA_ELEMENTWISE, .random = true,
-    .in    = { [X] = MBA_SLOT("x"), [V] = MBA_SLOT("v"), [GAMMA] = MBA_SLOT("gamma", .optional = true) },
+    .in    = { [X] = MBA_SLOT("x"), [V] = MBA_SLOT("v"), [GAMMA] = MBA_SLOT("gamma", .optional = true),
+               [FACTOR] = MBA_SLOT("factor", .optional = true) },
     .out   = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(V)) },
     .attr_bytes = sizeof(residual_attr),
     .shape = residual_shape, .grad = residual_grad, .cost = residual_cost, .ref = residual_ref,
@@ -94,7 +105,10 @@ const mba_op mba_op_residual = {
     .cases = (const mba_case[]){ { { 4, 3, 5, 50, 0 }, "drop path alone" }, { { 4, 3, 5, 0, 1 }, "layer scale alone" },
                                  { { 9, 15, 7, 30, 1 }, "both, more rows than one part takes" },
                                  { { 5, 2, 4, 40, 1, 1 }, "columns of a window" },
-                                 { { 5, 2, 4, 40, 1, 2 }, "a branch that is the stream itself" }, { { 0 }, NULL } },
+                                 { { 5, 2, 4, 40, 1, 2 }, "a branch that is the stream itself" },
+                                 { { 7, 3, 5, 0, 1, 0, 1 }, "factors given" },
+                                 { { 7, 3, 5, 50, 0, 1, 1 }, "factors given, no layer scale, columns" },
+                                 { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 16, 196, 320, 20, 1 }, "16 images, 196 tokens of 320" }, { { 0 }, NULL } },
 };
 
@@ -102,7 +116,7 @@ const mba_op mba_op_residual_bwd = {
     .name  = "residual_bwd", .doc = "dv = f gamma dy, dgamma = sum f dy v", .kind = MBA_ELEMENTWISE, .random = true,
     .no_grad = "a gradient",
     .in    = { [DY] = MBA_SLOT("dy"), [VB] = MBA_SLOT("v", .optional = true),
-               [GAMMAB] = MBA_SLOT("gamma", .optional = true) },
+               [GAMMAB] = MBA_SLOT("gamma", .optional = true), [FACTORB] = MBA_SLOT("factor", .optional = true) },
     .out   = { [DV] = MBA_SLOT("dv", .adds = true, .reuse = MBA_FROM(DY)),
                [DGAMMA] = MBA_SLOT("dgamma", .adds = true) },
     .attr_bytes = sizeof(residual_attr),

@@ -4,8 +4,8 @@
  *
  * Drop path: a sample is `rows` neighbouring rows (0: what one index of the leading axis holds). In training
  * (.active) each sample's branch is left out with probability `drop` and multiplied by 1 / (1 - drop) otherwise. The
- * choice is never stored: it is a function of the step's seed and the node's name. Without gamma and without drop this
- * is mba_add. */
+ * choice is never stored: it is a function of the step's seed and the node's name. With `factor` nothing is drawn: it
+ * holds the f of every sample. Without gamma, drop and factor this is mba_add. */
 #ifndef MBA_RESIDUAL_H
 #define MBA_RESIDUAL_H
 
@@ -14,6 +14,7 @@
 typedef struct mba_residual_args {
     mba_tensor *x, *v;                            /* (.., C) each, also columns of a wider matrix */
     mba_tensor *gamma;                            /* (C), optional */
+    mba_tensor *factor;                           /* (samples), optional: instead of a draw with `drop` */
     float       drop;                             /* 0 <= drop < 1 */
     bool        active;
     int64_t     rows;

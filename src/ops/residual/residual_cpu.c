@@ -2,6 +2,12 @@
  * dv in that of dy. */
 #include "ops/residual/residual_slots.h"
 
+static float factor_of(const mba_call *c, int slot, int64_t sample)
+{
+    const float *given = c->in[slot];
+    return given ? given[sample] : (float)residual_draw(c->node, c->step, sample);
+}
+
 static void join(float *y, const float *x, const float *v, const float *gamma, float f, int64_t C)
 {
     if (gamma) {
@@ -22,7 +28,7 @@ mba_status MBA_CPU_FN(residual_fwd)(const mba_call *c)
     MBA_PARALLEL_FOR(p, mba__parts(R)) {
         float f = 0;
         for (int64_t r = p * MBA__PART_ROWS; r < mba__part_end(p, R); r++) {
-            if (r == p * MBA__PART_ROWS || r % sample == 0) f = (float)residual_factor(n, c->step, r / sample);
+            if (r == p * MBA__PART_ROWS || r % sample == 0) f = factor_of(c, FACTOR, r / sample);
             if (f != 0) join(mba__row(y, r), mba__row(x, r), mba__row(v, r), c->in[GAMMA], f, C);
             else        memmove(mba__row(y, r), mba__row(x, r), sizeof(float) * (size_t)C);
         }
@@ -70,7 +76,7 @@ mba_status MBA_CPU_FN(residual_bwd)(const mba_call *c)
         float *dgamma = part ? memset(part + p * C, 0, sizeof(float) * (size_t)C) : NULL;
         float  f = 0;
         for (int64_t r = p * MBA__PART_ROWS; r < mba__part_end(p, R); r++) {
-            if (r == p * MBA__PART_ROWS || r % sample == 0) f = (float)residual_factor(n, c->step, r / sample);
+            if (r == p * MBA__PART_ROWS || r % sample == 0) f = factor_of(c, FACTORB, r / sample);
             back_row((grads){ mba__row(dy, r), mba__row(v, r), c->in[GAMMAB], mba__row(dv, r), dgamma, f, adds }, C);
         }
     }

@@ -5,15 +5,16 @@
 #include "core/rng.h"
 #include "ops/rows.h"
 
-enum { X, V, GAMMA };                             /* forward: in, out */
+enum { X, V, GAMMA, FACTOR };                     /* forward: in, out */
 enum { Y };
-enum { DY, VB, GAMMAB };                          /* backward: in, out; v and gamma only where there is a gamma */
+enum { DY, VB, GAMMAB, FACTORB };                 /* backward: in, out; v and gamma only where there is a gamma */
 enum { DV, DGAMMA };
 
 typedef struct residual_attr { double drop; int64_t rows; } residual_attr;
 
-/* 1 / (1 - p), or 0 for a sample that is left out: word s % 4 of counter s / 4, as in ops/dropout. */
-static inline double residual_factor(const mba_node *n, const mba_step *step, int64_t sample)
+/* 1 / (1 - p), or 0 for a sample that is left out: word s % 4 of counter s / 4, as in ops/dropout. Only where no
+ * factors are given. */
+static inline double residual_draw(const mba_node *n, const mba_step *step, int64_t sample)
 {
     const double p = ((const residual_attr *)n->attr)->drop;
     uint32_t     u[4];

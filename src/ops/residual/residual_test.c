@@ -96,10 +96,40 @@ static void residual_without_anything_is_a_sum(void **state)
     mba_residual(g, .x = x, .v = x, .drop = 1, .active = true);
     assert_fails(mba_graph_status(g), MBA_E_SHAPE, "a probability of 1");
     mba_graph_destroy(g);
+    g = graph();
+    x = mba_input(g, "x", MBA_TYPE(MBA_F32, 6, 3));
+    mba_residual(g, .x = x, .v = x, .rows = 2, .factor = mba_input(g, "f", MBA_TYPE(MBA_F32, 4)));
+    assert_fails(mba_graph_status(g), MBA_E_SHAPE, "4 factors for samples of 2 of 6 rows");
+    mba_graph_destroy(g);
+}
+
+/* y = x + f v with f = 0, 2, 0.5 for samples of two rows; the draw has no part in it. */
+static void residual_takes_the_factors_it_is_given(void **state)
+{
+    (void)state;
+    static const double f[] = { 0, 2, 0.5 };
+    mba_graph  *g = graph();
+    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, 6, 3), MBA_INIT_CONST(10), MBA_DECAY);
+    mba_tensor *v = mba_param(g, "v", MBA_TYPE(MBA_F32, 6, 3), MBA_INIT_CONST(1), MBA_DECAY);
+    mba_tensor *factor = mba_input(g, "f", MBA_TYPE(MBA_F32, 3));
+    mba_tensor *y = mba_residual(g, .x = x, .v = v, .rows = 2, .drop = 0.9f, .active = true, .factor = factor);
+    mba_tensor *dy = mba_input(g, "dy", y->type);
+    rig         r = rig_create(g, 1, &y, &dy);
+    for (int i = 0; i < 3; i++) rig_set(&r, factor, i, f[i]);
+    for (int i = 0; i < 18; i++) rig_set(&r, dy, i, 1 + i);
+    rig_run(&r);
+    for (int i = 0; i < 18; i++) {
+        assert_near(rig_have(&r, y, i), 10 + f[i / 6], 0);
+        assert_near(rig_want(&r, y, i), 10 + f[i / 6], 0);
+        assert_near(rig_have(&r, rig_grad(&r, v), i), f[i / 6] * (1 + i), 0);
+        assert_near(rig_want(&r, rig_grad(&r, v), i), f[i / 6] * (1 + i), 0);
+    }
+    rig_destroy(&r);
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(residual_drops_whole_samples_and_keeps_the_mean),
               cmocka_unit_test(residual_drops_nothing_in_evaluation),
               cmocka_unit_test(residual_draws_anew_each_step_and_the_same_on_any_threads),
               cmocka_unit_test(residual_does_not_look_at_what_it_leaves_out),
+              cmocka_unit_test(residual_takes_the_factors_it_is_given),
               cmocka_unit_test(residual_without_anything_is_a_sum))
