@@ -441,6 +441,7 @@ static void damage_gives_one_clear_error(void **state)
     put_bytes("cut.npy", "\x93NUMPY\1\0", 8);
     put_bytes("cut.safetensors", "\x40\0\0\0\0\0\0\0{\"a\":", 13);
     put("loops.edgelist", "4 4\n");
+    put_bytes("torch/pytorch_model.bin", "PK\3\4....", 8);
     assert_int_equal(run("mkdir bare_folder"), 0);
     put_tu("1, 2\n2, 6\n");
     put_ogb("5,0\n6,1\n7,nan\n5,0\n5,1\n");
@@ -458,6 +459,7 @@ static void damage_gives_one_clear_error(void **state)
         { "cut.safetensors", "cut.safetensors" },
         { "loops.edgelist", "has no nodes" },
         { "bare_folder", "no class folders" },
+        { "torch", "a ZIP archive (.npz, .pt)" },
         { "DS", "goes to a node that is not there" },
         { "ogb", "'nan' stands for a value that is not a number" },
     };

@@ -23,6 +23,27 @@ static bool begins(const mba_map *m, const char *magic, size_t n)
     return m->bytes >= n && !memcmp(m->data, magic, n);
 }
 
+/* ---- what others write and we do not read ---- */
+
+static const struct { const char *magic; size_t n; const char *what, *fix; } others[] = {
+    { "\xff\xd8\xff", 3, "one JPEG image", "name the folder that holds a folder per class" },
+    { "\x89PNG", 4, "one PNG image", "name a folder of JPEG images, with a folder per class" },
+    { "\x1f\x8b", 2, "compressed with gzip", "unpack it with gunzip" },
+    { "\x28\xb5\x2f\xfd", 4, "compressed with zstd", "unpack it with unzstd" },
+    { "PK\x03\x04", 4, "a ZIP archive (.npz, .pt)", "save the arrays as .npy or .safetensors" },
+    { "PAR1", 4, "a Parquet file", "write its text as JSON lines" },
+    { "\x89HDF", 4, "an HDF5 file", "save the arrays as .npy or .safetensors" },
+};
+
+static mba_status refuse_others(const char *path, const mba_map *m)
+{
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (begins(m, others[i].magic, others[i].n))
+            return mba_fail(MBA_E_UNSUPPORTED, "'%s' is not a dataset we read\nwhy: it is %s\nfix: %s", path,
+                            others[i].what, others[i].fix);
+    return MBA_OK;
+}
+
 /* ---- tokens ---- */
 
 typedef struct token_count {
@@ -72,24 +93,29 @@ static mba_status tell_first(mba_report *r, token_count *c, const mba_token_file
     return MBA_OK;
 }
 
+/* `m`: the same file as bytes. */
+static mba_status add_tokens(mba_report *r, token_count *c, const mba_token_file *f, const mba_map *m)
+{
+    int32_t       id[BLOCK];
+    const int64_t n = mba_token_file_count(f);
+    MBA_TRY(refuse_others(mba_token_file_path(f), m));
+    if (!c->files++) MBA_TRY(tell_first(r, c, f, (int64_t)m->bytes != n * mba_token_file_bytes_per_token(f)));
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        const int64_t some = n - at < BLOCK ? n - at : BLOCK;
+        MBA_TRY(mba_token_file_read(f, id, at, some, INT32_MAX));
+        count_tokens(c, id, some);
+    }
+    return MBA_OK;
+}
+
 static mba_status add_token_file(mba_report *r, token_count *c, const char *path)
 {
     mba_token_file *f = NULL;
-    int32_t         id[BLOCK];
+    mba_map         m = { 0 };
     MBA_TRY(mba_token_file_open(&f, path));
-    const int64_t n  = mba_token_file_count(f);
-    mba_status    st = MBA_OK;
-    mba_map       m  = { 0 };
-    if (!c->files++) {
-        st = mba_file_map(&m, path);
-        if (st == MBA_OK) st = tell_first(r, c, f, (int64_t)m.bytes != n * mba_token_file_bytes_per_token(f));
-        mba_file_unmap(&m);
-    }
-    for (int64_t at = 0; st == MBA_OK && at < n; at += BLOCK) {
-        const int64_t some = n - at < BLOCK ? n - at : BLOCK;
-        st = mba_token_file_read(f, id, at, some, INT32_MAX);
-        if (st == MBA_OK) count_tokens(c, id, some);
-    }
+    mba_status st = mba_file_map(&m, path);
+    if (st == MBA_OK) st = add_tokens(r, c, f, &m);
+    mba_file_unmap(&m);
     mba_token_file_close(f);
     return st;
 }
@@ -461,25 +487,12 @@ static const struct {
     { is_tokens, inspect_tokens },
 };
 
-static const struct { const char *magic; size_t n; const char *what, *fix; } others[] = {
-    { "\xff\xd8\xff", 3, "one JPEG image", "name the folder that holds a folder per class" },
-    { "\x89PNG", 4, "one PNG image", "name a folder of JPEG images, with a folder per class" },
-    { "\x1f\x8b", 2, "compressed with gzip", "unpack it with gunzip" },
-    { "\x28\xb5\x2f\xfd", 4, "compressed with zstd", "unpack it with unzstd" },
-    { "PK\x03\x04", 4, "a ZIP archive (.npz, .pt)", "save the arrays as .npy or .safetensors" },
-    { "PAR1", 4, "a Parquet file", "write its text as JSON lines" },
-    { "\x89HDF", 4, "an HDF5 file", "save the arrays as .npy or .safetensors" },
-};
-
 static mba_status inspect_file(mba_report *r, const mba_map *m)
 {
     mba_status st;
     if (!m->bytes)
         return mba_fail(MBA_E_FORMAT, "'%s' is empty\nwhy: it has no bytes\nfix: make it or copy it again", r->path);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (begins(m, others[i].magic, others[i].n))
-            return mba_fail(MBA_E_UNSUPPORTED, "'%s' is not a dataset we read\nwhy: it is %s\nfix: %s", r->path,
-                            others[i].what, others[i].fix);
+    MBA_TRY(refuse_others(r->path, m));
     if (mba__inspect_graph_file(&st, r, m) || mba__inspect_image_file(&st, r, m)) return st;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i].is(m)) return kinds[i].inspect(r, m);
