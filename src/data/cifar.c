@@ -31,13 +31,30 @@ static void cifar_close(mba_image_set *s)
     free(c);
 }
 
+/* The file that has the image, and its record there; *at becomes its number in that file. */
+static const part *find_record(const uint8_t **record, int64_t *at, const cifar *c)
+{
+    const part *p = c->file;
+    for (; *at >= p->count; p++) *at -= p->count;
+    *record = p->bytes + *at * (c->labels + 3 * PLANE);
+    return p;
+}
+
+static int32_t cifar_label(const mba_image_set *s, int64_t number)
+{
+    const cifar   *c = (const cifar *)s;
+    const uint8_t *record;
+    (void)find_record(&record, &number, c);
+    return record[c->labels - 1];
+}
+
 static mba_status cifar_read(const mba_image_set *s, int64_t number, mba_sample *out)
 {
-    const cifar *c = (const cifar *)s;
-    const part  *p = c->file;
-    int64_t      at = number;
-    for (; at >= p->count; p++) at -= p->count;
-    const uint8_t *record = p->bytes + at * (c->labels + 3 * PLANE), *pixel = record + c->labels;
+    const cifar   *c  = (const cifar *)s;
+    int64_t        at = number;
+    const uint8_t *record;
+    const part    *p     = find_record(&record, &at, c);
+    const uint8_t *pixel = record + c->labels;
     snprintf(out->name, sizeof out->name, "%.255s, image %" PRId64, p->name, at);
     out->label = record[c->labels - 1];
     if (out->label >= s->classes)
@@ -49,8 +66,8 @@ static mba_status cifar_read(const mba_image_set *s, int64_t number, mba_sample 
     return MBA_OK;
 }
 
-static const mba_image_kind kind10 = { "cifar10", cifar_read, cifar_close };
-static const mba_image_kind kind100 = { "cifar100", cifar_read, cifar_close };
+static const mba_image_kind kind10 = { "cifar10", cifar_read, cifar_close, cifar_label, NULL };
+static const mba_image_kind kind100 = { "cifar100", cifar_read, cifar_close, cifar_label, NULL };
 
 /* Deviations over all pixels of the training set; some programs use the mean of those of single images instead. */
 static cifar *new_cifar(bool fine)

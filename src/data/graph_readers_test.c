@@ -158,6 +158,11 @@ static void damage_of_a_tu_dataset_is_named(void **state)
     assert_fails(tu_with(MBA_TU_INDICATOR, "1\n1\n1\n1\n1\n"), MBA_E_FORMAT, "graph 2 has no nodes");
     assert_fails(tu_with(MBA_TU_NODE_ATTRIBUTES, "0.5\n1.5\nnan\n3.5\n4.5\n"), MBA_E_FORMAT,
                  "'node attributes', line 3");
+    assert_fails(tu_with(MBA_TU_NODE_ATTRIBUTES, "0.5\n1.5\n-inf\n3.5\n4.5\n"), MBA_E_FORMAT, "infinite");
+    assert_fails(
+        tu_with(MBA_TU_EDGE_ATTRIBUTES, "1\n1\n1\n1\n1\n1\nNaN\n"), MBA_E_FORMAT,
+        "'edge attributes', line 7, is not what it should be\nwhy: 'NaN' stands for a value that is not a number");
+    assert_fails(tu_with(MBA_TU_GRAPH_ATTRIBUTES, "0.5\nnan\n"), MBA_E_FORMAT, "'attributes', line 2");
     assert_fails(tu_with(MBA_TU_NODE_ATTRIBUTES, "0.5\n1.5\n"), MBA_E_FORMAT, "has 2 lines instead of 5");
     assert_fails(tu_with(MBA_TU_NODE_LABELS, "0\n1\n2\n3\n999999\n"), MBA_E_UNSUPPORTED, "too many values");
     assert_fails(tu_with(MBA_TU_GRAPH_LABELS, ""), MBA_E_FORMAT, "'labels' has no values");
@@ -240,6 +245,10 @@ static void damage_of_an_ogb_collection_is_named(void **state)
     assert_fails(read_ogb(&s, "ogb/raw/num-node-list.csv", ""), MBA_E_FORMAT, "has no values");
     assert_fails(read_ogb(&s, "ogb/raw/num-edge-list.csv", "2\n-1\n"), MBA_E_FORMAT, "cannot have -1 edges");
     assert_fails(read_ogb(&s, "ogb/raw/node-feat.csv", "5,0\n6,1\n7,nan\n5,0\n5,1\n"), MBA_E_FORMAT, "line 3");
+    assert_fails(read_ogb(&s, "ogb/raw/edge-feat.csv", "0.5\n1.5\nnan\n"), MBA_E_FORMAT, "edge-feat.csv', line 3");
+    assert_fails(read_ogb(&s, "ogb/raw/edge-feat.csv", "0.5\n1e999\n1\n"), MBA_E_FORMAT, "infinite or too large");
+    assert_fails(read_ogb(&s, "ogb/raw/graph-label.csv", "1\n2\n"), MBA_E_FORMAT, "is not one of 2 classes");
+    assert_fails(read_ogb(&s, "ogb/raw/graph-label.csv", "-1\n0\n"), MBA_E_FORMAT, "is not one of 2 classes");
     assert_fails(read_ogb(&s, "ogb/raw/graph-label.csv", "1,0\n0,2\n"), MBA_E_FORMAT, "is not one of 2 classes");
     assert_fails(read_ogb(&s, "ogb/split/random/test.csv", "2\n"), MBA_E_FORMAT, "there is no graph 2");
     assert_fails(read_ogb(&s, "ogb/split/random/test.csv", "1\n"), MBA_E_FORMAT, "graph 1 is in the split twice");
@@ -299,6 +308,8 @@ static void damage_of_malnet_is_named(void **state)
     assert_fails(read_malnet(&s, "4 4\n", "benign/x/1\n"), MBA_E_FORMAT, "2.edgelist' has no nodes");
     assert_fails(read_malnet(&s, "", "benign/x/1\n"), MBA_E_FORMAT, "2.edgelist' has no values");
     assert_fails(read_malnet(&s, "1 2 3\n", "benign/x/1\n"), MBA_E_FORMAT, "3 fields instead of 2");
+    assert_fails(read_malnet(&s, "nan 2\n", "benign/x/1\n"), MBA_E_FORMAT, "2.edgelist', line 1");
+    assert_fails(read_malnet(&s, "1 4294967296\n", "benign/x/1\n"), MBA_E_FORMAT, "an impossible edge");
     assert_fails(read_malnet(&s, "-1 2\n", "benign/x/1\n"), MBA_E_FORMAT, "goes from -1 to 2");
     assert_fails(read_malnet(&s, "1 2\n", "goodware/x/1\n"), MBA_E_FORMAT,
                  "'goodware/x/1' does not begin with a class");

@@ -82,7 +82,9 @@ static mba_status mnist_read(const mba_image_set *s, int64_t number, mba_sample 
     return MBA_OK;
 }
 
-static const mba_image_kind kind = { "mnist", mnist_read, mnist_close };
+static int32_t mnist_label(const mba_image_set *s, int64_t number) { return ((const mnist *)s)->labels.data[number]; }
+
+static const mba_image_kind kind = { "mnist", mnist_read, mnist_close, mnist_label, NULL };
 
 /* t10k-images-idx3-ubyte and its like; some archives have a dot for the last but one dash. */
 static mba_status map_part(mba_map *map, mba_idx *idx, const char *folder, bool validation, const char *what)

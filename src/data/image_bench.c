@@ -18,12 +18,14 @@ typedef struct files {
     size_t        n[FILES];
 } files;
 
+static int32_t files_label(const mba_image_set *s, int64_t number) { return (int32_t)(number % s->classes); }
+
 static mba_status files_read(const mba_image_set *s, int64_t number, mba_sample *out)
 {
     const files *f  = (const files *)s;
     out->jpeg       = f->bytes[number % FILES];
     out->jpeg_bytes = f->n[number % FILES];
-    out->label      = (int32_t)(number % s->classes);
+    out->label      = files_label(s, number);
     snprintf(out->name, sizeof out->name, "benchmark image %d", (int)(number % FILES));
     return MBA_OK;
 }
@@ -34,7 +36,7 @@ static void files_close(mba_image_set *s)
     for (int i = 0; i < FILES; i++) free(f->bytes[i]);
 }
 
-static const mba_image_kind kind = { "benchmark", files_read, files_close };
+static const mba_image_kind kind = { "benchmark", files_read, files_close, files_label, NULL };
 
 /* Square synthetic images, cut to W x H, compressed. */
 static mba_status make_files(files *f, const mba_image_bench_options *o)

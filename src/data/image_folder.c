@@ -53,7 +53,17 @@ static mba_status folder_read(const mba_image_set *s, int64_t number, mba_sample
     return st;
 }
 
-static const mba_image_kind kind = { "folder", folder_read, folder_close };
+static int32_t folder_label(const mba_image_set *s, int64_t number)
+{
+    return ((const image_folder *)s)->image[number].label;
+}
+
+static const char *folder_class(const mba_image_set *s, int32_t label)
+{
+    return ((const image_folder *)s)->classes.name[label];
+}
+
+static const mba_image_kind kind = { "folder", folder_read, folder_close, folder_label, folder_class };
 
 /* ---- opening ---- */
 

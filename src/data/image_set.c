@@ -27,6 +27,18 @@ mba_status mba_image_set_read(const mba_image_set *s, int64_t number, mba_sample
     return s->kind->read(s, number, out);
 }
 
+int32_t mba_image_set_label(const mba_image_set *s, int64_t number)
+{
+    mba_assert(number >= 0 && number < s->count);
+    return s->kind->label(s, number);
+}
+
+const char *mba_image_set_class(const mba_image_set *s, int32_t label)
+{
+    mba_assert(label >= 0 && label < s->classes);
+    return s->kind->class_name ? s->kind->class_name(s, label) : NULL;
+}
+
 bool mba__set_file(char path[MBA_PATH], const char *folder, const char *name)
 {
     static const char *const below[] = { "", "/cifar-10-batches-bin", "/cifar-100-binary", "/raw", "/MNIST/raw" };

@@ -38,6 +38,8 @@ typedef struct mba_image_kind {
     const char *name;
     mba_status (*read)(const mba_image_set *s, int64_t number, mba_sample *out);
     void (*close)(mba_image_set *s);
+    int32_t (*label)(const mba_image_set *s, int64_t number);
+    const char *(*class_name)(const mba_image_set *s, int32_t label);     /* NULL: classes are numbers */
 } mba_image_kind;
 
 /* What every set begins with. */
@@ -63,6 +65,11 @@ void                mba_image_set_close(mba_image_set *s);
 
 /* 0 <= number < count. MBA_E_FORMAT where this one image is damaged. */
 MBA_MUST mba_status mba_image_set_read(const mba_image_set *s, int64_t number, mba_sample *out);
+
+/* Its label alone, without reading the image; CIFAR's is not checked before the image is read. */
+int32_t     mba_image_set_label(const mba_image_set *s, int64_t number);
+/* Lends the name of a class; NULL: this set only numbers them. 0 <= label < classes. */
+const char *mba_image_set_class(const mba_image_set *s, int32_t label);
 
 /* A file of a known set, in the folder or where its archive unpacks to below it; false: it is not there. */
 enum { MBA_PATH = 4096 };

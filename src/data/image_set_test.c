@@ -3,6 +3,7 @@
 #include "tests/scratch.h"
 
 #include "data/idx.h"
+#include "data/image_loader.h"
 #include "data/image_set.h"
 #include "data/npy.h"
 #include "data/tar.h"
@@ -63,6 +64,8 @@ static void classes_are_numbered_by_name(void **state)
     for (int i = 0; i < 3; i++) {
         assert_ok(mba_image_set_read(s, i, &p));
         assert_int_equal(p.label, want[i].label);
+        assert_int_equal(mba_image_set_label(s, i), want[i].label);
+        assert_string_equal(mba_image_set_class(s, p.label), want[i].label ? "n02" : "n01");
         assert_non_null(strstr(p.name, want[i].name));
         assert_memory_equal(p.jpeg, "\xff\xd8", 2);
     }
@@ -224,6 +227,9 @@ static void samples_that_lack_something_are_named(void **state)
         { "k.jpg", "k.cls", "4 5", "no number" },
         { "k.png", "k.cls", "4", "not a JPEG" },
         { ".a.jpg", ".a.cls", "4", "has no images" },
+        { "k.jpg", "k.cls", "-1", "its .cls is no number below 10^6" },
+        { "k.jpg", "k.cls", "1000001", "its .cls is no number below 10^6" },
+        { "k.jpg", "k.cls", "", "its .cls is no number below 10^6" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         a.n = 0;
@@ -232,6 +238,70 @@ static void samples_that_lack_something_are_named(void **state)
         end_archive(&a);
         assert_fails(mba_image_shards_open_bytes(&s, "a.tar", a.bytes, a.n), MBA_E_FORMAT, cases[i].words);
     }
+}
+
+/* Of several shards the one that is cut short is named, wherever the cut is. */
+static void a_shard_cut_short_is_named(void **state)
+{
+    (void)state;
+    mba_image_set *s = NULL;
+    struct stat    about;
+    scratch_make();
+    shard(scratch("x-0.tar"), 0, 2);
+    shard(scratch("x-1.tar"), 2, 2);
+    assert_int_equal(stat(scratch("x-1.tar"), &about), 0);
+    for (off_t n = about.st_size - 1024; n >= 0; n -= 700) {
+        assert_int_equal(truncate(scratch("x-1.tar"), n), 0);
+        assert_fails(opened(&s, scratch_dir, false), MBA_E_FORMAT, "x-1.tar' is not a sound tar archive");
+        assert_null(s);
+    }
+    scratch_remove();
+}
+
+/* An image of a shard that cannot be decoded, and a record of CIFAR with a label that does not exist: left out with
+ * a count and a name, the next one in its place, and the epoch goes on. */
+static void left_out(const mba_image_set *s, int64_t skipped, const char *words, const int32_t *want)
+{
+    enum { SIZE = 8, B = 2 };
+    float             x[B * SIZE * SIZE * 3];
+    int32_t           labels[B];
+    mba_position      at = { 0 };
+    mba_image_loader *l;
+    const char       *story;
+    mba_image_batch   b = { .x = x, .labels = labels };
+    assert_ok(mba_image_loader_create(&l, &(mba_image_loader_options){
+        .set = s, .recipe = mba_image_recipe_eval(s, SIZE, 0), .B = B }));
+    for (int64_t k = 0; k < mba_image_loader_batches(l); k++) {
+        assert_ok(mba_image_loader_next(l, &b, &at));
+        for (int i = 0; i < B; i++) assert_int_equal(labels[i], want[k * B + i]);
+    }
+    assert_true(at.epoch == 1 && at.index == 0);
+    assert_int_equal(mba_image_loader_skipped(l, &story), skipped);
+    assert_non_null(strstr(story, words));
+    mba_image_loader_destroy(l);
+}
+
+static void damage_inside_a_shard_is_left_out(void **state)
+{
+    (void)state;
+    static archive a;
+    size_t         bytes;
+    mba_image_set *s;
+    char          *jpeg = golden_bytes(&bytes, "grey.jpg");
+    a.n = 0;
+    for (int i = 0; i < 4; i++) {
+        char name[16], label[4];
+        snprintf(name, sizeof name, "s%d.jpg", i);
+        add_member(&a, "", name, '0', jpeg, i == 1 ? bytes / 2 : bytes);
+        snprintf(name, sizeof name, "s%d.cls", i);
+        snprintf(label, sizeof label, "%d", i);
+        add_member(&a, "", name, '0', label, 1);
+    }
+    end_archive(&a);
+    free(jpeg);
+    assert_ok(mba_image_shards_open_bytes(&s, "a.tar", a.bytes, a.n));
+    left_out(s, 1, "a.tar, image 1' cannot be decoded", (const int32_t[]){ 0, 2, 2, 3 });
+    mba_image_set_close(s);
 }
 
 /* ---- CIFAR ---- */
@@ -291,6 +361,19 @@ static void cifar_planes_become_pixels(void **state)
     mba_image_set_close(s);
     mba_sample_free(&p);
     scratch_remove();
+}
+
+static void a_wrong_label_is_left_out(void **state)
+{
+    (void)state;
+    static uint8_t records[4 * 3073];
+    mba_image_set *s;
+    for (int i = 0; i < 4; i++) records[i * 3073] = (uint8_t)(i == 2 ? 200 : i);
+    assert_ok(mba_cifar_open_bytes(&s, "test_batch.bin", records, sizeof records, false));
+    left_out(s, 1, "test_batch.bin, image 2 has the label 200", (const int32_t[]){ 0, 1, 3, 3 });
+    assert_int_equal(mba_image_set_label(s, 2), 200);            /* as it is; only reading checks */
+    assert_null(mba_image_set_class(s, 3));
+    mba_image_set_close(s);
 }
 
 /* ---- MNIST ---- */
@@ -479,6 +562,8 @@ static void shapes_are_written_when_asked_for(void **state)
 
 MBA_TEST_MAIN(cmocka_unit_test(classes_are_numbered_by_name), cmocka_unit_test(members_of_an_archive_are_found),
               cmocka_unit_test(shards_give_samples_in_order), cmocka_unit_test(samples_that_lack_something_are_named),
+              cmocka_unit_test(a_shard_cut_short_is_named), cmocka_unit_test(damage_inside_a_shard_is_left_out),
+              cmocka_unit_test(a_wrong_label_is_left_out),
               cmocka_unit_test(cifar_planes_become_pixels), cmocka_unit_test(idx_headers_are_read_and_checked),
               cmocka_unit_test(mnist_pairs_images_and_labels), cmocka_unit_test(real_sets_have_their_known_values),
               cmocka_unit_test(made_up_sets_repeat_and_say_so),

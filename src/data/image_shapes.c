@@ -140,6 +140,8 @@ static float coverage(const figure *f, int n, int x, int y)
 
 static void shapes_close(mba_image_set *s) { free(s); }
 
+static int32_t shapes_label(const mba_image_set *s, int64_t number) { return (int32_t)(number % s->classes); }
+
 static mba_status shapes_read(const mba_image_set *s, int64_t number, mba_sample *out)
 {
     const shapes *t = (const shapes *)s;
@@ -147,7 +149,7 @@ static mba_status shapes_read(const mba_image_set *s, int64_t number, mba_sample
     figure        f[FIGURES_MAX];
     float         ground[3], ink[3];
     snprintf(out->name, sizeof out->name, "shapes, image %" PRId64, number);
-    out->label = (int32_t)(number % CLASSES);
+    out->label = shapes_label(s, number);
     MBA_TRY(mba_image_reshape(&out->image, SIDE, SIDE));
     const int n = draw_class(f, &d, out->label);
     draw_colours(ground, ink, &d);
@@ -162,7 +164,13 @@ static mba_status shapes_read(const mba_image_set *s, int64_t number, mba_sample
     return MBA_OK;
 }
 
-static const mba_image_kind kind = { "shapes", shapes_read, shapes_close };
+static const char *shapes_class(const mba_image_set *s, int32_t label)
+{
+    (void)s;
+    return mba_shapes_class(label);
+}
+
+static const mba_image_kind kind = { "shapes", shapes_read, shapes_close, shapes_label, shapes_class };
 
 mba_status mba_image_shapes_create(mba_image_set **out, const mba_image_set_options *o)
 {

@@ -52,7 +52,12 @@ static mba_status shards_read(const mba_image_set *s, int64_t number, mba_sample
     return MBA_OK;
 }
 
-static const mba_image_kind kind = { "shards", shards_read, shards_close };
+static int32_t shards_label(const mba_image_set *s, int64_t number)
+{
+    return ((const image_shards *)s)->image[number].label;
+}
+
+static const mba_image_kind kind = { "shards", shards_read, shards_close, shards_label, NULL };
 
 /* ---- samples ---- */
 

@@ -88,13 +88,15 @@ static void paint_box(mba_image *m, mba_draw *d)
 
 static void synthetic_close(mba_image_set *s) { free(s); }
 
+static int32_t synthetic_label(const mba_image_set *s, int64_t number) { return (int32_t)(number % s->classes); }
+
 static mba_status synthetic_read(const mba_image_set *s, int64_t number, mba_sample *out)
 {
     const synthetic *t = (const synthetic *)s;
     mba_draw         d = mba_draw_start(t->seed, t->validation ? "image validation" : "image", 0, number);
     grating          g[GRATINGS];
     float            phase[GRATINGS];
-    out->label      = (int32_t)(number % s->classes);
+    out->label      = synthetic_label(s, number);
     const int32_t W = t->size ? t->size : SIDE_LOW + (int32_t)mba_draw_below(&d, SIDE_HIGH - SIDE_LOW + 1);
     const int32_t H = t->size ? t->size : SIDE_LOW + (int32_t)mba_draw_below(&d, SIDE_HIGH - SIDE_LOW + 1);
     snprintf(out->name, sizeof out->name, "synthetic image %" PRId64, number);
@@ -112,7 +114,7 @@ static mba_status synthetic_read(const mba_image_set *s, int64_t number, mba_sam
     return MBA_OK;
 }
 
-static const mba_image_kind kind = { "synthetic", synthetic_read, synthetic_close };
+static const mba_image_kind kind = { "synthetic", synthetic_read, synthetic_close, synthetic_label, NULL };
 
 mba_status mba_image_synthetic_create(mba_image_set **out, const mba_image_set_options *o)
 {
