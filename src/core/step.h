@@ -21,7 +21,7 @@ typedef struct mba_step {
 /* How many of `capacity` rows are real. A step without any count (all 0, as a step starts) is that of a full batch.
  * Once one count is given, all of them say what they say, and 0 is none: a batch without edges. The two cannot be
  * mistaken for each other, because a batch has at least a node. */
-static inline int64_t mba_step_rows(const mba_step *s, mba_count kind, int64_t capacity)
+static inline MBA_HD int64_t mba_step_rows(const mba_step *s, mba_count kind, int64_t capacity)
 {
     bool ragged = false;
     for (int k = MBA_ALL + 1; k < MBA_COUNTS; k++) ragged |= s->count[k] > 0;
@@ -29,7 +29,7 @@ static inline int64_t mba_step_rows(const mba_step *s, mba_count kind, int64_t c
 }
 
 /* The high half of every random counter: a step, its micro-batch and the rank never meet again. */
-static inline uint64_t mba_step_counter(const mba_step *s)
+static inline MBA_HD uint64_t mba_step_counter(const mba_step *s)
 {
     return (uint64_t)s->index << 32 | (uint64_t)(uint32_t)s->micro << 16 | (uint32_t)s->rank;
 }

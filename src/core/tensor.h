@@ -21,6 +21,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Plain C that kernels call too. */
+#ifdef __CUDACC__
+#define MBA_HD __host__ __device__
+#else
+#define MBA_HD
+#endif
+
 enum { MBA_RANK_MAX = 5, MBA_ALIGN_BYTES = 256, MBA_ALIGN_ELEMS = 64 };
 
 typedef enum mba_dtype { MBA_NONE, MBA_F32, MBA_BF16, MBA_I32 } mba_dtype;

@@ -18,9 +18,13 @@ typedef struct mba__rows { float *at; int64_t cols, run, pitch; } mba__rows;
 /* Of an absent tensor: all rows are NULL. */
 static inline mba__rows mba__rows_of(const mba_tensor *t, void *at)
 {
-    if (!t) return (mba__rows){ .at = NULL };
-    const int64_t C = mba_cols(t);
-    return mba_dense(t) ? (mba__rows){ at, C, C, C } : (mba__rows){ at, C, t->run, t->pitch };
+    mba__rows v = { NULL, 0, 0, 0 };
+    if (!t) return v;
+    v.at    = (float *)at;
+    v.cols  = mba_cols(t);
+    v.run   = mba_dense(t) ? v.cols : t->run;
+    v.pitch = mba_dense(t) ? v.cols : t->pitch;
+    return v;
 }
 
 static inline float *mba__row(mba__rows v, int64_t r)
