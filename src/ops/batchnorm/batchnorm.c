@@ -4,6 +4,7 @@
 #include "ops/batchnorm/batchnorm.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/batchnorm/batchnorm_slots.h"
 
 static mba_status stats_shape(const mba_node *n, mba_type *out)
@@ -126,7 +127,7 @@ static void batchnorm_build(mba_graph *g, const mba_case *c)
 {
     const int64_t  R = c->dim[0], C = c->dim[1], how = c->dim[4], wide = how == 1 ? C + 3 : C;
     const mba_type row = MBA_TYPE(MBA_F32, C);
-    mba_tensor *x    = mba_param(g, "x", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *x    = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1));
     mba_tensor *mean = mba_state_from(g, "mean", row, MBA_INIT_NORMAL(0.8));
     mba_tensor *var  = mba_state_from(g, "var", row, MBA_INIT_CONST(0.4));
     mba_batchnorm_args a = { .x = x, .eps = 1e-5, .momentum = 0.1, .train = c->dim[2], .relu = c->dim[3],

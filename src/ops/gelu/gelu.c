@@ -2,6 +2,7 @@
 #include "ops/gelu/gelu.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/gelu/gelu_slots.h"
 
 static mba_status gelu_shape(const mba_node *n, mba_type *out)
@@ -35,7 +36,7 @@ static mba_cost gelu_cost(const mba_node *n)      // an exponential and a divisi
 static void gelu_build(mba_graph *g, const mba_case *c)
 {
     const bool  t = c->dim[2];
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[1]), MBA_INIT_NORMAL(2), MBA_DECAY);
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[1]), MBA_INIT_NORMAL(2));
     if (!c->dim[3]) { mba_gelu(g, x, t); return; }
     mba_tensor *part = mba_slice(g, mba_add(g, x, x), 1, 1, c->dim[1] - 2);
     mba_tensor *j = mba_join(g, mba_gelu(g, part, t), mba_gelu(g, part, !t));
@@ -49,7 +50,7 @@ const mba_op mba_op_gelu = {
     .attr_bytes = sizeof(gelu_attr),
     .shape = gelu_shape, .grad = gelu_grad, .cost = gelu_cost, .ref = gelu_ref,
     .cpu   = (const mba_variant[]){ { "pieces", mba__plan_f32, MBA_CPU(gelu_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(gelu_cuda) }, { 0 } },
     .build = gelu_build,
     .cases = (const mba_case[]){ { { 7, 33, 0 }, "exact; no vector width divides it" },
                                  { { 7, 33, 1 }, "tanh form" },
@@ -65,5 +66,5 @@ const mba_op mba_op_gelu_bwd = {
     .attr_bytes = sizeof(gelu_attr),
     .shape = gelu_shape, .cost = gelu_cost, .ref = gelu_bwd_ref,
     .cpu   = (const mba_variant[]){ { "pieces", mba__plan_f32, MBA_CPU(gelu_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(gelu_bwd_cuda) }, { 0 } },
 };

@@ -17,5 +17,6 @@ void gelu_ref(const mba_ref_call *c);
 void gelu_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(gelu_fwd);
 MBA_CPU_DECLARE(gelu_bwd);
+mba_launch_fn gelu_cuda, gelu_bwd_cuda;
 
 #endif

@@ -2,6 +2,7 @@
 #include "ops/layernorm/layernorm.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/layernorm/layernorm_slots.h"
 
 static mba_status layernorm_shape(const mba_node *n, mba_type *out)
@@ -71,7 +72,7 @@ static mba_status layernorm_bwd_plan(mba_plan *p, const mba_node *n, const mba_m
 static void layernorm_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[2], wide = how == 1 ? C + 3 : C;
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1));
     mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
     mba_tensor *b = mba_param(g, "b", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
     if (!how) { mba_layernorm(g, x, w, b, 1e-5f); return; }

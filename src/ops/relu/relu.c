@@ -3,6 +3,7 @@
 #include "ops/relu/relu.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/relu/relu_slots.h"
 
 static mba_status relu_shape(const mba_node *n, mba_type *out)
@@ -29,7 +30,7 @@ static mba_cost relu_cost(const mba_node *n)
 /* dims: R, C; how 1: columns of a window, used twice. */
 static void relu_build(mba_graph *g, const mba_case *c)
 {
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[1]), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[1]), MBA_INIT_NORMAL(1));
     if (!c->dim[2]) { mba_relu(g, mba_add(g, x, x)); return; }
     mba_tensor *part = mba_slice(g, mba_add(g, x, x), 1, 1, c->dim[1] - 2);
     mba_tensor *j = mba_join(g, mba_relu(g, part), mba_relu(g, part));
@@ -42,7 +43,7 @@ const mba_op mba_op_relu = {
     .out   = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(X)) },
     .shape = relu_shape, .grad = relu_grad, .cost = relu_cost, .ref = relu_ref,
     .cpu   = (const mba_variant[]){ { "pieces", mba__plan_f32, MBA_CPU(relu_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(relu_cuda) }, { 0 } },
     .build = relu_build,
     .cases = (const mba_case[]){ { { 7, 33 }, "no vector width divides it" },
                                  { { 5, 9, 1 }, "columns in and out, used twice" }, { { 0 }, NULL } },
@@ -55,5 +56,5 @@ const mba_op mba_op_relu_bwd = {
     .out   = { [DX] = MBA_SLOT("dx", .adds = true, .reuse = MBA_FROM(DY)) },
     .shape = relu_shape, .cost = relu_cost, .ref = relu_bwd_ref,
     .cpu   = (const mba_variant[]){ { "pieces", mba__plan_f32, MBA_CPU(relu_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(relu_bwd_cuda) }, { 0 } },
 };

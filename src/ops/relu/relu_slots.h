@@ -13,5 +13,6 @@ void relu_ref(const mba_ref_call *c);
 void relu_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(relu_fwd);
 MBA_CPU_DECLARE(relu_bwd);
+mba_launch_fn relu_cuda, relu_bwd_cuda;
 
 #endif

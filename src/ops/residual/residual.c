@@ -3,12 +3,13 @@
 #include "ops/residual/residual.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/residual/residual_slots.h"
 
 static mba_status residual_shape(const mba_node *n, mba_type *out)
 {
     const residual_attr *a = n->attr;
-    const mba_tensor    *x = n->in[X], *v = n->in[V];
+    const mba_tensor    *x = n->in[X], *v = n->in[BRANCH];
     MBA_TRY(mba__need_rows("residual", x));
     MBA_TRY(mba__need_rows("residual", v));
     MBA_NEED(mba_cols(x) == mba_cols(v) && mba_rows(x) == mba_rows(v),
@@ -44,10 +45,10 @@ mba_tensor *mba_residual_(mba_graph *g, mba_residual_args a)
 
 static void residual_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
-    if (mba_wants(n->in[V]) || mba_wants(n->in[GAMMA])) {
-        mba_tensor     *v = n->in[GAMMA] ? n->in[V] : NULL;
+    if (mba_wants(n->in[BRANCH]) || mba_wants(n->in[GAMMA])) {
+        mba_tensor     *v = n->in[GAMMA] ? n->in[BRANCH] : NULL;
         const mba_node *b = MBA_APPEND(g, residual_bwd, n->attr, d[Y], v, n->in[GAMMA], n->in[FACTOR]);
-        mba_grad_add(g, n->in[V], b->out[DV]);
+        mba_grad_add(g, n->in[BRANCH], b->out[DV]);
         if (n->in[GAMMA]) mba_grad_add(g, n->in[GAMMA], b->out[DGAMMA]);
     }
     mba_grad_pass(g, n->in[X], d[Y]);             // last: whoever adds to it later must not reach the node above
@@ -70,13 +71,20 @@ static mba_status residual_bwd_plan(mba_plan *p, const mba_node *n, const mba_ma
     return MBA_OK;
 }
 
+static mba_status residual_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_TRY(mba_plan_streaming(p, n, m));
+    if (n->in[GAMMAB]) mba__plan_column_sums(p, "residual_sums", n->in[DY], 1, residual_columns(n), 2 * mba_tensor_bytes(n->in[DY]));
+    return MBA_OK;
+}
+
 /* dims: samples, rows per sample, C, drop in percent, gamma, how: 1 columns of a window, 2 the branch is the stream;
  * factors given (every third is 0). */
 static void residual_build(mba_graph *g, const mba_case *c)
 {
     const int64_t S = c->dim[0], R = c->dim[1], C = c->dim[2], how = c->dim[5], wide = how == 1 ? 2 * C + 1 : C;
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, S, R, wide), MBA_INIT_NORMAL(1), MBA_DECAY);
-    mba_tensor *v = mba_param(g, "v", MBA_TYPE(MBA_F32, S, R, C), MBA_INIT_NORMAL(1), MBA_DECAY), *s = mba_add(g, x, x);
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, S, R, wide), MBA_INIT_NORMAL(1));
+    mba_tensor *v = mba_case_act(g, "v", MBA_TYPE(MBA_F32, S, R, C), MBA_INIT_NORMAL(1)), *s = mba_add(g, x, x);
     mba_residual_args a = { .x = s, .v = v, .drop = (float)c->dim[3] / 100, .active = true };
     if (c->dim[4]) a.gamma = mba_param(g, "gamma", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
     if (c->dim[6]) {
@@ -94,13 +102,13 @@ static void residual_build(mba_graph *g, const mba_case *c)
 
 const mba_op mba_op_residual = {
     .name  = "residual", .doc = "y = x + f gamma v, f per sample", .kind = MBA_ELEMENTWISE, .random = true,
-    .in    = { [X] = MBA_SLOT("x"), [V] = MBA_SLOT("v"), [GAMMA] = MBA_SLOT("gamma", .optional = true),
+    .in    = { [X] = MBA_SLOT("x"), [BRANCH] = MBA_SLOT("v"), [GAMMA] = MBA_SLOT("gamma", .optional = true),
                [FACTOR] = MBA_SLOT("factor", .optional = true) },
-    .out   = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(V)) },
+    .out   = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(BRANCH)) },
     .attr_bytes = sizeof(residual_attr),
     .shape = residual_shape, .grad = residual_grad, .cost = residual_cost, .ref = residual_ref,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(residual_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "rows", mba_plan_streaming, MBA_CUDA(residual_cuda) }, { 0 } },
     .build = residual_build,
     .cases = (const mba_case[]){ { { 4, 3, 5, 50, 0 }, "drop path alone" }, { { 4, 3, 5, 0, 1 }, "layer scale alone" },
                                  { { 9, 15, 7, 30, 1 }, "both, more rows than one part takes" },
@@ -122,5 +130,5 @@ const mba_op mba_op_residual_bwd = {
     .attr_bytes = sizeof(residual_attr),
     .shape = residual_bwd_shape, .cost = residual_cost, .ref = residual_bwd_ref, .terms = residual_bwd_terms,
     .cpu   = (const mba_variant[]){ { "parts", residual_bwd_plan, MBA_CPU(residual_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "rows", residual_bwd_cuda_plan, MBA_CUDA(residual_bwd_cuda) }, { 0 } },
 };

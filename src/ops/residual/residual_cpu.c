@@ -23,7 +23,7 @@ mba_status MBA_CPU_FN(residual_fwd)(const mba_call *c)
 {
     const mba_node *n = c->node;
     const int64_t   R = mba_rows(n->in[X]), C = mba_cols(n->in[X]), sample = ((const residual_attr *)n->attr)->rows;
-    const mba__rows x = mba__rows_of(n->in[X], c->in[X]), v = mba__rows_of(n->in[V], c->in[V]);
+    const mba__rows x = mba__rows_of(n->in[X], c->in[X]), v = mba__rows_of(n->in[BRANCH], c->in[BRANCH]);
     const mba__rows y = mba__rows_of(n->out[Y], c->out[Y]);
     MBA_PARALLEL_FOR(p, mba__parts(R)) {
         float f = 0;

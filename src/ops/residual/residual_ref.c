@@ -11,7 +11,7 @@ void residual_ref(const mba_ref_call *c)
     const int64_t C = mba_cols(c->node->in[X]), sample = ((const residual_attr *)c->node->attr)->rows * C;
     for (int64_t i = 0; i < mba_elems(c->node->in[X]); i++) {
         const double f = factor_of(c, FACTOR, i / sample), gamma = c->in[GAMMA] ? c->in[GAMMA][i % C] : 1;
-        c->out[Y][i] = c->in[X][i] + (f == 0 ? 0 : f * gamma * c->in[V][i]);
+        c->out[Y][i] = c->in[X][i] + (f == 0 ? 0 : f * gamma * c->in[BRANCH][i]);
     }
 }
 

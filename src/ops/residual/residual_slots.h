@@ -3,9 +3,10 @@
 #define MBA_RESIDUAL_SLOTS_H
 
 #include "core/rng.h"
+#include "ops/columns.h"
 #include "ops/rows.h"
 
-enum { X, V, GAMMA, FACTOR };                     /* forward: in, out */
+enum { X, BRANCH, GAMMA, FACTOR };                     /* forward: in, out */
 enum { Y };
 enum { DY, VB, GAMMAB, FACTORB };                 /* backward: in, out; v and gamma only where there is a gamma */
 enum { DV, DGAMMA };
@@ -23,9 +24,17 @@ static inline double residual_draw(const mba_node *n, const mba_step *step, int6
     return mba_unit(u[sample % 4]) <= p ? 0 : 1 / (1 - p);
 }
 
+/* CUDA: columns a thread takes at once, forward and backward. */
+static inline int residual_columns(const mba_node *n)
+{
+    const mba_tensor *const t[] = { n->in[0], n->in[1], n->out[0] };
+    return mba__columns_at_once(t, 3);
+}
+
 void residual_ref(const mba_ref_call *c);
 void residual_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(residual_fwd);
 MBA_CPU_DECLARE(residual_bwd);
+mba_launch_fn residual_cuda, residual_bwd_cuda;
 
 #endif

@@ -2,6 +2,7 @@
 #include "ops/windows/windows.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/windows/windows_slots.h"
 
 static mba_status partition_shape(const mba_node *n, mba_type *out)
@@ -82,7 +83,7 @@ static void partition_build(mba_graph *g, const mba_case *c)
 {
     const int64_t *d = c->dim;
     const mba_type type = MBA_TYPE(MBA_F32, d[0], d[1], d[2], d[5] & CHANNELS ? d[3] + 3 : d[3]);
-    mba_tensor    *x = mba_param(g, "x", type, MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor    *x = mba_case_act(g, "x", type, MBA_INIT_NORMAL(1));
     if (d[5] & CHANNELS) x = mba_slice(g, mba_add(g, x, x), 3, 2, d[3]);
     mba_tensor *t = mba_window_partition(g, x, d[4]);
     if (d[5] & TWICE) {
@@ -96,7 +97,7 @@ static void reverse_build(mba_graph *g, const mba_case *c)
 {
     const int64_t *d = c->dim, w = d[4];
     const int64_t  M = d[0] * mba_ceil(d[1], w) * mba_ceil(d[2], w), C = d[5] & CHANNELS ? d[3] + 3 : d[3];
-    mba_tensor    *t = mba_param(g, "t", MBA_TYPE(MBA_F32, M, w * w, C), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor    *t = mba_case_act(g, "t", MBA_TYPE(MBA_F32, M, w * w, C), MBA_INIT_NORMAL(1));
     if (d[5] & CHANNELS) t = mba_slice(g, mba_add(g, t, t), 2, 2, d[3]);
     mba_tensor *x = mba_window_reverse(g, t, d[0], d[1], d[2]);
     if (d[5] & TWICE) {
@@ -122,7 +123,7 @@ const mba_op mba_op_window_partition = {
     .attr_bytes = sizeof(windows_attr),
     .shape = partition_shape, .grad = partition_grad, .cost = mba_cost_io, .ref = window_partition_ref,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(window_partition) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(window_partition_cuda) }, { 0 } },
     .build = partition_build, .cases = cases, .sizes = sizes,
 };
 
@@ -132,6 +133,6 @@ const mba_op mba_op_window_reverse = {
     .attr_bytes = sizeof(windows_attr),
     .shape = reverse_shape, .grad = reverse_grad, .cost = mba_cost_io, .ref = window_reverse_ref,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(window_reverse) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(window_reverse_cuda) }, { 0 } },
     .build = reverse_build, .cases = cases, .sizes = sizes,
 };

@@ -28,5 +28,6 @@ void window_partition_ref(const mba_ref_call *c);
 void window_reverse_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(window_partition);
 MBA_CPU_DECLARE(window_reverse);
+mba_launch_fn window_partition_cuda, window_reverse_cuda;
 
 #endif

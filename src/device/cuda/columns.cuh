@@ -1,0 +1,104 @@
+/* columns.cuh -- sums over the rows of a matrix, one per column, in a fixed order: gradients of weights, statistics.
+ *
+ *     struct dot { window<const T> a, b; template <int V> __device__ void add(float (&sum)[1][V], int64_t r, int64_t c) const; };
+ *     MBA_TRY(mba_column_sums<1>(c, 0, dot, cols, V, rows, parts, scratch));      // launch 0: parts, launch 1: their totals
+ *
+ * A thread owns V neighbouring columns and adds up rows with a stride; the threads of a block that own the same columns are
+ * added in order, then the blocks' parts. How many parts there are is the plan's business and depends on the shape alone,
+ * so the same shape gives the same bits. */
+#ifndef MBA_COLUMNS_CUH
+#define MBA_COLUMNS_CUH
+
+#include "device/cuda/vocab.cuh"
+
+enum { COLUMN_THREADS = 256, TOTAL_COLUMNS = 32, TOTAL_GROUPS = 16 };
+
+/* Threads that share a block's columns: who owns which, and at which row it starts. */
+template <int V> struct column_share {
+    int64_t column;                               /* first of the V columns */
+    int     lane, lanes, row, rows;               /* owner `lane` of `lanes`; its first row, rows at once */
+    bool    active;
+};
+
+template <int V> static __device__ __forceinline__ column_share<V> mba_column_share(int64_t cols)
+{
+    column_share<V> s;
+    const int64_t owners = (cols + V - 1) / V, first = (int64_t)blockIdx.y * COLUMN_THREADS;
+    s.lanes  = (int)(owners - first < COLUMN_THREADS ? owners - first : COLUMN_THREADS);
+    s.rows   = COLUMN_THREADS / s.lanes;
+    s.lane   = threadIdx.x % s.lanes;
+    s.row    = threadIdx.x / s.lanes;
+    s.active = s.row < s.rows;
+    s.column = (first + s.lane) * V;
+    return s;
+}
+
+/* part (parts, K, cols): block (p, j) sums rows p * per_part .. of column block j. `rows` may be fewer than planned. */
+template <int K, int V, typename F>
+__global__ void __launch_bounds__(COLUMN_THREADS)
+column_parts(float *part, F f, int64_t cols, int64_t capacity, int64_t per_part, const mba_step *step, mba_count kind, int64_t inner)
+{
+    __shared__ float      sums[COLUMN_THREADS][V];
+    const column_share<V> s = mba_column_share<V>(cols);
+    const int64_t real = mba_step_rows(step, kind, capacity / inner) * inner;
+    const int64_t from = (int64_t)blockIdx.x * per_part, end = from + per_part < real ? from + per_part : real;
+    float         acc[K][V];
+#pragma unroll
+    for (int k = 0; k < K; k++)
+#pragma unroll
+        for (int v = 0; v < V; v++) acc[k][v] = 0;
+    if (s.active)
+        for (int64_t r = from + s.row; r < end; r += s.rows) f.template add<V>(acc, r, s.column);
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        __syncthreads();
+#pragma unroll
+        for (int v = 0; v < V; v++) sums[threadIdx.x][v] = acc[k][v];
+        __syncthreads();
+        if (threadIdx.x >= s.lanes) continue;
+#pragma unroll
+        for (int v = 0; v < V; v++) {
+            float total = 0;
+            for (int r = 0; r < s.rows; r++) total += sums[r * s.lanes + s.lane][v];
+            if (s.column + v < cols) part[((int64_t)blockIdx.x * K + k) * cols + s.column + v] = total;
+        }
+    }
+}
+
+/* The totals of K sums of one column, given to `use(column, total)`. */
+template <int K, typename F>
+__global__ void __launch_bounds__(TOTAL_COLUMNS * TOTAL_GROUPS)
+column_totals(const float *part, int64_t cols, int parts, F use, const mba_step *step)
+{
+    __shared__ float sums[TOTAL_GROUPS][K][TOTAL_COLUMNS];
+    const int     x = threadIdx.x % TOTAL_COLUMNS, group = threadIdx.x / TOTAL_COLUMNS;
+    const int64_t column = (int64_t)blockIdx.x * TOTAL_COLUMNS + x;
+    float         total[K];
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        total[k] = 0;
+        for (int p = group; p < parts && column < cols; p += TOTAL_GROUPS) total[k] += part[((int64_t)p * K + k) * cols + column];
+        sums[group][k][x] = total[k];
+    }
+    __syncthreads();
+    if (group || column >= cols) return;
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        total[k] = 0;
+        for (int q = 0; q < TOTAL_GROUPS; q++) total[k] += sums[q][k][x];
+    }
+    use(column, total, step);
+}
+
+/* Launch k of the plan makes parts, launch k + 1 their totals; ops/columns.h planned both. `t` is the matrix whose rows count. */
+template <int K, int V, typename F, typename G>
+static mba_status mba_column_sums(const mba_call *c, int k, const mba_tensor *t, F f, G use, float *part)
+{
+    const int64_t cols = mba_cols(t), rows = mba_rows(t), parts = c->plan->launch[k].grid[0];
+    const int64_t inner = t->type.rank > 1 ? rows / t->type.dim[0] : 1;
+    MBA_KERNEL(c, k, (column_parts<K, V, F>), part, f, cols, rows, mba_ceil(rows, parts), c->step, t->type.count, inner);
+    MBA_KERNEL(c, k + 1, (column_totals<K, G>), part, cols, (int)parts, use, c->step);
+    return MBA_OK;
+}
+
+#endif

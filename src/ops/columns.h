@@ -1,0 +1,42 @@
+/* columns.h -- plans of column sums on CUDA (device/cuda/columns.cuh): two launches and the scratch between them. */
+#ifndef MBA_OPS_COLUMNS_H
+#define MBA_OPS_COLUMNS_H
+
+#include "core/op.h"
+
+/* Values a thread takes at once: 16 bytes where every row of these tensors allows it, else one. */
+static inline int mba__columns_at_once(const mba_tensor *const *t, int n)
+{
+    int v = 4;
+    for (int k = 0; k < n; k++) if (t[k] && t[k]->type.dtype == MBA_BF16) v = 8;
+    for (int k = 0; k < n; k++) {
+        if (!t[k]) continue;
+        const int64_t e = (int64_t)mba_dtype_bytes(t[k]->type.dtype), bytes = v * e;
+        const bool    whole = mba_cols(t[k]) % v == 0 && t[k]->offset * e % bytes == 0 && (mba_dense(t[k]) || t[k]->pitch % v == 0);
+        if (!whole || bytes > 16) return 1;
+    }
+    return v;
+}
+
+/* Sums of `sums` kinds over the rows of t, V columns a thread: appends launches <parts> and "column_totals", and scratch. */
+static inline int mba__plan_column_sums(mba_plan *p, const char *parts_name, const mba_tensor *t, int sums, int V, double read_bytes)
+{
+    enum { THREADS = 256, BLOCKS = 528, ROWS_LEAST = 8 };                 /* four blocks for each of 132 processors */
+    const int64_t cols = mba_cols(t), rows = mba_rows(t), owners = mba_ceil(cols, V), across = mba_ceil(owners, THREADS);
+    const int64_t at_once = owners < THREADS ? THREADS / owners : 1;
+    int64_t parts = mba_ceil(rows, at_once * ROWS_LEAST);
+    if (parts > BLOCKS / across) parts = BLOCKS / across > 0 ? BLOCKS / across : 1;
+    mba_launch *l = mba_plan_launch(p, parts_name, MBA_VECTOR, parts, THREADS);
+    l->grid[1] = across;
+    l->regs    = 48;                                                       /* estimate */
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(0), read_bytes / (double)(parts * across));
+    mba_phase_work(l, MBA_FMA, (double)(rows * cols * sums) / (double)(parts * across), NULL);
+    const int scratch = mba_plan_scratch(p, "parts of column sums", sizeof(float) * (size_t)(parts * sums * cols));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(scratch), 4.0 * (double)(sums * cols) / (double)across);
+    mba_launch *m = mba_plan_launch(p, "column_totals", MBA_VECTOR, mba_ceil(cols, 32), 512);
+    m->regs = 32;
+    mba_phase_move(m, MBA_LOAD, MBA_ARG_SCRATCH(scratch), 4.0 * 32 * (double)(parts * sums));
+    return scratch;
+}
+
+#endif
