@@ -122,6 +122,45 @@ static mba_status batchnorm_bwd_plan(mba_plan *p, const mba_node *n, const mba_m
     return MBA_OK;
 }
 
+/* CUDA: threads own columns and walk down the rows, so that what belongs to a column stays in registers. */
+static void columns_launch(mba_plan *p, const mba_node *n, const mba_tensor *x, const char *kernel, int V)
+{
+    enum { THREADS = 256, ROWS_EACH = 8 };
+    const int64_t owners = mba_ceil(mba_cols(x), V), across = mba_ceil(owners, THREADS), at_once = owners < THREADS ? THREADS / owners : 1;
+    const int64_t down = mba_ceil(mba_rows(x), at_once * ROWS_EACH);
+    mba_launch   *l = mba_plan_launch(p, kernel, MBA_VECTOR, down, THREADS);
+    const mba_cost c = n->op->cost(n);
+    l->grid[1] = across;
+    l->regs    = 56;                                       // estimate
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(0), c.read_bytes / (double)(down * across));
+    mba_phase_work(l, MBA_FMA, c.vector_flops / 2 / (double)(down * across), NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(0), c.write_bytes / (double)(down * across));
+}
+
+static mba_status stats_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba__plan_column_sums(p, "batchnorm_sums", n->in[SX], 2, batchnorm_columns(n->in[SX], NULL, NULL), mba_tensor_bytes(n->in[SX]));
+    return MBA_OK;
+}
+
+static mba_status batchnorm_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    columns_launch(p, n, n->in[X], "batchnorm_rows", batchnorm_columns(n->in[X], n->out[Y], NULL));
+    return MBA_OK;
+}
+
+static mba_status batchnorm_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int V = batchnorm_columns(n->in[XB], n->in[DY], n->out[DX]);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba__plan_column_sums(p, "batchnorm_bwd_sums", n->in[XB], 2, V, 2 * mba_tensor_bytes(n->in[XB]));
+    columns_launch(p, n, n->in[XB], "batchnorm_dx", V);
+    mba_plan_scratch(p, "totals", 2 * sizeof(float) * (size_t)mba_cols(n->in[XB]));
+    return MBA_OK;
+}
+
 /* dims: R, C, train, relu, how: 0 alone, 1 columns of a window used twice, 2 behind a sum that dies here. */
 static void batchnorm_build(mba_graph *g, const mba_case *c)
 {
@@ -156,7 +195,7 @@ const mba_op mba_op_batchnorm_stats = {
     .attr_bytes = sizeof(batchnorm_stats_attr),
     .shape = stats_shape, .cost = stats_cost, .ref = batchnorm_stats_ref, .terms = stats_terms,
     .cpu   = (const mba_variant[]){ { "parts", stats_plan, MBA_CPU(batchnorm_stats) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "columns", stats_cuda_plan, MBA_CUDA(batchnorm_stats_cuda) }, { 0 } },
     .build = batchnorm_build, .sizes = sizes,
 };
 
@@ -168,7 +207,7 @@ const mba_op mba_op_batchnorm = {
     .attr_bytes = sizeof(batchnorm_attr),
     .shape = batchnorm_shape, .grad = batchnorm_grad, .cost = batchnorm_cost, .ref = batchnorm_ref,
     .cpu   = (const mba_variant[]){ { "rows", batchnorm_plan, MBA_CPU(batchnorm_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "columns", batchnorm_cuda_plan, MBA_CUDA(batchnorm_cuda) }, { 0 } },
     .build = batchnorm_build,
     .cases = (const mba_case[]){ { { 6, 8, 1, 0 }, "training" }, { { 6, 8, 0, 0 }, "evaluation" },
                                  { { 130, 7, 1, 0 }, "more rows than one part takes" },
@@ -187,5 +226,5 @@ const mba_op mba_op_batchnorm_bwd = {
     .attr_bytes = sizeof(batchnorm_attr),
     .shape = batchnorm_bwd_shape, .cost = batchnorm_bwd_cost, .ref = batchnorm_bwd_ref, .terms = batchnorm_bwd_terms,
     .cpu   = (const mba_variant[]){ { "parts", batchnorm_bwd_plan, MBA_CPU(batchnorm_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "columns", batchnorm_bwd_cuda_plan, MBA_CUDA(batchnorm_bwd_cuda) }, { 0 } },
 };

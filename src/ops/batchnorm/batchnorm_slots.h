@@ -3,6 +3,7 @@
 #ifndef MBA_BATCHNORM_SLOTS_H
 #define MBA_BATCHNORM_SLOTS_H
 
+#include "ops/columns.h"
 #include "ops/rows.h"
 
 enum { SX, RMEAN, RVAR };                         /* statistics: in, out */
@@ -15,11 +16,19 @@ enum { DX, DW, DB };
 typedef struct batchnorm_stats_attr { double momentum; } batchnorm_stats_attr;
 typedef struct batchnorm_attr { double eps; int64_t train, relu; } batchnorm_attr;
 
+/* CUDA: columns a thread takes at once. */
+static inline int batchnorm_columns(const mba_tensor *a, const mba_tensor *b, const mba_tensor *c)
+{
+    const mba_tensor *const t[] = { a, b, c };
+    return mba__columns_at_once(t, 3);
+}
+
 void batchnorm_stats_ref(const mba_ref_call *c);
 void batchnorm_ref(const mba_ref_call *c);
 void batchnorm_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(batchnorm_stats);
 MBA_CPU_DECLARE(batchnorm_fwd);
 MBA_CPU_DECLARE(batchnorm_bwd);
+mba_launch_fn batchnorm_stats_cuda, batchnorm_cuda, batchnorm_bwd_cuda;
 
 #endif

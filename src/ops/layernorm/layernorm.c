@@ -68,6 +68,35 @@ static mba_status layernorm_bwd_plan(mba_plan *p, const mba_node *n, const mba_m
     return MBA_OK;
 }
 
+/* CUDA: eight warps a block, a row each; the row comes from memory once. */
+static mba_launch *rows_launch(mba_plan *p, const mba_node *n, const char *kernel)
+{
+    const int64_t grid = mba_ceil(mba_rows(n->in[0]), 8);
+    mba_launch   *l = mba_plan_launch(p, kernel, MBA_VECTOR, grid, 256);
+    l->regs = 40;                                          // estimate
+    for (int k = 0; k < 2; k++)
+        if (n->in[k] && mba_rows(n->in[k]) == mba_rows(n->in[0])) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)grid);
+    mba_phase_work(l, MBA_FMA, n->op->cost(n).vector_flops / 2 / (double)grid, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(0), mba_tensor_bytes(n->out[0]) / (double)grid);
+    return l;
+}
+
+static mba_status layernorm_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    rows_launch(p, n, "layernorm_rows");
+    return MBA_OK;
+}
+
+static mba_status layernorm_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int V = layernorm_columns(n->in[DY], n->in[XB]), U = layernorm_columns(n->in[XB], n->out[DX]);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba__plan_column_sums(p, "layernorm_sums", n->in[XB], 2, V < U ? V : U, 2 * mba_tensor_bytes(n->in[XB]));
+    rows_launch(p, n, "layernorm_dx");
+    return MBA_OK;
+}
+
 /* dims: R, C, how: 0 alone, 1 a window used twice, 2 behind a sum that dies here. */
 static void layernorm_build(mba_graph *g, const mba_case *c)
 {
@@ -93,7 +122,7 @@ const mba_op mba_op_layernorm = {
     .shape = layernorm_shape, .grad = layernorm_grad, .cost = layernorm_cost, .ref = layernorm_ref,
     .terms = layernorm_terms,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(layernorm_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "warp", layernorm_cuda_plan, MBA_CUDA(layernorm_cuda) }, { 0 } },
     .build = layernorm_build,
     .cases = (const mba_case[]){ { { 3, 8 }, "one small matrix" }, { { 130, 7 }, "more rows than one part takes" },
                                  { { 2, 133 }, "rows of an odd length" },
@@ -111,5 +140,5 @@ const mba_op mba_op_layernorm_bwd = {
                [DB] = MBA_SLOT("db", .adds = true) },
     .shape = layernorm_bwd_shape, .cost = layernorm_bwd_cost, .ref = layernorm_bwd_ref, .terms = layernorm_bwd_terms,
     .cpu   = (const mba_variant[]){ { "parts", layernorm_bwd_plan, MBA_CPU(layernorm_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "warp", layernorm_bwd_cuda_plan, MBA_CUDA(layernorm_bwd_cuda) }, { 0 } },
 };
