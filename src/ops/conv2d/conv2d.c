@@ -3,6 +3,7 @@
 
 #include "core/device.h"
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/conv2d/conv2d_slots.h"
 
 conv2d_dims conv2d_dims_of(const mba_node *n)
@@ -146,6 +147,64 @@ static mba_status conv2d_bwd_plan(mba_plan *p, const mba_node *n, const mba_mach
     return MBA_OK;
 }
 
+/* ---- plans for CUDA ---- */
+
+/* The scratch is the same for both directions and both variants, so that launchers find it by name. */
+static void cuda_scratch(mba_plan *p, const mba_node *n, size_t library_bytes)
+{
+    const conv2d_dims d = conv2d_dims_of(n);
+    const size_t      e = mba_dtype_bytes(n->in[X]->type.dtype), filter = e * (size_t)(d.Co * d.taps * conv2d_padded(n));
+    mba_plan_scratch(p, "filter", filter);
+    mba_plan_scratch(p, "pixels", library_bytes && conv2d_padded(n) != d.Ci ? e * (size_t)(d.B * d.H * d.W * conv2d_padded(n)) : 0);
+    mba_plan_scratch(p, "library", library_bytes);
+    mba_plan_scratch(p, "gradient of the filter", n->in[DY] ? filter : 0);
+    if (n->in[DY] && n->in[BIAS])
+        mba__plan_column_sums(p, "conv2d_bias_sums", n->in[DY], 1, conv2d_bias_columns(n), mba_tensor_bytes(n->in[DY]));
+}
+
+static bool whole_pieces(const mba_tensor *t)
+{
+    return !t || (t->offset % 8 == 0 && mba_ld(t) % 8 == 0 && mba_cols(t) % 8 == 0);
+}
+
+/* The library's kernel as an implicit product: tiles of 128 x 128, patches through a ring of four stages. */
+static mba_status conv2d_cudnn_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    enum { T = 128, TK = 64, STAGES = 4, DNN_WORK_BYTES = 256 << 20 };        // as device/cuda/dnn.h says
+    const conv2d_dims d = conv2d_dims_of(n);
+    const mba_tensor *y = n->in[DY] ? n->in[DY] : n->out[Y];
+    const bool        half = n->in[X]->type.dtype == MBA_BF16, stem = d.Ci % 8 && !(n->in[DY] && n->out[DX]);
+    const double      e = (double)mba_dtype_bytes(n->in[X]->type.dtype);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(n->in[W]->type.dtype != n->in[X]->type.dtype, "weights of another type than the image");
+    MBA_REFUSE_IF(half && !whole_pieces(y), "%lld channels out\nwhy: the library wants whole pieces of 8 in bf16", (long long)d.Co);
+    MBA_REFUSE_IF(half && !stem && (!whole_pieces(n->in[X]) || (n->in[DY] && !whole_pieces(n->out[DX]))), "%lld channels in\nwhy: the library wants whole pieces of 8 in bf16",
+                  (long long)d.Ci);
+    mba_launch *l = mba_plan_launch(p, "cudnn_conv2d", MBA_TENSOR, mba_ceil(d.B * d.Ho * d.Wo, T) * mba_ceil(d.Co, T), 256);
+    l->regs = 168; l->ring_depth = STAGES; l->smem_bytes = 0;
+    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(d.taps * d.Ci, TK), NULL);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), T * TK * e);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(W), T * TK * e);
+    mba_phase_work(l, MBA_MMA, 2.0 * T * T * TK * (n->in[DY] && n->out[DX] ? 2 : 1), NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(0), (double)T * T * e);
+    cuda_scratch(p, n, DNN_WORK_BYTES);
+    return MBA_OK;
+}
+
+static mba_status conv2d_direct_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const conv2d_dims d = conv2d_dims_of(n);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(n->in[W]->type.dtype != n->in[X]->type.dtype, "weights of another type than the image");
+    const int64_t grid = n->in[DY] ? mba_elems(n->in[W]) : mba_ceil(d.B * d.Ho * d.Wo * d.Co, 256);
+    mba_launch   *l = mba_plan_launch(p, n->in[DY] ? "conv2d_direct_dw" : "conv2d_direct", MBA_VECTOR, grid, 256);
+    l->regs = 48;                                          // estimate
+    mba_phase_work(l, MBA_FMA, conv2d_cost(n).tensor_flops / 2 / (double)grid, NULL);
+    cuda_scratch(p, n, 0);
+    return MBA_OK;
+}
+
 /* ---- cases: B, H, W, Ci, Co, kh * 16 + kw, stride * 16 + pad, and bits ---- */
 
 enum { WITH_BIAS = 1, CHANNELS = 2, TWICE = 4, PIXELS = 8 };
@@ -157,9 +216,9 @@ static void conv2d_build(mba_graph *g, const mba_case *c)
     const int64_t *d = c->dim, B = d[0], H = d[1], wide = d[2], Ci = d[3], Co = d[4], how = d[7];
     const mba_init random = MBA_INIT_NORMAL(1);
     const mba_type type = MBA_TYPE(MBA_F32, B, H, wide, how & CHANNELS ? Ci + 3 : Ci);
-    mba_tensor     *x = how & PIXELS ? mba_input(g, "x", type) : mba_param(g, "x", type, random, MBA_DECAY);
+    mba_tensor     *x = how & PIXELS ? mba_cast(g, mba_input(g, "x", type), g->compute) : mba_case_act(g, "x", type, random);
     mba_conv2d_args a = { .x = x, .stride = d[6] / 16, .pad = d[6] % 16 };
-    a.w = mba_param(g, "w", MBA_TYPE(MBA_F32, Co, Ci, d[5] / 16, d[5] % 16), random, MBA_DECAY);
+    a.w = mba_param(g, "w", MBA_TYPE(g->compute, Co, Ci, d[5] / 16, d[5] % 16), random, MBA_DECAY);
     if (how & WITH_BIAS) a.bias = mba_param(g, "bias", MBA_TYPE(MBA_F32, Co), random, MBA_NO_DECAY);
     if (how & CHANNELS)  a.x    = mba_slice(g, mba_add(g, x, x), 3, 2, Ci);
     mba_tensor *y = mba_conv2d_(g, a);
@@ -175,7 +234,8 @@ const mba_op mba_op_conv2d = {
     .attr_bytes = sizeof(conv2d_attr),
     .shape = conv2d_shape, .grad = conv2d_grad, .cost = conv2d_cost, .ref = conv2d_ref, .terms = conv2d_terms,
     .cpu   = (const mba_variant[]){ { "patches", conv2d_plan, MBA_CPU(conv2d_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "cudnn", conv2d_cudnn_plan, MBA_CUDA(conv2d_cuda) },
+                                    { "direct", conv2d_direct_plan, MBA_CUDA(conv2d_direct_cuda) }, { 0 } },
     .build = conv2d_build,
     .cases = (const mba_case[]){
         { { 2, 4, 5, 3, 2, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "the conv block" },
@@ -189,6 +249,8 @@ const mba_op mba_op_conv2d = {
         { { 1, 4, 4, 3, 2, KERNEL(3, 3), STEPS(2, 1), CHANNELS | TWICE | WITH_BIAS }, "channels in and out, added to" },
         { { 1, 3, 4, 3, 2, KERNEL(3, 3), STEPS(1, 1), CHANNELS | TWICE }, "the same, without a stride" },
         { { 2, 7, 5, 3, 4, KERNEL(3, 3), STEPS(2, 1), PIXELS }, "the stem: x wants no gradient" },
+        { { 1, 4, 3, 8, 8, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "channels in whole pieces of 16 bytes" },
+        { { 2, 4, 5, 3, 8, KERNEL(3, 3), STEPS(2, 1), PIXELS }, "a stem with whole pieces out" },
         { { 0 }, NULL } },
     .sizes = (const mba_case[]){
         { { 8, 56, 56, 80, 80, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "mambavision-t stage 0, batch 8" },
@@ -207,5 +269,6 @@ const mba_op mba_op_conv2d_bwd = {
     .attr_bytes = sizeof(conv2d_attr),
     .shape = conv2d_bwd_shape, .cost = conv2d_cost, .ref = conv2d_bwd_ref, .terms = conv2d_bwd_terms,
     .cpu   = (const mba_variant[]){ { "patches", conv2d_bwd_plan, MBA_CPU(conv2d_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "cudnn", conv2d_cudnn_plan, MBA_CUDA(conv2d_bwd_cuda) },
+                                    { "direct", conv2d_direct_plan, MBA_CUDA(conv2d_direct_bwd_cuda) }, { 0 } },
 };

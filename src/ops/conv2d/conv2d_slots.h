@@ -2,6 +2,7 @@
 #ifndef MBA_CONV2D_SLOTS_H
 #define MBA_CONV2D_SLOTS_H
 
+#include "ops/columns.h"
 #include "ops/rows.h"
 
 enum { X, W, BIAS, DY };                          /* in; the last is the backward node's */
@@ -41,9 +42,26 @@ typedef struct conv2d_columns { int64_t slices, width, pitch, all; } conv2d_colu
 conv2d_columns conv2d_columns_of(conv2d_dims d);
 int64_t        conv2d_parts(conv2d_dims d);
 
+/* CUDA: scratch of the plans; parts of dbias only where there is one. */
+enum { CUDA_WEIGHTS, CUDA_PIXELS, CUDA_LIBRARY, CUDA_DWEIGHTS, CUDA_PARTS };
+
+/* Channels as the library wants them: multiples of 8 in bf16. */
+static inline int64_t conv2d_padded(const mba_node *n)
+{
+    const int64_t Ci = mba_cols(n->in[X]);
+    return n->in[X]->type.dtype == MBA_BF16 ? mba_ceil(Ci, 8) * 8 : Ci;
+}
+
+static inline int conv2d_bias_columns(const mba_node *n)
+{
+    const mba_tensor *const t[] = { n->in[DY] };
+    return mba__columns_at_once(t, 1);
+}
+
 void conv2d_ref(const mba_ref_call *c);
 void conv2d_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(conv2d_fwd);
 MBA_CPU_DECLARE(conv2d_bwd);
+mba_launch_fn conv2d_cuda, conv2d_bwd_cuda, conv2d_direct_cuda, conv2d_direct_bwd_cuda;
 
 #endif
