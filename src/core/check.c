@@ -53,7 +53,13 @@ static mba_status begin(mba_reference *r, mba_program *p)
             else       x[i] = (float)v;
             mba_reference_at(r, t)[i] = index ? (double)(int32_t)v : (double)x[i];
         }
-        if (p->layout.first[t->st->id] >= 0 || t->st->role == MBA_PARAM) st = mba_program_set(p, t, x);
+        for (int q = 0; q < MBA_GROUPS && t->st->role == MBA_PARAM; q++) {             // the reference has compute copies too
+            mba_storage *copy = p->graph->copies[q];
+            mba_tensor   beside = *t;
+            beside.st = copy;
+            if (copy && copy->master == t->st) memcpy(mba_reference_at(r, &beside), mba_reference_at(r, t), sizeof(double) * (size_t)mba_elems(t));
+        }
+        st = mba_program_set(p, t, x);
         free(x);
     }
     return st;

@@ -250,6 +250,7 @@ mba_status mba_program_set(mba_program *p, const mba_tensor *t, const void *host
     mba_assert(mba_dense(t));
     void *copy = t->st->role == MBA_PARAM ? copy_of(p, t) : NULL;
     if (copy) MBA_TRY(put_bf16(p, copy, host, mba_elems(t)));
+    if (p->layout.first[t->st->id] < 0) return MBA_OK;        // nobody reads it: it has no place
     if (p->mirror[t->st->role]) {
         uint16_t *to = mba_program_host(p, t);
         if (t->type.dtype != MBA_BF16) memcpy(to, host, (size_t)mba_tensor_bytes(t));

@@ -177,6 +177,8 @@ static mba_status conv2d_cudnn_plan(mba_plan *p, const mba_node *n, const mba_ma
     const double      e = (double)mba_dtype_bytes(n->in[X]->type.dtype);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(n->in[W]->type.dtype != n->in[X]->type.dtype, "weights of another type than the image");
+    MBA_REFUSE_IF(!mba_dense(n->in[X]) || !mba_dense(y) || (n->in[DY] && n->out[DX] && !mba_dense(n->out[DX])), "a part of the channels\n"
+                  "why: the library's kernels take whole images");
     MBA_REFUSE_IF(half && !whole_pieces(y), "%lld channels out\nwhy: the library wants whole pieces of 8 in bf16", (long long)d.Co);
     MBA_REFUSE_IF(half && !stem && (!whole_pieces(n->in[X]) || (n->in[DY] && !whole_pieces(n->out[DX]))), "%lld channels in\nwhy: the library wants whole pieces of 8 in bf16",
                   (long long)d.Ci);
