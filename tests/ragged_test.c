@@ -19,7 +19,7 @@
 #include "ops/conv1d/conv1d.h"
 #include "ops/selective_scan/selective_scan.h"
 
-enum { GRAPHS = 6, NODES = 23, EDGES = 60, ROWS = GRAPHS * NODES };              /* nodes and edges of one graph at most */
+enum { GRAPHS = 6, NODES = 23, EDGES = 60, ROWS = GRAPHS * NODES };       /* NODES, EDGES: of one graph, at most */
 enum { NODE_REALS = 3, EDGE_REALS = 2, LAP = 4, OUTPUTS = 3 };
 
 /* ---- random graphs ---- */
@@ -523,9 +523,10 @@ static branch make_branch(int64_t B, int64_t L, bool packed)
     s.ids   = packed ? mba_index(g, "ids", MBA_TYPE(MBA_I32, B, L), GRAPHS + 1) : NULL;
     mba_tensor *u = mba_conv1d(g, .x = mba_slice(g, s.xz, 2, 0, WIDTH), .w = WEIGHT("conv", WIDTH, 1, 4),
                                .bias = WEIGHT("conv_b", WIDTH), .silu = true, .ids = s.ids);
-    s.y = mba_selective_scan(g, .u = u, .delta = s.delta, .A_log = WEIGHT("A_log", WIDTH, STATE), .D = WEIGHT("D", WIDTH),
+    s.y = mba_selective_scan(g, .u = u, .delta = s.delta, .A_log = WEIGHT("A_log", WIDTH, STATE),
                              .B = mba_slice(g, s.bc, 2, 0, STATE), .C = mba_slice(g, s.bc, 2, STATE, STATE),
-                             .z = mba_slice(g, s.xz, 2, WIDTH, WIDTH), .dt_bias = WEIGHT("dt_bias", WIDTH), .ids = s.ids);
+                             .D = WEIGHT("D", WIDTH), .z = mba_slice(g, s.xz, 2, WIDTH, WIDTH),
+                             .dt_bias = WEIGHT("dt_bias", WIDTH), .ids = s.ids);
 #undef WEIGHT
     s.dy = mba_input(g, "dy", s.y->type);
     s.r  = rig_create(g, 1, &s.y, &s.dy);
