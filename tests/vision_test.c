@@ -164,8 +164,8 @@ static void read_drops(const golden *o)
         char          name[64];
         const json_t *piece = json_array_get(list, i);
         const int64_t from = field(piece, "offset"), n = field(piece, "count");
-        snprintf(name, sizeof name, "levels.%d.blocks.%d.drop_%s", (int)field(piece, "stage"), (int)field(piece, "block"),
-                 json_string_value(json_object_get(piece, "branch")));
+        snprintf(name, sizeof name, "levels.%d.blocks.%d.drop_%s", (int)field(piece, "stage"),
+                 (int)field(piece, "block"), json_string_value(json_object_get(piece, "branch")));
         assert_int_equal(mba_elems(golden_tensor(o, name)), n);
         for (int64_t k = 0; k < n; k++) golden_reals(o, name)[k] = (float)f[from + k];
         for (int64_t k = 0; k < n; k++) dropped += f[from + k] == 0;

@@ -396,7 +396,7 @@ typedef struct bwd_cell {
     float     *xt, *dyt, *xwt, *dywt;             /* (P, l) */
     float     *U, *Z;                             /* (l, s): (C_l . B_s) decay; dy_l . x_s */
     float     *G, *dC;                            /* (P, N): gradient of the leaving state; (l, N) */
-    float     *col, *row, *r, *q, *dstep;         /* sums behind the gradient of the decay, per position */
+    float     *col, *across, *r, *q, *dstep;      /* sums behind the gradient of the decay, per position */
     float     *Gt, *skip;                         /* per head of the block: G as (N, P); dD */
     float     *states;                            /* per head and chunk: (P, N), entering */
     ssd_steps *steps;                             /* per head and chunk */
@@ -413,7 +413,7 @@ static bwd_cell bwd_cell_of(const run *r, float *mine)
     e.U      = cut(&mine, qq);    e.Z   = cut(&mine, qq);
     e.G      = cut(&mine, w->P * w->ldn);
     e.dC     = cut(&mine, Q * w->ldn);
-    e.col    = cut(&mine, Q);     e.row = cut(&mine, Q);     e.r   = cut(&mine, Q);     e.q    = cut(&mine, Q);
+    e.col    = cut(&mine, Q);     e.across = cut(&mine, Q);     e.r   = cut(&mine, Q);     e.q    = cut(&mine, Q);
     e.dstep  = cut(&mine, Q);
     e.Gt     = cut(&mine, w->block * w->N * w->ldp);
     e.skip   = cut(&mine, w->block * (w->P + SSD_PAD));
@@ -462,8 +462,9 @@ static void sweep_states(const run *r, const bwd_cell *e, int64_t b, int64_t h, 
     }
 }
 
-/* Z = dy x^T below the diagonal, and from it U, the sums of M by row and column, and the part of dCB. The diagonal of M
- * would cancel from col - row in exact numbers; left out, its rounding cannot stay behind. */
+/* Z = dy x^T below the diagonal, and from it U, the part of dCB, and what the decay of every step receives: across[l]
+ * is the sum of M over the pairs that position l lies between, i < l <= j. Rows go from the last to the first, so that
+ * col[i] is the sum over the rows j >= l: no difference of sums, whose rounding would stay behind. */
 static void pairs_backward(const run *r, const bwd_cell *e, const place *o, const float *CB, float *dCB)
 {
     const ssd_steps *s  = steps_at(r, e, o->j, o->k);
@@ -473,18 +474,18 @@ static void pairs_backward(const run *r, const bwd_cell *e, const place *o, cons
     multiply(&(product){ .m = o->q, .n = Q, .k = r->d.P, .a = e->dyt, .lda = ld, .b = e->xt, .ldb = ld, .c = e->Z,
                          .ldc = ld, .c_part = BELOW });
     memset(e->col, 0, sizeof *e->col * Q);
-    for (int64_t l = 0; l < o->q; l++) {
+    for (int64_t l = o->q - 1; l >= 0; l--) {
         vf sum = vf_set(0);
         for (int64_t i = 0; i < Q && i < l + ROWS; i += MBA_LANES) {       // tiles read beyond the diagonal
             const vf keep = decay(s->cs[l] - vf_load(s->cs + i), s->cs_low[l] - vf_load(s->cs_low + i));
             const vf u = vf_load(CB + l * ld + i) * keep, z = vf_load(s->dt + i) * vf_load(e->Z + l * ld + i);
-            const vf m = vf_select(count + (int32_t)i < (int32_t)l, u * z, vf_set(0));
+            const vf col = vf_load(e->col + i) + vf_select(count + (int32_t)i < (int32_t)l, u * z, vf_set(0));
             vf_store(e->U + l * ld + i, u);
             vf_store(dCB + l * ld + i, o->first ? keep * z : vf_load(dCB + l * ld + i) + keep * z);
-            vf_store(e->col + i, vf_load(e->col + i) + m);
-            sum += m;
+            vf_store(e->col + i, col);
+            sum += vf_select(count + (int32_t)i < (int32_t)l, col, vf_set(0));
         }
-        e->row[l] = vf_sum(sum);
+        e->across[l] = vf_sum(sum);
     }
 }
 
@@ -549,7 +550,8 @@ static float states_backward(const run *r, const bwd_cell *e, const place *o, co
     return s->all * through;
 }
 
-/* Section 5.10: prefix sums of what positions receive, then the step. */
+/* What the decay of a step receives from all that passes over it (the state to the end, what is read behind it, what
+ * was fed before it, the pairs around it), then the step itself. */
 static void steps_backward(const run *r, const bwd_cell *e, const place *o, float dchunk)
 {
     const ssd_steps *s = steps_at(r, e, o->j, o->k);
@@ -557,15 +559,16 @@ static void steps_backward(const run *r, const bwd_cell *e, const place *o, floa
     const bool       adds = mba_adds(r->c->node, DDT);
     const double     A = -exp((double)((const float *)r->c->in[A_LOG])[o->h]);
     float           *param = bwd_param_of(r, o->b, o->h);
-    double           ddA = dchunk, sum_A = 0, sum_raw = 0;
-    for (int64_t l = 0; l < o->q; l++) ddA += e->q[l];
+    double           fed = dchunk, sum_A = 0, sum_raw = 0;
+    for (int64_t l = o->q - 2; l >= 0; l--) e->q[l] += e->q[l + 1];        // what is read at l and behind it
     for (int64_t l = 0; l < o->q; l++) {
+        const double ddA = fed + (double)e->q[l] + (double)e->across[l];
         const double raw = (A * ddA + e->dstep[l]) * s->slope[l];
         float       *to  = ddt.p + (o->k * Q + l) * ddt.step;
         *to = (adds ? *to : 0) + (float)raw;
         sum_raw += raw;
         sum_A   += ddA * s->dt[l];
-        ddA     += (double)e->col[l] - e->row[l] + e->r[l] - e->q[l];
+        fed     += (double)e->r[l];
     }
     param[0] += (float)sum_A;
     param[1] += (float)sum_raw;
