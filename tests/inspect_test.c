@@ -294,6 +294,9 @@ static void folders_and_shards_show_classes_and_damage(void **state)
     assert_non_null(strstr(output, "    3                             1 ################################\n"));
     assert_int_equal(run("head -c 1536 s/x-0.tar > s/x-2.tar"), 0);
     says("s", 1, "x-2.tar' is not a sound tar archive");
+    says("shapes", 0, "shapes: ten classes of shapes, SYNTHETIC\n  format               shapes\n  training\n"
+                      "    images               50000\n");
+    assert_non_null(strstr(output, "      disc                       5000 ################################\n"));
     assert_int_equal(run("mkdir photos/train/empty"), 0);
     says("photos", 1, "the class folder 'photos/train/empty' has no images");
 }
