@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <pty.h>
+#include <stdbool.h>
 #include <sys/wait.h>
 
 #include "data/graph_pack.h"
@@ -13,12 +14,16 @@
 
 static char output[1 << 18];
 
+/* The leak check of the sanitizer takes seconds at the end of every process, so only some have it. */
+static bool leaks_looked_for;
+
 /* Runs a shell command in the scratch directory; `mambascope` is the program, $T tests/data. Returns its exit code. */
 static int run(const char *command)
 {
     char line[4096];
-    snprintf(line, sizeof line, "mambascope() { '%s' \"$@\"; }; T=\"$PWD/tests/data\"; cd '%s' && { %s; } 2>&1",
-             getenv("MBA_PROGRAM"), scratch_dir, command);
+    snprintf(line, sizeof line,
+             "mambascope() { ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=%d '%s' \"$@\"; }; T=\"$PWD/tests/data\"; "
+             "cd '%s' && { %s; } 2>&1", leaks_looked_for, getenv("MBA_PROGRAM"), scratch_dir, command);
     FILE *f = popen(line, "r");
     assert_non_null(f);
     output[fread(output, 1, sizeof output - 1, f)] = 0;
@@ -289,6 +294,9 @@ static void folders_and_shards_show_classes_and_damage(void **state)
     assert_non_null(strstr(output, "    3                             1 ################################\n"));
     assert_int_equal(run("head -c 1536 s/x-0.tar > s/x-2.tar"), 0);
     says("s", 1, "x-2.tar' is not a sound tar archive");
+    says("shapes", 0, "shapes: ten classes of shapes, SYNTHETIC\n  format               shapes\n  training\n"
+                      "    images               50000\n");
+    assert_non_null(strstr(output, "      disc                       5000 ################################\n"));
     assert_int_equal(run("mkdir photos/train/empty"), 0);
     says("photos", 1, "the class folder 'photos/train/empty' has no images");
 }
@@ -463,13 +471,39 @@ static void damage_gives_one_clear_error(void **state)
         { "DS", "goes to a node that is not there" },
         { "ogb", "'nan' stands for a value that is not a number" },
     };
+    leaks_looked_for = true;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         says(table[i].what, 1, table[i].words);
         assert_memory_equal(output, "error: ", 7);                        // and nothing before it
         assert_null(strstr(output + 1, "error: "));
         assert_non_null(strstr(output, "why: "));
     }
+    leaks_looked_for = false;
     says("", 2, "data inspect PATH");
+}
+
+/* Every format in one process, in both ways. */
+static void several_paths_are_answered_in_turn(void **state)
+{
+    (void)state;
+    static const char all[] = "bare.bin plain.md lines test_batch.bin photos DS malnet \"$T\"/tokenizer/gpt2.json "
+                              "\"$T\"/formats/f32.npy \"$T\"/formats/types.safetensors \"$T\"/formats/sharded "
+                              "\"$T\"/graphs/python.graphpk";
+    char json[512];
+    put_tokens();
+    put_texts();
+    put_cifar("test_batch.bin", 12, 1);
+    put_tu("1, 2\n");
+    put_jpeg("photos/train/cat/a.jpg", "420.jpg");
+    rmdir(scratch("photos/train/empty"));
+    put("malnet/benign/x/1.edgelist", "7 9\n");
+    snprintf(json, sizeof json, "%s --json", all);
+    leaks_looked_for = true;
+    inspect(all, 0);
+    assert_int_equal(strncmp(output, "bare.bin: ", 10), 0);
+    assert_non_null(strstr(output, "python.graphpk: graphs in one file (GRAPHPK1)\n"));
+    inspect(json, 0);
+    leaks_looked_for = false;
 }
 
 static int start(void **state)
@@ -498,7 +532,7 @@ int main(void)
         cmocka_unit_test(colours_are_for_terminals),
         cmocka_unit_test(graphs_show_sizes_degrees_and_classes),
         cmocka_unit_test(json_has_the_documented_keys),
-        cmocka_unit_test(damage_gives_one_clear_error),
+        cmocka_unit_test(damage_gives_one_clear_error), cmocka_unit_test(several_paths_are_answered_in_turn),
     };
     return cmocka_run_group_tests(tests, start, end);
 }

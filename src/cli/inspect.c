@@ -510,7 +510,8 @@ static mba_status inspect_path(mba_report *r)
         if (inspect_checkpoint(&st, r) || mba__inspect_graph_folder(&st, r) || inspect_token_folder(&st, r)) return st;
         return mba__inspect_image_folder(r);
     }
-    if (access(r->path, F_OK) != 0 && strpbrk(r->path, "*?[")) return mba__inspect_image_folder(r);
+    const bool made_up = !strcmp(r->path, "shapes") || !strcmp(r->path, "synthetic");
+    if (access(r->path, F_OK) != 0 && (made_up || strpbrk(r->path, "*?["))) return mba__inspect_image_folder(r);
     MBA_TRY(mba_file_map(&m, r->path));
     r->bytes = (int64_t)m.bytes;
     st = inspect_file(r, &m);
