@@ -7,7 +7,8 @@
 enum { X, W, BIAS, DY };                          /* in; the last is the backward node's */
 enum { Y };                                       /* forward: out */
 enum { DX, DW, DBIAS };                           /* backward: out */
-enum { SCRATCH_WEIGHTS, SCRATCH_THREADS, SCRATCH_PARTS };
+enum { SCRATCH_WEIGHTS, SCRATCH_THREADS, SCRATCH_PARTS };               /* of "patches" */
+enum { SCRATCH_IN = 1, SCRATCH_OUT, SCRATCH_DBIAS };                    /* of "winograd", behind the weights */
 
 typedef struct conv2d_attr { int64_t stride, pad, wants_dx; } conv2d_attr;       /* wants_dx: of the backward node */
 
@@ -41,9 +42,16 @@ typedef struct conv2d_columns { int64_t slices, width, pitch, all; } conv2d_colu
 conv2d_columns conv2d_columns_of(conv2d_dims d);
 int64_t        conv2d_parts(conv2d_dims d);
 
+/* "winograd": tiles of CONV2D_TILE^2 outputs, CONV2D_POINTS points each, as many at a time as a chunk holds. dbias is
+ * summed in parts of CONV2D_PART positions. See conv2d.md for the sizes. */
+enum { CONV2D_TILE = 4, CONV2D_POINTS = 36, CONV2D_CHUNK = 256, CONV2D_PART = 512, CONV2D_CHANNELS_MIN = 16 };
+static inline int64_t conv2d_chunk(int64_t tiles) { return mba_ceil(tiles, mba_ceil(tiles, CONV2D_CHUNK)); }
+
 void conv2d_ref(const mba_ref_call *c);
 void conv2d_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(conv2d_fwd);
 MBA_CPU_DECLARE(conv2d_bwd);
+MBA_CPU_DECLARE(conv2d_winograd_fwd);
+MBA_CPU_DECLARE(conv2d_winograd_bwd);
 
 #endif
