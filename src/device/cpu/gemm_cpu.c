@@ -15,10 +15,10 @@ enum { ROWS = 12, VECTORS = 2 };
 #else
 enum { ROWS = 4, VECTORS = 3 };
 #endif
-enum { WIDTH = VECTORS * MBA_LANES, DEPTH_MAX = 384, COLUMNS_MAX = 512 };
+enum { WIDTH = VECTORS * MBA_LANES, DEPTH_MAX = 384, COLUMNS_MAX = 512, FOUR = 4, AHEAD = 64 };
 #define UNROLLED _Pragma("GCC unroll 16")
 
-static _Thread_local float strip[ROWS * DEPTH_MAX] __attribute__((aligned(64)));
+static _Thread_local float strips[FOUR * ROWS * DEPTH_MAX] __attribute__((aligned(64)));
 static _Thread_local float panels[DEPTH_MAX * (COLUMNS_MAX + WIDTH)] __attribute__((aligned(64)));
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -74,6 +74,15 @@ MBA_SIMD void pack_along(float *to, int width, const float *x, int64_t ld, int64
         for (int64_t i = 0; i < width; i++) to[k * width + i] = i < count ? x[k * ld + i] : 0;
 }
 
+/* The same for four neighbours that are full, one behind the other: x is then read by whole cache lines. */
+MBA_SIMD void pack_four_along(float *to, int width, const float *x, int64_t ld, int64_t depth)
+{
+    for (int64_t k = 0; k < depth; k++, x += ld, to += width)
+        UNROLLED for (int p = 0; p < FOUR; p++)
+            UNROLLED for (int i = 0; i < width; i += 4)
+                *(loose_four *)(to + p * depth * width + i) = *(const loose_four *)(x + p * width + i);
+}
+
 /* ---- the tile ---- */
 
 /* NEON multiplies by one lane of a register, so factors are loaded as vectors; x86 broadcasts from memory. */
@@ -89,8 +98,9 @@ MBA_SIMD void tile_of(int rows, float *c, int64_t ldc, const float *a, const flo
     vf sum[ROWS][VECTORS];
     UNROLLED for (int i = 0; i < rows; i++)
         UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] = vf_set(0);
-    for (int64_t k = 0; k < depth; k++, a += rows, b += WIDTH) {
+    _Pragma("GCC unroll 4") for (int64_t k = 0; k < depth; k++, a += rows, b += WIDTH) {
         vf y[VECTORS];
+        __builtin_prefetch(b + AHEAD * WIDTH);
         UNROLLED for (int j = 0; j < VECTORS; j++) y[j] = vf_load(b + j * MBA_LANES);
 #ifdef __ARM_NEON
         vf f[ROWS / MBA_LANES];
@@ -99,17 +109,20 @@ MBA_SIMD void tile_of(int rows, float *c, int64_t ldc, const float *a, const flo
         UNROLLED for (int i = 0; i < rows; i++)
             UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] += FACTOR(i) * y[j];
     }
+    if (alpha != 1)
+        UNROLLED for (int i = 0; i < rows; i++)
+            UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] *= alpha;
+    if (adds)
+        UNROLLED for (int i = 0; i < rows; i++)
+            UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] += vf_load(c + i * ldc + j * MBA_LANES);
     UNROLLED for (int i = 0; i < rows; i++)
-        UNROLLED for (int j = 0; j < VECTORS; j++) {
-            float *at = c + i * ldc + j * MBA_LANES;
-            vf_store(at, adds ? alpha * sum[i][j] + vf_load(at) : alpha * sum[i][j]);
-        }
+        UNROLLED for (int j = 0; j < VECTORS; j++) vf_store(c + i * ldc + j * MBA_LANES, sum[i][j]);
 }
 
 /* What a strip meets: rows and columns of C that exist, and how they are added. */
 typedef struct target { float *c; int64_t ldc, rows, cols, depth; float alpha; bool adds; } target;
 
-MBA_SIMD void tiles_of(int rows, const target *t)
+MBA_SIMD void tiles_of(int rows, const float *strip, const target *t)
 {
     const float *b = panels;
     for (int64_t j = 0; j < t->cols; j += WIDTH, b += WIDTH * t->depth) {
@@ -127,27 +140,31 @@ MBA_SIMD void tiles_of(int rows, const target *t)
     }
 }
 
+/* The last strip: fewer rows. */
 MBA_SIMD void strip_of(int rows, const mba_gemm_args *g, int64_t i, int64_t k, const target *t)
 {
-    if (g->ta) pack_along(strip, rows, g->a + k * g->lda + i, g->lda, t->rows, t->depth);
-    else       pack_across(strip, rows, g->a + i * g->lda + k, g->lda, t->rows, t->depth);
-    tiles_of(rows, t);
+    if (g->ta) pack_along(strips, rows, g->a + k * g->lda + i, g->lda, t->rows, t->depth);
+    else       pack_across(strips, rows, g->a + i * g->lda + k, g->lda, t->rows, t->depth);
+    tiles_of(rows, strips, t);
 }
 
-/* Four panels at once, so that rows of B are read by whole cache lines. */
-static void pack_four_panels(float *to, const float *x, int64_t ld, int64_t depth)
+/* `count` full strips, FOUR at most. */
+static void strips_of(const mba_gemm_args *g, int64_t i, int64_t k, int64_t count, target t)
 {
-    for (int64_t k = 0; k < depth; k++, x += ld, to += WIDTH)
-        UNROLLED for (int p = 0; p < 4; p++)
-            UNROLLED for (int i = 0; i < WIDTH; i += MBA_LANES)
-                vf_store(to + p * depth * WIDTH + i, vf_load(x + p * WIDTH + i));
+    if (g->ta && count == FOUR) pack_four_along(strips, ROWS, g->a + k * g->lda + i, g->lda, t.depth);
+    for (int64_t r = 0; r < count; r++, t.c += ROWS * t.ldc) {
+        float *strip = strips + r * ROWS * t.depth;
+        if (!g->ta)             pack_across(strip, ROWS, g->a + (i + r * ROWS) * g->lda + k, g->lda, ROWS, t.depth);
+        else if (count != FOUR) pack_along(strip, ROWS, g->a + k * g->lda + i + r * ROWS, g->lda, ROWS, t.depth);
+        tiles_of(ROWS, strip, &t);
+    }
 }
 
 static void pack_block(const mba_gemm_args *g, int64_t j, int64_t cols, int64_t k, int64_t depth)
 {
     int64_t p = 0;
-    for (; !g->tb && p + 4 * WIDTH <= cols; p += 4 * WIDTH)
-        pack_four_panels(panels + p * depth, g->b + k * g->ldb + j + p, g->ldb, depth);
+    for (; !g->tb && p + FOUR * WIDTH <= cols; p += FOUR * WIDTH)
+        pack_four_along(panels + p * depth, WIDTH, g->b + k * g->ldb + j + p, g->ldb, depth);
     for (; p < cols; p += WIDTH) {
         float        *to = panels + p * depth;
         const int64_t count = least(WIDTH, cols - p);
@@ -159,15 +176,18 @@ static void pack_block(const mba_gemm_args *g, int64_t j, int64_t cols, int64_t 
 static void block_of(const mba_gemm_args *g, int64_t j, int64_t cols, int64_t k, int64_t depth)
 {
     pack_block(g, j, cols, k, depth);
-    target t = { .ldc = g->ldc, .cols = cols, .depth = depth, .alpha = g->alpha == 0 ? 1 : g->alpha,
+    target t = { .ldc = g->ldc, .cols = cols, .depth = depth, .rows = ROWS, .alpha = g->alpha == 0 ? 1 : g->alpha,
                  .adds = g->adds || k > 0 };
-    for (int64_t i = 0; i < g->m; i += ROWS) {
-        t.c    = g->c + i * g->ldc + j;
-        t.rows = least(ROWS, g->m - i);
-        if (t.rows > 8 || ROWS == 4) strip_of(ROWS, g, i, k, &t);
-        else if (t.rows > 4)         strip_of(ROWS == 4 ? 4 : 8, g, i, k, &t);
-        else                         strip_of(4, g, i, k, &t);
+    const int64_t full = g->m / ROWS;
+    for (int64_t i = 0; i < full; i += FOUR) {
+        t.c = g->c + i * ROWS * g->ldc + j;
+        strips_of(g, i * ROWS, k, least(FOUR, full - i), t);
     }
+    t.c    = g->c + full * ROWS * g->ldc + j;
+    t.rows = g->m - full * ROWS;
+    if (t.rows > 8)      strip_of(ROWS, g, full * ROWS, k, &t);
+    else if (t.rows > 4) strip_of(ROWS < 8 ? ROWS : 8, g, full * ROWS, k, &t);
+    else if (t.rows > 0) strip_of(4, g, full * ROWS, k, &t);
 }
 
 void MBA_CPU_FN(mba_gemm_packed)(const mba_gemm_args *g)
