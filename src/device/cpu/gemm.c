@@ -11,6 +11,7 @@
 #include <sys/auxv.h>
 #endif
 
+#include "core/device.h"
 #include "core/op.h"
 
 /* A tile is large enough that packing its operands costs little beside the product, and small enough that a
@@ -21,18 +22,45 @@ enum { TILE_M = 256, TILE_N = 1024, TILES_MIN = 8, SIDE_MIN = 64, SIDE_UNIT = 16
 /* A product of one small tile can still be long: then k is cut into pieces, and their sums added in order. */
 enum { PIECES_MAX = 8, PIECE_MIN = 1024, PIECE_ELEMS = 4 * SIDE_MIN * SIDE_MIN };
 
-/* OpenBLAS must not start threads of its own: see matmul.md. */
-static void one_thread(void) { openblas_set_num_threads(1); }
-
-void mba_gemm_serial(const mba_gemm_args *g)
+/* Whose kernels: measured (matmul.md), ours are faster than OpenBLAS's on the Arm cores we met; on x86-64 nothing has
+ * been measured yet. MBA_GEMM=packed or openblas asks for one of them. */
+static bool wants_blas(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, one_thread);
+    const char *want = getenv("MBA_GEMM");
+#ifdef __aarch64__
+    return want && !strcmp(want, "openblas");
+#else
+    return !want || strcmp(want, "packed") != 0;
+#endif
+}
+
+static void gemm_blas(const mba_gemm_args *g)
+{
     mba_assert(g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX);
     mba_assert(g->lda <= INT32_MAX && g->ldb <= INT32_MAX && g->ldc <= INT32_MAX);
     cblas_sgemm(CblasRowMajor, g->ta ? CblasTrans : CblasNoTrans, g->tb ? CblasTrans : CblasNoTrans, (int)g->m,
                 (int)g->n, (int)g->k, g->alpha == 0 ? 1 : g->alpha, g->a, (int)g->lda, g->b, (int)g->ldb,
                 g->adds ? 1 : 0, g->c, (int)g->ldc);
+}
+
+static mba_gemm_fn *chosen;
+
+static void choose(void)
+{
+#ifdef __x86_64__
+    mba_gemm_fn *const packed[] = { mba_gemm_packed_base, mba_gemm_packed_avx2, mba_gemm_packed_avx512 };
+#else
+    mba_gemm_fn *const packed[] = { mba_gemm_packed_base };
+#endif
+    chosen = wants_blas() ? gemm_blas : packed[mba_cpu_isa()];
+    openblas_set_num_threads(1);                  // it must not start threads of its own: see matmul.md
+}
+
+void mba_gemm_serial(const mba_gemm_args *g)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, choose);
+    chosen(g);
 }
 
 static int64_t side(int64_t length, int64_t pieces)
@@ -114,7 +142,8 @@ void mba_gemm_choose_kernels(char **argv)
 #ifdef __aarch64__
     const char *name = openblas_get_corename();
     const bool  sve  = getauxval(AT_HWCAP) & HWCAP_SVE;
-    if (getenv("OPENBLAS_CORETYPE") || sve || (strcmp(name, "armv8") && strcmp(name, "neoversev1"))) return;
+    if (!wants_blas() || getenv("OPENBLAS_CORETYPE") || sve) return;
+    if (strcmp(name, "armv8") && strcmp(name, "neoversev1")) return;
     if (setenv("OPENBLAS_CORETYPE", "THUNDERX2T99", 1) == 0) execv("/proc/self/exe", argv);
 #else
     (void)argv;

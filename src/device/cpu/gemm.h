@@ -3,9 +3,10 @@
  *     mba_gemm(&(mba_gemm_args){ .m = R, .n = N, .k = K, .tb = 1, .a = x, .lda = K, .b = w, .ldb = K,
  *                                .c = y, .ldc = N });
  *
- * Each tile is one single-threaded OpenBLAS call on the whole of k (a small C with a long k: one call per
- * piece of k, added in order), so two runs give the same bits at any number of threads. C must not overlap
- * A or B. mba_gemm_serial is one such call, for operators that are themselves parallel. */
+ * Each tile is one single-threaded product over the whole of k (a small C with a long k: one per piece of
+ * k, added in order), so two runs give the same bits at any number of threads. C must not overlap A or B.
+ * mba_gemm_serial is one such product, for operators that are themselves parallel: by gemm_cpu.c on Arm, by
+ * OpenBLAS on x86-64; MBA_GEMM=packed or openblas in the environment asks for one of them. */
 #ifndef MBA_GEMM_H
 #define MBA_GEMM_H
 
@@ -23,6 +24,14 @@ typedef struct mba_gemm_args {
 
 void mba_gemm(const mba_gemm_args *g);
 void mba_gemm_serial(const mba_gemm_args *g);
+
+/* gemm_cpu.c, once per instruction set. */
+typedef void mba_gemm_fn(const mba_gemm_args *g);
+#ifdef __x86_64__
+mba_gemm_fn mba_gemm_packed_base, mba_gemm_packed_avx2, mba_gemm_packed_avx512;
+#else
+mba_gemm_fn mba_gemm_packed_base;
+#endif
 
 /* To be called first in main(). OpenBLAS picks its kernels when it is loaded; a core it does not know gets the
  * plainest. Where it had to guess, and nobody has set OPENBLAS_CORETYPE, this starts the program again with a

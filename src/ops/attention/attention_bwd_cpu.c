@@ -98,7 +98,7 @@ static void mask_rows(const backward *w, const item *i, float *p, int64_t t, int
             float *x    = p + r * PANEL + j * LANES;
             vi     sees = lane + j * LANES <= vi_set((int32_t)(last < PANEL ? last : PANEL));
             if (!one_document) sees &= vi_load(i->ids + s + j * LANES) == vi_set(t + r < w->d.L ? i->ids[t + r] : 0);
-            put(x, vf_select(sees, get(x), vf_set(-INFINITY)));
+            vf_store(x, vf_select(sees, vf_load(x), vf_set(-INFINITY)));
         }
     }
 }
@@ -109,9 +109,9 @@ static void differentiate(float *p, float *ds, const float *lse, const float *de
     for (int64_t r = 0; r < rows; r++)
         UNROLLED for (int j = 0; j < VECTORS; j++) {
             float   *x = p + r * PANEL + j * LANES, *y = ds + r * PANEL + j * LANES;
-            const vf probability = vf_exp2_neg(get(x) - lse[r]);
-            put(x, probability);
-            put(y, probability * (get(y) - delta[r]));
+            const vf probability = vf_exp2_neg(vf_load(x) - lse[r]);
+            vf_store(x, probability);
+            vf_store(y, probability * (vf_load(y) - delta[r]));
         }
 }
 

@@ -64,7 +64,7 @@ static void mask_panel(float *s, int64_t rows, int64_t last, int more, const int
         for (int j = 0; j < VECTORS; j++) {
             vi sees = vi_set((int32_t)(last + more * j * LANES - r)) + step >= 0;
             if (ids) sees &= vi_load(ids + j * LANES) == vi_set(ids_k[r]);
-            put(s + r * PANEL + j * LANES, vf_select(sees, get(s + r * PANEL + j * LANES), vf_set(-INFINITY)));
+            vf_store(s + r * PANEL + j * LANES, vf_select(sees, vf_load(s + r * PANEL + j * LANES), vf_set(-INFINITY)));
         }
 }
 
@@ -74,22 +74,22 @@ static bool softmax_panel(float *s, int64_t rows, float *m, float *l, vf *alpha)
 {
     vf top[VECTORS], sum[VECTORS], old[VECTORS];
     vi rose = vi_set(0);
-    for (int j = 0; j < VECTORS; j++) top[j] = old[j] = get(m + j * LANES);
+    for (int j = 0; j < VECTORS; j++) top[j] = old[j] = vf_load(m + j * LANES);
     for (int64_t r = 0; r < rows; r++)
-        UNROLLED for (int j = 0; j < VECTORS; j++) top[j] = vf_max(top[j], get(s + r * PANEL + j * LANES));
+        UNROLLED for (int j = 0; j < VECTORS; j++) top[j] = vf_max(top[j], vf_load(s + r * PANEL + j * LANES));
     for (int j = 0; j < VECTORS; j++) {
         rose    |= top[j] != old[j];
         alpha[j] = vf_exp2_neg(old[j] - top[j]);
-        sum[j]   = get(l + j * LANES) * alpha[j];
-        put(m + j * LANES, top[j]);
+        sum[j]   = vf_load(l + j * LANES) * alpha[j];
+        vf_store(m + j * LANES, top[j]);
     }
     for (int64_t r = 0; r < rows; r++)
         UNROLLED for (int j = 0; j < VECTORS; j++) {
-            const vf p = vf_exp2_neg(get(s + r * PANEL + j * LANES) - top[j]);
-            put(s + r * PANEL + j * LANES, p);
+            const vf p = vf_exp2_neg(vf_load(s + r * PANEL + j * LANES) - top[j]);
+            vf_store(s + r * PANEL + j * LANES, p);
             sum[j] += p;
         }
-    for (int j = 0; j < VECTORS; j++) put(l + j * LANES, sum[j]);
+    for (int j = 0; j < VECTORS; j++) vf_store(l + j * LANES, sum[j]);
     int any = 0;
     for (int i = 0; i < LANES; i++) any |= rose[i];
     return any;
@@ -111,7 +111,7 @@ static void attend_panel(const forward *f, const block *w, int64_t at, int64_t f
     if (softmax_panel(w->s, rows, w->m + at, w->l + at, alpha))
         for (int64_t e = 0; e < f->d.P; e++)
             UNROLLED for (int j = 0; j < VECTORS; j++)
-                put(o + e * PANEL + j * LANES, get(o + e * PANEL + j * LANES) * alpha[j]);
+                vf_store(o + e * PANEL + j * LANES, vf_load(o + e * PANEL + j * LANES) * alpha[j]);
     for (int64_t e = 0; e < f->d.P; e += STRIP) outer_tile(o + e * PANEL, v + e, f->P, w->s, rows, true);
 }
 

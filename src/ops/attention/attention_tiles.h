@@ -31,15 +31,9 @@ _Static_assert(ATT_STRIP % STRIP == 0 && ATT_PANEL % PANEL == 0 && ATT_HEAD % ST
 _Static_assert(ATT_QUERIES % ATT_PANEL == 0 && ATT_BWD_KEYS % ATT_PANEL == 0 && ATT_KEYS % ATT_STRIP == 0
                && ATT_BWD_QUERIES % ATT_STRIP == 0, "blocks hold whole panels and strips");
 
-/* Loads through a type of small alignment: behind memcpy (vf_load), GCC 12 takes the sums of a tile
- * through integer registers, which halves its speed. */
-typedef float loose __attribute__((vector_size(4 * MBA_LANES), aligned(4), may_alias));
-MBA_SIMD vf   get(const float *p)   { return (vf)*(const loose *)p; }
-MBA_SIMD void put(float *p, vf x)   { *(loose *)p = (loose)x; }
-
 /* NEON multiplies by one lane of a register, so factors are loaded as vectors; x86 broadcasts from memory. */
 #ifdef __ARM_NEON
-#define FACTORS_OF(a, i) get((a) + (i))
+#define FACTORS_OF(a, i) vf_load((a) + (i))
 #define FACTOR(f, a, i)  (f)[(i) / LANES][(i) % LANES]
 #define INNER_FACTOR(f, a, i, k, l) (f)[i][l]
 enum { STEP = LANES };
@@ -54,16 +48,16 @@ MBA_SIMD void outer_tile(float *c, const float *a, int64_t lda, const float *b, 
 {
     vf sum[STRIP][VECTORS];
     UNROLLED for (int i = 0; i < STRIP; i++)
-        UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] = adds ? get(c + i * PANEL + j * LANES) : vf_set(0);
+        UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] = adds ? vf_load(c + i * PANEL + j * LANES) : vf_set(0);
     for (int64_t k = 0; k < depth; k++, a += lda, b += PANEL) {
         vf y[VECTORS], f[STRIP];
-        UNROLLED for (int j = 0; j < VECTORS; j++) y[j] = get(b + j * LANES);
+        UNROLLED for (int j = 0; j < VECTORS; j++) y[j] = vf_load(b + j * LANES);
         UNROLLED for (int i = 0; i < STRIP; i += STEP) f[i / STEP] = FACTORS_OF(a, i);
         UNROLLED for (int i = 0; i < STRIP; i++)
             UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] += FACTOR(f, a, i) * y[j];
     }
     UNROLLED for (int i = 0; i < STRIP; i++)
-        UNROLLED for (int j = 0; j < VECTORS; j++) put(c + i * PANEL + j * LANES, sum[i][j]);
+        UNROLLED for (int j = 0; j < VECTORS; j++) vf_store(c + i * PANEL + j * LANES, sum[i][j]);
 }
 
 /* a is a row of panels, `panel` apart; b has rows at ldb. */
@@ -72,19 +66,19 @@ MBA_SIMD void inner_tile(float *c, int64_t ldc, const float *a, int64_t panel, i
 {
     vf sum[STRIP][2];
     UNROLLED for (int i = 0; i < STRIP; i++)
-        UNROLLED for (int j = 0; j < 2; j++) sum[i][j] = get(c + i * ldc + j * LANES);
+        UNROLLED for (int j = 0; j < 2; j++) sum[i][j] = vf_load(c + i * ldc + j * LANES);
     for (int64_t p = 0; p < panels; p++, a += panel)
         for (int64_t k = 0; k < PANEL; k += STEP) {
             vf f[STRIP];
             UNROLLED for (int i = 0; i < STRIP; i++) f[i] = FACTORS_OF(a, i * PANEL + k);
             UNROLLED for (int l = 0; l < STEP; l++, b += ldb) {
-                const vf y[2] = { get(b), get(b + LANES) };
+                const vf y[2] = { vf_load(b), vf_load(b + LANES) };
                 UNROLLED for (int i = 0; i < STRIP; i++)
                     UNROLLED for (int j = 0; j < 2; j++) sum[i][j] += INNER_FACTOR(f, a, i, k, l) * y[j];
             }
         }
     UNROLLED for (int i = 0; i < STRIP; i++)
-        UNROLLED for (int j = 0; j < 2; j++) put(c + i * ldc + j * LANES, sum[i][j]);
+        UNROLLED for (int j = 0; j < 2; j++) vf_store(c + i * ldc + j * LANES, sum[i][j]);
 }
 
 /* ---- packing: rows become columns and columns rows, by squares of 4 x 4 ---- */

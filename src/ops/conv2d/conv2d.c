@@ -207,6 +207,52 @@ static mba_status conv2d_direct_plan(mba_plan *p, const mba_node *n, const mba_m
     return MBA_OK;
 }
 
+static mba_status refuse_winograd(const mba_node *n)
+{
+    const conv2d_dims d = conv2d_dims_of(n);
+    MBA_REFUSE_IF(d.kh != 3 || d.kw != 3 || d.stride != 1, "%lld x %lld taps, stride %lld: wants 3 x 3 and 1",
+                  (long long)d.kh, (long long)d.kw, (long long)d.stride);
+    MBA_REFUSE_IF(d.Ci < CONV2D_CHANNELS_MIN || d.Co < CONV2D_CHANNELS_MIN,
+                  "%lld channels to %lld: with so few, spreading costs more than it saves", (long long)d.Ci,
+                  (long long)d.Co);
+    return MBA_OK;
+}
+
+/* Chunks of points in and out, for tiles of y and, backward, for those of dx as well. */
+static void plan_winograd(mba_plan *p, const mba_node *n, int64_t tiles)
+{
+    const conv2d_dims d = conv2d_dims_of(n);
+    const size_t      points = sizeof(float) * CONV2D_POINTS;
+    mba_plan_scratch(p, "weights", points * (size_t)(d.Ci * d.Co));
+    mba_plan_scratch(p, "points in", points * (size_t)(conv2d_chunk(tiles) * d.Ci));
+    mba_plan_scratch(p, "points out", points * (size_t)(conv2d_chunk(tiles) * d.Co));
+}
+
+static int64_t tiles_of(int64_t images, int64_t height, int64_t width)
+{
+    return images * mba_ceil(height, CONV2D_TILE) * mba_ceil(width, CONV2D_TILE);
+}
+
+static mba_status conv2d_winograd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const conv2d_dims d = conv2d_dims_of(n);
+    MBA_TRY(mba__plan_f32(p, n, m));
+    MBA_TRY(refuse_winograd(n));
+    plan_winograd(p, n, tiles_of(d.B, d.Ho, d.Wo));
+    return MBA_OK;
+}
+
+static mba_status conv2d_winograd_bwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const conv2d_dims d = conv2d_dims_of(n);
+    const int64_t     y = tiles_of(d.B, d.Ho, d.Wo), x = tiles_of(d.B, d.H, d.W);
+    MBA_TRY(mba__plan_f32(p, n, m));
+    MBA_TRY(refuse_winograd(n));
+    plan_winograd(p, n, conv2d_chunk(x) > conv2d_chunk(y) ? x : y);
+    mba_plan_scratch(p, "dbias parts", sizeof(float) * (size_t)(mba_ceil(d.B * d.Ho * d.Wo, CONV2D_PART) * d.Co));
+    return MBA_OK;
+}
+
 /* ---- cases: B, H, W, Ci, Co, kh * 16 + kw, stride * 16 + pad, and bits ---- */
 
 enum { WITH_BIAS = 1, CHANNELS = 2, TWICE = 4, PIXELS = 8 };
@@ -235,7 +281,8 @@ const mba_op mba_op_conv2d = {
     .out   = { [Y] = MBA_SLOT("y") },
     .attr_bytes = sizeof(conv2d_attr),
     .shape = conv2d_shape, .grad = conv2d_grad, .cost = conv2d_cost, .ref = conv2d_ref, .terms = conv2d_terms,
-    .cpu   = (const mba_variant[]){ { "patches", conv2d_plan, MBA_CPU(conv2d_fwd) }, { 0 } },
+    .cpu   = (const mba_variant[]){ { "winograd", conv2d_winograd_plan, MBA_CPU(conv2d_winograd_fwd) },
+                                     { "patches", conv2d_plan, MBA_CPU(conv2d_fwd) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "cudnn", conv2d_cudnn_plan, MBA_CUDA(conv2d_cuda) },
                                     { "direct", conv2d_direct_plan, MBA_CUDA(conv2d_direct_cuda) }, { 0 } },
     .build = conv2d_build,
@@ -253,6 +300,9 @@ const mba_op mba_op_conv2d = {
         { { 2, 7, 5, 3, 4, KERNEL(3, 3), STEPS(2, 1), PIXELS }, "the stem: x wants no gradient" },
         { { 1, 4, 3, 8, 8, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "channels in whole pieces of 16 bytes" },
         { { 2, 4, 5, 3, 8, KERNEL(3, 3), STEPS(2, 1), PIXELS }, "a stem with whole pieces out" },
+        { { 1, 5, 9, 16, 17, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "tiles: sides that 4 does not divide" },
+        { { 2, 4, 4, 18, 16, KERNEL(3, 3), STEPS(1, 0), 0 }, "tiles: no padding, x larger than y" },
+        { { 1, 3, 5, 16, 19, KERNEL(3, 3), STEPS(1, 2), CHANNELS | TWICE | WITH_BIAS }, "tiles: channels, added to" },
         { { 0 }, NULL } },
     .sizes = (const mba_case[]){
         { { 8, 56, 56, 80, 80, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "mambavision-t stage 0, batch 8" },
@@ -270,7 +320,8 @@ const mba_op mba_op_conv2d_bwd = {
                [DBIAS] = MBA_SLOT("dbias", .adds = true) },
     .attr_bytes = sizeof(conv2d_attr),
     .shape = conv2d_bwd_shape, .cost = conv2d_cost, .ref = conv2d_bwd_ref, .terms = conv2d_bwd_terms,
-    .cpu   = (const mba_variant[]){ { "patches", conv2d_bwd_plan, MBA_CPU(conv2d_bwd) }, { 0 } },
+    .cpu   = (const mba_variant[]){ { "winograd", conv2d_winograd_bwd_plan, MBA_CPU(conv2d_winograd_bwd) },
+                                     { "patches", conv2d_bwd_plan, MBA_CPU(conv2d_bwd) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "cudnn", conv2d_cudnn_plan, MBA_CUDA(conv2d_bwd_cuda) },
                                     { "direct", conv2d_direct_plan, MBA_CUDA(conv2d_direct_bwd_cuda) }, { 0 } },
 };

@@ -8,7 +8,8 @@
 enum { X, W, BIAS, DY };                          /* in; the last is the backward node's */
 enum { Y };                                       /* forward: out */
 enum { DX, DW, DBIAS };                           /* backward: out */
-enum { SCRATCH_WEIGHTS, SCRATCH_THREADS, SCRATCH_PARTS };
+enum { SCRATCH_WEIGHTS, SCRATCH_THREADS, SCRATCH_PARTS };               /* of "patches" */
+enum { SCRATCH_IN = 1, SCRATCH_OUT, SCRATCH_DBIAS };                    /* of "winograd", behind the weights */
 
 typedef struct conv2d_attr { int64_t stride, pad, wants_dx; } conv2d_attr;       /* wants_dx: of the backward node */
 
@@ -57,11 +58,17 @@ static inline int conv2d_bias_columns(const mba_node *n)
     const mba_tensor *const t[] = { n->in[DY] };
     return mba__columns_at_once(t, 1);
 }
+/* "winograd": tiles of CONV2D_TILE^2 outputs, CONV2D_POINTS points each, as many at a time as a chunk holds. dbias is
+ * summed in parts of CONV2D_PART positions. See conv2d.md for the sizes. */
+enum { CONV2D_TILE = 4, CONV2D_POINTS = 36, CONV2D_CHUNK = 256, CONV2D_PART = 512, CONV2D_CHANNELS_MIN = 16 };
+static inline int64_t conv2d_chunk(int64_t tiles) { return mba_ceil(tiles, mba_ceil(tiles, CONV2D_CHUNK)); }
 
 void conv2d_ref(const mba_ref_call *c);
 void conv2d_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(conv2d_fwd);
 MBA_CPU_DECLARE(conv2d_bwd);
 mba_launch_fn conv2d_cuda, conv2d_bwd_cuda, conv2d_direct_cuda, conv2d_direct_bwd_cuda;
+MBA_CPU_DECLARE(conv2d_winograd_fwd);
+MBA_CPU_DECLARE(conv2d_winograd_bwd);
 
 #endif

@@ -163,6 +163,9 @@ static void conv2d_agrees_with_plain_loops(void **state)
     agrees_with_loops((shape){ 1, 10, 11, 2, 3, 5, 3, 2 });
     agrees_with_loops((shape){ 1, 2, 2, 3, 2, 3, 1, 2 });           // outputs that see padding alone
     agrees_with_loops((shape){ 1, 27, 31, 3, 4, 3, 1, 1 });         // more positions than one block takes
+    agrees_with_loops((shape){ 2, 6, 9, 16, 18, 3, 1, 1 });         // tiles (Winograd): sides that 4 does not divide
+    agrees_with_loops((shape){ 1, 8, 4, 17, 16, 3, 1, 0 });         // no padding: dx has more tiles than y
+    agrees_with_loops((shape){ 1, 2, 1, 16, 16, 3, 1, 2 });         // y has more tiles than dx
 }
 
 /* ---- many blocks, parts and slices ---- */
@@ -180,8 +183,8 @@ static void conv2d_takes_large_images_at_any_thread_count(void **state)
 {
     (void)state;
     large((shape){ 3, 41, 37, 5, 9, 3, 1, 1 }, true);               // dw in one slice, several parts
-    large((shape){ 2, 23, 25, 47, 33, 3, 1, 1 }, true);             // dw in three slices
-    large((shape){ 2, 33, 31, 45, 62, 3, 2, 1 }, false);
+    large((shape){ 2, 50, 47, 17, 22, 3, 1, 1 }, true);             // more tiles than one chunk takes
+    large((shape){ 2, 33, 31, 45, 62, 3, 2, 1 }, true);             // dw in three slices
     large((shape){ 1, 11, 13, 260, 70, 3, 2, 1 }, true);            // a matrix of patches beyond the usual size
     large((shape){ 2, 30, 29, 130, 17, 1, 1, 0 }, false);
 }

@@ -206,13 +206,21 @@ static span segment_of(const strip *s, const space *m, int64_t index)
     return (span){ t0, s->d.L - t0 < SEGMENT ? s->d.L - t0 : SEGMENT, m->dt, m->x, m->y };
 }
 
+/* What of a span the state behind it depends on: where documents are packed, the last one that starts in it. */
+static span since_document(const strip *s, span q)
+{
+    for (int64_t t = q.t0 + q.T - 1; t > q.t0; t--)
+        if (starts_document(s, t)) return (span){ t, q.t0 + q.T - t, q.dt, q.x, q.y };
+    return q;
+}
+
 /* The state before every segment. */
 static void find_states(const mba_call *c, const strip *s, const space *m)
 {
     const int64_t state = s->d.N * STRIP;
     read_state(s, c->node->in[INITIAL], c->in[INITIAL], m->h);
     for (int64_t i = 0; i + 1 < scan_segments(s->d); i++) {
-        const span q = segment_of(s, m, i);
+        const span q = since_document(s, segment_of(s, m, i));
         memcpy(m->h + (i + 1) * state, m->h + i * state, sizeof(float) * (size_t)state);
         begin_span(s, &q);
         advance_span(s, &q, m->A2, m->h + (i + 1) * state);

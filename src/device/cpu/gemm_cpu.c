@@ -1,0 +1,200 @@
+/* gemm_cpu.c -- one product on one thread, for one instruction set: op(A) op(B) by packed strips and panels.
+ *
+ *   for every block of B, DEPTH_MAX x COLUMNS_MAX at most: packed into panels of WIDTH columns, which stay in the
+ *   second-level cache; for every strip of A, ROWS rows: packed, it stays in the first level while it meets all panels;
+ *   ROWS x WIDTH values of C are summed in registers.
+ *
+ * The order of a sum depends on k alone. */
+#include "device/cpu/gemm.h"
+#include "core/op.h"
+#include "device/cpu/simd.h"
+
+/* 24 sums, 2 vectors of B and the factors of A fill 32 registers; with 16 registers there are 12 sums. */
+#if defined __AVX512F__ || defined __ARM_NEON
+enum { ROWS = 12, VECTORS = 2 };
+#else
+enum { ROWS = 4, VECTORS = 3 };
+#endif
+enum { WIDTH = VECTORS * MBA_LANES, DEPTH_MAX = 384, COLUMNS_MAX = 512, FOUR = 4, AHEAD = 64 };
+#define UNROLLED _Pragma("GCC unroll 16")
+
+static _Thread_local float strips[FOUR * ROWS * DEPTH_MAX] __attribute__((aligned(64)));
+static _Thread_local float panels[DEPTH_MAX * (COLUMNS_MAX + WIDTH)] __attribute__((aligned(64)));
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* The largest piece of n, all of them as equal as can be, that is not above `most`. */
+static int64_t piece_of(int64_t n, int64_t most)
+{
+    const int64_t pieces = (n + most - 1) / most;
+    return pieces ? (n + pieces - 1) / pieces : 0;
+}
+
+/* ---- packing ---- */
+
+typedef float four __attribute__((vector_size(16)));
+typedef float loose_four __attribute__((vector_size(16), aligned(4), may_alias));
+
+MBA_SIMD void transpose(four x[4])
+{
+    const four a = __builtin_shufflevector(x[0], x[1], 0, 4, 1, 5), b = __builtin_shufflevector(x[0], x[1], 2, 6, 3, 7);
+    const four c = __builtin_shufflevector(x[2], x[3], 0, 4, 1, 5), d = __builtin_shufflevector(x[2], x[3], 2, 6, 3, 7);
+    x[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+    x[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+    x[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+    x[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+}
+
+/* to[k][i] = x[i][k], i < width: lines of x from `count` on are zeros. width is a multiple of 4. */
+MBA_SIMD void pack_across(float *to, int width, const float *x, int64_t ld, int64_t count, int64_t depth)
+{
+    for (int64_t i = 0; i < width; i += 4) {
+        int64_t k = 0;
+        for (; i + 4 <= count && k + 4 <= depth; k += 4) {
+            four y[4];
+            UNROLLED for (int r = 0; r < 4; r++) y[r] = (four)*(const loose_four *)(x + (i + r) * ld + k);
+            transpose(y);
+            UNROLLED for (int r = 0; r < 4; r++) *(loose_four *)(to + (k + r) * width + i) = (loose_four)y[r];
+        }
+        for (; k < depth; k++)
+            for (int64_t r = i; r < i + 4; r++) to[k * width + r] = r < count ? x[r * ld + k] : 0;
+    }
+}
+
+/* to[k][i] = x[k][i], i < width; columns of x from `count` on are zeros. */
+MBA_SIMD void pack_along(float *to, int width, const float *x, int64_t ld, int64_t count, int64_t depth)
+{
+    if (count == width) {
+        for (int64_t k = 0; k < depth; k++)
+            UNROLLED for (int i = 0; i < width; i += 4)
+                *(loose_four *)(to + k * width + i) = *(const loose_four *)(x + k * ld + i);
+        return;
+    }
+    for (int64_t k = 0; k < depth; k++)
+        for (int64_t i = 0; i < width; i++) to[k * width + i] = i < count ? x[k * ld + i] : 0;
+}
+
+/* The same for four neighbours that are full, one behind the other: x is then read by whole cache lines. */
+MBA_SIMD void pack_four_along(float *to, int width, const float *x, int64_t ld, int64_t depth)
+{
+    for (int64_t k = 0; k < depth; k++, x += ld, to += width)
+        UNROLLED for (int p = 0; p < FOUR; p++)
+            UNROLLED for (int i = 0; i < width; i += 4)
+                *(loose_four *)(to + p * depth * width + i) = *(const loose_four *)(x + p * width + i);
+}
+
+/* ---- the tile ---- */
+
+/* NEON multiplies by one lane of a register, so factors are loaded as vectors; x86 broadcasts from memory. */
+#ifdef __ARM_NEON
+#define FACTOR(i) f[(i) / MBA_LANES][(i) % MBA_LANES]
+#else
+#define FACTOR(i) a[i]
+#endif
+
+MBA_SIMD void tile_of(int rows, float *c, int64_t ldc, const float *a, const float *b, int64_t depth, float alpha,
+                      bool adds)
+{
+    vf sum[ROWS][VECTORS];
+    UNROLLED for (int i = 0; i < rows; i++)
+        UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] = vf_set(0);
+    _Pragma("GCC unroll 4") for (int64_t k = 0; k < depth; k++, a += rows, b += WIDTH) {
+        vf y[VECTORS];
+        __builtin_prefetch(b + AHEAD * WIDTH);
+        UNROLLED for (int j = 0; j < VECTORS; j++) y[j] = vf_load(b + j * MBA_LANES);
+#ifdef __ARM_NEON
+        vf f[ROWS / MBA_LANES];
+        UNROLLED for (int i = 0; i < rows; i += MBA_LANES) f[i / MBA_LANES] = vf_load(a + i);
+#endif
+        UNROLLED for (int i = 0; i < rows; i++)
+            UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] += FACTOR(i) * y[j];
+    }
+    if (alpha != 1)
+        UNROLLED for (int i = 0; i < rows; i++)
+            UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] *= alpha;
+    if (adds)
+        UNROLLED for (int i = 0; i < rows; i++)
+            UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] += vf_load(c + i * ldc + j * MBA_LANES);
+    UNROLLED for (int i = 0; i < rows; i++)
+        UNROLLED for (int j = 0; j < VECTORS; j++) vf_store(c + i * ldc + j * MBA_LANES, sum[i][j]);
+}
+
+/* What a strip meets: rows and columns of C that exist, and how they are added. */
+typedef struct target { float *c; int64_t ldc, rows, cols, depth; float alpha; bool adds; } target;
+
+MBA_SIMD void tiles_of(int rows, const float *strip, const target *t)
+{
+    const float *b = panels;
+    for (int64_t j = 0; j < t->cols; j += WIDTH, b += WIDTH * t->depth) {
+        float        *c = t->c + j;
+        const int64_t width = least(WIDTH, t->cols - j);
+        if (width == WIDTH && t->rows == rows) {
+            tile_of(rows, c, t->ldc, strip, b, t->depth, t->alpha, t->adds);
+            continue;
+        }
+        float part[ROWS * WIDTH];
+        tile_of(rows, part, WIDTH, strip, b, t->depth, t->alpha, false);
+        for (int64_t r = 0; r < t->rows; r++)
+            for (int64_t i = 0; i < width; i++)
+                c[r * t->ldc + i] = part[r * WIDTH + i] + (t->adds ? c[r * t->ldc + i] : 0);
+    }
+}
+
+/* The last strip: fewer rows. */
+MBA_SIMD void strip_of(int rows, const mba_gemm_args *g, int64_t i, int64_t k, const target *t)
+{
+    if (g->ta) pack_along(strips, rows, g->a + k * g->lda + i, g->lda, t->rows, t->depth);
+    else       pack_across(strips, rows, g->a + i * g->lda + k, g->lda, t->rows, t->depth);
+    tiles_of(rows, strips, t);
+}
+
+/* `count` full strips, FOUR at most. */
+static void strips_of(const mba_gemm_args *g, int64_t i, int64_t k, int64_t count, target t)
+{
+    if (g->ta && count == FOUR) pack_four_along(strips, ROWS, g->a + k * g->lda + i, g->lda, t.depth);
+    for (int64_t r = 0; r < count; r++, t.c += ROWS * t.ldc) {
+        float *strip = strips + r * ROWS * t.depth;
+        if (!g->ta)             pack_across(strip, ROWS, g->a + (i + r * ROWS) * g->lda + k, g->lda, ROWS, t.depth);
+        else if (count != FOUR) pack_along(strip, ROWS, g->a + k * g->lda + i + r * ROWS, g->lda, ROWS, t.depth);
+        tiles_of(ROWS, strip, &t);
+    }
+}
+
+static void pack_block(const mba_gemm_args *g, int64_t j, int64_t cols, int64_t k, int64_t depth)
+{
+    int64_t p = 0;
+    for (; !g->tb && p + FOUR * WIDTH <= cols; p += FOUR * WIDTH)
+        pack_four_along(panels + p * depth, WIDTH, g->b + k * g->ldb + j + p, g->ldb, depth);
+    for (; p < cols; p += WIDTH) {
+        float        *to = panels + p * depth;
+        const int64_t count = least(WIDTH, cols - p);
+        if (g->tb) pack_across(to, WIDTH, g->b + (j + p) * g->ldb + k, g->ldb, count, depth);
+        else       pack_along(to, WIDTH, g->b + k * g->ldb + j + p, g->ldb, count, depth);
+    }
+}
+
+static void block_of(const mba_gemm_args *g, int64_t j, int64_t cols, int64_t k, int64_t depth)
+{
+    pack_block(g, j, cols, k, depth);
+    target t = { .ldc = g->ldc, .cols = cols, .depth = depth, .rows = ROWS, .alpha = g->alpha == 0 ? 1 : g->alpha,
+                 .adds = g->adds || k > 0 };
+    const int64_t full = g->m / ROWS;
+    for (int64_t i = 0; i < full; i += FOUR) {
+        t.c = g->c + i * ROWS * g->ldc + j;
+        strips_of(g, i * ROWS, k, least(FOUR, full - i), t);
+    }
+    t.c    = g->c + full * ROWS * g->ldc + j;
+    t.rows = g->m - full * ROWS;
+    if (t.rows > 8)      strip_of(ROWS, g, full * ROWS, k, &t);
+    else if (t.rows > 4) strip_of(ROWS < 8 ? ROWS : 8, g, full * ROWS, k, &t);
+    else if (t.rows > 0) strip_of(4, g, full * ROWS, k, &t);
+}
+
+void MBA_CPU_FN(mba_gemm_packed)(const mba_gemm_args *g)
+{
+    const int64_t depth = piece_of(g->k, DEPTH_MAX), cols = piece_of(g->n, COLUMNS_MAX);
+    const int64_t whole = (cols + WIDTH - 1) / WIDTH * WIDTH;                    // panels that are full but the last
+    for (int64_t j = 0; j < g->n; j += whole)
+        for (int64_t k = 0; k < g->k; k += depth)
+            block_of(g, j, least(whole, g->n - j), k, least(depth, g->k - k));
+}
