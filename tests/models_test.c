@@ -25,7 +25,7 @@ static void parameter_totals_are_the_published_ones(void **state)
         mba_lm c = *preset;
         c.batch = c.length = 1;
         c.head  = MBA_HEAD_LOGITS;
-        assert_ok(mba_session_plan(&s, &(mba_session_options){ .model = c, .memory_bytes = INT64_MAX }));
+        assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = c, .memory_bytes = INT64_MAX }));
         assert_int_equal(mba_session_parameters(&s), table[i].parameters);
         mba_session_end(&s);
     }
@@ -98,7 +98,7 @@ static void gradients_are_added_where_they_are_made(void **state)
         int         n = 0;
         c.batch = 1;
         c.length = 16;
-        assert_ok(mba_session_plan(&s, &(mba_session_options){ .model = c, .backward = true, .update = true, .memory_bytes = INT64_MAX,
+        assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = c, .backward = true, .update = true, .memory_bytes = INT64_MAX,
                                                                .adamw = { 0.9, 0.95, 1e-8, 0.1, 1 } }));
         for (int32_t k = 0; k < s.graph->nnodes; k++) n += s.graph->nodes[k]->op == &mba_op_accumulate;
         printf("    %-14s %d nodes, %d of them accumulate\n", name[i], s.graph->nnodes, n);
@@ -110,14 +110,15 @@ static void gradients_are_added_where_they_are_made(void **state)
 static void configurations_survive_their_files(void **state)
 {
     (void)state;
-    for (int i = 0; mba_models[i]; i++)
-        for (const mba_lm *preset = mba_models[i]->presets; preset->name; preset++) {
-            mba_lm        c = *preset, back;
+    for (int i = 0; mba_families[i]; i++)
+        for (const mba_lm *preset = mba_families[i]->lm; preset && preset->name; preset++) {
+            mba_model     m = { .lm = *preset }, again;
             mba_hf_format format, read;
-            assert_ok(mba_lm_complete(&c));
-            format = mba_hf_format_for(&c);
-            json_t *j = mba_hf_config_write(&c, format);
-            assert_ok(mba_hf_config_read(&back, &read, j));
+            assert_ok(mba_model_complete(&m));
+            format = mba_hf_format_for(&m);
+            json_t *j = mba_hf_config_write(&m, format);
+            assert_ok(mba_hf_config_read(&again, &read, j));
+            mba_lm c = m.lm, back = again.lm;
             back.batch = c.batch;
             back.length = c.length;
             assert_ok(mba_lm_complete(&back));

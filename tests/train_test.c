@@ -21,8 +21,8 @@ static mba_lm small(const char *pattern)
 
 static mba_train_options options(const char *pattern, int64_t steps)
 {
-    return (mba_train_options){ .session = { .model = small(pattern), .adamw = mba_adamw_defaults() }, .data = scratch("tokens"), .seed = 5,
-                                .schedule = { .lr = 5e-3, .lr_min = 1e-4, .warmup = 4, .steps = steps }, .validation = 0.2, .valid_batches = 2,
+    return (mba_train_options){ .session = { .model.lm = small(pattern), .adamw = mba_adamw_defaults() }, .feed.data = scratch("tokens"), .seed = 5,
+                                .schedule = { .lr = 5e-3, .lr_min = 1e-4, .warmup = 4, .steps = steps }, .feed.validation = 0.2, .valid_batches = 2,
                                 .guard = 8 };
 }
 
@@ -102,7 +102,7 @@ static void states_carried_from_batch_to_batch_resume_too(void **state)
     for (int half = 0; half < 2; half++) {
         mba_train_options o = options("mM", 8);
         o.carry = true;
-        o.validation = 0;
+        o.feed.validation = 0;
         o.out = scratch(half ? "carried-halves" : "carried");
         o.stop_after = half ? 4 : 0;
         assert_ok(mba_train(&o));
@@ -123,10 +123,10 @@ static void two_micro_batches_are_one_batch(void **state)
     double loss[2];
     for (int micros = 1; micros <= 2; micros++) {
         mba_train_options o = options("Mm", 6);
-        o.session.model.batch = 4 / micros;
+        o.session.model.lm.batch = 4 / micros;
         o.micros   = micros;
-        o.in_order = true;
-        o.validation = 0;
+        o.feed.in_order = true;
+        o.feed.validation = 0;
         o.report   = keep_loss;
         assert_ok(mba_train(&o));
         loss[micros - 1] = last_loss;
@@ -138,7 +138,7 @@ static void a_small_model_learns(void **state)
 {
     (void)state;
     mba_train_options o = options("MM", 120);
-    o.session.model.batch = 4;
+    o.session.model.lm.batch = 4;
     o.report = keep_loss;
     assert_ok(mba_train(&o));
     assert_true(last_loss < 2.2);                 // a uniform guess over the bytes is 5.6, their frequencies about 2.9
@@ -151,7 +151,7 @@ static void a_checkpoint_of_other_options_is_refused(void **state)
     o.out = scratch("first");
     assert_ok(mba_train(&o));
     o.resume = o.out;
-    o.session.model.batch = 1;
+    o.session.model.lm.batch = 1;
     assert_fails(mba_train(&o), MBA_E_ARG, "batch");
     o = options("M", 4);
     o.resume = scratch("first");
@@ -170,12 +170,12 @@ static void only_the_newest_checkpoints_are_kept(void **state)
     o.keep = 2;
     assert_ok(mba_train(&o));
     assert_int_equal(scratch_entries("kept"), 3);                                  // log.jsonl and two steps
-    mba_lm        c;
+    mba_model     m;
     mba_hf_format f;
     char          path[512];
     assert_ok(mba_checkpoint_latest(path, sizeof path, scratch("kept")));
     assert_non_null(strstr(path, "step-000006"));
-    assert_ok(mba_checkpoint_config(&c, &f, path));
+    assert_ok(mba_checkpoint_config(&m, &f, path));
     assert_int_equal(f, MBA_HF_MAMBA2);
 }
 
@@ -185,7 +185,7 @@ static void the_watchdog_names_the_first_bad_operator(void **state)
     mba_session s = { 0 };
     mba_finding f;
     const mba_step step = { .seed = 1 };
-    assert_ok(mba_session_plan(&s, &(mba_session_options){ .model = small("MM"), .backward = true }));
+    assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = small("MM"), .backward = true }));
     assert_ok(mba_session_bind(&s, 1));
     assert_ok(mba_watchdog(&f, &s, MBA_FORWARD | MBA_BACKWARD, &step));
     assert_null(f.node);

@@ -187,7 +187,7 @@ bool mba_is_param(const mba_tensor *t)
 
 bool mba_is_state(const mba_tensor *t)
 {
-    return t->st->role == MBA_STATE && !t->maker && !t->of;
+    return t->st->role == MBA_STATE && !t->maker && !t->of && t->id > 0;         // the first tensor is the poison
 }
 
 mba_tensor *mba_graph_find(const mba_graph *g, const char *name)
