@@ -107,6 +107,30 @@ static void gradients_are_added_where_they_are_made(void **state)
     }
 }
 
+/* What `list fields` shows of a network for images or graphs is what its config.json keeps. */
+static void fields_survive_their_files(void **state)
+{
+    (void)state;
+    mba_model m;
+    for (int k = 0; mba_families[k]; k++)
+        for (int i = 0; mba_families[k]->task != MBA_TASK_TEXT && mba_family_preset(&m, mba_families[k], i); i++) {
+            mba_model     back;
+            mba_hf_format read;
+            assert_ok(mba_model_complete(&m));
+            json_t *j = mba_hf_config_write(&m, mba_hf_format_for(&m));
+            assert_ok(mba_hf_config_read(&back, &read, j));
+            json_decref(j);
+            assert_int_equal(back.task, m.task);
+            assert_ok(mba_model_complete(&back));
+            for (const mba_field *f = mba_task_fields(m.task); f->name; f++) {
+                static const size_t bytes[] = { 8, sizeof(bool), 8, 8, sizeof(int), 1 };
+                const void *config = m.task == MBA_TASK_IMAGES ? (void *)&m.vision : &m.graph;
+                const void *copy   = m.task == MBA_TASK_IMAGES ? (void *)&back.vision : &back.graph;
+                assert_memory_equal(mba_field_at(config, f), mba_field_at(copy, f), bytes[f->kind] * (size_t)(f->count ? f->count : 1));
+            }
+        }
+}
+
 static void configurations_survive_their_files(void **state)
 {
     (void)state;
@@ -159,5 +183,5 @@ static void nonsense_is_refused_with_its_reason(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_the_published_ones), cmocka_unit_test(every_family_agrees_with_finite_differences),
-              cmocka_unit_test(gradients_are_added_where_they_are_made), cmocka_unit_test(configurations_survive_their_files),
+              cmocka_unit_test(gradients_are_added_where_they_are_made), cmocka_unit_test(configurations_survive_their_files), cmocka_unit_test(fields_survive_their_files),
               cmocka_unit_test(nonsense_is_refused_with_its_reason))
