@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "core/file.h"
+#include "data/image.h"
+#include "data/npy.h"
 #include "tests/scratch.h"
 
 static char output[1 << 16];                       // stdout and stderr of the last command
@@ -40,7 +42,17 @@ static void says(int exit_code, int wanted, const char *words)
     fail();
 }
 
+static void put(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
 #define DATA "--data '%s/tokens'"
+#define VISION "--model mambavision-t --set dim=8,in_dim=8,depths=1:1:1:1,heads=1:1:2:4,windows=0:0:2:1,image=24,drop_path=0.1"
+#define GRAPH "--model graphmamba-peptides-func --set layers=2,width=16,pe_count=4,pe_width=4 --graphs 4"
 #define SMALL "--model mamba2-130m --set width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16 --batch 2 --length 32"
 
 static int make_data(void **state)
@@ -84,6 +96,15 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "train --model mamba2-130m --set colour=5 --dry-run", "colour" },
         { "train --model mamba2-130m --recompute never --dry-run", "auto, on or off" },
         { "train --model mamba2-130m stray", "'stray' is not expected" },
+        { "train --model mambavision-t --length 3 --dry-run", "--batch and --image" },
+        { "train --model mambavision-t --set depths=1:2 --dry-run", "stage 2" },
+        { "train --model mambavision-t --set depths=1:2:3:4:5 --dry-run", "depths" },
+        { "train --model mambavision-t --carry --dry-run", "for text" },
+        { "train --model mambavision-t --optimizer sgd --dry-run", "adamw or lamb" },
+        { "train --model graphmamba-voc --batch 3 --dry-run", "--graphs, --nodes and --edges" },
+        { "train --model graphmamba-voc --set loss=hinge --dry-run", "loss=hinge" },
+        { "train --model graphmamba-voc --set order=Sorted --graphs 1 --steps 1 --quiet", "no node order 'Sorted'" },
+        { "train --model mamba-130m --graphs 3 --dry-run", "--batch and --length" },
         { "list", "list what?" },                         { "bench nothing", "bench what?" },
         { "data prepare", "--out" },                      { "eval", "--checkpoint" },
         { "generate", "--checkpoint" },                   { "selftest nobody", "no operator 'nobody'" },
@@ -116,6 +137,20 @@ static void a_dry_run_tells_what_a_step_costs(void **state)
     assert_true(json_real_value(json_object_get(json_object_get(j, "bytes"), "read")) > 0);
     assert_true(json_real_value(json_object_get(json_object_get(j, "bytes"), "write")) > 0);
     json_decref(j);
+    static const struct { const char *model; int64_t parameters; const char *key; } others[] = {
+        { "mambavision-t --batch 2", 31794248, "image" }, { "graphmamba-peptides-func --graphs 4", 491770, "max_nodes" },
+    };
+    for (int i = 0; i < 2; i++) {
+        says(run("train --model %s --dry-run --json", others[i].model), 0, others[i].key);
+        j = json_output();
+        assert_int_equal(json_integer_value(json_object_get(j, "parameters")), others[i].parameters);
+        assert_true(json_real_value(json_object_get(json_object_get(j, "flops"), "tensor")) > 1e8);
+        json_decref(j);
+    }
+    says(run("train --model mambavision-t --dry-run"), 0, "levels.0.blocks.*.conv1.weight");
+    says(run("list models"), 0, "mambavision-l");
+    says(run("list models"), 0, "graphmamba-malnet");
+    says(run("list fields"), 0, "drop_path");
     says(run("train --model hybrid-headline --dry-run"), 0, "step arena");
     says(run("list models --json"), 0, "mamba-2.8b");
     json_decref(json_output());
@@ -134,6 +169,152 @@ static void training_evaluating_and_generating_work_together(void **state)
     says(run("data inspect '%s/tokens/tokens_00000.bin'", scratch_dir), 0, "SYNTHETIC");
     says(run("eval --checkpoint tests/golden/mamba_odd --tokens tests/golden/mamba_odd/tokens.npy --json"), 0, "\"tokens\": 72");
     says(run("train --resume '%s/run' " DATA " --validation 0.1 --steps 14 --batch 2 --length 32 --quiet", scratch_dir, scratch_dir), 0, "14 steps");
+}
+
+/* A number of the JSON that was printed; NaN where there is none. */
+static double number(const char *key)
+{
+    json_t       *j = json_output();
+    const json_t *v = json_object_get(j, key);
+    const double  x = json_is_number(v) ? json_number_value(v) : NAN;
+    json_decref(j);
+    return x;
+}
+
+static void images_train_and_evaluate(void **state)
+{
+    (void)state;
+    const char *golden = "tests/golden_vision/scale_pad";
+    says(run("train " VISION " --batch 4 --steps 4 --valid-batches 2 --ema 0.5 --optimizer lamb --out '%s/images' --json --quiet", scratch_dir), 0,
+         "valid_accuracy");
+    assert_int_equal(number("images"), 16);
+    says(run("train --resume '%s/images' --batch 4 --steps 6 --ema 0.5 --optimizer lamb --valid-batches 1 --out '%s/images'", scratch_dir,
+             scratch_dir), 0, "SYNTHETIC shapes");
+    says(run("eval --checkpoint '%s/images/step-000006' --data shapes --batch 100 --json", scratch_dir), 0, "\"targets\": 10000");
+    const double plain = number("loss");
+    says(run("eval --checkpoint '%s/images/step-000006' --ema --data shapes --batch 100 --json", scratch_dir), 0, "accuracy");
+    assert_true(isfinite(number("loss")) && number("loss") != plain);
+    /* the golden network: batch statistics, and the running ones */
+    says(run("eval --checkpoint %s --images %s/images.npy --labels %s/labels.npy --train-mode --json", golden, golden, golden), 0, "accuracy");
+    assert_near(number("loss"), 1.7488295839086248, 1e-5);
+    says(run("eval --checkpoint %s --images %s/images.npy --logits '%s/l.npy'", golden, golden, scratch_dir), 0, "nothing is labelled");
+    says(run("eval --checkpoint %s --images %s/images.npy --labels %s/labels.npy --grads '%s/g.safetensors'", golden, golden, golden,
+             scratch_dir), 0, "loss");
+    says(run("eval --checkpoint %s --tokens tests/golden/mamba_odd/tokens.npy", golden), 2, "a model of images, given are tokens");
+    says(run("generate --checkpoint %s", golden), 2, "a model of images");
+    assert_ok(mba_npy_write(scratch("y.npy"), MBA_WIRE_I32, 1, (int64_t[]){ 2 }, (int32_t[]){ 3, 7 }));
+    says(run("eval --checkpoint %s --images %s/images.npy --labels '%s/y.npy'", golden, golden, scratch_dir), 1, "label 1 of");
+    assert_ok(mba_npy_write(scratch("x.npy"), MBA_WIRE_F32, 4, (int64_t[]){ 1, 3, 1, 1 }, (float[]){ 0, NAN, 0 }));
+    says(run("eval --checkpoint %s --images '%s/x.npy'", golden, scratch_dir), 1, "value 1 of");
+}
+
+static void graphs_train_and_evaluate(void **state)
+{
+    (void)state;
+    says(run("train " GRAPH " --steps 4 --valid-batches 0 --out '%s/graphs' --json --quiet", scratch_dir), 0, "valid_ap");
+    assert_true(number("graphs") > 4);
+    says(run("train --resume '%s/graphs' --graphs 4 --nodes 750 --edges 1532 --steps 6 --out '%s/graphs'", scratch_dir, scratch_dir), 0,
+         "SYNTHETIC peptides-func");
+    says(run("eval --checkpoint '%s/graphs/step-000006' --graphs tests/golden_graph/peptides_like/batch.graphpk", scratch_dir), 2,
+         "is not what the model reads");
+    says(run("eval --checkpoint '%s/graphs/step-000006' --data peptides-func --max-graphs 8 --nodes 3000 --edges 6000 --json", scratch_dir), 0,
+         "\"ap\"");
+}
+
+/* Every golden graph network is stored under the names of the released code; its batch gives finite results. */
+static void graph_checkpoints_have_the_published_names(void **state)
+{
+    (void)state;
+    static const struct { const char *name, *config, *score; } table[] = {
+        { "voc_like", "{\"model_type\": \"graphmamba\", \"width\": 24, \"layers\": 3, \"node_reals\": 5, \"edge_reals\": 2, \"pe_count\": 8, "
+          "\"pe_width\": 8, \"head_layers\": 3, \"outputs\": 7, \"buckets\": 3}", "f1" },
+        { "peptides_like", "{\"model_type\": \"graphmamba\", \"width\": 20, \"layers\": 3, \"node_tables\": [119, 5, 12, 12, 10, 6, 6, 2, 2], "
+          "\"edge_tables\": [5, 6, 2], \"pe_count\": 10, \"pe_width\": 6, \"head_layers\": 1, \"outputs\": 4, \"readout\": \"mean\", "
+          "\"loss\": \"bce\"}", "ap" },
+        { "malnet_like", "{\"model_type\": \"graphmamba\", \"width\": 18, \"layers\": 2, \"node_reals\": 5, \"pre_layers\": 1, "
+          "\"head_layers\": 3, \"outputs\": 5, \"readout\": \"max\", \"loss\": \"ce\", \"buckets\": 3}", "accuracy" },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        char line[1024], path[600];
+        snprintf(line, sizeof line, "rm -rf '%s/g' && cp -r tests/golden_graph/%s '%s/g'", scratch_dir, table[i].name, scratch_dir);
+        assert_int_equal(system(line), 0);
+        snprintf(path, sizeof path, "%s/g/config.json", scratch_dir);
+        put(path, table[i].config);
+        says(run("eval --checkpoint '%s/g' --graphs '%s/g/batch.graphpk' --train-mode --grads '%s/g/gg.safetensors' --logits '%s/g/ll.npy' --json",
+                 scratch_dir, scratch_dir, scratch_dir, scratch_dir), 0, table[i].score);
+        assert_true(isfinite(number("loss")));
+    }
+}
+
+/* A folder of TUDataset's text: two graphs of two nodes. */
+static void tu_files(const char *edges, const char *attributes)
+{
+    const struct { const char *name, *text; } file[] = {
+        { "A", edges }, { "graph_indicator", "1\n1\n2\n2\n" }, { "graph_labels", "0\n1\n" }, { "node_attributes", attributes } };
+    mkdir(scratch("T"), 0777);
+    for (int i = 0; i < 4; i++) {
+        char path[600];
+        snprintf(path, sizeof path, "%s/T/T_%s.txt", scratch_dir, file[i].name);
+        put(path, file[i].text);
+    }
+}
+
+#define TU "train --model graphmamba-mnist --set layers=1,width=8,node_reals=2,edge_reals=0,outputs=2,pe_count=0,pe_width=0 --graphs 2 --steps 2 --quiet"
+
+static void bad_graphs_are_told(void **state)
+{
+    (void)state;
+    tu_files("1,2\n2,1\n3,4\n4,3\n", "0,1\n1,0\n1,1\n0,0\n");
+    says(run(TU " --data '%s/T'", scratch_dir), 0, "2 steps");
+    tu_files("1,2\n2,9\n3,4\n4,3\n", "0,1\n1,0\n1,1\n0,0\n");
+    says(run(TU " --data '%s/T'", scratch_dir), 1, "T_A.txt");
+    tu_files("1,2\n2,1\n3,4\n4,3\n", "0,1\nnan,0\n1,1\n0,0\n");
+    says(run(TU " --data '%s/T'", scratch_dir), 1, "T_node_attributes.txt");
+    says(run("train " GRAPH " --steps 1 --data '%s/nowhere' --quiet", scratch_dir), 1, "nowhere");
+    says(run("train " GRAPH " --nodes 20 --edges 20 --steps 1 --quiet"), 2, "room for 20 nodes");
+}
+
+/* Two classes of four JPEG files. */
+static void jpeg_folder(const char *name)
+{
+    mba_image m = { 0 };
+    assert_ok(mba_image_reshape(&m, 40, 30));
+    for (int i = 0; i < 8; i++) {
+        uint8_t *bytes;
+        size_t   n;
+        char     path[600];
+        memset(m.rgb, 20 * i, 40 * 30 * 3);
+        assert_ok(mba_jpeg_encode(&bytes, &n, &m, 80));
+        snprintf(path, sizeof path, "%s/%s/class%d", scratch_dir, name, i / 4);
+        assert_ok(mba_mkdirs(path));
+        snprintf(path + strlen(path), 32, "/%d.jpg", i);
+        FILE *f = fopen(path, "wb");
+        assert_non_null(f);
+        assert_int_equal(fwrite(bytes, 1, n, f), n);
+        fclose(f);
+        free(bytes);
+    }
+    mba_image_free(&m);
+}
+
+static void damaged_images_are_counted_and_empty_classes_told(void **state)
+{
+    (void)state;
+    char path[600];
+    jpeg_folder("jpegs");
+    snprintf(path, sizeof path, "%s/jpegs/class1/5.jpg", scratch_dir);
+    put(path, "this is no JPEG");
+    says(run("train " VISION " --batch 4 --steps 4 --data '%s/jpegs' --json --quiet", scratch_dir), 0, "left_out");
+    assert_true(number("left_out") >= 1);
+    says(run("train " VISION " --batch 4 --steps 4 --data '%s/jpegs'", scratch_dir), 0, "5.jpg");
+    says(run("train " VISION ",classes=7 --batch 4 --steps 1 --data '%s/jpegs' --quiet", scratch_dir), 2, "--set classes=2");
+    says(run("train " VISION " --batch 4 --steps 1 --validation 0.1 --data '%s/jpegs' --quiet", scratch_dir), 2, "held out");
+    snprintf(path, sizeof path, "%s/jpegs/class2", scratch_dir);
+    assert_ok(mba_mkdirs(path));
+    says(run("train " VISION " --batch 4 --steps 1 --data '%s/jpegs' --quiet", scratch_dir), 1, "has no images");
+    snprintf(path, sizeof path, "%s/cut.tar", scratch_dir);
+    put(path, "not a tar archive, and far too short for one");
+    says(run("train " VISION " --batch 4 --steps 1 --data '%s' --quiet", path), 1, "cut.tar");
 }
 
 static void ctrl_c_finishes_the_step_and_saves(void **state)
@@ -158,14 +339,6 @@ static void copy_checkpoint(const char *to)
     char line[1024];
     snprintf(line, sizeof line, "rm -rf '%s' && cp -r tests/golden/mamba_odd '%s'", to, to);
     assert_int_equal(system(line), 0);
-}
-
-static void put(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
 }
 
 static void damaged_checkpoints_are_told(void **state)
@@ -242,6 +415,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_ends_in_examples), cmocka_unit_test(misuse_is_told_and_exits_with_2),
         cmocka_unit_test(a_dry_run_tells_what_a_step_costs), cmocka_unit_test(training_evaluating_and_generating_work_together),
+        cmocka_unit_test(images_train_and_evaluate), cmocka_unit_test(graphs_train_and_evaluate),
+        cmocka_unit_test(graph_checkpoints_have_the_published_names), cmocka_unit_test(bad_graphs_are_told),
+        cmocka_unit_test(damaged_images_are_counted_and_empty_classes_told),
         cmocka_unit_test(ctrl_c_finishes_the_step_and_saves), cmocka_unit_test(damaged_checkpoints_are_told),
         cmocka_unit_test(bad_data_is_told), cmocka_unit_test(full_disks_and_closed_doors_are_told),
     };

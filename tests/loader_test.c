@@ -171,16 +171,16 @@ static void the_validation_part_is_the_tail(void **state)
     int32_t     x[5], y[5];
     mba_batch   b = { .tokens = x, .targets = y };
     two_shards();
-    for (int split = MBA_SPLIT_TRAIN; split <= MBA_SPLIT_VALIDATION; split++) {
+    for (int split = MBA_PART_TRAIN; split <= MBA_PART_VALIDATION; split++) {
         mba_position at = { 0 };
         assert_ok(mba_loader_create(
             &l, &(mba_loader_options){
                     .data = scratch_dir, .B = 1, .L = 5, .vocab = V, .split = split, .validation = 0.1 }));
-        assert_int_equal(mba_loader_tokens(l), split == MBA_SPLIT_TRAIN ? 145 : 16);
-        assert_int_equal(mba_loader_batches(l), split == MBA_SPLIT_TRAIN ? 19 + 8 : 3);
+        assert_int_equal(mba_loader_tokens(l), split == MBA_PART_TRAIN ? 145 : 16);
+        assert_int_equal(mba_loader_batches(l), split == MBA_PART_TRAIN ? 19 + 8 : 3);
         for (int k = 0; !at.epoch; k++) {
             assert_ok(mba_loader_next(l, &b, &at));
-            if (split == MBA_SPLIT_TRAIN) assert_true(y[4] < 1045);
+            if (split == MBA_PART_TRAIN) assert_true(y[4] < 1045);
             else                          assert_int_equal(x[0], 1045 + 5 * k);
         }
         mba_loader_destroy(l);
@@ -188,13 +188,13 @@ static void the_validation_part_is_the_tail(void **state)
     /* A border inside the first file leaves both parts of the second in validation. */
     assert_ok(mba_loader_create(
         &l, &(mba_loader_options){
-                .data = scratch_dir, .B = 1, .L = 5, .vocab = V, .split = MBA_SPLIT_VALIDATION, .validation = 0.5}));
+                .data = scratch_dir, .B = 1, .L = 5, .vocab = V, .split = MBA_PART_VALIDATION, .validation = 0.5}));
     assert_int_equal(mba_loader_tokens(l), 80);
     assert_int_equal(mba_loader_batches(l), 18 / 5 + 60 / 5);
     mba_loader_destroy(l);
     assert_fails(
         mba_loader_create(
-            &l, &(mba_loader_options){ .data = scratch_dir, .B = 1, .L = 5, .vocab = V, .split = MBA_SPLIT_TRAIN }),
+            &l, &(mba_loader_options){ .data = scratch_dir, .B = 1, .L = 5, .vocab = V, .split = MBA_PART_TRAIN }),
         MBA_E_ARG, "between 0 and 1");
     scratch_remove();
 }

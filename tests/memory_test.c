@@ -20,9 +20,9 @@ void *__wrap_realloc(void *p, size_t n) { allocations++; return __real_realloc(p
 
 static mba_session_options options(const char *name, int64_t length)
 {
-    mba_session_options o = { .model = *mba_lm_preset(name), .backward = true, .update = true, .adamw = mba_adamw_defaults() };
-    o.model.batch  = 1;
-    o.model.length = length;
+    mba_session_options o = { .model.lm = *mba_lm_preset(name), .backward = true, .update = true, .adamw = mba_adamw_defaults() };
+    o.model.lm.batch  = 1;
+    o.model.lm.length = length;
     return o;
 }
 
@@ -37,7 +37,7 @@ static void a_step_allocates_nothing(void **state)
         mba_session         s = { 0 };
         mba_session_options o = options(name[i], 64);
         mba_step            step = { .seed = 1, .lr = 1e-4f };
-        assert_ok(mba_lm_set(&o.model, "vocab=300,width=128,heads=4,head_dim=64,inner=256,q_heads=2,kv_heads=1,attn_dim=64,mlp=128"));
+        assert_ok(mba_lm_set(&o.model.lm, "vocab=300,width=128,heads=4,head_dim=64,inner=256,q_heads=2,kv_heads=1,attn_dim=64,mlp=128"));
         assert_ok(mba_session_plan(&s, &o));
         assert_ok(mba_session_bind(&s, 1));
         mba_fill_inputs(s.program);
@@ -61,7 +61,7 @@ static long peak_kb(const char *name, int64_t length)
         const mba_step      step = { .seed = 1, .lr = 1e-4f };
         struct rusage       use;
         long                kb[2] = { -1, 0 };
-        if (mba_lm_set(&o.model, length < 32 ? "vocab=300,layers=1" : "vocab=4096,layers=6") == MBA_OK && mba_session_plan(&s, &o) == MBA_OK
+        if (mba_lm_set(&o.model.lm, length < 32 ? "vocab=300,layers=1" : "vocab=4096,layers=6") == MBA_OK && mba_session_plan(&s, &o) == MBA_OK
             && mba_session_bind(&s, 1) == MBA_OK) {
             mba_fill_inputs(s.program);
             if (mba_program_run(s.program, MBA_STEP, &step, NULL) == MBA_OK && getrusage(RUSAGE_SELF, &use) == 0) {
@@ -91,7 +91,7 @@ static void peak_memory_is_the_plan(void **state)
         const long          own = peak_kb(name[i], 4), more = peak_kb(name[i], 1024) - own;
         mba_session         s = { 0 };
         mba_session_options o = options(name[i], 1024);
-        assert_ok(mba_lm_set(&o.model, "vocab=4096,layers=6"));
+        assert_ok(mba_lm_set(&o.model.lm, "vocab=4096,layers=6"));
         assert_ok(mba_session_plan(&s, &o));
         const double plan_kb = (double)mba_program_bytes(s.program) / 1024;
         mba_session_end(&s);

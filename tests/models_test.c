@@ -25,7 +25,7 @@ static void parameter_totals_are_the_published_ones(void **state)
         mba_lm c = *preset;
         c.batch = c.length = 1;
         c.head  = MBA_HEAD_LOGITS;
-        assert_ok(mba_session_plan(&s, &(mba_session_options){ .model = c, .memory_bytes = INT64_MAX }));
+        assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = c, .memory_bytes = INT64_MAX }));
         assert_int_equal(mba_session_parameters(&s), table[i].parameters);
         mba_session_end(&s);
     }
@@ -100,7 +100,7 @@ static void gradients_are_added_where_they_are_made(void **state)
         int         n = 0;
         c.batch = 1;
         c.length = 16;
-        assert_ok(mba_session_plan(&s, &(mba_session_options){ .model = c, .backward = true, .update = true, .memory_bytes = INT64_MAX,
+        assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = c, .backward = true, .update = true, .memory_bytes = INT64_MAX,
                                                                .adamw = { 0.9, 0.95, 1e-8, 0.1, 1 } }));
         for (int32_t k = 0; k < s.graph->nnodes; k++) n += s.graph->nodes[k]->op == &mba_op_accumulate;
         printf("    %-14s %d nodes, %d of them accumulate\n", name[i], s.graph->nnodes, n);
@@ -109,17 +109,42 @@ static void gradients_are_added_where_they_are_made(void **state)
     }
 }
 
+/* What `list fields` shows of a network for images or graphs is what its config.json keeps. */
+static void fields_survive_their_files(void **state)
+{
+    (void)state;
+    mba_model m;
+    for (int k = 0; mba_families[k]; k++)
+        for (int i = 0; mba_families[k]->task != MBA_TASK_TEXT && mba_family_preset(&m, mba_families[k], i); i++) {
+            mba_model     back;
+            mba_hf_format read;
+            assert_ok(mba_model_complete(&m));
+            json_t *j = mba_hf_config_write(&m, mba_hf_format_for(&m));
+            assert_ok(mba_hf_config_read(&back, &read, j));
+            json_decref(j);
+            assert_int_equal(back.task, m.task);
+            assert_ok(mba_model_complete(&back));
+            for (const mba_field *f = mba_task_fields(m.task); f->name; f++) {
+                static const size_t bytes[] = { 8, sizeof(bool), 8, 8, sizeof(int), 1 };
+                const void *config = m.task == MBA_TASK_IMAGES ? (void *)&m.vision : &m.graph;
+                const void *copy   = m.task == MBA_TASK_IMAGES ? (void *)&back.vision : &back.graph;
+                assert_memory_equal(mba_field_at(config, f), mba_field_at(copy, f), bytes[f->kind] * (size_t)(f->count ? f->count : 1));
+            }
+        }
+}
+
 static void configurations_survive_their_files(void **state)
 {
     (void)state;
-    for (int i = 0; mba_models[i]; i++)
-        for (const mba_lm *preset = mba_models[i]->presets; preset->name; preset++) {
-            mba_lm        c = *preset, back;
+    for (int i = 0; mba_families[i]; i++)
+        for (const mba_lm *preset = mba_families[i]->lm; preset && preset->name; preset++) {
+            mba_model     m = { .lm = *preset }, again;
             mba_hf_format format, read;
-            assert_ok(mba_lm_complete(&c));
-            format = mba_hf_format_for(&c);
-            json_t *j = mba_hf_config_write(&c, format);
-            assert_ok(mba_hf_config_read(&back, &read, j));
+            assert_ok(mba_model_complete(&m));
+            format = mba_hf_format_for(&m);
+            json_t *j = mba_hf_config_write(&m, format);
+            assert_ok(mba_hf_config_read(&again, &read, j));
+            mba_lm c = m.lm, back = again.lm;
             back.batch = c.batch;
             back.length = c.length;
             assert_ok(mba_lm_complete(&back));
@@ -160,5 +185,5 @@ static void nonsense_is_refused_with_its_reason(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_the_published_ones), cmocka_unit_test(every_family_agrees_with_finite_differences),
-              cmocka_unit_test(gradients_are_added_where_they_are_made), cmocka_unit_test(configurations_survive_their_files),
+              cmocka_unit_test(gradients_are_added_where_they_are_made), cmocka_unit_test(configurations_survive_their_files), cmocka_unit_test(fields_survive_their_files),
               cmocka_unit_test(nonsense_is_refused_with_its_reason))

@@ -206,11 +206,11 @@ static void put_no_labels(net *n)
 /* These graphs through the network, forward and backward, with the counts of the step. */
 static void run(net *n, const one *x, int count)
 {
-    mba_graph_item  item[GRAPHS];
+    mba_batch_graph item[GRAPHS];
     int64_t         key[ROWS], keys = 0;
     mba_graph_batch b = batch_of(&n->c);
     for (int g = 0; g < count; g++) {
-        item[g] = (mba_graph_item){ .nodes = x[g].nodes, .edges = x[g].edges, .src = x[g].src, .dst = x[g].dst,
+        item[g] = (mba_batch_graph){ .nodes = x[g].nodes, .edges = x[g].edges, .src = x[g].src, .dst = x[g].dst,
                                     .node_real = x[g].node_real, .edge_real = x[g].edge_real,
                                     .lap_values = x[g].values, .lap_vectors = x[g].vectors };
         for (int64_t v = 0; v < x[g].nodes; v++) key[keys++] = x[g].key[v];

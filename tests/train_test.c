@@ -21,10 +21,26 @@ static mba_lm small(const char *pattern)
 
 static mba_train_options options(const char *pattern, int64_t steps)
 {
-    return (mba_train_options){ .session = { .model = small(pattern), .adamw = mba_adamw_defaults() }, .data = scratch("tokens"), .seed = 5,
-                                .schedule = { .lr = 5e-3, .lr_min = 1e-4, .warmup = 4, .steps = steps }, .validation = 0.2, .valid_batches = 2,
+    return (mba_train_options){ .session = { .model.lm = small(pattern), .adamw = mba_adamw_defaults() }, .feed.data = scratch("tokens"), .seed = 5,
+                                .schedule = { .lr = 5e-3, .lr_min = 1e-4, .warmup = 4, .steps = steps }, .feed.validation = 0.2, .valid_batches = 2,
                                 .guard = 8 };
 }
+
+/* Small networks for made-up images and graphs. */
+static mba_train_options other(const char *preset, const char *set, mba_batch_shape shape, int64_t steps)
+{
+    mba_train_options o = { .session.adamw = mba_adamw_defaults(), .seed = 5, .valid_batches = 2, .guard = 8,
+                            .feed = { .smoothing = 0.1, .mixup = 0.2, .cutmix = 1 },
+                            .schedule = { .lr = 5e-3, .lr_min = 1e-4, .warmup = 4, .steps = steps } };
+    assert_ok(mba_model_preset(&o.session.model, preset));
+    assert_ok(mba_model_set(&o.session.model, set));
+    assert_ok(mba_model_shape(&o.session.model, &shape));
+    return o;
+}
+
+#define SMALL_VISION "dim=8,in_dim=8,depths=1:1:2:2,heads=1:1:2:4,windows=0:0:2:1,image=24"
+#define SMALL_PEPTIDES "layers=2,width=16,pe_count=4,pe_width=4"
+#define SMALL_CLUSTER "layers=2,width=16,pe_count=0,pe_width=0,buckets=3"
 
 static int prepare_data(void **state)
 {
@@ -69,9 +85,8 @@ static void same_run(const char *a, const char *b, const char *step)
     }
 }
 
-static void train(const char *pattern, int threads, const char *out, int64_t stop_after, const char *resume)
+static void train(mba_train_options o, int threads, const char *out, int64_t stop_after, const char *resume)
 {
-    mba_train_options o = options(pattern, 20);
     o.out        = scratch(out);
     o.stop_after = stop_after;
     o.resume     = resume ? scratch(resume) : NULL;
@@ -80,18 +95,31 @@ static void train(const char *pattern, int threads, const char *out, int64_t sto
     mba_cpu_set_threads(0);
 }
 
+/* Every family; images with all that is kept beside the weights: moments of LAMB, statistics, an averaged model. */
+static mba_train_options workload(int i)
+{
+    static const char *const pattern[] = { "mm", "MM", "M*-M+" };
+    if (i < 3) return options(pattern[i], 20);
+    if (i == 4) return other("graphmamba-peptides-func", SMALL_PEPTIDES, (mba_batch_shape){ .graphs = 6, .nodes = 700, .edges = 1500 }, 20);
+    if (i == 5) return other("graphmamba-cluster", SMALL_CLUSTER, (mba_batch_shape){ .graphs = 3 }, 20);
+    mba_train_options o = other("mambavision-t", SMALL_VISION, (mba_batch_shape){ .batch = 4 }, 20);
+    o.session.optimizer = MBA_LAMB;
+    o.session.ema       = 0.9;
+    o.micros            = 2;
+    return o;
+}
+
 static void same_bits_at_any_number_of_threads_and_after_resuming(void **state)
 {
     (void)state;
-    static const char *const pattern[] = { "mm", "MM", "M*-M+" };
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 6; i++) {
         char dir[5][16];
         static const char *const name[] = { "one", "two", "three", "again", "halves" };
         for (int k = 0; k < 5; k++) snprintf(dir[k], sizeof dir[k], "%s%d", name[k], i);
-        for (int k = 0; k < 3; k++) train(pattern[i], k + 1, dir[k], 0, NULL);     // 1, 2 and 3 threads
-        train(pattern[i], 2, dir[3], 0, NULL);
-        train(pattern[i], 2, dir[4], 10, NULL);
-        train(pattern[i], 1, dir[4], 0, dir[4]);
+        for (int k = 0; k < 3; k++) train(workload(i), k + 1, dir[k], 0, NULL);    // 1, 2 and 3 threads
+        train(workload(i), 2, dir[3], 0, NULL);
+        train(workload(i), 2, dir[4], 10, NULL);
+        train(workload(i), 1, dir[4], 0, dir[4]);
         for (int k = 1; k < 5; k++) same_run(dir[0], dir[k], "step-000020");
     }
 }
@@ -102,7 +130,7 @@ static void states_carried_from_batch_to_batch_resume_too(void **state)
     for (int half = 0; half < 2; half++) {
         mba_train_options o = options("mM", 8);
         o.carry = true;
-        o.validation = 0;
+        o.feed.validation = 0;
         o.out = scratch(half ? "carried-halves" : "carried");
         o.stop_after = half ? 4 : 0;
         assert_ok(mba_train(&o));
@@ -123,10 +151,10 @@ static void two_micro_batches_are_one_batch(void **state)
     double loss[2];
     for (int micros = 1; micros <= 2; micros++) {
         mba_train_options o = options("Mm", 6);
-        o.session.model.batch = 4 / micros;
+        o.session.model.lm.batch = 4 / micros;
         o.micros   = micros;
-        o.in_order = true;
-        o.validation = 0;
+        o.feed.in_order = true;
+        o.feed.validation = 0;
         o.report   = keep_loss;
         assert_ok(mba_train(&o));
         loss[micros - 1] = last_loss;
@@ -138,10 +166,78 @@ static void a_small_model_learns(void **state)
 {
     (void)state;
     mba_train_options o = options("MM", 120);
-    o.session.model.batch = 4;
+    o.session.model.lm.batch = 4;
     o.report = keep_loss;
     assert_ok(mba_train(&o));
     assert_true(last_loss < 2.2);                 // a uniform guess over the bytes is 5.6, their frequencies about 2.9
+}
+
+static mba_judgement last_valid;
+static double        first_losses, last_losses;   // means of the first and of the last ten
+
+static void keep_report(void *ctx, const mba_train_report *r)
+{
+    (void)ctx;
+    if (r->step == 1) first_losses = last_losses = 0;
+    if (r->step <= 10) first_losses += r->loss / 10;
+    if (r->step > r->steps - 10) last_losses += r->loss / 10;
+    last_valid = r->valid;
+}
+
+static double score(const char *name)
+{
+    for (int i = 0; i < last_valid.scores; i++)
+        if (!strcmp(last_valid.score[i].name, name)) return last_valid.score[i].value;
+    return NAN;
+}
+
+static void small_networks_for_images_and_graphs_learn(void **state)
+{
+    (void)state;
+    mba_train_options o = other("mambavision-t", "dim=16,in_dim=16,depths=1:1:1:1,heads=2:2:4:8,windows=0:0:2:1,image=32,drop_path=0",
+                                (mba_batch_shape){ .batch = 32 }, 90);
+    o.schedule.lr = 2e-3;
+    o.feed.mixup = o.feed.cutmix = o.feed.smoothing = 0;
+    o.report = keep_report;
+    o.valid_batches = 16;
+    assert_ok(mba_train(&o));
+    printf("    images: loss %.3f to %.3f, accuracy %.3f\n", first_losses, last_losses, score("accuracy"));
+    assert_true(last_losses < first_losses - 0.3 && score("accuracy") > 0.2);       // ten classes
+    o = other("graphmamba-mnist", "layers=1,width=24,pe_count=0,pe_width=0", (mba_batch_shape){ .graphs = 16 }, 60);
+    o.report = keep_report;
+    o.valid_batches = 0;
+    assert_ok(mba_train(&o));
+    printf("    graphs: loss %.3f to %.3f, accuracy %.3f\n", first_losses, last_losses, score("accuracy"));
+    assert_true(last_losses < first_losses - 0.3 && score("accuracy") > 0.2 && score("f1") > 0);
+    o = other("graphmamba-peptides-struct", SMALL_PEPTIDES, (mba_batch_shape){ .graphs = 8 }, 40);
+    o.report = keep_report;
+    assert_ok(mba_train(&o));
+    printf("    graphs: loss %.3f to %.3f, mean absolute error %.3f\n", first_losses, last_losses, score("mae"));
+    assert_true(last_losses < first_losses && fabs(score("mae") - last_valid.loss) < 1e-5);
+}
+
+/* A batch that would overflow is closed early: nothing is lost, nothing comes twice, nothing grows. */
+static void batches_of_graphs_are_closed_before_they_overflow(void **state)
+{
+    (void)state;
+    mba_train_options o = other("graphmamba-peptides-func", SMALL_PEPTIDES, (mba_batch_shape){ .graphs = 8, .nodes = 500, .edges = 1100 }, 1);
+    mba_feed *f;
+    mba_step  step = { .seed = 1 };
+    int64_t   graphs = 0, batches = 0;
+    o.feed.seed = 3;
+    o.feed.made = 40;
+    assert_ok(mba_model_complete(&o.session.model));
+    assert_ok(mba_feed_open(&f, &o.session.model, &o.feed));
+    for (; f->at.epoch == 0; batches++) {
+        assert_ok(mba_feed_stage(f, &step));
+        assert_true(f->units >= 1 && f->units <= 8);
+        graphs += f->units;
+    }
+    assert_int_equal(graphs, 32);                                                   // eight of ten are for training
+    assert_true(batches > 4);
+    mba_feed_close(f);
+    o.session.model.graph.nodes = 20;
+    assert_fails(mba_feed_open(&f, &o.session.model, &o.feed), MBA_E_ARG, "room for 20 nodes");
 }
 
 static void a_checkpoint_of_other_options_is_refused(void **state)
@@ -151,7 +247,7 @@ static void a_checkpoint_of_other_options_is_refused(void **state)
     o.out = scratch("first");
     assert_ok(mba_train(&o));
     o.resume = o.out;
-    o.session.model.batch = 1;
+    o.session.model.lm.batch = 1;
     assert_fails(mba_train(&o), MBA_E_ARG, "batch");
     o = options("M", 4);
     o.resume = scratch("first");
@@ -170,12 +266,12 @@ static void only_the_newest_checkpoints_are_kept(void **state)
     o.keep = 2;
     assert_ok(mba_train(&o));
     assert_int_equal(scratch_entries("kept"), 3);                                  // log.jsonl and two steps
-    mba_lm        c;
+    mba_model     m;
     mba_hf_format f;
     char          path[512];
     assert_ok(mba_checkpoint_latest(path, sizeof path, scratch("kept")));
     assert_non_null(strstr(path, "step-000006"));
-    assert_ok(mba_checkpoint_config(&c, &f, path));
+    assert_ok(mba_checkpoint_config(&m, &f, path));
     assert_int_equal(f, MBA_HF_MAMBA2);
 }
 
@@ -185,7 +281,7 @@ static void the_watchdog_names_the_first_bad_operator(void **state)
     mba_session s = { 0 };
     mba_finding f;
     const mba_step step = { .seed = 1 };
-    assert_ok(mba_session_plan(&s, &(mba_session_options){ .model = small("MM"), .backward = true }));
+    assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = small("MM"), .backward = true }));
     assert_ok(mba_session_bind(&s, 1));
     assert_ok(mba_watchdog(&f, &s, MBA_FORWARD | MBA_BACKWARD, &step));
     assert_null(f.node);
@@ -230,7 +326,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_at_any_number_of_threads_and_after_resuming), cmocka_unit_test(states_carried_from_batch_to_batch_resume_too),
-        cmocka_unit_test(two_micro_batches_are_one_batch), cmocka_unit_test(a_small_model_learns), cmocka_unit_test(a_checkpoint_of_other_options_is_refused),
+        cmocka_unit_test(two_micro_batches_are_one_batch), cmocka_unit_test(small_networks_for_images_and_graphs_learn),
+        cmocka_unit_test(batches_of_graphs_are_closed_before_they_overflow), cmocka_unit_test(a_small_model_learns), cmocka_unit_test(a_checkpoint_of_other_options_is_refused),
         cmocka_unit_test(only_the_newest_checkpoints_are_kept), cmocka_unit_test(the_watchdog_names_the_first_bad_operator),
         cmocka_unit_test(the_guard_skips_what_is_out_of_line), cmocka_unit_test(the_learning_rate_warms_up_and_falls),
     };

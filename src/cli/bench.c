@@ -147,10 +147,27 @@ static void print_breakdown(mba_table *t, const mba_session *s, const mba_ceilin
     }
 }
 
-static const mba_column step_columns[] = {
-    { "model", "model", NULL }, { "batch", "batch", "%.0f" }, { "length", "length", "%.0f" }, { "step_ms", "step, ms", "%.1f" },
-    { "gemm_ms", "GEMMs alone, ms", "%.1f" }, { "ratio", "step / GEMMs", "%.3f" }, { "tokens_per_s", "tokens/s", "%.1f" },
-    { "percent_of_floor", "% of floor", "%.1f" }, { 0 } };
+#define STEP_COLUMNS(a, b, unit)                                                                                     \
+    { { "model", "model", NULL }, { a, a, "%.0f" }, { b, b, "%.0f" }, { "step_ms", "step, ms", "%.1f" },                 \
+      { "gemm_ms", "GEMMs alone, ms", "%.1f" }, { "ratio", "step / GEMMs", "%.3f" }, { unit "_per_s", unit "/s", "%.1f" }, \
+      { "percent_of_floor", "% of floor", "%.1f" }, { 0 } }
+static const mba_column step_columns[MBA_TASKS][9] = {
+    STEP_COLUMNS("batch", "length", "tokens"), STEP_COLUMNS("batch", "image", "images"), STEP_COLUMNS("graphs", "nodes", "graphs"),
+};
+
+static void step_row(mba_table *t, const mba_session *s, const mba_step_times *r)
+{
+    const mba_model *m = &s->model;
+    const int64_t    size[MBA_TASKS][2] = { { m->lm.batch, m->lm.length }, { m->vision.batch, m->vision.image }, { m->graph.graphs, m->graph.nodes } };
+    mba_table_text(t, "%s", mba_model_name(m));
+    mba_table_number(t, (double)size[m->task][0]);
+    mba_table_number(t, (double)size[m->task][1]);
+    mba_table_number(t, 1e3 * r->step_s);
+    mba_table_number(t, 1e3 * r->gemm_s);
+    mba_table_number(t, r->step_s / r->gemm_s);
+    mba_table_number(t, r->units / r->step_s);
+    mba_table_number(t, 100 * r->floor_s / r->step_s);
+}
 
 static mba_status bench_step(const bench_options *o)
 {
@@ -161,21 +178,14 @@ static mba_status bench_step(const bench_options *o)
     so.adamw = mba_adamw_defaults();
     MBA_TRY(mba_model_options_apply(&o->model, &so));
     const mba_ceilings c = mba_ceilings_measure(CEILING_S);
-    mba_status st = mba_table_create(&t, step_columns);
+    mba_status st = mba_table_create(&t, step_columns[so.model.task]);
     if (st == MBA_OK) st = mba_table_create(&parts, breakdown_columns);
     if (st == MBA_OK) st = mba_session_plan(&s, &so);
     if (st == MBA_OK) st = mba_session_bind(&s, 1);
     if (st == MBA_OK) st = mba_measure_step(&r, &s, &c, (int)o->repeats);
     if (st == MBA_OK) {
         print_breakdown(parts, &s, &c, r.node_s, r.nodes_s);
-        mba_table_text(t, "%s", o->model.name ? o->model.name : "given");
-        mba_table_number(t, (double)s.model.batch);
-        mba_table_number(t, (double)s.model.length);
-        mba_table_number(t, 1e3 * r.step_s);
-        mba_table_number(t, 1e3 * r.gemm_s);
-        mba_table_number(t, r.step_s / r.gemm_s);
-        mba_table_number(t, (double)(s.model.batch * s.model.length) / r.step_s);
-        mba_table_number(t, 100 * r.floor_s / r.step_s);
+        step_row(t, &s, &r);
         if (form_of(o) == MBA_TABLE_TEXT) {
             mba_table_print(parts, stdout, MBA_TABLE_TEXT);
             putchar('\n');
@@ -191,7 +201,7 @@ static mba_status bench_step(const bench_options *o)
 
 mba_status mba_command_bench(int argc, char **argv)
 {
-    bench_options o = { .repeats = 5, .model = { .name = "mamba2-130m", .batch = 1, .length = 1024 } };
+    bench_options o = { .repeats = 5, .model = { .name = "mamba2-130m" } };
     bool          help;
     const mba_option options[] = {
         { "--repeats", MBA_OPT_INT, &o.repeats, "N", "the best of N runs counts (5)", 1, 1000 },
@@ -203,14 +213,21 @@ mba_status mba_command_bench(int argc, char **argv)
     const mba_usage usage = { "bench", "ceilings | op [NAME..] | step [options]",
         "ceilings  the rates that floors are made of: memory, FMA, exp\n"
         "op        operators at sizes worth timing, with percent of floor (caches swept before each run)\n"
-        "step      a whole training step, its GEMMs alone in the same process, and where the time goes\n\n"
+        "step      a whole training step, its GEMMs (and convolutions of images) alone in the same process, and where the time goes\n\n"
         "The floor is max(bytes / stream, FLOPs / FMA + exponentials / exp) of the least work there is.",
-        options, "mambascope bench ceilings\nmambascope bench op ssd selective_scan\nmambascope bench step --model mamba2-130m --batch 1 --length 1024\n" };
+        options, "mambascope bench ceilings\nmambascope bench op ssd selective_scan\nmambascope bench step --model mamba2-130m --batch 1 --length 1024\n"
+        "mambascope bench step --model mambavision-t --batch 8\nmambascope bench step --model graphmamba-peptides-func --graphs 32\n" };
     mba_operands words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     if (words.n == 1 && !strcmp(words.word[0], "ceilings")) return bench_ceilings(&o);
     if (words.n >= 1 && !strcmp(words.word[0], "op"))       return bench_ops(&o, &words);
-    if (words.n == 1 && !strcmp(words.word[0], "step"))     return bench_step(&o);
+    if (words.n == 1 && !strcmp(words.word[0], "step")) {
+        mba_model m;
+        MBA_TRY(mba_model_preset(&m, o.model.name));
+        if (m.task == MBA_TASK_TEXT && !o.model.shape.batch)  o.model.shape.batch = 1;
+        if (m.task == MBA_TASK_TEXT && !o.model.shape.length) o.model.shape.length = 1024;
+        return bench_step(&o);
+    }
     return mba_fail(MBA_E_ARG, "bench what?\nfix: mambascope bench ceilings, op or step");
 }

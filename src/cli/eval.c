@@ -1,4 +1,4 @@
-/* eval.c -- `mambascope eval`: loss, logits and gradients of a checkpoint on given tokens. */
+/* eval.c -- `mambascope eval`: loss, scores, logits and gradients of a checkpoint on given data. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,50 +8,74 @@
 #include "cli/options.h"
 #include "train/evaluate.h"
 
+static void put_number(json_t *o, const char *key, double v) { json_object_set_new(o, key, isfinite(v) ? json_real(v) : json_null()); }
+
+static void print_json(const mba_evaluation *e)
+{
+    json_t *j = json_pack("{s:s, s:I, s:I}", "task", mba_task_name(e->task), "targets", (json_int_t)e->targets, "parameters",
+                          (json_int_t)e->parameters);
+    if (e->task == MBA_TASK_TEXT) json_object_set_new(j, "tokens", json_integer((json_int_t)e->targets));
+    put_number(j, "loss", e->loss);
+    for (int i = 0; i < e->scores; i++) put_number(j, e->score[i].name, e->score[i].value);
+    json_dumpf(j, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
+    putchar('\n');
+    json_decref(j);
+}
+
+static void print_text(const mba_evaluation *e)
+{
+    if (isnan(e->loss)) {
+        puts(e->task == MBA_TASK_TEXT ? "no loss: sequences of one token predict nothing" : "no loss: nothing is labelled");
+        return;
+    }
+    printf("loss %.6f %s over %lld %s", e->loss, mba_task_loss_unit(e->task), (long long)e->targets,
+           e->task == MBA_TASK_TEXT ? "predictions" : "targets");
+    for (int i = 0; i < e->scores; i++) printf(", %s %.6f", e->score[i].name, e->score[i].value);
+    putchar('\n');
+}
+
 mba_status mba_command_eval(int argc, char **argv)
 {
-    mba_evaluate_options o = { 0 };
+    mba_evaluate_options o = { .seed = -1 };
     mba_model_options    m = { 0 };
     bool                 json = false, help;
     const mba_option options[] = {
-        { "--checkpoint", MBA_OPT_TEXT,  &o.checkpoint, "DIR",   "an HF-style directory: mamba, mamba2, nemotron_h, bamba, jamba, or ours", 0, 0 },
-        { "--tokens",     MBA_OPT_TEXT,  &o.tokens,     "T.npy", "int32 or int64 tokens (batch, length)", 0, 0 },
-        { "--data",       MBA_OPT_TEXT,  &o.data,       "PATH",  "token files instead: the mean loss over them", 0, 0 },
-        { "--validation", MBA_OPT_REAL,  &o.validation, "PART",  "only the last part of the data", 0, 0.9 },
-        { "--batch",      MBA_OPT_INT,   &o.batch,      "B",     "of --data (8)", 1, 1 << 20 },
-        { "--length",     MBA_OPT_INT,   &o.length,     "L",     "of --data (256)", 1, 1 << 30 },
-        { "--logits",     MBA_OPT_TEXT,  &o.logits,     "L.npy", "write fp32 logits (batch, length, vocabulary)", 0, 0 },
-        { "--grads",      MBA_OPT_TEXT,  &o.grads,      "G.safetensors", "write the gradient of the loss for every stored tensor", 0, 0 },
-        { "--memory",     MBA_OPT_BYTES, &m.memory,     "BYTES", "the plan may not exceed it (default: 90 % of the machine)", 0, 0 },
-        { "--recompute",  MBA_OPT_TEXT,  &m.recompute,  "WHEN",  "auto, on, off", 0, 0 },
-        { "--op",         MBA_OPT_TEXT,  &m.variants,   "OP=V,..", "force variants of operators", 0, 0 },
-        { "--threads",    MBA_OPT_INT,   &m.threads,    "N",     "threads; bits do not depend on it", 1, 4096 },
-        { "--json",       MBA_OPT_FLAG,  &json,         NULL,    "as JSON: loss (null where length is 1), tokens, parameters", 0, 0 },
+        { "--checkpoint", MBA_OPT_TEXT, &o.checkpoint, "DIR",   "a directory: mamba, mamba2, nemotron_h, bamba, jamba, mambavision, or ours", 0, 0 },
+        { "--tokens",     MBA_OPT_TEXT, &o.tokens,     "T.npy", "text: int32 or int64 tokens (batch, length)", 0, 0 },
+        { "--images",     MBA_OPT_TEXT, &o.images,     "X.npy", "images: fp32 (number, 3, side, side), normalised", 0, 0 },
+        { "--labels",     MBA_OPT_TEXT, &o.labels,     "Y.npy", "images: int32 or int64 classes (number); negative: none", 0, 0 },
+        { "--graphs",     MBA_OPT_TEXT, &o.graphs,     "FILE",  "graphs: a collection in our container, as one batch", 0, 0 },
+        { "--data",       MBA_OPT_TEXT, &o.data,       "PATH",  "what train takes instead: the mean over its held-out part", 0, 0 },
+        { "--validation", MBA_OPT_REAL, &o.validation, "PART",  "only the last part of the data", 0, 0.9 },
+        { "--batch",      MBA_OPT_INT,  &o.shape.batch, "B",    "of --data (8 sequences, 32 images)", 1, 1 << 20 },
+        { "--length",     MBA_OPT_INT,  &o.shape.length, "L",   "of --data (256)", 1, 1 << 30 },
+        { "--max-graphs", MBA_OPT_INT,  &o.shape.graphs, "G",   "of --data: at most so many graphs per batch", 1, 1 << 22 },
+        { "--nodes",      MBA_OPT_INT,  &o.shape.nodes, "N",    "of --data: at most so many nodes per batch", 1, 1 << 30 },
+        { "--edges",      MBA_OPT_INT,  &o.shape.edges, "E",    "of --data: at most so many edges per batch", 1, 1 << 30 },
+        { "--train-mode", MBA_OPT_FLAG, &o.train_mode, NULL,    "batch statistics; drop path and dropout only with --seed", 0, 0 },
+        { "--seed",       MBA_OPT_INT,  &o.seed,       "N",     "of drop path, dropout and node orders", 0, 9e15 },
+        { "--ema",        MBA_OPT_FLAG, &o.averaged,   NULL,    "the averaged model of a run with --ema", 0, 0 },
+        { "--logits",     MBA_OPT_TEXT, &o.logits,     "L.npy", "write fp32 logits", 0, 0 },
+        { "--grads",      MBA_OPT_TEXT, &o.grads,      "G.safetensors", "write the gradient of the loss for every stored tensor", 0, 0 },
+        MBA_RUN_OPTIONS(&m),
+        { "--json",       MBA_OPT_FLAG, &json,         NULL,    "as JSON: loss (null without targets), targets, parameters, scores", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "eval", "--checkpoint DIR --tokens T.npy | --data PATH [options]",
-        "Computes the mean next-token loss: over the batch x (length - 1) predicted positions of --tokens, or over all\n"
-        "positions of --data.", options,
+    const mba_usage usage = { "eval", "--checkpoint DIR --tokens T.npy | --images X.npy | --graphs FILE | --data PATH [options]",
+        "Computes the mean loss: of text over the batch x (length - 1) predicted positions, of images and graphs over their\n"
+        "labels, with accuracy, average precision, F1 or mean absolute error.", options,
         "mambascope eval --checkpoint mamba2-130m --tokens t.npy\n"
         "mambascope eval --checkpoint run/step-000500 --data shards --validation 0.1\n"
+        "mambascope eval --checkpoint run/step-000500 --images x.npy --labels y.npy --train-mode --grads g.safetensors\n"
         "mambascope eval --checkpoint run/step-000500 --tokens t.npy --logits l.npy --grads g.safetensors --json\n" };
     mba_evaluation e;
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
-    if (!o.checkpoint || !o.tokens == !o.data)
-        return mba_fail(MBA_E_ARG, "eval needs --checkpoint, and --tokens or --data\nfix: mambascope eval --help");
+    if (!o.checkpoint || !o.tokens + !o.images + !o.graphs + !o.data != 3)
+        return mba_fail(MBA_E_ARG, "eval needs --checkpoint, and one of --tokens, --images, --graphs and --data\nfix: mambascope eval --help");
     MBA_TRY(mba_run_options_apply(&m, &o.session));
     MBA_TRY(mba_evaluate(&e, &o));
-    if (json) {
-        json_t *j = json_pack("{s:I, s:I}", "tokens", (json_int_t)e.tokens, "parameters", (json_int_t)e.parameters);
-        json_object_set_new(j, "loss", isnan(e.loss) ? json_null() : json_real(e.loss));
-        json_dumpf(j, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
-        putchar('\n');
-        json_decref(j);
-    } else if (isnan(e.loss)) {
-        puts("no loss: sequences of one token predict nothing");
-    } else {
-        printf("loss %.6f nats/token over %lld predictions\n", e.loss, (long long)e.tokens);
-    }
+    if (json) print_json(&e);
+    else      print_text(&e);
     return MBA_OK;
 }

@@ -26,15 +26,15 @@ static mba_status print_token(void *ctx, int32_t id)
 static mba_status open_tokenizer(mba_tokenizer **t, const char *given, const char *checkpoint)
 {
     char          path[4096];
-    mba_lm        c;
+    mba_model     m;
     mba_hf_format format;
     if (given) return mba_tokenizer_create(t, given);
     snprintf(path, sizeof path, "%s/tokenizer.json", checkpoint);
     if (!access(path, R_OK)) return mba_tokenizer_create(t, path);
-    MBA_TRY(mba_checkpoint_config(&c, &format, checkpoint));
-    if (c.vocab <= BYTES_VOCAB_MAX) return mba_tokenizer_create(t, "bytes");
+    MBA_TRY(mba_checkpoint_config(&m, &format, checkpoint));
+    if (m.task != MBA_TASK_TEXT || m.lm.vocab <= BYTES_VOCAB_MAX) return mba_tokenizer_create(t, "bytes");
     return mba_fail(MBA_E_ARG, "no tokenizer\nwhy: '%s' has no tokenizer.json, and a vocabulary of %lld is not bytes\n"
-                    "fix: --tokenizer PATH", checkpoint, (long long)c.vocab);
+                    "fix: --tokenizer PATH", checkpoint, (long long)m.lm.vocab);
 }
 
 static mba_status run(mba_tokenizer *t, const char *prompt, int64_t n, mba_generate_options *o)

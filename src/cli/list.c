@@ -10,29 +10,46 @@
 #include "models/model.h"
 #include "train/session.h"
 
+/* Parameters do not depend on the shape of a batch, so the smallest one is planned. */
+static mba_status count_parameters(double *out, mba_model m)
+{
+    static const mba_batch_shape least[MBA_TASKS] = { { .batch = 1, .length = 1 }, { .batch = 1 }, { .graphs = 1, .nodes = 1, .edges = 1 } };
+    mba_session s = { 0 };
+    mba_status  st = mba_model_shape(&m, &least[m.task]);
+    mba_model_outputs(&m, false, true);
+    if (st == MBA_OK) st = mba_session_plan(&s, &(mba_session_options){ .model = m, .memory_bytes = INT64_MAX });
+    *out = st == MBA_OK ? (double)mba_session_parameters(&s) : NAN;
+    mba_session_end(&s);
+    return st;
+}
+
+static mba_status model_row(mba_table *t, const mba_family *f, mba_model m)
+{
+    double parameters;
+    MBA_TRY(count_parameters(&parameters, m));
+    MBA_TRY(mba_model_complete(&m));
+    const mba_model_sizes s = mba_model_sizes_of(&m);
+    mba_table_text(t, "%s", mba_model_name(&m));
+    mba_table_text(t, "%s", f->name);
+    mba_table_text(t, "%s", mba_task_name(m.task));
+    mba_table_number(t, parameters);
+    mba_table_number(t, (double)s.width);
+    mba_table_number(t, (double)s.layers);
+    mba_table_number(t, (double)s.state);
+    mba_table_number(t, (double)s.outputs);
+    return MBA_OK;
+}
+
 static mba_status list_models(mba_table_form form)
 {
     mba_table *t;
+    mba_model  m;
     MBA_TRY(mba_table_create(&t, (const mba_column[]){
-        { "model", "model", NULL }, { "family", "family", NULL }, { "parameters", "parameters", "%.0f" }, { "width", "width", "%.0f" },
-        { "layers", "layers", "%.0f" }, { "state", "state", "%.0f" }, { "vocab", "vocab", "%.0f" }, { 0 } }));
+        { "model", "model", NULL }, { "family", "family", NULL }, { "task", "task", NULL }, { "parameters", "parameters", "%.0f" },
+        { "width", "width", "%.0f" }, { "layers", "layers", "%.0f" }, { "state", "state", "%.0f" }, { "outputs", "outputs", "%.0f" }, { 0 } }));
     mba_status st = MBA_OK;
-    for (int i = 0; mba_models[i]; i++)
-        for (const mba_lm *c = mba_models[i]->presets; c->name && st == MBA_OK; c++) {
-            mba_session s = { 0 };
-            mba_lm      small = *c;               // parameters do not depend on the shape of the run
-            small.batch = small.length = 1;
-            small.head  = MBA_HEAD_LOGITS;
-            st = mba_session_plan(&s, &(mba_session_options){ .model = small, .memory_bytes = INT64_MAX });
-            mba_table_text(t, "%s", c->name);
-            mba_table_text(t, "%s", mba_models[i]->family);
-            mba_table_number(t, st == MBA_OK ? (double)mba_session_parameters(&s) : NAN);
-            mba_table_number(t, (double)s.model.width);
-            mba_table_number(t, (double)s.model.layers);
-            mba_table_number(t, (double)s.model.state);
-            mba_table_number(t, (double)s.model.vocab);
-            mba_session_end(&s);
-        }
+    for (int k = 0; mba_families[k]; k++)
+        for (int i = 0; st == MBA_OK && mba_family_preset(&m, mba_families[k], i); i++) st = model_row(t, mba_families[k], m);
     if (st == MBA_OK) mba_table_print(t, stdout, form);
     mba_table_destroy(t);
     return st;
@@ -66,11 +83,15 @@ static mba_status list_ops(mba_table_form form)
 static mba_status list_fields(mba_table_form form)
 {
     mba_table *t;
-    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "field", "field", NULL }, { "default", "default", "%.0f" },
+    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "task", "task", NULL }, { "field", "field", NULL }, { "default", "default", "%g" },
                                                        { "meaning", "meaning", NULL }, { 0 } }));
-#define X(field, value, least, text) mba_table_text(t, "%s", #field); mba_table_number(t, value); mba_table_text(t, "%s", text);
-    MBA_LM_FIELDS(X)
-#undef X
+    for (int k = 0; k < MBA_TASKS; k++)
+        for (const mba_field *f = mba_task_fields((mba_task)k); f->name; f++) {
+            mba_table_text(t, "%s", mba_task_name((mba_task)k));
+            mba_table_text(t, "%s", f->name);
+            mba_table_number(t, f->kind == MBA_FIELD_INT || f->kind == MBA_FIELD_REAL || f->kind == MBA_FIELD_BOOL ? f->standard : NAN);
+            mba_table_text(t, "%s", f->meaning);
+        }
     mba_table_print(t, stdout, form);
     mba_table_destroy(t);
     return MBA_OK;

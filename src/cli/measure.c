@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/progress.h"
-#include "core/check.h"
+#include "train/feed.h"
 
 static void keep_best(double *best, double s) { if (*best <= 0 || s < *best) *best = s; }
 
@@ -20,13 +20,18 @@ mba_status mba_measure_run(double *best_s, mba_program *p, unsigned passes, cons
     return MBA_OK;
 }
 
-mba_status mba_measure_kind(double *best_s, mba_program *p, mba_kind kind, int repeats)
+static bool is_product(const mba_node *n)
+{
+    return (n->op->kind == MBA_GEMM || n->op->kind == MBA_CONV) && n->op->cost(n).tensor_flops > 0;
+}
+
+mba_status mba_measure_products(double *best_s, mba_program *p, int repeats)
 {
     *best_s = 0;
     for (int r = 0; r < repeats; r++) {
         const double began = mba_seconds();
         for (int32_t i = 0; i < p->graph->nnodes; i++)
-            if (p->graph->nodes[i]->op->kind == kind) MBA_TRY(p->launch[i](&p->call[i]));
+            if (is_product(p->graph->nodes[i])) MBA_TRY(p->launch[i](&p->call[i]));
         keep_best(best_s, mba_seconds() - began);
     }
     return MBA_OK;
@@ -62,13 +67,14 @@ mba_status mba_measure_nodes(double *best_s, mba_program *p, unsigned passes, co
 
 mba_status mba_measure_step(mba_step_times *out, mba_session *s, const mba_ceilings *c, int repeats)
 {
-    const mba_step step = { .seed = 1, .lr = 1e-4f };
+    mba_step step = { .seed = 1, .lr = 1e-4f };
     *out = (mba_step_times){ .node_s = calloc((size_t)s->graph->nnodes, sizeof(double)) };
     if (!out->node_s) return mba_fail(MBA_E_NOMEM, "no memory for the times of %d nodes", s->graph->nnodes);
-    mba_fill_inputs(s->program);
+    MBA_TRY(mba_feed_example(s, &step));
+    out->units = (double)(s->model.task == MBA_TASK_GRAPHS ? step.count[MBA_GRAPHS] : mba_model_units(&s->model));
     MBA_TRY(mba_measure_run(&out->step_s, s->program, MBA_STEP, &step, 1));            // warm-up: pages, caches, threads
     MBA_TRY(mba_measure_run(&out->step_s, s->program, MBA_STEP, &step, repeats));
-    MBA_TRY(mba_measure_kind(&out->gemm_s, s->program, MBA_GEMM, repeats));
+    MBA_TRY(mba_measure_products(&out->gemm_s, s->program, repeats));
     MBA_TRY(mba_measure_nodes(out->node_s, s->program, MBA_STEP, &step, repeats, false));
     for (int32_t i = 0; i < s->graph->nnodes; i++) {
         out->nodes_s += out->node_s[i];

@@ -1,4 +1,4 @@
-/* measure.h -- times of programs on the CPU: a step, its GEMMs alone, every node.
+/* measure.h -- times of programs on the CPU: a step, its matrix products alone, every node.
  *
  *     double *best = calloc(nodes, sizeof *best);
  *     MBA_TRY(mba_measure_nodes(best, program, MBA_STEP, &step, 5));        // seconds, best of five
@@ -14,17 +14,18 @@
 /* One run of the passes, in seconds: best of `repeats`. */
 MBA_MUST mba_status mba_measure_run(double *best_s, mba_program *p, unsigned passes, const mba_step *step, int repeats);
 
-/* The same with only the nodes of one kind: what a step made of its GEMMs alone would take, in the same
- * process, with the same tiles and operands. */
-MBA_MUST mba_status mba_measure_kind(double *best_s, mba_program *p, mba_kind kind, int repeats);
+/* The same with only the nodes that are matrix products, GEMMs and convolutions of images: what a step made of them
+ * alone would take, in the same process, with the same tiles and operands. */
+MBA_MUST mba_status mba_measure_products(double *best_s, mba_program *p, int repeats);
 
 /* Every node of the passes by itself; best_s has one entry per node and starts at 0. The caches are swept
  * between runs when `cold`. */
 MBA_MUST mba_status mba_measure_nodes(double *best_s, mba_program *p, unsigned passes, const mba_step *step, int repeats, bool cold);
 
-/* A whole training step of a bound session: best times of the step, of its GEMMs alone, of every node, and
- * the floor of all nodes. node_s is the caller's to free. */
-typedef struct mba_step_times { double step_s, gemm_s, floor_s, nodes_s, *node_s; } mba_step_times;
+/* A whole training step of a bound session: best times of the step, of its products alone, of every node, and
+ * the floor of all nodes (of full batches, where they are ragged); how many units the step had. node_s is the caller's
+ * to free. */
+typedef struct mba_step_times { double step_s, gemm_s, floor_s, nodes_s, units, *node_s; } mba_step_times;
 MBA_MUST mba_status mba_measure_step(mba_step_times *out, mba_session *s, const mba_ceilings *c, int repeats);
 
 #endif

@@ -27,15 +27,10 @@ mba_status mba_run_options_apply(const mba_model_options *m, mba_session_options
 
 mba_status mba_model_options_apply(const mba_model_options *m, mba_session_options *o)
 {
-    if (m->name) {
-        const mba_lm *preset = mba_lm_preset(m->name);
-        if (!preset) return mba_fail(MBA_E_ARG, "no model '%s'\nfix: mambascope list models", m->name);
-        o->model = *preset;
-    }
-    MBA_TRY(mba_lm_set(&o->model, m->set));
-    if (m->batch)     o->model.batch = m->batch;
-    if (m->length)    o->model.length = m->length;
+    if (m->name) MBA_TRY(mba_model_preset(&o->model, m->name));
+    MBA_TRY(mba_model_set(&o->model, m->set));
+    MBA_TRY(mba_model_shape(&o->model, &m->shape));
     MBA_TRY(mba_run_options_apply(m, o));
-    mba_lm complete = o->model;
-    return mba_lm_complete(&complete);            // misuse is told here, with exit 2
+    mba_model complete = o->model;
+    return mba_model_complete(&complete);         // misuse is told here, with exit 2
 }

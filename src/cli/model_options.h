@@ -6,20 +6,30 @@
 #include "train/session.h"
 
 typedef struct mba_model_options {
-    const char *name, *set, *recompute, *variants;
-    int64_t     batch, length, memory, threads;
+    const char     *name, *set, *recompute, *variants;
+    mba_batch_shape shape;
+    int64_t         memory, threads;
 } mba_model_options;
 
-/* In an option table; `m` is a pointer to mba_model_options. */
-#define MBA_MODEL_OPTIONS(m)                                                                                                \
-    { "--model",     MBA_OPT_TEXT,  &(m)->name,      "NAME",  "a preset: mambascope list models", 0, 0 },                   \
-    { "--set",       MBA_OPT_TEXT,  &(m)->set,       "K=V,..", "change fields of it: mambascope list fields", 0, 0 },       \
-    { "--batch",     MBA_OPT_INT,   &(m)->batch,     "B",     "sequences per (micro-)batch", 1, 1 << 20 },                  \
-    { "--length",    MBA_OPT_INT,   &(m)->length,    "L",     "tokens per sequence", 1, 1 << 30 },                          \
+/* In an option table; `m` is a pointer to mba_model_options, `s` to mba_batch_shape. */
+#define MBA_SHAPE_OPTIONS(s)                                                                                                \
+    { "--batch",     MBA_OPT_INT,   &(s)->batch,     "B",     "sequences or images per (micro-)batch", 1, 1 << 20 },        \
+    { "--length",    MBA_OPT_INT,   &(s)->length,    "L",     "text: tokens per sequence", 1, 1 << 30 },                    \
+    { "--image",     MBA_OPT_INT,   &(s)->image,     "S",     "images: side in pixels", 1, 1 << 14 },                       \
+    { "--graphs",    MBA_OPT_INT,   &(s)->graphs,    "G",     "graphs: at most so many per batch", 1, 1 << 22 },            \
+    { "--nodes",     MBA_OPT_INT,   &(s)->nodes,     "N",     "graphs: at most so many nodes per batch", 1, 1 << 30 },      \
+    { "--edges",     MBA_OPT_INT,   &(s)->edges,     "E",     "graphs: at most so many edges per batch", 1, 1 << 30 }
+
+#define MBA_RUN_OPTIONS(m)                                                                                                  \
     { "--memory",    MBA_OPT_BYTES, &(m)->memory,    "BYTES", "the plan may not exceed it: 6GB (default: 90 % of the machine)", 0, 0 }, \
     { "--recompute", MBA_OPT_TEXT,  &(m)->recompute, "WHEN",  "auto (only where memory asks for it), on, off", 0, 0 },      \
     { "--op",        MBA_OPT_TEXT,  &(m)->variants,  "OP=V,..", "force variants of operators", 0, 0 },                      \
     { "--threads",   MBA_OPT_INT,   &(m)->threads,   "N",     "threads (default: one per core); bits do not depend on it", 1, 4096 }
+
+#define MBA_MODEL_OPTIONS(m)                                                                                                \
+    { "--model",     MBA_OPT_TEXT,  &(m)->name,      "NAME",  "a preset: mambascope list models", 0, 0 },                   \
+    { "--set",       MBA_OPT_TEXT,  &(m)->set,       "K=V,..", "change fields of it: mambascope list fields", 0, 0 },       \
+    MBA_SHAPE_OPTIONS(&(m)->shape), MBA_RUN_OPTIONS(m)
 
 /* Sets the model of a session and all that mba_run_options_apply sets. */
 MBA_MUST mba_status mba_model_options_apply(const mba_model_options *m, mba_session_options *o);

@@ -1,4 +1,4 @@
-/* suite.c -- `mambascope suite`: the main job. Today: every language model on the CPU, measured and trained. */
+/* suite.c -- `mambascope suite`: the main job. Today: the five workloads on the CPU, measured and trained. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,19 +8,26 @@
 #include "cli/measure.h"
 #include "cli/options.h"
 #include "cli/progress.h"
-#include "cli/synthetic.h"
 #include "cli/table.h"
 #include "core/print.h"
 #include "core/version.h"
 #include "train/train.h"
 
 /* A workload: the preset whose step is measured, and a small relative of it that is trained. */
-typedef struct workload { const char *name, *preset, *small; } workload;
+typedef struct workload {
+    const char     *name, *preset, *small;
+    mba_batch_shape step, batch;         /* of the measured step (length 0: the suite's), of the small model */
+    double          lr;
+} workload;
 
 static const workload workloads[] = {
-    { "mamba1", "mamba-130m",  "width=128,layers=4,vocab=264" },
-    { "mamba2", "mamba2-130m", "width=128,layers=4,vocab=264,state=32,head_dim=32,chunk=64" },
-    { "hybrid", "hybrid-130m", "width=128,vocab=264,state=32,head_dim=32,chunk=64,q_heads=4,kv_heads=2,attn_dim=32,mlp=256,pattern=M-*-M-" },
+    { "mamba1", "mamba-130m",  "width=128,layers=4,vocab=264", { .batch = 1 }, { .batch = 8, .length = 128 }, 4e-3 },
+    { "mamba2", "mamba2-130m", "width=128,layers=4,vocab=264,state=32,head_dim=32,chunk=64", { .batch = 1 }, { .batch = 8, .length = 128 }, 4e-3 },
+    { "hybrid", "hybrid-130m", "width=128,vocab=264,state=32,head_dim=32,chunk=64,q_heads=4,kv_heads=2,attn_dim=32,mlp=256,pattern=M-*-M-",
+      { .batch = 1 }, { .batch = 8, .length = 128 }, 4e-3 },
+    { "mambavision", "mambavision-t", "dim=16,in_dim=16,depths=1:1:2:2,heads=2:2:4:8,windows=0:0:2:1,drop_path=0", { .batch = 1 },
+      { .batch = 16 }, 2e-3 },
+    { "graphmamba", "graphmamba-peptides-func", "layers=2,width=48,pe_count=0,pe_width=0", { .graphs = 16 }, { .graphs = 16 }, 2e-3 },
 };
 enum { WORKLOADS = sizeof workloads / sizeof *workloads };
 
@@ -38,11 +45,12 @@ static mba_status measure(suite *u, int w)
 {
     mba_session         s  = { 0 };
     mba_step_times      t  = { 0 };
-    mba_session_options so = { .model = *mba_lm_preset(workloads[w].preset), .backward = true, .update = true };
-    so.adamw        = mba_adamw_defaults();
-    so.model.batch  = 1;
-    so.model.length = u->length;
-    mba_status st = mba_session_plan(&s, &so);
+    mba_session_options so = { .backward = true, .update = true, .adamw = mba_adamw_defaults() };
+    mba_batch_shape     shape = workloads[w].step;
+    mba_status st = mba_model_preset(&so.model, workloads[w].preset);
+    if (so.model.task == MBA_TASK_TEXT) shape.length = u->length;
+    if (st == MBA_OK) st = mba_model_shape(&so.model, &shape);
+    if (st == MBA_OK) st = mba_session_plan(&s, &so);
     if (st == MBA_OK) st = mba_session_bind(&s, 1);
     if (st == MBA_OK) st = mba_measure_step(&t, &s, &u->ceilings, (int)u->repeats);
     if (st == MBA_OK) {
@@ -50,11 +58,12 @@ static mba_status measure(suite *u, int w)
         u->all_s[w] = t.nodes_s;
         mba_table_text(u->step, "%s", workloads[w].preset);
         mba_table_number(u->step, (double)mba_session_parameters(&s) / 1e6);
-        mba_table_number(u->step, (double)u->length);
+        mba_table_text(u->step, "%s", mba_model_batch_words(&s.model).text);
         mba_table_number(u->step, (double)mba_program_bytes(s.program) / 1e9);
         mba_table_number(u->step, 1e3 * t.step_s);
         mba_table_number(u->step, t.step_s / t.gemm_s);
-        mba_table_number(u->step, (double)u->length / t.step_s);
+        mba_table_number(u->step, t.units / t.step_s);
+        mba_table_text(u->step, "%s/s", mba_task_unit(s.model.task));
         mba_table_number(u->step, 100 * t.floor_s / t.step_s);
     }
     free(t.node_s);
@@ -72,26 +81,29 @@ static void note_step(void *ctx, const mba_train_report *r)
     mba_progress_show(&u->bar, r->step, note);
 }
 
-static mba_status train(suite *u, int w, const char *data)
+static mba_status train(suite *u, int w)
 {
-    mba_train_options o = { .data = data, .seed = 1, .validation = 0.1, .valid_batches = 8, .guard = 8, .report = note_step, .ctx = u,
-                            .schedule = { .lr = 4e-3, .lr_min = 1e-4, .warmup = 5, .steps = u->steps } };
+    mba_train_options o = { .feed = { .validation = 0.1, .smoothing = -1, .mixup = -1, .cutmix = -1 }, .seed = 1, .valid_batches = 8,
+                            .guard = 8, .report = note_step, .ctx = u,
+                            .schedule = { .lr = workloads[w].lr, .lr_min = 1e-4, .warmup = 5, .steps = u->steps } };
     o.session.adamw = mba_adamw_defaults();
-    o.session.model = *mba_lm_preset(workloads[w].preset);
-    MBA_TRY(mba_lm_set(&o.session.model, workloads[w].small));
-    o.session.model.batch  = 8;
-    o.session.model.length = 128;
+    MBA_TRY(mba_model_preset(&o.session.model, workloads[w].preset));
+    MBA_TRY(mba_model_set(&o.session.model, workloads[w].small));
+    MBA_TRY(mba_model_shape(&o.session.model, &workloads[w].batch));
     u->bar = mba_progress_start(workloads[w].name, u->steps);
     const mba_status st = mba_train(&o);
     mba_progress_end(&u->bar);
     if (st != MBA_OK) return st;
     mba_table_text(u->training, "%s", workloads[w].name);
     mba_table_number(u->training, (double)u->last.step);
-    mba_table_number(u->training, (double)u->last.tokens / 1e3);
+    mba_table_number(u->training, (double)u->last.units);
+    mba_table_text(u->training, "%s", u->last.unit);
     mba_table_number(u->training, u->first_loss);
     mba_table_number(u->training, u->last.loss);
-    mba_table_number(u->training, u->last.valid_loss);
-    mba_table_number(u->training, (double)u->last.tokens / u->last.run_s);
+    mba_table_number(u->training, u->last.valid.loss);
+    if (u->last.valid.scores) mba_table_text(u->training, "%s %.3f", u->last.valid.score[0].name, u->last.valid.score[0].value);
+    else                      mba_table_text(u->training, "-");
+    mba_table_number(u->training, (double)u->last.units / u->last.run_s);
     return MBA_OK;
 }
 
@@ -124,25 +136,26 @@ static void print_all(suite *u)
     }
     printf("CPU, %d threads, %s: stream %.1f GB/s, FMA %.1f GFLOP/s, exp %.2f G/s (measured)\n\n", mba_cpu_threads(), mba_cpu_isa_name(),
            u->ceilings.stream_bytes / 1e9, u->ceilings.fma_flops / 1e9, u->ceilings.exp_ops / 1e9);
-    puts("A training step (forward, loss, backward, AdamW), fp32, batch 1, random tokens");
+    puts("A training step (forward, loss, backward, AdamW), fp32, random tokens and pixels, SYNTHETIC graphs");
     mba_table_print(u->step, stdout, form);
     puts("\nWhere its time goes, % of the step");
     mba_table_print(u->kinds, stdout, form);
-    puts("\nSmall models of each family trained on SYNTHETIC text (bytes), nats/byte");
+    puts("\nSmall models of each family trained on SYNTHETIC data: text (bytes), shapes, peptides");
     mba_table_print(u->training, stdout, form);
 }
 
 static mba_status make_tables(suite *u)
 {
     MBA_TRY(mba_table_create(&u->step, (const mba_column[]){
-        { "model", "model", NULL }, { "parameters_m", "parameters, M", "%.1f" }, { "length", "length", "%.0f" }, { "plan_gb", "plan, GB", "%.2f" },
-        { "step_ms", "step, ms", "%.0f" }, { "step_over_gemms", "step / GEMMs", "%.2f" }, { "tokens_per_s", "tokens/s", "%.0f" },
-        { "percent_of_floor", "% of floor", "%.0f" }, { 0 } }));
+        { "model", "model", NULL }, { "parameters_m", "parameters, M", "%.1f" }, { "batch", "batch", NULL }, { "plan_gb", "plan, GB", "%.2f" },
+        { "step_ms", "step, ms", "%.0f" }, { "step_over_gemms", "step / GEMMs", "%.2f" }, { "units_per_s", "rate", "%.1f" },
+        { "unit", "in", NULL }, { "percent_of_floor", "% of floor", "%.0f" }, { 0 } }));
     MBA_TRY(mba_table_create(&u->kinds, (const mba_column[]){ { "kind", "operators", NULL }, { "mamba1", "mamba1", "%.1f" },
-                                                              { "mamba2", "mamba2", "%.1f" }, { "hybrid", "hybrid", "%.1f" }, { 0 } }));
+                                                              { "mamba2", "mamba2", "%.1f" }, { "hybrid", "hybrid", "%.1f" },
+                                                              { "mambavision", "mambavision", "%.1f" }, { "graphmamba", "graphmamba", "%.1f" }, { 0 } }));
     return mba_table_create(&u->training, (const mba_column[]){
-        { "workload", "workload", NULL }, { "steps", "steps", "%.0f" }, { "ktokens", "tokens, k", "%.0f" }, { "first_loss", "first loss", "%.3f" },
-        { "last_loss", "last loss", "%.3f" }, { "valid_loss", "validation", "%.3f" }, { "tokens_per_s", "tokens/s", "%.0f" }, { 0 } });
+        { "workload", "workload", NULL }, { "steps", "steps", "%.0f" }, { "units", "seen", "%.0f" }, { "unit", "", NULL }, { "first_loss", "first loss", "%.3f" },
+        { "last_loss", "last loss", "%.3f" }, { "valid_loss", "validation", "%.3f" }, { "score", "score", NULL }, { "units_per_s", "per s", "%.0f" }, { 0 } });
 }
 
 mba_status mba_command_suite(int argc, char **argv)
@@ -159,24 +172,21 @@ mba_status mba_command_suite(int argc, char **argv)
         { 0 },
     };
     const mba_usage usage = { "suite", "[options]",
-        "Measures a training step of every language model on this machine, shows where the time goes, and trains a small\n"
-        "model of each family. A few minutes on two cores.", options, "mambascope suite\nmambascope suite --length 1024 --repeats 5 --json > suite.json\n" };
+        "Measures a training step of the five workloads on this machine, shows where the time goes, and trains a small\n"
+        "model of each. A few minutes on two cores.", options, "mambascope suite\nmambascope suite --length 1024 --repeats 5 --json > suite.json\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     mba_cpu_set_threads((int)threads);
-    mba_synthetic data = { 0 };
     mba_progress  bar = mba_progress_start("suite", 2 * WORKLOADS);
     u.ceilings = mba_ceilings_measure(0.5);
     mba_status st = make_tables(&u);
-    if (st == MBA_OK) st = mba_synthetic_create(&data, 1, 2 << 20);
     for (int w = 0; w < WORKLOADS && st == MBA_OK; w++) {
         mba_progress_show(&bar, w, workloads[w].preset);
         st = measure(&u, w);
     }
     mba_progress_end(&bar);
-    for (int w = 0; w < WORKLOADS && st == MBA_OK; w++) st = train(&u, w, data.path);
+    for (int w = 0; w < WORKLOADS && st == MBA_OK; w++) st = train(&u, w);
     if (st == MBA_OK) print_all(&u);
-    mba_synthetic_remove(&data);
     mba_table_destroy(u.step);
     mba_table_destroy(u.kinds);
     mba_table_destroy(u.training);

@@ -1,4 +1,4 @@
-/* train.c -- `mambascope train`: trains a language model, or prints what a step would cost. */
+/* train.c -- `mambascope train`: trains a model of text, images or graphs, or prints what a step would cost. */
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
@@ -11,9 +11,9 @@
 #include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/progress.h"
-#include "cli/synthetic.h"
 #include "core/print.h"
 #include "device/cpu/ceilings.h"
+#include "ops/lamb/lamb.h"
 #include "train/checkpoint.h"
 #include "train/train.h"
 
@@ -29,14 +29,29 @@ typedef struct train_cli {
     mba_train_options o;
     mba_model_options model;
     double            lr, lr_min, decay, beta1, beta2, clip;
+    const char       *optimizer;
     int64_t           steps, warmup, seed;
     bool              dry_run, json, documents, quiet;
     mba_progress      bar;
+    const char       *loss_unit;
     double            floor_s;
     mba_train_report  last;
+    int64_t           left_out;                   /* already told */
 } train_cli;
 
 /* ---- what a step costs ---- */
+
+/* The keys of a batch: batch and length, batch and image, or graphs, max_nodes and max_edges. */
+static void put_shape(json_t *o, const mba_model *m)
+{
+    const struct { const char *key; mba_task task; int64_t value; } shape[] = {
+        { "batch", MBA_TASK_TEXT, m->lm.batch },       { "length", MBA_TASK_TEXT, m->lm.length },
+        { "batch", MBA_TASK_IMAGES, m->vision.batch }, { "image", MBA_TASK_IMAGES, m->vision.image },
+        { "graphs", MBA_TASK_GRAPHS, m->graph.graphs }, { "max_nodes", MBA_TASK_GRAPHS, m->graph.nodes }, { "max_edges", MBA_TASK_GRAPHS, m->graph.edges },
+    };
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+        if (shape[i].task == m->task) json_object_set_new(o, shape[i].key, json_integer((json_int_t)shape[i].value));
+}
 
 static json_t *cost_json(const mba_session *s)
 {
@@ -46,28 +61,44 @@ static json_t *cost_json(const mba_session *s)
     for (int r = 0; r < MBA_ROLES; r++)
         if (lay->role_bytes[r]) json_object_set_new(memory, mba_role_name((mba_role)r), json_integer((json_int_t)lay->role_bytes[r]));
     json_object_set_new(memory, "step arena", json_integer((json_int_t)lay->arena_bytes[MBA_ACT]));
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:i, s:{s:f, s:f, s:f}, s:{s:f, s:f}, s:o}", "model",
-                     s->model.name ? s->model.name : "given", "batch", (json_int_t)s->model.batch, "length", (json_int_t)s->model.length,
-                     "parameters", (json_int_t)mba_session_parameters(s), "plan_bytes", (json_int_t)mba_program_bytes(s->program),
-                     "recompute", (int)s->recomputes, "nodes", (int)s->graph->nnodes, "flops", "tensor", c.tensor_flops, "vector",
-                     c.vector_flops, "special", c.special_ops, "bytes", "read", c.read_bytes, "write", c.write_bytes, "memory", memory);
+    json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:b, s:i, s:{s:f, s:f, s:f}, s:{s:f, s:f}, s:o}", "model", mba_model_name(&s->model),
+                          "task", mba_task_name(s->model.task), "parameters", (json_int_t)mba_session_parameters(s), "plan_bytes",
+                          (json_int_t)mba_program_bytes(s->program), "recompute", (int)s->recomputes, "nodes", (int)s->graph->nnodes,
+                          "flops", "tensor", c.tensor_flops, "vector", c.vector_flops, "special", c.special_ops, "bytes", "read",
+                          c.read_bytes, "write", c.write_bytes, "memory", memory);
+    put_shape(o, &s->model);
+    return o;
 }
 
-/* Parameters by the last two words of their names: layers fold into one row. */
+/* The first number behind "layers." or "blocks." becomes a star. */
+static void fold(char *out, size_t room, const char *name)
+{
+    static const char *const word[] = { "layers.", "blocks." };
+    for (int i = 0; i < 2; i++) {
+        const char  *at = strstr(name, word[i]), *number = at ? at + strlen(word[i]) : NULL;
+        const size_t digits = number ? strspn(number, "0123456789") : 0;
+        if (!digits) continue;
+        snprintf(out, room, "%.*s*%s", (int)(number - name), name, number + digits);
+        return;
+    }
+    snprintf(out, room, "%s", name);
+}
+
+/* Parameters by their names: layers fold into one row. */
 static void print_parameters(FILE *f, const mba_session *s)
 {
     typedef struct row { char name[96]; int64_t n, count; } row;
-    row rows[128];
+    row rows[256];
     int n = 0;
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i];
         char name[96];
-        int  layer, used = 0, k = 0;
+        int  k = 0;
         if (!mba_is_param(t)) continue;
-        if (sscanf(t->name, "backbone.layers.%d.%n", &layer, &used) == 1 && used) snprintf(name, sizeof name, "layers.*.%s", t->name + used);
-        else snprintf(name, sizeof name, "%s", t->name);
+        fold(name, sizeof name, t->name);
         while (k < n && strcmp(rows[k].name, name)) k++;
-        if (k == n && n < 128) {
+        if (k == n) {
+            mba_assert(n < 256);
             rows[n] = (row){ .n = 0 };
             memcpy(rows[n++].name, name, sizeof name);
         }
@@ -96,7 +127,8 @@ static mba_status dry_run(train_cli *c)
     mba_session_options so = c->o.session;
     so.backward   = so.update = true;
     so.accumulate = c->o.micros > 1;
-    so.model.carry = c->o.carry;
+    if (so.model.task == MBA_TASK_TEXT) so.model.lm.carry = c->o.carry;
+    if (c->o.feed.data) MBA_TRY(mba_feed_fit(&so.model, &c->o.feed));
     if (!so.memory_bytes) so.memory_bytes = INT64_MAX;         // a plan for a machine that is not here
     mba_status st = mba_session_plan(&s, &so);
     if (st == MBA_OK && c->json) {
@@ -115,45 +147,56 @@ static mba_status dry_run(train_cli *c)
 
 /* ---- training ---- */
 
-static void planned(void *ctx, const mba_session *s, const mba_loader *data)
+static void planned(void *ctx, const mba_session *s, const mba_feed *data)
 {
-    train_cli *c = ctx;
-    const mba_token_notes *notes = mba_loader_notes(data);
-    const mba_ceilings     ceilings = mba_ceilings_measure(0.1);
+    train_cli         *c = ctx;
+    const mba_ceilings ceilings = mba_ceilings_measure(0.1);
     c->floor_s = 0;
     for (int32_t i = 0; i < s->graph->nnodes; i++)
         c->floor_s += mba_ceilings_floor(&ceilings, s->graph->nodes[i]->op->cost(s->graph->nodes[i]))
                     * (double)(s->graph->nodes[i]->pass == MBA_UPDATE || c->o.micros < 1 ? 1 : c->o.micros);
     c->bar = mba_progress_start("training", c->o.schedule.steps);
+    c->loss_unit = mba_task_loss_unit(s->model.task);
     if (c->quiet) return;
-    fprintf(stderr, "%s: %lld parameters, batch %lld x length %lld x %lld, %d threads\n", c->model.name ? c->model.name : "checkpoint",
-            (long long)mba_session_parameters(s), (long long)s->model.batch, (long long)s->model.length,
-            (long long)(c->o.micros > 0 ? c->o.micros : 1), mba_cpu_threads());
-    fprintf(stderr, "data: %lld tokens in %d files%s\n", (long long)mba_loader_tokens(data), mba_loader_files(data),
-            notes && notes->synthetic ? " (SYNTHETIC text)" : "");
+    fprintf(stderr, "%s: %lld parameters, %s x %lld, %d threads\n", c->model.name ? c->model.name : "checkpoint",
+            (long long)mba_session_parameters(s), mba_model_batch_words(&s->model).text, (long long)(c->o.micros > 0 ? c->o.micros : 1),
+            mba_cpu_threads());
+    fprintf(stderr, "data: %s\n", mba_feed_words(data).text);
     mba_program_print_memory(stderr, s->program);
+}
+
+static void print_judgement(FILE *f, const mba_judgement *j, const char *unit)
+{
+    fprintf(f, "validation %.4f %s", j->loss, unit);
+    for (int i = 0; i < j->scores; i++) fprintf(f, ", %s %.4f", j->score[i].name, j->score[i].value);
 }
 
 static void report(void *ctx, const mba_train_report *r)
 {
     train_cli *c = ctx;
     char       note[160];
-    snprintf(note, sizeof note, "loss %.4f  %.0f tokens/s  %.0f %% of floor", r->loss, r->tokens_per_s, 100 * c->floor_s / r->step_s);
+    const mba_judgement before = c->last.valid;
+    snprintf(note, sizeof note, "loss %.4f  %.0f %s/s  %.0f %% of floor", r->loss, r->units_per_s, r->unit, 100 * c->floor_s / r->step_s);
     mba_progress_show(&c->bar, r->step, note);
-    if (!isnan(r->valid_loss)) c->last = *r;
-    else {
-        const double valid = c->last.step ? c->last.valid_loss : NAN;
-        c->last = *r;
-        c->last.valid_loss = valid;
-    }
+    c->last = *r;
+    if (isnan(r->valid.loss)) c->last.valid = before;
     if (c->quiet) return;
-    const bool terminal = isatty(2);
-    if (r->skipped || !isnan(r->valid_loss)) {
+    if (r->left_out > c->left_out) {
+        c->left_out = r->left_out;
+        mba_progress_end(&c->bar);
+        fprintf(stderr, "step %lld: %lld left out so far; the last: %s\n", (long long)r->step, (long long)r->left_out, r->story ? r->story : "");
+    }
+    if (r->skipped || !isnan(r->valid.loss)) {
         mba_progress_end(&c->bar);
         if (r->skipped) fprintf(stderr, "step %lld skipped: %s\n", (long long)r->step, r->note);
-        if (!isnan(r->valid_loss)) fprintf(stderr, "step %lld  loss %.4f  validation %.4f nats/token\n", (long long)r->step, r->loss, r->valid_loss);
-    } else if (!terminal && (r->step % 100 == 0 || r->step == r->steps)) {
-        fprintf(stderr, "step %lld  loss %.4f  norm %.3f  lr %.2e  %.0f tokens/s\n", (long long)r->step, r->loss, r->grad_norm, r->lr, r->tokens_per_s);
+        if (!isnan(r->valid.loss)) {
+            fprintf(stderr, "step %lld  loss %.4f  ", (long long)r->step, r->loss);
+            print_judgement(stderr, &r->valid, c->loss_unit);
+            fputc('\n', stderr);
+        }
+    } else if (!isatty(2) && (r->step % 100 == 0 || r->step == r->steps)) {
+        fprintf(stderr, "step %lld  loss %.4f  norm %.3f  lr %.2e  %.0f %s/s\n", (long long)r->step, r->loss, r->grad_norm, r->lr,
+                r->units_per_s, r->unit);
     }
 }
 
@@ -168,26 +211,31 @@ static void print_result(const train_cli *c)
 {
     const mba_train_report *r = &c->last;
     if (c->json) {
-        json_t *o = json_pack("{s:I, s:f, s:f, s:I, s:f, s:f}", "step", (json_int_t)r->step, "loss", r->loss, "grad_norm", r->grad_norm,
-                              "tokens", (json_int_t)r->tokens, "seconds", r->run_s, "tokens_per_s", (double)r->tokens / r->run_s);
-        json_object_set_new(o, "valid_loss", isnan(r->valid_loss) ? json_null() : json_real(r->valid_loss));
+        char    key[64];
+        json_t *o = json_pack("{s:I, s:f, s:f, s:I, s:f, s:I}", "step", (json_int_t)r->step, "loss", r->loss, "grad_norm", r->grad_norm,
+                              r->unit, (json_int_t)r->units, "seconds", r->run_s, "left_out", (json_int_t)r->left_out);
+        snprintf(key, sizeof key, "%s_per_s", r->unit);
+        json_object_set_new(o, key, json_real((double)r->units / r->run_s));
+        json_object_set_new(o, "valid_loss", isnan(r->valid.loss) ? json_null() : json_real(r->valid.loss));
+        for (int i = 0; i < r->valid.scores; i++) {
+            snprintf(key, sizeof key, "valid_%s", r->valid.score[i].name);
+            json_object_set_new(o, key, isfinite(r->valid.score[i].value) ? json_real(r->valid.score[i].value) : json_null());
+        }
         json_object_set_new(o, "peak_bytes", json_integer(peak_bytes()));
         json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
         putchar('\n');
         json_decref(o);
         return;
     }
-    printf("%lld steps, %lld tokens in %.1f s (%.0f tokens/s): loss %.4f", (long long)r->step, (long long)r->tokens, r->run_s,
-           (double)r->tokens / r->run_s, r->loss);
-    if (!isnan(r->valid_loss)) printf(", validation %.4f", r->valid_loss);
-    printf(" nats/token%s\n", interrupted ? "; interrupted, saved" : "");
+    printf("%lld steps, %lld %s in %.1f s (%.0f %s/s): loss %.4f %s", (long long)r->step, (long long)r->units, r->unit, r->run_s,
+           (double)r->units / r->run_s, r->unit, r->loss, c->loss_unit);
+    if (!isnan(r->valid.loss)) fputs(", ", stdout), print_judgement(stdout, &r->valid, c->loss_unit);
+    if (r->left_out) printf("; %lld damaged or empty items left out", (long long)r->left_out);
+    printf("%s\n", interrupted ? "; interrupted, saved" : "");
 }
 
 static mba_status run_training(train_cli *c)
 {
-    mba_synthetic made = { 0 };
-    if (!c->o.data) MBA_TRY(mba_synthetic_create(&made, (uint64_t)c->seed, 4 << 20));
-    if (!c->o.data) c->o.data = made.path;
     struct sigaction action = { .sa_handler = on_signal };
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -195,10 +243,10 @@ static mba_status run_training(train_cli *c)
     c->o.planned = planned;
     c->o.report  = report;
     c->o.ctx     = c;
-    c->last      = (mba_train_report){ .valid_loss = NAN, .loss = NAN, .grad_norm = NAN, .run_s = 1e-9 };
+    c->last      = (mba_train_report){ .valid.loss = NAN, .loss = NAN, .grad_norm = NAN, .run_s = 1e-9, .unit = "steps" };
+    c->loss_unit = "";
     const mba_status st = mba_train(&c->o);
     mba_progress_end(&c->bar);
-    mba_synthetic_remove(&made);
     if (st == MBA_OK) print_result(c);
     return st;
 }
@@ -216,32 +264,53 @@ static mba_status choose_model(train_cli *c)
         return mba_fail(MBA_E_ARG, "no model\nfix: --model NAME, with a name of `mambascope list models`, or --resume DIR");
     }
     MBA_TRY(mba_model_options_apply(&c->model, &c->o.session));
-    c->o.session.model.documents = c->documents;
+    if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.documents = c->documents;
+    else if (c->documents || c->o.carry) return mba_fail(MBA_E_ARG, "--documents and --carry are for text");
+    return MBA_OK;
+}
+
+/* Numbers that were not given are those the papers of the task and optimizer train with. */
+static mba_status choose_optimizer(train_cli *c)
+{
+    const mba_adamw_options a = mba_adamw_defaults();
+    const mba_lamb_options  l = mba_lamb_defaults();
+    const bool lamb = c->optimizer && !strcmp(c->optimizer, "lamb"), text = c->o.session.model.task == MBA_TASK_TEXT;
+    if (c->optimizer && !lamb && strcmp(c->optimizer, "adamw"))
+        return mba_fail(MBA_E_ARG, "--optimizer %s\nfix: adamw or lamb", c->optimizer);
+    c->o.session.optimizer = lamb ? MBA_LAMB : MBA_ADAMW;
+    c->o.session.adamw = (mba_adamw_options){
+        .beta1 = c->beta1 >= 0 ? c->beta1 : a.beta1, .beta2 = c->beta2 >= 0 ? c->beta2 : text ? a.beta2 : l.beta2, .eps = a.eps,
+        .decay = c->decay >= 0 ? c->decay : text ? a.decay : l.decay, .clip = c->clip >= 0 ? c->clip : lamb ? l.clip : a.clip };
     return MBA_OK;
 }
 
 mba_status mba_command_train(int argc, char **argv)
 {
-    const mba_adamw_options a = mba_adamw_defaults();
     bool      help;
-    train_cli c = { .lr = 1e-3, .lr_min = 1e-5, .decay = a.decay, .beta1 = a.beta1, .beta2 = a.beta2, .clip = a.clip, .steps = 100,
-                    .warmup = -1, .seed = 1, .o = { .micros = 1, .guard = 8, .valid_batches = 16, .keep = 3 } };
+    train_cli c = { .lr = 1e-3, .lr_min = 1e-5, .decay = -1, .beta1 = -1, .beta2 = -1, .clip = -1, .steps = 100, .warmup = -1, .seed = 1,
+                    .o = { .micros = 1, .guard = 8, .valid_batches = 16, .keep = 3, .feed = { .smoothing = -1, .mixup = -1, .cutmix = -1 } } };
     const mba_option options[] = {
         MBA_MODEL_OPTIONS(&c.model),
-        { "--data",      MBA_OPT_TEXT, &c.o.data,      "PATH",  "token files: `mambascope data prepare`; without it, SYNTHETIC text", 0, 0 },
-        { "--validation", MBA_OPT_REAL, &c.o.validation, "PART", "hold the last part of the data out (0.1)", 0, 0.9 },
+        { "--data",      MBA_OPT_TEXT, &c.o.feed.data, "PATH",  "token files, images or graphs (docs/commands.md); without it, SYNTHETIC data", 0, 0 },
+        { "--validation", MBA_OPT_REAL, &c.o.feed.validation, "PART", "hold this part out, where the data has no held-out part of its own", 0, 0.9 },
         { "--steps",     MBA_OPT_INT,  &c.steps,       "N",     "updates (100)", 1, 1e12 },
         { "--micros",    MBA_OPT_INT,  &c.o.micros,    "N",     "micro-batches per update (1)", 1, 32768 },
         { "--lr",        MBA_OPT_REAL, &c.lr,          "X",     "largest learning rate (1e-3)", 0, 100 },
         { "--lr-min",    MBA_OPT_REAL, &c.lr_min,      "X",     "what the cosine ends at (1e-5)", 0, 100 },
         { "--warmup",    MBA_OPT_INT,  &c.warmup,      "N",     "steps of linear warm-up (2 % of the steps)", 0, 1e12 },
-        { "--decay",     MBA_OPT_REAL, &c.decay,       "X",     "weight decay of matrices (0.1)", 0, 100 },
+        { "--optimizer", MBA_OPT_TEXT, &c.optimizer,   "NAME",  "adamw (default) or lamb", 0, 0 },
+        { "--decay",     MBA_OPT_REAL, &c.decay,       "X",     "weight decay of matrices (text 0.1, else 0.05)", 0, 100 },
         { "--beta1",     MBA_OPT_REAL, &c.beta1,       "X",     "(0.9)", 0, 1 },
-        { "--beta2",     MBA_OPT_REAL, &c.beta2,       "X",     "(0.95)", 0, 1 },
-        { "--clip",      MBA_OPT_REAL, &c.clip,        "X",     "longest gradient (1); 0: any", 0, 1e9 },
+        { "--beta2",     MBA_OPT_REAL, &c.beta2,       "X",     "(text 0.95, else 0.999)", 0, 1 },
+        { "--clip",      MBA_OPT_REAL, &c.clip,        "X",     "longest gradient (1; lamb 5); 0: any", 0, 1e9 },
+        { "--ema",       MBA_OPT_REAL, &c.o.session.ema, "X",   "keep an average of the model with this decay (0.9998); validation judges it", 0, 0.9999999 },
+        { "--smoothing", MBA_OPT_REAL, &c.o.feed.smoothing, "X", "images: label smoothing (the recipe of the data)", 0, 1 },
+        { "--mixup",     MBA_OPT_REAL, &c.o.feed.mixup, "X",    "images: alpha of mixup (the recipe of the data); 0: none", 0, 100 },
+        { "--cutmix",    MBA_OPT_REAL, &c.o.feed.cutmix, "X",   "images: alpha of cutmix (the recipe of the data); 0: none", 0, 100 },
+        { "--workers",   MBA_OPT_INT,  &c.o.feed.workers, "N",  "images: threads that decode ahead (cores less one)", 1, 256 },
         { "--guard",     MBA_OPT_REAL, &c.o.guard,     "X",     "skip norms above X times their median (8); 0: only NaN", 0, 1e9 },
         { "--seed",      MBA_OPT_INT,  &c.seed,        "N",     "of parameters and data order (1)", 0, 9e15 },
-        { "--in-order",  MBA_OPT_FLAG, &c.o.in_order,  NULL,    "batches in the order of the data, not shuffled", 0, 0 },
+        { "--in-order",  MBA_OPT_FLAG, &c.o.feed.in_order, NULL,    "batches in the order of the data, not shuffled", 0, 0 },
         { "--carry",     MBA_OPT_FLAG, &c.o.carry,     NULL,    "in order, states carried from batch to batch (truncated back-propagation)", 0, 0 },
         { "--documents", MBA_OPT_FLAG, &c.documents,   NULL,    "reset states and mask attention at document borders", 0, 0 },
         { "--out",       MBA_OPT_TEXT, &c.o.out,       "DIR",   "keep log.jsonl and checkpoints step-* there", 0, 0 },
@@ -257,15 +326,17 @@ mba_status mba_command_train(int argc, char **argv)
         { 0 },
     };
     const mba_usage usage = { "train", "--model NAME [options]",
-        "Trains a language model on the CPU. Ctrl-C finishes the step, saves and exits.", options,
+        "Trains a model of text, images or graphs on the CPU. Ctrl-C finishes the step, saves and exits.", options,
         "mambascope train --model mamba2-130m --batch 1 --length 1024 --dry-run\n"
         "mambascope train --model mamba2-130m --set width=256,layers=6,vocab=257 --data shards --validation 0.1 --steps 500 --out run\n"
+        "mambascope train --model mambavision-t --batch 32 --data imagenet --optimizer lamb --lr 5e-3 --ema 0.9998 --steps 1000 --out run\n"
+        "mambascope train --model graphmamba-peptides-func --graphs 32 --steps 200\n"
         "mambascope train --resume run --data shards --validation 0.1 --steps 500 --out run\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
-    c.o.session.adamw = (mba_adamw_options){ c.beta1, c.beta2, a.eps, c.decay, c.clip };
     c.o.schedule = (mba_schedule){ c.lr, c.lr_min < c.lr ? c.lr_min : c.lr, c.warmup < 0 ? c.steps / 50 : c.warmup, c.steps };
     c.o.seed     = (uint64_t)c.seed;
     MBA_TRY(choose_model(&c));
+    MBA_TRY(choose_optimizer(&c));
     return c.dry_run ? dry_run(&c) : run_training(&c);
 }

@@ -8,7 +8,7 @@
 
 /* ---- checks: all of them before anything is written ---- */
 
-static mba_status check_sizes(mba_graph_batch *b, const mba_graph_shape *s, const mba_graph_item *items, int64_t n)
+static mba_status check_sizes(mba_graph_batch *b, const mba_graph_shape *s, const mba_batch_graph *items, int64_t n)
 {
     int64_t nodes = 0, edges = 0;
     if (n < 1 || n > s->graphs)
@@ -32,7 +32,7 @@ static mba_status check_sizes(mba_graph_batch *b, const mba_graph_shape *s, cons
     return MBA_OK;
 }
 
-static mba_status check_ends(const mba_graph_item *it, int64_t g)
+static mba_status check_ends(const mba_batch_graph *it, int64_t g)
 {
     for (int64_t k = 0; k < it->edges; k++)
         if (it->src[k] >= it->nodes || it->dst[k] >= it->nodes)
@@ -52,7 +52,7 @@ static mba_status check_index(const int32_t *index, int64_t rows, int64_t fields
     return MBA_OK;
 }
 
-static mba_status check_item(const mba_graph_batch *b, const mba_graph_shape *s, const mba_graph_item *it, int64_t g)
+static mba_status check_item(const mba_graph_batch *b, const mba_graph_shape *s, const mba_batch_graph *it, int64_t g)
 {
     const int64_t labels = s->node_labels ? it->nodes : 1;
     const struct { bool wanted; const void *there; const char *what; } parts[] = {
@@ -98,7 +98,7 @@ static void copy_indices(int32_t *to, const int32_t *from, int64_t fields, const
     for (int64_t f = 0; f < fields; first += table_rows[f++]) to[f] = (int32_t)(from[f] + first);
 }
 
-static void place_edge(const mba_graph_batch *b, const mba_graph_shape *s, const mba_graph_item *it, int64_t k,
+static void place_edge(const mba_graph_batch *b, const mba_graph_shape *s, const mba_batch_graph *it, int64_t k,
                        int64_t node)
 {
     const int64_t row = b->in_ptr[node + it->dst[k]]++;
@@ -111,7 +111,7 @@ static void place_edge(const mba_graph_batch *b, const mba_graph_shape *s, const
                      s->edge_rows);
 }
 
-static void place_edges(const mba_graph_batch *b, const mba_graph_shape *s, const mba_graph_item *items)
+static void place_edges(const mba_graph_batch *b, const mba_graph_shape *s, const mba_batch_graph *items)
 {
     memset(b->in_ptr, 0, sizeof *b->in_ptr * (size_t)(b->nodes + 1));
     memset(b->out_ptr, 0, sizeof *b->out_ptr * (size_t)(b->nodes + 1));
@@ -137,7 +137,7 @@ static void copy_rows(float *to, int64_t row, const float *from, int64_t rows, i
     if (to && rows > 0 && width > 0) memcpy(to + row * width, from, sizeof *to * (size_t)(rows * width));
 }
 
-static void place_graph(const mba_graph_batch *b, const mba_graph_shape *s, const mba_graph_item *it, int64_t g)
+static void place_graph(const mba_graph_batch *b, const mba_graph_shape *s, const mba_batch_graph *it, int64_t g)
 {
     const int64_t node = b->graph_ptr[g], K = s->lap, at = s->node_labels ? node : g,
                   labels = s->node_labels ? it->nodes : 1;
@@ -183,7 +183,7 @@ static void pad(const mba_graph_batch *b, const mba_graph_shape *s)
     pad_f32(b->lap_lam, b->nodes, s->nodes, s->lap, 0);
 }
 
-mba_status mba_graph_batch_fill(mba_graph_batch *b, const mba_graph_shape *s, const mba_graph_item *items, int64_t n)
+mba_status mba_graph_batch_fill(mba_graph_batch *b, const mba_graph_shape *s, const mba_batch_graph *items, int64_t n)
 {
     mba_assert(b->graph_ptr && b->graph_of && b->degree && b->in_ptr && b->out_ptr && b->src && b->out_edge);
     mba_assert(s->nodes < INT32_MAX && s->edges < INT32_MAX);

@@ -20,7 +20,7 @@
 #include "core/status.h"
 
 /* One graph, lent. What the shape below does not ask for may be NULL. */
-typedef struct mba_graph_item {
+typedef struct mba_batch_graph {
     int64_t         nodes, edges;
     const uint32_t *src, *dst;               /* (edges): node numbers inside the graph */
     const float    *node_real, *edge_real;   /* (nodes, node_reals), (edges, edge_reals) */
@@ -29,7 +29,7 @@ typedef struct mba_graph_item {
     const float    *target;                  /* (nodes or 1, targets); NaN: none */
     const float    *lap_values;              /* (lap): eigenvalues; NaN: missing */
     const float    *lap_vectors;             /* (nodes, lap) */
-} mba_graph_item;
+} mba_batch_graph;
 
 typedef struct mba_graph_shape {
     int64_t        nodes, edges, graphs;     /* capacities */
@@ -56,7 +56,7 @@ typedef struct mba_graph_batch {
 } mba_graph_batch;
 
 /* MBA_E_ARG where the graphs do not fit or the batch is empty, MBA_E_FORMAT where a graph contradicts itself. */
-MBA_MUST mba_status mba_graph_batch_fill(mba_graph_batch *b, const mba_graph_shape *s, const mba_graph_item *items,
+MBA_MUST mba_status mba_graph_batch_fill(mba_graph_batch *b, const mba_graph_shape *s, const mba_batch_graph *items,
                                          int64_t n);
 
 /* ---- order ---- */

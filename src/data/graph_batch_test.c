@@ -10,7 +10,7 @@ static const int64_t node_rows[FIELDS] = { 7, 4 }, edge_rows[FIELDS] = { 3, 5 };
 
 /* Random graphs: one without edges, one of a single node, one without nodes. */
 typedef struct graphs {
-    mba_graph_item item[GRAPHS];
+    mba_batch_graph item[GRAPHS];
     uint32_t       src[GRAPHS][EDGES], dst[GRAPHS][EDGES];
     float          node_real[GRAPHS][PER_GRAPH * NODE_REALS], edge_real[GRAPHS][EDGES * EDGE_REALS];
     int32_t        node_index[GRAPHS][PER_GRAPH * FIELDS], edge_index[GRAPHS][EDGES * FIELDS], label[GRAPHS][PER_GRAPH];
@@ -31,7 +31,7 @@ static void make_graphs(graphs *x)
     for (int g = 0; g < GRAPHS; g++) {
         const int64_t n = g == 3 ? 1 : g == 5 ? 0 : 10 + dice(PER_GRAPH - 10),
                       e = g == 2 || g == 5 ? 0 : g == 3 ? 2 : dice(EDGES);
-        x->item[g] = (mba_graph_item){ n, e, x->src[g], x->dst[g], x->node_real[g], x->edge_real[g], x->node_index[g],
+        x->item[g] = (mba_batch_graph){ n, e, x->src[g], x->dst[g], x->node_real[g], x->edge_real[g], x->node_index[g],
                                        x->edge_index[g], x->label[g], x->target[g], x->values[g], x->vectors[g] };
         for (int64_t k = 0; k < e; k++) x->src[g][k] = dice((uint32_t)n), x->dst[g][k] = dice((uint32_t)n);
         for (int i = 0; i < PER_GRAPH * NODE_REALS; i++) x->node_real[g][i] = (float)dice(1000);
@@ -74,7 +74,7 @@ static mba_graph_shape shape_of(bool node_labels)
 /* Edge k of a graph must be the next unused row of its target: storage order is kept within a target. */
 static void check_edges(const mba_graph_batch *b, const graphs *x, int g, int32_t *next)
 {
-    const mba_graph_item *it = &x->item[g];
+    const mba_batch_graph *it = &x->item[g];
     const int32_t         o = b->graph_ptr[g];
     for (int64_t k = 0; k < it->edges; k++) {
         const int32_t row = next[o + (int32_t)it->dst[k]]++;
@@ -89,7 +89,7 @@ static void check_edges(const mba_graph_batch *b, const graphs *x, int g, int32_
 
 static void check_nodes(const mba_graph_batch *b, const graphs *x, int g, bool node_labels)
 {
-    const mba_graph_item *it = &x->item[g];
+    const mba_batch_graph *it = &x->item[g];
     for (int64_t v = 0; v < it->nodes; v++) {
         const int64_t row = b->graph_ptr[g] + v;
         int32_t       degree = 0;
@@ -171,7 +171,7 @@ static void graph_batch_refuses_damaged_graphs(void **state)
     uint32_t              ends[2] = { 0, 1 };
     int32_t               one[FIELDS] = { 0, 9 }, label = 5;
     do make_graphs(&x); while (!x.item[0].edges);
-    mba_graph_item it = x.item[3];                                 // one node
+    mba_batch_graph it = x.item[3];                                 // one node
     it.edges = 2;
     it.src = ends;
     assert_fails(mba_graph_batch_fill(&b, &s, &it, 1), MBA_E_FORMAT, "from 1 to 0, there are 1 nodes");

@@ -109,7 +109,7 @@ static mba_status check_options(const mba_loader_options *o)
         return mba_fail(MBA_E_ARG, "a vocabulary of %" PRId64 " is impossible", o->vocab);
     if (o->rank < 0 || ranks < 1 || o->rank >= ranks)
         return mba_fail(MBA_E_ARG, "there is no rank %d of %d", o->rank, o->ranks);
-    if (o->split != MBA_SPLIT_ALL && !(o->validation > 0 && o->validation < 1))
+    if (o->split != MBA_PART_ALL && !(o->validation > 0 && o->validation < 1))
         return mba_fail(MBA_E_ARG, "the validation part is %g of the data\nwhy: it must lie between 0 and 1",
                         o->validation);
     return MBA_OK;
@@ -157,8 +157,8 @@ static void choose_part(mba_loader *l)
     int64_t all = 0, before = 0;
     for (int i = 0; i < l->files; i++) all += mba_token_file_count(l->file[i]);
     const int64_t border = all - (int64_t)((double)all * l->o.validation);
-    const int64_t begin  = l->o.split == MBA_SPLIT_VALIDATION ? border : 0;
-    const int64_t end    = l->o.split == MBA_SPLIT_TRAIN ? border : all;
+    const int64_t begin  = l->o.split == MBA_PART_VALIDATION ? border : 0;
+    const int64_t end    = l->o.split == MBA_PART_TRAIN ? border : all;
     for (int i = 0; i < l->files; i++) {
         const int64_t count = mba_token_file_count(l->file[i]);
         const int64_t from = begin > before ? begin - before : 0, to = end - before < count ? end - before : count;
@@ -198,7 +198,7 @@ mba_status mba_loader_create(mba_loader **out, const mba_loader_options *options
     if (!l) return mba_fail(MBA_E_NOMEM, "no memory for a loader");
     l->o = *options;
     if (!l->o.ranks) l->o.ranks = 1;
-    if (l->o.split == MBA_SPLIT_ALL) l->o.validation = 0;
+    if (l->o.split == MBA_PART_ALL) l->o.validation = 0;
     names      list = { 0 };
     mba_status st   = find_files(&list, options->data);
     if (st == MBA_OK) st = open_files(l, &list);

@@ -25,12 +25,12 @@
 #include "core/status.h"
 #include "data/token_file.h"
 
-typedef enum mba_split { MBA_SPLIT_ALL, MBA_SPLIT_TRAIN, MBA_SPLIT_VALIDATION } mba_split;
+typedef enum mba_part { MBA_PART_ALL, MBA_PART_TRAIN, MBA_PART_VALIDATION } mba_part;
 
 typedef struct mba_loader_options {
     const char    *data;
     int64_t        B, L, vocab;
-    mba_split      split;
+    mba_part       split;
     double         validation;               /* the last part of all tokens, 0 < validation < 1; for split != ALL */
     bool           shuffle;
     uint64_t       seed;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/op.h"
+#include "models/model.h"
 #include "ops/add/add.h"
 #include "ops/batchnorm/batchnorm.h"
 #include "ops/bce/bce.h"
@@ -263,16 +264,17 @@ mba_graphnet_graph mba_graphnet_build(mba_graph *g, const mba_graphnet *c)
 
 /* ---- presets ---- */
 
-enum { ATOM_ROWS = 119 + 5 + 12 + 12 + 10 + 6 + 6 + 2 + 2, BOND_ROWS = 5 + 6 + 2 };
+#define ATOMS { 119, 5, 12, 12, 10, 6, 6, 2, 2 }       // the OGB features of atoms and bonds
+#define BONDS { 5, 6, 2 }
 
 static const mba_graphnet presets[] = {
     { .name = "graphmamba-voc", .layers = 4, .width = 96, .node_reals = 14, .edge_reals = 2, .pe_count = 10, .pe_width = 16, .head_layers = 3, .outputs = 21,
       .graphs = 32, .nodes = 16000, .edges = 92000, .buckets = 3 },
     { .name = "graphmamba-coco", .layers = 4, .width = 96, .node_reals = 14, .edge_reals = 2, .pe_count = 10, .pe_width = 16, .head_layers = 3, .outputs = 81,
       .graphs = 32, .nodes = 16000, .edges = 92000, .buckets = 3 },
-    { .name = "graphmamba-peptides-func", .layers = 4, .width = 96, .node_rows = ATOM_ROWS, .node_columns = 9, .edge_rows = BOND_ROWS, .edge_columns = 3,
+    { .name = "graphmamba-peptides-func", .layers = 4, .width = 96, .node_tables = ATOMS, .edge_tables = BONDS,
       .pe_count = 10, .pe_width = 16, .head_layers = 1, .outputs = 10, .readout = MBA_READ_MEAN, .loss = MBA_LOSS_BCE, .graphs = 128, .nodes = 24000, .edges = 49000 },
-    { .name = "graphmamba-peptides-struct", .layers = 4, .width = 96, .node_rows = ATOM_ROWS, .node_columns = 9, .edge_rows = BOND_ROWS, .edge_columns = 3,
+    { .name = "graphmamba-peptides-struct", .layers = 4, .width = 96, .node_tables = ATOMS, .edge_tables = BONDS,
       .pe_count = 10, .pe_width = 16, .head_layers = 1, .outputs = 11, .readout = MBA_READ_MEAN, .loss = MBA_LOSS_L1, .graphs = 128, .nodes = 24000, .edges = 49000 },
     { .name = "graphmamba-mnist", .layers = 3, .width = 52, .node_reals = 3, .edge_reals = 1, .pe_count = 8, .pe_width = 8, .head_layers = 3, .outputs = 10,
       .readout = MBA_READ_MEAN, .loss = MBA_LOSS_CE, .graphs = 16, .nodes = 1200, .edges = 9600 },
@@ -296,17 +298,80 @@ const mba_graphnet *mba_graphnet_preset(const char *name)
     return NULL;
 }
 
+const mba_family mba_family_graphmamba = {
+    .name = "graphmamba", .doc = "graphs: gated message passing beside a Mamba block over all nodes", .task = MBA_TASK_GRAPHS,
+    .graph = presets,
+};
+
+static const char *const readouts[] = { "nodes", "mean", "max", NULL };
+static const char *const losses[] = { "weighted_ce", "ce", "bce", "weighted_bce", "l1", NULL };
+
+#define FIELD(name, kind, ...) { #name, MBA_FIELD_##kind, offsetof(mba_graphnet, name), __VA_ARGS__ }
+const mba_field mba_graphnet_fields[] = {
+    FIELD(layers,      INT,  .meaning = "layers"),
+    FIELD(width,       INT,  .meaning = "channels of nodes and edges, H"),
+    FIELD(state,       INT,  .standard = 16, .meaning = "state size of the scan, N"),
+    FIELD(conv,        INT,  .standard = 4, .meaning = "width of the causal convolution"),
+    FIELD(node_reals,  INT,  .meaning = "real features of a node; 0: node_tables"),
+    FIELD(node_tables, LIST, .count = MBA_TABLES_MAX, .meaning = "rows of the embedding table of each whole feature of a node"),
+    FIELD(edge_reals,  INT,  .meaning = "real features of an edge; 0: edge_tables, or one vector for all"),
+    FIELD(edge_tables, LIST, .count = MBA_TABLES_MAX, .meaning = "rows of the embedding table of each whole feature of an edge"),
+    FIELD(pe_count,    INT,  .meaning = "Laplacian eigenvectors per node; 0: none"),
+    FIELD(pe_width,    INT,  .meaning = "channels they become"),
+    FIELD(pre_layers,  INT,  .meaning = "layers in front of the message passing"),
+    FIELD(head_layers, INT,  .meaning = "layers of the head"),
+    FIELD(outputs,     INT,  .meaning = "results per node or graph"),
+    FIELD(readout,     WORD, .words = readouts, .meaning = "nodes, or graphs by their mean or max"),
+    FIELD(loss,        WORD, .words = losses, .meaning = "weighted_ce, ce, bce, weighted_bce or l1"),
+    FIELD(dropout,     REAL, .meaning = "chance of a value to be dropped"),
+    FIELD(buckets,     INT,  .meaning = "buckets of the node order; 0: none"),
+    FIELD(order,       TEXT, .count = MBA_ORDER_NAME_MAX, .meaning = "node order by its published name (\"\": Mamba_Hybrid_Degree_Noise[_Bucket])"),
+    FIELD(no_scan,     BOOL, .meaning = "1: without the Mamba branch"),
+    { 0 },
+};
+#undef FIELD
+
+/* Stacked tables are one matrix. */
+static mba_status stack(int64_t *rows, int64_t *columns, const int64_t *tables, const char *what)
+{
+    if (!tables[0]) return MBA_OK;
+    *rows = *columns = 0;
+    for (int i = 0; i < MBA_TABLES_MAX && tables[i]; i++, (*columns)++) {
+        if (tables[i] < 1 || tables[i] > MBA_FIELD_MOST)
+            return mba_fail(MBA_E_ARG, "table %d of the %s features has %lld rows", i, what, (long long)tables[i]);
+        *rows += tables[i];
+    }
+    return MBA_OK;
+}
+
+static mba_status check_ranges(const mba_graphnet *c)
+{
+    for (const mba_field *f = mba_graphnet_fields; f->name; f++) {
+        const int64_t *v = mba_field_at(c, f);
+        for (int i = 0; (f->kind == MBA_FIELD_INT || f->kind == MBA_FIELD_LIST) && i < (f->count ? f->count : 1); i++)
+            if (v[i] < 0 || v[i] > MBA_FIELD_MOST)
+                return mba_fail(MBA_E_ARG, "%s = %lld\nwhy: %s\nfix: between 0 and %d", f->name, (long long)v[i], f->meaning, MBA_FIELD_MOST);
+    }
+    if (!(c->dropout >= 0 && c->dropout < 1)) return mba_fail(MBA_E_ARG, "dropout = %g\nfix: 0 <= dropout < 1", c->dropout);
+    return MBA_OK;
+}
+
 mba_status mba_graphnet_complete(mba_graphnet *c)
 {
+    MBA_TRY(check_ranges(c));
+    if (c->node_reals) memset(c->node_tables, 0, sizeof c->node_tables);
+    if (c->edge_reals) memset(c->edge_tables, 0, sizeof c->edge_tables);
+    MBA_TRY(stack(&c->node_rows, &c->node_columns, c->node_tables, "node"));
+    MBA_TRY(stack(&c->edge_rows, &c->edge_columns, c->edge_tables, "edge"));
     if (!c->state) c->state = 16;
     if (!c->conv)  c->conv = 4;
-    if (c->width < 1 || c->pe_width >= c->width || c->layers < 1 || c->head_layers < 1 || c->outputs < 1)
-        return mba_fail(MBA_E_ARG, "a graph network of %lld layers, width %lld, %lld outputs\nwhy: each at least 1, positions narrower than the width",
+    if (c->width < 1 || c->pe_width >= c->width || c->layers < 1 || c->layers > 256 || c->width > 1 << 16 || c->head_layers > 256 || c->pre_layers > 256 || c->head_layers < 1 || c->outputs < 1)
+        return mba_fail(MBA_E_ARG, "a graph network of %lld layers, width %lld, %lld outputs\nwhy: each at least 1, at most 256 layers, positions narrower than the width",
                         (long long)c->layers, (long long)c->width, (long long)c->outputs);
     if (c->train && c->draws > 1)
         return mba_fail(MBA_E_ARG, "training over %lld orders at once\nwhy: only evaluation averages",
                         (long long)c->draws);
-    if (c->nodes < 1 || c->edges < 1 || c->graphs < 1)
+    if (c->nodes < 1 || c->edges < 1 || c->graphs < 1 || c->nodes >= INT32_MAX || c->edges >= INT32_MAX || c->graphs > 1 << 22)
         return mba_fail(MBA_E_ARG, "a batch of at most %lld nodes, %lld edges, %lld graphs\nfix: capacities of at least 1", (long long)c->nodes,
                         (long long)c->edges, (long long)c->graphs);
     if (!c->node_reals && (!c->node_rows || !c->node_columns))

@@ -12,6 +12,9 @@
 #define MBA_GRAPHMAMBA_H
 
 #include "core/graph.h"
+#include "models/fields.h"
+
+enum { MBA_TABLES_MAX = 16, MBA_ORDER_NAME_MAX = 48 };
 
 typedef enum mba_graph_loss { MBA_LOSS_WEIGHTED_CE, MBA_LOSS_CE, MBA_LOSS_BCE, MBA_LOSS_WEIGHTED_BCE, MBA_LOSS_L1 } mba_graph_loss;
 typedef enum mba_readout { MBA_READ_NODES, MBA_READ_MEAN, MBA_READ_MAX } mba_readout;
@@ -23,12 +26,14 @@ typedef struct mba_graphnet {
     int64_t         node_reals, node_rows;        /* real features, or rows of the stacked tables; 0: the other */
     int64_t         node_columns;                 /* of the tables */
     int64_t         edge_reals, edge_rows, edge_columns;      /* all 0: one learned vector for every edge */
+    int64_t         node_tables[MBA_TABLES_MAX], edge_tables[MBA_TABLES_MAX];   /* rows of each table; they sum to .._rows */
     int64_t         pe_count, pe_width;           /* LapPE: eigenvectors, channels; 0: none */
     int64_t         pre_layers, head_layers, outputs;
     mba_readout     readout;
     mba_graph_loss  loss;
     double          dropout;
     int64_t         buckets;                      /* of the node order; 0 or 1: none */
+    char            order[MBA_ORDER_NAME_MAX];    /* a type of data/graph_batch.h; "": degree and noise, in those buckets */
     int64_t         draws;                        /* orders per layer that evaluation averages; 0 or 1: one */
     bool            no_scan;                      /* without the Mamba branch: the control of an experiment */
     bool            given_signs;                  /* train with the eigenvectors as they come: no random signs */
@@ -37,6 +42,8 @@ typedef struct mba_graphnet {
 
 const mba_graphnet *mba_graphnet_preset(const char *name);     /* NULL where there is none of that name */
 const mba_graphnet *mba_graphnet_presets(void);                /* ends with an entry without a name */
+
+extern const mba_field mba_graphnet_fields[];                  /* what --set and config.json know (fields.h) */
 
 MBA_MUST mba_status mba_graphnet_complete(mba_graphnet *c);
 

@@ -68,10 +68,10 @@ mba_tensor *mba_mlp_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s, b
 #define BLOCKS4(x) x x x x
 #define BLOCKS8(x) BLOCKS4(x) BLOCKS4(x)
 
-const mba_model mba_model_hybrid = {
-    .family  = "hybrid",
-    .doc     = "Mamba and attention in one stack, and the Transformer control",
-    .presets = (const mba_lm[]){
+const mba_family mba_family_hybrid = {
+    .name = "hybrid",
+    .doc  = "Mamba and attention in one stack, and the Transformer control",
+    .lm   = (const mba_lm[]){
         N_FAMILY("hybrid-130m", 768,  12, 64,  "M-M-M-M*-M-M-M-M*-M-M-M-"),
         N_FAMILY("hybrid-370m", 1024, 16, 64,  "M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M-"),
         N_FAMILY("hybrid-1b",   2048, 16, 128, "M-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-"),

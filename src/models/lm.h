@@ -13,6 +13,7 @@
 #define MBA_LM_H
 
 #include "core/graph.h"
+#include "models/fields.h"
 
 enum { MBA_PATTERN_MAX = 512 };
 
@@ -77,7 +78,8 @@ const mba_lm *mba_lm_preset(const char *name);
 /* Fills the fields that follow from others and checks that all fit together. */
 MBA_MUST mba_status mba_lm_complete(mba_lm *c);
 
-/* "width=512,state=64,pattern=M-M*": changes fields by name, before mba_lm_complete. */
+/* The table of all fields (fields.h), and changes by name before mba_lm_complete: "width=512,pattern=M-M*". */
+extern const mba_field mba_lm_fields[];
 MBA_MUST mba_status mba_lm_set(mba_lm *c, const char *assignments);
 
 /* What a built model offers; NULL where it does not. All of them are also found by name in the graph

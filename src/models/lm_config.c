@@ -1,5 +1,4 @@
 /* lm_config.c -- completing, checking and changing a configuration. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "models/lm.h"
@@ -110,41 +109,25 @@ mba_status mba_lm_complete(mba_lm *c)
     return MBA_OK;
 }
 
-static int64_t *field_of(mba_lm *c, const char *name, size_t n)
-{
-#define X(field, value, least, text) if (n == sizeof #field - 1 && !strncmp(name, #field, n)) return &c->field;
+const mba_field mba_lm_fields[] = {
+#define X(field, value, least, text) { #field, MBA_FIELD_INT, offsetof(mba_lm, field), 0, (value), NULL, text },
     MBA_LM_FIELDS(X)
 #undef X
-    return NULL;
-}
+    { "eps",       MBA_FIELD_REAL, offsetof(mba_lm, eps),       0, 1e-5,  NULL, "added to the mean square in the norms" },
+    { "eps_inner", MBA_FIELD_REAL, offsetof(mba_lm, eps_inner), 0, 0,     NULL, "the same in Jamba's inner norms (0: eps)" },
+    { "dt_min",    MBA_FIELD_REAL, offsetof(mba_lm, dt_min),    0, 0,     NULL, "least step of Mamba-2" },
+    { "dt_max",    MBA_FIELD_REAL, offsetof(mba_lm, dt_max),    0, 0,     NULL, "largest step of Mamba-2; 0: any" },
+    { "rope_base", MBA_FIELD_REAL, offsetof(mba_lm, rope_base), 0, 10000, NULL, "base of the rotary angles" },
+    { "pattern",   MBA_FIELD_TEXT, offsetof(mba_lm, pattern), MBA_PATTERN_MAX, 0, NULL,
+      "layers: m Mamba-1, M Mamba-2, * attention, - squared-ReLU MLP, + SwiGLU MLP" },
+    { 0 },
+};
 
-static mba_status set_one(mba_lm *c, const char *s, size_t n)
-{
-    const char  *eq   = memchr(s, '=', n);
-    const size_t name = eq ? (size_t)(eq - s) : n, rest = eq ? n - name - 1 : 0;
-    int64_t     *f    = field_of(c, s, name);
-    if (eq && name == 7 && !strncmp(s, "pattern", 7) && rest < MBA_PATTERN_MAX) {
-        memcpy(c->pattern, eq + 1, rest);
-        c->pattern[rest] = 0;
-        return MBA_OK;
-    }
-    if (eq && name == 6 && !strncmp(s, "dt_min", 6)) { c->dt_min = strtod(eq + 1, NULL); return MBA_OK; }
-    if (eq && name == 6 && !strncmp(s, "dt_max", 6)) { c->dt_max = strtod(eq + 1, NULL); return MBA_OK; }
-    char *end = NULL;
-    const long long v = eq ? strtoll(eq + 1, &end, 10) : 0;
-    if (!f || !eq || end == eq + 1 || end != s + n)
-        return mba_fail(MBA_E_ARG, "cannot set '%.*s'\nfix: NAME=NUMBER, with a name of `mambascope list fields`", (int)n, s);
-    *f = v;
-    if (f == &c->layers && c->symbol) c->pattern[0] = 0;
-    return MBA_OK;
-}
-
+/* Layers of a homogeneous model: their new number makes the pattern anew, unless that was given too. */
 mba_status mba_lm_set(mba_lm *c, const char *assignments)
 {
-    for (const char *s = assignments; s && *s;) {
-        const size_t n = strcspn(s, ",");
-        MBA_TRY(set_one(c, s, n));
-        s += n + (s[n] == ',');
-    }
+    const mba_lm before = *c;
+    MBA_TRY(mba_fields_set(c, mba_lm_fields, assignments));
+    if (c->symbol && c->layers != before.layers && !strcmp(c->pattern, before.pattern)) c->pattern[0] = 0;
     return MBA_OK;
 }

@@ -55,10 +55,10 @@ mba_tensor *mba_mamba1_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s
 #define MAMBA1(title, M, blocks) \
     { .name = (title), .symbol = 'm', .width = (M), .layers = (blocks), .state = 16, .vocab = 50280, .length = 2048 }
 
-const mba_model mba_model_mamba1 = {
-    .family  = "mamba1",
-    .doc     = "homogeneous Mamba-1: the selective scan",
-    .presets = (const mba_lm[]){
+const mba_family mba_family_mamba1 = {
+    .name = "mamba1",
+    .doc  = "homogeneous Mamba-1: the selective scan",
+    .lm   = (const mba_lm[]){
         MAMBA1("mamba-130m", 768, 24),   MAMBA1("mamba-370m", 1024, 48), MAMBA1("mamba-790m", 1536, 48),
         MAMBA1("mamba-1.4b", 2048, 48),  MAMBA1("mamba-2.8b", 2560, 64), { .name = NULL },
     },

@@ -51,10 +51,10 @@ mba_tensor *mba_mamba2_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s
 #define MAMBA2(title, M, blocks) \
     { .name = (title), .symbol = 'M', .width = (M), .layers = (blocks), .vocab = 50288, .length = 2048 }
 
-const mba_model mba_model_mamba2 = {
-    .family  = "mamba2",
-    .doc     = "homogeneous Mamba-2: the state-space dual (SSD)",
-    .presets = (const mba_lm[]){
+const mba_family mba_family_mamba2 = {
+    .name = "mamba2",
+    .doc  = "homogeneous Mamba-2: the state-space dual (SSD)",
+    .lm   = (const mba_lm[]){
         MAMBA2("mamba2-130m", 768, 24),  MAMBA2("mamba2-370m", 1024, 48), MAMBA2("mamba2-780m", 1536, 48),
         MAMBA2("mamba2-1.3b", 2048, 48), MAMBA2("mamba2-2.7b", 2560, 64),
         { .name = "mamba2-headline", .symbol = 'M', .width = 1024, .layers = 48, .groups = 8, .vocab = 50288,

@@ -10,6 +10,7 @@
 
 #include <math.h>
 
+#include "models/model.h"
 #include "ops/attention/attention.h"
 #include "ops/batchnorm/batchnorm.h"
 #include "ops/bias/bias.h"
@@ -189,6 +190,29 @@ static const mba_vision presets[] = {
 
 const mba_vision *mba_vision_presets(void) { return presets; }
 
+const mba_family mba_family_mambavision = {
+    .name = "mambavision", .doc = "images: convolutions, then windows that are scanned and attended to", .task = MBA_TASK_IMAGES,
+    .vision = presets,
+};
+
+#define FIELD(name, kind, ...) { #name, MBA_FIELD_##kind, offsetof(mba_vision, name), __VA_ARGS__ }
+const mba_field mba_vision_fields[] = {
+    FIELD(image,       INT,  .standard = 224,  .meaning = "side of the images, in pixels"),
+    FIELD(classes,     INT,  .standard = 1000, .meaning = "classes (0: those of the data)"),
+    FIELD(dim,         INT,  .meaning = "channels of the first stage; each stage doubles them"),
+    FIELD(in_dim,      INT,  .meaning = "channels inside the stem"),
+    FIELD(depths,      LIST, .count = MBA_STAGES, .meaning = "blocks of each stage"),
+    FIELD(heads,       LIST, .count = MBA_STAGES, .meaning = "attention heads of each stage (the last two count)"),
+    FIELD(windows,     LIST, .count = MBA_STAGES, .meaning = "side of the windows of each stage (0:0:14:7)"),
+    FIELD(mlp_ratio,   INT,  .standard = 4, .meaning = "hidden width of the MLPs, in channels of the stage"),
+    FIELD(state,       INT,  .standard = 8, .meaning = "state size of the scans, N"),
+    FIELD(conv,        INT,  .standard = 3, .meaning = "width of the convolutions in front of the scans"),
+    FIELD(layer_scale, REAL, .meaning = "where the scales of the branches start; 0: none"),
+    FIELD(drop_path,   REAL, .meaning = "chance of the last block to be skipped; it grows with the depth"),
+    { 0 },
+};
+#undef FIELD
+
 mba_status mba_vision_complete(mba_vision *c)
 {
     if (!c->batch)      c->batch = 1;
@@ -199,9 +223,14 @@ mba_status mba_vision_complete(mba_vision *c)
     if (!c->conv)       c->conv = 3;
     if (!c->windows[2]) c->windows[2] = 14;
     if (!c->windows[3]) c->windows[3] = 7;
+    if (c->dim < 1 || c->dim > 1 << 16 || c->in_dim > 1 << 16 || c->image > 1 << 14 || c->classes > MBA_FIELD_MOST || c->mlp_ratio < 1
+        || c->mlp_ratio > 256 || c->state < 1 || c->state > 4096 || c->conv < 1 || c->conv > 16 || c->batch > MBA_FIELD_MOST)
+        return mba_fail(MBA_E_ARG, "dim %lld, in_dim %lld, image %lld, mlp_ratio %lld, state %lld, conv %lld\nwhy: one of them is out of bounds",
+                        (long long)c->dim, (long long)c->in_dim, (long long)c->image, (long long)c->mlp_ratio, (long long)c->state, (long long)c->conv);
     for (int i = 0; i < MBA_STAGES; i++) {
         const int64_t C = c->dim << i;
-        if (c->depths[i] < 1) return mba_fail(MBA_E_ARG, "stage %d has %lld blocks\nfix: at least 1", i, (long long)c->depths[i]);
+        if (c->depths[i] < 1 || c->depths[i] > 512)
+            return mba_fail(MBA_E_ARG, "stage %d has %lld blocks\nfix: between 1 and 512", i, (long long)c->depths[i]);
         if (i >= 2 && (C % 2 || c->heads[i] < 1 || C % c->heads[i] || c->windows[i] < 1))
             return mba_fail(MBA_E_ARG, "stage %d: %lld channels, %lld heads, windows of %lld\nwhy: channels are even and the heads divide them", i,
                             (long long)C, (long long)c->heads[i], (long long)c->windows[i]);

@@ -9,6 +9,7 @@
 #define MBA_MAMBAVISION_H
 
 #include "core/graph.h"
+#include "models/fields.h"
 
 enum { MBA_STAGES = 4 };
 
@@ -29,6 +30,8 @@ typedef struct mba_vision {
 
 /* The published sizes; ends with an entry without a name. */
 const mba_vision *mba_vision_presets(void);
+
+extern const mba_field mba_vision_fields[];      /* what --set and config.json know (fields.h) */
 
 /* Fills what has a default (0) and checks that all fits together. */
 MBA_MUST mba_status mba_vision_complete(mba_vision *c);

@@ -17,17 +17,17 @@ static mba_status join(char *out, const char *directory, const char *name)
     return n > 0 && n < PATH_ROOM ? MBA_OK : mba_fail(MBA_E_ARG, "the path '%s/%s' is too long", directory, name);
 }
 
-mba_status mba_checkpoint_config(mba_lm *c, mba_hf_format *format, const char *directory)
+mba_status mba_checkpoint_config(mba_model *m, mba_hf_format *format, const char *directory)
 {
     char    path[PATH_ROOM];
     json_t *config = NULL;
     MBA_TRY(join(path, directory, "config.json"));
     mba_status st = mba_json_load(&config, path, NULL);
     if (st == MBA_OK) {
-        st = mba_hf_config_read(c, format, config);
+        st = mba_hf_config_read(m, format, config);
         if (st == MBA_OK) {
-            mba_lm whole = *c;
-            st = mba_lm_complete(&whole);         // contradictions are the file's, so the file is named
+            mba_model whole = *m;
+            st = mba_model_complete(&whole);         // contradictions are the file's, so the file is named
         }
         if (st != MBA_OK) st = mba_where(st, "reading '%s'", path);
     }
@@ -38,18 +38,22 @@ mba_status mba_checkpoint_config(mba_lm *c, mba_hf_format *format, const char *d
 /* ---- weights ---- */
 
 /* A stored tensor under the piece's name, or one of the other names it goes by in the wild. */
-static const mba_array *find(const mba_weights *w, const mba_lm *c, const char *name)
+static const mba_array *find(const mba_weights *w, const mba_model *m, const char *name)
 {
     char             other[MBA_PIECE_NAME_MAX + 16];
     const mba_array *a = mba_weights_find(w, name);
-    const bool       embedding = strstr(name, "embed") && !strstr(name, "layers.");
+    const bool       embedding = m->task == MBA_TASK_TEXT && strstr(name, "embed") && !strstr(name, "layers.");
+    if (!a && m->task != MBA_TASK_TEXT) {              // published networks for images stand inside another module
+        snprintf(other, sizeof other, "model.%s", name);
+        return mba_weights_find(w, other);
+    }
     if (!a && !strncmp(name, "backbone.", 9)) {
         snprintf(other, sizeof other, "model.%s", name + 9);
         a = mba_weights_find(w, other);
     }
     if (!a && embedding) a = mba_weights_find(w, "backbone.embedding.weight");
     if (!a && embedding) a = mba_weights_find(w, "backbone.embeddings.weight");
-    if (!a && embedding && !c->untied) a = mba_weights_find(w, "lm_head.weight");
+    if (!a && embedding && !m->lm.untied) a = mba_weights_find(w, "lm_head.weight");
     return a;
 }
 
@@ -60,9 +64,9 @@ static bool same_shape(const mba_array *a, const mba_type *t)
     return same;
 }
 
-static mba_status find_piece(const mba_array **out, const mba_weights *w, const mba_lm *c, const mba_piece *p)
+static mba_status find_piece(const mba_array **out, const mba_weights *w, const mba_model *m, const mba_piece *p)
 {
-    const mba_array *a = find(w, c, p->name);
+    const mba_array *a = find(w, m, p->name);
     if (!a) return mba_fail(MBA_E_FORMAT, "the checkpoint has no tensor \"%s\"\nwhy: the model of its config.json needs one", p->name);
     if (!same_shape(a, &p->type))
         return mba_fail(MBA_E_SHAPE, "the tensor \"%s\" is %s, the model asks for %s", p->name, mba_shape_words(a->rank, a->shape).text,
@@ -73,13 +77,25 @@ static mba_status find_piece(const mba_array **out, const mba_weights *w, const 
 
 static int64_t row_elems(const mba_tensor *t) { return mba_elems(t) / t->type.dim[0]; }
 
-/* Tensors nobody asked for mean that the file is of another model. A tied head may be stored twice. */
-static mba_status check_leftovers(const mba_weights *w, const mba_lm *c, int64_t used)
+/* Counters that PyTorch keeps beside running statistics; nothing is computed with them here. */
+static int64_t counters(const mba_weights *w)
 {
-    const bool twice = !c->untied && mba_weights_find(w, "lm_head.weight")
+    int64_t n = 0;
+    for (int64_t i = 0; i < mba_weights_count(w); i++) {
+        const char  *name = mba_weights_at(w, i)->name, end[] = ".num_batches_tracked";
+        const size_t k = strlen(name);
+        n += k >= sizeof end && !strcmp(name + k - (sizeof end - 1), end);
+    }
+    return n;
+}
+
+/* Tensors nobody asked for mean that the file is of another model. A tied head may be stored twice. */
+static mba_status check_leftovers(const mba_weights *w, const mba_model *m, int64_t used)
+{
+    const bool twice = m->task == MBA_TASK_TEXT && !m->lm.untied && mba_weights_find(w, "lm_head.weight")
                     && (mba_weights_find(w, "backbone.embeddings.weight") || mba_weights_find(w, "backbone.embedding.weight")
                         || mba_weights_find(w, "model.embed_tokens.weight") || mba_weights_find(w, "model.embeddings.weight"));
-    const int64_t count = mba_weights_count(w) - twice;
+    const int64_t count = mba_weights_count(w) - twice - counters(w);
     if (count == used) return MBA_OK;
     return mba_fail(MBA_E_FORMAT, "the checkpoint has %lld tensors, the model %lld\nwhy: the weights and config.json are of different models",
                     (long long)count, (long long)used);
@@ -90,13 +106,13 @@ static mba_status load_pieces(mba_session *s, mba_hf_format format, const mba_we
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i];
         mba_piece         piece[MBA_PIECES_MAX];
-        if (!mba_is_param(t)) continue;
+        if (!mba_learned(t)) continue;
         const int n = mba_hf_pieces(piece, format, &s->model, t);
+        float    *at = mba_session_learned_at(s, t, false);
         for (int k = 0; k < n; k++, (*used)++) {
             const mba_array *a;
             MBA_TRY(find_piece(&a, w, &s->model, &piece[k]));
-            float *to = (float *)mba_program_at(s->program, t) + piece[k].row * row_elems(t);
-            MBA_TRY(mba_array_read_f32(a, to, piece[k].rows * row_elems(t)));
+            MBA_TRY(mba_array_read_f32(a, at + piece[k].row * row_elems(t), piece[k].rows * row_elems(t)));
         }
     }
     return MBA_OK;
@@ -125,14 +141,14 @@ static mba_status add_piece(mba_safetensors_writer *w, const char *name, const m
     return mba_safetensors_add(w, &e);
 }
 
-/* Every parameter of a session in its pieces; `stored` gives the names actually used, `grads` takes the
- * gradients instead of the weights. */
+/* What a session has learned, in its pieces; `stored` gives the names actually used, `grads` takes the
+ * gradients of the parameters instead. */
 static mba_status add_params(mba_safetensors_writer *w, const mba_session *s, mba_hf_format format, const mba_weights *stored, bool grads)
 {
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i];
         mba_piece         piece[MBA_PIECES_MAX];
-        if (!mba_is_param(t)) continue;
+        if (grads ? !mba_is_param(t) : !mba_learned(t)) continue;
         const int    n    = mba_hf_pieces(piece, format, &s->model, t);
         const float *from = grads ? mba_program_beside(s->program, t->st->grad, t) : mba_program_at(s->program, t);
         for (int k = 0; k < n; k++) {
@@ -191,6 +207,23 @@ static float *moment(const mba_session *s, const mba_tensor *param, char which)
     return mba_program_beside(s->program, t->st, param);
 }
 
+/* The tensors of an optimizer file that belong to t: moments of a parameter, the average of what was learned. */
+typedef struct kept { char name[MBA_PIECE_NAME_MAX]; float *at; } kept;
+
+static int kept_of(kept out[3], const mba_session *s, const mba_tensor *t)
+{
+    int n = 0;
+    for (int k = 0; k < 2 && mba_is_param(t); k++, n++) {
+        snprintf(out[n].name, sizeof out[n].name, "%c.%s", "mv"[k], t->name);
+        out[n].at = moment(s, t, "mv"[k]);
+    }
+    if (s->averages && mba_learned(t)) {
+        snprintf(out[n].name, sizeof out[n].name, "ema.%s", t->name);
+        out[n++].at = mba_session_learned_at(s, t, true);
+    }
+    return n;
+}
+
 /* An input that is the state of the segment before: it must survive too. */
 static bool is_carried(const mba_session *s, const mba_tensor *t)
 {
@@ -208,11 +241,9 @@ static mba_status save_moments(const mba_session *s, const char *directory)
     mba_status st = mba_safetensors_create(&w, path);
     for (int32_t i = 0; i < s->graph->ntensors && st == MBA_OK; i++) {
         const mba_tensor *t = s->graph->tensors[i];
-        char              name[MBA_PIECE_NAME_MAX];
-        for (int k = 0; k < 2 && st == MBA_OK && mba_is_param(t); k++) {
-            snprintf(name, sizeof name, "%c.%s", "mv"[k], t->name);
-            st = add_piece(w, name, &t->type, moment(s, t, "mv"[k]));
-        }
+        kept              k[3];
+        const int         n = kept_of(k, s, t);
+        for (int j = 0; j < n && st == MBA_OK; j++) st = add_piece(w, k[j].name, &t->type, k[j].at);
     }
     for (int32_t i = 0; i < s->graph->ntensors && st == MBA_OK; i++) {
         const mba_tensor *t = s->graph->tensors[i];
@@ -237,14 +268,29 @@ static mba_status load_moments(mba_session *s, const char *path)
     mba_status       st = mba_safetensors_open(&f, path);
     for (int32_t i = 0; i < s->graph->ntensors && st == MBA_OK; i++) {
         const mba_tensor *t = s->graph->tensors[i];
-        char              name[MBA_PIECE_NAME_MAX];
-        for (int k = 0; k < 2 && st == MBA_OK && mba_is_param(t); k++) {
-            snprintf(name, sizeof name, "%c.%s", "mv"[k], t->name);
-            st = load_state(f, name, &t->type, moment(s, t, "mv"[k]));
-        }
+        kept              k[3];
+        const int         n = kept_of(k, s, t);
+        for (int j = 0; j < n && st == MBA_OK; j++) st = load_state(f, k[j].name, &t->type, k[j].at);
         if (st == MBA_OK && is_carried(s, t)) st = load_state(f, t->name, &t->type, mba_program_at(s->program, t));
     }
     if (st != MBA_OK) st = mba_where(st, "reading '%s'", path);
+    mba_safetensors_close(f);
+    return st;
+}
+
+mba_status mba_checkpoint_load_average(mba_session *s, const char *directory)
+{
+    char             path[PATH_ROOM], name[MBA_PIECE_NAME_MAX];
+    mba_safetensors *f = NULL;
+    MBA_TRY(join(path, directory, "optimizer.safetensors"));
+    mba_status st = mba_safetensors_open(&f, path);
+    for (int32_t i = 0; i < s->graph->ntensors && st == MBA_OK; i++) {
+        const mba_tensor *t = s->graph->tensors[i];
+        if (!mba_learned(t)) continue;
+        snprintf(name, sizeof name, "ema.%s", t->name);
+        st = load_state(f, name, &t->type, mba_session_learned_at(s, t, false));
+    }
+    if (st != MBA_OK) st = mba_where(st, "reading the averaged model in '%s'", path);
     mba_safetensors_close(f);
     return st;
 }

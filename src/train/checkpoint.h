@@ -1,13 +1,13 @@
-/* checkpoint.h -- a trained model on disk: a Hugging Face directory, and what resuming needs beside it.
+/* checkpoint.h -- a trained model on disk: a directory as they are published, and what resuming needs beside it.
  *
- *     mba_lm c;  mba_hf_format f;
- *     MBA_TRY(mba_checkpoint_config(&c, &f, dir));                 // config.json
- *     MBA_TRY(mba_checkpoint_load(session, f, dir));               // weights into a bound session
+ *     mba_model m;  mba_hf_format f;
+ *     MBA_TRY(mba_checkpoint_config(&m, &f, dir));                 // config.json
+ *     MBA_TRY(mba_checkpoint_load(session, f, dir));               // weights, statistics into a bound session
  *     MBA_TRY(mba_checkpoint_save(session, dir, trainer));         // all of it, or nothing
  *
  *   config.json               the model, in its public format where there is one (hf.h)
- *   model.safetensors         weights, fp32
- *   optimizer.safetensors     m.<parameter> and v.<parameter>, fp32; states that are carried
+ *   model.safetensors         weights and running statistics, fp32
+ *   optimizer.safetensors     m.<parameter>, v.<parameter>, fp32; ema.<name>: the averaged model; states that are carried
  *   trainer.json              step, data position, guard: everything else an exact resume needs
  *
  * A directory appears under its name only when it is complete. */
@@ -20,12 +20,15 @@
 #include "train/hf.h"
 #include "train/session.h"
 
-MBA_MUST mba_status mba_checkpoint_config(mba_lm *c, mba_hf_format *format, const char *directory);
+MBA_MUST mba_status mba_checkpoint_config(mba_model *m, mba_hf_format *format, const char *directory);
 
-/* Every parameter is found and has its shape, and nothing in the file is left over; else an error. */
+/* Every parameter and statistic is found and has its shape, and nothing in the file is left over; else an error. */
 MBA_MUST mba_status mba_checkpoint_load(mba_session *s, mba_hf_format format, const char *directory);
 
-/* Moments, and trainer.json (the caller's to json_decref). */
+/* The averaged model of a run with --ema, instead of the last one. */
+MBA_MUST mba_status mba_checkpoint_load_average(mba_session *s, const char *directory);
+
+/* Moments, averages, and trainer.json (the caller's to json_decref). */
 MBA_MUST mba_status mba_checkpoint_load_trainer(mba_session *s, const char *directory, json_t **trainer);
 
 /* trainer NULL: only the model. An older directory of the same name is replaced. */

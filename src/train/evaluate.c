@@ -5,117 +5,250 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/loader.h"
+#include "data/metrics.h"
 #include "data/npy.h"
 #include "train/checkpoint.h"
 
-/* (B, L) of int32 or int64 values below the vocabulary. */
-static mba_status check_tokens(const mba_array *a, int64_t vocab, mba_lm *c)
+/* One evaluation on its way. */
+typedef struct evaluation {
+    const mba_evaluate_options *o;
+    mba_session_options so;
+    mba_hf_format       format;
+    mba_session         s;
+    mba_step            step;
+    mba_evaluation     *out;
+} evaluation;
+
+/* ---- integers of an .npy ---- */
+
+static int64_t integer_at(const mba_array *a, int64_t i)
 {
-    if (a->rank != 2 || (a->dtype != MBA_WIRE_I32 && a->dtype != MBA_WIRE_I64) || a->elems < 1)
-        return mba_fail(MBA_E_FORMAT, "the tokens in '%s' are %s %s\nfix: int32 or int64 of shape (batch, length)", a->file,
-                        mba_wire_name(a->dtype), mba_shape_words(a->rank, a->shape).text);
+    int32_t w[2] = { 0, 0 };                      // little-endian, at any address
+    memcpy(w, (const char *)a->data + i * (int64_t)mba_wire_bytes(a->dtype), mba_wire_bytes(a->dtype));
+    return a->dtype == MBA_WIRE_I32 ? w[0] : (int64_t)((uint64_t)(uint32_t)w[1] << 32 | (uint32_t)w[0]);
+}
+
+/* Integers of this rank, below the bound; those below 0 are fine where `ignored`. */
+static mba_status check_integers(const mba_array *a, int rank, int64_t bound, bool ignored, const char *what, const char *shape)
+{
+    if (a->rank != rank || (a->dtype != MBA_WIRE_I32 && a->dtype != MBA_WIRE_I64) || a->elems < 1)
+        return mba_fail(MBA_E_FORMAT, "the %ss in '%s' are %s %s\nfix: int32 or int64 of shape %s", what, a->file,
+                        mba_wire_name(a->dtype), mba_shape_words(a->rank, a->shape).text, shape);
     for (int64_t i = 0; i < a->elems; i++) {
-        int32_t w[2] = { 0, 0 };
-        memcpy(w, (const char *)a->data + i * (int64_t)mba_wire_bytes(a->dtype), mba_wire_bytes(a->dtype));
-        const int64_t v = a->dtype == MBA_WIRE_I32 ? w[0] : (int64_t)((uint64_t)(uint32_t)w[1] << 32 | (uint32_t)w[0]);
-        if (v < 0 || v >= vocab)
-            return mba_fail(MBA_E_FORMAT, "token %lld of '%s' is %lld\nwhy: the vocabulary of the model has %lld", (long long)i, a->file,
-                            (long long)v, (long long)vocab);
+        const int64_t v = integer_at(a, i);
+        if ((v < 0 && !ignored) || v >= bound)
+            return mba_fail(MBA_E_FORMAT, "%s %lld of '%s' is %lld\nwhy: the %s of the model has %lld", what, (long long)i, a->file,
+                            (long long)v, rank == 2 ? "vocabulary" : "head", (long long)bound);
     }
-    c->batch  = a->shape[0];
-    c->length = a->shape[1];
     return MBA_OK;
 }
 
-/* Inputs are the tokens; the target of a position is the next token, and the last position has none. */
-static void set_inputs(mba_session *s, const mba_array *a)
+/* ---- a session for one batch ---- */
+
+static mba_status make_session(evaluation *e)
 {
-    const int64_t B = s->model.batch, L = s->model.length;
-    const size_t  w = mba_wire_bytes(a->dtype);
-    int32_t      *tokens = mba_session_at(s, "tokens"), *targets = s->io.targets ? mba_session_at(s, "targets") : NULL;
-    for (int64_t i = 0; i < B * L; i++) memcpy(&tokens[i], (const char *)a->data + i * (int64_t)w, 4);   // little-endian, checked
-    for (int64_t i = 0; targets && i < B * L; i++) targets[i] = i % L + 1 < L ? tokens[i + 1] : -1;
+    e->so.backward = e->o->grads != NULL;
+    e->so.train    = e->o->train_mode;
+    MBA_TRY(mba_session_plan(&e->s, &e->so));
+    MBA_TRY(mba_program_bind(e->s.program, &mba_device_cpu));
+    MBA_TRY(mba_checkpoint_load(&e->s, e->format, e->o->checkpoint));
+    return e->o->averaged ? mba_checkpoint_load_average(&e->s, e->o->checkpoint) : MBA_OK;
 }
 
-static mba_status run(mba_evaluation *out, mba_session *s, const mba_evaluate_options *o, mba_hf_format format)
+/* Runs the batch that is there and writes what was asked for; `rows` of the logits' first axis are real. */
+static mba_status run(evaluation *e, int64_t targets, int64_t rows)
 {
-    const int64_t B = s->model.batch, L = s->model.length, V = s->model.vocab;
-    const mba_step step = { .seed = 1 };
-    MBA_TRY(mba_program_run(s->program, o->grads ? MBA_FORWARD | MBA_BACKWARD : MBA_FORWARD, &step, NULL));
-    *out = (mba_evaluation){ .loss = s->io.loss ? (double)*(const float *)mba_session_at(s, "loss") : NAN, .tokens = B * (L - 1),
-                             .parameters = mba_session_parameters(s) };
-    if (o->logits) MBA_TRY(mba_npy_write(o->logits, MBA_WIRE_F32, 3, (int64_t[]){ B, L, V }, mba_session_at(s, "logits")));
-    return o->grads ? mba_checkpoint_save_grads(s, format, o->checkpoint, o->grads) : MBA_OK;
-}
-
-static mba_status evaluate(mba_evaluation *out, const mba_evaluate_options *o, const mba_array *tokens)
-{
-    mba_session         s  = { 0 };
-    mba_session_options so = o->session;
-    mba_hf_format       format;
-    MBA_TRY(mba_checkpoint_config(&so.model, &format, o->checkpoint));
-    MBA_TRY(check_tokens(tokens, so.model.vocab, &so.model));
-    if (so.model.length == 1 && o->grads) return mba_fail(MBA_E_ARG, "sequences of one token have no loss and no gradients\nfix: leave --grads out");
-    so.model.head = so.model.length == 1 ? MBA_HEAD_LOGITS : o->logits ? MBA_HEAD_BOTH : MBA_HEAD_LOSS;
-    so.backward   = o->grads != NULL;
-    mba_status st = mba_session_plan(&s, &so);
-    if (st == MBA_OK) st = mba_program_bind(s.program, &mba_device_cpu);
-    if (st == MBA_OK) st = mba_checkpoint_load(&s, format, o->checkpoint);
-    if (st == MBA_OK) {
-        set_inputs(&s, tokens);
-        st = run(out, &s, o, format);
+    const mba_tensor *logits = e->s.io.logits;
+    MBA_TRY(mba_program_run(e->s.program, e->o->grads ? MBA_FORWARD | MBA_BACKWARD : MBA_FORWARD, &e->step, NULL));
+    e->out->loss       = e->s.io.loss && targets > 0 ? (double)*(const float *)mba_session_at(&e->s, "loss") : NAN;
+    e->out->targets    = targets;
+    e->out->parameters = mba_session_parameters(&e->s);
+    if (e->o->logits) {
+        int64_t shape[MBA_RANK_MAX];
+        memcpy(shape, logits->type.dim, sizeof shape);
+        shape[0] = rows;
+        MBA_TRY(mba_npy_write(e->o->logits, MBA_WIRE_F32, (int)logits->type.rank, shape, mba_session_at(&e->s, "logits")));
     }
-    mba_session_end(&s);
+    return e->o->grads ? mba_checkpoint_save_grads(&e->s, e->format, e->o->checkpoint, e->o->grads) : MBA_OK;
+}
+
+/* ---- tokens ---- */
+
+/* Inputs are the tokens; the target of a position is the next token, and the last position has none. */
+static void set_tokens(const mba_session *s, const mba_array *a)
+{
+    const int64_t L = a->shape[1];
+    int32_t      *tokens = mba_session_at(s, "tokens"), *targets = mba_session_find(s, "targets");
+    for (int64_t i = 0; i < a->elems; i++) tokens[i] = (int32_t)integer_at(a, i);
+    for (int64_t i = 0; targets && i < a->elems; i++) targets[i] = i % L + 1 < L ? tokens[i + 1] : -1;
+}
+
+static mba_status evaluate_tokens(evaluation *e)
+{
+    mba_npy   *f = NULL;
+    mba_lm    *c = &e->so.model.lm;
+    MBA_TRY(mba_npy_open(&f, e->o->tokens));
+    const mba_array *a = mba_npy_array(f);
+    mba_status st = check_integers(a, 2, c->vocab, false, "token", "(batch, length)");
+    if (st == MBA_OK) {
+        c->batch  = a->shape[0];
+        c->length = a->shape[1];
+        mba_model_outputs(&e->so.model, c->length > 1, e->o->logits != NULL);
+        if (c->length == 1 && e->o->grads)
+            st = mba_fail(MBA_E_ARG, "sequences of one token have no loss and no gradients\nfix: leave --grads out");
+    }
+    if (st == MBA_OK) st = make_session(e);
+    if (st == MBA_OK) {
+        set_tokens(&e->s, a);
+        st = run(e, c->batch * (c->length - 1), c->batch);
+    }
+    mba_npy_close(f);
+    return st;
+}
+
+/* ---- images ---- */
+
+static mba_status check_images(const mba_array *a, const mba_array *labels)
+{
+    if (a->rank != 4 || a->shape[1] != 3 || a->shape[2] != a->shape[3] || a->elems < 1
+        || (a->dtype != MBA_WIRE_F32 && a->dtype != MBA_WIRE_F64))
+        return mba_fail(MBA_E_FORMAT, "the images in '%s' are %s %s\nfix: float32 of shape (number, 3, side, side), normalised", a->file,
+                        mba_wire_name(a->dtype), mba_shape_words(a->rank, a->shape).text);
+    if (labels && labels->shape[0] != a->shape[0])
+        return mba_fail(MBA_E_SHAPE, "%lld images, %lld labels", (long long)a->shape[0], (long long)labels->shape[0]);
+    return MBA_OK;
+}
+
+/* Planes to channels last. */
+static mba_status set_images(const mba_session *s, const mba_array *a, const mba_array *labels)
+{
+    const int64_t pixels = a->shape[2] * a->shape[3];
+    float        *to = mba_session_at(s, "images"), *planes = malloc(sizeof *planes * (size_t)a->elems);
+    int32_t      *label = mba_session_at(s, "labels");
+    mba_status    st = planes ? mba_array_read_f32(a, planes, a->elems) : mba_fail(MBA_E_NOMEM, "no memory for the images of '%s'", a->file);
+    for (int64_t i = 0; i < a->elems && st == MBA_OK; i++) {
+        if (!isfinite(planes[i])) st = mba_fail(MBA_E_FORMAT, "value %lld of '%s' is %g", (long long)i, a->file, (double)planes[i]);
+        to[(i / (3 * pixels) * pixels + i % pixels) * 3 + i / pixels % 3] = planes[i];
+    }
+    for (int64_t n = 0; n < a->shape[0]; n++) label[n] = labels ? (int32_t)integer_at(labels, n) : -1;
+    free(planes);
+    return st;
+}
+
+static mba_status run_images(evaluation *e, const mba_array *a, const mba_array *labels)
+{
+    mba_vision *c = &e->so.model.vision;
+    MBA_TRY(check_images(a, labels));
+    if (!labels && e->o->grads) return mba_fail(MBA_E_ARG, "images without labels have no gradients\nfix: --labels Y.npy");
+    c->batch = a->shape[0];
+    c->image = a->shape[2];
+    mba_model_outputs(&e->so.model, true, true);
+    MBA_TRY(make_session(e));
+    MBA_TRY(set_images(&e->s, a, labels));
+    const int32_t *truth = mba_session_at(&e->s, "labels");
+    int64_t        valid = 0;
+    for (int64_t n = 0; n < a->shape[0]; n++) valid += truth[n] >= 0;
+    MBA_TRY(run(e, valid, a->shape[0]));
+    const int64_t right = mba_top_k(mba_session_at(&e->s, "logits"), truth, a->shape[0], e->s.model.vision.classes, 1);
+    if (valid) e->out->score[e->out->scores++] = (mba_score){ "accuracy", (double)right / (double)valid };
+    return MBA_OK;
+}
+
+static mba_status evaluate_images(evaluation *e)
+{
+    mba_npy   *images = NULL, *labels = NULL;
+    mba_model  whole = e->so.model;
+    MBA_TRY(mba_model_complete(&whole));
+    mba_status st = mba_npy_open(&images, e->o->images);
+    if (st == MBA_OK && e->o->labels) st = mba_npy_open(&labels, e->o->labels);
+    if (st == MBA_OK && labels) st = check_integers(mba_npy_array(labels), 1, whole.vision.classes, true, "label", "(number)");
+    if (st == MBA_OK) st = run_images(e, mba_npy_array(images), labels ? mba_npy_array(labels) : NULL);
+    mba_npy_close(images);
+    mba_npy_close(labels);
+    return st;
+}
+
+/* ---- graphs ---- */
+
+static mba_status evaluate_graphs(evaluation *e)
+{
+    const mba_feed_options fo = { .data = e->o->graphs, .whole = true };
+    mba_feed *f = NULL;
+    mba_model_outputs(&e->so.model, true, true);
+    mba_status st = mba_feed_fit(&e->so.model, &fo);
+    if (st == MBA_OK) st = make_session(e);
+    if (st == MBA_OK) st = mba_feed_open(&f, &e->s.model, &fo);
+    if (st == MBA_OK) st = mba_feed_stage(f, &e->step);
+    if (st == MBA_OK) st = mba_feed_bind(f, &e->s, 0, &e->step);
+    if (st == MBA_OK) st = run(e, f->targets, e->step.count[e->s.model.graph.readout == MBA_READ_NODES ? MBA_NODES : MBA_GRAPHS]);
+    if (st == MBA_OK) st = f->type->score(f, &e->s);
+    if (st == MBA_OK) st = f->type->scores(f, e->out->score, &e->out->scores);
+    mba_feed_close(f);
     return st;
 }
 
 /* ---- the held-out part of a data set ---- */
 
-static mba_status sum_batches(mba_evaluation *out, mba_session *s, const mba_loader *l)
+static mba_status data_shape(evaluation *e)
 {
-    mba_batch    b = { .tokens = mba_session_at(s, "tokens"), .targets = mba_session_at(s, "targets") };
-    mba_position at = { 0 };
-    const mba_step step = { .seed = 1 };
-    double       sum = 0;
-    const int64_t batches = mba_loader_batches(l);
-    for (int64_t i = 0; i < batches; i++) {
-        MBA_TRY(mba_loader_next(l, &b, &at));
-        MBA_TRY(mba_program_run(s->program, MBA_FORWARD, &step, NULL));
-        sum += (double)*(const float *)mba_session_at(s, "loss");
+    mba_batch_shape shape = e->o->shape;
+    if (e->so.model.task == MBA_TASK_TEXT && !shape.length) shape.length = 256;
+    if (e->so.model.task != MBA_TASK_GRAPHS && !shape.batch) shape.batch = e->so.model.task == MBA_TASK_TEXT ? 8 : 32;
+    if (e->so.model.task == MBA_TASK_GRAPHS && (!shape.graphs || !shape.nodes || !shape.edges))
+        return mba_fail(MBA_E_ARG, "how large are the batches?\nfix: --graphs, --nodes and --edges");
+    return mba_model_shape(&e->so.model, &shape);
+}
+
+static mba_status evaluate_data(evaluation *e)
+{
+    mba_feed        *f = NULL;
+    mba_judgement    j;
+    if (e->o->logits || e->o->grads) return mba_fail(MBA_E_ARG, "--logits and --grads go with one given batch, not with --data");
+    MBA_TRY(data_shape(e));
+    const bool       text = e->so.model.task == MBA_TASK_TEXT;
+    mba_feed_options fo = { .data = e->o->data, .validation = e->o->validation, .held_out = !text || e->o->validation > 0, .in_order = true };
+    mba_model_outputs(&e->so.model, true, mba_feed_scores(e->so.model.task));
+    MBA_TRY(make_session(e));
+    MBA_TRY(mba_feed_open(&f, &e->s.model, &fo));
+    if (!f) {                                     // no part is held out: all of it, as it is
+        fo.held_out = false;
+        fo.plain    = true;
+        MBA_TRY(mba_feed_open(&f, &e->s.model, &fo));
     }
-    *out = (mba_evaluation){ .loss = sum / (double)batches, .tokens = batches * s->model.batch * s->model.length,
-                             .parameters = mba_session_parameters(s) };
+    const mba_status st = mba_feed_judge(&j, f, &e->s, 0, 1);
+    mba_feed_close(f);
+    if (st != MBA_OK) return st;
+    e->out->loss       = j.loss;
+    e->out->targets    = j.targets;
+    e->out->parameters = mba_session_parameters(&e->s);
+    e->out->scores     = j.scores;
+    memcpy(e->out->score, j.score, sizeof j.score);
     return MBA_OK;
 }
 
-static mba_status evaluate_data(mba_evaluation *out, const mba_evaluate_options *o)
+/* ---- all of them ---- */
+
+static mba_status evaluate(evaluation *e)
 {
-    mba_session         s  = { 0 };
-    mba_loader         *l  = NULL;
-    mba_session_options so = o->session;
-    mba_hf_format       format;
-    if (o->logits || o->grads) return mba_fail(MBA_E_ARG, "--logits and --grads go with --tokens, not with --data");
-    MBA_TRY(mba_checkpoint_config(&so.model, &format, o->checkpoint));
-    so.model.batch  = o->batch > 0 ? o->batch : 8;
-    so.model.length = o->length > 0 ? o->length : 256;
-    mba_status st = mba_loader_create(&l, &(mba_loader_options){ .data = o->data, .B = so.model.batch, .L = so.model.length, .vocab = so.model.vocab,
-                        .split = o->validation > 0 ? MBA_SPLIT_VALIDATION : MBA_SPLIT_ALL, .validation = o->validation });
-    if (st == MBA_OK) st = mba_session_plan(&s, &so);
-    if (st == MBA_OK) st = mba_program_bind(s.program, &mba_device_cpu);
-    if (st == MBA_OK) st = mba_checkpoint_load(&s, format, o->checkpoint);
-    if (st == MBA_OK) st = sum_batches(out, &s, l);
-    mba_session_end(&s);
-    mba_loader_destroy(l);
-    return st;
+    static mba_status (*const given[MBA_TASKS])(evaluation *) = { evaluate_tokens, evaluate_images, evaluate_graphs };
+    const char *const source[MBA_TASKS] = { e->o->tokens, e->o->images, e->o->graphs };
+    const mba_task    task = e->so.model.task;
+    for (int t = 0; t < MBA_TASKS; t++)
+        if (source[t] && t != (int)task)
+            return mba_fail(MBA_E_ARG, "'%s' is a model of %s, given are %s\nfix: --tokens, --images or --graphs, as the model wants",
+                            e->o->checkpoint, mba_task_name(task), mba_task_unit((mba_task)t));
+    if (e->o->data) return evaluate_data(e);
+    if (!source[task]) return mba_fail(MBA_E_ARG, "nothing to evaluate '%s' on", e->o->checkpoint);
+    return given[task](e);
 }
 
 mba_status mba_evaluate(mba_evaluation *out, const mba_evaluate_options *o)
 {
-    mba_npy *f = NULL;
-    if (o->data) return evaluate_data(out, o);
-    MBA_TRY(mba_npy_open(&f, o->tokens));
-    const mba_status st = evaluate(out, o, mba_npy_array(f));
-    mba_npy_close(f);
+    evaluation e = { .o = o, .so = o->session, .out = out, .step = { .seed = o->seed >= 0 ? (uint64_t)o->seed : 1 } };
+    MBA_TRY(mba_checkpoint_config(&e.so.model, &e.format, o->checkpoint));
+    *out = (mba_evaluation){ .task = e.so.model.task, .loss = NAN };
+    if (o->train_mode && o->seed < 0) mba_model_calm(&e.so.model);
+    const mba_status st = evaluate(&e);
+    mba_session_end(&e.s);
     return st;
 }

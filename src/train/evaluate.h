@@ -1,31 +1,39 @@
-/* evaluate.h -- a checkpoint on given tokens: loss, logits, gradients.
+/* evaluate.h -- a checkpoint on given data: loss, scores, logits, gradients.
  *
  *     mba_evaluation e;
  *     MBA_TRY(mba_evaluate(&e, &(mba_evaluate_options){ .checkpoint = dir, .tokens = "t.npy", .logits = "l.npy" }));
- *     printf("%f nats over %lld predictions\n", e.loss, (long long)e.tokens);
- */
+ *     printf("%f over %lld targets\n", e.loss, (long long)e.targets);
+ *
+ * Given tokens, images or graphs are one batch; `data` is a whole pass over the held-out part of a data set. */
 #ifndef MBA_EVALUATE_H
 #define MBA_EVALUATE_H
 
-#include "train/session.h"
+#include "train/feed.h"
 
 typedef struct mba_evaluate_options {
-    const char *checkpoint;                       /* an HF directory */
-    const char *tokens;                           /* int32 or int64 (B, L) .npy; or .. */
-    const char *data;                             /* .. token files, of which the last part is taken */
-    double      validation;
-    int64_t     batch, length;                    /* of data; 0: 8 and 256 */
-    const char *logits, *grads;                   /* where to write fp32 (B, L, V) .npy, .safetensors; or NULL */
+    const char *checkpoint;                       /* a directory */
+    const char *tokens;                           /* text: int32 or int64 (B, L) .npy; or .. */
+    const char *images, *labels;                  /* images: fp32 (N, 3, H, W), normalised, and integers (N); or .. */
+    const char *graphs;                           /* graphs: a collection (graph_pack.h); or .. */
+    const char *data;                             /* .. what train takes */
+    double      validation;                       /* of text: only the last part */
+    mba_batch_shape shape;                        /* of the batches of `data`; 0: 8 x 256 tokens, 32 images, the preset's */
+    bool        train_mode;                       /* batch statistics; nothing is dropped unless .. */
+    int64_t     seed;                             /* .. a seed is given; negative: none */
+    bool        averaged;                         /* the averaged model of the checkpoint */
+    const char *logits, *grads;                   /* where to write them (fp32 .npy, .safetensors); or NULL */
     mba_session_options session;                  /* memory, recompute and variants; the model is the checkpoint's */
 } mba_evaluate_options;
 
 typedef struct mba_evaluation {
-    double  loss;                                 /* mean over the B (L-1) predicted positions; NaN where L = 1 */
-    int64_t tokens;                               /* how many those are */
-    int64_t parameters;
+    mba_task  task;
+    double    loss;                               /* mean over the targets; NaN where there are none */
+    int64_t   targets;                            /* predicted tokens, labelled images, labels of nodes or graphs */
+    int64_t   parameters;
+    mba_score score[MBA_SCORES_MAX];
+    int       scores;
 } mba_evaluation;
 
-/* With `tokens` one batch, with `data` all batches of the held-out part. */
 MBA_MUST mba_status mba_evaluate(mba_evaluation *out, const mba_evaluate_options *o);
 
 #endif

@@ -41,7 +41,7 @@ static mba_status next_logits(const float **out, mba_session *s, const int32_t *
     static const mba_step step = { .seed = 1 };
     int32_t    *tokens = mba_session_at(s, "tokens");
     const float *logits = mba_session_at(s, "logits");
-    if (s->model.carry) {
+    if (s->model.lm.carry) {
         tokens[0] = ids[n - 1];
         MBA_TRY(mba_program_run(s->program, MBA_FORWARD, &step, NULL));
         mba_session_carry(s);
@@ -49,21 +49,21 @@ static mba_status next_logits(const float **out, mba_session *s, const int32_t *
     } else {
         memcpy(tokens, ids, sizeof *ids * (size_t)n);          // what lies behind n does not reach back
         MBA_TRY(mba_program_run(s->program, MBA_FORWARD, &step, NULL));
-        *out = logits + (n - 1) * s->model.vocab;
+        *out = logits + (n - 1) * s->model.lm.vocab;
     }
     return MBA_OK;
 }
 
 static mba_status fill(int32_t *ids, int64_t n, int64_t room, mba_session *s, const mba_generate_options *o)
 {
-    choice      *c = malloc(sizeof *c * (size_t)s->model.vocab);
+    choice      *c = malloc(sizeof *c * (size_t)s->model.lm.vocab);
     const float *logits;
     mba_status   st = c ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory to choose tokens");
-    for (int64_t i = 1; s->model.carry && i < n && st == MBA_OK; i++) st = next_logits(&logits, s, ids, i);
+    for (int64_t i = 1; s->model.lm.carry && i < n && st == MBA_OK; i++) st = next_logits(&logits, s, ids, i);
     for (int64_t i = n; i < room && st == MBA_OK; i++) {
         st = next_logits(&logits, s, ids, i);
         if (st != MBA_OK) break;
-        ids[i] = draw(c, logits, s->model.vocab, o, i);
+        ids[i] = draw(c, logits, s->model.lm.vocab, o, i);
         if (o->each) st = o->each(o->ctx, ids[i]);
     }
     free(c);
@@ -76,12 +76,14 @@ mba_status mba_generate(int32_t *ids, int64_t n, int64_t room, const mba_generat
     mba_session_options so = { 0 };
     mba_hf_format       format;
     MBA_TRY(mba_checkpoint_config(&so.model, &format, o->checkpoint));
-    mba_lm whole = so.model;
+    if (so.model.task != MBA_TASK_TEXT)
+        return mba_fail(MBA_E_ARG, "'%s' is a model of %s\nwhy: only models of text continue one", o->checkpoint, mba_task_name(so.model.task));
+    mba_lm whole = so.model.lm;
     MBA_TRY(mba_lm_complete(&whole));
-    so.model.head   = MBA_HEAD_LOGITS;
-    so.model.carry  = !strchr(whole.pattern, '*');
-    so.model.batch  = 1;
-    so.model.length = so.model.carry ? 1 : room;
+    so.model.lm.head   = MBA_HEAD_LOGITS;
+    so.model.lm.carry  = !strchr(whole.pattern, '*');
+    so.model.lm.batch  = 1;
+    so.model.lm.length = so.model.lm.carry ? 1 : room;
     for (int64_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= whole.vocab)
             return mba_fail(MBA_E_ARG, "token %d is not in the model's vocabulary of %lld\nfix: use the tokenizer it was trained with", ids[i],

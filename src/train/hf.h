@@ -1,19 +1,22 @@
-/* hf.h -- Hugging Face checkpoints: which model a config.json describes, and what its tensors are called.
+/* hf.h -- checkpoints as they are published: which model a config.json describes, what its tensors are called.
  *
- *     mba_lm c;  mba_hf_format format;
- *     MBA_TRY(mba_hf_config_read(&c, &format, json));        // any supported model_type, or ours
+ *     mba_model m;  mba_hf_format format;
+ *     MBA_TRY(mba_hf_config_read(&m, &format, json));        // any supported model_type, or ours
  *     mba_piece piece[MBA_PIECES_MAX];
- *     const int n = mba_hf_pieces(piece, format, &c, param); // the stored tensors a parameter consists of
+ *     const int n = mba_hf_pieces(piece, format, &m, param); // the stored tensors a parameter consists of
  *
  * Inside, q, k and v are rows of one matrix, and so are value and gate of an MLP; most files hold them apart.
  * A piece is a range of rows of a parameter under its stored name, so one description serves reading,
- * writing and gradients. */
+ * writing and gradients.
+ *
+ * Networks for images have the names of the published MambaVision weights, those for graphs the names of the released
+ * Graph-Mamba code; their config.json is ours: "model_type", and every field of `mambascope list fields` by its name. */
 #ifndef MBA_HF_H
 #define MBA_HF_H
 
 #include <jansson.h>
 
-#include "models/lm.h"
+#include "models/model.h"
 
 #define MBA_HF_LIST(X)                                                                       \
     X(OURS,       "mambascope")        /* every field of the configuration, our names */     \
@@ -22,7 +25,9 @@
     X(NEMOTRON_H, "nemotron_h")                                                              \
     X(BAMBA,      "bamba")                                                                   \
     X(JAMBA,      "jamba")             /* dense */                                           \
-    X(MAMBA_SSM,  "mamba_ssm")         /* the authors' own config.json: no model_type */
+    X(MAMBA_SSM,  "mamba_ssm")         /* the authors' own config.json: no model_type */     \
+    X(VISION,     "mambavision")                                                             \
+    X(GRAPH,      "graphmamba")
 
 typedef enum mba_hf_format {
 #define X(format, type) MBA_HF_##format,
@@ -33,23 +38,23 @@ typedef enum mba_hf_format {
 
 const char *mba_hf_type(mba_hf_format format);
 
-/* Reads a parsed config.json into *c, which is left incomplete (mba_lm_complete). Unknown keys are ignored;
+/* Reads a parsed config.json into *m, which is left incomplete (mba_model_complete). Unknown keys are ignored;
  * what we cannot compute is an error. */
-MBA_MUST mba_status mba_hf_config_read(mba_lm *c, mba_hf_format *format, const json_t *config);
+MBA_MUST mba_status mba_hf_config_read(mba_model *m, mba_hf_format *format, const json_t *config);
 
 /* The public format that can express this complete configuration, or ours. */
-mba_hf_format mba_hf_format_for(const mba_lm *c);
+mba_hf_format mba_hf_format_for(const mba_model *m);
 
 /* The config.json of a complete configuration; the caller's to json_decref. */
-json_t *mba_hf_config_write(const mba_lm *c, mba_hf_format format);
+json_t *mba_hf_config_write(const mba_model *m, mba_hf_format format);
 
-enum { MBA_PIECES_MAX = 3, MBA_PIECE_NAME_MAX = 192 };
+enum { MBA_PIECES_MAX = MBA_TABLES_MAX, MBA_PIECE_NAME_MAX = 192 };
 typedef struct mba_piece {
     char     name[MBA_PIECE_NAME_MAX];
-    int64_t  row, rows;                /* of the parameter, seen as rows of its first axis */
+    int64_t  row, rows;                /* of the parameter or statistic, seen as rows of its first axis */
     mba_type type;                     /* the stored shape */
 } mba_piece;
 
-int mba_hf_pieces(mba_piece out[MBA_PIECES_MAX], mba_hf_format format, const mba_lm *c, const mba_tensor *param);
+int mba_hf_pieces(mba_piece out[MBA_PIECES_MAX], mba_hf_format format, const mba_model *m, const mba_tensor *learned);
 
 #endif

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "data/array.h"
 #include "data/json.h"
 #include "train/hf.h"
 
@@ -335,37 +336,83 @@ static mba_status read_mamba_ssm(mba_lm *c, const json_t *o)
     return mamba_ssm_attention(c, mba_json_get(o, "attn_cfg"));
 }
 
-static mba_status read_ours(mba_lm *c, const json_t *o)
+/* ---- ours: every field by its name ---- */
+
+static mba_status read_list(const json_t *o, const mba_field *f, int64_t *to)
 {
-    const char *pattern;
-#define X(field, value, least, text) MBA_TRY(mba_json_int(o, #field, 0, 0, MOST, &c->field));
-    MBA_LM_FIELDS(X)
-#undef X
-    MBA_TRY(mba_json_require(o, "pattern"));
-    MBA_TRY(mba_json_text(o, "pattern", "", &pattern));
-    if (strlen(pattern) >= MBA_PATTERN_MAX) return mba_fail(MBA_E_FORMAT, "a pattern of %zu sub-layers", strlen(pattern));
-    strcpy(c->pattern, pattern);
-    MBA_TRY(epsilon(o, "eps", 1e-5, &c->eps));
-    MBA_TRY(mba_json_real(o, "eps_inner", 0, 0, 1, &c->eps_inner));
-    MBA_TRY(mba_json_real(o, "dt_min", 0, 0, 1e9, &c->dt_min));
-    MBA_TRY(mba_json_real(o, "dt_max", 0, 0, 1e9, &c->dt_max));
-    return mba_json_real(o, "rope_base", 10000, 1, 1e12, &c->rope_base);
+    const json_t *list = mba_json_get(o, f->name);
+    if (!list) return MBA_OK;
+    if (!json_is_array(list) || json_array_size(list) > (size_t)f->count)
+        return mba_fail(MBA_E_FORMAT, "\"%s\" is not a list of at most %d numbers", f->name, f->count);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *v = json_array_get(list, i);
+        if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > MOST)
+            return mba_fail(MBA_E_FORMAT, "entry %zu of \"%s\" is not a number between 0 and %d", i, f->name, MOST);
+        to[i] = json_integer_value(v);
+    }
+    return MBA_OK;
 }
 
-mba_status mba_hf_config_read(mba_lm *c, mba_hf_format *format, const json_t *config)
+static mba_status read_words(const json_t *o, const mba_field *f, void *to)
+{
+    const char *text;
+    MBA_TRY(mba_json_text(o, f->name, f->kind == MBA_FIELD_WORD ? f->words[0] : "", &text));
+    if (f->kind == MBA_FIELD_TEXT) {
+        if (strlen(text) >= (size_t)f->count) return mba_fail(MBA_E_FORMAT, "\"%s\" has %zu letters", f->name, strlen(text));
+        strcpy(to, text);
+        return MBA_OK;
+    }
+    *(int *)to = mba_field_word(f, text, strlen(text));
+    return *(int *)to >= 0 ? MBA_OK : mba_fail(MBA_E_FORMAT, "\"%s\" is \"%s\"\nwhy: %s", f->name, mba_show(text).text, f->meaning);
+}
+
+static mba_status read_fields(void *config, const mba_field *fields, const json_t *o)
+{
+    for (const mba_field *f = fields; f->name; f++) {
+        void *to = mba_field_at(config, f);
+        switch (f->kind) {
+        case MBA_FIELD_INT:  MBA_TRY(mba_json_int(o, f->name, 0, 0, MOST, to)); break;
+        case MBA_FIELD_BOOL: MBA_TRY(mba_json_bool(o, f->name, false, to)); break;
+        case MBA_FIELD_REAL: MBA_TRY(mba_json_real(o, f->name, 0, 0, 1e12, to)); break;
+        case MBA_FIELD_LIST: MBA_TRY(read_list(o, f, to)); break;
+        default:             MBA_TRY(read_words(o, f, to)); break;
+        }
+    }
+    return MBA_OK;
+}
+
+static mba_status read_ours(mba_lm *c, const json_t *o)
+{
+    MBA_TRY(mba_json_require(o, "pattern"));
+    return read_fields(c, mba_lm_fields, o);
+}
+
+static mba_status read_model(mba_model *m, mba_hf_format format, const json_t *config)
 {
     static mba_status (*const read[])(mba_lm *, const json_t *) = {
         read_ours, read_mamba, read_mamba2, read_nemotron_h, read_bamba, read_jamba, read_mamba_ssm,
     };
+    m->task = format == MBA_HF_VISION ? MBA_TASK_IMAGES : format == MBA_HF_GRAPH ? MBA_TASK_GRAPHS : MBA_TASK_TEXT;
+    switch (m->task) {
+    case MBA_TASK_TEXT:   return read[format](&m->lm, config);
+    case MBA_TASK_IMAGES: return read_fields(&m->vision, mba_vision_fields, config);
+    default:         m->graph.graphs = m->graph.nodes = m->graph.edges = 1;        // a file says nothing about batches
+                     return read_fields(&m->graph, mba_graphnet_fields, config);
+    }
+}
+
+mba_status mba_hf_config_read(mba_model *m, mba_hf_format *format, const json_t *config)
+{
     const char *type;
-    *c = (mba_lm){ 0 };
+    *m = (mba_model){ 0 };
     MBA_TRY(mba_json_text(config, "model_type", NULL, &type));
     if (!type && mba_json_get(config, "d_model")) type = types[MBA_HF_MAMBA_SSM];
+    if (!type && mba_json_get(config, "in_dim") && mba_json_get(config, "depths")) type = types[MBA_HF_VISION];
     for (int f = 0; type && f < MBA_HF_FORMATS; f++)
         if (!strcmp(type, types[f])) {
             *format = (mba_hf_format)f;
-            return read[f](c, config);
+            return read_model(m, *format, config);
         }
     if (!type) return mba_fail(MBA_E_FORMAT, "no \"model_type\"\nwhy: nothing says which model this is");
-    return mba_fail(MBA_E_UNSUPPORTED, "the model type \"%s\"\nwhy: known are mamba, mamba2, nemotron_h, bamba, jamba and mambascope", type);
+    return mba_fail(MBA_E_UNSUPPORTED, "the model type \"%s\"\nwhy: known are mamba, mamba2, nemotron_h, bamba, jamba, mambavision, graphmamba and mambascope", type);
 }

@@ -18,7 +18,7 @@ static bool periodic(const mba_lm *c, int64_t *every, int64_t *from)
     return false;
 }
 
-mba_hf_format mba_hf_format_for(const mba_lm *c)
+static mba_hf_format lm_format(const mba_lm *c)
 {
     int64_t every, from;
     if (!c->paired && !c->inner_norms && only(c, "m") && c->inner % c->width == 0) return MBA_HF_MAMBA;
@@ -30,6 +30,11 @@ mba_hf_format mba_hf_format_for(const mba_lm *c)
     if (c->paired && only(c, "m*+") && c->inner_norms && !c->eps_inner && !c->rotary && !c->attn_bias && !c->mlp_bias
         && c->inner % c->width == 0 && c->attn_dim * c->q_heads == c->width && periodic(c, &every, &from)) return MBA_HF_JAMBA;
     return MBA_HF_OURS;
+}
+
+mba_hf_format mba_hf_format_for(const mba_model *m)
+{
+    return m->task == MBA_TASK_IMAGES ? MBA_HF_VISION : m->task == MBA_TASK_GRAPHS ? MBA_HF_GRAPH : lm_format(&m->lm);
 }
 
 static void put_int(json_t *o, const char *key, int64_t v)     { json_object_set_new(o, key, json_integer(v)); }
@@ -145,27 +150,41 @@ static void write_jamba(json_t *o, const mba_lm *c)
     put_int(o, "mamba_dt_rank", c->dt_rank);
 }
 
-static void write_ours(json_t *o, const mba_lm *c)
+/* ---- ours ---- */
+
+static json_t *list_json(const int64_t *v, int n)
 {
-#define X(field, value, least, text) put_int(o, #field, c->field);
-    MBA_LM_FIELDS(X)
-#undef X
-    put_text(o, "pattern", c->pattern);
-    put_real(o, "eps", c->eps);
-    put_real(o, "eps_inner", c->eps_inner);
-    put_real(o, "dt_min", c->dt_min);
-    put_real(o, "dt_max", c->dt_max);
-    put_real(o, "rope_base", c->rope_base);
+    json_t *a = json_array();
+    while (n > 0 && !v[n - 1]) n--;               // what is left out is 0
+    for (int i = 0; i < n; i++) json_array_append_new(a, json_integer(v[i]));
+    return a;
 }
 
-json_t *mba_hf_config_write(const mba_lm *c, mba_hf_format format)
+static void write_fields(json_t *o, const mba_field *fields, const void *config)
+{
+    for (const mba_field *f = fields; f->name; f++) {
+        const void *at = mba_field_at(config, f);
+        switch (f->kind) {
+        case MBA_FIELD_INT:  put_int(o, f->name, *(const int64_t *)at); break;
+        case MBA_FIELD_BOOL: put_bool(o, f->name, *(const bool *)at); break;
+        case MBA_FIELD_REAL: put_real(o, f->name, *(const double *)at); break;
+        case MBA_FIELD_LIST: json_object_set_new(o, f->name, list_json(at, f->count)); break;
+        case MBA_FIELD_WORD: put_text(o, f->name, f->words[*(const int *)at]); break;
+        default:             put_text(o, f->name, at); break;
+        }
+    }
+}
+
+static void write_ours(json_t *o, const mba_lm *c) { write_fields(o, mba_lm_fields, c); }
+
+static json_t *write_lm(const mba_lm *c, mba_hf_format format)
 {
     static void (*const write[])(json_t *, const mba_lm *) = {
         write_ours, write_mamba, write_mamba2, write_nemotron_h, write_bamba, write_jamba, write_ours,
     };
     static const char *const class[] = { NULL, "MambaForCausalLM", "Mamba2ForCausalLM", "NemotronHForCausalLM", "BambaForCausalLM",
                                          "JambaForCausalLM", NULL };
-    if (format == MBA_HF_MAMBA_SSM) format = mba_hf_format_for(c);
+    if (format == MBA_HF_MAMBA_SSM) format = lm_format(c);
     json_t *o = json_object();
     put_text(o, "model_type", mba_hf_type(format));
     if (class[format]) {
@@ -176,5 +195,14 @@ json_t *mba_hf_config_write(const mba_lm *c, mba_hf_format format)
         put_bool(o, "tie_word_embeddings", !c->untied);
     }
     write[format](o, c);
+    return o;
+}
+
+json_t *mba_hf_config_write(const mba_model *m, mba_hf_format format)
+{
+    if (m->task == MBA_TASK_TEXT) return write_lm(&m->lm, format);
+    json_t *o = json_object();
+    put_text(o, "model_type", mba_hf_type(format));
+    write_fields(o, mba_task_fields(m->task), m->task == MBA_TASK_IMAGES ? (const void *)&m->vision : &m->graph);
     return o;
 }

@@ -70,7 +70,7 @@ static int paired(mba_piece *p, const mba_lm *c, const mba_tensor *t, int layer,
     return attends ? attention(p, c, t, prefix, rest + 6) : whole(p, t, prefix, rest + 6);   // behind "mixer."
 }
 
-int mba_hf_pieces(mba_piece out[MBA_PIECES_MAX], mba_hf_format format, const mba_lm *c, const mba_tensor *t)
+static int lm_pieces(mba_piece out[MBA_PIECES_MAX], mba_hf_format format, const mba_lm *c, const mba_tensor *t)
 {
     int layer = 0, used = 0;
     if (sscanf(t->name, "backbone.layers.%d.%n", &layer, &used) == 1 && used) {
@@ -90,4 +90,84 @@ int mba_hf_pieces(mba_piece out[MBA_PIECES_MAX], mba_hf_format format, const mba
     if (format == MBA_HF_MAMBA_SSM && !strcmp(t->name, "backbone.embeddings.weight"))
         return whole(out, t, "backbone.", "embedding.weight");
     return whole(out, t, "", t->name);
+}
+
+/* ---- graphs: the names of the released code ---- */
+
+/* Rows of stacked embedding tables, one piece each. */
+static int tables(mba_piece *p, const mba_tensor *t, const int64_t *rows, const char *prefix)
+{
+    int     n = 0;
+    int64_t row = 0;
+    for (; n < MBA_TABLES_MAX && rows[n]; row += rows[n++]) {
+        char name[32];
+        snprintf(name, sizeof name, "%d.weight", n);
+        piece(&p[n], t, row, rows[n], prefix, name);
+    }
+    return n;
+}
+
+/* node_encoder.: features by themselves, or first beside the positions */
+static int node_encoder(mba_piece *p, const mba_graphnet *c, const mba_tensor *t, const char *rest)
+{
+    const bool positions = c->pe_width > 0;
+    if (!strncmp(rest, "embedding.", 10))
+        return tables(p, t, c->node_tables, positions ? "encoder.node_encoder.encoder1.atom_embedding_list."
+                                                      : "encoder.node_encoder.atom_embedding_list.");
+    if (!strncmp(rest, "encoder.", 8))
+        return whole(p, t, positions ? "encoder.node_encoder.encoder1." : "encoder.node_encoder.", rest);
+    return whole(p, t, "encoder.node_encoder.encoder2.", rest);
+}
+
+static int edge_encoder(mba_piece *p, const mba_graphnet *c, const mba_tensor *t, const char *rest)
+{
+    if (strncmp(rest, "embedding.", 10)) return whole(p, t, "encoder.edge_encoder.", rest);
+    if (!c->edge_tables[0]) return whole(p, t, "encoder.edge_encoder.encoder.", rest + 10);
+    return tables(p, t, c->edge_tables, "encoder.edge_encoder.bond_embedding_list.");
+}
+
+/* layers.I.local_model.: A, B, D and E are rows of one matrix */
+static int graph_layer(mba_piece *p, const mba_graphnet *c, const mba_tensor *t)
+{
+    static const char letter[] = "ABDE";
+    const char *at = strstr(t->name, "local_model.ABDE.");
+    if (!at) return whole(p, t, "", t->name);
+    char prefix[96];
+    snprintf(prefix, sizeof prefix, "%.*slocal_model.", (int)(at - t->name), t->name);
+    for (int i = 0; i < 4; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%c%s", letter[i], last_word(t->name));
+        piece(&p[i], t, i * c->width, c->width, prefix, name);
+    }
+    return 4;
+}
+
+static int graph_head(mba_piece *p, const mba_graphnet *c, const mba_tensor *t, int layer)
+{
+    char prefix[96];
+    if (layer + 1 < c->head_layers) snprintf(prefix, sizeof prefix, "post_mp.layer_post_mp.model.0.Layer_%d.layer.model", layer);
+    else snprintf(prefix, sizeof prefix, "post_mp.layer_post_mp.model.%d.model", c->head_layers > 1);
+    return whole(p, t, prefix, last_word(t->name));
+}
+
+static int graph_pieces(mba_piece *p, const mba_graphnet *c, const mba_tensor *t)
+{
+    char prefix[96];
+    int  layer = 0, used = 0;
+    if (!strncmp(t->name, "node_encoder.", 13))    return node_encoder(p, c, t, t->name + 13);
+    if (!strncmp(t->name, "edge_encoder.", 13))    return edge_encoder(p, c, t, t->name + 13);
+    if (!strncmp(t->name, "node_encoder_bn.", 16)) return whole(p, t, "encoder.node_encoder_bn.bn.", t->name + 16);
+    if (sscanf(t->name, "post_mp.%d.%n", &layer, &used) == 1 && used) return graph_head(p, c, t, layer);
+    if (sscanf(t->name, "pre_mp.%d.%n", &layer, &used) == 1 && used) {
+        const bool norm = !strncmp(t->name + used, "bn.", 3);
+        snprintf(prefix, sizeof prefix, "pre_mp.Layer_%d.%s", layer, norm ? "post_layer.0" : "layer.model");
+        return whole(p, t, prefix, last_word(t->name));
+    }
+    return graph_layer(p, c, t);
+}
+
+int mba_hf_pieces(mba_piece out[MBA_PIECES_MAX], mba_hf_format format, const mba_model *m, const mba_tensor *t)
+{
+    return m->task == MBA_TASK_TEXT ? lm_pieces(out, format, &m->lm, t) : m->task == MBA_TASK_GRAPHS ? graph_pieces(out, &m->graph, t)
+                                                                   : whole(out, t, "", t->name);
 }

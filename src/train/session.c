@@ -5,24 +5,39 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ops/ema/ema.h"
+#include "ops/lamb/lamb.h"
+
 static const mba_machine host = { .name = "host" };
 
 static int64_t machine_bytes(void) { return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE); }
+
+static void append_update(mba_graph *g, const mba_session_options *o)
+{
+    const mba_adamw_options *a = &o->adamw;
+    if (o->optimizer == MBA_LAMB)
+        mba_lamb_all(g, &(mba_lamb_options){ a->beta1, a->beta2, a->eps, a->decay, a->clip, mba_lamb_defaults().own_clip });
+    else
+        mba_adamw_all(g, a);
+    if (o->ema > 0) mba_ema_all(g, o->ema);
+}
 
 static mba_status plan_once(mba_session *s, const mba_session_options *o, bool recompute)
 {
     mba_session_end(s);
     s->model      = o->model;
     s->recomputes = recompute;
-    if (recompute && s->model.head == MBA_HEAD_LOSS) s->model.head = MBA_HEAD_SLICED;
-    MBA_TRY(mba_lm_complete(&s->model));
+    s->averages   = o->update && o->ema > 0;
+    mba_model_mode(&s->model, o->train || o->update, o->update);
+    if (recompute) mba_model_slice_head(&s->model);
+    MBA_TRY(mba_model_complete(&s->model));
     MBA_TRY(mba_graph_create(&s->graph));
     s->graph->recompute  = recompute;
     s->graph->accumulate = o->accumulate;
-    s->io = mba_lm_build(s->graph, &s->model);
+    s->io = mba_model_build(s->graph, &s->model);
     MBA_TRY(mba_graph_status(s->graph));
     if (o->backward) MBA_TRY(mba_backward(s->graph, s->io.loss));
-    if (o->update) mba_adamw_all(s->graph, &o->adamw);
+    if (o->update) append_update(s->graph, o);
     return mba_program_create(&s->program, s->graph, &(mba_program_options){ .machine = &host, .variants = o->variants });
 }
 
@@ -34,10 +49,9 @@ mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
     if (plain > limit && o->recompute == MBA_RECOMPUTE_AUTO && o->backward) MBA_TRY(plan_once(s, o, true));
     const double planned = (double)mba_program_bytes(s->program);
     if (planned > limit)
-        return mba_fail(MBA_E_NOMEM, "the plan needs %.2f GB, %.2f GB are allowed\nwhy: batch %lld x length %lld%s\n"
-                        "fix: a smaller --batch (with --micros for the same step) or --length%s", planned / 1e9, limit / 1e9,
-                        (long long)s->model.batch, (long long)s->model.length,
-                        s->recomputes ? ", with recomputation" : "",
+        return mba_fail(MBA_E_NOMEM, "the plan needs %.2f GB, %.2f GB are allowed\nwhy: %s%s\n"
+                        "fix: a smaller batch%s", planned / 1e9, limit / 1e9,
+                        mba_model_batch_words(&s->model).text, s->recomputes ? ", with recomputation" : "",
                         s->recomputes || !o->backward ? "" : ", or --recompute on");
     return MBA_OK;
 }
@@ -46,6 +60,7 @@ mba_status mba_session_bind(mba_session *s, uint64_t seed)
 {
     MBA_TRY(mba_program_bind(s->program, &mba_device_cpu));
     MBA_TRY(mba_program_init(s->program, seed));
+    if (s->averages) mba_ema_start(s->program);
     return MBA_OK;
 }
 
@@ -56,11 +71,47 @@ void mba_session_end(mba_session *s)
     *s = (mba_session){ 0 };
 }
 
-void *mba_session_at(const mba_session *s, const char *name)
+void *mba_session_find(const mba_session *s, const char *name)
 {
     const mba_tensor *t = mba_graph_find(s->graph, name);
-    mba_assert(t);
-    return mba_program_at(s->program, t);
+    return t ? mba_program_at(s->program, t) : NULL;
+}
+
+void *mba_session_at(const mba_session *s, const char *name)
+{
+    void *at = mba_session_find(s, name);
+    mba_assert(at);
+    return at;
+}
+
+bool mba_learned(const mba_tensor *t)
+{
+    return mba_is_param(t) || (mba_is_state(t) && strncmp(t->name, "ema.", 4));
+}
+
+float *mba_session_learned_at(const mba_session *s, const mba_tensor *t, bool averaged)
+{
+    char name[256];
+    if (!averaged) return mba_program_at(s->program, t);
+    if (mba_is_param(t)) {                        // averages of parameters lie parallel to them
+        const char       *group = t->st == s->graph->params[MBA_DECAY] ? "ema.decay" : "ema.no_decay";
+        const mba_tensor *flat = mba_graph_find(s->graph, group);
+        mba_assert(flat);
+        return mba_program_beside(s->program, flat->st, t);
+    }
+    snprintf(name, sizeof name, "ema.%s", t->name);
+    return mba_session_at(s, name);
+}
+
+void mba_session_copy(mba_session *to, const mba_session *from, bool averaged)
+{
+    for (int32_t i = 0; i < to->graph->ntensors; i++) {
+        const mba_tensor *t = to->graph->tensors[i];
+        if (!mba_learned(t)) continue;
+        const mba_tensor *f = mba_graph_find(from->graph, t->name);
+        mba_assert(f && mba_elems(f) == mba_elems(t));
+        memcpy(mba_program_at(to->program, t), mba_session_learned_at(from, f, averaged), (size_t)mba_tensor_bytes(t));
+    }
 }
 
 void mba_session_carry(mba_session *s)

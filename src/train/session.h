@@ -1,7 +1,7 @@
-/* session.h -- a language model made ready: graph, plan, memory. Train, eval, generate and bench begin here.
+/* session.h -- a model made ready: graph, plan, memory. Train, eval, generate and bench begin here.
  *
  *     mba_session s = { 0 };
- *     mba_status st = mba_session_plan(&s, &(mba_session_options){ .model = c, .backward = true, .update = true });
+ *     mba_status st = mba_session_plan(&s, &(mba_session_options){ .model = m, .backward = true, .update = true });
  *     if (st == MBA_OK) st = mba_session_bind(&s, seed);       // takes the memory, starts the parameters
  *     if (st == MBA_OK) st = mba_program_run(s.program, MBA_STEP, &step, NULL);
  *     mba_session_end(&s);
@@ -11,28 +11,33 @@
 #define MBA_SESSION_H
 
 #include "core/program.h"
-#include "models/lm.h"
+#include "models/model.h"
 #include "ops/adamw/adamw.h"
 
 /* AUTO recomputes, and slices the head, only where the plan would not fit the limit without. */
 typedef enum mba_recompute { MBA_RECOMPUTE_AUTO, MBA_RECOMPUTE_OFF, MBA_RECOMPUTE_ON } mba_recompute;
 
+typedef enum mba_optimizer { MBA_ADAMW, MBA_LAMB } mba_optimizer;
+
 typedef struct mba_session_options {
-    mba_lm            model;                      /* need not be complete */
-    bool              backward, update;           /* update: the optimizer too */
+    mba_model         model;                      /* need not be complete */
+    bool              backward, update;           /* update: the optimizer too, and training mode */
+    bool              train;                      /* training mode: batch statistics, drop path, dropout */
     bool              accumulate;                 /* several micro-batches per update */
     mba_recompute     recompute;
     int64_t           memory_bytes;               /* the plan may not exceed it; 0: nine tenths of the machine's */
-    mba_adamw_options adamw;
+    mba_optimizer     optimizer;
+    mba_adamw_options adamw;                      /* LAMB takes the same numbers, and clips once more, to 1 */
+    double            ema;                        /* decay of the averaged model; 0: none */
     const char       *variants;                   /* "ssd=chunked": see program.h */
 } mba_session_options;
 
 typedef struct mba_session {
-    mba_lm       model;                           /* complete */
-    mba_graph   *graph;
-    mba_program *program;
-    mba_lm_graph io;
-    bool         recomputes;
+    mba_model       model;                        /* complete */
+    mba_graph      *graph;
+    mba_program    *program;
+    mba_model_graph io;
+    bool            recomputes, averages;         /* averages: there is an averaged model (ops/ema) */
 } mba_session;
 
 MBA_MUST mba_status mba_session_plan(mba_session *s, const mba_session_options *o);
@@ -41,6 +46,17 @@ void                mba_session_end(mba_session *s);          /* half-made and z
 
 /* The host address of an input or result of a bound session, which must exist. */
 void *mba_session_at(const mba_session *s, const char *name);
+
+/* The same, NULL where there is none. */
+void *mba_session_find(const mba_session *s, const char *name);
+
+/* What the model has learned, tensor by tensor: parameters and running statistics (mba_is_param, mba_is_state), without
+ * averages. `averaged`: its running average instead. */
+bool   mba_learned(const mba_tensor *t);
+float *mba_session_learned_at(const mba_session *s, const mba_tensor *t, bool averaged);
+
+/* Copies what `from` has learned into a session of the same model, planned for something else. */
+void mba_session_copy(mba_session *to, const mba_session *from, bool averaged);
 
 /* Copies the states that left the last segment into the inputs of the next one (models that carry). */
 void mba_session_carry(mba_session *s);

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "core/file.h"
+#include "data/array.h"
 #include "data/json.h"
 #include "train/checkpoint.h"
 #include "train/guard.h"
@@ -19,13 +20,11 @@ enum { BAD_STEPS_MAX = 8, PATH_ROOM = 4096 };      // so many skipped steps in a
 typedef struct run {
     const mba_train_options *o;
     mba_session   s;
-    mba_loader   *train, *valid;
-    mba_position  at;
+    mba_session   judge;                          /* evaluation, where it computes something else than training */
+    mba_feed     *train, *valid;
     mba_step      step;
     mba_guard     guard;
-    mba_batch     inputs;                         /* the program's */
-    int32_t      *staged[3];                      /* all micro-batches of a step: the number of targets is known before the first */
-    int64_t       micros, elems, tokens, began_at;
+    int64_t       micros, units, began_at;
     double        began_s;
     FILE         *log;
     char          note[512];
@@ -40,44 +39,51 @@ static double seconds(void)
 
 /* ---- beginning ---- */
 
-static mba_status open_loader(mba_loader **out, const run *r, mba_split split)
+/* A model with two modes is judged by a second session; the memory it takes is planned before any is taken. */
+static mba_status plan_judge(run *r, const mba_session_options *training)
 {
-    const mba_train_options *o = r->o;
-    return mba_loader_create(out, &(mba_loader_options){
-        .data = o->data, .B = r->s.model.batch, .L = r->s.model.length, .vocab = r->s.model.vocab, .split = split,
-        .validation = o->validation, .shuffle = !o->in_order && !o->carry && split != MBA_SPLIT_VALIDATION, .seed = o->seed,
-        .documents = r->s.model.documents, .targets_within_documents = o->targets_within_documents });
+    mba_session_options so = *training;
+    so.backward = so.update = so.accumulate = false;
+    mba_model_outputs(&so.model, true, mba_feed_scores(so.model.task));
+    return mba_session_plan(&r->judge, &so);
+}
+
+static mba_status open_feeds(run *r, const mba_feed_options *data)
+{
+    mba_feed_options fo = *data;
+    fo.seed     = r->o->seed;
+    fo.micros   = r->micros;
+    fo.held_out = false;
+    MBA_TRY(mba_feed_open(&r->train, &r->s.model, &fo));
+    fo.micros   = 1;
+    fo.held_out = true;
+    return mba_feed_open(&r->valid, &r->s.model, &fo);
 }
 
 static mba_status begin(run *r)
 {
     mba_session_options so = r->o->session;
-    r->micros      = r->o->micros > 0 ? r->o->micros : 1;
-    r->step        = (mba_step){ .seed = r->o->seed };
-    r->guard       = (mba_guard){ .factor = r->o->guard };
-    so.backward    = so.update = true;
-    so.accumulate  = r->micros > 1;
-    so.model.carry = r->o->carry;
+    r->micros     = r->o->micros > 0 ? r->o->micros : 1;
+    r->step       = (mba_step){ .seed = r->o->seed };
+    r->guard      = (mba_guard){ .factor = r->o->guard };
+    so.backward   = so.update = true;
+    so.accumulate = r->micros > 1;
+    if (so.model.task == MBA_TASK_TEXT) so.model.lm.carry = r->o->carry;
+    MBA_TRY(mba_feed_fit(&so.model, &r->o->feed));
     MBA_TRY(mba_session_plan(&r->s, &so));
-    MBA_TRY(open_loader(&r->train, r, r->o->validation > 0 ? MBA_SPLIT_TRAIN : MBA_SPLIT_ALL));
-    if (r->o->validation > 0) MBA_TRY(open_loader(&r->valid, r, MBA_SPLIT_VALIDATION));
+    MBA_TRY(open_feeds(r, &r->o->feed));
+    if (r->valid && mba_task_has_modes(so.model.task)) MBA_TRY(plan_judge(r, &so));
     if (r->o->planned) r->o->planned(r->o->ctx, &r->s, r->train);
-    MBA_TRY(mba_session_bind(&r->s, r->o->seed));
-    r->elems = r->s.model.batch * r->s.model.length;
-    for (int k = 0; k < 3; k++)
-        if (!(r->staged[k] = calloc((size_t)(r->elems * r->micros), sizeof(int32_t))))
-            return mba_fail(MBA_E_NOMEM, "no memory for the batches of a step");
-    r->inputs = (mba_batch){ .tokens = mba_session_at(&r->s, "tokens"), .targets = mba_session_at(&r->s, "targets"),
-                             .documents = r->s.model.documents ? mba_session_at(&r->s, "ids") : NULL };
-    return MBA_OK;
+    if (r->judge.program) MBA_TRY(mba_session_bind(&r->judge, r->o->seed));
+    return mba_session_bind(&r->s, r->o->seed);
 }
 
 static void finish(run *r)
 {
     if (r->log) fclose(r->log);
-    for (int k = 0; k < 3; k++) free(r->staged[k]);
-    mba_loader_destroy(r->train);
-    mba_loader_destroy(r->valid);
+    mba_feed_close(r->train);
+    mba_feed_close(r->valid);
+    mba_session_end(&r->judge);
     mba_session_end(&r->s);
 }
 
@@ -95,10 +101,10 @@ static json_t *trainer_json(const run *r)
     json_t *guard = json_pack("{s:i, s:i, s:i}", "n", r->guard.n, "skipped", r->guard.skipped, "in_a_row", r->guard.in_a_row);
     json_object_set_new(guard, "norm", floats(r->guard.norm, MBA_GUARD_STEPS));
     json_object_set_new(guard, "loss", floats(r->guard.loss, MBA_GUARD_STEPS));
-    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "version", 1, "step", (json_int_t)r->step.index,
-                     "seed", (json_int_t)r->o->seed, "epoch", (json_int_t)r->at.epoch, "index", (json_int_t)r->at.index,
-                     "batch", (json_int_t)r->s.model.batch, "length", (json_int_t)r->s.model.length, "micros", (json_int_t)r->micros,
-                     "data_tokens", (json_int_t)mba_loader_tokens(r->train), "guard", guard);
+    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o}", "version", 2, "step", (json_int_t)r->step.index,
+                     "seed", (json_int_t)r->o->seed, "epoch", (json_int_t)r->train->at.epoch, "index",
+                     (json_int_t)r->train->at.index, "batch", mba_model_batch_words(&r->s.model).text, "micros",
+                     (json_int_t)r->micros, "data_size", (json_int_t)r->train->size, "guard", guard);
 }
 
 static mba_status save(run *r)
@@ -130,18 +136,25 @@ static mba_status same(const json_t *t, const char *key, int64_t now)
                                            "fix: give the options of the first run", key, (long long)then, (long long)now);
 }
 
+static mba_status same_batch(const json_t *t, const char *now)
+{
+    const char *then;
+    MBA_TRY(mba_json_text(t, "batch", "", &then));
+    return !strcmp(then, now) ? MBA_OK : mba_fail(MBA_E_ARG, "the checkpoint was made with '%s', now it is '%s'\n"
+                                                  "fix: give the options of the first run", mba_show(then).text, now);
+}
+
 static mba_status restore_trainer(run *r, const json_t *t)
 {
     int64_t n, skipped, in_a_row;
-    MBA_TRY(same(t, "version", 1));
+    MBA_TRY(same(t, "version", 2));
     MBA_TRY(same(t, "seed", (int64_t)r->o->seed));
-    MBA_TRY(same(t, "batch", r->s.model.batch));
-    MBA_TRY(same(t, "length", r->s.model.length));
+    MBA_TRY(same_batch(t, mba_model_batch_words(&r->s.model).text));
     MBA_TRY(same(t, "micros", r->micros));
-    MBA_TRY(same(t, "data_tokens", mba_loader_tokens(r->train)));
+    MBA_TRY(same(t, "data_size", r->train->size));
     MBA_TRY(mba_json_int(t, "step", 0, 0, INT64_MAX, &r->step.index));
-    MBA_TRY(mba_json_int(t, "epoch", 0, 0, INT64_MAX, &r->at.epoch));
-    MBA_TRY(mba_json_int(t, "index", 0, 0, INT64_MAX, &r->at.index));
+    MBA_TRY(mba_json_int(t, "epoch", 0, 0, INT64_MAX, &r->train->at.epoch));
+    MBA_TRY(mba_json_int(t, "index", 0, 0, INT64_MAX, &r->train->at.index));
     const json_t *guard = mba_json_get(t, "guard");
     MBA_TRY(mba_json_int(guard, "n", 0, 0, 2 * MBA_GUARD_STEPS, &n));
     MBA_TRY(mba_json_int(guard, "skipped", 0, 0, INT32_MAX, &skipped));
@@ -154,13 +167,15 @@ static mba_status restore_trainer(run *r, const json_t *t)
 static mba_status restore(run *r)
 {
     char          path[PATH_ROOM];
-    mba_lm        c;
+    mba_model     m;
     mba_hf_format format;
     json_t       *trainer = NULL;
     if (!r->o->resume) return MBA_OK;
     snprintf(path, sizeof path, "%s", r->o->resume);
     if (strlen(r->o->resume) < 8 || !strstr(r->o->resume, "step-")) MBA_TRY(mba_checkpoint_latest(path, sizeof path, r->o->resume));
-    MBA_TRY(mba_checkpoint_config(&c, &format, path));
+    MBA_TRY(mba_checkpoint_config(&m, &format, path));
+    if (m.task != r->s.model.task)
+        return mba_fail(MBA_E_ARG, "'%s' is a model of %s, not of %s", path, mba_task_name(m.task), mba_task_name(r->s.model.task));
     MBA_TRY(mba_checkpoint_load(&r->s, format, path));
     mba_status st = mba_checkpoint_load_trainer(&r->s, path, &trainer);
     if (st == MBA_OK) st = restore_trainer(r, trainer);
@@ -187,16 +202,26 @@ static void log_number(FILE *f, const char *key, double v)
 static void tell(run *r, mba_train_report *p)
 {
     p->steps  = r->o->schedule.steps;
-    p->tokens = r->tokens;
+    p->units  = r->units;
+    p->unit   = mba_task_unit(r->s.model.task);
+    p->left_out = r->train->left_out;
+    p->story  = r->train->story;
     p->run_s  = seconds() - r->began_s;
     if (r->log) {
-        fprintf(r->log, "{\"step\": %lld, \"tokens\": %lld", (long long)p->step, (long long)p->tokens);
+        char rate[32];
+        snprintf(rate, sizeof rate, "%s_per_s", p->unit);
+        fprintf(r->log, "{\"step\": %lld, \"%s\": %lld", (long long)p->step, p->unit, (long long)p->units);
         log_number(r->log, "loss", p->loss);
         log_number(r->log, "grad_norm", p->grad_norm);
         log_number(r->log, "lr", p->lr);
         log_number(r->log, "seconds", p->run_s);
-        log_number(r->log, "tokens_per_s", p->tokens_per_s);
-        if (!isnan(p->valid_loss)) log_number(r->log, "valid_loss", p->valid_loss);
+        log_number(r->log, rate, p->units_per_s);
+        if (!isnan(p->valid.loss)) log_number(r->log, "valid_loss", p->valid.loss);
+        for (int i = 0; i < p->valid.scores; i++) {
+            char key[48];
+            snprintf(key, sizeof key, "valid_%s", p->valid.score[i].name);
+            log_number(r->log, key, p->valid.score[i].value);
+        }
         fprintf(r->log, ", \"skipped\": %s}\n", p->skipped ? "true" : "false");
         fflush(r->log);                           // a killed run leaves whole lines
     }
@@ -205,40 +230,11 @@ static void tell(run *r, mba_train_report *p)
 
 /* ---- one step ---- */
 
-static int64_t valid_targets(const int32_t *targets, int64_t n)
-{
-    int64_t valid = 0;
-    for (int64_t i = 0; i < n; i++) valid += targets[i] >= 0;
-    return valid;
-}
-
-static void use_batch(run *r, int64_t micro)
-{
-    const size_t bytes = sizeof(int32_t) * (size_t)r->elems;
-    memcpy(r->inputs.tokens,  r->staged[0] + micro * r->elems, bytes);
-    memcpy(r->inputs.targets, r->staged[1] + micro * r->elems, bytes);
-    if (r->inputs.documents) memcpy(r->inputs.documents, r->staged[2] + micro * r->elems, bytes);
-}
-
-static mba_status load_step(run *r)
-{
-    for (int64_t m = 0; m < r->micros; m++) {
-        mba_batch b = { r->staged[0] + m * r->elems, r->staged[1] + m * r->elems,
-                        r->inputs.documents ? r->staged[2] + m * r->elems : NULL };
-        MBA_TRY(mba_loader_next(r->train, &b, &r->at));
-    }
-    const int64_t valid = valid_targets(r->staged[1], r->elems * r->micros);
-    r->step.loss_scale  = valid ? 1 / (float)valid : 0;
-    r->tokens          += r->elems * r->micros;
-    return MBA_OK;
-}
-
 static mba_status run_micros(run *r, double *loss)
 {
     *loss = 0;
     for (int64_t m = 0; m < r->micros; m++) {
-        r->step.micro = (int32_t)m;
-        use_batch(r, m);
+        MBA_TRY(mba_feed_bind(r->train, &r->s, m, &r->step));
         MBA_TRY(mba_program_run(r->s.program, MBA_FORWARD | MBA_BACKWARD, &r->step, NULL));
         *loss += (double)*(const float *)mba_session_at(&r->s, "loss");
         if (r->o->carry) mba_session_carry(&r->s);
@@ -264,7 +260,8 @@ static mba_status one_step(run *r, mba_train_report *p)
 {
     const double began = seconds();
     double       loss;
-    MBA_TRY(load_step(r));
+    MBA_TRY(mba_feed_stage(r->train, &r->step));
+    r->units += r->train->units;
     r->step.lr = (float)mba_schedule_lr(&r->o->schedule, r->step.index);
     MBA_TRY(run_micros(r, &loss));
     r->step.norm_max = mba_guard_norm_max(&r->guard, loss);
@@ -278,26 +275,15 @@ static mba_status one_step(run *r, mba_train_report *p)
     r->step.index++;
     p->step = r->step.index; p->loss = loss; p->grad_norm = norm; p->lr = (double)r->step.lr;
     p->step_s = seconds() - began;
-    p->tokens_per_s = (double)(r->elems * r->micros) / p->step_s;
+    p->units_per_s = (double)r->train->units / p->step_s;
     return MBA_OK;
 }
 
-static mba_status validate(run *r, double *out)
+static mba_status validate(run *r, mba_judgement *out)
 {
-    const int64_t all = mba_loader_batches(r->valid);
-    const int64_t n   = r->o->valid_batches > 0 && r->o->valid_batches < all ? r->o->valid_batches : all;
-    mba_position  at  = { 0 };
-    mba_step      s   = { .seed = r->o->seed };   // loss_scale 0: the mean over the batch
-    double        sum = 0, count = 0;
-    for (int64_t i = 0; i < n; i++) {
-        MBA_TRY(mba_loader_next(r->valid, &r->inputs, &at));
-        MBA_TRY(mba_program_run(r->s.program, MBA_FORWARD, &s, NULL));
-        const double valid = (double)valid_targets(r->inputs.targets, r->elems);
-        sum   += valid * (double)*(const float *)mba_session_at(&r->s, "loss");
-        count += valid;
-    }
-    *out = count > 0 ? sum / count : NAN;
-    return MBA_OK;
+    mba_session *s = r->judge.program ? &r->judge : &r->s;
+    if (r->judge.program) mba_session_copy(&r->judge, &r->s, r->s.averages);
+    return mba_feed_judge(out, r->valid, s, r->o->valid_batches, r->o->seed);
 }
 
 static bool due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
@@ -307,7 +293,7 @@ static mba_status loop(run *r)
     mba_status st = MBA_OK;
     bool       last = r->step.index >= r->o->schedule.steps;
     while (st == MBA_OK && !last) {
-        mba_train_report p = { .valid_loss = NAN };
+        mba_train_report p = { .valid = { .loss = NAN } };
         st = one_step(r, &p);
         if (st != MBA_OK) break;
         last = r->step.index >= r->o->schedule.steps || (r->o->stop && *r->o->stop)
@@ -316,7 +302,7 @@ static mba_status loop(run *r)
             return mba_fail(MBA_E_DEVICE, "%d steps in a row could not be taken\nwhy: %s\nfix: a lower --lr, or a longer --warmup",
                             BAD_STEPS_MAX, p.note ? p.note : "the loss does not come back");
         const bool interrupted = r->o->stop && *r->o->stop;
-        if (r->valid && !interrupted && (last || due(r->o->valid_every, r->step.index))) st = validate(r, &p.valid_loss);
+        if (r->valid && !interrupted && (last || due(r->o->valid_every, r->step.index))) st = validate(r, &p.valid);
         if (st == MBA_OK) tell(r, &p);
         if (st == MBA_OK && (last || due(r->o->save_every, r->step.index))) st = save(r);
     }

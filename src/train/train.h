@@ -1,6 +1,6 @@
 /* train.h -- the loop: batches in, updates, checkpoints and reports out.
  *
- *     mba_train_options o = { .session = { .model = c, .adamw = mba_adamw_defaults() }, .data = "shards",
+ *     mba_train_options o = { .session = { .model = c, .adamw = mba_adamw_defaults() }, .feed.data = "shards",
  *                             .schedule = { .lr = 3e-3, .lr_min = 1e-5, .warmup = 50, .steps = 1000 }, .report = show };
  *     MBA_TRY(mba_train(&o));
  *
@@ -11,17 +11,21 @@
 
 #include <signal.h>
 
-#include "data/loader.h"
+#include "train/feed.h"
 #include "train/schedule.h"
 #include "train/session.h"
 
-/* What the loop tells after every step, and after every validation (valid_loss is NaN elsewhere). */
+/* What the loop tells after every step, and after every validation (valid.loss is NaN elsewhere). */
 typedef struct mba_train_report {
-    int64_t     step, steps, tokens;              /* steps done; of how many; tokens seen by this run */
-    double      loss, grad_norm, lr, valid_loss;
-    double      step_s, run_s, tokens_per_s;
+    int64_t     step, steps, units;               /* steps done; of how many; tokens, images, graphs seen by this run */
+    const char *unit;                             /* "tokens" */
+    double      loss, grad_norm, lr;
+    mba_judgement valid;
+    double      step_s, run_s, units_per_s;
     bool        skipped;                          /* the guard or a NaN kept the update back */
     const char *note;                             /* why, or NULL */
+    int64_t     left_out;                         /* damaged items of the data that were passed over, so far */
+    const char *story;                            /* of the last of them */
 } mba_train_report;
 
 typedef struct mba_train_options {
@@ -31,11 +35,9 @@ typedef struct mba_train_options {
     uint64_t            seed;
     double              guard;                    /* skip norms above this multiple of their median; 0: only NaN */
 
-    const char *data;                             /* token files (loader.h); must be given */
-    double      validation;                       /* the last part of them is held out; 0: none */
-    bool        in_order;                         /* not shuffled */
-    bool        carry;                            /* in order, states carried from batch to batch: truncated back-propagation */
-    bool        targets_within_documents;
+    mba_feed_options    feed;                     /* the data; .held_out, .seed and .micros are set here */
+    bool                carry;                    /* text, in order: states carried from batch to batch: truncated
+                                                     back-propagation */
 
     const char *out;                              /* run directory: log.jsonl, step-*; NULL: nothing is kept */
     const char *resume;                           /* a checkpoint, or a run directory: its newest one */
@@ -44,7 +46,7 @@ typedef struct mba_train_options {
     int64_t     stop_after;                       /* steps of this session; 0: no limit */
 
     volatile sig_atomic_t *stop;                  /* set by a signal: the step is finished, saved, and that is all */
-    void (*planned)(void *ctx, const mba_session *s, const mba_loader *data);     /* before memory is taken; or NULL */
+    void (*planned)(void *ctx, const mba_session *s, const mba_feed *data);       /* before memory is taken; or NULL */
     void (*report)(void *ctx, const mba_train_report *r);
     void *ctx;
 } mba_train_options;

@@ -1,5 +1,5 @@
-/* synthetic.c -- see synthetic.h. */
-#include "cli/synthetic.h"
+/* made_text.c -- see made_text.h. */
+#include "train/made_text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #include "data/prepare.h"
 
-mba_status mba_synthetic_create(mba_synthetic *out, uint64_t seed, int64_t bytes)
+mba_status mba_made_text_create(mba_made_text *out, uint64_t seed, int64_t bytes)
 {
     const char    *tmp = getenv("TMPDIR");
     mba_tokenizer *t = NULL;
@@ -24,11 +24,11 @@ mba_status mba_synthetic_create(mba_synthetic *out, uint64_t seed, int64_t bytes
     mba_status st = mba_tokenizer_create(&t, "bytes");
     if (st == MBA_OK) st = mba_prepare(&made, t, &(mba_prepare_options){ .out = out->path, .synthetic_bytes = bytes, .seed = seed });
     mba_tokenizer_destroy(t);
-    if (st != MBA_OK) mba_synthetic_remove(out);
+    if (st != MBA_OK) mba_made_text_remove(out);
     return st;
 }
 
-void mba_synthetic_remove(mba_synthetic *d)
+void mba_made_text_remove(mba_made_text *d)
 {
     char path[600];
     if (!d->root[0]) return;
@@ -38,5 +38,5 @@ void mba_synthetic_remove(mba_synthetic *d)
     if (dir) closedir(dir);
     rmdir(d->path);
     rmdir(d->root);
-    *d = (mba_synthetic){ 0 };
+    *d = (mba_made_text){ 0 };
 }

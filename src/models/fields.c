@@ -1,0 +1,87 @@
+/* fields.c -- see fields.h. */
+#include "models/fields.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int mba_field_word(const mba_field *f, const char *text, size_t n)
+{
+    for (int i = 0; f->words[i]; i++)
+        if (strlen(f->words[i]) == n && !strncmp(f->words[i], text, n)) return i;
+    return -1;
+}
+
+static const mba_field *find(const mba_field *fields, const char *name, size_t n)
+{
+    for (; fields->name; fields++)
+        if (strlen(fields->name) == n && !strncmp(fields->name, name, n)) return fields;
+    return NULL;
+}
+
+/* The number at the start of text, which must reach to `end` or to a colon. */
+static bool whole(int64_t *out, const char *text, const char *end, const char **rest)
+{
+    char *stop;
+    const long long v = strtoll(text, &stop, 10);
+    *out  = v;
+    *rest = stop;
+    return stop != text && (stop == end || *stop == ':') && v >= -MBA_FIELD_MOST && v <= MBA_FIELD_MOST;
+}
+
+static bool set_list(int64_t *to, int count, const char *text, const char *end)
+{
+    int64_t v[64] = { 0 };
+    int     n = 0;
+    for (const char *s = text; n < count && n < 64; s++) {
+        if (!whole(&v[n++], s, end, &s)) return false;
+        if (s == end) {
+            memcpy(to, v, sizeof *v * (size_t)count);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool set_value(void *to, const mba_field *f, const char *text, const char *end)
+{
+    const size_t n = (size_t)(end - text);
+    const char  *rest;
+    char        *stop;
+    int64_t      v;
+    switch (f->kind) {
+    case MBA_FIELD_INT:
+        return whole((int64_t *)to, text, end, &rest) && rest == end;
+    case MBA_FIELD_BOOL:
+        if (!whole(&v, text, end, &rest) || rest != end || v < 0 || v > 1) return false;
+        *(bool *)to = v != 0;
+        return true;
+    case MBA_FIELD_REAL:
+        *(double *)to = strtod(text, &stop);
+        return stop == end && stop != text && isfinite(*(double *)to);
+    case MBA_FIELD_LIST:
+        return set_list(to, f->count, text, end);
+    case MBA_FIELD_WORD:
+        *(int *)to = mba_field_word(f, text, n);
+        return *(int *)to >= 0;
+    default:
+        if (n >= (size_t)f->count) return false;
+        memcpy(to, text, n);
+        ((char *)to)[n] = 0;
+        return true;
+    }
+}
+
+mba_status mba_fields_set(void *config, const mba_field *fields, const char *assignments)
+{
+    for (const char *s = assignments; s && *s;) {
+        const size_t     n = strcspn(s, ",");
+        const char      *eq = memchr(s, '=', n);
+        const mba_field *f = eq ? find(fields, s, (size_t)(eq - s)) : NULL;
+        if (!f || !set_value(mba_field_at(config, f), f, eq + 1, s + n))
+            return mba_fail(MBA_E_ARG, "cannot set '%.*s'\nfix: NAME=VALUE, with a name of `mambascope list fields`; "
+                            "lists are written 1:3:8:4", (int)n, s);
+        s += n + (s[n] == ',');
+    }
+    return MBA_OK;
+}

@@ -1,0 +1,524 @@
+/* graph_feed.c -- collections of graphs as ragged batches within the capacities of a model. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/graph_batch.h"
+#include "data/graph_features.h"
+#include "data/graph_pack.h"
+#include "data/graph_readers.h"
+#include "data/graph_synthetic.h"
+#include "data/listing.h"
+#include "data/metrics.h"
+#include "data/permute.h"
+#include "train/feed.h"
+
+enum { PATH_ROOM = 4096, MADE_BATCHES = 5 };
+
+/* A collection, wherever it comes from. */
+typedef struct source {
+    mba_graph_pack      *pack;
+    mba_graph_store     *store;
+    const mba_graph_set *set;            /* of one of them */
+    const char          *made_up;        /* the name of its generator, or NULL */
+} source;
+
+typedef struct graph_feed {
+    mba_feed        base;
+    source          from;
+    mba_graphnet    c;
+    const mba_order_type *order;
+    uint64_t        seed;
+    bool            shuffle;
+    int64_t        *member;              /* (size): graphs of this part */
+    int64_t        *chosen, nchosen;     /* of the step that is staged; room for c.graphs */
+    mba_batch_graph *item;               /* (c.graphs) */
+    const float    *node_real, *edge_real, *target;          /* of the whole set, in the type the model wants */
+    const int32_t  *node_index, *edge_index, *label;
+    void           *own[6];              /* those that had to be converted */
+    int             nown;
+    mba_graph_batch batch;
+    int32_t        *places;              /* graph_ptr, graph_of, degree, labels: what is no input */
+    uint64_t       *work;                /* of the orders */
+    mba_confusion   confusion;
+    float          *score, *truth;       /* of all that was judged */
+    int64_t         judged, room;
+} graph_feed;
+
+/* ---- sources ---- */
+
+static void source_close(source *s)
+{
+    mba_graph_pack_close(s->pack);
+    mba_graph_store_destroy(s->store);
+    *s = (source){ 0 };
+}
+
+static bool is_class_loss(mba_graph_loss l) { return l == MBA_LOSS_CE || l == MBA_LOSS_WEIGHTED_CE; }
+
+/* Whether graphs of this form are what the model reads; `why` says what is not. */
+static bool fits(const mba_graphnet *c, const mba_graph_form *f, char why[160])
+{
+    const bool plain = !c->edge_reals && !c->edge_rows;
+    if (c->node_reals ? f->node_width != c->node_reals : f->node_width != c->node_columns || f->node_type == MBA_GRAPH_F32)
+        snprintf(why, 160, "nodes have %lld features, the model reads %lld", (long long)f->node_width,
+                 (long long)(c->node_reals ? c->node_reals : c->node_columns));
+    else if (!plain && (c->edge_reals ? f->edge_width != c->edge_reals : f->edge_width != c->edge_columns || f->edge_type == MBA_GRAPH_F32))
+        snprintf(why, 160, "edges have %lld features, the model reads %lld", (long long)f->edge_width,
+                 (long long)(c->edge_reals ? c->edge_reals : c->edge_columns));
+    else if (f->node_labels != (c->readout == MBA_READ_NODES))
+        snprintf(why, 160, "labels belong to %s, the model's results to %s", f->node_labels ? "nodes" : "graphs",
+                 f->node_labels ? "graphs" : "nodes");
+    else if (is_class_loss(c->loss) ? f->label_width != 1 || f->classes < 2 || f->classes > c->outputs : f->label_width != c->outputs)
+        snprintf(why, 160, "labels are %lld numbers of %lld classes, the model has %lld results", (long long)f->label_width,
+                 (long long)f->classes, (long long)c->outputs);
+    else
+        return true;
+    return false;
+}
+
+/* The made-up collection of a model: the one its preset is named after, or the first that it can read. */
+static bool made_for(mba_synthetic *kind, const mba_graphnet *c)
+{
+    char why[160];
+    if (c->name && !strncmp(c->name, "graphmamba-", 11) && mba_synthetic_parse(kind, c->name + 11)) return true;
+    for (int k = 0; k < MBA_SYNTHETICS; k++) {
+        const mba_graph_form f = mba_synthetic_form((mba_synthetic)k);
+        *kind = (mba_synthetic)k;
+        if (fits(c, &f, why)) return true;
+    }
+    return false;
+}
+
+static mba_status make_up(source *s, const mba_graphnet *c, mba_synthetic kind, const mba_feed_options *o)
+{
+    const int64_t graphs = o->made > 0 ? o->made : MADE_BATCHES * c->graphs;
+    s->made_up = mba_synthetic_name(kind);
+    return mba_graph_synthetic(&s->store, kind, o->seed, graphs < 20 ? 20 : graphs);
+}
+
+static mba_status read_ogb(source *s, const mba_graphnet *c, const char *path)
+{
+    char        split[PATH_ROOM];
+    mba_listing schemes = { 0 };
+    mba_status  st = MBA_OK;
+    snprintf(split, sizeof split, "%s/split", path);
+    if (mba_is_folder(split)) st = mba_listing_read(&schemes, split, NULL);
+    mba_listing_sort(&schemes);
+    if (st == MBA_OK)
+        st = mba_ogb_csv_read(&s->store, path, &(mba_ogb_options){ .scheme = schemes.n ? schemes.name[0] : NULL,
+                              .classes = is_class_loss(c->loss) ? c->outputs : c->loss == MBA_LOSS_L1 ? 0 : 2 });
+    mba_listing_free(&schemes);
+    return st;
+}
+
+static mba_status read_malnet(source *s, const char *path)
+{
+    char        list[MBA_SPLITS][PATH_ROOM + 64], graphs[PATH_ROOM];
+    static const char *const part[] = { "train", "val", "test" };
+    snprintf(graphs, sizeof graphs, "%s/malnet-graphs-tiny", path);
+    for (int i = 0; i < MBA_SPLITS; i++) snprintf(list[i], sizeof list[i], "%s/split_info_tiny/type/%s.txt", path, part[i]);
+    return mba_malnet_read(&s->store, graphs, (const char *[]){ list[0], list[1], list[2] });
+}
+
+static mba_status read_folder(source *s, const mba_graphnet *c, const char *path)
+{
+    char inner[PATH_ROOM];
+    snprintf(inner, sizeof inner, "%s/malnet-graphs-tiny", path);
+    if (mba_is_folder(inner)) return read_malnet(s, path);
+    snprintf(inner, sizeof inner, "%s/raw", path);
+    if (mba_is_folder(inner)) return read_ogb(s, c, path);
+    return mba_tu_dataset_read(&s->store, path);
+}
+
+/* Positions are computed where the collection has none, or others than the model wants. */
+static mba_status add_positions(source *s, int64_t K)
+{
+    if (!K || s->set->form.lap_k == K) return MBA_OK;
+    if (s->set->form.lap_k || !s->store) {        // a copy without positions
+        mba_graph_store *copy = NULL;
+        mba_graph_form   form = s->set->form;
+        form.lap_k = 0;
+        mba_status st = mba_graph_store_create(&copy, &form);
+        for (int64_t g = 0; g < s->set->graphs && st == MBA_OK; g++) {
+            const mba_graph_item it = mba_graph_set_item(s->set, g);
+            st = mba_graph_store_add(copy, &it);
+        }
+        if (st != MBA_OK) {
+            mba_graph_store_destroy(copy);
+            return st;
+        }
+        source_close(s);
+        s->store = copy;
+    }
+    MBA_TRY(mba_graph_store_laplace(s->store, K));
+    s->set = mba_graph_store_set(s->store);
+    return MBA_OK;
+}
+
+static mba_status source_read(source *s, const mba_graphnet *c, const mba_feed_options *o)
+{
+    mba_synthetic kind;
+    char          why[160];
+    if (!o->data && !made_for(&kind, c))
+        return mba_fail(MBA_E_ARG, "no data, and nothing that could be made up for this model\nfix: --data PATH");
+    if (!o->data || mba_synthetic_parse(&kind, o->data)) MBA_TRY(make_up(s, c, kind, o));
+    else if (mba_is_folder(o->data)) MBA_TRY(read_folder(s, c, o->data));
+    else MBA_TRY(mba_graph_pack_open(&s->pack, o->data));
+    s->set = s->pack ? mba_graph_pack_set(s->pack) : mba_graph_store_set(s->store);
+    if (!fits(c, &s->set->form, why))
+        return mba_fail(MBA_E_ARG, "'%s' is not what the model reads\nwhy: %s\nfix: another --model, or --set node_reals=.., outputs=..",
+                        o->data ? o->data : s->made_up, why);
+    return MBA_OK;
+}
+
+static mba_status source_open(source *s, const mba_graphnet *c, const mba_feed_options *o)
+{
+    mba_status st = source_read(s, c, o);
+    const char *made_up = s->made_up;
+    if (st == MBA_OK) st = add_positions(s, c->pe_count);
+    if (st != MBA_OK) source_close(s);
+    else s->made_up = made_up;
+    return st;
+}
+
+/* ---- which graphs ---- */
+
+/* The held-out part is the collection's own, or the last part of a random order that depends on nothing. */
+static bool belongs(const mba_graph_set *s, int64_t g, const mba_feed_options *o)
+{
+    if (o->whole) return true;
+    if (s->form.has_split) return s->split[g] == (o->held_out ? MBA_SPLIT_VALID : MBA_SPLIT_TRAIN);
+    const int64_t place = mba_permuted(g, s->graphs, mba_stream("graphs held out"), 0);
+    return (place >= (int64_t)((1 - o->validation) * (double)s->graphs)) == o->held_out;
+}
+
+static mba_status choose_members(graph_feed *f, const mba_feed_options *o)
+{
+    const mba_graph_set *s = f->from.set;
+    f->member = calloc((size_t)s->graphs + 1, sizeof *f->member);
+    if (!f->member) return mba_fail(MBA_E_NOMEM, "no memory for the numbers of %lld graphs", (long long)s->graphs);
+    for (int64_t g = 0; g < s->graphs; g++) {
+        const int64_t nodes = (int64_t)(s->node_ptr[g + 1] - s->node_ptr[g]), edges = (int64_t)(s->edge_ptr[g + 1] - s->edge_ptr[g]);
+        if (!belongs(s, g, o)) continue;
+        if (!nodes) { f->base.left_out++; f->base.story = "a graph without nodes"; continue; }
+        if (nodes > f->c.nodes || edges > f->c.edges)
+            return mba_fail(MBA_E_ARG, "graph %lld has %lld nodes and %lld edges\nwhy: a batch has room for %lld nodes and %lld edges\n"
+                            "fix: --nodes, --edges", (long long)g, (long long)nodes, (long long)edges, (long long)f->c.nodes,
+                            (long long)f->c.edges);
+        f->member[f->base.size++] = g;
+    }
+    return MBA_OK;
+}
+
+/* ---- arrays in the type the model wants ---- */
+
+static const void *element(const void *from, mba_graph_type type, int64_t i)
+{
+    return (const char *)from + i * (int64_t)mba_graph_type_bytes(type);
+}
+
+static double number_at(const void *from, mba_graph_type type, int64_t i)
+{
+    const void *p = element(from, type, i);
+    return type == MBA_GRAPH_F32 ? (double)*(const float *)p : type == MBA_GRAPH_I32 ? *(const int32_t *)p : *(const uint8_t *)p;
+}
+
+static mba_status as_type(const void **out, graph_feed *f, const void *from, mba_graph_type type, mba_graph_type wanted, int64_t n)
+{
+    *out = from;
+    if (type == wanted || !from) return MBA_OK;
+    int32_t *own = malloc(sizeof *own * (size_t)(n > 0 ? n : 1));
+    if (!own) return mba_fail(MBA_E_NOMEM, "no memory for %lld numbers of a collection", (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        const double v = number_at(from, type, i);
+        if (wanted == MBA_GRAPH_F32) ((float *)(void *)own)[i] = (float)v;
+        else                         own[i] = v == v ? (int32_t)v : -1;
+    }
+    f->own[f->nown++] = own;
+    *out = own;
+    return MBA_OK;
+}
+
+static mba_status make_views(graph_feed *f)
+{
+    const mba_graph_set  *s = f->from.set;
+    const mba_graph_form *m = &s->form;
+    const int64_t labels = (m->node_labels ? s->nodes : s->graphs) * m->label_width;
+    const void   *nodes, *edges, *label;
+    MBA_TRY(as_type(&nodes, f, s->node_feat, m->node_type, f->c.node_reals ? MBA_GRAPH_F32 : MBA_GRAPH_I32, s->nodes * m->node_width));
+    MBA_TRY(as_type(&edges, f, s->edge_feat, m->edge_type, f->c.edge_reals ? MBA_GRAPH_F32 : MBA_GRAPH_I32, s->edges * m->edge_width));
+    MBA_TRY(as_type(&label, f, s->label, m->label_type, is_class_loss(f->c.loss) ? MBA_GRAPH_I32 : MBA_GRAPH_F32, labels));
+    if (f->c.node_reals) f->node_real = nodes; else f->node_index = nodes;
+    if (f->c.edge_reals) f->edge_real = edges; else if (f->c.edge_rows) f->edge_index = edges;
+    if (is_class_loss(f->c.loss)) f->label = label; else f->target = label;
+    return MBA_OK;
+}
+
+static mba_batch_graph item_of(const graph_feed *f, int64_t g)
+{
+    const mba_graph_set *s = f->from.set;
+    const int64_t node = (int64_t)s->node_ptr[g], edge = (int64_t)s->edge_ptr[g], K = s->form.lap_k,
+                  row = (s->form.node_labels ? node : g) * s->form.label_width;
+    return (mba_batch_graph){
+        .nodes = (int64_t)s->node_ptr[g + 1] - node, .edges = (int64_t)s->edge_ptr[g + 1] - edge, .src = s->src + edge, .dst = s->dst + edge,
+        .node_real  = f->node_real ? f->node_real + node * s->form.node_width : NULL,
+        .node_index = f->node_index ? f->node_index + node * s->form.node_width : NULL,
+        .edge_real  = f->edge_real ? f->edge_real + edge * s->form.edge_width : NULL,
+        .edge_index = f->edge_index ? f->edge_index + edge * s->form.edge_width : NULL,
+        .label = f->label ? f->label + row : NULL, .target = f->target ? f->target + row : NULL,
+        .lap_values = s->lap_val ? s->lap_val + g * K : NULL, .lap_vectors = s->lap_vec ? s->lap_vec + node * K : NULL };
+}
+
+/* ---- opening ---- */
+
+static void graph_close(mba_feed *base)
+{
+    graph_feed *f = (graph_feed *)base;
+    for (int i = 0; i < f->nown; i++) free(f->own[i]);
+    mba_confusion_destroy(&f->confusion);
+    source_close(&f->from);
+    free(f->member);
+    free(f->chosen);
+    free(f->item);
+    free(f->places);
+    free(f->work);
+    free(f->score);
+    free(f->truth);
+    free(f);
+}
+
+static mba_status find_order(graph_feed *f)
+{
+    const char *name = f->c.order[0] ? f->c.order : f->c.buckets > 1 ? "Mamba_Hybrid_Degree_Noise_Bucket" : "Mamba_Hybrid_Degree_Noise";
+    f->order = mba_order_find(name);
+    return f->order ? MBA_OK : mba_fail(MBA_E_ARG, "no node order '%s'\nfix: a published name such as Mamba_Hybrid_Degree_Noise", name);
+}
+
+static mba_status take_memory(graph_feed *f)
+{
+    const size_t N = (size_t)f->c.nodes, G = (size_t)f->c.graphs;
+    f->chosen = calloc(G, sizeof *f->chosen);
+    f->item   = calloc(G, sizeof *f->item);
+    f->places = calloc(G + 1 + 2 * N + (N > G ? N : G), sizeof *f->places);
+    f->work   = calloc(3 * N, sizeof *f->work);
+    if (!f->chosen || !f->item || !f->places || !f->work) return mba_fail(MBA_E_NOMEM, "no memory for batches of graphs");
+    return is_class_loss(f->c.loss) || f->c.loss == MBA_LOSS_WEIGHTED_BCE
+         ? mba_confusion_create(&f->confusion, f->c.outputs > 1 ? f->c.outputs : 2) : MBA_OK;
+}
+
+static mba_status graph_open(mba_feed **out, const mba_model *m, const mba_feed_options *o)
+{
+    if (o->micros > 1)
+        return mba_fail(MBA_E_UNSUPPORTED, "several micro-batches of graphs\nwhy: class weights and batch statistics are those of one batch\n"
+                        "fix: larger --graphs, --nodes and --edges");
+    graph_feed *f = calloc(1, sizeof *f);
+    if (!f) return mba_fail(MBA_E_NOMEM, "no memory for a feed");
+    f->c       = m->graph;
+    f->seed    = o->seed;
+    f->shuffle = !o->in_order && !o->held_out && !o->whole;
+    mba_status st = find_order(f);
+    if (st == MBA_OK) st = source_open(&f->from, &f->c, o);
+    if (st == MBA_OK) st = choose_members(f, o);
+    if (st == MBA_OK && f->base.size) st = make_views(f);
+    if (st == MBA_OK && f->base.size) st = take_memory(f);
+    if (st == MBA_OK && !f->base.size && !o->held_out) st = mba_fail(MBA_E_FORMAT, "'%s' has no graph to train on", o->data ? o->data : "");
+    if (st == MBA_OK && f->base.size) *out = &f->base;
+    else                              graph_close(&f->base);
+    return st;
+}
+
+/* Room for the whole collection in one batch. */
+static mba_status graph_fit(mba_model *m, const mba_feed_options *o)
+{
+    source        s = { 0 };
+    mba_model     whole = *m;
+    if (!o->whole) return MBA_OK;
+    MBA_TRY(mba_model_complete(&whole));
+    whole.graph.pe_count = 0;                     // positions are not needed to count
+    MBA_TRY(source_open(&s, &whole.graph, o));
+    m->graph.graphs = s.set->graphs > 0 ? s.set->graphs : 1;
+    m->graph.nodes  = s.set->nodes > 0 ? s.set->nodes : 1;
+    m->graph.edges  = s.set->edges > 0 ? s.set->edges : 1;
+    source_close(&s);
+    return MBA_OK;
+}
+
+/* ---- batches ---- */
+
+static mba_status graph_stage(mba_feed *base, mba_step *step)
+{
+    graph_feed *f = (graph_feed *)base;
+    int64_t     nodes = 0, edges = 0;
+    f->nchosen = 0;
+    if (base->at.index >= base->size)
+        return mba_fail(MBA_E_ARG, "there is no graph %lld in this data\nfix: resume with the data of the checkpoint", (long long)base->at.index);
+    for (; f->nchosen < f->c.graphs && base->at.index < base->size; base->at.index++) {
+        const int64_t place = f->shuffle ? mba_permuted(base->at.index, base->size, f->seed ^ mba_stream("graphs"), (uint64_t)base->at.epoch)
+                                         : base->at.index;
+        const mba_batch_graph it = item_of(f, f->member[place]);
+        if (nodes + it.nodes > f->c.nodes || edges + it.edges > f->c.edges) break;          // it opens the next batch
+        nodes += it.nodes;
+        edges += it.edges;
+        f->chosen[f->nchosen++] = f->member[place];
+    }
+    if (base->at.index == base->size) base->at = (mba_position){ .epoch = base->at.epoch + 1 };
+    base->units      = f->nchosen;
+    step->loss_scale = 0;                         // the mean over the batch
+    return MBA_OK;
+}
+
+/* An input by its own name, whatever scope of the model it stands in; NULL where the model has none. */
+static void *input(const mba_session *s, const char *name)
+{
+    const size_t n = strlen(name);
+    for (int32_t i = 0; i < s->graph->ntensors; i++) {
+        const mba_tensor *t = s->graph->tensors[i];
+        const size_t      k = t->st->role == MBA_INPUT && !t->of ? strlen(t->name) : 0;
+        if (k >= n && !strcmp(t->name + k - n, name) && (k == n || t->name[k - n - 1] == '.')) return mba_program_at(s->program, t);
+    }
+    return NULL;
+}
+
+static void place_arrays(graph_feed *f, mba_session *s)
+{
+    const int64_t N = f->c.nodes, G = f->c.graphs;
+    f->batch = (mba_graph_batch){
+        .graph_ptr = input(s, "graph_ptr"), .graph_of = f->places + G + 1, .degree = f->places + G + 1 + N,
+        .in_ptr = input(s, "in_ptr"), .out_ptr = input(s, "out_ptr"), .src = input(s, "src"),
+        .out_edge = input(s, "out_edge"), .node_real = input(s, "node_x"), .edge_real = input(s, "edge_x"),
+        .node_index = f->c.node_reals ? NULL : input(s, "node_i"), .edge_index = f->c.edge_rows ? input(s, "edge_i") : NULL,
+        .label = input(s, "labels"), .target = input(s, "targets"), .lap_phi = input(s, "phi"),
+        .lap_lam = input(s, "lam") };
+    if (!f->batch.graph_ptr) f->batch.graph_ptr = f->places;
+    if (!f->c.edge_reals && !f->c.edge_rows) memset(input(s, "edge_i"), 0, sizeof(int32_t) * (size_t)f->c.edges);
+}
+
+/* Where order `draw` of a layer goes: perm.3, or perm.3.1 in a network that averages several. */
+static int32_t *order_input(const mba_session *s, const char *what, int64_t layer, int64_t draw)
+{
+    char name[48];
+    snprintf(name, sizeof name, "%s.%d.%d", what, (int)layer, (int)draw);
+    int32_t *at = input(s, name);
+    snprintf(name, sizeof name, "%s.%d", what, (int)layer);
+    return at || draw ? at : input(s, name);
+}
+
+static void order_layers(graph_feed *f, mba_session *s, const mba_step *step)
+{
+    for (int64_t l = 0; l < f->c.layers && !f->c.no_scan; l++)
+        for (int64_t d = 0; d < 256; d++) {
+            int32_t *perm = order_input(s, "perm", l, d);
+            if (!perm) break;
+            mba_graph_order(perm, order_input(s, "inverse", l, d), order_input(s, "segment", l, d),
+                            &(mba_graph_order_args){ .type = f->order, .batch = &f->batch, .capacity = f->c.nodes, .seed = step->seed,
+                                                     .counter = mba_step_counter(step), .layer = l, .draw = d, .work = f->work });
+        }
+}
+
+static int64_t count_targets(const graph_feed *f)
+{
+    const mba_graph_batch *b = &f->batch;
+    const int64_t rows = f->c.readout == MBA_READ_NODES ? b->nodes : b->graphs;
+    int64_t       n = 0;
+    for (int64_t i = 0; b->label && i < rows; i++) n += b->label[i] >= 0;
+    for (int64_t i = 0; b->target && i < rows * f->c.outputs; i++) n += b->target[i] == b->target[i];
+    return n;
+}
+
+static mba_status graph_bind(mba_feed *base, mba_session *s, int64_t micro, mba_step *step)
+{
+    graph_feed *f = (graph_feed *)base;
+    (void)micro;
+    const mba_graph_shape shape = {
+        .nodes = f->c.nodes, .edges = f->c.edges, .graphs = f->c.graphs, .node_reals = f->c.node_reals, .edge_reals = f->c.edge_reals,
+        .node_fields = f->c.node_columns, .edge_fields = f->c.edge_columns, .node_rows = f->c.node_tables, .edge_rows = f->c.edge_tables,
+        .classes = is_class_loss(f->c.loss) ? f->c.outputs : 0, .targets = is_class_loss(f->c.loss) ? 0 : f->c.outputs,
+        .node_labels = f->c.readout == MBA_READ_NODES, .lap = f->c.pe_count };
+    place_arrays(f, s);
+    for (int64_t i = 0; i < f->nchosen; i++) f->item[i] = item_of(f, f->chosen[i]);
+    MBA_TRY(mba_graph_batch_fill(&f->batch, &shape, f->item, f->nchosen));
+    order_layers(f, s, step);
+    step->count[MBA_NODES]  = (int32_t)f->batch.nodes;
+    step->count[MBA_EDGES]  = (int32_t)f->batch.edges;
+    step->count[MBA_GRAPHS] = (int32_t)f->batch.graphs;
+    base->targets = count_targets(f);
+    return MBA_OK;
+}
+
+/* ---- scores ---- */
+
+static mba_status keep_scores(graph_feed *f, const float *logits, int64_t n)
+{
+    if (f->judged + n > f->room) {
+        const int64_t room = 2 * (f->judged + n);
+        float *score = realloc(f->score, sizeof *score * (size_t)room);
+        if (score) f->score = score;
+        float *truth = score ? realloc(f->truth, sizeof *truth * (size_t)room) : NULL;
+        if (!truth) return mba_fail(MBA_E_NOMEM, "no memory for %lld predictions", (long long)room);
+        f->truth = truth;
+        f->room  = room;
+    }
+    memcpy(f->score + f->judged, logits, sizeof *logits * (size_t)n);
+    memcpy(f->truth + f->judged, f->batch.target, sizeof *logits * (size_t)n);
+    f->judged += n;
+    return MBA_OK;
+}
+
+static mba_status graph_score(mba_feed *base, const mba_session *s)
+{
+    graph_feed   *f = (graph_feed *)base;
+    const float  *logits = mba_session_at(s, "logits");
+    const int64_t rows = f->c.readout == MBA_READ_NODES ? f->batch.nodes : f->batch.graphs;
+    int32_t      *guess = f->places + f->c.graphs + 1 + 2 * f->c.nodes, *truth = (int32_t *)f->work;
+    if (is_class_loss(f->c.loss)) {
+        mba_argmax(guess, logits, rows, f->c.outputs);
+        mba_confusion_add(&f->confusion, guess, f->batch.label, rows);
+    } else if (f->c.loss == MBA_LOSS_WEIGHTED_BCE && f->c.outputs == 1) {
+        for (int64_t i = 0; i < rows; i++) {
+            guess[i] = logits[i] > 0;             // a probability above one half
+            truth[i] = f->batch.target[i] == f->batch.target[i] ? f->batch.target[i] > 0.5f : -1;
+        }
+        mba_confusion_add(&f->confusion, guess, truth, rows);
+    } else {
+        return keep_scores(f, logits, rows * f->c.outputs);
+    }
+    return MBA_OK;
+}
+
+static mba_status graph_scores(mba_feed *base, mba_score out[MBA_SCORES_MAX], int *n)
+{
+    graph_feed   *f = (graph_feed *)base;
+    const int64_t judged = f->judged;
+    f->judged = 0;
+    *n = 1;
+    if (f->confusion.count) {
+        out[0] = (mba_score){ "accuracy", mba_accuracy(&f->confusion) };
+        out[1] = (mba_score){ "f1", mba_macro_f1(&f->confusion) };
+        out[2] = (mba_score){ "sbm_accuracy", mba_sbm_accuracy(&f->confusion) };
+        *n = 3;
+        memset(f->confusion.count, 0, sizeof *f->confusion.count * (size_t)(f->confusion.classes * f->confusion.classes));
+        return MBA_OK;
+    }
+    if (f->c.loss == MBA_LOSS_L1) {
+        out[0] = (mba_score){ "mae", mba_mean_absolute_error(f->score, f->truth, judged) };
+        return MBA_OK;
+    }
+    out[0].name = "ap";
+    return mba_average_precision(&out[0].value, f->score, f->truth, judged / f->c.outputs, f->c.outputs);
+}
+
+static void graph_describe(const mba_feed *base, char *text, size_t room)
+{
+    const graph_feed *f = (const graph_feed *)base;
+    snprintf(text, room, "%lld graphs of %lld, %.1f nodes and %.1f edges on average%s%s%s", (long long)base->size,
+             (long long)f->from.set->graphs, (double)f->from.set->nodes / (double)f->from.set->graphs,
+             (double)f->from.set->edges / (double)f->from.set->graphs, f->from.made_up ? " (SYNTHETIC " : "",
+             f->from.made_up ? f->from.made_up : "", f->from.made_up ? ")" : "");
+}
+
+const mba_feed_type mba_graph_feed = {
+    .fit = graph_fit, .open = graph_open, .stage = graph_stage, .bind = graph_bind, .score = graph_score,
+    .scores = graph_scores, .describe = graph_describe, .close = graph_close,
+};

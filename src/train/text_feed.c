@@ -1,0 +1,97 @@
+/* text_feed.c -- token files as batches of sequences. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/feed.h"
+#include "train/made_text.h"
+
+enum { MADE_BYTES = 4 << 20 };
+
+typedef struct text_feed {
+    mba_feed      base;
+    mba_made_text made;
+    mba_loader   *loader;
+    bool          documents;
+    int64_t       elems;                 /* of a micro-batch */
+    int32_t      *staged[3];             /* all micro-batches of a step: the number of targets is known before the first */
+} text_feed;
+
+static void text_close(mba_feed *base)
+{
+    text_feed *f = (text_feed *)base;
+    for (int k = 0; k < 3; k++) free(f->staged[k]);
+    mba_loader_destroy(f->loader);
+    mba_made_text_remove(&f->made);
+    free(f);
+}
+
+static mba_status open_loader(text_feed *f, const mba_lm *c, const mba_feed_options *o)
+{
+    const mba_part part = o->validation <= 0 ? MBA_PART_ALL : o->held_out ? MBA_PART_VALIDATION : MBA_PART_TRAIN;
+    if (!o->data) MBA_TRY(mba_made_text_create(&f->made, o->seed, MADE_BYTES));
+    return mba_loader_create(&f->loader, &(mba_loader_options){
+        .data = o->data ? o->data : f->made.path, .B = c->batch, .L = c->length, .vocab = c->vocab, .split = part,
+        .validation = o->validation, .shuffle = !o->in_order && !c->carry && !o->held_out, .seed = o->seed,
+        .documents = c->documents, .targets_within_documents = o->targets_within_documents });
+}
+
+static mba_status text_open(mba_feed **out, const mba_model *m, const mba_feed_options *o)
+{
+    if (o->held_out && o->validation <= 0) return MBA_OK;
+    text_feed *f = calloc(1, sizeof *f);
+    if (!f) return mba_fail(MBA_E_NOMEM, "no memory for a feed");
+    f->documents = m->lm.documents;
+    f->elems     = m->lm.batch * m->lm.length;
+    mba_status st = open_loader(f, &m->lm, o);
+    for (int k = 0; k < 3 && st == MBA_OK; k++)
+        if (!(f->staged[k] = calloc((size_t)(f->elems * (o->micros > 0 ? o->micros : 1)), sizeof(int32_t))))
+            st = mba_fail(MBA_E_NOMEM, "no memory for the batches of a step");
+    if (st == MBA_OK) f->base.size = mba_loader_tokens(f->loader);
+    if (st == MBA_OK) *out = &f->base;
+    else              text_close(&f->base);
+    return st;
+}
+
+static int64_t count_targets(const int32_t *targets, int64_t n)
+{
+    int64_t valid = 0;
+    for (int64_t i = 0; i < n; i++) valid += targets[i] >= 0;
+    return valid;
+}
+
+static mba_status text_stage(mba_feed *base, mba_step *step)
+{
+    text_feed *f = (text_feed *)base;
+    for (int64_t m = 0; m < base->micros; m++) {
+        mba_batch b = { f->staged[0] + m * f->elems, f->staged[1] + m * f->elems, f->documents ? f->staged[2] + m * f->elems : NULL };
+        MBA_TRY(mba_loader_next(f->loader, &b, &base->at));
+    }
+    const int64_t valid = count_targets(f->staged[1], f->elems * base->micros);
+    step->loss_scale = valid ? 1 / (float)valid : 0;
+    base->units      = f->elems * base->micros;
+    return MBA_OK;
+}
+
+static mba_status text_bind(mba_feed *base, mba_session *s, int64_t micro, mba_step *step)
+{
+    static const char *const name[] = { "tokens", "targets", "ids" };
+    text_feed   *f = (text_feed *)base;
+    const size_t bytes = sizeof(int32_t) * (size_t)f->elems;
+    (void)step;
+    for (int k = 0; k < (f->documents ? 3 : 2); k++) memcpy(mba_session_at(s, name[k]), f->staged[k] + micro * f->elems, bytes);
+    base->targets = count_targets(f->staged[1] + micro * f->elems, f->elems);
+    return MBA_OK;
+}
+
+static void text_describe(const mba_feed *base, char *text, size_t room)
+{
+    const text_feed       *f = (const text_feed *)base;
+    const mba_token_notes *notes = mba_loader_notes(f->loader);
+    snprintf(text, room, "%lld tokens in %d file%s%s", (long long)base->size, mba_loader_files(f->loader),
+             mba_loader_files(f->loader) == 1 ? "" : "s", notes && notes->synthetic ? " (SYNTHETIC text)" : "");
+}
+
+const mba_feed_type mba_text_feed = {
+    .open = text_open, .stage = text_stage, .bind = text_bind, .describe = text_describe, .close = text_close,
+};
