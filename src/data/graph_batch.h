@@ -2,7 +2,7 @@
  *
  *     mba_graph_batch b = { .graph_ptr = .., .src = .., .node_real = x };     // the caller's arrays, of full capacity
  *     MBA_TRY(mba_graph_batch_fill(&b, &shape, items, 32));                   // sets b.nodes, b.edges, b.graphs
- *     step.count[MBA_NODES] = (int32_t)b.nodes;                               // the rows that are real; edges, graphs too
+ *     step.count[MBA_NODES] = (int32_t)b.nodes;                               // rows that are real; edges, graphs too
  *
  *     const mba_order_type *type = mba_order_find("Mamba_Hybrid_Degree_Noise_Bucket");
  *     mba_graph_order(perm, inverse, segment, &(mba_graph_order_args){ .type = type, .batch = &b, .layer = l, .. });

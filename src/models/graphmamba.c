@@ -76,8 +76,9 @@ static mba_tensor *message_passing(mba_graph *g, const site *s, mba_tensor *h, m
     mba_tensor *n4 = linear(g, h, "ABDE", 4 * H, true), *c = linear(g, *e, "C", H, true);
     const mba__adjacency    *x = &s->edges;
     const mba_gated_gcn_out o = mba_gated_gcn(g, .a = mba_slice(g, n4, 1, 0, H), .b = mba_slice(g, n4, 1, H, H),
-                                              .d = mba_slice(g, n4, 1, 2 * H, H), .e = mba_slice(g, n4, 1, 3 * H, H), .c = c,
-                                              .src = x->src, .in_ptr = x->in_ptr, .out_ptr = x->out_ptr, .out_edge = x->out_edge);
+                                              .d = mba_slice(g, n4, 1, 2 * H, H), .e = mba_slice(g, n4, 1, 3 * H, H),
+                                              .c = c, .src = x->src, .in_ptr = x->in_ptr, .out_ptr = x->out_ptr,
+                                              .out_edge = x->out_edge);
     mba_tensor *hl = mba_add(g, h, drop(g, s, norm(g, s, o.x, "bn_node_x", true)));
     *e = mba_add(g, *e, drop(g, s, norm(g, s, o.eh, "bn_edge_e", true)));
     mba_leave(g);
@@ -131,8 +132,8 @@ static mba_tensor *mamba(mba_graph *g, const mba_graphnet *c, const mamba_weight
                                .ids = ids);
     mba_tensor *q = mba_linear(g, u, w->x);
     mba_tensor *y = mba_selective_scan(g, .u = u, .delta = mba_linear(g, mba_slice(g, q, 2, 0, R), w->dt),
-                                       .A_log = w->A_log, .B = mba_slice(g, q, 2, R, S), .C = mba_slice(g, q, 2, R + S, S),
-                                       .D = w->D, .z = mba_slice(g, xz, 2, H, H), .dt_bias = w->dt_bias, .ids = ids);
+                                       .B = mba_slice(g, q, 2, R, S), .C = mba_slice(g, q, 2, R + S, S),
+                                       .A_log = w->A_log, .D = w->D, .z = mba_slice(g, xz, 2, H, H), .dt_bias = w->dt_bias, .ids = ids);
     mba_tensor *out = mba_linear(g, y, w->out);
     mba_leave(g);
     return mba_gather_rows(g, mba_reshape(g, out, rows_of(MBA_NODES, N, H)), inverse, perm);

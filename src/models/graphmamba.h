@@ -5,7 +5,8 @@
  *     mba_tensor *loss = mba_graphnet_build(g, &c).loss;
  *
  * Graphs of any size lie packed, one behind the other, without padding: the scan starts anew at every graph
- * (segment ids), the convolution does not look across. Inputs by name: "node_x" (N, F) or "node_i" (N, columns),
+ * (segment ids), the convolution does not look across. Inputs by the last part of their
+ * name (in front of it stands the part of the network it enters): "node_x" (N, F) or "node_i" (N, columns),
  * "edge_x" or "edge_i", "src", "in_ptr", "out_ptr", "out_edge", "graph_ptr", "phi", "lam", per layer "perm.<l>",
  * "inverse.<l>", "segment.<l>" (with several draws "perm.<l>.<d>" ..), and "labels" (classes) or "targets" (reals). */
 #ifndef MBA_GRAPHMAMBA_H

@@ -30,14 +30,15 @@
 /* What the blocks share while the network is built. */
 typedef struct site { const mba_vision *c; int block, blocks; } site;
 
-/* The end of a branch: x + f gamma v. The chance to be dropped grows with the depth; a sample is an image or a window. */
+/* The end of a branch: x + f gamma v. The chance to be dropped grows with depth; a sample is an image or a window. */
 typedef struct branch { const char *drop; mba_tensor *x, *v, *gamma; int64_t rows; } branch;
 
 static mba_tensor *join_branch(mba_graph *g, const site *s, branch b)
 {
     const double drop = s->blocks > 1 ? s->c->drop_path * s->block / (s->blocks - 1) : 0;
     const bool   given = s->c->train && s->c->given_drop;
-    return mba_residual(g, .x = b.x, .v = b.v, .gamma = b.gamma, .rows = b.rows, .drop = (float)drop, .active = s->c->train,
+    return mba_residual(g, .x = b.x, .v = b.v, .gamma = b.gamma, .rows = b.rows, .drop = (float)drop,
+                        .active = s->c->train,
                         .factor = given ? mba_input(g, b.drop, MBA_TYPE(MBA_F32, mba_rows(b.x) / b.rows)) : NULL);
 }
 
