@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "core/device.h"
+#include "train/feed.h"
 #include "train/session.h"
 
 static _Atomic long allocations;
@@ -45,6 +46,39 @@ static void a_step_allocates_nothing(void **state)
         const long before = allocations;
         for (step.index = 1; step.index < 4; step.index++) assert_ok(mba_program_run(s.program, MBA_STEP, &step, NULL));
         assert_int_equal(allocations - before, 0);
+        mba_session_end(&s);
+    }
+}
+
+/* Ragged batches of graphs and batches of images too: choosing and binding them takes no memory either. */
+static void a_step_of_images_or_graphs_allocates_nothing(void **state)
+{
+    (void)state;
+    static const struct { const char *name, *set; mba_batch_shape shape; } table[] = {
+        { "mambavision-t", "dim=8,in_dim=8,depths=1:1:2:2,heads=1:1:2:4,windows=0:0:2:1,image=32,classes=10", { .batch = 4 } },
+        { "graphmamba-peptides-func", "layers=2,width=16,pe_count=4,pe_width=4", { .graphs = 6 } },
+        { "graphmamba-cluster", "layers=2,width=16,pe_count=0,pe_width=0,buckets=3", { .graphs = 3 } },
+    };
+    for (int i = 0; i < 3; i++) {
+        mba_session         s = { 0 };
+        mba_session_options o = { .backward = true, .update = true, .adamw = mba_adamw_defaults(), .ema = 0.9 };
+        mba_step            step = { .seed = 1, .lr = 1e-4f };
+        mba_feed           *f;
+        long                before = 0;
+        assert_ok(mba_model_preset(&o.model, table[i].name));
+        assert_ok(mba_model_set(&o.model, table[i].set));
+        assert_ok(mba_model_shape(&o.model, &table[i].shape));
+        assert_ok(mba_session_plan(&s, &o));
+        assert_ok(mba_session_bind(&s, 1));
+        assert_ok(mba_feed_open(&f, &s.model, &(mba_feed_options){ .seed = 1, .smoothing = -1, .mixup = -1, .cutmix = -1 }));
+        for (; step.index < 12; step.index++) {
+            if (step.index == 6) before = allocations;                              // threads and buffers are there
+            assert_ok(mba_feed_stage(f, &step));
+            assert_ok(mba_feed_bind(f, &s, 0, &step));
+            assert_ok(mba_program_run(s.program, MBA_STEP, &step, NULL));
+        }
+        assert_int_equal(allocations - before, 0);
+        mba_feed_close(f);
         mba_session_end(&s);
     }
 }
@@ -101,4 +135,4 @@ static void peak_memory_is_the_plan(void **state)
 }
 
 /* peak_kb comes first: OpenMP's threads do not survive a fork. */
-MBA_TEST_MAIN(cmocka_unit_test(peak_memory_is_the_plan), cmocka_unit_test(a_step_allocates_nothing))
+MBA_TEST_MAIN(cmocka_unit_test(peak_memory_is_the_plan), cmocka_unit_test(a_step_allocates_nothing), cmocka_unit_test(a_step_of_images_or_graphs_allocates_nothing))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/progress.h"
+#include "core/check.h"
 #include "train/feed.h"
 
 static void keep_best(double *best, double s) { if (*best <= 0 || s < *best) *best = s; }
@@ -25,7 +26,7 @@ static bool is_product(const mba_node *n)
     return (n->op->kind == MBA_GEMM || n->op->kind == MBA_CONV) && n->op->cost(n).tensor_flops > 0;
 }
 
-mba_status mba_measure_products(double *best_s, mba_program *p, int repeats)
+static mba_status measure_products(double *best_s, const mba_program *p, int repeats)
 {
     *best_s = 0;
     for (int r = 0; r < repeats; r++) {
@@ -35,6 +36,34 @@ mba_status mba_measure_products(double *best_s, mba_program *p, int repeats)
         keep_best(best_s, mba_seconds() - began);
     }
     return MBA_OK;
+}
+
+static const char as_products[] = "conv2d=patches,conv2d_bwd=patches";
+
+static bool has_other_forms(const mba_program *p)
+{
+    for (int32_t i = 0; i < p->graph->nnodes; i++)
+        if (p->graph->nodes[i]->op->kind == MBA_CONV && is_product(p->graph->nodes[i]) && strcmp(p->plan[i]->variant, "patches"))
+            return true;
+    return false;
+}
+
+mba_status mba_measure_products(double *best_s, const mba_session *s, const mba_step *step, int repeats)
+{
+    mba_program        *p = NULL;
+    mba_program_options o = s->program->options;
+    if (!has_other_forms(s->program)) return measure_products(best_s, s->program, repeats);
+    o.variants = as_products;
+    mba_status st = mba_program_create(&p, s->graph, &o);
+    if (st == MBA_OK) st = mba_program_bind(p, &mba_device_cpu);
+    if (st == MBA_OK) {
+        mba_program_init(p, 1);
+        mba_fill_inputs(p);
+        st = mba_program_run(p, MBA_STEP, step, NULL);                               // operands as in a step
+    }
+    if (st == MBA_OK) st = measure_products(best_s, p, repeats);
+    mba_program_destroy(p);
+    return st;
 }
 
 typedef struct clock_ctx { double *best, began; float *sweep; } clock_ctx;
@@ -74,7 +103,7 @@ mba_status mba_measure_step(mba_step_times *out, mba_session *s, const mba_ceili
     out->units = (double)(s->model.task == MBA_TASK_GRAPHS ? step.count[MBA_GRAPHS] : mba_model_units(&s->model));
     MBA_TRY(mba_measure_run(&out->step_s, s->program, MBA_STEP, &step, 1));            // warm-up: pages, caches, threads
     MBA_TRY(mba_measure_run(&out->step_s, s->program, MBA_STEP, &step, repeats));
-    MBA_TRY(mba_measure_products(&out->gemm_s, s->program, repeats));
+    MBA_TRY(mba_measure_products(&out->gemm_s, s, &step, repeats));
     MBA_TRY(mba_measure_nodes(out->node_s, s->program, MBA_STEP, &step, repeats, false));
     for (int32_t i = 0; i < s->graph->nnodes; i++) {
         out->nodes_s += out->node_s[i];

@@ -81,8 +81,8 @@ static void images_outputs(mba_model *m, bool loss, bool logits)
 
 static void images_words(mba_model_text *t, const mba_model *m)
 {
-    snprintf(t->text, sizeof t->text, "batch %lld of %lld x %lld pixels", (long long)m->vision.batch, (long long)m->vision.image,
-             (long long)m->vision.image);
+    snprintf(t->text, sizeof t->text, "batch %lld of %lld x %lld pixels", (long long)m->vision.batch,
+             (long long)m->vision.image, (long long)m->vision.image);
 }
 
 static mba_status  images_complete(mba_model *m) { return mba_vision_complete(&m->vision); }
@@ -103,7 +103,8 @@ static mba_status graphs_shape(mba_model *m, const mba_batch_shape *s)
 {
     mba_graphnet *c = &m->graph;
     if (s->batch || s->length || s->image)
-        return mba_fail(MBA_E_ARG, "%s reads graphs\nfix: its batch is --graphs, --nodes and --edges", mba_model_name(m));
+        return mba_fail(MBA_E_ARG, "%s reads graphs\nfix: its batch is --graphs, --nodes and --edges",
+                        mba_model_name(m));
     if (s->graphs && c->graphs) {
         if (!s->nodes) c->nodes = (c->nodes * s->graphs + c->graphs - 1) / c->graphs;
         if (!s->edges) c->edges = (c->edges * s->graphs + c->graphs - 1) / c->graphs;
@@ -166,12 +167,15 @@ static const struct task {
     void            (*words)(mba_model_text *t, const mba_model *m);
     mba_model_sizes (*sizes)(const mba_model *m);
 } tasks[MBA_TASKS] = {
-    [MBA_TASK_TEXT]   = { "text", "tokens", "nats/token", false, mba_lm_fields, text_name, text_complete, text_set, text_shape,
-                     text_build, NULL, text_outputs, text_units, text_words, text_sizes },
-    [MBA_TASK_IMAGES] = { "images", "images", "nats/image", true, mba_vision_fields, images_name, images_complete, images_set,
-                     images_shape, images_build, images_mode, images_outputs, images_units, images_words, images_sizes },
-    [MBA_TASK_GRAPHS] = { "graphs", "graphs", "per target", true, mba_graphnet_fields, graphs_name, graphs_complete, graphs_set,
-                     graphs_shape, graphs_build, graphs_mode, graphs_outputs, graphs_units, graphs_words, graphs_sizes },
+    [MBA_TASK_TEXT]   = { "text", "tokens", "nats/token", false, mba_lm_fields,
+                          text_name, text_complete, text_set, text_shape, text_build, NULL,
+                          text_outputs, text_units, text_words, text_sizes },
+    [MBA_TASK_IMAGES] = { "images", "images", "nats/image", true, mba_vision_fields,
+                          images_name, images_complete, images_set, images_shape, images_build, images_mode,
+                          images_outputs, images_units, images_words, images_sizes },
+    [MBA_TASK_GRAPHS] = { "graphs", "graphs", "per target", true, mba_graphnet_fields,
+                          graphs_name, graphs_complete, graphs_set, graphs_shape, graphs_build, graphs_mode,
+                          graphs_outputs, graphs_units, graphs_words, graphs_sizes },
 };
 
 const char      *mba_task_name(mba_task t)      { return tasks[t].name; }

@@ -29,7 +29,8 @@ static int64_t integer_at(const mba_array *a, int64_t i)
 }
 
 /* Integers of this rank, below the bound; those below 0 are fine where `ignored`. */
-static mba_status check_integers(const mba_array *a, int rank, int64_t bound, bool ignored, const char *what, const char *shape)
+static mba_status check_integers(const mba_array *a, int rank, int64_t bound, bool ignored, const char *what,
+                                 const char *shape)
 {
     if (a->rank != rank || (a->dtype != MBA_WIRE_I32 && a->dtype != MBA_WIRE_I64) || a->elems < 1)
         return mba_fail(MBA_E_FORMAT, "the %ss in '%s' are %s %s\nfix: int32 or int64 of shape %s", what, a->file,
@@ -37,8 +38,8 @@ static mba_status check_integers(const mba_array *a, int rank, int64_t bound, bo
     for (int64_t i = 0; i < a->elems; i++) {
         const int64_t v = integer_at(a, i);
         if ((v < 0 && !ignored) || v >= bound)
-            return mba_fail(MBA_E_FORMAT, "%s %lld of '%s' is %lld\nwhy: the %s of the model has %lld", what, (long long)i, a->file,
-                            (long long)v, rank == 2 ? "vocabulary" : "head", (long long)bound);
+            return mba_fail(MBA_E_FORMAT, "%s %lld of '%s' is %lld\nwhy: the %s of the model has %lld", what,
+                            (long long)i, a->file, (long long)v, rank == 2 ? "vocabulary" : "head", (long long)bound);
     }
     return MBA_OK;
 }
@@ -67,7 +68,8 @@ static mba_status run(evaluation *e, int64_t targets, int64_t rows)
         int64_t shape[MBA_RANK_MAX];
         memcpy(shape, logits->type.dim, sizeof shape);
         shape[0] = rows;
-        MBA_TRY(mba_npy_write(e->o->logits, MBA_WIRE_F32, (int)logits->type.rank, shape, mba_session_at(&e->s, "logits")));
+        MBA_TRY(mba_npy_write(e->o->logits, MBA_WIRE_F32, (int)logits->type.rank, shape,
+                              mba_session_at(&e->s, "logits")));
     }
     return e->o->grads ? mba_checkpoint_save_grads(&e->s, e->format, e->o->checkpoint, e->o->grads) : MBA_OK;
 }
@@ -112,7 +114,8 @@ static mba_status check_images(const mba_array *a, const mba_array *labels)
 {
     if (a->rank != 4 || a->shape[1] != 3 || a->shape[2] != a->shape[3] || a->elems < 1
         || (a->dtype != MBA_WIRE_F32 && a->dtype != MBA_WIRE_F64))
-        return mba_fail(MBA_E_FORMAT, "the images in '%s' are %s %s\nfix: float32 of shape (number, 3, side, side), normalised", a->file,
+        return mba_fail(MBA_E_FORMAT, "the images in '%s' are %s %s\n"
+                        "fix: float32 of shape (number, 3, side, side), normalised", a->file,
                         mba_wire_name(a->dtype), mba_shape_words(a->rank, a->shape).text);
     if (labels && labels->shape[0] != a->shape[0])
         return mba_fail(MBA_E_SHAPE, "%lld images, %lld labels", (long long)a->shape[0], (long long)labels->shape[0]);
@@ -125,9 +128,11 @@ static mba_status set_images(const mba_session *s, const mba_array *a, const mba
     const int64_t pixels = a->shape[2] * a->shape[3];
     float        *to = mba_session_at(s, "images"), *planes = malloc(sizeof *planes * (size_t)a->elems);
     int32_t      *label = mba_session_at(s, "labels");
-    mba_status    st = planes ? mba_array_read_f32(a, planes, a->elems) : mba_fail(MBA_E_NOMEM, "no memory for the images of '%s'", a->file);
+    mba_status    st = planes ? mba_array_read_f32(a, planes, a->elems)
+                              : mba_fail(MBA_E_NOMEM, "no memory for the images of '%s'", a->file);
     for (int64_t i = 0; i < a->elems && st == MBA_OK; i++) {
-        if (!isfinite(planes[i])) st = mba_fail(MBA_E_FORMAT, "value %lld of '%s' is %g", (long long)i, a->file, (double)planes[i]);
+        if (!isfinite(planes[i])) st = mba_fail(MBA_E_FORMAT, "value %lld of '%s' is %g", (long long)i, a->file,
+                                                (double)planes[i]);
         to[(i / (3 * pixels) * pixels + i % pixels) * 3 + i / pixels % 3] = planes[i];
     }
     for (int64_t n = 0; n < a->shape[0]; n++) label[n] = labels ? (int32_t)integer_at(labels, n) : -1;
@@ -139,7 +144,8 @@ static mba_status run_images(evaluation *e, const mba_array *a, const mba_array 
 {
     mba_vision *c = &e->so.model.vision;
     MBA_TRY(check_images(a, labels));
-    if (!labels && e->o->grads) return mba_fail(MBA_E_ARG, "images without labels have no gradients\nfix: --labels Y.npy");
+    if (!labels && e->o->grads)
+        return mba_fail(MBA_E_ARG, "images without labels have no gradients\nfix: --labels Y.npy");
     c->batch = a->shape[0];
     c->image = a->shape[2];
     mba_model_outputs(&e->so.model, true, true);
@@ -161,7 +167,8 @@ static mba_status evaluate_images(evaluation *e)
     MBA_TRY(mba_model_complete(&whole));
     mba_status st = mba_npy_open(&images, e->o->images);
     if (st == MBA_OK && e->o->labels) st = mba_npy_open(&labels, e->o->labels);
-    if (st == MBA_OK && labels) st = check_integers(mba_npy_array(labels), 1, whole.vision.classes, true, "label", "(number)");
+    if (st == MBA_OK && labels) st = check_integers(mba_npy_array(labels), 1, whole.vision.classes, true, "label",
+                                                    "(number)");
     if (st == MBA_OK) st = run_images(e, mba_npy_array(images), labels ? mba_npy_array(labels) : NULL);
     mba_npy_close(images);
     mba_npy_close(labels);
@@ -180,7 +187,8 @@ static mba_status evaluate_graphs(evaluation *e)
     if (st == MBA_OK) st = mba_feed_open(&f, &e->s.model, &fo);
     if (st == MBA_OK) st = mba_feed_stage(f, &e->step);
     if (st == MBA_OK) st = mba_feed_bind(f, &e->s, 0, &e->step);
-    if (st == MBA_OK) st = run(e, f->targets, e->step.count[e->s.model.graph.readout == MBA_READ_NODES ? MBA_NODES : MBA_GRAPHS]);
+    const mba_count rows = e->s.model.graph.readout == MBA_READ_NODES ? MBA_NODES : MBA_GRAPHS;
+    if (st == MBA_OK) st = run(e, f->targets, e->step.count[rows]);
     if (st == MBA_OK) st = f->type->score(f, &e->s);
     if (st == MBA_OK) st = f->type->scores(f, e->out->score, &e->out->scores);
     mba_feed_close(f);
@@ -203,10 +211,12 @@ static mba_status evaluate_data(evaluation *e)
 {
     mba_feed        *f = NULL;
     mba_judgement    j;
-    if (e->o->logits || e->o->grads) return mba_fail(MBA_E_ARG, "--logits and --grads go with one given batch, not with --data");
+    if (e->o->logits || e->o->grads)
+        return mba_fail(MBA_E_ARG, "--logits and --grads go with one given batch, not with --data");
     MBA_TRY(data_shape(e));
     const bool       text = e->so.model.task == MBA_TASK_TEXT;
-    mba_feed_options fo = { .data = e->o->data, .validation = e->o->validation, .held_out = !text || e->o->validation > 0, .in_order = true };
+    mba_feed_options fo = { .data = e->o->data, .validation = e->o->validation,
+                            .held_out = !text || e->o->validation > 0, .in_order = true };
     mba_model_outputs(&e->so.model, true, mba_feed_scores(e->so.model.task));
     MBA_TRY(make_session(e));
     MBA_TRY(mba_feed_open(&f, &e->s.model, &fo));
@@ -235,7 +245,8 @@ static mba_status evaluate(evaluation *e)
     const mba_task    task = e->so.model.task;
     for (int t = 0; t < MBA_TASKS; t++)
         if (source[t] && t != (int)task)
-            return mba_fail(MBA_E_ARG, "'%s' is a model of %s, given are %s\nfix: --tokens, --images or --graphs, as the model wants",
+            return mba_fail(MBA_E_ARG, "'%s' is a model of %s, given are %s\n"
+                            "fix: --tokens, --images or --graphs, as the model wants",
                             e->o->checkpoint, mba_task_name(task), mba_task_unit((mba_task)t));
     if (e->o->data) return evaluate_data(e);
     if (!source[task]) return mba_fail(MBA_E_ARG, "nothing to evaluate '%s' on", e->o->checkpoint);

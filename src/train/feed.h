@@ -15,7 +15,7 @@
 #include "train/session.h"
 
 typedef struct mba_feed_options {
-    const char *data;                    /* files, or the name of a made-up set; NULL: made up for the model, labelled so */
+    const char *data;                    /* files, or the name of a made-up set; NULL: made up, labelled so */
     bool        held_out;                /* the part that is not trained on */
     double      validation;              /* how much that is, of data without a part of its own */
     bool        in_order;                /* not shuffled */
@@ -72,7 +72,12 @@ MBA_MUST mba_status mba_feed_bind(mba_feed *f, mba_session *s, int64_t micro, mb
 
 /* Runs a whole pass (at most `batches` where that is > 0) forward over the feed from its beginning: the mean loss and
  * the scores of its task. The session must keep its logits where there are scores. */
-typedef struct mba_judgement { double loss; int64_t targets, units; mba_score score[MBA_SCORES_MAX]; int scores; } mba_judgement;
+typedef struct mba_judgement {
+    double    loss;
+    int64_t   targets, units;
+    mba_score score[MBA_SCORES_MAX];
+    int       scores;
+} mba_judgement;
 MBA_MUST mba_status mba_feed_judge(mba_judgement *out, mba_feed *f, mba_session *s, int64_t batches, uint64_t seed);
 
 /* True of a model whose feed has scores: its sessions of evaluation must keep the logits. */
@@ -81,8 +86,8 @@ bool mba_feed_scores(mba_task task);
 /* "4194304 tokens in 1 file (SYNTHETIC text)" */
 mba_model_text mba_feed_words(const mba_feed *f);
 
-/* Fills the inputs of a session as a benchmark wants them: random values, or a made-up batch where values mean something
- * together. */
+/* Fills the inputs of a session as a benchmark wants them: random values, or a made-up batch where values mean
+ * something together. */
 MBA_MUST mba_status mba_feed_example(mba_session *s, mba_step *step);
 
 extern const mba_feed_type mba_text_feed, mba_image_feed, mba_graph_feed;

@@ -61,21 +61,25 @@ static bool is_class_loss(mba_graph_loss l) { return l == MBA_LOSS_CE || l == MB
 static bool fits(const mba_graphnet *c, const mba_graph_form *f, char why[160])
 {
     const bool plain = !c->edge_reals && !c->edge_rows;
-    if (c->node_reals ? f->node_width != c->node_reals : f->node_width != c->node_columns || f->node_type == MBA_GRAPH_F32)
+    const bool nodes = c->node_reals ? f->node_width == c->node_reals
+                                     : f->node_width == c->node_columns && f->node_type != MBA_GRAPH_F32;
+    const bool edges = plain || (c->edge_reals ? f->edge_width == c->edge_reals
+                                               : f->edge_width == c->edge_columns && f->edge_type != MBA_GRAPH_F32);
+    const bool labels = is_class_loss(c->loss) ? f->label_width == 1 && f->classes >= 2 && f->classes <= c->outputs
+                                               : f->label_width == c->outputs;
+    if (!nodes)
         snprintf(why, 160, "nodes have %lld features, the model reads %lld", (long long)f->node_width,
                  (long long)(c->node_reals ? c->node_reals : c->node_columns));
-    else if (!plain && (c->edge_reals ? f->edge_width != c->edge_reals : f->edge_width != c->edge_columns || f->edge_type == MBA_GRAPH_F32))
+    else if (!edges)
         snprintf(why, 160, "edges have %lld features, the model reads %lld", (long long)f->edge_width,
                  (long long)(c->edge_reals ? c->edge_reals : c->edge_columns));
     else if (f->node_labels != (c->readout == MBA_READ_NODES))
         snprintf(why, 160, "labels belong to %s, the model's results to %s", f->node_labels ? "nodes" : "graphs",
                  f->node_labels ? "graphs" : "nodes");
-    else if (is_class_loss(c->loss) ? f->label_width != 1 || f->classes < 2 || f->classes > c->outputs : f->label_width != c->outputs)
-        snprintf(why, 160, "labels are %lld numbers of %lld classes, the model has %lld results", (long long)f->label_width,
-                 (long long)f->classes, (long long)c->outputs);
-    else
-        return true;
-    return false;
+    else if (!labels)
+        snprintf(why, 160, "labels are %lld numbers of %lld classes, the model has %lld results",
+                 (long long)f->label_width, (long long)f->classes, (long long)c->outputs);
+    return nodes && edges && labels && f->node_labels == (c->readout == MBA_READ_NODES);
 }
 
 /* The made-up collection of a model: the one its preset is named after, or the first that it can read. */
@@ -118,7 +122,8 @@ static mba_status read_malnet(source *s, const char *path)
     char        list[MBA_SPLITS][PATH_ROOM + 64], graphs[PATH_ROOM];
     static const char *const part[] = { "train", "val", "test" };
     snprintf(graphs, sizeof graphs, "%s/malnet-graphs-tiny", path);
-    for (int i = 0; i < MBA_SPLITS; i++) snprintf(list[i], sizeof list[i], "%s/split_info_tiny/type/%s.txt", path, part[i]);
+    for (int i = 0; i < MBA_SPLITS; i++)
+        snprintf(list[i], sizeof list[i], "%s/split_info_tiny/type/%s.txt", path, part[i]);
     return mba_malnet_read(&s->store, graphs, (const char *[]){ list[0], list[1], list[2] });
 }
 
@@ -132,31 +137,6 @@ static mba_status read_folder(source *s, const mba_graphnet *c, const char *path
     return mba_tu_dataset_read(&s->store, path);
 }
 
-/* Positions are computed where the collection has none, or others than the model wants. */
-static mba_status add_positions(source *s, int64_t K)
-{
-    if (!K || s->set->form.lap_k == K) return MBA_OK;
-    if (s->set->form.lap_k || !s->store) {        // a copy without positions
-        mba_graph_store *copy = NULL;
-        mba_graph_form   form = s->set->form;
-        form.lap_k = 0;
-        mba_status st = mba_graph_store_create(&copy, &form);
-        for (int64_t g = 0; g < s->set->graphs && st == MBA_OK; g++) {
-            const mba_graph_item it = mba_graph_set_item(s->set, g);
-            st = mba_graph_store_add(copy, &it);
-        }
-        if (st != MBA_OK) {
-            mba_graph_store_destroy(copy);
-            return st;
-        }
-        source_close(s);
-        s->store = copy;
-    }
-    MBA_TRY(mba_graph_store_laplace(s->store, K));
-    s->set = mba_graph_store_set(s->store);
-    return MBA_OK;
-}
-
 static mba_status source_read(source *s, const mba_graphnet *c, const mba_feed_options *o)
 {
     mba_synthetic kind;
@@ -168,19 +148,10 @@ static mba_status source_read(source *s, const mba_graphnet *c, const mba_feed_o
     else MBA_TRY(mba_graph_pack_open(&s->pack, o->data));
     s->set = s->pack ? mba_graph_pack_set(s->pack) : mba_graph_store_set(s->store);
     if (!fits(c, &s->set->form, why))
-        return mba_fail(MBA_E_ARG, "'%s' is not what the model reads\nwhy: %s\nfix: another --model, or --set node_reals=.., outputs=..",
+        return mba_fail(MBA_E_ARG, "'%s' is not what the model reads\nwhy: %s\n"
+                        "fix: another --model, or --set node_reals=.., outputs=..",
                         o->data ? o->data : s->made_up, why);
     return MBA_OK;
-}
-
-static mba_status source_open(source *s, const mba_graphnet *c, const mba_feed_options *o)
-{
-    mba_status st = source_read(s, c, o);
-    const char *made_up = s->made_up;
-    if (st == MBA_OK) st = add_positions(s, c->pe_count);
-    if (st != MBA_OK) source_close(s);
-    else s->made_up = made_up;
-    return st;
 }
 
 /* ---- which graphs ---- */
@@ -200,15 +171,44 @@ static mba_status choose_members(graph_feed *f, const mba_feed_options *o)
     f->member = calloc((size_t)s->graphs + 1, sizeof *f->member);
     if (!f->member) return mba_fail(MBA_E_NOMEM, "no memory for the numbers of %lld graphs", (long long)s->graphs);
     for (int64_t g = 0; g < s->graphs; g++) {
-        const int64_t nodes = (int64_t)(s->node_ptr[g + 1] - s->node_ptr[g]), edges = (int64_t)(s->edge_ptr[g + 1] - s->edge_ptr[g]);
+        const mba_graph_item it = mba_graph_set_item(s, g);
         if (!belongs(s, g, o)) continue;
-        if (!nodes) { f->base.left_out++; f->base.story = "a graph without nodes"; continue; }
-        if (nodes > f->c.nodes || edges > f->c.edges)
-            return mba_fail(MBA_E_ARG, "graph %lld has %lld nodes and %lld edges\nwhy: a batch has room for %lld nodes and %lld edges\n"
-                            "fix: --nodes, --edges", (long long)g, (long long)nodes, (long long)edges, (long long)f->c.nodes,
-                            (long long)f->c.edges);
+        if (!it.nodes) {
+            f->base.left_out++;
+            f->base.story = "a graph without nodes";
+            continue;
+        }
+        if (it.nodes > f->c.nodes || it.edges > f->c.edges)
+            return mba_fail(MBA_E_ARG, "graph %lld has %lld nodes and %lld edges\n"
+                            "why: a batch has room for %lld nodes and %lld edges\nfix: --nodes, --edges", (long long)g,
+                            (long long)it.nodes, (long long)it.edges, (long long)f->c.nodes, (long long)f->c.edges);
         f->member[f->base.size++] = g;
     }
+    return MBA_OK;
+}
+
+/* Positions are computed where the collection has none, or others than the model wants; only the members are kept. */
+static mba_status add_positions(graph_feed *f)
+{
+    source          *s = &f->from;
+    mba_graph_form   form = s->set->form;
+    mba_graph_store *copy = NULL;
+    if (!f->c.pe_count || form.lap_k == f->c.pe_count) return MBA_OK;
+    form.lap_k = 0;
+    mba_status st = mba_graph_store_create(&copy, &form);
+    for (int64_t i = 0; i < f->base.size && st == MBA_OK; i++) {
+        const mba_graph_item it = mba_graph_set_item(s->set, f->member[i]);
+        st = mba_graph_store_add(copy, &it);
+        f->member[i] = i;
+    }
+    if (st == MBA_OK) st = mba_graph_store_laplace(copy, f->c.pe_count);
+    if (st != MBA_OK) {
+        mba_graph_store_destroy(copy);
+        return st;
+    }
+    const char *made_up = s->made_up;
+    source_close(s);
+    *s = (source){ .store = copy, .set = mba_graph_store_set(copy), .made_up = made_up };
     return MBA_OK;
 }
 
@@ -222,10 +222,12 @@ static const void *element(const void *from, mba_graph_type type, int64_t i)
 static double number_at(const void *from, mba_graph_type type, int64_t i)
 {
     const void *p = element(from, type, i);
-    return type == MBA_GRAPH_F32 ? (double)*(const float *)p : type == MBA_GRAPH_I32 ? *(const int32_t *)p : *(const uint8_t *)p;
+    if (type == MBA_GRAPH_F32) return (double)*(const float *)p;
+    return type == MBA_GRAPH_I32 ? *(const int32_t *)p : *(const uint8_t *)p;
 }
 
-static mba_status as_type(const void **out, graph_feed *f, const void *from, mba_graph_type type, mba_graph_type wanted, int64_t n)
+static mba_status as_type(const void **out, graph_feed *f, const void *from, mba_graph_type type,
+                          mba_graph_type wanted, int64_t n)
 {
     *out = from;
     if (type == wanted || !from) return MBA_OK;
@@ -247,9 +249,12 @@ static mba_status make_views(graph_feed *f)
     const mba_graph_form *m = &s->form;
     const int64_t labels = (m->node_labels ? s->nodes : s->graphs) * m->label_width;
     const void   *nodes, *edges, *label;
-    MBA_TRY(as_type(&nodes, f, s->node_feat, m->node_type, f->c.node_reals ? MBA_GRAPH_F32 : MBA_GRAPH_I32, s->nodes * m->node_width));
-    MBA_TRY(as_type(&edges, f, s->edge_feat, m->edge_type, f->c.edge_reals ? MBA_GRAPH_F32 : MBA_GRAPH_I32, s->edges * m->edge_width));
-    MBA_TRY(as_type(&label, f, s->label, m->label_type, is_class_loss(f->c.loss) ? MBA_GRAPH_I32 : MBA_GRAPH_F32, labels));
+    MBA_TRY(as_type(&nodes, f, s->node_feat, m->node_type, f->c.node_reals ? MBA_GRAPH_F32 : MBA_GRAPH_I32,
+                    s->nodes * m->node_width));
+    MBA_TRY(as_type(&edges, f, s->edge_feat, m->edge_type, f->c.edge_reals ? MBA_GRAPH_F32 : MBA_GRAPH_I32,
+                    s->edges * m->edge_width));
+    MBA_TRY(as_type(&label, f, s->label, m->label_type, is_class_loss(f->c.loss) ? MBA_GRAPH_I32 : MBA_GRAPH_F32,
+                    labels));
     if (f->c.node_reals) f->node_real = nodes; else f->node_index = nodes;
     if (f->c.edge_reals) f->edge_real = edges; else if (f->c.edge_rows) f->edge_index = edges;
     if (is_class_loss(f->c.loss)) f->label = label; else f->target = label;
@@ -262,13 +267,16 @@ static mba_batch_graph item_of(const graph_feed *f, int64_t g)
     const int64_t node = (int64_t)s->node_ptr[g], edge = (int64_t)s->edge_ptr[g], K = s->form.lap_k,
                   row = (s->form.node_labels ? node : g) * s->form.label_width;
     return (mba_batch_graph){
-        .nodes = (int64_t)s->node_ptr[g + 1] - node, .edges = (int64_t)s->edge_ptr[g + 1] - edge, .src = s->src + edge, .dst = s->dst + edge,
-        .node_real  = f->node_real ? f->node_real + node * s->form.node_width : NULL,
-        .node_index = f->node_index ? f->node_index + node * s->form.node_width : NULL,
-        .edge_real  = f->edge_real ? f->edge_real + edge * s->form.edge_width : NULL,
-        .edge_index = f->edge_index ? f->edge_index + edge * s->form.edge_width : NULL,
-        .label = f->label ? f->label + row : NULL, .target = f->target ? f->target + row : NULL,
-        .lap_values = s->lap_val ? s->lap_val + g * K : NULL, .lap_vectors = s->lap_vec ? s->lap_vec + node * K : NULL };
+        .nodes = (int64_t)s->node_ptr[g + 1] - node, .edges = (int64_t)s->edge_ptr[g + 1] - edge,
+        .src = s->src + edge, .dst = s->dst + edge,
+        .node_real   = f->node_real ? f->node_real + node * s->form.node_width : NULL,
+        .node_index  = f->node_index ? f->node_index + node * s->form.node_width : NULL,
+        .edge_real   = f->edge_real ? f->edge_real + edge * s->form.edge_width : NULL,
+        .edge_index  = f->edge_index ? f->edge_index + edge * s->form.edge_width : NULL,
+        .label       = f->label ? f->label + row : NULL,
+        .target      = f->target ? f->target + row : NULL,
+        .lap_values  = s->lap_val ? s->lap_val + g * K : NULL,
+        .lap_vectors = s->lap_vec ? s->lap_vec + node * K : NULL };
 }
 
 /* ---- opening ---- */
@@ -291,9 +299,11 @@ static void graph_close(mba_feed *base)
 
 static mba_status find_order(graph_feed *f)
 {
-    const char *name = f->c.order[0] ? f->c.order : f->c.buckets > 1 ? "Mamba_Hybrid_Degree_Noise_Bucket" : "Mamba_Hybrid_Degree_Noise";
+    const char *usual = f->c.buckets > 1 ? "Mamba_Hybrid_Degree_Noise_Bucket" : "Mamba_Hybrid_Degree_Noise";
+    const char *name = f->c.order[0] ? f->c.order : usual;
     f->order = mba_order_find(name);
-    return f->order ? MBA_OK : mba_fail(MBA_E_ARG, "no node order '%s'\nfix: a published name such as Mamba_Hybrid_Degree_Noise", name);
+    return f->order ? MBA_OK : mba_fail(MBA_E_ARG, "no node order '%s'\n"
+                                        "fix: a published name such as Mamba_Hybrid_Degree_Noise", name);
 }
 
 static mba_status take_memory(graph_feed *f)
@@ -303,7 +313,8 @@ static mba_status take_memory(graph_feed *f)
     f->item   = calloc(G, sizeof *f->item);
     f->places = calloc(G + 1 + 2 * N + (N > G ? N : G), sizeof *f->places);
     f->work   = calloc(3 * N, sizeof *f->work);
-    if (!f->chosen || !f->item || !f->places || !f->work) return mba_fail(MBA_E_NOMEM, "no memory for batches of graphs");
+    if (!f->chosen || !f->item || !f->places || !f->work)
+        return mba_fail(MBA_E_NOMEM, "no memory for batches of graphs");
     return is_class_loss(f->c.loss) || f->c.loss == MBA_LOSS_WEIGHTED_BCE
          ? mba_confusion_create(&f->confusion, f->c.outputs > 1 ? f->c.outputs : 2) : MBA_OK;
 }
@@ -311,7 +322,8 @@ static mba_status take_memory(graph_feed *f)
 static mba_status graph_open(mba_feed **out, const mba_model *m, const mba_feed_options *o)
 {
     if (o->micros > 1)
-        return mba_fail(MBA_E_UNSUPPORTED, "several micro-batches of graphs\nwhy: class weights and batch statistics are those of one batch\n"
+        return mba_fail(MBA_E_UNSUPPORTED, "several micro-batches of graphs\n"
+                        "why: class weights and batch statistics are those of one batch\n"
                         "fix: larger --graphs, --nodes and --edges");
     graph_feed *f = calloc(1, sizeof *f);
     if (!f) return mba_fail(MBA_E_NOMEM, "no memory for a feed");
@@ -319,30 +331,33 @@ static mba_status graph_open(mba_feed **out, const mba_model *m, const mba_feed_
     f->seed    = o->seed;
     f->shuffle = !o->in_order && !o->held_out && !o->whole;
     mba_status st = find_order(f);
-    if (st == MBA_OK) st = source_open(&f->from, &f->c, o);
+    if (st == MBA_OK) st = source_read(&f->from, &f->c, o);
     if (st == MBA_OK) st = choose_members(f, o);
-    if (st == MBA_OK && f->base.size) st = make_views(f);
-    if (st == MBA_OK && f->base.size) st = take_memory(f);
-    if (st == MBA_OK && !f->base.size && !o->held_out) st = mba_fail(MBA_E_FORMAT, "'%s' has no graph to train on", o->data ? o->data : "");
-    if (st == MBA_OK && f->base.size) *out = &f->base;
-    else                              graph_close(&f->base);
+    const bool empty = st == MBA_OK && !f->base.size;
+    if (empty && !o->held_out) st = mba_fail(MBA_E_FORMAT, "'%s' has no graph to train on", o->data ? o->data : "");
+    if (st == MBA_OK && !empty) st = add_positions(f);
+    if (st == MBA_OK && !empty) st = make_views(f);
+    if (st == MBA_OK && !empty) st = take_memory(f);
+    if (st == MBA_OK && !empty) *out = &f->base;
+    else                        graph_close(&f->base);
     return st;
 }
 
 /* Room for the whole collection in one batch. */
 static mba_status graph_fit(mba_model *m, const mba_feed_options *o)
 {
-    source        s = { 0 };
-    mba_model     whole = *m;
+    source    s = { 0 };
+    mba_model whole = *m;
     if (!o->whole) return MBA_OK;
     MBA_TRY(mba_model_complete(&whole));
-    whole.graph.pe_count = 0;                     // positions are not needed to count
-    MBA_TRY(source_open(&s, &whole.graph, o));
-    m->graph.graphs = s.set->graphs > 0 ? s.set->graphs : 1;
-    m->graph.nodes  = s.set->nodes > 0 ? s.set->nodes : 1;
-    m->graph.edges  = s.set->edges > 0 ? s.set->edges : 1;
+    const mba_status st = source_read(&s, &whole.graph, o);
+    if (st == MBA_OK) {
+        m->graph.graphs = s.set->graphs > 0 ? s.set->graphs : 1;
+        m->graph.nodes  = s.set->nodes > 0 ? s.set->nodes : 1;
+        m->graph.edges  = s.set->edges > 0 ? s.set->edges : 1;
+    }
     source_close(&s);
-    return MBA_OK;
+    return st;
 }
 
 /* ---- batches ---- */
@@ -353,10 +368,11 @@ static mba_status graph_stage(mba_feed *base, mba_step *step)
     int64_t     nodes = 0, edges = 0;
     f->nchosen = 0;
     if (base->at.index >= base->size)
-        return mba_fail(MBA_E_ARG, "there is no graph %lld in this data\nfix: resume with the data of the checkpoint", (long long)base->at.index);
+        return mba_fail(MBA_E_ARG, "there is no graph %lld in this data\nfix: resume with the data of the checkpoint",
+                        (long long)base->at.index);
     for (; f->nchosen < f->c.graphs && base->at.index < base->size; base->at.index++) {
-        const int64_t place = f->shuffle ? mba_permuted(base->at.index, base->size, f->seed ^ mba_stream("graphs"), (uint64_t)base->at.epoch)
-                                         : base->at.index;
+        const uint64_t key = f->seed ^ mba_stream("graphs"), epoch = (uint64_t)base->at.epoch;
+        const int64_t  i = base->at.index, place = f->shuffle ? mba_permuted(i, base->size, key, epoch) : i;
         const mba_batch_graph it = item_of(f, f->member[place]);
         if (nodes + it.nodes > f->c.nodes || edges + it.edges > f->c.edges) break;          // it opens the next batch
         nodes += it.nodes;
@@ -376,7 +392,8 @@ static void *input(const mba_session *s, const char *name)
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i];
         const size_t      k = t->st->role == MBA_INPUT && !t->of ? strlen(t->name) : 0;
-        if (k >= n && !strcmp(t->name + k - n, name) && (k == n || t->name[k - n - 1] == '.')) return mba_program_at(s->program, t);
+        if (k < n || strcmp(t->name + k - n, name)) continue;
+        if (k == n || t->name[k - n - 1] == '.') return mba_program_at(s->program, t);
     }
     return NULL;
 }
@@ -388,7 +405,8 @@ static void place_arrays(graph_feed *f, mba_session *s)
         .graph_ptr = input(s, "graph_ptr"), .graph_of = f->places + G + 1, .degree = f->places + G + 1 + N,
         .in_ptr = input(s, "in_ptr"), .out_ptr = input(s, "out_ptr"), .src = input(s, "src"),
         .out_edge = input(s, "out_edge"), .node_real = input(s, "node_x"), .edge_real = input(s, "edge_x"),
-        .node_index = f->c.node_reals ? NULL : input(s, "node_i"), .edge_index = f->c.edge_rows ? input(s, "edge_i") : NULL,
+        .node_index = f->c.node_reals ? NULL : input(s, "node_i"),
+        .edge_index = f->c.edge_rows ? input(s, "edge_i") : NULL,
         .label = input(s, "labels"), .target = input(s, "targets"), .lap_phi = input(s, "phi"),
         .lap_lam = input(s, "lam") };
     if (!f->batch.graph_ptr) f->batch.graph_ptr = f->places;
@@ -412,8 +430,9 @@ static void order_layers(graph_feed *f, mba_session *s, const mba_step *step)
             int32_t *perm = order_input(s, "perm", l, d);
             if (!perm) break;
             mba_graph_order(perm, order_input(s, "inverse", l, d), order_input(s, "segment", l, d),
-                            &(mba_graph_order_args){ .type = f->order, .batch = &f->batch, .capacity = f->c.nodes, .seed = step->seed,
-                                                     .counter = mba_step_counter(step), .layer = l, .draw = d, .work = f->work });
+                            &(mba_graph_order_args){ .type = f->order, .batch = &f->batch, .capacity = f->c.nodes,
+                                                     .seed = step->seed, .counter = mba_step_counter(step),
+                                                     .layer = l, .draw = d, .work = f->work });
         }
 }
 
@@ -431,10 +450,12 @@ static mba_status graph_bind(mba_feed *base, mba_session *s, int64_t micro, mba_
 {
     graph_feed *f = (graph_feed *)base;
     (void)micro;
+    const bool classes = is_class_loss(f->c.loss);
     const mba_graph_shape shape = {
-        .nodes = f->c.nodes, .edges = f->c.edges, .graphs = f->c.graphs, .node_reals = f->c.node_reals, .edge_reals = f->c.edge_reals,
-        .node_fields = f->c.node_columns, .edge_fields = f->c.edge_columns, .node_rows = f->c.node_tables, .edge_rows = f->c.edge_tables,
-        .classes = is_class_loss(f->c.loss) ? f->c.outputs : 0, .targets = is_class_loss(f->c.loss) ? 0 : f->c.outputs,
+        .nodes = f->c.nodes, .edges = f->c.edges, .graphs = f->c.graphs,
+        .node_reals = f->c.node_reals, .node_fields = f->c.node_columns, .node_rows = f->c.node_tables,
+        .edge_reals = f->c.edge_reals, .edge_fields = f->c.edge_columns, .edge_rows = f->c.edge_tables,
+        .classes = classes ? f->c.outputs : 0, .targets = classes ? 0 : f->c.outputs,
         .node_labels = f->c.readout == MBA_READ_NODES, .lap = f->c.pe_count };
     place_arrays(f, s);
     for (int64_t i = 0; i < f->nchosen; i++) f->item[i] = item_of(f, f->chosen[i]);
@@ -498,7 +519,8 @@ static mba_status graph_scores(mba_feed *base, mba_score out[MBA_SCORES_MAX], in
         out[1] = (mba_score){ "f1", mba_macro_f1(&f->confusion) };
         out[2] = (mba_score){ "sbm_accuracy", mba_sbm_accuracy(&f->confusion) };
         *n = 3;
-        memset(f->confusion.count, 0, sizeof *f->confusion.count * (size_t)(f->confusion.classes * f->confusion.classes));
+        const int64_t cells = f->confusion.classes * f->confusion.classes;
+        memset(f->confusion.count, 0, sizeof *f->confusion.count * (size_t)cells);
         return MBA_OK;
     }
     if (f->c.loss == MBA_LOSS_L1) {
@@ -512,10 +534,11 @@ static mba_status graph_scores(mba_feed *base, mba_score out[MBA_SCORES_MAX], in
 static void graph_describe(const mba_feed *base, char *text, size_t room)
 {
     const graph_feed *f = (const graph_feed *)base;
-    snprintf(text, room, "%lld graphs of %lld, %.1f nodes and %.1f edges on average%s%s%s", (long long)base->size,
-             (long long)f->from.set->graphs, (double)f->from.set->nodes / (double)f->from.set->graphs,
-             (double)f->from.set->edges / (double)f->from.set->graphs, f->from.made_up ? " (SYNTHETIC " : "",
-             f->from.made_up ? f->from.made_up : "", f->from.made_up ? ")" : "");
+    const mba_graph_set *s = f->from.set;
+    const char *made_up = f->from.made_up;
+    snprintf(text, room, "%lld graphs, %.1f nodes and %.1f edges on average%s%s%s", (long long)base->size,
+             (double)s->nodes / (double)s->graphs, (double)s->edges / (double)s->graphs, made_up ? " (SYNTHETIC " : "",
+             made_up ? made_up : "", made_up ? ")" : "");
 }
 
 const mba_feed_type mba_graph_feed = {

@@ -28,7 +28,8 @@ static bool is_held_tar(const char *name) { return mba_ends_with(name, ".tar") &
 static bool has_held_out_part(const char *path)
 {
     static const char *const folder[] = { "val", "validation", "test" };
-    static const char *const file[] = { "test_batch.bin", "test.bin", "t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte",
+    static const char *const file[] = { "test_batch.bin", "test.bin", "t10k-images-idx3-ubyte",
+                                        "t10k-images.idx3-ubyte",
                                         "t10k-images-idx3-ubyte.gz" };
     char        inner[MBA_PATH];
     mba_listing tars = { 0 };
@@ -86,7 +87,8 @@ static mba_status open_loader(image_feed *f, const mba_vision *c, const mba_feed
 {
     const int spare = mba_cpu_threads() - 1;
     if (f->set->classes != c->classes && !(o->held_out && f->set->classes < c->classes))
-        return mba_fail(MBA_E_ARG, "the images at '%s' are of %lld classes, the model knows %lld\nfix: --set classes=%lld", path_of(o),
+        return mba_fail(MBA_E_ARG, "the images at '%s' are of %lld classes, the model knows %lld\n"
+                        "fix: --set classes=%lld", path_of(o),
                         (long long)f->set->classes, (long long)c->classes, (long long)f->set->classes);
     f->labels = calloc((size_t)c->batch, sizeof *f->labels);
     if (!f->labels) return mba_fail(MBA_E_NOMEM, "no memory for the labels of a batch");
@@ -135,7 +137,8 @@ static mba_status image_bind(mba_feed *base, mba_session *s, int64_t micro, mba_
 {
     image_feed     *f = (image_feed *)base;
     mba_position    at = moved(f, f->staged, micro);
-    mba_image_batch b = { .x = mba_session_at(s, "images"), .labels = f->labels, .targets = mba_session_find(s, "soft") };
+    mba_image_batch b = { .x = mba_session_at(s, "images"), .labels = f->labels, .targets = mba_session_find(s,
+                                                                                                             "soft") };
     int32_t        *labels = mba_session_find(s, "labels");
     (void)step;
     MBA_TRY(mba_image_loader_next(f->loader, &b, &at));
@@ -173,7 +176,8 @@ static void image_describe(const mba_feed *base, char *text, size_t room)
 {
     const image_feed *f = (const image_feed *)base;
     snprintf(text, room, "%lld images of %lld classes%s%s%s", (long long)base->size, (long long)f->set->classes,
-             f->set->made_up ? " (SYNTHETIC " : "", f->set->made_up ? f->set->kind->name : "", f->set->made_up ? ")" : "");
+             f->set->made_up ? " (SYNTHETIC " : "", f->set->made_up ? f->set->kind->name : "",
+                 f->set->made_up ? ")" : "");
 }
 
 const mba_feed_type mba_image_feed = {

@@ -16,7 +16,8 @@ static void append_update(mba_graph *g, const mba_session_options *o)
 {
     const mba_adamw_options *a = &o->adamw;
     if (o->optimizer == MBA_LAMB)
-        mba_lamb_all(g, &(mba_lamb_options){ a->beta1, a->beta2, a->eps, a->decay, a->clip, mba_lamb_defaults().own_clip });
+        mba_lamb_all(g, &(mba_lamb_options){ a->beta1, a->beta2, a->eps, a->decay, a->clip,
+                                             mba_lamb_defaults().own_clip });
     else
         mba_adamw_all(g, a);
     if (o->ema > 0) mba_ema_all(g, o->ema);
@@ -38,7 +39,8 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, bool r
     MBA_TRY(mba_graph_status(s->graph));
     if (o->backward) MBA_TRY(mba_backward(s->graph, s->io.loss));
     if (o->update) append_update(s->graph, o);
-    return mba_program_create(&s->program, s->graph, &(mba_program_options){ .machine = &host, .variants = o->variants });
+    return mba_program_create(&s->program, s->graph, &(mba_program_options){ .machine = &host,
+                                                                             .variants = o->variants });
 }
 
 mba_status mba_session_plan(mba_session *s, const mba_session_options *o)

@@ -14,7 +14,7 @@ typedef struct text_feed {
     mba_loader   *loader;
     bool          documents;
     int64_t       elems;                 /* of a micro-batch */
-    int32_t      *staged[3];             /* all micro-batches of a step: the number of targets is known before the first */
+    int32_t      *staged[3];             /* of all micro-batches: targets are counted before the first runs */
 } text_feed;
 
 static void text_close(mba_feed *base)
@@ -64,7 +64,8 @@ static mba_status text_stage(mba_feed *base, mba_step *step)
 {
     text_feed *f = (text_feed *)base;
     for (int64_t m = 0; m < base->micros; m++) {
-        mba_batch b = { f->staged[0] + m * f->elems, f->staged[1] + m * f->elems, f->documents ? f->staged[2] + m * f->elems : NULL };
+        const int64_t at = m * f->elems;
+        mba_batch     b = { f->staged[0] + at, f->staged[1] + at, f->documents ? f->staged[2] + at : NULL };
         MBA_TRY(mba_loader_next(f->loader, &b, &base->at));
     }
     const int64_t valid = count_targets(f->staged[1], f->elems * base->micros);
@@ -79,7 +80,8 @@ static mba_status text_bind(mba_feed *base, mba_session *s, int64_t micro, mba_s
     text_feed   *f = (text_feed *)base;
     const size_t bytes = sizeof(int32_t) * (size_t)f->elems;
     (void)step;
-    for (int k = 0; k < (f->documents ? 3 : 2); k++) memcpy(mba_session_at(s, name[k]), f->staged[k] + micro * f->elems, bytes);
+    for (int k = 0; k < (f->documents ? 3 : 2); k++)
+        memcpy(mba_session_at(s, name[k]), f->staged[k] + micro * f->elems, bytes);
     base->targets = count_targets(f->staged[1] + micro * f->elems, f->elems);
     return MBA_OK;
 }
