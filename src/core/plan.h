@@ -30,6 +30,7 @@ typedef struct mba_machine {
     int         sm, warp, regs_sm, threads_sm;
     int64_t     smem_block_bytes, smem_sm_bytes, l2_bytes;
     double      clock_ghz, dram_gbs;
+    int64_t     memory_bytes;                     /* 0: not known */
 } mba_machine;
 
 typedef enum mba_class { MBA_TENSOR, MBA_VECTOR, MBA_MIXED, MBA_COPYING } mba_class;

@@ -224,14 +224,11 @@ void *mba_program_host(const mba_program *p, const mba_tensor *t)
     return (char *)p->mirror[t->st->role] + p->layout.offset[t->st->id] + (size_t)t->offset * mba_dtype_bytes(t->type.dtype);
 }
 
-/* The compute copy of a parameter, or NULL. */
-static void *copy_of(const mba_program *p, const mba_tensor *t)
+void *mba_program_host_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param)
 {
-    for (int k = 0; k < MBA_GROUPS; k++) {
-        const mba_storage *st = p->graph->copies[k];
-        if (st && st->master == t->st && p->layout.first[st->id] >= 0) return mba_program_beside(p, st, t);
-    }
-    return NULL;
+    if (!p->device->take_host) return mba_program_beside(p, st, param);
+    mba_assert(p->mirror[st->role]);
+    return (char *)p->mirror[st->role] + p->layout.offset[st->id] + (size_t)param->offset * mba_dtype_bytes(st->dtype);
 }
 
 static mba_status put_bf16(const mba_program *p, void *to, const float *x, int64_t n)
@@ -244,6 +241,46 @@ static mba_status put_bf16(const mba_program *p, void *to, const float *x, int64
     return st;
 }
 
+/* What the host may look at and change between steps. */
+static const mba_role lasting[] = { MBA_PARAM, MBA_OPTIM, MBA_STATE, MBA_GRAD };
+enum { LASTING = sizeof lasting / sizeof *lasting };
+
+mba_status mba_program_pull(mba_program *p)
+{
+    for (int k = 0; k < LASTING && p->device->take_host; k++) {
+        const mba_role r = lasting[k];
+        const size_t   bytes = p->layout.arena_bytes[r];
+        if (bytes && !p->mirror[r]) MBA_TRY(p->device->take_host(&p->mirror[r], bytes));
+        if (bytes) MBA_TRY(p->device->get(p->mirror[r], p->memory[r], bytes));
+    }
+    return MBA_OK;
+}
+
+mba_status mba_program_push(mba_program *p)
+{
+    for (int k = 0; k < LASTING && p->device->take_host; k++) {
+        const mba_role r = lasting[k];
+        if (p->mirror[r] && r != MBA_GRAD) MBA_TRY(p->device->put(p->memory[r], p->mirror[r], p->layout.arena_bytes[r]));
+    }
+    for (int k = 0; k < MBA_GROUPS && p->device->take_host; k++) {
+        const mba_storage *st = p->graph->copies[k], *master = p->graph->params[k];
+        if (!st || p->layout.first[st->id] < 0 || p->layout.first[master->id] < 0) continue;
+        const mba_tensor whole = { .st = (mba_storage *)master };
+        MBA_TRY(put_bf16(p, mba_program_beside(p, st, &whole), mba_program_host_beside(p, master, &whole), st->elems));
+    }
+    return p->device->wait ? p->device->wait() : MBA_OK;
+}
+
+/* The compute copy of a parameter, or NULL. */
+static void *copy_of(const mba_program *p, const mba_tensor *t)
+{
+    for (int k = 0; k < MBA_GROUPS; k++) {
+        const mba_storage *st = p->graph->copies[k];
+        if (st && st->master == t->st && p->layout.first[st->id] >= 0) return mba_program_beside(p, st, t);
+    }
+    return NULL;
+}
+
 /* An input is set in its mirror, which travels with the next run. */
 mba_status mba_program_set(mba_program *p, const mba_tensor *t, const void *host)
 {
@@ -251,7 +288,7 @@ mba_status mba_program_set(mba_program *p, const mba_tensor *t, const void *host
     void *copy = t->st->role == MBA_PARAM ? copy_of(p, t) : NULL;
     if (copy) MBA_TRY(put_bf16(p, copy, host, mba_elems(t)));
     if (p->layout.first[t->st->id] < 0) return MBA_OK;        // nobody reads it: it has no place
-    if (p->mirror[t->st->role]) {
+    if (t->st->role == MBA_INPUT && p->mirror[MBA_INPUT]) {
         uint16_t *to = mba_program_host(p, t);
         if (t->type.dtype != MBA_BF16) memcpy(to, host, (size_t)mba_tensor_bytes(t));
         else for (int64_t i = 0; i < mba_elems(t); i++) to[i] = mba_to_bf16(((const float *)host)[i]);

@@ -65,6 +65,11 @@ void               *mba_program_at(const mba_program *p, const mba_tensor *t);  
 /* The host's side of an input or a result; waits until the device is done with it. What is written to an input
  * is seen by the next run; a result is that of the last one. On the CPU it is the tensor itself. */
 void               *mba_program_host(const mba_program *p, const mba_tensor *t);
+void               *mba_program_host_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param);
+/* What outlives a step (parameters, gradients, moments, states) for the host to read, by mba_program_host: a copy of it
+ * where the device is not the host. push sends what was changed there back, and makes compute copies of it. */
+MBA_MUST mba_status mba_program_pull(mba_program *p);
+MBA_MUST mba_status mba_program_push(mba_program *p);
 /* Whole dense tensors from and to fp32 (or int32) of the host, whatever the device and the type there. Setting a
  * parameter sets its compute copy too. */
 MBA_MUST mba_status mba_program_set(mba_program *p, const mba_tensor *t, const void *host);

@@ -21,6 +21,8 @@ typedef enum mba_optimizer { MBA_ADAMW, MBA_LAMB } mba_optimizer;
 
 typedef struct mba_session_options {
     mba_model         model;                      /* need not be complete */
+    const mba_device *device;                     /* NULL: the CPU */
+    mba_dtype         compute;                    /* of activations and products; MBA_NONE: fp32 */
     bool              backward, update;           /* update: the optimizer too, and training mode */
     bool              train;                      /* training mode: batch statistics, drop path, dropout */
     bool              accumulate;                 /* several micro-batches per update */
@@ -33,7 +35,8 @@ typedef struct mba_session_options {
 } mba_session_options;
 
 typedef struct mba_session {
-    mba_model       model;                        /* complete */
+    mba_model         model;                      /* complete */
+    const mba_device *device;
     mba_graph      *graph;
     mba_program    *program;
     mba_model_graph io;
@@ -41,7 +44,8 @@ typedef struct mba_session {
 } mba_session;
 
 MBA_MUST mba_status mba_session_plan(mba_session *s, const mba_session_options *o);
-MBA_MUST mba_status mba_session_bind(mba_session *s, uint64_t seed);
+MBA_MUST mba_status mba_session_bind(mba_session *s, uint64_t seed);      /* takes the memory, starts the parameters */
+MBA_MUST mba_status mba_session_take(mba_session *s);                     /* takes the memory; what is in it comes from a file */
 void                mba_session_end(mba_session *s);          /* half-made and zeroed ones are fine */
 
 /* The host address of an input or result of a bound session, which must exist. */
@@ -53,10 +57,11 @@ void *mba_session_find(const mba_session *s, const char *name);
 /* What the model has learned, tensor by tensor: parameters and running statistics (mba_is_param, mba_is_state), without
  * averages. `averaged`: its running average instead. */
 bool   mba_learned(const mba_tensor *t);
+/* On the host: after mba_program_pull, where that is not the device. */
 float *mba_session_learned_at(const mba_session *s, const mba_tensor *t, bool averaged);
 
 /* Copies what `from` has learned into a session of the same model, planned for something else. */
-void mba_session_copy(mba_session *to, const mba_session *from, bool averaged);
+MBA_MUST mba_status mba_session_copy(mba_session *to, const mba_session *from, bool averaged);
 
 /* Copies the states that left the last segment into the inputs of the next one (models that carry). */
 void mba_session_carry(mba_session *s);

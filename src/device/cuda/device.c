@@ -158,7 +158,8 @@ static mba_status describe(int ordinal)
         .name = gpu.name, .cc = 10 * d.major + d.minor, .sm = d.multiProcessorCount, .warp = d.warpSize,
         .regs_sm = d.regsPerMultiprocessor, .threads_sm = d.maxThreadsPerMultiProcessor,
         .smem_block_bytes = (int64_t)d.sharedMemPerBlockOptin, .smem_sm_bytes = (int64_t)d.sharedMemPerMultiprocessor,
-        .l2_bytes = d.l2CacheSize, .clock_ghz = clock_khz * 1e-6, .dram_gbs = 2.0 * memory_khz * 1e3 * d.memoryBusWidth / 8 * 1e-9 };
+        .l2_bytes = d.l2CacheSize, .clock_ghz = clock_khz * 1e-6, .dram_gbs = 2.0 * memory_khz * 1e3 * d.memoryBusWidth / 8 * 1e-9,
+        .memory_bytes = (int64_t)d.totalGlobalMem };
     return MBA_OK;
 }
 

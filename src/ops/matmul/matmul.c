@@ -131,7 +131,7 @@ const mba_op mba_op_matmul = {
     .out   = { [C] = MBA_SLOT("c", .adds = true) },
     .attr_bytes = sizeof(matmul_attr),
     .shape = matmul_shape, .grad = matmul_grad, .cost = matmul_cost, .ref = matmul_ref,
-    .cpu   = (const mba_variant[]){ { "openblas", NULL, MBA_CPU(matmul_fwd) }, { 0 } },
+    .cpu   = (const mba_variant[]){ { "tiles", NULL, MBA_CPU(matmul_fwd) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "cublaslt", matmul_cublaslt_plan, MBA_CUDA(matmul_cuda) },
                                     { "tiles", matmul_tiles_plan, MBA_CUDA(matmul_tiles_cuda) }, { 0 } },
     .build = matmul_build, .terms = matmul_terms,

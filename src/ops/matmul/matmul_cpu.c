@@ -1,4 +1,4 @@
-/* matmul_cpu.c -- OpenBLAS, one single-threaded call per tile (device/cpu/gemm.h). */
+/* matmul_cpu.c -- one single-threaded product per tile (device/cpu/gemm.h). */
 #include "device/cpu/gemm.h"
 #include "ops/matmul/matmul_slots.h"
 
