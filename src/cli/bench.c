@@ -20,18 +20,29 @@ static mba_table_form form_of(const bench_options *o) { return o->json ? MBA_TAB
 
 /* ---- ceilings ---- */
 
+static mba_status ceilings_of(mba_ceilings *c, const mba_session_options *so)
+{
+    if (so->device != &mba_device_cpu) return mba_ceilings_measure_cuda(c, so->compute);
+    *c = mba_ceilings_measure(CEILING_S);
+    return MBA_OK;
+}
+
 static mba_status bench_ceilings(const bench_options *o)
 {
-    mba_table *t;
+    mba_table          *t;
+    mba_ceilings        c;
+    mba_session_options so = { 0 };
+    MBA_TRY(mba_run_options_apply(&o->model, &so));
+    MBA_TRY(ceilings_of(&c, &so));
     MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "ceiling", "ceiling", NULL }, { "rate", "rate", "%.2f" }, { "unit", "unit", NULL },
                                                        { "how", "how", NULL }, { 0 } }));
-    const mba_ceilings c = mba_ceilings_measure(CEILING_S);
     const struct { const char *name; double rate; const char *unit, *how; } rows[] = {
         { "stream", c.stream_bytes / 1e9, "GB/s",   "copy of arrays far larger than the caches, bytes read + written" },
         { "fma",    c.fma_flops / 1e9,    "GFLOP/s", "independent fp32 FMA chains in registers; an FMA is 2" },
-        { "exp",    c.exp_ops / 1e9,      "G/s",     "our vector exp over an array in L1" },
+        { "exp",    c.exp_ops / 1e9,      "G/s",     "our vector exp over an array in L1; ex2 of the GPU's special-function units" },
+        { "tensor", c.tensor_flops / 1e9, "GFLOP/s", "an 8192^3 product of random numbers by the GPU's library" },
     };
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < (c.tensor_flops > 0 ? 4 : 3); i++) {
         mba_table_text(t, "%s", rows[i].name);
         mba_table_number(t, rows[i].rate);
         mba_table_text(t, "%s", rows[i].unit);
@@ -61,16 +72,16 @@ static void op_row(mba_table *t, const mba_ceilings *c, const mba_node *n, const
     mba_table_text(t, "%s", bytes / c->stream_bytes > flops / c->fma_flops + k.special_ops / c->exp_ops ? "memory" : "arithmetic");
 }
 
-static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_op *op, const mba_case *size, int repeats)
+static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_session_options *so, const mba_op *op, const mba_case *size, int repeats)
 {
-    static const mba_machine host = { .name = "host" };
     static const mba_step    step = { .seed = 1, .lr = 1e-3f };
     mba_case_graph o;
     mba_program   *p = NULL;
-    MBA_TRY(mba_case_build(&o, op, size, (mba_case_how){ 0 }));
+    MBA_TRY(mba_case_build(&o, op, size, (mba_case_how){ .compute = so->compute }));
     double    *best = calloc((size_t)o.g->nnodes + 1, sizeof *best);
-    mba_status st = best ? mba_program_create(&p, o.g, &(mba_program_options){ .machine = &host }) : mba_fail(MBA_E_NOMEM, "no memory");
-    if (st == MBA_OK) st = mba_program_bind(p, &mba_device_cpu);
+    const mba_program_options how = { .cuda = so->device->machine->cc > 0, .machine = so->device->machine, .variants = so->variants };
+    mba_status st = best ? mba_program_create(&p, o.g, &how) : mba_fail(MBA_E_NOMEM, "no memory");
+    if (st == MBA_OK) st = mba_program_bind(p, so->device);
     if (st == MBA_OK) st = mba_program_init(p, 1);
     if (st == MBA_OK) {
         mba_fill_inputs(p);
@@ -92,13 +103,15 @@ static mba_status bench_ops(const bench_options *o, const mba_operands *words)
     for (int w = 1; w < words->n; w++)
         if (!mba_op_find(words->word[w])) return mba_fail(MBA_E_ARG, "no operator '%s'\nfix: mambascope list ops", words->word[w]);
     MBA_TRY(mba_table_create(&t, op_columns));
-    const mba_ceilings c = mba_ceilings_measure(CEILING_S);
-    mba_status         st = MBA_OK;
+    mba_session_options so = { 0 };
+    mba_ceilings        c;
+    mba_status          st = mba_run_options_apply(&o->model, &so);
+    if (st == MBA_OK) st = ceilings_of(&c, &so);
     for (int i = 0; mba_ops[i] && st == MBA_OK; i++) {
         bool wanted = words->n == 1;
         for (int w = 1; w < words->n; w++) wanted |= !strcmp(words->word[w], mba_ops[i]->name);
         for (const mba_case *k = wanted ? mba_ops[i]->sizes : NULL; k && k->note && st == MBA_OK; k++)
-            st = bench_case(t, &c, mba_ops[i], k, (int)o->repeats);
+            st = bench_case(t, &c, &so, mba_ops[i], k, (int)o->repeats);
     }
     if (st == MBA_OK) mba_table_print(t, stdout, form_of(o));
     if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT)
@@ -177,7 +190,8 @@ static mba_status bench_step(const bench_options *o)
     mba_session_options so = { .backward = true, .update = true };
     so.adamw = mba_adamw_defaults();
     MBA_TRY(mba_model_options_apply(&o->model, &so));
-    const mba_ceilings c = mba_ceilings_measure(CEILING_S);
+    mba_ceilings c;
+    MBA_TRY(ceilings_of(&c, &so));
     mba_status st = mba_table_create(&t, step_columns[so.model.task]);
     if (st == MBA_OK) st = mba_table_create(&parts, breakdown_columns);
     if (st == MBA_OK) st = mba_session_plan(&s, &so);

@@ -10,12 +10,15 @@
 
 static void keep_best(double *best, double s) { if (*best <= 0 || s < *best) *best = s; }
 
+static mba_status wait_for(const mba_program *p) { return p->device->wait ? p->device->wait() : MBA_OK; }
+
 mba_status mba_measure_run(double *best_s, mba_program *p, unsigned passes, const mba_step *step, int repeats)
 {
     *best_s = 0;
     for (int r = 0; r < repeats; r++) {
         const double began = mba_seconds();
         MBA_TRY(mba_program_run(p, passes, step, NULL));
+        MBA_TRY(wait_for(p));
         keep_best(best_s, mba_seconds() - began);
     }
     return MBA_OK;
@@ -33,6 +36,7 @@ static mba_status measure_products(double *best_s, const mba_program *p, int rep
         const double began = mba_seconds();
         for (int32_t i = 0; i < p->graph->nnodes; i++)
             if (is_product(p->graph->nodes[i])) MBA_TRY(p->launch[i](&p->call[i]));
+        MBA_TRY(wait_for(p));
         keep_best(best_s, mba_seconds() - began);
     }
     return MBA_OK;
@@ -52,12 +56,12 @@ mba_status mba_measure_products(double *best_s, const mba_session *s, const mba_
 {
     mba_program        *p = NULL;
     mba_program_options o = s->program->options;
-    if (!has_other_forms(s->program)) return measure_products(best_s, s->program, repeats);
+    if (s->device != &mba_device_cpu || !has_other_forms(s->program)) return measure_products(best_s, s->program, repeats);
     o.variants = as_products;
     mba_status st = mba_program_create(&p, s->graph, &o);
     if (st == MBA_OK) st = mba_program_bind(p, &mba_device_cpu);
+    if (st == MBA_OK) st = mba_program_init(p, 1);
     if (st == MBA_OK) {
-        mba_program_init(p, 1);
         mba_fill_inputs(p);
         st = mba_program_run(p, MBA_STEP, step, NULL);                               // operands as in a step
     }
@@ -84,8 +88,22 @@ static void stop(void *ctx, const mba_node *n, const mba_plan *plan)
     keep_best(&c->best[n->id], mba_seconds() - c->began);
 }
 
+/* By the device's own clock. */
+static mba_status time_nodes(double *best_s, mba_program *p, unsigned passes, const mba_step *step, int repeats, bool cold)
+{
+    double    *once = calloc((size_t)p->graph->nnodes + 1, sizeof *once);
+    mba_status st = once ? mba_program_run(p, passes, step, NULL) : mba_fail(MBA_E_NOMEM, "no memory for times");
+    for (int r = 0; r < repeats && st == MBA_OK; r++) {
+        st = p->device->time_nodes(p, passes, once, cold);
+        for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++) if (once[i] > 0) keep_best(&best_s[i], once[i]);
+    }
+    free(once);
+    return st;
+}
+
 mba_status mba_measure_nodes(double *best_s, mba_program *p, unsigned passes, const mba_step *step, int repeats, bool cold)
 {
+    if (p->device->time_nodes) return time_nodes(best_s, p, passes, step, repeats, cold);
     clock_ctx       c = { .best = best_s, .sweep = cold ? calloc(SWEEP_FLOATS, sizeof(float)) : NULL };
     const mba_hooks h = { start, stop, &c };
     mba_status      st = MBA_OK;
@@ -101,7 +119,7 @@ mba_status mba_measure_step(mba_step_times *out, mba_session *s, const mba_ceili
     if (!out->node_s) return mba_fail(MBA_E_NOMEM, "no memory for the times of %d nodes", s->graph->nnodes);
     MBA_TRY(mba_feed_example(s, &step));
     out->units = (double)(s->model.task == MBA_TASK_GRAPHS ? step.count[MBA_GRAPHS] : mba_model_units(&s->model));
-    MBA_TRY(mba_measure_run(&out->step_s, s->program, MBA_STEP, &step, 1));            // warm-up: pages, caches, threads
+    MBA_TRY(mba_measure_run(&out->step_s, s->program, MBA_STEP, &step, 3));            // warm-up: pages, caches, threads, capture
     MBA_TRY(mba_measure_run(&out->step_s, s->program, MBA_STEP, &step, repeats));
     MBA_TRY(mba_measure_products(&out->gemm_s, s, &step, repeats));
     MBA_TRY(mba_measure_nodes(out->node_s, s->program, MBA_STEP, &step, repeats, false));

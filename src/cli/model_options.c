@@ -1,6 +1,7 @@
 /* model_options.c -- see model_options.h. */
 #include "cli/model_options.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/device.h"
@@ -16,8 +17,31 @@ static mba_status recompute_of(mba_recompute *out, const char *text)
     return mba_fail(MBA_E_ARG, "--recompute %s\nfix: auto, on or off", text);
 }
 
+static mba_status device_of(const mba_device **out, const char *text)
+{
+    char *end = NULL;
+    *out = &mba_device_cpu;
+    if (!text || !strcmp(text, "cpu")) return MBA_OK;
+    if (!strcmp(text, "cuda")) return mba_device_cuda(out, 0);
+    const long n = strncmp(text, "cuda:", 5) ? -1 : strtol(text + 5, &end, 10);
+    if (n < 0 || end == text + 5 || *end) return mba_fail(MBA_E_ARG, "--device %s\nfix: cpu, cuda or cuda:N", text);
+    return mba_device_cuda(out, (int)n);
+}
+
+static mba_status precision_of(mba_dtype *out, const char *text, const mba_device *d)
+{
+    const bool gpu = d->machine->cc > 0;
+    *out = gpu ? MBA_BF16 : MBA_F32;
+    if (text && strcmp(text, "fp32") && strcmp(text, "bf16")) return mba_fail(MBA_E_ARG, "--precision %s\nfix: fp32 or bf16", text);
+    if (text) *out = !strcmp(text, "bf16") ? MBA_BF16 : MBA_F32;
+    if (*out == MBA_BF16 && !gpu) return mba_fail(MBA_E_ARG, "--precision bf16 on the CPU\nwhy: it computes in fp32\nfix: --device cuda, or leave it out");
+    return MBA_OK;
+}
+
 mba_status mba_run_options_apply(const mba_model_options *m, mba_session_options *o)
 {
+    MBA_TRY(device_of(&o->device, m->device));
+    MBA_TRY(precision_of(&o->compute, m->precision, o->device));
     if (m->memory)    o->memory_bytes = m->memory;
     if (m->variants)  o->variants = m->variants;
     if (m->recompute) MBA_TRY(recompute_of(&o->recompute, m->recompute));

@@ -6,7 +6,7 @@
 #include "train/session.h"
 
 typedef struct mba_model_options {
-    const char     *name, *set, *recompute, *variants;
+    const char     *name, *set, *recompute, *variants, *device, *precision;
     mba_batch_shape shape;
     int64_t         memory, threads;
 } mba_model_options;
@@ -21,6 +21,8 @@ typedef struct mba_model_options {
     { "--edges",     MBA_OPT_INT,   &(s)->edges,     "E",     "graphs: at most so many edges per batch", 1, 1 << 30 }
 
 #define MBA_RUN_OPTIONS(m)                                                                                                  \
+    { "--device",    MBA_OPT_TEXT,  &(m)->device,    "WHERE", "cpu (default), cuda, cuda:1", 0, 0 },                        \
+    { "--precision", MBA_OPT_TEXT,  &(m)->precision, "TYPE",  "fp32 or bf16, of activations and products (default: bf16 on cuda)", 0, 0 }, \
     { "--memory",    MBA_OPT_BYTES, &(m)->memory,    "BYTES", "the plan may not exceed it: 6GB (default: 90 % of the machine)", 0, 0 }, \
     { "--recompute", MBA_OPT_TEXT,  &(m)->recompute, "WHEN",  "auto (only where memory asks for it), on, off", 0, 0 },      \
     { "--op",        MBA_OPT_TEXT,  &(m)->variants,  "OP=V,..", "force variants of operators", 0, 0 },                      \
@@ -34,7 +36,7 @@ typedef struct mba_model_options {
 /* Sets the model of a session and all that mba_run_options_apply sets. */
 MBA_MUST mba_status mba_model_options_apply(const mba_model_options *m, mba_session_options *o);
 
-/* Memory, recompute, variants and threads only: where the model comes from a checkpoint. */
+/* Device, precision, memory, recompute, variants and threads only: where the model comes from a checkpoint. */
 MBA_MUST mba_status mba_run_options_apply(const mba_model_options *m, mba_session_options *o);
 
 #endif

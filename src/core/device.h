@@ -25,6 +25,8 @@ typedef struct mba_device {
     mba_status (*get)(void *host, const void *device, size_t bytes);        /* waits */
     mba_status (*run)(struct mba_program *p, unsigned passes, const struct mba_hooks *h);   /* may return early: */
     mba_status (*wait)(void);                                               /* until all of it is done; NULL: it is */
+    /* One run, every node by the device's own clock; `cold`: its caches are swept before each. NULL: ask the host's clock. */
+    mba_status (*time_nodes)(struct mba_program *p, unsigned passes, double *seconds, bool cold);
     void       (*forget)(struct mba_program *p);                            /* what `run` has kept; NULL: nothing */
 } mba_device;
 

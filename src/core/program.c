@@ -78,6 +78,10 @@ static void lifetimes(const mba_graph *g, mba_layout *lay)
             if (lay->first[t->st->id] < 0) lay->first[t->st->id] = i;
             lay->last[t->st->id] = i;
         }
+    for (int32_t s = 0; s < g->nstorages; s++) {  // whoever uses a compute copy keeps its master
+        const mba_storage *st = g->storages[s];
+        if (st->master && lay->first[s] >= 0 && lay->first[st->master->id] < 0) lay->first[st->master->id] = lay->last[st->master->id] = lay->first[s];
+    }
 }
 
 /* An output takes the memory of an input that dies at its maker, where the operator allows it. */

@@ -205,6 +205,11 @@ void mba_model_calm(mba_model *m)
     m->graph.given_signs = true;
 }
 
+void mba_model_compute(mba_model *m, mba_dtype dtype)
+{
+    if (m->task == MBA_TASK_TEXT) m->lm.compute = dtype;
+}
+
 void mba_model_slice_head(mba_model *m)
 {
     if (m->task == MBA_TASK_TEXT && m->lm.head == MBA_HEAD_LOSS) m->lm.head = MBA_HEAD_SLICED;

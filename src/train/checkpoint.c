@@ -123,9 +123,11 @@ mba_status mba_checkpoint_load(mba_session *s, mba_hf_format format, const char 
     mba_weights *w    = NULL;
     int64_t      used = 0;
     mba_status   st   = mba_weights_open(&w, directory);
+    if (st == MBA_OK) st = mba_program_pull(s->program);
     if (st == MBA_OK) {
         st = load_pieces(s, format, w, &used);
         if (st == MBA_OK) st = check_leftovers(w, &s->model, used);
+        if (st == MBA_OK) st = mba_program_push(s->program);
         if (st != MBA_OK) st = mba_where(st, "reading the weights in '%s'", directory);
     }
     mba_weights_close(w);
@@ -150,7 +152,7 @@ static mba_status add_params(mba_safetensors_writer *w, const mba_session *s, mb
         mba_piece         piece[MBA_PIECES_MAX];
         if (grads ? !mba_is_param(t) : !mba_learned(t)) continue;
         const int    n    = mba_hf_pieces(piece, format, &s->model, t);
-        const float *from = grads ? mba_program_beside(s->program, t->st->grad, t) : mba_program_at(s->program, t);
+        const float *from = grads ? mba_program_host_beside(s->program, t->st->grad, t) : mba_program_host(s->program, t);
         for (int k = 0; k < n; k++) {
             const mba_array *a = NULL;
             if (stored) MBA_TRY(find_piece(&a, stored, &s->model, &piece[k]));
@@ -165,6 +167,7 @@ mba_status mba_checkpoint_save_grads(const mba_session *s, mba_hf_format format,
     mba_weights            *stored = NULL;
     mba_safetensors_writer *w = NULL;
     mba_status              st = mba_weights_open(&stored, directory);
+    if (st == MBA_OK) st = mba_program_pull(s->program);
     if (st == MBA_OK) st = mba_safetensors_create(&w, path);
     if (st == MBA_OK) st = add_params(w, s, format, stored, true);
     if (st == MBA_OK) st = mba_safetensors_commit(w);
@@ -204,7 +207,7 @@ static float *moment(const mba_session *s, const mba_tensor *param, char which)
     snprintf(name, sizeof name, "%c.%s", which, param->st == s->graph->params[MBA_DECAY] ? "decay" : "no_decay");
     const mba_tensor *t = mba_graph_find(s->graph, name);
     mba_assert(t);
-    return mba_program_beside(s->program, t->st, param);
+    return mba_program_host_beside(s->program, t->st, param);
 }
 
 /* The tensors of an optimizer file that belong to t: moments of a parameter, the average of what was learned. */
@@ -247,7 +250,7 @@ static mba_status save_moments(const mba_session *s, const char *directory)
     }
     for (int32_t i = 0; i < s->graph->ntensors && st == MBA_OK; i++) {
         const mba_tensor *t = s->graph->tensors[i];
-        if (is_carried(s, t)) st = add_piece(w, t->name, &t->type, mba_program_at(s->program, t));
+        if (is_carried(s, t)) st = add_piece(w, t->name, &t->type, mba_program_host(s->program, t));
     }
     if (st == MBA_OK) st = mba_safetensors_commit(w);
     mba_safetensors_destroy(w);
@@ -265,14 +268,16 @@ static mba_status load_state(const mba_safetensors *f, const char *name, const m
 static mba_status load_moments(mba_session *s, const char *path)
 {
     mba_safetensors *f  = NULL;
+    MBA_TRY(mba_program_pull(s->program));
     mba_status       st = mba_safetensors_open(&f, path);
     for (int32_t i = 0; i < s->graph->ntensors && st == MBA_OK; i++) {
         const mba_tensor *t = s->graph->tensors[i];
         kept              k[3];
         const int         n = kept_of(k, s, t);
         for (int j = 0; j < n && st == MBA_OK; j++) st = load_state(f, k[j].name, &t->type, k[j].at);
-        if (st == MBA_OK && is_carried(s, t)) st = load_state(f, t->name, &t->type, mba_program_at(s->program, t));
+        if (st == MBA_OK && is_carried(s, t)) st = load_state(f, t->name, &t->type, mba_program_host(s->program, t));
     }
+    if (st == MBA_OK) st = mba_program_push(s->program);
     if (st != MBA_OK) st = mba_where(st, "reading '%s'", path);
     mba_safetensors_close(f);
     return st;
@@ -290,6 +295,7 @@ mba_status mba_checkpoint_load_average(mba_session *s, const char *directory)
         snprintf(name, sizeof name, "ema.%s", t->name);
         st = load_state(f, name, &t->type, mba_session_learned_at(s, t, false));
     }
+    if (st == MBA_OK) st = mba_program_push(s->program);
     if (st != MBA_OK) st = mba_where(st, "reading the averaged model in '%s'", path);
     mba_safetensors_close(f);
     return st;
@@ -319,6 +325,7 @@ static mba_status save_all(const mba_session *s, const char *directory, const js
 mba_status mba_checkpoint_save(const mba_session *s, const char *directory, const json_t *trainer)
 {
     char building[PATH_ROOM];
+    MBA_TRY(mba_program_pull(s->program));
     MBA_TRY(mba__directory_begin(building, sizeof building, directory));
     mba_status st = save_all(s, building, trainer);
     if (st == MBA_OK) st = mba__directory_commit(building, directory);

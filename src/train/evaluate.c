@@ -51,7 +51,7 @@ static mba_status make_session(evaluation *e)
     e->so.backward = e->o->grads != NULL;
     e->so.train    = e->o->train_mode;
     MBA_TRY(mba_session_plan(&e->s, &e->so));
-    MBA_TRY(mba_program_bind(e->s.program, &mba_device_cpu));
+    MBA_TRY(mba_session_take(&e->s));
     MBA_TRY(mba_checkpoint_load(&e->s, e->format, e->o->checkpoint));
     return e->o->averaged ? mba_checkpoint_load_average(&e->s, e->o->checkpoint) : MBA_OK;
 }

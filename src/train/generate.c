@@ -89,7 +89,7 @@ mba_status mba_generate(int32_t *ids, int64_t n, int64_t room, const mba_generat
             return mba_fail(MBA_E_ARG, "token %d is not in the model's vocabulary of %lld\nfix: use the tokenizer it was trained with", ids[i],
                             (long long)whole.vocab);
     mba_status st = mba_session_plan(&s, &so);
-    if (st == MBA_OK) st = mba_program_bind(s.program, &mba_device_cpu);
+    if (st == MBA_OK) st = mba_session_take(&s);
     if (st == MBA_OK) st = mba_checkpoint_load(&s, format, o->checkpoint);
     if (st == MBA_OK) st = fill(ids, n, room, &s, o);
     mba_session_end(&s);

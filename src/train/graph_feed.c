@@ -393,7 +393,7 @@ static void *input(const mba_session *s, const char *name)
         const mba_tensor *t = s->graph->tensors[i];
         const size_t      k = t->st->role == MBA_INPUT && !t->of ? strlen(t->name) : 0;
         if (k < n || strcmp(t->name + k - n, name)) continue;
-        if (k == n || t->name[k - n - 1] == '.') return mba_program_at(s->program, t);
+        if (k == n || t->name[k - n - 1] == '.') return mba_program_host(s->program, t);
     }
     return NULL;
 }

@@ -8,9 +8,10 @@
 #include "ops/ema/ema.h"
 #include "ops/lamb/lamb.h"
 
-static const mba_machine host = { .name = "host" };
-
-static int64_t machine_bytes(void) { return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE); }
+static int64_t machine_bytes(const mba_device *d)
+{
+    return d && d->machine->memory_bytes ? d->machine->memory_bytes : (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+}
 
 static void append_update(mba_graph *g, const mba_session_options *o)
 {
@@ -29,6 +30,8 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, bool r
     s->model      = o->model;
     s->recomputes = recompute;
     s->averages   = o->update && o->ema > 0;
+    s->device     = o->device ? o->device : &mba_device_cpu;
+    mba_model_compute(&s->model, o->compute == MBA_NONE ? MBA_F32 : o->compute);
     mba_model_mode(&s->model, o->train || o->update, o->update);
     if (recompute) mba_model_slice_head(&s->model);
     MBA_TRY(mba_model_complete(&s->model));
@@ -39,13 +42,13 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, bool r
     MBA_TRY(mba_graph_status(s->graph));
     if (o->backward) MBA_TRY(mba_backward(s->graph, s->io.loss));
     if (o->update) append_update(s->graph, o);
-    return mba_program_create(&s->program, s->graph, &(mba_program_options){ .machine = &host,
-                                                                             .variants = o->variants });
+    return mba_program_create(&s->program, s->graph, &(mba_program_options){ .cuda = s->device->machine->cc > 0, .machine = s->device->machine,
+                                                                            .variants = o->variants });
 }
 
 mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
 {
-    const double limit = o->memory_bytes > 0 ? (double)o->memory_bytes : 0.9 * (double)machine_bytes();
+    const double limit = o->memory_bytes > 0 ? (double)o->memory_bytes : 0.9 * (double)machine_bytes(o->device);
     MBA_TRY(plan_once(s, o, o->recompute == MBA_RECOMPUTE_ON));
     const double plain = (double)mba_program_bytes(s->program);
     if (plain > limit && o->recompute == MBA_RECOMPUTE_AUTO && o->backward) MBA_TRY(plan_once(s, o, true));
@@ -58,12 +61,13 @@ mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
     return MBA_OK;
 }
 
+mba_status mba_session_take(mba_session *s) { return mba_program_bind(s->program, s->device); }
+
 mba_status mba_session_bind(mba_session *s, uint64_t seed)
 {
-    MBA_TRY(mba_program_bind(s->program, &mba_device_cpu));
+    MBA_TRY(mba_session_take(s));
     MBA_TRY(mba_program_init(s->program, seed));
-    if (s->averages) mba_ema_start(s->program);
-    return MBA_OK;
+    return s->averages ? mba_ema_start(s->program) : MBA_OK;
 }
 
 void mba_session_end(mba_session *s)
@@ -76,7 +80,7 @@ void mba_session_end(mba_session *s)
 void *mba_session_find(const mba_session *s, const char *name)
 {
     const mba_tensor *t = mba_graph_find(s->graph, name);
-    return t ? mba_program_at(s->program, t) : NULL;
+    return t ? mba_program_host(s->program, t) : NULL;
 }
 
 void *mba_session_at(const mba_session *s, const char *name)
@@ -94,26 +98,28 @@ bool mba_learned(const mba_tensor *t)
 float *mba_session_learned_at(const mba_session *s, const mba_tensor *t, bool averaged)
 {
     char name[256];
-    if (!averaged) return mba_program_at(s->program, t);
+    if (!averaged) return mba_program_host(s->program, t);
     if (mba_is_param(t)) {                        // averages of parameters lie parallel to them
         const char       *group = t->st == s->graph->params[MBA_DECAY] ? "ema.decay" : "ema.no_decay";
         const mba_tensor *flat = mba_graph_find(s->graph, group);
         mba_assert(flat);
-        return mba_program_beside(s->program, flat->st, t);
+        return mba_program_host_beside(s->program, flat->st, t);
     }
     snprintf(name, sizeof name, "ema.%s", t->name);
     return mba_session_at(s, name);
 }
 
-void mba_session_copy(mba_session *to, const mba_session *from, bool averaged)
+mba_status mba_session_copy(mba_session *to, const mba_session *from, bool averaged)
 {
+    MBA_TRY(mba_program_pull(from->program));
     for (int32_t i = 0; i < to->graph->ntensors; i++) {
         const mba_tensor *t = to->graph->tensors[i];
         if (!mba_learned(t)) continue;
         const mba_tensor *f = mba_graph_find(from->graph, t->name);
         mba_assert(f && mba_elems(f) == mba_elems(t));
-        memcpy(mba_program_at(to->program, t), mba_session_learned_at(from, f, averaged), (size_t)mba_tensor_bytes(t));
+        MBA_TRY(mba_program_set(to->program, t, mba_session_learned_at(from, f, averaged)));
     }
+    return MBA_OK;
 }
 
 void mba_session_carry(mba_session *s)
@@ -124,7 +130,7 @@ void mba_session_carry(mba_session *s)
         if (t->st->role != MBA_INPUT || t->of) continue;
         snprintf(name, sizeof name, "%s.out", t->name);
         const mba_tensor *from = mba_graph_find(s->graph, name);
-        if (from) memcpy(mba_program_at(s->program, t), mba_program_at(s->program, from), (size_t)mba_tensor_bytes(t));
+        if (from) memcpy(mba_program_host(s->program, t), mba_program_host(s->program, from), (size_t)mba_tensor_bytes(t));
     }
 }
 

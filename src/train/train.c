@@ -282,7 +282,7 @@ static mba_status one_step(run *r, mba_train_report *p)
 static mba_status validate(run *r, mba_judgement *out)
 {
     mba_session *s = r->judge.program ? &r->judge : &r->s;
-    if (r->judge.program) mba_session_copy(&r->judge, &r->s, r->s.averages);
+    if (r->judge.program) MBA_TRY(mba_session_copy(&r->judge, &r->s, r->s.averages));
     return mba_feed_judge(out, r->valid, s, r->o->valid_batches, r->o->seed);
 }
 

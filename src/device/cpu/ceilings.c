@@ -85,6 +85,12 @@ mba_ceilings mba_ceilings_measure(double time_s)
 double mba_ceilings_floor(const mba_ceilings *c, mba_cost cost)
 {
     const double memory  = (cost.read_bytes + cost.write_bytes) / c->stream_bytes;
+    if (c->tensor_flops > 0) {
+        const double part[] = { memory, cost.tensor_flops / c->tensor_flops, cost.vector_flops / c->fma_flops, cost.special_ops / c->exp_ops };
+        double       most = 0;
+        for (int i = 0; i < 4; i++) if (part[i] > most) most = part[i];
+        return most;
+    }
     const double compute = (cost.tensor_flops + cost.vector_flops) / c->fma_flops + cost.special_ops / c->exp_ops;
     return memory > compute ? memory : compute;
 }

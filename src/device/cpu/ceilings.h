@@ -12,13 +12,18 @@
 typedef struct mba_ceilings {
     double stream_bytes;               /* per second, read + written, arrays far larger than the caches */
     double fma_flops;                  /* per second, fp32, independent chains in registers */
+    double tensor_flops;               /* per second, of matrix units; 0: FMA lanes do that work too */
     double exp_ops;                    /* per second, vf_exp over an array in L1 */
 } mba_ceilings;
 
 mba_ceilings mba_ceilings_measure(double seconds);
 
-/* max(bytes / stream, FLOPs / FMA + exponentials / exp): the CPU has one kind of lane for tensor and vector work. */
+/* max(bytes / stream, FLOPs / FMA + exponentials / exp) on the CPU, which has one kind of lane for tensor and vector work;
+ * with matrix units max(bytes / stream, tensor FLOPs / tensor, vector FLOPs / FMA, exponentials / exp): all can overlap. */
 double mba_ceilings_floor(const mba_ceilings *c, mba_cost cost);
+
+/* The same rates of the GPU in use, in fp32 or bf16; an error where this build or machine has none. */
+MBA_MUST mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype compute);
 
 /* ---- made once per instruction set, in ceilings_cpu.c: one thread's share of work ---- */
 typedef double mba_ceiling_fn(float *x, const float *y, int64_t n);     /* returns what it did, in the unit above */

@@ -135,6 +135,61 @@ static mba_status cuda_run(mba_program *p, unsigned passes, const mba_hooks *h)
     return mirror(p, MBA_RESULT);
 }
 
+/* ---- timing ---- */
+
+enum { SWEEP_BYTES = 256 << 20 };                 // several times the largest L2 there is
+
+/* The passes as a graph in which every node lies between two events that can be asked when it is done. */
+static mba_status capture_timed(mba_program *p, unsigned passes, cudaEvent_t *event, void *sweep, cudaGraphExec_t *exec)
+{
+    cudaGraph_t graph = NULL;
+    mba_status  st = MBA_OK;
+    CUDA_TRY(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal));
+    for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++) {
+        if (!(p->graph->nodes[i]->pass & passes)) continue;
+        if (sweep) cudaMemsetAsync(sweep, i & 1, SWEEP_BYTES, gpu.stream);
+        cudaEventRecordWithFlags(event[2 * i], gpu.stream, cudaEventRecordExternal);
+        st = p->launch[i](&p->call[i]);
+        cudaEventRecordWithFlags(event[2 * i + 1], gpu.stream, cudaEventRecordExternal);
+    }
+    const cudaError_t e = cudaStreamEndCapture(gpu.stream, &graph);
+    if (st == MBA_OK && e == cudaSuccess) st = cudaGraphInstantiate(exec, graph, 0) == cudaSuccess ? MBA_OK : mba__cuda_failed(cudaGetLastError(), "timed graph");
+    if (graph) cudaGraphDestroy(graph);
+    return st != MBA_OK || e == cudaSuccess ? st : mba__cuda_failed(e, "capturing a timed step");
+}
+
+static mba_status run_timed(mba_program *p, unsigned passes, double *seconds, const cudaEvent_t *event, cudaGraphExec_t exec)
+{
+    CUDA_TRY(cudaGraphLaunch(exec, gpu.stream));
+    MBA_TRY(cuda_wait());
+    for (int32_t i = 0; i < p->graph->nnodes; i++) {
+        float ms = 0;
+        if (!(p->graph->nodes[i]->pass & passes)) continue;
+        CUDA_TRY(cudaEventElapsedTime(&ms, event[2 * i], event[2 * i + 1]));
+        seconds[i] = 1e-3 * (double)ms;
+    }
+    return MBA_OK;
+}
+
+static mba_status cuda_time_nodes(mba_program *p, unsigned passes, double *seconds, bool cold)
+{
+    const int32_t   n = 2 * p->graph->nnodes;
+    cudaGraphExec_t exec = NULL;
+    void           *sweep = NULL;
+    cudaEvent_t    *event = calloc((size_t)n, sizeof *event);
+    if (!event) return mba_fail(MBA_E_NOMEM, "no memory for the times of %d nodes", n);
+    for (int32_t i = 0; i < n; i++) cudaEventCreate(&event[i]);
+    if (cold) cudaMalloc(&sweep, SWEEP_BYTES);
+    mba_status st = launch_nodes(p, passes, NULL);             // libraries prepare themselves
+    if (st == MBA_OK) st = capture_timed(p, passes, event, sweep, &exec);
+    if (st == MBA_OK) st = run_timed(p, passes, seconds, event, exec);
+    if (exec) cudaGraphExecDestroy(exec);
+    for (int32_t i = 0; i < n; i++) cudaEventDestroy(event[i]);
+    cudaFree(sweep);
+    free(event);
+    return st;
+}
+
 static void cuda_forget(mba_program *p)
 {
     captured *k = p->kept;
@@ -177,7 +232,7 @@ mba_status mba_device_cuda(const mba_device **out, int ordinal)
         CUDA_TRY(cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking));
         gpu.device = (mba_device){ .name = "cuda", .machine = &gpu.machine, .stream = gpu.stream, .take = cuda_take, .give = cuda_give,
                                    .take_host = cuda_take_host, .give_host = cuda_give_host, .put = cuda_put, .get = cuda_get,
-                                   .run = cuda_run, .wait = cuda_wait, .forget = cuda_forget };
+                                   .run = cuda_run, .wait = cuda_wait, .time_nodes = cuda_time_nodes, .forget = cuda_forget };
         gpu.ready = true;
     }
     *out = &gpu.device;

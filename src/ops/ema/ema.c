@@ -40,13 +40,15 @@ void mba_ema_all(mba_graph *g, double decay)
     }
 }
 
-void mba_ema_start(mba_program *p)
+mba_status mba_ema_start(mba_program *p)
 {
+    MBA_TRY(mba_program_pull(p));
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
         const mba_node *n = p->graph->nodes[i];
         if (n->op != &mba_op_ema) continue;
-        memcpy(mba_program_at(p, n->in[E]), mba_program_at(p, n->in[P]), sizeof(float) * (size_t)mba_elems(n->in[P]));
+        memcpy(mba_program_host(p, n->in[E]), mba_program_host(p, n->in[P]), sizeof(float) * (size_t)mba_elems(n->in[P]));
     }
+    return mba_program_push(p);
 }
 
 static mba_cost ema_cost(const mba_node *n)

@@ -15,7 +15,7 @@
 #include "core/program.h"
 
 void mba_ema_all(mba_graph *g, double decay);
-void mba_ema_start(mba_program *p);                     /* copies; CPU device */
+MBA_MUST mba_status mba_ema_start(mba_program *p);      /* copies */
 
 extern const mba_op mba_op_ema;
 

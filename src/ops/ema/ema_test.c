@@ -48,7 +48,7 @@ static void ema_of_hand_worked_values(void **state)
     float            *var = at(&m, "layers.3.bn.running_var"), *its = at(&m, "ema.layers.3.bn.running_var");
     for (int i = 0; i < 140; i++) x[i] = 8;
     var[0] = var[1] = 2;
-    mba_ema_start(m.p);
+    assert_ok(mba_ema_start(m.p));
     assert_true(mine[0] == 8 && mine[139] == 8 && its[1] == 2 && at(&m, "ema.no_decay")[1] == 1);
     for (int i = 0; i < 140; i++) x[i] = 0;
     var[1] = 6;
@@ -67,7 +67,7 @@ static void ema_of_the_same_stays(void **state)
     (void)state;
     model  m = make(70, 0.9998);
     float *x = mba_program_at(m.p, m.x);
-    mba_ema_start(m.p);
+    assert_ok(mba_ema_start(m.p));
     for (int k = 0; k < 50; k++) step(&m);
     assert_memory_equal(mba_program_beside(m.p, mba_graph_find(m.g, "ema.decay")->st, m.x), x, 140 * sizeof *x);
     destroy(m);
@@ -80,7 +80,7 @@ static void ema_reference_agrees_with_the_program(void **state)
     mba_reference *r;
     assert_ok(mba_reference_create(&r, m.g));
     const mba_tensor *e = mba_graph_find(m.g, "ema.decay");
-    mba_ema_start(m.p);
+    assert_ok(mba_ema_start(m.p));
     for (int i = 0; i < 80; i++) mba_reference_at(r, e)[i] = ((float *)mba_program_at(m.p, e))[i];
     for (int i = 0; i < 80; i++)
         mba_reference_at(r, m.x)[i] = ((float *)mba_program_at(m.p, m.x))[i] = (float)sin(i);

@@ -1,0 +1,113 @@
+/* ceilings_cuda.cu -- the rates of the GPU in use: memory, FMA, exponentials, matrix units.
+ *
+ * kernel     ceiling_copy     16 bytes a thread and trip over 4 GB: far more than the L2
+ * kernel     ceiling_fma      eight independent chains a thread
+ * kernel     ceiling_exp      ex2.approx, eight independent chains a thread
+ * The matrix rate is cuBLASLt's on an 8192^3 product of random numbers (constant ones would draw less power and run faster). */
+#include "device/cuda/gemm.h"
+#include "device/cuda/vocab.cuh"
+extern "C" {
+#include "core/device.h"
+#include "device/cpu/ceilings.h"
+}
+
+enum { COPY_BYTES = 1 << 30, BLOCKS = 132 * 16, TRIPS = 4096, CHAINS = 8, SIDE = 8192, REPEATS = 8 };
+
+__global__ void __launch_bounds__(256) ceiling_copy(uint4 *to, const uint4 *from, int64_t n)
+{
+    const int64_t stride = (int64_t)gridDim.x * 256;
+    for (int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x; i < n; i += stride) to[i] = from[i];
+}
+
+__global__ void __launch_bounds__(256) ceiling_fma(float *out)
+{
+    float x[CHAINS];
+    for (int k = 0; k < CHAINS; k++) x[k] = threadIdx.x + k;
+    for (int i = 0; i < TRIPS; i++)
+#pragma unroll
+        for (int k = 0; k < CHAINS; k++) x[k] = fmaf(x[k], 0.999f, 0.5f);
+    float sum = 0;
+    for (int k = 0; k < CHAINS; k++) sum += x[k];
+    if (sum == -1) *out = sum;                    // never, but the compiler cannot know
+}
+
+__global__ void __launch_bounds__(256) ceiling_exp(float *out)
+{
+    float x[CHAINS];
+    for (int k = 0; k < CHAINS; k++) x[k] = -0.01f * threadIdx.x - 0.1f * k;
+    for (int i = 0; i < TRIPS; i++)
+#pragma unroll
+        for (int k = 0; k < CHAINS; k++) asm volatile("ex2.approx.ftz.f32 %0, %0;" : "+f"(x[k]));
+    float sum = 0;
+    for (int k = 0; k < CHAINS; k++) sum += x[k];
+    if (sum == -1) *out = sum;
+}
+
+__global__ void __launch_bounds__(256) ceiling_random(uint32_t *x, int64_t n, bool half)
+{
+    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
+    uint32_t      u[4];
+    if (i >= n) return;
+    philox(u, 7, 1, (uint64_t)i);
+    const float a = (float)u[0] / 4294967296.0f - 0.5f, b = (float)u[1] / 4294967296.0f - 0.5f;
+    const uint32_t lo = __bfloat16_as_ushort(__float2bfloat16_rn(a)), hi = __bfloat16_as_ushort(__float2bfloat16_rn(b));
+    x[i] = half ? hi << 16 | lo : __float_as_uint(a);
+}
+
+/* Seconds of one call: the best of several between two events. */
+template <typename F> static mba_status best_of(double *seconds, cudaStream_t stream, F call)
+{
+    cudaEvent_t a, b;
+    CUDA_TRY(cudaEventCreate(&a));
+    CUDA_TRY(cudaEventCreate(&b));
+    *seconds = 1e30;
+    for (int r = 0; r < REPEATS; r++) {
+        float ms = 0;
+        CUDA_TRY(cudaEventRecord(a, stream));
+        MBA_TRY(call());
+        CUDA_TRY(cudaEventRecord(b, stream));
+        CUDA_TRY(cudaEventSynchronize(b));
+        CUDA_TRY(cudaEventElapsedTime(&ms, a, b));
+        if (1e-3 * ms < *seconds) *seconds = 1e-3 * ms;
+    }
+    cudaEventDestroy(a);
+    cudaEventDestroy(b);
+    return MBA_OK;
+}
+
+static mba_status launched(void)
+{
+    CUDA_TRY(cudaGetLastError());
+    return MBA_OK;
+}
+
+static mba_status measure(mba_ceilings *out, mba_dtype compute, cudaStream_t s, char *x, char *y, char *z, char *work)
+{
+    double        t = 0;
+    const int64_t lanes = (int64_t)BLOCKS * 256 * TRIPS * CHAINS;
+    ceiling_random<<<COPY_BYTES / 1024, 256, 0, s>>>((uint32_t *)x, COPY_BYTES / 4, compute == MBA_BF16);
+    ceiling_random<<<COPY_BYTES / 1024, 256, 0, s>>>((uint32_t *)y, COPY_BYTES / 4, compute == MBA_BF16);
+    MBA_TRY(best_of(&t, s, [=] { ceiling_copy<<<BLOCKS, 256, 0, s>>>((uint4 *)z, (const uint4 *)x, COPY_BYTES / 16); return launched(); }));
+    out->stream_bytes = 2.0 * COPY_BYTES / t;
+    MBA_TRY(best_of(&t, s, [=] { ceiling_fma<<<BLOCKS, 256, 0, s>>>((float *)z); return launched(); }));
+    out->fma_flops = 2.0 * lanes / t;
+    MBA_TRY(best_of(&t, s, [=] { ceiling_exp<<<BLOCKS, 256, 0, s>>>((float *)z); return launched(); }));
+    out->exp_ops = lanes / t;
+    mba_cuda_gemm_args g = {};
+    g.m = g.n = g.k = g.lda = g.ldb = g.ldc = SIDE;
+    g.tb = true; g.a = x; g.b = y; g.c = z; g.work = work; g.in = g.out = compute; g.stream = s;
+    MBA_TRY(best_of(&t, s, [=] { return mba_cuda_gemm(&g); }));
+    out->tensor_flops = 2.0 * SIDE * SIDE * (double)SIDE / t;
+    return MBA_OK;
+}
+
+extern "C" mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype compute)
+{
+    const mba_device *d;
+    char             *p = NULL;
+    MBA_TRY(mba_device_cuda(&d, 0));
+    CUDA_TRY(cudaMalloc(&p, 3 * (size_t)COPY_BYTES + MBA_CUDA_GEMM_WORK_BYTES));
+    const mba_status st = measure(out, compute, (cudaStream_t)d->stream, p, p + COPY_BYTES, p + 2 * (size_t)COPY_BYTES, p + 3 * (size_t)COPY_BYTES);
+    cudaFree(p);
+    return st;
+}
