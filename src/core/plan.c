@@ -61,20 +61,26 @@ mba_status mba_plan_variant(mba_plan *out, mba_arena *a, const mba_node *n, cons
     return st == MBA_OK ? st : mba_where(st, "%s, variant %s, on %s", n->op->name, v->name, m->name);
 }
 
-mba_status mba_plan_streaming(mba_plan *p, const mba_node *n, const mba_machine *m)
+mba_launch *mba_plan_stream(mba_plan *p, const mba_node *n, const char *kernel, int64_t grid, int block, int regs)
 {
-    enum { BLOCK_BYTES = 16384, THREADS = 256 };           // 64 bytes per thread: four loads of 16 in flight
-    const mba_cost c    = n->op->cost(n);
-    const double   most = c.read_bytes > c.write_bytes ? c.read_bytes : c.write_bytes;
-    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    const int64_t  grid = mba_ceil((int64_t)most + 1, BLOCK_BYTES);
-    mba_launch    *l    = mba_plan_launch(p, n->op->name, MBA_VECTOR, grid, THREADS);
-    l->regs = 32;                                          // estimate
+    const mba_cost c = n->op->cost(n);
+    mba_launch    *l = mba_plan_launch(p, kernel, MBA_VECTOR, grid, block);
+    l->regs = regs;
     for (int k = 0; k < MBA_IN_MAX; k++)
         if (n->in[k]) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)grid);
     mba_phase_work(l, MBA_FMA, c.vector_flops / 2 / (double)grid, NULL);
     if (c.special_ops > 0) mba_phase_work(l, MBA_SFU, c.special_ops / (double)grid, NULL);
     for (int k = 0; k < MBA_OUT_MAX; k++)
         if (n->out[k]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k), mba_tensor_bytes(n->out[k]) / (double)grid);
+    return l;
+}
+
+mba_status mba_plan_streaming(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    enum { BLOCK_BYTES = 16384, THREADS = 256 };           // 64 bytes per thread: four loads of 16 in flight
+    const mba_cost c    = n->op->cost(n);
+    const double   most = c.read_bytes > c.write_bytes ? c.read_bytes : c.write_bytes;
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba_plan_stream(p, n, n->op->name, mba_ceil((int64_t)most + 1, BLOCK_BYTES), THREADS, 32);   // registers: estimate
     return MBA_OK;
 }

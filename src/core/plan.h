@@ -102,6 +102,9 @@ void mba_phase_work(mba_launch *l, mba_work work, double n, const char *mix);
  * what the node reads, writes what it writes, and computes what `cost` says. An mba_plan_fn. */
 mba_status mba_plan_streaming(mba_plan *p, const struct mba_node *n, const mba_machine *m);
 
+/* The same as one launch of a plan whose geometry the kernel decides. Returns it, for what else it does. */
+mba_launch *mba_plan_stream(mba_plan *p, const struct mba_node *n, const char *kernel, int64_t grid, int block, int regs);
+
 static inline int64_t mba_ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 #endif

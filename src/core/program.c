@@ -20,7 +20,16 @@ static const char *forced(const char *list, const char *op, size_t *len)
     return NULL;
 }
 
-/* Two nodes that no plan could tell apart: compared as bytes, so attributes have no padding. */
+/* Windows that no plan could tell apart: it may ask whether rows begin at multiples of 16 bytes, and where the parameters
+ * of a group begin. */
+static bool same_window(const mba_tensor *s, const mba_tensor *t)
+{
+    const int64_t piece = 16 / (int64_t)mba_dtype_bytes(s->type.dtype);
+    return mba_type_equal(&s->type, &t->type) && s->run == t->run && s->pitch == t->pitch && s->offset % piece == t->offset % piece
+        && s->st->start == t->st->start;
+}
+
+/* Two nodes of which the same is true: compared as bytes, so attributes have no padding. */
 static bool alike(const mba_node *a, const mba_node *b)
 {
     if (a->op != b->op || a->adds != b->adds) return false;
@@ -29,7 +38,7 @@ static bool alike(const mba_node *a, const mba_node *b)
         const mba_tensor *s = k < MBA_IN_MAX ? a->in[k] : a->out[k - MBA_IN_MAX];
         const mba_tensor *t = k < MBA_IN_MAX ? b->in[k] : b->out[k - MBA_IN_MAX];
         if (!s != !t) return false;
-        if (s && !(mba_type_equal(&s->type, &t->type) && s->run == t->run && s->pitch == t->pitch)) return false;
+        if (s && !same_window(s, t)) return false;
     }
     return true;
 }

@@ -164,6 +164,56 @@ template <int THREADS> static __device__ __forceinline__ float block_max(float x
     return x;
 }
 
+/* The same in double, for what a step is judged by: losses, lengths. */
+static __device__ __forceinline__ double warp_sum(double x)
+{
+#pragma unroll
+    for (int d = 16; d; d >>= 1) x += __shfl_xor_sync(0xffffffffu, x, d);
+    return x;
+}
+
+template <int THREADS> static __device__ __forceinline__ double block_sum(double x)
+{
+    __shared__ double part[THREADS / 32];
+    x = warp_sum(x);
+    if (THREADS == 32) return x;
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = 0;
+    for (int w = 0; w < THREADS / 32; w++) x += part[w];
+    __syncthreads();
+    return x;
+}
+
+/* ---- ragged batches: shapes are capacities, the step says how many leading rows (or elements) are real ---- */
+
+struct ragged { mba_count kind; int64_t all, entries, each; };   /* all = entries of axis 0 times what belongs to each */
+
+static __device__ __forceinline__ int64_t real_of(ragged r, const mba_step *step)
+{
+    return r.kind == MBA_ALL ? r.all : mba_step_rows(step, r.kind, r.entries) * r.each;
+}
+
+static inline ragged mba_all(int64_t rows)
+{
+    const ragged r = { MBA_ALL, rows, rows, 1 };
+    return r;
+}
+
+static inline ragged mba_ragged_rows(const mba_tensor *t)       /* mba__real_rows of ops/rows.h */
+{
+    const int64_t entries = t->type.dim[0];
+    const ragged  r = { t->type.rank > 1 ? t->type.count : MBA_ALL, mba_rows(t), entries, mba_rows(t) / entries };
+    return r;
+}
+
+static inline ragged mba_ragged_elems(const mba_tensor *t)
+{
+    const int64_t entries = t->type.dim[0];
+    const ragged  r = { t->type.count, mba_elems(t), entries, mba_elems(t) / entries };
+    return r;
+}
+
 /* ---- random numbers: core/rng.h's Philox, same bits as on the CPU ---- */
 
 static __device__ __forceinline__ void philox(uint32_t (&u)[4], uint64_t key, uint64_t hi, uint64_t lo)

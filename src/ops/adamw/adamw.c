@@ -69,6 +69,26 @@ static mba_status adamw_cpu_plan(mba_plan *p, const mba_node *n, const mba_machi
     return MBA_OK;
 }
 
+/* CUDA: resident blocks, so that the powers of the betas are taken a few hundred times and not for every thread. */
+static mba_status adamw_flat_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    enum { BLOCKS_SM = 4, VALUES = 4 };
+    const int64_t need = mba_ceil(mba_elems(n->in[P]), ADAMW_BLOCK * VALUES), most = (int64_t)m->sm * BLOCKS_SM, grid = need < most ? need : most;
+    const mba_cost c = adamw_cost(n);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba_launch *l = mba_plan_launch(p, "adamw_flat", MBA_VECTOR, grid, ADAMW_BLOCK);
+    l->regs       = 54;
+    l->persistent = true;
+    l->tiles      = need;
+    for (int k = P; k <= V; k++) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)need);
+    mba_phase_work(l, MBA_FMA, c.vector_flops / (double)need, NULL);
+    mba_phase_work(l, MBA_SFU, c.special_ops / (double)need, NULL);
+    for (int k = PO; k <= COPYO; k++)
+        if (n->out[k] && (k != GO || ((const adamw_attr *)n->attr)->zero))
+            mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k), mba_tensor_bytes(n->out[k]) / (double)need);
+    return MBA_OK;
+}
+
 const mba_op mba_op_adamw = {
     .name  = "adamw", .doc = "Adam with decoupled decay, over a flat group", .kind = MBA_OPTIMIZER,
     .no_grad = "the end of a step",
@@ -80,5 +100,5 @@ const mba_op mba_op_adamw = {
     .attr_bytes = sizeof(adamw_attr),
     .shape = adamw_shape, .cost = adamw_cost, .ref = adamw_ref,
     .cpu   = (const mba_variant[]){ { "blocks", adamw_cpu_plan, MBA_CPU(adamw_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "flat", adamw_flat_plan, MBA_CUDA(adamw_cuda) }, { 0 } },
 };

@@ -5,6 +5,7 @@
 
 #include "ops/add/add.h"
 #include "ops/bce/bce_slots.h"
+#include "ops/cast/cast.h"
 
 static mba_status bce_shape(const mba_node *n, mba_type *out)
 {
@@ -42,11 +43,25 @@ static mba_cost bce_cost(const mba_node *n)
     return c;
 }
 
+static mba_status bce_block_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba_plan_stream(p, n, "bce_fwd_block", 1, 512, 40);
+    return MBA_OK;
+}
+
+static mba_status bce_bwd_elements_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba_plan_stream(p, n, "bce_bwd_elements", mba_ceil(mba_elems(n->in[ZB]), 256), 256, 28);
+    return MBA_OK;
+}
+
 /* dims: R, T, weighted, windows. Targets cycle through 1, 0, 0, 0.25 (0 where weighted) and missing. */
 static void bce_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], T = c->dim[1];
-    mba_tensor *z = mba_param(g, "z", MBA_TYPE(MBA_F32, R, T + c->dim[3]), MBA_INIT_NORMAL(2), MBA_DECAY);
+    mba_tensor *z = mba_case_act(g, "z", MBA_TYPE(MBA_F32, R, T + c->dim[3]), MBA_INIT_NORMAL(2));
     mba_tensor *t = mba_input(g, "t", MBA_TYPE(MBA_F32, R, T));
     double     *y = mba_arena_new(g->arena, double, R * T);
     for (int64_t i = 0; i < R * T; i++) y[i] = (double[]){ 1, 0, 0, c->dim[2] ? 0 : 0.25, (double)NAN }[i % 5];
@@ -63,7 +78,7 @@ const mba_op mba_op_bce = {
     .attr_bytes = sizeof(bce_attr),
     .shape = bce_shape, .grad = bce_grad, .cost = bce_cost, .ref = bce_ref,
     .cpu   = (const mba_variant[]){ { "order", mba__plan_f32, MBA_CPU(bce_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "block", bce_block_plan, MBA_CUDA(bce_cuda) }, { 0 } },
     .build = bce_build,
     .cases = (const mba_case[]){ { { 6, 7 }, "missing and soft targets" }, { { 19, 1, 1 }, "weighted, one logit" },
                                  { { 5, 4, 1, 2 }, "windows that overlap: the second gradient adds" },
@@ -78,5 +93,5 @@ const mba_op mba_op_bce_bwd = {
     .out   = { [DZ] = MBA_SLOT("dz", .adds = true) },
     .shape = bce_bwd_shape, .cost = bce_cost, .ref = bce_bwd_ref,
     .cpu   = (const mba_variant[]){ { "order", mba__plan_f32, MBA_CPU(bce_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "elements", bce_bwd_elements_plan, MBA_CUDA(bce_bwd_cuda) }, { 0 } },
 };

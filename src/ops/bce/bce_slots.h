@@ -26,5 +26,6 @@ void bce_ref(const mba_ref_call *c);
 void bce_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(bce_fwd);
 MBA_CPU_DECLARE(bce_bwd);
+mba_launch_fn bce_cuda, bce_bwd_cuda;
 
 #endif

@@ -3,6 +3,8 @@
 #include "ops/cross_entropy/cross_entropy.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
+#include "ops/cross_entropy/cross_entropy_plan.h"
 #include "ops/cross_entropy/cross_entropy_slots.h"
 
 static mba_status ce_shape(const mba_node *n, mba_type *out)
@@ -55,6 +57,26 @@ static mba_status ce_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine 
     return MBA_OK;
 }
 
+static mba_status ce_rows_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t R = mba_rows(n->in[Z]), C = mba_cols(n->in[Z]);
+    MBA_TRY(ce_plan_fits(m, C));
+    mba_plan_scratch(p, "losses of rows", sizeof(float) * (size_t)R);
+    mba_plan_stream(p, n, "cross_entropy_fwd_rows", ce_grid(R, C), CE_BLOCK, 63);
+    ce_plan_total(p, "cross_entropy_fwd_total", R);
+    return MBA_OK;
+}
+
+static mba_status ce_bwd_rows_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t R = mba_rows(n->in[ZB]), C = mba_cols(n->in[ZB]);
+    MBA_TRY(ce_plan_fits(m, C));
+    mba_plan_scratch(p, "scale", sizeof(float));
+    ce_plan_total(p, "cross_entropy_bwd_scale", R);
+    mba_plan_stream(p, n, "cross_entropy_bwd_rows", ce_grid(R, C), CE_BLOCK, 64);
+    return MBA_OK;
+}
+
 static double ce_terms(const mba_node *n, int out)
 {
     (void)out;
@@ -64,7 +86,7 @@ static double ce_terms(const mba_node *n, int out)
 static void ce_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], V = c->dim[1], extra = c->dim[2];
-    mba_tensor *z = mba_param(g, "z", MBA_TYPE(MBA_F32, R, V + extra), MBA_INIT_NORMAL(2), MBA_DECAY);
+    mba_tensor *z = mba_case_act(g, "z", MBA_TYPE(MBA_F32, R, V + extra), MBA_INIT_NORMAL(2));
     mba_tensor *t = mba_targets(g, "target", MBA_TYPE(MBA_I32, R), V);
     if (!extra) { mba_cross_entropy(g, z, t); return; }
     /* two heads that share columns of the logits and see shifted targets: windows, and a gradient that adds */
@@ -79,10 +101,14 @@ const mba_op mba_op_cross_entropy = {
     .out   = { [LOSS] = MBA_SLOT("loss"), [LSE] = MBA_SLOT("lse", .saved = true) },
     .shape = ce_shape, .grad = ce_grad, .cost = ce_cost, .ref = cross_entropy_ref,
     .cpu   = (const mba_variant[]){ { "rows", ce_cpu_plan, MBA_CPU(cross_entropy_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "rows", ce_rows_plan, MBA_CUDA(cross_entropy_cuda) }, { 0 } },
     .build = ce_build, .terms = ce_terms,
     .cases = (const mba_case[]){ { { 5, 11 }, "odd vocabulary" },
                                  { { 3, 67 }, "whole vectors, then a tail" },
+                                 { { 2, 1064 }, "rows for a whole block, in pieces of 16 bytes" },
+                                 { { 2, 1031 }, "rows for a whole block, one by one" },
+                                 { { 9, 40 }, "more rows than a block has warps" },
+                                 { { 4, 24, 8 }, "windows that overlap, in pieces of 16 bytes" },
                                  { { 1, 1 }, "one class: no loss" },
                                  { { 4, 9, 2 }, "windows that overlap: the second gradient adds" },
                                  { { 0 }, NULL } },
@@ -96,5 +122,5 @@ const mba_op mba_op_cross_entropy_bwd = {
     .out   = { [DZ] = MBA_SLOT("dz", .adds = true, .reuse = MBA_FROM(ZB)) },
     .shape = ce_bwd_shape, .cost = ce_cost, .ref = cross_entropy_bwd_ref,
     .cpu   = (const mba_variant[]){ { "rows", ce_cpu_plan, MBA_CPU(cross_entropy_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "rows", ce_bwd_rows_plan, MBA_CUDA(cross_entropy_bwd_cuda) }, { 0 } },
 };

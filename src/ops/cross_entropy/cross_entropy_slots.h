@@ -13,5 +13,6 @@ void cross_entropy_ref(const mba_ref_call *c);
 void cross_entropy_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(cross_entropy_fwd);
 MBA_CPU_DECLARE(cross_entropy_bwd);
+mba_launch_fn cross_entropy_cuda, cross_entropy_bwd_cuda;
 
 #endif

@@ -65,5 +65,5 @@ const mba_op mba_op_ema = {
     .attr_bytes = sizeof(ema_attr),
     .shape = ema_shape, .cost = ema_cost, .ref = ema_ref,
     .cpu   = (const mba_variant[]){ { "blocks", NULL, MBA_CPU(ema_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(ema_cuda) }, { 0 } },
 };

@@ -10,5 +10,6 @@ typedef struct ema_attr { double decay; } ema_attr;
 
 void ema_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(ema_fwd);
+mba_launch_fn ema_cuda;
 
 #endif

@@ -22,6 +22,7 @@ static mba_status embed_sum_bwd_shape(const mba_node *n, mba_type *out)
 {
     MBA_TRY(mba__need_rows("embed_sum", n->in[DY]));
     out[DTABLE] = ((const embed_sum_bwd_attr *)n->attr)->table;
+    out[DTABLE].dtype = MBA_F32;
     return MBA_OK;
 }
 
@@ -57,11 +58,42 @@ static mba_status embed_sum_bwd_plan(mba_plan *p, const mba_node *n, const mba_m
     return MBA_OK;
 }
 
+static mba_status embed_sum_pieces_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba_plan_stream(p, n, "embed_sum_fwd_pieces",
+                    mba_ceil(mba_elems(n->out[Y]), 256 * mba__columns_at_once((const mba_tensor *[]){ n->in[TABLE], n->out[Y] }, 2)), 256, 40);
+    return MBA_OK;
+}
+
+static mba_status embed_sum_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t M = mba_cols(n->in[DY]), V = mba_rows(n->out[DTABLE]), R = mba_rows(n->in[DY]), F = mba_cols(n->in[INDEXB]);
+    const int64_t parts = embed_sum_parts(R, V * M), rows = embed_sum_table_rows(V);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(F > 1 << 20, "%lld indices in a row\nwhy: a thread counts them in 32 bits", (long long)F);
+    mba_plan_scratch(p, "table parts", sizeof(float) * (size_t)(parts * V * M));
+    mba_launch *l = mba_plan_launch(p, "embed_sum_bwd_parts", MBA_VECTOR, parts, 256);
+    l->grid[1]    = mba_ceil(M, EMBED_SUM_COLS);
+    l->grid[2]    = mba_ceil(V, rows);
+    l->smem_bytes = sizeof(float) * (size_t)(rows * EMBED_SUM_COLS);
+    l->regs       = 48;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DY), (double)(R * EMBED_SUM_COLS) * (double)mba_dtype_bytes(n->in[DY]->type.dtype) / (double)parts);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(INDEXB), 4.0 * (double)(R * F) / (double)parts);
+    mba_phase_move(l, MBA_SMEM, -1, 12.0 * (double)(R * F * EMBED_SUM_COLS) / (double)(parts * l->grid[2]));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(0), 4.0 * (double)(rows * EMBED_SUM_COLS));
+    mba_launch *t = mba_plan_launch(p, "column_totals", MBA_VECTOR, mba_ceil(V * M, 32), 512);
+    t->regs = 24;
+    mba_phase_move(t, MBA_LOAD, MBA_ARG_SCRATCH(0), 4.0 * 32 * (double)parts);
+    mba_phase_move(t, MBA_STORE, MBA_ARG_OUT(DTABLE), 4.0 * 32);
+    return MBA_OK;
+}
+
 /* dims: R, F, rows of the table, M, windows. */
 static void embed_sum_build(mba_graph *g, const mba_case *c)
 {
     const int64_t V = c->dim[2], M = c->dim[3];
-    mba_tensor *t = mba_param(g, "table", MBA_TYPE(MBA_F32, V, M + c->dim[4]), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *t = mba_param(g, "table", MBA_TYPE(g->compute, V, M + c->dim[4]), MBA_INIT_NORMAL(1), MBA_DECAY);
     mba_tensor *i = mba_index(g, "index", MBA_TYPE(MBA_I32, c->dim[0], c->dim[1]), V);
     if (!c->dim[4]) { mba_embed_sum(g, i, t); return; }
     mba_tensor *a = mba_embed_sum(g, i, mba_slice(g, t, 1, 0, M)),
@@ -77,9 +109,11 @@ const mba_op mba_op_embed_sum = {
     .shape = embed_sum_shape, .grad = embed_sum_grad, .cost = embed_sum_cost, .ref = embed_sum_ref,
     .terms = embed_sum_terms,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(embed_sum_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "pieces", embed_sum_pieces_plan, MBA_CUDA(embed_sum_cuda) }, { 0 } },
     .build = embed_sum_build,
     .cases = (const mba_case[]){ { { 9, 3, 6, 5 }, "rows of the table repeat" }, { { 3, 1, 4, 19 }, "one table" },
+                                 { { 150, 2, 7, 40 }, "two parts of rows, two blocks of columns, pieces of 16 bytes" },
+                                 { { 40, 3, 530, 3 }, "two blocks of the table" },
                                  { { 5, 2, 4, 4, 2 }, "windows: overlapping columns of one table, joined" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 19320, 9, 174, 80 }, "Peptides atoms, 128 graphs" }, { { 0 }, NULL } },
@@ -93,5 +127,5 @@ const mba_op mba_op_embed_sum_bwd = {
     .attr_bytes = sizeof(embed_sum_bwd_attr),
     .shape = embed_sum_bwd_shape, .cost = embed_sum_cost, .ref = embed_sum_bwd_ref, .terms = embed_sum_terms,
     .cpu   = (const mba_variant[]){ { "parts", embed_sum_bwd_plan, MBA_CPU(embed_sum_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "parts", embed_sum_bwd_cuda_plan, MBA_CUDA(embed_sum_bwd_cuda) }, { 0 } },
 };

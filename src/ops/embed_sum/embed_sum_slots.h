@@ -2,6 +2,7 @@
 #ifndef MBA_EMBED_SUM_SLOTS_H
 #define MBA_EMBED_SUM_SLOTS_H
 
+#include "ops/columns.h"
 #include "ops/rows.h"
 
 enum { INDEX, TABLE };                            /* forward: in, out */
@@ -16,5 +17,18 @@ void embed_sum_ref(const mba_ref_call *c);
 void embed_sum_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(embed_sum_fwd);
 MBA_CPU_DECLARE(embed_sum_bwd);
+mba_launch_fn embed_sum_cuda, embed_sum_bwd_cuda;
+
+/* CUDA backward: a block owns 32 columns of up to 512 rows of the table and goes through one part of the index. */
+enum { EMBED_SUM_COLS = 32, EMBED_SUM_TABLE_ROWS = 512, EMBED_SUM_PART_ROWS = 128, EMBED_SUM_PARTS_MAX = 256, EMBED_SUM_PART_FLOATS = 1 << 24 };
+
+static inline int64_t embed_sum_parts(int64_t rows, int64_t table_elems)
+{
+    const int64_t want = mba_ceil(rows, EMBED_SUM_PART_ROWS), room = mba_ceil(EMBED_SUM_PART_FLOATS, table_elems);
+    const int64_t most = room < EMBED_SUM_PARTS_MAX ? room : EMBED_SUM_PARTS_MAX;
+    return want < most ? want : most;
+}
+
+static inline int64_t embed_sum_table_rows(int64_t rows) { return rows < EMBED_SUM_TABLE_ROWS ? rows : EMBED_SUM_TABLE_ROWS; }
 
 #endif

@@ -2,6 +2,7 @@
 #include "ops/gather_rows/gather_rows.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/gather_rows/gather_rows_slots.h"
 
 static mba_status gather_rows_shape(const mba_node *n, mba_type *out)
@@ -37,11 +38,19 @@ static mba_cost gather_rows_cost(const mba_node *n)        // the inverse is not
                        .write_bytes = mba_tensor_bytes(n->out[Y]) };
 }
 
+static mba_status gather_rows_pieces_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba_plan_stream(p, n, "gather_rows_pieces",
+                    mba_ceil(mba_elems(n->out[Y]), 256 * mba__columns_at_once((const mba_tensor *[]){ n->in[X], n->out[Y] }, 2)), 256, 32);
+    return MBA_OK;
+}
+
 /* dims: R, C, windows. The permutation is r -> 7 r + 3 mod R, for R without the factor 7. */
 static void gather_rows_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1];
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, R, C + 2 * c->dim[2]), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, C + 2 * c->dim[2]), MBA_INIT_NORMAL(1));
     mba_tensor *index = mba_index(g, "index", MBA_TYPE(MBA_I32, R), R);
     mba_tensor *inverse = mba_index(g, "inverse", MBA_TYPE(MBA_I32, R), R);
     double *p = mba_arena_new(g->arena, double, R), *q = mba_arena_new(g->arena, double, R);
@@ -63,9 +72,10 @@ const mba_op mba_op_gather_rows = {
     .out   = { [Y] = MBA_SLOT("y", .cheap = true, .adds = true) },
     .shape = gather_rows_shape, .grad = gather_rows_grad, .cost = gather_rows_cost, .ref = gather_rows_ref,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(gather_rows_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "pieces", gather_rows_pieces_plan, MBA_CUDA(gather_rows_cuda) }, { 0 } },
     .build = gather_rows_build,
     .cases = (const mba_case[]){ { { 9, 5 }, "a permutation" }, { { 1, 3 }, "one row" },
+                                 { { 40, 96 }, "pieces of 16 bytes" },
                                  { { 6, 4, 1 }, "columns in and out, there and back; the gradient adds" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 15341, 96 }, "PascalVOC-SP, 32 graphs" }, { { 0 }, NULL } },

@@ -2,6 +2,7 @@
 #ifndef MBA_GATHER_ROWS_SLOTS_H
 #define MBA_GATHER_ROWS_SLOTS_H
 
+#include "ops/columns.h"
 #include "ops/rows.h"
 
 enum { X, INDEX, INVERSE };
@@ -9,5 +10,6 @@ enum { Y };
 
 void gather_rows_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(gather_rows_fwd);
+mba_launch_fn gather_rows_cuda;
 
 #endif

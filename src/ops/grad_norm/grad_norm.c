@@ -40,6 +40,29 @@ static mba_status grad_norm_cpu_plan(mba_plan *p, const mba_node *n, const mba_m
     return MBA_OK;
 }
 
+/* CUDA: a launch per group, a block per partial sum; then one block over all of them. */
+static mba_status grad_norm_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    int64_t parts = 0;
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    for (int k = 0; k < MBA_GROUPS; k++) {
+        if (!n->in[k]) continue;
+        const int64_t blocks = mba_ceil(mba_elems(n->in[k]), GRAD_NORM_BLOCK);
+        mba_launch   *l = mba_plan_launch(p, "grad_norm_squares", MBA_VECTOR, blocks, 256);
+        l->regs = 32;
+        mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)blocks);
+        mba_phase_work(l, MBA_ALU, 2.0 * GRAD_NORM_BLOCK, NULL);
+        mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(0), sizeof(double));
+        parts += blocks;
+    }
+    mba_plan_scratch(p, "partial sums", sizeof(double) * (size_t)parts);
+    mba_launch *l = mba_plan_launch(p, "grad_norm_total", MBA_VECTOR, 1, 1024);
+    l->regs = 32;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(0), (double)parts * sizeof(double));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(NORM), sizeof(float));
+    return MBA_OK;
+}
+
 const mba_op mba_op_grad_norm = {
     .name  = "grad_norm", .doc = "the length of the whole gradient", .kind = MBA_REDUCTION,
     .no_grad = "the end of a step",
@@ -48,5 +71,5 @@ const mba_op mba_op_grad_norm = {
     .out   = { [NORM] = MBA_SLOT("norm") },
     .shape = grad_norm_shape, .cost = grad_norm_cost, .ref = grad_norm_ref,
     .cpu   = (const mba_variant[]){ { "blocks", grad_norm_cpu_plan, MBA_CPU(grad_norm_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "blocks", grad_norm_cuda_plan, MBA_CUDA(grad_norm_cuda) }, { 0 } },
 };

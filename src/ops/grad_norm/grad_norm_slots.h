@@ -9,5 +9,6 @@ enum { GRAD_NORM_BLOCK = 16384 };                 /* values per partial sum, 64 
 
 void grad_norm_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(grad_norm_fwd);
+mba_launch_fn grad_norm_cuda;
 
 #endif

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/l1/l1_slots.h"
 
 static mba_status l1_shape(const mba_node *n, mba_type *out)
@@ -39,11 +40,25 @@ static mba_cost l1_cost(const mba_node *n)
     return c;
 }
 
+static mba_status l1_block_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba_plan_stream(p, n, "l1_fwd_block", 1, 1024, 32);
+    return MBA_OK;
+}
+
+static mba_status l1_bwd_elements_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba_plan_stream(p, n, "l1_bwd_elements", mba_ceil(mba_elems(n->in[YB]), 256), 256, 26);
+    return MBA_OK;
+}
+
 /* dims: R, T, windows. Every fifth target is missing; the others lie beside where y starts, not on it. */
 static void l1_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], T = c->dim[1];
-    mba_tensor *z = mba_param(g, "z", MBA_TYPE(MBA_F32, R, T + c->dim[2]), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *z = mba_case_act(g, "z", MBA_TYPE(MBA_F32, R, T + c->dim[2]), MBA_INIT_NORMAL(1));
     mba_tensor *t = mba_input(g, "t", MBA_TYPE(MBA_F32, R, T));
     double     *y = mba_arena_new(g->arena, double, R * T);
     for (int64_t i = 0; i < R * T; i++) y[i] = i % 5 == 4 ? (double)NAN : (float)(0.7 * sin((double)i + 0.5));
@@ -59,7 +74,7 @@ const mba_op mba_op_l1 = {
     .out   = { [LOSS] = MBA_SLOT("loss"), [SCALE] = MBA_SLOT("scale", .saved = true) },
     .shape = l1_shape, .grad = l1_grad, .cost = l1_cost, .ref = l1_ref,
     .cpu   = (const mba_variant[]){ { "order", mba__plan_f32, MBA_CPU(l1_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "block", l1_block_plan, MBA_CUDA(l1_cuda) }, { 0 } },
     .build = l1_build,
     .cases = (const mba_case[]){ { { 6, 7 }, "missing targets" },
                                  { { 5, 4, 2 }, "windows that overlap: the second gradient adds" }, { { 0 }, NULL } },
@@ -73,5 +88,5 @@ const mba_op mba_op_l1_bwd = {
     .out   = { [DY] = MBA_SLOT("dy", .adds = true) },
     .shape = l1_bwd_shape, .cost = l1_cost, .ref = l1_bwd_ref,
     .cpu   = (const mba_variant[]){ { "order", mba__plan_f32, MBA_CPU(l1_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "elements", l1_bwd_elements_plan, MBA_CUDA(l1_bwd_cuda) }, { 0 } },
 };

@@ -24,5 +24,6 @@ void l1_ref(const mba_ref_call *c);
 void l1_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(l1_fwd);
 MBA_CPU_DECLARE(l1_bwd);
+mba_launch_fn l1_cuda, l1_bwd_cuda;
 
 #endif

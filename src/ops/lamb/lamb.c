@@ -81,6 +81,46 @@ static mba_status lamb_cpu_plan(mba_plan *p, const mba_node *n, const mba_machin
     return MBA_OK;
 }
 
+static void plan_pass(mba_plan *p, const mba_node *n, const char *kernel, int regs, int from, int to, bool move)
+{
+    const double blocks = (double)lamb_blocks(n->in[P]);
+    mba_launch  *l = mba_plan_launch(p, kernel, MBA_VECTOR, lamb_blocks(n->in[P]), 256);
+    l->regs = regs;
+    for (int k = P; k <= V; k++)
+        if (k != G || !move) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / blocks);
+    mba_phase_work(l, MBA_FMA, 12 * LAMB_BLOCK, NULL);
+    mba_phase_work(l, MBA_SFU, 2 * LAMB_BLOCK, NULL);
+    for (int k = from; k <= to; k++)
+        if (n->out[k]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k), mba_tensor_bytes(n->out[k]) / blocks);
+}
+
+/* CUDA: the list of blocks, the moments and lengths, the lengths of tensors, the parameters. */
+static mba_status lamb_blocks_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t tensors = lamb_tensors(n->in[P]), blocks = lamb_blocks(n->in[P]);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(tensors > (MBA_LAUNCH_MAX - 4) * LAMB_TABLE, "%lld tensors in a group\nwhy: their table is the argument of "
+                  "some launches, which take %d", (long long)tensors, (MBA_LAUNCH_MAX - 4) * LAMB_TABLE);
+    mba_plan_scratch(p, "blocks", sizeof(lamb_block) * (size_t)blocks);
+    mba_plan_scratch(p, "stretch", sizeof(float) * (size_t)tensors);
+    mba_plan_scratch(p, "first blocks", sizeof(int64_t) * (size_t)(tensors + 1));
+    mba_plan_scratch(p, "factors", LAMB_FACTORS_BYTES);
+    for (int64_t k = 0; k < tensors; k += LAMB_TABLE) {
+        const int64_t some = tensors - k < LAMB_TABLE ? tensors - k : LAMB_TABLE;
+        mba_launch   *l = mba_plan_launch(p, "lamb_cut", MBA_VECTOR, some, 128);
+        l->regs = 32;
+        mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(BLOCKS), 24.0 * (double)blocks / (double)tensors);
+    }
+    plan_pass(p, n, "lamb_moments", 48, ((const lamb_attr *)n->attr)->zero ? GO : MO, VO, false);
+    mba_launch *l = mba_plan_launch(p, "lamb_stretch", MBA_VECTOR, tensors, 32);
+    l->regs = 62;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(BLOCKS), 16.0 * (double)blocks / (double)tensors);
+    plan_pass(p, n, "lamb_move", 36, PO, PO, true);
+    if (n->out[COPYO])
+        mba_phase_move(&p->launch[p->nlaunches - 1], MBA_STORE, MBA_ARG_OUT(COPYO), mba_tensor_bytes(n->out[COPYO]) / (double)blocks);
+    return MBA_OK;
+}
+
 const mba_op mba_op_lamb = {
     .name  = "lamb", .doc = "LAMB with decoupled decay, over a flat group", .kind = MBA_OPTIMIZER,
     .no_grad = "the end of a step",
@@ -92,5 +132,5 @@ const mba_op mba_op_lamb = {
     .attr_bytes = sizeof(lamb_attr),
     .shape = lamb_shape, .cost = lamb_cost, .ref = lamb_ref,
     .cpu   = (const mba_variant[]){ { "blocks", lamb_cpu_plan, MBA_CPU(lamb_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "blocks", lamb_blocks_plan, MBA_CUDA(lamb_cuda) }, { 0 } },
 };

@@ -28,7 +28,11 @@ enum { LAMB_BLOCK = 16384 };
 typedef struct lamb_block { int64_t from, count, tensor; double pp, uu; } lamb_block;     /* sums of p^2 and update^2 */
 int64_t lamb_blocks(const mba_tensor *p);
 
+/* CUDA: scratch, and how many tensors one launch takes as its argument (of 4 KB). */
+enum { BLOCKS, STRETCH, BLOCK_OF, FACTORS, LAMB_TABLE = 240, LAMB_FACTORS_BYTES = 64 };
+
 void lamb_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(lamb_fwd);
+mba_launch_fn lamb_cuda;
 
 #endif

@@ -30,5 +30,17 @@ void lap_encoder_ref(const mba_ref_call *c);
 void lap_encoder_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(lap_encoder_fwd);
 MBA_CPU_DECLARE(lap_encoder_bwd);
+mba_launch_fn lap_encoder_cuda, lap_encoder_bwd_cuda;
+
+/* CUDA: nodes of a block, forward and backward (one part of the gradients); pairs it looks at together backward, fewer
+ * where shared memory is small; floats of shared memory; gradients of a part, wa, ba, wb, bb one behind the other. */
+enum { LAP_NODES = 32, LAP_WARPS = 8, LAP_PAIRS = 32, LAP_PAIRS_FEW = 8 };
+
+static inline size_t lap_fwd_floats(int64_t p, int64_t K) { return (size_t)(2 * p * (3 + p) + p + K + LAP_WARPS * 2 * p); }
+static inline size_t lap_bwd_floats(int64_t p, int64_t K, int pairs)
+{
+    return (size_t)(2 * p * 3 + p * (2 * p + 1) + p + K + pairs * (2 + (2 * p + 1) + p));
+}
+static inline int64_t lap_grads(int64_t p) { return 2 * p * (3 + p) + p; }
 
 #endif

@@ -5,8 +5,11 @@
 #include "ops/linear_cross_entropy/linear_cross_entropy.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
+#include "ops/cross_entropy/cross_entropy_plan.h"
 #include "ops/cross_entropy/cross_entropy_rows.h"
 #include "ops/linear_cross_entropy/linear_cross_entropy_slots.h"
+#include "ops/matmul/matmul_plan.h"
 #include "ops/relu2/relu2.h"
 
 static bool even_rows(const mba_tensor *t) { return mba_dense(t) || t->run == mba_cols(t); }
@@ -80,6 +83,61 @@ static mba_status lce_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine
     return MBA_OK;
 }
 
+/* CUDA: block after block of rows, a product that makes the logits and a pass over them; backward two products more. */
+typedef void plan_product(mba_plan *p, const mba__product *x);
+
+/* The pass over m rows of logits; backward writes them too. */
+static void plan_pass(mba_plan *p, const char *kernel, int64_t m, int64_t V, double e, bool bwd)
+{
+    const double grid = (double)ce_grid(m, V), bytes = (double)(m * V) * e / grid;
+    mba_launch  *l = mba_plan_launch(p, kernel, MBA_VECTOR, ce_grid(m, V), CE_BLOCK);
+    l->regs = bwd ? 64 : 63;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(LOGITS), bytes);
+    mba_phase_work(l, MBA_FMA, 1.5 * (double)(m * V) / grid, NULL);
+    mba_phase_work(l, MBA_SFU, (double)(m * V) / grid, NULL);
+    if (bwd) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(LOGITS), bytes);
+}
+
+static void plan_blocks(mba_plan *p, const mba_node *n, plan_product *product)
+{
+    const bool        fwd = n->op == &mba_op_linear_cross_entropy;
+    const mba_tensor *x = n->in[fwd ? X : XB], *w = n->in[fwd ? W : WB];
+    const int64_t     R = mba_rows(x), M = mba_cols(x), V = mba_rows(w), rows = lce_block_rows(R, V);
+    const double      e = (double)mba_dtype_bytes(x->type.dtype);
+    const int         in_x = MBA_ARG_IN(fwd ? X : XB), in_w = MBA_ARG_IN(fwd ? W : WB), z = MBA_ARG_SCRATCH(LOGITS);
+    mba_plan_scratch(p, "logits", mba_dtype_bytes(x->type.dtype) * (size_t)(rows * lce_pitch(V)));
+    mba_plan_scratch(p, fwd ? "losses of rows" : "scale", sizeof(float) * (size_t)(fwd ? R : 1));
+    mba_plan_scratch(p, "library", MBA__LIBRARY_WORK_BYTES);
+    if (!fwd) ce_plan_total(p, "cross_entropy_bwd_scale", R);
+    for (int64_t r = 0; r < R; r += rows) {
+        const int64_t m = R - r < rows ? R - r : rows;
+        product(p, &(mba__product){ m, V, M, e, e, in_x, in_w, z });
+        plan_pass(p, fwd ? "cross_entropy_fwd_rows" : "cross_entropy_bwd_rows", m, V, e, !fwd);
+        if (!fwd && n->out[DX]) product(p, &(mba__product){ m, M, V, e, e, z, in_w, MBA_ARG_OUT(DX) });
+        if (!fwd && n->out[DW]) product(p, &(mba__product){ V, M, m, e, 4, z, in_x, MBA_ARG_OUT(DW) });
+    }
+    if (fwd) ce_plan_total(p, "cross_entropy_fwd_total", R);
+}
+
+static mba_status lce_cublaslt_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const bool        fwd = n->op == &mba_op_linear_cross_entropy;
+    const mba_tensor *x = n->in[fwd ? X : XB], *w = n->in[fwd ? W : WB];
+    bool              takes = mba__library_takes(x, x->type.dtype) && mba__library_takes(w, x->type.dtype);
+    for (int k = DX; k <= DW && !fwd; k++) takes = takes && (!n->out[k] || mba__library_takes(n->out[k], x->type.dtype));
+    MBA_TRY(ce_plan_fits(m, mba_rows(w)));
+    MBA_REFUSE_IF(!takes, "rows that do not begin at multiples of 16 bytes\nwhy: the library's bf16 kernels want them");
+    plan_blocks(p, n, mba__plan_library);
+    return MBA_OK;
+}
+
+static mba_status lce_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_TRY(ce_plan_fits(m, mba_rows(n->in[n->op == &mba_op_linear_cross_entropy ? W : WB])));
+    plan_blocks(p, n, mba__plan_tiles);
+    return MBA_OK;
+}
+
 static double lce_terms(const mba_node *n, int out)
 {
     (void)out;
@@ -94,8 +152,8 @@ static double lce_bwd_terms(const mba_node *n, int out)
 static void lce_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], M = c->dim[1], V = c->dim[2], extra = c->dim[3];
-    mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, V, M + extra), MBA_INIT_NORMAL(1), MBA_DECAY);
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, R, M + extra), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *w = mba_param(g, "w", MBA_TYPE(g->compute, V, M + extra), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, M + extra), MBA_INIT_NORMAL(1));
     if (!extra) {
         mba_linear_cross_entropy(g, x, w, mba_targets(g, "t", MBA_TYPE(MBA_I32, R), V));
         return;
@@ -115,10 +173,13 @@ const mba_op mba_op_linear_cross_entropy = {
     .out   = { [LOSS] = MBA_SLOT("loss"), [LSE] = MBA_SLOT("lse", .saved = true) },
     .shape = lce_shape, .grad = lce_grad, .cost = lce_cost, .ref = lce_ref,
     .cpu   = (const mba_variant[]){ { "tiles", lce_cpu_plan, MBA_CPU(lce_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "cublaslt", lce_cublaslt_plan, MBA_CUDA(lce_cuda) },
+                                    { "tiles", lce_tiles_plan, MBA_CUDA(lce_tiles_cuda) }, { 0 } },
     .build = lce_build, .terms = lce_terms,
     .cases = (const mba_case[]){ { { 5, 7, 11 }, "nothing is a multiple of anything" },
                                  { { 1, 1, 3 }, "one row, one column" },
+                                 { { 12, 16, 43 }, "rows of 16 bytes, an odd vocabulary" },
+                                 { { 10, 16, 24, 8 }, "windows of 16 bytes, used twice: the gradients add" },
                                  { { 4, 5, 9, 2 }, "windows that overlap, used twice: the gradients add" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 512, 768, 50288 }, "130m, 512 tokens" }, { { 0 }, NULL } },
@@ -133,6 +194,7 @@ const mba_op mba_op_linear_cross_entropy_bwd = {
     .attr_bytes = sizeof(lce_bwd_attr),
     .shape = lce_bwd_shape, .cost = lce_cost, .ref = lce_bwd_ref,
     .cpu   = (const mba_variant[]){ { "tiles", lce_cpu_plan, MBA_CPU(lce_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "cublaslt", lce_cublaslt_plan, MBA_CUDA(lce_bwd_cuda) },
+                                    { "tiles", lce_tiles_plan, MBA_CUDA(lce_bwd_tiles_cuda) }, { 0 } },
     .terms = lce_bwd_terms,
 };

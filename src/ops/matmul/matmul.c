@@ -5,6 +5,7 @@
 #include "ops/matmul/matmul.h"
 
 #include "ops/cast/cast.h"
+#include "ops/matmul/matmul_plan.h"
 #include "ops/matmul/matmul_slots.h"
 
 matmul_dims matmul_dims_of(const mba_node *n)
@@ -58,57 +59,72 @@ static mba_cost matmul_cost(const mba_node *n)
     return c;
 }
 
-static bool aligned(const mba_tensor *t)
+bool mba__library_takes(const mba_tensor *t, mba_dtype in)
 {
     const int64_t e = (int64_t)mba_dtype_bytes(t->type.dtype);
-    return t->offset * e % 16 == 0 && mba_ld(t) * e % 16 == 0;
+    return in != MBA_BF16 || (t->offset * e % 16 == 0 && mba_ld(t) * e % 16 == 0);
 }
 
-/* CUDA, whatever the library does not take: tiles of 32 x 32 in shared memory, plain fp32 sums. Slow, and right. */
-static mba_status matmul_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+void mba__plan_tiles(mba_plan *p, const mba__product *x)
 {
     enum { T = 32 };
-    const matmul_dims d = matmul_dims_of(n);
-    const double      e = (double)mba_dtype_bytes(n->in[A]->type.dtype);
-    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba_launch *l = mba_plan_launch(p, "matmul_tiles", MBA_VECTOR, mba_ceil(d.n, T), T * 8);
-    l->grid[1] = mba_ceil(d.m, T);
-    l->regs    = 40;
-    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(d.k, T), NULL);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(A), T * T * e);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(B), T * T * e);
+    mba_launch *l = mba_plan_launch(p, "matmul_tiles", MBA_VECTOR, mba_ceil(x->n, T), T * 8);
+    l->grid[1] = mba_ceil(x->m, T);
+    l->regs    = 48;
+    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(x->k, T), NULL);
+    mba_phase_move(l, MBA_LOAD, x->a, T * T * x->in_bytes);
+    mba_phase_move(l, MBA_LOAD, x->b, T * T * x->in_bytes);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
     mba_phase_work(l, MBA_FMA, (double)T * T * T, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(C), T * T * (double)mba_dtype_bytes(n->out[C]->type.dtype));
-    return MBA_OK;
+    mba_phase_move(l, MBA_STORE, x->c, T * T * x->out_bytes);
 }
 
-/* CUDA: the library's kernel, as tiles of 128 x 128 with a producer warp and a ring of four stages. */
-static mba_status matmul_cublaslt_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+void mba__plan_library(mba_plan *p, const mba__product *x)
 {
-    enum { T = 128, TK = 64, STAGES = 4, GEMM_WORK_BYTES = 32 << 20 };        // as device/cuda/gemm.h says
-    const matmul_dims d = matmul_dims_of(n);
-    const double e = (double)mba_dtype_bytes(n->in[A]->type.dtype);
-    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(n->in[A]->type.dtype == MBA_BF16 && !(aligned(n->in[A]) && aligned(n->in[B]) && aligned(n->out[C])),
-                  "rows that do not begin at multiples of 16 bytes\nwhy: the library's bf16 kernels want them");
-    mba_plan_scratch(p, "library", GEMM_WORK_BYTES);
-    mba_launch *l = mba_plan_launch(p, "cublaslt_gemm", MBA_TENSOR, mba_ceil(d.m, T) * mba_ceil(d.n, T), 384);
-    l->smem_bytes = (size_t)(STAGES * 2 * T * TK * e);
+    enum { T = 128, TK = 64, STAGES = 4 };
+    mba_launch *l = mba_plan_launch(p, "cublaslt_gemm", MBA_TENSOR, mba_ceil(x->m, T) * mba_ceil(x->n, T), 384);
+    l->smem_bytes = (size_t)(STAGES * 2 * T * TK * x->in_bytes);
     l->regs       = 168;
     l->ring_depth = STAGES;
-    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(d.k, TK), NULL);
+    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(x->k, TK), NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_MMA, 2.0 * T * T * TK, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(C), (double)T * T * (double)mba_dtype_bytes(n->out[C]->type.dtype));
+    mba_phase_move(l, MBA_STORE, x->c, (double)T * T * x->out_bytes);
     mba_launch_role(l, 4);                                             // the producer
-    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(d.k, TK), NULL);
+    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(x->k, TK), NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(A), T * TK * e);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(B), T * TK * e);
+    mba_phase_move(l, MBA_ASYNC, x->a, T * TK * x->in_bytes);
+    mba_phase_move(l, MBA_ASYNC, x->b, T * TK * x->in_bytes);
     mba_phase_work(l, MBA_END, 0, NULL);
+}
+
+static mba__product product_of(const mba_node *n)
+{
+    const matmul_dims d = matmul_dims_of(n);
+    return (mba__product){ .m = d.m, .n = d.n, .k = d.k, .in_bytes = (double)mba_dtype_bytes(n->in[A]->type.dtype),
+                           .out_bytes = (double)mba_dtype_bytes(n->out[C]->type.dtype),
+                           .a = MBA_ARG_IN(A), .b = MBA_ARG_IN(B), .c = MBA_ARG_OUT(C) };
+}
+
+static mba_status matmul_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const mba__product x = product_of(n);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba__plan_tiles(p, &x);
+    return MBA_OK;
+}
+
+static mba_status matmul_cublaslt_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const mba_dtype    in = n->in[A]->type.dtype;
+    const mba__product x = product_of(n);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(!mba__library_takes(n->in[A], in) || !mba__library_takes(n->in[B], in) || !mba__library_takes(n->out[C], in),
+                  "rows that do not begin at multiples of 16 bytes\nwhy: the library's bf16 kernels want them");
+    mba_plan_scratch(p, "library", MBA__LIBRARY_WORK_BYTES);
+    mba__plan_library(p, &x);
     return MBA_OK;
 }
 

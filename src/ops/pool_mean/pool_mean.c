@@ -2,6 +2,7 @@
 #include "ops/pool_mean/pool_mean.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/pool_mean/pool_mean_slots.h"
 
 static mba_status pool_mean_shape(const mba_node *n, mba_type *out)
@@ -42,11 +43,27 @@ static double pool_mean_terms(const mba_node *n, int out)
     return (double)(mba_rows(n->in[X]) / n->in[X]->type.dim[0]);
 }
 
+static mba_status pool_mean_images_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const mba_tensor *x = n->in[X];
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba_plan_stream(p, n, "pool_mean_fwd_images", x->type.dim[0] * pool_mean_tiles(mba_cols(x), pool_mean_at_once(x, n->out[Y])), 256, 36);
+    return MBA_OK;
+}
+
+static mba_status pool_mean_bwd_pieces_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const mba_tensor *dx = n->out[DX];
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba_plan_stream(p, n, "pool_mean_bwd_pieces", mba_ceil(mba_elems(dx), 256 * pool_mean_at_once(dx, n->in[DY])), 256, 34);
+    return MBA_OK;
+}
+
 /* dims: B, H, W, C; with a fifth, x is a window of channels that is used twice. */
 static void pool_mean_build(mba_graph *g, const mba_case *c)
 {
     const int64_t *d = c->dim;
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, d[0], d[1], d[2], d[3] + d[4]), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, d[0], d[1], d[2], d[3] + d[4]), MBA_INIT_NORMAL(1));
     if (!d[4]) { mba_pool_mean(g, x); return; }
     x = mba_slice(g, mba_add(g, x, x), 3, 1, d[3]);
     mba_tensor *j = mba_join(g, mba_pool_mean(g, x), mba_pool_mean(g, x));
@@ -59,11 +76,13 @@ const mba_op mba_op_pool_mean = {
     .shape = pool_mean_shape, .grad = pool_mean_grad, .cost = pool_mean_cost, .ref = pool_mean_ref,
     .terms = pool_mean_terms,
     .cpu   = (const mba_variant[]){ { "channels", mba__plan_f32, MBA_CPU(pool_mean_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "images", pool_mean_images_plan, MBA_CUDA(pool_mean_cuda) }, { 0 } },
     .build = pool_mean_build,
     .cases = (const mba_case[]){ { { 3, 2, 5, 7 }, "nothing is a multiple of anything" },
                                  { { 1, 2, 1, 1027 }, "more channels than one item takes" },
                                  { { 2, 1, 1, 4 }, "one position" },
+                                 { { 2, 3, 3, 264 }, "pieces of 16 bytes, more than a warp has" },
+                                 { { 2, 1, 3, 8, 8 }, "channels in and out, of which one begins in a piece" },
                                  { { 2, 3, 2, 5, 3 }, "channels in and out, added to" }, { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 128, 7, 7, 640 }, "mambavision-t, batch 128" }, { { 0 }, NULL } },
 };
@@ -74,5 +93,5 @@ const mba_op mba_op_pool_mean_bwd = {
     .attr_bytes = sizeof(pool_mean_attr),
     .shape = pool_mean_bwd_shape, .cost = pool_mean_cost, .ref = pool_mean_bwd_ref,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(pool_mean_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "pieces", pool_mean_bwd_pieces_plan, MBA_CUDA(pool_mean_bwd_cuda) }, { 0 } },
 };

@@ -2,6 +2,7 @@
 #include "ops/rownorm/rownorm.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/rownorm/rownorm_slots.h"
 
 static mba_status rownorm_shape(const mba_node *n, mba_type *out)
@@ -32,6 +33,15 @@ static mba_cost rownorm_cost(const mba_node *n)
     return c;
 }
 
+static mba_status rownorm_rows_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t R = mba_rows(n->in[0]), C = mba_cols(n->in[0]);
+    const bool    fwd = n->op == &mba_op_rownorm;
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba_plan_stream(p, n, fwd ? "rownorm_fwd_rows" : "rownorm_bwd_rows", mba_ceil(R, 256 / rownorm_team(C)), 256, fwd ? 39 : 48);
+    return MBA_OK;
+}
+
 static double rownorm_terms(const mba_node *n, int out)
 {
     (void)out;
@@ -41,7 +51,7 @@ static double rownorm_terms(const mba_node *n, int out)
 static void rownorm_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1];
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, R, C + 2 * c->dim[2]), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, C + 2 * c->dim[2]), MBA_INIT_NORMAL(1));
     if (!c->dim[2]) { mba_rownorm(g, x); return; }
     mba_tensor *all = mba_add(g, x, x);
     mba_tensor *j = mba_join(g, mba_rownorm(g, mba_slice(g, all, 1, 0, C)), mba_rownorm(g, mba_slice(g, all, 1, 2, C)));
@@ -54,10 +64,12 @@ const mba_op mba_op_rownorm = {
     .out   = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(X)), [LENGTH] = MBA_SLOT("length", .saved = true) },
     .shape = rownorm_shape, .grad = rownorm_grad, .cost = rownorm_cost, .ref = rownorm_ref, .terms = rownorm_terms,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(rownorm_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "rows", rownorm_rows_plan, MBA_CUDA(rownorm_cuda) }, { 0 } },
     .build = rownorm_build,
     .cases = (const mba_case[]){ { { 5, 7 }, "no vector width divides it" },
                                  { { 2, 75 }, "whole vectors, then a tail" },
+                                 { { 9, 96 }, "pieces of 16 bytes, more rows than a block has warps" },
+                                 { { 2, 1040 }, "rows for a whole block" },
                                  { { 4, 6, 1 }, "windows that overlap: the second gradient adds" }, { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 15341, 96 }, "PascalVOC-SP, 32 graphs" }, { { 0 }, NULL } },
 };
@@ -68,5 +80,5 @@ const mba_op mba_op_rownorm_bwd = {
     .out   = { [DX] = MBA_SLOT("dx", .adds = true, .reuse = MBA_FROM(DY)) },
     .shape = rownorm_bwd_shape, .cost = rownorm_cost, .ref = rownorm_bwd_ref, .terms = rownorm_terms,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(rownorm_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "rows", rownorm_rows_plan, MBA_CUDA(rownorm_bwd_cuda) }, { 0 } },
 };

@@ -15,5 +15,9 @@ void rownorm_ref(const mba_ref_call *c);
 void rownorm_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(rownorm_fwd);
 MBA_CPU_DECLARE(rownorm_bwd);
+mba_launch_fn rownorm_cuda, rownorm_bwd_cuda;
+
+/* CUDA: threads that share a row, in blocks of 256. */
+static inline int rownorm_team(int64_t cols) { return cols > 1024 ? 256 : 32; }
 
 #endif

@@ -2,6 +2,7 @@
 #include "ops/segment_pool/segment_pool.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/segment_pool/segment_pool_slots.h"
 
 static mba_status segment_pool_shape(const mba_node *n, mba_type *out)
@@ -52,11 +53,31 @@ static double segment_pool_terms(const mba_node *n, int out)
     return (double)mba_rows(n->in[X]);            // one graph may have all rows
 }
 
+/* CUDA: a block per graph and block of channels. */
+static mba_status segment_pool_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t C = mba_cols(n->in[X]), G = mba_rows(n->out[Y]);
+    const int     at_once = segment_pool_at_once(n->in[X], n->out[Y]), lanes = segment_pool_lanes(C, at_once);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba_launch *l = mba_plan_stream(p, n, "segment_pool_fwd", G * mba_ceil(C, lanes * at_once), SEGMENT_POOL_BLOCK, 46);
+    mba_phase_work(l, MBA_BARRIER, 10, NULL);
+    return MBA_OK;
+}
+
+/* CUDA: a graph's rows are dealt to as many blocks as fill the device; one graph more is what lies behind the last. */
+static mba_status segment_pool_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t graphs = mba_rows(n->in[DY]) + 1, shares = mba_ceil(SEGMENT_POOL_BWD_BLOCKS, graphs);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba_plan_stream(p, n, "segment_pool_bwd_rows", graphs * shares, SEGMENT_POOL_BWD_BLOCK, 64);
+    return MBA_OK;
+}
+
 /* dims: N, C, G, kind, windows. Every third graph is empty; the last one ends one row before the last. */
 static void segment_pool_build(mba_graph *g, const mba_case *c)
 {
     const int64_t N = c->dim[0], C = c->dim[1], G = c->dim[2];
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, N, C + 2 * c->dim[4]), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, N, C + 2 * c->dim[4]), MBA_INIT_NORMAL(1));
     mba_tensor *ptr = mba_index(g, "ptr", MBA_TYPE(MBA_I32, G + 1), N + 1);
     double     *p = mba_arena_new(g->arena, double, G + 1);
     for (int64_t s = 0; s < G; s++) p[s + 1] = s % 3 == 1 ? p[s] : (double)((s + 1) * (N - 1) / G);
@@ -76,11 +97,13 @@ const mba_op mba_op_segment_pool = {
     .shape = segment_pool_shape, .grad = segment_pool_grad, .cost = segment_pool_cost, .ref = segment_pool_ref,
     .terms = segment_pool_terms,
     .cpu   = (const mba_variant[]){ { "graphs", mba__plan_f32, MBA_CPU(segment_pool_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "graphs", segment_pool_cuda_plan, MBA_CUDA(segment_pool_cuda) }, { 0 } },
     .build = segment_pool_build,
     .cases = (const mba_case[]){ { { 12, 5, 4, MBA_POOL_MEAN }, "means; an empty graph and a row of nobody" },
                                  { { 12, 5, 4, MBA_POOL_MAX }, "maxima" },
                                  { { 5, 3, 1, MBA_POOL_MAX }, "one graph" },
+                                 { { 90, 40, 3, MBA_POOL_MEAN }, "means in pieces of 16 bytes, graphs longer than a block has rows" },
+                                 { { 90, 40, 3, MBA_POOL_MAX }, "maxima in pieces of 16 bytes" },
                                  { { 9, 4, 5, 0, 1 }, "windows in and out; the gradient adds" }, { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 19320, 96, 128, MBA_POOL_MEAN }, "Peptides, 128 graphs" },
                                  { { 22565, 64, 16, MBA_POOL_MAX }, "MalNet-Tiny, 16 graphs" }, { { 0 }, NULL } },
@@ -93,5 +116,5 @@ const mba_op mba_op_segment_pool_bwd = {
     .attr_bytes = sizeof(segment_pool_bwd_attr),
     .shape = segment_pool_bwd_shape, .cost = segment_pool_cost, .ref = segment_pool_bwd_ref,
     .cpu   = (const mba_variant[]){ { "graphs", mba__plan_f32, MBA_CPU(segment_pool_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "graphs", segment_pool_bwd_cuda_plan, MBA_CUDA(segment_pool_bwd_cuda) }, { 0 } },
 };

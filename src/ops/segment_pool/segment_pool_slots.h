@@ -2,6 +2,7 @@
 #ifndef MBA_SEGMENT_POOL_SLOTS_H
 #define MBA_SEGMENT_POOL_SLOTS_H
 
+#include "ops/columns.h"
 #include "ops/rows.h"
 #include "ops/segment_pool/segment_pool.h"
 
@@ -17,5 +18,21 @@ void segment_pool_ref(const mba_ref_call *c);
 void segment_pool_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(segment_pool_fwd);
 MBA_CPU_DECLARE(segment_pool_bwd);
+mba_launch_fn segment_pool_cuda, segment_pool_bwd_cuda;
+
+/* CUDA: values a thread takes at once, and threads that lie side by side in a row: a power of two, 32 at most. */
+enum { SEGMENT_POOL_BLOCK = 512, SEGMENT_POOL_BWD_BLOCK = 256, SEGMENT_POOL_BWD_BLOCKS = 528 };
+static inline int segment_pool_at_once(const mba_tensor *x, const mba_tensor *y)
+{
+    const mba_tensor *const t[] = { x, y };
+    return mba__columns_at_once(t, 2);
+}
+
+static inline int segment_pool_lanes(int64_t cols, int at_once)
+{
+    int lanes = 1;
+    while (lanes < 32 && lanes * at_once < cols) lanes *= 2;
+    return lanes;
+}
 
 #endif

@@ -3,6 +3,8 @@
 #include "ops/soft_cross_entropy/soft_cross_entropy.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
+#include "ops/cross_entropy/cross_entropy_plan.h"
 #include "ops/soft_cross_entropy/soft_cross_entropy_slots.h"
 
 static mba_status soft_ce_shape(const mba_node *n, mba_type *out)
@@ -67,13 +69,35 @@ static mba_status soft_ce_plan(mba_plan *p, const mba_node *n, const mba_machine
     return MBA_OK;
 }
 
+static mba_status soft_ce_rows_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t R = mba_rows(n->in[Z]), C = mba_cols(n->in[Z]);
+    MBA_TRY(ce_plan_fits(m, C));
+    MBA_REFUSE_IF(n->in[TARGET]->type.dtype == MBA_BF16, "soft targets in bf16\nwhy: a batch has them in fp32");
+    mba_plan_scratch(p, "losses of rows", sizeof(float) * (size_t)R);
+    mba_plan_stream(p, n, "soft_cross_entropy_fwd_rows", ce_grid(R, C), CE_BLOCK, 32);
+    ce_plan_total(p, "cross_entropy_fwd_total", R);
+    return MBA_OK;
+}
+
+static mba_status soft_ce_bwd_rows_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t R = mba_rows(n->in[ZB]), C = mba_cols(n->in[ZB]);
+    MBA_TRY(ce_plan_fits(m, C));
+    MBA_REFUSE_IF(n->in[TARGETB]->type.dtype == MBA_BF16, "soft targets in bf16\nwhy: a batch has them in fp32");
+    mba_plan_scratch(p, "scale", sizeof(float));
+    ce_plan_total(p, "cross_entropy_bwd_scale", R);
+    mba_plan_stream(p, n, "soft_cross_entropy_bwd_rows", ce_grid(R, C), CE_BLOCK, 40);
+    return MBA_OK;
+}
+
 static double soft_ce_terms(const mba_node *n, int out) { (void)out; return (double)mba_cols(n->in[Z]); }
 
 /* dims: R, V, smoothing in percent or -1: soft targets, how: 1 two heads over columns that overlap. */
 static void soft_ce_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], V = c->dim[1], extra = c->dim[3];
-    mba_tensor *z = mba_param(g, "z", MBA_TYPE(MBA_F32, R, V + extra), MBA_INIT_NORMAL(2), MBA_DECAY);
+    mba_tensor *z = mba_case_act(g, "z", MBA_TYPE(MBA_F32, R, V + extra), MBA_INIT_NORMAL(2));
     mba_tensor *t = mba_input(g, "t", MBA_TYPE(MBA_F32, R, V + extra));
     mba_tensor *y = mba_targets(g, "y", MBA_TYPE(MBA_I32, R), V);
     const double s = (double)c->dim[2] / 100;
@@ -93,10 +117,12 @@ const mba_op mba_op_soft_cross_entropy = {
     .attr_bytes = sizeof(soft_ce_attr),
     .shape = soft_ce_shape, .grad = soft_ce_grad, .cost = soft_ce_cost, .ref = soft_cross_entropy_ref,
     .cpu   = (const mba_variant[]){ { "rows", soft_ce_plan, MBA_CPU(soft_cross_entropy_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "rows", soft_ce_rows_plan, MBA_CUDA(soft_cross_entropy_cuda) }, { 0 } },
     .build = soft_ce_build, .terms = soft_ce_terms,
     .cases = (const mba_case[]){ { { 5, 11, -1 }, "soft targets" }, { { 3, 67, -1 }, "whole vectors, then a tail" },
                                  { { 5, 11, 10 }, "labels, smoothed" }, { { 4, 7, 0 }, "labels as they are" },
+                                 { { 2, 1064, -1 }, "rows for a whole block, in pieces" }, { { 2, 1064, 10 }, "labels for a whole block" },
+                                 { { 4, 16, 0, 8 }, "windows that overlap, in pieces: the second gradient adds" },
                                  { { 4, 9, 0, 2 }, "windows that overlap: the second gradient adds" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 128, 1000, -1 }, "ImageNet, 128 images" }, { { 0 }, NULL } },
@@ -110,5 +136,5 @@ const mba_op mba_op_soft_cross_entropy_bwd = {
     .attr_bytes = sizeof(soft_ce_attr),
     .shape = soft_ce_bwd_shape, .cost = soft_ce_cost, .ref = soft_cross_entropy_bwd_ref,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(soft_cross_entropy_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "rows", soft_ce_bwd_rows_plan, MBA_CUDA(soft_cross_entropy_bwd_cuda) }, { 0 } },
 };

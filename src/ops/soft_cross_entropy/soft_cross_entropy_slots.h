@@ -20,5 +20,6 @@ void soft_cross_entropy_ref(const mba_ref_call *c);
 void soft_cross_entropy_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(soft_cross_entropy_fwd);
 MBA_CPU_DECLARE(soft_cross_entropy_bwd);
+mba_launch_fn soft_cross_entropy_cuda, soft_cross_entropy_bwd_cuda;
 
 #endif

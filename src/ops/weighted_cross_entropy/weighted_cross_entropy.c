@@ -2,6 +2,8 @@
 #include "ops/weighted_cross_entropy/weighted_cross_entropy.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
+#include "ops/cross_entropy/cross_entropy_plan.h"
 #include "ops/weighted_cross_entropy/weighted_cross_entropy_slots.h"
 
 static mba_status wce_shape(const mba_node *n, mba_type *out)
@@ -48,6 +50,30 @@ static mba_cost wce_cost(const mba_node *n)
     return c;
 }
 
+/* CUDA: the weights in one block, then the rows and the loss as in ops/cross_entropy. */
+static mba_status wce_rows_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t R = mba_rows(n->in[Z]), C = mba_cols(n->in[Z]);
+    MBA_TRY(ce_plan_fits(m, C));
+    mba_plan_scratch(p, "losses of rows", sizeof(float) * (size_t)R);
+    mba_plan_scratch(p, "counts", sizeof(int32_t) * (size_t)C);
+    mba_launch *l = mba_plan_launch(p, "weighted_cross_entropy_weights", MBA_VECTOR, 1, CE_TOTAL_BLOCK);
+    l->regs = 38;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TARGET), 4.0 * (double)R);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(WEIGHT), 4.0 * (double)C);
+    mba_plan_stream(p, n, "cross_entropy_fwd_rows", ce_grid(R, C), CE_BLOCK, 63);
+    ce_plan_total(p, "cross_entropy_fwd_total", R);
+    return MBA_OK;
+}
+
+static mba_status wce_bwd_rows_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t R = mba_rows(n->in[ZB]), C = mba_cols(n->in[ZB]);
+    MBA_TRY(ce_plan_fits(m, C));
+    mba_plan_stream(p, n, "cross_entropy_bwd_rows", ce_grid(R, C), CE_BLOCK, 64);
+    return MBA_OK;
+}
+
 static double wce_terms(const mba_node *n, int out)
 {
     (void)out;
@@ -57,7 +83,7 @@ static double wce_terms(const mba_node *n, int out)
 static void wce_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], V = c->dim[1], extra = c->dim[2];
-    mba_tensor *z = mba_param(g, "z", MBA_TYPE(MBA_F32, R, V + extra), MBA_INIT_NORMAL(2), MBA_DECAY);
+    mba_tensor *z = mba_case_act(g, "z", MBA_TYPE(MBA_F32, R, V + extra), MBA_INIT_NORMAL(2));
     mba_tensor *t = mba_targets(g, "target", MBA_TYPE(MBA_I32, R), V);
     double     *y = mba_arena_new(g->arena, double, R);
     for (int64_t r = 0; r < R; r++) y[r] = r % 5 == 3 ? -1 : (double)(r * r % V);      // some classes are rare
@@ -74,10 +100,11 @@ const mba_op mba_op_weighted_cross_entropy = {
                [WEIGHT] = MBA_SLOT("weight", .saved = true) },
     .shape = wce_shape, .grad = wce_grad, .cost = wce_cost, .ref = weighted_cross_entropy_ref, .terms = wce_terms,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(weighted_cross_entropy_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "rows", wce_rows_plan, MBA_CUDA(weighted_cross_entropy_cuda) }, { 0 } },
     .build = wce_build,
     .cases = (const mba_case[]){ { { 11, 6 }, "classes of different frequency, ignored rows" },
                                  { { 7, 21, 2 }, "windows that overlap: the second gradient adds" },
+                                 { { 13, 16, 8 }, "windows that overlap, in pieces of 16 bytes" },
                                  { { 3, 1 }, "one class: no weight, no loss" }, { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 15341, 21 }, "PascalVOC-SP, 32 graphs" }, { { 0 }, NULL } },
 };
@@ -90,5 +117,5 @@ const mba_op mba_op_weighted_cross_entropy_bwd = {
     .out   = { [DZ] = MBA_SLOT("dz", .adds = true, .reuse = MBA_FROM(ZB)) },
     .shape = wce_bwd_shape, .cost = wce_cost, .ref = weighted_cross_entropy_bwd_ref,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(weighted_cross_entropy_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "rows", wce_bwd_rows_plan, MBA_CUDA(weighted_cross_entropy_bwd_cuda) }, { 0 } },
 };

@@ -8,10 +8,12 @@ enum { Z, TARGET };                               /* forward: in, out */
 enum { LOSS, LSE, WEIGHT };                       /* weight: w_c / sum_i w_t(i), per class */
 enum { DLOSS, ZB, TARGETB, LSEB, WEIGHTB };       /* backward: in, out */
 enum { DZ };
+enum { EACH, COUNTS };                            /* CUDA: scratch */
 
 void weighted_cross_entropy_ref(const mba_ref_call *c);
 void weighted_cross_entropy_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(weighted_cross_entropy_fwd);
 MBA_CPU_DECLARE(weighted_cross_entropy_bwd);
+mba_launch_fn weighted_cross_entropy_cuda, weighted_cross_entropy_bwd_cuda;
 
 #endif

@@ -1,0 +1,214 @@
+/* cross_entropy_rows.cuh -- kernels over rows of logits, shared by the losses: cross_entropy, weighted_cross_entropy,
+ * linear_cross_entropy (whose rows are a block of the logits in scratch), and the words soft_cross_entropy needs.
+ *
+ *   lse[r] = log sum_c exp(z[r,c]),   each[r] = lse[r] - z[r,y(r)],   dz[r,c] = k (exp(z[r,c] - lse[r]) - [c = y(r)])
+ *   z, dz (R, C) fp32 or bf16     y (R) i32, negative: no target     lse, each (R) fp32
+ *
+ * kernel     cross_entropy_fwd_rows     a team of 32 or 256 threads per row; maximum and sum in one pass
+ * takes      fp32, bf16, any columns below 2^30; 16-byte pieces where rows begin at multiples of 16 bytes
+ * launch     grid ceil(R / (256 / team)), block 256
+ * resources  sm_90a, CUDA 13.0: 63 registers, no spill
+ * moves      reads R C e + 4 R bytes, writes 8 R; R C exponentials: bound by DRAM
+ * measured   none yet
+ * order      fixed: a thread's columns ascend, threads are added as a tree
+ *
+ * kernel     cross_entropy_bwd_rows     the same teams; dz may lie in the memory of z
+ * takes      as above
+ * launch     grid ceil(R / (256 / team)), block 256
+ * resources  sm_90a, CUDA 13.0: 64 registers, no spill
+ * moves      reads R C e + 8 R bytes, writes R C e (and reads that where it adds); R C exponentials: bound by DRAM
+ * measured   none yet
+ * order      no sums
+ *
+ * kernel     cross_entropy_fwd_total     one block: the loss from the losses of rows, and how many targets there are
+ * kernel     cross_entropy_bwd_scale     one block: what the gradient of every row is multiplied by
+ * takes      everything
+ * launch     grid 1, block 1024
+ * moves      reads 8 R bytes; bound by latency
+ * measured   none yet
+ * order      fixed: in double, rows 1024 apart ascend in a thread, threads are added as a tree */
+#ifndef MBA_CROSS_ENTROPY_ROWS_CUH
+#define MBA_CROSS_ENTROPY_ROWS_CUH
+
+#include <float.h>
+
+#include "device/cuda/vocab.cuh"
+extern "C" {
+#include "ops/cross_entropy/cross_entropy_plan.h"
+}
+
+/* sum of exp(z - max) over what was seen so far. It starts at the smallest finite number and not at -infinity, so that
+ * logits of -infinity (masked ones) give 0 and never NaN. */
+struct ce_sum { float max, sum; };
+
+template <int N> static __device__ __forceinline__ void ce_take(ce_sum &s, const float (&z)[N])
+{
+    float top = s.max, add = 0;
+#pragma unroll
+    for (int i = 0; i < N; i++) top = fmaxf(top, z[i]);
+#pragma unroll
+    for (int i = 0; i < N; i++) add += __expf(z[i] - top);
+    s.sum = s.sum * __expf(s.max - top) + add;
+    s.max = top;
+}
+
+/* log sum exp of a row, for all threads of its team. */
+template <int TEAM> static __device__ __forceinline__ float ce_lse(ce_sum s)
+{
+    const float top = block_max<TEAM>(s.max);
+    return top + logf(block_sum<TEAM>(s.sum * __expf(s.max - top)));
+}
+
+/* This thread's share of a row: four pieces are on their way at a time, then what is left of the row one by one. */
+enum { CE_AHEAD = 4 };
+
+template <int N, int TEAM, typename T> static __device__ __forceinline__ ce_sum ce_row(const T *z, int cols, int lane)
+{
+    ce_sum s = { -FLT_MAX, 0 };
+    for (int c = lane * N; c + N <= cols; c += CE_AHEAD * TEAM * N) {
+        float v[CE_AHEAD][N];
+#pragma unroll
+        for (int j = 0; j < CE_AHEAD; j++)
+            if (c + j * TEAM * N + N <= cols) load(v[j], z + c + j * TEAM * N);
+#pragma unroll
+        for (int j = 0; j < CE_AHEAD; j++)
+            if (c + j * TEAM * N + N <= cols) ce_take(s, v[j]);
+    }
+    for (int c = cols / N * N + lane; c < cols; c += TEAM) {
+        const float v[1] = { to_float(z[c]) };
+        ce_take(s, v);
+    }
+    return s;
+}
+
+/* Rows first .. of the targets, lse and losses belong to rows 0 .. of z; rows that are not real get zeros. */
+template <typename T, int N, int TEAM>
+__global__ void __launch_bounds__(CE_BLOCK)
+cross_entropy_fwd_rows(float *lse, float *each, window<const T> z, window<const int32_t> target, int64_t first, ragged rows, int cols,
+                       const mba_step *step)
+{
+    const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / TEAM) + threadIdx.x / TEAM;
+    const int     lane = threadIdx.x % TEAM;
+    if (r >= rows.all) return;                             // the whole team leaves together
+    const bool  real = r < real_of(rows, step);
+    const T    *row  = z.row(r, cols);
+    const float l    = ce_lse<TEAM>(ce_row<N, TEAM>(row, cols, lane));
+    if (lane) return;
+    const int y = real ? *target.element(first + r) : -1;
+    lse[first + r]  = real ? l : 0;
+    each[first + r] = y < 0 ? 0 : l - to_float(row[y]);
+}
+
+/* What a row's loss is multiplied by; 0 where no target is valid. */
+static __device__ __forceinline__ double ce_scale(const mba_step *step, double valid)
+{
+    return valid == 0 ? 0 : step->loss_scale > 0 ? (double)step->loss_scale : 1 / valid;
+}
+
+/* Without targets (soft ones) every real row counts. With weights of classes, which hold the scale, rows are weighted. */
+static __global__ void __launch_bounds__(CE_TOTAL_BLOCK)
+cross_entropy_fwd_total(float *loss, const float *each, window<const int32_t> target, const float *weight, ragged rows, const mba_step *step)
+{
+    double sum = 0, valid = 0;
+    for (int64_t r = threadIdx.x, real = real_of(rows, step); r < real; r += CE_TOTAL_BLOCK) {
+        const int y = target.at ? *target.element(r) : 0;
+        if (y < 0) continue;
+        sum += (double)each[r] * (weight ? (double)weight[y] : 1);
+        valid++;
+    }
+    sum   = block_sum<CE_TOTAL_BLOCK>(sum);
+    valid = block_sum<CE_TOTAL_BLOCK>(valid);
+    if (threadIdx.x == 0) *loss = (float)(weight ? sum : sum * ce_scale(step, valid));
+}
+
+/* Targets are counted only where the step does not say what the scale is: without any, all gradients are 0 anyway. */
+static __global__ void __launch_bounds__(CE_TOTAL_BLOCK)
+cross_entropy_bwd_scale(float *scale, const float *dloss, window<const int32_t> target, ragged rows, const mba_step *step)
+{
+    double valid = 0;
+    for (int64_t r = threadIdx.x, real = step->loss_scale > 0 ? 0 : real_of(rows, step); r < real; r += CE_TOTAL_BLOCK)
+        valid += target.at ? *target.element(r) >= 0 : 1;
+    valid = block_sum<CE_TOTAL_BLOCK>(valid);
+    if (threadIdx.x == 0) *scale = (float)((double)*dloss * ce_scale(step, step->loss_scale > 0 ? 1 : valid));
+}
+
+template <int N, int TEAM, typename T> static __device__ __forceinline__ void ce_zero_row(T *dz, int cols, int lane)
+{
+    const float none[N] = { 0 };
+    for (int c = lane * N; c + N <= cols; c += TEAM * N) store(dz + c, none);
+    for (int c = cols / N * N + lane; c < cols; c += TEAM) dz[c] = from_float<T>(0);
+}
+
+template <typename T, int N, int TEAM, bool ADDS>
+__global__ void __launch_bounds__(CE_BLOCK)
+cross_entropy_bwd_rows(window<T> dz, window<const T> z, window<const int32_t> target, const float *lse, const float *scale,
+                       const float *weight, int64_t first, ragged rows, int cols, const mba_step *step)
+{
+    const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / TEAM) + threadIdx.x / TEAM;
+    const int     lane = threadIdx.x % TEAM;
+    if (r >= rows.all) return;
+    const int y = r < real_of(rows, step) ? *target.element(first + r) : -1;
+    T        *to = dz.row(r, cols);
+    if (y < 0) {
+        if (!ADDS) ce_zero_row<N, TEAM>(to, cols, lane);
+        return;
+    }
+    const T    *from = z.row(r, cols);
+    const float l = lse[first + r], k = *scale * (weight ? weight[y] : 1);
+    for (int c = lane * N; c + N <= cols; c += CE_AHEAD * TEAM * N) {
+        float v[CE_AHEAD][N];
+#pragma unroll
+        for (int j = 0; j < CE_AHEAD; j++)
+            if (c + j * TEAM * N + N <= cols) load(v[j], from + c + j * TEAM * N);
+#pragma unroll
+        for (int j = 0; j < CE_AHEAD; j++) {
+            const int at = c + j * TEAM * N;
+            if (at + N > cols) break;
+            float old[N];
+            if (ADDS) load(old, to + at);
+#pragma unroll
+            for (int i = 0; i < N; i++) v[j][i] = k * __expf(v[j][i] - l) - (at + i == y ? k : 0) + (ADDS ? old[i] : 0);
+            store(to + at, v[j]);
+        }
+    }
+    for (int c = cols / N * N + lane; c < cols; c += TEAM)
+        to[c] = from_float<T>(k * __expf(to_float(from[c]) - l) - (c == y ? k : 0) + (ADDS ? to_float(to[c]) : 0));
+}
+
+/* ---- launching: kernel k of the plan, over rows first .. first + rows.all-1 ---- */
+
+struct ce_rows {
+    const mba_step        *step;
+    window<const int32_t>  target;
+    ragged                 rows;
+    int64_t                first;
+    int                    cols;
+    bool                   pieces;                         /* rows of z (and dz) begin at multiples of 16 bytes */
+};
+
+#define CE_WITH_TEAM(cols, TEAM, ...)                                                                          \
+    do {                                                                                                       \
+        if (ce_team(cols) == CE_BLOCK) { constexpr int TEAM = CE_BLOCK; __VA_ARGS__; }                         \
+        else                           { constexpr int TEAM = 32; __VA_ARGS__; }                               \
+    } while (0)
+
+template <typename T> static mba_status ce_fwd_rows(const mba_call *c, int k, const ce_rows *a, window<const T> z, float *lse, float *each)
+{
+    CE_WITH_TEAM(a->cols, TEAM, MBA_WITH_BOOL(a->pieces, PIECES,
+        constexpr int N = PIECES ? (int)piece_of<T>::N : 1;
+        auto *kernel = cross_entropy_fwd_rows<T, N, TEAM>;
+        MBA_KERNEL(c, k, kernel, lse, each, z, a->target, a->first, a->rows, a->cols, a->step)));
+    return MBA_OK;
+}
+
+template <typename T> static mba_status ce_bwd_rows(const mba_call *c, int k, const ce_rows *a, window<T> dz, window<const T> z, const float *lse,
+                                                    const float *scale, const float *weight, bool adds)
+{
+    CE_WITH_TEAM(a->cols, TEAM, MBA_WITH_BOOL(a->pieces, PIECES, MBA_WITH_BOOL(adds, ADDS,
+        constexpr int N = PIECES ? (int)piece_of<T>::N : 1;
+        auto *kernel = cross_entropy_bwd_rows<T, N, TEAM, ADDS>;
+        MBA_KERNEL(c, k, kernel, dz, z, a->target, lse, scale, weight, a->first, a->rows, a->cols, a->step))));
+    return MBA_OK;
+}
+
+#endif

@@ -1,0 +1,147 @@
+/* soft_cross_entropy_cuda.cu -- rows of logits against soft targets or smoothed labels. The loss of all rows and the scale
+ * are the kernels of ops/cross_entropy.
+ *
+ *   each[r] = A lse[r] - t . z,   dz[r,c] = k (A exp(z[r,c] - lse[r]) - t[r,c]),   A = sum_c t[r,c]
+ *   labels: A = 1, t = (1-s) [c = y] + s/C
+ *   z, dz (R, C) fp32 or bf16     t (R, C) fp32 or y (R) i32     lse, each (R) fp32
+ *
+ * kernel     soft_cross_entropy_fwd_rows     a team of 32 or 256 threads per row, one pass
+ * kernel     soft_cross_entropy_bwd_rows     the same teams; soft targets are read twice, for A and for t
+ * takes      everything; four values at a time where rows of z, t and dz allow it
+ * launch     grid ceil(R / (256 / team)), block 256
+ * resources  sm_90a, CUDA 13.0: 32 and 40 registers, no spill
+ * moves      each operand once: bound by DRAM, or by latency for the few rows a batch of images has
+ * measured   none yet
+ * order      fixed: a thread's columns ascend, threads are added as a tree */
+#include "ops/cross_entropy/cross_entropy_rows.cuh"
+extern "C" {
+#include "ops/soft_cross_entropy/soft_cross_entropy_slots.h"
+}
+
+enum { VALUES = 4 };
+
+/* `soft` or `label` is there, according to HARD. */
+struct targets { window<const float> soft; window<const int32_t> label; float smoothing; };
+
+/* Row r's label, 0 with soft targets; -1: the row does not count. */
+template <bool HARD> static __device__ __forceinline__ int label_of(const targets &t, int64_t r, ragged rows, const mba_step *step)
+{
+    return r >= real_of(rows, step) ? -1 : HARD ? *t.label.element(r) : 0;
+}
+
+template <typename T, int N, bool HARD>
+static __device__ __forceinline__ void take(ce_sum &s, float &dot, float &all, const T *z, const float *t, int c)
+{
+    float v[N], w[N];
+    load(v, z + c);
+    if (!HARD) load(w, t + c);
+    ce_take(s, v);
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        dot += HARD ? v[i] : w[i] * v[i];
+        if (!HARD) all += w[i];
+    }
+}
+
+template <typename T, int N, int TEAM, bool HARD>
+__global__ void __launch_bounds__(CE_BLOCK)
+soft_cross_entropy_fwd_rows(float *lse, float *each, window<const T> z, targets t, ragged rows, int cols, const mba_step *step)
+{
+    const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / TEAM) + threadIdx.x / TEAM;
+    const int     lane = threadIdx.x % TEAM;
+    if (r >= rows.all) return;                             // the whole team leaves together
+    const T     *row  = z.row(r, cols);
+    const float *soft = HARD ? NULL : t.soft.row(r, cols);
+    ce_sum       s = { -FLT_MAX, 0 };
+    float        dot = 0, all = 0;
+    for (int c = lane * N; c + N <= cols; c += TEAM * N) take<T, N, HARD>(s, dot, all, row, soft, c);
+    for (int c = cols / N * N + lane; c < cols; c += TEAM) take<T, 1, HARD>(s, dot, all, row, soft, c);
+    const float l = ce_lse<TEAM>(s);
+    dot = block_sum<TEAM>(dot);
+    all = block_sum<TEAM>(all);
+    if (lane) return;
+    const int   y = label_of<HARD>(t, r, rows, step);
+    const float evenly = t.smoothing > 0 ? t.smoothing / (float)cols * dot : 0;        // not 0 times a masked logit
+    lse[r]  = l;
+    each[r] = y < 0 ? 0 : HARD ? l - (1 - t.smoothing) * to_float(row[y]) - evenly : all * l - dot;
+}
+
+struct gradient { float k, all, lse, evenly, picked; int y; };     /* labels: s/C of every class, 1-s of the picked one */
+
+template <typename T, int N, bool HARD, bool ADDS>
+static __device__ __forceinline__ void put(T *dz, const T *z, const float *t, const gradient &g, int c)
+{
+    float v[N], w[N], old[N];
+    load(v, z + c);
+    if (!HARD) load(w, t + c);
+    if (ADDS) load(old, dz + c);
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const float target = HARD ? g.evenly + (c + i == g.y ? g.picked : 0) : w[i];
+        v[i] = g.k * (g.all * __expf(v[i] - g.lse) - target) + (ADDS ? old[i] : 0);
+    }
+    store(dz + c, v);
+}
+
+template <typename T, int N, int TEAM, bool HARD, bool ADDS>
+__global__ void __launch_bounds__(CE_BLOCK)
+soft_cross_entropy_bwd_rows(window<T> dz, window<const T> z, targets t, const float *lse, const float *scale, ragged rows, int cols, const mba_step *step)
+{
+    const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / TEAM) + threadIdx.x / TEAM;
+    const int     lane = threadIdx.x % TEAM;
+    if (r >= rows.all) return;
+    const int y = label_of<HARD>(t, r, rows, step);
+    T        *to = dz.row(r, cols);
+    if (y < 0) {
+        if (!ADDS) ce_zero_row<N, TEAM>(to, cols, lane);
+        return;
+    }
+    const T     *from = z.row(r, cols);
+    const float *soft = HARD ? NULL : t.soft.row(r, cols);
+    float        all = 0;
+    for (int c = lane; c < cols && !HARD; c += TEAM) all += soft[c];
+    const gradient g = { *scale, HARD ? 1 : block_sum<TEAM>(all), lse[r], t.smoothing / (float)cols, 1 - t.smoothing, y };
+    for (int c = lane * N; c + N <= cols; c += TEAM * N) put<T, N, HARD, ADDS>(to, from, soft, g, c);
+    for (int c = cols / N * N + lane; c < cols; c += TEAM) put<T, 1, HARD, ADDS>(to, from, soft, g, c);
+}
+
+static targets targets_of(const mba_node *n, const mba_tensor *t, void *at)
+{
+    const bool hard = t->type.dtype == MBA_I32;
+    targets    x = { mba_window<const float>(hard ? NULL : t, at), mba_window<const int32_t>(hard ? t : NULL, at),
+                     (float)((const soft_ce_attr *)n->attr)->smoothing };
+    return x;
+}
+
+static bool fit(const mba_tensor *t, const void *at) { return t->type.dtype == MBA_I32 || mba_pieces_fit(t, at, VALUES); }
+
+extern "C" mba_status soft_cross_entropy_cuda(const mba_call *c)
+{
+    const mba_tensor *z = c->node->in[Z], *target = c->node->in[TARGET];
+    const targets     t = targets_of(c->node, target, c->in[TARGET]);
+    const ragged      rows = mba_ragged_rows(z);
+    float            *each = (float *)mba_cuda_scratch(c, 0), *lse = (float *)c->out[LSE];
+    MBA_WITH_DTYPE(z->type.dtype, T, MBA_WITH_BOOL(fit(z, c->in[Z]) && fit(target, c->in[TARGET]), PIECES,
+        CE_WITH_TEAM(mba_cols(z), TEAM, MBA_WITH_BOOL(target->type.dtype == MBA_I32, HARD,
+            auto *kernel = soft_cross_entropy_fwd_rows<T, PIECES ? VALUES : 1, TEAM, HARD>;
+            MBA_KERNEL(c, 0, kernel, lse, each, mba_window<const T>(z, c->in[Z]), t, rows, (int)mba_cols(z), c->step)))));
+    MBA_KERNEL(c, 1, cross_entropy_fwd_total, (float *)c->out[LOSS], each, t.label, NULL, rows, c->step);
+    return MBA_OK;
+}
+
+extern "C" mba_status soft_cross_entropy_bwd_cuda(const mba_call *c)
+{
+    const mba_node   *n = c->node;
+    const mba_tensor *z = n->in[ZB], *target = n->in[TARGETB];
+    const targets     t = targets_of(n, target, c->in[TARGETB]);
+    const ragged      rows = mba_ragged_rows(z);
+    const bool        pieces = fit(z, c->in[ZB]) && fit(target, c->in[TARGETB]) && fit(n->out[DZ], c->out[DZ]);
+    float            *scale = (float *)mba_cuda_scratch(c, 0);
+    MBA_KERNEL(c, 0, cross_entropy_bwd_scale, scale, (const float *)c->in[DLOSS], t.label, rows, c->step);
+    MBA_WITH_DTYPE(z->type.dtype, T, MBA_WITH_BOOL(pieces, PIECES, MBA_WITH_BOOL(mba_adds(n, DZ), ADDS,
+        CE_WITH_TEAM(mba_cols(z), TEAM, MBA_WITH_BOOL(target->type.dtype == MBA_I32, HARD,
+            auto *kernel = soft_cross_entropy_bwd_rows<T, PIECES ? VALUES : 1, TEAM, HARD, ADDS>;
+            MBA_KERNEL(c, 1, kernel, mba_window<T>(n->out[DZ], c->out[DZ]), mba_window<const T>(z, c->in[ZB]), t, (const float *)c->in[LSEB],
+                       scale, rows, (int)mba_cols(z), c->step))))));
+    return MBA_OK;
+}
