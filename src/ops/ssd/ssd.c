@@ -1,16 +1,28 @@
 /* ssd.c -- the state-space dual of Mamba-2: declaration (ssd.md; specs/mamba2.md sections 3 to 8).
  *
- * CPU: `streaming`, the chunks of a head one after another with the state in cache. CUDA: `chunked`, the multi-kernel
- * baseline whose kernels carry the names of the reference. */
+ * CPU: `streaming`, the chunks of a head one after another with the state in cache. CUDA: the multi-kernel baseline whose
+ * kernels carry the names of the reference, as `chunked` on tensor cores and as `fma` for everything else. */
 #include "ops/ssd/ssd.h"
 
 #include <math.h>
 
 #include "core/device.h"
+#include "ops/cast/cast.h"
+#include "ops/heads.h"
 #include "ops/matmul/matmul.h"
 #include "ops/ssd/ssd_slots.h"
 
 /* ---- shapes ---- */
+
+ssd_dims ssd_dims_of(const mba_node *n)
+{
+    const ssd_attr   *a = n->attr;
+    const int64_t    *x = n->in[X]->type.dim, *b = n->in[BM]->type.dim;
+    const mba_tensor *D = n->in[SKIP];
+    return (ssd_dims){ .B = x[0], .L = x[1], .H = x[2], .P = x[3], .G = b[2], .N = b[3], .J = x[2] / b[2],
+                       .Q = a->chunk, .C = !D ? 0 : D->type.rank == 1 ? 1 : x[3],
+                       .dt_min = a->dt_min, .dt_max = a->dt_max };
+}
 
 static bool is(const mba_tensor *t, mba_dtype dtype, int64_t rank, const int64_t *dim)
 {
@@ -107,15 +119,13 @@ static void ssd_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 
 /* ---- cost: the fused lower bound at the chunk that makes it smallest; derived in ssd.md ---- */
 
-/* Under the names of the spec. S: elements of one set of chunk states at the chunk of the node. */
-typedef struct sizes { double T, H, P, N, G, Q, S; int64_t b, c; } sizes;
+/* Under the names of the spec. */
+typedef struct sizes { double T, H, P, N, G; } sizes;
 
 static sizes sizes_of(const mba_node *n)
 {
     const ssd_dims d = ssd_dims_of(n);
-    const int64_t  c = mba_ceil(d.L, d.Q);
-    return (sizes){ .T = (double)(d.B * d.L), .H = (double)d.H, .P = (double)d.P, .N = (double)d.N, .G = (double)d.G,
-                    .Q = (double)d.Q, .S = (double)(d.B * c * d.H * d.P * d.N), .b = d.B, .c = c };
+    return (sizes){ .T = (double)(d.B * d.L), .H = (double)d.H, .P = (double)d.P, .N = (double)d.N, .G = (double)d.G };
 }
 
 /* The chunk in 1 .. L that minimises pair * Q + state / Q. */
@@ -230,119 +240,301 @@ static mba_status ssd_bwd_cpu_plan(mba_plan *p, const mba_node *n, const mba_mac
     return cpu_plan(p, n, true);
 }
 
-/* ---- CUDA, chunked: five kernels forward ---- */
+/* ---- CUDA: the multi-kernel baseline, in two variants with the same launches ----
+ *
+ * `chunked`: products on tensor cores (ssd_mma.cuh), states and C B^T in bf16. `fma`: products in fp32 (ssd_fma.cuh), everything
+ * else in fp32 too, cumulative decays in double. The vector kernels are the same (ssd_steps.cuh). */
 
-/* Tiles of the mixed kernels: 64 rows of the chunk by the whole head, two consumer warp groups. */
-enum { TILE_M = 64, TILE_K = 64, STAGES = 3 };
+enum { WIDE = 128, MAX_CHUNK = 512, MAX_STATE = 256 };
 
-static mba_status ssd_chunked_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+ssd_cut ssd_cut_of(const ssd_dims *d, bool tensor)
 {
-    const sizes   s     = sizes_of(n);
-    const int64_t cells = s.b * s.c * (int64_t)s.H, Q = (int64_t)s.Q;
-    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(Q % TILE_M || Q > 8 * TILE_M, "a chunk of %lld\nwhy: tiles of 64 rows\n"
-                  "fix: --chunk 64, 128, 256 or 512", (long long)Q);
-    const int dA = mba_plan_scratch(p, "dt, dA_cumsum", (size_t)(8 * s.T * s.H));
-    const int st = mba_plan_scratch(p, "states",        (size_t)(4 * s.S));
-    const int hs = mba_plan_scratch(p, "states in",     (size_t)(2 * s.S));
-    const int cb = mba_plan_scratch(p, "CB",            (size_t)(4 * s.T * s.G * s.Q));
+    ssd_cut t = { .K = mba_ceil(d->L, d->Q), .tiles = mba_ceil(d->Q, SSD_TILE), .ptiles = mba_ceil(d->P, SSD_TILE),
+                  .ntiles = mba_ceil(d->N, tensor ? WIDE : SSD_TILE), .rows = tensor && d->Q % WIDE == 0 ? WIDE : SSD_TILE,
+                  .pairs = tensor ? mba_ceil(d->J, 2) : d->J, .vec = tensor ? 8 : 1,
+                  .cs_bytes = tensor ? 4 : 8, .st_bytes = tensor ? 2 : 4 };
+    t.KQ     = t.K * d->Q;
+    t.rtiles = mba_ceil(d->Q, t.rows);
+    t.cparts = mba_ceil(d->P * d->N, 256 * t.vec) * 8;
+    t.dD     = d->B * t.K * t.rtiles * d->H * (d->C > 1 ? d->P : d->C * t.ptiles);
+    return t;
+}
 
-    mba_launch *l = mba_plan_launch(p, "chunk_cumsum_fwd", MBA_VECTOR, mba_ceil(cells, 4), 128);
-    mba_phase_move(l, MBA_LOAD,  MBA_ARG_IN(DT), 4 * 2 * s.Q);
-    mba_phase_work(l, MBA_FMA,   4 * 4 * s.Q, NULL);
-    mba_phase_work(l, MBA_SFU,   4 * 2 * s.Q, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(dA), 4 * 8 * s.Q);
+bool ssd_axes_of(ssd_axes *a, const mba_tensor *t)
+{
+    const int rank = (int)t->type.rank;
+    *a = (ssd_axes){ { 0 } };
+    if (rank > 3 && t->run % t->type.dim[3]) return false;
+    for (int i = 0; i < 3 && i < rank; i++) if (!mba_axis_stride(&a->axis[i], t, i)) return false;
+    return true;
+}
 
-    l = mba_plan_launch(p, "chunk_state_fwd", MBA_MIXED, cells * mba_ceil((int64_t)s.N, 128), 128);
-    l->ring_depth = STAGES;
-    mba_phase_work(l, MBA_LOOP,  s.Q / TILE_K, NULL);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X),  2 * TILE_K * s.P);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(BM), 2 * TILE_K * s.N);
-    mba_phase_work(l, MBA_FMA,   TILE_K * s.N, "decay_b");
-    mba_phase_work(l, MBA_SFU,   TILE_K, NULL);
-    mba_phase_work(l, MBA_MMA,   2 * s.P * s.N * TILE_K, NULL);
-    mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(st), 4 * s.P * s.N);
+/* What the functions below work on. */
+typedef struct drawing {
+    mba_plan *p;
+    ssd_dims  d;
+    ssd_cut   t;
+    double    e, st;                              /* bytes of an activation, of a number of a state */
+    int64_t   chunks;                             /* of all sequences */
+    bool      tensor;
+} drawing;
 
-    l = mba_plan_launch(p, "state_passing_fwd", MBA_VECTOR, mba_ceil((int64_t)(s.S / (double)s.c), 512), 128);
-    mba_phase_work(l, MBA_LOOP,  (double)s.c, NULL);
-    mba_phase_move(l, MBA_LOAD,  MBA_ARG_SCRATCH(st), 4 * 512);
-    mba_phase_work(l, MBA_FMA,   512, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(hs), 2 * 512);
-    mba_phase_work(l, MBA_END, 0, NULL);
+static bool is_param(const mba_node *n, const mba_tensor *t)
+{
+    return t == n->in[A_LOG] || t == n->in[SKIP] || t == n->in[DT_BIAS];
+}
 
-    const int64_t side = mba_ceil(Q, 128);
-    l = mba_plan_launch(p, "bmm_chunk_fwd", MBA_TENSOR, s.b * s.c * (int64_t)s.G * side * side, 128);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(CM), 2 * 128 * s.N);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(BM), 2 * 128 * s.N);
-    mba_phase_work(l, MBA_MMA,   2 * 128 * 128 * s.N, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(cb), 4 * 128 * 128);
-
-    l = mba_plan_launch(p, "chunk_scan_fwd", MBA_MIXED, cells * (Q / TILE_M), 160);
-    l->ring_depth = STAGES;
-    l->regs       = 168;
-    l->smem_bytes = (size_t)(STAGES * (4 * TILE_M * TILE_K + 2 * TILE_K * s.P));
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(hs), 2 * s.P * s.N);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), 2 * TILE_M * s.N);
-    mba_phase_work(l, MBA_MMA,  2 * TILE_M * s.P * s.N, NULL);
-    for (int64_t i = 0; i < Q / TILE_M; i++) {                         // the triangle: row tile i has i+1 tiles
-        mba_assert(l->nblocks < 8);
-        l->blocks[l->nblocks++] = (mba_blocks){ cells, { (double)(i + 1) } };
-    }
-    mba_phase_work(l, MBA_LOOP, MBA_TRIPS(0), NULL);
-    mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
-    mba_phase_work(l, MBA_FMA,  4 * TILE_M * TILE_K, "decay");         // sub, min, mul, mul, select, convert
-    mba_phase_work(l, MBA_SFU,  TILE_M * TILE_K, "decay");
-    mba_phase_work(l, MBA_MMA,  2.0 * TILE_M * TILE_K * s.P, NULL);
-    mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(Y), 2 * TILE_M * s.P);
-    mba_launch_role(l, 1);                                             // the producer warp
-    mba_phase_work(l, MBA_LOOP, MBA_TRIPS(0), NULL);
-    mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(cb), 4 * TILE_M * TILE_K);
-    mba_phase_share(l, (int64_t)(s.H / s.G));                          // CB is one per group of heads
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), 2 * TILE_K * s.P);
-    mba_phase_work(l, MBA_END, 0, NULL);
+static mba_status check_axes(const mba_node *n)
+{
+    ssd_axes a;
+    for (int k = 0; k < MBA_IN_MAX; k++)
+        MBA_REFUSE_IF(n->in[k] && !is_param(n, n->in[k]) && !ssd_axes_of(&a, n->in[k]), "%s is a window without one distance per axis\n"
+                      "fix: slice whole columns, or copy it first", n->op->in[k].name);
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        MBA_REFUSE_IF(n->out[k] && n->out[k]->type.rank > 2 && !ssd_axes_of(&a, n->out[k]), "%s is a window without one distance per axis",
+                      n->op->out[k].name);
     return MBA_OK;
 }
 
-/* ---- CUDA, chunked: the backward, four kernels of the forward again and ten of its own ---- */
-
-static mba_status ssd_bwd_chunked_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+/* Rows begin at multiples of 16 bytes. */
+static bool in_pieces(const mba_tensor *t)
 {
-    const sizes s = sizes_of(n);
-    const double T = s.T, H = s.H, P = s.P, N = s.N, G = s.G, Q = s.Q, S = s.S;
-    const struct { const char *kernel; mba_class cls; double mma, fma, sfu, bytes; } k[] = {
-        { "chunk_cumsum_fwd",    MBA_VECTOR, 0, 3.5*T*H, 2*T*H, 10*T*H },
-        { "bmm_chunk_fwd",       MBA_TENSOR, 2*T*G*Q*N, 0, 0, 4*T*G*N + 4*T*G*Q },
-        { "chunk_state_fwd",     MBA_MIXED,  2*T*H*P*N, T*H*N/2, T*H, 2*T*H*P + 2*T*G*N + 8*T*H + 4*S },
-        { "state_passing_fwd",   MBA_VECTOR, 0, S, T*H/Q, 8*S },
-        { "chunk_scan_bwd_dstates", MBA_MIXED, 2*T*H*P*N, T*H*P/2, T*H, 2*T*H*P + 2*T*G*N + 4*T*H + 4*S },
-        { "state_passing_bwd",   MBA_VECTOR, 0, 2*S, T*H/Q, 12*S },
-        { "chunk_scan_chunk_state_bwd_dx", MBA_MIXED, 2*T*H*P*N + T*H*(Q+1)*P, T*H*(4*P + 0.75*Q), T*H*(Q+1)/2,
-          6*T*H*P + 2*T*G*N + 4*T*G*Q + 12*T*H + 2*S },
-        { "chunk_state_bwd_db",  MBA_MIXED,  2*T*H*P*N, 2*T*H*N, T*H, 2*T*H*P + 6*T*G*N + 12*T*H + 2*S },
-        { "chunk_scan_bwd_dc",   MBA_MIXED,  2*T*H*P*N, 2*T*H*N, T*H, 2*T*H*P + 6*T*G*N + 8*T*H + 2*S },
-        { "chunk_scan_bwd_dcb",  MBA_MIXED,  T*H*(Q+1)*P, 1.25*T*H*Q, T*H*(Q+1)/2, 4*T*H*P + 4*T*G*Q + 8*T*H },
-        { "bmm_chunk_bwd",       MBA_TENSOR, T*G*(Q+1)*N, 0, 0, 8*T*G*N + 4*T*G*Q },
-        { "bmm_chunk_bwd",       MBA_TENSOR, T*G*(Q+1)*N, 0, 0, 8*T*G*N + 4*T*G*Q },
-        { "chunk_scan_bwd_ddacs_stable", MBA_MIXED, T*H*(Q-1)*P, 1.75*T*H*Q, T*H*(Q-1)/2, 4*T*H*P + 4*T*G*Q + 8*T*H },
-        { "chunk_cumsum_bwd",    MBA_VECTOR, 0, 6.5*T*H, 4*T*H, 12*T*H },
-    };
-    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba_plan_scratch(p, "dt, dA_cumsum",   (size_t)(8 * T * H));
-    mba_plan_scratch(p, "states, dstates", (size_t)(12 * S));
-    mba_plan_scratch(p, "CB, dCB",         (size_t)(8 * T * G * Q));
-    for (size_t i = 0; i < sizeof k / sizeof *k; i++) {                // phases still to be written per kernel
-        const int64_t grid = s.b * s.c * (int64_t)H;
-        mba_launch   *l    = mba_plan_launch(p, k[i].kernel, k[i].cls, grid, 128);
-        mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(X), k[i].bytes / (double)grid);
-        if (k[i].mma > 0) mba_phase_work(l, MBA_MMA, k[i].mma / (double)grid, NULL);
-        mba_phase_work(l, MBA_FMA, k[i].fma / (double)grid, NULL);
-        mba_phase_work(l, MBA_SFU, k[i].sfu / (double)grid, NULL);
-    }
+    ssd_axes a;
+    return !t || t->type.rank != 4 || t->type.dtype != MBA_BF16
+        || (t->offset % 8 == 0 && ssd_axes_of(&a, t) && a.axis[0] % 8 == 0 && a.axis[1] % 8 == 0 && a.axis[2] % 8 == 0);
+}
+
+static mba_status check_tensor(const mba_node *n, const ssd_dims *d)
+{
+    MBA_REFUSE_IF(n->in[X]->type.dtype != MBA_BF16, "fp32 activations\nwhy: tensor cores would round them");
+    MBA_REFUSE_IF(d->Q % SSD_TILE || d->Q > MAX_CHUNK, "a chunk of %lld\nwhy: tiles of 64 rows\nfix: --chunk 64, 128, 256 or 512", (long long)d->Q);
+    MBA_REFUSE_IF(d->P % 8 || d->N % 8 || d->N > MAX_STATE, "heads of %lld, a state of %lld\nwhy: pieces of 8, a state of at most 256",
+                  (long long)d->P, (long long)d->N);
+    bool fits = true;
+    for (int k = 0; k < MBA_IN_MAX; k++)  fits = fits && in_pieces(n->in[k]);
+    for (int k = 0; k < MBA_OUT_MAX; k++) fits = fits && in_pieces(n->out[k]);
+    MBA_REFUSE_IF(!fits, "rows that do not begin at multiples of 16 bytes");
     return MBA_OK;
 }
+
+static void draw_scratch(const drawing *w, bool ids, bool backward)
+{
+    const ssd_dims *d = &w->d;
+    const ssd_cut  *t = &w->t;
+    const int64_t   steps = d->B * d->H * t->KQ, states = w->chunks * d->H * d->P * d->N, pairs = w->chunks * d->G * d->Q * d->Q;
+    mba_plan       *p = w->p;
+    mba_plan_scratch(p, "dt, decays",  (size_t)(3 * 4 * steps));
+    mba_plan_scratch(p, "dA_cumsum",   (size_t)(t->cs_bytes * steps));
+    mba_plan_scratch(p, "documents",   (size_t)(ids ? 4 * d->B * t->KQ : 0));
+    mba_plan_scratch(p, "states",      (size_t)(t->st_bytes * states));
+    mba_plan_scratch(p, "CB",          (size_t)(t->st_bytes * pairs));
+    if (!backward) return;
+    mba_plan_scratch(p, "dstates",     (size_t)(t->st_bytes * states));
+    mba_plan_scratch(p, "dCB",         (size_t)(t->st_bytes * pairs));
+    mba_plan_scratch(p, "dB, dC of states", (size_t)(2 * 4 * d->B * t->KQ * d->G * d->N));
+    mba_plan_scratch(p, "sums per token", (size_t)(4 * steps * (2 * t->tiles + 2 * t->ntiles + t->ptiles + 1)));
+    mba_plan_scratch(p, "partial sums", (size_t)(4 * (d->B * d->H * t->K * t->cparts + 2 * w->chunks * d->H + t->dD)));
+}
+
+/* ---- vector kernels ---- */
+
+static void draw_steps(const drawing *w, const char *kernel, int regs, int from, double in, int to, double out, double fma, double sfu)
+{
+    const double n = 8 * (double)w->d.Q;          // positions of a block: one warp per head and chunk
+    mba_launch  *l = mba_plan_launch(w->p, kernel, MBA_VECTOR, w->chunks * mba_ceil(w->d.H, 8), 256);
+    l->regs = regs;
+    mba_phase_move(l, MBA_LOAD, from, n * in);
+    mba_phase_work(l, MBA_FMA, n * fma, NULL);
+    if (sfu > 0) mba_phase_work(l, MBA_SFU, n * sfu, NULL);
+    mba_phase_move(l, MBA_STORE, to, n * out);
+}
+
+static void draw_passing(const drawing *w, bool backward)
+{
+    const double n = 256 * (double)w->t.vec;
+    mba_launch  *l = mba_plan_launch(w->p, backward ? "state_passing_bwd" : "state_passing_fwd", MBA_VECTOR,
+                                     w->d.B * w->d.H * mba_ceil(w->d.P * w->d.N, (int64_t)n), 256);
+    l->regs = backward ? 90 : 56;
+    mba_phase_work(l, MBA_LOOP, (double)w->t.K, NULL);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_STATES_WORK), n * w->st);
+    if (backward) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_DSTATES_WORK), n * w->st);
+    mba_phase_work(l, MBA_FMA, backward ? 2 * n : n, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(backward ? SSD_DSTATES_WORK : SSD_STATES_WORK), n * w->st);
+    mba_phase_work(l, MBA_END, 0, NULL);
+}
+
+static void draw_parts(const drawing *w)
+{
+    mba_launch *l = mba_plan_launch(w->p, "ssd_sum_parts", MBA_VECTOR, mba_ceil(w->d.C > 1 ? w->d.H * w->d.P : w->d.H, 32), 256);
+    l->grid[1] = 3;
+    l->regs    = 40;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_PARTS_WORK), 32 * 4 * (double)(w->chunks * w->t.rtiles));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DA_LOG), 32 * 4);
+}
+
+/* ---- products: a block multiplies (m, k) by (k, n) in steps through a ring, and scales on the way ---- */
+
+typedef struct product {
+    const char *kernel;                           /* its name with tensor cores, and without */
+    const char *plain;
+    int64_t     grid;
+    int         block, regs, stages;
+    size_t      smem_bytes;
+    double      m, n, k, trips;                   /* k: of one step */
+    int         left, right, to;                  /* operands; bytes of one step, of the result */
+    double      left_bytes, right_bytes, to_bytes;
+    double      fma, sfu;                         /* lane operations of one step besides the product */
+    bool        triangle;                         /* row tile i takes trips + i + 1 steps */
+} product;
+
+static void draw_product(const drawing *w, const product *q)
+{
+    mba_launch *l = mba_plan_launch(w->p, w->tensor ? q->kernel : q->plain, !w->tensor ? MBA_VECTOR : q->fma > 0 ? MBA_MIXED : MBA_TENSOR,
+                                    q->grid, w->tensor ? q->block : 256);
+    const int64_t classes = w->d.Q / w->t.rows < 8 ? mba_ceil(w->d.Q, w->t.rows) : 8;
+    l->regs       = w->tensor ? q->regs : 80;
+    l->ring_depth = w->tensor ? q->stages : 0;
+    l->smem_bytes = w->tensor ? q->smem_bytes : 0;
+    for (int64_t i = 0; q->triangle && i < classes; i++)
+        l->blocks[l->nblocks++] = (mba_blocks){ q->grid / classes, { q->trips + (double)((i + 1) * w->t.tiles) / (double)classes } };
+    mba_phase_work(l, MBA_LOOP, q->triangle ? MBA_TRIPS(0) : q->trips, NULL);
+    mba_phase_move(l, w->tensor ? MBA_ASYNC : MBA_LOAD, q->left, q->left_bytes);
+    mba_phase_move(l, w->tensor ? MBA_ASYNC : MBA_LOAD, q->right, q->right_bytes);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+    mba_phase_work(l, w->tensor ? MBA_MMA : MBA_FMA, (w->tensor ? 2 : 1) * q->m * q->n * q->k, NULL);
+    if (q->fma > 0) mba_phase_work(l, MBA_FMA, q->fma, NULL);
+    if (q->sfu > 0) mba_phase_work(l, MBA_SFU, q->sfu, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_move(l, MBA_STORE, q->to, q->to_bytes);
+}
+
+enum { T = SSD_TILE, TILE_BYTES = SSD_TILE * SSD_TILE * 2 };
+
+/* The sum over a chunk that makes a state, or the gradient of one. */
+static void draw_state(const drawing *w, bool output)
+{
+    const ssd_dims *d = &w->d;
+    const double    m = w->tensor ? 2 * T : T, n = w->tensor ? WIDE : T;
+    draw_product(w, &(product){
+        .kernel = output ? "chunk_scan_bwd_dstates" : "chunk_state_fwd", .plain = output ? "chunk_scan_bwd_dstates_fma" : "chunk_state_fwd_fma",
+        .grid = w->chunks * d->G * w->t.pairs * w->t.ptiles * w->t.ntiles, .block = 256, .regs = 128, .stages = 3,
+        .smem_bytes = (size_t)(3 * 4 * TILE_BYTES + 8 * d->Q), .m = m, .n = n, .k = T, .trips = (double)w->t.tiles,
+        .left = MBA_ARG_IN(output ? DY : X), .left_bytes = m * T * w->e, .right = MBA_ARG_IN(output ? CM : BM), .right_bytes = n * T * w->e,
+        .to = MBA_ARG_SCRATCH(output ? SSD_DSTATES_WORK : SSD_STATES_WORK), .to_bytes = m * n * w->st, .fma = m * T * (w->tensor ? 2 : 1) });
+}
+
+static void draw_bmm(const drawing *w)
+{
+    const int64_t t = w->t.tiles;
+    draw_product(w, &(product){
+        .kernel = "bmm_chunk_fwd", .plain = "bmm_chunk_fwd_fma", .grid = w->chunks * w->d.G * t * (t + 1) / 2, .block = 128, .regs = 90, .stages = 2,
+        .smem_bytes = 4 * TILE_BYTES, .m = T, .n = T, .k = T, .trips = (double)mba_ceil(w->d.N, T), .left = MBA_ARG_IN(CM),
+        .left_bytes = T * T * w->e, .right = MBA_ARG_IN(BM), .right_bytes = T * T * w->e, .to = MBA_ARG_SCRATCH(SSD_CB_WORK), .to_bytes = T * T * w->st });
+}
+
+/* The entering state and the sources of a tile of rows; backwards the leaving state and what a source feeds. */
+static void draw_scan(const drawing *w, bool rev)
+{
+    const ssd_dims *d = &w->d;
+    const double    m = (double)w->t.rows, n = w->tensor ? 2 * T : T;
+    draw_product(w, &(product){
+        .kernel = rev ? "chunk_scan_chunk_state_bwd_dx" : "chunk_scan_fwd",
+        .plain = rev ? "chunk_scan_chunk_state_bwd_dx_fma" : "chunk_scan_fwd_fma",
+        .grid = w->chunks * w->t.rtiles * d->G * w->t.pairs * w->t.ptiles, .block = 256, .regs = 128, .stages = 3,
+        .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 32 * d->Q), .m = m, .n = n, .k = T, .trips = (double)mba_ceil(d->N, T),
+        .left = MBA_ARG_SCRATCH(SSD_CB_WORK), .left_bytes = m * T * w->st, .right = MBA_ARG_IN(rev ? DY : X), .right_bytes = n * T * w->e,
+        .to = rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), .to_bytes = m * n * w->e, .fma = 4 * m * T, .sfu = w->tensor ? m * 32 : m * T, .triangle = true });
+}
+
+/* Every head of a group in turn: dB or dC through the states. */
+static void draw_heads(const drawing *w, bool output)
+{
+    const ssd_dims *d = &w->d;
+    const double    m = (double)w->t.rows, n = w->tensor ? WIDE : T;
+    draw_product(w, &(product){
+        .kernel = output ? "chunk_scan_bwd_dc" : "chunk_state_bwd_db", .plain = output ? "chunk_scan_bwd_dc_fma" : "chunk_state_bwd_db_fma",
+        .grid = w->chunks * d->G * w->t.rtiles * w->t.ntiles, .block = 256, .regs = 168, .stages = 4,
+        .smem_bytes = (size_t)(4 * ((w->t.rows / T + 2) * TILE_BYTES + 8 * w->t.rows) + 16 * w->t.rows), .m = m, .n = n, .k = T,
+        .trips = (double)(d->J * w->t.ptiles), .left = MBA_ARG_IN(output ? DY : X), .left_bytes = m * T * w->e,
+        .right = MBA_ARG_SCRATCH(output ? SSD_STATES_WORK : SSD_DSTATES_WORK), .right_bytes = n * T * w->st, .to = MBA_ARG_SCRATCH(SSD_DBC_WORK),
+        .to_bytes = 4 * m * n, .fma = 2 * m * T + 2 * m * n });
+}
+
+static void draw_dcb(const drawing *w)
+{
+    const int64_t t = w->t.tiles;
+    draw_product(w, &(product){
+        .kernel = "chunk_scan_bwd_dcb", .plain = "chunk_scan_bwd_dcb_fma", .grid = w->chunks * w->d.G * t * (t + 1) / 2, .block = 128, .regs = 168,
+        .stages = 3, .smem_bytes = 3 * (2 * TILE_BYTES + 1024) + 2048, .m = T, .n = T, .k = T, .trips = (double)(w->d.J * w->t.ptiles),
+        .left = MBA_ARG_IN(DY), .left_bytes = T * T * w->e, .right = MBA_ARG_IN(X), .right_bytes = T * T * w->e,
+        .to = MBA_ARG_SCRATCH(SSD_DCB_WORK), .to_bytes = T * T * w->st, .fma = 6 * T * T, .sfu = (double)(w->tensor ? 12 * 128 : T * T) });
+}
+
+static void draw_bmm_bwd(const drawing *w, bool output)
+{
+    const double n = w->tensor ? WIDE : T;
+    draw_product(w, &(product){
+        .kernel = "bmm_chunk_bwd", .plain = "bmm_chunk_bwd_fma", .grid = w->chunks * w->d.G * w->t.tiles * w->t.ntiles, .block = 128, .regs = 128,
+        .stages = 3, .smem_bytes = 9 * TILE_BYTES, .m = T, .n = n, .k = T, .trips = (double)(w->t.tiles + 1) / 2,
+        .left = MBA_ARG_SCRATCH(SSD_DCB_WORK), .left_bytes = T * T * w->st, .right = MBA_ARG_IN(output ? BM : CM), .right_bytes = n * T * w->e,
+        .to = MBA_ARG_OUT(output ? DCM : DBM), .to_bytes = T * n * w->e });
+}
+
+static mba_status begin_drawing(drawing *w, mba_plan *p, const mba_node *n, const mba_machine *m, bool tensor, bool backward)
+{
+    const ssd_dims d = ssd_dims_of(n);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_TRY(check_axes(n));
+    if (tensor) MBA_TRY(check_tensor(n, &d));
+    *w = (drawing){ .p = p, .d = d, .t = ssd_cut_of(&d, tensor), .tensor = tensor, .e = (double)mba_dtype_bytes(n->in[X]->type.dtype) };
+    w->st     = (double)w->t.st_bytes;
+    w->chunks = d.B * w->t.K;
+    const double blocks = (double)(w->chunks * d.H) * (double)(w->t.tiles * (w->t.tiles + 1)) * (double)(w->t.ptiles * w->t.ntiles);
+    MBA_REFUSE_IF(blocks > 2e9 || (double)(w->t.KQ + d.P * d.N) > 1e9, "more blocks or positions than a launch can number");
+    draw_scratch(w, n->in[IDS] != NULL, backward);
+    return MBA_OK;
+}
+
+static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, bool tensor)
+{
+    drawing w;
+    MBA_TRY(begin_drawing(&w, p, n, m, tensor, false));
+    draw_steps(&w, "chunk_cumsum_fwd", 48, MBA_ARG_IN(DT), w.e, MBA_ARG_SCRATCH(SSD_STEPS_WORK), 12 + (double)w.t.cs_bytes, 16, 5);
+    draw_state(&w, false);
+    draw_passing(&w, false);
+    draw_bmm(&w);
+    draw_scan(&w, false);
+    return MBA_OK;
+}
+
+/* Four kernels of the forward pass again, and eleven of its own. */
+static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, bool tensor)
+{
+    drawing w;
+    MBA_TRY(begin_drawing(&w, p, n, m, tensor, true));
+    const double parts = 4.0 * (double)(w.t.tiles + 1 + 2 * w.t.ntiles);
+    draw_steps(&w, "chunk_cumsum_fwd", 48, MBA_ARG_IN(DT), w.e, MBA_ARG_SCRATCH(SSD_STEPS_WORK), 12 + (double)w.t.cs_bytes, 16, 5);
+    draw_bmm(&w);
+    draw_state(&w, false);
+    draw_passing(&w, false);
+    draw_state(&w, true);
+    draw_passing(&w, true);
+    draw_scan(&w, true);
+    draw_heads(&w, false);
+    draw_heads(&w, true);
+    draw_dcb(&w);
+    draw_bmm_bwd(&w, false);
+    draw_bmm_bwd(&w, true);
+    draw_steps(&w, "chunk_scan_bwd_ddacs_stable", 48, MBA_ARG_SCRATCH(SSD_SUMS_WORK), parts, MBA_ARG_SCRATCH(SSD_SUMS_WORK), 8, 24, 0);
+    draw_steps(&w, "chunk_cumsum_bwd", 40, MBA_ARG_SCRATCH(SSD_SUMS_WORK), 12 + w.e, MBA_ARG_OUT(DDT), w.e, 12, 5);
+    draw_parts(&w);
+    return MBA_OK;
+}
+
+static mba_status ssd_chunked_plan(mba_plan *p, const mba_node *n, const mba_machine *m)     { return draw_fwd(p, n, m, true); }
+static mba_status ssd_fma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)         { return draw_fwd(p, n, m, false); }
+static mba_status ssd_bwd_chunked_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return draw_bwd(p, n, m, true); }
+static mba_status ssd_bwd_fma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)     { return draw_bwd(p, n, m, false); }
 
 /* ---- cases ---- */
 
@@ -357,12 +549,12 @@ static mba_tensor *real(mba_graph *g, const char *name, mba_type type, double sc
 static void cut_windows(mba_graph *g, mba_ssd_args *a, const int64_t *d)
 {
     const int64_t B = d[0], L = d[1], H = d[2], P = d[3], G = d[4], N = d[5];
-    mba_tensor *u   = real(g, "u", MBA_TYPE(MBA_F32, B, L, 2), 1);
-    mba_tensor *xbc = mba_linear(g, u, real(g, "to xbc", MBA_TYPE(MBA_F32, H * P + 2 * G * N, 2), 1));
-    mba_tensor *zdt = mba_linear(g, u, real(g, "to zdt", MBA_TYPE(MBA_F32, 3 + H, 2), 1));
-    a->x  = mba_reshape(g, mba_slice(g, xbc, 2, 0, H * P), MBA_TYPE(MBA_F32, B, L, H, P));
-    a->B  = mba_reshape(g, mba_slice(g, xbc, 2, H * P, G * N), MBA_TYPE(MBA_F32, B, L, G, N));
-    a->C  = mba_reshape(g, mba_slice(g, xbc, 2, H * P + G * N, G * N), MBA_TYPE(MBA_F32, B, L, G, N));
+    mba_tensor *u   = mba_case_act(g, "u", MBA_TYPE(MBA_F32, B, L, 2), MBA_INIT_NORMAL(1));
+    mba_tensor *xbc = mba_linear(g, u, real(g, "to xbc", MBA_TYPE(g->compute, H * P + 2 * G * N, 2), 1));
+    mba_tensor *zdt = mba_linear(g, u, real(g, "to zdt", MBA_TYPE(g->compute, 3 + H, 2), 1));
+    a->x  = mba_reshape(g, mba_slice(g, xbc, 2, 0, H * P), MBA_TYPE(g->compute, B, L, H, P));
+    a->B  = mba_reshape(g, mba_slice(g, xbc, 2, H * P, G * N), MBA_TYPE(g->compute, B, L, G, N));
+    a->C  = mba_reshape(g, mba_slice(g, xbc, 2, H * P + G * N, G * N), MBA_TYPE(g->compute, B, L, G, N));
     a->dt = mba_slice(g, zdt, 2, 3, H);
 }
 
@@ -374,10 +566,10 @@ static void ssd_build(mba_graph *g, const mba_case *c)
     if (has & WINDOWS) {
         cut_windows(g, &a, d);
     } else {
-        a.x  = real(g, "x",  MBA_TYPE(MBA_F32, B, L, H, P), 1);
-        a.dt = real(g, "dt", MBA_TYPE(MBA_F32, B, L, H), 1);
-        a.B  = real(g, "B",  MBA_TYPE(MBA_F32, B, L, G, N), 1);
-        a.C  = real(g, "C",  MBA_TYPE(MBA_F32, B, L, G, N), 1);
+        a.x  = mba_case_act(g, "x",  MBA_TYPE(MBA_F32, B, L, H, P), MBA_INIT_NORMAL(1));
+        a.dt = mba_case_act(g, "dt", MBA_TYPE(MBA_F32, B, L, H), MBA_INIT_NORMAL(1));
+        a.B  = mba_case_act(g, "B",  MBA_TYPE(MBA_F32, B, L, G, N), MBA_INIT_NORMAL(1));
+        a.C  = mba_case_act(g, "C",  MBA_TYPE(MBA_F32, B, L, G, N), MBA_INIT_NORMAL(1));
     }
     a.A_log = mba_param(g, "A_log", MBA_TYPE(MBA_F32, H), MBA_INIT_LOG_UNIFORM(0.2, 2), MBA_NO_DECAY);
     if (has & SKIP_HEAD) a.D = real(g, "D", MBA_TYPE(MBA_F32, H), 1);
@@ -400,7 +592,8 @@ const mba_op mba_op_ssd = {
     .attr_bytes = sizeof(ssd_attr),
     .shape = ssd_shape, .grad = ssd_grad, .cost = ssd_cost, .ref = ssd_ref,
     .cpu   = (const mba_variant[]){ { "streaming", ssd_cpu_plan, MBA_CPU(ssd_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "chunked", ssd_chunked_plan, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "chunked", ssd_chunked_plan, MBA_CUDA(ssd_chunked_cuda) },
+                                    { "fma", ssd_fma_plan, MBA_CUDA(ssd_fma_cuda) }, { 0 } },
     .build = ssd_build, .terms = ssd_terms,
     .cases = (const mba_case[]){
         { { 1,  10, 2,  2, 1,  3,  4, SKIP_HEAD | BIAS | STATES }, "the golden shape" },
@@ -411,6 +604,8 @@ const mba_op mba_op_ssd = {
         { { 2,   1, 2,  3, 1,  4, 16, SKIP_HEAD | STATES }, "a single token" },
         { { 2,   9, 4,  2, 2,  3,  4, SKIP_HEAD | BIAS | WINDOWS }, "windows: x, B, C of one matrix, dt of another" },
         { { 1,   5, 1, 16, 1, 16,  4, SKIP_FULL | STATES | WINDOWS }, "whole vectors, windows" },
+        { { 1,  70, 3,  8, 1,  8, 64, SKIP_HEAD | BIAS | RESETS | STATES }, "tensor cores: an odd head, a ragged chunk, resets" },
+        { { 1, 136, 2,  8, 2,  8, 128, SKIP_FULL | LIMITS | WINDOWS }, "tensor cores: rows of 128, groups, windows" },
         { { 0 }, NULL } },
     .sizes = (const mba_case[]){
         { { 1, 1024, 24, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "mamba2-130m, 1024 tokens" },
@@ -434,5 +629,6 @@ const mba_op mba_op_ssd_bwd = {
     .attr_bytes = sizeof(ssd_attr),
     .shape = ssd_bwd_shape, .cost = ssd_bwd_cost, .ref = ssd_bwd_ref, .terms = ssd_bwd_terms,
     .cpu   = (const mba_variant[]){ { "streaming", ssd_bwd_cpu_plan, MBA_CPU(ssd_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "chunked", ssd_bwd_chunked_plan, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "chunked", ssd_bwd_chunked_plan, MBA_CUDA(ssd_bwd_chunked_cuda) },
+                                    { "fma", ssd_bwd_fma_plan, MBA_CUDA(ssd_bwd_fma_cuda) }, { 0 } },
 };

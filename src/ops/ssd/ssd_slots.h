@@ -17,15 +17,7 @@ enum { SKIP_HEAD = 1, SKIP_FULL = 2, BIAS = 4, RESETS = 8, STATES = 16, LIMITS =
 /* The alphabet of dimensions; J heads share a group, D has C columns (0: no D, 1: one per head, P). */
 typedef struct ssd_dims { int64_t B, L, H, P, G, N, J, Q, C; double dt_min, dt_max; } ssd_dims;
 
-static inline ssd_dims ssd_dims_of(const mba_node *n)
-{
-    const ssd_attr   *a = n->attr;
-    const int64_t    *x = n->in[X]->type.dim, *b = n->in[BM]->type.dim;
-    const mba_tensor *D = n->in[SKIP];
-    return (ssd_dims){ .B = x[0], .L = x[1], .H = x[2], .P = x[3], .G = b[2], .N = b[3], .J = x[2] / b[2],
-                       .Q = a->chunk, .C = !D ? 0 : D->type.rank == 1 ? 1 : x[3],
-                       .dt_min = a->dt_min, .dt_max = a->dt_max };
-}
+ssd_dims ssd_dims_of(const mba_node *n);
 
 /* The recurrence, token by token: the yardstick. */
 void ssd_ref(const mba_ref_call *c);
@@ -66,5 +58,29 @@ enum { SSD_STEPS = sizeof(ssd_steps) / sizeof(float) };
 
 MBA_CPU_DECLARE(ssd_fwd);
 MBA_CPU_DECLARE(ssd_bwd);
+
+/* ---- CUDA: how the variants cut the work; plans and launchers ask the same functions ---- */
+enum { SSD_TILE = 64 };                           /* positions of a tile of a chunk; columns of a tile of P */
+
+typedef struct ssd_cut {
+    int64_t K, KQ;                                /* chunks of a sequence; their positions, padding included */
+    int64_t tiles, ptiles, ntiles;                /* of a chunk and of P by SSD_TILE; of N by 128 (tensor cores) or 64 */
+    int64_t rows, rtiles;                         /* positions that a block of scan, dx, dB, dC takes: 64 or 128 */
+    int64_t pairs;                                /* blocks of two heads (tensor cores), or heads, of a group */
+    int64_t vec, cparts;                          /* numbers of a state per thread of the walk; its warps per head */
+    int64_t cs_bytes, st_bytes;                   /* of one cumulative decay, of one number of a state */
+    int64_t dD;                                   /* partial sums of D */
+} ssd_cut;
+ssd_cut ssd_cut_of(const ssd_dims *d, bool tensor);
+
+/* Scratch, in the order of the plans. The forward pass needs the first five. */
+enum { SSD_STEPS_WORK, SSD_CS_WORK, SSD_SINCE_WORK, SSD_STATES_WORK, SSD_CB_WORK, SSD_DSTATES_WORK, SSD_DCB_WORK, SSD_DBC_WORK,
+       SSD_SUMS_WORK, SSD_PARTS_WORK };
+
+/* Distances between neighbours along the first axes (three at most), the last ones side by side; false: not so. */
+typedef struct ssd_axes { int64_t axis[3]; } ssd_axes;
+bool ssd_axes_of(ssd_axes *a, const mba_tensor *t);
+
+mba_launch_fn ssd_chunked_cuda, ssd_fma_cuda, ssd_bwd_chunked_cuda, ssd_bwd_fma_cuda;
 
 #endif

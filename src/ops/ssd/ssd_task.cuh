@@ -1,0 +1,67 @@
+/* ssd_task.cuh -- what every kernel of this folder gets: sizes, windows, and scratch, under the names of ssd.md. */
+#ifndef MBA_SSD_TASK_CUH
+#define MBA_SSD_TASK_CUH
+
+#include "device/cuda/vocab.cuh"
+extern "C" {
+#include "ops/ssd/ssd_slots.h"
+}
+
+/* Element (b, l, h) and what follows it: three distances, the last axis side by side. */
+template <typename T> struct strided {
+    T      *at;
+    int64_t axis[3];
+    __device__ __forceinline__ T *row(int64_t b, int64_t l, int64_t h) const { return at + b * axis[0] + l * axis[1] + h * axis[2]; }
+};
+
+/* T: activations. CS: the cumulative log decay. ST: states, their gradients, C B^T and its gradient. */
+template <typename TT, typename CC, typename SS> struct task {
+    typedef TT T;
+    typedef CC CS;
+    typedef SS ST;
+    int   B, L, H, P, G, N, J, Q, K, KQ;               /* K chunks of Q; KQ = K Q positions, padding included */
+    int   tiles, ptiles, ntiles, rtiles;               /* of a chunk by 64; of P, of N, of the rows of a chunk per block */
+    int   cparts;                                      /* partial sums of <H, G'> per (b, h, chunk) */
+    int   skip_cols;                                   /* of D: 0, 1 or P */
+    float dt_min, dt_max;
+    bool  adds[DINITIAL + 1];
+    strided<const T>     x, dt, bm, cm, dy;            /* dy may be absent */
+    strided<T>           y, dx, ddt, dbm, dcm;
+    strided<const float> initial, dfinal;              /* rows (b, h, p) */
+    strided<float>       final, dinitial;
+    strided<const int>   ids;                          /* (b, l) */
+    const float *A_log, *skip, *bias;
+    float       *dA_log, *dskip, *dbias;
+    /* scratch */
+    float *step, *in, *out;                            /* (B, H, KQ): dt; decay of the entering state; decay up to the end */
+    CS    *cs;                                         /* (B, H, KQ) */
+    int   *since;                                      /* (B, KQ): the first source that reaches a position; NULL: all do */
+    ST    *states, *dstates;                           /* (B, K, H, P, N) */
+    ST    *cb, *dcb;                                   /* (B, K, G, Q, Q), tiles on and below the diagonal */
+    float *dbs, *dcs;                                  /* (B, KQ, G, N): dB and dC through the states */
+    float *rowsum, *colsum;                            /* (tiles, B, H, KQ): of M, without its diagonal */
+    float *r, *q;                                      /* (ntiles, B, H, KQ) */
+    float *dstep;                                      /* (ptiles, B, H, KQ): acc . x */
+    float *ddA;                                        /* (B, H, KQ) */
+    float *dchunk;                                     /* (B, H, K, cparts) */
+    float *dpar;                                       /* (2, B K, H): parts of dA_log, ddt_bias */
+    float *dD;                                         /* (B K rtiles, H, P), or (B K rtiles ptiles, H) */
+};
+
+/* A block (or warp) number as digits: the last one runs fastest. */
+static __device__ __forceinline__ int digit(int64_t &i, int n)
+{
+    const int d = (int)(i % n);
+    i /= n;
+    return d;
+}
+
+static __device__ __forceinline__ float softplus(float x) { return x > 20 ? x : log1pf(expf(x)); }
+
+/* The raw step of a token, its bias included. */
+template <typename A> static __device__ __forceinline__ float raw_step(const A &a, int b, int64_t l, int h)
+{
+    return to_float(*a.dt.row(b, l, h)) + (a.bias ? a.bias[h] : 0);
+}
+
+#endif
