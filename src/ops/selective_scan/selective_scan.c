@@ -6,6 +6,7 @@
 
 #include "core/device.h"
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/selective_scan/selective_scan_slots.h"
 
 scan_dims scan_dims_of(const mba_node *n)
@@ -29,11 +30,17 @@ static bool has_rows(const mba_tensor *t, int64_t rows, int64_t width)
     return t->run == width || t->run % (rows * width) == 0;
 }
 
+/* What comes from other layers has one type; parameters and states are fp32. */
 static mba_status check_reals(const mba_node *n)
 {
-    for (int k = 0; k < MBA_IN_MAX; k++)
-        MBA_NEED(!n->in[k] || k == IDS || n->in[k]->type.dtype == MBA_F32,
-                 "selective_scan: %s is not fp32\nwhy: the CPU scan computes in fp32 only", n->op->in[k].name);
+    static const bool activation[MBA_IN_MAX] = { [U] = true, [DELTA] = true, [BM] = true, [CM] = true, [Z] = true, [DOUT] = true };
+    const mba_dtype   type = n->in[U]->type.dtype;
+    MBA_NEED(type == MBA_F32 || type == MBA_BF16, "selective_scan: u is neither fp32 nor bf16");
+    for (int k = 0; k < MBA_IN_MAX; k++) {
+        if (!n->in[k] || k == IDS) continue;
+        MBA_NEED(n->in[k]->type.dtype == (activation[k] ? type : MBA_F32), "selective_scan: %s is not %s", n->op->in[k].name,
+                 activation[k] ? "of the type of u" : "fp32");
+    }
     return MBA_OK;
 }
 
@@ -173,10 +180,13 @@ size_t selective_scan_bwd_thread_floats(scan_dims d)
     return (size_t)(STRIP * d.N * (scan_segments(d) + 3) + scan_segment(d) * (8 * STRIP + 2 * GROUP * lanes));
 }
 
+#define CPU_TAKES(n) MBA_REFUSE_IF((n)->in[U]->type.dtype != MBA_F32, "bf16 activations\nwhy: the CPU scan computes in fp32 only")
+
 static mba_status selective_scan_fwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const size_t floats = selective_scan_fwd_thread_floats(scan_dims_of(n));
     (void)m;
+    CPU_TAKES(n);
     mba_plan_scratch(p, "threads", sizeof(float) * floats * (size_t)mba_cpu_threads());
     return MBA_OK;
 }
@@ -185,6 +195,7 @@ static mba_status selective_scan_bwd_plan(mba_plan *p, const mba_node *n, const 
 {
     const scan_dims d = scan_dims_of(n);
     (void)m;
+    CPU_TAKES(n);
     const int64_t items = d.B * d.G * scan_blocks(d);
     mba_plan_scratch(p, "threads", sizeof(float) * selective_scan_bwd_thread_floats(d) * (size_t)mba_cpu_threads());
     mba_plan_scratch(p, "dB, dC", sizeof(float) * (size_t)(items * scan_groups(d) * d.L * 2 * GROUP));
@@ -194,8 +205,7 @@ static mba_status selective_scan_bwd_plan(mba_plan *p, const mba_node *n, const 
 
 /* ---- cases ---- */
 
-enum { NO_Z = 1, NO_SKIP = 2, NO_BIAS = 4, WITH_IDS = 8, WITH_INITIAL = 16, WITH_FINAL = 32, WINDOWS = 64,
-       RANK3 = 128 };
+static mba_tensor *activation(mba_graph *g, const char *name, mba_type type) { return mba_case_act(g, name, type, MBA_INIT_NORMAL(1)); }
 
 static mba_tensor *normal(mba_graph *g, const char *name, mba_type type)
 {
@@ -205,13 +215,13 @@ static mba_tensor *normal(mba_graph *g, const char *name, mba_type type)
 /* As a model has them: u and z halves of one matrix, B and C columns of another. */
 static void cut_windows(mba_graph *g, mba_selective_scan_args *a, scan_dims d)
 {
-    mba_tensor *uz = normal(g, "uz", MBA_TYPE(MBA_F32, d.B, d.L, 2 * d.D));
-    mba_tensor *bc = normal(g, "bc", MBA_TYPE(MBA_F32, d.B, d.L, 3 + 2 * d.G * d.N));
+    mba_tensor *uz = activation(g, "uz", MBA_TYPE(MBA_F32, d.B, d.L, 2 * d.D));
+    mba_tensor *bc = activation(g, "bc", MBA_TYPE(MBA_F32, d.B, d.L, 3 + 2 * d.G * d.N));
     uz = mba_add(g, uz, uz);
     bc = mba_add(g, bc, bc);
     a->u = mba_slice(g, uz, 2, 0, d.D);
     a->z = mba_slice(g, uz, 2, d.D, d.D);
-    const mba_type type = MBA_TYPE(MBA_F32, d.B, d.L, d.G, d.N);
+    const mba_type type = MBA_TYPE(g->compute, d.B, d.L, d.G, d.N);
     a->B = mba_reshape(g, mba_slice(g, bc, 2, 3, d.G * d.N), type);
     a->C = mba_reshape(g, mba_slice(g, bc, 2, 3 + d.G * d.N, d.G * d.N), type);
 }
@@ -222,15 +232,15 @@ static void selective_scan_build(mba_graph *g, const mba_case *c)
     const int64_t   f = c->dim[5];
     const mba_type  x = MBA_TYPE(MBA_F32, d.B, d.L, d.D);
     const mba_type  s = f & RANK3 ? MBA_TYPE(MBA_F32, d.B, d.L, d.N) : MBA_TYPE(MBA_F32, d.B, d.L, d.G, d.N);
-    mba_selective_scan_args a = { .delta = normal(g, "delta", x) };
+    mba_selective_scan_args a = { .delta = activation(g, "delta", x) };
     a.A_log = mba_param(g, "A_log", MBA_TYPE(MBA_F32, d.D, d.N), MBA_INIT_LOG_UNIFORM(0.2, 3), MBA_NO_DECAY);
     if (f & WINDOWS) {
         cut_windows(g, &a, d);
     } else {
-        a.u = normal(g, "u", x);
-        a.B = normal(g, "B", s);
-        a.C = normal(g, "C", s);
-        if (!(f & NO_Z)) a.z = normal(g, "z", x);
+        a.u = activation(g, "u", x);
+        a.B = activation(g, "B", s);
+        a.C = activation(g, "C", s);
+        if (!(f & NO_Z)) a.z = activation(g, "z", x);
     }
     if (!(f & NO_SKIP)) a.D = normal(g, "D", MBA_TYPE(MBA_F32, d.D));
     if (!(f & NO_BIAS)) a.dt_bias = normal(g, "dt_bias", MBA_TYPE(MBA_F32, d.D));
@@ -254,7 +264,8 @@ const mba_op mba_op_selective_scan = {
     .attr_bytes = sizeof(scan_attr),
     .shape = selective_scan_shape, .grad = selective_scan_grad, .cost = selective_scan_cost, .ref = selective_scan_ref,
     .cpu   = (const mba_variant[]){ { "strips", selective_scan_fwd_plan, MBA_CPU(selective_scan_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "tiles", selective_scan_tiles_plan, MBA_CUDA(selective_scan_tiles_cuda) },
+                                    { "plain", selective_scan_plain_plan, MBA_CUDA(selective_scan_plain_cuda) }, { 0 } },
     .build = selective_scan_build, .terms = selective_scan_terms,
     .cases = (const mba_case[]){
         { { 1, 5, 2, 3, 1 }, "the golden shape" },
@@ -265,6 +276,9 @@ const mba_op mba_op_selective_scan = {
         { { 2, 9, 4, 5, 2, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "documents, from state to state, two groups" },
         { { 2, 8, 3, 2, 1, WITH_IDS | WINDOWS }, "documents; u, z, B and C are windows" },
         { { 3, 4, 34, 6, 2, WINDOWS | WITH_FINAL }, "windows of grouped states; two strips in a group" },
+        { { 2, 17, 8, 16, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "sixteen states: documents, from state to state, a tile and a token" },
+        { { 5, 7, 8, 8, 2, NO_Z }, "eight states: short sequences, two groups, no gate" },
+        { { 2, 9, 4, 16, 1, WINDOWS | WITH_IDS }, "sixteen states: windows, B and C not aligned" },
         { { 0 }, NULL },
     },
     .sizes = (const mba_case[]){
@@ -287,5 +301,6 @@ const mba_op mba_op_selective_scan_bwd = {
     .shape = selective_scan_bwd_shape, .cost = selective_scan_bwd_cost, .ref = selective_scan_bwd_ref,
     .terms = selective_scan_bwd_terms,
     .cpu   = (const mba_variant[]){ { "strips", selective_scan_bwd_plan, MBA_CPU(selective_scan_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "tiles", selective_scan_bwd_tiles_plan, MBA_CUDA(selective_scan_bwd_tiles_cuda) },
+                                    { "plain", selective_scan_bwd_plain_plan, MBA_CUDA(selective_scan_bwd_plain_cuda) }, { 0 } },
 };

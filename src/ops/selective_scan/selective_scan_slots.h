@@ -35,9 +35,45 @@ enum { SCRATCH_THREADS, SCRATCH_BC, SCRATCH_SUMS };
 size_t selective_scan_fwd_thread_floats(scan_dims d);
 size_t selective_scan_bwd_thread_floats(scan_dims d);
 
+/* ---- CUDA: how the work is cut. Plan and launcher agree by calling the same function on the plan's grid ---- */
+
+enum {
+    TILE = 16,                   /* tokens a block of the fast path stages at a time; the backward keeps a state at each */
+    TILE_CHANNELS = 32,          /* channels of a block: of the forward this or twice as many */
+    PLAIN_CHANNELS = 32,         /* of the plain path: a warp, one channel a lane */
+    PLAIN_CHUNK = 8,             /* tokens between two states the plain backward keeps */
+    PACK_MOST = 16,              /* short sequences that follow each other in one block */
+};
+
+/* What one block goes through: `pack` whole sequences (their states start from zero), or one of the `pieces` of a sequence,
+ * `piece` tokens long but for the last. */
+typedef struct scan_cut { int64_t items, pack, pieces, piece, tiles; } scan_cut;
+
+static inline scan_cut scan_cut_of(scan_dims d, int64_t items)
+{
+    scan_cut c = { items, 1, 1, d.L, 0 };
+    if (items < d.B) c.pack = mba_ceil(d.B, items);
+    if (items > d.B) {
+        c.pieces = items / d.B;
+        c.piece  = mba_ceil(mba_ceil(d.L, c.pieces), TILE) * TILE;
+    }
+    c.tiles = mba_ceil(c.pack * c.piece, TILE);
+    return c;
+}
+
+/* Scratch of the CUDA plans, in this order; what a plan does not need has no bytes. STARTS, ENDS: a state per item, STEPS: the
+ * sum of its step sizes. KEPT: states before each tile (chunk). YS: before the gate. BC: dB, dC of each block of channels.
+ * SUMS: dA, dD, ddt_bias of each item. SPACE: of the plain path, per block. */
+enum { CU_STARTS, CU_ENDS, CU_STEPS, CU_STARTS_BACK, CU_KEPT, CU_YS, CU_BC, CU_SUMS, CU_SPACE };
+
+/* What differs between cases (dim[5]): tests make their own. */
+enum { NO_Z = 1, NO_SKIP = 2, NO_BIAS = 4, WITH_IDS = 8, WITH_INITIAL = 16, WITH_FINAL = 32, WINDOWS = 64, RANK3 = 128 };
+
 void selective_scan_ref(const mba_ref_call *c);
 void selective_scan_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(selective_scan_fwd);
 MBA_CPU_DECLARE(selective_scan_bwd);
+mba_plan_fn selective_scan_tiles_plan, selective_scan_bwd_tiles_plan, selective_scan_plain_plan, selective_scan_bwd_plain_plan;
+mba_launch_fn selective_scan_tiles_cuda, selective_scan_bwd_tiles_cuda, selective_scan_plain_cuda, selective_scan_bwd_plain_cuda;
 
 #endif

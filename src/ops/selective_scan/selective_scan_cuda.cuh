@@ -1,0 +1,291 @@
+/* selective_scan_cuda.cuh -- what the kernels of the scan share: where operands lie, which tokens and channels a block has,
+ * step sizes, and the operands of both directions.
+ *
+ * Decays are 2^(dt A2) with A2 = A log2(e). A token that starts a document gets dt = RESET_STEP for its decay alone, which makes
+ * it exactly zero in both directions at no cost; its true step is kept for everything else. Tokens behind the end have dt = 0,
+ * dt u = 0 and dy = 0: the state passes them unchanged. */
+#ifndef MBA_SELECTIVE_SCAN_CUDA_CUH
+#define MBA_SELECTIVE_SCAN_CUDA_CUH
+
+#include "device/cuda/tile.cuh"
+extern "C" {
+#include "ops/selective_scan/selective_scan_slots.h"
+}
+
+#define LOG2E 1.4426950408889634f
+#define LN2   0.6931471805599453f
+#define RESET_STEP 1e30f
+
+/* ---- operands: rows at one distance within a sequence, sequences wherever their window has them ---- */
+
+template <typename T> struct lines {
+    T      *at;
+    int64_t row, outer, inner, per;
+    __device__ __forceinline__ T *sequence(int64_t b) const { return per == 1 ? at + b * outer : at + b / per * outer + b % per * inner; }
+};
+
+/* `rows` of `width` values make a sequence. An absent tensor: at is NULL. */
+template <typename T> static inline lines<T> lines_of(const mba_tensor *t, void *at, int64_t rows, int64_t width)
+{
+    lines<T> l = { NULL, 0, 0, 0, 1 };
+    if (!t) return l;
+    l.at = (T *)at;
+    if (t->run == width) {
+        l.row   = t->pitch;
+        l.outer = rows * t->pitch;
+    } else {
+        l.row   = width;
+        l.outer = t->pitch;
+        l.inner = rows * width;
+        l.per   = t->run / (rows * width);
+    }
+    return l;
+}
+
+template <typename T> static inline lines<T> dense_lines(T *at, int64_t rows, int64_t width)
+{
+    const lines<T> l = { at, width, rows * width, 0, 1 };
+    return l;
+}
+
+/* Everything a kernel may want; what is absent is NULL. Activations are T, the rest fp32. */
+template <typename T> struct scan_operands {
+    lines<const T>       u, delta, z, B, C, dout;
+    lines<T>             out, du, ddelta, dz, dB, dC;
+    lines<const float>   A_log, start, start_back;        /* (items, D, N): states and adjoints that come in */
+    lines<float>         final, dinitial, dA_log;
+    lines<const int32_t> ids;
+    const float         *skip, *bias;
+    float               *dskip, *dbias;
+    T                   *kept, *ys;                        /* scratch: see selective_scan_slots.h */
+    float               *ends, *steps, *bc, *sums, *space, *kept_plain;
+    uint32_t             adds;
+    bool                 wide_bc;                          /* four values of B and C may be read at once */
+    int                  B_, L, D, N, Dg, G, blocks;       /* blocks of channels in a group */
+    int                  pack, pieces, piece, tiles;
+    int64_t              tokens, items;
+};
+
+/* ---- the part of a block ---- */
+
+struct part {
+    int64_t item, sequence, token;                         /* token: the first, counted over all sequences */
+    int     first, length, block, group, channel, channels;   /* first: token within its sequence; channel .. channels-1 */
+};
+
+/* Blocks that differ in channels only are neighbours: they read the same B and C, and neighbouring bytes of the rest. */
+template <typename T> static __device__ __forceinline__ part part_of(const scan_operands<T> &p, int width)
+{
+    const int64_t i = (int64_t)blockIdx.y * gridDim.x + blockIdx.x;
+    part a;
+    a.item     = i / gridDim.y;
+    a.block    = (int)(i % gridDim.y);
+    a.group    = a.block / p.blocks;
+    a.channel  = a.group * p.Dg + a.block % p.blocks * width;
+    a.channels = (a.group + 1) * p.Dg;
+    a.sequence = p.pieces > 1 ? a.item / p.pieces : a.item * p.pack;
+    a.first    = p.pieces > 1 ? (int)(a.item % p.pieces) * p.piece : 0;
+    a.length   = p.pack > 1 ? (int)min((int64_t)p.pack, p.B_ - a.sequence) * p.L : min(p.piece, p.L - a.first);
+    a.token    = a.sequence * p.L + a.first;
+    return a;
+}
+
+/* ---- element-wise maths; EXACT: fp32, else good for bf16 results ---- */
+
+/* log(1 + e^p): one exponential and a polynomial for log1p on 0 .. 1, off by 2e-7 (EXACT) or 8e-6 of the result. */
+template <bool EXACT> static __device__ __forceinline__ float step_of(float p)
+{
+    const float y = exp2_fast(-fabsf(p) * LOG2E);
+    float       s;
+    if (EXACT) {
+        s = fmaf(-0.00853920973f, y, 0.0440896355f);
+        s = fmaf(s, y, -0.107681718f);
+        s = fmaf(s, y, 0.177452417f);
+        s = fmaf(s, y, -0.244954629f);
+        s = fmaf(s, y, 0.332754798f);
+        s = fmaf(s, y, -0.499974054f);
+        s = fmaf(s, y, 0.999999806f);
+    } else {
+        s = fmaf(-0.0238691486f, y, 0.101222277f);
+        s = fmaf(s, y, -0.210048682f);
+        s = fmaf(s, y, 0.325206677f);
+        s = fmaf(s, y, -0.499361364f);
+        s = fmaf(s, y, 0.999991598f);
+    }
+    return fmaf(s, y, fmaxf(p, 0.0f));
+}
+
+/* The slope of softplus from its value: 1 - e^-dt. */
+template <bool EXACT> static __device__ __forceinline__ float step_slope(float dt)
+{
+    return EXACT ? -expm1f(-dt) : 1 - exp2_fast(-dt * LOG2E);
+}
+
+template <bool EXACT> static __device__ __forceinline__ float gate_sigmoid(float z)
+{
+    return EXACT ? 1 / (1 + exp2_fast(-z * LOG2E)) : fmaf(tanh_fast(0.5f * z), 0.5f, 0.5f);
+}
+
+static __device__ __forceinline__ float A2_of(float A_log) { return -LOG2E * expf(A_log); }
+
+/* ---- four neighbouring values, as they lie ---- */
+
+template <typename T> struct quad { typename word<4 * sizeof(T)>::type w; };
+
+template <typename T> static __device__ __forceinline__ quad<T> read4(const T *p) { return *(const quad<T> *)p; }
+
+/* The same where they are not aligned. */
+template <typename T> static __device__ __forceinline__ quad<T> read4(const T *p, bool wide)
+{
+    quad<T> q;
+    if (wide) return read4(p);
+#pragma unroll
+    for (int e = 0; e < 4; e++) ((T *)&q)[e] = p[e];
+    return q;
+}
+
+static __device__ __forceinline__ void values(float (&v)[4], quad<float> q)
+{
+    v[0] = __uint_as_float(q.w.x); v[1] = __uint_as_float(q.w.y); v[2] = __uint_as_float(q.w.z); v[3] = __uint_as_float(q.w.w);
+}
+
+static __device__ __forceinline__ void values(float (&v)[4], quad<bf16> q)
+{
+    v[0] = __uint_as_float(q.w.x << 16); v[1] = __uint_as_float(q.w.x & 0xffff0000u);
+    v[2] = __uint_as_float(q.w.y << 16); v[3] = __uint_as_float(q.w.y & 0xffff0000u);
+}
+
+static __device__ __forceinline__ void write4(float *p, const float (&v)[4]) { *(float4 *)p = make_float4(v[0], v[1], v[2], v[3]); }
+static __device__ __forceinline__ void write4(bf16 *p, const float (&v)[4])
+{
+    *(uint2 *)p = make_uint2(pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]));
+}
+
+template <typename T> static __device__ __forceinline__ void write4(T *p, float (&v)[4], bool add)
+{
+    if (add) {
+        float old[4];
+        values(old, read4(p));
+#pragma unroll
+        for (int e = 0; e < 4; e++) v[e] += old[e];
+    }
+    write4(p, v);
+}
+
+static __device__ __forceinline__ void write2(float *p, float a, float b) { *(float2 *)p = make_float2(a, b); }
+static __device__ __forceinline__ void write2(bf16 *p, float a, float b)  { *(uint32_t *)p = pack_bf16(a, b); }
+
+/* ---- where the part of a block begins in every operand: first token, first channel. Kept in shared memory, for registers are
+ * what these kernels have least of ---- */
+
+template <typename T> struct origins {
+    part           a;
+    const T       *u, *delta, *z, *dout, *B, *C;
+    T             *out, *ys, *du, *ddelta, *dz, *kept;
+    float         *bc;
+    const int32_t *ids;
+};
+
+template <typename T, typename X> static __device__ __forceinline__ X *origin(const lines<X> &l, const part &a, int column)
+{
+    return l.at ? l.sequence(a.sequence) + a.first * l.row + column : NULL;
+}
+
+template <typename T> static __device__ __forceinline__ void find_origins(origins<T> &o, const scan_operands<T> &p, const part &a)
+{
+    o.a      = a;
+    o.u      = origin<T>(p.u, a, a.channel);
+    o.delta  = origin<T>(p.delta, a, a.channel);
+    o.z      = origin<T>(p.z, a, a.channel);
+    o.dout   = origin<T>(p.dout, a, a.channel);
+    o.B      = origin<T>(p.B, a, a.group * p.N);
+    o.C      = origin<T>(p.C, a, a.group * p.N);
+    o.out    = origin<T>(p.out, a, a.channel);
+    o.du     = origin<T>(p.du, a, a.channel);
+    o.ddelta = origin<T>(p.ddelta, a, a.channel);
+    o.dz     = origin<T>(p.dz, a, a.channel);
+    o.ids    = origin<T>(p.ids, a, 0);
+    o.ys     = p.ys ? p.ys + a.token * p.D + a.channel : NULL;
+    o.kept   = p.kept ? p.kept + (a.item * p.tiles * p.D + a.channel) * p.N : NULL;
+    o.bc     = p.bc ? p.bc + ((int64_t)a.block * p.tokens + a.token) * 2 * p.N : NULL;
+}
+
+/* ---- starts of documents: a token starts one where its two numbers differ. Token 0 of a sequence goes on from what comes in;
+ * in a pack it starts from zero ---- */
+
+struct document { int32_t here, before; };
+
+static __device__ __forceinline__ document read_document(const int32_t *ids, int64_t row, int t, bool leads, bool pack)
+{
+    document d = { leads && pack, 0 };
+    if (ids && !leads) {
+        d.here   = ids[t * row];
+        d.before = ids[(t - 1) * row];
+    }
+    return d;
+}
+
+/* ---- operands of a node ---- */
+
+template <typename T> static inline scan_operands<T> scan_operands_of(const mba_call *c, int64_t items, int64_t width)
+{
+    const mba_node *n = c->node;
+    const scan_dims d = scan_dims_of(n);
+    const scan_cut  cut = scan_cut_of(d, items);
+    scan_operands<T> p = {};
+    p.u       = lines_of<const T>(n->in[U], c->in[U], d.L, d.D);
+    p.delta   = lines_of<const T>(n->in[DELTA], c->in[DELTA], d.L, d.D);
+    p.z       = lines_of<const T>(n->in[Z], c->in[Z], d.L, d.D);
+    p.B       = lines_of<const T>(n->in[BM], c->in[BM], d.L, d.G * d.N);
+    p.C       = lines_of<const T>(n->in[CM], c->in[CM], d.L, d.G * d.N);
+    p.A_log   = lines_of<const float>(n->in[A_LOG], c->in[A_LOG], d.D, d.N);
+    p.start   = lines_of<const float>(n->in[INITIAL], c->in[INITIAL], d.D, d.N);
+    p.ids     = lines_of<const int32_t>(n->in[IDS], c->in[IDS], d.L, 1);
+    p.skip    = (const float *)(n->in[SKIP] ? c->in[SKIP] : NULL);
+    p.bias    = (const float *)(n->in[DT_BIAS] ? c->in[DT_BIAS] : NULL);
+    p.B_ = (int)d.B; p.L = (int)d.L; p.D = (int)d.D; p.N = (int)d.N; p.G = (int)d.G; p.Dg = (int)(d.D / d.G);
+    p.blocks = (int)mba_ceil(p.Dg, width);
+    p.pack = (int)cut.pack; p.pieces = (int)cut.pieces; p.piece = (int)cut.piece; p.tiles = (int)cut.tiles;
+    p.tokens = d.B * d.L; p.items = items;
+    const size_t four = 4 * sizeof(T);
+    p.wide_bc = (uintptr_t)p.B.at % four == 0 && (uintptr_t)p.C.at % four == 0 && p.B.row % 4 == 0 && p.C.row % 4 == 0
+             && p.B.outer % 4 == 0 && p.C.outer % 4 == 0 && d.N % 4 == 0;
+    return p;
+}
+
+/* Of the backward: its gradients too. */
+template <typename T> static inline scan_operands<T> scan_bwd_operands_of(const mba_call *c, int64_t items, int64_t width)
+{
+    const mba_node  *n = c->node;
+    const scan_dims  d = scan_dims_of(n);
+    scan_operands<T> p = scan_operands_of<T>(c, items, width);
+    p.dout       = lines_of<const T>(n->in[DOUT], c->in[DOUT], d.L, d.D);
+    p.start_back = lines_of<const float>(n->in[DFINAL], c->in[DFINAL], d.D, d.N);
+    p.du         = lines_of<T>(n->out[DU], c->out[DU], d.L, d.D);
+    p.ddelta     = lines_of<T>(n->out[DDELTA], c->out[DDELTA], d.L, d.D);
+    p.dz         = lines_of<T>(n->out[DZ], c->out[DZ], d.L, d.D);
+    p.dB         = lines_of<T>(n->out[DB], c->out[DB], d.L, d.G * d.N);
+    p.dC         = lines_of<T>(n->out[DC], c->out[DC], d.L, d.G * d.N);
+    p.dA_log     = lines_of<float>(n->out[DA_LOG], c->out[DA_LOG], d.D, d.N);
+    p.dinitial   = lines_of<float>(n->out[DINITIAL], c->out[DINITIAL], d.D, d.N);
+    p.dskip      = (float *)(n->out[DSKIP] ? c->out[DSKIP] : NULL);
+    p.dbias      = (float *)(n->out[DDT_BIAS] ? c->out[DDT_BIAS] : NULL);
+    p.bc         = (float *)mba_cuda_scratch(c, CU_BC);
+    p.sums       = (float *)mba_cuda_scratch(c, CU_SUMS);
+    p.adds       = n->adds;
+    return p;
+}
+
+/* ---- what the backward takes from the forward (selective_scan_cuda.cu), from launch k of the plan on; k is then the next ---- */
+
+/* States before every tile of every item, and y before the gate. */
+template <typename T> mba_status scan_states(const mba_call *c, int *k, int64_t items, T *kept, T *ys);
+
+/* start_back of every item, where sequences are cut. */
+template <typename T> mba_status scan_carries_back(const mba_call *c, int *k, scan_operands<T> *p);
+
+/* ---- second stage of the sums, shared by both paths (selective_scan_sums_cuda.cu); launches k and k + 1 of the plan ---- */
+
+template <typename T> mba_status scan_sums(const mba_call *c, int k, const scan_operands<T> &p);
+
+#endif

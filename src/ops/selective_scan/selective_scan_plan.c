@@ -1,0 +1,327 @@
+/* selective_scan_plan.c -- CUDA: whether a path takes a node, how its work is cut, and what one block does.
+ *
+ * The fast path gives a block 32 or 64 channels of an item. An item is a sequence; where sequences and channels are too few to
+ * fill the machine, a piece of one (which costs another pass for the states between pieces); where sequences are short, several
+ * of them, so that tiles of 16 tokens are full. */
+#include "core/op.h"
+#include "ops/selective_scan/selective_scan_slots.h"
+
+enum { ELEMENT_THREADS = 128, PIECE_LEAST = 8 * TILE, PIECES_MOST = 64, INT_MOST = 1 << 30, ORIGINS_BYTES = 160 };   // the last: of struct origins
+
+/* ---- what the fast path takes ---- */
+
+static int64_t row_of(const mba_tensor *t, int64_t width) { return t->run == width ? t->pitch : width; }
+
+/* Groups of four values of a row are whole and aligned. */
+static bool fours(const mba_tensor *t, int64_t width)
+{
+    return !t || (t->offset % 4 == 0 && row_of(t, width) % 4 == 0 && t->pitch % 4 == 0);
+}
+
+/* Rows lie at one distance over the whole batch. */
+static bool even_rows(const mba_tensor *t, int64_t width) { return !t || t->run == width || t->run == mba_elems(t); }
+
+static bool all_fours(const mba_node *n, int64_t D, bool back)
+{
+    return fours(n->in[U], D) && fours(n->in[DELTA], D) && fours(n->in[Z], D)
+        && (back ? fours(n->in[DOUT], D) && fours(n->out[DU], D) && fours(n->out[DDELTA], D) && fours(n->out[DZ], D) : fours(n->out[OUT], D));
+}
+
+/* Several sequences may follow each other in one item: no states come in or go out, and rows run on. */
+static bool can_pack(const mba_node *n, scan_dims d, bool back)
+{
+    if (n->in[INITIAL] || (back ? n->in[DFINAL] : n->out[FINAL])) return false;
+    const bool in = even_rows(n->in[U], d.D) && even_rows(n->in[DELTA], d.D) && even_rows(n->in[Z], d.D) && even_rows(n->in[IDS], 1)
+                 && even_rows(n->in[BM], d.G * d.N) && even_rows(n->in[CM], d.G * d.N);
+    if (!back) return in && even_rows(n->out[OUT], d.D);
+    return in && even_rows(n->in[DOUT], d.D) && even_rows(n->out[DU], d.D) && even_rows(n->out[DDELTA], d.D) && even_rows(n->out[DZ], d.D);
+}
+
+static mba_status fast_takes(const mba_node *n, const mba_machine *m, bool back)
+{
+    const scan_dims d = scan_dims_of(n);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(d.N != 8 && d.N != 16, "%lld states: wants 8 or 16", (long long)d.N);
+    MBA_REFUSE_IF(d.D / d.G % 4, "groups of %lld channels: wants a multiple of 4", (long long)(d.D / d.G));
+    MBA_REFUSE_IF(!all_fours(n, d.D, back), "rows that do not begin at multiples of four values");
+    MBA_REFUSE_IF(d.L > INT_MOST || d.D > INT_MOST / 32 || d.B > INT_MOST, "more than %d tokens or channels", INT_MOST);
+    return MBA_OK;
+}
+
+/* ---- the cut ---- */
+
+static int64_t channel_blocks(scan_dims d, int64_t width) { return d.G * mba_ceil(d.D / d.G, width); }
+
+/* In tiles of one block: as many rounds as the machine needs, each as long as an item and what begins and ends it. */
+static double time_of(scan_dims d, int64_t items, int64_t width, int64_t places)
+{
+    const scan_cut c = scan_cut_of(d, items);
+    const double   rounds = (double)mba_ceil(items * channel_blocks(d, width), places);
+    return rounds * (double)(c.tiles + 2) * (c.pieces > 1 ? 1.6 : 1);       // 1.6: the pass for the states between pieces
+}
+
+static int64_t best_items(scan_dims d, int64_t width, int64_t places, bool packs, double *time)
+{
+    int64_t best = d.B;
+    *time = time_of(d, d.B, width, places);
+    for (int64_t k = 2; k <= PIECES_MOST; k++) {
+        const int64_t piece = mba_ceil(mba_ceil(d.L, k), TILE) * TILE, cut = d.B * mba_ceil(d.L, piece), packed = mba_ceil(d.B, k);
+        const double  t = piece >= PIECE_LEAST ? time_of(d, cut, width, places) : *time;
+        const double  p = packs && k <= PACK_MOST && packed * k * d.L < INT_MOST ? time_of(d, packed, width, places) : *time;
+        if (t < *time) { *time = t; best = cut; }
+        if (p < *time) { *time = p; best = packed; }
+    }
+    return best;
+}
+
+/* A tile of 64 channels takes 2.06 us beside another on an H200, one of 32 beside two others 1.62 (measured: the prototype). */
+static const struct { int64_t width; double us; } forward_widths[] = { { 2 * TILE_CHANNELS, 2.06 }, { TILE_CHANNELS, 1.62 } };
+
+static int forward_threads(scan_dims d, int64_t width) { return (int)(width * d.N / 4) + ELEMENT_THREADS; }
+
+static int64_t forward_places(scan_dims d, int64_t width, const mba_machine *m) { return (int64_t)m->sm * (768 / forward_threads(d, width)); }
+
+/* ---- launches: kernels of the same name in *_cuda.cu ---- */
+
+static double bytes_of(const mba_tensor *t, double values) { return t ? values * (double)mba_dtype_bytes(t->type.dtype) : 0; }
+
+static void load_operand(mba_launch *l, const mba_node *n, int k, double values)
+{
+    if (n->in[k]) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), bytes_of(n->in[k], values));
+}
+
+static void store_operand(mba_launch *l, const mba_node *n, int k, double values)
+{
+    if (n->out[k]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k), bytes_of(n->out[k], values));
+}
+
+static void load_states(mba_launch *l, const mba_node *n, scan_dims d, int64_t width, int first, int last, double tokens)
+{
+    for (int k = first; k <= last; k++) {
+        load_operand(l, n, k, tokens * (double)d.N);
+        mba_phase_share(l, mba_ceil(d.D / d.G, width));                     // blocks of a group read the same
+    }
+}
+
+static void plan_carries(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, bool back)
+{
+    const scan_cut c = scan_cut_of(d, items);
+    const double   values = 2.0 * TILE * TILE_CHANNELS, elements = values * (double)d.N;
+    mba_launch    *l = mba_plan_launch(p, "scan_carry", MBA_VECTOR, items, (int)(8 * d.N));
+    l->grid[1]    = channel_blocks(d, TILE_CHANNELS);
+    l->regs       = back ? 96 : 80;
+    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(c.tiles, 2), NULL);
+    load_operand(l, n, DELTA, values);
+    if (!back) load_operand(l, n, U, values);
+    if (back) { load_operand(l, n, DOUT, values); load_operand(l, n, Z, values); }
+    load_states(l, n, d, TILE_CHANNELS, back ? CM : BM, back ? CM : BM, 2.0 * TILE);
+    mba_phase_work(l, MBA_BARRIER, 2, NULL);
+    mba_phase_work(l, MBA_SFU, elements + values, NULL);
+    mba_phase_work(l, MBA_FMA, 3 * elements + 12 * values, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * TILE_CHANNELS * (double)d.N);
+    const int64_t states = d.B * d.D * d.N;
+    l = mba_plan_launch(p, "scan_combine", MBA_VECTOR, mba_ceil(states, 256), 256);
+    l->regs = 32;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_ENDS), 1024.0 * (double)c.pieces);
+    mba_phase_work(l, MBA_SFU, 256.0 * (double)c.pieces, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(back ? CU_STARTS_BACK : CU_STARTS), 1024.0 * (double)c.pieces);
+}
+
+/* The forward pass of an item; `states`: for the backward, without the output. */
+static void plan_forward(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t width, bool states)
+{
+    const scan_cut c = scan_cut_of(d, items);
+    const double   e = (double)mba_dtype_bytes(n->in[U]->type.dtype), values = (double)(TILE * width), N = (double)d.N;
+    if (c.pieces > 1) plan_carries(p, n, d, items, false);
+    mba_launch *l = mba_plan_launch(p, "scan_fwd_tiles", MBA_MIXED, items, forward_threads(d, width));
+    l->grid[1]    = channel_blocks(d, width);
+    l->regs       = 80;
+    l->smem_bytes = (size_t)(8 * TILE * (width + width + 8 + 2 * (d.N + 8) + d.N / 8 * (width + 4)) + 64 * width * (int64_t)e + 8 * width
+                             + ORIGINS_BYTES);
+    l->ring_depth = 2;
+    mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
+    mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
+    mba_phase_work(l, MBA_SMEM, values * N * 4, NULL);
+    mba_phase_work(l, MBA_SFU, values * N, NULL);
+    mba_phase_work(l, MBA_FMA, values * N * 4, NULL);
+    if (states) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_KEPT), (double)width * N * e);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_launch_role(l, ELEMENT_THREADS / 32);
+    mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
+    load_operand(l, n, U, values);
+    load_operand(l, n, DELTA, values);
+    load_operand(l, n, Z, values);
+    load_states(l, n, d, width, BM, CM, TILE);
+    mba_phase_work(l, MBA_SFU, values * (n->in[Z] && !states ? 2 : 1), NULL);
+    mba_phase_work(l, MBA_FMA, values * 16, NULL);
+    mba_phase_work(l, MBA_RING_FILL, 0, NULL);
+    if (!states) store_operand(l, n, OUT, values);
+    else if (n->out[DZ]) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_YS), values * e);
+    mba_phase_work(l, MBA_END, 0, NULL);
+}
+
+static void scratch_of_pieces(mba_plan *p, scan_dims d, int64_t items, bool back)
+{
+    const size_t state = items > d.B ? sizeof(float) * (size_t)(items * d.D * d.N) : 0;
+    mba_plan_scratch(p, "states before pieces", state);
+    mba_plan_scratch(p, "states of pieces", state);
+    mba_plan_scratch(p, "steps of pieces", state / (size_t)d.N);
+    mba_plan_scratch(p, "adjoints behind pieces", back ? state : 0);
+}
+
+mba_status selective_scan_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const scan_dims d = scan_dims_of(n);
+    MBA_TRY(fast_takes(n, m, false));
+    int64_t items = 0, width = 0;
+    double  best = 0;
+    for (int i = 0; i < 2; i++) {
+        double        t;
+        const int64_t w = forward_widths[i].width, k = best_items(d, w, forward_places(d, w, m), can_pack(n, d, false), &t);
+        t *= forward_widths[i].us;
+        if (!width || t < best) { best = t; items = k; width = w; }
+    }
+    scratch_of_pieces(p, d, items, false);
+    plan_forward(p, n, d, items, width, false);
+    return MBA_OK;
+}
+
+/* ---- backward ---- */
+
+static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t items)
+{
+    const scan_cut c = scan_cut_of(d, items);
+    const int64_t  e = (int64_t)mba_dtype_bytes(n->in[U]->type.dtype), CH = TILE_CHANNELS, N = d.N;
+    const double   values = (double)(TILE * CH), elements = values * (double)N;
+    mba_launch    *l = mba_plan_launch(p, "scan_bwd_tiles", MBA_MIXED, items, (int)(8 * N));
+    l->grid[1]    = channel_blocks(d, CH);
+    l->regs       = N == 16 ? 162 : 164;
+    l->smem_bytes = (size_t)(4 * (TILE * (CH + 2 * (CH + 8) + 2 * (N + 8) + 2 * (CH + 4)) + N / 4 * TILE * (2 * N + 4)) + 3 * 128 * 16 + 8 * CH
+                             + (6 * 128 + 8 * N) * 4 * e + 128 * 8 + 2 * 8 * N * 16 + ORIGINS_BYTES);
+    mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
+    static const int streams[] = { U, DELTA, Z, DOUT };
+    for (int i = 0; i < 4; i++) load_operand(l, n, streams[i], values);
+    load_states(l, n, d, CH, BM, CM, TILE);
+    if (n->out[DZ]) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_YS), values * (double)e);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_KEPT), (double)(CH * N * e));
+    mba_phase_work(l, MBA_BARRIER, 2, NULL);
+    mba_phase_work(l, MBA_SFU, 1.5 * elements + 3 * values, NULL);
+    mba_phase_work(l, MBA_FMA, 14 * elements + 30 * values, NULL);
+    mba_phase_work(l, MBA_SMEM, 8 * elements, NULL);
+    store_operand(l, n, DU, values);
+    store_operand(l, n, DDELTA, values);
+    store_operand(l, n, DZ, values);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_BC), (double)(TILE * 2 * N * 4));
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_SUMS), (double)(CH * (N + 2) * 4));
+}
+
+/* The second stage of the sums, of both paths. */
+static void plan_sums(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t width)
+{
+    const int64_t each = d.N % 4 ? 1 : 4, blocks = mba_ceil(d.D / d.G, width), values = d.B * d.L * d.G * 2 * d.N;
+    mba_launch   *l = mba_plan_launch(p, "scan_sums_bc", MBA_VECTOR, mba_ceil(values, 256 * each), 256);
+    l->regs = 40;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_BC), 256.0 * 4 * (double)(each * blocks));
+    mba_phase_work(l, MBA_FMA, 256.0 * (double)(each * blocks), NULL);
+    store_operand(l, n, DB, 128.0 * (double)each);
+    store_operand(l, n, DC, 128.0 * (double)each);
+    l = mba_plan_launch(p, "scan_sums_items", MBA_VECTOR, mba_ceil(d.D * (d.N + 2), 32), 512);
+    l->regs = 32;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_SUMS), 128.0 * (double)items);
+    mba_phase_work(l, MBA_FMA, 32.0 * (double)items, NULL);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+    store_operand(l, n, DA_LOG, 32);
+}
+
+/* dB and dC of each block of channels, and what each item adds to the parameters. */
+static void scratch_of_sums(mba_plan *p, scan_dims d, int64_t items, int64_t width)
+{
+    mba_plan_scratch(p, "dB, dC", sizeof(float) * (size_t)(channel_blocks(d, width) * d.B * d.L * 2 * d.N));
+    mba_plan_scratch(p, "sums", sizeof(float) * (size_t)(items * d.D * (d.N + 2)));
+}
+
+mba_status selective_scan_bwd_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const scan_dims d = scan_dims_of(n);
+    MBA_TRY(fast_takes(n, m, true));
+    double        time, wide;
+    const int64_t items = best_items(d, TILE_CHANNELS, (int64_t)m->sm * (384 / (8 * d.N)), can_pack(n, d, true), &time);
+    const scan_cut c = scan_cut_of(d, items);
+    const size_t  e = mba_dtype_bytes(n->in[U]->type.dtype);
+    time = forward_widths[1].us * time_of(d, items, TILE_CHANNELS, forward_places(d, TILE_CHANNELS, m));
+    wide = forward_widths[0].us * time_of(d, items, 2 * TILE_CHANNELS, forward_places(d, 2 * TILE_CHANNELS, m));
+    scratch_of_pieces(p, d, items, true);
+    mba_plan_scratch(p, "kept states", e * (size_t)(items * c.tiles * d.D * d.N));
+    mba_plan_scratch(p, "y", n->out[DZ] ? e * (size_t)(d.B * d.L * d.D) : 0);
+    scratch_of_sums(p, d, items, TILE_CHANNELS);
+    plan_forward(p, n, d, items, wide < time ? 2 * TILE_CHANNELS : TILE_CHANNELS, true);
+    if (c.pieces > 1) plan_carries(p, n, d, items, true);
+    plan_backward(p, n, d, items);
+    plan_sums(p, n, d, items, TILE_CHANNELS);
+    return MBA_OK;
+}
+
+/* ---- plain: anything ---- */
+
+static void plan_plain(mba_plan *p, const mba_node *n, scan_dims d, const char *kernel, bool back)
+{
+    const double values = (double)(d.L * PLAIN_CHANNELS), elements = values * (double)d.N;
+    mba_launch  *l = mba_plan_launch(p, kernel, MBA_VECTOR, d.B, PLAIN_CHANNELS);
+    l->grid[1] = channel_blocks(d, PLAIN_CHANNELS);
+    l->regs    = back ? 80 : 48;
+    load_operand(l, n, U, values);
+    load_operand(l, n, DELTA, values);
+    load_operand(l, n, Z, values);
+    if (back) load_operand(l, n, DOUT, values);
+    load_states(l, n, d, PLAIN_CHANNELS, BM, CM, (double)d.L);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_SPACE), elements * (back ? 24 : 8));
+    mba_phase_work(l, MBA_SFU, elements * (back ? 2 : 1), NULL);
+    mba_phase_work(l, MBA_FMA, elements * (back ? 20 : 4), NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_SPACE), elements * (back ? 12 : 4));
+    if (!back) { store_operand(l, n, OUT, values); return; }
+    store_operand(l, n, DU, values);
+    store_operand(l, n, DDELTA, values);
+    store_operand(l, n, DZ, values);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_BC), (double)(d.L * 2 * d.N * 4));
+}
+
+static mba_status plain_takes(scan_dims d, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(d.L > INT_MOST || d.D > INT_MOST / 32 || d.B > INT_MOST || d.N > INT_MOST, "more than %d tokens or channels", INT_MOST);
+    MBA_REFUSE_IF(channel_blocks(d, PLAIN_CHANNELS) > 65535, "%lld groups", (long long)d.G);
+    return MBA_OK;
+}
+
+/* Scratch as CU_* counts it; `arrays`: of N values per lane. */
+static void scratch_of_plain(mba_plan *p, scan_dims d, int64_t arrays, bool back)
+{
+    scratch_of_pieces(p, d, d.B, false);
+    mba_plan_scratch(p, "kept states", back ? sizeof(float) * (size_t)(d.B * mba_ceil(d.L, PLAIN_CHUNK) * d.D * d.N) : 0);
+    mba_plan_scratch(p, "y", 0);
+    if (back) scratch_of_sums(p, d, d.B, PLAIN_CHANNELS);
+    else      for (int k = 0; k < 2; k++) mba_plan_scratch(p, "no sums", 0);
+    mba_plan_scratch(p, "states", sizeof(float) * (size_t)(d.B * channel_blocks(d, PLAIN_CHANNELS) * arrays * d.N * PLAIN_CHANNELS));
+}
+
+mba_status selective_scan_plain_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const scan_dims d = scan_dims_of(n);
+    MBA_TRY(plain_takes(d, m));
+    scratch_of_plain(p, d, 2, false);
+    plan_plain(p, n, d, "scan_fwd_plain", false);
+    return MBA_OK;
+}
+
+mba_status selective_scan_bwd_plain_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const scan_dims d = scan_dims_of(n);
+    MBA_TRY(plain_takes(d, m));
+    scratch_of_plain(p, d, PLAIN_CHUNK + 4, true);
+    plan_plain(p, n, d, "scan_fwd_plain", false);
+    plan_plain(p, n, d, "scan_bwd_plain", true);
+    plan_sums(p, n, d, d.B, PLAIN_CHANNELS);
+    return MBA_OK;
+}
