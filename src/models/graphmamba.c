@@ -1,12 +1,11 @@
 /* graphmamba.c -- Graph-Mamba: the network and its data set presets (arXiv 2402.00789).
  *
  *   (hl, e') = GatedGCN(h, e);  hl = BN(hl);  ha = BN(h + Mamba(h in order));  s = hl + ha;  h' = BN(s + FFN(s)) */
-#include "models/graphmamba.h"
+#include "models/model.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "models/model.h"
 #include "ops/add/add.h"
 #include "ops/batchnorm/batchnorm.h"
 #include "ops/bce/bce.h"
@@ -305,6 +304,9 @@ static mba_status check_ranges(const mba_graphnet *c)
             if (v[i] < 0 || v[i] > MBA_FIELD_MOST)
                 return mba_fail(MBA_E_ARG, "%s = %lld\nwhy: %s\nfix: between 0 and %d", f->name, (long long)v[i], f->meaning, MBA_FIELD_MOST);
     }
+    if (c->nodes >= INT32_MAX || c->edges >= INT32_MAX || c->graphs > 1 << 22)
+        return mba_fail(MBA_E_ARG, "a batch of at most %lld nodes, %lld edges, %lld graphs\nwhy: their numbers have 31 bits, those of graphs 22",
+                        (long long)c->nodes, (long long)c->edges, (long long)c->graphs);
     if (!(c->dropout >= 0 && c->dropout < 1)) return mba_fail(MBA_E_ARG, "dropout = %g\nfix: 0 <= dropout < 1", c->dropout);
     return MBA_OK;
 }
@@ -321,7 +323,7 @@ mba_status mba_graphnet_complete(mba_graphnet *c)
     if (c->width < 1 || c->pe_width >= c->width || c->layers < 1 || c->layers > 256 || c->width > 1 << 16 || c->head_layers > 256 || c->pre_layers > 256 || c->head_layers < 1 || c->outputs < 1)
         return mba_fail(MBA_E_ARG, "a graph network of %lld layers, width %lld, %lld outputs\nwhy: each at least 1, at most 256 layers, positions narrower than the width",
                         (long long)c->layers, (long long)c->width, (long long)c->outputs);
-    if (c->nodes < 1 || c->edges < 1 || c->graphs < 1 || c->nodes >= INT32_MAX || c->edges >= INT32_MAX || c->graphs > 1 << 22)
+    if (c->nodes < 1 || c->edges < 1 || c->graphs < 1)
         return mba_fail(MBA_E_ARG, "a batch of at most %lld nodes, %lld edges, %lld graphs\nfix: capacities of at least 1", (long long)c->nodes,
                         (long long)c->edges, (long long)c->graphs);
     if (!c->node_reals && (!c->node_rows || !c->node_columns))
