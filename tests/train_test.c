@@ -249,6 +249,14 @@ static void a_checkpoint_of_other_options_is_refused(void **state)
     o.resume = o.out;
     o.session.model.lm.batch = 1;
     assert_fails(mba_train(&o), MBA_E_ARG, "batch");
+    o = options("MM", 4);
+    o.resume = scratch("first");
+    o.session.optimizer = MBA_LAMB;
+    assert_fails(mba_train(&o), MBA_E_ARG, "optimizer 'adamw'");
+    o = options("MM", 4);
+    o.resume = scratch("first");
+    o.session.ema = 0.9;
+    assert_fails(mba_train(&o), MBA_E_FORMAT, "ema.");
     o = options("M", 4);
     o.resume = scratch("first");
     assert_fails(mba_train(&o), MBA_E_FORMAT, "tensors");

@@ -229,7 +229,10 @@ static void print_result(const train_cli *c)
     }
     printf("%lld steps, %lld %s in %.1f s (%.0f %s/s): loss %.4f %s", (long long)r->step, (long long)r->units, r->unit, r->run_s,
            (double)r->units / r->run_s, r->unit, r->loss, c->loss_unit);
-    if (!isnan(r->valid.loss)) fputs(", ", stdout), print_judgement(stdout, &r->valid, c->loss_unit);
+    if (!isnan(r->valid.loss)) {
+        fputs(", ", stdout);
+        print_judgement(stdout, &r->valid, c->loss_unit);
+    }
     if (r->left_out) printf("; %lld damaged or empty items left out", (long long)r->left_out);
     printf("%s\n", interrupted ? "; interrupted, saved" : "");
 }

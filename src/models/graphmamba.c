@@ -1,7 +1,7 @@
 /* graphmamba.c -- Graph-Mamba: the network and its data set presets (arXiv 2402.00789).
  *
  *   (hl, e') = GatedGCN(h, e);  hl = BN(hl);  ha = BN(h + Mamba(h in order));  s = hl + ha;  h' = BN(s + FFN(s)) */
-#include "models/graphmamba.h"
+#include "models/model.h"
 
 #include <math.h>
 #include <string.h>
@@ -353,6 +353,9 @@ static mba_status check_ranges(const mba_graphnet *c)
             if (v[i] < 0 || v[i] > MBA_FIELD_MOST)
                 return mba_fail(MBA_E_ARG, "%s = %lld\nwhy: %s\nfix: between 0 and %d", f->name, (long long)v[i], f->meaning, MBA_FIELD_MOST);
     }
+    if (c->nodes >= INT32_MAX || c->edges >= INT32_MAX || c->graphs > 1 << 22)
+        return mba_fail(MBA_E_ARG, "a batch of at most %lld nodes, %lld edges, %lld graphs\nwhy: their numbers have 31 bits, those of graphs 22",
+                        (long long)c->nodes, (long long)c->edges, (long long)c->graphs);
     if (!(c->dropout >= 0 && c->dropout < 1)) return mba_fail(MBA_E_ARG, "dropout = %g\nfix: 0 <= dropout < 1", c->dropout);
     return MBA_OK;
 }

@@ -34,11 +34,11 @@ typedef struct mba_graphnet {
     mba_graph_loss  loss;
     double          dropout;
     int64_t         buckets;                      /* of the node order; 0 or 1: none */
-    char            order[MBA_ORDER_NAME_MAX];    /* a type of data/graph_batch.h; "": degree and noise, in those buckets */
     int64_t         draws;                        /* orders per layer that evaluation averages; 0 or 1: one */
     bool            no_scan;                      /* without the Mamba branch: the control of an experiment */
     bool            given_signs;                  /* train with the eigenvectors as they come: no random signs */
     bool            train, keep_logits;
+    char            order[MBA_ORDER_NAME_MAX];    /* of data/graph_batch.h; "": degree and noise, in the buckets */
 } mba_graphnet;
 
 const mba_graphnet *mba_graphnet_preset(const char *name);     /* NULL where there is none of that name */

@@ -22,7 +22,7 @@ typedef struct mba_feed_options {
     bool        targets_within_documents;
     uint64_t    seed;
     int64_t     micros;                  /* micro-batches of a step; 0: 1 */
-    bool        plain;                   /* images: no augmentation, hard labels */
+    bool        plain;                   /* images: judged, not trained on: no augmentation, none left out */
     double      smoothing, mixup, cutmix; /* images: instead of the recipe's; negative: as it is */
     bool        whole;                   /* graphs: all parts, as stored, in one batch; `fit` makes room for it */
     int64_t     made;                    /* graphs: how many are made up where there is no data; 0: five batches */

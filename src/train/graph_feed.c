@@ -38,7 +38,10 @@ typedef struct graph_feed {
     const int32_t  *node_index, *edge_index, *label;
     void           *own[6];              /* those that had to be converted */
     int             nown;
+    const mba_program *placed;           /* whose inputs these are: */
     mba_graph_batch batch;
+    int32_t        *(*orders)[3];        /* (layers, draws): perm, inverse, segment */
+    int64_t         draws;
     int32_t        *places;              /* graph_ptr, graph_of, degree, labels: what is no input */
     uint64_t       *work;                /* of the orders */
     mba_confusion   confusion;
@@ -291,6 +294,7 @@ static void graph_close(mba_feed *base)
     free(f->chosen);
     free(f->item);
     free(f->places);
+    free(f->orders);
     free(f->work);
     free(f->score);
     free(f->truth);
@@ -398,7 +402,7 @@ static void *input(const mba_session *s, const char *name)
     return NULL;
 }
 
-static void place_arrays(graph_feed *f, mba_session *s)
+static void place_arrays(graph_feed *f, const mba_session *s)
 {
     const int64_t N = f->c.nodes, G = f->c.graphs;
     f->batch = (mba_graph_batch){
@@ -423,17 +427,36 @@ static int32_t *order_input(const mba_session *s, const char *what, int64_t laye
     return at || draw ? at : input(s, name);
 }
 
-static void order_layers(graph_feed *f, mba_session *s, const mba_step *step)
+static mba_status place_orders(graph_feed *f, const mba_session *s)
 {
-    for (int64_t l = 0; l < f->c.layers && !f->c.no_scan; l++)
-        for (int64_t d = 0; d < 256; d++) {
-            int32_t *perm = order_input(s, "perm", l, d);
-            if (!perm) break;
-            mba_graph_order(perm, order_input(s, "inverse", l, d), order_input(s, "segment", l, d),
-                            &(mba_graph_order_args){ .type = f->order, .batch = &f->batch, .capacity = f->c.nodes,
-                                                     .seed = step->seed, .counter = mba_step_counter(step),
-                                                     .layer = l, .draw = d, .work = f->work });
-        }
+    static const char *const what[] = { "perm", "inverse", "segment" };
+    f->draws = 0;
+    while (!f->c.no_scan && f->draws < 256 && order_input(s, "perm", 0, f->draws)) f->draws++;
+    free(f->orders);
+    f->orders = calloc((size_t)(f->c.layers * f->draws) + 1, sizeof *f->orders);
+    if (!f->orders) return mba_fail(MBA_E_NOMEM, "no memory for the orders of %lld layers", (long long)f->c.layers);
+    for (int64_t i = 0; i < f->c.layers * f->draws; i++)
+        for (int k = 0; k < 3; k++) f->orders[i][k] = order_input(s, what[k], i / f->draws, i % f->draws);
+    return MBA_OK;
+}
+
+/* Names are looked up once per session, not once per step. */
+static mba_status place(graph_feed *f, const mba_session *s)
+{
+    if (f->placed == s->program) return MBA_OK;
+    place_arrays(f, s);
+    MBA_TRY(place_orders(f, s));
+    f->placed = s->program;
+    return MBA_OK;
+}
+
+static void order_layers(graph_feed *f, const mba_step *step)
+{
+    for (int64_t i = 0; i < f->c.layers * f->draws; i++)
+        mba_graph_order(f->orders[i][0], f->orders[i][1], f->orders[i][2],
+                        &(mba_graph_order_args){ .type = f->order, .batch = &f->batch, .capacity = f->c.nodes,
+                                                 .seed = step->seed, .counter = mba_step_counter(step),
+                                                 .layer = i / f->draws, .draw = i % f->draws, .work = f->work });
 }
 
 static int64_t count_targets(const graph_feed *f)
@@ -457,10 +480,10 @@ static mba_status graph_bind(mba_feed *base, mba_session *s, int64_t micro, mba_
         .edge_reals = f->c.edge_reals, .edge_fields = f->c.edge_columns, .edge_rows = f->c.edge_tables,
         .classes = classes ? f->c.outputs : 0, .targets = classes ? 0 : f->c.outputs,
         .node_labels = f->c.readout == MBA_READ_NODES, .lap = f->c.pe_count };
-    place_arrays(f, s);
+    MBA_TRY(place(f, s));
     for (int64_t i = 0; i < f->nchosen; i++) f->item[i] = item_of(f, f->chosen[i]);
     MBA_TRY(mba_graph_batch_fill(&f->batch, &shape, f->item, f->nchosen));
-    order_layers(f, s, step);
+    order_layers(f, step);
     step->count[MBA_NODES]  = (int32_t)f->batch.nodes;
     step->count[MBA_EDGES]  = (int32_t)f->batch.edges;
     step->count[MBA_GRAPHS] = (int32_t)f->batch.graphs;

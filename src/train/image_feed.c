@@ -14,7 +14,7 @@ typedef struct image_feed {
     mba_image_loader *loader;
     mba_position      staged;            /* of the first micro-batch of the step */
     int64_t           B, classes;
-    bool              held_out;
+    bool              judged_on;         /* evaluation: the last batch may be smaller */
     int32_t          *labels;            /* (B): of the batch that was bound */
     int64_t           judged, first, among_five;
 } image_feed;
@@ -94,7 +94,7 @@ static mba_status open_loader(image_feed *f, const mba_vision *c, const mba_feed
     if (!f->labels) return mba_fail(MBA_E_NOMEM, "no memory for the labels of a batch");
     return mba_image_loader_create(&f->loader, &(mba_image_loader_options){
         .set = f->set, .recipe = recipe_of(f, c, o), .B = c->batch, .shuffle = !o->in_order && !o->held_out,
-        .partial = o->held_out, .seed = o->seed, .workers = o->workers > 0 ? (int)o->workers : spare > 0 ? spare : 0 });
+        .partial = o->held_out || o->plain, .seed = o->seed, .workers = o->workers > 0 ? (int)o->workers : spare > 0 ? spare : 0 });
 }
 
 static mba_status image_open(mba_feed **out, const mba_model *m, const mba_feed_options *o)
@@ -104,9 +104,9 @@ static mba_status image_open(mba_feed **out, const mba_model *m, const mba_feed_
                                             "fix: put one into val/, or leave --validation out", path_of(o)) : MBA_OK;
     image_feed *f = calloc(1, sizeof *f);
     if (!f) return mba_fail(MBA_E_NOMEM, "no memory for a feed");
-    f->B        = m->vision.batch;
-    f->classes  = m->vision.classes;
-    f->held_out = o->held_out;
+    f->B         = m->vision.batch;
+    f->classes   = m->vision.classes;
+    f->judged_on = o->held_out || o->plain;
     mba_status st = open_set(&f->set, f->classes, o);
     if (st == MBA_OK) st = open_loader(f, &m->vision, o);
     if (st == MBA_OK) f->base.size = f->set->count;
@@ -143,7 +143,7 @@ static mba_status image_bind(mba_feed *base, mba_session *s, int64_t micro, mba_
     (void)step;
     MBA_TRY(mba_image_loader_next(f->loader, &b, &at));
     if (labels) memcpy(labels, f->labels, sizeof *labels * (size_t)f->B);
-    if (f->held_out) base->units = b.count;
+    if (f->judged_on) base->units = b.count;
     base->targets  = b.count;
     base->left_out = mba_image_loader_skipped(f->loader, &base->story);
     return MBA_OK;

@@ -96,12 +96,14 @@ static json_t *floats(const float *x, int n)
     return a;
 }
 
+static const char *optimizer_name(const run *r) { return r->o->session.optimizer == MBA_LAMB ? "lamb" : "adamw"; }
+
 static json_t *trainer_json(const run *r)
 {
     json_t *guard = json_pack("{s:i, s:i, s:i}", "n", r->guard.n, "skipped", r->guard.skipped, "in_a_row", r->guard.in_a_row);
     json_object_set_new(guard, "norm", floats(r->guard.norm, MBA_GUARD_STEPS));
     json_object_set_new(guard, "loss", floats(r->guard.loss, MBA_GUARD_STEPS));
-    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o}", "version", 2, "step", (json_int_t)r->step.index,
+    return json_pack("{s:i, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o}", "version", 2, "optimizer", optimizer_name(r), "step", (json_int_t)r->step.index,
                      "seed", (json_int_t)r->o->seed, "epoch", (json_int_t)r->train->at.epoch, "index",
                      (json_int_t)r->train->at.index, "batch", mba_model_batch_words(&r->s.model).text, "micros",
                      (json_int_t)r->micros, "data_size", (json_int_t)r->train->size, "guard", guard);
@@ -136,12 +138,13 @@ static mba_status same(const json_t *t, const char *key, int64_t now)
                                            "fix: give the options of the first run", key, (long long)then, (long long)now);
 }
 
-static mba_status same_batch(const json_t *t, const char *now)
+static mba_status same_words(const json_t *t, const char *key, const char *now)
 {
     const char *then;
-    MBA_TRY(mba_json_text(t, "batch", "", &then));
-    return !strcmp(then, now) ? MBA_OK : mba_fail(MBA_E_ARG, "the checkpoint was made with '%s', now it is '%s'\n"
-                                                  "fix: give the options of the first run", mba_show(then).text, now);
+    MBA_TRY(mba_json_text(t, key, "", &then));
+    return !strcmp(then, now) ? MBA_OK
+         : mba_fail(MBA_E_ARG, "the checkpoint was made with %s '%s', now it is '%s'\nfix: give the options of the first run", key,
+                    mba_show(then).text, now);
 }
 
 static mba_status restore_trainer(run *r, const json_t *t)
@@ -149,7 +152,8 @@ static mba_status restore_trainer(run *r, const json_t *t)
     int64_t n, skipped, in_a_row;
     MBA_TRY(same(t, "version", 2));
     MBA_TRY(same(t, "seed", (int64_t)r->o->seed));
-    MBA_TRY(same_batch(t, mba_model_batch_words(&r->s.model).text));
+    MBA_TRY(same_words(t, "batch", mba_model_batch_words(&r->s.model).text));
+    MBA_TRY(same_words(t, "optimizer", optimizer_name(r)));
     MBA_TRY(same(t, "micros", r->micros));
     MBA_TRY(same(t, "data_size", r->train->size));
     MBA_TRY(mba_json_int(t, "step", 0, 0, INT64_MAX, &r->step.index));
