@@ -219,6 +219,12 @@ static void graphs_train_and_evaluate(void **state)
          "is not what the model reads");
     says(run("eval --checkpoint '%s/graphs/step-000006' --data peptides-func --max-graphs 8 --nodes 3000 --edges 6000 --json", scratch_dir), 0,
          "\"ap\"");
+    assert_int_equal((int)number("targets"), 4 * 10);                               // a tenth of five batches of 8, ten tasks each
+    says(run("eval --checkpoint '%s/graphs/step-000006' --data peptides-func --made 90 --max-graphs 8 --nodes 3000 --edges 6000 --json",
+             scratch_dir), 0, "\"ap\"");
+    assert_int_equal((int)number("targets"), 9 * 10);
+    says(run("eval --checkpoint '%s/graphs/step-000006' --data peptides-func", scratch_dir), 2, "--max-graphs, --nodes and --edges");
+    says(run("train " GRAPH " --made 30 --steps 1"), 0, "data: 24 graphs");         // eight of ten are for training
 }
 
 /* Every golden graph network is stored under the names of the released code; its batch gives finite results. */

@@ -52,6 +52,7 @@ mba_status mba_command_eval(int argc, char **argv)
         { "--max-graphs", MBA_OPT_INT,  &o.shape.graphs, "G",   "of --data: at most so many graphs per batch", 1, 1 << 22 },
         { "--nodes",      MBA_OPT_INT,  &o.shape.nodes, "N",    "of --data: at most so many nodes per batch", 1, 1 << 30 },
         { "--edges",      MBA_OPT_INT,  &o.shape.edges, "E",    "of --data: at most so many edges per batch", 1, 1 << 30 },
+        { "--made",       MBA_OPT_INT,  &o.made,       "N",     "of --data: how many graphs of a made-up collection (five batches)", 20, 1e9 },
         { "--train-mode", MBA_OPT_FLAG, &o.train_mode, NULL,    "batch statistics; drop path and dropout only with --seed", 0, 0 },
         { "--seed",       MBA_OPT_INT,  &o.seed,       "N",     "of drop path, dropout and node orders", 0, 9e15 },
         { "--ema",        MBA_OPT_FLAG, &o.averaged,   NULL,    "the averaged model of a run with --ema", 0, 0 },

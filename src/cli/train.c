@@ -310,6 +310,7 @@ mba_status mba_command_train(int argc, char **argv)
         { "--smoothing", MBA_OPT_REAL, &c.o.feed.smoothing, "X", "images: label smoothing (the recipe of the data)", 0, 1 },
         { "--mixup",     MBA_OPT_REAL, &c.o.feed.mixup, "X",    "images: alpha of mixup (the recipe of the data); 0: none", 0, 100 },
         { "--cutmix",    MBA_OPT_REAL, &c.o.feed.cutmix, "X",   "images: alpha of cutmix (the recipe of the data); 0: none", 0, 100 },
+        { "--made",      MBA_OPT_INT,  &c.o.feed.made, "N",     "graphs: how many of a made-up collection (five batches)", 20, 1e9 },
         { "--workers",   MBA_OPT_INT,  &c.o.feed.workers, "N",  "images: threads that decode ahead (cores less one)", 1, 256 },
         { "--guard",     MBA_OPT_REAL, &c.o.guard,     "X",     "skip norms above X times their median (8); 0: only NaN", 0, 1e9 },
         { "--seed",      MBA_OPT_INT,  &c.seed,        "N",     "of parameters and data order (1)", 0, 9e15 },

@@ -203,7 +203,7 @@ static mba_status data_shape(evaluation *e)
     if (e->so.model.task == MBA_TASK_TEXT && !shape.length) shape.length = 256;
     if (e->so.model.task != MBA_TASK_GRAPHS && !shape.batch) shape.batch = e->so.model.task == MBA_TASK_TEXT ? 8 : 32;
     if (e->so.model.task == MBA_TASK_GRAPHS && (!shape.graphs || !shape.nodes || !shape.edges))
-        return mba_fail(MBA_E_ARG, "how large are the batches?\nfix: --graphs, --nodes and --edges");
+        return mba_fail(MBA_E_ARG, "how large are the batches?\nfix: --max-graphs, --nodes and --edges");
     return mba_model_shape(&e->so.model, &shape);
 }
 
@@ -215,7 +215,7 @@ static mba_status evaluate_data(evaluation *e)
         return mba_fail(MBA_E_ARG, "--logits and --grads go with one given batch, not with --data");
     MBA_TRY(data_shape(e));
     const bool       text = e->so.model.task == MBA_TASK_TEXT;
-    mba_feed_options fo = { .data = e->o->data, .validation = e->o->validation,
+    mba_feed_options fo = { .data = e->o->data, .validation = e->o->validation, .made = e->o->made,
                             .held_out = !text || e->o->validation > 0, .in_order = true };
     mba_model_outputs(&e->so.model, true, mba_feed_scores(e->so.model.task));
     MBA_TRY(make_session(e));

@@ -18,6 +18,7 @@ typedef struct mba_evaluate_options {
     const char *data;                             /* .. what train takes */
     double      validation;                       /* of text: only the last part */
     mba_batch_shape shape;                        /* of the batches of `data`; 0: 8 x 256 tokens, 32 images */
+    int64_t     made;                             /* graphs of a made-up collection; 0: five batches */
     bool        train_mode;                       /* batch statistics; nothing is dropped unless .. */
     int64_t     seed;                             /* .. a seed is given; negative: none */
     bool        averaged;                         /* the averaged model of the checkpoint */
