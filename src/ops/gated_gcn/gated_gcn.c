@@ -3,6 +3,7 @@
 
 #include "core/rng.h"
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/gated_gcn/gated_gcn_slots.h"
 
 /* An index vector of a graph: dense, of this length and bound. */
@@ -21,6 +22,10 @@ static mba_status gated_gcn_shape(const mba_node *n, mba_type *out)
     const int64_t N = mba_rows(n->in[A]), edges = mba_rows(n->in[C]);
     for (int k = A; k <= C; k++) {
         MBA_TRY(mba__need_rows("gated_gcn", n->in[k]));
+        MBA_NEED(n->in[k]->type.dtype == n->in[A]->type.dtype, "gated_gcn: %s and %s differ in type", n->in[k]->name,
+                 n->in[A]->name);
+        MBA_NEED(mba_dense(n->in[k]) || n->in[k]->run == mba_cols(n->in[k]), "gated_gcn: the rows of %s do not lie at one "
+                 "distance\nwhy: it is a reshaped window\nfix: take a slice of columns, or copy it first", n->in[k]->name);
         MBA_NEED(n->in[k]->type.rank == 2 && mba_cols(n->in[k]) == mba_cols(n->in[A])
                  && (k == C || mba_rows(n->in[k]) == N),
                  "gated_gcn: %s has the wrong shape\nwhy: a, b, d, e are (N, H) and c is (E, H)", n->in[k]->name);
@@ -30,6 +35,7 @@ static mba_status gated_gcn_shape(const mba_node *n, mba_type *out)
     MBA_TRY(need_index(n->in[IN_PTR], N + 1, edges + 1));
     MBA_TRY(need_index(n->in[OUT_PTR], N + 1, edges + 1));
     out[XT] = out[AGG] = out[RDEN] = n->in[A]->type;
+    out[AGG].dtype = out[RDEN].dtype = MBA_F32;             // few rows, and 1 / den is large where gates are shut
     out[EH] = n->in[C]->type;
     return MBA_OK;
 }
@@ -102,19 +108,129 @@ static mba_status gated_gcn_bwd_plan(mba_plan *p, const mba_node *n, const mba_m
     return MBA_OK;
 }
 
+/* ---- plans for CUDA ---- */
+
+/* Columns that a thread moves at once: 16 bytes, or 8 of bf16, where every row of the node allows it; else one. */
+static int values_at_once(const mba_node *n, int64_t cols, int64_t element_bytes)
+{
+    int v = (int)(16 / element_bytes);
+    for (int k = 0; k < MBA_IN_MAX + MBA_OUT_MAX; k++) {
+        const mba_tensor *t = k < MBA_IN_MAX ? n->in[k] : n->out[k - MBA_IN_MAX];
+        if (!t || t->type.dtype == MBA_I32) continue;
+        while (v > 1 && (cols % v || t->offset % v || (!mba_dense(t) && t->pitch % v))) v = v == 8 ? 4 : 1;
+    }
+    return v;
+}
+
+/* A walker takes up to EACH edges of a node of mean degree, and up to LONG before all walkers are called. */
+gated_gcn_walk gated_gcn_walk_of(const mba_node *n)
+{
+    enum { EACH = 8, LONG = 32, SPLIT_MAX = 16 };
+    const bool        back = n->op == &mba_op_gated_gcn_bwd;
+    const mba_tensor *x = n->in[back ? BB : A], *e = n->in[back ? EHB : C];
+    const int64_t     cols = mba_cols(x), N = mba_rows(x), degree = mba_ceil(mba_rows(e), N);
+    gated_gcn_walk    w = { .values = values_at_once(n, cols, (int64_t)mba_dtype_bytes(x->type.dtype)), .split = 1 };
+    const int64_t     owners = cols / w.values;
+    w.lanes   = (int)(owners < GATED_GCN_THREADS ? owners : GATED_GCN_THREADS);
+    w.across  = mba_ceil(owners, w.lanes);
+    w.walkers = GATED_GCN_THREADS / w.lanes;
+    while (w.split * EACH < degree && w.split < SPLIT_MAX && 2 * w.split <= w.walkers) w.split *= 2;
+    w.nodes   = w.walkers / w.split;
+    w.hub     = w.split * LONG;
+    w.blocks  = mba_ceil(N, w.nodes);
+    return w;
+}
+
+static mba_launch *walk_launch(mba_plan *p, const mba_node *n, const char *kernel, int regs)
+{
+    const gated_gcn_walk w = gated_gcn_walk_of(n);
+    mba_launch          *l = mba_plan_launch(p, kernel, MBA_VECTOR, w.blocks, GATED_GCN_THREADS);
+    l->grid[1] = w.across;
+    l->regs    = regs;
+    return l;
+}
+
+/* What one block moves of `rows` rows; rows that edges gather are counted as often as they are asked for. */
+static void walk_moves(mba_launch *l, mba_work work, int arg, double rows, const mba_tensor *t)
+{
+    mba_phase_move(l, work, arg, rows * (double)mba_cols(t) * (double)mba_dtype_bytes(t->type.dtype)
+                                 / (double)(l->grid[0] * l->grid[1]));
+}
+
+static void walk_works(mba_launch *l, const mba_node *n)
+{
+    const mba_cost c = n->op->cost(n);
+    const double   grid = (double)(l->grid[0] * l->grid[1]);
+    mba_phase_work(l, MBA_FMA, c.vector_flops / 2 / grid, NULL);
+    mba_phase_work(l, MBA_SFU, c.special_ops / grid, NULL);
+}
+
+static mba_status gated_gcn_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    const double nodes = (double)mba_rows(n->in[A]), edges = (double)mba_rows(n->in[C]);
+    mba_launch  *l = walk_launch(p, n, "gated_gcn_nodes", 80);
+    walk_moves(l, MBA_LOAD, MBA_ARG_IN(D), nodes, n->in[D]);
+    walk_moves(l, MBA_LOAD, MBA_ARG_IN(E), edges, n->in[E]);
+    walk_moves(l, MBA_LOAD, MBA_ARG_IN(B), edges, n->in[B]);
+    walk_moves(l, MBA_LOAD, MBA_ARG_IN(C), edges, n->in[C]);
+    walk_works(l, n);
+    walk_moves(l, MBA_STORE, MBA_ARG_OUT(EH), edges, n->out[EH]);
+    walk_moves(l, MBA_LOAD, MBA_ARG_IN(A), nodes, n->in[A]);
+    for (int k = XT; k <= RDEN; k++) if (k != EH) walk_moves(l, MBA_STORE, MBA_ARG_OUT(k), nodes, n->out[k]);
+    return MBA_OK;
+}
+
+/* Edges leave s gn for their sources (and t, where dc adds), in the type of the activations. */
+static mba_status gated_gcn_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    const mba_tensor *b = n->in[BB], *eh = n->in[EHB];
+    const double      nodes = (double)mba_rows(b), edges = (double)mba_rows(eh);
+    const int         sgn = mba_plan_scratch(p, "s gn", (size_t)mba_tensor_bytes(eh));
+    const int         t = mba_adds(n, DC) ? MBA_ARG_SCRATCH(mba_plan_scratch(p, "t", (size_t)mba_tensor_bytes(eh)))
+                                          : MBA_ARG_OUT(DC);
+    mba_launch *l = walk_launch(p, n, "gated_gcn_targets", 80);
+    for (int k = DXT; k <= RDENB; k++)
+        if (k != DEH && k != BB && k != EHB) walk_moves(l, MBA_LOAD, MBA_ARG_IN(k), nodes, n->in[k]);
+    walk_moves(l, MBA_LOAD, MBA_ARG_IN(BB), edges, b);
+    walk_moves(l, MBA_LOAD, MBA_ARG_IN(EHB), edges, eh);
+    if (n->in[DEH]) walk_moves(l, MBA_LOAD, MBA_ARG_IN(DEH), edges, eh);
+    walk_works(l, n);
+    walk_moves(l, MBA_STORE, MBA_ARG_SCRATCH(sgn), edges, eh);
+    walk_moves(l, MBA_STORE, t, edges, eh);
+    if (mba_adds(n, DC)) walk_moves(l, MBA_STORE, MBA_ARG_OUT(DC), edges, eh);
+    walk_moves(l, MBA_STORE, MBA_ARG_OUT(DA), nodes, b);
+    walk_moves(l, MBA_STORE, MBA_ARG_OUT(DD), nodes, b);
+    l = walk_launch(p, n, "gated_gcn_sources", 64);
+    walk_moves(l, MBA_LOAD, MBA_ARG_SCRATCH(sgn), edges, eh);
+    walk_moves(l, MBA_LOAD, t, edges, eh);
+    walk_moves(l, MBA_STORE, MBA_ARG_OUT(DB), nodes, b);
+    walk_moves(l, MBA_STORE, MBA_ARG_OUT(DE), nodes, b);
+    return MBA_OK;
+}
+
 /* ---- cases: a random graph ---- */
 
-/* Edge k goes into node k * N / edges, or into a random one, from a random one of `near` neighbours. */
-static void example_graph(mba_graph *g, const mba_gated_gcn_args *a, int64_t edges, int64_t near)
+/* Targets in order: even shares, or three quarters of all edges go into node 1. */
+static int64_t target_of(int64_t k, int64_t edges, int64_t N, bool hub)
+{
+    const int64_t most = hub ? edges * 3 / 4 : 0;
+    if (k < most) return 1;
+    return hub ? 1 + (k - most) * (N - 1) / (edges - most) : k * N / edges;
+}
+
+/* Edge k comes from a random node, a random one of `near` neighbours, or most of them from the last node. */
+static void example_graph(mba_graph *g, const mba_gated_gcn_args *a, int64_t edges, int64_t near, bool hub)
 {
     const int64_t N = mba_rows(a->a), all = mba_elems(a->src);
     double *src = mba_arena_new(g->arena, double, all), *out_edge = mba_arena_new(g->arena, double, all);
     double *in = mba_arena_new(g->arena, double, N + 2), *out = mba_arena_new(g->arena, double, N + 2);
     for (int64_t k = 0; k < edges; k++) {
         uint32_t      u[4];
-        const int64_t i = k * N / edges;
+        const int64_t i = target_of(k, edges, N, hub);
         mba_philox(u, 17, 0, (uint64_t)k);
-        src[k] = (double)(near ? (i + u[0] % near) % N : u[0] % N);
+        src[k] = (double)(near ? (i + u[0] % near) % N : hub && u[1] % 4 ? N - 1 : u[0] % N);
         in[i + 1]++;
         out[(int64_t)src[k] + 2]++;
     }
@@ -127,13 +243,13 @@ static void example_graph(mba_graph *g, const mba_gated_gcn_args *a, int64_t edg
     mba_example(g, a->out_ptr, out);
 }
 
-/* dims: N, E, H, real edges (-1: none), near, and whether c is used again (then its gradient adds). */
+/* dims: N, E, H, real edges (-1: none), near, whether c is used again (then its gradient adds), hubs. */
 static void gated_gcn_build(mba_graph *g, const mba_case *k)
 {
     const int64_t N = k->dim[0], edges = k->dim[1], H = k->dim[2];
     const int64_t real = k->dim[3] < 0 ? 0 : k->dim[3] ? k->dim[3] : edges;
-    mba_tensor *n4 = mba_param(g, "n4", MBA_TYPE(MBA_F32, N, 4 * H), MBA_INIT_NORMAL(1), MBA_DECAY);
-    mba_tensor *c = mba_param(g, "c", MBA_TYPE(MBA_F32, edges, H), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *n4 = mba_case_act(g, "n4", MBA_TYPE(MBA_F32, N, 4 * H), MBA_INIT_NORMAL(1));
+    mba_tensor *c = mba_case_act(g, "c", MBA_TYPE(MBA_F32, edges, H), MBA_INIT_NORMAL(1));
     n4 = mba_add(g, n4, n4);
     const mba_gated_gcn_args a = {
         .a = mba_slice(g, n4, 1, 0, H), .b = mba_slice(g, n4, 1, H, H), .d = mba_slice(g, n4, 1, 2 * H, H),
@@ -141,7 +257,7 @@ static void gated_gcn_build(mba_graph *g, const mba_case *k)
         .in_ptr = mba_index(g, "in_ptr", MBA_TYPE(MBA_I32, N + 1), edges + 1),
         .out_ptr = mba_index(g, "out_ptr", MBA_TYPE(MBA_I32, N + 1), edges + 1),
         .out_edge = mba_index(g, "out_edge", MBA_TYPE(MBA_I32, edges), edges) };
-    example_graph(g, &a, real, k->dim[4]);
+    example_graph(g, &a, real, k->dim[4], k->dim[6]);
     const mba_gated_gcn_out o = mba_gated_gcn_of(g, &a);
     if (k->dim[5]) {                              // a second layer on the edges of the first, and c once more
         mba_gated_gcn_args b = a;
@@ -162,7 +278,7 @@ const mba_op mba_op_gated_gcn = {
     .shape = gated_gcn_shape, .grad = gated_gcn_grad, .cost = gated_gcn_cost, .ref = gated_gcn_ref,
     .terms = gated_gcn_terms,
     .cpu   = (const mba_variant[]){ { "nodes", mba__plan_f32, MBA_CPU(gated_gcn_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "nodes", gated_gcn_cuda_plan, MBA_CUDA(gated_gcn_cuda) }, { 0 } },
     .build = gated_gcn_build,
     .cases = (const mba_case[]){ { { 5, 8, 3 }, "windows of one matrix" },
                                  { { 40, 60, 2 }, "more nodes than one item takes, nodes without edges" },
@@ -170,7 +286,11 @@ const mba_op mba_op_gated_gcn = {
                                  { { 4, 6, 3, 4 }, "fewer edges than rows" },
                                  { { 3, 2, 2, -1 }, "no edges at all" },
                                  { { 1, 2, 4 }, "one node with loops" },
-                                 { { 5, 9, 3, 0, 2, 1 }, "two layers; gradients add" }, { { 0 }, NULL } },
+                                 { { 5, 9, 3, 0, 2, 1 }, "two layers; gradients add" },
+                                 { { 6, 11, 16, 0, 0, 1 }, "whole pieces of 16 bytes; gradients add" },
+                                 { { 7, 12, 4 }, "pieces of 8 bytes in bf16" },
+                                 { { 40, 90, 8, 80, 0, 0, 1 }, "a hub in and a hub out" },
+                                 { { 8, 400, 3, 0, 0, 0, 1 }, "many edges for few nodes, and hubs" }, { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 15341, 86735, 96, 0, 300 }, "PascalVOC-SP, 32 graphs" },
                                  { { 3805, 195165, 64, 0, 119 }, "PATTERN, 32 graphs" }, { { 0 }, NULL } },
 };
@@ -185,5 +305,5 @@ const mba_op mba_op_gated_gcn_bwd = {
                [DC] = MBA_SLOT("dc", .adds = true, .reuse = MBA_FROM(DEH)) },
     .shape = gated_gcn_bwd_shape, .cost = gated_gcn_bwd_cost, .ref = gated_gcn_bwd_ref, .terms = gated_gcn_bwd_terms,
     .cpu   = (const mba_variant[]){ { "nodes", gated_gcn_bwd_plan, MBA_CPU(gated_gcn_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "nodes", gated_gcn_bwd_cuda_plan, MBA_CUDA(gated_gcn_bwd_cuda) }, { 0 } },
 };

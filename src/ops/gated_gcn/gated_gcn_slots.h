@@ -11,9 +11,20 @@ enum { DA, DB, DD, DE, DC };
 
 #define GATED_GCN_TINY 1e-6
 
+/* CUDA: how a block of threads takes nodes. `lanes` threads with `values` columns each are a walker; `split` walkers
+ * share the edges of a node. A node with more than `hub` edges is walked by all of them. All of it follows from the
+ * shapes, so the order of sums does. */
+enum { GATED_GCN_THREADS = 256 };
+typedef struct gated_gcn_walk {
+    int     values, lanes, walkers, split, nodes, hub;       /* nodes: of a block */
+    int64_t blocks, across;                                  /* the grid: over nodes, over columns */
+} gated_gcn_walk;
+gated_gcn_walk gated_gcn_walk_of(const mba_node *n);
+
 void gated_gcn_ref(const mba_ref_call *c);
 void gated_gcn_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(gated_gcn_fwd);
 MBA_CPU_DECLARE(gated_gcn_bwd);
+mba_launch_fn gated_gcn_cuda, gated_gcn_bwd_cuda;
 
 #endif

@@ -1,0 +1,412 @@
+/* gated_gcn_cuda.cu -- gated messages along the edges of a graph, summed at their targets; backward also at their sources.
+ *
+ *   eh[k] = d[i] + e[j] + c[k],  s = sigmoid(eh),  x_i = a_i + sum s b_j / (sum s + tiny)      over edges k = (j -> i)
+ *   a, b, d, e, x (N, H), c, eh (E, H) fp32 or bf16     agg, rden (N, H) fp32     src, in_ptr, out_ptr, out_edge i32
+ *
+ * kernel     gated_gcn_nodes      a walker (threads side by side, V columns each) takes the edges into a node; nodes of
+ *                                 many edges have several walkers, hubs all of the block
+ * kernel     gated_gcn_targets    the same: t and s gn of every edge, da, dd
+ * kernel     gated_gcn_sources    the same over the edges out of a node: sums of what the first left for them, de and db
+ * takes      everything; V is 16 bytes, else 8 bytes of bf16, else one value
+ * launch     as gated_gcn_walk_of says, block 256; sums of walkers meet in shared memory
+ * moves      forward: a, d, c once, b and e once per edge (from L2 where neighbours share them), x, eh, agg, rden once;
+ *            backward: dx, agg, rden, eh, deh once, b once per edge, da, dd, dc once; s gn and t written and read once
+ * measured   none yet
+ * order      fixed: edges of a walker, walkers of a node
+ *
+ * eh may lie in the memory of c and dc in that of deh: a value is read by the thread that overwrites it, before it does.
+ * Of one tensor that stands for two inputs the gradients are written by one thread, one after the other. */
+#include "device/cuda/vocab.cuh"
+extern "C" {
+#include "ops/gated_gcn/gated_gcn_slots.h"
+}
+
+/* Rows at one distance: `shape` asks for that, and the address of a row costs one multiplication. */
+template <typename T> struct rows {
+    T      *at;
+    int64_t pitch;
+    __device__ __forceinline__ T *operator()(uint32_t r, int column) const { return at + r * pitch + column; }
+};
+
+template <typename T> static rows<T> rows_of(const mba_tensor *t, void *at)
+{
+    const rows<T> r = { t ? (T *)at : NULL, t ? mba_window<T>(t, at).pitch : 0 };
+    return r;
+}
+
+/* What all kernels know. Nodes beyond the step's count are cleared. */
+struct walk { gated_gcn_walk w; const int32_t *ptr; int64_t nodes, cols; const mba_step *step; mba_count kind; };
+
+/* A thread's place: columns `column` .. + V - 1 of what its walker looks at. */
+struct place { int walker, column; bool active; };
+
+template <int V> static __device__ __forceinline__ place place_of(const walk &k)
+{
+    place p;
+    p.walker = threadIdx.x / k.w.lanes;
+    p.column = (blockIdx.y * k.w.lanes + threadIdx.x % k.w.lanes) * V;
+    p.active = p.walker < k.w.walkers && p.column < k.cols;
+    return p;
+}
+
+static __device__ __forceinline__ int64_t real_nodes(const walk &k) { return mba_step_rows(k.step, k.kind, k.nodes); }
+
+/* V values as they came from memory: half the registers of fp32 while a thread waits for the others. */
+template <typename T, int V> struct piece {
+    typename word<V * sizeof(T)>::type w;
+    __device__ __forceinline__ void load_from(const T *from) { w = *(const typename word<V * sizeof(T)>::type *)from; }
+    __device__ __forceinline__ float value(int v) const
+    {
+        union { typename word<V * sizeof(T)>::type w; T v[V]; } u;
+        u.w = w;
+        return to_float(u.v[v]);
+    }
+};
+
+/* V values that may be fp32 and more than 16 bytes. */
+template <int V, typename T> static __device__ __forceinline__ void load_wide(float (&to)[V], const T *from)
+{
+    constexpr int N = V * sizeof(T) > 16 ? 16 / sizeof(T) : V;
+    float part[N];
+#pragma unroll
+    for (int v = 0; v < V; v += N) {
+        load(part, from + v);
+#pragma unroll
+        for (int u = 0; u < N; u++) to[v + u] = part[u];
+    }
+}
+
+template <int V, typename T> static __device__ __forceinline__ void store_wide(T *to, const float (&from)[V])
+{
+    constexpr int N = V * sizeof(T) > 16 ? 16 / sizeof(T) : V;
+    float part[N];
+#pragma unroll
+    for (int v = 0; v < V; v += N) {
+#pragma unroll
+        for (int u = 0; u < N; u++) part[u] = from[v + u];
+        store(to + v, part);
+    }
+}
+
+template <int V, typename T> static __device__ __forceinline__ void store_or_add(T *to, const float (&from)[V], bool adds)
+{
+    float x[V];
+#pragma unroll
+    for (int v = 0; v < V; v++) x[v] = 0;
+    if (adds) load(x, to);
+#pragma unroll
+    for (int v = 0; v < V; v++) x[v] += from[v];
+    store(to, x);
+}
+
+template <int V, typename T> static __device__ __forceinline__ void store_zeros(T *to)
+{
+    float zero[V];
+#pragma unroll
+    for (int v = 0; v < V; v++) zero[v] = 0;
+    store_wide(to, zero);
+}
+
+/* Rows of edges behind the last real one, dealt to the walkers of the grid. */
+template <int V, typename T> static __device__ __forceinline__ void clear_edges(const rows<T> &x, const walk &k, int64_t edges)
+{
+    const place   p = place_of<V>(k);
+    const int64_t step = (int64_t)gridDim.x * k.w.walkers;
+    if (!p.active) return;
+    for (int64_t r = k.ptr[real_nodes(k)] + (int64_t)blockIdx.x * k.w.walkers + p.walker; r < edges; r += step) store_zeros<V>(x(r, p.column));
+}
+
+/* The sums of `count` walkers, of which the first gets the total, in order. Every thread of the block comes here. */
+template <int K, int V> static __device__ __forceinline__ void gather(float (&sum)[K][V], int lanes, int count, bool first)
+{
+    __shared__ float shelf[K * V][GATED_GCN_THREADS];
+    __syncthreads();                              // whoever read the last time is done
+#pragma unroll
+    for (int v = 0; v < K * V; v++) shelf[v][threadIdx.x] = sum[v / V][v % V];
+    __syncthreads();
+    if (!first) return;
+    for (int s = 1; s < count; s++)
+#pragma unroll
+        for (int v = 0; v < K * V; v++) sum[v / V][v % V] += shelf[v][threadIdx.x + s * lanes];
+}
+
+template <int K, int V> static __device__ __forceinline__ void start(float (&sum)[K][V])
+{
+#pragma unroll
+    for (int v = 0; v < K * V; v++) sum[v / V][v % V] = 0;
+}
+
+/* f.edges(sum, node, column, from, to, stride) adds edges to the K sums of a node; f.finish(node, column, sum) uses the
+ * totals; f.clear(node, column) is for nodes that are not real. */
+template <int K, int V, typename F> static __device__ __forceinline__ void walk_nodes(const F &f, const walk &k)
+{
+    const place    p = place_of<V>(k);
+    const int      slot = p.walker / k.w.split, turn = p.walker % k.w.split;
+    const int      real = (int)real_nodes(k), first = blockIdx.x * k.w.nodes, own = first + slot;
+    const int      last = real - first < k.w.nodes ? real : first + k.w.nodes;
+    const bool     mine = p.active && slot < k.w.nodes && own < k.nodes;
+    const uint32_t limit = (uint32_t)k.w.hub;
+    float          sum[K][V];
+
+    if (mine && own >= real && turn == 0) f.clear(own, p.column);
+    /* round first - 1: every node by its own walkers, but for hubs; then the hubs, each by all walkers */
+    for (int i = first - 1; i < last; i++) {
+        const bool     together = i >= first, walks = together ? p.active : mine && own < real;
+        const int      node = together ? i : own;
+        const uint32_t from = walks ? k.ptr[node] : 0, to = walks ? k.ptr[node + 1] : 0;
+        const bool     hub = to - from > limit;
+        if (together && !__syncthreads_or(hub)) continue;
+        const int      walkers = together ? k.w.walkers : k.w.split, number = together ? p.walker : turn;
+        start(sum);
+        if (walks && hub == together) f.edges(sum, node, p.column, from + number, to, walkers);
+        if (walkers > 1) gather(sum, k.w.lanes, walkers, number == 0);
+        if (walks && hub == together && number == 0) f.finish(node, p.column, sum);
+        if (!together && !__syncthreads_or(hub)) return;
+    }
+}
+
+/* Edges whose rows a thread asks for before it uses the first. */
+template <typename T, int V> struct at_once { enum { N = V * sizeof(T) == 16 ? 2 : 4 }; };
+
+/* ---- forward ---- */
+
+enum { NUM, DEN };
+
+template <typename T, int V> struct forward {
+    rows<const T>  a, b, d, e, c;
+    rows<T>        xt, eh;
+    rows<float>    agg, rden;
+    const int32_t *src;
+
+    __device__ __forceinline__ void edges(float (&sum)[2][V], int node, int column, uint32_t from, uint32_t to, uint32_t stride) const
+    {
+        constexpr int N = at_once<T, V>::N;
+        piece<T, V>   here, gate[N], message[N], edge[N];
+        float         x[V];
+        if (from >= to) return;
+        here.load_from(d(node, column));
+        for (uint32_t k = from; k < to; k += N * stride) {
+#pragma unroll
+            for (int u = 0; u < N; u++) {
+                const uint32_t at = k + u * stride;
+                if (at >= to) continue;
+                const int j = src[at];
+                gate[u].load_from(e(j, column));
+                message[u].load_from(b(j, column));
+                edge[u].load_from(c(at, column));
+            }
+#pragma unroll
+            for (int u = 0; u < N; u++) {
+                const uint32_t at = k + u * stride;
+                if (at >= to) continue;
+#pragma unroll
+                for (int v = 0; v < V; v++) {
+                    x[v] = here.value(v) + gate[u].value(v) + edge[u].value(v);
+                    const float s = sigmoid(x[v]);
+                    sum[NUM][v] += s * message[u].value(v);
+                    sum[DEN][v] += s;
+                }
+                store(eh(at, column), x);
+            }
+        }
+    }
+
+    __device__ __forceinline__ void finish(int node, int column, float (&sum)[2][V]) const
+    {
+        float x[V];
+        load(x, a(node, column));
+#pragma unroll
+        for (int v = 0; v < V; v++) {
+            sum[DEN][v]  = __fdividef(1.0f, sum[DEN][v] + (float)GATED_GCN_TINY);      // 2 ulp; never near 2^126
+            sum[NUM][v] *= sum[DEN][v];
+            x[v]        += sum[NUM][v];
+        }
+        store(xt(node, column), x);
+        store_wide(agg(node, column), sum[NUM]);
+        store_wide(rden(node, column), sum[DEN]);
+    }
+
+    __device__ __forceinline__ void clear(int node, int column) const
+    {
+        store_zeros<V>(xt(node, column));
+        store_zeros<V>(agg(node, column));
+        store_zeros<V>(rden(node, column));
+    }
+};
+
+template <typename T, int V> __global__ void __launch_bounds__(GATED_GCN_THREADS, 3)
+gated_gcn_nodes(forward<T, V> f, walk k, int64_t edges)
+{
+    clear_edges<V>(f.eh, k, edges);
+    walk_nodes<2, V>(f, k);
+}
+
+static walk walk_of(const mba_call *c, const mba_tensor *x, const void *ptr)
+{
+    const walk k = { gated_gcn_walk_of(c->node), (const int32_t *)ptr, mba_rows(x), mba_cols(x), c->step, x->type.count };
+    return k;
+}
+
+template <typename T, int V> static mba_status run_forward(const mba_call *c)
+{
+    const mba_node     *n = c->node;
+    const forward<T, V> f = { rows_of<const T>(n->in[A], c->in[A]), rows_of<const T>(n->in[B], c->in[B]),
+                              rows_of<const T>(n->in[D], c->in[D]), rows_of<const T>(n->in[E], c->in[E]),
+                              rows_of<const T>(n->in[C], c->in[C]), rows_of<T>(n->out[XT], c->out[XT]), rows_of<T>(n->out[EH], c->out[EH]),
+                              rows_of<float>(n->out[AGG], c->out[AGG]), rows_of<float>(n->out[RDEN], c->out[RDEN]),
+                              (const int32_t *)c->in[SRC] };
+    MBA_KERNEL(c, 0, (gated_gcn_nodes<T, V>), f, walk_of(c, n->in[A], c->in[IN_PTR]), mba_rows(n->in[C]));
+    return MBA_OK;
+}
+
+/* ---- backward: what edges get from their targets ---- */
+
+template <typename T, int V> struct targets {
+    rows<const T>     dxt, deh, b, eh;            /* deh: at NULL where no gradient comes through the edges */
+    rows<const float> agg, rden;
+    rows<T>           da, dd, dc, t, m;           /* m: s gn; t: where dc adds and cannot hold it, else at NULL */
+    const int32_t    *src;
+    bool              da_adds, dd_adds;
+
+    __device__ __forceinline__ void edges(float (&sum)[1][V], int node, int column, uint32_t from, uint32_t to, uint32_t stride) const
+    {
+        constexpr int N = at_once<T, V>::N;
+        piece<T, V>   message[N], gate[N], grad[N];
+        float         gn[V], mean[V], x[V], y[V];
+        if (from >= to) return;
+        load(gn, dxt(node, column));
+        load_wide(mean, rden(node, column));
+#pragma unroll
+        for (int v = 0; v < V; v++) gn[v] *= mean[v];
+        load_wide(mean, agg(node, column));
+        for (uint32_t k = from; k < to; k += N * stride) {
+#pragma unroll
+            for (int u = 0; u < N; u++) {
+                const uint32_t at = k + u * stride;
+                if (at >= to) continue;
+                message[u].load_from(b(src[at], column));
+                gate[u].load_from(eh(at, column));
+                if (deh.at) grad[u].load_from(deh(at, column));
+            }
+#pragma unroll
+            for (int u = 0; u < N; u++) {
+                const uint32_t at = k + u * stride;
+                if (at >= to) continue;
+#pragma unroll
+                for (int v = 0; v < V; v++) {
+                    const float s = sigmoid(gate[u].value(v));
+                    x[v]       = s * gn[v];
+                    y[v]       = x[v] * (1.0f - s) * (message[u].value(v) - mean[v]) + (deh.at ? grad[u].value(v) : 0.0f);
+                    sum[0][v] += y[v];
+                }
+                store(m(at, column), x);
+                if (t.at) store(t(at, column), y);
+                store_or_add(dc(at, column), y, t.at != NULL);
+            }
+        }
+    }
+
+    __device__ __forceinline__ void finish(int node, int column, float (&sum)[1][V]) const
+    {
+        float g[V];
+        load(g, dxt(node, column));
+        store_or_add(da(node, column), g, da_adds);
+        store_or_add(dd(node, column), sum[0], dd_adds);
+    }
+
+    __device__ __forceinline__ void clear(int node, int column) const
+    {
+        if (!da_adds) store_zeros<V>(da(node, column));
+        if (!dd_adds) store_zeros<V>(dd(node, column));
+    }
+};
+
+template <typename T, int V> __global__ void __launch_bounds__(GATED_GCN_THREADS, 3)
+gated_gcn_targets(targets<T, V> f, walk k, int64_t edges)
+{
+    if (!f.t.at) clear_edges<V>(f.dc, k, edges);
+    walk_nodes<1, V>(f, k);
+}
+
+/* ---- backward: what sources get from their edges ---- */
+
+template <typename T, int V> struct sources {
+    rows<const T>  m, t;
+    rows<T>        db, de;
+    const int32_t *out_edge;
+    bool           db_adds, de_adds;
+
+    __device__ __forceinline__ void edges(float (&sum)[2][V], int, int column, uint32_t from, uint32_t to, uint32_t stride) const
+    {
+        constexpr int N = at_once<T, V>::N;
+        piece<T, V>   x[N], y[N];
+        for (uint32_t p = from; p < to; p += N * stride) {
+#pragma unroll
+            for (int u = 0; u < N; u++) {
+                if (p + u * stride >= to) continue;
+                const int k = out_edge[p + u * stride];
+                x[u].load_from(m(k, column));
+                y[u].load_from(t(k, column));
+            }
+#pragma unroll
+            for (int u = 0; u < N; u++) {
+                if (p + u * stride >= to) continue;
+#pragma unroll
+                for (int v = 0; v < V; v++) {
+                    sum[0][v] += x[u].value(v);
+                    sum[1][v] += y[u].value(v);
+                }
+            }
+        }
+    }
+
+    __device__ __forceinline__ void finish(int node, int column, float (&sum)[2][V]) const
+    {
+        store_or_add(db(node, column), sum[0], db_adds);
+        store_or_add(de(node, column), sum[1], de_adds);
+    }
+
+    __device__ __forceinline__ void clear(int node, int column) const
+    {
+        if (!db_adds) store_zeros<V>(db(node, column));
+        if (!de_adds) store_zeros<V>(de(node, column));
+    }
+};
+
+template <typename T, int V> __global__ void __launch_bounds__(GATED_GCN_THREADS, 3)
+gated_gcn_sources(sources<T, V> f, walk k)
+{
+    walk_nodes<2, V>(f, k);
+}
+
+template <typename T, int V> static mba_status run_backward(const mba_call *c)
+{
+    const mba_node     *n = c->node;
+    const int64_t       H = mba_cols(n->in[BB]);
+    const rows<T>       m = { (T *)mba_cuda_scratch(c, 0), H }, dc = rows_of<T>(n->out[DC], c->out[DC]);
+    const rows<T>       t = { mba_adds(n, DC) ? (T *)mba_cuda_scratch(c, 1) : NULL, H }, left = t.at ? t : dc;
+    const targets<T, V> f = { rows_of<const T>(n->in[DXT], c->in[DXT]), rows_of<const T>(n->in[DEH], c->in[DEH]),
+                              rows_of<const T>(n->in[BB], c->in[BB]), rows_of<const T>(n->in[EHB], c->in[EHB]),
+                              rows_of<const float>(n->in[AGGB], c->in[AGGB]), rows_of<const float>(n->in[RDENB], c->in[RDENB]),
+                              rows_of<T>(n->out[DA], c->out[DA]), rows_of<T>(n->out[DD], c->out[DD]), dc, t, m,
+                              (const int32_t *)c->in[SRCB], mba_adds(n, DA), mba_adds(n, DD) };
+    MBA_KERNEL(c, 0, (gated_gcn_targets<T, V>), f, walk_of(c, n->in[BB], c->in[IN_PTRB]), mba_rows(n->in[EHB]));
+    const sources<T, V> s = { { m.at, m.pitch }, { left.at, left.pitch }, rows_of<T>(n->out[DB], c->out[DB]), rows_of<T>(n->out[DE], c->out[DE]),
+                              (const int32_t *)c->in[OUT_EDGEB], mba_adds(n, DB), mba_adds(n, DE) };
+    MBA_KERNEL(c, 1, (gated_gcn_sources<T, V>), s, walk_of(c, n->in[BB], c->in[OUT_PTRB]));
+    return MBA_OK;
+}
+
+extern "C" mba_status gated_gcn_cuda(const mba_call *c)
+{
+    const int V = gated_gcn_walk_of(c->node).values;
+    if (c->node->in[A]->type.dtype == MBA_F32) return V == 4 ? run_forward<float, 4>(c) : run_forward<float, 1>(c);
+    return V == 8 ? run_forward<bf16, 8>(c) : V == 4 ? run_forward<bf16, 4>(c) : run_forward<bf16, 1>(c);
+}
+
+extern "C" mba_status gated_gcn_bwd_cuda(const mba_call *c)
+{
+    const int V = gated_gcn_walk_of(c->node).values;
+    if (c->node->in[BB]->type.dtype == MBA_F32) return V == 4 ? run_backward<float, 4>(c) : run_backward<float, 1>(c);
+    return V == 8 ? run_backward<bf16, 8>(c) : V == 4 ? run_backward<bf16, 4>(c) : run_backward<bf16, 1>(c);
+}
