@@ -121,8 +121,8 @@ template <bool OUTPUT, typename A> static __device__ __forceinline__ void chunk_
         }
 }
 
-template <typename A> __global__ void __launch_bounds__(256) chunk_state_fwd_fma(const __grid_constant__ A a) { chunk_sum_fma<false>(a); }
-template <typename A> __global__ void __launch_bounds__(256) chunk_scan_bwd_dstates_fma(const __grid_constant__ A a) { chunk_sum_fma<true>(a); }
+template <typename A> __global__ void __launch_bounds__(256, 1) chunk_state_fwd_fma(const __grid_constant__ A a) { chunk_sum_fma<false>(a); }
+template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_dstates_fma(const __grid_constant__ A a) { chunk_sum_fma<true>(a); }
 
 /* ---- C B^T, zero where no source reaches ---- */
 
@@ -138,7 +138,7 @@ template <typename A> static __device__ __forceinline__ bool reaches(const A &a,
     return s <= l && (!a.since || s >= a.since[(int64_t)b * a.KQ + (int64_t)c * a.Q + l]);
 }
 
-template <typename A> __global__ void __launch_bounds__(256) bmm_chunk_fwd_fma(const __grid_constant__ A a)
+template <typename A> __global__ void __launch_bounds__(256, 1) bmm_chunk_fwd_fma(const __grid_constant__ A a)
 {
     __shared__ fma_tiles t;
     int64_t   z = blockIdx.x;
@@ -222,8 +222,8 @@ template <bool REV, typename A> static __device__ __forceinline__ void chunk_sca
     if (threadIdx.x == 0) a.dD[(part * a.ptiles + p0 / 64) * a.H + h] = all;
 }
 
-template <typename A> __global__ void __launch_bounds__(256) chunk_scan_fwd_fma(const __grid_constant__ A a) { chunk_scan_fma<false>(a); }
-template <typename A> __global__ void __launch_bounds__(256) chunk_scan_chunk_state_bwd_dx_fma(const __grid_constant__ A a) { chunk_scan_fma<true>(a); }
+template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_fwd_fma(const __grid_constant__ A a) { chunk_scan_fma<false>(a); }
+template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_chunk_state_bwd_dx_fma(const __grid_constant__ A a) { chunk_scan_fma<true>(a); }
 
 /* ---- dB and dC through the states, summed over the heads of a group; r and q of each head ---- */
 
@@ -261,12 +261,12 @@ template <bool OUTPUT, typename A> static __device__ __forceinline__ void over_h
                 (OUTPUT ? a.dcs : a.dbs)[(((int64_t)b * a.KQ + l0 + r0 + y + i) * a.G + g) * a.N + n0 + x + j] = total[i][j];
 }
 
-template <typename A> __global__ void __launch_bounds__(256) chunk_state_bwd_db_fma(const __grid_constant__ A a) { over_heads_fma<false>(a); }
-template <typename A> __global__ void __launch_bounds__(256) chunk_scan_bwd_dc_fma(const __grid_constant__ A a) { over_heads_fma<true>(a); }
+template <typename A> __global__ void __launch_bounds__(256, 1) chunk_state_bwd_db_fma(const __grid_constant__ A a) { over_heads_fma<false>(a); }
+template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_dc_fma(const __grid_constant__ A a) { over_heads_fma<true>(a); }
 
 /* ---- the gradient of C B^T, summed over the heads of a group; sums of M by row and by column of each head ---- */
 
-template <typename A> __global__ void __launch_bounds__(256) chunk_scan_bwd_dcb_fma(const __grid_constant__ A a)
+template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_dcb_fma(const __grid_constant__ A a)
 {
     __shared__ fma_tiles t;
     __shared__ float     red[16][SSD_TILE];
@@ -309,7 +309,7 @@ template <typename A> __global__ void __launch_bounds__(256) chunk_scan_bwd_dcb_
 
 /* ---- dB and dC: what went through the states, and through C B^T ---- */
 
-template <bool OUTPUT, typename A> __global__ void __launch_bounds__(256) bmm_chunk_bwd_fma(const __grid_constant__ A a)
+template <bool OUTPUT, typename A> __global__ void __launch_bounds__(256, 1) bmm_chunk_bwd_fma(const __grid_constant__ A a)
 {
     typedef typename A::T T;
     __shared__ fma_tiles t;

@@ -232,30 +232,58 @@ template <int MT> static __device__ __forceinline__ scan_block scan_block_of(con
     return k;
 }
 
-/* Stage `i` of the ring: first C (or B) beside the states, then C B^T beside x (or dy). */
-template <bool REV, int MT> static __device__ __forceinline__ void scan_fetch(const tensor_task &a, const scan_block &k, unsigned char *t, int i)
+/* Where the tiles of a stage come from: tile u of step i lies at at[u] + i * step. In shared memory, since beside the sums of a
+ * warp there are no registers for it. First C (or B) and the states, then C B^T and x (or dy). */
+struct scan_side {
+    const bf16 *at[2];
+    int64_t     ld, step;                              /* between rows, between steps */
+    int         rows[2], cols, rows_drop, cols_drop;   /* what is there; how much less at the next step */
+};
+struct scan_sides { scan_side left, right; };
+enum { MAX_CHUNK_ROWS = 512 };                         /* as the plan says: so many rows less are none at any step */
+
+template <bool REV> static __device__ __forceinline__ void set_states(scan_sides &s, const tensor_task &a, const scan_block &k)
 {
-    const int                  states = (a.N + 63) / 64, p0 = k.pt * 64;
-    const strided<const bf16> &m = REV ? a.bm : a.cm, &v = REV && a.dy.at ? a.dy : a.x;
-    unsigned char             *right = t + MT * TILE_BYTES;
-    if (i < states) {
-        load_tile<64 * MT, 256>(t, m.row(k.b, k.l0 + k.r0, k.g) + i * 64, m.axis[1], k.real - k.r0, a.N - i * 64);
-#pragma unroll 1
-        for (int u = 0; u < 2; u++)                    // rolled: addresses of both at once would not fit into registers
-            load_tile<64, 256>(right + u * TILE_BYTES,
-                               (REV ? a.dstates : a.states) + state_at(a, k.b, k.c, k.h0 + min(u, k.heads - 1)) + (int64_t)p0 * a.N + i * 64, a.N,
-                               u < k.heads ? a.P - p0 : 0, a.N - i * 64);
-        return;
+    const strided<const bf16> &m = REV ? a.bm : a.cm;
+    for (int u = 0; u < 2; u++) {
+        s.left.at[u]    = m.row(k.b, k.l0 + k.r0 + 64 * u, k.g);
+        s.left.rows[u]  = k.real - k.r0 - 64 * u;
+        s.right.at[u]   = (REV ? a.dstates : a.states) + state_at(a, k.b, k.c, k.h0 + min(u, k.heads - 1)) + (int64_t)k.pt * 64 * a.N;
+        s.right.rows[u] = u < k.heads ? a.P - k.pt * 64 : 0;
     }
-    const int   j = REV ? a.tiles - 1 - (i - states) : i - states, real = REV && !a.dy.at ? 0 : k.real;
-    const bf16 *cb = a.cb + pairs_at(a, k.b, k.c, k.g);
-    if (!REV) load_tile<64 * MT, 256>(t, cb + (int64_t)k.r0 * a.Q + j * 64, a.Q, 64 * MT, 64);
+    s.left.ld   = m.axis[1];
+    s.right.ld  = a.N;
+    s.left.step = s.right.step = s.left.cols_drop = s.right.cols_drop = 64;
+    s.left.cols = s.right.cols = a.N;
+    s.left.rows_drop = s.right.rows_drop = 0;
+}
+
+template <bool REV> static __device__ __forceinline__ void set_sources(scan_sides &s, const tensor_task &a, const scan_block &k)
+{
+    const strided<const bf16> &v = REV && a.dy.at ? a.dy : a.x;
+    const int                  first = REV ? (a.tiles - 1) * 64 : 0, real = REV && !a.dy.at ? 0 : k.real;
+    const bf16                *cb = a.cb + pairs_at(a, k.b, k.c, k.g);
+    for (int u = 0; u < 2; u++) {
+        s.left.at[u]    = REV ? cb + (int64_t)first * a.Q + k.r0 + 64 * u : cb + (int64_t)(k.r0 + 64 * u) * a.Q;
+        s.left.rows[u]  = 64;
+        s.right.at[u]   = v.row(k.b, k.l0 + first, k.h0 + min(u, k.heads - 1)) + k.pt * 64;
+        s.right.rows[u] = u < k.heads ? real - first : -MAX_CHUNK_ROWS;
+    }
+    s.left.ld    = a.Q;
+    s.left.step  = REV ? -64 * (int64_t)a.Q : 64;
+    s.right.ld   = v.axis[1];
+    s.right.step = (REV ? -64 : 64) * v.axis[1];
+    s.left.cols  = 64;
+    s.right.cols = a.P - k.pt * 64;
+    s.right.rows_drop = REV ? -64 : 64;
+    s.left.rows_drop = s.left.cols_drop = s.right.cols_drop = 0;
+}
+
+static __device__ __forceinline__ void scan_load(unsigned char *tile, const scan_side &s, int tiles, int i)
+{
 #pragma unroll 1
-    for (int u = 0; REV && u < MT; u++) load_tile<64, 256>(t + u * TILE_BYTES, cb + (int64_t)j * 64 * a.Q + k.r0 + u * 64, a.Q, 64, 64);
-#pragma unroll 1
-    for (int u = 0; u < 2; u++)
-        load_tile<64, 256>(right + u * TILE_BYTES, v.row(k.b, k.l0 + j * 64, k.h0 + min(u, k.heads - 1)) + p0, v.axis[1],
-                           u < k.heads ? real - j * 64 : 0, a.P - p0);
+    for (int u = 0; u < tiles; u++)
+        load_tile<64, 256>(tile + u * TILE_BYTES, s.at[u] + i * s.step, s.ld, s.rows[u] - i * s.rows_drop, s.cols - i * s.cols_drop);
 }
 
 /* cs and dt of both heads; the factors of sources for the pivot of each row of warps. */
@@ -300,10 +328,16 @@ template <int MT> static __device__ __forceinline__ void scale_rows(float (&acc)
             for (int i = 0; i < 4; i++) acc[m][n][i] *= f[m][i / 2];
 }
 
+/* cs just before the rows lo .. of a warp, or of the last of them. */
+template <bool REV, int MT> static __device__ __forceinline__ float pivot_of(const float *cs, int lo)
+{
+    return REV ? cs[lo + 16 * MT - 1] : lo ? cs[lo - 1] : 0;
+}
+
 /* One tile of 64 sources (or of what a source feeds), for the rows `lo` .. of this warp; w0 is where they lie in the tile. */
 template <bool REV, int MT>
 static __device__ __forceinline__ void scan_sources(float (&acc)[MT][8][4], const unsigned char *left, const unsigned char *right, const float *cs,
-                                                    const float *step, const uint2 *factor, const float (&row)[MT][2], float pivot, int j, int lo, int w0)
+                                                    const float *step, const uint2 *factor, int j, int lo, int w0)
 {
     const int t = lane_pair();
 #pragma unroll 1
@@ -322,8 +356,12 @@ static __device__ __forceinline__ void scan_sources(float (&acc)[MT][8][4], cons
             step_columns(acc, A, right, k);
             continue;
         }
+        float row[MT][2];
+        for (int m = 0; m < MT; m++)
+            for (int r = 0; r < 2; r++) row[m][r] = cs[lo + 16 * m + 8 * r + lane_row()];
         if (s == (REV ? lo + 16 * MT - 16 : lo)) {         // the first block at the diagonal: from the pivot to the rows
-            float f[MT][2];
+            const float pivot = pivot_of<REV, MT>(cs, lo);
+            float       f[MT][2];
             for (int m = 0; m < MT; m++)
                 for (int r = 0; r < 2; r++) f[m][r] = __expf(REV ? pivot - row[m][r] : row[m][r] - pivot);
             scale_rows(acc, f);
@@ -406,27 +444,34 @@ template <bool REV, int MT> static __device__ __forceinline__ void chunk_scan(co
     const scan_tables tables = { table, table + 2 * a.Q, (uint2 *)(table + 4 * a.Q) };
     const scan_block  k = scan_block_of<MT>(a);
     const int         states = (a.N + 63) / 64, steps = states + (REV ? a.tiles - k.r0 / 64 : k.r0 / 64 + MT);
-    /* 1. the first stages are on their way while the factors are made */
-    for (int i = 0; i < SCAN_STAGES - 1; i++) {
-        if (i < steps) scan_fetch<REV, MT>(a, k, smem + i * STAGE, i);
+    __shared__ scan_sides from[2];
+    __shared__ scan_block mine;                        // k again, for the end: it need not stay in registers
+    if (threadIdx.x == 0) set_states<REV>(from[0], a, k);
+    if (threadIdx.x == 0) mine = k;
+    if (threadIdx.x == 32) set_sources<REV>(from[1], a, k);
+    __syncthreads();
+    auto fetch = [&](int i) {
+        if (i < steps) {
+            unsigned char    *t = smem + i % SCAN_STAGES * STAGE;
+            const scan_sides &s = from[i >= states];
+            scan_load(t, s.left, MT, i < states ? i : i - states);
+            scan_load(t + MT * TILE_BYTES, s.right, 2, i < states ? i : i - states);
+        }
         cp_commit();
-    }
+    };
+    /* 1. the first stages are on their way while the factors are made */
+    for (int i = 0; i < SCAN_STAGES - 1; i++) fetch(i);
     scan_factors<REV, MT>(a, k, tables);
     __syncthreads();
-    const int     warp = threadIdx.x / 32, u = warp / 4, wr = warp % 4, w0 = wr * 16 * MT, lo = k.r0 + w0;
-    const float  *cs = tables.cs + u * a.Q, *step = tables.step + u * a.Q;
-    const uint2  *factor = tables.factor + (u * 4 + wr) * (a.Q / 2);
-    const int64_t at = steps_at(a, k.b, k.h0 + min(u, k.heads - 1), k.c) + lo;
-    const float   pivot = REV ? cs[lo + 16 * MT - 1] : lo ? cs[lo - 1] : 0, entering = __expf(REV ? cs[a.Q - 1] - pivot : pivot);
-    float         row[MT][2], acc[MT][8][4] = {};
-    for (int m = 0; m < MT; m++)
-        for (int r = 0; r < 2; r++) row[m][r] = cs[lo + 16 * m + 8 * r + lane_row()];
+    const int    warp = threadIdx.x / 32, u = warp / 4, wr = warp % 4, w0 = wr * 16 * MT, lo = k.r0 + w0;
+    const float *cs = tables.cs + u * a.Q, *step = tables.step + u * a.Q;
+    const uint2 *factor = tables.factor + (u * 4 + wr) * (a.Q / 2);
+    float        acc[MT][8][4] = {};
     /* 2. the state, then the tiles of sources, each scaled up to the pivot of the warp */
     for (int i = 0; i < steps; i++) {
         cp_wait<SCAN_STAGES - 2>();
         __syncthreads();
-        if (i + SCAN_STAGES - 1 < steps) scan_fetch<REV, MT>(a, k, smem + (i + SCAN_STAGES - 1) % SCAN_STAGES * STAGE, i + SCAN_STAGES - 1);
-        cp_commit();
+        fetch(i + SCAN_STAGES - 1);
         const unsigned char *left = smem + i % SCAN_STAGES * STAGE, *right = left + (MT + u) * TILE_BYTES;
         if (i < states) {
 #pragma unroll 1
@@ -436,13 +481,15 @@ template <bool REV, int MT> static __device__ __forceinline__ void chunk_scan(co
                 step_rows(acc, A, right, kk);
             }
             if (i < states - 1) continue;
-            float f[MT][2];                            // zero where a reset lies between: then the decay is zero too
+            const int64_t at = steps_at(a, mine.b, mine.h0 + min(u, mine.heads - 1), mine.c) + lo;
+            const float   pivot = pivot_of<REV, MT>(cs, lo), entering = __expf(REV ? cs[a.Q - 1] - pivot : pivot);
+            float         f[MT][2];                    // zero where a reset lies between: then the decay is zero too
             for (int m = 0; m < MT; m++)
                 for (int r = 0; r < 2; r++) f[m][r] = (REV ? a.out : a.in)[at + 16 * m + 8 * r + lane_row()] > 0 ? entering : 0;
             scale_rows(acc, f);
             continue;
         }
-        scan_sources<REV, MT>(acc, left, right, cs, step, factor, row, pivot, REV ? a.tiles - 1 - (i - states) : i - states, lo, w0);
+        scan_sources<REV, MT>(acc, left, right, cs, step, factor, REV ? a.tiles - 1 - (i - states) : i - states, lo, w0);
     }
     /* 3. out through shared memory */
     __syncthreads();
@@ -455,7 +502,7 @@ template <bool REV, int MT> static __device__ __forceinline__ void chunk_scan(co
             for (int r = 0; r < 2; r++)
                 *(float2 *)(sums + (w0 + 16 * m + 8 * r + lane_row()) * SCAN_LD + n * 8 + 2 * lane_pair()) = make_float2(acc[m][n][2 * r], acc[m][n][2 * r + 1]);
     __syncthreads();
-    for (int i = 0; i < k.heads; i++) scan_store<REV, MT>(a, k, k.h0 + i, (const float *)smem + i * 64 * MT * SCAN_LD, table);
+    for (int i = 0; i < mine.heads; i++) scan_store<REV, MT>(a, mine, mine.h0 + i, (const float *)smem + i * 64 * MT * SCAN_LD, table);
 }
 
 template <int MT> __global__ void __launch_bounds__(256, 2) chunk_scan_fwd(const __grid_constant__ tensor_task a) { chunk_scan<false, MT>(a); }

@@ -54,7 +54,7 @@ template <typename A> static __device__ __forceinline__ bool reset_at(const A &a
     return a.ids.at && l > 0 && l < a.L && *a.ids.row(b, l, 0) != *a.ids.row(b, l - 1, 0);
 }
 
-template <typename A> __global__ void __launch_bounds__(256) chunk_cumsum_fwd(const __grid_constant__ A a)
+template <typename A> __global__ void __launch_bounds__(256, 1) chunk_cumsum_fwd(const __grid_constant__ A a)
 {
     typedef typename A::CS CS;
     const int  lane = threadIdx.x & 31;
@@ -194,7 +194,7 @@ template <typename A> static __device__ __forceinline__ float sum_of(const A &a,
 }
 
 /* ddA_i = sum_{j<i} (col_j - row_j + r_j) + sum_{l>=i} q_l + dchunk */
-template <typename A> __global__ void __launch_bounds__(256) chunk_scan_bwd_ddacs_stable(const __grid_constant__ A a)
+template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_ddacs_stable(const __grid_constant__ A a)
 {
     typedef typename A::CS NUM;                        // sums are made in the precision of cs
     const int  lane = threadIdx.x & 31;
@@ -222,7 +222,7 @@ template <typename A> __global__ void __launch_bounds__(256) chunk_scan_bwd_ddac
     }
 }
 
-template <typename A> __global__ void __launch_bounds__(256) chunk_cumsum_bwd(const __grid_constant__ A a)
+template <typename A> __global__ void __launch_bounds__(256, 1) chunk_cumsum_bwd(const __grid_constant__ A a)
 {
     typedef typename A::T T;
     const int  lane = threadIdx.x & 31;
