@@ -22,7 +22,7 @@ static inline cudaStream_t mba_cuda_stream(const mba_call *c) { return (cudaStre
 /* After a launch: the error of its configuration, in the words of what was launched. */
 mba_status mba__cuda_launched(const mba_call *c, int k);
 
-/* Dynamic shared memory beyond 48 KB must be asked for, once per kernel; cheap to repeat. */
+/* Dynamic and static shared memory beyond 48 KB together must be asked for, once per kernel; cheap to repeat. */
 mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes);
 
 static inline void *mba_cuda_scratch(const mba_call *c, int k) { return c->work + c->plan->scratch[k].offset; }

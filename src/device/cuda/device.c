@@ -33,7 +33,7 @@ mba_status mba__cuda_launched(const mba_call *c, int k)
 
 mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes)
 {
-    if (bytes > 48 * 1024) CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    if (bytes > 16 * 1024) CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     return MBA_OK;
 }
 

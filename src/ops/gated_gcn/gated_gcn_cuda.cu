@@ -159,7 +159,7 @@ template <int K, int V, typename F> static __device__ __forceinline__ void walk_
         const int      walkers = together ? k.w.walkers : k.w.split, number = together ? p.walker : turn;
         start(sum);
         if (walks && hub == together) f.edges(sum, node, p.column, from + number, to, walkers);
-        if (walkers > 1) gather(sum, k.w.lanes, walkers, number == 0);
+        if (walkers > 1) gather(sum, k.w.lanes, walkers, walks && number == 0);    // idle threads have no shelf to read
         if (walks && hub == together && number == 0) f.finish(node, p.column, sum);
         if (!together && !__syncthreads_or(hub)) return;
     }

@@ -441,7 +441,7 @@ static void draw_scan(const drawing *w, bool rev)
         .kernel = rev ? "chunk_scan_chunk_state_bwd_dx" : "chunk_scan_fwd",
         .plain = rev ? "chunk_scan_chunk_state_bwd_dx_fma" : "chunk_scan_fwd_fma",
         .grid = w->chunks * w->t.rtiles * d->G * w->t.pairs * w->t.ptiles, .block = 256, .regs = 128, .stages = 3,
-        .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 32 * d->Q), .m = m, .n = n, .k = T, .trips = (double)mba_ceil(d->N, T),
+        .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 48 * d->Q), .m = m, .n = n, .k = T, .trips = (double)mba_ceil(d->N, T),
         .left = MBA_ARG_SCRATCH(SSD_CB_WORK), .left_bytes = m * T * w->st, .right = MBA_ARG_IN(rev ? DY : X), .right_bytes = n * T * w->e,
         .to = rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), .to_bytes = m * n * w->e, .fma = 4 * m * T, .sfu = w->tensor ? m * 32 : m * T, .triangle = true });
 }
