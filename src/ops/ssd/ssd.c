@@ -354,7 +354,7 @@ static void draw_passing(const drawing *w, bool backward)
     const double n = 256 * (double)w->t.vec;
     mba_launch  *l = mba_plan_launch(w->p, backward ? "state_passing_bwd" : "state_passing_fwd", MBA_VECTOR,
                                      w->d.B * w->d.H * mba_ceil(w->d.P * w->d.N, (int64_t)n), 256);
-    l->regs = backward ? 90 : 56;
+    l->regs = w->tensor ? backward ? 109 : 64 : backward ? 40 : 48;
     mba_phase_work(l, MBA_LOOP, (double)w->t.K, NULL);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_STATES_WORK), n * w->st);
     if (backward) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_DSTATES_WORK), n * w->st);
@@ -367,7 +367,7 @@ static void draw_parts(const drawing *w)
 {
     mba_launch *l = mba_plan_launch(w->p, "ssd_sum_parts", MBA_VECTOR, mba_ceil(w->d.C > 1 ? w->d.H * w->d.P : w->d.H, 32), 256);
     l->grid[1] = 3;
-    l->regs    = 40;
+    l->regs    = 32;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_PARTS_WORK), 32 * 4 * (double)(w->chunks * w->t.rtiles));
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DA_LOG), 32 * 4);
 }
@@ -392,7 +392,7 @@ static void draw_product(const drawing *w, const product *q)
     mba_launch *l = mba_plan_launch(w->p, w->tensor ? q->kernel : q->plain, !w->tensor ? MBA_VECTOR : q->fma > 0 ? MBA_MIXED : MBA_TENSOR,
                                     q->grid, w->tensor ? q->block : 256);
     const int64_t classes = w->d.Q / w->t.rows < 8 ? mba_ceil(w->d.Q, w->t.rows) : 8;
-    l->regs       = w->tensor ? q->regs : 80;
+    l->regs       = w->tensor ? q->regs : 128;        // without tensor cores 71 to 165
     l->ring_depth = w->tensor ? q->stages : 0;
     l->smem_bytes = w->tensor ? q->smem_bytes : 0;
     for (int64_t i = 0; q->triangle && i < classes; i++)
@@ -427,7 +427,7 @@ static void draw_bmm(const drawing *w)
 {
     const int64_t t = w->t.tiles;
     draw_product(w, &(product){
-        .kernel = "bmm_chunk_fwd", .plain = "bmm_chunk_fwd_fma", .grid = w->chunks * w->d.G * t * (t + 1) / 2, .block = 128, .regs = 90, .stages = 2,
+        .kernel = "bmm_chunk_fwd", .plain = "bmm_chunk_fwd_fma", .grid = w->chunks * w->d.G * t * (t + 1) / 2, .block = 128, .regs = 96, .stages = 2,
         .smem_bytes = 4 * TILE_BYTES, .m = T, .n = T, .k = T, .trips = (double)mba_ceil(w->d.N, T), .left = MBA_ARG_IN(CM),
         .left_bytes = T * T * w->e, .right = MBA_ARG_IN(BM), .right_bytes = T * T * w->e, .to = MBA_ARG_SCRATCH(SSD_CB_WORK), .to_bytes = T * T * w->st });
 }
@@ -440,7 +440,7 @@ static void draw_scan(const drawing *w, bool rev)
     draw_product(w, &(product){
         .kernel = rev ? "chunk_scan_chunk_state_bwd_dx" : "chunk_scan_fwd",
         .plain = rev ? "chunk_scan_chunk_state_bwd_dx_fma" : "chunk_scan_fwd_fma",
-        .grid = w->chunks * w->t.rtiles * d->G * w->t.pairs * w->t.ptiles, .block = 256, .regs = 128, .stages = 3,
+        .grid = w->chunks * w->t.rtiles * d->G * w->t.pairs * w->t.ptiles, .block = 256, .regs = w->t.rows == WIDE ? 119 : 84, .stages = 3,
         .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 48 * d->Q), .m = m, .n = n, .k = T, .trips = (double)mba_ceil(d->N, T),
         .left = MBA_ARG_SCRATCH(SSD_CB_WORK), .left_bytes = m * T * w->st, .right = MBA_ARG_IN(rev ? DY : X), .right_bytes = n * T * w->e,
         .to = rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), .to_bytes = m * n * w->e, .fma = 4 * m * T, .sfu = w->tensor ? m * 32 : m * T, .triangle = true });
@@ -453,7 +453,7 @@ static void draw_heads(const drawing *w, bool output)
     const double    m = (double)w->t.rows, n = w->tensor ? WIDE : T;
     draw_product(w, &(product){
         .kernel = output ? "chunk_scan_bwd_dc" : "chunk_state_bwd_db", .plain = output ? "chunk_scan_bwd_dc_fma" : "chunk_state_bwd_db_fma",
-        .grid = w->chunks * d->G * w->t.rtiles * w->t.ntiles, .block = 256, .regs = 168, .stages = 4,
+        .grid = w->chunks * d->G * w->t.rtiles * w->t.ntiles, .block = 256, .regs = w->t.rows == WIDE ? 254 : 178, .stages = 4,
         .smem_bytes = (size_t)(4 * ((w->t.rows / T + 2) * TILE_BYTES + 8 * w->t.rows) + 16 * w->t.rows), .m = m, .n = n, .k = T,
         .trips = (double)(d->J * w->t.ptiles), .left = MBA_ARG_IN(output ? DY : X), .left_bytes = m * T * w->e,
         .right = MBA_ARG_SCRATCH(output ? SSD_STATES_WORK : SSD_DSTATES_WORK), .right_bytes = n * T * w->st, .to = MBA_ARG_SCRATCH(SSD_DBC_WORK),
@@ -474,7 +474,7 @@ static void draw_bmm_bwd(const drawing *w, bool output)
 {
     const double n = w->tensor ? WIDE : T;
     draw_product(w, &(product){
-        .kernel = "bmm_chunk_bwd", .plain = "bmm_chunk_bwd_fma", .grid = w->chunks * w->d.G * w->t.tiles * w->t.ntiles, .block = 128, .regs = 128,
+        .kernel = "bmm_chunk_bwd", .plain = "bmm_chunk_bwd_fma", .grid = w->chunks * w->d.G * w->t.tiles * w->t.ntiles, .block = 128, .regs = 130,
         .stages = 3, .smem_bytes = 9 * TILE_BYTES, .m = T, .n = n, .k = T, .trips = (double)(w->t.tiles + 1) / 2,
         .left = MBA_ARG_SCRATCH(SSD_DCB_WORK), .left_bytes = T * T * w->st, .right = MBA_ARG_IN(output ? BM : CM), .right_bytes = n * T * w->e,
         .to = MBA_ARG_OUT(output ? DCM : DBM), .to_bytes = T * n * w->e });
@@ -525,8 +525,8 @@ static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     draw_dcb(&w);
     draw_bmm_bwd(&w, false);
     draw_bmm_bwd(&w, true);
-    draw_steps(&w, "chunk_scan_bwd_ddacs_stable", 48, MBA_ARG_SCRATCH(SSD_SUMS_WORK), parts, MBA_ARG_SCRATCH(SSD_SUMS_WORK), 8, 24, 0);
-    draw_steps(&w, "chunk_cumsum_bwd", 40, MBA_ARG_SCRATCH(SSD_SUMS_WORK), 12 + w.e, MBA_ARG_OUT(DDT), w.e, 12, 5);
+    draw_steps(&w, "chunk_scan_bwd_ddacs_stable", 56, MBA_ARG_SCRATCH(SSD_SUMS_WORK), parts, MBA_ARG_SCRATCH(SSD_SUMS_WORK), 8, 24, 0);
+    draw_steps(&w, "chunk_cumsum_bwd", 64, MBA_ARG_SCRATCH(SSD_SUMS_WORK), 12 + w.e, MBA_ARG_OUT(DDT), w.e, 12, 5);
     draw_parts(&w);
     return MBA_OK;
 }

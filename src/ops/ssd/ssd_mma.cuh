@@ -19,7 +19,7 @@
  * kernel     bmm_chunk_bwd                               64 rows x 128 n per block
  * launch     grid B K G t ceil(N/128), block 128, dynamic smem 72 KB
  * takes      bf16; P, N, token distances and offsets multiples of 8, N <= 256, Q a multiple of 64 up to 512
- * resources  sm_90a, CUDA 13.0: registers in the plans of ssd.c, no spill
+ * resources  sm_90a, CUDA 13.0: 84 to 254 registers (the plans in ssd.c say which), no spill on sm_80, sm_90a, sm_100
  * measured   none yet
  * order      fixed: k ascends (descends in the gradient of x), heads ascend, partial sums in order */
 #ifndef MBA_SSD_MMA_CUH
@@ -98,7 +98,7 @@ template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const te
 {
     MBA_DYNAMIC_SMEM(smem);
     uint2    *factor = (uint2 *)(smem + STATE_STAGES * STATE_STAGE);          // (2 heads, Q / 2)
-    int64_t   z = blockIdx.x;
+    unsigned  z = blockIdx.x;
     const int nt = digit(z, a.ntiles), pt = digit(z, a.ptiles), pair = digit(z, (a.J + 1) / 2), g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
     const int h0 = g * a.J + 2 * pair, heads = min(2, a.J - 2 * pair), steps = a.Q / SSD_TILE, tid = threadIdx.x;
     const int real = min(a.Q, a.L - c * a.Q), p0 = pt * 64, n0 = nt * 128;
@@ -167,7 +167,7 @@ static __global__ void __launch_bounds__(256, 2) chunk_scan_bwd_dstates(const __
 static __global__ void __launch_bounds__(128) bmm_chunk_fwd(const __grid_constant__ tensor_task a)
 {
     MBA_DYNAMIC_SMEM(smem);
-    int64_t   z = blockIdx.x;
+    unsigned  z = blockIdx.x;
     const int tile = digit(z, a.tiles * (a.tiles + 1) / 2), g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
     int       l0, s0;
     tile_of(tile, l0, s0);
@@ -217,7 +217,7 @@ struct scan_block {
 template <int MT> static __device__ __forceinline__ scan_block scan_block_of(const tensor_task &a)
 {
     scan_block k;
-    int64_t    z = blockIdx.x;
+    unsigned   z = blockIdx.x;
     k.pt = digit(z, a.ptiles);
     const int pair = digit(z, (a.J + 1) / 2);
     k.rt = digit(z, a.rtiles);
@@ -405,11 +405,12 @@ template <bool REV, int MT> static __device__ __forceinline__ void scan_store(co
         if (real) load(x, a.x.row(k.b, k.l0 + l, h) + p);
         if (REV && real && a.dy.at) load(dy, a.dy.row(k.b, k.l0 + l, h) + p);
         const float step = REV ? a.step[at + l] : 1;
+        float       sum[2][4];
+        for (int i = 0; i < 2; i++) load(sum[i], sums + r * SCAN_LD + piece * 8 + i * 4);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            const float sum = sums[r * SCAN_LD + piece * 8 + i];
-            o[i]     = fmaf(step, sum, D[i] * (REV ? dy[i] : x[i]));
-            dot     += sum * x[i];
+            o[i]     = fmaf(step, sum[i / 4][i % 4], D[i] * (REV ? dy[i] : x[i]));
+            dot     += sum[i / 4][i % 4] * x[i];
             cols[i] += x[i] * dy[i];
         }
         if (REV) {
@@ -517,7 +518,7 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
     MBA_DYNAMIC_SMEM(smem);
     enum { ROWS = 64 * MT, STAGE = (MT + 2) * TILE_BYTES + 2 * ROWS * 4 };
     float    *red = (float *)(smem + HEADS_STAGES * STAGE);                   // (2 turns, 2 halves of n, ROWS)
-    int64_t   z = blockIdx.x;
+    unsigned  z = blockIdx.x;
     const int nt = digit(z, a.ntiles), r0 = digit(z, a.rtiles) * ROWS, g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
     const int real = min(a.Q, a.L - c * a.Q), n0 = nt * 128, steps = a.J * a.ptiles, tid = threadIdx.x;
     const int64_t              l0 = (int64_t)c * a.Q;
@@ -647,7 +648,7 @@ static __global__ void __launch_bounds__(128, 3) chunk_scan_bwd_dcb(const __grid
 {
     MBA_DYNAMIC_SMEM(smem);
     float    *red = (float *)(smem + DCB_STAGES * DCB_STAGE);                 // (2 turns, rows then columns, 2 warps, 64)
-    int64_t   z = blockIdx.x;
+    unsigned  z = blockIdx.x;
     const int tile = digit(z, a.tiles * (a.tiles + 1) / 2), g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
     int       li, sj;
     tile_of(tile, li, sj);
@@ -754,7 +755,7 @@ enum { BMM_STAGES = 3, BMM_STAGE = 3 * TILE_BYTES };
 template <bool OUTPUT> __global__ void __launch_bounds__(128) bmm_chunk_bwd(const __grid_constant__ tensor_task a)
 {
     MBA_DYNAMIC_SMEM(smem);
-    int64_t   z = blockIdx.x;
+    unsigned  z = blockIdx.x;
     const int nt = digit(z, a.ntiles), ri = digit(z, a.tiles), g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
     const int real = min(a.Q, a.L - c * a.Q), n0 = nt * 128, steps = OUTPUT ? ri + 1 : a.tiles - ri;
     const int warp = threadIdx.x / 32, m0 = warp / 2 * 32, half = warp % 2;

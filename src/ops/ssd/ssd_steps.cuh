@@ -12,7 +12,7 @@
  * kernel     chunk_scan_bwd_ddacs_stable   one warp per (sequence, chunk, head): prefix and suffix sums
  * kernel     chunk_cumsum_bwd              as chunk_cumsum_fwd; sums of parameters per chunk
  * kernel     ssd_sum_parts                 32 columns per block; parts in order
- * resources  sm_90a, CUDA 13.0: see the plans in ssd.c
+ * resources  sm_90a, CUDA 13.0: 32 to 109 registers (the plans in ssd.c say which), no spill
  * measured   none yet
  * order      fixed: two runs give the same bits */
 #ifndef MBA_SSD_STEPS_CUH
@@ -43,7 +43,7 @@ template <typename N> static __device__ __forceinline__ N scan_down(N x)     /* 
 struct cell { int b, c, h; int64_t at; };
 template <typename A> static __device__ __forceinline__ cell cell_of(const A &a)
 {
-    int64_t i = blockIdx.x;
+    unsigned i = blockIdx.x;
     const int part = digit(i, (a.H + 7) / 8), c = digit(i, a.K), b = (int)i, h = part * 8 + (int)(threadIdx.x >> 5);
     const cell e = { b, c, h, ((int64_t)b * a.H + h) * a.KQ + (int64_t)c * a.Q };
     return e;
@@ -93,7 +93,7 @@ template <int V, typename A> struct walker {
     bool     mine;
     __device__ __forceinline__ walker(const A &task) : a(task)
     {
-        int64_t   i = blockIdx.x;
+        unsigned  i = blockIdx.x;
         const int PN = a.P * a.N, block = digit(i, (PN + 256 * V - 1) / (256 * V));
         h    = digit(i, a.H);
         b    = (int)i;

@@ -49,11 +49,11 @@ template <typename TT, typename CC, typename SS> struct task {
 };
 
 /* A block (or warp) number as digits: the last one runs fastest. */
-static __device__ __forceinline__ int digit(int64_t &i, int n)
+static __device__ __forceinline__ int digit(unsigned &i, int n)
 {
-    const int d = (int)(i % n);
-    i /= n;
-    return d;
+    const unsigned d = i % (unsigned)n;
+    i /= (unsigned)n;
+    return (int)d;
 }
 
 static __device__ __forceinline__ float softplus(float x) { return x > 20 ? x : log1pf(expf(x)); }

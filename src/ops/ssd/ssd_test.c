@@ -2,6 +2,8 @@
  * claims beyond the general proofs of tests/operators_test.c: bits, splits, real sizes. */
 #include "tests/test.h"
 
+#include "core/check.h"
+#include "core/device.h"
 #include "core/program.h"
 #include "ops/ssd/ssd.h"
 #include "ops/ssd/ssd_slots.h"
@@ -459,8 +461,32 @@ static void refuses_what_does_not_fit(void **state)
     mba_graph_destroy(g);
 }
 
+/* What the small cases of the operator do not reach: several tiles of P and N, of rows and of sources; both variants. */
+static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
+{
+    (void)state;
+    const mba_case cases[] = {
+        { { 2, 700,  4,  64, 1, 128, 256, SKIP_HEAD | BIAS }, "mamba2-130m's heads, ragged" },
+        { { 1, 600,  3,  64, 1, 128, 128, SKIP_HEAD | BIAS | RESETS | STATES }, "an odd head, documents, states" },
+        { { 1, 300,  8,  64, 8, 128, 256, SKIP_HEAD | BIAS | WINDOWS }, "mamba2-headline's groups" },
+        { { 1, 200,  3,  32, 1,  16,  64, SKIP_FULL | BIAS | STATES }, "small heads and states" },
+        { { 2, 190,  2, 128, 2, 256,  64, SKIP_FULL | LIMITS | STATES }, "large heads and states" },
+        { { 1, 500,  3,  40, 1,  72, 192, SKIP_HEAD | BIAS }, "tiles that are not full" } };
+    const mba_device *d;
+    if (mba_device_cuda(&d, 0) != MBA_OK) skip();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int half = 0; half < 2; half++) {
+            mba_check w = { 0 };
+            assert_ok(mba_check_case_on(&w, &mba_op_ssd, &cases[i], d, half ? MBA_BF16 : MBA_F32));
+            if (!(w.cpu_error <= 1) || w.strays)
+                fail_msg("%s, %s: %.2f of its tolerance (%.1e relative), %d strays", cases[i].note, half ? "bf16" : "fp32", w.cpu_error,
+                         w.cpu_relative, w.strays);
+        }
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(recurrence_gives_the_golden_values), cmocka_unit_test(chunks_give_the_golden_values),
               cmocka_unit_test(chunks_equal_the_recurrence), cmocka_unit_test(same_bits_at_any_thread_count),
               cmocka_unit_test(thread_count_may_change_after_planning),
               cmocka_unit_test(cpu_matches_reference_at_the_sizes_of_the_models),
+              cmocka_unit_test(cuda_matches_reference_at_the_sizes_of_the_models),
               cmocka_unit_test(a_sequence_in_two_halves_equals_the_whole), cmocka_unit_test(refuses_what_does_not_fit))
