@@ -5,7 +5,8 @@
  *
  * kernel     scan_fwd_tiles     some warps make step sizes, gate and store; the others hold the states and do nothing else
  * takes      N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values
- * launch     grid (items, blocks of 32 or 64 channels), block CH N/4 + 128, dynamic smem 22 to 66 KB
+ * launch     grid (items, blocks of 32 or 64 channels), block CH N/4 + 128, dynamic smem 20 to 58 KB
+ * resources  sm_90a, CUDA 13.0: 71 to 80 registers, no spill; 2 blocks an SM of 384 threads, 3 of 256, 4 of 192
  * moves      u, delta, z, B, C in, out once each: bound by exponentials and instructions, not by DRAM
  * floor      4 x 4096 x 4096, N = 16, bf16: one exponential per element, 331 us at 16 a clock and SM, 1.73 GHz
  * measured   the prototype this is made from: 527 us there (H200); this kernel: none yet
@@ -14,12 +15,14 @@
  * kernel     scan_carry         the state a piece of a long sequence leaves behind when it starts from zero (or the adjoint)
  * takes      what scan_fwd_tiles takes
  * launch     grid (items, blocks of 32 channels), block 8 N, static smem 10 KB
+ * resources  sm_90a, CUDA 13.0: 98 to 128 registers, no spill
  * moves      delta and u (dout, z), B (C) once: half the exponential work of the pass it serves
  * measured   none yet
  * order      fixed
  *
  * kernel     scan_combine       states at the borders of pieces, one thread per state
  * launch     grid ceil(B D N / 256), block 256
+ * resources  sm_90a, CUDA 13.0: 32 registers, no spill
  * moves      one state per item in, one out
  * measured   none yet
  * order      fixed: pieces in order */
@@ -237,7 +240,7 @@ scan_fwd_tiles(const __grid_constant__ scan_operands<T> p)
 /* ---- carries: four states of a channel to a thread ---- */
 
 template <typename T, int N, bool BACK>
-__global__ void __launch_bounds__(8 * N) scan_carry(const __grid_constant__ scan_operands<T> p)
+__global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_constant__ scan_operands<T> p)
 {
     constexpr bool EXACT = sizeof(T) == 4;
     constexpr int  CH = TILE_CHANNELS, TT = 32, NT = 8 * N, RP = NT / 8, NP = TT / RP, VQ = N / 4;
@@ -301,7 +304,7 @@ __global__ void __launch_bounds__(8 * N) scan_carry(const __grid_constant__ scan
         write4(&sv[tid / VQ][tid % VQ * 4], v);
         __syncthreads();
         if (i + 1 < tiles) read(BACK ? tile - 1 : tile + 1);
-#pragma unroll 8
+#pragma unroll 4
         for (int j = 0; j < TT; j++) {
             const int    k = BACK ? TT - 1 - j : j;
             const float2 d = sx[k][sc];

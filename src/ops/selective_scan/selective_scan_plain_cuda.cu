@@ -3,6 +3,7 @@
  * kernel     scan_fwd_plain     states of a lane lie in scratch, 32 neighbouring lanes side by side; time ascends
  * takes      everything
  * launch     grid (B, blocks of 32 channels), block 32
+ * resources  sm_90a, CUDA 13.0: 80 registers, no spill
  * moves      every operand once; 8 bytes of scratch per element, mostly in L1: right first, not for speed
  * measured   none yet
  * order      fixed
@@ -10,6 +11,7 @@
  * kernel     scan_bwd_plain     8 tokens at a time from the end: states from the kept one, then the adjoints
  * takes      everything
  * launch     grid (B, blocks of 32 channels), block 32
+ * resources  sm_90a, CUDA 13.0: 128 registers, no spill
  * moves      as above, 40 bytes of scratch per element
  * measured   none yet
  * order      fixed: dB and dC are sums over the lanes of a warp, then over blocks by scan_sums_bc */
@@ -68,7 +70,7 @@ template <typename T> static __device__ __forceinline__ float *space_of(const sc
 
 enum { FWD_ARRAYS = 2, BWD_ARRAYS = PLAIN_CHUNK + 4 };
 
-template <typename T> __global__ void __launch_bounds__(32) scan_fwd_plain(const __grid_constant__ scan_operands<T> p)
+template <typename T> __global__ void __launch_bounds__(32, 16) scan_fwd_plain(const __grid_constant__ scan_operands<T> p)
 {
     const lane_channel<T> c = lane_channel_of(p);
     if (!c.ok) return;
@@ -142,7 +144,7 @@ step_back(const scan_operands<T> &p, const lane_channel<T> &c, int t, const floa
     *dbias += dd;
 }
 
-template <typename T> __global__ void __launch_bounds__(32) scan_bwd_plain(const __grid_constant__ scan_operands<T> p)
+template <typename T> __global__ void __launch_bounds__(32, 16) scan_bwd_plain(const __grid_constant__ scan_operands<T> p)
 {
     const lane_channel<T> c = lane_channel_of(p);
     const int N = p.N, chunks = (p.L + PLAIN_CHUNK - 1) / PLAIN_CHUNK;
@@ -154,7 +156,7 @@ template <typename T> __global__ void __launch_bounds__(32) scan_bwd_plain(const
         dA[n * 32] = 0;
     }
     for (int chunk = chunks - 1; chunk >= 0; chunk--) {
-        const int    first = chunk * PLAIN_CHUNK, tokens = min(PLAIN_CHUNK, p.L - first);
+        const int    first = chunk * PLAIN_CHUNK, tokens = min((int)PLAIN_CHUNK, p.L - first);
         const float *k = p.kept_plain + (c.a.sequence * chunks + chunk) * N * p.D + c.ch;
         for (int n = 0; n < N; n++) h[n * 32] = k[(int64_t)n * p.D];
         for (int i = 0; i < tokens; i++) {

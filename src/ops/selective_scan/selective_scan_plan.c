@@ -109,7 +109,7 @@ static void plan_carries(mba_plan *p, const mba_node *n, scan_dims d, int64_t it
     const double   values = 2.0 * TILE * TILE_CHANNELS, elements = values * (double)d.N;
     mba_launch    *l = mba_plan_launch(p, "scan_carry", MBA_VECTOR, items, (int)(8 * d.N));
     l->grid[1]    = channel_blocks(d, TILE_CHANNELS);
-    l->regs       = back ? 96 : 80;
+    l->regs       = back ? 106 : 98;
     mba_phase_work(l, MBA_LOOP, (double)mba_ceil(c.tiles, 2), NULL);
     load_operand(l, n, DELTA, values);
     if (!back) load_operand(l, n, U, values);
@@ -270,7 +270,7 @@ static void plan_plain(mba_plan *p, const mba_node *n, scan_dims d, const char *
     const double values = (double)(d.L * PLAIN_CHANNELS), elements = values * (double)d.N;
     mba_launch  *l = mba_plan_launch(p, kernel, MBA_VECTOR, d.B, PLAIN_CHANNELS);
     l->grid[1] = channel_blocks(d, PLAIN_CHANNELS);
-    l->regs    = back ? 80 : 48;
+    l->regs    = back ? 128 : 80;
     load_operand(l, n, U, values);
     load_operand(l, n, DELTA, values);
     load_operand(l, n, Z, values);

@@ -2,6 +2,7 @@
  * agrees with the reference and the reference with differences is proved over `cases` in tests/operators_test.c. */
 #include "tests/test.h"
 
+#include "core/check.h"
 #include "core/program.h"
 #include "ops/selective_scan/selective_scan.h"
 #include "ops/selective_scan/selective_scan_slots.h"
@@ -362,6 +363,33 @@ static void a_broken_document_leaves_the_next_one_whole(void **state)
     end_model(&m);
 }
 
+/* Sizes that differences of the reference cannot afford: sequences cut in pieces and packed, several blocks of channels, ragged
+ * at the end, wide blocks. */
+static void long_and_short_sequences_agree_with_fp64_on_the_gpu(void **state)
+{
+    (void)state;
+    static const mba_case cases[] = {
+        { { 1, 300, 36, 16, 1, WITH_IDS }, "two pieces, a ragged block" },
+        { { 2, 290, 40, 8, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "pieces from state to state, eight states" },
+        { { 1, 3000, 72, 16, 2, 0 }, "many pieces, two groups" },
+        { { 700, 23, 72, 16, 1, WITH_IDS }, "packs of short sequences" },
+        { { 1100, 5, 44, 8, 1, NO_Z }, "packs of sequences shorter than a tile, eight states" },
+        { { 64, 49, 320, 8, 1, NO_Z | RANK3 }, "windows of an image" },
+        { { 4, 100, 4096, 16, 1, WINDOWS }, "wide blocks" },
+        { { 2, 100, 70, 33, 1, WITH_IDS }, "a number of states that only the plain path takes" },
+        { { 0 }, NULL } };
+    const mba_device *d;
+    if (mba_device_cuda(&d, 0) != MBA_OK) skip();
+    for (const mba_case *c = cases; c->note; c++)
+        for (int half = 0; half < 2; half++) {
+            mba_check w = { 0 };
+            assert_ok(mba_check_case_on(&w, &mba_op_selective_scan, c, d, half ? MBA_BF16 : MBA_F32));
+            if (!(w.cpu_error <= 1)) print_error("%s, %s: %.2f of its tolerance\n", c->note, half ? "bf16" : "fp32", w.cpu_error);
+            assert_true(w.cpu_error <= 1);
+            assert_int_equal(w.strays, 0);
+        }
+}
+
 static void wrong_shapes_are_explained(void **state)
 {
     (void)state;
@@ -385,4 +413,5 @@ MBA_TEST_MAIN(cmocka_unit_test(forward_gives_the_golden_values),
               cmocka_unit_test(any_length_agrees_with_the_reference),
               cmocka_unit_test(large_steps_are_taken_as_they_are),
               cmocka_unit_test(a_broken_document_leaves_the_next_one_whole),
+              cmocka_unit_test(long_and_short_sequences_agree_with_fp64_on_the_gpu),
               cmocka_unit_test(wrong_shapes_are_explained))
