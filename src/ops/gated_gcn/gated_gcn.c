@@ -24,8 +24,9 @@ static mba_status gated_gcn_shape(const mba_node *n, mba_type *out)
         MBA_TRY(mba__need_rows("gated_gcn", n->in[k]));
         MBA_NEED(n->in[k]->type.dtype == n->in[A]->type.dtype, "gated_gcn: %s and %s differ in type", n->in[k]->name,
                  n->in[A]->name);
-        MBA_NEED(mba_dense(n->in[k]) || n->in[k]->run == mba_cols(n->in[k]), "gated_gcn: the rows of %s do not lie at one "
-                 "distance\nwhy: it is a reshaped window\nfix: take a slice of columns, or copy it first", n->in[k]->name);
+        MBA_NEED(mba_dense(n->in[k]) || n->in[k]->run == mba_cols(n->in[k]),
+                 "gated_gcn: the rows of %s do not lie at one distance\nwhy: it is a reshaped window\n"
+                 "fix: take a slice of columns, or copy it first", n->in[k]->name);
         MBA_NEED(n->in[k]->type.rank == 2 && mba_cols(n->in[k]) == mba_cols(n->in[A])
                  && (k == C || mba_rows(n->in[k]) == N),
                  "gated_gcn: %s has the wrong shape\nwhy: a, b, d, e are (N, H) and c is (E, H)", n->in[k]->name);
@@ -141,12 +142,12 @@ gated_gcn_walk gated_gcn_walk_of(const mba_node *n)
     return w;
 }
 
-static mba_launch *walk_launch(mba_plan *p, const mba_node *n, const char *kernel, int regs)
+static mba_launch *walk_launch(mba_plan *p, const mba_node *n, const char *kernel, int regs_wide)
 {
     const gated_gcn_walk w = gated_gcn_walk_of(n);
     mba_launch          *l = mba_plan_launch(p, kernel, MBA_VECTOR, w.blocks, GATED_GCN_THREADS);
     l->grid[1] = w.across;
-    l->regs    = regs;
+    l->regs    = w.values == 8 ? regs_wide : w.values == 4 ? 80 : 56;        // as ptxas says
     return l;
 }
 
@@ -190,7 +191,7 @@ static mba_status gated_gcn_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
     const int         sgn = mba_plan_scratch(p, "s gn", (size_t)mba_tensor_bytes(eh));
     const int         t = mba_adds(n, DC) ? MBA_ARG_SCRATCH(mba_plan_scratch(p, "t", (size_t)mba_tensor_bytes(eh)))
                                           : MBA_ARG_OUT(DC);
-    mba_launch *l = walk_launch(p, n, "gated_gcn_targets", 80);
+    mba_launch *l = walk_launch(p, n, "gated_gcn_targets", 100);
     for (int k = DXT; k <= RDENB; k++)
         if (k != DEH && k != BB && k != EHB) walk_moves(l, MBA_LOAD, MBA_ARG_IN(k), nodes, n->in[k]);
     walk_moves(l, MBA_LOAD, MBA_ARG_IN(BB), edges, b);
@@ -202,7 +203,7 @@ static mba_status gated_gcn_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
     if (mba_adds(n, DC)) walk_moves(l, MBA_STORE, MBA_ARG_OUT(DC), edges, eh);
     walk_moves(l, MBA_STORE, MBA_ARG_OUT(DA), nodes, b);
     walk_moves(l, MBA_STORE, MBA_ARG_OUT(DD), nodes, b);
-    l = walk_launch(p, n, "gated_gcn_sources", 64);
+    l = walk_launch(p, n, "gated_gcn_sources", 80);
     walk_moves(l, MBA_LOAD, MBA_ARG_SCRATCH(sgn), edges, eh);
     walk_moves(l, MBA_LOAD, t, edges, eh);
     walk_moves(l, MBA_STORE, MBA_ARG_OUT(DB), nodes, b);
