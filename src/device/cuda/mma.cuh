@@ -22,7 +22,10 @@
 
 enum { TILE_COLS = 64, TILE_ROW_BYTES = 128 };
 
-static __device__ __forceinline__ int tile_at(int row, int piece) { return row * TILE_ROW_BYTES + ((piece ^ (row & 7)) << 4); }
+static __device__ __forceinline__ int tile_at(int row, int piece)
+{
+    return row * TILE_ROW_BYTES + ((piece ^ (row & 7)) << 4);
+}
 
 /* ---- asynchronous copies ---- */
 
@@ -31,14 +34,19 @@ static __device__ __forceinline__ uint32_t smem_address(const void *p) { return 
 /* 16 bytes, or 16 zeros: `from` is not read then. */
 static __device__ __forceinline__ void cp_async16(void *to, const void *from, bool take)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(smem_address(to)), "l"(from), "r"(take ? 16 : 0) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(smem_address(to)), "l"(from), "r"(take ? 16 : 0)
+                 : "memory");
 }
 static __device__ __forceinline__ void cp_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int PENDING> static __device__ __forceinline__ void cp_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
+template <int PENDING> static __device__ __forceinline__ void cp_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
 
 /* ROWS rows of 64 columns; what lies beyond `rows` or `cols` (a multiple of 8) is zero. */
 template <int ROWS, int THREADS>
-static __device__ __forceinline__ void load_tile(unsigned char *tile, const bf16 *from, int64_t step, int rows, int cols)
+static __device__ __forceinline__ void load_tile(unsigned char *tile, const bf16 *from, int64_t step, int rows,
+                                                 int cols)
 {
 #pragma unroll
     for (int i = 0; i < ROWS * 8; i += THREADS) {
@@ -61,16 +69,19 @@ static __device__ __forceinline__ void ldmatrix_t(uint32_t (&r)[4], const void *
 }
 static __device__ __forceinline__ void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 /* x (up + low), two bf16 at once and rounded once: a factor in fp32 precision costs two instructions. */
 static __device__ __forceinline__ uint32_t times(uint32_t x, uint32_t up, uint32_t low)
 {
     uint32_t r;
-    asm("{\n.reg .b32 q;\nfma.rn.bf16x2 q, %1, %3, %4;\nfma.rn.bf16x2 %0, %1, %2, q;\n}\n" : "=r"(r) : "r"(x), "r"(up), "r"(low), "r"(0x80008000u));
+    asm("{\n.reg .b32 q;\nfma.rn.bf16x2 q, %1, %3, %4;\nfma.rn.bf16x2 %0, %1, %2, q;\n}\n"
+        : "=r"(r)
+        : "r"(x), "r"(up), "r"(low), "r"(0x80008000u));
     return r;
 }
 

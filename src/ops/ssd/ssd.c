@@ -1,7 +1,7 @@
 /* ssd.c -- the state-space dual of Mamba-2: declaration (ssd.md; specs/mamba2.md sections 3 to 8).
  *
- * CPU: `streaming`, the chunks of a head one after another with the state in cache. CUDA: the multi-kernel baseline whose
- * kernels carry the names of the reference, as `chunked` on tensor cores and as `fma` for everything else. */
+ * CPU: `streaming`, the chunks of a head one after another with the state in cache. CUDA: the multi-kernel baseline
+ * whose kernels carry the names of the reference, as `chunked` on tensor cores and as `fma` for everything else. */
 #include "ops/ssd/ssd.h"
 
 #include <math.h>
@@ -242,15 +242,16 @@ static mba_status ssd_bwd_cpu_plan(mba_plan *p, const mba_node *n, const mba_mac
 
 /* ---- CUDA: the multi-kernel baseline, in two variants with the same launches ----
  *
- * `chunked`: products on tensor cores (ssd_mma.cuh), states and C B^T in bf16. `fma`: products in fp32 (ssd_fma.cuh), everything
- * else in fp32 too, cumulative decays in double. The vector kernels are the same (ssd_steps.cuh). */
+ * `chunked`: products on tensor cores (ssd_mma.cuh), states and C B^T in bf16. `fma`: products in fp32 (ssd_fma.cuh),
+ * everything else in fp32 too, cumulative decays in double. The vector kernels are the same (ssd_steps.cuh). */
 
 enum { WIDE = 128, MAX_CHUNK = 512, MAX_STATE = 256 };
 
 ssd_cut ssd_cut_of(const ssd_dims *d, bool tensor)
 {
     ssd_cut t = { .K = mba_ceil(d->L, d->Q), .tiles = mba_ceil(d->Q, SSD_TILE), .ptiles = mba_ceil(d->P, SSD_TILE),
-                  .ntiles = mba_ceil(d->N, tensor ? WIDE : SSD_TILE), .rows = tensor && d->Q % WIDE == 0 ? WIDE : SSD_TILE,
+                  .ntiles = mba_ceil(d->N, tensor ? WIDE : SSD_TILE),
+                  .rows = tensor && d->Q % WIDE == 0 ? WIDE : SSD_TILE,
                   .pairs = tensor ? mba_ceil(d->J, 2) : d->J, .vec = tensor ? 8 : 1,
                   .cs_bytes = tensor ? 4 : 8, .st_bytes = tensor ? 2 : 4 };
     t.KQ     = t.K * d->Q;
@@ -288,10 +289,12 @@ static mba_status check_axes(const mba_node *n)
 {
     ssd_axes a;
     for (int k = 0; k < MBA_IN_MAX; k++)
-        MBA_REFUSE_IF(n->in[k] && !is_param(n, n->in[k]) && !ssd_axes_of(&a, n->in[k]), "%s is a window without one distance per axis\n"
+        MBA_REFUSE_IF(n->in[k] && !is_param(n, n->in[k]) && !ssd_axes_of(&a, n->in[k]),
+            "%s is a window without one distance per axis\n"
                       "fix: slice whole columns, or copy it first", n->op->in[k].name);
     for (int k = 0; k < MBA_OUT_MAX; k++)
-        MBA_REFUSE_IF(n->out[k] && n->out[k]->type.rank > 2 && !ssd_axes_of(&a, n->out[k]), "%s is a window without one distance per axis",
+        MBA_REFUSE_IF(n->out[k] && n->out[k]->type.rank > 2 && !ssd_axes_of(&a, n->out[k]),
+            "%s is a window without one distance per axis",
                       n->op->out[k].name);
     return MBA_OK;
 }
@@ -307,8 +310,10 @@ static bool in_pieces(const mba_tensor *t)
 static mba_status check_tensor(const mba_node *n, const ssd_dims *d)
 {
     MBA_REFUSE_IF(n->in[X]->type.dtype != MBA_BF16, "fp32 activations\nwhy: tensor cores would round them");
-    MBA_REFUSE_IF(d->Q % SSD_TILE || d->Q > MAX_CHUNK, "a chunk of %lld\nwhy: tiles of 64 rows\nfix: --chunk 64, 128, 256 or 512", (long long)d->Q);
-    MBA_REFUSE_IF(d->P % 8 || d->N % 8 || d->N > MAX_STATE, "heads of %lld, a state of %lld\nwhy: pieces of 8, a state of at most 256",
+    MBA_REFUSE_IF(d->Q % SSD_TILE || d->Q > MAX_CHUNK,
+        "a chunk of %lld\nwhy: tiles of 64 rows\nfix: --chunk 64, 128, 256 or 512", (long long)d->Q);
+    MBA_REFUSE_IF(d->P % 8 || d->N % 8 || d->N > MAX_STATE,
+        "heads of %lld, a state of %lld\nwhy: pieces of 8, a state of at most 256",
                   (long long)d->P, (long long)d->N);
     bool fits = true;
     for (int k = 0; k < MBA_IN_MAX; k++)  fits = fits && in_pieces(n->in[k]);
@@ -321,7 +326,8 @@ static void draw_scratch(const drawing *w, bool ids, bool backward)
 {
     const ssd_dims *d = &w->d;
     const ssd_cut  *t = &w->t;
-    const int64_t   steps = d->B * d->H * t->KQ, states = w->chunks * d->H * d->P * d->N, pairs = w->chunks * d->G * d->Q * d->Q;
+    const int64_t   steps = d->B * d->H * t->KQ, states = w->chunks * d->H * d->P * d->N,
+                    pairs = w->chunks * d->G * d->Q * d->Q;
     mba_plan       *p = w->p;
     mba_plan_scratch(p, "dt, decays",  (size_t)(3 * 4 * steps));
     mba_plan_scratch(p, "dA_cumsum",   (size_t)(t->cs_bytes * steps));
@@ -338,7 +344,8 @@ static void draw_scratch(const drawing *w, bool ids, bool backward)
 
 /* ---- vector kernels ---- */
 
-static void draw_steps(const drawing *w, const char *kernel, int regs, int from, double in, int to, double out, double fma, double sfu)
+static void draw_steps(const drawing *w, const char *kernel, int regs, int from, double in, int to, double out,
+                       double fma, double sfu)
 {
     const double n = 8 * (double)w->d.Q;          // positions of a block: one warp per head and chunk
     mba_launch  *l = mba_plan_launch(w->p, kernel, MBA_VECTOR, w->chunks * mba_ceil(w->d.H, 8), 256);
@@ -365,7 +372,8 @@ static void draw_passing(const drawing *w, bool backward)
 
 static void draw_parts(const drawing *w)
 {
-    mba_launch *l = mba_plan_launch(w->p, "ssd_sum_parts", MBA_VECTOR, mba_ceil(w->d.C > 1 ? w->d.H * w->d.P : w->d.H, 32), 256);
+    const int64_t cols = w->d.C > 1 ? w->d.H * w->d.P : w->d.H;
+    mba_launch   *l = mba_plan_launch(w->p, "ssd_sum_parts", MBA_VECTOR, mba_ceil(cols, 32), 256);
     l->grid[1] = 3;
     l->regs    = 32;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_PARTS_WORK), 32 * 4 * (double)(w->chunks * w->t.rtiles));
@@ -389,14 +397,16 @@ typedef struct product {
 
 static void draw_product(const drawing *w, const product *q)
 {
-    mba_launch *l = mba_plan_launch(w->p, w->tensor ? q->kernel : q->plain, !w->tensor ? MBA_VECTOR : q->fma > 0 ? MBA_MIXED : MBA_TENSOR,
-                                    q->grid, w->tensor ? q->block : 256);
+    const mba_class cls = !w->tensor ? MBA_VECTOR : q->fma > 0 ? MBA_MIXED : MBA_TENSOR;
+    const char     *kernel = w->tensor ? q->kernel : q->plain;
+    mba_launch     *l = mba_plan_launch(w->p, kernel, cls, q->grid, w->tensor ? q->block : 256);
     const int64_t classes = w->d.Q / w->t.rows < 8 ? mba_ceil(w->d.Q, w->t.rows) : 8;
     l->regs       = w->tensor ? q->regs : 128;        // without tensor cores 71 to 165
     l->ring_depth = w->tensor ? q->stages : 0;
     l->smem_bytes = w->tensor ? q->smem_bytes : 0;
     for (int64_t i = 0; q->triangle && i < classes; i++)
-        l->blocks[l->nblocks++] = (mba_blocks){ q->grid / classes, { q->trips + (double)((i + 1) * w->t.tiles) / (double)classes } };
+        l->blocks[l->nblocks++] = (mba_blocks){ q->grid / classes,
+            { q->trips + (double)((i + 1) * w->t.tiles) / (double)classes } };
     mba_phase_work(l, MBA_LOOP, q->triangle ? MBA_TRIPS(0) : q->trips, NULL);
     mba_phase_move(l, w->tensor ? MBA_ASYNC : MBA_LOAD, q->left, q->left_bytes);
     mba_phase_move(l, w->tensor ? MBA_ASYNC : MBA_LOAD, q->right, q->right_bytes);
@@ -416,20 +426,26 @@ static void draw_state(const drawing *w, bool output)
     const ssd_dims *d = &w->d;
     const double    m = w->tensor ? 2 * T : T, n = w->tensor ? WIDE : T;
     draw_product(w, &(product){
-        .kernel = output ? "chunk_scan_bwd_dstates" : "chunk_state_fwd", .plain = output ? "chunk_scan_bwd_dstates_fma" : "chunk_state_fwd_fma",
+        .kernel = output ? "chunk_scan_bwd_dstates" : "chunk_state_fwd",
+        .plain = output ? "chunk_scan_bwd_dstates_fma" : "chunk_state_fwd_fma",
         .grid = w->chunks * d->G * w->t.pairs * w->t.ptiles * w->t.ntiles, .block = 256, .regs = 128, .stages = 3,
         .smem_bytes = (size_t)(3 * 4 * TILE_BYTES + 8 * d->Q), .m = m, .n = n, .k = T, .trips = (double)w->t.tiles,
-        .left = MBA_ARG_IN(output ? DY : X), .left_bytes = m * T * w->e, .right = MBA_ARG_IN(output ? CM : BM), .right_bytes = n * T * w->e,
-        .to = MBA_ARG_SCRATCH(output ? SSD_DSTATES_WORK : SSD_STATES_WORK), .to_bytes = m * n * w->st, .fma = m * T * (w->tensor ? 2 : 1) });
+        .left = MBA_ARG_IN(output ? DY : X), .left_bytes = m * T * w->e, .right = MBA_ARG_IN(output ? CM : BM),
+        .right_bytes = n * T * w->e,
+        .to = MBA_ARG_SCRATCH(output ? SSD_DSTATES_WORK : SSD_STATES_WORK), .to_bytes = m * n * w->st,
+        .fma = m * T * (w->tensor ? 2 : 1) });
 }
 
 static void draw_bmm(const drawing *w)
 {
     const int64_t t = w->t.tiles;
     draw_product(w, &(product){
-        .kernel = "bmm_chunk_fwd", .plain = "bmm_chunk_fwd_fma", .grid = w->chunks * w->d.G * t * (t + 1) / 2, .block = 128, .regs = 96, .stages = 2,
-        .smem_bytes = 4 * TILE_BYTES, .m = T, .n = T, .k = T, .trips = (double)mba_ceil(w->d.N, T), .left = MBA_ARG_IN(CM),
-        .left_bytes = T * T * w->e, .right = MBA_ARG_IN(BM), .right_bytes = T * T * w->e, .to = MBA_ARG_SCRATCH(SSD_CB_WORK), .to_bytes = T * T * w->st });
+        .kernel = "bmm_chunk_fwd", .plain = "bmm_chunk_fwd_fma", .grid = w->chunks * w->d.G * t * (t + 1) / 2,
+        .block = 128, .regs = 96, .stages = 2,
+        .smem_bytes = 4 * TILE_BYTES, .m = T, .n = T, .k = T, .trips = (double)mba_ceil(w->d.N, T),
+        .left = MBA_ARG_IN(CM),
+        .left_bytes = T * T * w->e, .right = MBA_ARG_IN(BM), .right_bytes = T * T * w->e,
+        .to = MBA_ARG_SCRATCH(SSD_CB_WORK), .to_bytes = T * T * w->st });
 }
 
 /* The entering state and the sources of a tile of rows; backwards the leaving state and what a source feeds. */
@@ -440,10 +456,14 @@ static void draw_scan(const drawing *w, bool rev)
     draw_product(w, &(product){
         .kernel = rev ? "chunk_scan_chunk_state_bwd_dx" : "chunk_scan_fwd",
         .plain = rev ? "chunk_scan_chunk_state_bwd_dx_fma" : "chunk_scan_fwd_fma",
-        .grid = w->chunks * w->t.rtiles * d->G * w->t.pairs * w->t.ptiles, .block = 256, .regs = w->t.rows == WIDE ? 119 : 84, .stages = 3,
-        .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 48 * d->Q), .m = m, .n = n, .k = T, .trips = (double)mba_ceil(d->N, T),
-        .left = MBA_ARG_SCRATCH(SSD_CB_WORK), .left_bytes = m * T * w->st, .right = MBA_ARG_IN(rev ? DY : X), .right_bytes = n * T * w->e,
-        .to = rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), .to_bytes = m * n * w->e, .fma = 4 * m * T, .sfu = w->tensor ? m * 32 : m * T, .triangle = true });
+        .grid = w->chunks * w->t.rtiles * d->G * w->t.pairs * w->t.ptiles, .block = 256,
+        .regs = w->t.rows == WIDE ? 119 : 84, .stages = 3,
+        .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 48 * d->Q), .m = m, .n = n, .k = T,
+        .trips = (double)mba_ceil(d->N, T),
+        .left = MBA_ARG_SCRATCH(SSD_CB_WORK), .left_bytes = m * T * w->st, .right = MBA_ARG_IN(rev ? DY : X),
+        .right_bytes = n * T * w->e,
+        .to = rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), .to_bytes = m * n * w->e, .fma = 4 * m * T,
+        .sfu = w->tensor ? m * 32 : m * T, .triangle = true });
 }
 
 /* Every head of a group in turn: dB or dC through the states. */
@@ -452,11 +472,15 @@ static void draw_heads(const drawing *w, bool output)
     const ssd_dims *d = &w->d;
     const double    m = (double)w->t.rows, n = w->tensor ? WIDE : T;
     draw_product(w, &(product){
-        .kernel = output ? "chunk_scan_bwd_dc" : "chunk_state_bwd_db", .plain = output ? "chunk_scan_bwd_dc_fma" : "chunk_state_bwd_db_fma",
-        .grid = w->chunks * d->G * w->t.rtiles * w->t.ntiles, .block = 256, .regs = w->t.rows == WIDE ? 254 : 178, .stages = 4,
-        .smem_bytes = (size_t)(4 * ((w->t.rows / T + 2) * TILE_BYTES + 8 * w->t.rows) + 16 * w->t.rows), .m = m, .n = n, .k = T,
+        .kernel = output ? "chunk_scan_bwd_dc" : "chunk_state_bwd_db",
+        .plain = output ? "chunk_scan_bwd_dc_fma" : "chunk_state_bwd_db_fma",
+        .grid = w->chunks * d->G * w->t.rtiles * w->t.ntiles, .block = 256, .regs = w->t.rows == WIDE ? 254 : 178,
+        .stages = 4,
+        .smem_bytes = (size_t)(4 * ((w->t.rows / T + 2) * TILE_BYTES + 8 * w->t.rows) + 16 * w->t.rows), .m = m,
+        .n = n, .k = T,
         .trips = (double)(d->J * w->t.ptiles), .left = MBA_ARG_IN(output ? DY : X), .left_bytes = m * T * w->e,
-        .right = MBA_ARG_SCRATCH(output ? SSD_STATES_WORK : SSD_DSTATES_WORK), .right_bytes = n * T * w->st, .to = MBA_ARG_SCRATCH(SSD_DBC_WORK),
+        .right = MBA_ARG_SCRATCH(output ? SSD_STATES_WORK : SSD_DSTATES_WORK), .right_bytes = n * T * w->st,
+        .to = MBA_ARG_SCRATCH(SSD_DBC_WORK),
         .to_bytes = 4 * m * n, .fma = 2 * m * T + 2 * m * n });
 }
 
@@ -464,33 +488,42 @@ static void draw_dcb(const drawing *w)
 {
     const int64_t t = w->t.tiles;
     draw_product(w, &(product){
-        .kernel = "chunk_scan_bwd_dcb", .plain = "chunk_scan_bwd_dcb_fma", .grid = w->chunks * w->d.G * t * (t + 1) / 2, .block = 128, .regs = 168,
-        .stages = 3, .smem_bytes = 3 * (2 * TILE_BYTES + 1024) + 2048, .m = T, .n = T, .k = T, .trips = (double)(w->d.J * w->t.ptiles),
+        .kernel = "chunk_scan_bwd_dcb", .plain = "chunk_scan_bwd_dcb_fma",
+        .grid = w->chunks * w->d.G * t * (t + 1) / 2, .block = 128, .regs = 168,
+        .stages = 3, .smem_bytes = 3 * (2 * TILE_BYTES + 1024) + 2048, .m = T, .n = T, .k = T,
+        .trips = (double)(w->d.J * w->t.ptiles),
         .left = MBA_ARG_IN(DY), .left_bytes = T * T * w->e, .right = MBA_ARG_IN(X), .right_bytes = T * T * w->e,
-        .to = MBA_ARG_SCRATCH(SSD_DCB_WORK), .to_bytes = T * T * w->st, .fma = 6 * T * T, .sfu = (double)(w->tensor ? 12 * 128 : T * T) });
+        .to = MBA_ARG_SCRATCH(SSD_DCB_WORK), .to_bytes = T * T * w->st, .fma = 6 * T * T,
+        .sfu = (double)(w->tensor ? 12 * 128 : T * T) });
 }
 
 static void draw_bmm_bwd(const drawing *w, bool output)
 {
     const double n = w->tensor ? WIDE : T;
     draw_product(w, &(product){
-        .kernel = "bmm_chunk_bwd", .plain = "bmm_chunk_bwd_fma", .grid = w->chunks * w->d.G * w->t.tiles * w->t.ntiles, .block = 128, .regs = 130,
+        .kernel = "bmm_chunk_bwd", .plain = "bmm_chunk_bwd_fma", .grid = w->chunks * w->d.G * w->t.tiles * w->t.ntiles,
+        .block = 128, .regs = 130,
         .stages = 3, .smem_bytes = 9 * TILE_BYTES, .m = T, .n = n, .k = T, .trips = (double)(w->t.tiles + 1) / 2,
-        .left = MBA_ARG_SCRATCH(SSD_DCB_WORK), .left_bytes = T * T * w->st, .right = MBA_ARG_IN(output ? BM : CM), .right_bytes = n * T * w->e,
+        .left = MBA_ARG_SCRATCH(SSD_DCB_WORK), .left_bytes = T * T * w->st, .right = MBA_ARG_IN(output ? BM : CM),
+        .right_bytes = n * T * w->e,
         .to = MBA_ARG_OUT(output ? DCM : DBM), .to_bytes = T * n * w->e });
 }
 
-static mba_status begin_drawing(drawing *w, mba_plan *p, const mba_node *n, const mba_machine *m, bool tensor, bool backward)
+static mba_status begin_drawing(drawing *w, mba_plan *p, const mba_node *n, const mba_machine *m, bool tensor,
+                                bool backward)
 {
     const ssd_dims d = ssd_dims_of(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_TRY(check_axes(n));
     if (tensor) MBA_TRY(check_tensor(n, &d));
-    *w = (drawing){ .p = p, .d = d, .t = ssd_cut_of(&d, tensor), .tensor = tensor, .e = (double)mba_dtype_bytes(n->in[X]->type.dtype) };
+    *w = (drawing){ .p = p, .d = d, .t = ssd_cut_of(&d, tensor), .tensor = tensor,
+        .e = (double)mba_dtype_bytes(n->in[X]->type.dtype) };
     w->st     = (double)w->t.st_bytes;
     w->chunks = d.B * w->t.K;
-    const double blocks = (double)(w->chunks * d.H) * (double)(w->t.tiles * (w->t.tiles + 1)) * (double)(w->t.ptiles * w->t.ntiles);
-    MBA_REFUSE_IF(blocks > 2e9 || (double)(w->t.KQ + d.P * d.N) > 1e9, "more blocks or positions than a launch can number");
+    const double blocks = (double)(w->chunks * d.H) * (double)(w->t.tiles * (w->t.tiles + 1)) *
+        (double)(w->t.ptiles * w->t.ntiles);
+    MBA_REFUSE_IF(blocks > 2e9 || (double)(w->t.KQ + d.P * d.N) > 1e9,
+        "more blocks or positions than a launch can number");
     draw_scratch(w, n->in[IDS] != NULL, backward);
     return MBA_OK;
 }
@@ -499,7 +532,8 @@ static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 {
     drawing w;
     MBA_TRY(begin_drawing(&w, p, n, m, tensor, false));
-    draw_steps(&w, "chunk_cumsum_fwd", 48, MBA_ARG_IN(DT), w.e, MBA_ARG_SCRATCH(SSD_STEPS_WORK), 12 + (double)w.t.cs_bytes, 16, 5);
+    draw_steps(&w, "chunk_cumsum_fwd", 48, MBA_ARG_IN(DT), w.e, MBA_ARG_SCRATCH(SSD_STEPS_WORK),
+        12 + (double)w.t.cs_bytes, 16, 5);
     draw_state(&w, false);
     draw_passing(&w, false);
     draw_bmm(&w);
@@ -513,7 +547,8 @@ static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     drawing w;
     MBA_TRY(begin_drawing(&w, p, n, m, tensor, true));
     const double parts = 4.0 * (double)(w.t.tiles + 1 + 2 * w.t.ntiles);
-    draw_steps(&w, "chunk_cumsum_fwd", 48, MBA_ARG_IN(DT), w.e, MBA_ARG_SCRATCH(SSD_STEPS_WORK), 12 + (double)w.t.cs_bytes, 16, 5);
+    draw_steps(&w, "chunk_cumsum_fwd", 48, MBA_ARG_IN(DT), w.e, MBA_ARG_SCRATCH(SSD_STEPS_WORK),
+        12 + (double)w.t.cs_bytes, 16, 5);
     draw_bmm(&w);
     draw_state(&w, false);
     draw_passing(&w, false);
@@ -525,16 +560,33 @@ static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     draw_dcb(&w);
     draw_bmm_bwd(&w, false);
     draw_bmm_bwd(&w, true);
-    draw_steps(&w, "chunk_scan_bwd_ddacs_stable", 56, MBA_ARG_SCRATCH(SSD_SUMS_WORK), parts, MBA_ARG_SCRATCH(SSD_SUMS_WORK), 8, 24, 0);
+    draw_steps(&w, "chunk_scan_bwd_ddacs_stable", 56, MBA_ARG_SCRATCH(SSD_SUMS_WORK), parts,
+        MBA_ARG_SCRATCH(SSD_SUMS_WORK), 8, 24, 0);
     draw_steps(&w, "chunk_cumsum_bwd", 64, MBA_ARG_SCRATCH(SSD_SUMS_WORK), 12 + w.e, MBA_ARG_OUT(DDT), w.e, 12, 5);
     draw_parts(&w);
     return MBA_OK;
 }
 
-static mba_status ssd_chunked_plan(mba_plan *p, const mba_node *n, const mba_machine *m)     { return draw_fwd(p, n, m, true); }
-static mba_status ssd_fma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)         { return draw_fwd(p, n, m, false); }
-static mba_status ssd_bwd_chunked_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return draw_bwd(p, n, m, true); }
-static mba_status ssd_bwd_fma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)     { return draw_bwd(p, n, m, false); }
+static mba_status ssd_chunked_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    return draw_fwd(p, n, m, true);
+}
+
+static mba_status ssd_fma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    return draw_fwd(p, n, m, false);
+}
+
+static mba_status ssd_bwd_chunked_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    return draw_bwd(p, n, m, true);
+}
+
+static mba_status ssd_bwd_fma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    return draw_bwd(p, n, m, false);
+}
+
 
 /* ---- cases ---- */
 
@@ -604,7 +656,8 @@ const mba_op mba_op_ssd = {
         { { 2,   1, 2,  3, 1,  4, 16, SKIP_HEAD | STATES }, "a single token" },
         { { 2,   9, 4,  2, 2,  3,  4, SKIP_HEAD | BIAS | WINDOWS }, "windows: x, B, C of one matrix, dt of another" },
         { { 1,   5, 1, 16, 1, 16,  4, SKIP_FULL | STATES | WINDOWS }, "whole vectors, windows" },
-        { { 1,  70, 3,  8, 1,  8, 64, SKIP_HEAD | BIAS | RESETS | STATES }, "tensor cores: an odd head, a ragged chunk, resets" },
+        { { 1,  70, 3,  8, 1,  8, 64, SKIP_HEAD | BIAS | RESETS | STATES },
+            "tensor cores: an odd head, a ragged chunk, resets" },
         { { 1, 136, 2,  8, 2,  8, 128, SKIP_FULL | LIMITS | WINDOWS }, "tensor cores: rows of 128, groups, windows" },
         { { 0 }, NULL } },
     .sizes = (const mba_case[]){

@@ -1,4 +1,4 @@
-/* ssd_cuda.cu -- the multi-kernel baseline of ssd: launchers. The kernels carry the names of the reference implementation.
+/* ssd_cuda.cu -- the multi-kernel baseline of ssd: launchers. The kernels carry the names of the reference.
  *
  *   ssd_steps.cuh   the vector kernels, for both variants
  *   ssd_mma.cuh     variant `chunked`: products on tensor cores
@@ -58,8 +58,20 @@ template <typename A> static A task_of(const mba_call *c, const ssd_cut &t, bool
     const mba_node *n = c->node;
     const ssd_dims  d = ssd_dims_of(n);
     A               a = {};
-    a.B = (int)d.B; a.L = (int)d.L; a.H = (int)d.H; a.P = (int)d.P; a.G = (int)d.G; a.N = (int)d.N; a.J = (int)d.J; a.Q = (int)d.Q;
-    a.K = (int)t.K; a.KQ = (int)t.KQ; a.tiles = (int)t.tiles; a.ptiles = (int)t.ptiles; a.ntiles = (int)t.ntiles; a.rtiles = (int)t.rtiles;
+    a.B = (int)d.B;
+    a.L = (int)d.L;
+    a.H = (int)d.H;
+    a.P = (int)d.P;
+    a.G = (int)d.G;
+    a.N = (int)d.N;
+    a.J = (int)d.J;
+    a.Q = (int)d.Q;
+    a.K = (int)t.K;
+    a.KQ = (int)t.KQ;
+    a.tiles = (int)t.tiles;
+    a.ptiles = (int)t.ptiles;
+    a.ntiles = (int)t.ntiles;
+    a.rtiles = (int)t.rtiles;
     a.cparts = (int)t.cparts; a.skip_cols = (int)d.C; a.dt_min = (float)d.dt_min; a.dt_max = (float)d.dt_max;
     a.x  = strided_of<const T>(n->in[X], c->in[X]);   a.dt = strided_of<const T>(n->in[DT], c->in[DT]);
     a.bm = strided_of<const T>(n->in[BM], c->in[BM]); a.cm = strided_of<const T>(n->in[CM], c->in[CM]);
@@ -72,7 +84,8 @@ template <typename A> static A task_of(const mba_call *c, const ssd_cut &t, bool
         a.y     = strided_of<T>(n->out[Y], c->out[Y]);
         a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);
     } else {
-        a.dy  = strided_of<const T>(n->in[DY], c->in[DY]);  a.dfinal   = strided_of<const float>(n->in[DFINAL], c->in[DFINAL]);
+        a.dy = strided_of<const T>(n->in[DY], c->in[DY]);
+        a.dfinal = strided_of<const float>(n->in[DFINAL], c->in[DFINAL]);
         a.dx  = strided_of<T>(n->out[DX], c->out[DX]);      a.ddt      = strided_of<T>(n->out[DDT], c->out[DDT]);
         a.dbm = strided_of<T>(n->out[DBM], c->out[DBM]);    a.dcm      = strided_of<T>(n->out[DCM], c->out[DCM]);
         a.dinitial = strided_of<float>(n->out[DINITIAL], c->out[DINITIAL]);

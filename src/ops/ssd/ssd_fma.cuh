@@ -1,4 +1,4 @@
-/* ssd_fma.cuh -- the products of ssd by plain fp32 tiles: any size, any chunk, fp32 or bf16 activations. Slow, and right.
+/* ssd_fma.cuh -- the products of ssd by plain fp32 tiles: any size, any chunk, fp32 or bf16. Slow, and right.
  *
  * kernel     chunk_state_fwd_fma, chunk_scan_bwd_dstates_fma, bmm_chunk_fwd_fma, chunk_scan_fwd_fma,
  *            chunk_scan_chunk_state_bwd_dx_fma, chunk_state_bwd_db_fma, chunk_scan_bwd_dc_fma, chunk_scan_bwd_dcb_fma,
@@ -17,8 +17,8 @@
 enum { FMA_K = 16, FMA_LD = SSD_TILE + 4 };
 struct fma_tiles { float a[FMA_K][FMA_LD], b[FMA_K][FMA_LD]; };
 
-/* acc += A B for the tile; thread (y, x) owns rows 4y .. and columns 4x .. of it. a(i, k) and b(k, j) give the operands, and zero
- * beyond their ends; AK, BK: k runs along memory. */
+/* acc += A B for the tile; thread (y, x) owns rows 4y .. and columns 4x .. of it. a(i, k) and b(k, j) give the
+ * operands, and zero beyond their ends; AK, BK: k runs along memory. */
 template <bool AK, bool BK, typename FA, typename FB>
 static __device__ __forceinline__ void multiply(float (&acc)[4][4], fma_tiles &s, int K, const FA &a, const FB &b)
 {
@@ -72,10 +72,14 @@ template <typename T> struct operand {
     const T *at;
     int64_t  step;
     int      real, width;
-    __device__ __forceinline__ float operator()(int l, int i) const { return l < real && i < width ? to_float(at[l * step + i]) : 0; }
+    __device__ __forceinline__ float operator()(int l, int i) const
+    {
+        return l < real && i < width ? to_float(at[l * step + i]) : 0;
+    }
 };
 template <typename T>
-static __device__ __forceinline__ operand<T> operand_of(const strided<const T> &w, int b, int64_t l, int h, int real, int width)
+static __device__ __forceinline__ operand<T> operand_of(const strided<const T> &w, int b, int64_t l, int h, int real,
+                                                        int width)
 {
     const operand<T> o = { w.at ? w.row(b, l, h) : NULL, w.axis[1], w.at ? real : 0, width };
     return o;
@@ -105,7 +109,8 @@ template <bool OUTPUT, typename A> static __device__ __forceinline__ void chunk_
 {
     __shared__ fma_tiles s;
     unsigned  z = blockIdx.x;
-    const int n0 = digit(z, (a.N + 63) / 64) * 64, p0 = digit(z, (a.P + 63) / 64) * 64, h = digit(z, a.H), c = digit(z, a.K), b = (int)z;
+    const int n0 = digit(z, (a.N + 63) / 64) * 64, p0 = digit(z, (a.P + 63) / 64) * 64, h = digit(z, a.H),
+              c = digit(z, a.K), b = (int)z;
     const int real = min(a.Q, a.L - c * a.Q);
     const int64_t at = steps_at(a, b, h, c);
     const auto u = operand_of(OUTPUT ? a.dy : a.x, b, (int64_t)c * a.Q, h, real, a.P);
@@ -122,8 +127,14 @@ template <bool OUTPUT, typename A> static __device__ __forceinline__ void chunk_
         }
 }
 
-template <typename A> __global__ void __launch_bounds__(256, 1) chunk_state_fwd_fma(const __grid_constant__ A a) { chunk_sum_fma<false>(a); }
-template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_dstates_fma(const __grid_constant__ A a) { chunk_sum_fma<true>(a); }
+template <typename A> __global__ void __launch_bounds__(256, 1) chunk_state_fwd_fma(const __grid_constant__ A a)
+{
+    chunk_sum_fma<false>(a);
+}
+template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_dstates_fma(const __grid_constant__ A a)
+{
+    chunk_sum_fma<true>(a);
+}
 
 /* ---- C B^T, zero where no source reaches ---- */
 
@@ -149,17 +160,20 @@ template <typename A> __global__ void __launch_bounds__(256, 1) bmm_chunk_fwd_fm
     l0 *= SSD_TILE;
     s0 *= SSD_TILE;
     const int  real = min(a.Q, a.L - c * a.Q);
-    const auto u = operand_of(a.cm, b, (int64_t)c * a.Q, g, real, a.N), v = operand_of(a.bm, b, (int64_t)c * a.Q, g, real, a.N);
+    const auto u = operand_of(a.cm, b, (int64_t)c * a.Q, g, real, a.N),
+               v = operand_of(a.bm, b, (int64_t)c * a.Q, g, real, a.N);
     float      acc[4][4] = {};
-    multiply<true, true>(acc, t, a.N, [&](int i, int k) { return u(l0 + i, k); }, [&](int k, int j) { return v(s0 + j, k); });
+    multiply<true, true>(
+        acc, t, a.N, [&](int i, int k) { return u(l0 + i, k); }, [&](int k, int j) { return v(s0 + j, k); });
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < 4; j++) {
             const int l = l0 + (int)threadIdx.x / 16 * 4 + i, s = s0 + (int)threadIdx.x % 16 * 4 + j;
-            if (l < a.Q && s < a.Q) a.cb[pairs_at(a, b, c, g) + (int64_t)l * a.Q + s] = reaches(a, b, c, l, s) ? acc[i][j] : 0;
+            if (l < a.Q && s < a.Q)
+                a.cb[pairs_at(a, b, c, g) + (int64_t)l * a.Q + s] = reaches(a, b, c, l, s) ? acc[i][j] : 0;
         }
 }
 
-/* ---- y, and the gradient of x: the entering state (gradient of the leaving one), then the sources (or what they feed) ---- */
+/* ---- y, and the gradient of x: the state (or the gradient of the next), then the sources (or what they feed) ---- */
 
 template <bool REV, typename A> static __device__ __forceinline__ void chunk_scan_fma(const A &a)
 {
@@ -167,7 +181,8 @@ template <bool REV, typename A> static __device__ __forceinline__ void chunk_sca
     __shared__ fma_tiles t;
     __shared__ float     red[16][SSD_TILE];
     unsigned  z = blockIdx.x;
-    const int p0 = digit(z, a.ptiles) * 64, h = digit(z, a.H), rt = digit(z, a.tiles), c = digit(z, a.K), b = (int)z, r0 = rt * SSD_TILE;
+    const int p0 = digit(z, a.ptiles) * 64, h = digit(z, a.H), rt = digit(z, a.tiles), c = digit(z, a.K), b = (int)z,
+              r0 = rt * SSD_TILE;
     const int real = min(a.Q, a.L - c * a.Q), y = (int)threadIdx.x / 16 * 4, x = (int)threadIdx.x % 16 * 4;
     const int64_t l0 = (int64_t)c * a.Q, at = steps_at(a, b, h, c), pairs = pairs_at(a, b, c, h / a.J);
     const auto    u = operand_of(REV ? a.bm : a.cm, b, l0, h / a.J, real, a.N);
@@ -182,10 +197,13 @@ template <bool REV, typename A> static __device__ __forceinline__ void chunk_sca
         for (int j = 0; j < 4; j++) acc[i][j] *= f;
     }
     if (!REV)
-        multiply<true, false>(acc, t, min(r0 + SSD_TILE, real),
+        multiply<true, false>(
+            acc, t, min(r0 + SSD_TILE, real),
             [&](int i, int s) {
                 const int l = r0 + i;
-                return s <= l && l < real ? a.cb[pairs + (int64_t)l * a.Q + s] * decay_between(a, at, l, s) * a.step[at + s] : 0;
+                return s <= l && l < real
+                           ? a.cb[pairs + (int64_t)l * a.Q + s] * decay_between(a, at, l, s) * a.step[at + s]
+                           : 0;
             },
             [&](int s, int j) { return v(s, p0 + j); });
     else
@@ -201,12 +219,14 @@ template <bool REV, typename A> static __device__ __forceinline__ void chunk_sca
         float     dot = 0;
         for (int j = 0; j < 4; j++) {
             const int   p = p0 + x + j;
-            const float D = p < a.P && a.skip_cols ? a.skip[a.skip_cols == 1 ? h : h * a.P + p] : 0, direct = v(l, p), other = REV ? w(l, p) : 0;
+            const float D = p < a.P && a.skip_cols ? a.skip[a.skip_cols == 1 ? h : h * a.P + p] : 0, direct = v(l, p),
+                        other = REV ? w(l, p) : 0;
             dot     += acc[i][j] * other;
             cols[j] += direct * other;
             if (l >= real || p >= a.P) continue;
             T *to = (REV ? a.dx : a.y).row(b, l0 + l, h) + p;
-            *to = from_float<T>((REV ? a.step[at + l] : 1) * acc[i][j] + D * direct + (REV && a.adds[DX] ? to_float(*to) : 0));
+            *to = from_float<T>((REV ? a.step[at + l] : 1) * acc[i][j] + D * direct +
+                                (REV && a.adds[DX] ? to_float(*to) : 0));
         }
         if (!REV) continue;
         dot = row_sum(dot);
@@ -216,15 +236,23 @@ template <bool REV, typename A> static __device__ __forceinline__ void chunk_sca
     const float   sum = column_sum(red, cols);
     const int64_t part = ((int64_t)b * a.K + c) * a.rtiles + rt;
     if (a.skip_cols > 1) {
-        if (threadIdx.x < SSD_TILE && p0 + (int)threadIdx.x < a.P) a.dD[(part * a.H + h) * a.P + p0 + threadIdx.x] = sum;
+        if (threadIdx.x < SSD_TILE && p0 + (int)threadIdx.x < a.P)
+            a.dD[(part * a.H + h) * a.P + p0 + threadIdx.x] = sum;
         return;
     }
     const float all = block_sum<256>(threadIdx.x < SSD_TILE ? sum : 0);
     if (threadIdx.x == 0) a.dD[(part * a.ptiles + p0 / 64) * a.H + h] = all;
 }
 
-template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_fwd_fma(const __grid_constant__ A a) { chunk_scan_fma<false>(a); }
-template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_chunk_state_bwd_dx_fma(const __grid_constant__ A a) { chunk_scan_fma<true>(a); }
+template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_fwd_fma(const __grid_constant__ A a)
+{
+    chunk_scan_fma<false>(a);
+}
+template <typename A>
+__global__ void __launch_bounds__(256, 1) chunk_scan_chunk_state_bwd_dx_fma(const __grid_constant__ A a)
+{
+    chunk_scan_fma<true>(a);
+}
 
 /* ---- dB and dC through the states, summed over the heads of a group; r and q of each head ---- */
 
@@ -232,7 +260,8 @@ template <bool OUTPUT, typename A> static __device__ __forceinline__ void over_h
 {
     __shared__ fma_tiles t;
     unsigned  z = blockIdx.x;
-    const int nt = digit(z, a.ntiles), n0 = nt * 64, r0 = digit(z, a.tiles) * SSD_TILE, g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
+    const int nt = digit(z, a.ntiles), n0 = nt * 64, r0 = digit(z, a.tiles) * SSD_TILE, g = digit(z, a.G),
+              c = digit(z, a.K), b = (int)z;
     const int real = min(a.Q, a.L - c * a.Q), y = (int)threadIdx.x / 16 * 4, x = (int)threadIdx.x % 16 * 4;
     const int64_t l0 = (int64_t)c * a.Q;
     const auto    m = operand_of(OUTPUT ? a.cm : a.bm, b, l0, g, real, a.N);
@@ -256,14 +285,21 @@ template <bool OUTPUT, typename A> static __device__ __forceinline__ void over_h
             if (x == 0 && l < real) (OUTPUT ? a.q : a.r)[(int64_t)nt * a.B * a.H * a.KQ + at + l] = dot;
         }
     }
+    float *to = (OUTPUT ? a.dcs : a.dbs) + ((int64_t)b * a.KQ + l0 + r0) * a.G * a.N;
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < 4; j++)
             if (r0 + y + i < real && n0 + x + j < a.N)
-                (OUTPUT ? a.dcs : a.dbs)[(((int64_t)b * a.KQ + l0 + r0 + y + i) * a.G + g) * a.N + n0 + x + j] = total[i][j];
+                to[((int64_t)(y + i) * a.G + g) * a.N + n0 + x + j] = total[i][j];
 }
 
-template <typename A> __global__ void __launch_bounds__(256, 1) chunk_state_bwd_db_fma(const __grid_constant__ A a) { over_heads_fma<false>(a); }
-template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_dc_fma(const __grid_constant__ A a) { over_heads_fma<true>(a); }
+template <typename A> __global__ void __launch_bounds__(256, 1) chunk_state_bwd_db_fma(const __grid_constant__ A a)
+{
+    over_heads_fma<false>(a);
+}
+template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_dc_fma(const __grid_constant__ A a)
+{
+    over_heads_fma<true>(a);
+}
 
 /* ---- the gradient of C B^T, summed over the heads of a group; sums of M by row and by column of each head ---- */
 
@@ -275,14 +311,16 @@ template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_d
     const int tile = digit(z, a.tiles * (a.tiles + 1) / 2), g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
     int       li, sj;
     tile_of(tile, li, sj);
-    const int real = min(a.Q, a.L - c * a.Q), y = (int)threadIdx.x / 16 * 4, x = (int)threadIdx.x % 16 * 4, l0 = li * SSD_TILE, s0 = sj * SSD_TILE;
+    const int real = min(a.Q, a.L - c * a.Q), y = (int)threadIdx.x / 16 * 4, x = (int)threadIdx.x % 16 * 4,
+              l0 = li * SSD_TILE, s0 = sj * SSD_TILE;
     const int64_t first = (int64_t)c * a.Q, pairs = pairs_at(a, b, c, g), all = (int64_t)a.B * a.H * a.KQ;
     float         total[4][4] = {};
     for (int h = g * a.J; h < (g + 1) * a.J; h++) {
         const auto    u = operand_of(a.dy, b, first, h, real, a.P), v = operand_of(a.x, b, first, h, real, a.P);
         const int64_t at = steps_at(a, b, h, c);
         float         acc[4][4] = {}, cols[4] = {};
-        multiply<true, true>(acc, t, a.P, [&](int i, int p) { return u(l0 + i, p); }, [&](int p, int j) { return v(s0 + j, p); });
+        multiply<true, true>(
+            acc, t, a.P, [&](int i, int p) { return u(l0 + i, p); }, [&](int p, int j) { return v(s0 + j, p); });
         for (int i = 0; i < 4; i++) {
             const int l = l0 + y + i;
             float     row = 0;
@@ -310,12 +348,14 @@ template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_d
 
 /* ---- dB and dC: what went through the states, and through C B^T ---- */
 
-template <bool OUTPUT, typename A> __global__ void __launch_bounds__(256, 1) bmm_chunk_bwd_fma(const __grid_constant__ A a)
+template <bool OUTPUT, typename A>
+__global__ void __launch_bounds__(256, 1) bmm_chunk_bwd_fma(const __grid_constant__ A a)
 {
     typedef typename A::T T;
     __shared__ fma_tiles t;
     unsigned  z = blockIdx.x;
-    const int n0 = digit(z, a.ntiles) * 64, r0 = digit(z, a.tiles) * SSD_TILE, g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
+    const int n0 = digit(z, a.ntiles) * 64, r0 = digit(z, a.tiles) * SSD_TILE, g = digit(z, a.G), c = digit(z, a.K),
+              b = (int)z;
     const int real = min(a.Q, a.L - c * a.Q);
     const int64_t l0 = (int64_t)c * a.Q, pairs = pairs_at(a, b, c, g);
     const auto    v = operand_of(OUTPUT ? a.bm : a.cm, b, l0, g, real, a.N);

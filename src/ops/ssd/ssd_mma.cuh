@@ -1,9 +1,9 @@
 /* ssd_mma.cuh -- the products of ssd on tensor cores (mma.sync): bf16 operands, fp32 sums, chunks of whole tiles of 64.
  *
  * Operands stream through shared memory in tiles of 64 columns (device/cuda/mma.cuh), a ring of three or four stages
- * filled by cp.async; what lies beyond L, P or N is zero there. Decays are never made per pair but for a small block at the
- * diagonal: the rows of a warp have a pivot (the position just before them), and exp(cs_l - cs_s) is the product of
- * exp(cs_l - cs_pivot), which scales sums, and exp(cs_pivot - cs_s), which scales operands; both are at most 1.
+ * filled by cp.async; what lies beyond L, P or N is zero there. Decays are made per pair in a small block at the
+ * diagonal only: the rows of a warp have a pivot (the position just before them), and exp(cs_l - cs_s) is the product
+ * of exp(cs_l - cs_pivot), which scales sums, and exp(cs_pivot - cs_s), which scales operands; both are at most 1.
  * Operands are scaled in registers, in fp32 precision with one rounding (`times`).
  *
  * kernel     chunk_state_fwd, chunk_scan_bwd_dstates     (2 heads of 64 p) x 128 n per block, k over the chunk
@@ -48,7 +48,9 @@ template <int MT> static __device__ __forceinline__ void scale_columns(uint32_t 
 }
 
 /* acc (16 MT rows, 64 columns) += A (16 MT, 16) B (16, 64), B from a tile of rows k, or of rows n. */
-template <int MT> static __device__ __forceinline__ void step_columns(float (&acc)[MT][8][4], const uint32_t (&A)[MT][4], const unsigned char *tile, int k)
+template <int MT>
+static __device__ __forceinline__ void step_columns(float (&acc)[MT][8][4], const uint32_t (&A)[MT][4],
+                                                    const unsigned char *tile, int k)
 {
 #pragma unroll
     for (int n = 0; n < 4; n++) {
@@ -61,7 +63,9 @@ template <int MT> static __device__ __forceinline__ void step_columns(float (&ac
         }
     }
 }
-template <int MT> static __device__ __forceinline__ void step_rows(float (&acc)[MT][8][4], const uint32_t (&A)[MT][4], const unsigned char *tile, int k)
+template <int MT>
+static __device__ __forceinline__ void step_rows(float (&acc)[MT][8][4], const uint32_t (&A)[MT][4],
+                                                 const unsigned char *tile, int k)
 {
 #pragma unroll
     for (int n = 0; n < 4; n++) {
@@ -76,7 +80,8 @@ template <int MT> static __device__ __forceinline__ void step_rows(float (&acc)[
 }
 
 /* acc (32 rows, 32 columns) += A (32, 64) B (64, 32), both from tiles whose rows run along k. */
-static __device__ __forceinline__ void product_of_rows(float (&acc)[2][4][4], const unsigned char *left, int m, const unsigned char *right, int n)
+static __device__ __forceinline__ void product_of_rows(float (&acc)[2][4][4], const unsigned char *left, int m,
+                                                       const unsigned char *right, int n)
 {
 #pragma unroll
     for (int k = 0; k < SSD_TILE; k += 16) {
@@ -99,7 +104,8 @@ template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const te
     MBA_DYNAMIC_SMEM(smem);
     uint2    *factor = (uint2 *)(smem + STATE_STAGES * STATE_STAGE);          // (2 heads, Q / 2)
     unsigned  z = blockIdx.x;
-    const int nt = digit(z, a.ntiles), pt = digit(z, a.ptiles), pair = digit(z, (a.J + 1) / 2), g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
+    const int nt = digit(z, a.ntiles), pt = digit(z, a.ptiles), pair = digit(z, (a.J + 1) / 2), g = digit(z, a.G),
+              c = digit(z, a.K), b = (int)z;
     const int h0 = g * a.J + 2 * pair, heads = min(2, a.J - 2 * pair), steps = a.Q / SSD_TILE, tid = threadIdx.x;
     const int real = min(a.Q, a.L - c * a.Q), p0 = pt * 64, n0 = nt * 128;
     const int64_t                l0 = (int64_t)c * a.Q;
@@ -111,7 +117,8 @@ template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const te
         for (int u = 0; u < 2; u++) {                  // rolled: addresses of both at once would not fit into registers
             load_tile<64, 256>(t + u * TILE_BYTES, left.row(b, l0 + i * 64, h0 + min(u, heads - 1)) + p0, left.axis[1],
                                u < heads ? left_real - i * 64 : 0, a.P - p0);
-            load_tile<64, 256>(t + (2 + u) * TILE_BYTES, right.row(b, l0 + i * 64, g) + n0 + u * 64, right.axis[1], real - i * 64, a.N - n0 - u * 64);
+            load_tile<64, 256>(t + (2 + u) * TILE_BYTES, right.row(b, l0 + i * 64, g) + n0 + u * 64, right.axis[1],
+                               real - i * 64, a.N - n0 - u * 64);
         }
     };
     for (int i = 0; i < STATE_STAGES - 1; i++) {
@@ -121,7 +128,8 @@ template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const te
     for (int i = tid; i < a.Q; i += 256) {
         const int     u = i / (a.Q / 2), l = i % (a.Q / 2) * 2;
         const int64_t at = steps_at(a, b, h0 + min(u, heads - 1), c) + l;
-        factor[i] = OUTPUT ? split(a.in[at], a.in[at + 1]) : split(a.step[at] * a.out[at], a.step[at + 1] * a.out[at + 1]);
+        factor[i] = OUTPUT ? split(a.in[at], a.in[at + 1])
+                           : split(a.step[at] * a.out[at], a.step[at + 1] * a.out[at + 1]);
     }
     const int warp = tid / 32, u = warp / 4, m0 = warp / 2 % 2 * 32, half = warp % 2;
     float     acc[2][8][4] = {};
@@ -149,18 +157,26 @@ template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const te
         for (int n = 0; n < 8; n++)
 #pragma unroll
             for (int r = 0; r < 2; r++)
-                *(uint32_t *)(mine + tile_at(m * 16 + 8 * r + lane_row(), n) + lane_pair() * 4) = pack(acc[m][n][2 * r], acc[m][n][2 * r + 1]);
+                *(uint32_t *)(mine + tile_at(m * 16 + 8 * r + lane_row(), n) + lane_pair() * 4) =
+                    pack(acc[m][n][2 * r], acc[m][n][2 * r + 1]);
     __syncwarp();
     if (u >= heads) return;
     bf16 *to = (OUTPUT ? a.dstates : a.states) + state_at(a, b, c, h0 + u) + (int64_t)(p0 + m0) * a.N + n0 + half * 64;
     for (int i = tid % 32; i < 32 * 8; i += 32) {
         const int r = i / 8, piece = i % 8;
-        if (p0 + m0 + r < a.P && n0 + half * 64 + piece * 8 < a.N) *(uint4 *)(to + r * a.N + piece * 8) = *(const uint4 *)(mine + tile_at(r, piece));
+        if (p0 + m0 + r < a.P && n0 + half * 64 + piece * 8 < a.N)
+            *(uint4 *)(to + r * a.N + piece * 8) = *(const uint4 *)(mine + tile_at(r, piece));
     }
 }
 
-static __global__ void __launch_bounds__(256, 2) chunk_state_fwd(const __grid_constant__ tensor_task a) { chunk_sum<false>(a); }
-static __global__ void __launch_bounds__(256, 2) chunk_scan_bwd_dstates(const __grid_constant__ tensor_task a) { chunk_sum<true>(a); }
+static __global__ void __launch_bounds__(256, 2) chunk_state_fwd(const __grid_constant__ tensor_task a)
+{
+    chunk_sum<false>(a);
+}
+static __global__ void __launch_bounds__(256, 2) chunk_scan_bwd_dstates(const __grid_constant__ tensor_task a)
+{
+    chunk_sum<true>(a);
+}
 
 /* ---- C B^T ---- */
 
@@ -173,7 +189,8 @@ static __global__ void __launch_bounds__(128) bmm_chunk_fwd(const __grid_constan
     tile_of(tile, l0, s0);
     l0 *= SSD_TILE;
     s0 *= SSD_TILE;
-    const int     real = min(a.Q, a.L - c * a.Q), steps = (a.N + 63) / 64, warp = threadIdx.x / 32, m0 = warp / 2 * 32, n0 = warp % 2 * 32;
+    const int real = min(a.Q, a.L - c * a.Q), steps = (a.N + 63) / 64, warp = threadIdx.x / 32, m0 = warp / 2 * 32,
+              n0 = warp % 2 * 32;
     const int64_t first = (int64_t)c * a.Q;
     auto fetch = [&](int i) {
         unsigned char *t = smem + i % 2 * 2 * TILE_BYTES;
@@ -200,7 +217,8 @@ static __global__ void __launch_bounds__(128) bmm_chunk_fwd(const __grid_constan
             for (int r = 0; r < 2; r++) {
                 const int l = l0 + m0 + m * 16 + 8 * r + lane_row(), s = s0 + n0 + n * 8 + 2 * lane_pair();
                 *(uint32_t *)(a.cb + pairs_at(a, b, c, g) + (int64_t)l * a.Q + s) =
-                    pack(reaches(a, b, c, l, s) ? acc[m][n][2 * r] : 0, reaches(a, b, c, l, s + 1) ? acc[m][n][2 * r + 1] : 0);
+                    pack(reaches(a, b, c, l, s) ? acc[m][n][2 * r] : 0,
+                         reaches(a, b, c, l, s + 1) ? acc[m][n][2 * r + 1] : 0);
             }
 }
 
@@ -232,8 +250,8 @@ template <int MT> static __device__ __forceinline__ scan_block scan_block_of(con
     return k;
 }
 
-/* Where the tiles of a stage come from: tile u of step i lies at at[u] + i * step. In shared memory, since beside the sums of a
- * warp there are no registers for it. First C (or B) and the states, then C B^T and x (or dy). */
+/* Where the tiles of a stage come from: tile u of step i lies at at[u] + i * step. In shared memory, since beside the
+ * sums of a warp there are no registers for it. First C (or B) and the states, then C B^T and x (or dy). */
 struct scan_side {
     const bf16 *at[2];
     int64_t     ld, step;                              /* between rows, between steps */
@@ -242,13 +260,15 @@ struct scan_side {
 struct scan_sides { scan_side left, right; };
 enum { MAX_CHUNK_ROWS = 512 };                         /* as the plan says: so many rows less are none at any step */
 
-template <bool REV> static __device__ __forceinline__ void set_states(scan_sides &s, const tensor_task &a, const scan_block &k)
+template <bool REV>
+static __device__ __forceinline__ void set_states(scan_sides &s, const tensor_task &a, const scan_block &k)
 {
     const strided<const bf16> &m = REV ? a.bm : a.cm;
     for (int u = 0; u < 2; u++) {
         s.left.at[u]    = m.row(k.b, k.l0 + k.r0 + 64 * u, k.g);
         s.left.rows[u]  = k.real - k.r0 - 64 * u;
-        s.right.at[u]   = (REV ? a.dstates : a.states) + state_at(a, k.b, k.c, k.h0 + min(u, k.heads - 1)) + (int64_t)k.pt * 64 * a.N;
+        s.right.at[u] = (REV ? a.dstates : a.states) + state_at(a, k.b, k.c, k.h0 + min(u, k.heads - 1)) +
+                        (int64_t)k.pt * 64 * a.N;
         s.right.rows[u] = u < k.heads ? a.P - k.pt * 64 : 0;
     }
     s.left.ld   = m.axis[1];
@@ -258,7 +278,8 @@ template <bool REV> static __device__ __forceinline__ void set_states(scan_sides
     s.left.rows_drop = s.right.rows_drop = 0;
 }
 
-template <bool REV> static __device__ __forceinline__ void set_sources(scan_sides &s, const tensor_task &a, const scan_block &k)
+template <bool REV>
+static __device__ __forceinline__ void set_sources(scan_sides &s, const tensor_task &a, const scan_block &k)
 {
     const strided<const bf16> &v = REV && a.dy.at ? a.dy : a.x;
     const int                  first = REV ? (a.tiles - 1) * 64 : 0, real = REV && !a.dy.at ? 0 : k.real;
@@ -283,13 +304,15 @@ static __device__ __forceinline__ void scan_load(unsigned char *tile, const scan
 {
 #pragma unroll 1
     for (int u = 0; u < tiles; u++)
-        load_tile<64, 256>(tile + u * TILE_BYTES, s.at[u] + i * s.step, s.ld, s.rows[u] - i * s.rows_drop, s.cols - i * s.cols_drop);
+        load_tile<64, 256>(tile + u * TILE_BYTES, s.at[u] + i * s.step, s.ld, s.rows[u] - i * s.rows_drop,
+                           s.cols - i * s.cols_drop);
 }
 
 /* cs and dt of both heads; the factors of sources for the pivot of each row of warps. */
 struct scan_tables { float *cs, *step; uint2 *factor; };      /* (2, Q), (2, Q), (2, 4, Q / 2) */
 
-template <bool REV, int MT> static __device__ __forceinline__ void scan_factors(const tensor_task &a, const scan_block &k, const scan_tables &t)
+template <bool REV, int MT>
+static __device__ __forceinline__ void scan_factors(const tensor_task &a, const scan_block &k, const scan_tables &t)
 {
     const int tid = threadIdx.x, Q = a.Q;
     for (int i = tid; i < 2 * Q; i += 256) {
@@ -301,13 +324,17 @@ template <bool REV, int MT> static __device__ __forceinline__ void scan_factors(
     for (int i = tid; i < 4 * Q; i += 256) {
         const int    u = i / (2 * Q), wr = i / (Q / 2) % 4, s = i % (Q / 2) * 2, lo = k.r0 + wr * 16 * MT;
         const float *cs = t.cs + u * Q, *step = t.step + u * Q;
-        if (!REV && s < lo) t.factor[i] = split(__expf(cs[lo - 1] - cs[s]) * step[s], __expf(cs[lo - 1] - cs[s + 1]) * step[s + 1]);
-        if (REV && s >= lo + 16 * MT) t.factor[i] = split(__expf(cs[s] - cs[lo + 16 * MT - 1]), __expf(cs[s + 1] - cs[lo + 16 * MT - 1]));
+        if (!REV && s < lo)
+            t.factor[i] = split(__expf(cs[lo - 1] - cs[s]) * step[s], __expf(cs[lo - 1] - cs[s + 1]) * step[s + 1]);
+        if (REV && s >= lo + 16 * MT)
+            t.factor[i] = split(__expf(cs[s] - cs[lo + 16 * MT - 1]), __expf(cs[s + 1] - cs[lo + 16 * MT - 1]));
     }
 }
 
 /* A fragment of pairs near the diagonal, with its decays: rows l (or m) = cs_row, columns s.. of the fragment. */
-template <bool REV> static __device__ __forceinline__ void scale_pairs(uint32_t (&A)[4], const float (&row)[2], const float *cs, const float *step)
+template <bool REV>
+static __device__ __forceinline__ void scale_pairs(uint32_t (&A)[4], const float (&row)[2], const float *cs,
+                                                   const float *step)
 {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -334,10 +361,11 @@ template <bool REV, int MT> static __device__ __forceinline__ float pivot_of(con
     return REV ? cs[lo + 16 * MT - 1] : lo ? cs[lo - 1] : 0;
 }
 
-/* One tile of 64 sources (or of what a source feeds), for the rows `lo` .. of this warp; w0 is where they lie in the tile. */
+/* One tile of 64 sources (or of what a source feeds), for the rows lo .. of this warp, at w0 in the tile. */
 template <bool REV, int MT>
-static __device__ __forceinline__ void scan_sources(float (&acc)[MT][8][4], const unsigned char *left, const unsigned char *right, const float *cs,
-                                                    const float *step, const uint2 *factor, int j, int lo, int w0)
+static __device__ __forceinline__ void scan_sources(float (&acc)[MT][8][4], const unsigned char *left,
+                                                    const unsigned char *right, const float *cs, const float *step,
+                                                    const uint2 *factor, int j, int lo, int w0)
 {
     const int t = lane_pair();
 #pragma unroll 1
@@ -359,7 +387,7 @@ static __device__ __forceinline__ void scan_sources(float (&acc)[MT][8][4], cons
         float row[MT][2];
         for (int m = 0; m < MT; m++)
             for (int r = 0; r < 2; r++) row[m][r] = cs[lo + 16 * m + 8 * r + lane_row()];
-        if (s == (REV ? lo + 16 * MT - 16 : lo)) {         // the first block at the diagonal: from the pivot to the rows
+        if (s == (REV ? lo + 16 * MT - 16 : lo)) { // the first block at the diagonal: from the pivot to the rows
             const float pivot = pivot_of<REV, MT>(cs, lo);
             float       f[MT][2];
             for (int m = 0; m < MT; m++)
@@ -392,7 +420,9 @@ static __device__ __forceinline__ float column_sums(float *red, float (&v)[8])
 }
 
 /* The sums of a head leave: eight threads for a row, eight columns each. */
-template <bool REV, int MT> static __device__ __forceinline__ void scan_store(const tensor_task &a, const scan_block &k, int h, const float *sums, float *red)
+template <bool REV, int MT>
+static __device__ __forceinline__ void scan_store(const tensor_task &a, const scan_block &k, int h, const float *sums,
+                                                  float *red)
 {
     const int     tid = threadIdx.x, piece = tid % 8, p = k.pt * 64 + piece * 8;
     const int64_t at = steps_at(a, k.b, h, k.c);
@@ -486,11 +516,13 @@ template <bool REV, int MT> static __device__ __forceinline__ void chunk_scan(co
             const float   pivot = pivot_of<REV, MT>(cs, lo), entering = __expf(REV ? cs[a.Q - 1] - pivot : pivot);
             float         f[MT][2];                    // zero where a reset lies between: then the decay is zero too
             for (int m = 0; m < MT; m++)
-                for (int r = 0; r < 2; r++) f[m][r] = (REV ? a.out : a.in)[at + 16 * m + 8 * r + lane_row()] > 0 ? entering : 0;
+                for (int r = 0; r < 2; r++)
+                    f[m][r] = (REV ? a.out : a.in)[at + 16 * m + 8 * r + lane_row()] > 0 ? entering : 0;
             scale_rows(acc, f);
             continue;
         }
-        scan_sources<REV, MT>(acc, left, right, cs, step, factor, REV ? a.tiles - 1 - (i - states) : i - states, lo, w0);
+        const int j = REV ? a.tiles - 1 - (i - states) : i - states;
+        scan_sources<REV, MT>(acc, left, right, cs, step, factor, j, lo, w0);
     }
     /* 3. out through shared memory */
     __syncthreads();
@@ -501,13 +533,22 @@ template <bool REV, int MT> static __device__ __forceinline__ void chunk_scan(co
         for (int n = 0; n < 8; n++)
 #pragma unroll
             for (int r = 0; r < 2; r++)
-                *(float2 *)(sums + (w0 + 16 * m + 8 * r + lane_row()) * SCAN_LD + n * 8 + 2 * lane_pair()) = make_float2(acc[m][n][2 * r], acc[m][n][2 * r + 1]);
+                *(float2 *)(sums + (w0 + 16 * m + 8 * r + lane_row()) * SCAN_LD + n * 8 + 2 * lane_pair()) =
+                    make_float2(acc[m][n][2 * r], acc[m][n][2 * r + 1]);
     __syncthreads();
-    for (int i = 0; i < mine.heads; i++) scan_store<REV, MT>(a, mine, mine.h0 + i, (const float *)smem + i * 64 * MT * SCAN_LD, table);
+    for (int i = 0; i < mine.heads; i++)
+        scan_store<REV, MT>(a, mine, mine.h0 + i, (const float *)smem + i * 64 * MT * SCAN_LD, table);
 }
 
-template <int MT> __global__ void __launch_bounds__(256, 2) chunk_scan_fwd(const __grid_constant__ tensor_task a) { chunk_scan<false, MT>(a); }
-template <int MT> __global__ void __launch_bounds__(256, 2) chunk_scan_chunk_state_bwd_dx(const __grid_constant__ tensor_task a) { chunk_scan<true, MT>(a); }
+template <int MT> __global__ void __launch_bounds__(256, 2) chunk_scan_fwd(const __grid_constant__ tensor_task a)
+{
+    chunk_scan<false, MT>(a);
+}
+template <int MT>
+__global__ void __launch_bounds__(256, 2) chunk_scan_chunk_state_bwd_dx(const __grid_constant__ tensor_task a)
+{
+    chunk_scan<true, MT>(a);
+}
 
 /* ---- dB and dC through the states, summed over the heads of a group ---- */
 
@@ -530,7 +571,8 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
         const int64_t  at = steps_at(a, b, h, c) + r0;
         const bf16    *state = (OUTPUT ? a.states : a.dstates) + state_at(a, b, c, h) + (int64_t)p0 * a.N + n0;
         load_tile<ROWS, 256>(t, left.row(b, l0 + r0, h) + p0, left.axis[1], left_real - r0, a.P - p0);
-        for (int u = 0; u < 2; u++) load_tile<64, 256>(t + (MT + u) * TILE_BYTES, state + u * 64, a.N, a.P - p0, a.N - n0 - u * 64);
+        for (int u = 0; u < 2; u++)
+            load_tile<64, 256>(t + (MT + u) * TILE_BYTES, state + u * 64, a.N, a.P - p0, a.N - n0 - u * 64);
         if (tid < ROWS / 2) {                          // the factors of the rows: in, or dt and out
             const int    i4 = tid % (ROWS / 4) * 4;
             const float *from = (OUTPUT ? a.in : tid < ROWS / 4 ? a.step : a.out) + at + i4;
@@ -542,7 +584,8 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
         const int h = g * a.J + turn;
         if (tid < ROWS) {
             const float *from = red + turn % 2 * 2 * ROWS + tid;
-            (OUTPUT ? a.q : a.r)[(int64_t)nt * a.B * a.H * a.KQ + steps_at(a, b, h, c) + r0 + tid] = from[0] + from[ROWS];
+            const int64_t to = (int64_t)nt * a.B * a.H * a.KQ + steps_at(a, b, h, c) + r0 + tid;
+            (OUTPUT ? a.q : a.r)[to] = from[0] + from[ROWS];
         }
     };
     for (int i = 0; i < HEADS_STAGES - 1; i++) {
@@ -550,7 +593,7 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
         cp_commit();
     }
     const int warp = tid / 32, half = warp % 2, w0 = warp / 2 * 16 * MT;
-    uint32_t  bc[MT][8][2];                            // the tile of B (or C) that the sums are multiplied with, for r (or q)
+    uint32_t bc[MT][8][2]; // the tile of B (or C) that the sums are multiplied with, for r (or q)
 #pragma unroll
     for (int i = 0; i < MT; i++)
 #pragma unroll
@@ -593,10 +636,13 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
             for (int r = 0; r < 2; r++) {              // <sum over heads so far, B>: the difference is this head's
                 float dot = 0;
 #pragma unroll
-                for (int n = 0; n < 8; n++) dot = fmaf(acc[j][n][2 * r], low_of(bc[j][n][r]), fmaf(acc[j][n][2 * r + 1], high_of(bc[j][n][r]), dot));
+                for (int n = 0; n < 8; n++)
+                    dot = fmaf(acc[j][n][2 * r], low_of(bc[j][n][r]),
+                               fmaf(acc[j][n][2 * r + 1], high_of(bc[j][n][r]), dot));
                 dot += __shfl_xor_sync(0xffffffffu, dot, 1);
                 dot += __shfl_xor_sync(0xffffffffu, dot, 2);
-                if (lane_pair() == 0) red[(h % 2 * 2 + half) * ROWS + w0 + 16 * j + 8 * r + lane_row()] = dot - before[j][r];
+                if (lane_pair() == 0)
+                    red[(h % 2 * 2 + half) * ROWS + w0 + 16 * j + 8 * r + lane_row()] = dot - before[j][r];
                 before[j][r] = dot;
             }
     }
@@ -611,12 +657,19 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
             for (int r = 0; r < 2; r++) {
                 const int col = n * 8 + 2 * lane_pair();
                 if (n0 + half * 64 + col < a.N)
-                    *(float2 *)(to + (int64_t)(16 * j + 8 * r + lane_row()) * a.G * a.N + col) = make_float2(acc[j][n][2 * r], acc[j][n][2 * r + 1]);
+                    *(float2 *)(to + (int64_t)(16 * j + 8 * r + lane_row()) * a.G * a.N + col) =
+                        make_float2(acc[j][n][2 * r], acc[j][n][2 * r + 1]);
             }
 }
 
-template <int MT> __global__ void __launch_bounds__(256, 1) chunk_state_bwd_db(const __grid_constant__ tensor_task a) { over_heads<false, MT>(a); }
-template <int MT> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_dc(const __grid_constant__ tensor_task a) { over_heads<true, MT>(a); }
+template <int MT> __global__ void __launch_bounds__(256, 1) chunk_state_bwd_db(const __grid_constant__ tensor_task a)
+{
+    over_heads<false, MT>(a);
+}
+template <int MT> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_dc(const __grid_constant__ tensor_task a)
+{
+    over_heads<true, MT>(a);
+}
 
 /* ---- the gradient of C B^T, summed over the heads of a group ---- */
 
@@ -628,9 +681,11 @@ static __device__ __forceinline__ float fold8(const float (&v)[8])
     float     a[4], b[2];
     const int lane = threadIdx.x & 31;
 #pragma unroll
-    for (int i = 0; i < 4; i++) a[i] = (lane & 16 ? v[4 + i] : v[i]) + __shfl_xor_sync(0xffffffffu, lane & 16 ? v[i] : v[4 + i], 16);
+    for (int i = 0; i < 4; i++)
+        a[i] = (lane & 16 ? v[4 + i] : v[i]) + __shfl_xor_sync(0xffffffffu, lane & 16 ? v[i] : v[4 + i], 16);
 #pragma unroll
-    for (int i = 0; i < 2; i++) b[i] = (lane & 8 ? a[2 + i] : a[i]) + __shfl_xor_sync(0xffffffffu, lane & 8 ? a[i] : a[2 + i], 8);
+    for (int i = 0; i < 2; i++)
+        b[i] = (lane & 8 ? a[2 + i] : a[i]) + __shfl_xor_sync(0xffffffffu, lane & 8 ? a[i] : a[2 + i], 8);
     return (lane & 4 ? b[1] : b[0]) + __shfl_xor_sync(0xffffffffu, lane & 4 ? b[0] : b[1], 4);
 }
 
@@ -640,19 +695,21 @@ static __device__ __forceinline__ float fold4(const float (&v)[4])
     float     a[2];
     const int lane = threadIdx.x & 31;
 #pragma unroll
-    for (int i = 0; i < 2; i++) a[i] = (lane & 2 ? v[2 + i] : v[i]) + __shfl_xor_sync(0xffffffffu, lane & 2 ? v[i] : v[2 + i], 2);
+    for (int i = 0; i < 2; i++)
+        a[i] = (lane & 2 ? v[2 + i] : v[i]) + __shfl_xor_sync(0xffffffffu, lane & 2 ? v[i] : v[2 + i], 2);
     return (lane & 1 ? a[1] : a[0]) + __shfl_xor_sync(0xffffffffu, lane & 1 ? a[0] : a[1], 1);
 }
 
 static __global__ void __launch_bounds__(128, 3) chunk_scan_bwd_dcb(const __grid_constant__ tensor_task a)
 {
     MBA_DYNAMIC_SMEM(smem);
-    float    *red = (float *)(smem + DCB_STAGES * DCB_STAGE);                 // (2 turns, rows then columns, 2 warps, 64)
+    float *red = (float *)(smem + DCB_STAGES * DCB_STAGE); // (2 turns, rows then columns, 2 warps, 64)
     unsigned  z = blockIdx.x;
     const int tile = digit(z, a.tiles * (a.tiles + 1) / 2), g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
     int       li, sj;
     tile_of(tile, li, sj);
-    const int     real = a.dy.at ? min(a.Q, a.L - c * a.Q) : 0, l0 = li * SSD_TILE, s0 = sj * SSD_TILE, steps = a.J * a.ptiles, tid = threadIdx.x;
+    const int real = a.dy.at ? min(a.Q, a.L - c * a.Q) : 0, l0 = li * SSD_TILE, s0 = sj * SSD_TILE,
+              steps = a.J * a.ptiles, tid = threadIdx.x;
     const int     warp = tid / 32, wm = warp / 2, wn = warp % 2, t = lane_pair();
     const int64_t first = (int64_t)c * a.Q, all = (int64_t)a.B * a.H * a.KQ;
     const strided<const bf16> &dy = a.dy.at ? a.dy : a.x;
@@ -683,7 +740,8 @@ static __global__ void __launch_bounds__(128, 3) chunk_scan_bwd_dcb(const __grid
 #pragma unroll
         for (int n = 0; n < 4; n++)
 #pragma unroll
-            for (int r = 0; r < 2; r++) cb[m][n][r] = *(const uint32_t *)(a.cb + place + (int64_t)(16 * m + 8 * r) * a.Q + 8 * n);
+            for (int r = 0; r < 2; r++)
+                cb[m][n][r] = *(const uint32_t *)(a.cb + place + (int64_t)(16 * m + 8 * r) * a.Q + 8 * n);
     float total[2][4][4] = {}, acc[2][4][4] = {};
     for (int i = 0; i < steps; i++) {
         const int h = i / a.ptiles;
@@ -693,7 +751,7 @@ static __global__ void __launch_bounds__(128, 3) chunk_scan_bwd_dcb(const __grid
         if (i + DCB_STAGES - 1 < steps) fetch(i + DCB_STAGES - 1);
         cp_commit();
         const unsigned char *s = smem + i % DCB_STAGES * DCB_STAGE;
-        const float         *cs_l = (const float *)(s + 2 * TILE_BYTES), *cs_s = cs_l + 64 + wn * 32 + 2 * t, *step = cs_s + 64;
+        const float *cs_l = (const float *)(s + 2 * TILE_BYTES), *cs_s = cs_l + 64 + wn * 32 + 2 * t, *step = cs_s + 64;
         if (i % a.ptiles == 0)
 #pragma unroll
             for (int m = 0; m < 2; m++)
@@ -744,7 +802,8 @@ static __global__ void __launch_bounds__(128, 3) chunk_scan_bwd_dcb(const __grid
             for (int r = 0; r < 2; r++) {
                 const int l = l0 + wm * 32 + 16 * m + 8 * r + lane_row(), s = s0 + wn * 32 + 8 * n + 2 * t;
                 *(uint32_t *)(a.dcb + place + (int64_t)(16 * m + 8 * r) * a.Q + 8 * n) =
-                    pack(reaches(a, b, c, l, s) ? total[m][n][2 * r] : 0, reaches(a, b, c, l, s + 1) ? total[m][n][2 * r + 1] : 0);
+                    pack(reaches(a, b, c, l, s) ? total[m][n][2 * r] : 0,
+                         reaches(a, b, c, l, s + 1) ? total[m][n][2 * r + 1] : 0);
             }
 }
 
@@ -767,7 +826,8 @@ template <bool OUTPUT> __global__ void __launch_bounds__(128) bmm_chunk_bwd(cons
         const int      j = OUTPUT ? i : ri + i;
         load_tile<64, 128>(t, dcb + (int64_t)(OUTPUT ? ri : j) * 64 * a.Q + (OUTPUT ? j : ri) * 64, a.Q, 64, 64);
         for (int u = 0; u < 2; u++)
-            load_tile<64, 128>(t + (1 + u) * TILE_BYTES, v.row(b, l0 + j * 64, g) + n0 + u * 64, v.axis[1], real - j * 64, a.N - n0 - u * 64);
+            load_tile<64, 128>(t + (1 + u) * TILE_BYTES, v.row(b, l0 + j * 64, g) + n0 + u * 64, v.axis[1],
+                               real - j * 64, a.N - n0 - u * 64);
     };
     for (int i = 0; i < BMM_STAGES - 1; i++) {
         if (i < steps) fetch(i);
@@ -796,7 +856,8 @@ template <bool OUTPUT> __global__ void __launch_bounds__(128) bmm_chunk_bwd(cons
         for (int n = 0; n < 8; n++)
 #pragma unroll
             for (int r = 0; r < 2; r++) {
-                const int l = ri * 64 + m0 + 16 * m + 8 * r + lane_row(), col = n0 + half * 64 + n * 8 + 2 * lane_pair();
+                const int l = ri * 64 + m0 + 16 * m + 8 * r + lane_row(),
+                          col = n0 + half * 64 + n * 8 + 2 * lane_pair();
                 if (l >= real || col >= a.N) continue;
                 const float2 s = *(const float2 *)(states + (((int64_t)b * a.KQ + l0 + l) * a.G + g) * a.N + col);
                 uint32_t    *to = (uint32_t *)((OUTPUT ? a.dcm : a.dbm).row(b, l0 + l, g) + col);

@@ -64,7 +64,7 @@ enum { SSD_TILE = 64 };                           /* positions of a tile of a ch
 
 typedef struct ssd_cut {
     int64_t K, KQ;                                /* chunks of a sequence; their positions, padding included */
-    int64_t tiles, ptiles, ntiles;                /* of a chunk and of P by SSD_TILE; of N by 128 (tensor cores) or 64 */
+    int64_t tiles, ptiles, ntiles;                /* of a chunk, of P by SSD_TILE; of N by 128 (tensor cores) or 64 */
     int64_t rows, rtiles;                         /* positions that a block of scan, dx, dB, dC takes: 64 or 128 */
     int64_t pairs;                                /* blocks of two heads (tensor cores), or heads, of a group */
     int64_t vec, cparts;                          /* numbers of a state per thread of the walk; its warps per head */
@@ -74,8 +74,8 @@ typedef struct ssd_cut {
 ssd_cut ssd_cut_of(const ssd_dims *d, bool tensor);
 
 /* Scratch, in the order of the plans. The forward pass needs the first five. */
-enum { SSD_STEPS_WORK, SSD_CS_WORK, SSD_SINCE_WORK, SSD_STATES_WORK, SSD_CB_WORK, SSD_DSTATES_WORK, SSD_DCB_WORK, SSD_DBC_WORK,
-       SSD_SUMS_WORK, SSD_PARTS_WORK };
+enum { SSD_STEPS_WORK, SSD_CS_WORK, SSD_SINCE_WORK, SSD_STATES_WORK, SSD_CB_WORK, SSD_DSTATES_WORK, SSD_DCB_WORK,
+       SSD_DBC_WORK, SSD_SUMS_WORK, SSD_PARTS_WORK };
 
 /* Distances between neighbours along the first axes (three at most), the last ones side by side; false: not so. */
 typedef struct ssd_axes { int64_t axis[3]; } ssd_axes;

@@ -1,7 +1,7 @@
 /* ssd_steps.cuh -- the vector kernels of ssd, shared by its variants: steps and decays, the walk over chunks, and what
  * the gradients of decays become.
  *
- * kernel     chunk_cumsum_fwd              one warp per (sequence, chunk, head): 32 positions at a time, the sum in double
+ * kernel     chunk_cumsum_fwd              one warp per (sequence, chunk, head), 32 positions at a time, sums in double
  * launch     grid B K ceil(H/8), block 256
  * moves      reads 2BLH bytes (bf16), writes 16BLH
  * kernel     state_passing_fwd             states in place: what a chunk adds becomes what enters it
@@ -89,7 +89,7 @@ template <typename A> __global__ void __launch_bounds__(256, 1) chunk_cumsum_fwd
 
 template <int V, typename A> struct walker {
     const A &a;
-    int      b, h, e, part;                            /* e: the first of my elements; part: my warp's among all of (b, h) */
+    int b, h, e, part; /* e: the first of my elements; part: my warp's among all of (b, h) */
     bool     mine;
     __device__ __forceinline__ walker(const A &task) : a(task)
     {
@@ -105,11 +105,14 @@ template <int V, typename A> struct walker {
     {
         return s + (((int64_t)b * a.K + c) * a.H + h) * a.P * a.N + e;
     }
-    __device__ __forceinline__ float whole(int c) const                       /* decay of the entering state over chunk c */
+    __device__ __forceinline__ float whole(int c) const /* decay of the entering state over chunk c */
     {
         return a.in[((int64_t)b * a.H + h) * a.KQ + (int64_t)c * a.Q + a.Q - 1];
     }
-    template <typename F> __device__ __forceinline__ F *outside(const strided<F> &w) const { return w.row(b, h, e / a.N) + e % a.N; }
+    template <typename F> __device__ __forceinline__ F *outside(const strided<F> &w) const
+    {
+        return w.row(b, h, e / a.N) + e % a.N;
+    }
 };
 
 template <int V, typename F> static __device__ __forceinline__ void load_plain(float (&v)[V], const F *from)
@@ -186,7 +189,8 @@ template <int V, typename A> __global__ void __launch_bounds__(256) state_passin
 
 /* ---- gradients of decays and steps ---- */
 
-template <typename A> static __device__ __forceinline__ float sum_of(const A &a, const float *parts, int first, int end, int64_t at)
+template <typename A>
+static __device__ __forceinline__ float sum_of(const A &a, const float *parts, int first, int end, int64_t at)
 {
     float s = 0;
     for (int i = first; i < end; i++) s += parts[(int64_t)i * a.B * a.H * a.KQ + at];
@@ -214,8 +218,9 @@ template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_d
     for (int l0 = 0; l0 < real; l0 += 32) {
         const int l = l0 + lane;
         NUM       v = 0;
-        if (l < real) v = (NUM)sum_of(a, a.colsum, l / SSD_TILE, a.tiles, e.at + l) - sum_of(a, a.rowsum, 0, l / SSD_TILE + 1, e.at + l)
-                        + sum_of(a, a.r, 0, a.ntiles, e.at + l);
+        if (l < real)
+            v = (NUM)sum_of(a, a.colsum, l / SSD_TILE, a.tiles, e.at + l) -
+                sum_of(a, a.rowsum, 0, l / SSD_TILE + 1, e.at + l) + sum_of(a, a.r, 0, a.ntiles, e.at + l);
         const NUM s = prefix + scan_up(v);
         if (l < real) a.ddA[e.at + l] += (float)(s - v);
         prefix = __shfl_sync(0xffffffffu, s, 31);

@@ -11,7 +11,10 @@ extern "C" {
 template <typename T> struct strided {
     T      *at;
     int64_t axis[3];
-    __device__ __forceinline__ T *row(int64_t b, int64_t l, int64_t h) const { return at + b * axis[0] + l * axis[1] + h * axis[2]; }
+    __device__ __forceinline__ T *row(int64_t b, int64_t l, int64_t h) const
+    {
+        return at + b * axis[0] + l * axis[1] + h * axis[2];
+    }
 };
 
 /* T: activations. CS: the cumulative log decay. ST: states, their gradients, C B^T and its gradient. */
@@ -20,7 +23,7 @@ template <typename TT, typename CC, typename SS> struct task {
     typedef CC CS;
     typedef SS ST;
     int   B, L, H, P, G, N, J, Q, K, KQ;               /* K chunks of Q; KQ = K Q positions, padding included */
-    int   tiles, ptiles, ntiles, rtiles;               /* of a chunk by 64; of P, of N, of the rows of a chunk per block */
+    int tiles, ptiles, ntiles, rtiles; /* of a chunk by 64; of P, of N, of the rows of a chunk per block */
     int   cparts;                                      /* partial sums of <H, G'> per (b, h, chunk) */
     int   skip_cols;                                   /* of D: 0, 1 or P */
     float dt_min, dt_max;
@@ -33,9 +36,9 @@ template <typename TT, typename CC, typename SS> struct task {
     const float *A_log, *skip, *bias;
     float       *dA_log, *dskip, *dbias;
     /* scratch */
-    float *step, *in, *out;                            /* (B, H, KQ): dt; decay of the entering state; decay up to the end */
+    float *step, *in, *out; /* (B, H, KQ): dt; decay of the entering state; decay up to the end */
     CS    *cs;                                         /* (B, H, KQ) */
-    int   *since;                                      /* (B, KQ): the first source that reaches a position; NULL: all do */
+    int *since; /* (B, KQ): the first source that reaches a position; NULL: all do */
     ST    *states, *dstates;                           /* (B, K, H, P, N) */
     ST    *cb, *dcb;                                   /* (B, K, G, Q, Q), tiles on and below the diagonal */
     float *dbs, *dcs;                                  /* (B, KQ, G, N): dB and dC through the states */

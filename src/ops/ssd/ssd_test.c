@@ -461,7 +461,7 @@ static void refuses_what_does_not_fit(void **state)
     mba_graph_destroy(g);
 }
 
-/* What the small cases of the operator do not reach: several tiles of P and N, of rows and of sources; both variants. */
+/* What the small cases of the operator do not reach: several tiles of P and N, of rows and of sources. */
 static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
 {
     (void)state;
@@ -479,8 +479,8 @@ static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
             mba_check w = { 0 };
             assert_ok(mba_check_case_on(&w, &mba_op_ssd, &cases[i], d, half ? MBA_BF16 : MBA_F32));
             if (!(w.cpu_error <= 1) || w.strays)
-                fail_msg("%s, %s: %.2f of its tolerance (%.1e relative), %d strays", cases[i].note, half ? "bf16" : "fp32", w.cpu_error,
-                         w.cpu_relative, w.strays);
+                fail_msg("%s, %s: %.2f of its tolerance (%.1e relative), %d strays", cases[i].note,
+                         half ? "bf16" : "fp32", w.cpu_error, w.cpu_relative, w.strays);
         }
 }
 
