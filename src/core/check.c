@@ -40,6 +40,11 @@ void mba_fill_inputs(mba_program *p)
 static mba_status begin(mba_reference *r, mba_program *p)
 {
     mba_status st = MBA_OK;
+    for (int32_t s = 0; s < p->graph->nstorages; s++) {       // runs may add into these; a program's are zero at first
+        mba_storage     *grad = p->graph->storages[s];
+        const mba_tensor whole = { .type = MBA_TYPE(grad->dtype, grad->elems), .run = grad->elems, .pitch = grad->elems, .st = grad };
+        if (grad->role == MBA_GRAD) memset(mba_reference_at(r, &whole), 0, sizeof(double) * (size_t)grad->elems);
+    }
     for (int32_t k = 0; k < p->graph->ntensors && st == MBA_OK; k++) {
         const mba_tensor *t = p->graph->tensors[k];
         const bool state = mba_is_state(t) && p->layout.first[t->st->id] >= 0, index = t->type.dtype == MBA_I32;
