@@ -69,7 +69,7 @@ static mba_status segment_pool_bwd_cuda_plan(mba_plan *p, const mba_node *n, con
 {
     const int64_t graphs = mba_rows(n->in[DY]) + 1, shares = mba_ceil(SEGMENT_POOL_BWD_BLOCKS, graphs);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba_plan_stream(p, n, "segment_pool_bwd_rows", graphs * shares, SEGMENT_POOL_BWD_BLOCK, 64);
+    mba_plan_stream(p, n, "segment_pool_bwd_rows", graphs * shares, SEGMENT_POOL_BWD_BLOCK, 48);
     return MBA_OK;
 }
 

@@ -13,7 +13,7 @@
  *
  * kernel     segment_pool_bwd_rows     a graph's rows are dealt to the blocks of its share; the last graph is the rest
  * launch     grid (G + 1) shares, block 256
- * resources  sm_90a, CUDA 13.0: 64 registers, no spill
+ * resources  sm_90a, CUDA 13.0: 48 registers, no spill
  * moves      each operand once: bound by DRAM
  * measured   none yet
  * order      no sums */
@@ -79,18 +79,19 @@ segment_pool_fwd(window<T> y, int32_t *arg, window<const T> x, const int32_t *pt
 }
 
 template <typename T, int V, bool MAX, bool ADDS> __global__ void __launch_bounds__(SEGMENT_POOL_BWD_BLOCK)
-segment_pool_bwd_rows(window<T> dx, window<const T> dy, const int32_t *ptr, const int32_t *arg, ragged graphs, int64_t all, int64_t cols, int lanes,
-                      unsigned shares, const mba_step *step)
+segment_pool_bwd_rows(window<T> dx, window<const T> dy, const int32_t *ptr, const int32_t *arg, ragged graphs, int all, int cols, int lanes,
+                      int per, unsigned shares, const mba_step *step)
 {
-    const int     lane = threadIdx.x % lanes, row = threadIdx.x / lanes, rows = SEGMENT_POOL_BWD_BLOCK / lanes;
-    const int64_t s = blockIdx.x / shares, share = blockIdx.x % shares, real = real_of(graphs, step);
+    const int lane = threadIdx.x % lanes, row = threadIdx.x / lanes, rows = SEGMENT_POOL_BWD_BLOCK / lanes;
+    const int s = (int)(blockIdx.x / shares), share = (int)(blockIdx.x % shares), real = (int)real_of(graphs, step);
     if (s > real || (s == real && ADDS)) return;           // the rows of nobody are left alone, or made zero
-    const int64_t from = ptr[s], end = s < real ? ptr[s + 1] : all;
-    const float   k = MAX ? 1 : 1 / (float)(end - from);
-    const T      *of = s < real ? dy.row(s, cols) : NULL;
-    for (int64_t r = from + share * rows + row; r < end; r += (int64_t)shares * rows) {
-        T *to = dx.row(r, cols);
-        for (int64_t c = (int64_t)lane * V; c < cols; c += (int64_t)lanes * V) {
+    const int      from = ptr[s], end = s < real ? ptr[s + 1] : all;
+    const float    k = MAX ? 1 : 1 / (float)(end - from);
+    const T       *of = s < real ? dy.row(s, cols) : NULL;
+    const int32_t *top = MAX && s < real ? arg + (int64_t)s * cols : NULL;
+    for (int r = from + share * rows + row; r < end; r += (int)shares * rows) {
+        T *to = dx.at + (r / per) * dx.pitch + (int64_t)(r % per) * cols;         // as dx.row, but divided in 32 bits
+        for (int c = lane * V; c < cols; c += lanes * V) {
             float v[V], old[V];
 #pragma unroll
             for (int i = 0; i < V; i++) v[i] = 0;
@@ -98,7 +99,7 @@ segment_pool_bwd_rows(window<T> dx, window<const T> dy, const int32_t *ptr, cons
             if (ADDS) load(old, to + c);
 #pragma unroll
             for (int i = 0; i < V; i++) {
-                const float d = of && (!MAX || arg[s * cols + c + i] == r) ? k * v[i] : 0;
+                const float d = of && (!MAX || top[c + i] == r) ? k * v[i] : 0;
                 v[i] = d + (ADDS ? old[i] : 0);
             }
             store(to + c, v);
@@ -125,8 +126,9 @@ extern "C" mba_status segment_pool_bwd_cuda(const mba_call *c)
     const int         at_once = segment_pool_at_once(dx, dy), lanes = segment_pool_lanes(C, at_once);
     MBA_WITH_DTYPE(dx->type.dtype, T, MBA_WITH_BOOL(at_once > 1, PIECES, MBA_WITH_BOOL(c->node->in[ARGB] != NULL, MAX,
         MBA_WITH_BOOL(mba_adds(c->node, DX), ADDS,
-            auto *kernel = segment_pool_bwd_rows<T, PIECES ? (int)piece_of<T>::N : 1, MAX, ADDS>;
-            MBA_KERNEL(c, 0, kernel, mba_window<T>(dx, c->out[DX]), mba_window<const T>(dy, c->in[DY]), (const int32_t *)c->in[PTRB],
-                       (const int32_t *)c->in[ARGB], mba_ragged_rows(dy), mba_rows(dx), C, lanes, (unsigned)shares, c->step)))));
+            auto           *kernel = segment_pool_bwd_rows<T, PIECES ? (int)piece_of<T>::N : 1, MAX, ADDS>;
+            const window<T> to = mba_window<T>(dx, c->out[DX]);
+            MBA_KERNEL(c, 0, kernel, to, mba_window<const T>(dy, c->in[DY]), (const int32_t *)c->in[PTRB],
+                       (const int32_t *)c->in[ARGB], mba_ragged_rows(dy), (int)mba_rows(dx), (int)C, lanes, (int)(to.run / C), (unsigned)shares, c->step)))));
     return MBA_OK;
 }
