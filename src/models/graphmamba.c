@@ -12,6 +12,7 @@
 #include "ops/batchnorm/batchnorm.h"
 #include "ops/bce/bce.h"
 #include "ops/bias/bias.h"
+#include "ops/cast/cast.h"
 #include "ops/conv1d/conv1d.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/dropout/dropout.h"
@@ -28,7 +29,9 @@
 #include "ops/selective_scan/selective_scan.h"
 #include "ops/weighted_cross_entropy/weighted_cross_entropy.h"
 
-#define PARAM(name, init, ...) mba_param(g, (name), MBA_TYPE(MBA_F32, __VA_ARGS__), (init), MBA_DECAY)   // all of them decay
+/* all of them decay */
+#define TYPED(dtype, name, init, ...) mba_param(g, (name), MBA_TYPE((dtype), __VA_ARGS__), (init), MBA_DECAY)
+#define PARAM(name, init, ...) TYPED(MBA_F32, name, init, __VA_ARGS__)
 #define NAME(...) mba_arena_printf(g->arena, __VA_ARGS__)
 
 /* What the layers share while the network is built. */
@@ -48,10 +51,11 @@ static mba_tensor *index_input(mba_graph *g, const char *name, mba_count count, 
     return mba_index(g, name, t, bound);
 }
 
+/* Multiplies in the type of x. */
 static mba_tensor *linear(mba_graph *g, mba_tensor *x, const char *name, int64_t rows, bool bias)
 {
     const mba_init init = MBA_INIT_UNIFORM(1 / sqrt((double)mba_cols(x)));
-    mba_tensor    *y = mba_linear(g, x, PARAM(NAME("%s.weight", name), init, rows, mba_cols(x)));
+    mba_tensor    *y = mba_linear(g, x, TYPED(x->type.dtype, NAME("%s.weight", name), init, rows, mba_cols(x)));
     return bias ? mba_bias(g, y, PARAM(NAME("%s.bias", name), init, rows)) : y;
 }
 
@@ -95,18 +99,19 @@ typedef struct mamba_weights { mba_tensor *in, *conv, *conv_bias, *x, *dt, *A_lo
 
 static mamba_weights mamba_weights_of(mba_graph *g, const mba_graphnet *c)
 {
-    const int64_t  H = c->width, S = c->state, R = (H + 15) / 16, W = c->conv;
-    const mba_init tap = MBA_INIT_UNIFORM(1 / sqrt((double)W)), wide = MBA_INIT_UNIFORM(1 / sqrt((double)H));
+    const int64_t   H = c->width, S = c->state, R = (H + 15) / 16, W = c->conv;
+    const mba_dtype T = c->compute;
+    const mba_init  tap = MBA_INIT_UNIFORM(1 / sqrt((double)W)), wide = MBA_INIT_UNIFORM(1 / sqrt((double)H));
     return (mamba_weights){
-        .in      = PARAM("in_proj.weight", wide, 2 * H, H),
+        .in      = TYPED(T, "in_proj.weight", wide, 2 * H, H),
         .conv    = PARAM("conv1d.weight", tap, H, 1, W),
         .conv_bias = PARAM("conv1d.bias", tap, H),
-        .x       = PARAM("x_proj.weight", wide, R + 2 * S, H),
-        .dt      = PARAM("dt_proj.weight", MBA_INIT_UNIFORM(1 / sqrt((double)R)), H, R),
+        .x       = TYPED(T, "x_proj.weight", wide, R + 2 * S, H),
+        .dt      = TYPED(T, "dt_proj.weight", MBA_INIT_UNIFORM(1 / sqrt((double)R)), H, R),
         .A_log   = PARAM("A_log", MBA_INIT_LOG_INDEX(), H, S),
         .D       = PARAM("D", MBA_INIT_CONST(1), H),
         .dt_bias = PARAM("dt_proj.bias", MBA_INIT_STEP(1e-3, 0.1), H),
-        .out     = PARAM("out_proj.weight", wide, H, H),
+        .out     = TYPED(T, "out_proj.weight", wide, H, H),
     };
 }
 
@@ -196,7 +201,7 @@ static mba_tensor *encode_nodes(mba_graph *g, const site *s)
     mba_tensor *h = features(g, "node", MBA_NODES, c->nodes, c->node_reals, c->node_rows, c->node_columns, c->width - c->pe_width);
     if (c->pe_width) h = mba_join(g, h, positions(g, c));
     mba_leave(g);
-    return h;
+    return mba_cast(g, h, c->compute);
 }
 
 static mba_tensor *encode_edges(mba_graph *g, const site *s)
@@ -207,7 +212,7 @@ static mba_tensor *encode_edges(mba_graph *g, const site *s)
     const bool  plain = !c->edge_reals && !c->edge_rows;
     mba_tensor *e = features(g, "edge", MBA_EDGES, c->edges, c->edge_reals, plain ? 1 : c->edge_rows, plain ? 1 : c->edge_columns, c->width);
     mba_leave(g);
-    return e;
+    return mba_cast(g, e, c->compute);
 }
 
 /* ---- head and loss ---- */
@@ -218,7 +223,7 @@ static mba_tensor *head(mba_graph *g, const site *s, mba_tensor *h)
     if (c->readout != MBA_READ_NODES) h = mba_segment_pool(g, h, s->graph_ptr, c->readout == MBA_READ_MAX ? MBA_POOL_MAX : MBA_POOL_MEAN);
     mba_enter(g, "post_mp");
     for (int64_t i = 0; i + 1 < c->head_layers; i++) h = mba_rownorm(g, mba_relu(g, linear(g, h, NAME("%d", (int)i), c->width, true)));
-    h = linear(g, h, NAME("%d", (int)(c->head_layers - 1)), c->outputs, true);
+    h = linear(g, mba_cast(g, h, MBA_F32), NAME("%d", (int)(c->head_layers - 1)), c->outputs, true);
     mba_leave(g);
     return h;
 }
@@ -367,6 +372,7 @@ mba_status mba_graphnet_complete(mba_graphnet *c)
     if (c->edge_reals) memset(c->edge_tables, 0, sizeof c->edge_tables);
     MBA_TRY(stack(&c->node_rows, &c->node_columns, c->node_tables, "node"));
     MBA_TRY(stack(&c->edge_rows, &c->edge_columns, c->edge_tables, "edge"));
+    if (!c->compute) c->compute = MBA_F32;
     if (!c->state) c->state = 16;
     if (!c->conv)  c->conv = 4;
     if (c->width < 1 || c->pe_width >= c->width || c->layers < 1 || c->layers > 256 || c->width > 1 << 16 || c->head_layers > 256 || c->pre_layers > 256 || c->head_layers < 1 || c->outputs < 1)

@@ -22,6 +22,8 @@ typedef enum mba_readout { MBA_READ_NODES, MBA_READ_MEAN, MBA_READ_MAX } mba_rea
 
 typedef struct mba_graphnet {
     const char     *name;
+    mba_dtype       compute;                      /* of activations and matrix products; 0: fp32. Where inputs enter and
+                                                     results leave, rows are short and odd: there it is always fp32 */
     int64_t         nodes, edges, graphs;         /* capacities */
     int64_t         layers, width, state, conv;
     int64_t         node_reals, node_rows;        /* real features, or rows of the stacked tables; 0: the other */

@@ -14,6 +14,7 @@
 #include "ops/attention/attention.h"
 #include "ops/batchnorm/batchnorm.h"
 #include "ops/bias/bias.h"
+#include "ops/cast/cast.h"
 #include "ops/conv1d/conv1d.h"
 #include "ops/conv2d/conv2d.h"
 #include "ops/gelu/gelu.h"
@@ -25,7 +26,8 @@
 #include "ops/soft_cross_entropy/soft_cross_entropy.h"
 #include "ops/windows/windows.h"
 
-#define PARAM(name, init, group, ...) mba_param(g, (name), MBA_TYPE(MBA_F32, __VA_ARGS__), (init), (group))
+#define TYPED(dtype, name, init, group, ...) mba_param(g, (name), MBA_TYPE((dtype), __VA_ARGS__), (init), (group))
+#define PARAM(name, init, group, ...) TYPED(MBA_F32, name, init, group, __VA_ARGS__)
 
 /* What the blocks share while the network is built. */
 typedef struct site { const mba_vision *c; int block, blocks; } site;
@@ -42,9 +44,11 @@ static mba_tensor *join_branch(mba_graph *g, const site *s, branch b)
                         .factor = given ? mba_input(g, b.drop, MBA_TYPE(MBA_F32, mba_rows(b.x) / b.rows)) : NULL);
 }
 
+/* Products are made in the type of x. */
 static mba_tensor *linear(mba_graph *g, mba_tensor *x, const char *name, int64_t rows, bool bias)
 {
-    mba_tensor *y = mba_linear(g, x, PARAM(mba_arena_printf(g->arena, "%s.weight", name), MBA_INIT_NORMAL(0.02), MBA_DECAY, rows, mba_cols(x)));
+    const char *weight = mba_arena_printf(g->arena, "%s.weight", name);
+    mba_tensor *y = mba_linear(g, x, TYPED(x->type.dtype, weight, MBA_INIT_NORMAL(0.02), MBA_DECAY, rows, mba_cols(x)));
     return bias ? mba_bias(g, y, PARAM(mba_arena_printf(g->arena, "%s.bias", name), MBA_INIT_CONST(0), MBA_NO_DECAY, rows)) : y;
 }
 
@@ -52,7 +56,9 @@ static mba_tensor *conv(mba_graph *g, mba_tensor *x, const char *name, int64_t C
 {
     const int64_t  Ci = mba_cols(x);
     const mba_init init = MBA_INIT_UNIFORM(1 / sqrt(9.0 * (double)Ci));
-    return mba_conv2d(g, .x = x, .w = PARAM(mba_arena_printf(g->arena, "%s.weight", name), init, MBA_DECAY, Co, Ci, 3, 3), .stride = stride, .pad = 1,
+    const char    *weight = mba_arena_printf(g->arena, "%s.weight", name);
+    mba_tensor    *w = TYPED(x->type.dtype, weight, init, MBA_DECAY, Co, Ci, 3, 3);
+    return mba_conv2d(g, .x = x, .w = w, .stride = stride, .pad = 1,
                       .bias = bias ? PARAM(mba_arena_printf(g->arena, "%s.bias", name), init, MBA_NO_DECAY, Co) : NULL);
 }
 
@@ -165,10 +171,10 @@ mba_vision_graph mba_vision_build(mba_graph *g, const mba_vision *c)
     mba_vision_graph o = { .images = mba_input(g, "images", MBA_TYPE(MBA_F32, c->batch, c->image, c->image, 3)) };
     site s = { .c = c };
     for (int i = 0; i < MBA_STAGES; i++) s.blocks += (int)c->depths[i];
-    mba_tensor *x = stem(g, &s, o.images);
+    mba_tensor *x = stem(g, &s, mba_cast(g, o.images, c->compute));
     for (int i = 0; i < MBA_STAGES; i++) x = stage(g, &s, x, i);
     x = mba_pool_mean(g, batchnorm(g, &s, x, "norm", 1e-5, false));
-    o.logits = linear(g, x, "head", c->classes, true);
+    o.logits = mba_cast(g, linear(g, x, "head", c->classes, true), MBA_F32);         // the loss is made of fp32
     if (c->soft_targets) o.soft = mba_input(g, "soft", MBA_TYPE(MBA_F32, c->batch, c->classes));
     else                 o.labels = mba_targets(g, "labels", MBA_TYPE(MBA_I32, c->batch), c->classes);
     o.loss = c->soft_targets ? mba_soft_cross_entropy(g, o.logits, o.soft) : mba_label_cross_entropy(g, o.logits, o.labels, c->smoothing);
@@ -216,6 +222,7 @@ const mba_field mba_vision_fields[] = {
 
 mba_status mba_vision_complete(mba_vision *c)
 {
+    if (!c->compute)    c->compute = MBA_F32;
     if (!c->batch)      c->batch = 1;
     if (!c->image)      c->image = 224;
     if (!c->classes)    c->classes = 1000;

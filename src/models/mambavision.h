@@ -15,6 +15,7 @@ enum { MBA_STAGES = 4 };
 
 typedef struct mba_vision {
     const char *name;                             /* of the preset it came from */
+    mba_dtype   compute;                          /* of activations and weights of products; 0: fp32 */
     int64_t batch, image, classes;
     int64_t dim, in_dim;                          /* channels of stage 0; inside the stem */
     int64_t depths[MBA_STAGES], heads[MBA_STAGES], windows[MBA_STAGES];

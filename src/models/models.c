@@ -207,7 +207,9 @@ void mba_model_calm(mba_model *m)
 
 void mba_model_compute(mba_model *m, mba_dtype dtype)
 {
-    if (m->task == MBA_TASK_TEXT) m->lm.compute = dtype;
+    if (m->task == MBA_TASK_TEXT)   m->lm.compute     = dtype;
+    if (m->task == MBA_TASK_IMAGES) m->vision.compute = dtype;
+    if (m->task == MBA_TASK_GRAPHS) m->graph.compute  = dtype;
 }
 
 void mba_model_slice_head(mba_model *m)

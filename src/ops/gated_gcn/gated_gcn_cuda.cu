@@ -9,7 +9,7 @@
  * kernel     gated_gcn_sources    the same over the edges out of a node, whose share the first left behind: de, db
  * takes      everything; V is 16 bytes, else 8 bytes of bf16, else one value
  * launch     as gated_gcn_walk_of says, block 256; sums of walkers meet in shared memory (at most 16 KB, static)
- * resources  sm_90a, CUDA 13.0: 80 registers (gated_gcn_targets at V = 8: 100; V = 1: 56), no spill; sm_80, sm_100: none
+ * resources  sm_90a, CUDA 13.0: 80 registers (gated_gcn_targets at V = 8: 100; V = 1: 56), no spill (sm_80, sm_100 too)
  * moves      forward: a, d, c once, b and e once per edge (from L2 where neighbours share them), x, eh, agg, rden once;
  *            backward: dx, agg, rden, eh, deh once, b once per edge, da, dd, dc once; s gn and t written and read once
  * floor      VOC (N 15,341, E 86,735, H 96, bf16), gathered rows from L2, 4.3 TB/s: forward 60 MB, 14 us; backward
