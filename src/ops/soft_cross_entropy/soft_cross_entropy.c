@@ -98,9 +98,9 @@ static void soft_ce_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], V = c->dim[1], extra = c->dim[3];
     mba_tensor *z = mba_case_act(g, "z", MBA_TYPE(MBA_F32, R, V + extra), MBA_INIT_NORMAL(2));
-    mba_tensor *t = mba_input(g, "t", MBA_TYPE(MBA_F32, R, V + extra));
-    mba_tensor *y = mba_targets(g, "y", MBA_TYPE(MBA_I32, R), V);
     const double s = (double)c->dim[2] / 100;
+    mba_tensor *t = s < 0 || extra ? mba_input(g, "t", MBA_TYPE(MBA_F32, R, V + extra)) : NULL;
+    mba_tensor *y = s < 0 ? NULL : mba_targets(g, "y", MBA_TYPE(MBA_I32, R), V);
     if (!extra) {
         if (s < 0) mba_soft_cross_entropy(g, z, t);
         else       mba_label_cross_entropy(g, z, y, s);
