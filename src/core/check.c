@@ -26,7 +26,7 @@ void mba_fill_inputs(mba_program *p)
 {
     for (int32_t k = 0; k < p->graph->ntensors; k++) {
         const mba_tensor *t = p->graph->tensors[k];
-        if (!is_input(t)) continue;               // windows see what they are cut from
+        if (!is_input(t) || p->layout.first[t->st->id] < 0) continue;     // windows see what they are cut from; others have no place
         void *x = mba_program_host(p, t);
         for (int64_t i = 0; i < mba_elems(t); i++)
             if (t->type.dtype == MBA_I32)       ((int32_t *)x)[i]  = (int32_t)input_value(t, i);
