@@ -95,8 +95,9 @@ static void merge_in_place(const mba_graph *g, block *b, int32_t *root)
             bool   alone = true;
             for (int m = 0; m < MBA_IN_MAX; m++) alone &= m == j || !n->in[m] || n->in[m]->st != x->st;
             const bool whole = mba_elems(x) == x->st->elems && mba_elems(y) == y->st->elems;
+            const bool same  = x->st->dtype == y->st->dtype;   // else element i does not lie in element i
             const bool meet  = from->last == i && to->first == i && from->heir != i + 1 && !to->merged;
-            if (alone && whole && meet && from->bytes == to->bytes) {
+            if (alone && whole && same && meet && from->bytes == to->bytes) {
                 from->last = to->last;
                 from->heir = i + 1;                        // one output per input and node
                 to->merged = true;
