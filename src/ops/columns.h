@@ -18,6 +18,14 @@ static inline int mba__columns_at_once(const mba_tensor *const *t, int n)
     return v;
 }
 
+/* Appends the launch "column_totals" of parts (parts, sums, cols) in scratch. */
+static inline void mba__plan_column_totals(mba_plan *p, int scratch, int64_t parts, int sums, int64_t cols)
+{
+    mba_launch *l = mba_plan_launch(p, "column_totals", MBA_VECTOR, mba_ceil(cols, 32), 512);
+    l->regs = 32;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(scratch), 4.0 * 32 * (double)(parts * sums));
+}
+
 /* Sums of `sums` kinds over the rows of t, V columns a thread: appends launches <parts> and "column_totals", and scratch. */
 static inline int mba__plan_column_sums(mba_plan *p, const char *parts_name, const mba_tensor *t, int sums, int V, double read_bytes)
 {
@@ -33,9 +41,7 @@ static inline int mba__plan_column_sums(mba_plan *p, const char *parts_name, con
     mba_phase_work(l, MBA_FMA, (double)(rows * cols * sums) / (double)(parts * across), NULL);
     const int scratch = mba_plan_scratch(p, "parts of column sums", sizeof(float) * (size_t)(parts * sums * cols));
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(scratch), 4.0 * (double)(sums * cols) / (double)across);
-    mba_launch *m = mba_plan_launch(p, "column_totals", MBA_VECTOR, mba_ceil(cols, 32), 512);
-    m->regs = 32;
-    mba_phase_move(m, MBA_LOAD, MBA_ARG_SCRATCH(scratch), 4.0 * 32 * (double)(parts * sums));
+    mba__plan_column_totals(p, scratch, parts, sums, cols);
     return scratch;
 }
 

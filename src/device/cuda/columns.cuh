@@ -48,6 +48,7 @@ column_parts(float *part, F f, int64_t cols, int64_t capacity, int64_t per_part,
 #pragma unroll
         for (int v = 0; v < V; v++) acc[k][v] = 0;
     if (s.active)
+#pragma unroll 4                                  // loads of four rows in flight
         for (int64_t r = from + s.row; r < end; r += s.rows) f.template add<V>(acc, r, s.column);
 #pragma unroll
     for (int k = 0; k < K; k++) {

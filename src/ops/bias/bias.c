@@ -2,6 +2,8 @@
 #include "ops/bias/bias.h"
 
 #include "ops/bias/bias_slots.h"
+#include "ops/cast/cast.h"
+#include "ops/pieces.h"
 #include "ops/relu2/relu2.h"
 
 static mba_status bias_shape(const mba_node *n, mba_type *out)
@@ -41,6 +43,14 @@ static mba_status bias_bwd_plan(mba_plan *p, const mba_node *n, const mba_machin
     return MBA_OK;
 }
 
+static mba_status bias_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const mba_tensor *dy = n->in[DY];
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba__plan_column_sums(p, "bias_bwd_sums", dy, 1, mba__columns_at_once(&dy, 1), mba_tensor_bytes(dy));
+    return MBA_OK;
+}
+
 static double bias_bwd_terms(const mba_node *n, int out)
 {
     (void)out;
@@ -49,7 +59,7 @@ static double bias_bwd_terms(const mba_node *n, int out)
 
 static void bias_build(mba_graph *g, const mba_case *c)
 {
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[1]), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[1]), MBA_INIT_NORMAL(1));
     mba_tensor *b = mba_param(g, "b", MBA_TYPE(MBA_F32, c->dim[1]), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
     mba_bias(g, c->dim[2] ? mba_relu2(g, x) : x, b);
 }
@@ -60,9 +70,10 @@ const mba_op mba_op_bias = {
     .out   = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(X)) },
     .shape = bias_shape, .grad = bias_grad, .cost = bias_cost, .ref = bias_ref,
     .cpu   = (const mba_variant[]){ { "rows", NULL, MBA_CPU(bias_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "rows", mba__map_plan, MBA_CUDA(bias_cuda) }, { 0 } },
     .build = bias_build,
     .cases = (const mba_case[]){ { { 7, 33 }, "no vector width divides it" }, { { 300, 5 }, "more rows than one part takes" },
+                                 { { 150, 40 }, "whole pieces of 16 bytes, several parts" },
                                  { { 3, 8, 1 }, "behind another operator: the gradient is passed on" }, { { 0 }, NULL } },
 };
 
@@ -71,5 +82,5 @@ const mba_op mba_op_bias_bwd = {
     .in    = { [DY] = MBA_SLOT("dy") }, .out = { [DBIAS] = MBA_SLOT("db", .adds = true) },
     .shape = bias_bwd_shape, .cost = bias_cost, .ref = bias_bwd_ref, .terms = bias_bwd_terms,
     .cpu   = (const mba_variant[]){ { "parts", bias_bwd_plan, MBA_CPU(bias_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "columns", bias_bwd_cuda_plan, MBA_CUDA(bias_bwd_cuda) }, { 0 } },
 };

@@ -2,7 +2,7 @@
 #ifndef MBA_BIAS_SLOTS_H
 #define MBA_BIAS_SLOTS_H
 
-#include "core/op.h"
+#include "ops/columns.h"
 
 enum { X, BIAS };                                 /* forward: in, out */
 enum { Y };
@@ -14,5 +14,6 @@ void bias_ref(const mba_ref_call *c);
 void bias_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(bias_fwd);
 MBA_CPU_DECLARE(bias_bwd);
+mba_launch_fn bias_cuda, bias_bwd_cuda;
 
 #endif

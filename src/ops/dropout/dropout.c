@@ -3,7 +3,9 @@
 #include "ops/dropout/dropout.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/dropout/dropout_slots.h"
+#include "ops/pieces.h"
 
 static mba_status dropout_shape(const mba_node *n, mba_type *out)
 {
@@ -35,7 +37,7 @@ static mba_cost dropout_cost(const mba_node *n)
 static void dropout_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1];
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, R, C + 2), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, C + 2), MBA_INIT_NORMAL(1));
     if (!c->dim[2]) { mba_dropout(g, x, 0.3f); return; }
     mba_tensor *part = mba_slice(g, mba_add(g, x, x), 1, 1, C);
     mba_tensor *j = mba_join(g, mba_dropout(g, part, 0.3f), mba_dropout(g, part, 0.5f));
@@ -49,8 +51,9 @@ const mba_op mba_op_dropout = {
     .attr_bytes = sizeof(dropout_attr),
     .shape = dropout_shape, .grad = dropout_grad, .cost = dropout_cost, .ref = dropout_ref,
     .cpu   = (const mba_variant[]){ { "blocks", mba__plan_f32, MBA_CPU(dropout_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "rows", mba__map_plan, MBA_CUDA(dropout_cuda) }, { 0 } },
     .build = dropout_build,
     .cases = (const mba_case[]){ { { 6, 10 }, "a third is gone" }, { { 37, 61 }, "more than one block of numbers" },
+                                 { { 9, 22 }, "whole pieces of 16 bytes" },
                                  { { 5, 7, 1 }, "columns in and out, with two masks" }, { { 0 }, NULL } },
 };

@@ -11,5 +11,6 @@ typedef struct dropout_attr { float p; } dropout_attr;
 
 void dropout_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(dropout_fwd);
+mba_launch_fn dropout_cuda;
 
 #endif

@@ -2,6 +2,8 @@
 #include "ops/swiglu/swiglu.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
+#include "ops/pieces.h"
 #include "ops/swiglu/swiglu_slots.h"
 
 static mba_status swiglu_shape(const mba_node *n, mba_type *out)
@@ -45,9 +47,9 @@ static mba_cost swiglu_cost(const mba_node *n)
 static void swiglu_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[2];
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, R, how == 1 ? 2 * C : C), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, how == 1 ? 2 * C : C), MBA_INIT_NORMAL(1));
     if (how == 2) mba_swiglu(g, x, x);
-    if (how == 0) mba_swiglu(g, x, mba_param(g, "gate", MBA_TYPE(MBA_F32, R, C), MBA_INIT_NORMAL(2), MBA_DECAY));
+    if (how == 0) mba_swiglu(g, x, mba_case_act(g, "gate", MBA_TYPE(MBA_F32, R, C), MBA_INIT_NORMAL(2)));
     if (how != 1) return;
     mba_tensor *h = mba_add(g, x, x), *value = mba_slice(g, h, 1, 0, C), *gate = mba_slice(g, h, 1, C, C);
     mba_tensor *j = mba_join(g, mba_swiglu(g, value, gate), mba_swiglu(g, gate, value));
@@ -60,12 +62,14 @@ const mba_op mba_op_swiglu = {
     .out   = { [Y] = MBA_SLOT("y", .cheap = true, .reuse = MBA_FROM(VALUE)) },
     .shape = swiglu_shape, .grad = swiglu_grad, .cost = swiglu_cost, .ref = swiglu_ref,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(swiglu_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "rows", mba__map_plan, MBA_CUDA(swiglu_cuda) }, { 0 } },
     .build = swiglu_build,
     .cases = (const mba_case[]){ { { 7, 33 }, "no vector width divides it" },
                                  { { 5, 11, 1 }, "columns of one matrix in and out, added to" },
+                                 { { 5, 24, 1 }, "the same in whole pieces of 16 bytes" },
                                  { { 3, 6, 2 }, "a tensor gates itself" }, { { 0 }, NULL } },
-    .sizes = (const mba_case[]){ { { 4096, 2048 }, "hybrid-b-130m, 4096 tokens" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 4096, 2048 }, "hybrid-b-130m, 4096 tokens" },
+                                 { { 16384, 2304 }, "hybrid-b-370m, 16384 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_swiglu_bwd = {
@@ -75,5 +79,5 @@ const mba_op mba_op_swiglu_bwd = {
                [DGATE]  = MBA_SLOT("dgate", .adds = true, .reuse = MBA_FROM(GATE)) },
     .shape = swiglu_bwd_shape, .cost = swiglu_cost, .ref = swiglu_bwd_ref,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(swiglu_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "rows", mba__map_plan, MBA_CUDA(swiglu_bwd_cuda) }, { 0 } },
 };

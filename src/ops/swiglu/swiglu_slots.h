@@ -12,5 +12,6 @@ void swiglu_ref(const mba_ref_call *c);
 void swiglu_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(swiglu_fwd);
 MBA_CPU_DECLARE(swiglu_bwd);
+mba_launch_fn swiglu_cuda, swiglu_bwd_cuda;
 
 #endif
