@@ -5,6 +5,7 @@
 
 #include "ops/add/add.h"
 #include "ops/add_rmsnorm/add_rmsnorm_slots.h"
+#include "ops/cast/cast.h"
 
 static mba_status add_rmsnorm_shape(const mba_node *n, mba_type *out)
 {
@@ -88,6 +89,51 @@ static mba_status add_rmsnorm_bwd_plan(mba_plan *p, const mba_node *n, const mba
     return MBA_OK;
 }
 
+/* CUDA: the stream is fp32, so pieces have four values; teams where every row is whole pieces, else a block per row. */
+static mba_status check_types(const mba_machine *m, const mba_tensor *stream, const mba_tensor *y, const mba_tensor *branch)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(stream->type.dtype != MBA_F32, "a stream in bf16\nwhy: small branches would drown in its rounding");
+    MBA_REFUSE_IF(branch && branch->type.dtype != y->type.dtype, "a branch of another type than what is normalised\nfix: mba_cast it");
+    return MBA_OK;
+}
+
+static mba_status add_rmsnorm_loop_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_TRY(check_types(m, n->in[RES], n->out[Y], n->in[M]));
+    mba__plan_norm_loop(p, "norm_fwd_loop", n, mba_rows(n->in[RES]));
+    return MBA_OK;
+}
+
+static mba_status add_rmsnorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const mba__team t = mba__team_of(mba_cols(n->in[RES]), 4);
+    MBA_TRY(check_types(m, n->in[RES], n->out[Y], n->in[M]));
+    MBA_REFUSE_IF(!t.pieces || !mba__in_pieces(n->in[RES], 4) || !mba__in_pieces(n->in[M], 4) || !mba__in_pieces(n->out[SUM], 4)
+                  || !mba__in_pieces(n->out[Y], 4), "rows that are not whole pieces");
+    mba__plan_norm_fwd(p, "norm_fwd_team", n, mba_rows(n->in[RES]), t, 62);
+    return MBA_OK;
+}
+
+static mba_status add_rmsnorm_bwd_loop_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const mba_tensor *x = n->in[STREAM];
+    MBA_TRY(check_types(m, x, n->in[DY], n->out[DM]));
+    mba__plan_norm_bwd_loop(p, "norm_bwd_loop", n, m, mba_rows(x), mba_cols(x), 1);
+    return MBA_OK;
+}
+
+static mba_status add_rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const mba_tensor   *x = n->in[STREAM];
+    const mba__norm_bwd b = { .kernel = "norm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1, .team = mba__team_of(mba_cols(x), 4),
+                              .staged_bytes = (n->in[DSUM] ? 8 : 4) + (int)mba_dtype_bytes(n->in[DY]->type.dtype), .regs = 98 };
+    MBA_TRY(check_types(m, x, n->in[DY], n->out[DM]));
+    MBA_REFUSE_IF(!b.team.pieces || !mba__in_pieces(x, 4) || !mba__in_pieces(n->in[DY], 4) || !mba__in_pieces(n->in[DSUM], 4)
+                  || !mba__in_pieces(n->out[DRES], 4) || !mba__in_pieces(n->out[DM], 4), "rows that are not whole pieces");
+    return mba__plan_norm_bwd(p, n, m, &b);
+}
+
 /* dims: R, C, with a branch, as windows; the stream goes on behind the norm when dim[4]. */
 static void add_rmsnorm_build(mba_graph *g, const mba_case *c)
 {
@@ -97,16 +143,16 @@ static void add_rmsnorm_build(mba_graph *g, const mba_case *c)
     mba_tensor *w   = mba_param(g, "w", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
     if (c->dim[3]) {                                       // both are columns of one matrix, used once more
         mba_tensor *all = mba_add(g, res, mba_param(g, "m", x, MBA_INIT_NORMAL(1), MBA_DECAY));
-        m   = mba_slice(g, all, 1, 1, C);
+        m   = mba_cast(g, mba_slice(g, all, 1, 1, C), g->compute);
         res = mba_slice(g, all, 1, C + 2, C);
-        mba_add(g, m, res);
+        mba_add(g, m, mba_cast(g, res, g->compute));
     } else if (c->dim[2]) {
-        m = mba_param(g, "m", x, MBA_INIT_NORMAL(1), MBA_DECAY);
+        m = mba_case_act(g, "m", x, MBA_INIT_NORMAL(1));
     }
-    mba_tensor *y = mba_add_rmsnorm(g, &res, m, w, MBA_F32, 1e-5f);
-    if (c->dim[4] == 1) mba_add_rmsnorm(g, &res, y, w, MBA_F32, 1e-5f);              // the next block
+    mba_tensor *y = mba_add_rmsnorm(g, &res, m, w, g->compute, 1e-5f);
+    if (c->dim[4] == 1) mba_add_rmsnorm(g, &res, y, w, g->compute, 1e-5f);              // the next block
     if (c->dim[4] == 2) {                                                            // y is columns, too
-        mba_tensor *twin = mba_add_rmsnorm(g, &res, NULL, w, MBA_F32, 1e-2f), *j = mba_join(g, y, twin);
+        mba_tensor *twin = mba_add_rmsnorm(g, &res, NULL, w, g->compute, 1e-2f), *j = mba_join(g, y, twin);
         mba_add(g, j, j);
     }
 }
@@ -120,16 +166,21 @@ const mba_op mba_op_add_rmsnorm = {
     .attr_bytes = sizeof(add_rmsnorm_attr),
     .shape = add_rmsnorm_shape, .grad = add_rmsnorm_grad, .cost = add_rmsnorm_cost, .ref = add_rmsnorm_ref,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(add_rmsnorm_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "team", add_rmsnorm_team_plan, MBA_CUDA(add_rmsnorm_cuda) },
+                                    { "loop", add_rmsnorm_loop_plan, MBA_CUDA(add_rmsnorm_loop_cuda) }, { 0 } },
     .build = add_rmsnorm_build, .terms = add_rmsnorm_terms,
     .cases = (const mba_case[]){ { { 3, 8, 1 }, "with a branch" },
                                  { { 5, 7, 0 }, "the first block: no branch" },
                                  { { 130, 6, 1 }, "more rows than one part takes" },
                                  { { 3, 37, 1, 0, 1 }, "two blocks: the stream's gradient comes in from above" },
+                                 { { 70, 20, 1, 0, 1 }, "whole pieces: teams smaller than a warp" },
+                                 { { 3, 264, 1 }, "teams of several warps" },
+                                 { { 3, 768, 1, 0, 1 }, "several pieces a thread" },
                                  { { 4, 9, 1, 1 }, "stream and branch are columns of one matrix, used twice" },
                                  { { 4, 9, 1, 1, 2 }, "columns in, columns out" },
                                  { { 0 }, NULL } },
-    .sizes = (const mba_case[]){ { { 4096, 768, 1 }, "130m, 4096 tokens" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 4096, 768, 1 }, "130m, 4096 tokens" }, { { 16384, 768, 1 }, "130m, 16384 tokens" },
+                                 { { 16384, 2560, 1 }, "2.7b, 16384 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_add_rmsnorm_bwd = {
@@ -144,5 +195,6 @@ const mba_op mba_op_add_rmsnorm_bwd = {
     .shape = add_rmsnorm_bwd_shape, .cost = add_rmsnorm_bwd_cost, .ref = add_rmsnorm_bwd_ref,
     .terms = add_rmsnorm_bwd_terms,
     .cpu   = (const mba_variant[]){ { "parts", add_rmsnorm_bwd_plan, MBA_CPU(add_rmsnorm_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "team", add_rmsnorm_bwd_team_plan, MBA_CUDA(add_rmsnorm_bwd_cuda) },
+                                    { "loop", add_rmsnorm_bwd_loop_plan, MBA_CUDA(add_rmsnorm_bwd_loop_cuda) }, { 0 } },
 };

@@ -2,6 +2,7 @@
 #ifndef MBA_ADD_RMSNORM_SLOTS_H
 #define MBA_ADD_RMSNORM_SLOTS_H
 
+#include "ops/norm_plan.h"
 #include "ops/rows.h"
 
 enum { RES, M, W };                               /* forward: in, out */
@@ -16,5 +17,6 @@ void add_rmsnorm_ref(const mba_ref_call *c);
 void add_rmsnorm_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(add_rmsnorm_fwd);
 MBA_CPU_DECLARE(add_rmsnorm_bwd);
+mba_launch_fn add_rmsnorm_cuda, add_rmsnorm_loop_cuda, add_rmsnorm_bwd_cuda, add_rmsnorm_bwd_loop_cuda;
 
 #endif

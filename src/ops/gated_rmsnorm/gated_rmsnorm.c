@@ -2,6 +2,7 @@
 #include "ops/gated_rmsnorm/gated_rmsnorm.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/gated_rmsnorm/gated_rmsnorm_slots.h"
 
 static mba_status gated_rmsnorm_shape(const mba_node *n, mba_type *out)
@@ -73,22 +74,60 @@ static mba_status gated_rmsnorm_bwd_plan(mba_plan *p, const mba_node *n, const m
     return MBA_OK;
 }
 
-/* dims: R, C, groups, how: 0 alone, 1 y and z are columns of one matrix and used once more, 2 y is its own gate.
+/* CUDA: teams where every group is whole pieces, else a block per group of a row. */
+static mba_status gated_rmsnorm_loop_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(n->in[Y]->type.dtype != n->in[Z]->type.dtype, "a gate of another type\nfix: mba_cast it");
+    mba__plan_norm_loop(p, "gated_fwd_loop", n, mba_rows(n->in[Y]) * ((const gated_rmsnorm_attr *)n->attr)->groups);
+    return MBA_OK;
+}
+
+static mba_status gated_rmsnorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const mba__team t = gated_rmsnorm_team(n);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(n->in[Y]->type.dtype != n->in[Z]->type.dtype, "a gate of another type\nfix: mba_cast it");
+    MBA_REFUSE_IF(!t.pieces || !mba__in_pieces(n->in[Y], t.width) || !mba__in_pieces(n->in[Z], t.width) || !mba__in_pieces(n->out[V], t.width),
+                  "rows that are not whole pieces");
+    mba__plan_norm_fwd(p, "gated_fwd_team", n, mba_rows(n->in[Y]) * ((const gated_rmsnorm_attr *)n->attr)->groups, t, 100);
+    return MBA_OK;
+}
+
+static mba_status gated_rmsnorm_bwd_loop_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t G = ((const gated_rmsnorm_attr *)n->attr)->groups;
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba__plan_norm_bwd_loop(p, "gated_bwd_loop", n, m, mba_rows(n->in[Y]), mba_cols(n->in[Y]) / G, G);
+    return MBA_OK;
+}
+
+static mba_status gated_rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t       G = ((const gated_rmsnorm_attr *)n->attr)->groups;
+    const mba__norm_bwd b = { .kernel = "gated_bwd_team", .rows = mba_rows(n->in[Y]), .cols = mba_cols(n->in[Y]) / G, .groups = G,
+                              .team = gated_rmsnorm_team(n), .staged_bytes = 3 * (int)mba_dtype_bytes(n->in[Y]->type.dtype), .regs = 126 };
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(!b.team.pieces || !mba__all_in_pieces(n, b.team.width), "rows that are not whole pieces");
+    return mba__plan_norm_bwd(p, n, m, &b);
+}
+
+/* dims: R, C, groups, how: 0 alone, 1 y and z are columns of one matrix and used once more (3: without gaps), 2 y is its own gate.
  * The gate makes some groups nearly zero; an eps of 0.1 keeps their curvature within reach of finite differences. */
 static void gated_rmsnorm_build(mba_graph *g, const mba_case *c)
 {
-    const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[3], wide = how == 1 ? 2 * C + 3 : C;
-    mba_tensor *y = mba_param(g, "y", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1), MBA_DECAY), *z = y;
+    const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[3], gap = how == 1 ? 1 : 0, wide = how % 2 ? 2 * C + 3 * gap : C;
+    mba_tensor *y = mba_case_act(g, "y", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1)), *z = y;
     mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
-    if (how == 0) z = mba_param(g, "z", MBA_TYPE(MBA_F32, R, C), MBA_INIT_NORMAL(1), MBA_DECAY);
-    if (how == 1) {
+    if (how == 0) z = mba_case_act(g, "z", MBA_TYPE(MBA_F32, R, C), MBA_INIT_NORMAL(1));
+    if (how % 2) {
         mba_tensor *all = mba_add(g, y, y);
-        z = mba_slice(g, all, 1, 1, C);
-        y = mba_slice(g, all, 1, C + 2, C);
+        z = mba_slice(g, all, 1, gap, C);
+        y = mba_slice(g, all, 1, C + 2 * gap, C);
         mba_add(g, y, z);
     }
     mba_tensor *v = mba_gated_rmsnorm(g, y, z, w, c->dim[2], 0.1f);
-    if (how != 1) return;
+    if (how % 2 == 0) return;
     mba_tensor *j = mba_join(g, v, mba_gated_rmsnorm(g, z, y, w, 1, 0.1f));
     mba_add(g, j, j);
 }
@@ -102,14 +141,18 @@ const mba_op mba_op_gated_rmsnorm = {
     .shape = gated_rmsnorm_shape, .grad = gated_rmsnorm_grad, .cost = gated_rmsnorm_cost, .ref = gated_rmsnorm_ref,
     .terms = gated_rmsnorm_terms,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(gated_rmsnorm_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "team", gated_rmsnorm_team_plan, MBA_CUDA(gated_rmsnorm_cuda) },
+                                    { "loop", gated_rmsnorm_loop_plan, MBA_CUDA(gated_rmsnorm_loop_cuda) }, { 0 } },
     .build = gated_rmsnorm_build,
     .cases = (const mba_case[]){ { { 3, 8, 1 }, "one group" }, { { 4, 21, 3 }, "three groups of an odd width" },
                                  { { 130, 6, 2 }, "more rows than one part takes" },
                                  { { 2, 70, 2 }, "groups longer than a vector" },
+                                 { { 70, 32, 2 }, "whole pieces: teams smaller than a warp" }, { { 3, 528, 2 }, "teams of several warps" },
+                                 { { 3, 768, 1 }, "several pieces a thread" }, { { 4, 16, 2, 3 }, "columns in whole pieces" },
                                  { { 4, 10, 2, 1 }, "columns of one matrix in and out, added to" },
                                  { { 3, 6, 1, 2 }, "a tensor gates itself" }, { { 0 }, NULL } },
-    .sizes = (const mba_case[]){ { { 4096, 1536, 1 }, "mamba2-130m, 4096 tokens" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 4096, 1536, 1 }, "mamba2-130m, 4096 tokens" },
+                                 { { 16384, 1536, 1 }, "mamba2-130m, 16384 tokens" }, { { 16384, 4096, 1 }, "mamba2-1.3b, 16384 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_gated_rmsnorm_bwd = {
@@ -123,5 +166,6 @@ const mba_op mba_op_gated_rmsnorm_bwd = {
     .shape = gated_rmsnorm_bwd_shape, .cost = gated_rmsnorm_cost, .ref = gated_rmsnorm_bwd_ref,
     .terms = gated_rmsnorm_bwd_terms,
     .cpu   = (const mba_variant[]){ { "parts", gated_rmsnorm_bwd_plan, MBA_CPU(gated_rmsnorm_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "team", gated_rmsnorm_bwd_team_plan, MBA_CUDA(gated_rmsnorm_bwd_cuda) },
+                                    { "loop", gated_rmsnorm_bwd_loop_plan, MBA_CUDA(gated_rmsnorm_bwd_loop_cuda) }, { 0 } },
 };

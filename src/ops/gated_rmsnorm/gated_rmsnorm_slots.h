@@ -2,6 +2,7 @@
 #ifndef MBA_GATED_RMSNORM_SLOTS_H
 #define MBA_GATED_RMSNORM_SLOTS_H
 
+#include "ops/norm_plan.h"
 #include "ops/rows.h"
 
 enum { Y, Z, W, DV, RSTDB };                      /* in; the last two are the backward node's */
@@ -10,9 +11,16 @@ enum { DY, DZ, DW };                              /* backward: out */
 
 typedef struct gated_rmsnorm_attr { int64_t groups; double eps; } gated_rmsnorm_attr;
 
+/* How a group of a row is dealt to threads on CUDA: 16 bytes a piece. */
+static inline mba__team gated_rmsnorm_team(const mba_node *n)
+{
+    return mba__team_of(mba_cols(n->in[Y]) / ((const gated_rmsnorm_attr *)n->attr)->groups, 16 / (int)mba_dtype_bytes(n->in[Y]->type.dtype));
+}
+
 void gated_rmsnorm_ref(const mba_ref_call *c);
 void gated_rmsnorm_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(gated_rmsnorm_fwd);
 MBA_CPU_DECLARE(gated_rmsnorm_bwd);
+mba_launch_fn gated_rmsnorm_cuda, gated_rmsnorm_loop_cuda, gated_rmsnorm_bwd_cuda, gated_rmsnorm_bwd_loop_cuda;
 
 #endif

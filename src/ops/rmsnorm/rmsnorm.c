@@ -2,6 +2,7 @@
 #include "ops/rmsnorm/rmsnorm.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/rmsnorm/rmsnorm_slots.h"
 
 static mba_status rmsnorm_shape(const mba_node *n, mba_type *out)
@@ -63,11 +64,47 @@ static mba_status rmsnorm_bwd_plan(mba_plan *p, const mba_node *n, const mba_mac
     return MBA_OK;
 }
 
+/* CUDA: teams where every row is whole pieces, else a block per row. */
+static mba_status rmsnorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const mba__team t = rmsnorm_team(n->in[X]);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(!t.pieces || !mba__in_pieces(n->in[X], t.width) || !mba__in_pieces(n->out[Y], t.width), "rows that are not whole pieces");
+    mba__plan_norm_fwd(p, "norm_fwd_team", n, mba_rows(n->in[X]), t, 92);
+    return MBA_OK;
+}
+
+static mba_status rmsnorm_loop_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba__plan_norm_loop(p, "norm_fwd_loop", n, mba_rows(n->in[X]));
+    return MBA_OK;
+}
+
+static mba_status rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const mba_tensor   *x = n->in[XB];
+    const mba__team     t = rmsnorm_team(x);
+    const mba__norm_bwd b = { .kernel = "norm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1, .team = t,
+                              .staged_bytes = 2 * (int)mba_dtype_bytes(x->type.dtype), .regs = 110 };
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(!t.pieces || !mba__in_pieces(x, t.width) || !mba__in_pieces(n->in[DY], t.width) || !mba__in_pieces(n->out[DX], t.width),
+                  "rows that are not whole pieces");
+    return mba__plan_norm_bwd(p, n, m, &b);
+}
+
+static mba_status rmsnorm_bwd_loop_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba__plan_norm_bwd_loop(p, "norm_bwd_loop", n, m, mba_rows(n->in[XB]), mba_cols(n->in[XB]), 1);
+    return MBA_OK;
+}
+
 /* dims: R, C, how: 0 alone, 1 Jamba's three norms side by side, 2 heads of a window, 3 a window used twice. */
 static void rmsnorm_build(mba_graph *g, const mba_case *c)
 {
-    const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[2], wide = how ? 3 * C + 2 : C;
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1), MBA_DECAY);
+    const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[2], wide = how ? 3 * C + (C % 8 ? 2 : 0) : C;
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1));
     mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
     if (!how) { mba_rmsnorm(g, x, w, 1e-5f); return; }
     mba_tensor *s = mba_add(g, x, x);
@@ -78,7 +115,7 @@ static void rmsnorm_build(mba_graph *g, const mba_case *c)
                                  mba_rmsnorm(g, mba_slice(g, s, 1, 2 * C + 2, C), w, 1e-6f));
         mba_add(g, j, j);
     } else if (how == 2) {
-        mba_rmsnorm(g, mba_reshape(g, mba_slice(g, s, 1, 1, 2 * C), MBA_TYPE(MBA_F32, R, 2, C)), w, 1e-5f);
+        mba_rmsnorm(g, mba_reshape(g, mba_slice(g, s, 1, C % 8 ? 1 : 0, 2 * C), MBA_TYPE(MBA_F32, R, 2, C)), w, 1e-5f);
     } else {
         mba_tensor *part = mba_slice(g, s, 1, 3, C);
         mba_rmsnorm(g, part, w, 1e-5f);
@@ -94,14 +131,19 @@ const mba_op mba_op_rmsnorm = {
     .attr_bytes = sizeof(rmsnorm_attr),
     .shape = rmsnorm_shape, .grad = rmsnorm_grad, .cost = rmsnorm_cost, .ref = rmsnorm_ref, .terms = rmsnorm_terms,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(rmsnorm_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "team", rmsnorm_team_plan, MBA_CUDA(rmsnorm_cuda) },
+                                    { "loop", rmsnorm_loop_plan, MBA_CUDA(rmsnorm_loop_cuda) }, { 0 } },
     .build = rmsnorm_build,
     .cases = (const mba_case[]){ { { 3, 8 }, "one small matrix" }, { { 130, 7 }, "more rows than one part takes" },
                                  { { 2, 133 }, "rows of an odd length" },
+                                 { { 70, 16 }, "teams smaller than a warp" }, { { 3, 264 }, "teams of several warps" },
+                                 { { 3, 768 }, "several pieces a thread" },
                                  { { 5, 3, 1 }, "Jamba: three norms of columns, two of them joined again" },
                                  { { 5, 4, 2 }, "heads of a window: two rows in a run" },
+                                 { { 5, 8, 2 }, "heads in whole pieces" },
                                  { { 5, 6, 3 }, "a window used twice: dx adds" }, { { 0 }, NULL } },
-    .sizes = (const mba_case[]){ { { 4096, 768 }, "130m, 4096 tokens" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 4096, 768 }, "130m, 4096 tokens" },
+                                 { { 16384, 2560 }, "2.7b, 16384 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_rmsnorm_bwd = {
@@ -110,5 +152,6 @@ const mba_op mba_op_rmsnorm_bwd = {
     .out   = { [DX] = MBA_SLOT("dx", .adds = true, .reuse = MBA_FROM(DY)), [DW] = MBA_SLOT("dw", .adds = true) },
     .shape = rmsnorm_bwd_shape, .cost = rmsnorm_bwd_cost, .ref = rmsnorm_bwd_ref, .terms = rmsnorm_bwd_terms,
     .cpu   = (const mba_variant[]){ { "parts", rmsnorm_bwd_plan, MBA_CPU(rmsnorm_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "team", rmsnorm_bwd_team_plan, MBA_CUDA(rmsnorm_bwd_cuda) },
+                                    { "loop", rmsnorm_bwd_loop_plan, MBA_CUDA(rmsnorm_bwd_loop_cuda) }, { 0 } },
 };

@@ -2,6 +2,7 @@
 #ifndef MBA_RMSNORM_SLOTS_H
 #define MBA_RMSNORM_SLOTS_H
 
+#include "ops/norm_plan.h"
 #include "ops/rows.h"
 
 enum { X, W };                                    /* forward: in, out */
@@ -11,9 +12,13 @@ enum { DX, DW };
 
 typedef struct rmsnorm_attr { float eps; } rmsnorm_attr;
 
+/* How the rows of x are dealt to threads on CUDA: 16 bytes a piece. */
+static inline mba__team rmsnorm_team(const mba_tensor *x) { return mba__team_of(mba_cols(x), 16 / (int)mba_dtype_bytes(x->type.dtype)); }
+
 void rmsnorm_ref(const mba_ref_call *c);
 void rmsnorm_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(rmsnorm_fwd);
 MBA_CPU_DECLARE(rmsnorm_bwd);
+mba_launch_fn rmsnorm_cuda, rmsnorm_loop_cuda, rmsnorm_bwd_cuda, rmsnorm_bwd_loop_cuda;
 
 #endif

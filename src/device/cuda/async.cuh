@@ -1,0 +1,29 @@
+/* async.cuh -- copies from global to shared memory that go on while the thread computes.
+ *
+ *     copy_async<16>(slot, from);                     // 4, 8 or 16 bytes, both aligned so
+ *     copy_async_commit();                            // what was asked for since the last commit is one batch
+ *     copy_async_wait<1>();                           // all batches but the newest have arrived
+ *
+ * A thread that reads only what it copied itself needs no barrier: waiting is enough. */
+#ifndef MBA_ASYNC_CUH
+#define MBA_ASYNC_CUH
+
+#include "device/cuda/vocab.cuh"
+
+template <int BYTES> static __device__ __forceinline__ void copy_async(void *to, const void *from)
+{
+    const uint32_t slot = (uint32_t)__cvta_generic_to_shared(to);
+    if constexpr (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(slot), "l"(from) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(slot), "l"(from), "n"(BYTES) : "memory");
+}
+
+static __device__ __forceinline__ void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+template <int NEWER> static __device__ __forceinline__ void copy_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(NEWER) : "memory");
+}
+
+#endif

@@ -1,0 +1,107 @@
+/* norm_plan.h -- how rows of a root-mean-square norm are dealt to threads on CUDA (ops/norm_rows.cuh): plans in plain C.
+ *
+ * A team of threads shares a row; each thread owns the same pieces of 16 bytes (8, of bf16 beside fp32) of every row the
+ * team works on, so weights' gradients stay in its registers. */
+#ifndef MBA_OPS_NORM_PLAN_H
+#define MBA_OPS_NORM_PLAN_H
+
+#include "ops/columns.h"
+#include "ops/pieces.h"
+
+enum {
+    MBA__TEAM_MAX = 512, MBA__TEAM_PIECES_MAX = 4, MBA__TEAM_STAGES = 2,
+    MBA__LOOP_THREADS = 256                       /* a block per row, for rows that are odd or too long */
+};
+
+typedef struct mba__team { int width, pieces, threads; } mba__team;  /* values in a piece, pieces of a thread, threads of a team */
+
+/* The team of rows of `cols` values; pieces is 0 where they do not fit. Fewest idle threads, then most pieces per thread. */
+static inline mba__team mba__team_of(int64_t cols, int width)
+{
+    mba__team best = { width, 0, 0 };
+    int64_t   least = INT64_MAX;
+    for (int n = MBA__TEAM_PIECES_MAX; n >= 1 && cols % width == 0; n--) {
+        const int64_t need = mba_ceil(cols / width, n);
+        int64_t       threads = 1;
+        while (threads < need && threads < 32) threads *= 2;
+        if (need > 32) threads = mba_ceil(need, 32) * 32;
+        if ((n > 1 && threads < 32) || threads > MBA__TEAM_MAX || threads * n >= least) continue;
+        least        = threads * n;
+        best.pieces  = n;
+        best.threads = (int)threads;
+    }
+    return best;
+}
+
+/* 16 bytes of the widest type among activations. */
+static inline int mba__team_width(const mba_tensor *const *t, int n)
+{
+    for (int k = 0; k < n; k++) if (t[k] && t[k]->type.dtype == MBA_F32) return 4;
+    return 8;
+}
+
+/* Forward: a team per row, several to a block where they are small. */
+static inline void mba__plan_norm_fwd(mba_plan *p, const char *kernel, const mba_node *n, int64_t rows, mba__team t, int regs)
+{
+    const int   teams = t.threads < 32 ? 128 / t.threads : t.threads == 32 ? 4 : 1;
+    mba_launch *l = mba_plan_launch(p, kernel, MBA_VECTOR, mba_ceil(rows, teams), teams * t.threads);
+    l->regs = regs;
+    mba__phases_evenly(l, n, (double)l->grid[0]);
+}
+
+static inline void mba__plan_norm_loop(mba_plan *p, const char *kernel, const mba_node *n, int64_t blocks)
+{
+    mba_launch *l = mba_plan_launch(p, kernel, MBA_VECTOR, blocks, MBA__LOOP_THREADS);
+    l->regs = 40;
+    mba__phases_evenly(l, n, (double)blocks);
+}
+
+/* Backward: blocks that stay, each with teams that go through the rows with a stride while the next row is on its way
+ * into shared memory; the blocks' parts of the weight's gradient (rows x weights) are summed by a second launch. */
+typedef struct mba__norm_bwd {
+    const char *kernel;
+    int64_t     rows, cols, groups;               /* groups of `cols` channels in a row */
+    mba__team   team;
+    int         staged_bytes, regs;               /* of one value: what is copied ahead */
+} mba__norm_bwd;
+
+static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, const mba__norm_bwd *b)
+{
+    enum { BLOCK = 256, RESIDENT = 4 };                                    /* threads; blocks on an SM, at most */
+    const mba__team t = b->team;
+    const int64_t   each = (int64_t)MBA__TEAM_STAGES * t.pieces * t.width * b->staged_bytes;
+    const int64_t   teams = t.threads < BLOCK ? BLOCK / t.threads : 1, threads = teams * t.threads, regs = mba_ceil(b->regs, 8) * 8;
+    int64_t         resident = RESIDENT;
+    MBA_REFUSE_IF(threads * each > m->smem_block_bytes, "rows of %lld values, which do not fit into shared memory", (long long)b->cols);
+    if (resident > m->smem_sm_bytes / (threads * each + 1024)) resident = m->smem_sm_bytes / (threads * each + 1024);
+    if (resident > m->regs_sm / (threads * regs)) resident = m->regs_sm / (threads * regs);
+    if (resident < 1) resident = 1;
+    int64_t parts = mba_ceil(m->sm * resident, b->groups);
+    if (parts > mba_ceil(b->rows, teams)) parts = mba_ceil(b->rows, teams);
+
+    const int   scratch = mba_plan_scratch(p, "dw parts", sizeof(float) * (size_t)(parts * b->cols * b->groups));
+    mba_launch *l = mba_plan_launch(p, b->kernel, MBA_VECTOR, parts, (int)threads);
+    l->grid[1]    = b->groups;
+    l->smem_bytes = (size_t)(threads * each);
+    l->regs       = b->regs;
+    l->ring_depth = MBA__TEAM_STAGES;
+    l->persistent = true;
+    l->tiles      = mba_ceil(b->rows, teams) * b->groups;
+    mba__phases_evenly(l, n, (double)(parts * b->groups));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(scratch), 4.0 * (double)b->cols);
+    mba__plan_column_totals(p, scratch, parts, 1, b->cols * b->groups);
+    return MBA_OK;
+}
+
+/* The same for any rows: a block per row, parts of the weight's gradient in scratch all the time. */
+static inline void mba__plan_norm_bwd_loop(mba_plan *p, const char *kernel, const mba_node *n, const mba_machine *m, int64_t rows,
+                                           int64_t cols, int64_t groups)
+{
+    const int64_t parts = rows < 2 * m->sm ? rows : 2 * m->sm;
+    const int     scratch = mba_plan_scratch(p, "dw parts", sizeof(float) * (size_t)(parts * cols * groups));
+    mba__plan_norm_loop(p, kernel, n, parts);
+    p->launch[p->nlaunches - 1].grid[1] = groups;
+    mba__plan_column_totals(p, scratch, parts, 1, cols * groups);
+}
+
+#endif
