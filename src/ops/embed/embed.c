@@ -76,6 +76,59 @@ static mba_status embed_bwd_cpu_plan(mba_plan *p, const mba_node *n, const mba_m
     return MBA_OK;
 }
 
+static mba_status embed_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    const int64_t blocks = mba_ceil(mba_elems(n->out[Y]), (int64_t)EMBED_THREADS * EMBED_DEPTH * embed_width(n));
+    mba_launch   *l = mba_plan_launch(p, "embed_fwd_rows", MBA_VECTOR, blocks, EMBED_THREADS);
+    const mba_cost c = embed_cost(n);
+    l->regs = 38;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TOKEN), mba_tensor_bytes(n->in[TOKEN]) / (double)blocks);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TABLE), (c.read_bytes - mba_tensor_bytes(n->in[TOKEN])) / (double)blocks);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(Y), c.write_bytes / (double)blocks);
+    return MBA_OK;
+}
+
+/* CUDA: sort the rows by token, sum chunks of the sorted order, join what crosses their borders. */
+static mba_status embed_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t R = mba_rows(n->in[DY]), V = mba_rows(n->out[DTABLE]), M = mba_cols(n->in[DY]), chunks = mba_ceil(R, EMBED_CHUNK);
+    const int64_t pieces = M / embed_bwd_width(n), threads = pieces < 256 ? mba_ceil(pieces, 32) * 32 : 256, across = mba_ceil(pieces, threads);
+    int64_t       ranges = mba_ceil(V, EMBED_SPAN_MAX) > m->sm ? mba_ceil(V, EMBED_SPAN_MAX) : m->sm;
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(R >= INT32_MAX - EMBED_SORT_THREADS || V >= INT32_MAX, "%lld rows of a table of %lld", (long long)R, (long long)V);
+    if (ranges > V) ranges = V;
+    const double  touched = (double)(R < V ? R : V) * (double)M * 4, each = (double)(chunks * across);
+    mba_plan_scratch(p, "order", 4 * (size_t)R);
+    mba_plan_scratch(p, "sorted tokens", 4 * (size_t)R);
+    mba_plan_scratch(p, "rows of a range", 4 * (size_t)R);
+    mba_plan_scratch(p, "heads of runs", 4 * (size_t)(chunks * M));
+    mba_plan_scratch(p, "tails of runs", 4 * (size_t)(chunks * M));
+
+    mba_launch *l = mba_plan_launch(p, "embed_bwd_sort", MBA_VECTOR, ranges, EMBED_SORT_THREADS);
+    l->smem_bytes = 4 * (size_t)((EMBED_SORT_THREADS / 32 + 1) * mba_ceil(V, ranges));
+    l->regs       = 61;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TOKENB), 8.0 * (double)R);
+    mba_phase_work(l, MBA_ALU, 16.0 * (double)R, NULL);
+    mba_phase_work(l, MBA_BARRIER, 10, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(EMBED_ORDER), 12.0 * (double)R / (double)ranges);
+
+    l = mba_plan_launch(p, "embed_bwd_sum", MBA_VECTOR, chunks, (int)threads);
+    l->grid[1] = across;
+    l->regs    = 98;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(EMBED_ORDER), 8.0 * EMBED_CHUNK);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DY), mba_tensor_bytes(n->in[DY]) / each);
+    if (mba_adds(n, DTABLE)) mba_phase_move(l, MBA_LOAD, MBA_ARG_OUT(DTABLE), touched / each);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DTABLE), touched / each);
+
+    l = mba_plan_launch(p, "embed_bwd_join", MBA_VECTOR, chunks, (int)threads);
+    l->grid[1] = across;
+    l->regs    = 32;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(EMBED_HEAD), 8.0 * (double)M / (double)across);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DTABLE), 4.0 * (double)M / (double)across);
+    return MBA_OK;
+}
+
 /* A row of the table's gradient may be the sum of all rows of dy. */
 static double embed_bwd_terms(const mba_node *n, int out)
 {
@@ -86,15 +139,15 @@ static double embed_bwd_terms(const mba_node *n, int out)
 static void embed_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], V = c->dim[1], M = c->dim[2], extra = c->dim[3];
-    mba_tensor *e = mba_param(g, "table", MBA_TYPE(MBA_F32, V, M + extra), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *e = mba_param(g, "table", MBA_TYPE(g->compute, V, M + extra), MBA_INIT_NORMAL(1), MBA_DECAY);
     if (!extra) {
         mba_embed(g, mba_index(g, "tokens", MBA_TYPE(MBA_I32, R), V), e, MBA_F32);
         return;
     }
     /* tokens, tables and outputs as windows: one batch read twice, two columns of one table, joined */
     mba_tensor *t = mba_index(g, "tokens", MBA_TYPE(MBA_I32, 2, R + 1), V);
-    mba_tensor *a = mba_embed(g, mba_slice(g, t, 1, 0, R), mba_slice(g, e, 1, 0, M), MBA_F32);
-    mba_tensor *b = mba_embed(g, mba_slice(g, t, 1, 1, R), mba_slice(g, e, 1, extra, M), MBA_F32);
+    mba_tensor *a = mba_embed(g, mba_slice(g, t, 1, 0, R), mba_slice(g, e, 1, 0, M), g->compute);
+    mba_tensor *b = mba_embed(g, mba_slice(g, t, 1, 1, R), mba_slice(g, e, 1, extra, M), g->compute);
     mba_relu2(g, mba_join(g, a, b));
 }
 
@@ -105,14 +158,18 @@ const mba_op mba_op_embed = {
     .attr_bytes = sizeof(embed_attr),
     .shape = embed_shape, .grad = embed_grad, .cost = embed_cost, .ref = embed_ref,
     .cpu   = (const mba_variant[]){ { "rows", embed_cpu_plan, MBA_CPU(embed_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "rows", embed_cuda_plan, MBA_CUDA(embed_cuda) }, { 0 } },
     .build = embed_build,
     .cases = (const mba_case[]){ { { 9, 4, 5 }, "tokens repeat" },
                                  { { 5, 3, 387 }, "two blocks of columns, nothing divides" },
                                  { { 5, 6, 7, 3 }, "windows: overlapping columns of one table, joined" },
+                                 { { 70, 3, 12 }, "whole pieces; runs longer than a chunk" },
+                                 { { 40, 600, 4 }, "several ranges of the vocabulary" },
+                                 { { 5, 6, 8, 4 }, "windows in whole pieces" },
                                  { { 1, 9, 1 }, "one token; most of the table's gradient is zero" },
                                  { { 0 }, NULL } },
-    .sizes = (const mba_case[]){ { { 4096, 50288, 768 }, "130m, 4096 tokens" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 4096, 50288, 768 }, "130m, 4096 tokens" },
+                                 { { 16384, 50288, 768 }, "130m, 16384 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_embed_bwd = {
@@ -122,6 +179,6 @@ const mba_op mba_op_embed_bwd = {
     .attr_bytes = sizeof(embed_bwd_attr),
     .shape = embed_bwd_shape, .cost = embed_bwd_cost, .ref = embed_bwd_ref,
     .cpu   = (const mba_variant[]){ { "columns", embed_bwd_cpu_plan, MBA_CPU(embed_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "sorted", embed_bwd_cuda_plan, MBA_CUDA(embed_bwd_cuda) }, { 0 } },
     .terms = embed_bwd_terms,
 };

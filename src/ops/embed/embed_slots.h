@@ -2,7 +2,7 @@
 #ifndef MBA_EMBED_SLOTS_H
 #define MBA_EMBED_SLOTS_H
 
-#include "core/op.h"
+#include "ops/pieces.h"
 
 enum { TOKEN, TABLE };                            /* forward: in, out */
 enum { Y };
@@ -17,9 +17,25 @@ static inline int64_t embed_at(const mba_tensor *t, int64_t i)
     return i < t->run ? i : i / t->run * t->pitch + i % t->run;      // dense: no division
 }
 
+/* CUDA. A piece has four values, so that it is 16 bytes of the wider type; a chunk is what one block of the backward sums of
+ * the sorted order; a range is what one block sorts. */
+enum { EMBED_THREADS = 256, EMBED_DEPTH = 2, EMBED_WIDTH = 4, EMBED_CHUNK = 32, EMBED_SORT_THREADS = 1024, EMBED_SPAN_MAX = 512 };
+enum { EMBED_ORDER, EMBED_VALUE, EMBED_MINE, EMBED_HEAD, EMBED_TAIL };        /* scratch of the backward */
+
+static inline int embed_width(const mba_node *n)
+{
+    return mba__in_pieces(n->in[TABLE], EMBED_WIDTH) && mba__in_pieces(n->out[Y], EMBED_WIDTH) ? EMBED_WIDTH : 1;
+}
+
+static inline int embed_bwd_width(const mba_node *n)
+{
+    return mba__in_pieces(n->in[DY], EMBED_WIDTH) && mba__in_pieces(n->out[DTABLE], EMBED_WIDTH) ? EMBED_WIDTH : 1;
+}
+
 void embed_ref(const mba_ref_call *c);
 void embed_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(embed_fwd);
 MBA_CPU_DECLARE(embed_bwd);
+mba_launch_fn embed_cuda, embed_bwd_cuda;
 
 #endif

@@ -3,8 +3,8 @@
  *   (a, b) -> (a cos - b sin, b cos + a sin),   angle = t base^(-2j/dims),   x, y (B, L, H, P) */
 #include "ops/rotary/rotary.h"
 
-#include "ops/heads.h"
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/rotary/rotary_slots.h"
 
 static mba_status rotary_shape(const mba_node *n, mba_type *out)
@@ -60,18 +60,43 @@ static mba_status rotary_cpu_plan(mba_plan *p, const mba_node *n, const mba_mach
     return MBA_OK;
 }
 
+static mba_status rotary_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const rotary_attr *a = n->attr;
+    const int64_t      W = rotary_width(n), L = n->in[X]->type.dim[1], P = n->in[X]->type.dim[3];
+    const int64_t      units = mba_elems(n->in[X]) / P * (a->dims / 2 / W + (P - a->dims) / W), blocks = mba_ceil(units, ROTARY_THREADS);
+    mba_heads          h;
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(!mba_heads_of(&h, n->out[Y]), "heads of %s that do not lie at even strides", n->out[Y]->name);
+    const int scratch = mba_plan_scratch(p, "cos and sin", sizeof(float) * (size_t)(L * a->dims));
+
+    mba_launch *l = mba_plan_launch(p, "rotary_table", MBA_VECTOR, mba_ceil(L * a->dims / 2, ROTARY_THREADS), ROTARY_THREADS);
+    l->regs = 30;
+    mba_phase_work(l, MBA_ALU, 400.0 * ROTARY_THREADS, NULL);              // fp64: pow and sincospi, an estimate
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(scratch), 8.0 * ROTARY_THREADS);
+
+    l = mba_plan_launch(p, "rotary_turn", MBA_VECTOR, blocks, ROTARY_THREADS);
+    l->regs = 40;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(scratch), 4.0 * (double)(L * a->dims) / (double)blocks);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(X), mba_tensor_bytes(n->in[X]) / (double)blocks);
+    mba_phase_work(l, MBA_FMA, 4.0 * (double)(W * ROTARY_THREADS), NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(Y), mba_tensor_bytes(n->out[Y]) / (double)blocks);
+    return MBA_OK;
+}
+
 static void rotary_build(mba_graph *g, const mba_case *c)
 {
     const int64_t B = c->dim[0], L = c->dim[1], H = c->dim[2], P = c->dim[3], dims = c->dim[4], first = c->dim[6];
     const bool    interleaved = c->dim[5], windows = c->dim[7];
     if (!windows) {
-        mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, B, L, H, P), MBA_INIT_NORMAL(1), MBA_DECAY);
+        mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, B, L, H, P), MBA_INIT_NORMAL(1));
         mba_rotary_from(g, x, first, dims, 100, interleaved);
         return;
     }
     /* columns in the middle of a wider matrix, turned twice: the second gradient adds */
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, B, L, 5 + H * P), MBA_INIT_NORMAL(1), MBA_DECAY);
-    mba_tensor *w = mba_slice(g, mba_add(g, x, x), 2, 3, H * P);
+    const int64_t gap = P % 8 ? 3 : 8;
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, B, L, 2 * gap + H * P), MBA_INIT_NORMAL(1));
+    mba_tensor *w = mba_slice(g, mba_add(g, x, x), 2, gap, H * P);
     w = mba_reshape(g, w, MBA_TYPE(MBA_F32, B, L, H, P));
     mba_tensor *a = mba_rotary_from(g, w, first, dims, 100, interleaved);
     mba_tensor *b = mba_rotary_from(g, w, first + 3, dims, 10, interleaved);
@@ -86,7 +111,7 @@ const mba_op mba_op_rotary = {
     .attr_bytes = sizeof(rotary_attr),
     .shape = rotary_shape, .grad = rotary_grad, .cost = rotary_cost, .ref = rotary_ref,
     .cpu   = (const mba_variant[]){ { "table", rotary_cpu_plan, MBA_CPU(rotary_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "table", rotary_cuda_plan, MBA_CUDA(rotary_cuda) }, { 0 } },
     .build = rotary_build,
     .cases = (const mba_case[]){ { { 2, 5, 3, 8, 8 }, "all values turn" },
                                  { { 1, 7, 2, 7, 4 }, "a part of an odd head" },
@@ -94,7 +119,9 @@ const mba_op mba_op_rotary = {
                                  { { 1, 1, 1, 2, 2, 0, 9 }, "one row, not the first" },
                                  { { 1, 70, 1, 4, 4, 0, 1000 }, "angles over several pieces of the table" },
                                  { { 2, 3, 2, 5, 4, 0, 1, 1 }, "windows, used twice" },
+                                 { { 2, 3, 2, 32, 16, 0, 1, 1 }, "windows in whole pieces, a half passes through" },
                                  { { 2, 3, 2, 5, 4, 1, 1, 1 }, "windows, interleaved" },
                                  { { 0 }, NULL } },
-    .sizes = (const mba_case[]){ { { 1, 4096, 12, 64, 64 }, "transformer-130m, 4096 tokens" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 1, 4096, 12, 64, 64 }, "transformer-130m, 4096 tokens" },
+                                 { { 8, 2048, 16, 128, 128 }, "transformer-1b, 16384 tokens" }, { { 0 }, NULL } },
 };

@@ -1,0 +1,306 @@
+/* embed_cuda.cu -- rows of a table, and their gradient without atomics on floats.
+ *
+ *   y[r,:] = table[token[r],:]        dtable[v,:] (+)= sum of dy[r,:] over the rows r with token[r] = v, in order of r
+ *   tokens (R) i32     table, y fp32 or bf16     dy fp32 or bf16     dtable (V, M) fp32
+ *
+ * kernel     embed_fwd_rows     pieces of rows, two a thread
+ * launch     grid ceil(R M / (512 W)), block 256, W = 4 values or one
+ *
+ * kernel     embed_bwd_sort     a block owns a range of the vocabulary: it counts the tokens in front of its range, gathers its
+ *                               own in order, and sorts them by counting; nobody waits for another block
+ * launch     grid max(SMs, ceil(V / 512)), block 1024, dynamic smem 132 bytes per token value of a range
+ * moves      every block reads the R tokens twice, from L2; writes 12 R bytes in all
+ *
+ * kernel     embed_bwd_sum      32 neighbours in the sorted order to a block; a run of equal tokens inside them has one owner,
+ *                               which adds it to the table; what crosses the border of a block is left in scratch
+ * kernel     embed_bwd_join     runs that cross borders, by the block where they begin: parts in order
+ * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256
+ * moves      dy once, the touched rows of dtable once each way: bound by DRAM
+ * resources  sm_90: 38, 61, 98 and 32 registers, no spill
+ * measured   none yet
+ * order      fixed: rows in order, cut at multiples of 32 of the sorted order */
+#include "device/cuda/vocab.cuh"
+extern "C" {
+#include "ops/embed/embed_slots.h"
+}
+
+/* ---- forward ---- */
+
+template <typename TE, typename TY, int W>
+__global__ void __launch_bounds__(EMBED_THREADS)
+embed_fwd_rows(window<TY> y, window<const int32_t> token, const TE *table, int64_t ld, int64_t rows, int64_t cols)
+{
+    constexpr int D = EMBED_DEPTH;
+    const int64_t per_row = cols / W;
+    int64_t       row[D], col[D];
+    const TE     *from[D];
+    float         v[D][W];
+#pragma unroll
+    for (int d = 0; d < D; d++) {
+        const int64_t j = ((int64_t)blockIdx.x * D + d) * EMBED_THREADS + threadIdx.x;
+        row[d]  = j >> 31 ? j / per_row : (int64_t)((uint32_t)j / (uint32_t)per_row);
+        col[d]  = (j - row[d] * per_row) * W;
+        from[d] = row[d] < rows ? table + *token.element(row[d]) * ld + col[d] : NULL;
+    }
+#pragma unroll
+    for (int d = 0; d < D; d++) if (from[d]) load(v[d], from[d]);
+#pragma unroll
+    for (int d = 0; d < D; d++) if (from[d]) store(y.row(row[d], cols) + col[d], v[d]);
+}
+
+extern "C" mba_status embed_cuda(const mba_call *c)
+{
+    const mba_node              *n = c->node;
+    const int64_t                rows = mba_rows(n->out[Y]), cols = mba_cols(n->out[Y]), ld = mba_ld(n->in[TABLE]);
+    const window<const int32_t>  token = mba_window<const int32_t>(n->in[TOKEN], c->in[TOKEN]);
+    const bool                   whole = embed_width(n) > 1;
+    MBA_WITH_DTYPE(n->in[TABLE]->type.dtype, TE, MBA_WITH_DTYPE(n->out[Y]->type.dtype, TY,
+        const window<TY> y = mba_window<TY>(n->out[Y], c->out[Y]);
+        if (whole) MBA_KERNEL(c, 0, (embed_fwd_rows<TE, TY, EMBED_WIDTH>), y, token, (const TE *)c->in[TABLE], ld, rows, cols);
+        else       MBA_KERNEL(c, 0, (embed_fwd_rows<TE, TY, 1>), y, token, (const TE *)c->in[TABLE], ld, rows, cols)));
+    return MBA_OK;
+}
+
+/* ---- backward: the sorted order of rows, by token, then by row ---- */
+
+enum { SORT_WARPS = EMBED_SORT_THREADS / 32 };
+
+static __device__ __forceinline__ int warp_count(int x)
+{
+#pragma unroll
+    for (int d = 16; d; d >>= 1) x += __shfl_xor_sync(0xffffffffu, x, d);
+    return x;
+}
+
+/* Exclusive sum of x over the block, and the total; every thread takes part. `warps` has SORT_WARPS places. */
+static __device__ __forceinline__ int block_before(int x, int *warps, int *total)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int       upto = x, before = 0;
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) {
+        const int from = __shfl_up_sync(0xffffffffu, upto, d);
+        if (lane >= d) upto += from;
+    }
+    __syncthreads();
+    if (lane == 31) warps[warp] = upto;
+    __syncthreads();
+    *total = 0;
+    for (int w = 0; w < SORT_WARPS; w++) {
+        if (w < warp) before += warps[w];
+        *total += warps[w];
+    }
+    return before + upto - x;
+}
+
+/* order (R): rows, sorted; value (R): their tokens. `mine` (R) holds the rows of a block's range in order of rows, where
+ * the sorted ones will be. counts (SORT_WARPS, span) and firsts (span) in shared memory. */
+__global__ void __launch_bounds__(EMBED_SORT_THREADS)
+embed_bwd_sort(int32_t *order, int32_t *value, int32_t *mine, window<const int32_t> token, int rows, int span)
+{
+    extern __shared__ int counts[];
+    __shared__ int warps[SORT_WARPS];
+    int           *firsts = counts + SORT_WARPS * span;
+    const int      lane = threadIdx.x % 32, warp = threadIdx.x / 32, low = blockIdx.x * span;
+    const uint32_t before_me = (1u << lane) - 1;
+
+    // 1. how many tokens lie in front of the range, and how many in it; a warp goes through neighbouring rows
+    const int each = (rows + EMBED_SORT_THREADS - 1) / EMBED_SORT_THREADS * 32, from = warp * each, end = min(from + each, rows);
+    int       below = 0, own = 0;
+#pragma unroll 4
+    for (int r = from + lane; r < end; r += 32) {
+        const int v = *token.element(r) - low;
+        below += v < 0;
+        own   += v >= 0 && v < span;
+    }
+    int base, count;
+    block_before(below, warps, &base);
+    own = warp_count(own);
+    int at = base + block_before(lane == 0 ? own : 0, warps, &count);
+    at = __shfl_sync(0xffffffffu, at, 0);         // where this warp's begin
+
+    // 2. gather them, in order of rows
+#pragma unroll 4
+    for (int r = from; r < end; r += 32) {
+        const int      v = r + lane < end ? *token.element(r + lane) - low : -1;
+        const bool     here = v >= 0 && v < span;
+        const uint32_t mask = __ballot_sync(0xffffffffu, here);
+        if (here) mine[at + __popc(mask & before_me)] = r + lane;
+        at += __popc(mask);
+    }
+    for (int i = threadIdx.x; i < SORT_WARPS * span; i += EMBED_SORT_THREADS) counts[i] = 0;
+    __syncthreads();
+
+    // 3. count them by token; a warp again goes through neighbours
+    const int share = (count + EMBED_SORT_THREADS - 1) / EMBED_SORT_THREADS * 32, first = warp * share, last = min(first + share, count);
+    int      *my_counts = counts + warp * span;
+    for (int i = first; i < last; i += 32) {
+        const int      v = i + lane < last ? *token.element(mine[base + i + lane]) - low : -1;
+        const uint32_t equal = __match_any_sync(0xffffffffu, v);
+        if (v >= 0 && (equal & before_me) == 0) my_counts[v] += __popc(equal);
+        __syncwarp();
+    }
+    __syncthreads();
+
+    // 4. where each token begins, and inside it the share of each warp
+    for (int start = 0, done = 0; start < span; start += EMBED_SORT_THREADS) {
+        const int v = start + threadIdx.x;
+        int       sum = 0, total;
+        if (v < span)
+            for (int w = 0; w < SORT_WARPS; w++) {
+                const int n = counts[w * span + v];
+                counts[w * span + v] = sum;
+                sum += n;
+            }
+        const int begin = block_before(sum, warps, &total);
+        if (v < span) firsts[v] = base + done + begin;
+        done += total;
+    }
+    __syncthreads();
+
+    // 5. to their places
+    for (int i = first; i < last; i += 32) {
+        const int      r = i + lane < last ? mine[base + i + lane] : 0;
+        const int      v = i + lane < last ? *token.element(r) - low : -1;
+        const uint32_t equal = __match_any_sync(0xffffffffu, v);
+        if (v >= 0) {
+            const int to = firsts[v] + my_counts[v] + __popc(equal & before_me);
+            order[to] = r;
+            value[to] = v + low;
+        }
+        __syncwarp();
+        if (v >= 0 && (equal & before_me) == 0) my_counts[v] += __popc(equal);
+        __syncwarp();
+    }
+}
+
+/* ---- backward: sums ---- */
+
+template <typename TY> struct embed_sums {
+    float           *dtable;                      // (V, ld)
+    int64_t          ld, cols;
+    window<const TY> dy;                          // (R, M)
+    const int32_t   *order, *value;               // (R), sorted
+    float           *head, *tail;                 // (chunks, M): of runs that began before, or go on behind
+    int              rows;
+};
+
+template <int W> static __device__ __forceinline__ void add_to(float (&sum)[W], const float (&x)[W])
+{
+#pragma unroll
+    for (int w = 0; w < W; w++) sum[w] += x[w];
+}
+
+template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256) embed_bwd_sum(embed_sums<TY> a)
+{
+    enum { CHUNK = EMBED_CHUNK, AHEAD = 8 };
+    __shared__ int rows[CHUNK], value[CHUNK + 2];                    // value[1 + k] is that of entry k
+    const int     first = blockIdx.x * CHUNK, n = min((int)CHUNK, a.rows - first);
+    const int64_t c = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * W;
+    if (threadIdx.x < CHUNK && threadIdx.x < n) rows[threadIdx.x] = a.order[first + threadIdx.x];
+    for (int k = threadIdx.x; k < CHUNK + 2; k += blockDim.x) {
+        const int i = first + k - 1;
+        value[k] = i >= 0 && i < a.rows ? a.value[i] : -1;           // no token has that value
+    }
+    __syncthreads();
+    if (c >= a.cols) return;
+    const bool late = value[0] == value[1];                          // the first run began before
+    float      sum[W] = {};
+    for (int k0 = 0; k0 < n; k0 += AHEAD) {
+        float in[AHEAD][W], old[AHEAD][W];
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++) {
+            const int  k = k0 + j, v = k < n ? value[1 + k] : -1;
+            const bool ends = k < n && v != value[2 + k], whole = ends && !(late && v == value[1]);
+            if (k < n) load(in[j], a.dy.row(rows[k], a.cols) + c);
+            if (ADDS && whole) load(old[j], a.dtable + v * a.ld + c);
+        }
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++) {
+            const int k = k0 + j;
+            if (k >= n) break;
+            const int  v = value[1 + k];
+            const bool ends = v != value[2 + k], before = late && v == value[1];
+            add_to(sum, in[j]);
+            if (!ends && k + 1 < n) continue;
+            if (before)    store(a.head + blockIdx.x * a.cols + c, sum);
+            else if (!ends) store(a.tail + blockIdx.x * a.cols + c, sum);
+            else {
+                if (ADDS) add_to(sum, old[j]);
+                store(a.dtable + v * a.ld + c, sum);
+            }
+#pragma unroll
+            for (int w = 0; w < W; w++) sum[w] = 0;
+        }
+    }
+}
+
+/* The first place behind the run of token v. */
+static __device__ __forceinline__ int run_end(const int32_t *value, int from, int rows, int v)
+{
+    int lo = from, hi = rows;                                        // value[lo] == v; hi is behind the run
+    while (hi - lo > 1) {
+        const int mid = lo + (hi - lo) / 2;
+        if (value[mid] == v) lo = mid;
+        else                 hi = mid;
+    }
+    return hi;
+}
+
+template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256) embed_bwd_join(embed_sums<TY> a)
+{
+    const int     next = (blockIdx.x + 1) * EMBED_CHUNK, first = next - EMBED_CHUNK;
+    const int64_t c = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * W;
+    if (next >= a.rows || c >= a.cols) return;
+    const int v = a.value[next - 1];
+    if (a.value[next] != v) return;                                  // nothing crosses this border
+    if (first > 0 && a.value[first - 1] == v) return;                // it began before: another block's
+    const int chunks = (run_end(a.value, next, a.rows, v) - 1) / EMBED_CHUNK;
+    float     sum[W], in[W];
+    load(sum, a.tail + blockIdx.x * a.cols + c);
+#pragma unroll 8
+    for (int64_t d = blockIdx.x + 1; d <= chunks; d++) {
+        load(in, a.head + d * a.cols + c);
+        add_to(sum, in);
+    }
+    float *to = a.dtable + v * a.ld + c;
+    if (ADDS) {
+        load(in, to);
+        add_to(sum, in);
+    }
+    store(to, sum);
+}
+
+template <typename TY, int W, bool ADDS> static mba_status sum_rows(const mba_call *c)
+{
+    const mba_node *n = c->node;
+    embed_sums<TY>  a = {};
+    a.dtable = (float *)c->out[DTABLE];
+    a.ld     = mba_ld(n->out[DTABLE]);
+    a.cols   = mba_cols(n->out[DTABLE]);
+    a.dy     = mba_window<const TY>(n->in[DY], c->in[DY]);
+    a.order  = (const int32_t *)mba_cuda_scratch(c, EMBED_ORDER);
+    a.value  = (const int32_t *)mba_cuda_scratch(c, EMBED_VALUE);
+    a.head   = (float *)mba_cuda_scratch(c, EMBED_HEAD);
+    a.tail   = (float *)mba_cuda_scratch(c, EMBED_TAIL);
+    a.rows   = (int)mba_rows(n->in[DY]);
+    MBA_KERNEL(c, 1, (embed_bwd_sum<TY, W, ADDS>), a);
+    MBA_KERNEL(c, 2, (embed_bwd_join<TY, W, ADDS>), a);
+    return MBA_OK;
+}
+
+extern "C" mba_status embed_bwd_cuda(const mba_call *c)
+{
+    const mba_node   *n = c->node;
+    const mba_tensor *dt = n->out[DTABLE];
+    const bool        whole = embed_bwd_width(n) > 1;
+    if (!mba_adds(n, DTABLE))
+        CUDA_TRY(cudaMemset2DAsync(c->out[DTABLE], (size_t)mba_ld(dt) * 4, 0, (size_t)mba_cols(dt) * 4, (size_t)mba_rows(dt), mba_cuda_stream(c)));
+    MBA_KERNEL(c, 0, embed_bwd_sort, (int32_t *)mba_cuda_scratch(c, EMBED_ORDER), (int32_t *)mba_cuda_scratch(c, EMBED_VALUE),
+               (int32_t *)mba_cuda_scratch(c, EMBED_MINE), mba_window<const int32_t>(n->in[TOKENB], c->in[TOKENB]), (int)mba_rows(n->in[DY]),
+               (int)mba_ceil(mba_rows(dt), c->plan->launch[0].grid[0]));
+    MBA_WITH_DTYPE(n->in[DY]->type.dtype, TY, MBA_WITH_BOOL(mba_adds(n, DTABLE), ADDS,
+        if (whole) return (sum_rows<TY, EMBED_WIDTH, ADDS>(c));
+        else       return (sum_rows<TY, 1, ADDS>(c))));
+    return MBA_OK;
+}
