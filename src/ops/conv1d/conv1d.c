@@ -2,6 +2,7 @@
 #include "ops/conv1d/conv1d.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/conv1d/conv1d_slots.h"
 
 static mba_status check_shapes(const mba_node *n)
@@ -19,6 +20,7 @@ static mba_status check_shapes(const mba_node *n)
              (long long)d.C, (long long)mba_elems(bias));
     MBA_NEED(!ids || (ids->type.dtype == MBA_I32 && mba_elems(ids) == d.B * d.L),
              "conv1d: ids are (batch, length) i32, one per row of %s", x->name);
+    MBA_NEED(!initial || initial->type.dtype == MBA_F32, "conv1d: %s is not fp32\nwhy: states are", initial->name);
     MBA_NEED(!initial || (mba_elems(initial) == d.B * (d.taps - 1) * d.C && mba_cols(initial) == d.C),
              "conv1d: the initial inputs are (%lld, %lld, %lld)", (long long)d.B, (long long)d.taps - 1,
              (long long)d.C);
@@ -38,7 +40,7 @@ static mba_status conv1d_shape(const mba_node *n, mba_type *out)
     out[Y] = n->in[X]->type;
     if (!((const conv1d_attr *)n->attr)->final) return MBA_OK;
     MBA_NEED(d.taps > 1, "conv1d: a convolution of one tap leaves no state");
-    out[FINAL] = MBA_TYPE(n->in[X]->type.dtype, d.B, d.taps - 1, d.C);
+    out[FINAL] = MBA_TYPE(MBA_F32, d.B, d.taps - 1, d.C);
     return MBA_OK;
 }
 
@@ -107,6 +109,95 @@ static mba_status conv1d_bwd_plan(mba_plan *p, const mba_node *n, const mba_mach
     return MBA_OK;
 }
 
+/* ---- CUDA: ops/conv1d/conv1d_cuda.cu ---- */
+
+/* What "walk" takes: rows at even distances, in pieces; windows for which there is a kernel. */
+static bool walks(const mba_node *n)
+{
+    const conv1d_dims d = conv1d_dims_of(n);
+    const bool        bwd = n->op == &mba_op_conv1d_bwd;
+    const mba_tensor *rows[] = { n->in[X], n->in[INITIAL], bwd ? n->in[DY] : NULL, bwd ? n->in[DFINAL] : NULL, n->out[0],
+                                 bwd ? n->out[DINITIAL] : NULL };
+    bool fits = d.taps == 4 || (d.taps == 3 && ((const conv1d_attr *)n->attr)->silu && !n->in[IDS]);
+    for (int k = 0; k < 6; k++)                                            // out[0]: y, or dx
+        fits &= !rows[k] || (rows[k]->type.rank == 3 && conv1d_steps_of(rows[k]).row && mba__in_pieces(rows[k], CONV1D_WALK));
+    return fits;
+}
+
+/* What no kernel takes. */
+static mba_status check_cuda(const mba_node *n, const mba_machine *m)
+{
+    const conv1d_dims d = conv1d_dims_of(n);
+    const mba_tensor *ids = n->in[IDS];
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(ids && !mba_dense(ids) && ids->run != d.L, "ids that do not lie sequence by sequence");
+    MBA_REFUSE_IF(d.L >= 1 << 30 || d.B * mba_ceil(d.L, CONV1D_STEPS_MIN) >= INT32_MAX || d.C >= 1 << 30 || n->in[X]->pitch >= INT32_MAX,
+                  "%lld sequences of %lld steps of %lld channels", (long long)d.B, (long long)d.L, (long long)d.C);
+    return MBA_OK;
+}
+
+/* One launch of as many blocks as the machine holds; a thread needs `regs` registers and `staged` bytes of shared memory. */
+static conv1d_cut plan_walk(mba_plan *p, const char *kernel, const mba_node *n, const mba_machine *m, int channels, int regs, int64_t staged)
+{
+    enum { BLOCKS_SM = 32 };
+    const int64_t smem = CONV1D_THREADS * staged;
+    int64_t       resident = m->regs_sm / (CONV1D_THREADS * mba_ceil(regs, 8) * 8);
+    if (resident > m->smem_sm_bytes / (smem + 1024)) resident = m->smem_sm_bytes / (smem + 1024);
+    if (resident > BLOCKS_SM) resident = BLOCKS_SM;
+    const conv1d_cut k = conv1d_cut_of(n, m->sm * resident, channels);
+    mba_launch      *l = mba_plan_launch(p, kernel, MBA_VECTOR, k.parts * k.across, CONV1D_THREADS);
+    l->regs       = regs;
+    l->smem_bytes = (size_t)smem;
+    l->ring_depth = staged ? 2 : 0;
+    l->persistent = true;
+    l->tiles      = k.items * k.across;
+    mba__phases_evenly(l, n, (double)(k.parts * k.across));
+    return k;
+}
+
+static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, int channels, int regs)
+{
+    const int64_t e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype);
+    MBA_TRY(check_cuda(n, m));
+    plan_walk(p, "conv1d_fwd_walk", n, m, channels, regs, channels > 1 ? 2 * CONV1D_ROWS_AHEAD * channels * e : 0);
+    if (!n->out[FINAL]) return MBA_OK;
+    mba_launch *l = mba_plan_launch(p, "conv1d_final", MBA_VECTOR, mba_ceil(mba_elems(n->out[FINAL]), 256), 256);
+    l->regs = 40;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(X), 256.0 * (double)e);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(FINAL), 256.0 * 4);
+    return MBA_OK;
+}
+
+static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, int channels, int regs)
+{
+    const conv1d_dims d = conv1d_dims_of(n);
+    const int64_t     e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype);
+    MBA_TRY(check_cuda(n, m));
+    const conv1d_cut  k = plan_walk(p, "conv1d_bwd_walk", n, m, channels, regs, channels > 1 ? 4 * CONV1D_ROWS_AHEAD * channels * e : 0);
+    const int         scratch = mba_plan_scratch(p, "dw and dbias parts", sizeof(float) * (size_t)(k.parts * (d.taps + 1) * d.C));
+    mba_phase_move(&p->launch[0], MBA_STORE, MBA_ARG_SCRATCH(scratch), 4.0 * (double)((d.taps + 1) * d.C) / (double)k.across);
+    mba__plan_column_totals(p, scratch, k.parts, 1, (d.taps + 1) * d.C);
+    return MBA_OK;
+}
+
+/* As the compiler says for sm_90; the backward of fp32 takes a few more. */
+enum { REGS_FWD_WALK = 72, REGS_FWD_ANY = 87, REGS_BWD_WALK = 128, REGS_BWD_WALK_F32 = 151, REGS_BWD_ANY = 128 };
+
+static mba_status conv1d_walk_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(!walks(n), "rows that are not whole pieces at even distances, or not three or four taps");
+    return plan_fwd(p, n, m, CONV1D_WALK, REGS_FWD_WALK);
+}
+
+static mba_status conv1d_bwd_walk_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(!walks(n), "rows that are not whole pieces at even distances, or not three or four taps");
+    return plan_bwd(p, n, m, CONV1D_WALK, n->in[X]->type.dtype == MBA_F32 ? REGS_BWD_WALK_F32 : REGS_BWD_WALK);
+}
+
+static mba_status conv1d_any_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_fwd(p, n, m, 1, REGS_FWD_ANY); }
+static mba_status conv1d_bwd_any_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_bwd(p, n, m, 1, REGS_BWD_ANY); }
+
 /* dims: B, L, C, taps, bits: what else there is, and the taps ahead. */
 enum { PLAIN = 1, NO_BIAS = 2, WITH_IDS = 4, WITH_INITIAL = 8, WITH_FINAL = 16, COLUMNS = 32, TWICE = 64 };
 
@@ -115,14 +206,15 @@ static void conv1d_build(mba_graph *g, const mba_case *c)
     const int64_t B = c->dim[0], L = c->dim[1], C = c->dim[2], taps = c->dim[3], how = c->dim[4];
     const mba_init random = MBA_INIT_NORMAL(1);
     mba_tensor *final = NULL;
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, B, L, how & COLUMNS ? C + 3 : C), random, MBA_DECAY);
+    const int64_t gap = C % 4 ? 2 : 4;
+    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, B, L, how & COLUMNS ? C + 2 * gap : C), random);
     mba_conv1d_args a = { .x = x, .silu = !(how & PLAIN), .final = how & WITH_FINAL ? &final : NULL,
                           .ahead = c->dim[5] };
     a.w = mba_param(g, "w", MBA_TYPE(MBA_F32, C, 1, taps), random, MBA_NO_DECAY);
     if (!(how & NO_BIAS))   a.bias    = mba_param(g, "bias", MBA_TYPE(MBA_F32, C), random, MBA_NO_DECAY);
     if (how & WITH_IDS)     a.ids     = mba_index(g, "ids", MBA_TYPE(MBA_I32, B, L), 2);
     if (how & WITH_INITIAL) a.initial = mba_param(g, "initial", MBA_TYPE(MBA_F32, B, taps - 1, C), random, MBA_DECAY);
-    if (how & COLUMNS)      a.x       = mba_slice(g, mba_add(g, x, x), 2, 2, C);
+    if (how & COLUMNS)      a.x       = mba_slice(g, mba_add(g, x, x), 2, gap, C);
     mba_tensor *y = mba_conv1d_(g, a);
     if (!(how & TWICE)) return;
     a.silu = !a.silu;
@@ -139,7 +231,8 @@ const mba_op mba_op_conv1d = {
     .attr_bytes = sizeof(conv1d_attr),
     .shape = conv1d_shape, .grad = conv1d_grad, .cost = conv1d_cost, .ref = conv1d_ref, .terms = conv1d_terms,
     .cpu   = (const mba_variant[]){ { "tiles", conv1d_plan, MBA_CPU(conv1d_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "walk", conv1d_walk_plan, MBA_CUDA(conv1d_cuda) },
+                                    { "any", conv1d_any_plan, MBA_CUDA(conv1d_any_cuda) }, { 0 } },
     .build = conv1d_build,
     .cases = (const mba_case[]){
         { { 2, 9, 5, 4 }, "four taps, two sequences" },
@@ -159,8 +252,19 @@ const mba_op mba_op_conv1d = {
         { { 1, 133, 2, 4, PLAIN, 3 }, "all taps but the last ahead" },
         { { 2, 2, 3, 5, NO_BIAS, 2 }, "two ahead, shorter than the window" },
         { { 2, 6, 5, 3, COLUMNS | TWICE, 1 }, "one ahead, columns in and out, added to" },
+        { { 2, 9, 8, 4 }, "whole pieces: four taps" },
+        { { 1, 77, 4, 4 }, "whole pieces, more than one item of time" },
+        { { 2, 21, 8, 4, WITH_INITIAL | WITH_FINAL | PLAIN | NO_BIAS }, "whole pieces, a piece of a longer sequence" },
+        { { 2, 2, 4, 4, WITH_INITIAL | WITH_FINAL }, "whole pieces, shorter than the state" },
+        { { 2, 69, 4, 4, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "whole pieces, documents across items of time" },
+        { { 2, 17, 4, 4, WITH_IDS | PLAIN }, "whole pieces, documents, no silu" },
+        { { 2, 30, 4, 4, COLUMNS | TWICE }, "whole pieces, columns in and out, added to" },
+        { { 2, 70, 4, 3, NO_BIAS, 1 }, "whole pieces, one of three taps ahead" },
+        { { 1, 70, 4, 4, 0, 2 }, "whole pieces, two of four taps ahead" },
         { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 1, 4096, 1792, 4 }, "mamba2-130m, 4096 tokens" },
+                                 { { 8, 2048, 1792, 4 }, "mamba2-130m, 16384 tokens" },
+                                 { { 8, 2048, 4352, 4 }, "mamba2-1.3b, 16384 tokens" },
                                  { { 8, 196, 160, 3, NO_BIAS, 1 }, "mambavision-t stage 2, batch 8" },
                                  { { 0 }, NULL } },
 };
@@ -175,5 +279,6 @@ const mba_op mba_op_conv1d_bwd = {
     .attr_bytes = sizeof(conv1d_attr),
     .shape = conv1d_bwd_shape, .cost = conv1d_cost, .ref = conv1d_bwd_ref, .terms = conv1d_bwd_terms,
     .cpu   = (const mba_variant[]){ { "tiles", conv1d_bwd_plan, MBA_CPU(conv1d_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "walk", conv1d_bwd_walk_plan, MBA_CUDA(conv1d_bwd_cuda) },
+                                    { "any", conv1d_bwd_any_plan, MBA_CUDA(conv1d_bwd_any_cuda) }, { 0 } },
 };

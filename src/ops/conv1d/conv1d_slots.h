@@ -2,6 +2,8 @@
 #ifndef MBA_CONV1D_SLOTS_H
 #define MBA_CONV1D_SLOTS_H
 
+#include "ops/columns.h"
+#include "ops/pieces.h"
 #include "ops/rows.h"
 
 enum { X, W, BIAS, IDS, INITIAL, DY, DFINAL };    /* in; the last two are the backward node's */
@@ -16,15 +18,49 @@ static inline conv1d_dims conv1d_dims_of(const mba_node *n)
 {
     const int64_t *d = n->in[X]->type.dim;
     const int64_t  taps = mba_elems(n->in[W]) / d[2], ahead = ((const conv1d_attr *)n->attr)->ahead;
-    return (conv1d_dims){ d[0], d[1], d[2], taps, taps - 1 - ahead, ahead };
+    const conv1d_dims all = { d[0], d[1], d[2], taps, taps - 1 - ahead, ahead };
+    return all;
 }
 
 /* A work item of the CPU: TIMES steps of CHANNELS channels of one sequence. */
 enum { CONV1D_TAPS_MAX = 16, CONV1D_TIMES = 128, CONV1D_CHANNELS = 512 };
 
+/* CUDA. A block has THREADS threads, of WALK channels each or of one; ROWS_AHEAD rows come in ahead of their use. */
+enum { CONV1D_THREADS = 64, CONV1D_WALK = 4, CONV1D_ROWS_AHEAD = 8, CONV1D_STEPS_MIN = 32 };
+
+/* Blocks side by side over the channels; parts, which take items of `seg` steps in turn; items of a sequence, and of all.
+ * Given the blocks it makes, it makes the same again: the launcher learns from the plan's grid what the plan had in mind. */
+typedef struct conv1d_cut { int64_t across, parts, seg, segs, items; } conv1d_cut;
+static inline conv1d_cut conv1d_cut_of(const mba_node *n, int64_t blocks, int channels)
+{
+    const conv1d_dims d = conv1d_dims_of(n);
+    conv1d_cut        k = { mba_ceil(d.C, CONV1D_THREADS * channels), 0, 0, 0, 0 };
+    k.parts = blocks > k.across ? blocks / k.across : 1;
+    k.segs  = k.parts > d.B ? k.parts / d.B : 1;
+    k.seg   = mba_ceil(mba_ceil(d.L, k.segs), CONV1D_ROWS_AHEAD) * CONV1D_ROWS_AHEAD;
+    if (k.seg < CONV1D_STEPS_MIN) k.seg = CONV1D_STEPS_MIN;
+    k.segs  = mba_ceil(d.L, k.seg);
+    k.items = d.B * k.segs;
+    if (k.parts > k.items) k.parts = k.items;
+    return k;
+}
+
+/* Distances in t (B, rows, C): between rows, and between sequences; row is 0 where there is no such single number. */
+typedef struct conv1d_steps { int64_t sequence; int row; } conv1d_steps;
+static inline conv1d_steps conv1d_steps_of(const mba_tensor *t)
+{
+    const int64_t rows = t->type.dim[1], C = t->type.dim[2];
+    conv1d_steps  s = { 0, 0 };
+    if (mba_dense(t))             { s.row = (int)C;        s.sequence = rows * C; }
+    else if (t->run == C)         { s.row = (int)t->pitch; s.sequence = rows * t->pitch; }
+    else if (t->run == rows * C)  { s.row = (int)C;        s.sequence = t->pitch; }
+    return s;
+}
+
 void conv1d_ref(const mba_ref_call *c);
 void conv1d_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(conv1d_fwd);
 MBA_CPU_DECLARE(conv1d_bwd);
+mba_launch_fn conv1d_cuda, conv1d_any_cuda, conv1d_bwd_cuda, conv1d_bwd_any_cuda;
 
 #endif

@@ -1,0 +1,466 @@
+/* conv1d_cuda.cu -- depthwise convolution over time: a thread owns channels and walks along the steps.
+ *
+ *   a[t,c] = bias[c] + sum_k w[c,k] x[t-past+k, c]     y = silu(a) or a     past = W-1-ahead
+ *   g = dy silu'(a)     dx[s] = sum_k w[k] g[s+past-k]     dw[k] = sum_t g[t] x[t-past+k]     dbias = sum_t g[t]
+ *   x, y, dy, dx (B, L, C) fp32 or bf16     w (C, W), bias, dw, dbias, initial, final (B, W-1, C) fp32     ids (B, L) i32
+ *
+ * kernel     conv1d_fwd_walk     4 channels a thread; eight rows at a time come in ahead by asynchronous copies into the thread's
+ *                                own slots, the last W-1 inputs stay in registers
+ * kernel     conv1d_bwd_walk     the same for x and dy; a is computed again, W-1 values of g stay in registers, dw and dbias too;
+ *                                the W-1 steps behind an item are made once more instead of waiting for the neighbour
+ * takes      3 or 4 taps, rows of whole pieces of 4 values: "walk". Else one channel a thread and sixteen taps, of which the
+ *            first ones weigh nothing: "any"
+ * launch     grid parts * ceil(C / (64 channels of a thread)), block 64; a part takes items (sequence, range of steps) in turn, and
+ *            there are as many parts as fit on the SMs at once; dynamic smem 16 rows of what comes in ahead
+ * resources  sm_90: forward 56 to 72 registers, backward 119 to 151; any: 87 and 128 or fewer; no spill
+ * moves      forward reads and writes a row, backward reads two and writes one, W-1 rows of an item once more: bound by DRAM, the
+ *            backward nearly by instructions (about 24 per element)
+ * floor      R=16384 C=4352 bf16: forward 285 MB, 66 us, backward 428 MB, 100 us at 4.3 TB/s (copy)
+ * kernel     conv1d_final        the last W-1 inputs, element by element
+ * measured   none yet
+ * order      fixed by shape and machine: steps of an item, items of a part, parts */
+#include "device/cuda/async.cuh"
+#include "device/cuda/columns.cuh"
+extern "C" {
+#include "ops/conv1d/conv1d_slots.h"
+}
+
+enum { THREADS = CONV1D_THREADS };
+
+/* A tensor (B, rows, C) with the distances between its rows, where they are even (conv1d_slots.h). */
+template <typename T> struct track { window<T> w; conv1d_steps step; };
+
+template <typename T> static track<T> track_of(const mba_tensor *t, void *at)
+{
+    track<T> k = { mba_window<T>(t, at), { 0, 0 } };
+    if (t) k.step = conv1d_steps_of(t);
+    return k;
+}
+
+/* What both directions see. */
+template <typename T> struct conv {
+    track<const T>     x;                         // (B, L, C)
+    track<const float> initial;                   // (B, W-1, C), or absent
+    const int32_t     *ids;                       // (B, L), or NULL
+    const float       *w, *bias;                  // (C, W), (C) or NULL
+    int64_t            B, C, ids_step;            // ids_step: distance of the sequences' ids
+    int                L, items, seg, segs;       // items, steps of an item, items of a sequence
+    int                taps, ahead, across;       // across: blocks side by side over the channels
+};
+
+/* Rows of sequence b at the channels of a thread: at one distance from each other (EVEN), or anywhere. */
+template <typename T, bool EVEN> struct rows_of {
+    T  *at;
+    int step;
+    __device__ __forceinline__ rows_of(const track<T> &k, int b, int, int64_t, int c)
+        : at(k.w.at ? k.w.at + b * k.step.sequence + c : NULL), step(k.step.row) {}
+    __device__ __forceinline__ T *operator[](int t) const { return at + (int64_t)t * step; }
+};
+
+template <typename T> struct rows_of<T, false> {
+    window<T> w;
+    T        *at;                                 // NULL: absent
+    int64_t   first, cols;
+    int       c;
+    __device__ __forceinline__ rows_of(const track<T> &k, int b, int rows, int64_t cols_, int c_)
+        : w(k.w), at(k.w.at), first((int64_t)b * rows), cols(cols_), c(c_) {}
+    __device__ __forceinline__ T *operator[](int t) const { return w.row(first + t, cols) + c; }
+};
+
+struct yes { enum { value = true }; };
+struct no  { enum { value = false }; };
+
+template <int CH> static __device__ __forceinline__ void set_zero(float (&v)[CH])
+{
+#pragma unroll
+    for (int e = 0; e < CH; e++) v[e] = 0;
+}
+
+/* The input at time i, also where there is none. */
+template <typename T, bool EVEN, int CH>
+static __device__ __forceinline__ void load_input(float (&v)[CH], const conv<T> &a, const rows_of<const T, EVEN> &x,
+                                                  const rows_of<const float, EVEN> &initial, int i)
+{
+    set_zero(v);
+    if (i >= 0 && i < a.L) load(v, x[i]);
+    else if (i < 0 && initial.at && i >= 1 - a.taps) load(v, initial[i + a.taps - 1]);
+}
+
+/* Outside a sequence: that of its nearest token. */
+static __device__ __forceinline__ int32_t id_at(const int32_t *ids, int L, int t) { return ids[t < 0 ? 0 : t < L ? t : L - 1]; }
+
+/* Whether COUNT tokens from t on are of one document. */
+template <int COUNT> static __device__ __forceinline__ bool one_document(const int32_t *ids, int L, int t)
+{
+    const int32_t first = id_at(ids, L, t);
+    bool          one = first >= 0;
+#pragma unroll
+    for (int k = 1; k < COUNT; k++) one &= id_at(ids, L, t + k) == first;
+    return one;
+}
+
+/* The weights of CH channels from c on, tap k of the window at [k]; a window longer than W begins with zeros. */
+template <int TAPS, int CH> static __device__ __forceinline__ void load_taps(float (&w)[TAPS][CH], const float *from, int taps, int c)
+{
+#pragma unroll
+    for (int k = 0; k < TAPS; k++)
+#pragma unroll
+        for (int e = 0; e < CH; e++) w[k][e] = k >= TAPS - taps ? from[(int64_t)(c + e) * taps + k - (TAPS - taps)] : 0;
+}
+
+/* ---- forward ---- */
+
+template <typename T, int TAPS, int CH, bool SILU, bool IDS>
+__global__ void __launch_bounds__(THREADS) conv1d_fwd_walk(conv<T> a, track<T> y_track)
+{
+    constexpr bool AHEAD = CH > 1;                // rows come in ahead of their use
+    constexpr int  U = AHEAD ? CONV1D_ROWS_AHEAD : 1;
+    extern __shared__ uint4 memory[];
+    const int c = (int)((blockIdx.x % a.across * THREADS + threadIdx.x) * CH);
+    if (c >= a.C) return;                         // nobody waits for it
+    const auto slot = [=](int stage, int u) { return (T *)memory + ((stage * U + u) * THREADS + threadIdx.x) * CH; };
+    float w[TAPS][CH], bias[CH];
+    load_taps(w, a.w, a.taps, c);
+#pragma unroll
+    for (int e = 0; e < CH; e++) bias[e] = a.bias ? a.bias[c + e] : 0;
+
+    for (int item = blockIdx.x / a.across; item < a.items; item += gridDim.x / a.across) {
+        const int b = item / a.segs, t0 = (item - b * a.segs) * a.seg, t1 = min(t0 + a.seg, a.L), end = min(t1 + a.ahead, a.L);
+        const rows_of<const T, AHEAD>     x(a.x, b, a.L, a.C, c);
+        const rows_of<const float, AHEAD> initial(a.initial, b, a.taps - 1, a.C, c);
+        const rows_of<T, AHEAD>           y(y_track, b, a.L, a.C, c);
+        const int32_t                    *ids = IDS ? a.ids + b * a.ids_step : NULL;
+        float   past[TAPS - 1][CH];               // the inputs before the newest, oldest first
+        int32_t past_id[TAPS - 1];
+        int     stage = 0;
+        const auto fetch = [&](int t, int to) {
+            if constexpr (AHEAD) {
+#pragma unroll
+                for (int u = 0; u < U; u++)
+                    if (t + a.ahead + u < end) copy_async<CH * (int)sizeof(T)>(slot(to, u), x[t + a.ahead + u]);
+                copy_async_commit();
+            }
+        };
+        fetch(t0, 0);
+#pragma unroll
+        for (int k = 0; k < TAPS - 1; k++) {
+            load_input(past[k], a, x, initial, t0 + a.ahead - (TAPS - 1) + k);
+            if (IDS) past_id[k] = id_at(ids, a.L, t0 - (TAPS - 1) + k);
+        }
+        const auto steps = [&](int t, auto full) {               // full: nothing here lies beyond an end, or in two documents
+            constexpr bool MASK = IDS && !decltype(full)::value;
+            constexpr int  UNROLL = decltype(full)::value ? U : 1;
+#pragma unroll UNROLL
+            for (int u = 0; u < U; u++) {
+                if (!full.value && t + u >= t1) break;
+                const int32_t id = MASK ? id_at(ids, a.L, t + u) : 0;
+                float in[CH], out[CH];
+                set_zero(in);
+                if (full.value || t + u + a.ahead < a.L) {
+                    if constexpr (AHEAD) load(in, slot(stage, u));
+                    else                 load(in, x[t + u + a.ahead]);
+                }
+#pragma unroll
+                for (int e = 0; e < CH; e++) {
+                    out[e] = bias[e];
+#pragma unroll
+                    for (int k = 0; k < TAPS - 1; k++) out[e] = fmaf(w[k][e], !MASK || past_id[k] == id ? past[k][e] : 0.0f, out[e]);
+                    out[e] = fmaf(w[TAPS - 1][e], in[e], out[e]);
+                    if (SILU) out[e] = silu(out[e]);
+                    if (MASK && id < 0) out[e] = 0;
+                }
+                store(y[t + u], out);
+#pragma unroll
+                for (int k = 0; k < TAPS - 1; k++) {
+                    if (MASK) past_id[k] = k < TAPS - 2 ? past_id[k + 1] : id;
+#pragma unroll
+                    for (int e = 0; e < CH; e++) past[k][e] = k < TAPS - 2 ? past[k + 1][e] : in[e];
+                }
+            }
+        };
+        for (int t = t0; t < t1; t += U, stage ^= 1) {
+            fetch(t + U, stage ^ 1);
+            copy_async_wait<1>();
+            bool full = AHEAD && t + U <= t1 && t + U + a.ahead <= a.L;
+            if (IDS && full) full = one_document<TAPS - 1 + U>(ids, a.L, t - (TAPS - 1));
+            if (full) steps(t, yes());
+            else      steps(t, no());
+#pragma unroll
+            for (int k = 0; IDS && k < TAPS - 1; k++) if (full) past_id[k] = id_at(ids, a.L, t);
+        }
+        copy_async_wait<0>();
+    }
+}
+
+/* final (B, W-1, C) */
+template <typename T> __global__ void __launch_bounds__(256) conv1d_final(window<float> final, conv<T> a)
+{
+    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x, r = i / a.C, c = i - r * a.C, keep = a.taps - 1, b = r / keep;
+    if (b >= a.B) return;
+    const rows_of<const T, false>     x(a.x, (int)b, a.L, a.C, (int)c);
+    const rows_of<const float, false> initial(a.initial, (int)b, (int)keep, a.C, (int)c);
+    float v[1];
+    load_input(v, a, x, initial, (int)(a.L - keep + r - b * keep));
+    final.row(r, a.C)[c] = v[0];
+}
+
+/* ---- backward ---- */
+
+template <typename T> struct conv_grads {
+    track<const T>     dy;                        // (B, L, C), or absent
+    track<const float> dfinal;                    // (B, W-1, C), or absent
+    track<T>           dx;
+    track<float>       dinitial;                  // (B, W-1, C), or absent
+    float             *part;                      // (parts, W + 1, C): dw and, last, dbias
+    bool               dx_adds, dinitial_adds;
+};
+
+template <typename T, int CH> static __device__ __forceinline__ void put_grad(T *to, float (&d)[CH], bool adds)
+{
+    if (adds) {
+        float old[CH];
+        load(old, to);
+#pragma unroll
+        for (int e = 0; e < CH; e++) d[e] += old[e];
+    }
+    store(to, d);
+}
+
+/* Step j of an item that begins at s0 takes in x of time s0 + j, makes g of time t = s0 + j - ahead, and with it dx of
+ * s = s0 + j - (TAPS-1): its window of g is complete then. Left to itself the compiler squeezes it into 128 registers,
+ * which fits for bf16; with fp32 it would spill, and one block an SM as the least asked for makes it take more. */
+template <typename T, int TAPS, int CH, bool SILU, bool IDS>
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 1 : 0) conv1d_bwd_walk(conv<T> a, conv_grads<T> q)
+{
+    constexpr bool AHEAD = CH > 1;
+    constexpr int  U = AHEAD ? CONV1D_ROWS_AHEAD : 1;
+    extern __shared__ uint4 memory[];
+    const int c = (int)((blockIdx.x % a.across * THREADS + threadIdx.x) * CH);
+    if (c >= a.C) return;
+    const auto slot = [=](int stage, int operand, int u) { return (T *)memory + (((stage * 2 + operand) * U + u) * THREADS + threadIdx.x) * CH; };
+    float w[TAPS][CH], bias[CH], dw[TAPS][CH], dbias[CH];
+    load_taps(w, a.w, a.taps, c);
+#pragma unroll
+    for (int e = 0; e < CH; e++) bias[e] = a.bias ? a.bias[c + e] : 0;
+    set_zero(dbias);
+#pragma unroll
+    for (int k = 0; k < TAPS; k++) set_zero(dw[k]);
+
+    const int part = blockIdx.x / a.across, keep = a.taps - 1;
+    for (int item = part; item < a.items; item += gridDim.x / a.across) {
+        const int b = item / a.segs, s0 = (item - b * a.segs) * a.seg, s1 = min(s0 + a.seg, a.L), all = s1 - s0 + TAPS - 1;
+        const rows_of<const T, AHEAD>     x(a.x, b, a.L, a.C, c), dy(q.dy, b, a.L, a.C, c);
+        const rows_of<const float, AHEAD> initial(a.initial, b, keep, a.C, c), dfinal(q.dfinal, b, keep, a.C, c);
+        const rows_of<T, AHEAD>           dx(q.dx, b, a.L, a.C, c);
+        const rows_of<float, AHEAD>       dinitial(q.dinitial, b, keep, a.C, c);
+        const int32_t                    *ids = IDS ? a.ids + b * a.ids_step : NULL;
+        float   past[TAPS - 1][CH], past_g[TAPS - 1][CH];            // oldest first
+        int32_t past_id[TAPS - 1];
+        int     stage = 0;
+        const auto fetch = [&](int j, int to) {
+            if constexpr (AHEAD) {
+#pragma unroll
+                for (int u = 0; u < U; u++) {
+                    const int i = s0 + j + u, t = i - a.ahead;
+                    if (j + u < all && i < a.L) copy_async<CH * (int)sizeof(T)>(slot(to, 0, u), x[i]);
+                    if (j + u < all && t >= 0 && t < a.L && dy.at) copy_async<CH * (int)sizeof(T)>(slot(to, 1, u), dy[t]);
+                }
+                copy_async_commit();
+            }
+        };
+        fetch(0, 0);
+#pragma unroll
+        for (int k = 0; k < TAPS - 1; k++) {
+            load_input(past[k], a, x, initial, s0 - (TAPS - 1) + k);
+            set_zero(past_g[k]);
+            if (IDS) past_id[k] = id_at(ids, a.L, s0 - (TAPS - 1) + k);
+        }
+        const auto steps = [&](int j0, auto full) {              // full: all of it in the item, the sequence and one document
+            constexpr bool MASK = IDS && !decltype(full)::value;
+            constexpr int  UNROLL = decltype(full)::value ? U : 1;
+#pragma unroll UNROLL
+            for (int u = 0; u < U; u++) {
+                const int j = j0 + u, i = s0 + j, t = i - a.ahead, s = i - (TAPS - 1);
+                if (!full.value && j >= all) break;
+                const int32_t id = MASK ? id_at(ids, a.L, i) : 0;
+                float in[CH], g[CH], out[CH];
+                set_zero(in);
+                set_zero(g);
+                if (full.value || i < a.L) {
+                    if constexpr (AHEAD) load(in, slot(stage, 0, u));
+                    else                 load(in, x[i]);
+                }
+                if ((full.value || (t >= 0 && t < a.L && dy.at)) && !(MASK && id < 0)) {
+                    if constexpr (AHEAD) load(g, slot(stage, 1, u));
+                    else                 load(g, dy[t]);
+                }
+                const bool own = full.value || (t >= s0 && t < s1);
+#pragma unroll
+                for (int e = 0; e < CH; e++) {
+                    float seen[TAPS - 1];         // the inputs this step sees
+#pragma unroll
+                    for (int k = 0; k < TAPS - 1; k++) seen[k] = !MASK || past_id[k] == id ? past[k][e] : 0.0f;
+                    if (SILU) {
+                        float v = bias[e];
+#pragma unroll
+                        for (int k = 0; k < TAPS - 1; k++) v = fmaf(w[k][e], seen[k], v);
+                        v = fmaf(w[TAPS - 1][e], in[e], v);
+                        const float sg = sigmoid(v);
+                        g[e] *= sg * fmaf(v, 1 - sg, 1.0f);
+                    }
+                    const float mine = own ? g[e] : 0.0f;
+                    dbias[e] += mine;
+#pragma unroll
+                    for (int k = 0; k < TAPS - 1; k++) dw[k][e] = fmaf(mine, seen[k], dw[k][e]);
+                    dw[TAPS - 1][e] = fmaf(mine, in[e], dw[TAPS - 1][e]);
+                    out[e] = !MASK || id == past_id[0] ? w[0][e] * g[e] : 0.0f;
+#pragma unroll
+                    for (int k = 1; k < TAPS; k++)
+                        out[e] = fmaf(w[k][e], !MASK || past_id[TAPS - 1 - k] == past_id[0] ? past_g[TAPS - 1 - k][e] : 0.0f, out[e]);
+                }
+                if (!full.value && dfinal.at && s >= a.L - keep && s >= -keep) {
+                    float d[CH];
+                    load(d, dfinal[s - (a.L - keep)]);
+#pragma unroll
+                    for (int e = 0; e < CH; e++) out[e] += d[e];
+                }
+                if (full.value || s >= s0) put_grad(dx[s], out, q.dx_adds);
+                else if (s0 == 0 && s >= -keep && dinitial.at) put_grad(dinitial[s + keep], out, q.dinitial_adds);
+#pragma unroll
+                for (int k = 0; k < TAPS - 1; k++) {
+                    if (MASK) past_id[k] = k < TAPS - 2 ? past_id[k + 1] : id;
+#pragma unroll
+                    for (int e = 0; e < CH; e++) {
+                        past[k][e]   = k < TAPS - 2 ? past[k + 1][e] : in[e];
+                        past_g[k][e] = k < TAPS - 2 ? past_g[k + 1][e] : g[e];
+                    }
+                }
+            }
+        };
+        const int quiet = dfinal.at ? a.L - keep : a.L;        // dx from here on gets something from the final state
+        for (int j = 0; j < all; j += U, stage ^= 1) {
+            fetch(j + U, stage ^ 1);
+            copy_async_wait<1>();
+            bool full = AHEAD && dy.at && j >= TAPS - 1 && s0 + j + U <= min(a.L, s1 + a.ahead) && s0 + j + U - (TAPS - 1) <= quiet;
+            if (IDS && full) full = one_document<TAPS - 1 + U>(ids, a.L, s0 + j - (TAPS - 1));
+            if (full) steps(j, yes());
+            else      steps(j, no());
+#pragma unroll
+            for (int k = 0; IDS && k < TAPS - 1; k++) if (full) past_id[k] = id_at(ids, a.L, s0 + j);
+        }
+        copy_async_wait<0>();
+    }
+
+    float *to = q.part + (int64_t)part * (a.taps + 1) * a.C + c;
+#pragma unroll
+    for (int k = 0; k < TAPS; k++)
+        if (k >= TAPS - a.taps) store(to + (k - (TAPS - a.taps)) * a.C, dw[k]);
+    store(to + a.taps * a.C, dbias);
+}
+
+/* ---- launchers ---- */
+
+template <typename T> static conv<T> conv_of(const mba_call *c, int channels)
+{
+    const mba_node   *n = c->node;
+    const conv1d_dims d = conv1d_dims_of(n);
+    const conv1d_cut  k = conv1d_cut_of(n, c->plan->launch[0].grid[0], channels);
+    conv<T>           a = {};
+    a.x       = track_of<const T>(n->in[X], c->in[X]);
+    a.initial = track_of<const float>(n->in[INITIAL], c->in[INITIAL]);
+    a.ids     = (const int32_t *)c->in[IDS];
+    a.w       = (const float *)c->in[W];
+    a.bias    = (const float *)c->in[BIAS];
+    a.ids_step = n->in[IDS] && !mba_dense(n->in[IDS]) ? n->in[IDS]->pitch : d.L;
+    a.B = d.B; a.C = d.C; a.L = (int)d.L; a.taps = (int)d.taps; a.ahead = (int)d.ahead;
+    a.items = (int)k.items; a.seg = (int)k.seg; a.segs = (int)k.segs; a.across = (int)k.across;
+    return a;
+}
+
+template <typename T, int TAPS, int CH, bool SILU, bool IDS> static mba_status forward(const mba_call *c)
+{
+    MBA_KERNEL(c, 0, (conv1d_fwd_walk<T, TAPS, CH, SILU, IDS>), conv_of<T>(c, CH), track_of<T>(c->node->out[Y], c->out[Y]));
+    return MBA_OK;
+}
+
+template <typename T, int TAPS, int CH, bool SILU, bool IDS> static mba_status backward(const mba_call *c)
+{
+    const mba_node *n = c->node;
+    conv_grads<T>   q = {};
+    q.dy       = track_of<const T>(n->in[DY], c->in[DY]);
+    q.dfinal   = track_of<const float>(n->in[DFINAL], c->in[DFINAL]);
+    q.dx       = track_of<T>(n->out[DX], c->out[DX]);
+    q.dinitial = track_of<float>(n->out[DINITIAL], c->out[DINITIAL]);
+    q.part     = (float *)mba_cuda_scratch(c, 0);
+    q.dx_adds  = mba_adds(n, DX);
+    q.dinitial_adds = mba_adds(n, DINITIAL);
+    MBA_KERNEL(c, 0, (conv1d_bwd_walk<T, TAPS, CH, SILU, IDS>), conv_of<T>(c, CH), q);
+    return MBA_OK;
+}
+
+template <typename T> static mba_status keep_final(const mba_call *c, int channels)
+{
+    const mba_tensor *final = c->node->out[FINAL];
+    if (final) MBA_KERNEL(c, 1, conv1d_final<T>, mba_window<float>(final, c->out[FINAL]), conv_of<T>(c, channels));
+    return MBA_OK;
+}
+
+extern "C" mba_status conv1d_cuda(const mba_call *c)
+{
+    const mba_node *n = c->node;
+    const bool      silu = ((const conv1d_attr *)n->attr)->silu;
+    MBA_WITH_DTYPE(n->in[X]->type.dtype, T,
+        if (conv1d_dims_of(n).taps == 3) MBA_TRY((forward<T, 3, CONV1D_WALK, true, false>(c)));
+        else MBA_WITH_BOOL(silu, SILU, MBA_WITH_BOOL(n->in[IDS] != NULL, IDS, MBA_TRY((forward<T, 4, CONV1D_WALK, SILU, IDS>(c)))));
+        return keep_final<T>(c, CONV1D_WALK));
+}
+
+extern "C" mba_status conv1d_any_cuda(const mba_call *c)
+{
+    const mba_node *n = c->node;
+    const bool      silu = ((const conv1d_attr *)n->attr)->silu;
+    MBA_WITH_DTYPE(n->in[X]->type.dtype, T,
+        MBA_WITH_BOOL(silu, SILU, MBA_WITH_BOOL(n->in[IDS] != NULL, IDS, MBA_TRY((forward<T, CONV1D_TAPS_MAX, 1, SILU, IDS>(c)))));
+        return keep_final<T>(c, 1));
+}
+
+struct hand_out {
+    float  *dw, *dbias;                           // (C, W), (C) or NULL
+    int64_t C, taps;
+    bool    dw_adds, dbias_adds;
+    __device__ void operator()(int64_t i, const float (&total)[1], const mba_step *) const
+    {
+        const int64_t k = i / C, c = i - k * C;
+        if (k < taps)   dw[c * taps + k] = total[0] + (dw_adds ? dw[c * taps + k] : 0);
+        else if (dbias) dbias[c] = total[0] + (dbias_adds ? dbias[c] : 0);
+    }
+};
+
+static mba_status sum_weights(const mba_call *c, int channels)
+{
+    const mba_node   *n = c->node;
+    const conv1d_dims d = conv1d_dims_of(n);
+    const int64_t     parts = conv1d_cut_of(n, c->plan->launch[0].grid[0], channels).parts;
+    const hand_out    use = { (float *)c->out[DW], (float *)c->out[DBIAS], d.C, d.taps, mba_adds(n, DW), mba_adds(n, DBIAS) };
+    MBA_KERNEL(c, 1, (column_totals<1, hand_out>), (const float *)mba_cuda_scratch(c, 0), (d.taps + 1) * d.C, (int)parts, use, c->step);
+    return MBA_OK;
+}
+
+extern "C" mba_status conv1d_bwd_cuda(const mba_call *c)
+{
+    const mba_node *n = c->node;
+    const bool      silu = ((const conv1d_attr *)n->attr)->silu;
+    MBA_WITH_DTYPE(n->in[X]->type.dtype, T,
+        if (conv1d_dims_of(n).taps == 3) MBA_TRY((backward<T, 3, CONV1D_WALK, true, false>(c)));
+        else MBA_WITH_BOOL(silu, SILU, MBA_WITH_BOOL(n->in[IDS] != NULL, IDS, MBA_TRY((backward<T, 4, CONV1D_WALK, SILU, IDS>(c))))));
+    return sum_weights(c, CONV1D_WALK);
+}
+
+extern "C" mba_status conv1d_bwd_any_cuda(const mba_call *c)
+{
+    const mba_node *n = c->node;
+    const bool      silu = ((const conv1d_attr *)n->attr)->silu;
+    MBA_WITH_DTYPE(n->in[X]->type.dtype, T,
+        MBA_WITH_BOOL(silu, SILU, MBA_WITH_BOOL(n->in[IDS] != NULL, IDS, MBA_TRY((backward<T, CONV1D_TAPS_MAX, 1, SILU, IDS>(c))))));
+    return sum_weights(c, 1);
+}
