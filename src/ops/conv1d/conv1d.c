@@ -181,7 +181,7 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 }
 
 /* As the compiler says for sm_90; the backward of fp32 takes a few more. */
-enum { REGS_FWD_WALK = 72, REGS_FWD_ANY = 87, REGS_BWD_WALK = 128, REGS_BWD_WALK_F32 = 140, REGS_BWD_ANY = 128 };
+enum { REGS_FWD_WALK = 72, REGS_FWD_ANY = 87, REGS_BWD_WALK = 128, REGS_BWD_WALK_F32 = 151, REGS_BWD_ANY = 128 };
 
 static mba_status conv1d_walk_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {

@@ -12,7 +12,7 @@
  *            first ones weigh nothing: "any"
  * launch     grid parts * ceil(C / (64 channels of a thread)), block 64; a part takes items (sequence, range of steps) in turn, and
  *            there are as many parts as fit on the SMs at once; dynamic smem 16 rows of what comes in ahead
- * resources  sm_90: forward 56 to 72 registers, backward 119 to 140; any: 87 and 128 or fewer; no spill
+ * resources  sm_90: forward 56 to 72 registers, backward 119 to 151; any: 87 and 128 or fewer; no spill
  * moves      forward reads and writes a row, backward reads two and writes one, W-1 rows of an item once more: bound by DRAM, the
  *            backward nearly by instructions (about 24 per element)
  * floor      R=16384 C=4352 bf16: forward 285 MB, 66 us, backward 428 MB, 100 us at 4.3 TB/s (copy)
@@ -227,9 +227,10 @@ template <typename T, int CH> static __device__ __forceinline__ void put_grad(T 
 }
 
 /* Step j of an item that begins at s0 takes in x of time s0 + j, makes g of time t = s0 + j - ahead, and with it dx of
- * s = s0 + j - (TAPS-1): its window of g is complete then. */
+ * s = s0 + j - (TAPS-1): its window of g is complete then. Left to itself the compiler squeezes it into 128 registers,
+ * which fits for bf16; with fp32 it would spill, and one block an SM as the least asked for makes it take more. */
 template <typename T, int TAPS, int CH, bool SILU, bool IDS>
-__global__ void __launch_bounds__(THREADS) conv1d_bwd_walk(conv<T> a, conv_grads<T> q)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 1 : 0) conv1d_bwd_walk(conv<T> a, conv_grads<T> q)
 {
     constexpr bool AHEAD = CH > 1;
     constexpr int  U = AHEAD ? CONV1D_ROWS_AHEAD : 1;
