@@ -29,7 +29,7 @@ static inline bool mba_heads_of(mba_heads *h, const mba_tensor *t)
 {
     const int64_t *d = t->type.dim;
     if (t->type.rank != 4 || t->run % d[3]) return false;
-    *h = (mba_heads){ .B = d[0], .L = d[1], .H = d[2], .P = d[3] };
+    h->B = d[0]; h->L = d[1]; h->H = d[2]; h->P = d[3];            /* plainly: kernels include this as C++ */
     return mba_axis_stride(&h->batch, t, 0) && mba_axis_stride(&h->row, t, 1) && mba_axis_stride(&h->head, t, 2);
 }
 

@@ -9,6 +9,7 @@
 #include "core/device.h"
 #include "ops/add/add.h"
 #include "ops/attention/attention_slots.h"
+#include "ops/cast/cast.h"
 #include "ops/heads.h"
 
 attention_dims attention_dims_of(const mba_node *n)
@@ -90,6 +91,8 @@ static mba_status attention_bwd_shape(const mba_node *n, mba_type *out)
                      "fix: give q, k and v columns of their own", n->op->in[i].name, n->op->in[j].name);
     MBA_TRY(heads_fit(n->in[OUT]));
     MBA_TRY(heads_fit(n->in[DOUT]));
+    MBA_NEED(n->in[OUT]->type.dtype == n->in[Q]->type.dtype && n->in[DOUT]->type.dtype == n->in[Q]->type.dtype,
+             "attention: the output or its gradient has another type than the queries");
     for (int k = Q; k <= V; k++) out[DQ + k - Q] = n->in[k]->type;
     return MBA_OK;
 }
@@ -196,11 +199,9 @@ static mba_status attention_bwd_cpu_plan(mba_plan *p, const mba_node *n, const m
 
 /* ---- cases: B, L, H, Hk, P, flags, Lk ---- */
 
-enum { CAUSAL = 1, WITH_IDS = 2, PACKED = 4, TWICE = 8 };
-
 static mba_tensor *heads(mba_graph *g, const char *name, int64_t B, int64_t L, int64_t H, int64_t P)
 {
-    return mba_param(g, name, MBA_TYPE(MBA_F32, B, L, H, P), MBA_INIT_NORMAL(1), MBA_DECAY);
+    return mba_case_act(g, name, MBA_TYPE(MBA_F32, B, L, H, P), MBA_INIT_NORMAL(1));
 }
 
 static mba_tensor *columns(mba_graph *g, mba_tensor *x, int64_t from, int64_t H, int64_t P)
@@ -215,7 +216,7 @@ static void attention_build(mba_graph *g, const mba_case *c)
     mba_attention_args a = { .causal = flags & CAUSAL };
     if (flags & WITH_IDS) a.ids = mba_index(g, "ids", MBA_TYPE(MBA_I32, B, L), 3);
     if (flags & PACKED) {                                   // q | k | v, columns of one matrix
-        mba_tensor *x = mba_param(g, "qkv", MBA_TYPE(MBA_F32, B, L, (H + 2 * Hk) * P), MBA_INIT_NORMAL(0.5), MBA_DECAY);
+        mba_tensor *x = mba_case_act(g, "qkv", MBA_TYPE(MBA_F32, B, L, (H + 2 * Hk) * P), MBA_INIT_NORMAL(0.5));
         x = mba_add(g, x, x);
         a.q = columns(g, x, 0, H, P);
         a.k = columns(g, x, H * P, Hk, P);
@@ -240,7 +241,8 @@ const mba_op mba_op_attention = {
     .attr_bytes = sizeof(attention_attr),
     .shape = attention_shape, .grad = attention_grad, .cost = attention_cost, .ref = attention_ref,
     .cpu   = (const mba_variant[]){ { "flash", attention_cpu_plan, MBA_CPU(attention_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "mma", attention_mma_plan, MBA_CUDA(attention_mma_cuda) },
+                                    { "plain", attention_plain_plan, MBA_CUDA(attention_plain_cuda) }, { 0 } },
     .build = attention_build, .terms = attention_terms,
     .cases = (const mba_case[]){
         { { 2, 7, 2, 2, 5, CAUSAL }, "causal; odd length and width" },
@@ -254,6 +256,8 @@ const mba_op mba_op_attention = {
         { { 1, 101, 2, 1, 3, 0, 3 }, "more queries than keys" },
         { { 2, 5, 4, 2, 3, CAUSAL | PACKED }, "columns of one projection" },
         { { 2, 5, 4, 2, 3, CAUSAL | PACKED | TWICE | WITH_IDS }, "windows in and out, gradients added" },
+        { { 1, 35, 2, 1, 8, CAUSAL | PACKED | TWICE | WITH_IDS }, "the same with heads of eight values" },
+        { { 2, 6, 1, 1, 40, 0 }, "heads of a vision model" },
         { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 1, 1024, 12, 4, 64, CAUSAL | PACKED }, "hybrid-130m, 1024 tokens" }, { { 1, 4096, 12, 4, 64, CAUSAL | PACKED }, "hybrid-130m, 4096 tokens" }, { { 0 }, NULL } },
 };
@@ -268,6 +272,7 @@ const mba_op mba_op_attention_bwd = {
     .attr_bytes = sizeof(attention_attr),
     .shape = attention_bwd_shape, .cost = attention_bwd_cost, .ref = attention_bwd_ref,
     .cpu   = (const mba_variant[]){ { "flash", attention_bwd_cpu_plan, MBA_CPU(attention_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, { NULL } }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "mma", attention_bwd_mma_plan, MBA_CUDA(attention_bwd_mma_cuda) },
+                                    { "plain", attention_bwd_plain_plan, MBA_CUDA(attention_bwd_plain_cuda) }, { 0 } },
     .terms = attention_bwd_terms,
 };

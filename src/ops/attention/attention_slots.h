@@ -22,6 +22,11 @@ void attention_ref(const mba_ref_call *c);
 void attention_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(attention_fwd);
 MBA_CPU_DECLARE(attention_bwd);
+mba_plan_fn   attention_mma_plan, attention_bwd_mma_plan, attention_plain_plan, attention_bwd_plain_plan;
+mba_launch_fn attention_mma_cuda, attention_bwd_mma_cuda, attention_plain_cuda, attention_bwd_plain_cuda;
+
+/* What differs between cases (dim[5]): tests make their own. */
+enum { CAUSAL = 1, WITH_IDS = 2, PACKED = 4, TWICE = 8 };
 
 /* ---- the CPU's tiles: sizes that hold for every instruction set ---- */
 enum {

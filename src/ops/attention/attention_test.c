@@ -2,6 +2,7 @@
  * and thread counts to the bit, documents as if alone, groups as if repeated, no overflow. */
 #include "tests/test.h"
 
+#include "core/check.h"
 #include "core/program.h"
 #include "ops/add/add.h"
 #include "ops/attention/attention.h"
@@ -403,9 +404,34 @@ static void what_does_not_fit_is_refused(void **state)
     mba_graph_destroy(g);
 }
 
+/* Every width the tensor-core kernels are compiled for, several tiles, groups, documents; and a head only the plain path takes. */
+static void every_width_agrees_with_fp64_on_the_gpu(void **state)
+{
+    (void)state;
+    static const mba_case cases[] = {
+        { { 1, 150, 2, 1, 64, CAUSAL | WITH_IDS }, "two key tiles and a half, documents" },
+        { { 2, 70, 2, 2, 40, 0 }, "windows of an image" },
+        { { 1, 131, 4, 2, 32, CAUSAL | PACKED }, "groups, packed" },
+        { { 1, 100, 1, 1, 96, CAUSAL }, "96" },
+        { { 1, 90, 2, 1, 128, WITH_IDS }, "128, documents without order" },
+        { { 1, 70, 1, 1, 24, 0, 200 }, "more keys than queries" },
+        { { 1, 40, 1, 1, 200, CAUSAL }, "only the plain path" },
+        { { 0 }, NULL } };
+    const mba_device *d;
+    if (mba_device_cuda(&d, 0) != MBA_OK) skip();
+    for (const mba_case *c = cases; c->note; c++)
+        for (int half = 0; half < 2; half++) {
+            mba_check w = { 0 };
+            assert_ok(mba_check_case_on(&w, &mba_op_attention, c, d, half ? MBA_BF16 : MBA_F32));
+            if (!(w.cpu_error <= 1)) print_error("%s, %s: %.2f of its tolerance\n", c->note, half ? "bf16" : "fp32", w.cpu_error);
+            assert_true(w.cpu_error <= 1);
+            assert_int_equal(w.strays, 0);
+        }
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(golden_rotary_and_attention), cmocka_unit_test(large_shapes_agree_with_the_reference),
               cmocka_unit_test(earlier_outputs_do_not_see_later_tokens), cmocka_unit_test(documents_are_as_if_alone),
               cmocka_unit_test(groups_are_as_if_repeated), cmocka_unit_test(equal_keys_give_the_mean_value),
               cmocka_unit_test(large_scores_do_not_overflow), cmocka_unit_test(threads_do_not_change_bits),
-              cmocka_unit_test(cost_counts_the_pairs_below_the_diagonal),
+              cmocka_unit_test(cost_counts_the_pairs_below_the_diagonal), cmocka_unit_test(every_width_agrees_with_fp64_on_the_gpu),
               cmocka_unit_test(what_does_not_fit_is_refused))
