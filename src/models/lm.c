@@ -6,6 +6,7 @@
 
 #include "ops/add_rmsnorm/add_rmsnorm.h"
 #include "ops/bias/bias.h"
+#include "ops/cast/cast.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/embed/embed.h"
 #include "ops/linear_cross_entropy/linear_cross_entropy.h"
@@ -64,7 +65,7 @@ static void head(mba_graph *g, const mba_lm *c, mba_lm_graph *o, mba_tensor *h, 
         o->loss = mba_linear_cross_entropy(g, h, w, o->targets);
     } else {
         mba_tensor *logits = mba_linear(g, h, w);
-        if (c->head != MBA_HEAD_LOSS) o->logits = logits;
+        if (c->head != MBA_HEAD_LOSS) o->logits = mba_cast(g, logits, MBA_F32);      // whoever reads them wants fp32
         if (c->head != MBA_HEAD_LOGITS) o->loss = mba_cross_entropy(g, logits, o->targets);
     }
     if (o->logits) mba_result(g, "logits", o->logits);
