@@ -39,15 +39,27 @@ extern "C" {
 
 /* ---- teams ---- */
 
+/* Teams of several warps meet at a barrier of their own. Its number is a constant in each branch: an SM has few barriers, and a
+ * block whose numbers are not known takes all sixteen, which leaves room for one block (measured: a quarter of the speed). */
+static __device__ __forceinline__ void team_meet(int team, int threads)
+{
+    if (team == 0)      asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
+    else if (team == 1) asm volatile("bar.sync 2, %0;" ::"r"(threads) : "memory");
+    else if (team == 2) asm volatile("bar.sync 3, %0;" ::"r"(threads) : "memory");
+    else                asm volatile("bar.sync 4, %0;" ::"r"(threads) : "memory");
+}
+
 /* Sum over a team: neighbours, a power of two of them or whole warps. `warps` has a place for every warp of the block; it is
- * free again once the team has met in another sum. Every lane of the block's warps takes part. */
-static __device__ __forceinline__ float team_sum(float x, int threads, float *warps)
+ * free again once the team has met in another sum. Every lane of the block's warps takes part. ALONE: a team of several warps
+ * is the whole block; else a block holds four of them at most. */
+template <bool ALONE> static __device__ __forceinline__ float team_sum(float x, int threads, float *warps)
 {
     for (int d = (threads < 32 ? threads : 32) / 2; d; d >>= 1) x += __shfl_xor_sync(0xffffffffu, x, d);
     if (threads <= 32) return x;
-    const int warp = threadIdx.x / 32, each = threads / 32, team = warp / each;
+    const int warp = threadIdx.x / 32, each = threads / 32, team = ALONE ? 0 : warp / each;
     if (threadIdx.x % 32 == 0) warps[warp] = x;
-    asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "r"(threads) : "memory");
+    if (ALONE) __syncthreads();
+    else       team_meet(team, threads);
     x = 0;
     for (int w = team * each; w < (team + 1) * each; w++) x += warps[w];
     return x;
@@ -156,7 +168,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX) norm_fwd_team(norm_rows<TX, TY>
         for (int v = 0; v < V; v++) ss = fmaf(s[i][v], s[i][v], ss);
 
     // 2. every thread learns the sum of its row
-    const float k = rsqrtf(team_sum(ss, a.threads, warps) / (float)cols + a.eps);
+    const float k = rsqrtf(team_sum<true>(ss, a.threads, warps) / (float)cols + a.eps);
     if (lane == 0 && end) a.rstd[row] = k;
 
     // 3. scale and write
@@ -186,7 +198,7 @@ template <typename TX, typename TY> __global__ void __launch_bounds__(MBA__LOOP_
         if (sum) sum[c] = from_float<TX>(s);
         ss += s * s;
     }
-    const float k = rsqrtf(team_sum(ss, MBA__LOOP_THREADS, warps) / (float)a.cols + a.eps);
+    const float k = rsqrtf(team_sum<true>(ss, MBA__LOOP_THREADS, warps) / (float)a.cols + a.eps);
     if (threadIdx.x == 0) a.rstd[row] = k;
     for (int64_t c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS)
         y[c] = from_float<TY>(to_float(sum ? sum[c] : x[c]) * k * a.w[c]);
@@ -280,7 +292,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX) norm_bwd_team(norm_grads<TX, TY
 #pragma unroll
             for (int v = 0; v < V; v++) dot = fmaf(x[v] * (KEEP ? kept[KEEP ? i : 0][v] : w[v]), dy[v], dot);
         }
-        const float back = team_sum(dot, a.threads, warps[stage]) / (float)cols * k * k * k;
+        const float back = team_sum<false>(dot, a.threads, warps[stage]) / (float)cols * k * k * k;
 
         // 2. gradients; factors that a row has in common are multiplied first
 #pragma unroll
@@ -318,7 +330,7 @@ template <typename TX, typename TY> __global__ void __launch_bounds__(MBA__LOOP_
         const float k = a.rstd[row];
         float       dot = 0;
         for (int64_t c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) dot += to_float(x[c]) * a.w[c] * to_float(dy[c]);
-        const float back = team_sum(dot, MBA__LOOP_THREADS, warps[turn]) / (float)a.cols * k * k * k;
+        const float back = team_sum<true>(dot, MBA__LOOP_THREADS, warps[turn]) / (float)a.cols * k * k * k;
         for (int64_t c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) {
             const float t = to_float(dy[c]) * k, h = to_float(x[c]);
             const float d[1] = { a.w[c] * t - h * back + (ds ? to_float(ds[c]) : 0) };

@@ -35,7 +35,7 @@ template <int V> static __device__ __forceinline__ column_share<V> mba_column_sh
 
 /* part (parts, K, cols): block (p, j) sums rows p * per_part .. of column block j. `rows` may be fewer than planned. */
 template <int K, int V, typename F>
-__global__ void __launch_bounds__(COLUMN_THREADS)
+__global__ void __launch_bounds__(COLUMN_THREADS, 2)
 column_parts(float *part, F f, int64_t cols, int64_t capacity, int64_t per_part, const mba_step *step, mba_count kind, int64_t inner)
 {
     __shared__ float      sums[COLUMN_THREADS][V];

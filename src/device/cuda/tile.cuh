@@ -121,10 +121,21 @@ template <int GROUPS> static __device__ __forceinline__ void copies_wait(void)
     asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
 }
 
-/* ---- named barriers (1 .. 15): some threads arrive and go on, others wait for them; `threads` counts both ---- */
+/* ---- named barriers (1 .. 15): some threads arrive and go on, others wait for them; `threads` counts both. Barriers ID and ID + 1
+ * take turns. Their numbers are constants: an SM has few barriers, and a block whose numbers the compiler does not know takes
+ * all sixteen, which leaves room for hardly another block ---- */
 
-static __device__ __forceinline__ void barrier_wait(int id, int threads)   { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
-static __device__ __forceinline__ void barrier_arrive(int id, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+template <int ID> static __device__ __forceinline__ void barrier_wait(int turn, int threads)
+{
+    if (turn & 1) asm volatile("bar.sync %0, %1;" ::"n"(ID + 1), "r"(threads) : "memory");
+    else          asm volatile("bar.sync %0, %1;" ::"n"(ID), "r"(threads) : "memory");
+}
+
+template <int ID> static __device__ __forceinline__ void barrier_arrive(int turn, int threads)
+{
+    if (turn & 1) asm volatile("bar.arrive %0, %1;" ::"n"(ID + 1), "r"(threads) : "memory");
+    else          asm volatile("bar.arrive %0, %1;" ::"n"(ID), "r"(threads) : "memory");
+}
 
 /* ---- sums over lanes that leave different values in different lanes ---- */
 

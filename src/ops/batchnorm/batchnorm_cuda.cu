@@ -81,7 +81,7 @@ template <typename T, int V> static mba_status statistics(const mba_call *c)
 /* ---- the norm ---- */
 
 template <typename T, int V, bool RELU>
-__global__ void __launch_bounds__(COLUMN_THREADS)
+__global__ void __launch_bounds__(COLUMN_THREADS, 2)
 batchnorm_rows(window<T> y, window<const T> x, const float *w, const float *b, const float *mean, const float *var, float eps, int64_t cols,
                int64_t per_part, extent e, const mba_step *step)
 {
@@ -162,7 +162,7 @@ struct keep_totals {
 };
 
 template <typename T, int V, bool RELU, bool ADDS>
-__global__ void __launch_bounds__(COLUMN_THREADS)
+__global__ void __launch_bounds__(COLUMN_THREADS, 2)
 batchnorm_dx(window<T> dx, window<const T> dy, window<const T> x, channel k, const float *totals, bool train, int64_t cols, int64_t per_part, extent e,
              const mba_step *step)
 {

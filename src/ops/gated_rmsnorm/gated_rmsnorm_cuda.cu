@@ -54,7 +54,7 @@ template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM
             q[i][v] *= silu(z[i][v]);
             ss = fmaf(q[i][v], q[i][v], ss);
         }
-    const float k = rsqrtf(team_sum(ss, a.threads, warps) / (float)a.cols + a.eps);
+    const float k = rsqrtf(team_sum<true>(ss, a.threads, warps) / (float)a.cols + a.eps);
     if (lane == 0 && end) a.rstd[unit] = k;
 #pragma unroll
     for (int i = 0; i < NV; i++) {
@@ -78,7 +78,7 @@ template <typename T> __global__ void __launch_bounds__(MBA__LOOP_THREADS) gated
         const float q = to_float(y[c]) * silu(to_float(z[c]));
         ss += q * q;
     }
-    const float k = rsqrtf(team_sum(ss, MBA__LOOP_THREADS, warps) / (float)a.cols + a.eps);
+    const float k = rsqrtf(team_sum<true>(ss, MBA__LOOP_THREADS, warps) / (float)a.cols + a.eps);
     if (threadIdx.x == 0) a.rstd[unit] = k;
     for (int c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS)
         a.v.row(row, wide)[at + c] = from_float<T>(to_float(y[c]) * silu(to_float(z[c])) * k * a.w[at + c]);
@@ -149,7 +149,7 @@ template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM
                 dot = fmaf(y[v] * z[v] * gate[i][v], w[v] * dv[v], dot);
             }
         }
-        const float back = team_sum(dot, a.threads, warps[stage]) / (float)a.cols * k * k * k;
+        const float back = team_sum<false>(dot, a.threads, warps[stage]) / (float)a.cols * k * k * k;
 
         // 2. gradients
 #pragma unroll
@@ -186,7 +186,7 @@ template <typename T> __global__ void __launch_bounds__(MBA__LOOP_THREADS) gated
         const float k = a.rstd[row * a.groups + blockIdx.y], *w = a.w + at;
         float       dot = 0;
         for (int c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) dot += to_float(y[c]) * silu(to_float(z[c])) * w[c] * to_float(dv[c]);
-        const float back = team_sum(dot, MBA__LOOP_THREADS, warps[turn]) / (float)a.cols * k * k * k;
+        const float back = team_sum<true>(dot, MBA__LOOP_THREADS, warps[turn]) / (float)a.cols * k * k * k;
         for (int c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) {
             const float yc = to_float(y[c]), zc = to_float(z[c]), s = sigmoid(zc), open = zc * s, q = yc * open;
             const float t = to_float(dv[c]) * k, dq = w[c] * t - q * back;

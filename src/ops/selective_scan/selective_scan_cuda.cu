@@ -105,7 +105,7 @@ fwd_elements(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int et)
     for (int tile = 0; tile < tiles; tile++) {
         auto &s = sm.buf[tile & 1];
         if (tile >= 2) {
-            barrier_wait(DONE + (tile & 1), NT);
+            barrier_wait<DONE>(tile, NT);
             finish(tile - 2);
         }
 #pragma unroll
@@ -133,11 +133,11 @@ fwd_elements(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int et)
             values(v, rb);
             write4((is_c ? s.c[br] : s.b[br]) + bv, v);
         }
-        barrier_arrive(FULL + (tile & 1), NT);
+        barrier_arrive<FULL>(tile, NT);
         if (tile + 1 < tiles) read(tile + 1);
     }
     for (int tile = max(tiles - 2, 0); tile < tiles; tile++) {
-        barrier_wait(DONE + (tile & 1), NT);
+        barrier_wait<DONE>(tile, NT);
         finish(tile);
     }
 }
@@ -163,7 +163,7 @@ fwd_states(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int warp, int lane
     for (int j = 0; j < 8; j++) pick[j] = l8 == j ? 1.0f : 0.0f;
     for (int tile = 0; tile < tiles; tile++) {
         auto &s = sm.buf[tile & 1];
-        barrier_wait(FULL + (tile & 1), NT);
+        barrier_wait<FULL>(tile, NT);
         if (p.kept) {
             T *k = sm.at.kept + (int64_t)tile * p.D * N + st;
             if (ok0) write2(k + c0 * N, h[0], h[1]);
@@ -210,7 +210,7 @@ fwd_states(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int warp, int lane
                 y[CH + 4 + c1] = d[3];
             }
         }
-        barrier_arrive(DONE + (tile & 1), NT);
+        barrier_arrive<DONE>(tile, NT);
     }
     if (!p.final.at || a.first + a.length < p.L) return;
     float *f = p.final.sequence(a.sequence) + st;
