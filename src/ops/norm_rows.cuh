@@ -130,7 +130,7 @@ template <typename TX, typename TY> struct norm_rows {
 };
 
 template <typename TX, typename TY, int V, int NV>
-__global__ void __launch_bounds__(MBA__TEAM_MAX) norm_fwd_team(norm_rows<TX, TY> a)
+__global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_fwd_team(norm_rows<TX, TY> a)
 {
     __shared__ float warps[MBA__TEAM_MAX / 32];
     const int     lane = threadIdx.x % a.threads, cols = (int)a.cols;
@@ -231,7 +231,7 @@ template <typename T, int V> static __device__ __forceinline__ void put_grad(T *
 }
 
 template <typename TX, typename TY, int V, int NV>
-__global__ void __launch_bounds__(MBA__TEAM_MAX) norm_bwd_team(norm_grads<TX, TY> a)
+__global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_bwd_team(norm_grads<TX, TY> a)
 {
     constexpr int  XB = V * (int)sizeof(TX), YB = V * (int)sizeof(TY);
     constexpr bool KEEP = V * NV <= 16;                   // the weights stay in registers

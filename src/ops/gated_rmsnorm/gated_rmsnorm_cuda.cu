@@ -31,7 +31,7 @@ template <typename T> struct gated_rows {
     float           eps;
 };
 
-template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM_MAX) gated_fwd_team(gated_rows<T> a)
+template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) gated_fwd_team(gated_rows<T> a)
 {
     __shared__ float warps[MBA__TEAM_MAX / 32];
     const int     lane = threadIdx.x % a.threads;
@@ -94,7 +94,7 @@ template <typename T> struct gated_grads {
     bool            dy_adds, dz_adds;
 };
 
-template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM_MAX) gated_bwd_team(gated_grads<T> a)
+template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) gated_bwd_team(gated_grads<T> a)
 {
     enum { OPERANDS = 3, OF_Y = 0, OF_Z = 1, OF_DV = 2 };
     extern __shared__ uint4 memory[];

@@ -219,7 +219,7 @@ fwd_states(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int warp, int lane
 }
 
 template <typename T, int N, int CH>
-__global__ void __launch_bounds__(CH * N / 4 + ELEMENT_THREADS, 768 / (CH * N / 4 + ELEMENT_THREADS))
+__global__ void __launch_bounds__(CH * N / 4 + ELEMENT_THREADS, (sizeof(T) == 4 ? 512 : 768) / (CH * N / 4 + ELEMENT_THREADS))
 scan_fwd_tiles(const __grid_constant__ scan_operands<T> p)
 {
     extern __shared__ __align__(16) char smem[];
