@@ -29,6 +29,7 @@ typedef struct choice {
     cublasLtMatmulDesc_t   op;
     cublasLtMatrixLayout_t a, b, c;               /* in the library's order: its a is our b */
     cublasLtMatmulAlgo_t   algo;
+    bool                   none;                  /* the library has no kernel for it */
 } choice;
 
 static struct { cublasLtHandle_t handle; choice *kept; int n; functions f; } lt;
@@ -67,7 +68,7 @@ static mba_status ask(choice *c)
     cublasLtMatmulPreference_t wish;
     const size_t               work = MBA_CUDA_GEMM_WORK_BYTES;
     const uint32_t             al[3] = { (uint32_t)s->align_b, (uint32_t)s->align_a, (uint32_t)s->align_c };
-    cublasLtMatmulHeuristicResult_t found;
+    cublasLtMatmulHeuristicResult_t found = { 0 };
     int                        n = 0;
     LT_TRY(lt.f.cublasLtMatmulPreferenceCreate(&wish));
     LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &work, sizeof work));
@@ -77,7 +78,8 @@ static mba_status ask(choice *c)
     LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &al[2], sizeof al[2]));
     const cublasStatus_t e = lt.f.cublasLtMatmulAlgoGetHeuristic(lt.handle, c->op, c->a, c->b, c->c, c->c, wish, 1, &found, &n);
     lt.f.cublasLtMatmulPreferenceDestroy(wish);
-    if (e != CUBLAS_STATUS_SUCCESS || n == 0) return failed(e, "no kernel for this shape", s);
+    if (e != CUBLAS_STATUS_SUCCESS && e != CUBLAS_STATUS_NOT_SUPPORTED) return failed(e, "choosing a kernel", s);
+    c->none = e != CUBLAS_STATUS_SUCCESS || n == 0;
     c->algo = found.algo;
     return MBA_OK;
 }
@@ -122,6 +124,9 @@ mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
                    g->ta, g->tb, g->adds, alignment(g->a), alignment(g->b), alignment(g->c) };
     const shape *s = &key;
     MBA_TRY(find(&c, s));
+    if (c->none)
+        return mba_fail(MBA_E_UNSUPPORTED, "cuBLASLt has no kernel for %lld x %lld x %lld, rows of %lld, %lld, %lld", (long long)s->m, (long long)s->n,
+                        (long long)s->k, (long long)s->lda, (long long)s->ldb, (long long)s->ldc);
     LT_TRY(lt.f.cublasLtMatmul(lt.handle, c->op, &one, g->b, c->a, g->a, c->b, &beta, g->c, c->c, g->c, c->c, &c->algo, g->work,
                           g->work ? MBA_CUDA_GEMM_WORK_BYTES : 0, (cudaStream_t)g->stream));
     return MBA_OK;

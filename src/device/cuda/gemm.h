@@ -4,6 +4,7 @@
  *     MBA_TRY(mba_cuda_gemm(&(mba_cuda_gemm_args){ .m = R, .n = N, .k = K, .tb = true, .a = x, .lda = K, .b = w, .ldb = K,
  *                                                  .c = y, .ldc = N, .in = MBA_BF16, .out = MBA_BF16, .work = .., .stream = .. }));
  *
+ * MBA_E_UNSUPPORTED: the library has no kernel for the shape (odd rows in bf16); nothing was done.
  * fp32 operands are multiplied in fp32 (no TF32); bf16 ones are summed in fp32. */
 #ifndef MBA_CUDA_GEMM_H
 #define MBA_CUDA_GEMM_H

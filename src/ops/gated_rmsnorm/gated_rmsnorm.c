@@ -108,7 +108,9 @@ static mba_status gated_rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, co
     const mba__norm_bwd b = { .kernel = "gated_bwd_team", .rows = mba_rows(n->in[Y]), .cols = mba_cols(n->in[Y]) / G, .groups = G,
                               .team = gated_rmsnorm_team(n), .staged_bytes = 3 * (int)mba_dtype_bytes(n->in[Y]->type.dtype), .regs = 126 };
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(!b.team.pieces || !mba__all_in_pieces(n, b.team.width), "rows that are not whole pieces");
+    const mba_tensor *const rows[] = { n->in[Y], n->in[Z], n->in[DV], n->out[DY], n->out[DZ] };      // not rstd: one number a group
+    for (int k = 0; k < 5; k++)
+        MBA_REFUSE_IF(!b.team.pieces || (rows[k] && !mba__in_pieces(rows[k], b.team.width)), "rows that are not whole pieces");
     return mba__plan_norm_bwd(p, n, m, &b);
 }
 

@@ -128,6 +128,16 @@ static mba_status matmul_cublaslt_plan(mba_plan *p, const mba_node *n, const mba
     return MBA_OK;
 }
 
+/* Rows at any place: the library has kernels for most of them, and tiles take the rest. */
+static mba_status matmul_odd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const mba__product x = product_of(n);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    mba_plan_scratch(p, "library", MBA__LIBRARY_WORK_BYTES);
+    mba__plan_library(p, &x);
+    return MBA_OK;
+}
+
 static double matmul_terms(const mba_node *n, int out)
 {
     (void)out;
@@ -149,9 +159,10 @@ const mba_op mba_op_matmul = {
     .shape = matmul_shape, .grad = matmul_grad, .cost = matmul_cost, .ref = matmul_ref,
     .cpu   = (const mba_variant[]){ { "tiles", NULL, MBA_CPU(matmul_fwd) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "cublaslt", matmul_cublaslt_plan, MBA_CUDA(matmul_cuda) },
+                                    { "odd", matmul_odd_plan, MBA_CUDA(matmul_odd_cuda) },
                                     { "tiles", matmul_tiles_plan, MBA_CUDA(matmul_tiles_cuda) }, { 0 } },
     .build = matmul_build, .terms = matmul_terms,
     .cases = (const mba_case[]){ { { 5, 3, 7 }, "nothing is a multiple of anything" },
-                                 { { 40, 24, 16 }, "multiples of 16 bytes" }, { { 0 }, NULL } },
+                                 { { 40, 24, 16 }, "multiples of 16 bytes" }, { { 34, 36, 20 }, "multiples of 8 bytes" }, { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 1024, 3352, 768 }, "in_proj of mamba2-130m, 1024 tokens" }, { { 1024, 80, 1536 }, "x_proj of mamba-130m" }, { { 0 }, NULL } },
 };

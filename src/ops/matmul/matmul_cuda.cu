@@ -26,6 +26,15 @@ extern "C" mba_status matmul_cuda(const mba_call *c)
     return mba_cuda_gemm(&g);
 }
 
+/* Rows at odd places: the library has kernels for most of them. */
+extern "C" mba_status matmul_odd_cuda(const mba_call *c)
+{
+    mba_cuda_gemm_args g = product_of(c);
+    g.work = mba_cuda_scratch(c, 0);
+    const mba_status st = mba_cuda_gemm(&g);
+    return st == MBA_E_UNSUPPORTED ? mba_cuda_tiles_instead(&g) : st;
+}
+
 extern "C" mba_status matmul_tiles_cuda(const mba_call *c)
 {
     const mba_cuda_gemm_args g = product_of(c);
