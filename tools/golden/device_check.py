@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The golden language models through `mambascope eval` on a GPU, in fp32 and in bf16, against the committed vectors.
 
-    tools/golden/device_check.py build/mambascope            # prints a table, exits 1 if a bound is broken
+    tools/golden/device_check.py build/mambascope [NAME..]   # prints a table, exits 1 if a bound is broken
 
 fp32: logits and every gradient within 2e-4 of max(its norm, 1e-4 of the largest gradient norm), loss 1e-5.
 bf16: loss within 1e-2; every gradient's cosine to the golden one at least 0.999, 0.99 for those under 1e-3 of the largest.
@@ -34,10 +34,10 @@ def run(program, folder, precision, scratch):
     return json.loads(done.stdout)["loss"], np.load(f"{scratch}/l.npy").astype(np.float64), tensors(f"{scratch}/g.safetensors")
 
 def main():
-    program, bad = sys.argv[1], 0
+    program, bad, only = sys.argv[1], 0, sys.argv[2:]
     root = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
     print(f"{'checkpoint':28} {'type':5} {'loss':>9} {'logits':>9} {'worst gradient':>15} {'least cosine':>13}")
-    for folder in sorted(p for p in root.iterdir() if (p / "logits.npy").exists() and (p / "grads.safetensors").exists()):
+    for folder in sorted(p for p in root.iterdir() if (p / "logits.npy").exists() and (p / "grads.safetensors").exists() and (not only or p.name in only)):
         want_loss = json.loads((folder / "expected.json").read_text())["loss"]
         logits, grads = np.load(folder / "logits.npy").astype(np.float64), tensors(folder / "grads.safetensors")
         largest = max(np.linalg.norm(g) for g in grads.values())
@@ -50,17 +50,18 @@ def main():
                     bad += 1
                     continue
             e_loss, e_logits = abs(loss - want_loss) / abs(want_loss), np.linalg.norm(l - logits) / np.linalg.norm(logits)
-            worst, least, fine = 0.0, 1.0, True
+            worst, least, fine, where = 0.0, 1.0, True, ""
             for name, b in grads.items():
                 a, n = g[name], np.linalg.norm(b)
                 worst = max(worst, np.linalg.norm(a - b) / max(n, 1e-4 * largest))
                 if n > 1e-9 * largest:
                     cosine = float(a @ b / max(np.linalg.norm(a) * n, 1e-300))
-                    least = min(least, cosine)
+                    if cosine < least:
+                        least, where = cosine, f"{name} ({n / largest:.0e} of the largest)"
                     fine &= cosine >= (0.999 if n >= 1e-3 * largest else 0.99)
             ok = (e_loss <= 1e-5 and e_logits <= 2e-4 and worst <= 2e-4) if precision == "fp32" else (e_loss <= 1e-2 and fine)
             bad += not ok
-            print(f"{folder.name:28} {precision:5} {e_loss:9.1e} {e_logits:9.1e} {worst:15.1e} {least:13.6f} {'' if ok else 'BAD'}")
+            print(f"{folder.name:28} {precision:5} {e_loss:9.1e} {e_logits:9.1e} {worst:15.1e} {least:13.6f} {'' if ok else 'BAD: ' + where}")
     return 1 if bad else 0
 
 sys.exit(main())

@@ -158,7 +158,7 @@ static void ahead_equals_causal_later(int64_t length, int64_t taps, int64_t ahea
     rig_sines(&r, seed[0], 1, 0.3, 0.7);
     rig_run(&r);
     for (int64_t i = 0; i < length * C; i++) {
-        assert_true(rig_have(&r, y, i) == rig_have(&r, late, i + ahead * C));
+        assert_near(rig_have(&r, y, i), rig_have(&r, late, i + ahead * C), 1e-6);   // wide vectors start elsewhere: last bits differ
         assert_near(rig_want(&r, y, i), rig_want(&r, late, i + ahead * C), 1e-14);
         assert_near(rig_have(&r, rig_grad(&r, x), i), rig_want(&r, rig_grad(&r, padded), i), 1e-5);
         assert_near(rig_want(&r, rig_grad(&r, x), i), rig_want(&r, rig_grad(&r, padded), i), 1e-13);
