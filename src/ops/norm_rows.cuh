@@ -40,7 +40,7 @@ extern "C" {
 /* ---- teams ---- */
 
 /* Teams of several warps meet at a barrier of their own. Its number is a constant in each branch: an SM has few barriers, and a
- * block whose numbers are not known takes all sixteen, which leaves room for one block (measured: a quarter of the speed). */
+ * block whose numbers are not known takes all sixteen, which leaves little room for others (measured: add_rmsnorm forward at 39 instead of 86 % of the copy rate). */
 static __device__ __forceinline__ void team_meet(int team, int threads)
 {
     if (team == 0)      asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
