@@ -27,9 +27,8 @@ static mba_session_options options(const char *name, int64_t length)
     return o;
 }
 
-static void a_step_allocates_nothing(void **state)
+static void no_step_allocates(const mba_device *d, mba_dtype compute)
 {
-    (void)state;
     static const char *const name[] = { "mamba-130m", "mamba2-130m", "hybrid-130m", "hybrid-j-370m" };
     void *volatile counted = malloc(1);           // volatile: the compiler may not leave it out
     free(counted);
@@ -37,17 +36,38 @@ static void a_step_allocates_nothing(void **state)
     for (int i = 0; i < 4; i++) {
         mba_session         s = { 0 };
         mba_session_options o = options(name[i], 64);
+        o.device  = d;
+        o.compute = compute;
         mba_step            step = { .seed = 1, .lr = 1e-4f };
         assert_ok(mba_lm_set(&o.model.lm, "vocab=300,width=128,heads=4,head_dim=64,inner=256,q_heads=2,kv_heads=1,attn_dim=64,mlp=128"));
         assert_ok(mba_session_plan(&s, &o));
         assert_ok(mba_session_bind(&s, 1));
         mba_fill_inputs(s.program);
-        assert_ok(mba_program_run(s.program, MBA_STEP, &step, NULL));              // threads are made here
-        const long before = allocations;
-        for (step.index = 1; step.index < 4; step.index++) assert_ok(mba_program_run(s.program, MBA_STEP, &step, NULL));
+        for (; step.index < 2; step.index++)                                        // threads, library handles, the captured graph
+            assert_ok(mba_program_run(s.program, MBA_STEP, &step, NULL));
+        if (d && d->wait) assert_ok(d->wait());
+        const long   before = allocations;
+        const size_t left = d && d->left ? d->left() : 0;
+        for (; step.index < 6; step.index++) assert_ok(mba_program_run(s.program, MBA_STEP, &step, NULL));
+        if (d && d->wait) assert_ok(d->wait());
+        assert_true(!d || !d->left || d->left() == left);
         assert_int_equal(allocations - before, 0);
         mba_session_end(&s);
     }
+}
+
+static void a_step_allocates_nothing(void **state)
+{
+    (void)state;
+    no_step_allocates(NULL, MBA_F32);
+}
+
+static void a_step_allocates_nothing_on_the_gpu(void **state)
+{
+    (void)state;
+    const mba_device *d;
+    if (mba_device_cuda(&d, 0) != MBA_OK) skip();
+    no_step_allocates(d, MBA_BF16);
 }
 
 /* Ragged batches of graphs and batches of images too: choosing and binding them takes no memory either. */
@@ -135,4 +155,5 @@ static void peak_memory_is_the_plan(void **state)
 }
 
 /* peak_kb comes first: OpenMP's threads do not survive a fork. */
-MBA_TEST_MAIN(cmocka_unit_test(peak_memory_is_the_plan), cmocka_unit_test(a_step_allocates_nothing), cmocka_unit_test(a_step_of_images_or_graphs_allocates_nothing))
+MBA_TEST_MAIN(cmocka_unit_test(peak_memory_is_the_plan), cmocka_unit_test(a_step_allocates_nothing),
+              cmocka_unit_test(a_step_allocates_nothing_on_the_gpu), cmocka_unit_test(a_step_of_images_or_graphs_allocates_nothing))

@@ -23,10 +23,11 @@ MBA_MUST mba_status mba_measure_products(double *best_s, const mba_session *s, c
  * between runs when `cold`. */
 MBA_MUST mba_status mba_measure_nodes(double *best_s, mba_program *p, unsigned passes, const mba_step *step, int repeats, bool cold);
 
-/* A whole training step of a bound session: best times of the step, of its products alone, of every node, and
+/* A whole training step of a bound session: best times of the step, of the host in it (a GPU works on by itself), of
+ * its products alone, of every node, and
  * the floor of all nodes (of full batches, where they are ragged); how many units the step had. node_s is the caller's
  * to free. */
-typedef struct mba_step_times { double step_s, gemm_s, floor_s, nodes_s, units, *node_s; } mba_step_times;
+typedef struct mba_step_times { double step_s, host_s, gemm_s, floor_s, nodes_s, units, *node_s; } mba_step_times;
 MBA_MUST mba_status mba_measure_step(mba_step_times *out, mba_session *s, const mba_ceilings *c, int repeats);
 
 #endif

@@ -209,5 +209,6 @@ mba_status mba_backward_from(mba_graph *g, int n, mba_tensor *const out[], mba_t
 
 mba_status mba_backward(mba_graph *g, mba_tensor *loss)
 {
+    g->loss = loss;
     return mba_backward_from(g, 1, &loss, (mba_tensor *[]){ NULL });
 }

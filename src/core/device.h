@@ -27,6 +27,7 @@ typedef struct mba_device {
     mba_status (*wait)(void);                                               /* until all of it is done; NULL: it is */
     /* One run, every node by the device's own clock; `cold`: its caches are swept before each. NULL: ask the host's clock. */
     mba_status (*time_nodes)(struct mba_program *p, unsigned passes, double *seconds, bool cold);
+    size_t     (*left)(void);                                               /* bytes it could still give; NULL: unknown */
     void       (*forget)(struct mba_program *p);                            /* what `run` has kept; NULL: nothing */
 } mba_device;
 

@@ -56,6 +56,7 @@ struct mba_graph {
     const char   *scope;
     bool          recompute;                      /* autodiff recomputes cheap outputs */
     bool          accumulate;                     /* several micro-batches: gradients are always added */
+    mba_tensor   *loss;                           /* what mba_backward was asked for; NULL before */
     mba_dtype     compute;                        /* of the activations in cases of operators; models have their own */
     const mba_node *of;
     mba_tensor   *poison;

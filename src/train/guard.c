@@ -18,10 +18,9 @@ static float median(const float *x, int n)
 
 /* A loss is out of line when it stands further above the median than `factor` times the spread of the
  * remembered ones (their largest distance from it, but at least a twentieth of the median). */
-static bool loss_is_bad(const mba_guard *g, double loss)
+float mba_guard_loss_max(const mba_guard *g)
 {
-    if (!isfinite(loss)) return true;
-    if (!(g->factor > 0) || g->n < MBA_GUARD_WARM) return false;
+    if (!(g->factor > 0) || g->n < MBA_GUARD_WARM) return 0;
     const int    n = g->n < MBA_GUARD_STEPS ? g->n : MBA_GUARD_STEPS;
     const double m = median(g->loss, n);
     double       spread = 0.05 * fabs(m);
@@ -29,20 +28,21 @@ static bool loss_is_bad(const mba_guard *g, double loss)
         const double away = fabs((double)g->loss[i] - m);
         if (away > spread) spread = away;
     }
-    return loss > m + g->factor * spread;
+    const float most = (float)(m + g->factor * spread);
+    return most > FLT_MIN ? most : FLT_MIN;       // 0 would be no limit
 }
 
-float mba_guard_norm_max(const mba_guard *g, double loss)
+float mba_guard_norm_max(const mba_guard *g)
 {
-    if (loss_is_bad(g, loss)) return FLT_MIN;
     if (!(g->factor > 0) || g->n < MBA_GUARD_WARM) return 0;
     return (float)g->factor * median(g->norm, g->n < MBA_GUARD_STEPS ? g->n : MBA_GUARD_STEPS);
 }
 
 bool mba_guard_skips(const mba_guard *g, double loss, double norm)
 {
-    const float most = mba_guard_norm_max(g, loss);
-    return !isfinite(norm) || (most > 0 && (float)norm > most);
+    const float norm_max = mba_guard_norm_max(g), loss_max = mba_guard_loss_max(g);
+    return !isfinite(loss) || !isfinite(norm) || (norm_max > 0 && (float)norm > norm_max)
+        || (loss_max > 0 && (float)loss > loss_max);
 }
 
 void mba_guard_note(mba_guard *g, double loss, double norm)

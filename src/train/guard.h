@@ -1,6 +1,6 @@
 /* guard.h -- steps that would hurt: a loss or a gradient norm far above what the last steps showed, or NaN.
  *
- *     s.norm_max = mba_guard_norm_max(&g, loss);       // before the update: the optimizer skips above it
+ *     s.norm_max = mba_guard_norm_max(&g);             // before the step: the update is left out above it
  *     mba_guard_note(&g, loss, norm);                  // after it
  *
  * The thresholds are multiples of the median of the last steps that were taken, so the guard needs no
@@ -19,9 +19,9 @@ typedef struct mba_guard {
     float   norm[MBA_GUARD_STEPS], loss[MBA_GUARD_STEPS];
 } mba_guard;
 
-/* For mba_step.norm_max: 0 while it has seen too little; so small that every norm is above it when the loss
- * itself is out of line or not a number. */
-float mba_guard_norm_max(const mba_guard *g, double loss);
+/* For mba_step.norm_max and .loss_max: 0 while it has seen too little. */
+float mba_guard_norm_max(const mba_guard *g);
+float mba_guard_loss_max(const mba_guard *g);
 
 /* True when a step with this loss and norm is (or was) skipped. */
 bool mba_guard_skips(const mba_guard *g, double loss, double norm);

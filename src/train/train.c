@@ -2,6 +2,7 @@
 #include "train/train.h"
 
 #include <jansson.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,16 +235,23 @@ static void tell(run *r, mba_train_report *p)
 
 /* ---- one step ---- */
 
-static mba_status run_micros(run *r, double *loss)
+/* One run of all passes where a single micro-batch makes the step: the device judges the step by itself, and nobody
+ * waits for the loss in between. The loss of several is only known to the host. */
+static mba_status run_passes(run *r, double *loss)
 {
+    const bool at_once = r->micros == 1;
+    r->step.norm_max = mba_guard_norm_max(&r->guard);
+    r->step.loss_max = at_once ? mba_guard_loss_max(&r->guard) : 0;
     *loss = 0;
     for (int64_t m = 0; m < r->micros; m++) {
         MBA_TRY(mba_feed_bind(r->train, &r->s, m, &r->step));
-        MBA_TRY(mba_program_run(r->s.program, MBA_FORWARD | MBA_BACKWARD, &r->step, NULL));
+        MBA_TRY(mba_program_run(r->s.program, at_once ? MBA_STEP : MBA_FORWARD | MBA_BACKWARD, &r->step, NULL));
         *loss += (double)*(const float *)mba_session_at(&r->s, "loss");
         if (r->o->carry) mba_session_carry(&r->s);
     }
-    return MBA_OK;
+    if (at_once) return MBA_OK;
+    if (mba_guard_skips(&r->guard, *loss, 0)) r->step.norm_max = FLT_MIN;
+    return mba_program_run(r->s.program, MBA_UPDATE, &r->step, NULL);
 }
 
 /* Names the operator that first made a NaN or an infinity, by running the last micro-batch again. */
@@ -267,10 +275,8 @@ static mba_status one_step(run *r, mba_train_report *p)
     MBA_TRY(mba_feed_stage(r->train, &r->step));
     r->units += r->train->units;
     r->step.lr = (float)mba_schedule_lr(&r->o->schedule, r->step.index);
-    MBA_TRY(run_micros(r, &loss));
-    r->step.norm_max = mba_guard_norm_max(&r->guard, loss);
+    MBA_TRY(run_passes(r, &loss));
     if (!isfinite(loss)) MBA_TRY(explain(r, &p->note));
-    MBA_TRY(mba_program_run(r->s.program, MBA_UPDATE, &r->step, NULL));
     const double norm = (double)*(const float *)mba_session_at(&r->s, "grad_norm");
     p->skipped = mba_guard_skips(&r->guard, loss, norm);
     if (p->skipped && !p->note && !isfinite(norm)) MBA_TRY(explain(r, &p->note));

@@ -190,6 +190,12 @@ static mba_status cuda_time_nodes(mba_program *p, unsigned passes, double *secon
     return st;
 }
 
+static size_t cuda_left(void)
+{
+    size_t left = 0, all = 0;
+    return cudaMemGetInfo(&left, &all) == cudaSuccess ? left : 0;
+}
+
 static void cuda_forget(mba_program *p)
 {
     captured *k = p->kept;
@@ -232,7 +238,8 @@ mba_status mba_device_cuda(const mba_device **out, int ordinal)
         CUDA_TRY(cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking));
         gpu.device = (mba_device){ .name = "cuda", .machine = &gpu.machine, .stream = gpu.stream, .take = cuda_take, .give = cuda_give,
                                    .take_host = cuda_take_host, .give_host = cuda_give_host, .put = cuda_put, .get = cuda_get,
-                                   .run = cuda_run, .wait = cuda_wait, .time_nodes = cuda_time_nodes, .forget = cuda_forget };
+                                   .run = cuda_run, .wait = cuda_wait, .time_nodes = cuda_time_nodes, .left = cuda_left,
+                                   .forget = cuda_forget };
         gpu.ready = true;
     }
     *out = &gpu.device;

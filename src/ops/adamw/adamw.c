@@ -12,10 +12,10 @@
 #include "ops/adamw/adamw_slots.h"
 #include "ops/grad_norm/grad_norm.h"
 
-adamw_factors adamw_factors_of(const adamw_attr *a, const mba_step *s, double norm)
+adamw_factors adamw_factors_of(const adamw_attr *a, const mba_step *s, double norm, bool skip)
 {
     const double t = (double)s->index + 1, clip = a->o.clip > 0 ? a->o.clip / (norm + 1e-6) : 1;
-    return (adamw_factors){ .skip = !isfinite(norm) || (s->norm_max > 0 && norm > s->norm_max),
+    return (adamw_factors){ .skip = skip,
                             .clip = clip < 1 ? clip : 1, .lr = s->lr,
                             .unbias1 = 1 / (1 - pow(a->o.beta1, t)), .unbias2 = 1 / (1 - pow(a->o.beta2, t)) };
 }

@@ -57,7 +57,8 @@ static void update(float *p, const float *grad, float *m, float *v, int64_t n, f
 mba_status MBA_CPU_FN(adamw_fwd)(const mba_call *c)
 {
     const adamw_attr   *a = c->node->attr;
-    const adamw_factors f = adamw_factors_of(a, c->step, *(const float *)c->in[NORM]);
+    const float        *norm = c->in[NORM];
+    const adamw_factors f = adamw_factors_of(a, c->step, norm[0], norm[1] != 0);
     const factors       k = in_float(a, &f);
     const int64_t       elems = mba_elems(c->node->in[P]);
     float              *p = c->out[PO], *g = c->out[GO], *m = c->out[MO], *v = c->out[VO];

@@ -23,11 +23,11 @@ enum { VALUES = 4 };
 /* As factors of adamw_cpu.c: the divisions by 1 - beta^t are taken out. */
 struct factors { float clip, b1, c1, b2, c2, rate, root, eps, shrink; bool skip; };
 
-static __device__ factors factors_of(const adamw_attr &a, const mba_step *s, double norm)
+static __device__ factors factors_of(const adamw_attr &a, const mba_step *s, double norm, bool skip)
 {
     const double t = (double)s->index + 1, clip = a.o.clip > 0 ? a.o.clip / (norm + 1e-6) : 1;
     factors f;
-    f.skip   = !isfinite(norm) || (s->norm_max > 0 && norm > s->norm_max);
+    f.skip   = skip;
     f.clip   = (float)(clip < 1 ? clip : 1);
     f.b1     = (float)a.o.beta1;
     f.c1     = (float)(1 - a.o.beta1);
@@ -71,7 +71,7 @@ template <typename T, bool COPIES> __global__ void __launch_bounds__(ADAMW_BLOCK
 adamw_flat(group x, adamw_attr a, const float *norm, const mba_step *step)
 {
     __shared__ factors shared;
-    if (threadIdx.x == 0) shared = factors_of(a, step, (double)*norm);
+    if (threadIdx.x == 0) shared = factors_of(a, step, (double)norm[0], norm[1] != 0);
     __syncthreads();
     const factors f = shared;
     const int64_t all = (int64_t)gridDim.x * ADAMW_BLOCK, me = (int64_t)blockIdx.x * ADAMW_BLOCK + threadIdx.x;

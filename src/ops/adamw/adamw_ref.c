@@ -6,7 +6,7 @@
 void adamw_ref(const mba_ref_call *c)
 {
     const adamw_attr   *a = c->node->attr;
-    const adamw_factors f = adamw_factors_of(a, c->step, c->in[NORM][0]);
+    const adamw_factors f = adamw_factors_of(a, c->step, c->in[NORM][0], c->in[NORM][1] != 0);
     for (int64_t i = 0; i < mba_elems(c->node->in[P]); i++) {
         double p = c->in[P][i], m = c->in[M][i], v = c->in[V][i];
         if (!f.skip) {

@@ -14,7 +14,7 @@ typedef struct adamw_factors {
     bool   skip;
     double clip, lr, unbias1, unbias2;            /* unbias: 1 / (1 - beta^t) */
 } adamw_factors;
-adamw_factors adamw_factors_of(const adamw_attr *a, const mba_step *s, double norm);
+adamw_factors adamw_factors_of(const adamw_attr *a, const mba_step *s, double norm, bool skip);
 
 void adamw_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(adamw_fwd);

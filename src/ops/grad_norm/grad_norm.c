@@ -12,7 +12,8 @@ static mba_status grad_norm_shape(const mba_node *n, mba_type *out)
                  "grad_norm: %s is not flat fp32", n->in[k]->name);
     }
     MBA_NEED(any, "there are no gradients\nwhy: no parameter of the graph has been reached by mba_backward");
-    out[NORM] = MBA_TYPE(MBA_F32, 1);
+    MBA_NEED(!n->in[LOSS] || (n->in[LOSS]->type.dtype == MBA_F32 && mba_elems(n->in[LOSS]) == 1), "grad_norm: %s is not one fp32 value", n->in[LOSS]->name);
+    out[NORM] = MBA_TYPE(MBA_F32, 2);
     return MBA_OK;
 }
 
@@ -20,7 +21,7 @@ mba_tensor *mba_grad_norm(mba_graph *g)
 {
     mba_tensor *grad[MBA_GROUPS];
     for (int k = 0; k < MBA_GROUPS; k++) grad[k] = mba_flat_grads(g, (mba_group)k);
-    return mba_result(g, "grad_norm", MBA_APPEND(g, grad_norm, NULL, grad[MBA_DECAY], grad[MBA_NO_DECAY])->out[NORM]);
+    return mba_result(g, "grad_norm", MBA_APPEND(g, grad_norm, NULL, grad[MBA_DECAY], grad[MBA_NO_DECAY], g->loss)->out[NORM]);
 }
 
 static mba_cost grad_norm_cost(const mba_node *n)
@@ -59,7 +60,7 @@ static mba_status grad_norm_cuda_plan(mba_plan *p, const mba_node *n, const mba_
     mba_launch *l = mba_plan_launch(p, "grad_norm_total", MBA_VECTOR, 1, 1024);
     l->regs = 32;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(0), (double)parts * sizeof(double));
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(NORM), sizeof(float));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(NORM), 2 * sizeof(float));
     return MBA_OK;
 }
 
@@ -67,7 +68,7 @@ const mba_op mba_op_grad_norm = {
     .name  = "grad_norm", .doc = "the length of the whole gradient", .kind = MBA_REDUCTION,
     .no_grad = "the end of a step",
     .in    = { [MBA_DECAY]    = MBA_SLOT("g_decay", .optional = true),
-               [MBA_NO_DECAY] = MBA_SLOT("g_no_decay", .optional = true) },
+               [MBA_NO_DECAY] = MBA_SLOT("g_no_decay", .optional = true), [LOSS] = MBA_SLOT("loss", .optional = true) },
     .out   = { [NORM] = MBA_SLOT("norm") },
     .shape = grad_norm_shape, .cost = grad_norm_cost, .ref = grad_norm_ref,
     .cpu   = (const mba_variant[]){ { "blocks", grad_norm_cpu_plan, MBA_CPU(grad_norm_fwd) }, { 0 } },

@@ -31,6 +31,8 @@ mba_status MBA_CPU_FN(grad_norm_fwd)(const mba_call *c)
         }
         for (int64_t b = 0; b < blocks; b++) sum += part[b];
     }
-    *(float *)c->out[NORM] = (float)sqrt(sum);
+    float *norm = c->out[NORM];
+    norm[0] = (float)sqrt(sum);
+    norm[1] = grad_norm_skips(c->step, norm[0], c->in[LOSS] ? *(const float *)c->in[LOSS] : 0);
     return MBA_OK;
 }

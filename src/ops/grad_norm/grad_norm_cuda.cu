@@ -1,7 +1,7 @@
 /* grad_norm_cuda.cu -- norm = sqrt(sum g^2) over the flat gradients of all groups.
  *
  *   part[b] = sum over the b-th 16384 values of g^2,   norm = sqrt(sum_b part[b])
- *   g (n) fp32     part fp64 in scratch     norm (1) fp32
+ *   g (n) fp32     part fp64 in scratch     norm (2) fp32: with whether to skip
  *
  * kernel     grad_norm_squares     one block per 16384 values, squared and added in double
  * takes      any number of values
@@ -51,12 +51,14 @@ __global__ void __launch_bounds__(BLOCK) grad_norm_squares(double *part, const f
     if (threadIdx.x == 0) part[blockIdx.x] = sum;
 }
 
-__global__ void __launch_bounds__(TOTAL_BLOCK) grad_norm_total(float *norm, const double *part, int64_t parts)
+__global__ void __launch_bounds__(TOTAL_BLOCK) grad_norm_total(float *norm, const double *part, int64_t parts, const float *loss, const mba_step *step)
 {
     double s = 0;
     for (int64_t i = threadIdx.x; i < parts; i += TOTAL_BLOCK) s += part[i];
     s = block_sum<TOTAL_BLOCK>(s);
-    if (threadIdx.x == 0) *norm = (float)sqrt(s);
+    if (threadIdx.x) return;
+    norm[0] = (float)sqrt(s);
+    norm[1] = grad_norm_skips(step, norm[0], loss ? *loss : 0.0f);
 }
 
 extern "C" mba_status grad_norm_cuda(const mba_call *c)
@@ -69,6 +71,6 @@ extern "C" mba_status grad_norm_cuda(const mba_call *c)
         MBA_KERNEL(c, k, grad_norm_squares, part + parts, (const float *)c->in[i], mba_elems(c->node->in[i]));
         parts += c->plan->launch[k++].grid[0];
     }
-    MBA_KERNEL(c, k, grad_norm_total, (float *)c->out[NORM], part, parts);
+    MBA_KERNEL(c, k, grad_norm_total, (float *)c->out[NORM], part, parts, (const float *)c->in[LOSS], c->step);
     return MBA_OK;
 }

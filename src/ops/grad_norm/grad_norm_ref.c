@@ -9,4 +9,5 @@ void grad_norm_ref(const mba_ref_call *c)
     for (int k = 0; k < MBA_GROUPS; k++)
         for (int64_t i = 0; c->in[k] && i < mba_elems(c->node->in[k]); i++) s += c->in[k][i] * c->in[k][i];
     c->out[NORM][0] = sqrt(s);
+    c->out[NORM][1] = grad_norm_skips(c->step, (float)sqrt(s), c->in[LOSS] ? (float)c->in[LOSS][0] : 0);
 }

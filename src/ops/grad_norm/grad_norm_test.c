@@ -72,6 +72,30 @@ static void grad_norm_neither_overflows_nor_hides(void **state)
     destroy(n);
 }
 
+/* The second value: a norm or a loss above the limits of the step, or not finite. */
+static void grad_norm_says_which_updates_to_leave_out(void **state)
+{
+    (void)state;
+    static const struct { float loss, norm_max, loss_max; bool skip; } cases[] = {
+        { 2, 0, 0, false }, { 2, 5, 2, false }, { 2, 4.9f, 0, true }, { 2, 0, 1.9f, true }, { NAN, 0, 0, true }, { INFINITY, 0, 0, true } };
+    mba_graph *g;
+    assert_ok(mba_graph_create(&g));
+    mba_tensor *y = mba_relu2(g, mba_param(g, "a", MBA_TYPE(MBA_F32, 1), MBA_INIT_NORMAL(1), MBA_DECAY));
+    assert_ok(mba_backward(g, y));
+    mba_tensor *norm = mba_grad_norm(g);
+    assert_ok(mba_graph_status(g));
+    mba_program *p = run_once(g, &(mba_step){ 0 }, 2);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        *(float *)mba_program_at(p, g->loss) = cases[i].loss;
+        *(float *)mba_program_at(p, mba_flat_grads(g, MBA_DECAY)) = -5;
+        assert_ok(mba_program_run(p, MBA_UPDATE, &(mba_step){ .norm_max = cases[i].norm_max, .loss_max = cases[i].loss_max }, NULL));
+        assert_near(((const float *)mba_program_at(p, norm))[0], 5, 0);
+        assert_near(((const float *)mba_program_at(p, norm))[1], cases[i].skip, 0);
+    }
+    mba_program_destroy(p);
+    mba_graph_destroy(g);
+}
+
 static void grad_norm_gives_the_same_bits_at_any_thread_count(void **state)
 {
     (void)state;
@@ -93,5 +117,6 @@ static void grad_norm_refuses_a_graph_without_gradients(void **state)
 
 MBA_TEST_MAIN(cmocka_unit_test(grad_norm_is_that_of_all_groups),
               cmocka_unit_test(grad_norm_neither_overflows_nor_hides),
+              cmocka_unit_test(grad_norm_says_which_updates_to_leave_out),
               cmocka_unit_test(grad_norm_gives_the_same_bits_at_any_thread_count),
               cmocka_unit_test(grad_norm_refuses_a_graph_without_gradients))

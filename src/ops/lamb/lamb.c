@@ -11,11 +11,11 @@
 #include "ops/grad_norm/grad_norm.h"
 #include "ops/lamb/lamb_slots.h"
 
-lamb_factors lamb_factors_of(const lamb_attr *a, const mba_step *s, double norm)
+lamb_factors lamb_factors_of(const lamb_attr *a, const mba_step *s, double norm, bool skip)
 {
     const double t = (double)s->index + 1, outer = a->o.clip > 0 ? fmin(1, a->o.clip / (norm + 1e-6)) : 1;
     const double own = a->o.own_clip > 0 ? 1 / fmax(1, norm * outer / a->o.own_clip) : 1;
-    return (lamb_factors){ .skip = !isfinite(norm) || (s->norm_max > 0 && norm > s->norm_max),
+    return (lamb_factors){ .skip = skip,
                            .clip = outer * own, .lr = s->lr,
                            .unbias1 = 1 / (1 - pow(a->o.beta1, t)), .unbias2 = 1 / (1 - pow(a->o.beta2, t)) };
 }

@@ -88,7 +88,8 @@ static void stretches(float *by, const lamb_block *b, int64_t blocks, int64_t te
 mba_status MBA_CPU_FN(lamb_fwd)(const mba_call *c)
 {
     const lamb_attr   *a = c->node->attr;
-    const lamb_factors f = lamb_factors_of(a, c->step, *(const float *)c->in[NORM]);
+    const float       *norm = c->in[NORM];
+    const lamb_factors f = lamb_factors_of(a, c->step, norm[0], norm[1] != 0);
     const factors      k = in_float(a, &f);
     lamb_block        *b = mba__scratch(c, 0);
     float             *by = mba__scratch(c, 1), *p = c->out[PO], *g = c->out[GO], *m = c->out[MO], *v = c->out[VO];

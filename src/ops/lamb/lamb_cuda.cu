@@ -27,12 +27,12 @@ enum { VALUES = 4 };
 /* As factors of lamb_cpu.c. */
 struct factors { float clip, b1, c1, b2, c2, unbias, root, eps, decay, lr; bool skip; };
 
-static __device__ factors factors_of(const lamb_attr &a, const mba_step *s, double norm)
+static __device__ factors factors_of(const lamb_attr &a, const mba_step *s, double norm, bool skip)
 {
     const double t = (double)s->index + 1, outer = a.o.clip > 0 ? fmin(1.0, a.o.clip / (norm + 1e-6)) : 1;
     const double own = a.o.own_clip > 0 ? 1 / fmax(1.0, norm * outer / a.o.own_clip) : 1;
     factors f;
-    f.skip   = !isfinite(norm) || (s->norm_max > 0 && norm > s->norm_max);
+    f.skip   = skip;
     f.clip   = (float)(outer * own);
     f.b1     = (float)a.o.beta1;
     f.c1     = (float)(1 - a.o.beta1);
@@ -63,7 +63,7 @@ lamb_cut(lamb_block *b, int64_t *block_of, factors *f, const __grid_constant__ t
     if (threadIdx.x) return;
     block_of[t.first + k] = t.block[k];
     if (k == t.n - 1) block_of[t.first + t.n] = t.block[t.n];
-    if (t.first + k == 0) *f = factors_of(a, step, (double)*norm);
+    if (t.first + k == 0) *f = factors_of(a, step, (double)norm[0], norm[1] != 0);
 }
 
 static __device__ __forceinline__ float direction(float p, float m, float v, const factors &f)

@@ -24,7 +24,7 @@ void lamb_ref(const mba_ref_call *c)
 {
     const lamb_attr   *a = c->node->attr;
     const mba_tensor  *p = c->node->in[P];
-    const lamb_factors f = lamb_factors_of(a, c->step, c->in[NORM][0]);
+    const lamb_factors f = lamb_factors_of(a, c->step, c->in[NORM][0], c->in[NORM][1] != 0);
     for (int64_t i = 0; i < mba_elems(p); i++) {
         const double g = c->in[G][i] * f.clip;
         c->out[PO][i] = c->in[P][i];

@@ -14,7 +14,7 @@ typedef struct lamb_factors {
     bool   skip;
     double clip, lr, unbias1, unbias2;            /* unbias: 1 / (1 - beta^t) */
 } lamb_factors;
-lamb_factors lamb_factors_of(const lamb_attr *a, const mba_step *s, double norm);
+lamb_factors lamb_factors_of(const lamb_attr *a, const mba_step *s, double norm, bool skip);
 
 /* Tensors of a flat group: tensor k is elements lamb_start(p, k) .. lamb_start(p, k + 1); zeros fill it up. */
 static inline int64_t lamb_tensors(const mba_tensor *p) { return p->st->nstarts; }
