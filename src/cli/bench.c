@@ -86,6 +86,8 @@ static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_sess
     if (st == MBA_OK) {
         mba_fill_inputs(p);
         st = mba_measure_nodes(best, p, MBA_FORWARD | MBA_BACKWARD, &step, repeats + 1, true);
+        for (int32_t i = 0; i < o.g->nnodes && st == MBA_OK; i++)      // what only evaluation runs
+            if (o.g->nodes[i]->unless) st = mba_measure_nodes(best, p, MBA_FORWARD, &step, repeats + 1, true);
     }
     for (int32_t i = 0; st == MBA_OK && i < o.g->nnodes; i++) {
         const mba_node *n = o.g->nodes[i];
@@ -136,6 +138,7 @@ static void print_breakdown(mba_table *t, const mba_session *s, const mba_ceilin
     for (int32_t i = 0; i < s->graph->nnodes; i++) {
         const mba_node *node = s->graph->nodes[i];
         int k = 0;
+        if (!mba_runs(node, MBA_STEP)) continue;
         while (k < n && !(g[k].op == node->op && g[k].pass == node->pass)) k++;
         if (k == n) {
             mba_assert(n < 128);

@@ -153,8 +153,9 @@ static void planned(void *ctx, const mba_session *s, const mba_feed *data)
     const mba_ceilings ceilings = mba_ceilings_measure(0.1);
     c->floor_s = 0;
     for (int32_t i = 0; i < s->graph->nnodes; i++)
-        c->floor_s += mba_ceilings_floor(&ceilings, s->graph->nodes[i]->op->cost(s->graph->nodes[i]))
-                    * (double)(s->graph->nodes[i]->pass == MBA_UPDATE || c->o.micros < 1 ? 1 : c->o.micros);
+        if (mba_runs(s->graph->nodes[i], MBA_STEP))
+            c->floor_s += mba_ceilings_floor(&ceilings, s->graph->nodes[i]->op->cost(s->graph->nodes[i]))
+                        * (double)(s->graph->nodes[i]->pass == MBA_UPDATE || c->o.micros < 1 ? 1 : c->o.micros);
     c->bar = mba_progress_start("training", c->o.schedule.steps);
     c->loss_unit = mba_task_loss_unit(s->model.task);
     if (c->quiet) return;

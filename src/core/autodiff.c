@@ -175,6 +175,17 @@ mba_tensor *mba_grad_of(mba_graph *g, mba_tensor *x)
     return t;
 }
 
+void mba_spare(mba_graph *g, const mba_node *n, const mba_node *b)
+{
+    bool read = g->status != MBA_OK;
+    for (int32_t i = 0; i < g->nnodes && !read; i++)
+        for (int k = 0; k < MBA_IN_MAX * MBA_OUT_MAX && g->nodes[i] != b; k++) {
+            const mba_tensor *x = g->nodes[i]->in[k / MBA_OUT_MAX], *y = n->out[k % MBA_OUT_MAX];
+            read |= x && y && x->st == y->st;
+        }
+    if (!read) g->nodes[n->id]->unless |= b->pass;
+}
+
 /* The maker of t has been asked: t needs its gradient no more. */
 static void drop_share(const mba_tensor *t)
 {

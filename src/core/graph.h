@@ -43,7 +43,11 @@ typedef struct mba_node {
     uint32_t              adds;                   /* bit k: out[k] is added into what is there */
     mba_tensor           *in[MBA_IN_MAX], *out[MBA_OUT_MAX];
     const struct mba_node *of;                    /* of a backward or recomputed node: whom it serves */
+    unsigned              unless;                 /* passes that make its outputs too: see mba_spare */
 } mba_node;
+
+/* Whether a run of these passes runs the node. */
+static inline bool mba_runs(const mba_node *n, unsigned passes) { return (n->pass & passes) && !(n->unless & passes); }
 
 struct mba_graph {
     mba_arena    *arena;
@@ -137,6 +141,10 @@ void        mba_grad_add(mba_graph *g, mba_tensor *x, mba_tensor *dx);
  * only if somebody adds to it while another still needs it. */
 void        mba_grad_pass(mba_graph *g, mba_tensor *x, mba_tensor *dy);
 mba_tensor *mba_grad_of(mba_graph *g, mba_tensor *x);      /* NULL if none flows */
+
+/* In an operator's `grad`: b, just appended, writes all outputs of n as well (slots with .update). Where no node in between
+ * reads them, a run of both passes leaves n out. */
+void        mba_spare(mba_graph *g, const mba_node *n, const mba_node *b);
 static inline bool mba_wants(const mba_tensor *x) { return x && x->needs_grad; }
 
 /* ---- shared by the files of core ---- */

@@ -44,7 +44,7 @@ mba_cost mba_graph_cost(const mba_graph *g, unsigned passes)
 {
     mba_cost c = { 0 };
     for (int32_t i = 0; i < g->nnodes; i++)
-        if (g->nodes[i]->pass & passes) c = mba_cost_sum(c, g->nodes[i]->op->cost(g->nodes[i]));
+        if (mba_runs(g->nodes[i], passes)) c = mba_cost_sum(c, g->nodes[i]->op->cost(g->nodes[i]));
     return c;
 }
 

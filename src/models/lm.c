@@ -61,12 +61,12 @@ static void head(mba_graph *g, const mba_lm *c, mba_lm_graph *o, mba_tensor *h, 
 {
     if (c->head != MBA_HEAD_LOGITS)
         o->targets = mba_targets(g, "targets", MBA_TYPE(MBA_I32, c->batch, c->length), c->vocab);
-    if (c->head == MBA_HEAD_SLICED) {
+    if (c->head == MBA_HEAD_LOSS) {
         o->loss = mba_linear_cross_entropy(g, h, w, o->targets);
     } else {
         mba_tensor *logits = mba_linear(g, h, w);
-        if (c->head != MBA_HEAD_LOSS) o->logits = mba_cast(g, logits, MBA_F32);      // whoever reads them wants fp32
-        if (c->head != MBA_HEAD_LOGITS) o->loss = mba_cross_entropy(g, logits, o->targets);
+        o->logits = mba_cast(g, logits, MBA_F32);                                    // whoever reads them wants fp32
+        if (c->head == MBA_HEAD_BOTH) o->loss = mba_cross_entropy(g, logits, o->targets);
     }
     if (o->logits) mba_result(g, "logits", o->logits);
     if (o->loss) mba_result(g, "loss", o->loss);

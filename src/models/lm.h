@@ -19,8 +19,7 @@ enum { MBA_PATTERN_MAX = 512 };
 
 /* What the last projection is used for. */
 typedef enum mba_head {
-    MBA_HEAD_LOSS,                     /* loss; the logits exist for the time between forward and backward */
-    MBA_HEAD_SLICED,                   /* loss, in slices of rows: the logits never exist whole */
+    MBA_HEAD_LOSS,                     /* loss, in blocks of rows: the logits never exist whole */
     MBA_HEAD_LOGITS,                   /* logits as a result, no loss */
     MBA_HEAD_BOTH,                     /* loss, and logits as a result */
 } mba_head;

@@ -57,7 +57,6 @@ void mba_model_mode(mba_model *m, bool train, bool learns);
 void mba_model_calm(mba_model *m);                                 /* no drop path, dropout or random signs */
 void mba_model_outputs(mba_model *m, bool loss, bool logits);      /* which results it has; the loss is the default */
 void mba_model_compute(mba_model *m, mba_dtype dtype);             /* of activations and matrix products */
-void mba_model_slice_head(mba_model *m);                           /* less memory, where the model has a way */
 
 typedef struct mba_model_graph { mba_tensor *loss, *logits; } mba_model_graph;
 mba_model_graph mba_model_build(mba_graph *g, const mba_model *m);

@@ -212,11 +212,6 @@ void mba_model_compute(mba_model *m, mba_dtype dtype)
     if (m->task == MBA_TASK_GRAPHS) m->graph.compute  = dtype;
 }
 
-void mba_model_slice_head(mba_model *m)
-{
-    if (m->task == MBA_TASK_TEXT && m->lm.head == MBA_HEAD_LOSS) m->lm.head = MBA_HEAD_SLICED;
-}
-
 const char *mba_model_name(const mba_model *m)
 {
     const char *name = tasks[m->task].model_name(m);

@@ -33,7 +33,6 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, bool r
     s->device     = o->device ? o->device : &mba_device_cpu;
     mba_model_compute(&s->model, o->compute == MBA_NONE ? MBA_F32 : o->compute);
     mba_model_mode(&s->model, o->train || o->update, o->update);
-    if (recompute) mba_model_slice_head(&s->model);
     MBA_TRY(mba_model_complete(&s->model));
     MBA_TRY(mba_graph_create(&s->graph));
     s->graph->recompute  = recompute;

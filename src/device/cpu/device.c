@@ -39,7 +39,7 @@ static mba_status cpu_run(mba_program *p, unsigned passes, const mba_hooks *h)
 {
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
         const mba_node *n = p->graph->nodes[i];
-        if (!(n->pass & passes)) continue;
+        if (!mba_runs(n, passes)) continue;
         if (h && h->before) h->before(h->ctx, n, p->plan[i]);
         const mba_status st = p->launch[i](&p->call[i]);
         if (st != MBA_OK) return mba_where(st, "running node %d, %s %s", i, n->scope, n->op->name);

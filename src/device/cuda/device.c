@@ -83,7 +83,7 @@ static mba_status launch_nodes(mba_program *p, unsigned passes, const mba_hooks 
 {
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
         const mba_node *n = p->graph->nodes[i];
-        if (!(n->pass & passes)) continue;
+        if (!mba_runs(n, passes)) continue;
         if (h && h->before) h->before(h->ctx, n, p->plan[i]);
         mba_status st = p->launch[i](&p->call[i]);
         if (st == MBA_OK && h) st = cuda_wait();
@@ -146,7 +146,7 @@ static mba_status capture_timed(mba_program *p, unsigned passes, cudaEvent_t *ev
     mba_status  st = MBA_OK;
     CUDA_TRY(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal));
     for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++) {
-        if (!(p->graph->nodes[i]->pass & passes)) continue;
+        if (!mba_runs(p->graph->nodes[i], passes)) continue;
         if (sweep) cudaMemsetAsync(sweep, i & 1, SWEEP_BYTES, gpu.stream);
         cudaEventRecordWithFlags(event[2 * i], gpu.stream, cudaEventRecordExternal);
         st = p->launch[i](&p->call[i]);
@@ -164,7 +164,7 @@ static mba_status run_timed(mba_program *p, unsigned passes, double *seconds, co
     MBA_TRY(cuda_wait());
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
         float ms = 0;
-        if (!(p->graph->nodes[i]->pass & passes)) continue;
+        if (!mba_runs(p->graph->nodes[i], passes)) continue;
         CUDA_TRY(cudaEventElapsedTime(&ms, event[2 * i], event[2 * i + 1]));
         seconds[i] = 1e-3 * (double)ms;
     }

@@ -1,7 +1,10 @@
 /* linear_cross_entropy.c -- cross entropy of logits = x w^T that never exist as a whole: the declaration.
  *
- *   forward   loss, lse (R) from x (R, M), w (V, M), target (R)
- *   backward  dz = k (softmax - 1[target]),  dx (R, M) = dz w,  dw (V, M) = dz^T x, fp32, both add */
+ *   forward   loss from x (R, M), w (V, M), target (R)
+ *   backward  dz = k (softmax - 1[target]),  dx (R, M) = dz w,  dw (V, M) = dz^T x, fp32, both add; and the loss once more
+ *
+ * Backward needs the logits anyway, so it makes the loss too, and a run of both passes leaves forward out (mba_spare):
+ * three products a step and no logits kept. Forward is what evaluation runs. */
 #include "ops/linear_cross_entropy/linear_cross_entropy.h"
 
 #include "ops/add/add.h"
@@ -30,15 +33,15 @@ static mba_status lce_shape(const mba_node *n, mba_type *out)
     MBA_NEED(even_rows(x) && even_rows(w), "linear_cross_entropy: rows of %s or %s are not evenly apart", x->name,
              w->name);
     out[LOSS] = MBA_TYPE(MBA_F32, 1);
-    out[LSE]  = MBA_TYPE(MBA_F32, mba_rows(x));
     return MBA_OK;
 }
 
 static mba_status lce_bwd_shape(const mba_node *n, mba_type *out)
 {
     const lce_bwd_attr *a = n->attr;
-    if (a->wants_x) out[DX] = n->in[XB]->type;
-    if (a->wants_w) out[DW] = n->in[WB]->type;
+    MBA_TRY(lce_shape(n, out));
+    if (a->wants_x) out[DX] = n->in[X]->type;
+    if (a->wants_w) out[DW] = n->in[W]->type;
     out[DW].dtype = a->wants_w ? MBA_F32 : MBA_NONE;
     return MBA_OK;
 }
@@ -51,81 +54,77 @@ mba_tensor *mba_linear_cross_entropy(mba_graph *g, mba_tensor *x, mba_tensor *w,
 static void lce_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
     const lce_bwd_attr a = { mba_wants(n->in[X]), mba_wants(n->in[W]) };
-    mba_node *b = MBA_APPEND(g, linear_cross_entropy_bwd, &a, d[LOSS], n->in[X], n->in[W], n->in[TARGET], n->out[LSE]);
+    mba_node *b = MBA_APPEND(g, linear_cross_entropy_bwd, &a, n->in[X], n->in[W], n->in[TARGET], d[LOSS], n->out[LOSS]);
     if (a.wants_x) mba_grad_add(g, n->in[X], b->out[DX]);
     if (a.wants_w) mba_grad_add(g, n->in[W], b->out[DW]);
+    mba_spare(g, n, b);
 }
 
-/* One product forward, one per gradient backward. The second making of the logits is how we do it, not the least. */
+/* One product for the loss, one per gradient. */
 static mba_cost lce_cost(const mba_node *n)
 {
-    const bool        fwd = n->op == &mba_op_linear_cross_entropy;
-    const mba_tensor *x = n->in[fwd ? X : XB], *w = n->in[fwd ? W : WB];
-    const double      R = (double)mba_rows(x), M = (double)mba_cols(x), V = (double)mba_rows(w);
-    mba_cost          c = mba_cost_io(n);
-    c.tensor_flops = 2 * R * M * V * (fwd ? 1 : (n->out[DX] != NULL) + (n->out[DW] != NULL));
-    c.vector_flops = 3 * R * V;
-    c.special_ops  = R * V;
+    const double R = (double)mba_rows(n->in[X]), M = (double)mba_cols(n->in[X]), V = (double)mba_rows(n->in[W]);
+    const int    gradients = (n->out[DX] != NULL) + (n->out[DW] != NULL);
+    mba_cost     c = mba_cost_io(n);
+    c.tensor_flops = 2 * R * M * V * (1 + gradients);
+    c.vector_flops = (gradients ? 6 : 3) * R * V;
+    c.special_ops  = (gradients ? 2 : 1) * R * V;
     return c;
 }
 
 static mba_status lce_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     (void)m;
-    const bool        fwd = n->op == &mba_op_linear_cross_entropy;
-    const mba_tensor *x = n->in[fwd ? X : XB], *w = n->in[fwd ? W : WB];
-    const int64_t     rows = mba_rows(x) < LCE_ROWS ? mba_rows(x) : LCE_ROWS, V = mba_rows(w);
+    const mba_tensor *x = n->in[X];
+    const int64_t     rows = mba_rows(x) < LCE_ROWS ? mba_rows(x) : LCE_ROWS;
     MBA_REFUSE_IF(x->type.dtype != MBA_F32, "operands in bf16\nwhy: the CPU computes in fp32");
-    mba_plan_scratch(p, "logits", sizeof(float) * (size_t)(rows * ((V < LCE_COLS ? V : LCE_COLS) + LCE_PAD)));
-    if (!fwd) return MBA_OK;
-    mba_plan_scratch(p, "sums", sizeof(ce_sum) * (size_t)rows);
-    mba_plan_scratch(p, "target logits", sizeof(float) * (size_t)rows);
+    mba_plan_scratch(p, "logits", sizeof(float) * (size_t)(rows * (mba_rows(n->in[W]) + LCE_PAD)));
+    mba_plan_scratch(p, "losses of rows", sizeof(double) * (size_t)rows);
     return MBA_OK;
 }
 
-/* CUDA: block after block of rows, a product that makes the logits and a pass over them; backward two products more. */
+/* CUDA: a product that makes the logits of a block, a pass over them, and backward two products more. */
 typedef void plan_product(mba_plan *p, const mba__product *x);
 
-/* The pass over m rows of logits; backward writes them too. */
-static void plan_pass(mba_plan *p, const char *kernel, int64_t m, int64_t V, double e, bool bwd)
+/* The pass over m rows of logits. Backward looks at a row a second time, from the outer cache, and writes it. */
+static void plan_pass(mba_plan *p, int64_t m, int64_t V, double e, bool bwd)
 {
-    const double grid = (double)ce_grid(m, V), bytes = (double)(m * V) * e / grid;
-    mba_launch  *l = mba_plan_launch(p, kernel, MBA_VECTOR, ce_grid(m, V), CE_BLOCK);
-    l->regs = bwd ? 64 : 63;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(LOGITS), bytes);
-    mba_phase_work(l, MBA_FMA, 1.5 * (double)(m * V) / grid, NULL);
-    mba_phase_work(l, MBA_SFU, (double)(m * V) / grid, NULL);
-    if (bwd) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(LOGITS), bytes);
+    const double grid = (double)lce_grid(m, V), some = (double)(m * V) / grid;
+    mba_launch  *l = mba_plan_launch(p, "linear_cross_entropy_rows", MBA_VECTOR, lce_grid(m, V), LCE_BLOCK);
+    l->regs = 64;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(LOGITS), some * e);
+    mba_phase_work(l, MBA_FMA, (bwd ? 3 : 1.5) * some, NULL);
+    mba_phase_work(l, MBA_SFU, (bwd ? 2 : 1) * some, NULL);
+    if (bwd) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(LOGITS), some * e);
 }
 
 static void plan_blocks(mba_plan *p, const mba_node *n, plan_product *product)
 {
-    const bool        fwd = n->op == &mba_op_linear_cross_entropy;
-    const mba_tensor *x = n->in[fwd ? X : XB], *w = n->in[fwd ? W : WB];
+    const mba_tensor *x = n->in[X], *w = n->in[W];
+    const bool        bwd = n->op == &mba_op_linear_cross_entropy_bwd;
     const int64_t     R = mba_rows(x), M = mba_cols(x), V = mba_rows(w), rows = lce_block_rows(R, V);
     const double      e = (double)mba_dtype_bytes(x->type.dtype);
-    const int         in_x = MBA_ARG_IN(fwd ? X : XB), in_w = MBA_ARG_IN(fwd ? W : WB), z = MBA_ARG_SCRATCH(LOGITS);
+    const int         z = MBA_ARG_SCRATCH(LOGITS);
     mba_plan_scratch(p, "logits", mba_dtype_bytes(x->type.dtype) * (size_t)(rows * lce_pitch(V)));
-    mba_plan_scratch(p, fwd ? "losses of rows" : "scale", sizeof(float) * (size_t)(fwd ? R : 1));
+    mba_plan_scratch(p, "losses of rows", sizeof(float) * (size_t)(R + 1));       // and the scale
     mba_plan_scratch(p, "library", MBA__LIBRARY_WORK_BYTES);
-    if (!fwd) ce_plan_total(p, "cross_entropy_bwd_scale", R);
+    if (bwd) ce_plan_total(p, "cross_entropy_bwd_scale", R);
     for (int64_t r = 0; r < R; r += rows) {
         const int64_t m = R - r < rows ? R - r : rows;
-        product(p, &(mba__product){ m, V, M, e, e, in_x, in_w, z });
-        plan_pass(p, fwd ? "cross_entropy_fwd_rows" : "cross_entropy_bwd_rows", m, V, e, !fwd);
-        if (!fwd && n->out[DX]) product(p, &(mba__product){ m, M, V, e, e, z, in_w, MBA_ARG_OUT(DX) });
-        if (!fwd && n->out[DW]) product(p, &(mba__product){ V, M, m, e, 4, z, in_x, MBA_ARG_OUT(DW) });
+        product(p, &(mba__product){ m, V, M, e, e, MBA_ARG_IN(X), MBA_ARG_IN(W), z });
+        plan_pass(p, m, V, e, bwd);
+        if (n->out[DX]) product(p, &(mba__product){ m, M, V, e, e, z, MBA_ARG_IN(W), MBA_ARG_OUT(DX) });
+        if (n->out[DW]) product(p, &(mba__product){ V, M, m, e, 4, z, MBA_ARG_IN(X), MBA_ARG_OUT(DW) });
     }
-    if (fwd) ce_plan_total(p, "cross_entropy_fwd_total", R);
+    ce_plan_total(p, "cross_entropy_fwd_total", R);
 }
 
 static mba_status lce_cublaslt_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const bool        fwd = n->op == &mba_op_linear_cross_entropy;
-    const mba_tensor *x = n->in[fwd ? X : XB], *w = n->in[fwd ? W : WB];
-    bool              takes = mba__library_takes(x, x->type.dtype) && mba__library_takes(w, x->type.dtype);
-    for (int k = DX; k <= DW && !fwd; k++) takes = takes && (!n->out[k] || mba__library_takes(n->out[k], x->type.dtype));
-    MBA_TRY(ce_plan_fits(m, mba_rows(w)));
+    const mba_dtype type = n->in[X]->type.dtype;
+    bool            takes = mba__library_takes(n->in[X], type) && mba__library_takes(n->in[W], type);
+    for (int k = DX; k <= DW; k++) takes = takes && (!n->out[k] || mba__library_takes(n->out[k], type));
+    MBA_TRY(ce_plan_fits(m, mba_rows(n->in[W])));
     MBA_REFUSE_IF(!takes, "rows that do not begin at multiples of 16 bytes\nwhy: the library's bf16 kernels want them");
     plan_blocks(p, n, mba__plan_library);
     return MBA_OK;
@@ -133,20 +132,15 @@ static mba_status lce_cublaslt_plan(mba_plan *p, const mba_node *n, const mba_ma
 
 static mba_status lce_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    MBA_TRY(ce_plan_fits(m, mba_rows(n->in[n->op == &mba_op_linear_cross_entropy ? W : WB])));
+    MBA_TRY(ce_plan_fits(m, mba_rows(n->in[W])));
     plan_blocks(p, n, mba__plan_tiles);
     return MBA_OK;
 }
 
 static double lce_terms(const mba_node *n, int out)
 {
-    (void)out;
-    return (double)mba_cols(n->in[X]) + (double)mba_rows(n->in[W]);
-}
-
-static double lce_bwd_terms(const mba_node *n, int out)
-{
-    return out == DX ? (double)mba_rows(n->in[WB]) : (double)mba_rows(n->in[XB]);
+    const double R = (double)mba_rows(n->in[X]), M = (double)mba_cols(n->in[X]), V = (double)mba_rows(n->in[W]);
+    return out == LOSS ? M + V : out == DX ? V : R;
 }
 
 static void lce_build(mba_graph *g, const mba_case *c)
@@ -170,15 +164,16 @@ static void lce_build(mba_graph *g, const mba_case *c)
 const mba_op mba_op_linear_cross_entropy = {
     .name  = "linear_cross_entropy", .doc = "cross entropy of x w^T, without the logits", .kind = MBA_EMBED_LOSS,
     .in    = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w"), [TARGET] = MBA_SLOT("target") },
-    .out   = { [LOSS] = MBA_SLOT("loss"), [LSE] = MBA_SLOT("lse", .saved = true) },
+    .out   = { [LOSS] = MBA_SLOT("loss") },
     .shape = lce_shape, .grad = lce_grad, .cost = lce_cost, .ref = lce_ref,
-    .cpu   = (const mba_variant[]){ { "tiles", lce_cpu_plan, MBA_CPU(lce_fwd) }, { 0 } },
+    .cpu   = (const mba_variant[]){ { "rows", lce_cpu_plan, MBA_CPU(lce) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "cublaslt", lce_cublaslt_plan, MBA_CUDA(lce_cuda) },
                                     { "tiles", lce_tiles_plan, MBA_CUDA(lce_tiles_cuda) }, { 0 } },
     .build = lce_build, .terms = lce_terms,
     .cases = (const mba_case[]){ { { 5, 7, 11 }, "nothing is a multiple of anything" },
                                  { { 1, 1, 3 }, "one row, one column" },
                                  { { 12, 16, 43 }, "rows of 16 bytes, an odd vocabulary" },
+                                 { { 3, 1, 1031 }, "rows of logits for a whole block" },
                                  { { 10, 16, 24, 8 }, "windows of 16 bytes, used twice: the gradients add" },
                                  { { 4, 5, 9, 2 }, "windows that overlap, used twice: the gradients add" },
                                  { { 0 }, NULL } },
@@ -186,15 +181,16 @@ const mba_op mba_op_linear_cross_entropy = {
 };
 
 const mba_op mba_op_linear_cross_entropy_bwd = {
-    .name  = "linear_cross_entropy_bwd", .doc = "makes the logits again, and both gradients from them",
+    .name  = "linear_cross_entropy_bwd", .doc = "both gradients from logits made block by block, and the loss",
     .kind  = MBA_EMBED_LOSS, .no_grad = "a gradient",
-    .in    = { [DLOSS] = MBA_SLOT("dloss"), [XB] = MBA_SLOT("x"), [WB] = MBA_SLOT("w"), [TARGETB] = MBA_SLOT("target"),
-               [LSEB] = MBA_SLOT("lse") },
-    .out   = { [DX] = MBA_SLOT("dx", .adds = true), [DW] = MBA_SLOT("dw", .adds = true) },
+    .in    = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w"), [TARGET] = MBA_SLOT("target"), [DLOSS] = MBA_SLOT("dloss"),
+               [LOSSB] = MBA_SLOT("loss") },
+    .out   = { [LOSS] = MBA_SLOT("loss", .update = MBA_FROM(LOSSB)), [DX] = MBA_SLOT("dx", .adds = true),
+               [DW] = MBA_SLOT("dw", .adds = true) },
     .attr_bytes = sizeof(lce_bwd_attr),
-    .shape = lce_bwd_shape, .cost = lce_cost, .ref = lce_bwd_ref,
-    .cpu   = (const mba_variant[]){ { "tiles", lce_cpu_plan, MBA_CPU(lce_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "cublaslt", lce_cublaslt_plan, MBA_CUDA(lce_bwd_cuda) },
-                                    { "tiles", lce_tiles_plan, MBA_CUDA(lce_bwd_tiles_cuda) }, { 0 } },
-    .terms = lce_bwd_terms,
+    .shape = lce_bwd_shape, .cost = lce_cost, .ref = lce_ref,
+    .cpu   = (const mba_variant[]){ { "rows", lce_cpu_plan, MBA_CPU(lce) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "cublaslt", lce_cublaslt_plan, MBA_CUDA(lce_cuda) },
+                                    { "tiles", lce_tiles_plan, MBA_CUDA(lce_tiles_cuda) }, { 0 } },
+    .terms = lce_terms,
 };

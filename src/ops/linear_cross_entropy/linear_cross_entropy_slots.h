@@ -4,21 +4,16 @@
 
 #include "core/op.h"
 
-enum { X, W, TARGET };                            /* forward: in, out */
-enum { LOSS, LSE };
-enum { DLOSS, XB, WB, TARGETB, LSEB };            /* backward: in, out */
-enum { DX, DW };
+enum { X, W, TARGET, DLOSS, LOSSB };              /* in; the last two only backward: the gradient of the loss, and the loss */
+enum { LOSS, DX, DW };                            /* out; the last two only backward, which makes the loss again */
 typedef struct lce_bwd_attr { int32_t wants_x, wants_w; } lce_bwd_attr;
 
-/* Logits exist as one tile of at most LCE_ROWS x LCE_COLS. Its pitch is not a power of two: rows that
- * lie 16 KB apart would share one set of the nearest cache. */
-enum { LCE_ROWS = 1024, LCE_COLS = 4096, LCE_PAD = 16 };
-enum { TILE, SUMS, PICKED };                      /* scratch; the last two only forward */
-
-/* On CUDA they exist as one block of rows, of some 2^28 logits, in as few blocks of 128s of rows as that takes and never
- * more than a plan has launches for. Both directions cut alike, so that they see the same bits. */
-enum { LOGITS, ROWS, LIBRARY };                   /* scratch; rows: a loss each, or backward the one scale */
-enum { LCE_BLOCKS_MAX = 5, LCE_BLOCK_LOGITS = 1 << 28 };
+/* Logits exist as one block of rows over the whole vocabulary: on the CPU LCE_ROWS of them, on CUDA some 2^28 logits, in as
+ * few blocks of 128s of rows as that takes and never more than a plan has launches for. Both directions cut alike, so that
+ * they see the same bits. Rows begin 16 numbers further than they must on the CPU: rows a power of two apart would share one
+ * set of the nearest cache. */
+enum { LOGITS, ROWS, LIBRARY };                   /* scratch; the last only on CUDA */
+enum { LCE_ROWS = 512, LCE_PAD = 16, LCE_BLOCKS_MAX = 16, LCE_BLOCK_LOGITS = 1 << 28 };
 
 static inline int64_t lce_block_rows(int64_t R, int64_t V)
 {
@@ -29,10 +24,13 @@ static inline int64_t lce_block_rows(int64_t R, int64_t V)
 
 static inline int64_t lce_pitch(int64_t V) { return mba_ceil(V, 64) * 64; }       /* rows begin at 16 bytes, whatever V */
 
+/* Of the CUDA kernel: threads of a block, threads that share a row, blocks. */
+enum { LCE_BLOCK = 512 };
+static inline int     lce_team(int64_t cols)               { return cols > 1024 ? LCE_BLOCK : 32; }
+static inline int64_t lce_grid(int64_t rows, int64_t cols) { return mba_ceil(rows, LCE_BLOCK / lce_team(cols)); }
+
 void lce_ref(const mba_ref_call *c);
-void lce_bwd_ref(const mba_ref_call *c);
-MBA_CPU_DECLARE(lce_fwd);
-MBA_CPU_DECLARE(lce_bwd);
-mba_launch_fn lce_cuda, lce_bwd_cuda, lce_tiles_cuda, lce_bwd_tiles_cuda;
+MBA_CPU_DECLARE(lce);
+mba_launch_fn lce_cuda, lce_tiles_cuda;
 
 #endif

@@ -1,14 +1,16 @@
-/* linear_cross_entropy_test.c -- several tiles against plain loops and against the two operators it replaces;
- * hand-worked values, one-sided gradients, cost and memory, bits. */
+/* linear_cross_entropy_test.c -- several blocks against plain loops and against the two operators it replaces;
+ * hand-worked values, one-sided gradients, who runs in which passes, cost and memory, bits. */
 #include "tests/threads.h"
 
+#include "core/print.h"
+#include "ops/add/add.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/linear_cross_entropy/linear_cross_entropy.h"
 #include "ops/linear_cross_entropy/linear_cross_entropy_slots.h"
 #include "ops/matmul/matmul.h"
 
-/* More than one tile in both directions, and nothing left that a vector width divides. */
-enum { R = LCE_ROWS + 11, M = 5, V = LCE_COLS + 37 };
+/* Three blocks of rows, more columns than a piece of a sum, and nothing left that a vector width divides. */
+enum { R = 2 * LCE_ROWS + 11, M = 5, V = 4096 + 37 };
 
 typedef struct head { mba_graph *g; mba_program *p; mba_tensor *x, *w, *t, *loss; } head;
 
@@ -61,7 +63,7 @@ static void linear_cross_entropy_of_hand_worked_values(void **state)
     destroy(h);
 }
 
-static void linear_cross_entropy_of_several_tiles_follows_plain_loops(void **state)
+static void linear_cross_entropy_of_several_blocks_follows_plain_loops(void **state)
 {
     (void)state;
     head           h = make(R, M, V, true, false);
@@ -132,7 +134,7 @@ static void linear_cross_entropy_makes_only_the_gradients_that_are_wanted(void *
         assert_true(b->op == &mba_op_linear_cross_entropy_bwd);
         assert_int_equal(b->out[DX] != NULL, !k);
         assert_int_equal(b->out[DW] != NULL, k);
-        assert_near(b->op->cost(b).tensor_flops, 2 * 6 * 9 * 4, 0);
+        assert_near(b->op->cost(b).tensor_flops, 2 * 2 * 6 * 9 * 4, 0);       // the logits, and one gradient
         mba_program_destroy(run_once(g, &(mba_step){ 0 }, 1));
         mba_graph_destroy(g);
     }
@@ -142,12 +144,59 @@ static void linear_cross_entropy_never_holds_the_logits(void **state)
 {
     (void)state;
     head         h = make(R, M, V, true, false);
-    const size_t most = sizeof(float) * LCE_ROWS * (LCE_COLS + LCE_PAD) + 64 * R;   // a tile, and vectors over rows
-    assert_true(h.p->layout.arena_bytes[MBA_ACT] <= most && most < sizeof(float) * R * V);
+    const size_t most = sizeof(float) * LCE_ROWS * (V + LCE_PAD) + 64 * R;          // a block, and vectors over rows
+    assert_true(h.p->layout.arena_bytes[MBA_ACT] <= most && most < sizeof(float) * R * V * 0.6);
     const mba_cost f = h.g->nodes[0]->op->cost(h.g->nodes[0]);
     assert_near(f.tensor_flops, 2.0 * R * M * V, 0);
     assert_near(f.read_bytes, 4.0 * (R * M + V * M + R), 0);
     destroy(h);
+}
+
+static void count_node(void *ctx, const mba_node *n, const mba_plan *plan)
+{
+    (void)plan;
+    ((int *)ctx)[n->op == &mba_op_linear_cross_entropy_bwd] += n->op == &mba_op_linear_cross_entropy || n->op == &mba_op_linear_cross_entropy_bwd;
+}
+
+/* A step runs backward alone, which makes the loss too: three products. Evaluation runs forward alone, and leaves the
+ * gradients as they are. The losses are the same bits. */
+static void linear_cross_entropy_runs_once_in_a_step(void **state)
+{
+    (void)state;
+    head            h = make(R, M, V, true, true);
+    int             ran[2] = { 0 };
+    const mba_hooks hooks = { .before = count_node, .ctx = ran };
+    const float     loss = *values(&h, h.loss), dw = gradient(&h, h.w)[7];
+    assert_near(mba_graph_cost(h.g, MBA_STEP).tensor_flops, 3 * 2.0 * R * M * V, 0);
+    assert_near(mba_graph_cost(h.g, MBA_FORWARD).tensor_flops, 2.0 * R * M * V, 0);
+    *values(&h, h.loss) = NAN;
+    assert_ok(mba_program_run(h.p, MBA_FORWARD, &(mba_step){ 0 }, &hooks));
+    assert_true(ran[0] == 1 && ran[1] == 0 && *values(&h, h.loss) == loss && gradient(&h, h.w)[7] == dw);
+    *values(&h, h.loss) = NAN;
+    assert_ok(mba_program_run(h.p, MBA_FORWARD | MBA_BACKWARD, &(mba_step){ 0 }, &hooks));
+    assert_true(ran[0] == 1 && ran[1] == 1 && *values(&h, h.loss) == loss);
+    assert_near(gradient(&h, h.w)[7], 2 * dw, 1e-6 * fabs(dw));
+    destroy(h);
+}
+
+/* Where another node reads the loss, it must be there before backward: forward runs then. */
+static void linear_cross_entropy_runs_where_its_loss_is_read(void **state)
+{
+    (void)state;
+    mba_graph  *g;
+    mba_tensor *loss[2];
+    assert_ok(mba_graph_create(&g));
+    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, 6, 4), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, 9, 4), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *t = mba_targets(g, "t", MBA_TYPE(MBA_I32, 6), 9);
+    for (int k = 0; k < 2; k++) loss[k] = mba_linear_cross_entropy(g, x, w, t);
+    mba_tensor *sum = mba_result(g, "sum", mba_add(g, loss[0], loss[1]));
+    assert_ok(mba_backward(g, sum));
+    assert_true(mba_runs(g->nodes[0], MBA_STEP) && mba_runs(g->nodes[1], MBA_STEP));
+    mba_program *p = run_once(g, &(mba_step){ 0 }, 2);
+    assert_near(*(float *)mba_program_at(p, sum), 2 * *(float *)mba_program_at(p, loss[0]), 0);
+    mba_program_destroy(p);
+    mba_graph_destroy(g);
 }
 
 static void linear_cross_entropy_gives_the_same_bits_at_any_thread_count(void **state)
@@ -159,8 +208,10 @@ static void linear_cross_entropy_gives_the_same_bits_at_any_thread_count(void **
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(linear_cross_entropy_of_hand_worked_values),
-              cmocka_unit_test(linear_cross_entropy_of_several_tiles_follows_plain_loops),
+              cmocka_unit_test(linear_cross_entropy_of_several_blocks_follows_plain_loops),
               cmocka_unit_test(linear_cross_entropy_is_linear_then_cross_entropy),
               cmocka_unit_test(linear_cross_entropy_makes_only_the_gradients_that_are_wanted),
+              cmocka_unit_test(linear_cross_entropy_runs_once_in_a_step),
+              cmocka_unit_test(linear_cross_entropy_runs_where_its_loss_is_read),
               cmocka_unit_test(linear_cross_entropy_never_holds_the_logits),
               cmocka_unit_test(linear_cross_entropy_gives_the_same_bits_at_any_thread_count))
