@@ -250,7 +250,7 @@ template <int TAPS, int CH> static __device__ __forceinline__ void scale_all(flo
  * s = s0 + j - (TAPS-1): its window of g is complete then. Eight blocks an SM leave 128 registers,
  * which fits for bf16; documents and fp32 take more. */
 template <typename T, int TAPS, int CH, bool SILU, bool IDS>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 1 : IDS ? 7 : 8) conv1d_bwd_walk(conv<T> a, conv_grads<T> q)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : 8) conv1d_bwd_walk(conv<T> a, conv_grads<T> q)
 {
     constexpr bool AHEAD = CH > 1;
     constexpr int  U = AHEAD ? CONV1D_ROWS_AHEAD : 1;
