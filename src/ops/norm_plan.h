@@ -9,28 +9,40 @@
 #include "ops/pieces.h"
 
 enum {
-    MBA__TEAM_MAX = 512, MBA__TEAM_PIECES_MAX = 4, MBA__TEAM_STAGES = 2,
+    MBA__TEAM_MAX = 512, MBA__TEAM_PIECES_MAX = 4, MBA__TEAMS_MAX = 4,        /* teams of several warps in a block */
     MBA__LOOP_THREADS = 256                       /* a block per row, for rows that are odd or too long */
 };
 
 typedef struct mba__team { int width, pieces, threads; } mba__team;  /* values in a piece, pieces of a thread, threads of a team */
 
-/* The team of rows of `cols` values; pieces is 0 where they do not fit. Fewest idle threads, then most pieces per thread. */
-static inline mba__team mba__team_of(int64_t cols, int width)
+/* The team of rows of `cols` values; pieces is 0 where they do not fit. Fewest idle threads, then most pieces per thread, of
+ * which there are more than `most` only where the team would be too large. */
+static inline mba__team mba__team_of(int64_t cols, int width, int most)
 {
     mba__team best = { width, 0, 0 };
-    int64_t   least = INT64_MAX;
-    for (int n = MBA__TEAM_PIECES_MAX; n >= 1 && cols % width == 0; n--) {
-        const int64_t need = mba_ceil(cols / width, n);
-        int64_t       threads = 1;
-        while (threads < need && threads < 32) threads *= 2;
-        if (need > 32) threads = mba_ceil(need, 32) * 32;
-        if ((n > 1 && threads < 32) || threads > MBA__TEAM_MAX || threads * n >= least) continue;
-        least        = threads * n;
-        best.pieces  = n;
-        best.threads = (int)threads;
+    for (; most <= MBA__TEAM_PIECES_MAX && !best.pieces; most++) {
+        int64_t least = INT64_MAX;
+        for (int n = most; n >= 1 && cols % width == 0; n--) {
+            const int64_t need = mba_ceil(cols / width, n);
+            int64_t       threads = 1;
+            while (threads < need && threads < 32) threads *= 2;
+            if (need > 32) threads = mba_ceil(need, 32) * 32;
+            if ((n > 1 && threads < 32) || threads > MBA__TEAM_MAX || threads * n >= least) continue;
+            least        = threads * n;
+            best.pieces  = n;
+            best.threads = (int)threads;
+        }
     }
     return best;
+}
+
+/* True if the rows of t are whole pieces of n values at one distance from each other, and both can be counted in 32 bits, the
+ * rows with a step to spare; of an absent tensor, too. */
+static inline bool mba__in_lines(const mba_tensor *t, int n)
+{
+    const int64_t most = 1 << 30;
+    return !t || (mba__in_pieces(t, n) && (mba_dense(t) || t->run == mba_cols(t)) && mba_rows(t) < most && mba_cols(t) < most
+                  && (mba_dense(t) || t->pitch < most));
 }
 
 /* 16 bytes of the widest type among activations. */
@@ -63,15 +75,17 @@ typedef struct mba__norm_bwd {
     int64_t     rows, cols, groups;               /* groups of `cols` channels in a row */
     mba__team   team;
     int         staged_bytes, regs;               /* of one value: what is copied ahead */
+    int         stages, block;                    /* rows a team has room for; threads of a block, about */
 } mba__norm_bwd;
 
 static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, const mba__norm_bwd *b)
 {
-    enum { BLOCK = 256, RESIDENT = 4 };                                    /* threads; blocks on an SM, at most */
+    enum { RESIDENT = 4 };                                                 /* blocks on an SM, at most */
     const mba__team t = b->team;
-    const int64_t   each = (int64_t)MBA__TEAM_STAGES * t.pieces * t.width * b->staged_bytes;
-    const int64_t   teams = t.threads < BLOCK ? BLOCK / t.threads : 1, threads = teams * t.threads, regs = mba_ceil(b->regs, 8) * 8;
-    int64_t         resident = RESIDENT;
+    const int64_t   each = (int64_t)b->stages * t.pieces * t.width * b->staged_bytes, regs = mba_ceil(b->regs, 8) * 8;
+    int64_t         resident = RESIDENT, teams = t.threads < b->block ? b->block / t.threads : 1;
+    if (t.threads > 32 && teams > MBA__TEAMS_MAX) teams = MBA__TEAMS_MAX;
+    const int64_t   threads = teams * t.threads;
     MBA_REFUSE_IF(threads * each > m->smem_block_bytes, "rows of %lld values, which do not fit into shared memory", (long long)b->cols);
     if (resident > m->smem_sm_bytes / (threads * each + 1024)) resident = m->smem_sm_bytes / (threads * each + 1024);
     if (resident > m->regs_sm / (threads * regs)) resident = m->regs_sm / (threads * regs);
@@ -84,7 +98,7 @@ static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, cons
     l->grid[1]    = b->groups;
     l->smem_bytes = (size_t)(threads * each);
     l->regs       = b->regs;
-    l->ring_depth = MBA__TEAM_STAGES;
+    l->ring_depth = b->stages;
     l->persistent = true;
     l->tiles      = mba_ceil(b->rows, teams) * b->groups;
     mba__phases_evenly(l, n, (double)(parts * b->groups));

@@ -9,13 +9,17 @@
  * kernel     norm_fwd_team     a team of threads per row, the row stays in registers
  * kernel     norm_bwd_team     blocks stay; a team goes through rows with a stride, the next row on its way by asynchronous
  *                              copies into the thread's own slots; dw in registers, then per block
- * takes      rows of whole pieces, up to 2048 of them
+ * takes      rows of whole pieces at even distances, up to 2048 of them
  * launch     forward: grid ceil(R / teams), block teams * threads; backward: grid as many blocks as fit on the
- *            SMs, four an SM at most, dynamic smem two rows of each team
- * resources  sm_90: forward 30 to 62 registers (bf16 throughout: 92), backward 40 to 98 (110); no spill
+ *            SMs, four an SM at most, dynamic smem two or three rows of each team
+ * resources  sm_90: forward 31 to 54 registers (bf16 throughout: 32 to 80), backward 56 to 92 (63 to 111); no spill
  * moves      every operand once, parts of dw beside it: bound by DRAM
+ * in flight  4 TB/s for 0.7 us is 22 KB an SM. A forward thread asks for all its pieces at once: rmsnorm of 2560 bf16, 48 registers,
+ *            8 blocks of 160 threads of 2 pieces, 41 KB. A backward team has STAGES - 1 rows under way: the same rows, 64
+ *            registers, 3 blocks of 320 threads, 61 KB
  * floor      add_rmsnorm, R=16384 C=768, bf16 branch: forward 151 MB, 35 us, backward 201 MB, 47 us at 4.3 TB/s (copy)
- * measured   none yet
+ * measured   add_rmsnorm 86 / 87 % of the copy rate (768), 90 / 101 % (2560) with rows found by division; rmsnorm 65 / 69 % when each
+ *            load of the forward was converted, and so waited for, before the next one started
  * kernel     norm_fwd_loop, norm_bwd_loop     a block per row, which is read twice: odd and very long rows
  * takes      everything
  * order      fixed by shape and machine: lanes, warps of a team, rows of a team, teams of a block, blocks */
@@ -24,6 +28,7 @@
 
 #include "device/cuda/async.cuh"
 #include "device/cuda/columns.cuh"
+#include "device/cuda/packed.cuh"
 extern "C" {
 #include "ops/norm_plan.h"
 }
@@ -39,31 +44,76 @@ extern "C" {
 
 /* ---- teams ---- */
 
-/* Teams of several warps meet at a barrier of their own. Its number is a constant in each branch: an SM has few barriers, and a
- * block whose numbers are not known takes all sixteen, which leaves little room for others (measured: add_rmsnorm forward at 39 instead of 86 % of the copy rate). */
-static __device__ __forceinline__ void team_meet(int team, int threads)
+enum { TEAM_WARPS = MBA__TEAM_MAX / 32 };
+
+/* A thread's place: its team of the block, its place in the team. A team is neighbours: a power of two of them, or whole warps. */
+struct team { int threads, number, lane; };
+
+/* Where teams of several warps are alone in their block: no division. */
+static __device__ __forceinline__ team team_alone(int threads)
 {
-    if (team == 0)      asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
-    else if (team == 1) asm volatile("bar.sync 2, %0;" ::"r"(threads) : "memory");
-    else if (team == 2) asm volatile("bar.sync 3, %0;" ::"r"(threads) : "memory");
-    else                asm volatile("bar.sync 4, %0;" ::"r"(threads) : "memory");
+    team t = { threads, 0, (int)threadIdx.x };
+    if (threads <= 32) {
+        t.number = (int)threadIdx.x >> (31 - __clz(threads));
+        t.lane   = (int)threadIdx.x & (threads - 1);
+    }
+    return t;
 }
 
-/* Sum over a team: neighbours, a power of two of them or whole warps. `warps` has a place for every warp of the block; it is
- * free again once the team has met in another sum. Every lane of the block's warps takes part. ALONE: a team of several warps
- * is the whole block; else a block holds four of them at most. */
-template <bool ALONE> static __device__ __forceinline__ float team_sum(float x, int threads, float *warps)
+static __device__ __forceinline__ team team_of(int threads)
 {
-    for (int d = (threads < 32 ? threads : 32) / 2; d; d >>= 1) x += __shfl_xor_sync(0xffffffffu, x, d);
-    if (threads <= 32) return x;
-    const int warp = threadIdx.x / 32, each = threads / 32, team = ALONE ? 0 : warp / each;
-    if (threadIdx.x % 32 == 0) warps[warp] = x;
+    const team t = { threads, (int)threadIdx.x / threads, (int)threadIdx.x % threads };
+    return t;
+}
+
+/* Teams of several warps meet at a barrier of their own. Its number is a constant in each branch: an SM has few barriers, and a
+ * block whose numbers are not known takes all sixteen, which leaves little room for others (measured: add_rmsnorm forward at 39
+ * instead of 86 % of the copy rate). */
+static __device__ __forceinline__ void team_meet(team t)
+{
+    if (t.number == 0)      asm volatile("bar.sync 1, %0;" ::"r"(t.threads) : "memory");
+    else if (t.number == 1) asm volatile("bar.sync 2, %0;" ::"r"(t.threads) : "memory");
+    else if (t.number == 2) asm volatile("bar.sync 3, %0;" ::"r"(t.threads) : "memory");
+    else                    asm volatile("bar.sync 4, %0;" ::"r"(t.threads) : "memory");
+}
+
+/* The places of warps that a team does not have, before its first sum: they are added as zeros, which needs no loop. */
+static __device__ __forceinline__ void team_clear(team t, float *warps)
+{
+    if (t.threads > 32 && t.lane < TEAM_WARPS && t.lane >= t.threads / 32) warps[t.number * TEAM_WARPS + t.lane] = 0;
+}
+
+/* Sum over a team. `warps` has TEAM_WARPS places for every team of the block, 16-byte aligned; it is free again once the team has
+ * met in another sum. Every lane of the block's warps takes part. ALONE: a team of several warps is the whole block; else a block
+ * holds MBA__TEAMS_MAX of them at most. */
+template <bool ALONE> static __device__ __forceinline__ float team_sum(float x, team t, float *warps)
+{
+    if (t.threads < 32) {
+        for (int d = t.threads / 2; d; d >>= 1) x += __shfl_xor_sync(0xffffffffu, x, d);
+        return x;
+    }
+    x = warp_sum(x);
+    if (t.threads == 32) return x;
+    float *const mine = warps + (ALONE ? 0 : t.number * TEAM_WARPS);
+    if (t.lane % 32 == 0) mine[t.lane / 32] = x;
     if (ALONE) __syncthreads();
-    else       team_meet(team, threads);
+    else       team_meet(t);
+    float4 q[TEAM_WARPS / 4];
+#pragma unroll
+    for (int i = 0; i < TEAM_WARPS / 4; i++) q[i] = ((const float4 *)mine)[i];
     x = 0;
-    for (int w = team * each; w < (team + 1) * each; w++) x += warps[w];
+#pragma unroll
+    for (int i = 0; i < TEAM_WARPS / 4; i++) x += (q[i].x + q[i].y) + (q[i].z + q[i].w);
     return x;
 }
+
+/* A thread's part of rows that lie at one distance (mba__in_lines of ops/norm_plan.h): one multiplication leads to a row. */
+template <typename T> struct strip {
+    char    *at;
+    uint32_t pitch;                               // in bytes
+    __device__ __forceinline__ strip(const window<T> &w, int first) : at((char *)(w.at + first)), pitch((uint32_t)(w.pitch * sizeof(T))) {}
+    __device__ __forceinline__ T *row(int r) const { return (T *)(at + (uint64_t)(uint32_t)r * pitch); }
+};
 
 /* V weights, fp32, aligned to 16 bytes if V > 1. */
 template <int V> static __device__ __forceinline__ void load_weights(float (&to)[V], const float *from)
@@ -81,22 +131,22 @@ template <int V> static __device__ __forceinline__ void load_weights(float (&to)
 
 /* What the block's teams have summed, to one part; `memory` is the block's shared memory, and nobody uses it any more. */
 template <int V, int NV>
-static __device__ __forceinline__ void keep_part(float *part, float *memory, const float (&dw)[NV][V], int threads, int cols)
+static __device__ __forceinline__ void keep_part(float *part, float *memory, const float (&dw)[NV][V], team t, int cols)
 {
-    const int lane = threadIdx.x % threads, team = threadIdx.x / threads, teams = blockDim.x / threads;
+    const int teams = blockDim.x / t.threads;
     copy_async_wait<0>();
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < NV; i++) {
-        const int c = (lane + i * threads) * V;
+        const int c = (t.lane + i * t.threads) * V;
         if (c < cols)
 #pragma unroll
-            for (int v = 0; v < V; v++) memory[team * cols + c + v] = dw[i][v];
+            for (int v = 0; v < V; v++) memory[t.number * cols + c + v] = dw[i][v];
     }
     __syncthreads();
     for (int c = threadIdx.x; c < cols; c += blockDim.x) {
         float sum = 0;
-        for (int t = 0; t < teams; t++) sum += memory[t * cols + c];
+        for (int k = 0; k < teams; k++) sum += memory[k * cols + c];
         part[c] = sum;
     }
 }
@@ -132,35 +182,36 @@ template <typename TX, typename TY> struct norm_rows {
 template <typename TX, typename TY, int V, int NV>
 __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_fwd_team(norm_rows<TX, TY> a)
 {
-    __shared__ float warps[MBA__TEAM_MAX / 32];
-    const int     lane = threadIdx.x % a.threads, cols = (int)a.cols;
-    const int64_t row = (int64_t)blockIdx.x * (blockDim.x / a.threads) + threadIdx.x / a.threads;
-    const int     end = row < a.rows ? cols : 0;          // beyond the last row there are no columns
-    float         s[NV][V], ss = 0;
+    __shared__ __align__(16) float warps[TEAM_WARPS];
+    const team t = team_alone(a.threads);
+    const int  cols = (int)a.cols, row = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
+    const int  own = t.lane * V, apart = t.threads * V, end = row < a.rows ? cols : 0;       // beyond the last row there are no columns
+    float      s[NV][V], w[NV][V], ss = 0;
+    team_clear(t, warps);
 
-    // 1. read the row once, add the branch, sum the squares
+    // 1. ask for all of the row, then add the branch and sum the squares
+    packed<TX, V>   px[NV];
+    const TX *const x = strip<const TX>(a.x, own).row(row);
 #pragma unroll
-    for (int i = 0; i < NV; i++) {
-        const int c = (lane + i * a.threads) * V;
-#pragma unroll
-        for (int v = 0; v < V; v++) s[i][v] = 0;
-        if (c < end) load(s[i], a.x.row(row, cols) + c);
-    }
+    for (int i = 0; i < NV; i++) fetch(px[i], x + i * apart, own + i * apart < end);
     if (a.m.at) {
-        float m[NV][V];
+        packed<TY, V>   pm[NV];
+        const TY *const m = strip<const TY>(a.m, own).row(row);
+        TX *const       sum = strip<TX>(a.sum, own).row(row);
+#pragma unroll
+        for (int i = 0; i < NV; i++) fetch(pm[i], m + i * apart, own + i * apart < end);
 #pragma unroll
         for (int i = 0; i < NV; i++) {
-            const int c = (lane + i * a.threads) * V;
-            if (c < end) load(m[i], a.m.row(row, cols) + c);
-        }
+            float add[V];
+            unpack(s[i], px[i]);
+            unpack(add, pm[i]);
 #pragma unroll
-        for (int i = 0; i < NV; i++) {
-            const int c = (lane + i * a.threads) * V;
-            if (c >= end) continue;
-#pragma unroll
-            for (int v = 0; v < V; v++) s[i][v] += m[i][v];
-            store(a.sum.row(row, cols) + c, s[i]);
+            for (int v = 0; v < V; v++) s[i][v] += add[v];
+            if (own + i * apart < end) store(sum + i * apart, s[i]);
         }
+    } else {
+#pragma unroll
+        for (int i = 0; i < NV; i++) unpack(s[i], px[i]);
     }
 #pragma unroll
     for (int i = 0; i < NV; i++)
@@ -168,37 +219,38 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_fwd_team(norm_rows<TX, 
         for (int v = 0; v < V; v++) ss = fmaf(s[i][v], s[i][v], ss);
 
     // 2. every thread learns the sum of its row
-    const float k = rsqrtf(team_sum<true>(ss, a.threads, warps) / (float)cols + a.eps);
-    if (lane == 0 && end) a.rstd[row] = k;
+    const float k = rsqrtf(__fdividef(team_sum<true>(ss, t, warps), (float)cols) + a.eps);
+    if (t.lane == 0 && end) a.rstd[row] = k;
 
     // 3. scale and write
+    TY *const y = strip<TY>(a.y, own).row(row);
+#pragma unroll
+    for (int i = 0; i < NV; i++) load_weights(w[i], a.w + (own + i * apart < cols ? own + i * apart : 0));
 #pragma unroll
     for (int i = 0; i < NV; i++) {
-        const int c = (lane + i * a.threads) * V;
-        if (c >= end) continue;
-        float w[V];
-        load_weights(w, a.w + c);
 #pragma unroll
-        for (int v = 0; v < V; v++) w[v] *= s[i][v] * k;
-        store(a.y.row(row, cols) + c, w);
+        for (int v = 0; v < V; v++) w[i][v] *= s[i][v] * k;
+        if (own + i * apart < end) store(y + i * apart, w[i]);
     }
 }
 
 template <typename TX, typename TY> __global__ void __launch_bounds__(MBA__LOOP_THREADS) norm_fwd_loop(norm_rows<TX, TY> a)
 {
-    __shared__ float warps[MBA__LOOP_THREADS / 32];
+    __shared__ __align__(16) float warps[TEAM_WARPS];
+    const team    t = team_alone(MBA__LOOP_THREADS);
     const int64_t row = blockIdx.x;
     const TX     *x = a.x.row(row, a.cols);
     const TY     *m = a.m.at ? a.m.row(row, a.cols) : NULL;
     TX           *sum = a.m.at ? a.sum.row(row, a.cols) : NULL;
     TY           *y = a.y.row(row, a.cols);
     float         ss = 0;
+    team_clear(t, warps);
     for (int64_t c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) {
         const float s = to_float(x[c]) + (m ? to_float(m[c]) : 0);
         if (sum) sum[c] = from_float<TX>(s);
         ss += s * s;
     }
-    const float k = rsqrtf(team_sum<true>(ss, MBA__LOOP_THREADS, warps) / (float)a.cols + a.eps);
+    const float k = rsqrtf(team_sum<true>(ss, t, warps) / (float)a.cols + a.eps);
     if (threadIdx.x == 0) a.rstd[row] = k;
     for (int64_t c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS)
         y[c] = from_float<TY>(to_float(sum ? sum[c] : x[c]) * k * a.w[c]);
@@ -221,41 +273,46 @@ template <typename TX, typename TY> struct norm_grads {
 /* to (+)= d */
 template <typename T, int V> static __device__ __forceinline__ void put_grad(T *to, const float (&d)[V], bool adds)
 {
+    if (!adds) { store(to, d); return; }
     float all[V];
-#pragma unroll
-    for (int v = 0; v < V; v++) all[v] = 0;
-    if (adds) load(all, to);
+    load(all, to);
 #pragma unroll
     for (int v = 0; v < V; v++) all[v] += d[v];
     store(to, all);
 }
 
-template <typename TX, typename TY, int V, int NV>
-__global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_bwd_team(norm_grads<TX, TY> a)
+template <typename TX, typename TY, int V, int NV, int STAGES>
+__global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) norm_bwd_team(norm_grads<TX, TY> a)
 {
     constexpr int  XB = V * (int)sizeof(TX), YB = V * (int)sizeof(TY);
     constexpr bool KEEP = V * NV <= 16;                   // the weights stay in registers
     extern __shared__ uint4 memory[];
-    __shared__ float warps[2][MBA__TEAM_MAX / 32];
-    const int     lane = threadIdx.x % a.threads, team = threadIdx.x / a.threads, cols = (int)a.cols;
-    const int     teams = blockDim.x / a.threads, plane = NV * blockDim.x, stage_bytes = plane * ((a.ds.at ? 2 : 1) * XB + YB);
-    const int64_t step = (int64_t)gridDim.x * teams;
+    __shared__ __align__(16) float warps[STAGES][MBA__TEAMS_MAX * TEAM_WARPS];
+    const team  t = team_of(a.threads);
+    const int   cols = (int)a.cols, rows = (int)a.rows, teams = blockDim.x / t.threads, step = gridDim.x * teams;
+    const int   own = t.lane * V, apart = t.threads * V;
+    const bool  streams = a.ds.at, branches = a.dm.at;
+    const float each = 1 / (float)cols;
+    const strip<const TX> in_x(a.x, own), in_ds(a.ds, own);
+    const strip<const TY> in_dy(a.dy, own);
+    const strip<TX>       out_dx(a.dx, own);
+    const strip<TY>       out_dm(a.dm, own);
     /* the slots of this thread: x, dy, ds of piece i */
+    const int   plane = NV * blockDim.x, stage_bytes = plane * ((streams ? 2 : 1) * XB + YB);
     char *const slots = (char *)memory;
     const auto slot_x  = [=](int stage, int i) { return (TX *)(slots + stage * stage_bytes + (i * (int)blockDim.x + (int)threadIdx.x) * XB); };
     const auto slot_dy = [=](int stage, int i) {
         return (TY *)(slots + stage * stage_bytes + plane * XB + (i * (int)blockDim.x + (int)threadIdx.x) * YB); };
     const auto slot_ds = [=](int stage, int i) {
         return (TX *)(slots + stage * stage_bytes + plane * (XB + YB) + (i * (int)blockDim.x + (int)threadIdx.x) * XB); };
-    const auto fetch = [&](int64_t row, int stage) {
-        if (row < a.rows)
+    const auto copy_row = [&](int row, int stage) {
+        if (row < rows)
 #pragma unroll
             for (int i = 0; i < NV; i++) {
-                const int c = (lane + i * a.threads) * V;
-                if (c >= cols) continue;
-                copy_async<XB>(slot_x(stage, i), a.x.row(row, cols) + c);
-                copy_async<YB>(slot_dy(stage, i), a.dy.row(row, cols) + c);
-                if (a.ds.at) copy_async<XB>(slot_ds(stage, i), a.ds.row(row, cols) + c);
+                if (own + i * apart >= cols) continue;
+                copy_async<XB>(slot_x(stage, i), in_x.row(row) + i * apart);
+                copy_async<YB>(slot_dy(stage, i), in_dy.row(row) + i * apart);
+                if (streams) copy_async<XB>(slot_ds(stage, i), in_ds.row(row) + i * apart);
             }
         copy_async_commit();
     };
@@ -263,65 +320,68 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_bwd_team(norm_grads<TX,
     float dw[NV][V], kept[KEEP ? NV : 1][V];
 #pragma unroll
     for (int i = 0; i < NV; i++) {
-        const int c = (lane + i * a.threads) * V;
 #pragma unroll
         for (int v = 0; v < V; v++) dw[i][v] = 0;
-        if (KEEP && c < cols) load_weights(kept[KEEP ? i : 0], a.w + c);
+        if (KEEP && own + i * apart < cols) load_weights(kept[KEEP ? i : 0], a.w + own + i * apart);
     }
-    int64_t row = (int64_t)blockIdx.x * teams + team;
-    float   next = row < a.rows ? a.rstd[row] : 0;
-    int     stage = 0;
-    fetch(row, 0);
-    for (int64_t first = (int64_t)blockIdx.x * teams; first < a.rows; first += step, row += step, stage ^= 1) {
+    int   row = (int)blockIdx.x * teams + t.number, stage = 0;
+    float next = row < rows ? a.rstd[row] : 0;
+#pragma unroll
+    for (int k = 0; k < STAGES; k++) {
+        team_clear(t, warps[k]);
+        if (k < STAGES - 1) copy_row(row + k * step, k);
+    }
+    for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
         const float k = next;
-        const int   end = row < a.rows ? cols : 0;
-        fetch(row + step, stage ^ 1);
-        next = row + step < a.rows ? a.rstd[row + step] : 0;
-        copy_async_wait<1>();
+        const int   end = row < rows ? cols : 0;
+        copy_row(row + (STAGES - 1) * step, stage == 0 ? STAGES - 1 : stage - 1);
+        next = row + step < rows ? a.rstd[row + step] : 0;
+        copy_async_wait<STAGES - 1>();
 
         // 1. the sum over x w dy of the row
         float dot = 0;
 #pragma unroll
         for (int i = 0; i < NV; i++) {
-            const int c = (lane + i * a.threads) * V;
-            if (c >= end) continue;
+            if (own + i * apart >= end) continue;
             float x[V], dy[V], w[V];
             load(x, slot_x(stage, i));
             load(dy, slot_dy(stage, i));
-            if (!KEEP) load_weights(w, a.w + c);
+            if (!KEEP) load_weights(w, a.w + own + i * apart);
 #pragma unroll
             for (int v = 0; v < V; v++) dot = fmaf(x[v] * (KEEP ? kept[KEEP ? i : 0][v] : w[v]), dy[v], dot);
         }
-        const float back = team_sum<false>(dot, a.threads, warps[stage]) / (float)cols * k * k * k;
+        const float back = team_sum<false>(dot, t, warps[stage]) * each * k * k * k;
 
         // 2. gradients; factors that a row has in common are multiplied first
 #pragma unroll
         for (int i = 0; i < NV; i++) {
-            const int c = (lane + i * a.threads) * V;
-            if (c >= end) continue;
+            if (own + i * apart >= end) continue;
             float x[V], dy[V], w[V], d[V];
             load(x, slot_x(stage, i));
             load(dy, slot_dy(stage, i));
-            if (!KEEP) load_weights(w, a.w + c);
-            if (a.ds.at) load(d, slot_ds(stage, i));
+            if (!KEEP) load_weights(w, a.w + own + i * apart);
+            if (streams) load(d, slot_ds(stage, i));
 #pragma unroll
             for (int v = 0; v < V; v++) {
-                const float t = dy[v] * k;
-                dw[i][v] = fmaf(x[v], t, dw[i][v]);
-                d[v]     = fmaf(KEEP ? kept[KEEP ? i : 0][v] : w[v], t, fmaf(-x[v], back, a.ds.at ? d[v] : 0.0f));
+                const float r = dy[v] * k;
+                dw[i][v] = fmaf(x[v], r, dw[i][v]);
+                d[v]     = fmaf(KEEP ? kept[KEEP ? i : 0][v] : w[v], r, fmaf(-x[v], back, streams ? d[v] : 0.0f));
             }
-            put_grad(a.dx.row(row, cols) + c, d, a.dx_adds);
-            if (a.dm.at) put_grad(a.dm.row(row, cols) + c, d, a.dm_adds);      // may be dx itself: read after dx is written
+            put_grad(out_dx.row(row) + i * apart, d, a.dx_adds);
+            if (branches) put_grad(out_dm.row(row) + i * apart, d, a.dm_adds);      // may be dx itself: read after dx is written
         }
     }
-    keep_part(a.part + blockIdx.x * a.cols, (float *)memory, dw, a.threads, cols);
+    keep_part(a.part + blockIdx.x * a.cols, (float *)memory, dw, t, cols);
 }
 
 template <typename TX, typename TY> __global__ void __launch_bounds__(MBA__LOOP_THREADS) norm_bwd_loop(norm_grads<TX, TY> a)
 {
-    __shared__ float warps[2][MBA__LOOP_THREADS / 32];
+    __shared__ __align__(16) float warps[2][TEAM_WARPS];
+    const team t = team_alone(MBA__LOOP_THREADS);
     float *part = a.part + blockIdx.x * a.cols;
     int    turn = 0;
+    team_clear(t, warps[0]);
+    team_clear(t, warps[1]);
     for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x, turn ^= 1) {
         const TX   *x = a.x.row(row, a.cols), *ds = a.ds.at ? a.ds.row(row, a.cols) : NULL;
         const TY   *dy = a.dy.row(row, a.cols);
@@ -330,11 +390,11 @@ template <typename TX, typename TY> __global__ void __launch_bounds__(MBA__LOOP_
         const float k = a.rstd[row];
         float       dot = 0;
         for (int64_t c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) dot += to_float(x[c]) * a.w[c] * to_float(dy[c]);
-        const float back = team_sum<true>(dot, MBA__LOOP_THREADS, warps[turn]) / (float)a.cols * k * k * k;
+        const float back = team_sum<true>(dot, t, warps[turn]) / (float)a.cols * k * k * k;
         for (int64_t c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) {
-            const float t = to_float(dy[c]) * k, h = to_float(x[c]);
-            const float d[1] = { a.w[c] * t - h * back + (ds ? to_float(ds[c]) : 0) };
-            part[c] = h * t + (row == blockIdx.x ? 0 : part[c]);
+            const float r = to_float(dy[c]) * k, h = to_float(x[c]);
+            const float d[1] = { a.w[c] * r - h * back + (ds ? to_float(ds[c]) : 0) };
+            part[c] = h * r + (row == blockIdx.x ? 0 : part[c]);
             put_grad(dx + c, d, a.dx_adds);
             if (dm) put_grad(dm + c, d, a.dm_adds);
         }

@@ -107,11 +107,11 @@ static mba_status add_rmsnorm_loop_plan(mba_plan *p, const mba_node *n, const mb
 
 static mba_status add_rmsnorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const mba__team t = mba__team_of(mba_cols(n->in[RES]), 4);
+    const mba__team t = add_rmsnorm_team(n->in[RES]);
     MBA_TRY(check_types(m, n->in[RES], n->out[Y], n->in[M]));
-    MBA_REFUSE_IF(!t.pieces || !mba__in_pieces(n->in[RES], 4) || !mba__in_pieces(n->in[M], 4) || !mba__in_pieces(n->out[SUM], 4)
-                  || !mba__in_pieces(n->out[Y], 4), "rows that are not whole pieces");
-    mba__plan_norm_fwd(p, "norm_fwd_team", n, mba_rows(n->in[RES]), t, 62);
+    MBA_REFUSE_IF(!t.pieces || !mba__in_lines(n->in[RES], 4) || !mba__in_lines(n->in[M], 4) || !mba__in_lines(n->out[SUM], 4)
+                  || !mba__in_lines(n->out[Y], 4), "rows that are not whole pieces at even distances");
+    mba__plan_norm_fwd(p, "norm_fwd_team", n, mba_rows(n->in[RES]), t, 54);
     return MBA_OK;
 }
 
@@ -126,11 +126,12 @@ static mba_status add_rmsnorm_bwd_loop_plan(mba_plan *p, const mba_node *n, cons
 static mba_status add_rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const mba_tensor   *x = n->in[STREAM];
-    const mba__norm_bwd b = { .kernel = "norm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1, .team = mba__team_of(mba_cols(x), 4),
-                              .staged_bytes = (n->in[DSUM] ? 8 : 4) + (int)mba_dtype_bytes(n->in[DY]->type.dtype), .regs = 98 };
+    const mba__norm_bwd b = { .kernel = "norm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1, .team = add_rmsnorm_team(x),
+                              .staged_bytes = (n->in[DSUM] ? 8 : 4) + (int)mba_dtype_bytes(n->in[DY]->type.dtype), .regs = 92,
+                              .stages = ADD_RMSNORM_STAGES, .block = 256 };
     MBA_TRY(check_types(m, x, n->in[DY], n->out[DM]));
-    MBA_REFUSE_IF(!b.team.pieces || !mba__in_pieces(x, 4) || !mba__in_pieces(n->in[DY], 4) || !mba__in_pieces(n->in[DSUM], 4)
-                  || !mba__in_pieces(n->out[DRES], 4) || !mba__in_pieces(n->out[DM], 4), "rows that are not whole pieces");
+    MBA_REFUSE_IF(!b.team.pieces || !mba__in_lines(x, 4) || !mba__in_lines(n->in[DY], 4) || !mba__in_lines(n->in[DSUM], 4)
+                  || !mba__in_lines(n->out[DRES], 4) || !mba__in_lines(n->out[DM], 4), "rows that are not whole pieces at even distances");
     return mba__plan_norm_bwd(p, n, m, &b);
 }
 

@@ -23,7 +23,7 @@ template <typename T> static norm_rows<float, T> rows_of(const mba_call *c)
 
 extern "C" mba_status add_rmsnorm_cuda(const mba_call *c)
 {
-    const mba__team t = mba__team_of(mba_cols(c->node->in[RES]), 4);
+    const mba__team t = add_rmsnorm_team(c->node->in[RES]);
     MBA_WITH_DTYPE(c->node->out[Y]->type.dtype, T,
         norm_rows<float, T> a = rows_of<T>(c);
         a.threads = t.threads;
@@ -58,11 +58,11 @@ template <typename T> static norm_grads<float, T> grads_of(const mba_call *c)
 
 extern "C" mba_status add_rmsnorm_bwd_cuda(const mba_call *c)
 {
-    const mba__team t = mba__team_of(mba_cols(c->node->in[STREAM]), 4);
+    const mba__team t = add_rmsnorm_team(c->node->in[STREAM]);
     MBA_WITH_DTYPE(c->node->in[DY]->type.dtype, T,
         norm_grads<float, T> a = grads_of<T>(c);
         a.threads = t.threads;
-        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_bwd_team<float, T, 4, NV>), a)));
+        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_bwd_team<float, T, 4, NV, ADD_RMSNORM_STAGES>), a)));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[STREAM]));
 }
 

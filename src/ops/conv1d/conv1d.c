@@ -120,7 +120,8 @@ static bool walks(const mba_node *n)
                                  bwd ? n->out[DINITIAL] : NULL };
     bool fits = d.taps == 4 || (d.taps == 3 && ((const conv1d_attr *)n->attr)->silu && !n->in[IDS]);
     for (int k = 0; k < 6; k++)                                            // out[0]: y, or dx
-        fits &= !rows[k] || (rows[k]->type.rank == 3 && conv1d_steps_of(rows[k]).row && mba__in_pieces(rows[k], CONV1D_WALK));
+        fits &= !rows[k] || (rows[k]->type.rank == 3 && conv1d_steps_of(rows[k]).row && conv1d_steps_of(rows[k]).row < 1 << 29
+                             && mba__in_pieces(rows[k], CONV1D_WALK));
     return fits;
 }
 
@@ -180,8 +181,8 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     return MBA_OK;
 }
 
-/* As the compiler says for sm_90; the backward of fp32 takes a few more. */
-enum { REGS_FWD_WALK = 72, REGS_FWD_ANY = 87, REGS_BWD_WALK = 128, REGS_BWD_WALK_F32 = 151, REGS_BWD_ANY = 128 };
+/* As the compiler says for sm_90; the backward of fp32 and of documents takes a few more. */
+enum { REGS_FWD_WALK = 72, REGS_FWD_ANY = 87, REGS_BWD_WALK = 128, REGS_BWD_WALK_MORE = 151, REGS_BWD_ANY = 158 };
 
 static mba_status conv1d_walk_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
@@ -192,7 +193,7 @@ static mba_status conv1d_walk_plan(mba_plan *p, const mba_node *n, const mba_mac
 static mba_status conv1d_bwd_walk_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(!walks(n), "rows that are not whole pieces at even distances, or not three or four taps");
-    return plan_bwd(p, n, m, CONV1D_WALK, n->in[X]->type.dtype == MBA_F32 ? REGS_BWD_WALK_F32 : REGS_BWD_WALK);
+    return plan_bwd(p, n, m, CONV1D_WALK, n->in[IDS] || n->in[X]->type.dtype == MBA_F32 ? REGS_BWD_WALK_MORE : REGS_BWD_WALK);
 }
 
 static mba_status conv1d_any_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_fwd(p, n, m, 1, REGS_FWD_ANY); }

@@ -12,12 +12,14 @@
  *            first ones weigh nothing: "any"
  * launch     grid parts * ceil(C / (64 channels of a thread)), block 64; a part takes items (sequence, range of steps) in turn, and
  *            there are as many parts as fit on the SMs at once; dynamic smem 16 rows of what comes in ahead
- * resources  sm_90: forward 56 to 72 registers, backward 119 to 151; any: 87 and 128 or fewer; no spill
- * moves      forward reads and writes a row, backward reads two and writes one, W-1 rows of an item once more: bound by DRAM, the
- *            backward nearly by instructions (about 24 per element)
+ * resources  sm_90: forward 48 to 72 registers, backward 115 to 151; any: 87 and 158 or fewer; no spill
+ * moves      forward reads and writes a row, backward reads two and writes one, W-1 rows of an item once more: bound by DRAM
+ * in flight  backward, an SM: 8 blocks of 64 threads, 8 rows ahead of two operands of 8 bytes, 66 KB of the 22 KB that 4 TB/s for 0.7 us are
+ * issue      forward 16, backward 30 instructions a value, 20 of them arithmetic: R=16384 C=4352, 73 us of the SMs' time beside 109 us of
+ *            memory's. Addresses and bounds of every row apart had made it 42
  * floor      R=16384 C=4352 bf16: forward 285 MB, 66 us, backward 428 MB, 100 us at 4.3 TB/s (copy)
  * kernel     conv1d_final        the last W-1 inputs, element by element
- * measured   none yet
+ * measured   78 / 62 % of the copy rate (C=1792), 86 / 71 % (4352), with the 42 instructions
  * order      fixed by shape and machine: steps of an item, items of a part, parts */
 #include "device/cuda/async.cuh"
 #include "device/cuda/columns.cuh"
@@ -50,11 +52,11 @@ template <typename T> struct conv {
 
 /* Rows of sequence b at the channels of a thread: at one distance from each other (EVEN), or anywhere. */
 template <typename T, bool EVEN> struct rows_of {
-    T  *at;
-    int step;
+    char *at;
+    int   step;                                   // in bytes: one multiplication leads to a row
     __device__ __forceinline__ rows_of(const track<T> &k, int b, int, int64_t, int c)
-        : at(k.w.at ? k.w.at + b * k.step.sequence + c : NULL), step(k.step.row) {}
-    __device__ __forceinline__ T *operator[](int t) const { return at + (int64_t)t * step; }
+        : at(k.w.at ? (char *)(k.w.at + b * k.step.sequence + c) : NULL), step(k.step.row * (int)sizeof(T)) {}
+    __device__ __forceinline__ T *operator[](int t) const { return (T *)(at + (int64_t)t * step); }
 };
 
 template <typename T> struct rows_of<T, false> {
@@ -118,7 +120,8 @@ __global__ void __launch_bounds__(THREADS) conv1d_fwd_walk(conv<T> a, track<T> y
     extern __shared__ uint4 memory[];
     const int c = (int)((blockIdx.x % a.across * THREADS + threadIdx.x) * CH);
     if (c >= a.C) return;                         // nobody waits for it
-    const auto slot = [=](int stage, int u) { return (T *)memory + ((stage * U + u) * THREADS + threadIdx.x) * CH; };
+    T *const   slots = (T *)memory + threadIdx.x * CH;
+    const auto slot = [=](int stage, int u) { return slots + (stage * U + u) * THREADS * CH; };
     float w[TAPS][CH], bias[CH];
     load_taps(w, a.w, a.taps, c);
 #pragma unroll
@@ -135,9 +138,12 @@ __global__ void __launch_bounds__(THREADS) conv1d_fwd_walk(conv<T> a, track<T> y
         int     stage = 0;
         const auto fetch = [&](int t, int to) {
             if constexpr (AHEAD) {
+                if (t + a.ahead + U <= end)       // nearly always: no question for every row
 #pragma unroll
-                for (int u = 0; u < U; u++)
-                    if (t + a.ahead + u < end) copy_async<CH * (int)sizeof(T)>(slot(to, u), x[t + a.ahead + u]);
+                    for (int u = 0; u < U; u++) copy_async<CH * (int)sizeof(T)>(slot(to, u), x[t + a.ahead + u]);
+                else
+#pragma unroll 1
+                    for (int u = 0; t + a.ahead + u < end; u++) copy_async<CH * (int)sizeof(T)>(slot(to, u), x[t + a.ahead + u]);
                 copy_async_commit();
             }
         };
@@ -226,22 +232,38 @@ template <typename T, int CH> static __device__ __forceinline__ void put_grad(T 
     store(to, d);
 }
 
+/* Taps and bias are held multiplied by K, and so the sums come out as the special-function unit wants them; g is held divided
+ * by K, so that dx needs nothing, and dw and dbias are multiplied once at the end. */
+constexpr float K = -1.44269504f;
+
+template <int TAPS, int CH> static __device__ __forceinline__ void scale_all(float (&w)[TAPS][CH], float (&bias)[CH], float by)
+{
+#pragma unroll
+    for (int e = 0; e < CH; e++) {
+        bias[e] *= by;
+#pragma unroll
+        for (int k = 0; k < TAPS; k++) w[k][e] *= by;
+    }
+}
+
 /* Step j of an item that begins at s0 takes in x of time s0 + j, makes g of time t = s0 + j - ahead, and with it dx of
- * s = s0 + j - (TAPS-1): its window of g is complete then. Left to itself the compiler squeezes it into 128 registers,
- * which fits for bf16; with fp32 it would spill, and one block an SM as the least asked for makes it take more. */
+ * s = s0 + j - (TAPS-1): its window of g is complete then. Eight blocks an SM leave 128 registers,
+ * which fits for bf16; documents and fp32 take more. */
 template <typename T, int TAPS, int CH, bool SILU, bool IDS>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 1 : 0) conv1d_bwd_walk(conv<T> a, conv_grads<T> q)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : 8) conv1d_bwd_walk(conv<T> a, conv_grads<T> q)
 {
     constexpr bool AHEAD = CH > 1;
     constexpr int  U = AHEAD ? CONV1D_ROWS_AHEAD : 1;
     extern __shared__ uint4 memory[];
     const int c = (int)((blockIdx.x % a.across * THREADS + threadIdx.x) * CH);
     if (c >= a.C) return;
-    const auto slot = [=](int stage, int operand, int u) { return (T *)memory + (((stage * 2 + operand) * U + u) * THREADS + threadIdx.x) * CH; };
+    T *const   slots = (T *)memory + threadIdx.x * CH;
+    const auto slot = [=](int stage, int operand, int u) { return slots + ((stage * 2 + operand) * U + u) * THREADS * CH; };
     float w[TAPS][CH], bias[CH], dw[TAPS][CH], dbias[CH];
     load_taps(w, a.w, a.taps, c);
 #pragma unroll
     for (int e = 0; e < CH; e++) bias[e] = a.bias ? a.bias[c + e] : 0;
+    if (SILU) scale_all(w, bias, K);
     set_zero(dbias);
 #pragma unroll
     for (int k = 0; k < TAPS; k++) set_zero(dw[k]);
@@ -250,21 +272,27 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 1 : 0) conv1d_bwd_wa
     for (int item = part; item < a.items; item += gridDim.x / a.across) {
         const int b = item / a.segs, s0 = (item - b * a.segs) * a.seg, s1 = min(s0 + a.seg, a.L), all = s1 - s0 + TAPS - 1;
         const rows_of<const T, AHEAD>     x(a.x, b, a.L, a.C, c), dy(q.dy, b, a.L, a.C, c);
-        const rows_of<const float, AHEAD> initial(a.initial, b, keep, a.C, c), dfinal(q.dfinal, b, keep, a.C, c);
+        const rows_of<const float, AHEAD> initial(a.initial, b, keep, a.C, c);
         const rows_of<T, AHEAD>           dx(q.dx, b, a.L, a.C, c);
-        const rows_of<float, AHEAD>       dinitial(q.dinitial, b, keep, a.C, c);
         const int32_t                    *ids = IDS ? a.ids + b * a.ids_step : NULL;
         float   past[TAPS - 1][CH], past_g[TAPS - 1][CH];            // oldest first
         int32_t past_id[TAPS - 1];
         int     stage = 0;
         const auto fetch = [&](int j, int to) {
             if constexpr (AHEAD) {
+                if (j + U <= all && s0 + j + U <= a.L && s0 + j >= a.ahead && dy.at)
 #pragma unroll
-                for (int u = 0; u < U; u++) {
-                    const int i = s0 + j + u, t = i - a.ahead;
-                    if (j + u < all && i < a.L) copy_async<CH * (int)sizeof(T)>(slot(to, 0, u), x[i]);
-                    if (j + u < all && t >= 0 && t < a.L && dy.at) copy_async<CH * (int)sizeof(T)>(slot(to, 1, u), dy[t]);
-                }
+                    for (int u = 0; u < U; u++) {
+                        copy_async<CH * (int)sizeof(T)>(slot(to, 0, u), x[s0 + j + u]);
+                        copy_async<CH * (int)sizeof(T)>(slot(to, 1, u), dy[s0 + j + u - a.ahead]);
+                    }
+                else
+#pragma unroll 1
+                    for (int u = 0; u < U; u++) {
+                        const int i = s0 + j + u, t = i - a.ahead;
+                        if (j + u < all && i < a.L) copy_async<CH * (int)sizeof(T)>(slot(to, 0, u), x[i]);
+                        if (j + u < all && t >= 0 && t < a.L && dy.at) copy_async<CH * (int)sizeof(T)>(slot(to, 1, u), dy[t]);
+                    }
                 copy_async_commit();
             }
         };
@@ -305,8 +333,8 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 1 : 0) conv1d_bwd_wa
 #pragma unroll
                         for (int k = 0; k < TAPS - 1; k++) v = fmaf(w[k][e], seen[k], v);
                         v = fmaf(w[TAPS - 1][e], in[e], v);
-                        const float sg = sigmoid(v);
-                        g[e] *= sg * fmaf(v, 1 - sg, 1.0f);
+                        const float sg = fast_reciprocal(1.0f + fast_exp2(v));         // v = K a, and g = dy silu'(a) / K
+                        g[e] *= sg * fmaf(v, fmaf(sg, -1 / (K * K), 1 / (K * K)), 1 / K);
                     }
                     const float mine = own ? g[e] : 0.0f;
                     dbias[e] += mine;
@@ -318,14 +346,16 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 1 : 0) conv1d_bwd_wa
                     for (int k = 1; k < TAPS; k++)
                         out[e] = fmaf(w[k][e], !MASK || past_id[TAPS - 1 - k] == past_id[0] ? past_g[TAPS - 1 - k][e] : 0.0f, out[e]);
                 }
-                if (!full.value && dfinal.at && s >= a.L - keep && s >= -keep) {
+                if (!full.value && q.dfinal.w.at && s >= a.L - keep && s >= -keep) {
+                    const rows_of<const float, AHEAD> dfinal(q.dfinal, b, keep, a.C, c);
                     float d[CH];
                     load(d, dfinal[s - (a.L - keep)]);
 #pragma unroll
                     for (int e = 0; e < CH; e++) out[e] += d[e];
                 }
                 if (full.value || s >= s0) put_grad(dx[s], out, q.dx_adds);
-                else if (s0 == 0 && s >= -keep && dinitial.at) put_grad(dinitial[s + keep], out, q.dinitial_adds);
+                else if (s0 == 0 && s >= -keep && q.dinitial.w.at)
+                    put_grad(rows_of<float, AHEAD>(q.dinitial, b, keep, a.C, c)[s + keep], out, q.dinitial_adds);
 #pragma unroll
                 for (int k = 0; k < TAPS - 1; k++) {
                     if (MASK) past_id[k] = k < TAPS - 2 ? past_id[k + 1] : id;
@@ -337,7 +367,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 1 : 0) conv1d_bwd_wa
                 }
             }
         };
-        const int quiet = dfinal.at ? a.L - keep : a.L;        // dx from here on gets something from the final state
+        const int quiet = q.dfinal.w.at ? a.L - keep : a.L;        // dx from here on gets something from the final state
         for (int j = 0; j < all; j += U, stage ^= 1) {
             fetch(j + U, stage ^ 1);
             copy_async_wait<1>();
@@ -351,6 +381,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 1 : 0) conv1d_bwd_wa
         copy_async_wait<0>();
     }
 
+    if (SILU) scale_all(dw, dbias, K);
     float *to = q.part + (int64_t)part * (a.taps + 1) * a.C + c;
 #pragma unroll
     for (int k = 0; k < TAPS; k++)

@@ -7,12 +7,16 @@
  * kernel     gated_fwd_team     a team of threads per group of a row, q stays in registers
  * kernel     gated_bwd_team     blocks stay and keep to one group; rows with a stride, the next one on its way by asynchronous
  *                               copies into the thread's own slots; sigmoid(z) and dw in registers
- * takes      groups of whole 16-byte pieces, up to 2048 of them
- * launch     as planned in ops/norm_plan.h; backward: dynamic smem two rows of each team
- * resources  sm_90: forward 40 to 100 registers, backward 54 to 126; no spill
+ * takes      groups of whole 16-byte pieces, up to 2048 of them, in rows at even distances
+ * launch     as planned in ops/norm_plan.h; backward: dynamic smem three rows of each team
+ * resources  sm_90: forward 32 to 93 registers, backward 62 to 120; no spill
  * moves      forward reads 2 and writes 1 row, backward reads 3 and writes 2: bound by DRAM
+ * in flight  an SM, of the 22 KB that 4 TB/s for 0.7 us are: forward C=1536 59 registers, 10 blocks of 96 threads of 2 x 2 pieces, 61 KB;
+ *            backward 64 registers, 2 blocks of 2 teams of 192 threads of 3 pieces, two rows ahead, 74 KB
+ * issue      backward about 46 instructions a value: R=16384 C=1536, 40 us of the SMs' time beside 64 us of memory's
  * floor      R=16384 C=1536 bf16: forward 151 MB, 35 us, backward 252 MB, 59 us at 4.3 TB/s (copy)
- * measured   none yet
+ * measured   54 / 75 % of the copy rate (1536), 50 / 73 % (4096) when the forward waited for each of its loads before the next, rows were
+ *            found by division and the backward had three pieces a thread at 126 registers
  * kernel     gated_fwd_loop, gated_bwd_loop     a block per group of a row, which is read twice
  * takes      everything
  * order      fixed by shape and machine, as in ops/norm_rows.cuh */
@@ -33,52 +37,63 @@ template <typename T> struct gated_rows {
 
 template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) gated_fwd_team(gated_rows<T> a)
 {
-    __shared__ float warps[MBA__TEAM_MAX / 32];
-    const int     lane = threadIdx.x % a.threads;
-    const int64_t unit = (int64_t)blockIdx.x * (blockDim.x / a.threads) + threadIdx.x / a.threads, row = unit / a.groups;
-    const int64_t wide = (int64_t)a.groups * a.cols, at = (unit - row * a.groups) * a.cols;       // the group's first channel
-    const int     end = row < a.rows ? a.cols : 0;
-    float         q[NV][V], z[NV][V], ss = 0;
+    __shared__ __align__(16) float warps[TEAM_WARPS];
+    const team   t = team_alone(a.threads);
+    const int    unit = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
+    const int    row = a.groups == 1 ? unit : unit / a.groups, from = (unit - row * a.groups) * a.cols;   // the group's first channel
+    const int    own = t.lane * V, apart = t.threads * V, end = row < a.rows ? a.cols : 0;
+    packed<T, V> py[NV], pz[NV];
+    float        q[NV][V], w[NV][V], ss = 0;
+    team_clear(t, warps);
+
+    // 1. ask for all of the row, then open the gate and sum the squares
+    const T *const y = strip<const T>(a.y, from + own).row(row), *const z = strip<const T>(a.z, from + own).row(row);
 #pragma unroll
     for (int i = 0; i < NV; i++) {
-        const int c = (lane + i * a.threads) * V;
-#pragma unroll
-        for (int v = 0; v < V; v++) q[i][v] = z[i][v] = 0;
-        if (c < end) load(q[i], a.y.row(row, wide) + at + c);
-        if (c < end) load(z[i], a.z.row(row, wide) + at + c);
+        fetch(pz[i], z + i * apart, own + i * apart < end);
+        fetch(py[i], y + i * apart, own + i * apart < end);
     }
 #pragma unroll
-    for (int i = 0; i < NV; i++)
+    for (int i = 0; i < NV; i++) {
+        float gate[V];
+        unpack(gate, pz[i]);
+        unpack(q[i], py[i]);
 #pragma unroll
         for (int v = 0; v < V; v++) {
-            q[i][v] *= silu(z[i][v]);
+            q[i][v] *= silu(gate[v]);
             ss = fmaf(q[i][v], q[i][v], ss);
         }
-    const float k = rsqrtf(team_sum<true>(ss, a.threads, warps) / (float)a.cols + a.eps);
-    if (lane == 0 && end) a.rstd[unit] = k;
+    }
+
+    // 2. every thread learns the sum of its row
+    const float k = rsqrtf(__fdividef(team_sum<true>(ss, t, warps), (float)a.cols) + a.eps);
+    if (t.lane == 0 && end) a.rstd[unit] = k;
+
+    // 3. scale and write
+    T *const to = strip<T>(a.v, from + own).row(row);
+#pragma unroll
+    for (int i = 0; i < NV; i++) load_weights(w[i], a.w + from + (own + i * apart < a.cols ? own + i * apart : 0));
 #pragma unroll
     for (int i = 0; i < NV; i++) {
-        const int c = (lane + i * a.threads) * V;
-        if (c >= end) continue;
-        float w[V];
-        load_weights(w, a.w + at + c);
 #pragma unroll
-        for (int v = 0; v < V; v++) w[v] *= q[i][v] * k;
-        store(a.v.row(row, wide) + at + c, w);
+        for (int v = 0; v < V; v++) w[i][v] *= q[i][v] * k;
+        if (own + i * apart < end) store(to + i * apart, w[i]);
     }
 }
 
 template <typename T> __global__ void __launch_bounds__(MBA__LOOP_THREADS) gated_fwd_loop(gated_rows<T> a)
 {
-    __shared__ float warps[MBA__LOOP_THREADS / 32];
+    __shared__ __align__(16) float warps[TEAM_WARPS];
+    const team    t = team_alone(MBA__LOOP_THREADS);
     const int64_t unit = blockIdx.x, row = unit / a.groups, wide = (int64_t)a.groups * a.cols, at = (unit - row * a.groups) * a.cols;
     const T      *y = a.y.row(row, wide) + at, *z = a.z.row(row, wide) + at;
     float         ss = 0;
+    team_clear(t, warps);
     for (int c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) {
         const float q = to_float(y[c]) * silu(to_float(z[c]));
         ss += q * q;
     }
-    const float k = rsqrtf(team_sum<true>(ss, MBA__LOOP_THREADS, warps) / (float)a.cols + a.eps);
+    const float k = rsqrtf(team_sum<true>(ss, t, warps) / (float)a.cols + a.eps);
     if (threadIdx.x == 0) a.rstd[unit] = k;
     for (int c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS)
         a.v.row(row, wide)[at + c] = from_float<T>(to_float(y[c]) * silu(to_float(z[c])) * k * a.w[at + c]);
@@ -94,104 +109,118 @@ template <typename T> struct gated_grads {
     bool            dy_adds, dz_adds;
 };
 
-template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) gated_bwd_team(gated_grads<T> a)
+/* One piece a thread leaves room for two blocks of the largest teams on an SM. */
+template <typename T, int V, int NV>
+__global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team(gated_grads<T> a)
 {
-    enum { OPERANDS = 3, OF_Y = 0, OF_Z = 1, OF_DV = 2 };
+    enum { OPERANDS = 3, OF_Y = 0, OF_Z = 1, OF_DV = 2, STAGES = GATED_RMSNORM_STAGES };
+    constexpr bool KEEP = V * NV <= 8, AGAIN = NV > 2;               // the weights stay in registers; the gate does not
     extern __shared__ uint4 memory[];
-    __shared__ float warps[2][MBA__TEAM_MAX / 32];
-    const int     lane = threadIdx.x % a.threads, team = threadIdx.x / a.threads, teams = blockDim.x / a.threads;
-    const int64_t wide = (int64_t)a.groups * a.cols, at = (int64_t)blockIdx.y * a.cols, step = (int64_t)gridDim.x * teams;
-    const auto slot = [=](int stage, int operand, int i) {           // 16 bytes of this thread
-        return (T *)(memory + ((stage * OPERANDS + operand) * NV + i) * blockDim.x + threadIdx.x); };
-    const auto fetch = [&](int64_t row, int stage) {
-        if (row < a.rows)
+    __shared__ __align__(16) float warps[STAGES][MBA__TEAMS_MAX * TEAM_WARPS];
+    const team  t = team_of(a.threads);
+    const int   rows = (int)a.rows, teams = blockDim.x / t.threads, step = gridDim.x * teams;
+    const int   from = blockIdx.y * a.cols, own = t.lane * V, apart = t.threads * V;
+    const float each = 1 / (float)a.cols, *const rstd = a.rstd + blockIdx.y;
+    const strip<const T> in_y(a.y, from + own), in_z(a.z, from + own), in_dv(a.dv, from + own);
+    const strip<T>       out_dy(a.dy, from + own), out_dz(a.dz, from + own);
+    const int    plane = blockDim.x, room = OPERANDS * NV * plane;
+    uint4 *const slots = memory + threadIdx.x;
+    const auto slot = [=](int stage, int operand, int i) { return (T *)(slots + stage * room + (operand * NV + i) * plane); };   // 16 bytes
+    const auto copy_row = [&](int row, int stage) {
+        if (row < rows)
 #pragma unroll
             for (int i = 0; i < NV; i++) {
-                const int c = (lane + i * a.threads) * V;
-                if (c >= a.cols) continue;
-                copy_async<16>(slot(stage, OF_Y, i), a.y.row(row, wide) + at + c);
-                copy_async<16>(slot(stage, OF_Z, i), a.z.row(row, wide) + at + c);
-                copy_async<16>(slot(stage, OF_DV, i), a.dv.row(row, wide) + at + c);
+                if (own + i * apart >= a.cols) continue;
+                copy_async<16>(slot(stage, OF_Y, i), in_y.row(row) + i * apart);
+                copy_async<16>(slot(stage, OF_Z, i), in_z.row(row) + i * apart);
+                copy_async<16>(slot(stage, OF_DV, i), in_dv.row(row) + i * apart);
             }
         copy_async_commit();
     };
 
-    float dw[NV][V];
+    float dw[NV][V], kept[KEEP ? NV : 1][V];
 #pragma unroll
-    for (int i = 0; i < NV; i++)
+    for (int i = 0; i < NV; i++) {
 #pragma unroll
         for (int v = 0; v < V; v++) dw[i][v] = 0;
-    int64_t row = (int64_t)blockIdx.x * teams + team;
-    float   next = row < a.rows ? a.rstd[row * a.groups + blockIdx.y] : 0;
-    int     stage = 0;
-    fetch(row, 0);
-    for (int64_t first = (int64_t)blockIdx.x * teams; first < a.rows; first += step, row += step, stage ^= 1) {
+        if (KEEP && own + i * apart < a.cols) load_weights(kept[KEEP ? i : 0], a.w + from + own + i * apart);
+    }
+    int   row = (int)blockIdx.x * teams + t.number, stage = 0;
+    float next = row < rows ? rstd[row * a.groups] : 0;
+#pragma unroll
+    for (int k = 0; k < STAGES; k++) {
+        team_clear(t, warps[k]);
+        if (k < STAGES - 1) copy_row(row + k * step, k);
+    }
+    for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
         const float k = next;
-        const int   end = row < a.rows ? a.cols : 0;
-        fetch(row + step, stage ^ 1);
-        next = row + step < a.rows ? a.rstd[(row + step) * a.groups + blockIdx.y] : 0;
-        copy_async_wait<1>();
+        const int   end = row < rows ? a.cols : 0;
+        copy_row(row + (STAGES - 1) * step, stage == 0 ? STAGES - 1 : stage - 1);
+        next = row + step < rows ? rstd[(row + step) * a.groups] : 0;
+        copy_async_wait<STAGES - 1>();
 
         // 1. open the gate: the sum over q w dv
         float gate[NV][V], dot = 0;                                  // sigmoid(z)
 #pragma unroll
         for (int i = 0; i < NV; i++) {
-            const int c = (lane + i * a.threads) * V;
-            if (c >= end) continue;
+            if (own + i * apart >= end) continue;
             float y[V], z[V], dv[V], w[V];
             load(z, slot(stage, OF_Z, i));
             load(y, slot(stage, OF_Y, i));
             load(dv, slot(stage, OF_DV, i));
-            load_weights(w, a.w + at + c);
+            if (!KEEP) load_weights(w, a.w + from + own + i * apart);
 #pragma unroll
             for (int v = 0; v < V; v++) {
                 gate[i][v] = sigmoid(z[v]);
-                dot = fmaf(y[v] * z[v] * gate[i][v], w[v] * dv[v], dot);
+                dot = fmaf(y[v] * z[v] * gate[i][v], (KEEP ? kept[KEEP ? i : 0][v] : w[v]) * dv[v], dot);
             }
         }
-        const float back = team_sum<false>(dot, a.threads, warps[stage]) / (float)a.cols * k * k * k;
+        const float back = team_sum<false>(dot, t, warps[stage]) * each * k * k * k;
 
         // 2. gradients
 #pragma unroll
         for (int i = 0; i < NV; i++) {
-            const int c = (lane + i * a.threads) * V;
-            if (c >= end) continue;
+            if (own + i * apart >= end) continue;
             float y[V], z[V], dv[V], w[V];
             load(z, slot(stage, OF_Z, i));
             load(y, slot(stage, OF_Y, i));
             load(dv, slot(stage, OF_DV, i));
-            load_weights(w, a.w + at + c);
+            if (!KEEP) load_weights(w, a.w + from + own + i * apart);
 #pragma unroll
             for (int v = 0; v < V; v++) {
-                const float s = gate[i][v], open = z[v] * s, q = y[v] * open, t = dv[v] * k, dq = fmaf(w[v], t, -q * back);
-                dw[i][v] = fmaf(q, t, dw[i][v]);
+                const float s = AGAIN ? sigmoid(z[v]) : gate[i][v], open = z[v] * s, q = y[v] * open, r = dv[v] * k;
+                const float dq = fmaf(KEEP ? kept[KEEP ? i : 0][v] : w[v], r, -q * back);
+                dw[i][v] = fmaf(q, r, dw[i][v]);
                 dv[v]    = dq * open;
                 z[v]     = dq * y[v] * fmaf(open, 1 - s, s);
             }
-            put_grad(a.dy.row(row, wide) + at + c, dv, a.dy_adds);
-            put_grad(a.dz.row(row, wide) + at + c, z, a.dz_adds);    // may be dy itself: read after dy is written
+            put_grad(out_dy.row(row) + i * apart, dv, a.dy_adds);
+            put_grad(out_dz.row(row) + i * apart, z, a.dz_adds);              // may be dy itself: read after dy is written
         }
     }
-    keep_part(a.part + blockIdx.x * wide + at, (float *)memory, dw, a.threads, a.cols);
+    keep_part(a.part + (int64_t)blockIdx.x * a.groups * a.cols + from, (float *)memory, dw, t, a.cols);
 }
 
 template <typename T> __global__ void __launch_bounds__(MBA__LOOP_THREADS) gated_bwd_loop(gated_grads<T> a)
 {
-    __shared__ float warps[2][MBA__LOOP_THREADS / 32];
+    __shared__ __align__(16) float warps[2][TEAM_WARPS];
+    const team    t = team_alone(MBA__LOOP_THREADS);
     const int64_t wide = (int64_t)a.groups * a.cols, at = (int64_t)blockIdx.y * a.cols;
     float        *part = a.part + blockIdx.x * wide + at;
     int           turn = 0;
+    team_clear(t, warps[0]);
+    team_clear(t, warps[1]);
     for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x, turn ^= 1) {
         const T    *y = a.y.row(row, wide) + at, *z = a.z.row(row, wide) + at, *dv = a.dv.row(row, wide) + at;
         const float k = a.rstd[row * a.groups + blockIdx.y], *w = a.w + at;
         float       dot = 0;
         for (int c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) dot += to_float(y[c]) * silu(to_float(z[c])) * w[c] * to_float(dv[c]);
-        const float back = team_sum<true>(dot, MBA__LOOP_THREADS, warps[turn]) / (float)a.cols * k * k * k;
+        const float back = team_sum<true>(dot, t, warps[turn]) / (float)a.cols * k * k * k;
         for (int c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) {
             const float yc = to_float(y[c]), zc = to_float(z[c]), s = sigmoid(zc), open = zc * s, q = yc * open;
-            const float t = to_float(dv[c]) * k, dq = w[c] * t - q * back;
+            const float r = to_float(dv[c]) * k, dq = w[c] * r - q * back;
             const float dy[1] = { dq * open }, dz[1] = { dq * yc * (s + open * (1 - s)) };
-            part[c] = q * t + (row == blockIdx.x ? 0 : part[c]);
+            part[c] = q * r + (row == blockIdx.x ? 0 : part[c]);
             put_grad(a.dy.row(row, wide) + at + c, dy, a.dy_adds);
             put_grad(a.dz.row(row, wide) + at + c, dz, a.dz_adds);
         }
@@ -214,13 +243,13 @@ template <typename T> static gated_rows<T> rows_of(const mba_call *c)
     a.groups  = (int)t->groups;
     a.cols    = (int)(mba_cols(n->in[Y]) / t->groups);
     a.eps     = (float)t->eps;
-    a.threads = gated_rmsnorm_team(n).threads;
+    a.threads = gated_rmsnorm_fwd_team(n).threads;
     return a;
 }
 
 extern "C" mba_status gated_rmsnorm_cuda(const mba_call *c)
 {
-    MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T, MBA_WITH_PIECES(gated_rmsnorm_team(c->node).pieces, NV,
+    MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T, MBA_WITH_PIECES(gated_rmsnorm_fwd_team(c->node).pieces, NV,
         MBA_KERNEL(c, 0, (gated_fwd_team<T, 16 / sizeof(T), NV>), rows_of<T>(c))));
     return MBA_OK;
 }
@@ -247,7 +276,7 @@ template <typename T> static gated_grads<T> grads_of(const mba_call *c)
     a.rows    = mba_rows(n->in[Y]);
     a.groups  = (int)t->groups;
     a.cols    = (int)(mba_cols(n->in[Y]) / t->groups);
-    a.threads = gated_rmsnorm_team(n).threads;
+    a.threads = gated_rmsnorm_bwd_team(n).threads;
     a.dy_adds = mba_adds(n, DY);
     a.dz_adds = mba_adds(n, DZ);
     return a;
@@ -255,7 +284,7 @@ template <typename T> static gated_grads<T> grads_of(const mba_call *c)
 
 extern "C" mba_status gated_rmsnorm_bwd_cuda(const mba_call *c)
 {
-    MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T, MBA_WITH_PIECES(gated_rmsnorm_team(c->node).pieces, NV,
+    MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T, MBA_WITH_PIECES(gated_rmsnorm_bwd_team(c->node).pieces, NV,
         MBA_KERNEL(c, 0, (gated_bwd_team<T, 16 / sizeof(T), NV>), grads_of<T>(c))));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[Y]));
 }

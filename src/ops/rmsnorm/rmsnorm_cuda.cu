@@ -20,7 +20,7 @@ template <typename T> static norm_rows<T, T> rows_of(const mba_call *c)
 
 extern "C" mba_status rmsnorm_cuda(const mba_call *c)
 {
-    const mba__team t = rmsnorm_team(c->node->in[X]);
+    const mba__team t = rmsnorm_fwd_team(c->node->in[X]);
     MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T,
         norm_rows<T, T> a = rows_of<T>(c);
         a.threads = t.threads;
@@ -52,11 +52,11 @@ template <typename T> static norm_grads<T, T> grads_of(const mba_call *c)
 
 extern "C" mba_status rmsnorm_bwd_cuda(const mba_call *c)
 {
-    const mba__team t = rmsnorm_team(c->node->in[XB]);
+    const mba__team t = rmsnorm_bwd_team(c->node->in[XB]);
     MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T,
         norm_grads<T, T> a = grads_of<T>(c);
         a.threads = t.threads;
-        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_bwd_team<T, T, 16 / sizeof(T), NV>), a)));
+        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_bwd_team<T, T, 16 / sizeof(T), NV, RMSNORM_STAGES>), a)));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[XB]));
 }
 

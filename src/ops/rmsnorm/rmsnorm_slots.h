@@ -12,8 +12,15 @@ enum { DX, DW };
 
 typedef struct rmsnorm_attr { float eps; } rmsnorm_attr;
 
-/* How the rows of x are dealt to threads on CUDA: 16 bytes a piece. */
-static inline mba__team rmsnorm_team(const mba_tensor *x) { return mba__team_of(mba_cols(x), 16 / (int)mba_dtype_bytes(x->type.dtype)); }
+/* How the rows of x are dealt to threads on CUDA: 16 bytes a piece. The backward has rows ahead in shared memory and wants many threads. */
+enum { RMSNORM_STAGES = 3 };
+static inline mba__team rmsnorm_team(const mba_tensor *x, int most)
+{
+    return mba__team_of(mba_cols(x), 16 / (int)mba_dtype_bytes(x->type.dtype), most);
+}
+
+static inline mba__team rmsnorm_fwd_team(const mba_tensor *x) { return rmsnorm_team(x, MBA__TEAM_PIECES_MAX); }
+static inline mba__team rmsnorm_bwd_team(const mba_tensor *x) { return rmsnorm_team(x, 1); }
 
 void rmsnorm_ref(const mba_ref_call *c);
 void rmsnorm_bwd_ref(const mba_ref_call *c);
