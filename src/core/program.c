@@ -72,7 +72,7 @@ static mba_status choose(mba_program *p, int32_t i)
 
 /* ---- memory ---- */
 
-typedef struct block { size_t bytes, offset; int32_t first, last, id, heir; bool merged; } block;
+typedef struct block { size_t bytes, offset; int32_t first, last, id, heir; bool merged, lent; } block;
 
 static size_t aligned(size_t bytes) { return (bytes + MBA_ALIGN_BYTES - 1) / MBA_ALIGN_BYTES * MBA_ALIGN_BYTES; }
 static bool   shared(const mba_storage *st) { return st->role >= MBA_ACT; }
@@ -131,23 +131,105 @@ static int by_offset(const void *x, const void *y)
     return a->offset != b->offset ? (a->offset > b->offset ? 1 : -1) : a->id - b->id;
 }
 
+/* The lowest place where x lies beside all blocks that live with it. */
+static size_t lowest(const block *x, block *const *others, int32_t n, block **near)
+{
+    int32_t m  = 0;
+    size_t  at = 0;
+    for (int32_t j = 0; j < n; j++)
+        if (others[j]->first <= x->last && x->first <= others[j]->last) near[m++] = others[j];
+    qsort(near, (size_t)m, sizeof *near, by_offset);
+    for (int32_t j = 0; j < m && near[j]->offset < at + x->bytes; j++)
+        if (near[j]->offset + near[j]->bytes > at) at = aligned(near[j]->offset + near[j]->bytes);
+    return at;
+}
+
 /* Largest first, each at the lowest place that is free for its whole life. */
 static size_t place(block **todo, int32_t n, block **near)
 {
     size_t top = 0;
     qsort(todo, (size_t)n, sizeof *todo, by_size);
     for (int32_t i = 0; i < n; i++) {
-        int32_t m  = 0;
-        size_t  at = 0;
-        for (int32_t j = 0; j < i; j++)
-            if (todo[j]->first <= todo[i]->last && todo[i]->first <= todo[j]->last) near[m++] = todo[j];
-        qsort(near, (size_t)m, sizeof *near, by_offset);
-        for (int32_t j = 0; j < m && near[j]->offset < at + todo[i]->bytes; j++)
-            if (near[j]->offset + near[j]->bytes > at) at = near[j]->offset + near[j]->bytes;
-        todo[i]->offset = at;
-        if (at + todo[i]->bytes > top) top = at + todo[i]->bytes;
+        todo[i]->offset = lowest(todo[i], todo, i, near);
+        if (todo[i]->offset + todo[i]->bytes > top) top = todo[i]->offset + todo[i]->bytes;
     }
     return top;
+}
+
+static size_t live_at(block *const *todo, int32_t n, int32_t node)
+{
+    size_t live = 0;
+    for (int32_t k = 0; k < n; k++) if (todo[k]->first <= node && node <= todo[k]->last) live += todo[k]->bytes;
+    return live;
+}
+
+/* ---- gradients of parameters lend their memory until they are made ---- */
+
+/* A window of a gradient that is written without a look at what was there. */
+static bool stores_gradient(const mba_node *n, int k)
+{
+    const mba_tensor *t = n->out[k];
+    return t && t->st->role == MBA_GRAD && n->pass == MBA_BACKWARD && !mba_adds(n, k) && mba_dense(t);
+}
+
+/* What of the gradients is taken, and from which node on: stored windows from their makers on, all the rest from the start
+ * (padding, which is zero, and what is only ever added to). Returns how many, of at most 2 nstored + 1. */
+static int32_t taken_gradients(const mba_program *p, block *taken, block **order)
+{
+    const mba_graph *g = p->graph;
+    int32_t          n = 0, nstored;
+    size_t           at = 0;
+    for (int32_t i = 0; i < g->nnodes; i++)
+        for (int k = 0; k < MBA_OUT_MAX; k++) {
+            const mba_tensor *t = g->nodes[i]->out[k];
+            if (!stores_gradient(g->nodes[i], k)) continue;
+            taken[n] = (block){ .bytes = (size_t)mba_tensor_bytes(t), .first = i, .last = g->nnodes, .id = n,
+                                .offset = p->layout.offset[t->st->id] + (size_t)t->offset * mba_dtype_bytes(t->st->dtype) };
+            order[n] = &taken[n];
+            n++;
+        }
+    nstored = n;
+    qsort(order, (size_t)nstored, sizeof *order, by_offset);
+    for (int32_t i = 0; i <= nstored; i++) {               // what lies before window i
+        const size_t to = i < nstored ? order[i]->offset : p->layout.arena_bytes[MBA_GRAD];
+        taken[n] = (block){ .bytes = to - at, .offset = at, .first = -1, .last = g->nnodes, .id = n };
+        order[n] = &taken[n];
+        n += to > at;
+        at = i < nstored ? order[i]->offset + order[i]->bytes : to;
+    }
+    return n;
+}
+
+static int by_end(const void *x, const void *y)
+{
+    const block *a = *(block *const *)x, *b = *(block *const *)y;
+    return a->last != b->last ? b->last - a->last : by_size(x, y);
+}
+
+/* At the end of the forward pass all activations are there and no gradient is. Those that live longest come first: they fit
+ * only under gradients that are made last, the others under more of them. Returns how many blocks are left to place. */
+static int32_t lend_gradients(const mba_program *p, block **todo, int32_t n)
+{
+    const mba_graph *g = p->graph;
+    int32_t          peak = 0, left = 0, nstored = 0;
+    for (int32_t i = 0; i < g->nnodes; i++)
+        for (int k = 0; k < MBA_OUT_MAX; k++) nstored += stores_gradient(g->nodes[i], k);
+    if (!nstored) return n;
+    block  *taken = mba_arena_new(p->arena, block, 2 * nstored + 1);
+    block **order = mba_arena_new(p->arena, block *, 2 * nstored + 1 + n), **near = mba_arena_new(p->arena, block *, 2 * nstored + 1 + n);
+    int32_t ntaken = taken_gradients(p, taken, order);
+    for (int32_t i = 1; i < g->nnodes; i++) if (live_at(todo, n, i) > live_at(todo, n, peak)) peak = i;
+    qsort(todo, (size_t)n, sizeof *todo, by_end);
+    for (int32_t i = 0; i < n; i++) {
+        block *x = todo[i];
+        if (x->id < g->nstorages && x->first <= peak && peak <= x->last) {         // scratch stays in the step arena
+            x->offset = lowest(x, order, ntaken, near);
+            x->lent   = x->offset + x->bytes <= p->layout.arena_bytes[MBA_GRAD];
+        }
+        if (x->lent) order[ntaken++] = x;
+        else         todo[left++] = x;
+    }
+    return left;
 }
 
 static void lay_out(mba_program *p)
@@ -159,6 +241,7 @@ static void lay_out(mba_program *p)
     lay->first       = mba_arena_new(p->arena, int32_t, g->nstorages);
     lay->last        = mba_arena_new(p->arena, int32_t, g->nstorages);
     lay->offset      = mba_arena_new(p->arena, size_t, g->nstorages);
+    lay->arena       = mba_arena_new(p->arena, uint8_t, g->nstorages);
     lay->work_offset = mba_arena_new(p->arena, size_t, g->nnodes);
     block   *b    = mba_arena_new(p->arena, block, n);
     block  **todo = mba_arena_new(p->arena, block *, n), **near = mba_arena_new(p->arena, block *, n);
@@ -184,12 +267,16 @@ static void lay_out(mba_program *p)
         if (scratch) lay->role_bytes[MBA_WORK] += b[k].bytes;
         if (b[k].bytes && b[k].first >= 0 && !b[k].merged && (scratch || shared(g->storages[k]))) todo[ntodo++] = &b[k];
     }
+    ntodo = lend_gradients(p, todo, ntodo);
     lay->arena_bytes[MBA_ACT] = place(todo, ntodo, near);
-    for (int32_t s = 0; s < g->nstorages; s++) if (shared(g->storages[s])) lay->offset[s] = b[root[s]].offset + guard;
+    for (int32_t s = 0; s < g->nstorages; s++) {
+        const block *x = &b[root[s]];
+        lay->arena[s] = (uint8_t)(!shared(g->storages[s]) ? g->storages[s]->role : x->lent ? MBA_GRAD : MBA_ACT);
+        if (shared(g->storages[s])) lay->offset[s] = x->offset + guard;
+    }
     for (int32_t i = 0; i < g->nnodes; i++) lay->work_offset[i] = b[g->nstorages + i].offset + guard;
     for (int32_t i = 0; i < g->nnodes; i++) {
-        size_t live = 0;
-        for (int32_t k = 0; k < ntodo; k++) if (todo[k]->first <= i && i <= todo[k]->last) live += todo[k]->bytes;
+        const size_t live = live_at(todo, ntodo, i);
         if (live > lay->live_bytes_max) { lay->live_bytes_max = live; lay->peak = i; }
     }
 }
@@ -216,18 +303,16 @@ mba_status mba_program_create(mba_program **out, const mba_graph *g, const mba_p
     return st;
 }
 
-static int arena_of(const mba_storage *st) { return shared(st) ? MBA_ACT : st->role; }
-
 void *mba_program_at(const mba_program *p, const mba_tensor *t)
 {
     if (!t) return NULL;
-    return (char *)p->memory[arena_of(t->st)] + p->layout.offset[t->st->id]
+    return (char *)p->memory[p->layout.arena[t->st->id]] + p->layout.offset[t->st->id]
          + (size_t)t->offset * mba_dtype_bytes(t->type.dtype);
 }
 
 void *mba_program_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param)
 {
-    return (char *)p->memory[arena_of(st)] + p->layout.offset[st->id] + (size_t)param->offset * mba_dtype_bytes(st->dtype);
+    return (char *)p->memory[p->layout.arena[st->id]] + p->layout.offset[st->id] + (size_t)param->offset * mba_dtype_bytes(st->dtype);
 }
 
 void *mba_program_host(const mba_program *p, const mba_tensor *t)

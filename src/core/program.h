@@ -26,6 +26,7 @@ typedef struct mba_program_options {
 /* Where every storage and every node's scratch lies. */
 typedef struct mba_layout {
     int32_t *first, *last;                        /* per storage: nodes that touch it; -1: none */
+    uint8_t *arena;                               /* per storage: its role, ACT, or GRAD while gradients do not need it yet */
     size_t  *offset;                              /* per storage, inside its arena */
     size_t  *work_offset;                         /* per node, inside the step arena */
     size_t   arena_bytes[MBA_ROLES];              /* ACT holds DACT and WORK as well: the step arena */
