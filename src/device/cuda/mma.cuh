@@ -37,6 +37,12 @@ static __device__ __forceinline__ void cp_async16(void *to, const void *from, bo
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(smem_address(to)), "l"(from), "r"(take ? 16 : 0)
                  : "memory");
 }
+/* 4 bytes, or a zero: `from` is not read then. */
+static __device__ __forceinline__ void cp_async4(void *to, const void *from, bool take)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(smem_address(to)), "l"(from), "r"(take ? 4 : 0)
+                 : "memory");
+}
 static __device__ __forceinline__ void cp_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int PENDING> static __device__ __forceinline__ void cp_wait()
 {

@@ -241,7 +241,8 @@ const mba_op mba_op_attention = {
     .attr_bytes = sizeof(attention_attr),
     .shape = attention_shape, .grad = attention_grad, .cost = attention_cost, .ref = attention_ref,
     .cpu   = (const mba_variant[]){ { "flash", attention_cpu_plan, MBA_CPU(attention_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "mma", attention_mma_plan, MBA_CUDA(attention_mma_cuda) },
+    .cuda  = (const mba_variant[]){ { "wgmma", attention_wgmma_plan, MBA_CUDA(attention_wgmma_cuda) },
+                                    { "mma", attention_mma_plan, MBA_CUDA(attention_mma_cuda) },
                                     { "plain", attention_plain_plan, MBA_CUDA(attention_plain_cuda) }, { 0 } },
     .build = attention_build, .terms = attention_terms,
     .cases = (const mba_case[]){
@@ -272,7 +273,9 @@ const mba_op mba_op_attention_bwd = {
     .attr_bytes = sizeof(attention_attr),
     .shape = attention_bwd_shape, .cost = attention_bwd_cost, .ref = attention_bwd_ref,
     .cpu   = (const mba_variant[]){ { "flash", attention_bwd_cpu_plan, MBA_CPU(attention_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "mma", attention_bwd_mma_plan, MBA_CUDA(attention_bwd_mma_cuda) },
+    .cuda  = (const mba_variant[]){ { "whole", attention_bwd_whole_plan, MBA_CUDA(attention_bwd_whole_cuda) },
+                                    { "wgmma", attention_bwd_wgmma_plan, MBA_CUDA(attention_bwd_wgmma_cuda) },
+                                    { "mma", attention_bwd_mma_plan, MBA_CUDA(attention_bwd_mma_cuda) },
                                     { "plain", attention_bwd_plain_plan, MBA_CUDA(attention_bwd_plain_cuda) }, { 0 } },
     .terms = attention_bwd_terms,
 };

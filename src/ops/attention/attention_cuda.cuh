@@ -2,7 +2,7 @@
 #ifndef MBA_ATTENTION_CUDA_CUH
 #define MBA_ATTENTION_CUDA_CUH
 
-#include "device/cuda/tile.cuh"
+#include "device/cuda/vocab.cuh"
 extern "C" {
 #include "ops/attention/attention_slots.h"
 #include "ops/heads.h"
@@ -67,7 +67,7 @@ template <typename T> static inline attention_operands<T> attention_bwd_operands
     p.dout  = heads_at<const T>(n->in[DOUT], c->in[DOUT]);
     p.o     = heads_at<const T>(n->in[OUT], c->in[OUT]);
     p.lse   = (float *)c->in[LSES];
-    p.delta = (float *)mba_cuda_scratch(c, 0);
+    p.delta = c->plan->nscratch ? (float *)mba_cuda_scratch(c, 0) : NULL;
     p.dq = heads_at<T>(n->out[DQ], c->out[DQ]);
     p.dk = heads_at<T>(n->out[DK], c->out[DK]);
     p.dv = heads_at<T>(n->out[DV], c->out[DV]);
@@ -78,7 +78,8 @@ template <typename T> static inline attention_operands<T> attention_bwd_operands
 struct rows_of_block { int first, head; int64_t b; };
 
 /* Rows with most to do first: causal queries from the end, causal keys from the beginning. */
-template <typename T> static __device__ __forceinline__ rows_of_block rows_of_block_of(const attention_operands<T> &p, int rows, bool keys)
+template <typename T> static __device__ __forceinline__ rows_of_block
+rows_of_block_of(const attention_operands<T> &p, int rows, bool keys)
 {
     const int     H = keys ? p.Hk : p.H, tiles = ((keys ? p.Lk : p.L) + rows - 1) / rows;
     const int64_t all = (int64_t)p.B * H, i = blockIdx.x;
@@ -93,7 +94,8 @@ template <typename T> static __device__ __forceinline__ rows_of_block rows_of_bl
 /* Column tiles first .. last-1 that rows first .. see something of. */
 struct column_tiles { int first, last; };
 
-template <typename T> static __device__ __forceinline__ column_tiles column_tiles_of(const attention_operands<T> &p, int row, int rows, int columns, bool keys)
+template <typename T> static __device__ __forceinline__ column_tiles
+column_tiles_of(const attention_operands<T> &p, int row, int rows, int columns, bool keys)
 {
     column_tiles c = { 0, ((keys ? p.L : p.Lk) + columns - 1) / columns };
     if (!p.causal) return c;
@@ -103,8 +105,5 @@ template <typename T> static __device__ __forceinline__ column_tiles column_tile
 }
 
 static __device__ __forceinline__ float masked(float score, bool sees) { return sees ? score : -INFINITY; }
-
-/* delta (B, H, L) = <do, o>: the first launch of both backward paths (attention_cuda.cu). */
-template <typename T> mba_status attention_delta(const mba_call *c, const attention_operands<T> &p);
 
 #endif

@@ -3,15 +3,16 @@
 #include "ops/attention/attention_slots.h"
 #include "ops/heads.h"
 
-enum { MMA_ROWS = 64, MMA_FWD_COLUMNS = 64, MMA_BWD_COLUMNS = 32, PLAIN_TILE = 32, BLOCK_THREADS = 128, INT_MOST = 1 << 30 };
+enum { PLAIN_TILE = 32, PLAIN_THREADS = 128, CLASSES = 8, INT_MOST = 1 << 30 };
 
-/* Widths of heads the kernels are compiled for. */
-static int64_t padded(int64_t P, bool mma)
+/* ---- what a path takes ---- */
+
+static mba_status takes(const attention_dims *d, const mba_machine *m)
 {
-    static const int64_t tensor[] = { 32, 48, 64, 96, 128 }, vector[] = { 32, 64, 128, 256 };
-    const int64_t *w = mma ? tensor : vector;
-    while (*w < P) w++;
-    return *w;
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(d->L > INT_MOST || d->Lk > INT_MOST || d->B * d->H * mba_ceil(d->L + d->Lk, PLAIN_TILE) > INT_MOST,
+                  "more than 2^30 blocks of queries");
+    return MBA_OK;
 }
 
 static bool pieces_fit(const mba_tensor *t)
@@ -20,23 +21,31 @@ static bool pieces_fit(const mba_tensor *t)
     return !t || (mba_heads_of(&h, t) && t->offset % 8 == 0 && h.batch % 8 == 0 && h.row % 8 == 0 && h.head % 8 == 0);
 }
 
-static mba_status takes(const attention_dims *d, const mba_machine *m)
+/* Both tensor-core paths: masked scores are -inf, which a negative scale would make the greatest. */
+static mba_status tensor_takes(const mba_node *n, const attention_dims *d, const mba_machine *m)
 {
-    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(d->L > INT_MOST || d->Lk > INT_MOST || d->B * d->H * mba_ceil(d->L + d->Lk, PLAIN_TILE) > INT_MOST, "more than 2^30 blocks of queries");
+    const double scale = ((const attention_attr *)n->attr)->scale;
+    MBA_TRY(takes(d, m));
+    MBA_REFUSE_IF(n->in[Q]->type.dtype != MBA_BF16,
+                  "heads that are not bf16\nwhy: fp32 products do not run on the tensor cores");
+    MBA_REFUSE_IF(d->P % 8 || d->P > 128, "heads of %lld values: wants a multiple of 8, at most 128", (long long)d->P);
+    MBA_REFUSE_IF(!(scale > 1e-6 && scale < 1e6), "a scale of %g: wants one between 1e-6 and 1e6", scale);
+    for (int k = 0; k < MBA_IN_MAX; k++)
+        MBA_REFUSE_IF(k != IDS && k != LSES && !pieces_fit(n->in[k]),
+                      "heads of %s that do not begin at multiples of 16 bytes", n->op->in[k].name);
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        MBA_REFUSE_IF(n->out[k] && n->out[k]->type.rank == 4 && !pieces_fit(n->out[k]),
+                      "heads of %s that do not begin at multiples of 16 bytes", n->op->out[k].name);
     return MBA_OK;
 }
 
-static mba_status mma_takes(const mba_node *n, const attention_dims *d, const mba_machine *m)
+static mba_status wgmma_takes(const mba_node *n, const attention_dims *d, const mba_machine *m)
 {
-    MBA_TRY(takes(d, m));
-    MBA_REFUSE_IF(n->in[Q]->type.dtype != MBA_BF16, "heads that are not bf16\nwhy: fp32 products do not run on the tensor cores");
-    MBA_REFUSE_IF(d->P % 8 || d->P > 128, "heads of %lld values: wants a multiple of 8, at most 128", (long long)d->P);
-    for (int k = 0; k < MBA_IN_MAX; k++)
-        MBA_REFUSE_IF(k != IDS && k != LSES && !pieces_fit(n->in[k]), "heads of %s that do not begin at multiples of 16 bytes", n->op->in[k].name);
-    for (int k = 0; k < MBA_OUT_MAX; k++)
-        MBA_REFUSE_IF(n->out[k] && n->out[k]->type.rank == 4 && !pieces_fit(n->out[k]), "heads of %s that do not begin at multiples of 16 bytes",
-                      n->op->out[k].name);
+    MBA_TRY(tensor_takes(n, d, m));
+    MBA_REFUSE_IF(m->cc != 90, "a device of compute capability %d: wgmma is of 9.0 alone", m->cc);
+    MBA_REFUSE_IF(d->P != 64 && d->P != 128, "heads of %lld values: wants 64 or 128", (long long)d->P);
+    MBA_REFUSE_IF(d->L < ATT_WGMMA_ROWS || d->Lk < ATT_WGMMA_ROWS, "%lld queries, %lld keys: wants a block of %d of each",
+                  (long long)d->L, (long long)d->Lk, ATT_WGMMA_ROWS);
     return MBA_OK;
 }
 
@@ -47,77 +56,94 @@ static mba_status plain_takes(const attention_dims *d, const mba_machine *m)
     return MBA_OK;
 }
 
-/* One launch: `rows` of a head a block, against columns of `b1` and `b2`; `products` of the two shapes; `pairs` a row. */
+/* ---- launches ---- */
+
+/* Widths of heads the kernels are compiled for. */
+static int64_t padded(int64_t P, bool tensor)
+{
+    static const int64_t wide[] = { 32, 48, 64, 96, 128 }, plain[] = { 32, 64, 128, 256 };
+    const int64_t *w = tensor ? wide : plain;
+    while (*w < P) w++;
+    return *w;
+}
+
+/* One launch: blocks of `rows` of a head go through the columns of `b1` and `b2` in tiles. */
 typedef struct pass {
     const char *kernel;
-    int64_t     blocks, rows, columns;
-    double      pairs;                                        /* of one block */
+    bool        tensor, keys;                     /* keys: rows are keys, columns the queries of a group */
+    int64_t     rows, columns, threads;           /* of a block, of a tile */
     int         products, a1, a2, b1, b2, out1, out2;
+    int         regs, ring;
+    size_t      smem;
 } pass;
 
-static mba_launch *plan_pass(mba_plan *p, const mba_node *n, const attention_dims *d, const pass *s, bool mma)
+/* Causal blocks differ in length: classes of like ones, in the order in which they start, the longest first. */
+static double plan_trips(mba_launch *l, const mba_node *n, const attention_dims *d, const pass *s)
 {
-    const double e = (double)mba_dtype_bytes(n->in[Q]->type.dtype), width = (double)padded(d->P, mma), P = (double)d->P;
-    const double tile = (double)(s->rows * s->columns), flops = s->products * tile * width;
-    mba_launch  *l = mba_plan_launch(p, s->kernel, mma ? MBA_TENSOR : MBA_VECTOR, s->blocks, BLOCK_THREADS);
-    mba_phase_move(l, MBA_LOAD, s->a1, (double)s->rows * P * e);
-    if (s->a2 >= 0) mba_phase_move(l, MBA_LOAD, s->a2, (double)s->rows * P * e);
-    mba_phase_work(l, MBA_LOOP, s->pairs / tile, NULL);
-    mba_phase_move(l, mma ? MBA_ASYNC : MBA_LOAD, s->b1, (double)s->columns * P * e);
-    mba_phase_share(l, d->group);
-    mba_phase_move(l, mma ? MBA_ASYNC : MBA_LOAD, s->b2, (double)s->columns * P * e);
-    mba_phase_share(l, d->group);
-    mba_phase_work(l, MBA_BARRIER, mma ? 1 : 2, NULL);
-    mba_phase_work(l, mma ? MBA_MMA : MBA_FMA, mma ? 2 * flops : flops, NULL);
+    const int64_t tiles = mba_ceil(s->keys ? d->Lk : d->L, s->rows), classes = tiles < CLASSES ? tiles : CLASSES;
+    const int64_t per = l->grid[0] / tiles;                           // heads
+    const double  all = (double)(s->keys ? d->L : d->Lk), heads = s->keys ? (double)d->group : 1;
+    if (!((const attention_attr *)n->attr)->causal) return heads * (double)mba_ceil((int64_t)all, s->columns);
+    for (int64_t i = 0; i < classes; i++) {
+        const int64_t from = tiles * i / classes, to = tiles * (i + 1) / classes;
+        const double  seen = all - (double)(s->rows * (from + to - 1)) / 2;     // by the last query, from the first key on
+        l->blocks[l->nblocks++] = (mba_blocks){ (to - from) * per, { heads * (seen / (double)s->columns + 0.5) } };
+    }
+    return MBA_TRIPS(0);
+}
+
+static void plan_pass(mba_plan *p, const mba_node *n, const attention_dims *d, const pass *s)
+{
+    const double   e = (double)mba_dtype_bytes(n->in[Q]->type.dtype), P = (double)d->P, rows = (double)s->rows * P * e,
+                   columns = (double)s->columns * P * e, tile = (double)(s->rows * s->columns),
+                   flops = 2 * s->products * tile * (double)padded(d->P, s->tensor);
+    const int64_t  blocks = d->B * (s->keys ? d->Hk : d->H) * mba_ceil(s->keys ? d->Lk : d->L, s->rows);
+    const mba_work copy = s->ring ? MBA_ASYNC : MBA_LOAD;
+    mba_launch    *l = mba_plan_launch(p, s->kernel, s->tensor ? MBA_TENSOR : MBA_VECTOR, blocks, (int)s->threads);
+    l->smem_bytes = s->smem;
+    l->regs       = s->regs;
+    l->ring_depth = s->ring;
+    mba_phase_move(l, copy, s->a1, rows);
+    if (s->a2 >= 0) mba_phase_move(l, copy, s->a2, rows);
+    mba_phase_work(l, MBA_LOOP, plan_trips(l, n, d, s), NULL);
+    mba_phase_move(l, copy, s->b1, columns);
+    if (!s->keys) mba_phase_share(l, d->group);
+    mba_phase_move(l, copy, s->b2, columns);
+    if (!s->keys) mba_phase_share(l, d->group);
+    mba_phase_work(l, MBA_BARRIER, s->tensor ? 1 : 2, NULL);
+    mba_phase_work(l, s->tensor ? MBA_MMA : MBA_FMA, s->tensor ? flops : flops / 2, NULL);
     mba_phase_work(l, MBA_SFU, tile, NULL);
-    mba_phase_work(l, MBA_FMA, 6 * tile, NULL);
+    mba_phase_work(l, MBA_FMA, 4 * tile, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_move(l, MBA_STORE, s->out1, (double)s->rows * P * e);
-    if (s->out2 >= 0) mba_phase_move(l, MBA_STORE, s->out2, (double)s->rows * P * e);
-    return l;
+    mba_phase_move(l, MBA_STORE, s->out1, s->out1 == MBA_ARG_OUT(LSE) ? (double)s->rows * 4 : rows);
+    if (s->out2 >= 0) mba_phase_move(l, MBA_STORE, s->out2, rows);
 }
 
-static void plan_forward(mba_plan *p, const mba_node *n, const attention_dims *d, bool mma)
+static void plan_delta(mba_plan *p, const attention_dims *d)
 {
-    const int64_t rows = mma ? MMA_ROWS : PLAIN_TILE, columns = mma ? MMA_FWD_COLUMNS : PLAIN_TILE, blocks = d->B * d->H * mba_ceil(d->L, rows),
-                  PP = padded(d->P, mma);
-    mba_launch *l = plan_pass(p, n, d, &(pass){ mma ? "attention_fwd_mma" : "attention_fwd_plain", blocks, rows, columns, d->pairs / (double)blocks, 2,
-                              MBA_ARG_IN(Q), -1, MBA_ARG_IN(K), MBA_ARG_IN(V), MBA_ARG_OUT(O), MBA_ARG_OUT(LSE) }, mma);
-    l->smem_bytes = (size_t)(mma ? 5 * 64 * (PP + 8) * 2 + 512 : 96 * (PP + 4) * 4 + 32 * 33 * 4 + 128);
-    l->regs       = mma ? (PP <= 64 ? 145 : 182) : (PP <= 64 ? 117 : 165);
-    l->ring_depth = mma ? 2 : 0;
-}
-
-static void plan_backward(mba_plan *p, const mba_node *n, const attention_dims *d, bool mma)
-{
-    const int64_t rows = mma ? MMA_ROWS : PLAIN_TILE, columns = mma ? MMA_BWD_COLUMNS : PLAIN_TILE, PP = padded(d->P, mma),
-                  queries = d->B * d->H * mba_ceil(d->L, rows), keys = d->B * d->Hk * mba_ceil(d->Lk, rows);
     mba_plan_scratch(p, "delta", sizeof(float) * (size_t)(d->B * d->H * d->L));
-    mba_launch *l = mba_plan_launch(p, "attention_delta_rows", MBA_VECTOR, mba_ceil(d->B * d->L * d->H, 8), 256);
-    l->regs = 32;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(OUT), mba_tensor_bytes(n->in[OUT]) / (double)l->grid[0]);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DOUT), mba_tensor_bytes(n->in[DOUT]) / (double)l->grid[0]);
-    mba_phase_work(l, MBA_FMA, 8 * (double)d->P, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(0), 32);
-    const char  *kernel = mma ? "attention_bwd_mma" : "attention_bwd_plain";
-    const size_t smem = (size_t)(mma ? 4 * 64 * (PP + 8) * 2 + 768 : 128 * (PP + 4) * 4 + 2 * 32 * 33 * 4 + 384);
-    l = plan_pass(p, n, d, &(pass){ kernel, queries, rows, columns, d->pairs / (double)queries, 3, MBA_ARG_IN(Q), MBA_ARG_IN(DOUT), MBA_ARG_IN(K),
-                  MBA_ARG_IN(V), MBA_ARG_OUT(DQ), -1 }, mma);
-    l->smem_bytes = smem;
-    l->regs       = PP <= 64 ? 138 : 168;
-    l->ring_depth = mma ? 2 : 0;
-    l = plan_pass(p, n, d, &(pass){ kernel, keys, rows, columns, d->pairs / (double)keys, 4, MBA_ARG_IN(K), MBA_ARG_IN(V), MBA_ARG_IN(Q),
-                  MBA_ARG_IN(DOUT), MBA_ARG_OUT(DK), MBA_ARG_OUT(DV) }, mma);
-    l->smem_bytes = smem;
-    l->regs       = PP <= 64 ? 168 : 243;
-    l->ring_depth = mma ? 2 : 0;
 }
 
+/* ---- forward ---- */
+
+enum { KEYS_OF = MBA_ARG_IN(K), VALUES_OF = MBA_ARG_IN(V) };
+
+static void plan_forward(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
+{
+    s.products = 2;
+    s.a1 = MBA_ARG_IN(Q); s.a2 = -1; s.b1 = KEYS_OF; s.b2 = VALUES_OF; s.out1 = MBA_ARG_OUT(LSE); s.out2 = MBA_ARG_OUT(O);
+    plan_pass(p, n, d, &s);
+}
+
+/* Up to 256 queries are one block, so that keys and values are read once. */
 mba_status attention_mma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const attention_dims d = attention_dims_of(n);
-    MBA_TRY(mma_takes(n, &d, m));
-    plan_forward(p, n, &d, true);
+    MBA_TRY(tensor_takes(n, &d, m));
+    const int64_t PP = padded(d.P, true), rows = d.L <= ATT_WHOLE ? attention_round(d.L, 32) : ATT_MMA_THREADS;
+    plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_mma", .tensor = true, .rows = rows, .columns = ATT_MMA_COLUMNS,
+                 .threads = rows, .regs = PP <= 64 ? 168 : 244, .ring = 2,
+                 .smem = (size_t)((rows + 4 * ATT_MMA_COLUMNS) * (PP + 8) * 2 + 8 * ATT_MMA_COLUMNS) });
     return MBA_OK;
 }
 
@@ -125,15 +151,42 @@ mba_status attention_plain_plan(mba_plan *p, const mba_node *n, const mba_machin
 {
     const attention_dims d = attention_dims_of(n);
     MBA_TRY(plain_takes(&d, m));
-    plan_forward(p, n, &d, false);
+    const int64_t PP = padded(d.P, false);
+    plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_plain", .rows = PLAIN_TILE, .columns = PLAIN_TILE,
+                 .threads = PLAIN_THREADS, .regs = PP <= 64 ? 117 : 165,
+                 .smem = (size_t)(96 * (PP + 4) * 4 + 32 * 33 * 4 + 128) });
     return MBA_OK;
+}
+
+/* ---- backward: a launch for dq (and delta), one for dk and dv ---- */
+
+static void plan_queries(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
+{
+    s.products = 3;
+    s.a1 = MBA_ARG_IN(Q); s.a2 = MBA_ARG_IN(DOUT); s.b1 = KEYS_OF; s.b2 = VALUES_OF; s.out1 = MBA_ARG_OUT(DQ); s.out2 = -1;
+    plan_pass(p, n, d, &s);
+}
+
+static void plan_keys(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
+{
+    s.keys = true; s.products = 4;
+    s.a1 = KEYS_OF; s.a2 = VALUES_OF; s.b1 = MBA_ARG_IN(Q); s.b2 = MBA_ARG_IN(DOUT);
+    s.out1 = MBA_ARG_OUT(DK); s.out2 = MBA_ARG_OUT(DV);
+    plan_pass(p, n, d, &s);
 }
 
 mba_status attention_bwd_mma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const attention_dims d = attention_dims_of(n);
-    MBA_TRY(mma_takes(n, &d, m));
-    plan_backward(p, n, &d, true);
+    MBA_TRY(tensor_takes(n, &d, m));
+    const int64_t PP = padded(d.P, true), rows = PP <= 64 ? 128 : 64, C = ATT_MMA_COLUMNS;
+    plan_delta(p, &d);
+    pass s = { .kernel = "attention_bwd_mma", .tensor = true, .rows = rows, .columns = C, .threads = ATT_MMA_THREADS,
+               .regs = PP <= 64 ? 240 : 165, .ring = 2,
+               .smem = (size_t)((2 * rows + 4 * C) * (PP + 8) * 2 + 8 * rows + 24 * C) };
+    plan_queries(p, n, &d, s);
+    s.regs = 242;
+    plan_keys(p, n, &d, s);
     return MBA_OK;
 }
 
@@ -141,6 +194,76 @@ mba_status attention_bwd_plain_plan(mba_plan *p, const mba_node *n, const mba_ma
 {
     const attention_dims d = attention_dims_of(n);
     MBA_TRY(plain_takes(&d, m));
-    plan_backward(p, n, &d, false);
+    const int64_t PP = padded(d.P, false);
+    plan_delta(p, &d);
+    mba_launch *l = mba_plan_launch(p, "attention_delta_rows", MBA_VECTOR, mba_ceil(d.B * d.L * d.H, 8), 256);
+    l->regs = 32;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(OUT), mba_tensor_bytes(n->in[OUT]) / (double)l->grid[0]);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DOUT), mba_tensor_bytes(n->in[DOUT]) / (double)l->grid[0]);
+    mba_phase_work(l, MBA_FMA, 8 * (double)d.P, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(0), 32);
+    pass s = { .kernel = "attention_bwd_plain", .rows = PLAIN_TILE, .columns = PLAIN_TILE, .threads = PLAIN_THREADS,
+               .regs = PP <= 64 ? 138 : 168, .smem = (size_t)(128 * (PP + 4) * 4 + 2 * 32 * 33 * 4 + 384) };
+    plan_queries(p, n, &d, s);
+    s.regs = PP <= 64 ? 168 : 243;
+    plan_keys(p, n, &d, s);
+    return MBA_OK;
+}
+
+/* Short rows: a block has all of a head, and reads it once. Two warps share out more than four pieces of 32 rows better. */
+mba_status attention_bwd_whole_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const attention_dims d = attention_dims_of(n);
+    MBA_TRY(tensor_takes(n, &d, m));
+    const int64_t PP = padded(d.P, true), most = d.L > d.Lk ? d.L : d.Lk, pieces = mba_ceil(most, 32),
+                  warps = pieces <= 4 ? pieces : mba_ceil(pieces, 2);
+    const size_t  smem = (size_t)(32 * pieces * (4 * (PP + 8) * 2 + 12));
+    MBA_REFUSE_IF(most > ATT_WHOLE, "rows of %lld: at most %d", (long long)most, ATT_WHOLE);
+    MBA_REFUSE_IF(d.P > 64, "heads of %lld values: at most 64", (long long)d.P);
+    MBA_REFUSE_IF(d.group > 1, "key heads that %lld query heads share", (long long)d.group);
+    MBA_REFUSE_IF((int64_t)smem > m->smem_block_bytes, "%zu bytes of shared memory", smem);
+    mba_launch *l = mba_plan_launch(p, "attention_bwd_whole", MBA_TENSOR, d.B * d.H, (int)(32 * warps));
+    const double q = (double)(d.L * d.P) * 2, k = (double)(d.Lk * d.P) * 2, tile = 1024.0 * (double)(pieces * pieces);
+    l->smem_bytes = smem;
+    l->regs       = PP <= 48 ? 168 : 244;
+    for (int i = DOUT; i >= OUT; i--)
+        if (i != LSES) mba_phase_move(l, i == OUT ? MBA_LOAD : MBA_ASYNC, MBA_ARG_IN(i), q);
+    for (int i = Q; i <= V; i++) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(i), i == Q ? q : k);
+    mba_phase_work(l, MBA_BARRIER, 2, NULL);
+    mba_phase_work(l, MBA_MMA, 14 * tile * (double)PP, NULL);
+    mba_phase_work(l, MBA_SFU, 2 * tile, NULL);
+    mba_phase_work(l, MBA_FMA, 6 * tile, NULL);
+    for (int i = DQ; i <= DV; i++) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(i), i == DQ ? q : k);
+    return MBA_OK;
+}
+
+/* ---- wgmma: warpgroups of 64 rows ---- */
+
+mba_status attention_wgmma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const attention_dims d = attention_dims_of(n);
+    const int64_t R = ATT_WGMMA_ROWS, C = ATT_WGMMA_COLUMNS, ring = ATT_WGMMA_STAGES;
+    MBA_TRY(wgmma_takes(n, &d, m));
+    plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_wgmma", .tensor = true, .rows = R, .columns = C,
+                 .threads = 2 * R, .regs = d.P == 64 ? 118 : 155, .ring = (int)ring,
+                 .smem = (size_t)((R + 2 * ring * C) * d.P * 2 + 4 * ring * C) });
+    return MBA_OK;
+}
+
+mba_status attention_bwd_wgmma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const attention_dims d = attention_dims_of(n);
+    const int64_t R = ATT_WGMMA_ROWS, C = ATT_WGMMA_COLUMNS, ring = ATT_WGMMA_STAGES;
+    MBA_TRY(wgmma_takes(n, &d, m));
+    plan_delta(p, &d);
+    pass s = { .kernel = "attention_bwd_wgmma", .tensor = true, .rows = R, .columns = C, .threads = 2 * R,
+               .regs = d.P == 64 ? 125 : 181, .ring = (int)ring,
+               .smem = (size_t)((2 * R + 2 * ring * C) * d.P * 2 + 8 * R + 12 * ring * C) };
+    plan_queries(p, n, &d, s);
+    if (d.P == 64) s.rows = ATT_WGMMA_KEYS;
+    s.threads = 2 * s.rows;
+    s.regs    = d.P == 64 ? 168 : 240;
+    s.smem    = (size_t)((2 * s.rows + 2 * ring * C) * d.P * 2 + 8 * s.rows + 12 * ring * C);
+    plan_keys(p, n, &d, s);
     return MBA_OK;
 }

@@ -22,8 +22,10 @@ void attention_ref(const mba_ref_call *c);
 void attention_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(attention_fwd);
 MBA_CPU_DECLARE(attention_bwd);
-mba_plan_fn   attention_mma_plan, attention_bwd_mma_plan, attention_plain_plan, attention_bwd_plain_plan;
-mba_launch_fn attention_mma_cuda, attention_bwd_mma_cuda, attention_plain_cuda, attention_bwd_plain_cuda;
+mba_plan_fn   attention_wgmma_plan, attention_mma_plan, attention_plain_plan, attention_bwd_whole_plan,
+              attention_bwd_wgmma_plan, attention_bwd_mma_plan, attention_bwd_plain_plan;
+mba_launch_fn attention_wgmma_cuda, attention_mma_cuda, attention_plain_cuda, attention_bwd_whole_cuda,
+              attention_bwd_wgmma_cuda, attention_bwd_mma_cuda, attention_bwd_plain_cuda;
 
 /* What differs between cases (dim[5]): tests make their own. */
 enum { CAUSAL = 1, WITH_IDS = 2, PACKED = 4, TWICE = 8 };
@@ -35,6 +37,14 @@ enum {
     ATT_PANEL = 48,                               /* ... and in panels of 12, 24 or 48 */
     ATT_QUERIES = 96, ATT_KEYS = 64,              /* forward: a block of panels, a block of strips */
     ATT_BWD_KEYS = 96, ATT_BWD_QUERIES = 64,      /* backward: keys in panels, queries in strips */
+};
+
+/* ---- what plans and CUDA kernels agree on ---- */
+enum {
+    ATT_MMA_COLUMNS = 64, ATT_MMA_THREADS = 128,
+    ATT_WGMMA_ROWS = 128, ATT_WGMMA_KEYS = 192,   /* keys as rows (P = 64): registers for three warpgroups an SM */
+    ATT_WGMMA_COLUMNS = 64, ATT_WGMMA_STAGES = 3,
+    ATT_WHOLE = 256,                              /* rows this short are one block */
 };
 
 static inline int64_t attention_round(int64_t n, int64_t to) { return (n + to - 1) / to * to; }

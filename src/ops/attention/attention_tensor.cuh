@@ -1,0 +1,243 @@
+/* attention_tensor.cuh -- what the two tensor-core paths of attention share: masks, the running softmax, writing heads.
+ *
+ * Scores and sums lie as mma.sync and wgmma leave them: a warp has 16 rows; of every 8 columns a lane holds
+ * x[0], x[1] (row lane/4, columns 2 (lane%4) and + 1) and x[2], x[3] (the same of row lane/4 + 8). */
+#ifndef MBA_ATTENTION_TENSOR_CUH
+#define MBA_ATTENTION_TENSOR_CUH
+
+#include "device/cuda/mma.cuh"
+#include "ops/attention/attention_cuda.cuh"
+
+#define EVERY_LANE 0xffffffffu
+
+/* ---- who sees whom. Rows are queries and columns keys, or (KEYS) the other way round ---- */
+
+struct sight {
+    const int32_t *ids;                             /* of the sequence, or NULL */
+    int            columns;                         /* how many there are */
+    bool           causal;
+};
+
+static __device__ __forceinline__ sight sight_of(const attention_operands<bf16> &p, int64_t b, bool keys)
+{
+    const sight s = { p.ids ? p.ids + b * p.ids_row : NULL, keys ? p.L : p.Lk, p.causal };
+    return s;
+}
+
+/* No row of row .. row + rows - 1 sees any column of column .. column + width - 1; or each sees all of them. */
+template <bool KEYS> static __device__ __forceinline__ bool
+sees_nothing(const sight &g, int row, int rows, int column, int width)
+{
+    return column >= g.columns || (g.causal && (KEYS ? row > column + width - 1 : column > row + rows - 1));
+}
+
+template <bool KEYS> static __device__ __forceinline__ bool
+sees_all(const sight &g, int row, int rows, int column, int width)
+{
+    return !g.ids && column + width <= g.columns
+        && !(g.causal && (KEYS ? row + rows - 1 > column : column + width - 1 > row));
+}
+
+/* Scores that a row must not see become -inf. `ids` are those of the columns from `column` on, in shared memory; those of
+ * rows are read anew: tiles in need of this are few, registers too. */
+template <bool KEYS, int N> static __device__ __forceinline__ void
+hide(float (&s)[N][4], const sight &g, int row, int rows, int column, const int32_t *ids)
+{
+    const int lane = threadIdx.x % 32, row0 = row + lane / 4;
+    int32_t   id[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++) id[i] = g.ids && row0 + i * 8 < rows ? g.ids[row0 + i * 8] : 0;
+#pragma unroll
+    for (int j = 0; j < N; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const int  at = j * 8 + lane % 4 * 2 + e % 2, c = column + at, r = row0 + e / 2 * 8;
+            const bool later = g.causal && (KEYS ? r > c : c > r);
+            if (c >= g.columns || later || (g.ids && ids[at] != id[e / 2])) s[j][e] = -INFINITY;
+        }
+}
+
+/* ---- softmax, online, of T x 16 rows. `top` is near the greatest score so far: it follows only when some row of the
+ * warp has grown by more than 2^8, which is exact all the same and hardly ever happens after the first columns ---- */
+
+static __device__ __forceinline__ float four_max(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(EVERY_LANE, x, 1));
+    return fmaxf(x, __shfl_xor_sync(EVERY_LANE, x, 2));
+}
+
+static __device__ __forceinline__ float four_sum(float x)
+{
+    x += __shfl_xor_sync(EVERY_LANE, x, 1);
+    return x + __shfl_xor_sync(EVERY_LANE, x, 2);
+}
+
+template <int T> struct running { float top[T][2], sum[T][2]; };        /* of a lane: sums of its columns alone */
+
+template <int T> static __device__ __forceinline__ void nothing_yet(running<T> &w)
+{
+#pragma unroll
+    for (int m = 0; m < T; m++) {
+        w.top[m][0] = w.top[m][1] = -1e30f;
+        w.sum[m][0] = w.sum[m][1] = 0;
+    }
+}
+
+/* s becomes 2^(scale (s - top)); o and the sums follow a new top. scale > 0. */
+template <int T, int N, int W> static __device__ __forceinline__ void
+soften(float (&s)[T][N][4], float (&o)[T][W][4], running<T> &w, float scale)
+{
+    float high[T][2];
+    bool  grows = false;
+#pragma unroll
+    for (int m = 0; m < T; m++)
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            high[m][r] = fmaxf(s[m][0][2 * r], s[m][0][2 * r + 1]);
+#pragma unroll
+            for (int j = 1; j < N; j++) high[m][r] = fmaxf(high[m][r], fmaxf(s[m][j][2 * r], s[m][j][2 * r + 1]));
+            grows = grows || (high[m][r] - w.top[m][r]) * scale > 8;
+        }
+    if (__any_sync(EVERY_LANE, grows)) {
+#pragma unroll
+        for (int m = 0; m < T; m++)
+#pragma unroll
+            for (int r = 0; r < 2; r++) {
+                const float top = fmaxf(w.top[m][r], four_max(high[m][r])), a = fast_exp2((w.top[m][r] - top) * scale);
+                w.top[m][r] = top;
+                w.sum[m][r] *= a;
+#pragma unroll
+                for (int n = 0; n < W; n++) { o[m][n][2 * r] *= a; o[m][n][2 * r + 1] *= a; }
+            }
+    }
+#pragma unroll
+    for (int m = 0; m < T; m++)
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const float top = w.top[m][r] * scale;
+#pragma unroll
+            for (int j = 0; j < N; j++)
+#pragma unroll
+                for (int e = 2 * r; e < 2 * r + 2; e++) {
+                    s[m][j][e] = fast_exp2(fmaf(s[m][j][e], scale, -top));
+                    w.sum[m][r] += s[m][j][e];
+                }
+        }
+}
+
+/* After the last columns: 1 / sum of each row, and its LSE in memory (`lse` is row 0's). */
+template <int T> static __device__ __forceinline__ void
+finish(running<T> &w, float *lse, int row, int rows, float scale)
+{
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int m = 0; m < T; m++)
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const int   t = row + m * 16 + lane / 4 + r * 8;
+            const float sum = four_sum(w.sum[m][r]);
+            w.sum[m][r] = 1 / sum;
+            if (lane % 4 == 0 && t < rows) lse[t] = LN2 * (w.top[m][r] * scale + log2f(sum));
+        }
+}
+
+/* ---- backward: s becomes p = 2^(scale s - LSE), d becomes dS = p (dP - delta). LSE and delta are those of a lane's two
+ * rows, or (KEYS) of the columns of s, in shared memory ---- */
+
+template <bool KEYS, int N> static __device__ __forceinline__ void
+probabilities(float (&s)[N][4], float scale, const float *lse, const float (&row_lse)[2])
+{
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        const float2 of_column = KEYS ? *(const float2 *)(lse + j * 8 + threadIdx.x % 4 * 2) : make_float2(0, 0);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const float less = LOG2E * (KEYS ? (e % 2 ? of_column.y : of_column.x) : row_lse[e / 2]);
+            s[j][e] = fast_exp2(fmaf(s[j][e], scale, -less));
+        }
+    }
+}
+
+template <bool KEYS, int N> static __device__ __forceinline__ void
+gradients(float (&d)[N][4], const float (&p)[N][4], const float *delta, const float (&row_delta)[2])
+{
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        const float2 of_column = KEYS ? *(const float2 *)(delta + j * 8 + threadIdx.x % 4 * 2) : make_float2(0, 0);
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            d[j][e] = p[j][e] * (d[j][e] - (KEYS ? (e % 2 ? of_column.y : of_column.x) : row_delta[e / 2]));
+    }
+}
+
+/* Columns 16 k .. of a 16-row tile as the left side of a product, rounded to bf16. */
+template <int N> static __device__ __forceinline__ void as_left(uint32_t (&x)[4], const float (&p)[N][4], int k)
+{
+#pragma unroll
+    for (int i = 0; i < 4; i++) x[i] = pack(p[2 * k + i / 2][i % 2 * 2], p[2 * k + i / 2][i % 2 * 2 + 1]);
+}
+
+/* sum + <a, b> of pieces of eight values. */
+static __device__ __forceinline__ float dot_piece(uint4 a, uint4 b, float sum)
+{
+    const uint32_t x[4] = { a.x, a.y, a.z, a.w }, y[4] = { b.x, b.y, b.z, b.w };
+#pragma unroll
+    for (int i = 0; i < 4; i++) sum = fmaf(low_of(x[i]), low_of(y[i]), fmaf(high_of(x[i]), high_of(y[i]), sum));
+    return sum;
+}
+
+/* ---- out ---- */
+
+/* Lane t of four gets word t of each: four lanes' halves of columns become whole pieces of 16 bytes. */
+static __device__ __forceinline__ void transpose_4(uint32_t (&w)[4])
+{
+    const bool odd = threadIdx.x & 1, upper = threadIdx.x & 2;
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+        const uint32_t got = __shfl_xor_sync(EVERY_LANE, odd ? w[i] : w[i + 1], 1);
+        if (odd) w[i] = got; else w[i + 1] = got;
+    }
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const uint32_t got = __shfl_xor_sync(EVERY_LANE, upper ? w[i] : w[i + 2], 2);
+        if (upper) w[i] = got; else w[i + 2] = got;
+    }
+}
+
+static __device__ __forceinline__ void add_two(bf16 *to, float a, float b)
+{
+    const uint32_t was = *(const uint32_t *)to;
+    *(uint32_t *)to = pack(a + low_of(was), b + high_of(was));
+}
+
+/* A warp's 16 rows from `row` on, times f, to a head at `to`; or added to what is there. */
+template <int W> static __device__ __forceinline__ void
+put_rows(bf16 *to, int64_t step, const float (&o)[W][4], const float (&f)[2], int row, int rows, int P, bool add)
+{
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const int t = row + lane / 4 + r * 8;
+        bf16     *at = to + t * step;
+#pragma unroll
+        for (int n = 0; n < W; n += 4) {
+            uint32_t w[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                w[i] = n + i < W ? pack(o[n + i < W ? n + i : 0][2 * r] * f[r], o[n + i < W ? n + i : 0][2 * r + 1] * f[r]) : 0;
+            if (add) {
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    if (n + i < W && (n + i) * 8 < P && t < rows)
+                        add_two(at + (n + i) * 8 + lane % 4 * 2, o[n + i < W ? n + i : 0][2 * r] * f[r],
+                                o[n + i < W ? n + i : 0][2 * r + 1] * f[r]);
+            } else {
+                transpose_4(w);
+                if (t < rows && (n + lane % 4) * 8 < P)
+                    *(uint4 *)(at + (n + lane % 4) * 8) = make_uint4(w[0], w[1], w[2], w[3]);
+            }
+        }
+    }
+}
+
+#endif
