@@ -285,7 +285,7 @@ static bool is_param(const mba_node *n, const mba_tensor *t)
     return t == n->in[A_LOG] || t == n->in[SKIP] || t == n->in[DT_BIAS];
 }
 
-static mba_status check_axes(const mba_node *n)
+mba_status ssd_check_axes(const mba_node *n)
 {
     ssd_axes a;
     for (int k = 0; k < MBA_IN_MAX; k++)
@@ -307,6 +307,14 @@ static bool in_pieces(const mba_tensor *t)
         || (t->offset % 8 == 0 && ssd_axes_of(&a, t) && a.axis[0] % 8 == 0 && a.axis[1] % 8 == 0 && a.axis[2] % 8 == 0);
 }
 
+bool ssd_in_pieces(const mba_node *n)
+{
+    bool fits = true;
+    for (int k = 0; k < MBA_IN_MAX; k++)  fits = fits && in_pieces(n->in[k]);
+    for (int k = 0; k < MBA_OUT_MAX; k++) fits = fits && in_pieces(n->out[k]);
+    return fits;
+}
+
 static mba_status check_tensor(const mba_node *n, const ssd_dims *d)
 {
     MBA_REFUSE_IF(n->in[X]->type.dtype != MBA_BF16, "fp32 activations\nwhy: tensor cores would round them");
@@ -315,10 +323,7 @@ static mba_status check_tensor(const mba_node *n, const ssd_dims *d)
     MBA_REFUSE_IF(d->P % 8 || d->N % 8 || d->N > MAX_STATE,
         "heads of %lld, a state of %lld\nwhy: pieces of 8, a state of at most 256",
                   (long long)d->P, (long long)d->N);
-    bool fits = true;
-    for (int k = 0; k < MBA_IN_MAX; k++)  fits = fits && in_pieces(n->in[k]);
-    for (int k = 0; k < MBA_OUT_MAX; k++) fits = fits && in_pieces(n->out[k]);
-    MBA_REFUSE_IF(!fits, "rows that do not begin at multiples of 16 bytes");
+    MBA_REFUSE_IF(!ssd_in_pieces(n), "rows that do not begin at multiples of 16 bytes");
     return MBA_OK;
 }
 
@@ -514,7 +519,7 @@ static mba_status begin_drawing(drawing *w, mba_plan *p, const mba_node *n, cons
 {
     const ssd_dims d = ssd_dims_of(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_TRY(check_axes(n));
+    MBA_TRY(ssd_check_axes(n));
     if (tensor) MBA_TRY(check_tensor(n, &d));
     *w = (drawing){ .p = p, .d = d, .t = ssd_cut_of(&d, tensor), .tensor = tensor,
         .e = (double)mba_dtype_bytes(n->in[X]->type.dtype) };
@@ -623,7 +628,7 @@ static void ssd_build(mba_graph *g, const mba_case *c)
         a.B  = mba_case_act(g, "B",  MBA_TYPE(MBA_F32, B, L, G, N), MBA_INIT_NORMAL(1));
         a.C  = mba_case_act(g, "C",  MBA_TYPE(MBA_F32, B, L, G, N), MBA_INIT_NORMAL(1));
     }
-    a.A_log = mba_param(g, "A_log", MBA_TYPE(MBA_F32, H), MBA_INIT_LOG_UNIFORM(0.2, 2), MBA_NO_DECAY);
+    a.A_log = mba_param(g, "A_log", MBA_TYPE(MBA_F32, H), MBA_INIT_LOG_UNIFORM(0.2, has & STRONG ? 60 : 2), MBA_NO_DECAY);
     if (has & SKIP_HEAD) a.D = real(g, "D", MBA_TYPE(MBA_F32, H), 1);
     if (has & SKIP_FULL) a.D = real(g, "D", MBA_TYPE(MBA_F32, H, P), 1);
     if (has & BIAS)      a.dt_bias = real(g, "dt_bias", MBA_TYPE(MBA_F32, H), 1);
@@ -644,7 +649,8 @@ const mba_op mba_op_ssd = {
     .attr_bytes = sizeof(ssd_attr),
     .shape = ssd_shape, .grad = ssd_grad, .cost = ssd_cost, .ref = ssd_ref,
     .cpu   = (const mba_variant[]){ { "streaming", ssd_cpu_plan, MBA_CPU(ssd_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "chunked", ssd_chunked_plan, MBA_CUDA(ssd_chunked_cuda) },
+    .cuda  = (const mba_variant[]){ { "fused", ssd_fused_plan, MBA_CUDA(ssd_fused_cuda) },
+                                    { "chunked", ssd_chunked_plan, MBA_CUDA(ssd_chunked_cuda) },
                                     { "fma", ssd_fma_plan, MBA_CUDA(ssd_fma_cuda) }, { 0 } },
     .build = ssd_build, .terms = ssd_terms,
     .cases = (const mba_case[]){
@@ -659,6 +665,18 @@ const mba_op mba_op_ssd = {
         { { 1,  70, 3,  8, 1,  8, 64, SKIP_HEAD | BIAS | RESETS | STATES },
             "tensor cores: an odd head, a ragged chunk, resets" },
         { { 1, 136, 2,  8, 2,  8, 128, SKIP_FULL | LIMITS | WINDOWS }, "tensor cores: rows of 128, groups, windows" },
+        { { 0 }, NULL } },
+    .wide  = (const mba_case[]){
+        { { 1,   64, 2, 64, 1, 128, 64, SKIP_HEAD | BIAS }, "fused: one chunk" },
+        { { 2,  100, 4, 64, 2, 128, 64, SKIP_FULL | BIAS | WINDOWS }, "fused: a ragged chunk, groups, windows" },
+        { { 1,  128, 2, 64, 1, 128, 128, SKIP_HEAD | LIMITS }, "fused: two chunks, limits of the step at work" },
+        { { 3,  300, 4, 64, 1, 128, 64, BIAS }, "fused: five chunks, no D" },
+        { { 2,  200, 6, 64, 1, 128, 64, SKIP_HEAD | BIAS | STRONG }, "fused: decays beyond the range of a pivot" },
+        { { 1, 1100, 2, 64, 1, 128, 256, SKIP_HEAD | BIAS | WINDOWS }, "fused: segments of a sequence" },
+        { { 1, 1100, 4, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG | STATES },
+            "fused: segments, states, decays beyond the range" },
+        { { 2,  190, 2, 64, 1, 128, 64, SKIP_HEAD | BIAS | STATES }, "fused: initial and final states" },
+        { { 2,  200, 4, 64, 2, 128, 64, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: a reset at every other token" },
         { { 0 }, NULL } },
     .sizes = (const mba_case[]){
         { { 1, 1024, 24, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "mamba2-130m, 1024 tokens" },

@@ -7,23 +7,6 @@
 #include "ops/ssd/ssd_mma.cuh"
 #include "ops/ssd/ssd_steps.cuh"
 
-template <typename T> static strided<T> strided_of(const mba_tensor *t, void *at)
-{
-    strided<T> s = { (T *)(t ? at : NULL), { 0, 0, 0 } };
-    ssd_axes   a;
-    if (t && ssd_axes_of(&a, t))                       // the plan has refused what is not so
-        for (int i = 0; i < 3; i++) s.axis[i] = a.axis[i];
-    return s;
-}
-
-/* Takes n numbers from a piece of scratch. */
-template <typename T> static T *take(char *&from, int64_t n)
-{
-    T *p = (T *)from;
-    from += n * (int64_t)sizeof(T);
-    return p;
-}
-
 template <typename A> static void set_scratch(A &a, const mba_call *c, const ssd_cut &t, bool backward)
 {
     const int64_t BHKQ = (int64_t)a.B * a.H * a.KQ, BKQGN = (int64_t)a.B * a.KQ * a.G * a.N;

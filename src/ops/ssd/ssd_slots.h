@@ -12,7 +12,8 @@ enum { DX, DDT, DBM, DCM, DA_LOG, DSKIP, DDT_BIAS, DINITIAL };
 typedef struct ssd_attr { int64_t chunk, final; double dt_min, dt_max; } ssd_attr;   /* final: that output exists */
 
 /* What a case has besides its sizes. STATES: an initial state and a gradient on the final one. */
-enum { SKIP_HEAD = 1, SKIP_FULL = 2, BIAS = 4, RESETS = 8, STATES = 16, LIMITS = 32, WINDOWS = 64 };
+enum { SKIP_HEAD = 1, SKIP_FULL = 2, BIAS = 4, RESETS = 8, STATES = 16, LIMITS = 32, WINDOWS = 64,
+       STRONG = 128 };                            /* some heads forget within a step or two */
 
 /* The alphabet of dimensions; J heads share a group, D has C columns (0: no D, 1: one per head, P). */
 typedef struct ssd_dims { int64_t B, L, H, P, G, N, J, Q, C; double dt_min, dt_max; } ssd_dims;
@@ -81,6 +82,26 @@ enum { SSD_STEPS_WORK, SSD_CS_WORK, SSD_SINCE_WORK, SSD_STATES_WORK, SSD_CB_WORK
 typedef struct ssd_axes { int64_t axis[3]; } ssd_axes;
 bool ssd_axes_of(ssd_axes *a, const mba_tensor *t);
 
+mba_status ssd_check_axes(const mba_node *n);     /* refuses windows that have none */
+bool       ssd_in_pieces(const mba_node *n);      /* rows of bf16 activations begin at multiples of 16 bytes */
+
 mba_launch_fn ssd_chunked_cuda, ssd_fma_cuda, ssd_bwd_chunked_cuda, ssd_bwd_fma_cuda;
+
+/* ---- CUDA: `fused` (ssd_fused.c, ssd_fused.cuh) ---- */
+enum { SSD_RECORD = 132, SSD_HEADS = 2, SSD_ITEMS_PER_BLOCK = 1024, SSD_SCAN_SMEM = 217 * 1024, SSD_BC_SMEM = 206 * 1024 };
+
+typedef struct ssd_ranges {
+    int64_t K;                                    /* chunks of 64 of a sequence; backward an even number */
+    int64_t segments, per_segment;                /* of a sequence; chunks of one */
+    int64_t items, grid;                          /* (sequence, segment, two heads); blocks that walk them */
+} ssd_ranges;
+ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward);
+
+/* Scratch of `fused`, in the order of its plans. The forward pass needs the first four. */
+enum { SSD_RECORDS_WORK, SSD_PAIRS_WORK, SSD_REACH_WORK, SSD_SEGMENTS_WORK, SSD_SAVED_WORK, SSD_SAVED_REV_WORK,
+       SSD_TOKENS_WORK, SSD_SLOW_WORK, SSD_SMALL_WORK };
+
+mba_plan_fn   ssd_fused_plan, ssd_bwd_fused_plan;
+mba_launch_fn ssd_fused_cuda, ssd_bwd_fused_cuda;
 
 #endif

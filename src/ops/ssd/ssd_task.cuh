@@ -17,6 +17,27 @@ template <typename T> struct strided {
     }
 };
 
+/* ---- for launchers ---- */
+
+template <typename T> static strided<T> strided_of(const mba_tensor *t, void *at)
+{
+    strided<T> s = { (T *)(t ? at : NULL), { 0, 0, 0 } };
+    ssd_axes   a;
+    if (t && ssd_axes_of(&a, t))                       // the plan has refused what is not so
+        for (int i = 0; i < 3; i++) s.axis[i] = a.axis[i];
+    return s;
+}
+
+/* Takes n numbers from a piece of scratch. */
+template <typename T> static T *take(char *&from, int64_t n)
+{
+    T *p = (T *)from;
+    from += n * (int64_t)sizeof(T);
+    return p;
+}
+
+/* ---- for kernels ---- */
+
 /* T: activations. CS: the cumulative log decay. ST: states, their gradients, C B^T and its gradient. */
 template <typename TT, typename CC, typename SS> struct task {
     typedef TT T;

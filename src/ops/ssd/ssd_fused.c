@@ -1,0 +1,180 @@
+/* ssd_fused.c -- plans of the variant `fused` of ssd: one walk over the chunks with the state in registers (ssd_fused.cuh).
+ *
+ * Blocks never wait for each other: a sequence that is cut into segments has the states between them made by a launch of its
+ * own. So no plan depends on which blocks are resident; the grid is the number of SMs because one block fills one. */
+#include "core/device.h"
+#include "ops/ssd/ssd.h"
+#include "ops/ssd/ssd_slots.h"
+
+enum { P = 64, N = 128, Q = 64, STATE = P * N, TILE_BYTES = Q * 128, WALK_THREADS = 384, STAGES = 3 };
+
+/* Chunks that the slowest block walks, where reading a segment twice for its state costs 0.45 of a walk (measured:
+ * 45 us of 97). Few segments: each folds all before it. */
+static double time_of(int64_t blocks, int64_t K, int64_t pairs, int64_t segments)
+{
+    const double per = (double)mba_ceil(K, segments), waves = (double)mba_ceil(pairs * segments, blocks);
+    return waves * (per + 1.5) + (segments > 1 ? 0.45 * waves * per + 6 + 0.3 * (double)segments : 0);
+}
+
+ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward)
+{
+    enum { MOST = 32, LEAST_CHUNKS = 4 };
+    const int64_t pairs = d->B * d->H / SSD_HEADS;
+    ssd_ranges    r = { .K = mba_ceil(d->L, Q), .segments = 1 };
+    if (backward) r.K = (r.K + 1) / 2 * 2;
+    for (int64_t s = 2; s <= MOST && r.K / s >= LEAST_CHUNKS; s++)
+        if (mba_ceil(r.K, mba_ceil(r.K, s)) == s && time_of(sms, r.K, pairs, s) < time_of(sms, r.K, pairs, r.segments))
+            r.segments = s;
+    r.per_segment = mba_ceil(r.K, r.segments);
+    r.items = pairs * r.segments;
+    r.grid  = r.items < sms ? r.items : sms;
+    if (r.grid * SSD_ITEMS_PER_BLOCK < r.items) r.grid = mba_ceil(r.items, SSD_ITEMS_PER_BLOCK);
+    return r;
+}
+
+/* ---- what it takes ---- */
+
+static bool heads_adjoin(const mba_tensor *t, int64_t width)
+{
+    ssd_axes a;
+    return !t || (ssd_axes_of(&a, t) && (a.axis[2] == width || t->type.dim[2] == 1));
+}
+
+static mba_status check_fused(const mba_node *n, const ssd_dims *d, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc != 90, "a device of compute capability %d\nwhy: products of warpgroups, which sm_90a has", m->cc);
+    MBA_REFUSE_IF(m->smem_block_bytes < SSD_SCAN_SMEM, "blocks of %lld bytes of shared memory",
+                  (long long)m->smem_block_bytes);
+    MBA_REFUSE_IF(n->in[X]->type.dtype != MBA_BF16, "fp32 activations\nwhy: tensor cores would round them");
+    MBA_REFUSE_IF(d->P != P || d->N != N, "heads of %lld, a state of %lld\nwhy: written for 64 and 128",
+                  (long long)d->P, (long long)d->N);
+    MBA_REFUSE_IF(d->J % SSD_HEADS, "%lld heads in a group\nwhy: a block takes two", (long long)d->J);
+    MBA_TRY(ssd_check_axes(n));
+    MBA_REFUSE_IF(!ssd_in_pieces(n), "rows that do not begin at multiples of 16 bytes");
+    MBA_REFUSE_IF((double)(d->B * d->G) * (double)(d->L + 2 * Q) > 1e9 || (double)d->B * (double)d->H * (double)d->L > 6e10,
+                  "more tokens than a copy can number");
+    return MBA_OK;
+}
+
+static mba_status check_heads(const mba_node *n, const int *in, const int *out, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const mba_tensor *a = in[i] < 0 ? NULL : n->in[in[i]], *b = out[i] < 0 ? NULL : n->out[out[i]];
+        MBA_REFUSE_IF(!heads_adjoin(a, a ? a->type.dim[3] : 0) || !heads_adjoin(b, b ? b->type.dim[3] : 0),
+                      "heads or groups that do not lie side by side");
+    }
+    return MBA_OK;
+}
+
+/* ---- launches ---- */
+
+/* What the functions below work on. */
+typedef struct drawing {
+    mba_plan  *p;
+    ssd_dims   d;
+    ssd_ranges r;
+    int64_t    chunks;                            /* of all sequences */
+    bool       ids;
+} drawing;
+
+static void draw_common_scratch(const drawing *w, bool backward)
+{
+    const ssd_dims *d = &w->d;
+    const int64_t   pairs = w->chunks * d->G * Q * Q + (backward ? w->chunks / 2 * d->G * Q * Q : 0);
+    const int64_t   segments = w->r.segments > 1 ? d->B * d->H * w->r.segments : 0;
+    mba_plan_scratch(w->p, "records", (size_t)(w->chunks * d->H * SSD_RECORD * 4 * (backward ? 3 : 1)));
+    mba_plan_scratch(w->p, "CB", (size_t)(pairs * 2));
+    mba_plan_scratch(w->p, "B, C within reach", (size_t)(w->ids ? 2 * 2 * w->chunks * Q * d->G * N : 0));
+    mba_plan_scratch(w->p, "states of segments", (size_t)(segments * (STATE + 1) * 4));
+}
+
+static void draw_prep(const drawing *w, bool backward)
+{
+    const ssd_dims *d = &w->d;
+    const int64_t   parts = mba_ceil(d->H, 32);
+    mba_launch     *l = mba_plan_launch(w->p, "ssd_prep", MBA_MIXED, w->chunks * (d->G + parts), 256);
+    const double    pairs = (double)d->G / (double)(d->G + parts), steps = 1 - pairs;     // of its blocks
+    const double    values = 32 * Q * steps;
+    l->regs = 64;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), pairs * Q * N * 2);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), pairs * Q * N * 2);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DT), values * 2);
+    mba_phase_work(l, MBA_MMA, pairs * 2.0 * Q * Q * N * (backward ? 1.5 : 1), NULL);
+    mba_phase_work(l, MBA_SFU, values * 4, NULL);
+    mba_phase_work(l, MBA_FMA, values * 24, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_PAIRS_WORK), pairs * TILE_BYTES * (backward ? 1.5 : 1));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_RECORDS_WORK), steps * 32 * SSD_RECORD * 4 * (backward ? 3 : 1));
+}
+
+/* Items with a chunk beyond the range: none as a rule, then blocks leave after looking. */
+static void draw_slow_walk(const drawing *w, const char *kernel)
+{
+    mba_launch *l = mba_plan_launch(w->p, kernel, MBA_VECTOR, w->r.grid, WALK_THREADS);
+    l->regs       = 168;
+    l->smem_bytes = SSD_SCAN_SMEM;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_RECORDS_WORK),
+                   32.0 * (double)(w->chunks * w->d.H) / (double)w->r.grid);
+}
+
+/* One walk: `output` y or dx; `saves` bytes of states per chunk and head. */
+typedef struct walk { const char *kernel; bool output, rev; double saves; } walk;
+
+static void draw_walk(const drawing *w, walk k)
+{
+    const double trips = (double)w->r.per_segment, x = SSD_HEADS * TILE_BYTES;
+    draw_slow_walk(w, k.kernel);
+    mba_launch *l = mba_plan_launch(w->p, k.kernel, MBA_MIXED, w->r.grid, WALK_THREADS);
+    l->regs       = 168;
+    l->smem_bytes = SSD_SCAN_SMEM;
+    l->ring_depth = STAGES;
+    l->persistent = true;
+    l->tiles      = w->r.items;
+    mba_phase_work(l, MBA_LOOP, trips, NULL);
+    mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
+    mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0)), NULL);
+    mba_phase_work(l, MBA_ALU, SSD_HEADS * (k.output ? STATE / 2 + P * Q : 0.0), NULL);
+    mba_phase_work(l, MBA_HALF2, SSD_HEADS * P * Q, NULL);
+    if (k.output) mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (STATE * Q + P * Q * Q), NULL);
+    mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * STATE * Q, NULL);
+    mba_phase_work(l, MBA_SMEM, (k.output ? 2 : 1) * x * 2, NULL);
+    if (k.output) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k.rev ? DX : Y), x);
+    if (k.saves > 0) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(k.rev ? SSD_SAVED_REV_WORK : SSD_SAVED_WORK),
+                                    SSD_HEADS * k.saves);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_launch_role(l, 4);
+    mba_phase_work(l, MBA_LOOP, trips, NULL);
+    mba_phase_work(l, MBA_RING_FILL, 0, NULL);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? DY : X), x);
+    if (k.rev && k.output) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), x);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(SSD_RECORDS_WORK), SSD_HEADS * SSD_RECORD * 4);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? CM : BM), 2 * TILE_BYTES);
+    mba_phase_share(l, w->d.J / SSD_HEADS);
+    if (k.output) {
+        mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? BM : CM), 2 * TILE_BYTES);
+        mba_phase_share(l, w->d.J / SSD_HEADS);
+        mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(SSD_PAIRS_WORK), TILE_BYTES);
+        mba_phase_share(l, w->d.J / SSD_HEADS);
+    }
+    mba_phase_work(l, MBA_END, 0, NULL);
+}
+
+static drawing begin_drawing(mba_plan *p, const mba_node *n, const mba_machine *m, bool backward)
+{
+    drawing w = { .p = p, .d = ssd_dims_of(n), .ids = n->in[IDS] != NULL };
+    w.r      = ssd_ranges_of(&w.d, m->sm, backward);
+    w.chunks = w.d.B * w.r.K;
+    draw_common_scratch(&w, backward);
+    return w;
+}
+
+mba_status ssd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const ssd_dims d = ssd_dims_of(n);
+    MBA_TRY(check_fused(n, &d, m));
+    MBA_TRY(check_heads(n, (const int[]){ X, BM, CM }, (const int[]){ Y, -1, -1 }, 3));
+    const drawing w = begin_drawing(p, n, m, false);
+    draw_prep(&w, false);
+    if (w.r.segments > 1) draw_walk(&w, (walk){ .kernel = "ssd_scan" });
+    draw_walk(&w, (walk){ .kernel = "ssd_scan", .output = true });
+    return MBA_OK;
+}

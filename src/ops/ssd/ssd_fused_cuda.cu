@@ -1,0 +1,113 @@
+/* ssd_fused_cuda.cu -- the variant `fused` of ssd: launchers. The kernels are in ssd_fused.cuh and ssd_fused_bc.cuh. */
+#include "ops/ssd/ssd_fused.cuh"
+
+static fused_task fused_task_of(const mba_call *c, const ssd_ranges &r)
+{
+    const mba_node *n = c->node;
+    const ssd_dims  d = ssd_dims_of(n);
+    fused_task      a = {};
+    a.B = (int)d.B;
+    a.L = (int)d.L;
+    a.H = (int)d.H;
+    a.G = (int)d.G;
+    a.J = (int)d.J;
+    a.K = (int)r.K;
+    a.segments    = (int)r.segments;
+    a.per_segment = (int)r.per_segment;
+    a.items       = (int)r.items;
+    a.skip_cols   = (int)d.C;
+    a.dt_min = (float)d.dt_min;
+    a.dt_max = (float)d.dt_max;
+    a.x  = strided_of<const bf16>(n->in[X], c->in[X]);
+    a.dt = strided_of<const bf16>(n->in[DT], c->in[DT]);
+    a.bm = strided_of<const bf16>(n->in[BM], c->in[BM]);
+    a.cm = strided_of<const bf16>(n->in[CM], c->in[CM]);
+    a.ids     = strided_of<const int>(n->in[IDS], c->in[IDS]);
+    a.initial = strided_of<const float>(n->in[INITIAL], c->in[INITIAL]);
+    a.A_log   = (const float *)c->in[A_LOG];
+    a.skip    = n->in[SKIP] ? (const float *)c->in[SKIP] : NULL;
+    a.bias    = n->in[DT_BIAS] ? (const float *)c->in[DT_BIAS] : NULL;
+    const int64_t chunks = d.B * r.K;
+    a.rec = (float *)mba_cuda_scratch(c, SSD_RECORDS_WORK);
+    a.cb  = (bf16 *)mba_cuda_scratch(c, SSD_PAIRS_WORK);
+    if (n->in[IDS]) {
+        a.b_end   = (bf16 *)mba_cuda_scratch(c, SSD_REACH_WORK);
+        a.c_begin = a.b_end + chunks * FQ * d.G * FN;
+    }
+    a.seg_state = (float *)mba_cuda_scratch(c, SSD_SEGMENTS_WORK);
+    a.seg_decay = a.seg_state + d.B * d.H * r.segments * FP * FN;
+    return a;
+}
+
+/* Columns of all heads or groups of all tokens: (width, L, B). */
+template <typename T> static mba_status map_tokens(CUtensorMap *map, const strided<T> &t, int64_t width, int64_t L, int64_t B)
+{
+    const int64_t dim[3] = { width, L, B }, step[2] = { t.axis[1], B > 1 ? t.axis[0] : L * t.axis[1] };
+    return mba_tile_map(map, t.at, dim, step);
+}
+
+static mba_status map_dense(CUtensorMap *map, const bf16 *at, int64_t width, int64_t rows, int64_t count)
+{
+    const int64_t dim[3] = { width, rows, count }, step[2] = { width, width * rows };
+    return mba_tile_map(map, at, dim, step);
+}
+
+/* y: where the walk writes, x: what it scales, other: what the reverse walk takes sums with. */
+static mba_status scan_maps_of(scan_maps *m, const fused_task &a, const strided<const bf16> &x, const strided<bf16> &y,
+                               bool rev)
+{
+    const int64_t HP = (int64_t)a.H * FP, GN = (int64_t)a.G * FN, rows = (int64_t)a.K * FQ;
+    CUtensorMap   bm, cm;
+    if (a.b_end) {
+        MBA_TRY(map_dense(&bm, a.b_end, GN, rows, a.B));
+        MBA_TRY(map_dense(&cm, a.c_begin, GN, rows, a.B));
+    } else {
+        MBA_TRY(map_tokens(&bm, a.bm, GN, a.L, a.B));
+        MBA_TRY(map_tokens(&cm, a.cm, GN, a.L, a.B));
+    }
+    m->k = rev ? bm : cm;
+    m->u = rev ? cm : bm;
+    MBA_TRY(map_dense(&m->cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G));
+    MBA_TRY(map_tokens(&m->x, x, HP, a.L, a.B));
+    MBA_TRY(map_tokens(&m->other, a.x, HP, a.L, a.B));
+    if (y.at) MBA_TRY(map_tokens(&m->y, y, HP, a.L, a.B));
+    else      m->y = m->x;
+    return MBA_OK;
+}
+
+/* Two launches of the plan: items with a chunk beyond the range, then the others. */
+template <int WHAT> static mba_status walk_forward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m)
+{
+    MBA_KERNEL(c, *k, (ssd_scan<WHAT, true>), a, m);
+    MBA_KERNEL(c, *k + 1, (ssd_scan<WHAT, false>), a, m);
+    *k += 2;
+    return MBA_OK;
+}
+
+/* How the plan cut the work: launch 2 is a walk over all items. */
+static ssd_ranges ranges_of(const mba_call *c, bool backward)
+{
+    const ssd_dims d = ssd_dims_of(c->node);
+    ssd_ranges     r = {};
+    r.K     = mba_ceil(d.L, FQ);
+    r.K    += backward ? r.K % 2 : 0;
+    r.items = c->plan->launch[2].tiles;
+    r.segments    = r.items / (d.B * d.H / HEADS);
+    r.per_segment = mba_ceil(r.K, r.segments);
+    return r;
+}
+
+extern "C" mba_status ssd_fused_cuda(const mba_call *c)
+{
+    const mba_node  *n = c->node;
+    const ssd_ranges r = ranges_of(c, false);
+    fused_task       a = fused_task_of(c, r);
+    scan_maps        m;
+    int              k = 0;
+    a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);
+    MBA_TRY(scan_maps_of(&m, a, a.x, strided_of<bf16>(n->out[Y], c->out[Y]), false));
+    MBA_KERNEL(c, k, ssd_prep, a);
+    k++;
+    if (r.segments > 1) MBA_TRY(walk_forward<SCAN_LOCAL>(c, &k, a, m));
+    return walk_forward<SCAN_OUT>(c, &k, a, m);
+}
