@@ -16,6 +16,31 @@ scan_dims scan_dims_of(const mba_node *n)
                         .G = b->rank == 4 ? b->dim[2] : 1 };
 }
 
+/* ---- what the forward keeps ---- */
+
+/* Rows lie at one distance over the whole batch. */
+bool scan_even_rows(const mba_tensor *t, int64_t width) { return !t || t->run == width || t->run == mba_elems(t); }
+
+/* Where a backward will want them, and only a GPU's variants are asked. */
+static bool keeps(const mba_node *n)
+{
+    const scan_dims d = scan_dims_of(n);
+    bool wants = false;
+    for (int k = 0; k < GRADS; k++) wants |= mba_wants(n->in[k]);
+    return wants && n->in[U]->type.dtype == MBA_BF16 && (d.N == 8 || d.N == 16);
+}
+
+/* Sequences that share tiles: the fewest that waste less than a sixteenth of them, if enough packs remain to fill a machine. */
+static int64_t kept_items(const mba_node *n, scan_dims d)
+{
+    if (n->in[INITIAL] || ((const scan_attr *)n->attr)->final) return d.B;
+    if (!scan_even_rows(n->in[U], d.D) || !scan_even_rows(n->in[DELTA], d.D) || !scan_even_rows(n->in[Z], d.D)
+        || !scan_even_rows(n->in[BM], d.G * d.N) || !scan_even_rows(n->in[CM], d.G * d.N) || !scan_even_rows(n->in[IDS], 1)) return d.B;
+    for (int64_t k = 1; k <= PACK_MOST && mba_ceil(d.B, k) * mba_ceil(d.D, TILE_CHANNELS) >= PACKS_LEAST; k++)
+        if (16 * (mba_ceil(k * d.L, TILE) * TILE - k * d.L) <= k * d.L) return mba_ceil(d.B, k);
+    return d.B;
+}
+
 /* ---- shapes ---- */
 
 static bool has_dims(const mba_tensor *t, int64_t rank, int64_t a, int64_t b, int64_t c)
@@ -33,7 +58,7 @@ static bool has_rows(const mba_tensor *t, int64_t rows, int64_t width)
 /* What comes from other layers has one type; parameters and states are fp32. */
 static mba_status check_reals(const mba_node *n)
 {
-    static const bool activation[MBA_IN_MAX] = { [U] = true, [DELTA] = true, [BM] = true, [CM] = true, [Z] = true, [DOUT] = true };
+    static const bool activation[MBA_IN_MAX] = { [U] = true, [DELTA] = true, [BM] = true, [CM] = true, [Z] = true, [DOUT] = true, [KEPT_IN] = true, [YS_IN] = true };
     const mba_dtype   type = n->in[U]->type.dtype;
     MBA_NEED(type == MBA_F32 || type == MBA_BF16, "selective_scan: u is neither fp32 nor bf16");
     for (int k = 0; k < MBA_IN_MAX; k++) {
@@ -97,6 +122,11 @@ static mba_status selective_scan_shape(const mba_node *n, mba_type *out)
     const scan_dims d = scan_dims_of(n);
     out[OUT] = n->in[U]->type;
     if (((const scan_attr *)n->attr)->final) out[FINAL] = MBA_TYPE(MBA_F32, d.B, d.D, d.N);
+    if (keeps(n)) {
+        const int64_t items = kept_items(n, d);
+        out[KEPT] = MBA_TYPE(MBA_BF16, items, mba_ceil(mba_ceil(d.B, items) * d.L, TILE), d.D, d.N);
+        if (mba_wants(n->in[Z])) out[YS] = n->in[U]->type;
+    }
     return MBA_OK;
 }
 
@@ -123,6 +153,8 @@ static void selective_scan_grad(mba_graph *g, const mba_node *n, mba_tensor *con
 {
     mba_tensor *in[MBA_IN_MAX] = { [DOUT] = d[OUT], [DFINAL] = d[FINAL] };
     scan_bwd_attr t = { 0 };
+    in[KEPT_IN] = n->out[KEPT];
+    in[YS_IN]   = n->out[YS];
     for (int k = 0; k <= IDS; k++) in[k] = n->in[k];
     for (int k = 0; k < GRADS; k++) if (mba_wants(n->in[k])) t.wants |= 1u << k;
     const mba_node *b = mba_append(g, &mba_op_selective_scan_bwd, &t, in);
@@ -260,11 +292,12 @@ static void selective_scan_build(mba_graph *g, const mba_case *c)
 const mba_op mba_op_selective_scan = {
     .name  = "selective_scan", .doc = "h = exp(dt A) h + dt u B, out = (C h + D u) silu(z)", .kind = MBA_SSM,
     .in    = { SCAN_INPUTS },
-    .out   = { [OUT] = MBA_SLOT("out"), [FINAL] = MBA_SLOT("final") },
+    .out   = { [OUT] = MBA_SLOT("out"), [FINAL] = MBA_SLOT("final"), [KEPT] = MBA_SLOT("kept", .saved = true), [YS] = MBA_SLOT("y", .saved = true) },
     .attr_bytes = sizeof(scan_attr),
     .shape = selective_scan_shape, .grad = selective_scan_grad, .cost = selective_scan_cost, .ref = selective_scan_ref,
     .cpu   = (const mba_variant[]){ { "strips", selective_scan_fwd_plan, MBA_CPU(selective_scan_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "tiles", selective_scan_tiles_plan, MBA_CUDA(selective_scan_tiles_cuda) },
+    .cuda  = (const mba_variant[]){ { "twins", selective_scan_twins_plan, MBA_CUDA(selective_scan_twins_cuda) },
+                                    { "tiles", selective_scan_tiles_plan, MBA_CUDA(selective_scan_tiles_cuda) },
                                     { "plain", selective_scan_plain_plan, MBA_CUDA(selective_scan_plain_cuda) }, { 0 } },
     .build = selective_scan_build, .terms = selective_scan_terms,
     .cases = (const mba_case[]){
@@ -279,11 +312,22 @@ const mba_op mba_op_selective_scan = {
         { { 2, 17, 8, 16, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "sixteen states: documents, from state to state, a tile and a token" },
         { { 5, 7, 8, 8, 2, NO_Z }, "eight states: short sequences, two groups, no gate" },
         { { 2, 9, 4, 16, 1, WINDOWS | WITH_IDS }, "sixteen states: windows, B and C not aligned" },
+        { { 1, 1, 32, 16, 1 }, "sixteen states: one token, a block of channels" },
+        { { 1, 33, 4, 8, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "eight states: documents, from state to state, two tiles and a token" },
         { { 0 }, NULL },
     },
     .sizes = (const mba_case[]){
         { { 1, 1024, 1536, 16, 1 }, "mamba-130m, 1024 tokens" },
         { { 1, 4096, 1536, 16, 1 }, "mamba-130m, 4096 tokens" },
+        { { 8, 2048, 1536, 16, 1 }, "8 x 2048, 1536 channels" },
+        { { 4, 4096, 1536, 16, 1 }, "4 x 4096, 1536 channels" },
+        { { 1, 32768, 1536, 16, 1 }, "1 x 32768, 1536 channels" },
+        { { 32, 512, 1536, 16, 1 }, "32 x 512, 1536 channels" },
+        { { 8, 2048, 4096, 16, 1 }, "8 x 2048, 4096 channels" },
+        { { 4, 4096, 4096, 16, 1 }, "4 x 4096, 4096 channels" },
+        { { 1, 32768, 4096, 16, 1 }, "1 x 32768, 4096 channels" },
+        { { 32, 512, 4096, 16, 1 }, "32 x 512, 4096 channels" },
+        { { 1024, 49, 320, 8, 1, NO_Z }, "windows of 49 tokens, 320 channels, 8 states" },
         { { 0 }, NULL } },
 };
 
@@ -291,7 +335,8 @@ const mba_op mba_op_selective_scan_bwd = {
     .name  = "selective_scan_bwd", .doc = "all gradients of selective_scan, by the adjoint recurrence", .kind = MBA_SSM,
     .no_grad = "a gradient",
     .in    = { SCAN_INPUTS, [DOUT] = MBA_SLOT("dout", .optional = true),
-               [DFINAL] = MBA_SLOT("dfinal", .optional = true) },
+               [DFINAL] = MBA_SLOT("dfinal", .optional = true), [KEPT_IN] = MBA_SLOT("kept", .optional = true),
+               [YS_IN] = MBA_SLOT("y", .optional = true) },
     .out   = { [DU] = MBA_SLOT("du", .adds = true), [DDELTA] = MBA_SLOT("ddelta", .adds = true),
                [DA_LOG] = MBA_SLOT("dA_log", .adds = true), [DB] = MBA_SLOT("dB", .adds = true),
                [DC] = MBA_SLOT("dC", .adds = true), [DSKIP] = MBA_SLOT("dD", .adds = true),

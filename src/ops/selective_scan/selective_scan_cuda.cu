@@ -355,16 +355,24 @@ template <typename T> static mba_status launch_forward(const mba_call *c, int k,
     return MBA_OK;
 }
 
-/* Launches k and k + 1: the states (adjoints) at the borders of pieces. */
-template <typename T> static mba_status launch_carries(const mba_call *c, int k, const scan_operands<T> &p, bool back)
+template <typename T> mba_status scan_starts(const mba_call *c, int k, scan_operands<T> *p, bool back)
 {
-    auto *carry = p.N == 16 ? (back ? scan_carry<T, 16, true> : scan_carry<T, 16, false>)
-                            : (back ? scan_carry<T, 8, true> : scan_carry<T, 8, false>);
-    MBA_KERNEL(c, k, carry, p);
     float *start = (float *)mba_cuda_scratch(c, back ? CU_STARTS_BACK : CU_STARTS);
-    MBA_KERNEL(c, k + 1, scan_combine, start, p.ends, p.steps, back ? p.start_back : p.start, p.A_log, (int64_t)p.B_ * p.D * p.N, p.D,
-               p.N, p.pieces, back);
+    MBA_KERNEL(c, k, scan_combine, start, p->ends, p->steps, back ? p->start_back : p->start, p->A_log, (int64_t)p->B_ * p->D * p->N, p->D,
+               p->N, p->pieces, back);
+    (back ? p->start_back : p->start) = dense_lines((const float *)start, (int64_t)p->D, (int64_t)p->N);
     return MBA_OK;
+}
+template mba_status scan_starts<float>(const mba_call *, int, scan_operands<float> *, bool);
+template mba_status scan_starts<bf16>(const mba_call *, int, scan_operands<bf16> *, bool);
+
+/* Launches k and k + 1: the states (adjoints) at the borders of pieces. */
+template <typename T> static mba_status launch_carries(const mba_call *c, int k, scan_operands<T> *p, bool back)
+{
+    auto *carry = p->N == 16 ? (back ? scan_carry<T, 16, true> : scan_carry<T, 16, false>)
+                             : (back ? scan_carry<T, 8, true> : scan_carry<T, 8, false>);
+    MBA_KERNEL(c, k, carry, *p);
+    return scan_starts(c, k + 1, p, back);
 }
 
 /* Channels of a block of launch k: its rows of four are the block's threads. */
@@ -381,9 +389,8 @@ template <typename T> static mba_status forward(const mba_call *c, int *k, scan_
     if (p->pieces > 1) {
         const int blocks = p->blocks;
         p->blocks = (int)mba_ceil(p->Dg, TILE_CHANNELS);
-        MBA_TRY(launch_carries(c, *k, *p, false));
+        MBA_TRY(launch_carries(c, *k, p, false));
         p->blocks = blocks;
-        p->start  = dense_lines((const float *)mba_cuda_scratch(c, CU_STARTS), (int64_t)p->D, (int64_t)p->N);
         *k += 2;
     }
     MBA_TRY(launch_forward(c, *k, *p));
@@ -407,8 +414,7 @@ template <typename T> mba_status scan_carries_back(const mba_call *c, int *k, sc
 {
     p->ends  = (float *)mba_cuda_scratch(c, CU_ENDS);
     p->steps = (float *)mba_cuda_scratch(c, CU_STEPS);
-    MBA_TRY(launch_carries(c, *k, *p, true));
-    p->start_back = dense_lines((const float *)mba_cuda_scratch(c, CU_STARTS_BACK), (int64_t)p->D, (int64_t)p->N);
+    MBA_TRY(launch_carries(c, *k, p, true));
     *k += 2;
     return MBA_OK;
 }
@@ -425,6 +431,8 @@ extern "C" mba_status selective_scan_tiles_cuda(const mba_call *c)
         scan_operands<T> p = scan_operands_of<T>(c, c->plan->launch[main].grid[0], forward_width(c, main, d.N));
         p.out   = lines_of<T>(n->out[OUT], c->out[OUT], d.L, d.D);
         p.final = lines_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
+        p.kept  = (T *)c->out[KEPT];
+        p.ys    = (T *)c->out[YS];
         MBA_TRY(forward(c, &k, &p)));
     return MBA_OK;
 }

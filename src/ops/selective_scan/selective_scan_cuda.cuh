@@ -62,7 +62,7 @@ template <typename T> struct scan_operands {
     uint32_t             adds;
     bool                 wide_bc;                          /* four values of B and C may be read at once */
     int                  B_, L, D, N, Dg, G, blocks;       /* blocks of channels in a group */
-    int                  pack, pieces, piece, tiles;
+    int                  pack, pieces, piece, tiles, kept_tiles, kept_pack;   /* kept_tiles: of a sequence, or of a pack */
     int64_t              tokens, items;
 };
 
@@ -175,6 +175,23 @@ template <typename T> static __device__ __forceinline__ void write4(T *p, float 
 static __device__ __forceinline__ void write2(float *p, float a, float b) { *(float2 *)p = make_float2(a, b); }
 static __device__ __forceinline__ void write2(bf16 *p, float a, float b)  { *(uint32_t *)p = pack_bf16(a, b); }
 
+/* Row t of a matrix in global memory, rows `bytes` apart: one multiply-add for the address. */
+static __device__ __forceinline__ quad<bf16> read4_global(const bf16 *at, int t, int bytes)
+{
+    quad<bf16> q;
+    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(q.w.x), "=r"(q.w.y) : "l"((const char *)at + (int64_t)t * bytes));
+    return q;
+}
+
+static __device__ __forceinline__ void write4_global(bf16 *at, int t, int bytes, const float (&v)[4])
+{
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"((char *)at + (int64_t)t * bytes), "r"(pack_bf16(v[0], v[1])), "r"(pack_bf16(v[2], v[3]))
+                 : "memory");
+}
+
+/* Half a unit of tf32 added, for operands of tensor cores alone: those drop the 13 bits behind. cvt.rna takes three instructions. */
+static __device__ __forceinline__ float rounded_tf32(float x) { return __uint_as_float(__float_as_uint(x) + 0x1000u); }
+
 /* ---- where the part of a block begins in every operand: first token, first channel. Kept in shared memory, for registers are
  * what these kernels have least of ---- */
 
@@ -206,7 +223,7 @@ template <typename T> static __device__ __forceinline__ void find_origins(origin
     o.dz     = origin<T>(p.dz, a, a.channel);
     o.ids    = origin<T>(p.ids, a, 0);
     o.ys     = p.ys ? p.ys + a.token * p.D + a.channel : NULL;
-    o.kept   = p.kept ? p.kept + (a.item * p.tiles * p.D + a.channel) * p.N : NULL;
+    o.kept   = p.kept ? p.kept + (((p.pieces > 1 ? a.sequence : a.item) * p.kept_tiles + a.first / TILE) * p.D + a.channel) * p.N : NULL;
     o.bc     = p.bc ? p.bc + ((int64_t)a.block * p.tokens + a.token) * 2 * p.N : NULL;
 }
 
@@ -246,6 +263,8 @@ template <typename T> static inline scan_operands<T> scan_operands_of(const mba_
     p.B_ = (int)d.B; p.L = (int)d.L; p.D = (int)d.D; p.N = (int)d.N; p.G = (int)d.G; p.Dg = (int)(d.D / d.G);
     p.blocks = (int)mba_ceil(p.Dg, width);
     p.pack = (int)cut.pack; p.pieces = (int)cut.pieces; p.piece = (int)cut.piece; p.tiles = (int)cut.tiles;
+    p.kept_tiles = (int)mba_ceil(cut.pieces > 1 ? d.L : cut.pack * d.L, TILE);
+    p.kept_pack = p.pack;
     p.tokens = d.B * d.L; p.items = items;
     const size_t four = 4 * sizeof(T);
     p.wide_bc = (uintptr_t)p.B.at % four == 0 && (uintptr_t)p.C.at % four == 0 && p.B.row % 4 == 0 && p.C.row % 4 == 0
@@ -280,6 +299,9 @@ template <typename T> static inline scan_operands<T> scan_bwd_operands_of(const 
 
 /* States before every tile of every item, and y before the gate. */
 template <typename T> mba_status scan_states(const mba_call *c, int *k, int64_t items, T *kept, T *ys);
+
+/* start (or start_back) of every item from what pieces leave behind; launch k. */
+template <typename T> mba_status scan_starts(const mba_call *c, int k, scan_operands<T> *p, bool back);
 
 /* start_back of every item, where sequences are cut. */
 template <typename T> mba_status scan_carries_back(const mba_call *c, int *k, scan_operands<T> *p);

@@ -86,6 +86,11 @@ template <typename T> __global__ void __launch_bounds__(32, 16) scan_fwd_plain(c
             float *k = p.kept_plain + (c.a.sequence * chunks + t / PLAIN_CHUNK) * N * p.D + c.ch;
             for (int n = 0; n < N; n++) k[(int64_t)n * p.D] = h[n * 32];
         }
+        const int64_t in_pack = c.a.sequence % p.kept_pack * p.L + t;
+        if (p.kept && in_pack % TILE == 0) {
+            T *k = p.kept + ((c.a.sequence / p.kept_pack * p.kept_tiles + in_pack / TILE) * p.D + c.ch) * N;
+            for (int n = 0; n < N; n++) k[n] = from_float<T>(h[n * 32]);
+        }
         const float u = to_float(c.u[t * p.u.row]), dt = step_at(p, c, t), x = dt * u;
         const bool  reset = starts(p, c, t);
         float       y = c.skip * u;
@@ -95,6 +100,7 @@ template <typename T> __global__ void __launch_bounds__(32, 16) scan_fwd_plain(c
             y = fmaf(to_float(c.C[t * p.C.row + n]), s, y);
         }
         if (!out) continue;
+        if (p.ys) p.ys[(c.a.sequence * p.L + t) * p.D + c.ch] = from_float<T>(y);
         if (c.z) {
             const float z = to_float(c.z[t * p.z.row]);
             y *= z * gate_sigmoid<true>(z);
@@ -189,6 +195,12 @@ extern "C" mba_status selective_scan_plain_cuda(const mba_call *c)
         p.out   = lines_of<T>(n->out[OUT], c->out[OUT], d.L, d.D);
         p.final = lines_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
         p.space = (float *)mba_cuda_scratch(c, CU_SPACE);
+        p.kept  = (T *)c->out[KEPT];
+        p.ys    = (T *)c->out[YS];
+        if (p.kept) {
+            p.kept_pack  = (int)mba_ceil(d.B, n->out[KEPT]->type.dim[0]);
+            p.kept_tiles = (int)n->out[KEPT]->type.dim[1];
+        }
         MBA_KERNEL(c, 0, scan_fwd_plain<T>, p));
     return MBA_OK;
 }

@@ -3,6 +3,8 @@
  * The fast path gives a block 32 or 64 channels of an item. An item is a sequence; where sequences and channels are too few to
  * fill the machine, a piece of one (which costs another pass for the states between pieces); where sequences are short, several
  * of them, so that tiles of 16 tokens are full. */
+#include <math.h>
+
 #include "core/op.h"
 #include "ops/selective_scan/selective_scan_slots.h"
 
@@ -18,9 +20,6 @@ static bool fours(const mba_tensor *t, int64_t width)
     return !t || (t->offset % 4 == 0 && row_of(t, width) % 4 == 0 && t->pitch % 4 == 0);
 }
 
-/* Rows lie at one distance over the whole batch. */
-static bool even_rows(const mba_tensor *t, int64_t width) { return !t || t->run == width || t->run == mba_elems(t); }
-
 static bool all_fours(const mba_node *n, int64_t D, bool back)
 {
     return fours(n->in[U], D) && fours(n->in[DELTA], D) && fours(n->in[Z], D)
@@ -31,10 +30,10 @@ static bool all_fours(const mba_node *n, int64_t D, bool back)
 static bool can_pack(const mba_node *n, scan_dims d, bool back)
 {
     if (n->in[INITIAL] || (back ? n->in[DFINAL] : n->out[FINAL])) return false;
-    const bool in = even_rows(n->in[U], d.D) && even_rows(n->in[DELTA], d.D) && even_rows(n->in[Z], d.D) && even_rows(n->in[IDS], 1)
-                 && even_rows(n->in[BM], d.G * d.N) && even_rows(n->in[CM], d.G * d.N);
-    if (!back) return in && even_rows(n->out[OUT], d.D);
-    return in && even_rows(n->in[DOUT], d.D) && even_rows(n->out[DU], d.D) && even_rows(n->out[DDELTA], d.D) && even_rows(n->out[DZ], d.D);
+    const bool in = scan_even_rows(n->in[U], d.D) && scan_even_rows(n->in[DELTA], d.D) && scan_even_rows(n->in[Z], d.D) && scan_even_rows(n->in[IDS], 1)
+                 && scan_even_rows(n->in[BM], d.G * d.N) && scan_even_rows(n->in[CM], d.G * d.N);
+    if (!back) return in && scan_even_rows(n->out[OUT], d.D);
+    return in && scan_even_rows(n->in[DOUT], d.D) && scan_even_rows(n->out[DU], d.D) && scan_even_rows(n->out[DDELTA], d.D) && scan_even_rows(n->out[DZ], d.D);
 }
 
 static mba_status fast_takes(const mba_node *n, const mba_machine *m, bool back)
@@ -50,6 +49,10 @@ static mba_status fast_takes(const mba_node *n, const mba_machine *m, bool back)
 
 /* ---- the cut ---- */
 
+/* Packs that the forward's kept states tell of, but windows that cannot follow. */
+#define PACKS_TAKEN(n, d, kept, back) \
+    MBA_REFUSE_IF((kept) && (kept)->type.dim[0] < (d).B && !can_pack(n, d, back), "packed sequences in rows at uneven distances")
+
 static int64_t channel_blocks(scan_dims d, int64_t width) { return d.G * mba_ceil(d.D / d.G, width); }
 
 /* In tiles of one block: as many rounds as the machine needs, each as long as an item and what begins and ends it. */
@@ -60,9 +63,15 @@ static double time_of(scan_dims d, int64_t items, int64_t width, int64_t places)
     return rounds * (double)(c.tiles + 2) * (c.pieces > 1 ? 1.6 : 1);       // 1.6: the pass for the states between pieces
 }
 
-static int64_t best_items(scan_dims d, int64_t width, int64_t places, bool packs, double *time)
+/* `kept`: states that the forward keeps for the backward fix which sequences share tiles. */
+static int64_t best_items(scan_dims d, int64_t width, int64_t places, bool packs, const mba_tensor *kept, double *time)
 {
-    int64_t best = d.B;
+    int64_t best = kept ? kept->type.dim[0] : d.B;
+    if (best < d.B) {
+        *time = time_of(d, best, width, places);
+        return best;
+    }
+    packs &= !kept;
     *time = time_of(d, d.B, width, places);
     for (int64_t k = 2; k <= PIECES_MOST; k++) {
         const int64_t piece = mba_ceil(mba_ceil(d.L, k), TILE) * TILE, cut = d.B * mba_ceil(d.L, piece), packed = mba_ceil(d.B, k);
@@ -103,6 +112,16 @@ static void load_states(mba_launch *l, const mba_node *n, scan_dims d, int64_t w
     }
 }
 
+static void plan_combine(mba_plan *p, scan_dims d, int64_t items, bool back)
+{
+    const double pieces = (double)scan_cut_of(d, items).pieces;
+    mba_launch  *l = mba_plan_launch(p, "scan_combine", MBA_VECTOR, mba_ceil(d.B * d.D * d.N, 256), 256);
+    l->regs = 32;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_ENDS), 1024.0 * pieces);
+    mba_phase_work(l, MBA_SFU, 256.0 * pieces, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(back ? CU_STARTS_BACK : CU_STARTS), 1024.0 * pieces);
+}
+
 static void plan_carries(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, bool back)
 {
     const scan_cut c = scan_cut_of(d, items);
@@ -120,12 +139,7 @@ static void plan_carries(mba_plan *p, const mba_node *n, scan_dims d, int64_t it
     mba_phase_work(l, MBA_FMA, 3 * elements + 12 * values, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * TILE_CHANNELS * (double)d.N);
-    const int64_t states = d.B * d.D * d.N;
-    l = mba_plan_launch(p, "scan_combine", MBA_VECTOR, mba_ceil(states, 256), 256);
-    l->regs = 32;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_ENDS), 1024.0 * (double)c.pieces);
-    mba_phase_work(l, MBA_SFU, 256.0 * (double)c.pieces, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(back ? CU_STARTS_BACK : CU_STARTS), 1024.0 * (double)c.pieces);
+    plan_combine(p, d, items, back);
 }
 
 /* The forward pass of an item; `states`: for the backward, without the output. */
@@ -146,6 +160,7 @@ static void plan_forward(mba_plan *p, const mba_node *n, scan_dims d, int64_t it
     mba_phase_work(l, MBA_SFU, values * N, NULL);
     mba_phase_work(l, MBA_FMA, values * N * 4, NULL);
     if (states) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_KEPT), (double)width * N * e);
+    else        store_operand(l, n, KEPT, (double)width * N);
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_launch_role(l, ELEMENT_THREADS / 32);
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
@@ -156,7 +171,7 @@ static void plan_forward(mba_plan *p, const mba_node *n, scan_dims d, int64_t it
     mba_phase_work(l, MBA_SFU, values * (n->in[Z] && !states ? 2 : 1), NULL);
     mba_phase_work(l, MBA_FMA, values * 16, NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-    if (!states) store_operand(l, n, OUT, values);
+    if (!states) { store_operand(l, n, OUT, values); store_operand(l, n, YS, values); }
     else if (n->out[DZ]) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_YS), values * e);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
@@ -174,16 +189,110 @@ mba_status selective_scan_tiles_plan(mba_plan *p, const mba_node *n, const mba_m
 {
     const scan_dims d = scan_dims_of(n);
     MBA_TRY(fast_takes(n, m, false));
+    PACKS_TAKEN(n, d, n->out[KEPT], false);
     int64_t items = 0, width = 0;
     double  best = 0;
     for (int i = 0; i < 2; i++) {
         double        t;
-        const int64_t w = forward_widths[i].width, k = best_items(d, w, forward_places(d, w, m), can_pack(n, d, false), &t);
+        const int64_t w = forward_widths[i].width, k = best_items(d, w, forward_places(d, w, m), can_pack(n, d, false), n->out[KEPT], &t);
         t *= forward_widths[i].us;
         if (!width || t < best) { best = t; items = k; width = w; }
     }
     scratch_of_pieces(p, d, items, false);
     plan_forward(p, n, d, items, width, false);
+    return MBA_OK;
+}
+
+/* ---- twins ---- */
+
+enum { TWINS_BLOCKS = 4, TWINS_STATES = 512 };               // blocks of an SM; states of a token and block
+
+static mba_status twins_take(const mba_node *n, const mba_machine *m, bool back)
+{
+    const scan_dims d = scan_dims_of(n);
+    MBA_TRY(fast_takes(n, m, back));
+    MBA_REFUSE_IF(n->in[U]->type.dtype != MBA_BF16, "fp32 activations: wants bf16");
+    MBA_REFUSE_IF(!fours(n->in[BM], d.G * d.N) || !fours(n->in[CM], d.G * d.N), "B or C that does not begin at multiples of four values");
+    for (int k = 0; k < MBA_IN_MAX + MBA_OUT_MAX; k++) {
+        const mba_tensor *t = k < MBA_IN_MAX ? n->in[k] : n->out[k - MBA_IN_MAX];
+        MBA_REFUSE_IF(t && t->pitch > INT_MOST / 2 && !mba_dense(t), "rows %lld values apart", (long long)t->pitch);
+    }
+    return MBA_OK;
+}
+
+/* What a machine makes of `blocks` alike, in blocks one after another on an SM: c of them at a time keep it busy to 1 - 2^-c.
+ * Measured on an H200 with the backward of tiles: 512 blocks of 4 x 4096 x 4096 take 1.13 times as long as 1024 halves; this says 1.13. */
+static double rounds_of(int64_t blocks, int64_t sm, int64_t together)
+{
+    const int64_t each = mba_ceil(blocks, sm), rest = each % together;
+    const double  full = (double)(each - rest) / (1 - ldexp(1, -(int)together));
+    return full + (rest ? (double)rest / (1 - ldexp(1, -(int)rest)) : 0);
+}
+
+/* The items that take least time; `carry`: what the pass for the states between pieces costs, in passes. */
+static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, int64_t together, double carry, const mba_tensor *kept,
+                           bool packs)
+{
+    int64_t best = kept ? kept->type.dim[0] : d.B;
+    double  least = INFINITY;
+    const bool fixed = best < d.B;                            // what the forward kept is kept of packs
+    for (int64_t k = 1; k <= PIECES_MOST && !fixed; k++) {
+        const int64_t piece = mba_ceil(mba_ceil(d.L, k), TILE) * TILE, cut = d.B * mba_ceil(d.L, piece), packed = mba_ceil(d.B, k);
+        for (int pack = 0; pack < 2; pack++) {
+            if (pack ? !packs || kept || k > PACK_MOST || packed * k * d.L > INT_MOST : k > 1 && piece < PIECE_LEAST) continue;
+            const int64_t  items = pack ? packed : cut;
+            const scan_cut c = scan_cut_of(d, items);
+            const double   pieces = (double)c.pieces;
+            const double   t = rounds_of(items * channel_blocks(d, width), m->sm, together) * (double)(c.tiles + 2) * (1 + carry * (pieces - 1) / pieces);
+            if (t < least) { least = t; best = items; }
+        }
+    }
+    return best;
+}
+
+static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, bool carry)
+{
+    const scan_cut c = scan_cut_of(d, items);
+    const int64_t  width = TWINS_STATES / d.N;
+    const double   values = (double)(TILE * width), elements = values * (double)d.N;
+    mba_launch    *l = mba_plan_launch(p, "scan_fwd_twins", MBA_MIXED, items, 128);
+    l->grid[1]    = channel_blocks(d, width);
+    l->regs       = carry ? (d.N == 16 ? 83 : 106) : d.N == 16 ? 114 : 119;
+    l->smem_bytes = (size_t)(8 * TILE * (3 * width + 12 + 48) + 8 * TILE * width + 8 * width + ORIGINS_BYTES + 16);
+    l->ring_depth = 2;
+    mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
+    mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
+    mba_phase_work(l, MBA_SMEM, elements * 3, NULL);
+    mba_phase_work(l, MBA_SFU, elements, NULL);
+    mba_phase_work(l, MBA_FMA, elements * (carry ? 2.5 : 3.5), NULL);
+    if (!carry) store_operand(l, n, KEPT, (double)(width * d.N));
+    mba_phase_work(l, MBA_END, 0, NULL);
+    if (carry) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * (double)(width * d.N));
+    mba_launch_role(l, 2);
+    mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
+    load_operand(l, n, U, values);
+    load_operand(l, n, DELTA, values);
+    if (!carry) load_operand(l, n, Z, values);
+    load_states(l, n, d, width, BM, carry ? BM : CM, TILE);
+    mba_phase_work(l, MBA_SFU, values * (n->in[Z] && !carry ? 2 : 1), NULL);
+    mba_phase_work(l, MBA_FMA, values * (carry ? 14 : 32), NULL);
+    mba_phase_work(l, MBA_RING_FILL, 0, NULL);
+    if (!carry) { store_operand(l, n, OUT, values); store_operand(l, n, YS, values); }
+    mba_phase_work(l, MBA_END, 0, NULL);
+}
+
+mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const scan_dims d = scan_dims_of(n);
+    MBA_TRY(twins_take(n, m, false));
+    PACKS_TAKEN(n, d, n->out[KEPT], false);
+    const int64_t items = twins_items(d, TWINS_STATES / d.N, m, TWINS_BLOCKS, 0.55, n->out[KEPT], can_pack(n, d, false));
+    scratch_of_pieces(p, d, items, false);
+    if (items > d.B) {
+        plan_twins(p, n, d, items, true);
+        plan_combine(p, d, items, false);
+    }
+    plan_twins(p, n, d, items, false);
     return MBA_OK;
 }
 
@@ -247,7 +356,7 @@ mba_status selective_scan_bwd_tiles_plan(mba_plan *p, const mba_node *n, const m
     const scan_dims d = scan_dims_of(n);
     MBA_TRY(fast_takes(n, m, true));
     double        time, wide;
-    const int64_t items = best_items(d, TILE_CHANNELS, (int64_t)m->sm * (384 / (8 * d.N)), can_pack(n, d, true), &time);
+    const int64_t items = best_items(d, TILE_CHANNELS, (int64_t)m->sm * (384 / (8 * d.N)), can_pack(n, d, true), NULL, &time);
     const scan_cut c = scan_cut_of(d, items);
     const size_t  e = mba_dtype_bytes(n->in[U]->type.dtype);
     time = forward_widths[1].us * time_of(d, items, TILE_CHANNELS, forward_places(d, TILE_CHANNELS, m));

@@ -5,8 +5,8 @@
 #include "core/op.h"
 
 /* Inputs of both directions. Output k of the backward is the gradient of input k, for k < IDS. */
-enum { U, DELTA, A_LOG, BM, CM, SKIP, Z, DT_BIAS, INITIAL, IDS, DOUT, DFINAL };
-enum { OUT, FINAL };
+enum { U, DELTA, A_LOG, BM, CM, SKIP, Z, DT_BIAS, INITIAL, IDS, DOUT, DFINAL, KEPT_IN, YS_IN };
+enum { OUT, FINAL, KEPT, YS };
 enum { GRADS = IDS };
 enum { DU = U, DDELTA = DELTA, DA_LOG = A_LOG, DB = BM, DC = CM, DSKIP = SKIP, DZ = Z, DDT_BIAS = DT_BIAS,
        DINITIAL = INITIAL };
@@ -43,6 +43,7 @@ enum {
     PLAIN_CHANNELS = 32,         /* of the plain path: a warp, one channel a lane */
     PLAIN_CHUNK = 8,             /* tokens between two states the plain backward keeps */
     PACK_MOST = 16,              /* short sequences that follow each other in one block */
+    PACKS_LEAST = 1024,          /* blocks of 32 channels that must remain where the forward packs for the backward too */
 };
 
 /* What one block goes through: `pack` whole sequences (their states start from zero), or one of the `pieces` of a sequence,
@@ -61,6 +62,11 @@ static inline scan_cut scan_cut_of(scan_dims d, int64_t items)
     return c;
 }
 
+/* What the forward keeps for the backward where activations are bf16 and states 8 or 16 (no CPU variant sees those): KEPT
+ * (items, tiles, D, N), the state before every tile of 16 tokens, and YS, y before the gate. An item is a sequence, or a pack of
+ * short ones so that tiles are full: the shape alone decides, both directions go by it. */
+bool scan_even_rows(const mba_tensor *t, int64_t width);    /* rows lie at one distance over the whole batch */
+
 /* Scratch of the CUDA plans, in this order; what a plan does not need has no bytes. STARTS, ENDS: a state per item, STEPS: the
  * sum of its step sizes. KEPT: states before each tile (chunk). YS: before the gate. BC: dB, dC of each block of channels.
  * SUMS: dA, dD, ddt_bias of each item. SPACE: of the plain path, per block. */
@@ -73,6 +79,8 @@ void selective_scan_ref(const mba_ref_call *c);
 void selective_scan_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(selective_scan_fwd);
 MBA_CPU_DECLARE(selective_scan_bwd);
+mba_plan_fn selective_scan_twins_plan, selective_scan_bwd_twins_plan;
+mba_launch_fn selective_scan_twins_cuda, selective_scan_bwd_twins_cuda;
 mba_plan_fn selective_scan_tiles_plan, selective_scan_bwd_tiles_plan, selective_scan_plain_plan, selective_scan_bwd_plain_plan;
 mba_launch_fn selective_scan_tiles_cuda, selective_scan_bwd_tiles_cuda, selective_scan_plain_cuda, selective_scan_bwd_plain_cuda;
 

@@ -369,6 +369,18 @@ static void long_and_short_sequences_agree_with_fp64_on_the_gpu(void **state)
 {
     (void)state;
     static const mba_case cases[] = {
+        { { 3, 15, 32, 16, 1, 0 }, "less than a tile" },
+        { { 3, 16, 40, 16, 1, WITH_IDS }, "a tile; a block and eight channels" },
+        { { 2, 17, 64, 16, 1, WITH_INITIAL | WITH_FINAL }, "a tile and a token, from state to state" },
+        { { 5, 33, 96, 16, 1, NO_Z | NO_SKIP }, "two tiles and a token; neither gate nor skip" },
+        { { 2, 100, 32, 16, 1, NO_BIAS | WITH_IDS | WITH_FINAL }, "no bias" },
+        { { 3, 15, 64, 8, 1, WITH_IDS }, "eight states, less than a tile" },
+        { { 3, 16, 40, 8, 1, 0 }, "eight states, a tile; less than a block" },
+        { { 2, 17, 96, 8, 1, WITH_INITIAL | WITH_FINAL | WITH_IDS }, "eight states, a tile and a token; a block and a half" },
+        { { 2, 100, 72, 8, 2, NO_SKIP }, "eight states, two groups of 36" },
+        { { 2, 48, 64, 16, 1, WINDOWS }, "u and z are halves of rows" },
+        { { 1024, 49, 32, 8, 1, NO_Z | WITH_IDS }, "packs that the forward keeps states of" },
+        { { 1030, 20, 32, 16, 1, 0 }, "packs, the last one short" },
         { { 1, 300, 36, 16, 1, WITH_IDS }, "two pieces, a ragged block" },
         { { 2, 290, 40, 8, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "pieces from state to state, eight states" },
         { { 1, 3000, 72, 16, 2, 0 }, "many pieces, two groups" },
