@@ -1,5 +1,6 @@
 /* cupti_api.c -- see cupti_api.h. */
 #include "scope/cupti_api.h"
+#include "scope/cupti_collect.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,14 +13,28 @@ static const mba_library_name driver_names[] = { { "cuCtxGetCurrent", offsetof(d
 
 static struct { bool ready, driver_ready; mba_cupti f; driver driver; } api;
 
+const char *mba_cupti_file(void)
+{
+    static char file[32];
+    if (!*file) snprintf(file, sizeof file, "libcupti.so.%d", CUDA_VERSION / 1000);
+    return file;
+}
+
 mba_status mba_cupti_open(const mba_cupti **out)
 {
-    char file[32];
     *out = &api.f;
-    if (api.ready) return MBA_OK;
-    snprintf(file, sizeof file, "libcupti.so.%d", CUDA_VERSION / 1000);
-    MBA_TRY(mba_library_open(file, names, &api.f));
+    if (!api.ready) MBA_TRY(mba_library_open(mba_cupti_file(), names, &api.f));
     api.ready = true;
+    return MBA_OK;
+}
+
+mba_status mba_cupti_version(int *version)
+{
+    const mba_cupti *c;
+    uint32_t         v = 0;
+    MBA_TRY(mba_cupti_open(&c));
+    CUPTI_TRY(c, c->cuptiGetVersion(&v));
+    *version = (int)v;
     return MBA_OK;
 }
 

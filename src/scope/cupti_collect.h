@@ -20,6 +20,9 @@
 
 #include "scope/events.h"
 
+const char *mba_cupti_file(void);                          /* libcupti.so.13: of the toolkit this was built with */
+MBA_MUST mba_status mba_cupti_version(int *version);       /* opens it */
+
 /* ---- timeline ---- */
 MBA_MUST mba_status mba_activity_begin(mba_event_fn *fn, void *ctx);
 MBA_MUST mba_status mba_activity_end(int64_t *dropped);

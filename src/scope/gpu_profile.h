@@ -1,15 +1,15 @@
-/* collect_cuda.h -- a training step on the GPU, watched: times, timeline, counters, energy.
+/* gpu_profile.h -- a training step on the GPU, watched: times, timeline, counters, energy.
  *
  *     mba_gpu_profile *g;
- *     MBA_TRY(mba_collect_cuda(&g, program, &step, &(mba_gpu_options){ .steps = 5, .nsets = 1, .set = { mba_metric_set_find("overview") } }));
- *     MBA_TRY(mba_gpu_store(store, program, g, units, NULL));         // gpu_store.h
+ *     MBA_TRY(mba_gpu_collect(&g, program, &step, &(mba_gpu_options){ .steps = 5, .nsets = 1, .set = { mba_metric_set_find("overview") } }));
+ *     MBA_TRY(mba_gpu_store(store, program, g, units));               // gpu_store.h
  *     mba_gpu_profile_free(g);
  *
  * The program must be bound to the CUDA device and its inputs filled. Nothing it has learned changes: every step runs with a
  * learning rate of zero. Times come first, before CUPTI is in the process; then the timeline of captured steps; then, launched
  * one by one and repeated once per pass, the counters. What cannot be had is a note, not a failure. Includes no CUDA. */
-#ifndef MBA_SCOPE_COLLECT_CUDA_H
-#define MBA_SCOPE_COLLECT_CUDA_H
+#ifndef MBA_SCOPE_GPU_PROFILE_H
+#define MBA_SCOPE_GPU_PROFILE_H
 
 #include "core/program.h"
 #include "scope/link.h"
@@ -22,7 +22,7 @@ typedef struct mba_gpu_options {
     const mba_metric_set *set[MBA_GPU_SETS_MAX];
     int                   nsets;
     double                plain_s;                           /* how long to measure without watching; 0: one second */
-    void                (*talk)(const char *what);           /* progress; NULL: silent */
+    int                   warmup;                            /* steps before that; at least 3: the second is captured */
 } mba_gpu_options;
 
 /* A distinct kernel: launch `launch` of the plan that nodes with the same shapes share. `node` is the first of them. */
@@ -50,10 +50,7 @@ typedef struct mba_gpu_profile {
     mba_gpu_note    note[MBA_GPU_NOTES_MAX];      int nnotes;
 } mba_gpu_profile;
 
-MBA_MUST mba_status mba_collect_cuda(mba_gpu_profile **out, mba_program *p, const mba_step *step, const mba_gpu_options *o);
+MBA_MUST mba_status mba_gpu_collect(mba_gpu_profile **out, mba_program *p, const mba_step *step, const mba_gpu_options *o);
 void                mba_gpu_profile_free(mba_gpu_profile *g);             /* NULL is fine */
-
-/* True of a build that can: with CUDA and with CUPTI's headers. */
-bool mba_collect_cuda_built(void);
 
 #endif
