@@ -6,20 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "scope/clock.h"
 #include "scope/store_schema.h"
 
 enum { BATCH_ROWS = 8192, BATCH_LOOK = 64, CACHE_KB = 4096, TEXT_BYTES_MAX = 1 << 20, WAIT_MS = 5000 };
 static const double BATCH_S = 1;
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 mba_status mba__store_failed(const mba_store *s, int code, const char *doing)
 {
@@ -168,7 +161,7 @@ static mba_status begin(mba_store *s)
 {
     MBA_TRY(execute(s, "BEGIN IMMEDIATE", "beginning a batch"));
     s->open_batch = true;
-    s->batch_began_s = seconds();
+    s->batch_began_s = mba_clock_s();
     return MBA_OK;
 }
 
@@ -185,7 +178,7 @@ mba_status mba_store_put(mba_store *s, mba_store_rows table, const void *row)
     sqlite3_reset(s->insert[table]);
     MBA_TRY(st);
     s->batched++;
-    const bool late = s->batched % BATCH_LOOK == 0 && seconds() - s->batch_began_s > BATCH_S;
+    const bool late = s->batched % BATCH_LOOK == 0 && mba_clock_s() - s->batch_began_s > BATCH_S;
     return s->batched >= BATCH_ROWS || late ? mba_store_commit(s) : MBA_OK;
 }
 
