@@ -61,21 +61,7 @@ static void host_end(host *h)
     *h = (host){ 0 };
 }
 
-/* One unknown name refuses the whole list without saying which: ask for each by itself. */
-static mba_status unknown_metric(const host *h, const char *const *metric, int n)
-{
-    for (int i = 0; i < n; i++) {
-        CUPTI_PARAMS(CUpti_Profiler_Host_ConfigAddMetrics_Params, add);
-        add.pHostObject = h->object;
-        add.ppMetricNames = (const char **)(void *)&metric[i];
-        add.numMetrics = 1;
-        if (gpu.c->cuptiProfilerHostConfigAddMetrics(&add) != CUPTI_SUCCESS)
-            return mba_fail(MBA_E_UNSUPPORTED, "this GPU has no counter '%s'\nwhy: CUPTI does not know the name\nfix: leave its set out", metric[i]);
-    }
-    return mba_fail(MBA_E_UNSUPPORTED, "CUPTI refuses these %d metrics together\nwhy: each by itself is fine\nfix: fewer in a set", n);
-}
-
-static mba_status host_configure(host *h, const char *chip, const uint8_t *available, const char *const *metric, int n)
+static mba_status host_begin(host *h, const char *chip, const uint8_t *available)
 {
     CUPTI_PARAMS(CUpti_Profiler_Host_Initialize_Params, init);
     init.profilerType = CUPTI_PROFILER_TYPE_RANGE_PROFILER;
@@ -83,11 +69,36 @@ static mba_status host_configure(host *h, const char *chip, const uint8_t *avail
     init.pCounterAvailabilityImage = available;
     CUPTI_TRY(gpu.c, gpu.c->cuptiProfilerHostInitialize(&init));
     h->object = init.pHostObject;
+    return MBA_OK;
+}
+
+static CUptiResult host_add(host *h, const char *const *metric, int n)
+{
     CUPTI_PARAMS(CUpti_Profiler_Host_ConfigAddMetrics_Params, add);
     add.pHostObject   = h->object;
     add.ppMetricNames = (const char **)(void *)metric;
     add.numMetrics    = (size_t)n;
-    if (gpu.c->cuptiProfilerHostConfigAddMetrics(&add) != CUPTI_SUCCESS) return unknown_metric(h, metric, n);
+    return gpu.c->cuptiProfilerHostConfigAddMetrics(&add);
+}
+
+/* One unknown name refuses the whole list without saying which, and spoils the object: ask for each by itself, with a new one. */
+static mba_status unknown_metric(const char *chip, const uint8_t *available, const char *const *metric, int n)
+{
+    for (int i = 0; i < n; i++) {
+        host h = { 0 };
+        MBA_TRY(host_begin(&h, chip, available));
+        const CUptiResult r = host_add(&h, &metric[i], 1);
+        host_end(&h);
+        if (r != CUPTI_SUCCESS)
+            return mba_fail(MBA_E_UNSUPPORTED, "this GPU has no counter '%s'\nwhy: CUPTI does not know the name\nfix: leave its set out", metric[i]);
+    }
+    return mba_fail(MBA_E_UNSUPPORTED, "CUPTI refuses these %d metrics together\nwhy: each by itself is fine\nfix: fewer in a set", n);
+}
+
+static mba_status host_configure(host *h, const char *chip, const uint8_t *available, const char *const *metric, int n)
+{
+    MBA_TRY(host_begin(h, chip, available));
+    if (host_add(h, metric, n) != CUPTI_SUCCESS) return unknown_metric(chip, available, metric, n);
     CUPTI_PARAMS(CUpti_Profiler_Host_GetConfigImageSize_Params, size);
     size.pHostObject = h->object;
     CUPTI_TRY(gpu.c, gpu.c->cuptiProfilerHostGetConfigImageSize(&size));

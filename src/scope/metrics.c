@@ -54,7 +54,7 @@ const mba_metric_set mba_metric_sets[] = {
     SET("overview",  "time, clock, bytes of DRAM, L2 and L1, tensor pipe, occupancy, issue", 1, overview),
     SET("roofline",  "tensor and vector FLOPs, bytes of DRAM, L2 and L1",                    2, roofline),
     SET("cache",     "hit rates, sectors, bank conflicts of shared memory",                  2, cache),
-    SET("pipes",     "how busy every pipe and the L1/shared data path is",                   4, pipes),
+    SET("pipes",     "how busy every pipe and the L1/shared data path is",                   3, pipes),
     SET("stalls",    "why warps wait",                                                       4, stalls),
     SET("occupancy", "warps, blocks and their mean lifetime",                                1, occupancy),
     SET("access",    "sectors per request of global loads and stores",                       3, access_pattern),
