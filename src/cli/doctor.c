@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/doctor_gpu.h"
 #include "cli/options.h"
 #include "cli/table.h"
 #include "core/device.h"
@@ -22,7 +23,6 @@ static void row(mba_table *t, const char *what, const char *found, const char *a
 static void look(mba_table *t)
 {
     char text[256], cpu[160];
-    const mba_device *cuda;
     mba_cpu_name(cpu, sizeof cpu);
     row(t, "program", "mambascope " MBA_VERSION " (" MBA_COMMIT ")", "");
     snprintf(text, sizeof text, "%s, %d cores, kernels for %s", cpu, mba_cpu_threads(), mba_cpu_isa_name());
@@ -33,7 +33,7 @@ static void look(mba_table *t)
     snprintf(text, sizeof text, "%s", openblas_get_config());
     row(t, "OpenBLAS", text, "");
     row(t, "Jansson", JANSSON_VERSION, "");
-    row(t, "GPU", mba_device_cuda(&cuda, 0) == MBA_OK ? cuda->name : "none: this build has no CUDA device", "");
+    mba_doctor_gpu(t);
     row(t, "nvcc", getenv("CUDACXX") ? getenv("CUDACXX") : access("/usr/local/cuda/bin/nvcc", X_OK) ? "not found" : "found",
         "compiles the CUDA part; without it everything runs on the CPU");
 }

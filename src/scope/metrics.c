@@ -29,8 +29,7 @@ static const char *const cache[] = {
 /* Sectors over requests: 4 is a warp that reads 128 bytes in one piece with 4-byte lanes, 32 is a sector for every lane. */
 static const char *const access_pattern[] = {
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
-    "l1tex__m_xbar2l1tex_read_bytes.sum", "l1tex__m_l1tex2xbar_write_bytes.sum" };
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum" };
 
 static const char *const pipes[] = {
     BUSY("tensor"), BUSY("fma"), BUSY("alu"), BUSY("fp64"), "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",

@@ -58,7 +58,7 @@ static const struct { const char *kernel, *op, *kind; } known[] = {
     { "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_14func_wrapper_tEEEEEvT1_", "reduce", "reduction" },
     { "_ZN2at6native12_GLOBAL__N_135CatArrayBatchedCopy_aligned16_contigINS1_10OpaqueTypeILj4EEEjLi2ELi128ELi1EEEv", "cat", "memory" },
     { "_ZN2at6native12_GLOBAL__N_128tensor_kernel_scan_outer_dimIfjSt4plusIfEEEv", "cumsum", "reduction" },
-    { "triton_red_fused_native_layer_norm_3", "norm", "norm" },
+    { "triton_red_fused_native_layer_norm_3", "layer_norm_fwd", "norm" },
     { "triton_poi_fused_silu_mul_7", "elementwise", "element-wise" },
     { "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "collective", "collective" },
     { "copy HtoD", "copy", "memory" },
