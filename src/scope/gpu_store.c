@@ -76,7 +76,7 @@ static mba_status put_kernel(const storing *x, int64_t id)
     if (e->regs) {                                 // of the timeline; a launch seen for counters alone has none of these
         r.regs = e->regs, r.smem_static_bytes = e->smem_static, r.smem_dynamic_bytes = e->smem_dynamic, r.local_bytes = e->local;
         r.cluster = e->cluster[0] > 0 ? (int64_t)e->cluster[0] * e->cluster[1] * e->cluster[2] : 1;
-        describe_occupancy(&r, x->p->device->machine, e);
+        describe_occupancy(&r, x->p->options.machine, e);
     }
     if (n) {
         mba_node_shape(shape, sizeof shape, n);
