@@ -15,34 +15,21 @@ typedef struct reading {
     double        gaps;
 } reading;
 
-/* Rows of these tables begin with their number and come in its order. -1: there is none. */
-static int64_t find(const void *rows, size_t row_bytes, int64_t n, int64_t id)
-{
-    int64_t lo = 0, hi = n, at = 0;
-    while (lo < hi) {
-        const int64_t mid = lo + (hi - lo) / 2;
-        memcpy(&at, (const char *)rows + (size_t)mid * row_bytes, sizeof at);
-        if (at < id) lo = mid + 1; else hi = mid;
-    }
-    if (lo < n) memcpy(&at, (const char *)rows + (size_t)lo * row_bytes, sizeof at);
-    return lo < n && at == id ? lo : -1;
-}
-
 static mba_kernel_view *kernel_of(const mba_analysis *a, const mba_row_event *e)
 {
-    const int64_t k = find(a->nkernels ? a->kernel[0].row : NULL, sizeof(mba_row_kernel), a->nkernels, e->kernel);
+    const int64_t k = mba_store_find(MBA_ROWS_kernel, a->nkernels ? a->kernel[0].row : NULL, a->nkernels, e->kernel);
     return k < 0 ? NULL : &a->kernel[k];
 }
 
 static const mba_row_node *node_of(const mba_analysis *a, int64_t id)
 {
-    const int64_t k = find(a->node, sizeof *a->node, a->nnodes, id);
+    const int64_t k = mba_store_find(MBA_ROWS_node, a->node, a->nnodes, id);
     return k < 0 ? NULL : &a->node[k];
 }
 
 static const mba_row_launch *launch_of(const mba_analysis *a, int64_t id)
 {
-    const int64_t k = find(a->launch, sizeof *a->launch, a->nlaunches, id);
+    const int64_t k = mba_store_find(MBA_ROWS_launch, a->launch, a->nlaunches, id);
     return k < 0 ? NULL : &a->launch[k];
 }
 

@@ -203,8 +203,13 @@ void mba_claims_judge(const mba_analysis *a, mba_claim out[MBA_CLAIMS])
         { "F10", "scan and matrices trade off", "Mamba-1 against Mamba-2 at equal sizes", f10 },
         { "F11", "limits are memory bandwidth and registers, not compute", "by utilisation and occupancy limiter", f11 },
     };
+    const bool gpu = !strcmp(a->device, "cuda");
     for (int i = 0; i < MBA_CLAIMS; i++) {
         out[i] = (mba_claim){ .id = claims[i].id, .claim = claims[i].claim, .target = claims[i].target };
         claims[i].judge(a, &out[i]);
+        if (!gpu && out[i].verdict != MBA_OPEN) {
+            out[i].verdict = MBA_OPEN;
+            snprintf(out[i].needs, sizeof out[i].needs, "a store of a GPU (profile --device cuda): the claim is about GPUs");
+        }
     }
 }

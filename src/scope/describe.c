@@ -11,6 +11,24 @@
 
 /* ---- the sheet ---- */
 
+/* Of the first core; 0: the system does not say. */
+static double last_level_cache(void)
+{
+    double most = (double)sysconf(_SC_LEVEL3_CACHE_SIZE);
+    for (int i = 0; i < 8; i++) {
+        char  path[80], unit = 0;
+        long  size = 0;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
+        FILE *f = fopen(path, "r");
+        if (f && fscanf(f, "%ld%c", &size, &unit) >= 1) {
+            const double bytes = (double)size * (unit == 'K' ? 1024 : unit == 'M' ? 1 << 20 : 1);
+            if (bytes > most) most = bytes;
+        }
+        if (f) fclose(f);
+    }
+    return most;
+}
+
 mba_status mba_describe_run(mba_store *s, const char *command)
 {
     char           date[32], cpu[160];
@@ -27,6 +45,8 @@ mba_status mba_describe_run(mba_store *s, const char *command)
     MBA_TRY(mba_sheet_number(s, "host.memory", "read", (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), "byte"));
     MBA_TRY(mba_sheet_text(s, "cpu.name", "read", "%s", cpu));
     MBA_TRY(mba_sheet_text(s, "cpu.isa", "read", "%s", mba_cpu_isa_name()));
+    const double llc = last_level_cache();
+    if (llc > 0) MBA_TRY(mba_sheet_number(s, "cpu.llc", "read", llc, "byte"));
     return mba_sheet_number(s, "cpu.threads", "given", mba_cpu_threads(), "");
 }
 

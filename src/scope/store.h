@@ -106,6 +106,8 @@ MBA_MUST mba_status mba_store_each(mba_store *s, mba_store_rows table, const cha
 /* All rows of a table that is never large; they live until close. More than MBA_LOAD_MAX is MBA_E_FORMAT. */
 enum { MBA_LOAD_MAX = 1 << 21 };
 MBA_MUST mba_status mba_store_load(mba_store *s, mba_store_rows table, void **rows, int64_t *n);
+/* Where the row with this `id` is in a loaded table that has one; -1: nowhere. */
+int64_t             mba_store_find(mba_store_rows table, const void *rows, int64_t n, int64_t id);
 MBA_MUST mba_status mba_store_count(mba_store *s, mba_store_rows table, int64_t *n);
 
 /* mba_put_event(s, &row), mba_load_event(s, &rows, &n): typed. */

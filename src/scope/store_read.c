@@ -138,6 +138,19 @@ mba_status mba_store_load(mba_store *s, mba_store_rows table, void **rows, int64
     return MBA_OK;
 }
 
+/* `id` is the first column and the key of its table, so rows come in its order. */
+int64_t mba_store_find(mba_store_rows table, const void *rows, int64_t n, int64_t id)
+{
+    const mba_value *row = rows;
+    const int        columns = mba_store_tables[table].ncolumns;
+    int64_t          lo = 0, hi = n;
+    while (lo < hi) {
+        const int64_t mid = lo + (hi - lo) / 2;
+        if (row[mid * columns].i < id) lo = mid + 1; else hi = mid;
+    }
+    return lo < n && row[lo * columns].i == id ? lo : -1;
+}
+
 /* ---- every page ---- */
 
 mba_status mba_store_check(mba_store *s)
