@@ -29,9 +29,8 @@ static mba_status put_clocks(mba_store *s)
     char           words[160];
     if (mba_nvml_look(&n, 0) != MBA_OK) return mba_note_missing(s, "clocks", "NVML does not answer: no clocks, no energy", "install the driver's libnvidia-ml.so.1");
     MBA_TRY(mba_sheet_text(s, "gpu.driver", "read", "%s", n.driver));
-    MBA_TRY(mba_sheet_number(s, "gpu.clock", "read", n.sm_mhz * 1e6, "Hz"));
-    MBA_TRY(mba_sheet_number(s, "gpu.clock_max", "read", n.sm_mhz_max * 1e6, "Hz"));
-    MBA_TRY(mba_sheet_number(s, "gpu.memory_clock", "read", n.memory_mhz * 1e6, "Hz"));
+    MBA_TRY(mba_sheet_number(s, "gpu.clock_now", "read", n.sm_mhz, "MHz"));
+    MBA_TRY(mba_sheet_number(s, "gpu.memory_clock_now", "read", n.memory_mhz, "MHz"));
     MBA_TRY(mba_sheet_number(s, "gpu.power_limit", "read", n.power_limit_w, "W"));
     MBA_TRY(mba_sheet_number(s, "gpu.temperature", "read", n.temperature_c, "C"));
     MBA_TRY(mba_sheet_text(s, "gpu.ecc", "read", "%s", n.ecc < 0 ? "not known" : n.ecc ? "on" : "off"));

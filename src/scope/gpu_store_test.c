@@ -5,6 +5,7 @@
 #include "models/model.h"
 #include "ops/adamw/adamw.h"
 #include "scope/describe.h"
+#include "scope/verify.h"
 #include "tests/machines.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
@@ -143,9 +144,67 @@ static void a_profile_becomes_a_store(void **state)
     mba_graph_destroy(graph);
 }
 
+/* Counters that say what the plan says, but for the kernel `wrong`: three FLOPs and a tenth of the bytes too many. */
+static void fill_counters(mba_gpu_profile *g, const mba_program *p, int64_t wrong)
+{
+    double planned;
+    g->set[0] = mba_metric_set_find("roofline");
+    for (int64_t i = 0; i < g->nkernels; i++) {
+        mba_gpu_kernel   *k = &g->kernel[i];
+        const mba_node   *n = p->graph->nodes[k->node];
+        const mba_cost    c = n->op->cost(n);
+        const mba_launch *l = k->launch < p->plan[k->node]->nlaunches ? &p->plan[k->node]->launch[k->launch] : NULL;
+        planned = 0;
+        for (int f = 0; l && f < l->nphases; f++) planned += l->phase[f].work == MBA_MMA;
+        for (int m = 0; m < MBA_METRICS_MAX; m++) k->value[0][m] = 0;
+        k->value[0][3] = (c.read_bytes + c.write_bytes) * (i == wrong ? 1.1 : 1);
+        k->value[0][6] = (i == wrong ? 3 : 0) + (planned > 0 ? NAN : 0);         // of those no FLOPs were counted
+    }
+}
+
+static void plans_are_held_against_counters(void **state)
+{
+    (void)state;
+    mba_graph        *graph;
+    mba_program      *p = plan_model(&graph);
+    mba_gpu_profile  *g = make_profile(p);
+    mba_store        *s;
+    mba_analysis     *a;
+    mba_verification *v;
+    int64_t           n, wrong = 0;
+    const char       *path = scratch("verify.db");
+    while (p->plan[g->kernel[wrong].node]->nlaunches != 1 || p->graph->nodes[g->kernel[wrong].node]->op->kind != MBA_NORM) wrong++;
+    fill_counters(g, p, wrong);
+    assert_ok(mba_store_create(&s, path));
+    assert_ok(mba_sheet_number(s, "gpu.l2", "given", 1, "byte"));
+    assert_ok(mba_describe_program(s, p));
+    assert_ok(mba_gpu_store(s, p, g, 256));
+    assert_ok(mba_store_close(s));
+    assert_ok(mba_store_open(&s, path));
+    assert_ok(mba_analysis_create(&a, s));
+    assert_ok(mba_verify(&v, &n, a));
+    assert_int_equal(n, g->nkernels);
+    int64_t agrees = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const bool is_wrong = v[i].kernel->row->id == wrong;
+        assert_int_equal(v[i].ours, v[i].launch != NULL);
+        if (isnan(v[i].bytes_expected)) assert_int_equal(v[i].bytes, MBA_NOT_JUDGED);
+        else if (v[i].bytes_expected > 0) assert_int_equal(v[i].bytes, is_wrong ? MBA_DIFFERS : MBA_AGREES);
+        if (is_wrong) assert_int_equal(v[i].tensor, MBA_DIFFERS);
+        agrees += v[i].bytes == MBA_AGREES;
+    }
+    assert_true(agrees > 5);
+    free(v);
+    mba_analysis_destroy(a);
+    assert_ok(mba_store_close(s));
+    free_profile(g);
+    mba_program_destroy(p);
+    mba_graph_destroy(graph);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_profile_becomes_a_store) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_profile_becomes_a_store), cmocka_unit_test(plans_are_held_against_counters) };
     scratch_make();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     scratch_remove();
