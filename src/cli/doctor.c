@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/doctor_gpu.h"
 #include "cli/options.h"
 #include "cli/table.h"
 #include "core/device.h"
@@ -19,27 +20,10 @@ static void row(mba_table *t, const char *what, const char *found, const char *a
     mba_table_text(t, "%s", advice);
 }
 
-/* The first "model name" (x86) or the part number (Arm) of /proc/cpuinfo. */
-static void cpu_name(char *out, size_t room)
-{
-    char  line[512];
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    snprintf(out, room, "unknown");
-    while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, "model name", 10) || !strncmp(line, "CPU part", 8)) {
-            const char *v = strchr(line, ':');
-            snprintf(out, room, "%s%s", *line == 'C' ? "Arm part" : "", v ? v + 1 + (*line != 'C') : "?");
-            out[strcspn(out, "\n")] = 0;
-            break;
-        }
-    if (f) fclose(f);
-}
-
 static void look(mba_table *t)
 {
     char text[256], cpu[160];
-    const mba_device *cuda;
-    cpu_name(cpu, sizeof cpu);
+    mba_cpu_name(cpu, sizeof cpu);
     row(t, "program", "mambascope " MBA_VERSION " (" MBA_COMMIT ")", "");
     snprintf(text, sizeof text, "%s, %d cores, kernels for %s", cpu, mba_cpu_threads(), mba_cpu_isa_name());
     row(t, "CPU", text, "");
@@ -49,7 +33,7 @@ static void look(mba_table *t)
     snprintf(text, sizeof text, "%s", openblas_get_config());
     row(t, "OpenBLAS", text, "");
     row(t, "Jansson", JANSSON_VERSION, "");
-    row(t, "GPU", mba_device_cuda(&cuda, 0) == MBA_OK ? cuda->name : "none: this build has no CUDA device", "");
+    mba_doctor_gpu(t);
     row(t, "nvcc", getenv("CUDACXX") ? getenv("CUDACXX") : access("/usr/local/cuda/bin/nvcc", X_OK) ? "not found" : "found",
         "compiles the CUDA part; without it everything runs on the CPU");
 }

@@ -131,6 +131,8 @@ static void print_json(const mba_table *t, FILE *f)
     json_decref(rows);
 }
 
+size_t mba_table_rows(const mba_table *t) { return t->ncells / (size_t)t->ncolumns; }
+
 void mba_table_print(const mba_table *t, FILE *f, mba_table_form form)
 {
     mba_assert(t->ncells % (size_t)t->ncolumns == 0);

@@ -22,6 +22,7 @@ MBA_MUST mba_status mba_table_create(mba_table **out, const mba_column *columns)
 void mba_table_destroy(mba_table *t);
 void mba_table_text(mba_table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void mba_table_number(mba_table *t, double v);                                  /* NaN: absent */
+size_t mba_table_rows(const mba_table *t);
 void mba_table_print(const mba_table *t, FILE *f, mba_table_form form);
 
 #endif

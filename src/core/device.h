@@ -37,6 +37,7 @@ extern const mba_device mba_device_cpu;
  * environment variable MBA_ISA (base, avx2, avx512) asks for a smaller one. */
 int         mba_cpu_isa(void);
 const char *mba_cpu_isa_name(void);
+void        mba_cpu_name(char *out, size_t room);          /* as the processor calls itself */
 
 /* Threads of the CPU operators; 0 asks for one per core. Bits do not depend on it. */
 void mba_cpu_set_threads(int threads);

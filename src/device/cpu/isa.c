@@ -1,5 +1,6 @@
 /* isa.c -- which of the compiled instruction sets to use, and how many threads. Asked once. */
 #include <omp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,3 +45,19 @@ const char *mba_cpu_isa_name(void)
 void mba_cpu_set_threads(int threads) { omp_set_num_threads(threads > 0 ? threads : omp_get_num_procs()); }
 
 int mba_cpu_threads(void) { return omp_get_max_threads(); }
+
+/* The first "model name" (x86) or the part number (Arm) of /proc/cpuinfo. */
+void mba_cpu_name(char *out, size_t room)
+{
+    char  line[512];
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    snprintf(out, room, "unknown");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, "model name", 10) || !strncmp(line, "CPU part", 8)) {
+            const char *v = strchr(line, ':');
+            snprintf(out, room, "%s%s", *line == 'C' ? "Arm part" : "", v ? v + 1 + (*line != 'C') : "?");
+            out[strcspn(out, "\n")] = 0;
+            break;
+        }
+    if (f) fclose(f);
+}

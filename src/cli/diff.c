@@ -1,0 +1,122 @@
+/* diff.c -- `mambascope diff A.db B.db`: two stores side by side; --gate fails where B is slower. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/table.h"
+#include "scope/diff.h"
+
+enum { ROWS_OF_TEXT = 16 };
+
+static const mba_column columns[] = {
+    { "what", "what", NULL }, { "name", "name", NULL }, { "phase", "phase", NULL }, { "a_ms", "A, ms/step", "%.3f" }, { "b_ms", "B, ms/step", "%.3f" },
+    { "ratio", "B / A", "%.3f" }, { "spread_ms", "spread", "%.3f" }, { "a_launches", "launches A", "%.0f" }, { "b_launches", "B", "%.0f" },
+    { "verdict", "", NULL }, { 0 } };
+
+/* "3%" or "3": percent. */
+static mba_status gate_of(double *out, const char *text)
+{
+    char *end;
+    *out = strtod(text, &end) / 100;
+    if (*end == '%') end++;
+    if (end == text || *end || !(*out >= 0)) return mba_fail(MBA_E_ARG, "--gate %s\nwhy: percent belong there\nfix: --gate 3%%", text);
+    return MBA_OK;
+}
+
+static mba_status open_both(mba_store **s, mba_analysis **a, const mba_operands *words)
+{
+    for (int i = 0; i < 2; i++) {
+        MBA_TRY(mba_store_open(&s[i], words->word[i]));
+        MBA_TRY(mba_analysis_create(&a[i], s[i]));
+    }
+    return MBA_OK;
+}
+
+static void print_row(mba_table *t, const mba_diff_row *r, bool full)
+{
+    mba_table_text(t, "%s", mba_diff_name(r->what));
+    mba_table_text(t, "%.*s", full ? 4096 : 34, r->name);
+    mba_table_text(t, "%s", r->phase);
+    mba_table_number(t, 1e3 * r->a_s);
+    mba_table_number(t, 1e3 * r->b_s);
+    mba_table_number(t, r->b_s / r->a_s);
+    mba_table_number(t, 1e3 * (r->a_spread_s > r->b_spread_s ? r->a_spread_s : r->b_spread_s));
+    mba_table_number(t, isnan(r->a_s) ? NAN : r->a_launches);
+    mba_table_number(t, isnan(r->b_s) ? NAN : r->b_launches);
+    mba_table_text(t, "%s", r->slower ? "slower" : isnan(r->a_s) ? "only in B" : isnan(r->b_s) ? "only in A" : "");
+}
+
+static mba_status print_rows(const mba_diff_row *row, int64_t n, mba_table_form form)
+{
+    mba_table *t;
+    int        shown = 0;
+    MBA_TRY(mba_table_create(&t, columns));
+    for (int64_t i = 0; i < n; i++) {
+        shown = i && row[i].what == row[i - 1].what ? shown + 1 : 0;
+        if (form != MBA_TABLE_TEXT || shown < ROWS_OF_TEXT || row[i].slower) print_row(t, &row[i], form != MBA_TABLE_TEXT);
+    }
+    mba_table_print(t, stdout, form);
+    mba_table_destroy(t);
+    return MBA_OK;
+}
+
+/* Times of two workloads or machines may be compared, but a reader must see that they are not alike. */
+static void warn(mba_analysis *const *a)
+{
+    static const char *const keys[] = { "run.workload", "run.device", "gpu.name", "cpu.name", "run.precision" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *x = mba_sheet_find(a[0], keys[i]), *y = mba_sheet_find(a[1], keys[i]);
+        if (x && y && strcmp(x, y)) fprintf(stderr, "note: %s differs: %s, %s\n", keys[i], x, y);
+    }
+}
+
+static mba_status judged(const mba_diff_row *row, int64_t n, double gate)
+{
+    int64_t     slower = 0;
+    const char *first = "";
+    for (int64_t i = 0; i < n; i++)
+        if (row[i].slower && !slower++) first = row[i].name;
+    if (!slower) return MBA_OK;
+    return mba_fail(MBA_E_FORMAT, "%lld %s slower by more than %g %%\nwhy: the first is '%s'\nfix: make it fast again, or accept it: store B becomes the new A",
+                    (long long)slower, slower == 1 ? "row is" : "rows are", 100 * gate, first);
+}
+
+mba_status mba_command_diff(int argc, char **argv)
+{
+    const char *gate_text = NULL;
+    bool        json = false, csv = false, help;
+    const mba_option options[] = {
+        { "--gate", MBA_OPT_TEXT, &gate_text, "P%", "exit 1 where the step or an operator of B is slower by more than P % and its spread", 0, 0 },
+        { "--json", MBA_OPT_FLAG, &json, NULL, "as JSON: an array of objects", 0, 0 },
+        { "--csv",  MBA_OPT_FLAG, &csv,  NULL, "as CSV", 0, 0 },
+        { 0 },
+    };
+    const mba_usage usage = { "diff", "A.db B.db [options]",
+        "Sets two stores side by side: steps, classes, operators, kernels (by name). Operators under 1 % of the step, and changes\n"
+        "below the spread of the steps, pass the gate.", options,
+        "mambascope diff before.db after.db\nmambascope diff before.db after.db --gate 3%\nmambascope diff peer.db ours.db --csv > peer.csv\n" };
+    mba_operands  words = { 0 };
+    mba_store    *s[2] = { NULL, NULL };
+    mba_analysis *a[2] = { NULL, NULL };
+    mba_diff_row *row = NULL;
+    int64_t       n = 0;
+    double        gate = 0;
+    MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
+    if (help) return MBA_OK;
+    if (words.n != 2) return mba_fail(MBA_E_ARG, "diff wants two stores\nfix: mambascope diff A.db B.db");
+    if (gate_text) MBA_TRY(gate_of(&gate, gate_text));
+    mba_status st = open_both(s, a, &words);
+    if (st == MBA_OK) st = mba_diff(&row, &n, a[0], a[1], gate_text ? gate : HUGE_VAL);
+    if (st == MBA_OK) warn(a);
+    if (st == MBA_OK) st = print_rows(row, n, json ? MBA_TABLE_JSON : csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+    if (st == MBA_OK && gate_text) st = judged(row, n, gate);
+    free(row);
+    for (int i = 0; i < 2; i++) {
+        mba_analysis_destroy(a[i]);
+        const mba_status closed = mba_store_close(s[i]);
+        if (st == MBA_OK) st = closed;
+    }
+    return st;
+}

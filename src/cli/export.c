@@ -1,0 +1,87 @@
+/* export.c -- `mambascope export FILE.db`: a store as CSV files, as JSON, or as a trace for Perfetto and chrome://tracing. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "core/file.h"
+#include "scope/export.h"
+
+static mba_status print_schema(void)
+{
+    static const char *const type[] = { [MBA_CELL_INT] = "integer", [MBA_CELL_REAL] = "real", [MBA_CELL_TEXT] = "text" };
+    for (int t = 0; t < MBA_ROWS_COUNT; t++) {
+        const mba_store_table *table = &mba_store_tables[t];
+        printf("%s### `%s`\n\n%c%s.\n\n| column | type | unit | what |\n|---|---|---|---|\n", t ? "\n" : "", table->name,
+               toupper((unsigned char)table->doc[0]), table->doc + 1);
+        for (int i = 0; i < table->ncolumns; i++) {
+            const mba_store_column *c = &table->column[i];
+            printf("| `%s` | %s | %s | %s", c->name, type[c->cell], c->unit, c->doc);
+            if (c->since > 1) printf(" (since version %d)", c->since);
+            puts(" |");
+        }
+    }
+    return MBA_OK;
+}
+
+static mba_status to_file(mba_store *s, mba_export_fn *write, const char *path)
+{
+    FILE *f = path ? fopen(path, "wb") : stdout;
+    if (!f) return mba_fail(MBA_E_IO, "cannot write '%s'\nfix: name a file in a folder that exists", path);
+    mba_status st = write(f, s);
+    if (path && (fclose(f) && st == MBA_OK)) st = mba_fail(MBA_E_IO, "cannot write '%s'\nfix: is the disk full?", path);
+    return st;
+}
+
+/* One file per table that has rows. */
+static mba_status to_folder(mba_store *s, const char *folder)
+{
+    char path[4096];
+    MBA_TRY(mba_mkdirs(folder));
+    for (int t = 0; t < MBA_ROWS_COUNT; t++) {
+        int64_t n;
+        MBA_TRY(mba_store_count(s, (mba_store_rows)t, &n));
+        if (!n) continue;
+        snprintf(path, sizeof path, "%s/%s.csv", folder, mba_store_tables[t].name);
+        FILE *f = fopen(path, "wb");
+        if (!f) return mba_fail(MBA_E_IO, "cannot write '%s'\nfix: name another folder", path);
+        mba_status st = mba_export_csv(f, s, (mba_store_rows)t);
+        if (fclose(f) && st == MBA_OK) st = mba_fail(MBA_E_IO, "cannot write '%s'\nfix: is the disk full?", path);
+        MBA_TRY(st);
+        fprintf(stderr, "wrote %s (%lld rows)\n", path, (long long)n);
+    }
+    return MBA_OK;
+}
+
+mba_status mba_command_export(int argc, char **argv)
+{
+    const char *csv = NULL, *json = NULL, *trace = NULL;
+    bool        schema = false, check = false, help;
+    const mba_option options[] = {
+        { "--csv",    MBA_OPT_TEXT, &csv,    "FOLDER", "one CSV file per table", 0, 0 },
+        { "--json",   MBA_OPT_TEXT, &json,   "FILE", "all tables as one object; - for stdout", 0, 0 },
+        { "--trace",  MBA_OPT_TEXT, &trace,  "FILE", "the timeline for Perfetto or chrome://tracing: a lane per stream and per SM; - for stdout", 0, 0 },
+        { "--check",  MBA_OPT_FLAG, &check,  NULL, "read every page and say whether the file is sound", 0, 0 },
+        { "--schema", MBA_OPT_FLAG, &schema, NULL, "print tables, columns and units as in docs/store.md; needs no file", 0, 0 },
+        { 0 },
+    };
+    const mba_usage usage = { "export", "FILE.db [options]", "Writes a store of `mambascope profile` in other forms.", options,
+        "mambascope export run.db --csv run\nmambascope export run.db --trace run.json      # open it at ui.perfetto.dev\n"
+        "mambascope export run.db --json - | jq .step\n" };
+    mba_operands words = { 0 };
+    mba_store   *s = NULL;
+    MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
+    if (help) return MBA_OK;
+    if (schema) return print_schema();
+    if (words.n != 1) return mba_fail(MBA_E_ARG, "export which store?\nfix: mambascope export FILE.db --csv FOLDER");
+    if (!csv && !json && !trace && !check) return mba_fail(MBA_E_ARG, "export as what?\nfix: --csv FOLDER, --json FILE or --trace FILE");
+    MBA_TRY(mba_store_open(&s, words.word[0]));
+    mba_status st = check ? mba_store_check(s) : MBA_OK;
+    if (st == MBA_OK && csv)   st = to_folder(s, csv);
+    if (st == MBA_OK && json)  st = to_file(s, mba_export_json, strcmp(json, "-") ? json : NULL);
+    if (st == MBA_OK && trace) st = to_file(s, mba_export_trace, strcmp(trace, "-") ? trace : NULL);
+    const mba_status closed = mba_store_close(s);
+    return st == MBA_OK ? closed : st;
+}

@@ -1,0 +1,95 @@
+/* profile.c -- `mambascope profile`: watches training steps of a model, or any CUDA program, and writes a store. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/model_options.h"
+#include "cli/options.h"
+#include "scope/collect.h"
+
+typedef struct profile_options {
+    mba_model_options   model;
+    mba_collect_options collect;
+    mba_foreign_options foreign;
+    const char         *out;
+} profile_options;
+
+/* The command as it was typed, for the sheet. */
+static void join(char *text, size_t room, int argc, char **argv)
+{
+    int n = snprintf(text, room, "mambascope");
+    for (int i = 0; i < argc && n > 0 && (size_t)n < room; i++) n += snprintf(text + n, room - (size_t)n, " %s", argv[i]);
+}
+
+static mba_status finish(mba_store *store, const char *path, mba_status st)
+{
+    const mba_status closed = mba_store_close(store);
+    if (st == MBA_OK) st = closed;
+    if (st == MBA_OK) fprintf(stderr, "wrote %s; `mambascope show %s` prints it\n", path, path);
+    return st;
+}
+
+static mba_status profile_model(const profile_options *o)
+{
+    mba_store           *store = NULL;
+    mba_session          s = { 0 };
+    mba_session_options  so = { .backward = true, .update = true, .adamw = mba_adamw_defaults() };
+    mba_collect_options  collect = o->collect;
+    MBA_TRY(mba_model_options_apply(&o->model, &so));
+    collect.compute = so.compute;
+    mba_status st = mba_session_plan(&s, &so);
+    if (st == MBA_OK) st = mba_session_bind(&s, 1);
+    if (st == MBA_OK) st = mba_store_create(&store, o->out);
+    if (st == MBA_OK) st = finish(store, o->out, mba_collect(store, &s, &collect));
+    mba_session_end(&s);
+    return st;
+}
+
+static mba_status profile_foreign(const profile_options *o)
+{
+    mba_store *store;
+    MBA_TRY(mba_store_create(&store, o->out));
+    return finish(store, o->out, mba_collect_foreign(store, &o->foreign));
+}
+
+mba_status mba_command_profile(int argc, char **argv)
+{
+    profile_options o = { .model = { .name = "mamba2-130m" }, .out = "run.db" };
+    char            command[4096];
+    bool            help;
+    const mba_option options[] = {
+        { "--out",    MBA_OPT_TEXT, &o.out,            "FILE.db", "the store to write (run.db); an old store is replaced", 0, 0 },
+        { "--steps",  MBA_OPT_INT,  &o.collect.steps,  "K",    "steps that are watched (5)", 1, 100000 },
+        { "--warmup", MBA_OPT_INT,  &o.collect.warmup, "K",    "steps that run before (3)", 1, 100000 },
+        { "--sets",   MBA_OPT_TEXT, &o.collect.sets,   "A,..", "counters: overview, roofline, cache, pipes, stalls, occupancy (all); '' for none", 0, 0 },
+        { "--blocks", MBA_OPT_FLAG, &o.collect.blocks, NULL,   "lifetimes of blocks, from inside our kernels", 0, 0 },
+        { "--deep",   MBA_OPT_TEXT, &o.collect.deep,   "KERNEL", "this kernel instruction by instruction", 0, 0 },
+        { "--skip-seconds",  MBA_OPT_REAL, &o.foreign.skip_s, "S", "of CMD: leave out its first seconds", 0, 1e6 },
+        { "--skip-launches", MBA_OPT_INT, &o.foreign.skip_launches, "N", "of CMD: leave out its first launches", 0, 1e12 },
+        { "--launches", MBA_OPT_INT, &o.foreign.launches, "N", "of CMD: watch at most so many", 1, 1e12 },
+        { "--range",  MBA_OPT_TEXT, &o.foreign.range,  "NAME", "of CMD: only inside this NVTX range", 0, 0 },
+        { "--rules",  MBA_OPT_TEXT, &o.foreign.rules,  "FILE", "of CMD: which kernel belongs to which class (built in)", 0, 0 },
+        MBA_MODEL_OPTIONS(&o.model),
+        { 0 },
+    };
+    const mba_usage usage = { "profile", "[options] [-- CMD..]",
+        "Watches training steps of a model and writes one SQLite file: environment, graph, plans, ceilings, timeline, counters\n"
+        "(docs/store.md). With `-- CMD`, watches any CUDA program instead. What this machine does not allow is noted in the store\n"
+        "with the line that enables it.", options,
+        "mambascope profile --model mamba2-130m --batch 1 --length 256 --out mamba2.db\n"
+        "mambascope profile --model mamba2-370m --device cuda --batch 4 --length 4096 --out mamba2.db\n"
+        "mambascope profile --out peer.db --sets roofline --skip-seconds 30 -- python train.py\n"
+        "mambascope show mamba2.db breakdown\n" };
+    int ours = 0;
+    while (ours < argc && strcmp(argv[ours], "--")) ours++;
+    MBA_TRY(mba_options_parse(&usage, ours, argv, NULL, &help));
+    if (help) return MBA_OK;
+    join(command, sizeof command, argc, argv);
+    o.collect.command = o.foreign.command = command;
+    o.foreign.argv = argv + ours + 1;
+    o.foreign.sets = o.collect.sets;
+    if (ours + 1 < argc) return profile_foreign(&o);
+    if (ours < argc) return mba_fail(MBA_E_ARG, "profile what?\nwhy: nothing stands behind --\nfix: mambascope profile [options] -- CMD");
+    return profile_model(&o);
+}

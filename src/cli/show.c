@@ -1,0 +1,121 @@
+/* show.c -- `mambascope show FILE.db`: the tables of a store on the terminal, as CSV or as JSON. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/show_tables.h"
+
+static mba_status make(mba_table **out, const mba_shown *s, const mba_analysis *a, bool full)
+{
+    MBA_TRY(mba_table_create(out, s->columns));
+    const mba_status st = s->fill(*out, a, full);
+    if (st != MBA_OK) mba_table_destroy(*out);
+    return st;
+}
+
+static void print_heading(const mba_shown *s)
+{
+    printf("%s\n", s->title);
+    if (*s->convention) printf("(%s)\n", s->convention);
+}
+
+/* Claims and notes are sentences: one block each reads better than a table of them. */
+static void print_claims(const mba_analysis *a)
+{
+    mba_claim c[MBA_CLAIMS];
+    mba_claims_judge(a, c);
+    for (int i = 0; i < MBA_CLAIMS; i++) {
+        printf("%-3s %-10s %s\n    target    %s\n", c[i].id, mba_verdict_name(c[i].verdict), c[i].claim, c[i].target);
+        if (*c[i].measured) printf("    measured  %s\n", c[i].measured);
+        if (*c[i].needs)    printf("    %s %s\n", c[i].verdict == MBA_OPEN ? "not measurable here: needs" : "also needs", c[i].needs);
+    }
+}
+
+static void print_notes(const mba_analysis *a)
+{
+    for (int64_t i = 0; i < a->nnotes; i++) {
+        const mba_row_note *n = &a->note[i];
+        printf("%s, %s: %s\n", n->topic ? n->topic : "-", n->severity ? n->severity : "-", n->text ? n->text : "-");
+        if (n->fix) printf("    %s\n", n->fix);
+    }
+}
+
+static mba_status print_text(const mba_shown *s, const mba_analysis *a, bool asked)
+{
+    mba_table *t;
+    MBA_TRY(make(&t, s, a, false));
+    if (mba_table_rows(t)) {
+        print_heading(s);
+        if (!strcmp(s->name, "claims"))     print_claims(a);
+        else if (!strcmp(s->name, "notes")) print_notes(a);
+        else                                mba_table_print(t, stdout, MBA_TABLE_TEXT);
+        putchar('\n');
+    } else if (asked) {
+        printf("%s\n(not measurable here: the store has no rows for it; `mambascope show %s notes` says why)\n", s->title, mba_store_path(a->store));
+    }
+    mba_table_destroy(t);
+    return MBA_OK;
+}
+
+static mba_status print_form(const mba_shown *s, const mba_analysis *a, mba_table_form form)
+{
+    mba_table *t;
+    MBA_TRY(make(&t, s, a, true));
+    mba_table_print(t, stdout, form);
+    mba_table_destroy(t);
+    return MBA_OK;
+}
+
+static bool wanted(const mba_shown *s, const mba_operands *words)
+{
+    for (int i = 1; i < words->n; i++) if (!strcmp(words->word[i], s->name)) return true;
+    return words->n == 1;
+}
+
+static mba_status print_all(const mba_analysis *a, const mba_operands *words, mba_table_form form)
+{
+    const char *between = "{";
+    for (const mba_shown *s = mba_shown_tables; s->name; s++) {
+        if (!wanted(s, words)) continue;
+        if (form == MBA_TABLE_JSON) printf("%s\"%s\": ", between, s->name);
+        MBA_TRY(form == MBA_TABLE_TEXT ? print_text(s, a, words->n > 1) : print_form(s, a, form));
+        between = ",\n";
+    }
+    if (form == MBA_TABLE_JSON) puts("}");
+    return MBA_OK;
+}
+
+static void print_names(void)
+{
+    puts("\ntables:");
+    for (const mba_shown *s = mba_shown_tables; s->name; s++) printf("  %-12s %s\n", s->name, s->title);
+}
+
+mba_status mba_command_show(int argc, char **argv)
+{
+    bool json = false, csv = false, help;
+    const mba_option options[] = {
+        { "--json", MBA_OPT_FLAG, &json, NULL, "as JSON: an object with one array per table", 0, 0 },
+        { "--csv",  MBA_OPT_FLAG, &csv,  NULL, "as CSV: one table", 0, 0 },
+        { 0 },
+    };
+    const mba_usage usage = { "show", "FILE.db [TABLE..] [options]", "Prints what a store of `mambascope profile` says. Without names, every table that has rows.",
+        options, "mambascope show run.db\nmambascope show run.db breakdown roofline claims\nmambascope show run.db kernels --csv > kernels.csv\n" };
+    mba_operands   words = { 0 };
+    mba_store     *s = NULL;
+    mba_analysis  *a = NULL;
+    MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
+    if (help) print_names();
+    if (help) return MBA_OK;
+    if (!words.n) return mba_fail(MBA_E_ARG, "show what?\nfix: mambascope show FILE.db");
+    for (int i = 1; i < words.n; i++)
+        if (!mba_shown_find(words.word[i])) return mba_fail(MBA_E_ARG, "no table '%s'\nfix: mambascope show --help lists them", words.word[i]);
+    if (csv && words.n != 2) return mba_fail(MBA_E_ARG, "--csv of %d tables\nfix: name one: mambascope show %s kernels --csv", words.n - 1, words.word[0]);
+    mba_status st = mba_store_open(&s, words.word[0]);
+    if (st == MBA_OK) st = mba_analysis_create(&a, s);
+    if (st == MBA_OK) st = print_all(a, &words, json ? MBA_TABLE_JSON : csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+    mba_analysis_destroy(a);
+    const mba_status closed = mba_store_close(s);
+    return st == MBA_OK ? closed : st;
+}

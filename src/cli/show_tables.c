@@ -1,0 +1,379 @@
+/* show_tables.c -- see show_tables.h: tables about the whole run; show_kernels.c has those with a row per kernel. */
+#include "cli/show_tables.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "scope/blocks.h"
+
+enum { ROWS_OF_TEXT = 24 };
+static const double H100_BYTES = 3350e9;
+
+static void words(mba_table *t, const char *text) { mba_table_text(t, "%s", text ? text : "-"); }
+static void cut(mba_table *t, const char *text, int most, bool full) { mba_table_text(t, "%.*s", full ? 1 << 16 : most, text ? text : "-"); }
+
+/* ---- what ran on what ---- */
+
+static const mba_column environment_columns[] = { { "key", "key", NULL }, { "text", "value", NULL }, { "number", "number", "%.6g" }, { "unit", "unit", NULL },
+                                                  { "how", "how", NULL }, { 0 } };
+
+static mba_status environment(mba_table *t, const mba_analysis *a, bool full)
+{
+    for (int64_t i = 0; i < a->nsheet; i++) {
+        words(t, a->sheet_row[i].key);
+        cut(t, a->sheet_row[i].text, 60, full);
+        mba_table_number(t, a->sheet_row[i].number);
+        words(t, a->sheet_row[i].unit);
+        words(t, a->sheet_row[i].how);
+    }
+    return MBA_OK;
+}
+
+static const mba_column parameter_columns[] = { { "name", "parameter", NULL }, { "value", "value", NULL }, { "meaning", "meaning", NULL }, { 0 } };
+
+static mba_status parameters(mba_table *t, const mba_analysis *a, bool full)
+{
+    mba_row_parameter *r;
+    int64_t            n;
+    MBA_TRY(mba_load_parameter(a->store, &r, &n));
+    for (int64_t i = 0; i < n; i++) {
+        words(t, r[i].name);
+        words(t, r[i].value);
+        cut(t, r[i].meaning, 60, full);
+    }
+    return MBA_OK;
+}
+
+static const mba_column ceiling_columns[] = { { "name", "ceiling", NULL }, { "rate", "rate", "%.4g" }, { "unit", "unit", NULL }, { "how", "how", NULL },
+                                              { "note", "of what", NULL }, { 0 } };
+
+static mba_status ceilings(mba_table *t, const mba_analysis *a, bool full)
+{
+    mba_row_ceiling *r;
+    int64_t          n;
+    (void)full;
+    MBA_TRY(mba_load_ceiling(a->store, &r, &n));
+    for (int64_t i = 0; i < n; i++) {
+        words(t, r[i].name);
+        mba_table_number(t, r[i].rate);
+        words(t, r[i].unit);
+        words(t, r[i].how);
+        words(t, r[i].note);
+    }
+    return MBA_OK;
+}
+
+/* ---- steps ---- */
+
+static const mba_column step_columns[] = { { "what", "a step", NULL }, { "value", "value", "%.4g" }, { "unit", "unit", NULL }, { 0 } };
+
+static void fact(mba_table *t, const char *what, double value, const char *unit)
+{
+    if (isnan(value)) return;
+    words(t, what);
+    mba_table_number(t, value);
+    words(t, unit);
+}
+
+static mba_status energy_facts(mba_table *t, const mba_analysis *a)
+{
+    mba_row_energy *e;
+    int64_t         n;
+    MBA_TRY(mba_load_energy(a->store, &e, &n));
+    for (int64_t i = 0; i < n; i++) {
+        fact(t, "energy per step", e[i].joules / (double)e[i].steps, "J");
+        fact(t, "energy per unit", 1e3 * e[i].joules / e[i].units, "mJ");
+        fact(t, "mean power", e[i].joules / e[i].seconds, "W");
+    }
+    return MBA_OK;
+}
+
+static mba_status steps(mba_table *t, const mba_analysis *a, bool full)
+{
+    const mba_bounds b = mba_bounds_of(a, MBA_ALL_KERNELS);
+    (void)full;
+    fact(t, "not watched, median", 1e3 * a->plain_s, "ms");
+    fact(t, "spread (quartiles)", 1e3 * a->plain_spread_s, "ms");
+    fact(t, "under the timeline", 1e3 * a->timeline_s, "ms");
+    fact(t, "overhead of the timeline", 100 * (a->timeline_s / a->plain_s - 1), "%");
+    if (a->steps) fact(t, "kernels and copies", 1e3 * a->busy_s, "ms");
+    if (a->steps) fact(t, "gaps between them", 1e3 * a->idle_s, "ms");
+    fact(t, "floor / time of all kernels", b.percent_of_floor, "%");
+    fact(t, *a->unit ? a->unit : "units", a->units, "per step");
+    fact(t, "rate", a->units / a->plain_s, "units/s");
+    return energy_facts(t, a);
+}
+
+static const mba_column collection_columns[] = { { "mode", "mode", NULL }, { "set", "set", NULL }, { "passes", "passes", "%.0f" }, { "seconds", "s", "%.2f" },
+                                                 { "kernels", "kernels", "%.0f" }, { "dropped", "dropped", "%.0f" }, { 0 } };
+
+static double whole(int64_t v) { return v == MBA_ABSENT ? NAN : (double)v; }
+
+static mba_status collections(mba_table *t, const mba_analysis *a, bool full)
+{
+    mba_row_collection *r;
+    int64_t             n;
+    (void)full;
+    MBA_TRY(mba_load_collection(a->store, &r, &n));
+    for (int64_t i = 0; i < n; i++) {
+        words(t, r[i].mode);
+        words(t, r[i].metric_set);
+        mba_table_number(t, whole(r[i].passes));
+        mba_table_number(t, r[i].seconds);
+        mba_table_number(t, whole(r[i].kernels));
+        mba_table_number(t, whole(r[i].dropped));
+    }
+    return MBA_OK;
+}
+
+/* ---- where the time goes ---- */
+
+static const mba_column breakdown_columns[] = {
+    { "class", "class", NULL }, { "phase", "phase", NULL }, { "step_ms", "ms/step", "%.3f" }, { "percent", "%", "%.1f" }, { "launches", "launches", "%.0f" },
+    { "percent_of_floor", "% of floor", "%.1f" }, { 0 } };
+
+static void breakdown_row(mba_table *t, const mba_analysis *a, int kind, const char *phase, double s, double launches, double floor_s)
+{
+    words(t, mba_breakdown_kind_name(kind));
+    words(t, phase);
+    mba_table_number(t, 1e3 * s);
+    mba_table_number(t, 100 * s / a->busy_s);
+    mba_table_number(t, launches);
+    mba_table_number(t, 100 * floor_s / s);
+}
+
+static mba_status breakdown(mba_table *t, const mba_analysis *a, bool full)
+{
+    bool done[MBA_BREAKDOWN_KINDS] = { false };
+    (void)full;
+    for (int i = 0; i < MBA_BREAKDOWN_KINDS; i++) {
+        double s = 0, launches = 0, floor_s = 0, most = 0;
+        int    top = -1, phases = 0;
+        for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
+            double sum = 0;
+            for (int p = 0; p < MBA_PHASES; p++) sum += a->time_s[k][p];
+            if (!done[k] && sum > most) most = sum, top = k;
+        }
+        if (top < 0) break;
+        done[top] = true;
+        for (int p = 0; p < MBA_PHASES; p++) {
+            if (!(a->launches[top][p] > 0)) continue;
+            s += a->time_s[top][p], launches += a->launches[top][p], floor_s += a->floor_s[top][p];
+            phases++;
+        }
+        breakdown_row(t, a, top, "all", s, launches, floor_s);
+        for (int p = 0; p < MBA_PHASES && phases > 0; p++)
+            if (a->launches[top][p] > 0) breakdown_row(t, a, top, mba_phase_name(p), a->time_s[top][p], a->launches[top][p], a->floor_s[top][p]);
+    }
+    return MBA_OK;
+}
+
+static const mba_column operator_columns[] = {
+    { "operator", "operator", NULL }, { "class", "class", NULL }, { "phase", "phase", NULL }, { "launches", "launches", "%.0f" }, { "step_ms", "ms/step", "%.3f" },
+    { "spread_ms", "spread", "%.3f" }, { "percent", "%", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" }, { 0 } };
+
+static mba_status operators(mba_table *t, const mba_analysis *a, bool full)
+{
+    for (int i = 0; i < a->nops && (full || i < ROWS_OF_TEXT); i++) {
+        const mba_operator_view *o = a->op[i];
+        cut(t, o->op, 34, full);
+        words(t, mba_breakdown_kind_name(o->kind));
+        words(t, mba_phase_name(o->phase));
+        mba_table_number(t, o->per_step);
+        mba_table_number(t, 1e3 * o->median_s);
+        mba_table_number(t, 1e3 * o->spread_s);
+        mba_table_number(t, 100 * o->median_s / a->busy_s);
+        mba_table_number(t, 100 * o->least_s / o->median_s);
+    }
+    return MBA_OK;
+}
+
+static const mba_column unmatched_columns[] = { { "kernel", "kernel", NULL }, { "step_ms", "ms/step", "%.3f" }, { "percent", "%", "%.2f" }, { 0 } };
+
+static mba_status unmatched(mba_table *t, const mba_analysis *a, bool full)
+{
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        const mba_kernel_view *k = &a->kernel[i];
+        if (k->kind != MBA_OTHER || !k->launches) continue;
+        cut(t, k->row->symbol ? k->row->symbol : k->row->name, 100, full);
+        mba_table_number(t, 1e3 * k->step_s);
+        mba_table_number(t, 100 * k->step_s / a->busy_s);
+    }
+    return MBA_OK;
+}
+
+/* ---- conventions side by side ---- */
+
+static const mba_column intensity_columns[] = { { "kernels", "kernels", NULL }, { "flops", "FLOPs", NULL }, { "least", "least/least", "%.2f" },
+                                                { "dram", "/DRAM", "%.2f" }, { "l2", "/L2", "%.2f" }, { "l1", "/L1", "%.2f" }, { "below", "< 3.5", NULL }, { 0 } };
+
+static mba_status intensity(mba_table *t, const mba_analysis *a, bool full)
+{
+    static const char *const flops[] = { "tensor", "vector", "both" };
+    (void)full;
+    for (int g = 0; a->steps && g < MBA_KERNEL_GROUPS; g++) {
+        const mba_intensity in = mba_intensity_of(a, (mba_group_of)g);
+        if (mba_bounds_of(a, (mba_group_of)g).time_s <= 0) continue;
+        for (int f = 0; f < 3; f++) {
+            bool below = in.least[f] < 3.5;
+            words(t, mba_group_name((mba_group_of)g));
+            words(t, flops[f]);
+            mba_table_number(t, in.least[f]);
+            for (int l = 0; l < 3; l++) {
+                mba_table_number(t, in.executed[f][l]);
+                below |= in.executed[f][l] < 3.5;
+            }
+            words(t, below ? "yes" : "no");
+        }
+    }
+    return MBA_OK;
+}
+
+static const mba_column bandwidth_columns[] = {
+    { "kernels", "kernels", NULL }, { "mean", "mean", NULL }, { "bytes", "bytes", NULL }, { "gb_s", "GB/s", "%.1f" }, { "percent_measured", "% measured", "%.1f" },
+    { "percent_sheet", "% data sheet", "%.1f" }, { "percent_h100", "% of 3350", "%.1f" }, { "counted_percent", "counted, % of time", "%.1f" }, { 0 } };
+
+static mba_status bandwidth(mba_table *t, const mba_analysis *a, bool full)
+{
+    (void)full;
+    for (int g = 0; g < MBA_KERNEL_GROUPS; g++) {
+        const mba_bandwidth w = mba_bandwidth_of(a, (mba_group_of)g);
+        for (int m = 0; m < 2 && !isnan(w.mean); m++) {
+            const double rate = m ? w.weighted : w.mean;
+            words(t, mba_group_name((mba_group_of)g));
+            words(t, m ? "time-weighted" : "over launches");
+            words(t, w.least ? "least" : "counted");
+            mba_table_number(t, rate / 1e9);
+            mba_table_number(t, 100 * rate / a->measured.dram);
+            mba_table_number(t, 100 * rate / a->sheet.dram);
+            mba_table_number(t, 100 * rate / H100_BYTES);
+            mba_table_number(t, 100 * w.of_time);
+        }
+    }
+    return MBA_OK;
+}
+
+static const mba_column bound_columns[] = {
+    { "kernels", "kernels", NULL }, { "reading", "reading", NULL }, { "percent", "% of their time", "%.1f" }, { 0 } };
+
+static void bound_row(mba_table *t, const char *group, const char *reading, double share)
+{
+    if (isnan(share)) return;
+    words(t, group);
+    words(t, reading);
+    mba_table_number(t, 100 * share);
+}
+
+static mba_status bounds(mba_table *t, const mba_analysis *a, bool full)
+{
+    (void)full;
+    for (int g = 0; g < MBA_KERNEL_GROUPS; g++) {
+        const char            *name = mba_group_name((mba_group_of)g);
+        const mba_bounds       b = mba_bounds_of(a, (mba_group_of)g);
+        const mba_vector_bound v = mba_vector_bound_of(a, (mba_group_of)g);
+        for (int f = 0; f < MBA_FLOORS; f++) {
+            char text[48];
+            snprintf(text, sizeof text, "floor by %s", mba_floor_name((mba_floor)f));
+            bound_row(t, name, text, b.share[f]);
+        }
+        if (g == MBA_GEMM_KERNELS) continue;
+        bound_row(t, name, "mixed: vector floor above tensor floor, rule (a)", v.floor_a);
+        bound_row(t, name, "mixed: vector floor above tensor floor, rule (b)", v.floor_b);
+        bound_row(t, name, "mixed: FMA pipe busier than tensor pipe", v.pipe_fma);
+        bound_row(t, name, "mixed: busiest vector pipe busier than tensor pipe", v.pipe_any);
+    }
+    return MBA_OK;
+}
+
+/* ---- reuse ---- */
+
+static const mba_column reuse_columns[] = { { "from", "touched last by", NULL }, { "to", "read by", NULL }, { "reads", "reads", "%.0f" }, { "mb", "MB/step", "%.1f" },
+                                            { "reach_percent", "% within reach", "%.1f" }, { 0 } };
+
+static mba_status reuse(mba_table *t, const mba_analysis *a, bool full)
+{
+    mba_reuse   *r;
+    int64_t      n;
+    const double cache = isnan(a->l2_bytes) ? mba_sheet_value(a, "cpu.llc") : a->l2_bytes;
+    if (isnan(cache)) return MBA_OK;
+    MBA_TRY(mba_reuse_of(a, cache, &r, &n));
+    for (int64_t i = 0; i < n && (full || i < 16); i++) {
+        words(t, r[i].from);
+        words(t, r[i].to);
+        mba_table_number(t, (double)r[i].reads);
+        mba_table_number(t, r[i].bytes / 1e6);
+        mba_table_number(t, 100 * r[i].reach_bytes / r[i].bytes);
+    }
+    free(r);
+    return MBA_OK;
+}
+
+/* ---- claims and notes ---- */
+
+static const mba_column claim_columns[] = { { "id", "id", NULL }, { "claim", "claim", NULL }, { "target", "target", NULL }, { "measured", "measured", NULL },
+                                            { "verdict", "verdict", NULL }, { "needs", "needs", NULL }, { 0 } };
+
+static mba_status claims(mba_table *t, const mba_analysis *a, bool full)
+{
+    mba_claim c[MBA_CLAIMS];
+    (void)full;
+    mba_claims_judge(a, c);
+    for (int i = 0; i < MBA_CLAIMS; i++) {
+        words(t, c[i].id);
+        words(t, c[i].claim);
+        words(t, c[i].target);
+        words(t, *c[i].measured ? c[i].measured : "-");
+        words(t, mba_verdict_name(c[i].verdict));
+        words(t, *c[i].needs ? c[i].needs : "-");
+    }
+    return MBA_OK;
+}
+
+static const mba_column note_columns[] = { { "topic", "topic", NULL }, { "severity", "", NULL }, { "text", "what", NULL }, { "fix", "how to get it", NULL }, { 0 } };
+
+static mba_status notes(mba_table *t, const mba_analysis *a, bool full)
+{
+    (void)full;
+    for (int64_t i = 0; i < a->nnotes; i++) {
+        words(t, a->note[i].topic);
+        words(t, a->note[i].severity);
+        words(t, a->note[i].text);
+        words(t, a->note[i].fix);
+    }
+    return MBA_OK;
+}
+
+/* ---- all of them ---- */
+
+const mba_shown mba_shown_tables[] = {
+    { "environment", "Environment", "", environment_columns, environment },
+    { "parameters", "Table I: the workload as it ran", "", parameter_columns, parameters },
+    { "ceilings", "Ceilings", "floors take the measured one where there is one", ceiling_columns, ceilings },
+    { "steps", "Steps", "medians; warm-up is not in them", step_columns, steps },
+    { "collection", "What watching cost", "seconds with set-up", collection_columns, collections },
+    { "breakdown", "Fig. 1: where the step goes", "% of the time in kernels and copies; floor: least work at the best known rates", breakdown_columns, breakdown },
+    { "operators", "Operators", "median over the steps watched; spread: distance of the quartiles", operator_columns, operators },
+    { "unmatched", "Kernels that no rule knows", "", unmatched_columns, unmatched },
+    { "kernels", "Kernels", "distinct (kernel, shape), the longest in a step first; * floor of executed work, the least is not known", mba_kernel_columns, mba_fill_kernels },
+    { "roofline", "Fig. 2: roofline and the four floors", "GFLOP/s and FLOP/byte of the least work; * executed, by counters (tensor + vector FLOPs)",
+      mba_roofline_columns, mba_fill_roofline },
+    { "intensity", "Arithmetic intensity by convention", "FLOP/byte; an FMA is 2; least/least: what any implementation needs", intensity_columns, intensity },
+    { "classes", "Table II: classes of SSM kernels", "mixed: FMA pipe at least half as busy as the tensor pipe (without pipes: 16 x vector FLOPs >= tensor FLOPs / 10)",
+      mba_class_columns, mba_fill_classes },
+    { "caches", "Figs. 3, 4, 9: caches, DRAM, sectors per request", "one launch", mba_cache_columns, mba_fill_caches },
+    { "reuse", "Reuse between operators", "within reach: the bytes touched in between fit into the last-level cache", reuse_columns, reuse },
+    { "bandwidth", "Fig. 4: DRAM bandwidth, both means", "counted: bytes that moved, time of the counter run; least: a lower bound", bandwidth_columns, bandwidth },
+    { "blocks", "Fig. 5: lifetimes of thread blocks", "", mba_block_columns, mba_fill_blocks },
+    { "ratio", "Fig. 6: tensor : vector : special", "(a) arithmetic FLOPs, (b) issue slots x 2", mba_ratio_columns, mba_fill_ratio },
+    { "bounds", "Fig. 7: what binds, by each reading", "", bound_columns, bounds },
+    { "occupancy", "Fig. 8: occupancy and stalls", "", mba_occupancy_columns, mba_fill_occupancy },
+    { "claims", "Claims of the study", "", claim_columns, claims },
+    { "notes", "What is missing, and how to get it", "", note_columns, notes },
+    { 0 },
+};
+
+const mba_shown *mba_shown_find(const char *name)
+{
+    for (const mba_shown *s = mba_shown_tables; s->name; s++) if (!strcmp(s->name, name)) return s;
+    return NULL;
+}

@@ -1,0 +1,91 @@
+/* verify.c -- `mambascope verify FILE.db`: plan against counters, kernel by kernel. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/table.h"
+#include "scope/verify.h"
+
+static const mba_column columns[] = {
+    { "kernel", "kernel", NULL }, { "op", "operator", NULL }, { "whose", "whose", NULL }, { "per_step", "launches", "%.0f" }, { "us", "us", "%.1f" },
+    { "tensor_expected", "GFLOP expected", "%.6g" }, { "tensor_measured", "measured", "%.6g" }, { "tensor_ratio", "ratio", "%.5f" }, { "tensor", "tensor", NULL },
+    { "bytes_expected", "MB expected", "%.2f" }, { "bytes_measured", "DRAM MB", "%.2f" }, { "bytes_ratio", "ratio", "%.3f" }, { "bytes", "bytes", NULL }, { 0 } };
+
+static const char *word(mba_agreement g) { return g == MBA_AGREES ? "agrees" : g == MBA_DIFFERS ? "DIFFERS" : "-"; }
+
+static void put_row(mba_table *t, const mba_verification *v)
+{
+    mba_table_text(t, "%s", v->kernel->row->name);
+    mba_table_text(t, "%s", v->kernel->row->op ? v->kernel->row->op : "-");
+    mba_table_text(t, "%s", v->ours ? "ours" : "library");
+    mba_table_number(t, v->kernel->per_step);
+    mba_table_number(t, 1e6 * v->kernel->median_s);
+    mba_table_number(t, 1e-9 * v->tensor_expected);
+    mba_table_number(t, 1e-9 * v->tensor_measured);
+    mba_table_number(t, v->tensor_ratio);
+    mba_table_text(t, "%s", word(v->tensor));
+    mba_table_number(t, 1e-6 * v->bytes_expected);
+    mba_table_number(t, 1e-6 * v->bytes_measured);
+    mba_table_number(t, v->bytes_ratio);
+    mba_table_text(t, "%s", word(v->bytes));
+}
+
+static void sum_up(const mba_verification *v, int64_t n)
+{
+    int64_t tensor[3] = { 0 }, bytes[3] = { 0 };
+    double  least = INFINITY, most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        tensor[v[i].tensor]++;
+        bytes[v[i].bytes]++;
+        if (v[i].ours || !(v[i].tensor_ratio > 0) || isinf(v[i].tensor_ratio)) continue;
+        if (v[i].tensor_ratio < least) least = v[i].tensor_ratio;
+        if (v[i].tensor_ratio > most)  most = v[i].tensor_ratio;
+    }
+    fprintf(stderr, "tensor FLOPs of our kernels: %lld agree exactly, %lld differ; bytes beyond twice the L2: %lld within 5 %%, %lld differ\n",
+            (long long)tensor[MBA_AGREES], (long long)tensor[MBA_DIFFERS], (long long)bytes[MBA_AGREES], (long long)bytes[MBA_DIFFERS]);
+    if (most > 0) fprintf(stderr, "library products execute %.3f to %.3f times their least FLOPs\n", least, most);
+}
+
+static mba_status print(mba_store *s, mba_table_form form)
+{
+    mba_analysis     *a = NULL;
+    mba_verification *v = NULL;
+    mba_table        *t = NULL;
+    int64_t           n = 0;
+    mba_status        st = mba_analysis_create(&a, s);
+    if (st == MBA_OK) st = mba_verify(&v, &n, a);
+    if (st == MBA_OK && n == 0)
+        st = mba_fail(MBA_E_FORMAT, "the store has no counters\nwhy: it was made without a GPU, or without permission\nfix: mambascope profile --device cuda --sets roofline");
+    if (st == MBA_OK) st = mba_table_create(&t, columns);
+    if (st == MBA_OK) {
+        for (int64_t i = 0; i < n; i++) put_row(t, &v[i]);
+        mba_table_print(t, stdout, form);
+        if (form == MBA_TABLE_TEXT) sum_up(v, n);
+    }
+    mba_table_destroy(t);
+    free(v);
+    mba_analysis_destroy(a);
+    return st;
+}
+
+mba_status mba_command_verify(int argc, char **argv)
+{
+    bool json = false, csv = false, help;
+    const mba_option options[] = { { "--json", MBA_OPT_FLAG, &json, NULL, "as JSON: an array of objects", 0, 0 },
+                                   { "--csv", MBA_OPT_FLAG, &csv, NULL, "as CSV", 0, 0 }, { 0 } };
+    const mba_usage usage = { "verify", "FILE.db [options]",
+        "Sets the plan of every kernel beside what the counters saw: tensor FLOPs (ours must be equal; a library's ratio is its padding)\n"
+        "and DRAM bytes against operands read and written once (judged where they are more than twice the L2 and the operator is one launch).",
+        options, "mambascope profile --model mamba2-130m --device cuda --sets roofline --out run.db\nmambascope verify run.db\n" };
+    mba_operands words = { 0 };
+    mba_store   *s;
+    MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
+    if (help) return MBA_OK;
+    if (words.n != 1) return mba_fail(MBA_E_ARG, "verify which store?\nfix: mambascope verify FILE.db");
+    MBA_TRY(mba_store_open(&s, words.word[0]));
+    mba_status       st = print(s, json ? MBA_TABLE_JSON : csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+    const mba_status closed = mba_store_close(s);
+    return st == MBA_OK ? closed : st;
+}

@@ -1,0 +1,175 @@
+/* analysis.c -- see analysis.h: loading and names. The timeline is analysis_events.c, counters analysis_counters.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/print.h"
+#include "scope/analysis_parts.h"
+
+/* ---- names ---- */
+
+const char *mba_breakdown_kind_name(int kind) { return kind < MBA_KINDS ? mba_kind_name((mba_kind)kind) : "other"; }
+
+static int kind_of(const char *name)
+{
+    for (int k = 0; name && k < MBA_KINDS; k++) if (!strcmp(name, mba_kind_name((mba_kind)k))) return k;
+    return MBA_OTHER;
+}
+
+const char *mba_phase_name(int phase) { return (const char *const[]){ "forward", "backward", "update", "-" }[phase]; }
+const char *mba_floor_name(mba_floor f) { return (const char *const[]){ "memory", "tensor", "vector", "special" }[f]; }
+const char *mba_kernel_class_name(mba_kernel_class c) { return (const char *const[]){ "-", "tensor", "vector", "mixed", "copy" }[c]; }
+
+/* ---- the sheet ---- */
+
+static const mba_row_sheet *sheet_row(const mba_analysis *a, const char *key)
+{
+    for (int64_t i = 0; i < a->nsheet; i++) if (a->sheet_row[i].key && !strcmp(a->sheet_row[i].key, key)) return &a->sheet_row[i];
+    return NULL;
+}
+
+const char *mba_sheet_find(const mba_analysis *a, const char *key)
+{
+    const mba_row_sheet *r = sheet_row(a, key);
+    return r ? r->text : NULL;
+}
+
+double mba_sheet_value(const mba_analysis *a, const char *key)
+{
+    const mba_row_sheet *r = sheet_row(a, key);
+    return r ? r->number : NAN;
+}
+
+static const char *or_empty(const char *text) { return text ? text : ""; }
+
+/* ---- ceilings ---- */
+
+static mba_status read_ceilings(mba_analysis *a)
+{
+    mba_row_ceiling *row;
+    int64_t          n;
+    MBA_TRY(mba_load_ceiling(a->store, &row, &n));
+    a->measured = a->sheet = a->best = (mba_rates){ NAN, NAN, NAN, NAN, NAN, NAN };
+    for (int64_t i = 0; i < n; i++) {
+        const bool   measured = row[i].how && !strcmp(row[i].how, "measured");
+        mba_rates   *to = measured ? &a->measured : &a->sheet;
+        const struct { const char *name; double *at; } into[] = { { "dram", &to->dram }, { "l2", &to->l2 }, { "l1", &to->l1 },
+            { "tensor", &to->tensor }, { "fma", &to->fma }, { "special", &to->special } };
+        for (size_t k = 0; k < sizeof into / sizeof *into; k++)
+            if (row[i].name && !strcmp(row[i].name, into[k].name) && row[i].rate > 0) *into[k].at = row[i].rate;
+    }
+    const double *m = &a->measured.dram, *s = &a->sheet.dram;
+    for (size_t k = 0; k < sizeof(mba_rates) / sizeof(double); k++) (&a->best.dram)[k] = isnan(m[k]) ? s[k] : m[k];
+    return MBA_OK;
+}
+
+/* ---- steps ---- */
+
+static int by_value(const void *x, const void *y) { const double a = *(const double *)x, b = *(const double *)y; return (a > b) - (a < b); }
+
+double mba__median(double *v, int64_t n)
+{
+    if (n <= 0) return NAN;
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return n % 2 ? v[n / 2] : 0.5 * (v[n / 2 - 1] + v[n / 2]);
+}
+
+double mba__quartile_distance(double *sorted, int64_t n) { return n < 2 ? 0 : sorted[(3 * (n - 1) + 2) / 4] - sorted[(n - 1) / 4]; }
+
+static mba_status read_steps(mba_analysis *a)
+{
+    mba_row_step *row;
+    int64_t       n, m = 0;
+    MBA_TRY(mba_load_step(a->store, &row, &n));
+    double *v = calloc((size_t)n + 1, sizeof *v);
+    if (!v) return mba_fail(MBA_E_NOMEM, "no memory for %lld steps", (long long)n);
+    a->units = mba_sheet_value(a, "run.units");
+    for (int64_t i = 0; i < n; i++) if (row[i].mode && !strcmp(row[i].mode, "plain")) v[m++] = row[i].seconds;
+    a->plain_s = mba__median(v, m);
+    a->plain_spread_s = mba__quartile_distance(v, m);
+    m = 0;
+    for (int64_t i = 0; i < n; i++) if (row[i].mode && !strcmp(row[i].mode, "timeline")) v[m++] = row[i].seconds;
+    a->timeline_s = mba__median(v, m);
+    free(v);
+    return MBA_OK;
+}
+
+/* ---- all of it ---- */
+
+static int by_kernel_and_metric(const void *x, const void *y)
+{
+    const mba_row_counter *a = x, *b = y;
+    if (a->kernel != b->kernel) return a->kernel < b->kernel ? -1 : 1;
+    const int metric = strcmp(or_empty(a->metric), or_empty(b->metric));
+    return metric ? metric : strcmp(or_empty(a->metric_set), or_empty(b->metric_set));
+}
+
+/* Both kernels and counters are in the order of kernels now. */
+static void deal_counters(mba_analysis *a)
+{
+    int64_t at = 0;
+    if (a->ncounters) qsort(a->counter, (size_t)a->ncounters, sizeof *a->counter, by_kernel_and_metric);
+    for (int64_t k = 0; k < a->nkernels; k++) {
+        while (at < a->ncounters && a->counter[at].kernel < a->kernel[k].row->id) at++;
+        a->kernel[k].counter = a->counter + at;
+        while (at < a->ncounters && a->counter[at].kernel == a->kernel[k].row->id) at++, a->kernel[k].ncounters++;
+    }
+}
+
+static mba_status read_kernels(mba_analysis *a)
+{
+    mba_row_kernel *row;
+    MBA_TRY(mba_load_kernel(a->store, &row, &a->nkernels));
+    a->kernel = calloc((size_t)a->nkernels + 1, sizeof *a->kernel);
+    if (!a->kernel) return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)a->nkernels);
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        a->kernel[i].row = &row[i];
+        a->kernel[i].kind = kind_of(row[i].kind);
+    }
+    deal_counters(a);
+    return MBA_OK;
+}
+
+static mba_status analyse(mba_analysis *a)
+{
+    mba_store *s = a->store;
+    MBA_TRY(mba_load_sheet(s, &a->sheet_row, &a->nsheet));
+    MBA_TRY(mba_load_node(s, &a->node, &a->nnodes));
+    MBA_TRY(mba_load_launch(s, &a->launch, &a->nlaunches));
+    MBA_TRY(mba_load_counter(s, &a->counter, &a->ncounters));
+    MBA_TRY(mba_load_note(s, &a->note, &a->nnotes));
+    a->workload = or_empty(mba_sheet_find(a, "run.workload"));
+    a->device = or_empty(mba_sheet_find(a, "run.device"));
+    a->unit = or_empty(mba_sheet_find(a, "run.unit"));
+    a->sms = mba_sheet_value(a, "gpu.sms");
+    a->l2_bytes = mba_sheet_value(a, "gpu.l2");
+    MBA_TRY(read_ceilings(a));
+    MBA_TRY(read_steps(a));
+    MBA_TRY(read_kernels(a));
+    MBA_TRY(mba__analysis_events(a));
+    for (int64_t k = 0; k < a->nkernels; k++) {
+        mba__analysis_counted(a, &a->kernel[k]);
+        mba__analysis_label(a, &a->kernel[k]);
+    }
+    return MBA_OK;
+}
+
+mba_status mba_analysis_create(mba_analysis **out, mba_store *s)
+{
+    mba_analysis *a = calloc(1, sizeof *a);
+    *out = NULL;
+    if (!a) return mba_fail(MBA_E_NOMEM, "no memory for the analysis");
+    a->store = s;
+    const mba_status st = analyse(a);
+    if (st == MBA_OK) *out = a;
+    else              mba_analysis_destroy(a);
+    return st;
+}
+
+void mba_analysis_destroy(mba_analysis *a)
+{
+    if (!a) return;
+    for (int i = 0; i < a->nops; i++) free(a->op[i]);
+    free(a->op);
+    free(a->kernel);
+    free(a);
+}

@@ -1,0 +1,231 @@
+/* analysis_events.c -- the timeline, read three times in bounded memory: sums, medians, gaps. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "scope/analysis_parts.h"
+
+enum { OPS_MAX = 4096 };
+
+typedef struct reading {
+    mba_analysis *a;
+    int64_t       steps;               /* 1 + the highest seen */
+    int64_t      *launches_of;         /* per node: launches of its plan */
+    int64_t       at, kernel;          /* medians: place in the run of one kernel */
+    int64_t       stream, step, end;   /* gaps */
+    double        gaps;
+} reading;
+
+static mba_kernel_view *kernel_of(const mba_analysis *a, const mba_row_event *e)
+{
+    const int64_t k = mba_store_find(MBA_ROWS_kernel, a->nkernels ? a->kernel[0].row : NULL, a->nkernels, e->kernel);
+    return k < 0 ? NULL : &a->kernel[k];
+}
+
+static const mba_row_node *node_of(const mba_analysis *a, int64_t id)
+{
+    const int64_t k = mba_store_find(MBA_ROWS_node, a->node, a->nnodes, id);
+    return k < 0 ? NULL : &a->node[k];
+}
+
+static const mba_row_launch *launch_of(const mba_analysis *a, int64_t id)
+{
+    const int64_t k = mba_store_find(MBA_ROWS_launch, a->launch, a->nlaunches, id);
+    return k < 0 ? NULL : &a->launch[k];
+}
+
+static int phase_of(const mba_row_event *e, const mba_row_node *n, const mba_kernel_view *k)
+{
+    const char *name = e->phase ? e->phase : n && n->phase ? n->phase : k ? k->row->phase : NULL;
+    for (int p = 0; name && p < MBA_PHASES - 1; p++) if (!strcmp(name, mba_phase_name(p))) return p;
+    return MBA_PHASES - 1;
+}
+
+static int64_t step_of(const mba_row_event *e) { return e->step == MBA_ABSENT ? 0 : e->step; }
+
+static mba_status sound(const mba_analysis *a, const mba_row_event *e)
+{
+    const bool absent = e->start_ns == MBA_ABSENT || e->duration_ns == MBA_ABSENT;
+    if (!absent && e->duration_ns >= 0 && e->duration_ns < INT64_MAX / 4 && e->start_ns > INT64_MIN / 4 && e->start_ns < INT64_MAX / 4
+        && step_of(e) >= 0 && step_of(e) < MBA_STEPS_MAX)
+        return MBA_OK;
+    return mba_fail(MBA_E_FORMAT, "'%s' is not a sound store\nwhy: an event has no time, a time below 0, or a step outside 0 .. %d\n"
+                    "fix: make it again with `mambascope profile`", mba_store_path(a->store), MBA_STEPS_MAX - 1);
+}
+
+/* ---- first reading: how many steps ---- */
+
+static mba_status see_step(void *ctx, const void *row)
+{
+    reading *r = ctx;
+    MBA_TRY(sound(r->a, row));
+    if (step_of(row) >= r->steps) r->steps = step_of(row) + 1;
+    return MBA_OK;
+}
+
+/* ---- second reading: sums ---- */
+
+/* The least work of an event: of the node where it has one launch, else of the launch as planned. */
+static mba_work_counts least_of(const reading *r, const mba_row_event *e, const mba_row_node *n)
+{
+    const mba_row_launch *l = launch_of(r->a, e->launch);
+    const mba_work_counts unknown = { NAN, NAN, NAN, NAN };
+    if (!n) return unknown;
+    const int64_t planned = r->launches_of[n - r->a->node];
+    if (planned <= 1) return (mba_work_counts){ n->tensor_flops, n->vector_flops, n->special_ops, n->read_bytes + n->write_bytes };
+    if (!l) return unknown;
+    return (mba_work_counts){ l->tensor_flops, 2 * l->fma_ops + 4 * l->half2_ops, l->special_ops, l->load_bytes + l->store_bytes };
+}
+
+static mba_operator_view *operator_of(reading *r, const char *op, int kind, int phase)
+{
+    mba_analysis *a = r->a;
+    for (int i = 0; i < a->nops; i++)
+        if (a->op[i]->phase == phase && a->op[i]->kind == kind && !strcmp(a->op[i]->op, op)) return a->op[i];
+    if (a->nops == OPS_MAX) return a->op[OPS_MAX - 1];             // a hostile file; the last takes the rest
+    mba_operator_view *o = calloc(1, sizeof *o + (size_t)r->steps * sizeof(double));
+    if (!o) return NULL;
+    o->op = op, o->kind = kind, o->phase = phase;
+    a->op[a->nops++] = o;
+    return o;
+}
+
+static const char *operator_name(const mba_row_event *e, const mba_row_node *n, const mba_kernel_view *k)
+{
+    if (n && n->op) return n->op;
+    if (k) return k->row->op ? k->row->op : k->row->name ? k->row->name : "unknown";
+    return e->what && !strcmp(e->what, "memset") ? "memset" : "copy";
+}
+
+static mba_status see_time(void *ctx, const void *row)
+{
+    reading               *r = ctx;
+    mba_analysis          *a = r->a;
+    const mba_row_event   *e = row;
+    const mba_row_node    *n = node_of(a, e->node);
+    mba_kernel_view       *k = kernel_of(a, e);
+    const mba_work_counts  least = least_of(r, e, n);
+    const int    kind = k ? k->kind : MBA_MEMORY, phase = phase_of(e, n, k);
+    const double s = 1e-9 * (double)e->duration_ns;
+    double       by[MBA_FLOORS];
+    mba_floor    bound;
+    const double floor_s = mba__floors(a, &least, by, &bound);
+    mba_operator_view *o = operator_of(r, operator_name(e, n, k), kind, phase);
+    if (!o) return mba_fail(MBA_E_NOMEM, "no memory for operators");
+    o->events++;
+    o->step_s[step_of(e)] += s;
+    o->least_s += floor_s;
+    a->time_s[kind][phase] += s;
+    a->launches[kind][phase]++;
+    a->floor_s[kind][phase] += floor_s;
+    a->busy_s += s;
+    if (!k) return MBA_OK;
+    k->launches++;
+    k->step_s += s;
+    k->least.tensor_flops += least.tensor_flops;
+    k->least.vector_flops += least.vector_flops;
+    k->least.special_ops += least.special_ops;
+    k->least.bytes += least.bytes;
+    return MBA_OK;
+}
+
+static int longest_first(const void *x, const void *y)
+{
+    const mba_operator_view *a = *(mba_operator_view *const *)x, *b = *(mba_operator_view *const *)y;
+    return (a->median_s < b->median_s) - (a->median_s > b->median_s);
+}
+
+static mba_status finish_sums(reading *r)
+{
+    mba_analysis *a = r->a;
+    const double  steps = r->steps > 0 ? (double)r->steps : 1;
+    double       *v = calloc((size_t)r->steps + 1, sizeof *v);
+    if (!v) return mba_fail(MBA_E_NOMEM, "no memory for %lld steps", (long long)r->steps);
+    for (int i = 0; i < a->nops; i++) {
+        memcpy(v, a->op[i]->step_s, (size_t)r->steps * sizeof *v);
+        a->op[i]->median_s = mba__median(v, r->steps);
+        a->op[i]->spread_s = mba__quartile_distance(v, r->steps);
+        a->op[i]->per_step = (double)a->op[i]->events / steps;
+        a->op[i]->least_s /= steps;
+    }
+    free(v);
+    if (a->nops) qsort(a->op, (size_t)a->nops, sizeof *a->op, longest_first);
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
+        for (int p = 0; p < MBA_PHASES; p++) {
+            a->time_s[k][p] /= steps;
+            a->launches[k][p] /= steps;
+            a->floor_s[k][p] /= steps;
+        }
+    a->busy_s /= steps;
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        mba_kernel_view *k = &a->kernel[i];
+        const double     n = k->launches > 0 ? (double)k->launches : NAN;
+        k->per_step = (double)k->launches / steps;
+        k->step_s /= steps;
+        k->least = (mba_work_counts){ k->least.tensor_flops / n, k->least.vector_flops / n, k->least.special_ops / n, k->least.bytes / n };
+        k->median_s = k->p10_s = k->p90_s = NAN;
+    }
+    return MBA_OK;
+}
+
+/* ---- third reading: medians; fourth: gaps ---- */
+
+static mba_status see_duration(void *ctx, const void *row)
+{
+    reading             *r = ctx;
+    const mba_row_event *e = row;
+    mba_kernel_view     *k = kernel_of(r->a, e);
+    if (!k) return MBA_OK;
+    if (r->kernel != e->kernel) r->kernel = e->kernel, r->at = 0;
+    const double  s = 1e-9 * (double)e->duration_ns;
+    const int64_t n = k->launches, i = r->at++;
+    if (i == (n - 1) / 10)                   k->p10_s = s;
+    if (i == (n - 1) / 2)                    k->median_s = s;
+    if (i == n / 2 && n % 2 == 0)            k->median_s = 0.5 * (k->median_s + s);
+    if (i == (n - 1) - (n - 1) / 10)         k->p90_s = s;
+    return MBA_OK;
+}
+
+static mba_status see_gap(void *ctx, const void *row)
+{
+    reading             *r = ctx;
+    const mba_row_event *e = row;
+    mba_kernel_view     *k = kernel_of(r->a, e);
+    const bool           follows = r->stream == e->stream && r->step == step_of(e) && r->end != MBA_ABSENT;
+    const int64_t        end = e->start_ns + e->duration_ns;
+    if (follows && e->start_ns > r->end) {
+        const double s = 1e-9 * (double)(e->start_ns - r->end);
+        r->gaps += s;
+        if (k) k->gap_s += s / (double)k->launches;
+    }
+    r->end = follows && r->end > end ? r->end : end;
+    r->stream = e->stream;
+    r->step = step_of(e);
+    return MBA_OK;
+}
+
+static mba_status read_all(reading *r)
+{
+    mba_analysis *a = r->a;
+    MBA_TRY(mba_store_each(a->store, MBA_ROWS_event, NULL, see_step, r));
+    for (int64_t i = 0; i < a->nlaunches; i++) {
+        const mba_row_node *n = node_of(a, a->launch[i].node);
+        if (n) r->launches_of[n - a->node]++;
+    }
+    a->steps = r->steps;
+    MBA_TRY(mba_store_each(a->store, MBA_ROWS_event, NULL, see_time, r));
+    MBA_TRY(finish_sums(r));
+    MBA_TRY(mba_store_each(a->store, MBA_ROWS_event, "kernel, duration_ns", see_duration, r));
+    MBA_TRY(mba_store_each(a->store, MBA_ROWS_event, "stream, start_ns", see_gap, r));
+    a->idle_s = r->steps > 0 ? r->gaps / (double)r->steps : NAN;
+    return MBA_OK;
+}
+
+mba_status mba__analysis_events(mba_analysis *a)
+{
+    reading r = { .a = a, .kernel = MBA_ABSENT, .end = MBA_ABSENT };
+    r.launches_of = calloc((size_t)a->nnodes + 1, sizeof *r.launches_of);
+    a->op = calloc(OPS_MAX, sizeof *a->op);
+    const mba_status st = r.launches_of && a->op ? read_all(&r) : mba_fail(MBA_E_NOMEM, "no memory for the timeline");
+    free(r.launches_of);
+    return st;
+}

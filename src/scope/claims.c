@@ -1,0 +1,215 @@
+/* claims.c -- the eleven claims of the study against a store: target, measured, verdict.
+ *
+ * A verdict stands only on numbers the store has; without them a claim is open, and says what it needs. Thresholds are in one
+ * place, below, so that a test can stand at their edges. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "scope/analysis.h"
+
+/* How near is "about": in points of percent unless said otherwise. */
+static const double GEMM_MOST = 65, SSM_MOST = 25, INTENSITY_MOST = 3.5, BANDWIDTH = 57.5, BANDWIDTH_OFF = 5, H100_BYTES = 3350e9,
+                    VECTOR_BOUND_LEAST = 85, L1_HIT_LOW = 10, L1_HIT_HIGH = 25, MAJORITY = 50, RATIO_MOST = 16;
+
+const char *mba_verdict_name(mba_verdict v) { return (const char *const[]){ "open", "reproduced", "refuted", "depends" }[v]; }
+
+static void say(char *text, size_t room, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void say(char *text, size_t room, const char *fmt, ...)
+{
+    const size_t n = strlen(text);
+    va_list      ap;
+    va_start(ap, fmt);
+    vsnprintf(text + n, room - n, fmt, ap);
+    va_end(ap);
+}
+#define MEASURED(c, ...) say((c)->measured, sizeof (c)->measured, __VA_ARGS__)
+#define NEEDS(c, ...)    say((c)->needs, sizeof (c)->needs, __VA_ARGS__)
+
+static double kind_percent(const mba_analysis *a, int kind)
+{
+    double s = 0;
+    for (int p = 0; p < MBA_PHASES; p++) s += a->time_s[kind][p];
+    return a->busy_s > 0 ? 100 * s / a->busy_s : NAN;
+}
+
+static void f1(const mba_analysis *a, mba_claim *c)
+{
+    const double gemm = kind_percent(a, MBA_GEMM);
+    int          top = 0;
+    for (int k = 1; k < MBA_BREAKDOWN_KINDS; k++) if (kind_percent(a, k) > kind_percent(a, top)) top = k;
+    if (isnan(gemm)) { NEEDS(c, "a timeline"); return; }
+    MEASURED(c, "GEMM %.1f %%; largest: %s %.1f %%", gemm, mba_breakdown_kind_name(top), kind_percent(a, top));
+    c->verdict = top != MBA_GEMM ? MBA_REFUTED : gemm <= GEMM_MOST ? MBA_REPRODUCED : MBA_DEPENDS;
+}
+
+static void f2(const mba_analysis *a, mba_claim *c)
+{
+    const double ssm = kind_percent(a, MBA_SSM);
+    if (isnan(ssm)) { NEEDS(c, "a timeline"); return; }
+    MEASURED(c, "SSM operators %.1f %% of the step", ssm);
+    c->verdict = ssm <= SSM_MOST ? MBA_REPRODUCED : MBA_REFUTED;
+}
+
+static void f3(const mba_analysis *a, mba_claim *c)
+{
+    static const char *const flops[] = { "tensor", "vector", "both" }, *const level[] = { "DRAM", "L2", "L1" };
+    const mba_intensity in = mba_intensity_of(a, MBA_ALL_KERNELS);
+    const mba_bounds    b = mba_bounds_of(a, MBA_ALL_KERNELS);
+    bool                below = false, counted = false;
+    if (isnan(b.percent_of_floor)) { NEEDS(c, "a timeline and ceilings"); return; }
+    MEASURED(c, "%.0f %% of the time in kernels whose floor is memory; FLOP/byte: least, both %.2f, vector %.2f", 100 * b.share[MBA_BY_MEMORY],
+             in.least[2], in.least[1]);
+    below |= in.least[1] < INTENSITY_MOST || in.least[2] < INTENSITY_MOST;
+    for (int f = 0; f < 3; f++)
+        for (int l = 0; l < 3; l++) {
+            if (isnan(in.executed[f][l])) continue;
+            counted = true;
+            below |= in.executed[f][l] < INTENSITY_MOST;
+            if (f != 0) MEASURED(c, ", %s/%s %.2f", flops[f], level[l], in.executed[f][l]);
+        }
+    if (!counted) NEEDS(c, "executed FLOPs and bytes: counters, set roofline");
+    const bool memory = 100 * b.share[MBA_BY_MEMORY] > MAJORITY;
+    c->verdict = memory && below ? MBA_REPRODUCED : memory || below ? MBA_DEPENDS : MBA_REFUTED;
+}
+
+static void f4(const mba_analysis *a, mba_claim *c)
+{
+    const mba_bandwidth w = mba_bandwidth_of(a, MBA_SSM_KERNELS);
+    if (isnan(w.mean)) { NEEDS(c, "SSM kernels on the timeline"); return; }
+    const double own = isnan(a->sheet.dram) ? a->best.dram : a->sheet.dram;
+    MEASURED(c, "%s%.0f GB/s mean over launches, %.0f time-weighted: %.1f and %.1f %% of %s, %.1f %% of 3350 GB/s", w.least ? "at least " : "",
+             w.mean / 1e9, w.weighted / 1e9, 100 * w.mean / own, 100 * w.weighted / own, isnan(a->sheet.dram) ? "the measured copy" : "the data sheet",
+             100 * w.mean / H100_BYTES);
+    if (w.least) { NEEDS(c, "bytes that moved: counters, set overview or roofline"); return; }
+    const bool here = fabs(100 * w.mean / own - BANDWIDTH) <= BANDWIDTH_OFF, there = fabs(100 * w.mean / H100_BYTES - BANDWIDTH) <= BANDWIDTH_OFF;
+    c->verdict = here ? MBA_REPRODUCED : there ? MBA_DEPENDS : MBA_REFUTED;
+}
+
+static void f5(const mba_analysis *a, mba_claim *c)
+{
+    double s = 0, life = 0;
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        const mba_kernel_view *k = &a->kernel[i];
+        if (!mba_in_group(k, MBA_SSM_KERNELS) || isnan(k->counted.block_s)) continue;
+        s += k->step_s;
+        life += k->step_s * k->counted.block_s;
+    }
+    if (s > 0) MEASURED(c, "blocks of SSM kernels live %.1f us (time-weighted mean)", 1e6 * life / s);
+    NEEDS(c, "an intervention: a store of a persistent or fused variant beside this one (profile --op ssd=..; diff)");
+}
+
+static void f6(const mba_analysis *a, mba_claim *c)
+{
+    int  n[5] = { 0 };
+    bool counted = false;
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        const mba_kernel_view *k = &a->kernel[i];
+        if (!mba_in_group(k, MBA_SSM_KERNELS)) continue;
+        n[k->cls]++;
+        counted |= k->cls_counted;
+    }
+    MEASURED(c, "SSM kernels: %d tensor-only, %d vector-only, %d mixed%s", n[MBA_CLASS_TENSOR], n[MBA_CLASS_VECTOR], n[MBA_CLASS_MIXED],
+             counted ? "" : " (as planned, not counted)");
+    if (!counted) { NEEDS(c, "counters, sets roofline and pipes"); return; }
+    const int found = (n[MBA_CLASS_TENSOR] > 0) + (n[MBA_CLASS_VECTOR] > 0) + (n[MBA_CLASS_MIXED] > 0);
+    c->verdict = found == 3 ? MBA_REPRODUCED : found == 2 ? MBA_DEPENDS : MBA_REFUTED;
+}
+
+static void f7(const mba_analysis *a, mba_claim *c)
+{
+    const mba_vector_bound v = mba_vector_bound_of(a, MBA_SSM_KERNELS);
+    const double readings[] = { 100 * v.floor_a, 100 * v.floor_b, 100 * v.pipe_fma, 100 * v.pipe_any };
+    static const char *const name[] = { "floors, FLOPs", "floors, slots", "FMA pipe", "busiest vector pipe" };
+    int    known = 0, high = 0;
+    double lowest = NAN, highest = NAN;
+    for (int i = 0; i < 4; i++) {
+        if (isnan(readings[i])) continue;
+        MEASURED(c, "%s%s %.0f %%", known ? ", " : "vector-bound by ", name[i], readings[i]);
+        known++;
+        high += readings[i] >= VECTOR_BOUND_LEAST;
+    }
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        const mba_kernel_view *k = &a->kernel[i];
+        if (!mba_in_group(k, MBA_SSM_KERNELS) || k->cls != MBA_CLASS_MIXED || isnan(k->ratio_a)) continue;
+        if (!(lowest <= k->ratio_a))  lowest = k->ratio_a;
+        if (!(highest >= k->ratio_a)) highest = k->ratio_a;
+    }
+    if (!known) { NEEDS(c, "counters of mixed SSM kernels, sets roofline and pipes"); return; }
+    if (!isnan(lowest)) MEASURED(c, "; tensor:vector %.1f .. %.1f (hardware %.0f)", lowest, highest, RATIO_MOST);
+    c->verdict = high == known ? MBA_REPRODUCED : high ? MBA_DEPENDS : MBA_REFUTED;
+}
+
+static void f8(const mba_analysis *a, mba_claim *c)
+{
+    double s = 0, hit = 0;
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        const mba_kernel_view *k = &a->kernel[i];
+        if (!mba_in_group(k, MBA_SSM_KERNELS) || k->cls != MBA_CLASS_VECTOR || isnan(k->counted.l1_hit_pct)) continue;
+        s += k->step_s;
+        hit += k->step_s * k->counted.l1_hit_pct;
+    }
+    if (!(s > 0)) { NEEDS(c, "counters of vector-only SSM kernels, set cache"); return; }
+    MEASURED(c, "L1 hit rate %.1f %% (time-weighted)", hit / s);
+    c->verdict = hit / s <= L1_HIT_LOW ? MBA_REPRODUCED : hit / s <= L1_HIT_HIGH ? MBA_DEPENDS : MBA_REFUTED;
+}
+
+static void f9(const mba_analysis *a, mba_claim *c)
+{
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        const mba_kernel_view *k = &a->kernel[i];
+        if (k->row->name && strstr(k->row->name, "chunk_scan_fwd") && !isnan(k->counted.l2_hit_pct) && !*c->measured)
+            MEASURED(c, "L2 hit rate of %.60s %.0f %% at this size", k->row->name, k->counted.l2_hit_pct);
+    }
+    NEEDS(c, "stores at several batch x length, with set cache, to see where reuse stops");
+}
+
+static void f10(const mba_analysis *a, mba_claim *c)
+{
+    MEASURED(c, "this store: %s, SSM %.1f %% of the step", *a->workload ? a->workload : "a program", kind_percent(a, MBA_SSM));
+    NEEDS(c, "stores of Mamba-1 and Mamba-2 at equal sizes: mambascope diff mamba1.db mamba2.db");
+}
+
+static void f11(const mba_analysis *a, mba_claim *c)
+{
+    double s = 0, memory = 0, compute = 0, registers = 0;
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        const mba_kernel_view *k = &a->kernel[i];
+        if (!mba_in_group(k, MBA_SSM_KERNELS) || !k->busiest) continue;
+        const bool path = !strcmp(k->busiest, "DRAM") || !strcmp(k->busiest, "L2") || !strcmp(k->busiest, "L1/shared");
+        s += k->step_s;
+        if (path) memory += k->step_s; else compute += k->step_s;
+        if (k->row->limiter && strstr(k->row->limiter, "register")) registers += k->step_s;
+    }
+    if (!(s > 0)) { NEEDS(c, "counters of SSM kernels, sets overview, pipes and occupancy"); return; }
+    MEASURED(c, "SSM time by busiest unit: memory path %.0f %%, compute %.0f %%; occupancy limited by registers %.0f %%", 100 * memory / s,
+             100 * compute / s, 100 * registers / s);
+    const bool by_memory = 100 * memory / s > MAJORITY, by_registers = 100 * registers / s > MAJORITY;
+    c->verdict = by_memory && by_registers ? MBA_REPRODUCED : by_memory || by_registers ? MBA_DEPENDS : MBA_REFUTED;
+}
+
+void mba_claims_judge(const mba_analysis *a, mba_claim out[MBA_CLAIMS])
+{
+    static const struct { const char *id, *claim, *target; void (*judge)(const mba_analysis *, mba_claim *); } claims[MBA_CLAIMS] = {
+        { "F1",  "GEMM is the largest class", "up to about 60 % of the step", f1 },
+        { "F2",  "SSM operators come second", "up to about 20 % of the step", f2 },
+        { "F3",  "all workloads are memory-bound", "under 3.5 FLOP/byte in some stated convention", f3 },
+        { "F4",  "SSM kernels use little of the bandwidth though memory-bound", "57.5 % of peak (H100: 1926 of 3350 GB/s)", f4 },
+        { "F5",  "short lives of thread blocks are the cause", "bandwidth rises in a persistent variant", f5 },
+        { "F6",  "three classes of SSM kernels", "tensor-only, vector-only, mixed", f6 },
+        { "F7",  "mixed kernels are vector-bound", "89 - 92 % of their time; tensor:vector below 16", f7 },
+        { "F8",  "L1 does not help kernels without tensor work", "hit rate near 0", f8 },
+        { "F9",  "the product of B and C is reused through L2 while it fits", "reuse stops when batch x length grows", f9 },
+        { "F10", "scan and matrices trade off", "Mamba-1 against Mamba-2 at equal sizes", f10 },
+        { "F11", "limits are memory bandwidth and registers, not compute", "by utilisation and occupancy limiter", f11 },
+    };
+    const bool gpu = !strcmp(a->device, "cuda");
+    for (int i = 0; i < MBA_CLAIMS; i++) {
+        out[i] = (mba_claim){ .id = claims[i].id, .claim = claims[i].claim, .target = claims[i].target };
+        claims[i].judge(a, &out[i]);
+        if (!gpu && out[i].verdict != MBA_OPEN) {
+            out[i].verdict = MBA_OPEN;
+            snprintf(out[i].needs, sizeof out[i].needs, "a store of a GPU (profile --device cuda): the claim is about GPUs");
+        }
+    }
+}

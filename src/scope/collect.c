@@ -1,0 +1,49 @@
+/* collect.c -- see collect.h. */
+#include "scope/collect.h"
+
+#include "scope/describe.h"
+#include "train/feed.h"
+
+static const double CEILING_S = 0.3;               // per rate
+
+static mba_status ceilings(mba_collecting *c)
+{
+    const mba_device *d = c->session->device;
+    mba_ceilings      rates = { 0 };
+    if (c->options->ceilings)    rates = *c->options->ceilings;
+    else if (d->machine->cc > 0) MBA_TRY(mba_ceilings_measure_cuda(&rates, c->options->compute));
+    else                         rates = mba_ceilings_measure(CEILING_S);
+    return mba_describe_ceilings(c->store, &rates, d);
+}
+
+static mba_status describe(mba_collecting *c)
+{
+    mba_store *s = c->store;
+    MBA_TRY(mba_describe_run(s, c->options->command));
+    MBA_TRY(mba_describe_device(s, c->session->device));
+    MBA_TRY(mba_describe_model(s, c->session));
+    MBA_TRY(mba_sheet_number(s, "run.units", "given", c->units, mba_task_unit(c->session->model.task)));
+    MBA_TRY(mba_sheet_text(s, "run.precision", "given", "%s", c->options->compute == MBA_BF16 ? "bf16" : "fp32"));
+    MBA_TRY(mba_sheet_text(s, "run.data", "given", "SYNTHETIC: %s",
+                           c->session->model.task == MBA_TASK_GRAPHS ? "made-up graphs of the preset's collection" : "random values"));
+    MBA_TRY(mba_sheet_number(s, "run.synthetic", "given", 1, ""));
+    MBA_TRY(mba_sheet_number(s, "run.steps", "given", (double)c->options->steps, "step"));
+    MBA_TRY(mba_sheet_number(s, "run.warmup", "given", (double)c->options->warmup, "step"));
+    MBA_TRY(mba_describe_program(s, c->session->program));
+    return mba_store_commit(s);                    // a run that is killed later leaves at least this
+}
+
+mba_status mba_collect(mba_store *store, mba_session *s, const mba_collect_options *o)
+{
+    mba_collect_options all = *o;
+    mba_collecting      c = { .store = store, .session = s, .step = { .seed = 1, .lr = 1e-4f }, .options = &all };
+    if (all.steps <= 0)  all.steps = 5;
+    if (all.warmup <= 0) all.warmup = 3;
+    if (!all.compute)    all.compute = MBA_F32;
+    MBA_TRY(mba_feed_example(s, &c.step));
+    c.units = (double)(s->model.task == MBA_TASK_GRAPHS ? c.step.count[MBA_GRAPHS] : mba_model_units(&s->model));
+    MBA_TRY(describe(&c));
+    MBA_TRY(ceilings(&c));
+    MBA_TRY(s->device->machine->cc > 0 ? mba_collect_cuda(&c) : mba_collect_nodes(&c));
+    return mba_store_commit(store);
+}

@@ -1,0 +1,53 @@
+/* collect_cuda.c -- the collector of the GPU, as collect.h wants it: by CUPTI where it answers, else node by node. */
+#include <stdio.h>
+#include <string.h>
+
+#include "scope/collect.h"
+#include "scope/gpu_store.h"
+#include "scope/nvml.h"
+
+/* "overview,roofline"; NULL: all. */
+static mba_status choose_sets(mba_gpu_options *o, const char *names)
+{
+    char text[256];
+    if (!names) {
+        for (const mba_metric_set *s = mba_metric_sets; s->name && o->nsets < MBA_GPU_SETS_MAX; s++) o->set[o->nsets++] = s;
+        return MBA_OK;
+    }
+    snprintf(text, sizeof text, "%s", names);
+    for (char *save = NULL, *name = strtok_r(text, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
+        const mba_metric_set *s = mba_metric_set_find(name);
+        if (!s) return mba_fail(MBA_E_ARG, "no counter set '%s'\nfix: overview, roofline, cache, pipes, stalls, occupancy, access", name);
+        if (o->nsets < MBA_GPU_SETS_MAX) o->set[o->nsets++] = s;
+    }
+    return MBA_OK;
+}
+
+static mba_status put_clocks(mba_store *s)
+{
+    mba_nvml_state n;
+    char           words[160];
+    if (mba_nvml_look(&n, 0) != MBA_OK) return mba_note_missing(s, "clocks", "NVML does not answer: no clocks, no energy", "install the driver's libnvidia-ml.so.1");
+    MBA_TRY(mba_sheet_text(s, "gpu.driver", "read", "%s", n.driver));
+    MBA_TRY(mba_sheet_number(s, "gpu.clock_now", "read", n.sm_mhz, "MHz"));
+    MBA_TRY(mba_sheet_number(s, "gpu.memory_clock_now", "read", n.memory_mhz, "MHz"));
+    MBA_TRY(mba_sheet_number(s, "gpu.power_limit", "read", n.power_limit_w, "W"));
+    MBA_TRY(mba_sheet_number(s, "gpu.temperature", "read", n.temperature_c, "C"));
+    MBA_TRY(mba_sheet_text(s, "gpu.ecc", "read", "%s", n.ecc < 0 ? "not known" : n.ecc ? "on" : "off"));
+    mba_nvml_throttle_words(words, sizeof words, n.throttled);
+    return mba_sheet_text(s, "gpu.throttled", "read", "%s", *words ? words : "no");
+}
+
+mba_status mba_collect_cuda(mba_collecting *c)
+{
+    mba_gpu_options  o = { .steps = (int)c->options->steps, .warmup = (int)c->options->warmup };
+    mba_gpu_profile *g;
+    MBA_TRY(choose_sets(&o, c->options->sets));
+    MBA_TRY(put_clocks(c->store));
+    MBA_TRY(mba_gpu_collect(&g, c->session->program, &c->step, &o));
+    const mba_status st = mba_gpu_store(c->store, c->session->program, g, c->units);
+    const bool       empty = g->events.n == 0;
+    mba_gpu_profile_free(g);
+    MBA_TRY(st);
+    return empty ? mba_collect_nodes(c) : MBA_OK;            // CUPTI did not answer; the note is there
+}

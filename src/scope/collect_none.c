@@ -1,0 +1,16 @@
+/* collect_none.c -- a build without CUPTI: the GPU by its own clock, node by node; no injection. */
+#include "scope/collect.h"
+
+mba_status mba_collect_cuda(mba_collecting *c)
+{
+    MBA_TRY(mba_note_missing(c->store, "counters", "no kernels, counters or blocks: this build has no CUPTI",
+                             "install the CUDA toolkit with CUPTI (cuda-cupti-dev-13-0), then ./run build"));
+    return mba_collect_nodes(c);
+}
+
+mba_status mba_collect_foreign(mba_store *store, const mba_foreign_options *o)
+{
+    (void)store;
+    return mba_fail(MBA_E_UNSUPPORTED, "cannot watch '%s'\nwhy: this build has no CUPTI\n"
+                    "fix: install the CUDA toolkit with CUPTI (cuda-cupti-dev-13-0), then ./run build", o->argv[0]);
+}

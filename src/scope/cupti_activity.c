@@ -1,0 +1,105 @@
+/* cupti_activity.c -- the timeline: CUPTI fills buffers of records, we turn them into events. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "scope/cupti_api.h"
+#include "scope/cupti_collect.h"
+
+enum { BUFFER_BYTES = 4 << 20 };                   // about 19 thousand kernels
+
+static struct { const mba_cupti *c; mba_event_fn *fn; void *ctx; int64_t dropped; pthread_mutex_t lock; } on = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static const CUpti_ActivityKind kinds[] = { CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET };
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static const char *copy_name(uint8_t kind)
+{
+    switch (kind) {
+    case CUPTI_ACTIVITY_MEMCPY_KIND_HTOD: return "copy HtoD";
+    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOH: return "copy DtoH";
+    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOD: return "copy DtoD";
+    case CUPTI_ACTIVITY_MEMCPY_KIND_PTOP: return "copy PtoP";
+    default:                              return "copy";
+    }
+}
+
+static mba_event of_kernel(const CUpti_ActivityKernel10 *k)
+{
+    return (mba_event){
+        .kind = MBA_EVENT_KERNEL, .name = k->name, .start_ns = (int64_t)k->start, .end_ns = (int64_t)k->end,
+        .grid = { k->gridX, k->gridY, k->gridZ }, .block = { k->blockX, k->blockY, k->blockZ },
+        .cluster = { (int32_t)k->clusterX, (int32_t)k->clusterY, (int32_t)k->clusterZ }, .regs = k->registersPerThread,
+        .smem_static = k->staticSharedMemory, .smem_dynamic = k->dynamicSharedMemory, .local = (int32_t)k->localMemoryPerThread,
+        .stream = (int32_t)k->streamId, .device = (int32_t)k->deviceId, .correlation = k->correlationId, .graph = k->graphId, .graph_node = k->graphNodeId };
+}
+
+static void take_record(const CUpti_Activity *r)
+{
+    mba_event e;
+    if (r->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
+        e = of_kernel((const CUpti_ActivityKernel10 *)r);
+    } else if (r->kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
+        const CUpti_ActivityMemcpy6 *m = (const CUpti_ActivityMemcpy6 *)r;
+        e = (mba_event){ .kind = MBA_EVENT_COPY, .name = copy_name(m->copyKind), .start_ns = (int64_t)m->start, .end_ns = (int64_t)m->end,
+                         .bytes = (int64_t)m->bytes, .stream = (int32_t)m->streamId, .device = (int32_t)m->deviceId,
+                         .correlation = m->correlationId, .graph = m->graphId, .graph_node = m->graphNodeId };
+    } else if (r->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
+        const CUpti_ActivityMemset4 *m = (const CUpti_ActivityMemset4 *)r;
+        e = (mba_event){ .kind = MBA_EVENT_SET, .name = "set memory", .start_ns = (int64_t)m->start, .end_ns = (int64_t)m->end,
+                         .bytes = (int64_t)m->bytes, .stream = (int32_t)m->streamId, .device = (int32_t)m->deviceId,
+                         .correlation = m->correlationId, .graph = m->graphId, .graph_node = m->graphNodeId };
+    } else {
+        return;
+    }
+    e.step = e.node = e.launch = -1;
+    on.fn(on.ctx, &e);
+}
+
+static void CUPTIAPI give_buffer(uint8_t **buffer, size_t *bytes, size_t *records)
+{
+    *buffer  = aligned_alloc(64, BUFFER_BYTES);
+    *bytes   = *buffer ? BUFFER_BYTES : 0;         // CUPTI drops records then, and counts them
+    *records = 0;
+}
+
+/* Called by CUPTI's own thread or by whoever flushes; one at a time is ours to see to. */
+static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid)
+{
+    CUpti_Activity *r = NULL;
+    size_t          dropped = 0;
+    (void)bytes;
+    pthread_mutex_lock(&on.lock);
+    while (on.fn && on.c->cuptiActivityGetNextRecord(buffer, valid, &r) == CUPTI_SUCCESS) take_record(r);
+    if (on.c->cuptiActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_SUCCESS) on.dropped += (int64_t)dropped;
+    pthread_mutex_unlock(&on.lock);
+    free(buffer);
+}
+
+mba_status mba_activity_begin(mba_event_fn *fn, void *ctx)
+{
+    MBA_TRY(mba_cupti_open(&on.c));
+    pthread_mutex_lock(&on.lock);
+    on.fn = fn;
+    on.ctx = ctx;
+    on.dropped = 0;
+    pthread_mutex_unlock(&on.lock);
+    CUPTI_TRY(on.c, on.c->cuptiActivityRegisterCallbacks(give_buffer, take_buffer));
+    for (int i = 0; i < KINDS; i++) CUPTI_TRY(on.c, on.c->cuptiActivityEnable(kinds[i]));
+    return MBA_OK;
+}
+
+mba_status mba_activity_end(int64_t *dropped)
+{
+    *dropped = 0;
+    for (int i = 0; i < KINDS; i++) CUPTI_TRY(on.c, on.c->cuptiActivityDisable(kinds[i]));
+    CUPTI_TRY(on.c, on.c->cuptiActivityFlushAll(1));
+    pthread_mutex_lock(&on.lock);
+    on.fn = NULL;
+    *dropped = on.dropped;
+    pthread_mutex_unlock(&on.lock);
+    return MBA_OK;
+}
+
+void mba_activity_flush(void) { if (on.c) on.c->cuptiActivityFlushAll(1); }
+
+int64_t mba_activity_dropped(void) { return on.dropped; }

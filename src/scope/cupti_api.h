@@ -1,0 +1,52 @@
+/* cupti_api.h -- CUPTI 13, opened when somebody profiles and not before.
+ *
+ *     const mba_cupti *c;
+ *     MBA_TRY(mba_cupti_open(&c));                          // or a clear error: not there, another version
+ *     CUPTI_TRY(c, c->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY));
+ *
+ * Seen by the cupti_*.c files alone. The host header includes <string>, from which it uses nothing; CMake gives these
+ * files an empty one. */
+#ifndef MBA_SCOPE_CUPTI_API_H
+#define MBA_SCOPE_CUPTI_API_H
+
+#include <cuda.h>
+#include <cupti.h>
+#include <cupti_pcsampling.h>
+#include <cupti_profiler_host.h>
+#include <cupti_profiler_target.h>
+#include <cupti_range_profiler.h>
+#include <cupti_target.h>
+#include <string.h>
+
+#include "device/cuda/library.h"
+
+#define MBA_CUPTI_FUNCTIONS(X)                                                                                           \
+    X(cuptiGetResultString) X(cuptiGetVersion) X(cuptiGetTimestamp) X(cuptiSubscribe) X(cuptiUnsubscribe)                  \
+    X(cuptiEnableCallback) X(cuptiActivityRegisterCallbacks) X(cuptiActivityEnable) X(cuptiActivityDisable)                \
+    X(cuptiActivityFlushAll) X(cuptiActivityFlushPeriod) X(cuptiActivityGetNextRecord) X(cuptiActivityGetNumDroppedRecords) \
+    X(cuptiProfilerInitialize) X(cuptiProfilerGetCounterAvailability) X(cuptiProfilerDeviceSupported)                      \
+    X(cuptiDeviceGetChipName) X(cuptiProfilerHostInitialize) X(cuptiProfilerHostDeinitialize)                              \
+    X(cuptiProfilerHostConfigAddMetrics) X(cuptiProfilerHostGetConfigImageSize) X(cuptiProfilerHostGetConfigImage)         \
+    X(cuptiProfilerHostGetNumOfPasses) X(cuptiProfilerHostEvaluateToGpuValues) X(cuptiRangeProfilerEnable)                 \
+    X(cuptiRangeProfilerDisable) X(cuptiRangeProfilerGetCounterDataSize) X(cuptiRangeProfilerCounterDataImageInitialize)   \
+    X(cuptiRangeProfilerSetConfig) X(cuptiRangeProfilerStart) X(cuptiRangeProfilerStop) X(cuptiRangeProfilerDecodeData)    \
+    X(cuptiRangeProfilerGetCounterDataInfo) X(cuptiPCSamplingEnable) X(cuptiPCSamplingDisable) X(cuptiPCSamplingStart)     \
+    X(cuptiPCSamplingStop) X(cuptiPCSamplingGetData) X(cuptiPCSamplingSetConfigurationAttribute)                           \
+    X(cuptiPCSamplingGetNumStallReasons) X(cuptiPCSamplingGetStallReasons)
+
+typedef struct mba_cupti { MBA_CUPTI_FUNCTIONS(MBA_LIBRARY_FIELD) } mba_cupti;
+
+MBA_MUST mba_status mba_cupti_open(const mba_cupti **out);
+
+/* The context of the calling thread; there must be one. */
+MBA_MUST mba_status mba_cupti_context(CUcontext *out);
+
+/* CUPTI's error in our words: permission and a second profiler get a `fix:` of their own. */
+mba_status mba_cupti_failed(const mba_cupti *c, CUptiResult r, const char *call);
+
+#define CUPTI_TRY(c, call) do { const CUptiResult cupti_ = (call); if (cupti_ != CUPTI_SUCCESS) return mba_cupti_failed((c), cupti_, #call); } while (0)
+
+/* A parameter struct as CUPTI wants it: zero but for its size. */
+#define CUPTI_PARAMS(T, v) T v; memset(&v, 0, sizeof v); v.structSize = T##_STRUCT_SIZE
+
+#endif

@@ -1,0 +1,53 @@
+/* cupti_collect.h -- the timeline and the counters of this process, by CUPTI.
+ *
+ *     MBA_TRY(mba_activity_begin(on_event, ctx));           // every kernel, copy and set, as buffers fill
+ *     ..
+ *     MBA_TRY(mba_activity_end(&dropped));                  // waits for the rest
+ *
+ *     mba_counters *s;
+ *     MBA_TRY(mba_counters_open(&s, names, n, ranges));     // a context must be current
+ *     do { MBA_TRY(mba_counters_start(s)); work(); MBA_TRY(mba_counters_stop(s, &all)); } while (!all);
+ *     MBA_TRY(mba_counters_decode(s, &ranges));             // one per kernel, in the order of launches
+ *     MBA_TRY(mba_counters_values(s, i, values));
+ *     mba_counters_close(s);
+ *
+ * `work` runs once per pass and must launch the same kernels every time; memory is not saved (see docs/scope.md). Kernels of a
+ * captured graph have no ranges: launch them one by one. No CUDA header is needed to include this. */
+#ifndef MBA_SCOPE_CUPTI_COLLECT_H
+#define MBA_SCOPE_CUPTI_COLLECT_H
+
+#include <stdbool.h>
+
+#include "scope/events.h"
+
+const char *mba_cupti_file(void);                          /* libcupti.so.13: of the toolkit this was built with */
+MBA_MUST mba_status mba_cupti_version(int *version);       /* opens it */
+
+/* ---- timeline ---- */
+MBA_MUST mba_status mba_activity_begin(mba_event_fn *fn, void *ctx);
+MBA_MUST mba_status mba_activity_end(int64_t *dropped);
+void                mba_activity_flush(void);              /* what is complete, now; for a process that ends */
+int64_t             mba_activity_dropped(void);
+
+/* ---- launches, one by one, as they are made ---- */
+typedef struct mba_launch_seen { const char *name; int32_t grid[3], block[3]; uint32_t correlation; bool is_graph; } mba_launch_seen;
+typedef void mba_launch_seen_fn(void *ctx, const mba_launch_seen *l);
+typedef void mba_range_seen_fn(void *ctx, const char *name, bool begins);         /* NVTX; name NULL: the innermost ends */
+MBA_MUST mba_status mba_launches_begin(mba_launch_seen_fn *fn, mba_range_seen_fn *range, void *ctx);    /* range may be NULL */
+void                mba_launches_end(void);
+
+/* ---- counters ---- */
+typedef struct mba_counters mba_counters;
+MBA_MUST mba_status mba_counters_open(mba_counters **out, const char *const *metric, int n, int64_t ranges);
+MBA_MUST mba_status mba_counters_start(mba_counters *s);
+MBA_MUST mba_status mba_counters_stop(mba_counters *s, bool *all);
+MBA_MUST mba_status mba_counters_decode(mba_counters *s, int64_t *ranges);
+MBA_MUST mba_status mba_counters_values(mba_counters *s, int64_t range, double *values);
+int                 mba_counters_passes(const mba_counters *s);
+void                mba_counters_close(mba_counters *s);                          /* NULL is fine */
+
+/* How many passes these metrics take; chip NULL: the current one, else a name like "GH100", for which no GPU is needed.
+ * Fails where a metric is not known. */
+MBA_MUST mba_status mba_counters_count_passes(int *passes, const char *chip, const char *const *metric, int n);
+
+#endif

@@ -1,0 +1,79 @@
+/* cupti_launches.c -- launches as the driver sees them, and NVTX ranges: names for the counters of a kernel, and when to begin. */
+#include "scope/cupti_api.h"
+#include "scope/cupti_collect.h"
+
+#define NVTX_NO_IMPL                               // its types alone
+#include <nvtx3/nvToolsExt.h>
+#include <generated_nvtx_meta.h>
+
+static struct { const mba_cupti *c; CUpti_SubscriberHandle subscriber; mba_launch_seen_fn *fn; mba_range_seen_fn *range; void *ctx; } on;
+
+static const CUpti_CallbackId launches[] = {
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz, CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz };
+static const CUpti_CallbackId ranges[] = { CUPTI_CBID_NVTX_nvtxRangePushA, CUPTI_CBID_NVTX_nvtxRangePushEx, CUPTI_CBID_NVTX_nvtxRangePop,
+                                           CUPTI_CBID_NVTX_nvtxDomainRangePushEx, CUPTI_CBID_NVTX_nvtxDomainRangePop };
+enum { LAUNCHES = sizeof launches / sizeof *launches, RANGES = sizeof ranges / sizeof *ranges };
+
+/* The _ptsz and cooperative forms begin with the same fields. */
+static void geometry(mba_launch_seen *l, CUpti_CallbackId id, const void *params)
+{
+    if (id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx || id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz) {
+        const CUlaunchConfig *k = ((const cuLaunchKernelEx_params *)params)->config;
+        l->grid[0] = (int32_t)k->gridDimX, l->grid[1] = (int32_t)k->gridDimY, l->grid[2] = (int32_t)k->gridDimZ;
+        l->block[0] = (int32_t)k->blockDimX, l->block[1] = (int32_t)k->blockDimY, l->block[2] = (int32_t)k->blockDimZ;
+    } else {
+        const cuLaunchKernel_params *k = params;
+        l->grid[0] = (int32_t)k->gridDimX, l->grid[1] = (int32_t)k->gridDimY, l->grid[2] = (int32_t)k->gridDimZ;
+        l->block[0] = (int32_t)k->blockDimX, l->block[1] = (int32_t)k->blockDimY, l->block[2] = (int32_t)k->blockDimZ;
+    }
+}
+
+static void saw_range(CUpti_CallbackId id, const CUpti_NvtxData *d)
+{
+    const nvtxEventAttributes_t *a = NULL;
+    const char                  *name = NULL;
+    bool                         begins = true;
+    if (id == CUPTI_CBID_NVTX_nvtxRangePushA)              name = ((const nvtxRangePushA_params *)d->functionParams)->message;
+    else if (id == CUPTI_CBID_NVTX_nvtxRangePushEx)        a = ((const nvtxRangePushEx_params *)d->functionParams)->eventAttrib;
+    else if (id == CUPTI_CBID_NVTX_nvtxDomainRangePushEx)  a = ((const nvtxDomainRangePushEx_params *)d->functionParams)->core.eventAttrib;
+    else                                                   begins = false;
+    if (a && a->messageType == NVTX_MESSAGE_TYPE_ASCII) name = a->message.ascii;
+    on.range(on.ctx, begins && !name ? "" : name, begins);
+}
+
+static void CUPTIAPI called(void *ctx, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
+{
+    (void)ctx;
+    if (domain == CUPTI_CB_DOMAIN_NVTX) {
+        if (on.range) saw_range(id, data);
+        return;
+    }
+    const CUpti_CallbackData *d = data;
+    if (d->callbackSite != CUPTI_API_ENTER || !on.fn) return;
+    mba_launch_seen l = { .name = d->symbolName ? d->symbolName : "?", .correlation = d->correlationId };
+    l.is_graph = id == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch || id == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz;
+    if (!l.is_graph) geometry(&l, id, d->functionParams);
+    on.fn(on.ctx, &l);
+}
+
+mba_status mba_launches_begin(mba_launch_seen_fn *fn, mba_range_seen_fn *range, void *ctx)
+{
+    MBA_TRY(mba_cupti_open(&on.c));
+    on.fn = fn;
+    on.range = range;
+    on.ctx = ctx;
+    CUPTI_TRY(on.c, on.c->cuptiSubscribe(&on.subscriber, (CUpti_CallbackFunc)called, NULL));
+    for (int i = 0; i < LAUNCHES; i++) CUPTI_TRY(on.c, on.c->cuptiEnableCallback(1, on.subscriber, CUPTI_CB_DOMAIN_DRIVER_API, launches[i]));
+    for (int i = 0; range && i < RANGES; i++) CUPTI_TRY(on.c, on.c->cuptiEnableCallback(1, on.subscriber, CUPTI_CB_DOMAIN_NVTX, ranges[i]));
+    return MBA_OK;
+}
+
+void mba_launches_end(void)
+{
+    if (on.subscriber) on.c->cuptiUnsubscribe(on.subscriber);
+    on.subscriber = NULL;
+    on.fn = NULL;
+    on.range = NULL;
+}

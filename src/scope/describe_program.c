@@ -1,0 +1,143 @@
+/* describe_program.c -- the graph and its plans as rows: nodes, operands, launches. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/print.h"
+#include "scope/describe.h"
+
+/* ---- words ---- */
+
+static const char *dtype_name(mba_dtype t) { return t == MBA_BF16 ? "bf16" : t == MBA_I32 ? "i32" : "f32"; }
+
+static void type_text(char *text, size_t room, const mba_tensor *t)
+{
+    int n = snprintf(text, room, "%s ", dtype_name(t->type.dtype));
+    for (int i = 0; i < t->type.rank && n > 0 && (size_t)n < room; i++)
+        n += snprintf(text + n, room - (size_t)n, "%s%lld", i ? "x" : "", (long long)t->type.dim[i]);
+}
+
+static void append(char *text, size_t room, const char *between, const char *slot, const mba_tensor *t)
+{
+    char         type[96];
+    const size_t n = strlen(text);
+    type_text(type, sizeof type, t);
+    snprintf(text + n, room - n, "%s%s %s", between, slot, type);
+}
+
+void mba_node_shape(char *text, size_t room, const mba_node *n)
+{
+    const char *between = "";
+    *text = 0;
+    for (int k = 0; k < MBA_IN_MAX; k++)
+        if (n->in[k]) {
+            append(text, room, between, n->op->in[k].name, n->in[k]);
+            between = ", ";
+        }
+    between = " -> ";
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        if (n->out[k]) {
+            append(text, room, between, n->op->out[k].name, n->out[k]);
+            between = ", ";
+        }
+}
+
+/* "layers.3.mixer" is in layer 3. */
+static int64_t layer_of(const char *scope)
+{
+    for (const char *c = scope; c && *c; c++)
+        if (isdigit((unsigned char)*c) && (c == scope || c[-1] == '.')) return strtoll(c, NULL, 10);
+    return MBA_ABSENT;
+}
+
+/* ---- nodes and operands ---- */
+
+static mba_status put_node(mba_store *s, const mba_program *p, const mba_node *n)
+{
+    char           shape[1024];
+    const mba_cost c = n->op->cost(n);
+    mba_node_shape(shape, sizeof shape, n);
+    return mba_put_node(s, &(mba_row_node){
+        .id = n->id, .op = n->op->name, .kind = mba_kind_name(n->op->kind), .scope = n->scope, .layer = layer_of(n->scope),
+        .phase = mba_pass_name(n->pass), .serves = n->of ? n->of->id : MBA_ABSENT, .variant = p->plan[n->id]->variant, .shape = shape,
+        .tensor_flops = c.tensor_flops, .vector_flops = c.vector_flops, .special_ops = c.special_ops, .read_bytes = c.read_bytes,
+        .write_bytes = c.write_bytes });
+}
+
+static mba_status put_operand(mba_store *s, const mba_node *n, const char *slot, bool output, const mba_tensor *t)
+{
+    char shape[96];
+    type_text(shape, sizeof shape, t);
+    return mba_put_operand(s, &(mba_row_operand){ .node = n->id, .slot = slot, .output = output, .tensor = t->id, .storage = t->st->id,
+                                                  .role = mba_role_name(t->st->role), .shape = shape, .bytes = mba_tensor_bytes(t) });
+}
+
+static mba_status put_operands(mba_store *s, const mba_node *n)
+{
+    for (int k = 0; k < MBA_IN_MAX; k++)  if (n->in[k])  MBA_TRY(put_operand(s, n, n->op->in[k].name, false, n->in[k]));
+    for (int k = 0; k < MBA_OUT_MAX; k++) if (n->out[k]) MBA_TRY(put_operand(s, n, n->op->out[k].name, true, n->out[k]));
+    return MBA_OK;
+}
+
+/* ---- launches ---- */
+
+typedef double work_sums[MBA_END + 1];
+
+/* Adds the work of `blocks` blocks of one class; a loop multiplies what is inside. */
+static void add_blocks(work_sums sum, const mba_launch *l, double blocks, const double *trips)
+{
+    double times[MBA_PHASE_MAX + 1] = { blocks };
+    int    depth = 0;
+    for (int k = 0; k < l->nphases; k++) {
+        const mba_phase *ph = &l->phase[k];
+        if (ph->work == MBA_LOOP) {
+            times[depth + 1] = times[depth] * (ph->n >= 0 ? ph->n : trips[(int)(-1 - ph->n)]);
+            depth++;
+        } else if (ph->work == MBA_END) {
+            if (depth > 0) depth--;
+        } else {
+            sum[ph->work] += times[depth] * ph->n;
+        }
+    }
+}
+
+static void all_work(work_sums sum, const mba_launch *l)
+{
+    static const double none[2] = { 0, 0 };
+    memset(sum, 0, sizeof(work_sums));
+    for (int b = 0; b < l->nblocks; b++) add_blocks(sum, l, (double)l->blocks[b].count, l->blocks[b].trips);
+    if (!l->nblocks) add_blocks(sum, l, (double)l->grid[0] * (double)l->grid[1] * (double)l->grid[2], none);
+}
+
+static mba_status put_launch(mba_store *s, int64_t id, const mba_node *n, int k, const mba_launch *l)
+{
+    static const char *const cls[] = { "tensor", "vector", "mixed", "copy" };
+    work_sums sum;
+    all_work(sum, l);
+    return mba_put_launch(s, &(mba_row_launch){
+        .id = id, .node = n->id, .place = k, .kernel = l->kernel, .class = cls[l->cls], .grid_x = l->grid[0], .grid_y = l->grid[1],
+        .grid_z = l->grid[2], .block = l->block, .cluster = l->cluster, .regs = l->regs, .smem_bytes = (int64_t)l->smem_bytes,
+        .persistent = l->persistent, .tensor_flops = sum[MBA_MMA], .fma_ops = sum[MBA_FMA], .half2_ops = sum[MBA_HALF2],
+        .alu_ops = sum[MBA_ALU], .special_ops = sum[MBA_SFU], .load_bytes = sum[MBA_LOAD] + sum[MBA_ASYNC], .store_bytes = sum[MBA_STORE],
+        .smem_moved_bytes = sum[MBA_SMEM] });
+}
+
+int64_t mba_launch_number(const mba_program *p, int32_t node, int k)
+{
+    int64_t n = k;
+    for (int32_t i = 0; i < node; i++) n += p->plan[i]->nlaunches;
+    return n;
+}
+
+mba_status mba_describe_program(mba_store *s, const mba_program *p)
+{
+    int64_t launch = 0;
+    for (int32_t i = 0; i < p->graph->nnodes; i++) {
+        const mba_node *n = p->graph->nodes[i];
+        MBA_TRY(put_node(s, p, n));
+        MBA_TRY(put_operands(s, n));
+        for (int k = 0; k < p->plan[i]->nlaunches; k++) MBA_TRY(put_launch(s, launch++, n, k, &p->plan[i]->launch[k]));
+    }
+    return MBA_OK;
+}

@@ -1,0 +1,27 @@
+/* export.h -- a store in other forms: CSV by table, JSON, a trace for Perfetto. Rows are streamed: any size, little memory.
+ *
+ *     MBA_TRY(mba_export_trace(stdout, store));
+ *
+ * Whether the writing worked is the caller's to ask of `f`. */
+#ifndef MBA_EXPORT_H
+#define MBA_EXPORT_H
+
+#include <stdio.h>
+
+#include "scope/store.h"
+
+typedef mba_status mba_export_fn(FILE *f, mba_store *s);
+
+/* Absent is empty. The heading has names with units: "duration_ns [ns]". */
+MBA_MUST mba_status mba_export_csv(FILE *f, mba_store *s, mba_store_rows table);
+
+/* {"version": 1, "node": [{..}, ..], ..}: absent is null. */
+MBA_MUST mba_status mba_export_json(FILE *f, mba_store *s);
+
+/* Trace event format: one lane (thread) per stream; blocks with records as a second process with one lane per SM. */
+MBA_MUST mba_status mba_export_trace(FILE *f, mba_store *s);
+
+/* A string as JSON wants it, with its quotes; bytes that are not UTF-8 become U+FFFD. */
+void mba_export_string(FILE *f, const char *text);
+
+#endif

@@ -1,0 +1,104 @@
+/* export_trace.c -- the timeline in the trace event format: a lane per stream, a lane per SM. */
+#include <stdlib.h>
+
+#include "scope/export.h"
+
+enum { STREAMS = 1, SMS = 2 };                     /* the two processes of the trace */
+
+typedef struct tracing {
+    FILE                 *f;
+    const mba_row_kernel *kernel;  int64_t nkernels;
+    const mba_row_node   *node;    int64_t nnodes;
+    int64_t               lanes[2][256];           /* named so far */
+    int                   nlanes[2];
+} tracing;
+
+static const mba_row_kernel *kernel_of(const tracing *t, int64_t id)
+{
+    const int64_t k = mba_store_find(MBA_ROWS_kernel, t->kernel, t->nkernels, id);
+    return k < 0 ? NULL : &t->kernel[k];
+}
+
+static const mba_row_node *node_of(const tracing *t, int64_t id)
+{
+    const int64_t k = mba_store_find(MBA_ROWS_node, t->node, t->nnodes, id);
+    return k < 0 ? NULL : &t->node[k];
+}
+
+static void name_lane(tracing *t, int process, int64_t lane)
+{
+    int *n = &t->nlanes[process - 1];
+    for (int i = 0; i < *n; i++) if (t->lanes[process - 1][i] == lane) return;
+    if (*n == 256) return;                                             // later ones show their number
+    t->lanes[process - 1][(*n)++] = lane;
+    fprintf(t->f, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%lld,\"args\":{\"name\":\"%s %lld\"}}", process, (long long)lane,
+            process == STREAMS ? "stream" : "SM", (long long)lane);
+}
+
+static void text_arg(FILE *f, const char *name, const char *text)
+{
+    if (!text) return;
+    fprintf(f, ",\"%s\":", name);
+    mba_export_string(f, text);
+}
+
+/* A complete event; times of the format are in microseconds. */
+static void slice(tracing *t, int process, int64_t lane, const char *name, const char *category, int64_t start_ns, int64_t duration_ns)
+{
+    name_lane(t, process, lane);
+    fputs(",\n{\"name\":", t->f);
+    mba_export_string(t->f, name);
+    fputs(",\"cat\":", t->f);
+    mba_export_string(t->f, category ? category : "other");
+    fprintf(t->f, ",\"ph\":\"X\",\"pid\":%d,\"tid\":%lld,\"ts\":%.3f,\"dur\":%.3f", process, (long long)lane, 1e-3 * (double)start_ns,
+            1e-3 * (double)duration_ns);
+}
+
+static mba_status trace_event(void *ctx, const void *row)
+{
+    tracing              *t = ctx;
+    const mba_row_event  *e = row;
+    const mba_row_kernel *k = kernel_of(t, e->kernel);
+    const mba_row_node   *n = node_of(t, e->node);
+    const char           *name = k && k->name ? k->name : e->what ? e->what : "event";
+    if (e->start_ns == MBA_ABSENT || e->duration_ns == MBA_ABSENT) return MBA_OK;
+    slice(t, STREAMS, e->stream == MBA_ABSENT ? 0 : e->stream, name, k ? k->kind : "memory", e->start_ns, e->duration_ns);
+    fprintf(t->f, ",\"args\":{\"event\":%lld", (long long)e->id);
+    if (e->step != MBA_ABSENT) fprintf(t->f, ",\"step\":%lld", (long long)e->step);
+    text_arg(t->f, "phase", e->phase);
+    if (n) text_arg(t->f, "operator", n->op);
+    if (n) text_arg(t->f, "scope", n->scope);
+    if (k) text_arg(t->f, "shape", k->shape);
+    fputs("}}", t->f);
+    return MBA_OK;
+}
+
+/* Blocks of the kernel that has records; their times begin with the kernel. */
+static mba_status trace_block(void *ctx, const void *row)
+{
+    tracing              *t = ctx;
+    const mba_row_block  *b = row;
+    const mba_row_kernel *k = kernel_of(t, b->kernel);
+    if (b->start_ns == MBA_ABSENT || b->end_ns == MBA_ABSENT || b->sm == MBA_ABSENT) return MBA_OK;
+    slice(t, SMS, b->sm, k && k->name ? k->name : "block", k ? k->kind : NULL, b->start_ns, b->end_ns - b->start_ns);
+    fprintf(t->f, ",\"args\":{\"block\":%lld}}", (long long)b->block);
+    return MBA_OK;
+}
+
+mba_status mba_export_trace(FILE *f, mba_store *s)
+{
+    tracing         t = { .f = f };
+    mba_row_kernel *kernel;
+    mba_row_node   *node;
+    MBA_TRY(mba_load_kernel(s, &kernel, &t.nkernels));
+    MBA_TRY(mba_load_node(s, &node, &t.nnodes));
+    t.kernel = kernel;
+    t.node = node;
+    fprintf(f, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
+               "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"timeline\"}},\n"
+               "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"blocks by SM\"}}", STREAMS, SMS);
+    MBA_TRY(mba_store_each(s, MBA_ROWS_event, NULL, trace_event, &t));
+    MBA_TRY(mba_store_each(s, MBA_ROWS_block, NULL, trace_block, &t));
+    fputs("\n]}\n", f);
+    return MBA_OK;
+}

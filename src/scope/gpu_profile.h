@@ -1,0 +1,56 @@
+/* gpu_profile.h -- a training step on the GPU, watched: times, timeline, counters, energy.
+ *
+ *     mba_gpu_profile *g;
+ *     MBA_TRY(mba_gpu_collect(&g, program, &step, &(mba_gpu_options){ .steps = 5, .nsets = 1, .set = { mba_metric_set_find("overview") } }));
+ *     MBA_TRY(mba_gpu_store(store, program, g, units));               // gpu_store.h
+ *     mba_gpu_profile_free(g);
+ *
+ * The program must be bound to the CUDA device and its inputs filled. Nothing it has learned changes: every step runs with a
+ * learning rate of zero. Times come first, before CUPTI is in the process; then the timeline of captured steps; then, launched
+ * one by one and repeated once per pass, the counters. What cannot be had is a note, not a failure. Includes no CUDA. */
+#ifndef MBA_SCOPE_GPU_PROFILE_H
+#define MBA_SCOPE_GPU_PROFILE_H
+
+#include "core/program.h"
+#include "scope/link.h"
+#include "scope/metrics.h"
+
+enum { MBA_GPU_SETS_MAX = 8, MBA_GPU_NOTES_MAX = 24, MBA_GPU_STEPS_MAX = 1000 };
+
+typedef struct mba_gpu_options {
+    int                   steps;                             /* of the timeline; 0: none */
+    const mba_metric_set *set[MBA_GPU_SETS_MAX];
+    int                   nsets;
+    double                plain_s;                           /* how long to measure without watching; 0: one second */
+    int                   warmup;                            /* steps before that; at least 3: the second is captured */
+} mba_gpu_options;
+
+/* A distinct kernel: launch `launch` of the plan that nodes with the same shapes share. `node` is the first of them. */
+typedef struct mba_gpu_kernel {
+    const char *name;
+    int32_t     node, launch, grid[3], block[3];
+    int64_t     launches;                                    /* of one step */
+    double      value[MBA_GPU_SETS_MAX][MBA_METRICS_MAX];    /* mean of its launches; NaN: not measured */
+} mba_gpu_kernel;
+
+typedef struct mba_gpu_cost { const char *mode, *set; int passes; double seconds; int64_t launches, kernels, dropped; } mba_gpu_cost;
+typedef struct mba_gpu_note { const char *topic; char text[512], fix[256]; } mba_gpu_note;
+
+typedef struct mba_gpu_profile {
+    mba_events      events;                                  /* step, node and launch set; the warm-up step is not in it */
+    mba_link_report link;
+    double          plain_s[MBA_GPU_STEPS_MAX], timeline_s[MBA_GPU_STEPS_MAX], pass_s[MBA_GPU_SETS_MAX];
+    int             nplain, ntimeline;
+    double          energy_j, energy_s;                      /* NaN: no meter */
+    int             energy_steps;
+    mba_gpu_kernel *kernel;  int64_t nkernels;
+    mba_events      names;                                   /* owns the names of kernels */
+    const mba_metric_set *set[MBA_GPU_SETS_MAX];  int nsets; /* those that were measured */
+    mba_gpu_cost    cost[MBA_GPU_SETS_MAX + 2];   int ncosts;
+    mba_gpu_note    note[MBA_GPU_NOTES_MAX];      int nnotes;
+} mba_gpu_profile;
+
+MBA_MUST mba_status mba_gpu_collect(mba_gpu_profile **out, mba_program *p, const mba_step *step, const mba_gpu_options *o);
+void                mba_gpu_profile_free(mba_gpu_profile *g);             /* NULL is fine */
+
+#endif

@@ -1,0 +1,203 @@
+/* gpu_store.c -- see gpu_store.h. */
+#include "scope/gpu_store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/print.h"
+#include "scope/describe.h"
+#include "scope/occupancy.h"
+
+/* Distinct kernels in the order they are met: the same plan, place, name and geometry. */
+typedef struct found { const mba_plan *plan; int32_t launch; const mba_event *first; bool one_phase; mba_pass phase; } found;
+typedef struct storing { mba_store *s; const mba_program *p; const mba_gpu_profile *g; found *kernel; int64_t n, room; } storing;
+
+static const mba_node *node_of(const storing *x, int32_t node) { return node < 0 ? NULL : x->p->graph->nodes[node]; }
+static const mba_plan *plan_of(const storing *x, int32_t node) { return node < 0 ? NULL : x->p->plan[node]; }
+
+static int64_t find(const storing *x, const mba_event *e)
+{
+    for (int64_t i = 0; i < x->n; i++) {
+        const mba_event *f = x->kernel[i].first;
+        if (x->kernel[i].plan == plan_of(x, e->node) && x->kernel[i].launch == e->launch && !strcmp(f->name, e->name) &&
+            !memcmp(f->grid, e->grid, sizeof f->grid) && !memcmp(f->block, e->block, sizeof f->block)) return i;
+    }
+    return -1;
+}
+
+static mba_status add(storing *x, const mba_event *e, int64_t *out)
+{
+    *out = find(x, e);
+    if (*out >= 0) {
+        if (e->node >= 0 && node_of(x, e->node)->pass != x->kernel[*out].phase) x->kernel[*out].one_phase = false;
+        return MBA_OK;
+    }
+    if (x->n == x->room) {
+        x->room = x->room ? 2 * x->room : 256;
+        found *more = realloc(x->kernel, (size_t)x->room * sizeof *more);
+        if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)x->room);
+        x->kernel = more;
+    }
+    const mba_node *n = node_of(x, e->node);
+    x->kernel[*out = x->n++] = (found){ plan_of(x, e->node), e->launch, e, n != NULL, n ? n->pass : MBA_FORWARD };
+    return MBA_OK;
+}
+
+/* ---- kernels ---- */
+
+static const char *class_name(mba_class c)
+{
+    static const char *const name[] = { [MBA_TENSOR] = "tensor", [MBA_VECTOR] = "vector", [MBA_MIXED] = "mixed", [MBA_COPYING] = "copy" };
+    return name[c];
+}
+
+static void describe_occupancy(mba_row_kernel *r, const mba_machine *m, const mba_event *e)
+{
+    const double        blocks = (double)e->grid[0] * e->grid[1] * e->grid[2];
+    const int           threads = e->block[0] * e->block[1] * e->block[2];
+    const mba_occupancy o = mba_occupancy_of(m, e->regs, threads, (int64_t)e->smem_static + e->smem_dynamic, blocks);
+    r->blocks_per_sm   = o.blocks_per_sm;
+    r->limiter         = o.limiter;
+    r->waves           = o.waves;
+    r->occupancy_limit = o.percent;
+}
+
+static mba_status put_kernel(const storing *x, int64_t id)
+{
+    const found     *f = &x->kernel[id];
+    const mba_event *e = f->first;
+    const mba_node  *n = node_of(x, e->node);
+    char             name[256], shape[512];
+    mba_row_kernel   r = mba_no_kernel;
+    mba_kernel_short(name, sizeof name, e->name);
+    r.id = id, r.name = name, r.symbol = e->name;
+    r.grid_x = e->grid[0], r.grid_y = e->grid[1], r.grid_z = e->grid[2];
+    r.block_x = e->block[0], r.block_y = e->block[1], r.block_z = e->block[2];
+    if (e->regs) {                                 // of the timeline; a launch seen for counters alone has none of these
+        r.regs = e->regs, r.smem_static_bytes = e->smem_static, r.smem_dynamic_bytes = e->smem_dynamic, r.local_bytes = e->local;
+        r.cluster = e->cluster[0] > 0 ? (int64_t)e->cluster[0] * e->cluster[1] * e->cluster[2] : 1;
+        describe_occupancy(&r, x->p->options.machine, e);
+    }
+    if (n) {
+        mba_node_shape(shape, sizeof shape, n);
+        r.op = n->op->name, r.kind = mba_kind_name(n->op->kind), r.shape = shape;
+        if (f->one_phase) r.phase = mba_pass_name(f->phase);
+        if (e->launch >= 0 && e->launch < f->plan->nlaunches) r.class = class_name(f->plan->launch[e->launch].cls);
+    }
+    return mba_put_kernel(x->s, &r);
+}
+
+/* ---- events ---- */
+
+static mba_status put_event(storing *x, int64_t id, const mba_event *e, int64_t origin_ns)
+{
+    static const char *const what[MBA_EVENT_KINDS] = { "kernel", "copy", "memset" };
+    const mba_node *n = node_of(x, e->node);
+    mba_row_event   r = mba_no_event;
+    r.id = id, r.what = what[e->kind], r.start_ns = e->start_ns - origin_ns, r.duration_ns = e->end_ns - e->start_ns;
+    r.stream = e->stream, r.step = e->step;
+    if (n) r.node = n->id, r.phase = mba_pass_name(n->pass);
+    if (n && e->launch >= 0 && e->launch < x->p->plan[n->id]->nlaunches) r.launch = mba_launch_number(x->p, n->id, e->launch);
+    if (e->graph) r.graph_node = (int64_t)e->graph_node;
+    if (e->kind != MBA_EVENT_KERNEL) r.bytes = (double)e->bytes;
+    if (e->kind == MBA_EVENT_KERNEL) MBA_TRY(add(x, e, &r.kernel));
+    return mba_put_event(x->s, &r);
+}
+
+static mba_status put_events(storing *x)
+{
+    const mba_events *l = &x->g->events;
+    for (int64_t i = 0; i < l->n; i++) MBA_TRY(put_event(x, i, &l->event[i], l->event[0].start_ns));
+    return MBA_OK;
+}
+
+/* ---- counters ---- */
+
+/* Counters were read in another run than the timeline, of the same launches: plan and place agree, and the grid. */
+static int64_t kernel_of_counters(const storing *x, const mba_gpu_kernel *k)
+{
+    for (int64_t i = 0; i < x->n; i++)
+        if (x->kernel[i].plan == plan_of(x, k->node) && x->kernel[i].launch == k->launch &&
+            !memcmp(x->kernel[i].first->grid, k->grid, sizeof k->grid)) return i;
+    return -1;
+}
+
+static mba_status put_counters(const storing *x, int64_t id, const mba_gpu_kernel *k)
+{
+    for (int s = 0; s < x->g->nsets; s++)
+        for (int m = 0; m < x->g->set[s]->n; m++) {
+            mba_row_counter r = mba_no_counter;
+            if (k->value[s][m] != k->value[s][m]) continue;
+            r.kernel = id, r.metric = x->g->set[s]->metric[m], r.value = k->value[s][m], r.unit = mba_metric_unit(r.metric);
+            r.metric_set = x->g->set[s]->name, r.launches = k->launches;
+            MBA_TRY(mba_put_counter(x->s, &r));
+        }
+    return MBA_OK;
+}
+
+/* Where there is no timeline a kernel is known by its launch alone. `stand` keeps those events until the end. */
+static mba_status put_all_counters(storing *x, mba_event *stand)
+{
+    for (int64_t i = 0; i < x->g->nkernels; i++) {
+        const mba_gpu_kernel *k = &x->g->kernel[i];
+        int64_t               id = kernel_of_counters(x, k);
+        if (id < 0) {
+            stand[i] = (mba_event){ .name = k->name, .node = k->node, .launch = k->launch, .step = -1 };
+            memcpy(stand[i].grid, k->grid, sizeof k->grid);
+            memcpy(stand[i].block, k->block, sizeof k->block);
+            MBA_TRY(add(x, &stand[i], &id));
+        }
+        MBA_TRY(put_counters(x, id, k));
+    }
+    return MBA_OK;
+}
+
+/* ---- the rest ---- */
+
+static mba_status put_steps(mba_store *s, const char *mode, const double *seconds, int n, double units)
+{
+    for (int i = 0; i < n; i++) {
+        const mba_row_step r = { .mode = mode, .place = i, .seconds = seconds[i], .units = units };
+        MBA_TRY(mba_put_step(s, &r));
+    }
+    return MBA_OK;
+}
+
+static mba_status put_costs(mba_store *s, const mba_gpu_profile *g)
+{
+    for (int i = 0; i < g->ncosts; i++) {
+        mba_row_collection r = mba_no_collection;
+        r.mode = g->cost[i].mode, r.metric_set = g->cost[i].set, r.passes = g->cost[i].passes, r.seconds = g->cost[i].seconds;
+        r.kernels = g->cost[i].kernels, r.dropped = g->cost[i].dropped;
+        MBA_TRY(mba_put_collection(s, &r));
+    }
+    return MBA_OK;
+}
+
+static mba_status put_rest(mba_store *s, const mba_gpu_profile *g, double units)
+{
+    MBA_TRY(put_steps(s, "plain", g->plain_s, g->nplain, units));
+    MBA_TRY(put_steps(s, "timeline", g->timeline_s, g->ntimeline, units));
+    MBA_TRY(put_steps(s, "counters", g->pass_s, g->nsets, units));
+    MBA_TRY(put_costs(s, g));
+    if (g->energy_j == g->energy_j) {
+        const mba_row_energy r = { .mode = "plain", .steps = g->energy_steps, .units = units * g->energy_steps, .seconds = g->energy_s,
+                                   .joules = g->energy_j, .source = "nvmlDeviceGetTotalEnergyConsumption" };
+        MBA_TRY(mba_put_energy(s, &r));
+    }
+    for (int i = 0; i < g->nnotes; i++) MBA_TRY(mba_note_missing(s, g->note[i].topic, g->note[i].text, g->note[i].fix));
+    return MBA_OK;
+}
+
+mba_status mba_gpu_store(mba_store *s, const mba_program *p, const mba_gpu_profile *g, double units)
+{
+    storing    x = { .s = s, .p = p, .g = g };
+    mba_event *stand = calloc((size_t)g->nkernels + 1, sizeof *stand);
+    mba_status st = stand ? put_events(&x) : mba_fail(MBA_E_NOMEM, "no memory to store kernels");
+    if (st == MBA_OK) st = put_all_counters(&x, stand);
+    for (int64_t i = 0; i < x.n && st == MBA_OK; i++) st = put_kernel(&x, i);
+    if (st == MBA_OK) st = put_rest(s, g, units);
+    free(x.kernel);
+    free(stand);
+    return st;
+}

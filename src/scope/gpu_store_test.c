@@ -1,0 +1,212 @@
+/* gpu_store_test.c -- a made-up profile of a real plan: kernels, events and counters find each other in the store. */
+#include "scope/gpu_store.h"
+
+#include "core/print.h"
+#include "models/model.h"
+#include "ops/adamw/adamw.h"
+#include "scope/describe.h"
+#include "scope/verify.h"
+#include "tests/machines.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+
+enum { STEPS = 2 };
+
+static mba_program *plan_model(mba_graph **g)
+{
+    mba_model               m;
+    mba_program            *p;
+    const mba_adamw_options o = mba_adamw_defaults();
+    assert_ok(mba_model_preset(&m, "mamba2-130m"));
+    m.lm.batch = 1, m.lm.length = 256;
+    mba_model_compute(&m, MBA_BF16);
+    mba_model_mode(&m, true, true);
+    assert_ok(mba_model_complete(&m));
+    assert_ok(mba_graph_create(g));
+    assert_ok(mba_backward(*g, mba_model_build(*g, &m).loss));
+    mba_adamw_all(*g, &o);
+    assert_ok(mba_graph_status(*g));
+    assert_ok(mba_program_create(&p, *g, &(mba_program_options){ .cuda = true, .machine = &machines[1] }));
+    return p;
+}
+
+/* What the collector would have: every launch of every plan, once per step, in order; of node 3 one kernel more than planned. */
+static mba_event event_of(const mba_program *p, int32_t node, int k, int64_t at)
+{
+    const mba_plan *plan = p->plan[node];
+    mba_event       e = { .kind = MBA_EVENT_KERNEL, .name = "library", .start_ns = at, .end_ns = at + 10, .grid = { 1, 1, 1 }, .block = { 32, 1, 1 },
+                          .regs = 32, .stream = 7, .correlation = 5, .graph = 1, .graph_node = (uint64_t)node, .node = node, .launch = k };
+    if (k >= plan->nlaunches) return e;
+    e.name = plan->launch[k].kernel;
+    for (int i = 0; i < 3; i++) e.grid[i] = plan->launch[k].grid[i] ? (int32_t)plan->launch[k].grid[i] : 1;
+    e.block[0] = plan->launch[k].block;
+    return e;
+}
+
+static void add_kernel(mba_gpu_profile *g, const mba_program *p, const mba_event *e)
+{
+    for (int64_t i = 0; i < g->nkernels; i++)
+        if (p->plan[g->kernel[i].node] == p->plan[e->node] && g->kernel[i].launch == e->launch) {
+            g->kernel[i].launches++;
+            return;
+        }
+    g->kernel = realloc(g->kernel, (size_t)(g->nkernels + 1) * sizeof *g->kernel);
+    mba_gpu_kernel *k = &g->kernel[g->nkernels++];
+    const int64_t   name = mba_events_name(&g->names, e->name);
+    *k = (mba_gpu_kernel){ .name = g->names.names[name], .node = e->node, .launch = e->launch, .launches = 1 };
+    memcpy(k->grid, e->grid, sizeof k->grid);
+    for (int m = 0; m < MBA_METRICS_MAX; m++) k->value[0][m] = m == 1 ? NAN : 1000.0 * (double)(g->nkernels - 1) + m;
+}
+
+static mba_gpu_profile *make_profile(const mba_program *p)
+{
+    mba_gpu_profile *g = calloc(1, sizeof *g);
+    int64_t          at = 1000000;
+    for (int32_t s = 0; s < STEPS; s++)
+        for (int32_t i = 0; i < p->graph->nnodes; i++)
+            for (int k = 0; k < p->plan[i]->nlaunches + (i == 3); k++) {
+                mba_event e = event_of(p, i, k, at);
+                e.step = s;
+                at += 20;
+                assert_ok(mba_events_add(&g->events, &e));
+                if (s == 0) add_kernel(g, p, &e);
+            }
+    g->set[g->nsets++] = mba_metric_set_find("overview");
+    g->nplain = 2, g->plain_s[0] = 0.5, g->plain_s[1] = 0.25, g->ntimeline = 1, g->timeline_s[0] = 0.6, g->pass_s[0] = 2;
+    g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "counters", .set = "overview", .passes = 1, .seconds = 3, .kernels = 4 };
+    g->energy_j = 100, g->energy_s = 0.75, g->energy_steps = 2;
+    g->note[g->nnotes++] = (mba_gpu_note){ .topic = "counters", .text = "none", .fix = "be root" };
+    return g;
+}
+
+static void free_profile(mba_gpu_profile *g)
+{
+    mba_events_free(&g->events);
+    mba_events_free(&g->names);
+    free(g->kernel);
+    free(g);
+}
+
+static void check_events(mba_store *s, const mba_program *p, const mba_gpu_profile *g, const mba_row_kernel *k)
+{
+    mba_row_event *e;
+    int64_t        n;
+    assert_ok(mba_load_event(s, &e, &n));
+    assert_int_equal(n, g->events.n);
+    for (int64_t i = 0; i < n; i++) {
+        const mba_event *from = &g->events.event[i];
+        const mba_node  *node = p->graph->nodes[from->node];
+        assert_int_equal(e[i].start_ns, 20 * i);
+        assert_int_equal(e[i].node, from->node);
+        assert_string_equal(e[i].phase, mba_pass_name(node->pass));
+        assert_string_equal(k[e[i].kernel].op, node->op->name);
+        assert_string_equal(k[e[i].kernel].symbol, from->name);
+        assert_int_equal(e[i].launch, from->launch < p->plan[from->node]->nlaunches ? mba_launch_number(p, from->node, from->launch) : MBA_ABSENT);
+    }
+}
+
+static void a_profile_becomes_a_store(void **state)
+{
+    (void)state;
+    mba_graph       *graph;
+    mba_program     *p = plan_model(&graph);
+    mba_gpu_profile *g = make_profile(p);
+    mba_store       *s;
+    const char      *path = scratch("gpu.db");
+    assert_ok(mba_store_create(&s, path));
+    assert_ok(mba_describe_program(s, p));
+    assert_ok(mba_gpu_store(s, p, g, 256));
+    assert_ok(mba_store_close(s));
+    assert_ok(mba_store_open(&s, path));
+    mba_row_kernel  *k;
+    mba_row_counter *c;
+    mba_row_energy  *energy;
+    mba_row_step    *step;
+    int64_t          n;
+    assert_ok(mba_load_kernel(s, &k, &n));
+    assert_int_equal(n, g->nkernels);              // nodes with one plan share their kernels
+    assert_true(n < g->events.n / STEPS / 4);
+    for (int64_t i = 0; i < n; i++) assert_true(k[i].blocks_per_sm > 0 && k[i].waves > 0 && k[i].shape && k[i].kind);
+    check_events(s, p, g, k);
+    assert_ok(mba_load_counter(s, &c, &n));
+    assert_int_equal(n, g->nkernels * (g->set[0]->n - 1));         // the one that is NaN is absent
+    for (int64_t i = 0; i < n; i++) {
+        assert_near(floor(c[i].value / 1000), (double)c[i].kernel, 0);
+        assert_string_equal(c[i].metric, g->set[0]->metric[(int)fmod(c[i].value, 1000)]);
+    }
+    assert_ok(mba_load_energy(s, &energy, &n));
+    assert_near(energy[0].joules / energy[0].units, 100.0 / 512, 1e-12);
+    assert_ok(mba_load_step(s, &step, &n));
+    assert_int_equal(n, 4);
+    assert_ok(mba_store_close(s));
+    free_profile(g);
+    mba_program_destroy(p);
+    mba_graph_destroy(graph);
+}
+
+/* Counters that say what the plan says, but for the kernel `wrong`: three FLOPs and a tenth of the bytes too many. */
+static void fill_counters(mba_gpu_profile *g, const mba_program *p, int64_t wrong)
+{
+    double planned;
+    g->set[0] = mba_metric_set_find("roofline");
+    for (int64_t i = 0; i < g->nkernels; i++) {
+        mba_gpu_kernel   *k = &g->kernel[i];
+        const mba_node   *n = p->graph->nodes[k->node];
+        const mba_cost    c = n->op->cost(n);
+        const mba_launch *l = k->launch < p->plan[k->node]->nlaunches ? &p->plan[k->node]->launch[k->launch] : NULL;
+        planned = 0;
+        for (int f = 0; l && f < l->nphases; f++) planned += l->phase[f].work == MBA_MMA;
+        for (int m = 0; m < MBA_METRICS_MAX; m++) k->value[0][m] = 0;
+        k->value[0][3] = (c.read_bytes + c.write_bytes) * (i == wrong ? 1.1 : 1);
+        k->value[0][6] = (i == wrong ? 3 : 0) + (planned > 0 ? NAN : 0);         // of those no FLOPs were counted
+    }
+}
+
+static void plans_are_held_against_counters(void **state)
+{
+    (void)state;
+    mba_graph        *graph;
+    mba_program      *p = plan_model(&graph);
+    mba_gpu_profile  *g = make_profile(p);
+    mba_store        *s;
+    mba_analysis     *a;
+    mba_verification *v;
+    int64_t           n, wrong = 0;
+    const char       *path = scratch("verify.db");
+    while (p->plan[g->kernel[wrong].node]->nlaunches != 1 || p->graph->nodes[g->kernel[wrong].node]->op->kind != MBA_NORM) wrong++;
+    fill_counters(g, p, wrong);
+    assert_ok(mba_store_create(&s, path));
+    assert_ok(mba_sheet_number(s, "gpu.l2", "given", 1, "byte"));
+    assert_ok(mba_describe_program(s, p));
+    assert_ok(mba_gpu_store(s, p, g, 256));
+    assert_ok(mba_store_close(s));
+    assert_ok(mba_store_open(&s, path));
+    assert_ok(mba_analysis_create(&a, s));
+    assert_ok(mba_verify(&v, &n, a));
+    assert_int_equal(n, g->nkernels);
+    int64_t agrees = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const bool is_wrong = v[i].kernel->row->id == wrong;
+        assert_int_equal(v[i].ours, v[i].launch != NULL);
+        if (isnan(v[i].bytes_expected)) assert_int_equal(v[i].bytes, MBA_NOT_JUDGED);
+        else if (v[i].bytes_expected > 0) assert_int_equal(v[i].bytes, is_wrong ? MBA_DIFFERS : MBA_AGREES);
+        if (is_wrong) assert_int_equal(v[i].tensor, MBA_DIFFERS);
+        agrees += v[i].bytes == MBA_AGREES;
+    }
+    assert_true(agrees > 5);
+    free(v);
+    mba_analysis_destroy(a);
+    assert_ok(mba_store_close(s));
+    free_profile(g);
+    mba_program_destroy(p);
+    mba_graph_destroy(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_profile_becomes_a_store), cmocka_unit_test(plans_are_held_against_counters) };
+    scratch_make();
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    scratch_remove();
+    return failed;
+}

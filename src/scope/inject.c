@@ -1,0 +1,188 @@
+/* inject.c -- libmambascope_inject.so: the driver loads it into any CUDA process (CUDA_INJECTION64_PATH), where it watches and
+ * writes a trace file (trace_file.h) for `mambascope profile -- CMD`, which sets the environment:
+ *
+ *     MAMBASCOPE_TRACE=FILE            where to; the first process that makes the file is the one that is watched
+ *     MAMBASCOPE_SKIP_SECONDS=S, MAMBASCOPE_SKIP_LAUNCHES=N, MAMBASCOPE_RANGE=NAME    what is left out
+ *     MAMBASCOPE_LAUNCHES=N            how many launches are watched; of each counter group too
+ *     MAMBASCOPE_SETS=overview,..      counters, after the timeline
+ *
+ * Counters are read in groups that need one pass, each over its own stretch of launches: a training loop repeats itself, so
+ * nothing has to be replayed and no memory is saved. A failure is a note in the file; the process is never disturbed more
+ * than that. Kernels inside CUDA graphs have times but no counters. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "device/cuda/library.h"
+#include "scope/cupti_collect.h"
+#include "scope/inject_counters.h"
+#include "scope/trace_file.h"
+
+enum { SPANS_MAX = 1 << 16, COUNTED_LAUNCHES = 4096, TIMELINE_LAUNCHES = 20000 };
+
+typedef struct span { uint32_t low, high; } span;            // of correlation numbers that are wanted
+
+static struct {
+    mba_trace_writer out;
+    pthread_mutex_t  lock;                                   // of the file and of what stands below
+    double           began_s, skip_s;
+    int64_t          skip_launches, limit, seen, taken, counted;
+    const char      *range;
+    int              depth, inside;                          // of NVTX ranges; inside: at which depth ours began, 0: not
+    bool             selective, was_wanted, counting, ended;
+    span             spans[SPANS_MAX];
+    int              nspans;
+} in = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void write_note(const char *topic)
+{
+    pthread_mutex_lock(&in.lock);
+    if (!in.ended) mba_trace_note(&in.out, topic, mba_message());
+    pthread_mutex_unlock(&in.lock);
+}
+
+/* ---- events ---- */
+
+static bool chosen(uint32_t correlation)
+{
+    if (!in.selective) return true;
+    for (int i = in.nspans - 1; i >= 0; i--)
+        if (correlation >= in.spans[i].low) return correlation <= in.spans[i].high;
+    return false;
+}
+
+/* While counters are read CUPTI leaves the times at zero: such events say nothing. */
+static void on_event(void *ctx, const mba_event *e)
+{
+    (void)ctx;
+    pthread_mutex_lock(&in.lock);
+    if (!in.ended && e->start_ns > 0 && chosen(e->correlation)) mba_trace_event(&in.out, e);
+    pthread_mutex_unlock(&in.lock);
+}
+
+/* ---- launches ---- */
+
+static bool wanted(void)
+{
+    return in.seen > in.skip_launches && (!in.range || in.inside) && (in.skip_s <= 0 || now_s() - in.began_s >= in.skip_s);
+}
+
+/* A launch through the runtime has a number of its own just before the driver's: one is allowed for. */
+static void choose(uint32_t correlation)
+{
+    if (in.was_wanted && in.nspans) {
+        in.spans[in.nspans - 1].high = correlation;
+    } else if (in.nspans < SPANS_MAX) {
+        in.spans[in.nspans++] = (span){ correlation ? correlation - 1 : 0, correlation };
+    }
+}
+
+static void on_launch(void *ctx, const mba_launch_seen *l)
+{
+    (void)ctx;
+    pthread_mutex_lock(&in.lock);
+    in.seen++;
+    const bool yes = !in.ended && wanted(), timed = yes && (!in.limit || in.taken < in.limit);
+    if (timed) {
+        in.taken++;
+        choose(l->correlation);
+    }
+    in.was_wanted = timed;
+    const bool count = yes && !timed && in.counting && !l->is_graph;
+    pthread_mutex_unlock(&in.lock);
+    if (count && mba_inject_count(l) != MBA_OK) {            // outside the lock: CUPTI may hand us buffers meanwhile
+        in.counting = false;
+        write_note("counters");
+    }
+}
+
+static void on_range(void *ctx, const char *name, bool begins)
+{
+    (void)ctx;
+    pthread_mutex_lock(&in.lock);
+    if (begins) {
+        in.depth++;
+        if (!in.inside && in.range && !strcmp(name, in.range)) in.inside = in.depth;
+    } else {
+        if (in.depth == in.inside) in.inside = 0;
+        if (in.depth > 0) in.depth--;
+    }
+    pthread_mutex_unlock(&in.lock);
+}
+
+/* ---- beginning and end ---- */
+
+static void put_counter(void *ctx, const mba_trace_counter *c)
+{
+    (void)ctx;
+    pthread_mutex_lock(&in.lock);
+    if (!in.ended) mba_trace_counter_row(&in.out, c);
+    pthread_mutex_unlock(&in.lock);
+}
+
+static void put_cost(void *ctx, const mba_trace_cost *c)
+{
+    (void)ctx;
+    pthread_mutex_lock(&in.lock);
+    if (!in.ended) mba_trace_cost_row(&in.out, c);
+    pthread_mutex_unlock(&in.lock);
+}
+
+static void finish(void)
+{
+    mba_activity_flush();
+    mba_inject_count_end();
+    pthread_mutex_lock(&in.lock);
+    in.ended = true;
+    mba_trace_end(&in.out, mba_activity_dropped());
+    pthread_mutex_unlock(&in.lock);
+}
+
+static int64_t number(const char *name) { return getenv(name) ? atoll(getenv(name)) : 0; }
+
+static mba_status watch(void)
+{
+    const char *sets = getenv("MAMBASCOPE_SETS");
+    in.began_s = now_s();
+    in.skip_s  = getenv("MAMBASCOPE_SKIP_SECONDS") ? atof(getenv("MAMBASCOPE_SKIP_SECONDS")) : 0;
+    in.skip_launches = number("MAMBASCOPE_SKIP_LAUNCHES");
+    in.range = getenv("MAMBASCOPE_RANGE");
+    in.limit = number("MAMBASCOPE_LAUNCHES");
+    in.counting = sets && *sets;
+    const int64_t group = in.limit ? in.limit : COUNTED_LAUNCHES;
+    if (in.counting && !in.limit) in.limit = TIMELINE_LAUNCHES;
+    in.selective = in.skip_s > 0 || in.skip_launches || in.range || in.limit;
+    if (in.counting) MBA_TRY(mba_inject_count_begin(sets, group, put_counter, put_cost, NULL));
+    if (in.selective) MBA_TRY(mba_launches_begin(on_launch, in.range ? on_range : NULL, NULL));
+    return mba_activity_begin(on_event, NULL);
+}
+
+__attribute__((visibility("default"))) int InitializeInjection(void);
+__attribute__((visibility("default"))) int InitializeInjectionNvtx2(void *tables);
+
+/* NVTX is told to load us as well: CUPTI is whom it should talk to. 0: it goes on without anybody. */
+int InitializeInjectionNvtx2(void *tables)
+{
+    int (*start)(void *) = NULL;
+    static const mba_library_name names[] = { { "InitializeInjectionNvtx2", 0 }, { NULL, 0 } };
+    return mba_library_open(mba_cupti_file(), names, &start) == MBA_OK ? start(tables) : 0;
+}
+
+/* Called by the driver when it starts. 1: all is well, also where we only leave a note. */
+int InitializeInjection(void)
+{
+    const char *path = getenv("MAMBASCOPE_TRACE");
+    if (!path || !access(path, F_OK) || mba_trace_create(&in.out, path) != MBA_OK) return 1;
+    if (watch() != MBA_OK) write_note("injection");
+    atexit(finish);
+    return 1;
+}

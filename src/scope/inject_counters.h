@@ -1,0 +1,20 @@
+/* inject_counters.h -- counters inside a process that is not ours: group by group, each over so many launches.
+ *
+ *     MBA_TRY(mba_inject_count_begin("overview,pipes", 4096, put_counter, put_cost, ctx));
+ *     MBA_TRY(mba_inject_count(launch));                    // before every launch that is wanted
+ *     mba_inject_count_end();                               // the last group may be short
+ */
+#ifndef MBA_SCOPE_INJECT_COUNTERS_H
+#define MBA_SCOPE_INJECT_COUNTERS_H
+
+#include "scope/cupti_collect.h"
+#include "scope/trace_file.h"
+
+typedef void mba_put_counter_fn(void *ctx, const mba_trace_counter *c);
+typedef void mba_put_cost_fn(void *ctx, const mba_trace_cost *c);
+
+MBA_MUST mba_status mba_inject_count_begin(const char *sets, int64_t launches, mba_put_counter_fn *put, mba_put_cost_fn *cost, void *ctx);
+MBA_MUST mba_status mba_inject_count(const mba_launch_seen *l);
+void                mba_inject_count_end(void);
+
+#endif

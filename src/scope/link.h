@@ -1,0 +1,25 @@
+/* link.h -- whose kernel was that? Events of a captured step find the node of our graph that launched them.
+ *
+ *     MBA_TRY(mba_link(&events, counts, graph->nnodes, &found));
+ *
+ * A step is one graph launch on one stream, so its kernels run in the order in which they were captured; `counts` says how
+ * many of each kind every node added to the captured graph (watch.h). Where the numbers of a launch do not agree with that,
+ * its events stay without a node, and the report says so. Plain C. */
+#ifndef MBA_SCOPE_LINK_H
+#define MBA_SCOPE_LINK_H
+
+#include "scope/events.h"
+
+typedef struct mba_node_counts { int32_t n[MBA_EVENT_KINDS]; } mba_node_counts;
+
+typedef struct mba_link_report {
+    int32_t steps;                                 /* graph launches found */
+    int64_t linked, unlinked;                      /* events of graph launches with and without a node */
+    int64_t expected[MBA_EVENT_KINDS], got[MBA_EVENT_KINDS];      /* per launch; `got` of the worst */
+} mba_link_report;
+
+/* Sorts the events by start and sets step, node and launch of each. Events beside the graphs get the step they serve: inputs
+ * the one that follows, results the one before. */
+MBA_MUST mba_status mba_link(mba_events *l, const mba_node_counts *counts, int32_t nnodes, mba_link_report *out);
+
+#endif

@@ -1,0 +1,25 @@
+/* metrics.h -- the counter sets by name, in Nsight's own metric names, and the unit of a metric.
+ *
+ *     const mba_metric_set *s = mba_metric_set_find("roofline");      // NULL: no such set
+ *     for (int i = 0; i < s->n; i++) printf("%s in %s\n", s->metric[i], mba_metric_unit(s->metric[i]));
+ *
+ * Plain C. The pass counts are those of a GH100 and a test asks CUPTI for them, which needs no GPU. */
+#ifndef MBA_SCOPE_METRICS_H
+#define MBA_SCOPE_METRICS_H
+
+enum { MBA_METRICS_MAX = 32 };                     /* of one set */
+
+typedef struct mba_metric_set {
+    const char        *name, *about;
+    int                passes;                     /* on a GH100 */
+    const char *const *metric;
+    int                n;
+} mba_metric_set;
+
+extern const mba_metric_set mba_metric_sets[];     /* ends with an entry without a name */
+const mba_metric_set *mba_metric_set_find(const char *name);
+
+/* "ns", "byte", "%", "Hz", "cycle", "FLOP", "sector", "inst", .. "1" for a plain ratio. */
+const char *mba_metric_unit(const char *metric);
+
+#endif

@@ -1,0 +1,121 @@
+/* nvml.c -- see nvml.h. The few functions are declared here: NVIDIA promises their ABI, and the header is not always there. */
+#include "scope/nvml.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/cuda/library.h"
+
+typedef struct device *device;
+typedef struct nvml {
+    int         (*init)(void);
+    int         (*handle)(unsigned index, device *out);
+    int         (*name)(device d, char *out, unsigned room);
+    int         (*driver)(char *out, unsigned room);
+    int         (*clock)(device d, int which, unsigned *mhz);
+    int         (*clock_max)(device d, int which, unsigned *mhz);
+    int         (*temperature)(device d, int sensor, unsigned *celsius);
+    int         (*ecc)(device d, int *current, int *pending);
+    int         (*persistence)(device d, int *mode);
+    int         (*power)(device d, unsigned *milliwatt);
+    int         (*power_limit)(device d, unsigned *milliwatt);
+    int         (*reasons)(device d, unsigned long long *bits);
+    int         (*energy)(device d, unsigned long long *millijoule);
+    const char *(*text)(int error);
+} nvml;
+
+static const mba_library_name names[] = {
+    { "nvmlInit_v2", offsetof(nvml, init) },
+    { "nvmlDeviceGetHandleByIndex_v2", offsetof(nvml, handle) },
+    { "nvmlDeviceGetName", offsetof(nvml, name) },
+    { "nvmlSystemGetDriverVersion", offsetof(nvml, driver) },
+    { "nvmlDeviceGetClockInfo", offsetof(nvml, clock) },
+    { "nvmlDeviceGetMaxClockInfo", offsetof(nvml, clock_max) },
+    { "nvmlDeviceGetTemperature", offsetof(nvml, temperature) },
+    { "nvmlDeviceGetEccMode", offsetof(nvml, ecc) },
+    { "nvmlDeviceGetPersistenceMode", offsetof(nvml, persistence) },
+    { "nvmlDeviceGetPowerUsage", offsetof(nvml, power) },
+    { "nvmlDeviceGetPowerManagementLimit", offsetof(nvml, power_limit) },
+    { "nvmlDeviceGetCurrentClocksThrottleReasons", offsetof(nvml, reasons) },
+    { "nvmlDeviceGetTotalEnergyConsumption", offsetof(nvml, energy) },
+    { "nvmlErrorString", offsetof(nvml, text) },
+    { NULL, 0 } };
+
+enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, SENSOR_GPU = 0 };
+
+static struct { bool ready; nvml f; } lib;
+
+static mba_status failed(int error, const char *call)
+{
+    return mba_fail(MBA_E_UNSUPPORTED, "NVML reports: %s\nwhy: %s\nfix: `mambascope doctor` says what was found", lib.f.text(error), call);
+}
+
+#define NVML_TRY(call) do { const int nvml_ = (call); if (nvml_) return failed(nvml_, #call); } while (0)
+
+static mba_status find(device *out, unsigned gpu)
+{
+    if (!lib.ready) {
+        MBA_TRY(mba_library_open("libnvidia-ml.so.1", names, &lib.f));
+        NVML_TRY(lib.f.init());
+        lib.ready = true;
+    }
+    NVML_TRY(lib.f.handle(gpu, out));
+    return MBA_OK;
+}
+
+mba_status mba_nvml_look(mba_nvml_state *s, unsigned gpu)
+{
+    device             d;
+    unsigned           v;
+    int                mode, pending;
+    unsigned long long bits;
+    *s = (mba_nvml_state){ .sm_mhz = -1, .sm_mhz_max = -1, .memory_mhz = -1, .memory_mhz_max = -1, .temperature_c = -1, .ecc = -1,
+                           .persistence = -1, .power_w = -1, .power_limit_w = -1 };
+    MBA_TRY(find(&d, gpu));
+    NVML_TRY(lib.f.name(d, s->name, sizeof s->name));
+    NVML_TRY(lib.f.driver(s->driver, sizeof s->driver));
+    if (!lib.f.clock(d, CLOCK_SM, &v))               s->sm_mhz = (int)v;
+    if (!lib.f.clock_max(d, CLOCK_SM, &v))           s->sm_mhz_max = (int)v;
+    if (!lib.f.clock(d, CLOCK_MEMORY, &v))           s->memory_mhz = (int)v;
+    if (!lib.f.clock_max(d, CLOCK_MEMORY, &v))       s->memory_mhz_max = (int)v;
+    if (!lib.f.temperature(d, SENSOR_GPU, &v))       s->temperature_c = (int)v;
+    if (!lib.f.ecc(d, &mode, &pending))              s->ecc = mode;
+    if (!lib.f.persistence(d, &mode))                s->persistence = mode;
+    if (!lib.f.power(d, &v))                         s->power_w = 1e-3 * v;
+    if (!lib.f.power_limit(d, &v))                   s->power_limit_w = 1e-3 * v;
+    if (!lib.f.reasons(d, &bits))                    s->throttled = (unsigned)(bits & ~1ull);       // bit 0: idle
+    return MBA_OK;
+}
+
+mba_status mba_nvml_energy(double *joules)
+{
+    device             d;
+    unsigned long long mj = 0;
+    MBA_TRY(find(&d, 0));
+    NVML_TRY(lib.f.energy(d, &mj));
+    *joules = 1e-3 * (double)mj;
+    return MBA_OK;
+}
+
+void mba_nvml_throttle_words(char *out, int room, unsigned throttled)
+{
+    static const char *const word[] = { "idle", "application clocks", "power limit", "hardware slowdown", "sync boost", "thermal (software)",
+                                        "thermal (hardware)", "power brake", "display clocks" };
+    int n = 0;
+    *out = 0;
+    for (unsigned i = 1; i < sizeof word / sizeof *word && n < room; i++)
+        if (throttled >> i & 1) n += snprintf(out + n, (size_t)(room - n), "%s%s", n ? ", " : "", word[i]);
+}
+
+int mba_counters_permitted(void)
+{
+    char  line[256];
+    int   admin_only = -1;
+    FILE *f = fopen("/proc/driver/nvidia/params", "r");
+    while (f && fgets(line, sizeof line, f)) if (sscanf(line, "RmProfilingAdminOnly: %d", &admin_only) == 1) break;
+    if (f) fclose(f);
+    return admin_only < 0 ? -1 : admin_only == 0 || geteuid() == 0;
+}

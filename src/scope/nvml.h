@@ -1,0 +1,30 @@
+/* nvml.h -- what the driver says about the GPU without CUDA: versions, clocks, ECC, power, energy.
+ *
+ *     mba_nvml_state s;
+ *     if (mba_nvml_look(&s, 0) == MBA_OK) printf("%s, driver %s, %d MHz\n", s.name, s.driver, s.sm_mhz);
+ *     MBA_TRY(mba_nvml_energy(&joules));                      // a meter that only grows; E_UNSUPPORTED where there is none
+ *
+ * libnvidia-ml.so.1 comes with the driver and is opened when first asked for; this needs no toolkit to build. Fields that a
+ * GPU does not have are -1. */
+#ifndef MBA_SCOPE_NVML_H
+#define MBA_SCOPE_NVML_H
+
+#include "core/status.h"
+
+typedef struct mba_nvml_state {
+    char     name[96], driver[96];
+    int      sm_mhz, sm_mhz_max, memory_mhz, memory_mhz_max, temperature_c, ecc, persistence;
+    double   power_w, power_limit_w;
+    unsigned throttled;                            /* bits of why the clocks are lower than they could be; 0: they are not */
+} mba_nvml_state;
+
+MBA_MUST mba_status mba_nvml_look(mba_nvml_state *out, unsigned gpu);
+MBA_MUST mba_status mba_nvml_energy(double *joules);
+
+/* "power limit, thermal" */
+void mba_nvml_throttle_words(char *out, int room, unsigned throttled);
+
+/* Whether counters are open to everyone: 1 yes, 0 for root only, -1 not known (no driver). */
+int mba_counters_permitted(void);
+
+#endif

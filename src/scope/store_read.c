@@ -1,0 +1,167 @@
+/* store_read.c -- rows out of a store: one by one, or a whole table. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scope/store_schema.h"
+
+enum { COLUMNS_MAX = 32 };
+static const size_t LOAD_BYTES_MAX = (size_t)1 << 30;
+
+/* What a column says is what it is declared as: a text in a column of numbers is damage, not 0. */
+static bool fits(int type, mba_cell cell)
+{
+    if (type == SQLITE_NULL) return true;
+    if (cell == MBA_CELL_TEXT) return type == SQLITE_TEXT;
+    return type == SQLITE_INTEGER || (cell == MBA_CELL_REAL && type == SQLITE_FLOAT);
+}
+
+static mba_status read_row(const mba_store *s, const mba_store_table *t, sqlite3_stmt *q, mba_value *row)
+{
+    for (int i = 0; i < t->ncolumns; i++) {
+        const int  type = sqlite3_column_type(q, i);
+        const bool absent = type == SQLITE_NULL;
+        if (!fits(type, t->column[i].cell))
+            return mba_fail(MBA_E_FORMAT, "'%s' is not a sound store\nwhy: %s.%s has a value of another type\n"
+                            "fix: make it again with `mambascope profile`", s->path, t->name, t->column[i].name);
+        if (t->column[i].cell == MBA_CELL_INT)       row[i].i = absent ? MBA_ABSENT : sqlite3_column_int64(q, i);
+        else if (t->column[i].cell == MBA_CELL_REAL) row[i].r = absent ? NAN : sqlite3_column_double(q, i);
+        else                                         row[i].text = absent ? NULL : (const char *)sqlite3_column_text(q, i);
+        if (t->column[i].cell == MBA_CELL_TEXT && !absent && !row[i].text) return mba__store_failed(s, SQLITE_NOMEM, t->name);
+    }
+    return MBA_OK;
+}
+
+mba_status mba_store_each(mba_store *s, mba_store_rows table, const char *order, mba_row_fn *see, void *ctx)
+{
+    const mba_store_table *t = &mba_store_tables[table];
+    mba_value              row[COLUMNS_MAX];
+    sqlite3_stmt          *q = NULL;
+    mba_assert(t->ncolumns <= COLUMNS_MAX);
+    if (t->since > s->version) return MBA_OK;
+    char *sql = mba__schema_select(table, s->version, order);
+    int   rc  = sql ? sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) : SQLITE_NOMEM;
+    sqlite3_free(sql);
+    mba_status st = rc == SQLITE_OK ? MBA_OK : mba__store_failed(s, rc, t->name);
+    while (st == MBA_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
+        st = read_row(s, t, q, row);
+        if (st == MBA_OK) st = see(ctx, row);
+    }
+    if (st == MBA_OK && rc != SQLITE_DONE) st = mba__store_failed(s, rc, t->name);
+    sqlite3_finalize(q);
+    return st;
+}
+
+mba_status mba_store_count(mba_store *s, mba_store_rows table, int64_t *n)
+{
+    char          sql[96];
+    sqlite3_stmt *q = NULL;
+    *n = 0;
+    if (mba_store_tables[table].since > s->version) return MBA_OK;
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM \"%s\"", mba_store_tables[table].name);
+    int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL);
+    if (rc == SQLITE_OK) rc = sqlite3_step(q);
+    if (rc == SQLITE_ROW) *n = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    return rc == SQLITE_ROW ? MBA_OK : mba__store_failed(s, rc, "counting");
+}
+
+/* ---- whole tables ---- */
+
+struct mba__chunk { struct mba__chunk *next; size_t used, room; char bytes[]; };
+
+/* Memory until close, or NULL: the file wants more than a store ever does, or there is none. */
+static void *take(mba_store *s, size_t bytes)
+{
+    enum { CHUNK_BYTES = 1 << 16 };
+    bytes = (bytes + 15) & ~(size_t)15;
+    if (bytes > LOAD_BYTES_MAX - s->loaded_bytes) return NULL;
+    struct mba__chunk *c = s->loaded;
+    if (!c || c->room - c->used < bytes) {
+        const size_t room = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
+        c = malloc(sizeof *c + room);
+        if (!c) return NULL;
+        *c = (struct mba__chunk){ .next = s->loaded, .room = room };
+        s->loaded = c;
+    }
+    void *p = c->bytes + c->used;
+    c->used += bytes;
+    s->loaded_bytes += bytes;
+    return p;
+}
+
+void mba__store_unload(mba_store *s)
+{
+    for (struct mba__chunk *c = s->loaded, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+    s->loaded = NULL;
+}
+
+typedef struct loading { mba_store *s; const mba_store_table *t; mba_value *rows; int64_t n, room; } loading;
+
+static mba_status too_large(const loading *l)
+{
+    return mba_fail(MBA_E_FORMAT, "'%s' is not a sound store\nwhy: its table %s is too large (%lld rows)\n"
+                    "fix: make it again with `mambascope profile`", l->s->path, l->t->name, (long long)l->room);
+}
+
+static mba_status keep(void *ctx, const void *row)
+{
+    loading *l = ctx;
+    if (l->n == l->room) return too_large(l);
+    mba_value *to = l->rows + l->n++ * l->t->ncolumns;
+    memcpy(to, row, (size_t)l->t->ncolumns * sizeof *to);
+    for (int i = 0; i < l->t->ncolumns; i++)
+        if (l->t->column[i].cell == MBA_CELL_TEXT && to[i].text) {
+            const size_t bytes = strlen(to[i].text) + 1;
+            char        *copy  = take(l->s, bytes);
+            if (!copy) return too_large(l);
+            to[i].text = memcpy(copy, to[i].text, bytes);
+        }
+    return MBA_OK;
+}
+
+mba_status mba_store_load(mba_store *s, mba_store_rows table, void **rows, int64_t *n)
+{
+    loading l = { .s = s, .t = &mba_store_tables[table] };
+    *rows = NULL;
+    *n = 0;
+    MBA_TRY(mba_store_count(s, table, &l.room));
+    if (l.room > MBA_LOAD_MAX) return too_large(&l);
+    l.rows = take(s, (size_t)l.room * (size_t)l.t->ncolumns * sizeof *l.rows + 1);
+    if (!l.rows) return too_large(&l);
+    MBA_TRY(mba_store_each(s, table, NULL, keep, &l));
+    *rows = l.rows;
+    *n = l.n;
+    return MBA_OK;
+}
+
+/* `id` is the first column and the key of its table, so rows come in its order. */
+int64_t mba_store_find(mba_store_rows table, const void *rows, int64_t n, int64_t id)
+{
+    const mba_value *row = rows;
+    const int        columns = mba_store_tables[table].ncolumns;
+    int64_t          lo = 0, hi = n;
+    while (lo < hi) {
+        const int64_t mid = lo + (hi - lo) / 2;
+        if (row[mid * columns].i < id) lo = mid + 1; else hi = mid;
+    }
+    return lo < n && row[lo * columns].i == id ? lo : -1;
+}
+
+/* ---- every page ---- */
+
+mba_status mba_store_check(mba_store *s)
+{
+    sqlite3_stmt *q = NULL;
+    int           rc = sqlite3_prepare_v2(s->db, "PRAGMA integrity_check(1)", -1, &q, NULL);
+    if (rc == SQLITE_OK) rc = sqlite3_step(q);
+    const char *says = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(q, 0) : NULL;
+    mba_status  st = MBA_OK;
+    if (!says)                   st = mba__store_failed(s, rc, "checking it");
+    else if (strcmp(says, "ok")) st = mba_fail(MBA_E_FORMAT, "'%s' is damaged\nwhy: %s\nfix: make it again with `mambascope profile`", s->path, says);
+    sqlite3_finalize(q);
+    return st;
+}

@@ -1,0 +1,35 @@
+/* store_schema.h -- what the files of the store share. */
+#ifndef MBA_STORE_SCHEMA_H
+#define MBA_STORE_SCHEMA_H
+
+#include <sqlite3.h>
+
+#include "scope/store.h"
+
+struct mba_store {
+    sqlite3      *db;
+    char         *path;
+    bool          writing, open_batch;
+    int           version;                        /* of the file */
+    int64_t       batched;                        /* rows since the last commit */
+    double        batch_began_s;
+    sqlite3_stmt *insert[MBA_ROWS_COUNT];
+    struct mba__chunk *loaded;                    /* memory of what was loaded */
+    size_t        loaded_bytes;
+};
+
+/* The SQL of a table as version `version` had it; free with sqlite3_free. NULL: no memory. */
+char *mba__schema_create(mba_store_rows table, int version);
+char *mba__schema_insert(mba_store_rows table);
+char *mba__schema_select(mba_store_rows table, int version, const char *order);   /* absent columns read as NULL */
+
+/* Turns SQLite's last complaint about a store into a status and a story. */
+mba_status mba__store_failed(const mba_store *s, int code, const char *doing);
+
+/* Frees what was loaded. */
+void mba__store_unload(mba_store *s);
+
+/* MBA_E_FORMAT unless the open file is a store that this program can read; sets the version. */
+mba_status mba__schema_check(mba_store *s);
+
+#endif

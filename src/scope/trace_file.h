@@ -1,0 +1,56 @@
+/* trace_file.h -- what a watched process leaves behind for the one that started it: a text, line by line.
+ *
+ *     mambascope-trace 1
+ *     note counters another profiler holds this process
+ *     name 0 _chunk_scan_fwd_kernel
+ *     kernel 0 START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE GX GY GZ BX BY BZ CX CY CZ REGS STATIC DYNAMIC LOCAL
+ *     copy 1 START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE BYTES            (set: the same)
+ *     counter 0 GX GY GZ BX BY BZ LAUNCHES SET METRIC VALUE                        (the mean over the launches)
+ *     cost SET PASSES SECONDS LAUNCHES
+ *     end DROPPED                                                                 (absent: the process was killed)
+ *
+ * A name comes before its first use. Times are nanoseconds. A file that ends in the middle of a line is read up to there. */
+#ifndef MBA_SCOPE_TRACE_FILE_H
+#define MBA_SCOPE_TRACE_FILE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "scope/events.h"
+
+enum { MBA_TRACE_NAMES_MAX = 1 << 20, MBA_TRACE_LINE_MAX = 1 << 16 };
+
+typedef struct mba_trace_counter {
+    const char *name, *set, *metric;
+    int32_t     grid[3], block[3];
+    int64_t     launches;
+    double      value;
+} mba_trace_counter;
+
+typedef struct mba_trace_cost { const char *set; int64_t passes, launches; double seconds; } mba_trace_cost;
+
+/* What is lent lives for one call. Any of them may be NULL. */
+typedef struct mba_trace_reader {
+    void *ctx;
+    mba_status (*event)(void *ctx, const mba_event *e);
+    mba_status (*counter)(void *ctx, const mba_trace_counter *c);
+    mba_status (*cost)(void *ctx, const mba_trace_cost *c);
+    mba_status (*note)(void *ctx, const char *topic, const char *text);
+    bool       complete;                           /* out: it has its end */
+    int64_t    dropped;                            /* out */
+} mba_trace_reader;
+
+/* Any size: the file is read line by line. `f` is at its beginning and stays the caller's. */
+MBA_MUST mba_status mba_trace_read(mba_trace_reader *r, const char *name, FILE *f);
+
+/* ---- writing; one thread at a time ---- */
+typedef struct mba_trace_writer { FILE *f; mba_events names; } mba_trace_writer;
+
+MBA_MUST mba_status mba_trace_create(mba_trace_writer *w, const char *path);
+void                mba_trace_event(mba_trace_writer *w, const mba_event *e);
+void                mba_trace_counter_row(mba_trace_writer *w, const mba_trace_counter *c);
+void                mba_trace_cost_row(mba_trace_writer *w, const mba_trace_cost *c);
+void                mba_trace_note(mba_trace_writer *w, const char *topic, const char *text);   /* line ends become spaces */
+void                mba_trace_end(mba_trace_writer *w, int64_t dropped);                       /* closes */
+
+#endif

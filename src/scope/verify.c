@@ -1,0 +1,92 @@
+/* verify.c -- see verify.h. */
+#include "scope/verify.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double BYTES_WITHIN = 0.05;
+
+/* What kernel ran for which node and launch of the plan: the first event of each says it. */
+typedef struct origins { int64_t *node, *launch, n; } origins;
+
+static mba_status see(void *ctx, const void *row)
+{
+    origins             *o = ctx;
+    const mba_row_event *e = row;
+    if (e->kernel < 0 || e->kernel >= o->n || o->node[e->kernel] >= 0 || e->node == MBA_ABSENT) return MBA_OK;
+    o->node[e->kernel]   = e->node;
+    o->launch[e->kernel] = e->launch;
+    return MBA_OK;
+}
+
+static mba_status find_origins(origins *o, const mba_analysis *a)
+{
+    *o = (origins){ .n = 0 };
+    for (int64_t i = 0; i < a->nkernels; i++) if (a->kernel[i].row->id >= o->n) o->n = a->kernel[i].row->id + 1;
+    o->node   = malloc((size_t)(o->n + 1) * sizeof *o->node);
+    o->launch = malloc((size_t)(o->n + 1) * sizeof *o->launch);
+    if (!o->node || !o->launch) return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)o->n);
+    for (int64_t i = 0; i < o->n; i++) o->node[i] = o->launch[i] = -1;
+    return mba_store_each(a->store, MBA_ROWS_event, NULL, see, o);
+}
+
+static const mba_row_node *node_at(const mba_analysis *a, int64_t id)
+{
+    for (int64_t i = 0; i < a->nnodes; i++) if (a->node[i].id == id) return &a->node[i];
+    return NULL;
+}
+
+static const mba_row_launch *launch_at(const mba_analysis *a, int64_t id)
+{
+    for (int64_t i = 0; i < a->nlaunches; i++) if (a->launch[i].id == id) return &a->launch[i];
+    return NULL;
+}
+
+static int64_t launches_of(const mba_analysis *a, int64_t node)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < a->nlaunches; i++) n += a->launch[i].node == node;
+    return n;
+}
+
+static mba_agreement judge(double ratio, double within)
+{
+    return isnan(ratio) ? MBA_NOT_JUDGED : fabs(ratio - 1) <= within ? MBA_AGREES : MBA_DIFFERS;
+}
+
+static mba_verification verify(const mba_analysis *a, const mba_kernel_view *k, const origins *o)
+{
+    mba_verification v = { .kernel = k, .tensor_expected = NAN, .tensor_ratio = NAN, .bytes_expected = NAN, .bytes_ratio = NAN };
+    v.node   = node_at(a, o->node[k->row->id]);
+    v.launch = launch_at(a, o->launch[k->row->id]);
+    v.ours   = v.launch && k->row->symbol && strstr(k->row->symbol, v.launch->kernel);
+    v.tensor_measured = k->counted.tensor_flops;
+    v.bytes_measured  = k->counted.dram_bytes;
+    if (!v.node || !v.launch) return v;
+    const bool alone = launches_of(a, v.node->id) == 1;
+    if (v.ours)      v.tensor_expected = v.launch->tensor_flops;
+    else if (alone)  v.tensor_expected = v.node->tensor_flops;
+    if (alone)       v.bytes_expected = v.node->read_bytes + v.node->write_bytes;
+    if (v.tensor_expected > 0)      v.tensor_ratio = v.tensor_measured / v.tensor_expected;
+    else if (v.tensor_measured > 0) v.tensor_ratio = INFINITY;
+    if (v.bytes_expected > 0)       v.bytes_ratio = v.bytes_measured / v.bytes_expected;
+    if (v.ours) v.tensor = judge(v.tensor_ratio, 0);
+    if (v.ours && v.bytes_expected > 2 * a->l2_bytes) v.bytes = judge(v.bytes_ratio, BYTES_WITHIN);
+    return v;
+}
+
+mba_status mba_verify(mba_verification **out, int64_t *n, const mba_analysis *a)
+{
+    origins o;
+    *n = 0;
+    *out = NULL;
+    mba_status st = find_origins(&o, a);
+    if (st == MBA_OK && !(*out = calloc((size_t)a->nkernels + 1, sizeof **out))) st = mba_fail(MBA_E_NOMEM, "no memory for a verification");
+    for (int64_t i = 0; i < a->nkernels && st == MBA_OK; i++)
+        if (a->kernel[i].row->id >= 0 && (!isnan(a->kernel[i].counted.tensor_flops) || !isnan(a->kernel[i].counted.dram_bytes)))
+            (*out)[(*n)++] = verify(a, &a->kernel[i], &o);
+    free(o.node);
+    free(o.launch);
+    return st;
+}

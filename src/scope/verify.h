@@ -1,0 +1,27 @@
+/* verify.h -- plan against counters: does a kernel do the work its plan promises, and move the bytes the analysis counts?
+ *
+ *     mba_verification *v; int64_t n;
+ *     MBA_TRY(mba_verify(&v, &n, analysis));                 // one per kernel that has counters; the caller frees v
+ *
+ * Our kernels: tensor FLOPs must be the plan's, exactly. Library kernels: measured over least is their padding factor. Bytes are
+ * judged where a node is one launch and its operands are more than twice the L2: DRAM traffic within 5 % of operands once each. */
+#ifndef MBA_SCOPE_VERIFY_H
+#define MBA_SCOPE_VERIFY_H
+
+#include "scope/analysis.h"
+
+typedef enum mba_agreement { MBA_NOT_JUDGED, MBA_AGREES, MBA_DIFFERS } mba_agreement;
+
+typedef struct mba_verification {
+    const mba_kernel_view *kernel;
+    const mba_row_launch  *launch;                 /* NULL: the plan does not have it (a library's second kernel) */
+    const mba_row_node    *node;
+    bool                   ours;
+    double                 tensor_expected, tensor_measured, tensor_ratio;      /* FLOP of a launch; NaN: not measured */
+    double                 bytes_expected, bytes_measured, bytes_ratio;
+    mba_agreement          tensor, bytes;
+} mba_verification;
+
+MBA_MUST mba_status mba_verify(mba_verification **out, int64_t *n, const mba_analysis *a);
+
+#endif
