@@ -33,10 +33,11 @@ static inline dim3 mba_grid(const mba_launch *l)
 /* Launch k of the plan: the kernel is ours, its geometry is the plan's. */
 #define MBA_KERNEL(c, k, kernel, ...)                                                                          \
     do {                                                                                                       \
-        const mba_launch *l_ = &(c)->plan->launch[k];                                                          \
+        const int         k_ = (k);                                                                            \
+        const mba_launch *l_ = &(c)->plan->launch[k_];                                                         \
         MBA_TRY(mba__cuda_allow_smem((const void *)(kernel), l_->smem_bytes));                                 \
         kernel<<<mba_grid(l_), (unsigned)l_->block, l_->smem_bytes, mba_cuda_stream(c)>>>(__VA_ARGS__);        \
-        MBA_TRY(mba__cuda_launched((c), (k)));                                                                 \
+        MBA_TRY(mba__cuda_launched((c), k_));                                                                  \
     } while (0)
 
 /* The statements once for each type a tensor may have: T is float or bf16 in them. */

@@ -164,7 +164,7 @@ static mba_status blocks(const mba_call *c, product_fn *product)
     head            h = head_of(c);
     int             k = 0;
     if (bwd) MBA_KERNEL(c, k, cross_entropy_bwd_scale, h.scale, (const float *)c->in[DLOSS], h.target, mba_all(h.R), c->step);
-    k += bwd;                                              // MBA_KERNEL names it more than once
+    k += bwd;
     for (; h.first < h.R; h.first += h.rows) {
         h.m = h.R - h.first < h.rows ? h.R - h.first : h.rows;
         MBA_TRY(logits(c, k++, &h, product));
