@@ -86,7 +86,7 @@ template <typename T> __global__ void __launch_bounds__(MBA__LOOP_THREADS) gated
 
 template <typename T> struct gated_grads {
     window<const T> y, z, dv;                     // (R, G P)
-    window<T>       dy, dz;
+    window<T>       dy, dz, v;                    // v: absent where nobody wants it
     const float    *w, *rstd;
     float          *part;                         // (parts, G P)
     int64_t         rows;
@@ -146,8 +146,11 @@ template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM
 #pragma unroll
             for (int v = 0; v < V; v++) {
                 gate[i][v] = sigmoid(z[v]);
-                dot = fmaf(y[v] * z[v] * gate[i][v], w[v] * dv[v], dot);
+                y[v] *= z[v] * gate[i][v];
+                dot = fmaf(y[v], w[v] * dv[v], dot);
+                y[v] = w[v] * (y[v] * k);                            // v once more, as the forward kernel makes it
             }
+            if (a.v.at) store(a.v.row(row, wide) + at + c, y);
         }
         const float back = team_sum<false>(dot, a.threads, warps[stage]) / (float)a.cols * k * k * k;
 
@@ -191,6 +194,7 @@ template <typename T> __global__ void __launch_bounds__(MBA__LOOP_THREADS) gated
             const float yc = to_float(y[c]), zc = to_float(z[c]), s = sigmoid(zc), open = zc * s, q = yc * open;
             const float t = to_float(dv[c]) * k, dq = w[c] * t - q * back;
             const float dy[1] = { dq * open }, dz[1] = { dq * yc * (s + open * (1 - s)) };
+            if (a.v.at) a.v.row(row, wide)[at + c] = from_float<T>(q * k * w[c]);
             part[c] = q * t + (row == blockIdx.x ? 0 : part[c]);
             put_grad(a.dy.row(row, wide) + at + c, dy, a.dy_adds);
             put_grad(a.dz.row(row, wide) + at + c, dz, a.dz_adds);
@@ -241,6 +245,7 @@ template <typename T> static gated_grads<T> grads_of(const mba_call *c)
     a.dv      = mba_window<const T>(n->in[DV], c->in[DV]);
     a.dy      = mba_window<T>(n->out[DY], c->out[DY]);
     a.dz      = mba_window<T>(n->out[DZ], c->out[DZ]);
+    a.v       = mba_window<T>(n->out[V_AGAIN], c->out[V_AGAIN]);
     a.w       = (const float *)c->in[W];
     a.rstd    = (const float *)c->in[RSTDB];
     a.part    = (float *)mba_cuda_scratch(c, 0);
