@@ -186,6 +186,57 @@ void mba_spare(mba_graph *g, const mba_node *n, const mba_node *b)
     if (!read) g->nodes[n->id]->unless |= b->pass;
 }
 
+static bool reads(const mba_node *n, const mba_tensor *t)
+{
+    bool any = false;
+    for (int k = 0; k < MBA_IN_MAX; k++) any |= n->in[k] && n->in[k]->st == t->st;
+    return any;
+}
+
+static bool meet(const mba_tensor *a, const mba_tensor *b)
+{
+    return a && b && a->st == b->st && !disjoint(region_of(a), region_of(b));
+}
+
+/* Nobody behind node i reads or writes what it makes. */
+static bool is_last(const mba_graph *g, int32_t i)
+{
+    bool free = true;
+    for (int32_t j = i + 1; j < g->nnodes; j++)
+        for (int k = 0; k < MBA_OUT_MAX; k++) {
+            for (int m = 0; m < MBA_IN_MAX; m++)  free &= !meet(g->nodes[i]->out[k], g->nodes[j]->in[m]);
+            for (int m = 0; m < MBA_OUT_MAX; m++) free &= !meet(g->nodes[i]->out[k], g->nodes[j]->out[m]);
+        }
+    return free;
+}
+
+bool mba_can_wait(const mba_graph *g, const mba_tensor *t)
+{
+    bool some = false, all = t->st->role == MBA_ACT;
+    for (int32_t i = 0; i < g->nnodes && all; i++) {
+        const mba_node *n = g->nodes[i];
+        if (n->pass != MBA_BACKWARD || !reads(n, t)) continue;
+        for (int k = 0; k < MBA_IN_MAX; k++) all &= !n->in[k] || n->in[k]->st != t->st || n->in[k] == t;
+        all &= is_last(g, i);
+        some = true;
+    }
+    return some && all;
+}
+
+void mba_wait(mba_graph *g, const mba_tensor *t, mba_tensor *again)
+{
+    const mba_node *b = again->maker;
+    if (g->status || !mba_can_wait(g, t)) return;          // b itself may write where they do
+    for (int32_t i = 0; g->nodes[i] != b;) {
+        mba_node *n = g->nodes[i];
+        if (n->pass != MBA_BACKWARD || !reads(n, t)) { i++; continue; }
+        for (int k = 0; k < MBA_IN_MAX; k++) if (n->in[k] == t) n->in[k] = again;
+        memmove(g->nodes + i, g->nodes + i + 1, sizeof *g->nodes * (size_t)(g->nnodes - 1 - i));
+        g->nodes[g->nnodes - 1] = n;
+    }
+    for (int32_t i = 0; i < g->nnodes; i++) g->nodes[i]->id = i;
+}
+
 /* The maker of t has been asked: t needs its gradient no more. */
 static void drop_share(const mba_tensor *t)
 {

@@ -145,6 +145,11 @@ mba_tensor *mba_grad_of(mba_graph *g, mba_tensor *x);      /* NULL if none flows
 /* In an operator's `grad`: b, just appended, writes all outputs of n as well (slots with .update). Where no node in between
  * reads them, a run of both passes leaves n out. */
 void        mba_spare(mba_graph *g, const mba_node *n, const mba_node *b);
+
+/* In an operator's `grad`: where the backward nodes that read t, an output of n, can wait for the gradient node b that makes
+ * t once more on its way, t need not be kept. mba_can_wait asks; mba_wait puts them behind b, to read `again`, an output of it. */
+bool        mba_can_wait(const mba_graph *g, const mba_tensor *t);
+void        mba_wait(mba_graph *g, const mba_tensor *t, mba_tensor *again);
 static inline bool mba_wants(const mba_tensor *x) { return x && x->needs_grad; }
 
 /* ---- shared by the files of core ---- */

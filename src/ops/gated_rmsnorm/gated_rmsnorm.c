@@ -4,6 +4,7 @@
 #include "ops/add/add.h"
 #include "ops/cast/cast.h"
 #include "ops/gated_rmsnorm/gated_rmsnorm_slots.h"
+#include "ops/matmul/matmul.h"
 
 static mba_status gated_rmsnorm_shape(const mba_node *n, mba_type *out)
 {
@@ -27,6 +28,7 @@ static mba_status gated_rmsnorm_bwd_shape(const mba_node *n, mba_type *out)
     out[DY] = n->in[Y]->type;
     out[DZ] = n->in[Z]->type;
     out[DW] = MBA_TYPE(MBA_F32, mba_elems(n->in[W]));
+    if (((const gated_rmsnorm_bwd_attr *)n->attr)->again) out[V_AGAIN] = n->in[Y]->type;
     return MBA_OK;
 }
 
@@ -38,10 +40,12 @@ mba_tensor *mba_gated_rmsnorm(mba_graph *g, mba_tensor *y, mba_tensor *z, mba_te
 
 static void gated_rmsnorm_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
-    const mba_node *b = MBA_APPEND(g, gated_rmsnorm_bwd, n->attr, n->in[Y], n->in[Z], n->in[W], d[V], n->out[RSTD]);
+    const gated_rmsnorm_bwd_attr a = { *(const gated_rmsnorm_attr *)n->attr, mba_can_wait(g, n->out[V]) };
+    const mba_node *b = MBA_APPEND(g, gated_rmsnorm_bwd, &a, n->in[Y], n->in[Z], n->in[W], d[V], n->out[RSTD]);
     mba_grad_add(g, n->in[Y], b->out[DY]);
     mba_grad_add(g, n->in[Z], b->out[DZ]);
     mba_grad_add(g, n->in[W], b->out[DW]);
+    if (a.again) mba_wait(g, n->out[V], b->out[V_AGAIN]);
 }
 
 static mba_cost gated_rmsnorm_cost(const mba_node *n)
@@ -114,21 +118,22 @@ static mba_status gated_rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, co
                               .staged_bytes = 3 * (int)mba_dtype_bytes(n->in[Y]->type.dtype), .regs = bwd_regs[t.pieces],
                               .stages = GATED_RMSNORM_STAGES, .block = MBA__TEAM_MAX };
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    const mba_tensor *const rows[] = { n->in[Y], n->in[Z], n->in[DV], n->out[DY], n->out[DZ] };      // not rstd: one number a group
+    const mba_tensor *const rows[] = { n->in[Y], n->in[Z], n->in[DV], n->out[DY], n->out[DZ], n->out[V_AGAIN] };   // not rstd: one number a group
     MBA_REFUSE_IF(b.rows * G >= 1 << 30, "%lld rows of %lld groups", (long long)b.rows, (long long)G);
-    for (int k = 0; k < 5; k++)
+    for (int k = 0; k < 6; k++)
         MBA_REFUSE_IF(!b.team.pieces || (rows[k] && !mba__in_lines(rows[k], b.team.width)), "rows that are not whole pieces at even distances");
     return mba__plan_norm_bwd(p, n, m, &b);
 }
 
-/* dims: R, C, groups, how: 0 alone, 1 y and z are columns of one matrix and used once more (3: without gaps), 2 y is its own gate.
+/* dims: R, C, groups, how: 0 alone, 1 y and z are columns of one matrix and used once more (3: without gaps), 2 y is its own gate,
+ * 4 a product uses v, and its weight's gradient waits for v to be made again.
  * The gate makes some groups nearly zero; an eps of 0.1 keeps their curvature within reach of finite differences. */
 static void gated_rmsnorm_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[3], gap = how == 1 ? 1 : 0, wide = how % 2 ? 2 * C + 3 * gap : C;
     mba_tensor *y = mba_case_act(g, "y", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1)), *z = y;
     mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
-    if (how == 0) z = mba_case_act(g, "z", MBA_TYPE(MBA_F32, R, C), MBA_INIT_NORMAL(1));
+    if (how % 4 == 0) z = mba_case_act(g, "z", MBA_TYPE(MBA_F32, R, C), MBA_INIT_NORMAL(1));
     if (how % 2) {
         mba_tensor *all = mba_add(g, y, y);
         z = mba_slice(g, all, 1, gap, C);
@@ -136,6 +141,7 @@ static void gated_rmsnorm_build(mba_graph *g, const mba_case *c)
         mba_add(g, y, z);
     }
     mba_tensor *v = mba_gated_rmsnorm(g, y, z, w, c->dim[2], 0.1f);
+    if (how == 4) mba_linear(g, v, mba_param(g, "u", MBA_TYPE(g->compute, 8, C), MBA_INIT_NORMAL(1), MBA_DECAY));
     if (how % 2 == 0) return;
     mba_tensor *j = mba_join(g, v, mba_gated_rmsnorm(g, z, y, w, 1, 0.1f));
     mba_add(g, j, j);
@@ -159,7 +165,8 @@ const mba_op mba_op_gated_rmsnorm = {
                                  { { 70, 32, 2 }, "whole pieces: teams smaller than a warp" }, { { 3, 528, 2 }, "teams of several warps" },
                                  { { 3, 768, 1 }, "several pieces a thread" }, { { 4, 16, 2, 3 }, "columns in whole pieces" },
                                  { { 4, 10, 2, 1 }, "columns of one matrix in and out, added to" },
-                                 { { 3, 6, 1, 2 }, "a tensor gates itself" }, { { 0 }, NULL } },
+                                 { { 3, 6, 1, 2 }, "a tensor gates itself" }, { { 5, 16, 2, 4 }, "made again for a product" },
+                                 { { 3, 10, 2, 4 }, "made again, odd groups" }, { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 4096, 1536, 1 }, "mamba2-130m, 4096 tokens" },
                                  { { 16384, 1536, 1 }, "mamba2-130m, 16384 tokens" }, { { 16384, 4096, 1 }, "mamba2-1.3b, 16384 tokens" }, { { 0 }, NULL } },
 };
@@ -170,8 +177,8 @@ const mba_op mba_op_gated_rmsnorm_bwd = {
                [RSTDB] = MBA_SLOT("rstd") },
     .out   = { [DY] = MBA_SLOT("dy", .adds = true, .reuse = MBA_FROM(DV)),
                [DZ] = MBA_SLOT("dz", .adds = true, .reuse = MBA_FROM(Z)),
-               [DW] = MBA_SLOT("dw", .adds = true) },
-    .attr_bytes = sizeof(gated_rmsnorm_attr),
+               [DW] = MBA_SLOT("dw", .adds = true), [V_AGAIN] = MBA_SLOT("v") },
+    .attr_bytes = sizeof(gated_rmsnorm_bwd_attr),
     .shape = gated_rmsnorm_bwd_shape, .cost = gated_rmsnorm_cost, .ref = gated_rmsnorm_bwd_ref,
     .terms = gated_rmsnorm_bwd_terms,
     .cpu   = (const mba_variant[]){ { "parts", gated_rmsnorm_bwd_plan, MBA_CPU(gated_rmsnorm_bwd) }, { 0 } },

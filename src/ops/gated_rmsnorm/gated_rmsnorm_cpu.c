@@ -49,7 +49,7 @@ mba_status MBA_CPU_FN(gated_rmsnorm_fwd)(const mba_call *c)
 typedef struct grads {
     const float *y, *z, *w, *dv;
     float       *silu, *slope;                    /* of the gate: made by the first pass, used by the second */
-    float       *dy, *dz, *dw;
+    float       *dy, *dz, *dw, *v;                /* v: NULL where nobody wants it */
     bool         dy_adds, dz_adds;
 } grads;
 
@@ -66,11 +66,21 @@ MBA_SIMD void open_gate(vf a[], grads g, int vectors, int64_t i, int64_t n)
     }
 }
 
+/* v = q rstd w, as the forward pass made it. */
+MBA_SIMD void make_again(grads g, float rstd, int vectors, int64_t i, int64_t n)
+{
+    for (int u = 0; u < vectors; u++) {
+        const int64_t j = i + u * MBA_LANES;
+        vf_store_n(g.v + j, vf_load_n(g.y + j, n) * vf_load_n(g.silu + j, n) * rstd * vf_load_n(g.w + j, n), n);
+    }
+}
+
 /* dq = w dv rstd - q back, dw += q dv rstd. */
 MBA_SIMD void close_gate(grads g, float rstd, float back, int vectors, int64_t i, int64_t n)
 {
     const int64_t L = MBA_LANES;
     vf            dy[UNROLL], dz[UNROLL], dw[UNROLL];
+    if (g.v) make_again(g, rstd, vectors, i, n);
     for (int u = 0; u < vectors; u++) {
         const int64_t j = i + u * L;
         const vf      y = vf_load_n(g.y + j, n), silu = vf_load_n(g.silu + j, n), q = y * silu;
@@ -107,6 +117,7 @@ mba_status MBA_CPU_FN(gated_rmsnorm_bwd)(const mba_call *c)
     const mba__rows y  = mba__rows_of(n->in[Y], c->in[Y]), z = mba__rows_of(n->in[Z], c->in[Z]);
     const mba__rows dv = mba__rows_of(n->in[DV], c->in[DV]);
     const mba__rows dy = mba__rows_of(n->out[DY], c->out[DY]), dz = mba__rows_of(n->out[DZ], c->out[DZ]);
+    const mba__rows v  = n->out[V_AGAIN] ? mba__rows_of(n->out[V_AGAIN], c->out[V_AGAIN]) : dy;
     const float    *w  = c->in[W], *rstd = c->in[RSTDB];
     float          *part = mba__scratch(c, 0), *gates = mba__scratch(c, 1);
     const bool      dy_adds = mba_adds(n, DY), dz_adds = mba_adds(n, DZ);
@@ -116,6 +127,7 @@ mba_status MBA_CPU_FN(gated_rmsnorm_bwd)(const mba_call *c)
             for (int64_t g = 0, at = 0; g < G; g++, at += P) {
                 const grads k = { .y = mba__row(y, r) + at, .z = mba__row(z, r) + at, .dv = mba__row(dv, r) + at,
                                   .dy = mba__row(dy, r) + at, .dz = mba__row(dz, r) + at, .w = w + at,
+                                  .v = n->out[V_AGAIN] ? mba__row(v, r) + at : NULL,
                                   .dw = part + p * C + at, .silu = gates + 2 * p * P, .slope = gates + (2 * p + 1) * P,
                                   .dy_adds = dy_adds, .dz_adds = dz_adds };
                 gated_bwd_group(k, rstd[r * G + g], P);

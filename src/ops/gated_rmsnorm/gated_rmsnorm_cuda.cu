@@ -101,7 +101,7 @@ template <typename T> __global__ void __launch_bounds__(MBA__LOOP_THREADS) gated
 
 template <typename T> struct gated_grads {
     window<const T> y, z, dv;                     // (R, G P)
-    window<T>       dy, dz;
+    window<T>       dy, dz, v;                    // v: absent where nobody wants it
     const float    *w, *rstd;
     float          *part;                         // (parts, G P)
     int64_t         rows;
@@ -114,7 +114,7 @@ template <typename T, int V, int NV>
 __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team(gated_grads<T> a)
 {
     enum { OPERANDS = 3, OF_Y = 0, OF_Z = 1, OF_DV = 2, STAGES = GATED_RMSNORM_STAGES };
-    constexpr bool KEEP = V * NV <= 8, AGAIN = NV > 2;               // the weights stay in registers; the gate does not
+    constexpr bool KEEP = V * NV <= 8, AGAIN = NV != 2;              // the weights stay in registers; the gate does not
     extern __shared__ uint4 memory[];
     __shared__ __align__(16) float warps[STAGES][MBA__TEAMS_MAX * TEAM_WARPS];
     const team  t = team_of(a.threads);
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
     const int   from = blockIdx.y * a.cols, own = t.lane * V, apart = t.threads * V;
     const float each = 1 / (float)a.cols, *const rstd = a.rstd + blockIdx.y;
     const strip<const T> in_y(a.y, from + own), in_z(a.z, from + own), in_dv(a.dv, from + own);
-    const strip<T>       out_dy(a.dy, from + own), out_dz(a.dz, from + own);
+    const strip<T>       out_dy(a.dy, from + own), out_dz(a.dz, from + own), out_v(a.v, from + own);
     const int    plane = blockDim.x, room = OPERANDS * NV * plane;
     uint4 *const slots = memory + threadIdx.x;
     const auto slot = [=](int stage, int operand, int i) { return (T *)(slots + stage * room + (operand * NV + i) * plane); };   // 16 bytes
@@ -193,7 +193,9 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
                 dw[i][v] = fmaf(q, r, dw[i][v]);
                 dv[v]    = dq * open;
                 z[v]     = dq * y[v] * fmaf(open, 1 - s, s);
+                y[v]     = q * k * (KEEP ? kept[KEEP ? i : 0][v] : w[v]);          // v once more, as the forward kernel makes it
             }
+            if (a.v.at) store(out_v.row(row) + i * apart, y);
             put_grad(out_dy.row(row) + i * apart, dv, a.dy_adds);
             put_grad(out_dz.row(row) + i * apart, z, a.dz_adds);              // may be dy itself: read after dy is written
         }
@@ -220,6 +222,7 @@ template <typename T> __global__ void __launch_bounds__(MBA__LOOP_THREADS) gated
             const float yc = to_float(y[c]), zc = to_float(z[c]), s = sigmoid(zc), open = zc * s, q = yc * open;
             const float r = to_float(dv[c]) * k, dq = w[c] * r - q * back;
             const float dy[1] = { dq * open }, dz[1] = { dq * yc * (s + open * (1 - s)) };
+            if (a.v.at) a.v.row(row, wide)[at + c] = from_float<T>(q * k * w[c]);
             part[c] = q * r + (row == blockIdx.x ? 0 : part[c]);
             put_grad(a.dy.row(row, wide) + at + c, dy, a.dy_adds);
             put_grad(a.dz.row(row, wide) + at + c, dz, a.dz_adds);
@@ -270,6 +273,7 @@ template <typename T> static gated_grads<T> grads_of(const mba_call *c)
     a.dv      = mba_window<const T>(n->in[DV], c->in[DV]);
     a.dy      = mba_window<T>(n->out[DY], c->out[DY]);
     a.dz      = mba_window<T>(n->out[DZ], c->out[DZ]);
+    a.v       = mba_window<T>(n->out[V_AGAIN], c->out[V_AGAIN]);
     a.w       = (const float *)c->in[W];
     a.rstd    = (const float *)c->in[RSTDB];
     a.part    = (float *)mba_cuda_scratch(c, 0);

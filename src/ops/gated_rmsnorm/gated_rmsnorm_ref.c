@@ -34,6 +34,7 @@ void gated_rmsnorm_bwd_ref(const mba_ref_call *c)
             const double y = c->in[Y][i], z = c->in[Z][i], s = sigmoid(z), qhat = y * z * s * rstd;
             const double dq = rstd * (c->in[W][i % C] * c->in[DV][i] - qhat * mean);
             c->out[DW][i % C] += c->in[DV][i] * qhat;
+            if (c->out[V_AGAIN]) c->out[V_AGAIN][i] = qhat * c->in[W][i % C];
             c->out[DY][i] = dq * z * s;
             c->out[DZ][i] = dq * y * s * (1 + z * (1 - s));
         }

@@ -7,7 +7,7 @@
 
 enum { Y, Z, W, DV, RSTDB };                      /* in; the last two are the backward node's */
 enum { V, RSTD };                                 /* forward: out */
-enum { DY, DZ, DW };                              /* backward: out */
+enum { DY, DZ, DW, V_AGAIN };                       /* backward: out; again: v, for those who waited for it */
 
 typedef struct gated_rmsnorm_attr { int64_t groups; double eps; } gated_rmsnorm_attr;
 
@@ -27,6 +27,10 @@ void gated_rmsnorm_ref(const mba_ref_call *c);
 void gated_rmsnorm_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(gated_rmsnorm_fwd);
 MBA_CPU_DECLARE(gated_rmsnorm_bwd);
+
+/* Of the backward node: whether v is made again. */
+typedef struct gated_rmsnorm_bwd_attr { gated_rmsnorm_attr forward; int64_t again; } gated_rmsnorm_bwd_attr;
+
 mba_launch_fn gated_rmsnorm_cuda, gated_rmsnorm_loop_cuda, gated_rmsnorm_bwd_cuda, gated_rmsnorm_bwd_loop_cuda;
 
 #endif
