@@ -346,6 +346,7 @@ const mba_op mba_op_selective_scan_bwd = {
     .shape = selective_scan_bwd_shape, .cost = selective_scan_bwd_cost, .ref = selective_scan_bwd_ref,
     .terms = selective_scan_bwd_terms,
     .cpu   = (const mba_variant[]){ { "strips", selective_scan_bwd_plan, MBA_CPU(selective_scan_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "tiles", selective_scan_bwd_tiles_plan, MBA_CUDA(selective_scan_bwd_tiles_cuda) },
+    .cuda  = (const mba_variant[]){ { "twins", selective_scan_bwd_twins_plan, MBA_CUDA(selective_scan_bwd_twins_cuda) },
+                                    { "tiles", selective_scan_bwd_tiles_plan, MBA_CUDA(selective_scan_bwd_tiles_cuda) },
                                     { "plain", selective_scan_bwd_plain_plan, MBA_CUDA(selective_scan_bwd_plain_cuda) }, { 0 } },
 };

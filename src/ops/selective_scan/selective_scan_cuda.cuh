@@ -175,18 +175,24 @@ template <typename T> static __device__ __forceinline__ void write4(T *p, float 
 static __device__ __forceinline__ void write2(float *p, float a, float b) { *(float2 *)p = make_float2(a, b); }
 static __device__ __forceinline__ void write2(bf16 *p, float a, float b)  { *(uint32_t *)p = pack_bf16(a, b); }
 
-/* Row t of a matrix in global memory, rows `bytes` apart: one multiply-add for the address. */
-static __device__ __forceinline__ quad<bf16> read4_global(const bf16 *at, int t, int bytes)
+/* Row t of a matrix whose rows are `bytes` apart: one multiply-add, which the compiler does not find by itself. */
+template <typename T> static __device__ __forceinline__ T *row_at(T *at, int t, int bytes)
+{
+    uint64_t a;
+    asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(a) : "r"(t), "r"(bytes), "l"(at));
+    return (T *)a;
+}
+
+static __device__ __forceinline__ quad<bf16> read4_global(const bf16 *at)
 {
     quad<bf16> q;
-    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(q.w.x), "=r"(q.w.y) : "l"((const char *)at + (int64_t)t * bytes));
+    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(q.w.x), "=r"(q.w.y) : "l"(at));
     return q;
 }
 
-static __device__ __forceinline__ void write4_global(bf16 *at, int t, int bytes, const float (&v)[4])
+static __device__ __forceinline__ void write4_global(bf16 *at, const float (&v)[4])
 {
-    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"((char *)at + (int64_t)t * bytes), "r"(pack_bf16(v[0], v[1])), "r"(pack_bf16(v[2], v[3]))
-                 : "memory");
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(pack_bf16(v[0], v[1])), "r"(pack_bf16(v[2], v[3])) : "memory");
 }
 
 /* Half a unit of tf32 added, for operands of tensor cores alone: those drop the 13 bits behind. cvt.rna takes three instructions. */

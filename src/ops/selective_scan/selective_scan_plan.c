@@ -298,22 +298,29 @@ mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_m
 
 /* ---- backward ---- */
 
-static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t items)
+/* `twins`: from what the forward kept. */
+static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, bool twins)
 {
     const scan_cut c = scan_cut_of(d, items);
     const int64_t  e = (int64_t)mba_dtype_bytes(n->in[U]->type.dtype), CH = TILE_CHANNELS, N = d.N;
     const double   values = (double)(TILE * CH), elements = values * (double)N;
-    mba_launch    *l = mba_plan_launch(p, "scan_bwd_tiles", MBA_MIXED, items, (int)(8 * N));
+    mba_launch    *l = mba_plan_launch(p, twins ? "scan_bwd_twins" : "scan_bwd_tiles", MBA_MIXED, items, (int)(8 * N));
     l->grid[1]    = channel_blocks(d, CH);
-    l->regs       = N == 16 ? 162 : 164;
+    l->regs       = N == 16 ? (twins ? 154 : 162) : 164;
     l->smem_bytes = (size_t)(4 * (TILE * (CH + 2 * (CH + 8) + 2 * (N + 8) + 2 * (CH + 4)) + N / 4 * TILE * (2 * N + 4)) + 3 * 128 * 16 + 8 * CH
                              + (6 * 128 + 8 * N) * 4 * e + 128 * 8 + 2 * 8 * N * 16 + ORIGINS_BYTES);
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
     static const int streams[] = { U, DELTA, Z, DOUT };
     for (int i = 0; i < 4; i++) load_operand(l, n, streams[i], values);
     load_states(l, n, d, CH, BM, CM, TILE);
-    if (n->out[DZ]) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_YS), values * (double)e);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_KEPT), (double)(CH * N * e));
+    if (twins) {
+        l->smem_bytes += (size_t)(N == 8 ? 8 * TILE * 16 : 0);              // rows of x and dy are further apart, kept states come in pairs
+        load_operand(l, n, YS_IN, values);
+        load_operand(l, n, KEPT_IN, (double)(CH * N));
+    } else {
+        if (n->out[DZ]) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_YS), values * (double)e);
+        mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_KEPT), (double)(CH * N * e));
+    }
     mba_phase_work(l, MBA_BARRIER, 2, NULL);
     mba_phase_work(l, MBA_SFU, 1.5 * elements + 3 * values, NULL);
     mba_phase_work(l, MBA_FMA, 14 * elements + 30 * values, NULL);
@@ -367,7 +374,24 @@ mba_status selective_scan_bwd_tiles_plan(mba_plan *p, const mba_node *n, const m
     scratch_of_sums(p, d, items, TILE_CHANNELS);
     plan_forward(p, n, d, items, wide < time ? 2 * TILE_CHANNELS : TILE_CHANNELS, true);
     if (c.pieces > 1) plan_carries(p, n, d, items, true);
-    plan_backward(p, n, d, items);
+    plan_backward(p, n, d, items, false);
+    plan_sums(p, n, d, items, TILE_CHANNELS);
+    return MBA_OK;
+}
+
+mba_status selective_scan_bwd_twins_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const scan_dims d = scan_dims_of(n);
+    MBA_TRY(twins_take(n, m, true));
+    MBA_REFUSE_IF(!n->in[KEPT_IN] || (n->out[DZ] && !n->in[YS_IN]), "a forward pass that kept no states");
+    PACKS_TAKEN(n, d, n->in[KEPT_IN], true);
+    const int64_t items = twins_items(d, TILE_CHANNELS, m, 384 / (8 * d.N), 0.2, n->in[KEPT_IN], false);
+    scratch_of_pieces(p, d, items, true);
+    mba_plan_scratch(p, "no states", 0);
+    mba_plan_scratch(p, "no y", 0);
+    scratch_of_sums(p, d, items, TILE_CHANNELS);
+    if (items > d.B) plan_carries(p, n, d, items, true);
+    plan_backward(p, n, d, items, true);
     plan_sums(p, n, d, items, TILE_CHANNELS);
     return MBA_OK;
 }

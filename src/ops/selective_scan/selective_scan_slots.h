@@ -43,7 +43,7 @@ enum {
     PLAIN_CHANNELS = 32,         /* of the plain path: a warp, one channel a lane */
     PLAIN_CHUNK = 8,             /* tokens between two states the plain backward keeps */
     PACK_MOST = 16,              /* short sequences that follow each other in one block */
-    PACKS_LEAST = 1024,          /* blocks of 32 channels that must remain where the forward packs for the backward too */
+    PACKS_LEAST = 512,           /* blocks of 32 channels that must remain where the forward packs for the backward too */
 };
 
 /* What one block goes through: `pack` whole sequences (their states start from zero), or one of the `pieces` of a sequence,

@@ -82,9 +82,9 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_read(t
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
         const int t = min(tile * TILE + e.row + i * e.RP, e.length - 1);
-        e.ru[i] = read4_global(e.u, t, e.u_bytes);
-        e.rd[i] = read4_global(e.delta, t, e.delta_bytes);
-        if (!CARRY && e.z) e.rz[i] = read4_global(e.z, t, e.z_bytes);
+        e.ru[i] = read4_global(row_at(e.u, t, e.u_bytes));
+        e.rd[i] = read4_global(row_at(e.delta, t, e.delta_bytes));
+        if (!CARRY && e.z) e.rz[i] = read4_global(row_at(e.z, t, e.z_bytes));
         if (!e.docs) continue;
         e.doc[i] = read_document(e.ids, p.ids.row, t, e.phase[i] == 0 || t + e.first == 0, p.pack > 1);
         e.phase[i] += TILE % p.L;
@@ -94,7 +94,7 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_read(t
 #pragma unroll
     for (int i = 0; i < e.NB; i++) {
         const int t = min(tile * TILE + e.bc_row + i * e.BP, e.length - 1);
-        e.rbc[i] = read4_global(e.bc, t, e.bc_bytes);
+        e.rbc[i] = read4_global(row_at(e.bc, t, e.bc_bytes));
     }
 }
 
@@ -158,14 +158,14 @@ template <int N> static __device__ __forceinline__ void twins_finish(const twins
         y[1] = fmaf(k.y, u[1], y4.y);
         y[2] = fmaf(k.z, u[2], y4.z);
         y[3] = fmaf(k.w, u[3], y4.w);
-        if (e.ys) write4_global(e.ys, t, e.ys_bytes, y);
+        if (e.ys) write4_global(row_at(e.ys, t, e.ys_bytes), y);
         if (e.z) {
             float z[4];
             values(z, sm.stash[tile & 1][1][i * ELEMENTS + et]);
 #pragma unroll
             for (int j = 0; j < 4; j++) y[j] *= z[j] * gate_sigmoid<false>(z[j]);
         }
-        write4_global(e.out, t, e.out_bytes, y);
+        write4_global(row_at(e.out, t, e.out_bytes), y);
     }
 }
 

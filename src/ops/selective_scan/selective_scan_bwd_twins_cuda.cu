@@ -1,0 +1,478 @@
+/* selective_scan_bwd_twins_cuda.cu -- all gradients of the scan from the states the forward kept: bf16, 8 or 16 states.
+ *
+ *   lam_t = C dy + a_{t+1} lam_{t+1};   q = sum_n lam B;   v = a lam h_{t-1};   r = sum_n A2 v
+ *   du = D dy + dt q     ddelta = (u q + ln2 r) (1 - e^-dt)     dz = dout y silu'(z)     dB = lam dt u     dC = dy h
+ *
+ * kernel     scan_bwd_twins     a warp holds 128 states of 8 or 16 channels; tiles from the end, states made again in registers
+ * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values, kept states and y
+ * launch     grid (items, blocks of 32 channels), block 8 N, dynamic smem 42 KB, 34 KB for N = 8
+ * resources  sm_90a, CUDA 13.0: 154 registers (N = 16), 164 (N = 8), no spill; 3 blocks an SM, 6 for N = 8
+ * moves      u, delta, z, dout, y, kept in; du, ddelta, dz out, once each; 2N/32 fp32 of dB and dC per token and channel:
+ *            bound by instructions
+ * floor      8 x 2048 x 4096, N = 16, bf16: 377 us of DRAM, 500 us of exponentials
+ * measured   none yet
+ * order      fixed: time descends, warps in order; blocks of channels and items are summed by scan_sums_*
+ *
+ * Rows of a warp's 16 x 8 tile are states, columns channels; element e of a lane (l4 = lane%4, l8 = lane/4):
+ *   N = 16   state 2 l8 + e/2, channel 2 l4 + e%2 of eight
+ *   N = 8    state l8, channel 4 l4 + e of sixteen
+ * A pair of elements is an operand b of mma.sync as it lies (k: channels, n: states). With dt u (dy) of one token as the only row
+ * of a that is not zero, the product sums lam dt u (h dy) over the warp's channels: dB in rows 0 .. 7 of the result, dC in 8 .. 15. */
+#include "ops/selective_scan/selective_scan_cuda.cuh"
+
+enum { CH = TILE_CHANNELS, CQ = CH / 4, SLOTS = TILE * CQ };  /* SLOTS: fours of channels in a tile */
+
+template <int N> struct bwd_twins_smem {
+    enum { NT = 8 * N, PAD = N == 16 ? 8 : 16 };              /* PAD: rows of x and dy that a warp reads at once lie in different banks */
+    float      dt[TILE][CH], x[TILE][CH + PAD], dy[TILE][CH + PAD];   /* x: dt u */
+    float      b[TILE][N + 8], c[TILE][N + 8];
+    float      q[TILE][CH + 4], r[TILE][CH + 4];
+    float      bc[N / 4][TILE][2 * N + 4];                    /* dB | dC of each warp */
+    float4     step[SLOTS], dD[SLOTS], dbias[SLOTS], dA[NT];  /* private slots, no barrier needed */
+    float4     bias[CQ], skip[CQ];
+    uint32_t   kept[2][NT][32 / N];                           /* private: states before a tile, as they lie; the next tile's arrive meanwhile */
+    quad<bf16> stage[5][SLOTS], stage_bc[NT], u[SLOTS];       /* private: u, delta, z, dout, y as they arrive; u of the tile before */
+    document   doc[SLOTS];
+    origins<bf16> at;
+};
+
+/* ---- one lane's four elements ---- */
+
+template <int N> static __device__ __forceinline__ int twin_channel(int e, int l4) { return N == 16 ? 2 * l4 + (e & 1) : 4 * l4 + e; }
+template <int N> static __device__ __forceinline__ int twin_state(int e, int l8)   { return N == 16 ? 2 * l8 + (e >> 1) : l8; }
+
+/* A value per channel (row of dt, x, dy) and one per state (row of b, c) as the four elements want them. */
+template <int N> static __device__ __forceinline__ void by_channel(float (&v)[4], const float *row, int l4)
+{
+    if (N == 16) {
+        const float2 a = *(const float2 *)(row + 2 * l4);
+        v[0] = v[2] = a.x;
+        v[1] = v[3] = a.y;
+    } else {
+        const float4 a = *(const float4 *)(row + 4 * l4);
+        v[0] = a.x; v[1] = a.y; v[2] = a.z; v[3] = a.w;
+    }
+}
+
+template <int N> static __device__ __forceinline__ void by_state(float (&v)[4], const float *row, int l8)
+{
+    const float2 a = N == 16 ? *(const float2 *)(row + 2 * l8) : make_float2(row[l8], 0);
+    v[0] = v[1] = a.x;
+    v[2] = v[3] = N == 16 ? a.y : a.x;
+}
+
+/* The state before the tile. */
+template <int N> static __device__ __forceinline__ void unpack_kept(float (&h)[4], const uint32_t (&k)[32 / N], int l8, bool mine)
+{
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        const uint32_t w = k[N == 16 ? e & 1 : e % (32 / N)];
+        const bool     upper = N == 16 ? e >> 1 : l8 & 1;     // N = 8: a pair of states arrives where one is wanted
+        h[e] = mine ? __uint_as_float(upper ? w & 0xffff0000u : w << 16) : 0;
+    }
+}
+
+/* Eight tokens of h from `from` on. KEEP: all states and decays stay, else only the last state, in h[0]. */
+template <int N, bool KEEP> static __device__ __forceinline__ void
+run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], const bwd_twins_smem<N> &sm, int from, int wc, int l4, int l8)
+{
+    float2 b[2];
+    float  x[2];
+    if (N == 16) {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            b[i] = *(const float2 *)&sm.b[from + 4 * i + l4][l8 * 2];
+            x[i] = sm.x[from + 4 * i + l4][wc + l8];
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < 8; k++) {
+        float        dt[4];
+        float      (&to)[4] = KEEP ? h[k + 1] : h[0];
+        const float (&at)[4] = KEEP ? h[k] : h[0];
+        by_channel<N>(dt, &sm.dt[from + k][wc], l4);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const float a = exp2_fast(dt[e] * A2[e]);
+            if (KEEP) decay[k][e] = a;
+            to[e] = a * at[e];
+        }
+        if (N == 16) {
+            mma_tf32_k4(to, b[k / 4].x, b[k / 4].y, l4 == k % 4 ? x[k / 4] : 0);       // k is the token: all but this one are zero
+        } else {
+            float bv[4], xv[4];
+            by_state<N>(bv, sm.b[from + k], l8);
+            by_channel<N>(xv, &sm.x[from + k][wc], l4);
+#pragma unroll
+            for (int e = 0; e < 4; e++) to[e] = fmaf(bv[e], xv[e], to[e]);
+        }
+    }
+}
+
+/* Sums over eight tokens on the tensor cores. qr: column k is the token, rows are channels (q, then r; N = 8: one tile each).
+ * b, c: row k is the token of lam dt u, row k + 8 that of h dy, columns are the states of elements 0 and 1 (N = 16: and of 2 and 3);
+ * the other rows are void. */
+template <int N> struct twin_sums { float qr[16 / N][4], b[N / 8][4], c[N / 8][4]; };
+
+template <int N> static __device__ __forceinline__ void
+add_token(twin_sums<N> &s, int k, int l8, const float (&lam)[4], const float (&h)[4], const float (&x)[4], const float (&dy)[4])
+{
+    constexpr int LAST = N / 8 - 1;
+    const bool    here = l8 == k;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {                             // N = 16: other states of the same channels; N = 8: other channels
+        const int   e = N == 16 ? 0 : 2 * i;
+        const float a[4] = { here ? x[e] : 0, here ? dy[e] : 0, here ? x[e + 1] : 0, here ? dy[e + 1] : 0 };
+        mma_tf32_k8(s.b[i * LAST], a[0], a[1], a[2], a[3], lam[2 * i], lam[2 * i + 1]);
+        mma_tf32_k8(s.c[i * LAST], a[0], a[1], a[2], a[3], h[2 * i], h[2 * i + 1]);
+    }
+}
+
+/* q and r of tokens k and k + 1 into their columns; p: pairs of channels of this lane's states, as 8 x 8 matrices. */
+template <int N> static __device__ __forceinline__ void add_pair(twin_sums<N> &s, int k, int l8, const uint32_t (&p)[2][32 / N])
+{
+    const uint32_t ones = 0x3f803f80u;                        // two of 1.0
+    const uint32_t b0 = l8 == k ? ones : 0u, b1 = l8 == k + 1 ? ones : 0u;
+#pragma unroll
+    for (int i = 0; i < 16 / N; i++) {
+        const uint32_t a[4] = { transpose_8x8(p[0][2 * i]), transpose_8x8(p[0][2 * i + 1]), transpose_8x8(p[1][2 * i]), transpose_8x8(p[1][2 * i + 1]) };
+        mma_bf16_k16(s.qr[i], a, b0, b1);
+    }
+}
+
+template <int N> static __device__ __forceinline__ void
+store_sums(bwd_twins_smem<N> &sm, const twin_sums<N> &s, int from, int warp, int wc, int l4, int l8)
+{
+    float *bc = sm.bc[warp][from + l8];
+    if (N == 16) {
+        constexpr int LAST = N / 8 - 1;
+        *(float4 *)(bc + 4 * l4)      = make_float4(s.b[0][0], s.b[LAST][0], s.b[0][1], s.b[LAST][1]);
+        *(float4 *)(bc + 16 + 4 * l4) = make_float4(s.c[0][2], s.c[LAST][2], s.c[0][3], s.c[LAST][3]);
+    } else {
+        *(float2 *)(bc + 2 * l4)     = make_float2(s.b[0][0], s.b[0][1]);
+        *(float2 *)(bc + 8 + 2 * l4) = make_float2(s.c[0][2], s.c[0][3]);
+    }
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        const int t = from + 2 * l4 + (e & 1);
+        if (N == 16) {
+            (e >> 1 ? sm.r : sm.q)[t][wc + l8] = s.qr[0][e];
+        } else {
+            const int ch = wc + 4 * (l8 >> 1) + (l8 & 1) + (e >> 1) * 2;
+            sm.q[t][ch] = s.qr[0][e];
+            sm.r[t][ch] = s.qr[16 / N - 1][e];
+        }
+    }
+}
+
+/* Eight tokens back: g comes in as a_{t+1} lam_{t+1} of the last of them and leaves as a lam of the first. */
+template <int N> static __device__ __forceinline__ void
+run_down(float (&g)[4], const float (&h)[9][4], const float (&decay)[8][4], const float (&A2)[4], bwd_twins_smem<N> &sm,
+         int from, int warp, int wc, int l4, int l8)
+{
+    float2 c[2];
+    float  y[2], dA[4] = { 0, 0, 0, 0 }, xs[4], ys[4];
+    uint32_t     pairs[2][32 / N];
+    twin_sums<N> s = {};
+    if (N == 16) {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            c[i] = *(const float2 *)&sm.c[from + 4 * i + l4][l8 * 2];
+            y[i] = sm.dy[from + 4 * i + l4][wc + l8];
+        }
+    }
+    by_channel<N>(xs, &sm.x[from + l8][wc], l4);              // lane/4 is the token
+    by_channel<N>(ys, &sm.dy[from + l8][wc], l4);
+#pragma unroll
+    for (int k = 7; k >= 0; k--) {
+        float lam[4] = { g[0], g[1], g[2], g[3] }, q[4], r[4], b[4], dt[4];
+        if (N == 16) {
+            mma_tf32_k4(lam, c[k / 4].x, c[k / 4].y, l4 == k % 4 ? y[k / 4] : 0);
+        } else {
+            float cv[4], yv[4];
+            by_state<N>(cv, sm.c[from + k], l8);
+            by_channel<N>(yv, &sm.dy[from + k][wc], l4);
+#pragma unroll
+            for (int e = 0; e < 4; e++) lam[e] = fmaf(cv[e], yv[e], lam[e]);
+        }
+        by_state<N>(b, sm.b[from + k], l8);
+        by_channel<N>(dt, &sm.dt[from + k][wc], l4);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            g[e] = decay[k][e] * lam[e];
+            const float v = g[e] * h[k][e];
+            dA[e] = fmaf(dt[e], v, dA[e]);
+            q[e]  = lam[e] * b[e];
+            r[e]  = A2[e] * v;
+        }
+        add_token<N>(s, k, l8, lam, h[k + 1], xs, ys);
+        if (N == 16) {
+            pairs[k & 1][0] = pack_bf16(q[0] + q[2], q[1] + q[3]);
+            pairs[k & 1][1] = pack_bf16(r[0] + r[2], r[1] + r[3]);
+        } else {
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                pairs[k & 1][i]                = pack_bf16(q[2 * i], q[2 * i + 1]);
+                pairs[k & 1][32 / N - 2 + i]   = pack_bf16(r[2 * i], r[2 * i + 1]);
+            }
+        }
+        if (k % 2 == 0) add_pair<N>(s, k, l8, pairs);
+    }
+    store_sums<N>(sm, s, from, warp, wc, l4, l8);
+    const float4 sum = sm.dA[threadIdx.x];
+    sm.dA[threadIdx.x] = make_float4(sum.x + dA[0], sum.y + dA[1], sum.z + dA[2], sum.w + dA[3]);
+}
+
+/* ---- a tile on its way: every thread its own values, so that no barrier is needed before it reads them ---- */
+
+template <int N> static __device__ __forceinline__ void fetch_documents(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int t, int s)
+{
+    const bool leads = p.pack > 1 ? t % p.L == 0 : t + sm.at.a.first == 0;
+    if (p.ids.at && !leads) {
+        const int32_t *ids = sm.at.ids + t * p.ids.row;
+        copy_async<4>(&sm.doc[s].here, ids);
+        copy_async<4>(&sm.doc[s].before, ids - p.ids.row);
+    } else {
+        sm.doc[s] = read_document(NULL, 0, t, leads, p.pack > 1);
+    }
+}
+
+template <int N> static __device__ __forceinline__ void fetch_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+{
+    constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
+    const unsigned me = (unsigned)thread_anew();
+    const int   left = sm.at.a.channels - sm.at.a.channel, last = sm.at.a.length - 1, column = (int)(me % CQ * 4) < left ? me % CQ * 4 : 0;
+    const int   l4 = me & 3, l8 = me % 32 / 4, c = me / 32 * (128 / N) + twin_channel<N>(0, l4);
+    const bool  is_c = me % BQ >= N / 4;
+    // addresses first: between two asynchronous copies a read of shared memory costs three empty ones
+    const bf16 *u = sm.at.u + column, *delta = sm.at.delta + column, *z = sm.at.z + column, *dout = sm.at.dout + column, *ys = sm.at.ys + column;
+    const bf16 *bc = row_at((is_c ? sm.at.C : sm.at.B) + me % (N / 4) * 4, min(tile * TILE + (int)(me / BQ), last), 2 * (int)(is_c ? p.C.row : p.B.row));
+    const bf16 *k = row_at((const bf16 *)sm.at.kept + (c < left ? c : 0) * N + (N == 16 ? 2 * l8 : l8 & ~1), tile, 2 * N * p.D);
+#pragma unroll
+    for (int i = 0; i < NP; i++) {
+        const int t = min(tile * TILE + (int)(me / CQ) + i * RP, last), s = me + i * NT;
+        copy_async<8>(&sm.stage[0][s], row_at(u, t, 2 * (int)p.u.row));
+        copy_async<8>(&sm.stage[1][s], row_at(delta, t, 2 * (int)p.delta.row));
+        if (p.z.at) copy_async<8>(&sm.stage[2][s], row_at(z, t, 2 * (int)p.z.row));
+        if (p.dout.at) copy_async<8>(&sm.stage[3][s], row_at(dout, t, 2 * (int)p.dout.row));
+        if (p.dz.at) copy_async<8>(&sm.stage[4][s], row_at(ys, t, 2 * p.D));
+    }
+    copy_async<8>(&sm.stage_bc[me], bc);
+#pragma unroll
+    for (int i = 0; i < 32 / N; i++) copy_async<4>(&sm.kept[tile & 1][me][i], k + i * N);   // channels of a lane are all there or none
+    if (p.ids.at || p.pack > 1) {
+#pragma unroll
+        for (int i = 0; i < NP; i++) fetch_documents<N>(p, sm, min(tile * TILE + (int)(me / CQ) + i * RP, last), me + i * NT);
+    }
+    copies_commit();
+}
+
+static __device__ __forceinline__ void add4_global(const bf16 *at, float (&v)[4])
+{
+    float old[4];
+    values(old, read4_global(at));
+#pragma unroll
+    for (int e = 0; e < 4; e++) v[e] += old[e];
+}
+
+/* ---- step sizes, dz, and what the states need of a tile that has arrived ---- */
+
+template <int N> static __device__ __forceinline__ void open_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+{
+    constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
+    const unsigned me = (unsigned)thread_anew(), cq = me % CQ;
+#pragma unroll
+    for (int i = 0; i < NP; i++) {
+        const int    row = me / CQ + i * RP, t = tile * TILE + row, s = me + i * NT;
+        const bool   in = t < sm.at.a.length && sm.at.a.channel + 4 * cq < sm.at.a.channels;
+        const float4 b4 = sm.bias[cq], D4 = sm.dD[s];
+        const float  bias[4] = { b4.x, b4.y, b4.z, b4.w };
+        float u[4], dt[4], dy[4] = { 0, 0, 0, 0 }, x[4];
+        sm.u[s] = sm.stage[0][s];
+        values(u, sm.stage[0][s]);
+        values(dt, sm.stage[1][s]);
+        if (p.dout.at) values(dy, sm.stage[3][s]);
+        if (p.z.at) {
+            float z[4], y[4] = { 0, 0, 0, 0 }, dz[4];
+            values(z, sm.stage[2][s]);
+            if (p.dz.at) values(y, sm.stage[4][s]);
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const float sg = gate_sigmoid<false>(z[e]), w = z[e] * sg;
+                dz[e] = dy[e] * y[e] * fmaf(w, 1 - sg, sg);
+                dy[e] *= w;
+            }
+            if (p.dz.at && in) {
+                bf16 *to = row_at(sm.at.dz + 4 * cq, t, 2 * (int)p.dz.row);
+                if (p.adds >> DZ & 1) add4_global(to, dz);
+                write4_global(to, dz);
+            }
+        }
+        if (in) sm.dD[s] = make_float4(fmaf(dy[0], u[0], D4.x), fmaf(dy[1], u[1], D4.y), fmaf(dy[2], u[2], D4.z), fmaf(dy[3], u[3], D4.w));
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            dt[e] = step_of<false>(dt[e] + bias[e]);
+            x[e]  = rounded_tf32(dt[e] * u[e]);
+            dy[e] = rounded_tf32(dy[e]);
+        }
+        const float4 d4 = make_float4(dt[0], dt[1], dt[2], dt[3]), zero = make_float4(0, 0, 0, 0);
+        float4 *to_dt = (float4 *)&sm.dt[row][cq * 4], *to_x = (float4 *)&sm.x[row][cq * 4], *to_dy = (float4 *)&sm.dy[row][cq * 4];
+        sm.step[s] = d4;
+        *to_dt = d4;
+        *to_x  = make_float4(x[0], x[1], x[2], x[3]);
+        *to_dy = make_float4(dy[0], dy[1], dy[2], dy[3]);     // exceptions are written over: a store skipped costs less than four choices
+        if ((p.ids.at || p.pack > 1) && sm.doc[s].here != sm.doc[s].before) *to_dt = make_float4(RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP);
+        if (!in) *to_dt = *to_x = *to_dy = zero;
+    }
+    float v[4];
+    values(v, sm.stage_bc[me]);
+    write4((me % BQ >= N / 4 ? sm.c : sm.b)[me / BQ] + me % (N / 4) * 4, v);
+}
+
+/* ---- gradients of a tile whose q, r, dB and dC are there ---- */
+
+template <int N> static __device__ __forceinline__ void close_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+{
+    constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
+    const unsigned me = (unsigned)thread_anew(), cq = me % CQ;
+    const int      length = sm.at.a.length;
+    const float4 k = sm.skip[cq];
+    const float  skip[4] = { k.x, k.y, k.z, k.w };
+#pragma unroll
+    for (int i = 0; i < NP; i++) {
+        const int    row = me / CQ + i * RP, t = tile * TILE + row, s = me + i * NT;
+        const float4 q4 = *(const float4 *)&sm.q[row][cq * 4], r4 = *(const float4 *)&sm.r[row][cq * 4];
+        const float4 y4 = *(const float4 *)&sm.dy[row][cq * 4], d4 = sm.step[s], b = sm.dbias[s];
+        const float  q[4] = { q4.x, q4.y, q4.z, q4.w }, r[4] = { r4.x, r4.y, r4.z, r4.w }, dy[4] = { y4.x, y4.y, y4.z, y4.w };
+        const float  dt[4] = { d4.x, d4.y, d4.z, d4.w };
+        float        u[4], du[4], dd[4];
+        values(u, sm.u[s]);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            dd[e] = fmaf(u[e], q[e], LN2 * r[e]) * step_slope<false>(dt[e]);
+            du[e] = fmaf(dt[e], q[e], skip[e] * dy[e]);
+        }
+        if (t >= length || sm.at.a.channel + 4 * cq >= sm.at.a.channels) continue;
+        sm.dbias[s] = make_float4(b.x + dd[0], b.y + dd[1], b.z + dd[2], b.w + dd[3]);
+        if (p.du.at) {
+            bf16 *to = row_at(sm.at.du + 4 * cq, t, 2 * (int)p.du.row);
+            if (p.adds >> DU & 1) add4_global(to, du);
+            write4_global(to, du);
+        }
+        if (p.ddelta.at) {
+            bf16 *to = row_at(sm.at.ddelta + 4 * cq, t, 2 * (int)p.ddelta.row);
+            if (p.adds >> DDELTA & 1) add4_global(to, dd);
+            write4_global(to, dd);
+        }
+    }
+    const int row = me / BQ, v = me % BQ * 4, t = tile * TILE + row;
+    float4    s = *(const float4 *)&sm.bc[0][row][v];
+#pragma unroll
+    for (int w = 1; w < NT / 32; w++) {
+        const float4 x = *(const float4 *)&sm.bc[w][row][v];
+        s.x += x.x; s.y += x.y; s.z += x.z; s.w += x.w;
+    }
+    if (t < length) *(float4 *)row_at(sm.at.bc + v, t, 8 * N) = s;
+}
+
+/* ---- what this item adds to the parameters, and the adjoint of what came in ---- */
+
+template <int N> static __device__ __forceinline__ void close_item(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, const float (&g)[4])
+{
+    const part   a = sm.at.a;
+    const int    me = thread_anew();
+    const float4 sum = sm.dA[me];
+    const float  dA[4] = { sum.x, sum.y, sum.z, sum.w };
+    float       *dinitial = p.dinitial.at && a.first == 0 ? p.dinitial.sequence(a.sequence) : NULL;
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        const int64_t c = a.channel + me / 32 * (128 / N) + twin_channel<N>(e, me & 3);
+        const int     n = twin_state<N>(e, me % 32 / 4);
+        if (c >= a.channels) continue;
+        p.sums[a.item * p.D * (N + 2) + c * N + n] = dA[e];
+        if (!dinitial) continue;
+        float *d = dinitial + c * p.dinitial.row + n;
+        *d = g[e] + (p.adds >> DINITIAL & 1 ? *d : 0);
+    }
+    __syncthreads();
+    if (me >= CQ || a.channel + 4 * me >= a.channels) return;
+    float4 s = make_float4(0, 0, 0, 0), b = s;
+    for (int i = 0; i < TILE; i++) {
+        const float4 x = sm.dD[me + i * CQ], y = sm.dbias[me + i * CQ];
+        s.x += x.x; s.y += x.y; s.z += x.z; s.w += x.w;
+        b.x += y.x; b.y += y.y; b.z += y.z; b.w += y.w;
+    }
+    float *to = p.sums + a.item * p.D * (N + 2) + (int64_t)p.D * N + a.channel + 4 * me;
+    *(float4 *)to         = s;
+    *(float4 *)(to + p.D) = b;
+}
+
+template <int N> __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
+{
+    constexpr int NT = 8 * N, WIDE = 128 / N;
+    extern __shared__ __align__(16) char smem[];
+    bwd_twins_smem<N> &sm = *(bwd_twins_smem<N> *)smem;
+    const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32, l4 = lane & 3, l8 = lane >> 2, wc = warp * WIDE;
+    float A2[4], g[4];
+    bool  mine;
+
+    // 1. where everything lies
+    {
+        const part   a = part_of(p, CH);
+        const float *start = p.start_back.at ? p.start_back.sequence(a.item) : NULL;
+        if (tid == 0) find_origins(sm.at, p, a);
+        mine = a.channel + wc + twin_channel<N>(0, l4) < a.channels;
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const int64_t c = a.channel + wc + twin_channel<N>(e, l4), n = twin_state<N>(e, l8);
+            A2[e] = mine ? A2_of(p.A_log.at[c * p.A_log.row + n]) : 0;
+            g[e]  = start && mine ? start[c * p.start_back.row + n] : 0;
+        }
+        sm.dA[tid] = make_float4(0, 0, 0, 0);
+        for (int s = tid; s < SLOTS; s += NT) sm.dD[s] = sm.dbias[s] = make_float4(0, 0, 0, 0);
+        if (tid < CH) {
+            const bool in = a.channel + tid < a.channels;
+            ((float *)sm.bias)[tid] = in && p.bias ? p.bias[a.channel + tid] : 0;
+            ((float *)sm.skip)[tid] = in && p.skip ? p.skip[a.channel + tid] : 0;
+        }
+    }
+    __syncthreads();
+
+    // 2. from the last tile to the first: a barrier before the states read a tile, one before others read what they left
+    const int tiles = (sm.at.a.length + TILE - 1) / TILE;
+    fetch_tile<N>(p, sm, tiles - 1);
+    for (int tile = tiles - 1; tile >= 0; tile--) {
+        if (tile < tiles - 1) close_tile<N>(p, sm, tile + 1);
+        copies_wait<0>();
+        open_tile<N>(p, sm, tile);
+        __syncthreads();
+        if (tile) fetch_tile<N>(p, sm, tile - 1);
+#pragma unroll 1
+        for (int half = 1; half >= 0; half--) {
+            float h[9][4], decay[8][4];
+            unpack_kept<N>(h[0], sm.kept[tile & 1][tid], l8, mine);
+            if (half) run_up<N, false>(h, decay, A2, sm, 0, wc, l4, l8);
+            run_up<N, true>(h, decay, A2, sm, half * 8, wc, l4, l8);
+            run_down<N>(g, h, decay, A2, sm, half * 8, warp, wc, l4, l8);
+        }
+        __syncthreads();
+    }
+    close_tile<N>(p, sm, 0);
+
+    // 3. sums over time
+    close_item<N>(p, sm, g);
+}
+
+extern "C" mba_status selective_scan_bwd_twins_cuda(const mba_call *c)
+{
+    const int main = c->plan->nlaunches - 3;
+    int       k = 0;
+    scan_operands<bf16> p = scan_bwd_operands_of<bf16>(c, c->plan->launch[main].grid[0], TILE_CHANNELS);
+    p.kept = (bf16 *)c->in[KEPT_IN];                          // read only
+    p.ys   = (bf16 *)c->in[YS_IN];
+    if (p.pieces > 1) MBA_TRY(scan_carries_back(c, &k, &p));
+    mba_assert(k == main && (p.N == 16 ? sizeof(bwd_twins_smem<16>) : sizeof(bwd_twins_smem<8>)) <= c->plan->launch[k].smem_bytes);
+    auto *kernel = p.N == 16 ? scan_bwd_twins<16> : scan_bwd_twins<8>;
+    MBA_KERNEL(c, k, kernel, p);
+    return scan_sums(c, k + 1, p);
+}
