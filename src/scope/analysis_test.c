@@ -190,6 +190,43 @@ static void floors_are_the_largest_of_four(void **state)
     end();
 }
 
+/* A node with one launch, for which the library ran two kernels; and one with two launches. */
+static void every_kernel_has_its_part_of_the_least_work(void **state)
+{
+    (void)state;
+    assert_ok(mba_store_create(&store, scratch("parts.db")));
+    put_machine(store);
+    put_node(store, 0, "matmul", "gemm", "forward", (mba_work_counts){ 32000, 0, 0, 1500 });
+    put_node(store, 1, "ssd", "ssm", "forward", (mba_work_counts){ 8000, 1000, 50, 1200 });
+    put_kernel(store, 0, "split", "gemm");
+    put_kernel(store, 1, "reduce", "gemm");
+    put_kernel(store, 2, "state", "ssm");
+    put_kernel(store, 3, "scan", "ssm");
+    for (int64_t i = 0; i < 3; i++) {
+        mba_row_launch l = mba_no_launch;
+        l.id = i, l.node = i > 0, l.place = i == 2;
+        l.tensor_flops = 1600 * (double)i, l.fma_ops = 50, l.half2_ops = 0, l.special_ops = 0, l.load_bytes = 9000, l.store_bytes = 9000, l.least_bytes = 700;
+        assert_ok(mba_put_launch(store, &l));
+    }
+    for (int64_t i = 0; i < 4; i++) {
+        mba_row_event e = mba_no_event;
+        e.what = "kernel", e.step = 0, e.kernel = i, e.node = i > 1, e.start_ns = i, e.duration_ns = 1, e.stream = 0;
+        e.launch = (int64_t[]){ 0, MBA_ABSENT, 1, 2 }[i];
+        assert_ok(mba_put_event(store, &e));
+    }
+    assert_ok(mba_store_close(store));
+    assert_ok(mba_store_open(&store, scratch("parts.db")));
+    assert_ok(mba_analysis_create(&view, store));
+    assert_near(view->kernel[0].least.tensor_flops, 32000, 1e-9);
+    assert_near(view->kernel[1].least.tensor_flops, 0, 0);
+    assert_near(view->kernel[1].least.bytes, 0, 0);
+    assert_near(view->kernel[2].least.tensor_flops, 1600, 1e-9);
+    assert_near(view->kernel[3].least.tensor_flops, 3200, 1e-9);
+    assert_near(view->kernel[3].least.vector_flops, 100, 1e-9);
+    assert_near(view->kernel[3].least.bytes, 700, 1e-9);
+    end();
+}
+
 /* ---- counters ---- */
 
 static void quantities_follow_from_metrics(void **state)
@@ -442,6 +479,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_are_those_of_a_step),
         cmocka_unit_test(floors_are_the_largest_of_four),
+        cmocka_unit_test(every_kernel_has_its_part_of_the_least_work),
         cmocka_unit_test(quantities_follow_from_metrics),
         cmocka_unit_test(classes_are_proved_by_counters),
         cmocka_unit_test(intensity_depends_on_the_convention),
