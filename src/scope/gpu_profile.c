@@ -278,12 +278,21 @@ static mba_status measure_counters(job *j)
 
 /* ---- all of it ---- */
 
+static mba_status measure_deep(job *j)
+{
+    const double began = seconds();
+    MBA_TRY(mba_gpu_deep(j->g, j->p, &j->step, j->o->deep));
+    j->g->cost[j->g->ncosts++] = (mba_gpu_cost){ .mode = "deep", .passes = 1, .seconds = seconds() - began, .kernels = 1 };
+    return MBA_OK;
+}
+
 static mba_status collect(job *j)
 {
     MBA_TRY(mba_watch_begin(j->p));
     mba_status st = measure_plain(j);
     if (st == MBA_OK && j->o->steps > 0 && measure_timeline(j) != MBA_OK) note_failure(j->g, "timeline");
     if (st == MBA_OK && j->o->nsets > 0 && measure_counters(j) != MBA_OK) note_failure(j->g, "counters");
+    if (st == MBA_OK && j->o->deep && measure_deep(j) != MBA_OK) note_failure(j->g, "deep");
     mba_watch_end();
     return st;
 }
@@ -310,5 +319,6 @@ void mba_gpu_profile_free(mba_gpu_profile *g)
     mba_events_free(&g->events);
     mba_events_free(&g->names);
     free(g->kernel);
+    free(g->instruction);
     free(g);
 }

@@ -161,6 +161,21 @@ static mba_status put_all_counters(storing *x, mba_event *stand)
     return MBA_OK;
 }
 
+/* ---- instructions ---- */
+
+static mba_status put_instructions(const storing *x)
+{
+    for (int64_t i = 0; i < x->g->ninstructions; i++) {
+        const mba_gpu_instruction *from = &x->g->instruction[i];
+        mba_row_instruction        r = mba_no_instruction;
+        for (int64_t k = 0; k < x->n && r.kernel == MBA_ABSENT; k++)
+            if (x->kernel[k].plan == plan_of(x, from->node) && !strcmp(x->kernel[k].first->name, from->symbol)) r.kernel = k;
+        r.pc = from->pc, r.metric = from->metric, r.value = from->value;
+        MBA_TRY(mba_put_instruction(x->s, &r));
+    }
+    return MBA_OK;
+}
+
 /* ---- the rest ---- */
 
 static mba_status put_steps(mba_store *s, const char *mode, const double *seconds, int n, double units)
@@ -205,6 +220,7 @@ mba_status mba_gpu_store(mba_store *s, const mba_program *p, const mba_gpu_profi
     mba_status st = stand ? put_events(&x) : mba_fail(MBA_E_NOMEM, "no memory to store kernels");
     if (st == MBA_OK) st = put_all_counters(&x, stand);
     for (int64_t i = 0; i < x.n && st == MBA_OK; i++) st = put_kernel(&x, i);
+    if (st == MBA_OK) st = put_instructions(&x);
     if (st == MBA_OK) st = put_rest(s, g, units);
     free(x.kernel);
     free(stand);
