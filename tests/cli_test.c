@@ -74,7 +74,7 @@ static int remove_data(void **state)
 static void help_ends_in_examples(void **state)
 {
     (void)state;
-    static const char *const command[] = { "suite", "train", "eval", "generate", "data", "list", "bench", "selftest", "doctor" };
+    static const char *const command[] = { "suite", "train", "eval", "generate", "data", "list", "bench", "selftest", "doctor", "profile", "show", "export", "diff" };
     says(run("--help"), 0, "examples:");
     for (size_t i = 0; i < sizeof command / sizeof *command; i++) {
         says(run("%s --help", command[i]), 0, "examples:\n  mambascope");

@@ -60,7 +60,7 @@ mba_status mba_command_profile(int argc, char **argv)
     bool            help;
     const mba_option options[] = {
         { "--out",    MBA_OPT_TEXT, &o.out,            "FILE.db", "the store to write (run.db); an old store is replaced", 0, 0 },
-        { "--steps",  MBA_OPT_INT,  &o.collect.steps,  "K",    "steps that are watched (5)", 1, 100000 },
+        { "--steps",  MBA_OPT_INT,  &o.collect.steps,  "K",    "steps that are watched (5)", 1, 4000 },
         { "--warmup", MBA_OPT_INT,  &o.collect.warmup, "K",    "steps that run before (3)", 1, 100000 },
         { "--sets",   MBA_OPT_TEXT, &o.collect.sets,   "A,..", "counters: overview, roofline, cache, pipes, stalls, occupancy (all); '' for none", 0, 0 },
         { "--blocks", MBA_OPT_FLAG, &o.collect.blocks, NULL,   "lifetimes of blocks, from inside our kernels", 0, 0 },

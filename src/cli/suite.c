@@ -9,8 +9,12 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/table.h"
+#include "core/file.h"
 #include "core/print.h"
 #include "core/version.h"
+#include "scope/analysis.h"
+#include "scope/collect.h"
+#include "train/feed.h"
 #include "train/train.h"
 
 /* A workload: the preset whose step is measured, and a small relative of it that is trained. */
@@ -33,6 +37,8 @@ enum { WORKLOADS = sizeof workloads / sizeof *workloads };
 
 typedef struct suite {
     int64_t      length, repeats, steps;
+    const char  *out;
+    char         command[512];
     bool         json;
     mba_ceilings ceilings;
     double       kind_s[WORKLOADS][MBA_KINDS], all_s[WORKLOADS], first_loss;
@@ -41,32 +47,72 @@ typedef struct suite {
     mba_progress bar;
 } suite;
 
+/* The row of a workload in the tables, from what its store says. */
+static void tell(suite *u, int w, const mba_session *s, const mba_analysis *a, double gemm_s)
+{
+    double floor_s = 0;
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
+        for (int p = 0; p < MBA_PHASES; p++) {
+            if (k < MBA_KINDS) u->kind_s[w][k] += a->time_s[k][p];
+            floor_s += a->floor_s[k][p];
+        }
+    u->all_s[w] = a->busy_s;
+    mba_table_text(u->step, "%s", workloads[w].preset);
+    mba_table_number(u->step, (double)mba_session_parameters(s) / 1e6);
+    mba_table_text(u->step, "%s", mba_model_batch_words(&s->model).text);
+    mba_table_number(u->step, (double)mba_program_bytes(s->program) / 1e9);
+    mba_table_number(u->step, 1e3 * a->plain_s);
+    mba_table_number(u->step, a->plain_s / gemm_s);
+    mba_table_number(u->step, a->units / a->plain_s);
+    mba_table_text(u->step, "%s/s", mba_task_unit(s->model.task));
+    mba_table_number(u->step, 100 * floor_s / a->plain_s);
+}
+
+/* Its products alone, with the same operands. */
+static mba_status measure_products(double *gemm_s, mba_session *s, int repeats)
+{
+    mba_step step = { .seed = 1, .lr = 1e-4f };
+    MBA_TRY(mba_feed_example(s, &step));
+    return mba_measure_products(gemm_s, s, &step, repeats);
+}
+
+static mba_status write_store(suite *u, const char *path, mba_session *s)
+{
+    mba_store *store;
+    MBA_TRY(mba_store_create(&store, path));
+    const mba_status st = mba_collect(store, s, &(mba_collect_options){ .steps = u->repeats, .ceilings = &u->ceilings, .command = u->command });
+    const mba_status closed = mba_store_close(store);
+    return st == MBA_OK ? closed : st;
+}
+
+static mba_status read_store(suite *u, int w, const char *path, mba_session *s)
+{
+    mba_store    *store = NULL;
+    mba_analysis *a = NULL;
+    double        gemm_s;
+    mba_status st = measure_products(&gemm_s, s, (int)u->repeats);
+    if (st == MBA_OK) st = mba_store_open(&store, path);
+    if (st == MBA_OK) st = mba_analysis_create(&a, store);
+    if (st == MBA_OK) tell(u, w, s, a, gemm_s);
+    mba_analysis_destroy(a);
+    const mba_status closed = mba_store_close(store);
+    return st == MBA_OK ? closed : st;
+}
+
 static mba_status measure(suite *u, int w)
 {
+    char                path[4096];
     mba_session         s  = { 0 };
-    mba_step_times      t  = { 0 };
     mba_session_options so = { .backward = true, .update = true, .adamw = mba_adamw_defaults() };
     mba_batch_shape     shape = workloads[w].step;
     mba_status st = mba_model_preset(&so.model, workloads[w].preset);
+    snprintf(path, sizeof path, "%s/%s.db", u->out, workloads[w].name);
     if (so.model.task == MBA_TASK_TEXT) shape.length = u->length;
     if (st == MBA_OK) st = mba_model_shape(&so.model, &shape);
     if (st == MBA_OK) st = mba_session_plan(&s, &so);
     if (st == MBA_OK) st = mba_session_bind(&s, 1);
-    if (st == MBA_OK) st = mba_measure_step(&t, &s, &u->ceilings, (int)u->repeats);
-    if (st == MBA_OK) {
-        for (int32_t i = 0; i < s.graph->nnodes; i++) u->kind_s[w][s.graph->nodes[i]->op->kind] += t.node_s[i];
-        u->all_s[w] = t.nodes_s;
-        mba_table_text(u->step, "%s", workloads[w].preset);
-        mba_table_number(u->step, (double)mba_session_parameters(&s) / 1e6);
-        mba_table_text(u->step, "%s", mba_model_batch_words(&s.model).text);
-        mba_table_number(u->step, (double)mba_program_bytes(s.program) / 1e9);
-        mba_table_number(u->step, 1e3 * t.step_s);
-        mba_table_number(u->step, t.step_s / t.gemm_s);
-        mba_table_number(u->step, t.units / t.step_s);
-        mba_table_text(u->step, "%s/s", mba_task_unit(s.model.task));
-        mba_table_number(u->step, 100 * t.floor_s / t.step_s);
-    }
-    free(t.node_s);
+    if (st == MBA_OK) st = write_store(u, path, &s);
+    if (st == MBA_OK) st = read_store(u, w, path, &s);
     mba_session_end(&s);
     return st;
 }
@@ -140,6 +186,7 @@ static void print_all(suite *u)
     mba_table_print(u->step, stdout, form);
     puts("\nWhere its time goes, % of the step");
     mba_table_print(u->kinds, stdout, form);
+    printf("\nAll of it: mambascope show %s/%s.db, and the same for the others\n", u->out, workloads[1].name);
     puts("\nSmall models of each family trained on SYNTHETIC data: text (bytes), shapes, peptides");
     mba_table_print(u->training, stdout, form);
 }
@@ -160,23 +207,27 @@ static mba_status make_tables(suite *u)
 
 mba_status mba_command_suite(int argc, char **argv)
 {
-    suite   u = { .length = 256, .repeats = 2, .steps = 120 };
+    suite   u = { .length = 256, .repeats = 3, .steps = 120, .out = "results/suite" };
     int64_t threads = 0;
     bool    help;
     const mba_option options[] = {
         { "--length",  MBA_OPT_INT,  &u.length,  "L", "tokens of the measured step (256)", 1, 1 << 20 },
-        { "--repeats", MBA_OPT_INT,  &u.repeats, "N", "the best of N runs counts (2)", 1, 100 },
+        { "--repeats", MBA_OPT_INT,  &u.repeats, "N", "steps that are watched; the median counts (3)", 1, 100 },
         { "--steps",   MBA_OPT_INT,  &u.steps,   "N", "updates of the small models (120)", 1, 1000000 },
+        { "--out",     MBA_OPT_TEXT, &u.out,     "FOLDER", "a store of every workload goes there (results/suite)", 0, 0 },
         { "--threads", MBA_OPT_INT,  &threads,   "N", "threads (one per core)", 1, 4096 },
         { "--json",    MBA_OPT_FLAG, &u.json,    NULL, "as JSON: ceilings, step, operators, training", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "suite", "[options]",
         "Measures a training step of the five workloads on this machine, shows where the time goes, and trains a small\n"
-        "model of each. A few minutes on two cores.", options, "mambascope suite\nmambascope suite --length 1024 --repeats 5 --json > suite.json\n" };
+        "model of each. What was measured goes into one store per workload. A few minutes on two cores.", options,
+        "mambascope suite\nmambascope show results/suite/mamba2.db\nmambascope suite --length 1024 --repeats 5 --json > suite.json\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     mba_cpu_set_threads((int)threads);
+    MBA_TRY(mba_mkdirs(u.out));
+    snprintf(u.command, sizeof u.command, "mambascope suite --length %lld --repeats %lld", (long long)u.length, (long long)u.repeats);
     mba_progress  bar = mba_progress_start("suite", 2 * WORKLOADS);
     u.ceilings = mba_ceilings_measure(0.5);
     mba_status st = make_tables(&u);

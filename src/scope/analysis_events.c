@@ -64,16 +64,23 @@ static mba_status see_step(void *ctx, const void *row)
 
 /* ---- second reading: sums ---- */
 
-/* The least work of an event: of the node where it has one launch, else of the launch as planned. */
+static mba_work_counts times(mba_work_counts w, double part)
+{
+    return (mba_work_counts){ part * w.tensor_flops, part * w.vector_flops, part * w.special_ops, part * w.bytes };
+}
+
+/* The least work of an event: of the node where it has one launch, else of the launch as planned; of a ragged batch the part
+ * that is real. */
 static mba_work_counts least_of(const reading *r, const mba_row_event *e, const mba_row_node *n)
 {
     const mba_row_launch *l = launch_of(r->a, e->launch);
     const mba_work_counts unknown = { NAN, NAN, NAN, NAN };
     if (!n) return unknown;
     const int64_t planned = r->launches_of[n - r->a->node];
-    if (planned <= 1) return (mba_work_counts){ n->tensor_flops, n->vector_flops, n->special_ops, n->read_bytes + n->write_bytes };
+    const double  part = isnan(n->filled) ? 1 : n->filled;
+    if (planned <= 1) return times((mba_work_counts){ n->tensor_flops, n->vector_flops, n->special_ops, n->read_bytes + n->write_bytes }, part);
     if (!l) return unknown;
-    return (mba_work_counts){ l->tensor_flops, 2 * l->fma_ops + 4 * l->half2_ops, l->special_ops, l->load_bytes + l->store_bytes };
+    return times((mba_work_counts){ l->tensor_flops, 2 * l->fma_ops + 4 * l->half2_ops, l->special_ops, l->load_bytes + l->store_bytes }, part);
 }
 
 static mba_operator_view *operator_of(reading *r, const char *op, int kind, int phase)

@@ -29,7 +29,7 @@ static mba_status describe(mba_collecting *c)
     MBA_TRY(mba_sheet_number(s, "run.synthetic", "given", 1, ""));
     MBA_TRY(mba_sheet_number(s, "run.steps", "given", (double)c->options->steps, "step"));
     MBA_TRY(mba_sheet_number(s, "run.warmup", "given", (double)c->options->warmup, "step"));
-    MBA_TRY(mba_describe_program(s, c->session->program));
+    MBA_TRY(mba_describe_program_at(s, c->session->program, &c->step));
     return mba_store_commit(s);                    // a run that is killed later leaves at least this
 }
 

@@ -16,8 +16,9 @@ MBA_MUST mba_status mba_describe_device(mba_store *s, const mba_device *d);
 /* Table I. */
 MBA_MUST mba_status mba_describe_model(mba_store *s, const mba_session *session);
 
-/* Tables node, operand and launch. */
+/* Tables node, operand and launch, of a full batch; `_at`: of the ragged one of a step. */
 MBA_MUST mba_status mba_describe_program(mba_store *s, const mba_program *p);
+MBA_MUST mba_status mba_describe_program_at(mba_store *s, const mba_program *p, const mba_step *step);
 
 /* The number of launch k of a node in table launch. */
 int64_t mba_launch_number(const mba_program *p, int32_t node, int k);

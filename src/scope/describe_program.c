@@ -53,7 +53,20 @@ static int64_t layer_of(const char *scope)
 
 /* ---- nodes and operands ---- */
 
-static mba_status put_node(mba_store *s, const mba_program *p, const mba_node *n)
+/* Of the largest operand whose rows are counted. */
+static double filled(const mba_node *n, const mba_step *step)
+{
+    double most = 0, part = 1;
+    for (int k = 0; k < MBA_IN_MAX + MBA_OUT_MAX; k++) {
+        const mba_tensor *t = k < MBA_IN_MAX ? n->in[k] : n->out[k - MBA_IN_MAX];
+        if (!t || t->type.count == MBA_ALL || mba_tensor_bytes(t) <= most) continue;
+        most = mba_tensor_bytes(t);
+        part = (double)mba_step_rows(step, t->type.count, t->type.dim[0]) / (double)t->type.dim[0];
+    }
+    return part;
+}
+
+static mba_status put_node(mba_store *s, const mba_program *p, const mba_node *n, const mba_step *step)
 {
     char           shape[1024];
     const mba_cost c = n->op->cost(n);
@@ -62,7 +75,7 @@ static mba_status put_node(mba_store *s, const mba_program *p, const mba_node *n
         .id = n->id, .op = n->op->name, .kind = mba_kind_name(n->op->kind), .scope = n->scope, .layer = layer_of(n->scope),
         .phase = mba_pass_name(n->pass), .serves = n->of ? n->of->id : MBA_ABSENT, .variant = p->plan[n->id]->variant, .shape = shape,
         .tensor_flops = c.tensor_flops, .vector_flops = c.vector_flops, .special_ops = c.special_ops, .read_bytes = c.read_bytes,
-        .write_bytes = c.write_bytes });
+        .write_bytes = c.write_bytes, .filled = filled(n, step) });
 }
 
 static mba_status put_operand(mba_store *s, const mba_node *n, const char *slot, bool output, const mba_tensor *t)
@@ -130,14 +143,20 @@ int64_t mba_launch_number(const mba_program *p, int32_t node, int k)
     return n;
 }
 
-mba_status mba_describe_program(mba_store *s, const mba_program *p)
+mba_status mba_describe_program_at(mba_store *s, const mba_program *p, const mba_step *step)
 {
     int64_t launch = 0;
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
         const mba_node *n = p->graph->nodes[i];
-        MBA_TRY(put_node(s, p, n));
+        MBA_TRY(put_node(s, p, n, step));
         MBA_TRY(put_operands(s, n));
         for (int k = 0; k < p->plan[i]->nlaunches; k++) MBA_TRY(put_launch(s, launch++, n, k, &p->plan[i]->launch[k]));
     }
     return MBA_OK;
+}
+
+mba_status mba_describe_program(mba_store *s, const mba_program *p)
+{
+    static const mba_step full = { .seed = 0 };
+    return mba_describe_program_at(s, p, &full);
 }

@@ -206,6 +206,59 @@ static void damage_is_told(void **state)
     assert_ok(mba_store_close(s));
 }
 
+/* ---- older versions ---- */
+
+/* tests/data/stores/v1.db was written by the program that had version 1: three nodes, none with `filled`. */
+static void a_store_of_version_1_opens(void **state)
+{
+    mba_store    *s;
+    mba_row_node *node;
+    int64_t       n;
+    (void)state;
+    assert_ok(mba_store_open(&s, "tests/data/stores/v1.db"));
+    assert_ok(mba_store_check(s));
+    assert_int_equal(mba_store_version(s), 1);
+    assert_ok(mba_load_node(s, &node, &n));
+    assert_int_equal(n, 3);
+    assert_string_equal(node[2].op, "matmul");
+    assert_true(node[2].tensor_flops == 38273024.0);
+    for (int i = 0; i < 3; i++) assert_true(isnan(node[i].filled));
+    assert_ok(mba_store_close(s));
+}
+
+/* Every version there was: a file with its tables reads, and has what is newer as absent. */
+static void every_older_version_reads(void **state)
+{
+    (void)state;
+    for (int version = 1; version <= MBA_STORE_VERSION; version++) {
+        char        name[32], sql[128];
+        mba_store  *s;
+        mba_value  *all;
+        int64_t     n;
+        snprintf(name, sizeof name, "version%d.db", version);
+        for (int t = 0; t < MBA_ROWS_COUNT; t++) {
+            if (mba_store_tables[t].since > version) continue;
+            char *create = mba__schema_create((mba_store_rows)t, version);
+            run_sql(scratch(name), create);
+            sqlite3_free(create);
+            snprintf(sql, sizeof sql, "INSERT INTO \"%s\"(\"%s\") VALUES(7)", mba_store_tables[t].name, mba_store_tables[t].column[0].name);
+            run_sql(scratch(name), sql);
+        }
+        snprintf(sql, sizeof sql, "PRAGMA application_id=%d; PRAGMA user_version=%d", MBA_STORE_ID, version);
+        run_sql(scratch(name), sql);
+        assert_ok(mba_store_open(&s, scratch(name)));
+        for (int t = 0; t < MBA_ROWS_COUNT; t++) {
+            assert_ok(mba_store_load(s, (mba_store_rows)t, (void **)&all, &n));
+            assert_int_equal(n, mba_store_tables[t].since <= version);
+            for (int i = 1; n && i < mba_store_tables[t].ncolumns; i++) {
+                const mba_cell cell = mba_store_tables[t].column[i].cell;
+                assert_true(cell == MBA_CELL_INT ? all[i].i == MBA_ABSENT : cell == MBA_CELL_REAL ? isnan(all[i].r) : !all[i].text);
+            }
+        }
+        assert_ok(mba_store_close(s));
+    }
+}
+
 /* ---- killed writers ---- */
 
 static void write_for_ever(const char *path, int seed)
@@ -323,6 +376,8 @@ int main(void)
         cmocka_unit_test(a_value_of_another_type_is_damage),
         cmocka_unit_test(only_a_store_is_replaced),
         cmocka_unit_test(damage_is_told),
+        cmocka_unit_test(a_store_of_version_1_opens),
+        cmocka_unit_test(every_older_version_reads),
         cmocka_unit_test(killed_writers_leave_readable_stores),
         cmocka_unit_test(a_million_launches_take_little_memory),
     };

@@ -1,0 +1,458 @@
+/* analysis_test.c -- the analysis of a small store whose every number can be worked out on paper. */
+#include <unistd.h>
+
+#include "scope/analysis.h"
+#include "scope/blocks.h"
+#include "scope/diff.h"
+#include "scope/export.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+
+/* ---- a made-up GPU ---- */
+
+/* 10 SMs; 1000 byte/s of DRAM measured (2000 on the data sheet), 16000 tensor FLOP/s, 1000 vector FLOP/s, 100 special/s. */
+static void put_machine(mba_store *s)
+{
+    const struct { const char *name; double rate; const char *how; } rate[] = {
+        { "dram", 1000, "measured" }, { "dram", 2000, "data sheet" }, { "tensor", 16000, "measured" }, { "fma", 1000, "measured" }, { "special", 100, "measured" } };
+    for (size_t i = 0; i < sizeof rate / sizeof *rate; i++)
+        assert_ok(mba_put_ceiling(s, &(mba_row_ceiling){ .name = rate[i].name, .rate = rate[i].rate, .unit = "1/s", .how = rate[i].how }));
+    assert_ok(mba_sheet_text(s, "run.device", "given", "cuda"));
+    assert_ok(mba_sheet_text(s, "run.workload", "given", "made-up"));
+    assert_ok(mba_sheet_number(s, "gpu.sms", "read", 10, ""));
+    assert_ok(mba_sheet_number(s, "gpu.l2", "read", 500, "byte"));
+    assert_ok(mba_sheet_number(s, "run.units", "given", 64, "tokens"));
+}
+
+static void put_node(mba_store *s, int64_t id, const char *op, const char *kind, const char *phase, mba_work_counts w)
+{
+    mba_row_node n = mba_no_node;
+    n.id = id, n.op = op, n.kind = kind, n.phase = phase;
+    n.tensor_flops = w.tensor_flops, n.vector_flops = w.vector_flops, n.special_ops = w.special_ops, n.read_bytes = w.bytes, n.write_bytes = 0;
+    assert_ok(mba_put_node(s, &n));
+}
+
+static void put_kernel(mba_store *s, int64_t id, const char *name, const char *kind)
+{
+    mba_row_kernel k = mba_no_kernel;
+    k.id = id, k.name = name, k.op = name, k.kind = kind, k.limiter = "registers", k.regs = 128;
+    assert_ok(mba_put_kernel(s, &k));
+}
+
+static void put_event(mba_store *s, int64_t step, int64_t kernel, int64_t node, double start_s, double duration_s)
+{
+    mba_row_event e = mba_no_event;
+    e.what = "kernel", e.step = step, e.kernel = kernel, e.node = node, e.stream = 7;
+    e.start_ns = (int64_t)llround(1e9 * start_s), e.duration_ns = (int64_t)llround(1e9 * duration_s);
+    assert_ok(mba_put_event(s, &e));
+}
+
+static void put_counter(mba_store *s, int64_t kernel, const char *metric, double value)
+{
+    assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = kernel, .metric = metric, .value = value, .metric_set = "test", .launches = 1 }));
+}
+
+enum { GEMM, SCAN, CUMSUM, STRANGE, BMM };
+
+/* Two steps of: a product (4 s, forward), a mixed SSM kernel (3 s and 5 s, backward), a vector-only SSM kernel (1 s, twice),
+ * a tensor-only SSM kernel (1 s), and one that no rule knows (1 s). A gap of 2 s before the second. */
+static void put_run(mba_store *s, double scan_s)
+{
+    put_node(s, 0, "matmul", "gemm", "forward", (mba_work_counts){ 32000, 100, 0, 1500 });
+    put_node(s, 1, "ssd", "ssm", "backward", (mba_work_counts){ 8000, 1000, 50, 1200 });
+    put_node(s, 2, "cumsum", "ssm", "forward", (mba_work_counts){ 0, 10, 20, 300 });
+    put_node(s, 4, "bmm", "ssm", "forward", (mba_work_counts){ 8000, 0, 0, 100 });
+    put_kernel(s, GEMM, "nvjet", "gemm");
+    put_kernel(s, SCAN, "chunk_scan_fwd", "ssm");
+    put_kernel(s, CUMSUM, "chunk_cumsum_fwd", "ssm");
+    put_kernel(s, STRANGE, "mystery", NULL);
+    put_kernel(s, BMM, "bmm_chunk_fwd", "ssm");
+    for (int step = 0; step < 2; step++) {
+        const double at = 100 * step, scan = scan_s + 2 * step;
+        put_event(s, step, GEMM, 0, at, 4);
+        put_event(s, step, SCAN, 1, at + 6, scan);
+        put_event(s, step, CUMSUM, 2, at + 6 + scan, 1);
+        put_event(s, step, CUMSUM, 2, at + 7 + scan, 1);
+        put_event(s, step, BMM, 4, at + 8 + scan, 1);
+        put_event(s, step, STRANGE, MBA_ABSENT, at + 9 + scan, 1);
+        assert_ok(mba_put_step(s, &(mba_row_step){ .mode = "plain", .place = step, .seconds = 16 + 2 * step, .units = 64 }));
+        assert_ok(mba_put_step(s, &(mba_row_step){ .mode = "timeline", .place = step, .seconds = 17 + 2 * step, .units = 64 }));
+    }
+}
+
+static void put_counters(mba_store *s)
+{
+    const struct { int64_t kernel; double read, write, tensor, ffma, fadd, tensor_pct, fma_pct, alu_pct, l1, s; } row[] = {
+        { GEMM, 1500, 500, 33000, 10, 0, 90, 10, 5, 0, 4 },
+        { SCAN, 1600, 400, 8000, 1000, 400, 20, 30, 40, 6, 4 },
+        { CUMSUM, 600, 0, 0, 5, 2, 1, 15, 29, 2, 1 },
+        { STRANGE, 100, 100, 0, 1, 0, 0, 5, 5, 50, 1 },
+        { BMM, 200, 0, 8000, 4, 0, 60, 6, 6, 0, 1 },
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        const int64_t k = row[i].kernel;
+        put_counter(s, k, "gpu__time_duration.sum", 1e9 * row[i].s);
+        put_counter(s, k, "dram__bytes_read.sum", row[i].read);
+        put_counter(s, k, "dram__bytes_write.sum", row[i].write);
+        put_counter(s, k, "dram__throughput.avg.pct_of_peak_sustained_elapsed", (row[i].read + row[i].write) / row[i].s / 20);
+        put_counter(s, k, "lts__t_bytes.sum", 2 * (row[i].read + row[i].write));
+        put_counter(s, k, "sm__ops_path_tensor_src_bf16_dst_fp32.sum", row[i].tensor);
+        put_counter(s, k, "sm__sass_thread_inst_executed_op_ffma_pred_on.sum", row[i].ffma);
+        put_counter(s, k, "sm__sass_thread_inst_executed_op_fadd_pred_on.sum", row[i].fadd);
+        for (const char *const *op = (const char *const[]){ "fmul", "hfma", "hadd", "hmul", NULL }; *op; op++) {
+            char name[96];
+            snprintf(name, sizeof name, "sm__sass_thread_inst_executed_op_%s_pred_on.sum", *op);
+            put_counter(s, k, name, 0);
+        }
+        put_counter(s, k, "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", row[i].tensor_pct);
+        put_counter(s, k, "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active", row[i].fma_pct);
+        put_counter(s, k, "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active", row[i].alu_pct);
+        put_counter(s, k, "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active", 4);
+        put_counter(s, k, "l1tex__t_sector_hit_rate.pct", row[i].l1);
+        put_counter(s, k, "sm__cycles_active.avg", 50);
+        put_counter(s, k, "sm__ctas_active.sum", 6000);
+        put_counter(s, k, "sm__ctas_launched.sum", 20);
+        put_counter(s, k, "sm__cycles_elapsed.avg.per_second", 100);
+        put_counter(s, k, "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio", 3);
+        put_counter(s, k, "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio", 5);
+        put_counter(s, k, "smsp__average_warps_issue_stalled_not_selected_per_issue_active.ratio", 9);
+    }
+}
+
+static mba_store    *store;
+static mba_analysis *view;
+
+static void begin(const char *name, bool counters, double scan_s)
+{
+    assert_ok(mba_store_create(&store, scratch(name)));
+    put_machine(store);
+    put_run(store, scan_s);
+    if (counters) put_counters(store);
+    assert_ok(mba_store_close(store));
+    assert_ok(mba_store_open(&store, scratch(name)));
+    assert_ok(mba_analysis_create(&view, store));
+}
+
+static void end(void)
+{
+    mba_analysis_destroy(view);
+    assert_ok(mba_store_close(store));
+}
+
+/* ---- the timeline ---- */
+
+static void times_are_those_of_a_step(void **state)
+{
+    (void)state;
+    begin("times.db", false, 3);
+    assert_int_equal(view->steps, 2);
+    assert_near(view->busy_s, 12, 1e-9);                                         // 4 + (3 and 5) + 1 + 1 + 1 + 1
+    assert_near(view->idle_s, 2, 1e-9);
+    assert_near(view->plain_s, 17, 1e-12);
+    assert_near(view->timeline_s, 18, 1e-12);
+    assert_near(view->time_s[MBA_GEMM][0], 4, 1e-9);
+    assert_near(view->time_s[MBA_SSM][0], 3, 1e-9);
+    assert_near(view->time_s[MBA_SSM][1], 4, 1e-9);
+    assert_near(view->launches[MBA_SSM][0], 3, 1e-12);
+    assert_near(view->time_s[MBA_OTHER][MBA_PHASES - 1], 1, 1e-9);
+    const mba_kernel_view *k = &view->kernel[SCAN];
+    assert_near(k->median_s, 4, 1e-9);                                           // of 3 and 5
+    assert_near(k->p10_s, 3, 1e-9);
+    assert_near(k->p90_s, 5, 1e-9);
+    assert_near(k->gap_s, 2, 1e-9);
+    assert_near(view->kernel[CUMSUM].per_step, 2, 1e-12);
+    assert_near(view->kernel[CUMSUM].gap_s, 0, 1e-9);
+    assert_near(view->op[0]->median_s, 4, 1e-9);                                 // the longest first
+    for (int i = 0; i < view->nops; i++)
+        if (!strcmp(view->op[i]->op, "ssd")) assert_near(view->op[i]->spread_s, 2, 1e-9);
+    end();
+}
+
+static void floors_are_the_largest_of_four(void **state)
+{
+    (void)state;
+    begin("floors.db", false, 3);
+    const mba_kernel_view *g = &view->kernel[GEMM], *c = &view->kernel[CUMSUM], *x = &view->kernel[STRANGE];
+    assert_near(g->floor_s[MBA_BY_MEMORY], 1.5, 1e-12);
+    assert_near(g->floor_s[MBA_BY_TENSOR], 2, 1e-12);
+    assert_near(g->floor_s[MBA_BY_VECTOR], 0.1, 1e-12);
+    assert_near(g->least_s, 2, 1e-12);
+    assert_int_equal(g->bound, MBA_BY_TENSOR);
+    assert_near(c->least_s, 0.3, 1e-12);
+    assert_int_equal(c->bound, MBA_BY_MEMORY);
+    assert_true(isnan(x->least_s));                                              // nobody knows what it must do
+    assert_near(view->floor_s[MBA_GEMM][0], 2, 1e-9);
+    const mba_bounds b = mba_bounds_of(view, MBA_SSM_KERNELS);
+    assert_near(b.time_s, 7, 1e-9);
+    assert_near(b.share[MBA_BY_MEMORY], 6.0 / 7, 1e-9);                          // scan: 1.2 s of memory, 1 s of vector; cumsum
+    assert_near(b.share[MBA_BY_TENSOR], 1.0 / 7, 1e-9);                          // bmm: 0.5 s of tensor
+    assert_near(b.percent_of_floor, 100 * (1.2 + 2 * 0.3 + 0.5) / 7, 1e-9);
+    end();
+}
+
+/* ---- counters ---- */
+
+static void quantities_follow_from_metrics(void **state)
+{
+    (void)state;
+    begin("counters.db", true, 3);
+    const mba_counted *c = &view->kernel[SCAN].counted;
+    assert_near(c->dram_bytes, 2000, 1e-9);
+    assert_near(c->l2_bytes, 4000, 1e-9);
+    assert_near(c->tensor_flops, 8000, 1e-9);
+    assert_near(c->fp32_flops, 2 * 1000 + 400, 1e-9);
+    assert_near(c->lane_slots, 32 * 50 * 10 * (0.30 * 4 + 0.40 * 2 + 0.04 * 0.5), 1e-6);
+    assert_near(c->block_s, 6000.0 / 20 / 100, 1e-12);
+    assert_true(!strncmp(c->stall[0], "barrier", 7) && !strncmp(c->stall[1], "long_scoreboard", 15));   // not_selected is no stall
+    assert_near(view->kernel[SCAN].ratio_a, 8000.0 / 2400, 1e-12);
+    assert_true(isnan(view->kernel[CUMSUM].ratio_a));
+    const mba_kernel_view *x = &view->kernel[STRANGE];
+    assert_true(x->from_counters);                                               // least is not known: executed work instead
+    assert_near(x->least_s, 0.2, 1e-12);
+    end();
+}
+
+static void classes_are_proved_by_counters(void **state)
+{
+    (void)state;
+    begin("classes.db", true, 3);
+    assert_int_equal(view->kernel[SCAN].cls, MBA_CLASS_MIXED);
+    assert_int_equal(view->kernel[CUMSUM].cls, MBA_CLASS_VECTOR);                // 1 % of tensor pipe, no tensor FLOP
+    assert_int_equal(view->kernel[BMM].cls, MBA_CLASS_TENSOR);
+    for (int k = 0; k < 5; k++) assert_true(view->kernel[k].cls_counted);
+    assert_string_equal(view->kernel[SCAN].busiest, "ALU");
+    assert_string_equal(view->kernel[GEMM].busiest, "tensor");
+    end();
+    begin("planned.db", false, 3);
+    assert_false(view->kernel[SCAN].cls_counted);
+    assert_int_equal(view->kernel[SCAN].cls, MBA_CLASS_MIXED);                   // by least work: 16 x 1000 against 8000
+    assert_int_equal(view->kernel[BMM].cls, MBA_CLASS_TENSOR);
+    end();
+}
+
+static void intensity_depends_on_the_convention(void **state)
+{
+    (void)state;
+    begin("intensity.db", true, 3);
+    const mba_intensity in = mba_intensity_of(view, MBA_SSM_KERNELS);            // scan, 2 cumsum, bmm
+    const double bytes = 2000 + 2 * 600 + 200, tensor = 8000 + 8000, vector = 2400 + 2 * 12 + 8;
+    assert_near(in.executed[0][0], tensor / bytes, 1e-9);
+    assert_near(in.executed[1][0], vector / bytes, 1e-9);
+    assert_near(in.executed[2][0], (tensor + vector) / bytes, 1e-9);
+    assert_near(in.executed[2][1], (tensor + vector) / (2 * bytes), 1e-9);
+    assert_true(isnan(in.executed[0][2]));                                       // L1 was not counted
+    assert_near(in.least[0], 16000.0 / (1200 + 600 + 100), 1e-9);
+    assert_near(in.least[1], 1020.0 / 1900, 1e-9);
+    end();
+}
+
+static void both_means_of_bandwidth(void **state)
+{
+    (void)state;
+    begin("bandwidth.db", true, 3);
+    mba_bandwidth w = mba_bandwidth_of(view, MBA_SSM_KERNELS);
+    assert_false(w.least);
+    assert_near(w.mean, (500 + 600 + 600 + 200) / 4.0, 1e-9);
+    assert_near(w.weighted, (2000 + 600 + 600 + 200) / (4 + 1 + 1 + 1.0), 1e-9);
+    assert_near(w.of_time, 1, 1e-12);
+    end();
+    begin("least.db", false, 3);
+    w = mba_bandwidth_of(view, MBA_SSM_KERNELS);
+    assert_true(w.least);
+    assert_near(w.weighted, (1200 + 300 + 300 + 100) / 7.0, 1e-9);
+    end();
+}
+
+static void vector_bound_by_every_reading(void **state)
+{
+    (void)state;
+    begin("vector.db", true, 3);
+    const mba_vector_bound v = mba_vector_bound_of(view, MBA_SSM_KERNELS);
+    assert_near(v.mixed_s, 4, 1e-9);
+    assert_near(v.floor_a, 1, 1e-12);                                            // 2.4 s of vector, 0.5 s of tensor
+    assert_near(v.floor_b, 1, 1e-12);
+    assert_near(v.pipe_fma, 1, 1e-12);                                           // 30 % against 20 %
+    assert_near(v.pipe_any, 1, 1e-12);
+    end();
+}
+
+/* ---- blocks and reuse ---- */
+
+static void lifetimes_come_from_records(void **state)
+{
+    mba_blocks_view *b;
+    int64_t          n;
+    (void)state;
+    assert_ok(mba_store_create(&store, scratch("blocks.db")));
+    put_machine(store);
+    put_run(store, 3);
+    for (int i = 0; i < 100; i++)                                                // 1 .. 100 us, the first and last tenth around the work
+        assert_ok(mba_put_block(store, &(mba_row_block){ .kernel = SCAN, .event = MBA_ABSENT, .block = i, .sm = i % 10, .start_ns = 500, .end_ns = 500 + 1000 * (i + 1),
+                                                         .work_start_ns = 500 + 100 * (i + 1), .work_end_ns = 500 + 800 * (i + 1) }));
+    assert_ok(mba_store_close(store));
+    assert_ok(mba_store_open(&store, scratch("blocks.db")));
+    assert_ok(mba_analysis_create(&view, store));
+    assert_ok(mba_blocks_of(view, &b, &n));
+    assert_int_equal(n, 1);
+    assert_int_equal(b[0].kernel, SCAN);
+    assert_int_equal(b[0].blocks, 100);
+    assert_near(b[0].mean_s, 50.5e-6, 1e-12);
+    assert_near(b[0].median_s, 50.5e-6, 1e-12);
+    assert_near(b[0].p95_s, 95e-6, 1e-12);
+    assert_near(b[0].prologue, 0.1, 1e-9);
+    assert_near(b[0].epilogue, 0.2, 1e-9);
+    free(b);
+    end();
+}
+
+static void put_operand(int64_t node, int64_t output, int64_t storage, double bytes)
+{
+    mba_row_operand o = mba_no_operand;
+    o.node = node, o.output = output, o.storage = storage, o.bytes = bytes;
+    assert_ok(mba_put_operand(store, &o));
+}
+
+/* The cache has 500 bytes. */
+static void a_read_is_within_reach_while_the_cache_holds_it(void **state)
+{
+    mba_reuse *r;
+    int64_t    n;
+    (void)state;
+    assert_ok(mba_store_create(&store, scratch("reuse.db")));
+    put_machine(store);
+    put_run(store, 3);
+    put_operand(0, 1, 1, 200);                     // the product writes 1,
+    put_operand(1, 0, 1, 200);                     // read at once: 200 bytes within 500
+    put_operand(1, 1, 2, 400);
+    put_operand(2, 0, 1, 200);                     // 400 touched since: 600 do not fit
+    assert_ok(mba_store_close(store));
+    assert_ok(mba_store_open(&store, scratch("reuse.db")));
+    assert_ok(mba_analysis_create(&view, store));
+    assert_ok(mba_reuse_of(view, view->l2_bytes, &r, &n));
+    assert_int_equal(n, 2);
+    for (int i = 0; i < 2; i++) {
+        const bool near = !strcmp(r[i].from, "matmul");
+        assert_string_equal(r[i].to, near ? "ssd" : "cumsum");
+        assert_near(r[i].reach_bytes, near ? 200 : 0, 1e-12);
+    }
+    free(r);
+    end();
+}
+
+/* ---- claims ---- */
+
+static void verdicts_stand_on_numbers(void **state)
+{
+    mba_claim c[MBA_CLAIMS];
+    (void)state;
+    begin("claims.db", true, 3);
+    mba_claims_judge(view, c);
+    assert_int_equal(c[0].verdict, MBA_REFUTED);                                 // SSM 7 of 12, GEMM 4 of 12
+    assert_int_equal(c[1].verdict, MBA_REFUTED);                                 // 58 %
+    assert_int_equal(c[5].verdict, MBA_REPRODUCED);                              // all three classes
+    assert_int_equal(c[6].verdict, MBA_REPRODUCED);
+    assert_int_equal(c[7].verdict, MBA_REPRODUCED);                              // 2 %
+    assert_non_null(strstr(c[0].measured, "GEMM 33.3 %"));
+    end();
+    begin("open.db", false, 3);
+    mba_claims_judge(view, c);
+    for (int i = 3; i < MBA_CLAIMS; i++) {
+        assert_int_equal(c[i].verdict, MBA_OPEN);
+        assert_true(*c[i].needs);
+    }
+    end();
+}
+
+static void an_empty_store_claims_nothing(void **state)
+{
+    mba_claim c[MBA_CLAIMS];
+    (void)state;
+    assert_ok(mba_store_create(&store, scratch("nothing.db")));
+    assert_ok(mba_store_close(store));
+    assert_ok(mba_store_open(&store, scratch("nothing.db")));
+    assert_ok(mba_analysis_create(&view, store));
+    mba_claims_judge(view, c);
+    for (int i = 0; i < MBA_CLAIMS; i++) assert_int_equal(c[i].verdict, MBA_OPEN);
+    assert_true(isnan(mba_intensity_of(view, MBA_ALL_KERNELS).least[0]) && isnan(mba_bandwidth_of(view, MBA_ALL_KERNELS).mean));
+    end();
+}
+
+/* ---- diff ---- */
+
+static void the_gate_sees_what_became_slower(void **state)
+{
+    mba_store    *before;
+    mba_analysis *a;
+    mba_diff_row *row;
+    int64_t       n, slower = 0;
+    (void)state;
+    begin("before.db", false, 3);
+    before = store, a = view;
+    begin("after.db", false, 5.5);                                               // ssd: 4 -> 6.5 s, its spread is 2 s
+    assert_ok(mba_diff(&row, &n, a, view, 0.03));
+    for (int64_t i = 0; i < n; i++) {
+        slower += row[i].slower;
+        if (!row[i].slower) continue;
+        assert_int_equal(row[i].what, MBA_DIFF_OPERATOR);
+        assert_string_equal(row[i].name, "ssd");
+        assert_near(row[i].a_s, 4, 1e-9);
+        assert_near(row[i].b_s, 6.5, 1e-9);
+    }
+    assert_int_equal(slower, 1);
+    free(row);
+    assert_ok(mba_diff(&row, &n, a, view, 0.7));                                 // 62.5 % is within 70
+    for (int64_t i = 0; i < n; i++) assert_false(row[i].slower);
+    free(row);
+    assert_ok(mba_diff(&row, &n, view, a, 0.03));                                // the other way round it became faster
+    for (int64_t i = 0; i < n; i++) assert_false(row[i].slower);
+    free(row);
+    end();
+    store = before, view = a;
+    end();
+    begin("before.db", false, 3);
+    before = store, a = view;
+    begin("within.db", false, 4.9);                                              // 1.9 s more, below the spread
+    assert_ok(mba_diff(&row, &n, a, view, 0.03));
+    for (int64_t i = 0; i < n; i++) assert_false(row[i].slower);
+    free(row);
+    end();
+    store = before, view = a;
+    end();
+}
+
+/* ---- export ---- */
+
+static void hostile_text_is_escaped(void **state)
+{
+    char  *text = NULL;
+    size_t n = 0;
+    FILE  *f = open_memstream(&text, &n);
+    (void)state;
+    mba_export_string(f, "a\"b\\c\n\x01\xff</script>\xc3\xa4");
+    fclose(f);
+    assert_string_equal(text, "\"a\\\"b\\\\c\\u000a\\u0001\\ufffd</script>\xc3\xa4\"");
+    free(text);
+}
+
+static int prepare(void **state) { (void)state; scratch_make(); return 0; }
+static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times_are_those_of_a_step),
+        cmocka_unit_test(floors_are_the_largest_of_four),
+        cmocka_unit_test(quantities_follow_from_metrics),
+        cmocka_unit_test(classes_are_proved_by_counters),
+        cmocka_unit_test(intensity_depends_on_the_convention),
+        cmocka_unit_test(both_means_of_bandwidth),
+        cmocka_unit_test(vector_bound_by_every_reading),
+        cmocka_unit_test(lifetimes_come_from_records),
+        cmocka_unit_test(a_read_is_within_reach_while_the_cache_holds_it),
+        cmocka_unit_test(verdicts_stand_on_numbers),
+        cmocka_unit_test(an_empty_store_claims_nothing),
+        cmocka_unit_test(the_gate_sees_what_became_slower),
+        cmocka_unit_test(hostile_text_is_escaped),
+    };
+    return cmocka_run_group_tests(tests, prepare, clean);
+}

@@ -1,0 +1,53 @@
+/* store_fuzz.c -- any bytes as a store: opened, checked, analysed, judged, exported. */
+#include <stdio.h>
+
+#include "fuzz.h"
+#include "scope/analysis.h"
+#include "scope/blocks.h"
+#include "scope/diff.h"
+#include "scope/export.h"
+
+static void read_all(mba_store *s)
+{
+    static FILE  *nowhere;
+    mba_analysis *a;
+    mba_claim     claims[MBA_CLAIMS];
+    mba_diff_row *row = NULL;
+    mba_blocks_view *blocks = NULL;
+    mba_reuse    *reuse = NULL;
+    int64_t       n;
+    if (!nowhere) nowhere = fopen("/dev/null", "w");
+    mba_assert(nowhere);
+    mba_status st = mba_analysis_create(&a, s);
+    if (st != MBA_OK) {
+        check_refusal(st);
+        return;
+    }
+    mba_claims_judge(a, claims);
+    for (int g = 0; g < MBA_KERNEL_GROUPS; g++) {
+        mba_intensity_of(a, (mba_group_of)g);
+        mba_bandwidth_of(a, (mba_group_of)g);
+        mba_vector_bound_of(a, (mba_group_of)g);
+    }
+    if ((st = mba_diff(&row, &n, a, a, 0.03)) != MBA_OK) check_refusal(st);
+    if ((st = mba_blocks_of(a, &blocks, &n)) != MBA_OK) check_refusal(st); else free(blocks);
+    if ((st = mba_reuse_of(a, 1e6, &reuse, &n)) != MBA_OK) check_refusal(st); else free(reuse);
+    if ((st = mba_export_json(nowhere, s)) != MBA_OK) check_refusal(st);
+    if ((st = mba_export_trace(nowhere, s)) != MBA_OK) check_refusal(st);
+    free(row);
+    mba_analysis_destroy(a);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    mba_store *s;
+    mba_status st = mba_store_open_bytes(&s, "fuzz", bytes, n);
+    if (st != MBA_OK) {
+        check_refusal(st);
+        return 0;
+    }
+    if ((st = mba_store_check(s)) != MBA_OK) check_refusal(st);
+    read_all(s);
+    mba_assert(mba_store_close(s) == MBA_OK);
+    return 0;
+}
