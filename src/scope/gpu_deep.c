@@ -24,11 +24,11 @@ static void before(void *ctx, const mba_node *n, const mba_plan *plan)
     x->node = n->id;
 }
 
-static void keep(void *ctx, const char *kernel, uint32_t pc, int metric, double value)
+static void keep(void *ctx, const mba_sass_count *c)
 {
     looking         *x = ctx;
     mba_gpu_profile *g = x->g;
-    const int64_t    name = mba_events_name(&g->names, kernel ? kernel : "?");
+    const int64_t    name = mba_events_name(&g->names, c->kernel ? c->kernel : "?"), file = mba_events_name(&g->names, c->file);
     if (g->ninstructions == g->instructions_room) {
         const int64_t        room = g->instructions_room ? 2 * g->instructions_room : 1024;
         mba_gpu_instruction *more = realloc(g->instruction, (size_t)room * sizeof *more);
@@ -37,8 +37,9 @@ static void keep(void *ctx, const char *kernel, uint32_t pc, int metric, double 
             g->instructions_room = room;
         }
     }
-    if (name < 0 || g->ninstructions == g->instructions_room) return;
-    g->instruction[g->ninstructions++] = (mba_gpu_instruction){ g->names.names[name], mba_sass_metrics[metric], x->node, pc, value };
+    if (name < 0 || file < 0 || g->ninstructions == g->instructions_room) return;
+    g->instruction[g->ninstructions++] = (mba_gpu_instruction){ .symbol = g->names.names[name], .file = g->names.names[file], .metric = c->metric,
+                                                                .node = x->node, .line = c->line, .pc = c->pc, .value = c->value };
 }
 
 static void after(void *ctx, const mba_node *n, const mba_plan *plan)

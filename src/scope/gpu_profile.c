@@ -24,7 +24,7 @@ static double seconds(void)
 /* The story of a failure becomes a note: what it is, and its `fix:`. */
 static void note(mba_gpu_profile *g, const char *topic, const char *text, const char *fix)
 {
-    if (g->nnotes == MBA_GPU_NOTES_MAX) return;
+    if (g->nnotes == MBA_GPU_NOTES_MAX || (g->nnotes && !strcmp(g->note[g->nnotes - 1].text, text))) return;    // once is enough
     mba_gpu_note *n = &g->note[g->nnotes++];
     n->topic = topic;
     snprintf(n->text, sizeof n->text, "%s", text);
@@ -270,7 +270,8 @@ static mba_status measure_counters(job *j)
     from_timeline(&seen[1]);
     if (st == MBA_OK) st = seen[0].st;
     if (st == MBA_OK) st = seen[1].st;
-    for (int i = 0; i < j->o->nsets && st == MBA_OK; i++) st = measure_set(j, j->o->set[i], seen);
+    for (int i = 0; i < j->o->nsets && st == MBA_OK; i++)
+        if (measure_set(j, j->o->set[i], seen) != MBA_OK) note_failure(j->g, "counters");    // the next may do better
     free(seen[0].l);
     free(seen[1].l);
     return st;

@@ -35,7 +35,7 @@ typedef struct mba_gpu_kernel {
 } mba_gpu_kernel;
 
 /* How often the instruction at `pc` of a kernel of this node ran. */
-typedef struct mba_gpu_instruction { const char *symbol, *metric; int32_t node; uint32_t pc; double value; } mba_gpu_instruction;
+typedef struct mba_gpu_instruction { const char *symbol, *file, *metric; int32_t node, line; uint32_t pc; double value; } mba_gpu_instruction;
 
 typedef struct mba_gpu_cost { const char *mode, *set; int passes; double seconds; int64_t launches, kernels, dropped; } mba_gpu_cost;
 typedef struct mba_gpu_note { const char *topic; char text[512], fix[256]; } mba_gpu_note;

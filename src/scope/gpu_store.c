@@ -171,6 +171,7 @@ static mba_status put_instructions(const storing *x)
         for (int64_t k = 0; k < x->n && r.kernel == MBA_ABSENT; k++)
             if (x->kernel[k].plan == plan_of(x, from->node) && !strcmp(x->kernel[k].first->name, from->symbol)) r.kernel = k;
         r.pc = from->pc, r.metric = from->metric, r.value = from->value;
+        if (*from->file) r.file = from->file, r.line = from->line;
         MBA_TRY(mba_put_instruction(x->s, &r));
     }
     return MBA_OK;
