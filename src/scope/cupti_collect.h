@@ -50,4 +50,15 @@ void                mba_counters_close(mba_counters *s);                        
  * Fails where a metric is not known. */
 MBA_MUST mba_status mba_counters_count_passes(int *passes, const char *chip, const char *const *metric, int n);
 
+/* ---- one kernel, instruction by instruction ---- */
+/* Everything launched between the two is patched and slow (up to a hundred times); the device must be idle at both. */
+enum { MBA_SASS_METRICS = 2 };
+extern const char *const mba_sass_metrics[MBA_SASS_METRICS];           /* warp and thread instructions executed */
+typedef struct mba_sass_count { const char *kernel, *file, *metric; uint32_t pc; int line; double value; } mba_sass_count;   /* file "": not known */
+typedef void mba_sass_fn(void *ctx, const mba_sass_count *c);
+MBA_MUST mba_status mba_sass_begin(void);
+MBA_MUST mba_status mba_sass_end(mba_sass_fn *fn, void *ctx);
+/* The source line of an instruction, by the line table of its code (compiled with -lineinfo). Needs no GPU. */
+MBA_MUST mba_status mba_sass_line(const void *code, size_t n, const char *function, uint32_t pc, char *file, size_t room, int *line);
+
 #endif

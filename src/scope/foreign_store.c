@@ -127,6 +127,7 @@ static mba_status see_event(void *ctx, const mba_event *e)
     mba_row_event r = mba_no_event;
     r.id = x->sum->events++, r.what = what[e->kind], r.start_ns = e->start_ns - x->origin_ns, r.duration_ns = e->end_ns - e->start_ns;
     r.stream = e->stream;
+    if (e->step >= 0) r.step = e->step;
     if (e->graph) r.graph_node = (int64_t)(e->graph_node & INT64_MAX);
     if (e->kind == MBA_EVENT_KERNEL) {
         MBA_TRY(find(x, e->name, e->grid, e->block, &r.kernel));

@@ -11,7 +11,7 @@
 static mba_event kernel(const char *name, int64_t start, int64_t ns, int32_t blocks)
 {
     return (mba_event){ .kind = MBA_EVENT_KERNEL, .name = name, .start_ns = start, .end_ns = start + ns, .grid = { blocks, 1, 1 }, .block = { 128, 1, 1 },
-                        .cluster = { 1, 1, 1 }, .regs = 32, .smem_static = 16, .smem_dynamic = 1024, .local = 8, .stream = 7, .correlation = 3 };
+                        .cluster = { 1, 1, 1 }, .regs = 32, .smem_static = 16, .smem_dynamic = 1024, .local = 8, .stream = 7, .correlation = 3, .step = start > 6500 ? 1 : -1 };
 }
 
 static void write_trace(const char *path)
@@ -66,6 +66,8 @@ static void a_trace_becomes_a_store(void **state)
     assert_ok(mba_load_event(s, &e, &n));
     assert_int_equal(n, 5);
     assert_int_equal(e[0].start_ns, 1000);
+    assert_int_equal(e[0].step, MBA_ABSENT);
+    assert_int_equal(e[2].step, 1);
     assert_int_equal(e[2].kernel, 0);
     assert_int_equal(e[3].kernel, 2);
     assert_string_equal(e[4].what, "copy");
@@ -99,14 +101,14 @@ static mba_status count(void *ctx, const mba_event *e)
 }
 
 #define HEAD "mambascope-trace 1\nname 0 k\n"
-#define LINE "kernel 0 1 2 7 0 3 0 0 1 1 1 32 1 1 0 0 0 16 0 0 0\n"
+#define LINE "kernel 0 -1 1 2 7 0 3 0 0 1 1 1 32 1 1 0 0 0 16 0 0 0\n"
 
 static void a_killed_process_leaves_what_it_wrote(void **state)
 {
     (void)state;
     int              n = 0;
     mba_trace_reader r = { .ctx = &n, .event = count };
-    assert_ok(read_text(&r, HEAD LINE LINE "kernel 0 1 2 7"));
+    assert_ok(read_text(&r, HEAD LINE LINE "kernel 0 -1 1 2 7"));
     assert_int_equal(n, 2);
     assert_false(r.complete);
     assert_ok(read_text(&r, HEAD LINE "end 3\n"));
@@ -118,8 +120,8 @@ static void a_damaged_trace_is_refused(void **state)
 {
     (void)state;
     const char *const bad[][2] = {
-        { "mambascope-trace 2\n", "line 1" }, { HEAD "kernel 1 1 2 7 0 3 0 0 1 1 1 32 1 1 0 0 0 16 0 0 0\n", "line 3" },
-        { HEAD "kernel 0 2 1 7 0 3 0 0 1 1 1 32 1 1 0 0 0 16 0 0 0\n", "line 3" }, { HEAD "kernel 0 1 2\n", "line 3" }, { HEAD "name 2 x\n", "line 3" },
+        { "mambascope-trace 2\n", "line 1" }, { HEAD "kernel 1 -1 1 2 7 0 3 0 0 1 1 1 32 1 1 0 0 0 16 0 0 0\n", "line 3" },
+        { HEAD "kernel 0 -1 2 1 7 0 3 0 0 1 1 1 32 1 1 0 0 0 16 0 0 0\n", "line 3" }, { HEAD "kernel 0 1 2\n", "line 3" }, { HEAD "name 2 x\n", "line 3" },
         { HEAD "what\n", "line 3" }, { HEAD "end 0\n" LINE, "follows the end" }, { HEAD "counter 0 1 1 1 1 1 1 0 s m 1\n", "line 3" },
         { HEAD "cost s 1 -1 0\n", "line 3" }, { HEAD "end 99999999999999999999\n", "line 3" } };
     mba_trace_reader r = { 0 };

@@ -24,7 +24,7 @@ static double seconds(void)
 /* The story of a failure becomes a note: what it is, and its `fix:`. */
 static void note(mba_gpu_profile *g, const char *topic, const char *text, const char *fix)
 {
-    if (g->nnotes == MBA_GPU_NOTES_MAX) return;
+    if (g->nnotes == MBA_GPU_NOTES_MAX || (g->nnotes && !strcmp(g->note[g->nnotes - 1].text, text))) return;    // once is enough
     mba_gpu_note *n = &g->note[g->nnotes++];
     n->topic = topic;
     snprintf(n->text, sizeof n->text, "%s", text);
@@ -270,7 +270,8 @@ static mba_status measure_counters(job *j)
     from_timeline(&seen[1]);
     if (st == MBA_OK) st = seen[0].st;
     if (st == MBA_OK) st = seen[1].st;
-    for (int i = 0; i < j->o->nsets && st == MBA_OK; i++) st = measure_set(j, j->o->set[i], seen);
+    for (int i = 0; i < j->o->nsets && st == MBA_OK; i++)
+        if (measure_set(j, j->o->set[i], seen) != MBA_OK) note_failure(j->g, "counters");    // the next may do better
     free(seen[0].l);
     free(seen[1].l);
     return st;
@@ -278,12 +279,21 @@ static mba_status measure_counters(job *j)
 
 /* ---- all of it ---- */
 
+static mba_status measure_deep(job *j)
+{
+    const double began = seconds();
+    MBA_TRY(mba_gpu_deep(j->g, j->p, &j->step, j->o->deep));
+    j->g->cost[j->g->ncosts++] = (mba_gpu_cost){ .mode = "deep", .passes = 1, .seconds = seconds() - began, .kernels = 1 };
+    return MBA_OK;
+}
+
 static mba_status collect(job *j)
 {
     MBA_TRY(mba_watch_begin(j->p));
     mba_status st = measure_plain(j);
     if (st == MBA_OK && j->o->steps > 0 && measure_timeline(j) != MBA_OK) note_failure(j->g, "timeline");
     if (st == MBA_OK && j->o->nsets > 0 && measure_counters(j) != MBA_OK) note_failure(j->g, "counters");
+    if (st == MBA_OK && j->o->deep && measure_deep(j) != MBA_OK) note_failure(j->g, "deep");
     mba_watch_end();
     return st;
 }
@@ -310,5 +320,6 @@ void mba_gpu_profile_free(mba_gpu_profile *g)
     mba_events_free(&g->events);
     mba_events_free(&g->names);
     free(g->kernel);
+    free(g->instruction);
     free(g);
 }

@@ -22,6 +22,7 @@ typedef struct mba_gpu_options {
     const mba_metric_set *set[MBA_GPU_SETS_MAX];
     int                   nsets;
     double                plain_s;                           /* how long to measure without watching; 0: one second */
+    const char           *deep;                              /* a kernel or operator, instruction by instruction; NULL: none */
     int                   warmup;                            /* steps before that; at least 3: the second is captured */
 } mba_gpu_options;
 
@@ -32,6 +33,9 @@ typedef struct mba_gpu_kernel {
     int64_t     launches;                                    /* of one step */
     double      value[MBA_GPU_SETS_MAX][MBA_METRICS_MAX];    /* mean of its launches; NaN: not measured */
 } mba_gpu_kernel;
+
+/* How often the instruction at `pc` of a kernel of this node ran. */
+typedef struct mba_gpu_instruction { const char *symbol, *file, *metric; int32_t node, line; uint32_t pc; double value; } mba_gpu_instruction;
 
 typedef struct mba_gpu_cost { const char *mode, *set; int passes; double seconds; int64_t launches, kernels, dropped; } mba_gpu_cost;
 typedef struct mba_gpu_note { const char *topic; char text[512], fix[256]; } mba_gpu_note;
@@ -45,12 +49,14 @@ typedef struct mba_gpu_profile {
     int             energy_steps;
     mba_gpu_kernel *kernel;  int64_t nkernels;
     mba_events      names;                                   /* owns the names of kernels */
+    mba_gpu_instruction *instruction;  int64_t ninstructions, instructions_room;
     const mba_metric_set *set[MBA_GPU_SETS_MAX];  int nsets; /* those that were measured */
-    mba_gpu_cost    cost[MBA_GPU_SETS_MAX + 2];   int ncosts;
+    mba_gpu_cost    cost[MBA_GPU_SETS_MAX + 3];   int ncosts;
     mba_gpu_note    note[MBA_GPU_NOTES_MAX];      int nnotes;
 } mba_gpu_profile;
 
 MBA_MUST mba_status mba_gpu_collect(mba_gpu_profile **out, mba_program *p, const mba_step *step, const mba_gpu_options *o);
+MBA_MUST mba_status mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *kernel);     /* a part of it */
 void                mba_gpu_profile_free(mba_gpu_profile *g);             /* NULL is fine */
 
 #endif

@@ -1,6 +1,7 @@
 /* gpu_store.c -- see gpu_store.h. */
 #include "scope/gpu_store.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,14 @@ static void describe_occupancy(mba_row_kernel *r, const mba_machine *m, const mb
     r->occupancy_limit = o.percent;
 }
 
+/* Ours by the name in the plan, which tells element-wise operators apart; a library's by its own. */
+static void name_kernel(char *out, size_t room, const found *f)
+{
+    const char *planned = f->plan && f->launch >= 0 && f->launch < f->plan->nlaunches ? f->plan->launch[f->launch].kernel : "cublaslt_";
+    if (strncmp(planned, "cublaslt_", 9) && strncmp(planned, "cudnn_", 6)) snprintf(out, room, "%s", planned);
+    else                                                                   mba_kernel_short(out, room, f->first->name);
+}
+
 static mba_status put_kernel(const storing *x, int64_t id)
 {
     const found     *f = &x->kernel[id];
@@ -69,7 +78,7 @@ static mba_status put_kernel(const storing *x, int64_t id)
     const mba_node  *n = node_of(x, e->node);
     char             name[256], shape[512];
     mba_row_kernel   r = mba_no_kernel;
-    mba_kernel_short(name, sizeof name, e->name);
+    name_kernel(name, sizeof name, f);
     r.id = id, r.name = name, r.symbol = e->name;
     r.grid_x = e->grid[0], r.grid_y = e->grid[1], r.grid_z = e->grid[2];
     r.block_x = e->block[0], r.block_y = e->block[1], r.block_z = e->block[2];
@@ -152,6 +161,22 @@ static mba_status put_all_counters(storing *x, mba_event *stand)
     return MBA_OK;
 }
 
+/* ---- instructions ---- */
+
+static mba_status put_instructions(const storing *x)
+{
+    for (int64_t i = 0; i < x->g->ninstructions; i++) {
+        const mba_gpu_instruction *from = &x->g->instruction[i];
+        mba_row_instruction        r = mba_no_instruction;
+        for (int64_t k = 0; k < x->n && r.kernel == MBA_ABSENT; k++)
+            if (x->kernel[k].plan == plan_of(x, from->node) && !strcmp(x->kernel[k].first->name, from->symbol)) r.kernel = k;
+        r.pc = from->pc, r.metric = from->metric, r.value = from->value;
+        if (*from->file) r.file = from->file, r.line = from->line;
+        MBA_TRY(mba_put_instruction(x->s, &r));
+    }
+    return MBA_OK;
+}
+
 /* ---- the rest ---- */
 
 static mba_status put_steps(mba_store *s, const char *mode, const double *seconds, int n, double units)
@@ -196,6 +221,7 @@ mba_status mba_gpu_store(mba_store *s, const mba_program *p, const mba_gpu_profi
     mba_status st = stand ? put_events(&x) : mba_fail(MBA_E_NOMEM, "no memory to store kernels");
     if (st == MBA_OK) st = put_all_counters(&x, stand);
     for (int64_t i = 0; i < x.n && st == MBA_OK; i++) st = put_kernel(&x, i);
+    if (st == MBA_OK) st = put_instructions(&x);
     if (st == MBA_OK) st = put_rest(s, g, units);
     free(x.kernel);
     free(stand);

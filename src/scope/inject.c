@@ -52,20 +52,23 @@ static void write_note(const char *topic)
 
 /* ---- events ---- */
 
-static bool chosen(uint32_t correlation)
+/* The stretch of launches an event belongs to; -1: it is not wanted. */
+static int span_of(uint32_t correlation)
 {
-    if (!in.selective) return true;
     for (int i = in.nspans - 1; i >= 0; i--)
-        if (correlation >= in.spans[i].low) return correlation <= in.spans[i].high;
-    return false;
+        if (correlation >= in.spans[i].low) return correlation <= in.spans[i].high ? i : -1;
+    return -1;
 }
 
-/* While counters are read CUPTI leaves the times at zero: such events say nothing. */
+/* While counters are read CUPTI leaves the times at zero: such events say nothing. Every entry into the range is a step. */
 static void on_event(void *ctx, const mba_event *e)
 {
+    mba_event with_step = *e;
     (void)ctx;
     pthread_mutex_lock(&in.lock);
-    if (!in.ended && e->start_ns > 0 && chosen(e->correlation)) mba_trace_event(&in.out, e);
+    const int stretch = in.selective ? span_of(e->correlation) : 0;
+    with_step.step = in.range ? stretch : -1;
+    if (!in.ended && e->start_ns > 0 && stretch >= 0) mba_trace_event(&in.out, &with_step);
     pthread_mutex_unlock(&in.lock);
 }
 

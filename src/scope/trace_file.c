@@ -81,7 +81,8 @@ static mba_status read_name(reading *g, line *l)
 
 static mba_status read_event(reading *g, line *l, mba_event_kind kind)
 {
-    mba_event e = { .kind = kind, .name = name_of(g, l), .step = -1, .node = -1, .launch = -1 };
+    mba_event e = { .kind = kind, .name = name_of(g, l), .node = -1, .launch = -1 };
+    e.step        = (int32_t)integer(l, -1, INT32_MAX);
     e.start_ns    = integer(l, 0, INT64_MAX);
     e.end_ns      = integer(l, 0, INT64_MAX);
     e.stream      = (int32_t)integer(l, INT32_MIN, INT32_MAX);
@@ -215,7 +216,7 @@ void mba_trace_event(mba_trace_writer *w, const mba_event *e)
 {
     static const char *const what[MBA_EVENT_KINDS] = { "kernel", "copy", "set" };
     const int64_t k = number_of(w, e->name && *e->name ? e->name : "?");
-    fprintf(w->f, "%s %" PRId64 " %" PRId64 " %" PRId64 " %d %d %u %u %" PRIu64, what[e->kind], k, e->start_ns, e->end_ns, e->stream, e->device,
+    fprintf(w->f, "%s %" PRId64 " %d %" PRId64 " %" PRId64 " %d %d %u %u %" PRIu64, what[e->kind], k, e->step, e->start_ns, e->end_ns, e->stream, e->device,
             e->correlation, e->graph, e->graph_node);
     if (e->kind == MBA_EVENT_KERNEL)
         fprintf(w->f, " %d %d %d %d %d %d %d %d %d %d %d %d %d\n", e->grid[0], e->grid[1], e->grid[2], e->block[0], e->block[1], e->block[2],

@@ -3,13 +3,13 @@
  *     mambascope-trace 1
  *     note counters another profiler holds this process
  *     name 0 _chunk_scan_fwd_kernel
- *     kernel 0 START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE GX GY GZ BX BY BZ CX CY CZ REGS STATIC DYNAMIC LOCAL
- *     copy 1 START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE BYTES            (set: the same)
+ *     kernel 0 STEP START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE GX GY GZ BX BY BZ CX CY CZ REGS STATIC DYNAMIC LOCAL
+ *     copy 1 STEP START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE BYTES       (set: the same)
  *     counter 0 GX GY GZ BX BY BZ LAUNCHES SET METRIC VALUE                        (the mean over the launches)
  *     cost SET PASSES SECONDS LAUNCHES
  *     end DROPPED                                                                 (absent: the process was killed)
  *
- * A name comes before its first use. Times are nanoseconds. A file that ends in the middle of a line is read up to there. */
+ * A name comes before its first use. Times are nanoseconds; STEP is -1 where nothing tells steps apart. A file that ends in the middle of a line is read up to there. */
 #ifndef MBA_SCOPE_TRACE_FILE_H
 #define MBA_SCOPE_TRACE_FILE_H
 

@@ -60,7 +60,7 @@ static mba_verification verify(const mba_analysis *a, const mba_kernel_view *k, 
     mba_verification v = { .kernel = k, .tensor_expected = NAN, .tensor_ratio = NAN, .bytes_expected = NAN, .bytes_ratio = NAN };
     v.node   = node_at(a, o->node[k->row->id]);
     v.launch = launch_at(a, o->launch[k->row->id]);
-    v.ours   = v.launch && k->row->symbol && strstr(k->row->symbol, v.launch->kernel);
+    v.ours   = v.launch && strncmp(v.launch->kernel, "cublaslt_", 9) && strncmp(v.launch->kernel, "cudnn_", 6);
     v.tensor_measured = k->counted.tensor_flops;
     v.bytes_measured  = k->counted.dram_bytes;
     if (!v.node || !v.launch) return v;

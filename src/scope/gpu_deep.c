@@ -1,0 +1,63 @@
+/* gpu_deep.c -- `profile --deep KERNEL`: one launch of it, instruction by instruction. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "scope/cupti_collect.h"
+#include "scope/gpu_profile.h"
+
+typedef struct looking { mba_gpu_profile *g; const char *kernel; mba_status st; int32_t node; } looking;
+
+/* The first node of that name, or whose plan has a kernel of that name. */
+static bool is_it(const looking *x, const mba_node *n, const mba_plan *plan)
+{
+    if (x->st != MBA_OK || (x->node >= 0 && x->node != n->id)) return false;
+    bool yes = !strcmp(n->op->name, x->kernel);
+    for (int i = 0; i < plan->nlaunches; i++) yes |= strstr(plan->launch[i].kernel, x->kernel) != NULL;
+    return yes;
+}
+
+static void before(void *ctx, const mba_node *n, const mba_plan *plan)
+{
+    looking *x = ctx;
+    if (x->node >= 0 || !is_it(x, n, plan)) return;
+    x->st   = mba_sass_begin();
+    x->node = n->id;
+}
+
+static void keep(void *ctx, const mba_sass_count *c)
+{
+    looking         *x = ctx;
+    mba_gpu_profile *g = x->g;
+    const int64_t    name = mba_events_name(&g->names, c->kernel ? c->kernel : "?"), file = mba_events_name(&g->names, c->file);
+    if (g->ninstructions == g->instructions_room) {
+        const int64_t        room = g->instructions_room ? 2 * g->instructions_room : 1024;
+        mba_gpu_instruction *more = realloc(g->instruction, (size_t)room * sizeof *more);
+        if (more) {
+            g->instruction = more;
+            g->instructions_room = room;
+        }
+    }
+    if (name < 0 || file < 0 || g->ninstructions == g->instructions_room) return;
+    g->instruction[g->ninstructions++] = (mba_gpu_instruction){ .symbol = g->names.names[name], .file = g->names.names[file], .metric = c->metric,
+                                                                .node = x->node, .line = c->line, .pc = c->pc, .value = c->value };
+}
+
+static void after(void *ctx, const mba_node *n, const mba_plan *plan)
+{
+    looking *x = ctx;
+    (void)plan;
+    if (x->node != n->id || x->st != MBA_OK) return;
+    x->st = mba_sass_end(keep, x);
+    if (x->st == MBA_OK && !x->g->ninstructions) x->st = mba_fail(MBA_E_DEVICE, "CUPTI counted no instruction of '%s'", x->kernel);
+}
+
+mba_status mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *kernel)
+{
+    looking         x = { g, kernel, MBA_OK, -1 };
+    const mba_hooks h = { before, after, &x };
+    MBA_TRY(mba_program_run(p, MBA_STEP, step, &h));
+    MBA_TRY(p->device->wait());
+    if (x.node < 0)
+        return mba_fail(MBA_E_ARG, "no kernel or operator '%s' in this step\nfix: a name of the table `mambascope show FILE.db kernels`", kernel);
+    return x.st;
+}
