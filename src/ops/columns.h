@@ -29,7 +29,7 @@ static inline void mba__plan_column_totals(mba_plan *p, int scratch, int64_t par
 /* Sums of `sums` kinds over the rows of t, V columns a thread: appends launches <parts> and "column_totals", and scratch. */
 static inline int mba__plan_column_sums(mba_plan *p, const char *parts_name, const mba_tensor *t, int sums, int V, double read_bytes)
 {
-    enum { THREADS = 256, BLOCKS = 528, ROWS_LEAST = 8 };                 /* four blocks for each of 132 processors */
+    enum { THREADS = 256, BLOCKS = 528, ROWS_LEAST = 4 };                 /* four blocks for each of 132 processors */
     const int64_t cols = mba_cols(t), rows = mba_rows(t), owners = mba_ceil(cols, V), across = mba_ceil(owners, THREADS);
     const int64_t at_once = owners < THREADS ? THREADS / owners : 1;
     int64_t parts = mba_ceil(rows, at_once * ROWS_LEAST);

@@ -17,7 +17,7 @@
 #ifndef MBA_OPS_MAP_ROWS_CUH
 #define MBA_OPS_MAP_ROWS_CUH
 
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/packed.cuh"
 extern "C" {
 #include "ops/pieces.h"
 }
@@ -31,21 +31,24 @@ __global__ void __launch_bounds__(MBA__MAP_THREADS) map_rows(map_operands<T, IN,
     constexpr int D = MBA__MAP_DEPTH;
     const int64_t cols = (int64_t)per_row * V;
     int64_t       row[D], col[D];
-    float         in[D][IN][V];
+    packed<T, V>  seen[D][IN];
 #pragma unroll
     for (int d = 0; d < D; d++) {
         const I j = ((I)blockIdx.x * D + d) * MBA__MAP_THREADS + threadIdx.x, r = j / per_row;
         row[d] = j < pieces ? (int64_t)r : -1;
         col[d] = (int64_t)(j - r * per_row) * V;
-#pragma unroll
-        for (int k = 0; k < IN; k++)
-            if (row[d] >= 0) load(in[d][k], o.in[k].row(row[d], cols) + col[d]);
     }
+#pragma unroll
+    for (int d = 0; d < D; d++)                   // all loads before the first is used
+#pragma unroll
+        for (int k = 0; k < IN; k++) fetch(seen[d][k], o.in[k].row(row[d] < 0 ? 0 : row[d], cols) + col[d], row[d] >= 0);
 #pragma unroll
     for (int d = 0; d < D; d++) {
         if (row[d] < 0) continue;
-        float out[OUT][V];
-        f(out, in[d], row[d], col[d]);
+        float in[IN][V], out[OUT][V];
+#pragma unroll
+        for (int k = 0; k < IN; k++) unpack(in[k], seen[d][k]);
+        f(out, in, row[d], col[d]);
 #pragma unroll
         for (int k = 0; k < OUT; k++) {
             T *to = o.out[k].row(row[d], cols) + col[d];

@@ -115,20 +115,6 @@ template <typename T> struct strip {
     __device__ __forceinline__ T *row(int r) const { return (T *)(at + (uint64_t)(uint32_t)r * pitch); }
 };
 
-/* V weights, fp32, aligned to 16 bytes if V > 1. */
-template <int V> static __device__ __forceinline__ void load_weights(float (&to)[V], const float *from)
-{
-    if constexpr (V > 4) {
-#pragma unroll
-        for (int i = 0; i < V; i += 4) {
-            const float4 w = *(const float4 *)(from + i);
-            to[i] = w.x; to[i + 1] = w.y; to[i + 2] = w.z; to[i + 3] = w.w;
-        }
-    } else {
-        load(to, from);
-    }
-}
-
 /* What the block's teams have summed, to one part; `memory` is the block's shared memory, and nobody uses it any more. */
 template <int V, int NV>
 static __device__ __forceinline__ void keep_part(float *part, float *memory, const float (&dw)[NV][V], team t, int cols)

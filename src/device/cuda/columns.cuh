@@ -1,7 +1,15 @@
 /* columns.cuh -- sums over the rows of a matrix, one per column, in a fixed order: gradients of weights, statistics.
  *
- *     struct dot { window<const T> a, b; template <int V> __device__ void add(float (&sum)[1][V], int64_t r, int64_t c) const; };
- *     MBA_TRY(mba_column_sums<1>(c, 0, dot, cols, V, rows, parts, scratch));      // launch 0: parts, launch 1: their totals
+ *     struct dot {
+ *         enum { AT_ONCE = 4 };                                             // rows whose loads are on their way together
+ *         window<const T> a, b;
+ *         template <int V> struct known { .. };                             // what belongs to the columns and stays
+ *         template <int V> struct seen { packed<T, V> a, b; };              // what a row gives
+ *         template <int V> __device__ void know(known<V> &k, int64_t c) const;
+ *         template <int V> __device__ void look(seen<V> &s, int64_t r, int64_t c, bool there) const;
+ *         template <int V> __device__ void add(float (&sum)[1][V], const seen<V> &s, const known<V> &k) const;
+ *     };
+ *     MBA_TRY((mba_column_sums<1, V>(c, 0, t, dot, use, scratch)));         // launch 0: parts, launch 1: their totals
  *
  * A thread owns V neighbouring columns and adds up rows with a stride; the threads of a block that own the same columns are
  * added in order, then the blocks' parts. How many parts there are is the plan's business and depends on the shape alone,
@@ -9,7 +17,7 @@
 #ifndef MBA_COLUMNS_CUH
 #define MBA_COLUMNS_CUH
 
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/packed.cuh"
 
 enum { COLUMN_THREADS = 256, TOTAL_COLUMNS = 32, TOTAL_GROUPS = 16 };
 
@@ -47,9 +55,18 @@ column_parts(float *part, F f, int64_t cols, int64_t capacity, int64_t per_part,
     for (int k = 0; k < K; k++)
 #pragma unroll
         for (int v = 0; v < V; v++) acc[k][v] = 0;
-    if (s.active)
-#pragma unroll 4                                  // loads of four rows in flight
-        for (int64_t r = from + s.row; r < end; r += s.rows) f.template add<V>(acc, r, s.column);
+    if (s.active) {
+        constexpr int U = F::AT_ONCE;
+        typename F::template known<V> known;
+        typename F::template seen<V>  seen[U];
+        f.know(known, s.column);
+        for (int64_t r = from + s.row; r < end; r += U * s.rows) {
+#pragma unroll
+            for (int u = 0; u < U; u++) f.look(seen[u], r + u * s.rows, s.column, r + u * s.rows < end);
+#pragma unroll
+            for (int u = 0; u < U; u++) if (r + u * s.rows < end) f.add(acc, seen[u], known);
+        }
+    }
 #pragma unroll
     for (int k = 0; k < K; k++) {
         __syncthreads();
@@ -78,7 +95,8 @@ column_totals(const float *part, int64_t cols, int parts, F use, const mba_step 
 #pragma unroll
     for (int k = 0; k < K; k++) {
         total[k] = 0;
-        for (int p = group; p < parts && column < cols; p += TOTAL_GROUPS) total[k] += part[((int64_t)p * K + k) * cols + column];
+#pragma unroll 8
+        for (int p = group; p < (column < cols ? parts : 0); p += TOTAL_GROUPS) total[k] += part[((int64_t)p * K + k) * cols + column];
         sums[group][k][x] = total[k];
     }
     __syncthreads();

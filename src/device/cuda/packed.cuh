@@ -28,4 +28,18 @@ template <int N, typename T> static __device__ __forceinline__ void unpack(float
     for (int i = 0; i < N; i++) to[i] = to_float(u.v[i]);
 }
 
+/* V numbers of a vector of the channels, fp32, aligned to 16 bytes if V > 1. */
+template <int V> static __device__ __forceinline__ void load_weights(float (&to)[V], const float *from)
+{
+    if constexpr (V > 4) {
+#pragma unroll
+        for (int i = 0; i < V; i += 4) {
+            const float4 w = *(const float4 *)(from + i);
+            to[i] = w.x; to[i + 1] = w.y; to[i + 2] = w.z; to[i + 3] = w.w;
+        }
+    } else {
+        load(to, from);
+    }
+}
+
 #endif

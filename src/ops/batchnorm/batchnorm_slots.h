@@ -16,10 +16,11 @@ enum { DX, DW, DB };
 typedef struct batchnorm_stats_attr { double momentum; } batchnorm_stats_attr;
 typedef struct batchnorm_attr { double eps; int64_t train, relu; } batchnorm_attr;
 
-/* CUDA: columns a thread takes at once. */
-static inline int batchnorm_columns(const mba_tensor *a, const mba_tensor *b, const mba_tensor *c)
+/* CUDA: columns a thread takes at once; what belongs to channels is read in pieces, too. */
+static inline int batchnorm_columns(const mba_node *n, const mba_tensor *a, const mba_tensor *b, const mba_tensor *c)
 {
     const mba_tensor *const t[] = { a, b, c };
+    for (int k = 0; k < MBA_IN_MAX; k++) if (n->in[k] && n->in[k]->type.rank == 1 && n->in[k]->offset % 4) return 1;
     return mba__columns_at_once(t, 3);
 }
 

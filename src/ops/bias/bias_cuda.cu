@@ -11,20 +11,26 @@ struct plus_bias {
     const float *b;                               // (C)
     template <int V> __device__ void operator()(float (&out)[1][V], const float (&in)[1][V], int64_t, int64_t col) const
     {
+        load_weights(out[Y], b + col);
 #pragma unroll
-        for (int v = 0; v < V; v++) out[Y][v] = in[X][v] + b[col + v];
+        for (int v = 0; v < V; v++) out[Y][v] += in[X][v];
     }
 };
 
 extern "C" mba_status bias_cuda(const mba_call *c) { return mba_map_rows<1, 1>(c, plus_bias{ (const float *)c->in[BIAS] }); }
 
 template <typename T> struct bias_bwd_sums {
+    enum { AT_ONCE = 8 };
     window<const T> dy;
     int64_t         cols;
-    template <int V> __device__ void add(float (&sum)[1][V], int64_t r, int64_t c) const
+    template <int V> struct known {};
+    template <int V> using seen = packed<T, V>;
+    template <int V> __device__ void know(known<V> &, int64_t) const {}
+    template <int V> __device__ void look(packed<T, V> &s, int64_t r, int64_t c, bool there) const { fetch(s, dy.row(r, cols) + c, there); }
+    template <int V> __device__ void add(float (&sum)[1][V], const packed<T, V> &s, const known<V> &) const
     {
         float d[V];
-        load(d, dy.row(r, cols) + c);
+        unpack(d, s);
 #pragma unroll
         for (int v = 0; v < V; v++) sum[0][v] += d[v];
     }

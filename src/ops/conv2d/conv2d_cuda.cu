@@ -53,12 +53,17 @@ static unsigned blocks(int64_t threads) { return (unsigned)mba_ceil(threads, 256
 /* ---- sums over positions: dbias ---- */
 
 template <typename T> struct bias_sums {
+    enum { AT_ONCE = 8 };
     window<const T> dy;
     int64_t         cols;
-    template <int V> __device__ void add(float (&sum)[1][V], int64_t r, int64_t c) const
+    template <int V> struct known {};
+    template <int V> using seen = packed<T, V>;
+    template <int V> __device__ void know(known<V> &, int64_t) const {}
+    template <int V> __device__ void look(packed<T, V> &s, int64_t r, int64_t c, bool there) const { fetch(s, dy.row(r, cols) + c, there); }
+    template <int V> __device__ void add(float (&sum)[1][V], const packed<T, V> &s, const known<V> &) const
     {
         float a[V];
-        load(a, dy.row(r, cols) + c);
+        unpack(a, s);
 #pragma unroll
         for (int k = 0; k < V; k++) sum[0][k] += a[k];
     }

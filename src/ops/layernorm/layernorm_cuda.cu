@@ -80,18 +80,28 @@ layernorm_dx(window<T> dx, window<const T> dy, window<const T> x, const float *w
 }
 
 template <typename T> struct layernorm_sums {
+    enum { AT_ONCE = 4 };
     window<const T> dy, x;
     const float    *mean, *rstd;
     int64_t         cols;
-    template <int V> __device__ void add(float (&sum)[2][V], int64_t r, int64_t c) const
+    template <int V> struct known {};
+    template <int V> struct seen { packed<T, V> dy, x; float mean, rstd; };
+    template <int V> __device__ void know(known<V> &, int64_t) const {}
+    template <int V> __device__ void look(seen<V> &s, int64_t r, int64_t c, bool there) const
+    {
+        fetch(s.dy, dy.row(r, cols) + c, there);
+        fetch(s.x, x.row(r, cols) + c, there);
+        s.mean = there ? mean[r] : 0;
+        s.rstd = there ? rstd[r] : 0;
+    }
+    template <int V> __device__ void add(float (&sum)[2][V], const seen<V> &s, const known<V> &) const
     {
         float a[V], h[V];
-        load(a, dy.row(r, cols) + c);
-        load(h, x.row(r, cols) + c);
-        const float m = mean[r], s = rstd[r];
+        unpack(a, s.dy);
+        unpack(h, s.x);
 #pragma unroll
         for (int k = 0; k < V; k++) {
-            sum[0][k] += a[k] * (h[k] - m) * s;
+            sum[0][k] += a[k] * (h[k] - s.mean) * s.rstd;
             sum[1][k] += a[k];
         }
     }

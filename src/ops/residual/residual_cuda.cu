@@ -46,19 +46,27 @@ residual_rows(window<T> out, window<const T> base, window<const T> v, const floa
 }
 
 template <typename T> struct residual_sums {
+    enum { AT_ONCE = 4 };
     window<const T> dy, v;
     chance          k;
     const mba_step *step;
     int64_t         cols;
-    template <int V> __device__ void add(float (&sum)[1][V], int64_t r, int64_t c) const
+    template <int V> struct known {};
+    template <int V> struct seen { float f; packed<T, V> a, b; };
+    template <int V> __device__ void know(known<V> &, int64_t) const {}
+    template <int V> __device__ void look(seen<V> &s, int64_t r, int64_t c, bool there) const
     {
-        const float f = factor(k, step, r / k.rows);
-        if (f == 0) return;
+        s.f = there ? factor(k, step, r / k.rows) : 0;
+        fetch(s.a, dy.row(r, cols) + c, s.f != 0);
+        fetch(s.b, v.row(r, cols) + c, s.f != 0);
+    }
+    template <int V> __device__ void add(float (&sum)[1][V], const seen<V> &s, const known<V> &) const
+    {
         float a[V], b[V];
-        load(a, dy.row(r, cols) + c);
-        load(b, v.row(r, cols) + c);
+        unpack(a, s.a);
+        unpack(b, s.b);
 #pragma unroll
-        for (int j = 0; j < V; j++) sum[0][j] += f * a[j] * b[j];
+        for (int j = 0; j < V; j++) sum[0][j] += s.f * a[j] * b[j];
     }
 };
 
