@@ -10,7 +10,7 @@
  * takes      groups of whole 16-byte pieces, up to 2048 of them
  * launch     as planned in ops/norm_plan.h; backward: dynamic smem two rows of each team
  * resources  sm_90: forward 40 to 100 registers, backward 54 to 126; no spill
- * moves      forward reads 2 and writes 1 row, backward reads 3 and writes 2: bound by DRAM
+ * moves      forward reads 2 and writes 1 row, backward reads 3 and writes 2, or 3 where v is made again: bound by DRAM
  * floor      R=16384 C=1536 bf16: forward 151 MB, 35 us, backward 252 MB, 59 us at 4.3 TB/s (copy)
  * measured   none yet
  * kernel     gated_fwd_loop, gated_bwd_loop     a block per group of a row, which is read twice
