@@ -154,6 +154,61 @@ static void peak_memory_is_the_plan(void **state)
     }
 }
 
+static size_t first_byte(const mba_program *p, const mba_tensor *t)
+{
+    return p->layout.offset[t->st->id] + (size_t)t->offset * mba_dtype_bytes(t->st->dtype);
+}
+
+/* Activations that lie in the memory of gradients are dead when these are made, and lie beside each other while they live. */
+static int lent(const mba_program *p)
+{
+    const mba_graph  *g = p->graph;
+    const mba_layout *lay = &p->layout;
+    int               n = 0;
+    for (int32_t s = 0; s < g->nstorages; s++) {
+        const size_t from = lay->offset[s], to = from + (size_t)g->storages[s]->elems * mba_dtype_bytes(g->storages[s]->dtype);
+        if (g->storages[s]->role < MBA_ACT || lay->first[s] < 0 || lay->arena[s] != MBA_GRAD) continue;
+        n++;
+        assert_true(to <= lay->arena_bytes[MBA_GRAD]);
+        for (int32_t i = 0; i <= lay->last[s]; i++)
+            for (int k = 0; k < MBA_OUT_MAX; k++) {
+                const mba_tensor *t = g->nodes[i]->out[k];
+                if (!t || t->st->role != MBA_GRAD) continue;
+                const size_t end = first_byte(p, t) + (size_t)((mba_elems(t) / t->run - 1) * t->pitch + t->run) * mba_dtype_bytes(t->st->dtype);
+                assert_true(end <= from || to <= first_byte(p, t));
+            }
+        for (int32_t j = 0; j < s; j++) {                  // one that takes over memory in place begins where the other ends
+            const size_t at = lay->offset[j], end = at + (size_t)g->storages[j]->elems * mba_dtype_bytes(g->storages[j]->dtype);
+            if (lay->first[j] < 0 || lay->arena[j] != MBA_GRAD || g->storages[j]->role < MBA_ACT) continue;
+            assert_true(end <= from || to <= at || lay->last[j] <= lay->first[s] || lay->last[s] <= lay->first[j]);
+        }
+    }
+    return n;
+}
+
+static void gradients_lend_their_memory(void **state)
+{
+    (void)state;
+    static const char *const name[] = { "mamba-130m", "mamba2-130m", "hybrid-130m", "hybrid-j-370m" };
+    for (int i = 0; i < 4; i++) {
+        size_t bytes[2];
+        for (int accumulate = 0; accumulate < 2; accumulate++) {
+            mba_session         s = { 0 };
+            mba_session_options o = options(name[i], 256);
+            o.accumulate   = accumulate;
+            o.memory_bytes = INT64_MAX;
+            assert_ok(mba_session_plan(&s, &o));
+            bytes[accumulate] = mba_program_bytes(s.program);
+            const int n = lent(s.program);
+            assert_true(accumulate ? n == 0 : n > 0);       // several micro-batches: gradients are added to what is there
+            mba_session_end(&s);
+        }
+        printf("    %s: %.0f MB, %.0f MB with several micro-batches\n", name[i], (double)bytes[0] / 1e6, (double)bytes[1] / 1e6);
+        assert_true(bytes[0] < bytes[1]);
+    }
+}
+
 /* peak_kb comes first: OpenMP's threads do not survive a fork. */
 MBA_TEST_MAIN(cmocka_unit_test(peak_memory_is_the_plan), cmocka_unit_test(a_step_allocates_nothing),
-              cmocka_unit_test(a_step_allocates_nothing_on_the_gpu), cmocka_unit_test(a_step_of_images_or_graphs_allocates_nothing))
+              cmocka_unit_test(a_step_allocates_nothing_on_the_gpu), cmocka_unit_test(a_step_of_images_or_graphs_allocates_nothing),
+              cmocka_unit_test(gradients_lend_their_memory))

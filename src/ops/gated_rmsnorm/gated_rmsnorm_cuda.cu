@@ -10,13 +10,13 @@
  * takes      groups of whole 16-byte pieces, up to 2048 of them, in rows at even distances
  * launch     as planned in ops/norm_plan.h; backward: dynamic smem three rows of each team
  * resources  sm_90: forward 32 to 93 registers, backward 62 to 120; no spill
- * moves      forward reads 2 and writes 1 row, backward reads 3 and writes 2: bound by DRAM
+ * moves      forward reads 2 and writes 1 row, backward reads 3 and writes 2, or 3 where v is made again: bound by DRAM
  * in flight  an SM, of the 22 KB that 4 TB/s for 0.7 us are: forward C=1536 59 registers, 10 blocks of 96 threads of 2 x 2 pieces, 61 KB;
  *            backward 64 registers, 2 blocks of 2 teams of 192 threads of 3 pieces, two rows ahead, 74 KB
  * issue      backward about 46 instructions a value: R=16384 C=1536, 40 us of the SMs' time beside 64 us of memory's
  * floor      R=16384 C=1536 bf16: forward 151 MB, 35 us, backward 252 MB, 59 us at 4.3 TB/s (copy)
- * measured   54 / 75 % of the copy rate (1536), 50 / 73 % (4096) when the forward waited for each of its loads before the next, rows were
- *            found by division and the backward had three pieces a thread at 126 registers
+ * measured   H200, 91 / 91 % of the copy rate (1536), 101 / 92 % (4096); 54 / 75 and 50 / 73 % when the forward waited for each of its
+ *            loads before the next, rows were found by division and the backward had three pieces a thread at 126 registers
  * kernel     gated_fwd_loop, gated_bwd_loop     a block per group of a row, which is read twice
  * takes      everything
  * order      fixed by shape and machine, as in ops/norm_rows.cuh */

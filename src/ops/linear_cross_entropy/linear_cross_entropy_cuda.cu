@@ -8,7 +8,7 @@
  * kernel     linear_cross_entropy_rows     a team of 32 or 512 threads per row; maximum and sum in one pass, the gradient in a second
  * takes      fp32, bf16, any columns below 2^30, rows at multiples of 16 bytes
  * launch     grid ceil(R / (512 / team)), block 512
- * resources  sm_90a, CUDA 13.0: 64 registers, no spill: two blocks an SM, whose rows (100 KB each at 50288 columns in bf16, 27 MB in
+ * resources  sm_90a, CUDA 13.0: 56 registers, no spill: two blocks an SM, whose rows (100 KB each at 50288 columns in bf16, 27 MB in
  *            all) are still in L2 at the second look
  * moves      reads R C e + 4 R bytes, writes R C e; 2 R C exponentials: bound by DRAM
  * measured   none yet
@@ -21,15 +21,47 @@ extern "C" {
 
 /* ---- the pass over a block of logits ---- */
 
-/* z = k (exp(z - lse) - [column y]), this thread's share of a row; pieces wait as they lie in memory, half the registers */
-template <int N, int TEAM, typename T> static __device__ __forceinline__ void differentiate(T *z, int cols, int lane, int y, float lse, float k)
+/* Pieces of a row wait as they lie in memory, which takes half the registers of numbers; one beyond the row is not asked for. */
+template <int N, typename T> union piece { typename word<N * sizeof(T)>::type w; T v[N]; };
+
+template <int N, int TEAM, typename T>
+static __device__ __forceinline__ void fetch(piece<N, T> (&u)[CE_AHEAD], const T *z, int c, int cols)
 {
-    typedef union { typename word<N * sizeof(T)>::type w; T v[N]; } piece;
-    for (int c = lane * N; c + N <= cols; c += CE_AHEAD * TEAM * N) {
-        piece u[CE_AHEAD];
 #pragma unroll
-        for (int j = 0; j < CE_AHEAD; j++)
-            if (c + j * TEAM * N + N <= cols) u[j].w = ((const piece *)(z + c + j * TEAM * N))->w;
+    for (int j = 0; j < CE_AHEAD; j++)
+        if (c + j * TEAM * N + N <= cols) u[j].w = ((const piece<N, T> *)(z + c + j * TEAM * N))->w;
+}
+
+/* This thread's share of a row's sum. */
+template <int N, int TEAM, typename T> static __device__ __forceinline__ ce_sum sum_row(const T *z, int cols, int lane)
+{
+    ce_sum s = { -FLT_MAX, 0 };
+    for (int c = lane * N; c + N <= cols; c += CE_AHEAD * TEAM * N) {
+        piece<N, T> u[CE_AHEAD];
+        fetch<N, TEAM>(u, z, c, cols);
+#pragma unroll
+        for (int j = 0; j < CE_AHEAD; j++) {
+            if (c + j * TEAM * N + N > cols) break;
+            float v[N];
+#pragma unroll
+            for (int i = 0; i < N; i++) v[i] = to_float(u[j].v[i]);
+            ce_take(s, v);
+        }
+    }
+    for (int c = cols / N * N + lane; c < cols; c += TEAM) {
+        const float v[1] = { to_float(z[c]) };
+        ce_take(s, v);
+    }
+    return s;
+}
+
+/* z = k (exp(z - lse) - [column y]), this thread's share of a row */
+template <int N, int TEAM, typename T>
+static __device__ __forceinline__ void differentiate(T *z, int cols, int lane, int y, float lse, float k)
+{
+    for (int c = lane * N; c + N <= cols; c += CE_AHEAD * TEAM * N) {
+        piece<N, T> u[CE_AHEAD];
+        fetch<N, TEAM>(u, z, c, cols);
 #pragma unroll
         for (int j = 0; j < CE_AHEAD; j++) {
             const int at = c + j * TEAM * N;
@@ -47,7 +79,8 @@ template <int N, int TEAM, typename T> static __device__ __forceinline__ void di
 /* Row r of z has the target and the loss of row first + r. */
 template <typename T, int TEAM, bool GRADIENT>
 __global__ void __launch_bounds__(LCE_BLOCK, 2)
-linear_cross_entropy_rows(T *z, int64_t pitch, float *each, window<const int32_t> target, const float *scale, int64_t first, int64_t rows, int cols)
+linear_cross_entropy_rows(T *z, int64_t pitch, float *each, window<const int32_t> target, const float *scale, int64_t first,
+                          int64_t rows, int cols)
 {
     constexpr int N = (int)piece_of<T>::N;
     const int64_t r = (int64_t)blockIdx.x * (LCE_BLOCK / TEAM) + threadIdx.x / TEAM;
@@ -61,7 +94,7 @@ linear_cross_entropy_rows(T *z, int64_t pitch, float *each, window<const int32_t
         return;
     }
     const float hit = to_float(row[y]);                    // before the barriers of the sum: behind them rows are overwritten
-    const float lse = ce_lse<TEAM>(ce_row<N, TEAM>(row, cols, lane));
+    const float lse = ce_lse<TEAM>(sum_row<N, TEAM>(row, cols, lane));
     if (lane == 0) each[first + r] = lse - hit;
     if (GRADIENT) differentiate<N, TEAM>(row, cols, lane, y, lse, *scale);
 }
