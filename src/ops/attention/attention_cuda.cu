@@ -6,7 +6,7 @@
  * kernel     attention_fwd_mma     32 queries a warp; keys and values in tiles of 64, two on their way
  * takes      bf16, P <= 128 and a multiple of 8, heads that begin at multiples of 16 bytes, scale > 0
  * launch     grid B H ceil(L / (32 warps)), block 32 to 256: up to 256 queries are one block, longer rows blocks of 128
- * resources  REGS_FWD
+ * resources  sm_90a, CUDA 13.0: 144 registers (P = 32), 167 (48), 168 (64), 208 (96), 244 (128), no spill
  * moves      q, o once; keys and values once per block, from L2: bound by the tensor cores, short rows by DRAM
  * measured   none yet
  * order      fixed: keys ascend
@@ -14,7 +14,7 @@
  * kernel     attention_bwd_mma     queries (dq, delta) or keys (dk, dv) for rows, 32 a warp (16 where P > 64)
  * takes      as forward
  * launch     grid B H ceil(L/128) (dq), then B Hk ceil(Lk/128) (dk, dv), block 128; half the rows where P > 64
- * resources  REGS_BWD
+ * resources  sm_90a, CUDA 13.0: dq 174 (P = 32) to 238 (64), 165 (128), dk and dv 204 to 244, no spill
  * moves      q, k, v, do once per block and again from L2; 7 products instead of the least 5, for no sum needs an atomic
  * measured   none yet
  * order      fixed: columns ascend, heads of a group in order
@@ -22,7 +22,7 @@
  * kernel     attention_bwd_whole   a head a block: queries, keys, values and do stay in shared memory for both passes
  * takes      as forward, L and Lk <= 256, P <= 64, a key head for each query head
  * launch     grid B H, block 32 to 128, dynamic smem 4 max(L, Lk) rows of P + 8 bf16
- * resources  REGS_WHOLE
+ * resources  sm_90a, CUDA 13.0: 176 registers (P = 32), 200 (48), 250 (64), no spill
  * moves      every operand once: bound by DRAM
  * measured   none yet
  * order      fixed: columns ascend */
@@ -41,7 +41,7 @@ stage_rows(tile_row<PP> *to, int n, const bf16 *from, int64_t step, int first, i
     for (int i = threadIdx.x; i < n * PIECES; i += blockDim.x) {
         const int  r = i / PIECES, c = i % PIECES * 8;
         const bool in = first + r < rows && c < P;
-        cp_async16(&to[r].x[c], in ? from + (first + r) * step + c : from, in);
+        cp_async16(&to[r].x[c], from + (first + r) * step + c, in);
     }
 }
 
@@ -148,7 +148,7 @@ attention_fwd_mma(const __grid_constant__ attention_operands<bf16> p)
     constexpr bool KEPT = PP <= 48;                            // queries in registers: wider ones would not fit
     MBA_DYNAMIC_SMEM(smem);
     fwd_smem<PP> &sm = *(fwd_smem<PP> *)smem;
-    const int           warp = threadIdx.x / 32;
+    const int           warp = warp_of_block();
     const rows_of_block r = rows_of_block_of(p, blockDim.x, false);
     const column_tiles  c = column_tiles_of(p, r.first, blockDim.x, COLUMNS, false);
     const sight         g = sight_of(p, r.b, false);
@@ -307,7 +307,7 @@ attention_bwd_mma(const __grid_constant__ attention_operands<bf16> p)
     constexpr int T = PP <= 64 ? 2 : 1, N = KEYS && PP == 64 ? 2 : 4, STEP = 8 * N, ROWS = T * 16 * (ATT_MMA_THREADS / 32);
     MBA_DYNAMIC_SMEM(smem);
     bwd_smem<PP, ROWS> &sm = *(bwd_smem<PP, ROWS> *)smem;
-    const int           warp = threadIdx.x / 32, rows = KEYS ? p.Lk : p.L;
+    const int           warp = warp_of_block(), rows = KEYS ? p.Lk : p.L;
     const rows_of_block r = rows_of_block_of(p, ROWS, KEYS);
     const column_tiles  c = column_tiles_of(p, r.first, ROWS, COLUMNS, KEYS);
     const sight         g = sight_of(p, r.b, KEYS);
@@ -380,7 +380,7 @@ whole_pass(const whole_smem<PP> &sm, const attention_operands<bf16> &p, int64_t 
     const sight        g = sight_of(p, b, KEYS);
     const float        scale = p.scale * LOG2E;
 #pragma unroll 1
-    for (int row = threadIdx.x / 32 * T * 16; row < rows; row += blockDim.x / 32 * T * 16) {
+    for (int row = warp_of_block() * T * 16; row < rows; row += blockDim.x / 32 * T * 16) {
         rows_of_warp<T>   w;
         sums<PP, T, KEYS> sum;
         know_rows(w, row, rows, KEYS ? NULL : sm.lse + row, sm.delta + row);
@@ -396,7 +396,7 @@ whole_pass(const whole_smem<PP> &sm, const attention_operands<bf16> &p, int64_t 
     }
 }
 
-template <int PP> __global__ void __launch_bounds__(ATT_MMA_THREADS, 2)
+template <int PP> __global__ void __maxnreg__(PP <= 48 ? 200 : 255)
 attention_bwd_whole(const __grid_constant__ attention_operands<bf16> p)
 {
     constexpr int T = 2;
