@@ -15,7 +15,7 @@
  * takes      as forward
  * launch     grid B H ceil(L/128) (dq), then B Hk ceil(Lk/128) (dk, dv), block 128; half the rows where P > 64
  * resources  sm_90a, CUDA 13.0: dq 174 (P = 32) to 238 (64), 165 (128), dk and dv 204 to 244, no spill
- * moves      q, k, v, do once per block and again from L2; 7 products instead of the least 5, for no sum needs an atomic
+ * moves      q, k, v, do once per block and again from L2; 7 products instead of 5, for no sum needs an atomic
  * measured   none yet
  * order      fixed: columns ascend, heads of a group in order
  *
@@ -30,7 +30,7 @@
 
 enum { COLUMNS = ATT_MMA_COLUMNS, FWD_N = 4 };              /* N: a step takes 8 N columns */
 
-template <int PP> struct tile_row { bf16 x[PP + 8]; };         /* 8 more: an odd number of pieces, no bank twice in 8 rows */
+template <int PP> struct tile_row { bf16 x[PP + 8]; };         /* 8 more: an odd number of pieces */
 
 /* n rows from `first` on of a head, into shared memory; what lies beyond the head is zero. */
 template <int PP> static __device__ __forceinline__ void
@@ -46,7 +46,8 @@ stage_rows(tile_row<PP> *to, int n, const bf16 *from, int64_t step, int first, i
 }
 
 /* n words of a row of numbers, zeros beyond its end. */
-template <typename W> static __device__ __forceinline__ void stage_words(W *to, int n, const W *from, int first, int rows)
+template <typename W> static __device__ __forceinline__ void
+stage_words(W *to, int n, const W *from, int first, int rows)
 {
     for (int i = threadIdx.x; i < n; i += blockDim.x)
         cp_async4(to + i, first + i < rows ? from + first + i : from, first + i < rows);
@@ -196,8 +197,8 @@ attention_fwd_mma(const __grid_constant__ attention_operands<bf16> p)
         put_rows(p.out.of(r.b, r.head), p.out.row, o[m], w.sum[m], row + m * 16, p.L, p.P, false);
 }
 
-/* ---- backward. Rows x meet columns y: S = x1 y1^T, dP = x2 y2^T, dS = P (dP - delta); then x1's gradient is scale dS y1
- * and, of keys, x2's is P y2. Rows are queries (q, do) or KEYS (k, v); columns the other ---- */
+/* ---- backward. Rows x meet columns y: S = x1 y1^T, dP = x2 y2^T, dS = P (dP - delta); then x1's gradient is scale
+ * dS y1 and, of keys, x2's is P y2. Rows are queries (q, do) or KEYS (k, v); columns the other ---- */
 
 template <int PP, int T, bool KEYS> struct sums { float d1[T][PP / 8][4], d2[KEYS ? T : 1][KEYS ? PP / 8 : 1][4]; };
 
@@ -205,7 +206,12 @@ template <int PP, int T, bool KEYS> struct sums { float d1[T][PP / 8][4], d2[KEY
 template <int T> struct rows_of_warp { int row, rows; float lse[T][2], delta[T][2]; };
 
 /* What is in shared memory of the columns of a step. */
-template <int PP> struct columns_at { const tile_row<PP> *y1, *y2; const float *lse, *delta; const int32_t *ids; int first; };
+template <int PP> struct columns_at {
+    const tile_row<PP> *y1, *y2;
+    const float        *lse, *delta;
+    const int32_t      *ids;
+    int                 first;
+};
 
 template <int N, int PP, int T, bool KEYS> static __device__ __forceinline__ void
 add_columns(sums<PP, T, KEYS> &sum, const rows_of_warp<T> &w, const tile_row<PP> *x1, const tile_row<PP> *x2,
@@ -304,7 +310,8 @@ know_queries(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p, const ro
 template <int PP, bool KEYS> __global__ void __launch_bounds__(ATT_MMA_THREADS, 2)
 attention_bwd_mma(const __grid_constant__ attention_operands<bf16> p)
 {
-    constexpr int T = PP <= 64 ? 2 : 1, N = KEYS && PP == 64 ? 2 : 4, STEP = 8 * N, ROWS = T * 16 * (ATT_MMA_THREADS / 32);
+    constexpr int T = PP <= 64 ? 2 : 1, ROWS = T * 16 * (ATT_MMA_THREADS / 32);
+    constexpr int N = KEYS && PP == 64 ? 2 : 4, STEP = 8 * N;
     MBA_DYNAMIC_SMEM(smem);
     bwd_smem<PP, ROWS> &sm = *(bwd_smem<PP, ROWS> *)smem;
     const int           warp = warp_of_block(), rows = KEYS ? p.Lk : p.L;

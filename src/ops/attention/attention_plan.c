@@ -44,8 +44,9 @@ static mba_status wgmma_takes(const mba_node *n, const attention_dims *d, const 
     MBA_TRY(tensor_takes(n, d, m));
     MBA_REFUSE_IF(m->cc != 90, "a device of compute capability %d: wgmma is of 9.0 alone", m->cc);
     MBA_REFUSE_IF(d->P != 64 && d->P != 128, "heads of %lld values: wants 64 or 128", (long long)d->P);
-    MBA_REFUSE_IF(d->L < ATT_WGMMA_ROWS || d->Lk < ATT_WGMMA_ROWS, "%lld queries, %lld keys: wants a block of %d of each",
-                  (long long)d->L, (long long)d->Lk, ATT_WGMMA_ROWS);
+    MBA_REFUSE_IF(d->L < ATT_WGMMA_ROWS || d->Lk < ATT_WGMMA_ROWS,
+                  "%lld queries, %lld keys: wants a block of %d of each", (long long)d->L, (long long)d->Lk,
+                  ATT_WGMMA_ROWS);
     return MBA_OK;
 }
 
@@ -93,7 +94,7 @@ static double plan_trips(mba_launch *l, const mba_node *n, const attention_dims 
     if (!((const attention_attr *)n->attr)->causal) return heads * (double)mba_ceil((int64_t)all, s->columns);
     for (int64_t i = 0; i < classes; i++) {
         const int64_t from = tiles * i / classes, to = tiles * (i + 1) / classes;
-        const double  seen = all - (double)(s->rows * (from + to - 1)) / 2;     // by the last query, from the first key on
+        const double  seen = all - (double)(s->rows * (from + to - 1)) / 2;   // from the first key on
         l->blocks[l->nblocks++] = (mba_blocks){ (to - from) * per, { heads * (seen / (double)s->columns + 0.5) } };
     }
     return MBA_TRIPS(0);
@@ -138,7 +139,8 @@ enum { KEYS_OF = MBA_ARG_IN(K), VALUES_OF = MBA_ARG_IN(V) };
 static void plan_forward(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
 {
     s.products = 2;
-    s.a1 = MBA_ARG_IN(Q); s.a2 = -1; s.b1 = KEYS_OF; s.b2 = VALUES_OF; s.out1 = MBA_ARG_OUT(LSE); s.out2 = MBA_ARG_OUT(O);
+    s.a1 = MBA_ARG_IN(Q); s.a2 = -1; s.b1 = KEYS_OF; s.b2 = VALUES_OF;
+    s.out1 = MBA_ARG_OUT(LSE); s.out2 = MBA_ARG_OUT(O);
     plan_pass(p, n, d, &s);
 }
 
@@ -150,8 +152,8 @@ mba_status attention_mma_plan(mba_plan *p, const mba_node *n, const mba_machine 
     const int64_t PP = padded(d.P, true), rows = d.L <= ATT_WHOLE ? attention_round(d.L, 32) : ATT_MMA_THREADS;
     const size_t  smem = (size_t)((rows + 4 * ATT_MMA_COLUMNS) * (PP + 8) * 2 + 8 * ATT_MMA_COLUMNS);
     MBA_TRY(fits(smem, m));
-    plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_mma", .tensor = true, .rows = rows, .columns = ATT_MMA_COLUMNS,
-                 .threads = rows, .regs = PP <= 64 ? 168 : 244, .ring = 2, .smem = smem });
+    plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_mma", .tensor = true, .rows = rows,
+                 .columns = ATT_MMA_COLUMNS, .threads = rows, .regs = PP <= 64 ? 168 : 244, .ring = 2, .smem = smem });
     return MBA_OK;
 }
 
@@ -171,7 +173,8 @@ mba_status attention_plain_plan(mba_plan *p, const mba_node *n, const mba_machin
 static void plan_queries(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
 {
     s.products = 3;
-    s.a1 = MBA_ARG_IN(Q); s.a2 = MBA_ARG_IN(DOUT); s.b1 = KEYS_OF; s.b2 = VALUES_OF; s.out1 = MBA_ARG_OUT(DQ); s.out2 = -1;
+    s.a1 = MBA_ARG_IN(Q); s.a2 = MBA_ARG_IN(DOUT); s.b1 = KEYS_OF; s.b2 = VALUES_OF;
+    s.out1 = MBA_ARG_OUT(DQ); s.out2 = -1;
     plan_pass(p, n, d, &s);
 }
 
@@ -219,8 +222,8 @@ mba_status attention_bwd_plain_plan(mba_plan *p, const mba_node *n, const mba_ma
     return MBA_OK;
 }
 
-/* Short rows: a block has all of a head, and reads it once. More than four pieces of 32 rows go to half as many warps: two
- * blocks an SM hide the loads of one behind the products of the other. */
+/* Short rows: a block has all of a head, and reads it once. More than four pieces of 32 rows go to half as many warps:
+ * two blocks an SM hide the loads of one behind the products of the other. */
 mba_status attention_bwd_whole_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const attention_dims d = attention_dims_of(n);

@@ -10,8 +10,8 @@
 
 #define EVERY_LANE 0xffffffffu
 
-/* Numbers of the warp and of its warpgroup, known to be the same in all lanes: under a branch that might part a warp, products
- * of a warpgroup would wait for each other, and every exchange between lanes would be guarded. */
+/* Numbers of the warp and of its warpgroup, known to be the same in all lanes: under a branch that might part a warp,
+ * products of a warpgroup would wait for each other, and every exchange between lanes would be guarded. */
 static __device__ __forceinline__ int warp_of_block(void) { return __shfl_sync(EVERY_LANE, threadIdx.x / 32, 0); }
 static __device__ __forceinline__ int warpgroup(void)     { return __shfl_sync(EVERY_LANE, threadIdx.x / 128, 0); }
 
@@ -44,7 +44,7 @@ sees_all(const sight &g, int row, int rows, int column, int width)
 }
 
 /* Scores that a row must not see become -inf: those outside the columns that order and length leave to it, and those of
- * other documents. `ids` are the columns' from `column` on, in shared memory; the rows' are read anew, few tiles need them. */
+ * other documents. `ids` are the columns' from `column` on, in shared memory; the rows' are read anew. */
 template <bool KEYS, int N> static __device__ __forceinline__ void
 hide(float (&s)[N][4], const sight &g, int row, int rows, int column, const int32_t *ids)
 {
@@ -154,8 +154,8 @@ finish(running<T> &w, float *lse, int row, int rows, float scale)
         }
 }
 
-/* ---- backward: s becomes p = 2^(scale s - LSE), d becomes dS = p (dP - delta). LSE and delta are those of a lane's two
- * rows, or (KEYS) of the columns of s, in shared memory ---- */
+/* ---- backward: s becomes p = 2^(scale s - LSE), d becomes dS = p (dP - delta). LSE and delta are those of a lane's
+ * two rows, or (KEYS) of the columns of s, in shared memory ---- */
 
 template <bool KEYS, int N> static __device__ __forceinline__ void
 probabilities(float (&s)[N][4], float scale, const float *lse, const float (&row_lse)[2])
@@ -237,7 +237,7 @@ put_rows(bf16 *to, int64_t step, const float (&o)[W][4], const float (&f)[2], in
             uint32_t w[4];
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                w[i] = n + i < W ? pack(o[n + i < W ? n + i : 0][2 * r] * f[r], o[n + i < W ? n + i : 0][2 * r + 1] * f[r]) : 0;
+                w[i] = pack(o[n + i < W ? n + i : 0][2 * r] * f[r], o[n + i < W ? n + i : 0][2 * r + 1] * f[r]);
             if (add) {
 #pragma unroll
                 for (int i = 0; i < 4; i++)

@@ -1,9 +1,9 @@
-/* attention_wgmma_cuda.cu -- softmax attention with bf16 heads by wgmma: the same passes as attention_cuda.cu for Hopper.
+/* attention_wgmma_cuda.cu -- softmax attention with bf16 heads by wgmma: the passes of attention_cuda.cu for Hopper.
  *
  *   o_t = sum_s p_ts v_s,   p_ts = exp(scale <q_t, k_s> - LSE_t)
  *   q, o (B, L, H, P)   k, v (B, Lk, Hk, P) bf16     LSE, delta (B, H, L) fp32
  *
- * kernel     attention_fwd_wgmma   128 queries a block, 64 a warpgroup; keys and values in tiles of 64, two on their way
+ * kernel     attention_fwd_wgmma   128 queries a block, 64 a warpgroup; keys and values in tiles of 64, two ahead
  * takes      sm_90a, bf16, P 64 or 128, L and Lk >= 128, heads that begin at multiples of 16 bytes, scale > 0
  * launch     grid B H ceil(L/128), block 256, dynamic smem 128 + 3 x 128 rows of P bf16
  * resources  CUDA 13.0: 127 registers (P = 64: two blocks an SM), 161 (128), no spill
@@ -14,10 +14,10 @@
  *
  * kernel     attention_bwd_wgmma   128 queries (dq, delta) or 192 keys (dk, dv) a block, 64 a warpgroup
  * takes      as forward
- * launch     grid B H ceil(L/128) (dq), block 256, then B Hk ceil(Lk/192) (dk, dv), block 384 (P = 128: 128, 256); dynamic
- *            smem two rows of P bf16 for each row, 3 x 128 more
+ * launch     grid B H ceil(L/128) (dq), block 256, then B Hk ceil(Lk/192) (dk, dv), block 384 (P = 128: 128, 256);
+ *            dynamic smem two rows of P bf16 for each row, 3 x 128 more
  * resources  CUDA 13.0: dq 128 registers (P = 64), 184 (128), dk and dv 165 and 239, no spill
- * moves      q, k, v, do once per block and again from L2; 7 products instead of the least 5, for no sum needs an atomic
+ * moves      q, k, v, do once per block and again from L2; 7 products instead of 5, for no sum needs an atomic
  * floor      B=8 L=2048 H=16 P=64 causal: 172 GFLOP (5 products), 220 us at 780 TFLOP/s
  * measured   none yet
  * order      fixed: columns ascend, heads of a group in order */
@@ -96,7 +96,8 @@ template <int PP> struct fwd_smem {
 };
 
 template <int PP> static __device__ __forceinline__ void
-stage_keys(fwd_smem<PP> &sm, const attention_operands<bf16> &p, const rows_of_block &r, const sight &g, int slot, int first)
+stage_keys(fwd_smem<PP> &sm, const attention_operands<bf16> &p, const rows_of_block &r, const sight &g, int slot,
+           int first)
 {
     constexpr int THREADS = 2 * ATT_WGMMA_ROWS;
     const int     head = r.head / p.group;
@@ -192,7 +193,8 @@ know_queries(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p, const ro
     if (t < p.L) {
         const bf16 *o = p.o.of(r.b, r.head) + t * p.o.row;
 #pragma unroll 2
-        for (int c = 0; c < PP / 8; c++) sum = dot_piece(*(const uint4 *)sm.x2.piece(i, c), *(const uint4 *)(o + c * 8), sum);
+        for (int c = 0; c < PP / 8; c++)
+            sum = dot_piece(*(const uint4 *)sm.x2.piece(i, c), *(const uint4 *)(o + c * 8), sum);
         p.delta[at] = sum;
     }
     sm.row_lse[i]   = t < p.L ? p.lse[at] : 0;
@@ -304,8 +306,9 @@ extern "C" mba_status attention_bwd_wgmma_cuda(const mba_call *c)
     const attention_operands<bf16> p = attention_bwd_operands_of<bf16>(c);
     const mba_launch              *l = c->plan->launch;
     const bool                     narrow = p.P == 64;
-    mba_assert((narrow ? sizeof(bwd_smem<64, ATT_WGMMA_ROWS>) : sizeof(bwd_smem<128, ATT_WGMMA_ROWS>)) <= l[0].smem_bytes);
-    mba_assert((narrow ? sizeof(bwd_smem<64, ATT_WGMMA_KEYS>) : sizeof(bwd_smem<128, ATT_WGMMA_ROWS>)) <= l[1].smem_bytes);
+    const size_t                   wide = sizeof(bwd_smem<128, ATT_WGMMA_ROWS>);
+    mba_assert((narrow ? sizeof(bwd_smem<64, ATT_WGMMA_ROWS>) : wide) <= l[0].smem_bytes);
+    mba_assert((narrow ? sizeof(bwd_smem<64, ATT_WGMMA_KEYS>) : wide) <= l[1].smem_bytes);
     auto *queries = narrow ? attention_bwd_wgmma<64, false> : attention_bwd_wgmma<128, false>;
     auto *keys    = narrow ? attention_bwd_wgmma<64, true> : attention_bwd_wgmma<128, true>;
     MBA_KERNEL(c, 0, queries, p);
