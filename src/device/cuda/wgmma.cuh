@@ -6,15 +6,15 @@
  *     wgmma_columns(o, p, tile_columns(b, bytes));                 // o (64, 8 W) += p (64, 16) b, 16 rows of b
  *     products_commit();  products_wait<0>();  pin(s);
  *
- * Tiles are those of mma.cuh (rows of 64 bf16, piece ^ row % 8) at multiples of 1024 bytes. The next 16 columns lie 32 bytes
- * on, the next 16 rows 2048 bytes: step(tile, 32). A lane holds of a warp's 16 rows what it holds after mma.sync. Until
- * products_wait nobody may touch the registers of a product; pin keeps the compiler from it. */
+ * Tiles are those of mma.cuh (rows of 64 bf16, piece ^ row % 8) at multiples of 1024 bytes. The next 16 columns lie 32
+ * bytes on, the next 16 rows 2048 bytes: step(tile, 32). A lane holds of a warp's 16 rows what it holds after mma.sync.
+ * Until products_wait nobody may touch the registers of a product; pin keeps the compiler from it. */
 #ifndef MBA_WGMMA_CUH
 #define MBA_WGMMA_CUH
 
 #include "device/cuda/mma.cuh"
 
-/* 128-byte swizzle, groups of 8 rows 1024 bytes apart; `beside`: bytes from 64 columns to the next 64, where rows are k. */
+/* 128-byte swizzle, groups of 8 rows 1024 bytes apart; `beside`: bytes to the next 64 columns, where rows are k. */
 static __device__ __forceinline__ uint64_t tile_columns(const void *tile, int beside)
 {
     return (uint64_t)(smem_address(tile) & 0x3ffff) >> 4 | (uint64_t)(beside >> 4) << 16 | (uint64_t)(1024 >> 4) << 32
@@ -33,9 +33,15 @@ template <int W> static __device__ __forceinline__ void pin(float (&d)[W][4])
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-static __device__ __forceinline__ void copies_are_visible() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-static __device__ __forceinline__ void products_begin()     { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-static __device__ __forceinline__ void products_commit()    { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+static __device__ __forceinline__ void copies_are_visible()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+static __device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+static __device__ __forceinline__ void products_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
 template <int PENDING> static __device__ __forceinline__ void products_wait()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
@@ -63,12 +69,14 @@ template <bool FIRST> static __device__ __forceinline__ void wgmma_rows(float (&
 /* d (64, 64 or 128) += a (64, 16) b over 16 rows of the tile. */
 static __device__ __forceinline__ void wgmma_columns(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b)
 {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" OUT32 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" OUT32 "}, "
+                 "{%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
                  : ACC8("+f", d, 0) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 static __device__ __forceinline__ void wgmma_columns(float (&d)[16][4], const uint32_t (&a)[4], uint64_t b)
 {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" OUT64 "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" OUT64 "}, "
+                 "{%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
                  : ACC8("+f", d, 0), ACC8("+f", d, 8) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
@@ -77,13 +85,16 @@ static __device__ __forceinline__ void wgmma_columns(float (&d)[16][4], const ui
 #undef OUT32
 #undef OUT64
 
-#else                                               /* kernels compile for every device; plans launch them on 9.0 alone */
+#else                                               /* compiled for every device, launched on 9.0 alone */
 
 static __device__ __forceinline__ void copies_are_visible() { __trap(); }
 static __device__ __forceinline__ void products_begin()     { __trap(); }
 static __device__ __forceinline__ void products_commit()    { __trap(); }
 template <int PENDING> static __device__ __forceinline__ void products_wait() { __trap(); }
-template <bool FIRST> static __device__ __forceinline__ void wgmma_rows(float (&d)[8][4], uint64_t, uint64_t) { pin(d); }
+template <bool FIRST> static __device__ __forceinline__ void wgmma_rows(float (&d)[8][4], uint64_t, uint64_t)
+{
+    pin(d);
+}
 template <int W> static __device__ __forceinline__ void wgmma_columns(float (&d)[W][4], const uint32_t (&)[4], uint64_t)
 {
     pin(d);

@@ -260,7 +260,14 @@ const mba_op mba_op_attention = {
         { { 1, 35, 2, 1, 8, CAUSAL | PACKED | TWICE | WITH_IDS }, "the same with heads of eight values" },
         { { 2, 6, 1, 1, 40, 0 }, "heads of a vision model" },
         { { 0 }, NULL } },
-    .sizes = (const mba_case[]){ { { 1, 1024, 12, 4, 64, CAUSAL | PACKED }, "hybrid-130m, 1024 tokens" }, { { 1, 4096, 12, 4, 64, CAUSAL | PACKED }, "hybrid-130m, 4096 tokens" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){
+        { { 1, 1024, 12, 4, 64, CAUSAL | PACKED }, "hybrid-130m, 1024 tokens" },
+        { { 1, 4096, 12, 4, 64, CAUSAL | PACKED }, "hybrid-130m, 4096 tokens" },
+        { { 8, 2048, 16, 16, 64, CAUSAL | PACKED }, "hybrid-peer-370m, 8 x 2048 tokens" },
+        { { 8, 2048, 16, 4, 128, CAUSAL | PACKED }, "hybrid-1b, 8 x 2048 tokens" },
+        { { 128, 196, 8, 8, 40, PACKED }, "mambavision-t, 128 windows of 14 x 14" },
+        { { 128, 49, 16, 16, 40, PACKED }, "mambavision-t, 128 windows of 7 x 7" },
+        { { 0 }, NULL } },
 };
 
 const mba_op mba_op_attention_bwd = {

@@ -6,7 +6,7 @@
  * kernel     attention_fwd_mma     32 queries a warp; keys and values in tiles of 64, two on their way
  * takes      bf16, P <= 128 and a multiple of 8, heads that begin at multiples of 16 bytes, scale > 0
  * launch     grid B H ceil(L / (32 warps)), block 32 to 256: up to 256 queries are one block, longer rows blocks of 128
- * resources  REGS_FWD
+ * resources  sm_90a, CUDA 13.0: 144 registers (P = 32), 167 (48), 168 (64), 208 (96), 244 (128), no spill
  * moves      q, o once; keys and values once per block, from L2: bound by the tensor cores, short rows by DRAM
  * measured   none yet
  * order      fixed: keys ascend
@@ -14,15 +14,15 @@
  * kernel     attention_bwd_mma     queries (dq, delta) or keys (dk, dv) for rows, 32 a warp (16 where P > 64)
  * takes      as forward
  * launch     grid B H ceil(L/128) (dq), then B Hk ceil(Lk/128) (dk, dv), block 128; half the rows where P > 64
- * resources  REGS_BWD
- * moves      q, k, v, do once per block and again from L2; 7 products instead of the least 5, for no sum needs an atomic
+ * resources  sm_90a, CUDA 13.0: dq 174 (P = 32) to 238 (64), 165 (128), dk and dv 204 to 244, no spill
+ * moves      q, k, v, do once per block and again from L2; 7 products instead of 5, for no sum needs an atomic
  * measured   none yet
  * order      fixed: columns ascend, heads of a group in order
  *
  * kernel     attention_bwd_whole   a head a block: queries, keys, values and do stay in shared memory for both passes
  * takes      as forward, L and Lk <= 256, P <= 64, a key head for each query head
  * launch     grid B H, block 32 to 128, dynamic smem 4 max(L, Lk) rows of P + 8 bf16
- * resources  REGS_WHOLE
+ * resources  sm_90a, CUDA 13.0: 176 registers (P = 32), 200 (48), 250 (64), no spill
  * moves      every operand once: bound by DRAM
  * measured   none yet
  * order      fixed: columns ascend */
@@ -30,7 +30,7 @@
 
 enum { COLUMNS = ATT_MMA_COLUMNS, FWD_N = 4 };              /* N: a step takes 8 N columns */
 
-template <int PP> struct tile_row { bf16 x[PP + 8]; };         /* 8 more: an odd number of pieces, no bank twice in 8 rows */
+template <int PP> struct tile_row { bf16 x[PP + 8]; };         /* 8 more: an odd number of pieces */
 
 /* n rows from `first` on of a head, into shared memory; what lies beyond the head is zero. */
 template <int PP> static __device__ __forceinline__ void
@@ -41,12 +41,13 @@ stage_rows(tile_row<PP> *to, int n, const bf16 *from, int64_t step, int first, i
     for (int i = threadIdx.x; i < n * PIECES; i += blockDim.x) {
         const int  r = i / PIECES, c = i % PIECES * 8;
         const bool in = first + r < rows && c < P;
-        cp_async16(&to[r].x[c], in ? from + (first + r) * step + c : from, in);
+        cp_async16(&to[r].x[c], from + (first + r) * step + c, in);
     }
 }
 
 /* n words of a row of numbers, zeros beyond its end. */
-template <typename W> static __device__ __forceinline__ void stage_words(W *to, int n, const W *from, int first, int rows)
+template <typename W> static __device__ __forceinline__ void
+stage_words(W *to, int n, const W *from, int first, int rows)
 {
     for (int i = threadIdx.x; i < n; i += blockDim.x)
         cp_async4(to + i, first + i < rows ? from + first + i : from, first + i < rows);
@@ -148,7 +149,7 @@ attention_fwd_mma(const __grid_constant__ attention_operands<bf16> p)
     constexpr bool KEPT = PP <= 48;                            // queries in registers: wider ones would not fit
     MBA_DYNAMIC_SMEM(smem);
     fwd_smem<PP> &sm = *(fwd_smem<PP> *)smem;
-    const int           warp = threadIdx.x / 32;
+    const int           warp = warp_of_block();
     const rows_of_block r = rows_of_block_of(p, blockDim.x, false);
     const column_tiles  c = column_tiles_of(p, r.first, blockDim.x, COLUMNS, false);
     const sight         g = sight_of(p, r.b, false);
@@ -196,8 +197,8 @@ attention_fwd_mma(const __grid_constant__ attention_operands<bf16> p)
         put_rows(p.out.of(r.b, r.head), p.out.row, o[m], w.sum[m], row + m * 16, p.L, p.P, false);
 }
 
-/* ---- backward. Rows x meet columns y: S = x1 y1^T, dP = x2 y2^T, dS = P (dP - delta); then x1's gradient is scale dS y1
- * and, of keys, x2's is P y2. Rows are queries (q, do) or KEYS (k, v); columns the other ---- */
+/* ---- backward. Rows x meet columns y: S = x1 y1^T, dP = x2 y2^T, dS = P (dP - delta); then x1's gradient is scale
+ * dS y1 and, of keys, x2's is P y2. Rows are queries (q, do) or KEYS (k, v); columns the other ---- */
 
 template <int PP, int T, bool KEYS> struct sums { float d1[T][PP / 8][4], d2[KEYS ? T : 1][KEYS ? PP / 8 : 1][4]; };
 
@@ -205,7 +206,12 @@ template <int PP, int T, bool KEYS> struct sums { float d1[T][PP / 8][4], d2[KEY
 template <int T> struct rows_of_warp { int row, rows; float lse[T][2], delta[T][2]; };
 
 /* What is in shared memory of the columns of a step. */
-template <int PP> struct columns_at { const tile_row<PP> *y1, *y2; const float *lse, *delta; const int32_t *ids; int first; };
+template <int PP> struct columns_at {
+    const tile_row<PP> *y1, *y2;
+    const float        *lse, *delta;
+    const int32_t      *ids;
+    int                 first;
+};
 
 template <int N, int PP, int T, bool KEYS> static __device__ __forceinline__ void
 add_columns(sums<PP, T, KEYS> &sum, const rows_of_warp<T> &w, const tile_row<PP> *x1, const tile_row<PP> *x2,
@@ -304,10 +310,11 @@ know_queries(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p, const ro
 template <int PP, bool KEYS> __global__ void __launch_bounds__(ATT_MMA_THREADS, 2)
 attention_bwd_mma(const __grid_constant__ attention_operands<bf16> p)
 {
-    constexpr int T = PP <= 64 ? 2 : 1, N = KEYS && PP == 64 ? 2 : 4, STEP = 8 * N, ROWS = T * 16 * (ATT_MMA_THREADS / 32);
+    constexpr int T = PP <= 64 ? 2 : 1, ROWS = T * 16 * (ATT_MMA_THREADS / 32);
+    constexpr int N = KEYS && PP == 64 ? 2 : 4, STEP = 8 * N;
     MBA_DYNAMIC_SMEM(smem);
     bwd_smem<PP, ROWS> &sm = *(bwd_smem<PP, ROWS> *)smem;
-    const int           warp = threadIdx.x / 32, rows = KEYS ? p.Lk : p.L;
+    const int           warp = warp_of_block(), rows = KEYS ? p.Lk : p.L;
     const rows_of_block r = rows_of_block_of(p, ROWS, KEYS);
     const column_tiles  c = column_tiles_of(p, r.first, ROWS, COLUMNS, KEYS);
     const sight         g = sight_of(p, r.b, KEYS);
@@ -380,7 +387,7 @@ whole_pass(const whole_smem<PP> &sm, const attention_operands<bf16> &p, int64_t 
     const sight        g = sight_of(p, b, KEYS);
     const float        scale = p.scale * LOG2E;
 #pragma unroll 1
-    for (int row = threadIdx.x / 32 * T * 16; row < rows; row += blockDim.x / 32 * T * 16) {
+    for (int row = warp_of_block() * T * 16; row < rows; row += blockDim.x / 32 * T * 16) {
         rows_of_warp<T>   w;
         sums<PP, T, KEYS> sum;
         know_rows(w, row, rows, KEYS ? NULL : sm.lse + row, sm.delta + row);
@@ -396,7 +403,7 @@ whole_pass(const whole_smem<PP> &sm, const attention_operands<bf16> &p, int64_t 
     }
 }
 
-template <int PP> __global__ void __launch_bounds__(ATT_MMA_THREADS, 2)
+template <int PP> __global__ void __maxnreg__(PP <= 48 ? 200 : 255)
 attention_bwd_whole(const __grid_constant__ attention_operands<bf16> p)
 {
     constexpr int T = 2;

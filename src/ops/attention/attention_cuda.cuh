@@ -1,4 +1,4 @@
-/* attention_cuda.cuh -- what the attention kernels share: where heads lie, who sees whom, which tiles a block goes through. */
+/* attention_cuda.cuh -- what the attention kernels share: where heads lie, which tiles a block goes through. */
 #ifndef MBA_ATTENTION_CUDA_CUH
 #define MBA_ATTENTION_CUDA_CUH
 
@@ -53,7 +53,8 @@ template <typename T> static inline attention_operands<T> attention_operands_of(
         p.ids     = (const int32_t *)c->in[IDS];
         p.ids_row = mba_dense(n->in[IDS]) ? d.L : n->in[IDS]->pitch;
     }
-    p.B = (int)d.B; p.L = (int)d.L; p.Lk = (int)d.Lk; p.H = (int)d.H; p.Hk = (int)d.Hk; p.group = (int)d.group; p.P = (int)d.P;
+    p.B = (int)d.B; p.L = (int)d.L; p.Lk = (int)d.Lk; p.P = (int)d.P;
+    p.H = (int)d.H; p.Hk = (int)d.Hk; p.group = (int)d.group;
     p.scale  = (float)a->scale;
     p.causal = a->causal;
     p.adds   = n->adds;
@@ -74,7 +75,8 @@ template <typename T> static inline attention_operands<T> attention_bwd_operands
     return p;
 }
 
-/* A block has `ROWS` rows of one head: queries, or (backward, KEYS) keys, which meet the queries of every head of their group. */
+/* A block has `ROWS` rows of one head: queries, or (backward, KEYS) keys, which meet the queries of
+ * every head of their group. */
 struct rows_of_block { int first, head; int64_t b; };
 
 /* Rows with most to do first: causal queries from the end, causal keys from the beginning. */

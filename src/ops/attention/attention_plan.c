@@ -44,8 +44,9 @@ static mba_status wgmma_takes(const mba_node *n, const attention_dims *d, const 
     MBA_TRY(tensor_takes(n, d, m));
     MBA_REFUSE_IF(m->cc != 90, "a device of compute capability %d: wgmma is of 9.0 alone", m->cc);
     MBA_REFUSE_IF(d->P != 64 && d->P != 128, "heads of %lld values: wants 64 or 128", (long long)d->P);
-    MBA_REFUSE_IF(d->L < ATT_WGMMA_ROWS || d->Lk < ATT_WGMMA_ROWS, "%lld queries, %lld keys: wants a block of %d of each",
-                  (long long)d->L, (long long)d->Lk, ATT_WGMMA_ROWS);
+    MBA_REFUSE_IF(d->L < ATT_WGMMA_ROWS || d->Lk < ATT_WGMMA_ROWS,
+                  "%lld queries, %lld keys: wants a block of %d of each", (long long)d->L, (long long)d->Lk,
+                  ATT_WGMMA_ROWS);
     return MBA_OK;
 }
 
@@ -53,6 +54,13 @@ static mba_status plain_takes(const attention_dims *d, const mba_machine *m)
 {
     MBA_TRY(takes(d, m));
     MBA_REFUSE_IF(d->P > 256, "heads of %lld values: at most 256", (long long)d->P);
+    return MBA_OK;
+}
+
+static mba_status fits(size_t smem, const mba_machine *m)
+{
+    MBA_REFUSE_IF((int64_t)smem > m->smem_block_bytes, "blocks of %zu bytes of shared memory: it has %lld", smem,
+                  (long long)m->smem_block_bytes);
     return MBA_OK;
 }
 
@@ -86,7 +94,7 @@ static double plan_trips(mba_launch *l, const mba_node *n, const attention_dims 
     if (!((const attention_attr *)n->attr)->causal) return heads * (double)mba_ceil((int64_t)all, s->columns);
     for (int64_t i = 0; i < classes; i++) {
         const int64_t from = tiles * i / classes, to = tiles * (i + 1) / classes;
-        const double  seen = all - (double)(s->rows * (from + to - 1)) / 2;     // by the last query, from the first key on
+        const double  seen = all - (double)(s->rows * (from + to - 1)) / 2;   // from the first key on
         l->blocks[l->nblocks++] = (mba_blocks){ (to - from) * per, { heads * (seen / (double)s->columns + 0.5) } };
     }
     return MBA_TRIPS(0);
@@ -131,7 +139,8 @@ enum { KEYS_OF = MBA_ARG_IN(K), VALUES_OF = MBA_ARG_IN(V) };
 static void plan_forward(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
 {
     s.products = 2;
-    s.a1 = MBA_ARG_IN(Q); s.a2 = -1; s.b1 = KEYS_OF; s.b2 = VALUES_OF; s.out1 = MBA_ARG_OUT(LSE); s.out2 = MBA_ARG_OUT(O);
+    s.a1 = MBA_ARG_IN(Q); s.a2 = -1; s.b1 = KEYS_OF; s.b2 = VALUES_OF;
+    s.out1 = MBA_ARG_OUT(LSE); s.out2 = MBA_ARG_OUT(O);
     plan_pass(p, n, d, &s);
 }
 
@@ -141,9 +150,10 @@ mba_status attention_mma_plan(mba_plan *p, const mba_node *n, const mba_machine 
     const attention_dims d = attention_dims_of(n);
     MBA_TRY(tensor_takes(n, &d, m));
     const int64_t PP = padded(d.P, true), rows = d.L <= ATT_WHOLE ? attention_round(d.L, 32) : ATT_MMA_THREADS;
-    plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_mma", .tensor = true, .rows = rows, .columns = ATT_MMA_COLUMNS,
-                 .threads = rows, .regs = PP <= 64 ? 168 : 244, .ring = 2,
-                 .smem = (size_t)((rows + 4 * ATT_MMA_COLUMNS) * (PP + 8) * 2 + 8 * ATT_MMA_COLUMNS) });
+    const size_t  smem = (size_t)((rows + 4 * ATT_MMA_COLUMNS) * (PP + 8) * 2 + 8 * ATT_MMA_COLUMNS);
+    MBA_TRY(fits(smem, m));
+    plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_mma", .tensor = true, .rows = rows,
+                 .columns = ATT_MMA_COLUMNS, .threads = rows, .regs = PP <= 64 ? 168 : 244, .ring = 2, .smem = smem });
     return MBA_OK;
 }
 
@@ -163,7 +173,8 @@ mba_status attention_plain_plan(mba_plan *p, const mba_node *n, const mba_machin
 static void plan_queries(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
 {
     s.products = 3;
-    s.a1 = MBA_ARG_IN(Q); s.a2 = MBA_ARG_IN(DOUT); s.b1 = KEYS_OF; s.b2 = VALUES_OF; s.out1 = MBA_ARG_OUT(DQ); s.out2 = -1;
+    s.a1 = MBA_ARG_IN(Q); s.a2 = MBA_ARG_IN(DOUT); s.b1 = KEYS_OF; s.b2 = VALUES_OF;
+    s.out1 = MBA_ARG_OUT(DQ); s.out2 = -1;
     plan_pass(p, n, d, &s);
 }
 
@@ -180,12 +191,13 @@ mba_status attention_bwd_mma_plan(mba_plan *p, const mba_node *n, const mba_mach
     const attention_dims d = attention_dims_of(n);
     MBA_TRY(tensor_takes(n, &d, m));
     const int64_t PP = padded(d.P, true), rows = PP <= 64 ? 128 : 64, C = ATT_MMA_COLUMNS;
-    plan_delta(p, &d);
     pass s = { .kernel = "attention_bwd_mma", .tensor = true, .rows = rows, .columns = C, .threads = ATT_MMA_THREADS,
-               .regs = PP <= 64 ? 240 : 165, .ring = 2,
+               .regs = PP <= 64 ? 238 : 165, .ring = 2,
                .smem = (size_t)((2 * rows + 4 * C) * (PP + 8) * 2 + 8 * rows + 24 * C) };
+    MBA_TRY(fits(s.smem, m));
+    plan_delta(p, &d);
     plan_queries(p, n, &d, s);
-    s.regs = 242;
+    s.regs = 244;
     plan_keys(p, n, &d, s);
     return MBA_OK;
 }
@@ -210,7 +222,8 @@ mba_status attention_bwd_plain_plan(mba_plan *p, const mba_node *n, const mba_ma
     return MBA_OK;
 }
 
-/* Short rows: a block has all of a head, and reads it once. Two warps share out more than four pieces of 32 rows better. */
+/* Short rows: a block has all of a head, and reads it once. More than four pieces of 32 rows go to half as many warps:
+ * two blocks an SM hide the loads of one behind the products of the other. */
 mba_status attention_bwd_whole_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const attention_dims d = attention_dims_of(n);
@@ -221,11 +234,11 @@ mba_status attention_bwd_whole_plan(mba_plan *p, const mba_node *n, const mba_ma
     MBA_REFUSE_IF(most > ATT_WHOLE, "rows of %lld: at most %d", (long long)most, ATT_WHOLE);
     MBA_REFUSE_IF(d.P > 64, "heads of %lld values: at most 64", (long long)d.P);
     MBA_REFUSE_IF(d.group > 1, "key heads that %lld query heads share", (long long)d.group);
-    MBA_REFUSE_IF((int64_t)smem > m->smem_block_bytes, "%zu bytes of shared memory", smem);
+    MBA_TRY(fits(smem, m));
     mba_launch *l = mba_plan_launch(p, "attention_bwd_whole", MBA_TENSOR, d.B * d.H, (int)(32 * warps));
     const double q = (double)(d.L * d.P) * 2, k = (double)(d.Lk * d.P) * 2, tile = 1024.0 * (double)(pieces * pieces);
     l->smem_bytes = smem;
-    l->regs       = PP <= 48 ? 168 : 244;
+    l->regs       = PP <= 48 ? 200 : 250;
     for (int i = DOUT; i >= OUT; i--)
         if (i != LSES) mba_phase_move(l, i == OUT ? MBA_LOAD : MBA_ASYNC, MBA_ARG_IN(i), q);
     for (int i = Q; i <= V; i++) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(i), i == Q ? q : k);
@@ -245,7 +258,7 @@ mba_status attention_wgmma_plan(mba_plan *p, const mba_node *n, const mba_machin
     const int64_t R = ATT_WGMMA_ROWS, C = ATT_WGMMA_COLUMNS, ring = ATT_WGMMA_STAGES;
     MBA_TRY(wgmma_takes(n, &d, m));
     plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_wgmma", .tensor = true, .rows = R, .columns = C,
-                 .threads = 2 * R, .regs = d.P == 64 ? 118 : 155, .ring = (int)ring,
+                 .threads = 2 * R, .regs = d.P == 64 ? 127 : 161, .ring = (int)ring,
                  .smem = (size_t)((R + 2 * ring * C) * d.P * 2 + 4 * ring * C) });
     return MBA_OK;
 }
@@ -257,12 +270,12 @@ mba_status attention_bwd_wgmma_plan(mba_plan *p, const mba_node *n, const mba_ma
     MBA_TRY(wgmma_takes(n, &d, m));
     plan_delta(p, &d);
     pass s = { .kernel = "attention_bwd_wgmma", .tensor = true, .rows = R, .columns = C, .threads = 2 * R,
-               .regs = d.P == 64 ? 125 : 181, .ring = (int)ring,
+               .regs = d.P == 64 ? 128 : 184, .ring = (int)ring,
                .smem = (size_t)((2 * R + 2 * ring * C) * d.P * 2 + 8 * R + 12 * ring * C) };
     plan_queries(p, n, &d, s);
     if (d.P == 64) s.rows = ATT_WGMMA_KEYS;
     s.threads = 2 * s.rows;
-    s.regs    = d.P == 64 ? 168 : 240;
+    s.regs    = d.P == 64 ? 165 : 239;
     s.smem    = (size_t)((2 * s.rows + 2 * ring * C) * d.P * 2 + 8 * s.rows + 12 * ring * C);
     plan_keys(p, n, &d, s);
     return MBA_OK;

@@ -10,6 +10,11 @@
 
 #define EVERY_LANE 0xffffffffu
 
+/* Numbers of the warp and of its warpgroup, known to be the same in all lanes: under a branch that might part a warp,
+ * products of a warpgroup would wait for each other, and every exchange between lanes would be guarded. */
+static __device__ __forceinline__ int warp_of_block(void) { return __shfl_sync(EVERY_LANE, threadIdx.x / 32, 0); }
+static __device__ __forceinline__ int warpgroup(void)     { return __shfl_sync(EVERY_LANE, threadIdx.x / 128, 0); }
+
 /* ---- who sees whom. Rows are queries and columns keys, or (KEYS) the other way round ---- */
 
 struct sight {
@@ -38,23 +43,31 @@ sees_all(const sight &g, int row, int rows, int column, int width)
         && !(g.causal && (KEYS ? row + rows - 1 > column : column + width - 1 > row));
 }
 
-/* Scores that a row must not see become -inf. `ids` are those of the columns from `column` on, in shared memory; those of
- * rows are read anew: tiles in need of this are few, registers too. */
+/* Scores that a row must not see become -inf: those outside the columns that order and length leave to it, and those of
+ * other documents. `ids` are the columns' from `column` on, in shared memory; the rows' are read anew. */
 template <bool KEYS, int N> static __device__ __forceinline__ void
 hide(float (&s)[N][4], const sight &g, int row, int rows, int column, const int32_t *ids)
 {
-    const int lane = threadIdx.x % 32, row0 = row + lane / 4;
-    int32_t   id[2];
+    const int lane = threadIdx.x % 32, x = lane % 4 * 2;
 #pragma unroll
-    for (int i = 0; i < 2; i++) id[i] = g.ids && row0 + i * 8 < rows ? g.ids[row0 + i * 8] : 0;
+    for (int i = 0; i < 2; i++) {
+        const int      r = row + lane / 4 + i * 8, from = KEYS && g.causal ? r : 0;
+        const int      to = !KEYS && g.causal ? min(r + 1, g.columns) : g.columns;
+        const unsigned seen = max(to - from, 0);
 #pragma unroll
-    for (int j = 0; j < N; j++)
+        for (int j = 0; j < N; j++)
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
-            const int  at = j * 8 + lane % 4 * 2 + e % 2, c = column + at, r = row0 + e / 2 * 8;
-            const bool later = g.causal && (KEYS ? r > c : c > r);
-            if (c >= g.columns || later || (g.ids && ids[at] != id[e / 2])) s[j][e] = -INFINITY;
+            for (int e = 0; e < 2; e++)
+                s[j][2 * i + e] = (unsigned)(column + x - from + j * 8 + e) < seen ? s[j][2 * i + e] : -INFINITY;
+        if (!g.ids) continue;
+        const int32_t id = r < rows ? g.ids[r] : 0;
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            const int2 of_column = *(const int2 *)(ids + j * 8 + x);
+            s[j][2 * i]     = of_column.x == id ? s[j][2 * i] : -INFINITY;
+            s[j][2 * i + 1] = of_column.y == id ? s[j][2 * i + 1] : -INFINITY;
         }
+    }
 }
 
 /* ---- softmax, online, of T x 16 rows. `top` is near the greatest score so far: it follows only when some row of the
@@ -141,8 +154,8 @@ finish(running<T> &w, float *lse, int row, int rows, float scale)
         }
 }
 
-/* ---- backward: s becomes p = 2^(scale s - LSE), d becomes dS = p (dP - delta). LSE and delta are those of a lane's two
- * rows, or (KEYS) of the columns of s, in shared memory ---- */
+/* ---- backward: s becomes p = 2^(scale s - LSE), d becomes dS = p (dP - delta). LSE and delta are those of a lane's
+ * two rows, or (KEYS) of the columns of s, in shared memory ---- */
 
 template <bool KEYS, int N> static __device__ __forceinline__ void
 probabilities(float (&s)[N][4], float scale, const float *lse, const float (&row_lse)[2])
@@ -224,7 +237,7 @@ put_rows(bf16 *to, int64_t step, const float (&o)[W][4], const float (&f)[2], in
             uint32_t w[4];
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                w[i] = n + i < W ? pack(o[n + i < W ? n + i : 0][2 * r] * f[r], o[n + i < W ? n + i : 0][2 * r + 1] * f[r]) : 0;
+                w[i] = pack(o[n + i < W ? n + i : 0][2 * r] * f[r], o[n + i < W ? n + i : 0][2 * r + 1] * f[r]);
             if (add) {
 #pragma unroll
                 for (int i = 0; i < 4; i++)

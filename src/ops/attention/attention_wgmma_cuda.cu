@@ -1,12 +1,12 @@
-/* attention_wgmma_cuda.cu -- softmax attention with bf16 heads by wgmma: the same passes as attention_cuda.cu for Hopper.
+/* attention_wgmma_cuda.cu -- softmax attention with bf16 heads by wgmma: the passes of attention_cuda.cu for Hopper.
  *
  *   o_t = sum_s p_ts v_s,   p_ts = exp(scale <q_t, k_s> - LSE_t)
  *   q, o (B, L, H, P)   k, v (B, Lk, Hk, P) bf16     LSE, delta (B, H, L) fp32
  *
- * kernel     attention_fwd_wgmma   128 queries a block, 64 a warpgroup; keys and values in tiles of 64, two on their way
+ * kernel     attention_fwd_wgmma   128 queries a block, 64 a warpgroup; keys and values in tiles of 64, two ahead
  * takes      sm_90a, bf16, P 64 or 128, L and Lk >= 128, heads that begin at multiples of 16 bytes, scale > 0
  * launch     grid B H ceil(L/128), block 256, dynamic smem 128 + 3 x 128 rows of P bf16
- * resources  REGS_FWD
+ * resources  CUDA 13.0: 127 registers (P = 64: two blocks an SM), 161 (128), no spill
  * moves      q, o once; keys and values once per block, from L2: bound by tensor cores and exponentials alike at P = 64
  * floor      B=8 L=2048 H=16 P=64 causal: 69 GFLOP, 88 us at 780 TFLOP/s
  * measured   none yet
@@ -14,10 +14,10 @@
  *
  * kernel     attention_bwd_wgmma   128 queries (dq, delta) or 192 keys (dk, dv) a block, 64 a warpgroup
  * takes      as forward
- * launch     grid B H ceil(L/128) (dq), block 256, then B Hk ceil(Lk/192) (dk, dv), block 384 (P = 128: 128, 256); dynamic
- *            smem two rows of P bf16 for each row, 3 x 128 more
- * resources  REGS_BWD
- * moves      q, k, v, do once per block and again from L2; 7 products instead of the least 5, for no sum needs an atomic
+ * launch     grid B H ceil(L/128) (dq), block 256, then B Hk ceil(Lk/192) (dk, dv), block 384 (P = 128: 128, 256);
+ *            dynamic smem two rows of P bf16 for each row, 3 x 128 more
+ * resources  CUDA 13.0: dq 128 registers (P = 64), 184 (128), dk and dv 165 and 239, no spill
+ * moves      q, k, v, do once per block and again from L2; 7 products instead of 5, for no sum needs an atomic
  * floor      B=8 L=2048 H=16 P=64 causal: 172 GFLOP (5 products), 220 us at 780 TFLOP/s
  * measured   none yet
  * order      fixed: columns ascend, heads of a group in order */
@@ -38,13 +38,13 @@ template <int PP, int R> struct tiles {
 template <int THREADS, int PP, int R> static __device__ __forceinline__ void
 stage_rows(tiles<PP, R> &to, const bf16 *from, int64_t pitch, int first, int rows)
 {
-    constexpr int PIECES = PP / 8;
+    constexpr int  PIECES = PP / 8, AT_ONCE = THREADS / PIECES;   // rows: a multiple of 8, so pieces keep their places
+    const int      r = threadIdx.x / PIECES, c = threadIdx.x % PIECES;
+    unsigned char *at = to.piece(r, c);
+    from += (first + r) * pitch + c * 8;
 #pragma unroll
-    for (int i = 0; i < R * PIECES; i += THREADS) {
-        const int  r = (i + (int)threadIdx.x) / PIECES, c = (int)threadIdx.x % PIECES;
-        const bool in = first + r < rows;
-        if ((R * PIECES) % THREADS == 0 || r < R) cp_async16(to.piece(r, c), in ? from + (first + r) * pitch + c * 8 : from, in);
-    }
+    for (int i = 0; i < R; i += AT_ONCE)
+        if (i + AT_ONCE <= R || i + r < R) cp_async16(at + i * TILE_ROW_BYTES, from + i * pitch, first + i + r < rows);
 }
 
 template <typename W> static __device__ __forceinline__ void stage_words(W *to, const W *from, int first, int rows)
@@ -87,9 +87,6 @@ template <int W> static __device__ __forceinline__ void zero(float (&x)[W][4])
     for (int n = 0; n < W; n++) x[n][0] = x[n][1] = x[n][2] = x[n][3] = 0;
 }
 
-/* The same in all lanes of a warp, and known to be: products under a branch that might part a warp wait for each other. */
-static __device__ __forceinline__ int warpgroup(void) { return __shfl_sync(EVERY_LANE, threadIdx.x / 128, 0); }
-
 /* ---- forward ---- */
 
 template <int PP> struct fwd_smem {
@@ -99,7 +96,8 @@ template <int PP> struct fwd_smem {
 };
 
 template <int PP> static __device__ __forceinline__ void
-stage_keys(fwd_smem<PP> &sm, const attention_operands<bf16> &p, const rows_of_block &r, const sight &g, int slot, int first)
+stage_keys(fwd_smem<PP> &sm, const attention_operands<bf16> &p, const rows_of_block &r, const sight &g, int slot,
+           int first)
 {
     constexpr int THREADS = 2 * ATT_WGMMA_ROWS;
     const int     head = r.head / p.group;
@@ -195,7 +193,8 @@ know_queries(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p, const ro
     if (t < p.L) {
         const bf16 *o = p.o.of(r.b, r.head) + t * p.o.row;
 #pragma unroll 2
-        for (int c = 0; c < PP / 8; c++) sum = dot_piece(*(const uint4 *)sm.x2.piece(i, c), *(const uint4 *)(o + c * 8), sum);
+        for (int c = 0; c < PP / 8; c++)
+            sum = dot_piece(*(const uint4 *)sm.x2.piece(i, c), *(const uint4 *)(o + c * 8), sum);
         p.delta[at] = sum;
     }
     sm.row_lse[i]   = t < p.L ? p.lse[at] : 0;
@@ -307,8 +306,9 @@ extern "C" mba_status attention_bwd_wgmma_cuda(const mba_call *c)
     const attention_operands<bf16> p = attention_bwd_operands_of<bf16>(c);
     const mba_launch              *l = c->plan->launch;
     const bool                     narrow = p.P == 64;
-    mba_assert((narrow ? sizeof(bwd_smem<64, ATT_WGMMA_ROWS>) : sizeof(bwd_smem<128, ATT_WGMMA_ROWS>)) <= l[0].smem_bytes);
-    mba_assert((narrow ? sizeof(bwd_smem<64, ATT_WGMMA_KEYS>) : sizeof(bwd_smem<128, ATT_WGMMA_ROWS>)) <= l[1].smem_bytes);
+    const size_t                   wide = sizeof(bwd_smem<128, ATT_WGMMA_ROWS>);
+    mba_assert((narrow ? sizeof(bwd_smem<64, ATT_WGMMA_ROWS>) : wide) <= l[0].smem_bytes);
+    mba_assert((narrow ? sizeof(bwd_smem<64, ATT_WGMMA_KEYS>) : wide) <= l[1].smem_bytes);
     auto *queries = narrow ? attention_bwd_wgmma<64, false> : attention_bwd_wgmma<128, false>;
     auto *keys    = narrow ? attention_bwd_wgmma<64, true> : attention_bwd_wgmma<128, true>;
     MBA_KERNEL(c, 0, queries, p);
