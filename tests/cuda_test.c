@@ -31,23 +31,12 @@ static bool complete(const mba_op *op, const mba_case *c, mba_dtype compute, con
     return ok;
 }
 
-/* The cases of an operator, then its wide ones; NULL at the end. */
-static const mba_case *case_of(const mba_op *op, int i)
-{
-    int n = 0;
-    while (op->cases && op->cases[n].note) n++;
-    if (i < n) return &op->cases[i];
-    for (int k = 0; op->wide && op->wide[k].note; k++) if (k == i - n) return &op->wide[k];
-    return NULL;
-}
-
 static int check(const mba_op *op, const mba_device *d, mba_dtype compute, int *absent)
 {
     mba_check   w = { 0 };
     const char *lacks, *type = compute == MBA_BF16 ? "bf16" : "fp32";
     int         bad = 0;
-    const mba_case *c;
-    for (int i = 0; (c = case_of(op, i)); i++) {
+    for (const mba_case *c = op->cases; c->note; c++) {
         mba_check one = { 0 };
         if (!complete(op, c, compute, d, &lacks)) {
             printf("ABSENT %-24s %s \"%s\": %s\n%s\n", op->name, type, c->note, lacks, strcmp(lacks, "a plan") ? "" : mba_message());
@@ -90,11 +79,11 @@ static void every_operator_has_a_plan_for_every_architecture(void **state)
     int without = 0;
     for (size_t m = 0; m < sizeof machines / sizeof *machines; m++)
         for (int i = 0; mba_ops[i]; i++)
-            for (int k = 0; case_of(mba_ops[i], k); k++)
+            for (const mba_case *c = mba_ops[i]->cases; c && c->note; c++)
                 for (int half = 0; half < 2; half++) {
                     mba_case_graph o;
                     mba_program   *p = NULL;
-                    assert_ok(mba_case_build(&o, mba_ops[i], case_of(mba_ops[i], k), (mba_case_how){ .compute = half ? MBA_BF16 : MBA_F32 }));
+                    assert_ok(mba_case_build(&o, mba_ops[i], c, (mba_case_how){ .compute = half ? MBA_BF16 : MBA_F32 }));
                     if (mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = &machines[m] }) == MBA_OK)
                         mba_program_destroy(p);
                     else if (without++ < 20) printf("%s: %s\n", machines[m].name, mba_message());

@@ -106,7 +106,6 @@ struct mba_op {
     void     (*build)(mba_graph *g, const mba_case *c);  /* the case as a graph, for tests and bench */
     double   (*terms)(const mba_node *n, int out);       /* length of the sum behind a value; NULL: 1 */
     const mba_case *cases;                        /* ends with an empty note */
-    const mba_case *wide;                         /* the same, too large for differences: GPUs against fp64 only */
     const mba_case *sizes;                        /* the same, of sizes worth timing: for the benchmark only */
 };
 

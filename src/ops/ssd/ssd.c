@@ -666,18 +666,6 @@ const mba_op mba_op_ssd = {
             "tensor cores: an odd head, a ragged chunk, resets" },
         { { 1, 136, 2,  8, 2,  8, 128, SKIP_FULL | LIMITS | WINDOWS }, "tensor cores: rows of 128, groups, windows" },
         { { 0 }, NULL } },
-    .wide  = (const mba_case[]){
-        { { 1,   64, 2, 64, 1, 128, 64, SKIP_HEAD | BIAS }, "fused: one chunk" },
-        { { 2,  100, 4, 64, 2, 128, 64, SKIP_FULL | BIAS | WINDOWS }, "fused: a ragged chunk, groups, windows" },
-        { { 1,  128, 2, 64, 1, 128, 128, SKIP_HEAD | LIMITS }, "fused: two chunks, limits of the step at work" },
-        { { 3,  300, 4, 64, 1, 128, 64, BIAS }, "fused: five chunks, no D" },
-        { { 2,  200, 6, 64, 1, 128, 64, SKIP_HEAD | BIAS | STRONG }, "fused: decays beyond the range of a pivot" },
-        { { 1, 1100, 2, 64, 1, 128, 256, SKIP_HEAD | BIAS | WINDOWS }, "fused: segments of a sequence" },
-        { { 1, 1100, 4, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG | STATES },
-            "fused: segments, states, decays beyond the range" },
-        { { 2,  190, 2, 64, 1, 128, 64, SKIP_HEAD | BIAS | STATES }, "fused: initial and final states" },
-        { { 2,  200, 4, 64, 2, 128, 64, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: a reset at every other token" },
-        { { 0 }, NULL } },
     .sizes = (const mba_case[]){
         { { 1, 1024, 24, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "mamba2-130m, 1024 tokens" },
         { { 1, 4096, 24, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "mamba2-130m, 4096 tokens" },
@@ -700,6 +688,7 @@ const mba_op mba_op_ssd_bwd = {
     .attr_bytes = sizeof(ssd_attr),
     .shape = ssd_bwd_shape, .cost = ssd_bwd_cost, .ref = ssd_bwd_ref, .terms = ssd_bwd_terms,
     .cpu   = (const mba_variant[]){ { "streaming", ssd_bwd_cpu_plan, MBA_CPU(ssd_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "chunked", ssd_bwd_chunked_plan, MBA_CUDA(ssd_bwd_chunked_cuda) },
+    .cuda  = (const mba_variant[]){ { "fused", ssd_bwd_fused_plan, MBA_CUDA(ssd_bwd_fused_cuda) },
+                                    { "chunked", ssd_bwd_chunked_plan, MBA_CUDA(ssd_bwd_chunked_cuda) },
                                     { "fma", ssd_bwd_fma_plan, MBA_CUDA(ssd_bwd_fma_cuda) }, { 0 } },
 };

@@ -178,3 +178,93 @@ mba_status ssd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
     draw_walk(&w, (walk){ .kernel = "ssd_scan", .output = true });
     return MBA_OK;
 }
+
+/* ---- backward: the states again, the walk backwards, then sums over heads and over tokens ---- */
+
+static void draw_backward_scratch(const drawing *w)
+{
+    const ssd_dims *d = &w->d;
+    const int64_t   heads = d->B * d->H, tokens = heads * w->r.K * Q, pairs = w->r.K / 2;
+    mba_plan_scratch(w->p, "states of pairs", (size_t)(2 * heads * pairs * STATE));
+    mba_plan_scratch(w->p, "their gradients", (size_t)(2 * heads * pairs * STATE));
+    mba_plan_scratch(w->p, "sums per token", (size_t)(3 * 4 * tokens));
+    mba_plan_scratch(w->p, "dB, dC beyond the range", (size_t)(2 * 4 * w->chunks * Q * d->G * N));
+    mba_plan_scratch(w->p, "partial sums", (size_t)(4 * heads * (4 * pairs + w->r.segments * P)));
+}
+
+static void draw_slow_pairs(const drawing *w)
+{
+    mba_launch *l = mba_plan_launch(w->p, "ssd_bwd_slow", MBA_VECTOR, w->chunks / 2 * w->d.G, 128);
+    l->regs       = 128;
+    l->smem_bytes = SSD_SLOW_SMEM;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_RECORDS_WORK), 2 * 32 * (double)w->d.J);   // a flag of every head
+}
+
+static void draw_bc(const drawing *w)
+{
+    const double heads = (double)w->d.J;
+    mba_launch  *l = mba_plan_launch(w->p, "ssd_bwd_bc", MBA_MIXED, w->chunks / 2 * w->d.G, WALK_THREADS);
+    l->regs       = 168;
+    l->smem_bytes = SSD_BC_SMEM;
+    l->ring_depth = 2;
+    mba_phase_work(l, MBA_LOOP, heads, NULL);
+    mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
+    mba_phase_work(l, MBA_HALF2, 5.0 * 2 * P * Q / 2 * 2, NULL);
+    mba_phase_work(l, MBA_BARRIER, 2, NULL);
+    mba_phase_work(l, MBA_MMA, 2.0 * (4 * STATE * Q + 3 * P * Q * Q), NULL);
+    mba_phase_work(l, MBA_FMA, 2.0 * Q * N + 3.0 * Q * Q, NULL);
+    mba_phase_work(l, MBA_SMEM, 2.0 * Q * N * 2 + 3.0 * Q * Q * 2 + 5.0 * 2 * TILE_BYTES, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), 2.0 * 2 * Q * 4);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_work(l, MBA_MMA, 2.0 * 6 * Q * Q * N, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DBM), 2.0 * Q * N * 2);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DCM), 2.0 * Q * N * 2);
+    mba_launch_role(l, 4);
+    mba_phase_work(l, MBA_LOOP, heads, NULL);
+    mba_phase_work(l, MBA_RING_FILL, 0, NULL);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), 2 * TILE_BYTES);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(DY), 2 * TILE_BYTES);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(SSD_SAVED_WORK), 2 * TILE_BYTES);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK), 2 * TILE_BYTES);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(SSD_RECORDS_WORK), 2 * SSD_RECORD * 4);
+    mba_phase_work(l, MBA_FMA, STATE, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+}
+
+static void draw_finish(const drawing *w)
+{
+    const ssd_dims *d = &w->d;
+    const double    values = 2 * Q * 32;
+    mba_launch     *l = mba_plan_launch(w->p, "ssd_finish", MBA_VECTOR, w->chunks / 2 * mba_ceil(d->H, 32), 256);
+    l->regs = 48;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DT), values * 2);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), values * 12);
+    mba_phase_work(l, MBA_FMA, values * 24, NULL);
+    mba_phase_work(l, MBA_SFU, values * 4, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DDT), values * 2);
+    l = mba_plan_launch(w->p, "ssd_sums", MBA_VECTOR, mba_ceil(d->C > 1 ? d->H * P : d->H, 32), 256);
+    l->grid[1] = 3;
+    l->regs    = 24;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SMALL_WORK), 32 * 4 * (double)(d->B * w->r.K / 2));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DA_LOG), 32 * 4);
+}
+
+mba_status ssd_bwd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const ssd_dims d = ssd_dims_of(n);
+    MBA_TRY(check_fused(n, &d, m));
+    MBA_REFUSE_IF(!n->in[DY], "no gradient of y\nwhy: written for training, where there is one");
+    MBA_REFUSE_IF(mba_adds(n, DX), "dx is added to what is there\nwhy: it leaves by copies of whole tiles");
+    MBA_TRY(check_heads(n, (const int[]){ X, BM, CM, DY }, (const int[]){ DX, DBM, DCM, -1 }, 4));
+    const drawing w = begin_drawing(p, n, m, true);
+    draw_backward_scratch(&w);
+    draw_prep(&w, true);
+    if (w.r.segments > 1) draw_walk(&w, (walk){ .kernel = "ssd_scan" });
+    draw_walk(&w, (walk){ .kernel = "ssd_scan", .saves = STATE });
+    if (w.r.segments > 1) draw_walk(&w, (walk){ .kernel = "ssd_scan_rev", .rev = true });
+    draw_walk(&w, (walk){ .kernel = "ssd_scan_rev", .rev = true, .output = true, .saves = STATE });
+    draw_slow_pairs(&w);
+    draw_bc(&w);
+    draw_finish(&w);
+    return MBA_OK;
+}

@@ -308,6 +308,7 @@ template <bool SLOW> struct scan_smem {
     unsigned char y[HEADS][2][TILE_BYTES];             /* on the way out; reverse: first x on its way in */
     unsigned char pairs[SLOW ? HEADS : 1][SLOW ? TILE_BYTES : 1024];      /* C B^T with its decays */
     float         src[HEADS][2][4][FQ];                /* reverse: parts of four warps */
+    float2        skip[HEADS][128];                    /* reverse: dD of a thread's rows */
     uint64_t      full[3], empty[3], came[HEADS][2];
     uint32_t      slow[ITEM_WORDS];                    /* which items of this block hold a slow chunk */
 };
@@ -401,8 +402,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     unsigned  steps;                                   /* chunks so far: which output tile, which phase of its barrier */
     scan_item it;
     int       head, c, last_c;                         /* this chunk, the last one of the item */
-    int64_t   bh;
-    float     D0, D1, dD0, dD1;                        /* of my rows p and p + 8 */
+    float     D0, D1;                                  /* of my rows p and p + 8 */
     float     after, total;                            /* log factor still owed to the state; log decay of the segment */
     float     h[64], y[32];
     float4    out[4];                                  /* scale of what leaves */
@@ -430,13 +430,15 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     }
 
     /* The next chunk: x, and its scale. */
-    __device__ __forceinline__ void fetch(int at, int phase)
+    __device__ __forceinline__ void fetch_x(int at, int phase)
     {
-        scan_stage &t = sm.st[at];
         mbar_wait(smem_address(&sm.full[at]), phase);
-        const uint4 *scales = (const uint4 *)(t.rec[wg] + 64) + 2 * t4;
 #pragma unroll
-        for (int k = 0; k < 4; k++) ldmatrix_t_at(next[k], smem_address(t.x[wg]) + moff + k * 16 * 128);
+        for (int k = 0; k < 4; k++) ldmatrix_t_at(next[k], smem_address(sm.st[at].x[wg]) + moff + k * 16 * 128);
+    }
+    __device__ __forceinline__ void fetch_scale(int at)
+    {
+        const uint4 *scales = (const uint4 *)(sm.st[at].rec[wg] + 64) + 2 * t4;
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             const uint4 v = scales[(j >> 1) * 8 + (j & 1)];
@@ -445,6 +447,11 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
             in[4 * j + 2] = v.z;
             in[4 * j + 3] = v.w;
         }
+    }
+    __device__ __forceinline__ void fetch(int at, int phase)
+    {
+        fetch_x(at, phase);
+        fetch_scale(at);
     }
     __device__ __forceinline__ void scale(fragments &x)
     {
@@ -465,6 +472,14 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         }
     }
 
+    /* Row of (sequence, head) in scratch. Made anew wherever it is wanted: addresses kept all the way cost registers. */
+    __device__ __forceinline__ int64_t bh() const
+    {
+        int b = it.b;
+        asm volatile("" : "+r"(b));
+        return (int64_t)b * a.H + head;
+    }
+
     /* ---- states outside: rows p = 16 warp + lane/4 (+ 8), columns 8 j + 2 t4 (+ 1) ---- */
     __device__ __forceinline__ int row_of(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
 
@@ -482,8 +497,8 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
                     h[4 * j + i] = from.row(it.b, head, row_of(i >> 1))[8 * j + 2 * t4 + (i & 1)];
         /* what the earlier (reverse: later) segments leave */
         for (int j = REV ? a.segments - 1 : 0; REV ? j > it.seg : j < it.seg; j += REV ? -1 : 1) {
-            const float  d = __expf(a.seg_decay[bh * a.segments + j]);
-            const float *from_segment = a.seg_state + (bh * a.segments + j) * 64 * 128 + tid;
+            const float  d = __expf(a.seg_decay[bh() * a.segments + j]);
+            const float *from_segment = a.seg_state + (bh() * a.segments + j) * 64 * 128 + tid;
 #pragma unroll
             for (int i = 0; i < 64; i++) h[i] = h[i] * d + from_segment[i * 128];
         }
@@ -492,10 +507,10 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     {
         const float f = __expf(after);
         if (WHAT == SCAN_LOCAL) {
-            float *to = a.seg_state + (bh * a.segments + it.seg) * 64 * 128 + tid;
+            float *to = a.seg_state + (bh() * a.segments + it.seg) * 64 * 128 + tid;
 #pragma unroll
             for (int i = 0; i < 64; i++) to[i * 128] = h[i] * f;
-            if (tid == 0) a.seg_decay[bh * a.segments + it.seg] = total;
+            if (tid == 0) a.seg_decay[bh() * a.segments + it.seg] = total;
         }
         const strided<float> &to = REV ? a.dinitial : a.final;
         if (WHAT != SCAN_OUT || !to.at || it.seg != (REV ? 0 : a.segments - 1)) return;
@@ -514,7 +529,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         uint32_t *saved = REV ? a.saved_rev : a.saved;
 #pragma unroll
         for (int q = 0; q < 2; q++) {
-            uint4 *to = (uint4 *)saved + ((bh * (a.K / 2) + (c >> 1)) * 64 + row_of(q)) * 16 + t4 * 4;
+            uint4 *to = (uint4 *)saved + ((bh() * (a.K / 2) + (c >> 1)) * 64 + row_of(q)) * 16 + t4 * 4;
 #pragma unroll
             for (int k = 0; k < 8; k += 2) to[k >> 1] = make_uint4(ha[k][q], ha[k][q + 2], ha[k + 1][q], ha[k + 1][q + 2]);
         }
@@ -644,7 +659,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         tma_load3(smem_address(sm.y[wg][steps & 1]), &maps.other, bar, head * FP, chunk * FQ, it.b);
     }
     /* <x', gradient of x'> of four positions, and dD. */
-    __device__ __forceinline__ void source_sums(float (&src)[16], int k, uint32_t tile)
+    __device__ __forceinline__ void source_sums(float (&src)[16], float2 &dD, int k, uint32_t tile)
     {
         uint32_t     x[4];
         const float *v = y + 8 * k;
@@ -656,42 +671,46 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         src[4 * k + 1] = high_of(s0) * v[1] + high_of(s1) * v[3];
         src[4 * k + 2] = low_of(s2) * v[4] + low_of(s3) * v[6];
         src[4 * k + 3] = high_of(s2) * v[5] + high_of(s3) * v[7];
-        dD0 += low_of(x[0]) * low_of(raw[k][0]) + high_of(x[0]) * high_of(raw[k][0])
+        dD.x += low_of(x[0]) * low_of(raw[k][0]) + high_of(x[0]) * high_of(raw[k][0])
              + low_of(x[2]) * low_of(raw[k][2]) + high_of(x[2]) * high_of(raw[k][2]);
-        dD1 += low_of(x[1]) * low_of(raw[k][1]) + high_of(x[1]) * high_of(raw[k][1])
+        dD.y += low_of(x[1]) * low_of(raw[k][1]) + high_of(x[1]) * high_of(raw[k][1])
              + low_of(x[3]) * low_of(raw[k][3]) + high_of(x[3]) * high_of(raw[k][3]);
     }
     /* Sixteen sums over the eight lanes that share positions: each step halves what a lane is left with. */
+    template <int KEPT, int BIT> __device__ __forceinline__ void halve(float (&src)[16])
+    {
+        const bool upper = lane & BIT;
+#pragma unroll
+        for (int i = 0; i < KEPT; i++) {
+            const float give = upper ? src[i] : src[i + KEPT], mine = upper ? src[i + KEPT] : src[i];
+            src[i] = mine + __shfl_xor_sync(0xffffffffu, give, BIT);
+        }
+    }
     __device__ __forceinline__ void keep_sources(float (&src)[16])
     {
-#pragma unroll
-        for (int n = 8, bit = 16; n >= 2; n /= 2, bit /= 2) {
-            const bool upper = lane & bit;
-#pragma unroll
-            for (int i = 0; i < n; i++) {
-                const float give = upper ? src[i] : src[i + n], mine = upper ? src[i + n] : src[i];
-                src[i] = mine + __shfl_xor_sync(0xffffffffu, give, bit);
-            }
-        }
+        halve<8, 16>(src);
+        halve<4, 8>(src);
+        halve<2, 4>(src);
         const int k = (lane >> 4) * 2 + (lane >> 3 & 1), j = lane >> 2 & 1;
         *(float2 *)&sm.src[wg][steps & 1][warp][16 * k + 8 * j + 2 * t4] = make_float2(src[0], src[1]);
     }
     __device__ __forceinline__ void store_sources()
     {
         const float (&part)[4][FQ] = sm.src[wg][steps & 1];
-        if (tid < FQ) a.src[(bh * a.K + c) * FQ + tid] = part[0][tid] + part[1][tid] + part[2][tid] + part[3][tid];
+        if (tid < FQ) a.src[(bh() * a.K + c) * FQ + tid] = part[0][tid] + part[1][tid] + part[2][tid] + part[3][tid];
     }
     __device__ __forceinline__ void store_skip_sums()
     {
+        float2 dD = sm.skip[wg][tid];
 #pragma unroll
         for (int d = 1; d < 4; d *= 2) {
-            dD0 += __shfl_xor_sync(0xffffffffu, dD0, d);
-            dD1 += __shfl_xor_sync(0xffffffffu, dD1, d);
+            dD.x += __shfl_xor_sync(0xffffffffu, dD.x, d);
+            dD.y += __shfl_xor_sync(0xffffffffu, dD.y, d);
         }
         float *to = a.dD + (((int64_t)it.b * a.segments + it.seg) * a.H + head) * FP;
         if (t4) return;
-        to[row_of(0)] = dD0;
-        to[row_of(1)] = dD1;
+        to[row_of(0)] = dD.x;
+        to[row_of(1)] = dD.y;
     }
 
     /* y = out Y + D x, from registers through a tile in shared memory; meanwhile the next chunk comes in. */
@@ -699,8 +718,12 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     {
         const uint32_t tile = smem_address(sm.y[wg][steps & 1]);
         float          src[16];
+        float2         dD = make_float2(0, 0);
         wgmma_wait<1>();
-        if (!SLOW && more) fetch(sn, phn);
+        if (!SLOW && more) {
+            fetch_x(sn, phn);
+            if (!REV) fetch_scale(sn);                 // reverse: no registers for it yet
+        }
 #pragma unroll
         for (int k = 0; k < 4; k++)
 #pragma unroll
@@ -714,11 +737,18 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
                                     pack(v[2] * e.x + D1 * low_of(raw[k][1]), v[3] * e.y + D1 * high_of(raw[k][1])),
                                     pack(v[4] * e.z + D0 * low_of(raw[k][2]), v[5] * e.w + D0 * high_of(raw[k][2])),
                                     pack(v[6] * e.z + D1 * low_of(raw[k][3]), v[7] * e.w + D1 * high_of(raw[k][3])) };
-            if (REV) source_sums(src, k, tile);
+            if (REV) source_sums(src, dD, k, tile);
             stmatrix_t_at(tile + moff + k * 16 * 128, o);
         }
-        if (!SLOW && more) scale(xn);
-        if (REV) keep_sources(src);
+        if (!SLOW && more) {
+            if (REV) fetch_scale(sn);
+            scale(xn);
+        }
+        if (REV) {
+            keep_sources(src);
+            sm.skip[wg][tid].x += dD.x;
+            sm.skip[wg][tid].y += dD.y;
+        }
         fence_async();
         if (tid == 0) bulk_wait_read<0>();             // the other tile has left: it is free after the barrier
         together();
@@ -776,7 +806,6 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     {
         it   = item_of(a, item_at(n));
         head = it.pair * HEADS + wg;
-        bh   = (int64_t)it.b * a.H + head;
         c      = REV ? it.c0 + it.chunks - 1 : it.c0;
         last_c = REV ? it.c0 : it.c0 + it.chunks - 1;
     }
@@ -784,12 +813,15 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     {
         fragments A, B;                                // scaled x of two chunks in flight
         take(n);
-        D0 = D1 = dD0 = dD1 = after = total = 0;
+        D0 = D1 = after = total = 0;
         if (WHAT == SCAN_OUT && a.skip_cols) {
             D0 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(0)];
             D1 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(1)];
         }
-        if (REV && WHAT == SCAN_OUT && tid == 0) ask_for_x(c);
+        if (REV && WHAT == SCAN_OUT) {
+            sm.skip[wg][tid] = make_float2(0, 0);
+            if (tid == 0) ask_for_x(c);
+        }
         enter_state();
         if (!SLOW) {
             fetch(s, ph);
@@ -806,7 +838,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
 template <bool REV, int WHAT, bool SLOW>
 static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps)
 {
-    extern __shared__ unsigned char smem[];
+    MBA_DYNAMIC_SMEM(smem);
     scan_smem<SLOW> &sm = *(scan_smem<SLOW> *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
     if (threadIdx.x == 0) {
         for (int i = 0; i < scan_smem<SLOW>::STAGES; i++) {

@@ -1,5 +1,5 @@
 /* ssd_fused_cuda.cu -- the variant `fused` of ssd: launchers. The kernels are in ssd_fused.cuh and ssd_fused_bc.cuh. */
-#include "ops/ssd/ssd_fused.cuh"
+#include "ops/ssd/ssd_fused_bc.cuh"
 
 static fused_task fused_task_of(const mba_call *c, const ssd_ranges &r)
 {
@@ -110,4 +110,81 @@ extern "C" mba_status ssd_fused_cuda(const mba_call *c)
     k++;
     if (r.segments > 1) MBA_TRY(walk_forward<SCAN_LOCAL>(c, &k, a, m));
     return walk_forward<SCAN_OUT>(c, &k, a, m);
+}
+
+/* ---- backward ---- */
+
+static void set_gradients(fused_task &a, const mba_call *c)
+{
+    const mba_node *n = c->node;
+    a.dy     = strided_of<const bf16>(n->in[DY], c->in[DY]);
+    a.dfinal = strided_of<const float>(n->in[DFINAL], c->in[DFINAL]);
+    a.ddt = strided_of<bf16>(n->out[DDT], c->out[DDT]);
+    a.dbm = strided_of<bf16>(n->out[DBM], c->out[DBM]);
+    a.dcm = strided_of<bf16>(n->out[DCM], c->out[DCM]);
+    a.dinitial = strided_of<float>(n->out[DINITIAL], c->out[DINITIAL]);
+    a.dA_log   = (float *)c->out[DA_LOG];
+    a.dskip    = n->out[DSKIP] ? (float *)c->out[DSKIP] : NULL;
+    a.dbias    = n->out[DDT_BIAS] ? (float *)c->out[DDT_BIAS] : NULL;
+    for (int k = DX; k <= DINITIAL; k++) a.adds[k] = mba_adds(n, k);
+    const int64_t heads = (int64_t)a.B * a.H, chunks = (int64_t)a.B * a.K, tokens = heads * a.K * FQ;
+    char *at = (char *)mba_cuda_scratch(c, SSD_TOKENS_WORK);
+    a.rec_rev   = a.rec + heads * a.K * REC;
+    a.rec_plain = a.rec_rev + heads * a.K * REC;
+    a.cb_low    = a.cb + chunks * a.G * FQ * FQ;
+    a.saved     = (uint32_t *)mba_cuda_scratch(c, SSD_SAVED_WORK);
+    a.saved_rev = (uint32_t *)mba_cuda_scratch(c, SSD_SAVED_REV_WORK);
+    a.src = take<float>(at, tokens);
+    a.q   = take<float>(at, tokens);
+    a.row = take<float>(at, tokens);
+    at = (char *)mba_cuda_scratch(c, SSD_SLOW_WORK);
+    a.slow_db = take<float>(at, chunks * FQ * a.G * FN);
+    a.slow_dc = take<float>(at, chunks * FQ * a.G * FN);
+    at = (char *)mba_cuda_scratch(c, SSD_SMALL_WORK);
+    a.dchunk = take<float>(at, heads * a.K / 2 * DOT_WARPS);
+    a.dpar   = take<float>(at, 2 * heads * a.K / 2);
+    a.dD     = take<float>(at, heads * a.segments * FP);
+}
+
+template <int WHAT> static mba_status walk_backward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m)
+{
+    MBA_KERNEL(c, *k, (ssd_scan_rev<WHAT, true>), a, m);
+    MBA_KERNEL(c, *k + 1, (ssd_scan_rev<WHAT, false>), a, m);
+    *k += 2;
+    return MBA_OK;
+}
+
+static mba_status launch_sums(const mba_call *c, int k, const fused_task &a)
+{
+    const int64_t HP = (int64_t)a.H * FP, count = (int64_t)a.B * a.H * (a.K / 2);
+    bc_maps       m;
+    MBA_TRY(map_tokens(&m.x, a.x, HP, a.L, a.B));
+    MBA_TRY(map_tokens(&m.dy, a.dy, HP, a.L, a.B));
+    MBA_TRY(map_dense(&m.h, (const bf16 *)a.saved, FN, FP, count));
+    MBA_TRY(map_dense(&m.g, (const bf16 *)a.saved_rev, FN, FP, count));
+    MBA_KERNEL(c, k, ssd_bwd_slow, a);
+    if (a.ids.at) MBA_KERNEL(c, k + 1, ssd_bwd_bc<true>, a, m);
+    else          MBA_KERNEL(c, k + 1, ssd_bwd_bc<false>, a, m);
+    MBA_KERNEL(c, k + 2, ssd_finish, a);
+    MBA_KERNEL(c, k + 3, ssd_sums, a);
+    return MBA_OK;
+}
+
+extern "C" mba_status ssd_bwd_fused_cuda(const mba_call *c)
+{
+    const ssd_ranges    r = ranges_of(c, true);
+    const strided<bf16> none = {};
+    fused_task          a = fused_task_of(c, r);
+    scan_maps           forward, backward;
+    int                 k = 0;
+    set_gradients(a, c);
+    MBA_TRY(scan_maps_of(&forward, a, a.x, none, false));
+    MBA_TRY(scan_maps_of(&backward, a, a.dy, strided_of<bf16>(c->node->out[DX], c->out[DX]), true));
+    MBA_KERNEL(c, k, ssd_prep, a);
+    k++;
+    if (r.segments > 1) MBA_TRY(walk_forward<SCAN_LOCAL>(c, &k, a, forward));
+    MBA_TRY(walk_forward<SCAN_SAVE>(c, &k, a, forward));
+    if (r.segments > 1) MBA_TRY(walk_backward<SCAN_LOCAL>(c, &k, a, backward));
+    MBA_TRY(walk_backward<SCAN_OUT>(c, &k, a, backward));
+    return launch_sums(c, k, a);
 }

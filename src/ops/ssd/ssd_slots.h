@@ -88,7 +88,8 @@ bool       ssd_in_pieces(const mba_node *n);      /* rows of bf16 activations be
 mba_launch_fn ssd_chunked_cuda, ssd_fma_cuda, ssd_bwd_chunked_cuda, ssd_bwd_fma_cuda;
 
 /* ---- CUDA: `fused` (ssd_fused.c, ssd_fused.cuh) ---- */
-enum { SSD_RECORD = 132, SSD_HEADS = 2, SSD_ITEMS_PER_BLOCK = 1024, SSD_SCAN_SMEM = 217 * 1024, SSD_BC_SMEM = 206 * 1024 };
+enum { SSD_RECORD = 132, SSD_HEADS = 2, SSD_ITEMS_PER_BLOCK = 1024, SSD_SCAN_SMEM = 217 * 1024,
+       SSD_BC_SMEM = 210 * 1024, SSD_SLOW_SMEM = 64 * 1024 };
 
 typedef struct ssd_ranges {
     int64_t K;                                    /* chunks of 64 of a sequence; backward an even number */

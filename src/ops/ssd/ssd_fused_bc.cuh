@@ -1,0 +1,741 @@
+/* ssd_fused_bc.cuh -- the backward pass of `fused` after its walks: gradients of B and C summed over heads in registers,
+ * of decays without further products, of steps and of parameters.
+ *
+ * A block of ssd_bwd_bc owns 128 positions (chunks 0 and 1 of a pair) and takes the heads of a group in turn. It needs the state
+ * entering the pair (H1, saved by ssd_scan) and the adjoint leaving it (G1, by ssd_scan_rev), bf16 with their pivots.
+ * With dy'_l = e_l dy_l, x'_s = f_s x_s, kappa = exp(m1 + a0 - m0) (the decay between the pivots, at most 1):
+ *     dC_0 += dy'_0 H1          dC_1 += (kappa dy'_1) H1        dB_0 += (kappa x'_0) G1      dB_1 += x'_1 G1
+ *     dCB_00 += dy'_0 x'_0^T    dCB_11 += dy'_1 x'_1^T          dCB_10 += (kappa dy'_1) x'_0^T
+ * and once at the end dC += mask(dCB) B, dB += mask(dCB)^T C. Warpgroup i owns the rows of chunk i.
+ *
+ * Gradient of the decay: per head q_l = <C_l, what dC_l gained from H1> and row_l = <CB_l, what dCB_l gained> are differences
+ * of products with the running sums; with src_s = <x'_s, gradient of x'_s> from ssd_scan_rev
+ *     ddA_i = kappa <H1, G1> + sum_{l>=i} q_l + sum_{s<i} (src_s - row_s)          over the 128 positions of the pair.
+ * Sources and rows meet the same bf16 operands, so what should cancel does.
+ *
+ * A head with a chunk beyond the range of a pivot counts as zero in ssd_bwd_bc; ssd_bwd_slow does its pairs token by token in fp32.
+ *
+ * kernel     ssd_bwd_slow    128 positions per block, a thread per n, heads beyond the range in turn; leaves when there is none
+ * launch     grid B K/2 G, block 128, dynamic smem 64 KB
+ * kernel     ssd_bwd_bc      one producer thread, two warps for <H1, G1>, two warpgroups of 240 registers; ring of two stages
+ * launch     grid B K/2 G, block 384, dynamic smem 210 KB
+ * moves      per pair and head: x, dy 32 KB, H1, G1 32 KB; tensor 2 x 1024 cycles
+ * kernel     ssd_finish      128 positions x 32 heads per block: ddt, and parts of dA_log, ddt_bias
+ * kernel     ssd_sums        32 columns per block; parts in order
+ * resources  sm_90a, CUDA 13.0: 168 registers (ssd_bwd_bc), no spill
+ * measured   the prototype of ssd_bwd_bc, without q and row: 148 us at 1.3b 4 x 4096, 79 % of DRAM
+ * order      fixed: heads ascend, positions in turn, partial sums in order */
+#ifndef MBA_SSD_FUSED_BC_CUH
+#define MBA_SSD_FUSED_BC_CUH
+
+#include "ops/ssd/ssd_fused.cuh"
+
+enum { PAIR = 2 * FQ };                                /* positions of two chunks */
+
+/* A word of a row that save_state wrote -> n of the first of its two numbers. */
+static __device__ __forceinline__ int n_of(int w) { return 16 * ((w >> 1) & 7) + 8 * (w & 1) + 2 * (w >> 4); }
+
+/* A block of 128 positions of a group. */
+struct pair_block { int b, g, c2; };
+static __device__ __forceinline__ pair_block pair_block_of(const fused_task &a)
+{
+    unsigned   z = blockIdx.x;
+    pair_block k;
+    k.c2 = digit(z, a.K / 2);
+    k.b  = digit(z, a.B);
+    k.g  = (int)z;
+    return k;
+}
+
+static __device__ __forceinline__ const float *plain_record(const fused_task &a, int b, int h, int c)
+{
+    return a.rec_plain + (((int64_t)b * a.H + h) * a.K + c) * REC;
+}
+static __device__ __forceinline__ bool slow_pair(const fused_task &a, int b, int h, int c2)
+{
+    const int flags = (int)plain_record(a, b, h, 2 * c2)[REC_FLAGS] | (int)plain_record(a, b, h, 2 * c2 + 1)[REC_FLAGS];
+    return flags & IS_SLOW;
+}
+static __device__ __forceinline__ bool reset_at(const fused_task &a, int b, int64_t l)
+{
+    return a.ids.at && l > 0 && l < a.L && *a.ids.row(b, l, 0) != *a.ids.row(b, l - 1, 0);
+}
+
+/* ---- heads beyond the range: token by token ---- */
+
+struct slow_smem { float x[PAIR][FP], dy[PAIR][FP]; };
+static_assert(sizeof(slow_smem) <= SSD_SLOW_SMEM, "the plan asks for less");
+
+struct slow_steps { float dt[PAIR], decay[PAIR], dest[4][PAIR], src[4][PAIR], ends[4]; };
+
+/* Thread n has column n of a state that a walk saved under a pivot; `factor` is the pivot's. What a pivot below e^-85 left is
+ * nothing that a position of the pair could see. */
+static __device__ __forceinline__ void load_column(float (&s)[FP], const uint32_t *saved, float factor)
+{
+    const int   n = (int)threadIdx.x, w = (n >> 1 & 3) * 16 + (n >> 4) * 2 + (n >> 3 & 1);
+    const float back = factor < -85 ? 0 : __expf(-factor);
+#pragma unroll
+    for (int p = 0; p < FP; p++) {
+        const uint32_t v = saved[p * (FN / 2) + w];
+        s[p] = (n & 1 ? high_of(v) : low_of(v)) * back;
+    }
+}
+
+static __device__ __forceinline__ void load_slow(slow_smem &m, slow_steps &s, const fused_task &a, int b, int h, int l0)
+{
+    const int     l = (int)threadIdx.x;
+    const int64_t t = l0 + l;
+    const bool    real = t < a.L;
+    const float   raw = real ? to_float(*a.dt.row(b, t, h)) + (a.bias ? a.bias[h] : 0) : 0;
+    s.dt[l]    = real ? limited(a, soft_step(raw)) : 0;
+    s.decay[l] = reset_at(a, b, t) ? 0 : expf(-expf(a.A_log[h]) * s.dt[l]);
+    for (int i = l; i < PAIR * FP; i += PAIR) {
+        const int r = i / FP, p = i % FP;
+        m.x[r][p]  = l0 + r < a.L ? to_float(a.x.row(b, l0 + r, h)[p]) : 0;
+        m.dy[r][p] = l0 + r < a.L ? to_float(a.dy.row(b, l0 + r, h)[p]) : 0;
+    }
+}
+
+/* One row of a walk: state = keep state + weight left n_value, and the return value sum_p state right. */
+static __device__ __forceinline__ float slow_row(float (&s)[FP], float keep, float value, const float *left,
+                                                 const float *right)
+{
+    float sum = 0;
+#pragma unroll
+    for (int p = 0; p < FP; p += 4) {
+        const float4 x = *(const float4 *)(left + p), y = *(const float4 *)(right + p);
+        s[p]     = fmaf(keep, s[p], value * x.x);
+        s[p + 1] = fmaf(keep, s[p + 1], value * x.y);
+        s[p + 2] = fmaf(keep, s[p + 2], value * x.z);
+        s[p + 3] = fmaf(keep, s[p + 3], value * x.w);
+        sum += s[p] * y.x + s[p + 1] * y.y + s[p + 2] * y.z + s[p + 3] * y.w;
+    }
+    return sum;
+}
+
+static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, const fused_task &a, const pair_block &k,
+                                                 int h, bool first)
+{
+    const int     n = (int)threadIdx.x, warp = n / 32, l0 = k.c2 * PAIR;
+    const int64_t bh = (int64_t)k.b * a.H + h, at = ((int64_t)k.b * a.K * FQ + l0) * a.G * FN + k.g * FN + n;
+    const float  *r0 = plain_record(a, k.b, h, 2 * k.c2), *r1 = plain_record(a, k.b, h, 2 * k.c2 + 1);
+    const uint32_t *H1 = a.saved + (bh * (a.K / 2) + k.c2) * (FP * FN / 2);
+    const uint32_t *G1 = a.saved_rev + (bh * (a.K / 2) + k.c2) * (FP * FN / 2);
+    const float     out = (int)r1[REC_FLAGS] & IS_SLOW ? 0 : r1[REC_AFTER];
+    float           state[FP];
+    __syncthreads();                                   // the head before has read everything
+    load_slow(m, s, a, k.b, h, l0);
+    __syncthreads();
+    load_column(state, H1, (int)r0[REC_FLAGS] & IS_SLOW ? 0 : r0[REC_BEFORE]);
+#pragma unroll 1
+    for (int l = 0; l < PAIR; l++) {
+        const bool  real = l0 + l < a.L;
+        const float bv = real ? to_float(a.bm.row(k.b, l0 + l, k.g)[n]) : 0;
+        const float cv = real ? to_float(a.cm.row(k.b, l0 + l, k.g)[n]) : 0;
+        const float dc = slow_row(state, s.decay[l], s.dt[l] * bv, m.x[l], m.dy[l]), dest = warp_sum(dc * cv);
+        float      *to = a.slow_dc + at + (int64_t)l * a.G * FN;
+        *to = first ? dc : *to + dc;
+        if (n % 32 == 0) s.dest[warp][l] = dest;
+    }
+    float ends = 0;
+    {
+        const int   w = (n >> 1 & 3) * 16 + (n >> 4) * 2 + (n >> 3 & 1);
+        const float back = out < -85 ? 0 : __expf(-out);
+#pragma unroll
+        for (int p = 0; p < FP; p++) {
+            const uint32_t v = G1[p * (FN / 2) + w];
+            ends += state[p] * (n & 1 ? high_of(v) : low_of(v)) * back;
+        }
+    }
+    ends = warp_sum(ends);
+    if (n % 32 == 0) s.ends[warp] = ends;
+    load_column(state, G1, out);
+    float keep = 1;
+#pragma unroll 1
+    for (int l = PAIR - 1; l >= 0; l--) {
+        const bool  real = l0 + l < a.L;
+        const float bv = real ? to_float(a.bm.row(k.b, l0 + l, k.g)[n]) : 0;
+        const float cv = real ? to_float(a.cm.row(k.b, l0 + l, k.g)[n]) : 0;
+        const float db = s.dt[l] * slow_row(state, keep, cv, m.dy[l], m.x[l]), src = warp_sum(db * bv);
+        float      *to = a.slow_db + at + (int64_t)l * a.G * FN;
+        *to  = first ? db : *to + db;
+        keep = s.decay[l];
+        if (n % 32 == 0) s.src[warp][l] = src;
+    }
+    __syncthreads();
+    float ddA = s.ends[0] + s.ends[1] + s.ends[2] + s.ends[3];
+    for (int l = PAIR - 1; l >= n; l--)
+        for (int w = 0; w < 4; w++) ddA += s.dest[w][l] - s.src[w][l];
+    a.q[bh * a.K * FQ + l0 + n] = ddA;                 // as it is; ssd_finish knows
+}
+
+static __global__ void __launch_bounds__(PAIR) ssd_bwd_slow(const __grid_constant__ fused_task a)
+{
+    MBA_DYNAMIC_SMEM(smem);
+    __shared__ slow_steps s;
+    const pair_block k = pair_block_of(a);
+    bool             first = true;
+    bool             any = false;
+    for (int h = (int)threadIdx.x; h < a.J; h += PAIR) any |= slow_pair(a, k.b, k.g * a.J + h, k.c2);
+    if (!__syncthreads_or(any)) return;
+    for (int h = k.g * a.J; h < (k.g + 1) * a.J; h++) {
+        if (!slow_pair(a, k.b, h, k.c2)) continue;
+        slow_head(*(slow_smem *)smem, s, a, k, h, first);
+        first = false;
+    }
+}
+
+/* ---- gradients of B and C ---- */
+
+enum { BC_STAGES = 2, DOT_WARPS = 2 };
+
+struct bc_stage {
+    unsigned char dy[2][TILE_BYTES], x[2][TILE_BYTES], h[2 * TILE_BYTES], g[2 * TILE_BYTES];
+    float         rec[2][256];
+};
+struct bc_smem {
+    bc_stage      st[BC_STAGES];
+    unsigned char xs[2][TILE_BYTES];                   /* x' of both chunks: operand of dCB */
+    union {                                            /* C B^T as threads want it; at the end dCB 00, 10, 11 */
+        struct { uint4 own[4][256], low[4][128]; } pairs;
+        unsigned char m[3][TILE_BYTES];
+    };
+    uint4         c[8][256];                           /* C as threads want it */
+    float4        had[256];                            /* products with the sums before this head */
+    uint64_t      full[BC_STAGES], empty[BC_STAGES];
+    int           resets[2][FQ];
+    pair_block    where;
+    int           slow;                                /* some head is beyond the range */
+};
+static_assert(sizeof(bc_smem) + 1024 <= SSD_BC_SMEM, "the plan asks for less");
+
+struct bc_maps { CUtensorMap x, dy, h, g; };
+
+#if MBA_HOPPER || !defined(__CUDA_ARCH__)
+
+/* This and the next have 24 registers: what they need of the block they read from shared memory. */
+static __device__ __forceinline__ void bc_produce(bc_smem &sm, const fused_task &a, const bc_maps &maps)
+{
+    for (int i = 0; i < a.J; i++) {
+        const uint32_t bar = smem_address(&sm.full[i % BC_STAGES]);
+        bc_stage      &t = sm.st[i % BC_STAGES];
+        mbar_wait(smem_address(&sm.empty[i % BC_STAGES]), (i / BC_STAGES & 1) ^ 1);
+        mbar_expect(bar, 8 * TILE_BYTES + 2 * REC * 4);
+        const pair_block &k = sm.where;
+        const int         h = k.g * a.J + i, z = (k.b * a.H + h) * (a.K / 2) + k.c2;
+#pragma unroll 1
+        for (int c = 0; c < 2; c++) {
+            tma_load3(smem_address(t.x[c]), &maps.x, bar, h * FP, k.c2 * PAIR + FQ * c, k.b);
+            tma_load3(smem_address(t.dy[c]), &maps.dy, bar, h * FP, k.c2 * PAIR + FQ * c, k.b);
+            tma_load3(smem_address(t.g) + c * TILE_BYTES, &maps.g, bar, 64 * c, 0, z);
+            tma_load3(smem_address(t.h) + c * TILE_BYTES, &maps.h, bar, 64 * c, 0, z);
+            bulk_load(smem_address(t.rec[c]), a.rec_plain + ((int64_t)z * 2 + c) * REC, REC * 4, bar);
+        }
+    }
+}
+
+/* kappa <H1, G1>, by two warps that would have nothing to do; both tiles lie in the same order. */
+static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
+{
+    const int thread = (int)threadIdx.x - 256 - 32;
+    for (int i = 0; i < a.J; i++) {
+        const bc_stage &t = sm.st[i % BC_STAGES];
+        const uint4    *u = (const uint4 *)t.h + thread;
+        float           sum = 0;
+        mbar_wait(smem_address(&sm.full[i % BC_STAGES]), i / BC_STAGES & 1);
+#pragma unroll 1
+        for (int e = 0; e < 2 * TILE_BYTES / 16 / (32 * DOT_WARPS); e++, u += 32 * DOT_WARPS) {
+            const uint4 x = u[0], y = u[2 * TILE_BYTES / 16];                  // g lies behind h
+            sum += low_of(x.x) * low_of(y.x) + high_of(x.x) * high_of(y.x);
+            sum += low_of(x.y) * low_of(y.y) + high_of(x.y) * high_of(y.y);
+            sum += low_of(x.z) * low_of(y.z) + high_of(x.z) * high_of(y.z);
+            sum += low_of(x.w) * low_of(y.w) + high_of(x.w) * high_of(y.w);
+        }
+        sum = warp_sum(sum);
+        if (thread % 32) continue;
+        const pair_block &k = sm.where;
+        const int         flags = (int)t.rec[0][REC_FLAGS] | (int)t.rec[1][REC_FLAGS];
+        const int         z = (k.b * a.H + k.g * a.J + i) * (a.K / 2) + k.c2;
+        if (!flags) sum *= __expf(t.rec[1][REC_BEFORE] + t.rec[0][REC_AFTER]);
+        a.dchunk[(int64_t)z * DOT_WARPS + thread / 32] = flags ? 0 : sum;
+        mbar_arrive(smem_address(&sm.empty[i % BC_STAGES]));
+    }
+}
+
+/* u += sum over my columns of fragment times sums, for my rows (x) and those eight below (y). */
+template <int COUNT>
+static __device__ __forceinline__ float2 rows_dot(const float (&sums)[COUNT], const uint4 *fragment, int step)
+{
+    float2 u = make_float2(0, 0);
+#pragma unroll
+    for (int i = 0; i < COUNT / 8; i++) {
+        const uint4  v = fragment[i * step];
+        const float *d = sums + 8 * i;
+        u.x += low_of(v.x) * d[0] + high_of(v.x) * d[1] + low_of(v.z) * d[4] + high_of(v.z) * d[5];
+        u.y += low_of(v.y) * d[2] + high_of(v.y) * d[3] + low_of(v.w) * d[6] + high_of(v.w) * d[7];
+    }
+    return u;
+}
+
+/* A consumer warpgroup: the rows of chunk I of the pair. DOCS: resets keep some rows from the ends of the pair. */
+template <int I, bool DOCS> struct bc_rows {
+    typedef uint32_t fragments[4][4];
+    bc_smem          &sm;
+    const fused_task &a;
+    const pair_block &k;                               /* in shared memory */
+    int       tid, warp, lane, t4, row;
+    uint32_t  moff, msw;                               /* my row for ldmatrix and stmatrix */
+    float     dC[64], dB[64], own[32], low[32];        /* own: diagonal block of dCB; low: block 10 (I = 1) */
+    bool      slow_now;                                /* this head is beyond the range somewhere in the pair */
+    fragments f;
+
+    __device__ __forceinline__ bc_rows(bc_smem &smem, const fused_task &task) : sm(smem), a(task), k(smem.where)
+    {
+        tid  = threadIdx.x & 127;
+        warp = tid >> 5;
+        lane = tid & 31;
+        t4   = lane & 3;
+        row  = 16 * warp + (lane >> 2);
+        const int r = 16 * warp + (lane & 15);
+        moff = (uint32_t)(r * 128);
+        msw  = (uint32_t)(r & 7);
+        sm.had[I * 128 + tid] = make_float4(0, 0, 0, 0);
+#pragma unroll
+        for (int i = 0; i < 64; i++) dC[i] = dB[i] = 0;
+#pragma unroll
+        for (int i = 0; i < 32; i++) own[i] = low[i] = 0;
+    }
+    __device__ __forceinline__ uint32_t piece(int i) const        /* 16 columns from 16 i on */
+    {
+        return moff + (((2 * i + (uint32_t)(lane >> 4)) ^ msw) << 4);
+    }
+    __device__ __forceinline__ int64_t token(int q) const { return (int64_t)k.c2 * PAIR + I * FQ + row + 8 * q; }
+
+    /* ---- what all heads share ---- */
+    __device__ __forceinline__ void load_shared()
+    {
+        const bf16 *cb = a.cb + (((int64_t)k.b * a.K + 2 * k.c2 + I) * a.G + k.g) * FQ * FQ;
+        const bf16 *cl = a.cb_low + (((int64_t)k.b * (a.K / 2) + k.c2) * a.G + k.g) * FQ * FQ;
+        uint32_t    v[4];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                v[e] = token(e & 1) < a.L
+                     ? *(const uint32_t *)(a.cm.row(k.b, token(e & 1), k.g) + n_of(4 * (2 * i + (e >> 1)) + t4)) : 0;
+            sm.c[i][I * 128 + tid] = make_uint4(v[0], v[1], v[2], v[3]);
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                v[e] = *(const uint32_t *)(cb + (row + 8 * (e & 1)) * FQ + 8 * (2 * i + (e >> 1)) + 2 * t4);
+            sm.pairs.own[i][I * 128 + tid] = make_uint4(v[0], v[1], v[2], v[3]);
+#pragma unroll
+            for (int e = 0; e < 4 && I == 1; e++)
+                v[e] = *(const uint32_t *)(cl + (row + 8 * (e & 1)) * FQ + 8 * (2 * i + (e >> 1)) + 2 * t4);
+            if (I == 1) sm.pairs.low[i][tid] = make_uint4(v[0], v[1], v[2], v[3]);
+        }
+    }
+
+    /* ---- a head ---- */
+
+    /* f = my rows of a tile times s0 (row) and s1 (row + 8). */
+    __device__ __forceinline__ void scaled(const unsigned char *tile, float s0, float s1)
+    {
+        const uint2 u0 = split(s0, s0), u1 = split(s1, s1);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            uint32_t v[4];
+            ldmatrix_at(v, smem_address(tile) + piece(i));
+            f[i][0] = times(v[0], u0.x, u0.y);
+            f[i][1] = times(v[1], u1.x, u1.y);
+            f[i][2] = times(v[2], u0.x, u0.y);
+            f[i][3] = times(v[3], u1.x, u1.y);
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) pin(f[i][j]);
+    }
+    /* sums += f (a state of 64 p x 128 n), or f (rows of x')^T */
+    __device__ __forceinline__ void by_state(float (&sums)[64], const unsigned char *state)
+    {
+        const uint64_t d = mdesc(smem_address(state), TILE_BYTES);
+#pragma unroll
+        for (int i = 0; i < 4; i++) wgmma_n128_rs<1>(sums, f[i], d + ((i * 2048) >> 4), 1);
+    }
+    __device__ __forceinline__ void by_rows(float (&sums)[32], const unsigned char *tile)
+    {
+        const uint64_t d = mdesc(smem_address(tile));
+#pragma unroll
+        for (int i = 0; i < 4; i++) wgmma_n64_rs<0>(sums, f[i], d + ((i * 32) >> 4), 1);
+    }
+    static __device__ __forceinline__ void finish_products()
+    {
+        wgmma_commit();
+        wgmma_wait<0>();
+    }
+
+    /* Scales of a row, read where they are wanted: registers are short. A head beyond the range counts as zero. */
+    __device__ __forceinline__ float e_of(const bc_stage &t, int r) const { return slow_now ? 0 : t.rec[I][r]; }
+    __device__ __forceinline__ float f_of(const bc_stage &t, int r) const { return slow_now ? 0 : t.rec[I][FQ + r]; }
+    __device__ __forceinline__ float kappa_of(const bc_stage &t) const
+    {
+        return slow_now ? 0 : __expf(t.rec[1][REC_BEFORE] + t.rec[0][REC_AFTER]);
+    }
+    /* Times the decay to the end of the pair, from its beginning, as far as the other pivot; 0 where a reset lies between. */
+    __device__ __forceinline__ float to_end(const bc_stage &t, int r) const
+    {
+        const int(&n)[FQ] = sm.resets[I];
+        if (DOCS && (n[r] != n[FQ - 1] || (I == 0 && sm.resets[1][FQ - 1]))) return 0;
+        return I ? 1 : kappa_of(t);
+    }
+    __device__ __forceinline__ float from_begin(const bc_stage &t, int r) const
+    {
+        if (DOCS && (sm.resets[I][r] || (I == 1 && sm.resets[0][FQ - 1]))) return 0;
+        return I ? kappa_of(t) : 1;
+    }
+
+    __device__ __forceinline__ void products(const bc_stage &t)
+    {
+        const int r = row, r8 = row + 8;
+        scaled(t.x[I], f_of(t, r), f_of(t, r8));
+#pragma unroll
+        for (int i = 0; i < 4; i++) stmatrix_at(smem_address(sm.xs[I]) + piece(i), f[i]);
+        fence_async();
+        if (DOCS || I == 0) scaled(t.x[I], f_of(t, r) * to_end(t, r), f_of(t, r8) * to_end(t, r8));
+        bar_sync<1, 256>();
+        wgmma_fence();
+        by_state(dB, t.g);
+        finish_products();
+        if (DOCS || I == 1) {
+            scaled(t.dy[I], e_of(t, r) * from_begin(t, r), e_of(t, r8) * from_begin(t, r8));
+            wgmma_fence();
+            by_state(dC, t.h);
+            if (!DOCS) by_rows(low, sm.xs[0]);
+            finish_products();
+        }
+        if (DOCS && I == 1) {
+            scaled(t.dy[I], e_of(t, r) * kappa_of(t), e_of(t, r8) * kappa_of(t));
+            wgmma_fence();
+            by_rows(low, sm.xs[0]);
+            finish_products();
+        }
+        scaled(t.dy[I], e_of(t, r), e_of(t, r8));
+        wgmma_fence();
+        if (!DOCS && I == 0) by_state(dC, t.h);
+        by_rows(own, sm.xs[I]);
+        finish_products();
+    }
+
+    static __device__ __forceinline__ float over_columns(float x)          /* the four lanes of a row */
+    {
+        x += __shfl_xor_sync(0xffffffffu, x, 1);
+        return x + __shfl_xor_sync(0xffffffffu, x, 2);
+    }
+    __device__ __forceinline__ void decay_sums(int h)
+    {
+        const float2 q = rows_dot(dC, &sm.c[0][I * 128 + tid], 256);
+        float2       r = rows_dot(own, &sm.pairs.own[0][I * 128 + tid], 256);
+        if (I == 1) {
+            const float2 more = rows_dot(low, &sm.pairs.low[0][tid], 128);
+            r.x += more.x;
+            r.y += more.y;
+        }
+        const float4  had = sm.had[I * 128 + tid];
+        const float   q0 = over_columns(q.x - had.x), q1 = over_columns(q.y - had.y);
+        const float   r0 = over_columns(r.x - had.z), r1 = over_columns(r.y - had.w);
+        sm.had[I * 128 + tid] = make_float4(q.x, q.y, r.x, r.y);
+        if (t4) return;
+        asm volatile("" : "+r"(h));                    // or the address would be kept all the way
+        const int64_t at = (((int64_t)k.b * a.H + h) * a.K + 2 * k.c2 + I) * FQ + row;
+        a.row[at]     = r0;
+        a.row[at + 8] = r1;
+        if (slow_now) return;                          // ssd_bwd_slow has left the gradient itself there
+        a.q[at]     = q0;
+        a.q[at + 8] = q1;
+    }
+
+    __device__ __forceinline__ void heads()
+    {
+        for (int i = 0; i < a.J; i++) {
+            const int s = i % BC_STAGES, ph = i / BC_STAGES & 1;
+            bc_stage &t = sm.st[s];
+            mbar_wait(smem_address(&sm.full[s]), ph);
+            slow_now = ((int)t.rec[0][REC_FLAGS] | (int)t.rec[1][REC_FLAGS]) & IS_SLOW;
+            products(t);
+            if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
+            decay_sums(k.g * a.J + i);
+            bar_sync<1, 256>();                        // x' may be overwritten
+        }
+    }
+
+    /* ---- the end: dC += mask(dCB) B, dB += mask(dCB)^T C ---- */
+
+    /* B and C of the pair in the order of saved states, into stages that are idle now: 4 tiles each, [chunk][half]. */
+    __device__ __forceinline__ void load_operands(unsigned char *tb, unsigned char *tc)
+    {
+        for (int i = I * 128 + tid; i < PAIR * 64; i += 256) {
+            const int     l = i >> 6, w = i & 63, half = w >> 5, q = w & 31;
+            const int     at = ((l >> 6) * 2 + half) * TILE_BYTES + tile_at(l & 63, q >> 2) + (q & 3) * 4;
+            const int64_t t = (int64_t)k.c2 * PAIR + l;
+            *(uint32_t *)(tb + at) = t < a.L ? *(const uint32_t *)(a.bm.row(k.b, t, k.g) + n_of(w)) : 0;
+            *(uint32_t *)(tc + at) = t < a.L ? *(const uint32_t *)(a.cm.row(k.b, t, k.g) + n_of(w)) : 0;
+        }
+    }
+    /* Which of my 32 numbers of a block of dCB count: bit e of number e. */
+    __device__ __forceinline__ uint32_t reach(bool below) const
+    {
+        const int(&from)[FQ] = sm.resets[below ? 0 : I], (&here)[FQ] = sm.resets[I];
+        uint32_t bits = 0;
+#pragma unroll 1
+        for (int e = 0; e < 32; e++) {
+            const int  l = row + 8 * (e >> 1 & 1), s = 8 * (e >> 2) + 2 * t4 + (e & 1);
+            const bool ok = below ? !DOCS || (here[l] == 0 && from[s] == from[FQ - 1])
+                                  : s <= l && (!DOCS || from[s] == here[l]);
+            bits |= (uint32_t)ok << e;
+        }
+        return bits;
+    }
+    __device__ __forceinline__ void mask_pairs(fragments &p0, fragments &p1)
+    {
+        const uint32_t here = reach(false), below = I == 1 && DOCS ? reach(true) : 0xffffffffu;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const int e = 8 * i + 4 * (j >> 1) + 2 * (j & 1);
+                p0[i][j] = pack(here >> e & 1 ? own[e] : 0, here >> (e + 1) & 1 ? own[e + 1] : 0);
+                p1[i][j] = pack(below >> e & 1 ? low[e] : 0, below >> (e + 1) & 1 ? low[e + 1] : 0);
+            }
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            stmatrix_at(smem_address(sm.m[2 * I]) + piece(i), p0[i]);
+            if (I == 1) stmatrix_at(smem_address(sm.m[1]) + piece(i), p1[i]);
+        }
+    }
+    __device__ __forceinline__ void last_products()
+    {
+        unsigned char *tb = sm.st[0].dy[0], *tc = sm.st[1].dy[0];
+        fragments      p0, p1;
+        load_operands(tb, tc);
+        mask_pairs(p0, p1);
+        fence_async();
+        bar_sync<1, 256>();
+        const uint64_t b0 = mdesc(smem_address(tb), TILE_BYTES), b1 = mdesc(smem_address(tb) + 2 * TILE_BYTES, TILE_BYTES);
+        const uint64_t c0 = mdesc(smem_address(tc), TILE_BYTES), c1 = mdesc(smem_address(tc) + 2 * TILE_BYTES, TILE_BYTES);
+        const uint64_t own_m = mdesc(smem_address(sm.m[2 * I])), low_m = mdesc(smem_address(sm.m[1]));
+        wgmma_fence();
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int at = (i * 2048) >> 4;
+            wgmma_n128_rs<1>(dC, p0[i], (I ? b1 : b0) + at, 1);
+            if (I == 1) wgmma_n128_rs<1>(dC, p1[i], b0 + at, 1);
+            wgmma_n128_ss<1, 1>(dB, own_m + at, (I ? c1 : c0) + at, 1);
+            if (I == 0) wgmma_n128_ss<1, 1>(dB, low_m + at, c1 + at, 1);
+        }
+        finish_products();
+    }
+    static __device__ __forceinline__ void put(bf16 *to, float2 v, bool adds)
+    {
+        const uint32_t old = adds ? *(const uint32_t *)to : 0;
+        *(uint32_t *)to = pack(v.x + low_of(old), v.y + high_of(old));
+    }
+    __device__ __forceinline__ void store()
+    {
+        const bool slow = sm.slow;
+#pragma unroll
+        for (int q = 0; q < 2; q++) {
+            if (token(q) >= a.L) continue;
+            const int64_t at = (((int64_t)k.b * a.K * FQ + token(q)) * a.G + k.g) * FN;
+#pragma unroll
+            for (int j = 0; j < 16; j++) {
+                const int n = n_of(4 * j + t4);
+                float2    c = make_float2(dC[4 * j + 2 * q], dC[4 * j + 2 * q + 1]);
+                float2    b = make_float2(dB[4 * j + 2 * q], dB[4 * j + 2 * q + 1]);
+                if (slow) {
+                    const float2 sc = *(const float2 *)(a.slow_dc + at + n), sb = *(const float2 *)(a.slow_db + at + n);
+                    c = make_float2(c.x + sc.x, c.y + sc.y);
+                    b = make_float2(b.x + sb.x, b.y + sb.y);
+                }
+                put(a.dcm.row(k.b, token(q), k.g) + n, c, a.adds[DCM]);
+                put(a.dbm.row(k.b, token(q), k.g) + n, b, a.adds[DBM]);
+            }
+        }
+    }
+    __device__ __forceinline__ void run()
+    {
+        load_shared();                                 // a thread reads what it wrote itself
+        heads();
+        last_products();
+        store();
+    }
+};
+
+template <bool DOCS> static __device__ __forceinline__ void bc_block_run(const fused_task &a, const bc_maps &maps)
+{
+    MBA_DYNAMIC_SMEM(smem);
+    bc_smem         &sm = *(bc_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
+    const pair_block k = pair_block_of(a);
+    const int        wg = (int)threadIdx.x >> 7;
+    bool             any = false;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < BC_STAGES; i++) {
+            mbar_init(smem_address(&sm.full[i]), 1);
+            mbar_init(smem_address(&sm.empty[i]), 8 + DOT_WARPS);
+        }
+        mbar_init_done();
+        sm.where = k;
+    }
+    for (int h = (int)threadIdx.x; h < a.J; h += (int)blockDim.x) any |= slow_pair(a, k.b, k.g * a.J + h, k.c2);
+    if (DOCS) {
+        count_resets(sm.resets[0], a, k.b, 2 * k.c2);
+        count_resets(sm.resets[1], a, k.b, 2 * k.c2 + 1);
+    }
+    const bool slow = __syncthreads_or(any);
+    if (threadIdx.x == 0) sm.slow = slow;              // seen after the barriers of the first head
+    if (wg == 2) {
+        regs_give<24>();
+        const int thread = (int)threadIdx.x - 256;
+        if (thread == 0) bc_produce(sm, a, maps);
+        else if (thread >= 32 && thread < 32 + 32 * DOT_WARPS) bc_dot(sm, a);
+        return;
+    }
+    regs_take<240>();
+    if (wg == 0) {
+        bc_rows<0, DOCS> rows(sm, a);
+        rows.run();
+    } else {
+        bc_rows<1, DOCS> rows(sm, a);
+        rows.run();
+    }
+}
+
+#endif
+
+template <bool DOCS>
+static __global__ void __launch_bounds__(384, 1)
+ssd_bwd_bc(const __grid_constant__ fused_task a, const __grid_constant__ bc_maps maps)
+{
+#if MBA_HOPPER
+    bc_block_run<DOCS>(a, maps);
+#endif
+}
+
+/* ---- gradients of steps and parameters ---- */
+
+static __device__ __forceinline__ float scan_up(float x)         /* inclusive, over the warp */
+{
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) {
+        const float v = __shfl_up_sync(0xffffffffu, x, d);
+        if ((int)(threadIdx.x & 31) >= d) x += v;
+    }
+    return x;
+}
+static __device__ __forceinline__ float scan_down(float x)       /* inclusive, from the last lane down */
+{
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) {
+        const float v = __shfl_down_sync(0xffffffffu, x, d);
+        if ((int)(threadIdx.x & 31) + d < 32) x += v;
+    }
+    return x;
+}
+
+/* ddA of positions 4 lane .. 4 lane + 3 of a pair. */
+static __device__ __forceinline__ void decay_gradient(float (&ddA)[4], const float (&src)[4], const fused_task &a, int b,
+                                                      int h, int c2)
+{
+    const int     lane = threadIdx.x & 31;
+    const int64_t bh = (int64_t)b * a.H + h, at = bh * a.K * FQ + (int64_t)c2 * PAIR + 4 * lane;
+    const float4  q = *(const float4 *)(a.q + at), r = *(const float4 *)(a.row + at);
+    ddA[0] = q.x;
+    ddA[1] = q.y;
+    ddA[2] = q.z;
+    ddA[3] = q.w;
+    if (slow_pair(a, b, h, c2)) return;
+    const float *dot = a.dchunk + (bh * (a.K / 2) + c2) * 2;
+    const float  later = scan_down(q.x + q.y + q.z + q.w) - (q.x + q.y + q.z + q.w) + dot[0] + dot[1];
+    ddA[3] += later;
+    ddA[2] += ddA[3];
+    ddA[1] += ddA[2];
+    ddA[0] += ddA[1];
+    const float g0 = src[0] - r.x, g1 = src[1] - r.y, g2 = src[2] - r.z, g3 = src[3] - r.w, all = g0 + g1 + g2 + g3;
+    const float before = scan_up(all) - all;
+    ddA[0] += before;
+    ddA[1] += before + g0;
+    ddA[2] += before + g0 + g1;
+    ddA[3] += before + g0 + g1 + g2;
+}
+
+/* One warp: a head of a pair; `tile` holds raw steps and takes their gradients. */
+static __device__ __forceinline__ void finish_head(const fused_task &a, float (&tile)[PAIR][33], int i, int b, int h, int c2)
+{
+    const int     lane = threadIdx.x & 31, real = min(PAIR, a.L - c2 * PAIR);
+    const float   bias = a.bias ? a.bias[h] : 0, A = -expf(a.A_log[h]);
+    const float4  s = *(const float4 *)(a.src + ((int64_t)b * a.H + h) * a.K * FQ + (int64_t)c2 * PAIR + 4 * lane);
+    const float   src[4] = { s.x, s.y, s.z, s.w };
+    float         ddA[4], dA = 0, dbias = 0;
+    decay_gradient(ddA, src, a, b, h, c2);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        const int l = 4 * lane + e;
+        if (l >= real) continue;
+        const float raw = tile[l][i] + bias, soft = soft_step(raw), step = limited(a, soft);
+        const float slope = soft < a.dt_min || soft > a.dt_max ? 0 : raw > 20 ? 1 : 1 / (1 + __expf(-raw));
+        const float draw = fmaf(A, ddA[e], step > 0 ? src[e] / step : 0) * slope;
+        tile[l][i] = draw;
+        dbias += draw;
+        dA = fmaf(ddA[e], step * A, dA);
+    }
+    dA    = warp_sum(dA);
+    dbias = warp_sum(dbias);
+    if (lane) return;
+    const int64_t pairs = (int64_t)a.B * (a.K / 2), at = ((int64_t)b * (a.K / 2) + c2) * a.H + h;
+    a.dpar[at] = dA;
+    a.dpar[pairs * a.H + at] = dbias;
+}
+
+static __global__ void __launch_bounds__(256) ssd_finish(const __grid_constant__ fused_task a)
+{
+    __shared__ float tile[PAIR][33];
+    unsigned      z = blockIdx.x;
+    const int     part = digit(z, (a.H + 31) / 32), c2 = digit(z, a.K / 2), b = (int)z, warp = (int)threadIdx.x >> 5;
+    const int     lane = threadIdx.x & 31, h0 = part * 32, heads = min(32, a.H - h0);
+    const int     real = min(PAIR, a.L - c2 * PAIR);
+    for (int r = warp; r < real; r += 8)
+        if (lane < heads) tile[r][lane] = to_float(*a.dt.row(b, (int64_t)c2 * PAIR + r, h0 + lane));
+    __syncthreads();
+    for (int i = warp; i < heads; i += 8) finish_head(a, tile, i, b, h0 + i, c2);
+    __syncthreads();
+    for (int r = warp; r < real; r += 8)
+        if (lane < heads) {
+            bf16 *to = a.ddt.row(b, (int64_t)c2 * PAIR + r, h0 + lane);
+            *to = from_float<bf16>(tile[r][lane] + (a.adds[DDT] ? to_float(*to) : 0));
+        }
+}
+
+/* Block y: 0 the gradient of A_log, 1 of dt_bias, 2 of D; 32 columns, eight threads for each. */
+static __global__ void __launch_bounds__(256) ssd_sums(const __grid_constant__ fused_task a)
+{
+    __shared__ double part[8][32];
+    const int     x = threadIdx.x % 32, y = (int)threadIdx.x / 32, what = (int)blockIdx.y;
+    const int64_t col = (int64_t)blockIdx.x * 32 + x, pairs = (int64_t)a.B * (a.K / 2);
+    const int64_t cols = what == 2 && a.skip_cols > 1 ? (int64_t)a.H * FP : a.H, wide = what == 2 && a.skip_cols == 1 ? FP : 1;
+    const int64_t parts = what < 2 ? pairs : (int64_t)a.B * a.segments;
+    const float  *from = what < 2 ? a.dpar + what * pairs * a.H : a.dD;
+    float        *to = what == 0 ? a.dA_log : what == 1 ? a.dbias : a.dskip;
+    const bool    adds = what == 0 ? a.adds[DA_LOG] : what == 1 ? a.adds[DDT_BIAS] : a.adds[DSKIP];
+    double        sum = 0;
+    for (int64_t i = y; i < parts * wide && col < cols && to; i += 8)
+        sum += (double)from[(i / wide * cols + col) * wide + i % wide];
+    part[y][x] = sum;
+    __syncthreads();
+    if (y || col >= cols || !to) return;
+    for (int i = 1; i < 8; i++) sum += part[i][x];
+    to[col] = (float)sum + (adds ? to[col] : 0);
+}
+
+#endif
