@@ -154,6 +154,40 @@ static void exports_can_be_read(void **state)
     free(text);
 }
 
+/* Counters of the processor, or the line that would enable them. */
+static void counters_are_there_or_the_way_to_them(void **state)
+{
+    mba_store    *s;
+    mba_row_note *note;
+    int64_t       counters, notes, told = 0;
+    (void)state;
+    assert_ok(mba_store_open(&s, scratch("a.db")));
+    assert_ok(mba_store_count(s, MBA_ROWS_counter, &counters));
+    assert_ok(mba_load_note(s, &note, &notes));
+    for (int64_t i = 0; i < notes; i++) told += !strcmp(note[i].topic, "counters") && note[i].fix && strstr(note[i].text, "perf_event_open");
+    assert_true(counters > 0 || told == 1);
+    assert_ok(mba_store_close(s));
+}
+
+static void a_small_store_says_the_same_of_a_step(void **state)
+{
+    mba_store *s;
+    int64_t    events, operands, all;
+    (void)state;
+    assert_ok(mba_store_open(&s, scratch("a.db")));
+    assert_ok(mba_store_count(s, MBA_ROWS_event, &all));
+    assert_ok(mba_store_close(s));
+    assert_int_equal(run("export '%s/a.db' --store '%s/small.db' --steps 2", scratch_dir, scratch_dir), 0);
+    assert_ok(mba_store_open(&s, scratch("small.db")));
+    assert_ok(mba_store_count(s, MBA_ROWS_event, &events));
+    assert_ok(mba_store_count(s, MBA_ROWS_operand, &operands));
+    assert_int_equal(events * 2, all);                                           // of four steps
+    assert_int_equal(operands, 0);
+    assert_ok(mba_store_close(s));
+    says(run("show '%s/small.db' breakdown", scratch_dir), 0, "gemm");
+    says(run("export '%s/a.db' --store '%s/a.db' 2>&1", scratch_dir, scratch_dir), 2, "its own copy");
+}
+
 static void the_documentation_has_every_column(void **state)
 {
     char  *doc;
@@ -258,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(show_prints_every_table_that_needs_no_gpu), cmocka_unit_test(shares_add_up),
         cmocka_unit_test(a_ragged_batch_is_as_full_as_it_is), cmocka_unit_test(exports_can_be_read),
+        cmocka_unit_test(counters_are_there_or_the_way_to_them), cmocka_unit_test(a_small_store_says_the_same_of_a_step),
         cmocka_unit_test(the_documentation_has_every_column), cmocka_unit_test(the_gate_exits_with_1), cmocka_unit_test(misuse_is_told),
         cmocka_unit_test(killed_runs_leave_readable_stores),
     };

@@ -57,31 +57,36 @@ static mba_status to_folder(mba_store *s, const char *folder)
 
 mba_status mba_command_export(int argc, char **argv)
 {
-    const char *csv = NULL, *json = NULL, *trace = NULL;
+    const char *csv = NULL, *json = NULL, *trace = NULL, *small = NULL;
+    int64_t     steps = 1;
     bool        schema = false, check = false, help;
     const mba_option options[] = {
         { "--csv",    MBA_OPT_TEXT, &csv,    "FOLDER", "one CSV file per table", 0, 0 },
         { "--json",   MBA_OPT_TEXT, &json,   "FILE", "all tables as one object; - for stdout", 0, 0 },
         { "--trace",  MBA_OPT_TEXT, &trace,  "FILE", "the timeline for Perfetto or chrome://tracing: a lane per stream and per SM; - for stdout", 0, 0 },
+        { "--store",  MBA_OPT_TEXT, &small,  "FILE.db", "a smaller store, for tests: no operands, blocks or instructions", 0, 0 },
+        { "--steps",  MBA_OPT_INT,  &steps,  "N", "of --store: steps of the timeline that are kept (1)", 1, 4000 },
         { "--check",  MBA_OPT_FLAG, &check,  NULL, "read every page and say whether the file is sound", 0, 0 },
         { "--schema", MBA_OPT_FLAG, &schema, NULL, "print tables, columns and units as in docs/store.md; needs no file", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "export", "FILE.db [options]", "Writes a store of `mambascope profile` in other forms.", options,
         "mambascope export run.db --csv run\nmambascope export run.db --trace run.json      # open it at ui.perfetto.dev\n"
-        "mambascope export run.db --json - | jq .step\n" };
+        "mambascope export run.db --json - | jq .step\nmambascope export run.db --store small.db --steps 2\n" };
     mba_operands words = { 0 };
     mba_store   *s = NULL;
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     if (schema) return print_schema();
     if (words.n != 1) return mba_fail(MBA_E_ARG, "export which store?\nfix: mambascope export FILE.db --csv FOLDER");
-    if (!csv && !json && !trace && !check) return mba_fail(MBA_E_ARG, "export as what?\nfix: --csv FOLDER, --json FILE or --trace FILE");
+    if (!csv && !json && !trace && !small && !check)
+        return mba_fail(MBA_E_ARG, "export as what?\nfix: --csv FOLDER, --json FILE, --trace FILE or --store FILE.db");
     MBA_TRY(mba_store_open(&s, words.word[0]));
     mba_status st = check ? mba_store_check(s) : MBA_OK;
     if (st == MBA_OK && csv)   st = to_folder(s, csv);
     if (st == MBA_OK && json)  st = to_file(s, mba_export_json, strcmp(json, "-") ? json : NULL);
     if (st == MBA_OK && trace) st = to_file(s, mba_export_trace, strcmp(trace, "-") ? trace : NULL);
+    if (st == MBA_OK && small) st = mba_export_store(s, small, steps);
     const mba_status closed = mba_store_close(s);
     return st == MBA_OK ? closed : st;
 }

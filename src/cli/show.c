@@ -86,36 +86,72 @@ static mba_status print_all(const mba_analysis *a, const mba_operands *words, mb
     return MBA_OK;
 }
 
-static void print_names(void)
+/* The stores of --beside, for claims that need more than one. */
+typedef struct others { mba_store *store[MBA_BESIDE_MAX]; mba_analysis *analysis[MBA_BESIDE_MAX]; int n; } others;
+
+static mba_status open_others(others *o, const char *list)
 {
-    puts("\ntables:");
-    for (const mba_shown *s = mba_shown_tables; s->name; s++) printf("  %-12s %s\n", s->name, s->title);
+    char path[4096];
+    for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',') {
+        snprintf(path, sizeof path, "%.*s", (int)strcspn(at, ","), at);
+        if (o->n == MBA_BESIDE_MAX) return mba_fail(MBA_E_ARG, "--beside takes at most %d stores", MBA_BESIDE_MAX);
+        MBA_TRY(mba_store_open(&o->store[o->n++], path));
+        MBA_TRY(mba_analysis_create(&o->analysis[o->n - 1], o->store[o->n - 1]));
+    }
+    return MBA_OK;
+}
+
+static mba_status close_others(others *o)
+{
+    mba_status st = MBA_OK;
+    for (int i = 0; i < o->n; i++) {
+        mba_analysis_destroy(o->analysis[i]);
+        const mba_status closed = mba_store_close(o->store[i]);
+        if (st == MBA_OK) st = closed;
+    }
+    return st;
+}
+
+static mba_status show(const mba_operands *words, const char *beside, mba_table_form form)
+{
+    mba_store    *s = NULL;
+    mba_analysis *a = NULL;
+    others        o = { .n = 0 };
+    mba_status    st = mba_store_open(&s, words->word[0]);
+    if (st == MBA_OK) st = mba_analysis_create(&a, s);
+    if (st == MBA_OK) st = open_others(&o, beside);
+    if (st == MBA_OK) {
+        a->beside = o.analysis;
+        a->nbeside = o.n;
+        st = print_all(a, words, form);
+    }
+    mba_analysis_destroy(a);
+    const mba_status closed = mba_store_close(s), others_closed = close_others(&o);
+    return st != MBA_OK ? st : closed != MBA_OK ? closed : others_closed;
 }
 
 mba_status mba_command_show(int argc, char **argv)
 {
-    bool json = false, csv = false, help;
+    bool        json = false, csv = false, help;
+    const char *beside = NULL;
     const mba_option options[] = {
+        { "--beside", MBA_OPT_TEXT, &beside, "B.db,..", "other stores for claims that need them: another variant, other sizes, the other Mamba", 0, 0 },
         { "--json", MBA_OPT_FLAG, &json, NULL, "as JSON: an object with one array per table", 0, 0 },
         { "--csv",  MBA_OPT_FLAG, &csv,  NULL, "as CSV: one table", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "show", "FILE.db [TABLE..] [options]", "Prints what a store of `mambascope profile` says. Without names, every table that has rows.",
-        options, "mambascope show run.db\nmambascope show run.db breakdown roofline claims\nmambascope show run.db kernels --csv > kernels.csv\n" };
-    mba_operands   words = { 0 };
-    mba_store     *s = NULL;
-    mba_analysis  *a = NULL;
+    const mba_usage usage = { "show", "FILE.db [TABLE..] [options]",
+        "Prints what a store of `mambascope profile` says. Without names, every table that has rows: environment parameters ceilings\n"
+        "steps collection breakdown operators unmatched kernels counters roofline intensity classes caches reuse bandwidth blocks\n"
+        "ratio bounds occupancy claims notes.", options,
+        "mambascope show run.db\nmambascope show run.db breakdown roofline claims\nmambascope show run.db kernels --csv > kernels.csv\n"
+        "mambascope show mamba1.db claims --beside mamba2.db\n" };
+    mba_operands words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
-    if (help) print_names();
     if (help) return MBA_OK;
     if (!words.n) return mba_fail(MBA_E_ARG, "show what?\nfix: mambascope show FILE.db");
     for (int i = 1; i < words.n; i++)
         if (!mba_shown_find(words.word[i])) return mba_fail(MBA_E_ARG, "no table '%s'\nfix: mambascope show --help lists them", words.word[i]);
     if (csv && words.n != 2) return mba_fail(MBA_E_ARG, "--csv of %d tables\nfix: name one: mambascope show %s kernels --csv", words.n - 1, words.word[0]);
-    mba_status st = mba_store_open(&s, words.word[0]);
-    if (st == MBA_OK) st = mba_analysis_create(&a, s);
-    if (st == MBA_OK) st = print_all(a, &words, json ? MBA_TABLE_JSON : csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
-    mba_analysis_destroy(a);
-    const mba_status closed = mba_store_close(s);
-    return st == MBA_OK ? closed : st;
+    return show(&words, beside, json ? MBA_TABLE_JSON : csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
 }

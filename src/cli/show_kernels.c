@@ -199,12 +199,7 @@ mba_status mba_fill_caches(mba_table *t, const mba_analysis *a, bool full)
     return MBA_OK;
 }
 
-/* ---- occupancy ---- */
-
-const mba_column mba_occupancy_columns[] = {
-    { "kernel", "kernel", NULL }, { "grid", "blocks", "%.0f" }, { "block", "threads", "%.0f" }, { "regs", "regs", "%.0f" },
-    { "smem_kb", "smem KB", "%.1f" }, { "local_bytes", "local B", "%.0f" }, { "waves", "waves", "%.2f" }, { "occupancy_pct", "occ %", "%.1f" },
-    { "occupancy_limit", "limit %", "%.0f" }, { "limiter", "limited by", NULL }, { "issue_pct", "issue %", "%.1f" }, { "stalls", "stalls, warps per issue", NULL }, { 0 } };
+/* ---- all of one launch ---- */
 
 static void stall_text(mba_table *t, const mba_counted *c)
 {
@@ -216,6 +211,47 @@ static void stall_text(mba_table *t, const mba_counted *c)
     }
     mba_table_text(t, "%s", *text ? text : "-");
 }
+
+const mba_column mba_counter_columns[] = {
+    { "kernel", "kernel", NULL }, { "grid", "grid", NULL }, { "block", "block", "%.0f" }, { "us", "us", "%.1f" }, { "dram_mb", "DRAM MB", "%.1f" },
+    { "dram_pct", "DRAM %", "%.0f" }, { "l2_hit_pct", "L2 hit", "%.0f" }, { "l1_hit_pct", "L1 hit", "%.0f" }, { "tensor_pct", "tensor", "%.0f" },
+    { "fma_pct", "FMA", "%.0f" }, { "alu_pct", "ALU", "%.0f" }, { "xu_pct", "XU", "%.0f" }, { "l1_pct", "L1 path", "%.0f" }, { "issue_pct", "issue", "%.0f" },
+    { "occupancy_pct", "occ", "%.0f" }, { "occupancy_limit", "of", "%.0f" }, { "regs", "regs", "%.0f" }, { "smem_kb", "smem KB", "%.0f" },
+    { "waves", "waves", "%.1f" }, { "stalls", "main stalls", NULL }, { 0 } };
+
+static bool is_counted(const mba_kernel_view *k) { return k->ncounters > 0 && !isnan(k->counted.time_s); }
+
+mba_status mba_fill_counters(mba_table *t, const mba_analysis *a, bool full)
+{
+    chosen c;
+    MBA_TRY(choose(&c, a, is_counted, full));
+    for (int64_t i = 0; i < c.n; i++) {
+        const mba_kernel_view *k = c.k[i];
+        const mba_counted     *x = &k->counted;
+        const mba_row_kernel  *r = k->row;
+        name(t, k, full);
+        mba_table_text(t, "(%.0f, %.0f, %.0f)", whole(r->grid_x), whole(r->grid_y), whole(r->grid_z));
+        mba_table_number(t, product(r->block_x, r->block_y, r->block_z));
+        mba_table_number(t, 1e6 * x->time_s);
+        mba_table_number(t, x->dram_bytes / 1e6);
+        const double pct[] = { x->dram_pct, x->l2_hit_pct, x->l1_hit_pct, x->tensor_pct, x->fma_pct, x->alu_pct, x->xu_pct, x->l1_pct, x->issue_pct,
+                               x->occupancy_pct, r->occupancy_limit };
+        for (size_t p = 0; p < sizeof pct / sizeof *pct; p++) mba_table_number(t, pct[p]);
+        mba_table_number(t, whole(r->regs));
+        mba_table_number(t, (whole(r->smem_static_bytes) + whole(r->smem_dynamic_bytes)) / 1024);
+        mba_table_number(t, r->waves);
+        stall_text(t, x);
+    }
+    free(c.k);
+    return MBA_OK;
+}
+
+/* ---- occupancy ---- */
+
+const mba_column mba_occupancy_columns[] = {
+    { "kernel", "kernel", NULL }, { "grid", "blocks", "%.0f" }, { "block", "threads", "%.0f" }, { "regs", "regs", "%.0f" },
+    { "smem_kb", "smem KB", "%.1f" }, { "local_bytes", "local B", "%.0f" }, { "waves", "waves", "%.2f" }, { "occupancy_pct", "occ %", "%.1f" },
+    { "occupancy_limit", "limit %", "%.0f" }, { "limiter", "limited by", NULL }, { "issue_pct", "issue %", "%.1f" }, { "stalls", "stalls, warps per issue", NULL }, { 0 } };
 
 mba_status mba_fill_occupancy(mba_table *t, const mba_analysis *a, bool full)
 {

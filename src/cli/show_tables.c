@@ -355,6 +355,7 @@ const mba_shown mba_shown_tables[] = {
     { "operators", "Operators", "median over the steps watched; spread: distance of the quartiles", operator_columns, operators },
     { "unmatched", "Kernels that no rule knows", "", unmatched_columns, unmatched },
     { "kernels", "Kernels", "distinct (kernel, shape), the longest in a step first; * floor of executed work, the least is not known", mba_kernel_columns, mba_fill_kernels },
+    { "counters", "Counters, one launch each", "pipes in % of active cycles; DRAM and L1/shared data path in % of elapsed time", mba_counter_columns, mba_fill_counters },
     { "roofline", "Fig. 2: roofline and the four floors", "GFLOP/s and FLOP/byte of the least work; * executed, by counters (tensor + vector FLOPs)",
       mba_roofline_columns, mba_fill_roofline },
     { "intensity", "Arithmetic intensity by convention", "FLOP/byte; an FMA is 2; least/least: what any implementation needs", intensity_columns, intensity },

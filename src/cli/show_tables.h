@@ -14,13 +14,14 @@ const mba_shown *mba_shown_find(const char *name);
 
 /* show_kernels.c */
 extern const mba_column mba_kernel_columns[], mba_roofline_columns[], mba_class_columns[], mba_ratio_columns[], mba_cache_columns[],
-                        mba_occupancy_columns[], mba_block_columns[];
+                        mba_occupancy_columns[], mba_block_columns[], mba_counter_columns[];
 mba_status mba_fill_kernels(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_roofline(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_classes(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_ratio(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_caches(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_occupancy(mba_table *t, const mba_analysis *a, bool full);
+mba_status mba_fill_counters(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_blocks(mba_table *t, const mba_analysis *a, bool full);
 
 #endif

@@ -90,6 +90,7 @@ typedef struct mba_analysis {
     mba_row_counter  *counter;   int64_t ncounters;
     mba_row_sheet    *sheet_row; int64_t nsheet;
     mba_row_note     *note;      int64_t nnotes;
+    struct mba_analysis *const *beside;  int nbeside;      /* for claims that need more than one store; the caller's */
 } mba_analysis;
 
 MBA_MUST mba_status mba_analysis_create(mba_analysis **out, mba_store *s);
@@ -132,10 +133,11 @@ typedef struct mba_bounds { double share[MBA_FLOORS], percent_of_floor, time_s; 
 mba_bounds mba_bounds_of(const mba_analysis *a, mba_group_of g);
 
 /* ---- claims of the study ---- */
-enum { MBA_CLAIMS = 11 };
+enum { MBA_CLAIMS = 11, MBA_BESIDE_MAX = 8 };
 typedef enum mba_verdict { MBA_OPEN, MBA_REPRODUCED, MBA_REFUTED, MBA_DEPENDS } mba_verdict;
 typedef struct mba_claim { const char *id, *claim, *target; mba_verdict verdict; char measured[256], needs[192]; } mba_claim;
 const char *mba_verdict_name(mba_verdict v);
+/* Some claims need other stores beside this one (a->beside): another variant (F5), other sizes (F9), the other Mamba (F10). */
 void        mba_claims_judge(const mba_analysis *a, mba_claim out[MBA_CLAIMS]);
 
 #endif

@@ -9,7 +9,7 @@ enum { OPS_MAX = 4096 };
 typedef struct reading {
     mba_analysis *a;
     int64_t       steps;               /* 1 + the highest seen */
-    int64_t      *launches_of;         /* per node: launches of its plan */
+    int64_t      *launches_of, *kernels_of;        /* per node: launches of its plan; kernels on the whole timeline */
     int64_t       at, kernel;          /* medians: place in the run of one kernel */
     int64_t       stream, step, end;   /* gaps */
     double        gaps;
@@ -40,15 +40,16 @@ static int phase_of(const mba_row_event *e, const mba_row_node *n, const mba_ker
     return MBA_PHASES - 1;
 }
 
-static int64_t step_of(const mba_row_event *e) { return e->step == MBA_ABSENT ? 0 : e->step; }
+/* Not known counts as the first. */
+static int64_t step_of(const mba_row_event *e) { return e->step < 0 ? 0 : e->step; }
 
 static mba_status sound(const mba_analysis *a, const mba_row_event *e)
 {
     const bool absent = e->start_ns == MBA_ABSENT || e->duration_ns == MBA_ABSENT;
     if (!absent && e->duration_ns >= 0 && e->duration_ns < INT64_MAX / 4 && e->start_ns > INT64_MIN / 4 && e->start_ns < INT64_MAX / 4
-        && step_of(e) >= 0 && step_of(e) < MBA_STEPS_MAX)
+        && step_of(e) < MBA_STEPS_MAX)
         return MBA_OK;
-    return mba_fail(MBA_E_FORMAT, "'%s' is not a sound store\nwhy: an event has no time, a time below 0, or a step outside 0 .. %d\n"
+    return mba_fail(MBA_E_FORMAT, "'%s' is not a sound store\nwhy: an event has no time, a time below 0, or a step above %d\n"
                     "fix: make it again with `mambascope profile`", mba_store_path(a->store), MBA_STEPS_MAX - 1);
 }
 
@@ -56,9 +57,12 @@ static mba_status sound(const mba_analysis *a, const mba_row_event *e)
 
 static mba_status see_step(void *ctx, const void *row)
 {
-    reading *r = ctx;
-    MBA_TRY(sound(r->a, row));
-    if (step_of(row) >= r->steps) r->steps = step_of(row) + 1;
+    reading             *r = ctx;
+    const mba_row_event *e = row;
+    const mba_row_node  *n = node_of(r->a, e->node);
+    MBA_TRY(sound(r->a, e));
+    if (n && e->kernel != MBA_ABSENT) r->kernels_of[n - r->a->node]++;
+    if (step_of(e) >= r->steps) r->steps = step_of(e) + 1;
     return MBA_OK;
 }
 
@@ -69,18 +73,20 @@ static mba_work_counts times(mba_work_counts w, double part)
     return (mba_work_counts){ part * w.tensor_flops, part * w.vector_flops, part * w.special_ops, part * w.bytes };
 }
 
-/* The least work of an event: of the node where it has one launch, else of the launch as planned; of a ragged batch the part
- * that is real. */
+/* The least work of a kernel: of its node where the plan has one launch, else of the launch as planned; of a ragged batch
+ * the part that is real. A library may run more kernels than the plan knows: the first has the work, the others none. */
 static mba_work_counts least_of(const reading *r, const mba_row_event *e, const mba_row_node *n)
 {
     const mba_row_launch *l = launch_of(r->a, e->launch);
-    const mba_work_counts unknown = { NAN, NAN, NAN, NAN };
-    if (!n) return unknown;
+    const mba_work_counts unknown = { NAN, NAN, NAN, NAN }, none = { 0, 0, 0, 0 };
+    if (!n || e->kernel == MBA_ABSENT) return unknown;
     const int64_t planned = r->launches_of[n - r->a->node];
     const double  part = isnan(n->filled) ? 1 : n->filled;
+    if (!l && planned >= 1 && r->kernels_of[n - r->a->node] > r->steps * planned) return none;
     if (planned <= 1) return times((mba_work_counts){ n->tensor_flops, n->vector_flops, n->special_ops, n->read_bytes + n->write_bytes }, part);
     if (!l) return unknown;
-    return times((mba_work_counts){ l->tensor_flops, 2 * l->fma_ops + 4 * l->half2_ops, l->special_ops, l->load_bytes + l->store_bytes }, part);
+    const double bytes = isnan(l->least_bytes) ? l->load_bytes + l->store_bytes : l->least_bytes;
+    return times((mba_work_counts){ l->tensor_flops, 2 * l->fma_ops + 4 * l->half2_ops, l->special_ops, bytes }, part);
 }
 
 static mba_operator_view *operator_of(reading *r, const char *op, int kind, int phase)
@@ -231,8 +237,10 @@ mba_status mba__analysis_events(mba_analysis *a)
 {
     reading r = { .a = a, .kernel = MBA_ABSENT, .end = MBA_ABSENT };
     r.launches_of = calloc((size_t)a->nnodes + 1, sizeof *r.launches_of);
+    r.kernels_of = calloc((size_t)a->nnodes + 1, sizeof *r.kernels_of);
     a->op = calloc(OPS_MAX, sizeof *a->op);
-    const mba_status st = r.launches_of && a->op ? read_all(&r) : mba_fail(MBA_E_NOMEM, "no memory for the timeline");
+    const mba_status st = r.launches_of && r.kernels_of && a->op ? read_all(&r) : mba_fail(MBA_E_NOMEM, "no memory for the timeline");
     free(r.launches_of);
+    free(r.kernels_of);
     return st;
 }

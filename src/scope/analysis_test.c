@@ -190,6 +190,43 @@ static void floors_are_the_largest_of_four(void **state)
     end();
 }
 
+/* A node with one launch, for which the library ran two kernels; and one with two launches. */
+static void every_kernel_has_its_part_of_the_least_work(void **state)
+{
+    (void)state;
+    assert_ok(mba_store_create(&store, scratch("parts.db")));
+    put_machine(store);
+    put_node(store, 0, "matmul", "gemm", "forward", (mba_work_counts){ 32000, 0, 0, 1500 });
+    put_node(store, 1, "ssd", "ssm", "forward", (mba_work_counts){ 8000, 1000, 50, 1200 });
+    put_kernel(store, 0, "split", "gemm");
+    put_kernel(store, 1, "reduce", "gemm");
+    put_kernel(store, 2, "state", "ssm");
+    put_kernel(store, 3, "scan", "ssm");
+    for (int64_t i = 0; i < 3; i++) {
+        mba_row_launch l = mba_no_launch;
+        l.id = i, l.node = i > 0, l.place = i == 2;
+        l.tensor_flops = 1600 * (double)i, l.fma_ops = 50, l.half2_ops = 0, l.special_ops = 0, l.load_bytes = 9000, l.store_bytes = 9000, l.least_bytes = 700;
+        assert_ok(mba_put_launch(store, &l));
+    }
+    for (int64_t i = 0; i < 4; i++) {
+        mba_row_event e = mba_no_event;
+        e.what = "kernel", e.step = 0, e.kernel = i, e.node = i > 1, e.start_ns = i, e.duration_ns = 1, e.stream = 0;
+        e.launch = (int64_t[]){ 0, MBA_ABSENT, 1, 2 }[i];
+        assert_ok(mba_put_event(store, &e));
+    }
+    assert_ok(mba_store_close(store));
+    assert_ok(mba_store_open(&store, scratch("parts.db")));
+    assert_ok(mba_analysis_create(&view, store));
+    assert_near(view->kernel[0].least.tensor_flops, 32000, 1e-9);
+    assert_near(view->kernel[1].least.tensor_flops, 0, 0);
+    assert_near(view->kernel[1].least.bytes, 0, 0);
+    assert_near(view->kernel[2].least.tensor_flops, 1600, 1e-9);
+    assert_near(view->kernel[3].least.tensor_flops, 3200, 1e-9);
+    assert_near(view->kernel[3].least.vector_flops, 100, 1e-9);
+    assert_near(view->kernel[3].least.bytes, 700, 1e-9);
+    end();
+}
+
 /* ---- counters ---- */
 
 static void quantities_follow_from_metrics(void **state)
@@ -363,6 +400,71 @@ static void verdicts_stand_on_numbers(void **state)
     end();
 }
 
+/* One kernel of an operator, 1 s a step of one token. */
+static void begin_one(const char *name, const char *op, double flops, double seconds, double units, double l2_hit, double ctas_active, double bytes)
+{
+    assert_ok(mba_store_create(&store, scratch(name)));
+    put_machine(store);
+    put_node(store, 0, op, "ssm", "forward", (mba_work_counts){ flops, 0, 0, 10 });
+    put_kernel(store, 0, "chunk_scan_fwd", "ssm");
+    put_event(store, 0, 0, 0, 0, seconds);
+    put_counter(store, 0, "lts__t_sector_hit_rate.pct", l2_hit);
+    put_counter(store, 0, "sm__ctas_active.sum", ctas_active);
+    put_counter(store, 0, "sm__ctas_launched.sum", 10);
+    put_counter(store, 0, "sm__cycles_elapsed.avg.per_second", 1000);
+    put_counter(store, 0, "dram__bytes_read.sum", bytes);
+    put_counter(store, 0, "dram__bytes_write.sum", 0);
+    assert_ok(mba_store_close(store));
+    assert_ok(mba_store_open(&store, scratch(name)));
+    assert_ok(mba_analysis_create(&view, store));
+    view->units = units;
+}
+
+typedef struct one { const char *op; double flops, seconds, units, l2_hit, ctas_active, bytes; } one;
+
+static mba_verdict judged_beside(int claim, one x, one y)
+{
+    mba_claim c[MBA_CLAIMS];
+    begin_one("x.db", x.op, x.flops, x.seconds, x.units, x.l2_hit, x.ctas_active, x.bytes);
+    mba_store    *first = store;
+    mba_analysis *a = view;
+    begin_one("y.db", y.op, y.flops, y.seconds, y.units, y.l2_hit, y.ctas_active, y.bytes);
+    a->beside = &view;
+    a->nbeside = 1;
+    mba_claims_judge(a, c);
+    end();
+    store = first, view = a;
+    end();
+    return c[claim - 1].verdict;
+}
+
+static void some_claims_need_two_stores(void **state)
+{
+    const one base = { "ssd", 100, 1, 64, 80, 1000, 500 };
+    one       other = base;
+    (void)state;
+    assert_int_equal(judged_beside(5, base, other), MBA_OPEN);                   // blocks live as long
+    other.ctas_active = 1510;                                                    // half as long again
+    assert_int_equal(judged_beside(5, base, other), MBA_DEPENDS);
+    other.bytes = 530;
+    assert_int_equal(judged_beside(5, base, other), MBA_REPRODUCED);
+    assert_int_equal(judged_beside(5, other, base), MBA_REPRODUCED);             // whichever is first
+    other.bytes = 470;
+    assert_int_equal(judged_beside(5, base, other), MBA_REFUTED);
+    other = base, other.units = 128, other.l2_hit = 75;
+    assert_int_equal(judged_beside(9, base, other), MBA_REPRODUCED);
+    other.l2_hit = 76;
+    assert_int_equal(judged_beside(9, base, other), MBA_DEPENDS);
+    other.l2_hit = 80;
+    assert_int_equal(judged_beside(9, base, other), MBA_REFUTED);
+    other = (one){ "selective_scan", 50, 2, 64, 80, 1000, 500 };
+    assert_int_equal(judged_beside(10, base, other), MBA_REPRODUCED);
+    other.seconds = 0.5;
+    assert_int_equal(judged_beside(10, base, other), MBA_DEPENDS);
+    other.flops = 200;
+    assert_int_equal(judged_beside(10, base, other), MBA_REFUTED);
+}
+
 static void an_empty_store_claims_nothing(void **state)
 {
     mba_claim c[MBA_CLAIMS];
@@ -442,6 +544,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_are_those_of_a_step),
         cmocka_unit_test(floors_are_the_largest_of_four),
+        cmocka_unit_test(every_kernel_has_its_part_of_the_least_work),
         cmocka_unit_test(quantities_follow_from_metrics),
         cmocka_unit_test(classes_are_proved_by_counters),
         cmocka_unit_test(intensity_depends_on_the_convention),
@@ -450,6 +553,7 @@ int main(void)
         cmocka_unit_test(lifetimes_come_from_records),
         cmocka_unit_test(a_read_is_within_reach_while_the_cache_holds_it),
         cmocka_unit_test(verdicts_stand_on_numbers),
+        cmocka_unit_test(some_claims_need_two_stores),
         cmocka_unit_test(an_empty_store_claims_nothing),
         cmocka_unit_test(the_gate_sees_what_became_slower),
         cmocka_unit_test(hostile_text_is_escaped),

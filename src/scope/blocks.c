@@ -72,7 +72,7 @@ mba_status mba_blocks_of(const mba_analysis *a, mba_blocks_view **out, int64_t *
 
 /* ---- reuse ---- */
 
-enum { STORAGES_MAX = 1 << 22, PAIRS_MAX = 4096 };
+enum { STORAGES_MAX = 1 << 20, PAIRS_MAX = 4096 };
 typedef struct touch { const char *op; double at; } touch;       /* by whom, and bytes touched up to then */
 
 static void add_pair(mba_reuse *pair, int64_t *n, const char *from, const char *to, double bytes, bool reach)
@@ -117,7 +117,9 @@ mba_status mba_reuse_of(const mba_analysis *a, double cache_bytes, mba_reuse **o
     int64_t          rows;
     *n = 0;
     MBA_TRY(mba_load_operand(a->store, &o, &rows));
-    touch     *last = calloc(STORAGES_MAX, sizeof *last);
+    int64_t storages = 0;
+    for (int64_t i = 0; i < rows; i++) if (o[i].storage >= storages && o[i].storage < STORAGES_MAX) storages = o[i].storage + 1;
+    touch     *last = calloc((size_t)storages + 1, sizeof *last);
     mba_reuse *pair = calloc(PAIRS_MAX + 1, sizeof *pair);
     if (!last || !pair) {
         free(last);

@@ -10,7 +10,8 @@
 
 /* How near is "about": in points of percent unless said otherwise. */
 static const double GEMM_MOST = 65, SSM_MOST = 25, INTENSITY_MOST = 3.5, BANDWIDTH = 57.5, BANDWIDTH_OFF = 5, H100_BYTES = 3350e9,
-                    VECTOR_BOUND_LEAST = 85, L1_HIT_LOW = 10, L1_HIT_HIGH = 25, MAJORITY = 50, RATIO_MOST = 16;
+                    VECTOR_BOUND_LEAST = 85, L1_HIT_LOW = 10, L1_HIT_HIGH = 25, MAJORITY = 50, RATIO_MOST = 16, LIVES_LONGER = 1.5, RISES = 0.05,
+                    HITS_FALL = 5;
 
 const char *mba_verdict_name(mba_verdict v) { return (const char *const[]){ "open", "reproduced", "refuted", "depends" }[v]; }
 
@@ -26,6 +27,9 @@ static void say(char *text, size_t room, const char *fmt, ...)
 #define MEASURED(c, ...) say((c)->measured, sizeof (c)->measured, __VA_ARGS__)
 #define NEEDS(c, ...)    say((c)->needs, sizeof (c)->needs, __VA_ARGS__)
 
+/* The store that is judged, and those beside it. */
+typedef struct beside { const mba_analysis *store[1 + MBA_BESIDE_MAX]; int n; } beside;
+
 static double kind_percent(const mba_analysis *a, int kind)
 {
     double s = 0;
@@ -33,8 +37,9 @@ static double kind_percent(const mba_analysis *a, int kind)
     return a->busy_s > 0 ? 100 * s / a->busy_s : NAN;
 }
 
-static void f1(const mba_analysis *a, mba_claim *c)
+static void f1(const beside *all, mba_claim *c)
 {
+    const mba_analysis *a = all->store[0];
     const double gemm = kind_percent(a, MBA_GEMM);
     int          top = 0;
     for (int k = 1; k < MBA_BREAKDOWN_KINDS; k++) if (kind_percent(a, k) > kind_percent(a, top)) top = k;
@@ -43,16 +48,18 @@ static void f1(const mba_analysis *a, mba_claim *c)
     c->verdict = top != MBA_GEMM ? MBA_REFUTED : gemm <= GEMM_MOST ? MBA_REPRODUCED : MBA_DEPENDS;
 }
 
-static void f2(const mba_analysis *a, mba_claim *c)
+static void f2(const beside *all, mba_claim *c)
 {
+    const mba_analysis *a = all->store[0];
     const double ssm = kind_percent(a, MBA_SSM);
     if (isnan(ssm)) { NEEDS(c, "a timeline"); return; }
     MEASURED(c, "SSM operators %.1f %% of the step", ssm);
     c->verdict = ssm <= SSM_MOST ? MBA_REPRODUCED : MBA_REFUTED;
 }
 
-static void f3(const mba_analysis *a, mba_claim *c)
+static void f3(const beside *all, mba_claim *c)
 {
+    const mba_analysis *a = all->store[0];
     static const char *const flops[] = { "tensor", "vector", "both" }, *const level[] = { "DRAM", "L2", "L1" };
     const mba_intensity in = mba_intensity_of(a, MBA_ALL_KERNELS);
     const mba_bounds    b = mba_bounds_of(a, MBA_ALL_KERNELS);
@@ -73,8 +80,9 @@ static void f3(const mba_analysis *a, mba_claim *c)
     c->verdict = memory && below ? MBA_REPRODUCED : memory || below ? MBA_DEPENDS : MBA_REFUTED;
 }
 
-static void f4(const mba_analysis *a, mba_claim *c)
+static void f4(const beside *all, mba_claim *c)
 {
+    const mba_analysis *a = all->store[0];
     const mba_bandwidth w = mba_bandwidth_of(a, MBA_SSM_KERNELS);
     if (isnan(w.mean)) { NEEDS(c, "SSM kernels on the timeline"); return; }
     const double own = isnan(a->sheet.dram) ? a->best.dram : a->sheet.dram;
@@ -86,7 +94,8 @@ static void f4(const mba_analysis *a, mba_claim *c)
     c->verdict = here ? MBA_REPRODUCED : there ? MBA_DEPENDS : MBA_REFUTED;
 }
 
-static void f5(const mba_analysis *a, mba_claim *c)
+/* Mean lifetime of blocks of SSM kernels, weighted by time. */
+static double ssm_lifetime(const mba_analysis *a)
 {
     double s = 0, life = 0;
     for (int64_t i = 0; i < a->nkernels; i++) {
@@ -95,12 +104,31 @@ static void f5(const mba_analysis *a, mba_claim *c)
         s += k->step_s;
         life += k->step_s * k->counted.block_s;
     }
-    if (s > 0) MEASURED(c, "blocks of SSM kernels live %.1f us (time-weighted mean)", 1e6 * life / s);
-    NEEDS(c, "an intervention: a store of a persistent or fused variant beside this one (profile --op ssd=..; diff)");
+    return s > 0 ? life / s : NAN;
 }
 
-static void f6(const mba_analysis *a, mba_claim *c)
+/* The intervention: blocks live longer by a half at least; does the bandwidth rise by a twentieth? */
+static void f5(const beside *all, mba_claim *c)
 {
+    const mba_analysis *a = all->store[0];
+    const double        life = ssm_lifetime(a);
+    if (!isnan(life)) MEASURED(c, "blocks of SSM kernels live %.1f us (time-weighted mean)", 1e6 * life);
+    for (int i = 1; i < all->n; i++) {
+        const mba_analysis *b = all->store[i];
+        const mba_bandwidth x = mba_bandwidth_of(a, MBA_SSM_KERNELS), y = mba_bandwidth_of(b, MBA_SSM_KERNELS);
+        const double        other = ssm_lifetime(b), lives = other / life, rate = y.weighted / x.weighted;
+        if (strcmp(a->workload, b->workload) || x.least || y.least || !(lives >= LIVES_LONGER || lives <= 1 / LIVES_LONGER)) continue;
+        const double longer = lives > 1 ? rate : 1 / rate;
+        MEASURED(c, "; in the other variant %.1f us, at %.2f times the bandwidth", 1e6 * other, rate);
+        c->verdict = longer >= 1 + RISES ? MBA_REPRODUCED : longer <= 1 - RISES ? MBA_REFUTED : MBA_DEPENDS;
+        return;
+    }
+    NEEDS(c, "an intervention: a store of a persistent or fused variant beside this one (profile --op ssd=..; show --beside)");
+}
+
+static void f6(const beside *all, mba_claim *c)
+{
+    const mba_analysis *a = all->store[0];
     int  n[5] = { 0 };
     bool counted = false;
     for (int64_t i = 0; i < a->nkernels; i++) {
@@ -116,8 +144,9 @@ static void f6(const mba_analysis *a, mba_claim *c)
     c->verdict = found == 3 ? MBA_REPRODUCED : found == 2 ? MBA_DEPENDS : MBA_REFUTED;
 }
 
-static void f7(const mba_analysis *a, mba_claim *c)
+static void f7(const beside *all, mba_claim *c)
 {
+    const mba_analysis *a = all->store[0];
     const mba_vector_bound v = mba_vector_bound_of(a, MBA_SSM_KERNELS);
     const double readings[] = { 100 * v.floor_a, 100 * v.floor_b, 100 * v.pipe_fma, 100 * v.pipe_any };
     static const char *const name[] = { "floors, FLOPs", "floors, slots", "FMA pipe", "busiest vector pipe" };
@@ -140,8 +169,9 @@ static void f7(const mba_analysis *a, mba_claim *c)
     c->verdict = high == known ? MBA_REPRODUCED : high ? MBA_DEPENDS : MBA_REFUTED;
 }
 
-static void f8(const mba_analysis *a, mba_claim *c)
+static void f8(const beside *all, mba_claim *c)
 {
+    const mba_analysis *a = all->store[0];
     double s = 0, hit = 0;
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *k = &a->kernel[i];
@@ -154,24 +184,77 @@ static void f8(const mba_analysis *a, mba_claim *c)
     c->verdict = hit / s <= L1_HIT_LOW ? MBA_REPRODUCED : hit / s <= L1_HIT_HIGH ? MBA_DEPENDS : MBA_REFUTED;
 }
 
-static void f9(const mba_analysis *a, mba_claim *c)
+static double scan_l2_hits(const mba_analysis *a)
 {
+    for (int64_t i = 0; i < a->nkernels; i++)
+        if (a->kernel[i].row->name && strstr(a->kernel[i].row->name, "chunk_scan_fwd") && !isnan(a->kernel[i].counted.l2_hit_pct))
+            return a->kernel[i].counted.l2_hit_pct;
+    return NAN;
+}
+
+static void f9(const beside *all, mba_claim *c)
+{
+    double small = NAN, large = NAN, small_hits = NAN, large_hits = NAN;
+    for (int i = 0; i < all->n; i++) {
+        const double units = all->store[i]->units, hits = scan_l2_hits(all->store[i]);
+        if (isnan(hits) || isnan(units) || strcmp(all->store[i]->workload, all->store[0]->workload)) continue;
+        if (!(small <= units)) small = units, small_hits = hits;
+        if (!(large >= units)) large = units, large_hits = hits;
+    }
+    if (!isnan(small_hits)) MEASURED(c, "L2 hit rate of chunk_scan_fwd %.0f %% at %.0f units a step", small_hits, small);
+    if (!(large > small)) {
+        NEEDS(c, "stores at several batch x length, with set cache, to see where reuse stops (show --beside)");
+        return;
+    }
+    MEASURED(c, ", %.0f %% at %.0f", large_hits, large);
+    c->verdict = small_hits - large_hits >= HITS_FALL ? MBA_REPRODUCED : small_hits > large_hits ? MBA_DEPENDS : MBA_REFUTED;
+}
+
+/* SSM operators of a step, per unit: time, and least FLOPs. */
+static void ssm_per_unit(const mba_analysis *a, double *s, double *flops)
+{
+    *s = *flops = 0;
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *k = &a->kernel[i];
-        if (k->row->name && strstr(k->row->name, "chunk_scan_fwd") && !isnan(k->counted.l2_hit_pct) && !*c->measured)
-            MEASURED(c, "L2 hit rate of %.60s %.0f %% at this size", k->row->name, k->counted.l2_hit_pct);
+        if (!mba_in_group(k, MBA_SSM_KERNELS)) continue;
+        *s += k->step_s / a->units;
+        *flops += k->per_step * (k->least.tensor_flops + k->least.vector_flops) / a->units;
     }
-    NEEDS(c, "stores at several batch x length, with set cache, to see where reuse stops");
 }
 
-static void f10(const mba_analysis *a, mba_claim *c)
+static bool has_operator(const mba_analysis *a, const char *name)
 {
-    MEASURED(c, "this store: %s, SSM %.1f %% of the step", *a->workload ? a->workload : "a program", kind_percent(a, MBA_SSM));
-    NEEDS(c, "stores of Mamba-1 and Mamba-2 at equal sizes: mambascope diff mamba1.db mamba2.db");
+    for (int i = 0; i < a->nops; i++) if (!strncmp(a->op[i]->op, name, strlen(name))) return true;
+    return false;
 }
 
-static void f11(const mba_analysis *a, mba_claim *c)
+/* Matrices do more arithmetic than the scan and are faster for it, or they are not. */
+static void f10(const beside *all, mba_claim *c)
 {
+    const mba_analysis *scan = NULL, *matrix = NULL;
+    double              scan_s, scan_flops, matrix_s, matrix_flops;
+    for (int i = 0; i < all->n; i++) {
+        if (!scan && has_operator(all->store[i], "selective_scan")) scan = all->store[i];
+        if (!matrix && has_operator(all->store[i], "ssd"))          matrix = all->store[i];
+    }
+    if (!scan || !matrix) {
+        MEASURED(c, "this store: %s, SSM %.1f %% of the step", *all->store[0]->workload ? all->store[0]->workload : "a program",
+                 kind_percent(all->store[0], MBA_SSM));
+        NEEDS(c, "stores of Mamba-1 and Mamba-2 at equal sizes: mambascope show mamba1.db claims --beside mamba2.db");
+        return;
+    }
+    ssm_per_unit(scan, &scan_s, &scan_flops);
+    ssm_per_unit(matrix, &matrix_s, &matrix_flops);
+    MEASURED(c, "per token: scan %.2f us and %.3g MFLOP, matrices %.2f us and %.3g MFLOP (least)", 1e6 * scan_s, scan_flops / 1e6, 1e6 * matrix_s,
+             matrix_flops / 1e6);
+    if (isnan(scan_flops) || isnan(matrix_flops)) { NEEDS(c, "least work: stores of our own models"); return; }
+    const bool more = matrix_flops > scan_flops, faster = matrix_s < scan_s;
+    c->verdict = more && faster ? MBA_REPRODUCED : more || faster ? MBA_DEPENDS : MBA_REFUTED;
+}
+
+static void f11(const beside *all, mba_claim *c)
+{
+    const mba_analysis *a = all->store[0];
     double s = 0, memory = 0, compute = 0, registers = 0;
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *k = &a->kernel[i];
@@ -190,7 +273,7 @@ static void f11(const mba_analysis *a, mba_claim *c)
 
 void mba_claims_judge(const mba_analysis *a, mba_claim out[MBA_CLAIMS])
 {
-    static const struct { const char *id, *claim, *target; void (*judge)(const mba_analysis *, mba_claim *); } claims[MBA_CLAIMS] = {
+    static const struct { const char *id, *claim, *target; void (*judge)(const beside *, mba_claim *); } claims[MBA_CLAIMS] = {
         { "F1",  "GEMM is the largest class", "up to about 60 % of the step", f1 },
         { "F2",  "SSM operators come second", "up to about 20 % of the step", f2 },
         { "F3",  "all workloads are memory-bound", "under 3.5 FLOP/byte in some stated convention", f3 },
@@ -203,10 +286,13 @@ void mba_claims_judge(const mba_analysis *a, mba_claim out[MBA_CLAIMS])
         { "F10", "scan and matrices trade off", "Mamba-1 against Mamba-2 at equal sizes", f10 },
         { "F11", "limits are memory bandwidth and registers, not compute", "by utilisation and occupancy limiter", f11 },
     };
-    const bool gpu = !strcmp(a->device, "cuda");
+    beside all = { { a }, 1 };
+    for (int i = 0; i < a->nbeside && i < MBA_BESIDE_MAX; i++) all.store[all.n++] = a->beside[i];
+    bool gpu = true;
+    for (int i = 0; i < all.n; i++) gpu &= !strcmp(all.store[i]->device, "cuda");
     for (int i = 0; i < MBA_CLAIMS; i++) {
         out[i] = (mba_claim){ .id = claims[i].id, .claim = claims[i].claim, .target = claims[i].target };
-        claims[i].judge(a, &out[i]);
+        claims[i].judge(&all, &out[i]);
         if (!gpu && out[i].verdict != MBA_OPEN) {
             out[i].verdict = MBA_OPEN;
             snprintf(out[i].needs, sizeof out[i].needs, "a store of a GPU (profile --device cuda): the claim is about GPUs");

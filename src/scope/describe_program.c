@@ -95,10 +95,11 @@ static mba_status put_operands(mba_store *s, const mba_node *n)
 
 /* ---- launches ---- */
 
-typedef double work_sums[MBA_END + 1];
+enum { OPERANDS = MBA_ARG_SCRATCH(MBA_SCRATCH_MAX) };
+typedef struct work_sums { double of[MBA_END + 1], operand[OPERANDS][2]; } work_sums;      /* operand: bytes in, bytes out */
 
 /* Adds the work of `blocks` blocks of one class; a loop multiplies what is inside. */
-static void add_blocks(work_sums sum, const mba_launch *l, double blocks, const double *trips)
+static void add_blocks(work_sums *sum, const mba_launch *l, double blocks, const double *trips)
 {
     double times[MBA_PHASE_MAX + 1] = { blocks };
     int    depth = 0;
@@ -110,30 +111,52 @@ static void add_blocks(work_sums sum, const mba_launch *l, double blocks, const 
         } else if (ph->work == MBA_END) {
             if (depth > 0) depth--;
         } else {
-            sum[ph->work] += times[depth] * ph->n;
+            sum->of[ph->work] += times[depth] * ph->n;
+            if (ph->operand >= 0 && ph->operand < OPERANDS && ph->work <= MBA_ASYNC)
+                sum->operand[ph->operand][ph->work == MBA_STORE] += times[depth] * ph->n;
         }
     }
 }
 
-static void all_work(work_sums sum, const mba_launch *l)
+static void all_work(work_sums *sum, const mba_launch *l)
 {
     static const double none[2] = { 0, 0 };
-    memset(sum, 0, sizeof(work_sums));
+    memset(sum, 0, sizeof *sum);
     for (int b = 0; b < l->nblocks; b++) add_blocks(sum, l, (double)l->blocks[b].count, l->blocks[b].trips);
     if (!l->nblocks) add_blocks(sum, l, (double)l->grid[0] * (double)l->grid[1] * (double)l->grid[2], none);
 }
 
-static mba_status put_launch(mba_store *s, int64_t id, const mba_node *n, int k, const mba_launch *l)
+static double footprint(const mba_node *n, const mba_plan *p, int operand)
 {
+    if (operand >= MBA_ARG_SCRATCH(0)) return (double)p->scratch[operand - MBA_ARG_SCRATCH(0)].bytes;
+    const mba_tensor *t = operand >= MBA_ARG_OUT(0) ? n->out[operand - MBA_ARG_OUT(0)] : n->in[operand];
+    return t ? mba_tensor_bytes(t) : 0;
+}
+
+/* What several blocks read is read once. */
+static double least_bytes(const work_sums *sum, const mba_node *n, const mba_plan *p)
+{
+    double least = 0;
+    for (int k = 0; k < OPERANDS; k++)
+        for (int way = 0; way < 2; way++) {
+            const double moved = sum->operand[k][way], once = moved > 0 ? footprint(n, p, k) : 0;
+            least += moved < once ? moved : once;
+        }
+    return least;
+}
+
+static mba_status put_launch(mba_store *s, int64_t id, const mba_node *n, int k, const mba_plan *p)
+{
+    const mba_launch *l = &p->launch[k];
     static const char *const cls[] = { "tensor", "vector", "mixed", "copy" };
     work_sums sum;
-    all_work(sum, l);
+    all_work(&sum, l);
     return mba_put_launch(s, &(mba_row_launch){
         .id = id, .node = n->id, .place = k, .kernel = l->kernel, .class = cls[l->cls], .grid_x = l->grid[0], .grid_y = l->grid[1],
         .grid_z = l->grid[2], .block = l->block, .cluster = l->cluster, .regs = l->regs, .smem_bytes = (int64_t)l->smem_bytes,
-        .persistent = l->persistent, .tensor_flops = sum[MBA_MMA], .fma_ops = sum[MBA_FMA], .half2_ops = sum[MBA_HALF2],
-        .alu_ops = sum[MBA_ALU], .special_ops = sum[MBA_SFU], .load_bytes = sum[MBA_LOAD] + sum[MBA_ASYNC], .store_bytes = sum[MBA_STORE],
-        .smem_moved_bytes = sum[MBA_SMEM] });
+        .persistent = l->persistent, .tensor_flops = sum.of[MBA_MMA], .fma_ops = sum.of[MBA_FMA], .half2_ops = sum.of[MBA_HALF2],
+        .alu_ops = sum.of[MBA_ALU], .special_ops = sum.of[MBA_SFU], .load_bytes = sum.of[MBA_LOAD] + sum.of[MBA_ASYNC],
+        .store_bytes = sum.of[MBA_STORE], .smem_moved_bytes = sum.of[MBA_SMEM], .least_bytes = least_bytes(&sum, n, p) });
 }
 
 int64_t mba_launch_number(const mba_program *p, int32_t node, int k)
@@ -150,7 +173,7 @@ mba_status mba_describe_program_at(mba_store *s, const mba_program *p, const mba
         const mba_node *n = p->graph->nodes[i];
         MBA_TRY(put_node(s, p, n, step));
         MBA_TRY(put_operands(s, n));
-        for (int k = 0; k < p->plan[i]->nlaunches; k++) MBA_TRY(put_launch(s, launch++, n, k, &p->plan[i]->launch[k]));
+        for (int k = 0; k < p->plan[i]->nlaunches; k++) MBA_TRY(put_launch(s, launch++, n, k, p->plan[i]));
     }
     return MBA_OK;
 }

@@ -23,6 +23,8 @@ static void read_all(mba_store *s)
         check_refusal(st);
         return;
     }
+    a->beside = &a;
+    a->nbeside = 1;
     mba_claims_judge(a, claims);
     for (int g = 0; g < MBA_KERNEL_GROUPS; g++) {
         mba_intensity_of(a, (mba_group_of)g);

@@ -1,0 +1,111 @@
+/* describe_test.c -- the rows of a plan agree with what the plan was made from. */
+#include <unistd.h>
+
+#include "core/print.h"
+#include "scope/describe.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+
+static const mba_machine gpu = { .name = "a GPU", .cc = 90, .sm = 132, .warp = 32, .regs_sm = 65536, .threads_sm = 2048, .smem_block_bytes = 232448,
+                                 .smem_sm_bytes = 233472, .l2_bytes = 50 << 20, .clock_ghz = 1.8, .dram_gbs = 4800, .memory_bytes = (int64_t)140 << 30 };
+
+/* A small Mamba-2 planned for a GPU that need not be here. */
+static void plan_for_gpu(mba_session *s)
+{
+    static const mba_device absent = { .name = "cuda", .machine = &gpu };
+    mba_session_options     o = { .backward = true, .update = true, .adamw = mba_adamw_defaults(), .device = &absent, .compute = MBA_BF16 };
+    assert_ok(mba_model_preset(&o.model, "mamba2-130m"));
+    assert_ok(mba_model_set(&o.model, "layers=2,vocab=1024"));
+    assert_ok(mba_model_shape(&o.model, &(mba_batch_shape){ .batch = 2, .length = 512 }));
+    assert_ok(mba_session_plan(s, &o));
+}
+
+static void launches_hold_the_work_of_their_plans(void **state)
+{
+    mba_session     s = { 0 };
+    mba_store      *store;
+    mba_row_launch *l;
+    mba_row_node   *node;
+    int64_t         n, nodes;
+    (void)state;
+    plan_for_gpu(&s);
+    assert_ok(mba_store_create(&store, scratch("plan.db")));
+    assert_ok(mba_describe_program(store, s.program));
+    assert_ok(mba_store_close(store));
+    assert_ok(mba_store_open(&store, scratch("plan.db")));
+    assert_ok(mba_load_launch(store, &l, &n));
+    assert_ok(mba_load_node(store, &node, &nodes));
+    assert_int_equal(nodes, s.graph->nnodes);
+    assert_true(n >= nodes);
+    for (int64_t i = 0; i < n; i++) {
+        const mba_node *of = s.graph->nodes[l[i].node];
+        assert_int_equal(l[i].id, mba_launch_number(s.program, of->id, (int)l[i].place));
+        assert_true(l[i].least_bytes <= l[i].load_bytes + l[i].store_bytes + 1);
+        assert_true(l[i].least_bytes >= 0 && l[i].tensor_flops >= 0 && l[i].grid_x >= 1);
+    }
+    mba_cost sum = { 0 };
+    for (int64_t i = 0; i < nodes; i++) {
+        assert_string_equal(node[i].op, s.graph->nodes[i]->op->name);
+        assert_true(node[i].filled == 1);
+        sum.tensor_flops += node[i].tensor_flops;
+        sum.read_bytes += node[i].read_bytes;
+    }
+    const mba_cost all = mba_graph_cost(s.graph, MBA_STEP);
+    assert_near(sum.tensor_flops, all.tensor_flops, 1e-9 * all.tensor_flops);
+    assert_near(sum.read_bytes, all.read_bytes, 1e-9 * all.read_bytes);
+    assert_ok(mba_store_close(store));
+    mba_session_end(&s);
+}
+
+/* A launch by hand: 3 blocks of which each loads 100 bytes of a 200-byte input four times and stores 50 of a 150-byte output,
+ * with two classes of blocks. */
+static void loops_and_classes_multiply(void **state)
+{
+    (void)state;
+    mba_graph *g;
+    mba_arena *arena;
+    mba_store *store;
+    assert_ok(mba_graph_create(&g));
+    assert_ok(mba_arena_create(&arena, 1 << 20));
+    mba_tensor *x = mba_input(g, "x", MBA_TYPE(MBA_F32, 50));
+    mba_node   *n = MBA_APPEND(g, accumulate, NULL, x);
+    mba_plan    plan = { .variant = "by hand", .arena = arena };
+    mba_launch *l = mba_plan_launch(&plan, "made_up", MBA_MIXED, 3, 32);
+    l->blocks[l->nblocks++] = (mba_blocks){ 1, { 4 } };
+    l->blocks[l->nblocks++] = (mba_blocks){ 2, { 10 } };
+    mba_phase_work(l, MBA_LOOP, MBA_TRIPS(0), NULL);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(0), 100);
+    mba_phase_work(l, MBA_LOOP, 2, NULL);
+    mba_phase_work(l, MBA_MMA, 7, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(0), 50);
+    const mba_plan *plans[] = { &plan };
+    mba_program     p = { .graph = g, .plan = plans };
+    assert_int_equal(g->nnodes, 1);
+    assert_ok(mba_store_create(&store, scratch("hand.db")));
+    assert_ok(mba_describe_program(store, &p));
+    assert_ok(mba_store_close(store));
+    assert_ok(mba_store_open(&store, scratch("hand.db")));
+    mba_row_launch *row;
+    int64_t         rows;
+    assert_ok(mba_load_launch(store, &row, &rows));
+    assert_int_equal(rows, 1);
+    assert_near(row->load_bytes, 100 * (1 * 4 + 2 * 10), 1e-9);
+    assert_near(row->tensor_flops, 2 * 7 * (1 * 4 + 2 * 10), 1e-9);
+    assert_near(row->store_bytes, 150, 1e-9);
+    const double out = mba_tensor_bytes(n->out[0]);
+    assert_near(row->least_bytes, 200 + (out < 150 ? out : 150), 1e-9);
+    assert_ok(mba_store_close(store));
+    mba_arena_destroy(arena);
+    mba_graph_destroy(g);
+}
+
+static int prepare(void **state) { (void)state; scratch_make(); return 0; }
+static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(launches_hold_the_work_of_their_plans), cmocka_unit_test(loops_and_classes_multiply) };
+    return cmocka_run_group_tests(tests, prepare, clean);
+}
