@@ -28,9 +28,9 @@ static struct {
     mba_trace_writer out;
     pthread_mutex_t  lock;                                   // of the file and of what stands below
     double           began_s, skip_s;
-    int64_t          skip_launches, limit, seen, taken, counted;
+    int64_t          skip_launches, limit, seen, taken;
     const char      *range;
-    int              depth, inside;                          // of NVTX ranges; inside: at which depth ours began, 0: not
+    int              inside;                                 // how many threads are in our NVTX range
     bool             selective, was_wanted, counting, ended;
     span             spans[SPANS_MAX];
     int              nspans;
@@ -108,17 +108,22 @@ static void on_launch(void *ctx, const mba_launch_seen *l)
     }
 }
 
+/* Ranges nest within a thread; ours counts from where this thread has entered it. */
 static void on_range(void *ctx, const char *name, bool begins)
 {
+    static _Thread_local int depth, ours;
     (void)ctx;
-    pthread_mutex_lock(&in.lock);
     if (begins) {
-        in.depth++;
-        if (!in.inside && in.range && !strcmp(name, in.range)) in.inside = in.depth;
+        depth++;
+        if (ours || strcmp(name, in.range)) return;
+        ours = depth;
     } else {
-        if (in.depth == in.inside) in.inside = 0;
-        if (in.depth > 0) in.depth--;
+        const bool leaves = depth > 0 && depth-- == ours;
+        if (!leaves) return;
+        ours = 0;
     }
+    pthread_mutex_lock(&in.lock);
+    in.inside += begins ? 1 : -1;
     pthread_mutex_unlock(&in.lock);
 }
 

@@ -1,0 +1,67 @@
+"""A training loop of the peer stack (PyTorch, mamba_ssm, Triton) whose steps are NVTX ranges, to be watched from outside:
+
+    mambascope profile --out peer.db --range step -- python tools/peers/train_nvtx.py --model mamba2-130m --batch 8 --length 2048
+
+AMP as the authors recommend, fused AdamW, random tokens. mamba_ssm must be importable; PEERS_SCRIPTS may name a folder whose
+common.py knows where the checkouts are (setup_paths)."""
+import argparse
+import os
+import sys
+import time
+
+p = argparse.ArgumentParser()
+p.add_argument("--model", default="mamba2-130m")
+p.add_argument("--batch", type=int, default=8)
+p.add_argument("--length", type=int, default=2048)
+p.add_argument("--warmup", type=int, default=4)
+p.add_argument("--steps", type=int, default=5)
+o = p.parse_args()
+
+if "PEERS_SCRIPTS" in os.environ:
+    sys.path.insert(0, os.environ["PEERS_SCRIPTS"])
+    from common import setup_paths
+    setup_paths("mamba")
+import torch
+import torch.nn.functional as F
+from mamba_ssm.models.config_mamba import MambaConfig
+from mamba_ssm.models.mixer_seq_simple import MambaLMHeadModel
+
+M2 = {"layer": "Mamba2"}
+CONFIG = {
+    "mamba-130m": dict(d_model=768, n_layer=24, pad_vocab_size_multiple=8),
+    "mamba-370m": dict(d_model=1024, n_layer=48, pad_vocab_size_multiple=8),
+    "mamba2-130m": dict(d_model=768, n_layer=24, ssm_cfg=M2, pad_vocab_size_multiple=16),
+    "mamba2-370m": dict(d_model=1024, n_layer=48, ssm_cfg=M2, pad_vocab_size_multiple=16),
+    "mamba2-1.3b": dict(d_model=2048, n_layer=48, ssm_cfg=M2, pad_vocab_size_multiple=16),
+}
+torch.manual_seed(0)
+torch.backends.cuda.matmul.allow_tf32 = True
+model = MambaLMHeadModel(MambaConfig(**CONFIG[o.model]), device="cuda", dtype=torch.float32)
+opt = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+ids = [torch.randint(0, 50000, (o.batch, o.length + 1), device="cuda") for _ in range(4)]
+
+
+def step(i):
+    x = ids[i % 4]
+    with torch.autocast("cuda", torch.bfloat16):
+        logits = model(x[:, :-1]).logits
+        loss = F.cross_entropy(logits.view(-1, logits.shape[-1]), x[:, 1:].reshape(-1))
+    loss.backward()
+    opt.step()
+    opt.zero_grad(set_to_none=True)
+    return loss
+
+
+for i in range(o.warmup):
+    loss = step(i)
+torch.cuda.synchronize()
+times = []
+for i in range(o.steps):
+    began = time.perf_counter()
+    torch.cuda.nvtx.range_push("step")
+    loss = step(i)
+    torch.cuda.synchronize()
+    torch.cuda.nvtx.range_pop()
+    times.append(time.perf_counter() - began)
+times.sort()
+print(f"{o.model} {o.batch}x{o.length}: {1e3 * times[len(times) // 2]:.1f} ms a step (host waits after each), loss {loss.item():.4f}", flush=True)
