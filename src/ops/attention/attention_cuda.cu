@@ -28,7 +28,7 @@
  * order      fixed: columns ascend */
 #include "ops/attention/attention_tensor.cuh"
 
-enum { COLUMNS = ATT_MMA_COLUMNS, FWD_N = 4 };              /* N: a step takes 8 N columns */
+enum { COLUMNS = ATT_MMA_COLUMNS };                            /* of a tile; a step takes 8 N of them */
 
 template <int PP> struct tile_row { bf16 x[PP + 8]; };         /* 8 more: an odd number of pieces */
 
@@ -145,7 +145,7 @@ stage_keys(fwd_smem<PP> &sm, const attention_operands<bf16> &p, const rows_of_bl
 template <int PP> __global__ void __maxnreg__(PP <= 64 ? 168 : 255)
 attention_fwd_mma(const __grid_constant__ attention_operands<bf16> p)
 {
-    constexpr int  T = 2, N = FWD_N, STEP = 8 * N, ROWS = T * 16;
+    constexpr int  T = 2, N = PP <= 96 ? 4 : 2, STEP = 8 * N, ROWS = T * 16;
     constexpr bool KEPT = PP <= 48;                            // queries in registers: wider ones would not fit
     MBA_DYNAMIC_SMEM(smem);
     fwd_smem<PP> &sm = *(fwd_smem<PP> *)smem;
