@@ -81,21 +81,21 @@ static __device__ __forceinline__ float limited(const fused_task &a, float step)
 
 /* ---- preparation ---- */
 
-/* How many resets lie at or before each position of a chunk; by the first two warps. */
+static __device__ __forceinline__ bool reset_at(const fused_task &a, int b, int64_t l)
+{
+    return a.ids.at && l > 0 && l < a.L && *a.ids.row(b, l, 0) != *a.ids.row(b, l - 1, 0);
+}
+
+/* How many resets lie at or before each position of a chunk; by one warp. Others see it after a barrier. */
 static __device__ __forceinline__ void count_resets(int (&count)[FQ], const fused_task &a, int b, int c)
 {
-    __shared__ unsigned half[2];
-    const int     r = (int)threadIdx.x;
-    const int64_t l = (int64_t)c * FQ + r;
-    unsigned      mine = 0;
-    if (r < FQ) {
-        const bool reset = a.ids.at && l > 0 && l < a.L && *a.ids.row(b, l, 0) != *a.ids.row(b, l - 1, 0);
-        mine = __ballot_sync(0xffffffffu, reset);
-        if (r % 32 == 0) half[r / 32] = mine;
-    }
-    __syncthreads();
-    if (r < FQ) count[r] = __popc(mine & (0xffffffffu >> (31 - r % 32))) + (r >= 32 ? __popc(half[0]) : 0);
-    __syncthreads();
+    const int lane = (int)threadIdx.x;
+    if (lane >= 32) return;
+    const int64_t  l = (int64_t)c * FQ + lane;
+    const unsigned low = __ballot_sync(0xffffffffu, reset_at(a, b, l)), high = __ballot_sync(0xffffffffu, reset_at(a, b, l + 32));
+    const unsigned mine = 0xffffffffu >> (31 - lane);
+    count[lane]      = __popc(low & mine);
+    count[lane + 32] = __popc(low) + __popc(high & mine);
 }
 
 typedef bf16 wide_rows[FQ][FN + 8];
@@ -173,7 +173,8 @@ static __device__ __forceinline__ void prepare_pairs(const fused_task &a, wide_r
     const int warp = (int)threadIdx.x >> 5, r0 = 16 * (warp & 3), n0 = 32 * (warp >> 2);
     load_rows(cm, a.cm, a, b, g, c * FQ);
     load_rows(bm, a.bm, a, b, g, c * FQ);
-    count_resets(here, a, b, c);                       // ends with a barrier
+    count_resets(here, a, b, c);
+    __syncthreads();
     float acc[4][4] = {};
     rows_product(acc, cm, bm, r0, n0);
     store_pairs<false>(a.cb + (((int64_t)b * a.K + c) * a.G + g) * FQ * FQ, acc, r0, n0, here, here);
@@ -182,6 +183,7 @@ static __device__ __forceinline__ void prepare_pairs(const fused_task &a, wide_r
     __syncthreads();
     load_rows(bm, a.bm, a, b, g, (c - 1) * FQ);
     count_resets(before, a, b, c - 1);
+    __syncthreads();
     float low[4][4] = {};
     rows_product(low, cm, bm, r0, n0);
     store_pairs<true>(a.cb_low + (((int64_t)b * (a.K / 2) + c / 2) * a.G + g) * FQ * FQ, low, r0, n0, here, before);
@@ -284,6 +286,7 @@ static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ f
         bool reset = false;
         if (a.ids.at) {
             count_resets(here, a, b, c);
+            __syncthreads();
             reset = here[FQ - 1] > 0;
         }
         prepare_steps(a, *(float (*)[FQ][33])cm, b, c, what - a.G, reset);
@@ -772,10 +775,17 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
             scale(x);
         }
         const float4 last = *(const float4 *)(t.rec[wg] + REC_BEFORE);
-        const float  factor = __expf(last.x + after);
+        const float  owed = after;
+        float        factor = __expf(last.x + owed);
         const int    flags = (int)last.z, keep = !(flags & HAS_RESET);
         after = last.y;
         total = keep ? total + last.w : -INFINITY;
+        if (__any_sync(0xffffffffu, last.x + owed < -80)) {      // together they would underflow, the state between them not
+            factor = __expf(owed);
+#pragma unroll
+            for (int j = 0; j < 64; j++) h[j] *= factor;
+            factor = __expf(last.x);
+        }
 #pragma unroll
         for (int j = 0; j < 64; j++) h[j] *= factor;
         uint32_t ha[8][4];

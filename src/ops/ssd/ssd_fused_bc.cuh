@@ -56,11 +56,6 @@ static __device__ __forceinline__ bool slow_pair(const fused_task &a, int b, int
     const int flags = (int)plain_record(a, b, h, 2 * c2)[REC_FLAGS] | (int)plain_record(a, b, h, 2 * c2 + 1)[REC_FLAGS];
     return flags & IS_SLOW;
 }
-static __device__ __forceinline__ bool reset_at(const fused_task &a, int b, int64_t l)
-{
-    return a.ids.at && l > 0 && l < a.L && *a.ids.row(b, l, 0) != *a.ids.row(b, l - 1, 0);
-}
-
 /* ---- heads beyond the range: token by token ---- */
 
 struct slow_smem { float x[PAIR][FP], dy[PAIR][FP]; };
@@ -277,6 +272,31 @@ static __device__ __forceinline__ float2 rows_dot(const float (&sums)[COUNT], co
     return u;
 }
 
+/* The same for a diagonal block of 64 x 64, on and below the diagonal alone: above it the products of two pivots may overflow,
+ * and zero times infinity is not zero. Warp w has rows 16 w + g (and + 8), numbers 8 i .. of columns 16 i + 2 t .. */
+static __device__ __forceinline__ float2 lower_dot(const float (&sums)[32], const uint4 *fragment, int step, int warp, int lane)
+{
+    const int first = 2 * (lane & 3), g = lane >> 2;
+    float2    u = make_float2(0, 0);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const float *d = sums + 8 * i;
+        if (i > warp) continue;
+        const uint4 v = fragment[i * step];
+        u.y += low_of(v.y) * d[2] + high_of(v.y) * d[3];
+        if (i < warp || first <= g) {
+            u.x += low_of(v.x) * d[0];
+            u.y += low_of(v.w) * d[6];
+        }
+        if (i < warp || first < g) {
+            u.x += high_of(v.x) * d[1];
+            u.y += high_of(v.w) * d[7];
+        }
+        if (i < warp) u.x += low_of(v.z) * d[4] + high_of(v.z) * d[5];
+    }
+    return u;
+}
+
 /* A consumer warpgroup: the rows of chunk I of the pair. DOCS: resets keep some rows from the ends of the pair. */
 template <int I, bool DOCS> struct bc_rows {
     typedef uint32_t fragments[4][4];
@@ -284,7 +304,7 @@ template <int I, bool DOCS> struct bc_rows {
     const fused_task &a;
     const pair_block &k;                               /* in shared memory */
     int       tid, warp, lane, t4, row;
-    uint32_t  moff, msw;                               /* my row for ldmatrix and stmatrix */
+    uint32_t  moff;                                    /* my row for ldmatrix and stmatrix */
     float     dC[64], dB[64], own[32], low[32];        /* own: diagonal block of dCB; low: block 10 (I = 1) */
     bool      slow_now;                                /* this head is beyond the range somewhere in the pair */
     fragments f;
@@ -298,7 +318,6 @@ template <int I, bool DOCS> struct bc_rows {
         row  = 16 * warp + (lane >> 2);
         const int r = 16 * warp + (lane & 15);
         moff = (uint32_t)(r * 128);
-        msw  = (uint32_t)(r & 7);
         sm.had[I * 128 + tid] = make_float4(0, 0, 0, 0);
 #pragma unroll
         for (int i = 0; i < 64; i++) dC[i] = dB[i] = 0;
@@ -307,7 +326,7 @@ template <int I, bool DOCS> struct bc_rows {
     }
     __device__ __forceinline__ uint32_t piece(int i) const        /* 16 columns from 16 i on */
     {
-        return moff + (((2 * i + (uint32_t)(lane >> 4)) ^ msw) << 4);
+        return moff + (((2 * i + (uint32_t)(lane >> 4)) ^ (moff >> 7 & 7)) << 4);
     }
     __device__ __forceinline__ int64_t token(int q) const { return (int64_t)k.c2 * PAIR + I * FQ + row + 8 * q; }
 
@@ -380,21 +399,26 @@ template <int I, bool DOCS> struct bc_rows {
     /* Scales of a row, read where they are wanted: registers are short. A head beyond the range counts as zero. */
     __device__ __forceinline__ float e_of(const bc_stage &t, int r) const { return slow_now ? 0 : t.rec[I][r]; }
     __device__ __forceinline__ float f_of(const bc_stage &t, int r) const { return slow_now ? 0 : t.rec[I][FQ + r]; }
-    __device__ __forceinline__ float kappa_of(const bc_stage &t) const
+    /* The same times kappa, in an order in which nothing underflows on the way: kappa alone may. */
+    __device__ __forceinline__ float e_kappa(const bc_stage &t, int r) const
     {
-        return slow_now ? 0 : __expf(t.rec[1][REC_BEFORE] + t.rec[0][REC_AFTER]);
+        return e_of(t, r) * __expf(t.rec[1][REC_BEFORE]) * __expf(t.rec[0][REC_AFTER]);
     }
-    /* Times the decay to the end of the pair, from its beginning, as far as the other pivot; 0 where a reset lies between. */
-    __device__ __forceinline__ float to_end(const bc_stage &t, int r) const
+    __device__ __forceinline__ float f_kappa(const bc_stage &t, int r) const
+    {
+        return f_of(t, r) * __expf(t.rec[0][REC_AFTER]) * __expf(t.rec[1][REC_BEFORE]);
+    }
+    /* As seen from the end of the pair, from its beginning; 0 where a reset lies between. */
+    __device__ __forceinline__ float f_to_end(const bc_stage &t, int r) const
     {
         const int(&n)[FQ] = sm.resets[I];
         if (DOCS && (n[r] != n[FQ - 1] || (I == 0 && sm.resets[1][FQ - 1]))) return 0;
-        return I ? 1 : kappa_of(t);
+        return I ? f_of(t, r) : f_kappa(t, r);
     }
-    __device__ __forceinline__ float from_begin(const bc_stage &t, int r) const
+    __device__ __forceinline__ float e_from_begin(const bc_stage &t, int r) const
     {
         if (DOCS && (sm.resets[I][r] || (I == 1 && sm.resets[0][FQ - 1]))) return 0;
-        return I ? kappa_of(t) : 1;
+        return I ? e_kappa(t, r) : e_of(t, r);
     }
 
     __device__ __forceinline__ void products(const bc_stage &t)
@@ -404,20 +428,20 @@ template <int I, bool DOCS> struct bc_rows {
 #pragma unroll
         for (int i = 0; i < 4; i++) stmatrix_at(smem_address(sm.xs[I]) + piece(i), f[i]);
         fence_async();
-        if (DOCS || I == 0) scaled(t.x[I], f_of(t, r) * to_end(t, r), f_of(t, r8) * to_end(t, r8));
+        if (DOCS || I == 0) scaled(t.x[I], f_to_end(t, r), f_to_end(t, r8));
         bar_sync<1, 256>();
         wgmma_fence();
         by_state(dB, t.g);
         finish_products();
         if (DOCS || I == 1) {
-            scaled(t.dy[I], e_of(t, r) * from_begin(t, r), e_of(t, r8) * from_begin(t, r8));
+            scaled(t.dy[I], e_from_begin(t, r), e_from_begin(t, r8));
             wgmma_fence();
             by_state(dC, t.h);
             if (!DOCS) by_rows(low, sm.xs[0]);
             finish_products();
         }
         if (DOCS && I == 1) {
-            scaled(t.dy[I], e_of(t, r) * kappa_of(t), e_of(t, r8) * kappa_of(t));
+            scaled(t.dy[I], e_kappa(t, r), e_kappa(t, r8));
             wgmma_fence();
             by_rows(low, sm.xs[0]);
             finish_products();
@@ -437,7 +461,7 @@ template <int I, bool DOCS> struct bc_rows {
     __device__ __forceinline__ void decay_sums(int h)
     {
         const float2 q = rows_dot(dC, &sm.c[0][I * 128 + tid], 256);
-        float2       r = rows_dot(own, &sm.pairs.own[0][I * 128 + tid], 256);
+        float2       r = lower_dot(own, &sm.pairs.own[0][I * 128 + tid], 256, warp, lane);
         if (I == 1) {
             const float2 more = rows_dot(low, &sm.pairs.low[0][tid], 128);
             r.x += more.x;
