@@ -279,6 +279,14 @@ static mba_status measure_counters(job *j)
 
 /* ---- all of it ---- */
 
+static mba_status measure_blocks(job *j)
+{
+    const double began = seconds();
+    MBA_TRY(mba_gpu_blocks(j->g, j->p, &j->step));
+    j->g->cost[j->g->ncosts++] = (mba_gpu_cost){ .mode = "blocks", .passes = 1, .seconds = seconds() - began, .kernels = j->g->nkernels };
+    return MBA_OK;
+}
+
 static mba_status measure_deep(job *j)
 {
     const double began = seconds();
@@ -293,6 +301,7 @@ static mba_status collect(job *j)
     mba_status st = measure_plain(j);
     if (st == MBA_OK && j->o->steps > 0 && measure_timeline(j) != MBA_OK) note_failure(j->g, "timeline");
     if (st == MBA_OK && j->o->nsets > 0 && measure_counters(j) != MBA_OK) note_failure(j->g, "counters");
+    if (st == MBA_OK && j->o->blocks && measure_blocks(j) != MBA_OK) note_failure(j->g, "blocks");
     if (st == MBA_OK && j->o->deep && measure_deep(j) != MBA_OK) note_failure(j->g, "deep");
     mba_watch_end();
     return st;
@@ -321,5 +330,6 @@ void mba_gpu_profile_free(mba_gpu_profile *g)
     mba_events_free(&g->names);
     free(g->kernel);
     free(g->instruction);
+    free(g->block);
     free(g);
 }

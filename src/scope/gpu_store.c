@@ -161,7 +161,20 @@ static mba_status put_all_counters(storing *x, mba_event *stand)
     return MBA_OK;
 }
 
-/* ---- instructions ---- */
+/* ---- blocks and instructions ---- */
+
+static mba_status put_blocks(const storing *x)
+{
+    for (int64_t i = 0; i < x->g->nblocks; i++) {
+        const mba_gpu_block *b = &x->g->block[i];
+        mba_row_block        r = mba_no_block;
+        for (int64_t k = 0; k < x->n && r.kernel == MBA_ABSENT; k++)
+            if (x->kernel[k].plan == plan_of(x, b->node) && x->kernel[k].launch == b->launch) r.kernel = k;
+        r.block = b->block, r.sm = b->sm, r.start_ns = b->start_ns, r.end_ns = b->end_ns;
+        MBA_TRY(mba_put_block(x->s, &r));
+    }
+    return MBA_OK;
+}
 
 static mba_status put_instructions(const storing *x)
 {
@@ -221,6 +234,7 @@ mba_status mba_gpu_store(mba_store *s, const mba_program *p, const mba_gpu_profi
     mba_status st = stand ? put_events(&x) : mba_fail(MBA_E_NOMEM, "no memory to store kernels");
     if (st == MBA_OK) st = put_all_counters(&x, stand);
     for (int64_t i = 0; i < x.n && st == MBA_OK; i++) st = put_kernel(&x, i);
+    if (st == MBA_OK) st = put_blocks(&x);
     if (st == MBA_OK) st = put_instructions(&x);
     if (st == MBA_OK) st = put_rest(s, g, units);
     free(x.kernel);

@@ -75,6 +75,11 @@ static mba_gpu_profile *make_profile(const mba_program *p)
     g->nplain = 2, g->plain_s[0] = 0.5, g->plain_s[1] = 0.25, g->ntimeline = 1, g->timeline_s[0] = 0.6, g->pass_s[0] = 2;
     g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "counters", .set = "overview", .passes = 1, .seconds = 3, .kernels = 4 };
     g->energy_j = 100, g->energy_s = 0.75, g->energy_steps = 2;
+    g->block = calloc(1, sizeof *g->block);
+    g->block[g->nblocks++] = (mba_gpu_block){ .node = 3, .launch = 0, .sm = 17, .block = 5, .start_ns = 10, .end_ns = 30 };
+    g->instruction = calloc(1, sizeof *g->instruction);
+    g->instruction[g->ninstructions++] = (mba_gpu_instruction){ .symbol = p->plan[3]->launch[0].kernel, .file = "x.cu", .metric = "smsp__sass_inst_executed",
+                                                                .node = 3, .line = 9, .pc = 16, .value = 64 };
     g->note[g->nnotes++] = (mba_gpu_note){ .topic = "counters", .text = "none", .fix = "be root" };
     return g;
 }
@@ -84,6 +89,8 @@ static void free_profile(mba_gpu_profile *g)
     mba_events_free(&g->events);
     mba_events_free(&g->names);
     free(g->kernel);
+    free(g->block);
+    free(g->instruction);
     free(g);
 }
 
@@ -103,6 +110,21 @@ static void check_events(mba_store *s, const mba_program *p, const mba_gpu_profi
         assert_string_equal(k[e[i].kernel].symbol, from->name);
         assert_int_equal(e[i].launch, from->launch < p->plan[from->node]->nlaunches ? mba_launch_number(p, from->node, from->launch) : MBA_ABSENT);
     }
+}
+
+static void check_details(mba_store *s, const mba_program *p, const mba_row_kernel *k)
+{
+    mba_row_block       *b;
+    mba_row_instruction *i;
+    int64_t              n;
+    assert_ok(mba_load_block(s, &b, &n));
+    assert_int_equal(n, 1);
+    assert_string_equal(k[b[0].kernel].op, p->graph->nodes[3]->op->name);
+    assert_true(b[0].sm == 17 && b[0].block == 5 && b[0].start_ns == 10 && b[0].end_ns == 30);
+    assert_ok(mba_load_instruction(s, &i, &n));
+    assert_int_equal(n, 1);
+    assert_int_equal(i[0].kernel, b[0].kernel);
+    assert_true(i[0].pc == 16 && i[0].line == 9 && i[0].value == 64);
 }
 
 static void a_profile_becomes_a_store(void **state)
@@ -128,6 +150,7 @@ static void a_profile_becomes_a_store(void **state)
     assert_true(n < g->events.n / STEPS / 4);
     for (int64_t i = 0; i < n; i++) assert_true(k[i].blocks_per_sm > 0 && k[i].waves > 0 && k[i].shape && k[i].kind);
     check_events(s, p, g, k);
+    check_details(s, p, k);
     assert_ok(mba_load_counter(s, &c, &n));
     assert_int_equal(n, g->nkernels * (g->set[0]->n - 1));         // the one that is NaN is absent
     for (int64_t i = 0; i < n; i++) {
