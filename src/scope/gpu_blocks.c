@@ -10,7 +10,7 @@
 #include "scope/cupti_collect.h"
 #include "scope/gpu_profile.h"
 
-enum { ROOM = 1 << 20, KEPT = 8192, LAUNCHES = 64 };         // blocks of a node; of a kernel, what is kept; launches of a node
+enum { ROOM = 1 << 20, KEPT = 8192, LAUNCHES = 64 }; // blocks of a node; of a kernel, what is kept; launches of a node
 
 typedef struct pointed { int32_t place, room_at; int64_t blocks; } pointed;
 
@@ -42,7 +42,9 @@ static void before(void *ctx, const mba_node *n, const mba_plan *plan)
     x->nlaunches = 0;
     x->place = 0;
     x->used = 0;
-    if (x->active && cudaMemsetAsync(x->device, 0, ROOM * sizeof *x->device, (cudaStream_t)x->p->device->stream) != cudaSuccess) x->active = false;
+    if (x->active &&
+        cudaMemsetAsync(x->device, 0, ROOM * sizeof *x->device, (cudaStream_t)x->p->device->stream) != cudaSuccess)
+        x->active = false;
 }
 
 /* Before every launch. Where there is no room the kernel keeps quiet. */
@@ -73,8 +75,12 @@ static mba_status keep(looking *x, const mba_node *n, const pointed *l)
     g->block = more;
     for (int64_t i = 0; i < l->blocks; i += every)
         if (r[i].written)
-            g->block[g->nblocks++] = (mba_gpu_block){ .node = n->id, .launch = l->place, .block = i, .sm = (int32_t)r[i].sm,
-                                                      .start_ns = (int64_t)(r[i].start_ns - began), .end_ns = (int64_t)(r[i].end_ns - began) };
+            g->block[g->nblocks++] = (mba_gpu_block){ .node = n->id,
+                                                      .launch = l->place,
+                                                      .block = i,
+                                                      .sm = (int32_t)r[i].sm,
+                                                      .start_ns = (int64_t)(r[i].start_ns - began),
+                                                      .end_ns = (int64_t)(r[i].end_ns - began) };
     return MBA_OK;
 }
 
@@ -90,7 +96,7 @@ static void after(void *ctx, const mba_node *n, const mba_plan *plan)
 static mba_status look(looking *x, const mba_step *step)
 {
     const mba_hooks h = { before, after, x };
-    int             e = mba_blocks_point(NULL, x->p->device->stream);             // loads every file of kernels, now and not in a callback
+    int e = mba_blocks_point(NULL, x->p->device->stream); // loads every file of kernels, now and not in a callback
     if (e) return mba__cuda_failed(e, "the records of blocks");
     MBA_TRY(mba_launches_begin(saw_launch, NULL, x));
     const mba_status st = mba_program_run(x->p, MBA_STEP, step, &h);
@@ -100,13 +106,19 @@ static mba_status look(looking *x, const mba_step *step)
     MBA_TRY(st);
     MBA_TRY(x->st);
     if (e) return mba__cuda_failed(e, "the records of blocks");
-    return x->g->nblocks ? MBA_OK : mba_fail(MBA_E_UNSUPPORTED, "no kernel left records of its blocks\nwhy: none of them has MBA_BLOCK (device/cuda/blocks.cuh)");
+    return x->g->nblocks
+               ? MBA_OK
+               : mba_fail(
+                     MBA_E_UNSUPPORTED,
+                     "no kernel left records of its blocks\nwhy: none of them has MBA_BLOCK (device/cuda/blocks.cuh)");
 }
 
 mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *step)
 {
     looking x = { .g = g, .p = p };
-    if (!mba_blocks_units()) return mba_fail(MBA_E_UNSUPPORTED, "no kernel can record its blocks\nwhy: none of them has MBA_BLOCK (device/cuda/blocks.cuh)");
+    if (!mba_blocks_units())
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "no kernel can record its blocks\nwhy: none of them has MBA_BLOCK (device/cuda/blocks.cuh)");
     x.host = malloc(ROOM * sizeof *x.host);
     x.seen = calloc((size_t)p->graph->nnodes + 1, sizeof *x.seen);
     mba_status st = x.host && x.seen ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the records of blocks");

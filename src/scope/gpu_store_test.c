@@ -34,8 +34,19 @@ static mba_program *plan_model(mba_graph **g)
 static mba_event event_of(const mba_program *p, int32_t node, int k, int64_t at)
 {
     const mba_plan *plan = p->plan[node];
-    mba_event       e = { .kind = MBA_EVENT_KERNEL, .name = "library", .start_ns = at, .end_ns = at + 10, .grid = { 1, 1, 1 }, .block = { 32, 1, 1 },
-                          .regs = 32, .stream = 7, .correlation = 5, .graph = 1, .graph_node = (uint64_t)node, .node = node, .launch = k };
+    mba_event e = { .kind = MBA_EVENT_KERNEL,
+                    .name = "library",
+                    .start_ns = at,
+                    .end_ns = at + 10,
+                    .grid = { 1, 1, 1 },
+                    .block = { 32, 1, 1 },
+                    .regs = 32,
+                    .stream = 7,
+                    .correlation = 5,
+                    .graph = 1,
+                    .graph_node = (uint64_t)node,
+                    .node = node,
+                    .launch = k };
     if (k >= plan->nlaunches) return e;
     e.name = plan->launch[k].kernel;
     for (int i = 0; i < 3; i++) e.grid[i] = plan->launch[k].grid[i] ? (int32_t)plan->launch[k].grid[i] : 1;
@@ -72,14 +83,24 @@ static mba_gpu_profile *make_profile(const mba_program *p)
                 if (s == 0) add_kernel(g, p, &e);
             }
     g->set[g->nsets++] = mba_metric_set_find("overview");
-    g->nplain = 2, g->plain_s[0] = 0.5, g->plain_s[1] = 0.25, g->ntimeline = 1, g->timeline_s[0] = 0.6, g->pass_s[0] = 2;
-    g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "counters", .set = "overview", .passes = 1, .seconds = 3, .kernels = 4 };
+    g->nplain = 2, g->plain_s[0] = 0.5, g->plain_s[1] = 0.25, g->ntimeline = 1, g->timeline_s[0] = 0.6,
+    g->pass_s[0] = 2;
+    g->cost[g->ncosts++] = (mba_gpu_cost){
+        .mode = "counters", .set = "overview", .passes = 1, .seconds = 3, .kernels = 4
+    };
     g->energy_j = 100, g->energy_s = 0.75, g->energy_steps = 2;
     g->block = calloc(1, sizeof *g->block);
-    g->block[g->nblocks++] = (mba_gpu_block){ .node = 3, .launch = 0, .sm = 17, .block = 5, .start_ns = 10, .end_ns = 30 };
+    g->block[g->nblocks++] = (mba_gpu_block){
+        .node = 3, .launch = 0, .sm = 17, .block = 5, .start_ns = 10, .end_ns = 30
+    };
     g->instruction = calloc(1, sizeof *g->instruction);
-    g->instruction[g->ninstructions++] = (mba_gpu_instruction){ .symbol = p->plan[3]->launch[0].kernel, .file = "x.cu", .metric = "smsp__sass_inst_executed",
-                                                                .node = 3, .line = 9, .pc = 16, .value = 64 };
+    g->instruction[g->ninstructions++] = (mba_gpu_instruction){ .symbol = p->plan[3]->launch[0].kernel,
+                                                                .file = "x.cu",
+                                                                .metric = "smsp__sass_inst_executed",
+                                                                .node = 3,
+                                                                .line = 9,
+                                                                .pc = 16,
+                                                                .value = 64 };
     g->note[g->nnotes++] = (mba_gpu_note){ .topic = "counters", .text = "none", .fix = "be root" };
     return g;
 }
@@ -108,7 +129,9 @@ static void check_events(mba_store *s, const mba_program *p, const mba_gpu_profi
         assert_string_equal(e[i].phase, mba_pass_name(node->pass));
         assert_string_equal(k[e[i].kernel].op, node->op->name);
         assert_string_equal(k[e[i].kernel].symbol, from->name);
-        assert_int_equal(e[i].launch, from->launch < p->plan[from->node]->nlaunches ? mba_launch_number(p, from->node, from->launch) : MBA_ABSENT);
+        assert_int_equal(e[i].launch, from->launch < p->plan[from->node]->nlaunches
+                                          ? mba_launch_number(p, from->node, from->launch)
+                                          : MBA_ABSENT);
     }
 }
 
@@ -196,7 +219,9 @@ static void plans_are_held_against_counters(void **state)
     mba_verification *v;
     int64_t           n, wrong = 0;
     const char       *path = scratch("verify.db");
-    while (p->plan[g->kernel[wrong].node]->nlaunches != 1 || p->graph->nodes[g->kernel[wrong].node]->op->kind != MBA_NORM) wrong++;
+    while (p->plan[g->kernel[wrong].node]->nlaunches != 1 ||
+           p->graph->nodes[g->kernel[wrong].node]->op->kind != MBA_NORM)
+        wrong++;
     fill_counters(g, p, wrong);
     assert_ok(mba_store_create(&s, path));
     assert_ok(mba_sheet_number(s, "gpu.l2", "given", 1, "byte"));
@@ -212,7 +237,8 @@ static void plans_are_held_against_counters(void **state)
         const bool is_wrong = v[i].kernel->row->id == wrong;
         assert_int_equal(v[i].ours, v[i].launch && strcmp(v[i].launch->kernel, "cublaslt_gemm"));
         if (isnan(v[i].bytes_expected)) assert_int_equal(v[i].bytes, MBA_NOT_JUDGED);
-        else if (v[i].ours && v[i].bytes_expected > 0) assert_int_equal(v[i].bytes, is_wrong ? MBA_DIFFERS : MBA_AGREES);
+        else if (v[i].ours && v[i].bytes_expected > 0)
+            assert_int_equal(v[i].bytes, is_wrong ? MBA_DIFFERS : MBA_AGREES);
         if (is_wrong) assert_int_equal(v[i].tensor, MBA_DIFFERS);
         agrees += v[i].bytes == MBA_AGREES;
     }
@@ -227,7 +253,8 @@ static void plans_are_held_against_counters(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_profile_becomes_a_store), cmocka_unit_test(plans_are_held_against_counters) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_profile_becomes_a_store),
+                                        cmocka_unit_test(plans_are_held_against_counters) };
     scratch_make();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     scratch_remove();
