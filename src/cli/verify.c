@@ -8,10 +8,20 @@
 #include "cli/table.h"
 #include "scope/verify.h"
 
-static const mba_column columns[] = {
-    { "kernel", "kernel", NULL }, { "op", "operator", NULL }, { "whose", "whose", NULL }, { "per_step", "launches", "%.0f" }, { "us", "us", "%.1f" },
-    { "tensor_expected", "GFLOP expected", "%.6g" }, { "tensor_measured", "measured", "%.6g" }, { "tensor_ratio", "ratio", "%.5f" }, { "tensor", "tensor", NULL },
-    { "bytes_expected", "MB expected", "%.2f" }, { "bytes_measured", "DRAM MB", "%.2f" }, { "bytes_ratio", "ratio", "%.3f" }, { "bytes", "bytes", NULL }, { 0 } };
+static const mba_column columns[] = { { "kernel", "kernel", NULL },
+                                      { "op", "operator", NULL },
+                                      { "whose", "whose", NULL },
+                                      { "per_step", "launches", "%.0f" },
+                                      { "us", "us", "%.1f" },
+                                      { "tensor_expected", "GFLOP expected", "%.6g" },
+                                      { "tensor_measured", "measured", "%.6g" },
+                                      { "tensor_ratio", "ratio", "%.5f" },
+                                      { "tensor", "tensor", NULL },
+                                      { "bytes_expected", "MB expected", "%.2f" },
+                                      { "bytes_measured", "DRAM MB", "%.2f" },
+                                      { "bytes_ratio", "ratio", "%.3f" },
+                                      { "bytes", "bytes", NULL },
+                                      { 0 } };
 
 static const char *word(mba_agreement g) { return g == MBA_AGREES ? "agrees" : g == MBA_DIFFERS ? "DIFFERS" : "-"; }
 
@@ -43,8 +53,11 @@ static void sum_up(const mba_verification *v, int64_t n)
         if (v[i].tensor_ratio < least) least = v[i].tensor_ratio;
         if (v[i].tensor_ratio > most)  most = v[i].tensor_ratio;
     }
-    fprintf(stderr, "tensor FLOPs of our kernels: %lld agree exactly, %lld differ; bytes beyond twice the L2: %lld within 5 %%, %lld differ\n",
-            (long long)tensor[MBA_AGREES], (long long)tensor[MBA_DIFFERS], (long long)bytes[MBA_AGREES], (long long)bytes[MBA_DIFFERS]);
+    fprintf(stderr,
+            "tensor FLOPs of our kernels: %lld agree exactly, %lld differ; bytes beyond twice the L2: %lld within 5 "
+            "%%, %lld differ\n",
+            (long long)tensor[MBA_AGREES], (long long)tensor[MBA_DIFFERS], (long long)bytes[MBA_AGREES],
+            (long long)bytes[MBA_DIFFERS]);
     if (most > 0) fprintf(stderr, "library products execute %.3f to %.3f times their least FLOPs\n", least, most);
 }
 
@@ -57,7 +70,8 @@ static mba_status print(mba_store *s, mba_table_form form)
     mba_status        st = mba_analysis_create(&a, s);
     if (st == MBA_OK) st = mba_verify(&v, &n, a);
     if (st == MBA_OK && n == 0)
-        st = mba_fail(MBA_E_FORMAT, "the store has no counters\nwhy: it was made without a GPU, or without permission\nfix: mambascope profile --device cuda --sets roofline");
+        st = mba_fail(MBA_E_FORMAT, "the store has no counters\nwhy: it was made without a GPU, or without "
+                                    "permission\nfix: mambascope profile --device cuda --sets roofline");
     if (st == MBA_OK) st = mba_table_create(&t, columns);
     if (st == MBA_OK) {
         for (int64_t i = 0; i < n; i++) put_row(t, &v[i]);
@@ -75,10 +89,15 @@ mba_status mba_command_verify(int argc, char **argv)
     bool json = false, csv = false, help;
     const mba_option options[] = { { "--json", MBA_OPT_FLAG, &json, NULL, "as JSON: an array of objects", 0, 0 },
                                    { "--csv", MBA_OPT_FLAG, &csv, NULL, "as CSV", 0, 0 }, { 0 } };
-    const mba_usage usage = { "verify", "FILE.db [options]",
-        "Sets the plan of every kernel beside what the counters saw: tensor FLOPs (ours must be equal; a library's ratio is its padding)\n"
-        "and DRAM bytes against operands read and written once (judged where they are more than twice the L2 and the operator is one launch).",
-        options, "mambascope profile --model mamba2-130m --device cuda --sets roofline --out run.db\nmambascope verify run.db\n" };
+    const mba_usage usage = {
+        "verify", "FILE.db [options]",
+        "Sets the plan of every kernel beside what the counters saw: tensor FLOPs (ours must be equal; a library's "
+        "ratio is its padding)\n"
+        "and DRAM bytes against operands read and written once (judged where they are more than twice the L2 and the "
+        "operator is one launch).",
+        options,
+        "mambascope profile --model mamba2-130m --device cuda --sets roofline --out run.db\nmambascope verify run.db\n"
+    };
     mba_operands words = { 0 };
     mba_store   *s;
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));

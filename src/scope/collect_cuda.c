@@ -11,13 +11,17 @@ static mba_status choose_sets(mba_gpu_options *o, const char *names)
 {
     char text[256];
     if (!names) {
-        for (const mba_metric_set *s = mba_metric_sets; s->name && o->nsets < MBA_GPU_SETS_MAX; s++) o->set[o->nsets++] = s;
+        for (const mba_metric_set *s = mba_metric_sets; s->name && o->nsets < MBA_GPU_SETS_MAX; s++)
+            o->set[o->nsets++] = s;
         return MBA_OK;
     }
     snprintf(text, sizeof text, "%s", names);
     for (char *save = NULL, *name = strtok_r(text, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
         const mba_metric_set *s = mba_metric_set_find(name);
-        if (!s) return mba_fail(MBA_E_ARG, "no counter set '%s'\nfix: overview, roofline, cache, pipes, stalls, occupancy, access", name);
+        if (!s)
+            return mba_fail(MBA_E_ARG,
+                            "no counter set '%s'\nfix: overview, roofline, cache, pipes, stalls, occupancy, access",
+                            name);
         if (o->nsets < MBA_GPU_SETS_MAX) o->set[o->nsets++] = s;
     }
     return MBA_OK;
@@ -27,7 +31,9 @@ static mba_status put_clocks(mba_store *s)
 {
     mba_nvml_state n;
     char           words[160];
-    if (mba_nvml_look(&n, 0) != MBA_OK) return mba_note_missing(s, "clocks", "NVML does not answer: no clocks, no energy", "install the driver's libnvidia-ml.so.1");
+    if (mba_nvml_look(&n, 0) != MBA_OK)
+        return mba_note_missing(s, "clocks", "NVML does not answer: no clocks, no energy",
+                                "install the driver's libnvidia-ml.so.1");
     MBA_TRY(mba_sheet_text(s, "gpu.driver", "read", "%s", n.driver));
     MBA_TRY(mba_sheet_number(s, "gpu.clock_now", "read", n.sm_mhz, "MHz"));
     MBA_TRY(mba_sheet_number(s, "gpu.memory_clock_now", "read", n.memory_mhz, "MHz"));
@@ -40,7 +46,8 @@ static mba_status put_clocks(mba_store *s)
 
 mba_status mba_collect_cuda(mba_collecting *c)
 {
-    mba_gpu_options  o = { .steps = (int)c->options->steps, .warmup = (int)c->options->warmup, .deep = c->options->deep };
+    mba_gpu_options  o = { .steps = (int)c->options->steps, .warmup = (int)c->options->warmup, .deep = c->options->deep,
+                            .blocks = c->options->blocks };
     mba_gpu_profile *g;
     MBA_TRY(choose_sets(&o, c->options->sets));
     MBA_TRY(put_clocks(c->store));

@@ -23,7 +23,10 @@ static mba_status find_library(char *out)
         strcpy(end ? end + 1 : out, LIBRARY);
         if (!access(out, R_OK)) return MBA_OK;
     }
-    return mba_fail(MBA_E_UNSUPPORTED, "cannot find %s\nwhy: it belongs beside the program\nfix: ./run build, and keep the two files together", LIBRARY);
+    return mba_fail(
+        MBA_E_UNSUPPORTED,
+        "cannot find %s\nwhy: it belongs beside the program\nfix: ./run build, and keep the two files together",
+        LIBRARY);
 }
 
 /* Beside the store, and absolute: the program may go elsewhere. */
@@ -68,7 +71,10 @@ static mba_status run_child(const mba_foreign_options *o, const char *library, c
     while (waitpid(child, status, 0) < 0)
         if (errno != EINTR) return mba_fail(MBA_E_IO, "cannot wait for '%s'\nwhy: %s", o->argv[0], strerror(errno));
     if (WIFEXITED(*status) && (WEXITSTATUS(*status) == 127 || WEXITSTATUS(*status) == 126))
-        return mba_fail(MBA_E_ARG, "cannot run '%s'\nwhy: there is no such program, or it may not be run\nfix: mambascope profile [options] -- CMD", o->argv[0]);
+        return mba_fail(MBA_E_ARG,
+                        "cannot run '%s'\nwhy: there is no such program, or it may not be run\nfix: mambascope profile "
+                        "[options] -- CMD",
+                        o->argv[0]);
     return MBA_OK;
 }
 
@@ -89,10 +95,13 @@ static mba_status describe(mba_store *s, const mba_foreign_options *o, const mba
     *machine = NULL;
     MBA_TRY(mba_describe_run(s, o->command));
     MBA_TRY(mba_sheet_text(s, "run.foreign", "given", "%s", o->argv[0]));
-    if (mba_device_cuda(&d, 0) != MBA_OK) return mba_note_missing(s, "gpu", "the GPU could not be asked after the run: no sheet, no ceilings", "mambascope doctor");
+    if (mba_device_cuda(&d, 0) != MBA_OK)
+        return mba_note_missing(s, "gpu", "the GPU could not be asked after the run: no sheet, no ceilings",
+                                "mambascope doctor");
     *machine = d->machine;
     MBA_TRY(mba_describe_device(s, d));
-    if (mba_ceilings_measure_cuda(&c, MBA_BF16) != MBA_OK) return mba_note_missing(s, "ceilings", "the ceilings could not be measured", "mambascope bench ceilings");
+    if (mba_ceilings_measure_cuda(&c, MBA_BF16) != MBA_OK)
+        return mba_note_missing(s, "ceilings", "the ceilings could not be measured", "mambascope bench ceilings");
     return mba_describe_ceilings(s, &c, d);
 }
 
@@ -114,7 +123,9 @@ mba_status mba_collect_foreign(mba_store *store, const mba_foreign_options *o)
     unlink(trace);
     mba_rules_free(rules);
     if (st == MBA_OK && !sum.events)
-        return mba_fail(MBA_E_DEVICE, "nothing was seen on the GPU\nwhy: no kernel ran in what was watched (the notes of the store may say why)\n"
-                        "fix: a shorter --skip-seconds, or another --range");
+        return mba_fail(
+            MBA_E_DEVICE,
+            "nothing was seen on the GPU\nwhy: no kernel ran in what was watched (the notes of the store may say why)\n"
+            "fix: a shorter --skip-seconds, or another --range");
     return st;
 }

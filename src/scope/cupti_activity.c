@@ -7,9 +7,16 @@
 
 enum { BUFFER_BYTES = 4 << 20 };                   // about 19 thousand kernels
 
-static struct { const mba_cupti *c; mba_event_fn *fn; void *ctx; int64_t dropped; pthread_mutex_t lock; } on = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static struct {
+    const mba_cupti *c;
+    mba_event_fn *fn;
+    void *ctx;
+    int64_t dropped;
+    pthread_mutex_t lock;
+} on = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static const CUpti_ActivityKind kinds[] = { CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET };
+static const CUpti_ActivityKind kinds[] = { CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
+                                            CUPTI_ACTIVITY_KIND_MEMSET };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static const char *copy_name(uint8_t kind)
@@ -25,12 +32,22 @@ static const char *copy_name(uint8_t kind)
 
 static mba_event of_kernel(const CUpti_ActivityKernel10 *k)
 {
-    return (mba_event){
-        .kind = MBA_EVENT_KERNEL, .name = k->name, .start_ns = (int64_t)k->start, .end_ns = (int64_t)k->end,
-        .grid = { k->gridX, k->gridY, k->gridZ }, .block = { k->blockX, k->blockY, k->blockZ },
-        .cluster = { (int32_t)k->clusterX, (int32_t)k->clusterY, (int32_t)k->clusterZ }, .regs = k->registersPerThread,
-        .smem_static = k->staticSharedMemory, .smem_dynamic = k->dynamicSharedMemory, .local = (int32_t)k->localMemoryPerThread,
-        .stream = (int32_t)k->streamId, .device = (int32_t)k->deviceId, .correlation = k->correlationId, .graph = k->graphId, .graph_node = k->graphNodeId };
+    return (mba_event){ .kind = MBA_EVENT_KERNEL,
+                        .name = k->name,
+                        .start_ns = (int64_t)k->start,
+                        .end_ns = (int64_t)k->end,
+                        .grid = { k->gridX, k->gridY, k->gridZ },
+                        .block = { k->blockX, k->blockY, k->blockZ },
+                        .cluster = { (int32_t)k->clusterX, (int32_t)k->clusterY, (int32_t)k->clusterZ },
+                        .regs = k->registersPerThread,
+                        .smem_static = k->staticSharedMemory,
+                        .smem_dynamic = k->dynamicSharedMemory,
+                        .local = (int32_t)k->localMemoryPerThread,
+                        .stream = (int32_t)k->streamId,
+                        .device = (int32_t)k->deviceId,
+                        .correlation = k->correlationId,
+                        .graph = k->graphId,
+                        .graph_node = k->graphNodeId };
 }
 
 static void take_record(const CUpti_Activity *r)
@@ -40,14 +57,28 @@ static void take_record(const CUpti_Activity *r)
         e = of_kernel((const CUpti_ActivityKernel10 *)r);
     } else if (r->kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
         const CUpti_ActivityMemcpy6 *m = (const CUpti_ActivityMemcpy6 *)r;
-        e = (mba_event){ .kind = MBA_EVENT_COPY, .name = copy_name(m->copyKind), .start_ns = (int64_t)m->start, .end_ns = (int64_t)m->end,
-                         .bytes = (int64_t)m->bytes, .stream = (int32_t)m->streamId, .device = (int32_t)m->deviceId,
-                         .correlation = m->correlationId, .graph = m->graphId, .graph_node = m->graphNodeId };
+        e = (mba_event){ .kind = MBA_EVENT_COPY,
+                         .name = copy_name(m->copyKind),
+                         .start_ns = (int64_t)m->start,
+                         .end_ns = (int64_t)m->end,
+                         .bytes = (int64_t)m->bytes,
+                         .stream = (int32_t)m->streamId,
+                         .device = (int32_t)m->deviceId,
+                         .correlation = m->correlationId,
+                         .graph = m->graphId,
+                         .graph_node = m->graphNodeId };
     } else if (r->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
         const CUpti_ActivityMemset4 *m = (const CUpti_ActivityMemset4 *)r;
-        e = (mba_event){ .kind = MBA_EVENT_SET, .name = "set memory", .start_ns = (int64_t)m->start, .end_ns = (int64_t)m->end,
-                         .bytes = (int64_t)m->bytes, .stream = (int32_t)m->streamId, .device = (int32_t)m->deviceId,
-                         .correlation = m->correlationId, .graph = m->graphId, .graph_node = m->graphNodeId };
+        e = (mba_event){ .kind = MBA_EVENT_SET,
+                         .name = "set memory",
+                         .start_ns = (int64_t)m->start,
+                         .end_ns = (int64_t)m->end,
+                         .bytes = (int64_t)m->bytes,
+                         .stream = (int32_t)m->streamId,
+                         .device = (int32_t)m->deviceId,
+                         .correlation = m->correlationId,
+                         .graph = m->graphId,
+                         .graph_node = m->graphNodeId };
     } else {
         return;
     }
@@ -70,7 +101,8 @@ static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *bu
     (void)bytes;
     pthread_mutex_lock(&on.lock);
     while (on.fn && on.c->cuptiActivityGetNextRecord(buffer, valid, &r) == CUPTI_SUCCESS) take_record(r);
-    if (on.c->cuptiActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_SUCCESS) on.dropped += (int64_t)dropped;
+    if (on.c->cuptiActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_SUCCESS)
+        on.dropped += (int64_t)dropped;
     pthread_mutex_unlock(&on.lock);
     free(buffer);
 }

@@ -30,10 +30,16 @@ void                mba_activity_flush(void);              /* what is complete, 
 int64_t             mba_activity_dropped(void);
 
 /* ---- launches, one by one, as they are made ---- */
-typedef struct mba_launch_seen { const char *name; int32_t grid[3], block[3]; uint32_t correlation; bool is_graph; } mba_launch_seen;
+typedef struct mba_launch_seen {
+    const char *name;
+    int32_t grid[3], block[3];
+    uint32_t correlation;
+    bool is_graph;
+} mba_launch_seen;
 typedef void mba_launch_seen_fn(void *ctx, const mba_launch_seen *l);
-typedef void mba_range_seen_fn(void *ctx, const char *name, bool begins);         /* NVTX; name NULL: the innermost ends */
-MBA_MUST mba_status mba_launches_begin(mba_launch_seen_fn *fn, mba_range_seen_fn *range, void *ctx);    /* range may be NULL */
+typedef void mba_range_seen_fn(void *ctx, const char *name, bool begins); /* NVTX; name NULL: the innermost ends */
+MBA_MUST mba_status mba_launches_begin(mba_launch_seen_fn *fn, mba_range_seen_fn *range,
+                                       void *ctx); /* range may be NULL */
 void                mba_launches_end(void);
 
 /* ---- counters ---- */
@@ -54,11 +60,17 @@ MBA_MUST mba_status mba_counters_count_passes(int *passes, const char *chip, con
 /* Everything launched between the two is patched and slow (up to a hundred times); the device must be idle at both. */
 enum { MBA_SASS_METRICS = 2 };
 extern const char *const mba_sass_metrics[MBA_SASS_METRICS];           /* warp and thread instructions executed */
-typedef struct mba_sass_count { const char *kernel, *file, *metric; uint32_t pc; int line; double value; } mba_sass_count;   /* file "": not known */
+typedef struct mba_sass_count {
+    const char *kernel, *file, *metric;
+    uint32_t pc;
+    int line;
+    double value;
+} mba_sass_count; /* file "": not known */
 typedef void mba_sass_fn(void *ctx, const mba_sass_count *c);
 MBA_MUST mba_status mba_sass_begin(void);
 MBA_MUST mba_status mba_sass_end(mba_sass_fn *fn, void *ctx);
 /* The source line of an instruction, by the line table of its code (compiled with -lineinfo). Needs no GPU. */
-MBA_MUST mba_status mba_sass_line(const void *code, size_t n, const char *function, uint32_t pc, char *file, size_t room, int *line);
+MBA_MUST mba_status mba_sass_line(const void *code, size_t n, const char *function, uint32_t pc, char *file,
+                                  size_t room, int *line);
 
 #endif

@@ -42,7 +42,8 @@ static mba_status prepare(void)
     CUPTI_PARAMS(CUpti_Profiler_GetCounterAvailability_Params, a);
     a.ctx = gpu.context;
     CUPTI_TRY(gpu.c, gpu.c->cuptiProfilerGetCounterAvailability(&a));
-    if (!(gpu.available = calloc(1, a.counterAvailabilityImageSize + 16))) return mba_fail(MBA_E_NOMEM, "no memory for the list of counters");
+    if (!(gpu.available = calloc(1, a.counterAvailabilityImageSize + 16)))
+        return mba_fail(MBA_E_NOMEM, "no memory for the list of counters");
     a.pCounterAvailabilityImage = gpu.available;
     CUPTI_TRY(gpu.c, gpu.c->cuptiProfilerGetCounterAvailability(&a));
     gpu.chip  = name.pChipName;
@@ -90,9 +91,12 @@ static mba_status unknown_metric(const char *chip, const uint8_t *available, con
         const CUptiResult r = host_add(&h, &metric[i], 1);
         host_end(&h);
         if (r != CUPTI_SUCCESS)
-            return mba_fail(MBA_E_UNSUPPORTED, "this GPU has no counter '%s'\nwhy: CUPTI does not know the name\nfix: leave its set out", metric[i]);
+            return mba_fail(MBA_E_UNSUPPORTED,
+                            "this GPU has no counter '%s'\nwhy: CUPTI does not know the name\nfix: leave its set out",
+                            metric[i]);
     }
-    return mba_fail(MBA_E_UNSUPPORTED, "CUPTI refuses these %d metrics together\nwhy: each by itself is fine\nfix: fewer in a set", n);
+    return mba_fail(MBA_E_UNSUPPORTED,
+                    "CUPTI refuses these %d metrics together\nwhy: each by itself is fine\nfix: fewer in a set", n);
 }
 
 static mba_status host_configure(host *h, const char *chip, const uint8_t *available, const char *const *metric, int n)
@@ -103,7 +107,8 @@ static mba_status host_configure(host *h, const char *chip, const uint8_t *avail
     size.pHostObject = h->object;
     CUPTI_TRY(gpu.c, gpu.c->cuptiProfilerHostGetConfigImageSize(&size));
     h->bytes = size.configImageSize;
-    if (!(h->image = calloc(1, h->bytes + 16))) return mba_fail(MBA_E_NOMEM, "no memory for a configuration of counters");
+    if (!(h->image = calloc(1, h->bytes + 16)))
+        return mba_fail(MBA_E_NOMEM, "no memory for a configuration of counters");
     CUPTI_PARAMS(CUpti_Profiler_Host_GetConfigImage_Params, get);
     get.pHostObject     = h->object;
     get.configImageSize = h->bytes;
@@ -141,8 +146,10 @@ static mba_status take_image(mba_counters *s, int64_t ranges)
     CUPTI_TRY(gpu.c, gpu.c->cuptiRangeProfilerGetCounterDataSize(&size));
     s->bytes = size.counterDataSize;
     if (s->bytes > IMAGE_BYTES_MAX || !(s->data = calloc(1, s->bytes + 16)))
-        return mba_fail(MBA_E_NOMEM, "the counters of %lld kernels would take %.1f GB\nfix: fewer sets at a time, or a model with fewer layers",
-                        (long long)ranges, (double)s->bytes * 1e-9);
+        return mba_fail(
+            MBA_E_NOMEM,
+            "the counters of %lld kernels would take %.1f GB\nfix: fewer sets at a time, or a model with fewer layers",
+            (long long)ranges, (double)s->bytes * 1e-9);
     CUPTI_PARAMS(CUpti_RangeProfiler_CounterDataImage_Initialize_Params, init);
     init.pRangeProfilerObject = s->object;
     init.counterDataSize      = s->bytes;
@@ -221,8 +228,10 @@ mba_status mba_counters_decode(mba_counters *s, int64_t *ranges)
     decode.pRangeProfilerObject = s->object;
     CUPTI_TRY(gpu.c, gpu.c->cuptiRangeProfilerDecodeData(&decode));
     if (decode.numOfRangeDropped)
-        return mba_fail(MBA_E_DEVICE, "CUPTI dropped the counters of %zu kernels\nwhy: more were launched than in the run before\n"
-                        "fix: a bug of ours: a step must launch the same kernels every time", decode.numOfRangeDropped);
+        return mba_fail(MBA_E_DEVICE,
+                        "CUPTI dropped the counters of %zu kernels\nwhy: more were launched than in the run before\n"
+                        "fix: a bug of ours: a step must launch the same kernels every time",
+                        decode.numOfRangeDropped);
     CUPTI_PARAMS(CUpti_RangeProfiler_GetCounterDataInfo_Params, info);
     info.pCounterDataImage    = s->data;
     info.counterDataImageSize = s->bytes;

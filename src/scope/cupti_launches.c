@@ -6,14 +6,25 @@
 #include <nvtx3/nvToolsExt.h>
 #include <generated_nvtx_meta.h>
 
-static struct { const mba_cupti *c; CUpti_SubscriberHandle subscriber; mba_launch_seen_fn *fn; mba_range_seen_fn *range; void *ctx; } on;
+static struct {
+    const mba_cupti *c;
+    CUpti_SubscriberHandle subscriber;
+    mba_launch_seen_fn *fn;
+    mba_range_seen_fn *range;
+    void *ctx;
+} on;
 
-static const CUpti_CallbackId launches[] = {
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz, CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz };
-static const CUpti_CallbackId ranges[] = { CUPTI_CBID_NVTX_nvtxRangePushA, CUPTI_CBID_NVTX_nvtxRangePushEx, CUPTI_CBID_NVTX_nvtxRangePop,
-                                           CUPTI_CBID_NVTX_nvtxDomainRangePushEx, CUPTI_CBID_NVTX_nvtxDomainRangePop };
+static const CUpti_CallbackId launches[] = { CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
+                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
+                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
+                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
+                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
+                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
+                                             CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
+                                             CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz };
+static const CUpti_CallbackId ranges[] = { CUPTI_CBID_NVTX_nvtxRangePushA, CUPTI_CBID_NVTX_nvtxRangePushEx,
+                                           CUPTI_CBID_NVTX_nvtxRangePop, CUPTI_CBID_NVTX_nvtxDomainRangePushEx,
+                                           CUPTI_CBID_NVTX_nvtxDomainRangePop };
 enum { LAUNCHES = sizeof launches / sizeof *launches, RANGES = sizeof ranges / sizeof *ranges };
 
 /* The _ptsz and cooperative forms begin with the same fields. */
@@ -35,9 +46,11 @@ static void saw_range(CUpti_CallbackId id, const CUpti_NvtxData *d)
     const nvtxEventAttributes_t *a = NULL;
     const char                  *name = NULL;
     bool                         begins = true;
-    if (id == CUPTI_CBID_NVTX_nvtxRangePushA)              name = ((const nvtxRangePushA_params *)d->functionParams)->message;
-    else if (id == CUPTI_CBID_NVTX_nvtxRangePushEx)        a = ((const nvtxRangePushEx_params *)d->functionParams)->eventAttrib;
-    else if (id == CUPTI_CBID_NVTX_nvtxDomainRangePushEx)  a = ((const nvtxDomainRangePushEx_params *)d->functionParams)->core.eventAttrib;
+    if (id == CUPTI_CBID_NVTX_nvtxRangePushA) name = ((const nvtxRangePushA_params *)d->functionParams)->message;
+    else if (id == CUPTI_CBID_NVTX_nvtxRangePushEx)
+        a = ((const nvtxRangePushEx_params *)d->functionParams)->eventAttrib;
+    else if (id == CUPTI_CBID_NVTX_nvtxDomainRangePushEx)
+        a = ((const nvtxDomainRangePushEx_params *)d->functionParams)->core.eventAttrib;
     else                                                   begins = false;
     if (a && a->messageType == NVTX_MESSAGE_TYPE_ASCII) name = a->message.ascii;
     on.range(on.ctx, begins && !name ? "" : name, begins);
@@ -65,8 +78,10 @@ mba_status mba_launches_begin(mba_launch_seen_fn *fn, mba_range_seen_fn *range, 
     on.range = range;
     on.ctx = ctx;
     CUPTI_TRY(on.c, on.c->cuptiSubscribe(&on.subscriber, (CUpti_CallbackFunc)called, NULL));
-    for (int i = 0; i < LAUNCHES; i++) CUPTI_TRY(on.c, on.c->cuptiEnableCallback(1, on.subscriber, CUPTI_CB_DOMAIN_DRIVER_API, launches[i]));
-    for (int i = 0; range && i < RANGES; i++) CUPTI_TRY(on.c, on.c->cuptiEnableCallback(1, on.subscriber, CUPTI_CB_DOMAIN_NVTX, ranges[i]));
+    for (int i = 0; i < LAUNCHES; i++)
+        CUPTI_TRY(on.c, on.c->cuptiEnableCallback(1, on.subscriber, CUPTI_CB_DOMAIN_DRIVER_API, launches[i]));
+    for (int i = 0; range && i < RANGES; i++)
+        CUPTI_TRY(on.c, on.c->cuptiEnableCallback(1, on.subscriber, CUPTI_CB_DOMAIN_NVTX, ranges[i]));
     return MBA_OK;
 }
 

@@ -4,5 +4,6 @@
 mba_status mba_cupti_version(int *version)
 {
     *version = 0;
-    return mba_fail(MBA_E_UNSUPPORTED, "this program was built without CUPTI\nfix: install the CUDA toolkit with CUPTI (cuda-cupti-dev), then ./run build");
+    return mba_fail(MBA_E_UNSUPPORTED, "this program was built without CUPTI\nfix: install the CUDA toolkit with CUPTI "
+                                       "(cuda-cupti-dev), then ./run build");
 }

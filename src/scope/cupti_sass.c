@@ -14,7 +14,8 @@ typedef struct functions { FUNCTIONS(MBA_LIBRARY_FIELD) } functions;
 #define ENTRY(f) MBA_LIBRARY_ENTRY(functions, f)
 static const mba_library_name names[] = { FUNCTIONS(ENTRY) { NULL, 0 } };
 
-const char *const mba_sass_metrics[MBA_SASS_METRICS] = { "smsp__sass_inst_executed", "smsp__sass_thread_inst_executed_pred_on" };
+const char *const mba_sass_metrics[MBA_SASS_METRICS] = { "smsp__sass_inst_executed",
+                                                         "smsp__sass_thread_inst_executed_pred_on" };
 
 enum { CUBINS_MAX = 64 };
 
@@ -43,7 +44,8 @@ static mba_status open_library(void)
 
 /* ---- source lines ---- */
 
-mba_status mba_sass_line(const void *code, size_t n, const char *function, uint32_t pc, char *file, size_t room, int *line)
+mba_status mba_sass_line(const void *code, size_t n, const char *function, uint32_t pc, char *file, size_t room,
+                         int *line)
 {
     CUpti_GetSassToSourceCorrelationParams p;
     MBA_TRY(open_library());
@@ -72,7 +74,8 @@ static void CUPTIAPI module_seen(void *ctx, CUpti_CallbackDomain domain, CUpti_C
     p.cubinSize = m->cubinSize;
     p.cubin     = m->pCubin;
     if (on.f.cuptiGetCubinCrc(&p) != CUPTI_SUCCESS) return;
-    for (int i = 0; i < on.ncubins; i++) if (on.cubins[i].crc == (uint32_t)p.cubinCrc) return;      // it comes dozens of times
+    for (int i = 0; i < on.ncubins; i++)
+        if (on.cubins[i].crc == (uint32_t)p.cubinCrc) return; // it comes dozens of times
     cubin *c = &on.cubins[on.ncubins];
     *c = (cubin){ (uint32_t)p.cubinCrc, malloc(m->cubinSize), m->cubinSize };
     if (!c->bytes) return;
@@ -103,7 +106,9 @@ static void find_line(const CUpti_SassMetrics_Data *d, char *file, size_t room, 
     *file = 0;
     *line = 0;
     for (int i = 0; i < on.ncubins; i++)
-        if (on.cubins[i].crc == d->cubinCrc && mba_sass_line(on.cubins[i].bytes, on.cubins[i].n, d->functionName, d->pcOffset, file, room, line) == MBA_OK) return;
+        if (on.cubins[i].crc == d->cubinCrc &&
+            mba_sass_line(on.cubins[i].bytes, on.cubins[i].n, d->functionName, d->pcOffset, file, room, line) == MBA_OK)
+            return;
 }
 
 /* ---- counts ---- */
@@ -123,7 +128,8 @@ static mba_status prepare(void)
         p.pChipName   = chip.pChipName;
         p.pMetricName = mba_sass_metrics[i];
         CUPTI_TRY(on.c, on.f.cuptiSassMetricsGetProperties(&p));
-        on.config[i] = (CUpti_SassMetrics_Config){ .metricId = p.metric.metricId, .outputGranularity = CUPTI_SASS_METRICS_OUTPUT_GRANULARITY_GPU };
+        on.config[i] = (CUpti_SassMetrics_Config){ .metricId = p.metric.metricId,
+                                                   .outputGranularity = CUPTI_SASS_METRICS_OUTPUT_GRANULARITY_GPU };
     }
     on.ready = true;
     return MBA_OK;
@@ -151,7 +157,8 @@ static int metric_of(uint64_t id)
 }
 
 /* The size of FlushData's struct must be the macro's: sizeof is refused. */
-static mba_status flush(CUpti_SassMetrics_Data *d, CUpti_SassMetrics_InstanceValue *v, size_t records, size_t instances, mba_sass_fn *fn, void *ctx)
+static mba_status flush(CUpti_SassMetrics_Data *d, CUpti_SassMetrics_InstanceValue *v, size_t records, size_t instances,
+                        mba_sass_fn *fn, void *ctx)
 {
     for (size_t i = 0; i < records; i++) {
         d[i].structSize      = sizeof *d;
@@ -187,7 +194,8 @@ static mba_status read_all(mba_sass_fn *fn, void *ctx)
     if (!records) return MBA_OK;
     CUpti_SassMetrics_Data          *d = calloc(records, sizeof *d);
     CUpti_SassMetrics_InstanceValue *v = calloc(records * instances + 1, sizeof *v);
-    const mba_status st = d && v ? flush(d, v, records, instances, fn, ctx) : mba_fail(MBA_E_NOMEM, "no memory for %zu instructions", records);
+    const mba_status st = d && v ? flush(d, v, records, instances, fn, ctx)
+                                 : mba_fail(MBA_E_NOMEM, "no memory for %zu instructions", records);
     free(d);
     free(v);
     return st;

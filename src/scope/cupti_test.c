@@ -38,7 +38,8 @@ static void no_context_is_an_error(void **state)
 int main(void)
 {
     if (mba_cupti_version(&version) != MBA_OK) return 77;                // this machine has the headers alone
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sets_take_the_passes_they_claim), cmocka_unit_test(an_unknown_metric_is_named),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sets_take_the_passes_they_claim),
+                                        cmocka_unit_test(an_unknown_metric_is_named),
                                         cmocka_unit_test(no_context_is_an_error) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

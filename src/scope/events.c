@@ -51,7 +51,8 @@ int64_t mba_events_name(mba_events *l, const char *name)
     if (2 * (l->nnames + 1) > l->slots && !widen(l)) return -1;
     int64_t *slot = slot_of(l, name);
     if (*slot) return *slot - 1;
-    if (!grow(&l->names, l->nnames, &l->names_room, sizeof *l->names) || !(l->names[l->nnames] = strdup(name))) return -1;
+    if (!grow(&l->names, l->nnames, &l->names_room, sizeof *l->names) || !(l->names[l->nnames] = strdup(name)))
+        return -1;
     *slot = ++l->nnames;
     return l->nnames - 1;
 }

@@ -99,7 +99,8 @@ static mba_status put_kernel(storing *x, int64_t id)
     r.block_x = k->key.block[0], r.block_y = k->key.block[1], r.block_z = k->key.block[2];
     if (k->rule) r.op = k->rule->op, r.kind = mba_kind_name(k->rule->kind), r.rule = k->rule->pattern;
     if (e->regs) {
-        r.regs = e->regs, r.smem_static_bytes = e->smem_static, r.smem_dynamic_bytes = e->smem_dynamic, r.local_bytes = e->local;
+        r.regs = e->regs, r.smem_static_bytes = e->smem_static, r.smem_dynamic_bytes = e->smem_dynamic,
+        r.local_bytes = e->local;
         r.cluster = e->cluster[0] > 0 ? (int64_t)e->cluster[0] * e->cluster[1] * e->cluster[2] : 1;
     }
     if (e->regs && x->machine) {
@@ -125,7 +126,8 @@ static mba_status see_event(void *ctx, const mba_event *e)
     static const char *const what[MBA_EVENT_KINDS] = { "kernel", "copy", "memset" };
     storing      *x = ctx;
     mba_row_event r = mba_no_event;
-    r.id = x->sum->events++, r.what = what[e->kind], r.start_ns = e->start_ns - x->origin_ns, r.duration_ns = e->end_ns - e->start_ns;
+    r.id = x->sum->events++, r.what = what[e->kind], r.start_ns = e->start_ns - x->origin_ns,
+    r.duration_ns = e->end_ns - e->start_ns;
     r.stream = e->stream;
     if (e->step >= 0) r.step = e->step;
     if (e->graph) r.graph_node = (int64_t)(e->graph_node & INT64_MAX);
@@ -146,7 +148,8 @@ static mba_status see_counter(void *ctx, const mba_trace_counter *c)
     storing        *x = ctx;
     mba_row_counter r = mba_no_counter;
     MBA_TRY(find(x, c->name, c->grid, c->block, &r.kernel));
-    r.metric = c->metric, r.value = c->value, r.unit = mba_metric_unit(c->metric), r.metric_set = c->set, r.launches = c->launches;
+    r.metric = c->metric, r.value = c->value, r.unit = mba_metric_unit(c->metric), r.metric_set = c->set,
+    r.launches = c->launches;
     return mba_put_counter(x->s, &r);
 }
 
@@ -169,7 +172,10 @@ static mba_status read_file(storing *x, const char *path, mba_trace_reader *r)
 {
     FILE *f = fopen(path, "r");
     if (!f)
-        return mba_fail(MBA_E_IO, "the process left no trace\nwhy: %s: %s\nfix: does it use CUDA? `mambascope doctor` looks at the driver", path, strerror(errno));
+        return mba_fail(
+            MBA_E_IO,
+            "the process left no trace\nwhy: %s: %s\nfix: does it use CUDA? `mambascope doctor` looks at the driver",
+            path, strerror(errno));
     r->ctx = x;
     const mba_status st = mba_trace_read(r, path, f);
     fclose(f);
@@ -193,7 +199,8 @@ static mba_status put_summary(storing *x)
     return mba_note_missing(x->s, "rules", text, "add a line for it to a rules file and give it with --rules");
 }
 
-mba_status mba_foreign_store(mba_store *s, const char *path, const mba_rules *rules, const mba_machine *m, mba_foreign_summary *out)
+mba_status mba_foreign_store(mba_store *s, const char *path, const mba_rules *rules, const mba_machine *m,
+                             mba_foreign_summary *out)
 {
     storing          x = { .s = s, .rules = rules, .machine = m, .sum = out, .origin_ns = INT64_MAX };
     mba_trace_reader first = { .event = see_start };
@@ -204,7 +211,8 @@ mba_status mba_foreign_store(mba_store *s, const char *path, const mba_rules *ru
     for (int64_t i = 0; i < x.n && st == MBA_OK; i++) st = put_kernel(&x, i);
     if (st == MBA_OK) st = put_summary(&x);
     if (st == MBA_OK && !all.complete)
-        st = mba_note_missing(s, "trace", "the process was ended from outside: the last part of its timeline is missing", "");
+        st = mba_note_missing(s, "trace",
+                              "the process was ended from outside: the last part of its timeline is missing", "");
     if (st == MBA_OK && all.dropped) {
         char text[64];
         snprintf(text, sizeof text, "CUPTI dropped %lld records", (long long)all.dropped);

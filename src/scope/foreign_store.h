@@ -15,6 +15,7 @@ typedef struct mba_foreign_summary {
     bool    complete;                              /* the process ended by itself */
 } mba_foreign_summary;
 
-MBA_MUST mba_status mba_foreign_store(mba_store *s, const char *path, const mba_rules *rules, const mba_machine *m, mba_foreign_summary *out);
+MBA_MUST mba_status mba_foreign_store(mba_store *s, const char *path, const mba_rules *rules, const mba_machine *m,
+                                      mba_foreign_summary *out);
 
 #endif

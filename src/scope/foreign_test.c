@@ -10,20 +10,41 @@
 
 static mba_event kernel(const char *name, int64_t start, int64_t ns, int32_t blocks)
 {
-    return (mba_event){ .kind = MBA_EVENT_KERNEL, .name = name, .start_ns = start, .end_ns = start + ns, .grid = { blocks, 1, 1 }, .block = { 128, 1, 1 },
-                        .cluster = { 1, 1, 1 }, .regs = 32, .smem_static = 16, .smem_dynamic = 1024, .local = 8, .stream = 7, .correlation = 3, .step = start > 6500 ? 1 : -1 };
+    return (mba_event){ .kind = MBA_EVENT_KERNEL,
+                        .name = name,
+                        .start_ns = start,
+                        .end_ns = start + ns,
+                        .grid = { blocks, 1, 1 },
+                        .block = { 128, 1, 1 },
+                        .cluster = { 1, 1, 1 },
+                        .regs = 32,
+                        .smem_static = 16,
+                        .smem_dynamic = 1024,
+                        .local = 8,
+                        .stream = 7,
+                        .correlation = 3,
+                        .step = start > 6500 ? 1 : -1 };
 }
 
 static void write_trace(const char *path)
 {
     mba_trace_writer w;
     assert_ok(mba_trace_create(&w, path));
-    const mba_event e[] = { kernel("_chunk_scan_fwd_kernel", 5000, 300, 64), kernel("nobody_knows", 6000, 100, 1), kernel("_chunk_scan_fwd_kernel", 7000, 500, 64),
-                            kernel("_chunk_scan_fwd_kernel", 8000, 100, 32),
-                            { .kind = MBA_EVENT_COPY, .name = "copy HtoD", .start_ns = 4000, .end_ns = 4100, .bytes = 4096, .stream = 7 } };
+    const mba_event e[] = {
+        kernel("_chunk_scan_fwd_kernel", 5000, 300, 64),
+        kernel("nobody_knows", 6000, 100, 1),
+        kernel("_chunk_scan_fwd_kernel", 7000, 500, 64),
+        kernel("_chunk_scan_fwd_kernel", 8000, 100, 32),
+        { .kind = MBA_EVENT_COPY, .name = "copy HtoD", .start_ns = 4000, .end_ns = 4100, .bytes = 4096, .stream = 7 }
+    };
     for (size_t i = 0; i < sizeof e / sizeof *e; i++) mba_trace_event(&w, &e[i]);
-    const mba_trace_counter c = { .name = "_chunk_scan_fwd_kernel", .set = "overview", .metric = "dram__bytes_read.sum", .grid = { 64, 1, 1 },
-                                  .block = { 128, 1, 1 }, .launches = 2, .value = 1234.5 };
+    const mba_trace_counter c = { .name = "_chunk_scan_fwd_kernel",
+                                  .set = "overview",
+                                  .metric = "dram__bytes_read.sum",
+                                  .grid = { 64, 1, 1 },
+                                  .block = { 128, 1, 1 },
+                                  .launches = 2,
+                                  .value = 1234.5 };
     const mba_trace_cost cost = { .set = "overview", .passes = 1, .seconds = 0.25, .launches = 3 };
     mba_trace_counter_row(&w, &c);
     mba_trace_cost_row(&w, &cost);
@@ -35,7 +56,9 @@ static void a_trace_becomes_a_store(void **state)
 {
     (void)state;
     const char         *trace = scratch("foreign.trace"), *db = scratch("foreign.db");
-    const mba_machine   h200 = { .cc = 90, .sm = 132, .warp = 32, .regs_sm = 65536, .threads_sm = 2048, .smem_sm_bytes = 228 << 10 };
+    const mba_machine h200 = {
+        .cc = 90, .sm = 132, .warp = 32, .regs_sm = 65536, .threads_sm = 2048, .smem_sm_bytes = 228 << 10
+    };
     mba_rules          *rules;
     mba_store          *s;
     mba_foreign_summary sum;
@@ -119,18 +142,25 @@ static void a_killed_process_leaves_what_it_wrote(void **state)
 static void a_damaged_trace_is_refused(void **state)
 {
     (void)state;
-    const char *const bad[][2] = {
-        { "mambascope-trace 2\n", "line 1" }, { HEAD "kernel 1 -1 1 2 7 0 3 0 0 1 1 1 32 1 1 0 0 0 16 0 0 0\n", "line 3" },
-        { HEAD "kernel 0 -1 2 1 7 0 3 0 0 1 1 1 32 1 1 0 0 0 16 0 0 0\n", "line 3" }, { HEAD "kernel 0 1 2\n", "line 3" }, { HEAD "name 2 x\n", "line 3" },
-        { HEAD "what\n", "line 3" }, { HEAD "end 0\n" LINE, "follows the end" }, { HEAD "counter 0 1 1 1 1 1 1 0 s m 1\n", "line 3" },
-        { HEAD "cost s 1 -1 0\n", "line 3" }, { HEAD "end 99999999999999999999\n", "line 3" } };
+    const char *const bad[][2] = { { "mambascope-trace 2\n", "line 1" },
+                                   { HEAD "kernel 1 -1 1 2 7 0 3 0 0 1 1 1 32 1 1 0 0 0 16 0 0 0\n", "line 3" },
+                                   { HEAD "kernel 0 -1 2 1 7 0 3 0 0 1 1 1 32 1 1 0 0 0 16 0 0 0\n", "line 3" },
+                                   { HEAD "kernel 0 1 2\n", "line 3" },
+                                   { HEAD "name 2 x\n", "line 3" },
+                                   { HEAD "what\n", "line 3" },
+                                   { HEAD "end 0\n" LINE, "follows the end" },
+                                   { HEAD "counter 0 1 1 1 1 1 1 0 s m 1\n", "line 3" },
+                                   { HEAD "cost s 1 -1 0\n", "line 3" },
+                                   { HEAD "end 99999999999999999999\n", "line 3" } };
     mba_trace_reader r = { 0 };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_fails(read_text(&r, bad[i][0]), MBA_E_FORMAT, bad[i][1]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_fails(read_text(&r, bad[i][0]), MBA_E_FORMAT, bad[i][1]);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_trace_becomes_a_store), cmocka_unit_test(a_killed_process_leaves_what_it_wrote),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_trace_becomes_a_store),
+                                        cmocka_unit_test(a_killed_process_leaves_what_it_wrote),
                                         cmocka_unit_test(a_damaged_trace_is_refused) };
     scratch_make();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

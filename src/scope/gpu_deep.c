@@ -28,7 +28,8 @@ static void keep(void *ctx, const mba_sass_count *c)
 {
     looking         *x = ctx;
     mba_gpu_profile *g = x->g;
-    const int64_t    name = mba_events_name(&g->names, c->kernel ? c->kernel : "?"), file = mba_events_name(&g->names, c->file);
+    const int64_t name = mba_events_name(&g->names, c->kernel ? c->kernel : "?"),
+                  file = mba_events_name(&g->names, c->file);
     if (g->ninstructions == g->instructions_room) {
         const int64_t        room = g->instructions_room ? 2 * g->instructions_room : 1024;
         mba_gpu_instruction *more = realloc(g->instruction, (size_t)room * sizeof *more);
@@ -38,8 +39,13 @@ static void keep(void *ctx, const mba_sass_count *c)
         }
     }
     if (name < 0 || file < 0 || g->ninstructions == g->instructions_room) return;
-    g->instruction[g->ninstructions++] = (mba_gpu_instruction){ .symbol = g->names.names[name], .file = g->names.names[file], .metric = c->metric,
-                                                                .node = x->node, .line = c->line, .pc = c->pc, .value = c->value };
+    g->instruction[g->ninstructions++] = (mba_gpu_instruction){ .symbol = g->names.names[name],
+                                                                .file = g->names.names[file],
+                                                                .metric = c->metric,
+                                                                .node = x->node,
+                                                                .line = c->line,
+                                                                .pc = c->pc,
+                                                                .value = c->value };
 }
 
 static void after(void *ctx, const mba_node *n, const mba_plan *plan)
@@ -48,7 +54,8 @@ static void after(void *ctx, const mba_node *n, const mba_plan *plan)
     (void)plan;
     if (x->node != n->id || x->st != MBA_OK) return;
     x->st = mba_sass_end(keep, x);
-    if (x->st == MBA_OK && !x->g->ninstructions) x->st = mba_fail(MBA_E_DEVICE, "CUPTI counted no instruction of '%s'", x->kernel);
+    if (x->st == MBA_OK && !x->g->ninstructions)
+        x->st = mba_fail(MBA_E_DEVICE, "CUPTI counted no instruction of '%s'", x->kernel);
 }
 
 mba_status mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *kernel)
@@ -58,6 +65,9 @@ mba_status mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step
     MBA_TRY(mba_program_run(p, MBA_STEP, step, &h));
     MBA_TRY(p->device->wait());
     if (x.node < 0)
-        return mba_fail(MBA_E_ARG, "no kernel or operator '%s' in this step\nfix: a name of the table `mambascope show FILE.db kernels`", kernel);
+        return mba_fail(
+            MBA_E_ARG,
+            "no kernel or operator '%s' in this step\nfix: a name of the table `mambascope show FILE.db kernels`",
+            kernel);
     return x.st;
 }

@@ -24,7 +24,8 @@ static double seconds(void)
 /* The story of a failure becomes a note: what it is, and its `fix:`. */
 static void note(mba_gpu_profile *g, const char *topic, const char *text, const char *fix)
 {
-    if (g->nnotes == MBA_GPU_NOTES_MAX || (g->nnotes && !strcmp(g->note[g->nnotes - 1].text, text))) return;    // once is enough
+    if (g->nnotes == MBA_GPU_NOTES_MAX || (g->nnotes && !strcmp(g->note[g->nnotes - 1].text, text)))
+        return; // once is enough
     mba_gpu_note *n = &g->note[g->nnotes++];
     n->topic = topic;
     snprintf(n->text, sizeof n->text, "%s", text);
@@ -59,7 +60,8 @@ static mba_status measure_plain(job *j)
     mba_gpu_profile *g = j->g;
     const double     enough_s = j->o->plain_s > 0 ? j->o->plain_s : 1;
     double           before = NAN, after = NAN;
-    for (int i = 0; i < (j->o->warmup > 3 ? j->o->warmup : 3); i++) MBA_TRY(run_step(j, false, NULL));      // libraries, capture, clocks
+    for (int i = 0; i < (j->o->warmup > 3 ? j->o->warmup : 3); i++)
+        MBA_TRY(run_step(j, false, NULL)); // libraries, capture, clocks
     if (mba_nvml_energy(&before) != MBA_OK) note_failure(g, "energy");
     const double began = seconds();
     while (g->nplain < 5 || (seconds() - began < enough_s && g->nplain < MBA_GPU_STEPS_MAX))
@@ -102,9 +104,12 @@ static void judge_links(mba_gpu_profile *g, const job *j)
         note(g, "timeline", text, "");
     }
     if (g->link.unlinked) {
-        snprintf(text, sizeof text, "%lld events have no operator: a step was captured with %lld kernels, %lld copies, %lld sets and ran %lld, %lld, %lld",
-                 (long long)g->link.unlinked, (long long)g->link.expected[0], (long long)g->link.expected[1], (long long)g->link.expected[2],
-                 (long long)g->link.got[0], (long long)g->link.got[1], (long long)g->link.got[2]);
+        snprintf(text, sizeof text,
+                 "%lld events have no operator: a step was captured with %lld kernels, %lld copies, %lld sets and ran "
+                 "%lld, %lld, %lld",
+                 (long long)g->link.unlinked, (long long)g->link.expected[0], (long long)g->link.expected[1],
+                 (long long)g->link.expected[2], (long long)g->link.got[0], (long long)g->link.got[1],
+                 (long long)g->link.got[2]);
         note(g, "timeline", text, "");
     }
 }
@@ -124,7 +129,10 @@ static mba_status measure_timeline(job *j)
     MBA_TRY(st);
     judge_links(g, j);
     drop_warm_up(g);
-    g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "timeline", .passes = j->o->steps + 1, .seconds = seconds() - began, .launches = g->events.n,
+    g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "timeline",
+                                           .passes = j->o->steps + 1,
+                                           .seconds = seconds() - began,
+                                           .launches = g->events.n,
                                            .dropped = dropped };
     return MBA_OK;
 }
@@ -184,7 +192,8 @@ static int64_t kernel_of(mba_gpu_profile *g, const mba_program *p, const launche
     for (int64_t i = g->nkernels - 1; i >= 0; i--) {
         const mba_gpu_kernel *k = &g->kernel[i];
         const bool same_plan = l->node < 0 || k->node < 0 ? l->node == k->node : p->plan[l->node] == p->plan[k->node];
-        if (same_plan && k->launch == l->place && k->name == l->name && !memcmp(k->grid, l->grid, sizeof k->grid)) return i;
+        if (same_plan && k->launch == l->place && k->name == l->name && !memcmp(k->grid, l->grid, sizeof k->grid))
+            return i;
     }
     mba_gpu_kernel *more = realloc(g->kernel, (size_t)(g->nkernels + 1) * sizeof *more);
     if (!more) return -1;
@@ -221,7 +230,9 @@ static mba_status run_passes(job *j, mba_counters *s, int set)
 {
     bool all = false;
     for (int pass = 0; !all; pass++) {
-        if (pass > 64) return mba_fail(MBA_E_DEVICE, "CUPTI wants more than 64 passes\nwhy: it said %d\nfix: leave this set out", mba_counters_passes(s));
+        if (pass > 64)
+            return mba_fail(MBA_E_DEVICE, "CUPTI wants more than 64 passes\nwhy: it said %d\nfix: leave this set out",
+                            mba_counters_passes(s));
         MBA_TRY(mba_counters_start(s));
         const mba_status st = run_step(j, true, &j->g->pass_s[set]);
         const mba_status stopped = mba_counters_stop(s, &all);
@@ -238,8 +249,11 @@ static mba_status read_set(job *j, mba_counters *s, const launches seen[2], int 
     MBA_TRY(mba_counters_decode(s, ranges));
     const launches *l = *ranges == seen[0].n ? &seen[0] : *ranges == seen[1].n ? &seen[1] : NULL;
     if (!l)
-        return mba_fail(MBA_E_DEVICE, "CUPTI has counters of %lld kernels\nwhy: the driver was called for %lld, the timeline shows %lld\n"
-                        "fix: a bug of ours; the timeline is not concerned", (long long)*ranges, (long long)seen[0].n, (long long)seen[1].n);
+        return mba_fail(
+            MBA_E_DEVICE,
+            "CUPTI has counters of %lld kernels\nwhy: the driver was called for %lld, the timeline shows %lld\n"
+            "fix: a bug of ours; the timeline is not concerned",
+            (long long)*ranges, (long long)seen[0].n, (long long)seen[1].n);
     return take_values(j, s, l, set);
 }
 
@@ -256,7 +270,11 @@ static mba_status measure_set(job *j, const mba_metric_set *m, const launches se
     const mba_status st = read_set(j, s, seen, set, &ranges);
     const int        passes = mba_counters_passes(s);
     mba_counters_close(s);
-    g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "counters", .set = m->name, .passes = passes, .seconds = seconds() - began, .launches = ranges,
+    g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "counters",
+                                           .set = m->name,
+                                           .passes = passes,
+                                           .seconds = seconds() - began,
+                                           .launches = ranges,
                                            .kernels = g->nkernels };
     return st;
 }
@@ -279,11 +297,23 @@ static mba_status measure_counters(job *j)
 
 /* ---- all of it ---- */
 
+static mba_status measure_blocks(job *j)
+{
+    const double began = seconds();
+    MBA_TRY(mba_gpu_blocks(j->g, j->p, &j->step));
+    j->g->cost[j->g->ncosts++] = (mba_gpu_cost){
+        .mode = "blocks", .passes = 1, .seconds = seconds() - began, .kernels = j->g->nkernels
+    };
+    return MBA_OK;
+}
+
 static mba_status measure_deep(job *j)
 {
     const double began = seconds();
     MBA_TRY(mba_gpu_deep(j->g, j->p, &j->step, j->o->deep));
-    j->g->cost[j->g->ncosts++] = (mba_gpu_cost){ .mode = "deep", .passes = 1, .seconds = seconds() - began, .kernels = 1 };
+    j->g->cost[j->g->ncosts++] = (mba_gpu_cost){
+        .mode = "deep", .passes = 1, .seconds = seconds() - began, .kernels = 1
+    };
     return MBA_OK;
 }
 
@@ -293,6 +323,7 @@ static mba_status collect(job *j)
     mba_status st = measure_plain(j);
     if (st == MBA_OK && j->o->steps > 0 && measure_timeline(j) != MBA_OK) note_failure(j->g, "timeline");
     if (st == MBA_OK && j->o->nsets > 0 && measure_counters(j) != MBA_OK) note_failure(j->g, "counters");
+    if (st == MBA_OK && j->o->blocks && measure_blocks(j) != MBA_OK) note_failure(j->g, "blocks");
     if (st == MBA_OK && j->o->deep && measure_deep(j) != MBA_OK) note_failure(j->g, "deep");
     mba_watch_end();
     return st;
@@ -321,5 +352,6 @@ void mba_gpu_profile_free(mba_gpu_profile *g)
     mba_events_free(&g->names);
     free(g->kernel);
     free(g->instruction);
+    free(g->block);
     free(g);
 }

@@ -22,7 +22,8 @@ typedef struct mba_gpu_options {
     const mba_metric_set *set[MBA_GPU_SETS_MAX];
     int                   nsets;
     double                plain_s;                           /* how long to measure without watching; 0: one second */
-    const char           *deep;                              /* a kernel or operator, instruction by instruction; NULL: none */
+    const char *deep; /* a kernel or operator, instruction by instruction; NULL: none */
+    bool                  blocks;                            /* records of blocks, from inside our kernels */
     int                   warmup;                            /* steps before that; at least 3: the second is captured */
 } mba_gpu_options;
 
@@ -35,13 +36,26 @@ typedef struct mba_gpu_kernel {
 } mba_gpu_kernel;
 
 /* How often the instruction at `pc` of a kernel of this node ran. */
-typedef struct mba_gpu_instruction { const char *symbol, *file, *metric; int32_t node, line; uint32_t pc; double value; } mba_gpu_instruction;
+typedef struct mba_gpu_instruction {
+    const char *symbol, *file, *metric;
+    int32_t node, line;
+    uint32_t pc;
+    double value;
+} mba_gpu_instruction;
 
-typedef struct mba_gpu_cost { const char *mode, *set; int passes; double seconds; int64_t launches, kernels, dropped; } mba_gpu_cost;
+/* A block of launch `launch` of a node: where, and when since the first block of it. */
+typedef struct mba_gpu_block { int32_t node, launch, sm; int64_t block, start_ns, end_ns; } mba_gpu_block;
+
+typedef struct mba_gpu_cost {
+    const char *mode, *set;
+    int passes;
+    double seconds;
+    int64_t launches, kernels, dropped;
+} mba_gpu_cost;
 typedef struct mba_gpu_note { const char *topic; char text[512], fix[256]; } mba_gpu_note;
 
 typedef struct mba_gpu_profile {
-    mba_events      events;                                  /* step, node and launch set; the warm-up step is not in it */
+    mba_events events; /* step, node and launch set; the warm-up step is not in it */
     mba_link_report link;
     double          plain_s[MBA_GPU_STEPS_MAX], timeline_s[MBA_GPU_STEPS_MAX], pass_s[MBA_GPU_SETS_MAX];
     int             nplain, ntimeline;
@@ -49,14 +63,18 @@ typedef struct mba_gpu_profile {
     int             energy_steps;
     mba_gpu_kernel *kernel;  int64_t nkernels;
     mba_events      names;                                   /* owns the names of kernels */
+    mba_gpu_block  *block;  int64_t nblocks;                 /* at most 8192 of a kernel, evenly taken */
     mba_gpu_instruction *instruction;  int64_t ninstructions, instructions_room;
     const mba_metric_set *set[MBA_GPU_SETS_MAX];  int nsets; /* those that were measured */
-    mba_gpu_cost    cost[MBA_GPU_SETS_MAX + 3];   int ncosts;
+    mba_gpu_cost    cost[MBA_GPU_SETS_MAX + 4];   int ncosts;
     mba_gpu_note    note[MBA_GPU_NOTES_MAX];      int nnotes;
 } mba_gpu_profile;
 
-MBA_MUST mba_status mba_gpu_collect(mba_gpu_profile **out, mba_program *p, const mba_step *step, const mba_gpu_options *o);
-MBA_MUST mba_status mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *kernel);     /* a part of it */
+MBA_MUST mba_status mba_gpu_collect(mba_gpu_profile **out, mba_program *p, const mba_step *step,
+                                    const mba_gpu_options *o);
+MBA_MUST mba_status mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step,
+                                 const char *kernel); /* parts of it */
+MBA_MUST mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *step);
 void                mba_gpu_profile_free(mba_gpu_profile *g);             /* NULL is fine */
 
 #endif

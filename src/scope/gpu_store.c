@@ -10,8 +10,20 @@
 #include "scope/occupancy.h"
 
 /* Distinct kernels in the order they are met: the same plan, place, name and geometry. */
-typedef struct found { const mba_plan *plan; int32_t launch; const mba_event *first; bool one_phase; mba_pass phase; } found;
-typedef struct storing { mba_store *s; const mba_program *p; const mba_gpu_profile *g; found *kernel; int64_t n, room; } storing;
+typedef struct found {
+    const mba_plan *plan;
+    int32_t launch;
+    const mba_event *first;
+    bool one_phase;
+    mba_pass phase;
+} found;
+typedef struct storing {
+    mba_store *s;
+    const mba_program *p;
+    const mba_gpu_profile *g;
+    found *kernel;
+    int64_t n, room;
+} storing;
 
 static const mba_node *node_of(const storing *x, int32_t node) { return node < 0 ? NULL : x->p->graph->nodes[node]; }
 static const mba_plan *plan_of(const storing *x, int32_t node) { return node < 0 ? NULL : x->p->plan[node]; }
@@ -48,7 +60,9 @@ static mba_status add(storing *x, const mba_event *e, int64_t *out)
 
 static const char *class_name(mba_class c)
 {
-    static const char *const name[] = { [MBA_TENSOR] = "tensor", [MBA_VECTOR] = "vector", [MBA_MIXED] = "mixed", [MBA_COPYING] = "copy" };
+    static const char *const name[] = {
+        [MBA_TENSOR] = "tensor", [MBA_VECTOR] = "vector", [MBA_MIXED] = "mixed", [MBA_COPYING] = "copy"
+    };
     return name[c];
 }
 
@@ -66,7 +80,9 @@ static void describe_occupancy(mba_row_kernel *r, const mba_machine *m, const mb
 /* Ours by the name in the plan, which tells element-wise operators apart; a library's by its own. */
 static void name_kernel(char *out, size_t room, const found *f)
 {
-    const char *planned = f->plan && f->launch >= 0 && f->launch < f->plan->nlaunches ? f->plan->launch[f->launch].kernel : "cublaslt_";
+    const char *planned = f->plan && f->launch >= 0 && f->launch < f->plan->nlaunches
+                              ? f->plan->launch[f->launch].kernel
+                              : "cublaslt_";
     if (strncmp(planned, "cublaslt_", 9) && strncmp(planned, "cudnn_", 6)) snprintf(out, room, "%s", planned);
     else                                                                   mba_kernel_short(out, room, f->first->name);
 }
@@ -82,8 +98,9 @@ static mba_status put_kernel(const storing *x, int64_t id)
     r.id = id, r.name = name, r.symbol = e->name;
     r.grid_x = e->grid[0], r.grid_y = e->grid[1], r.grid_z = e->grid[2];
     r.block_x = e->block[0], r.block_y = e->block[1], r.block_z = e->block[2];
-    if (e->regs) {                                 // of the timeline; a launch seen for counters alone has none of these
-        r.regs = e->regs, r.smem_static_bytes = e->smem_static, r.smem_dynamic_bytes = e->smem_dynamic, r.local_bytes = e->local;
+    if (e->regs) { // of the timeline; a launch seen for counters alone has none of these
+        r.regs = e->regs, r.smem_static_bytes = e->smem_static, r.smem_dynamic_bytes = e->smem_dynamic,
+        r.local_bytes = e->local;
         r.cluster = e->cluster[0] > 0 ? (int64_t)e->cluster[0] * e->cluster[1] * e->cluster[2] : 1;
         describe_occupancy(&r, x->p->options.machine, e);
     }
@@ -106,7 +123,8 @@ static mba_status put_event(storing *x, int64_t id, const mba_event *e, int64_t 
     r.id = id, r.what = what[e->kind], r.start_ns = e->start_ns - origin_ns, r.duration_ns = e->end_ns - e->start_ns;
     r.stream = e->stream, r.step = e->step;
     if (n) r.node = n->id, r.phase = mba_pass_name(n->pass);
-    if (n && e->launch >= 0 && e->launch < x->p->plan[n->id]->nlaunches) r.launch = mba_launch_number(x->p, n->id, e->launch);
+    if (n && e->launch >= 0 && e->launch < x->p->plan[n->id]->nlaunches)
+        r.launch = mba_launch_number(x->p, n->id, e->launch);
     if (e->graph) r.graph_node = (int64_t)e->graph_node;
     if (e->kind != MBA_EVENT_KERNEL) r.bytes = (double)e->bytes;
     if (e->kind == MBA_EVENT_KERNEL) MBA_TRY(add(x, e, &r.kernel));
@@ -137,7 +155,8 @@ static mba_status put_counters(const storing *x, int64_t id, const mba_gpu_kerne
         for (int m = 0; m < x->g->set[s]->n; m++) {
             mba_row_counter r = mba_no_counter;
             if (k->value[s][m] != k->value[s][m]) continue;
-            r.kernel = id, r.metric = x->g->set[s]->metric[m], r.value = k->value[s][m], r.unit = mba_metric_unit(r.metric);
+            r.kernel = id, r.metric = x->g->set[s]->metric[m], r.value = k->value[s][m],
+            r.unit = mba_metric_unit(r.metric);
             r.metric_set = x->g->set[s]->name, r.launches = k->launches;
             MBA_TRY(mba_put_counter(x->s, &r));
         }
@@ -161,7 +180,20 @@ static mba_status put_all_counters(storing *x, mba_event *stand)
     return MBA_OK;
 }
 
-/* ---- instructions ---- */
+/* ---- blocks and instructions ---- */
+
+static mba_status put_blocks(const storing *x)
+{
+    for (int64_t i = 0; i < x->g->nblocks; i++) {
+        const mba_gpu_block *b = &x->g->block[i];
+        mba_row_block        r = mba_no_block;
+        for (int64_t k = 0; k < x->n && r.kernel == MBA_ABSENT; k++)
+            if (x->kernel[k].plan == plan_of(x, b->node) && x->kernel[k].launch == b->launch) r.kernel = k;
+        r.block = b->block, r.sm = b->sm, r.start_ns = b->start_ns, r.end_ns = b->end_ns;
+        MBA_TRY(mba_put_block(x->s, &r));
+    }
+    return MBA_OK;
+}
 
 static mba_status put_instructions(const storing *x)
 {
@@ -169,7 +201,8 @@ static mba_status put_instructions(const storing *x)
         const mba_gpu_instruction *from = &x->g->instruction[i];
         mba_row_instruction        r = mba_no_instruction;
         for (int64_t k = 0; k < x->n && r.kernel == MBA_ABSENT; k++)
-            if (x->kernel[k].plan == plan_of(x, from->node) && !strcmp(x->kernel[k].first->name, from->symbol)) r.kernel = k;
+            if (x->kernel[k].plan == plan_of(x, from->node) && !strcmp(x->kernel[k].first->name, from->symbol))
+                r.kernel = k;
         r.pc = from->pc, r.metric = from->metric, r.value = from->value;
         if (*from->file) r.file = from->file, r.line = from->line;
         MBA_TRY(mba_put_instruction(x->s, &r));
@@ -192,7 +225,8 @@ static mba_status put_costs(mba_store *s, const mba_gpu_profile *g)
 {
     for (int i = 0; i < g->ncosts; i++) {
         mba_row_collection r = mba_no_collection;
-        r.mode = g->cost[i].mode, r.metric_set = g->cost[i].set, r.passes = g->cost[i].passes, r.seconds = g->cost[i].seconds;
+        r.mode = g->cost[i].mode, r.metric_set = g->cost[i].set, r.passes = g->cost[i].passes,
+        r.seconds = g->cost[i].seconds;
         r.kernels = g->cost[i].kernels, r.dropped = g->cost[i].dropped;
         MBA_TRY(mba_put_collection(s, &r));
     }
@@ -206,8 +240,12 @@ static mba_status put_rest(mba_store *s, const mba_gpu_profile *g, double units)
     MBA_TRY(put_steps(s, "counters", g->pass_s, g->nsets, units));
     MBA_TRY(put_costs(s, g));
     if (g->energy_j == g->energy_j) {
-        const mba_row_energy r = { .mode = "plain", .steps = g->energy_steps, .units = units * g->energy_steps, .seconds = g->energy_s,
-                                   .joules = g->energy_j, .source = "nvmlDeviceGetTotalEnergyConsumption" };
+        const mba_row_energy r = { .mode = "plain",
+                                   .steps = g->energy_steps,
+                                   .units = units * g->energy_steps,
+                                   .seconds = g->energy_s,
+                                   .joules = g->energy_j,
+                                   .source = "nvmlDeviceGetTotalEnergyConsumption" };
         MBA_TRY(mba_put_energy(s, &r));
     }
     for (int i = 0; i < g->nnotes; i++) MBA_TRY(mba_note_missing(s, g->note[i].topic, g->note[i].text, g->note[i].fix));
@@ -221,6 +259,7 @@ mba_status mba_gpu_store(mba_store *s, const mba_program *p, const mba_gpu_profi
     mba_status st = stand ? put_events(&x) : mba_fail(MBA_E_NOMEM, "no memory to store kernels");
     if (st == MBA_OK) st = put_all_counters(&x, stand);
     for (int64_t i = 0; i < x.n && st == MBA_OK; i++) st = put_kernel(&x, i);
+    if (st == MBA_OK) st = put_blocks(&x);
     if (st == MBA_OK) st = put_instructions(&x);
     if (st == MBA_OK) st = put_rest(s, g, units);
     free(x.kernel);

@@ -34,8 +34,19 @@ static mba_program *plan_model(mba_graph **g)
 static mba_event event_of(const mba_program *p, int32_t node, int k, int64_t at)
 {
     const mba_plan *plan = p->plan[node];
-    mba_event       e = { .kind = MBA_EVENT_KERNEL, .name = "library", .start_ns = at, .end_ns = at + 10, .grid = { 1, 1, 1 }, .block = { 32, 1, 1 },
-                          .regs = 32, .stream = 7, .correlation = 5, .graph = 1, .graph_node = (uint64_t)node, .node = node, .launch = k };
+    mba_event e = { .kind = MBA_EVENT_KERNEL,
+                    .name = "library",
+                    .start_ns = at,
+                    .end_ns = at + 10,
+                    .grid = { 1, 1, 1 },
+                    .block = { 32, 1, 1 },
+                    .regs = 32,
+                    .stream = 7,
+                    .correlation = 5,
+                    .graph = 1,
+                    .graph_node = (uint64_t)node,
+                    .node = node,
+                    .launch = k };
     if (k >= plan->nlaunches) return e;
     e.name = plan->launch[k].kernel;
     for (int i = 0; i < 3; i++) e.grid[i] = plan->launch[k].grid[i] ? (int32_t)plan->launch[k].grid[i] : 1;
@@ -72,9 +83,24 @@ static mba_gpu_profile *make_profile(const mba_program *p)
                 if (s == 0) add_kernel(g, p, &e);
             }
     g->set[g->nsets++] = mba_metric_set_find("overview");
-    g->nplain = 2, g->plain_s[0] = 0.5, g->plain_s[1] = 0.25, g->ntimeline = 1, g->timeline_s[0] = 0.6, g->pass_s[0] = 2;
-    g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "counters", .set = "overview", .passes = 1, .seconds = 3, .kernels = 4 };
+    g->nplain = 2, g->plain_s[0] = 0.5, g->plain_s[1] = 0.25, g->ntimeline = 1, g->timeline_s[0] = 0.6,
+    g->pass_s[0] = 2;
+    g->cost[g->ncosts++] = (mba_gpu_cost){
+        .mode = "counters", .set = "overview", .passes = 1, .seconds = 3, .kernels = 4
+    };
     g->energy_j = 100, g->energy_s = 0.75, g->energy_steps = 2;
+    g->block = calloc(1, sizeof *g->block);
+    g->block[g->nblocks++] = (mba_gpu_block){
+        .node = 3, .launch = 0, .sm = 17, .block = 5, .start_ns = 10, .end_ns = 30
+    };
+    g->instruction = calloc(1, sizeof *g->instruction);
+    g->instruction[g->ninstructions++] = (mba_gpu_instruction){ .symbol = p->plan[3]->launch[0].kernel,
+                                                                .file = "x.cu",
+                                                                .metric = "smsp__sass_inst_executed",
+                                                                .node = 3,
+                                                                .line = 9,
+                                                                .pc = 16,
+                                                                .value = 64 };
     g->note[g->nnotes++] = (mba_gpu_note){ .topic = "counters", .text = "none", .fix = "be root" };
     return g;
 }
@@ -84,6 +110,8 @@ static void free_profile(mba_gpu_profile *g)
     mba_events_free(&g->events);
     mba_events_free(&g->names);
     free(g->kernel);
+    free(g->block);
+    free(g->instruction);
     free(g);
 }
 
@@ -101,8 +129,25 @@ static void check_events(mba_store *s, const mba_program *p, const mba_gpu_profi
         assert_string_equal(e[i].phase, mba_pass_name(node->pass));
         assert_string_equal(k[e[i].kernel].op, node->op->name);
         assert_string_equal(k[e[i].kernel].symbol, from->name);
-        assert_int_equal(e[i].launch, from->launch < p->plan[from->node]->nlaunches ? mba_launch_number(p, from->node, from->launch) : MBA_ABSENT);
+        assert_int_equal(e[i].launch, from->launch < p->plan[from->node]->nlaunches
+                                          ? mba_launch_number(p, from->node, from->launch)
+                                          : MBA_ABSENT);
     }
+}
+
+static void check_details(mba_store *s, const mba_program *p, const mba_row_kernel *k)
+{
+    mba_row_block       *b;
+    mba_row_instruction *i;
+    int64_t              n;
+    assert_ok(mba_load_block(s, &b, &n));
+    assert_int_equal(n, 1);
+    assert_string_equal(k[b[0].kernel].op, p->graph->nodes[3]->op->name);
+    assert_true(b[0].sm == 17 && b[0].block == 5 && b[0].start_ns == 10 && b[0].end_ns == 30);
+    assert_ok(mba_load_instruction(s, &i, &n));
+    assert_int_equal(n, 1);
+    assert_int_equal(i[0].kernel, b[0].kernel);
+    assert_true(i[0].pc == 16 && i[0].line == 9 && i[0].value == 64);
 }
 
 static void a_profile_becomes_a_store(void **state)
@@ -128,6 +173,7 @@ static void a_profile_becomes_a_store(void **state)
     assert_true(n < g->events.n / STEPS / 4);
     for (int64_t i = 0; i < n; i++) assert_true(k[i].blocks_per_sm > 0 && k[i].waves > 0 && k[i].shape && k[i].kind);
     check_events(s, p, g, k);
+    check_details(s, p, k);
     assert_ok(mba_load_counter(s, &c, &n));
     assert_int_equal(n, g->nkernels * (g->set[0]->n - 1));         // the one that is NaN is absent
     for (int64_t i = 0; i < n; i++) {
@@ -173,7 +219,9 @@ static void plans_are_held_against_counters(void **state)
     mba_verification *v;
     int64_t           n, wrong = 0;
     const char       *path = scratch("verify.db");
-    while (p->plan[g->kernel[wrong].node]->nlaunches != 1 || p->graph->nodes[g->kernel[wrong].node]->op->kind != MBA_NORM) wrong++;
+    while (p->plan[g->kernel[wrong].node]->nlaunches != 1 ||
+           p->graph->nodes[g->kernel[wrong].node]->op->kind != MBA_NORM)
+        wrong++;
     fill_counters(g, p, wrong);
     assert_ok(mba_store_create(&s, path));
     assert_ok(mba_sheet_number(s, "gpu.l2", "given", 1, "byte"));
@@ -189,7 +237,8 @@ static void plans_are_held_against_counters(void **state)
         const bool is_wrong = v[i].kernel->row->id == wrong;
         assert_int_equal(v[i].ours, v[i].launch && strcmp(v[i].launch->kernel, "cublaslt_gemm"));
         if (isnan(v[i].bytes_expected)) assert_int_equal(v[i].bytes, MBA_NOT_JUDGED);
-        else if (v[i].ours && v[i].bytes_expected > 0) assert_int_equal(v[i].bytes, is_wrong ? MBA_DIFFERS : MBA_AGREES);
+        else if (v[i].ours && v[i].bytes_expected > 0)
+            assert_int_equal(v[i].bytes, is_wrong ? MBA_DIFFERS : MBA_AGREES);
         if (is_wrong) assert_int_equal(v[i].tensor, MBA_DIFFERS);
         agrees += v[i].bytes == MBA_AGREES;
     }
@@ -204,7 +253,8 @@ static void plans_are_held_against_counters(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_profile_becomes_a_store), cmocka_unit_test(plans_are_held_against_counters) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_profile_becomes_a_store),
+                                        cmocka_unit_test(plans_are_held_against_counters) };
     scratch_make();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     scratch_remove();

@@ -76,7 +76,8 @@ static void on_event(void *ctx, const mba_event *e)
 
 static bool wanted(void)
 {
-    return in.seen > in.skip_launches && (!in.range || in.inside) && (in.skip_s <= 0 || now_s() - in.began_s >= in.skip_s);
+    return in.seen > in.skip_launches && (!in.range || in.inside) &&
+           (in.skip_s <= 0 || now_s() - in.began_s >= in.skip_s);
 }
 
 /* A launch through the runtime has a number of its own just before the driver's: one is allowed for. */

@@ -15,7 +15,12 @@ enum { GROUPS_MAX = 64 };
 typedef struct group { const mba_metric_set *set; const char *metric[MBA_METRICS_MAX]; int n; } group;
 
 /* A distinct kernel of the group that is being read. */
-typedef struct kernel { int64_t name; int32_t grid[3], block[3]; int64_t launches; double mean[MBA_METRICS_MAX]; } kernel;
+typedef struct kernel {
+    int64_t name;
+    int32_t grid[3], block[3];
+    int64_t launches;
+    double mean[MBA_METRICS_MAX];
+} kernel;
 
 static struct {
     char                sets[256];
@@ -56,7 +61,8 @@ static mba_status plan_set(const mba_metric_set *s)
             MBA_TRY(mba_counters_count_passes(&passes, NULL, g->metric, g->n + 1));
         }
         if (!g || passes > 1) {
-            if (in.ngroups == GROUPS_MAX) return mba_fail(MBA_E_UNSUPPORTED, "more than %d groups of counters\nfix: fewer sets", GROUPS_MAX);
+            if (in.ngroups == GROUPS_MAX)
+                return mba_fail(MBA_E_UNSUPPORTED, "more than %d groups of counters\nfix: fewer sets", GROUPS_MAX);
             g = &in.groups[in.ngroups++];
             *g = (group){ .set = s, .metric = { s->metric[i] } };
         }
@@ -78,7 +84,8 @@ static mba_status plan(void)
     return MBA_OK;
 }
 
-mba_status mba_inject_count_begin(const char *sets, int64_t launches, mba_put_counter_fn *put, mba_put_cost_fn *cost, void *ctx)
+mba_status mba_inject_count_begin(const char *sets, int64_t launches, mba_put_counter_fn *put, mba_put_cost_fn *cost,
+                                  void *ctx)
 {
     snprintf(in.sets, sizeof in.sets, "%s", sets);
     in.room = launches;
@@ -106,7 +113,11 @@ static void put_all(const group *g)
     for (int64_t i = 0; i < in.nkernels; i++) {
         const kernel *k = &in.kernels[i];
         for (int m = 0; m < g->n && k->launches; m++) {
-            mba_trace_counter c = { .name = in.names.names[k->name], .set = g->set->name, .metric = g->metric[m], .launches = k->launches, .value = k->mean[m] };
+            mba_trace_counter c = { .name = in.names.names[k->name],
+                                    .set = g->set->name,
+                                    .metric = g->metric[m],
+                                    .launches = k->launches,
+                                    .value = k->mean[m] };
             memcpy(c.grid, k->grid, sizeof c.grid);
             memcpy(c.block, k->block, sizeof c.block);
             if (isfinite(c.value)) in.put(in.ctx, &c);
@@ -123,7 +134,9 @@ static mba_status end_group(void)
     mba_status   st = mba_counters_stop(in.session, &all);
     if (st == MBA_OK) st = mba_counters_decode(in.session, &ranges);
     if (st == MBA_OK && ranges != in.n)
-        st = mba_fail(MBA_E_DEVICE, "CUPTI has counters of %lld kernels\nwhy: %lld launches were seen: the process launches in a way we do not follow",
+        st = mba_fail(MBA_E_DEVICE,
+                      "CUPTI has counters of %lld kernels\nwhy: %lld launches were seen: the process launches in a way "
+                      "we do not follow",
                       (long long)ranges, (long long)in.n);
     for (int64_t i = 0; i < in.n && st == MBA_OK; i++) st = take(i, g);
     if (st == MBA_OK) put_all(g);

@@ -13,7 +13,8 @@
 typedef void mba_put_counter_fn(void *ctx, const mba_trace_counter *c);
 typedef void mba_put_cost_fn(void *ctx, const mba_trace_cost *c);
 
-MBA_MUST mba_status mba_inject_count_begin(const char *sets, int64_t launches, mba_put_counter_fn *put, mba_put_cost_fn *cost, void *ctx);
+MBA_MUST mba_status mba_inject_count_begin(const char *sets, int64_t launches, mba_put_counter_fn *put,
+                                           mba_put_cost_fn *cost, void *ctx);
 MBA_MUST mba_status mba_inject_count(const mba_launch_seen *l);
 void                mba_inject_count_end(void);
 

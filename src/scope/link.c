@@ -58,7 +58,8 @@ static void advance(cursor *c, const mba_node_counts *counts, int32_t nnodes, mb
     }
 }
 
-static void link_step(mba_events *l, int32_t k, const step *s, const mba_node_counts *counts, int32_t nnodes, mba_link_report *r)
+static void link_step(mba_events *l, int32_t k, const step *s, const mba_node_counts *counts, int32_t nnodes,
+                      mba_link_report *r)
 {
     cursor at[MBA_EVENT_KINDS] = { { 0, 0 } };
     for (int64_t i = 0; i < l->n; i++) {

@@ -9,8 +9,15 @@ static const mba_node_counts counts[4] = { { { 2, 0, 0 } }, { { 1, 0, 1 } }, { {
 
 static void add(mba_events *l, mba_event_kind kind, const char *name, int64_t start, uint32_t correlation, bool graph)
 {
-    const mba_event e = { .kind = kind, .name = name, .start_ns = start, .end_ns = start + 5, .correlation = correlation,
-                          .graph = graph ? 7 : 0, .step = -1, .node = -1, .launch = -1 };
+    const mba_event e = { .kind = kind,
+                          .name = name,
+                          .start_ns = start,
+                          .end_ns = start + 5,
+                          .correlation = correlation,
+                          .graph = graph ? 7 : 0,
+                          .step = -1,
+                          .node = -1,
+                          .launch = -1 };
     assert_ok(mba_events_add(l, &e));
 }
 
@@ -28,7 +35,8 @@ static void add_step(mba_events *l, int64_t at, uint32_t correlation)
 
 static const mba_event *named(const mba_events *l, const char *name, int32_t step)
 {
-    for (int64_t i = 0; i < l->n; i++) if (!strcmp(l->event[i].name, name) && l->event[i].step == step) return &l->event[i];
+    for (int64_t i = 0; i < l->n; i++)
+        if (!strcmp(l->event[i].name, name) && l->event[i].step == step) return &l->event[i];
     fail_msg("no %s in step %d", name, step);
     return NULL;
 }
@@ -45,7 +53,10 @@ static void kernels_find_the_node_that_launched_them(void **state)
     assert_int_equal(r.linked, 10);
     assert_int_equal(r.unlinked, 0);
     for (int32_t s = 0; s < 2; s++) {
-        const struct { const char *name; int32_t node, launch; } want[] = { { "a", 0, 0 }, { "b", 0, 1 }, { "set memory", 1, -1 }, { "c", 1, 0 }, { "d", 3, 0 } };
+        const struct {
+            const char *name;
+            int32_t node, launch;
+        } want[] = { { "a", 0, 0 }, { "b", 0, 1 }, { "set memory", 1, -1 }, { "c", 1, 0 }, { "d", 3, 0 } };
         for (int i = 0; i < 5; i++) {
             const mba_event *e = named(&l, want[i].name, s);
             assert_int_equal(e->node, want[i].node);
@@ -105,11 +116,16 @@ static void short_names_are_the_last_identifier(void **state)
     (void)state;
     const char *const pair[][2] = {
         { "_Z15rmsnorm_fwd_rowIfLi4EEvPT_PKS1_", "rmsnorm_fwd_row" },
-        { "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEEEEviT0_T1_", "vectorized_elementwise_kernel" },
+        { "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEEEEviT0_T1_",
+          "vectorized_elementwise_kernel" },
         { "_ZL4copyPf", "copy" },
         { "nvjet_sm90_tst_320x128", "nvjet_sm90_tst_320x128" },
         { "_chunk_scan_fwd_kernel", "_chunk_scan_fwd_kernel" },
-        { "_Z99short", "_Z99short" }, { "_Z", "_Z" }, { "", "" }, { "_Z99999999999999999999x", "_Z99999999999999999999x" } };
+        { "_Z99short", "_Z99short" },
+        { "_Z", "_Z" },
+        { "", "" },
+        { "_Z99999999999999999999x", "_Z99999999999999999999x" }
+    };
     for (size_t i = 0; i < sizeof pair / sizeof *pair; i++) {
         char out[64];
         mba_kernel_short(out, sizeof out, pair[i][0]);
@@ -124,7 +140,9 @@ static void short_names_are_the_last_identifier(void **state)
 static void occupancy_is_that_of_nsight(void **state)
 {
     (void)state;
-    const mba_machine h200 = { .cc = 90, .sm = 132, .warp = 32, .regs_sm = 65536, .threads_sm = 2048, .smem_sm_bytes = 228 << 10 };
+    const mba_machine h200 = {
+        .cc = 90, .sm = 132, .warp = 32, .regs_sm = 65536, .threads_sm = 2048, .smem_sm_bytes = 228 << 10
+    };
     const struct { int regs, threads, smem_kb; double blocks, percent, waves; } want[] = {
         { 128, 128, 49, 4096, 25, 7.8 },          // chunk_state_fwd
         { 187, 256, 144, 128, 12.5, 0.97 },       // bmm_chunk_fwd
@@ -136,7 +154,8 @@ static void occupancy_is_that_of_nsight(void **state)
         { 32, 256, 0, 16384, 100, 15.5 },         // layer_norm_fwd
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-        const mba_occupancy o = mba_occupancy_of(&h200, want[i].regs, want[i].threads, want[i].smem_kb * 1000, want[i].blocks);
+        const mba_occupancy o = mba_occupancy_of(&h200, want[i].regs, want[i].threads, want[i].smem_kb * 1000,
+                                                 want[i].blocks);
         assert_near(o.percent, want[i].percent, 0.01);
         assert_near(o.waves, want[i].waves, 0.06);
     }
@@ -149,17 +168,24 @@ static void occupancy_is_that_of_nsight(void **state)
 static void metrics_have_units(void **state)
 {
     (void)state;
-    const char *const pair[][2] = {
-        { "gpu__time_duration.sum", "ns" }, { "dram__bytes_read.sum", "byte" }, { "sm__cycles_elapsed.avg.per_second", "Hz" },
-        { "l1tex__t_sector_hit_rate.pct", "%" }, { "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "FLOP" }, { "sm__ctas_active.sum", "cycle" },
-        { "tpc__average_cta_latency.ratio", "cycle" }, { "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio", "1" },
-        { "sm__sass_thread_inst_executed_op_ffma_pred_on.sum", "thread inst" }, { "smsp__inst_executed.sum", "inst" } };
-    for (size_t i = 0; i < sizeof pair / sizeof *pair; i++) assert_string_equal(mba_metric_unit(pair[i][0]), pair[i][1]);
+    const char *const pair[][2] = { { "gpu__time_duration.sum", "ns" },
+                                    { "dram__bytes_read.sum", "byte" },
+                                    { "sm__cycles_elapsed.avg.per_second", "Hz" },
+                                    { "l1tex__t_sector_hit_rate.pct", "%" },
+                                    { "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "FLOP" },
+                                    { "sm__ctas_active.sum", "cycle" },
+                                    { "tpc__average_cta_latency.ratio", "cycle" },
+                                    { "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio", "1" },
+                                    { "sm__sass_thread_inst_executed_op_ffma_pred_on.sum", "thread inst" },
+                                    { "smsp__inst_executed.sum", "inst" } };
+    for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
+        assert_string_equal(mba_metric_unit(pair[i][0]), pair[i][1]);
     assert_null(mba_metric_set_find("everything"));
     for (const mba_metric_set *s = mba_metric_sets; s->name; s++) assert_true(s->n <= MBA_METRICS_MAX);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(kernels_find_the_node_that_launched_them), cmocka_unit_test(a_step_with_other_counts_is_not_linked),
+MBA_TEST_MAIN(cmocka_unit_test(kernels_find_the_node_that_launched_them),
+              cmocka_unit_test(a_step_with_other_counts_is_not_linked),
               cmocka_unit_test(nothing_is_linked_without_events), cmocka_unit_test(names_are_kept_once),
               cmocka_unit_test(short_names_are_the_last_identifier), cmocka_unit_test(occupancy_is_that_of_nsight),
               cmocka_unit_test(metrics_have_units))

@@ -50,7 +50,8 @@ static struct { bool ready; nvml f; } lib;
 
 static mba_status failed(int error, const char *call)
 {
-    return mba_fail(MBA_E_UNSUPPORTED, "NVML reports: %s\nwhy: %s\nfix: `mambascope doctor` says what was found", lib.f.text(error), call);
+    return mba_fail(MBA_E_UNSUPPORTED, "NVML reports: %s\nwhy: %s\nfix: `mambascope doctor` says what was found",
+                    lib.f.text(error), call);
 }
 
 #define NVML_TRY(call) do { const int nvml_ = (call); if (nvml_) return failed(nvml_, #call); } while (0)
@@ -102,8 +103,11 @@ mba_status mba_nvml_energy(double *joules)
 
 void mba_nvml_throttle_words(char *out, int room, unsigned throttled)
 {
-    static const char *const word[] = { "idle", "application clocks", "power limit", "hardware slowdown", "sync boost", "thermal (software)",
-                                        "thermal (hardware)", "power brake", "display clocks" };
+    static const char *const word[] = {
+        "idle",          "application clocks", "power limit",        "hardware slowdown",
+        "sync boost",    "thermal (software)", "thermal (hardware)", "power brake",
+        "display clocks"
+    };
     int n = 0;
     *out = 0;
     for (unsigned i = 1; i < sizeof word / sizeof *word && n < room; i++)

@@ -15,7 +15,7 @@ typedef struct mba_nvml_state {
     char     name[96], driver[96];
     int      sm_mhz, sm_mhz_max, memory_mhz, memory_mhz_max, temperature_c, ecc, persistence;
     double   power_w, power_limit_w;
-    unsigned throttled;                            /* bits of why the clocks are lower than they could be; 0: they are not */
+    unsigned throttled; /* bits of why the clocks are lower than they could be; 0: they are not */
 } mba_nvml_state;
 
 MBA_MUST mba_status mba_nvml_look(mba_nvml_state *out, unsigned gpu);

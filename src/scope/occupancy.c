@@ -1,7 +1,12 @@
 /* occupancy.c -- see occupancy.h. */
 #include "scope/occupancy.h"
 
-enum { PARTITIONS = 4, REGS_UNIT = 256, SMEM_UNIT = 128, SMEM_DRIVER = 1024 };     // registers of a warp, bytes; the driver's own per block
+enum {
+    PARTITIONS = 4,
+    REGS_UNIT = 256,
+    SMEM_UNIT = 128,
+    SMEM_DRIVER = 1024
+}; // registers of a warp, bytes; the driver's own per block
 
 static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 

@@ -15,8 +15,10 @@ struct mba_rules { char *text; mba_rule *rule; int n; };
 
 static mba_status bad(const char *name, int line, const char *why)
 {
-    return mba_fail(MBA_E_FORMAT, "cannot read the rules '%s'\nwhy: line %d: %s\nfix: PATTERN OPERATOR CLASS on every line, # for comments",
-                    name, line, why);
+    return mba_fail(
+        MBA_E_FORMAT,
+        "cannot read the rules '%s'\nwhy: line %d: %s\nfix: PATTERN OPERATOR CLASS on every line, # for comments", name,
+        line, why);
 }
 
 static char *next_word(char **at)
@@ -38,14 +40,17 @@ static mba_status read_line(mba_rules *r, const char *name, int line, char *text
     if (!op) return bad(name, line, "there is no operator");
     at += strspn(at, " \t");
     for (size_t n = strlen(at); n && strchr(" \t", at[n - 1]); n--) at[n - 1] = 0;
-    if (strlen(pattern) >= MBA_RULE_FIELD_MAX || strlen(op) >= MBA_RULE_FIELD_MAX) return bad(name, line, "a word is longer than 255 characters");
+    if (strlen(pattern) >= MBA_RULE_FIELD_MAX || strlen(op) >= MBA_RULE_FIELD_MAX)
+        return bad(name, line, "a word is longer than 255 characters");
     for (int k = 0; k < MBA_KINDS; k++)
         if (!strcmp(at, mba_kind_name((mba_kind)k))) {
             if (r->n == MBA_RULES_MAX) return bad(name, line, "more than 4096 rules");
             r->rule[r->n++] = (mba_rule){ pattern, op, (mba_kind)k, line };
             return MBA_OK;
         }
-    return bad(name, line, *at ? "no such class: gemm, ssm, conv, attention, norm, element-wise, .. (`mambascope list ops`)" : "there is no class");
+    return bad(name, line,
+               *at ? "no such class: gemm, ssm, conv, attention, norm, element-wise, .. (`mambascope list ops`)"
+                   : "there is no class");
 }
 
 mba_status mba_rules_read(mba_rules **out, const char *name, const char *text, size_t n)

@@ -153,7 +153,9 @@ static mba_status read_line(reading *g, line *l)
 
 static mba_status bad(const char *name, int64_t number, const char *why)
 {
-    return mba_fail(MBA_E_FORMAT, "cannot read the trace '%s'\nwhy: line %lld: %s\nfix: profile again; the file is made by `mambascope profile -- CMD`",
+    return mba_fail(MBA_E_FORMAT,
+                    "cannot read the trace '%s'\nwhy: line %lld: %s\nfix: profile again; the file is made by "
+                    "`mambascope profile -- CMD`",
                     name, (long long)number, why);
 }
 
@@ -163,7 +165,8 @@ static mba_status read_lines(reading *g, const char *name, FILE *f, char *text)
     for (int64_t number = 1; fgets(text, MBA_TRACE_LINE_MAX, f); number++) {
         const size_t n = strlen(text);
         if (!n || text[n - 1] != '\n') {
-            if (n + 1 == MBA_TRACE_LINE_MAX || !feof(f)) return bad(name, number, "a line is too long, or has zero bytes");
+            if (n + 1 == MBA_TRACE_LINE_MAX || !feof(f))
+                return bad(name, number, "a line is too long, or has zero bytes");
             return MBA_OK;
         }
         text[n - 1] = 0;
@@ -216,11 +219,12 @@ void mba_trace_event(mba_trace_writer *w, const mba_event *e)
 {
     static const char *const what[MBA_EVENT_KINDS] = { "kernel", "copy", "set" };
     const int64_t k = number_of(w, e->name && *e->name ? e->name : "?");
-    fprintf(w->f, "%s %" PRId64 " %d %" PRId64 " %" PRId64 " %d %d %u %u %" PRIu64, what[e->kind], k, e->step, e->start_ns, e->end_ns, e->stream, e->device,
-            e->correlation, e->graph, e->graph_node);
+    fprintf(w->f, "%s %" PRId64 " %d %" PRId64 " %" PRId64 " %d %d %u %u %" PRIu64, what[e->kind], k, e->step,
+            e->start_ns, e->end_ns, e->stream, e->device, e->correlation, e->graph, e->graph_node);
     if (e->kind == MBA_EVENT_KERNEL)
-        fprintf(w->f, " %d %d %d %d %d %d %d %d %d %d %d %d %d\n", e->grid[0], e->grid[1], e->grid[2], e->block[0], e->block[1], e->block[2],
-                e->cluster[0], e->cluster[1], e->cluster[2], e->regs, e->smem_static, e->smem_dynamic, e->local);
+        fprintf(w->f, " %d %d %d %d %d %d %d %d %d %d %d %d %d\n", e->grid[0], e->grid[1], e->grid[2], e->block[0],
+                e->block[1], e->block[2], e->cluster[0], e->cluster[1], e->cluster[2], e->regs, e->smem_static,
+                e->smem_dynamic, e->local);
     else
         fprintf(w->f, " %" PRId64 "\n", e->bytes);
 }
@@ -228,8 +232,8 @@ void mba_trace_event(mba_trace_writer *w, const mba_event *e)
 void mba_trace_counter_row(mba_trace_writer *w, const mba_trace_counter *c)
 {
     const int64_t k = number_of(w, c->name);
-    fprintf(w->f, "counter %" PRId64 " %d %d %d %d %d %d %" PRId64 " %s %s %.17g\n", k, c->grid[0], c->grid[1], c->grid[2], c->block[0],
-            c->block[1], c->block[2], c->launches, c->set, c->metric, c->value);
+    fprintf(w->f, "counter %" PRId64 " %d %d %d %d %d %d %" PRId64 " %s %s %.17g\n", k, c->grid[0], c->grid[1],
+            c->grid[2], c->block[0], c->block[1], c->block[2], c->launches, c->set, c->metric, c->value);
 }
 
 void mba_trace_cost_row(mba_trace_writer *w, const mba_trace_cost *c)

@@ -50,7 +50,7 @@ MBA_MUST mba_status mba_trace_create(mba_trace_writer *w, const char *path);
 void                mba_trace_event(mba_trace_writer *w, const mba_event *e);
 void                mba_trace_counter_row(mba_trace_writer *w, const mba_trace_counter *c);
 void                mba_trace_cost_row(mba_trace_writer *w, const mba_trace_cost *c);
-void                mba_trace_note(mba_trace_writer *w, const char *topic, const char *text);   /* line ends become spaces */
+void mba_trace_note(mba_trace_writer *w, const char *topic, const char *text); /* line ends become spaces */
 void                mba_trace_end(mba_trace_writer *w, int64_t dropped);                       /* closes */
 
 #endif

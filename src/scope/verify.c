@@ -57,7 +57,9 @@ static mba_agreement judge(double ratio, double within)
 
 static mba_verification verify(const mba_analysis *a, const mba_kernel_view *k, const origins *o)
 {
-    mba_verification v = { .kernel = k, .tensor_expected = NAN, .tensor_ratio = NAN, .bytes_expected = NAN, .bytes_ratio = NAN };
+    mba_verification v = {
+        .kernel = k, .tensor_expected = NAN, .tensor_ratio = NAN, .bytes_expected = NAN, .bytes_ratio = NAN
+    };
     v.node   = node_at(a, o->node[k->row->id]);
     v.launch = launch_at(a, o->launch[k->row->id]);
     v.ours   = v.launch && strncmp(v.launch->kernel, "cublaslt_", 9) && strncmp(v.launch->kernel, "cudnn_", 6);
@@ -72,7 +74,7 @@ static mba_verification verify(const mba_analysis *a, const mba_kernel_view *k, 
     else if (v.tensor_measured > 0) v.tensor_ratio = INFINITY;
     if (v.bytes_expected > 0)       v.bytes_ratio = v.bytes_measured / v.bytes_expected;
     if (v.ours) v.tensor = judge(v.tensor_ratio, 0);
-    const bool full = isnan(v.node->filled) || v.node->filled >= 1;                    // of a ragged batch only a part was real
+    const bool full = isnan(v.node->filled) || v.node->filled >= 1; // of a ragged batch only a part was real
     if (v.ours && full && v.bytes_expected > 2 * a->l2_bytes) v.bytes = judge(v.bytes_ratio, BYTES_WITHIN);
     return v;
 }
@@ -83,9 +85,11 @@ mba_status mba_verify(mba_verification **out, int64_t *n, const mba_analysis *a)
     *n = 0;
     *out = NULL;
     mba_status st = find_origins(&o, a);
-    if (st == MBA_OK && !(*out = calloc((size_t)a->nkernels + 1, sizeof **out))) st = mba_fail(MBA_E_NOMEM, "no memory for a verification");
+    if (st == MBA_OK && !(*out = calloc((size_t)a->nkernels + 1, sizeof **out)))
+        st = mba_fail(MBA_E_NOMEM, "no memory for a verification");
     for (int64_t i = 0; i < a->nkernels && st == MBA_OK; i++)
-        if (a->kernel[i].row->id >= 0 && (!isnan(a->kernel[i].counted.tensor_flops) || !isnan(a->kernel[i].counted.dram_bytes)))
+        if (a->kernel[i].row->id >= 0 &&
+            (!isnan(a->kernel[i].counted.tensor_flops) || !isnan(a->kernel[i].counted.dram_bytes)))
             (*out)[(*n)++] = verify(a, &a->kernel[i], &o);
     free(o.node);
     free(o.launch);

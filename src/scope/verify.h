@@ -17,7 +17,7 @@ typedef struct mba_verification {
     const mba_row_launch  *launch;                 /* NULL: the plan does not have it (a library's second kernel) */
     const mba_row_node    *node;
     bool                   ours;
-    double                 tensor_expected, tensor_measured, tensor_ratio;      /* FLOP of a launch; NaN: not measured */
+    double tensor_expected, tensor_measured, tensor_ratio; /* FLOP of a launch; NaN: not measured */
     double                 bytes_expected, bytes_measured, bytes_ratio;
     mba_agreement          tensor, bytes;
 } mba_verification;

@@ -77,7 +77,7 @@ static mba_status adamw_flat_plan(mba_plan *p, const mba_node *n, const mba_mach
     const mba_cost c = adamw_cost(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     mba_launch *l = mba_plan_launch(p, "adamw_flat", MBA_VECTOR, grid, ADAMW_BLOCK);
-    l->regs       = 54;
+    l->regs       = 55;
     l->persistent = true;
     l->tiles      = need;
     for (int k = P; k <= V; k++) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)need);

@@ -5,7 +5,7 @@
  * kernel     adamw_flat     resident blocks go over the group in strides, four values of each operand per thread
  * takes      any number of values
  * launch     grid 4 per SM or what the group takes, block 256
- * resources  sm_90a, CUDA 13.0: 54 registers, no spill
+ * resources  sm_90a, CUDA 13.0: 55 registers, no spill
  * moves      reads 16n bytes, writes 12n (16n where gradients are left at zero) and the copy: bound by DRAM
  * floor      n = 129e6 with a bf16 copy: 3.9 GB, 900 us at 4.3 TB/s
  * measured   none yet
@@ -13,6 +13,7 @@
  *
  * What the step multiplies by (powers of the betas, in double) is worked out once per block: 4 per SM do it, not one for
  * every thousand values. */
+#include "device/cuda/blocks.cuh"
 #include "device/cuda/vocab.cuh"
 extern "C" {
 #include "ops/adamw/adamw_slots.h"
@@ -70,6 +71,7 @@ template <int N, typename T, bool COPIES> static __device__ __forceinline__ void
 template <typename T, bool COPIES> __global__ void __launch_bounds__(ADAMW_BLOCK)
 adamw_flat(group x, adamw_attr a, const float *norm, const mba_step *step)
 {
+    MBA_BLOCK;
     __shared__ factors shared;
     if (threadIdx.x == 0) shared = factors_of(a, step, (double)norm[0], norm[1] != 0);
     __syncthreads();
