@@ -6,7 +6,7 @@
  * kernel     attention_fwd_mma     32 queries a warp; keys and values in tiles of 64, two on their way
  * takes      bf16, P <= 128 and a multiple of 8, heads that begin at multiples of 16 bytes, scale > 0
  * launch     grid B H ceil(L / (32 warps)), block 32 to 256: up to 256 queries are one block, longer rows blocks of 128
- * resources  sm_90a, CUDA 13.0: 144 registers (P = 32), 167 (48), 168 (64), 208 (96), 244 (128), no spill
+ * resources  sm_90a, CUDA 13.0: 144 registers (P = 32), 167 (48), 168 (64), 208 (96), 222 (128), no spill
  * moves      q, o once; keys and values once per block, from L2: bound by the tensor cores, short rows by DRAM
  * measured   none yet
  * order      fixed: keys ascend

@@ -153,7 +153,7 @@ mba_status attention_mma_plan(mba_plan *p, const mba_node *n, const mba_machine 
     const size_t  smem = (size_t)((rows + 4 * ATT_MMA_COLUMNS) * (PP + 8) * 2 + 8 * ATT_MMA_COLUMNS);
     MBA_TRY(fits(smem, m));
     plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_mma", .tensor = true, .rows = rows,
-                 .columns = ATT_MMA_COLUMNS, .threads = rows, .regs = PP <= 64 ? 168 : 244, .ring = 2, .smem = smem });
+                 .columns = ATT_MMA_COLUMNS, .threads = rows, .regs = PP <= 64 ? 168 : 222, .ring = 2, .smem = smem });
     return MBA_OK;
 }
 
