@@ -157,7 +157,8 @@ static void a_dry_run_tells_what_a_step_costs(void **state)
     says(run("list models --json"), 0, "mamba-2.8b");
     json_decref(json_output());
     says(run("list ops --csv"), 0, "operator,kind,cpu,cases,doc");
-    says(run("train --model mamba-130m --length 4096 --batch 1 --memory 6GB --dry-run --json"), 0, "\"recompute\": true");
+    says(run("train --model mamba-130m --length 4096 --batch 1 --memory 5GB --dry-run --json"), 0, "\"recompute\": true");
+    says(run("train --model mamba-130m --length 4096 --batch 1 --memory 6GB --dry-run --json"), 0, "\"recompute\": false");
 }
 
 static void training_evaluating_and_generating_work_together(void **state)
