@@ -10,7 +10,7 @@
  * kernel     map_rows     a thread takes two pieces of 16 bytes of every operand, 256 pieces apart
  * takes      fp32, bf16; single elements where rows are odd
  * launch     grid ceil(elems / (512 V)), block 256, no shared memory
- * resources  sm_90: 60 registers or fewer, swiglu_bwd in bf16 74; no spill
+ * resources  sm_90: 56 registers or fewer, swiglu_bwd in bf16 69; no spill
  * moves      every operand once: bound by DRAM
  * measured   none yet
  * order      element by element; outputs may lie in inputs, and a later output may add to an earlier one */
@@ -22,33 +22,49 @@ extern "C" {
 #include "ops/pieces.h"
 }
 
-template <typename T, int IN, int OUT> struct map_operands { window<const T> in[IN]; window<T> out[OUT]; uint32_t adds; };
+/* A window of which a run holds whole rows (mba__map_plan sees to it): no division of 64 bits where 32 hold the number of a piece. */
+template <typename T, typename I> struct map_window {
+    T      *at;
+    I       rows;                                 // of a run
+    int64_t pitch;
+    __device__ __forceinline__ T *row(I r, int64_t cols) const
+    {
+        if (rows == 1) return at + (int64_t)r * pitch;
+        const I run = r / rows;
+        return at + (int64_t)run * pitch + (int64_t)(r - run * rows) * cols;
+    }
+};
+
+template <typename T, typename I, int IN, int OUT> struct map_operands { map_window<const T, I> in[IN]; map_window<T, I> out[OUT]; uint32_t adds; };
 
 /* I holds the number of a piece. */
 template <typename T, int IN, int OUT, int V, typename I, typename F>
-__global__ void __launch_bounds__(MBA__MAP_THREADS) map_rows(map_operands<T, IN, OUT> o, I pieces, I per_row, F f)
+__global__ void __launch_bounds__(MBA__MAP_THREADS, sizeof(I) == 8 ? 1 : 2) map_rows(map_operands<T, I, IN, OUT> o, I pieces, I per_row, F f)
 {
     constexpr int D = MBA__MAP_DEPTH;
     const int64_t cols = (int64_t)per_row * V;
-    int64_t       row[D], col[D];
+    I             row[D];
+    int64_t       col[D];
+    bool          there[D];
     packed<T, V>  seen[D][IN];
 #pragma unroll
     for (int d = 0; d < D; d++) {
-        const I j = ((I)blockIdx.x * D + d) * MBA__MAP_THREADS + threadIdx.x, r = j / per_row;
-        row[d] = j < pieces ? (int64_t)r : -1;
-        col[d] = (int64_t)(j - r * per_row) * V;
+        const I j = ((I)blockIdx.x * D + d) * MBA__MAP_THREADS + threadIdx.x;
+        there[d] = j < pieces;
+        row[d]   = there[d] ? j / per_row : 0;
+        col[d]   = there[d] ? (int64_t)(j - row[d] * per_row) * V : 0;
     }
 #pragma unroll
     for (int d = 0; d < D; d++)                   // all loads before the first is used
 #pragma unroll
-        for (int k = 0; k < IN; k++) fetch(seen[d][k], o.in[k].row(row[d] < 0 ? 0 : row[d], cols) + col[d], row[d] >= 0);
+        for (int k = 0; k < IN; k++) fetch(seen[d][k], o.in[k].row(row[d], cols) + col[d], there[d]);
 #pragma unroll
     for (int d = 0; d < D; d++) {
-        if (row[d] < 0) continue;
+        if (!there[d]) continue;
         float in[IN][V], out[OUT][V];
 #pragma unroll
         for (int k = 0; k < IN; k++) unpack(in[k], seen[d][k]);
-        f(out, in, row[d], col[d]);
+        f(out, in, (int64_t)row[d], col[d]);
 #pragma unroll
         for (int k = 0; k < OUT; k++) {
             T *to = o.out[k].row(row[d], cols) + col[d];
@@ -63,29 +79,37 @@ __global__ void __launch_bounds__(MBA__MAP_THREADS) map_rows(map_operands<T, IN,
     }
 }
 
-template <typename T, int IN, int OUT, int V, typename F> static mba_status mba__map_rows(const mba_call *c, F f)
+template <typename T, typename I> static map_window<T, I> mba__map_window(const mba_tensor *t, void *at)
 {
-    const mba_node          *n = c->node;
-    const int64_t            per_row = mba_cols(n->out[0]) / V, pieces = mba_rows(n->out[0]) * per_row;
-    map_operands<T, IN, OUT> o;
-    for (int k = 0; k < IN; k++)  o.in[k]  = mba_window<const T>(n->in[k], c->in[k]);
-    for (int k = 0; k < OUT; k++) o.out[k] = mba_window<T>(n->out[k], c->out[k]);
+    const window<T>        w = mba_window<T>(t, at);
+    const map_window<T, I> m = { w.at, (I)(w.run / mba_cols(t)), w.pitch };
+    return m;
+}
+
+template <typename T, typename I, int IN, int OUT, int V, typename F> static mba_status mba__map_rows(const mba_call *c, F f, int64_t pieces, int64_t per_row)
+{
+    const mba_node             *n = c->node;
+    map_operands<T, I, IN, OUT> o;
+    for (int k = 0; k < IN; k++)  o.in[k]  = mba__map_window<const T, I>(n->in[k], c->in[k]);
+    for (int k = 0; k < OUT; k++) o.out[k] = mba__map_window<T, I>(n->out[k], c->out[k]);
     o.adds = n->adds;
-    if (pieces < INT64_C(1) << 31) {
-        auto *kernel = map_rows<T, IN, OUT, V, uint32_t, F>;
-        MBA_KERNEL(c, 0, kernel, o, (uint32_t)pieces, (uint32_t)per_row, f);
-    } else {
-        auto *kernel = map_rows<T, IN, OUT, V, uint64_t, F>;
-        MBA_KERNEL(c, 0, kernel, o, (uint64_t)pieces, (uint64_t)per_row, f);
-    }
+    auto *kernel = map_rows<T, IN, OUT, V, I, F>;
+    MBA_KERNEL(c, 0, kernel, o, (I)pieces, (I)per_row, f);
     return MBA_OK;
+}
+
+template <typename T, int IN, int OUT, int V, typename F> static mba_status mba__map_pieces(const mba_call *c, F f)
+{
+    const int64_t per_row = mba_cols(c->node->out[0]) / V, pieces = mba_rows(c->node->out[0]) * per_row;
+    return pieces < INT64_C(1) << 31 ? mba__map_rows<T, uint32_t, IN, OUT, V>(c, f, pieces, per_row)
+                                     : mba__map_rows<T, uint64_t, IN, OUT, V>(c, f, pieces, per_row);
 }
 
 template <int IN, int OUT, typename F> static mba_status mba_map_rows(const mba_call *c, F f)
 {
     const bool whole = mba__map_width(c->node) > 1;
     MBA_WITH_DTYPE(c->node->out[0]->type.dtype, T,
-        return whole ? mba__map_rows<T, IN, OUT, 16 / sizeof(T)>(c, f) : mba__map_rows<T, IN, OUT, 1>(c, f));
+        return whole ? mba__map_pieces<T, IN, OUT, 16 / sizeof(T)>(c, f) : mba__map_pieces<T, IN, OUT, 1>(c, f));
 }
 
 #endif

@@ -246,11 +246,18 @@ template <int TAPS, int CH> static __device__ __forceinline__ void scale_all(flo
     }
 }
 
+/* Blocks of the backward an SM must have room for; sm_100 needs a few registers more than eight leave. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+enum { BWD_RESIDENT = 1 };
+#else
+enum { BWD_RESIDENT = 8 };
+#endif
+
 /* Step j of an item that begins at s0 takes in x of time s0 + j, makes g of time t = s0 + j - ahead, and with it dx of
  * s = s0 + j - (TAPS-1): its window of g is complete then. Eight blocks an SM leave 128 registers,
  * which fits for bf16; documents and fp32 take more. */
 template <typename T, int TAPS, int CH, bool SILU, bool IDS>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : 8) conv1d_bwd_walk(conv<T> a, conv_grads<T> q)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESIDENT) conv1d_bwd_walk(conv<T> a, conv_grads<T> q)
 {
     constexpr bool AHEAD = CH > 1;
     constexpr int  U = AHEAD ? CONV1D_ROWS_AHEAD : 1;
