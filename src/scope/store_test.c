@@ -180,12 +180,19 @@ static void only_a_store_is_replaced(void **state)
     assert_fails(mba_store_create(&s, scratch("no/such/folder.db")), MBA_E_IO, "cannot write the store");
 }
 
+static mba_status pass_by(void *ctx, const void *row)
+{
+    (void)row;
+    ++*(int64_t *)ctx;
+    return MBA_OK;
+}
+
 /* Damage in the middle of a page is found when the page is read, and told. */
 static void damage_is_told(void **state)
 {
     enum { EVENTS = 4000 };
     mba_store *s;
-    int64_t    sum = 0;
+    int64_t    seen = 0;
     (void)state;
     assert_ok(mba_store_create(&s, scratch("damaged.db")));
     for (int i = 0; i < EVENTS; i++) {
@@ -202,7 +209,8 @@ static void damage_is_told(void **state)
     close(f);
     assert_ok(mba_store_open(&s, scratch("damaged.db")));
     assert_fails(mba_store_check(s), MBA_E_FORMAT, "is damaged");
-    assert_fails(mba_store_each(s, MBA_ROWS_event, NULL, add_up, &sum), MBA_E_FORMAT, "malformed");
+    assert_fails(mba_store_each(s, MBA_ROWS_event, NULL, pass_by, &seen), MBA_E_FORMAT, "malformed");
+    assert_true(seen < EVENTS);
     assert_ok(mba_store_close(s));
 }
 
