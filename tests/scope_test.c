@@ -17,6 +17,7 @@ static char output[1 << 20];
 
 /* Runs `mambascope ARGS`; stdout is kept, and stderr too where ARGS say so. Returns the exit code. */
 static int run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 static int run(const char *fmt, ...)
 {
     char    args[2048], line[4096];
@@ -24,7 +25,10 @@ static int run(const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(args, sizeof args, fmt, ap);
     va_end(ap);
-    snprintf(line, sizeof line, "'%s' %s", getenv("MBA_PROGRAM"), args);
+    /* The sanitizer's search for leaks takes seconds at the end of every process, so every eighth has it. */
+    static int runs;
+    snprintf(line, sizeof line, "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=%d '%s' %s", runs++ % 8 == 0,
+             getenv("MBA_PROGRAM"), args);
     FILE *f = popen(line, "r");
     assert_non_null(f);
     output[fread(output, 1, sizeof output - 1, f)] = 0;
@@ -66,10 +70,12 @@ static json_t *shown(void)
 static void show_prints_every_table_that_needs_no_gpu(void **state)
 {
     (void)state;
-    static const char *const tables[] = { "environment", "parameters", "ceilings", "steps", "collection", "breakdown", "operators", "kernels", "roofline",
+    static const char *const tables[] = { "environment", "parameters", "ceilings", "steps", "collection", "breakdown",
+                                          "operators", "kernels", "roofline",
                                           "intensity", "classes", "bandwidth", "bounds", "claims" };
     assert_int_equal(run("show '%s/a.db'", scratch_dir), 0);
-    static const char *const words[] = { "Environment", "SYNTHETIC", "Table I", "Ceilings", "Fig. 1", "gemm", "roofline", "Table II", "FLOP/byte",
+    static const char *const words[] = { "Environment", "SYNTHETIC", "Table I", "Ceilings", "Fig. 1", "gemm",
+                                         "roofline", "Table II", "FLOP/byte",
                                          "not measurable here: needs" };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) says(0, 0, words[i]);
     assert_int_equal(run("show '%s/a.db' --json", scratch_dir), 0);
@@ -81,7 +87,8 @@ static void show_prints_every_table_that_needs_no_gpu(void **state)
     assert_int_equal(json_array_size(json_object_get(all, "claims")), 11);
     json_decref(all);
     says(run("show '%s/a.db' blocks", scratch_dir), 0, "not measurable here");
-    says(run("show '%s/a.db' breakdown --csv", scratch_dir), 0, "class,phase,step_ms,percent,launches,percent_of_floor\n");
+    says(run("show '%s/a.db' breakdown --csv", scratch_dir), 0,
+         "class,phase,step_ms,percent,launches,percent_of_floor\n");
 }
 
 /* What the tables say adds up. */
@@ -99,7 +106,8 @@ static void shares_add_up(void **state)
         ms += json_number_value(json_object_get(row, "step_ms"));
     }
     json_array_foreach(json_object_get(all, "steps"), i, row)
-        if (!strcmp(json_string_value(json_object_get(row, "what")), "kernels and copies")) busy = json_number_value(json_object_get(row, "value"));
+        if (!strcmp(json_string_value(json_object_get(row, "what")), "kernels and copies"))
+            busy = json_number_value(json_object_get(row, "value"));
     assert_near(percent, 100, 0.1);
     assert_near(ms, busy, 1e-6 * busy);
     json_decref(all);
@@ -136,7 +144,8 @@ static void exports_can_be_read(void **state)
     assert_ok(mba_store_close(s));
     assert_int_equal(run("export '%s/a.db' --check --trace - ", scratch_dir), 0);
     json_t *trace = shown();
-    json_array_foreach(json_object_get(trace, "traceEvents"), i, e) slices += !strcmp(json_string_value(json_object_get(e, "ph")), "X");
+    json_array_foreach(json_object_get(trace, "traceEvents"), i,
+                       e) slices += !strcmp(json_string_value(json_object_get(e, "ph")), "X");
     assert_int_equal(slices, events);
     json_decref(trace);
     assert_int_equal(run("export '%s/a.db' --json -", scratch_dir), 0);
@@ -164,7 +173,8 @@ static void counters_are_there_or_the_way_to_them(void **state)
     assert_ok(mba_store_open(&s, scratch("a.db")));
     assert_ok(mba_store_count(s, MBA_ROWS_counter, &counters));
     assert_ok(mba_load_note(s, &note, &notes));
-    for (int64_t i = 0; i < notes; i++) told += !strcmp(note[i].topic, "counters") && note[i].fix && strstr(note[i].text, "perf_event_open");
+    for (int64_t i = 0; i < notes; i++)
+        told += !strcmp(note[i].topic, "counters") && note[i].fix && strstr(note[i].text, "perf_event_open");
     assert_true(counters > 0 || told == 1);
     assert_ok(mba_store_close(s));
 }
@@ -209,7 +219,9 @@ static void make_slow(const char *path, int ms)
     sqlite3 *db;
     snprintf(line, sizeof line, "cp '%s/a.db' '%s'", scratch_dir, path);
     assert_int_equal(system(line), 0);
-    snprintf(sql, sizeof sql, "UPDATE event SET duration_ns = %d WHERE kernel IN (SELECT id FROM kernel WHERE name = 'ssd_bwd')", 1000000 * ms);
+    snprintf(sql, sizeof sql,
+             "UPDATE event SET duration_ns = %d WHERE kernel IN (SELECT id FROM kernel WHERE name = 'ssd_bwd')",
+             1000000 * ms);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
@@ -221,7 +233,8 @@ static void the_gate_exits_with_1(void **state)
     says(run("diff '%s/a.db' '%s/a.db' --gate 0%%", scratch_dir, scratch_dir), 0, "operator");
     make_slow(scratch("base.db"), 10);
     make_slow(scratch("slow.db"), 30);
-    says(run("diff '%s/base.db' '%s/slow.db' --gate 3%% 2>&1", scratch_dir, scratch_dir), 1, "1 row is slower by more than 3 %");
+    says(run("diff '%s/base.db' '%s/slow.db' --gate 3%% 2>&1", scratch_dir, scratch_dir), 1,
+         "1 row is slower by more than 3 %");
     says(0, 0, "the first is 'ssd_bwd'");
     says(run("diff '%s/slow.db' '%s/base.db' --gate 3%%", scratch_dir, scratch_dir), 0, "ssd_bwd");
     says(run("diff '%s/base.db' '%s/slow.db' --gate 250%%", scratch_dir, scratch_dir), 0, "ssd_bwd");
@@ -253,7 +266,8 @@ static pid_t profile(const char *path)
     const int nowhere = open("/dev/null", O_WRONLY);
     dup2(nowhere, 1);
     dup2(nowhere, 2);
-    execl(getenv("MBA_PROGRAM"), "mambascope", "profile", "--model", "mamba2-130m", "--set", "width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16",
+    execl(getenv("MBA_PROGRAM"), "mambascope", "profile", "--model", "mamba2-130m", "--set",
+          "width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16",
           "--batch", "2", "--length", "32", "--steps", "4000", "--out", path, (char *)NULL);
     _exit(127);
 }
@@ -292,8 +306,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(show_prints_every_table_that_needs_no_gpu), cmocka_unit_test(shares_add_up),
         cmocka_unit_test(a_ragged_batch_is_as_full_as_it_is), cmocka_unit_test(exports_can_be_read),
-        cmocka_unit_test(counters_are_there_or_the_way_to_them), cmocka_unit_test(a_small_store_says_the_same_of_a_step),
-        cmocka_unit_test(the_documentation_has_every_column), cmocka_unit_test(the_gate_exits_with_1), cmocka_unit_test(misuse_is_told),
+        cmocka_unit_test(counters_are_there_or_the_way_to_them),
+            cmocka_unit_test(a_small_store_says_the_same_of_a_step),
+        cmocka_unit_test(the_documentation_has_every_column), cmocka_unit_test(the_gate_exits_with_1),
+            cmocka_unit_test(misuse_is_told),
         cmocka_unit_test(killed_runs_leave_readable_stores),
     };
     return cmocka_run_group_tests(tests, make_stores, remove_stores);

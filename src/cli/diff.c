@@ -11,8 +11,10 @@
 enum { ROWS_OF_TEXT = 16 };
 
 static const mba_column columns[] = {
-    { "what", "what", NULL }, { "name", "name", NULL }, { "phase", "phase", NULL }, { "a_ms", "A, ms/step", "%.3f" }, { "b_ms", "B, ms/step", "%.3f" },
-    { "ratio", "B / A", "%.3f" }, { "spread_ms", "spread", "%.3f" }, { "a_launches", "launches A", "%.0f" }, { "b_launches", "B", "%.0f" },
+    { "what", "what", NULL }, { "name", "name", NULL }, { "phase", "phase", NULL }, { "a_ms", "A, ms/step", "%.3f" },
+    { "b_ms", "B, ms/step", "%.3f" },
+    { "ratio", "B / A", "%.3f" }, { "spread_ms", "spread", "%.3f" }, { "a_launches", "launches A", "%.0f" },
+    { "b_launches", "B", "%.0f" },
     { "verdict", "", NULL }, { 0 } };
 
 /* "3%" or "3": percent. */
@@ -21,7 +23,8 @@ static mba_status gate_of(double *out, const char *text)
     char *end;
     *out = strtod(text, &end) / 100;
     if (*end == '%') end++;
-    if (end == text || *end || !(*out >= 0)) return mba_fail(MBA_E_ARG, "--gate %s\nwhy: percent belong there\nfix: --gate 3%%", text);
+    if (end == text || *end || !(*out >= 0))
+        return mba_fail(MBA_E_ARG, "--gate %s\nwhy: percent belong there\nfix: --gate 3%%", text);
     return MBA_OK;
 }
 
@@ -55,7 +58,8 @@ static mba_status print_rows(const mba_diff_row *row, int64_t n, mba_table_form 
     MBA_TRY(mba_table_create(&t, columns));
     for (int64_t i = 0; i < n; i++) {
         shown = i && row[i].what == row[i - 1].what ? shown + 1 : 0;
-        if (form != MBA_TABLE_TEXT || shown < ROWS_OF_TEXT || row[i].slower) print_row(t, &row[i], form != MBA_TABLE_TEXT);
+        if (form != MBA_TABLE_TEXT || shown < ROWS_OF_TEXT || row[i].slower)
+            print_row(t, &row[i], form != MBA_TABLE_TEXT);
     }
     mba_table_print(t, stdout, form);
     mba_table_destroy(t);
@@ -79,7 +83,9 @@ static mba_status judged(const mba_diff_row *row, int64_t n, double gate)
     for (int64_t i = 0; i < n; i++)
         if (row[i].slower && !slower++) first = row[i].name;
     if (!slower) return MBA_OK;
-    return mba_fail(MBA_E_FORMAT, "%lld %s slower by more than %g %%\nwhy: the first is '%s'\nfix: make it fast again, or accept it: store B becomes the new A",
+    return mba_fail(MBA_E_FORMAT,
+                    "%lld %s slower by more than %g %%\nwhy: the first is '%s'\nfix: make it fast again, or accept "
+                    "it: store B becomes the new A",
                     (long long)slower, slower == 1 ? "row is" : "rows are", 100 * gate, first);
 }
 
@@ -88,15 +94,18 @@ mba_status mba_command_diff(int argc, char **argv)
     const char *gate_text = NULL;
     bool        json = false, csv = false, help;
     const mba_option options[] = {
-        { "--gate", MBA_OPT_TEXT, &gate_text, "P%", "exit 1 where the step or an operator of B is slower by more than P % and its spread", 0, 0 },
+        { "--gate", MBA_OPT_TEXT, &gate_text, "P%",
+          "exit 1 where the step or an operator of B is slower by more than P % and its spread", 0, 0 },
         { "--json", MBA_OPT_FLAG, &json, NULL, "as JSON: an array of objects", 0, 0 },
         { "--csv",  MBA_OPT_FLAG, &csv,  NULL, "as CSV", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "diff", "A.db B.db [options]",
-        "Sets two stores side by side: steps, classes, operators, kernels (by name). Operators under 1 % of the step, and changes\n"
+        "Sets two stores side by side: steps, classes, operators, kernels (by name). Operators under 1 % of the "
+        "step, and changes\n"
         "below the spread of the steps, pass the gate.", options,
-        "mambascope diff before.db after.db\nmambascope diff before.db after.db --gate 3%\nmambascope diff peer.db ours.db --csv > peer.csv\n" };
+        "mambascope diff before.db after.db\nmambascope diff before.db after.db --gate 3%\nmambascope diff peer.db "
+        "ours.db --csv > peer.csv\n" };
     mba_operands  words = { 0 };
     mba_store    *s[2] = { NULL, NULL };
     mba_analysis *a[2] = { NULL, NULL };

@@ -1,4 +1,5 @@
-/* export.c -- `mambascope export FILE.db`: a store as CSV files, as JSON, or as a trace for Perfetto and chrome://tracing. */
+/* export.c -- `mambascope export FILE.db`: a store as CSV files, as JSON, or as a trace for Perfetto and
+ * chrome://tracing. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +12,12 @@
 
 static mba_status print_schema(void)
 {
-    static const char *const type[] = { [MBA_CELL_INT] = "integer", [MBA_CELL_REAL] = "real", [MBA_CELL_TEXT] = "text" };
+    static const char *const type[] = { [MBA_CELL_INT] = "integer", [MBA_CELL_REAL] = "real",
+                                        [MBA_CELL_TEXT] = "text" };
     for (int t = 0; t < MBA_ROWS_COUNT; t++) {
         const mba_store_table *table = &mba_store_tables[t];
-        printf("%s### `%s`\n\n%c%s.\n\n| column | type | unit | what |\n|---|---|---|---|\n", t ? "\n" : "", table->name,
+        printf("%s### `%s`\n\n%c%s.\n\n| column | type | unit | what |\n|---|---|---|---|\n", t ? "\n" : "",
+               table->name,
                toupper((unsigned char)table->doc[0]), table->doc + 1);
         for (int i = 0; i < table->ncolumns; i++) {
             const mba_store_column *c = &table->column[i];
@@ -63,15 +66,20 @@ mba_status mba_command_export(int argc, char **argv)
     const mba_option options[] = {
         { "--csv",    MBA_OPT_TEXT, &csv,    "FOLDER", "one CSV file per table", 0, 0 },
         { "--json",   MBA_OPT_TEXT, &json,   "FILE", "all tables as one object; - for stdout", 0, 0 },
-        { "--trace",  MBA_OPT_TEXT, &trace,  "FILE", "the timeline for Perfetto or chrome://tracing: a lane per stream and per SM; - for stdout", 0, 0 },
-        { "--store",  MBA_OPT_TEXT, &small,  "FILE.db", "a smaller store, for tests: no operands, blocks or instructions", 0, 0 },
+        { "--trace",  MBA_OPT_TEXT, &trace,  "FILE",
+          "the timeline for Perfetto or chrome://tracing: a lane per stream and per SM; - for stdout", 0, 0 },
+        { "--store",  MBA_OPT_TEXT, &small,  "FILE.db",
+          "a smaller store, for tests: no operands, blocks or instructions", 0, 0 },
         { "--steps",  MBA_OPT_INT,  &steps,  "N", "of --store: steps of the timeline that are kept (1)", 1, 4000 },
         { "--check",  MBA_OPT_FLAG, &check,  NULL, "read every page and say whether the file is sound", 0, 0 },
-        { "--schema", MBA_OPT_FLAG, &schema, NULL, "print tables, columns and units as in docs/store.md; needs no file", 0, 0 },
+        { "--schema", MBA_OPT_FLAG, &schema, NULL,
+          "print tables, columns and units as in docs/store.md; needs no file", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "export", "FILE.db [options]", "Writes a store of `mambascope profile` in other forms.", options,
-        "mambascope export run.db --csv run\nmambascope export run.db --trace run.json      # open it at ui.perfetto.dev\n"
+    const mba_usage usage = { "export", "FILE.db [options]", "Writes a store of `mambascope profile` in other forms.",
+                              options,
+        "mambascope export run.db --csv run\nmambascope export run.db --trace run.json      # open it at "
+        "ui.perfetto.dev\n"
         "mambascope export run.db --json - | jq .step\nmambascope export run.db --store small.db --steps 2\n" };
     mba_operands words = { 0 };
     mba_store   *s = NULL;

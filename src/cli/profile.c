@@ -19,7 +19,8 @@ typedef struct profile_options {
 static void join(char *text, size_t room, int argc, char **argv)
 {
     int n = snprintf(text, room, "mambascope");
-    for (int i = 0; i < argc && n > 0 && (size_t)n < room; i++) n += snprintf(text + n, room - (size_t)n, " %s", argv[i]);
+    for (int i = 0; i < argc && n > 0 && (size_t)n < room; i++)
+        n += snprintf(text + n, room - (size_t)n, " %s", argv[i]);
 }
 
 static mba_status finish(mba_store *store, const char *path, mba_status st)
@@ -59,23 +60,29 @@ mba_status mba_command_profile(int argc, char **argv)
     char            command[4096];
     bool            help;
     const mba_option options[] = {
-        { "--out",    MBA_OPT_TEXT, &o.out,            "FILE.db", "the store to write (run.db); an old store is replaced", 0, 0 },
+        { "--out",    MBA_OPT_TEXT, &o.out,            "FILE.db",
+          "the store to write (run.db); an old store is replaced", 0, 0 },
         { "--steps",  MBA_OPT_INT,  &o.collect.steps,  "K",    "steps that are watched (5)", 1, 4000 },
         { "--warmup", MBA_OPT_INT,  &o.collect.warmup, "K",    "steps that run before (3)", 1, 100000 },
-        { "--sets",   MBA_OPT_TEXT, &o.collect.sets,   "A,..", "counters: overview, roofline, cache, pipes, stalls, occupancy (all); '' for none", 0, 0 },
+        { "--sets",   MBA_OPT_TEXT, &o.collect.sets,   "A,..",
+          "counters: overview, roofline, cache, pipes, stalls, occupancy (all); '' for none", 0, 0 },
         { "--blocks", MBA_OPT_FLAG, &o.collect.blocks, NULL,   "lifetimes of blocks, from inside our kernels", 0, 0 },
         { "--deep",   MBA_OPT_TEXT, &o.collect.deep,   "KERNEL", "this kernel instruction by instruction", 0, 0 },
         { "--skip-seconds",  MBA_OPT_REAL, &o.foreign.skip_s, "S", "of CMD: leave out its first seconds", 0, 1e6 },
-        { "--skip-launches", MBA_OPT_INT, &o.foreign.skip_launches, "N", "of CMD: leave out its first launches", 0, 1e12 },
+        { "--skip-launches", MBA_OPT_INT, &o.foreign.skip_launches, "N", "of CMD: leave out its first launches", 0,
+          1e12 },
         { "--launches", MBA_OPT_INT, &o.foreign.launches, "N", "of CMD: watch at most so many", 1, 1e12 },
         { "--range",  MBA_OPT_TEXT, &o.foreign.range,  "NAME", "of CMD: only inside this NVTX range", 0, 0 },
-        { "--rules",  MBA_OPT_TEXT, &o.foreign.rules,  "FILE", "of CMD: which kernel belongs to which class (built in)", 0, 0 },
+        { "--rules",  MBA_OPT_TEXT, &o.foreign.rules,  "FILE",
+          "of CMD: which kernel belongs to which class (built in)", 0, 0 },
         MBA_MODEL_OPTIONS(&o.model),
         { 0 },
     };
     const mba_usage usage = { "profile", "[options] [-- CMD..]",
-        "Watches training steps of a model and writes one SQLite file: environment, graph, plans, ceilings, timeline, counters\n"
-        "(docs/store.md). With `-- CMD`, watches any CUDA program instead. What this machine does not allow is noted in the store\n"
+        "Watches training steps of a model and writes one SQLite file: environment, graph, plans, ceilings, "
+        "timeline, counters\n"
+        "(docs/store.md). With `-- CMD`, watches any CUDA program instead. What this machine does not allow is noted "
+        "in the store\n"
         "with the line that enables it.", options,
         "mambascope profile --model mamba2-130m --batch 1 --length 256 --out mamba2.db\n"
         "mambascope profile --model mamba2-370m --device cuda --batch 4 --length 4096 --out mamba2.db\n"
@@ -90,6 +97,8 @@ mba_status mba_command_profile(int argc, char **argv)
     o.foreign.argv = argv + ours + 1;
     o.foreign.sets = o.collect.sets;
     if (ours + 1 < argc) return profile_foreign(&o);
-    if (ours < argc) return mba_fail(MBA_E_ARG, "profile what?\nwhy: nothing stands behind --\nfix: mambascope profile [options] -- CMD");
+    if (ours < argc)
+        return mba_fail(MBA_E_ARG,
+                        "profile what?\nwhy: nothing stands behind --\nfix: mambascope profile [options] -- CMD");
     return profile_model(&o);
 }

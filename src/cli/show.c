@@ -28,7 +28,8 @@ static void print_claims(const mba_analysis *a)
     for (int i = 0; i < MBA_CLAIMS; i++) {
         printf("%-3s %-10s %s\n    target    %s\n", c[i].id, mba_verdict_name(c[i].verdict), c[i].claim, c[i].target);
         if (*c[i].measured) printf("    measured  %s\n", c[i].measured);
-        if (*c[i].needs)    printf("    %s %s\n", c[i].verdict == MBA_OPEN ? "not measurable here: needs" : "also needs", c[i].needs);
+        if (*c[i].needs)
+            printf("    %s %s\n", c[i].verdict == MBA_OPEN ? "not measurable here: needs" : "also needs", c[i].needs);
     }
 }
 
@@ -52,7 +53,8 @@ static mba_status print_text(const mba_shown *s, const mba_analysis *a, bool ask
         else                                mba_table_print(t, stdout, MBA_TABLE_TEXT);
         putchar('\n');
     } else if (asked) {
-        printf("%s\n(not measurable here: the store has no rows for it; `mambascope show %s notes` says why)\n", s->title, mba_store_path(a->store));
+        printf("%s\n(not measurable here: the store has no rows for it; `mambascope show %s notes` says why)\n",
+               s->title, mba_store_path(a->store));
     }
     mba_table_destroy(t);
     return MBA_OK;
@@ -135,23 +137,30 @@ mba_status mba_command_show(int argc, char **argv)
     bool        json = false, csv = false, help;
     const char *beside = NULL;
     const mba_option options[] = {
-        { "--beside", MBA_OPT_TEXT, &beside, "B.db,..", "other stores for claims that need them: another variant, other sizes, the other Mamba", 0, 0 },
+        { "--beside", MBA_OPT_TEXT, &beside, "B.db,..",
+          "other stores for claims that need them: another variant, other sizes, the other Mamba", 0, 0 },
         { "--json", MBA_OPT_FLAG, &json, NULL, "as JSON: an object with one array per table", 0, 0 },
         { "--csv",  MBA_OPT_FLAG, &csv,  NULL, "as CSV: one table", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "show", "FILE.db [TABLE..] [options]",
-        "Prints what a store of `mambascope profile` says. Without names, every table that has rows: environment parameters ceilings\n"
-        "steps collection breakdown operators unmatched kernels counters roofline intensity classes caches reuse bandwidth blocks\n"
+        "Prints what a store of `mambascope profile` says. Without names, every table that has rows: environment "
+        "parameters ceilings\n"
+        "steps collection breakdown operators unmatched kernels counters roofline intensity classes caches reuse "
+        "bandwidth blocks\n"
         "ratio bounds occupancy claims notes.", options,
-        "mambascope show run.db\nmambascope show run.db breakdown roofline claims\nmambascope show run.db kernels --csv > kernels.csv\n"
+        "mambascope show run.db\nmambascope show run.db breakdown roofline claims\nmambascope show run.db kernels "
+        "--csv > kernels.csv\n"
         "mambascope show mamba1.db claims --beside mamba2.db\n" };
     mba_operands words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     if (!words.n) return mba_fail(MBA_E_ARG, "show what?\nfix: mambascope show FILE.db");
     for (int i = 1; i < words.n; i++)
-        if (!mba_shown_find(words.word[i])) return mba_fail(MBA_E_ARG, "no table '%s'\nfix: mambascope show --help lists them", words.word[i]);
-    if (csv && words.n != 2) return mba_fail(MBA_E_ARG, "--csv of %d tables\nfix: name one: mambascope show %s kernels --csv", words.n - 1, words.word[0]);
+        if (!mba_shown_find(words.word[i]))
+            return mba_fail(MBA_E_ARG, "no table '%s'\nfix: mambascope show --help lists them", words.word[i]);
+    if (csv && words.n != 2)
+        return mba_fail(MBA_E_ARG, "--csv of %d tables\nfix: name one: mambascope show %s kernels --csv", words.n - 1,
+                        words.word[0]);
     return show(&words, beside, json ? MBA_TABLE_JSON : csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
 }

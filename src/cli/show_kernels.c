@@ -34,8 +34,17 @@ static mba_status choose(chosen *c, const mba_analysis *a, want_fn *want, bool f
 static bool every(const mba_kernel_view *k)      { (void)k; return true; }
 static bool is_ssm(const mba_kernel_view *k)     { return k->kind == MBA_SSM; }
 static bool has_ratio(const mba_kernel_view *k)  { return !isnan(k->ratio_a) || !isnan(k->ratio_b); }
-static bool has_hits(const mba_kernel_view *k)   { return !isnan(k->counted.l1_hit_pct) || !isnan(k->counted.l2_hit_pct); }
-static bool has_warps(const mba_kernel_view *k)  { return !isnan(k->counted.occupancy_pct) || k->row->regs != MBA_ABSENT; }
+
+static bool has_hits(const mba_kernel_view *k)
+{
+    return !isnan(k->counted.l1_hit_pct) || !isnan(k->counted.l2_hit_pct);
+}
+
+static bool has_warps(const mba_kernel_view *k)
+{
+    return !isnan(k->counted.occupancy_pct) || k->row->regs != MBA_ABSENT;
+}
+
 static bool has_blocks(const mba_kernel_view *k) { return !isnan(k->counted.block_s); }
 
 static void name(mba_table *t, const mba_kernel_view *k, bool full)
@@ -51,9 +60,12 @@ static double product(int64_t x, int64_t y, int64_t z) { return whole(x) * whole
 /* ---- kernels ---- */
 
 const mba_column mba_kernel_columns[] = {
-    { "kernel", "kernel", NULL }, { "class", "class", NULL }, { "launches", "per step", "%.0f" }, { "step_ms", "ms/step", "%.3f" },
-    { "median_us", "us", "%.1f" }, { "p10_us", "p10", "%.1f" }, { "p90_us", "p90", "%.1f" }, { "percent_of_floor", "% floor", "%.1f" },
-    { "bound", "floor by", NULL }, { "busiest", "busiest", NULL }, { "busiest_pct", "%", "%.0f" }, { "shape", "shape", NULL }, { 0 } };
+    { "kernel", "kernel", NULL }, { "class", "class", NULL }, { "launches", "per step", "%.0f" },
+    { "step_ms", "ms/step", "%.3f" },
+    { "median_us", "us", "%.1f" }, { "p10_us", "p10", "%.1f" }, { "p90_us", "p90", "%.1f" },
+    { "percent_of_floor", "% floor", "%.1f" },
+    { "bound", "floor by", NULL }, { "busiest", "busiest", NULL }, { "busiest_pct", "%", "%.0f" },
+    { "shape", "shape", NULL }, { 0 } };
 
 mba_status mba_fill_kernels(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -82,9 +94,11 @@ mba_status mba_fill_kernels(mba_table *t, const mba_analysis *a, bool full)
 
 const mba_column mba_roofline_columns[] = {
     { "kernel", "kernel", NULL }, { "gflop_s_least", "GFLOP/s", "%.1f" }, { "least_flop_byte", "FLOP/byte", "%.2f" },
-    { "tensor_gflop_s", "tensor*", "%.0f" }, { "vector_gflop_s", "vector*", "%.0f" }, { "dram_flop_byte", "/DRAM*", "%.2f" },
+    { "tensor_gflop_s", "tensor*", "%.0f" }, { "vector_gflop_s", "vector*", "%.0f" },
+    { "dram_flop_byte", "/DRAM*", "%.2f" },
     { "l2_flop_byte", "/L2*", "%.2f" }, { "l1_flop_byte", "/L1*", "%.2f" }, { "floor_memory_us", "memory, us", "%.2f" },
-    { "floor_tensor_us", "tensor, us", "%.2f" }, { "floor_vector_us", "vector, us", "%.2f" }, { "floor_special_us", "special, us", "%.2f" },
+    { "floor_tensor_us", "tensor, us", "%.2f" }, { "floor_vector_us", "vector, us", "%.2f" },
+    { "floor_special_us", "special, us", "%.2f" },
     { "percent_of_floor", "% floor", "%.1f" }, { 0 } };
 
 mba_status mba_fill_roofline(mba_table *t, const mba_analysis *a, bool full)
@@ -94,7 +108,8 @@ mba_status mba_fill_roofline(mba_table *t, const mba_analysis *a, bool full)
     for (int64_t i = 0; i < c.n; i++) {
         const mba_kernel_view *k = c.k[i];
         const mba_counted     *x = &k->counted;
-        const double least = k->least.tensor_flops + k->least.vector_flops, vector = x->fp32_flops + x->half_flops, both = x->tensor_flops + vector;
+        const double least = k->least.tensor_flops + k->least.vector_flops, vector = x->fp32_flops + x->half_flops,
+            both = x->tensor_flops + vector;
         const double s = isnan(x->time_s) ? k->median_s : x->time_s;
         name(t, k, full);
         mba_table_number(t, least / k->median_s / 1e9);
@@ -114,9 +129,12 @@ mba_status mba_fill_roofline(mba_table *t, const mba_analysis *a, bool full)
 /* ---- Table II ---- */
 
 const mba_column mba_class_columns[] = {
-    { "kernel", "SSM kernel", NULL }, { "kernel_class", "class", NULL }, { "proof", "by", NULL }, { "step_ms", "ms/step", "%.3f" },
-    { "tensor_gflop", "tensor GFLOP", "%.3f" }, { "fp32_gflop", "FP32 GFLOP", "%.3f" }, { "half_gflop", "half GFLOP", "%.3f" },
-    { "special_gop", "special G", "%.3f" }, { "tensor_pct", "tensor %", "%.1f" }, { "fma_pct", "FMA %", "%.1f" }, { "alu_pct", "ALU %", "%.1f" },
+    { "kernel", "SSM kernel", NULL }, { "kernel_class", "class", NULL }, { "proof", "by", NULL },
+    { "step_ms", "ms/step", "%.3f" },
+    { "tensor_gflop", "tensor GFLOP", "%.3f" }, { "fp32_gflop", "FP32 GFLOP", "%.3f" },
+    { "half_gflop", "half GFLOP", "%.3f" },
+    { "special_gop", "special G", "%.3f" }, { "tensor_pct", "tensor %", "%.1f" }, { "fma_pct", "FMA %", "%.1f" },
+    { "alu_pct", "ALU %", "%.1f" },
     { "xu_pct", "special %", "%.1f" }, { 0 } };
 
 mba_status mba_fill_classes(mba_table *t, const mba_analysis *a, bool full)
@@ -148,14 +166,16 @@ mba_status mba_fill_classes(mba_table *t, const mba_analysis *a, bool full)
 
 const mba_column mba_ratio_columns[] = {
     { "kernel", "kernel", NULL }, { "kernel_class", "class", NULL }, { "ratio_a", "tensor:vector (a)", "%.2f" },
-    { "ratio_b", "tensor:vector (b)", "%.2f" }, { "ratio_special", "tensor:special", "%.1f" }, { "hardware", "hardware (a)", "%.0f" },
+    { "ratio_b", "tensor:vector (b)", "%.2f" }, { "ratio_special", "tensor:special", "%.1f" },
+    { "hardware", "hardware (a)", "%.0f" },
     { "limits", "limits", NULL }, { 0 } };
 
 mba_status mba_fill_ratio(mba_table *t, const mba_analysis *a, bool full)
 {
     chosen c;
     MBA_TRY(choose(&c, a, has_ratio, full));
-    const double hardware = (isnan(a->sheet.tensor) ? a->best.tensor : a->sheet.tensor) / (isnan(a->sheet.fma) ? a->best.fma : a->sheet.fma);
+    const double hardware = (isnan(a->sheet.tensor) ? a->best.tensor : a->sheet.tensor)
+                          / (isnan(a->sheet.fma) ? a->best.fma : a->sheet.fma);
     for (int64_t i = 0; i < c.n; i++) {
         const mba_kernel_view *k = c.k[i];
         name(t, k, full);
@@ -173,8 +193,10 @@ mba_status mba_fill_ratio(mba_table *t, const mba_analysis *a, bool full)
 /* ---- caches ---- */
 
 const mba_column mba_cache_columns[] = {
-    { "kernel", "kernel", NULL }, { "l1_hit_pct", "L1 hit %", "%.1f" }, { "l2_hit_pct", "L2 hit %", "%.1f" }, { "least_mb", "least MB", "%.1f" },
-    { "dram_mb", "DRAM MB", "%.1f" }, { "l2_mb", "L2 MB", "%.1f" }, { "l1_mb", "L1 MB", "%.1f" }, { "dram_gb_s", "DRAM GB/s", "%.0f" },
+    { "kernel", "kernel", NULL }, { "l1_hit_pct", "L1 hit %", "%.1f" }, { "l2_hit_pct", "L2 hit %", "%.1f" },
+    { "least_mb", "least MB", "%.1f" },
+    { "dram_mb", "DRAM MB", "%.1f" }, { "l2_mb", "L2 MB", "%.1f" }, { "l1_mb", "L1 MB", "%.1f" },
+    { "dram_gb_s", "DRAM GB/s", "%.0f" },
     { "sectors_per_load", "sectors/load", "%.1f" }, { "sectors_per_store", "/store", "%.1f" }, { 0 } };
 
 mba_status mba_fill_caches(mba_table *t, const mba_analysis *a, bool full)
@@ -207,16 +229,21 @@ static void stall_text(mba_table *t, const mba_counted *c)
     for (int i = 0; i < 2 && c->stall[i]; i++) {
         const size_t n = strlen(text);
         const char  *end = strstr(c->stall[i], "_per_issue");
-        snprintf(text + n, sizeof text - n, "%s%.*s %.1f", i ? ", " : "", end ? (int)(end - c->stall[i]) : 20, c->stall[i], c->stalled[i]);
+        snprintf(text + n, sizeof text - n, "%s%.*s %.1f", i ? ", " : "", end ? (int)(end - c->stall[i]) : 20,
+                 c->stall[i], c->stalled[i]);
     }
     mba_table_text(t, "%s", *text ? text : "-");
 }
 
 const mba_column mba_counter_columns[] = {
-    { "kernel", "kernel", NULL }, { "grid", "grid", NULL }, { "block", "block", "%.0f" }, { "us", "us", "%.1f" }, { "dram_mb", "DRAM MB", "%.1f" },
-    { "dram_pct", "DRAM %", "%.0f" }, { "l2_hit_pct", "L2 hit", "%.0f" }, { "l1_hit_pct", "L1 hit", "%.0f" }, { "tensor_pct", "tensor", "%.0f" },
-    { "fma_pct", "FMA", "%.0f" }, { "alu_pct", "ALU", "%.0f" }, { "xu_pct", "XU", "%.0f" }, { "l1_pct", "L1 path", "%.0f" }, { "issue_pct", "issue", "%.0f" },
-    { "occupancy_pct", "occ", "%.0f" }, { "occupancy_limit", "of", "%.0f" }, { "regs", "regs", "%.0f" }, { "smem_kb", "smem KB", "%.0f" },
+    { "kernel", "kernel", NULL }, { "grid", "grid", NULL }, { "block", "block", "%.0f" }, { "us", "us", "%.1f" },
+    { "dram_mb", "DRAM MB", "%.1f" },
+    { "dram_pct", "DRAM %", "%.0f" }, { "l2_hit_pct", "L2 hit", "%.0f" }, { "l1_hit_pct", "L1 hit", "%.0f" },
+    { "tensor_pct", "tensor", "%.0f" },
+    { "fma_pct", "FMA", "%.0f" }, { "alu_pct", "ALU", "%.0f" }, { "xu_pct", "XU", "%.0f" },
+    { "l1_pct", "L1 path", "%.0f" }, { "issue_pct", "issue", "%.0f" },
+    { "occupancy_pct", "occ", "%.0f" }, { "occupancy_limit", "of", "%.0f" }, { "regs", "regs", "%.0f" },
+    { "smem_kb", "smem KB", "%.0f" },
     { "waves", "waves", "%.1f" }, { "stalls", "main stalls", NULL }, { 0 } };
 
 static bool is_counted(const mba_kernel_view *k) { return k->ncounters > 0 && !isnan(k->counted.time_s); }
@@ -234,7 +261,8 @@ mba_status mba_fill_counters(mba_table *t, const mba_analysis *a, bool full)
         mba_table_number(t, product(r->block_x, r->block_y, r->block_z));
         mba_table_number(t, 1e6 * x->time_s);
         mba_table_number(t, x->dram_bytes / 1e6);
-        const double pct[] = { x->dram_pct, x->l2_hit_pct, x->l1_hit_pct, x->tensor_pct, x->fma_pct, x->alu_pct, x->xu_pct, x->l1_pct, x->issue_pct,
+        const double pct[] = { x->dram_pct, x->l2_hit_pct, x->l1_hit_pct, x->tensor_pct, x->fma_pct, x->alu_pct,
+                               x->xu_pct, x->l1_pct, x->issue_pct,
                                x->occupancy_pct, r->occupancy_limit };
         for (size_t p = 0; p < sizeof pct / sizeof *pct; p++) mba_table_number(t, pct[p]);
         mba_table_number(t, whole(r->regs));
@@ -249,9 +277,12 @@ mba_status mba_fill_counters(mba_table *t, const mba_analysis *a, bool full)
 /* ---- occupancy ---- */
 
 const mba_column mba_occupancy_columns[] = {
-    { "kernel", "kernel", NULL }, { "grid", "blocks", "%.0f" }, { "block", "threads", "%.0f" }, { "regs", "regs", "%.0f" },
-    { "smem_kb", "smem KB", "%.1f" }, { "local_bytes", "local B", "%.0f" }, { "waves", "waves", "%.2f" }, { "occupancy_pct", "occ %", "%.1f" },
-    { "occupancy_limit", "limit %", "%.0f" }, { "limiter", "limited by", NULL }, { "issue_pct", "issue %", "%.1f" }, { "stalls", "stalls, warps per issue", NULL }, { 0 } };
+    { "kernel", "kernel", NULL }, { "grid", "blocks", "%.0f" }, { "block", "threads", "%.0f" },
+    { "regs", "regs", "%.0f" },
+    { "smem_kb", "smem KB", "%.1f" }, { "local_bytes", "local B", "%.0f" }, { "waves", "waves", "%.2f" },
+    { "occupancy_pct", "occ %", "%.1f" },
+    { "occupancy_limit", "limit %", "%.0f" }, { "limiter", "limited by", NULL }, { "issue_pct", "issue %", "%.1f" },
+    { "stalls", "stalls, warps per issue", NULL }, { 0 } };
 
 mba_status mba_fill_occupancy(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -280,13 +311,15 @@ mba_status mba_fill_occupancy(mba_table *t, const mba_analysis *a, bool full)
 /* ---- blocks ---- */
 
 const mba_column mba_block_columns[] = {
-    { "kernel", "kernel", NULL }, { "how", "by", NULL }, { "blocks", "blocks", "%.0f" }, { "mean_us", "mean, us", "%.2f" }, { "median_us", "median", "%.2f" },
+    { "kernel", "kernel", NULL }, { "how", "by", NULL }, { "blocks", "blocks", "%.0f" },
+    { "mean_us", "mean, us", "%.2f" }, { "median_us", "median", "%.2f" },
     { "p95_us", "p95", "%.2f" }, { "prologue_pct", "prologue %", "%.1f" }, { "epilogue_pct", "epilogue %", "%.1f" },
     { "block_bytes", "bytes/block", "%.0f" }, { 0 } };
 
 static void block_row(mba_table *t, const mba_kernel_view *k, const mba_blocks_view *b, bool full)
 {
-    const double bytes = isnan(k->counted.dram_bytes) ? k->least.bytes : k->counted.dram_bytes, blocks = b ? (double)b->blocks : k->counted.blocks;
+    const double bytes = isnan(k->counted.dram_bytes) ? k->least.bytes : k->counted.dram_bytes,
+        blocks = b ? (double)b->blocks : k->counted.blocks;
     name(t, k, full);
     mba_table_text(t, "%s", b ? "records" : "counters");
     mba_table_number(t, blocks);

@@ -10,11 +10,16 @@ enum { ROWS_OF_TEXT = 24 };
 static const double H100_BYTES = 3350e9;
 
 static void words(mba_table *t, const char *text) { mba_table_text(t, "%s", text ? text : "-"); }
-static void cut(mba_table *t, const char *text, int most, bool full) { mba_table_text(t, "%.*s", full ? 1 << 16 : most, text ? text : "-"); }
+
+static void cut(mba_table *t, const char *text, int most, bool full)
+{
+    mba_table_text(t, "%.*s", full ? 1 << 16 : most, text ? text : "-");
+}
 
 /* ---- what ran on what ---- */
 
-static const mba_column environment_columns[] = { { "key", "key", NULL }, { "text", "value", NULL }, { "number", "number", "%.6g" }, { "unit", "unit", NULL },
+static const mba_column environment_columns[] = { { "key", "key", NULL }, { "text", "value", NULL },
+                                                  { "number", "number", "%.6g" }, { "unit", "unit", NULL },
                                                   { "how", "how", NULL }, { 0 } };
 
 static mba_status environment(mba_table *t, const mba_analysis *a, bool full)
@@ -29,7 +34,8 @@ static mba_status environment(mba_table *t, const mba_analysis *a, bool full)
     return MBA_OK;
 }
 
-static const mba_column parameter_columns[] = { { "name", "parameter", NULL }, { "value", "value", NULL }, { "meaning", "meaning", NULL }, { 0 } };
+static const mba_column parameter_columns[] = { { "name", "parameter", NULL }, { "value", "value", NULL },
+                                                { "meaning", "meaning", NULL }, { 0 } };
 
 static mba_status parameters(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -44,7 +50,8 @@ static mba_status parameters(mba_table *t, const mba_analysis *a, bool full)
     return MBA_OK;
 }
 
-static const mba_column ceiling_columns[] = { { "name", "ceiling", NULL }, { "rate", "rate", "%.4g" }, { "unit", "unit", NULL }, { "how", "how", NULL },
+static const mba_column ceiling_columns[] = { { "name", "ceiling", NULL }, { "rate", "rate", "%.4g" },
+                                              { "unit", "unit", NULL }, { "how", "how", NULL },
                                               { "note", "of what", NULL }, { 0 } };
 
 static mba_status ceilings(mba_table *t, const mba_analysis *a, bool full)
@@ -65,7 +72,8 @@ static mba_status ceilings(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- steps ---- */
 
-static const mba_column step_columns[] = { { "what", "a step", NULL }, { "value", "value", "%.4g" }, { "unit", "unit", NULL }, { 0 } };
+static const mba_column step_columns[] = { { "what", "a step", NULL }, { "value", "value", "%.4g" },
+                                           { "unit", "unit", NULL }, { 0 } };
 
 static void fact(mba_table *t, const char *what, double value, const char *unit)
 {
@@ -104,8 +112,10 @@ static mba_status steps(mba_table *t, const mba_analysis *a, bool full)
     return energy_facts(t, a);
 }
 
-static const mba_column collection_columns[] = { { "mode", "mode", NULL }, { "set", "set", NULL }, { "passes", "passes", "%.0f" }, { "seconds", "s", "%.2f" },
-                                                 { "kernels", "kernels", "%.0f" }, { "dropped", "dropped", "%.0f" }, { 0 } };
+static const mba_column collection_columns[] = { { "mode", "mode", NULL }, { "set", "set", NULL },
+                                                 { "passes", "passes", "%.0f" }, { "seconds", "s", "%.2f" },
+                                                 { "kernels", "kernels", "%.0f" }, { "dropped", "dropped", "%.0f" },
+                                                 { 0 } };
 
 static double whole(int64_t v) { return v == MBA_ABSENT ? NAN : (double)v; }
 
@@ -129,10 +139,12 @@ static mba_status collections(mba_table *t, const mba_analysis *a, bool full)
 /* ---- where the time goes ---- */
 
 static const mba_column breakdown_columns[] = {
-    { "class", "class", NULL }, { "phase", "phase", NULL }, { "step_ms", "ms/step", "%.3f" }, { "percent", "%", "%.1f" }, { "launches", "launches", "%.0f" },
+    { "class", "class", NULL }, { "phase", "phase", NULL }, { "step_ms", "ms/step", "%.3f" },
+    { "percent", "%", "%.1f" }, { "launches", "launches", "%.0f" },
     { "percent_of_floor", "% of floor", "%.1f" }, { 0 } };
 
-static void breakdown_row(mba_table *t, const mba_analysis *a, int kind, const char *phase, double s, double launches, double floor_s)
+static void breakdown_row(mba_table *t, const mba_analysis *a, int kind, const char *phase, double s, double launches,
+                          double floor_s)
 {
     words(t, mba_breakdown_kind_name(kind));
     words(t, phase);
@@ -163,14 +175,17 @@ static mba_status breakdown(mba_table *t, const mba_analysis *a, bool full)
         }
         breakdown_row(t, a, top, "all", s, launches, floor_s);
         for (int p = 0; p < MBA_PHASES && phases > 0; p++)
-            if (a->launches[top][p] > 0) breakdown_row(t, a, top, mba_phase_name(p), a->time_s[top][p], a->launches[top][p], a->floor_s[top][p]);
+            if (a->launches[top][p] > 0)
+                breakdown_row(t, a, top, mba_phase_name(p), a->time_s[top][p], a->launches[top][p], a->floor_s[top][p]);
     }
     return MBA_OK;
 }
 
 static const mba_column operator_columns[] = {
-    { "operator", "operator", NULL }, { "class", "class", NULL }, { "phase", "phase", NULL }, { "launches", "launches", "%.0f" }, { "step_ms", "ms/step", "%.3f" },
-    { "spread_ms", "spread", "%.3f" }, { "percent", "%", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" }, { 0 } };
+    { "operator", "operator", NULL }, { "class", "class", NULL }, { "phase", "phase", NULL },
+    { "launches", "launches", "%.0f" }, { "step_ms", "ms/step", "%.3f" },
+    { "spread_ms", "spread", "%.3f" }, { "percent", "%", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" },
+    { 0 } };
 
 static mba_status operators(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -188,7 +203,8 @@ static mba_status operators(mba_table *t, const mba_analysis *a, bool full)
     return MBA_OK;
 }
 
-static const mba_column unmatched_columns[] = { { "kernel", "kernel", NULL }, { "step_ms", "ms/step", "%.3f" }, { "percent", "%", "%.2f" }, { 0 } };
+static const mba_column unmatched_columns[] = { { "kernel", "kernel", NULL }, { "step_ms", "ms/step", "%.3f" },
+                                                { "percent", "%", "%.2f" }, { 0 } };
 
 static mba_status unmatched(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -204,8 +220,10 @@ static mba_status unmatched(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- conventions side by side ---- */
 
-static const mba_column intensity_columns[] = { { "kernels", "kernels", NULL }, { "flops", "FLOPs", NULL }, { "least", "least/least", "%.2f" },
-                                                { "dram", "/DRAM", "%.2f" }, { "l2", "/L2", "%.2f" }, { "l1", "/L1", "%.2f" }, { "below", "< 3.5", NULL }, { 0 } };
+static const mba_column intensity_columns[] = { { "kernels", "kernels", NULL }, { "flops", "FLOPs", NULL },
+                                                { "least", "least/least", "%.2f" },
+                                                { "dram", "/DRAM", "%.2f" }, { "l2", "/L2", "%.2f" },
+                                                { "l1", "/L1", "%.2f" }, { "below", "< 3.5", NULL }, { 0 } };
 
 static mba_status intensity(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -230,8 +248,10 @@ static mba_status intensity(mba_table *t, const mba_analysis *a, bool full)
 }
 
 static const mba_column bandwidth_columns[] = {
-    { "kernels", "kernels", NULL }, { "mean", "mean", NULL }, { "bytes", "bytes", NULL }, { "gb_s", "GB/s", "%.1f" }, { "percent_measured", "% measured", "%.1f" },
-    { "percent_sheet", "% data sheet", "%.1f" }, { "percent_h100", "% of 3350", "%.1f" }, { "counted_percent", "counted, % of time", "%.1f" }, { 0 } };
+    { "kernels", "kernels", NULL }, { "mean", "mean", NULL }, { "bytes", "bytes", NULL }, { "gb_s", "GB/s", "%.1f" },
+    { "percent_measured", "% measured", "%.1f" },
+    { "percent_sheet", "% data sheet", "%.1f" }, { "percent_h100", "% of 3350", "%.1f" },
+    { "counted_percent", "counted, % of time", "%.1f" }, { 0 } };
 
 static mba_status bandwidth(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -287,7 +307,8 @@ static mba_status bounds(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- reuse ---- */
 
-static const mba_column reuse_columns[] = { { "from", "touched last by", NULL }, { "to", "read by", NULL }, { "reads", "reads", "%.0f" }, { "mb", "MB/step", "%.1f" },
+static const mba_column reuse_columns[] = { { "from", "touched last by", NULL }, { "to", "read by", NULL },
+                                            { "reads", "reads", "%.0f" }, { "mb", "MB/step", "%.1f" },
                                             { "reach_percent", "% within reach", "%.1f" }, { 0 } };
 
 static mba_status reuse(mba_table *t, const mba_analysis *a, bool full)
@@ -310,7 +331,8 @@ static mba_status reuse(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- claims and notes ---- */
 
-static const mba_column claim_columns[] = { { "id", "id", NULL }, { "claim", "claim", NULL }, { "target", "target", NULL }, { "measured", "measured", NULL },
+static const mba_column claim_columns[] = { { "id", "id", NULL }, { "claim", "claim", NULL },
+                                            { "target", "target", NULL }, { "measured", "measured", NULL },
                                             { "verdict", "verdict", NULL }, { "needs", "needs", NULL }, { 0 } };
 
 static mba_status claims(mba_table *t, const mba_analysis *a, bool full)
@@ -329,7 +351,8 @@ static mba_status claims(mba_table *t, const mba_analysis *a, bool full)
     return MBA_OK;
 }
 
-static const mba_column note_columns[] = { { "topic", "topic", NULL }, { "severity", "", NULL }, { "text", "what", NULL }, { "fix", "how to get it", NULL }, { 0 } };
+static const mba_column note_columns[] = { { "topic", "topic", NULL }, { "severity", "", NULL },
+                                           { "text", "what", NULL }, { "fix", "how to get it", NULL }, { 0 } };
 
 static mba_status notes(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -351,21 +374,34 @@ const mba_shown mba_shown_tables[] = {
     { "ceilings", "Ceilings", "floors take the measured one where there is one", ceiling_columns, ceilings },
     { "steps", "Steps", "medians; warm-up is not in them", step_columns, steps },
     { "collection", "What watching cost", "seconds with set-up", collection_columns, collections },
-    { "breakdown", "Fig. 1: where the step goes", "% of the time in kernels and copies; floor: least work at the best known rates", breakdown_columns, breakdown },
-    { "operators", "Operators", "median over the steps watched; spread: distance of the quartiles", operator_columns, operators },
+    { "breakdown", "Fig. 1: where the step goes",
+      "% of the time in kernels and copies; floor: least work at the best known rates", breakdown_columns, breakdown },
+    { "operators", "Operators", "median over the steps watched; spread: distance of the quartiles", operator_columns,
+      operators },
     { "unmatched", "Kernels that no rule knows", "", unmatched_columns, unmatched },
-    { "kernels", "Kernels", "distinct (kernel, shape), the longest in a step first; * floor of executed work, the least is not known", mba_kernel_columns, mba_fill_kernels },
-    { "counters", "Counters, one launch each", "pipes in % of active cycles; DRAM and L1/shared data path in % of elapsed time", mba_counter_columns, mba_fill_counters },
-    { "roofline", "Fig. 2: roofline and the four floors", "GFLOP/s and FLOP/byte of the least work; * executed, by counters (tensor + vector FLOPs)",
+    { "kernels", "Kernels",
+      "distinct (kernel, shape), the longest in a step first; * floor of executed work, the least is not known",
+      mba_kernel_columns, mba_fill_kernels },
+    { "counters", "Counters, one launch each",
+      "pipes in % of active cycles; DRAM and L1/shared data path in % of elapsed time", mba_counter_columns,
+      mba_fill_counters },
+    { "roofline", "Fig. 2: roofline and the four floors",
+      "GFLOP/s and FLOP/byte of the least work; * executed, by counters (tensor + vector FLOPs)",
       mba_roofline_columns, mba_fill_roofline },
-    { "intensity", "Arithmetic intensity by convention", "FLOP/byte; an FMA is 2; least/least: what any implementation needs", intensity_columns, intensity },
-    { "classes", "Table II: classes of SSM kernels", "mixed: FMA pipe at least half as busy as the tensor pipe (without pipes: 16 x vector FLOPs >= tensor FLOPs / 10)",
+    { "intensity", "Arithmetic intensity by convention",
+      "FLOP/byte; an FMA is 2; least/least: what any implementation needs", intensity_columns, intensity },
+    { "classes", "Table II: classes of SSM kernels",
+      "mixed: FMA pipe at least half as busy as the tensor pipe (without pipes: 16 x vector FLOPs >= tensor FLOPs / "
+      "10)",
       mba_class_columns, mba_fill_classes },
     { "caches", "Figs. 3, 4, 9: caches, DRAM, sectors per request", "one launch", mba_cache_columns, mba_fill_caches },
-    { "reuse", "Reuse between operators", "within reach: the bytes touched in between fit into the last-level cache", reuse_columns, reuse },
-    { "bandwidth", "Fig. 4: DRAM bandwidth, both means", "counted: bytes that moved, time of the counter run; least: a lower bound", bandwidth_columns, bandwidth },
+    { "reuse", "Reuse between operators", "within reach: the bytes touched in between fit into the last-level cache",
+      reuse_columns, reuse },
+    { "bandwidth", "Fig. 4: DRAM bandwidth, both means",
+      "counted: bytes that moved, time of the counter run; least: a lower bound", bandwidth_columns, bandwidth },
     { "blocks", "Fig. 5: lifetimes of thread blocks", "", mba_block_columns, mba_fill_blocks },
-    { "ratio", "Fig. 6: tensor : vector : special", "(a) arithmetic FLOPs, (b) issue slots x 2", mba_ratio_columns, mba_fill_ratio },
+    { "ratio", "Fig. 6: tensor : vector : special", "(a) arithmetic FLOPs, (b) issue slots x 2", mba_ratio_columns,
+      mba_fill_ratio },
     { "bounds", "Fig. 7: what binds, by each reading", "", bound_columns, bounds },
     { "occupancy", "Fig. 8: occupancy and stalls", "", mba_occupancy_columns, mba_fill_occupancy },
     { "claims", "Claims of the study", "", claim_columns, claims },

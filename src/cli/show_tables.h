@@ -13,7 +13,8 @@ extern const mba_shown mba_shown_tables[];         /* ends with an entry without
 const mba_shown *mba_shown_find(const char *name);
 
 /* show_kernels.c */
-extern const mba_column mba_kernel_columns[], mba_roofline_columns[], mba_class_columns[], mba_ratio_columns[], mba_cache_columns[],
+extern const mba_column mba_kernel_columns[], mba_roofline_columns[], mba_class_columns[], mba_ratio_columns[],
+    mba_cache_columns[],
                         mba_occupancy_columns[], mba_block_columns[], mba_counter_columns[];
 mba_status mba_fill_kernels(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_roofline(mba_table *t, const mba_analysis *a, bool full);

@@ -80,7 +80,9 @@ static mba_status write_store(suite *u, const char *path, mba_session *s)
 {
     mba_store *store;
     MBA_TRY(mba_store_create(&store, path));
-    const mba_status st = mba_collect(store, s, &(mba_collect_options){ .steps = u->repeats, .ceilings = &u->ceilings, .command = u->command });
+    const mba_status st = mba_collect(store, s,
+                                      &(mba_collect_options){ .steps = u->repeats, .ceilings = &u->ceilings,
+                                                              .command = u->command });
     const mba_status closed = mba_store_close(store);
     return st == MBA_OK ? closed : st;
 }
@@ -214,7 +216,8 @@ mba_status mba_command_suite(int argc, char **argv)
         { "--length",  MBA_OPT_INT,  &u.length,  "L", "tokens of the measured step (256)", 1, 1 << 20 },
         { "--repeats", MBA_OPT_INT,  &u.repeats, "N", "steps that are watched; the median counts (3)", 1, 100 },
         { "--steps",   MBA_OPT_INT,  &u.steps,   "N", "updates of the small models (120)", 1, 1000000 },
-        { "--out",     MBA_OPT_TEXT, &u.out,     "FOLDER", "a store of every workload goes there (results/suite)", 0, 0 },
+        { "--out",     MBA_OPT_TEXT, &u.out,     "FOLDER", "a store of every workload goes there (results/suite)", 0,
+          0 },
         { "--threads", MBA_OPT_INT,  &threads,   "N", "threads (one per core)", 1, 4096 },
         { "--json",    MBA_OPT_FLAG, &u.json,    NULL, "as JSON: ceilings, step, operators, training", 0, 0 },
         { 0 },
@@ -222,12 +225,14 @@ mba_status mba_command_suite(int argc, char **argv)
     const mba_usage usage = { "suite", "[options]",
         "Measures a training step of the five workloads on this machine, shows where the time goes, and trains a small\n"
         "model of each. What was measured goes into one store per workload. A few minutes on two cores.", options,
-        "mambascope suite\nmambascope show results/suite/mamba2.db\nmambascope suite --length 1024 --repeats 5 --json > suite.json\n" };
+        "mambascope suite\nmambascope show results/suite/mamba2.db\nmambascope suite --length 1024 --repeats 5 "
+        "--json > suite.json\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     mba_cpu_set_threads((int)threads);
     MBA_TRY(mba_mkdirs(u.out));
-    snprintf(u.command, sizeof u.command, "mambascope suite --length %lld --repeats %lld", (long long)u.length, (long long)u.repeats);
+    snprintf(u.command, sizeof u.command, "mambascope suite --length %lld --repeats %lld", (long long)u.length,
+             (long long)u.repeats);
     mba_progress  bar = mba_progress_start("suite", 2 * WORKLOADS);
     u.ceilings = mba_ceilings_measure(0.5);
     mba_status st = make_tables(&u);

@@ -17,13 +17,18 @@ static int kind_of(const char *name)
 
 const char *mba_phase_name(int phase) { return (const char *const[]){ "forward", "backward", "update", "-" }[phase]; }
 const char *mba_floor_name(mba_floor f) { return (const char *const[]){ "memory", "tensor", "vector", "special" }[f]; }
-const char *mba_kernel_class_name(mba_kernel_class c) { return (const char *const[]){ "-", "tensor", "vector", "mixed", "copy" }[c]; }
+
+const char *mba_kernel_class_name(mba_kernel_class c)
+{
+    return (const char *const[]){ "-", "tensor", "vector", "mixed", "copy" }[c];
+}
 
 /* ---- the sheet ---- */
 
 static const mba_row_sheet *sheet_row(const mba_analysis *a, const char *key)
 {
-    for (int64_t i = 0; i < a->nsheet; i++) if (a->sheet_row[i].key && !strcmp(a->sheet_row[i].key, key)) return &a->sheet_row[i];
+    for (int64_t i = 0; i < a->nsheet; i++)
+        if (a->sheet_row[i].key && !strcmp(a->sheet_row[i].key, key)) return &a->sheet_row[i];
     return NULL;
 }
 
@@ -52,7 +57,8 @@ static mba_status read_ceilings(mba_analysis *a)
     for (int64_t i = 0; i < n; i++) {
         const bool   measured = row[i].how && !strcmp(row[i].how, "measured");
         mba_rates   *to = measured ? &a->measured : &a->sheet;
-        const struct { const char *name; double *at; } into[] = { { "dram", &to->dram }, { "l2", &to->l2 }, { "l1", &to->l1 },
+        const struct { const char *name; double *at; }
+            into[] = { { "dram", &to->dram }, { "l2", &to->l2 }, { "l1", &to->l1 },
             { "tensor", &to->tensor }, { "fma", &to->fma }, { "special", &to->special } };
         for (size_t k = 0; k < sizeof into / sizeof *into; k++)
             if (row[i].name && !strcmp(row[i].name, into[k].name) && row[i].rate > 0) *into[k].at = row[i].rate;
@@ -64,7 +70,11 @@ static mba_status read_ceilings(mba_analysis *a)
 
 /* ---- steps ---- */
 
-static int by_value(const void *x, const void *y) { const double a = *(const double *)x, b = *(const double *)y; return (a > b) - (a < b); }
+static int by_value(const void *x, const void *y)
+{
+    const double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
 
 double mba__median(double *v, int64_t n)
 {
@@ -73,7 +83,10 @@ double mba__median(double *v, int64_t n)
     return n % 2 ? v[n / 2] : 0.5 * (v[n / 2 - 1] + v[n / 2]);
 }
 
-double mba__quartile_distance(double *sorted, int64_t n) { return n < 2 ? 0 : sorted[(3 * (n - 1) + 2) / 4] - sorted[(n - 1) / 4]; }
+double mba__quartile_distance(double *sorted, int64_t n)
+{
+    return n < 2 ? 0 : sorted[(3 * (n - 1) + 2) / 4] - sorted[(n - 1) / 4];
+}
 
 static mba_status read_steps(mba_analysis *a)
 {

@@ -2,7 +2,8 @@
  *
  *     mba_analysis *a;
  *     MBA_TRY(mba_analysis_create(&a, store));                  // the store must outlive it
- *     for (int64_t k = 0; k < a->nkernels; k++) printf("%s %g us\n", a->kernel[k].row->name, 1e6 * a->kernel[k].median_s);
+ *     const mba_kernel_view *k = &a->kernel[0];
+ *     printf("%s %g us\n", k->row->name, 1e6 * k->median_s);
  *     mba_analysis_destroy(a);
  *
  * Plain C over rows: no GPU, no CUDA. NaN is "not measured", never 0. Conventions (docs/store.md, "How it is read"):
@@ -16,7 +17,8 @@
 #include "core/op.h"
 #include "scope/store.h"
 
-enum { MBA_PHASES = 4, MBA_OTHER = MBA_KINDS, MBA_BREAKDOWN_KINDS = MBA_KINDS + 1 };   /* forward, backward, update, not known */
+/* forward, backward, update, not known */
+enum { MBA_PHASES = 4, MBA_OTHER = MBA_KINDS, MBA_BREAKDOWN_KINDS = MBA_KINDS + 1 };
 enum { MBA_STEPS_MAX = 4096 };                     /* steps of a timeline that are told apart */
 
 /* The four floors: the least time by each resource. */
@@ -37,7 +39,8 @@ typedef struct mba_counted {
     double      stalled[2];                                          /* warps per issue */
 } mba_counted;
 
-typedef enum mba_kernel_class { MBA_CLASS_UNKNOWN, MBA_CLASS_TENSOR, MBA_CLASS_VECTOR, MBA_CLASS_MIXED, MBA_CLASS_COPY } mba_kernel_class;
+typedef enum mba_kernel_class { MBA_CLASS_UNKNOWN, MBA_CLASS_TENSOR, MBA_CLASS_VECTOR, MBA_CLASS_MIXED,
+                                MBA_CLASS_COPY } mba_kernel_class;
 const char *mba_kernel_class_name(mba_kernel_class c);
 
 typedef struct mba_kernel_view {
@@ -52,7 +55,8 @@ typedef struct mba_kernel_view {
     double                floor_s[MBA_FLOORS], least_s;     /* least_s: the floor */
     mba_floor             bound;                   /* by its floor */
     bool                  from_counters;           /* the floor is of executed work, because the least is not known */
-    const char           *busiest;                 /* the unit with the highest utilisation, and how high; NULL: no counters */
+    /* the unit with the highest utilisation, and how high; NULL: no counters */
+    const char           *busiest;
     double                busiest_pct;
     mba_kernel_class      cls;
     bool                  cls_counted;             /* proved by counters; else by plan, rule or least work */
@@ -82,7 +86,8 @@ typedef struct mba_analysis {
     double            busy_s, idle_s;              /* of a step of the timeline */
     mba_kernel_view  *kernel;    int64_t nkernels;
     mba_operator_view **op;      int nops;         /* the longest first */
-    double            time_s[MBA_BREAKDOWN_KINDS][MBA_PHASES], launches[MBA_BREAKDOWN_KINDS][MBA_PHASES];   /* of a step */
+    /* of a step */
+    double            time_s[MBA_BREAKDOWN_KINDS][MBA_PHASES], launches[MBA_BREAKDOWN_KINDS][MBA_PHASES];
     double            floor_s[MBA_BREAKDOWN_KINDS][MBA_PHASES];
     /* rows, for who wants more */
     mba_row_node     *node;      int64_t nnodes;
@@ -115,8 +120,9 @@ bool        mba_in_group(const mba_kernel_view *k, mba_group_of g);
 typedef struct mba_intensity { double executed[3][3], least[3]; } mba_intensity;
 mba_intensity mba_intensity_of(const mba_analysis *a, mba_group_of g);
 
-/* DRAM bandwidth, byte/s: mean over launches, and all bytes over all time. `of_time`: the part of the group's time that was
- * counted. Where there are no counters, from the least bytes: a lower bound of what moved (`least` is true). */
+/* DRAM bandwidth, byte/s: mean over launches, and all bytes over all time. `of_time`: the part of the group's time
+ * that was counted. Where there are no counters, from the least bytes: a lower bound of what moved (`least` is
+ * true). */
 typedef struct mba_bandwidth { double mean, weighted, of_time; bool least; } mba_bandwidth;
 mba_bandwidth mba_bandwidth_of(const mba_analysis *a, mba_group_of g);
 
@@ -135,9 +141,14 @@ mba_bounds mba_bounds_of(const mba_analysis *a, mba_group_of g);
 /* ---- claims of the study ---- */
 enum { MBA_CLAIMS = 11, MBA_BESIDE_MAX = 8 };
 typedef enum mba_verdict { MBA_OPEN, MBA_REPRODUCED, MBA_REFUTED, MBA_DEPENDS } mba_verdict;
-typedef struct mba_claim { const char *id, *claim, *target; mba_verdict verdict; char measured[256], needs[192]; } mba_claim;
+typedef struct mba_claim {
+    const char *id, *claim, *target;
+    mba_verdict verdict;
+    char        measured[256], needs[192];
+} mba_claim;
 const char *mba_verdict_name(mba_verdict v);
-/* Some claims need other stores beside this one (a->beside): another variant (F5), other sizes (F9), the other Mamba (F10). */
+/* Some claims need other stores beside this one (a->beside): another variant (F5), other sizes (F9), the other Mamba
+ * (F10). */
 void        mba_claims_judge(const mba_analysis *a, mba_claim out[MBA_CLAIMS]);
 
 #endif

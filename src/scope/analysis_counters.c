@@ -38,7 +38,8 @@ static double tensor_flops(const mba_kernel_view *k)
     double      sum = NAN;
     for (int64_t i = 0; i < k->ncounters; i++) {
         const char *name = metric_of(&k->counter[i]);
-        if (strncmp(name, prefix, sizeof prefix - 1) || isnan(k->counter[i].value) || !strcmp(name, last)) continue;   // the last: in two sets
+        // the last: in two sets
+        if (strncmp(name, prefix, sizeof prefix - 1) || isnan(k->counter[i].value) || !strcmp(name, last)) continue;
         sum = (isnan(sum) ? 0 : sum) + k->counter[i].value;
         last = name;
     }
@@ -52,7 +53,8 @@ static void stalls(mba_kernel_view *k)
     for (int64_t i = 0; i < k->ncounters; i++) {
         const char  *name = metric_of(&k->counter[i]);
         const double v = k->counter[i].value;
-        if (strncmp(name, before, sizeof before - 1) || !strstr(name, after) || strstr(name, "selected") || isnan(v)) continue;
+        if (strncmp(name, before, sizeof before - 1) || !strstr(name, after) || strstr(name, "selected") || isnan(v))
+            continue;
         name += sizeof before - 1;                                     // "selected" has issued, or could have
         const int at = !c->stall[0] || v > c->stalled[0] ? 0 : !c->stall[1] || v > c->stalled[1] ? 1 : 2;
         if (at == 0) c->stall[1] = c->stall[0], c->stalled[1] = c->stalled[0];
@@ -64,7 +66,8 @@ static void stalls(mba_kernel_view *k)
 
 static double block_lifetime(const mba_kernel_view *k, const mba_counted *c)
 {
-    const double launched = mba_counter_value(k, "sm__ctas_launched.sum"), active = mba_counter_value(k, "sm__ctas_active.sum");
+    const double launched = mba_counter_value(k, "sm__ctas_launched.sum"),
+        active = mba_counter_value(k, "sm__ctas_active.sum");
     return launched > 0 ? active / launched / c->clock_hz : NAN;
 }
 
@@ -73,9 +76,11 @@ static void count_bytes(const mba_analysis *a, const mba_kernel_view *k, mba_cou
     const double elapsed = mba_counter_value(k, "sm__cycles_elapsed.max");
     c->dram_bytes = mba_counter_value(k, "dram__bytes_read.sum") + mba_counter_value(k, "dram__bytes_write.sum");
     c->dram_bytes = first_known(c->dram_bytes, CACHE_LINE_BYTES * mba_counter_value(k, "cpu.llc_misses"));
-    c->l2_bytes = first_known(mba_counter_value(k, "lts__t_bytes.sum"), SECTOR_BYTES * mba_counter_value(k, "lts__t_sectors.sum"));
+    c->l2_bytes = first_known(mba_counter_value(k, "lts__t_bytes.sum"),
+                              SECTOR_BYTES * mba_counter_value(k, "lts__t_sectors.sum"));
     c->l1_pct = mba_counter_value(k, "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed");
-    c->l1_bytes = first_known(0.01 * c->l1_pct * elapsed * a->sms * WAVEFRONT_BYTES, mba_counter_value(k, "l1tex__t_bytes.sum"));
+    c->l1_bytes = first_known(0.01 * c->l1_pct * elapsed * a->sms * WAVEFRONT_BYTES,
+                              mba_counter_value(k, "l1tex__t_bytes.sum"));
 }
 
 void mba__analysis_counted(const mba_analysis *a, mba_kernel_view *k)
@@ -115,7 +120,8 @@ void mba__analysis_counted(const mba_analysis *a, mba_kernel_view *k)
 double mba__floors(const mba_analysis *a, const mba_work_counts *w, double by[MBA_FLOORS], mba_floor *bound)
 {
     const mba_rates *r = &a->best;
-    const bool       one_kind_of_lane = isnan(r->tensor);              // a CPU: products run on the FMA lanes, exp after them
+    // a CPU: products run on the FMA lanes, exp after them
+    const bool       one_kind_of_lane = isnan(r->tensor);
     by[MBA_BY_MEMORY] = w->bytes / r->dram;
     by[MBA_BY_TENSOR] = w->tensor_flops / (one_kind_of_lane ? r->fma : r->tensor);
     by[MBA_BY_VECTOR] = w->vector_flops / r->fma;
@@ -137,18 +143,20 @@ double mba__floors(const mba_analysis *a, const mba_work_counts *w, double by[MB
 
 static mba_kernel_class class_named(const char *name)
 {
-    for (int c = MBA_CLASS_TENSOR; name && c <= MBA_CLASS_COPY; c++) if (!strcmp(name, mba_kernel_class_name((mba_kernel_class)c))) return (mba_kernel_class)c;
+    for (int c = MBA_CLASS_TENSOR; name && c <= MBA_CLASS_COPY; c++)
+        if (!strcmp(name, mba_kernel_class_name((mba_kernel_class)c))) return (mba_kernel_class)c;
     return MBA_CLASS_UNKNOWN;
 }
 
-/* Every product has an epilogue, so "tensor only" needs a line: where the FMA pipe is at least half as busy as the tensor pipe,
- * or, without pipes, where vector FLOPs would take a tenth of the tensor time at 16 : 1. */
+/* Every product has an epilogue, so "tensor only" needs a line: where the FMA pipe is at least half as busy as the
+ * tensor pipe, or, without pipes, where vector FLOPs would take a tenth of the tensor time at 16 : 1. */
 static const double BUSY_SHARE = 0.5, WORK_SHARE = 0.1, HARDWARE_RATIO = 16;
 
 static mba_kernel_class class_of(double tensor, double vector, double tensor_pct, double fma_pct)
 {
     if (!(tensor > 0)) return MBA_CLASS_VECTOR;
-    if (!isnan(tensor_pct) && !isnan(fma_pct)) return fma_pct >= BUSY_SHARE * tensor_pct ? MBA_CLASS_MIXED : MBA_CLASS_TENSOR;
+    if (!isnan(tensor_pct) && !isnan(fma_pct))
+        return fma_pct >= BUSY_SHARE * tensor_pct ? MBA_CLASS_MIXED : MBA_CLASS_TENSOR;
     return HARDWARE_RATIO * vector >= WORK_SHARE * tensor ? MBA_CLASS_MIXED : MBA_CLASS_TENSOR;
 }
 
@@ -171,10 +179,12 @@ static void find_busiest(mba_kernel_view *k, const mba_analysis *a)
 {
     const mba_counted *c = &k->counted;
     const double l2 = 100 * c->l2_bytes / c->time_s / a->best.l2;
-    const struct { const char *unit; double pct; } units[] = { { "DRAM", c->dram_pct }, { "L2", l2 }, { "L1/shared", c->l1_pct },
+    const struct { const char *unit; double pct; }
+        units[] = { { "DRAM", c->dram_pct }, { "L2", l2 }, { "L1/shared", c->l1_pct },
         { "tensor", c->tensor_pct }, { "FMA", c->fma_pct }, { "ALU", c->alu_pct }, { "special", c->xu_pct } };
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (!isnan(units[i].pct) && (!k->busiest || units[i].pct > k->busiest_pct)) k->busiest = units[i].unit, k->busiest_pct = units[i].pct;
+        if (!isnan(units[i].pct) && (!k->busiest || units[i].pct > k->busiest_pct))
+            k->busiest = units[i].unit, k->busiest_pct = units[i].pct;
     if (!k->busiest) k->busiest_pct = NAN;
 }
 
@@ -183,7 +193,8 @@ void mba__analysis_label(const mba_analysis *a, mba_kernel_view *k)
     const mba_counted *c = &k->counted;
     mba_work_counts    w = k->least;
     k->from_counters = isnan(w.bytes) && !isnan(c->dram_bytes);
-    if (k->from_counters) w = (mba_work_counts){ c->tensor_flops, c->fp32_flops + c->half_flops, c->special_ops, c->dram_bytes };
+    if (k->from_counters)
+        w = (mba_work_counts){ c->tensor_flops, c->fp32_flops + c->half_flops, c->special_ops, c->dram_bytes };
     if (k->from_counters) {                        // a resource that was not counted sets no floor
         if (isnan(w.tensor_flops)) w.tensor_flops = 0;
         if (isnan(w.vector_flops)) w.vector_flops = 0;

@@ -46,10 +46,12 @@ static int64_t step_of(const mba_row_event *e) { return e->step < 0 ? 0 : e->ste
 static mba_status sound(const mba_analysis *a, const mba_row_event *e)
 {
     const bool absent = e->start_ns == MBA_ABSENT || e->duration_ns == MBA_ABSENT;
-    if (!absent && e->duration_ns >= 0 && e->duration_ns < INT64_MAX / 4 && e->start_ns > INT64_MIN / 4 && e->start_ns < INT64_MAX / 4
+    if (!absent && e->duration_ns >= 0 && e->duration_ns < INT64_MAX / 4 && e->start_ns > INT64_MIN / 4
+        && e->start_ns < INT64_MAX / 4
         && step_of(e) < MBA_STEPS_MAX)
         return MBA_OK;
-    return mba_fail(MBA_E_FORMAT, "'%s' is not a sound store\nwhy: an event has no time, a time below 0, or a step above %d\n"
+    return mba_fail(MBA_E_FORMAT,
+                    "'%s' is not a sound store\nwhy: an event has no time, a time below 0, or a step above %d\n"
                     "fix: make it again with `mambascope profile`", mba_store_path(a->store), MBA_STEPS_MAX - 1);
 }
 
@@ -73,8 +75,9 @@ static mba_work_counts times(mba_work_counts w, double part)
     return (mba_work_counts){ part * w.tensor_flops, part * w.vector_flops, part * w.special_ops, part * w.bytes };
 }
 
-/* The least work of a kernel: of its node where the plan has one launch, else of the launch as planned; of a ragged batch
- * the part that is real. A library may run more kernels than the plan knows: the first has the work, the others none. */
+/* The least work of a kernel: of its node where the plan has one launch, else of the launch as planned; of a ragged
+ * batch the part that is real. A library may run more kernels than the plan knows: the first has the work, the
+ * others none. */
 static mba_work_counts least_of(const reading *r, const mba_row_event *e, const mba_row_node *n)
 {
     const mba_row_launch *l = launch_of(r->a, e->launch);
@@ -83,7 +86,9 @@ static mba_work_counts least_of(const reading *r, const mba_row_event *e, const 
     const int64_t planned = r->launches_of[n - r->a->node];
     const double  part = isnan(n->filled) ? 1 : n->filled;
     if (!l && planned >= 1 && r->kernels_of[n - r->a->node] > r->steps * planned) return none;
-    if (planned <= 1) return times((mba_work_counts){ n->tensor_flops, n->vector_flops, n->special_ops, n->read_bytes + n->write_bytes }, part);
+    if (planned <= 1)
+        return times((mba_work_counts){ n->tensor_flops, n->vector_flops, n->special_ops,
+                                        n->read_bytes + n->write_bytes }, part);
     if (!l) return unknown;
     const double bytes = isnan(l->least_bytes) ? l->load_bytes + l->store_bytes : l->least_bytes;
     return times((mba_work_counts){ l->tensor_flops, 2 * l->fma_ops + 4 * l->half2_ops, l->special_ops, bytes }, part);
@@ -174,7 +179,8 @@ static mba_status finish_sums(reading *r)
         const double     n = k->launches > 0 ? (double)k->launches : NAN;
         k->per_step = (double)k->launches / steps;
         k->step_s /= steps;
-        k->least = (mba_work_counts){ k->least.tensor_flops / n, k->least.vector_flops / n, k->least.special_ops / n, k->least.bytes / n };
+        k->least = (mba_work_counts){ k->least.tensor_flops / n, k->least.vector_flops / n, k->least.special_ops / n,
+                                      k->least.bytes / n };
         k->median_s = k->p10_s = k->p90_s = NAN;
     }
     return MBA_OK;
@@ -239,7 +245,8 @@ mba_status mba__analysis_events(mba_analysis *a)
     r.launches_of = calloc((size_t)a->nnodes + 1, sizeof *r.launches_of);
     r.kernels_of = calloc((size_t)a->nnodes + 1, sizeof *r.kernels_of);
     a->op = calloc(OPS_MAX, sizeof *a->op);
-    const mba_status st = r.launches_of && r.kernels_of && a->op ? read_all(&r) : mba_fail(MBA_E_NOMEM, "no memory for the timeline");
+    const bool       ready = r.launches_of && r.kernels_of && a->op;
+    const mba_status st = ready ? read_all(&r) : mba_fail(MBA_E_NOMEM, "no memory for the timeline");
     free(r.launches_of);
     free(r.kernels_of);
     return st;

@@ -5,7 +5,8 @@ const char *mba_group_name(mba_group_of g) { return (const char *const[]){ "all"
 
 bool mba_in_group(const mba_kernel_view *k, mba_group_of g)
 {
-    return k->launches > 0 && (g == MBA_ALL_KERNELS || k->kind == (g == MBA_SSM_KERNELS ? (int)MBA_SSM : (int)MBA_GEMM));
+    return k->launches > 0
+        && (g == MBA_ALL_KERNELS || k->kind == (g == MBA_SSM_KERNELS ? (int)MBA_SSM : (int)MBA_GEMM));
 }
 
 /* ---- intensity ---- */
@@ -19,8 +20,10 @@ mba_intensity mba_intensity_of(const mba_analysis *a, mba_group_of g)
         if (!mba_in_group(k, g)) continue;
         const mba_counted *c = &k->counted;
         const double       n = k->per_step, vector = c->fp32_flops + c->half_flops;
-        const double       f[3] = { c->tensor_flops, vector, c->tensor_flops + vector }, b[3] = { c->dram_bytes, c->l2_bytes, c->l1_bytes };
-        const double       l[3] = { k->least.tensor_flops, k->least.vector_flops, k->least.tensor_flops + k->least.vector_flops };
+        const double       f[3] = { c->tensor_flops, vector, c->tensor_flops + vector },
+            b[3] = { c->dram_bytes, c->l2_bytes, c->l1_bytes };
+        const double       l[3] = { k->least.tensor_flops, k->least.vector_flops,
+                                    k->least.tensor_flops + k->least.vector_flops };
         for (int j = 0; j < 3; j++) {
             flops[j] += n * f[j];
             bytes[j] += n * b[j];
@@ -37,7 +40,8 @@ mba_intensity mba_intensity_of(const mba_analysis *a, mba_group_of g)
 
 /* ---- bandwidth ---- */
 
-/* Bytes and time of one launch: by counters with the time of their run, else the least bytes over the timeline's time. */
+/* Bytes and time of one launch: by counters with the time of their run, else the least bytes over the time of the
+ * timeline. */
 static bool launch_rate(const mba_kernel_view *k, bool least, double *bytes, double *s)
 {
     const mba_counted *c = &k->counted;
@@ -61,7 +65,8 @@ static mba_bandwidth rates_over(const mba_analysis *a, mba_group_of g, bool leas
         all_bytes += k->per_step * bytes;
         all_s += k->per_step * s;
     }
-    return (mba_bandwidth){ .mean = launches > 0 ? rates / launches : NAN, .weighted = all_s > 0 ? all_bytes / all_s : NAN,
+    return (mba_bandwidth){ .mean = launches > 0 ? rates / launches : NAN,
+                            .weighted = all_s > 0 ? all_bytes / all_s : NAN,
                             .of_time = group_s > 0 ? of_s / group_s : NAN, .least = least };
 }
 

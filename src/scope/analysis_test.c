@@ -10,13 +10,17 @@
 
 /* ---- a made-up GPU ---- */
 
-/* 10 SMs; 1000 byte/s of DRAM measured (2000 on the data sheet), 16000 tensor FLOP/s, 1000 vector FLOP/s, 100 special/s. */
+/* 10 SMs; 1000 byte/s of DRAM measured (2000 on the data sheet), 16000 tensor FLOP/s, 1000 vector FLOP/s, 100
+ * special/s. */
 static void put_machine(mba_store *s)
 {
     const struct { const char *name; double rate; const char *how; } rate[] = {
-        { "dram", 1000, "measured" }, { "dram", 2000, "data sheet" }, { "tensor", 16000, "measured" }, { "fma", 1000, "measured" }, { "special", 100, "measured" } };
+        { "dram", 1000, "measured" }, { "dram", 2000, "data sheet" }, { "tensor", 16000, "measured" },
+        { "fma", 1000, "measured" }, { "special", 100, "measured" } };
     for (size_t i = 0; i < sizeof rate / sizeof *rate; i++)
-        assert_ok(mba_put_ceiling(s, &(mba_row_ceiling){ .name = rate[i].name, .rate = rate[i].rate, .unit = "1/s", .how = rate[i].how }));
+        assert_ok(mba_put_ceiling(s,
+                                  &(mba_row_ceiling){ .name = rate[i].name, .rate = rate[i].rate, .unit = "1/s",
+                                                      .how = rate[i].how }));
     assert_ok(mba_sheet_text(s, "run.device", "given", "cuda"));
     assert_ok(mba_sheet_text(s, "run.workload", "given", "made-up"));
     assert_ok(mba_sheet_number(s, "gpu.sms", "read", 10, ""));
@@ -28,7 +32,8 @@ static void put_node(mba_store *s, int64_t id, const char *op, const char *kind,
 {
     mba_row_node n = mba_no_node;
     n.id = id, n.op = op, n.kind = kind, n.phase = phase;
-    n.tensor_flops = w.tensor_flops, n.vector_flops = w.vector_flops, n.special_ops = w.special_ops, n.read_bytes = w.bytes, n.write_bytes = 0;
+    n.tensor_flops = w.tensor_flops, n.vector_flops = w.vector_flops, n.special_ops = w.special_ops,
+        n.read_bytes = w.bytes, n.write_bytes = 0;
     assert_ok(mba_put_node(s, &n));
 }
 
@@ -49,13 +54,15 @@ static void put_event(mba_store *s, int64_t step, int64_t kernel, int64_t node, 
 
 static void put_counter(mba_store *s, int64_t kernel, const char *metric, double value)
 {
-    assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = kernel, .metric = metric, .value = value, .metric_set = "test", .launches = 1 }));
+    assert_ok(mba_put_counter(s,
+                              &(mba_row_counter){ .kernel = kernel, .metric = metric, .value = value,
+                                                  .metric_set = "test", .launches = 1 }));
 }
 
 enum { GEMM, SCAN, CUMSUM, STRANGE, BMM };
 
-/* Two steps of: a product (4 s, forward), a mixed SSM kernel (3 s and 5 s, backward), a vector-only SSM kernel (1 s, twice),
- * a tensor-only SSM kernel (1 s), and one that no rule knows (1 s). A gap of 2 s before the second. */
+/* Two steps of: a product (4 s, forward), a mixed SSM kernel (3 s and 5 s, backward), a vector-only SSM kernel (1 s,
+ * twice), a tensor-only SSM kernel (1 s), and one that no rule knows (1 s). A gap of 2 s before the second. */
 static void put_run(mba_store *s, double scan_s)
 {
     put_node(s, 0, "matmul", "gemm", "forward", (mba_work_counts){ 32000, 100, 0, 1500 });
@@ -75,14 +82,19 @@ static void put_run(mba_store *s, double scan_s)
         put_event(s, step, CUMSUM, 2, at + 7 + scan, 1);
         put_event(s, step, BMM, 4, at + 8 + scan, 1);
         put_event(s, step, STRANGE, MBA_ABSENT, at + 9 + scan, 1);
-        assert_ok(mba_put_step(s, &(mba_row_step){ .mode = "plain", .place = step, .seconds = 16 + 2 * step, .units = 64 }));
-        assert_ok(mba_put_step(s, &(mba_row_step){ .mode = "timeline", .place = step, .seconds = 17 + 2 * step, .units = 64 }));
+        assert_ok(mba_put_step(s,
+                               &(mba_row_step){ .mode = "plain", .place = step, .seconds = 16 + 2 * step,
+                                                .units = 64 }));
+        assert_ok(mba_put_step(s,
+                               &(mba_row_step){ .mode = "timeline", .place = step, .seconds = 17 + 2 * step,
+                                                .units = 64 }));
     }
 }
 
 static void put_counters(mba_store *s)
 {
-    const struct { int64_t kernel; double read, write, tensor, ffma, fadd, tensor_pct, fma_pct, alu_pct, l1, s; } row[] = {
+    const struct { int64_t kernel; double read, write, tensor, ffma, fadd, tensor_pct, fma_pct, alu_pct, l1, s; }
+        row[] = {
         { GEMM, 1500, 500, 33000, 10, 0, 90, 10, 5, 0, 4 },
         { SCAN, 1600, 400, 8000, 1000, 400, 20, 30, 40, 6, 4 },
         { CUMSUM, 600, 0, 0, 5, 2, 1, 15, 29, 2, 1 },
@@ -94,7 +106,8 @@ static void put_counters(mba_store *s)
         put_counter(s, k, "gpu__time_duration.sum", 1e9 * row[i].s);
         put_counter(s, k, "dram__bytes_read.sum", row[i].read);
         put_counter(s, k, "dram__bytes_write.sum", row[i].write);
-        put_counter(s, k, "dram__throughput.avg.pct_of_peak_sustained_elapsed", (row[i].read + row[i].write) / row[i].s / 20);
+        put_counter(s, k, "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+                    (row[i].read + row[i].write) / row[i].s / 20);
         put_counter(s, k, "lts__t_bytes.sum", 2 * (row[i].read + row[i].write));
         put_counter(s, k, "sm__ops_path_tensor_src_bf16_dst_fp32.sum", row[i].tensor);
         put_counter(s, k, "sm__sass_thread_inst_executed_op_ffma_pred_on.sum", row[i].ffma);
@@ -184,7 +197,8 @@ static void floors_are_the_largest_of_four(void **state)
     assert_near(view->floor_s[MBA_GEMM][0], 2, 1e-9);
     const mba_bounds b = mba_bounds_of(view, MBA_SSM_KERNELS);
     assert_near(b.time_s, 7, 1e-9);
-    assert_near(b.share[MBA_BY_MEMORY], 6.0 / 7, 1e-9);                          // scan: 1.2 s of memory, 1 s of vector; cumsum
+    // scan: 1.2 s of memory, 1 s of vector; cumsum
+    assert_near(b.share[MBA_BY_MEMORY], 6.0 / 7, 1e-9);
     assert_near(b.share[MBA_BY_TENSOR], 1.0 / 7, 1e-9);                          // bmm: 0.5 s of tensor
     assert_near(b.percent_of_floor, 100 * (1.2 + 2 * 0.3 + 0.5) / 7, 1e-9);
     end();
@@ -205,7 +219,8 @@ static void every_kernel_has_its_part_of_the_least_work(void **state)
     for (int64_t i = 0; i < 3; i++) {
         mba_row_launch l = mba_no_launch;
         l.id = i, l.node = i > 0, l.place = i == 2;
-        l.tensor_flops = 1600 * (double)i, l.fma_ops = 50, l.half2_ops = 0, l.special_ops = 0, l.load_bytes = 9000, l.store_bytes = 9000, l.least_bytes = 700;
+        l.tensor_flops = 1600 * (double)i, l.fma_ops = 50, l.half2_ops = 0, l.special_ops = 0, l.load_bytes = 9000,
+            l.store_bytes = 9000, l.least_bytes = 700;
         assert_ok(mba_put_launch(store, &l));
     }
     for (int64_t i = 0; i < 4; i++) {
@@ -240,11 +255,13 @@ static void quantities_follow_from_metrics(void **state)
     assert_near(c->fp32_flops, 2 * 1000 + 400, 1e-9);
     assert_near(c->lane_slots, 32 * 50 * 10 * (0.30 * 4 + 0.40 * 2 + 0.04 * 0.5), 1e-6);
     assert_near(c->block_s, 6000.0 / 20 / 100, 1e-12);
-    assert_true(!strncmp(c->stall[0], "barrier", 7) && !strncmp(c->stall[1], "long_scoreboard", 15));   // not_selected is no stall
+    // not_selected is no stall
+    assert_true(!strncmp(c->stall[0], "barrier", 7) && !strncmp(c->stall[1], "long_scoreboard", 15));
     assert_near(view->kernel[SCAN].ratio_a, 8000.0 / 2400, 1e-12);
     assert_true(isnan(view->kernel[CUMSUM].ratio_a));
     const mba_kernel_view *x = &view->kernel[STRANGE];
-    assert_true(x->from_counters);                                               // least is not known: executed work instead
+    // least is not known: executed work instead
+    assert_true(x->from_counters);
     assert_near(x->least_s, 0.2, 1e-12);
     end();
 }
@@ -262,7 +279,8 @@ static void classes_are_proved_by_counters(void **state)
     end();
     begin("planned.db", false, 3);
     assert_false(view->kernel[SCAN].cls_counted);
-    assert_int_equal(view->kernel[SCAN].cls, MBA_CLASS_MIXED);                   // by least work: 16 x 1000 against 8000
+    // by least work: 16 x 1000 against 8000
+    assert_int_equal(view->kernel[SCAN].cls, MBA_CLASS_MIXED);
     assert_int_equal(view->kernel[BMM].cls, MBA_CLASS_TENSOR);
     end();
 }
@@ -323,9 +341,13 @@ static void lifetimes_come_from_records(void **state)
     assert_ok(mba_store_create(&store, scratch("blocks.db")));
     put_machine(store);
     put_run(store, 3);
-    for (int i = 0; i < 100; i++)                                                // 1 .. 100 us, the first and last tenth around the work
-        assert_ok(mba_put_block(store, &(mba_row_block){ .kernel = SCAN, .event = MBA_ABSENT, .block = i, .sm = i % 10, .start_ns = 500, .end_ns = 500 + 1000 * (i + 1),
-                                                         .work_start_ns = 500 + 100 * (i + 1), .work_end_ns = 500 + 800 * (i + 1) }));
+    // 1 .. 100 us, the first and last tenth around the work
+    for (int i = 0; i < 100; i++)
+        assert_ok(mba_put_block(store,
+                                &(mba_row_block){ .kernel = SCAN, .event = MBA_ABSENT, .block = i, .sm = i % 10,
+                                                  .start_ns = 500, .end_ns = 500 + 1000 * (i + 1),
+                                                         .work_start_ns = 500 + 100 * (i + 1),
+                                                         .work_end_ns = 500 + 800 * (i + 1) }));
     assert_ok(mba_store_close(store));
     assert_ok(mba_store_open(&store, scratch("blocks.db")));
     assert_ok(mba_analysis_create(&view, store));
@@ -401,7 +423,8 @@ static void verdicts_stand_on_numbers(void **state)
 }
 
 /* One kernel of an operator, 1 s a step of one token. */
-static void begin_one(const char *name, const char *op, double flops, double seconds, double units, double l2_hit, double ctas_active, double bytes)
+static void begin_one(const char *name, const char *op, double flops, double seconds, double units, double l2_hit,
+                      double ctas_active, double bytes)
 {
     assert_ok(mba_store_create(&store, scratch(name)));
     put_machine(store);
@@ -475,7 +498,8 @@ static void an_empty_store_claims_nothing(void **state)
     assert_ok(mba_analysis_create(&view, store));
     mba_claims_judge(view, c);
     for (int i = 0; i < MBA_CLAIMS; i++) assert_int_equal(c[i].verdict, MBA_OPEN);
-    assert_true(isnan(mba_intensity_of(view, MBA_ALL_KERNELS).least[0]) && isnan(mba_bandwidth_of(view, MBA_ALL_KERNELS).mean));
+    assert_true(isnan(mba_intensity_of(view, MBA_ALL_KERNELS).least[0])
+                && isnan(mba_bandwidth_of(view, MBA_ALL_KERNELS).mean));
     end();
 }
 

@@ -47,10 +47,12 @@ static mba_status place_block(void *ctx, const void *row)
 mba_status mba_blocks_of(const mba_analysis *a, mba_blocks_view **out, int64_t *n)
 {
     const size_t room = (size_t)a->nkernels + 1;
-    reading      r = { .a = a, .view = calloc(room, sizeof *r.view), .seen = calloc(room, sizeof *r.seen), .pro = calloc(room, sizeof *r.pro),
+    reading      r = { .a = a, .view = calloc(room, sizeof *r.view), .seen = calloc(room, sizeof *r.seen),
+                       .pro = calloc(room, sizeof *r.pro),
                        .epi = calloc(room, sizeof *r.epi) };
     *n = 0;
-    mba_status st = r.view && r.seen && r.pro && r.epi ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for blocks of %zu kernels", room);
+    mba_status st = r.view && r.seen && r.pro
+        && r.epi ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for blocks of %zu kernels", room);
     if (st == MBA_OK) st = mba_store_each(a->store, MBA_ROWS_block, NULL, count_block, &r);
     if (st == MBA_OK) st = mba_store_each(a->store, MBA_ROWS_block, "end_ns - start_ns", place_block, &r);
     for (int64_t k = 0; st == MBA_OK && k < a->nkernels; k++) {
@@ -98,7 +100,8 @@ static const char *op_of(const mba_analysis *a, int64_t node)
     return i < 0 ? NULL : a->node[i].op ? a->node[i].op : "?";
 }
 
-static void follow(const mba_analysis *a, const mba_row_operand *o, int64_t rows, double cache_bytes, touch *last, mba_reuse *pair, int64_t *n)
+static void follow(const mba_analysis *a, const mba_row_operand *o, int64_t rows, double cache_bytes, touch *last,
+                   mba_reuse *pair, int64_t *n)
 {
     double at = 0;
     for (int64_t i = 0; i < rows; i++) {
@@ -118,7 +121,8 @@ mba_status mba_reuse_of(const mba_analysis *a, double cache_bytes, mba_reuse **o
     *n = 0;
     MBA_TRY(mba_load_operand(a->store, &o, &rows));
     int64_t storages = 0;
-    for (int64_t i = 0; i < rows; i++) if (o[i].storage >= storages && o[i].storage < STORAGES_MAX) storages = o[i].storage + 1;
+    for (int64_t i = 0; i < rows; i++)
+        if (o[i].storage >= storages && o[i].storage < STORAGES_MAX) storages = o[i].storage + 1;
     touch     *last = calloc((size_t)storages + 1, sizeof *last);
     mba_reuse *pair = calloc(PAIRS_MAX + 1, sizeof *pair);
     if (!last || !pair) {

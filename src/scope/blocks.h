@@ -15,9 +15,10 @@ typedef struct mba_blocks_view {
 } mba_blocks_view;
 MBA_MUST mba_status mba_blocks_of(const mba_analysis *a, mba_blocks_view **out, int64_t *n);
 
-/* Reads of memory by the operator that touched it last. A read is within reach where the bytes touched in between, and its
- * own, fit into the last-level cache: then an implementation could find them there. */
+/* Reads of memory by the operator that touched it last. A read is within reach where the bytes touched in between,
+ * and its own, fit into the last-level cache: then an implementation could find them there. */
 typedef struct mba_reuse { const char *from, *to; int64_t reads; double bytes, reach_bytes; } mba_reuse;
-MBA_MUST mba_status mba_reuse_of(const mba_analysis *a, double cache_bytes, mba_reuse **out, int64_t *n);    /* free(*out) */
+/* free(*out) */
+MBA_MUST mba_status mba_reuse_of(const mba_analysis *a, double cache_bytes, mba_reuse **out, int64_t *n);
 
 #endif

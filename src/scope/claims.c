@@ -1,6 +1,7 @@
 /* claims.c -- the eleven claims of the study against a store: target, measured, verdict.
  *
- * A verdict stands only on numbers the store has; without them a claim is open, and says what it needs. Thresholds are in one
+ * A verdict stands only on numbers the store has;
+     without them a claim is open, and says what it needs. Thresholds are in one
  * place, below, so that a test can stand at their edges. */
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,11 +10,16 @@
 #include "scope/analysis.h"
 
 /* How near is "about": in points of percent unless said otherwise. */
-static const double GEMM_MOST = 65, SSM_MOST = 25, INTENSITY_MOST = 3.5, BANDWIDTH = 57.5, BANDWIDTH_OFF = 5, H100_BYTES = 3350e9,
-                    VECTOR_BOUND_LEAST = 85, L1_HIT_LOW = 10, L1_HIT_HIGH = 25, MAJORITY = 50, RATIO_MOST = 16, LIVES_LONGER = 1.5, RISES = 0.05,
+static const double GEMM_MOST = 65, SSM_MOST = 25, INTENSITY_MOST = 3.5, BANDWIDTH = 57.5, BANDWIDTH_OFF = 5,
+    H100_BYTES = 3350e9,
+                    VECTOR_BOUND_LEAST = 85, L1_HIT_LOW = 10, L1_HIT_HIGH = 25, MAJORITY = 50, RATIO_MOST = 16,
+                        LIVES_LONGER = 1.5, RISES = 0.05,
                     HITS_FALL = 5;
 
-const char *mba_verdict_name(mba_verdict v) { return (const char *const[]){ "open", "reproduced", "refuted", "depends" }[v]; }
+const char *mba_verdict_name(mba_verdict v)
+{
+    return (const char *const[]){ "open", "reproduced", "refuted", "depends" }[v];
+}
 
 static void say(char *text, size_t room, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static void say(char *text, size_t room, const char *fmt, ...)
@@ -65,7 +71,8 @@ static void f3(const beside *all, mba_claim *c)
     const mba_bounds    b = mba_bounds_of(a, MBA_ALL_KERNELS);
     bool                below = false, counted = false;
     if (isnan(b.percent_of_floor)) { NEEDS(c, "a timeline and ceilings"); return; }
-    MEASURED(c, "%.0f %% of the time in kernels whose floor is memory; FLOP/byte: least, both %.2f, vector %.2f", 100 * b.share[MBA_BY_MEMORY],
+    MEASURED(c, "%.0f %% of the time in kernels whose floor is memory; FLOP/byte: least, both %.2f, vector %.2f",
+             100 * b.share[MBA_BY_MEMORY],
              in.least[2], in.least[1]);
     below |= in.least[1] < INTENSITY_MOST || in.least[2] < INTENSITY_MOST;
     for (int f = 0; f < 3; f++)
@@ -86,11 +93,14 @@ static void f4(const beside *all, mba_claim *c)
     const mba_bandwidth w = mba_bandwidth_of(a, MBA_SSM_KERNELS);
     if (isnan(w.mean)) { NEEDS(c, "SSM kernels on the timeline"); return; }
     const double own = isnan(a->sheet.dram) ? a->best.dram : a->sheet.dram;
-    MEASURED(c, "%s%.0f GB/s mean over launches, %.0f time-weighted: %.1f and %.1f %% of %s, %.1f %% of 3350 GB/s", w.least ? "at least " : "",
-             w.mean / 1e9, w.weighted / 1e9, 100 * w.mean / own, 100 * w.weighted / own, isnan(a->sheet.dram) ? "the measured copy" : "the data sheet",
+    MEASURED(c, "%s%.0f GB/s mean over launches, %.0f time-weighted: %.1f and %.1f %% of %s, %.1f %% of 3350 GB/s",
+             w.least ? "at least " : "",
+             w.mean / 1e9, w.weighted / 1e9, 100 * w.mean / own, 100 * w.weighted / own,
+                 isnan(a->sheet.dram) ? "the measured copy" : "the data sheet",
              100 * w.mean / H100_BYTES);
     if (w.least) { NEEDS(c, "bytes that moved: counters, set overview or roofline"); return; }
-    const bool here = fabs(100 * w.mean / own - BANDWIDTH) <= BANDWIDTH_OFF, there = fabs(100 * w.mean / H100_BYTES - BANDWIDTH) <= BANDWIDTH_OFF;
+    const bool here = fabs(100 * w.mean / own - BANDWIDTH) <= BANDWIDTH_OFF,
+        there = fabs(100 * w.mean / H100_BYTES - BANDWIDTH) <= BANDWIDTH_OFF;
     c->verdict = here ? MBA_REPRODUCED : there ? MBA_DEPENDS : MBA_REFUTED;
 }
 
@@ -117,13 +127,15 @@ static void f5(const beside *all, mba_claim *c)
         const mba_analysis *b = all->store[i];
         const mba_bandwidth x = mba_bandwidth_of(a, MBA_SSM_KERNELS), y = mba_bandwidth_of(b, MBA_SSM_KERNELS);
         const double        other = ssm_lifetime(b), lives = other / life, rate = y.weighted / x.weighted;
-        if (strcmp(a->workload, b->workload) || x.least || y.least || !(lives >= LIVES_LONGER || lives <= 1 / LIVES_LONGER)) continue;
+        if (strcmp(a->workload, b->workload) || x.least || y.least
+            || !(lives >= LIVES_LONGER || lives <= 1 / LIVES_LONGER)) continue;
         const double longer = lives > 1 ? rate : 1 / rate;
         MEASURED(c, "; in the other variant %.1f us, at %.2f times the bandwidth", 1e6 * other, rate);
         c->verdict = longer >= 1 + RISES ? MBA_REPRODUCED : longer <= 1 - RISES ? MBA_REFUTED : MBA_DEPENDS;
         return;
     }
-    NEEDS(c, "an intervention: a store of a persistent or fused variant beside this one (profile --op ssd=..; show --beside)");
+    NEEDS(c, "an intervention: a store of a persistent or fused variant beside this one (profile --op ssd=..; show "
+             "--beside)");
 }
 
 static void f6(const beside *all, mba_claim *c)
@@ -137,7 +149,8 @@ static void f6(const beside *all, mba_claim *c)
         n[k->cls]++;
         counted |= k->cls_counted;
     }
-    MEASURED(c, "SSM kernels: %d tensor-only, %d vector-only, %d mixed%s", n[MBA_CLASS_TENSOR], n[MBA_CLASS_VECTOR], n[MBA_CLASS_MIXED],
+    MEASURED(c, "SSM kernels: %d tensor-only, %d vector-only, %d mixed%s", n[MBA_CLASS_TENSOR], n[MBA_CLASS_VECTOR],
+             n[MBA_CLASS_MIXED],
              counted ? "" : " (as planned, not counted)");
     if (!counted) { NEEDS(c, "counters, sets roofline and pipes"); return; }
     const int found = (n[MBA_CLASS_TENSOR] > 0) + (n[MBA_CLASS_VECTOR] > 0) + (n[MBA_CLASS_MIXED] > 0);
@@ -187,7 +200,8 @@ static void f8(const beside *all, mba_claim *c)
 static double scan_l2_hits(const mba_analysis *a)
 {
     for (int64_t i = 0; i < a->nkernels; i++)
-        if (a->kernel[i].row->name && strstr(a->kernel[i].row->name, "chunk_scan_fwd") && !isnan(a->kernel[i].counted.l2_hit_pct))
+        if (a->kernel[i].row->name && strstr(a->kernel[i].row->name, "chunk_scan_fwd")
+            && !isnan(a->kernel[i].counted.l2_hit_pct))
             return a->kernel[i].counted.l2_hit_pct;
     return NAN;
 }
@@ -201,13 +215,15 @@ static void f9(const beside *all, mba_claim *c)
         if (!(small <= units)) small = units, small_hits = hits;
         if (!(large >= units)) large = units, large_hits = hits;
     }
-    if (!isnan(small_hits)) MEASURED(c, "L2 hit rate of chunk_scan_fwd %.0f %% at %.0f units a step", small_hits, small);
+    if (!isnan(small_hits))
+        MEASURED(c, "L2 hit rate of chunk_scan_fwd %.0f %% at %.0f units a step", small_hits, small);
     if (!(large > small)) {
         NEEDS(c, "stores at several batch x length, with set cache, to see where reuse stops (show --beside)");
         return;
     }
     MEASURED(c, ", %.0f %% at %.0f", large_hits, large);
-    c->verdict = small_hits - large_hits >= HITS_FALL ? MBA_REPRODUCED : small_hits > large_hits ? MBA_DEPENDS : MBA_REFUTED;
+    c->verdict = small_hits - large_hits >= HITS_FALL ? MBA_REPRODUCED : small_hits > large_hits ? MBA_DEPENDS
+        : MBA_REFUTED;
 }
 
 /* SSM operators of a step, per unit: time, and least FLOPs. */
@@ -238,14 +254,16 @@ static void f10(const beside *all, mba_claim *c)
         if (!matrix && has_operator(all->store[i], "ssd"))          matrix = all->store[i];
     }
     if (!scan || !matrix) {
-        MEASURED(c, "this store: %s, SSM %.1f %% of the step", *all->store[0]->workload ? all->store[0]->workload : "a program",
+        MEASURED(c, "this store: %s, SSM %.1f %% of the step", *all->store[0]->workload ? all->store[0]->workload
+                 : "a program",
                  kind_percent(all->store[0], MBA_SSM));
         NEEDS(c, "stores of Mamba-1 and Mamba-2 at equal sizes: mambascope show mamba1.db claims --beside mamba2.db");
         return;
     }
     ssm_per_unit(scan, &scan_s, &scan_flops);
     ssm_per_unit(matrix, &matrix_s, &matrix_flops);
-    MEASURED(c, "per token: scan %.2f us and %.3g MFLOP, matrices %.2f us and %.3g MFLOP (least)", 1e6 * scan_s, scan_flops / 1e6, 1e6 * matrix_s,
+    MEASURED(c, "per token: scan %.2f us and %.3g MFLOP, matrices %.2f us and %.3g MFLOP (least)", 1e6 * scan_s,
+             scan_flops / 1e6, 1e6 * matrix_s,
              matrix_flops / 1e6);
     if (isnan(scan_flops) || isnan(matrix_flops)) { NEEDS(c, "least work: stores of our own models"); return; }
     const bool more = matrix_flops > scan_flops, faster = matrix_s < scan_s;
@@ -265,7 +283,8 @@ static void f11(const beside *all, mba_claim *c)
         if (k->row->limiter && strstr(k->row->limiter, "register")) registers += k->step_s;
     }
     if (!(s > 0)) { NEEDS(c, "counters of SSM kernels, sets overview, pipes and occupancy"); return; }
-    MEASURED(c, "SSM time by busiest unit: memory path %.0f %%, compute %.0f %%; occupancy limited by registers %.0f %%", 100 * memory / s,
+    MEASURED(c, "SSM time by busiest unit: memory path %.0f %%, compute %.0f %%; occupancy limited by registers %.0f "
+                "%%", 100 * memory / s,
              100 * compute / s, 100 * registers / s);
     const bool by_memory = 100 * memory / s > MAJORITY, by_registers = 100 * registers / s > MAJORITY;
     c->verdict = by_memory && by_registers ? MBA_REPRODUCED : by_memory || by_registers ? MBA_DEPENDS : MBA_REFUTED;
@@ -273,18 +292,22 @@ static void f11(const beside *all, mba_claim *c)
 
 void mba_claims_judge(const mba_analysis *a, mba_claim out[MBA_CLAIMS])
 {
-    static const struct { const char *id, *claim, *target; void (*judge)(const beside *, mba_claim *); } claims[MBA_CLAIMS] = {
+    static const struct { const char *id, *claim, *target; void (*judge)(const beside *, mba_claim *); }
+        claims[MBA_CLAIMS] = {
         { "F1",  "GEMM is the largest class", "up to about 60 % of the step", f1 },
         { "F2",  "SSM operators come second", "up to about 20 % of the step", f2 },
         { "F3",  "all workloads are memory-bound", "under 3.5 FLOP/byte in some stated convention", f3 },
-        { "F4",  "SSM kernels use little of the bandwidth though memory-bound", "57.5 % of peak (H100: 1926 of 3350 GB/s)", f4 },
+        { "F4",  "SSM kernels use little of the bandwidth though memory-bound",
+          "57.5 % of peak (H100: 1926 of 3350 GB/s)", f4 },
         { "F5",  "short lives of thread blocks are the cause", "bandwidth rises in a persistent variant", f5 },
         { "F6",  "three classes of SSM kernels", "tensor-only, vector-only, mixed", f6 },
         { "F7",  "mixed kernels are vector-bound", "89 - 92 % of their time; tensor:vector below 16", f7 },
         { "F8",  "L1 does not help kernels without tensor work", "hit rate near 0", f8 },
-        { "F9",  "the product of B and C is reused through L2 while it fits", "reuse stops when batch x length grows", f9 },
+        { "F9",  "the product of B and C is reused through L2 while it fits", "reuse stops when batch x length grows",
+          f9 },
         { "F10", "scan and matrices trade off", "Mamba-1 against Mamba-2 at equal sizes", f10 },
-        { "F11", "limits are memory bandwidth and registers, not compute", "by utilisation and occupancy limiter", f11 },
+        { "F11", "limits are memory bandwidth and registers, not compute", "by utilisation and occupancy limiter",
+          f11 },
     };
     beside all = { { a }, 1 };
     for (int i = 0; i < a->nbeside && i < MBA_BESIDE_MAX; i++) all.store[all.n++] = a->beside[i];
@@ -295,7 +318,8 @@ void mba_claims_judge(const mba_analysis *a, mba_claim out[MBA_CLAIMS])
         claims[i].judge(&all, &out[i]);
         if (!gpu && out[i].verdict != MBA_OPEN) {
             out[i].verdict = MBA_OPEN;
-            snprintf(out[i].needs, sizeof out[i].needs, "a store of a GPU (profile --device cuda): the claim is about GPUs");
+            snprintf(out[i].needs, sizeof out[i].needs,
+                     "a store of a GPU (profile --device cuda): the claim is about GPUs");
         }
     }
 }

@@ -36,9 +36,9 @@ typedef struct mba_collecting {
 
 MBA_MUST mba_status mba_collect(mba_store *store, mba_session *s, const mba_collect_options *o);
 
-/* The collectors. `nodes` works on every device: one event per node, by the host's clock or the device's own; on the CPU
- * with the counters of perf_event. `cuda` is the one with CUPTI: kernels, counters, blocks; a build or machine without
- * CUPTI writes a note and hands over to `nodes`. */
+/* The collectors. `nodes` works on every device: one event per node, by the host's clock or the device's own; on the
+ * CPU with the counters of perf_event. `cuda` is the one with CUPTI: kernels, counters, blocks; a build or machine
+ * without CUPTI writes a note and hands over to `nodes`. */
 typedef mba_status mba_collect_fn(mba_collecting *c);
 mba_collect_fn mba_collect_nodes, mba_collect_cuda;
 

@@ -42,7 +42,8 @@ mba_status mba_describe_run(mba_store *s, const char *command)
     MBA_TRY(mba_sheet_text(s, "run.date", "read", "%s", date));
     if (command) MBA_TRY(mba_sheet_text(s, "run.command", "given", "%s", command));
     if (!uname(&os)) MBA_TRY(mba_sheet_text(s, "host.system", "read", "%s %s %s", os.sysname, os.release, os.machine));
-    MBA_TRY(mba_sheet_number(s, "host.memory", "read", (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), "byte"));
+    MBA_TRY(mba_sheet_number(s, "host.memory", "read", (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE),
+                             "byte"));
     MBA_TRY(mba_sheet_text(s, "cpu.name", "read", "%s", cpu));
     MBA_TRY(mba_sheet_text(s, "cpu.isa", "read", "%s", mba_cpu_isa_name()));
     const double llc = last_level_cache();
@@ -56,12 +57,16 @@ mba_status mba_describe_device(mba_store *s, const mba_device *d)
     MBA_TRY(mba_sheet_text(s, "run.device", "given", "%s", m->cc > 0 ? "cuda" : "cpu"));
     if (m->cc == 0) return MBA_OK;
     const struct { const char *key; double number; const char *unit; } rows[] = {
-        { "gpu.cc", m->cc, "" }, { "gpu.sms", m->sm, "" }, { "gpu.clock_max", 1e3 * m->clock_ghz, "MHz" }, { "gpu.memory", (double)m->memory_bytes, "byte" },
-        { "gpu.dram", m->dram_gbs, "GB/s" }, { "gpu.l2", (double)m->l2_bytes, "byte" }, { "gpu.smem_sm", (double)m->smem_sm_bytes, "byte" },
-        { "gpu.smem_block", (double)m->smem_block_bytes, "byte" }, { "gpu.regs_sm", m->regs_sm, "register" }, { "gpu.threads_sm", m->threads_sm, "thread" },
+        { "gpu.cc", m->cc, "" }, { "gpu.sms", m->sm, "" }, { "gpu.clock_max", 1e3 * m->clock_ghz, "MHz" },
+        { "gpu.memory", (double)m->memory_bytes, "byte" },
+        { "gpu.dram", m->dram_gbs, "GB/s" }, { "gpu.l2", (double)m->l2_bytes, "byte" },
+        { "gpu.smem_sm", (double)m->smem_sm_bytes, "byte" },
+        { "gpu.smem_block", (double)m->smem_block_bytes, "byte" }, { "gpu.regs_sm", m->regs_sm, "register" },
+        { "gpu.threads_sm", m->threads_sm, "thread" },
     };
     MBA_TRY(mba_sheet_text(s, "gpu.name", "read", "%s", m->name));
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) MBA_TRY(mba_sheet_number(s, rows[i].key, "read", rows[i].number, rows[i].unit));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        MBA_TRY(mba_sheet_number(s, rows[i].key, "read", rows[i].number, rows[i].unit));
     return MBA_OK;
 }
 
@@ -100,7 +105,8 @@ mba_status mba_describe_model(mba_store *s, const mba_session *session)
     MBA_TRY(parameter(s, "parameters", text, "values that are learned; a tied matrix counts once"));
     snprintf(text, sizeof text, "%zu", mba_program_bytes(session->program));
     MBA_TRY(parameter(s, "plan_bytes", text, "memory of a step, as planned"));
-    MBA_TRY(parameter(s, "recompute", session->recomputes ? "on" : "off", "cheap outputs are made again in the backward pass"));
+    MBA_TRY(parameter(s, "recompute", session->recomputes ? "on" : "off",
+                      "cheap outputs are made again in the backward pass"));
     for (const mba_field *f = mba_task_fields(m->task); f->name; f++) {
         field_text(text, sizeof text, f, mba_field_at(config[m->task], f));
         MBA_TRY(parameter(s, f->name, text, f->meaning));
@@ -112,7 +118,8 @@ mba_status mba_describe_model(mba_store *s, const mba_session *session)
 
 /* ---- ceilings ---- */
 
-static mba_status ceiling(mba_store *s, const char *name, double rate, const char *unit, const char *how, const char *note)
+static mba_status ceiling(mba_store *s, const char *name, double rate, const char *unit, const char *how,
+                          const char *note)
 {
     if (!(rate > 0)) return MBA_OK;
     return mba_put_ceiling(s, &(mba_row_ceiling){ .name = name, .rate = rate, .unit = unit, .how = how, .note = note });
@@ -121,13 +128,17 @@ static mba_status ceiling(mba_store *s, const char *name, double rate, const cha
 /* FLOPs per SM and clock of NVIDIA's data sheets: dense bf16 products, FP32 FMA, special functions. */
 static mba_status data_sheet(mba_store *s, const mba_machine *m)
 {
-    static const struct { int cc; double tensor, fma; } chips[] = { { 80, 2048, 128 }, { 90, 4096, 256 }, { 100, 8192, 256 } };
+    static const struct { int cc; double tensor, fma; }
+        chips[] = { { 80, 2048, 128 }, { 90, 4096, 256 }, { 100, 8192, 256 } };
     const double clocks = 1e9 * m->clock_ghz * m->sm;
-    MBA_TRY(ceiling(s, "dram", 1e9 * m->dram_gbs, "byte/s", "data sheet", "memory clock x bus width, as the driver gives them"));
+    MBA_TRY(ceiling(s, "dram", 1e9 * m->dram_gbs, "byte/s", "data sheet",
+                    "memory clock x bus width, as the driver gives them"));
     for (size_t i = 0; i < sizeof chips / sizeof *chips; i++) {
         if (m->cc / 10 != chips[i].cc / 10) continue;
-        MBA_TRY(ceiling(s, "tensor", chips[i].tensor * clocks, "FLOP/s", "data sheet", "dense bf16 per SM and clock x SMs x highest clock"));
-        MBA_TRY(ceiling(s, "fma", chips[i].fma * clocks, "FLOP/s", "data sheet", "FP32 per SM and clock x SMs x highest clock"));
+        MBA_TRY(ceiling(s, "tensor", chips[i].tensor * clocks, "FLOP/s", "data sheet",
+                        "dense bf16 per SM and clock x SMs x highest clock"));
+        MBA_TRY(ceiling(s, "fma", chips[i].fma * clocks, "FLOP/s", "data sheet",
+                        "FP32 per SM and clock x SMs x highest clock"));
         MBA_TRY(ceiling(s, "half2", 2 * chips[i].fma * clocks, "FLOP/s", "data sheet", "packed half: twice FP32"));
         MBA_TRY(ceiling(s, "special", 16 * clocks, "op/s", "data sheet", "16 per SM and clock x SMs x highest clock"));
     }
@@ -137,9 +148,12 @@ static mba_status data_sheet(mba_store *s, const mba_machine *m)
 mba_status mba_describe_ceilings(mba_store *s, const mba_ceilings *c, const mba_device *d)
 {
     const bool gpu = d->machine->cc > 0;
-    MBA_TRY(ceiling(s, "dram", c->stream_bytes, "byte/s", "measured", "copy of arrays far larger than the caches, bytes read + written"));
-    MBA_TRY(ceiling(s, "fma", c->fma_flops, "FLOP/s", "measured", "independent fp32 FMA chains in registers; an FMA is 2"));
+    MBA_TRY(ceiling(s, "dram", c->stream_bytes, "byte/s", "measured",
+                    "copy of arrays far larger than the caches, bytes read + written"));
+    MBA_TRY(ceiling(s, "fma", c->fma_flops, "FLOP/s", "measured",
+                    "independent fp32 FMA chains in registers; an FMA is 2"));
     MBA_TRY(ceiling(s, "tensor", c->tensor_flops, "FLOP/s", "measured", "a product of 8192^3 by the GPU's library"));
-    MBA_TRY(ceiling(s, "special", c->exp_ops, "op/s", "measured", gpu ? "ex2 of the special-function units" : "our vector exp over an array in L1"));
+    MBA_TRY(ceiling(s, "special", c->exp_ops, "op/s", "measured",
+                    gpu ? "ex2 of the special-function units" : "our vector exp over an array in L1"));
     return gpu ? data_sheet(s, d->machine) : MBA_OK;
 }

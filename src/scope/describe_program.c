@@ -72,9 +72,12 @@ static mba_status put_node(mba_store *s, const mba_program *p, const mba_node *n
     const mba_cost c = mba_runs(n, MBA_STEP) ? n->op->cost(n) : (mba_cost){ 0 };     // what a step leaves out costs it nothing
     mba_node_shape(shape, sizeof shape, n);
     return mba_put_node(s, &(mba_row_node){
-        .id = n->id, .op = n->op->name, .kind = mba_kind_name(n->op->kind), .scope = n->scope, .layer = layer_of(n->scope),
-        .phase = mba_pass_name(n->pass), .serves = n->of ? n->of->id : MBA_ABSENT, .variant = p->plan[n->id]->variant, .shape = shape,
-        .tensor_flops = c.tensor_flops, .vector_flops = c.vector_flops, .special_ops = c.special_ops, .read_bytes = c.read_bytes,
+        .id = n->id, .op = n->op->name, .kind = mba_kind_name(n->op->kind), .scope = n->scope,
+        .layer = layer_of(n->scope),
+        .phase = mba_pass_name(n->pass), .serves = n->of ? n->of->id : MBA_ABSENT, .variant = p->plan[n->id]->variant,
+        .shape = shape,
+        .tensor_flops = c.tensor_flops, .vector_flops = c.vector_flops, .special_ops = c.special_ops,
+        .read_bytes = c.read_bytes,
         .write_bytes = c.write_bytes, .filled = filled(n, step) });
 }
 
@@ -82,21 +85,25 @@ static mba_status put_operand(mba_store *s, const mba_node *n, const char *slot,
 {
     char shape[96];
     type_text(shape, sizeof shape, t);
-    return mba_put_operand(s, &(mba_row_operand){ .node = n->id, .slot = slot, .output = output, .tensor = t->id, .storage = t->st->id,
-                                                  .role = mba_role_name(t->st->role), .shape = shape, .bytes = mba_tensor_bytes(t) });
+    return mba_put_operand(s, &(mba_row_operand){ .node = n->id, .slot = slot, .output = output, .tensor = t->id,
+                                                  .storage = t->st->id,
+                                                  .role = mba_role_name(t->st->role), .shape = shape,
+                                                  .bytes = mba_tensor_bytes(t) });
 }
 
 static mba_status put_operands(mba_store *s, const mba_node *n)
 {
     for (int k = 0; k < MBA_IN_MAX; k++)  if (n->in[k])  MBA_TRY(put_operand(s, n, n->op->in[k].name, false, n->in[k]));
-    for (int k = 0; k < MBA_OUT_MAX; k++) if (n->out[k]) MBA_TRY(put_operand(s, n, n->op->out[k].name, true, n->out[k]));
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        if (n->out[k]) MBA_TRY(put_operand(s, n, n->op->out[k].name, true, n->out[k]));
     return MBA_OK;
 }
 
 /* ---- launches ---- */
 
 enum { OPERANDS = MBA_ARG_SCRATCH(MBA_SCRATCH_MAX) };
-typedef struct work_sums { double of[MBA_END + 1], operand[OPERANDS][2]; } work_sums;      /* operand: bytes in, bytes out */
+/* operand: bytes in, bytes out */
+typedef struct work_sums { double of[MBA_END + 1], operand[OPERANDS][2]; } work_sums;
 
 /* Adds the work of `blocks` blocks of one class; a loop multiplies what is inside. */
 static void add_blocks(work_sums *sum, const mba_launch *l, double blocks, const double *trips)
@@ -152,11 +159,15 @@ static mba_status put_launch(mba_store *s, int64_t id, const mba_node *n, int k,
     work_sums sum;
     all_work(&sum, l);
     return mba_put_launch(s, &(mba_row_launch){
-        .id = id, .node = n->id, .place = k, .kernel = l->kernel, .class = cls[l->cls], .grid_x = l->grid[0], .grid_y = l->grid[1],
-        .grid_z = l->grid[2], .block = l->block, .cluster = l->cluster, .regs = l->regs, .smem_bytes = (int64_t)l->smem_bytes,
-        .persistent = l->persistent, .tensor_flops = sum.of[MBA_MMA], .fma_ops = sum.of[MBA_FMA], .half2_ops = sum.of[MBA_HALF2],
+        .id = id, .node = n->id, .place = k, .kernel = l->kernel, .class = cls[l->cls], .grid_x = l->grid[0],
+        .grid_y = l->grid[1],
+        .grid_z = l->grid[2], .block = l->block, .cluster = l->cluster, .regs = l->regs,
+        .smem_bytes = (int64_t)l->smem_bytes,
+        .persistent = l->persistent, .tensor_flops = sum.of[MBA_MMA], .fma_ops = sum.of[MBA_FMA],
+        .half2_ops = sum.of[MBA_HALF2],
         .alu_ops = sum.of[MBA_ALU], .special_ops = sum.of[MBA_SFU], .load_bytes = sum.of[MBA_LOAD] + sum.of[MBA_ASYNC],
-        .store_bytes = sum.of[MBA_STORE], .smem_moved_bytes = sum.of[MBA_SMEM], .least_bytes = least_bytes(&sum, n, p) });
+        .store_bytes = sum.of[MBA_STORE], .smem_moved_bytes = sum.of[MBA_SMEM],
+        .least_bytes = least_bytes(&sum, n, p) });
 }
 
 int64_t mba_launch_number(const mba_program *p, int32_t node, int k)

@@ -6,14 +6,17 @@
 #include "tests/scratch.h"
 #include "tests/test.h"
 
-static const mba_machine gpu = { .name = "a GPU", .cc = 90, .sm = 132, .warp = 32, .regs_sm = 65536, .threads_sm = 2048, .smem_block_bytes = 232448,
-                                 .smem_sm_bytes = 233472, .l2_bytes = 50 << 20, .clock_ghz = 1.8, .dram_gbs = 4800, .memory_bytes = (int64_t)140 << 30 };
+static const mba_machine gpu = { .name = "a GPU", .cc = 90, .sm = 132, .warp = 32, .regs_sm = 65536,
+                                 .threads_sm = 2048, .smem_block_bytes = 232448,
+                                 .smem_sm_bytes = 233472, .l2_bytes = 50 << 20, .clock_ghz = 1.8, .dram_gbs = 4800,
+                                 .memory_bytes = (int64_t)140 << 30 };
 
 /* A small Mamba-2 planned for a GPU that need not be here. */
 static void plan_for_gpu(mba_session *s)
 {
     static const mba_device absent = { .name = "cuda", .machine = &gpu };
-    mba_session_options     o = { .backward = true, .update = true, .adamw = mba_adamw_defaults(), .device = &absent, .compute = MBA_BF16 };
+    mba_session_options     o = { .backward = true, .update = true, .adamw = mba_adamw_defaults(), .device = &absent,
+                                  .compute = MBA_BF16 };
     assert_ok(mba_model_preset(&o.model, "mamba2-130m"));
     assert_ok(mba_model_set(&o.model, "layers=2,vocab=1024"));
     assert_ok(mba_model_shape(&o.model, &(mba_batch_shape){ .batch = 2, .length = 512 }));
@@ -57,8 +60,8 @@ static void launches_hold_the_work_of_their_plans(void **state)
     mba_session_end(&s);
 }
 
-/* A launch by hand: 3 blocks of which each loads 100 bytes of a 200-byte input four times and stores 50 of a 150-byte output,
- * with two classes of blocks. */
+/* A launch by hand: 3 blocks of which each loads 100 bytes of a 200-byte input four times and stores 50 of a
+ * 150-byte output, with two classes of blocks. */
 static void loops_and_classes_multiply(void **state)
 {
     (void)state;
@@ -106,6 +109,7 @@ static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(launches_hold_the_work_of_their_plans), cmocka_unit_test(loops_and_classes_multiply) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(launches_hold_the_work_of_their_plans),
+                                        cmocka_unit_test(loops_and_classes_multiply) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

@@ -13,7 +13,8 @@ typedef struct listing { mba_diff_row *row; int64_t n, room; } listing;
 static mba_diff_row *row_of(listing *l, mba_diff_what what, const char *name, const char *phase)
 {
     for (int64_t i = 0; i < l->n; i++)
-        if (l->row[i].what == what && !strcmp(l->row[i].name, name) && !strcmp(l->row[i].phase, phase)) return &l->row[i];
+        if (l->row[i].what == what && !strcmp(l->row[i].name, name) && !strcmp(l->row[i].phase, phase))
+            return &l->row[i];
     if (l->n == l->room) {
         const int64_t room = l->room ? 2 * l->room : 64;
         mba_diff_row *more = realloc(l->row, (size_t)room * sizeof *more);
@@ -25,7 +26,8 @@ static mba_diff_row *row_of(listing *l, mba_diff_what what, const char *name, co
     return &l->row[l->n++];
 }
 
-static bool add(listing *l, bool second, mba_diff_what what, const char *name, const char *phase, double s, double spread_s, double launches)
+static bool add(listing *l, bool second, mba_diff_what what, const char *name, const char *phase, double s,
+                double spread_s, double launches)
 {
     mba_diff_row *r = row_of(l, what, name, phase);
     if (!r) return false;
@@ -39,16 +41,22 @@ static bool add(listing *l, bool second, mba_diff_what what, const char *name, c
 static bool list_one(listing *l, bool second, const mba_analysis *a)
 {
     bool ok = true;
-    if (!isnan(a->plain_s)) ok = add(l, second, MBA_DIFF_STEP, "step, not watched", "all", a->plain_s, a->plain_spread_s, 0);
+    if (!isnan(a->plain_s))
+        ok = add(l, second, MBA_DIFF_STEP, "step, not watched", "all", a->plain_s, a->plain_spread_s, 0);
     if (a->steps > 0)       ok = ok && add(l, second, MBA_DIFF_STEP, "kernels and copies", "all", a->busy_s, 0, 0);
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
         for (int p = 0; p < MBA_PHASES; p++)
-            if (a->launches[k][p] > 0) ok = ok && add(l, second, MBA_DIFF_CLASS, mba_breakdown_kind_name(k), "all", a->time_s[k][p], 0, a->launches[k][p]);
+            if (a->launches[k][p] > 0)
+                ok = ok && add(l, second, MBA_DIFF_CLASS, mba_breakdown_kind_name(k), "all", a->time_s[k][p], 0,
+                               a->launches[k][p]);
     for (int i = 0; i < a->nops; i++)
-        ok = ok && add(l, second, MBA_DIFF_OPERATOR, a->op[i]->op, mba_phase_name(a->op[i]->phase), a->op[i]->median_s, a->op[i]->spread_s, a->op[i]->per_step);
+        ok = ok && add(l, second, MBA_DIFF_OPERATOR, a->op[i]->op, mba_phase_name(a->op[i]->phase), a->op[i]->median_s,
+                       a->op[i]->spread_s, a->op[i]->per_step);
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *k = &a->kernel[i];
-        if (k->launches > 0) ok = ok && add(l, second, MBA_DIFF_KERNEL, k->row->name ? k->row->name : "?", "all", k->step_s, 0, k->per_step);
+        if (k->launches > 0)
+            ok = ok && add(l, second, MBA_DIFF_KERNEL, k->row->name ? k->row->name : "?", "all", k->step_s, 0,
+                           k->per_step);
     }
     return ok;
 }
@@ -66,7 +74,8 @@ static void judge(mba_diff_row *r, double gate, double step_s)
 {
     const double grown = r->b_s - r->a_s;
     const bool   judged = r->what == MBA_DIFF_OPERATOR || (r->what == MBA_DIFF_STEP && strstr(r->name, "watched"));
-    r->slower = judged && r->b_s >= LEAST_SHARE * step_s && grown > gate * r->a_s && grown > r->a_spread_s && grown > r->b_spread_s;
+    r->slower = judged && r->b_s >= LEAST_SHARE * step_s && grown > gate * r->a_s && grown > r->a_spread_s
+        && grown > r->b_spread_s;
 }
 
 mba_status mba_diff(mba_diff_row **out, int64_t *n, const mba_analysis *a, const mba_analysis *b, double gate)

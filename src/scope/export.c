@@ -10,7 +10,8 @@
 static int utf8_length(const unsigned char *s)
 {
     if (s[0] < 0x80) return 1;
-    const int n = s[0] >= 0xf0 && s[0] <= 0xf4 ? 4 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : 0;
+    const int n = s[0] >= 0xf0 && s[0] <= 0xf4 ? 4 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xc2
+        && s[0] < 0xe0 ? 2 : 0;
     for (int i = 1; i < n; i++) if ((s[i] & 0xc0) != 0x80) return 0;
     if (n == 3 && ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f))) return 0;
     if (n == 4 && ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))) return 0;

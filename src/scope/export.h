@@ -1,4 +1,5 @@
-/* export.h -- a store in other forms: CSV by table, JSON, a trace for Perfetto. Rows are streamed: any size, little memory.
+/* export.h -- a store in other forms: CSV by table, JSON, a trace for Perfetto. Rows are streamed: any size, little
+ * memory.
  *
  *     MBA_TRY(mba_export_trace(stdout, store));
  *
@@ -21,8 +22,8 @@ MBA_MUST mba_status mba_export_json(FILE *f, mba_store *s);
 /* Trace event format: one lane (thread) per stream; blocks with records as a second process with one lane per SM. */
 MBA_MUST mba_status mba_export_trace(FILE *f, mba_store *s);
 
-/* A smaller store, of the version of this program: the first `steps` of the timeline, no operands, blocks or instructions.
- * What the analysis says of a step stays what it was, but for medians over fewer steps and reuse. */
+/* A smaller store, of the version of this program: the first `steps` of the timeline, no operands, blocks or
+ * instructions. What the analysis says of a step stays what it was, but for medians over fewer steps and reuse. */
 MBA_MUST mba_status mba_export_store(mba_store *from, const char *path, int64_t steps);
 
 /* A string as JSON wants it, with its quotes; bytes that are not UTF-8 become U+FFFD. */

@@ -21,7 +21,8 @@ mba_status mba_export_store(mba_store *from, const char *path, int64_t steps)
     MBA_TRY(mba_store_create(&c.to, path));
     for (int t = 0; t < MBA_ROWS_COUNT && st == MBA_OK; t++) {
         c.table = (mba_store_rows)t;
-        if (t != MBA_ROWS_operand && t != MBA_ROWS_block && t != MBA_ROWS_instruction) st = mba_store_each(from, c.table, NULL, copy_row, &c);
+        if (t != MBA_ROWS_operand && t != MBA_ROWS_block && t != MBA_ROWS_instruction)
+            st = mba_store_each(from, c.table, NULL, copy_row, &c);
     }
     const mba_status closed = mba_store_close(c.to);
     return st == MBA_OK ? closed : st;

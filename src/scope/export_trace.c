@@ -31,7 +31,8 @@ static void name_lane(tracing *t, int process, int64_t lane)
     for (int i = 0; i < *n; i++) if (t->lanes[process - 1][i] == lane) return;
     if (*n == 256) return;                                             // later ones show their number
     t->lanes[process - 1][(*n)++] = lane;
-    fprintf(t->f, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%lld,\"args\":{\"name\":\"%s %lld\"}}", process, (long long)lane,
+    fprintf(t->f, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%lld,\"args\":{\"name\":\"%s %lld\"}}",
+            process, (long long)lane,
             process == STREAMS ? "stream" : "SM", (long long)lane);
 }
 
@@ -43,14 +44,16 @@ static void text_arg(FILE *f, const char *name, const char *text)
 }
 
 /* A complete event; times of the format are in microseconds. */
-static void slice(tracing *t, int process, int64_t lane, const char *name, const char *category, int64_t start_ns, int64_t duration_ns)
+static void slice(tracing *t, int process, int64_t lane, const char *name, const char *category, int64_t start_ns,
+                  int64_t duration_ns)
 {
     name_lane(t, process, lane);
     fputs(",\n{\"name\":", t->f);
     mba_export_string(t->f, name);
     fputs(",\"cat\":", t->f);
     mba_export_string(t->f, category ? category : "other");
-    fprintf(t->f, ",\"ph\":\"X\",\"pid\":%d,\"tid\":%lld,\"ts\":%.3f,\"dur\":%.3f", process, (long long)lane, 1e-3 * (double)start_ns,
+    fprintf(t->f, ",\"ph\":\"X\",\"pid\":%d,\"tid\":%lld,\"ts\":%.3f,\"dur\":%.3f", process, (long long)lane,
+            1e-3 * (double)start_ns,
             1e-3 * (double)duration_ns);
 }
 
@@ -62,7 +65,8 @@ static mba_status trace_event(void *ctx, const void *row)
     const mba_row_node   *n = node_of(t, e->node);
     const char           *name = k && k->name ? k->name : e->what ? e->what : "event";
     if (e->start_ns == MBA_ABSENT || e->duration_ns == MBA_ABSENT) return MBA_OK;
-    slice(t, STREAMS, e->stream == MBA_ABSENT ? 0 : e->stream, name, k ? k->kind : "memory", e->start_ns, e->duration_ns);
+    slice(t, STREAMS, e->stream == MBA_ABSENT ? 0 : e->stream, name, k ? k->kind : "memory", e->start_ns,
+          e->duration_ns);
     fprintf(t->f, ",\"args\":{\"event\":%lld", (long long)e->id);
     if (e->step != MBA_ABSENT) fprintf(t->f, ",\"step\":%lld", (long long)e->step);
     text_arg(t->f, "phase", e->phase);
@@ -96,7 +100,8 @@ mba_status mba_export_trace(FILE *f, mba_store *s)
     t.node = node;
     fprintf(f, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
                "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"timeline\"}},\n"
-               "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"blocks by SM\"}}", STREAMS, SMS);
+               "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"blocks by SM\"}}", STREAMS,
+               SMS);
     MBA_TRY(mba_store_each(s, MBA_ROWS_event, NULL, trace_event, &t));
     MBA_TRY(mba_store_each(s, MBA_ROWS_block, NULL, trace_block, &t));
     fputs("\n]}\n", f);

@@ -19,7 +19,8 @@ const mba_perf_counter mba_perf_counters[MBA_PERF_COUNTERS] = {
 /* Of the calling thread, counting from now; time shares are read along, because counters may have to take turns. */
 static int open_counter(uint64_t config)
 {
-    struct perf_event_attr a = { .type = PERF_TYPE_HARDWARE, .size = sizeof a, .config = config, .exclude_kernel = 1, .exclude_hv = 1,
+    struct perf_event_attr a = { .type = PERF_TYPE_HARDWARE, .size = sizeof a, .config = config, .exclude_kernel = 1,
+                                 .exclude_hv = 1,
                                  .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING };
     return (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
@@ -32,7 +33,9 @@ static void explain(int error, char *why, size_t why_room, char *fix, size_t fix
     if (f) fclose(f);
     snprintf(why, why_room, "perf_event_open: %s (kernel.perf_event_paranoid is %d)", strerror(error), paranoid);
     if (error == ENOENT || error == ENODEV || error == EOPNOTSUPP)
-        snprintf(fix, fix_room, "the processor's counters are not visible here: run on bare metal, or give the virtual machine a PMU (-cpu host,pmu=on)");
+        snprintf(fix, fix_room,
+                 "the processor's counters are not visible here: run on bare metal, or give the virtual machine a "
+                 "PMU (-cpu host,pmu=on)");
     else if (paranoid > 2) snprintf(fix, fix_room, "sudo sysctl kernel.perf_event_paranoid=2");
     else snprintf(fix, fix_room, "in a container: docker run --cap-add PERFMON --security-opt seccomp=unconfined ..");
 }
@@ -40,7 +43,8 @@ static void explain(int error, char *why, size_t why_room, char *fix, size_t fix
 bool mba_perf_open(mba_perf *p, char *why, size_t why_room, char *fix, size_t fix_room)
 {
     int first_error = 0, opened = 0;
-    *p = (mba_perf){ .threads = omp_get_max_threads() < MBA_PERF_THREADS_MAX ? omp_get_max_threads() : MBA_PERF_THREADS_MAX };
+    *p = (mba_perf){ .threads = omp_get_max_threads() < MBA_PERF_THREADS_MAX ? omp_get_max_threads()
+                     : MBA_PERF_THREADS_MAX };
     for (int k = 0; k < MBA_PERF_COUNTERS; k++) p->has[k] = true;
 #pragma omp parallel num_threads(p->threads) reduction(+ : opened)
     for (int k = 0; k < MBA_PERF_COUNTERS; k++) {

@@ -17,15 +17,24 @@ static const double BATCH_S = 1;
 mba_status mba__store_failed(const mba_store *s, int code, const char *doing)
 {
     const int  c = code & 0xff;
-    const bool damaged = c == SQLITE_NOTADB || c == SQLITE_CORRUPT || c == SQLITE_ERROR || c == SQLITE_SCHEMA || c == SQLITE_TOOBIG
+    const bool damaged = c == SQLITE_NOTADB || c == SQLITE_CORRUPT || c == SQLITE_ERROR || c == SQLITE_SCHEMA
+        || c == SQLITE_TOOBIG
                       || c == SQLITE_MISMATCH || c == SQLITE_INTERRUPT;
     const char *why = s->db ? sqlite3_errmsg(s->db) : sqlite3_errstr(code);
-    if (c == SQLITE_NOMEM) return mba_fail(MBA_E_NOMEM, "no memory for the store '%s'\nwhy: %s\nfix: close other programs", s->path, doing);
+    if (c == SQLITE_NOMEM)
+        return mba_fail(MBA_E_NOMEM, "no memory for the store '%s'\nwhy: %s\nfix: close other programs", s->path,
+                        doing);
     if (s->writing)
-        return mba_fail(MBA_E_IO, "cannot write the store '%s'\nwhy: %s: %s\nfix: is the disk full, or the file open elsewhere?", s->path, doing, why);
+        return mba_fail(MBA_E_IO,
+                        "cannot write the store '%s'\nwhy: %s: %s\nfix: is the disk full, or the file open elsewhere?",
+                        s->path, doing, why);
     if (damaged)
-        return mba_fail(MBA_E_FORMAT, "'%s' is not a readable store\nwhy: %s: %s\nfix: make it again with `mambascope profile`", s->path, doing, why);
-    return mba_fail(MBA_E_IO, "cannot read the store '%s'\nwhy: %s: %s\nfix: name a store that exists and that you may read and write",
+        return mba_fail(MBA_E_FORMAT,
+                        "'%s' is not a readable store\nwhy: %s: %s\nfix: make it again with `mambascope profile`",
+                        s->path, doing, why);
+    return mba_fail(MBA_E_IO,
+                    "cannot read the store '%s'\nwhy: %s: %s\nfix: name a store that exists and that you may read "
+                    "and write",
                     s->path, doing, why);
 }
 
@@ -49,7 +58,8 @@ static mba_status make(mba_store **out, const char *path)
 /* A file from elsewhere runs nothing: no triggers, views or functions of its schema, no huge values. */
 static void distrust(sqlite3 *db)
 {
-    static const int off[] = { SQLITE_DBCONFIG_ENABLE_TRIGGER, SQLITE_DBCONFIG_ENABLE_VIEW, SQLITE_DBCONFIG_TRUSTED_SCHEMA,
+    static const int off[] = { SQLITE_DBCONFIG_ENABLE_TRIGGER, SQLITE_DBCONFIG_ENABLE_VIEW,
+                               SQLITE_DBCONFIG_TRUSTED_SCHEMA,
                                SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION };
     for (size_t i = 0; i < sizeof off / sizeof *off; i++) sqlite3_db_config(db, off[i], 0, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -63,7 +73,9 @@ static void distrust(sqlite3 *db)
 static mba_status settle(mba_store *s)
 {
     char text[160];
-    snprintf(text, sizeof text, "PRAGMA journal_mode=DELETE; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-%d; PRAGMA temp_store=FILE;", CACHE_KB);
+    snprintf(text, sizeof text,
+             "PRAGMA journal_mode=DELETE; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-%d; PRAGMA temp_store=FILE;",
+             CACHE_KB);
     return execute(s, text, "setting it up");
 }
 
@@ -79,7 +91,8 @@ static mba_status create_tables(mba_store *s)
 {
     char text[128];
     MBA_TRY(settle(s));
-    snprintf(text, sizeof text, "BEGIN; PRAGMA application_id=%d; PRAGMA user_version=%d;", MBA_STORE_ID, MBA_STORE_VERSION);
+    snprintf(text, sizeof text, "BEGIN; PRAGMA application_id=%d; PRAGMA user_version=%d;", MBA_STORE_ID,
+             MBA_STORE_VERSION);
     MBA_TRY(execute(s, text, "beginning"));
     for (int t = 0; t < MBA_ROWS_COUNT; t++) {
         char            *sql = mba__schema_create((mba_store_rows)t, MBA_STORE_VERSION);
@@ -99,7 +112,9 @@ static mba_status may_replace(const char *path)
     mba_status st = mba_store_open(&old, path);
     if (st == MBA_OK) st = mba_store_close(old);
     if (st == MBA_OK) return MBA_OK;
-    return mba_fail(MBA_E_ARG, "'%s' exists and is not a store\nwhy: only a store is replaced\nfix: name another file, or remove it", path);
+    return mba_fail(MBA_E_ARG,
+                    "'%s' exists and is not a store\nwhy: only a store is replaced\nfix: name another file, or "
+                    "remove it", path);
 }
 
 /* The tables are made under another name: under its own, a store is never seen without them. The journal is named after
@@ -152,7 +167,8 @@ static int bind(sqlite3_stmt *q, int k, mba_cell cell, mba_value v)
 static mba_status prepare_insert(mba_store *s, mba_store_rows table)
 {
     char     *sql = mba__schema_insert(table);
-    const int rc  = sql ? sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &s->insert[table], NULL) : SQLITE_NOMEM;
+    const int rc  = sql ? sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &s->insert[table], NULL)
+        : SQLITE_NOMEM;
     sqlite3_free(sql);
     return rc == SQLITE_OK ? MBA_OK : mba__store_failed(s, rc, mba_store_tables[table].name);
 }
@@ -172,7 +188,8 @@ mba_status mba_store_put(mba_store *s, mba_store_rows table, const void *row)
     if (!s->insert[table]) MBA_TRY(prepare_insert(s, table));
     if (!s->open_batch)    MBA_TRY(begin(s));
     int rc = SQLITE_OK;
-    for (int i = 0; i < t->ncolumns && rc == SQLITE_OK; i++) rc = bind(s->insert[table], i + 1, t->column[i].cell, mba_row_field(row, i));
+    for (int i = 0; i < t->ncolumns && rc == SQLITE_OK; i++)
+        rc = bind(s->insert[table], i + 1, t->column[i].cell, mba_row_field(row, i));
     if (rc == SQLITE_OK) rc = sqlite3_step(s->insert[table]);
     const mba_status st = rc == SQLITE_DONE ? MBA_OK : mba__store_failed(s, rc, t->name);
     sqlite3_reset(s->insert[table]);
@@ -207,7 +224,8 @@ mba_status mba_store_close(mba_store *s)
 
 static mba_status finish_open(mba_store **out, mba_store *s, mba_status st)
 {
-    if (st == MBA_OK) st = execute(s, "PRAGMA query_only=1; PRAGMA cell_size_check=1; PRAGMA temp_store=FILE;", "opening it");
+    if (st == MBA_OK)
+        st = execute(s, "PRAGMA query_only=1; PRAGMA cell_size_check=1; PRAGMA temp_store=FILE;", "opening it");
     if (st == MBA_OK) st = mba__schema_check(s);
     if (st == MBA_OK) *out = s;
     else              (void)!mba_store_close(s);
@@ -230,7 +248,8 @@ mba_status mba_store_open_bytes(mba_store **out, const char *name, const void *b
     MBA_TRY(make(&s, name));
     mba_status st = connect(s, ":memory:", SQLITE_OPEN_READWRITE);
     if (st == MBA_OK) {
-        const int rc = sqlite3_deserialize(s->db, "main", (unsigned char *)(uintptr_t)bytes, (sqlite3_int64)n, (sqlite3_int64)n,
+        const int rc = sqlite3_deserialize(s->db, "main", (unsigned char *)(uintptr_t)bytes, (sqlite3_int64)n,
+                                           (sqlite3_int64)n,
                                            SQLITE_DESERIALIZE_READONLY);
         if (rc != SQLITE_OK) st = mba__store_failed(s, rc, "opening it");
     }

@@ -15,8 +15,8 @@
  * Rows are structs of 8-byte fields, generated from store.def: int64_t (MBA_ABSENT), double (NaN) or text (NULL) where
  * something was not measured; absent is never 0. Text is UTF-8; it is copied by put, lent to `each` for one call.
  *
- * Writing is batched: rows are committed every few thousand and every second. The journal is SQLite's rollback journal: a
- * process killed at any moment leaves a file whose next reader undoes the unfinished batch, and a closed store is one
+ * Writing is batched: rows are committed every few thousand and every second. The journal is SQLite's rollback journal:
+ * a process killed at any moment leaves a file whose next reader undoes the unfinished batch, and a closed store is one
  * file. The file appears under its name with all its tables. One thread at a time. */
 #ifndef MBA_STORE_H
 #define MBA_STORE_H
@@ -74,8 +74,10 @@ typedef enum mba_store_rows {
 
 /* ---- what the tables are, for export and documentation ---- */
 typedef enum mba_cell { MBA_CELL_INT, MBA_CELL_REAL, MBA_CELL_TEXT } mba_cell;
-typedef struct mba_store_column { const char *name; mba_cell cell; int since; const char *unit, *doc; } mba_store_column;
-typedef struct mba_store_table { const char *name, *doc; int since, ncolumns; const mba_store_column *column; } mba_store_table;
+typedef struct mba_store_column { const char *name; mba_cell cell; int since; const char *unit, *doc;
+                                  } mba_store_column;
+typedef struct mba_store_table { const char *name, *doc; int since, ncolumns; const mba_store_column *column;
+                                 } mba_store_table;
 extern const mba_store_table mba_store_tables[MBA_ROWS_COUNT];
 
 /* Field `column` of a row of any table. */
@@ -89,17 +91,20 @@ typedef struct mba_store mba_store;
 MBA_MUST mba_status mba_store_create(mba_store **out, const char *path);
 MBA_MUST mba_status mba_store_put(mba_store *s, mba_store_rows table, const void *row);
 MBA_MUST mba_status mba_store_commit(mba_store *s);                  /* now, not when the batch is full */
-MBA_MUST mba_status mba_store_close(mba_store *s);                   /* commits and frees; frees also where that fails. NULL is fine */
+/* commits and frees; frees also where that fails. NULL is fine */
+MBA_MUST mba_status mba_store_close(mba_store *s);
 
 /* ---- reading ---- */
 /* MBA_E_FORMAT: not a store, damaged, or of a newer version; MBA_E_IO: cannot be read. */
 MBA_MUST mba_status mba_store_open(mba_store **out, const char *path);
-MBA_MUST mba_status mba_store_open_bytes(mba_store **out, const char *name, const void *bytes, size_t n);  /* they must outlive it */
+/* they must outlive it */
+MBA_MUST mba_status mba_store_open_bytes(mba_store **out, const char *name, const void *bytes, size_t n);
 MBA_MUST mba_status mba_store_check(mba_store *s);                   /* every page: SQLite's integrity_check */
 int                 mba_store_version(const mba_store *s);           /* of the file */
 const char         *mba_store_path(const mba_store *s);
 
-/* Calls `see` for every row, in the order of the columns named ("kernel, duration_ns"; NULL: as written), until it fails. */
+/* Calls `see` for every row, in the order of the columns named ("kernel, duration_ns"; NULL: as written), until it
+ * fails. */
 typedef mba_status mba_row_fn(void *ctx, const void *row);
 MBA_MUST mba_status mba_store_each(mba_store *s, mba_store_rows table, const char *order, mba_row_fn *see, void *ctx);
 
@@ -111,10 +116,18 @@ int64_t             mba_store_find(mba_store_rows table, const void *rows, int64
 MBA_MUST mba_status mba_store_count(mba_store *s, mba_store_rows table, int64_t *n);
 
 /* mba_put_event(s, &row), mba_load_event(s, &rows, &n): typed. */
-#define TABLE(name, since, doc)                                                                                        \
-    MBA_MUST static inline mba_status mba_put_##name(mba_store *s, const mba_row_##name *r) { return mba_store_put(s, MBA_ROWS_##name, r); } \
-    MBA_MUST static inline mba_status mba_load_##name(mba_store *s, mba_row_##name **rows, int64_t *n)                    \
-    { void *all = NULL; const mba_status st = mba_store_load(s, MBA_ROWS_##name, &all, n); *rows = (mba_row_##name *)all; return st; }
+#define TABLE(name, since, doc)                                                                                  \
+    MBA_MUST static inline mba_status mba_put_##name(mba_store *s, const mba_row_##name *r)                         \
+    {                                                                                                               \
+        return mba_store_put(s, MBA_ROWS_##name, r);                                                                \
+    }                                                                                                               \
+    MBA_MUST static inline mba_status mba_load_##name(mba_store *s, mba_row_##name **rows, int64_t *n)              \
+    {                                                                                                               \
+        void            *all = NULL;                                                                                \
+        const mba_status st = mba_store_load(s, MBA_ROWS_##name, &all, n);                                          \
+        *rows = (mba_row_##name *)all;                                                                              \
+        return st;                                                                                                  \
+    }
 #define INT(name, since, unit, doc)
 #define REAL(name, since, unit, doc)
 #define TEXT(name, since, unit, doc)
@@ -127,7 +140,8 @@ MBA_MUST mba_status mba_store_count(mba_store *s, mba_store_rows table, int64_t 
 #undef END
 
 /* ---- shorthands for writers ---- */
-MBA_MUST mba_status mba_sheet_text(mba_store *s, const char *key, const char *how, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+MBA_MUST mba_status mba_sheet_text(mba_store *s, const char *key, const char *how, const char *fmt,
+                                   ...) __attribute__((format(printf, 4, 5)));
 MBA_MUST mba_status mba_sheet_number(mba_store *s, const char *key, const char *how, double number, const char *unit);
 MBA_MUST mba_status mba_note_missing(mba_store *s, const char *topic, const char *text, const char *fix);
 

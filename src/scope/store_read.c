@@ -26,8 +26,10 @@ static mba_status read_row(const mba_store *s, const mba_store_table *t, sqlite3
                             "fix: make it again with `mambascope profile`", s->path, t->name, t->column[i].name);
         if (t->column[i].cell == MBA_CELL_INT)       row[i].i = absent ? MBA_ABSENT : sqlite3_column_int64(q, i);
         else if (t->column[i].cell == MBA_CELL_REAL) row[i].r = absent ? NAN : sqlite3_column_double(q, i);
-        else                                         row[i].text = absent ? NULL : (const char *)sqlite3_column_text(q, i);
-        if (t->column[i].cell == MBA_CELL_TEXT && !absent && !row[i].text) return mba__store_failed(s, SQLITE_NOMEM, t->name);
+        else                                         row[i].text = absent ? NULL
+            : (const char *)sqlite3_column_text(q, i);
+        if (t->column[i].cell == MBA_CELL_TEXT && !absent && !row[i].text)
+            return mba__store_failed(s, SQLITE_NOMEM, t->name);
     }
     return MBA_OK;
 }
@@ -161,7 +163,9 @@ mba_status mba_store_check(mba_store *s)
     const char *says = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(q, 0) : NULL;
     mba_status  st = MBA_OK;
     if (!says)                   st = mba__store_failed(s, rc, "checking it");
-    else if (strcmp(says, "ok")) st = mba_fail(MBA_E_FORMAT, "'%s' is damaged\nwhy: %s\nfix: make it again with `mambascope profile`", s->path, says);
+    else if (strcmp(says, "ok"))
+        st = mba_fail(MBA_E_FORMAT, "'%s' is damaged\nwhy: %s\nfix: make it again with `mambascope profile`", s->path,
+                      says);
     sqlite3_finalize(q);
     return st;
 }

@@ -7,8 +7,9 @@
 #define INT(name, since, unit, doc)   { #name, MBA_CELL_INT, since, unit, doc },
 #define REAL(name, since, unit, doc)  { #name, MBA_CELL_REAL, since, unit, doc },
 #define TEXT(name, since, unit, doc)  { #name, MBA_CELL_TEXT, since, unit, doc },
-#define END(name)                     };                                                                              \
-    _Static_assert(sizeof(mba_row_##name) == sizeof(mba_value) * (sizeof name##_columns / sizeof *name##_columns), "8-byte fields");
+#define END(name)                     };                                                                         \
+    _Static_assert(sizeof(mba_row_##name) == sizeof(mba_value) * (sizeof name##_columns / sizeof *name##_columns),  \
+                   "8-byte fields");
 #include "scope/store.def"
 #undef TABLE
 #undef INT
@@ -30,7 +31,8 @@ const mba_store_table mba_store_tables[MBA_ROWS_COUNT] = {
 #undef END
 };
 
-static const char *const sql_type[] = { [MBA_CELL_INT] = "INTEGER", [MBA_CELL_REAL] = "REAL", [MBA_CELL_TEXT] = "TEXT" };
+static const char *const sql_type[] = { [MBA_CELL_INT] = "INTEGER", [MBA_CELL_REAL] = "REAL",
+                                        [MBA_CELL_TEXT] = "TEXT" };
 
 static bool is_key(const mba_store_column *c) { return c->cell == MBA_CELL_INT && !strcmp(c->name, "id"); }
 
@@ -86,14 +88,16 @@ static mba_status number_of(mba_store *s, const char *sql, int64_t *out)
 static mba_status check_table(mba_store *s, const mba_store_table *t)
 {
     sqlite3_stmt *q = NULL;
-    int           rc = sqlite3_prepare_v2(s->db, "SELECT name, hidden FROM pragma_table_xinfo(?)", -1, &q, NULL), found = 0, wanted = 0;
+    int           rc = sqlite3_prepare_v2(s->db, "SELECT name, hidden FROM pragma_table_xinfo(?)", -1, &q, NULL),
+        found = 0, wanted = 0;
     bool          sound = true;
     if (rc == SQLITE_OK) rc = sqlite3_bind_text(q, 1, t->name, -1, SQLITE_STATIC);
     for (int i = 0; i < t->ncolumns; i++) wanted += t->column[i].since <= s->version;
     while (rc == SQLITE_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
         const char *name = (const char *)sqlite3_column_text(q, 0);
         sound &= !sqlite3_column_int(q, 1) && name;
-        for (int i = 0; name && i < t->ncolumns; i++) found += t->column[i].since <= s->version && !strcmp(name, t->column[i].name);
+        for (int i = 0; name && i < t->ncolumns; i++)
+            found += t->column[i].since <= s->version && !strcmp(name, t->column[i].name);
         rc = SQLITE_OK;
     }
     sqlite3_finalize(q);
@@ -110,17 +114,25 @@ mba_status mba__schema_check(mba_store *s)
     MBA_TRY(number_of(s, "PRAGMA application_id", &id));
     MBA_TRY(number_of(s, "PRAGMA user_version", &version));
     if (id != MBA_STORE_ID)
-        return mba_fail(MBA_E_FORMAT, "'%s' is not a store of mambascope\nwhy: %s\nfix: make one with `mambascope profile --out FILE.db`", s->path,
+        return mba_fail(MBA_E_FORMAT,
+                        "'%s' is not a store of mambascope\nwhy: %s\nfix: make one with `mambascope profile --out "
+                        "FILE.db`", s->path,
                         id ? "it is the database of another program" : "it is empty, or a database of another program");
     if (version > MBA_STORE_VERSION)
-        return mba_fail(MBA_E_FORMAT, "'%s' was written by a newer mambascope\nwhy: its schema has version %lld, this program knows %d\n"
+        return mba_fail(MBA_E_FORMAT,
+                        "'%s' was written by a newer mambascope\nwhy: its schema has version %lld, this program "
+                        "knows %d\n"
                         "fix: build the newer program", s->path, (long long)version, MBA_STORE_VERSION);
     if (version < 1)
-        return mba_fail(MBA_E_FORMAT, "'%s' is not a sound store\nwhy: it has no version\nfix: make it again with `mambascope profile`", s->path);
+        return mba_fail(MBA_E_FORMAT,
+                        "'%s' is not a sound store\nwhy: it has no version\nfix: make it again with `mambascope "
+                        "profile`", s->path);
     s->version = (int)version;
     MBA_TRY(number_of(s, "SELECT count(*) FROM sqlite_schema WHERE type <> 'table' OR rootpage < 1", &strange));
     if (strange)
-        return mba_fail(MBA_E_FORMAT, "'%s' is not a sound store\nwhy: it has views, triggers, indexes or virtual tables; a store has none\n"
+        return mba_fail(MBA_E_FORMAT,
+                        "'%s' is not a sound store\nwhy: it has views, triggers, indexes or virtual tables; a store "
+                        "has none\n"
                         "fix: make it again with `mambascope profile`", s->path);
     for (int t = 0; t < MBA_ROWS_COUNT; t++)
         if (mba_store_tables[t].since <= s->version) MBA_TRY(check_table(s, &mba_store_tables[t]));

@@ -19,7 +19,8 @@ static void fill(mba_value *row, int table, int k, char text[][24])
     for (int i = 0; i < t->ncolumns; i++) {
         const bool absent = (table + k + i) % 5 == 4 && strcmp(t->column[i].name, "id");
         snprintf(text[i], 24, "%d.%d.%d \xc3\xa4'\"", table, k, i);
-        if (t->column[i].cell == MBA_CELL_INT)       row[i].i = absent ? MBA_ABSENT : ((int64_t)table << 40) + 100 * k + i;
+        if (t->column[i].cell == MBA_CELL_INT)
+            row[i].i = absent ? MBA_ABSENT : ((int64_t)table << 40) + 100 * k + i;
         else if (t->column[i].cell == MBA_CELL_REAL) row[i].r = absent ? NAN : 0.1 * table - 1e-9 * k + 1e30 * i;
         else                                         row[i].text = absent ? NULL : text[i];
     }
@@ -141,13 +142,15 @@ static void other_files_are_refused_with_the_reason(void **state)
     run_sql(scratch("newer.db"), "PRAGMA user_version=99");
     assert_fails(mba_store_open(&s, scratch("newer.db")), MBA_E_FORMAT, "newer mambascope");
     make_store(scratch("view.db"));
-    run_sql(scratch("view.db"), "DROP TABLE note; CREATE VIEW note AS SELECT 1 AS topic, 2 AS severity, 3 AS text, 4 AS fix");
+    run_sql(scratch("view.db"),
+            "DROP TABLE note; CREATE VIEW note AS SELECT 1 AS topic, 2 AS severity, 3 AS text, 4 AS fix");
     assert_fails(mba_store_open(&s, scratch("view.db")), MBA_E_FORMAT, "views");
     make_store(scratch("column.db"));
     run_sql(scratch("column.db"), "ALTER TABLE note DROP COLUMN fix");
     assert_fails(mba_store_open(&s, scratch("column.db")), MBA_E_FORMAT, "note has not the columns");
     make_store(scratch("computed.db"));
-    run_sql(scratch("computed.db"), "DROP TABLE note; CREATE TABLE note(topic, severity, text, fix AS (hex(zeroblob(1000))))");
+    run_sql(scratch("computed.db"),
+            "DROP TABLE note; CREATE TABLE note(topic, severity, text, fix AS (hex(zeroblob(1000))))");
     assert_fails(mba_store_open(&s, scratch("computed.db")), MBA_E_FORMAT, "note has not the columns");
 }
 
@@ -180,12 +183,19 @@ static void only_a_store_is_replaced(void **state)
     assert_fails(mba_store_create(&s, scratch("no/such/folder.db")), MBA_E_IO, "cannot write the store");
 }
 
+static mba_status pass_by(void *ctx, const void *row)
+{
+    (void)row;
+    ++*(int64_t *)ctx;
+    return MBA_OK;
+}
+
 /* Damage in the middle of a page is found when the page is read, and told. */
 static void damage_is_told(void **state)
 {
     enum { EVENTS = 4000 };
     mba_store *s;
-    int64_t    sum = 0;
+    int64_t    seen = 0;
     (void)state;
     assert_ok(mba_store_create(&s, scratch("damaged.db")));
     for (int i = 0; i < EVENTS; i++) {
@@ -202,7 +212,8 @@ static void damage_is_told(void **state)
     close(f);
     assert_ok(mba_store_open(&s, scratch("damaged.db")));
     assert_fails(mba_store_check(s), MBA_E_FORMAT, "is damaged");
-    assert_fails(mba_store_each(s, MBA_ROWS_event, NULL, add_up, &sum), MBA_E_FORMAT, "malformed");
+    assert_fails(mba_store_each(s, MBA_ROWS_event, NULL, pass_by, &seen), MBA_E_FORMAT, "malformed");
+    assert_true(seen < EVENTS);
     assert_ok(mba_store_close(s));
 }
 
@@ -241,7 +252,8 @@ static void every_older_version_reads(void **state)
             char *create = mba__schema_create((mba_store_rows)t, version);
             run_sql(scratch(name), create);
             sqlite3_free(create);
-            snprintf(sql, sizeof sql, "INSERT INTO \"%s\"(\"%s\") VALUES(7)", mba_store_tables[t].name, mba_store_tables[t].column[0].name);
+            snprintf(sql, sizeof sql, "INSERT INTO \"%s\"(\"%s\") VALUES(7)", mba_store_tables[t].name,
+                     mba_store_tables[t].column[0].name);
             run_sql(scratch(name), sql);
         }
         snprintf(sql, sizeof sql, "PRAGMA application_id=%d; PRAGMA user_version=%d", MBA_STORE_ID, version);
@@ -252,7 +264,8 @@ static void every_older_version_reads(void **state)
             assert_int_equal(n, mba_store_tables[t].since <= version);
             for (int i = 1; n && i < mba_store_tables[t].ncolumns; i++) {
                 const mba_cell cell = mba_store_tables[t].column[i].cell;
-                assert_true(cell == MBA_CELL_INT ? all[i].i == MBA_ABSENT : cell == MBA_CELL_REAL ? isnan(all[i].r) : !all[i].text);
+                assert_true(cell == MBA_CELL_INT ? all[i].i == MBA_ABSENT : cell == MBA_CELL_REAL ? isnan(all[i].r)
+                            : !all[i].text);
             }
         }
         assert_ok(mba_store_close(s));
@@ -278,6 +291,7 @@ static void write_for_ever(const char *path, int seed)
 }
 
 typedef struct sums { int64_t n, wrong, seed; } sums;
+
 static mba_status see_event(void *ctx, const void *row)
 {
     sums                *u = ctx;
@@ -336,12 +350,14 @@ static void write_a_million(const char *path)
     if (mba_store_create(&s, path) != MBA_OK) _exit(3);
     for (int64_t i = 0; i < 1000000; i++) {
         mba_row_event e = mba_no_event;
-        e.id = i, e.what = "kernel", e.start_ns = i, e.duration_ns = 0, e.kernel = i % 300, e.step = i / 1000, e.phase = "forward";
+        e.id = i, e.what = "kernel", e.start_ns = i, e.duration_ns = 0, e.kernel = i % 300, e.step = i / 1000,
+            e.phase = "forward";
         if (mba_put_event(s, &e) != MBA_OK) _exit(4);
     }
     if (mba_store_close(s) != MBA_OK) _exit(5);
     sums u = { .seed = 0 };
-    if (mba_store_open(&s, path) != MBA_OK || mba_store_each(s, MBA_ROWS_event, "id", see_event, &u) != MBA_OK) _exit(6);
+    if (mba_store_open(&s, path) != MBA_OK || mba_store_each(s, MBA_ROWS_event, "id", see_event, &u) != MBA_OK)
+        _exit(6);
     if (mba_store_close(s) != MBA_OK || u.n != 1000000 || u.wrong) _exit(7);
     const long grown = resident_peak_kb() - before;
     const char *sanitized = getenv("MBA_TEST_SANITIZED");        // whose quarantine alone is 256 MB
