@@ -159,8 +159,8 @@ static __device__ __forceinline__ void stmatrix_at(uint32_t row, const uint32_t 
  *
  * Sums d: lane (g = lane / 4, t = lane % 4) of warp w holds rows 16 w + g and + 8, columns 8 j + 2 t and + 1 in
  * d[4 j .. 4 j + 3]; A from registers is laid out as in mma.cuh. rs: A from registers; ss: both from shared memory.
- * TA / TB = 1: that operand lies with its M (N) index contiguous. Then K advances by 2048 bytes per 16, and `lbo` is the
- * distance of blocks of 64; with K contiguous it advances by 32 bytes. */
+ * TA / TB = 1: that operand lies with its M (N) index contiguous. Then K advances by 2048 bytes per 16, and `lbo` is
+ * the distance of blocks of 64; with K contiguous it advances by 32 bytes. */
 
 static __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 static __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }

@@ -1,7 +1,8 @@
 /* ssd.c -- the state-space dual of Mamba-2: declaration (ssd.md; specs/mamba2.md sections 3 to 8).
  *
- * CPU: `streaming`, the chunks of a head one after another with the state in cache. CUDA: the multi-kernel baseline
- * whose kernels carry the names of the reference, as `chunked` on tensor cores and as `fma` for everything else. */
+ * CPU: `streaming`, the chunks of a head one after another with the state in cache. CUDA: `fused`, the same on Hopper
+ * with the state in registers (plans in ssd_fused.c), and the multi-kernel baseline whose kernels carry the names of
+ * the reference, as `chunked` on tensor cores and as `fma` for everything else. */
 #include "ops/ssd/ssd.h"
 
 #include <math.h>
@@ -624,19 +625,26 @@ static void ssd_build(mba_graph *g, const mba_case *c)
         cut_windows(g, &a, d);
     } else {
         a.x  = mba_case_act(g, "x",  MBA_TYPE(MBA_F32, B, L, H, P), MBA_INIT_NORMAL(1));
-        a.dt = mba_case_act(g, "dt", MBA_TYPE(MBA_F32, B, L, H), MBA_INIT_NORMAL(1));
+        a.dt = mba_case_act(g, "dt", MBA_TYPE(MBA_F32, B, L, H), MBA_INIT_NORMAL(has & MODEL ? 0.5 : 1));
         a.B  = mba_case_act(g, "B",  MBA_TYPE(MBA_F32, B, L, G, N), MBA_INIT_NORMAL(1));
         a.C  = mba_case_act(g, "C",  MBA_TYPE(MBA_F32, B, L, G, N), MBA_INIT_NORMAL(1));
     }
-    a.A_log = mba_param(g, "A_log", MBA_TYPE(MBA_F32, H), MBA_INIT_LOG_UNIFORM(0.2, has & STRONG ? 60 : 2), MBA_NO_DECAY);
+    const mba_init decay = has & MODEL ? MBA_INIT_LOG_UNIFORM(1, 16) : MBA_INIT_LOG_UNIFORM(0.2, has & STRONG ? 60 : 2);
+    a.A_log = mba_param(g, "A_log", MBA_TYPE(MBA_F32, H), decay, MBA_NO_DECAY);
     if (has & SKIP_HEAD) a.D = real(g, "D", MBA_TYPE(MBA_F32, H), 1);
     if (has & SKIP_FULL) a.D = real(g, "D", MBA_TYPE(MBA_F32, H, P), 1);
-    if (has & BIAS)      a.dt_bias = real(g, "dt_bias", MBA_TYPE(MBA_F32, H), 1);
+    if (has & BIAS)      a.dt_bias = mba_param(g, "dt_bias", MBA_TYPE(MBA_F32, H),
+                                               has & MODEL ? MBA_INIT_STEP(1e-3, 0.1) : MBA_INIT_NORMAL(1), MBA_DECAY);
     if (has & RESETS)    a.ids = mba_index(g, "ids", MBA_TYPE(MBA_I32, B, L), 2);
     if (has & STATES)    a.initial = real(g, "initial", MBA_TYPE(MBA_F32, B, H, P, N), 1);
     if (has & LIMITS)    { a.dt_min = 0.35; a.dt_max = 1.25; }
     mba_ssd_(g, a);
 }
+
+/* The shapes at which the peers were measured. */
+#define PEER(B, L, H, note) { { (B), (L), (H), 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, note }
+#define PEERS(H, model) PEER(8, 2048, H, model ", 8 x 2048"), PEER(4, 4096, H, model ", 4 x 4096"), \
+                        PEER(1, 32768, H, model ", 1 x 32768"), PEER(32, 512, H, model ", 32 x 512")
 
 const mba_op mba_op_ssd = {
     .name  = "ssd", .doc = "the state-space dual of Mamba-2: h = exp(dt A) h + dt x B^T, y = h C + D x",
@@ -667,9 +675,10 @@ const mba_op mba_op_ssd = {
         { { 1, 136, 2,  8, 2,  8, 128, SKIP_FULL | LIMITS | WINDOWS }, "tensor cores: rows of 128, groups, windows" },
         { { 0 }, NULL } },
     .sizes = (const mba_case[]){
-        { { 1, 1024, 24, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "mamba2-130m, 1024 tokens" },
-        { { 1, 4096, 24, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "mamba2-130m, 4096 tokens" },
-        { { 1, 1024, 32, 64, 8, 128, 256, SKIP_HEAD | BIAS }, "mamba2-headline, 1024 tokens" },
+        { { 1, 1024, 24, 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, "mamba2-130m, 1024 tokens" },
+        { { 1, 4096, 24, 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, "mamba2-130m, 4096 tokens" },
+        { { 1, 1024, 32, 64, 8, 128, 256, SKIP_HEAD | BIAS | MODEL }, "mamba2-headline, 1024 tokens" },
+        PEERS(24, "mamba2-130m"), PEERS(64, "mamba2-1.3b"), PEERS(80, "mamba2-2.7b"),
         { { 0 }, NULL } },
 };
 

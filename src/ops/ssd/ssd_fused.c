@@ -1,7 +1,8 @@
-/* ssd_fused.c -- plans of the variant `fused` of ssd: one walk over the chunks with the state in registers (ssd_fused.cuh).
+/* ssd_fused.c -- plans of the variant `fused` of ssd: one walk over the chunks with the state in registers
+ * (ssd_fused.cuh).
  *
- * Blocks never wait for each other: a sequence that is cut into segments has the states between them made by a launch of its
- * own. So no plan depends on which blocks are resident; the grid is the number of SMs because one block fills one. */
+ * Blocks never wait for each other: a sequence that is cut into segments has the states between them made by a launch
+ * of its own. So no plan depends on which blocks are resident; the grid is the number of SMs as a block fills one. */
 #include "core/device.h"
 #include "ops/ssd/ssd.h"
 #include "ops/ssd/ssd_slots.h"
@@ -42,7 +43,8 @@ static bool heads_adjoin(const mba_tensor *t, int64_t width)
 
 static mba_status check_fused(const mba_node *n, const ssd_dims *d, const mba_machine *m)
 {
-    MBA_REFUSE_IF(m->cc != 90, "a device of compute capability %d\nwhy: products of warpgroups, which sm_90a has", m->cc);
+    MBA_REFUSE_IF(m->cc != 90, "a device of compute capability %d\nwhy: products of warpgroups, which sm_90a has",
+                  m->cc);
     MBA_REFUSE_IF(m->smem_block_bytes < SSD_SCAN_SMEM, "blocks of %lld bytes of shared memory",
                   (long long)m->smem_block_bytes);
     MBA_REFUSE_IF(n->in[X]->type.dtype != MBA_BF16, "fp32 activations\nwhy: tensor cores would round them");
@@ -51,8 +53,8 @@ static mba_status check_fused(const mba_node *n, const ssd_dims *d, const mba_ma
     MBA_REFUSE_IF(d->J % SSD_HEADS, "%lld heads in a group\nwhy: a block takes two", (long long)d->J);
     MBA_TRY(ssd_check_axes(n));
     MBA_REFUSE_IF(!ssd_in_pieces(n), "rows that do not begin at multiples of 16 bytes");
-    MBA_REFUSE_IF((double)(d->B * d->G) * (double)(d->L + 2 * Q) > 1e9 || (double)d->B * (double)d->H * (double)d->L > 6e10,
-                  "more tokens than a copy can number");
+    const double tokens = (double)d->B * (double)(d->L + 2 * Q);
+    MBA_REFUSE_IF(tokens * (double)d->G > 1e9 || tokens * (double)d->H > 6e10, "more tokens than a copy can number");
     return MBA_OK;
 }
 

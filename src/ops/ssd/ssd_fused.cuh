@@ -1,21 +1,21 @@
-/* ssd_fused.cuh -- ssd for Hopper: one walk over the chunks with the state in registers; y forwards in time, and with x and
- * dy, B and C exchanged, the gradient of x backwards. P = 64, N = 128, chunks of 64, bf16 operands, fp32 states and sums.
+/* ssd_fused.cuh -- ssd for Hopper: one walk over the chunks with the state in registers; y forwards in time, and with x
+ * and dy, B and C exchanged, the gradient of x backwards. P = 64, N = 128, chunks of 64, bf16 operands, fp32 sums.
  *
  * Factored decay. In a chunk with log decays cs_l, total a, and a pivot m in the middle of their range:
  *     e_l = exp(cs_l - m)    f_s = dt_s exp(m - cs_s)    x'_s = f_s x_s    H1 = exp(m) H
  *     y_l = e_l ( H1 C_l + sum_{s<=l} (C_l . B_s) x'_s ) + D x_l        H_next = exp(a - m) ( H1 + sum_s x'_s B_s^T )
  * so C B^T is the same for all heads of a group (made once, bf16), no exponential per pair is left, and all products
- * have their left operand in registers: H1 and x' with rows p. A chunk whose decays span more than RANGE_MAX takes a path
- * with a decay per pair (`slow`). A reset is a zero in C B^T, in a copy of C for the state term (rows it does not reach), in a copy of B for
- * the update (rows that do not reach the end), and drops the old state from the update.
+ * have their left operand in registers: H1 and x' with rows p. A chunk whose decays span more than RANGE_MAX takes a
+ * path with a decay per pair (`slow`). A reset is a zero in C B^T, in a copy of C for the state term (rows that the
+ * state does not reach), in a copy of B for the update (rows that do not reach the end), and drops the old state there.
  *
  * kernel     ssd_prep        block = one chunk: C B^T of a group, or the records of 32 heads
  * launch     grid chunks B (G + ceil(H/32)), block 256
- * moves      reads B, C, dt once; writes 8 KB per chunk and group, 528 bytes per chunk and head (three times that backward)
- * resources  sm_90a, CUDA 13.0: 40 registers, 34 KB of shared memory
- * kernel     ssd_scan, ssd_scan_rev    persistent; item = (sequence, segment, two heads of a group); one producer thread,
- *            two warpgroups of 240 registers, one head each; ring of three stages of 58 KB by TMA
- * launch     grid min(items, SMs), block 384, dynamic smem 211 KB; each walk twice: items with a slow chunk, the others
+ * moves      reads B, C, dt once; writes 8 KB per chunk and group, 528 bytes per chunk and head (backward thrice that)
+ * resources  sm_90a, CUDA 13.0: 64 registers, 35 KB of shared memory
+ * kernel     ssd_scan, ssd_scan_rev    persistent; item = (sequence, segment, two heads of a group); one producer
+ *            thread, two warpgroups of 240 registers, one head each; ring of three stages of 58 KB by TMA
+ * launch     grid min(items, SMs), block 384, dynamic smem 217 KB; each walk twice: items with a slow chunk, the others
  * moves      per chunk and two heads: x 16 KB, C, B, C B^T 40 KB (from L2), y 16 KB; tensor 2 x 640 cycles
  * takes      bf16, P 64, N 128, H/G even, rows at multiples of 16 bytes
  * resources  sm_90a, CUDA 13.0: 168 registers, no spill
@@ -57,8 +57,9 @@ struct fused_task {
     float       *dA_log, *dskip, *dbias;
     /* scratch */
     float    *rec, *rec_rev, *rec_plain;               /* (B, H, K, REC) */
-    bf16     *cb, *cb_low;                             /* (B, K, G, 64, 64); (B, K/2, G, 64, 64): odd chunks, even sources */
-    bf16     *b_end, *c_begin;                         /* with ids: (B, K 64, G, N), rows out of reach of the ends zero */
+    bf16     *cb;                                      /* (B, K, G, 64, 64) */
+    bf16     *cb_low;                                  /* (B, K/2, G, 64, 64): odd chunks, sources one chunk earlier */
+    bf16     *b_end, *c_begin;                         /* with ids: (B, K 64, G, N), rows out of reach are zero */
     float    *seg_state, *seg_decay;                   /* (B, H, segments, 64, 128 threads); (B, H, segments) */
     uint32_t *saved, *saved_rev;                       /* (B, H, K/2, 64, N) bf16, n as fragments have it */
     float    *src;                                     /* (B, H, K 64): <x', gradient of x'> */
@@ -89,10 +90,10 @@ static __device__ __forceinline__ bool reset_at(const fused_task &a, int b, int6
 /* How many resets lie at or before each position of a chunk; by one warp. Others see it after a barrier. */
 static __device__ __forceinline__ void count_resets(int (&count)[FQ], const fused_task &a, int b, int c)
 {
-    const int lane = (int)threadIdx.x;
-    if (lane >= 32) return;
-    const int64_t  l = (int64_t)c * FQ + lane;
-    const unsigned low = __ballot_sync(0xffffffffu, reset_at(a, b, l)), high = __ballot_sync(0xffffffffu, reset_at(a, b, l + 32));
+    if (threadIdx.x >= 32) return;
+    const int      lane = threadIdx.x & 31, l = c * FQ + lane;
+    const unsigned low = __ballot_sync(0xffffffffu, reset_at(a, b, l));
+    const unsigned high = __ballot_sync(0xffffffffu, reset_at(a, b, l + 32));
     const unsigned mine = 0xffffffffu >> (31 - lane);
     count[lane]      = __popc(low & mine);
     count[lane + 32] = __popc(low) + __popc(high & mine);
@@ -295,10 +296,11 @@ static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ f
 
 /* ---- the walk ---- */
 
-enum scan_what { SCAN_OUT, SCAN_LOCAL, SCAN_SAVE };    /* y or dx; the state a segment adds; states for the backward pass */
+enum scan_what { SCAN_OUT, SCAN_LOCAL, SCAN_SAVE };    /* y or dx; what a segment adds to the state; states of pairs */
 enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
 
-/* k: C (reverse B), of the state term; u: B (reverse C), of the update; x: x (reverse dy); y: y (reverse dx); other: reverse x. */
+/* k: C (reverse B), of the state term; u: B (reverse C), of the update; x: x (reverse dy); y: y (reverse dx);
+ * other: reverse x. */
 struct scan_maps { CUtensorMap k, u, cb, x, y, other; };
 
 struct scan_stage {                                    /* one chunk, 58 KB; every tile 1 KB aligned */
@@ -396,17 +398,18 @@ static __device__ __forceinline__ void scan_produce(scan_smem<SLOW> &sm, const f
  * hand, and pin() keeps its use below the point where it is wanted. */
 template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     typedef uint32_t fragments[4][4];                  /* 64 p x 64 positions: [16 positions][as A of mma.cuh] */
+    typedef uint32_t packed_state[8][4];               /* 64 p x 128 n likewise */
     scan_smem<SLOW>  &sm;
     const fused_task &a;
     const scan_maps  &maps;
     int       wg, tid, warp, lane, t4;
     uint32_t  moff;                                    /* my row for ldmatrix and stmatrix, transposed */
     int       s, ph;                                   /* place in the ring */
-    unsigned  steps;                                   /* chunks so far: which output tile, which phase of its barrier */
+    unsigned  steps;                                   /* chunks so far: which output tile, and phase of its barrier */
     scan_item it;
     int       head, c, last_c;                         /* this chunk, the last one of the item */
     float     D0, D1;                                  /* of my rows p and p + 8 */
-    float     after, total;                            /* log factor still owed to the state; log decay of the segment */
+    float     after, total;                            /* log factor owed to the state; log decay of the segment */
     float     h[64], y[32];
     float4    out[4];                                  /* scale of what leaves */
     fragments raw, next;                               /* x of this chunk and of the next */
@@ -475,7 +478,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         }
     }
 
-    /* Row of (sequence, head) in scratch. Made anew wherever it is wanted: addresses kept all the way cost registers. */
+    /* Row of (sequence, head) in scratch. Made anew where it is wanted: addresses kept all the way cost registers. */
     __device__ __forceinline__ int64_t bh() const
     {
         int b = it.b;
@@ -527,19 +530,20 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
             }
     }
     /* bf16, n in the order in which a thread has it, so that it writes 64 bytes in a row; ssd_bwd_bc undoes it. */
-    __device__ __forceinline__ void save_state(const uint32_t (&ha)[8][4])
+    __device__ __forceinline__ void save_state(const packed_state &ha)
     {
         uint32_t *saved = REV ? a.saved_rev : a.saved;
 #pragma unroll
         for (int q = 0; q < 2; q++) {
             uint4 *to = (uint4 *)saved + ((bh() * (a.K / 2) + (c >> 1)) * 64 + row_of(q)) * 16 + t4 * 4;
 #pragma unroll
-            for (int k = 0; k < 8; k += 2) to[k >> 1] = make_uint4(ha[k][q], ha[k][q + 2], ha[k + 1][q], ha[k + 1][q + 2]);
+            for (int k = 0; k < 8; k += 2)
+                to[k >> 1] = make_uint4(ha[k][q], ha[k][q + 2], ha[k + 1][q], ha[k + 1][q + 2]);
         }
     }
 
     /* ---- products: Y = H1 C^T + x' (C B^T)^T, then H1 += x' B ---- */
-    __device__ __forceinline__ void state_term(const uint32_t (&ha)[8][4], const scan_stage &t)
+    __device__ __forceinline__ void state_term(const packed_state &ha, const scan_stage &t)
     {
         const uint64_t d = mdesc(smem_address(t.k));
 #pragma unroll
@@ -561,7 +565,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         wgmma_commit();
     }
 
-    __device__ __forceinline__ void products(const uint32_t (&ha)[8][4], const fragments &x, const scan_stage &t, int keep)
+    __device__ __forceinline__ void products(const packed_state &ha, const fragments &x, const scan_stage &t, int keep)
     {
         wgmma_fence();
         if (WHAT == SCAN_OUT) {
@@ -589,7 +593,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
                                                        high_of(v) * __expf(fminf(cl - at(cs, 2 * q + 1), 0)));
         }
     }
-    __device__ __forceinline__ void slow_output(const uint32_t (&ha)[8][4], fragments &x, const scan_stage &t, float all)
+    __device__ __forceinline__ void slow_output(const packed_state &ha, fragments &x, const scan_stage &t, float all)
     {
         const float *cs = t.rec[wg], *dt = t.rec[wg] + 64;
         together();
@@ -624,7 +628,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         wgmma_commit();
         wgmma_wait<0>();
     }
-    __device__ __forceinline__ void slow_products(const uint32_t (&ha)[8][4], fragments &x, const scan_stage &t, float all,
+    __device__ __forceinline__ void slow_products(const packed_state &ha, fragments &x, const scan_stage &t, float all,
                                                   int keep)
     {
         const float *cs = t.rec[wg], *dt = t.rec[wg] + 64;
@@ -780,7 +784,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         const int    flags = (int)last.z, keep = !(flags & HAS_RESET);
         after = last.y;
         total = keep ? total + last.w : -INFINITY;
-        if (__any_sync(0xffffffffu, last.x + owed < -80)) {      // together they would underflow, the state between them not
+        if (__any_sync(0xffffffffu, last.x + owed < -80)) {      // together they would underflow, the state would not
             factor = __expf(owed);
 #pragma unroll
             for (int j = 0; j < 64; j++) h[j] *= factor;
@@ -788,7 +792,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         }
 #pragma unroll
         for (int j = 0; j < 64; j++) h[j] *= factor;
-        uint32_t ha[8][4];
+        packed_state ha;
         if (WHAT != SCAN_LOCAL) {
 #pragma unroll
             for (int k = 0; k < 8; k++)

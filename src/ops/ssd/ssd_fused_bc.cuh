@@ -1,23 +1,24 @@
-/* ssd_fused_bc.cuh -- the backward pass of `fused` after its walks: gradients of B and C summed over heads in registers,
- * of decays without further products, of steps and of parameters.
+/* ssd_fused_bc.cuh -- the backward pass of `fused` after its walks: gradients of B and C summed over heads in
+ * registers, of decays without further products, of steps and of parameters.
  *
- * A block of ssd_bwd_bc owns 128 positions (chunks 0 and 1 of a pair) and takes the heads of a group in turn. It needs the state
- * entering the pair (H1, saved by ssd_scan) and the adjoint leaving it (G1, by ssd_scan_rev), bf16 with their pivots.
+ * A block of ssd_bwd_bc owns 128 positions (chunks 0 and 1 of a pair) and takes the heads of a group in turn. It needs
+ * the state entering the pair (H1, by ssd_scan) and the adjoint leaving it (G1, by ssd_scan_rev), bf16 under pivots.
  * With dy'_l = e_l dy_l, x'_s = f_s x_s, kappa = exp(m1 + a0 - m0) (the decay between the pivots, at most 1):
  *     dC_0 += dy'_0 H1          dC_1 += (kappa dy'_1) H1        dB_0 += (kappa x'_0) G1      dB_1 += x'_1 G1
  *     dCB_00 += dy'_0 x'_0^T    dCB_11 += dy'_1 x'_1^T          dCB_10 += (kappa dy'_1) x'_0^T
  * and once at the end dC += mask(dCB) B, dB += mask(dCB)^T C. Warpgroup i owns the rows of chunk i.
  *
- * Gradient of the decay: per head q_l = <C_l, what dC_l gained from H1> and row_l = <CB_l, what dCB_l gained> are differences
- * of products with the running sums; with src_s = <x'_s, gradient of x'_s> from ssd_scan_rev
+ * Gradient of the decay: per head q_l = <C_l, what dC_l gained from H1> and row_l = <CB_l, what dCB_l gained> are
+ * differences of products with the running sums; with src_s = <x'_s, gradient of x'_s> from ssd_scan_rev
  *     ddA_i = kappa <H1, G1> + sum_{l>=i} q_l + sum_{s<i} (src_s - row_s)          over the 128 positions of the pair.
  * Sources and rows meet the same bf16 operands, so what should cancel does.
  *
- * A head with a chunk beyond the range of a pivot counts as zero in ssd_bwd_bc; ssd_bwd_slow does its pairs token by token in fp32.
+ * A head with a chunk beyond the range of a pivot counts as zero in ssd_bwd_bc; ssd_bwd_slow does its pairs token by
+ * token in fp32.
  *
- * kernel     ssd_bwd_slow    128 positions per block, a thread per n, heads beyond the range in turn; leaves when there is none
+ * kernel     ssd_bwd_slow    128 positions per block, a thread per n, heads beyond the range in turn; none: leaves
  * launch     grid B K/2 G, block 128, dynamic smem 64 KB
- * kernel     ssd_bwd_bc      one producer thread, two warps for <H1, G1>, two warpgroups of 240 registers; ring of two stages
+ * kernel     ssd_bwd_bc      one producer thread, two warps for <H1, G1>, two warpgroups of 240 registers; two stages
  * launch     grid B K/2 G, block 384, dynamic smem 210 KB
  * moves      per pair and head: x, dy 32 KB, H1, G1 32 KB; tensor 2 x 1024 cycles
  * kernel     ssd_finish      128 positions x 32 heads per block: ddt, and parts of dA_log, ddt_bias
@@ -63,17 +64,22 @@ static_assert(sizeof(slow_smem) <= SSD_SLOW_SMEM, "the plan asks for less");
 
 struct slow_steps { float dt[PAIR], decay[PAIR], dest[4][PAIR], src[4][PAIR], ends[4]; };
 
-/* Thread n has column n of a state that a walk saved under a pivot; `factor` is the pivot's. What a pivot below e^-85 left is
- * nothing that a position of the pair could see. */
-static __device__ __forceinline__ void load_column(float (&s)[FP], const uint32_t *saved, float factor)
+/* Element p of column n (thread n) of a state that a walk saved. */
+static __device__ __forceinline__ float saved_at(const uint32_t *saved, int p)
 {
-    const int   n = (int)threadIdx.x, w = (n >> 1 & 3) * 16 + (n >> 4) * 2 + (n >> 3 & 1);
-    const float back = factor < -85 ? 0 : __expf(-factor);
+    const int      n = (int)threadIdx.x, w = (n >> 1 & 3) * 16 + (n >> 4) * 2 + (n >> 3 & 1);       // n_of, backwards
+    const uint32_t v = saved[p * (FN / 2) + w];
+    return n & 1 ? high_of(v) : low_of(v);
+}
+
+/* What undoes a pivot. What one below e^-85 has left is nothing that a position of the pair could see. */
+static __device__ __forceinline__ float undone(float pivot) { return pivot < -85 ? 0 : __expf(-pivot); }
+
+static __device__ __forceinline__ void load_column(float (&s)[FP], const uint32_t *saved, float pivot)
+{
+    const float back = undone(pivot);
 #pragma unroll
-    for (int p = 0; p < FP; p++) {
-        const uint32_t v = saved[p * (FN / 2) + w];
-        s[p] = (n & 1 ? high_of(v) : low_of(v)) * back;
-    }
+    for (int p = 0; p < FP; p++) s[p] = saved_at(saved, p) * back;
 }
 
 static __device__ __forceinline__ void load_slow(slow_smem &m, slow_steps &s, const fused_task &a, int b, int h, int l0)
@@ -133,15 +139,8 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
         if (n % 32 == 0) s.dest[warp][l] = dest;
     }
     float ends = 0;
-    {
-        const int   w = (n >> 1 & 3) * 16 + (n >> 4) * 2 + (n >> 3 & 1);
-        const float back = out < -85 ? 0 : __expf(-out);
 #pragma unroll
-        for (int p = 0; p < FP; p++) {
-            const uint32_t v = G1[p * (FN / 2) + w];
-            ends += state[p] * (n & 1 ? high_of(v) : low_of(v)) * back;
-        }
-    }
+    for (int p = 0; p < FP; p++) ends += state[p] * (saved_at(G1, p) * undone(out));
     ends = warp_sum(ends);
     if (n % 32 == 0) s.ends[warp] = ends;
     load_column(state, G1, out);
@@ -272,9 +271,11 @@ static __device__ __forceinline__ float2 rows_dot(const float (&sums)[COUNT], co
     return u;
 }
 
-/* The same for a diagonal block of 64 x 64, on and below the diagonal alone: above it the products of two pivots may overflow,
- * and zero times infinity is not zero. Warp w has rows 16 w + g (and + 8), numbers 8 i .. of columns 16 i + 2 t .. */
-static __device__ __forceinline__ float2 lower_dot(const float (&sums)[32], const uint4 *fragment, int step, int warp, int lane)
+/* The same for a diagonal block of 64 x 64, on and below the diagonal alone: above it the products of two pivots may
+ * overflow, and zero times infinity is not zero. Warp w has rows 16 w + g (and + 8), numbers 8 i .. of columns
+ * 16 i + 2 t .. */
+static __device__ __forceinline__ float2 lower_dot(const float (&sums)[32], const uint4 *fragment, int step, int warp,
+                                                   int lane)
 {
     const int first = 2 * (lane & 3), g = lane >> 2;
     float2    u = make_float2(0, 0);
@@ -302,14 +303,13 @@ template <int I, bool DOCS> struct bc_rows {
     typedef uint32_t fragments[4][4];
     bc_smem          &sm;
     const fused_task &a;
-    const pair_block &k;                               /* in shared memory */
     int       tid, warp, lane, t4, row;
     uint32_t  moff;                                    /* my row for ldmatrix and stmatrix */
     float     dC[64], dB[64], own[32], low[32];        /* own: diagonal block of dCB; low: block 10 (I = 1) */
     bool      slow_now;                                /* this head is beyond the range somewhere in the pair */
     fragments f;
 
-    __device__ __forceinline__ bc_rows(bc_smem &smem, const fused_task &task) : sm(smem), a(task), k(smem.where)
+    __device__ __forceinline__ bc_rows(bc_smem &smem, const fused_task &task) : sm(smem), a(task)
     {
         tid  = threadIdx.x & 127;
         warp = tid >> 5;
@@ -328,20 +328,21 @@ template <int I, bool DOCS> struct bc_rows {
     {
         return moff + (((2 * i + (uint32_t)(lane >> 4)) ^ (moff >> 7 & 7)) << 4);
     }
-    __device__ __forceinline__ int64_t token(int q) const { return (int64_t)k.c2 * PAIR + I * FQ + row + 8 * q; }
+    __device__ __forceinline__ int64_t token(int q) const { return (int64_t)sm.where.c2 * PAIR + I * FQ + row + 8 * q; }
 
     /* ---- what all heads share ---- */
     __device__ __forceinline__ void load_shared()
     {
-        const bf16 *cb = a.cb + (((int64_t)k.b * a.K + 2 * k.c2 + I) * a.G + k.g) * FQ * FQ;
-        const bf16 *cl = a.cb_low + (((int64_t)k.b * (a.K / 2) + k.c2) * a.G + k.g) * FQ * FQ;
+        const bf16 *cb = a.cb + (((int64_t)sm.where.b * a.K + 2 * sm.where.c2 + I) * a.G + sm.where.g) * FQ * FQ;
+        const bf16 *cl = a.cb_low + (((int64_t)sm.where.b * (a.K / 2) + sm.where.c2) * a.G + sm.where.g) * FQ * FQ;
         uint32_t    v[4];
 #pragma unroll
         for (int i = 0; i < 8; i++) {
 #pragma unroll
-            for (int e = 0; e < 4; e++)
-                v[e] = token(e & 1) < a.L
-                     ? *(const uint32_t *)(a.cm.row(k.b, token(e & 1), k.g) + n_of(4 * (2 * i + (e >> 1)) + t4)) : 0;
+            for (int e = 0; e < 4; e++) {
+                const bf16 *c = a.cm.row(sm.where.b, token(e & 1), sm.where.g) + n_of(8 * i + 4 * (e >> 1) + t4);
+                v[e] = token(e & 1) < a.L ? *(const uint32_t *)c : 0;
+            }
             sm.c[i][I * 128 + tid] = make_uint4(v[0], v[1], v[2], v[3]);
         }
 #pragma unroll
@@ -411,8 +412,7 @@ template <int I, bool DOCS> struct bc_rows {
     /* As seen from the end of the pair, from its beginning; 0 where a reset lies between. */
     __device__ __forceinline__ float f_to_end(const bc_stage &t, int r) const
     {
-        const int(&n)[FQ] = sm.resets[I];
-        if (DOCS && (n[r] != n[FQ - 1] || (I == 0 && sm.resets[1][FQ - 1]))) return 0;
+        if (DOCS && (sm.resets[I][r] != sm.resets[I][FQ - 1] || (I == 0 && sm.resets[1][FQ - 1]))) return 0;
         return I ? f_of(t, r) : f_kappa(t, r);
     }
     __device__ __forceinline__ float e_from_begin(const bc_stage &t, int r) const
@@ -473,7 +473,7 @@ template <int I, bool DOCS> struct bc_rows {
         sm.had[I * 128 + tid] = make_float4(q.x, q.y, r.x, r.y);
         if (t4) return;
         asm volatile("" : "+r"(h));                    // or the address would be kept all the way
-        const int64_t at = (((int64_t)k.b * a.H + h) * a.K + 2 * k.c2 + I) * FQ + row;
+        const int64_t at = (((int64_t)sm.where.b * a.H + h) * a.K + 2 * sm.where.c2 + I) * FQ + row;
         a.row[at]     = r0;
         a.row[at + 8] = r1;
         if (slow_now) return;                          // ssd_bwd_slow has left the gradient itself there
@@ -490,7 +490,7 @@ template <int I, bool DOCS> struct bc_rows {
             slow_now = ((int)t.rec[0][REC_FLAGS] | (int)t.rec[1][REC_FLAGS]) & IS_SLOW;
             products(t);
             if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
-            decay_sums(k.g * a.J + i);
+            decay_sums(sm.where.g * a.J + i);
             bar_sync<1, 256>();                        // x' may be overwritten
         }
     }
@@ -503,9 +503,9 @@ template <int I, bool DOCS> struct bc_rows {
         for (int i = I * 128 + tid; i < PAIR * 64; i += 256) {
             const int     l = i >> 6, w = i & 63, half = w >> 5, q = w & 31;
             const int     at = ((l >> 6) * 2 + half) * TILE_BYTES + tile_at(l & 63, q >> 2) + (q & 3) * 4;
-            const int64_t t = (int64_t)k.c2 * PAIR + l;
-            *(uint32_t *)(tb + at) = t < a.L ? *(const uint32_t *)(a.bm.row(k.b, t, k.g) + n_of(w)) : 0;
-            *(uint32_t *)(tc + at) = t < a.L ? *(const uint32_t *)(a.cm.row(k.b, t, k.g) + n_of(w)) : 0;
+            const int64_t t = (int64_t)sm.where.c2 * PAIR + l;
+            *(uint32_t *)(tb + at) = t < a.L ? *(const uint32_t *)(a.bm.row(sm.where.b, t, sm.where.g) + n_of(w)) : 0;
+            *(uint32_t *)(tc + at) = t < a.L ? *(const uint32_t *)(a.cm.row(sm.where.b, t, sm.where.g) + n_of(w)) : 0;
         }
     }
     /* Which of my 32 numbers of a block of dCB count: bit e of number e. */
@@ -547,8 +547,8 @@ template <int I, bool DOCS> struct bc_rows {
         mask_pairs(p0, p1);
         fence_async();
         bar_sync<1, 256>();
-        const uint64_t b0 = mdesc(smem_address(tb), TILE_BYTES), b1 = mdesc(smem_address(tb) + 2 * TILE_BYTES, TILE_BYTES);
-        const uint64_t c0 = mdesc(smem_address(tc), TILE_BYTES), c1 = mdesc(smem_address(tc) + 2 * TILE_BYTES, TILE_BYTES);
+        const uint64_t b0 = mdesc(smem_address(tb), TILE_BYTES), c0 = mdesc(smem_address(tc), TILE_BYTES);
+        const uint64_t b1 = b0 + (2 * TILE_BYTES >> 4), c1 = c0 + (2 * TILE_BYTES >> 4);
         const uint64_t own_m = mdesc(smem_address(sm.m[2 * I])), low_m = mdesc(smem_address(sm.m[1]));
         wgmma_fence();
 #pragma unroll
@@ -572,7 +572,7 @@ template <int I, bool DOCS> struct bc_rows {
 #pragma unroll
         for (int q = 0; q < 2; q++) {
             if (token(q) >= a.L) continue;
-            const int64_t at = (((int64_t)k.b * a.K * FQ + token(q)) * a.G + k.g) * FN;
+            const int64_t at = (((int64_t)sm.where.b * a.K * FQ + token(q)) * a.G + sm.where.g) * FN;
 #pragma unroll
             for (int j = 0; j < 16; j++) {
                 const int n = n_of(4 * j + t4);
@@ -583,8 +583,8 @@ template <int I, bool DOCS> struct bc_rows {
                     c = make_float2(c.x + sc.x, c.y + sc.y);
                     b = make_float2(b.x + sb.x, b.y + sb.y);
                 }
-                put(a.dcm.row(k.b, token(q), k.g) + n, c, a.adds[DCM]);
-                put(a.dbm.row(k.b, token(q), k.g) + n, b, a.adds[DBM]);
+                put(a.dcm.row(sm.where.b, token(q), sm.where.g) + n, c, a.adds[DCM]);
+                put(a.dbm.row(sm.where.b, token(q), sm.where.g) + n, b, a.adds[DBM]);
             }
         }
     }
@@ -669,8 +669,8 @@ static __device__ __forceinline__ float scan_down(float x)       /* inclusive, f
 }
 
 /* ddA of positions 4 lane .. 4 lane + 3 of a pair. */
-static __device__ __forceinline__ void decay_gradient(float (&ddA)[4], const float (&src)[4], const fused_task &a, int b,
-                                                      int h, int c2)
+static __device__ __forceinline__ void decay_gradient(float (&ddA)[4], const float (&src)[4], const fused_task &a,
+                                                      int b, int h, int c2)
 {
     const int     lane = threadIdx.x & 31;
     const int64_t bh = (int64_t)b * a.H + h, at = bh * a.K * FQ + (int64_t)c2 * PAIR + 4 * lane;
@@ -695,7 +695,8 @@ static __device__ __forceinline__ void decay_gradient(float (&ddA)[4], const flo
 }
 
 /* One warp: a head of a pair; `tile` holds raw steps and takes their gradients. */
-static __device__ __forceinline__ void finish_head(const fused_task &a, float (&tile)[PAIR][33], int i, int b, int h, int c2)
+static __device__ __forceinline__ void finish_head(const fused_task &a, float (&tile)[PAIR][33], int i, int b, int h,
+                                                   int c2)
 {
     const int     lane = threadIdx.x & 31, real = min(PAIR, a.L - c2 * PAIR);
     const float   bias = a.bias ? a.bias[h] : 0, A = -expf(a.A_log[h]);
@@ -747,7 +748,8 @@ static __global__ void __launch_bounds__(256) ssd_sums(const __grid_constant__ f
     __shared__ double part[8][32];
     const int     x = threadIdx.x % 32, y = (int)threadIdx.x / 32, what = (int)blockIdx.y;
     const int64_t col = (int64_t)blockIdx.x * 32 + x, pairs = (int64_t)a.B * (a.K / 2);
-    const int64_t cols = what == 2 && a.skip_cols > 1 ? (int64_t)a.H * FP : a.H, wide = what == 2 && a.skip_cols == 1 ? FP : 1;
+    const int64_t cols = what == 2 && a.skip_cols > 1 ? (int64_t)a.H * FP : a.H;
+    const int64_t wide = what == 2 && a.skip_cols == 1 ? FP : 1;
     const int64_t parts = what < 2 ? pairs : (int64_t)a.B * a.segments;
     const float  *from = what < 2 ? a.dpar + what * pairs * a.H : a.dD;
     float        *to = what == 0 ? a.dA_log : what == 1 ? a.dbias : a.dskip;

@@ -40,7 +40,8 @@ static fused_task fused_task_of(const mba_call *c, const ssd_ranges &r)
 }
 
 /* Columns of all heads or groups of all tokens: (width, L, B). */
-template <typename T> static mba_status map_tokens(CUtensorMap *map, const strided<T> &t, int64_t width, int64_t L, int64_t B)
+template <typename T>
+static mba_status map_tokens(CUtensorMap *map, const strided<T> &t, int64_t width, int64_t L, int64_t B)
 {
     const int64_t dim[3] = { width, L, B }, step[2] = { t.axis[1], B > 1 ? t.axis[0] : L * t.axis[1] };
     return mba_tile_map(map, t.at, dim, step);

@@ -13,7 +13,7 @@ typedef struct ssd_attr { int64_t chunk, final; double dt_min, dt_max; } ssd_att
 
 /* What a case has besides its sizes. STATES: an initial state and a gradient on the final one. */
 enum { SKIP_HEAD = 1, SKIP_FULL = 2, BIAS = 4, RESETS = 8, STATES = 16, LIMITS = 32, WINDOWS = 64,
-       STRONG = 128 };                            /* some heads forget within a step or two */
+       STRONG = 128, MODEL = 256 };               /* some heads forget within a step or two; decays as models begin */
 
 /* The alphabet of dimensions; J heads share a group, D has C columns (0: no D, 1: one per head, P). */
 typedef struct ssd_dims { int64_t B, L, H, P, G, N, J, Q, C; double dt_min, dt_max; } ssd_dims;

@@ -478,7 +478,8 @@ static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
         { { 3, 300, 4, 64, 1, 128,  64, BIAS }, "fused: five chunks, no D" },
         { { 2, 200, 6, 64, 1, 128,  64, SKIP_HEAD | BIAS | STRONG }, "fused: decays beyond the range of a pivot" },
         { { 1, 1100, 2, 64, 1, 128, 256, SKIP_HEAD | BIAS | WINDOWS }, "fused: segments of a sequence" },
-        { { 1, 1100, 4, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG | STATES }, "fused: segments, states, strong decays" },
+        { { 1, 1100, 4, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG | STATES },
+            "fused: segments, states, strong decays" },
         { { 2, 190, 2, 64, 1, 128,  64, SKIP_HEAD | BIAS | STATES }, "fused: initial and final states" },
         { { 2, 200, 4, 64, 2, 128,  64, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: a reset at every other token" } };
     const mba_device *d;
