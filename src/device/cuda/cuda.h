@@ -22,6 +22,9 @@ static inline cudaStream_t mba_cuda_stream(const mba_call *c) { return (cudaStre
 /* After a launch: the error of its configuration, in the words of what was launched. */
 mba_status mba__cuda_launched(const mba_call *c, int k);
 
+/* Fills the caches, by reading (sweep_cuda.cu). */
+void mba__cuda_sweep(void *zeros, size_t bytes, void *stream);
+
 /* Dynamic and static shared memory beyond 48 KB together must be asked for, once per kernel; cheap to repeat. */
 mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes);
 

@@ -147,7 +147,7 @@ static mba_status capture_timed(mba_program *p, unsigned passes, cudaEvent_t *ev
     CUDA_TRY(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal));
     for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++) {
         if (!mba_runs(p->graph->nodes[i], passes)) continue;
-        if (sweep) cudaMemsetAsync(sweep, i & 1, SWEEP_BYTES, gpu.stream);
+        if (sweep) mba__cuda_sweep(sweep, SWEEP_BYTES, gpu.stream);
         cudaEventRecordWithFlags(event[2 * i], gpu.stream, cudaEventRecordExternal);
         st = p->launch[i](&p->call[i]);
         cudaEventRecordWithFlags(event[2 * i + 1], gpu.stream, cudaEventRecordExternal);
@@ -179,7 +179,7 @@ static mba_status cuda_time_nodes(mba_program *p, unsigned passes, double *secon
     cudaEvent_t    *event = calloc((size_t)n, sizeof *event);
     if (!event) return mba_fail(MBA_E_NOMEM, "no memory for the times of %d nodes", n);
     for (int32_t i = 0; i < n; i++) cudaEventCreate(&event[i]);
-    if (cold) cudaMalloc(&sweep, SWEEP_BYTES);
+    if (cold && cudaMalloc(&sweep, SWEEP_BYTES) == cudaSuccess) cudaMemset(sweep, 0, SWEEP_BYTES);
     mba_status st = launch_nodes(p, passes, NULL);             // libraries prepare themselves
     if (st == MBA_OK) st = capture_timed(p, passes, event, sweep, &exec);
     if (st == MBA_OK) st = run_timed(p, passes, seconds, event, exec);
