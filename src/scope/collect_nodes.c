@@ -127,6 +127,7 @@ static mba_status device_timeline(watch *w)
         st = p->device->time_nodes(p, MBA_STEP, s, false);
         if (st == MBA_OK) st = put_step(w, "timeline", w->step, mba_clock_s() - began);
         for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++) {
+            if (!(s[i] > 0)) continue;             // a node that a whole step leaves out
             st = put_event(w, p->graph->nodes[i], at, (int64_t)(1e9 * s[i]));
             at += (int64_t)(1e9 * s[i]);
         }
