@@ -42,7 +42,7 @@ static inline mba_status mba_encoder(mba_encode_fn **out)
 
 static inline mba_status mba_tile_map(CUtensorMap *map, const void *at, const int64_t dim[3], const int64_t step[2])
 {
-    mba_encode_fn   *encode;
+    mba_encode_fn   *encode = NULL;
     const cuuint64_t dims[3] = { (cuuint64_t)dim[0], (cuuint64_t)dim[1], (cuuint64_t)dim[2] };
     const cuuint64_t steps[2] = { (cuuint64_t)step[0] * 2, (cuuint64_t)step[1] * 2 };
     const cuuint32_t box[3] = { 64, 64, 1 }, ones[3] = { 1, 1, 1 };
