@@ -244,18 +244,18 @@ static mba_tensor *normal(mba_graph *g, const char *name, mba_type type)
     return mba_param(g, name, type, MBA_INIT_NORMAL(1), MBA_DECAY);
 }
 
-/* As a model has them: u and z halves of one matrix, B and C columns of another. */
-static void cut_windows(mba_graph *g, mba_selective_scan_args *a, scan_dims d)
+/* As a model has them: u and z halves of one matrix, B and C columns of another, behind `before` columns of it. */
+static void cut_windows(mba_graph *g, mba_selective_scan_args *a, scan_dims d, int64_t before)
 {
     mba_tensor *uz = activation(g, "uz", MBA_TYPE(MBA_F32, d.B, d.L, 2 * d.D));
-    mba_tensor *bc = activation(g, "bc", MBA_TYPE(MBA_F32, d.B, d.L, 3 + 2 * d.G * d.N));
+    mba_tensor *bc = activation(g, "bc", MBA_TYPE(MBA_F32, d.B, d.L, before + 2 * d.G * d.N));
     uz = mba_add(g, uz, uz);
     bc = mba_add(g, bc, bc);
     a->u = mba_slice(g, uz, 2, 0, d.D);
     a->z = mba_slice(g, uz, 2, d.D, d.D);
     const mba_type type = MBA_TYPE(g->compute, d.B, d.L, d.G, d.N);
-    a->B = mba_reshape(g, mba_slice(g, bc, 2, 3, d.G * d.N), type);
-    a->C = mba_reshape(g, mba_slice(g, bc, 2, 3 + d.G * d.N, d.G * d.N), type);
+    a->B = mba_reshape(g, mba_slice(g, bc, 2, before, d.G * d.N), type);
+    a->C = mba_reshape(g, mba_slice(g, bc, 2, before + d.G * d.N, d.G * d.N), type);
 }
 
 static void selective_scan_build(mba_graph *g, const mba_case *c)
@@ -267,7 +267,7 @@ static void selective_scan_build(mba_graph *g, const mba_case *c)
     mba_selective_scan_args a = { .delta = activation(g, "delta", x) };
     a.A_log = mba_param(g, "A_log", MBA_TYPE(MBA_F32, d.D, d.N), MBA_INIT_LOG_UNIFORM(0.2, 3), MBA_NO_DECAY);
     if (f & WINDOWS) {
-        cut_windows(g, &a, d);
+        cut_windows(g, &a, d, c->dim[6] ? c->dim[6] : 3);
     } else {
         a.u = activation(g, "u", x);
         a.B = activation(g, "B", s);

@@ -72,7 +72,7 @@ bool scan_even_rows(const mba_tensor *t, int64_t width);    /* rows lie at one d
  * SUMS: dA, dD, ddt_bias of each item. SPACE: of the plain path, per block. */
 enum { CU_STARTS, CU_ENDS, CU_STEPS, CU_STARTS_BACK, CU_KEPT, CU_YS, CU_BC, CU_SUMS, CU_SPACE };
 
-/* What differs between cases (dim[5]): tests make their own. */
+/* What differs between cases (dim[5]): tests make their own. WINDOWS: B and C begin at column dim[6] of a matrix, or 3. */
 enum { NO_Z = 1, NO_SKIP = 2, NO_BIAS = 4, WITH_IDS = 8, WITH_INITIAL = 16, WITH_FINAL = 32, WINDOWS = 64, RANK3 = 128 };
 
 void selective_scan_ref(const mba_ref_call *c);
