@@ -136,6 +136,10 @@ void        mba_grad_add(mba_graph *g, mba_tensor *x, mba_tensor *dx);
  * only if somebody adds to it while another still needs it. */
 void        mba_grad_pass(mba_graph *g, mba_tensor *x, mba_tensor *dy);
 mba_tensor *mba_grad_of(mba_graph *g, mba_tensor *x);      /* NULL if none flows */
+
+/* In an operator's `grad`: output k of the forward node n, a saved slot that `shape` left out since only a backward pass
+ * wants it. Graphs that are never differentiated do without. */
+mba_tensor *mba_keep(mba_graph *g, const mba_node *n, int k, mba_type type);
 static inline bool mba_wants(const mba_tensor *x) { return x && x->needs_grad; }
 
 /* ---- shared by the files of core ---- */
