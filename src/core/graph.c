@@ -346,6 +346,13 @@ mba_node *mba_append(mba_graph *g, const mba_op *op, const void *attr, mba_tenso
     return n;
 }
 
+mba_tensor *mba_keep(mba_graph *g, const mba_node *n, int k, mba_type type)
+{
+    mba_node *m = g->nodes[n->id];
+    mba_assert(m == n && m->pass == MBA_FORWARD && m->op->out[k].saved && !m->out[k]);
+    return m->out[k] = make_output(g, m, k, type);
+}
+
 /* In the backward pass, an input that is cheap is made again just before its first use there. Whole
  * nodes are repeated, so every output must be cheap; the inputs of the repeated node may be cheap too. */
 static mba_tensor *recomputed(mba_graph *g, mba_tensor *t)

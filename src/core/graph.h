@@ -150,6 +150,10 @@ void        mba_spare(mba_graph *g, const mba_node *n, const mba_node *b);
  * t once more on its way, t need not be kept. mba_can_wait asks; mba_wait puts them behind b, to read `again`, an output of it. */
 bool        mba_can_wait(const mba_graph *g, const mba_tensor *t);
 void        mba_wait(mba_graph *g, const mba_tensor *t, mba_tensor *again);
+
+/* In an operator's `grad`: output k of the forward node n, a saved slot that `shape` left out since only a backward pass
+ * wants it. Graphs that are never differentiated do without. */
+mba_tensor *mba_keep(mba_graph *g, const mba_node *n, int k, mba_type type);
 static inline bool mba_wants(const mba_tensor *x) { return x && x->needs_grad; }
 
 /* ---- shared by the files of core ---- */

@@ -21,15 +21,6 @@ scan_dims scan_dims_of(const mba_node *n)
 /* Rows lie at one distance over the whole batch. */
 bool scan_even_rows(const mba_tensor *t, int64_t width) { return !t || t->run == width || t->run == mba_elems(t); }
 
-/* Where a backward will want them, and only a GPU's variants are asked. */
-static bool keeps(const mba_node *n)
-{
-    const scan_dims d = scan_dims_of(n);
-    bool wants = false;
-    for (int k = 0; k < GRADS; k++) wants |= mba_wants(n->in[k]);
-    return wants && n->in[U]->type.dtype == MBA_BF16 && (d.N == 8 || d.N == 16);
-}
-
 /* Sequences that share tiles: the fewest that waste less than a sixteenth of them, if enough packs remain to fill a machine. */
 static int64_t kept_items(const mba_node *n, scan_dims d)
 {
@@ -122,11 +113,6 @@ static mba_status selective_scan_shape(const mba_node *n, mba_type *out)
     const scan_dims d = scan_dims_of(n);
     out[OUT] = n->in[U]->type;
     if (((const scan_attr *)n->attr)->final) out[FINAL] = MBA_TYPE(MBA_F32, d.B, d.D, d.N);
-    if (keeps(n)) {
-        const int64_t items = kept_items(n, d);
-        out[KEPT] = MBA_TYPE(MBA_BF16, items, mba_ceil(mba_ceil(d.B, items) * d.L, TILE), d.D, d.N);
-        if (mba_wants(n->in[Z])) out[YS] = n->in[U]->type;
-    }
     return MBA_OK;
 }
 
@@ -149,10 +135,21 @@ mba_tensor *mba_selective_scan_of(mba_graph *g, const mba_selective_scan_args *a
     return n->out[OUT];
 }
 
+/* What only variants of a GPU know to use; where memory is short the backward makes states again. */
+static void keep_states(mba_graph *g, const mba_node *n)
+{
+    const scan_dims d = scan_dims_of(n);
+    if (g->recompute || n->in[U]->type.dtype != MBA_BF16 || (d.N != 8 && d.N != 16)) return;
+    const int64_t items = kept_items(n, d);
+    mba_keep(g, n, KEPT, MBA_TYPE(MBA_BF16, items, mba_ceil(mba_ceil(d.B, items) * d.L, TILE), d.D, d.N));
+    if (mba_wants(n->in[Z])) mba_keep(g, n, YS, n->in[U]->type);
+}
+
 static void selective_scan_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
     mba_tensor *in[MBA_IN_MAX] = { [DOUT] = d[OUT], [DFINAL] = d[FINAL] };
     scan_bwd_attr t = { 0 };
+    keep_states(g, n);
     in[KEPT_IN] = n->out[KEPT];
     in[YS_IN]   = n->out[YS];
     for (int k = 0; k <= IDS; k++) in[k] = n->in[k];
