@@ -44,4 +44,9 @@ void mba_cpu_set_threads(int threads);
 int  mba_cpu_threads(void);
 MBA_MUST mba_status mba_device_cuda(const mba_device **out, int ordinal);   /* E_UNSUPPORTED if not built */
 
+/* For callers with streams and memory of their own: what plans may know of the thread's current GPU, and making a GPU the
+ * current one (`before`: which it was, to go back). E_UNSUPPORTED if not built. */
+MBA_MUST mba_status mba_cuda_current(mba_machine *out, char *name, size_t room, int *ordinal);
+MBA_MUST mba_status mba_cuda_use(int ordinal, int *before);
+
 #endif

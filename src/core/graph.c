@@ -143,6 +143,22 @@ void mba_example(mba_graph *g, mba_tensor *t, const double *values)
     if (!g->status) t->example = memcpy(mba_arena_take(g->arena, bytes), values, bytes);
 }
 
+mba_tensor *mba_lent(mba_graph *g, const char *name, mba_type type, int64_t offset, int64_t run, int64_t pitch,
+                     bool wants)
+{
+    const int64_t rows = mba_type_elems(&type) / run;
+    mba_tensor   *t = mba__window(g, mba__storage(g, MBA_INPUT, type.dtype, offset + (rows - 1) * pitch + run, name), type, name);
+    t->offset = offset; t->run = run; t->pitch = pitch;
+    t->needs_grad = wants;
+    return t;
+}
+
+void mba_settle(mba_tensor *t)
+{
+    t->offset = 0;
+    t->run = t->pitch = mba_elems(t);
+}
+
 void mba_cheap(mba_tensor *t) { t->cheap = true; }
 
 mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group)

@@ -82,6 +82,11 @@ mba_tensor *mba_targets(mba_graph *g, const char *name, mba_type type, int64_t b
 /* What checks and benchmarks put into an input whose values mean something together (pointers, permutations, missing
  * values); copied. Nothing else looks at it. */
 void        mba_example(mba_graph *g, mba_tensor *t, const double *values);
+/* An input in memory of somebody else, where its elements lie as he says (tensor.h). The gradient it `wants`,
+ * once made, lies like it unless mba_settle lays it down dense, by itself. */
+mba_tensor *mba_lent(mba_graph *g, const char *name, mba_type type, int64_t offset, int64_t run, int64_t pitch,
+                     bool wants);
+void        mba_settle(mba_tensor *t);
 /* The master is fp32, whatever `type` says; a bf16 type returns the compute copy that lies parallel to
  * it and that the optimizer writes. Gradients are the master's: fp32. */
 mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group);

@@ -207,20 +207,33 @@ static void cuda_forget(mba_program *p)
 
 /* ---- beginning ---- */
 
-static mba_status describe(int ordinal)
+static mba_status describe(mba_machine *out, char *name, size_t room, int ordinal)
 {
     struct cudaDeviceProp d;
     int                   clock_khz = 0, memory_khz = 0;
     CUDA_TRY(cudaGetDeviceProperties(&d, ordinal));
     cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, ordinal);
     cudaDeviceGetAttribute(&memory_khz, cudaDevAttrMemoryClockRate, ordinal);
-    snprintf(gpu.name, sizeof gpu.name, "%s", d.name);
-    gpu.machine = (mba_machine){
-        .name = gpu.name, .cc = 10 * d.major + d.minor, .sm = d.multiProcessorCount, .warp = d.warpSize,
+    snprintf(name, room, "%s", d.name);
+    *out = (mba_machine){
+        .name = name, .cc = 10 * d.major + d.minor, .sm = d.multiProcessorCount, .warp = d.warpSize,
         .regs_sm = d.regsPerMultiprocessor, .threads_sm = d.maxThreadsPerMultiProcessor,
         .smem_block_bytes = (int64_t)d.sharedMemPerBlockOptin, .smem_sm_bytes = (int64_t)d.sharedMemPerMultiprocessor,
         .l2_bytes = d.l2CacheSize, .clock_ghz = clock_khz * 1e-6, .dram_gbs = 2.0 * memory_khz * 1e3 * d.memoryBusWidth / 8 * 1e-9,
         .memory_bytes = (int64_t)d.totalGlobalMem };
+    return MBA_OK;
+}
+
+mba_status mba_cuda_current(mba_machine *out, char *name, size_t room, int *ordinal)
+{
+    CUDA_TRY(cudaGetDevice(ordinal));
+    return describe(out, name, room, *ordinal);
+}
+
+mba_status mba_cuda_use(int ordinal, int *before)
+{
+    CUDA_TRY(cudaGetDevice(before));
+    if (*before != ordinal) CUDA_TRY(cudaSetDevice(ordinal));
     return MBA_OK;
 }
 
@@ -234,7 +247,7 @@ mba_status mba_device_cuda(const mba_device **out, int ordinal)
         if (ordinal < 0 || ordinal >= n)
             return mba_fail(MBA_E_ARG, "no CUDA device %d\nwhy: this machine has %d\nfix: --device cuda:0", ordinal, n);
         CUDA_TRY(cudaSetDevice(ordinal));
-        MBA_TRY(describe(ordinal));
+        MBA_TRY(describe(&gpu.machine, gpu.name, sizeof gpu.name, ordinal));
         CUDA_TRY(cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking));
         gpu.device = (mba_device){ .name = "cuda", .machine = &gpu.machine, .stream = gpu.stream, .take = cuda_take, .give = cuda_give,
                                    .take_host = cuda_take_host, .give_host = cuda_give_host, .put = cuda_put, .get = cuda_get,

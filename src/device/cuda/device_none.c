@@ -14,3 +14,20 @@ mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype compute)
     (void)out, (void)compute;
     return mba_fail(MBA_E_UNSUPPORTED, "cannot measure a GPU\nwhy: this program was built without CUDA");
 }
+
+static mba_status without_cuda(void)
+{
+    return mba_fail(MBA_E_UNSUPPORTED, "cannot use a GPU\nwhy: this library was built without CUDA");
+}
+
+mba_status mba_cuda_current(mba_machine *out, char *name, size_t room, int *ordinal)
+{
+    (void)out, (void)name, (void)room, (void)ordinal;
+    return without_cuda();
+}
+
+mba_status mba_cuda_use(int ordinal, int *before)
+{
+    (void)ordinal, (void)before;
+    return without_cuda();
+}

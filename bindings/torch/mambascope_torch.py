@@ -1,0 +1,458 @@
+"""mambascope_torch -- the state-space kernels of mambascope as PyTorch operators with gradients.
+
+    from mambascope_torch import mamba_chunk_scan_combined, selective_scan_fn    # same arguments as mamba_ssm's
+    import mambascope_torch; mambascope_torch.install()                          # or: in the mamba_ssm that is installed
+
+Works on libmambascope_kernels.so through ctypes (include/mba_kernels.h); nothing is compiled against PyTorch. The library is
+looked for in $MAMBASCOPE_KERNELS, beside this file and in the build folder of the tree. CPU tensors run too, in fp32.
+
+Activations (x, dt, B, C, z) have one type, float32 or bfloat16. Their views are taken as they are where rows lie at one
+distance (columns of a wider matrix do) and copied where not; gradients come back dense. See docs/kernels-abi.md.
+"""
+import ctypes
+import functools
+import importlib
+import os
+import sys
+from typing import List, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+# ---- include/mba_kernels.h ----
+
+SSD, SCAN = 0, 1
+X, DT, B_, C_, Z, A_LOG, D_, DT_BIAS, IDS, INITIAL = range(10)
+Y, FINAL = range(2)
+OPERANDS, ACTIVATIONS, RESULTS = 10, 5, 2
+ALL_OPTIONAL = (Z, D_, DT_BIAS, IDS, INITIAL)
+
+
+class _Window(ctypes.Structure):
+    _fields_ = [("stride", ctypes.c_int64 * 4), ("skew", ctypes.c_int64)]
+
+
+class _Desc(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_size_t), ("op", ctypes.c_int32), ("type", ctypes.c_int32)] + [
+        (name, ctypes.c_int64) for name in ("batch", "length", "heads", "head_dim", "groups", "state", "chunk")] + [
+        ("given", ctypes.c_uint32), ("d_per_channel", ctypes.c_int32), ("final", ctypes.c_int32),
+        ("backward", ctypes.c_int32), ("dt_min", ctypes.c_double), ("dt_max", ctypes.c_double),
+        ("window", _Window * ACTIVATIONS), ("variant", ctypes.c_char_p)]
+
+
+class _Machine(ctypes.Structure):
+    _fields_ = [("cc", ctypes.c_int32), ("sms", ctypes.c_int32), ("regs_sm", ctypes.c_int32), ("threads_sm", ctypes.c_int32),
+                ("smem_block_bytes", ctypes.c_int64), ("smem_sm_bytes", ctypes.c_int64)]
+
+
+class _Pointers(ctypes.Structure):
+    _fields_ = [("in_", ctypes.c_void_p * OPERANDS), ("out", ctypes.c_void_p * RESULTS), ("dout", ctypes.c_void_p * RESULTS),
+                ("din", ctypes.c_void_p * OPERANDS), ("saved", ctypes.c_void_p), ("work", ctypes.c_void_p)]
+
+
+def _library_path():
+    here = os.path.dirname(os.path.abspath(__file__))
+    tried = [os.environ.get("MAMBASCOPE_KERNELS"), os.path.join(here, "libmambascope_kernels.so"),
+             os.path.join(here, "..", "..", "build", "libmambascope_kernels.so")]
+    for path in tried:
+        if path and os.path.exists(path):
+            return path
+    raise OSError(f"libmambascope_kernels.so is in none of {[p for p in tried if p]}; build it (cmake, target "
+                  "mambascope_kernels) or name it in MAMBASCOPE_KERNELS")
+
+
+@functools.lru_cache(maxsize=1)
+def library():
+    """The shared library, opened once."""
+    lib = ctypes.CDLL(_library_path())
+    plan = ctypes.c_void_p
+    for name, result, arguments in (
+            ("plan_create", ctypes.c_int, [ctypes.POINTER(plan), ctypes.POINTER(_Desc), ctypes.POINTER(_Machine)]),
+            ("forward", ctypes.c_int, [plan, ctypes.POINTER(_Pointers), ctypes.c_void_p]),
+            ("backward", ctypes.c_int, [plan, ctypes.POINTER(_Pointers), ctypes.c_void_p]),
+            ("plan_destroy", None, [plan]), ("saved_bytes", ctypes.c_size_t, [plan]),
+            ("work_bytes", ctypes.c_size_t, [plan, ctypes.c_int]), ("variant", ctypes.c_char_p, [plan, ctypes.c_int]),
+            ("error", ctypes.c_char_p, []), ("version", ctypes.c_char_p, [])):
+        function = getattr(lib, "mba_kernels_" + name)
+        function.restype, function.argtypes = result, arguments
+    return lib
+
+
+def _try(code):
+    if code:
+        raise RuntimeError("mambascope: " + library().mba_kernels_error().decode())
+
+
+# ---- plans: one per shape, layout and device ----
+
+class Plan:
+    """A plan of the library; `sizes` are fields of mba_kernels_desc, `windows` pairs of strides and skew."""
+
+    def __init__(self, windows, machine=None, **sizes):
+        self._destroy = library().mba_kernels_plan_destroy
+        self._plan = ctypes.c_void_p()
+        desc = _Desc(bytes=ctypes.sizeof(_Desc), **sizes)
+        for k, window in enumerate(windows):
+            if window:
+                strides, skew = window
+                desc.window[k] = _Window((ctypes.c_int64 * 4)(*strides), skew)
+        _try(library().mba_kernels_plan_create(ctypes.byref(self._plan), ctypes.byref(desc),
+                                               ctypes.byref(_Machine(**machine)) if machine is not None else None))
+        self.saved_bytes = library().mba_kernels_saved_bytes(self._plan)
+        self.work_bytes = tuple(library().mba_kernels_work_bytes(self._plan, way) for way in (0, 1))
+        self.variants = tuple(library().mba_kernels_variant(self._plan, way).decode() for way in (0, 1))
+
+    def __del__(self):
+        if getattr(self, "_plan", None):
+            self._destroy(self._plan)
+
+    def run(self, backward, pointers, device):
+        work = torch.empty(self.work_bytes[backward] + 256, dtype=torch.uint8, device=device)
+        pointers.work = (work.data_ptr() + 255) // 256 * 256
+        call = library().mba_kernels_backward if backward else library().mba_kernels_forward
+        stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
+        _try(call(self._plan, ctypes.byref(pointers), stream))
+
+
+@functools.lru_cache(maxsize=512)
+def _plan(device, windows, sizes):
+    if device.type == "cpu":
+        return Plan(windows, machine={}, **dict(sizes))
+    with torch.cuda.device(device):
+        return Plan(windows, **dict(sizes))
+
+
+def _takes(shape, strides):
+    """Whether kernels take a tensor (B, L, ..) so: the numbers of a token side by side, tokens at one distance throughout."""
+    run = 1
+    for n, s in list(zip(shape, strides))[:1:-1]:
+        if n != 1 and s != run:
+            return False
+        run *= n
+    (batch, length), (batch_step, step) = shape[:2], strides[:2]
+    if length == 1:
+        return batch == 1 or batch_step >= run
+    return step >= run and (batch == 1 or batch_step == length * step)
+
+
+def _regular(t):
+    return t if _takes(t.shape, t.stride()) and t.data_ptr() % t.element_size() == 0 else t.contiguous()
+
+
+def _aligned(t):
+    t = t.contiguous()
+    return t if t.data_ptr() % 16 == 0 else t.clone()
+
+
+def _window_of(t):
+    return (t.stride() + (0,) * (4 - t.dim()), t.data_ptr() % 16 // t.element_size()) if t is not None else None
+
+
+class _Call:
+    """Operands as the library takes them, and the plan for them."""
+
+    def __init__(self, op, operands, final, backward, **sizes):
+        self.operands = [None if t is None else _regular(t) if k < ACTIVATIONS else _aligned(t)
+                         for k, t in enumerate(operands)]
+        x, b = self.operands[X], self.operands[B_]
+        self.device = x.device
+        sizes.update(op=op, type=int(x.dtype == torch.bfloat16), batch=x.shape[0], length=x.shape[1], heads=x.shape[2],
+                     head_dim=x.shape[3] if op == SSD else 1, groups=b.shape[2], state=b.shape[3], final=int(final),
+                     backward=int(backward), given=sum(1 << k for k in ALL_OPTIONAL if operands[k] is not None),
+                     d_per_channel=int(operands[D_] is not None and operands[D_].dim() == 2))
+        windows = tuple(_window_of(t) for t in self.operands[:ACTIVATIONS])
+        self.plan = _plan(self.device, windows, tuple(sorted(sizes.items())))
+        self.pointers = _Pointers()
+        for k, t in enumerate(self.operands):
+            self.pointers.in_[k] = t.data_ptr() if t is not None else None
+
+    def forward(self, y, final, saved):
+        self.pointers.out[Y] = y.data_ptr()
+        self.pointers.out[FINAL] = final.data_ptr() if final.numel() else None
+        self.pointers.saved = saved.data_ptr()
+        self.plan.run(0, self.pointers, self.device)
+
+    def backward(self, dy, dfinal, grads, saved):
+        self.pointers.dout[Y] = dy.data_ptr()
+        self.pointers.dout[FINAL] = dfinal.data_ptr() if dfinal is not None else None
+        self.pointers.saved = saved.data_ptr()
+        for k, t in enumerate(grads):
+            self.pointers.din[k] = t.data_ptr() if t is not None else None
+        self.plan.run(1, self.pointers, self.device)
+
+
+# ---- the operators ----
+
+def _state_shape(op, x, B):
+    return (x.shape[0], x.shape[2], x.shape[3], B.shape[3]) if op == SSD else (x.shape[0], x.shape[2], B.shape[3])
+
+
+def _empty_like_results(op, x, B, final):
+    state = x.new_empty(_state_shape(op, x, B) if final else (0,), dtype=torch.float32)
+    return x.new_empty(x.shape), state
+
+
+def _forward(op, operands, final, backward, **sizes):
+    call = _Call(op, operands, final, backward, **sizes)
+    y, state = _empty_like_results(op, operands[X], operands[B_], final)
+    saved = torch.empty(call.plan.saved_bytes, dtype=torch.uint8, device=y.device)
+    call.forward(y, state, saved)
+    return y, state, saved
+
+
+def _empty_gradients(operands):
+    """Of every operand but ids; an empty tensor where it is absent: an operator returns tensors only."""
+    x = operands[X]
+    return [x.new_empty(t.shape, dtype=t.dtype) if t is not None and k != IDS else x.new_empty(0)
+            for k, t in enumerate(operands)]
+
+
+def _backward(op, dy, dfinal, saved, operands, final, **sizes):
+    call = _Call(op, operands, final, True, **sizes)
+    grads = _empty_gradients(operands)
+    call.backward(_aligned(dy), _aligned(dfinal) if final else None,
+                  [g if t is not None and k != IDS else None for k, (g, t) in enumerate(zip(grads, operands))], saved)
+    return grads
+
+
+@torch.library.custom_op("mambascope::ssd", mutates_args=())
+def ssd(x: Tensor, dt: Tensor, B: Tensor, C: Tensor, A_log: Tensor, D: Optional[Tensor], dt_bias: Optional[Tensor],
+        ids: Optional[Tensor], initial: Optional[Tensor], chunk: int, dt_min: float, dt_max: float, final: bool,
+        backward: bool) -> Tuple[Tensor, Tensor, Tensor]:
+    """y, the final state (empty unless `final`), and what the backward needs (empty unless `backward`)."""
+    return _forward(SSD, [x, dt, B, C, None, A_log, D, dt_bias, ids, initial], final, backward, chunk=chunk, dt_min=dt_min,
+                    dt_max=dt_max)
+
+
+@ssd.register_fake
+def _(x, dt, B, C, A_log, D, dt_bias, ids, initial, chunk, dt_min, dt_max, final, backward):
+    return *_empty_like_results(SSD, x, B, final), _fake_saved(x)
+
+
+@torch.library.custom_op("mambascope::ssd_backward", mutates_args=())
+def ssd_backward(dy: Tensor, dfinal: Optional[Tensor], saved: Tensor, x: Tensor, dt: Tensor, B: Tensor, C: Tensor,
+                 A_log: Tensor, D: Optional[Tensor], dt_bias: Optional[Tensor], ids: Optional[Tensor],
+                 initial: Optional[Tensor], chunk: int, dt_min: float, dt_max: float, final: bool) -> List[Tensor]:
+    return _backward(SSD, dy, dfinal, saved, [x, dt, B, C, None, A_log, D, dt_bias, ids, initial], final, chunk=chunk,
+                     dt_min=dt_min, dt_max=dt_max)
+
+
+@ssd_backward.register_fake
+def _(dy, dfinal, saved, x, dt, B, C, A_log, D, dt_bias, ids, initial, chunk, dt_min, dt_max, final):
+    return _empty_gradients([x, dt, B, C, None, A_log, D, dt_bias, ids, initial])
+
+
+@torch.library.custom_op("mambascope::selective_scan", mutates_args=())
+def selective_scan(u: Tensor, delta: Tensor, B: Tensor, C: Tensor, z: Optional[Tensor], A_log: Tensor, D: Optional[Tensor],
+                   delta_bias: Optional[Tensor], ids: Optional[Tensor], initial: Optional[Tensor], final: bool,
+                   backward: bool) -> Tuple[Tensor, Tensor, Tensor]:
+    """Channels last: u, delta, z (B, L, D), B and C (B, L, G, N). Results as those of ssd."""
+    return _forward(SCAN, [u, delta, B, C, z, A_log, D, delta_bias, ids, initial], final, backward)
+
+
+@selective_scan.register_fake
+def _(u, delta, B, C, z, A_log, D, delta_bias, ids, initial, final, backward):
+    return *_empty_like_results(SCAN, u, B, final), _fake_saved(u)
+
+
+@torch.library.custom_op("mambascope::selective_scan_backward", mutates_args=())
+def selective_scan_backward(dy: Tensor, dfinal: Optional[Tensor], saved: Tensor, u: Tensor, delta: Tensor, B: Tensor,
+                            C: Tensor, z: Optional[Tensor], A_log: Tensor, D: Optional[Tensor],
+                            delta_bias: Optional[Tensor], ids: Optional[Tensor], initial: Optional[Tensor],
+                            final: bool) -> List[Tensor]:
+    return _backward(SCAN, dy, dfinal, saved, [u, delta, B, C, z, A_log, D, delta_bias, ids, initial], final)
+
+
+@selective_scan_backward.register_fake
+def _(dy, dfinal, saved, u, delta, B, C, z, A_log, D, delta_bias, ids, initial, final):
+    return _empty_gradients([u, delta, B, C, z, A_log, D, delta_bias, ids, initial])
+
+
+def _fake_saved(x):
+    """Only a plan knows its size."""
+    return x.new_empty((torch.library.get_ctx().new_dynamic_size(),), dtype=torch.uint8)
+
+
+def _gradients(ctx, op, dy, dfinal, call):
+    operands, saved = ctx.saved_tensors[:-1], ctx.saved_tensors[-1]
+    x, B = operands[0], operands[2]
+    if dy is None:
+        dy = torch.zeros_like(x)
+    if ctx.final and dfinal is None:
+        dfinal = x.new_zeros(_state_shape(op, x, B), dtype=torch.float32)
+    grads = call(dy, dfinal if ctx.final else None, saved, *operands, *ctx.numbers, ctx.final)
+    return [g if t is not None and t.dtype != torch.int32 else None
+            for g, t in zip((g for k, g in enumerate(grads) if op == SCAN or k != Z), operands)]
+
+
+def _ssd_setup(ctx, inputs, output):
+    *operands, chunk, dt_min, dt_max, final, _ = inputs
+    ctx.set_materialize_grads(False)
+    ctx.numbers, ctx.final = (chunk, dt_min, dt_max), final
+    ctx.save_for_backward(*operands, output[2])
+
+
+def _ssd_gradients(ctx, dy, dfinal, _):
+    return *_gradients(ctx, SSD, dy, dfinal, ssd_backward), None, None, None, None, None
+
+
+def _scan_setup(ctx, inputs, output):
+    *operands, final, _ = inputs
+    ctx.set_materialize_grads(False)
+    ctx.numbers, ctx.final = (), final
+    ctx.save_for_backward(*operands, output[2])
+
+
+def _scan_gradients(ctx, dy, dfinal, _):
+    return *_gradients(ctx, SCAN, dy, dfinal, selective_scan_backward), None, None
+
+
+ssd.register_autograd(_ssd_gradients, setup_context=_ssd_setup)
+selective_scan.register_autograd(_scan_gradients, setup_context=_scan_setup)
+
+
+# ---- the reference's functions ----
+
+def _unsupported(fact, what):
+    if fact:
+        raise NotImplementedError("mambascope: " + what)
+
+
+def _check(fact, what):
+    if not fact:
+        raise ValueError("mambascope: " + what)
+
+
+def _check_values(fact, what):
+    """Of numbers on the device: a GPU is not waited for, it stops by itself."""
+    if fact.is_cuda:
+        torch._assert_async(fact, "mambascope: " + what)
+    else:
+        _check(bool(fact), what)
+
+
+def _check_types(activations):
+    first = next(iter(activations.values()))
+    _check(first.dtype in (torch.float32, torch.bfloat16), f"activations of type {first.dtype}: float32 or bfloat16")
+    for name, t in activations.items():
+        if t is None:
+            continue
+        _check(t.dtype == first.dtype, f"{name} is {t.dtype}, the first operand {first.dtype}: activations have one type")
+        _check(t.device == first.device, f"{name} is on {t.device}, the first operand on {first.device}")
+    _unsupported(first.device.type == "cpu" and first.dtype != torch.float32, "on the CPU only float32")
+    _unsupported(first.device.type not in ("cpu", "cuda"), f"a device of type {first.device.type}")
+
+
+def _log_of(A):
+    """The kernels take log(-A); the gradient comes back through the logarithm."""
+    _unsupported(A.is_complex(), "complex A; the kernels hold real states")
+    A = A.float()
+    _check_values((A < 0).all(), "A is not negative everywhere; the kernels take log(-A), a growing state has none")
+    return torch.log(-A)
+
+
+def _before_softplus(dt, bias):
+    """What softplus turns into dt + bias: the kernels always apply it."""
+    _unsupported(dt.dtype != torch.float32, "steps without softplus in bfloat16; the kernels apply softplus themselves, and "
+                 "undoing it before rounding to bfloat16 would lose digits. Pass the raw steps with softplus on, or float32")
+    step = dt if bias is None else dt + bias
+    _check_values((step > 0).all(), "a step that is not positive; without softplus all must be")
+    return step + torch.log(-torch.expm1(-step))
+
+
+def _float(t):
+    return None if t is None else t.float()
+
+
+def _wants(*tensors):
+    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+
+
+def _check_shape(name, t, shape):
+    _check(t is None or tuple(t.shape) == tuple(shape), f"{name} is {None if t is None else tuple(t.shape)}, not {tuple(shape)}")
+
+
+def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bias=None, initial_states=None, seq_idx=None,
+                              cu_seqlens=None, dt_softplus=False, dt_limit=(0.0, float("inf")), return_final_states=False,
+                              return_varlen_states=False, state_dtype=None):
+    """x (B, L, H, P), dt (B, L, H), A (H), B and C (B, L, G, N) -> y, or (y, final states) in float32.
+
+    The chunk only moves roundings. z gates y behind the kernel. seq_idx counts from 0 where initial_states are given."""
+    _unsupported(return_varlen_states, "states at the ends of documents (return_varlen_states)")
+    _unsupported(state_dtype not in (None, torch.float32), f"states of type {state_dtype}; they are float32")
+    _check(x.dim() == 4 and B.dim() == 4, "x is (B, L, H, P) and B is (B, L, G, N)")
+    _check_types({"x": x, "dt": dt, "B": B, "C": C, "z": z})
+    (batch, length, heads, width), (groups, state) = x.shape, B.shape[2:]
+    _check(heads % groups == 0, f"{heads} heads do not share {groups} groups")
+    for name, t, shape in (("dt", dt, (batch, length, heads)), ("A", A, (heads,)), ("B", B, (batch, length, groups, state)),
+                           ("C", C, B.shape), ("z", z, x.shape), ("dt_bias", dt_bias, (heads,)),
+                           ("seq_idx", seq_idx, (batch, length)), ("initial_states", initial_states, (batch, heads, width, state)),
+                           ("D", D, (heads,) if D is None or D.dim() == 1 else (heads, width))):
+        _check_shape(name, t, shape)
+    if not dt_softplus:
+        dt, dt_bias = _before_softplus(dt, dt_bias), None
+    arguments = [x, dt, B, C, _log_of(A), _float(D), _float(dt_bias), None if seq_idx is None else seq_idx.int(),
+                 _float(initial_states)]
+    y, final, _ = ssd(*arguments, int(chunk_size), float(dt_limit[0]), float(dt_limit[1]), bool(return_final_states),
+                      _wants(*arguments))
+    if z is not None:
+        y = y * torch.nn.functional.silu(z)
+    return (y, final) if return_final_states else y
+
+
+def _tokens_first(name, t):
+    """(B, N, L) or (B, G, N, L) as (B, L, G, N)."""
+    _unsupported(t.dim() == 2, f"a {name} that does not change from token to token; (B, N, L) or (B, G, N, L)")
+    _check(t.dim() in (3, 4), f"{name} is (B, N, L) or (B, G, N, L)")
+    return (t.unsqueeze(1) if t.dim() == 3 else t).permute(0, 3, 1, 2)
+
+
+def selective_scan_fn(u, delta, A, B, C, D=None, z=None, delta_bias=None, delta_softplus=False, return_last_state=False):
+    """u, delta, z (B, D, L), A (D, N), B and C (B, N, L) or (B, G, N, L) -> out, or (out, last state in float32).
+
+    The kernels want channels side by side: u, delta, z whose memory is (B, L, D) are taken as they are, others are copied; out
+    is a transposed view of (B, L, D), so that a following rearrange to tokens first costs nothing. A gradient flows through
+    the last state too."""
+    _unsupported(A.is_complex() or B.is_complex() or C.is_complex(), "complex A; the kernels hold real states")
+    _check(u.dim() == 3, "u is (B, D, L)")
+    _check_types({"u": u, "delta": delta, "B": B, "C": C, "z": z})
+    batch, channels, length = u.shape
+    B, C = _tokens_first("B", B), _tokens_first("C", C)
+    groups, state = B.shape[2:]
+    _check(channels % groups == 0, f"{channels} channels do not share {groups} groups")
+    for name, t, shape in (("delta", delta, u.shape), ("A", A, (channels, state)), ("B, tokens first,", B, (batch, length, groups, state)),
+                           ("C, tokens first,", C, B.shape), ("z", z, u.shape), ("D", D, (channels,)), ("delta_bias", delta_bias, (channels,))):
+        _check_shape(name, t, shape)
+    if not delta_softplus:
+        delta = _before_softplus(delta, None if delta_bias is None else delta_bias.float()[:, None])
+        delta_bias = None
+    arguments = [u.transpose(1, 2), delta.transpose(1, 2), B, C, None if z is None else z.transpose(1, 2), _log_of(A),
+                 _float(D), _float(delta_bias), None, None]
+    out, last, _ = selective_scan(*arguments, bool(return_last_state), _wants(*arguments))
+    return (out.transpose(1, 2), last) if return_last_state else out.transpose(1, 2)
+
+
+# ---- in an installed mamba_ssm ----
+
+_REPLACED = {"mamba_ssm.ops.triton.ssd_combined": ("mamba_chunk_scan_combined", mamba_chunk_scan_combined),
+             "mamba_ssm.ops.selective_scan_interface": ("selective_scan_fn", selective_scan_fn)}
+_originals = []
+
+
+def install():
+    """Replaces the two functions wherever a loaded module of mamba_ssm has them; returns these places. Models reach them with
+    use_mem_eff_path=False (Mamba2) and use_fast_path=False (Mamba), whose default paths fuse more and call neither."""
+    uninstall()
+    for home, (name, ours) in _REPLACED.items():
+        original = getattr(importlib.import_module(home), name)
+        for path, module in list(sys.modules.items()):
+            if path.split(".")[0] == "mamba_ssm" and getattr(module, name, None) is original:
+                setattr(module, name, ours)
+                _originals.append((module, name, original))
+    return [f"{module.__name__}.{name}" for module, name, _ in _originals]
+
+
+def uninstall():
+    """Puts the original functions back."""
+    while _originals:
+        setattr(*_originals.pop())

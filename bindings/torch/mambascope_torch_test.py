@@ -1,0 +1,197 @@
+"""mambascope_torch_test -- the binding on the CPU: arguments, views, gradients and refusals. Ends with 77 where PyTorch or the
+library is missing, as ctest wants it of a skipped test.
+
+The library runs fp32 on host pointers as it runs on a GPU's, so all but the launches is proved here."""
+import sys
+import types
+import unittest
+
+try:
+    import torch
+    import mambascope_torch as mt
+    mt.library()
+except (ImportError, OSError) as missing:
+    print("skipped:", missing)
+    sys.exit(77)
+
+import recurrence
+
+
+def leaf(*shape, scale=1.0):
+    return (torch.randn(*shape) * scale).requires_grad_()
+
+
+def ssd_arguments(batch=2, length=37, heads=4, width=6, groups=2, state=5):
+    torch.manual_seed(3)
+    return dict(x=leaf(batch, length, heads, width), dt=leaf(batch, length, heads),
+                A=(-torch.rand(heads) - 0.2).requires_grad_(), B=leaf(batch, length, groups, state),
+                C=leaf(batch, length, groups, state))
+
+
+def scan_arguments(batch=2, length=21, channels=6, state=4, groups=None):
+    torch.manual_seed(4)
+    shape = (batch, state, length) if groups is None else (batch, groups, state, length)
+    return dict(u=leaf(batch, channels, length), delta=leaf(batch, channels, length),
+                A=(-torch.rand(channels, state) - 0.2).requires_grad_(), B=leaf(*shape), C=leaf(*shape))
+
+
+def wide(arguments):
+    """The same numbers in float64, leaves of their own."""
+    return {k: t.detach().double().requires_grad_() if torch.is_tensor(t) and t.is_floating_point() else t
+            for k, t in arguments.items()}
+
+
+class Binding(unittest.TestCase):
+    def agrees(self, ours, reference, arguments, kept=(), both=True):
+        """Results and all gradients, with random gradients on both results; kept: what only our function takes."""
+        exact = wide({k: v for k, v in arguments.items() if k not in kept})
+        got, want = ours(**arguments), reference(**exact)
+        got, want = (got, want) if both else ((got,), want[:1])
+        torch.manual_seed(5)
+        seeds = [torch.randn_like(w) for w in want]
+        torch.autograd.backward(want, seeds)
+        torch.autograd.backward(got, [s.float() for s in seeds])
+        pairs = [("result", g, w) for g, w in zip(got, want)]
+        pairs += [(k, arguments[k].grad, t.grad) for k, t in exact.items() if torch.is_tensor(t) and t.requires_grad]
+        for name, g, w in pairs:
+            self.assertEqual(tuple(g.shape), tuple(w.shape), name)
+            error = (g.double() - w).norm() / w.norm()
+            self.assertLess(error, 2e-6, name)            # sums of some hundred fp32 products, relative to the whole
+
+    def test_ssd(self):
+        self.agrees(mt.mamba_chunk_scan_combined, recurrence.ssd,
+                    dict(ssd_arguments(), chunk_size=16, dt_softplus=True), ("chunk_size",), both=False)
+
+    def test_ssd_with_everything(self):
+        a = dict(ssd_arguments(), D=leaf(4, 6), z=leaf(2, 37, 4, 6), dt_bias=leaf(4), initial_states=leaf(2, 4, 6, 5),
+                 seq_idx=torch.tensor([[0] * 11 + [1] * 26, [0] * 30 + [1] * 7]), dt_limit=(0.3, 1.4), dt_softplus=True,
+                 chunk_size=16, return_final_states=True)
+        self.agrees(mt.mamba_chunk_scan_combined, recurrence.ssd, a, ("chunk_size", "return_final_states"))
+
+    def test_ssd_with_ready_steps(self):
+        a = dict(ssd_arguments(), D=leaf(4), chunk_size=16)
+        a["dt"] = torch.nn.functional.softplus(a["dt"].detach()).requires_grad_()
+        self.agrees(mt.mamba_chunk_scan_combined, recurrence.ssd, a, ("chunk_size",), both=False)
+
+    def test_ssd_views_of_one_matrix(self):
+        torch.manual_seed(6)
+        wide_row = leaf(2, 19, 4 * 6 + 2 * 2 * 5 + 3)
+        x, B, C, _ = wide_row.split([24, 10, 10, 3], dim=-1)
+        views = dict(x=x.unflatten(2, (4, 6)), B=B.unflatten(2, (2, 5)), C=C.unflatten(2, (2, 5)))
+        for name, view in views.items():
+            self.assertFalse(view.is_contiguous())
+            self.assertIs(mt._regular(view), view, name)
+        a = dict(ssd_arguments(length=19), **{k: v.detach().requires_grad_() for k, v in views.items()})
+        for name in views:
+            self.assertFalse(a[name].is_contiguous(), name)
+        self.agrees(mt.mamba_chunk_scan_combined, recurrence.ssd, dict(a, chunk_size=8, dt_softplus=True), ("chunk_size",),
+                    both=False)
+
+    def test_views_that_must_be_copied(self):
+        a = ssd_arguments()
+        a["x"] = a["x"].detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_()     # tokens before batch
+        self.assertIsNot(mt._regular(a["x"]), a["x"])
+        a["dt"] = torch.randn(2, 37, 8)[:, :, ::2].detach().requires_grad_()
+        self.assertIsNot(mt._regular(a["dt"]), a["dt"])
+        self.agrees(mt.mamba_chunk_scan_combined, recurrence.ssd, dict(a, chunk_size=16, dt_softplus=True), ("chunk_size",),
+                    both=False)
+
+    def test_scan(self):
+        self.agrees(mt.selective_scan_fn, recurrence.scan, dict(scan_arguments(), delta_softplus=True), both=False)
+
+    def test_scan_with_everything(self):
+        a = dict(scan_arguments(groups=3), D=leaf(6), z=leaf(2, 6, 21), delta_bias=leaf(6), delta_softplus=True,
+                 return_last_state=True)
+        self.agrees(mt.selective_scan_fn, recurrence.scan, a, ("return_last_state",))
+
+    def test_scan_with_ready_steps_and_tokens_first_memory(self):
+        a = dict(scan_arguments(), delta_bias=(0.1 * torch.rand(6)).requires_grad_())
+        a["delta"] = torch.nn.functional.softplus(a["delta"].detach()).requires_grad_()
+        a["u"] = a["u"].detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_()
+        self.agrees(mt.selective_scan_fn, recurrence.scan, a, both=False)
+
+    def test_no_gradients_and_some(self):
+        a = ssd_arguments()
+        with torch.no_grad():
+            y = mt.mamba_chunk_scan_combined(**a, chunk_size=16, dt_softplus=True)
+        self.assertFalse(y.requires_grad)
+        for name in ("dt", "A", "B", "C"):
+            a[name] = a[name].detach()
+        z = mt.mamba_chunk_scan_combined(**a, chunk_size=16, dt_softplus=True)
+        self.assertTrue(torch.equal(y, z))
+        z.sum().backward()
+        self.assertIsNotNone(a["x"].grad)
+
+    def test_only_the_final_state_has_a_gradient(self):
+        a = ssd_arguments()
+        _, final = mt.mamba_chunk_scan_combined(**a, chunk_size=16, dt_softplus=True, return_final_states=True)
+        final.square().sum().backward()
+        exact = wide(a)
+        recurrence.ssd(**exact, dt_softplus=True)[1].square().sum().backward()
+        error = (a["x"].grad - exact["x"].grad).norm() / exact["x"].grad.norm()
+        self.assertLess(error, 2e-6)
+        self.assertEqual(float(a["C"].grad.abs().max()), 0)
+
+    def refuses(self, kind, words, function, **arguments):
+        with self.assertRaises(kind) as caught:
+            function(**arguments)
+        self.assertIn(words, str(caught.exception))
+
+    def test_refusals_name_the_reason(self):
+        ssd, a = mt.mamba_chunk_scan_combined, dict(ssd_arguments(), chunk_size=16, dt_softplus=True)
+        self.refuses(ValueError, "log(-A)", ssd, **dict(a, A=torch.tensor([-1.0, -1, 0.5, -1])))
+        self.refuses(ValueError, "one type", ssd, **dict(a, dt=a["dt"].bfloat16()))
+        self.refuses(ValueError, "float32 or bfloat16", ssd, **dict(a, x=a["x"].half()))
+        self.refuses(ValueError, "dt is (2, 37, 3)", ssd, **dict(a, dt=a["dt"][:, :, :3]))
+        self.refuses(ValueError, "do not share", ssd, **dict(a, B=torch.randn(2, 37, 3, 5), C=torch.randn(2, 37, 3, 5)))
+        self.refuses(ValueError, "not positive", ssd, **dict(a, dt_softplus=False))
+        self.refuses(NotImplementedError, "return_varlen_states", ssd, **dict(a, return_varlen_states=True))
+        self.refuses(NotImplementedError, "float32", ssd, **dict(a, state_dtype=torch.bfloat16))
+        self.refuses(NotImplementedError, "on the CPU", ssd,
+                     **dict(a, **{k: a[k].bfloat16() for k in ("x", "dt", "B", "C")}))
+        scan, b = mt.selective_scan_fn, dict(scan_arguments(), delta_softplus=True)
+        self.refuses(NotImplementedError, "complex", scan, **dict(b, A=b["A"] + 1j))
+        self.refuses(NotImplementedError, "from token to token", scan, **dict(b, B=torch.randn(6, 4)))
+        self.refuses(ValueError, "A is (6, 3)", scan, **dict(b, A=b["A"][:, :3]))
+
+    def test_plans_for_a_machine_that_is_not_there(self):
+        h200 = dict(cc=90, sms=132, regs_sm=65536, threads_sm=2048, smem_block_bytes=232448, smem_sm_bytes=233472)
+        sizes = dict(op=mt.SSD, type=1, batch=8, length=2048, heads=24, head_dim=64, groups=1, state=128, backward=1)
+        plan = mt.Plan((), machine=h200, **sizes)
+        self.assertEqual(plan.variants, ("fused", "fused"))
+        self.assertGreater(plan.work_bytes[1], plan.work_bytes[0])
+        with self.assertRaises(RuntimeError) as caught:
+            mt.Plan((), machine=h200, **dict(sizes, head_dim=48), variant=b"fused")
+        self.assertIn("heads of 48", str(caught.exception))
+
+    def test_operators_are_what_torch_expects(self):
+        a = ssd_arguments(length=9)
+        arguments = (a["x"], a["dt"], a["B"], a["C"], a["A"].detach().neg().log().requires_grad_(), leaf(4), leaf(4), None, None,
+                     16, 0.0, float("inf"), True, True)
+        torch.library.opcheck(mt.ssd, arguments, test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
+        b = scan_arguments()
+        arguments = (b["u"].transpose(1, 2), b["delta"].transpose(1, 2), b["B"].permute(0, 2, 1)[:, :, None],
+                     b["C"].permute(0, 2, 1)[:, :, None], None, b["A"].detach().neg().log().requires_grad_(), None, None, None,
+                     None, True, True)
+        torch.library.opcheck(mt.selective_scan, arguments,
+                              test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
+
+    def test_install_replaces_and_uninstall_restores(self):
+        original = {"mamba_chunk_scan_combined": lambda: 1, "selective_scan_fn": lambda: 2}
+        modules = {name: types.ModuleType(name) for name in
+                   ("mamba_ssm", "mamba_ssm.ops", "mamba_ssm.ops.triton", "mamba_ssm.ops.triton.ssd_combined",
+                    "mamba_ssm.ops.selective_scan_interface", "mamba_ssm.modules.mamba2")}
+        for home, name in (("ops.triton.ssd_combined", "mamba_chunk_scan_combined"), ("modules.mamba2", "mamba_chunk_scan_combined"),
+                           ("ops.selective_scan_interface", "selective_scan_fn")):
+            setattr(modules["mamba_ssm." + home], name, original[name])
+        sys.modules.update(modules)
+        self.assertEqual(len(mt.install()), 3)
+        self.assertIs(modules["mamba_ssm.modules.mamba2"].mamba_chunk_scan_combined, mt.mamba_chunk_scan_combined)
+        mt.uninstall()
+        self.assertIs(modules["mamba_ssm.modules.mamba2"].mamba_chunk_scan_combined, original["mamba_chunk_scan_combined"])
+        for name in modules:
+            del sys.modules[name]
+
+
+if __name__ == "__main__":
+    unittest.main()
