@@ -1,0 +1,50 @@
+/* simulated.h -- a workload on a machine that is not there: what `simulate`, `sweep`, `validate` and `suite` share.
+ *
+ *     mba_workload w = { .machine = "h200", .model = { .name = "mamba2-130m", .shape = { .batch = 8, .length = 2048 } } };
+ *     mba_simulated r;
+ *     MBA_TRY(mba_simulated_run(&r, &w, sim, MBA_STEP));
+ *     printf("%.1f ms\n", 1e3 * r.step.seconds);
+ *     mba_simulated_end(&r);
+ */
+#ifndef MBA_SIMULATED_H
+#define MBA_SIMULATED_H
+
+#include "cli/model_options.h"
+#include "sim/step.h"
+
+typedef struct mba_workload {
+    const char       *machine, *changes;          /* as mba_gpu_load and mba_gpu_set take them */
+    mba_model_options model;                      /* name, set, shape, precision, recompute, variants */
+    bool              stream;
+} mba_workload;
+
+typedef struct mba_simulated {
+    mba_gpu           gpu;
+    mba_machine       machine;
+    mba_device        device;
+    mba_session       session;                    /* planned, never bound */
+    mba_sim_step      step;
+    double            units, seconds_taken;       /* tokens, images or graphs of a step; of this computer */
+} mba_simulated;
+
+MBA_MUST mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w);
+MBA_MUST mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *sim);     /* plans, then simulates a training step */
+void                mba_simulated_end(mba_simulated *r);          /* half-made ones are fine */
+
+/* Whose measured times the prediction rests on: 'A' calibrated and validated here, 'B' a built-in machine without validation,
+ * 'C' another vendor, a changed machine or kernels imagined to run there. */
+char mba_simulated_grade(const mba_gpu *m);
+
+/* Options that name a workload; `w` is a pointer to mba_workload. */
+#define MBA_WORKLOAD_OPTIONS(w)                                                                                                          \
+    { "--machine",   MBA_OPT_TEXT, &(w)->machine,         "NAME",   "a100, b200, h100, h200 (default), mi300x, v100, or a file", 0, 0 },    \
+    { "--set",       MBA_OPT_TEXT, &(w)->changes,         "K=V,..", "change numbers of the machine: hbm=6000 or hbm=x1.25", 0, 0 },         \
+    { "--model",     MBA_OPT_TEXT, &(w)->model.name,      "NAME",   "a preset: mambascope list models", 0, 0 },                             \
+    { "--model-set", MBA_OPT_TEXT, &(w)->model.set,       "K=V,..", "change fields of the model: mambascope list fields", 0, 0 },           \
+    MBA_SHAPE_OPTIONS(&(w)->model.shape),                                                                                                \
+    { "--precision", MBA_OPT_TEXT, &(w)->model.precision, "TYPE",   "bf16 (default) or fp32", 0, 0 },                                       \
+    { "--recompute", MBA_OPT_TEXT, &(w)->model.recompute, "WHEN",   "auto, on, off", 0, 0 },                                                \
+    { "--op",        MBA_OPT_TEXT, &(w)->model.variants,  "OP=V,..", "force variants of operators", 0, 0 },                                 \
+    { "--threads",   MBA_OPT_INT,  &(w)->model.threads,   "N",      "threads (default: one per core); bits do not depend on it", 1, 4096 }
+
+#endif
