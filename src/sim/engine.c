@@ -187,15 +187,19 @@ static tick read_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
     return done + e->r.hbm_lat + drain_wait(e, now, (miss + 127) / 128);
 }
 
-/* Where too much is in flight, a copy waits for the oldest to land. */
-static tick copy_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
+/* Where too much is in flight, a copy waits for the oldest to land; 0: there is room. */
+static tick room_at(engine *e, sm *p, tick now, uint64_t bytes)
 {
-    while (p->n && (p->n == FLIGHT || p->landed[p->head] <= now || p->in_flight + o->bytes > e->r.async_bytes)) {
-        if (p->landed[p->head] > now) now = p->landed[p->head];
+    while (p->n && p->landed[p->head] <= now) {
         p->in_flight -= p->size[p->head];
         p->head = (p->head + 1) % FLIGHT;
         p->n--;
     }
+    return p->n && (p->n == FLIGHT || p->in_flight + bytes > e->r.async_bytes) ? p->landed[p->head] : 0;
+}
+
+static tick copy_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
+{
     const tick done = read_bytes(e, p, now, o) + e->r.async_lat;
     const int  at = (p->head + p->n++) % FLIGHT;
     p->landed[at]  = done;
@@ -241,13 +245,19 @@ static tick mix_piece(engine *e, const team *t, tick now, const mba_sim_op *o)
     return done;
 }
 
-static void issue_copies(engine *e, team *t, tick now, const mba_sim_op *o)
+/* The first trip copies for those it is ahead of, too. Returns 0, or when to go on; `left` counts what is done. */
+static tick issue_copies(engine *e, team *t, tick now, const mba_sim_op *o)
 {
     const int64_t i = t->depth ? t->trip[t->depth - 1] : 0, n = t->depth ? t->trips[t->depth - 1] : 1;
-    for (int64_t j = i ? i + o->ahead : 0; j <= i + o->ahead && j < n; j++) {
-        const tick done = copy_bytes(e, &e->sms[t->sm], now, o);
+    sm           *p = &e->sms[t->sm];
+    for (int64_t j = (i ? i + o->ahead : 0) + t->left; j <= i + o->ahead && j < n; j++, t->left++) {
+        const tick wait = room_at(e, p, now, o->bytes);
+        if (wait) return wait;
+        const tick done = copy_bytes(e, p, now, o);
         if (done > t->copied[j % MBA_SIM_STAGES]) t->copied[j % MBA_SIM_STAGES] = done;
     }
+    t->left = 0;
+    return 0;
 }
 
 /* When what the team works with next is there. */
@@ -312,15 +322,20 @@ static void leave(engine *e, team *t, tick now)
     start_block(e, t->slot, now);
 }
 
-/* Works until it has to wait; pieces of a mix are given back so that others come in between. */
+static bool uses_data(int32_t work) { return work == MBA_OP_MIX || work == MBA_OP_STORE || work == MBA_OP_BARRIER || work == MBA_OP_EXIT; }
+
+/* Works until it has to wait: nobody may ask a server about a time that is not yet. Pieces of a mix are given back so that others
+ * come in between. */
 static void work(engine *e, int32_t who, tick now)
 {
     team *t = &e->teams[who];
     for (;; t->pc++) {
         const mba_sim_op *o = &e->k->op[t->pc];
+        const tick ready = uses_data(o->work) ? data_ready(t, now) : now;
+        if (ready > now) { push(e, ready, who); return; }
         switch (o->work) {
         case MBA_OP_MIX:
-            if (!t->left) { now = data_ready(t, now); t->left = o->parts; }
+            if (!t->left) t->left = o->parts;
             now = mix_piece(e, t, now, o);
             if (--t->left > 0) { push(e, now, who); return; }
             t->pc++;
@@ -331,9 +346,13 @@ static void work(engine *e, int32_t who, tick now)
             if (done > t->loaded) t->loaded = done;
             break;
         }
-        case MBA_OP_ASYNC:   issue_copies(e, t, now, o); break;
-        case MBA_OP_STORE:   now = write_bytes(e, &e->sms[t->sm], &e->slots[t->slot], data_ready(t, now), o); break;
-        case MBA_OP_BARRIER: now = data_ready(t, now) + o->parts * e->r.bar; break;
+        case MBA_OP_ASYNC: {
+            const tick wait = issue_copies(e, t, now, o);
+            if (wait) { push(e, wait, who); return; }
+            break;
+        }
+        case MBA_OP_STORE:   now = write_bytes(e, &e->sms[t->sm], &e->slots[t->slot], now, o); break;
+        case MBA_OP_BARRIER: now += o->parts * e->r.bar; break;
         case MBA_OP_LOOP:
             t->trips[t->depth] = trips_of(e, t, o);
             t->trip[t->depth]  = 0;
@@ -349,7 +368,7 @@ static void work(engine *e, int32_t who, tick now)
             if (++t->trip[t->depth - 1] < t->trips[t->depth - 1]) t->pc = (int32_t)t->start[t->depth - 1];
             else t->depth--;
             break;
-        case MBA_OP_EXIT:    leave(e, t, data_ready(t, now)); return;
+        case MBA_OP_EXIT:    leave(e, t, now); return;
         default:
             if (!ring_step(e, t, &now, o)) { t->waits = 1; return; }
         }
@@ -435,25 +454,24 @@ static void find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba_
 
 /* ---- tiers ---- */
 
-enum { ROUNDS = 6, BLOCKS_LEAST = 12 };           /* of a folded chip: blocks that are simulated one by one */
-
-static int64_t most_blocks(const mba_sim_kernel *k, int64_t resident)
+/* Of a folded chip: rounds of resident blocks that are simulated one by one. */
+static int64_t rounds_of(const mba_sim_kernel *k, int64_t resident)
 {
-    int64_t n = ROUNDS * resident;
-    if (n < BLOCKS_LEAST) n = BLOCKS_LEAST;
-    if (n < 3 * k->nclasses) n = 3 * k->nclasses;
+    enum { ROUNDS = 9, BLOCKS_LEAST = 18 };
+    int64_t n = mba_ceil(BLOCKS_LEAST, resident);
+    if (n < ROUNDS) n = ROUNDS;
+    if (n < mba_ceil(3 * k->nclasses, resident)) n = mba_ceil(3 * k->nclasses, resident);
     return n;
 }
 
 static mba_status run_folded(tick *end, int64_t *events, const mba_sim_kernel *k, const rates *r, int64_t resident)
 {
-    const int64_t most = most_blocks(k, resident);
+    const int64_t rounds = rounds_of(k, resident), most = rounds * resident;
     engine e = { .k = k, .r = *r, .nsm = 1, .resident = resident < r->blocks ? resident : r->blocks };
     const bool cut = r->blocks > most + most / 4;
     e.todo       = cut ? most : r->blocks;
-    e.mark_at[0] = cut ? most - most / ROUNDS * (ROUNDS - 2) : 0;
-    e.mark_at[1] = cut ? most - e.resident + 1 : 0;
-    if (cut && e.mark_at[1] <= e.mark_at[0]) e.mark_at[1] = most;
+    e.mark_at[0] = cut ? rounds / 3 * resident : 0;            // blocks end in bunches: whole rounds lie between the marks
+    e.mark_at[1] = cut ? (rounds - 1) * resident : 0;
     MBA_TRY(simulate(&e));
     *end = e.last;
     if (cut) *end += (r->blocks - most) * (e.mark[1] - e.mark[0]) / (e.mark_at[1] - e.mark_at[0]);

@@ -10,7 +10,7 @@ static const double ADDRESS_OPS  = 4;             /* integer operations of a lan
 static const double UNPACK_OPS   = 1;             /* per bf16 read; packing two takes one operation */
 static const double BESIDE_FMA   = 0.5;           /* selects, conversions, loop counters per estimated multiply-add */
 static const double TILE_BYTES   = 0.055;         /* shared memory per FLOP of warp-level products of 32 x 64 tiles */
-enum { BYTES_A_TRIP = 64, BYTES_STRAIGHT = 128 }; /* of a thread: in flight in a loop; as much needs no loop */
+enum { BYTES_A_TRIP = 128, BYTES_STRAIGHT = 256 }; /* of a thread: in flight in a loop; as much needs no loop */
 
 typedef struct lowering {
     mba_sim_kernel   *k;

@@ -93,6 +93,8 @@ static double working_set(const mba_sim_kernel *k, const mba_gpu *m, double *sha
     return sum;
 }
 
+/* Bytes that blocks read together, in step, reach DRAM once; those that a later round of blocks reads again hit as the working set
+ * of a round lets them; the first touch hits what is left from before. */
 void mba_ledger_kernel(mba_ledger *l, mba_sim_kernel *k, const mba_place place[MBA_SIM_STREAMS])
 {
     double size = 0, sharers;
@@ -100,8 +102,9 @@ void mba_ledger_kernel(mba_ledger *l, mba_sim_kernel *k, const mba_place place[M
     const double again = mba_ledger_hit(l->m, working_set(k, l->m, &sharers));
     for (int64_t s = 0; s < k->nstreams; s++) {
         mba_sim_stream *t = &k->stream[s];
-        const double more = t->moved > t->unique ? t->moved - t->unique : 0;
-        const double hits = found(l, place[s], size, t->writes) * t->unique + again * more;
+        const double reuse = t->unique > 0 ? t->moved / t->unique : 1, together = reuse < sharers ? reuse : sharers;
+        const double rounds = t->moved / together, later = rounds > t->unique ? rounds - t->unique : 0;
+        const double hits = found(l, place[s], size, t->writes) * t->unique + (t->moved - t->unique - later) + again * later;
         t->hit = t->moved > 0 ? (int64_t)(256 * hits / t->moved + 0.5) : 0;
         if (t->hit > 256) t->hit = 256;
     }
