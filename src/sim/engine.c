@@ -322,7 +322,7 @@ static void leave(engine *e, team *t, tick now)
     start_block(e, t->slot, now);
 }
 
-static bool uses_data(int32_t work) { return work == MBA_OP_MIX || work == MBA_OP_STORE || work == MBA_OP_BARRIER || work == MBA_OP_EXIT; }
+static bool uses_data(int32_t work) { return work == MBA_OP_MIX || work == MBA_OP_STORE || work == MBA_OP_BARRIER || work == MBA_OP_DELAY || work == MBA_OP_EXIT; }
 
 /* Works until it has to wait: nobody may ask a server about a time that is not yet. Pieces of a mix are given back so that others
  * come in between. */
@@ -353,6 +353,7 @@ static void work(engine *e, int32_t who, tick now)
         }
         case MBA_OP_STORE:   now = write_bytes(e, &e->sms[t->sm], &e->slots[t->slot], now, o); break;
         case MBA_OP_BARRIER: now += o->parts * e->r.bar; break;
+        case MBA_OP_DELAY:   now += o->parts * TICKS; break;
         case MBA_OP_LOOP:
             t->trips[t->depth] = trips_of(e, t, o);
             t->trip[t->depth]  = 0;

@@ -19,7 +19,7 @@ typedef enum mba_sim_pipe { MBA_P_FMA, MBA_P_ALU, MBA_P_XU, MBA_P_H2, MBA_P_MMA,
 typedef enum mba_sim_work {
     MBA_OP_MIX,                                   /* n[] of every pipe, in `parts` pieces */
     MBA_OP_LOAD, MBA_OP_ASYNC, MBA_OP_STORE,      /* `bytes` of `stream`; async: `ahead` trips early */
-    MBA_OP_BARRIER,                               /* `parts` of them */
+    MBA_OP_BARRIER, MBA_OP_DELAY,                 /* `parts` barriers; `parts` cycles that nothing shortens */
     MBA_OP_FILL, MBA_OP_COMMIT, MBA_OP_WAIT, MBA_OP_RELEASE,    /* of ring `ring` */
     MBA_OP_LOOP, MBA_OP_END,                      /* `trips`; below 0: of the block's class, number -1 - trips */
     MBA_OP_EXIT
