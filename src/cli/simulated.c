@@ -5,6 +5,15 @@
 
 #include "cli/progress.h"
 
+const mba_model_options mba_full_size[] = {
+    { .name = "mamba-130m",  .shape = { .batch = 8, .length = 2048 } },
+    { .name = "mamba2-130m", .shape = { .batch = 8, .length = 2048 } },
+    { .name = "hybrid-130m", .shape = { .batch = 8, .length = 2048 } },
+    { .name = "mambavision-t", .shape = { .batch = 128 } },
+    { .name = "graphmamba-peptides-func", .shape = { .graphs = 128 } },
+    { 0 },
+};
+
 static mba_status options_of(mba_session_options *so, const mba_model_options *m)
 {
     MBA_TRY(mba_model_preset(&so->model, m->name));
@@ -40,7 +49,7 @@ mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *s
 {
     const double began = mba_seconds();
     MBA_TRY(mba_simulated_plan(r, w));
-    MBA_TRY(mba_sim_program(&r->step, sim, r->session.program, &r->gpu, &(mba_sim_how){ .passes = MBA_STEP, .stream = w->stream }));
+    MBA_TRY(mba_sim_program(&r->step, sim, r->session.program, &r->gpu, &(mba_sim_how){ .passes = MBA_STEP, .stream = w->stream, .persistent = w->persistent, .ring = w->ring }));
     r->units         = (double)mba_model_units(&r->session.model);
     r->seconds_taken = mba_seconds() - began;
     return MBA_OK;

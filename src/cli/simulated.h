@@ -15,8 +15,12 @@
 typedef struct mba_workload {
     const char       *machine, *changes;          /* as mba_gpu_load and mba_gpu_set take them */
     mba_model_options model;                      /* name, set, shape, precision, recompute, variants */
-    bool              stream;
+    bool              stream, persistent;         /* launched one by one; blocks that stay and take tiles in a loop */
+    int64_t           ring;                       /* stages of every ring of asynchronous copies; 0: as planned */
 } mba_workload;
+
+/* The five workloads at full size, the last without a name: 130m language models at 8 x 2048 tokens, 128 images, 128 graphs. */
+extern const mba_model_options mba_full_size[];
 
 typedef struct mba_simulated {
     mba_gpu           gpu;

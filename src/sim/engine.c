@@ -235,6 +235,8 @@ static tick mix_piece(engine *e, const team *t, tick now, const mba_sim_op *o)
     sm            *p = &e->sms[t->sm];
     const uint64_t warps = (uint64_t)e->k->role_warps[t->role], parts = (uint64_t)o->parts, spread = warps < 4 ? warps : 4;
     tick done = now + (tick)(o->n[MBA_P_ISSUE] / parts * (uint64_t)e->r.dep / (32 * warps));
+    const tick path = now + o->trips * TICKS / o->parts;
+    if (path > done) done = path;
     for (int i = 0; i < MBA_PIPES; i++) {
         const uint64_t n = (o->n[i] + parts - 1) / parts;
         if (!n) continue;

@@ -8,10 +8,13 @@
 /* What estimates leave out. Derived from how our kernels are written, not fitted. */
 static const double ADDRESS_OPS  = 4;             /* integer operations of a lane around a 16-byte access */
 static const double UNPACK_OPS   = 1;             /* per bf16 read; packing two takes one operation */
+static const double BESIDE_MMA_ALU = 3.0 * 32 / 4096, BESIDE_MMA_FMA = 2.0 * 32 / 4096;   /* lanes per FLOP of warp-level products: what SASS
+                                                   * of the SSD kernels has per HMMA.16816 beyond what their plans count */
 /* These were chosen by the fitted points of bench/results/h200/measured.tsv, and by nothing else. */
 static const double BESIDE_FMA   = 1.5;           /* selects, conversions, loop counters per multiply-add that an operator needs at least */
 static const double BESIDE_SFU   = 6;             /* the rest of exp, division, erf per special function it needs at least */
 static const double BESIDE_BODY  = 0.5;           /* per multiply-add where a plan counts the body of a loop (assumed) */
+enum { TILE_PATH_CYCLES = 4 * (33 + 33) + 60 };   /* a step of 64 deep: four times a tile from shared memory and a product, then scaling */
 enum { PROLOGUE_CYCLES = 900,                     /* arguments, the step's numbers, 64-bit indices: before the first load of a block */
        TAIL_CYCLES = 6000,                        /* sums over threads and warps at the end of a launch that adds up */
        BYTES_A_TRIP = 128, BYTES_STRAIGHT = 64 }; /* of a thread: in flight in a loop; as much needs no loop */
@@ -128,7 +131,11 @@ static void lower_arithmetic(lowering *w, const mba_phase *ph)
     case MBA_SMEM:  o->n[MBA_P_SMEM] += whole(n); break;
     default:
         o->n[MBA_P_MMA] += whole(n);
-        if (w->k->mma_flops > 100) o->n[MBA_P_SMEM] += whole(TILE_BYTES * n);
+        if (w->k->mma_flops < 100) break;
+        o->n[MBA_P_SMEM] += whole(TILE_BYTES * n);
+        o->n[MBA_P_ALU]  += whole(BESIDE_MMA_ALU * n);
+        o->n[MBA_P_FMA]  += whole(BESIDE_MMA_FMA * n);
+        o->trips = TILE_PATH_CYCLES;
     }
 }
 
@@ -437,4 +444,51 @@ mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m)
     for (int64_t s = 0; s < k->nstreams; s++)
         if (k->stream[s].unique <= 0 || k->stream[s].unique > k->stream[s].moved) k->stream[s].unique = k->stream[s].moved;
     return MBA_OK;
+}
+
+/* ---- what if ---- */
+
+static bool can_persist(const mba_sim_kernel *k, int64_t places)
+{
+    int depth = 0, most = 0;
+    for (int64_t i = 0; i < k->nops; i++) {
+        depth += (k->op[i].work == MBA_OP_LOOP) - (k->op[i].work == MBA_OP_END);
+        if (depth > most) most = depth;
+    }
+    return k->grid > places && !k->nclasses && most < MBA_SIM_LOOPS && k->nops + 2 * k->nroles <= MBA_SIM_OPS;
+}
+
+void mba_sim_persist(mba_sim_kernel *k, const mba_gpu *m)
+{
+    const int64_t places = mba_sim_resident(k, m) * (int64_t)m->v[MBA_GPU_sm];
+    if (!can_persist(k, places)) return;
+    const mba_sim_kernel was = *k;
+    const double         trips = (double)k->grid / (double)places;
+    k->nops  = 0;
+    k->grid  = places;
+    k->piece = (was.piece > 0 ? was.piece : 1) / trips;
+    for (int64_t i = 0, role = -1; i < was.nops; i++) {
+        const bool starts = role + 1 < was.nroles && was.first[role + 1] == i, keeps = starts && was.op[i].work == MBA_OP_DELAY;
+        if (starts) k->first[++role] = k->nops;
+        if (keeps) k->op[k->nops++] = was.op[i];               // the prologue is done once
+        if (starts) k->op[k->nops++] = (mba_sim_op){ .work = MBA_OP_LOOP, .stream = -1, .ring = -1, .parts = 1, .trips = (int64_t)(trips + 0.999) };
+        if (was.op[i].work == MBA_OP_EXIT) k->op[k->nops++] = (mba_sim_op){ .work = MBA_OP_END, .stream = -1, .ring = -1, .parts = 1 };
+        if (!keeps) k->op[k->nops++] = was.op[i];
+    }
+    for (int64_t i = 0; i < k->nops; i++) {                    // trips are whole; the work is what it was
+        const double part = trips / (double)(int64_t)(trips + 0.999);
+        k->op[i].bytes = (uint64_t)((double)k->op[i].bytes * part);
+        for (int p = 0; p < MBA_PIPES; p++) k->op[i].n[p] = (uint64_t)((double)k->op[i].n[p] * part);
+    }
+    if (mba_sim_finish(k, m) != MBA_OK) *k = was;
+}
+
+void mba_sim_set_ring(mba_sim_kernel *k, int64_t stages, const mba_gpu *m)
+{
+    const mba_sim_kernel was = *k;
+    if (k->depth < 2 || k->smem_bytes == 0) return;
+    k->depth      = stages < 1 ? 1 : stages > MBA_SIM_STAGES ? MBA_SIM_STAGES : stages;
+    k->smem_bytes = was.smem_bytes * k->depth / was.depth;
+    for (int64_t i = 0; i < k->nops; i++) if (k->op[i].ahead) k->op[i].ahead = (int32_t)k->depth - 1;
+    if (mba_sim_finish(k, m) != MBA_OK) *k = was;
 }

@@ -17,7 +17,7 @@
 typedef enum mba_sim_pipe { MBA_P_FMA, MBA_P_ALU, MBA_P_XU, MBA_P_H2, MBA_P_MMA, MBA_P_SMEM, MBA_P_ISSUE, MBA_PIPES } mba_sim_pipe;
 
 typedef enum mba_sim_work {
-    MBA_OP_MIX,                                   /* n[] of every pipe, in `parts` pieces */
+    MBA_OP_MIX,                                   /* n[] of every pipe, in `parts` pieces; at least `trips` cycles: latencies in a row */
     MBA_OP_LOAD, MBA_OP_ASYNC, MBA_OP_STORE,      /* `bytes` of `stream`; async: `ahead` trips early */
     MBA_OP_BARRIER, MBA_OP_DELAY,                 /* `parts` barriers; `parts` cycles that nothing shortens */
     MBA_OP_FILL, MBA_OP_COMMIT, MBA_OP_WAIT, MBA_OP_RELEASE,    /* of ring `ring` */
@@ -59,6 +59,11 @@ MBA_MUST mba_status mba_sim_lower(mba_sim_kernel *out, const mba_node *n, const 
 /* Completes a kernel whose operations were written by hand or by a test: checks it, fills `total`, and cuts the ring to what
  * the machine's shared memory holds. */
 MBA_MUST mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m);
+
+/* What if: blocks that stay and take the work of several in a loop (where all blocks are alike and there are more than places);
+ * rings of another depth, with the shared memory that takes (as deep as the machine holds). */
+void mba_sim_persist(mba_sim_kernel *k, const mba_gpu *m);
+void mba_sim_set_ring(mba_sim_kernel *k, int64_t stages, const mba_gpu *m);
 
 /* Blocks of it that an SM of m holds at a time; 0: none. */
 int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m);

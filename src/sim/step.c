@@ -154,6 +154,8 @@ static mba_status kernels_of(walk *w, int32_t i, mba_sim_kernel **out)
     for (int l = 0; l < plan->nlaunches; l++) {
         const mba_status st = mba_sim_lower(&all[l], w->p->graph->nodes[i], &plan->launch[l], plan, w->m);
         if (st != MBA_OK) return mba_where(st, "node %d, %s, launch %d", i, w->p->graph->nodes[i]->op->name, l);
+        if (w->how->ring) mba_sim_set_ring(&all[l], w->how->ring, w->m);
+        if (w->how->persistent) mba_sim_persist(&all[l], w->m);
     }
     *out = all;
     return MBA_OK;

@@ -26,6 +26,8 @@ typedef struct mba_sim_how {
     bool         stream;                          /* launched one by one instead of as a captured graph */
     mba_sim_tier tier;                            /* MBA_SIM_BOUNDS (0) stands for MBA_SIM_FOLDED unless `bounds` */
     bool         bounds;
+    bool         persistent;                      /* imagine every kernel with blocks that stay: mba_sim_persist */
+    int64_t      ring;                            /* imagine every ring with so many stages; 0: as planned */
 } mba_sim_how;
 
 /* Of one node: all its launches. */
