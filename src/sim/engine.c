@@ -15,6 +15,7 @@ const char *const mba_sim_limits[MBA_LIMITS] = { "FMA", "ALU", "SFU", "HALF2", "
 
 typedef struct rates {
     uint64_t pipe[MBA_PIPES], rd, wr, l2r, l2w, hbm, dispatch;
+    uint64_t l2r_full, hbm_full;                  /* of the whole chip: how fast bytes of one request follow each other */
     tick     t_blk, t_exit, bar, dep, l2_lat, hbm_lat, async_lat, drain;
     uint64_t async_bytes;
     double   clk, active;                         /* GHz; SMs that work */
@@ -72,6 +73,8 @@ static rates rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, dou
                 .l2_lat = ticks_of(v[MBA_GPU_l2_lat]), .hbm_lat = ticks_of(v[MBA_GPU_hbm_lat]), .async_lat = ticks_of(v[MBA_GPU_async_lat]),
                 .drain = ticks_of(v[MBA_GPU_hbm_drain]), .async_bytes = (uint64_t)(v[MBA_GPU_async_kb] * 1024), .clk = clk, .active = active };
     for (int p = 0; p < MBA_PIPES; p++) r.pipe[p] = per_unit(lanes[p]);
+    r.l2r_full = per_unit(v[MBA_GPU_l2_rd] / clk);
+    r.hbm_full = per_unit(dram_rate(k, m) / (clk * 1e9));
     r.blocks = (k->grid + (int64_t)active - 1) / (int64_t)active;
     return r;
 }
@@ -87,6 +90,14 @@ static tick take(server *s, tick t, uint64_t units, uint64_t rate)
     s->free = start + (tick)(x >> FRACTION);
     s->rest = x & ((1u << FRACTION) - 1);
     return s->free;
+}
+
+/* A share of a server that others use too: the queue moves on at the share's rate, but who is served is served at the full one. */
+static tick take_share(server *s, tick t, uint64_t units, uint64_t share, uint64_t full)
+{
+    const tick start = t > s->free ? t : s->free;
+    take(s, t, units, share);
+    return start + (tick)(units * full >> FRACTION);
 }
 
 /* ---- state ---- */
@@ -178,11 +189,11 @@ static tick read_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
     const mba_sim_stream *s = &e->k->stream[o->stream];
     const uint64_t        miss = missing(s, o->bytes);
     tick done = take(&p->pipe[MBA_P_SMEM], now, o->bytes, e->r.pipe[MBA_P_SMEM]);
-    const tick port = take(&p->rd, now, o->bytes, e->r.rd), l2 = take(&e->l2r, now, o->bytes, e->r.l2r);
+    const tick port = take(&p->rd, now, o->bytes, e->r.rd), l2 = take_share(&e->l2r, now, o->bytes, e->r.l2r, e->r.l2r_full);
     if (port > done) done = port;
     if (l2 > done) done = l2;
     if (miss < 64) return done + e->r.l2_lat;
-    const tick hbm = take(&e->hbm, now, miss, e->r.hbm);
+    const tick hbm = take_share(&e->hbm, now, miss, e->r.hbm, e->r.hbm_full);
     if (hbm > done) done = hbm;
     return done + e->r.hbm_lat + drain_wait(e, now, (miss + 127) / 128);
 }
@@ -208,18 +219,18 @@ static tick copy_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
     return done;
 }
 
-/* Stores go on their own; the block may leave when they have left the SM, and DRAM holds everybody back who is far ahead of it. */
+/* Stores go on their own, and a block leaves without waiting for them; but who is far ahead of the port, of L2 or of DRAM is held back. */
 static tick write_bytes(engine *e, sm *p, slot *b, tick now, const mba_sim_op *o)
 {
-    enum { SLACK_CYCLES = 2000 };
+    enum { PORT_SLACK_CYCLES = 512, DRAM_SLACK_CYCLES = 2000 };
     const uint64_t out = missing(&e->k->stream[o->stream], o->bytes);
-    tick left = take(&p->wr, now, o->bytes, e->r.wr);
-    const tick l2 = take(&e->l2w, now, o->bytes, e->r.l2w), hbm = take(&e->hbm, now, out, e->r.hbm) - (tick)SLACK_CYCLES * TICKS;
+    const tick port = take(&p->wr, now, o->bytes, e->r.wr), l2 = take(&e->l2w, now, o->bytes, e->r.l2w);
+    const tick held = (port > l2 ? port : l2) - (tick)PORT_SLACK_CYCLES * TICKS, dram = take(&e->hbm, now, out, e->r.hbm) - (tick)DRAM_SLACK_CYCLES * TICKS;
     e->written += out;
-    if (l2 > left) left = l2;
-    if (hbm > left) left = hbm;
-    if (left > b->stored) b->stored = left;
-    return hbm > now ? hbm : now;
+    if (held > now) now = held;
+    if (dram > now) now = dram;
+    if (now > b->stored) b->stored = now;
+    return now;
 }
 
 /* ---- what a team does ---- */
@@ -398,7 +409,7 @@ static void start_block(engine *e, int32_t where, tick now)
     slot *b = &e->slots[where];
     if (e->started == e->todo) return;
     e->started++;
-    now = take(&e->dispatch, now, 1, e->r.dispatch) + e->r.t_blk;
+    now = take_share(&e->dispatch, now, 1, e->r.dispatch, 0) + e->r.t_blk;
     *b = (slot){ .alive = (int32_t)e->k->nroles, .block_class = e->k->nclasses ? next_class(e) : 0 };
     for (int32_t r = 0; r < (int32_t)e->k->nroles; r++) {
         const int32_t who = where * (int32_t)e->k->nroles + r;
@@ -425,7 +436,9 @@ static mba_status simulate(engine *e)
     }
     if (st == MBA_OK && e->finished < e->todo)
         st = mba_fail(MBA_E_UNSUPPORTED, "the simulator cannot run %s\nwhy: its roles wait for each other for ever\nfix: mend the rings of its plan", e->k->name);
-    if (e->hbm.free > e->last) e->last = e->hbm.free;          // what is written is charged to who writes it
+    const tick ends[] = { e->hbm.free, e->l2r.free, e->l2w.free };              // what is written is charged to who writes it
+    for (int i = 0; i < 3; i++) if (ends[i] > e->last) e->last = ends[i];
+    for (int64_t i = 0; st == MBA_OK && i < e->nsm; i++) if (e->sms[i].wr.free > e->last) e->last = e->sms[i].wr.free;
     free(e->sms);
     free(e->slots);
     free(e->teams);
@@ -444,6 +457,7 @@ static void find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba_
     out->l2_read    = moved_bytes(k, false);
     out->l2_write   = moved_bytes(k, true);
     for (int p = 0; p < MBA_PIPES; p++) out->bound[p] = k->total[p] / (lanes[p] * active * hz);
+    out->bound[MBA_P_SMEM] += out->l2_read / (v[MBA_GPU_smem_bw] * active * hz);       // what is loaded passes through L1
     out->bound[MBA_LIMIT_RD]  = out->l2_read / (v[MBA_GPU_rd_port] * active * hz);
     out->bound[MBA_LIMIT_WR]  = out->l2_write / (v[MBA_GPU_wr_port] * active * hz);
     out->bound[MBA_LIMIT_L2R] = out->l2_read / (v[MBA_GPU_l2_rd] * 1e9);
@@ -529,6 +543,7 @@ mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const 
         if (whole) MBA_TRY(run_whole(&end, &out->events, &k, &r, out->resident));
         else       MBA_TRY(run_folded(&end, &out->events, &k, &r, out->resident));
         out->seconds = (double)end / TICKS / (clk * 1e9);
+        if (!whole && out->seconds < out->bound[out->limit]) out->seconds = out->bound[out->limit];    // rounds were extrapolated
     }
     out->cycles = out->seconds * clk * 1e9;
     for (int p = 0; p < MBA_PIPES; p++) out->busy[p] = out->seconds > 0 ? out->bound[p] / out->seconds : 0;

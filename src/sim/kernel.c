@@ -357,13 +357,14 @@ int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m)
 {
     enum { REGS_GRAIN = 256, SMEM_GRAIN = 128, SMEM_RESERVED = 1024 };
     const double *v = m->v;
-    const int64_t each = mba_ceil(k->regs * 32, REGS_GRAIN) * REGS_GRAIN * mba_ceil(k->warps, 4) * 4;
+    const int64_t each = mba_ceil(k->regs * 32, REGS_GRAIN) * REGS_GRAIN;             // of a warp; a quarter of the file per sub-partition
+    const int64_t warps = each > 0 ? (int64_t)(v[MBA_GPU_rf] * 64) / each * 4 : INT64_MAX;
     const int64_t smem = mba_ceil(k->smem_bytes, SMEM_GRAIN) * SMEM_GRAIN + SMEM_RESERVED;
     const int64_t threads = (int64_t)(v[MBA_GPU_maxw] * v[MBA_GPU_warp]);
     int64_t       n = (int64_t)v[MBA_GPU_maxb];
     if (k->smem_bytes > (int64_t)(v[MBA_GPU_smem_block] * 1024) || k->warps * 32 > threads) return 0;
     if (n > threads / (k->warps * 32)) n = threads / (k->warps * 32);
-    if (each > 0 && n > (int64_t)(v[MBA_GPU_rf] * 256) / each) n = (int64_t)(v[MBA_GPU_rf] * 256) / each;
+    if (n > warps / k->warps) n = warps / k->warps;
     const int64_t sm = (int64_t)(v[MBA_GPU_smem_sm] * 1024);
     if (k->smem_bytes > 0 && n > sm / smem) n = sm / smem > 0 ? sm / smem : 1;      // one block may take what is reserved
     return n;

@@ -204,7 +204,7 @@ mba_status mba_gpu_load(mba_gpu *out, const char *name)
 mba_status mba_gpu_parse(mba_gpu *out, const char *where, const char *bytes, size_t n)
 {
     *out = (mba_gpu){ 0 };
-    MBA_TRY(parse(out, where, bytes, n, NULL, 0));
+    MBA_TRY(parse(out, where, bytes, n, &where, 1));
     snprintf(out->name, sizeof out->name, "%s", where);
     return MBA_OK;
 }
