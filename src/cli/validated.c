@@ -8,9 +8,9 @@
 #include "core/check.h"
 #include "core/print.h"
 
-/* Nodes are timed between two events of a captured graph, which costs this much beside the kernels: the smallest fitted points
- * take 4 us, of which the model explains 0.7. */
-static const double EVENTS_US = 3.3;
+/* Nodes are timed between two events of a captured graph, which costs this much beside the kernels: the smallest points take 4 us, of
+ * which the model explains 2. */
+static const double EVENTS_US = 2.2;
 
 /* ---- operators by themselves, caches swept ---- */
 

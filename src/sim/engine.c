@@ -16,7 +16,7 @@ const char *const mba_sim_limits[MBA_LIMITS] = { "FMA", "ALU", "SFU", "HALF2", "
 typedef struct rates {
     uint64_t pipe[MBA_PIPES], rd, wr, l2r, l2w, hbm, dispatch;
     uint64_t l2r_full, hbm_full;                  /* of the whole chip: how fast bytes of one request follow each other */
-    tick     t_blk, t_exit, bar, dep, l2_lat, hbm_lat, async_lat, drain;
+    tick     t_kernel, t_blk, t_exit, bar, dep, l2_lat, hbm_lat, async_lat, drain;
     uint64_t async_bytes;
     double   clk, active;                         /* GHz; SMs that work */
     int64_t  blocks;                              /* of the busiest SM */
@@ -68,7 +68,7 @@ static rates rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, dou
     const double  lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu], v[MBA_GPU_xu], v[MBA_GPU_h2], mma_rate(k, m), v[MBA_GPU_smem_bw], v[MBA_GPU_issue] };
     rates r = { .rd = per_unit(v[MBA_GPU_rd_port]), .wr = per_unit(v[MBA_GPU_wr_port]), .l2r = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk),
                 .l2w = per_unit(v[MBA_GPU_l2_wr] * 1e9 * per_clk), .hbm = per_unit(dram_rate(k, m) * per_clk),
-                .dispatch = per_unit(v[MBA_GPU_r_blk] * share), .t_blk = ticks_of(v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps),
+                .dispatch = per_unit(v[MBA_GPU_r_blk] * share), .t_kernel = ticks_of(v[MBA_GPU_t_kernel]), .t_blk = ticks_of(v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps),
                 .t_exit = ticks_of(v[MBA_GPU_t_exit]), .bar = ticks_of(v[MBA_GPU_bar]), .dep = ticks_of(v[MBA_GPU_dep]),
                 .l2_lat = ticks_of(v[MBA_GPU_l2_lat]), .hbm_lat = ticks_of(v[MBA_GPU_hbm_lat]), .async_lat = ticks_of(v[MBA_GPU_async_lat]),
                 .drain = ticks_of(v[MBA_GPU_hbm_drain]), .async_bytes = (uint64_t)(v[MBA_GPU_async_kb] * 1024), .clk = clk, .active = active };
@@ -428,7 +428,7 @@ static mba_status simulate(engine *e)
     mba_status st = e->sms && e->slots && e->teams && e->heap ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory to simulate %s", e->k->name);
     if (st == MBA_OK)
         for (int64_t i = 0; i < e->resident; i++)              // the first blocks go round the SMs
-            for (int64_t s = 0; s < e->nsm; s++) start_block(e, (int32_t)(s * e->resident + i), 0);
+            for (int64_t s = 0; s < e->nsm; s++) start_block(e, (int32_t)(s * e->resident + i), e->r.t_kernel);
     while (st == MBA_OK && e->nheap) {
         const event x = pop(e);
         e->nevents++;

@@ -93,7 +93,7 @@ static void a_machine_that_includes_itself_is_refused(void **state)
 /* Numbers that make a machine faster when there is more of them; then those that do when there is less. */
 static const int rates_of_machine[] = { MBA_GPU_issue, MBA_GPU_fma, MBA_GPU_alu, MBA_GPU_h2, MBA_GPU_xu, MBA_GPU_mma16, MBA_GPU_smem_bw, MBA_GPU_l2_rd,
     MBA_GPU_l2_wr, MBA_GPU_rd_port, MBA_GPU_wr_port, MBA_GPU_hbm, MBA_GPU_r_blk };
-static const int costs_of_machine[] = { MBA_GPU_dep, MBA_GPU_bar, MBA_GPU_l2_lat, MBA_GPU_hbm_lat, MBA_GPU_hbm_drain, MBA_GPU_t_blk, MBA_GPU_t_blk_w, MBA_GPU_t_exit,
+static const int costs_of_machine[] = { MBA_GPU_dep, MBA_GPU_bar, MBA_GPU_l2_lat, MBA_GPU_hbm_lat, MBA_GPU_hbm_drain, MBA_GPU_t_kernel, MBA_GPU_t_blk, MBA_GPU_t_blk_w, MBA_GPU_t_exit,
     MBA_GPU_async_lat };
 enum { RATES = sizeof rates_of_machine / sizeof *rates_of_machine, COSTS = sizeof costs_of_machine / sizeof *costs_of_machine };
 
@@ -203,7 +203,7 @@ static void a_better_machine_is_not_slower(void **state)
         if (b / a > worst) worst = b / a;
     }
     printf("%d of %d pairs are slower by more than 0.5 %%, the worst by %.1f %%\n", anomalies, (int)CASES, 100 * (worst - 1));
-    assert_true(anomalies <= CASES / 100);
+    assert_true(anomalies <= CASES / 200);
     assert_true(worst < 1.15);
 }
 
@@ -213,7 +213,8 @@ static void time_scales(void **state)
     (void)state;
     dice_state = 521288629521288629u;
     for (int i = 0; i < 2000; i++) {
-        const mba_gpu        m = random_machine();
+        mba_gpu m = random_machine();
+        m.v[MBA_GPU_t_kernel] = 0;                // once per launch, however large the grid is
         const mba_sim_kernel k = random_kernel(&m);
         mba_gpu              fast = m;
         static const int in_seconds[] = { MBA_GPU_clk, MBA_GPU_clk_mma, MBA_GPU_l2_rd, MBA_GPU_l2_wr, MBA_GPU_hbm };
@@ -254,7 +255,7 @@ static void without_latencies_only_throughput_counts(void **state)
         if (most > 0 && r.seconds / most > worst) worst = r.seconds / most;
     }
     printf("at worst %.3f times the longest throughput bound\n", worst);
-    assert_true(worst < 1.6);                     // phases of few teams do not overlap perfectly: printed, and bounded
+    assert_true(worst < 1.35);                    // phases of a team do not overlap each other
 }
 
 /* Law 3: one warp, one block, one load after the other. */
@@ -275,7 +276,7 @@ static void one_warp_takes_the_sum_of_its_path(void **state)
     assert_ok(mba_sim_finish(&k, &m));
     mba_sim_result r;
     assert_ok(mba_sim_run(&r, &k, &m, MBA_SIM_FOLDED));
-    const double each = m.v[MBA_GPU_hbm_lat] + m.v[MBA_GPU_bar], fixed = m.v[MBA_GPU_t_blk] + m.v[MBA_GPU_t_blk_w] + m.v[MBA_GPU_t_exit];
+    const double each = m.v[MBA_GPU_hbm_lat] + m.v[MBA_GPU_bar], fixed = m.v[MBA_GPU_t_kernel] + m.v[MBA_GPU_t_blk] + m.v[MBA_GPU_t_blk_w] + m.v[MBA_GPU_t_exit];
     assert_true(fabs(r.cycles - fixed - 100 * each) < 0.02 * r.cycles);
 }
 
@@ -299,8 +300,8 @@ static void one_sm_stands_for_all(void **state)
         if (off > worst) worst = off;
     }
     printf("folded against whole: %.2f %% on average, %d of %d beyond 5 %%, the worst %.1f %%\n", 100 * sum / PAIRS, far, (int)PAIRS, 100 * worst);
-    assert_true(sum / PAIRS < 0.05);
-    assert_true(far < PAIRS / 5);
+    assert_true(sum / PAIRS < 0.01);
+    assert_true(far < PAIRS / 50);
 }
 
 /* Law 8: as the occupancy calculator of CUDA says. */
@@ -437,7 +438,7 @@ static void streaming_agrees_with_public_measurements(void **state)
                 n++;
             }
     printf("%d public points: off by %.1f %% on average, %.1f %% at worst\n", n, 100 * sum / n, 100 * worst);
-    assert_true(sum / n < 0.12);
+    assert_true(sum / n < 0.06);
 }
 
 /* ---- the same bits ---- */
@@ -455,8 +456,7 @@ static void every_compiler_gives_the_same_bits(void **state)
         memcpy(bytes, &t, sizeof t);
         for (size_t b = 0; b < sizeof t; b++) hash = (hash ^ bytes[b]) * 0x100000001b3u;
     }
-    printf("%016llx\n", (unsigned long long)hash);
-    assert_true(hash == 0x0u);
+    if (hash != 0xdfd0e3d9c3f9816du) fail_msg("%016llx: changed on purpose? then write it here", (unsigned long long)hash);
 }
 
 /* ---- measured sets ---- */
