@@ -22,7 +22,13 @@ typedef struct rates {
     int64_t  blocks;                              /* of the busiest SM */
 } rates;
 
-static uint64_t per_unit(double units_per_cycle) { return (uint64_t)(TICKS * (double)(1 << FRACTION) / units_per_cycle + 0.5); }
+/* No slower than a unit in 2^14 cycles, so that products fit into 64 bits. */
+static uint64_t per_unit(double units_per_cycle)
+{
+    const double x = TICKS * (double)(1 << FRACTION) / units_per_cycle + 0.5, most = 4398046511104.0;
+    return x < most ? (uint64_t)x : (uint64_t)most;
+}
+
 static tick     ticks_of(double cycles) { return (tick)(cycles * TICKS + 0.5); }
 
 static double dram_bytes(const mba_sim_kernel *k, bool writes)
