@@ -101,7 +101,7 @@ __global__ void calibrate_ring(uint32_t *next, uint32_t n, uint32_t stride)
     if (i < n) next[(size_t)i * stride] = (uint32_t)(((uint64_t)i + 7919) % n) * stride;     // 7919 is prime: one ring through all
 }
 
-__global__ void __launch_bounds__(STREAM_THREADS) calibrate_read(const uint4 *x, int64_t pieces, int passes, long long *cycles, uint32_t *sink)
+__global__ void __launch_bounds__(STREAM_THREADS, 1) calibrate_read(const uint4 *x, int64_t pieces, int passes, long long *cycles, uint32_t *sink)
 {
     uint32_t        sum = 0;
     const long long began = clock64();
