@@ -246,12 +246,21 @@ static int64_t trips_of(const engine *e, const team *t, const mba_sim_op *o)
     return o->trips >= 0 ? o->trips : e->k->trips[e->slots[t->slot].block_class][-1 - o->trips];
 }
 
+/* One warp after the other instruction: in units of `dep`, which is that of additions (4 cycles of latency, two instructions ready at a
+ * time); special functions, shared memory and products take 20, 30 and 33 cycles. */
+static tick path_of(const engine *e, const mba_sim_op *o)
+{
+    const uint64_t *n = o->n, plain = (n[MBA_P_FMA] + n[MBA_P_ALU] + n[MBA_P_H2]) / 32, special = n[MBA_P_XU] / 32, shared = n[MBA_P_SMEM] / 512,
+                    products = e->k->mma_flops > 100 ? n[MBA_P_MMA] / 4096 : 0;
+    return (tick)((4 * plain + 20 * special + 30 * shared + 33 * products) * (uint64_t)e->r.dep / 4);
+}
+
 /* All pipes work at once; a team of few warps reaches only some of the sub-partitions, and one warp waits for itself. */
 static tick mix_piece(engine *e, const team *t, tick now, const mba_sim_op *o)
 {
     sm            *p = &e->sms[t->sm];
     const uint64_t warps = (uint64_t)e->k->role_warps[t->role], parts = (uint64_t)o->parts, spread = warps < 4 ? warps : 4;
-    tick done = now + (tick)(o->n[MBA_P_ISSUE] / parts * (uint64_t)e->r.dep / (32 * warps));
+    tick done = now + path_of(e, o) / (tick)(parts * warps);
     const tick path = now + o->trips * TICKS / o->parts;
     if (path > done) done = path;
     for (int i = 0; i < MBA_PIPES; i++) {

@@ -327,7 +327,8 @@ static int64_t rate_of_products(const mba_node *n, const mba_launch *l)
     }
     if (!products) return 0;
     for (int k = 0; n && k < MBA_IN_MAX; k++) half |= n->in[k] && n->in[k]->type.dtype == MBA_BF16;
-    return (half ? 16 : 32) + (l->nroles > 1 || !half ? 0 : 100);         // libraries use whole-group instructions
+    const bool library = !strncmp(l->kernel, "cublas", 6) || !strncmp(l->kernel, "cudnn", 5);
+    return (half ? 16 : 32) + (library || l->nroles > 1 || !half ? 0 : 100);         // they use whole-group instructions
 }
 
 mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch *l, const mba_plan *p, const mba_gpu *m)
