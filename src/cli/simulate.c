@@ -7,6 +7,7 @@
 #include "cli/options.h"
 #include "cli/simulated.h"
 #include "cli/table.h"
+#include "cli/validated.h"
 #include "core/print.h"
 #include "core/version.h"
 
@@ -105,18 +106,19 @@ static mba_status fill_kernels(mba_table *t, const mba_simulated *r)
     return MBA_OK;
 }
 
-static void print_json(const mba_simulated *r, const mba_table *t)
+static void print_json(const mba_simulated *r, const mba_table *t, const double *band)
 {
     printf("{\"simulated\": true, \"machine\": \"%s\", \"grade\": \"%c\", \"model\": \"%s\", \"batch\": \"%s\", \"commit\": \"%s\",\n"
-           " \"step_ms\": %.4f, \"kernels_ms\": %.4f, \"units_per_s\": %.1f, \"launches\": %lld, \"dram_read_gb\": %.4f, \"dram_write_gb\": %.4f,\n"
+           " \"step_ms\": %.4f, \"band_ms\": [%.4f, %.4f], \"kernels_ms\": %.4f, \"units_per_s\": %.1f, \"launches\": %lld, \"dram_read_gb\": %.4f, \"dram_write_gb\": %.4f,\n"
            " \"plan_gb\": %.3f, \"operators\": ", r->gpu.name, mba_simulated_grade(&r->gpu), mba_model_name(&r->session.model),
-           mba_model_batch_words(&r->session.model).text, MBA_COMMIT, 1e3 * r->step.seconds, 1e3 * r->step.kernels_s, r->units / r->step.seconds,
+           mba_model_batch_words(&r->session.model).text, MBA_COMMIT, 1e3 * r->step.seconds, 1e3 * r->step.seconds * band[0],
+           1e3 * r->step.seconds * band[1], 1e3 * r->step.kernels_s, r->units / r->step.seconds,
            (long long)r->step.launches, r->step.dram_read / 1e9, r->step.dram_write / 1e9, (double)mba_program_bytes(r->session.program) / 1e9);
     mba_table_print(t, stdout, MBA_TABLE_JSON);
     puts("}");
 }
 
-static void print_text(const mba_simulated *r, const mba_table *t)
+static void print_text(const mba_simulated *r, const mba_table *t, const double *band)
 {
     const double plan = (double)mba_program_bytes(r->session.program) / 1e9;
     printf("SIMULATED: %s, %s, on %s (grade %c)\n\n", mba_model_name(&r->session.model), mba_model_batch_words(&r->session.model).text, r->gpu.name,
@@ -125,6 +127,8 @@ static void print_text(const mba_simulated *r, const mba_table *t)
     printf("\nstep %.2f ms, %.0f %s/s; %lld launches, %.2f ms between them; DRAM %.1f GB read, %.1f GB written\n", 1e3 * r->step.seconds,
            r->units / r->step.seconds, mba_task_unit(r->session.model.task), (long long)r->step.launches, 1e3 * (r->step.seconds - r->step.kernels_s),
            r->step.dram_read / 1e9, r->step.dram_write / 1e9);
+    printf("band %.1f to %.1f ms: steps measured on the H200 took %.2f to %.2f times what is predicted for them (mambascope validate)\n",
+           1e3 * r->step.seconds * band[0], 1e3 * r->step.seconds * band[1], band[0], band[1]);
     if (plan > r->gpu.v[MBA_GPU_memory]) printf("it would not fit: the plan takes %.1f GB, the machine has %.0f\n", plan, r->gpu.v[MBA_GPU_memory]);
     fprintf(stderr, "%.3f s with the planning; %lld kernels of %lld launches simulated, %lld events, %.2f M events/s\n", r->seconds_taken,
             (long long)r->step.unique, (long long)r->step.launches, (long long)r->step.events, (double)r->step.events / r->seconds_taken / 1e6);
@@ -141,15 +145,17 @@ static mba_status run(const options *o)
     mba_simulated r = { 0 };
     mba_sim      *sim = NULL;
     mba_table    *t = NULL;
+    double        band[2] = { 0, 0 };
     mba_status    st = mba_sim_create(&sim);
     if (st == MBA_OK) st = mba_table_create(&t, o->kernels ? kernel_columns : op_columns);
     if (st == MBA_OK) st = mba_simulated_run(&r, &o->w, sim);
+    if (st == MBA_OK && !o->csv && !o->kernels) st = mba_validated_band(&band[0], &band[1]);
     if (st == MBA_OK && o->kernels) st = fill_kernels(t, &r);
     else if (st == MBA_OK) fill_ops(t, &r);
     if (st == MBA_OK) {
         if (o->csv || o->kernels) mba_table_print(t, stdout, o->csv ? MBA_TABLE_CSV : o->json ? MBA_TABLE_JSON : MBA_TABLE_TEXT);
-        else if (o->json) print_json(&r, t);
-        else print_text(&r, t);
+        else if (o->json) print_json(&r, t, band);
+        else print_text(&r, t, band);
     }
     mba_table_destroy(t);
     mba_simulated_end(&r);

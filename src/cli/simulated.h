@@ -35,8 +35,8 @@ MBA_MUST mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w);
 MBA_MUST mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *sim);     /* plans, then simulates a training step */
 void                mba_simulated_end(mba_simulated *r);          /* half-made ones are fine */
 
-/* Whose measured times the prediction rests on: 'A' calibrated and validated here, 'B' a built-in machine without validation,
- * 'C' another vendor, a changed machine or kernels imagined to run there. */
+/* 'A': kernels checked by counters on a calibrated machine; none is yet. 'B': validated against measured times of that machine. 'C': another
+ * machine, a changed one, or kernels imagined to run there. */
 char mba_simulated_grade(const mba_gpu *m);
 
 /* Options that name a workload; `w` is a pointer to mba_workload. */

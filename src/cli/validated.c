@@ -128,3 +128,19 @@ mba_status mba_validated(mba_measured **out, const char *path, const char *machi
     else mba_measured_destroy(d);
     return st;
 }
+
+mba_status mba_validated_band(double *low, double *high)
+{
+    mba_measured *d;
+    MBA_TRY(mba_validated(&d, NULL, "h200", NULL));
+    *low  = 1e30;
+    *high = 0;
+    for (int i = 0; i < d->n; i++) {
+        if (d->point[i].source != MBA_POINT_TOTAL) continue;
+        const double r = d->point[i].ms / d->point[i].predicted_ms;
+        if (r < *low)  *low = r;
+        if (r > *high) *high = r;
+    }
+    mba_measured_destroy(d);
+    return *high > 0 ? MBA_OK : mba_fail(MBA_E_FORMAT, "the measured set has no whole step\nwhy: there is no band without one\nfix: tools/measured_points");
+}
