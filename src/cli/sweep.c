@@ -102,6 +102,15 @@ static void point_row(mba_table *t, const options *o, const mba_simulated *r, co
     mba_table_text(t, "%c", mba_simulated_grade(&r->gpu));
 }
 
+static void absent_row(mba_table *t, const options *o, const mba_model_options *model, const axis *a, const int *at)
+{
+    mba_table_text(t, "%s", model->name);
+    for (int i = 0; i < 2; i++) mba_table_text(t, "%s", o->axis[i] ? a[i].value[at[i]] : "-");
+    for (int i = 0; i < 4; i++) mba_table_number(t, NAN);
+    mba_table_text(t, "%.*s", (int)strcspn(mba_message(), "\n"), mba_message());
+    mba_table_text(t, "-");
+}
+
 static mba_status sweep_model(mba_table *t, totals *sum, const options *o, mba_sim *sim, const mba_model_options *model, const axis *a)
 {
     const int     axes = o->axis[1] ? 2 : 1;
@@ -118,6 +127,9 @@ static mba_status sweep_model(mba_table *t, totals *sum, const options *o, mba_s
                 sum->points++;
                 sum->kernels += r.step.unique;
                 sum->events  += r.step.events;
+            } else if (st == MBA_E_UNSUPPORTED) {              // a machine too small for a kernel is an answer, too
+                absent_row(t, o, model, a, at);
+                st = MBA_OK;
             } else {
                 st = mba_where(st, "%s at %s=%s", model->name, a[0].name, a[0].value[i]);
             }
