@@ -10,8 +10,9 @@
 #include "cli/validated.h"
 #include "core/print.h"
 #include "core/version.h"
+#include "sim/signature.h"
 
-typedef struct options { mba_workload w; bool json, csv, keys, kernels; } options;
+typedef struct options { mba_workload w; const char *signatures; bool json, csv, keys, kernels; } options;
 
 static const mba_column op_columns[] = {
     { "operator", "operator", NULL }, { "pass", "pass", NULL }, { "nodes", "nodes", "%.0f" }, { "launches", "launches", "%.0f" },
@@ -134,6 +135,51 @@ static void print_text(const mba_simulated *r, const mba_table *t, const double 
             (long long)r->step.unique, (long long)r->step.launches, (long long)r->step.events, (double)r->step.events / r->seconds_taken / 1e6);
 }
 
+/* ---- kernels by their counters ---- */
+
+static const mba_column signature_columns[] = {
+    { "kernel", "kernel", NULL }, { "grid", "grid", "%.0f" }, { "resident", "blocks/SM", "%.0f" }, { "us", "us", "%.1f" }, { "dram_gbs", "DRAM, GB/s", "%.0f" },
+    { "dram_percent", "of peak, %", "%.0f" }, { "tensor", "tensor, %", "%.0f" }, { "fma", "FMA, %", "%.0f" }, { "alu", "ALU, %", "%.0f" }, { "sfu", "SFU, %", "%.0f" },
+    { "bound", "bound by", NULL }, { 0 } };
+
+static mba_status signature_row(mba_table *t, const mba_signature *s, const mba_gpu *m)
+{
+    mba_sim_kernel k;
+    mba_sim_result r;
+    MBA_TRY(mba_signature_kernel(&k, s, m));
+    MBA_TRY(mba_sim_run(&r, &k, m, MBA_SIM_FOLDED));
+    const double gbs = (r.dram_read + r.dram_write) / r.seconds / 1e9;
+    mba_table_text(t, "%s", k.name);
+    mba_table_number(t, (double)k.grid);
+    mba_table_number(t, (double)r.resident);
+    mba_table_number(t, 1e6 * r.seconds);
+    mba_table_number(t, gbs);
+    mba_table_number(t, 100 * gbs / m->v[MBA_GPU_hbm]);
+    mba_table_number(t, 100 * r.busy[MBA_P_MMA]);
+    mba_table_number(t, 100 * r.busy[MBA_P_FMA]);
+    mba_table_number(t, 100 * r.busy[MBA_P_ALU]);
+    mba_table_number(t, 100 * r.busy[MBA_P_XU]);
+    mba_table_text(t, "%s", mba_sim_limits[r.limit]);
+    return MBA_OK;
+}
+
+static mba_status run_signatures(const options *o)
+{
+    mba_gpu        m;
+    mba_signatures s;
+    mba_table     *t = NULL;
+    MBA_TRY(mba_gpu_load(&m, o->w.machine));
+    MBA_TRY(mba_gpu_set(&m, o->w.changes));
+    MBA_TRY(mba_signatures_load(&s, o->signatures));
+    mba_status st = mba_table_create(&t, signature_columns);
+    for (int i = 0; i < s.n && st == MBA_OK; i++) st = signature_row(t, &s.one[i], &m);
+    if (st == MBA_OK) mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+    if (st == MBA_OK) fprintf(stderr, "SIMULATED on %s from %d signatures (grade C)\n", m.name, s.n);
+    mba_table_destroy(t);
+    mba_signatures_free(&s);
+    return st;
+}
+
 static void print_keys(const mba_gpu *m)
 {
     for (int k = 0; k < MBA_GPU_KEYS; k++)
@@ -171,6 +217,7 @@ mba_status mba_command_simulate(int argc, char **argv)
         MBA_WORKLOAD_OPTIONS(&o.w),
         { "--stream",  MBA_OPT_FLAG, &o.w.stream, NULL, "kernels launched one by one instead of as a captured graph", 0, 0 },
         { "--kernels", MBA_OPT_FLAG, &o.kernels,  NULL, "every different launch by itself, L2 empty", 0, 0 },
+        { "--signatures", MBA_OPT_TEXT, &o.signatures, "FILE", "instead: kernels known by their counters alone (src/sim/signature.h)", 0, 0 },
         { "--keys",    MBA_OPT_FLAG, &o.keys,     NULL, "print the numbers of the machine and stop", 0, 0 },
         { "--json",    MBA_OPT_FLAG, &o.json,     NULL, "as JSON", 0, 0 },
         { "--csv",     MBA_OPT_FLAG, &o.csv,      NULL, "as CSV", 0, 0 },
@@ -180,9 +227,11 @@ mba_status mba_command_simulate(int argc, char **argv)
         "Predicts a training step of a workload on a GPU that need not be here, from the operators' plans: time, DRAM traffic, how busy\n"
         "the pipes are. How far it is off is what `mambascope validate` prints.", table,
         "mambascope simulate --machine h200 --model mamba2-130m --batch 8 --length 2048\n"
-        "mambascope simulate --machine h200 --set hbm=x2,l2_c50=x2 --model mamba-130m\nmambascope simulate --machine b200 --keys\n" };
+        "mambascope simulate --machine h200 --set hbm=x2,l2_c50=x2 --model mamba-130m\nmambascope simulate --machine b200 --keys\n"
+        "mambascope simulate --machine h100 --signatures bench/results/h200/peers_signatures.tsv\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
+    if (o.signatures) return run_signatures(&o);
     if (!o.keys) return run(&o);
     mba_gpu m;
     MBA_TRY(mba_gpu_load(&m, o.w.machine));

@@ -8,6 +8,7 @@
 #include "sim/engine.h"
 #include "sim/ledger.h"
 #include "sim/measured.h"
+#include "sim/signature.h"
 
 /* ---- numbers to draw from ---- */
 
@@ -480,7 +481,47 @@ static void bad_measured_sets_are_refused(void **state)
     mba_measured_destroy(d);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(built_in_machines_load), cmocka_unit_test(bad_machine_files_are_refused_with_a_reason),
+/* ---- kernels by their counters ---- */
+
+static void bad_signatures_are_refused(void **state)
+{
+    (void)state;
+    mba_signatures s;
+    static const char *const bad[] = { "", "#\n", "k\t1\n", "k\t0\t128\t32\t0\t1\t50\t0\t0\t0\t0\t0\n", "k\t1\t128\t32\t0\t1\t150\t0\t0\t0\t0\t0\n",
+                                       "k\t1\t128\t32\t0\t-1\t50\t0\t0\t0\t0\t0\n", "k\t1\t128\t32\t0\t1\t50\t0\t0\t0\t0\t0\t12 us\n" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_int_equal(mba_signatures_parse(&s, "bad.tsv", bad[i], strlen(bad[i])), MBA_E_FORMAT);
+}
+
+/* The 19 SSD launches of mamba_ssm: their counters predict their times, which are in another file. */
+static void counters_of_peers_predict_their_times(void **state)
+{
+    (void)state;
+    enum { SSD_LAUNCHES = 19 };
+    mba_signatures s;
+    mba_gpu        m;
+    double         sum = 0;
+    char           line[256];
+    int            n = 0;
+    FILE          *f = fopen("bench/results/h200/peers_times.tsv", "r");
+    if (!f) skip();                               // only from the root of the sources
+    assert_ok(mba_signatures_load(&s, "bench/results/h200/peers_signatures.tsv"));
+    assert_ok(mba_gpu_load(&m, "h200"));
+    while (n < SSD_LAUNCHES && fgets(line, sizeof line, f)) {
+        mba_sim_kernel k;
+        if (*line == '#') continue;
+        assert_ok(mba_signature_kernel(&k, &s.one[n++], &m));
+        assert_non_null(strchr(line, '\t'));
+        sum += fabs(1e6 * time_of(&k, &m, MBA_SIM_FOLDED) / atof(strchr(line, '\t')) - 1);
+    }
+    fclose(f);
+    mba_signatures_free(&s);
+    assert_int_equal(n, SSD_LAUNCHES);
+    printf("%d launches of peers: off by %.1f %% on average\n", n, 100 * sum / n);
+    assert_true(sum / n < 0.20);
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(bad_signatures_are_refused), cmocka_unit_test(counters_of_peers_predict_their_times),
+              cmocka_unit_test(built_in_machines_load), cmocka_unit_test(bad_machine_files_are_refused_with_a_reason),
               cmocka_unit_test(a_machine_that_includes_itself_is_refused), cmocka_unit_test(no_kernel_beats_its_bounds),
               cmocka_unit_test(a_better_machine_is_not_slower), cmocka_unit_test(time_scales), cmocka_unit_test(without_latencies_only_throughput_counts),
               cmocka_unit_test(one_warp_takes_the_sum_of_its_path), cmocka_unit_test(one_sm_stands_for_all),

@@ -2,6 +2,7 @@
 #include "fuzz.h"
 #include "sim/engine.h"
 #include "sim/measured.h"
+#include "sim/signature.h"
 
 /* What a file gives is within its limits, and a kernel runs on it. */
 static void use(const mba_gpu *m)
@@ -32,11 +33,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     } else {
         check_refusal(st);
     }
+    mba_signatures all;
+    st = mba_signatures_parse(&all, "fuzz", (const char *)bytes, n);
+    mba_assert(mba_gpu_load(&m, "h200") == MBA_OK);
+    if (st != MBA_OK) check_refusal(st);
+    for (int i = 0; st == MBA_OK && i < all.n && i < 4; i++) {
+        mba_sim_kernel   k;
+        const mba_status ok = mba_signature_kernel(&k, &all.one[i], &m);
+        if (ok != MBA_OK) check_refusal(ok);
+    }
+    mba_signatures_free(&all);
     char *text = malloc(n + 1);
     mba_assert(text);
     memcpy(text, bytes, n);
     text[n] = '\0';
-    mba_assert(mba_gpu_load(&m, "h200") == MBA_OK);
     if (mba_gpu_set(&m, text) == MBA_OK) use(&m);
     free(text);
     return 0;
