@@ -1,11 +1,13 @@
-/* simulate_test.c -- whole training steps, simulated: the same bits whatever the threads and the past, gaps that add up, one SM against all of
- * them on our own kernels; and that the error table is not worse than the one that is written down. */
+/* simulate_test.c -- whole training steps, simulated: the same bits whatever the threads and the past, gaps that add
+ * up, one SM against all of them on our own kernels; and that the error table is not worse than the one that is written
+ * down. */
 #include "tests/test.h"
 
 #include "cli/simulated.h"
 #include "cli/validated.h"
 
-static const mba_workload small = { .machine = "h200", .model = { .name = "mamba2-130m", .shape = { .batch = 2, .length = 512 } } };
+static const mba_workload small = { .machine = "h200",
+                                    .model = { .name = "mamba2-130m", .shape = { .batch = 2, .length = 512 } } };
 
 static void steps_have_the_same_bits_for_any_threads(void **state)
 {
@@ -69,7 +71,8 @@ static void one_sm_stands_for_all_in_a_step(void **state)
     mba_sim      *sim;
     assert_ok(mba_sim_create(&sim));
     assert_ok(mba_simulated_run(&r, &small, sim));
-    assert_ok(mba_sim_program(&whole, sim, r.session.program, &r.gpu, &(mba_sim_how){ .passes = MBA_STEP, .tier = MBA_SIM_WHOLE }));
+    assert_ok(mba_sim_program(&whole, sim, r.session.program, &r.gpu,
+                              &(mba_sim_how){ .passes = MBA_STEP, .tier = MBA_SIM_WHOLE }));
     printf("step: %.3f ms folded, %.3f ms whole\n", 1e3 * r.step.seconds, 1e3 * whole.seconds);
     assert_near(r.step.seconds / whole.seconds, 1, 0.05);
     mba_sim_step_free(&whole);
@@ -101,13 +104,16 @@ static void the_error_is_not_worse_than_written_down(void **state)
     const mba_score held = mba_measured_score(d, MBA_POINT_HELD), fitted = mba_measured_score(d, MBA_POINT_FITTED);
     int said = 0;
     for (int i = 0; i < d->n; i++) said += d->point[i].predicted_ms > 0;
-    printf("held out %.1f %% of %d points, fitted %.1f %% of %d; %d of %d points predicted\n", held.mape, held.points, fitted.mape, fitted.points, said, d->n);
+    printf("held out %.1f %% of %d points, fitted %.1f %% of %d; %d of %d points predicted\n", held.mape, held.points,
+           fitted.mape, fitted.points, said, d->n);
     assert_int_equal(said, d->n);
     assert_true(held.mape < 40 && held.log_correlation > 0.97);
     assert_true(fitted.mape < 15 && fitted.log_correlation > 0.99);
     mba_measured_destroy(d);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(steps_have_the_same_bits_for_any_threads), cmocka_unit_test(what_is_remembered_is_not_simulated_again),
+MBA_TEST_MAIN(cmocka_unit_test(steps_have_the_same_bits_for_any_threads),
+              cmocka_unit_test(what_is_remembered_is_not_simulated_again),
               cmocka_unit_test(a_step_is_its_kernels_and_gaps), cmocka_unit_test(one_sm_stands_for_all_in_a_step),
-              cmocka_unit_test(every_machine_runs_every_workload), cmocka_unit_test(the_error_is_not_worse_than_written_down))
+              cmocka_unit_test(every_machine_runs_every_workload),
+              cmocka_unit_test(the_error_is_not_worse_than_written_down))

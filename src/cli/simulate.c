@@ -12,13 +12,15 @@
 #include "core/version.h"
 #include "sim/signature.h"
 
-typedef struct options { mba_workload w; const char *signatures; bool json, csv, keys, kernels; } options;
+typedef struct options { mba_workload w; const char *signatures; bool json, csv, keys, kernels, spread; } options;
 
 static const mba_column op_columns[] = {
-    { "operator", "operator", NULL }, { "pass", "pass", NULL }, { "nodes", "nodes", "%.0f" }, { "launches", "launches", "%.0f" },
-    { "ms", "ms", "%.3f" }, { "percent", "% of step", "%.1f" }, { "dram_gb", "DRAM, GB", "%.2f" }, { "dram_gbs", "GB/s", "%.0f" },
-    { "tensor", "tensor, %", "%.0f" }, { "fma", "FMA, %", "%.0f" }, { "alu", "ALU, %", "%.0f" }, { "sfu", "SFU, %", "%.0f" },
-    { "smem", "smem, %", "%.0f" }, { "bound", "bound by", NULL }, { 0 } };
+    { "operator", "operator", NULL },   { "pass", "pass", NULL },       { "nodes", "nodes", "%.0f" },
+    { "launches", "launches", "%.0f" }, { "ms", "ms", "%.3f" },         { "percent", "% of step", "%.1f" },
+    { "dram_gb", "DRAM, GB", "%.2f" },  { "dram_gbs", "GB/s", "%.0f" }, { "tensor", "tensor, %", "%.0f" },
+    { "fma", "FMA, %", "%.0f" },        { "alu", "ALU, %", "%.0f" },    { "sfu", "SFU, %", "%.0f" },
+    { "smem", "smem, %", "%.0f" },      { "bound", "bound by", NULL },  { 0 }
+};
 
 typedef struct group { const mba_op *op; mba_pass pass; int nodes, limit; mba_sim_node sum; double longest; } group;
 
@@ -74,10 +76,12 @@ static void fill_ops(mba_table *t, const mba_simulated *r)
     }
 }
 
-static const mba_column kernel_columns[] = {
-    { "node", "node", "%.0f" }, { "operator", "operator", NULL }, { "kernel", "kernel", NULL }, { "grid", "grid", "%.0f" }, { "threads", "threads", "%.0f" },
-    { "regs", "registers", "%.0f" }, { "smem", "shared, KB", "%.0f" }, { "resident", "blocks/SM", "%.0f" }, { "us", "us", "%.2f" },
-    { "bound_us", "bound, us", "%.2f" }, { "bound", "bound by", NULL }, { 0 } };
+static const mba_column kernel_columns[] = { { "node", "node", "%.0f" },       { "operator", "operator", NULL },
+                                             { "kernel", "kernel", NULL },     { "grid", "grid", "%.0f" },
+                                             { "threads", "threads", "%.0f" }, { "regs", "registers", "%.0f" },
+                                             { "smem", "shared, KB", "%.0f" }, { "resident", "blocks/SM", "%.0f" },
+                                             { "us", "us", "%.2f" },           { "bound_us", "bound, us", "%.2f" },
+                                             { "bound", "bound by", NULL },    { 0 } };
 
 /* Every launch of every plan by itself, L2 empty: to look at a kernel. */
 static mba_status fill_kernels(mba_table *t, const mba_simulated *r)
@@ -109,12 +113,16 @@ static mba_status fill_kernels(mba_table *t, const mba_simulated *r)
 
 static void print_json(const mba_simulated *r, const mba_table *t, const double *band)
 {
-    printf("{\"simulated\": true, \"machine\": \"%s\", \"grade\": \"%c\", \"model\": \"%s\", \"batch\": \"%s\", \"commit\": \"%s\",\n"
-           " \"step_ms\": %.4f, \"band_ms\": [%.4f, %.4f], \"kernels_ms\": %.4f, \"units_per_s\": %.1f, \"launches\": %lld, \"dram_read_gb\": %.4f, \"dram_write_gb\": %.4f,\n"
-           " \"plan_gb\": %.3f, \"operators\": ", r->gpu.name, mba_simulated_grade(&r->gpu), mba_model_name(&r->session.model),
-           mba_model_batch_words(&r->session.model).text, MBA_COMMIT, 1e3 * r->step.seconds, 1e3 * r->step.seconds * band[0],
-           1e3 * r->step.seconds * band[1], 1e3 * r->step.kernels_s, r->units / r->step.seconds,
-           (long long)r->step.launches, r->step.dram_read / 1e9, r->step.dram_write / 1e9, (double)mba_program_bytes(r->session.program) / 1e9);
+    printf("{\"simulated\": true, \"machine\": \"%s\", \"grade\": \"%c\", \"model\": \"%s\", \"batch\": \"%s\", "
+           "\"commit\": \"%s\",\n"
+           " \"step_ms\": %.4f, \"band_ms\": [%.4f, %.4f], \"kernels_ms\": %.4f, \"units_per_s\": %.1f, \"launches\": "
+           "%lld, \"dram_read_gb\": %.4f, \"dram_write_gb\": %.4f,\n"
+           " \"plan_gb\": %.3f, \"operators\": ",
+           r->gpu.name, mba_simulated_grade(&r->gpu), mba_model_name(&r->session.model),
+           mba_model_batch_words(&r->session.model).text, MBA_COMMIT, 1e3 * r->step.seconds,
+           1e3 * r->step.seconds * band[0], 1e3 * r->step.seconds * band[1], 1e3 * r->step.kernels_s,
+           r->units / r->step.seconds, (long long)r->step.launches, r->step.dram_read / 1e9, r->step.dram_write / 1e9,
+           (double)mba_program_bytes(r->session.program) / 1e9);
     mba_table_print(t, stdout, MBA_TABLE_JSON);
     puts("}");
 }
@@ -122,25 +130,33 @@ static void print_json(const mba_simulated *r, const mba_table *t, const double 
 static void print_text(const mba_simulated *r, const mba_table *t, const double *band)
 {
     const double plan = (double)mba_program_bytes(r->session.program) / 1e9;
-    printf("SIMULATED: %s, %s, on %s (grade %c)\n\n", mba_model_name(&r->session.model), mba_model_batch_words(&r->session.model).text, r->gpu.name,
-           mba_simulated_grade(&r->gpu));
+    printf("SIMULATED: %s, %s, on %s (grade %c)\n\n", mba_model_name(&r->session.model),
+           mba_model_batch_words(&r->session.model).text, r->gpu.name, mba_simulated_grade(&r->gpu));
     mba_table_print(t, stdout, MBA_TABLE_TEXT);
-    printf("\nstep %.2f ms, %.0f %s/s; %lld launches, %.2f ms between them; DRAM %.1f GB read, %.1f GB written\n", 1e3 * r->step.seconds,
-           r->units / r->step.seconds, mba_task_unit(r->session.model.task), (long long)r->step.launches, 1e3 * (r->step.seconds - r->step.kernels_s),
-           r->step.dram_read / 1e9, r->step.dram_write / 1e9);
-    printf("band %.1f to %.1f ms: steps measured on the H200 took %.2f to %.2f times what is predicted for them (mambascope validate)\n",
+    printf("\nstep %.2f ms, %.0f %s/s; %lld launches, %.2f ms between them; DRAM %.1f GB read, %.1f GB written\n",
+           1e3 * r->step.seconds, r->units / r->step.seconds, mba_task_unit(r->session.model.task),
+           (long long)r->step.launches, 1e3 * (r->step.seconds - r->step.kernels_s), r->step.dram_read / 1e9,
+           r->step.dram_write / 1e9);
+    printf("band %.1f to %.1f ms: steps measured on the H200 took %.2f to %.2f times what is predicted for them "
+           "(mambascope validate)\n",
            1e3 * r->step.seconds * band[0], 1e3 * r->step.seconds * band[1], band[0], band[1]);
-    if (plan > r->gpu.v[MBA_GPU_memory]) printf("it would not fit: the plan takes %.1f GB, the machine has %.0f\n", plan, r->gpu.v[MBA_GPU_memory]);
-    fprintf(stderr, "%.3f s with the planning; %lld kernels of %lld launches simulated, %lld events, %.2f M events/s\n", r->seconds_taken,
-            (long long)r->step.unique, (long long)r->step.launches, (long long)r->step.events, (double)r->step.events / r->seconds_taken / 1e6);
+    if (plan > r->gpu.v[MBA_GPU_memory])
+        printf("it would not fit: the plan takes %.1f GB, the machine has %.0f\n", plan, r->gpu.v[MBA_GPU_memory]);
+    fprintf(stderr, "%.3f s with the planning; %lld kernels of %lld launches simulated, %lld events, %.2f M events/s\n",
+            r->seconds_taken, (long long)r->step.unique, (long long)r->step.launches, (long long)r->step.events,
+            (double)r->step.events / r->seconds_taken / 1e6);
 }
 
 /* ---- kernels by their counters ---- */
 
 static const mba_column signature_columns[] = {
-    { "kernel", "kernel", NULL }, { "grid", "grid", "%.0f" }, { "resident", "blocks/SM", "%.0f" }, { "us", "us", "%.1f" }, { "dram_gbs", "DRAM, GB/s", "%.0f" },
-    { "dram_percent", "of peak, %", "%.0f" }, { "tensor", "tensor, %", "%.0f" }, { "fma", "FMA, %", "%.0f" }, { "alu", "ALU, %", "%.0f" }, { "sfu", "SFU, %", "%.0f" },
-    { "bound", "bound by", NULL }, { 0 } };
+    { "kernel", "kernel", NULL },         { "grid", "grid", "%.0f" },
+    { "resident", "blocks/SM", "%.0f" },  { "us", "us", "%.1f" },
+    { "dram_gbs", "DRAM, GB/s", "%.0f" }, { "dram_percent", "of peak, %", "%.0f" },
+    { "tensor", "tensor, %", "%.0f" },    { "fma", "FMA, %", "%.0f" },
+    { "alu", "ALU, %", "%.0f" },          { "sfu", "SFU, %", "%.0f" },
+    { "bound", "bound by", NULL },        { 0 }
+};
 
 static mba_status signature_row(mba_table *t, const mba_signature *s, const mba_gpu *m)
 {
@@ -180,10 +196,42 @@ static mba_status run_signatures(const options *o)
     return st;
 }
 
+/* ---- how much the numbers' own spread matters ---- */
+
+/* Each number that has a spread moved by one standard deviation both ways, everything else as it is; independent, so
+ * squares add. */
+static mba_status print_spread(const options *o, const mba_simulated *r, mba_sim *sim)
+{
+    double sum = 0, most = 0;
+    int    worst = 0;
+    for (int k = 0; k < MBA_GPU_KEYS; k++) {
+        double t[2] = { 0, 0 };
+        if (!(r->gpu.sigma[k] > 0)) continue;
+        for (int side = 0; side < 2; side++) {
+            mba_gpu      m = r->gpu;
+            mba_sim_step moved;
+            m.v[k] += side ? m.sigma[k] : -m.sigma[k];
+            if (m.v[k] < mba_gpu_keys[k].least) m.v[k] = mba_gpu_keys[k].least;
+            if (m.v[k] > mba_gpu_keys[k].most)  m.v[k] = mba_gpu_keys[k].most;
+            MBA_TRY(mba_sim_program(&moved, sim, r->session.program, &m,
+                                    &(mba_sim_how){ .passes = MBA_STEP, .stream = o->w.stream }));
+            t[side] = moved.seconds;
+            mba_sim_step_free(&moved);
+        }
+        const double half = (t[1] - t[0]) / 2;
+        sum += half * half;
+        if (fabs(half) > most) { most = fabs(half); worst = k; }
+    }
+    printf("the machine's own spreads: +- %.1f %% of the step, most of it by %s (%.1f %%)\n",
+           100 * sqrt(sum) / r->step.seconds, mba_gpu_keys[worst].name, 100 * most / r->step.seconds);
+    return MBA_OK;
+}
+
 static void print_keys(const mba_gpu *m)
 {
     for (int k = 0; k < MBA_GPU_KEYS; k++)
-        printf("%-10s = %10.5g %-10s +- %-8.3g # %s\n", mba_gpu_keys[k].name, m->v[k], mba_gpu_keys[k].unit, m->sigma[k], mba_gpu_keys[k].meaning);
+        printf("%-10s = %10.5g %-10s +- %-8.3g # %s\n", mba_gpu_keys[k].name, m->v[k], mba_gpu_keys[k].unit,
+               m->sigma[k], mba_gpu_keys[k].meaning);
 }
 
 static mba_status run(const options *o)
@@ -199,9 +247,11 @@ static mba_status run(const options *o)
     if (st == MBA_OK && o->kernels) st = fill_kernels(t, &r);
     else if (st == MBA_OK) fill_ops(t, &r);
     if (st == MBA_OK) {
-        if (o->csv || o->kernels) mba_table_print(t, stdout, o->csv ? MBA_TABLE_CSV : o->json ? MBA_TABLE_JSON : MBA_TABLE_TEXT);
+        if (o->csv || o->kernels)
+            mba_table_print(t, stdout, o->csv ? MBA_TABLE_CSV : o->json ? MBA_TABLE_JSON : MBA_TABLE_TEXT);
         else if (o->json) print_json(&r, t, band);
         else print_text(&r, t, band);
+        if (o->spread && !o->json && !o->csv && !o->kernels) st = print_spread(o, &r, sim);
     }
     mba_table_destroy(t);
     mba_simulated_end(&r);
@@ -215,20 +265,28 @@ mba_status mba_command_simulate(int argc, char **argv)
     bool    help;
     const mba_option table[] = {
         MBA_WORKLOAD_OPTIONS(&o.w),
-        { "--stream",  MBA_OPT_FLAG, &o.w.stream, NULL, "kernels launched one by one instead of as a captured graph", 0, 0 },
-        { "--kernels", MBA_OPT_FLAG, &o.kernels,  NULL, "every different launch by itself, L2 empty", 0, 0 },
-        { "--signatures", MBA_OPT_TEXT, &o.signatures, "FILE", "instead: kernels known by their counters alone (src/sim/signature.h)", 0, 0 },
-        { "--keys",    MBA_OPT_FLAG, &o.keys,     NULL, "print the numbers of the machine and stop", 0, 0 },
-        { "--json",    MBA_OPT_FLAG, &o.json,     NULL, "as JSON", 0, 0 },
-        { "--csv",     MBA_OPT_FLAG, &o.csv,      NULL, "as CSV", 0, 0 },
+        { "--stream", MBA_OPT_FLAG, &o.w.stream, NULL, "kernels launched one by one instead of as a captured graph", 0,
+          0 },
+        { "--kernels", MBA_OPT_FLAG, &o.kernels, NULL, "every different launch by itself, L2 empty", 0, 0 },
+        { "--signatures", MBA_OPT_TEXT, &o.signatures, "FILE",
+          "instead: kernels known by their counters alone (src/sim/signature.h)", 0, 0 },
+        { "--spread", MBA_OPT_FLAG, &o.spread, NULL, "what the spreads of the machine's numbers do to the step", 0, 0 },
+        { "--keys", MBA_OPT_FLAG, &o.keys, NULL, "print the numbers of the machine and stop", 0, 0 },
+        { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON", 0, 0 },
+        { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "as CSV", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "simulate", "[options]",
-        "Predicts a training step of a workload on a GPU that need not be here, from the operators' plans: time, DRAM traffic, how busy\n"
-        "the pipes are. How far it is off is what `mambascope validate` prints.", table,
+    const mba_usage usage = {
+        "simulate", "[options]",
+        "Predicts a training step of a workload on a GPU that need not be here, from the operators' plans: time, DRAM "
+        "traffic, how busy\n"
+        "the pipes are. How far it is off is what `mambascope validate` prints.",
+        table,
         "mambascope simulate --machine h200 --model mamba2-130m --batch 8 --length 2048\n"
-        "mambascope simulate --machine h200 --set hbm=x2,l2_c50=x2 --model mamba-130m\nmambascope simulate --machine b200 --keys\n"
-        "mambascope simulate --machine h100 --signatures bench/results/h200/peers_signatures.tsv\n" };
+        "mambascope simulate --machine h200 --set hbm=x2,l2_c50=x2 --model mamba-130m\nmambascope simulate --machine "
+        "b200 --keys\n"
+        "mambascope simulate --machine h100 --signatures bench/results/h200/peers_signatures.tsv\n"
+    };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if (o.signatures) return run_signatures(&o);

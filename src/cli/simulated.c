@@ -32,7 +32,9 @@ static mba_status options_of(mba_session_options *so, const mba_model_options *m
 mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w)
 {
     mba_session_options so = { .backward = true, .update = true, .adamw = mba_adamw_defaults() };
-    mba_model_options   run = { .recompute = w->model.recompute, .variants = w->model.variants, .threads = w->model.threads };
+    mba_model_options run = { .recompute = w->model.recompute,
+                              .variants = w->model.variants,
+                              .threads = w->model.threads };
     *r = (mba_simulated){ 0 };
     MBA_TRY(mba_gpu_load(&r->gpu, w->machine ? w->machine : "h200"));
     MBA_TRY(mba_gpu_set(&r->gpu, w->changes));
@@ -49,7 +51,9 @@ mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *s
 {
     const double began = mba_seconds();
     MBA_TRY(mba_simulated_plan(r, w));
-    MBA_TRY(mba_sim_program(&r->step, sim, r->session.program, &r->gpu, &(mba_sim_how){ .passes = MBA_STEP, .stream = w->stream, .persistent = w->persistent, .ring = w->ring }));
+    MBA_TRY(mba_sim_program(
+        &r->step, sim, r->session.program, &r->gpu,
+        &(mba_sim_how){ .passes = MBA_STEP, .stream = w->stream, .persistent = w->persistent, .ring = w->ring }));
     r->units         = (double)mba_model_units(&r->session.model);
     r->seconds_taken = mba_seconds() - began;
     return MBA_OK;

@@ -9,10 +9,12 @@
 #include "cli/validated.h"
 #include "core/print.h"
 
-static const mba_column columns[] = {
-    { "machine", "machine", NULL }, { "model", "model", NULL }, { "batch", "batch", NULL }, { "step_ms", "step, ms", "%.1f" }, { "units_per_s", "per s", "%.0f" },
-    { "gemm", "GEMM, %", "%.0f" }, { "ssm", "SSM, %", "%.0f" }, { "norm", "norms, %", "%.0f" }, { "dram_gbs", "DRAM, GB/s", "%.0f" },
-    { "tensor", "tensor, %", "%.0f" }, { "vector", "vector, %", "%.0f" }, { 0 } };
+static const mba_column columns[] = { { "machine", "machine", NULL },       { "model", "model", NULL },
+                                      { "batch", "batch", NULL },           { "step_ms", "step, ms", "%.1f" },
+                                      { "units_per_s", "per s", "%.0f" },   { "gemm", "GEMM, %", "%.0f" },
+                                      { "ssm", "SSM, %", "%.0f" },          { "norm", "norms, %", "%.0f" },
+                                      { "dram_gbs", "DRAM, GB/s", "%.0f" }, { "tensor", "tensor, %", "%.0f" },
+                                      { "vector", "vector, %", "%.0f" },    { 0 } };
 
 static void row(mba_table *t, const mba_simulated *r)
 {
@@ -58,10 +60,12 @@ static mba_status print_error(void)
     MBA_TRY(mba_validated(&d, NULL, "h200", NULL));
     const mba_score held = mba_measured_score(d, MBA_POINT_HELD);
     for (int i = 0; i < d->n; i++) {
-        const double off = d->point[i].source == MBA_POINT_TOTAL ? 100 * (d->point[i].predicted_ms / d->point[i].ms - 1) : 0;
+        const double off =
+            d->point[i].source == MBA_POINT_TOTAL ? 100 * (d->point[i].predicted_ms / d->point[i].ms - 1) : 0;
         if (fabs(off) > fabs(worst)) worst = off;
     }
-    printf("error against the H200, %d points held out: mean %.0f %%, 90th percentile %.0f %%; whole steps at worst %+.0f %%. H100: not validated.\n",
+    printf("error against the H200, %d points held out: mean %.0f %%, 90th percentile %.0f %%; whole steps at worst "
+           "%+.0f %%. H100: not validated.\n",
            held.points, held.mape, held.p90, worst);
     mba_measured_destroy(d);
     return MBA_OK;

@@ -4,7 +4,8 @@
 
 #include "core/status.h"
 
-/* Prints a table per machine (H200, H100), labelled as simulated, with the error that `validate` finds. Silent where a GPU is. */
+/* Prints a table per machine (H200, H100), labelled as simulated, with the error that `validate` finds. Silent where a
+ * GPU is. */
 MBA_MUST mba_status mba_suite_simulated(void);
 
 #endif

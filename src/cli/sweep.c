@@ -1,4 +1,5 @@
-/* sweep.c -- `mambascope sweep`: simulated steps over one or two axes, and how much each number of a machine matters. */
+/* sweep.c -- `mambascope sweep`: simulated steps over one or two axes, and how much each number of a machine matters.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,23 +22,29 @@ static mba_status axis_of(axis *a, const char *text)
 {
     const size_t n = strcspn(text, "=");
     *a = (axis){ 0 };
-    if (n >= sizeof a->name || text[n] != '=') return mba_fail(MBA_E_ARG, "the axis '%s'\nwhy: an axis is name=value:value\nfix: --axis hbm=x0.5:x1:x2", text);
+    if (n >= sizeof a->name || text[n] != '=')
+        return mba_fail(MBA_E_ARG, "the axis '%s'\nwhy: an axis is name=value:value\nfix: --axis hbm=x0.5:x1:x2", text);
     memcpy(a->name, text, n);
     for (const char *s = text + n + 1; *s;) {
         const size_t len = strcspn(s, ":");
         if (a->n == VALUES_MAX || len == 0 || len >= sizeof *a->value)
-            return mba_fail(MBA_E_ARG, "the axis '%s'\nwhy: at most %d values, none of them empty\nfix: --axis hbm=x0.5:x1:x2", text, VALUES_MAX);
+            return mba_fail(MBA_E_ARG,
+                            "the axis '%s'\nwhy: at most %d values, none of them empty\nfix: --axis hbm=x0.5:x1:x2",
+                            text, VALUES_MAX);
         memcpy(a->value[a->n++], s, len);
         s += len + (s[len] == ':');
     }
-    return a->n ? MBA_OK : mba_fail(MBA_E_ARG, "the axis '%s'\nwhy: it has no values\nfix: --axis hbm=x0.5:x1:x2", text);
+    return a->n ? MBA_OK
+                : mba_fail(MBA_E_ARG, "the axis '%s'\nwhy: it has no values\nfix: --axis hbm=x0.5:x1:x2", text);
 }
 
 static mba_status whole_number(int64_t *out, const char *name, const char *value)
 {
     char *end;
     *out = strtoll(value, &end, 10);
-    return end != value && !*end && *out > 0 ? MBA_OK : mba_fail(MBA_E_ARG, "--axis %s=%s\nwhy: a whole number belongs there", name, value);
+    return end != value && !*end && *out > 0
+               ? MBA_OK
+               : mba_fail(MBA_E_ARG, "--axis %s=%s\nwhy: a whole number belongs there", name, value);
 }
 
 static mba_status append(char *text, const char *fmt, const char *a, const char *b)
@@ -50,7 +57,10 @@ static mba_status append(char *text, const char *fmt, const char *a, const char 
 /* Axes of the workload by name; anything else is a number of the machine. */
 static mba_status move_to(mba_workload *w, char *machine, char *model, const axis *a, const char *value)
 {
-    if (!strcmp(a->name, "batch"))  return whole_number(w->model.name && strstr(w->model.name, "graph") ? &w->model.shape.graphs : &w->model.shape.batch, a->name, value);
+    if (!strcmp(a->name, "batch"))
+        return whole_number(w->model.name && strstr(w->model.name, "graph") ? &w->model.shape.graphs
+                                                                            : &w->model.shape.batch,
+                            a->name, value);
     if (!strcmp(a->name, "length")) return whole_number(&w->model.shape.length, a->name, value);
     if (!strcmp(a->name, "ring"))   return whole_number(&w->ring, a->name, value);
     if (!strcmp(a->name, "persistent")) {
@@ -70,7 +80,8 @@ static mba_status move_to(mba_workload *w, char *machine, char *model, const axi
     return append(machine, "%s%s=%s", a->name, value);
 }
 
-static mba_status point(double *ms, mba_simulated *r, const options *o, mba_sim *sim, const mba_model_options *model, const axis *a, const int *at, int axes)
+static mba_status point(double *ms, mba_simulated *r, const options *o, mba_sim *sim, const mba_model_options *model,
+                        const axis *a, const int *at, int axes)
 {
     char         machine[TEXT_MAX] = "", set[TEXT_MAX] = "";
     mba_workload w = o->w;
@@ -86,7 +97,8 @@ static mba_status point(double *ms, mba_simulated *r, const options *o, mba_sim 
     return MBA_OK;
 }
 
-static void point_row(mba_table *t, const options *o, const mba_simulated *r, const axis *a, const int *at, double ms, double base)
+static void point_row(mba_table *t, const options *o, const mba_simulated *r, const axis *a, const int *at, double ms,
+                      double base)
 {
     int    longest = 0;
     double busiest = -1;
@@ -111,7 +123,8 @@ static void absent_row(mba_table *t, const options *o, const mba_model_options *
     mba_table_text(t, "-");
 }
 
-static mba_status sweep_model(mba_table *t, totals *sum, const options *o, mba_sim *sim, const mba_model_options *model, const axis *a)
+static mba_status sweep_model(mba_table *t, totals *sum, const options *o, mba_sim *sim, const mba_model_options *model,
+                              const axis *a)
 {
     const int     axes = o->axis[1] ? 2 : 1;
     double        base, ms;
@@ -140,10 +153,12 @@ static mba_status sweep_model(mba_table *t, totals *sum, const options *o, mba_s
 
 /* ---- elasticity: percent of time per percent of a number ---- */
 
-static const char *const numbers[] = { "clk", "fma", "alu", "xu", "mma16", "issue", "smem_bw", "l2_c50", "l2_rd", "hbm", "hbm_lat", "t_blk", "gap_graph" };
+static const char *const numbers[] = { "clk",    "fma",   "alu", "xu",      "mma16", "issue",    "smem_bw",
+                                       "l2_c50", "l2_rd", "hbm", "hbm_lat", "t_blk", "gap_graph" };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
-static mba_status elasticity_row(mba_table *t, totals *sum, const options *o, mba_sim *sim, const mba_model_options *model)
+static mba_status elasticity_row(mba_table *t, totals *sum, const options *o, mba_sim *sim,
+                                 const mba_model_options *model)
 {
     static const int up[2] = { 0, 0 }, down[2] = { 1, 0 };
     mba_table_text(t, "%s", model->name);
@@ -169,9 +184,16 @@ static mba_status elasticity_row(mba_table *t, totals *sum, const options *o, mb
 
 static mba_status run(const options *o)
 {
-    static const mba_column point_columns[] = { { "model", "model", NULL }, { "first", "first axis", NULL }, { "second", "second axis", NULL },
-        { "step_ms", "step, ms", "%.3f" }, { "speedup", "against unchanged", "%.3f" }, { "units_per_s", "per second", "%.0f" }, { "dram_gbs", "DRAM, GB/s", "%.0f" },
-        { "bound", "longest node bound by", NULL }, { "grade", "grade", NULL }, { 0 } };
+    static const mba_column point_columns[] = { { "model", "model", NULL },
+                                                { "first", "first axis", NULL },
+                                                { "second", "second axis", NULL },
+                                                { "step_ms", "step, ms", "%.3f" },
+                                                { "speedup", "against unchanged", "%.3f" },
+                                                { "units_per_s", "per second", "%.0f" },
+                                                { "dram_gbs", "DRAM, GB/s", "%.0f" },
+                                                { "bound", "longest node bound by", NULL },
+                                                { "grade", "grade", NULL },
+                                                { 0 } };
     mba_column               many[NUMBERS + 2] = { { "model", "model", NULL } };
     const mba_model_options  one[] = { o->w.model, { 0 } }, *models = o->w.model.name ? one : mba_full_size;
     axis                    *a = calloc(2, sizeof *a);
@@ -179,7 +201,8 @@ static mba_status run(const options *o)
     mba_sim                 *sim = NULL;
     totals                   sum = { .began = mba_seconds() };
     for (int k = 0; k < NUMBERS; k++) many[k + 1] = (mba_column){ numbers[k], numbers[k], "%.3f" };
-    mba_status st = a ? mba_table_create(&t, o->elasticity ? many : point_columns) : mba_fail(MBA_E_NOMEM, "no memory for the axes");
+    mba_status st = a ? mba_table_create(&t, o->elasticity ? many : point_columns)
+                      : mba_fail(MBA_E_NOMEM, "no memory for the axes");
     for (int i = 0; i < 2 && st == MBA_OK && o->axis[i]; i++) st = axis_of(&a[i], o->axis[i]);
     if (st == MBA_OK) st = mba_sim_create(&sim);
     for (const mba_model_options *m = models; m->name && st == MBA_OK; m++)
@@ -187,8 +210,10 @@ static mba_status run(const options *o)
     if (st == MBA_OK) {
         mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
         const double s = mba_seconds() - sum.began;
-        fprintf(stderr, "SIMULATED on %s: %lld points in %.2f s; %lld kernels simulated, %lld events, %.2f M events/s\n", o->w.machine, (long long)sum.points, s,
-                (long long)sum.kernels, (long long)sum.events, (double)sum.events / s / 1e6);
+        fprintf(stderr,
+                "SIMULATED on %s: %lld points in %.2f s; %lld kernels simulated, %lld events, %.2f M events/s\n",
+                o->w.machine, (long long)sum.points, s, (long long)sum.kernels, (long long)sum.events,
+                (double)sum.events / s / 1e6);
     }
     mba_sim_destroy(sim);
     mba_table_destroy(t);
@@ -201,21 +226,28 @@ mba_status mba_command_sweep(int argc, char **argv)
     options o = { .w = { .machine = "h200" } };
     bool    help;
     const mba_option table[] = {
-        { "--axis",       MBA_OPT_TEXT, &o.axis[0], "K=V:V..", "a number of the machine (x2: times), ratio, persistent, ring, batch, length, chunk", 0, 0 },
-        { "--by",         MBA_OPT_TEXT, &o.axis[1], "K=V:V..", "a second axis", 0, 0 },
-        { "--elasticity", MBA_OPT_FLAG, &o.elasticity, NULL, "instead: percent of time per percent of each number", 0, 0 },
+        { "--axis", MBA_OPT_TEXT, &o.axis[0], "K=V:V..",
+          "a number of the machine (x2: times), ratio, persistent, ring, batch, length, chunk", 0, 0 },
+        { "--by", MBA_OPT_TEXT, &o.axis[1], "K=V:V..", "a second axis", 0, 0 },
+        { "--elasticity", MBA_OPT_FLAG, &o.elasticity, NULL, "instead: percent of time per percent of each number", 0,
+          0 },
         MBA_WORKLOAD_OPTIONS(&o.w),
         { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON: an array of objects", 0, 0 },
-        { "--csv",  MBA_OPT_FLAG, &o.csv,  NULL, "as CSV", 0, 0 },
+        { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "as CSV", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "sweep", "--axis K=V:V.. [--by K=V:V..] [options]",
-        "Simulates training steps over one or two axes; without --model, of all five workloads at full size. ratio is tensor FLOPs per FMA FLOP\n"
-        "at the machine's vector rate (16 on H100 and H200); ring the stages of asynchronous copies; persistent 0 or 1.", table,
-        "mambascope sweep --axis ratio=2:4:8:16:32:64 --by xu=x1:x2\nmambascope sweep --axis t_blk=0:350:1000 --by persistent=0:1 --model mamba2-130m\n"
-        "mambascope sweep --elasticity --csv > elasticity.csv\n" };
+                              "Simulates training steps over one or two axes; without --model, of all five workloads "
+                              "at full size. ratio is tensor FLOPs per FMA FLOP\n"
+                              "at the machine's vector rate (16 on H100 and H200); ring the stages of asynchronous "
+                              "copies; persistent 0 or 1.",
+                              table,
+                              "mambascope sweep --axis ratio=2:4:8:16:32:64 --by xu=x1:x2\nmambascope sweep --axis "
+                              "t_blk=0:350:1000 --by persistent=0:1 --model mamba2-130m\n"
+                              "mambascope sweep --elasticity --csv > elasticity.csv\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
-    if (!o.axis[0] && !o.elasticity) return mba_fail(MBA_E_ARG, "sweep over what?\nfix: --axis hbm=x0.5:x1:x2, or --elasticity");
+    if (!o.axis[0] && !o.elasticity)
+        return mba_fail(MBA_E_ARG, "sweep over what?\nfix: --axis hbm=x0.5:x1:x2, or --elasticity");
     return run(&o);
 }

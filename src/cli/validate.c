@@ -12,10 +12,16 @@ typedef struct options { const char *machine, *changes, *data; bool json, csv, p
 
 static const char *const set_names[] = { "fitted", "held out", "not counted" };
 
-static const mba_column point_columns[] = {
-    { "set", "set", NULL }, { "source", "source", NULL }, { "subject", "subject", NULL }, { "operator", "operator", NULL }, { "which", "which", NULL },
-    { "measured_ms", "measured, ms", "%.3f" }, { "predicted_ms", "predicted, ms", "%.3f" }, { "error", "error, %", "%+.1f" },
-    { "roofline_error", "roofline error, %", "%+.1f" }, { 0 } };
+static const mba_column point_columns[] = { { "set", "set", NULL },
+                                            { "source", "source", NULL },
+                                            { "subject", "subject", NULL },
+                                            { "operator", "operator", NULL },
+                                            { "which", "which", NULL },
+                                            { "measured_ms", "measured, ms", "%.3f" },
+                                            { "predicted_ms", "predicted, ms", "%.3f" },
+                                            { "error", "error, %", "%+.1f" },
+                                            { "roofline_error", "roofline error, %", "%+.1f" },
+                                            { 0 } };
 
 static void point_row(mba_table *t, const mba_point *p)
 {
@@ -32,9 +38,14 @@ static void point_row(mba_table *t, const mba_point *p)
     mba_table_number(t, said && p->roofline_ms > 0 ? 100 * (p->roofline_ms / p->ms - 1) : NAN);
 }
 
-static const mba_column score_columns[] = {
-    { "set", "set", NULL }, { "points", "points", "%.0f" }, { "kernel_time_mape", "mean error, %", "%.1f" }, { "p90", "90th percentile, %", "%.1f" },
-    { "worst", "worst, %", "%.1f" }, { "log_correlation", "correlation of logs", "%.4f" }, { "roofline_mape", "roofline's mean error, %", "%.1f" }, { 0 } };
+static const mba_column score_columns[] = { { "set", "set", NULL },
+                                            { "points", "points", "%.0f" },
+                                            { "kernel_time_mape", "mean error, %", "%.1f" },
+                                            { "p90", "90th percentile, %", "%.1f" },
+                                            { "worst", "worst, %", "%.1f" },
+                                            { "log_correlation", "correlation of logs", "%.4f" },
+                                            { "roofline_mape", "roofline's mean error, %", "%.1f" },
+                                            { 0 } };
 
 static void score_row(mba_table *t, const char *name, const mba_score *s)
 {
@@ -95,7 +106,8 @@ static mba_status print_text(const mba_measured *d, const options *o)
             if (d->point[i].source == MBA_POINT_TOTAL || o->points) point_row(steps, &d->point[i]);
         if (!o->csv) {
             mba_table_print(scores, stdout, MBA_TABLE_TEXT);
-            if (held.worst_point) printf("worst held out: %s of %s\n\n", held.worst_point->operator, held.worst_point->subject);
+            if (held.worst_point)
+                printf("worst held out: %s of %s\n\n", held.worst_point->operator, held.worst_point->subject);
         }
         mba_table_print(steps, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
     }
@@ -110,18 +122,22 @@ mba_status mba_command_validate(int argc, char **argv)
     mba_measured *d = NULL;
     bool          help;
     const mba_option table[] = {
-        { "--machine", MBA_OPT_TEXT, &o.machine, "NAME", "the machine that was measured: h200 (default), or a calibrated file", 0, 0 },
-        { "--set",     MBA_OPT_TEXT, &o.changes, "K=V,..", "change numbers of the machine", 0, 0 },
-        { "--data",    MBA_OPT_TEXT, &o.data,    "FILE", "another measured set: tools/measured_points makes them", 0, 0 },
-        { "--points",  MBA_OPT_FLAG, &o.points,  NULL, "every point", 0, 0 },
-        { "--json",    MBA_OPT_FLAG, &o.json,    NULL, "as JSON: held_out, fitted, step_error; percent", 0, 0 },
-        { "--csv",     MBA_OPT_FLAG, &o.csv,     NULL, "points as CSV", 0, 0 },
+        { "--machine", MBA_OPT_TEXT, &o.machine, "NAME",
+          "the machine that was measured: h200 (default), or a calibrated file", 0, 0 },
+        { "--set", MBA_OPT_TEXT, &o.changes, "K=V,..", "change numbers of the machine", 0, 0 },
+        { "--data", MBA_OPT_TEXT, &o.data, "FILE", "another measured set: tools/measured_points makes them", 0, 0 },
+        { "--points", MBA_OPT_FLAG, &o.points, NULL, "every point", 0, 0 },
+        { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON: held_out, fitted, step_error; percent", 0, 0 },
+        { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "points as CSV", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "validate", "[options]",
-        "Predicts every measured point of a set (bench/results/h200/measured.tsv comes with the program) and prints how far off that is. Which\n"
-        "points constants may be fitted to was decided before the first comparison; the others are held out.", table,
-        "mambascope validate\nmambascope validate --points --csv > points.csv\nmambascope validate --json\n" };
+    const mba_usage usage = {
+        "validate", "[options]",
+        "Predicts every measured point of a set (bench/results/h200/measured.tsv comes with the program) and prints "
+        "how far off that is. Which\n"
+        "points constants may be fitted to was decided before the first comparison; the others are held out.",
+        table, "mambascope validate\nmambascope validate --points --csv > points.csv\nmambascope validate --json\n"
+    };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     MBA_TRY(mba_validated(&d, o.data, o.machine, o.changes));

@@ -8,8 +8,8 @@
 #include "core/check.h"
 #include "core/print.h"
 
-/* Nodes are timed between two events of a captured graph, which costs this much beside the kernels: the smallest points take 4 us, of
- * which the model explains 2. */
+/* Nodes are timed between two events of a captured graph, which costs this much beside the kernels: the smallest points
+ * take 4 us, of which the model explains 2. */
 static const double EVENTS_US = 2.2;
 
 /* ---- operators by themselves, caches swept ---- */
@@ -18,20 +18,24 @@ static mba_point *find_op(mba_measured *d, const char *operator, const char *not
 {
     for (int i = 0; i < d->n; i++) {
         mba_point *p = &d->point[i];
-        if (p->source == MBA_POINT_OP && !strcmp(p->operator, operator) && !strcmp(p->subject, note) && atoi(p->which) == ordinal) return p;
+        if (p->source == MBA_POINT_OP && !strcmp(p->operator, operator) && !strcmp(p->subject, note)
+            && atoi(p->which) == ordinal)
+            return p;
     }
     return NULL;
 }
 
 /* As `bench op` lists them: the nodes of the operator and of its backward, in order. */
-static mba_status predict_case(mba_measured *d, mba_sim *sim, const mba_gpu *m, const mba_machine *plans, const mba_op *op, const mba_case *size)
+static mba_status predict_case(mba_measured *d, mba_sim *sim, const mba_gpu *m, const mba_machine *plans,
+                               const mba_op *op, const mba_case *size)
 {
     mba_case_graph o;
     mba_program   *p = NULL;
     mba_sim_step   r = { 0 };
     MBA_TRY(mba_case_build(&o, op, size, (mba_case_how){ .compute = MBA_BF16 }));
     mba_status st = mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = plans });
-    if (st == MBA_OK) st = mba_sim_program(&r, sim, p, m, &(mba_sim_how){ .passes = MBA_FORWARD | MBA_BACKWARD, .cold = true });
+    if (st == MBA_OK)
+        st = mba_sim_program(&r, sim, p, m, &(mba_sim_how){ .passes = MBA_FORWARD | MBA_BACKWARD, .cold = true });
     for (int32_t i = 0; st == MBA_OK && i < o.g->nnodes; i++) {
         const mba_node *n = o.g->nodes[i];
         if (n->op != op && !(n->of && n->of->op == op && n->op->kind != MBA_MEMORY)) continue;
@@ -50,7 +54,8 @@ static mba_status predict_case(mba_measured *d, mba_sim *sim, const mba_gpu *m, 
 
 static bool has_case(const mba_measured *d, const char *note)
 {
-    for (int i = 0; i < d->n; i++) if (d->point[i].source == MBA_POINT_OP && !strcmp(d->point[i].subject, note)) return true;
+    for (int i = 0; i < d->n; i++)
+        if (d->point[i].source == MBA_POINT_OP && !strcmp(d->point[i].subject, note)) return true;
     return false;
 }
 
@@ -72,14 +77,23 @@ static mba_status workload_of(mba_workload *w, char *words)
     w->model.name = strtok_r(words, " ", &rest);
     for (char *key = strtok_r(NULL, " ", &rest); key; key = strtok_r(NULL, " ", &rest)) {
         char *value = strtok_r(NULL, " ", &rest);
-        int64_t *number = !strcmp(key, "--batch") ? &w->model.shape.batch : !strcmp(key, "--length") ? &w->model.shape.length
-                        : !strcmp(key, "--graphs") ? &w->model.shape.graphs : !strcmp(key, "--image") ? &w->model.shape.image : NULL;
+        int64_t *number = !strcmp(key, "--batch")    ? &w->model.shape.batch
+                          : !strcmp(key, "--length") ? &w->model.shape.length
+                          : !strcmp(key, "--graphs") ? &w->model.shape.graphs
+                          : !strcmp(key, "--image")  ? &w->model.shape.image
+                                                     : NULL;
         if (value && number) *number = strtoll(value, NULL, 10);
         else if (value && !strcmp(key, "--set")) w->model.set = value;
         else if (value && !strcmp(key, "--precision")) w->model.precision = value;
-        else return mba_fail(MBA_E_FORMAT, "a step measured with '%s'\nwhy: validate does not know that option\nfix: --set, --batch, --length, --graphs, --image, --precision", key);
+        else
+            return mba_fail(MBA_E_FORMAT,
+                            "a step measured with '%s'\nwhy: validate does not know that option\nfix: --set, --batch, "
+                            "--length, --graphs, --image, --precision",
+                            key);
     }
-    return w->model.name ? MBA_OK : mba_fail(MBA_E_FORMAT, "a step of no model\nwhy: the subject is empty\nfix: tools/measured_points");
+    return w->model.name
+               ? MBA_OK
+               : mba_fail(MBA_E_FORMAT, "a step of no model\nwhy: the subject is empty\nfix: tools/measured_points");
 }
 
 static void predict_group(mba_point *p, const mba_simulated *r)
@@ -104,7 +118,8 @@ static mba_status predict_steps(mba_measured *d, mba_sim *sim, const char *machi
         st = workload_of(&w, words);
         if (st == MBA_OK) st = mba_simulated_run(&r, &w, sim);
         for (int j = 0; j < d->n && st == MBA_OK; j++)
-            if (d->point[j].source == MBA_POINT_STEP && !strcmp(d->point[j].subject, d->point[i].subject)) predict_group(&d->point[j], &r);
+            if (d->point[j].source == MBA_POINT_STEP && !strcmp(d->point[j].subject, d->point[i].subject))
+                predict_group(&d->point[j], &r);
         if (st == MBA_OK) d->point[i].predicted_ms = 1e3 * r.step.seconds;
         mba_simulated_end(&r);
         if (st != MBA_OK) st = mba_where(st, "%s", d->point[i].subject);
@@ -142,5 +157,9 @@ mba_status mba_validated_band(double *low, double *high)
         if (r > *high) *high = r;
     }
     mba_measured_destroy(d);
-    return *high > 0 ? MBA_OK : mba_fail(MBA_E_FORMAT, "the measured set has no whole step\nwhy: there is no band without one\nfix: tools/measured_points");
+    return *high > 0
+               ? MBA_OK
+               : mba_fail(
+                   MBA_E_FORMAT,
+                   "the measured set has no whole step\nwhy: there is no band without one\nfix: tools/measured_points");
 }

@@ -8,14 +8,15 @@
 typedef int64_t tick;                             /* 1/256 of a cycle */
 enum { TICKS = 256, FRACTION = 20 };              /* bits behind the point of a rate */
 
-const char *const mba_sim_limits[MBA_LIMITS] = { "FMA", "ALU", "SFU", "HALF2", "tensor", "shared memory", "issue", "SM read port",
-                                                 "SM write port", "L2 read", "L2 write", "DRAM", "launch" };
+const char *const mba_sim_limits[MBA_LIMITS] = { "FMA",           "ALU",   "SFU",          "HALF2",         "tensor",
+                                                 "shared memory", "issue", "SM read port", "SM write port", "L2 read",
+                                                 "L2 write",      "DRAM",  "launch" };
 
 /* ---- rates: ticks per unit, in whole 2^-20 ---- */
 
 typedef struct rates {
     uint64_t pipe[MBA_PIPES], rd, wr, l2r, l2w, hbm, dispatch;
-    uint64_t l2r_full, hbm_full;                  /* of the whole chip: how fast bytes of one request follow each other */
+    uint64_t l2r_full, hbm_full; /* of the whole chip: how fast bytes of one request follow each other */
     tick     t_kernel, t_blk, t_exit, bar, dep, l2_lat, hbm_lat, async_lat, drain;
     uint64_t async_bytes;
     double   clk, active;                         /* GHz; SMs that work */
@@ -71,13 +72,26 @@ static double clock_of(const mba_gpu *m, double tensor_busy)
 static rates rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, double active, double share)
 {
     const double *v = m->v, per_clk = share / (clk * 1e9);
-    const double  lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu], v[MBA_GPU_xu], v[MBA_GPU_h2], mma_rate(k, m), v[MBA_GPU_smem_bw], v[MBA_GPU_issue] };
-    rates r = { .rd = per_unit(v[MBA_GPU_rd_port]), .wr = per_unit(v[MBA_GPU_wr_port]), .l2r = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk),
-                .l2w = per_unit(v[MBA_GPU_l2_wr] * 1e9 * per_clk), .hbm = per_unit(dram_rate(k, m) * per_clk),
-                .dispatch = per_unit(v[MBA_GPU_r_blk] * share), .t_kernel = ticks_of(v[MBA_GPU_t_kernel]), .t_blk = ticks_of(v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps),
-                .t_exit = ticks_of(v[MBA_GPU_t_exit]), .bar = ticks_of(v[MBA_GPU_bar]), .dep = ticks_of(v[MBA_GPU_dep]),
-                .l2_lat = ticks_of(v[MBA_GPU_l2_lat]), .hbm_lat = ticks_of(v[MBA_GPU_hbm_lat]), .async_lat = ticks_of(v[MBA_GPU_async_lat]),
-                .drain = ticks_of(v[MBA_GPU_hbm_drain]), .async_bytes = (uint64_t)(v[MBA_GPU_async_kb] * 1024), .clk = clk, .active = active };
+    const double lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu],     v[MBA_GPU_xu],   v[MBA_GPU_h2],
+                                      mma_rate(k, m), v[MBA_GPU_smem_bw], v[MBA_GPU_issue] };
+    rates r = { .rd = per_unit(v[MBA_GPU_rd_port]),
+                .wr = per_unit(v[MBA_GPU_wr_port]),
+                .l2r = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk),
+                .l2w = per_unit(v[MBA_GPU_l2_wr] * 1e9 * per_clk),
+                .hbm = per_unit(dram_rate(k, m) * per_clk),
+                .dispatch = per_unit(v[MBA_GPU_r_blk] * share),
+                .t_kernel = ticks_of(v[MBA_GPU_t_kernel]),
+                .t_blk = ticks_of(v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps),
+                .t_exit = ticks_of(v[MBA_GPU_t_exit]),
+                .bar = ticks_of(v[MBA_GPU_bar]),
+                .dep = ticks_of(v[MBA_GPU_dep]),
+                .l2_lat = ticks_of(v[MBA_GPU_l2_lat]),
+                .hbm_lat = ticks_of(v[MBA_GPU_hbm_lat]),
+                .async_lat = ticks_of(v[MBA_GPU_async_lat]),
+                .drain = ticks_of(v[MBA_GPU_hbm_drain]),
+                .async_bytes = (uint64_t)(v[MBA_GPU_async_kb] * 1024),
+                .clk = clk,
+                .active = active };
     for (int p = 0; p < MBA_PIPES; p++) r.pipe[p] = per_unit(lanes[p]);
     r.l2r_full = per_unit(v[MBA_GPU_l2_rd] / clk);
     r.hbm_full = per_unit(dram_rate(k, m) / (clk * 1e9));
@@ -98,7 +112,8 @@ static tick take(server *s, tick t, uint64_t units, uint64_t rate)
     return s->free;
 }
 
-/* A share of a server that others use too: the queue moves on at the share's rate, but who is served is served at the full one. */
+/* A share of a server that others use too: the queue moves on at the share's rate, but who is served is served at the
+ * full one. */
 static tick take_share(server *s, tick t, uint64_t units, uint64_t share, uint64_t full)
 {
     const tick start = t > s->free ? t : s->free;
@@ -123,7 +138,7 @@ typedef struct slot { int32_t alive, block_class; tick stored; ring ring[MBA_SIM
 enum { FLIGHT = 512 };
 typedef struct sm {
     server   pipe[MBA_PIPES], rd, wr;
-    tick     landed[FLIGHT];                      /* asynchronous copies in flight: when they land, how large they are */
+    tick landed[FLIGHT]; /* asynchronous copies in flight: when they land, how large they are */
     uint64_t size[FLIGHT], in_flight;
     int      head, n;
 } sm;
@@ -140,7 +155,7 @@ typedef struct engine {
     int64_t  nsm, resident, todo, started, finished, nheap, nevents;
     uint64_t seq;
     int64_t  owed[MBA_SIM_CLASSES];
-    tick     last, mark[2];                       /* end of everything; ends of the blocks that a window is measured between */
+    tick last, mark[2]; /* end of everything; ends of the blocks that a window is measured between */
     int64_t  mark_at[2];
 } engine;
 
@@ -174,12 +189,14 @@ static event pop(engine *e)
 
 /* ---- memory ---- */
 
-/* Reads that meet a channel busy with writes wait for it: each of `lines` does so with probability u and then for an even share of
- * the drain; the slowest counts. The mean of that, in closed form: D (1 - (1 - (1-u)^(m+1)) / (u (m+1))). */
+/* Reads that meet a channel busy with writes wait for it: each of `lines` does so with probability u and then for an
+ * even share of the drain; the slowest counts. The mean of that, in closed form: D (1 - (1 - (1-u)^(m+1)) / (u (m+1))).
+ */
 static tick drain_wait(const engine *e, tick now, uint64_t lines)
 {
     if (now <= 0 || !e->written || !lines) return 0;
-    const double busy = (double)e->written * (double)e->r.hbm / (double)(1 << FRACTION), u = busy < (double)now ? busy / (double)now : 1;
+    const double busy = (double)e->written * (double)e->r.hbm / (double)(1 << FRACTION),
+                 u = busy < (double)now ? busy / (double)now : 1;
     if (u < 1e-3) return 0;
     double         rest = 1, base = 1 - u;
     const uint64_t m = lines < 4096 ? lines + 1 : 4097;
@@ -195,7 +212,8 @@ static tick read_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
     const mba_sim_stream *s = &e->k->stream[o->stream];
     const uint64_t        miss = missing(s, o->bytes);
     tick done = take(&p->pipe[MBA_P_SMEM], now, o->bytes, e->r.pipe[MBA_P_SMEM]);
-    const tick port = take(&p->rd, now, o->bytes, e->r.rd), l2 = take_share(&e->l2r, now, o->bytes, e->r.l2r, e->r.l2r_full);
+    const tick port = take(&p->rd, now, o->bytes, e->r.rd),
+               l2 = take_share(&e->l2r, now, o->bytes, e->r.l2r, e->r.l2r_full);
     if (port > done) done = port;
     if (l2 > done) done = l2;
     if (miss < 64) return done + e->r.l2_lat;
@@ -225,13 +243,15 @@ static tick copy_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
     return done;
 }
 
-/* Stores go on their own, and a block leaves without waiting for them; but who is far ahead of the port, of L2 or of DRAM is held back. */
+/* Stores go on their own, and a block leaves without waiting for them; but who is far ahead of the port, of L2 or of
+ * DRAM is held back. */
 static tick write_bytes(engine *e, sm *p, slot *b, tick now, const mba_sim_op *o)
 {
     enum { PORT_SLACK_CYCLES = 512, DRAM_SLACK_CYCLES = 2000 };
     const uint64_t out = missing(&e->k->stream[o->stream], o->bytes);
     const tick port = take(&p->wr, now, o->bytes, e->r.wr), l2 = take(&e->l2w, now, o->bytes, e->r.l2w);
-    const tick held = (port > l2 ? port : l2) - (tick)PORT_SLACK_CYCLES * TICKS, dram = take(&e->hbm, now, out, e->r.hbm) - (tick)DRAM_SLACK_CYCLES * TICKS;
+    const tick held = (port > l2 ? port : l2) - (tick)PORT_SLACK_CYCLES * TICKS,
+               dram = take(&e->hbm, now, out, e->r.hbm) - (tick)DRAM_SLACK_CYCLES * TICKS;
     e->written += out;
     if (held > now) now = held;
     if (dram > now) now = dram;
@@ -246,27 +266,30 @@ static int64_t trips_of(const engine *e, const team *t, const mba_sim_op *o)
     return o->trips >= 0 ? o->trips : e->k->trips[e->slots[t->slot].block_class][-1 - o->trips];
 }
 
-/* One warp after the other instruction: in units of `dep`, which is that of additions (4 cycles of latency, two instructions ready at a
- * time); special functions, shared memory and products take 20, 30 and 33 cycles. */
+/* One warp after the other instruction: in units of `dep`, which is that of additions (4 cycles of latency, two
+ * instructions ready at a time); special functions, shared memory and products take 20, 30 and 33 cycles. */
 static tick path_of(const engine *e, const mba_sim_op *o)
 {
-    const uint64_t *n = o->n, plain = (n[MBA_P_FMA] + n[MBA_P_ALU] + n[MBA_P_H2]) / 32, special = n[MBA_P_XU] / 32, shared = n[MBA_P_SMEM] / 512,
-                    products = e->k->mma_flops > 100 ? n[MBA_P_MMA] / 4096 : 0;
+    const uint64_t *n = o->n, plain = (n[MBA_P_FMA] + n[MBA_P_ALU] + n[MBA_P_H2]) / 32, special = n[MBA_P_XU] / 32,
+                   shared = n[MBA_P_SMEM] / 512, products = e->k->mma_flops > 100 ? n[MBA_P_MMA] / 4096 : 0;
     return (tick)((4 * plain + 20 * special + 30 * shared + 33 * products) * (uint64_t)e->r.dep / 4);
 }
 
-/* All pipes work at once; a team of few warps reaches only some of the sub-partitions, and one warp waits for itself. */
+/* All pipes work at once; a team of few warps reaches only some of the sub-partitions, and one warp waits for itself.
+ */
 static tick mix_piece(engine *e, const team *t, tick now, const mba_sim_op *o)
 {
     sm            *p = &e->sms[t->sm];
-    const uint64_t warps = (uint64_t)e->k->role_warps[t->role], parts = (uint64_t)o->parts, spread = warps < 4 ? warps : 4;
+    const uint64_t warps = (uint64_t)e->k->role_warps[t->role], parts = (uint64_t)o->parts,
+                   spread = warps < 4 ? warps : 4;
     tick done = now + path_of(e, o) / (tick)(parts * warps);
     const tick path = now + o->trips * TICKS / o->parts;
     if (path > done) done = path;
     for (int i = 0; i < MBA_PIPES; i++) {
         const uint64_t n = (o->n[i] + parts - 1) / parts;
         if (!n) continue;
-        const tick free = take(&p->pipe[i], now, n, e->r.pipe[i]), alone = now + (tick)((n * e->r.pipe[i] >> FRACTION) * 4 / spread);
+        const tick free = take(&p->pipe[i], now, n, e->r.pipe[i]),
+                   alone = now + (tick)((n * e->r.pipe[i] >> FRACTION) * 4 / spread);
         if (free > done) done = free;
         if (alone > done) done = alone;
     }
@@ -350,10 +373,14 @@ static void leave(engine *e, team *t, tick now)
     start_block(e, t->slot, now);
 }
 
-static bool uses_data(int32_t work) { return work == MBA_OP_MIX || work == MBA_OP_STORE || work == MBA_OP_BARRIER || work == MBA_OP_DELAY || work == MBA_OP_EXIT; }
+static bool uses_data(int32_t work)
+{
+    return work == MBA_OP_MIX || work == MBA_OP_STORE || work == MBA_OP_BARRIER || work == MBA_OP_DELAY
+           || work == MBA_OP_EXIT;
+}
 
-/* Works until it has to wait: nobody may ask a server about a time that is not yet. Pieces of a mix are given back so that others
- * come in between. */
+/* Works until it has to wait: nobody may ask a server about a time that is not yet. Pieces of a mix are given back so
+ * that others come in between. */
 static void work(engine *e, int32_t who, tick now)
 {
     team *t = &e->teams[who];
@@ -428,7 +455,8 @@ static void start_block(engine *e, int32_t where, tick now)
     *b = (slot){ .alive = (int32_t)e->k->nroles, .block_class = e->k->nclasses ? next_class(e) : 0 };
     for (int32_t r = 0; r < (int32_t)e->k->nroles; r++) {
         const int32_t who = where * (int32_t)e->k->nroles + r;
-        e->teams[who] = (team){ .pc = (int32_t)e->k->first[r], .sm = where / (int32_t)e->resident, .slot = where, .role = r };
+        e->teams[who] =
+            (team){ .pc = (int32_t)e->k->first[r], .sm = where / (int32_t)e->resident, .slot = where, .role = r };
         push(e, now, who);
     }
 }
@@ -440,7 +468,9 @@ static mba_status simulate(engine *e)
     e->slots = calloc(places, sizeof *e->slots);
     e->teams = calloc(teams, sizeof *e->teams);
     e->heap  = calloc(2 * teams + 2, sizeof *e->heap);
-    mba_status st = e->sms && e->slots && e->teams && e->heap ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory to simulate %s", e->k->name);
+    mba_status st = e->sms && e->slots && e->teams && e->heap
+                        ? MBA_OK
+                        : mba_fail(MBA_E_NOMEM, "no memory to simulate %s", e->k->name);
     if (st == MBA_OK)
         for (int64_t i = 0; i < e->resident; i++)              // the first blocks go round the SMs
             for (int64_t s = 0; s < e->nsm; s++) start_block(e, (int32_t)(s * e->resident + i), e->r.t_kernel);
@@ -450,8 +480,11 @@ static mba_status simulate(engine *e)
         work(e, x.team, x.t);
     }
     if (st == MBA_OK && e->finished < e->todo)
-        st = mba_fail(MBA_E_UNSUPPORTED, "the simulator cannot run %s\nwhy: its roles wait for each other for ever\nfix: mend the rings of its plan", e->k->name);
-    const tick ends[] = { e->hbm.free, e->l2r.free, e->l2w.free };              // what is written is charged to who writes it
+        st = mba_fail(
+            MBA_E_UNSUPPORTED,
+            "the simulator cannot run %s\nwhy: its roles wait for each other for ever\nfix: mend the rings of its plan",
+            e->k->name);
+    const tick ends[] = { e->hbm.free, e->l2r.free, e->l2w.free }; // what is written is charged to who writes it
     for (int i = 0; i < 3; i++) if (ends[i] > e->last) e->last = ends[i];
     for (int64_t i = 0; st == MBA_OK && i < e->nsm; i++) if (e->sms[i].wr.free > e->last) e->last = e->sms[i].wr.free;
     free(e->sms);
@@ -466,20 +499,23 @@ static mba_status simulate(engine *e)
 static void find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba_gpu *m, double clk)
 {
     const double *v = m->v, active = (double)k->grid < v[MBA_GPU_sm] ? (double)k->grid : v[MBA_GPU_sm], hz = clk * 1e9;
-    const double  lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu], v[MBA_GPU_xu], v[MBA_GPU_h2], mma_rate(k, m), v[MBA_GPU_smem_bw], v[MBA_GPU_issue] };
+    const double lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu],     v[MBA_GPU_xu],   v[MBA_GPU_h2],
+                                      mma_rate(k, m), v[MBA_GPU_smem_bw], v[MBA_GPU_issue] };
     out->dram_read  = dram_bytes(k, false);
     out->dram_write = dram_bytes(k, true);
     out->l2_read    = moved_bytes(k, false);
     out->l2_write   = moved_bytes(k, true);
     for (int p = 0; p < MBA_PIPES; p++) out->bound[p] = k->total[p] / (lanes[p] * active * hz);
-    out->bound[MBA_P_SMEM] += out->l2_read / (v[MBA_GPU_smem_bw] * active * hz);       // what is loaded passes through L1
+    out->bound[MBA_P_SMEM] += out->l2_read / (v[MBA_GPU_smem_bw] * active * hz); // what is loaded passes through L1
     out->bound[MBA_LIMIT_RD]  = out->l2_read / (v[MBA_GPU_rd_port] * active * hz);
     out->bound[MBA_LIMIT_WR]  = out->l2_write / (v[MBA_GPU_wr_port] * active * hz);
     out->bound[MBA_LIMIT_L2R] = out->l2_read / (v[MBA_GPU_l2_rd] * 1e9);
     out->bound[MBA_LIMIT_L2W] = out->l2_write / (v[MBA_GPU_l2_wr] * 1e9);
-    out->bound[MBA_LIMIT_HBM] = out->dram_read > 0 || out->dram_write > 0 ? (out->dram_read + out->dram_write) / dram_rate(k, m) : 0;
+    out->bound[MBA_LIMIT_HBM] =
+        out->dram_read > 0 || out->dram_write > 0 ? (out->dram_read + out->dram_write) / dram_rate(k, m) : 0;
     const double rounds = ceil((double)out->blocks / (double)out->resident);
-    out->bound[MBA_LIMIT_LAUNCH] = rounds * (v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps + v[MBA_GPU_t_exit]) / hz;
+    out->bound[MBA_LIMIT_LAUNCH] =
+        rounds * (v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps + v[MBA_GPU_t_exit]) / hz;
     out->limit = 0;
     for (int i = 1; i < MBA_LIMITS; i++) if (out->bound[i] > out->bound[out->limit]) out->limit = i;
 }
@@ -502,7 +538,7 @@ static mba_status run_folded(tick *end, int64_t *events, const mba_sim_kernel *k
     engine e = { .k = k, .r = *r, .nsm = 1, .resident = resident < r->blocks ? resident : r->blocks };
     const bool cut = r->blocks > most + most / 4;
     e.todo       = cut ? most : r->blocks;
-    e.mark_at[0] = cut ? rounds / 3 * resident : 0;            // blocks end in bunches: whole rounds lie between the marks
+    e.mark_at[0] = cut ? rounds / 3 * resident : 0; // blocks end in bunches: whole rounds lie between the marks
     e.mark_at[1] = cut ? (rounds - 1) * resident : 0;
     MBA_TRY(simulate(&e));
     *end = e.last;
@@ -513,7 +549,11 @@ static mba_status run_folded(tick *end, int64_t *events, const mba_sim_kernel *k
 
 static mba_status run_whole(tick *end, int64_t *events, const mba_sim_kernel *k, const rates *r, int64_t resident)
 {
-    engine e = { .k = k, .r = *r, .nsm = (int64_t)r->active, .resident = resident < r->blocks ? resident : r->blocks, .todo = k->grid };
+    engine e = { .k = k,
+                 .r = *r,
+                 .nsm = (int64_t)r->active,
+                 .resident = resident < r->blocks ? resident : r->blocks,
+                 .todo = k->grid };
     MBA_TRY(simulate(&e));
     *end = e.last;
     *events += e.nevents;
@@ -539,13 +579,18 @@ mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const 
 {
     mba_sim_kernel k = *kernel;
     const double   active = (double)k.grid < m->v[MBA_GPU_sm] ? (double)k.grid : m->v[MBA_GPU_sm];
-    *out = (mba_sim_result){ .resident = mba_sim_resident(&k, m), .blocks = (k.grid + (int64_t)active - 1) / (int64_t)active };
-    if (!out->resident) return mba_fail(MBA_E_UNSUPPORTED, "%s does not fit on an SM of %s\nwhy: mba_sim_finish was not asked\nfix: ask it", k.name, m->name);
+    *out = (mba_sim_result){ .resident = mba_sim_resident(&k, m),
+                             .blocks = (k.grid + (int64_t)active - 1) / (int64_t)active };
+    if (!out->resident)
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "%s does not fit on an SM of %s\nwhy: mba_sim_finish was not asked\nfix: ask it", k.name,
+                        m->name);
     out->waves = mba_ceil(out->blocks, out->resident);
     double clk = m->v[MBA_GPU_clk];
     find_bounds(out, &k, m, clk);
     if (k.total[MBA_P_MMA] > 0 && k.mma_flops % 100 == 16) {   // how busy the tensor pipe would be at the full clock
-        clk = clock_of(m, out->bound[MBA_P_MMA] / out->bound[out->limit] * (k.mma_flops > 100 ? m->v[MBA_GPU_mma_sync] : 1));
+        clk = clock_of(m, out->bound[MBA_P_MMA] / out->bound[out->limit]
+                              * (k.mma_flops > 100 ? m->v[MBA_GPU_mma_sync] : 1));
         find_bounds(out, &k, m, clk);
     }
     out->seconds = out->bound[out->limit];
@@ -558,7 +603,8 @@ mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const 
         if (whole) MBA_TRY(run_whole(&end, &out->events, &k, &r, out->resident));
         else       MBA_TRY(run_folded(&end, &out->events, &k, &r, out->resident));
         out->seconds = (double)end / TICKS / (clk * 1e9);
-        if (!whole && out->seconds < out->bound[out->limit]) out->seconds = out->bound[out->limit];    // rounds were extrapolated
+        if (!whole && out->seconds < out->bound[out->limit])
+            out->seconds = out->bound[out->limit]; // rounds were extrapolated
     }
     out->cycles = out->seconds * clk * 1e9;
     for (int p = 0; p < MBA_PIPES; p++) out->busy[p] = out->seconds > 0 ? out->bound[p] / out->seconds : 0;

@@ -5,9 +5,9 @@
  *     printf("%.1f us, %s\n", 1e6 * r.seconds, mba_sim_limits[r.limit]);
  *
  * Three tiers share kernels and machines. BOUNDS: closed forms; the longest of them is a time that nothing can beat.
- * FOLDED: one SM with its share of L2 and DRAM, event by event; many blocks are extrapolated from some. WHOLE: every SM, every
- * block. Time is counted in whole 256ths of a cycle and rates are whole numbers, so the answer has the same bits
- * from every compiler and on every machine. */
+ * FOLDED: one SM with its share of L2 and DRAM, event by event; many blocks are extrapolated from some. WHOLE: every
+ * SM, every block. Time is counted in whole 256ths of a cycle and rates are whole numbers, so the answer has the same
+ * bits from every compiler and on every machine. */
 #ifndef MBA_SIM_ENGINE_H
 #define MBA_SIM_ENGINE_H
 

@@ -8,16 +8,25 @@
 /* What estimates leave out. Derived from how our kernels are written, not fitted. */
 static const double ADDRESS_OPS  = 4;             /* integer operations of a lane around a 16-byte access */
 static const double UNPACK_OPS   = 1;             /* per bf16 read; packing two takes one operation */
-static const double BESIDE_MMA_ALU = 3.0 * 32 / 4096, BESIDE_MMA_FMA = 2.0 * 32 / 4096;   /* lanes per FLOP of warp-level products: what SASS
-                                                   * of the SSD kernels has per HMMA.16816 beyond what their plans count */
+static const double BESIDE_MMA_ALU = 3.0 * 32 / 4096,
+                    BESIDE_MMA_FMA =
+                        2.0 * 32 / 4096; /* lanes per FLOP of warp-level products: what SASS
+                                          * of the SSD kernels has per HMMA.16816 beyond what their plans count */
 /* These were chosen by the fitted points of bench/results/h200/measured.tsv, and by nothing else. */
-static const double BESIDE_FMA   = 1.5;           /* selects, conversions, loop counters per multiply-add that an operator needs at least */
-static const double BESIDE_SFU   = 8;             /* the rest of exp, division, erf per special function it needs at least */
-static const double BESIDE_BODY  = 0.8;           /* per multiply-add where a plan counts the body of a loop: SASS of the scans has 0.2 to 1.05 */
-enum { TILE_PATH_CYCLES = 4 * (33 + 33) + 60 };   /* a step of 64 deep: four times a tile from shared memory and a product, then scaling */
-enum { PROLOGUE_CYCLES = 1200,                    /* arguments, the step's numbers, 64-bit indices: before the first load of a block */
-       TAIL_CYCLES = 3000,                        /* sums over threads and warps at the end of a launch that adds up */
-       BYTES_A_TRIP = 32, BYTES_STRAIGHT = 32 };  /* of a thread: in flight in a loop; as much needs no loop */
+static const double BESIDE_FMA =
+    1.5; /* selects, conversions, loop counters per multiply-add that an operator needs at least */
+static const double BESIDE_SFU = 8; /* the rest of exp, division, erf per special function it needs at least */
+static const double BESIDE_BODY =
+    0.8; /* per multiply-add where a plan counts the body of a loop: SASS of the scans has 0.2 to 1.05 */
+enum {
+    TILE_PATH_CYCLES = 4 * (33 + 33) + 60
+}; /* a step of 64 deep: four times a tile from shared memory and a product, then scaling */
+enum {
+    PROLOGUE_CYCLES = 1200, /* arguments, the step's numbers, 64-bit indices: before the first load of a block */
+    TAIL_CYCLES = 3000, /* sums over threads and warps at the end of a launch that adds up */
+    BYTES_A_TRIP = 32,
+    BYTES_STRAIGHT = 32
+}; /* of a thread: in flight in a loop; as much needs no loop */
 static const double TILE_BYTES   = 0.055;         /* shared memory per FLOP of warp-level products of 32 x 64 tiles */
 
 typedef struct lowering {
@@ -29,7 +38,7 @@ typedef struct lowering {
     double            body[MBA_SIM_LOOPS];        /* of loops whose trips are no whole number */
     double            owed;                       /* integer operations that loads bring along, due in the next mix */
     int               depth;
-    bool              counted;                    /* the plan counts a loop's body, not the least that an operator needs */
+    bool counted; /* the plan counts a loop's body, not the least that an operator needs */
     mba_status        st;
 } lowering;
 
@@ -100,12 +109,14 @@ static double operand_bytes(const lowering *w, int operand)
 static int stream_of(lowering *w, int operand, bool writes)
 {
     mba_sim_kernel *k = w->k;
-    for (int i = 0; i < k->nstreams; i++) if (k->stream[i].operand == operand && k->stream[i].writes == writes) return i;
+    for (int i = 0; i < k->nstreams; i++)
+        if (k->stream[i].operand == operand && k->stream[i].writes == writes) return i;
     if (k->nstreams == MBA_SIM_STREAMS) {
         w->st = impossible(k, "it has too many operands", "a larger MBA_SIM_STREAMS");
         return 0;
     }
-    k->stream[k->nstreams] = (mba_sim_stream){ .operand = operand, .writes = writes, .unique = operand_bytes(w, operand) };
+    k->stream[k->nstreams] =
+        (mba_sim_stream){ .operand = operand, .writes = writes, .unique = operand_bytes(w, operand) };
     return (int)k->nstreams++;
 }
 
@@ -186,12 +197,16 @@ static void close_loop(lowering *w)
 static int last_copy(const mba_launch *l, int i)
 {
     int last = -1;
-    for (int j = i + 1; j < l->nphases && l->phase[j].role == l->phase[i].role && l->phase[j].work != MBA_END && l->phase[j].work != MBA_RING_FILL; j++)
+    for (int j = i + 1; j < l->nphases && l->phase[j].role == l->phase[i].role && l->phase[j].work != MBA_END
+                        && l->phase[j].work != MBA_RING_FILL;
+         j++)
         if (l->phase[j].work == MBA_ASYNC) last = j;
     return last;
 }
 
-typedef struct rings { int fill, commit_at, held; } rings;   /* ring that is filled; after which phase; ring that is read */
+typedef struct rings {
+    int fill, commit_at, held;
+} rings; /* ring that is filled; after which phase; ring that is read */
 
 static void lower_phase(lowering *w, int i, rings *r, bool ahead)
 {
@@ -217,7 +232,8 @@ static void lower_phase(lowering *w, int i, rings *r, bool ahead)
     }
 }
 
-/* Trips of a loop that the plan leaves out: tiles of a block that stays; pieces of a block that reads more than it holds. */
+/* Trips of a loop that the plan leaves out: tiles of a block that stays; pieces of a block that reads more than it
+ * holds. */
 static double hidden_trips(const mba_launch *l, int64_t grid)
 {
     double bytes = 0;
@@ -267,8 +283,8 @@ static void lower_role(lowering *w, int role)
 
 /* ---- libraries ---- */
 
-/* A product of a library, from the plan's tiles of 128 x 128 x 64: tiles of 128 x 256, blocks in pairs that share copies, and steps
- * dealt evenly to as many blocks as the machine holds, as good libraries do (split or streamed K). */
+/* A product of a library, from the plan's tiles of 128 x 128 x 64: tiles of 128 x 256, blocks in pairs that share
+ * copies, and steps dealt evenly to as many blocks as the machine holds, as good libraries do (split or streamed K). */
 static mba_status lower_library(lowering *w, const mba_gpu *m)
 {
     enum { STEPS_LEAST = 8, THREADS = 384 };
@@ -298,8 +314,11 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
     add_op(w, MBA_OP_WAIT)->ring = 0;
     mix_of(w)->n[MBA_P_MMA] = whole(flops * scale_of(w));
     add_op(w, MBA_OP_RELEASE)->ring = 0;
-    const double last = tiles < 1 ? tiles : 1;                 // the last tile of a block is stored when nothing is left to do meanwhile
-    if (tiles > last) lower_move(w, &(mba_phase){ .work = MBA_STORE, .operand = (int16_t)c, .n = out * (tiles - last) / trips }, false);
+    const double last =
+        tiles < 1 ? tiles : 1; // the last tile of a block is stored when nothing is left to do meanwhile
+    if (tiles > last)
+        lower_move(w, &(mba_phase){ .work = MBA_STORE, .operand = (int16_t)c, .n = out * (tiles - last) / trips },
+                   false);
     close_loop(w);
     lower_move(w, &(mba_phase){ .work = MBA_STORE, .operand = (int16_t)c, .n = out * last }, false);
     add_op(w, MBA_OP_EXIT);
@@ -307,7 +326,8 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
     add_op(w, MBA_OP_DELAY)->parts = PROLOGUE_CYCLES;
     open_loop(w, trips, -1);
     add_op(w, MBA_OP_FILL)->ring = 0;
-    for (int i = 0; i < copies; i++) lower_move(w, &(mba_phase){ .work = MBA_ASYNC, .operand = (int16_t)a[i], .n = in[i] / 2 }, false);
+    for (int i = 0; i < copies; i++)
+        lower_move(w, &(mba_phase){ .work = MBA_ASYNC, .operand = (int16_t)a[i], .n = in[i] / 2 }, false);
     for (int64_t i = k->first[1]; i < k->nops; i++) k->op[i].ahead = 0;
     add_op(w, MBA_OP_COMMIT)->ring = 0;
     close_loop(w);
@@ -328,7 +348,7 @@ static int64_t rate_of_products(const mba_node *n, const mba_launch *l)
     if (!products) return 0;
     for (int k = 0; n && k < MBA_IN_MAX; k++) half |= n->in[k] && n->in[k]->type.dtype == MBA_BF16;
     const bool library = !strncmp(l->kernel, "cublas", 6) || !strncmp(l->kernel, "cudnn", 5);
-    return (half ? 16 : 32) + (library || l->nroles > 1 || !half ? 0 : 100);         // they use whole-group instructions
+    return (half ? 16 : 32) + (library || l->nroles > 1 || !half ? 0 : 100); // they use whole-group instructions
 }
 
 mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch *l, const mba_plan *p, const mba_gpu *m)
@@ -358,7 +378,8 @@ int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m)
 {
     enum { REGS_GRAIN = 256, SMEM_GRAIN = 128, SMEM_RESERVED = 1024 };
     const double *v = m->v;
-    const int64_t each = mba_ceil(k->regs * 32, REGS_GRAIN) * REGS_GRAIN;             // of a warp; a quarter of the file per sub-partition
+    const int64_t each =
+        mba_ceil(k->regs * 32, REGS_GRAIN) * REGS_GRAIN; // of a warp; a quarter of the file per sub-partition
     const int64_t warps = each > 0 ? (int64_t)(v[MBA_GPU_rf] * 64) / each * 4 : INT64_MAX;
     const int64_t smem = mba_ceil(k->smem_bytes, SMEM_GRAIN) * SMEM_GRAIN + SMEM_RESERVED;
     const int64_t threads = (int64_t)(v[MBA_GPU_maxw] * v[MBA_GPU_warp]);
@@ -367,7 +388,7 @@ int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m)
     if (n > threads / (k->warps * 32)) n = threads / (k->warps * 32);
     if (n > warps / k->warps) n = warps / k->warps;
     const int64_t sm = (int64_t)(v[MBA_GPU_smem_sm] * 1024);
-    if (k->smem_bytes > 0 && n > sm / smem) n = sm / smem > 0 ? sm / smem : 1;      // one block may take what is reserved
+    if (k->smem_bytes > 0 && n > sm / smem) n = sm / smem > 0 ? sm / smem : 1; // one block may take what is reserved
     return n;
 }
 
@@ -413,11 +434,14 @@ static mba_status add_up_role(mba_sim_kernel *k, int64_t role, double *filled, d
         if (o->work == MBA_OP_EXIT) break;
         if (o->work == MBA_OP_LOOP) {
             if (depth == MBA_SIM_LOOPS) return impossible(k, "its loops are nested too deeply", "at most four");
-            if (o->trips < -2 || (o->trips < 0 && !k->nclasses)) return impossible(k, "a loop takes its trips from a class it has not", "declare the classes");
+            if (o->trips < -2 || (o->trips < 0 && !k->nclasses))
+                return impossible(k, "a loop takes its trips from a class it has not", "declare the classes");
             times[++depth] = t * trips_of(k, o);
         }
-        if (o->work == MBA_OP_END && depth-- == 0) return impossible(k, "a loop ends that has not begun", "mend its plan");
-        if (o->work >= MBA_OP_FILL && o->work <= MBA_OP_RELEASE && (o->ring < 0 || o->ring >= MBA_SIM_RINGS)) return impossible(k, "a ring it has not", "rings 0 to 3");
+        if (o->work == MBA_OP_END && depth-- == 0)
+            return impossible(k, "a loop ends that has not begun", "mend its plan");
+        if (o->work >= MBA_OP_FILL && o->work <= MBA_OP_RELEASE && (o->ring < 0 || o->ring >= MBA_SIM_RINGS))
+            return impossible(k, "a ring it has not", "rings 0 to 3");
         if (o->work == MBA_OP_COMMIT) filled[o->ring] += t;
         if (o->work == MBA_OP_WAIT) emptied[o->ring] += t;
         if (o->stream >= k->nstreams) return impossible(k, "an operand it has not", "mend its plan");
@@ -430,21 +454,27 @@ static mba_status add_up_role(mba_sim_kernel *k, int64_t role, double *filled, d
 mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m)
 {
     double filled[MBA_SIM_RINGS] = { 0 }, emptied[MBA_SIM_RINGS] = { 0 };
-    if (k->grid < 1 || k->grid > (int64_t)1 << 40 || k->threads < 1) return impossible(k, "it has no blocks", "mend its plan");
+    if (k->grid < 1 || k->grid > (int64_t)1 << 40 || k->threads < 1)
+        return impossible(k, "it has no blocks", "mend its plan");
     if (k->depth < 1) k->depth = 1;
     cut_ring(k, m);
     if (!mba_sim_resident(k, m))
-        return mba_fail(MBA_E_UNSUPPORTED, "%s cannot run on %s\nwhy: a block wants %lld threads, %lld registers each and %lld bytes of shared memory\n"
-                        "fix: another machine, or another variant of the operator", k->name, m->name, (long long)k->threads, (long long)k->regs,
-                        (long long)k->smem_bytes);
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "%s cannot run on %s\nwhy: a block wants %lld threads, %lld registers each and %lld bytes of "
+                        "shared memory\n"
+                        "fix: another machine, or another variant of the operator",
+                        k->name, m->name, (long long)k->threads, (long long)k->regs, (long long)k->smem_bytes);
     for (int p = 0; p < MBA_PIPES; p++) k->total[p] = 0;
     for (int64_t s = 0; s < k->nstreams; s++) k->stream[s].moved = 0;
     for (int64_t i = 0; i < k->nops; i++) if (k->op[i].work == MBA_OP_MIX) count_issue(&k->op[i]);
     for (int64_t r = 0; r < k->nroles; r++) MBA_TRY(add_up_role(k, r, filled, emptied));
     for (int r = 0; r < MBA_SIM_RINGS; r++)
-        if (fabs(filled[r] - emptied[r]) > 0.5) return impossible(k, "a ring is filled and emptied different numbers of times: it would wait for ever", "mend its plan");
+        if (fabs(filled[r] - emptied[r]) > 0.5)
+            return impossible(k, "a ring is filled and emptied different numbers of times: it would wait for ever",
+                              "mend its plan");
     for (int64_t s = 0; s < k->nstreams; s++)
-        if (k->stream[s].unique <= 0 || k->stream[s].unique > k->stream[s].moved) k->stream[s].unique = k->stream[s].moved;
+        if (k->stream[s].unique <= 0 || k->stream[s].unique > k->stream[s].moved)
+            k->stream[s].unique = k->stream[s].moved;
     return MBA_OK;
 }
 
@@ -470,11 +500,16 @@ void mba_sim_persist(mba_sim_kernel *k, const mba_gpu *m)
     k->grid  = places;
     k->piece = (was.piece > 0 ? was.piece : 1) / trips;
     for (int64_t i = 0, role = -1; i < was.nops; i++) {
-        const bool starts = role + 1 < was.nroles && was.first[role + 1] == i, keeps = starts && was.op[i].work == MBA_OP_DELAY;
+        const bool starts = role + 1 < was.nroles && was.first[role + 1] == i,
+                   keeps = starts && was.op[i].work == MBA_OP_DELAY;
         if (starts) k->first[++role] = k->nops;
         if (keeps) k->op[k->nops++] = was.op[i];               // the prologue is done once
-        if (starts) k->op[k->nops++] = (mba_sim_op){ .work = MBA_OP_LOOP, .stream = -1, .ring = -1, .parts = 1, .trips = (int64_t)(trips + 0.999) };
-        if (was.op[i].work == MBA_OP_EXIT) k->op[k->nops++] = (mba_sim_op){ .work = MBA_OP_END, .stream = -1, .ring = -1, .parts = 1 };
+        if (starts)
+            k->op[k->nops++] = (mba_sim_op){
+                .work = MBA_OP_LOOP, .stream = -1, .ring = -1, .parts = 1, .trips = (int64_t)(trips + 0.999)
+            };
+        if (was.op[i].work == MBA_OP_EXIT)
+            k->op[k->nops++] = (mba_sim_op){ .work = MBA_OP_END, .stream = -1, .ring = -1, .parts = 1 };
         if (!keeps) k->op[k->nops++] = was.op[i];
     }
     for (int64_t i = 0; i < k->nops; i++) {                    // trips are whole; the work is what it was

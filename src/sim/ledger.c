@@ -6,7 +6,10 @@
 
 enum { PAGE_BITS = 18 };                          /* 256 KB */
 
-typedef struct page { double at, size; int32_t seen, dirty; } page;   /* end and size of the kernel that touched it last */
+typedef struct page {
+    double at, size;
+    int32_t seen, dirty;
+} page; /* end and size of the kernel that touched it last */
 
 struct mba_ledger {
     const mba_gpu *m;
@@ -52,14 +55,18 @@ void mba_ledger_destroy(mba_ledger *l)
 
 void mba_ledger_sweep(mba_ledger *l) { l->now += 1e12; }
 
-static int64_t first_page(const mba_ledger *l, mba_place p) { return p.address >> PAGE_BITS < l->npages ? p.address >> PAGE_BITS : l->npages - 1; }
+static int64_t first_page(const mba_ledger *l, mba_place p)
+{
+    return p.address >> PAGE_BITS < l->npages ? p.address >> PAGE_BITS : l->npages - 1;
+}
 static int64_t last_page(const mba_ledger *l, mba_place p)
 {
     const int64_t i = (p.address + p.span - 1) >> PAGE_BITS;
     return i < l->npages ? i : l->npages - 1;
 }
 
-/* The share of a window that is still there, before a kernel of `size` bytes has touched anything. `dirty`: of what was written. */
+/* The share of a window that is still there, before a kernel of `size` bytes has touched anything. `dirty`: of what was
+ * written. */
 static double found(const mba_ledger *l, mba_place p, double size, bool dirty)
 {
     double sum = 0, hit = 0, at = -1, of = -1;
@@ -93,8 +100,8 @@ static double working_set(const mba_sim_kernel *k, const mba_gpu *m, double *sha
     return sum;
 }
 
-/* Bytes that blocks read together, in step, reach DRAM once; those that a later round of blocks reads again hit as the working set
- * of a round lets them; the first touch hits what is left from before. */
+/* Bytes that blocks read together, in step, reach DRAM once; those that a later round of blocks reads again hit as the
+ * working set of a round lets them; the first touch hits what is left from before. */
 void mba_ledger_kernel(mba_ledger *l, mba_sim_kernel *k, const mba_place place[MBA_SIM_STREAMS])
 {
     double size = 0, sharers;
@@ -104,7 +111,8 @@ void mba_ledger_kernel(mba_ledger *l, mba_sim_kernel *k, const mba_place place[M
         mba_sim_stream *t = &k->stream[s];
         const double reuse = t->unique > 0 ? t->moved / t->unique : 1, together = reuse < sharers ? reuse : sharers;
         const double rounds = t->moved / together, later = rounds > t->unique ? rounds - t->unique : 0;
-        const double hits = found(l, place[s], size, t->writes) * t->unique + (t->moved - t->unique - later) + again * later;
+        const double hits =
+            found(l, place[s], size, t->writes) * t->unique + (t->moved - t->unique - later) + again * later;
         t->hit = t->moved > 0 ? (int64_t)(256 * hits / t->moved + 0.5) : 0;
         if (t->hit > 256) t->hit = 256;
     }

@@ -6,10 +6,10 @@
  *     mba_ledger_sweep(l);                               // as if much else had been touched
  *     mba_ledger_destroy(l);
  *
- * Memory is cut into pages; each knows where in the flow of bytes it was touched last. A read that comes d bytes later still hits with
- * probability 1 / (1 + (d / c50)^s), the measured curve of real caches. Addresses are those of the memory plan, so that a tensor
- * laid over a dead one finds what is left of it, as on the machine. What is overwritten before it was evicted never costs its
- * write: it is credited to the kernel that overwrites. */
+ * Memory is cut into pages; each knows where in the flow of bytes it was touched last. A read that comes d bytes later
+ * still hits with probability 1 / (1 + (d / c50)^s), the measured curve of real caches. Addresses are those of the
+ * memory plan, so that a tensor laid over a dead one finds what is left of it, as on the machine. What is overwritten
+ * before it was evicted never costs its write: it is credited to the kernel that overwrites. */
 #ifndef MBA_SIM_LEDGER_H
 #define MBA_SIM_LEDGER_H
 

@@ -14,7 +14,8 @@ enum { FILE_BYTES_MAX = 1 << 22, POINTS_MAX = 1 << 14, COLUMNS = 7 };
 
 static mba_status bad(const char *where, int line, const char *what, const char *why)
 {
-    return mba_fail(MBA_E_FORMAT, "%s, line %d: %s\nwhy: %s\nfix: make it with tools/measured_points", where, line, what, why);
+    return mba_fail(MBA_E_FORMAT, "%s, line %d: %s\nwhy: %s\nfix: make it with tools/measured_points", where, line,
+                    what, why);
 }
 
 /* The column at `at`, up to a tab or `end`, into `out`; false: too long. */
@@ -45,15 +46,20 @@ static bool number_of(const char *word, double *out)
 
 static mba_status take_row(mba_point *p, const char *where, int line, const char *at, const char *end)
 {
-    static const char *const sets[] = { "fitted", "held", "coarse", "stale", "-" }, *const sources[] = { "op", "step", "total" };
+    static const char *const sets[] = { "fitted", "held", "coarse", "stale", "-" }, *const sources[] = { "op", "step",
+                                                                                                         "total" };
     char set[16], source[16], nodes[32], ms[32];
-    if (!take_cell(&at, end, set, sizeof set) || !take_cell(&at, end, source, sizeof source) || !take_cell(&at, end, p->subject, sizeof p->subject)
-        || !take_cell(&at, end, p->operator, sizeof p->operator) || !take_cell(&at, end, p->which, sizeof p->which)
-        || !take_cell(&at, end, nodes, sizeof nodes) || !take_cell(&at, end, ms, sizeof ms) || at != end)
+    if (!take_cell(&at, end, set, sizeof set) || !take_cell(&at, end, source, sizeof source)
+        || !take_cell(&at, end, p->subject, sizeof p->subject) || !take_cell(&at, end, p->operator, sizeof p->operator)
+        || !take_cell(&at, end, p->which, sizeof p->which) || !take_cell(&at, end, nodes, sizeof nodes)
+        || !take_cell(&at, end, ms, sizeof ms) || at != end)
         return bad(where, line, "no row of a measured set", "it has seven columns between tabs");
     const int s = word_of(set, sets, 5), c = word_of(source, sources, 3);
-    if (s < 0 || c < 0) return bad(where, line, "an unknown set or source", "sets are fitted, held, coarse, stale; sources op, step, total");
-    if (!number_of(nodes, &p->nodes) || !number_of(ms, &p->ms)) return bad(where, line, "no number", "nodes and ms are numbers, not negative");
+    if (s < 0 || c < 0)
+        return bad(where, line, "an unknown set or source",
+                   "sets are fitted, held, coarse, stale; sources op, step, total");
+    if (!number_of(nodes, &p->nodes) || !number_of(ms, &p->ms))
+        return bad(where, line, "no number", "nodes and ms are numbers, not negative");
     if (s < 2 && !(p->ms > 0)) return bad(where, line, "a time of 0 ms", "nothing can be compared with it");
     p->set    = s < 2 ? (mba_point_set)s : MBA_POINT_UNCOUNTED;
     p->source = (mba_point_source)c;
@@ -82,7 +88,10 @@ mba_status mba_measured_parse(mba_measured **out, const char *where, const char 
         }
         at = eol ? eol + 1 : end;
     }
-    if (st == MBA_OK && !d->n) st = mba_fail(MBA_E_FORMAT, "%s has no point\nwhy: nothing can be compared with an empty set\nfix: tools/measured_points", where);
+    if (st == MBA_OK && !d->n)
+        st = mba_fail(MBA_E_FORMAT,
+                      "%s has no point\nwhy: nothing can be compared with an empty set\nfix: tools/measured_points",
+                      where);
     if (st == MBA_OK) *out = d;
     else mba_measured_destroy(d);
     return st;
@@ -92,7 +101,8 @@ mba_status mba_measured_load(mba_measured **out, const char *path)
 {
     char  *text;
     size_t bytes;
-    if (!path) return mba_measured_parse(out, "the built-in measured set", (const char *)measured_h200, sizeof measured_h200);
+    if (!path)
+        return mba_measured_parse(out, "the built-in measured set", (const char *)measured_h200, sizeof measured_h200);
     MBA_TRY(mba_file_read(&text, &bytes, path, FILE_BYTES_MAX));
     const mba_status st = mba_measured_parse(out, path, text, bytes);
     free(text);

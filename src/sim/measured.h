@@ -1,9 +1,8 @@
 /* measured.h -- times measured on a GPU, to judge the simulator by. tools/measured_points says what the columns are.
  *
  *     mba_measured *d;
- *     MBA_TRY(mba_measured_load(&d, NULL));               // the set that comes with the program, or the path of another
- *     for (int i = 0; i < d->n; i++) puts(d->point[i].subject);
- *     mba_measured_destroy(d);
+ *     MBA_TRY(mba_measured_load(&d, NULL));               // the set that comes with the program, or the path of
+ * another for (int i = 0; i < d->n; i++) puts(d->point[i].subject); mba_measured_destroy(d);
  */
 #ifndef MBA_SIM_MEASURED_H
 #define MBA_SIM_MEASURED_H
@@ -30,7 +29,11 @@ MBA_MUST mba_status mba_measured_parse(mba_measured **out, const char *where, co
 void                mba_measured_destroy(mba_measured *d);   /* NULL is fine */
 
 /* How far predictions of one set are off, in percent of the measured time. */
-typedef struct mba_score { int points; double mape, p90, worst, log_correlation, roofline_mape; const mba_point *worst_point; } mba_score;
+typedef struct mba_score {
+    int points;
+    double mape, p90, worst, log_correlation, roofline_mape;
+    const mba_point *worst_point;
+} mba_score;
 mba_score mba_measured_score(const mba_measured *d, mba_point_set set);
 
 #endif

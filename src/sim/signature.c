@@ -12,7 +12,9 @@ enum { FILE_BYTES_MAX = 1 << 22, SIGNATURES_MAX = 1 << 14, NUMBERS = 11, CELL = 
 
 static mba_status bad(const char *where, int line, const char *why)
 {
-    return mba_fail(MBA_E_FORMAT, "%s, line %d: no signature of a kernel\nwhy: %s\nfix: tools/peer_signatures makes them", where, line, why);
+    return mba_fail(MBA_E_FORMAT,
+                    "%s, line %d: no signature of a kernel\nwhy: %s\nfix: tools/peer_signatures makes them", where,
+                    line, why);
 }
 
 static bool take_number(const char **at, const char *end, double *out)
@@ -31,15 +33,20 @@ static bool take_number(const char **at, const char *end, double *out)
 
 static mba_status take_row(mba_signature *s, const char *where, int line, const char *at, const char *end)
 {
-    double *const numbers[NUMBERS] = { &s->grid, &s->threads, &s->regs, &s->smem_kb, &s->dram_mb, &s->l2_hit, &s->tensor, &s->fma, &s->alu, &s->xu, &s->l1_gb };
+    double *const numbers[NUMBERS] = { &s->grid,   &s->threads, &s->regs, &s->smem_kb, &s->dram_mb, &s->l2_hit,
+                                       &s->tensor, &s->fma,     &s->alu,  &s->xu,      &s->l1_gb };
     const char   *tab = memchr(at, '\t', (size_t)(end - at));
     *s = (mba_signature){ 0 };
-    if (!tab || tab == at || (size_t)(tab - at) >= sizeof s->name) return bad(where, line, "it begins with a name of at most 63 characters");
+    if (!tab || tab == at || (size_t)(tab - at) >= sizeof s->name)
+        return bad(where, line, "it begins with a name of at most 63 characters");
     memcpy(s->name, at, (size_t)(tab - at));
     at = tab + 1;
-    for (int i = 0; i < NUMBERS; i++) if (!take_number(&at, end, numbers[i])) return bad(where, line, "eleven numbers follow the name, none negative");
+    for (int i = 0; i < NUMBERS; i++)
+        if (!take_number(&at, end, numbers[i]))
+            return bad(where, line, "eleven numbers follow the name, none negative");
     if (at != end) return bad(where, line, "eleven numbers follow the name, and nothing else");
-    if (s->grid < 1 || s->threads < 1 || s->threads > 1024 || s->l2_hit > 100) return bad(where, line, "grid and threads are at least 1, threads at most 1024, hits at most 100 %");
+    if (s->grid < 1 || s->threads < 1 || s->threads > 1024 || s->l2_hit > 100)
+        return bad(where, line, "grid and threads are at least 1, threads at most 1024, hits at most 100 %");
     return MBA_OK;
 }
 
@@ -61,7 +68,9 @@ mba_status mba_signatures_parse(mba_signatures *out, const char *where, const ch
         }
         at = eol ? eol + 1 : end;
     }
-    if (st == MBA_OK && !out->n) st = mba_fail(MBA_E_FORMAT, "%s has no signature\nwhy: the store is empty\nfix: tools/peer_signatures fills one", where);
+    if (st == MBA_OK && !out->n)
+        st = mba_fail(MBA_E_FORMAT,
+                      "%s has no signature\nwhy: the store is empty\nfix: tools/peer_signatures fills one", where);
     if (st != MBA_OK) mba_signatures_free(out);
     return st;
 }
@@ -97,7 +106,8 @@ static uint64_t each(double all, double parts) { return (uint64_t)(all / parts +
 mba_status mba_signature_kernel(mba_sim_kernel *k, const mba_signature *s, const mba_gpu *m)
 {
     enum { BYTES_A_TRIP = 32, TRIPS_MOST = 256, AHEAD_SMEM_KB = 16, PROLOGUE_CYCLES = 1200 };
-    const double written = s->dram_mb * 1e6 / 3, missed = s->dram_mb * 1e6 - written, hit = s->l2_hit < 99 ? s->l2_hit / 100 : 0.99;
+    const double written = s->dram_mb * 1e6 / 3, missed = s->dram_mb * 1e6 - written,
+                 hit = s->l2_hit < 99 ? s->l2_hit / 100 : 0.99;
     const double read = missed / (1 - hit);
     double       trips = ceil(read / s->grid / (s->threads * BYTES_A_TRIP));
     if (trips < 1) trips = 1;
@@ -105,7 +115,10 @@ mba_status mba_signature_kernel(mba_sim_kernel *k, const mba_signature *s, const
     const double parts = s->grid * trips;
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%s", s->name);
-    k->grid = (int64_t)s->grid; k->threads = (int64_t)s->threads; k->warps = mba_ceil(k->threads, 32); k->regs = (int64_t)s->regs;
+    k->grid = (int64_t)s->grid;
+    k->threads = (int64_t)s->threads;
+    k->warps = mba_ceil(k->threads, 32);
+    k->regs = (int64_t)s->regs;
     k->smem_bytes = (int64_t)(s->smem_kb * 1024); k->nroles = 1; k->role_warps[0] = k->warps; k->nstreams = 2;
     k->depth = s->smem_kb > AHEAD_SMEM_KB ? 3 : 1; k->mma_flops = s->tensor > 0 ? 116 : 0;
     k->stream[0] = (mba_sim_stream){ .operand = -1, .hit = (int64_t)(256 * hit + 0.5) };

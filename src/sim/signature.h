@@ -5,8 +5,9 @@
  *     MBA_TRY(mba_signature_kernel(&kernel, &s.one[0], &gpu));     // then mba_sim_run
  *     mba_signatures_free(&s);
  *
- * What a signature does not say is assumed: loads and work alternate in even trips, as many as 32 bytes a thread in flight make; blocks with more
- * than 16 KB of shared memory copy two trips ahead; a third of the DRAM bytes are written. Predictions are graded C. */
+ * What a signature does not say is assumed: loads and work alternate in even trips, as many as 32 bytes a thread in
+ * flight make; blocks with more than 16 KB of shared memory copy two trips ahead; a third of the DRAM bytes are
+ * written. Predictions are graded C. */
 #ifndef MBA_SIM_SIGNATURE_H
 #define MBA_SIM_SIGNATURE_H
 
@@ -14,7 +15,8 @@
 
 typedef struct mba_signature {
     char   name[64];
-    double grid, threads, regs, smem_kb, dram_mb, l2_hit, tensor, fma, alu, xu, l1_gb;     /* of the launch; work in giga-operations */
+    double grid, threads, regs, smem_kb, dram_mb, l2_hit, tensor, fma, alu, xu,
+        l1_gb; /* of the launch; work in giga-operations */
 } mba_signature;
 
 typedef struct mba_signatures { mba_signature *one; int n; } mba_signatures;

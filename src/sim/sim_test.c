@@ -1,5 +1,5 @@
-/* sim_test.c -- machine files refuse what is wrong; laws that any machine and any kernel obey, on many random ones; public measurements
- * of another machine; the same bits from every compiler. */
+/* sim_test.c -- machine files refuse what is wrong; laws that any machine and any kernel obey, on many random ones;
+ * public measurements of another machine; the same bits from every compiler. */
 #include "tests/test.h"
 
 #include <math.h>
@@ -92,11 +92,16 @@ static void a_machine_that_includes_itself_is_refused(void **state)
 /* ---- random machines and kernels ---- */
 
 /* Numbers that make a machine faster when there is more of them; then those that do when there is less. */
-static const int rates_of_machine[] = { MBA_GPU_issue, MBA_GPU_fma, MBA_GPU_alu, MBA_GPU_h2, MBA_GPU_xu, MBA_GPU_mma16, MBA_GPU_smem_bw, MBA_GPU_l2_rd,
-    MBA_GPU_l2_wr, MBA_GPU_rd_port, MBA_GPU_wr_port, MBA_GPU_hbm, MBA_GPU_r_blk };
-static const int costs_of_machine[] = { MBA_GPU_dep, MBA_GPU_bar, MBA_GPU_l2_lat, MBA_GPU_hbm_lat, MBA_GPU_hbm_drain, MBA_GPU_t_kernel, MBA_GPU_t_blk, MBA_GPU_t_blk_w, MBA_GPU_t_exit,
-    MBA_GPU_async_lat };
-enum { RATES = sizeof rates_of_machine / sizeof *rates_of_machine, COSTS = sizeof costs_of_machine / sizeof *costs_of_machine };
+static const int rates_of_machine[] = { MBA_GPU_issue,   MBA_GPU_fma,     MBA_GPU_alu,   MBA_GPU_h2,    MBA_GPU_xu,
+                                        MBA_GPU_mma16,   MBA_GPU_smem_bw, MBA_GPU_l2_rd, MBA_GPU_l2_wr, MBA_GPU_rd_port,
+                                        MBA_GPU_wr_port, MBA_GPU_hbm,     MBA_GPU_r_blk };
+static const int costs_of_machine[] = { MBA_GPU_dep,       MBA_GPU_bar,      MBA_GPU_l2_lat, MBA_GPU_hbm_lat,
+                                        MBA_GPU_hbm_drain, MBA_GPU_t_kernel, MBA_GPU_t_blk,  MBA_GPU_t_blk_w,
+                                        MBA_GPU_t_exit,    MBA_GPU_async_lat };
+enum {
+    RATES = sizeof rates_of_machine / sizeof *rates_of_machine,
+    COSTS = sizeof costs_of_machine / sizeof *costs_of_machine
+};
 
 static mba_gpu random_machine(void)
 {
@@ -120,8 +125,17 @@ static void random_body(mba_sim_kernel *k, bool in_loop)
 {
     for (uint64_t n = 1 + dice(4); n; n--) {
         const uint64_t kind = dice(6);
-        if (kind == 0) { mba_sim_op *o = op(k, MBA_OP_LOAD); o->stream = (int32_t)dice(2); o->bytes = 32 + dice(1 << 14); }
-        if (kind == 1 && in_loop) { mba_sim_op *o = op(k, MBA_OP_ASYNC); o->stream = 0; o->bytes = 32 + dice(1 << 14); o->ahead = (int32_t)k->depth - 1; }
+        if (kind == 0) {
+            mba_sim_op *o = op(k, MBA_OP_LOAD);
+            o->stream = (int32_t)dice(2);
+            o->bytes = 32 + dice(1 << 14);
+        }
+        if (kind == 1 && in_loop) {
+            mba_sim_op *o = op(k, MBA_OP_ASYNC);
+            o->stream = 0;
+            o->bytes = 32 + dice(1 << 14);
+            o->ahead = (int32_t)k->depth - 1;
+        }
         if (kind == 2) { mba_sim_op *o = op(k, MBA_OP_STORE); o->stream = 2; o->bytes = 32 + dice(1 << 13); }
         if (kind == 3) op(k, MBA_OP_BARRIER);
         if (kind >= 4) {
@@ -147,7 +161,8 @@ static mba_sim_kernel random_kernel(const mba_gpu *m)
         k.nroles = 1;
         k.role_warps[0] = k.warps;
         k.nstreams = 3;
-        for (int s = 0; s < 3; s++) k.stream[s] = (mba_sim_stream){ .operand = -1, .writes = s == 2, .hit = dice(2) ? (int64_t)dice(257) : 0 };
+        for (int s = 0; s < 3; s++)
+            k.stream[s] = (mba_sim_stream){ .operand = -1, .writes = s == 2, .hit = dice(2) ? (int64_t)dice(257) : 0 };
         random_body(&k, false);
         if (dice(2)) {
             op(&k, MBA_OP_LOOP)->trips = 1 + (int64_t)dice(20);
@@ -179,13 +194,16 @@ static void no_kernel_beats_its_bounds(void **state)
         mba_sim_result       r;
         assert_ok(mba_sim_run(&r, &k, &m, i % 20 ? MBA_SIM_FOLDED : MBA_SIM_WHOLE));
         for (int b = 0; b < MBA_LIMITS; b++)
-            if (r.seconds < r.bound[b] * 0.995) fail_msg("case %d: %g us below the %s bound of %g us", i, 1e6 * r.seconds, mba_sim_limits[b], 1e6 * r.bound[b]);
+            if (r.seconds < r.bound[b] * 0.995)
+                fail_msg("case %d: %g us below the %s bound of %g us", i, 1e6 * r.seconds, mba_sim_limits[b],
+                         1e6 * r.bound[b]);
         for (int p = 0; p < MBA_PIPES; p++) assert_true(r.busy[p] <= 1.006);
         assert_true(r.dram_read <= r.l2_read * 1.0001 && r.dram_write <= r.l2_write * 1.0001);
     }
 }
 
-/* Law 1. Who is first in a queue may change, so that single kernels show small anomalies; larger ones are counted and printed. */
+/* Law 1. Who is first in a queue may change, so that single kernels show small anomalies; larger ones are counted and
+ * printed. */
 static void a_better_machine_is_not_slower(void **state)
 {
     (void)state;
@@ -203,12 +221,14 @@ static void a_better_machine_is_not_slower(void **state)
         if (b > a * 1.005) anomalies++;
         if (b / a > worst) worst = b / a;
     }
-    printf("%d of %d pairs are slower by more than 0.5 %%, the worst by %.1f %%\n", anomalies, (int)CASES, 100 * (worst - 1));
+    printf("%d of %d pairs are slower by more than 0.5 %%, the worst by %.1f %%\n", anomalies, (int)CASES,
+           100 * (worst - 1));
     assert_true(anomalies <= CASES / 200);
     assert_true(worst < 1.15);
 }
 
-/* Law 4: a machine twice as fast in everything takes half the time, to the bit; a larger grid takes proportionally longer. */
+/* Law 4: a machine twice as fast in everything takes half the time, to the bit; a larger grid takes proportionally
+ * longer. */
 static void time_scales(void **state)
 {
     (void)state;
@@ -229,7 +249,8 @@ static void time_scales(void **state)
         large.grid *= 3;
         assert_ok(mba_sim_finish(&large, &m));
         const double thrice = time_of(&large, &m, MBA_SIM_FOLDED);
-        if (fabs(thrice / once / 3 - 1) > 0.06) fail_msg("case %d: three times the grid takes %.3f times as long", i, thrice / once);
+        if (fabs(thrice / once / 3 - 1) > 0.06)
+            fail_msg("case %d: three times the grid takes %.3f times as long", i, thrice / once);
     }
 }
 
@@ -265,7 +286,15 @@ static void one_warp_takes_the_sum_of_its_path(void **state)
     (void)state;
     mba_gpu m;
     assert_ok(mba_gpu_load(&m, "h200"));
-    mba_sim_kernel k = { .name = "chase", .grid = 1, .threads = 32, .warps = 1, .regs = 16, .nroles = 1, .depth = 1, .role_warps = { 1 }, .nstreams = 1 };
+    mba_sim_kernel k = { .name = "chase",
+                         .grid = 1,
+                         .threads = 32,
+                         .warps = 1,
+                         .regs = 16,
+                         .nroles = 1,
+                         .depth = 1,
+                         .role_warps = { 1 },
+                         .nstreams = 1 };
     k.stream[0] = (mba_sim_stream){ .operand = -1, .hit = 0 };
     op(&k, MBA_OP_LOOP)->trips = 100;
     mba_sim_op *o = op(&k, MBA_OP_LOAD);
@@ -277,7 +306,8 @@ static void one_warp_takes_the_sum_of_its_path(void **state)
     assert_ok(mba_sim_finish(&k, &m));
     mba_sim_result r;
     assert_ok(mba_sim_run(&r, &k, &m, MBA_SIM_FOLDED));
-    const double each = m.v[MBA_GPU_hbm_lat] + m.v[MBA_GPU_bar], fixed = m.v[MBA_GPU_t_kernel] + m.v[MBA_GPU_t_blk] + m.v[MBA_GPU_t_blk_w] + m.v[MBA_GPU_t_exit];
+    const double each = m.v[MBA_GPU_hbm_lat] + m.v[MBA_GPU_bar],
+                 fixed = m.v[MBA_GPU_t_kernel] + m.v[MBA_GPU_t_blk] + m.v[MBA_GPU_t_blk_w] + m.v[MBA_GPU_t_exit];
     assert_true(fabs(r.cycles - fixed - 100 * each) < 0.02 * r.cycles);
 }
 
@@ -300,7 +330,8 @@ static void one_sm_stands_for_all(void **state)
         far += off > 0.05;
         if (off > worst) worst = off;
     }
-    printf("folded against whole: %.2f %% on average, %d of %d beyond 5 %%, the worst %.1f %%\n", 100 * sum / PAIRS, far, (int)PAIRS, 100 * worst);
+    printf("folded against whole: %.2f %% on average, %d of %d beyond 5 %%, the worst %.1f %%\n", 100 * sum / PAIRS,
+           far, (int)PAIRS, 100 * worst);
     assert_true(sum / PAIRS < 0.01);
     assert_true(far < PAIRS / 50);
 }
@@ -309,13 +340,17 @@ static void one_sm_stands_for_all(void **state)
 static void occupancy_is_that_of_the_calculator(void **state)
 {
     (void)state;
-    static const struct { int64_t threads, regs, smem, blocks; } known[] = {
-        { 256, 32, 0, 8 }, { 1024, 32, 0, 2 }, { 1024, 33, 0, 1 }, { 256, 255, 0, 1 }, { 128, 128, 0, 4 }, { 64, 32, 0, 32 }, { 256, 40, 0, 6 },
-        { 128, 32, 49152, 4 }, { 256, 32, 232448, 1 }, { 32, 32, 0, 32 } };
+    static const struct { int64_t threads, regs, smem, blocks;
+    } known[] = { { 256, 32, 0, 8 },      { 1024, 32, 0, 2 }, { 1024, 33, 0, 1 }, { 256, 255, 0, 1 },
+                  { 128, 128, 0, 4 },     { 64, 32, 0, 32 },  { 256, 40, 0, 6 },  { 128, 32, 49152, 4 },
+                  { 256, 32, 232448, 1 }, { 32, 32, 0, 32 } };
     mba_gpu m;
     assert_ok(mba_gpu_load(&m, "h200"));
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        const mba_sim_kernel k = { .threads = known[i].threads, .warps = known[i].threads / 32, .regs = known[i].regs, .smem_bytes = known[i].smem };
+        const mba_sim_kernel k = { .threads = known[i].threads,
+                                   .warps = known[i].threads / 32,
+                                   .regs = known[i].regs,
+                                   .smem_bytes = known[i].smem };
         assert_int_equal(mba_sim_resident(&k, &m), known[i].blocks);
     }
 }
@@ -327,7 +362,9 @@ static void impossible_kernels_are_refused(void **state)
     (void)state;
     mba_gpu m;
     assert_ok(mba_gpu_load(&m, "h200"));
-    mba_sim_kernel k = { .name = "bad", .grid = 1, .threads = 128, .warps = 4, .regs = 32, .nroles = 1, .depth = 2, .role_warps = { 4 } };
+    mba_sim_kernel k = {
+        .name = "bad", .grid = 1, .threads = 128, .warps = 4, .regs = 32, .nroles = 1, .depth = 2, .role_warps = { 4 }
+    };
     op(&k, MBA_OP_LOOP)->trips = 3;
     op(&k, MBA_OP_EXIT);
     assert_int_equal(mba_sim_finish(&k, &m), MBA_E_UNSUPPORTED);
@@ -395,21 +432,41 @@ static void the_hit_curve_is_that_of_public_sweeps(void **state)
 
 /* ---- public measurements of streaming kernels: RRZE-HPC/gpu-benches, GH200, one 8-byte element per thread ---- */
 
-typedef struct row { int threads, blocks; double dram[4], l2[4]; } row;      /* GB/s: store, load, load + store, triad */
-static const row gh200[] = {
-    {   64, 2, {  591,  245,  464,  798 }, {  571,  384,  743, 1427 } }, {  128, 2, { 1167,  486,  854, 1408 }, { 1108,  754, 1447, 2752 } },
-    {  256, 2, { 2186,  935, 1397, 2367 }, { 2052, 1459, 2711, 4951 } }, {  512, 2, { 3718, 1715, 2269, 3338 }, { 3449, 2720, 4682, 8068 } },
-    {  768, 2, { 3941, 2314, 2854, 3686 }, { 4052, 3787, 6076, 9998 } }, { 1024, 2, { 3942, 2775, 3174, 3783 }, { 4046, 4670, 6822, 10845 } } };
+typedef struct row {
+    int threads, blocks;
+    double dram[4], l2[4];
+} row; /* GB/s: store, load, load + store, triad */
+static const row gh200[] = { { 64, 2, { 591, 245, 464, 798 }, { 571, 384, 743, 1427 } },
+                             { 128, 2, { 1167, 486, 854, 1408 }, { 1108, 754, 1447, 2752 } },
+                             { 256, 2, { 2186, 935, 1397, 2367 }, { 2052, 1459, 2711, 4951 } },
+                             { 512, 2, { 3718, 1715, 2269, 3338 }, { 3449, 2720, 4682, 8068 } },
+                             { 768, 2, { 3941, 2314, 2854, 3686 }, { 4052, 3787, 6076, 9998 } },
+                             { 1024, 2, { 3942, 2775, 3174, 3783 }, { 4046, 4670, 6822, 10845 } } };
 
 static double streaming_gbs(const mba_gpu *m, const row *w, int kind, bool resident)
 {
     static const int loads[4] = { 0, 1, 1, 3 }, stores[4] = { 1, 0, 1, 1 };
-    mba_sim_kernel k = { .name = "stream", .grid = 132 * 400, .threads = w->threads, .warps = w->threads / 32, .nroles = 1, .depth = 1, .nstreams = 2,
-                         .regs = 16, .smem_bytes = 116000 / w->blocks * 2 - 3000 };   // dummy shared memory holds two blocks on an SM
+    mba_sim_kernel k = { .name = "stream",
+                         .grid = 132 * 400,
+                         .threads = w->threads,
+                         .warps = w->threads / 32,
+                         .nroles = 1,
+                         .depth = 1,
+                         .nstreams = 2,
+                         .regs = 16,
+                         .smem_bytes = 116000 / w->blocks * 2 - 3000 }; // dummy shared memory holds two blocks on an SM
     k.role_warps[0] = k.warps;
     for (int s = 0; s < 2; s++) k.stream[s] = (mba_sim_stream){ .operand = -1, .writes = s, .hit = resident ? 256 : 0 };
-    for (int i = 0; i < loads[kind]; i++) { mba_sim_op *o = op(&k, MBA_OP_LOAD); o->stream = 0; o->bytes = 8 * (uint64_t)w->threads; }
-    for (int i = 0; i < stores[kind]; i++) { mba_sim_op *o = op(&k, MBA_OP_STORE); o->stream = 1; o->bytes = 8 * (uint64_t)w->threads; }
+    for (int i = 0; i < loads[kind]; i++) {
+        mba_sim_op *o = op(&k, MBA_OP_LOAD);
+        o->stream = 0;
+        o->bytes = 8 * (uint64_t)w->threads;
+    }
+    for (int i = 0; i < stores[kind]; i++) {
+        mba_sim_op *o = op(&k, MBA_OP_STORE);
+        o->stream = 1;
+        o->bytes = 8 * (uint64_t)w->threads;
+    }
     op(&k, MBA_OP_EXIT);
     assert_ok(mba_sim_finish(&k, m));
     assert_int_equal(mba_sim_resident(&k, m), w->blocks);
@@ -431,10 +488,13 @@ static void streaming_agrees_with_public_measurements(void **state)
     for (size_t i = 0; i < sizeof gh200 / sizeof *gh200; i++)
         for (int kind = 0; kind < 4; kind++)
             for (int resident = 0; resident < 2; resident++) {
-                const double truth = resident ? gh200[i].l2[kind] : gh200[i].dram[kind], said = streaming_gbs(&m, &gh200[i], kind, resident);
+                const double truth = resident ? gh200[i].l2[kind] : gh200[i].dram[kind],
+                             said = streaming_gbs(&m, &gh200[i], kind, resident);
                 const double off = fabs(said / truth - 1);
                 if (off > worst) worst = off;
-                if (getenv("MBA_TEST_VERBOSE")) printf("%4d threads, kind %d, %s: %5.0f GB/s measured, %5.0f simulated\n", gh200[i].threads, kind, resident ? "L2" : "DRAM", truth, said);
+                if (getenv("MBA_TEST_VERBOSE"))
+                    printf("%4d threads, kind %d, %s: %5.0f GB/s measured, %5.0f simulated\n", gh200[i].threads, kind,
+                           resident ? "L2" : "DRAM", truth, said);
                 sum += off;
                 n++;
             }
@@ -457,7 +517,8 @@ static void every_compiler_gives_the_same_bits(void **state)
         memcpy(bytes, &t, sizeof t);
         for (size_t b = 0; b < sizeof t; b++) hash = (hash ^ bytes[b]) * 0x100000001b3u;
     }
-    if (hash != 0xbd4fc8828f4e99e3u) fail_msg("%016llx: changed on purpose? then write it here", (unsigned long long)hash);
+    if (hash != 0xbd4fc8828f4e99e3u)
+        fail_msg("%016llx: changed on purpose? then write it here", (unsigned long long)hash);
 }
 
 /* ---- measured sets ---- */
@@ -466,14 +527,22 @@ static void bad_measured_sets_are_refused(void **state)
 {
     (void)state;
     mba_measured *d;
-    static const char *const bad[] = { "", "# nothing\n", "fitted\top\tx\n", "fitted\top\tcase\tssd\t0\t1\tfast\n", "maybe\top\tcase\tssd\t0\t1\t1\n",
-                                       "held\top\tcase\tssd\t0\t1\t0\n", "held\top\tcase\tssd\t0\t1\t-1\n", "held\top\tcase\tssd\t0\t1\t1\tmore\n" };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_int_equal(mba_measured_parse(&d, "bad.tsv", bad[i], strlen(bad[i])), MBA_E_FORMAT);
+    static const char *const bad[] = { "",
+                                       "# nothing\n",
+                                       "fitted\top\tx\n",
+                                       "fitted\top\tcase\tssd\t0\t1\tfast\n",
+                                       "maybe\top\tcase\tssd\t0\t1\t1\n",
+                                       "held\top\tcase\tssd\t0\t1\t0\n",
+                                       "held\top\tcase\tssd\t0\t1\t-1\n",
+                                       "held\top\tcase\tssd\t0\t1\t1\tmore\n" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(mba_measured_parse(&d, "bad.tsv", bad[i], strlen(bad[i])), MBA_E_FORMAT);
     assert_ok(mba_measured_load(&d, NULL));
     int held = 0, ssm = 0;
     for (int i = 0; i < d->n; i++) {
         held += d->point[i].set == MBA_POINT_HELD;
-        const bool is_ssm = !strncmp(d->point[i].operator, "ssd", 3) || !strncmp(d->point[i].operator, "selective_scan", 14);
+        const bool is_ssm =
+            !strncmp(d->point[i].operator, "ssd", 3) || !strncmp(d->point[i].operator, "selective_scan", 14);
         ssm += is_ssm && d->point[i].set == MBA_POINT_FITTED;
     }
     assert_true(held >= 30);
@@ -487,9 +556,15 @@ static void bad_signatures_are_refused(void **state)
 {
     (void)state;
     mba_signatures s;
-    static const char *const bad[] = { "", "#\n", "k\t1\n", "k\t0\t128\t32\t0\t1\t50\t0\t0\t0\t0\t0\n", "k\t1\t128\t32\t0\t1\t150\t0\t0\t0\t0\t0\n",
-                                       "k\t1\t128\t32\t0\t-1\t50\t0\t0\t0\t0\t0\n", "k\t1\t128\t32\t0\t1\t50\t0\t0\t0\t0\t0\t12 us\n" };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_int_equal(mba_signatures_parse(&s, "bad.tsv", bad[i], strlen(bad[i])), MBA_E_FORMAT);
+    static const char *const bad[] = { "",
+                                       "#\n",
+                                       "k\t1\n",
+                                       "k\t0\t128\t32\t0\t1\t50\t0\t0\t0\t0\t0\n",
+                                       "k\t1\t128\t32\t0\t1\t150\t0\t0\t0\t0\t0\n",
+                                       "k\t1\t128\t32\t0\t-1\t50\t0\t0\t0\t0\t0\n",
+                                       "k\t1\t128\t32\t0\t1\t50\t0\t0\t0\t0\t0\t12 us\n" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(mba_signatures_parse(&s, "bad.tsv", bad[i], strlen(bad[i])), MBA_E_FORMAT);
 }
 
 /* The 19 SSD launches of mamba_ssm: their counters predict their times, which are in another file. */
@@ -523,9 +598,11 @@ static void counters_of_peers_predict_their_times(void **state)
 MBA_TEST_MAIN(cmocka_unit_test(bad_signatures_are_refused), cmocka_unit_test(counters_of_peers_predict_their_times),
               cmocka_unit_test(built_in_machines_load), cmocka_unit_test(bad_machine_files_are_refused_with_a_reason),
               cmocka_unit_test(a_machine_that_includes_itself_is_refused), cmocka_unit_test(no_kernel_beats_its_bounds),
-              cmocka_unit_test(a_better_machine_is_not_slower), cmocka_unit_test(time_scales), cmocka_unit_test(without_latencies_only_throughput_counts),
+              cmocka_unit_test(a_better_machine_is_not_slower), cmocka_unit_test(time_scales),
+              cmocka_unit_test(without_latencies_only_throughput_counts),
               cmocka_unit_test(one_warp_takes_the_sum_of_its_path), cmocka_unit_test(one_sm_stands_for_all),
               cmocka_unit_test(occupancy_is_that_of_the_calculator), cmocka_unit_test(impossible_kernels_are_refused),
-              cmocka_unit_test(a_larger_cache_never_reads_more), cmocka_unit_test(the_hit_curve_is_that_of_public_sweeps),
-              cmocka_unit_test(streaming_agrees_with_public_measurements), cmocka_unit_test(every_compiler_gives_the_same_bits),
-              cmocka_unit_test(bad_measured_sets_are_refused))
+              cmocka_unit_test(a_larger_cache_never_reads_more),
+              cmocka_unit_test(the_hit_curve_is_that_of_public_sweeps),
+              cmocka_unit_test(streaming_agrees_with_public_measurements),
+              cmocka_unit_test(every_compiler_gives_the_same_bits), cmocka_unit_test(bad_measured_sets_are_refused))

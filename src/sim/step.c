@@ -47,16 +47,21 @@ static void mix_in(key *h, const void *bytes, size_t n)
 /* Numbers of a machine that this kernel cannot notice; a sweep over them does not simulate it again. */
 static bool notices(const mba_sim_kernel *k, int number)
 {
-    static const struct { int number, pipe; } pipes[] = { { MBA_GPU_fma, MBA_P_FMA }, { MBA_GPU_alu, MBA_P_ALU }, { MBA_GPU_xu, MBA_P_XU },
-        { MBA_GPU_h2, MBA_P_H2 }, { MBA_GPU_mma16, MBA_P_MMA }, { MBA_GPU_mma32, MBA_P_MMA }, { MBA_GPU_mma_sync, MBA_P_MMA }, { MBA_GPU_clk_mma, MBA_P_MMA } };
+    static const struct {
+        int number, pipe;
+    } pipes[] = { { MBA_GPU_fma, MBA_P_FMA },      { MBA_GPU_alu, MBA_P_ALU },    { MBA_GPU_xu, MBA_P_XU },
+                  { MBA_GPU_h2, MBA_P_H2 },        { MBA_GPU_mma16, MBA_P_MMA },  { MBA_GPU_mma32, MBA_P_MMA },
+                  { MBA_GPU_mma_sync, MBA_P_MMA }, { MBA_GPU_clk_mma, MBA_P_MMA } };
     bool misses = false, copies = false;
-    for (size_t i = 0; i < sizeof pipes / sizeof *pipes; i++) if (pipes[i].number == number) return k->total[pipes[i].pipe] > 0;
+    for (size_t i = 0; i < sizeof pipes / sizeof *pipes; i++)
+        if (pipes[i].number == number) return k->total[pipes[i].pipe] > 0;
     for (int64_t s = 0; s < k->nstreams; s++) misses |= k->stream[s].hit < 256;
     for (int64_t i = 0; i < k->nops; i++) copies |= k->op[i].work == MBA_OP_ASYNC;
     if (number >= MBA_GPU_hbm && number <= MBA_GPU_hbm_drain) return misses;
     if (number == MBA_GPU_async_kb || number == MBA_GPU_async_lat) return copies;
-    return number != MBA_GPU_cc && number != MBA_GPU_plan_cc && number != MBA_GPU_l2 && number != MBA_GPU_l2_c50 && number != MBA_GPU_l2_s
-        && number != MBA_GPU_memory && number != MBA_GPU_gap_stream && number != MBA_GPU_gap_graph;
+    return number != MBA_GPU_cc && number != MBA_GPU_plan_cc && number != MBA_GPU_l2 && number != MBA_GPU_l2_c50
+           && number != MBA_GPU_l2_s && number != MBA_GPU_memory && number != MBA_GPU_gap_stream
+           && number != MBA_GPU_gap_graph;
 }
 
 static key key_of(const mba_sim_kernel *k, const mba_gpu *m, mba_sim_tier tier)
@@ -82,7 +87,8 @@ static mba_status grow(mba_sim *s)
     if (2 * s->n < s->size) return MBA_OK;
     known *wider = calloc((size_t)s->size * 2, sizeof *wider);
     if (!wider) return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)s->n);
-    for (int64_t i = 0; i < s->size; i++) if (s->table[i].used) *slot_of(wider, 2 * s->size, s->table[i].key) = s->table[i];
+    for (int64_t i = 0; i < s->size; i++)
+        if (s->table[i].used) *slot_of(wider, 2 * s->size, s->table[i].key) = s->table[i];
     free(s->table);
     s->table = wider;
     s->size *= 2;
@@ -92,7 +98,10 @@ static mba_status grow(mba_sim *s)
 /* ---- the walk over a program ---- */
 
 typedef struct job { mba_sim_kernel kernel; key key; mba_status st; mba_sim_result r; } job;
-typedef struct lowered { const mba_plan *plan; mba_sim_kernel *kernel; } lowered;     /* one array of launches per plan */
+typedef struct lowered {
+    const mba_plan *plan;
+    mba_sim_kernel *kernel;
+} lowered; /* one array of launches per plan */
 
 typedef struct walk {
     mba_sim           *sim;
@@ -121,7 +130,8 @@ static mba_place place_of_tensor(const walk *w, const mba_tensor *t)
 {
     const int64_t e = (int64_t)mba_dtype_bytes(t->type.dtype), runs = t->run > 0 ? mba_elems(t) / t->run : 1;
     const int     arena = t->st->role >= MBA_ACT ? MBA_ACT : (int)t->st->role;
-    return (mba_place){ w->base[arena] + (int64_t)w->p->layout.offset[t->st->id] + t->offset * e, ((runs - 1) * t->pitch + t->run) * e };
+    return (mba_place){ w->base[arena] + (int64_t)w->p->layout.offset[t->st->id] + t->offset * e,
+                        ((runs - 1) * t->pitch + t->run) * e };
 }
 
 static void find_places(const walk *w, int32_t i, const mba_sim_kernel *k, mba_place *place)
@@ -129,12 +139,15 @@ static void find_places(const walk *w, int32_t i, const mba_sim_kernel *k, mba_p
     const mba_node *n = w->p->graph->nodes[i];
     for (int64_t s = 0; s < k->nstreams; s++) {
         const int operand = k->stream[s].operand;
-        const mba_tensor *t = operand < 0 || operand >= MBA_ARG_SCRATCH(0) ? NULL : operand < MBA_IN_MAX ? n->in[operand] : n->out[operand - MBA_IN_MAX];
+        const mba_tensor *t = operand < 0 || operand >= MBA_ARG_SCRATCH(0) ? NULL
+                              : operand < MBA_IN_MAX                       ? n->in[operand]
+                                                                           : n->out[operand - MBA_IN_MAX];
         place[s] = (mba_place){ 0, 0 };
         if (t) place[s] = place_of_tensor(w, t);
         else if (operand >= MBA_ARG_SCRATCH(0)) {
             const mba_scratch *c = &w->p->plan[i]->scratch[operand - MBA_ARG_SCRATCH(0)];
-            place[s] = (mba_place){ w->base[MBA_ACT] + (int64_t)w->p->layout.work_offset[i] + (int64_t)c->offset, (int64_t)k->stream[s].unique };
+            place[s] = (mba_place){ w->base[MBA_ACT] + (int64_t)w->p->layout.work_offset[i] + (int64_t)c->offset,
+                                    (int64_t)k->stream[s].unique };
         }
     }
 }
@@ -200,7 +213,8 @@ static mba_status walk_node(walk *w, int32_t i)
 static mba_status run_jobs(walk *w)
 {
     #pragma omp parallel for schedule(dynamic, 1)
-    for (int64_t j = 0; j < w->njobs; j++) w->jobs[j].st = mba_sim_run(&w->jobs[j].r, &w->jobs[j].kernel, w->m, w->tier);
+    for (int64_t j = 0; j < w->njobs; j++)
+        w->jobs[j].st = mba_sim_run(&w->jobs[j].r, &w->jobs[j].kernel, w->m, w->tier);
     for (int64_t j = 0; j < w->njobs; j++) {
         known *e = slot_of(w->sim->table, w->sim->size, w->jobs[j].key);
         if (w->jobs[j].st != MBA_OK) return mba_sim_run(&w->jobs[j].r, &w->jobs[j].kernel, w->m, w->tier);
@@ -236,7 +250,8 @@ static void add_up(mba_sim_step *out, const walk *w)
         if (!(w->p->graph->nodes[i]->pass & w->how->passes)) continue;
         for (int l = 0; l < w->p->plan[i]->nlaunches; l++)
             add_launch(out, &out->node[i], &slot_of(w->sim->table, w->sim->size, w->keys[at++])->r, gap, &longest);
-        for (int p = 0; p < MBA_PIPES && out->node[i].kernels_s > 0; p++) out->node[i].busy[p] /= out->node[i].kernels_s;
+        for (int p = 0; p < MBA_PIPES && out->node[i].kernels_s > 0; p++)
+            out->node[i].busy[p] /= out->node[i].kernels_s;
     }
     out->unique = w->njobs;
     for (int64_t j = 0; j < w->njobs; j++) out->events += w->jobs[j].r.events;
@@ -254,17 +269,27 @@ static void forget_undone(mba_sim *s)
     free(old);
 }
 
-mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, const mba_gpu *m, const mba_sim_how *how)
+mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, const mba_gpu *m,
+                           const mba_sim_how *how)
 {
-    walk    w = { .sim = s, .p = p, .m = m, .how = how, .tier = how->bounds ? MBA_SIM_BOUNDS : how->tier ? how->tier : MBA_SIM_FOLDED };
+    walk w = { .sim = s,
+               .p = p,
+               .m = m,
+               .how = how,
+               .tier = how->bounds ? MBA_SIM_BOUNDS
+                       : how->tier ? how->tier
+                                   : MBA_SIM_FOLDED };
     int64_t launches = 0;
     for (int32_t i = 0; i < p->graph->nnodes; i++) launches += p->plan[i]->nlaunches;
     *out    = (mba_sim_step){ .node = calloc((size_t)p->graph->nnodes + 1, sizeof *out->node) };
     w.plans = calloc((size_t)p->graph->nnodes + 1, sizeof *w.plans);
     w.keys  = calloc((size_t)launches + 1, sizeof *w.keys);
-    mba_status st = out->node && w.plans && w.keys ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for %lld launches", (long long)launches);
+    mba_status st = out->node && w.plans && w.keys
+                        ? MBA_OK
+                        : mba_fail(MBA_E_NOMEM, "no memory for %lld launches", (long long)launches);
     if (st == MBA_OK) st = mba_ledger_create(&w.ledger, lay_arenas(&w), m);
-    for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++) if (p->graph->nodes[i]->pass & how->passes) st = walk_node(&w, i);
+    for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++)
+        if (p->graph->nodes[i]->pass & how->passes) st = walk_node(&w, i);
     if (st == MBA_OK) st = run_jobs(&w);
     if (st == MBA_OK) add_up(out, &w);
     else forget_undone(s);
@@ -289,8 +314,9 @@ double mba_sim_roofline(const mba_node *n, const mba_gpu *m)
     bool           half = false;
     for (int k = 0; k < MBA_IN_MAX; k++) half |= n->in[k] && n->in[k]->type.dtype == MBA_BF16;
     const double *v = m->v, hz = v[MBA_GPU_clk] * 1e9 * v[MBA_GPU_sm];
-    const double  tensor = c.tensor_flops / (v[half ? MBA_GPU_mma16 : MBA_GPU_mma32] * hz), vector = c.vector_flops / (2 * v[MBA_GPU_fma] * hz),
-                  special = c.special_ops / (v[MBA_GPU_xu] * hz), bytes = (c.read_bytes + c.write_bytes) / (v[MBA_GPU_hbm] * 1e9);
+    const double tensor = c.tensor_flops / (v[half ? MBA_GPU_mma16 : MBA_GPU_mma32] * hz),
+                 vector = c.vector_flops / (2 * v[MBA_GPU_fma] * hz), special = c.special_ops / (v[MBA_GPU_xu] * hz),
+                 bytes = (c.read_bytes + c.write_bytes) / (v[MBA_GPU_hbm] * 1e9);
     double most = bytes;
     if (tensor > most) most = tensor;
     if (vector > most) most = vector;

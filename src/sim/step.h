@@ -8,8 +8,9 @@
  *     mba_sim_step_free(&r);
  *     mba_sim_destroy(s);
  *
- * The program is planned (never bound) for mba_gpu_for_plans of the same machine. Kernels that cannot be told apart, on a machine
- * whose numbers they cannot tell apart, are simulated once; unknown ones in parallel. The answer does not depend on threads. */
+ * The program is planned (never bound) for mba_gpu_for_plans of the same machine. Kernels that cannot be told apart, on
+ * a machine whose numbers they cannot tell apart, are simulated once; unknown ones in parallel. The answer does not
+ * depend on threads. */
 #ifndef MBA_SIM_STEP_H
 #define MBA_SIM_STEP_H
 
@@ -44,7 +45,8 @@ typedef struct mba_sim_step {
     mba_sim_node *node;                           /* per node of the graph */
 } mba_sim_step;
 
-MBA_MUST mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, const mba_gpu *m, const mba_sim_how *how);
+MBA_MUST mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, const mba_gpu *m,
+                                    const mba_sim_how *how);
 void                mba_sim_step_free(mba_sim_step *r);
 
 /* The least time by FLOPs, special functions and bytes of the data sheet alone: what is printed beside predictions. */

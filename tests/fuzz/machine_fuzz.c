@@ -7,9 +7,19 @@
 /* What a file gives is within its limits, and a kernel runs on it. */
 static void use(const mba_gpu *m)
 {
-    mba_sim_kernel k = { .name = "fuzz", .grid = 300, .threads = 128, .warps = 4, .regs = 32, .nroles = 1, .depth = 1, .role_warps = { 4 }, .nstreams = 1, .nops = 2 };
+    mba_sim_kernel k = { .name = "fuzz",
+                         .grid = 300,
+                         .threads = 128,
+                         .warps = 4,
+                         .regs = 32,
+                         .nroles = 1,
+                         .depth = 1,
+                         .role_warps = { 4 },
+                         .nstreams = 1,
+                         .nops = 2 };
     mba_sim_result r;
-    for (int i = 0; i < MBA_GPU_KEYS; i++) mba_assert(m->v[i] >= mba_gpu_keys[i].least && m->v[i] <= mba_gpu_keys[i].most);
+    for (int i = 0; i < MBA_GPU_KEYS; i++)
+        mba_assert(m->v[i] >= mba_gpu_keys[i].least && m->v[i] <= mba_gpu_keys[i].most);
     k.stream[0] = (mba_sim_stream){ .operand = -1 };
     k.op[0] = (mba_sim_op){ .work = MBA_OP_LOAD, .ring = -1, .parts = 1, .bytes = 4096 };
     k.op[1] = (mba_sim_op){ .work = MBA_OP_EXIT, .stream = -1, .ring = -1, .parts = 1 };

@@ -3,7 +3,8 @@
  *     mba_reading r[MBA_READINGS_MAX];  int n;
  *     MBA_TRY(mba_calibrate_cuda(r, &n));                 // r[i].key as in sim/machine_keys.def, value in its unit
  *
- * Every reading is repeated; the value is the median, the spread half of what lies between the extremes. About a minute. */
+ * Every reading is repeated; the value is the median, the spread half of what lies between the extremes. About a
+ * minute. */
 #ifndef MBA_CALIBRATE_H
 #define MBA_CALIBRATE_H
 
