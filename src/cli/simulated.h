@@ -17,9 +17,11 @@ typedef struct mba_workload {
     mba_model_options model;                      /* name, set, shape, precision, recompute, variants */
     bool              stream, persistent;         /* launched one by one; blocks that stay and take tiles in a loop */
     int64_t           ring;                       /* stages of every ring of asynchronous copies; 0: as planned */
+    const char       *keep;                       /* scratch that never leaves the chip: mba_sim_how */
 } mba_workload;
 
-/* The five workloads at full size: 130m language models at 8 x 2048 tokens, 128 images, 128 graphs. Ends without a name. */
+/* The five workloads at full size: 130m language models at 8 x 2048 tokens, 128 images, 128 graphs. The last has no
+ * name. */
 extern const mba_model_options mba_full_size[];
 
 typedef struct mba_simulated {
@@ -42,7 +44,7 @@ char mba_simulated_grade(const mba_gpu *m);
 
 /* Options that name a workload; `w` is a pointer to mba_workload. */
 #define MBA_WORKLOAD_OPTIONS(w)                                                                                      \
-    { "--machine", MBA_OPT_TEXT, &(w)->machine, "NAME", "a100, b200, h100, h200 (default), mi300x, v100, a file", 0, 0 },   \
+    { "--machine", MBA_OPT_TEXT, &(w)->machine, "NAME", "a100, b200, h100, h200, mi300x, v100, or a file", 0, 0 },   \
     { "--set", MBA_OPT_TEXT, &(w)->changes, "K=V,..", "numbers of the machine: hbm=6000 or hbm=x1.25", 0, 0 },       \
     { "--model", MBA_OPT_TEXT, &(w)->model.name, "NAME", "a preset: mambascope list models", 0, 0 },                 \
     { "--model-set", MBA_OPT_TEXT, &(w)->model.set, "K=V,..", "fields of the model: mambascope list fields", 0, 0 }, \

@@ -63,6 +63,10 @@ static mba_status move_to(mba_workload *w, char *machine, char *model, const axi
                             a->name, value);
     if (!strcmp(a->name, "length")) return whole_number(&w->model.shape.length, a->name, value);
     if (!strcmp(a->name, "ring"))   return whole_number(&w->ring, a->name, value);
+    if (!strcmp(a->name, "keep")) {
+        w->keep = strcmp(value, "none") ? value : NULL;
+        return MBA_OK;
+    }
     if (!strcmp(a->name, "persistent")) {
         w->persistent = strcmp(value, "0") != 0;
         return MBA_OK;
@@ -227,7 +231,7 @@ mba_status mba_command_sweep(int argc, char **argv)
     bool    help;
     const mba_option table[] = {
         { "--axis", MBA_OPT_TEXT, &o.axis[0], "K=V:V..",
-          "a number of the machine (x2: times), ratio, persistent, ring, batch, length, chunk", 0, 0 },
+          "a number of the machine (x2: times), ratio, persistent, ring, keep, batch, length, chunk", 0, 0 },
         { "--by", MBA_OPT_TEXT, &o.axis[1], "K=V:V..", "a second axis", 0, 0 },
         { "--elasticity", MBA_OPT_FLAG, &o.elasticity, NULL, "instead: percent of time per percent of each number", 0,
           0 },
@@ -240,7 +244,8 @@ mba_status mba_command_sweep(int argc, char **argv)
                               "Simulates training steps over one or two axes; without --model, of all five workloads "
                               "at full size. ratio is tensor FLOPs per FMA FLOP\n"
                               "at the machine's vector rate (16 on H100 and H200); ring the stages of asynchronous "
-                              "copies; persistent 0 or 1.",
+                              "copies; persistent 0 or 1; keep scratch that\n"
+        "a merged kernel would keep on the chip (none, all, CB, states).",
                               table,
                               "mambascope sweep --axis ratio=2:4:8:16:32:64 --by xu=x1:x2\nmambascope sweep --axis "
                               "t_blk=0:350:1000 --by persistent=0:1 --model mamba2-130m\n"

@@ -152,6 +152,18 @@ static void find_places(const walk *w, int32_t i, const mba_sim_kernel *k, mba_p
     }
 }
 
+/* Scratch that a merged kernel would hold in registers or shared memory is neither stored nor loaded. */
+static mba_status keep_on_chip(mba_sim_kernel *k, const mba_plan *plan, const char *name, const mba_gpu *m)
+{
+    for (int64_t i = 0; i < k->nops; i++) {
+        const int operand = k->op[i].stream < 0 ? -1 : k->stream[k->op[i].stream].operand;
+        if (operand < MBA_ARG_SCRATCH(0)) continue;
+        const char *scratch = plan->scratch[operand - MBA_ARG_SCRATCH(0)].name;
+        if (!strcmp(name, "all") || !strcmp(name, scratch)) k->op[i].bytes = 0;
+    }
+    return mba_sim_finish(k, m);
+}
+
 /* Nodes that share a plan share its kernels. */
 static mba_status kernels_of(walk *w, int32_t i, mba_sim_kernel **out)
 {
@@ -167,6 +179,7 @@ static mba_status kernels_of(walk *w, int32_t i, mba_sim_kernel **out)
     for (int l = 0; l < plan->nlaunches; l++) {
         const mba_status st = mba_sim_lower(&all[l], w->p->graph->nodes[i], &plan->launch[l], plan, w->m);
         if (st != MBA_OK) return mba_where(st, "node %d, %s, launch %d", i, w->p->graph->nodes[i]->op->name, l);
+        if (w->how->keep) MBA_TRY(keep_on_chip(&all[l], plan, w->how->keep, w->m));
         if (w->how->ring) mba_sim_set_ring(&all[l], w->how->ring, w->m);
         if (w->how->persistent) mba_sim_persist(&all[l], w->m);
     }

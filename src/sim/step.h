@@ -29,6 +29,9 @@ typedef struct mba_sim_how {
     bool         bounds;
     bool         persistent;                      /* imagine every kernel with blocks that stay: mba_sim_persist */
     int64_t      ring;                            /* imagine every ring with so many stages; 0: as planned */
+    /* Imagine that scratch of this name ("CB", "all") stays on the chip: what merging its maker and its readers could
+     * save at most. */
+    const char  *keep;
 } mba_sim_how;
 
 /* Of one node: all its launches. */
