@@ -51,9 +51,9 @@ mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *s
 {
     const double began = mba_seconds();
     MBA_TRY(mba_simulated_plan(r, w));
-    MBA_TRY(mba_sim_program(
-        &r->step, sim, r->session.program, &r->gpu,
-        &(mba_sim_how){ .passes = MBA_STEP, .stream = w->stream, .persistent = w->persistent, .ring = w->ring, .keep = w->keep }));
+    const mba_sim_how how = { .passes = MBA_STEP, .stream = w->stream, .persistent = w->persistent, .ring = w->ring,
+                              .keep = w->keep };
+    MBA_TRY(mba_sim_program(&r->step, sim, r->session.program, &r->gpu, &how));
     r->units         = (double)mba_model_units(&r->session.model);
     r->seconds_taken = mba_seconds() - began;
     return MBA_OK;
