@@ -8,6 +8,7 @@
 #include "cli/measure.h"
 #include "cli/options.h"
 #include "cli/progress.h"
+#include "cli/suite_simulated.h"
 #include "cli/table.h"
 #include "core/file.h"
 #include "core/print.h"
@@ -243,6 +244,7 @@ mba_status mba_command_suite(int argc, char **argv)
     mba_progress_end(&bar);
     for (int w = 0; w < WORKLOADS && st == MBA_OK; w++) st = train(&u, w);
     if (st == MBA_OK) print_all(&u);
+    if (st == MBA_OK && !u.json) st = mba_suite_simulated();
     mba_table_destroy(u.step);
     mba_table_destroy(u.kinds);
     mba_table_destroy(u.training);

@@ -69,7 +69,7 @@ typedef struct mba_launch {
     int64_t     grid[3];
     int         block, regs, cluster, ring_depth; /* ring_depth: stages of asynchronous copies */
     bool        persistent;                       /* grid = resident blocks; tiles are taken in a loop */
-    int64_t     tiles;                            /* of a persistent launch */
+    int64_t     tiles;                            /* of a persistent launch; its phases are still those of one block */
     size_t      smem_bytes;
     int         role_warps[4], nroles;
     mba_blocks  blocks[8];   int nblocks;         /* none: all alike */

@@ -1,6 +1,7 @@
 /* device_none.c -- what a build without CUDA links instead of the CUDA device. */
 #include "core/device.h"
 #include "device/cpu/ceilings.h"
+#include "device/cuda/calibrate.h"
 
 mba_status mba_device_cuda(const mba_device **out, int ordinal)
 {
@@ -30,4 +31,11 @@ mba_status mba_cuda_use(int ordinal, int *before)
 {
     (void)ordinal, (void)before;
     return without_cuda();
+}
+
+mba_status mba_calibrate_cuda(mba_reading *out, int *n)
+{
+    (void)out;
+    *n = 0;
+    return mba_fail(MBA_E_UNSUPPORTED, "cannot calibrate a GPU\nwhy: this program was built without CUDA\nfix: use a machine file: mambascope simulate --machine h200");
 }

@@ -80,12 +80,12 @@ static mba_status adamw_flat_plan(mba_plan *p, const mba_node *n, const mba_mach
     l->regs       = 55;
     l->persistent = true;
     l->tiles      = need;
-    for (int k = P; k <= V; k++) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)need);
-    mba_phase_work(l, MBA_FMA, c.vector_flops / (double)need, NULL);
-    mba_phase_work(l, MBA_SFU, c.special_ops / (double)need, NULL);
+    for (int k = P; k <= V; k++) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)grid);
+    mba_phase_work(l, MBA_FMA, c.vector_flops / (double)grid, NULL);
+    mba_phase_work(l, MBA_SFU, c.special_ops / (double)grid, NULL);
     for (int k = PO; k <= COPYO; k++)
         if (n->out[k] && (k != GO || ((const adamw_attr *)n->attr)->zero))
-            mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k), mba_tensor_bytes(n->out[k]) / (double)need);
+            mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k), mba_tensor_bytes(n->out[k]) / (double)grid);
     return MBA_OK;
 }
 

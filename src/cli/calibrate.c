@@ -1,0 +1,93 @@
+/* calibrate.c -- `mambascope calibrate`: a machine file of the GPU in this box, from microbenchmarks. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "core/file.h"
+#include "core/version.h"
+#include "device/cuda/calibrate.h"
+#include "sim/machine.h"
+
+static int find_key(const char *name)
+{
+    for (int k = 0; k < MBA_GPU_KEYS; k++) if (!strcmp(mba_gpu_keys[k].name, name)) return k;
+    return -1;
+}
+
+static mba_status put_line(mba_writer *w, const char *fmt, const char *key, double value, const char *unit,
+                           double spread, const char *how)
+{
+    char line[256];
+    const int n = snprintf(line, sizeof line, fmt, key, value, unit, spread, how);
+    return mba_writer_put(w, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
+}
+
+/* What could not be read is taken from the nearest machine that comes with the program. */
+static const char *nearest(const mba_reading *r, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(r[i].key, "cc"))
+            return r[i].value >= 100 ? "b200" : r[i].value >= 90 ? "h200" : r[i].value >= 80 ? "a100" : "v100";
+    return "h200";
+}
+
+static mba_status write_file(const char *path, const mba_reading *r, int n)
+{
+    mba_writer *w = NULL;
+    char        head[256];
+    const int bytes =
+        snprintf(head, sizeof head,
+                 "# Made by `mambascope calibrate`, commit %s. Keys that are not here are those of %s.\ninclude = %s\n",
+                 MBA_COMMIT, nearest(r, n), nearest(r, n));
+    MBA_TRY(mba_writer_create(&w, path));
+    mba_status st = mba_writer_put(w, head, (size_t)bytes);
+    for (int i = 0; i < n && st == MBA_OK; i++) {
+        const int k = find_key(r[i].key);
+        mba_assert(k >= 0);
+        st = put_line(w, "%-10s = %.6g %s +- %.3g  # measured: %s\n", r[i].key, r[i].value, mba_gpu_keys[k].unit,
+                      r[i].spread, r[i].how);
+    }
+    if (st == MBA_OK) st = mba_writer_commit(w);
+    mba_writer_destroy(w);
+    return st;
+}
+
+static void print_readings(const mba_reading *r, int n)
+{
+    mba_gpu base;
+    if (mba_gpu_load(&base, nearest(r, n)) != MBA_OK) return;
+    printf("%-11s %12s %10s %12s  %-10s %s\n", "key", "measured", "spread", base.name, "unit", "how");
+    for (int i = 0; i < n; i++) {
+        const int k = find_key(r[i].key);
+        printf("%-11s %12.5g %10.3g %12.5g  %-10s %s\n", r[i].key, r[i].value, r[i].spread, base.v[k],
+               mba_gpu_keys[k].unit, r[i].how);
+    }
+}
+
+mba_status mba_command_calibrate(int argc, char **argv)
+{
+    const char *out = "machine.ini";
+    bool        help;
+    mba_reading r[MBA_READINGS_MAX];
+    int         n = 0;
+    mba_gpu     check;
+    const mba_option table[] = {
+        { "--out", MBA_OPT_TEXT, &out, "FILE", "where the machine file goes (machine.ini)", 0, 0 }, { 0 }
+    };
+    const mba_usage usage = { "calibrate", "[--out FILE]",
+                              "Measures the GPU in this box with microbenchmarks (rates of pipes, caches and DRAM, "
+                              "latencies, what starting blocks and kernels costs) and\n"
+                              "writes a machine file with spreads, for --machine of simulate, sweep and validate. "
+                              "About a minute; nothing else should run meanwhile.",
+                              table,
+                              "mambascope calibrate --out mine.ini\nmambascope validate --machine ./mine.ini\n" };
+    MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
+    if (help) return MBA_OK;
+    MBA_TRY(mba_calibrate_cuda(r, &n));
+    print_readings(r, n);
+    MBA_TRY(write_file(out, r, n));
+    char path[4096];
+    snprintf(path, sizeof path, "%s%s", strchr(out, '/') ? "" : "./", out);
+    return mba_gpu_load(&check, path);            // what was written can be read, and is within limits
+}

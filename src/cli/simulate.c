@@ -1,0 +1,299 @@
+/* simulate.c -- `mambascope simulate`: a training step on a machine that need not be here. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/simulated.h"
+#include "cli/table.h"
+#include "cli/validated.h"
+#include "core/print.h"
+#include "core/version.h"
+#include "sim/signature.h"
+
+typedef struct options { mba_workload w; const char *signatures; bool json, csv, keys, kernels, spread; } options;
+
+static const mba_column op_columns[] = {
+    { "operator", "operator", NULL },   { "pass", "pass", NULL },       { "nodes", "nodes", "%.0f" },
+    { "launches", "launches", "%.0f" }, { "ms", "ms", "%.3f" },         { "percent", "% of step", "%.1f" },
+    { "dram_gb", "DRAM, GB", "%.2f" },  { "dram_gbs", "GB/s", "%.0f" }, { "tensor", "tensor, %", "%.0f" },
+    { "fma", "FMA, %", "%.0f" },        { "alu", "ALU, %", "%.0f" },    { "sfu", "SFU, %", "%.0f" },
+    { "smem", "smem, %", "%.0f" },      { "bound", "bound by", NULL },  { 0 }
+};
+
+typedef struct group { const mba_op *op; mba_pass pass; int nodes, limit; mba_sim_node sum; double longest; } group;
+
+static int gather(group *g, const mba_simulated *r)
+{
+    enum { MOST = 128 };
+    int n = 0;
+    for (int32_t i = 0; i < r->session.graph->nnodes; i++) {
+        const mba_node     *node = r->session.graph->nodes[i];
+        const mba_sim_node *t = &r->step.node[i];
+        int k = 0;
+        while (k < n && !(g[k].op == node->op && g[k].pass == node->pass)) k++;
+        mba_assert(k < MOST);
+        if (k == n) g[n++] = (group){ .op = node->op, .pass = node->pass };
+        g[k].nodes++;
+        g[k].sum.launches   += t->launches;
+        g[k].sum.seconds    += t->seconds;
+        g[k].sum.dram_read  += t->dram_read;
+        g[k].sum.dram_write += t->dram_write;
+        for (int p = 0; p < MBA_PIPES; p++) g[k].sum.busy[p] += t->busy[p] * t->kernels_s;
+        g[k].sum.kernels_s += t->kernels_s;
+        if (t->seconds > g[k].longest) { g[k].longest = t->seconds; g[k].limit = t->limit; }
+    }
+    return n;
+}
+
+static void op_row(mba_table *t, const group *g, double all)
+{
+    const double dram = g->sum.dram_read + g->sum.dram_write, s = g->sum.kernels_s;
+    static const mba_sim_pipe pipes[] = { MBA_P_MMA, MBA_P_FMA, MBA_P_ALU, MBA_P_XU, MBA_P_SMEM };
+    mba_table_text(t, "%s", g->op->name);
+    mba_table_text(t, "%s", mba_pass_name(g->pass));
+    mba_table_number(t, g->nodes);
+    mba_table_number(t, g->sum.launches);
+    mba_table_number(t, 1e3 * g->sum.seconds);
+    mba_table_number(t, 100 * g->sum.seconds / all);
+    mba_table_number(t, dram / 1e9);
+    mba_table_number(t, s > 0 ? dram / s / 1e9 : NAN);
+    for (int p = 0; p < 5; p++) mba_table_number(t, s > 0 ? 100 * g->sum.busy[pipes[p]] / s : NAN);
+    mba_table_text(t, "%s", mba_sim_limits[g->limit]);
+}
+
+static void fill_ops(mba_table *t, const mba_simulated *r)
+{
+    group     g[128] = { { 0 } };
+    const int n = gather(g, r);
+    for (int k = 0; k < n; k++) {
+        int top = k;
+        for (int j = k + 1; j < n; j++) if (g[j].sum.seconds > g[top].sum.seconds) top = j;
+        const group x = g[top];
+        g[top] = g[k];
+        op_row(t, &x, r->step.seconds);
+    }
+}
+
+static const mba_column kernel_columns[] = { { "node", "node", "%.0f" },       { "operator", "operator", NULL },
+                                             { "kernel", "kernel", NULL },     { "grid", "grid", "%.0f" },
+                                             { "threads", "threads", "%.0f" }, { "regs", "registers", "%.0f" },
+                                             { "smem", "shared, KB", "%.0f" }, { "resident", "blocks/SM", "%.0f" },
+                                             { "us", "us", "%.2f" },           { "bound_us", "bound, us", "%.2f" },
+                                             { "bound", "bound by", NULL },    { 0 } };
+
+/* Every launch of every plan by itself, L2 empty: to look at a kernel. */
+static mba_status fill_kernels(mba_table *t, const mba_simulated *r)
+{
+    const mba_program *p = r->session.program;
+    for (int32_t i = 0; i < p->graph->nnodes; i++) {
+        bool seen = false;
+        for (int32_t j = 0; j < i && !seen; j++) seen = p->plan[j] == p->plan[i];
+        for (int l = 0; l < p->plan[i]->nlaunches && !seen; l++) {
+            mba_sim_kernel k;
+            mba_sim_result x;
+            MBA_TRY(mba_sim_lower(&k, p->graph->nodes[i], &p->plan[i]->launch[l], p->plan[i], &r->gpu));
+            MBA_TRY(mba_sim_run(&x, &k, &r->gpu, MBA_SIM_FOLDED));
+            mba_table_number(t, i);
+            mba_table_text(t, "%s", p->graph->nodes[i]->op->name);
+            mba_table_text(t, "%s", k.name);
+            mba_table_number(t, (double)k.grid);
+            mba_table_number(t, (double)k.threads);
+            mba_table_number(t, (double)k.regs);
+            mba_table_number(t, (double)k.smem_bytes / 1024);
+            mba_table_number(t, (double)x.resident);
+            mba_table_number(t, 1e6 * x.seconds);
+            mba_table_number(t, 1e6 * x.bound[x.limit]);
+            mba_table_text(t, "%s", mba_sim_limits[x.limit]);
+        }
+    }
+    return MBA_OK;
+}
+
+static void print_json(const mba_simulated *r, const mba_table *t, const double *band)
+{
+    printf("{\"simulated\": true, \"machine\": \"%s\", \"grade\": \"%c\", \"model\": \"%s\", \"batch\": \"%s\", "
+           "\"commit\": \"%s\",\n"
+           " \"step_ms\": %.4f, \"band_ms\": [%.4f, %.4f], \"kernels_ms\": %.4f, \"units_per_s\": %.1f, \"launches\": "
+           "%lld, \"dram_read_gb\": %.4f, \"dram_write_gb\": %.4f,\n"
+           " \"plan_gb\": %.3f, \"operators\": ",
+           r->gpu.name, mba_simulated_grade(&r->gpu), mba_model_name(&r->session.model),
+           mba_model_batch_words(&r->session.model).text, MBA_COMMIT, 1e3 * r->step.seconds,
+           1e3 * r->step.seconds * band[0], 1e3 * r->step.seconds * band[1], 1e3 * r->step.kernels_s,
+           r->units / r->step.seconds, (long long)r->step.launches, r->step.dram_read / 1e9, r->step.dram_write / 1e9,
+           (double)mba_program_bytes(r->session.program) / 1e9);
+    mba_table_print(t, stdout, MBA_TABLE_JSON);
+    puts("}");
+}
+
+static void print_text(const mba_simulated *r, const mba_table *t, const double *band)
+{
+    const double plan = (double)mba_program_bytes(r->session.program) / 1e9;
+    printf("SIMULATED: %s, %s, on %s (grade %c)\n\n", mba_model_name(&r->session.model),
+           mba_model_batch_words(&r->session.model).text, r->gpu.name, mba_simulated_grade(&r->gpu));
+    mba_table_print(t, stdout, MBA_TABLE_TEXT);
+    printf("\nstep %.2f ms, %.0f %s/s; %lld launches, %.2f ms between them; DRAM %.1f GB read, %.1f GB written\n",
+           1e3 * r->step.seconds, r->units / r->step.seconds, mba_task_unit(r->session.model.task),
+           (long long)r->step.launches, 1e3 * (r->step.seconds - r->step.kernels_s), r->step.dram_read / 1e9,
+           r->step.dram_write / 1e9);
+    printf("band %.1f to %.1f ms: steps measured on the H200 took %.2f to %.2f times what is predicted for them "
+           "(mambascope validate)\n",
+           1e3 * r->step.seconds * band[0], 1e3 * r->step.seconds * band[1], band[0], band[1]);
+    if (plan > r->gpu.v[MBA_GPU_memory])
+        printf("it would not fit: the plan takes %.1f GB, the machine has %.0f\n", plan, r->gpu.v[MBA_GPU_memory]);
+    fprintf(stderr, "%.3f s with the planning; %lld kernels of %lld launches simulated, %lld events, %.2f M events/s\n",
+            r->seconds_taken, (long long)r->step.unique, (long long)r->step.launches, (long long)r->step.events,
+            (double)r->step.events / r->seconds_taken / 1e6);
+}
+
+/* ---- kernels by their counters ---- */
+
+static const mba_column signature_columns[] = {
+    { "kernel", "kernel", NULL },         { "grid", "grid", "%.0f" },
+    { "resident", "blocks/SM", "%.0f" },  { "us", "us", "%.1f" },
+    { "dram_gbs", "DRAM, GB/s", "%.0f" }, { "dram_percent", "of peak, %", "%.0f" },
+    { "tensor", "tensor, %", "%.0f" },    { "fma", "FMA, %", "%.0f" },
+    { "alu", "ALU, %", "%.0f" },          { "sfu", "SFU, %", "%.0f" },
+    { "bound", "bound by", NULL },        { 0 }
+};
+
+static mba_status signature_row(mba_table *t, const mba_signature *s, const mba_gpu *m)
+{
+    mba_sim_kernel k;
+    mba_sim_result r;
+    MBA_TRY(mba_signature_kernel(&k, s, m));
+    MBA_TRY(mba_sim_run(&r, &k, m, MBA_SIM_FOLDED));
+    const double gbs = (r.dram_read + r.dram_write) / r.seconds / 1e9;
+    mba_table_text(t, "%s", k.name);
+    mba_table_number(t, (double)k.grid);
+    mba_table_number(t, (double)r.resident);
+    mba_table_number(t, 1e6 * r.seconds);
+    mba_table_number(t, gbs);
+    mba_table_number(t, 100 * gbs / m->v[MBA_GPU_hbm]);
+    mba_table_number(t, 100 * r.busy[MBA_P_MMA]);
+    mba_table_number(t, 100 * r.busy[MBA_P_FMA]);
+    mba_table_number(t, 100 * r.busy[MBA_P_ALU]);
+    mba_table_number(t, 100 * r.busy[MBA_P_XU]);
+    mba_table_text(t, "%s", mba_sim_limits[r.limit]);
+    return MBA_OK;
+}
+
+static mba_status run_signatures(const options *o)
+{
+    mba_gpu        m;
+    mba_signatures s;
+    mba_table     *t = NULL;
+    MBA_TRY(mba_gpu_load(&m, o->w.machine));
+    MBA_TRY(mba_gpu_set(&m, o->w.changes));
+    MBA_TRY(mba_signatures_load(&s, o->signatures));
+    mba_status st = mba_table_create(&t, signature_columns);
+    for (int i = 0; i < s.n && st == MBA_OK; i++) st = signature_row(t, &s.one[i], &m);
+    if (st == MBA_OK) mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+    if (st == MBA_OK) fprintf(stderr, "SIMULATED on %s from %d signatures (grade C)\n", m.name, s.n);
+    mba_table_destroy(t);
+    mba_signatures_free(&s);
+    return st;
+}
+
+/* ---- how much the numbers' own spread matters ---- */
+
+/* Each number that has a spread moved by one standard deviation both ways, everything else as it is; independent, so
+ * squares add. */
+static mba_status print_spread(const options *o, const mba_simulated *r, mba_sim *sim)
+{
+    double sum = 0, most = 0;
+    int    worst = 0;
+    for (int k = 0; k < MBA_GPU_KEYS; k++) {
+        double t[2] = { 0, 0 };
+        if (!(r->gpu.sigma[k] > 0)) continue;
+        for (int side = 0; side < 2; side++) {
+            mba_gpu      m = r->gpu;
+            mba_sim_step moved;
+            m.v[k] += side ? m.sigma[k] : -m.sigma[k];
+            if (m.v[k] < mba_gpu_keys[k].least) m.v[k] = mba_gpu_keys[k].least;
+            if (m.v[k] > mba_gpu_keys[k].most)  m.v[k] = mba_gpu_keys[k].most;
+            MBA_TRY(mba_sim_program(&moved, sim, r->session.program, &m,
+                                    &(mba_sim_how){ .passes = MBA_STEP, .stream = o->w.stream }));
+            t[side] = moved.seconds;
+            mba_sim_step_free(&moved);
+        }
+        const double half = (t[1] - t[0]) / 2;
+        sum += half * half;
+        if (fabs(half) > most) { most = fabs(half); worst = k; }
+    }
+    printf("the machine's own spreads: +- %.1f %% of the step, most of it by %s (%.1f %%)\n",
+           100 * sqrt(sum) / r->step.seconds, mba_gpu_keys[worst].name, 100 * most / r->step.seconds);
+    return MBA_OK;
+}
+
+static void print_keys(const mba_gpu *m)
+{
+    for (int k = 0; k < MBA_GPU_KEYS; k++)
+        printf("%-10s = %10.5g %-10s +- %-8.3g # %s\n", mba_gpu_keys[k].name, m->v[k], mba_gpu_keys[k].unit,
+               m->sigma[k], mba_gpu_keys[k].meaning);
+}
+
+static mba_status run(const options *o)
+{
+    mba_simulated r = { 0 };
+    mba_sim      *sim = NULL;
+    mba_table    *t = NULL;
+    double        band[2] = { 0, 0 };
+    mba_status    st = mba_sim_create(&sim);
+    if (st == MBA_OK) st = mba_table_create(&t, o->kernels ? kernel_columns : op_columns);
+    if (st == MBA_OK) st = mba_simulated_run(&r, &o->w, sim);
+    if (st == MBA_OK && !o->csv && !o->kernels) st = mba_validated_band(&band[0], &band[1]);
+    if (st == MBA_OK && o->kernels) st = fill_kernels(t, &r);
+    else if (st == MBA_OK) fill_ops(t, &r);
+    if (st == MBA_OK) {
+        if (o->csv || o->kernels)
+            mba_table_print(t, stdout, o->csv ? MBA_TABLE_CSV : o->json ? MBA_TABLE_JSON : MBA_TABLE_TEXT);
+        else if (o->json) print_json(&r, t, band);
+        else print_text(&r, t, band);
+        if (o->spread && !o->json && !o->csv && !o->kernels) st = print_spread(o, &r, sim);
+    }
+    mba_table_destroy(t);
+    mba_simulated_end(&r);
+    mba_sim_destroy(sim);
+    return st;
+}
+
+mba_status mba_command_simulate(int argc, char **argv)
+{
+    options o = { .w = { .machine = "h200", .model = { .name = "mamba2-130m" } } };
+    bool    help;
+    const mba_option table[] = {
+        MBA_WORKLOAD_OPTIONS(&o.w),
+        { "--stream", MBA_OPT_FLAG, &o.w.stream, NULL, "kernels launched one by one instead of as a captured graph", 0,
+          0 },
+        { "--kernels", MBA_OPT_FLAG, &o.kernels, NULL, "every different launch by itself, L2 empty", 0, 0 },
+        { "--signatures", MBA_OPT_TEXT, &o.signatures, "FILE",
+          "instead: kernels known by their counters alone (src/sim/signature.h)", 0, 0 },
+        { "--spread", MBA_OPT_FLAG, &o.spread, NULL, "what the spreads of the machine's numbers do to the step", 0, 0 },
+        { "--keys", MBA_OPT_FLAG, &o.keys, NULL, "print the numbers of the machine and stop", 0, 0 },
+        { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON", 0, 0 },
+        { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "as CSV", 0, 0 },
+        { 0 },
+    };
+    const mba_usage usage = {
+        "simulate", "[options]",
+        "Predicts a training step of a workload on a GPU that need not be here, from the operators' plans: time, DRAM "
+        "traffic, how busy\n"
+        "the pipes are. How far it is off is what `mambascope validate` prints.",
+        table,
+        "mambascope simulate --machine h200 --model mamba2-130m --batch 8 --length 2048\n"
+        "mambascope simulate --machine h200 --set hbm=x2,l2_c50=x2 --model mamba-130m\nmambascope simulate --machine "
+        "b200 --keys\n"
+        "mambascope simulate --machine h100 --signatures bench/results/h200/peers_signatures.tsv\n"
+    };
+    MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
+    if (help) return MBA_OK;
+    if (o.signatures) return run_signatures(&o);
+    if (!o.keys) return run(&o);
+    mba_gpu m;
+    MBA_TRY(mba_gpu_load(&m, o.w.machine));
+    MBA_TRY(mba_gpu_set(&m, o.w.changes));
+    print_keys(&m);
+    return MBA_OK;
+}

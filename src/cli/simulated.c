@@ -1,0 +1,72 @@
+/* simulated.c -- see simulated.h. */
+#include "cli/simulated.h"
+
+#include <string.h>
+
+#include "cli/progress.h"
+
+const mba_model_options mba_full_size[] = {
+    { .name = "mamba-130m",  .shape = { .batch = 8, .length = 2048 } },
+    { .name = "mamba2-130m", .shape = { .batch = 8, .length = 2048 } },
+    { .name = "hybrid-130m", .shape = { .batch = 8, .length = 2048 } },
+    { .name = "mambavision-t", .shape = { .batch = 128 } },
+    { .name = "graphmamba-peptides-func", .shape = { .graphs = 128 } },
+    { 0 },
+};
+
+static mba_status options_of(mba_session_options *so, const mba_model_options *m)
+{
+    MBA_TRY(mba_model_preset(&so->model, m->name));
+    MBA_TRY(mba_model_set(&so->model, m->set));
+    mba_batch_shape shape = m->shape;
+    if (so->model.task == MBA_TASK_TEXT && !shape.batch)  shape.batch = 8;
+    if (so->model.task == MBA_TASK_TEXT && !shape.length) shape.length = 2048;
+    MBA_TRY(mba_model_shape(&so->model, &shape));
+    if (m->precision && strcmp(m->precision, "fp32") && strcmp(m->precision, "bf16"))
+        return mba_fail(MBA_E_ARG, "--precision %s\nfix: fp32 or bf16", m->precision);
+    so->compute = m->precision && !strcmp(m->precision, "fp32") ? MBA_F32 : MBA_BF16;
+    mba_model complete = so->model;
+    return mba_model_complete(&complete);
+}
+
+mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w)
+{
+    mba_session_options so = { .backward = true, .update = true, .adamw = mba_adamw_defaults() };
+    mba_model_options run = { .recompute = w->model.recompute,
+                              .variants = w->model.variants,
+                              .threads = w->model.threads };
+    *r = (mba_simulated){ 0 };
+    MBA_TRY(mba_gpu_load(&r->gpu, w->machine ? w->machine : "h200"));
+    MBA_TRY(mba_gpu_set(&r->gpu, w->changes));
+    r->machine = mba_gpu_for_plans(&r->gpu);
+    r->device  = (mba_device){ .name = "simulated", .machine = &r->machine };
+    MBA_TRY(mba_run_options_apply(&run, &so));
+    MBA_TRY(options_of(&so, &w->model));
+    so.device       = &r->device;
+    so.memory_bytes = INT64_MAX;                  // a machine that is too small is told by the caller, not refused
+    return mba_session_plan(&r->session, &so);
+}
+
+mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *sim)
+{
+    const double began = mba_seconds();
+    MBA_TRY(mba_simulated_plan(r, w));
+    const mba_sim_how how = { .passes = MBA_STEP, .stream = w->stream, .persistent = w->persistent, .ring = w->ring,
+                              .keep = w->keep };
+    MBA_TRY(mba_sim_program(&r->step, sim, r->session.program, &r->gpu, &how));
+    r->units         = (double)mba_model_units(&r->session.model);
+    r->seconds_taken = mba_seconds() - began;
+    return MBA_OK;
+}
+
+void mba_simulated_end(mba_simulated *r)
+{
+    mba_sim_step_free(&r->step);
+    mba_session_end(&r->session);
+    *r = (mba_simulated){ 0 };
+}
+
+char mba_simulated_grade(const mba_gpu *m)
+{
+    return m->built_in && !m->changed && !strcmp(m->name, "h200") ? 'B' : 'C';
+}

@@ -1,0 +1,57 @@
+/* simulated.h -- a workload on a machine that is not there: what `simulate`, `sweep`, `validate` and `suite` share.
+ *
+ *     mba_workload w = { .machine = "h200", .model = { .name = "mamba2-130m" } };     // 8 x 2048 unless told
+ *     mba_simulated r;
+ *     MBA_TRY(mba_simulated_run(&r, &w, sim));
+ *     printf("%.1f ms\n", 1e3 * r.step.seconds);
+ *     mba_simulated_end(&r);
+ */
+#ifndef MBA_SIMULATED_H
+#define MBA_SIMULATED_H
+
+#include "cli/model_options.h"
+#include "sim/step.h"
+
+typedef struct mba_workload {
+    const char       *machine, *changes;          /* as mba_gpu_load and mba_gpu_set take them */
+    mba_model_options model;                      /* name, set, shape, precision, recompute, variants */
+    bool              stream, persistent;         /* launched one by one; blocks that stay and take tiles in a loop */
+    int64_t           ring;                       /* stages of every ring of asynchronous copies; 0: as planned */
+    const char       *keep;                       /* scratch that never leaves the chip: mba_sim_how */
+} mba_workload;
+
+/* The five workloads at full size: 130m language models at 8 x 2048 tokens, 128 images, 128 graphs. The last has no
+ * name. */
+extern const mba_model_options mba_full_size[];
+
+typedef struct mba_simulated {
+    mba_gpu           gpu;
+    mba_machine       machine;
+    mba_device        device;
+    mba_session       session;                    /* planned, never bound */
+    mba_sim_step      step;
+    double            units, seconds_taken;       /* tokens, images or graphs of a step; of this computer */
+} mba_simulated;
+
+MBA_MUST mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w);
+/* Plans, then simulates a training step. */
+MBA_MUST mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *sim);
+void                mba_simulated_end(mba_simulated *r);          /* half-made ones are fine */
+
+/* 'A': kernels checked by counters on a calibrated machine; none is yet. 'B': validated against measured times of that
+ * machine. 'C': another machine, a changed one, or kernels imagined to run there. */
+char mba_simulated_grade(const mba_gpu *m);
+
+/* Options that name a workload; `w` is a pointer to mba_workload. */
+#define MBA_WORKLOAD_OPTIONS(w)                                                                                      \
+    { "--machine", MBA_OPT_TEXT, &(w)->machine, "NAME", "a100, b200, h100, h200, mi300x, v100, or a file", 0, 0 },   \
+    { "--set", MBA_OPT_TEXT, &(w)->changes, "K=V,..", "numbers of the machine: hbm=6000 or hbm=x1.25", 0, 0 },       \
+    { "--model", MBA_OPT_TEXT, &(w)->model.name, "NAME", "a preset: mambascope list models", 0, 0 },                 \
+    { "--model-set", MBA_OPT_TEXT, &(w)->model.set, "K=V,..", "fields of the model: mambascope list fields", 0, 0 }, \
+    MBA_SHAPE_OPTIONS(&(w)->model.shape),                                                                            \
+    { "--precision", MBA_OPT_TEXT, &(w)->model.precision, "TYPE", "bf16 (default) or fp32", 0, 0 },                  \
+    { "--recompute", MBA_OPT_TEXT, &(w)->model.recompute, "WHEN", "auto, on, off", 0, 0 },                           \
+    { "--op", MBA_OPT_TEXT, &(w)->model.variants, "OP=V,..", "force variants of operators", 0, 0 },                  \
+    { "--threads", MBA_OPT_INT, &(w)->model.threads, "N", "threads; bits do not depend on it", 1, 4096 }
+
+#endif

@@ -1,0 +1,258 @@
+/* sweep.c -- `mambascope sweep`: simulated steps over one or two axes, and how much each number of a machine matters.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "cli/simulated.h"
+#include "cli/table.h"
+
+enum { VALUES_MAX = 64, TEXT_MAX = 512 };
+
+typedef struct axis { char name[32]; char value[VALUES_MAX][24]; int n; } axis;
+typedef struct options { mba_workload w; const char *axis[2]; bool json, csv, elasticity; } options;
+typedef struct totals { int64_t points, kernels, events; double began; } totals;
+
+/* "hbm=x0.5:x1:x2", "xu=8:16:32", "length=512:2048" */
+static mba_status axis_of(axis *a, const char *text)
+{
+    const size_t n = strcspn(text, "=");
+    *a = (axis){ 0 };
+    if (n >= sizeof a->name || text[n] != '=')
+        return mba_fail(MBA_E_ARG, "the axis '%s'\nwhy: an axis is name=value:value\nfix: --axis hbm=x0.5:x1:x2", text);
+    memcpy(a->name, text, n);
+    for (const char *s = text + n + 1; *s;) {
+        const size_t len = strcspn(s, ":");
+        if (a->n == VALUES_MAX || len == 0 || len >= sizeof *a->value)
+            return mba_fail(MBA_E_ARG,
+                            "the axis '%s'\nwhy: at most %d values, none of them empty\nfix: --axis hbm=x0.5:x1:x2",
+                            text, VALUES_MAX);
+        memcpy(a->value[a->n++], s, len);
+        s += len + (s[len] == ':');
+    }
+    return a->n ? MBA_OK
+                : mba_fail(MBA_E_ARG, "the axis '%s'\nwhy: it has no values\nfix: --axis hbm=x0.5:x1:x2", text);
+}
+
+static mba_status whole_number(int64_t *out, const char *name, const char *value)
+{
+    char *end;
+    *out = strtoll(value, &end, 10);
+    return end != value && !*end && *out > 0
+               ? MBA_OK
+               : mba_fail(MBA_E_ARG, "--axis %s=%s\nwhy: a whole number belongs there", name, value);
+}
+
+static mba_status append(char *text, const char *fmt, const char *a, const char *b)
+{
+    const size_t n = strlen(text);
+    const int    m = snprintf(text + n, TEXT_MAX - n, fmt, n ? "," : "", a, b);
+    return m >= 0 && (size_t)m < TEXT_MAX - n ? MBA_OK : mba_fail(MBA_E_ARG, "too many changes\nfix: fewer of them");
+}
+
+/* Axes of the workload by name; anything else is a number of the machine. */
+static mba_status move_to(mba_workload *w, char *machine, char *model, const axis *a, const char *value)
+{
+    if (!strcmp(a->name, "batch"))
+        return whole_number(w->model.name && strstr(w->model.name, "graph") ? &w->model.shape.graphs
+                                                                            : &w->model.shape.batch,
+                            a->name, value);
+    if (!strcmp(a->name, "length")) return whole_number(&w->model.shape.length, a->name, value);
+    if (!strcmp(a->name, "ring"))   return whole_number(&w->ring, a->name, value);
+    if (!strcmp(a->name, "keep")) {
+        w->keep = strcmp(value, "none") ? value : NULL;
+        return MBA_OK;
+    }
+    if (!strcmp(a->name, "persistent")) {
+        w->persistent = strcmp(value, "0") != 0;
+        return MBA_OK;
+    }
+    if (!strcmp(a->name, "chunk")) return append(model, "%s%s=%s", "chunk", value);
+    if (!strcmp(a->name, "ratio")) {              // tensor FLOPs per FMA FLOP, at the machine's vector rate
+        mba_gpu m;
+        char    rate[32];
+        const double r = strtod(value, NULL);
+        if (!(r > 0)) return mba_fail(MBA_E_ARG, "--axis ratio=%s\nwhy: a number above 0 belongs there", value);
+        MBA_TRY(mba_gpu_load(&m, w->machine));
+        snprintf(rate, sizeof rate, "%.6g", 2 * r * m.v[MBA_GPU_fma]);
+        return append(machine, "%s%s=%s", "mma16", rate);
+    }
+    return append(machine, "%s%s=%s", a->name, value);
+}
+
+static mba_status point(double *ms, mba_simulated *r, const options *o, mba_sim *sim, const mba_model_options *model,
+                        const axis *a, const int *at, int axes)
+{
+    char         machine[TEXT_MAX] = "", set[TEXT_MAX] = "";
+    mba_workload w = o->w;
+    w.model = *model;
+    w.model.threads = o->w.model.threads;
+    if (o->w.changes) MBA_TRY(append(machine, "%s%s%s", o->w.changes, ""));
+    if (model->set)   MBA_TRY(append(set, "%s%s%s", model->set, ""));
+    for (int i = 0; i < axes; i++) MBA_TRY(move_to(&w, machine, set, &a[i], a[i].value[at[i]]));
+    w.changes   = *machine ? machine : NULL;
+    w.model.set = *set ? set : NULL;
+    MBA_TRY(mba_simulated_run(r, &w, sim));
+    *ms = 1e3 * r->step.seconds;
+    return MBA_OK;
+}
+
+static void point_row(mba_table *t, const options *o, const mba_simulated *r, const axis *a, const int *at, double ms,
+                      double base)
+{
+    int    longest = 0;
+    double busiest = -1;
+    for (int32_t i = 0; i < r->session.graph->nnodes; i++)
+        if (r->step.node[i].seconds > busiest) { busiest = r->step.node[i].seconds; longest = r->step.node[i].limit; }
+    mba_table_text(t, "%s", mba_model_name(&r->session.model));
+    for (int i = 0; i < 2; i++) mba_table_text(t, "%s", o->axis[i] ? a[i].value[at[i]] : "-");
+    mba_table_number(t, ms);
+    mba_table_number(t, base / ms);
+    mba_table_number(t, r->units / ms * 1e3);
+    mba_table_number(t, (r->step.dram_read + r->step.dram_write) / r->step.seconds / 1e9);
+    mba_table_text(t, "%s", mba_sim_limits[longest]);
+    mba_table_text(t, "%c", mba_simulated_grade(&r->gpu));
+}
+
+static void absent_row(mba_table *t, const options *o, const mba_model_options *model, const axis *a, const int *at)
+{
+    mba_table_text(t, "%s", model->name);
+    for (int i = 0; i < 2; i++) mba_table_text(t, "%s", o->axis[i] ? a[i].value[at[i]] : "-");
+    for (int i = 0; i < 4; i++) mba_table_number(t, NAN);
+    mba_table_text(t, "%.*s", (int)strcspn(mba_message(), "\n"), mba_message());
+    mba_table_text(t, "-");
+}
+
+static mba_status sweep_model(mba_table *t, totals *sum, const options *o, mba_sim *sim, const mba_model_options *model,
+                              const axis *a)
+{
+    const int     axes = o->axis[1] ? 2 : 1;
+    double        base, ms;
+    mba_simulated r = { 0 };
+    mba_status    st = point(&base, &r, o, sim, model, a, (const int[]){ 0, 0 }, 0);
+    mba_simulated_end(&r);
+    for (int i = 0; i < a[0].n && st == MBA_OK; i++)
+        for (int j = 0; j < (axes > 1 ? a[1].n : 1) && st == MBA_OK; j++) {
+            const int at[2] = { i, j };
+            st = point(&ms, &r, o, sim, model, a, at, axes);
+            if (st == MBA_OK) {
+                point_row(t, o, &r, a, at, ms, base);
+                sum->points++;
+                sum->kernels += r.step.unique;
+                sum->events  += r.step.events;
+            } else if (st == MBA_E_UNSUPPORTED) {              // a machine too small for a kernel is an answer, too
+                absent_row(t, o, model, a, at);
+                st = MBA_OK;
+            } else {
+                st = mba_where(st, "%s at %s=%s", model->name, a[0].name, a[0].value[i]);
+            }
+            mba_simulated_end(&r);
+        }
+    return st;
+}
+
+/* ---- elasticity: percent of time per percent of a number ---- */
+
+static const char *const numbers[] = { "clk",    "fma",   "alu", "xu",      "mma16", "issue",    "smem_bw",
+                                       "l2_c50", "l2_rd", "hbm", "hbm_lat", "t_blk", "gap_graph" };
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+static mba_status elasticity_row(mba_table *t, totals *sum, const options *o, mba_sim *sim,
+                                 const mba_model_options *model)
+{
+    static const int up[2] = { 0, 0 }, down[2] = { 1, 0 };
+    mba_table_text(t, "%s", model->name);
+    for (int k = 0; k < NUMBERS; k++) {
+        axis          a = { .value = { "x1.05", "x0.95" }, .n = 2 };
+        mba_simulated r = { 0 };
+        double        more, less;
+        snprintf(a.name, sizeof a.name, "%s", numbers[k]);
+        mba_status st = point(&more, &r, o, sim, model, &a, up, 1);
+        sum->kernels += r.step.unique; sum->events += r.step.events;
+        mba_simulated_end(&r);
+        if (st == MBA_OK) st = point(&less, &r, o, sim, model, &a, down, 1);
+        sum->kernels += r.step.unique; sum->events += r.step.events;
+        mba_simulated_end(&r);
+        MBA_TRY(st);
+        sum->points += 2;
+        mba_table_number(t, -log(more / less) / log(1.05 / 0.95));
+    }
+    return MBA_OK;
+}
+
+/* ---- the command ---- */
+
+static mba_status run(const options *o)
+{
+    static const mba_column point_columns[] = { { "model", "model", NULL },
+                                                { "first", "first axis", NULL },
+                                                { "second", "second axis", NULL },
+                                                { "step_ms", "step, ms", "%.3f" },
+                                                { "speedup", "against unchanged", "%.3f" },
+                                                { "units_per_s", "per second", "%.0f" },
+                                                { "dram_gbs", "DRAM, GB/s", "%.0f" },
+                                                { "bound", "longest node bound by", NULL },
+                                                { "grade", "grade", NULL },
+                                                { 0 } };
+    mba_column               many[NUMBERS + 2] = { { "model", "model", NULL } };
+    const mba_model_options  one[] = { o->w.model, { 0 } }, *models = o->w.model.name ? one : mba_full_size;
+    axis                    *a = calloc(2, sizeof *a);
+    mba_table               *t = NULL;
+    mba_sim                 *sim = NULL;
+    totals                   sum = { .began = mba_seconds() };
+    for (int k = 0; k < NUMBERS; k++) many[k + 1] = (mba_column){ numbers[k], numbers[k], "%.3f" };
+    mba_status st = a ? mba_table_create(&t, o->elasticity ? many : point_columns)
+                      : mba_fail(MBA_E_NOMEM, "no memory for the axes");
+    for (int i = 0; i < 2 && st == MBA_OK && o->axis[i]; i++) st = axis_of(&a[i], o->axis[i]);
+    if (st == MBA_OK) st = mba_sim_create(&sim);
+    for (const mba_model_options *m = models; m->name && st == MBA_OK; m++)
+        st = o->elasticity ? elasticity_row(t, &sum, o, sim, m) : sweep_model(t, &sum, o, sim, m, a);
+    if (st == MBA_OK) {
+        mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+        const double s = mba_seconds() - sum.began;
+        fprintf(stderr,
+                "SIMULATED on %s: %lld points in %.2f s; %lld kernels simulated, %lld events, %.2f M events/s\n",
+                o->w.machine, (long long)sum.points, s, (long long)sum.kernels, (long long)sum.events,
+                (double)sum.events / s / 1e6);
+    }
+    mba_sim_destroy(sim);
+    mba_table_destroy(t);
+    free(a);
+    return st;
+}
+
+mba_status mba_command_sweep(int argc, char **argv)
+{
+    options o = { .w = { .machine = "h200" } };
+    bool    help;
+    const mba_option table[] = {
+        { "--axis", MBA_OPT_TEXT, &o.axis[0], "K=V:V..",
+          "a number of the machine (x2: times), ratio, persistent, ring, keep, batch, length, chunk", 0, 0 },
+        { "--by", MBA_OPT_TEXT, &o.axis[1], "K=V:V..", "a second axis", 0, 0 },
+        { "--elasticity", MBA_OPT_FLAG, &o.elasticity, NULL, "instead: percent of time per percent of each number", 0,
+          0 },
+        MBA_WORKLOAD_OPTIONS(&o.w),
+        { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON: an array of objects", 0, 0 },
+        { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "as CSV", 0, 0 },
+        { 0 },
+    };
+    const mba_usage usage = { "sweep", "--axis K=V:V.. [--by K=V:V..] [options]",
+                              "Simulates training steps over one or two axes; without --model, of all five workloads "
+                              "at full size. ratio is tensor FLOPs per FMA FLOP\n"
+                              "at the machine's vector rate (16 on H100 and H200); ring the stages of asynchronous "
+                              "copies; persistent 0 or 1; keep scratch that\n"
+        "a merged kernel would keep on the chip (none, all, CB, states).",
+                              table,
+                              "mambascope sweep --axis ratio=2:4:8:16:32:64 --by xu=x1:x2\nmambascope sweep --axis "
+                              "t_blk=0:350:1000 --by persistent=0:1 --model mamba2-130m\n"
+                              "mambascope sweep --elasticity --csv > elasticity.csv\n" };
+    MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
+    if (help) return MBA_OK;
+    if (!o.axis[0] && !o.elasticity)
+        return mba_fail(MBA_E_ARG, "sweep over what?\nfix: --axis hbm=x0.5:x1:x2, or --elasticity");
+    return run(&o);
+}

@@ -1,0 +1,165 @@
+/* validated.c -- see validated.h. */
+#include "cli/validated.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/simulated.h"
+#include "core/check.h"
+#include "core/print.h"
+
+/* Nodes are timed between two events of a captured graph, which costs this much beside the kernels: the smallest points
+ * take 4 us, of which the model explains 2. */
+static const double EVENTS_US = 2.2;
+
+/* ---- operators by themselves, caches swept ---- */
+
+static mba_point *find_op(mba_measured *d, const char *operator, const char *note, int ordinal)
+{
+    for (int i = 0; i < d->n; i++) {
+        mba_point *p = &d->point[i];
+        if (p->source == MBA_POINT_OP && !strcmp(p->operator, operator) && !strcmp(p->subject, note)
+            && atoi(p->which) == ordinal)
+            return p;
+    }
+    return NULL;
+}
+
+/* As `bench op` lists them: the nodes of the operator and of its backward, in order. */
+static mba_status predict_case(mba_measured *d, mba_sim *sim, const mba_gpu *m, const mba_machine *plans,
+                               const mba_op *op, const mba_case *size)
+{
+    mba_case_graph o;
+    mba_program   *p = NULL;
+    mba_sim_step   r = { 0 };
+    MBA_TRY(mba_case_build(&o, op, size, (mba_case_how){ .compute = MBA_BF16 }));
+    mba_status st = mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = plans });
+    if (st == MBA_OK)
+        st = mba_sim_program(&r, sim, p, m, &(mba_sim_how){ .passes = MBA_FORWARD | MBA_BACKWARD, .cold = true });
+    for (int32_t i = 0; st == MBA_OK && i < o.g->nnodes; i++) {
+        const mba_node *n = o.g->nodes[i];
+        if (n->op != op && !(n->of && n->of->op == op && n->op->kind != MBA_MEMORY)) continue;
+        int ordinal = 0;
+        mba_point *point = find_op(d, n->op->name, size->note, 0);
+        while (point && point->predicted_ms > 0) point = find_op(d, n->op->name, size->note, ++ordinal);
+        if (!point) continue;
+        point->predicted_ms = 1e3 * r.node[i].seconds + 1e-3 * EVENTS_US;
+        point->roofline_ms  = 1e3 * mba_sim_roofline(n, m);
+    }
+    mba_sim_step_free(&r);
+    mba_program_destroy(p);
+    mba_graph_destroy(o.g);
+    return st == MBA_OK ? st : mba_where(st, "%s, \"%s\"", op->name, size->note);
+}
+
+static bool has_case(const mba_measured *d, const char *note)
+{
+    for (int i = 0; i < d->n; i++)
+        if (d->point[i].source == MBA_POINT_OP && !strcmp(d->point[i].subject, note)) return true;
+    return false;
+}
+
+static mba_status predict_ops(mba_measured *d, mba_sim *sim, const mba_gpu *m)
+{
+    const mba_machine plans = mba_gpu_for_plans(m);
+    for (int i = 0; mba_ops[i]; i++)
+        for (const mba_case *k = mba_ops[i]->sizes; k && k->note; k++)
+            if (has_case(d, k->note)) MBA_TRY(predict_case(d, sim, m, &plans, mba_ops[i], k));
+    return MBA_OK;
+}
+
+/* ---- steps ---- */
+
+/* "mamba2-130m --set chunk=128 --batch 8": words of `bench step`, which are cut in place. */
+static mba_status workload_of(mba_workload *w, char *words)
+{
+    char *rest = NULL;
+    w->model.name = strtok_r(words, " ", &rest);
+    for (char *key = strtok_r(NULL, " ", &rest); key; key = strtok_r(NULL, " ", &rest)) {
+        char *value = strtok_r(NULL, " ", &rest);
+        int64_t *number = !strcmp(key, "--batch")    ? &w->model.shape.batch
+                          : !strcmp(key, "--length") ? &w->model.shape.length
+                          : !strcmp(key, "--graphs") ? &w->model.shape.graphs
+                          : !strcmp(key, "--image")  ? &w->model.shape.image
+                                                     : NULL;
+        if (value && number) *number = strtoll(value, NULL, 10);
+        else if (value && !strcmp(key, "--set")) w->model.set = value;
+        else if (value && !strcmp(key, "--precision")) w->model.precision = value;
+        else
+            return mba_fail(MBA_E_FORMAT,
+                            "a step measured with '%s'\nwhy: validate does not know that option\nfix: --set, --batch, "
+                            "--length, --graphs, --image, --precision",
+                            key);
+    }
+    return w->model.name
+               ? MBA_OK
+               : mba_fail(MBA_E_FORMAT, "a step of no model\nwhy: the subject is empty\nfix: tools/measured_points");
+}
+
+static void predict_group(mba_point *p, const mba_simulated *r)
+{
+    for (int32_t i = 0; i < r->session.graph->nnodes; i++) {
+        const mba_node *n = r->session.graph->nodes[i];
+        if (strcmp(n->op->name, p->operator) || strcmp(mba_pass_name(n->pass), p->which)) continue;
+        p->predicted_ms += 1e3 * r->step.node[i].seconds + 1e-3 * EVENTS_US;
+        p->roofline_ms  += 1e3 * mba_sim_roofline(n, &r->gpu);
+    }
+}
+
+static mba_status predict_steps(mba_measured *d, mba_sim *sim, const char *machine, const char *changes)
+{
+    mba_status st = MBA_OK;
+    for (int i = 0; i < d->n && st == MBA_OK; i++) {
+        if (d->point[i].source != MBA_POINT_TOTAL) continue;
+        char          words[sizeof d->point->subject];
+        mba_workload  w = { .machine = machine, .changes = changes };
+        mba_simulated r = { 0 };
+        memcpy(words, d->point[i].subject, sizeof words);
+        st = workload_of(&w, words);
+        if (st == MBA_OK) st = mba_simulated_run(&r, &w, sim);
+        for (int j = 0; j < d->n && st == MBA_OK; j++)
+            if (d->point[j].source == MBA_POINT_STEP && !strcmp(d->point[j].subject, d->point[i].subject))
+                predict_group(&d->point[j], &r);
+        if (st == MBA_OK) d->point[i].predicted_ms = 1e3 * r.step.seconds;
+        mba_simulated_end(&r);
+        if (st != MBA_OK) st = mba_where(st, "%s", d->point[i].subject);
+    }
+    return st;
+}
+
+mba_status mba_validated(mba_measured **out, const char *path, const char *machine, const char *changes)
+{
+    mba_measured *d = NULL;
+    mba_sim      *sim = NULL;
+    mba_gpu       m;
+    MBA_TRY(mba_gpu_load(&m, machine));
+    MBA_TRY(mba_gpu_set(&m, changes));
+    MBA_TRY(mba_measured_load(&d, path));
+    mba_status st = mba_sim_create(&sim);
+    if (st == MBA_OK) st = predict_ops(d, sim, &m);
+    if (st == MBA_OK) st = predict_steps(d, sim, machine, changes);
+    mba_sim_destroy(sim);
+    if (st == MBA_OK) *out = d;
+    else mba_measured_destroy(d);
+    return st;
+}
+
+mba_status mba_validated_band(double *low, double *high)
+{
+    mba_measured *d;
+    MBA_TRY(mba_validated(&d, NULL, "h200", NULL));
+    *low  = 1e30;
+    *high = 0;
+    for (int i = 0; i < d->n; i++) {
+        if (d->point[i].source != MBA_POINT_TOTAL) continue;
+        const double r = d->point[i].ms / d->point[i].predicted_ms;
+        if (r < *low)  *low = r;
+        if (r > *high) *high = r;
+    }
+    mba_measured_destroy(d);
+    return *high > 0
+               ? MBA_OK
+               : mba_fail(
+                   MBA_E_FORMAT,
+                   "the measured set has no whole step\nwhy: there is no band without one\nfix: tools/measured_points");
+}

@@ -1,0 +1,14 @@
+/* validated.h -- the simulator against the measured set: for `validate`, and for whoever prints a prediction. */
+#ifndef MBA_VALIDATED_H
+#define MBA_VALIDATED_H
+
+#include "sim/measured.h"
+
+/* Predicts every point of `path` (NULL: the built-in set) on `machine` with `changes` (NULL: none). */
+MBA_MUST mba_status mba_validated(mba_measured **out, const char *path, const char *machine, const char *changes);
+
+/* Measured over predicted time of whole steps on the H200, from the least to the most: the band around any predicted
+ * step. */
+MBA_MUST mba_status mba_validated_band(double *low, double *high);
+
+#endif

@@ -1,0 +1,293 @@
+/* machine.c -- see machine.h. */
+#include "sim/machine.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "sim/machines_built_in.h"                 /* made by CMake from machines/ */
+
+enum { FILE_BYTES_MAX = 1 << 16, INCLUDES_MAX = 8, WORD_MAX = 64 };
+
+const mba_gpu_key_info mba_gpu_keys[MBA_GPU_KEYS] = {
+#define KEY(name, unit, least, most, meaning) { #name, unit, meaning, least, most },
+#include "sim/machine_keys.def"
+#undef KEY
+};
+
+const char *mba_gpu_name(int i) { return i >= 0 && i < MBA_BUILT_IN_MACHINES ? mba_built_in_machine[i].name : NULL; }
+
+/* ---- words ---- */
+
+typedef struct text { const char *at, *end; int line; const char *where; } text;
+
+static mba_status bad(const text *t, const char *what, const char *why, const char *fix)
+{
+    return mba_fail(MBA_E_FORMAT, "%s, line %d: %s\nwhy: %s\nfix: %s", t->where, t->line, what, why, fix);
+}
+
+static void skip_blank(text *t) { while (t->at < t->end && (*t->at == ' ' || *t->at == '\t')) t->at++; }
+static bool at_end_of_line(const text *t)
+{
+    return t->at == t->end || *t->at == '\n' || *t->at == '\r' || *t->at == '#';
+}
+
+static void skip_line(text *t)
+{
+    while (t->at < t->end && *t->at != '\n') t->at++;
+    if (t->at < t->end) t->at++;
+    t->line++;
+}
+
+/* The next word of the line; false: there is none, or it is longer than any of ours. */
+static bool take_word(text *t, char *out)
+{
+    size_t n = 0;
+    skip_blank(t);
+    while (!at_end_of_line(t) && *t->at != ' ' && *t->at != '\t' && *t->at != '=') {
+        if (n + 1 == WORD_MAX) return false;
+        if (!isprint((unsigned char)*t->at) && (unsigned char)*t->at < 0x80) return false;
+        out[n++] = *t->at++;
+    }
+    out[n] = '\0';
+    return n > 0;
+}
+
+static int find_key(const char *name)
+{
+    for (int k = 0; k < MBA_GPU_KEYS; k++) if (!strcmp(mba_gpu_keys[k].name, name)) return k;
+    return -1;
+}
+
+/* A plain decimal number and nothing else: no hex, no infinities, no locale. */
+static bool number_of(const char *word, double *out)
+{
+    char *end;
+    if (strspn(word, "0123456789.eE+-") != strlen(word)) return false;
+    *out = strtod(word, &end);
+    return end != word && !*end && isfinite(*out);
+}
+
+static mba_status check_value(const char *where, int line, int k, double v)
+{
+    const mba_gpu_key_info *i = &mba_gpu_keys[k];
+    if (!(v >= i->least && v <= i->most))
+        return mba_fail(MBA_E_FORMAT, "%s, line %d: %s = %g %s\nwhy: it lies between %g and %g\nfix: %s", where, line,
+                        i->name, v, i->unit, i->least, i->most,
+                        v < 0 ? "a rate or a time is not negative" : "look at the unit");
+    if (k == MBA_GPU_l2_s && v * 2 != floor(v * 2))
+        return mba_fail(MBA_E_FORMAT,
+                        "%s, line %d: l2_s = %g\nwhy: the hit curve takes multiples of 0.5\nfix: 6 or 6.5", where, line,
+                        v);
+    return MBA_OK;
+}
+
+/* ---- files ---- */
+
+static mba_status load(mba_gpu *out, const char *name, const char *const *chain, int depth);
+
+/* What an included machine gives is free to be overridden. */
+static mba_status include(mba_gpu *m, text *t, const char *const *chain, int depth)
+{
+    char    name[WORD_MAX];
+    mba_gpu base = { 0 };
+    if (!take_word(t, name)) return bad(t, "include of nothing", "a machine belongs there", "include = h200");
+    for (int k = 0; k < MBA_GPU_KEYS; k++)
+        if (m->known[k])
+            return bad(t, "include behind other keys", "what is included would override them", "put it first");
+    MBA_TRY(load(&base, name, chain, depth));
+    memcpy(m->v, base.v, sizeof m->v);
+    memcpy(m->sigma, base.sigma, sizeof m->sigma);
+    memcpy(m->known, base.known, sizeof m->known);
+    return MBA_OK;
+}
+
+static mba_status take_sigma(text *t, double *sigma)
+{
+    char word[WORD_MAX];
+    *sigma = 0;
+    skip_blank(t);
+    if (at_end_of_line(t)) return MBA_OK;
+    if (!take_word(t, word) || strcmp(word, "+-"))
+        return bad(t, "words behind the unit", "only +- and a spread belong there", "1.98 GHz +- 0.02");
+    if (!take_word(t, word) || !number_of(word, sigma) || *sigma < 0)
+        return bad(t, "no number behind +-", "it is one standard deviation", "1.98 GHz +- 0.02");
+    return MBA_OK;
+}
+
+static mba_status take_line(mba_gpu *m, text *t, bool *here, const char *const *chain, int depth)
+{
+    char   key[WORD_MAX], word[WORD_MAX], unit[WORD_MAX];
+    double v, sigma;
+    if (!take_word(t, key)) return bad(t, "no key", "a line is `key = value unit # source`", "begin a comment with #");
+    skip_blank(t);
+    if (t->at == t->end || *t->at != '=')
+        return bad(t, "no = behind the key", "a line is `key = value unit # source`", "hbm = 4800 GB/s");
+    t->at++;
+    if (!strcmp(key, "include")) {
+        MBA_TRY(include(m, t, chain, depth));
+        skip_blank(t);
+        return at_end_of_line(t)
+                   ? MBA_OK
+                   : bad(t, "words behind the included machine", "only its name belongs there", "include = h200");
+    }
+    const int k = find_key(key);
+    if (k < 0)
+        return mba_fail(MBA_E_FORMAT, "%s, line %d: unknown key '%s'\nwhy: a misspelt key would be ignored in silence\n"
+                        "fix: mambascope simulate --keys lists them", t->where, t->line, key);
+    if (here[k]) return bad(t, key, "the key is given twice", "keep one of them");
+    if (!take_word(t, word) || !number_of(word, &v)) return bad(t, key, "no number behind the =", "hbm = 4800 GB/s");
+    if (!take_word(t, unit) || strcmp(unit, mba_gpu_keys[k].unit))
+        return mba_fail(
+            MBA_E_FORMAT,
+            "%s, line %d: %s without its unit\nwhy: a number without a unit cannot be checked\nfix: %s = %s %s",
+            t->where, t->line, key, key, word, mba_gpu_keys[k].unit);
+    MBA_TRY(take_sigma(t, &sigma));
+    MBA_TRY(check_value(t->where, t->line, k, v));
+    m->v[k]     = v;
+    m->sigma[k] = sigma;
+    m->known[k] = here[k] = true;
+    return MBA_OK;
+}
+
+static mba_status parse(mba_gpu *m, const char *where, const char *bytes, size_t n, const char *const *chain, int depth)
+{
+    text t = { bytes, bytes + n, 1, where };
+    bool here[MBA_GPU_KEYS] = { false };
+    while (t.at < t.end) {
+        skip_blank(&t);
+        if (!at_end_of_line(&t)) MBA_TRY(take_line(m, &t, here, chain, depth));
+        skip_line(&t);
+    }
+    for (int k = 0; k < MBA_GPU_KEYS; k++)
+        if (!m->known[k])
+            return mba_fail(MBA_E_FORMAT,
+                            "%s has no %s\nwhy: %s\nfix: add `%s = .. %s`, or begin with `include = h200`", where,
+                            mba_gpu_keys[k].name, mba_gpu_keys[k].meaning, mba_gpu_keys[k].name, mba_gpu_keys[k].unit);
+    return MBA_OK;
+}
+
+static bool is_path(const char *name)
+{
+    const size_t n = strlen(name);
+    return strchr(name, '/') || (n > 4 && !strcmp(name + n - 4, ".ini"));
+}
+
+static mba_status load_file(mba_gpu *out, const char *path, const char *const *chain, int depth)
+{
+    char  *bytes;
+    size_t n;
+    MBA_TRY(mba_file_read(&bytes, &n, path, FILE_BYTES_MAX));
+    const mba_status st = parse(out, path, bytes, n, chain, depth);
+    free(bytes);
+    return st;
+}
+
+static mba_status load(mba_gpu *out, const char *name, const char *const *before, int depth)
+{
+    const char *chain[INCLUDES_MAX + 1];
+    for (int i = 0; i < depth; i++) {
+        chain[i] = before[i];
+        if (!strcmp(before[i], name))
+            return mba_fail(MBA_E_FORMAT,
+                            "the machine '%s' includes itself\nwhy: there would be no end\nfix: include another", name);
+    }
+    if (depth == INCLUDES_MAX)
+        return mba_fail(MBA_E_FORMAT,
+                        "more than %d includes, at '%s'\nwhy: nobody follows them\nfix: write the numbers out", depth,
+                        name);
+    chain[depth] = name;
+    if (is_path(name)) return load_file(out, name, chain, depth + 1);
+    for (int i = 0; i < MBA_BUILT_IN_MACHINES; i++)
+        if (!strcmp(mba_built_in_machine[i].name, name)) {
+            out->built_in = true;
+            return parse(out, name, (const char *)mba_built_in_machine[i].text, mba_built_in_machine[i].bytes, chain,
+                         depth + 1);
+        }
+    return mba_fail(depth ? MBA_E_FORMAT : MBA_E_ARG, "no machine '%s'\nwhy: it does not come with the program\n"
+                    "fix: a100, b200, h100, h200, mi300x, v100, or the path of a file", name);
+}
+
+mba_status mba_gpu_load(mba_gpu *out, const char *name)
+{
+    *out = (mba_gpu){ 0 };
+    MBA_TRY(load(out, name, NULL, 0));
+    const char *base = strrchr(name, '/');
+    snprintf(out->name, sizeof out->name, "%s", base ? base + 1 : name);
+    return MBA_OK;
+}
+
+mba_status mba_gpu_parse(mba_gpu *out, const char *where, const char *bytes, size_t n)
+{
+    *out = (mba_gpu){ 0 };
+    MBA_TRY(parse(out, where, bytes, n, &where, 1));
+    snprintf(out->name, sizeof out->name, "%s", where);
+    return MBA_OK;
+}
+
+/* ---- changes ---- */
+
+static mba_status bad_change(const char *change, const char *why)
+{
+    return mba_fail(MBA_E_ARG, "--set %s\nwhy: %s\nfix: --set hbm=6000, or --set hbm=x1.25 for times what it was",
+                    change, why);
+}
+
+static mba_status set_one(mba_gpu *m, const char *change)
+{
+    char         key[WORD_MAX], word[WORD_MAX];
+    const size_t n = strcspn(change, "=");
+    double       v;
+    if (n >= WORD_MAX || change[n] != '=') return bad_change(change, "a change is key=value");
+    snprintf(key, sizeof key, "%.*s", (int)n, change);
+    const int k = find_key(key);
+    if (k < 0) return bad_change(change, "no such key: mambascope simulate --keys lists them");
+    const char  *value = change + n + 1;
+    const bool   times = *value == 'x';
+    const size_t digits = strspn(value + times, "0123456789.eE+-");
+    snprintf(word, sizeof word, "%.*s", (int)digits, value + times);
+    if (digits >= WORD_MAX || !number_of(word, &v)) return bad_change(change, "no number behind the =");
+    const char *unit = value + times + digits;
+    if (*unit && strcmp(unit, mba_gpu_keys[k].unit)) return bad_change(change, "another unit than the machine file's");
+    if (times) v *= m->v[k];
+    if (!(v >= mba_gpu_keys[k].least && v <= mba_gpu_keys[k].most))
+        return bad_change(change, "outside what the key may be");
+    if (k == MBA_GPU_l2_s && v * 2 != floor(v * 2)) return bad_change(change, "the hit curve takes multiples of 0.5");
+    m->sigma[k] = m->v[k] > 0 ? m->sigma[k] * v / m->v[k] : 0;
+    m->v[k]     = v;
+    m->changed  = true;
+    return MBA_OK;
+}
+
+mba_status mba_gpu_set(mba_gpu *m, const char *changes)
+{
+    for (const char *s = changes; s && *s;) {
+        char         one[2 * WORD_MAX];
+        const size_t n = strcspn(s, ",");
+        if (n >= sizeof one) return bad_change("..", "too long");
+        snprintf(one, sizeof one, "%.*s", (int)n, s);
+        MBA_TRY(set_one(m, one));
+        s += n + (s[n] == ',');
+    }
+    return MBA_OK;
+}
+
+mba_machine mba_gpu_for_plans(const mba_gpu *m)
+{
+    const double *v = m->v;
+    return (mba_machine){ .name = m->name,
+                          .cc = (int)v[MBA_GPU_plan_cc],
+                          .sm = (int)v[MBA_GPU_sm],
+                          .warp = 32,
+                          .regs_sm = (int)(v[MBA_GPU_rf] * 256),
+                          .threads_sm = (int)(v[MBA_GPU_maxw] * v[MBA_GPU_warp]),
+                          .smem_block_bytes = (int64_t)(v[MBA_GPU_smem_block] * 1024),
+                          .smem_sm_bytes = (int64_t)(v[MBA_GPU_smem_sm] * 1024),
+                          .l2_bytes = (int64_t)(v[MBA_GPU_l2] * 1e6),
+                          .clock_ghz = v[MBA_GPU_clk],
+                          .dram_gbs = v[MBA_GPU_hbm],
+                          .memory_bytes = (int64_t)(v[MBA_GPU_memory] * 1e9) };
+}

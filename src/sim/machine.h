@@ -1,0 +1,49 @@
+/* machine.h -- a GPU as numbers: machine files, hypothetical ones, what plans may know of them.
+ *
+ *     mba_gpu m;
+ *     MBA_TRY(mba_gpu_load(&m, "h200"));                    // one that comes with the program, or a path
+ *     MBA_TRY(mba_gpu_set(&m, "hbm=x1.5,xu=32"));           // x: times what it was
+ *     double gbs = m.v[MBA_GPU_hbm];
+ *
+ * A file has one `key = value unit +- sigma  # source` per line; `include = h200` comes first and takes another
+ * machine's numbers. Every key must be given once, by the file or what it includes; every number has its unit. The keys
+ * are in machine_keys.def. Reading allocates at most the file and never follows more than 8 includes. */
+#ifndef MBA_SIM_MACHINE_H
+#define MBA_SIM_MACHINE_H
+
+#include <stdbool.h>
+
+#include "core/plan.h"
+
+typedef enum mba_gpu_key {
+#define KEY(name, unit, least, most, meaning) MBA_GPU_##name,
+#include "sim/machine_keys.def"
+#undef KEY
+    MBA_GPU_KEYS
+} mba_gpu_key;
+
+typedef struct mba_gpu {
+    char   name[64];
+    bool   built_in, changed;                     /* changed: by mba_gpu_set; what it predicts is graded C */
+    double v[MBA_GPU_KEYS], sigma[MBA_GPU_KEYS];  /* sigma: one standard deviation, same unit */
+    bool   known[MBA_GPU_KEYS];
+} mba_gpu;
+
+typedef struct mba_gpu_key_info { const char *name, *unit, *meaning; double least, most; } mba_gpu_key_info;
+extern const mba_gpu_key_info mba_gpu_keys[MBA_GPU_KEYS];
+
+/* `name` is a machine that comes with the program (mba_gpu_name), or a path if it has a '/' or ends in ".ini". */
+MBA_MUST mba_status mba_gpu_load(mba_gpu *out, const char *name);
+
+/* The text of one file; `where` is what messages call it. Includes are looked up by mba_gpu_load's rules. */
+MBA_MUST mba_status mba_gpu_parse(mba_gpu *out, const char *where, const char *text, size_t bytes);
+
+/* "key=value,key=xfactor"; a unit may stand behind the value. NULL is fine. */
+MBA_MUST mba_status mba_gpu_set(mba_gpu *m, const char *changes);
+
+/* The machine as plans see it; `name` is lent from m. */
+mba_machine mba_gpu_for_plans(const mba_gpu *m);
+
+const char *mba_gpu_name(int i);                  /* built-in machines; NULL behind the last */
+
+#endif

@@ -1,0 +1,162 @@
+/* measured.c -- see measured.h. */
+#include "sim/measured.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "sim/measured_built_in.h"                 /* made by CMake from bench/results/h200/measured.tsv */
+
+enum { FILE_BYTES_MAX = 1 << 22, POINTS_MAX = 1 << 14, COLUMNS = 7 };
+
+static mba_status bad(const char *where, int line, const char *what, const char *why)
+{
+    return mba_fail(MBA_E_FORMAT, "%s, line %d: %s\nwhy: %s\nfix: make it with tools/measured_points", where, line,
+                    what, why);
+}
+
+/* The column at `at`, up to a tab or `end`, into `out`; false: too long. */
+static bool take_cell(const char **at, const char *end, char *out, size_t space)
+{
+    const char  *tab = memchr(*at, '\t', (size_t)(end - *at));
+    const size_t n = (size_t)((tab ? tab : end) - *at);
+    if (n >= space) return false;
+    memcpy(out, *at, n);
+    out[n] = '\0';
+    *at = tab ? tab + 1 : end;
+    return !memchr(out, '\0', n);
+}
+
+static int word_of(const char *word, const char *const *words, int n)
+{
+    for (int i = 0; i < n; i++) if (!strcmp(words[i], word)) return i;
+    return -1;
+}
+
+static bool number_of(const char *word, double *out)
+{
+    char *end;
+    if (!*word || strspn(word, "0123456789.eE+-") != strlen(word)) return false;
+    *out = strtod(word, &end);
+    return !*end && isfinite(*out) && *out >= 0 && *out <= 1e9;
+}
+
+static mba_status take_row(mba_point *p, const char *where, int line, const char *at, const char *end)
+{
+    static const char *const sets[] = { "fitted", "held", "coarse", "stale", "-" }, *const sources[] = { "op", "step",
+                                                                                                         "total" };
+    char set[16], source[16], nodes[32], ms[32];
+    if (!take_cell(&at, end, set, sizeof set) || !take_cell(&at, end, source, sizeof source)
+        || !take_cell(&at, end, p->subject, sizeof p->subject) || !take_cell(&at, end, p->operator, sizeof p->operator)
+        || !take_cell(&at, end, p->which, sizeof p->which) || !take_cell(&at, end, nodes, sizeof nodes)
+        || !take_cell(&at, end, ms, sizeof ms) || at != end)
+        return bad(where, line, "no row of a measured set", "it has seven columns between tabs");
+    const int s = word_of(set, sets, 5), c = word_of(source, sources, 3);
+    if (s < 0 || c < 0)
+        return bad(where, line, "an unknown set or source",
+                   "sets are fitted, held, coarse, stale; sources op, step, total");
+    if (!number_of(nodes, &p->nodes) || !number_of(ms, &p->ms))
+        return bad(where, line, "no number", "nodes and ms are numbers, not negative");
+    if (s < 2 && !(p->ms > 0)) return bad(where, line, "a time of 0 ms", "nothing can be compared with it");
+    p->set    = s < 2 ? (mba_point_set)s : MBA_POINT_UNCOUNTED;
+    p->source = (mba_point_source)c;
+    return MBA_OK;
+}
+
+mba_status mba_measured_parse(mba_measured **out, const char *where, const char *text, size_t bytes)
+{
+    mba_measured *d = calloc(1, sizeof *d);
+    mba_status    st = MBA_OK;
+    int           line = 1, space = 0;
+    if (!d) return mba_fail(MBA_E_NOMEM, "no memory for a measured set");
+    for (const char *at = text, *end = text + bytes; at < end && st == MBA_OK; line++) {
+        const char *eol = memchr(at, '\n', (size_t)(end - at)), *stop = eol ? eol : end;
+        if (stop > at && *at != '#') {
+            if (d->n == POINTS_MAX) st = bad(where, line, "too many points", "nobody measures that many");
+            if (d->n == space && st == MBA_OK) {
+                mba_point *more = realloc(d->point, sizeof *more * (size_t)(space ? 2 * space : 64));
+                if (!more) st = mba_fail(MBA_E_NOMEM, "no memory for %d points", space);
+                else { d->point = more; space = space ? 2 * space : 64; }
+            }
+            if (st == MBA_OK) {
+                d->point[d->n] = (mba_point){ 0 };
+                st = take_row(&d->point[d->n++], where, line, at, stop);
+            }
+        }
+        at = eol ? eol + 1 : end;
+    }
+    if (st == MBA_OK && !d->n)
+        st = mba_fail(MBA_E_FORMAT,
+                      "%s has no point\nwhy: nothing can be compared with an empty set\nfix: tools/measured_points",
+                      where);
+    if (st == MBA_OK) *out = d;
+    else mba_measured_destroy(d);
+    return st;
+}
+
+mba_status mba_measured_load(mba_measured **out, const char *path)
+{
+    char  *text;
+    size_t bytes;
+    if (!path)
+        return mba_measured_parse(out, "the built-in measured set", (const char *)measured_h200, sizeof measured_h200);
+    MBA_TRY(mba_file_read(&text, &bytes, path, FILE_BYTES_MAX));
+    const mba_status st = mba_measured_parse(out, path, text, bytes);
+    free(text);
+    return st;
+}
+
+void mba_measured_destroy(mba_measured *d)
+{
+    if (d) free(d->point);
+    free(d);
+}
+
+/* ---- scores ---- */
+
+static int by_value(const void *x, const void *y)
+{
+    const double a = *(const double *)x, b = *(const double *)y;
+    return a < b ? -1 : a > b;
+}
+
+static double correlation(const mba_measured *d, mba_point_set set, int n)
+{
+    double x = 0, y = 0, xx = 0, yy = 0, xy = 0;
+    for (int i = 0; i < d->n; i++) {
+        const mba_point *p = &d->point[i];
+        if (p->set != set || p->source == MBA_POINT_TOTAL || !(p->predicted_ms > 0)) continue;
+        const double a = log(p->ms), b = log(p->predicted_ms);
+        x += a; y += b; xx += a * a; yy += b * b; xy += a * b;
+    }
+    const double v = (xx - x * x / n) * (yy - y * y / n);
+    return v > 0 ? (xy - x * y / n) / sqrt(v) : NAN;
+}
+
+mba_score mba_measured_score(const mba_measured *d, mba_point_set set)
+{
+    mba_score s = { .mape = NAN, .p90 = NAN, .worst = NAN, .log_correlation = NAN, .roofline_mape = NAN };
+    double   *off = calloc((size_t)d->n + 1, sizeof *off), sum = 0, roof = 0;
+    if (!off) return s;
+    for (int i = 0; i < d->n; i++) {
+        const mba_point *p = &d->point[i];
+        if (p->set != set || p->source == MBA_POINT_TOTAL || !(p->predicted_ms > 0)) continue;
+        const double error = 100 * fabs(p->predicted_ms / p->ms - 1);
+        if (!s.points || error > s.worst) { s.worst = error; s.worst_point = p; }
+        off[s.points++] = error;
+        sum  += error;
+        roof += 100 * fabs(p->roofline_ms / p->ms - 1);
+    }
+    if (s.points) {
+        qsort(off, (size_t)s.points, sizeof *off, by_value);
+        s.mape          = sum / s.points;
+        s.p90           = off[(9 * s.points + 9) / 10 - 1];
+        s.roofline_mape = roof / s.points;
+        s.log_correlation = correlation(d, set, s.points);
+    }
+    free(off);
+    return s;
+}

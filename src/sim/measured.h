@@ -1,0 +1,39 @@
+/* measured.h -- times measured on a GPU, to judge the simulator by. tools/measured_points says what the columns are.
+ *
+ *     mba_measured *d;
+ *     MBA_TRY(mba_measured_load(&d, NULL));               // the set that comes with the program, or the path of
+ * another for (int i = 0; i < d->n; i++) puts(d->point[i].subject); mba_measured_destroy(d);
+ */
+#ifndef MBA_SIM_MEASURED_H
+#define MBA_SIM_MEASURED_H
+
+#include <stddef.h>
+
+#include "core/status.h"
+
+typedef enum mba_point_set { MBA_POINT_FITTED, MBA_POINT_HELD, MBA_POINT_UNCOUNTED } mba_point_set;
+typedef enum mba_point_source { MBA_POINT_OP, MBA_POINT_STEP, MBA_POINT_TOTAL } mba_point_source;
+
+typedef struct mba_point {
+    mba_point_set    set;
+    mba_point_source source;
+    char             subject[96], operator[48], which[16];
+    double           nodes, ms;
+    double           predicted_ms, roofline_ms;   /* 0: nobody has said */
+} mba_point;
+
+typedef struct mba_measured { mba_point *point; int n; } mba_measured;
+
+MBA_MUST mba_status mba_measured_load(mba_measured **out, const char *path);
+MBA_MUST mba_status mba_measured_parse(mba_measured **out, const char *where, const char *text, size_t bytes);
+void                mba_measured_destroy(mba_measured *d);   /* NULL is fine */
+
+/* How far predictions of one set are off, in percent of the measured time. */
+typedef struct mba_score {
+    int points;
+    double mape, p90, worst, log_correlation, roofline_mape;
+    const mba_point *worst_point;
+} mba_score;
+mba_score mba_measured_score(const mba_measured *d, mba_point_set set);
+
+#endif

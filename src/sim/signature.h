@@ -1,0 +1,29 @@
+/* signature.h -- kernels that we know only by counters: launch geometry, bytes and counts, never a time or a rate.
+ *
+ *     mba_signatures s;
+ *     MBA_TRY(mba_signatures_load(&s, "bench/results/h200/peers_signatures.tsv"));
+ *     MBA_TRY(mba_signature_kernel(&kernel, &s.one[0], &gpu));     // then mba_sim_run
+ *     mba_signatures_free(&s);
+ *
+ * What a signature does not say is assumed: loads and work alternate in even trips, as many as 32 bytes a thread in
+ * flight make; blocks with more than 16 KB of shared memory copy two trips ahead; a third of the DRAM bytes are
+ * written. Predictions are graded C. */
+#ifndef MBA_SIM_SIGNATURE_H
+#define MBA_SIM_SIGNATURE_H
+
+#include "sim/kernel.h"
+
+typedef struct mba_signature {
+    char   name[64];
+    double grid, threads, regs, smem_kb, dram_mb, l2_hit, tensor, fma, alu, xu,
+        l1_gb; /* of the launch; work in giga-operations */
+} mba_signature;
+
+typedef struct mba_signatures { mba_signature *one; int n; } mba_signatures;
+
+MBA_MUST mba_status mba_signatures_parse(mba_signatures *out, const char *where, const char *text, size_t bytes);
+MBA_MUST mba_status mba_signatures_load(mba_signatures *out, const char *path);
+void                mba_signatures_free(mba_signatures *s);
+MBA_MUST mba_status mba_signature_kernel(mba_sim_kernel *out, const mba_signature *s, const mba_gpu *m);
+
+#endif

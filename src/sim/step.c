@@ -1,0 +1,338 @@
+/* step.c -- see step.h. */
+#include "sim/step.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/ledger.h"
+
+/* ---- what has been simulated: a hash table of results ---- */
+
+typedef struct key { uint64_t a, b; } key;
+typedef struct known { key key; int32_t used, done; mba_sim_result r; } known;
+
+struct mba_sim { known *table; int64_t size, n; };
+
+mba_status mba_sim_create(mba_sim **out)
+{
+    mba_sim *s = calloc(1, sizeof *s);
+    if (s) {
+        s->size  = 1024;
+        s->table = calloc((size_t)s->size, sizeof *s->table);
+    }
+    if (!s || !s->table) {
+        free(s);
+        return mba_fail(MBA_E_NOMEM, "no memory for a simulation");
+    }
+    *out = s;
+    return MBA_OK;
+}
+
+void mba_sim_destroy(mba_sim *s)
+{
+    if (s) free(s->table);
+    free(s);
+}
+
+static void mix_in(key *h, const void *bytes, size_t n)
+{
+    const unsigned char *p = bytes;
+    for (size_t i = 0; i < n; i++) {
+        h->a = (h->a ^ p[i]) * 0x100000001b3u;
+        h->b = (h->b ^ p[i]) * 0x9e3779b97f4a7c15u;
+        h->b ^= h->b >> 29;
+    }
+}
+
+/* Numbers of a machine that this kernel cannot notice; a sweep over them does not simulate it again. */
+static bool notices(const mba_sim_kernel *k, int number)
+{
+    static const struct {
+        int number, pipe;
+    } pipes[] = { { MBA_GPU_fma, MBA_P_FMA },      { MBA_GPU_alu, MBA_P_ALU },    { MBA_GPU_xu, MBA_P_XU },
+                  { MBA_GPU_h2, MBA_P_H2 },        { MBA_GPU_mma16, MBA_P_MMA },  { MBA_GPU_mma32, MBA_P_MMA },
+                  { MBA_GPU_mma_sync, MBA_P_MMA }, { MBA_GPU_clk_mma, MBA_P_MMA } };
+    bool misses = false, copies = false;
+    for (size_t i = 0; i < sizeof pipes / sizeof *pipes; i++)
+        if (pipes[i].number == number) return k->total[pipes[i].pipe] > 0;
+    for (int64_t s = 0; s < k->nstreams; s++) misses |= k->stream[s].hit < 256;
+    for (int64_t i = 0; i < k->nops; i++) copies |= k->op[i].work == MBA_OP_ASYNC;
+    if (number >= MBA_GPU_hbm && number <= MBA_GPU_hbm_drain) return misses;
+    if (number == MBA_GPU_async_kb || number == MBA_GPU_async_lat) return copies;
+    return number != MBA_GPU_cc && number != MBA_GPU_plan_cc && number != MBA_GPU_l2 && number != MBA_GPU_l2_c50
+           && number != MBA_GPU_l2_s && number != MBA_GPU_memory && number != MBA_GPU_gap_stream
+           && number != MBA_GPU_gap_graph;
+}
+
+static key key_of(const mba_sim_kernel *k, const mba_gpu *m, mba_sim_tier tier)
+{
+    key h = { 0xcbf29ce484222325u, 0x84222325cbf29ce4u };
+    mix_in(&h, &tier, sizeof tier);
+    mix_in(&h, &k->grid, offsetof(mba_sim_kernel, op) - offsetof(mba_sim_kernel, grid));
+    mix_in(&h, k->op, sizeof *k->op * (size_t)k->nops);
+    mix_in(&h, k->stream, sizeof *k->stream * (size_t)k->nstreams);
+    for (int i = 0; i < MBA_GPU_KEYS; i++) if (notices(k, i)) mix_in(&h, &m->v[i], sizeof m->v[i]);
+    return h;
+}
+
+static known *slot_of(known *table, int64_t size, key h)
+{
+    int64_t i = (int64_t)(h.a & (uint64_t)(size - 1));
+    while (table[i].used && (table[i].key.a != h.a || table[i].key.b != h.b)) i = (i + 1) & (size - 1);
+    return &table[i];
+}
+
+static mba_status grow(mba_sim *s)
+{
+    if (2 * s->n < s->size) return MBA_OK;
+    known *wider = calloc((size_t)s->size * 2, sizeof *wider);
+    if (!wider) return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)s->n);
+    for (int64_t i = 0; i < s->size; i++)
+        if (s->table[i].used) *slot_of(wider, 2 * s->size, s->table[i].key) = s->table[i];
+    free(s->table);
+    s->table = wider;
+    s->size *= 2;
+    return MBA_OK;
+}
+
+/* ---- the walk over a program ---- */
+
+typedef struct job { mba_sim_kernel kernel; key key; mba_status st; mba_sim_result r; } job;
+typedef struct lowered {
+    const mba_plan *plan;
+    mba_sim_kernel *kernel;
+} lowered; /* one array of launches per plan */
+
+typedef struct walk {
+    mba_sim           *sim;
+    const mba_program *p;
+    const mba_gpu     *m;
+    const mba_sim_how *how;
+    mba_sim_tier       tier;
+    mba_ledger        *ledger;
+    int64_t            base[MBA_ROLES];           /* of every arena in one line of addresses */
+    lowered           *plans; int64_t nplans;
+    job               *jobs;  int64_t njobs, space;
+    key               *keys;  int64_t nlaunches;  /* in order */
+} walk;
+
+static int64_t lay_arenas(walk *w)
+{
+    int64_t at = 0;
+    for (int r = 0; r < MBA_ROLES; r++) {
+        w->base[r] = at;
+        at += (int64_t)w->p->layout.arena_bytes[r];
+    }
+    return at;
+}
+
+static mba_place place_of_tensor(const walk *w, const mba_tensor *t)
+{
+    const int64_t e = (int64_t)mba_dtype_bytes(t->type.dtype), runs = t->run > 0 ? mba_elems(t) / t->run : 1;
+    const int     arena = t->st->role >= MBA_ACT ? MBA_ACT : (int)t->st->role;
+    return (mba_place){ w->base[arena] + (int64_t)w->p->layout.offset[t->st->id] + t->offset * e,
+                        ((runs - 1) * t->pitch + t->run) * e };
+}
+
+static void find_places(const walk *w, int32_t i, const mba_sim_kernel *k, mba_place *place)
+{
+    const mba_node *n = w->p->graph->nodes[i];
+    for (int64_t s = 0; s < k->nstreams; s++) {
+        const int operand = k->stream[s].operand;
+        const mba_tensor *t = operand < 0 || operand >= MBA_ARG_SCRATCH(0) ? NULL
+                              : operand < MBA_IN_MAX                       ? n->in[operand]
+                                                                           : n->out[operand - MBA_IN_MAX];
+        place[s] = (mba_place){ 0, 0 };
+        if (t) place[s] = place_of_tensor(w, t);
+        else if (operand >= MBA_ARG_SCRATCH(0)) {
+            const mba_scratch *c = &w->p->plan[i]->scratch[operand - MBA_ARG_SCRATCH(0)];
+            place[s] = (mba_place){ w->base[MBA_ACT] + (int64_t)w->p->layout.work_offset[i] + (int64_t)c->offset,
+                                    (int64_t)k->stream[s].unique };
+        }
+    }
+}
+
+/* Scratch that a merged kernel would hold in registers or shared memory is neither stored nor loaded. */
+static mba_status keep_on_chip(mba_sim_kernel *k, const mba_plan *plan, const char *name, const mba_gpu *m)
+{
+    for (int64_t i = 0; i < k->nops; i++) {
+        const int operand = k->op[i].stream < 0 ? -1 : k->stream[k->op[i].stream].operand;
+        if (operand < MBA_ARG_SCRATCH(0)) continue;
+        const char *scratch = plan->scratch[operand - MBA_ARG_SCRATCH(0)].name;
+        if (!strcmp(name, "all") || !strcmp(name, scratch)) k->op[i].bytes = 0;
+    }
+    return mba_sim_finish(k, m);
+}
+
+/* Nodes that share a plan share its kernels. */
+static mba_status kernels_of(walk *w, int32_t i, mba_sim_kernel **out)
+{
+    const mba_plan *plan = w->p->plan[i];
+    for (int64_t k = 0; k < w->nplans; k++)
+        if (w->plans[k].plan == plan) {
+            *out = w->plans[k].kernel;
+            return MBA_OK;
+        }
+    mba_sim_kernel *all = calloc((size_t)plan->nlaunches + 1, sizeof *all);
+    if (!all) return mba_fail(MBA_E_NOMEM, "no memory for %d kernels", plan->nlaunches);
+    w->plans[w->nplans++] = (lowered){ plan, all };
+    for (int l = 0; l < plan->nlaunches; l++) {
+        const mba_status st = mba_sim_lower(&all[l], w->p->graph->nodes[i], &plan->launch[l], plan, w->m);
+        if (st != MBA_OK) return mba_where(st, "node %d, %s, launch %d", i, w->p->graph->nodes[i]->op->name, l);
+        if (w->how->keep) MBA_TRY(keep_on_chip(&all[l], plan, w->how->keep, w->m));
+        if (w->how->ring) mba_sim_set_ring(&all[l], w->how->ring, w->m);
+        if (w->how->persistent) mba_sim_persist(&all[l], w->m);
+    }
+    *out = all;
+    return MBA_OK;
+}
+
+static mba_status remember(walk *w, const mba_sim_kernel *k, key h)
+{
+    MBA_TRY(grow(w->sim));
+    known *e = slot_of(w->sim->table, w->sim->size, h);
+    if (e->used) return MBA_OK;
+    if (w->njobs == w->space) {
+        job *more = realloc(w->jobs, sizeof *more * (size_t)(w->space ? 2 * w->space : 64));
+        if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)w->njobs);
+        w->jobs  = more;
+        w->space = w->space ? 2 * w->space : 64;
+    }
+    *e = (known){ .key = h, .used = 1 };
+    w->sim->n++;
+    w->jobs[w->njobs].kernel = *k;
+    w->jobs[w->njobs].key    = h;
+    w->njobs++;
+    return MBA_OK;
+}
+
+static mba_status walk_node(walk *w, int32_t i)
+{
+    mba_sim_kernel *all = NULL;
+    mba_place       place[MBA_SIM_STREAMS];
+    MBA_TRY(kernels_of(w, i, &all));
+    if (w->how->cold) mba_ledger_sweep(w->ledger);
+    for (int l = 0; l < w->p->plan[i]->nlaunches; l++) {
+        find_places(w, i, &all[l], place);
+        mba_ledger_kernel(w->ledger, &all[l], place);
+        const key h = key_of(&all[l], w->m, w->tier);
+        w->keys[w->nlaunches++] = h;
+        MBA_TRY(remember(w, &all[l], h));
+    }
+    return MBA_OK;
+}
+
+/* A failure is told once, by the thread that returns. */
+static mba_status run_jobs(walk *w)
+{
+    #pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t j = 0; j < w->njobs; j++)
+        w->jobs[j].st = mba_sim_run(&w->jobs[j].r, &w->jobs[j].kernel, w->m, w->tier);
+    for (int64_t j = 0; j < w->njobs; j++) {
+        known *e = slot_of(w->sim->table, w->sim->size, w->jobs[j].key);
+        if (w->jobs[j].st != MBA_OK) return mba_sim_run(&w->jobs[j].r, &w->jobs[j].kernel, w->m, w->tier);
+        e->r    = w->jobs[j].r;
+        e->done = 1;
+    }
+    return MBA_OK;
+}
+
+static void add_launch(mba_sim_step *out, mba_sim_node *n, const mba_sim_result *r, double gap, double *longest)
+{
+    n->seconds   += r->seconds + (n->launches ? gap : 0);
+    n->kernels_s += r->seconds;
+    n->dram_read  += r->dram_read;
+    n->dram_write += r->dram_write;
+    n->floor_s    += r->bound[r->limit];
+    for (int p = 0; p < MBA_PIPES; p++) n->busy[p] += r->busy[p] * r->seconds;
+    if (r->seconds > *longest) { *longest = r->seconds; n->limit = r->limit; }
+    n->launches++;
+    out->seconds    += r->seconds + gap;
+    out->kernels_s  += r->seconds;
+    out->dram_read  += r->dram_read;
+    out->dram_write += r->dram_write;
+    out->launches++;
+}
+
+static void add_up(mba_sim_step *out, const walk *w)
+{
+    const double gap = 1e-6 * w->m->v[w->how->stream ? MBA_GPU_gap_stream : MBA_GPU_gap_graph];
+    int64_t      at = 0;
+    for (int32_t i = 0; i < w->p->graph->nnodes; i++) {
+        double longest = -1;
+        if (!(w->p->graph->nodes[i]->pass & w->how->passes)) continue;
+        for (int l = 0; l < w->p->plan[i]->nlaunches; l++)
+            add_launch(out, &out->node[i], &slot_of(w->sim->table, w->sim->size, w->keys[at++])->r, gap, &longest);
+        for (int p = 0; p < MBA_PIPES && out->node[i].kernels_s > 0; p++)
+            out->node[i].busy[p] /= out->node[i].kernels_s;
+    }
+    out->unique = w->njobs;
+    for (int64_t j = 0; j < w->njobs; j++) out->events += w->jobs[j].r.events;
+}
+
+/* What failed half-way must not be found later. */
+static void forget_undone(mba_sim *s)
+{
+    known *old = s->table, *fresh = calloc((size_t)s->size, sizeof *fresh);
+    if (!fresh) return;
+    s->n = 0;
+    for (int64_t i = 0; i < s->size; i++)
+        if (old[i].used && old[i].done) { *slot_of(fresh, s->size, old[i].key) = old[i]; s->n++; }
+    s->table = fresh;
+    free(old);
+}
+
+mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, const mba_gpu *m,
+                           const mba_sim_how *how)
+{
+    walk w = { .sim = s,
+               .p = p,
+               .m = m,
+               .how = how,
+               .tier = how->bounds ? MBA_SIM_BOUNDS
+                       : how->tier ? how->tier
+                                   : MBA_SIM_FOLDED };
+    int64_t launches = 0;
+    for (int32_t i = 0; i < p->graph->nnodes; i++) launches += p->plan[i]->nlaunches;
+    *out    = (mba_sim_step){ .node = calloc((size_t)p->graph->nnodes + 1, sizeof *out->node) };
+    w.plans = calloc((size_t)p->graph->nnodes + 1, sizeof *w.plans);
+    w.keys  = calloc((size_t)launches + 1, sizeof *w.keys);
+    mba_status st = out->node && w.plans && w.keys
+                        ? MBA_OK
+                        : mba_fail(MBA_E_NOMEM, "no memory for %lld launches", (long long)launches);
+    if (st == MBA_OK) st = mba_ledger_create(&w.ledger, lay_arenas(&w), m);
+    for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++)
+        if (p->graph->nodes[i]->pass & how->passes) st = walk_node(&w, i);
+    if (st == MBA_OK) st = run_jobs(&w);
+    if (st == MBA_OK) add_up(out, &w);
+    else forget_undone(s);
+    for (int64_t k = 0; k < w.nplans; k++) free(w.plans[k].kernel);
+    mba_ledger_destroy(w.ledger);
+    free(w.plans);
+    free(w.keys);
+    free(w.jobs);
+    if (st != MBA_OK) mba_sim_step_free(out);
+    return st;
+}
+
+void mba_sim_step_free(mba_sim_step *r)
+{
+    free(r->node);
+    r->node = NULL;
+}
+
+double mba_sim_roofline(const mba_node *n, const mba_gpu *m)
+{
+    const mba_cost c = n->op->cost(n);
+    bool           half = false;
+    for (int k = 0; k < MBA_IN_MAX; k++) half |= n->in[k] && n->in[k]->type.dtype == MBA_BF16;
+    const double *v = m->v, hz = v[MBA_GPU_clk] * 1e9 * v[MBA_GPU_sm];
+    const double tensor = c.tensor_flops / (v[half ? MBA_GPU_mma16 : MBA_GPU_mma32] * hz),
+                 vector = c.vector_flops / (2 * v[MBA_GPU_fma] * hz), special = c.special_ops / (v[MBA_GPU_xu] * hz),
+                 bytes = (c.read_bytes + c.write_bytes) / (v[MBA_GPU_hbm] * 1e9);
+    double most = bytes;
+    if (tensor > most) most = tensor;
+    if (vector > most) most = vector;
+    if (special > most) most = special;
+    return most;
+}

@@ -1,0 +1,127 @@
+/* simulate_test.c -- whole training steps, simulated: the same bits whatever the threads and the past, gaps that add
+ * up, one SM against all of them on our own kernels; and that the error table is not worse than the one that is written
+ * down. */
+#include "tests/test.h"
+
+#include "cli/simulated.h"
+#include "cli/validated.h"
+
+static const mba_workload small = { .machine = "h200",
+                                    .model = { .name = "mamba2-130m", .shape = { .batch = 2, .length = 512 } } };
+
+static void steps_have_the_same_bits_for_any_threads(void **state)
+{
+    (void)state;
+    double first = 0;
+    for (int threads = 1; threads <= 3; threads++) {
+        mba_simulated r = { 0 };
+        mba_sim      *sim;
+        mba_workload  w = small;
+        w.model.threads = threads;
+        assert_ok(mba_sim_create(&sim));
+        assert_ok(mba_simulated_run(&r, &w, sim));
+        if (threads == 1) first = r.step.seconds;
+        assert_true(r.step.seconds == first && first > 0);
+        mba_simulated_end(&r);
+        mba_sim_destroy(sim);
+    }
+    mba_cpu_set_threads(0);
+}
+
+static void what_is_remembered_is_not_simulated_again(void **state)
+{
+    (void)state;
+    mba_simulated a = { 0 }, b = { 0 };
+    mba_sim      *sim;
+    mba_workload  other = small;
+    other.changes = "xu=x2";
+    assert_ok(mba_sim_create(&sim));
+    assert_ok(mba_simulated_run(&a, &small, sim));
+    assert_ok(mba_simulated_run(&b, &small, sim));
+    assert_true(a.step.unique > 10 && b.step.unique == 0 && a.step.seconds == b.step.seconds);
+    mba_simulated_end(&b);
+    assert_ok(mba_simulated_run(&b, &other, sim));             // only kernels with special functions notice
+    assert_true(b.step.unique > 0 && b.step.unique < a.step.unique);
+    mba_simulated_end(&a);
+    mba_simulated_end(&b);
+    mba_sim_destroy(sim);
+}
+
+static void a_step_is_its_kernels_and_gaps(void **state)
+{
+    (void)state;
+    mba_simulated r = { 0 };
+    mba_sim      *sim;
+    double        kernels = 0;
+    assert_ok(mba_sim_create(&sim));
+    assert_ok(mba_simulated_run(&r, &small, sim));
+    for (int32_t i = 0; i < r.session.graph->nnodes; i++) kernels += r.step.node[i].kernels_s;
+    assert_near(kernels, r.step.kernels_s, 1e-9);
+    assert_near(r.step.seconds, kernels + (double)r.step.launches * 1e-6 * r.gpu.v[MBA_GPU_gap_graph], 1e-9);
+    mba_simulated_end(&r);
+    mba_sim_destroy(sim);
+}
+
+/* Law 6 on our own kernels. */
+static void one_sm_stands_for_all_in_a_step(void **state)
+{
+    (void)state;
+    mba_simulated r = { 0 };
+    mba_sim_step  whole = { 0 };
+    mba_sim      *sim;
+    assert_ok(mba_sim_create(&sim));
+    assert_ok(mba_simulated_run(&r, &small, sim));
+    assert_ok(mba_sim_program(&whole, sim, r.session.program, &r.gpu,
+                              &(mba_sim_how){ .passes = MBA_STEP, .tier = MBA_SIM_WHOLE }));
+    printf("step: %.3f ms folded, %.3f ms whole\n", 1e3 * r.step.seconds, 1e3 * whole.seconds);
+    assert_near(r.step.seconds / whole.seconds, 1, 0.05);
+    mba_sim_step_free(&whole);
+    mba_simulated_end(&r);
+    mba_sim_destroy(sim);
+}
+
+static void every_machine_runs_every_workload(void **state)
+{
+    (void)state;
+    mba_sim *sim;
+    assert_ok(mba_sim_create(&sim));
+    for (int m = 0; mba_gpu_name(m); m++)
+        for (const mba_model_options *o = mba_full_size; o->name; o++) {
+            mba_simulated r = { 0 };
+            const mba_status st = mba_simulated_run(&r, &(mba_workload){ .machine = mba_gpu_name(m), .model = *o }, sim);
+            // Kernels of ours may want more shared memory than machines they were not written for have; then it says so.
+            const bool foreign = !strcmp(mba_gpu_name(m), "v100") || !strcmp(mba_gpu_name(m), "mi300x");
+            if (st == MBA_E_UNSUPPORTED && foreign && strstr(mba_message(), "cannot run on")) {
+                printf("%s on %s: %s\n", o->name, mba_gpu_name(m), mba_message());
+                mba_simulated_end(&r);
+                continue;
+            }
+            assert_ok(st);
+            assert_true(r.step.seconds > 1e-4 && r.step.seconds < 10 && r.step.dram_read > 0);
+            mba_simulated_end(&r);
+        }
+    mba_sim_destroy(sim);
+}
+
+/* docs/simulator.md has the table; a change that makes it worse is seen here. */
+static void the_error_is_not_worse_than_written_down(void **state)
+{
+    (void)state;
+    mba_measured *d;
+    assert_ok(mba_validated(&d, NULL, "h200", NULL));
+    const mba_score held = mba_measured_score(d, MBA_POINT_HELD), fitted = mba_measured_score(d, MBA_POINT_FITTED);
+    int said = 0;
+    for (int i = 0; i < d->n; i++) said += d->point[i].predicted_ms > 0;
+    printf("held out %.1f %% of %d points, fitted %.1f %% of %d; %d of %d points predicted\n", held.mape, held.points,
+           fitted.mape, fitted.points, said, d->n);
+    assert_int_equal(said, d->n);
+    assert_true(held.mape < 40 && held.log_correlation > 0.97);
+    assert_true(fitted.mape < 15 && fitted.log_correlation > 0.99);
+    mba_measured_destroy(d);
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(steps_have_the_same_bits_for_any_threads),
+              cmocka_unit_test(what_is_remembered_is_not_simulated_again),
+              cmocka_unit_test(a_step_is_its_kernels_and_gaps), cmocka_unit_test(one_sm_stands_for_all_in_a_step),
+              cmocka_unit_test(every_machine_runs_every_workload),
+              cmocka_unit_test(the_error_is_not_worse_than_written_down))
