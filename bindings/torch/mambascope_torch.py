@@ -123,7 +123,8 @@ def _plan(device, windows, sizes):
 
 
 def _takes(shape, strides):
-    """Whether kernels take a tensor (B, L, ..) so: the numbers of a token side by side, tokens at one distance throughout."""
+    """Whether kernels take a tensor (B, L, ..) so: the numbers of a token side by side, and tokens at one distance throughout or
+    side by side in every sequence."""
     run = 1
     for n, s in list(zip(shape, strides))[:1:-1]:
         if n != 1 and s != run:
@@ -132,7 +133,7 @@ def _takes(shape, strides):
     (batch, length), (batch_step, step) = shape[:2], strides[:2]
     if length == 1:
         return batch == 1 or batch_step >= run
-    return step >= run and (batch == 1 or batch_step == length * step)
+    return step >= run and (batch == 1 or batch_step == length * step or (step == run and batch_step >= length * step))
 
 
 def _regular(t):
