@@ -10,7 +10,7 @@
  *
  * Gradient of the decay: q_l = <C_l, what dC_l gained from H1>, row_l and low_l = <CB_l, what dCB_l gained> in the
  * block of its own chunk and in block 10, out_s = <B_s, what dB_s gained> are, per head, differences of products with
-  * running sums. With src_s = <x'_s, gradient of x'_s> from ssd_scan_rev
+ * the running sums. With src_s = <x'_s, gradient of x'_s> from ssd_scan_rev
  *     chunk 0:  ddA_i = kappa <H1, G1> + sum_{l of 1} q_l + sum_{l>=i} q_l + sum_{s<i} (src_s - row_s)
  *     chunk 1:  ddA_i = kappa <H1, G1> + sum_{s of 0} out_s + sum_{l>=i} (q_l + low_l) + sum_{s<i} (src_s - row_s)
  * Sources and rows of a chunk meet the same bf16 operands, so what should cancel does. (In one formula over both chunks
