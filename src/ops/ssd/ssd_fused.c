@@ -45,8 +45,8 @@ static mba_status check_fused(const mba_node *n, const ssd_dims *d, const mba_ma
 {
     MBA_REFUSE_IF(m->cc != 90, "a device of compute capability %d\nwhy: products of warpgroups, which sm_90a has",
                   m->cc);
-    MBA_REFUSE_IF(m->smem_block_bytes < SSD_SCAN_SMEM, "blocks of %lld bytes of shared memory",
-                  (long long)m->smem_block_bytes);
+    MBA_REFUSE_IF(m->smem_block_bytes < SSD_SCAN_SMEM || m->smem_block_bytes < SSD_BC_SMEM,
+                  "blocks of %lld bytes of shared memory", (long long)m->smem_block_bytes);
     MBA_REFUSE_IF(n->in[X]->type.dtype != MBA_BF16, "fp32 activations\nwhy: tensor cores would round them");
     MBA_REFUSE_IF(d->P != P || d->N != N, "heads of %lld, a state of %lld\nwhy: written for 64 and 128",
                   (long long)d->P, (long long)d->N);
@@ -191,7 +191,7 @@ static void draw_backward_scratch(const drawing *w)
     mba_plan_scratch(w->p, "their gradients", (size_t)(2 * heads * pairs * STATE));
     mba_plan_scratch(w->p, "sums per token", (size_t)(3 * 4 * tokens));
     mba_plan_scratch(w->p, "dB, dC beyond the range", (size_t)(2 * 4 * w->chunks * Q * d->G * N));
-    mba_plan_scratch(w->p, "partial sums", (size_t)(4 * heads * (4 * pairs + w->r.segments * P)));
+    mba_plan_scratch(w->p, "partial sums", (size_t)(4 * heads * ((SSD_ENDS + 2) * pairs + w->r.segments * P)));
 }
 
 static void draw_slow_pairs(const drawing *w)
@@ -214,8 +214,8 @@ static void draw_bc(const drawing *w)
     mba_phase_work(l, MBA_HALF2, 5.0 * 2 * P * Q / 2 * 2, NULL);
     mba_phase_work(l, MBA_BARRIER, 2, NULL);
     mba_phase_work(l, MBA_MMA, 2.0 * (4 * STATE * Q + 3 * P * Q * Q), NULL);
-    mba_phase_work(l, MBA_FMA, 2.0 * Q * N + 3.0 * Q * Q, NULL);
-    mba_phase_work(l, MBA_SMEM, 2.0 * Q * N * 2 + 3.0 * Q * Q * 2 + 5.0 * 2 * TILE_BYTES, NULL);
+    mba_phase_work(l, MBA_FMA, 3.0 * Q * N + 3.0 * Q * Q, NULL);
+    mba_phase_work(l, MBA_SMEM, 3.0 * Q * N * 2 + 3.0 * Q * Q * 2 + 5.0 * 2 * TILE_BYTES, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), 2.0 * 2 * Q * 4);
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_work(l, MBA_MMA, 2.0 * 6 * Q * Q * N, NULL);

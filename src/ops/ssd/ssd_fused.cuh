@@ -63,8 +63,8 @@ struct fused_task {
     float    *seg_state, *seg_decay;                   /* (B, H, segments, 64, 128 threads); (B, H, segments) */
     uint32_t *saved, *saved_rev;                       /* (B, H, K/2, 64, N) bf16, n as fragments have it */
     float    *src;                                     /* (B, H, K 64): <x', gradient of x'> */
-    float    *q, *row;                                 /* (B, H, K 64): what l takes from the state; from sources */
-    float    *dchunk;                                  /* (B, H, K/2, 2) */
+    float    *q, *row;                                 /* (B, H, K 64): what l takes from before its chunk; from it */
+    float    *ends;                                    /* (B, H, K/2, SSD_ENDS): ssd_fused_bc.cuh */
     float    *slow_db, *slow_dc;                       /* (B, K 64, G, N): what heads beyond the range add */
     float    *dpar, *dD;                               /* (2, B K/2, H); (B segments, H, P) */
 };

@@ -8,10 +8,13 @@
  *     dCB_00 += dy'_0 x'_0^T    dCB_11 += dy'_1 x'_1^T          dCB_10 += (kappa dy'_1) x'_0^T
  * and once at the end dC += mask(dCB) B, dB += mask(dCB)^T C. Warpgroup i owns the rows of chunk i.
  *
- * Gradient of the decay: per head q_l = <C_l, what dC_l gained from H1> and row_l = <CB_l, what dCB_l gained> are
- * differences of products with the running sums; with src_s = <x'_s, gradient of x'_s> from ssd_scan_rev
- *     ddA_i = kappa <H1, G1> + sum_{l>=i} q_l + sum_{s<i} (src_s - row_s)          over the 128 positions of the pair.
- * Sources and rows meet the same bf16 operands, so what should cancel does.
+ * Gradient of the decay: q_l = <C_l, what dC_l gained from H1>, row_l and low_l = <CB_l, what dCB_l gained> in the
+ * block of its own chunk and in block 10, out_s = <B_s, what dB_s gained> are, per head, differences of products with
+ * the running sums. With src_s = <x'_s, gradient of x'_s> from ssd_scan_rev
+ *     chunk 0:  ddA_i = kappa <H1, G1> + sum_{l of 1} q_l + sum_{l>=i} q_l + sum_{s<i} (src_s - row_s)
+ *     chunk 1:  ddA_i = kappa <H1, G1> + sum_{s of 0} out_s + sum_{l>=i} (q_l + low_l) + sum_{s<i} (src_s - row_s)
+ * Sources and rows of a chunk meet the same bf16 operands, so what should cancel does. (In one formula over both chunks
+ * src would meet block 10, which is rounded differently: dA_log was off by 3 to 4 times as much.)
  *
  * A head with a chunk beyond the range of a pivot counts as zero in ssd_bwd_bc; ssd_bwd_slow does its pairs token by
  * token in fp32.
@@ -19,7 +22,7 @@
  * kernel     ssd_bwd_slow    128 positions per block, a thread per n, heads beyond the range in turn; none: leaves
  * launch     grid B K/2 G, block 128, dynamic smem 64 KB
  * kernel     ssd_bwd_bc      one producer thread, two warps for <H1, G1>, two warpgroups of 240 registers; two stages
- * launch     grid B K/2 G, block 384, dynamic smem 210 KB
+ * launch     grid B K/2 G, block 384, dynamic smem 227 KB
  * moves      per pair and head: x, dy 32 KB, H1, G1 32 KB; tensor 2 x 1024 cycles
  * kernel     ssd_finish      128 positions x 32 heads per block: ddt, and parts of dA_log, ddt_bias
  * kernel     ssd_sums        32 columns per block; parts in order
@@ -97,21 +100,25 @@ static __device__ __forceinline__ void load_slow(slow_smem &m, slow_steps &s, co
     }
 }
 
-/* One row of a walk: state = keep state + weight left n_value, and the return value sum_p state right. */
-static __device__ __forceinline__ float slow_row(float (&s)[FP], float keep, float value, const float *left,
-                                                 const float *right)
+/* One row of a walk: state = keep state + value left. Returns sum_p right (old part) and sum_p right state: what a row
+ * gives to itself is the same for a source and its destination, and left out of their sums it cannot spoil the
+ * difference, which for strong decays is nearly nothing. */
+static __device__ __forceinline__ float2 slow_row(float (&s)[FP], float keep, float value, const float *left,
+                                                  const float *right)
 {
-    float sum = 0;
+    float old = 0, self = 0;
 #pragma unroll
     for (int p = 0; p < FP; p += 4) {
         const float4 x = *(const float4 *)(left + p), y = *(const float4 *)(right + p);
-        s[p]     = fmaf(keep, s[p], value * x.x);
-        s[p + 1] = fmaf(keep, s[p + 1], value * x.y);
-        s[p + 2] = fmaf(keep, s[p + 2], value * x.z);
-        s[p + 3] = fmaf(keep, s[p + 3], value * x.w);
-        sum += s[p] * y.x + s[p + 1] * y.y + s[p + 2] * y.z + s[p + 3] * y.w;
+        const float  o0 = keep * s[p], o1 = keep * s[p + 1], o2 = keep * s[p + 2], o3 = keep * s[p + 3];
+        old  += o0 * y.x + o1 * y.y + o2 * y.z + o3 * y.w;
+        self += x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w;
+        s[p]     = fmaf(value, x.x, o0);
+        s[p + 1] = fmaf(value, x.y, o1);
+        s[p + 2] = fmaf(value, x.z, o2);
+        s[p + 3] = fmaf(value, x.w, o3);
     }
-    return sum;
+    return make_float2(old, fmaf(value, self, old));
 }
 
 static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, const fused_task &a, const pair_block &k,
@@ -133,9 +140,10 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
         const bool  real = l0 + l < a.L;
         const float bv = real ? to_float(a.bm.row(k.b, l0 + l, k.g)[n]) : 0;
         const float cv = real ? to_float(a.cm.row(k.b, l0 + l, k.g)[n]) : 0;
-        const float dc = slow_row(state, s.decay[l], s.dt[l] * bv, m.x[l], m.dy[l]), dest = warp_sum(dc * cv);
-        float      *to = a.slow_dc + at + (int64_t)l * a.G * FN;
-        *to = first ? dc : *to + dc;
+        const float2 dc = slow_row(state, s.decay[l], s.dt[l] * bv, m.x[l], m.dy[l]);
+        const float  dest = warp_sum(dc.x * cv);
+        float       *to = a.slow_dc + at + (int64_t)l * a.G * FN;
+        *to = first ? dc.y : *to + dc.y;
         if (n % 32 == 0) s.dest[warp][l] = dest;
     }
     float ends = 0;
@@ -150,9 +158,10 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
         const bool  real = l0 + l < a.L;
         const float bv = real ? to_float(a.bm.row(k.b, l0 + l, k.g)[n]) : 0;
         const float cv = real ? to_float(a.cm.row(k.b, l0 + l, k.g)[n]) : 0;
-        const float db = s.dt[l] * slow_row(state, keep, cv, m.dy[l], m.x[l]), src = warp_sum(db * bv);
-        float      *to = a.slow_db + at + (int64_t)l * a.G * FN;
-        *to  = first ? db : *to + db;
+        const float2 db = slow_row(state, keep, cv, m.dy[l], m.x[l]);
+        const float  src = warp_sum(s.dt[l] * db.x * bv);
+        float       *to = a.slow_db + at + (int64_t)l * a.G * FN;
+        *to  = s.dt[l] * db.y + (first ? 0 : *to);
         keep = s.decay[l];
         if (n % 32 == 0) s.src[warp][l] = src;
     }
@@ -183,6 +192,10 @@ static __global__ void __launch_bounds__(PAIR) ssd_bwd_slow(const __grid_constan
 
 enum { BC_STAGES = 2, DOT_WARPS = 2 };
 
+/* Parts of `ends`: kappa <H1, G1>; out_s of chunk 0; q_l of chunk 1, by warps. */
+enum { END_DOT = 0, END_OUT = DOT_WARPS, END_Q = END_OUT + 4 };
+static_assert(END_Q + 4 == SSD_ENDS, "what the plan asks for");
+
 struct bc_stage {
     unsigned char dy[2][TILE_BYTES], x[2][TILE_BYTES], h[2 * TILE_BYTES], g[2 * TILE_BYTES];
     float         rec[2][256];
@@ -194,8 +207,9 @@ struct bc_smem {
         struct { uint4 own[4][256], low[4][128]; } pairs;
         unsigned char m[3][TILE_BYTES];
     };
-    uint4         c[8][256];                           /* C as threads want it */
-    float4        had[256];                            /* products with the sums before this head */
+    uint4         c[8][256], b[8][128];                /* C, and B of chunk 0, as threads want it */
+    float4        had[256];                            /* products with the sums before this head: q, row */
+    float         had_end[256];                        /* and the one that goes into `ends` */
     uint64_t      full[BC_STAGES], empty[BC_STAGES];
     int           resets[2][FQ];
     pair_block    where;
@@ -251,7 +265,7 @@ static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
         const int         flags = (int)t.rec[0][REC_FLAGS] | (int)t.rec[1][REC_FLAGS];
         const int         z = (k.b * a.H + k.g * a.J + i) * (a.K / 2) + k.c2;
         if (!flags) sum *= __expf(t.rec[1][REC_BEFORE] + t.rec[0][REC_AFTER]);
-        a.dchunk[(int64_t)z * DOT_WARPS + thread / 32] = flags ? 0 : sum;
+        a.ends[(int64_t)z * SSD_ENDS + thread / 32] = flags ? 0 : sum;
         mbar_arrive(smem_address(&sm.empty[i % BC_STAGES]));
     }
 }
@@ -319,6 +333,7 @@ template <int I, bool DOCS> struct bc_rows {
         const int r = 16 * warp + (lane & 15);
         moff = (uint32_t)(r * 128);
         sm.had[I * 128 + tid] = make_float4(0, 0, 0, 0);
+        sm.had_end[I * 128 + tid] = 0;
 #pragma unroll
         for (int i = 0; i < 64; i++) dC[i] = dB[i] = 0;
 #pragma unroll
@@ -331,6 +346,18 @@ template <int I, bool DOCS> struct bc_rows {
     __device__ __forceinline__ int64_t token(int q) const { return (int64_t)sm.where.c2 * PAIR + I * FQ + row + 8 * q; }
 
     /* ---- what all heads share ---- */
+
+    /* My numbers 8 i .. of B or C, as dB and dC have them. */
+    __device__ __forceinline__ uint4 rows_of(const strided<const bf16> &m, int i) const
+    {
+        uint32_t v[4];
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const bf16 *at = m.row(sm.where.b, token(e & 1), sm.where.g) + n_of(8 * i + 4 * (e >> 1) + t4);
+            v[e] = token(e & 1) < a.L ? *(const uint32_t *)at : 0;
+        }
+        return make_uint4(v[0], v[1], v[2], v[3]);
+    }
     __device__ __forceinline__ void load_shared()
     {
         const bf16 *cb = a.cb + (((int64_t)sm.where.b * a.K + 2 * sm.where.c2 + I) * a.G + sm.where.g) * FQ * FQ;
@@ -338,12 +365,8 @@ template <int I, bool DOCS> struct bc_rows {
         uint32_t    v[4];
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const bf16 *c = a.cm.row(sm.where.b, token(e & 1), sm.where.g) + n_of(8 * i + 4 * (e >> 1) + t4);
-                v[e] = token(e & 1) < a.L ? *(const uint32_t *)c : 0;
-            }
-            sm.c[i][I * 128 + tid] = make_uint4(v[0], v[1], v[2], v[3]);
+            sm.c[i][I * 128 + tid] = rows_of(a.cm, i);
+            if (I == 0) sm.b[i][tid] = rows_of(a.bm, i);
         }
 #pragma unroll
         for (int i = 0; i < 4; i++) {
@@ -460,20 +483,25 @@ template <int I, bool DOCS> struct bc_rows {
     }
     __device__ __forceinline__ void decay_sums(int h)
     {
-        const float2 q = rows_dot(dC, &sm.c[0][I * 128 + tid], 256);
-        float2       r = lower_dot(own, &sm.pairs.own[0][I * 128 + tid], 256, warp, lane);
-        if (I == 1) {
-            const float2 more = rows_dot(low, &sm.pairs.low[0][tid], 128);
-            r.x += more.x;
-            r.y += more.y;
+        float2       q = rows_dot(dC, &sm.c[0][I * 128 + tid], 256), end = q;
+        const float2 r = lower_dot(own, &sm.pairs.own[0][I * 128 + tid], 256, warp, lane);
+        if (I == 0) {
+            end = rows_dot(dB, &sm.b[0][tid], 128);
+        } else {
+            const float2 below = rows_dot(low, &sm.pairs.low[0][tid], 128);
+            q.x += below.x;
+            q.y += below.y;
         }
-        const float4  had = sm.had[I * 128 + tid];
-        const float   q0 = over_columns(q.x - had.x), q1 = over_columns(q.y - had.y);
-        const float   r0 = over_columns(r.x - had.z), r1 = over_columns(r.y - had.w);
-        sm.had[I * 128 + tid] = make_float4(q.x, q.y, r.x, r.y);
+        const float4 had = sm.had[I * 128 + tid];
+        const float  q0 = over_columns(q.x - had.x), q1 = over_columns(q.y - had.y);
+        const float  r0 = over_columns(r.x - had.z), r1 = over_columns(r.y - had.w);
+        const float  all = warp_sum(end.x + end.y - sm.had_end[I * 128 + tid]);
+        sm.had[I * 128 + tid]     = make_float4(q.x, q.y, r.x, r.y);
+        sm.had_end[I * 128 + tid] = end.x + end.y;
         if (t4) return;
         asm volatile("" : "+r"(h));                    // or the address would be kept all the way
-        const int64_t at = (((int64_t)sm.where.b * a.H + h) * a.K + 2 * sm.where.c2 + I) * FQ + row;
+        const int64_t pair = ((int64_t)sm.where.b * a.H + h) * (a.K / 2) + sm.where.c2, at = (2 * pair + I) * FQ + row;
+        if (lane == 0) a.ends[pair * SSD_ENDS + (I ? END_Q : END_OUT) + warp] = all;
         a.row[at]     = r0;
         a.row[at + 8] = r1;
         if (slow_now) return;                          // ssd_bwd_slow has left the gradient itself there
@@ -649,45 +677,50 @@ ssd_bwd_bc(const __grid_constant__ fused_task a, const __grid_constant__ bc_maps
 
 /* ---- gradients of steps and parameters ---- */
 
-static __device__ __forceinline__ float scan_up(float x)         /* inclusive, over the warp */
+/* Sums over the lanes before mine (after mine) in my half of the warp. */
+static __device__ __forceinline__ float sum_before(float x)
 {
+    const int lane = threadIdx.x & 15;
+    float     sum = x;
 #pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-        const float v = __shfl_up_sync(0xffffffffu, x, d);
-        if ((int)(threadIdx.x & 31) >= d) x += v;
+    for (int d = 1; d < 16; d *= 2) {
+        const float v = __shfl_up_sync(0xffffffffu, sum, d);
+        if (lane >= d) sum += v;
     }
-    return x;
+    return sum - x;
 }
-static __device__ __forceinline__ float scan_down(float x)       /* inclusive, from the last lane down */
+static __device__ __forceinline__ float sum_after(float x)
 {
+    const int lane = threadIdx.x & 15;
+    float     sum = x;
 #pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-        const float v = __shfl_down_sync(0xffffffffu, x, d);
-        if ((int)(threadIdx.x & 31) + d < 32) x += v;
+    for (int d = 1; d < 16; d *= 2) {
+        const float v = __shfl_down_sync(0xffffffffu, sum, d);
+        if (lane + d < 16) sum += v;
     }
-    return x;
+    return sum - x;
 }
 
-/* ddA of positions 4 lane .. 4 lane + 3 of a pair. */
+/* ddA of positions 4 lane .. 4 lane + 3 of a pair: half a warp per chunk. */
 static __device__ __forceinline__ void decay_gradient(float (&ddA)[4], const float (&src)[4], const fused_task &a,
                                                       int b, int h, int c2)
 {
     const int     lane = threadIdx.x & 31;
-    const int64_t bh = (int64_t)b * a.H + h, at = bh * a.K * FQ + (int64_t)c2 * PAIR + 4 * lane;
+    const int64_t pair = ((int64_t)b * a.H + h) * (a.K / 2) + c2, at = pair * PAIR + 4 * lane;
     const float4  q = *(const float4 *)(a.q + at), r = *(const float4 *)(a.row + at);
     ddA[0] = q.x;
     ddA[1] = q.y;
     ddA[2] = q.z;
     ddA[3] = q.w;
     if (slow_pair(a, b, h, c2)) return;
-    const float *dot = a.dchunk + (bh * (a.K / 2) + c2) * 2;
-    const float  later = scan_down(q.x + q.y + q.z + q.w) - (q.x + q.y + q.z + q.w) + dot[0] + dot[1];
-    ddA[3] += later;
+    const float *end = a.ends + pair * SSD_ENDS, *more = end + (lane < 16 ? END_Q : END_OUT);
+    ddA[3] += sum_after(q.x + q.y + q.z + q.w);
+    ddA[3] += end[END_DOT] + end[END_DOT + 1] + more[0] + more[1] + more[2] + more[3];
     ddA[2] += ddA[3];
     ddA[1] += ddA[2];
     ddA[0] += ddA[1];
-    const float g0 = src[0] - r.x, g1 = src[1] - r.y, g2 = src[2] - r.z, g3 = src[3] - r.w, all = g0 + g1 + g2 + g3;
-    const float before = scan_up(all) - all;
+    const float g0 = src[0] - r.x, g1 = src[1] - r.y, g2 = src[2] - r.z, g3 = src[3] - r.w;
+    const float before = sum_before(g0 + g1 + g2 + g3);
     ddA[0] += before;
     ddA[1] += before + g0;
     ddA[2] += before + g0 + g1;

@@ -142,7 +142,7 @@ static void set_gradients(fused_task &a, const mba_call *c)
     a.slow_db = take<float>(at, chunks * FQ * a.G * FN);
     a.slow_dc = take<float>(at, chunks * FQ * a.G * FN);
     at = (char *)mba_cuda_scratch(c, SSD_SMALL_WORK);
-    a.dchunk = take<float>(at, heads * a.K / 2 * DOT_WARPS);
+    a.ends   = take<float>(at, heads * a.K / 2 * SSD_ENDS);
     a.dpar   = take<float>(at, 2 * heads * a.K / 2);
     a.dD     = take<float>(at, heads * a.segments * FP);
 }
