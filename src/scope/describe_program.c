@@ -69,7 +69,7 @@ static double filled(const mba_node *n, const mba_step *step)
 static mba_status put_node(mba_store *s, const mba_program *p, const mba_node *n, const mba_step *step)
 {
     char           shape[1024];
-    const mba_cost c = mba_runs(n, MBA_STEP) ? n->op->cost(n) : (mba_cost){ 0 };     // what a step leaves out costs it nothing
+    const mba_cost c = n->op->cost(n);
     mba_node_shape(shape, sizeof shape, n);
     return mba_put_node(s, &(mba_row_node){
         .id = n->id, .op = n->op->name, .kind = mba_kind_name(n->op->kind), .scope = n->scope,
