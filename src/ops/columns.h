@@ -18,18 +18,24 @@ static inline int mba__columns_at_once(const mba_tensor *const *t, int n)
     return v;
 }
 
-/* Appends the launch "column_totals" of parts (parts, sums, cols) in scratch. */
+/* Appends the launch "column_totals" of parts (parts, sums, cols) in scratch: a line of columns a block, a sector where the lines
+ * would not fill the processors. */
 static inline void mba__plan_column_totals(mba_plan *p, int scratch, int64_t parts, int sums, int64_t cols)
 {
-    mba_launch *l = mba_plan_launch(p, "column_totals", MBA_VECTOR, mba_ceil(cols, 32), 512);
+    enum { LINE = 32, SECTOR = 8, PROCESSORS = 132 };
+    const int64_t wide = mba_ceil(cols, LINE) < PROCESSORS ? SECTOR : LINE;
+    mba_launch   *l = mba_plan_launch(p, "column_totals", MBA_VECTOR, mba_ceil(cols, wide), 512);
     l->regs = 32;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(scratch), 4.0 * 32 * (double)(parts * sums));
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(scratch), 4.0 * (double)(wide * parts * sums));
 }
 
 /* Sums of `sums` kinds over the rows of t, V columns a thread: appends launches <parts> and "column_totals", and scratch. */
 static inline int mba__plan_column_sums(mba_plan *p, const char *parts_name, const mba_tensor *t, int sums, int V, double read_bytes)
 {
-    enum { THREADS = 256, BLOCKS = 528, ROWS_LEAST = 4 };                 /* four blocks for each of 132 processors */
+    /* Two blocks for each of 132 processors, which all of these kernels' registers allow, so that there is one round of them: bias_bwd
+     * with 72 registers had 528 blocks in 1.3 rounds. MambaVision-T, 128 images, V = 8: 401408 x 80 are 61 rows a thread, 25088 x 320
+     * 16, 6272 x 640 8. */
+    enum { THREADS = 256, BLOCKS = 264, ROWS_LEAST = 8 };
     const int64_t cols = mba_cols(t), rows = mba_rows(t), owners = mba_ceil(cols, V), across = mba_ceil(owners, THREADS);
     const int64_t at_once = owners < THREADS ? THREADS / owners : 1;
     int64_t parts = mba_ceil(rows, at_once * ROWS_LEAST);

@@ -73,6 +73,7 @@ static inline void mba__plan_norm_loop(mba_plan *p, const char *kernel, const mb
 typedef struct mba__norm_bwd {
     const char *kernel;
     int64_t     rows, cols, groups;               /* groups of `cols` channels in a row */
+    int         sums;                             /* over rows, of every channel: gradients of so many vectors */
     mba__team   team;
     int         staged_bytes, regs;               /* of one value: what is copied ahead */
     int         stages, block;                    /* rows a team has room for; threads of a block, about */
@@ -93,7 +94,7 @@ static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, cons
     int64_t parts = mba_ceil(m->sm * resident, b->groups);
     if (parts > mba_ceil(b->rows, teams)) parts = mba_ceil(b->rows, teams);
 
-    const int   scratch = mba_plan_scratch(p, "dw parts", sizeof(float) * (size_t)(parts * b->cols * b->groups));
+    const int   scratch = mba_plan_scratch(p, "dw parts", sizeof(float) * (size_t)(parts * b->sums * b->cols * b->groups));
     mba_launch *l = mba_plan_launch(p, b->kernel, MBA_VECTOR, parts, (int)threads);
     l->grid[1]    = b->groups;
     l->smem_bytes = (size_t)(threads * each);
@@ -102,8 +103,8 @@ static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, cons
     l->persistent = true;
     l->tiles      = mba_ceil(b->rows, teams) * b->groups;
     mba__phases_evenly(l, n, (double)(parts * b->groups));
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(scratch), 4.0 * (double)b->cols);
-    mba__plan_column_totals(p, scratch, parts, 1, b->cols * b->groups);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(scratch), 4.0 * (double)(b->sums * b->cols));
+    mba__plan_column_totals(p, scratch, parts, b->sums, b->cols * b->groups);
     return MBA_OK;
 }
 

@@ -13,13 +13,13 @@
  *
  * A thread owns V neighbouring columns and adds up rows with a stride; the threads of a block that own the same columns are
  * added in order, then the blocks' parts. How many parts there are is the plan's business and depends on the shape alone,
- * so the same shape gives the same bits. */
+ * so the same shape gives the same bits. With two blocks an SM, 256 threads, eight pieces of 16 bytes are 65 KB in flight. */
 #ifndef MBA_COLUMNS_CUH
 #define MBA_COLUMNS_CUH
 
 #include "device/cuda/packed.cuh"
 
-enum { COLUMN_THREADS = 256, TOTAL_COLUMNS = 32, TOTAL_GROUPS = 16 };
+enum { COLUMN_THREADS = 256, TOTAL_THREADS = 512, TOTAL_COLUMNS = 32, TOTAL_COLUMNS_FEW = 8 };   /* of a block, as ops/columns.h plans */
 
 /* Threads that share a block's columns: who owns which, and at which row it starts. */
 template <int V> struct column_share {
@@ -67,44 +67,64 @@ column_parts(float *part, F f, int64_t cols, int64_t capacity, int64_t per_part,
             for (int u = 0; u < U; u++) if (r + u * s.rows < end) f.add(acc, seen[u], known);
         }
     }
+    const int     wide = s.lanes * V;             // columns of the block; every thread adds up whole ones
+    const int64_t first = (int64_t)blockIdx.y * COLUMN_THREADS * V;
 #pragma unroll
     for (int k = 0; k < K; k++) {
         __syncthreads();
 #pragma unroll
         for (int v = 0; v < V; v++) sums[threadIdx.x][v] = acc[k][v];
         __syncthreads();
-        if (threadIdx.x >= s.lanes) continue;
-#pragma unroll
-        for (int v = 0; v < V; v++) {
+        for (int j = threadIdx.x; j < wide; j += COLUMN_THREADS) {
             float total = 0;
-            for (int r = 0; r < s.rows; r++) total += sums[r * s.lanes + s.lane][v];
-            if (s.column + v < cols) part[((int64_t)blockIdx.x * K + k) * cols + s.column + v] = total;
+#pragma unroll 4
+            for (int r = 0; r < s.rows; r++) total += (&sums[0][0])[r * wide + j];
+            if (first + j < cols) part[((int64_t)blockIdx.x * K + k) * cols + first + j] = total;
         }
     }
 }
 
-/* The totals of K sums of one column, given to `use(column, total)`. */
+/* The totals of K sums of one column, given to `use(column, total)`. Blocks take 32 columns; where those would be few blocks, 8, a
+ * sector of every part: then a thread asks for its share of up to 512 parts at once. The grid says which. */
 template <int K, typename F>
-__global__ void __launch_bounds__(TOTAL_COLUMNS * TOTAL_GROUPS)
+__global__ void __launch_bounds__(TOTAL_THREADS)
 column_totals(const float *part, int64_t cols, int parts, F use, const mba_step *step)
 {
-    __shared__ float sums[TOTAL_GROUPS][K][TOTAL_COLUMNS];
-    const int     x = threadIdx.x % TOTAL_COLUMNS, group = threadIdx.x / TOTAL_COLUMNS;
-    const int64_t column = (int64_t)blockIdx.x * TOTAL_COLUMNS + x;
+    constexpr int AT_ONCE = K > 2 ? 4 : 8;
+    __shared__ float sums[TOTAL_THREADS / 32][K][TOTAL_COLUMNS];
+    const int     wide = (int64_t)gridDim.x * TOTAL_COLUMNS_FEW >= cols ? TOTAL_COLUMNS_FEW : TOTAL_COLUMNS, groups = TOTAL_THREADS / wide;
+    const int     x = threadIdx.x % wide, group = threadIdx.x / wide;
+    const int64_t column = (int64_t)blockIdx.x * wide + x;
+    const int     end = column < cols ? parts : 0;
     float         total[K];
 #pragma unroll
+    for (int k = 0; k < K; k++) total[k] = 0;
+    for (int p = group; p < end; p += AT_ONCE * groups) {
+        float seen[AT_ONCE][K];
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++)
+#pragma unroll
+            for (int k = 0; k < K; k++) {
+                const int q = p + u * groups;
+                seen[u][k] = q < end ? part[((int64_t)q * K + k) * cols + column] : 0;
+            }
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++)
+#pragma unroll
+            for (int k = 0; k < K; k++) total[k] += seen[u][k];
+    }
+#pragma unroll
     for (int k = 0; k < K; k++) {
-        total[k] = 0;
-#pragma unroll 8
-        for (int p = group; p < (column < cols ? parts : 0); p += TOTAL_GROUPS) total[k] += part[((int64_t)p * K + k) * cols + column];
-        sums[group][k][x] = total[k];
+        for (int d = wide; d < 32; d *= 2) total[k] += __shfl_xor_sync(0xffffffffu, total[k], d);
+        if (threadIdx.x % 32 < wide) sums[threadIdx.x / 32][k][x] = total[k];
     }
     __syncthreads();
     if (group || column >= cols) return;
 #pragma unroll
     for (int k = 0; k < K; k++) {
         total[k] = 0;
-        for (int q = 0; q < TOTAL_GROUPS; q++) total[k] += sums[q][k][x];
+#pragma unroll
+        for (int q = 0; q < TOTAL_THREADS / 32; q++) total[k] += sums[q][k][x];
     }
     use(column, total, step);
 }

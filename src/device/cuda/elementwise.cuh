@@ -4,46 +4,99 @@
  *     extern "C" mba_status relu2_cuda(const mba_call *c) { return mba_elementwise<1>(c, relu2{}); }
  *
  * Inputs 0 .. N-1 of the node are the operands, all with the type and shape of output 0 (types may differ between
- * float and bf16 only through TIN). Each thread takes 16 bytes; the plan is mba_plan_streaming's, whose grid is ignored
- * but for the block: the grid follows from the elements. */
+ * float and bf16 only through TIN). The plan is mba_plan_streaming's, whose grid is ignored but for the block: the grid
+ * follows from the elements.
+ *
+ * kernel     elementwise     a thread takes four pieces of 16 bytes (two of each where there are several operands), 256 pieces
+ *                            apart, and asks for all of them before it uses the first
+ * takes      fp32, bf16; single elements where rows are odd; places in windows by a division of 32 bits
+ * launch     grid ceil(elems / (256 D V)), block 256, no shared memory
+ * resources  sm_90: 40 registers or fewer for sums and casts, gelu 40, gelu_bwd 48 in bf16; no spill
+ * in flight  4 TB/s for 0.7 us is 22 KB an SM: 5 blocks of 256 threads have 82 KB
+ * moves      every operand once: bound by DRAM, if f takes fewer than 25 instructions a value of bf16 (132 SMs issue 0.9 T warp
+ *            instructions a second, 4 TB/s are 1 T values in and 1 T out)
+ * order      element by element; the output may lie in an input */
 #ifndef MBA_ELEMENTWISE_CUH
 #define MBA_ELEMENTWISE_CUH
 
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/packed.cuh"
 
-template <typename T, int N> struct operands { window<const T> in[N]; };
+enum { ELEMENTWISE_THREADS = 256 };
 
-/* V values of a row per thread: 16 bytes, or one value where rows are odd. */
-template <typename TIN, typename TOUT, int N, int V, bool ADDS, typename F>
-__global__ void __launch_bounds__(256) elementwise(window<TOUT> y, operands<TIN, N> x, int64_t elems, F f)
-{
-    const int64_t i = ((int64_t)blockIdx.x * 256 + threadIdx.x) * V;
-    if (i >= elems) return;
-    float in[N][V], out[V];
-#pragma unroll
-    for (int k = 0; k < N; k++) load(in[k], x.in[k].element(i));
-    if (ADDS) load(out, y.element(i));
-#pragma unroll
-    for (int v = 0; v < V; v++) {
-        float a[N];
-#pragma unroll
-        for (int k = 0; k < N; k++) a[k] = in[k][v];
-        out[v] = f(a) + (ADDS ? out[v] : 0);
+/* A window whose elements are numbered by I; run is 0 where they lie in one row. */
+template <typename T, typename I> struct places {
+    T      *at;
+    I       run;
+    int64_t pitch;
+    __device__ __forceinline__ T *element(I i) const
+    {
+        if (!run) return at + i;
+        const I r = i / run;
+        return at + (int64_t)r * pitch + (i - r * run);
     }
-    store(y.element(i), out);
+};
+
+template <typename T, typename I> static inline places<T, I> mba__places(const mba_tensor *t, void *at)
+{
+    const places<T, I> p = { (T *)at, (I)(mba_dense(t) ? 0 : t->run), mba_dense(t) ? 0 : t->pitch };
+    return p;
 }
 
-template <typename TIN, typename TOUT, int N, int V, typename F> static mba_status mba__elementwise(const mba_call *c, F f)
+template <typename T, typename I, int N> struct operands { places<const T, I> in[N]; };
+
+/* V values of a row in a piece: 16 bytes, or one value where rows are odd. D pieces of a thread. */
+template <typename TIN, typename TOUT, int N, int V, int D, bool ADDS, typename I, typename F>
+__global__ void __launch_bounds__(ELEMENTWISE_THREADS) elementwise(places<TOUT, I> y, operands<TIN, I, N> x, I elems, F f)
 {
-    const mba_node   *n = c->node;
-    operands<TIN, N>  x;
-    const int64_t     elems = mba_elems(n->out[0]);
-    const unsigned    grid = (unsigned)mba_ceil(elems, 256 * V);
-    for (int k = 0; k < N; k++) x.in[k] = mba_window<const TIN>(n->in[k], c->in[k]);
-    const window<TOUT> y = mba_window<TOUT>(n->out[0], c->out[0]);
-    if (mba_adds(n, 0)) elementwise<TIN, TOUT, N, V, true><<<grid, 256, 0, mba_cuda_stream(c)>>>(y, x, elems, f);
-    else                elementwise<TIN, TOUT, N, V, false><<<grid, 256, 0, mba_cuda_stream(c)>>>(y, x, elems, f);
+    const I         first = ((I)blockIdx.x * D * ELEMENTWISE_THREADS + threadIdx.x) * V;
+    packed<TIN, V>  seen[D][N];
+    packed<TOUT, V> old[D];
+#pragma unroll
+    for (int d = 0; d < D; d++) {                 // all loads before the first is used
+        const I    i = first + (I)(d * ELEMENTWISE_THREADS * V);
+        const bool there = i < elems;
+#pragma unroll
+        for (int k = 0; k < N; k++) fetch(seen[d][k], x.in[k].element(i), there);
+        if (ADDS) fetch(old[d], (const TOUT *)y.element(i), there);
+    }
+#pragma unroll
+    for (int d = 0; d < D; d++) {
+        const I i = first + (I)(d * ELEMENTWISE_THREADS * V);
+        float   in[N][V], out[V];
+        if (i >= elems) return;
+#pragma unroll
+        for (int k = 0; k < N; k++) unpack(in[k], seen[d][k]);
+        if (ADDS) unpack(out, old[d]);
+#pragma unroll
+        for (int v = 0; v < V; v++) {
+            float a[N];
+#pragma unroll
+            for (int k = 0; k < N; k++) a[k] = in[k][v];
+            out[v] = f(a) + (ADDS ? out[v] : 0);
+        }
+        store(y.element(i), out);
+    }
+}
+
+template <typename TIN, typename TOUT, typename I, int N, int V, typename F> static mba_status mba__elementwise(const mba_call *c, F f)
+{
+    constexpr int          D = N == 1 ? 4 : 2;
+    const mba_node        *n = c->node;
+    operands<TIN, I, N>    x;
+    const int64_t          elems = mba_elems(n->out[0]);
+    const unsigned         grid = (unsigned)mba_ceil(elems, ELEMENTWISE_THREADS * D * V);
+    const places<TOUT, I>  y = mba__places<TOUT, I>(n->out[0], c->out[0]);
+    for (int k = 0; k < N; k++) x.in[k] = mba__places<const TIN, I>(n->in[k], c->in[k]);
+    auto *const            kernel = mba_adds(n, 0) ? elementwise<TIN, TOUT, N, V, D, true, I, F> : elementwise<TIN, TOUT, N, V, D, false, I, F>;
+    kernel<<<grid, ELEMENTWISE_THREADS, 0, mba_cuda_stream(c)>>>(y, x, (I)elems, f);
     return mba__cuda_launched(c, 0);
+}
+
+/* Numbers of elements in 32 bits, with the pieces of a block to spare. */
+template <typename TIN, typename TOUT, int N, int V, typename F> static mba_status mba__elementwise_far(const mba_call *c, F f)
+{
+    return mba_elems(c->node->out[0]) < INT64_C(1) << 31 ? mba__elementwise<TIN, TOUT, uint32_t, N, V>(c, f)
+                                                         : mba__elementwise<TIN, TOUT, uint64_t, N, V>(c, f);
 }
 
 template <typename TIN, typename TOUT, int N, typename F> static mba_status mba__elementwise_any(const mba_call *c, F f)
@@ -51,7 +104,7 @@ template <typename TIN, typename TOUT, int N, typename F> static mba_status mba_
     constexpr int V = 16 / (sizeof(TIN) > sizeof(TOUT) ? sizeof(TIN) : sizeof(TOUT));
     bool fits = mba_pieces_fit(c->node->out[0], c->out[0], V);
     for (int k = 0; k < N; k++) fits = fits && mba_pieces_fit(c->node->in[k], c->in[k], V);
-    return fits ? mba__elementwise<TIN, TOUT, N, V>(c, f) : mba__elementwise<TIN, TOUT, N, 1>(c, f);
+    return fits ? mba__elementwise_far<TIN, TOUT, N, V>(c, f) : mba__elementwise_far<TIN, TOUT, N, 1>(c, f);
 }
 
 template <int N, typename F> static mba_status mba_elementwise(const mba_call *c, F f)

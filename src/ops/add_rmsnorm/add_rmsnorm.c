@@ -126,7 +126,7 @@ static mba_status add_rmsnorm_bwd_loop_plan(mba_plan *p, const mba_node *n, cons
 static mba_status add_rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const mba_tensor   *x = n->in[STREAM];
-    const mba__norm_bwd b = { .kernel = "norm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1, .team = add_rmsnorm_team(x),
+    const mba__norm_bwd b = { .kernel = "norm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1, .sums = 1, .team = add_rmsnorm_team(x),
                               .staged_bytes = (n->in[DSUM] ? 8 : 4) + (int)mba_dtype_bytes(n->in[DY]->type.dtype), .regs = 92,
                               .stages = ADD_RMSNORM_STAGES, .block = 256 };
     MBA_TRY(check_types(m, x, n->in[DY], n->out[DM]));

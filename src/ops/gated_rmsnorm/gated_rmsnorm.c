@@ -114,7 +114,7 @@ static mba_status gated_rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, co
 {
     const int64_t       G = ((const gated_rmsnorm_attr *)n->attr)->groups;
     const mba__team     t = gated_rmsnorm_bwd_team(n);
-    const mba__norm_bwd b = { .kernel = "gated_bwd_team", .rows = mba_rows(n->in[Y]), .cols = mba_cols(n->in[Y]) / G, .groups = G, .team = t,
+    const mba__norm_bwd b = { .kernel = "gated_bwd_team", .rows = mba_rows(n->in[Y]), .cols = mba_cols(n->in[Y]) / G, .groups = G, .sums = 1, .team = t,
                               .staged_bytes = 3 * (int)mba_dtype_bytes(n->in[Y]->type.dtype), .regs = bwd_regs[t.pieces],
                               .stages = GATED_RMSNORM_STAGES, .block = MBA__TEAM_MAX };
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);

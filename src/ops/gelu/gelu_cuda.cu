@@ -4,28 +4,52 @@ extern "C" {
 #include "ops/gelu/gelu_slots.h"
 }
 
-static __device__ __forceinline__ float inner_tanh(float x)
+/* Phi(-a) for a >= 0: 2 to a polynomial, which falls without end beyond 8. Relative to Phi it is within 5e-7 for a < 2 and 4e-6 up
+ * to 6, most of it the rounding of the exponent; a Phi(-a) is within 4e-8. One special function and 12 multiplications, where
+ * erfcf takes 40 instructions: 32 M values of MambaVision-T's MLPs would compute for 50 us and move for 32. */
+static __device__ __forceinline__ float left_of(float a)
 {
-    return tanhf((float)GELU_ROOT * fmaf((float)GELU_CUBE * x * x, x, x));
+    const float c[13] = { -1.000000000e+00f, -1.151105046e+00f, -4.592164457e-01f, -5.244499072e-02f, 6.932015996e-03f,
+                          3.667180499e-05f, -3.152857535e-04f, 9.522285836e-05f, -1.680180321e-05f, 1.945075383e-06f,
+                          -1.452785341e-07f, 6.359921922e-09f, -1.239927050e-10f };
+    float q = c[12];
+#pragma unroll
+    for (int k = 11; k >= 0; k--) q = fmaf(q, a, c[k]);
+    return fast_exp2(q);
 }
 
-/* erfcf keeps the relative error of the left tail, where 1 + erf would cancel. */
-struct exact { __device__ float operator()(const float (&a)[1]) const { return 0.5f * a[X] * erfcf(-a[X] * 0.70710678f); } };
-struct by_tanh { __device__ float operator()(const float (&a)[1]) const { return 0.5f * a[X] * (1 + inner_tanh(a[X])); } };
-
-struct exact_slope {
-    __device__ float operator()(const float (&a)[2]) const
+/* Phi(x) is 1 - Phi(-x): both forms go by |x|, and nothing cancels on the left. */
+struct exact {
+    __device__ float operator()(const float (&x)[1]) const
     {
-        const float x = a[XB];
-        return a[DY] * (0.5f * erfcf(-x * 0.70710678f) + x * expf(-0.5f * x * x) * (float)(GELU_ROOT / 2));
+        const float a = fabsf(x[X]);
+        return fmaf(-a, left_of(a), fmaxf(x[X], 0.0f));
     }
 };
 
-struct tanh_slope {
-    __device__ float operator()(const float (&a)[2]) const
+struct exact_slope {
+    __device__ float operator()(const float (&g)[2]) const
     {
-        const float x = a[XB], t = inner_tanh(x);
-        return a[DY] * (0.5f * (1 + t) + 0.5f * x * (1 - t * t) * (float)GELU_ROOT * (1 + 3 * (float)GELU_CUBE * x * x));
+        const float x = g[XB], a = fabsf(x), density = (float)(GELU_ROOT / 2) * fast_exp2(-0.72134752f * x * x);
+        const float left = fmaf(-a, density, left_of(a));
+        return g[DY] * (x < 0 ? left : 1 - left);
+    }
+};
+
+/* (1 + tanh u) / 2 is the sigmoid of 2 u: s = 1 / (1 + e), and 1 - s = e s without cancelling. */
+static __device__ __forceinline__ float away_of(float x)
+{
+    return fast_exp2(fminf(-2 * 1.44269504f * (float)GELU_ROOT * fmaf((float)GELU_CUBE * x * x, x, x), 120.0f));
+}
+
+struct by_tanh { __device__ float operator()(const float (&x)[1]) const { return x[X] * fast_reciprocal(1 + away_of(x[X])); } };
+
+struct tanh_slope {
+    __device__ float operator()(const float (&g)[2]) const
+    {
+        const float x = g[XB], e = away_of(x), s = fast_reciprocal(1 + e);
+        const float inner = 2 * (float)GELU_ROOT * fmaf(3 * (float)GELU_CUBE * x, x, 1.0f);
+        return g[DY] * s * fmaf(x * (e * s), inner, 1.0f);
     }
 };
 

@@ -68,7 +68,7 @@ static mba_status layernorm_bwd_plan(mba_plan *p, const mba_node *n, const mba_m
     return MBA_OK;
 }
 
-/* CUDA: eight warps a block, a row each; the row comes from memory once. */
+/* CUDA, any rows: eight warps a block, a row each; the row comes from memory once. */
 static mba_launch *rows_launch(mba_plan *p, const mba_node *n, const char *kernel)
 {
     const int64_t grid = mba_ceil(mba_rows(n->in[0]), 8);
@@ -81,33 +81,58 @@ static mba_launch *rows_launch(mba_plan *p, const mba_node *n, const char *kerne
     return l;
 }
 
-static mba_status layernorm_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status layernorm_loop_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    rows_launch(p, n, "layernorm_rows");
+    rows_launch(p, n, "layernorm_fwd_loop");
     return MBA_OK;
 }
 
-static mba_status layernorm_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status layernorm_bwd_loop_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const int V = layernorm_columns(n->in[DY], n->in[XB]), U = layernorm_columns(n->in[XB], n->out[DX]);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba__plan_column_sums(p, "layernorm_sums", n->in[XB], 2, V < U ? V : U, 2 * mba_tensor_bytes(n->in[XB]));
-    rows_launch(p, n, "layernorm_dx");
+    mba__plan_column_sums(p, "layernorm_sums", n->in[XB], 2, 1, 2 * mba_tensor_bytes(n->in[XB]));
+    rows_launch(p, n, "layernorm_dx_loop");
     return MBA_OK;
 }
 
-/* dims: R, C, how: 0 alone, 1 a window used twice, 2 behind a sum that dies here. */
+/* CUDA, rows in whole pieces: teams of threads (layernorm_cuda.cu); registers by pieces of a thread, as compiled for sm_90. */
+static const int fwd_regs[LAYERNORM_PIECES + 1] = { 0, 40, 48, 56, 64, 72 }, bwd_regs[LAYERNORM_PIECES + 1] = { 0, 64, 80, 96, 112, 128 };
+
+static mba_status layernorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const mba__team t = layernorm_fwd_team(n->in[X]);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(!t.pieces || !mba__in_lines(n->in[X], t.width) || !mba__in_lines(n->out[Y], t.width),
+                  "rows that are not whole pieces at even distances");
+    mba__plan_norm_fwd(p, "layernorm_fwd_team", n, mba_rows(n->in[X]), t, fwd_regs[t.pieces]);
+    return MBA_OK;
+}
+
+static mba_status layernorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const mba_tensor   *x = n->in[XB];
+    const mba__team     t = layernorm_bwd_team(x);
+    const mba__norm_bwd b = { .kernel = "layernorm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1, .sums = 2, .team = t,
+                              .staged_bytes = 2 * (int)mba_dtype_bytes(x->type.dtype), .regs = bwd_regs[t.pieces],
+                              .stages = LAYERNORM_STAGES, .block = LAYERNORM_THREADS };
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(!t.pieces || !mba__in_lines(x, t.width) || !mba__in_lines(n->in[DY], t.width) || !mba__in_lines(n->out[DX], t.width),
+                  "rows that are not whole pieces at even distances");
+    return mba__plan_norm_bwd(p, n, m, &b);
+}
+
+/* dims: R, C, how: 0 alone, 1 a window used twice, 2 behind a sum that dies here, 3 a window in whole pieces used twice. */
 static void layernorm_build(mba_graph *g, const mba_case *c)
 {
-    const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[2], wide = how == 1 ? C + 3 : C;
+    const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[2], wide = how == 1 ? C + 3 : how == 3 ? C + 16 : C;
     mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1));
     mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
     mba_tensor *b = mba_param(g, "b", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
     if (!how) { mba_layernorm(g, x, w, b, 1e-5f); return; }
     mba_tensor *s = mba_add(g, x, x);
     if (how == 2) { mba_layernorm(g, s, w, b, 1e-5f); return; }
-    mba_tensor *part = mba_slice(g, s, 1, 2, C);
+    mba_tensor *part = mba_slice(g, s, 1, how == 3 ? 8 : 2, C);
     mba_tensor *j = mba_join(g, mba_layernorm(g, part, w, b, 1e-5f), mba_layernorm(g, part, w, b, 1e-2f));
     mba_add(g, j, j);
 }
@@ -122,14 +147,19 @@ const mba_op mba_op_layernorm = {
     .shape = layernorm_shape, .grad = layernorm_grad, .cost = layernorm_cost, .ref = layernorm_ref,
     .terms = layernorm_terms,
     .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(layernorm_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "warp", layernorm_cuda_plan, MBA_CUDA(layernorm_cuda) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "team", layernorm_team_plan, MBA_CUDA(layernorm_cuda) },
+                                    { "loop", layernorm_loop_plan, MBA_CUDA(layernorm_loop_cuda) }, { 0 } },
     .build = layernorm_build,
     .cases = (const mba_case[]){ { { 3, 8 }, "one small matrix" }, { { 130, 7 }, "more rows than one part takes" },
                                  { { 2, 133 }, "rows of an odd length" },
+                                 { { 70, 32 }, "teams smaller than a warp" }, { { 37, 320 }, "five pieces a thread" },
+                                 { { 3, 640 }, "whole warps" }, { { 3, 1304 }, "teams of several warps" },
+                                 { { 5, 16, 3 }, "a window in whole pieces used twice" },
                                  { { 5, 6, 1 }, "columns of a window used twice: dx adds" },
                                  { { 5, 6, 2 }, "the input dies here" }, { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 3136, 320 }, "MambaVision-T, 16 images: 196 tokens each" },
-                                 { { 784, 640 }, "its last stage: 49 tokens each" }, { { 0 }, NULL } },
+                                 { { 784, 640 }, "its last stage: 49 tokens each" },
+                                 { { 25088, 320 }, "MambaVision-T, 128 images" }, { { 6272, 640 }, "their last stage" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_layernorm_bwd = {
@@ -140,5 +170,6 @@ const mba_op mba_op_layernorm_bwd = {
                [DB] = MBA_SLOT("db", .adds = true) },
     .shape = layernorm_bwd_shape, .cost = layernorm_bwd_cost, .ref = layernorm_bwd_ref, .terms = layernorm_bwd_terms,
     .cpu   = (const mba_variant[]){ { "parts", layernorm_bwd_plan, MBA_CPU(layernorm_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "warp", layernorm_bwd_cuda_plan, MBA_CUDA(layernorm_bwd_cuda) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "team", layernorm_bwd_team_plan, MBA_CUDA(layernorm_bwd_cuda) },
+                                    { "loop", layernorm_bwd_loop_plan, MBA_CUDA(layernorm_bwd_loop_cuda) }, { 0 } },
 };

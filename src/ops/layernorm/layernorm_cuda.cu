@@ -1,81 +1,236 @@
 /* layernorm_cuda.cu -- y = (x - mean) rstd w + b over the last axis, and its gradients.
  *
  *   x, y, dy, dx (R, C) fp32 or bf16     w, b, dw, db (C), mean, rstd (R) fp32
+ *   h = (x - mean) rstd     dx = rstd (w dy - mean(w dy) - h mean(w dy h))     dw = sum over rows of dy h     db = sum of dy
  *
- * kernel     layernorm_rows      one warp per row, 16 bytes a lane; the row is read for its mean, for its variance and for y,
- *                                from L1 after the first time
- * kernel     layernorm_dx        one warp per row; two sums, then dx
- * kernel     layernorm_sums      (column_parts) dw and db: V columns a thread, rows with a stride
- * takes      everything; one value a lane where rows are not whole 16-byte pieces
- * launch     grid ceil(R / 8), block 256; parts as planned in ops/columns.h
- * moves      forward: x once, y once; backward: x and dy twice, dx once
- * measured   none yet
- * order      fixed: lanes, then rows of a part, threads of a block, parts */
-#include "device/cuda/columns.cuh"
+ * kernel     layernorm_fwd_team  a team of threads per row, which stays in registers: mean, then variance, then y
+ * kernel     layernorm_bwd_team  blocks stay; a team goes through rows with a stride, two rows ahead on their way by asynchronous
+ *                                copies into the thread's own slots; dw and db in registers, then per block (column_totals)
+ * takes      rows of whole pieces at even distances, up to 1280 of them
+ * launch     forward: grid ceil(R / teams), block 128 or a team; backward: grid as many blocks as fit on the SMs, block 256,
+ *            dynamic smem three rows of each team
+ * resources  sm_90: forward 32 to 70 registers, backward 60 to 128 (five pieces); no spill
+ * moves      every operand once, parts of dw and db beside it: bound by DRAM
+ * in flight  4 TB/s for 0.7 us is 22 KB an SM. Forward, R=25088 C=320 bf16: 16 rows a block, 7 blocks an SM, 5 pieces of 16 bytes a
+ *            thread, 72 KB; 1568 blocks are 1.7 rounds of 132 x 7. Backward: 2 blocks of 16 teams an SM, 2 rows of 5 pieces of
+ *            8 bytes of x and dy a thread, 82 KB; 4224 teams take 5.94 rows each. R=6272 C=640: 784 blocks, one round; 2112 teams,
+ *            2.97 rows each
+ * work       about 7 instructions a value forward (2 us of 8 at the first shape), 15 backward (4 of 12)
+ * floor      R=25088 C=320 bf16: forward 32 MB, 8 us, backward 48 MB, 12 us at 4 TB/s (copy)
+ * measured   as kernels that read rows from L1 again, and in three launches backward: 31 and 26 % inside MambaVision-T's step
+ * kernel     layernorm_fwd_loop, layernorm_dx_loop     one warp per row, one value a lane; the row is read again, from L1
+ * kernel     layernorm_sums      (column_parts) dw and db: a column a thread, rows with a stride
+ * takes      everything
+ * order      fixed by shape and machine: lanes, warps of a team, rows of a team, teams of a block, blocks */
+#include "ops/norm_rows.cuh"
 extern "C" {
 #include "ops/layernorm/layernorm_slots.h"
 }
 
-template <typename T, int V>
-__global__ void __launch_bounds__(256)
-layernorm_rows(window<T> y, float *mean, float *rstd, window<const T> x, const float *w, const float *b, int64_t rows, int64_t cols, float eps)
+#define WITH_PIECES(n, NV, ...)                                                                                \
+    do {                                                                                                       \
+        if ((n) == 5) { constexpr int NV = 5; __VA_ARGS__; } else MBA_WITH_PIECES(n, NV, __VA_ARGS__);         \
+    } while (0)
+
+/* ---- forward ---- */
+
+template <typename T> struct layernorm_rows {
+    window<const T> x;                            // (R, C)
+    window<T>       y;
+    const float    *w, *b;                        // (C)
+    float          *mean, *rstd;                  // (R)
+    int64_t         rows, cols;
+    float           eps;
+    int             threads;
+};
+
+template <typename T, int V, int NV>
+__global__ void __launch_bounds__(LAYERNORM_THREADS, 3) layernorm_fwd_team(layernorm_rows<T> a)
 {
-    const int64_t r = (int64_t)blockIdx.x * 8 + threadIdx.x / 32;
-    const int     lane = threadIdx.x % 32;
-    if (r >= rows) return;                        // the whole warp leaves together
-    const T *from = x.row(r, cols);
-    T       *to   = y.row(r, cols);
-    float    v[V], sum = 0, squares = 0;
-    for (int64_t c = lane * V; c < cols; c += 32 * V) {
-        load(v, from + c);
+    __shared__ __align__(16) float warps[2][TEAM_WARPS];
+    const team  t = team_alone(a.threads);
+    const int   cols = (int)a.cols, row = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
+    const int   own = t.lane * V, apart = t.threads * V, end = row < a.rows ? cols : 0;      // beyond the last row there are no columns
+    const float each = 1 / (float)cols;
+    float       s[NV][V], sum = 0, squares = 0;
+    team_clear(t, warps[0]);
+    team_clear(t, warps[1]);
+
+    // 1. ask for all of the row, then its mean
+    packed<T, V>   px[NV];
+    const T *const x = strip<const T>(a.x, own).row(row);
 #pragma unroll
-        for (int k = 0; k < V; k++) sum += v[k];
+    for (int i = 0; i < NV; i++) fetch(px[i], x + i * apart, own + i * apart < end);
+#pragma unroll
+    for (int i = 0; i < NV; i++) {
+        unpack(s[i], px[i]);
+#pragma unroll
+        for (int v = 0; v < V; v++) sum += s[i][v];
     }
-    const float m = warp_sum(sum) / (float)cols;
-    for (int64_t c = lane * V; c < cols; c += 32 * V) {
-        load(v, from + c);
+    const float mean = team_sum<true>(sum, t, warps[0]) * each;
+
+    // 2. what is left of the row, and its squares
 #pragma unroll
-        for (int k = 0; k < V; k++) squares += (v[k] - m) * (v[k] - m);
+    for (int i = 0; i < NV; i++) {
+        const float shift = own + i * apart < end ? mean : 0;
+#pragma unroll
+        for (int v = 0; v < V; v++) {
+            s[i][v] -= shift;
+            squares = fmaf(s[i][v], s[i][v], squares);
+        }
     }
-    const float s = rsqrtf(warp_sum(squares) / (float)cols + eps);
-    if (lane == 0) { mean[r] = m; rstd[r] = s; }
-    for (int64_t c = lane * V; c < cols; c += 32 * V) {
-        load(v, from + c);
+    const float k = rsqrtf(fmaf(team_sum<true>(squares, t, warps[1]), each, a.eps));
+    if (t.lane == 0 && end) { a.mean[row] = mean; a.rstd[row] = k; }
+
+    // 3. scale and write
+    T *const y = strip<T>(a.y, own).row(row);
 #pragma unroll
-        for (int k = 0; k < V; k++) v[k] = (v[k] - m) * s * w[c + k] + b[c + k];
-        store(to + c, v);
+    for (int i = 0; i < NV; i++) {
+        if (own + i * apart >= end) continue;
+        float w[V], b[V];
+        load_weights(w, a.w + own + i * apart);
+        load_weights(b, a.b + own + i * apart);
+#pragma unroll
+        for (int v = 0; v < V; v++) b[v] = fmaf(s[i][v] * k, w[v], b[v]);
+        store(y + i * apart, b);
     }
 }
 
-template <typename T, int V, bool ADDS>
-__global__ void __launch_bounds__(256)
-layernorm_dx(window<T> dx, window<const T> dy, window<const T> x, const float *w, const float *mean, const float *rstd, int64_t rows, int64_t cols)
+template <typename T> __global__ void __launch_bounds__(256) layernorm_fwd_loop(layernorm_rows<T> a)
 {
     const int64_t r = (int64_t)blockIdx.x * 8 + threadIdx.x / 32;
     const int     lane = threadIdx.x % 32;
-    if (r >= rows) return;
-    const T    *gy = dy.row(r, cols), *gx = x.row(r, cols);
-    T          *to = dx.row(r, cols);
-    const float m = mean[r], s = rstd[r];
-    float       a[V], h[V], old[V], m1 = 0, m2 = 0;
-    for (int64_t c = lane * V; c < cols; c += 32 * V) {
-        load(a, gy + c);
-        load(h, gx + c);
+    if (r >= a.rows) return;                      // the whole warp leaves together
+    const T *x = a.x.row(r, a.cols);
+    T       *y = a.y.row(r, a.cols);
+    float    sum = 0, squares = 0;
+    for (int64_t c = lane; c < a.cols; c += 32) sum += to_float(x[c]);
+    const float m = warp_sum(sum) / (float)a.cols;
+    for (int64_t c = lane; c < a.cols; c += 32) squares += (to_float(x[c]) - m) * (to_float(x[c]) - m);
+    const float s = rsqrtf(warp_sum(squares) / (float)a.cols + a.eps);
+    if (lane == 0) { a.mean[r] = m; a.rstd[r] = s; }
+    for (int64_t c = lane; c < a.cols; c += 32) y[c] = from_float<T>((to_float(x[c]) - m) * s * a.w[c] + a.b[c]);
+}
+
+/* ---- backward ---- */
+
+template <typename T> struct layernorm_grads {
+    window<const T> dy, x;                        // (R, C)
+    window<T>       dx;
+    const float    *w, *mean, *rstd;
+    float          *part;                         // (parts, 2, C): dw, db
+    int64_t         rows, cols;
+    int             threads;
+    bool            adds;
+};
+
+template <typename T, int NV>
+__global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_team(layernorm_grads<T> a)
+{
+    constexpr int V = LAYERNORM_BWD_WIDTH, STAGES = LAYERNORM_STAGES;
+    extern __shared__ uint4 memory[];
+    __shared__ __align__(16) float warps[2][MBA__TEAMS_MAX * TEAM_WARPS];
+    const team  t = team_of(a.threads);
+    const int   cols = (int)a.cols, rows = (int)a.rows, teams = blockDim.x / t.threads, step = gridDim.x * teams;
+    const int   own = t.lane * V, apart = t.threads * V;
+    const float each = 1 / (float)cols;
+    const strip<const T> in_x(a.x, own), in_dy(a.dy, own);
+    const strip<T>       out_dx(a.dx, own);
+    /* the slots of this thread: x, dy of piece i */
+    T *const   slots = (T *)memory + (int)threadIdx.x * V;
+    const int  plane = (int)blockDim.x * V;
+    const auto slot_x  = [=](int stage, int i) { return slots + (stage * 2 * NV + i) * plane; };
+    const auto slot_dy = [=](int stage, int i) { return slots + (stage * 2 * NV + NV + i) * plane; };
+    const auto copy_row = [&](int row, int stage) {
+        if (row < rows)
 #pragma unroll
-        for (int k = 0; k < V; k++) {
-            m1 += w[c + k] * a[k];
-            m2 += w[c + k] * a[k] * (h[k] - m) * s;
+            for (int i = 0; i < NV; i++) {
+                if (own + i * apart >= cols) continue;
+                copy_async<V * sizeof(T)>(slot_x(stage, i), in_x.row(row) + i * apart);
+                copy_async<V * sizeof(T)>(slot_dy(stage, i), in_dy.row(row) + i * apart);
+            }
+        copy_async_commit();
+    };
+
+    float dw[NV][V], db[NV][V], w[NV][V];
+#pragma unroll
+    for (int i = 0; i < NV; i++) {
+#pragma unroll
+        for (int v = 0; v < V; v++) dw[i][v] = db[i][v] = 0;
+        if (own + i * apart < cols) load_weights(w[i], a.w + own + i * apart);
+    }
+    int   row = (int)blockIdx.x * teams + t.number, stage = 0;
+    float next_mean = row < rows ? a.mean[row] : 0, next = row < rows ? a.rstd[row] : 0;
+    team_clear(t, warps[0]);
+    team_clear(t, warps[1]);
+#pragma unroll
+    for (int k = 0; k < STAGES - 1; k++) copy_row(row + k * step, k);
+    for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
+        const float k = next, shift = -next_mean * next;                     // h = x k + shift
+        const int   end = row < rows ? cols : 0;
+        copy_row(row + (STAGES - 1) * step, stage == 0 ? STAGES - 1 : stage - 1);
+        next      = row + step < rows ? a.rstd[row + step] : 0;
+        next_mean = row + step < rows ? a.mean[row + step] : 0;
+        copy_async_wait<STAGES - 1>();
+
+        // 1. the sums over w dy and w dy h of the row
+        float m1 = 0, m2 = 0;
+#pragma unroll
+        for (int i = 0; i < NV; i++) {
+            if (own + i * apart >= end) continue;
+            float x[V], dy[V];
+            load(x, slot_x(stage, i));
+            load(dy, slot_dy(stage, i));
+#pragma unroll
+            for (int v = 0; v < V; v++) {
+                const float g = w[i][v] * dy[v];
+                m1 += g;
+                m2 = fmaf(g, fmaf(x[v], k, shift), m2);
+            }
+        }
+        m1 = team_sum<false>(m1, t, warps[0]) * each * -k;
+        m2 = team_sum<false>(m2, t, warps[1]) * each * -k;
+
+        // 2. gradients
+#pragma unroll
+        for (int i = 0; i < NV; i++) {
+            if (own + i * apart >= end) continue;
+            float x[V], dy[V], d[V];
+            load(x, slot_x(stage, i));
+            load(dy, slot_dy(stage, i));
+#pragma unroll
+            for (int v = 0; v < V; v++) {
+                const float h = fmaf(x[v], k, shift);
+                dw[i][v] = fmaf(dy[v], h, dw[i][v]);
+                db[i][v] += dy[v];
+                d[v]     = fmaf(w[i][v] * k, dy[v], fmaf(h, m2, m1));
+            }
+            put_grad(out_dx.row(row) + i * apart, d, a.adds);
         }
     }
-    m1 = warp_sum(m1) / (float)cols;
-    m2 = warp_sum(m2) / (float)cols;
-    for (int64_t c = lane * V; c < cols; c += 32 * V) {
-        load(a, gy + c);
-        load(h, gx + c);
-        if (ADDS) load(old, to + c);
-#pragma unroll
-        for (int k = 0; k < V; k++) a[k] = s * (w[c + k] * a[k] - m1 - (h[k] - m) * s * m2) + (ADDS ? old[k] : 0);
-        store(to + c, a);
+    keep_part(a.part + (int64_t)blockIdx.x * 2 * cols, (float *)memory, dw, t, cols);
+    keep_part(a.part + ((int64_t)blockIdx.x * 2 + 1) * cols, (float *)memory, db, t, cols);
+}
+
+template <typename T> __global__ void __launch_bounds__(256) layernorm_dx_loop(layernorm_grads<T> a)
+{
+    const int64_t r = (int64_t)blockIdx.x * 8 + threadIdx.x / 32;
+    const int     lane = threadIdx.x % 32;
+    if (r >= a.rows) return;
+    const T    *dy = a.dy.row(r, a.cols), *x = a.x.row(r, a.cols);
+    T          *dx = a.dx.row(r, a.cols);
+    const float m = a.mean[r], s = a.rstd[r];
+    float       m1 = 0, m2 = 0;
+    for (int64_t c = lane; c < a.cols; c += 32) {
+        const float g = a.w[c] * to_float(dy[c]);
+        m1 += g;
+        m2 += g * (to_float(x[c]) - m) * s;
+    }
+    m1 = warp_sum(m1) / (float)a.cols;
+    m2 = warp_sum(m2) / (float)a.cols;
+    for (int64_t c = lane; c < a.cols; c += 32) {
+        const float d[1] = { s * (a.w[c] * to_float(dy[c]) - m1 - (to_float(x[c]) - m) * s * m2) };
+        put_grad(dx + c, d, a.adds);
     }
 }
 
@@ -107,7 +262,7 @@ template <typename T> struct layernorm_sums {
     }
 };
 
-struct keep_totals {
+struct layernorm_totals {
     float *dw, *db;
     bool   adds_w, adds_b;
     __device__ void operator()(int64_t i, const float (&total)[2], const mba_step *) const
@@ -117,37 +272,79 @@ struct keep_totals {
     }
 };
 
-template <typename T, int V> static mba_status forward(const mba_call *c)
-{
-    const mba_node *n = c->node;
-    MBA_KERNEL(c, 0, (layernorm_rows<T, V>), mba_window<T>(n->out[Y], c->out[Y]), (float *)c->out[MEAN], (float *)c->out[RSTD],
-               mba_window<const T>(n->in[X], c->in[X]), (const float *)c->in[W], (const float *)c->in[B], mba_rows(n->in[X]), mba_cols(n->in[X]),
-               ((const layernorm_attr *)n->attr)->eps);
-    return MBA_OK;
-}
+/* ---- launching ---- */
 
-template <typename T, int V> static mba_status backward(const mba_call *c)
+template <typename T> static layernorm_rows<T> rows_of(const mba_call *c, int threads)
 {
-    const mba_node         *n = c->node;
-    const window<const T>   dy = mba_window<const T>(n->in[DY], c->in[DY]), x = mba_window<const T>(n->in[XB], c->in[XB]);
-    const layernorm_sums<T> f = { dy, x, (const float *)c->in[MEANB], (const float *)c->in[RSTDB], mba_cols(n->in[XB]) };
-    const keep_totals       use = { (float *)c->out[DW], (float *)c->out[DB], mba_adds(n, DW), mba_adds(n, DB) };
-    MBA_TRY((mba_column_sums<2, V>(c, 0, n->in[XB], f, use, (float *)mba_cuda_scratch(c, 0))));      // before dx, which may lie in dy
-    MBA_WITH_BOOL(mba_adds(n, DX), ADDS,
-        MBA_KERNEL(c, 2, (layernorm_dx<T, V, ADDS>), mba_window<T>(n->out[DX], c->out[DX]), dy, x, (const float *)c->in[WB], f.mean, f.rstd,
-                   mba_rows(n->in[XB]), mba_cols(n->in[XB])));
-    return MBA_OK;
+    const mba_node   *n = c->node;
+    layernorm_rows<T> a = {};
+    a.x       = mba_window<const T>(n->in[X], c->in[X]);
+    a.y       = mba_window<T>(n->out[Y], c->out[Y]);
+    a.w       = (const float *)c->in[W];
+    a.b       = (const float *)c->in[B];
+    a.mean    = (float *)c->out[MEAN];
+    a.rstd    = (float *)c->out[RSTD];
+    a.rows    = mba_rows(n->in[X]);
+    a.cols    = mba_cols(n->in[X]);
+    a.eps     = ((const layernorm_attr *)n->attr)->eps;
+    a.threads = threads;
+    return a;
 }
 
 extern "C" mba_status layernorm_cuda(const mba_call *c)
 {
+    const mba__team t = layernorm_fwd_team(c->node->in[X]);
     MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T,
-        return layernorm_columns(c->node->in[X], c->node->out[Y]) > 1 ? forward<T, 16 / sizeof(T)>(c) : forward<T, 1>(c));
+        WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (layernorm_fwd_team<T, 16 / sizeof(T), NV>), rows_of<T>(c, t.threads))));
+    return MBA_OK;
+}
+
+extern "C" mba_status layernorm_loop_cuda(const mba_call *c)
+{
+    MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T, MBA_KERNEL(c, 0, layernorm_fwd_loop<T>, rows_of<T>(c, 32)));
+    return MBA_OK;
+}
+
+template <typename T> static layernorm_grads<T> grads_of(const mba_call *c, int threads)
+{
+    const mba_node    *n = c->node;
+    layernorm_grads<T> a = {};
+    a.dy      = mba_window<const T>(n->in[DY], c->in[DY]);
+    a.x       = mba_window<const T>(n->in[XB], c->in[XB]);
+    a.dx      = mba_window<T>(n->out[DX], c->out[DX]);
+    a.w       = (const float *)c->in[WB];
+    a.mean    = (const float *)c->in[MEANB];
+    a.rstd    = (const float *)c->in[RSTDB];
+    a.part    = (float *)mba_cuda_scratch(c, 0);
+    a.rows    = mba_rows(n->in[XB]);
+    a.cols    = mba_cols(n->in[XB]);
+    a.threads = threads;
+    a.adds    = mba_adds(n, DX);
+    return a;
+}
+
+static layernorm_totals totals_of(const mba_call *c)
+{
+    const layernorm_totals use = { (float *)c->out[DW], (float *)c->out[DB], mba_adds(c->node, DW), mba_adds(c->node, DB) };
+    return use;
 }
 
 extern "C" mba_status layernorm_bwd_cuda(const mba_call *c)
 {
-    const mba_node *n = c->node;
-    const bool      wide = layernorm_columns(n->in[DY], n->in[XB]) > 1 && layernorm_columns(n->in[XB], n->out[DX]) > 1;
-    MBA_WITH_DTYPE(n->in[XB]->type.dtype, T, return wide ? backward<T, 16 / sizeof(T)>(c) : backward<T, 1>(c));
+    const mba__team t = layernorm_bwd_team(c->node->in[XB]);
+    MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T,
+        WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (layernorm_bwd_team<T, NV>), grads_of<T>(c, t.threads))));
+    MBA_KERNEL(c, 1, (column_totals<2, layernorm_totals>), (const float *)mba_cuda_scratch(c, 0), mba_cols(c->node->in[XB]),
+               (int)c->plan->launch[0].grid[0], totals_of(c), c->step);
+    return MBA_OK;
+}
+
+extern "C" mba_status layernorm_bwd_loop_cuda(const mba_call *c)
+{
+    MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T,
+        const layernorm_grads<T> a = grads_of<T>(c, 32);
+        const layernorm_sums<T>  f = { a.dy, a.x, a.mean, a.rstd, a.cols };
+        MBA_TRY((mba_column_sums<2, 1>(c, 0, c->node->in[XB], f, totals_of(c), a.part)));            // before dx, which may lie in dy
+        MBA_KERNEL(c, 2, layernorm_dx_loop<T>, a));
+    return MBA_OK;
 }

@@ -2,7 +2,7 @@
 #ifndef MBA_LAYERNORM_SLOTS_H
 #define MBA_LAYERNORM_SLOTS_H
 
-#include "ops/columns.h"
+#include "ops/norm_plan.h"
 #include "ops/rows.h"
 
 enum { X, W, B };                                 /* forward: in, out */
@@ -12,17 +12,33 @@ enum { DX, DW, DB };
 
 typedef struct layernorm_attr { float eps; } layernorm_attr;
 
-/* CUDA: columns a lane takes at once. */
-static inline int layernorm_columns(const mba_tensor *a, const mba_tensor *b)
+/* How rows are dealt to threads on CUDA. Fewest idle threads, then most pieces per thread: rows of MambaVision are 320 and 640
+ * values, which are five pieces of 8 (forward, bf16) for each of 8 and 16 threads, or of 4 (backward, whose sums stay in
+ * registers) for each of 16 and 32. Pieces is 0 where rows do not fit. */
+enum { LAYERNORM_THREADS = 256, LAYERNORM_PIECES = 5, LAYERNORM_BWD_WIDTH = 4, LAYERNORM_STAGES = 3 };
+
+static inline mba__team layernorm_team(int64_t cols, int width)
 {
-    const mba_tensor *const t[] = { a, b };
-    return mba__columns_at_once(t, 2);
+    mba__team best = { width, 0, 0 };
+    for (int n = cols % width ? 0 : LAYERNORM_PIECES; n >= 1; n--) {
+        const int64_t need = mba_ceil(cols / width, n);
+        int64_t       threads = n > 1 ? 8 : 1;                  // neighbours that ask for fewer bytes waste sectors
+        while (threads < need && threads < 32) threads *= 2;
+        if (need > 32) threads = mba_ceil(need, 32) * 32;
+        if (threads > LAYERNORM_THREADS || (best.pieces && threads * n >= best.threads * best.pieces)) continue;
+        best.pieces  = n;
+        best.threads = (int)threads;
+    }
+    return best;
 }
+
+static inline mba__team layernorm_fwd_team(const mba_tensor *x) { return layernorm_team(mba_cols(x), 16 / (int)mba_dtype_bytes(x->type.dtype)); }
+static inline mba__team layernorm_bwd_team(const mba_tensor *x) { return layernorm_team(mba_cols(x), LAYERNORM_BWD_WIDTH); }
 
 void layernorm_ref(const mba_ref_call *c);
 void layernorm_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(layernorm_fwd);
 MBA_CPU_DECLARE(layernorm_bwd);
-mba_launch_fn layernorm_cuda, layernorm_bwd_cuda;
+mba_launch_fn layernorm_cuda, layernorm_loop_cuda, layernorm_bwd_cuda, layernorm_bwd_loop_cuda;
 
 #endif

@@ -113,11 +113,13 @@ const mba_op mba_op_residual = {
     .cases = (const mba_case[]){ { { 4, 3, 5, 50, 0 }, "drop path alone" }, { { 4, 3, 5, 0, 1 }, "layer scale alone" },
                                  { { 9, 15, 7, 30, 1 }, "both, more rows than one part takes" },
                                  { { 5, 2, 4, 40, 1, 1 }, "columns of a window" },
+                                 { { 9, 5, 328, 30, 1 }, "whole pieces, both" },
                                  { { 5, 2, 4, 40, 1, 2 }, "a branch that is the stream itself" },
                                  { { 7, 3, 5, 0, 1, 0, 1 }, "factors given" },
                                  { { 7, 3, 5, 50, 0, 1, 1 }, "factors given, no layer scale, columns" },
                                  { { 0 }, NULL } },
-    .sizes = (const mba_case[]){ { { 16, 196, 320, 20, 1 }, "16 images, 196 tokens of 320" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 16, 196, 320, 20, 1 }, "16 images, 196 tokens of 320" },
+                                 { { 128, 196, 320, 20, 1 }, "128 images" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_residual_bwd = {

@@ -88,7 +88,7 @@ static mba_status rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mb
 {
     const mba_tensor   *x = n->in[XB];
     const mba__team     t = rmsnorm_bwd_team(x);
-    const mba__norm_bwd b = { .kernel = "norm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1, .team = t,
+    const mba__norm_bwd b = { .kernel = "norm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1, .sums = 1, .team = t,
                               .staged_bytes = 2 * (int)mba_dtype_bytes(x->type.dtype), .regs = bwd_regs[t.pieces],
                               .stages = RMSNORM_STAGES, .block = MBA__TEAM_MAX };
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
