@@ -30,7 +30,7 @@ template <int N> struct twins_smem {
     quad<bf16>    stash[2][2][TILE * CH / 4];                 /* u and z as read, of the two tiles under way: private slots */
     float         bias[CH], skip[CH];
     origins<bf16> at;
-    int           flip;
+    int           side, flip;
 };
 
 /* ---- element-wise: reads ahead by one tile, finishes two tiles behind ---- */
@@ -318,6 +318,38 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_states
     }
 }
 
+/* ---- which schedulers of the SM get the heavy warps: speed only, never results ----
+ *
+ * A scheduler has every fourth warp, and a quarter of the special units. Four blocks whose two heavy warps lie on the same two
+ * schedulers take as long as eight of them on all. Blocks come and go in any order, so each looks where fewer are. */
+
+__device__ int heavier[1024];                                 /* of an SM: blocks on schedulers 0 and 1 less those on 2 and 3; zero again when all are done */
+
+static __device__ __forceinline__ int *heavier_here(void)
+{
+    unsigned sm;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+    return heavier + sm % 1024;
+}
+
+static __device__ __forceinline__ int lighter_side(void)
+{
+    int *here = heavier_here();
+    if (atomicAdd(here, 1) <= 0) return 0;
+    atomicSub(here, 2);
+    return 1;
+}
+
+static __device__ __forceinline__ void leave_side(int side) { atomicAdd(heavier_here(), side ? 1 : -1); }
+
+/* What to flip of a warp's number, so that warps 0 and 1 of the block are on that side. Called by warp 0. */
+static __device__ __forceinline__ int lean_on(int side)
+{
+    unsigned slot;
+    asm volatile("mov.u32 %0, %%warpid;" : "=r"(slot));
+    return (int)(slot & 2) ^ side * 2;
+}
+
 /* CARRY: what a piece of a long sequence leaves behind when it starts from zero, and the sum of its steps; nothing else. */
 template <int N, bool CARRY> __global__ void __launch_bounds__(128, 4) scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
@@ -327,10 +359,7 @@ template <int N, bool CARRY> __global__ void __launch_bounds__(128, 4) scan_fwd_
     if (CARRY && a.item % p.pieces == p.pieces - 1) return;   // nobody goes on from it
     if (threadIdx.x == 0) {
         find_origins(sm.at, p, a);
-        /* Schedulers take every fourth warp: neighbours on an SM give their two heavy warps to different ones. Speed only. */
-        unsigned slot;
-        asm volatile("mov.u32 %0, %%warpid;" : "=r"(slot));
-        sm.flip = slot / 4 % 2 * 2;
+        sm.flip = lean_on(sm.side = lighter_side());
     }
     for (int c = threadIdx.x; c < twins_smem<N>::CH; c += 128) {
         const bool in = a.channel + c < a.channels;
@@ -341,6 +370,7 @@ template <int N, bool CARRY> __global__ void __launch_bounds__(128, 4) scan_fwd_
     const int warp = (int)(threadIdx.x / 32) ^ sm.flip, lane = threadIdx.x % 32;
     if (warp < 2) twins_states<N, CARRY>(p, sm, warp, lane);
     else          twins_elements<N, CARRY>(p, sm, (warp - 2) * 32 + lane);
+    if (threadIdx.x == 0) leave_side(sm.side);
 }
 
 /* ---- launcher ---- */
