@@ -4,10 +4,10 @@
     PYTHONPATH=a/checkout/of/mamba python bindings/torch/check.py    # and against mamba_ssm's kernels, side by side
 
 1. Both operators on six small shapes each, fp32 and bf16: relative error (norm) of the result and of every gradient.
-2. The same inputs through mamba_ssm's functions where they can be imported. Ours may not be further from float64 than theirs,
-   beyond a tenth and the noise of one rounding.
-3. Twenty steps of a small Mamba-2 model (of mamba_ssm's layers where they can be imported, and our functions installed there)
-   with each operator, from the same start on the same tokens: losses and step times.
+2. The same inputs through mamba_ssm's functions where they can be imported. Ours may not be further from float64 than
+   theirs, beyond a tenth and the noise of one rounding.
+3. Twenty steps of a small Mamba-2 model (of mamba_ssm's layers where they can be imported, and our functions installed
+   there) with each operator, from the same start on the same tokens: losses and step times.
 """
 import importlib
 import importlib.util
@@ -36,11 +36,12 @@ def normal(*shape, dtype=torch.float32):
 def ssd_inputs(dtype, batch, length, heads, width, groups, state, **more):
     """Raw steps near softplus^-1 of 0.01 .. 0.3, as models have them; A in -1 .. -8."""
     a = dict(x=normal(batch, length, heads, width, dtype=dtype), dt=normal(batch, length, heads, dtype=dtype),
-             A=(-1 - 7 * torch.rand(heads, device="cuda")).requires_grad_(), B=normal(batch, length, groups, state, dtype=dtype),
-             C=normal(batch, length, groups, state, dtype=dtype), D=normal(heads),
-             dt_bias=(torch.randn(heads, device="cuda") - 3).requires_grad_(), dt_softplus=True)
+             A=(-1 - 7 * torch.rand(heads, device="cuda")).requires_grad_(),
+             B=normal(batch, length, groups, state, dtype=dtype), C=normal(batch, length, groups, state, dtype=dtype),
+             D=normal(heads), dt_bias=(torch.randn(heads, device="cuda") - 3).requires_grad_(), dt_softplus=True)
     if more.get("documents"):
-        a["seq_idx"] = (torch.arange(length, device="cuda") // more["documents"]).int().expand(batch, length).contiguous()
+        numbers = torch.arange(length, device="cuda") // more["documents"]
+        a["seq_idx"] = numbers.int().expand(batch, length).contiguous()
     if more.get("initial"):
         a["initial_states"] = normal(batch, heads, width, state)
     if more.get("gate"):
@@ -68,8 +69,10 @@ SSD_SHAPES = [dict(batch=2, length=256, heads=4, width=64, groups=1, state=128),
               dict(batch=3, length=77, heads=3, width=32, groups=1, state=16, gate=True),
               dict(batch=2, length=130, heads=8, width=128, groups=4, state=64)]
 SCAN_SHAPES = [dict(batch=2, length=256, channels=256, state=16), dict(batch=1, length=1000, channels=96, state=16),
-               dict(batch=4, length=49, channels=160, state=8), dict(batch=2, length=200, channels=64, state=16, groups=2),
-               dict(batch=2, length=130, channels=37, state=5, gate=False), dict(batch=3, length=1, channels=64, state=16, skip=False)]
+               dict(batch=4, length=49, channels=160, state=8),
+               dict(batch=2, length=200, channels=64, state=16, groups=2),
+               dict(batch=2, length=130, channels=37, state=5, gate=False),
+               dict(batch=3, length=1, channels=64, state=16, skip=False)]
 
 
 # ---- parts 1 and 2 ----
@@ -118,8 +121,9 @@ def shapes_of(op):
 
 def functions_of(op, chunk=64):
     """The yardstick, ours and mamba_ssm's, the last None where it cannot be imported; each returns result and state."""
-    home, name, flag = (("mamba_ssm.ops.triton.ssd_combined", "mamba_chunk_scan_combined", "return_final_states") if op == "ssd"
-                        else ("mamba_ssm.ops.selective_scan_interface", "selective_scan_fn", "return_last_state"))
+    home, name, flag = {
+        "ssd": ("mamba_ssm.ops.triton.ssd_combined", "mamba_chunk_scan_combined", "return_final_states"),
+        "selective_scan": ("mamba_ssm.ops.selective_scan_interface", "selective_scan_fn", "return_last_state")}[op]
     extra = {flag: True} | ({"chunk_size": chunk} if op == "ssd" else {})
     yardstick = recurrence.ssd if op == "ssd" else recurrence.scan
     ours = getattr(mt, name)
@@ -128,7 +132,7 @@ def functions_of(op, chunk=64):
         theirs = getattr(importlib.import_module(home), name)
         if op != "ssd" and importlib.import_module(home).selective_scan_cuda is None:
             theirs = None
-    except Exception as missing:                           # whatever keeps the package from loading, it is only a comparison
+    except Exception as missing:                           # whatever it is, it costs us a comparison only
         print(f"  without {name} of mamba_ssm: {type(missing).__name__}: {missing}")
         theirs = None
     return yardstick, lambda **a: ours(**a, **extra), theirs and (lambda **a: theirs(**a, **extra))
@@ -150,7 +154,7 @@ def compare(op, dtype, shape, functions):
         try:
             other = errors_of(results_of(theirs, fresh(inputs), seeds), want)
         except Exception as failure:
-            print(f"    mamba_ssm fails here: {type(failure).__name__}: {str(failure).splitlines()[0] if str(failure) else ''}")
+            print(f"    mamba_ssm fails here: {type(failure).__name__}: {str(failure)[:80]}")
     return mine, other
 
 
@@ -162,7 +166,8 @@ def judge(title, dtype, mine, other):
         if beside is not None and beside == beside and error > 1.1 * beside + EXACT[dtype]:
             wrong = True
         if wrong:
-            bad.append(f"{title} {name}: {error:.2e} (bound {limit:.0e}" + (f", mamba_ssm {beside:.2e})" if other else ")"))
+            beside = f", mamba_ssm {beside:.2e}" if other else ""
+            bad.append(f"{title} {name}: {error:.2e}, bound {limit:.0e}{beside}")
     worst = max(mine, key=lambda k: mine[k])
     line = f"  {title:58s} worst {worst:16s} {mine[worst]:.2e}"
     if other:
@@ -204,8 +209,8 @@ class Block(torch.nn.Module):
         z, xbc, dt = self.into(self.norm(residual)).split([heads * width, heads * width + 2 * state, heads], dim=-1)
         xbc = F.silu(self.conv(xbc.transpose(1, 2))[..., :residual.shape[1]].transpose(1, 2)).contiguous()
         x, B, C = xbc.split([heads * width, state, state], dim=-1)
-        y = self.operator(x.unflatten(2, (heads, width)), dt, -torch.exp(self.A_log.float()), B.unsqueeze(2), C.unsqueeze(2), 256,
-                          D=self.D, dt_bias=self.dt_bias, dt_softplus=True)
+        y = self.operator(x.unflatten(2, (heads, width)), dt, -torch.exp(self.A_log.float()), B.unsqueeze(2),
+                          C.unsqueeze(2), 256, D=self.D, dt_bias=self.dt_bias, dt_softplus=True)
         return residual + self.out(self.out_norm(y.flatten(2) * F.silu(z)))
 
 
@@ -215,7 +220,8 @@ class ReferenceBlock(torch.nn.Module):
     def __init__(self, model):
         super().__init__()
         mamba2 = importlib.import_module("mamba_ssm.modules.mamba2")
-        self.norm, self.mixer = torch.nn.RMSNorm(model), mamba2.Mamba2(model, d_state=128, headdim=64, use_mem_eff_path=False)
+        self.norm = torch.nn.RMSNorm(model)
+        self.mixer = mamba2.Mamba2(model, d_state=128, headdim=64, use_mem_eff_path=False)
 
     def forward(self, residual):
         return residual + self.mixer(self.norm(residual))
@@ -284,7 +290,8 @@ def check_training():
     our_losses, our_step = train(ours)
     mt.uninstall()
     if not theirs:
-        print("  losses: " + " ".join(f"{v:.4f}" for v in our_losses) + f"\n  step {1e3 * our_step:.2f} ms; nothing to compare with")
+        print("  losses: " + " ".join(f"{v:.4f}" for v in our_losses))
+        print(f"  step {1e3 * our_step:.2f} ms; nothing to compare with")
         return
     print("  step  mamba_ssm  mambascope  difference")
     for i, (a, b) in enumerate(zip(losses, our_losses)):
@@ -299,7 +306,8 @@ if __name__ == "__main__":
     if not torch.cuda.is_available():
         sys.exit("no GPU: mambascope_torch_test.py is for the CPU")
     torch.backends.cuda.matmul.allow_tf32 = False
-    print(torch.cuda.get_device_name(), "torch", torch.__version__, "mambascope", mt.library().mba_kernels_version().decode())
+    version = mt.library().mba_kernels_version().decode()
+    print(torch.cuda.get_device_name(), "torch", torch.__version__, "mambascope", version)
     for operator in ("ssd", "selective_scan"):
         check_operator(operator)
     check_training()
