@@ -139,7 +139,7 @@ def _takes(shape, strides):
 
 
 def _regular(t):
-    return t if _takes(t.shape, t.stride()) and t.data_ptr() % t.element_size() == 0 else t.contiguous()
+    return t if t.is_contiguous() or _takes(t.shape, t.stride()) else t.contiguous()
 
 
 def _aligned(t):
@@ -418,8 +418,8 @@ def selective_scan_fn(u, delta, A, B, C, D=None, z=None, delta_bias=None, delta_
     """u, delta, z (B, D, L), A (D, N), B and C (B, N, L) or (B, G, N, L) -> out, or (out, last state in float32).
 
     The kernels want channels side by side: u, delta, z whose memory is (B, L, D) are taken as they are, others are
-    copied; out is a transposed view of (B, L, D), so that a following rearrange to tokens first costs nothing. A gradient flows
-    through the last state too."""
+    copied; out is a transposed view of (B, L, D), so that a following rearrange to tokens first costs nothing. A gradient
+    flows through the last state too."""
     _unsupported(A.is_complex() or B.is_complex() or C.is_complex(), "complex A; the kernels hold real states")
     _check(u.dim() == 3, "u is (B, D, L)")
     _check_types({"u": u, "delta": delta, "B": B, "C": C, "z": z})
