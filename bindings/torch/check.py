@@ -258,7 +258,7 @@ def train(block, steps=20, batch=8, length=1024):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
         torch.cuda.synchronize()
         times.append(time.perf_counter() - began)
     return losses, sorted(times[5:])[len(times[5:]) // 2]
@@ -274,7 +274,7 @@ def blocks():
     except Exception:
         return "our layers", None, around(mt.mamba_chunk_scan_combined)
     try:
-        ReferenceBlock(64)
+        ReferenceBlock(64).cuda()(torch.randn(1, 64, 64, device="cuda"))
         return "layers of mamba_ssm", ReferenceBlock, ReferenceBlock
     except Exception as failure:
         print(f"  without layers of mamba_ssm: {type(failure).__name__}: {failure}")
