@@ -1,18 +1,18 @@
 /* mba_kernels.h -- the state-space kernels of mambascope as plain C functions on pointers and a stream.
  *
- *     mba_kernels_desc d = { .bytes = sizeof d, .op = MBA_KERNELS_SSD, .type = MBA_KERNELS_BF16, .batch = 8, .length = 2048,
- *                            .heads = 24, .head_dim = 64, .groups = 1, .state = 128, .backward = 1,
+ *     mba_kernels_desc d = { .bytes = sizeof d, .op = MBA_KERNELS_SSD, .type = MBA_KERNELS_BF16, .batch = 8,
+ *                            .length = 2048, .heads = 24, .head_dim = 64, .groups = 1, .state = 128, .backward = 1,
  *                            .given = 1u << MBA_KERNELS_D | 1u << MBA_KERNELS_DT_BIAS };
  *     mba_kernels_plan *p;
  *     if (mba_kernels_plan_create(&p, &d, NULL)) return puts(mba_kernels_error());          // NULL: the current GPU
- *     size_t kept = mba_kernels_saved_bytes(p), work = mba_kernels_work_bytes(p, 0);        // of the caller, on the GPU
+ *     size_t kept = mba_kernels_saved_bytes(p), work = mba_kernels_work_bytes(p, 0);     // the caller's, on the GPU
  *     mba_kernels_pointers a = { .in = { [MBA_KERNELS_X] = x, .. }, .out = { y }, .saved = saved, .work = workspace };
  *     if (mba_kernels_forward(p, &a, stream)) return puts(mba_kernels_error());
  *     mba_kernels_plan_destroy(p);
  *
- * A plan belongs to one shape on one machine. forward and backward allocate nothing, wait for nothing and may be captured
- * into a CUDA graph; any number of threads may use a plan at once, each with memory of its own. Results are the same bits
- * every time. The meaning of the operands:
+ * A plan belongs to one shape on one machine. forward and backward allocate nothing, wait for nothing and may be
+ * captured into a CUDA graph; any number of threads may use a plan at once, each with memory of its own. Results are
+ * the same bits every time. The meaning of the operands:
  *
  *   MBA_KERNELS_SSD   step_t = clamp(softplus(dt_t + dt_bias), dt_min, dt_max)
  *                     h_t    = exp(-exp(A_log) step_t) h_{t-1} + step_t x_t B_t^T       y_t = h_t C_t + D x_t
@@ -52,9 +52,9 @@ enum {
 /* Results: y like x; the state after the last token, fp32, like INITIAL. */
 enum { MBA_KERNELS_Y, MBA_KERNELS_FINAL, MBA_KERNELS_RESULTS };
 
-/* How an activation lies in memory, in elements: distances along its axes, and how far its first element is from a multiple
- * of 16 bytes. All zero: dense and aligned. The last axes lie side by side; all axes before them must amount to one distance
- * (columns of a wider matrix do), else the plan is refused and the caller copies. */
+/* How an activation lies in memory, in elements: distances along its axes, and how far its first element is from a
+ * multiple of 16 bytes. All zero: dense and aligned. The last axes lie side by side; all axes before them must amount
+ * to one distance (columns of a wider matrix do), else the plan is refused and the caller copies. */
 typedef struct mba_kernels_window { int64_t stride[4], skew; } mba_kernels_window;
 
 typedef struct mba_kernels_desc {
@@ -68,7 +68,7 @@ typedef struct mba_kernels_desc {
     int32_t            backward;                 /* backward will be called; else nothing is saved for it */
     double             dt_min, dt_max;           /* of ssd; dt_max <= 0: no upper bound */
     mba_kernels_window window[MBA_KERNELS_ACTIVATIONS];
-    const char        *variant;                  /* "fused": this one or failure; NULL: the first that takes the shape */
+    const char        *variant;                  /* "fused": this or failure; NULL: the first that takes the shape */
 } mba_kernels_desc;
 
 /* A machine that need not be there, to ask for plans and sizes; cc 0 is the host, where fp32 runs on host pointers. */
@@ -77,13 +77,13 @@ typedef struct mba_kernels_machine {
     int64_t smem_block_bytes, smem_sm_bytes;
 } mba_kernels_machine;
 
-/* What a call reads and writes. Everything but windows is dense; all begins at multiples of 16 bytes but for their skew,
- * `work` at a multiple of 256. Gradients are stored, not added. */
+/* What a call reads and writes. Everything but windows is dense; all begins at multiples of 16 bytes but for their
+ * skew, `work` at a multiple of 256. Gradients are stored, not added. */
 typedef struct mba_kernels_pointers {
     const void *in[MBA_KERNELS_OPERANDS];
     void       *out[MBA_KERNELS_RESULTS];        /* forward writes them; backward does not look at them */
     const void *dout[MBA_KERNELS_RESULTS];       /* backward: gradients of the results */
-    void       *din[MBA_KERNELS_OPERANDS];       /* backward: gradients of the operands, of the operand's type; none of ids */
+    void       *din[MBA_KERNELS_OPERANDS];       /* backward: gradients of the operands, of their types; none of ids */
     void       *saved;                           /* forward writes it, backward reads it */
     void       *work;
 } mba_kernels_pointers;
@@ -98,7 +98,7 @@ void mba_kernels_plan_destroy(mba_kernels_plan *p);           /* NULL is fine; c
 
 size_t      mba_kernels_saved_bytes(const mba_kernels_plan *p);
 size_t      mba_kernels_work_bytes(const mba_kernels_plan *p, int backward);
-const char *mba_kernels_variant(const mba_kernels_plan *p, int backward);      /* which one was chosen; lent by the plan */
+const char *mba_kernels_variant(const mba_kernels_plan *p, int backward);   /* the one chosen; lent by the plan */
 const char *mba_kernels_error(void);
 const char *mba_kernels_version(void);                        /* the commit it was built from */
 

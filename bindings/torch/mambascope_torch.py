@@ -1,10 +1,11 @@
 """mambascope_torch -- the state-space kernels of mambascope as PyTorch operators with gradients.
 
     from mambascope_torch import mamba_chunk_scan_combined, selective_scan_fn    # same arguments as mamba_ssm's
-    import mambascope_torch; mambascope_torch.install()                          # or: in the mamba_ssm that is installed
+    import mambascope_torch; mambascope_torch.install()                          # or: in the installed mamba_ssm
 
-Works on libmambascope_kernels.so through ctypes (include/mba_kernels.h); nothing is compiled against PyTorch. The library is
-looked for in $MAMBASCOPE_KERNELS, beside this file and in the build folder of the tree. CPU tensors run too, in fp32.
+Works on libmambascope_kernels.so through ctypes (include/mba_kernels.h); nothing is compiled against PyTorch. The
+library is looked for in $MAMBASCOPE_KERNELS, beside this file and in the build folder of the tree. CPU tensors run too,
+in fp32.
 
 Activations (x, dt, B, C, z) have one type, float32 or bfloat16. Their views are taken as they are where rows lie at one
 distance (columns of a wider matrix do) and copied where not; gradients come back dense. See docs/kernels-abi.md.
@@ -41,13 +42,14 @@ class _Desc(ctypes.Structure):
 
 
 class _Machine(ctypes.Structure):
-    _fields_ = [("cc", ctypes.c_int32), ("sms", ctypes.c_int32), ("regs_sm", ctypes.c_int32), ("threads_sm", ctypes.c_int32),
-                ("smem_block_bytes", ctypes.c_int64), ("smem_sm_bytes", ctypes.c_int64)]
+    _fields_ = [("cc", ctypes.c_int32), ("sms", ctypes.c_int32), ("regs_sm", ctypes.c_int32),
+                ("threads_sm", ctypes.c_int32), ("smem_block_bytes", ctypes.c_int64), ("smem_sm_bytes", ctypes.c_int64)]
 
 
 class _Pointers(ctypes.Structure):
-    _fields_ = [("in_", ctypes.c_void_p * OPERANDS), ("out", ctypes.c_void_p * RESULTS), ("dout", ctypes.c_void_p * RESULTS),
-                ("din", ctypes.c_void_p * OPERANDS), ("saved", ctypes.c_void_p), ("work", ctypes.c_void_p)]
+    _fields_ = [("in_", ctypes.c_void_p * OPERANDS), ("out", ctypes.c_void_p * RESULTS),
+                ("dout", ctypes.c_void_p * RESULTS), ("din", ctypes.c_void_p * OPERANDS),
+                ("saved", ctypes.c_void_p), ("work", ctypes.c_void_p)]
 
 
 def _library_path():
@@ -123,8 +125,8 @@ def _plan(device, windows, sizes):
 
 
 def _takes(shape, strides):
-    """Whether kernels take a tensor (B, L, ..) so: the numbers of a token side by side, and tokens at one distance throughout or
-    side by side in every sequence."""
+    """Whether kernels take a tensor (B, L, ..) so: the numbers of a token side by side, and tokens at one distance
+    throughout or side by side in every sequence."""
     run = 1
     for n, s in list(zip(shape, strides))[:1:-1]:
         if n != 1 and s != run:
@@ -137,7 +139,7 @@ def _takes(shape, strides):
 
 
 def _regular(t):
-    return t if _takes(t.shape, t.stride()) and t.data_ptr() % t.element_size() == 0 else t.contiguous()
+    return t if t.is_contiguous() or _takes(t.shape, t.stride()) else t.contiguous()
 
 
 def _aligned(t):
@@ -221,8 +223,8 @@ def ssd(x: Tensor, dt: Tensor, B: Tensor, C: Tensor, A_log: Tensor, D: Optional[
         ids: Optional[Tensor], initial: Optional[Tensor], chunk: int, dt_min: float, dt_max: float, final: bool,
         backward: bool) -> Tuple[Tensor, Tensor, Tensor]:
     """y, the final state (empty unless `final`), and what the backward needs (empty unless `backward`)."""
-    return _forward(SSD, [x, dt, B, C, None, A_log, D, dt_bias, ids, initial], final, backward, chunk=chunk, dt_min=dt_min,
-                    dt_max=dt_max)
+    return _forward(SSD, [x, dt, B, C, None, A_log, D, dt_bias, ids, initial], final, backward, chunk=chunk,
+                    dt_min=dt_min, dt_max=dt_max)
 
 
 @ssd.register_fake
@@ -244,9 +246,9 @@ def _(dy, dfinal, saved, x, dt, B, C, A_log, D, dt_bias, ids, initial, chunk, dt
 
 
 @torch.library.custom_op("mambascope::selective_scan", mutates_args=())
-def selective_scan(u: Tensor, delta: Tensor, B: Tensor, C: Tensor, z: Optional[Tensor], A_log: Tensor, D: Optional[Tensor],
-                   delta_bias: Optional[Tensor], ids: Optional[Tensor], initial: Optional[Tensor], final: bool,
-                   backward: bool) -> Tuple[Tensor, Tensor, Tensor]:
+def selective_scan(u: Tensor, delta: Tensor, B: Tensor, C: Tensor, z: Optional[Tensor], A_log: Tensor,
+                   D: Optional[Tensor], delta_bias: Optional[Tensor], ids: Optional[Tensor], initial: Optional[Tensor],
+                   final: bool, backward: bool) -> Tuple[Tensor, Tensor, Tensor]:
     """Channels last: u, delta, z (B, L, D), B and C (B, L, G, N). Results as those of ssd."""
     return _forward(SCAN, [u, delta, B, C, z, A_log, D, delta_bias, ids, initial], final, backward)
 
@@ -338,7 +340,7 @@ def _check_types(activations):
     for name, t in activations.items():
         if t is None:
             continue
-        _check(t.dtype == first.dtype, f"{name} is {t.dtype}, the first operand {first.dtype}: activations have one type")
+        _check(t.dtype == first.dtype, f"{name} is {t.dtype}, others {first.dtype}: activations have one type")
         _check(t.device == first.device, f"{name} is on {t.device}, the first operand on {first.device}")
     _unsupported(first.device.type == "cpu" and first.dtype != torch.float32, "on the CPU only float32")
     _unsupported(first.device.type not in ("cpu", "cuda"), f"a device of type {first.device.type}")
@@ -354,8 +356,8 @@ def _log_of(A):
 
 def _before_softplus(dt, bias):
     """What softplus turns into dt + bias: the kernels always apply it."""
-    _unsupported(dt.dtype != torch.float32, "steps without softplus in bfloat16; the kernels apply softplus themselves, and "
-                 "undoing it before rounding to bfloat16 would lose digits. Pass the raw steps with softplus on, or float32")
+    _unsupported(dt.dtype != torch.float32, "steps without softplus in bfloat16; the kernels apply softplus "
+                 "themselves, and undoing it would lose digits. Pass the raw steps with softplus on, or float32")
     step = dt if bias is None else dt + bias
     _check_values((step > 0).all(), "a step that is not positive; without softplus all must be")
     return step + torch.log(-torch.expm1(-step))
@@ -370,24 +372,27 @@ def _wants(*tensors):
 
 
 def _check_shape(name, t, shape):
-    _check(t is None or tuple(t.shape) == tuple(shape), f"{name} is {None if t is None else tuple(t.shape)}, not {tuple(shape)}")
+    if t is not None:
+        _check(tuple(t.shape) == tuple(shape), f"{name} is {tuple(t.shape)}, not {tuple(shape)}")
 
 
-def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bias=None, initial_states=None, seq_idx=None,
-                              cu_seqlens=None, dt_softplus=False, dt_limit=(0.0, float("inf")), return_final_states=False,
-                              return_varlen_states=False, state_dtype=None):
+def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bias=None, initial_states=None,
+                              seq_idx=None, cu_seqlens=None, dt_softplus=False, dt_limit=(0.0, float("inf")),
+                              return_final_states=False, return_varlen_states=False, state_dtype=None):
     """x (B, L, H, P), dt (B, L, H), A (H), B and C (B, L, G, N) -> y, or (y, final states) in float32.
 
-    The chunk only moves roundings. z gates y behind the kernel. seq_idx counts from 0 where initial_states are given."""
+    The chunk only moves roundings. z gates y behind the kernel. The first token takes initial_states, whatever its
+    seq_idx."""
     _unsupported(return_varlen_states, "states at the ends of documents (return_varlen_states)")
     _unsupported(state_dtype not in (None, torch.float32), f"states of type {state_dtype}; they are float32")
     _check(x.dim() == 4 and B.dim() == 4, "x is (B, L, H, P) and B is (B, L, G, N)")
     _check_types({"x": x, "dt": dt, "B": B, "C": C, "z": z})
     (batch, length, heads, width), (groups, state) = x.shape, B.shape[2:]
     _check(heads % groups == 0, f"{heads} heads do not share {groups} groups")
-    for name, t, shape in (("dt", dt, (batch, length, heads)), ("A", A, (heads,)), ("B", B, (batch, length, groups, state)),
-                           ("C", C, B.shape), ("z", z, x.shape), ("dt_bias", dt_bias, (heads,)),
-                           ("seq_idx", seq_idx, (batch, length)), ("initial_states", initial_states, (batch, heads, width, state)),
+    for name, t, shape in (("dt", dt, (batch, length, heads)), ("A", A, (heads,)), ("z", z, x.shape),
+                           ("B", B, (batch, length, groups, state)), ("C", C, B.shape), ("dt_bias", dt_bias, (heads,)),
+                           ("seq_idx", seq_idx, (batch, length)),
+                           ("initial_states", initial_states, (batch, heads, width, state)),
                            ("D", D, (heads,) if D is None or D.dim() == 1 else (heads, width))):
         _check_shape(name, t, shape)
     if not dt_softplus:
@@ -408,12 +413,13 @@ def _tokens_first(name, t):
     return (t.unsqueeze(1) if t.dim() == 3 else t).permute(0, 3, 1, 2)
 
 
-def selective_scan_fn(u, delta, A, B, C, D=None, z=None, delta_bias=None, delta_softplus=False, return_last_state=False):
+def selective_scan_fn(u, delta, A, B, C, D=None, z=None, delta_bias=None, delta_softplus=False,
+                      return_last_state=False):
     """u, delta, z (B, D, L), A (D, N), B and C (B, N, L) or (B, G, N, L) -> out, or (out, last state in float32).
 
-    The kernels want channels side by side: u, delta, z whose memory is (B, L, D) are taken as they are, others are copied; out
-    is a transposed view of (B, L, D), so that a following rearrange to tokens first costs nothing. A gradient flows through
-    the last state too."""
+    The kernels want channels side by side: u, delta, z whose memory is (B, L, D) are taken as they are, others are
+    copied; out is a transposed view of (B, L, D), so that a following rearrange to tokens first costs nothing. A gradient
+    flows through the last state too."""
     _unsupported(A.is_complex() or B.is_complex() or C.is_complex(), "complex A; the kernels hold real states")
     _check(u.dim() == 3, "u is (B, D, L)")
     _check_types({"u": u, "delta": delta, "B": B, "C": C, "z": z})
@@ -421,8 +427,9 @@ def selective_scan_fn(u, delta, A, B, C, D=None, z=None, delta_bias=None, delta_
     B, C = _tokens_first("B", B), _tokens_first("C", C)
     groups, state = B.shape[2:]
     _check(channels % groups == 0, f"{channels} channels do not share {groups} groups")
-    for name, t, shape in (("delta", delta, u.shape), ("A", A, (channels, state)), ("B, tokens first,", B, (batch, length, groups, state)),
-                           ("C, tokens first,", C, B.shape), ("z", z, u.shape), ("D", D, (channels,)), ("delta_bias", delta_bias, (channels,))):
+    for name, t, shape in (("delta", delta, u.shape), ("A", A, (channels, state)), ("z", z, u.shape),
+                           ("B, tokens first,", B, (batch, length, groups, state)), ("C, tokens first,", C, B.shape),
+                           ("D", D, (channels,)), ("delta_bias", delta_bias, (channels,))):
         _check_shape(name, t, shape)
     if not delta_softplus:
         delta = _before_softplus(delta, None if delta_bias is None else delta_bias.float()[:, None])
@@ -441,8 +448,8 @@ _originals = []
 
 
 def install():
-    """Replaces the two functions wherever a loaded module of mamba_ssm has them; returns these places. Models reach them with
-    use_mem_eff_path=False (Mamba2) and use_fast_path=False (Mamba), whose default paths fuse more and call neither."""
+    """Replaces the two functions wherever a loaded module of mamba_ssm has them; returns these places. Models reach
+    them with use_mem_eff_path=False (Mamba2) and use_fast_path=False (Mamba); their default paths call neither."""
     uninstall()
     for home, (name, ours) in _REPLACED.items():
         original = getattr(importlib.import_module(home), name)

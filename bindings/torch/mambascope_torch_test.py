@@ -1,5 +1,5 @@
-"""mambascope_torch_test -- the binding on the CPU: arguments, views, gradients and refusals. Ends with 77 where PyTorch or the
-library is missing, as ctest wants it of a skipped test.
+"""mambascope_torch_test -- the binding on the CPU: arguments, views, gradients and refusals. Ends with 77 where PyTorch
+or the library is missing, as ctest wants it of a skipped test.
 
 The library runs fp32 on host pointers as it runs on a GPU's, so all but the launches is proved here."""
 import sys
@@ -84,8 +84,8 @@ class Binding(unittest.TestCase):
         a = dict(ssd_arguments(length=19), **{k: v.detach().requires_grad_() for k, v in views.items()})
         for name in views:
             self.assertFalse(a[name].is_contiguous(), name)
-        self.agrees(mt.mamba_chunk_scan_combined, recurrence.ssd, dict(a, chunk_size=8, dt_softplus=True), ("chunk_size",),
-                    both=False)
+        self.agrees(mt.mamba_chunk_scan_combined, recurrence.ssd, dict(a, chunk_size=8, dt_softplus=True),
+                    ("chunk_size",), both=False)
 
     def test_views_that_must_be_copied(self):
         a = ssd_arguments()
@@ -93,8 +93,8 @@ class Binding(unittest.TestCase):
         self.assertIsNot(mt._regular(a["x"]), a["x"])
         a["dt"] = torch.randn(2, 37, 8)[:, :, ::2].detach().requires_grad_()
         self.assertIsNot(mt._regular(a["dt"]), a["dt"])
-        self.agrees(mt.mamba_chunk_scan_combined, recurrence.ssd, dict(a, chunk_size=16, dt_softplus=True), ("chunk_size",),
-                    both=False)
+        self.agrees(mt.mamba_chunk_scan_combined, recurrence.ssd, dict(a, chunk_size=16, dt_softplus=True),
+                    ("chunk_size",), both=False)
 
     def test_scan(self):
         self.agrees(mt.selective_scan_fn, recurrence.scan, dict(scan_arguments(), delta_softplus=True), both=False)
@@ -166,29 +166,32 @@ class Binding(unittest.TestCase):
 
     def test_operators_are_what_torch_expects(self):
         a = ssd_arguments(length=9)
-        arguments = (a["x"], a["dt"], a["B"], a["C"], a["A"].detach().neg().log().requires_grad_(), leaf(4), leaf(4), None, None,
-                     16, 0.0, float("inf"), True, True)
-        torch.library.opcheck(mt.ssd, arguments, test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
+        kinds = ("test_schema", "test_autograd_registration", "test_faketensor")
+        A_log = a["A"].detach().neg().log().requires_grad_()
+        arguments = (a["x"], a["dt"], a["B"], a["C"], A_log, leaf(4), leaf(4), None, None, 16, 0.0, float("inf"), True,
+                     True)
+        torch.library.opcheck(mt.ssd, arguments, test_utils=kinds)
         b = scan_arguments()
+        A_log = b["A"].detach().neg().log().requires_grad_()
         arguments = (b["u"].transpose(1, 2), b["delta"].transpose(1, 2), b["B"].permute(0, 2, 1)[:, :, None],
-                     b["C"].permute(0, 2, 1)[:, :, None], None, b["A"].detach().neg().log().requires_grad_(), None, None, None,
-                     None, True, True)
-        torch.library.opcheck(mt.selective_scan, arguments,
-                              test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
+                     b["C"].permute(0, 2, 1)[:, :, None], None, A_log, None, None, None, None, True, True)
+        torch.library.opcheck(mt.selective_scan, arguments, test_utils=kinds)
 
     def test_install_replaces_and_uninstall_restores(self):
         original = {"mamba_chunk_scan_combined": lambda: 1, "selective_scan_fn": lambda: 2}
         modules = {name: types.ModuleType(name) for name in
                    ("mamba_ssm", "mamba_ssm.ops", "mamba_ssm.ops.triton", "mamba_ssm.ops.triton.ssd_combined",
                     "mamba_ssm.ops.selective_scan_interface", "mamba_ssm.modules.mamba2")}
-        for home, name in (("ops.triton.ssd_combined", "mamba_chunk_scan_combined"), ("modules.mamba2", "mamba_chunk_scan_combined"),
+        for home, name in (("ops.triton.ssd_combined", "mamba_chunk_scan_combined"),
+                           ("modules.mamba2", "mamba_chunk_scan_combined"),
                            ("ops.selective_scan_interface", "selective_scan_fn")):
             setattr(modules["mamba_ssm." + home], name, original[name])
         sys.modules.update(modules)
         self.assertEqual(len(mt.install()), 3)
-        self.assertIs(modules["mamba_ssm.modules.mamba2"].mamba_chunk_scan_combined, mt.mamba_chunk_scan_combined)
+        user = modules["mamba_ssm.modules.mamba2"]
+        self.assertIs(user.mamba_chunk_scan_combined, mt.mamba_chunk_scan_combined)
         mt.uninstall()
-        self.assertIs(modules["mamba_ssm.modules.mamba2"].mamba_chunk_scan_combined, original["mamba_chunk_scan_combined"])
+        self.assertIs(user.mamba_chunk_scan_combined, original["mamba_chunk_scan_combined"])
         for name in modules:
             del sys.modules[name]
 

@@ -1,6 +1,6 @@
-"""recurrence -- both operators as PyTorch loops over tokens, with the arguments of the reference: what tests compare with.
+"""recurrence -- both operators as PyTorch loops over tokens, with the arguments of the reference: a yardstick.
 
-Everything in the type of the arguments; give float64 for a yardstick. Gradients are autograd's."""
+Everything in the type of the arguments; float64 is what tests give. Gradients are autograd's."""
 import torch
 import torch.nn.functional as F
 

@@ -147,7 +147,8 @@ mba_tensor *mba_lent(mba_graph *g, const char *name, mba_type type, int64_t offs
                      bool wants)
 {
     const int64_t rows = mba_type_elems(&type) / run;
-    mba_tensor   *t = mba__window(g, mba__storage(g, MBA_INPUT, type.dtype, offset + (rows - 1) * pitch + run, name), type, name);
+    mba_storage  *st = mba__storage(g, MBA_INPUT, type.dtype, offset + (rows - 1) * pitch + run, name);
+    mba_tensor   *t = mba__window(g, st, type, name);
     t->offset = offset; t->run = run; t->pitch = pitch;
     t->needs_grad = wants;
     return t;

@@ -1,5 +1,5 @@
-/* cases_none.c -- what the shared library links instead of operators that only cases of tests build (op.h): it has no cases
- * to run, and needs no BLAS. */
+/* cases_none.c -- what the shared library links instead of operators that only cases of tests build (op.h): it has
+ * no cases to run, and needs no BLAS. */
 #include "ops/add/add.h"
 #include "ops/cast/cast.h"
 #include "ops/matmul/matmul.h"

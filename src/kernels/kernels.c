@@ -1,7 +1,7 @@
 /* kernels.c -- include/mba_kernels.h: one operator as a graph of its own, run on the caller's pointers.
  *
- * A plan is the graph of one ssd or selective_scan with its gradient, made ready by the same code as a model. Only its memory
- * is not the program's: every operand of the two nodes is found in the caller's structure, by the storage it lies in. */
+ * A plan is the graph of one ssd or selective_scan with its gradient, made ready by the same code as a model. Only its
+ * memory is not the program's: operands of the two nodes are found in the caller's structure, by their storages. */
 #include "mba_kernels.h"
 
 #include <math.h>
@@ -87,12 +87,13 @@ static mba_status lend(mba_kernels_plan *p, const mba_kernels_desc *d, int k)
     bool                     dense = true;
     for (int i = 0; i < 4; i++) dense &= w->stride[i] == 0;
     if (!dense && !one_distance(&type, w->stride, &run, &pitch))
-        return mba_fail(MBA_E_SHAPE, "%s lies at strides %lld, %lld, %lld, %lld\nwhy: kernels see rows at one distance\n"
-                        "fix: copy it to dense memory", names[k], (long long)w->stride[0], (long long)w->stride[1],
-                        (long long)w->stride[2], (long long)w->stride[3]);
+        return mba_fail(MBA_E_SHAPE, "%s lies at strides %lld, %lld, %lld, %lld\n"
+                        "why: kernels see rows at one distance\nfix: copy it to dense memory", names[k],
+                        (long long)w->stride[0], (long long)w->stride[1], (long long)w->stride[2],
+                        (long long)w->stride[3]);
     if (w->skew < 0 || w->skew >= piece)
-        return mba_fail(MBA_E_ARG, "%s has a skew of %lld elements\nwhy: 16 bytes hold %lld", names[k], (long long)w->skew,
-                        (long long)piece);
+        return mba_fail(MBA_E_ARG, "%s has a skew of %lld elements\nwhy: 16 bytes hold %lld", names[k],
+                        (long long)w->skew, (long long)piece);
     p->operand[k] = mba_lent(p->graph, names[k], type, w->skew, run, pitch, d->backward && type.dtype != MBA_I32);
     if (k == MBA_KERNELS_IDS) p->operand[k]->bound = INT32_MAX;
     return MBA_OK;
@@ -103,11 +104,13 @@ static mba_status lend(mba_kernels_plan *p, const mba_kernels_desc *d, int k)
 /* Every product of dimensions stays far inside 64 bits. */
 static mba_status check_sizes(const mba_kernels_desc *d)
 {
-    const int64_t dim[] = { d->batch, d->length, d->heads, d->op == MBA_KERNELS_SSD ? d->head_dim : 1, d->groups, d->state };
+    const int64_t P = d->op == MBA_KERNELS_SSD ? d->head_dim : 1;
+    const int64_t dim[] = { d->batch, d->length, d->heads, P, d->groups, d->state };
     double        all = 1;
     for (size_t i = 0; i < sizeof dim / sizeof *dim; i++) {
-        if (dim[i] < 1) return mba_fail(MBA_E_ARG, "a dimension is %lld\nwhy: batch, length, heads, head_dim, groups and state "
-                                        "are at least 1", (long long)dim[i]);
+        if (dim[i] < 1)
+            return mba_fail(MBA_E_ARG, "a dimension is %lld\nwhy: batch, length, heads, head_dim, groups and state are "
+                            "at least 1", (long long)dim[i]);
         all *= (double)dim[i];
     }
     if (all > 0x1p56) return mba_fail(MBA_E_ARG, "%g elements in all\nwhy: no machine holds them", all);
@@ -117,8 +120,8 @@ static mba_status check_sizes(const mba_kernels_desc *d)
 static mba_status check_desc(const mba_kernels_desc *d)
 {
     if (d->bytes != sizeof *d)
-        return mba_fail(MBA_E_ARG, "a description of %zu bytes\nwhy: this library (%s) has one of %zu\nfix: use the header that "
-                        "came with it, and set .bytes", d->bytes, MBA_COMMIT, sizeof *d);
+        return mba_fail(MBA_E_ARG, "a description of %zu bytes\nwhy: this library (%s) has one of %zu\n"
+                        "fix: use the header that came with it, and set .bytes", d->bytes, MBA_COMMIT, sizeof *d);
     if (d->op != MBA_KERNELS_SSD && d->op != MBA_KERNELS_SCAN) return mba_fail(MBA_E_ARG, "no operator %d", d->op);
     if (d->type != MBA_KERNELS_F32 && d->type != MBA_KERNELS_BF16)
         return mba_fail(MBA_E_ARG, "activations of type %d\nwhy: there are fp32 (0) and bf16 (1)", d->type);
@@ -179,8 +182,10 @@ static place place_of(const mba_kernels_plan *p, const mba_tensor *t)
 {
     for (int k = 0; k < MBA_KERNELS_OPERANDS; k++) {
         const mba_tensor *o = p->operand[k];
-        if (o && o->st == t->st) return (place){ IN, (size_t)k, (size_t)o->offset * mba_dtype_bytes(o->type.dtype), names[k] };
-        if (o && o->st->grad == t->st) return (place){ DIN, (size_t)k, 0, names[k] };
+        if (!o) continue;
+        if (o->st == t->st)
+            return (place){ IN, (size_t)k, (size_t)o->offset * mba_dtype_bytes(o->type.dtype), names[k] };
+        if (o->st->grad == t->st) return (place){ DIN, (size_t)k, 0, names[k] };
     }
     for (int k = 0; k < MBA_KERNELS_RESULTS; k++) {
         const mba_tensor *r = p->result[k];
@@ -199,8 +204,9 @@ static void place_saved(mba_kernels_plan *p)
         if (!f->out[k] || p->out[FORWARD][k].from != NOWHERE) continue;
         const place here = { SAVED, p->saved_bytes, 0, "saved" };
         p->out[FORWARD][k] = here;
-        for (int i = 0; b && i < MBA_IN_MAX; i++) if (b->in[i] && b->in[i]->st == f->out[k]->st) p->in[BACKWARD][i] = here;
-        p->saved_bytes += ((size_t)mba_tensor_bytes(f->out[k]) + MBA_ALIGN_BYTES - 1) / MBA_ALIGN_BYTES * MBA_ALIGN_BYTES;
+        for (int i = 0; b && i < MBA_IN_MAX; i++)
+            if (b->in[i] && b->in[i]->st == f->out[k]->st) p->in[BACKWARD][i] = here;
+        p->saved_bytes += (size_t)mba_ceil((int64_t)mba_tensor_bytes(f->out[k]), MBA_ALIGN_BYTES) * MBA_ALIGN_BYTES;
     }
 }
 
@@ -213,7 +219,8 @@ static void place_all(mba_kernels_plan *p)
     }
     place_saved(p);
     for (int w = FORWARD; w <= BACKWARD; w++)
-        for (int k = 0; p->node[w] && k < MBA_IN_MAX; k++) mba_assert(!p->node[w]->in[k] || p->in[w][k].from != NOWHERE);
+        for (int k = 0; p->node[w] && k < MBA_IN_MAX; k++)
+            mba_assert(!p->node[w]->in[k] || p->in[w][k].from != NOWHERE);
 }
 
 static mba_status create(mba_kernels_plan *p, const mba_kernels_desc *d, const mba_kernels_machine *m)
@@ -268,7 +275,8 @@ static mba_status resolve(void **at, const mba_kernels_pointers *a, const place 
     enum { UNIT = 16 };
     *at = look_up(a, w);
     if (!*at)
-        return mba_fail(MBA_E_ARG, "no pointer for %s%s", w->from == DIN || w->from == DOUT ? "the gradient of " : "", w->name);
+        return mba_fail(MBA_E_ARG, "no pointer for %s%s", w->from == DIN || w->from == DOUT ? "the gradient of " : "",
+                        w->name);
     if ((uintptr_t)*at % UNIT != w->skew_bytes)
         return mba_fail(MBA_E_ARG, "%s lies %zu bytes beyond a multiple of %d\nwhy: its plan was made for %zu\n"
                         "fix: a plan with its skew, or a copy", w->name, (size_t)((uintptr_t)*at % UNIT), UNIT,
@@ -276,7 +284,8 @@ static mba_status resolve(void **at, const mba_kernels_pointers *a, const place 
     return MBA_OK;
 }
 
-static mba_status fill_call(mba_call *c, const mba_kernels_plan *p, int way, const mba_kernels_pointers *a, void *stream)
+static mba_status fill_call(mba_call *c, const mba_kernels_plan *p, int way, const mba_kernels_pointers *a,
+                            void *stream)
 {
     const mba_node *n = p->node[way];
     *c = (mba_call){ .node = n, .plan = p->program->plan[n->id], .work = a->work, .stream = stream };

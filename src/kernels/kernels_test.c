@@ -1,5 +1,5 @@
-/* kernels_test.c -- include/mba_kernels.h: plans, sizes and refusals for machines that are not there, and runs on the host,
- * where the same plan and the same calls work on host pointers. */
+/* kernels_test.c -- include/mba_kernels.h: plans, sizes and refusals for machines that are not there, and runs on the
+ * host, where the same plan and the same calls work on host pointers. */
 #include "mba_kernels.h"
 
 #include <dlfcn.h>
@@ -8,23 +8,23 @@
 
 #include "tests/test.h"
 
-static const mba_kernels_machine h200 = { .cc = 90, .sms = 132, .regs_sm = 65536, .threads_sm = 2048, .smem_block_bytes = 232448,
-                                          .smem_sm_bytes = 233472 };
-static const mba_kernels_machine a100 = { .cc = 80, .sms = 108, .regs_sm = 65536, .threads_sm = 2048, .smem_block_bytes = 166912,
-                                          .smem_sm_bytes = 167936 };
+static const mba_kernels_machine h200 = { .cc = 90, .sms = 132, .regs_sm = 65536, .threads_sm = 2048,
+                                          .smem_block_bytes = 232448, .smem_sm_bytes = 233472 };
+static const mba_kernels_machine a100 = { .cc = 80, .sms = 108, .regs_sm = 65536, .threads_sm = 2048,
+                                          .smem_block_bytes = 166912, .smem_sm_bytes = 167936 };
 static const mba_kernels_machine host = { .cc = 0 };
 
 static mba_kernels_desc ssd_130m(void)
 {
-    return (mba_kernels_desc){ .bytes = sizeof(mba_kernels_desc), .op = MBA_KERNELS_SSD, .type = MBA_KERNELS_BF16, .batch = 8,
-                               .length = 2048, .heads = 24, .head_dim = 64, .groups = 1, .state = 128, .backward = 1,
-                               .given = 1u << MBA_KERNELS_D | 1u << MBA_KERNELS_DT_BIAS };
+    return (mba_kernels_desc){ .bytes = sizeof(mba_kernels_desc), .op = MBA_KERNELS_SSD, .type = MBA_KERNELS_BF16,
+                               .batch = 8, .length = 2048, .heads = 24, .head_dim = 64, .groups = 1, .state = 128,
+                               .backward = 1, .given = 1u << MBA_KERNELS_D | 1u << MBA_KERNELS_DT_BIAS };
 }
 
 static mba_kernels_desc scan_small(void)
 {
-    return (mba_kernels_desc){ .bytes = sizeof(mba_kernels_desc), .op = MBA_KERNELS_SCAN, .type = MBA_KERNELS_BF16, .batch = 2,
-                               .length = 70, .heads = 64, .groups = 1, .state = 16, .backward = 1,
+    return (mba_kernels_desc){ .bytes = sizeof(mba_kernels_desc), .op = MBA_KERNELS_SCAN, .type = MBA_KERNELS_BF16,
+                               .batch = 2, .length = 70, .heads = 64, .groups = 1, .state = 16, .backward = 1,
                                .given = 1u << MBA_KERNELS_Z };
 }
 
@@ -156,8 +156,9 @@ static float draw(uint32_t *seed)
 static mba_kernels_desc everything(void)
 {
     const int64_t step = (int64_t)L * ROW;
-    return (mba_kernels_desc){ .bytes = sizeof(mba_kernels_desc), .op = MBA_KERNELS_SSD, .type = MBA_KERNELS_F32, .batch = B,
-        .length = L, .heads = H, .head_dim = P, .groups = G, .state = N, .d_per_channel = 1, .final = 1, .backward = 1,
+    return (mba_kernels_desc){ .bytes = sizeof(mba_kernels_desc), .op = MBA_KERNELS_SSD, .type = MBA_KERNELS_F32,
+        .batch = B, .length = L, .heads = H, .head_dim = P, .groups = G, .state = N, .d_per_channel = 1, .final = 1,
+        .backward = 1,
         .given = 1u << MBA_KERNELS_D | 1u << MBA_KERNELS_DT_BIAS | 1u << MBA_KERNELS_IDS | 1u << MBA_KERNELS_INITIAL,
         .window = { [MBA_KERNELS_X] = { { step, ROW, P, 1 }, SKEW },
                     [MBA_KERNELS_B] = { { step, ROW, N, 1 }, (SKEW + H * P) % 4 },
@@ -177,7 +178,14 @@ static mba_kernels_pointers pointers_of(const numbers *n, results *r, gradients 
         .work = work };
 }
 
-typedef struct rig { numbers n; results r, d; gradients g; mba_kernels_plan *plan; void *work; mba_kernels_pointers a; } rig;
+typedef struct rig {
+    numbers n;
+    results r, d;
+    gradients g;
+    mba_kernels_plan *plan;
+    void *work;
+    mba_kernels_pointers a;
+} rig;
 
 static rig *rig_create(void)
 {
@@ -243,13 +251,13 @@ static void forward_is_the_recurrence(void **state)
     (void)state;
     assert_ran(mba_kernels_forward(q->plan, &q->a, NULL));
     loss_of(&q->n, &q->d, want);
-    for (int i = 0; i < B * L * H * P; i++) assert_near(q->r.y[i], want->y[i], 2e-5);       // some dozen products near 1
+    for (int i = 0; i < B * L * H * P; i++) assert_near(q->r.y[i], want->y[i], 2e-5);  // some dozen products near 1
     for (int i = 0; i < STATES; i++)        assert_near(q->r.final[i], want->final[i], 2e-5);
     free(want);
     rig_destroy(q);
 }
 
-/* The slope along one value, by differences in double: the values themselves are fp32, so the step is a power of two. */
+/* The slope along one value, by differences in double. Values are fp32, so the step is what becomes of 1/256. */
 static void assert_slope(rig *q, float *value, float gradient)
 {
     const float was = *value, by = 1.0f / 256;
@@ -260,7 +268,8 @@ static void assert_slope(rig *q, float *value, float gradient)
     const float  down_by = was - *value;
     const double down = loss_of(&q->n, &q->d, NULL);
     *value = was;
-    assert_near(gradient, (up - down) / ((double)up_by + down_by), 2e-3 * (1 + fabs((double)gradient)));   // by^2 f'''/6
+    const double slope = (up - down) / ((double)up_by + down_by);
+    assert_near(gradient, slope, 2e-3 * (1 + fabs(slope)));  // the third derivative leaves by^2 f''' / 6
 }
 
 static void gradients_are_its_slopes(void **state)
@@ -371,7 +380,8 @@ static void the_library_shows_its_functions_only(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(a_machine_gets_the_best_variant_that_it_runs), cmocka_unit_test(sizes_are_what_is_kept),
-              cmocka_unit_test(windows_are_seen_or_refused), cmocka_unit_test(wrong_descriptions_are_refused_with_a_reason),
+              cmocka_unit_test(windows_are_seen_or_refused),
+              cmocka_unit_test(wrong_descriptions_are_refused_with_a_reason),
               cmocka_unit_test(forward_is_the_recurrence), cmocka_unit_test(gradients_are_its_slopes),
               cmocka_unit_test(threads_share_a_plan), cmocka_unit_test(wrong_pointers_are_named),
               cmocka_unit_test(the_library_shows_its_functions_only))

@@ -1,0 +1,315 @@
+"""check -- the PyTorch operators on a GPU, in three parts. Ends with 1 if a bound is not met.
+
+    python bindings/torch/check.py                                  # gradients against a recurrence in float64
+    PYTHONPATH=a/checkout/of/mamba python bindings/torch/check.py    # and against mamba_ssm's kernels, side by side
+
+1. Both operators on six small shapes each, fp32 and bf16: relative error (norm) of the result and of every gradient.
+2. The same inputs through mamba_ssm's functions where they can be imported. Ours may not be further from float64 than
+   theirs, beyond a tenth and the noise of one rounding.
+3. Twenty steps of a small Mamba-2 model (of mamba_ssm's layers where they can be imported, and our functions installed
+   there) with each operator, from the same start on the same tokens: losses and step times.
+"""
+import importlib
+import importlib.util
+import sys
+import time
+import types
+
+import torch
+import torch.nn.functional as F
+
+import mambascope_torch as mt
+import recurrence
+
+# fp32: sums of some thousand products. bf16: 8 bits, and tensor cores that multiply operands rounded to them.
+BOUND = {torch.float32: 2e-5, torch.bfloat16: 2e-2}
+EXACT = {torch.float32: 1e-6, torch.bfloat16: 4e-3}        # one rounding: below this nobody is better
+bad = []
+
+
+# ---- inputs ----
+
+def normal(*shape, dtype=torch.float32):
+    return torch.randn(*shape, device="cuda").to(dtype).requires_grad_()
+
+
+def ssd_inputs(dtype, batch, length, heads, width, groups, state, **more):
+    """Raw steps near softplus^-1 of 0.01 .. 0.3, as models have them; A in -1 .. -8."""
+    a = dict(x=normal(batch, length, heads, width, dtype=dtype), dt=normal(batch, length, heads, dtype=dtype),
+             A=(-1 - 7 * torch.rand(heads, device="cuda")).requires_grad_(),
+             B=normal(batch, length, groups, state, dtype=dtype), C=normal(batch, length, groups, state, dtype=dtype),
+             D=normal(heads), dt_bias=(torch.randn(heads, device="cuda") - 3).requires_grad_(), dt_softplus=True)
+    if more.get("documents"):
+        numbers = torch.arange(length, device="cuda") // more["documents"]
+        a["seq_idx"] = numbers.int().expand(batch, length).contiguous()
+    if more.get("initial"):
+        a["initial_states"] = normal(batch, heads, width, state)
+    if more.get("gate"):
+        a["z"] = normal(batch, length, heads, width, dtype=dtype)
+    return a
+
+
+def scan_inputs(dtype, batch, length, channels, state, groups=None, gate=True, skip=True):
+    shape = (batch, state, length) if groups is None else (batch, groups, state, length)
+    a = dict(u=normal(batch, channels, length, dtype=dtype), delta=normal(batch, channels, length, dtype=dtype),
+             A=(-1 - 7 * torch.rand(channels, state, device="cuda")).requires_grad_(), B=normal(*shape, dtype=dtype),
+             C=normal(*shape, dtype=dtype), delta_bias=(torch.randn(channels, device="cuda") - 3).requires_grad_(),
+             delta_softplus=True)
+    if skip:
+        a["D"] = normal(channels)
+    if gate:
+        a["z"] = normal(batch, channels, length, dtype=dtype)
+    return a
+
+
+SSD_SHAPES = [dict(batch=2, length=256, heads=4, width=64, groups=1, state=128),
+              dict(batch=1, length=1000, heads=8, width=64, groups=2, state=128),
+              dict(batch=2, length=333, heads=6, width=64, groups=1, state=128, documents=50),
+              dict(batch=2, length=200, heads=4, width=64, groups=1, state=128, initial=True),
+              dict(batch=3, length=77, heads=3, width=32, groups=1, state=16, gate=True),
+              dict(batch=2, length=130, heads=8, width=128, groups=4, state=64)]
+SCAN_SHAPES = [dict(batch=2, length=256, channels=256, state=16), dict(batch=1, length=1000, channels=96, state=16),
+               dict(batch=4, length=49, channels=160, state=8),
+               dict(batch=2, length=200, channels=64, state=16, groups=2),
+               dict(batch=2, length=130, channels=37, state=5, gate=False),
+               dict(batch=3, length=1, channels=64, state=16, skip=False)]
+
+
+# ---- parts 1 and 2 ----
+
+def fresh(arguments, dtype=None):
+    return {k: t.detach().to(dtype or t.dtype).requires_grad_() if torch.is_tensor(t) and t.is_floating_point() else t
+            for k, t in arguments.items()}
+
+
+def results_of(function, arguments, seeds):
+    """Everything a call makes: both results and the gradients of all inputs."""
+    out = function(**arguments)
+    pairs = [(o, s.to(o.dtype)) for o, s in zip(out, seeds) if o.requires_grad]
+    torch.autograd.backward([o for o, _ in pairs], [s for _, s in pairs])
+    named = {"result": out[0].detach(), "final": out[1].detach()}
+    named.update({"d " + k: t.grad for k, t in arguments.items() if torch.is_tensor(t) and t.requires_grad})
+    return named
+
+
+def errors_of(got, want):
+    def relative(g, w):
+        norm = w.norm()
+        return float((g.double() - w).norm() / norm) if norm > 0 else float(g.double().norm())
+    return {k: relative(got[k], want[k]) if got[k] is not None else float("nan") for k in want}
+
+
+def open_reference():
+    """mamba_ssm from wherever it lies, without what its package imports for generating and sharing models."""
+    if "mamba_ssm" in sys.modules:
+        return
+    spec = importlib.util.find_spec("mamba_ssm")
+    if spec is None:
+        raise ImportError("no mamba_ssm")
+    package = types.ModuleType("mamba_ssm")
+    package.__path__ = list(spec.submodule_search_locations)
+    sys.modules["mamba_ssm"] = package
+    if importlib.util.find_spec("huggingface_hub") is None:
+        hub = types.ModuleType("huggingface_hub")
+        hub.PyTorchModelHubMixin = type("PyTorchModelHubMixin", (), {})
+        sys.modules["huggingface_hub"] = hub
+
+
+def shapes_of(op):
+    return (SSD_SHAPES, ssd_inputs) if op == "ssd" else (SCAN_SHAPES, scan_inputs)
+
+
+def functions_of(op, chunk=64):
+    """The yardstick, ours and mamba_ssm's, the last None where it cannot be imported; each returns result and state."""
+    home, name, flag = {
+        "ssd": ("mamba_ssm.ops.triton.ssd_combined", "mamba_chunk_scan_combined", "return_final_states"),
+        "selective_scan": ("mamba_ssm.ops.selective_scan_interface", "selective_scan_fn", "return_last_state")}[op]
+    extra = {flag: True} | ({"chunk_size": chunk} if op == "ssd" else {})
+    yardstick = recurrence.ssd if op == "ssd" else recurrence.scan
+    ours = getattr(mt, name)
+    try:
+        open_reference()
+        theirs = getattr(importlib.import_module(home), name)
+        if op != "ssd" and importlib.import_module(home).selective_scan_cuda is None:
+            theirs = None
+    except Exception as missing:                           # whatever it is, it costs us a comparison only
+        print(f"  without {name} of mamba_ssm: {type(missing).__name__}: {missing}")
+        theirs = None
+    return yardstick, lambda **a: ours(**a, **extra), theirs and (lambda **a: theirs(**a, **extra))
+
+
+def compare(op, dtype, shape, functions):
+    inputs = shapes_of(op)[1](dtype, **shape)
+    exact = fresh(inputs, torch.float64)
+    yardstick, ours, theirs = functions
+    with torch.no_grad():
+        like = yardstick(**exact)
+    # A last state of the reference's scan has no gradient: none is asked of either.
+    seeds = [torch.randn_like(t) if op == "ssd" or i == 0 else torch.zeros_like(t) for i, t in enumerate(like)]
+    seeds = [s.to(dtype).double() if i == 0 else s.float().double() for i, s in enumerate(seeds)]
+    want = results_of(yardstick, exact, seeds)
+    mine = errors_of(results_of(ours, fresh(inputs), seeds), want)
+    other = None
+    if theirs:
+        try:
+            other = errors_of(results_of(theirs, fresh(inputs), seeds), want)
+        except Exception as failure:
+            print(f"    mamba_ssm fails here: {type(failure).__name__}: {str(failure)[:80]}")
+    return mine, other
+
+
+def judge(title, dtype, mine, other):
+    for name, error in mine.items():
+        limit = BOUND[dtype]
+        beside = other.get(name) if other else None
+        wrong = not error <= limit
+        if beside is not None and beside == beside and error > 1.1 * beside + EXACT[dtype]:
+            wrong = True
+        if wrong:
+            beside = f", mamba_ssm {beside:.2e}" if other else ""
+            bad.append(f"{title} {name}: {error:.2e}, bound {limit:.0e}{beside}")
+    worst = max(mine, key=lambda k: mine[k])
+    line = f"  {title:58s} worst {worst:16s} {mine[worst]:.2e}"
+    if other:
+        theirs = max((k for k in other if other[k] == other[k]), key=lambda k: other[k])
+        line += f"   mamba_ssm {theirs:16s} {other[theirs]:.2e}   same tensor {other[worst]:.2e}"
+    print(line)
+
+
+def check_operator(op):
+    print(f"{op}: error against float64")
+    functions = functions_of(op)
+    for dtype in (torch.float32, torch.bfloat16):
+        for shape in shapes_of(op)[0]:
+            torch.manual_seed(11)
+            mine, other = compare(op, dtype, shape, functions)
+            judge(f"{str(dtype)[6:]} {' '.join(f'{k[0:2]}{int(v)}' for k, v in shape.items())}", dtype, mine, other)
+
+
+# ---- part 3 ----
+
+class Block(torch.nn.Module):
+    """A Mamba-2 layer of plain PyTorch around an operator."""
+
+    def __init__(self, model, operator, heads=8, width=64, state=128):
+        super().__init__()
+        self.operator, self.sizes = operator, (heads, width, state)
+        inner = heads * width
+        self.norm, self.out_norm = torch.nn.RMSNorm(model), torch.nn.RMSNorm(inner)
+        self.into = torch.nn.Linear(model, 2 * inner + 2 * state + heads, bias=False)
+        self.conv = torch.nn.Conv1d(inner + 2 * state, inner + 2 * state, 4, groups=inner + 2 * state, padding=3)
+        self.out = torch.nn.Linear(inner, model, bias=False)
+        step = torch.exp(torch.rand(heads) * 4.6 - 6.9)
+        self.dt_bias = torch.nn.Parameter(step + torch.log(-torch.expm1(-step)))
+        self.A_log = torch.nn.Parameter(torch.log(1 + 15 * torch.rand(heads)))
+        self.D = torch.nn.Parameter(torch.ones(heads))
+
+    def forward(self, residual):
+        heads, width, state = self.sizes
+        z, xbc, dt = self.into(self.norm(residual)).split([heads * width, heads * width + 2 * state, heads], dim=-1)
+        xbc = F.silu(self.conv(xbc.transpose(1, 2))[..., :residual.shape[1]].transpose(1, 2)).contiguous()
+        x, B, C = xbc.split([heads * width, state, state], dim=-1)
+        y = self.operator(x.unflatten(2, (heads, width)), dt, -torch.exp(self.A_log.float()), B.unsqueeze(2),
+                          C.unsqueeze(2), 256, D=self.D, dt_bias=self.dt_bias, dt_softplus=True)
+        return residual + self.out(self.out_norm(y.flatten(2) * F.silu(z)))
+
+
+class ReferenceBlock(torch.nn.Module):
+    """A layer of mamba_ssm on the path that calls the operator by its name."""
+
+    def __init__(self, model):
+        super().__init__()
+        mamba2 = importlib.import_module("mamba_ssm.modules.mamba2")
+        self.norm = torch.nn.RMSNorm(model)
+        self.mixer = mamba2.Mamba2(model, d_state=128, headdim=64, use_mem_eff_path=False)
+
+    def forward(self, residual):
+        return residual + self.mixer(self.norm(residual))
+
+
+class Model(torch.nn.Module):
+    def __init__(self, block, vocabulary=512, model=256, layers=4):
+        super().__init__()
+        self.embed = torch.nn.Embedding(vocabulary, model)
+        self.layers = torch.nn.ModuleList(block(model) for _ in range(layers))
+        self.norm, self.head = torch.nn.RMSNorm(model), torch.nn.Linear(model, vocabulary, bias=False)
+
+    def forward(self, tokens):
+        h = self.embed(tokens)
+        for layer in self.layers:
+            h = layer(h)
+        return self.head(self.norm(h))
+
+
+def train(block, steps=20, batch=8, length=1024):
+    """Losses, and the median time of a step after the first five."""
+    torch.manual_seed(17)
+    model = Model(block).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    start = torch.randint(0, 512, (batch, 1), device="cuda")
+    tokens = (start + 7 * torch.arange(length + 1, device="cuda") ** 2) % 512        # something to learn
+    losses, times = [], []
+    for _ in range(steps):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            logits = model(tokens[:, :-1])
+        loss = F.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - began)
+    return losses, sorted(times[5:])[len(times[5:]) // 2]
+
+
+def blocks():
+    """What to build layers of: mamba_ssm's, ours around either function, or ours alone."""
+    def around(operator):
+        return lambda model: Block(model, operator)
+    try:
+        open_reference()
+        original = importlib.import_module("mamba_ssm.ops.triton.ssd_combined").mamba_chunk_scan_combined
+    except Exception:
+        return "our layers", None, around(mt.mamba_chunk_scan_combined)
+    try:
+        ReferenceBlock(64).cuda()(torch.randn(1, 64, 64, device="cuda"))
+        return "layers of mamba_ssm", ReferenceBlock, ReferenceBlock
+    except Exception as failure:
+        print(f"  without layers of mamba_ssm: {type(failure).__name__}: {failure}")
+        return "our layers", around(original), around(mt.mamba_chunk_scan_combined)
+
+
+def check_training():
+    kind, theirs, ours = blocks()
+    print(f"training: 4 {kind}, 8 x 1024 tokens, bf16 autocast")
+    losses, step = train(theirs) if theirs else (None, None)
+    if theirs:
+        print("  installed in: " + ", ".join(mt.install()))
+    our_losses, our_step = train(ours)
+    mt.uninstall()
+    if not theirs:
+        print("  losses: " + " ".join(f"{v:.4f}" for v in our_losses))
+        print(f"  step {1e3 * our_step:.2f} ms; nothing to compare with")
+        return
+    print("  step  mamba_ssm  mambascope  difference")
+    for i, (a, b) in enumerate(zip(losses, our_losses)):
+        print(f"  {i:4d}  {a:9.5f}  {b:10.5f}  {b - a:+.5f}")
+    print(f"  median step: mamba_ssm {1e3 * step:.2f} ms, mambascope {1e3 * our_step:.2f} ms: {step / our_step:.2f}x")
+    apart = max(abs(a - b) for a, b in zip(losses, our_losses))
+    if not apart < 0.02 * losses[0]:
+        bad.append(f"loss curves are {apart:.4f} apart")
+
+
+if __name__ == "__main__":
+    if not torch.cuda.is_available():
+        sys.exit("no GPU: mambascope_torch_test.py is for the CPU")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    version = mt.library().mba_kernels_version().decode()
+    print(torch.cuda.get_device_name(), "torch", torch.__version__, "mambascope", version)
+    for operator in ("ssd", "selective_scan"):
+        check_operator(operator)
+    check_training()
+    print("\n".join(["not met:"] + bad) if bad else "all bounds met")
+    sys.exit(1 if bad else 0)
