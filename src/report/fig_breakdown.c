@@ -115,7 +115,7 @@ static void stack_labels(mba_svg *s, const stack *t, double left, double right, 
     const bool        narrow = s->narrow;
     const mba_name    name = mba_short(t->name, narrow ? 28 : 29);
     char              sub[96], count[64];
-    if (t->phase < 0) snprintf(sub, sizeof sub, "%.90s", mba_short(t->a->device, 30).s);
+    if (t->phase < 0) snprintf(sub, sizeof sub, "%.90s", mba_short(mba_run_device(t->a), 30).s);
     else              snprintf(sub, sizeof sub, "%s", mba_phase_name(t->phase));
     if (t->phase < 0) snprintf(count, sizeof count, "%s launches", mba_num(mba_launches_of(t->a)).s);
     else              snprintf(count, sizeof count, "%s %% of the step", mba_num(100 * t->total_s / t->a->busy_s).s);

@@ -212,7 +212,7 @@ static mba_status store_numbers(mba_grid *g, const mba_stores *r, int run)
         const mba_analysis *a = r->run[i].a;
         mba_grid_text(g, mba_run_label(r, i));
         mba_grid_text(g, mba_run_is_foreign(a) ? "peer" : "ours");
-        mba_grid_text(g, a->device);
+        mba_grid_text(g, mba_run_device(a));
         mba_grid_number(g, 1e3 * a->plain_s);
         mba_grid_number(g, 1e3 * a->plain_spread_s);
         mba_grid_number(g, a->units / a->plain_s);
@@ -257,7 +257,7 @@ static mba_status store_draw(mba_canvas *c, double w, const mba_stores *r, int r
         mba_svg_text(&s, narrow ? 0 : left - 8, narrow ? y - 12 : y + 4, "b halo", narrow ? 's' : 'e', "%s", mba_short(mba_run_label(r, i), narrow ? 44 : 30).s);
         if (!(ms > 0)) continue;
         mba_svg_mark(&s, peer ? MBA_CIRCLE : MBA_DIAMOND, mba_at(x, ms), y, 5, peer ? "msg" : "ssm", false,
-                     mba_tip(c, "%s (%s)|%s ms a step, %s units per s|%s", mba_run_label(r, i), peer ? "peer" : "ours", mba_num(ms).s, mba_num(a->units / a->plain_s).s, a->device), NULL);
+                     mba_tip(c, "%s (%s)|%s ms a step, %s units per s|%s", mba_run_label(r, i), peer ? "peer" : "ours", mba_num(ms).s, mba_num(a->units / a->plain_s).s, mba_run_device(a)), NULL);
         mba_svg_text(&s, mba_at(x, ms) + 10, y + 4, "t2 halo", 's', "%s ms", mba_num(ms).s);
     }
     mba_svg_end(&s);

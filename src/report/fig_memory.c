@@ -84,7 +84,7 @@ static mba_status memory_draw(mba_canvas *c, double w, const mba_stores *r, int 
     }
     mba_svg_polyline(&s, px, py, n, "gemm");
     mba_svg_line(&s, left, mba_at(y, m->kept_bytes / 1e6), right, mba_at(y, m->kept_bytes / 1e6), "ref dash", NULL);
-    mba_svg_text(&s, right - 2, mba_at(y, m->kept_bytes / 1e6) - 4, "t3 halo", 'e', "always there %s MB", mba_num(m->kept_bytes / 1e6).s);
+    mba_svg_text(&s, left + 4, mba_at(y, m->kept_bytes / 1e6) + (m->kept_bytes / 1e6 > 0.15 * hi ? 12 : -4), "t3 halo", 's', "always there %s MB", mba_num(m->kept_bytes / 1e6).s);
     if (!isnan(m->planned_bytes)) {
         mba_svg_line(&s, left, mba_at(y, m->planned_bytes / 1e6), right, mba_at(y, m->planned_bytes / 1e6), "ref", NULL);
         mba_svg_text(&s, right - 2, mba_at(y, m->planned_bytes / 1e6) - 4, "t3 halo", 'e', "plan %s MB", mba_num(m->planned_bytes / 1e6).s);

@@ -76,16 +76,17 @@ static plane plane_for(double w, double h, const mba_analysis *a, const mba_chos
 {
     const bool narrow = w <= MBA_NARROW;
     mba_range  x = { NAN, NAN }, y = { NAN, NAN };
-    plane      p = { .l = narrow ? 44 : 56, .r = w - 8, .top = 16, .bottom = h - 46 };
+    plane      p = { .l = narrow ? 44 : 56, .r = w - 8, .top = 26, .bottom = h - 46 };
     for (int i = 0; i < c->n; i++) {
         const point at = point_of(c->k[i], view);
         if (!(at.flops > 0)) continue;
         mba_see(&y, at.flops / at.s / 1e12);
         for (int l = 0; l < 3; l++) mba_see(&x, at.flops / at.bytes[l]);
     }
-    mba_see(&y, 1.3 * roof_of(a, view) / 1e12);
     mba_see(&x, 2 * roof_of(a, view) / a->best.dram);
     x = mba_decades(x, 0.1, 1000), y = mba_decades(y, 0.01, 100);
+    y.hi = fmax(y.hi > 10 * y.lo ? y.hi / 10 : y.hi, 1.8 * roof_of(a, view) / 1e12);     // room for the roof's label
+    x.hi = fmin(x.hi, mba_decades((mba_range){ 1, 20 * roof_of(a, view) / a->best.dram }, 1, 1000).hi);
     x.lo = fmax(x.lo, x.hi * 1e-7), y.lo = fmax(y.lo, y.hi * 1e-7);
     p.x = mba_log(x.lo, x.hi, p.l, p.r);
     p.y = mba_log(y.lo, y.hi, p.bottom, p.top);
@@ -104,7 +105,7 @@ static void draw_axes(mba_svg *s, const plane *p, int view)
         mba_svg_line(s, p->l, y, p->r, y, "g", NULL);
         mba_svg_text(s, p->l - 5, y + 4, "t3", 'e', "%s", mba_num(tick[i]).s);
     }
-    mba_svg_text(s, 0, 10, "t2 halo", 's', "TFLOP/s (log)");
+    mba_svg_text(s, 0, 12, "t2 halo", 's', "TFLOP/s (log)");
 }
 
 /* Bandwidth lines from the left or lower edge to the roof; text goes where the legend says: no rotated labels to collide. */
@@ -153,7 +154,7 @@ static void draw_kernel(mba_svg *s, const plane *p, const mba_analysis *a, const
     if (hi > lo) mba_svg_line(s, mba_at(p->x, lo), y, mba_at(p->x, hi), y, "thin", tags);
     for (int l = 2; l >= 0; l--) {
         const double x = at.flops / at.bytes[l];
-        if (!isfinite(x)) continue;
+        if (!(x >= p->x.lo && x <= p->x.hi)) continue;
         snprintf(tags, sizeof tags, "k-%s %s", paint, tag[l]);
         mba_svg_mark(s, shape[l], mba_at(p->x, x), y, r, paint, at.least || l > 0,
                      mba_tip(s->c, "%s · %s|%s TFLOP/s at %s FLOP/byte (%s, %s)|%s µs, %s %% of its floor", mba_kernel_label(a, k, 60).s, level[l],
@@ -199,7 +200,7 @@ const mba_figure mba_figure_fig2 = {
     "fig2", "Roofline", "Fig. 2 · roofline",
     "The forty longest kernels: TFLOP/s against FLOP per byte at each level of memory. An FMA is 2 FLOPs; time of the counter run.",
     "Marks of one kernel share a height: the further right, the fewer bytes at that level per FLOP. A kernel whose DRAM mark is on the slope is bound by DRAM; one far below both "
-    "slope and roof is bound by neither, and its card says by what. Hollow circles are least work over least bytes, where no counters saw the kernel.",
+    "slope and roof is bound by neither, and its card says by what. Hollow circles are least work over least bytes, where no counters saw the kernel. Marks beyond the axis (copies by TMA hardly touch the L1 counters) are in the table only.",
     "operation and byte counts: mambascope profile --model NAME --sets roofline --out run.db", false, flop_views, fig2_columns, has_roofline, fig2_heading,
     fig2_numbers, fig2_draw, fig2_legend };
 

@@ -20,6 +20,13 @@ const mba_figure *const mba_figures[] = {
 const char *mba_run_label(const mba_stores *r, int run) { return r->run[run].label; }
 bool        mba_run_is_foreign(const mba_analysis *a) { return a->nnodes == 0; }
 
+const char *mba_run_device(const mba_analysis *a)
+{
+    const char *gpu = mba_sheet_find(a, "gpu.name"), *cpu = mba_sheet_find(a, "cpu.name");
+    const bool  on_cpu = !strcmp(a->device, "cpu");
+    return gpu && !on_cpu ? gpu : cpu && on_cpu ? cpu : a->device;
+}
+
 double mba_kind_s(const mba_analysis *a, int kind)
 {
     double s = 0;

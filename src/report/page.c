@@ -89,15 +89,19 @@ static mba_status numbers(mba_buf *b, const mba_figure *f, const mba_stores *r, 
 
 static void source(mba_buf *b, const mba_stores *r, int run)
 {
+    if (run < 0 && r->n > 1) {
+        mba_buf_add(b, "<p class=\"src\">all %d stores given; each section of one run names its command</p>", r->n);
+        return;
+    }
     const mba_analysis *a = r->run[run < 0 ? 0 : run].a;
     const char         *command = mba_sheet_find(a, "run.command"), *date = mba_sheet_find(a, "run.date");
     mba_buf_put(b, "<p class=\"src\">");
-    mba_buf_html(b, run < 0 && r->n > 1 ? "all stores given" : mba_run_label(r, run < 0 ? 0 : run));
+    mba_buf_html(b, mba_run_label(r, run < 0 ? 0 : run));
     mba_buf_put(b, " · ");
-    mba_buf_html(b, *a->device ? a->device : "device not known");
-    if (a->steps)              mba_buf_add(b, " · %lld steps watched", (long long)a->steps);
-    if (date && run >= 0)      mba_buf_put(b, " · "), mba_buf_html(b, date);
-    if (command && run >= 0)   mba_buf_put(b, "<br><code>"), mba_buf_html(b, mba_short(command, 200).s), mba_buf_put(b, "</code>");
+    mba_buf_html(b, *mba_run_device(a) ? mba_run_device(a) : "device not known");
+    if (a->steps) mba_buf_add(b, " · %lld steps watched", (long long)a->steps);
+    if (date)     mba_buf_put(b, " · "), mba_buf_html(b, date);
+    if (command)  mba_buf_put(b, "<br><code>"), mba_buf_html(b, mba_short(command, 200).s), mba_buf_put(b, "</code>");
     mba_buf_put(b, "</p>");
 }
 
@@ -156,7 +160,7 @@ static void top_line(mba_buf *b, const mba_stores *r)
     const mba_analysis *a = r->run[0].a;
     const char         *date = mba_sheet_find(a, "run.date"), *commit = mba_sheet_find(a, "program.commit");
     mba_buf_put(b, "<header class=\"top\"><b>mambascope " MBA_VERSION "</b><span>");
-    mba_buf_html(b, *a->device ? a->device : "device not known");
+    mba_buf_html(b, *mba_run_device(a) ? mba_run_device(a) : "device not known");
     mba_buf_put(b, "</span>");
     if (date)   mba_buf_put(b, "<span>"), mba_buf_html(b, date), mba_buf_put(b, "</span>");
     if (commit) mba_buf_put(b, "<span>measured by "), mba_buf_html(b, commit), mba_buf_put(b, "</span>");

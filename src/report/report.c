@@ -203,7 +203,7 @@ mba_status mba_report_summary(mba_buf *out, const mba_stores *r)
         mba_buf_put(out, ", \"store\": ");
         mba_buf_json(out, mba_store_path(r->run[i].store));
         mba_buf_put(out, ", \"device\": ");
-        mba_buf_json(out, r->run[i].a->device);
+        mba_buf_json(out, mba_run_device(r->run[i].a));
         summary_of(out, r->run[i].a);
     }
     mba_buf_put(out, "\n]}\n");

@@ -216,26 +216,26 @@ mba_range mba_decades(mba_range r, double lo, double hi)
     return r;
 }
 
-/* Centred on its tick, but never outside of the drawing. */
-static void tick_text(mba_svg *s, double x, double y, const char *text)
+/* Centred on its tick, but never outside of the drawing, and not where it would touch the text before it. */
+static void tick_text(mba_svg *s, double x, double y, const char *text, double *taken)
 {
-    const double half = 3.4 * mba_characters(text) + 1;
-    mba_svg_text(s, x, y, "t3", x < half ? 's' : x > s->w - half ? 'e' : 'm', "%s", text);
+    const double width = MBA_LETTER * mba_characters(text);
+    const char   anchor = x < width / 2 + 1 ? 's' : x > s->w - width / 2 - 1 ? 'e' : 'm';
+    const double from = anchor == 's' ? x : anchor == 'e' ? x - width : x - width / 2;
+    if (from < *taken + 4) return;
+    mba_svg_text(s, x, y, "t3", anchor, "%s", text);
+    *taken = from + width;
 }
 
 void mba_svg_axis(mba_svg *s, mba_scale x, double y0, double y1, const char *label)
 {
-    double       tick[16], last = -1e9;
+    double       tick[16], taken = -1e9;
     const int    n = mba_ticks(x, tick);
     const double mid = (x.a + x.b) / 2, half = 3.3 * mba_characters(label), at = fmax(half + 1, fmin(mid, s->w - half - 1));
     for (int i = 0; i < n; i++) {
-        const double   px = mba_at(x, tick[i]);
-        const mba_word text = mba_num(tick[i]);
-        const double   width = MBA_LETTER * mba_characters(text.s);
+        const double px = mba_at(x, tick[i]);
         mba_svg_line(s, px, y0, px, y1, "g", NULL);
-        if (px - last < width + 4) continue;
-        tick_text(s, px, y1 + 15, text.s);
-        last = px;
+        tick_text(s, px, y1 + 15, mba_num(tick[i]).s, &taken);
     }
     mba_svg_text(s, at, y1 + 31, "t2", 'm', "%s", label);
 }
