@@ -13,6 +13,7 @@
 #include "core/file.h"
 #include "core/print.h"
 #include "core/version.h"
+#include "report/report.h"
 #include "scope/analysis.h"
 #include "scope/collect.h"
 #include "train/feed.h"
@@ -194,6 +195,33 @@ static void print_all(suite *u)
     mba_table_print(u->training, stdout, form);
 }
 
+/* The page and the summary of the stores that were just written. */
+static mba_status write_report(suite *u)
+{
+    char        path[WORKLOADS][4096], file[4096];
+    const char *paths[WORKLOADS];
+    mba_stores  r;
+    mba_buf     summary = { 0 };
+    mba_writer *w = NULL;
+    for (int i = 0; i < WORKLOADS; i++) {
+        snprintf(path[i], sizeof path[i], "%s/%s.db", u->out, workloads[i].name);
+        paths[i] = path[i];
+    }
+    MBA_TRY(mba_stores_open(&r, paths, WORKLOADS));
+    snprintf(file, sizeof file, "%s/report.html", u->out);
+    mba_status st = mba_report_write(&r, file);
+    if (st == MBA_OK) st = mba_report_summary(&summary, &r);
+    snprintf(file, sizeof file, "%s/summary.json", u->out);
+    if (st == MBA_OK) st = mba_writer_create(&w, file);
+    if (st == MBA_OK) st = mba_writer_put(w, summary.s, summary.n);
+    if (st == MBA_OK) st = mba_writer_commit(w);
+    mba_writer_destroy(w);
+    mba_buf_free(&summary);
+    const mba_status closed = mba_stores_close(&r);
+    if (st == MBA_OK && closed == MBA_OK) fprintf(stderr, "\nthe report: %s/report.html; its numbers: %s/summary.json\n", u->out, u->out);
+    return st == MBA_OK ? closed : st;
+}
+
 static mba_status make_tables(suite *u)
 {
     MBA_TRY(mba_table_create(&u->step, (const mba_column[]){
@@ -217,17 +245,16 @@ mba_status mba_command_suite(int argc, char **argv)
         { "--length",  MBA_OPT_INT,  &u.length,  "L", "tokens of the measured step (256)", 1, 1 << 20 },
         { "--repeats", MBA_OPT_INT,  &u.repeats, "N", "steps that are watched; the median counts (3)", 1, 100 },
         { "--steps",   MBA_OPT_INT,  &u.steps,   "N", "updates of the small models (120)", 1, 1000000 },
-        { "--out",     MBA_OPT_TEXT, &u.out,     "FOLDER", "a store of every workload goes there (results/suite)", 0,
-          0 },
+        { "--out",     MBA_OPT_TEXT, &u.out,     "FOLDER", "a store of every workload, report.html and summary.json go there (results/suite)", 0, 0 },
         { "--threads", MBA_OPT_INT,  &threads,   "N", "threads (one per core)", 1, 4096 },
         { "--json",    MBA_OPT_FLAG, &u.json,    NULL, "as JSON: ceilings, step, operators, training", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "suite", "[options]",
         "Measures a training step of the five workloads on this machine, shows where the time goes, and trains a small\n"
-        "model of each. What was measured goes into one store per workload. A few minutes on two cores.", options,
-        "mambascope suite\nmambascope show results/suite/mamba2.db\nmambascope suite --length 1024 --repeats 5 "
-        "--json > suite.json\n" };
+        "model of each. What was measured goes into one store per workload, and from them into report.html and summary.json. A few\n"
+        "minutes on two cores.", options,
+        "mambascope suite\nmambascope show results/suite/mamba2.db\nmambascope suite --length 1024 --repeats 5 --json > suite.json\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     mba_cpu_set_threads((int)threads);
@@ -245,6 +272,7 @@ mba_status mba_command_suite(int argc, char **argv)
     for (int w = 0; w < WORKLOADS && st == MBA_OK; w++) st = train(&u, w);
     if (st == MBA_OK) print_all(&u);
     if (st == MBA_OK && !u.json) st = mba_suite_simulated();
+    if (st == MBA_OK) st = write_report(&u);
     mba_table_destroy(u.step);
     mba_table_destroy(u.kinds);
     mba_table_destroy(u.training);

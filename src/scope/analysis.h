@@ -108,6 +108,16 @@ const char *mba_sheet_find(const mba_analysis *a, const char *key);         /* t
 double      mba_sheet_value(const mba_analysis *a, const char *key);        /* number of the sheet; NaN */
 double      mba_counter_value(const mba_kernel_view *k, const char *metric);                           /* NaN */
 
+/* Why the warps of a kernel wait: warps per issue by reason, the largest first. The names are lent, of `length` characters. */
+typedef struct mba_stall { const char *name; int length; double warps; } mba_stall;
+int mba_stalls_of(const mba_kernel_view *k, mba_stall *out, int room);      /* how many */
+
+/* ---- the timeline of one step ---- */
+
+/* An event of a step, in the order of their start; start_s is since the first. kernel: an index of a->kernel, or -1. */
+typedef struct mba_moment { double start_s, duration_s; int64_t kernel, stream; int kind, phase; const char *name, *scope; } mba_moment;
+MBA_MUST mba_status mba_timeline_of(const mba_analysis *a, int64_t step, mba_moment **out, int64_t *n);      /* free(*out) */
+
 /* ---- sums over kernels, per step ---- */
 
 /* Which kernels a sum is over. */

@@ -46,20 +46,30 @@ static double tensor_flops(const mba_kernel_view *k)
     return sum;
 }
 
-static void stalls(mba_kernel_view *k)
+int mba_stalls_of(const mba_kernel_view *k, mba_stall *out, int room)
 {
     static const char before[] = "smsp__average_warps_issue_stalled_", after[] = "_per_issue_active.ratio";
-    mba_counted *c = &k->counted;
+    int n = 0;
     for (int64_t i = 0; i < k->ncounters; i++) {
-        const char  *name = metric_of(&k->counter[i]);
+        const char  *name = metric_of(&k->counter[i]), *end = strstr(name, after);
         const double v = k->counter[i].value;
-        if (strncmp(name, before, sizeof before - 1) || !strstr(name, after) || strstr(name, "selected") || isnan(v))
-            continue;
-        name += sizeof before - 1;                                     // "selected" has issued, or could have
-        const int at = !c->stall[0] || v > c->stalled[0] ? 0 : !c->stall[1] || v > c->stalled[1] ? 1 : 2;
-        if (at == 0) c->stall[1] = c->stall[0], c->stalled[1] = c->stalled[0];
-        if (at < 2)  c->stall[at] = name, c->stalled[at] = v;
+        if (strncmp(name, before, sizeof before - 1) || !end || strstr(name, "selected") || isnan(v)) continue;   // "selected" has issued, or could have
+        int at = n;
+        while (at > 0 && out[at - 1].warps < v) at--;
+        if (at >= room) continue;
+        if (n < room) n++;
+        memmove(out + at + 1, out + at, (size_t)(n - 1 - at) * sizeof *out);
+        name += sizeof before - 1;
+        out[at] = (mba_stall){ name, (int)(end - name), v };
     }
+    return n;
+}
+
+static void stalls(mba_kernel_view *k)
+{
+    mba_stall top[2];
+    const int n = mba_stalls_of(k, top, 2);
+    for (int i = 0; i < n; i++) k->counted.stall[i] = top[i].name, k->counted.stalled[i] = top[i].warps;
 }
 
 /* ---- quantities ---- */

@@ -251,3 +251,40 @@ mba_status mba__analysis_events(mba_analysis *a)
     free(r.kernels_of);
     return st;
 }
+
+/* ---- one step ---- */
+
+typedef struct moments { const mba_analysis *a; int64_t step, n, room; mba_moment *all; } moments;
+
+static mba_status see_moment(void *ctx, const void *row)
+{
+    moments             *m = ctx;
+    const mba_row_event *e = row;
+    if (step_of(e) != m->step) return MBA_OK;
+    if (m->n == m->room) {
+        const int64_t room = 2 * m->room + 256;
+        mba_moment   *all = realloc(m->all, (size_t)room * sizeof *all);
+        if (!all) return mba_fail(MBA_E_NOMEM, "no memory for %lld events", (long long)room);
+        m->all = all, m->room = room;
+    }
+    const mba_row_node    *n = node_of(m->a, e->node);
+    const mba_kernel_view *k = kernel_of(m->a, e);
+    // Names must outlive the row: they are lent by the node or the kernel, or are words of ours.
+    m->all[m->n++] = (mba_moment){ 1e-9 * (double)e->start_ns, 1e-9 * (double)e->duration_ns, k ? k - m->a->kernel : -1, e->stream,
+        k ? k->kind : (int)MBA_MEMORY, phase_of(e, n, k), k && k->row->name ? k->row->name : operator_name(e, n, k), n ? n->scope : NULL };
+    return MBA_OK;
+}
+
+mba_status mba_timeline_of(const mba_analysis *a, int64_t step, mba_moment **out, int64_t *n)
+{
+    moments          m = { .a = a, .step = step };
+    const mba_status st = mba_store_each(a->store, MBA_ROWS_event, "start_ns", see_moment, &m);
+    if (st != MBA_OK) {
+        free(m.all);
+        return st;
+    }
+    for (int64_t i = m.n; i-- > 0;) m.all[i].start_s -= m.all[0].start_s;
+    *out = m.all;
+    *n = m.n;
+    return MBA_OK;
+}

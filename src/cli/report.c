@@ -1,0 +1,53 @@
+/* report.c -- `mambascope report A.db [B.db ..]`: one self-contained page, or one figure of it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "report/report.h"
+
+static mba_status print_figure(const mba_stores *r, const char *figure, bool svg)
+{
+    mba_buf          b = { 0 };
+    const mba_status st = svg ? mba_report_svg(&b, r, figure, 0) : mba_report_csv(&b, r, figure);
+    if (st == MBA_OK && b.s) fputs(b.s, stdout);
+    mba_buf_free(&b);
+    return st;
+}
+
+static mba_status write_page(const mba_stores *r, const char *path)
+{
+    MBA_TRY(mba_report_write(r, path));
+    fprintf(stderr, "wrote %s; open it in a browser\n", path);
+    return MBA_OK;
+}
+
+mba_status mba_command_report(int argc, char **argv)
+{
+    const char *out = "report.html", *figure = NULL;
+    bool        svg = false, csv = false, list = false, help;
+    const mba_option options[] = {
+        { "--out",    MBA_OPT_TEXT, &out,    "FILE.html", "where the page goes (report.html)", 0, 0 },
+        { "--figure", MBA_OPT_TEXT, &figure, "NAME", "one figure on stdout instead of the page; of the first store where it shows one", 0, 0 },
+        { "--svg",    MBA_OPT_FLAG, &svg,    NULL, "of --figure: the drawing, for papers (default)", 0, 0 },
+        { "--csv",    MBA_OPT_FLAG, &csv,    NULL, "of --figure: its numbers", 0, 0 },
+        { "--list",   MBA_OPT_FLAG, &list,   NULL, "print the names of the figures", 0, 0 },
+        { 0 },
+    };
+    const mba_usage usage = { "report", "A.db [B.db ..] [options]",
+        "Writes one HTML file from stores of `mambascope profile`: findings, figures, kernels, claims, method, raw data. It needs no network\n"
+        "and no GPU. Several stores stand side by side; claims that need two of them are judged with all.", options,
+        "mambascope report run.db\nmambascope report mamba1.db mamba2.db --out both.html\nmambascope report run.db --figure fig2 --svg > roofline.svg\n"
+        "mambascope report run.db --figure fig4 --csv > bandwidth.csv\n" };
+    mba_operands words = { 0 };
+    mba_stores   r;
+    MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
+    if (help) return MBA_OK;
+    for (int i = 0; list && mba_report_figure_name(i); i++) puts(mba_report_figure_name(i));
+    if (list) return MBA_OK;
+    if (!words.n) return mba_fail(MBA_E_ARG, "a report of what?\nfix: mambascope report run.db");
+    MBA_TRY(mba_stores_open(&r, words.word, words.n));
+    const mba_status st = figure ? print_figure(&r, figure, svg || !csv) : write_page(&r, out);
+    const mba_status closed = mba_stores_close(&r);
+    return st == MBA_OK ? closed : st;
+}

@@ -1,0 +1,34 @@
+/* buf.h -- text that grows, and the three ways text enters a page: as it is, escaped, as a JSON string.
+ *
+ *     mba_buf b = { 0 };
+ *     mba_buf_add(&b, "<td class=n>%s</td>", mba_num(41.234).s);        // printf; what it prints must be markup already
+ *     mba_buf_html(&b, kernel->name);                                   // any bytes
+ *     if (b.failed) return mba_fail(MBA_E_NOMEM, ..);                   // asked once, at the end
+ *     mba_buf_free(&b);
+ */
+#ifndef MBA_REPORT_BUF_H
+#define MBA_REPORT_BUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct mba_buf { char *s; size_t n, room; bool failed; } mba_buf;      /* s ends in a NUL; NULL while empty */
+
+void mba_buf_put(mba_buf *b, const char *s);
+void mba_buf_add(mba_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void mba_buf_html(mba_buf *b, const char *s);      /* escaped; what is not UTF-8 becomes U+FFFD, control characters a space */
+void mba_buf_json(mba_buf *b, const char *s);      /* with quotes; safe inside <script>; NULL is null */
+void mba_buf_json_number(mba_buf *b, double v);    /* NaN and infinities are null */
+void mba_buf_free(mba_buf *b);
+
+/* A number for people: three significant digits, thousands separated; "–" where there is none. */
+typedef struct mba_word { char s[48]; } mba_word;
+mba_word mba_num(double v);
+/* The same number for programs: nine digits, so that it reads back to what is printed anywhere on the page. */
+mba_word mba_exact(double v);
+/* The first characters of a name, with … where something was left out; never cut through a character. */
+typedef struct mba_name { char s[320]; } mba_name;
+mba_name mba_short(const char *s, int characters);
+int      mba_characters(const char *s);            /* UTF-8 */
+
+#endif

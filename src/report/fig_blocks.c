@@ -1,0 +1,280 @@
+/* fig_blocks.c -- Fig. 5 and 8: lifetimes of thread blocks; occupancy, its limiter and why warps wait. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/figure.h"
+#include "scope/blocks.h"
+
+enum { MOST = 24, REASONS = 24 };
+
+/* ---- Fig. 5 ---- */
+
+static bool has_life(const mba_kernel_view *k) { return k->counted.block_s > 0; }
+
+static bool has_lives(const mba_stores *r, int run)
+{
+    int64_t n = 0;
+    return mba_any_kernel(r->run[run].a, has_life) || (mba_store_count(r->run[run].store, MBA_ROWS_block, &n) == MBA_OK && n > 0);
+}
+
+/* Lives of one kernel: the mean of the counters, and the records of single blocks where there are some. */
+typedef struct lives { double mean_s, median_s, p95_s, prologue, epilogue; } lives;
+
+static lives lives_of(const mba_analysis *a, const mba_kernel_view *k, const mba_blocks_view *b, int64_t n)
+{
+    lives l = { k->counted.block_s, NAN, NAN, NAN, NAN };
+    for (int64_t i = 0; i < n; i++)
+        if (&a->kernel[b[i].kernel] == k)
+            l = (lives){ isnan(l.mean_s) ? b[i].mean_s : l.mean_s, b[i].median_s, b[i].p95_s, b[i].prologue, b[i].epilogue };
+    return l;
+}
+
+static double blocks_of(const mba_kernel_view *k)
+{
+    const mba_row_kernel *r = k->row;
+    return isnan(k->counted.blocks) ? mba_whole(r->grid_x) * mba_whole(r->grid_y) * mba_whole(r->grid_z) : k->counted.blocks;
+}
+
+static const mba_grid_column fig5_columns[] = { { "kernel", "kernel" }, { "mean_us", "mean, µs" }, { "median_us", "median, µs" }, { "p95_us", "p95, µs" },
+    { "prologue_pct", "prologue, %" }, { "epilogue_pct", "epilogue, %" }, { "blocks", "blocks" }, { "waves", "waves" }, { "dram_kib_per_block", "DRAM KiB per block" }, { 0 } };
+
+static bool any(const mba_kernel_view *k) { (void)k; return true; }
+
+static mba_status fig5_numbers(mba_grid *g, const mba_stores *r, int run)
+{
+    const mba_analysis *a = r->run[run].a;
+    mba_blocks_view    *b;
+    int64_t             n;
+    mba_chosen          c;
+    MBA_TRY(mba_blocks_of(a, &b, &n));
+    const mba_status st = mba_choose(&c, a, any, 1 << 20);
+    for (int i = 0, shown = 0; st == MBA_OK && i < c.n && shown < MOST; i++) {
+        const lives l = lives_of(a, c.k[i], b, n);
+        if (isnan(l.mean_s)) continue;
+        mba_grid_text(g, mba_kernel_label(a, c.k[i], 60).s);
+        mba_grid_number(g, 1e6 * l.mean_s);
+        mba_grid_number(g, 1e6 * l.median_s);
+        mba_grid_number(g, 1e6 * l.p95_s);
+        mba_grid_number(g, 100 * l.prologue);
+        mba_grid_number(g, 100 * l.epilogue);
+        mba_grid_number(g, blocks_of(c.k[i]));
+        mba_grid_number(g, c.k[i]->row->waves);
+        mba_grid_number(g, c.k[i]->counted.dram_bytes / blocks_of(c.k[i]) / 1024);
+        shown++;
+    }
+    if (st == MBA_OK) free(c.k);
+    free(b);
+    return st;
+}
+
+static void fig5_heading(mba_buf *b, const mba_stores *r, int run)
+{
+    const mba_analysis *a = r->run[run].a;
+    double              s = 0, life = 0;
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        const mba_kernel_view *k = &a->kernel[i];
+        if (mba_in_group(k, MBA_SSM_KERNELS) && has_life(k)) s += k->step_s, life += k->step_s * k->counted.block_s;
+    }
+    if (s > 0) mba_buf_add(b, "Blocks of SSM kernels live %s µs (mean, weighted by time)", mba_num(1e6 * life / s).s);
+    else       mba_buf_put(b, "How long thread blocks live");
+}
+
+static mba_status draw_lives(mba_svg *s, const mba_analysis *a, const mba_chosen *c, const mba_blocks_view *b, int64_t n)
+{
+    mba_range       seen = { NAN, NAN };
+    const mba_lanes lanes = mba_lanes_for(s->w, c->n, 10, 18);
+    for (int i = 0; i < c->n; i++) {
+        const lives l = lives_of(a, c->k[i], b, n);
+        mba_see(&seen, 1e6 * l.mean_s), mba_see(&seen, 1e6 * l.median_s), mba_see(&seen, 1e6 * l.p95_s);
+    }
+    seen = mba_decades(seen, 1, 1000);
+    const mba_scale x = mba_log(seen.lo, seen.hi, lanes.left, s->w - 12);
+    mba_svg_axis(s, x, lanes.top - 4, lanes.bottom, "lifetime of a block, µs (log)");
+    for (int i = 0; i < c->n; i++) {
+        const lives    l = lives_of(a, c->k[i], b, n);
+        const double   y = mba_lanes_at(&lanes, i);
+        const mba_name name = mba_kernel_label(a, c->k[i], 60);
+        mba_lanes_label(s, &lanes, i, a, c->k[i]);
+        if (!isnan(l.p95_s)) mba_svg_line(s, mba_at(x, 1e6 * l.median_s), y, mba_at(x, 1e6 * l.p95_s), y, "stem", NULL);
+        if (!isnan(l.mean_s))
+            mba_svg_mark(s, MBA_CIRCLE, mba_at(x, 1e6 * l.mean_s), y, 4.6, mba_class_paint(c->k[i]->cls), false,
+                         mba_tip(s->c, "%s|mean lifetime %s µs|%s blocks, %s waves", name.s, mba_num(1e6 * l.mean_s).s, mba_num(blocks_of(c->k[i])).s, mba_num(c->k[i]->row->waves).s), NULL);
+        if (!isnan(l.median_s)) mba_svg_mark(s, MBA_DIAMOND, mba_at(x, 1e6 * l.median_s), y, 4.2, "ssm", false, mba_tip(s->c, "%s · records|median %s µs, p95 %s µs", name.s, mba_num(1e6 * l.median_s).s, mba_num(1e6 * l.p95_s).s), NULL);
+    }
+    return MBA_OK;
+}
+
+static mba_status fig5_draw(mba_canvas *canvas, double w, const mba_stores *r, int run, int view)
+{
+    const mba_analysis *a = r->run[run].a;
+    mba_blocks_view    *b;
+    int64_t             n;
+    mba_chosen          c;
+    (void)view;
+    MBA_TRY(mba_blocks_of(a, &b, &n));
+    mba_status st = mba_choose(&c, a, n ? any : has_life, MOST);
+    if (st == MBA_OK) {
+        mba_svg s = mba_svg_begin(canvas, w, 10 + 18.0 * c.n + 40, "Lifetimes of thread blocks");
+        st = draw_lives(&s, a, &c, b, n);
+        mba_svg_end(&s);
+        free(c.k);
+    }
+    free(b);
+    return st;
+}
+
+static void class_legend(mba_buf *b, const mba_stores *r, int run)
+{
+    (void)r, (void)run;
+    mba_legend_item(b, "tensor", "● tensor-only");
+    mba_legend_item(b, "vector", "● vector-only");
+    mba_legend_item(b, "mixed", "● mixed");
+    mba_legend_item(b, "ssm", "◆ median of records, line to p95");
+}
+
+const mba_figure mba_figure_fig5 = {
+    "fig5", "Block lifetime", "Fig. 5 · thread-block lifetimes", "Mean lifetime of a thread block: resident block cycles over blocks launched; from records also median, p95, prologue and epilogue.",
+    "A short-lived block pays its launch and its first loads again and again. Whether that is the cause of low bandwidth is shown by a variant with longer lives, not by this picture.",
+    "counters of occupancy (mambascope profile --sets occupancy), or records of blocks (--blocks)", false, NULL, fig5_columns, has_lives, fig5_heading, fig5_numbers,
+    fig5_draw, class_legend };
+
+/* ---- Fig. 8 ---- */
+
+static const struct { const char *name, *text, *paint; } reasons[] = {
+    { "long_scoreboard", "global memory (long scoreboard)", "ssm" }, { "short_scoreboard", "shared memory, special functions (short scoreboard)", "elt" },
+    { "mio_throttle", "memory queue full", "attn" }, { "barrier", "barrier", "msg" }, { "math_pipe_throttle", "math pipe busy", "gemm" }, { "wait", "fixed latency", "mem" },
+    { "gmma", "tensor result", "conv" } };
+enum { KNOWN = sizeof reasons / sizeof *reasons };
+
+static bool has_warps(const mba_kernel_view *k) { return k->row->occupancy_limit > 0 || !isnan(k->counted.occupancy_pct); }
+static bool has_occupancy(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, has_warps); }
+
+static const mba_grid_column fig8_columns[] = { { "kernel", "kernel" }, { "occupancy_pct", "occupancy, %" }, { "occupancy_limit_pct", "possible, %" }, { "limiter", "limited by" },
+    { "registers", "registers" }, { "shared_kib", "shared, KiB" }, { "local_bytes", "local, byte" }, { "threads", "threads" }, { "waves", "waves" }, { "issue_pct", "issue, %" },
+    { "stall", "main stall" }, { "stalled", "warps per issue" }, { 0 } };
+
+static mba_status fig8_numbers(mba_grid *g, const mba_stores *r, int run)
+{
+    const mba_analysis *a = r->run[run].a;
+    mba_chosen          c;
+    MBA_TRY(mba_choose(&c, a, has_warps, MOST));
+    for (int i = 0; i < c.n; i++) {
+        const mba_row_kernel *k = c.k[i]->row;
+        mba_stall             top[1];
+        char                  name[64] = "";
+        const bool            stalled = mba_stalls_of(c.k[i], top, 1) > 0;
+        if (stalled) snprintf(name, sizeof name, "%.*s", top[0].length, top[0].name);
+        mba_grid_text(g, mba_kernel_label(a, c.k[i], 60).s);
+        mba_grid_number(g, c.k[i]->counted.occupancy_pct);
+        mba_grid_number(g, k->occupancy_limit);
+        mba_grid_text(g, k->limiter);
+        mba_grid_number(g, mba_whole(k->regs));
+        mba_grid_number(g, (mba_whole(k->smem_static_bytes) + mba_whole(k->smem_dynamic_bytes)) / 1024);
+        mba_grid_number(g, mba_whole(k->local_bytes));
+        mba_grid_number(g, mba_whole(k->block_x) * mba_whole(k->block_y) * mba_whole(k->block_z));
+        mba_grid_number(g, k->waves);
+        mba_grid_number(g, c.k[i]->counted.issue_pct);
+        mba_grid_text(g, stalled ? name : NULL);
+        mba_grid_number(g, stalled ? top[0].warps : NAN);
+    }
+    free(c.k);
+    return MBA_OK;
+}
+
+static void fig8_heading(mba_buf *b, const mba_stores *r, int run)
+{
+    const mba_analysis *a = r->run[run].a;
+    const struct { const char *word; } why[] = { { "registers" }, { "shared memory" }, { "threads" }, { "blocks" }, { "grid" } };
+    double s = 0, by[5] = { 0 };
+    int    top = 0;
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        const mba_kernel_view *k = &a->kernel[i];
+        if (k->launches <= 0 || !k->row->limiter) continue;
+        s += k->step_s;
+        for (int j = 0; j < 5; j++) if (strstr(k->row->limiter, why[j].word)) by[j] += k->step_s;
+    }
+    for (int j = 1; j < 5; j++) if (by[j] > by[top]) top = j;
+    if (s > 0) mba_buf_add(b, "Occupancy is limited by %s for %s %% of the kernel time", top == 4 ? "the size of the grid" : why[top].word, mba_num(100 * by[top] / s).s);
+    else       mba_buf_put(b, "Occupancy and why warps wait");
+}
+
+static double warps_of(const mba_stall *all, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if ((int)strlen(name) == all[i].length && !strncmp(name, all[i].name, (size_t)all[i].length)) return all[i].warps;
+    return 0;
+}
+
+/* Shares of the known reasons, then the rest. */
+static void draw_stalls(mba_svg *s, mba_scale x, double y, const char *kernel, const mba_kernel_view *k)
+{
+    mba_stall all[REASONS];
+    const int n = mba_stalls_of(k, all, REASONS);
+    double    sum = 0, rest, at = 0;
+    for (int i = 0; i < n; i++) sum += all[i].warps;
+    rest = sum;
+    for (int j = 0; j <= KNOWN; j++) {
+        const double v = j < KNOWN ? warps_of(all, n, reasons[j].name) : rest, pct = 100 * v / sum;
+        rest -= v;
+        if (!(v > 0.005 * sum)) continue;
+        mba_svg_bar(s, mba_at(x, at), y - 6, mba_at(x, at + pct) - mba_at(x, at), 12, "bar", j < KNOWN ? reasons[j].paint : "oth",
+                    mba_tip(s->c, "%s|%s: %s %%, %s warps per issue", kernel, j < KNOWN ? reasons[j].text : "others", mba_num(pct).s, mba_num(v).s), NULL);
+        at += pct;
+    }
+}
+
+static void draw_occupancy(mba_svg *s, mba_scale x, double y, const char *kernel, const mba_kernel_view *k)
+{
+    const double limit = k->row->occupancy_limit, got = k->counted.occupancy_pct;
+    if (limit > 0)
+        mba_svg_bar(s, x.a, y - 6, mba_at(x, limit) - x.a, 12, "bar", "oth", mba_tip(s->c, "%s|possible occupancy %s %%, limited by %s", kernel, mba_num(limit).s, k->row->limiter ? k->row->limiter : "?"), NULL);
+    if (!isnan(got)) mba_svg_bar(s, x.a, y - 3, mba_at(x, got) - x.a, 6, "", "gemm", mba_tip(s->c, "%s|occupancy %s %%", kernel, mba_num(got).s), NULL);
+}
+
+static mba_status fig8_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
+{
+    const mba_analysis *a = r->run[run].a;
+    mba_chosen          chosen;
+    mba_stall           one[1];
+    bool                counted = false;
+    MBA_TRY(mba_choose(&chosen, a, has_warps, MOST));
+    for (int i = 0; i < chosen.n; i++) counted |= mba_stalls_of(chosen.k[i], one, 1) > 0;
+    if (view == 1 && !counted) {
+        mba_svg_frame(c, w, "Stalls: no data yet", "share of stalled warps, %", "kernels", "stall counters, on a GPU: mambascope profile --sets stalls");
+        free(chosen.k);
+        return MBA_OK;
+    }
+    const mba_lanes lanes = mba_lanes_for(w, chosen.n, 10, 18);
+    mba_svg         s = mba_svg_begin(c, w, lanes.bottom + 40, view ? "Why warps wait" : "Occupancy and its limit");
+    const mba_scale x = mba_lin(0, 100, lanes.left, w - (s.narrow || view ? 14 : 130));
+    mba_svg_axis(&s, x, lanes.top - 4, lanes.bottom, view ? "share of stalled warps, %" : "occupancy, %");
+    for (int i = 0; i < chosen.n; i++) {
+        const mba_name name = mba_kernel_label(a, chosen.k[i], 60);
+        const double   y = mba_lanes_at(&lanes, i);
+        mba_lanes_label(&s, &lanes, i, a, chosen.k[i]);
+        if (view) draw_stalls(&s, x, y, name.s, chosen.k[i]);
+        else      draw_occupancy(&s, x, y, name.s, chosen.k[i]);
+        if (!view && !s.narrow && chosen.k[i]->row->limiter) mba_svg_text(&s, w - 118, y + 4, "t3", 's', "%s", mba_short(chosen.k[i]->row->limiter, 16).s);
+    }
+    mba_svg_end(&s);
+    free(chosen.k);
+    return MBA_OK;
+}
+
+static void fig8_legend(mba_buf *b, const mba_stores *r, int run)
+{
+    (void)r, (void)run;
+    mba_legend_item(b, "oth", "possible occupancy; other stalls");
+    mba_legend_item(b, "gemm", "measured occupancy; math pipe busy");
+    for (int i = 0; i < KNOWN; i++) if (i != 4) mba_legend_item(b, reasons[i].paint, reasons[i].text);
+}
+
+static const char *const fig8_views[] = { "occupancy", "stalls", NULL };
+
+const mba_figure mba_figure_fig8 = {
+    "fig8", "Stalls", "Fig. 8 · occupancy and stalls", "Possible and measured occupancy with its limiter; why warps wait, as shares of the stalled warps.",
+    "Low occupancy is a fault only where warps wait for latency: the stalls say whether they do.",
+    "launch geometry of a GPU (mambascope profile on a GPU), and for stalls: --sets occupancy,stalls", false, fig8_views, fig8_columns, has_occupancy, fig8_heading, fig8_numbers,
+    fig8_draw, fig8_legend };

@@ -1,0 +1,91 @@
+/* fig_tables.c -- Table I, the workloads as they ran; Table II, classes of SSM kernels with the counters that prove them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/figure.h"
+
+/* ---- Table I ---- */
+
+static bool always(const mba_stores *r, int run) { (void)r, (void)run; return true; }
+
+static const mba_grid_column table1_columns[] = { { "parameter", "parameter" }, { "value", "value" }, { "meaning", "meaning" }, { 0 } };
+
+static mba_status table1_numbers(mba_grid *g, const mba_stores *r, int run)
+{
+    mba_row_parameter *p;
+    int64_t            n;
+    MBA_TRY(mba_load_parameter(r->run[run].store, &p, &n));
+    for (int64_t i = 0; i < n; i++) {
+        mba_grid_text(g, p[i].name);
+        mba_grid_text(g, p[i].value);
+        mba_grid_text(g, p[i].meaning);
+    }
+    return MBA_OK;
+}
+
+static void table1_heading(mba_buf *b, const mba_stores *r, int run)
+{
+    const mba_analysis *a = r->run[run].a;
+    const char         *precision = mba_sheet_find(a, "run.precision"), *data = mba_sheet_find(a, "run.data");
+    mba_buf_html(b, *a->workload ? a->workload : "A program that is not ours");
+    if (!isnan(a->units)) {
+        mba_buf_add(b, ", %s ", mba_num(a->units).s);
+        mba_buf_html(b, a->unit);
+        mba_buf_put(b, " a step");
+    }
+    if (precision) mba_buf_put(b, ", "), mba_buf_html(b, precision);
+    if (data)      mba_buf_put(b, "; data: "), mba_buf_html(b, data);
+}
+
+const mba_figure mba_figure_table1 = {
+    "table1", "Workloads", "Table I · the workload as it ran", "Fields of the model, shape of the batch, precision, optimizer.",
+    "Every field can be changed with --set; `mambascope list fields` says what it means.", "parameters: a store of our own models", false, NULL, table1_columns, always,
+    table1_heading, table1_numbers, NULL, NULL };
+
+/* ---- Table II ---- */
+
+static bool is_ssm(const mba_kernel_view *k) { return k->kind == MBA_SSM; }
+static bool has_ssm(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, is_ssm); }
+
+static const mba_grid_column table2_columns[] = { { "kernel", "SSM kernel" }, { "kernel_class", "class" }, { "proof", "by" }, { "step_ms", "ms per step" },
+    { "tensor_gflop", "tensor GFLOP" }, { "fp32_gflop", "FP32 GFLOP" }, { "half_gflop", "half GFLOP" }, { "special_gop", "special G" }, { "tensor_pct", "tensor pipe, %" },
+    { "fma_pct", "FMA, %" }, { "alu_pct", "ALU, %" }, { "xu_pct", "special, %" }, { 0 } };
+
+static mba_status table2_numbers(mba_grid *g, const mba_stores *r, int run)
+{
+    const mba_analysis *a = r->run[run].a;
+    mba_chosen          c;
+    MBA_TRY(mba_choose(&c, a, is_ssm, 60));
+    for (int i = 0; i < c.n; i++) {
+        const mba_kernel_view *k = c.k[i];
+        const mba_counted     *x = &k->counted;
+        mba_grid_text(g, mba_kernel_label(a, k, 60).s);
+        mba_grid_text(g, mba_kernel_class_name(k->cls));
+        mba_grid_text(g, k->cls_counted ? "counters" : k->row->class ? "plan" : "least work");
+        mba_grid_number(g, 1e3 * k->step_s);
+        mba_grid_number(g, (k->cls_counted ? x->tensor_flops : k->least.tensor_flops) / 1e9);
+        mba_grid_number(g, (k->cls_counted ? x->fp32_flops : k->least.vector_flops) / 1e9);
+        mba_grid_number(g, (k->cls_counted ? x->half_flops : NAN) / 1e9);
+        mba_grid_number(g, (k->cls_counted ? x->special_ops : k->least.special_ops) / 1e9);
+        mba_grid_number(g, x->tensor_pct);
+        mba_grid_number(g, x->fma_pct);
+        mba_grid_number(g, x->alu_pct);
+        mba_grid_number(g, x->xu_pct);
+    }
+    free(c.k);
+    return MBA_OK;
+}
+
+static void table2_heading(mba_buf *b, const mba_stores *r, int run)
+{
+    const mba_analysis *a = r->run[run].a;
+    int                 n[5] = { 0 };
+    for (int64_t i = 0; i < a->nkernels; i++) if (a->kernel[i].launches > 0 && is_ssm(&a->kernel[i])) n[a->kernel[i].cls]++;
+    mba_buf_add(b, "SSM kernels: %d tensor-only, %d vector-only, %d with both", n[MBA_CLASS_TENSOR], n[MBA_CLASS_VECTOR], n[MBA_CLASS_MIXED]);
+}
+
+const mba_figure mba_figure_table2 = {
+    "table2", "Kernel classes", "Table II · classes of SSM kernels", "Tensor-only, vector-only or both, with the counts of a launch and the pipes that prove it.",
+    "Mixed: the FMA pipe is at least half as busy as the tensor pipe; without pipe counters, 16 × vector FLOPs are at least a tenth of the tensor FLOPs. Without counters the class is the plan's.",
+    "SSM kernels on the timeline; proofs need counters: mambascope profile --sets roofline,pipes", false, NULL, table2_columns, has_ssm, table2_heading, table2_numbers, NULL, NULL };

@@ -1,0 +1,178 @@
+/* fig_timeline.c -- the timeline of one step: strips drawn here, a zoom of the same events by the script. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "report/figure.h"
+#include "report/timeline.h"
+
+enum { EVENTS_MAX = 6000 };
+
+static int64_t step_shown(const mba_analysis *a) { return a->steps / 2; }
+
+static bool has_events(const mba_stores *r, int run) { return r->run[run].a->steps > 0 && r->run[run].a->busy_s > 0; }
+
+static double end_of(const mba_moment *m, int64_t n)
+{
+    double end = 0;
+    for (int64_t i = 0; i < n; i++) if (m[i].start_s + m[i].duration_s > end) end = m[i].start_s + m[i].duration_s;
+    return end;
+}
+
+static const mba_grid_column timeline_columns[] = { { "phase", "phase" }, { "events", "events" }, { "from_us", "from, µs" }, { "to_us", "to, µs" }, { "busy_us", "busy, µs" },
+    { "idle_us", "idle, µs" }, { "idle_pct", "idle, %" }, { 0 } };
+
+/* Sums of one phase of the step; of all where phase is -1. */
+typedef struct stretch { int64_t events; double from_s, to_s, busy_s; } stretch;
+
+static stretch stretch_of(const mba_moment *m, int64_t n, int phase)
+{
+    stretch t = { 0, NAN, NAN, 0 };
+    for (int64_t i = 0; i < n; i++) {
+        if (phase >= 0 && m[i].phase != phase) continue;
+        const double end = m[i].start_s + m[i].duration_s;
+        if (!(t.from_s <= m[i].start_s)) t.from_s = m[i].start_s;
+        if (!(t.to_s >= end))            t.to_s = end;
+        t.busy_s += m[i].duration_s;
+        t.events++;
+    }
+    return t;
+}
+
+static mba_status timeline_numbers(mba_grid *g, const mba_stores *r, int run)
+{
+    mba_moment *m;
+    int64_t     n;
+    MBA_TRY(mba_timeline_of(r->run[run].a, step_shown(r->run[run].a), &m, &n));
+    for (int p = -1; p < MBA_PHASES; p++) {
+        const stretch t = stretch_of(m, n, p);
+        if (!t.events) continue;
+        const double idle = t.to_s - t.from_s - t.busy_s;
+        mba_grid_text(g, p < 0 ? "the step" : p == MBA_PHASES - 1 ? "not known" : mba_phase_name(p));
+        mba_grid_number(g, (double)t.events);
+        mba_grid_number(g, 1e6 * t.from_s);
+        mba_grid_number(g, 1e6 * t.to_s);
+        mba_grid_number(g, 1e6 * t.busy_s);
+        mba_grid_number(g, idle > 0 ? 1e6 * idle : 0);
+        mba_grid_number(g, idle > 0 ? 100 * idle / (t.to_s - t.from_s) : 0);
+    }
+    free(m);
+    return MBA_OK;
+}
+
+static void timeline_heading(mba_buf *b, const mba_stores *r, int run)
+{
+    const mba_analysis *a = r->run[run].a;
+    mba_buf_add(b, "A step is %s ms of kernels in %s launches and %s ms of gaps", mba_num(1e3 * a->busy_s).s, mba_num(mba_launches_of(a)).s, mba_num(1e3 * a->idle_s).s);
+}
+
+/* Events of one class that follow each other closer than a hair line are one bar. */
+static void draw_strip(mba_svg *s, const mba_moment *m, int64_t n, mba_scale x, double y, double h)
+{
+    for (int64_t i = 0; i < n;) {
+        const double from = m[i].start_s;
+        double       to = from + m[i].duration_s, busy = m[i].duration_s;
+        int64_t      k = i + 1;
+        if (to < x.lo || from >= x.hi) { i = k; continue; }
+        while (k < n && m[k].kind == m[i].kind && m[k].phase == m[i].phase && mba_at(x, m[k].start_s + m[k].duration_s) - mba_at(x, from) < 1.6) {
+            to = fmax(to, m[k].start_s + m[k].duration_s), busy += m[k].duration_s;
+            k++;
+        }
+        const double w = mba_at(x, to) - mba_at(x, from);
+        char         what[360];
+        if (k - i == 1) snprintf(what, sizeof what, "%s", mba_short(m[i].name, 80).s);
+        else            snprintf(what, sizeof what, "%lld × %s", (long long)(k - i), mba_kind_long(m[i].kind));
+        if (w >= 0.25)
+            mba_svg_bar(s, mba_at(x, from), y, fmax(w, 0.5), h, "", mba_kind_paint(m[i].kind), mba_tip(s->c, "%s|%s µs at %s µs, %s%s%s", what, mba_num(1e6 * busy).s, mba_num(1e6 * from).s,
+                        mba_phase_name(m[i].phase), m[i].scope && k - i == 1 ? "|" : "", m[i].scope && k - i == 1 ? m[i].scope : ""), NULL);
+        i = k;
+    }
+}
+
+static void draw_phases(mba_svg *s, const mba_moment *m, int64_t n, mba_scale x, double y)
+{
+    for (int p = 0; p < MBA_PHASES - 1; p++) {
+        const stretch t = stretch_of(m, n, p);
+        if (!t.events || t.to_s < x.lo || t.from_s >= x.hi) continue;
+        const double from = mba_at(x, t.from_s), to = mba_at(x, t.to_s);
+        mba_svg_line(s, from, y - 3, to, y - 3, "ax", NULL);
+        if (to - from > MBA_LETTER * 10) mba_svg_text(s, (from + to) / 2, y - 7, "t3 halo", 'm', "%s", mba_phase_name(p));
+    }
+}
+
+static mba_status timeline_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
+{
+    const bool   narrow = w <= MBA_NARROW;
+    const int    strips = narrow ? 4 : 2;
+    const double h = 34, pitch = 78;
+    mba_moment  *m;
+    int64_t      n;
+    (void)view;
+    MBA_TRY(mba_timeline_of(r->run[run].a, step_shown(r->run[run].a), &m, &n));
+    const double end = end_of(m, n);
+    mba_svg      s = mba_svg_begin(c, w, strips * pitch + 24, "Timeline of a step");
+    for (int i = 0; i < strips; i++) {
+        const mba_scale x = mba_lin(end * i / strips, end * (i + 1) / strips, 4, w - 4);
+        const double    y = 18 + pitch * i;
+        double          tick[16];
+        const mba_scale us = mba_lin(1e6 * x.lo, 1e6 * x.hi, x.a, x.b);
+        const double    step = mba_round_up((us.hi - us.lo) / (narrow ? 4 : 8));
+        int             ticks = 0;
+        for (double v = ceil(us.lo / step) * step; v <= us.hi && ticks < 16; v += step) tick[ticks++] = v;
+        mba_svg_line(&s, 4, y + h / 2, w - 4, y + h / 2, "g", NULL);
+        draw_strip(&s, m, n, x, y, h);
+        draw_phases(&s, m, n, x, y);
+        for (int k = 0; k < ticks; k++) {
+            const double at = mba_at(us, tick[k]);
+            mba_svg_line(&s, at, y + h, at, y + h + 4, "ax", NULL);
+            mba_svg_text(&s, at, y + h + 15, "t3", at < 30 ? 's' : at > w - 30 ? 'e' : 'm', "%s", mba_num(tick[k]).s);
+        }
+    }
+    mba_svg_text(&s, w / 2, strips * pitch + 18, "t2", 'm', "µs since the start of the step");
+    mba_svg_end(&s);
+    free(m);
+    return MBA_OK;
+}
+
+static void timeline_legend(mba_buf *b, const mba_stores *r, int run)
+{
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) if (mba_kind_s(r->run[run].a, k) > 0) mba_legend_item(b, mba_kind_paint(k), mba_kind_long(k));
+}
+
+const mba_figure mba_figure_timeline = {
+    "timeline", "Timeline", "Timeline · one step", "Every kernel and copy of one step, true to scale, cut into strips; gaps are empty.",
+    "Bars of one class that follow each other closer than a hair line are drawn as one. The zoom below shows every event: drag or use the buttons; arrow keys move, + and − zoom.",
+    "a timeline: mambascope profile --model NAME --out run.db", false, NULL, timeline_columns, has_events, timeline_heading, timeline_numbers, timeline_draw, timeline_legend };
+
+/* ---- for the script ---- */
+
+/* Names once, events as five numbers each: start, duration (ns), name, class, phase. */
+mba_status mba_timeline_json(mba_buf *b, const mba_analysis *a)
+{
+    mba_moment *m = NULL;
+    int64_t     n = 0;
+    MBA_TRY(mba_timeline_of(a, step_shown(a), &m, &n));
+    const int64_t shown = n < EVENTS_MAX ? n : EVENTS_MAX;
+    const char  **name = calloc((size_t)shown + 1, sizeof *name);
+    int           names = 0;
+    if (!name) {
+        free(m);
+        return mba_fail(MBA_E_NOMEM, "no memory for the names of %lld events", (long long)n);
+    }
+    mba_buf_add(b, "{\"step\":%lld,\"left_out\":%lld,\"events\":[", (long long)step_shown(a), (long long)(n - shown));
+    for (int64_t i = 0; i < shown; i++) {
+        int at = 0;
+        while (at < names && name[at] != m[i].name) at++;                  // lent by the same row: the same pointer
+        if (at == names) name[names++] = m[i].name;
+        mba_buf_add(b, "%s%.0f,%.0f,%d,%d,%d", i ? "," : "", 1e9 * m[i].start_s, 1e9 * m[i].duration_s, at, m[i].kind, m[i].phase);
+    }
+    mba_buf_put(b, "],\"names\":[");
+    for (int i = 0; i < names; i++) {
+        if (i) mba_buf_put(b, ",");
+        mba_buf_json(b, name[i]);
+    }
+    mba_buf_put(b, "]}");
+    free(name);
+    free(m);
+    return MBA_OK;
+}

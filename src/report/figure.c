@@ -1,0 +1,128 @@
+/* figure.c -- see figure.h. */
+#include "report/figure.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIGURE(name) extern const mba_figure mba_figure_##name;
+#include "report/figures.def"
+#undef FIGURE
+
+const mba_figure *const mba_figures[] = {
+#define FIGURE(name) &mba_figure_##name,
+#include "report/figures.def"
+#undef FIGURE
+    NULL,
+};
+
+/* ---- runs ---- */
+
+const char *mba_run_label(const mba_stores *r, int run) { return r->run[run].label; }
+bool        mba_run_is_foreign(const mba_analysis *a) { return a->nnodes == 0; }
+
+const char *mba_run_device(const mba_analysis *a)
+{
+    const char *gpu = mba_sheet_find(a, "gpu.name"), *cpu = mba_sheet_find(a, "cpu.name");
+    const bool  on_cpu = !strcmp(a->device, "cpu");
+    return gpu && !on_cpu ? gpu : cpu && on_cpu ? cpu : a->device;
+}
+
+double mba_kind_s(const mba_analysis *a, int kind)
+{
+    double s = 0;
+    for (int p = 0; p < MBA_PHASES; p++) s += a->time_s[kind][p];
+    return s;
+}
+
+double mba_launches_of(const mba_analysis *a)
+{
+    double n = 0;
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) for (int p = 0; p < MBA_PHASES; p++) n += a->launches[k][p];
+    return n;
+}
+
+/* ---- kernels ---- */
+
+static int longest_first(const void *x, const void *y)
+{
+    const mba_kernel_view *a = *(const mba_kernel_view *const *)x, *b = *(const mba_kernel_view *const *)y;
+    if (a->step_s != b->step_s) return a->step_s < b->step_s ? 1 : -1;
+    return a->row->id < b->row->id ? -1 : 1;
+}
+
+mba_status mba_choose(mba_chosen *c, const mba_analysis *a, mba_want_fn *want, int most)
+{
+    *c = (mba_chosen){ .k = calloc((size_t)a->nkernels + 1, sizeof *c->k) };
+    if (!c->k) return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)a->nkernels);
+    for (int64_t i = 0; i < a->nkernels; i++)
+        if (a->kernel[i].launches > 0 && want(&a->kernel[i])) c->k[c->n++] = &a->kernel[i];
+    if (c->n) qsort(c->k, (size_t)c->n, sizeof *c->k, longest_first);
+    for (; c->n > most; c->left_out++) c->left_out_s += c->k[--c->n]->step_s;
+    return MBA_OK;
+}
+
+bool mba_any_kernel(const mba_analysis *a, mba_want_fn *want)
+{
+    for (int64_t i = 0; i < a->nkernels; i++) if (a->kernel[i].launches > 0 && want(&a->kernel[i])) return true;
+    return false;
+}
+
+static bool name_repeats(const mba_analysis *a, const mba_kernel_view *k)
+{
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        const mba_kernel_view *o = &a->kernel[i];
+        if (o != k && o->launches > 0 && o->row->name && k->row->name && !strcmp(o->row->name, k->row->name)) return true;
+    }
+    return false;
+}
+
+mba_name mba_kernel_label(const mba_analysis *a, const mba_kernel_view *k, int characters)
+{
+    mba_name    w;
+    char        number[32] = "";
+    const char *name = k->row->name ? k->row->name : "?";
+    if (name_repeats(a, k)) snprintf(number, sizeof number, " #%lld", (long long)k->row->id);
+    snprintf(w.s, sizeof w.s, "%.200s%s", mba_short(name, characters - (int)strlen(number)).s, number);
+    return w;
+}
+
+double mba_whole(int64_t v) { return v == MBA_ABSENT ? NAN : (double)v; }
+
+/* ---- rows ---- */
+
+mba_lanes mba_lanes_for(double w, int n, double top, double rh)
+{
+    const bool narrow = w <= MBA_NARROW;
+    return (mba_lanes){ narrow ? 128 : 236, top, rh, top + rh * n, narrow ? 18 : 31 };
+}
+
+double mba_lanes_at(const mba_lanes *rows, int i) { return rows->top + rows->rh * (i + 0.5); }
+
+void mba_lanes_label(mba_svg *s, const mba_lanes *rows, int i, const mba_analysis *a, const mba_kernel_view *k)
+{
+    mba_svg_text(s, rows->left - 8, mba_lanes_at(rows, i) + 4, "mono", 'e', "%s", mba_kernel_label(a, k, rows->characters).s);
+}
+
+/* ---- colours and words ---- */
+
+typedef struct kind_words { const char *paint, *text; bool light; } kind_words;
+static const kind_words kinds[MBA_BREAKDOWN_KINDS] = {
+    [MBA_GEMM] = { "gemm", "GEMM", false }, [MBA_SSM] = { "ssm", "SSM", true }, [MBA_CONV] = { "conv", "convolution", true },
+    [MBA_ATTENTION] = { "attn", "attention", true }, [MBA_NORM] = { "norm", "normalisation", true }, [MBA_ELEMENTWISE] = { "elt", "element-wise", true },
+    [MBA_REDUCTION] = { "red", "reduction", false }, [MBA_MESSAGE] = { "msg", "message passing", false }, [MBA_MEMORY] = { "mem", "memory, cast", false },
+    [MBA_EMBED_LOSS] = { "emb", "embedding, loss", true }, [MBA_OPTIMIZER] = { "opt", "optimizer", false }, [MBA_COLLECTIVE] = { "col", "collective", true },
+    [MBA_OTHER] = { "oth", "other", true },
+};
+
+const char *mba_kind_paint(int kind)    { return kinds[kind].paint; }
+const char *mba_kind_long(int kind)     { return kinds[kind].text; }
+bool        mba_kind_is_light(int kind) { return kinds[kind].light; }
+
+const char *mba_class_paint(mba_kernel_class c)
+{
+    return (const char *const[]){ [MBA_CLASS_UNKNOWN] = "mem", [MBA_CLASS_TENSOR] = "tensor", [MBA_CLASS_VECTOR] = "vector", [MBA_CLASS_MIXED] = "mixed",
+                                  [MBA_CLASS_COPY] = "mem" }[c];
+}
+
+void mba_legend_item(mba_buf *b, const char *paint, const char *text) { mba_buf_add(b, "<li><i style=\"background:var(--%s)\"></i>%s</li>", paint, text); }
+void mba_legend_mark(mba_buf *b, const char *mark, const char *text)  { mba_buf_add(b, "<li><b>%s</b> %s</li>", mark, text); }

@@ -1,0 +1,57 @@
+/* figure.h -- what a figure is, and what figures share: the runs, the kernels they show, their colours.
+ *
+ * A figure is a constant of functions over the runs; page.c puts headings, switches, numbers and frames around them, so that
+ * every figure has them. To add one: a constant in a fig_*.c and a line in figures.def. */
+#ifndef MBA_REPORT_FIGURE_H
+#define MBA_REPORT_FIGURE_H
+
+#include "report/grid.h"
+#include "report/report.h"
+#include "report/svg.h"
+
+typedef struct mba_figure {
+    const char *name, *nav, *eyebrow;              /* "fig1", "Operators", "Fig. 1 · operators" */
+    const char *sub, *reading;                     /* what is drawn, with units; how to read it */
+    const char *needs;                             /* what is missing where has() is false, and the line that gets it */
+    bool        across;                            /* one drawing of all runs, else one per run */
+    const char *const *views;                      /* names of the views, NULL at the end; NULL: one view */
+    const mba_grid_column *columns;
+    bool      (*has)(const mba_stores *r, int run);
+    void      (*heading)(mba_buf *b, const mba_stores *r, int run);        /* the result as a sentence, as far as the numbers carry it */
+    mba_status (*numbers)(mba_grid *g, const mba_stores *r, int run);
+    mba_status (*draw)(mba_canvas *c, double w, const mba_stores *r, int run, int view);   /* NULL: the numbers are the figure */
+    void      (*legend)(mba_buf *b, const mba_stores *r, int run);         /* NULL: none */
+} mba_figure;
+
+extern const mba_figure *const mba_figures[];      /* in the order of the page, NULL at the end */
+
+/* ---- runs ---- */
+const char *mba_run_label(const mba_stores *r, int run);
+bool        mba_run_is_foreign(const mba_analysis *a);        /* a program that is not ours: no graph of operators */
+const char *mba_run_device(const mba_analysis *a);            /* "NVIDIA H200", else the name of the processor; "" */
+double      mba_kind_s(const mba_analysis *a, int kind);      /* of a step, all phases */
+double      mba_launches_of(const mba_analysis *a);           /* of a step */
+
+/* ---- kernels ---- */
+typedef struct mba_chosen { const mba_kernel_view **k; int n, left_out; double left_out_s; } mba_chosen;    /* free(k) */
+typedef bool mba_want_fn(const mba_kernel_view *k);
+MBA_MUST mba_status mba_choose(mba_chosen *c, const mba_analysis *a, mba_want_fn *want, int most);           /* the longest in a step first */
+bool     mba_any_kernel(const mba_analysis *a, mba_want_fn *want);
+mba_name mba_kernel_label(const mba_analysis *a, const mba_kernel_view *k, int characters);                  /* with its number where names repeat */
+double   mba_whole(int64_t v);                                                                               /* NaN where absent */
+
+/* ---- drawings with one row per kernel ---- */
+typedef struct mba_lanes { double left, top, rh, bottom; int characters; } mba_lanes;
+mba_lanes mba_lanes_for(double w, int n, double top, double rh);
+double   mba_lanes_at(const mba_lanes *rows, int i);            /* the middle of row i */
+void     mba_lanes_label(mba_svg *s, const mba_lanes *rows, int i, const mba_analysis *a, const mba_kernel_view *k);
+
+/* ---- colours and words ---- */
+const char *mba_kind_paint(int kind);              /* "gemm", "ssm", .. of report.css */
+const char *mba_kind_long(int kind);               /* "GEMM", "normalisation", .. */
+bool        mba_kind_is_light(int kind);           /* dark text on it */
+const char *mba_class_paint(mba_kernel_class c);
+void        mba_legend_item(mba_buf *b, const char *paint, const char *text);
+void        mba_legend_mark(mba_buf *b, const char *mark, const char *text);       /* "●" */
+
+#endif

@@ -1,0 +1,108 @@
+/* grid.c -- see grid.h. */
+#include "report/grid.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void mba_grid_begin(mba_grid *g, const mba_grid_column *columns)
+{
+    *g = (mba_grid){ .column = columns };
+    while (columns[g->ncolumns].key) g->ncolumns++;
+}
+
+void mba_grid_end(mba_grid *g)
+{
+    for (size_t i = 0; i < g->n; i++) free(g->cell[i].text);
+    free(g->cell);
+    *g = (mba_grid){ 0 };
+}
+
+static void add(mba_grid *g, mba_grid_cell cell)
+{
+    if (g->n == g->room) {
+        const size_t   room = 2 * g->room + 64;
+        mba_grid_cell *all = realloc(g->cell, room * sizeof *all);
+        if (!all) {
+            g->failed = true;
+            free(cell.text);
+            return;
+        }
+        g->cell = all, g->room = room;
+    }
+    g->cell[g->n++] = cell;
+}
+
+void mba_grid_text(mba_grid *g, const char *text)
+{
+    char *copy = text ? strdup(text) : NULL;
+    g->failed |= text && !copy;
+    add(g, (mba_grid_cell){ copy, NAN });
+}
+
+void mba_grid_number(mba_grid *g, double v) { add(g, (mba_grid_cell){ NULL, v }); }
+
+/* ---- HTML ---- */
+
+static bool is_number_column(const mba_grid *g, int column)
+{
+    for (size_t i = (size_t)column; i < g->n; i += (size_t)g->ncolumns) if (g->cell[i].text) return false;
+    return true;
+}
+
+static void html_cell(mba_buf *b, const mba_grid_cell *c)
+{
+    if (c->text) {
+        mba_buf_put(b, "<td>");
+        mba_buf_html(b, c->text);
+    } else if (isfinite(c->number)) {
+        mba_buf_add(b, "<td class=\"n\" data-v=\"%s\">%s", mba_exact(c->number).s, mba_num(c->number).s);
+    } else {
+        mba_buf_put(b, "<td class=\"n\">–");
+    }
+    mba_buf_put(b, "</td>");
+}
+
+void mba_grid_html(const mba_grid *g, mba_buf *b, const char *caption)
+{
+    mba_buf_put(b, "<table data-csv=\"");
+    for (int i = 0; i < g->ncolumns; i++) mba_buf_add(b, "%s%s", i ? "," : "", g->column[i].key);
+    mba_buf_put(b, "\"><caption>");
+    mba_buf_html(b, caption);
+    mba_buf_put(b, "</caption><thead><tr>");
+    for (int i = 0; i < g->ncolumns; i++) {
+        mba_buf_put(b, is_number_column(g, i) ? "<th scope=\"col\" class=\"n\">" : "<th scope=\"col\">");
+        mba_buf_html(b, g->column[i].heading);
+        mba_buf_put(b, "</th>");
+    }
+    mba_buf_put(b, "</tr></thead><tbody>");
+    for (size_t i = 0; i < g->n; i++) {
+        if (i % (size_t)g->ncolumns == 0) mba_buf_put(b, i ? "</tr>\n<tr>" : "<tr>");
+        html_cell(b, &g->cell[i]);
+    }
+    mba_buf_put(b, g->n ? "</tr></tbody></table>" : "</tbody></table>");
+}
+
+/* ---- CSV ---- */
+
+static void csv_text(mba_buf *b, const char *s)
+{
+    if (!strpbrk(s, ",\"\r\n")) {
+        mba_buf_put(b, s);
+        return;
+    }
+    mba_buf_put(b, "\"");
+    for (; *s; s++) mba_buf_add(b, *s == '"' ? "\"%c" : "%c", *s);
+    mba_buf_put(b, "\"");
+}
+
+void mba_grid_csv(const mba_grid *g, mba_buf *b)
+{
+    for (int i = 0; i < g->ncolumns; i++) mba_buf_add(b, "%s%s", i ? "," : "", g->column[i].key);
+    for (size_t i = 0; i < g->n; i++) {
+        mba_buf_put(b, i % (size_t)g->ncolumns ? "," : "\n");
+        if (g->cell[i].text) csv_text(b, g->cell[i].text);
+        else                 mba_buf_put(b, mba_exact(g->cell[i].number).s);
+    }
+    mba_buf_put(b, "\n");
+}

@@ -1,0 +1,28 @@
+/* grid.h -- the numbers of a figure as one table: on the page, and as CSV. The drawing and this table are made from the same
+ * values, so they cannot disagree.
+ *
+ *     mba_grid g;
+ *     mba_grid_begin(&g, (const mba_grid_column[]){ { "kernel", "kernel" }, { "time_us", "µs" }, { 0 } });
+ *     mba_grid_text(&g, "chunk_scan_fwd");  mba_grid_number(&g, 12.5);          // cell by cell, row by row
+ *     mba_grid_html(&g, &page, "Fig. 4");
+ *     mba_grid_end(&g);
+ */
+#ifndef MBA_REPORT_GRID_H
+#define MBA_REPORT_GRID_H
+
+#include "report/buf.h"
+
+typedef struct mba_grid_column { const char *key, *heading; } mba_grid_column;      /* key: of CSV, with the unit */
+typedef struct mba_grid_cell { char *text; double number; } mba_grid_cell;          /* text NULL: a number, or nothing (NaN) */
+typedef struct mba_grid { const mba_grid_column *column; int ncolumns; mba_grid_cell *cell; size_t n, room; bool failed; } mba_grid;
+
+void mba_grid_begin(mba_grid *g, const mba_grid_column *columns);                   /* they must outlive it */
+void mba_grid_end(mba_grid *g);
+void mba_grid_text(mba_grid *g, const char *text);                                  /* copied; NULL: nothing */
+void mba_grid_number(mba_grid *g, double v);
+
+/* <table>: numbers as people read them, and exactly in data-v. */
+void mba_grid_html(const mba_grid *g, mba_buf *b, const char *caption);
+void mba_grid_csv(const mba_grid *g, mba_buf *b);
+
+#endif

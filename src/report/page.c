@@ -1,0 +1,280 @@
+/* page.c -- the page: head, findings, figures with their switches and numbers, explorer, claims, method, raw data. */
+#include <math.h>
+#include <string.h>
+
+#include "core/version.h"
+#include "report/parts.h"
+#include "report/timeline.h"
+
+/* ---- runs ---- */
+
+void mba_run_switch(mba_buf *b, const mba_stores *r)
+{
+    if (r->n < 2) return;
+    mba_buf_put(b, "<div class=\"ctl\"><span class=\"lab\">run</span><div class=\"seg\" data-for=\"main\" data-key=\"run\" role=\"group\" aria-label=\"run\">");
+    for (int i = 0; i < r->n; i++) {
+        mba_buf_add(b, "<button value=\"%d\" aria-pressed=\"%s\">", i, i ? "false" : "true");
+        mba_buf_html(b, mba_run_label(r, i));
+        mba_buf_put(b, "</button>");
+    }
+    mba_buf_put(b, "</div></div>");
+}
+
+void mba_run_open(mba_buf *b, const mba_stores *r, int run)
+{
+    if (r->n < 2) mba_buf_put(b, "<div>");
+    else          mba_buf_add(b, "<div data-run=\"%d\"%s>", run, run ? " hidden" : "");
+}
+
+void mba_run_end(mba_buf *b) { mba_buf_put(b, "</div>\n"); }
+
+/* ---- a figure ---- */
+
+static bool has_data(const mba_figure *f, const mba_stores *r)
+{
+    if (f->across) return f->has(r, -1);
+    for (int i = 0; i < r->n; i++) if (f->has(r, i)) return true;
+    return false;
+}
+
+static void frame(mba_canvas *c, const mba_figure *f)
+{
+    char why[512];
+    snprintf(why, sizeof why, "needs %s", f->needs);
+    mba_buf_add(&c->out, "<h2>%s: no data yet</h2><p class=\"sub\">%s</p><div class=\"plot\">", f->nav, f->sub);
+    mba_svg_frame(c, MBA_WIDE, f->nav, "", "", why);
+    mba_svg_frame(c, MBA_NARROW, f->nav, "", "", why);
+    mba_buf_put(&c->out, "</div>");
+}
+
+static mba_status drawings(mba_canvas *c, const mba_figure *f, const mba_stores *r, int run)
+{
+    const int place = run < 0 ? 0 : run;
+    if (f->views) {
+        mba_buf_add(&c->out, "<div class=\"ctl\"><span class=\"lab\">show</span><div class=\"seg\" data-for=\"p-%s-%d\" role=\"group\" aria-label=\"view\">", f->name, place);
+        for (int v = 0; f->views[v]; v++) mba_buf_add(&c->out, "<button value=\"%d\" aria-pressed=\"%s\">%s</button>", v, v ? "false" : "true", f->views[v]);
+        mba_buf_put(&c->out, "</div></div>");
+    }
+    if (f->legend) {
+        mba_buf_put(&c->out, "<ul class=\"legend\">");
+        f->legend(&c->out, r, run);
+        mba_buf_put(&c->out, "</ul>");
+    }
+    mba_buf_add(&c->out, "<div class=\"plot\" id=\"p-%s-%d\">", f->name, place);
+    for (int v = 0; v == 0 || (f->views && f->views[v]); v++) {
+        mba_buf_add(&c->out, "<div data-view=\"%d\"%s>", v, v ? " hidden" : "");
+        MBA_TRY(f->draw(c, MBA_WIDE, r, run, v));
+        MBA_TRY(f->draw(c, MBA_NARROW, r, run, v));
+        mba_buf_put(&c->out, "</div>");
+    }
+    mba_buf_put(&c->out, "</div>");
+    return MBA_OK;
+}
+
+static mba_status numbers(mba_buf *b, const mba_figure *f, const mba_stores *r, int run)
+{
+    mba_grid   g;
+    char       caption[160];
+    snprintf(caption, sizeof caption, "%s, %s", f->name, run < 0 ? "all runs" : mba_run_label(r, run));
+    mba_grid_begin(&g, f->columns);
+    const mba_status st = f->numbers(&g, r, run);
+    b->failed |= g.failed;
+    if (f->draw) mba_buf_put(b, "<details class=\"dt\"><summary>Numbers of this figure</summary>");
+    mba_buf_add(b, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"numbers of %s\">", f->name);
+    mba_grid_html(&g, b, caption);
+    mba_buf_put(b, f->draw ? "</div></details>" : "</div>");
+    mba_grid_end(&g);
+    return st;
+}
+
+static void source(mba_buf *b, const mba_stores *r, int run)
+{
+    if (run < 0 && r->n > 1) {
+        mba_buf_add(b, "<p class=\"src\">all %d stores given; each section of one run names its command</p>", r->n);
+        return;
+    }
+    const mba_analysis *a = r->run[run < 0 ? 0 : run].a;
+    const char         *command = mba_sheet_find(a, "run.command"), *date = mba_sheet_find(a, "run.date");
+    mba_buf_put(b, "<p class=\"src\">");
+    mba_buf_html(b, mba_run_label(r, run < 0 ? 0 : run));
+    mba_buf_put(b, " · ");
+    mba_buf_html(b, *mba_run_device(a) ? mba_run_device(a) : "device not known");
+    if (a->steps) mba_buf_add(b, " · %lld steps watched", (long long)a->steps);
+    if (date)     mba_buf_put(b, " · "), mba_buf_html(b, date);
+    if (command)  mba_buf_put(b, "<br><code>"), mba_buf_html(b, mba_short(command, 200).s), mba_buf_put(b, "</code>");
+    mba_buf_put(b, "</p>");
+}
+
+static mba_status block(mba_canvas *c, const mba_figure *f, const mba_stores *r, int run)
+{
+    mba_buf *b = &c->out;
+    if (!f->has(r, run)) {
+        frame(c, f);
+        return MBA_OK;
+    }
+    mba_buf_put(b, "<h2>");
+    f->heading(b, r, run);
+    mba_buf_add(b, "</h2><p class=\"sub\">%s</p><div class=\"cols\"><div>", f->sub);
+    if (f->draw) MBA_TRY(drawings(c, f, r, run));
+    if (!strcmp(f->name, "timeline")) mba_buf_add(b, "<div class=\"zoom\" data-events=\"%d\"></div>", run);
+    MBA_TRY(numbers(b, f, r, run));
+    mba_buf_add(b, "</div><div class=\"notes\"><p><b>How to read.</b> %s</p>", f->reading);
+    source(b, r, run);
+    mba_buf_put(b, "</div></div>");
+    return MBA_OK;
+}
+
+static mba_status figure(mba_canvas *c, const mba_figure *f, const mba_stores *r)
+{
+    mba_buf *b = &c->out;
+    mba_buf_add(b, "<section id=\"%s\" aria-label=\"%s\"><p class=\"eyebrow\">%s</p>", f->name, f->eyebrow, f->eyebrow);
+    if (!has_data(f, r)) {
+        frame(c, f);
+    } else if (f->across) {
+        MBA_TRY(block(c, f, r, -1));
+    } else {
+        mba_run_switch(b, r);
+        for (int i = 0; i < r->n; i++) {
+            mba_run_open(b, r, i);
+            MBA_TRY(block(c, f, r, i));
+            mba_run_end(b);
+        }
+    }
+    mba_buf_put(b, "</section>\n");
+    return MBA_OK;
+}
+
+/* ---- head ---- */
+
+static void navigation(mba_buf *b, const mba_stores *r)
+{
+    mba_buf_put(b, "<nav aria-label=\"sections\"><ol><li><a href=\"#findings\">Findings</a></li>");
+    for (int i = 0; mba_figures[i]; i++)
+        mba_buf_add(b, "<li><a href=\"#%s\"%s>%s</a></li>", mba_figures[i]->name, has_data(mba_figures[i], r) ? "" : " class=\"nodata\"", mba_figures[i]->nav);
+    mba_buf_put(b, "<li><a href=\"#explorer\">Kernel explorer</a></li><li><a href=\"#claims\">Claims</a></li><li><a href=\"#method\">Method</a></li><li><a href=\"#raw\">Raw data</a></li></ol>"
+                   "<p class=\"key\">○ no data yet</p></nav>");
+}
+
+static void top_line(mba_buf *b, const mba_stores *r)
+{
+    const mba_analysis *a = r->run[0].a;
+    const char         *date = mba_sheet_find(a, "run.date"), *commit = mba_sheet_find(a, "program.commit");
+    mba_buf_put(b, "<header class=\"top\"><b>mambascope " MBA_VERSION "</b><span>");
+    mba_buf_html(b, *mba_run_device(a) ? mba_run_device(a) : "device not known");
+    mba_buf_put(b, "</span>");
+    if (date)   mba_buf_put(b, "<span>"), mba_buf_html(b, date), mba_buf_put(b, "</span>");
+    if (commit) mba_buf_put(b, "<span>measured by "), mba_buf_html(b, commit), mba_buf_put(b, "</span>");
+    mba_buf_put(b, "<span class=\"sp\"></span><button id=\"theme\" class=\"noprint\">theme: auto</button></header>");
+}
+
+/* What a reader must know before the first number. */
+static void banner(mba_buf *b, const mba_stores *r)
+{
+    int synthetic = 0, uncounted = 0, foreign = 0;
+    for (int i = 0; i < r->n; i++) {
+        synthetic += mba_sheet_value(r->run[i].a, "run.synthetic") > 0;
+        uncounted += r->run[i].a->ncounters == 0;
+        foreign += mba_run_is_foreign(r->run[i].a);
+    }
+    if (!synthetic && !uncounted && !foreign) return;
+    mba_buf_put(b, "<p class=\"banner\">");
+    if (synthetic) mba_buf_add(b, "%d of %d runs used SYNTHETIC data of the true shapes. ", synthetic, r->n);
+    if (uncounted) mba_buf_add(b, "%d of %d runs have no hardware counters: bytes and FLOPs there are the least of the algorithm. ", uncounted, r->n);
+    if (foreign)   mba_buf_add(b, "%d of %d runs are of programs that are not ours.", foreign, r->n);
+    mba_buf_put(b, "</p>");
+}
+
+static const char readers[] =
+    "<div class=\"readers\"><div><h3>You design GPUs</h3><ul><li><a href=\"#fig2\">What binds: roofline</a></li><li><a href=\"#fig6\">Tensor : vector : special functions</a></li>"
+    "<li><a href=\"#fig8\">Why warps wait</a></li><li><a href=\"#fig13\">What would help</a></li></ul></div><div><h3>You write kernels</h3><ul><li><a href=\"#explorer\">Which kernel, and why</a></li>"
+    "<li><a href=\"#floors\">How far from its floor</a></li><li><a href=\"#fig3\">Caches</a></li><li><a href=\"#fig5\">Lives of blocks</a></li></ul></div>"
+    "<div><h3>You train models</h3><ul><li><a href=\"#fig1\">Where the step goes</a></li><li><a href=\"#timeline\">Timeline</a></li><li><a href=\"#fig10\">Mamba-1 or Mamba-2</a></li>"
+    "<li><a href=\"#memory\">Memory</a></li></ul></div></div>";
+
+static void head(mba_canvas *c, const mba_stores *r)
+{
+    mba_buf *b = &c->out;
+    mba_buf_put(b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>mambascope report: ");
+    mba_buf_html(b, mba_run_label(r, 0));
+    mba_buf_put(b, "</title>\n<style>\n");
+    mba_buf_put(b, mba_report_css);
+    mba_buf_put(b, "</style></head>\n<body><a class=\"skip\" href=\"#main\">Skip to the figures</a><div class=\"page\">");
+    top_line(b, r);
+    navigation(b, r);
+    mba_buf_put(b, "<main id=\"main\"><div class=\"head\"><h1>What the hardware does while ");
+    if (r->n == 1) mba_buf_html(b, mba_run_label(r, 0));
+    else           mba_buf_add(b, "%d models", r->n);
+    mba_buf_put(b, r->n == 1 ? " trains</h1>" : " train</h1>");
+    banner(b, r);
+    mba_buf_put(b, "<section id=\"findings\" aria-label=\"findings\">");
+    mba_part_findings(c, r);
+    mba_buf_put(b, "</section>");
+    mba_buf_put(b, readers);
+    mba_buf_put(b, "</div>\n");
+}
+
+/* ---- data for the script ---- */
+
+static mba_status data(mba_canvas *c, const mba_stores *r)
+{
+    mba_buf *b = &c->out;
+    mba_buf_put(b, "<script type=\"application/json\" id=\"data\">{\"meta\":{\"program\":\"mambascope " MBA_VERSION "\",\"runs\":[");
+    for (int i = 0; i < r->n; i++) {
+        if (i) mba_buf_put(b, ",");
+        mba_buf_json(b, mba_run_label(r, i));
+    }
+    mba_buf_put(b, "],\"paint\":[");
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) mba_buf_add(b, "%s\"%s\"", k ? "," : "", mba_kind_paint(k));
+    mba_buf_put(b, "],\"phase\":[");
+    for (int p = 0; p < MBA_PHASES; p++) mba_buf_add(b, "%s\"%s\"", p ? "," : "", mba_phase_name(p));
+    mba_buf_put(b, "]},\n\"events\":[");
+    for (int i = 0; i < r->n; i++) {
+        if (i) mba_buf_put(b, ",\n");
+        MBA_TRY(mba_timeline_json(b, r->run[i].a));
+    }
+    mba_buf_put(b, "],\n\"kernels\":");
+    MBA_TRY(mba_part_kernels_json(b, r));
+    mba_buf_put(b, ",\n\"tips\":[");
+    for (int i = 0; i < c->ntips; i++) {
+        if (i) mba_buf_put(b, ",\n");
+        mba_buf_json(b, c->tip[i]);
+    }
+    mba_buf_put(b, "]}</script>\n");
+    return MBA_OK;
+}
+
+static const char raw_section[] =
+    "<section id=\"raw\" aria-label=\"raw data\"><p class=\"eyebrow\">Raw data · every number of this page</p><h2>Take the numbers with you</h2><div class=\"ctl\">"
+    "<label>table <select id=\"raw-pick\"></select></label><button id=\"raw-csv\">CSV</button><button id=\"raw-json\">JSON, kernels and timeline</button></div>"
+    "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"raw data\" id=\"raw-view\"></div></section>";
+
+static mba_status body(mba_canvas *c, const mba_stores *r)
+{
+    mba_buf *b = &c->out;
+    head(c, r);
+    for (int i = 0; mba_figures[i]; i++) MBA_TRY(figure(c, mba_figures[i], r));
+    mba_buf_put(b, "<section id=\"explorer\" aria-label=\"kernel explorer\"><p class=\"eyebrow\">Kernel explorer</p><h2>Every kernel, how long, how far from its floor, and why</h2>");
+    MBA_TRY(mba_part_explorer(b, r));
+    mba_buf_put(b, "</section>\n<section id=\"claims\" aria-label=\"claims\"><p class=\"eyebrow\">Claims F1–F11 of arXiv 2508.17679</p><h2>What the study claims, and what these stores say</h2>");
+    mba_part_claims(b, r);
+    mba_buf_put(b, "</section>\n<section id=\"method\" aria-label=\"method\"><p class=\"eyebrow\">Method</p><h2>How the numbers were made</h2>");
+    MBA_TRY(mba_part_method(b, r));
+    mba_buf_put(b, "</section>\n");
+    mba_buf_put(b, raw_section);
+    mba_buf_put(b, "</main></div><div id=\"tip\" role=\"tooltip\"></div>\n");
+    MBA_TRY(data(c, r));
+    mba_buf_put(b, "<script>\n");
+    mba_buf_put(b, mba_report_js);
+    mba_buf_put(b, "</script></body></html>\n");
+    return MBA_OK;
+}
+
+mba_status mba_report_page(mba_buf *out, const mba_stores *r)
+{
+    mba_canvas       c = { 0 };
+    const mba_status st = body(&c, r);
+    if (st == MBA_OK && !c.out.failed) *out = c.out, c.out = (mba_buf){ 0 };
+    const bool failed = c.out.failed;
+    mba_canvas_free(&c);
+    return st == MBA_OK && failed ? mba_fail(MBA_E_NOMEM, "no memory for the report") : st;
+}

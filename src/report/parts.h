@@ -1,0 +1,25 @@
+/* parts.h -- the parts of the page that are not figures; page.c puts them in order. Each appends HTML, or JSON for the script. */
+#ifndef MBA_REPORT_PARTS_H
+#define MBA_REPORT_PARTS_H
+
+#include "report/figure.h"
+
+/* findings.c: the band of cards, and the eleven claims with their verdicts. */
+void mba_part_findings(mba_canvas *c, const mba_stores *r);
+void mba_part_claims(mba_buf *b, const mba_stores *r);
+
+/* explorer.c: every kernel in one table that sorts, filters and opens; records of them for the script. */
+MBA_MUST mba_status mba_part_explorer(mba_buf *b, const mba_stores *r);
+MBA_MUST mba_status mba_part_kernels_json(mba_buf *b, const mba_stores *r);
+
+/* method.c: conventions, environment, ceilings, what watching cost, what is missing. */
+MBA_MUST mba_status mba_part_method(mba_buf *b, const mba_stores *r);
+
+/* page.c: a switch between runs, where there are several; opens and closes what belongs to one run. */
+void mba_run_switch(mba_buf *b, const mba_stores *r);
+void mba_run_open(mba_buf *b, const mba_stores *r, int run);
+void mba_run_end(mba_buf *b);
+
+extern const char   mba_report_css[], mba_report_js[];       /* report.css and report.js, from the build */
+
+#endif

@@ -1,0 +1,211 @@
+/* report.c -- see report.h: stores in, files out. page.c makes the page. */
+#include "report/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "report/parts.h"
+
+/* ---- stores ---- */
+
+/* Its workload, else the name of its file; with that name where the workload is not the only one of its kind. */
+static void name_runs(mba_stores *r, const char *const *path)
+{
+    for (int i = 0; i < r->n; i++) {
+        const char *slash = strrchr(path[i], '/'), *file = slash ? slash + 1 : path[i], *dot = strrchr(file, '.');
+        const char *workload = r->run[i].a->workload;
+        const int   stem = dot && dot > file ? (int)(dot - file) : (int)strlen(file);
+        bool        alone = true;
+        for (int k = 0; k < r->n; k++) alone &= k == i || strcmp(workload, r->run[k].a->workload);
+        if (!*workload)  snprintf(r->run[i].label, sizeof r->run[i].label, "%.*s", stem, file);
+        else if (alone)  snprintf(r->run[i].label, sizeof r->run[i].label, "%s", mba_short(workload, 60).s);
+        else             snprintf(r->run[i].label, sizeof r->run[i].label, "%s (%.*s)", mba_short(workload, 40).s, stem < 40 ? stem : 40, file);
+    }
+}
+
+static void set_beside(mba_stores *r)
+{
+    for (int i = 0; i < r->n; i++) {
+        int n = 0;
+        for (int k = 0; k < r->n && n < MBA_BESIDE_MAX; k++) if (k != i) r->run[i].beside[n++] = r->run[k].a;
+        r->run[i].a->beside = r->run[i].beside;
+        r->run[i].a->nbeside = n;
+    }
+}
+
+mba_status mba_stores_open(mba_stores *r, const char *const *path, int n)
+{
+    mba_status st = MBA_OK;
+    *r = (mba_stores){ .n = 0 };
+    if (n < 1 || n > MBA_RUNS_MAX) return mba_fail(MBA_E_ARG, "a report of %d stores\nfix: name 1 to %d stores", n, MBA_RUNS_MAX);
+    for (int i = 0; i < n && st == MBA_OK; i++) {
+        mba_run *run = &r->run[r->n++];
+        st = mba_store_open(&run->store, path[i]);
+        if (st == MBA_OK) st = mba_analysis_create(&run->a, run->store);
+    }
+    if (st == MBA_OK) {
+        name_runs(r, path);
+        set_beside(r);
+        return MBA_OK;
+    }
+    const mba_status closed = mba_stores_close(r);       // the first story counts
+    (void)closed;
+    return st;
+}
+
+mba_status mba_stores_close(mba_stores *r)
+{
+    mba_status st = MBA_OK;
+    for (int i = 0; i < r->n; i++) {
+        mba_analysis_destroy(r->run[i].a);
+        const mba_status closed = mba_store_close(r->run[i].store);
+        if (st == MBA_OK) st = closed;
+    }
+    *r = (mba_stores){ .n = 0 };
+    return st;
+}
+
+/* ---- one figure ---- */
+
+const char *mba_report_figure_name(int i) { return mba_figures[i] ? mba_figures[i]->name : NULL; }
+
+static mba_status figure_named(const mba_figure **out, const char *name)
+{
+    for (int i = 0; mba_figures[i]; i++)
+        if (!strcmp(mba_figures[i]->name, name)) {
+            *out = mba_figures[i];
+            return MBA_OK;
+        }
+    return mba_fail(MBA_E_ARG, "no figure '%s'\nfix: mambascope report --list names them", name);
+}
+
+/* The light value of a token, "#0072b2" of --gemm:light-dark(#0072b2,#1b78bb). */
+static mba_word light_value(const char *name, size_t length)
+{
+    mba_word w = { "currentColor" };
+    char     token[64];
+    snprintf(token, sizeof token, "--%.*s:", (int)length, name);
+    const char *at = strstr(mba_report_css, token);
+    if (!at) return w;
+    at += strlen(token);
+    if (!strncmp(at, "light-dark(", 11)) at += 11;
+    snprintf(w.s, sizeof w.s, "%.*s", (int)strcspn(at, ",;)}"), at);
+    return w;
+}
+
+/* The rules of the style sheet that drawings need, with light colours in place: programs that draw SVG know no variables. */
+static void drawing_rules(mba_buf *b)
+{
+    const char *at = strstr(mba_report_css, "/* drawing"), *end = strstr(mba_report_css, "/* end of drawing");
+    mba_buf_put(b, "<style>svg{background:#fff}");
+    while (at && end && at < end) {
+        const char *var = strstr(at, "var(--");
+        const char *stop = var && var < end ? var : end;
+        mba_buf_add(b, "%.*s", (int)(stop - at), at);
+        if (stop == end) break;
+        const size_t length = strcspn(var + 6, ")");
+        mba_buf_put(b, light_value(var + 6, length).s);
+        at = var + 6 + length + 1;
+    }
+    mba_buf_put(b, "</style>");
+}
+
+mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure, int run)
+{
+    const mba_figure *f = NULL;
+    mba_canvas        c = { .alone = true };
+    MBA_TRY(figure_named(&f, figure));
+    if (f->across) run = -1;
+    if (!f->draw) return mba_fail(MBA_E_ARG, "'%s' is a table\nfix: --csv instead of --svg", figure);
+    if (!f->has(r, run)) return mba_fail(MBA_E_ARG, "no data for '%s'\nwhy: it needs %s", figure, f->needs);
+    const mba_status st = f->draw(&c, MBA_WIDE, r, run, 0);
+    const char      *open = c.out.s ? strchr(c.out.s, '>') : NULL;
+    if (st == MBA_OK && open) {
+        mba_buf_add(out, "%.*s", (int)(open + 1 - c.out.s), c.out.s);
+        drawing_rules(out);
+        mba_buf_put(out, open + 1);
+        mba_buf_put(out, "\n");
+    }
+    const bool failed = c.out.failed || out->failed;
+    mba_canvas_free(&c);
+    return st == MBA_OK && failed ? mba_fail(MBA_E_NOMEM, "no memory for '%s'", figure) : st;
+}
+
+mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure)
+{
+    const mba_figure *f = NULL;
+    bool              any = false;
+    MBA_TRY(figure_named(&f, figure));
+    for (int run = f->across ? -1 : 0; run < (f->across ? 0 : r->n); run++) {
+        mba_grid g;
+        if (!f->has(r, run)) continue;
+        mba_grid_begin(&g, f->columns);
+        const mba_status st = f->numbers(&g, r, run);
+        out->failed |= g.failed;
+        if (any) mba_buf_put(out, "\n");                              // a blank line between runs, each with its heading
+        if (!f->across) mba_buf_add(out, "# run: %s\n", mba_run_label(r, run));
+        mba_grid_csv(&g, out);
+        mba_grid_end(&g);
+        MBA_TRY(st);
+        any = true;
+    }
+    return any ? MBA_OK : mba_fail(MBA_E_ARG, "no data for '%s'\nwhy: it needs %s", figure, f->needs);
+}
+
+/* ---- files ---- */
+
+mba_status mba_report_write(const mba_stores *r, const char *path)
+{
+    mba_buf     b = { 0 };
+    mba_writer *w = NULL;
+    MBA_TRY(mba_report_page(&b, r));
+    mba_status st = mba_writer_create(&w, path);
+    if (st == MBA_OK) st = mba_writer_put(w, b.s, b.n);
+    if (st == MBA_OK) st = mba_writer_commit(w);
+    mba_writer_destroy(w);
+    mba_buf_free(&b);
+    return st;
+}
+
+/* ---- summary ---- */
+
+static void number(mba_buf *b, const char *key, double v) { mba_buf_add(b, ", \"%s\": ", key); mba_buf_json_number(b, v); }
+
+static void summary_of(mba_buf *b, const mba_analysis *a)
+{
+    mba_claim claim[MBA_CLAIMS];
+    number(b, "step_ms", 1e3 * a->plain_s);
+    number(b, "units_per_s", a->units / a->plain_s);
+    number(b, "kernel_ms", 1e3 * a->busy_s);
+    number(b, "idle_ms", 1e3 * a->idle_s);
+    number(b, "launches", mba_launches_of(a));
+    number(b, "gemm_percent", 100 * mba_kind_s(a, MBA_GEMM) / a->busy_s);
+    number(b, "ssm_percent", 100 * mba_kind_s(a, MBA_SSM) / a->busy_s);
+    number(b, "percent_of_floor", mba_bounds_of(a, MBA_ALL_KERNELS).percent_of_floor);
+    number(b, "ssm_bandwidth_gb_s", mba_bandwidth_of(a, MBA_SSM_KERNELS).mean / 1e9);
+    mba_claims_judge(a, claim);
+    mba_buf_put(b, ",\n   \"claims\": [");
+    for (int i = 0; i < MBA_CLAIMS; i++) {
+        mba_buf_add(b, "%s{\"id\": \"%s\", \"verdict\": \"%s\", \"measured\": ", i ? ",\n    " : "", claim[i].id, mba_verdict_name(claim[i].verdict));
+        mba_buf_json(b, claim[i].measured);
+        mba_buf_put(b, "}");
+    }
+    mba_buf_put(b, "]}");
+}
+
+mba_status mba_report_summary(mba_buf *out, const mba_stores *r)
+{
+    mba_buf_put(out, "{\"runs\": [");
+    for (int i = 0; i < r->n; i++) {
+        mba_buf_put(out, i ? ",\n  {\"name\": " : "\n  {\"name\": ");
+        mba_buf_json(out, mba_run_label(r, i));
+        mba_buf_put(out, ", \"store\": ");
+        mba_buf_json(out, mba_store_path(r->run[i].store));
+        mba_buf_put(out, ", \"device\": ");
+        mba_buf_json(out, mba_run_device(r->run[i].a));
+        summary_of(out, r->run[i].a);
+    }
+    mba_buf_put(out, "\n]}\n");
+    return out->failed ? mba_fail(MBA_E_NOMEM, "no memory for the summary") : MBA_OK;
+}

@@ -1,0 +1,37 @@
+/* report.h -- one page from one or more stores: a self-contained HTML file with every figure the stores have data for.
+ *
+ *     mba_stores runs;
+ *     MBA_TRY(mba_stores_open(&runs, paths, n));                  // the first is the main one
+ *     MBA_TRY(mba_report_write(&runs, "report.html"));
+ *     MBA_TRY(mba_stores_close(&runs));
+ *
+ * Every number comes from scope/analysis.h; nothing here measures. The same stores give the same bytes. */
+#ifndef MBA_REPORT_H
+#define MBA_REPORT_H
+
+#include <stdio.h>
+
+#include "report/buf.h"
+#include "scope/analysis.h"
+
+enum { MBA_RUNS_MAX = 16 };
+typedef struct mba_run { mba_store *store; mba_analysis *a; char label[384]; mba_analysis *beside[MBA_BESIDE_MAX]; } mba_run;
+typedef struct mba_stores { mba_run run[MBA_RUNS_MAX]; int n; } mba_stores;
+
+/* Opens and analyses; each run has the others beside it, for claims that need more than one. Nothing is left open on failure. */
+MBA_MUST mba_status mba_stores_open(mba_stores *r, const char *const *path, int n);
+MBA_MUST mba_status mba_stores_close(mba_stores *r);
+
+MBA_MUST mba_status mba_report_page(mba_buf *out, const mba_stores *r);
+MBA_MUST mba_status mba_report_write(const mba_stores *r, const char *path);           /* whole or not at all */
+
+/* One figure alone, light colours, for papers; `run`: which store, of figures that show one. */
+MBA_MUST mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure, int run);
+/* The numbers of a figure; those of all runs where it shows one at a time, with a first column `run`. */
+MBA_MUST mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure);
+const char         *mba_report_figure_name(int i);                                   /* NULL behind the last */
+
+/* {"runs": [{"name", "store", "device", "step_ms", .., "claims": [..]}]} */
+MBA_MUST mba_status mba_report_summary(mba_buf *out, const mba_stores *r);
+
+#endif

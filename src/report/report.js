@@ -1,0 +1,265 @@
+// report.js -- interaction only. Every figure is complete without it; only the zoom of the timeline and cards are made here.
+"use strict";
+(() => {
+const $ = (sel, root = document) => root.querySelector(sel);
+const $$ = (sel, root = document) => [...root.querySelectorAll(sel)];
+const DATA = JSON.parse($("#data").textContent);
+const fmt = (x, n = 3) => x == null ? "–" : Number(x.toPrecision(n)).toLocaleString("en", {maximumSignificantDigits: n});
+
+// ---- theme: system by default, the button cycles and remembers -----------------------------------------------
+const theme = $("#theme");
+function setTheme(t) {
+  if (t === "auto") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = t;
+  theme.textContent = "theme: " + t;
+  try { localStorage.setItem("mba-theme", t); } catch { /* private mode or file:// without storage */ }
+}
+let saved = "auto";
+try { saved = localStorage.getItem("mba-theme") || "auto"; } catch { /* same */ }
+setTheme(/[#&]theme=(dark|light)/.exec(location.hash)?.[1] || saved);
+theme.onclick = () => setTheme({auto: "dark", dark: "light", light: "auto"}[theme.textContent.slice(7)]);
+
+// ---- tooltip: pointer and keyboard; first line bold ----------------------------------------------------------
+const tip = $("#tip");
+const tipText = el => el.tip ?? DATA.tips[el.dataset.t];
+const marked = t => t.tip ? t : t.closest?.("[data-t]");
+function showTip(el, x, y) {
+  const [head, ...rest] = tipText(el).split("|");
+  tip.replaceChildren(Object.assign(document.createElement("b"), {textContent: head}), rest.length ? "\n" + rest.join("\n") : "");
+  tip.style.display = "block";
+  const w = tip.offsetWidth, h = tip.offsetHeight;
+  tip.style.left = Math.max(4, Math.min(x + 14, innerWidth - w - 4)) + "px";
+  tip.style.top = (y + 18 + h > innerHeight ? Math.max(4, y - h - 12) : y + 18) + "px";
+}
+const hideTip = () => { tip.style.display = "none"; };
+document.addEventListener("pointermove", e => {
+  const el = marked(e.target);
+  if (el) showTip(el, e.clientX, e.clientY); else hideTip();
+});
+document.addEventListener("focusin", e => {
+  const el = e.target.closest?.("[data-t]");
+  if (!el) return hideTip();
+  const r = el.getBoundingClientRect();
+  showTip(el, r.left + r.width / 2, r.bottom);
+});
+document.addEventListener("focusout", hideTip);
+document.addEventListener("scroll", hideTip, {passive: true});
+
+// ---- marks: one tab stop per drawing, arrow keys walk the marks ------------------------------------------------
+const visible = m => !m.classList.contains("dim") && m.getClientRects().length > 0;
+for (const svg of $$("svg.walk")) {
+  const marks = $$("[data-t]", svg);
+  marks.forEach((m, i) => { m.setAttribute("tabindex", i ? -1 : 0); m.setAttribute("role", "img"); m.setAttribute("aria-label", tipText(m).replaceAll("|", ", ")); });
+  svg.addEventListener("keydown", e => {
+    const step = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1}[e.key];
+    const live = marks.filter(visible), at = live.indexOf(document.activeElement);
+    if (e.key === "Escape") return hideTip();
+    if (!step || at < 0) return;
+    e.preventDefault();
+    live[(at + step + live.length) % live.length].focus();
+  });
+}
+
+// ---- view switches: <div class=seg data-for=ID> shows [data-view=...] inside #ID; data-key=run switches the whole page ----
+for (const seg of $$(".seg[data-for]")) {
+  const host = document.getElementById(seg.dataset.for), key = seg.dataset.key || "view";
+  const twins = seg.dataset.key ? $$(`.seg[data-key=${key}]`) : [seg];
+  const pick = name => {
+    for (const s of twins) for (const b of $$("button", s)) b.setAttribute("aria-pressed", b.value === name);
+    for (const v of $$(`[data-${key}]`, host)) v.hidden = v.dataset[key] !== name;
+  };
+  seg.onclick = e => { if (e.target.value) pick(e.target.value); };
+}
+
+// ---- filters: pressed buttons keep their marks, the others fade; made from the tags of the marks -----------------
+for (const plot of $$("#fig2 .plot")) {
+  const tags = [...new Set($$("[data-tags]", plot).flatMap(m => m.dataset.tags.split(" ")))].sort();
+  const box = Object.assign(document.createElement("div"), {className: "ctl filters"});
+  box.setAttribute("role", "group");
+  box.setAttribute("aria-label", "filter marks");
+  for (const t of tags) {
+    const b = Object.assign(document.createElement("button"), {value: t, textContent: t.replace(/^k-/, "").replace("dram", "DRAM").replace(/^l([12])$/, "L$1")});
+    b.setAttribute("aria-pressed", "true");
+    box.append(b);
+  }
+  box.onclick = e => {
+    if (!e.target.value) return;
+    e.target.setAttribute("aria-pressed", e.target.getAttribute("aria-pressed") !== "true");
+    const off = $$("button[aria-pressed=false]", box).map(b => b.value);
+    for (const m of $$("[data-tags]", plot)) m.classList.toggle("dim", m.dataset.tags.split(" ").some(t => off.includes(t)));
+  };
+  plot.before(box);
+}
+
+// ---- kernel card, built when its row opens ----------------------------------------------------------------------
+const bars = rows => `<div class="hb">${rows.map(([name, p, text, color]) => `<b>${name}</b><i class="c-${color}" style="--p:${p}"></i><s>${text}</s>`).join("")}</div>`;
+const esc = t => String(t).replace(/[&<>"]/g, c => ({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})[c]);
+const known = v => v !== null && v !== undefined;
+function card(k) {
+  const MB = b => known(b) ? fmt(b / 1e6) + " MB" : "–", G = f => known(f) ? fmt(f / 1e9) : "–";
+  const floors = [["bytes / DRAM", k.floors[0], "memory"], ["tensor", k.floors[1], "tensor"], ["vector", k.floors[2], "vector"], ["special func.", k.floors[3], "sfu"], ["measured", k.us, "measured"]]
+    .filter(f => known(f[1])).map(([n, v, c]) => [n, Math.min(100, 100 * v / k.us), fmt(v) + " µs", c]);
+  const units = [["DRAM", "memory"], ["L1/shared path", "mixed"], ["tensor pipe", "tensor"], ["FMA pipe", "vector"], ["ALU pipe", "vector"], ["special func.", "sfu"], ["issue slots", "mem"]]
+    .map(([n, c], i) => [n, k.util[i], fmt(k.util[i]), c]).filter(u => known(u[1]));
+  const stall = k.stalls.reduce((s, x) => s + x[1], 0);
+  const facts = [["operator", [k.op, k.phase].filter(Boolean).join(", ")], ["shape", k.shape], ["per step", `${fmt(k.n)} launches, ${fmt(k.ms)} ms`], ["p10 – p90", `${fmt(k.p10)} – ${fmt(k.p90)} µs`], ["gap before", fmt(k.gap) + " µs"],
+    ["grid × block", known(k.grid[0]) && `${k.grid.join("×")} × ${k.threads}`], ["waves", known(k.waves) && fmt(k.waves)], ["registers / thread", k.regs], ["shared / block", known(k.smem) && `${fmt(k.smem / 1024)} KiB`], ["local / thread", known(k.local) && `${k.local} B`],
+    ["occupancy", known(k.occ_max) && `${fmt(k.occ)} % of ${fmt(k.occ_max)} % possible, by ${k.limiter}`], ["block lifetime", known(k.life) && fmt(k.life) + " µs mean"],
+    ["least bytes, DRAM", `${MB(k.least_b)}, ${MB(k.dram)}`], ["L2, L1 traffic", known(k.l2) && `${MB(k.l2)}, ${MB(k.l1)}`], ["hits L1, L2", (known(k.l1_hit) || known(k.l2_hit)) && `${fmt(k.l1_hit)} %, ${fmt(k.l2_hit)} %`],
+    ["least GFLOP", `tensor ${G(k.least_tf)}, vector ${G(k.least_vf)}, special ${G(k.least_sf)}`], ["executed GFLOP", (known(k.tf) || known(k.vf)) && `tensor ${G(k.tf)}, vector ${G(k.vf)}, special ${G(k.sf)}`],
+    ["counter run", known(k.us_c) && `${fmt(k.us_c)} µs at ${fmt(k.ghz)} GHz`], ["symbol", k.symbol]].filter(f => f[1] || f[1] === 0);
+  const none = what => `<p class="small">No data yet: ${what}.</p>`;
+  return `<div class="card"><div><h4>Floors against the measured time</h4>${bars(floors)}<p class="small">${known(k.floor) ? `Floor ${fmt(k.floor)} µs by ${esc(k.bound)}: <b>${fmt(100 * k.floor / k.us)} % of floor</b>${k.executed_floor ? ", of executed work" : ""}. ` : ""}
+    ${k.busy ? `Busiest unit: <b>${esc(k.busy)}</b>, ${fmt(k.busy_pct)} %.` : ""}</p></div>
+    <div><h4>Utilisation, % of peak</h4>${units.length ? bars(units) : none("profile --sets pipes")}</div>
+    <div><h4>Stalls, warps per issue</h4>${k.stalls.length ? bars(k.stalls.map(([n, v]) => [esc(n), 100 * v / stall, fmt(v), "ssm"])) : none("profile --sets stalls")}</div>
+    <div><h4>Launch, memory, work</h4><dl>${facts.map(([a, b]) => `<dt>${a}</dt><dd>${esc(b)}</dd>`).join("")}</dl></div></div>`;
+}
+
+// ---- kernel explorer: sort, search, class filter, expand -------------------------------------------------------
+const table = $("#kt");
+if (table) {
+  const body = table.tBodies[0];
+  const rows = $$("tr.row", body).map(row => ({row, card: row.nextElementSibling}));
+  const search = $("#ksearch"), cls = $("#kclass"), run = $("#krun"), count = $("#kcount");
+  const value = (row, col) => { const c = row.cells[col]; return c.dataset.v === undefined ? c.textContent.trim() : +c.dataset.v; };
+  const open = (r, on) => {
+    const cell = r.card.cells[0];
+    if (on && !cell.firstChild) cell.innerHTML = card(DATA.kernels.find(k => k.id === +r.row.dataset.id));
+    r.card.hidden = !on;
+    $("button", r.row).setAttribute("aria-expanded", on);
+  };
+  const filter = () => {
+    let n = 0;
+    for (const r of rows) {
+      const hit = r.row.textContent.toLowerCase().includes(search.value.toLowerCase()) && (cls.value === "all" || r.row.dataset.tags === cls.value) && (run.value === "all" || r.row.dataset.r === run.value);
+      r.row.hidden = !hit;
+      if (!hit) open(r, false);
+      n += hit;
+    }
+    count.textContent = `${n} of ${rows.length} kernels`;
+  };
+  search.oninput = cls.onchange = run.onchange = filter;
+  filter();
+  table.tHead.onclick = e => {
+    const th = e.target.closest("th");
+    if (!th || !e.target.closest("button")) return;
+    const up = th.getAttribute("aria-sort") === "descending", col = th.cellIndex;
+    for (const h of $$("th", table.tHead)) h.removeAttribute("aria-sort");
+    th.setAttribute("aria-sort", up ? "ascending" : "descending");
+    rows.sort((a, b) => {
+      const x = value(a.row, col), y = value(b.row, col);
+      const d = typeof x === "number" && typeof y === "number" ? y - x : String(y).localeCompare(String(x));
+      return up ? -d : d;
+    });
+    for (const r of rows) body.append(r.row, r.card);
+  };
+  body.onclick = e => {
+    const b = e.target.closest(".pin button");
+    if (b) open(rows.find(r => r.row === b.closest("tr")), b.getAttribute("aria-expanded") !== "true");
+  };
+  const goto = () => {
+    const m = /^#kernel-(\d+)$/.exec(location.hash), r = m && rows.find(x => x.row.dataset.id === m[1]);
+    if (r) { open(r, true); r.row.scrollIntoView({block: "center"}); }
+  };
+  addEventListener("hashchange", goto);
+  goto();
+}
+
+// ---- timeline: every event of the step, zoomed by buttons, wheel, drag and keys ----------------------------------
+const svgEl = (name, attrs, text) => {
+  const e = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [k, v] of Object.entries(attrs)) e.setAttribute(k, v);
+  if (text !== undefined) e.textContent = text;
+  return e;
+};
+for (const host of $$(".zoom")) {
+  const {events: ev, names, left_out} = DATA.events[+host.dataset.events], n = ev.length / 5;
+  if (!n) continue;
+  let end = 0;
+  for (let i = 0; i < n; i++) end = Math.max(end, ev[5 * i] + ev[5 * i + 1]);
+  let lo = 0, hi = end;
+  const W = 860, H = 74, X = t => 4 + (t - lo) / (hi - lo) * (W - 8);
+  const svg = svgEl("svg", {viewBox: `0 0 ${W} ${H}`, tabindex: 0, role: "application", "aria-label": "zoom of the timeline: arrow keys move, plus and minus zoom"});
+  const where = Object.assign(document.createElement("span"), {className: "small"});
+  where.setAttribute("aria-live", "polite");
+  const draw = () => {
+    svg.replaceChildren(svgEl("path", {class: "g", d: `M4 30H${W - 4}`}));
+    let shown = 0, last = -1;
+    for (let i = 0; i < n; i++) {
+      const a = ev[5 * i], b = a + ev[5 * i + 1];
+      if (b < lo || a > hi) continue;
+      shown++;
+      const x = Math.max(4, X(a)), w = Math.min(W - 4, X(b)) - x;
+      if (x + w < last + .4) continue;
+      last = x + w;
+      const bar = svgEl("path", {class: "c-" + DATA.meta.paint[ev[5 * i + 3]], d: `M${x.toFixed(1)} 10h${Math.max(w, .4).toFixed(1)}v40h${(-Math.max(w, .4)).toFixed(1)}z`});
+      bar.tip = `${names[ev[5 * i + 2]]}|${fmt((b - a) / 1e3)} µs at ${fmt(a / 1e3, 6)} µs, ${DATA.meta.phase[ev[5 * i + 4]]}`;
+      svg.append(bar);
+    }
+    for (const t of [0, .25, .5, .75, 1]) svg.append(svgEl("text", {class: "t3 " + (t === 0 ? "" : t === 1 ? "e" : "m"), x: 4 + t * (W - 8), y: 66}, fmt((lo + t * (hi - lo)) / 1e3, 5)));
+    where.textContent = `${shown} events in ${fmt((hi - lo) / 1e3)} µs` + (left_out ? `; the last ${left_out} of the step are not embedded` : "");
+  };
+  const set = (a, b) => { const w = Math.min(end, Math.max(500, b - a)); lo = Math.min(Math.max(0, a), end - w); hi = lo + w; draw(); };
+  const zoom = (f, at = (lo + hi) / 2) => set(at - (at - lo) * f, at + (hi - at) * f);
+  const move = f => set(lo + f * (hi - lo), hi + f * (hi - lo));
+  const ctl = Object.assign(document.createElement("div"), {className: "ctl"});
+  for (const [text, label, act] of [["+", "zoom in", () => zoom(.5)], ["−", "zoom out", () => zoom(2)], ["◂", "earlier", () => move(-.5)], ["▸", "later", () => move(.5)], ["all", "whole step", () => set(0, end)]]) {
+    const b = Object.assign(document.createElement("button"), {textContent: text, onclick: act});
+    b.setAttribute("aria-label", label);
+    ctl.append(b);
+  }
+  ctl.append(where);
+  svg.addEventListener("keydown", e => {
+    const act = {ArrowLeft: () => move(-.2), ArrowRight: () => move(.2), "+": () => zoom(.5), "=": () => zoom(.5), "-": () => zoom(2), Home: () => set(0, end)}[e.key];
+    if (act) { e.preventDefault(); act(); }
+  });
+  const time = e => { const r = svg.getBoundingClientRect(); return lo + (e.clientX - r.left) / r.width * (hi - lo); };
+  svg.addEventListener("wheel", e => { if (e.ctrlKey || e.shiftKey) { e.preventDefault(); zoom(e.deltaY > 0 ? 1.25 : .8, time(e)); } }, {passive: false});
+  let grab = null;
+  svg.addEventListener("pointerdown", e => { grab = {x: e.clientX, lo}; svg.setPointerCapture(e.pointerId); });
+  svg.addEventListener("pointerup", () => { grab = null; });
+  svg.addEventListener("pointermove", e => {
+    if (grab) { const a = grab.lo - (e.clientX - grab.x) / svg.getBoundingClientRect().width * (hi - lo); set(a, a + hi - lo); }
+  });
+  host.append(ctl, svg);
+  draw();
+}
+
+// ---- raw data: every table of the page, and the kernels' records; preview and download ------------------------------
+const raw = $("#raw");
+if (raw) {
+  const pick = $("#raw-pick"), view = $("#raw-view"), flat = k => Object.fromEntries(Object.entries(k).map(([n, v]) => [n, Array.isArray(v) ? v.map(x => Array.isArray(x) ? x.join(" ") : x).join("; ") : v]));
+  const tables = {};
+  if (DATA.kernels.length) tables["kernels, all runs"] = () => { const all = DATA.kernels.map(flat); return [Object.keys(all[0]), ...all.map(Object.values)]; };
+  for (const t of $$("table[data-csv]")) tables[t.caption.textContent] = () => [t.dataset.csv.split(","), ...[...t.tBodies[0].rows].map(r => [...r.cells].map(c => c.dataset.v ?? (c.textContent === "–" ? "" : c.textContent)))];
+  for (const name of Object.keys(tables)) pick.append(new Option(name));
+  const csv = rows => rows.map(r => r.map(v => v == null ? "" : /[",\n]/.test(v) ? `"${String(v).replaceAll('"', '""')}"` : v).join(",")).join("\n") + "\n";
+  const save = (name, text, type) => {
+    const a = Object.assign(document.createElement("a"), {download: name, href: URL.createObjectURL(new Blob([text], {type}))});
+    a.click();
+    setTimeout(() => URL.revokeObjectURL(a.href), 1000);
+  };
+  const show = () => {
+    const [head, ...rows] = tables[pick.value](), tab = document.createElement("table");
+    const add = (to, cells, tag) => { const r = to.insertRow(); for (const v of cells) r.append(Object.assign(document.createElement(tag), {textContent: v ?? ""})); };
+    add(tab.createTHead(), head, "th");
+    const body = tab.createTBody();
+    for (const r of rows.slice(0, 100)) add(body, r, "td");
+    view.replaceChildren(tab);
+  };
+  pick.onchange = show;
+  if (pick.options.length) show();
+  $("#raw-csv").onclick = () => save(`mambascope-${pick.value.replace(/[^a-z0-9.-]+/gi, "-")}.csv`, csv(tables[pick.value]()), "text/csv");
+  $("#raw-json").onclick = () => save("mambascope-report.json", JSON.stringify({meta: DATA.meta, kernels: DATA.kernels, events: DATA.events}, null, 1), "application/json");
+}
+
+// ---- navigation: mark the section being read -------------------------------------------------------------------
+const links = new Map($$("nav a").map(a => [a.hash.slice(1), a]));
+const spy = new IntersectionObserver(es => {
+  for (const e of es) if (e.isIntersecting && links.has(e.target.id)) {
+    for (const a of links.values()) a.removeAttribute("aria-current");
+    links.get(e.target.id).setAttribute("aria-current", "true");
+  }
+}, {rootMargin: "-10% 0px -75% 0px"});
+for (const id of links.keys()) { const s = document.getElementById(id); if (s) spy.observe(s); }
+})();
