@@ -52,18 +52,20 @@ typedef enum mba_role {
     MBA_ROLES
 } mba_role;
 
-/* Rows of axis 0 that are real in a ragged batch: shapes are capacities, counts live in mba_step. */
+/* What is real of an axis in a ragged batch: shapes are capacities, counts live in mba_step. */
 typedef enum mba_count { MBA_ALL, MBA_NODES, MBA_EDGES, MBA_GRAPHS, MBA_TARGETS, MBA_COUNTS } mba_count;
 
 typedef struct mba_type {                  /* no padding: types and attributes are compared as bytes */
     mba_dtype dtype;                       /* MBA_NONE: this output does not exist */
-    mba_count count;
-    int64_t   rank, dim[MBA_RANK_MAX];
+    mba_count count;                       /* of axis 0 */
+    mba_count steps;                       /* of axis 1, where axis 0 is one sequence that holds the whole batch */
+    int32_t   rank;
+    int64_t   dim[MBA_RANK_MAX];
 } mba_type;
 
 /* MBA_TYPE(MBA_F32, B, L, D) */
 #define MBA_TYPE(dt, ...) ((mba_type){ .dtype = (dt), .dim = { __VA_ARGS__ },                  \
-                           .rank = (int64_t)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) })
+                           .rank = (int32_t)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) })
 
 typedef struct mba_storage {
     int32_t             id;

@@ -131,8 +131,9 @@ static mba_tensor *mamba(mba_graph *g, const mba_graphnet *c, const mamba_weight
     mba_tensor *perm = order_input(g, c, "perm", o, N), *inverse = order_input(g, c, "inverse", o, N);
     mba_tensor *ids = mba_reshape(g, order_input(g, c, "segment", o, N + 1), MBA_TYPE(MBA_I32, 1, N));
     mba_enter(g, "self_attn");
-    mba_tensor *xz = mba_linear(g, mba_gather_rows(g, h, perm, inverse), w->in);
-    xz = mba_reshape(g, xz, MBA_TYPE(MBA_F32, 1, N, 2 * H));
+    mba_type    one_sequence = MBA_TYPE(MBA_F32, 1, N, 2 * H);
+    one_sequence.steps = MBA_NODES;
+    mba_tensor *xz = mba_reshape(g, mba_linear(g, mba_gather_rows(g, h, perm, inverse), w->in), one_sequence);
     mba_tensor *u = mba_conv1d(g, .x = mba_slice(g, xz, 2, 0, H), .w = w->conv, .bias = w->conv_bias, .silu = true,
                                .ids = ids);
     mba_tensor *q = mba_linear(g, u, w->x);

@@ -46,6 +46,10 @@ static inline int64_t mba__real(const mba_tensor *t, const mba_step *step)
 /* The same in rows of the last axis. */
 static inline int64_t mba__real_rows(const mba_tensor *t, const mba_step *step)
 {
+    if (t->type.steps != MBA_ALL) {
+        mba_assert(t->type.dim[0] == 1);
+        return mba_step_rows(step, t->type.steps, t->type.dim[1]) * (mba_rows(t) / t->type.dim[1]);
+    }
     return t->type.rank > 1 ? mba__real(t, step) * (mba_rows(t) / t->type.dim[0]) : 1;
 }
 

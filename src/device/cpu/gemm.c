@@ -118,8 +118,15 @@ static void gemm_in_pieces(const mba_gemm_args *g, int64_t pieces)
         }
 }
 
+static void clear(const mba_gemm_args *g)
+{
+    for (int64_t i = 0; i < g->m; i++) memset(g->c + i * g->ldc, 0, sizeof(float) * (size_t)g->n);
+}
+
 void mba_gemm(const mba_gemm_args *g)
 {
+    if (!g->k && !g->adds) clear(g);
+    if (!g->m || !g->n || !g->k) return;          // a batch without edges
     const tiling  t = tiling_of(g->m, g->n);
     const int64_t pieces = g->k / PIECE_MIN < PIECES_MAX ? g->k / PIECE_MIN : PIECES_MAX;
     if (t.rows * t.cols == 1 && pieces > 1) {

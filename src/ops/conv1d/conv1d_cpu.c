@@ -24,10 +24,18 @@ typedef struct conv {
 /* One item: steps t0 .. t1-1 of channels c0 .. c0+n-1 of sequence b; `part` numbers (b, block of time). */
 typedef struct item { int64_t b, t0, t1, c0, n, part; } item;
 
+/* A sequence that holds a ragged batch ends where the batch does. */
+static conv1d_dims real_dims_of(const mba_call *c)
+{
+    conv1d_dims d = conv1d_dims_of(c->node);
+    if (c->node->in[X]->type.steps != MBA_ALL) d.L = mba__real_rows(c->node->in[X], c->step);
+    return d;
+}
+
 static conv conv_of(const mba_call *c)
 {
     const mba_node *n = c->node;
-    return (conv){ .d = conv1d_dims_of(n), .x = mba__rows_of(n->in[X], c->in[X]),
+    return (conv){ .d = real_dims_of(c), .x = mba__rows_of(n->in[X], c->in[X]),
                    .initial = mba__rows_of(n->in[INITIAL], c->in[INITIAL]), .ids_of = n->in[IDS], .ids = c->in[IDS],
                    .taps = mba__scratch(c, 0), .bias = c->in[BIAS], .silu = ((const conv1d_attr *)n->attr)->silu };
 }
@@ -173,6 +181,7 @@ mba_status MBA_CPU_FN(conv1d_fwd)(const mba_call *c)
         const item k = item_of(v.d, i);
         fwd_item(&v, y, &k);
     }
+    mba__zero_rows(y, v.d.B * v.d.L, mba_rows(c->node->out[Y]));
     if (c->node->out[FINAL]) keep_final(&v, mba__rows_of(c->node->out[FINAL], c->out[FINAL]));
     return MBA_OK;
 }
@@ -338,6 +347,7 @@ mba_status MBA_CPU_FN(conv1d_bwd)(const mba_call *c)
         const item k = item_of(v.d, i);
         bwd_item(&v, &q, &k);
     }
+    if (q.dx.at && !q.dx_adds) mba__zero_rows(q.dx, v.d.B * v.d.L, mba_rows(n->out[DX]));
     mba__sum_parts(sum, q.parts, parts_of(v.d), (v.d.taps + 1) * v.d.C, false);
     hand_out(c, sum);
     return MBA_OK;

@@ -1,14 +1,18 @@
-/* matmul_cpu.c -- one single-threaded product per tile (device/cpu/gemm.h). */
+/* matmul_cpu.c -- one single-threaded product per tile (device/cpu/gemm.h). In a ragged batch only the rows that are
+ * real are multiplied: those behind them are zeros in a result, and are left out of a sum over rows. */
 #include "device/cpu/gemm.h"
 #include "ops/matmul/matmul_slots.h"
+#include "ops/rows.h"
 
 mba_status MBA_CPU_FN(matmul_fwd)(const mba_call *c)
 {
     const mba_node    *n = c->node;
     const matmul_attr *t = n->attr;
     const matmul_dims  d = matmul_dims_of(n);
-    mba_gemm(&(mba_gemm_args){ .m = d.m, .n = d.n, .k = d.k, .ta = t->ta, .tb = t->tb, .adds = mba_adds(n, C),
+    const int64_t      real = mba__real_rows(n->in[A], c->step);
+    mba_gemm(&(mba_gemm_args){ .m = t->ta ? d.m : real, .n = d.n, .k = t->ta ? real : d.k, .ta = t->ta, .tb = t->tb, .adds = mba_adds(n, C),
                                .a = c->in[A], .lda = mba_ld(n->in[A]), .b = c->in[B], .ldb = mba_ld(n->in[B]),
                                .c = c->out[C], .ldc = mba_ld(n->out[C]) });
+    if (!t->ta && !mba_adds(n, C)) mba__zero_rows(mba__rows_of(n->out[C], c->out[C]), real, d.m);
     return MBA_OK;
 }

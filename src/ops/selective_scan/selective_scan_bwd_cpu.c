@@ -291,7 +291,7 @@ static void combine_sums(const mba_call *c, int slot, const float *sums, int64_t
 
 mba_status MBA_CPU_FN(selective_scan_bwd)(const mba_call *c)
 {
-    const scan_dims d      = scan_dims_of(c->node);
+    const scan_dims d      = real_dims_of(c);
     const size_t    floats = selective_scan_bwd_thread_floats(d);
     const int64_t   width  = d.D / d.G, blocks = scan_blocks(d), part = scan_groups(d) * d.L * 2 * GROUP;
     const int64_t   stride = d.D * (d.N + 2);
@@ -311,6 +311,7 @@ mba_status MBA_CPU_FN(selective_scan_bwd)(const mba_call *c)
         }
     }
     MBA_PARALLEL_FOR(i, d.B * d.L) combine_token(c, d, bc, i / d.L, i % d.L);
+    for (int k = 0; k < 5; k++) zero_behind(c, (const int[]){ DU, DDELTA, DB, DC, DZ }[k], d);
     combine_sums(c, DA_LOG, sums, stride, d.D, d.N);
     combine_sums(c, DSKIP, sums + d.D * d.N, stride, d.D, 1);
     combine_sums(c, DDT_BIAS, sums + d.D * (d.N + 1), stride, d.D, 1);

@@ -39,7 +39,7 @@ static void scan_strip(const mba_call *c, const strip *s, float *space)
 
 mba_status MBA_CPU_FN(selective_scan_fwd)(const mba_call *c)
 {
-    const scan_dims d      = scan_dims_of(c->node);
+    const scan_dims d      = real_dims_of(c);
     const size_t    floats = selective_scan_fwd_thread_floats(d);
     const int64_t   width  = d.D / d.G, strips = mba_ceil(width, STRIP);
     float          *space  = (float *)(c->work + c->plan->scratch[SCRATCH_THREADS].offset);
@@ -49,5 +49,6 @@ mba_status MBA_CPU_FN(selective_scan_fwd)(const mba_call *c)
         const strip   s = strip_open(c, i / strips / d.G, group, first, width - first < STRIP ? width - first : STRIP);
         scan_strip(c, &s, space + floats * (size_t)omp_get_thread_num());
     }
+    zero_behind(c, OUT, d);
     return MBA_OK;
 }

@@ -8,10 +8,27 @@
 #include <string.h>
 
 #include "device/cpu/simd.h"
+#include "ops/rows.h"
 #include "ops/selective_scan/selective_scan_slots.h"
 
 enum { VECS = STRIP / MBA_LANES };
 static const float LOG2_E = 0x1.715476p0f, LN_2 = 0x1.62e43p-1f;
+
+/* One sequence that holds a ragged batch ends where the batch does; what lies behind it becomes zeros. */
+static inline scan_dims real_dims_of(const mba_call *c)
+{
+    scan_dims d = scan_dims_of(c->node);
+    if (c->node->in[U]->type.steps != MBA_ALL) d.L = mba__real_rows(c->node->in[U], c->step);
+    return d;
+}
+
+static inline void zero_behind(const mba_call *c, int out, scan_dims d)
+{
+    const mba_tensor *t = c->node->out[out];
+    if (!t || mba_adds(c->node, out)) return;
+    const int64_t each = mba_rows(t) / (t->type.dim[0] * t->type.dim[1]);
+    mba__zero_rows(mba__rows_of(t, c->out[out]), d.B * d.L * each, mba_rows(t));
+}
 
 /* Row t of a sequence is at p + t * ld. */
 typedef struct rows { float *p; int64_t ld; } rows;
@@ -21,7 +38,7 @@ static inline rows rows_of(const mba_tensor *t, void *p, int64_t b, int64_t n_ro
     const int64_t i = b * n_rows * width;
     if (!t) return (rows){ NULL, 0 };
     if (t->run == width) return (rows){ (float *)p + i / width * t->pitch, t->pitch };
-    mba_assert(t->run % (n_rows * width) == 0);
+    mba_assert(!b || t->run % (n_rows * width) == 0);
     return (rows){ (float *)p + i / t->run * t->pitch + i % t->run, width };
 }
 
@@ -40,7 +57,7 @@ MBA_SIMD vf load_lanes(const float *row, int v, int64_t n) { return vf_load_n(ro
 static inline strip strip_open(const mba_call *call, int64_t b, int64_t group, int64_t first, int64_t n)
 {
     const mba_node *o = call->node;
-    const scan_dims d = scan_dims_of(o);
+    const scan_dims d = real_dims_of(call);
     const int64_t   c = group * (d.D / d.G) + first;
     strip s = { .d = d, .b = b, .c = c, .n = n };
     s.u     = shifted(rows_of(o->in[U], call->in[U], b, d.L, d.D), c);
