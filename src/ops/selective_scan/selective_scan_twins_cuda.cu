@@ -6,10 +6,11 @@
  * kernel     scan_fwd_twins     two warps hold 256 states each and do nothing else; two make step sizes, gate and store
  * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values
  * launch     grid (items, blocks of 512/N channels), block 128, dynamic smem 25 KB (N = 16), 38 KB (N = 8)
- * resources  sm_90a, CUDA 13.0: 114 registers (N = 16), 119 (N = 8), to carry 83 and 106; no spill; 4 blocks an SM
+ * resources  sm_90a, CUDA 13.0: 118 registers (N = 16), 119 (N = 8), to carry 85 and 106; no spill; 4 blocks an SM
  * moves      u, delta, z, B, C in, out, y and kept states once each: bound by exponentials and instructions, not by DRAM
  * floor      8 x 2048 x 4096, N = 16: one exponential per element, 331 us at 16 a clock and SM, 1.73 GHz
- * measured   none yet
+ * measured   H200, before blocks chose their schedulers and steps were read in pairs: 4 x 4096 x 4096 (one round of blocks) 509 us,
+ *            8 x 2048 x 4096 (two) 609; 1.99 us a tile with 4 blocks an SM, 1.77 with 3. Since then: not yet
  * order      fixed: time ascends, pieces of a sequence in order
  *
  * A lane has two 16 x 8 accumulators of mma.sync. Which channel a row and which state a column stands for is free; it is chosen so
@@ -349,7 +350,7 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_states
  * A scheduler has every fourth warp, and a quarter of the special units. Four blocks whose two heavy warps lie on the same two
  * schedulers take as long as eight of them on all. Blocks come and go in any order, so each looks where fewer are. */
 
-__device__ int heavier[1024];                                 /* of an SM: blocks on schedulers 0 and 1 less those on 2 and 3; zero again when all are done */
+__device__ int heavier[1024];                                 /* of an SM: blocks on schedulers 0, 1 less those on 2, 3; zero at the end */
 
 static __device__ __forceinline__ int *heavier_here(void)
 {
