@@ -350,7 +350,7 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_states
  * A scheduler has every fourth warp, and a quarter of the special units. Four blocks whose two heavy warps lie on the same two
  * schedulers take as long as eight of them on all. Blocks come and go in any order, so each looks where fewer are. */
 
-__device__ int heavier[1024];                                 /* of an SM: blocks on schedulers 0, 1 less those on 2, 3; zero at the end */
+static __device__ int heavier[1024];                          /* of an SM: blocks on schedulers 0, 1 less those on 2, 3; zero at the end */
 
 static __device__ __forceinline__ int *heavier_here(void)
 {
