@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "core/file.h"
+#include "report/report.h"
 #include "scope/export.h"
 
 static mba_status print_schema(void)
@@ -58,9 +59,34 @@ static mba_status to_folder(mba_store *s, const char *folder)
     return MBA_OK;
 }
 
+/* The numbers of every figure of the report that has data. */
+static mba_status figures_to_folder(const char *store, const char *folder)
+{
+    char       path[4096];
+    mba_stores r;
+    MBA_TRY(mba_mkdirs(folder));
+    MBA_TRY(mba_stores_open(&r, &store, 1));
+    mba_status st = MBA_OK;
+    for (int i = 0; mba_report_figure_name(i) && st == MBA_OK; i++) {
+        mba_buf     b = { 0 };
+        mba_writer *w = NULL;
+        if (mba_report_csv(&b, &r, mba_report_figure_name(i)) == MBA_OK && b.s) {
+            snprintf(path, sizeof path, "%s/%s.csv", folder, mba_report_figure_name(i));
+            st = mba_writer_create(&w, path);
+            if (st == MBA_OK) st = mba_writer_put(w, b.s, b.n);
+            if (st == MBA_OK) st = mba_writer_commit(w);
+            if (st == MBA_OK) fprintf(stderr, "wrote %s\n", path);
+            mba_writer_destroy(w);
+        }
+        mba_buf_free(&b);
+    }
+    const mba_status closed = mba_stores_close(&r);
+    return st == MBA_OK ? closed : st;
+}
+
 mba_status mba_command_export(int argc, char **argv)
 {
-    const char *csv = NULL, *json = NULL, *trace = NULL, *small = NULL;
+    const char *csv = NULL, *json = NULL, *trace = NULL, *small = NULL, *figures = NULL;
     int64_t     steps = 1;
     bool        schema = false, check = false, help;
     const mba_option options[] = {
@@ -68,6 +94,7 @@ mba_status mba_command_export(int argc, char **argv)
         { "--json",   MBA_OPT_TEXT, &json,   "FILE", "all tables as one object; - for stdout", 0, 0 },
         { "--trace",  MBA_OPT_TEXT, &trace,  "FILE",
           "the timeline for Perfetto or chrome://tracing: a lane per stream and per SM; - for stdout", 0, 0 },
+        { "--figures", MBA_OPT_TEXT, &figures, "FOLDER", "the numbers of every figure of the report, one CSV file each", 0, 0 },
         { "--store",  MBA_OPT_TEXT, &small,  "FILE.db",
           "a smaller store, for tests: no operands, blocks or instructions", 0, 0 },
         { "--steps",  MBA_OPT_INT,  &steps,  "N", "of --store: steps of the timeline that are kept (1)", 1, 4000 },
@@ -87,14 +114,15 @@ mba_status mba_command_export(int argc, char **argv)
     if (help) return MBA_OK;
     if (schema) return print_schema();
     if (words.n != 1) return mba_fail(MBA_E_ARG, "export which store?\nfix: mambascope export FILE.db --csv FOLDER");
-    if (!csv && !json && !trace && !small && !check)
-        return mba_fail(MBA_E_ARG, "export as what?\nfix: --csv FOLDER, --json FILE, --trace FILE or --store FILE.db");
+    if (!csv && !json && !trace && !small && !figures && !check)
+        return mba_fail(MBA_E_ARG, "export as what?\nfix: --csv FOLDER, --json FILE, --trace FILE, --figures FOLDER or --store FILE.db");
     MBA_TRY(mba_store_open(&s, words.word[0]));
     mba_status st = check ? mba_store_check(s) : MBA_OK;
     if (st == MBA_OK && csv)   st = to_folder(s, csv);
     if (st == MBA_OK && json)  st = to_file(s, mba_export_json, strcmp(json, "-") ? json : NULL);
     if (st == MBA_OK && trace) st = to_file(s, mba_export_trace, strcmp(trace, "-") ? trace : NULL);
     if (st == MBA_OK && small) st = mba_export_store(s, small, steps);
+    if (st == MBA_OK && figures) st = figures_to_folder(words.word[0], figures);
     const mba_status closed = mba_store_close(s);
     return st == MBA_OK ? closed : st;
 }

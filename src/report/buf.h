@@ -24,7 +24,7 @@ void mba_buf_free(mba_buf *b);
 /* A number for people: three significant digits, thousands separated; "–" where there is none. */
 typedef struct mba_word { char s[48]; } mba_word;
 mba_word mba_num(double v);
-/* The same number for programs: nine digits, so that it reads back to what is printed anywhere on the page. */
+/* The same number for programs: nine digits or more, so that it reads back to what is printed anywhere on the page. */
 mba_word mba_exact(double v);
 /* The first characters of a name, with … where something was left out; never cut through a character. */
 typedef struct mba_name { char s[320]; } mba_name;

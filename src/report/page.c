@@ -225,6 +225,8 @@ static mba_status data(mba_canvas *c, const mba_stores *r)
     }
     mba_buf_put(b, "],\"paint\":[");
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) mba_buf_add(b, "%s\"%s\"", k ? "," : "", mba_kind_paint(k));
+    mba_buf_put(b, "],\"kinds\":[");
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) mba_buf_add(b, "%s\"%s\"", k ? "," : "", mba_kind_long(k));
     mba_buf_put(b, "],\"phase\":[");
     for (int p = 0; p < MBA_PHASES; p++) mba_buf_add(b, "%s\"%s\"", p ? "," : "", mba_phase_name(p));
     mba_buf_put(b, "]},\n\"events\":[");

@@ -201,7 +201,8 @@ mba_status mba_report_summary(mba_buf *out, const mba_stores *r)
         mba_buf_put(out, i ? ",\n  {\"name\": " : "\n  {\"name\": ");
         mba_buf_json(out, mba_run_label(r, i));
         mba_buf_put(out, ", \"store\": ");
-        mba_buf_json(out, mba_store_path(r->run[i].store));
+        const char *path = mba_store_path(r->run[i].store), *slash = strrchr(path, '/');
+        mba_buf_json(out, slash ? slash + 1 : path);                  // it lies beside the summary
         mba_buf_put(out, ", \"device\": ");
         mba_buf_json(out, mba_run_device(r->run[i].a));
         summary_of(out, r->run[i].a);

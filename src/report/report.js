@@ -77,7 +77,7 @@ for (const plot of $$("#fig2 .plot")) {
   box.setAttribute("role", "group");
   box.setAttribute("aria-label", "filter marks");
   for (const t of tags) {
-    const b = Object.assign(document.createElement("button"), {value: t, textContent: t.replace(/^k-/, "").replace("dram", "DRAM").replace(/^l([12])$/, "L$1")});
+    const b = Object.assign(document.createElement("button"), {value: t, textContent: DATA.meta.kinds[DATA.meta.paint.indexOf(t.replace(/^k-/, ""))] ?? {dram: "DRAM", l2: "L2", l1: "L1"}[t]});
     b.setAttribute("aria-pressed", "true");
     box.append(b);
   }
@@ -178,7 +178,7 @@ for (const host of $$(".zoom")) {
   let end = 0;
   for (let i = 0; i < n; i++) end = Math.max(end, ev[5 * i] + ev[5 * i + 1]);
   let lo = 0, hi = end;
-  const W = 860, H = 74, X = t => 4 + (t - lo) / (hi - lo) * (W - 8);
+  const W = innerWidth < 640 ? 340 : 860, H = 74, X = t => 4 + (t - lo) / (hi - lo) * (W - 8);
   const svg = svgEl("svg", {viewBox: `0 0 ${W} ${H}`, tabindex: 0, role: "application", "aria-label": "zoom of the timeline: arrow keys move, plus and minus zoom"});
   const where = Object.assign(document.createElement("span"), {className: "small"});
   where.setAttribute("aria-live", "polite");

@@ -83,7 +83,7 @@ static void attributes(mba_svg *s, const char *cls, const char *paint, int tip, 
     if ((cls && *cls) || (paint && *paint))
         mba_buf_add(s->out, " class=\"%s%s%s\"", cls ? cls : "", cls && *cls && paint && *paint ? " " : "", paint ? paint : "");
     if (tip >= 0)      mba_buf_add(s->out, " data-t=\"%d\"", tip);
-    if (tags && *tags) mba_buf_add(s->out, " data-tags=\"%s\"", tags);
+    if (tags && *tags && !s->c->alone) mba_buf_add(s->out, " data-tags=\"%s\"", tags);
 }
 
 static void box(mba_svg *s, double x, double y, double w, double h)

@@ -1,0 +1,101 @@
+// browser_check.js -- what only a browser can say about the report: nothing overlaps or leaves its drawing, no console message,
+// switches, filters, search, sorting, cards, zoom and keys do what they should. browser_test.c appends it to a page and reads
+// <pre id=layout>: "ok", or every fault on a line.
+(() => {
+  const faults = window.pageFaults || [], root = document.documentElement;
+  const $ = s => document.querySelector(s), $$ = s => [...document.querySelectorAll(s)];
+  const box = e => e.getBoundingClientRect(), expect = (ok, what) => { if (!ok) faults.push(what); };
+  function drawings(view, within = document) {
+    for (const svg of within.querySelectorAll("svg")) {
+      if (!svg.getClientRects().length || box(svg).width < 30) continue;
+      const s = box(svg), where = `${view} ${svg.closest("section")?.id}`;
+      const texts = [...svg.querySelectorAll("text")].filter(t => t.getClientRects().length && t.textContent.trim()).map(t => ({text: t.textContent, r: box(t)}));
+      for (const {text, r} of texts)
+        if (r.left < s.left - 1 || r.right > s.right + 1 || r.top < s.top - 2 || r.bottom > s.bottom + 2) faults.push(`${where}: "${text}" leaves its drawing`);
+      texts.forEach((a, i) => texts.slice(i + 1).forEach(b => {
+        const w = Math.min(a.r.right, b.r.right) - Math.max(a.r.left, b.r.left), h = Math.min(a.r.bottom, b.r.bottom) - Math.max(a.r.top, b.r.top);
+        if (w > 1.5 && h > 3.2) faults.push(`${where}: "${a.text}" overlaps "${b.text}"`);
+      }));
+    }
+    expect(root.scrollWidth <= innerWidth, `${view}: page is ${root.scrollWidth} px wide in a window of ${innerWidth}`);
+  }
+  drawings("first view");
+
+  // switches: each shows exactly its view, and the page of every run is without overlap
+  for (const seg of $$(".seg[data-for]:not([data-key])")) {
+    const host = document.getElementById(seg.dataset.for), buttons = [...seg.querySelectorAll("button")];
+    if (!seg.getClientRects().length) continue;
+    for (const b of [...buttons.slice(1), buttons[0]]) {
+      b.click();
+      const shown = [...host.querySelectorAll("[data-view]")].filter(v => !v.hidden);
+      expect(shown.length === 1 && shown[0].dataset.view === b.value && b.getAttribute("aria-pressed") === "true", `switch ${seg.dataset.for}: ${b.textContent}`);
+      drawings(b.textContent, host);
+    }
+  }
+  const runs = $(".seg[data-key=run]");
+  for (const b of runs ? [...runs.querySelectorAll("button")].reverse() : []) {
+    b.click();
+    expect($$("[data-run]").every(v => v.hidden === (v.dataset.run !== b.value)), `run ${b.textContent}`);
+    drawings(b.textContent);
+  }
+
+  // explorer: search, class, sort, card
+  const rows = () => $$("#kt tr.row").filter(r => !r.hidden), search = $("#ksearch"), cls = $("#kclass");
+  const all = rows().length, type = (e, v, event) => { e.value = v; e.dispatchEvent(new Event(event)); };
+  if (all) {
+    type(search, "no kernel has this name", "input");
+    expect(rows().length === 0 && $("#kcount").textContent.startsWith("0 of"), "search for nothing");
+    type(search, "", "input");
+    type(cls, "ssm", "change");
+    expect(rows().length < all && rows().every(r => r.dataset.tags === "ssm"), "filter by class");
+    type(cls, "all", "change");
+    expect(rows().length === all, "filters are undone");
+    const ms = $$("#kt thead th").findIndex(t => t.textContent === "ms per step"), values = () => rows().map(r => +r.cells[ms].dataset.v);
+    for (const sign of [1, -1]) {
+      $$("#kt thead button")[ms].click();
+      const v = values();
+      expect(v.every((x, i) => !i || sign * (v[i - 1] - x) >= 0), `sort ${sign > 0 ? "down" : "up"}`);
+    }
+    const open = rows()[0].querySelector("button");
+    open.click();
+    const card = rows()[0].nextElementSibling;
+    expect(!card.hidden && card.textContent.includes("Floors against") && !/undefined|NaN/.test(card.textContent) && open.getAttribute("aria-expanded") === "true", "card opens");
+    expect(root.scrollWidth <= innerWidth, "card is wider than the page");
+  }
+
+  // roofline filter, timeline zoom, keys, tooltip
+  const filter = $("#fig2 .filters button");
+  if (filter) {
+    const dim = () => $$("#fig2 .dim").length, before = dim();
+    filter.click();
+    expect(dim() > before, "filter of the roofline");
+    filter.click();
+    expect(dim() === before, "filter of the roofline undone");
+  }
+  const zoom = $$(".zoom").find(z => z.getClientRects().length);
+  if (zoom) {
+    const live = zoom.querySelector("[aria-live]"), before = live.textContent;
+    zoom.querySelector("button[aria-label='zoom in']").click();
+    expect(live.textContent !== before, "zoom of the timeline");
+    zoom.querySelector("svg").dispatchEvent(new KeyboardEvent("keydown", {key: "Home"}));
+    expect(live.textContent === before, "Home shows the whole step");
+  }
+  for (const svg of $$("svg.walk").filter(s => s.getClientRects().length && s.querySelectorAll("[data-t]").length > 1).slice(0, 8)) {
+    const marks = [...svg.querySelectorAll("[data-t]")];
+    expect(marks.filter(m => m.tabIndex === 0).length === 1 && marks.every(m => m.getAttribute("aria-label")), `marks of ${svg.closest("section")?.id}`);
+    marks[0].focus();
+    marks[0].dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true}));
+    expect(document.activeElement !== marks[0] && $("#tip").style.display === "block" && $("#tip").textContent.length > 3, `keys in ${svg.closest("section")?.id}`);
+  }
+
+  // names, theme, raw data
+  for (const e of $$("button, select, input, [role=region], [role=application]"))
+    expect((e.getAttribute("aria-label") || e.textContent || e.closest("label")?.textContent || "").trim(), `a control without a name: ${e.outerHTML.slice(0, 80)}`);
+  const paper = () => getComputedStyle(document.body).backgroundColor, colours = new Set();
+  for (let i = 0; i < 3; i++) { $("#theme").click(); colours.add(paper()); }
+  expect(colours.size === 2, "light and dark differ");
+  expect($("#raw-pick").options.length > 5 && $("#raw-view table")?.rows.length > 0, "raw data");
+  const ids = $$("[id]").map(e => e.id);
+  for (const id of ids.filter((x, i) => ids.indexOf(x) !== i)) faults.push(`id ${id} twice`);
+  document.body.append(Object.assign(document.createElement("pre"), {id: "layout", textContent: [...new Set(faults)].join("\n") || "ok"}));
+})();
