@@ -130,7 +130,7 @@ static const mba_column breakdown_columns[] = {
     { "percent", "% of step", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" }, { 0 } };
 
 /* One row per operator and pass, the longest first. */
-static void print_breakdown(mba_table *t, const mba_session *s, const mba_ceilings *c, const double *best, double all)
+static void print_breakdown(mba_table *t, const mba_session *s, const mba_step_times *r)
 {
     typedef struct group { const mba_op *op; mba_pass pass; int n; double s, floor; } group;
     group g[128];
@@ -145,8 +145,8 @@ static void print_breakdown(mba_table *t, const mba_session *s, const mba_ceilin
             g[n++] = (group){ node->op, node->pass, 0, 0, 0 };
         }
         g[k].n++;
-        g[k].s     += best[i];
-        g[k].floor += mba_ceilings_floor(c, node->op->cost(node));
+        g[k].s     += r->node_s[i];
+        g[k].floor += r->node_floor_s[i];
     }
     for (int k = 0; k < n; k++) {
         int top = k;
@@ -158,7 +158,7 @@ static void print_breakdown(mba_table *t, const mba_session *s, const mba_ceilin
         mba_table_text(t, "%s", mba_pass_name(x.pass));
         mba_table_number(t, x.n);
         mba_table_number(t, 1e3 * x.s);
-        mba_table_number(t, 100 * x.s / all);
+        mba_table_number(t, 100 * x.s / r->nodes_s);
         mba_table_number(t, 100 * x.floor / x.s);
     }
 }
@@ -202,7 +202,7 @@ static mba_status bench_step(const bench_options *o)
     if (st == MBA_OK) st = mba_session_bind(&s, 1);
     if (st == MBA_OK) st = mba_measure_step(&r, &s, &c, (int)o->repeats);
     if (st == MBA_OK) {
-        print_breakdown(parts, &s, &c, r.node_s, r.nodes_s);
+        print_breakdown(parts, &s, &r);
         step_row(t, &s, &r);
         if (form_of(o) == MBA_TABLE_TEXT) {
             mba_table_print(parts, stdout, MBA_TABLE_TEXT);
@@ -211,6 +211,7 @@ static mba_status bench_step(const bench_options *o)
         mba_table_print(t, stdout, form_of(o));
     }
     free(r.node_s);
+    free(r.node_floor_s);
     mba_session_end(&s);
     mba_table_destroy(parts);
     mba_table_destroy(t);

@@ -175,8 +175,9 @@ mba_status mba_measure_nodes(double *best_s, mba_program *p, unsigned passes, co
 mba_status mba_measure_step(mba_step_times *out, mba_session *s, const mba_ceilings *c, int repeats)
 {
     mba_step step = { .seed = 1, .lr = 1e-4f };
-    *out = (mba_step_times){ .node_s = calloc((size_t)s->graph->nnodes, sizeof(double)) };
-    if (!out->node_s) return mba_fail(MBA_E_NOMEM, "no memory for the times of %d nodes", s->graph->nnodes);
+    *out = (mba_step_times){ .node_s = calloc((size_t)s->graph->nnodes, sizeof(double)),
+                             .node_floor_s = calloc((size_t)s->graph->nnodes, sizeof(double)) };
+    if (!out->node_s || !out->node_floor_s) return mba_fail(MBA_E_NOMEM, "no memory for the times of %d nodes", s->graph->nnodes);
     MBA_TRY(mba_feed_example(s, &step));
     out->units = (double)(s->model.task == MBA_TASK_GRAPHS ? step.count[MBA_GRAPHS] : mba_model_units(&s->model));
     MBA_TRY(mba_measure_run(&out->step_s, s->program, MBA_STEP, &step, 3));            // warm-up: pages, caches, threads, capture
@@ -186,8 +187,11 @@ mba_status mba_measure_step(mba_step_times *out, mba_session *s, const mba_ceili
     MBA_TRY(mba_measure_products(&out->gemm_s, s, &step, repeats));
     MBA_TRY(mba_measure_nodes(out->node_s, s->program, MBA_STEP, &step, repeats, false));
     for (int32_t i = 0; i < s->graph->nnodes; i++) {
+        const mba_node *n = s->graph->nodes[i];
         out->nodes_s += out->node_s[i];
-        if (mba_runs(s->graph->nodes[i], MBA_STEP)) out->floor_s += mba_ceilings_floor(c, s->graph->nodes[i]->op->cost(s->graph->nodes[i]));
+        if (!mba_runs(n, MBA_STEP)) continue;
+        out->node_floor_s[i] = mba_ceilings_floor(c, n->op->cost(n)) * mba_filled(n, &step);
+        out->floor_s        += out->node_floor_s[i];
     }
     return MBA_OK;
 }

@@ -25,9 +25,11 @@ MBA_MUST mba_status mba_measure_nodes(double *best_s, mba_program *p, unsigned p
 
 /* A whole training step of a bound session: best times of the step, of the host in it (a GPU works on by itself), of
  * its products alone, of every node, and
- * the floor of all nodes (of full batches, where they are ragged); how many units the step had. node_s is the caller's
- * to free. */
-typedef struct mba_step_times { double step_s, host_s, gemm_s, floor_s, nodes_s, units, *node_s; } mba_step_times;
+ * the floor of all nodes, and of each (of what is real in a ragged batch); how many units the step had. node_s and
+ * node_floor_s are the caller's to free. */
+typedef struct mba_step_times {
+    double step_s, host_s, gemm_s, floor_s, nodes_s, units, *node_s, *node_floor_s;
+} mba_step_times;
 MBA_MUST mba_status mba_measure_step(mba_step_times *out, mba_session *s, const mba_ceilings *c, int repeats);
 
 #endif

@@ -25,6 +25,20 @@ const char *mba_role_name(mba_role role)
     return name[role];
 }
 
+double mba_filled(const mba_node *n, const mba_step *step)
+{
+    double most = 0, part = 1;
+    for (int k = 0; k < MBA_IN_MAX + MBA_OUT_MAX; k++) {
+        const mba_tensor *t = k < MBA_IN_MAX ? n->in[k] : n->out[k - MBA_IN_MAX];
+        if (!t || (t->type.count == MBA_ALL && t->type.steps == MBA_ALL) || mba_tensor_bytes(t) <= most) continue;
+        const bool    first = t->type.count != MBA_ALL;
+        const int64_t all = t->type.dim[first ? 0 : 1];
+        most = mba_tensor_bytes(t);
+        part = (double)mba_step_rows(step, first ? t->type.count : t->type.steps, all) / (double)all;
+    }
+    return part;
+}
+
 mba_cost mba_cost_io(const mba_node *n)
 {
     mba_cost c = { 0 };

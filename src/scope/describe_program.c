@@ -53,19 +53,6 @@ static int64_t layer_of(const char *scope)
 
 /* ---- nodes and operands ---- */
 
-/* Of the largest operand whose rows are counted. */
-static double filled(const mba_node *n, const mba_step *step)
-{
-    double most = 0, part = 1;
-    for (int k = 0; k < MBA_IN_MAX + MBA_OUT_MAX; k++) {
-        const mba_tensor *t = k < MBA_IN_MAX ? n->in[k] : n->out[k - MBA_IN_MAX];
-        if (!t || t->type.count == MBA_ALL || mba_tensor_bytes(t) <= most) continue;
-        most = mba_tensor_bytes(t);
-        part = (double)mba_step_rows(step, t->type.count, t->type.dim[0]) / (double)t->type.dim[0];
-    }
-    return part;
-}
-
 static mba_status put_node(mba_store *s, const mba_program *p, const mba_node *n, const mba_step *step)
 {
     char           shape[1024];
@@ -78,7 +65,7 @@ static mba_status put_node(mba_store *s, const mba_program *p, const mba_node *n
         .shape = shape,
         .tensor_flops = c.tensor_flops, .vector_flops = c.vector_flops, .special_ops = c.special_ops,
         .read_bytes = c.read_bytes,
-        .write_bytes = c.write_bytes, .filled = filled(n, step) });
+        .write_bytes = c.write_bytes, .filled = mba_filled(n, step) });
 }
 
 static mba_status put_operand(mba_store *s, const mba_node *n, const char *slot, bool output, const mba_tensor *t)
