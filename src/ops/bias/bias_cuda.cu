@@ -36,7 +36,7 @@ template <typename T> struct bias_bwd_sums {
     }
 };
 
-struct keep_total {
+struct keep_bias_total {
     float *db;
     bool   adds;
     __device__ void operator()(int64_t i, const float (&total)[1], const mba_step *) const { db[i] = total[0] + (adds ? db[i] : 0); }
@@ -45,7 +45,7 @@ struct keep_total {
 extern "C" mba_status bias_bwd_cuda(const mba_call *c)
 {
     const mba_tensor *dy = c->node->in[DY];
-    const keep_total  use = { (float *)c->out[DBIAS], mba_adds(c->node, DBIAS) };
+    const keep_bias_total  use = { (float *)c->out[DBIAS], mba_adds(c->node, DBIAS) };
     float            *part = (float *)mba_cuda_scratch(c, 0);
     const bool        wide = mba__columns_at_once(&dy, 1) > 1;
     MBA_WITH_DTYPE(dy->type.dtype, T,

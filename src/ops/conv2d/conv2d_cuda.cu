@@ -69,7 +69,7 @@ template <typename T> struct bias_sums {
     }
 };
 
-struct keep_total {
+struct keep_conv2d_total {
     float *to;
     bool   adds;
     __device__ void operator()(int64_t i, const float (&total)[1], const mba_step *) const { to[i] = total[0] + (adds ? to[i] : 0); }
@@ -80,7 +80,7 @@ template <typename T> static mba_status dbias(const mba_call *c)
     const mba_node    *n = c->node;
     if (!n->out[DBIAS]) return MBA_OK;
     const bias_sums<T> f = { mba_window<const T>(n->in[DY], c->in[DY]), mba_cols(n->in[DY]) };
-    const keep_total   use = { (float *)c->out[DBIAS], mba_adds(n, DBIAS) };
+    const keep_conv2d_total   use = { (float *)c->out[DBIAS], mba_adds(n, DBIAS) };
     float             *part = (float *)mba_cuda_scratch(c, CUDA_PARTS);
     if (conv2d_bias_columns(n) > 1) return mba_column_sums<1, 16 / sizeof(T)>(c, 1, n->in[DY], f, use, part);
     return mba_column_sums<1, 1>(c, 1, n->in[DY], f, use, part);

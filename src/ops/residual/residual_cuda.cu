@@ -106,7 +106,7 @@ template <typename T> struct residual_sums {
     }
 };
 
-struct keep_total {
+struct keep_residual_total {
     float *to;
     bool   adds;
     __device__ void operator()(int64_t column, const float (&total)[1], const mba_step *) const
@@ -162,7 +162,7 @@ template <typename T, int V> static mba_status backward(const mba_call *c)
     if (n->in[GAMMAB]) {                          // before dv, which may take the place of dy
         const residual_sums<T> f = { mba_window<const T>(n->in[DY], c->in[DY]), mba_window<const T>(n->in[VB], c->in[VB]), k, c->step,
                                      mba_cols(n->in[DY]) };
-        const keep_total       use = { (float *)c->out[DGAMMA], mba_adds(n, DGAMMA) };
+        const keep_residual_total       use = { (float *)c->out[DGAMMA], mba_adds(n, DGAMMA) };
         MBA_TRY((mba_column_sums<1, V>(c, 1, n->in[DY], f, use, (float *)mba_cuda_scratch(c, 0))));
     }
     return mba_adds(n, DV) ? rows_far<T, V, true>(c, p, gamma, k) : rows_far<T, V, false>(c, p, gamma, k);
