@@ -163,17 +163,24 @@ MBA_SIMD void sum_part(const grads *g, float *dw, float *db, int64_t p, int64_t 
 }
 
 /* dx = scale dy - c1 - (x - mean) c2 */
+MBA_SIMD void apply_vector(const grads *g, float *dx, const float *x, const float *dy, bool relu, bool adds, int64_t i,
+                           int64_t n)
+{
+    const vf d = vf_load_n(x + i, n) - vf_load_n(g->mean + i, n), scale = vf_load_n(g->scale + i, n);
+    const vf t = through(vf_load_n(dy + i, n), d, scale, vf_load_n(g->b + i, n), relu);
+    const vf v = scale * t - (vf_load_n(g->c1 + i, n) + d * vf_load_n(g->c2 + i, n));
+    vf_store_n(dx + i, adds ? vf_load_n(dx + i, n) + v : v, n);
+}
+
 MBA_SIMD void apply_row(const grads *g, int64_t r, bool relu, bool adds)
 {
-    const float *x = mba__row(g->x, r), *dy = mba__row(g->dy, r);
-    float       *dx = mba__row(g->dx, r);
-    for (int64_t i = 0, C = g->x.cols; i < C; i += MBA_LANES) {
-        const int64_t n = C - i;
-        const vf      d = vf_load_n(x + i, n) - vf_load_n(g->mean + i, n), scale = vf_load_n(g->scale + i, n);
-        const vf      t = through(vf_load_n(dy + i, n), d, scale, vf_load_n(g->b + i, n), relu);
-        const vf      v = scale * t - (vf_load_n(g->c1 + i, n) + d * vf_load_n(g->c2 + i, n));
-        vf_store_n(dx + i, adds ? vf_load_n(dx + i, n) + v : v, n);
-    }
+    const float  *x = mba__row(g->x, r), *dy = mba__row(g->dy, r);
+    float        *dx = mba__row(g->dx, r);
+    const grads   now = *g;                       // dx may lie anywhere, but not in what it is made from
+    const int64_t C = now.x.cols;
+    int64_t       i = 0;
+    for (; i + MBA_LANES <= C; i += MBA_LANES) apply_vector(&now, dx, x, dy, relu, adds, i, MBA_LANES);
+    if (i < C) apply_vector(&now, dx, x, dy, relu, adds, i, C - i);
 }
 
 static void apply(const grads *g, int64_t r)

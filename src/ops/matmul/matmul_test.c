@@ -1,0 +1,70 @@
+/* matmul_test.c -- ragged batches: what stands behind the real rows is never read, and becomes zeros. */
+#include "tests/rig.h"
+
+#include "ops/add/add.h"
+#include "ops/bias/bias.h"
+#include "ops/matmul/matmul.h"
+
+enum { R = 150, REAL = 131, K = 9, M = 13, N = 21 };
+
+/* x v^T w^T + b + the same again, over rows of a kind; everything behind the real rows of the inputs is NaN. */
+typedef struct net { rig r; mba_tensor *x, *v, *w, *b, *y, *dy; } net;
+
+static void put(net *u, const mba_tensor *t, int64_t i, double value, bool real)
+{
+    rig_set(&u->r, t, i, real ? value : 0);
+    if (!real) ((float *)mba_program_at(u->r.p, t))[i] = NAN;
+}
+
+static net make(mba_count kind, int64_t real)
+{
+    net        u = { 0 };
+    mba_graph *g = graph();
+    mba_type   rows = MBA_TYPE(MBA_F32, R, K);
+    rows.count = kind;
+    u.x = mba_input(g, "x", rows);
+    u.v = mba_param(g, "v", MBA_TYPE(MBA_F32, M, K), MBA_INIT_NORMAL(1), MBA_DECAY);
+    u.w = mba_param(g, "w", MBA_TYPE(MBA_F32, N, M), MBA_INIT_NORMAL(1), MBA_DECAY);
+    u.b = mba_param(g, "b", MBA_TYPE(MBA_F32, N), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *z = mba_bias(g, mba_linear(g, mba_linear(g, u.x, u.v), u.w), u.b);
+    u.y  = mba_add(g, z, z);
+    u.dy = mba_input(g, "dy", u.y->type);
+    u.r  = rig_create(g, 1, &u.y, &u.dy);
+    u.r.step.count[MBA_NODES] = REAL;
+    for (int64_t i = 0; i < R * K; i++) put(&u, u.x, i, sin(0.7 * (double)i), i < real * K);
+    for (int64_t i = 0; i < R * N; i++) put(&u, u.dy, i, cos(0.3 * (double)i), i < real * N);
+    rig_run(&u.r);
+    return u;
+}
+
+static void assert_grad_near(net *u, const mba_tensor *t, double tolerance)
+{
+    const mba_tensor *d = rig_grad(&u->r, t);
+    for (int64_t i = 0; i < mba_elems(t); i++) assert_near(rig_have(&u->r, d, i), rig_want(&u->r, d, i), tolerance);
+}
+
+static void matmul_sees_only_real_rows(void **state)
+{
+    (void)state;
+    net u = make(MBA_NODES, REAL);
+    for (int64_t i = 0; i < R * N; i++)
+        assert_near(rig_have(&u.r, u.y, i), i < REAL * N ? rig_want(&u.r, u.y, i) : 0, 1e-4);
+    assert_grad_near(&u, u.v, 1e-3);
+    assert_grad_near(&u, u.w, 1e-3);
+    assert_grad_near(&u, u.b, 1e-3);
+    rig_destroy(&u.r);
+}
+
+/* Nodes are counted and edges are none: their products are empty sums. */
+static void matmul_of_no_rows_leaves_no_trace(void **state)
+{
+    (void)state;
+    net u = make(MBA_EDGES, 0);
+    for (int64_t i = 0; i < R * N; i++) assert_near(rig_have(&u.r, u.y, i), 0, 0);
+    for (int64_t i = 0; i < M * K; i++) assert_near(rig_have(&u.r, rig_grad(&u.r, u.v), i), 0, 0);
+    for (int64_t i = 0; i < N * M; i++) assert_near(rig_have(&u.r, rig_grad(&u.r, u.w), i), 0, 0);
+    for (int64_t i = 0; i < N; i++)     assert_near(rig_have(&u.r, rig_grad(&u.r, u.b), i), 0, 0);
+    rig_destroy(&u.r);
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(matmul_sees_only_real_rows), cmocka_unit_test(matmul_of_no_rows_leaves_no_trace))
