@@ -52,6 +52,7 @@ static void matmul_sees_only_real_rows(void **state)
     assert_grad_near(&u, u.v, 1e-3);
     assert_grad_near(&u, u.w, 1e-3);
     assert_grad_near(&u, u.b, 1e-3);
+    assert_same_bits(&u.r);
     rig_destroy(&u.r);
 }
 
