@@ -33,8 +33,7 @@
 
 enum { PAIR = 2 * FQ };                                /* positions of two chunks */
 
-/* A word of a row that save_state wrote -> n of the first of its two numbers. */
-static __device__ __forceinline__ int n_of(int w) { return 16 * ((w >> 1) & 7) + 8 * (w & 1) + 2 * (w >> 4); }
+/* Word w of a row that save_state wrote holds n = 8 (w % 16) + 2 (w / 16) and n + 1. */
 
 /* A block of 128 positions of a group. */
 struct pair_block { int b, g, c2; };
@@ -67,7 +66,7 @@ struct slow_steps { float dt[PAIR], decay[PAIR], dest[4][PAIR], src[4][PAIR], en
 /* Element p of column n (thread n) of a state that a walk saved. */
 static __device__ __forceinline__ float saved_at(const uint32_t *saved, int p)
 {
-    const int      n = (int)threadIdx.x, w = (n >> 1 & 3) * 16 + (n >> 4) * 2 + (n >> 3 & 1);       // n_of, backwards
+    const int      n = (int)threadIdx.x, w = (n >> 1 & 3) * 16 + (n >> 4) * 2 + (n >> 3 & 1);       // backwards
     const uint32_t v = saved[p * (FN / 2) + w];
     return n & 1 ? high_of(v) : low_of(v);
 }
@@ -306,7 +305,6 @@ template <int I, bool DOCS> struct bc_rows {
     int       tid, warp, lane, t4, row;
     uint32_t  moff;                                    /* my row for ldmatrix and stmatrix */
     float     dC[64], dB[64], own[32], low[32];        /* own: diagonal block of dCB; low: block 10 (I = 1) */
-    bool      slow_now;                                /* this head is beyond the range somewhere in the pair */
     fragments f;
 
     __device__ __forceinline__ bc_rows(bc_smem &smem, const fused_task &task) : sm(smem), a(task)
@@ -319,6 +317,9 @@ template <int I, bool DOCS> struct bc_rows {
         const int r = 16 * warp + (lane & 15);
         moff = (uint32_t)(r * 128);
         sm.had[I * 128 + tid] = make_float4(0, 0, 0, 0);
+    }
+    __device__ __forceinline__ void begin_sums()
+    {
 #pragma unroll
         for (int i = 0; i < 64; i++) dC[i] = dB[i] = 0;
 #pragma unroll
@@ -331,30 +332,53 @@ template <int I, bool DOCS> struct bc_rows {
     __device__ __forceinline__ int64_t token(int q) const { return (int64_t)sm.where.c2 * PAIR + I * FQ + row + 8 * q; }
 
     /* ---- what all heads share ---- */
+
+    /* Rows of B, C and their gradients in memory. A thread's numbers 4 j .. of a row of sums (word 4 j + t4, see above),
+     * with j = piece + 4 c, are numbers 2 c and 2 c + 1 of the 16-byte piece 4 piece + t4 of the row: four of these are
+     * all it has of a row, and four lanes take 64 bytes side by side. */
+    __device__ __forceinline__ uint4 piece_of(const strided<const bf16> &m, int q, int piece_at) const
+    {
+        if (token(q) >= a.L) return make_uint4(0, 0, 0, 0);
+        return *(const uint4 *)(m.row(sm.where.b, token(q), sm.where.g) + 8 * (4 * piece_at + t4));
+    }
+    static __device__ __forceinline__ uint32_t word_of(const uint4 &v, int c)
+    {
+        return c == 0 ? v.x : c == 1 ? v.y : c == 2 ? v.z : v.w;
+    }
+    /* Fragment i (16 columns of sums) out of pieces 2 (i % 2) and 2 (i % 2) + 1 of my two rows. */
+    static __device__ __forceinline__ void fragment_of(uint32_t (&v)[4], const uint4 (&two)[2][2], int i)
+    {
+#pragma unroll
+        for (int e = 0; e < 4; e++) v[e] = word_of(two[e >> 1][e & 1], i >> 1);
+    }
+    __device__ __forceinline__ void load_pairs(uint32_t (&v)[4][4], const bf16 *from) const
+    {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                v[i][e] = *(const uint32_t *)(from + (row + 8 * (e & 1)) * FQ + 8 * (2 * i + (e >> 1)) + 2 * t4);
+    }
+    /* Everything is asked for before anything is waited for. */
     __device__ __forceinline__ void load_shared()
     {
         const bf16 *cb = a.cb + (((int64_t)sm.where.b * a.K + 2 * sm.where.c2 + I) * a.G + sm.where.g) * FQ * FQ;
         const bf16 *cl = a.cb_low + (((int64_t)sm.where.b * (a.K / 2) + sm.where.c2) * a.G + sm.where.g) * FQ * FQ;
-        uint32_t    v[4];
+        uint4       c[2][2][2];
+        uint32_t    here[4][4], below[4][4], v[4];
+#pragma unroll
+        for (int e = 0; e < 8; e++) c[e >> 2][e >> 1 & 1][e & 1] = piece_of(a.cm, e & 1, e >> 1);
+        load_pairs(here, cb);
+        if (I == 1) load_pairs(below, cl);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const bf16 *c = a.cm.row(sm.where.b, token(e & 1), sm.where.g) + n_of(8 * i + 4 * (e >> 1) + t4);
-                v[e] = token(e & 1) < a.L ? *(const uint32_t *)c : 0;
-            }
+            fragment_of(v, c[i & 1], i);
             sm.c[i][I * 128 + tid] = make_uint4(v[0], v[1], v[2], v[3]);
         }
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                v[e] = *(const uint32_t *)(cb + (row + 8 * (e & 1)) * FQ + 8 * (2 * i + (e >> 1)) + 2 * t4);
-            sm.pairs.own[i][I * 128 + tid] = make_uint4(v[0], v[1], v[2], v[3]);
-#pragma unroll
-            for (int e = 0; e < 4 && I == 1; e++)
-                v[e] = *(const uint32_t *)(cl + (row + 8 * (e & 1)) * FQ + 8 * (2 * i + (e >> 1)) + 2 * t4);
-            if (I == 1) sm.pairs.low[i][tid] = make_uint4(v[0], v[1], v[2], v[3]);
+            sm.pairs.own[i][I * 128 + tid] = make_uint4(here[i][0], here[i][1], here[i][2], here[i][3]);
+            if (I == 1) sm.pairs.low[i][tid] = make_uint4(below[i][0], below[i][1], below[i][2], below[i][3]);
         }
     }
 
@@ -398,8 +422,12 @@ template <int I, bool DOCS> struct bc_rows {
     }
 
     /* Scales of a row, read where they are wanted: registers are short. A head beyond the range counts as zero. */
-    __device__ __forceinline__ float e_of(const bc_stage &t, int r) const { return slow_now ? 0 : t.rec[I][r]; }
-    __device__ __forceinline__ float f_of(const bc_stage &t, int r) const { return slow_now ? 0 : t.rec[I][FQ + r]; }
+    static __device__ __forceinline__ bool is_slow(const bc_stage &t)
+    {
+        return ((int)t.rec[0][REC_FLAGS] | (int)t.rec[1][REC_FLAGS]) & IS_SLOW;
+    }
+    __device__ __forceinline__ float e_of(const bc_stage &t, int r) const { return is_slow(t) ? 0 : t.rec[I][r]; }
+    __device__ __forceinline__ float f_of(const bc_stage &t, int r) const { return is_slow(t) ? 0 : t.rec[I][FQ + r]; }
     /* The same times kappa, in an order in which nothing underflows on the way: kappa alone may. */
     __device__ __forceinline__ float e_kappa(const bc_stage &t, int r) const
     {
@@ -458,7 +486,7 @@ template <int I, bool DOCS> struct bc_rows {
         x += __shfl_xor_sync(0xffffffffu, x, 1);
         return x + __shfl_xor_sync(0xffffffffu, x, 2);
     }
-    __device__ __forceinline__ void decay_sums(int h)
+    __device__ __forceinline__ void decay_sums(int h, bool slow)
     {
         const float2 q = rows_dot(dC, &sm.c[0][I * 128 + tid], 256);
         float2       r = lower_dot(own, &sm.pairs.own[0][I * 128 + tid], 256, warp, lane);
@@ -476,21 +504,21 @@ template <int I, bool DOCS> struct bc_rows {
         const int64_t at = (((int64_t)sm.where.b * a.H + h) * a.K + 2 * sm.where.c2 + I) * FQ + row;
         a.row[at]     = r0;
         a.row[at + 8] = r1;
-        if (slow_now) return;                          // ssd_bwd_slow has left the gradient itself there
+        if (slow) return;                              // ssd_bwd_slow has left the gradient itself there
         a.q[at]     = q0;
         a.q[at + 8] = q1;
     }
 
     __device__ __forceinline__ void heads()
     {
+#pragma unroll 1
         for (int i = 0; i < a.J; i++) {
-            const int s = i % BC_STAGES, ph = i / BC_STAGES & 1;
-            bc_stage &t = sm.st[s];
-            mbar_wait(smem_address(&sm.full[s]), ph);
-            slow_now = ((int)t.rec[0][REC_FLAGS] | (int)t.rec[1][REC_FLAGS]) & IS_SLOW;
+            const bc_stage &t = sm.st[i % BC_STAGES];
+            mbar_wait(smem_address(&sm.full[i % BC_STAGES]), i / BC_STAGES & 1);
             products(t);
-            if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
-            decay_sums(sm.where.g * a.J + i);
+            const bool slow = is_slow(t);
+            if (lane == 0) mbar_arrive(smem_address(&sm.empty[i % BC_STAGES]));
+            decay_sums(sm.where.g * a.J + i, slow);
             bar_sync<1, 256>();                        // x' may be overwritten
         }
     }
@@ -498,14 +526,32 @@ template <int I, bool DOCS> struct bc_rows {
     /* ---- the end: dC += mask(dCB) B, dB += mask(dCB)^T C ---- */
 
     /* B and C of the pair in the order of saved states, into stages that are idle now: 4 tiles each, [chunk][half]. */
+    __device__ __forceinline__ void put_fragment(unsigned char *tiles, const uint32_t (&v)[4], int i)
+    {
+        stmatrix_at(smem_address(tiles) + (2 * I + (i >> 2)) * TILE_BYTES + piece(i & 3), v);
+    }
     __device__ __forceinline__ void load_operands(unsigned char *tb, unsigned char *tc)
     {
-        for (int i = I * 128 + tid; i < PAIR * 64; i += 256) {
-            const int     l = i >> 6, w = i & 63, half = w >> 5, q = w & 31;
-            const int     at = ((l >> 6) * 2 + half) * TILE_BYTES + tile_at(l & 63, q >> 2) + (q & 3) * 4;
-            const int64_t t = (int64_t)sm.where.c2 * PAIR + l;
-            *(uint32_t *)(tb + at) = t < a.L ? *(const uint32_t *)(a.bm.row(sm.where.b, t, sm.where.g) + n_of(w)) : 0;
-            *(uint32_t *)(tc + at) = t < a.L ? *(const uint32_t *)(a.cm.row(sm.where.b, t, sm.where.g) + n_of(w)) : 0;
+        uint32_t v[4];
+#pragma unroll 1                                       // unrolled, it costs a register in the loop over heads
+        for (int i = 0; i < 8; i++) {
+            const uint4 c = sm.c[i][I * 128 + tid];
+            v[0] = c.x;
+            v[1] = c.y;
+            v[2] = c.z;
+            v[3] = c.w;
+            put_fragment(tc, v, i);
+        }
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            uint4 two[2][2];
+#pragma unroll
+            for (int e = 0; e < 4; e++) two[e >> 1][e & 1] = piece_of(a.bm, e & 1, 2 * half + (e >> 1));
+#pragma unroll
+            for (int i = half; i < 8; i += 2) {
+                fragment_of(v, two, i);
+                put_fragment(tb, v, i);
+            }
         }
     }
     /* Which of my 32 numbers of a block of dCB count: bit e of number e. */
@@ -561,10 +607,18 @@ template <int I, bool DOCS> struct bc_rows {
         }
         finish_products();
     }
-    static __device__ __forceinline__ void put(bf16 *to, float2 v, bool adds)
+    /* A piece of my row q: what ssd_bwd_slow has for it, what is there, and what the sums have. */
+    __device__ __forceinline__ void put(bf16 *to, const float (&sums)[64], const float *slow, bool adds, int q, int k)
     {
-        const uint32_t old = adds ? *(const uint32_t *)to : 0;
-        *(uint32_t *)to = pack(v.x + low_of(old), v.y + high_of(old));
+        const uint4 old = adds ? *(const uint4 *)to : make_uint4(0, 0, 0, 0);
+        uint32_t    v[4];
+#pragma unroll
+        for (int c = 0; c < 4; c++) {
+            const float *d = sums + 4 * (k + 4 * c) + 2 * q;
+            const float2 s = slow ? *(const float2 *)(slow + 2 * c) : make_float2(0, 0);
+            v[c] = pack(d[0] + s.x + low_of(word_of(old, c)), d[1] + s.y + high_of(word_of(old, c)));
+        }
+        *(uint4 *)to = make_uint4(v[0], v[1], v[2], v[3]);
     }
     __device__ __forceinline__ void store()
     {
@@ -572,25 +626,20 @@ template <int I, bool DOCS> struct bc_rows {
 #pragma unroll
         for (int q = 0; q < 2; q++) {
             if (token(q) >= a.L) continue;
-            const int64_t at = (((int64_t)sm.where.b * a.K * FQ + token(q)) * a.G + sm.where.g) * FN;
+            const int64_t at = (((int64_t)sm.where.b * a.K * FQ + token(q)) * a.G + sm.where.g) * FN + 8 * t4;
+            bf16 *dc = a.dcm.row(sm.where.b, token(q), sm.where.g) + 8 * t4;
+            bf16 *db = a.dbm.row(sm.where.b, token(q), sm.where.g) + 8 * t4;
 #pragma unroll
-            for (int j = 0; j < 16; j++) {
-                const int n = n_of(4 * j + t4);
-                float2    c = make_float2(dC[4 * j + 2 * q], dC[4 * j + 2 * q + 1]);
-                float2    b = make_float2(dB[4 * j + 2 * q], dB[4 * j + 2 * q + 1]);
-                if (slow) {
-                    const float2 sc = *(const float2 *)(a.slow_dc + at + n), sb = *(const float2 *)(a.slow_db + at + n);
-                    c = make_float2(c.x + sc.x, c.y + sc.y);
-                    b = make_float2(b.x + sb.x, b.y + sb.y);
-                }
-                put(a.dcm.row(sm.where.b, token(q), sm.where.g) + n, c, a.adds[DCM]);
-                put(a.dbm.row(sm.where.b, token(q), sm.where.g) + n, b, a.adds[DBM]);
+            for (int k = 0; k < 4; k++) {
+                put(dc + 32 * k, dC, slow ? a.slow_dc + at + 32 * k : NULL, a.adds[DCM], q, k);
+                put(db + 32 * k, dB, slow ? a.slow_db + at + 32 * k : NULL, a.adds[DBM], q, k);
             }
         }
     }
     __device__ __forceinline__ void run()
     {
         load_shared();                                 // a thread reads what it wrote itself
+        begin_sums();
         heads();
         last_products();
         store();
