@@ -237,18 +237,19 @@ static void draw_finish(const drawing *w)
 {
     const ssd_dims *d = &w->d;
     const double    values = 2 * Q * 32;
-    mba_launch     *l = mba_plan_launch(w->p, "ssd_finish", MBA_VECTOR, w->chunks / 2 * mba_ceil(d->H, 32), 256);
+    mba_launch     *l = mba_plan_launch(w->p, "ssd_finish", MBA_VECTOR, w->chunks / 2 * mba_ceil(d->H, 32), 1024);
     l->regs = 48;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DT), values * 2);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), values * 12);
     mba_phase_work(l, MBA_FMA, values * 24, NULL);
     mba_phase_work(l, MBA_SFU, values * 4, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DDT), values * 2);
-    l = mba_plan_launch(w->p, "ssd_sums", MBA_VECTOR, mba_ceil(d->C > 1 ? d->H * P : d->H, 32), 256);
+    l = mba_plan_launch(w->p, "ssd_sums", MBA_VECTOR, mba_ceil(d->C > 1 ? d->H * P : d->H, SSD_SUM_COLS),
+                        32 * SSD_SUM_COLS);
     l->grid[1] = 3;
-    l->regs    = 24;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SMALL_WORK), 32 * 4 * (double)(d->B * w->r.K / 2));
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DA_LOG), 32 * 4);
+    l->regs    = 32;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SMALL_WORK), SSD_SUM_COLS * 4 * (double)(d->B * w->r.K / 2));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DA_LOG), SSD_SUM_COLS * 4);
 }
 
 mba_status ssd_bwd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)

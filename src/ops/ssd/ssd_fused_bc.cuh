@@ -772,44 +772,57 @@ static __device__ __forceinline__ void finish_head(const fused_task &a, float (&
     a.dpar[pairs * a.H + at] = dbias;
 }
 
-static __global__ void __launch_bounds__(256) ssd_finish(const __grid_constant__ fused_task a)
+/* A warp per head: few blocks, so all of one must be under way at once. */
+static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant__ fused_task a)
 {
     __shared__ float tile[PAIR][33];
     unsigned      z = blockIdx.x;
     const int     part = digit(z, (a.H + 31) / 32), c2 = digit(z, a.K / 2), b = (int)z, warp = (int)threadIdx.x >> 5;
     const int     lane = threadIdx.x & 31, h0 = part * 32, heads = min(32, a.H - h0);
     const int     real = min(PAIR, a.L - c2 * PAIR);
-    for (int r = warp; r < real; r += 8)
-        if (lane < heads) tile[r][lane] = to_float(*a.dt.row(b, (int64_t)c2 * PAIR + r, h0 + lane));
+#pragma unroll
+    for (int i = 0; i < PAIR / 32; i++) {
+        const int r = warp + 32 * i;
+        if (r < real && lane < heads) tile[r][lane] = to_float(*a.dt.row(b, (int64_t)c2 * PAIR + r, h0 + lane));
+    }
     __syncthreads();
-    for (int i = warp; i < heads; i += 8) finish_head(a, tile, i, b, h0 + i, c2);
+    if (warp < heads) finish_head(a, tile, warp, b, h0 + warp, c2);
     __syncthreads();
-    for (int r = warp; r < real; r += 8)
-        if (lane < heads) {
-            bf16 *to = a.ddt.row(b, (int64_t)c2 * PAIR + r, h0 + lane);
-            *to = from_float<bf16>(tile[r][lane] + (a.adds[DDT] ? to_float(*to) : 0));
-        }
+#pragma unroll
+    for (int i = 0; i < PAIR / 32; i++) {
+        const int r = warp + 32 * i;
+        if (r >= real || lane >= heads) continue;
+        bf16 *to = a.ddt.row(b, (int64_t)c2 * PAIR + r, h0 + lane);
+        *to = from_float<bf16>(tile[r][lane] + (a.adds[DDT] ? to_float(*to) : 0));
+    }
 }
 
-/* Block y: 0 the gradient of A_log, 1 of dt_bias, 2 of D; 32 columns, eight threads for each. */
-static __global__ void __launch_bounds__(256) ssd_sums(const __grid_constant__ fused_task a)
+/* Block y: 0 the gradient of A_log, 1 of dt_bias, 2 of D. Each block sums SUM_COLS columns, 32 threads for each: a
+ * column is short, and what costs is waiting for its parts one after the other. Where D is one number per head, its 64
+ * columns lie side by side and its threads take them as further parts. */
+enum { SUM_COLS = SSD_SUM_COLS };
+static __global__ void __launch_bounds__(32 * SUM_COLS) ssd_sums(const __grid_constant__ fused_task a)
 {
-    __shared__ double part[8][32];
-    const int     x = threadIdx.x % 32, y = (int)threadIdx.x / 32, what = (int)blockIdx.y;
-    const int64_t col = (int64_t)blockIdx.x * 32 + x, pairs = (int64_t)a.B * (a.K / 2);
-    const int64_t cols = what == 2 && a.skip_cols > 1 ? (int64_t)a.H * FP : a.H;
-    const int64_t wide = what == 2 && a.skip_cols == 1 ? FP : 1;
-    const int64_t parts = what < 2 ? pairs : (int64_t)a.B * a.segments;
-    const float  *from = what < 2 ? a.dpar + what * pairs * a.H : a.dD;
+    __shared__ double part[32][SUM_COLS];
+    const int     what = (int)blockIdx.y, wide = what == 2 && a.skip_cols == 1 ? FP : 1, pairs = a.B * (a.K / 2);
+    const int     x = wide > 1 ? (int)threadIdx.x / 32 : (int)threadIdx.x % SUM_COLS;
+    const int     y = wide > 1 ? (int)threadIdx.x % 32 : (int)threadIdx.x / SUM_COLS;
+    const int     cols = what == 2 && a.skip_cols > 1 ? a.H * FP : a.H, col = (int)blockIdx.x * SUM_COLS + x;
+    const int     parts = what < 2 ? pairs : a.B * a.segments;
+    const float  *from = what < 2 ? a.dpar + (int64_t)what * pairs * a.H : a.dD;
     float        *to = what == 0 ? a.dA_log : what == 1 ? a.dbias : a.dskip;
     const bool    adds = what == 0 ? a.adds[DA_LOG] : what == 1 ? a.adds[DDT_BIAS] : a.adds[DSKIP];
     double        sum = 0;
-    for (int64_t i = y; i < parts * wide && col < cols && to; i += 8)
-        sum += (double)from[(i / wide * cols + col) * wide + i % wide];
+    if (col < cols && to) {
+        const float *at = from + (int64_t)col * wide;
+#pragma unroll 4
+        for (int i = y; i < parts * wide; i += 32)
+            sum += (double)at[(int64_t)(i / wide) * cols * wide + i % wide];
+    }
     part[y][x] = sum;
     __syncthreads();
     if (y || col >= cols || !to) return;
-    for (int i = 1; i < 8; i++) sum += part[i][x];
+    for (int i = 1; i < 32; i++) sum += part[i][x];
     to[col] = (float)sum + (adds ? to[col] : 0);
 }
 
