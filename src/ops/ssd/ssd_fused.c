@@ -97,7 +97,7 @@ static void draw_prep(const drawing *w, bool backward)
     mba_launch     *l = mba_plan_launch(w->p, "ssd_prep", MBA_MIXED, w->chunks * (d->G + parts), 256);
     const double    pairs = (double)d->G / (double)(d->G + parts), steps = 1 - pairs;     // of its blocks
     const double    values = 32 * Q * steps;
-    l->regs = 64;
+    l->regs = 56;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), pairs * Q * N * 2);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), pairs * Q * N * 2);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DT), values * 2);
@@ -238,7 +238,7 @@ static void draw_finish(const drawing *w)
     const ssd_dims *d = &w->d;
     const double    values = 2 * Q * 32;
     mba_launch     *l = mba_plan_launch(w->p, "ssd_finish", MBA_VECTOR, w->chunks / 2 * mba_ceil(d->H, 32), 1024);
-    l->regs = 48;
+    l->regs = 32;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DT), values * 2);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), values * 12);
     mba_phase_work(l, MBA_FMA, values * 24, NULL);

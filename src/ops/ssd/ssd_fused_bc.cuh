@@ -796,11 +796,12 @@ static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant_
     const int     part = digit(z, (a.H + 31) / 32), c2 = digit(z, a.K / 2), b = (int)z, warp = (int)threadIdx.x >> 5;
     const int     lane = threadIdx.x & 31, h0 = part * 32, heads = min(32, a.H - h0);
     const int     real = min(PAIR, a.L - c2 * PAIR);
+    bf16          v[PAIR / 32];
 #pragma unroll
-    for (int i = 0; i < PAIR / 32; i++) {
-        const int r = warp + 32 * i;
-        if (r < real && lane < heads) tile[r][lane] = to_float(*a.dt.row(b, (int64_t)c2 * PAIR + r, h0 + lane));
-    }
+    for (int i = 0; i < PAIR / 32; i++)                // all asked for before any is stored, as fetch_rows
+        v[i] = *a.dt.row(b, min(c2 * PAIR + warp + 32 * i, a.L - 1), h0 + min(lane, heads - 1));
+#pragma unroll
+    for (int i = 0; i < PAIR / 32; i++) tile[warp + 32 * i][lane] = to_float(v[i]);
     __syncthreads();
     if (warp < heads) finish_head(a, tile, warp, b, h0 + warp, c2);
     __syncthreads();
