@@ -130,7 +130,7 @@ static void draw_walk(const drawing *w, walk k)
     l->smem_bytes = SSD_SCAN_SMEM;
     l->ring_depth = STAGES;
     l->persistent = true;
-    l->tiles      = w->r.items;
+    l->tiles      = k.output || k.saves > 0 ? w->r.items : w->r.items / w->r.segments * (w->r.segments - 1);
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0)), NULL);

@@ -376,6 +376,14 @@ static __device__ __forceinline__ bool find_slow(scan_smem<SLOW> &sm, const fuse
     return __syncthreads_or(any);
 }
 
+/* Whether this launch walks item n of its block. Nobody wants what the last segment (reverse: the first) adds. */
+template <bool REV, int WHAT, bool SLOW>
+static __device__ __forceinline__ bool walks(const scan_smem<SLOW> &sm, const fused_task &a, int n)
+{
+    if (WHAT == SCAN_LOCAL && item_of(a, item_at(n)).seg == (REV ? 0 : a.segments - 1)) return false;
+    return (bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW;
+}
+
 /* One thread feeds the ring. */
 template <bool REV, int WHAT, bool SLOW>
 static __device__ __forceinline__ void scan_produce(scan_smem<SLOW> &sm, const fused_task &a, const scan_maps &maps)
@@ -383,7 +391,7 @@ static __device__ __forceinline__ void scan_produce(scan_smem<SLOW> &sm, const f
     const float *rec = REV ? a.rec_rev : a.rec;
     int          s = 0, ph = 1;                        // the first pass over the ring finds it empty
     for (int n = 0; item_at(n) < a.items; n++) {
-        if ((bool)(sm.slow[n >> 5] >> (n & 31) & 1) != SLOW) continue;
+        if (!walks<REV, WHAT>(sm, a, n)) continue;
         const scan_item it = item_of(a, item_at(n));
         const int       g = it.pair * HEADS / a.J;
         for (int i = 0; i < it.chunks; i++) {
@@ -890,7 +898,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
     regs_take<240>();
     scan_walk<REV, WHAT, SLOW> w(sm, a, maps);
     for (int n = 0; item_at(n) < a.items; n++)
-        if ((bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW) w.walk(n);
+        if (walks<REV, WHAT>(sm, a, n)) w.walk(n);
     if (WHAT == SCAN_OUT && w.tid == 0) bulk_wait<0>();
 }
 
