@@ -121,9 +121,18 @@ static void draw_slow_walk(const drawing *w, const char *kernel)
 /* One walk: `output` y or dx; `saves` bytes of states per chunk and head. */
 typedef struct walk { const char *kernel; bool output, rev; double saves; } walk;
 
+/* Chunks of a sequence that it walks: states between segments take no segment that nothing follows. */
+static int64_t chunks_of(const ssd_ranges *r, const walk *k)
+{
+    if (k->output || k->saves > 0) return r->K;
+    return k->rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment;
+}
+
 static void draw_walk(const drawing *w, walk k)
 {
-    const double trips = (double)w->r.per_segment, x = SSD_HEADS * TILE_BYTES;
+    const ssd_ranges *r = &w->r;
+    const double      x = SSD_HEADS * TILE_BYTES;                      // trips: of a block, on average
+    const double      trips = (double)(r->items / r->segments * chunks_of(r, &k)) / (double)r->grid;
     draw_slow_walk(w, k.kernel);
     mba_launch *l = mba_plan_launch(w->p, k.kernel, MBA_MIXED, w->r.grid, WALK_THREADS);
     l->regs       = 168;
