@@ -45,7 +45,7 @@ static mba_status check_fused(const mba_node *n, const ssd_dims *d, const mba_ma
 {
     MBA_REFUSE_IF(m->cc != 90, "a device of compute capability %d\nwhy: products of warpgroups, which sm_90a has",
                   m->cc);
-    MBA_REFUSE_IF(m->smem_block_bytes < SSD_BC_SMEM, "blocks of %lld bytes of shared memory",
+    MBA_REFUSE_IF(m->smem_block_bytes < SSD_SCAN_SMEM, "blocks of %lld bytes of shared memory",
                   (long long)m->smem_block_bytes);
     MBA_REFUSE_IF(n->in[X]->type.dtype != MBA_BF16, "fp32 activations\nwhy: tensor cores would round them");
     MBA_REFUSE_IF(d->P != P || d->N != N, "heads of %lld, a state of %lld\nwhy: written for 64 and 128",

@@ -19,7 +19,7 @@
  * kernel     ssd_bwd_slow    128 positions per block, a thread per n, heads beyond the range in turn; none: leaves
  * launch     grid B K/2 G, block 128, dynamic smem 64 KB
  * kernel     ssd_bwd_bc      one producer thread, two warps for <H1, G1>, two warpgroups of 240 registers; two stages
- * launch     grid B K/2 G, block 384, dynamic smem 226 KB
+ * launch     grid B K/2 G, block 384, dynamic smem 210 KB
  * moves      per pair and head: x, dy 32 KB, H1, G1 32 KB; tensor 2 x 1024 cycles
  * kernel     ssd_finish      128 positions x 32 heads per block: ddt, and parts of dA_log, ddt_bias
  * kernel     ssd_sums        32 columns per block; parts in order
@@ -188,7 +188,7 @@ struct bc_stage {
 };
 struct bc_smem {
     bc_stage      st[BC_STAGES];
-    unsigned char xs[2][2][TILE_BYTES];                /* x' of both chunks, of heads in turn: operand of dCB */
+    unsigned char xs[2][TILE_BYTES];                   /* x' of both chunks: operand of dCB */
     union {                                            /* C B^T as threads want it; at the end dCB 00, 10, 11 */
         struct { uint4 own[4][256], low[4][128]; } pairs;
         unsigned char m[3][TILE_BYTES];
@@ -196,7 +196,6 @@ struct bc_smem {
     uint4         c[8][256];                           /* C as threads want it */
     float4        had[256];                            /* products with the sums before this head */
     uint64_t      full[BC_STAGES], empty[BC_STAGES];
-    uint64_t      made[2], used[2];                    /* x' of chunk 0: warpgroup 1 may read it, has read it */
     int           resets[2][FQ];
     pair_block    where;
     int           slow;                                /* some head is beyond the range */
@@ -450,46 +449,35 @@ template <int I, bool DOCS> struct bc_rows {
         return I ? e_kappa(t, r) : e_of(t, r);
     }
 
-    /* The warpgroups meet nowhere else than at x' of chunk 0, so that one may multiply while the other adds up. Tiles of
-     * x' are used in turn: what a warp of this warpgroup still reads of the one before, nobody overwrites. */
-    __device__ __forceinline__ void make_rows(const bc_stage &t, int i)
-    {
-        if (I == 0) mbar_wait(smem_address(&sm.used[i & 1]), (i >> 1 & 1) ^ 1);
-        scaled(t.x[I], f_of(t, row), f_of(t, row + 8));
-#pragma unroll
-        for (int k = 0; k < 4; k++) stmatrix_at(smem_address(sm.xs[I][i & 1]) + piece(k), f[k]);
-        fence_async();
-        if (DOCS || I == 0) scaled(t.x[I], f_to_end(t, row), f_to_end(t, row + 8));
-        bar_sync<1 + I, 128>();
-        if (I == 0 && tid == 0) mbar_arrive(smem_address(&sm.made[i & 1]));
-    }
-
-    __device__ __forceinline__ void products(const bc_stage &t, int i)
+    __device__ __forceinline__ void products(const bc_stage &t)
     {
         const int r = row, r8 = row + 8;
-        make_rows(t, i);
+        scaled(t.x[I], f_of(t, r), f_of(t, r8));
+#pragma unroll
+        for (int i = 0; i < 4; i++) stmatrix_at(smem_address(sm.xs[I]) + piece(i), f[i]);
+        fence_async();
+        if (DOCS || I == 0) scaled(t.x[I], f_to_end(t, r), f_to_end(t, r8));
+        bar_sync<1, 256>();
         wgmma_fence();
         by_state(dB, t.g);
         finish_products();
-        if (I == 1) mbar_wait(smem_address(&sm.made[i & 1]), i >> 1 & 1);
         if (DOCS || I == 1) {
             scaled(t.dy[I], e_from_begin(t, r), e_from_begin(t, r8));
             wgmma_fence();
             by_state(dC, t.h);
-            if (!DOCS) by_rows(low, sm.xs[0][i & 1]);
+            if (!DOCS) by_rows(low, sm.xs[0]);
             finish_products();
         }
         if (DOCS && I == 1) {
             scaled(t.dy[I], e_kappa(t, r), e_kappa(t, r8));
             wgmma_fence();
-            by_rows(low, sm.xs[0][i & 1]);
+            by_rows(low, sm.xs[0]);
             finish_products();
         }
-        if (I == 1 && lane == 0) mbar_arrive(smem_address(&sm.used[i & 1]));
         scaled(t.dy[I], e_of(t, r), e_of(t, r8));
         wgmma_fence();
         if (!DOCS && I == 0) by_state(dC, t.h);
-        by_rows(own, sm.xs[I][i & 1]);
+        by_rows(own, sm.xs[I]);
         finish_products();
     }
 
@@ -527,12 +515,12 @@ template <int I, bool DOCS> struct bc_rows {
         for (int i = 0; i < a.J; i++) {
             const bc_stage &t = sm.st[i % BC_STAGES];
             mbar_wait(smem_address(&sm.full[i % BC_STAGES]), i / BC_STAGES & 1);
-            products(t, i);
+            products(t);
             const bool slow = is_slow(t);
             if (lane == 0) mbar_arrive(smem_address(&sm.empty[i % BC_STAGES]));
             decay_sums(sm.where.g * a.J + i, slow);
+            bar_sync<1, 256>();                        // x' may be overwritten
         }
-        bar_sync<3, 256>();                            // all has been read: the end writes where it was
     }
 
     /* ---- the end: dC += mask(dCB) B, dB += mask(dCB)^T C ---- */
@@ -604,7 +592,7 @@ template <int I, bool DOCS> struct bc_rows {
         load_operands(tb, tc);
         mask_pairs(p0, p1);
         fence_async();
-        bar_sync<3, 256>();
+        bar_sync<1, 256>();
         const uint64_t b0 = mdesc(smem_address(tb), TILE_BYTES), c0 = mdesc(smem_address(tc), TILE_BYTES);
         const uint64_t b1 = b0 + (2 * TILE_BYTES >> 4), c1 = c0 + (2 * TILE_BYTES >> 4);
         const uint64_t own_m = mdesc(smem_address(sm.m[2 * I])), low_m = mdesc(smem_address(sm.m[1]));
@@ -669,10 +657,6 @@ template <bool DOCS> static __device__ __forceinline__ void bc_block_run(const f
         for (int i = 0; i < BC_STAGES; i++) {
             mbar_init(smem_address(&sm.full[i]), 1);
             mbar_init(smem_address(&sm.empty[i]), 8 + DOT_WARPS);
-        }
-        for (int i = 0; i < 2; i++) {
-            mbar_init(smem_address(&sm.made[i]), 1);
-            mbar_init(smem_address(&sm.used[i]), 4);
         }
         mbar_init_done();
         sm.where = k;
