@@ -25,7 +25,7 @@
  * launch     grid B K/2 G, block 384, dynamic smem 227 KB
  * moves      per pair and head: x, dy 32 KB, H1, G1 32 KB; tensor 2 x 1024 cycles
  * kernel     ssd_finish      128 positions x 32 heads per block: ddt, and parts of dA_log, ddt_bias
- * kernel     ssd_sums        32 columns per block; parts in order
+ * kernel     ssd_sums        8 columns per block, 32 threads each; parts in order
  * resources  sm_90a, CUDA 13.0: 168 registers (ssd_bwd_bc), no spill
  * measured   the prototype of ssd_bwd_bc, without q and row: 148 us at 1.3b 4 x 4096, 79 % of DRAM
  * order      fixed: heads ascend, positions in turn, partial sums in order */
@@ -36,8 +36,7 @@
 
 enum { PAIR = 2 * FQ };                                /* positions of two chunks */
 
-/* A word of a row that save_state wrote -> n of the first of its two numbers. */
-static __device__ __forceinline__ int n_of(int w) { return 16 * ((w >> 1) & 7) + 8 * (w & 1) + 2 * (w >> 4); }
+/* Word w of a row that save_state wrote holds n = 8 (w % 16) + 2 (w / 16) and n + 1. */
 
 /* A block of 128 positions of a group. */
 struct pair_block { int b, g, c2; };
@@ -70,7 +69,7 @@ struct slow_steps { float dt[PAIR], decay[PAIR], dest[4][PAIR], src[4][PAIR], en
 /* Element p of column n (thread n) of a state that a walk saved. */
 static __device__ __forceinline__ float saved_at(const uint32_t *saved, int p)
 {
-    const int      n = (int)threadIdx.x, w = (n >> 1 & 3) * 16 + (n >> 4) * 2 + (n >> 3 & 1);       // n_of, backwards
+    const int      n = (int)threadIdx.x, w = (n >> 1 & 3) * 16 + (n >> 4) * 2 + (n >> 3 & 1);       // backwards
     const uint32_t v = saved[p * (FN / 2) + w];
     return n & 1 ? high_of(v) : low_of(v);
 }
@@ -320,7 +319,6 @@ template <int I, bool DOCS> struct bc_rows {
     int       tid, warp, lane, t4, row;
     uint32_t  moff;                                    /* my row for ldmatrix and stmatrix */
     float     dC[64], dB[64], own[32], low[32];        /* own: diagonal block of dCB; low: block 10 (I = 1) */
-    bool      slow_now;                                /* this head is beyond the range somewhere in the pair */
     fragments f;
 
     __device__ __forceinline__ bc_rows(bc_smem &smem, const fused_task &task) : sm(smem), a(task)
@@ -334,6 +332,9 @@ template <int I, bool DOCS> struct bc_rows {
         moff = (uint32_t)(r * 128);
         sm.had[I * 128 + tid] = make_float4(0, 0, 0, 0);
         sm.had_end[I * 128 + tid] = 0;
+    }
+    __device__ __forceinline__ void begin_sums()
+    {
 #pragma unroll
         for (int i = 0; i < 64; i++) dC[i] = dB[i] = 0;
 #pragma unroll
@@ -347,37 +348,61 @@ template <int I, bool DOCS> struct bc_rows {
 
     /* ---- what all heads share ---- */
 
-    /* My numbers 8 i .. of B or C, as dB and dC have them. */
-    __device__ __forceinline__ uint4 rows_of(const strided<const bf16> &m, int i) const
+    /* Rows of B, C and their gradients in memory. A thread's numbers 4 j .. of a row of sums (word 4 j + t4, see
+     * above), with j = piece + 4 c, are numbers 2 c and 2 c + 1 of the 16-byte piece 4 piece + t4 of the row: four of these are
+     * all it has of a row, and four lanes take 64 bytes side by side. */
+    __device__ __forceinline__ uint4 piece_of(const strided<const bf16> &m, int q, int piece_at) const
+    {
+        if (token(q) >= a.L) return make_uint4(0, 0, 0, 0);
+        return *(const uint4 *)(m.row(sm.where.b, token(q), sm.where.g) + 8 * (4 * piece_at + t4));
+    }
+    static __device__ __forceinline__ uint32_t word_of(const uint4 &v, int c)
+    {
+        return c == 0 ? v.x : c == 1 ? v.y : c == 2 ? v.z : v.w;
+    }
+    /* Fragment i (16 columns of sums) out of pieces 2 (i % 2) and 2 (i % 2) + 1 of my two rows. */
+    static __device__ __forceinline__ void fragment_of(uint32_t (&v)[4], const uint4 (&two)[2][2], int i)
+    {
+#pragma unroll
+        for (int e = 0; e < 4; e++) v[e] = word_of(two[e >> 1][e & 1], i >> 1);
+    }
+    __device__ __forceinline__ void load_pairs(uint32_t (&v)[4][4], const bf16 *from) const
+    {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                v[i][e] = *(const uint32_t *)(from + (row + 8 * (e & 1)) * FQ + 8 * (2 * i + (e >> 1)) + 2 * t4);
+    }
+    __device__ __forceinline__ void put_rows_of(uint4 *to, int step, const uint4 (&pieces)[2][2][2]) const
     {
         uint32_t v[4];
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
-            const bf16 *at = m.row(sm.where.b, token(e & 1), sm.where.g) + n_of(8 * i + 4 * (e >> 1) + t4);
-            v[e] = token(e & 1) < a.L ? *(const uint32_t *)at : 0;
+        for (int i = 0; i < 8; i++) {
+            fragment_of(v, pieces[i & 1], i);
+            to[i * step] = make_uint4(v[0], v[1], v[2], v[3]);
         }
-        return make_uint4(v[0], v[1], v[2], v[3]);
     }
+    /* Everything is asked for before anything is waited for. */
     __device__ __forceinline__ void load_shared()
     {
         const bf16 *cb = a.cb + (((int64_t)sm.where.b * a.K + 2 * sm.where.c2 + I) * a.G + sm.where.g) * FQ * FQ;
         const bf16 *cl = a.cb_low + (((int64_t)sm.where.b * (a.K / 2) + sm.where.c2) * a.G + sm.where.g) * FQ * FQ;
-        uint32_t    v[4];
+        uint4       c[2][2][2], b[2][2][2];
+        uint32_t    here[4][4], below[4][4];
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
-            sm.c[i][I * 128 + tid] = rows_of(a.cm, i);
-            if (I == 0) sm.b[i][tid] = rows_of(a.bm, i);
+        for (int e = 0; e < 8; e++) {
+            c[e >> 2][e >> 1 & 1][e & 1] = piece_of(a.cm, e & 1, e >> 1);
+            if (I == 0) b[e >> 2][e >> 1 & 1][e & 1] = piece_of(a.bm, e & 1, e >> 1);
         }
+        load_pairs(here, cb);
+        if (I == 1) load_pairs(below, cl);
+        put_rows_of(&sm.c[0][I * 128 + tid], 256, c);
+        if (I == 0) put_rows_of(&sm.b[0][tid], 128, b);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                v[e] = *(const uint32_t *)(cb + (row + 8 * (e & 1)) * FQ + 8 * (2 * i + (e >> 1)) + 2 * t4);
-            sm.pairs.own[i][I * 128 + tid] = make_uint4(v[0], v[1], v[2], v[3]);
-#pragma unroll
-            for (int e = 0; e < 4 && I == 1; e++)
-                v[e] = *(const uint32_t *)(cl + (row + 8 * (e & 1)) * FQ + 8 * (2 * i + (e >> 1)) + 2 * t4);
-            if (I == 1) sm.pairs.low[i][tid] = make_uint4(v[0], v[1], v[2], v[3]);
+            sm.pairs.own[i][I * 128 + tid] = make_uint4(here[i][0], here[i][1], here[i][2], here[i][3]);
+            if (I == 1) sm.pairs.low[i][tid] = make_uint4(below[i][0], below[i][1], below[i][2], below[i][3]);
         }
     }
 
@@ -421,8 +446,12 @@ template <int I, bool DOCS> struct bc_rows {
     }
 
     /* Scales of a row, read where they are wanted: registers are short. A head beyond the range counts as zero. */
-    __device__ __forceinline__ float e_of(const bc_stage &t, int r) const { return slow_now ? 0 : t.rec[I][r]; }
-    __device__ __forceinline__ float f_of(const bc_stage &t, int r) const { return slow_now ? 0 : t.rec[I][FQ + r]; }
+    static __device__ __forceinline__ bool is_slow(const bc_stage &t)
+    {
+        return ((int)t.rec[0][REC_FLAGS] | (int)t.rec[1][REC_FLAGS]) & IS_SLOW;
+    }
+    __device__ __forceinline__ float e_of(const bc_stage &t, int r) const { return is_slow(t) ? 0 : t.rec[I][r]; }
+    __device__ __forceinline__ float f_of(const bc_stage &t, int r) const { return is_slow(t) ? 0 : t.rec[I][FQ + r]; }
     /* The same times kappa, in an order in which nothing underflows on the way: kappa alone may. */
     __device__ __forceinline__ float e_kappa(const bc_stage &t, int r) const
     {
@@ -481,7 +510,7 @@ template <int I, bool DOCS> struct bc_rows {
         x += __shfl_xor_sync(0xffffffffu, x, 1);
         return x + __shfl_xor_sync(0xffffffffu, x, 2);
     }
-    __device__ __forceinline__ void decay_sums(int h)
+    __device__ __forceinline__ void decay_sums(int h, bool slow)
     {
         float2       q = rows_dot(dC, &sm.c[0][I * 128 + tid], 256), end = q;
         const float2 r = lower_dot(own, &sm.pairs.own[0][I * 128 + tid], 256, warp, lane);
@@ -504,21 +533,21 @@ template <int I, bool DOCS> struct bc_rows {
         if (lane == 0) a.ends[pair * SSD_ENDS + (I ? END_Q : END_OUT) + warp] = all;
         a.row[at]     = r0;
         a.row[at + 8] = r1;
-        if (slow_now) return;                          // ssd_bwd_slow has left the gradient itself there
+        if (slow) return;                              // ssd_bwd_slow has left the gradient itself there
         a.q[at]     = q0;
         a.q[at + 8] = q1;
     }
 
     __device__ __forceinline__ void heads()
     {
+#pragma unroll 1
         for (int i = 0; i < a.J; i++) {
-            const int s = i % BC_STAGES, ph = i / BC_STAGES & 1;
-            bc_stage &t = sm.st[s];
-            mbar_wait(smem_address(&sm.full[s]), ph);
-            slow_now = ((int)t.rec[0][REC_FLAGS] | (int)t.rec[1][REC_FLAGS]) & IS_SLOW;
+            const bc_stage &t = sm.st[i % BC_STAGES];
+            mbar_wait(smem_address(&sm.full[i % BC_STAGES]), i / BC_STAGES & 1);
             products(t);
-            if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
-            decay_sums(sm.where.g * a.J + i);
+            const bool slow = is_slow(t);
+            if (lane == 0) mbar_arrive(smem_address(&sm.empty[i % BC_STAGES]));
+            decay_sums(sm.where.g * a.J + i, slow);
             bar_sync<1, 256>();                        // x' may be overwritten
         }
     }
@@ -526,14 +555,37 @@ template <int I, bool DOCS> struct bc_rows {
     /* ---- the end: dC += mask(dCB) B, dB += mask(dCB)^T C ---- */
 
     /* B and C of the pair in the order of saved states, into stages that are idle now: 4 tiles each, [chunk][half]. */
+    __device__ __forceinline__ void put_fragment(unsigned char *tiles, const uint32_t (&v)[4], int i)
+    {
+        stmatrix_at(smem_address(tiles) + (2 * I + (i >> 2)) * TILE_BYTES + piece(i & 3), v);
+    }
+    __device__ __forceinline__ void put_fragment(unsigned char *tiles, const uint4 &from, int i)
+    {
+        const uint32_t v[4] = { from.x, from.y, from.z, from.w };
+        put_fragment(tiles, v, i);
+    }
     __device__ __forceinline__ void load_operands(unsigned char *tb, unsigned char *tc)
     {
-        for (int i = I * 128 + tid; i < PAIR * 64; i += 256) {
-            const int     l = i >> 6, w = i & 63, half = w >> 5, q = w & 31;
-            const int     at = ((l >> 6) * 2 + half) * TILE_BYTES + tile_at(l & 63, q >> 2) + (q & 3) * 4;
-            const int64_t t = (int64_t)sm.where.c2 * PAIR + l;
-            *(uint32_t *)(tb + at) = t < a.L ? *(const uint32_t *)(a.bm.row(sm.where.b, t, sm.where.g) + n_of(w)) : 0;
-            *(uint32_t *)(tc + at) = t < a.L ? *(const uint32_t *)(a.cm.row(sm.where.b, t, sm.where.g) + n_of(w)) : 0;
+#pragma unroll 1                                       // unrolled, it costs a register in the loop over heads
+        for (int i = 0; i < 8; i++) {
+            put_fragment(tc, sm.c[i][I * 128 + tid], i);
+            if (I == 0) put_fragment(tb, sm.b[i][tid], i);
+        }
+        if (I == 1) load_b(tb);
+    }
+    __device__ __forceinline__ void load_b(unsigned char *tb)
+    {
+        uint32_t v[4];
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            uint4 two[2][2];
+#pragma unroll
+            for (int e = 0; e < 4; e++) two[e >> 1][e & 1] = piece_of(a.bm, e & 1, 2 * half + (e >> 1));
+#pragma unroll
+            for (int i = half; i < 8; i += 2) {
+                fragment_of(v, two, i);
+                put_fragment(tb, v, i);
+            }
         }
     }
     /* Which of my 32 numbers of a block of dCB count: bit e of number e. */
@@ -589,10 +641,18 @@ template <int I, bool DOCS> struct bc_rows {
         }
         finish_products();
     }
-    static __device__ __forceinline__ void put(bf16 *to, float2 v, bool adds)
+    /* A piece of my row q: what ssd_bwd_slow has for it, what is there, and what the sums have. */
+    __device__ __forceinline__ void put(bf16 *to, const float (&sums)[64], const float *slow, bool adds, int q, int k)
     {
-        const uint32_t old = adds ? *(const uint32_t *)to : 0;
-        *(uint32_t *)to = pack(v.x + low_of(old), v.y + high_of(old));
+        const uint4 old = adds ? *(const uint4 *)to : make_uint4(0, 0, 0, 0);
+        uint32_t    v[4];
+#pragma unroll
+        for (int c = 0; c < 4; c++) {
+            const float *d = sums + 4 * (k + 4 * c) + 2 * q;
+            const float2 s = slow ? *(const float2 *)(slow + 2 * c) : make_float2(0, 0);
+            v[c] = pack(d[0] + s.x + low_of(word_of(old, c)), d[1] + s.y + high_of(word_of(old, c)));
+        }
+        *(uint4 *)to = make_uint4(v[0], v[1], v[2], v[3]);
     }
     __device__ __forceinline__ void store()
     {
@@ -600,25 +660,20 @@ template <int I, bool DOCS> struct bc_rows {
 #pragma unroll
         for (int q = 0; q < 2; q++) {
             if (token(q) >= a.L) continue;
-            const int64_t at = (((int64_t)sm.where.b * a.K * FQ + token(q)) * a.G + sm.where.g) * FN;
+            const int64_t at = (((int64_t)sm.where.b * a.K * FQ + token(q)) * a.G + sm.where.g) * FN + 8 * t4;
+            bf16 *dc = a.dcm.row(sm.where.b, token(q), sm.where.g) + 8 * t4;
+            bf16 *db = a.dbm.row(sm.where.b, token(q), sm.where.g) + 8 * t4;
 #pragma unroll
-            for (int j = 0; j < 16; j++) {
-                const int n = n_of(4 * j + t4);
-                float2    c = make_float2(dC[4 * j + 2 * q], dC[4 * j + 2 * q + 1]);
-                float2    b = make_float2(dB[4 * j + 2 * q], dB[4 * j + 2 * q + 1]);
-                if (slow) {
-                    const float2 sc = *(const float2 *)(a.slow_dc + at + n), sb = *(const float2 *)(a.slow_db + at + n);
-                    c = make_float2(c.x + sc.x, c.y + sc.y);
-                    b = make_float2(b.x + sb.x, b.y + sb.y);
-                }
-                put(a.dcm.row(sm.where.b, token(q), sm.where.g) + n, c, a.adds[DCM]);
-                put(a.dbm.row(sm.where.b, token(q), sm.where.g) + n, b, a.adds[DBM]);
+            for (int k = 0; k < 4; k++) {
+                put(dc + 32 * k, dC, slow ? a.slow_dc + at + 32 * k : NULL, a.adds[DCM], q, k);
+                put(db + 32 * k, dB, slow ? a.slow_db + at + 32 * k : NULL, a.adds[DBM], q, k);
             }
         }
     }
     __device__ __forceinline__ void run()
     {
         load_shared();                                 // a thread reads what it wrote itself
+        begin_sums();
         heads();
         last_products();
         store();
@@ -701,6 +756,16 @@ static __device__ __forceinline__ float sum_after(float x)
     return sum - x;
 }
 
+/* What a chunk has of `ends`: a part per lane, as registers are short. */
+static __device__ __forceinline__ float ends_sum(const float *ends)
+{
+    const int lane = threadIdx.x & 15, more = threadIdx.x & 16 ? END_OUT : END_Q;
+    float     sum = lane < DOT_WARPS + 4 ? ends[lane < DOT_WARPS ? END_DOT + lane : more + lane - DOT_WARPS] : 0;
+#pragma unroll
+    for (int d = 1; d < 16; d *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
+    return sum;
+}
+
 /* ddA of positions 4 lane .. 4 lane + 3 of a pair: half a warp per chunk. */
 static __device__ __forceinline__ void decay_gradient(float (&ddA)[4], const float (&src)[4], const fused_task &a,
                                                       int b, int h, int c2)
@@ -713,9 +778,7 @@ static __device__ __forceinline__ void decay_gradient(float (&ddA)[4], const flo
     ddA[2] = q.z;
     ddA[3] = q.w;
     if (slow_pair(a, b, h, c2)) return;
-    const float *end = a.ends + pair * SSD_ENDS, *more = end + (lane < 16 ? END_Q : END_OUT);
-    ddA[3] += sum_after(q.x + q.y + q.z + q.w);
-    ddA[3] += end[END_DOT] + end[END_DOT + 1] + more[0] + more[1] + more[2] + more[3];
+    ddA[3] += sum_after(q.x + q.y + q.z + q.w) + ends_sum(a.ends + pair * SSD_ENDS);
     ddA[2] += ddA[3];
     ddA[1] += ddA[2];
     ddA[0] += ddA[1];
@@ -756,44 +819,58 @@ static __device__ __forceinline__ void finish_head(const fused_task &a, float (&
     a.dpar[pairs * a.H + at] = dbias;
 }
 
-static __global__ void __launch_bounds__(256) ssd_finish(const __grid_constant__ fused_task a)
+/* A warp per head: few blocks, so all of one must be under way at once. */
+static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant__ fused_task a)
 {
     __shared__ float tile[PAIR][33];
     unsigned      z = blockIdx.x;
     const int     part = digit(z, (a.H + 31) / 32), c2 = digit(z, a.K / 2), b = (int)z, warp = (int)threadIdx.x >> 5;
     const int     lane = threadIdx.x & 31, h0 = part * 32, heads = min(32, a.H - h0);
     const int     real = min(PAIR, a.L - c2 * PAIR);
-    for (int r = warp; r < real; r += 8)
-        if (lane < heads) tile[r][lane] = to_float(*a.dt.row(b, (int64_t)c2 * PAIR + r, h0 + lane));
+    bf16          v[PAIR / 32];
+#pragma unroll
+    for (int i = 0; i < PAIR / 32; i++)                // all asked for before any is stored, as fetch_rows
+        v[i] = *a.dt.row(b, min(c2 * PAIR + warp + 32 * i, a.L - 1), h0 + min(lane, heads - 1));
+#pragma unroll
+    for (int i = 0; i < PAIR / 32; i++) tile[warp + 32 * i][lane] = to_float(v[i]);
     __syncthreads();
-    for (int i = warp; i < heads; i += 8) finish_head(a, tile, i, b, h0 + i, c2);
+    if (warp < heads) finish_head(a, tile, warp, b, h0 + warp, c2);
     __syncthreads();
-    for (int r = warp; r < real; r += 8)
-        if (lane < heads) {
-            bf16 *to = a.ddt.row(b, (int64_t)c2 * PAIR + r, h0 + lane);
-            *to = from_float<bf16>(tile[r][lane] + (a.adds[DDT] ? to_float(*to) : 0));
-        }
+#pragma unroll
+    for (int i = 0; i < PAIR / 32; i++) {
+        const int r = warp + 32 * i;
+        if (r >= real || lane >= heads) continue;
+        bf16 *to = a.ddt.row(b, (int64_t)c2 * PAIR + r, h0 + lane);
+        *to = from_float<bf16>(tile[r][lane] + (a.adds[DDT] ? to_float(*to) : 0));
+    }
 }
 
-/* Block y: 0 the gradient of A_log, 1 of dt_bias, 2 of D; 32 columns, eight threads for each. */
-static __global__ void __launch_bounds__(256) ssd_sums(const __grid_constant__ fused_task a)
+/* Block y: 0 the gradient of A_log, 1 of dt_bias, 2 of D. Each block sums SUM_COLS columns, 32 threads for each: a
+ * column is short, and what costs is waiting for its parts one after the other. Where D is one number per head, its 64
+ * columns lie side by side and its threads take them as further parts. */
+enum { SUM_COLS = SSD_SUM_COLS };
+static __global__ void __launch_bounds__(32 * SUM_COLS) ssd_sums(const __grid_constant__ fused_task a)
 {
-    __shared__ double part[8][32];
-    const int     x = threadIdx.x % 32, y = (int)threadIdx.x / 32, what = (int)blockIdx.y;
-    const int64_t col = (int64_t)blockIdx.x * 32 + x, pairs = (int64_t)a.B * (a.K / 2);
-    const int64_t cols = what == 2 && a.skip_cols > 1 ? (int64_t)a.H * FP : a.H;
-    const int64_t wide = what == 2 && a.skip_cols == 1 ? FP : 1;
-    const int64_t parts = what < 2 ? pairs : (int64_t)a.B * a.segments;
-    const float  *from = what < 2 ? a.dpar + what * pairs * a.H : a.dD;
+    __shared__ double part[32][SUM_COLS];
+    const int     what = (int)blockIdx.y, wide = what == 2 && a.skip_cols == 1 ? FP : 1, pairs = a.B * (a.K / 2);
+    const int     x = wide > 1 ? (int)threadIdx.x / 32 : (int)threadIdx.x % SUM_COLS;
+    const int     y = wide > 1 ? (int)threadIdx.x % 32 : (int)threadIdx.x / SUM_COLS;
+    const int     cols = what == 2 && a.skip_cols > 1 ? a.H * FP : a.H, col = (int)blockIdx.x * SUM_COLS + x;
+    const int     parts = what < 2 ? pairs : a.B * a.segments;
+    const float  *from = what < 2 ? a.dpar + (int64_t)what * pairs * a.H : a.dD;
     float        *to = what == 0 ? a.dA_log : what == 1 ? a.dbias : a.dskip;
     const bool    adds = what == 0 ? a.adds[DA_LOG] : what == 1 ? a.adds[DDT_BIAS] : a.adds[DSKIP];
     double        sum = 0;
-    for (int64_t i = y; i < parts * wide && col < cols && to; i += 8)
-        sum += (double)from[(i / wide * cols + col) * wide + i % wide];
+    if (col < cols && to) {
+        const float *at = from + (int64_t)col * wide;
+#pragma unroll 4
+        for (int i = y; i < parts * wide; i += 32)
+            sum += (double)at[(int64_t)(i / wide) * cols * wide + i % wide];
+    }
     part[y][x] = sum;
     __syncthreads();
     if (y || col >= cols || !to) return;
-    for (int i = 1; i < 8; i++) sum += part[i][x];
+    for (int i = 1; i < 32; i++) sum += part[i][x];
     to[col] = (float)sum + (adds ? to[col] : 0);
 }
 
