@@ -71,7 +71,7 @@ mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
 {
     int    id = 0, left_out = 0;
     controls(b, r);
-    mba_buf_put(b, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"kernel explorer\"><table class=\"kt\" id=\"kt\"><thead><tr>");
+    mba_buf_add(b, "<div class=\"scroll kscroll\" tabindex=\"0\" role=\"region\" aria-label=\"kernel explorer\"><table class=\"kt%s\" id=\"kt\"><thead><tr>", r->n < 2 ? " one" : "");
     for (int i = 0; headings[i]; i++) mba_buf_add(b, "<th scope=\"col\"%s><button>%s</button></th>", i == 0 ? " class=\"pin\"" : i >= 5 && i != 10 && i != 11 ? " class=\"n\"" : "", headings[i]);
     mba_buf_put(b, "</tr></thead><tbody>");
     for (int run = 0; run < r->n; run++) {

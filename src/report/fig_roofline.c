@@ -87,7 +87,7 @@ static plane plane_for(double w, double h, const mba_analysis *a, const mba_chos
     x = mba_decades(x, 0.1, 1000), y = mba_decades(y, 0.01, 100);
     y.hi = fmax(y.hi > 10 * y.lo ? y.hi / 10 : y.hi, 1.8 * roof_of(a, view) / 1e12);     // room for the roof's label
     x.hi = fmin(x.hi, mba_decades((mba_range){ 1, 20 * roof_of(a, view) / a->best.dram }, 1, 1000).hi);
-    x.lo = fmax(x.lo, x.hi * 1e-7), y.lo = fmax(y.lo, y.hi * 1e-7);
+    x.lo = fmax(x.lo, 0.01), y.lo = fmax(y.lo, y.hi * 1e-6);                             // sums and scatters hardly compute: in the table only
     p.x = mba_log(x.lo, x.hi, p.l, p.r);
     p.y = mba_log(y.lo, y.hi, p.bottom, p.top);
     return p;
@@ -142,10 +142,10 @@ static void draw_kernel(mba_svg *s, const plane *p, const mba_analysis *a, const
     const double rate = at.flops / at.s / 1e12, y = mba_at(p->y, rate), r = s->narrow ? 3.6 : 4.6;
     const char  *paint = mba_kind_paint(k->kind);
     double       lo = NAN, hi = NAN;
-    if (!(at.flops > 0)) return;
+    if (!(at.flops > 0) || rate < p->y.lo) return;
     for (int l = 0; l < 3; l++) {
         const double x = at.flops / at.bytes[l];
-        if (!isfinite(x)) continue;
+        if (!(x >= p->x.lo && x <= p->x.hi)) continue;
         if (!(lo <= x)) lo = x;
         if (!(hi >= x)) hi = x;
     }
