@@ -5,7 +5,10 @@
 
 #include "report/parts.h"
 
-enum { MOST = 120, REASONS = 8 };
+enum { ROWS = 360, FEWEST = 60, MOST = 120, REASONS = 8 };
+
+/* Kernels of a run: more stores, fewer of each, so that the page stays small. */
+static int most_of(const mba_stores *r) { const int n = ROWS / r->n; return n < FEWEST ? FEWEST : n > MOST ? MOST : n; }
 
 static bool every(const mba_kernel_view *k) { (void)k; return true; }
 
@@ -76,7 +79,7 @@ mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, "</tr></thead><tbody>");
     for (int run = 0; run < r->n; run++) {
         mba_chosen c;
-        MBA_TRY(mba_choose(&c, r->run[run].a, every, MOST));
+        MBA_TRY(mba_choose(&c, r->run[run].a, every, most_of(r)));
         for (int i = 0; i < c.n; i++) kernel_row(b, r, run, c.k[i], id++);
         left_out += c.left_out;
         free(c.k);
@@ -191,7 +194,7 @@ mba_status mba_part_kernels_json(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, "[");
     for (int run = 0; run < r->n; run++) {
         mba_chosen c;
-        MBA_TRY(mba_choose(&c, r->run[run].a, every, MOST));
+        MBA_TRY(mba_choose(&c, r->run[run].a, every, most_of(r)));
         for (int i = 0; i < c.n; i++, id++) record(b, r, run, c.k[i], id);
         free(c.k);
     }

@@ -130,7 +130,7 @@ static int fastest_first(const void *x, const void *y)
 
 static mba_status choose_skyline(mba_chosen *c, const mba_analysis *a)
 {
-    MBA_TRY(mba_choose(c, a, has_rate, 80));
+    MBA_TRY(mba_choose(c, a, has_rate, 50));
     if (c->n) qsort(c->k, (size_t)c->n, sizeof *c->k, fastest_first);
     return MBA_OK;
 }

@@ -254,7 +254,7 @@ static mba_status store_draw(mba_canvas *c, double w, const mba_stores *r, int r
         const mba_analysis *a = r->run[i].a;
         const double        y = 14 + rh * i + (narrow ? 26 : 12), ms = 1e3 * step_s(a);
         const bool          peer = mba_run_is_foreign(a);
-        mba_svg_text(&s, narrow ? 0 : left - 8, narrow ? y - 12 : y + 4, "b halo", narrow ? 's' : 'e', "%s", mba_short(mba_run_label(r, i), narrow ? 44 : 30).s);
+        mba_svg_text(&s, narrow ? 0 : left - 8, narrow ? y - 12 : y + 4, "b halo", narrow ? 's' : 'e', "%s", mba_short(mba_run_label(r, i), narrow ? 38 : 26).s);
         if (!(ms > 0)) continue;
         mba_svg_mark(&s, peer ? MBA_CIRCLE : MBA_DIAMOND, mba_at(x, ms), y, 5, peer ? "msg" : "ssm", false,
                      mba_tip(c, "%s (%s)|%s ms a step, %s units per s|%s", mba_run_label(r, i), peer ? "peer" : "ours", mba_num(ms).s, mba_num(a->units / a->plain_s).s, mba_run_device(a)), NULL);

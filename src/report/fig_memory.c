@@ -51,7 +51,7 @@ static void memory_heading(mba_buf *b, const mba_stores *r, int run)
 }
 
 /* At most this many points: the highest of its stretch each. */
-enum { POINTS = 240 };
+enum { POINTS = 120 };
 
 static mba_status memory_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {

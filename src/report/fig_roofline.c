@@ -5,7 +5,7 @@
 
 #include "report/figure.h"
 
-enum { MOST = 40, BOTH = 0, TENSOR, VECTOR };
+enum { MOST = 30, BOTH = 0, TENSOR, VECTOR };
 static const char *const flop_views[] = { "tensor + vector", "tensor", "vector", NULL };
 
 /* A kernel on the roofline: executed work where counters saw it, else the least work over the least bytes. */
@@ -198,7 +198,7 @@ static void fig2_legend(mba_buf *b, const mba_stores *r, int run)
 
 const mba_figure mba_figure_fig2 = {
     "fig2", "Roofline", "Fig. 2 · roofline",
-    "The forty longest kernels: TFLOP/s against FLOP per byte at each level of memory. An FMA is 2 FLOPs; time of the counter run.",
+    "The thirty longest kernels: TFLOP/s against FLOP per byte at each level of memory. An FMA is 2 FLOPs; time of the counter run.",
     "Marks of one kernel share a height: the further right, the fewer bytes at that level per FLOP. A kernel whose DRAM mark is on the slope is bound by DRAM; one far below both "
     "slope and roof is bound by neither, and its card says by what. Hollow circles are least work over least bytes, where no counters saw the kernel. Marks beyond the axis (copies by TMA hardly touch the L1 counters) are in the table only.",
     "operation and byte counts: mambascope profile --model NAME --sets roofline --out run.db", false, flop_views, fig2_columns, has_roofline, fig2_heading,

@@ -102,6 +102,22 @@ void mba_svg_bar(mba_svg *s, double x, double y, double w, double h, const char 
     mba_buf_put(s->out, "/>");
 }
 
+void mba_svg_bar_path(mba_buf *d, double x, double y, double w, double h)
+{
+    mba_buf_add(d, "M%s %sh%sv%sh%sz", c1(x).s, c1(y).s, c1(w).s, c1(h).s, c1(-w).s);
+}
+
+void mba_svg_bars(mba_svg *s, const char *d, const char *paint, int tip)
+{
+    char fill[32];
+    snprintf(fill, sizeof fill, "c-%s", paint);
+    mba_buf_put(s->out, "<path");
+    attributes(s, fill, NULL, tip, NULL);
+    mba_buf_put(s->out, " d=\"");
+    mba_buf_put(s->out, d ? d : "");
+    mba_buf_put(s->out, "\"/>");
+}
+
 void mba_svg_hatch(mba_svg *s, double x, double y, double w, double h, int tip)
 {
     mba_buf_put(s->out, "<path");
