@@ -1,5 +1,6 @@
 /* report_test.c -- the page of made-up stores and of a real one: complete, well-formed, honest, and equal to the store. */
 #include <jansson.h>
+#include <sys/wait.h>
 
 #include "core/file.h"
 #include "report/figure.h"
@@ -345,6 +346,28 @@ static void a_figure_alone_is_one_svg_without_variables(void **state)
     assert_ok(mba_stores_close(&r));
 }
 
+/* ---- the command ---- */
+
+static void the_command_writes_the_page_and_tells_what_is_wrong(void **state)
+{
+    const char *program = getenv("MBA_PROGRAM");
+    char        command[2048], *page;
+    size_t      bytes;
+    (void)state;
+    if (!program) skip();                                              // ctest names it
+    const struct { const char *before, *after; int exit; } call[] = { { "--out ", "/page.html", 0 }, { "--figure fig2 --svg > ", "/fig2.svg", 0 },
+        { "--figure fig4 --csv > ", "/fig4.csv", 0 }, { "--out ", "/nowhere/page.html", 1 }, { "--figure fig5 > ", "/fig5.svg", 2 } };
+    for (size_t i = 0; i < sizeof call / sizeof *call; i++) {
+        snprintf(command, sizeof command, "'%s' report %s %s%s%s 2>/dev/null", program, REAL_STORE, call[i].before, scratch_dir, call[i].after);
+        const int status = system(command);
+        if (WEXITSTATUS(status) != call[i].exit) fail_msg("exit %d, wanted %d: %s", WEXITSTATUS(status), call[i].exit, command);
+    }
+    assert_ok(mba_file_read(&page, &bytes, scratch("page.html"), PAGE_BYTES_MAX));
+    check_tags(page);
+    free(page);
+    assert_int_equal(scratch_entries("nowhere"), -1);
+}
+
 static void numbers_have_three_digits(void **state)
 {
     (void)state;
@@ -361,6 +384,7 @@ int main(void)
         cmocka_unit_test(records_of_kernels_are_the_stores), cmocka_unit_test(an_empty_store_gives_frames_and_no_verdict),
         cmocka_unit_test(hostile_names_are_escaped_and_cut_between_characters), cmocka_unit_test(a_broken_store_among_good_ones_is_named),
         cmocka_unit_test(a_figure_alone_is_one_svg_without_variables), cmocka_unit_test(numbers_have_three_digits),
+        cmocka_unit_test(the_command_writes_the_page_and_tells_what_is_wrong),
     };
     scratch_make();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
