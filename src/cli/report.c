@@ -28,16 +28,19 @@ mba_status mba_command_report(int argc, char **argv)
     bool        svg = false, csv = false, list = false, help;
     const mba_option options[] = {
         { "--out",    MBA_OPT_TEXT, &out,    "FILE.html", "where the page goes (report.html)", 0, 0 },
-        { "--figure", MBA_OPT_TEXT, &figure, "NAME", "one figure on stdout instead of the page; of the first store where it shows one", 0, 0 },
+        { "--figure", MBA_OPT_TEXT, &figure, "NAME", "one figure on stdout instead of the page; of the first store "
+                                                     "where it shows one", 0, 0 },
         { "--svg",    MBA_OPT_FLAG, &svg,    NULL, "of --figure: the drawing, for papers (default)", 0, 0 },
         { "--csv",    MBA_OPT_FLAG, &csv,    NULL, "of --figure: its numbers", 0, 0 },
         { "--list",   MBA_OPT_FLAG, &list,   NULL, "print the names of the figures", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "report", "A.db [B.db ..] [options]",
-        "Writes one HTML file from stores of `mambascope profile`: findings, figures, kernels, claims, method, raw data. It needs no network\n"
+        "Writes one HTML file from stores of `mambascope profile`: findings, figures, kernels, claims, method, raw "
+        "data. It needs no network\n"
         "and no GPU. Several stores stand side by side; claims that need two of them are judged with all.", options,
-        "mambascope report run.db\nmambascope report mamba1.db mamba2.db --out both.html\nmambascope report run.db --figure fig2 --svg > roofline.svg\n"
+        "mambascope report run.db\nmambascope report mamba1.db mamba2.db --out both.html\nmambascope report run.db "
+        "--figure fig2 --svg > roofline.svg\n"
         "mambascope report run.db --figure fig4 --csv > bandwidth.csv\n" };
     mba_operands words = { 0 };
     mba_stores   r;

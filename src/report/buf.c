@@ -54,7 +54,8 @@ static int character(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
     if (s[0] < 0x80) return 1;
-    const int n = s[0] >= 0xf0 && s[0] <= 0xf4 ? 4 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : 0;
+    const int n = s[0] >= 0xf0 && s[0] <= 0xf4 ? 4 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+        : 0;
     for (int i = 1; i < n; i++) if ((s[i] & 0xc0) != 0x80) return 0;
     if (n == 3 && ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f))) return 0;
     if (n == 4 && ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))) return 0;
@@ -153,7 +154,8 @@ mba_name mba_short(const char *s, int characters)
     mba_name     w;
     const bool   cut = mba_characters(s) > characters;
     const char  *end = s;
-    for (int i = 0; *end && i < characters - cut && end - s < (int)sizeof w.s - 8; i++) end += character(end) ? character(end) : 1;
+    for (int i = 0; *end && i < characters - cut && end - s < (int)sizeof w.s - 8; i++) end += character(end)
+        ? character(end) : 1;
     snprintf(w.s, sizeof w.s, "%.*s%s", (int)(end - s), s, *end ? "…" : "");
     return w;
 }

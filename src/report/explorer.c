@@ -5,7 +5,10 @@
 
 #include "report/parts.h"
 
-enum { MOST = 120, REASONS = 8 };
+enum { ROWS = 360, FEWEST = 60, MOST = 120, REASONS = 8 };
+
+/* Kernels of a run: more stores, fewer of each, so that the page stays small. */
+static int most_of(const mba_stores *r) { const int n = ROWS / r->n; return n < FEWEST ? FEWEST : n > MOST ? MOST : n; }
 
 static bool every(const mba_kernel_view *k) { (void)k; return true; }
 
@@ -17,7 +20,9 @@ static void number_cell(mba_buf *b, double v)
 
 static void bar_cell(mba_buf *b, double percent, const char *paint)
 {
-    if (isfinite(percent)) mba_buf_add(b, "<td class=\"n\" data-v=\"%s\"><span class=\"m c-%s\" style=\"--p:%.0f\"><b>%s</b></span></td>", mba_exact(percent).s, paint, fmin(percent, 100), mba_num(percent).s);
+    if (isfinite(percent)) mba_buf_add(b, "<td class=\"n\" data-v=\"%s\"><span class=\"m c-%s\" "
+                                          "style=\"--p:%.0f\"><b>%s</b></span></td>", mba_exact(percent).s, paint,
+                                              fmin(percent, 100), mba_num(percent).s);
     else                   mba_buf_put(b, "<td class=\"n\" data-v=\"-1\">–</td>");
 }
 
@@ -28,18 +33,21 @@ static void text_cell(mba_buf *b, const char *text)
     mba_buf_put(b, "</td>");
 }
 
-static const char *const headings[] = { "kernel", "run", "operator", "class", "units", "ms per step", "launches", "µs", "% of step", "% of floor", "floor by", "busiest", "%", "DRAM GB/s", NULL };
+static const char *const headings[] = { "kernel", "run", "operator", "class", "units", "ms per step", "launches", "µs",
+                                        "% of step", "% of floor", "floor by", "busiest", "%", "DRAM GB/s", NULL };
 
 static void kernel_row(mba_buf *b, const mba_stores *r, int run, const mba_kernel_view *k, int id)
 {
     const mba_analysis *a = r->run[run].a;
-    mba_buf_add(b, "<tr class=\"row\" id=\"kernel-%d\" data-id=\"%d\" data-r=\"%d\" data-tags=\"%s\"><td class=\"pin\"><button aria-expanded=\"false\">", id, id, run, mba_kind_paint(k->kind));
+    mba_buf_add(b, "<tr class=\"row\" id=\"kernel-%d\" data-id=\"%d\" data-r=\"%d\" data-tags=\"%s\"><td "
+                   "class=\"pin\"><button aria-expanded=\"false\">", id, id, run, mba_kind_paint(k->kind));
     mba_buf_html(b, mba_kernel_label(a, k, 44).s);
     mba_buf_put(b, "</button></td>");
     text_cell(b, mba_run_label(r, run));
     text_cell(b, k->row->op);
     text_cell(b, mba_breakdown_kind_name(k->kind));
-    mba_buf_add(b, "<td><span class=\"cls %s\">%s</span></td>", mba_kernel_class_name(k->cls), mba_kernel_class_name(k->cls));
+    mba_buf_add(b, "<td><span class=\"cls %s\">%s</span></td>", mba_kernel_class_name(k->cls),
+                mba_kernel_class_name(k->cls));
     number_cell(b, 1e3 * k->step_s);
     number_cell(b, k->per_step);
     number_cell(b, 1e6 * k->median_s);
@@ -55,8 +63,10 @@ static void kernel_row(mba_buf *b, const mba_stores *r, int run, const mba_kerne
 
 static void controls(mba_buf *b, const mba_stores *r)
 {
-    mba_buf_put(b, "<div class=\"ctl\"><label>search <input type=\"search\" id=\"ksearch\" placeholder=\"kernel, operator, class\"></label><label>class <select id=\"kclass\"><option value=\"all\">all</option>");
-    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) mba_buf_add(b, "<option value=\"%s\">%s</option>", mba_kind_paint(k), mba_kind_long(k));
+    mba_buf_put(b, "<div class=\"ctl\"><label>search <input type=\"search\" id=\"ksearch\" placeholder=\"kernel, "
+                   "operator, class\"></label><label>class <select id=\"kclass\"><option value=\"all\">all</option>");
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) mba_buf_add(b, "<option value=\"%s\">%s</option>", mba_kind_paint(k),
+                                                              mba_kind_long(k));
     mba_buf_put(b, "</select></label>");
     mba_buf_put(b, "<label>run <select id=\"krun\"><option value=\"all\">all</option>");
     for (int i = 0; i < r->n; i++) {
@@ -71,25 +81,38 @@ mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
 {
     int    id = 0, left_out = 0;
     controls(b, r);
-    mba_buf_put(b, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"kernel explorer\"><table class=\"kt\" id=\"kt\"><thead><tr>");
-    for (int i = 0; headings[i]; i++) mba_buf_add(b, "<th scope=\"col\"%s><button>%s</button></th>", i == 0 ? " class=\"pin\"" : i >= 5 && i != 10 && i != 11 ? " class=\"n\"" : "", headings[i]);
+    mba_buf_add(b, "<div class=\"scroll kscroll\" tabindex=\"0\" role=\"region\" aria-label=\"kernel explorer\"><table "
+                   "class=\"kt%s\" id=\"kt\"><thead><tr>", r->n < 2 ? " one" : "");
+    for (int i = 0; headings[i]; i++) mba_buf_add(b, "<th scope=\"col\"%s><button>%s</button></th>", i == 0
+                                                  ? " class=\"pin\"" : i >= 5 && i != 10 && i != 11 ? " class=\"n\""
+                                                      : "", headings[i]);
     mba_buf_put(b, "</tr></thead><tbody>");
     for (int run = 0; run < r->n; run++) {
         mba_chosen c;
-        MBA_TRY(mba_choose(&c, r->run[run].a, every, MOST));
+        MBA_TRY(mba_choose(&c, r->run[run].a, every, most_of(r)));
         for (int i = 0; i < c.n; i++) kernel_row(b, r, run, c.k[i], id++);
         left_out += c.left_out;
         free(c.k);
     }
     mba_buf_put(b, "</tbody></table></div>");
-    if (left_out) mba_buf_add(b, "<p class=\"small\">%d kernels more, shorter than these: mambascope show FILE.db kernels --csv</p>", left_out);
+    if (left_out) mba_buf_add(b, "<p class=\"small\">%d kernels more, shorter than these: mambascope show FILE.db "
+                                 "kernels --csv</p>", left_out);
     return MBA_OK;
 }
 
 /* ---- records ---- */
 
-static void text_field(mba_buf *b, const char *name, const char *text) { mba_buf_add(b, ",\"%s\":", name); mba_buf_json(b, text); }
-static void field(mba_buf *b, const char *name, double v)              { mba_buf_add(b, ",\"%s\":", name); mba_buf_json_number(b, v); }
+static void text_field(mba_buf *b, const char *name, const char *text)
+{
+    mba_buf_add(b, ",\"%s\":", name);
+    mba_buf_json(b, text);
+}
+
+static void field(mba_buf *b, const char *name, double v)
+{
+    mba_buf_add(b, ",\"%s\":", name);
+    mba_buf_json_number(b, v);
+}
 
 static void list_field(mba_buf *b, const char *name, const double *v, int n)
 {
@@ -191,7 +214,7 @@ mba_status mba_part_kernels_json(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, "[");
     for (int run = 0; run < r->n; run++) {
         mba_chosen c;
-        MBA_TRY(mba_choose(&c, r->run[run].a, every, MOST));
+        MBA_TRY(mba_choose(&c, r->run[run].a, every, most_of(r)));
         for (int i = 0; i < c.n; i++, id++) record(b, r, run, c.k[i], id);
         free(c.k);
     }

@@ -9,17 +9,28 @@ enum { MOST = 28 };
 static const double H100_BYTES = 3350e9;
 
 /* Of one launch: bytes that counters saw in their run, else the least bytes over the time of the timeline. */
-static double bytes_of(const mba_kernel_view *k) { return isnan(k->counted.dram_bytes) ? k->least.bytes : k->counted.dram_bytes; }
-static double seconds_of(const mba_kernel_view *k) { return isnan(k->counted.dram_bytes) || isnan(k->counted.time_s) ? k->median_s : k->counted.time_s; }
+static double bytes_of(const mba_kernel_view *k)
+{
+    return isnan(k->counted.dram_bytes) ? k->least.bytes : k->counted.dram_bytes;
+}
+
+static double seconds_of(const mba_kernel_view *k)
+{
+    return isnan(k->counted.dram_bytes) || isnan(k->counted.time_s) ? k->median_s : k->counted.time_s;
+}
+
 static double rate_of(const mba_kernel_view *k) { return bytes_of(k) / seconds_of(k); }
 static bool   has_rate(const mba_kernel_view *k) { return rate_of(k) > 0 && isfinite(rate_of(k)); }
 static bool   has_bandwidth(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, has_rate); }
 
-static const mba_grid_column fig4_columns[] = { { "kernel", "kernel" }, { "class", "class" }, { "bytes_are", "bytes are" }, { "dram_mb", "MB per launch" },
-    { "time_us", "µs" }, { "gb_s", "GB/s" }, { "percent_measured", "% of measured copy" }, { "percent_data_sheet", "% of data sheet" },
+static const mba_grid_column fig4_columns[] = { { "kernel", "kernel" }, { "class", "class" },
+                                                { "bytes_are", "bytes are" }, { "dram_mb", "MB per launch" },
+    { "time_us", "µs" }, { "gb_s", "GB/s" }, { "percent_measured", "% of measured copy" }, { "percent_data_sheet", "% "
+            "of data sheet" },
     { "percent_h100", "% of 3350 GB/s" }, { "launches", "launches per step" }, { 0 } };
 
-static void rate_row(mba_grid *g, const mba_analysis *a, const char *name, const char *kind, const char *what, double bytes, double s, double rate, double launches)
+static void rate_row(mba_grid *g, const mba_analysis *a, const char *name, const char *kind, const char *what,
+                     double bytes, double s, double rate, double launches)
 {
     mba_grid_text(g, name);
     mba_grid_text(g, kind);
@@ -40,15 +51,18 @@ static mba_status fig4_numbers(mba_grid *g, const mba_stores *r, int run)
     MBA_TRY(mba_choose(&c, a, has_rate, MOST));
     for (int i = 0; i < c.n; i++) {
         const mba_kernel_view *k = c.k[i];
-        rate_row(g, a, mba_kernel_label(a, k, 60).s, mba_breakdown_kind_name(k->kind), isnan(k->counted.dram_bytes) ? "least" : "counted", bytes_of(k), seconds_of(k),
+        rate_row(g, a, mba_kernel_label(a, k, 60).s, mba_breakdown_kind_name(k->kind), isnan(k->counted.dram_bytes)
+                 ? "least" : "counted", bytes_of(k), seconds_of(k),
                  rate_of(k), k->per_step);
     }
     free(c.k);
     for (int group = 0; group < MBA_KERNEL_GROUPS; group++) {
         const mba_bandwidth w = mba_bandwidth_of(a, (mba_group_of)group);
         if (isnan(w.mean)) continue;
-        rate_row(g, a, "mean over launches", mba_group_name((mba_group_of)group), w.least ? "least" : "counted", NAN, NAN, w.mean, NAN);
-        rate_row(g, a, "time-weighted mean", mba_group_name((mba_group_of)group), w.least ? "least" : "counted", NAN, NAN, w.weighted, NAN);
+        rate_row(g, a, "mean over launches", mba_group_name((mba_group_of)group), w.least ? "least" : "counted", NAN,
+                 NAN, w.mean, NAN);
+        rate_row(g, a, "time-weighted mean", mba_group_name((mba_group_of)group), w.least ? "least" : "counted", NAN,
+                 NAN, w.weighted, NAN);
     }
     return MBA_OK;
 }
@@ -59,18 +73,22 @@ static void fig4_heading(mba_buf *b, const mba_stores *r, int run)
     const mba_bandwidth ssm = mba_bandwidth_of(a, MBA_SSM_KERNELS), all = mba_bandwidth_of(a, MBA_ALL_KERNELS);
     const mba_bandwidth w = isnan(ssm.mean) ? all : ssm;
     const double        own = isnan(a->sheet.dram) ? a->best.dram : a->sheet.dram;
-    mba_buf_add(b, "%s move %s%s GB/s, mean over launches: %s %% of %s; time-weighted %s %%", isnan(ssm.mean) ? "Kernels" : "SSM kernels", w.least ? "at least " : "",
-                mba_num(w.mean / 1e9).s, mba_num(100 * w.mean / own).s, isnan(a->sheet.dram) ? "the measured copy" : "the data sheet", mba_num(100 * w.weighted / own).s);
+    mba_buf_add(b, "%s move %s%s GB/s, mean over launches: %s %% of %s; time-weighted %s %%", isnan(ssm.mean)
+                ? "Kernels" : "SSM kernels", w.least ? "at least " : "",
+                mba_num(w.mean / 1e9).s, mba_num(100 * w.mean / own).s, isnan(a->sheet.dram) ? "the measured copy"
+                    : "the data sheet", mba_num(100 * w.weighted / own).s);
 }
 
 /* A vertical line with its label in a row of its own, so that labels never meet. */
-static void reference(mba_svg *s, mba_scale x, double bytes_s, int place, double bottom, const char *name, const char *cls)
+static void reference(mba_svg *s, mba_scale x, double bytes_s, int place, double bottom, const char *name,
+                      const char *cls)
 {
     const double v = bytes_s / 1e9;
     if (!(v > 0) || v > x.hi) return;
     const double at = mba_at(x, v), y = 12 + 13 * place;
     mba_svg_line(s, at, y - 9, at, bottom, cls, NULL);
-    mba_svg_text(s, at > s->w / 2 ? at - 4 : at + 4, y, "t3 halo", at > s->w / 2 ? 'e' : 's', "%s %s", name, mba_num(v).s);
+    mba_svg_text(s, at > s->w / 2 ? at - 4 : at + 4, y, "t3 halo", at > s->w / 2 ? 'e' : 's', "%s %s", name,
+                 mba_num(v).s);
 }
 
 static mba_status fig4_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
@@ -91,8 +109,10 @@ static mba_status fig4_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         const double           y = mba_lanes_at(&lanes, i), v = rate_of(k) / 1e9;
         mba_lanes_label(&s, &lanes, i, a, k);
         mba_svg_bar(&s, x.a, y - 6, fmax(1, mba_at(x, v) - x.a), 12, "bar", mba_kind_paint(k->kind),
-                    mba_tip(c, "%s|%s GB/s: %s MB in %s µs (%s)|%s %% of the measured copy", mba_kernel_label(a, k, 60).s, mba_num(v).s, mba_num(bytes_of(k) / 1e6).s,
-                            mba_num(1e6 * seconds_of(k)).s, isnan(k->counted.dram_bytes) ? "least bytes" : "counted", mba_num(100 * rate_of(k) / a->measured.dram).s), NULL);
+                    mba_tip(c, "%s|%s GB/s: %s MB in %s µs (%s)|%s %% of the measured copy",
+                            mba_kernel_label(a, k, 60).s, mba_num(v).s, mba_num(bytes_of(k) / 1e6).s,
+                            mba_num(1e6 * seconds_of(k)).s, isnan(k->counted.dram_bytes) ? "least bytes" : "counted",
+                                mba_num(100 * rate_of(k) / a->measured.dram).s), NULL);
     }
     reference(&s, x, a->sheet.dram, 0, lanes.bottom, "data sheet", "ref dash");
     reference(&s, x, a->measured.dram, 1, lanes.bottom, "copy, measured", "ref");
@@ -107,20 +127,26 @@ static mba_status fig4_draw(mba_canvas *c, double w, const mba_stores *r, int ru
 
 static void paint_legend(mba_buf *b, const mba_stores *r, int run)
 {
-    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) if (mba_kind_s(r->run[run].a, k) > 0) mba_legend_item(b, mba_kind_paint(k), mba_kind_long(k));
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) if (mba_kind_s(r->run[run].a, k) > 0) mba_legend_item(b,
+            mba_kind_paint(k), mba_kind_long(k));
 }
 
 const mba_figure mba_figure_fig4 = {
     "fig4", "Bandwidth", "Fig. 4 · DRAM bandwidth",
-    "DRAM GB/s of a launch of the longest kernels: counted bytes over the time of the counter run; without counters the least bytes, a lower bound.",
-    "Bars short of the copy line leave bandwidth unused. Two means, because they answer different questions: over launches every kernel counts the same, time-weighted every "
+    "DRAM GB/s of a launch of the longest kernels: counted bytes over the time of the counter run; without counters "
+    "the least bytes, a lower bound.",
+    "Bars short of the copy line leave bandwidth unused. Two means, because they answer different questions: over "
+    "launches every kernel counts the same, time-weighted every "
     "microsecond. The study's 57.5 % is of the H100's 3350 GB/s.",
-    "bytes: mambascope profile --sets roofline (counted), or a store of our own models (least)", false, NULL, fig4_columns, has_bandwidth, fig4_heading, fig4_numbers,
+    "bytes: mambascope profile --sets roofline (counted), or a store of our own models (least)", false, NULL,
+        fig4_columns, has_bandwidth, fig4_heading, fig4_numbers,
     fig4_draw, paint_legend };
 
 /* ---- skyline ---- */
 
-static const mba_grid_column skyline_columns[] = { { "kernel", "kernel" }, { "class", "class" }, { "step_us", "µs per step" }, { "gb_s", "GB/s" }, { "step_mb", "MB per step" }, { 0 } };
+static const mba_grid_column skyline_columns[] = { { "kernel", "kernel" }, { "class", "class" },
+                                                   { "step_us", "µs per step" }, { "gb_s", "GB/s" },
+                                                       { "step_mb", "MB per step" }, { 0 } };
 
 static int fastest_first(const void *x, const void *y)
 {
@@ -130,7 +156,7 @@ static int fastest_first(const void *x, const void *y)
 
 static mba_status choose_skyline(mba_chosen *c, const mba_analysis *a)
 {
-    MBA_TRY(mba_choose(c, a, has_rate, 80));
+    MBA_TRY(mba_choose(c, a, has_rate, 50));
     if (c->n) qsort(c->k, (size_t)c->n, sizeof *c->k, fastest_first);
     return MBA_OK;
 }
@@ -154,18 +180,21 @@ static mba_status skyline_numbers(mba_grid *g, const mba_stores *r, int run)
 static void skyline_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_bandwidth w = mba_bandwidth_of(r->run[run].a, MBA_ALL_KERNELS);
-    mba_buf_add(b, "All kernels together: %s GB/s over launches, %s GB/s over time", mba_num(w.mean / 1e9).s, mba_num(w.weighted / 1e9).s);
+    mba_buf_add(b, "All kernels together: %s GB/s over launches, %s GB/s over time", mba_num(w.mean / 1e9).s,
+                mba_num(w.weighted / 1e9).s);
 }
 
 static mba_status skyline_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
     const mba_analysis *a = r->run[run].a;
-    const double        left = 52, right = w - 8, top = 18, bottom = 190, weighted = mba_bandwidth_of(a, MBA_ALL_KERNELS).weighted / 1e9;
+    const double        left = 52, right = w - 8, top = 18, bottom = 190,
+        weighted = mba_bandwidth_of(a, MBA_ALL_KERNELS).weighted / 1e9;
     mba_chosen          chosen;
     double              all_us = 0, most = isnan(a->best.dram) ? 0 : a->best.dram, at = 0, tick[16];
     (void)view;
     MBA_TRY(choose_skyline(&chosen, a));
-    for (int i = 0; i < chosen.n; i++) all_us += 1e6 * chosen.k[i]->per_step * seconds_of(chosen.k[i]), most = fmax(most, rate_of(chosen.k[i]));
+    for (int i = 0; i < chosen.n; i++) all_us += 1e6 * chosen.k[i]->per_step * seconds_of(chosen.k[i]),
+        most = fmax(most, rate_of(chosen.k[i]));
     mba_svg         s = mba_svg_begin(c, w, bottom + 40, "Bandwidth skyline: width is time, height GB/s, area bytes");
     const mba_scale x = mba_lin(0, all_us, left, right), y = mba_lin(0, most / 1e9, bottom, top);
     const int       n = mba_ticks(y, tick);
@@ -173,14 +202,17 @@ static mba_status skyline_draw(mba_canvas *c, double w, const mba_stores *r, int
         mba_svg_line(&s, left, mba_at(y, tick[i]), right, mba_at(y, tick[i]), "g", NULL);
         mba_svg_text(&s, left - 5, mba_at(y, tick[i]) + 4, "t3", 'e', "%s", mba_num(tick[i]).s);
     }
-    mba_svg_axis(&s, x, bottom, bottom, s.narrow ? "time of a step by kernel, µs" : "time of a step by kernel, sorted by bandwidth, µs");
+    mba_svg_axis(&s, x, bottom, bottom, s.narrow ? "time of a step by kernel, µs" : "time of a step by kernel, sorted "
+                                                                                    "by bandwidth, µs");
     mba_svg_text(&s, 0, 10, "t2", 's', "DRAM GB/s; area = bytes");
     for (int i = 0; i < chosen.n; i++) {
         const mba_kernel_view *k = chosen.k[i];
         const double           us = 1e6 * k->per_step * seconds_of(k), v = rate_of(k) / 1e9;
         if (mba_at(x, at + us) - mba_at(x, at) >= 0.4)
-            mba_svg_bar(&s, mba_at(x, at), mba_at(y, v), mba_at(x, at + us) - mba_at(x, at), bottom - mba_at(y, v), "bar", mba_kind_paint(k->kind),
-                        mba_tip(c, "%s|%s GB/s for %s µs of the step = %s MB", mba_kernel_label(a, k, 60).s, mba_num(v).s, mba_num(us).s,
+            mba_svg_bar(&s, mba_at(x, at), mba_at(y, v), mba_at(x, at + us) - mba_at(x, at), bottom - mba_at(y, v),
+                        "bar", mba_kind_paint(k->kind),
+                        mba_tip(c, "%s|%s GB/s for %s µs of the step = %s MB", mba_kernel_label(a, k, 60).s,
+                                mba_num(v).s, mba_num(us).s,
                                 mba_num(k->per_step * bytes_of(k) / 1e6).s), NULL);
         at += us;
     }
@@ -194,6 +226,8 @@ static mba_status skyline_draw(mba_canvas *c, double w, const mba_stores *r, int
 const mba_figure mba_figure_skyline = {
     "skyline", "Skyline", "Fig. 4 · bandwidth over time",
     "Kernels of a step, widest by time, sorted by bandwidth: the area is the bytes that moved.",
-    "A low wide block is where the step loses bandwidth. Short fast kernels lift the mean over launches, not the mean over time.",
-    "bytes: mambascope profile --sets roofline (counted), or a store of our own models (least)", false, NULL, skyline_columns, has_bandwidth, skyline_heading,
+    "A low wide block is where the step loses bandwidth. Short fast kernels lift the mean over launches, not the mean "
+    "over time.",
+    "bytes: mambascope profile --sets roofline (counted), or a store of our own models (least)", false, NULL,
+        skyline_columns, has_bandwidth, skyline_heading,
     skyline_numbers, skyline_draw, paint_legend };

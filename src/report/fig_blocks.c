@@ -16,7 +16,8 @@ static bool has_life(const mba_kernel_view *k) { return k->counted.block_s > 0; 
 static bool has_lives(const mba_stores *r, int run)
 {
     int64_t n = 0;
-    return mba_any_kernel(r->run[run].a, has_life) || (mba_store_count(r->run[run].store, MBA_ROWS_block, &n) == MBA_OK && n > 0);
+    return mba_any_kernel(r->run[run].a, has_life) || (mba_store_count(r->run[run].store, MBA_ROWS_block, &n) == MBA_OK
+                                                       && n > 0);
 }
 
 /* Lives of one kernel: the mean of the counters, and the records of single blocks where there are some. */
@@ -27,18 +28,22 @@ static lives lives_of(const mba_analysis *a, const mba_kernel_view *k, const mba
     lives l = { k->counted.block_s, NAN, NAN, NAN, NAN };
     for (int64_t i = 0; i < n; i++)
         if (&a->kernel[b[i].kernel] == k)
-            l = (lives){ isnan(l.mean_s) ? b[i].mean_s : l.mean_s, b[i].median_s, b[i].p95_s, b[i].prologue, b[i].epilogue };
+            l = (lives){ isnan(l.mean_s) ? b[i].mean_s : l.mean_s, b[i].median_s, b[i].p95_s, b[i].prologue,
+                         b[i].epilogue };
     return l;
 }
 
 static double blocks_of(const mba_kernel_view *k)
 {
     const mba_row_kernel *r = k->row;
-    return isnan(k->counted.blocks) ? mba_whole(r->grid_x) * mba_whole(r->grid_y) * mba_whole(r->grid_z) : k->counted.blocks;
+    return isnan(k->counted.blocks) ? mba_whole(r->grid_x) * mba_whole(r->grid_y) * mba_whole(r->grid_z)
+        : k->counted.blocks;
 }
 
-static const mba_grid_column fig5_columns[] = { { "kernel", "kernel" }, { "mean_us", "mean, µs" }, { "median_us", "median, µs" }, { "p95_us", "p95, µs" },
-    { "prologue_pct", "prologue, %" }, { "epilogue_pct", "epilogue, %" }, { "blocks", "blocks" }, { "waves", "waves" }, { "dram_kib_per_block", "DRAM KiB per block" }, { 0 } };
+static const mba_grid_column fig5_columns[] = { { "kernel", "kernel" }, { "mean_us", "mean, µs" },
+                                                { "median_us", "median, µs" }, { "p95_us", "p95, µs" },
+    { "prologue_pct", "prologue, %" }, { "epilogue_pct", "epilogue, %" }, { "blocks", "blocks" }, { "waves", "waves" },
+        { "dram_kib_per_block", "DRAM KiB per block" }, { 0 } };
 
 static bool any(const mba_kernel_view *k) { (void)k; return true; }
 
@@ -81,7 +86,8 @@ static void fig5_heading(mba_buf *b, const mba_stores *r, int run)
     else       mba_buf_put(b, "How long thread blocks live");
 }
 
-static mba_status draw_lives(mba_svg *s, const mba_analysis *a, const mba_chosen *c, const mba_blocks_view *b, int64_t n)
+static mba_status draw_lives(mba_svg *s, const mba_analysis *a, const mba_chosen *c, const mba_blocks_view *b,
+                             int64_t n)
 {
     mba_range       seen = { NAN, NAN };
     const mba_lanes lanes = mba_lanes_for(s->w, c->n, 10, 18);
@@ -100,8 +106,11 @@ static mba_status draw_lives(mba_svg *s, const mba_analysis *a, const mba_chosen
         if (!isnan(l.p95_s)) mba_svg_line(s, mba_at(x, 1e6 * l.median_s), y, mba_at(x, 1e6 * l.p95_s), y, "stem", NULL);
         if (!isnan(l.mean_s))
             mba_svg_mark(s, MBA_CIRCLE, mba_at(x, 1e6 * l.mean_s), y, 4.6, mba_class_paint(c->k[i]->cls), false,
-                         mba_tip(s->c, "%s|mean lifetime %s µs|%s blocks, %s waves", name.s, mba_num(1e6 * l.mean_s).s, mba_num(blocks_of(c->k[i])).s, mba_num(c->k[i]->row->waves).s), NULL);
-        if (!isnan(l.median_s)) mba_svg_mark(s, MBA_DIAMOND, mba_at(x, 1e6 * l.median_s), y, 4.2, "ssm", false, mba_tip(s->c, "%s · records|median %s µs, p95 %s µs", name.s, mba_num(1e6 * l.median_s).s, mba_num(1e6 * l.p95_s).s), NULL);
+                         mba_tip(s->c, "%s|mean lifetime %s µs|%s blocks, %s waves", name.s, mba_num(1e6 * l.mean_s).s,
+                                 mba_num(blocks_of(c->k[i])).s, mba_num(c->k[i]->row->waves).s), NULL);
+        if (!isnan(l.median_s)) mba_svg_mark(s, MBA_DIAMOND, mba_at(x, 1e6 * l.median_s), y, 4.2, "ssm", false,
+                                             mba_tip(s->c, "%s · records|median %s µs, p95 %s µs", name.s,
+                                                     mba_num(1e6 * l.median_s).s, mba_num(1e6 * l.p95_s).s), NULL);
     }
     return MBA_OK;
 }
@@ -135,24 +144,36 @@ static void class_legend(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_fig5 = {
-    "fig5", "Block lifetime", "Fig. 5 · thread-block lifetimes", "Mean lifetime of a thread block: resident block cycles over blocks launched; from records also median, p95, prologue and epilogue.",
-    "A short-lived block pays its launch and its first loads again and again. Whether that is the cause of low bandwidth is shown by a variant with longer lives, not by this picture.",
-    "counters of occupancy (mambascope profile --sets occupancy), or records of blocks (--blocks)", false, NULL, fig5_columns, has_lives, fig5_heading, fig5_numbers,
+    "fig5", "Block lifetime", "Fig. 5 · thread-block lifetimes", "Mean lifetime of a thread block: resident block "
+                                                                 "cycles over blocks launched; from records also "
+                                                                 "median, p95, prologue and epilogue.",
+    "A short-lived block pays its launch and its first loads again and again. Whether that is the cause of low "
+    "bandwidth is shown by a variant with longer lives, not by this picture.",
+    "counters of occupancy (mambascope profile --sets occupancy), or records of blocks (--blocks)", false, NULL,
+        fig5_columns, has_lives, fig5_heading, fig5_numbers,
     fig5_draw, class_legend };
 
 /* ---- Fig. 8 ---- */
 
 static const struct { const char *name, *text, *paint; } reasons[] = {
-    { "long_scoreboard", "global memory (long scoreboard)", "ssm" }, { "short_scoreboard", "shared memory, special functions (short scoreboard)", "elt" },
-    { "mio_throttle", "memory queue full", "attn" }, { "barrier", "barrier", "msg" }, { "math_pipe_throttle", "math pipe busy", "gemm" }, { "wait", "fixed latency", "mem" },
+    { "long_scoreboard", "global memory (long scoreboard)", "ssm" }, { "short_scoreboard",
+            "shared memory, special functions (short scoreboard)", "elt" },
+    { "mio_throttle", "memory queue full", "attn" }, { "barrier", "barrier", "msg" }, { "math_pipe_throttle", "math "
+            "pipe busy", "gemm" }, { "wait", "fixed latency", "mem" },
     { "gmma", "tensor result", "conv" } };
 enum { KNOWN = sizeof reasons / sizeof *reasons };
 
-static bool has_warps(const mba_kernel_view *k) { return k->row->occupancy_limit > 0 || !isnan(k->counted.occupancy_pct); }
+static bool has_warps(const mba_kernel_view *k)
+{
+    return k->row->occupancy_limit > 0 || !isnan(k->counted.occupancy_pct);
+}
+
 static bool has_occupancy(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, has_warps); }
 
-static const mba_grid_column fig8_columns[] = { { "kernel", "kernel" }, { "occupancy_pct", "occupancy, %" }, { "occupancy_limit_pct", "possible, %" }, { "limiter", "limited by" },
-    { "registers", "registers" }, { "shared_kib", "shared, KiB" }, { "local_bytes", "local, byte" }, { "threads", "threads" }, { "waves", "waves" }, { "issue_pct", "issue, %" },
+static const mba_grid_column fig8_columns[] = { { "kernel", "kernel" }, { "occupancy_pct", "occupancy, %" },
+                                                { "occupancy_limit_pct", "possible, %" }, { "limiter", "limited by" },
+    { "registers", "registers" }, { "shared_kib", "shared, KiB" }, { "local_bytes", "local, byte" },
+        { "threads", "threads" }, { "waves", "waves" }, { "issue_pct", "issue, %" },
     { "stall", "main stall" }, { "stalled", "warps per issue" }, { 0 } };
 
 static mba_status fig8_numbers(mba_grid *g, const mba_stores *r, int run)
@@ -186,7 +207,8 @@ static mba_status fig8_numbers(mba_grid *g, const mba_stores *r, int run)
 static void fig8_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
-    const struct { const char *word; } why[] = { { "registers" }, { "shared memory" }, { "threads" }, { "blocks" }, { "grid" } };
+    const struct { const char *word; } why[] = { { "registers" }, { "shared memory" }, { "threads" }, { "blocks" },
+                                                 { "grid" } };
     double s = 0, by[5] = { 0 };
     int    top = 0;
     for (int64_t i = 0; i < a->nkernels; i++) {
@@ -196,14 +218,16 @@ static void fig8_heading(mba_buf *b, const mba_stores *r, int run)
         for (int j = 0; j < 5; j++) if (strstr(k->row->limiter, why[j].word)) by[j] += k->step_s;
     }
     for (int j = 1; j < 5; j++) if (by[j] > by[top]) top = j;
-    if (s > 0) mba_buf_add(b, "Occupancy is limited by %s for %s %% of the kernel time", top == 4 ? "the size of the grid" : why[top].word, mba_num(100 * by[top] / s).s);
+    if (s > 0) mba_buf_add(b, "Occupancy is limited by %s for %s %% of the kernel time", top == 4
+                           ? "the size of the grid" : why[top].word, mba_num(100 * by[top] / s).s);
     else       mba_buf_put(b, "Occupancy and why warps wait");
 }
 
 static double warps_of(const mba_stall *all, int n, const char *name)
 {
     for (int i = 0; i < n; i++)
-        if ((int)strlen(name) == all[i].length && !strncmp(name, all[i].name, (size_t)all[i].length)) return all[i].warps;
+        if ((int)strlen(name) == all[i].length && !strncmp(name, all[i].name,
+                                                           (size_t)all[i].length)) return all[i].warps;
     return 0;
 }
 
@@ -219,8 +243,10 @@ static void draw_stalls(mba_svg *s, mba_scale x, double y, const char *kernel, c
         const double v = j < KNOWN ? warps_of(all, n, reasons[j].name) : rest, pct = 100 * v / sum;
         rest -= v;
         if (!(v > 0.005 * sum)) continue;
-        mba_svg_bar(s, mba_at(x, at), y - 6, mba_at(x, at + pct) - mba_at(x, at), 12, "bar", j < KNOWN ? reasons[j].paint : "oth",
-                    mba_tip(s->c, "%s|%s: %s %%, %s warps per issue", kernel, j < KNOWN ? reasons[j].text : "others", mba_num(pct).s, mba_num(v).s), NULL);
+        mba_svg_bar(s, mba_at(x, at), y - 6, mba_at(x, at + pct) - mba_at(x, at), 12, "bar", j < KNOWN
+                    ? reasons[j].paint : "oth",
+                    mba_tip(s->c, "%s|%s: %s %%, %s warps per issue", kernel, j < KNOWN ? reasons[j].text : "others",
+                            mba_num(pct).s, mba_num(v).s), NULL);
         at += pct;
     }
 }
@@ -229,8 +255,10 @@ static void draw_occupancy(mba_svg *s, mba_scale x, double y, const char *kernel
 {
     const double limit = k->row->occupancy_limit, got = k->counted.occupancy_pct;
     if (limit > 0)
-        mba_svg_bar(s, x.a, y - 6, mba_at(x, limit) - x.a, 12, "bar", "oth", mba_tip(s->c, "%s|possible occupancy %s %%, limited by %s", kernel, mba_num(limit).s, k->row->limiter ? k->row->limiter : "?"), NULL);
-    if (!isnan(got)) mba_svg_bar(s, x.a, y - 3, mba_at(x, got) - x.a, 6, "", "gemm", mba_tip(s->c, "%s|occupancy %s %%", kernel, mba_num(got).s), NULL);
+        mba_svg_bar(s, x.a, y - 6, mba_at(x, limit) - x.a, 12, "bar", "oth", mba_tip(s->c, "%s|possible occupancy %s "
+                "%%, limited by %s", kernel, mba_num(limit).s, k->row->limiter ? k->row->limiter : "?"), NULL);
+    if (!isnan(got)) mba_svg_bar(s, x.a, y - 3, mba_at(x, got) - x.a, 6, "", "gemm", mba_tip(s->c, "%s|occupancy %s "
+            "%%", kernel, mba_num(got).s), NULL);
 }
 
 static mba_status fig8_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
@@ -242,7 +270,8 @@ static mba_status fig8_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     MBA_TRY(mba_choose(&chosen, a, has_warps, MOST));
     for (int i = 0; i < chosen.n; i++) counted |= mba_stalls_of(chosen.k[i], one, 1) > 0;
     if (view == 1 && !counted) {
-        mba_svg_frame(c, w, "Stalls: no data yet", "share of stalled warps, %", "kernels", "stall counters, on a GPU: mambascope profile --sets stalls");
+        mba_svg_frame(c, w, "Stalls: no data yet", "share of stalled warps, %", "kernels", "stall counters, on a GPU: "
+                "mambascope profile --sets stalls");
         free(chosen.k);
         return MBA_OK;
     }
@@ -256,7 +285,8 @@ static mba_status fig8_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         mba_lanes_label(&s, &lanes, i, a, chosen.k[i]);
         if (view) draw_stalls(&s, x, y, name.s, chosen.k[i]);
         else      draw_occupancy(&s, x, y, name.s, chosen.k[i]);
-        if (!view && !s.narrow && chosen.k[i]->row->limiter) mba_svg_text(&s, w - 118, y + 4, "t3", 's', "%s", mba_short(chosen.k[i]->row->limiter, 16).s);
+        if (!view && !s.narrow && chosen.k[i]->row->limiter) mba_svg_text(&s, w - 118, y + 4, "t3", 's', "%s",
+                                                                          mba_short(chosen.k[i]->row->limiter, 16).s);
     }
     mba_svg_end(&s);
     free(chosen.k);
@@ -274,7 +304,9 @@ static void fig8_legend(mba_buf *b, const mba_stores *r, int run)
 static const char *const fig8_views[] = { "occupancy", "stalls", NULL };
 
 const mba_figure mba_figure_fig8 = {
-    "fig8", "Stalls", "Fig. 8 · occupancy and stalls", "Possible and measured occupancy with its limiter; why warps wait, as shares of the stalled warps.",
+    "fig8", "Stalls", "Fig. 8 · occupancy and stalls", "Possible and measured occupancy with its limiter; why warps "
+                                                       "wait, as shares of the stalled warps.",
     "Low occupancy is a fault only where warps wait for latency: the stalls say whether they do.",
-    "launch geometry of a GPU (mambascope profile on a GPU), and for stalls: --sets occupancy,stalls", false, fig8_views, fig8_columns, has_occupancy, fig8_heading, fig8_numbers,
+    "launch geometry of a GPU (mambascope profile on a GPU), and for stalls: --sets occupancy,stalls", false,
+        fig8_views, fig8_columns, has_occupancy, fig8_heading, fig8_numbers,
     fig8_draw, fig8_legend };

@@ -37,7 +37,8 @@ static void fig1_heading(mba_buf *b, const mba_stores *r, int run)
     if (known == 1) {
         const mba_analysis *a = r->run[0].a;
         const int           top = largest_kind(a);
-        mba_buf_add(b, "%s is the largest class: %s %% of the kernel time; GEMM %s %%, SSM %s %%", mba_kind_long(top), mba_num(share(a, top)).s,
+        mba_buf_add(b, "%s is the largest class: %s %% of the kernel time; GEMM %s %%, SSM %s %%", mba_kind_long(top),
+                    mba_num(share(a, top)).s,
                     mba_num(share(a, MBA_GEMM)).s, mba_num(share(a, MBA_SSM)).s);
         return;
     }
@@ -47,11 +48,14 @@ static void fig1_heading(mba_buf *b, const mba_stores *r, int run)
         if (!(lo <= ssm)) lo = ssm;
         if (!(hi >= ssm)) hi = ssm;
     }
-    mba_buf_add(b, "GEMM is the largest class in %d of %d runs; SSM operators take %s to %s %%", gemm_first, known, mba_num(lo).s, mba_num(hi).s);
+    mba_buf_add(b, "GEMM is the largest class in %d of %d runs; SSM operators take %s to %s %%", gemm_first, known,
+                mba_num(lo).s, mba_num(hi).s);
 }
 
-static const mba_grid_column fig1_columns[] = { { "run", "run" }, { "class", "class" }, { "phase", "phase" }, { "time_ms", "ms per step" },
-    { "percent_of_busy", "% of kernel time" }, { "launches", "launches" }, { "percent_of_floor", "% of floor" }, { 0 } };
+static const mba_grid_column fig1_columns[] = { { "run", "run" }, { "class", "class" }, { "phase", "phase" },
+                                                { "time_ms", "ms per step" },
+    { "percent_of_busy", "% of kernel time" }, { "launches", "launches" }, { "percent_of_floor", "% of floor" },
+        { 0 } };
 
 static mba_status fig1_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -76,7 +80,10 @@ static mba_status fig1_numbers(mba_grid *g, const mba_stores *r, int run)
 /* A stack: classes of one run, or of one of its phases. */
 typedef struct stack { const mba_analysis *a; const char *name; int phase; double total_s, idle_s; } stack;
 
-static double stack_s(const stack *t, int kind) { return t->phase < 0 ? mba_kind_s(t->a, kind) : t->a->time_s[kind][t->phase]; }
+static double stack_s(const stack *t, int kind)
+{
+    return t->phase < 0 ? mba_kind_s(t->a, kind) : t->a->time_s[kind][t->phase];
+}
 
 static void draw_stack(mba_svg *s, const stack *t, mba_scale x, double unit, double y, double h)
 {
@@ -85,13 +92,15 @@ static void draw_stack(mba_svg *s, const stack *t, mba_scale x, double unit, dou
         const double v = stack_s(t, k) * unit, x0 = mba_at(x, at), w = mba_at(x, at + v) - x0;
         at += v;
         if (!(w >= 0.6)) continue;                                      // thinner than a hair line: in the table, not in the drawing
-        mba_svg_bar(s, x0, y, w, h, "bar", mba_kind_paint(k), mba_tip(s->c, "%s · %s|%s ms, %s %% of the kernel time", t->name, mba_kind_long(k),
+        mba_svg_bar(s, x0, y, w, h, "bar", mba_kind_paint(k), mba_tip(s->c, "%s · %s|%s ms, %s %% of the kernel time",
+                                                                      t->name, mba_kind_long(k),
                     mba_num(1e3 * stack_s(t, k)).s, mba_num(100 * stack_s(t, k) / t->total_s).s), NULL);
         if (w > 22) mba_svg_text(s, x0 + w / 2, y + h / 2 + 4, mba_kind_is_light(k) ? "inv2" : "inv", 'm', "%.0f", v);
     }
     if (!(t->idle_s > 0)) return;
     const double x0 = mba_at(x, at), w = mba_at(x, at + t->idle_s * unit) - x0;
-    if (w > 1) mba_svg_hatch(s, x0, y, w, h, mba_tip(s->c, "%s · idle between kernels|%s ms", t->name, mba_num(1e3 * t->idle_s).s));
+    if (w > 1) mba_svg_hatch(s, x0, y, w, h, mba_tip(s->c, "%s · idle between kernels|%s ms", t->name,
+                                                     mba_num(1e3 * t->idle_s).s));
 }
 
 static int gather(stack *t, const mba_stores *r, int view)
@@ -105,7 +114,8 @@ static int gather(stack *t, const mba_stores *r, int view)
             for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) one.total_s += a->time_s[k][p];
             if (one.total_s > 0) t[n++] = one;
         }
-        if (view != PHASES) t[n++] = (stack){ a, mba_run_label(r, i), -1, a->busy_s, view == MILLISECONDS ? a->idle_s : 0 };
+        if (view != PHASES) t[n++] = (stack){ a, mba_run_label(r, i), -1, a->busy_s, view == MILLISECONDS ? a->idle_s
+                                              : 0 };
     }
     return n;
 }
@@ -113,7 +123,7 @@ static int gather(stack *t, const mba_stores *r, int view)
 static void stack_labels(mba_svg *s, const stack *t, double left, double right, double y)
 {
     const bool        narrow = s->narrow;
-    const mba_name    name = mba_short(t->name, narrow ? 28 : 29);
+    const mba_name    name = mba_short(t->name, 24);
     char              sub[96], count[64];
     if (t->phase < 0) snprintf(sub, sizeof sub, "%.90s", mba_short(mba_run_device(t->a), 30).s);
     else              snprintf(sub, sizeof sub, "%s", mba_phase_name(t->phase));
@@ -131,8 +141,10 @@ static mba_status fig1_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     stack        t[MBA_RUNS_MAX * MBA_PHASES];
     const int    n = gather(t, r, view);
     const bool   narrow = w <= MBA_NARROW;
-    const double left = narrow ? 0 : 214, right = narrow ? 0 : 128, rh = narrow ? 56 : 32, top = 6, bottom = top + rh * n;
-    mba_svg      s = mba_svg_begin(c, w, bottom + 40, view == PERCENT ? "Operator classes, percent of the kernel time" : "Operator classes, milliseconds per step");
+    const double left = narrow ? 0 : 214, right = narrow ? 0 : 128, rh = narrow ? 56 : 32, top = 6,
+        bottom = top + rh * n;
+    mba_svg      s = mba_svg_begin(c, w, bottom + 40, view == PERCENT ? "Operator classes, percent of the kernel time"
+                                   : "Operator classes, milliseconds per step");
     double       most = 0;
     (void)run;
     for (int i = 0; i < n; i++) most = fmax(most, 1e3 * (t[i].total_s + (t[i].idle_s > 0 ? t[i].idle_s : 0)));
@@ -141,7 +153,8 @@ static mba_status fig1_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     for (int i = 0; i < n; i++) {
         const double y = top + rh * i;
         stack_labels(&s, &t[i], left, right, y);
-        draw_stack(&s, &t[i], x, view == PERCENT ? 100 / t[i].total_s : 1e3, narrow ? y + 31 : y + 5, narrow ? 18 : rh - 10);
+        draw_stack(&s, &t[i], x, view == PERCENT ? 100 / t[i].total_s : 1e3, narrow ? y + 31 : y + 5, narrow ? 18
+                   : rh - 10);
     }
     mba_svg_end(&s);
     return MBA_OK;
@@ -160,15 +173,19 @@ static void kinds_legend(mba_buf *b, const mba_stores *r, int run)
 const mba_figure mba_figure_fig1 = {
     "fig1", "Operators", "Fig. 1 · operator breakdown",
     "Time of a training step by operator class: median step of the timeline, forward, loss, backward and optimizer.",
-    "Each stack is one run. Percent is of the time in kernels and copies; the second view adds the idle time between them, the third splits by phase. "
+    "Each stack is one run. Percent is of the time in kernels and copies; the second view adds the idle time between "
+    "them, the third splits by phase. "
     "Classes are those of the operators that launched the kernels; of foreign programs, of the rules file.",
-    "a timeline: mambascope profile --model NAME --out run.db", true, breakdown_views, fig1_columns, has_timeline, fig1_heading, fig1_numbers, fig1_draw,
+    "a timeline: mambascope profile --model NAME --out run.db", true, breakdown_views, fig1_columns, has_timeline,
+        fig1_heading, fig1_numbers, fig1_draw,
     kinds_legend };
 
 /* ---- operators of a run ---- */
 
-static const mba_grid_column operator_columns[] = { { "operator", "operator" }, { "class", "class" }, { "phase", "phase" }, { "launches", "launches" },
-    { "time_ms", "ms per step" }, { "spread_ms", "spread, ms" }, { "percent_of_busy", "% of kernel time" }, { "percent_of_floor", "% of floor" }, { 0 } };
+static const mba_grid_column operator_columns[] = { { "operator", "operator" }, { "class", "class" },
+                                                    { "phase", "phase" }, { "launches", "launches" },
+    { "time_ms", "ms per step" }, { "spread_ms", "spread, ms" }, { "percent_of_busy", "% of kernel time" },
+        { "percent_of_floor", "% of floor" }, { 0 } };
 
 static mba_status operator_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -192,7 +209,8 @@ static void operator_heading(mba_buf *b, const mba_stores *r, int run)
     const mba_analysis      *a = r->run[run].a;
     const mba_operator_view *o = a->op[0];
     mba_buf_html(b, o->op);
-    mba_buf_add(b, " (%s) is the longest operator: %s ms, %s %% of the kernel time", mba_phase_name(o->phase), mba_num(1e3 * o->median_s).s,
+    mba_buf_add(b, " (%s) is the longest operator: %s ms, %s %% of the kernel time", mba_phase_name(o->phase),
+                mba_num(1e3 * o->median_s).s,
                 mba_num(100 * o->median_s / a->busy_s).s);
     if (!isnan(o->least_s)) mba_buf_add(b, ", at %s %% of its floor", mba_num(100 * o->least_s / o->median_s).s);
 }
@@ -214,7 +232,8 @@ static mba_status operator_draw(mba_canvas *c, double w, const mba_stores *r, in
         snprintf(label, sizeof label, "%.100s%s", o->op, o->phase == 1 && !narrow ? " ↩" : "");
         mba_svg_text(&s, rows.left - 8, y + 4, "mono", 'e', "%s", mba_short(label, rows.characters).s);
         mba_svg_bar(&s, x.a, y - 7, mba_at(x, ms) - x.a, 14, "bar", mba_kind_paint(o->kind),
-                    mba_tip(c, "%s, %s|%s ms per step, %s launches|floor %s ms", o->op, mba_phase_name(o->phase), mba_num(ms).s, mba_num(o->per_step).s,
+                    mba_tip(c, "%s, %s|%s ms per step, %s launches|floor %s ms", o->op, mba_phase_name(o->phase),
+                            mba_num(ms).s, mba_num(o->per_step).s,
                             mba_num(least).s), NULL);
         if (least > 0) mba_svg_bar(&s, mba_at(x, least) - 1.5, y - 9, 3, 18, "", "measured", -1, NULL);
         mba_svg_text(&s, mba_at(x, fmax(ms, isnan(least) ? 0 : least)) + 6, y + 4, "t2 halo", 's', "%s", mba_num(ms).s);
@@ -228,6 +247,8 @@ static bool has_operators(const mba_stores *r, int run) { return r->run[run].a->
 const mba_figure mba_figure_operators = {
     "operators", "Longest operators", "Operators · the longest twenty",
     "Median time of an operator in a phase over the steps watched (↩ backward), and its floor.",
-    "The floor is the least work of the operator at the best known rates of this machine. The distance between bar and tick is what a better kernel could win.",
-    "a timeline: mambascope profile --model NAME --out run.db", false, NULL, operator_columns, has_operators, operator_heading, operator_numbers, operator_draw,
+    "The floor is the least work of the operator at the best known rates of this machine. The distance between bar and "
+    "tick is what a better kernel could win.",
+    "a timeline: mambascope profile --model NAME --out run.db", false, NULL, operator_columns, has_operators,
+        operator_heading, operator_numbers, operator_draw,
     kinds_legend };

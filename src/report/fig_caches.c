@@ -10,11 +10,17 @@ enum { MOST = 24 };
 
 /* ---- Fig. 3 ---- */
 
-static bool has_hits(const mba_kernel_view *k) { return !isnan(k->counted.l1_hit_pct) || !isnan(k->counted.l2_hit_pct); }
+static bool has_hits(const mba_kernel_view *k)
+{
+    return !isnan(k->counted.l1_hit_pct) || !isnan(k->counted.l2_hit_pct);
+}
+
 static bool has_caches(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, has_hits); }
 
-static const mba_grid_column fig3_columns[] = { { "kernel", "kernel" }, { "kernel_class", "class" }, { "l1_hit_pct", "L1 hit, %" }, { "l2_hit_pct", "L2 hit, %" },
-    { "least_mb", "operands, MB" }, { "dram_mb", "DRAM, MB" }, { "l2_mb", "L2, MB" }, { "l1_mb", "L1, MB" }, { "fits_l2", "fits in L2" }, { 0 } };
+static const mba_grid_column fig3_columns[] = { { "kernel", "kernel" }, { "kernel_class", "class" },
+                                                { "l1_hit_pct", "L1 hit, %" }, { "l2_hit_pct", "L2 hit, %" },
+    { "least_mb", "operands, MB" }, { "dram_mb", "DRAM, MB" }, { "l2_mb", "L2, MB" }, { "l1_mb", "L1, MB" },
+        { "fits_l2", "fits in L2" }, { 0 } };
 
 static mba_status fig3_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -46,7 +52,8 @@ static void fig3_heading(mba_buf *b, const mba_stores *r, int run)
         if (k->launches <= 0 || isnan(k->counted.l1_hit_pct) || isnan(k->counted.l2_hit_pct)) continue;
         s += k->step_s, l1 += k->step_s * k->counted.l1_hit_pct, l2 += k->step_s * k->counted.l2_hit_pct;
     }
-    if (s > 0) mba_buf_add(b, "Over the step, L1 answers %s %% and L2 %s %% of what reaches it (time-weighted)", mba_num(l1 / s).s, mba_num(l2 / s).s);
+    if (s > 0) mba_buf_add(b, "Over the step, L1 answers %s %% and L2 %s %% of what reaches it (time-weighted)",
+                           mba_num(l1 / s).s, mba_num(l2 / s).s);
     else       mba_buf_put(b, "Hit rates of the kernels that were counted");
 }
 
@@ -65,12 +72,17 @@ static mba_status fig3_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         const double       y = mba_lanes_at(&lanes, i);
         const mba_name     name = mba_kernel_label(a, chosen.k[i], 60);
         mba_lanes_label(&s, &lanes, i, a, chosen.k[i]);
-        if (!isnan(k->l1_hit_pct) && !isnan(k->l2_hit_pct)) mba_svg_line(&s, mba_at(x, k->l1_hit_pct), y, mba_at(x, k->l2_hit_pct), y, "stem", NULL);
+        if (!isnan(k->l1_hit_pct) && !isnan(k->l2_hit_pct)) mba_svg_line(&s, mba_at(x, k->l1_hit_pct), y,
+                                                                         mba_at(x, k->l2_hit_pct), y, "stem", NULL);
         if (!isnan(k->l1_hit_pct))
-            mba_svg_mark(&s, MBA_TRIANGLE, mba_at(x, k->l1_hit_pct), y, 4.6, "vector", false, mba_tip(c, "%s · L1|%s %% hits, %s kernel", name.s, mba_num(k->l1_hit_pct).s, mba_kernel_class_name(chosen.k[i]->cls)), NULL);
+            mba_svg_mark(&s, MBA_TRIANGLE, mba_at(x, k->l1_hit_pct), y, 4.6, "vector", false,
+                         mba_tip(c, "%s · L1|%s %% hits, %s kernel", name.s, mba_num(k->l1_hit_pct).s,
+                                 mba_kernel_class_name(chosen.k[i]->cls)), NULL);
         if (!isnan(k->l2_hit_pct))
-            mba_svg_mark(&s, MBA_SQUARE, mba_at(x, k->l2_hit_pct), y, 4.4, "gemm", false, mba_tip(c, "%s · L2|%s %% hits|%s MB through L2, %s MB of DRAM, operands %s MB", name.s, mba_num(k->l2_hit_pct).s,
-                         mba_num(k->l2_bytes / 1e6).s, mba_num(k->dram_bytes / 1e6).s, mba_num(chosen.k[i]->least.bytes / 1e6).s), NULL);
+            mba_svg_mark(&s, MBA_SQUARE, mba_at(x, k->l2_hit_pct), y, 4.4, "gemm", false, mba_tip(c, "%s · L2|%s %% "
+                    "hits|%s MB through L2, %s MB of DRAM, operands %s MB", name.s, mba_num(k->l2_hit_pct).s,
+                         mba_num(k->l2_bytes / 1e6).s, mba_num(k->dram_bytes / 1e6).s,
+                             mba_num(chosen.k[i]->least.bytes / 1e6).s), NULL);
     }
     mba_svg_end(&s);
     free(chosen.k);
@@ -85,21 +97,30 @@ static void fig3_legend(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_fig3 = {
-    "fig3", "Caches", "Fig. 3 · cache hit rates and footprints", "Sector hit rates of L1 and L2 of the longest kernels; the table has operands, traffic by level and whether operands fit in L2.",
-    "TMA loads bypass the L1 counters. Rates combine two passes of the counters and can exceed 100 %; the axis ends there.",
-    "cache counters, on a GPU: mambascope profile --sets cache,roofline", false, NULL, fig3_columns, has_caches, fig3_heading, fig3_numbers, fig3_draw, fig3_legend };
+    "fig3", "Caches", "Fig. 3 · cache hit rates and footprints", "Sector hit rates of L1 and L2 of the longest "
+                                                                 "kernels; the table has operands, traffic by level "
+                                                                 "and whether operands fit in L2.",
+    "TMA loads bypass the L1 counters. Rates combine two passes of the counters and can exceed 100 %; the axis ends "
+    "there.",
+    "cache counters, on a GPU: mambascope profile --sets cache,roofline", false, NULL, fig3_columns, has_caches,
+        fig3_heading, fig3_numbers, fig3_draw, fig3_legend };
 
 /* ---- reuse ---- */
 
-static double cache_of(const mba_analysis *a) { return isnan(a->l2_bytes) ? mba_sheet_value(a, "cpu.llc") : a->l2_bytes; }
+static double cache_of(const mba_analysis *a)
+{
+    return isnan(a->l2_bytes) ? mba_sheet_value(a, "cpu.llc") : a->l2_bytes;
+}
 
 static bool has_reuse(const mba_stores *r, int run)
 {
     int64_t n = 0;
-    return !isnan(cache_of(r->run[run].a)) && mba_store_count(r->run[run].store, MBA_ROWS_operand, &n) == MBA_OK && n > 0;
+    return !isnan(cache_of(r->run[run].a)) && mba_store_count(r->run[run].store, MBA_ROWS_operand, &n) == MBA_OK
+        && n > 0;
 }
 
-static const mba_grid_column reuse_columns[] = { { "from", "touched last by" }, { "to", "read by" }, { "reads", "reads" }, { "mb_per_step", "MB per step" },
+static const mba_grid_column reuse_columns[] = { { "from", "touched last by" }, { "to", "read by" },
+                                                 { "reads", "reads" }, { "mb_per_step", "MB per step" },
     { "reach_percent", "% within reach" }, { 0 } };
 
 static mba_status reuse_numbers(mba_grid *g, const mba_stores *r, int run)
@@ -128,20 +149,29 @@ static void reuse_heading(mba_buf *b, const mba_stores *r, int run)
     if (mba_reuse_of(a, cache_of(a), &all, &n) != MBA_OK) n = 0;
     for (int64_t i = 0; i < n; i++) bytes += all[i].bytes, reach += all[i].reach_bytes;
     free(all);
-    mba_buf_add(b, "%s %% of the bytes that operators hand to each other are still within reach of the %s MB cache", mba_num(100 * reach / bytes).s, mba_num(cache_of(a) / 1e6).s);
+    mba_buf_add(b, "%s %% of the bytes that operators hand to each other are still within reach of the %s MB cache",
+                mba_num(100 * reach / bytes).s, mba_num(cache_of(a) / 1e6).s);
 }
 
 const mba_figure mba_figure_reuse = {
-    "reuse", "Reuse", "Fig. 3 · producer to consumer", "The largest flows between operators, and how much of each an implementation could still find in the last-level cache.",
-    "A read is within reach where the bytes touched since the memory was touched last, and its own, fit into the cache. From the graph, not from counters.",
-    "operands of the graph: a store of our own models, not one made smaller with export --store", false, NULL, reuse_columns, has_reuse, reuse_heading, reuse_numbers, NULL, NULL };
+    "reuse", "Reuse", "Fig. 3 · producer to consumer", "The largest flows between operators, and how much of each an "
+                                                       "implementation could still find in the last-level cache.",
+    "A read is within reach where the bytes touched since the memory was touched last, and its own, fit into the "
+    "cache. From the graph, not from counters.",
+    "operands of the graph: a store of our own models, not one made smaller with export --store", false, NULL,
+        reuse_columns, has_reuse, reuse_heading, reuse_numbers, NULL, NULL };
 
 /* ---- Fig. 9 ---- */
 
-static bool has_sector(const mba_kernel_view *k) { return k->counted.sectors_per_load > 0 || k->counted.sectors_per_store > 0; }
+static bool has_sector(const mba_kernel_view *k)
+{
+    return k->counted.sectors_per_load > 0 || k->counted.sectors_per_store > 0;
+}
+
 static bool has_sectors(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, has_sector); }
 
-static const mba_grid_column fig9_columns[] = { { "kernel", "kernel" }, { "sectors_per_load", "sectors per load" }, { "sectors_per_store", "sectors per store" }, { 0 } };
+static const mba_grid_column fig9_columns[] = { { "kernel", "kernel" }, { "sectors_per_load", "sectors per load" },
+                                                { "sectors_per_store", "sectors per store" }, { 0 } };
 
 static mba_status fig9_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -162,7 +192,8 @@ static void fig9_heading(mba_buf *b, const mba_stores *r, int run)
     const mba_analysis *a = r->run[run].a;
     int                 n = 0, wide = 0;
     for (int64_t i = 0; i < a->nkernels; i++)
-        if (a->kernel[i].launches > 0 && a->kernel[i].counted.sectors_per_load > 0) n++, wide += a->kernel[i].counted.sectors_per_load > 16;
+        if (a->kernel[i].launches > 0 && a->kernel[i].counted.sectors_per_load > 0) n++,
+            wide += a->kernel[i].counted.sectors_per_load > 16;
     mba_buf_add(b, "%d of %d kernels touch more than 16 sectors with a load of a warp", wide, n);
 }
 
@@ -177,11 +208,14 @@ static mba_status fig9_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     const mba_scale x = mba_lin(0, 32, lanes.left, w - 14);
     mba_svg_axis(&s, x, lanes.top - 4, lanes.bottom, "32-byte sectors per request of a warp");
     for (int i = 0; i < chosen.n; i++) {
-        const double   y = mba_lanes_at(&lanes, i), load = chosen.k[i]->counted.sectors_per_load, store = chosen.k[i]->counted.sectors_per_store;
+        const double   y = mba_lanes_at(&lanes, i), load = chosen.k[i]->counted.sectors_per_load,
+            store = chosen.k[i]->counted.sectors_per_store;
         const mba_name name = mba_kernel_label(a, chosen.k[i], 60);
         mba_lanes_label(&s, &lanes, i, a, chosen.k[i]);
-        if (load > 0)  mba_svg_mark(&s, MBA_CIRCLE, mba_at(x, load), y, 4.6, "gemm", false, mba_tip(c, "%s · loads|%s sectors per request", name.s, mba_num(load).s), NULL);
-        if (store > 0) mba_svg_mark(&s, MBA_DIAMOND, mba_at(x, store), y, 4.4, "ssm", false, mba_tip(c, "%s · stores|%s sectors per request", name.s, mba_num(store).s), NULL);
+        if (load > 0)  mba_svg_mark(&s, MBA_CIRCLE, mba_at(x, load), y, 4.6, "gemm", false, mba_tip(c, "%s · loads|%s "
+                "sectors per request", name.s, mba_num(load).s), NULL);
+        if (store > 0) mba_svg_mark(&s, MBA_DIAMOND, mba_at(x, store), y, 4.4, "ssm", false,
+                                    mba_tip(c, "%s · stores|%s sectors per request", name.s, mba_num(store).s), NULL);
     }
     mba_svg_end(&s);
     free(chosen.k);
@@ -196,6 +230,10 @@ static void fig9_legend(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_fig9 = {
-    "fig9", "Access", "Fig. 9 · access pattern", "32-byte sectors that a load or store of a warp touches: 4 for consecutive floats, 16 for consecutive 16-byte vectors, 32 for scattered ones.",
-    "More sectors than the width of the access needs are scattered lanes. Strides and reuse distances per instruction are not collected yet.",
-    "access counters, on a GPU: mambascope profile --sets access", false, NULL, fig9_columns, has_sectors, fig9_heading, fig9_numbers, fig9_draw, fig9_legend };
+    "fig9", "Access", "Fig. 9 · access pattern", "32-byte sectors that a load or store of a warp touches: 4 for "
+                                                 "consecutive floats, 16 for consecutive 16-byte vectors, 32 for "
+                                                 "scattered ones.",
+    "More sectors than the width of the access needs are scattered lanes. Strides and reuse distances per instruction "
+    "are not collected yet.",
+    "access counters, on a GPU: mambascope profile --sets access", false, NULL, fig9_columns, has_sectors, fig9_heading,
+        fig9_numbers, fig9_draw, fig9_legend };

@@ -58,8 +58,10 @@ static bool has_pair(const mba_stores *r, int run)
 }
 
 enum { ASPECTS = 6 };
-static const struct { const char *what, *unit; } aspects[ASPECTS] = { { "step, per unit", "µs" }, { "SSM operators, per unit", "µs" }, { "SSM share of the kernel time", "%" },
-    { "least FLOPs of SSM, per unit", "MFLOP" }, { "SSM at this part of its floor", "%" }, { "DRAM bandwidth of SSM, time-weighted", "GB/s" } };
+static const struct { const char *what, *unit; } aspects[ASPECTS] = { { "step, per unit", "µs" },
+        { "SSM operators, per unit", "µs" }, { "SSM share of the kernel time", "%" },
+    { "least FLOPs of SSM, per unit", "MFLOP" }, { "SSM at this part of its floor", "%" }, { "DRAM bandwidth of SSM, "
+            "time-weighted", "GB/s" } };
 
 static double aspect(const mba_analysis *a, int i)
 {
@@ -74,7 +76,8 @@ static double aspect(const mba_analysis *a, int i)
     }
 }
 
-static const mba_grid_column fig10_columns[] = { { "what", "what" }, { "unit", "unit" }, { "mamba1", "Mamba-1 (scan)" }, { "mamba2", "Mamba-2 (matrices)" }, { 0 } };
+static const mba_grid_column fig10_columns[] = { { "what", "what" }, { "unit", "unit" }, { "mamba1", "Mamba-1 (scan)" },
+                                                 { "mamba2", "Mamba-2 (matrices)" }, { 0 } };
 
 static mba_status fig10_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -94,7 +97,8 @@ static void fig10_heading(mba_buf *b, const mba_stores *r, int run)
     const pair   p = pair_of(r);
     const double scan = aspect(p.scan, 1), matrix = aspect(p.matrix, 1);
     (void)run;
-    mba_buf_add(b, "The scan takes %s µs a unit, the matrices %s µs: %s × the time with %s × the least FLOPs", mba_num(scan).s, mba_num(matrix).s, mba_num(matrix / scan).s,
+    mba_buf_add(b, "The scan takes %s µs a unit, the matrices %s µs: %s × the time with %s × the least FLOPs",
+                mba_num(scan).s, mba_num(matrix).s, mba_num(matrix / scan).s,
                 mba_num(aspect(p.matrix, 3) / aspect(p.scan, 3)).s);
 }
 
@@ -108,10 +112,13 @@ static mba_status fig10_draw(mba_canvas *c, double w, const mba_stores *r, int r
     for (int i = 0; i < ASPECTS; i++) {
         const double    v[2] = { aspect(p.scan, i), aspect(p.matrix, i) }, y = 6 + rh * i, top = y + (narrow ? 18 : 4);
         const mba_scale x = mba_lin(0, fmax(isnan(v[0]) ? 0 : v[0], isnan(v[1]) ? 0 : v[1]), left, w - 96);
-        mba_svg_text(&s, narrow ? 0 : left - 10, y + (narrow ? 12 : 22), "halo", narrow ? 's' : 'e', "%s", aspects[i].what);
+        mba_svg_text(&s, narrow ? 0 : left - 10, y + (narrow ? 12 : 22), "halo", narrow ? 's' : 'e', "%s",
+                     aspects[i].what);
         for (int j = 0; j < 2; j++) {
             const double width = isnan(v[j]) ? 0 : mba_at(x, v[j]) - x.a;
-            mba_svg_bar(&s, x.a, top + 15 * j, fmax(1, width), 13, "", j ? "ssm" : "msg", mba_tip(c, "%s · %s|%s %s", j ? p.matrix->workload : p.scan->workload, aspects[i].what, mba_num(v[j]).s, aspects[i].unit), NULL);
+            mba_svg_bar(&s, x.a, top + 15 * j, fmax(1, width), 13, "", j ? "ssm" : "msg",
+                        mba_tip(c, "%s · %s|%s %s", j ? p.matrix->workload : p.scan->workload, aspects[i].what,
+                                mba_num(v[j]).s, aspects[i].unit), NULL);
             mba_svg_text(&s, x.a + width + 5, top + 15 * j + 11, "", 's', "%s %s", mba_num(v[j]).s, aspects[i].unit);
         }
     }
@@ -127,19 +134,25 @@ static void fig10_legend(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_fig10 = {
-    "fig10", "Mamba-1 / 2", "Fig. 10 · scan against matrices", "A step of Mamba-1 and one of Mamba-2; each row has its own scale.",
+    "fig10", "Mamba-1 / 2", "Fig. 10 · scan against matrices", "A step of Mamba-1 and one of Mamba-2; each row has its "
+                                                               "own scale.",
     "A fair comparison needs equal sizes: Table I says what ran. A unit is a token.",
-    "stores of both at equal sizes: mambascope report mamba1.db mamba2.db", true, NULL, fig10_columns, has_pair, fig10_heading, fig10_numbers, fig10_draw, fig10_legend };
+    "stores of both at equal sizes: mambascope report mamba1.db mamba2.db", true, NULL, fig10_columns, has_pair,
+        fig10_heading, fig10_numbers, fig10_draw, fig10_legend };
 
 /* ---- Fig. 11: sizes; Fig. 12: variants ---- */
 
-static bool same_model(const mba_analysis *a, const mba_analysis *b) { return *a->workload && !strcmp(a->workload, b->workload) && !strcmp(a->device, b->device); }
+static bool same_model(const mba_analysis *a, const mba_analysis *b)
+{
+    return *a->workload && !strcmp(a->workload, b->workload) && !strcmp(a->device, b->device);
+}
 
 /* Whether run i has a partner: the same model on the same machine with other (or equal) units a step. */
 static bool has_partner(const mba_stores *r, int i, bool equal_units)
 {
     for (int j = 0; j < r->n; j++)
-        if (j != i && same_model(r->run[i].a, r->run[j].a) && (r->run[i].a->units == r->run[j].a->units) == equal_units) return true;
+        if (j != i && same_model(r->run[i].a, r->run[j].a)
+            && (r->run[i].a->units == r->run[j].a->units) == equal_units) return true;
     return false;
 }
 
@@ -152,8 +165,11 @@ static bool any_partner(const mba_stores *r, bool equal_units)
 static bool has_sizes(const mba_stores *r, int run)    { (void)run; return any_partner(r, false); }
 static bool has_variants(const mba_stores *r, int run) { (void)run; return any_partner(r, true); }
 
-static const mba_grid_column partner_columns[] = { { "run", "run" }, { "units", "units a step" }, { "step_us_per_unit", "step, µs per unit" }, { "ssm_us_per_unit", "SSM, µs per unit" },
-    { "ssm_percent_of_floor", "SSM, % of floor" }, { "ssm_gb_s", "SSM, DRAM GB/s" }, { "ssm_mb", "SSM, DRAM MB a step" }, { 0 } };
+static const mba_grid_column partner_columns[] = { { "run", "run" }, { "units", "units a step" },
+                                                   { "step_us_per_unit", "step, µs per unit" },
+                                                       { "ssm_us_per_unit", "SSM, µs per unit" },
+    { "ssm_percent_of_floor", "SSM, % of floor" }, { "ssm_gb_s", "SSM, DRAM GB/s" },
+        { "ssm_mb", "SSM, DRAM MB a step" }, { 0 } };
 
 static mba_status partner_numbers(mba_grid *g, const mba_stores *r, bool equal_units)
 {
@@ -171,38 +187,73 @@ static mba_status partner_numbers(mba_grid *g, const mba_stores *r, bool equal_u
     return MBA_OK;
 }
 
-static mba_status fig11_numbers(mba_grid *g, const mba_stores *r, int run) { (void)run; return partner_numbers(g, r, false); }
-static mba_status fig12_numbers(mba_grid *g, const mba_stores *r, int run) { (void)run; return partner_numbers(g, r, true); }
-static void fig11_heading(mba_buf *b, const mba_stores *r, int run) { (void)r, (void)run; mba_buf_put(b, "The same models at several sizes"); }
-static void fig12_heading(mba_buf *b, const mba_stores *r, int run) { (void)r, (void)run; mba_buf_put(b, "The same models, computed in different ways"); }
+static mba_status fig11_numbers(mba_grid *g, const mba_stores *r, int run)
+{
+    (void)run;
+    return partner_numbers(g, r, false);
+}
+
+static mba_status fig12_numbers(mba_grid *g, const mba_stores *r, int run)
+{
+    (void)run;
+    return partner_numbers(g, r, true);
+}
+
+static void fig11_heading(mba_buf *b, const mba_stores *r, int run)
+{
+    (void)r, (void)run;
+    mba_buf_put(b, "The same models at several sizes");
+}
+
+static void fig12_heading(mba_buf *b, const mba_stores *r, int run)
+{
+    (void)r, (void)run;
+    mba_buf_put(b, "The same models, computed in different ways");
+}
 
 const mba_figure mba_figure_fig11 = {
-    "fig11", "Sensitivity", "Fig. 11 · sensitivity to size", "Time per unit of the same model at other batches and lengths.", "Where time per unit stops falling, the machine is full.",
-    "stores of one model at several sizes: mambascope profile --length 512 --out a.db; --length 4096 --out b.db; mambascope report a.db b.db", true, NULL, partner_columns, has_sizes,
+    "fig11", "Sensitivity", "Fig. 11 · sensitivity to size", "Time per unit of the same model at other batches and "
+                                                             "lengths.", "Where time per unit stops falling, the "
+                                                                         "machine is full.",
+    "stores of one model at several sizes: mambascope profile --length 512 --out a.db; --length 4096 --out b.db; "
+    "mambascope report a.db b.db", true, NULL, partner_columns, has_sizes,
     fig11_heading, fig11_numbers, NULL, NULL };
 
 const mba_figure mba_figure_fig12 = {
-    "fig12", "Variants", "Fig. 12 · fused and persistent variants", "The same model and size with other variants of its operators.", "The intervention behind claim F5: do longer lives of blocks raise the bandwidth?",
-    "stores of one model and size with other variants: mambascope profile --op ssd=VARIANT --out b.db; mambascope report a.db b.db", true, NULL, partner_columns, has_variants,
+    "fig12", "Variants", "Fig. 12 · fused and persistent variants", "The same model and size with other variants of "
+                                                                    "its operators.", "The intervention behind claim "
+                                                                            "F5: do longer lives of blocks raise the "
+                                                                            "bandwidth?",
+    "stores of one model and size with other variants: mambascope profile --op ssd=VARIANT --out b.db; mambascope "
+    "report a.db b.db", true, NULL, partner_columns, has_variants,
     fig12_heading, fig12_numbers, NULL, NULL };
 
 /* ---- Fig. 13 ---- */
 
 static bool never(const mba_stores *r, int run) { (void)r, (void)run; return false; }
-static void fig13_heading(mba_buf *b, const mba_stores *r, int run) { (void)r, (void)run; mba_buf_put(b, "What other hardware would do"); }
+static void fig13_heading(mba_buf *b, const mba_stores *r, int run)
+{
+    (void)r, (void)run;
+    mba_buf_put(b, "What other hardware would do");
+}
+
 static mba_status no_numbers(mba_grid *g, const mba_stores *r, int run) { (void)g, (void)r, (void)run; return MBA_OK; }
 static const mba_grid_column fig13_columns[] = { { "machine", "machine" }, { 0 } };
 
 const mba_figure mba_figure_fig13 = {
-    "fig13", "What-if", "Fig. 13 · what-if", "Sweeps of the simulator over bandwidth, tensor : vector ratio and registers.", "Simulated values are drawn hollow, with their band.",
-    "sweeps of the simulator: stores of this version hold none yet", true, NULL, fig13_columns, never, fig13_heading, no_numbers, NULL, NULL };
+    "fig13", "What-if", "Fig. 13 · what-if", "Sweeps of the simulator over bandwidth, tensor : vector ratio and "
+                                             "registers.", "Simulated values are drawn hollow, with their band.",
+    "sweeps of the simulator: stores of this version hold none yet", true, NULL, fig13_columns, never, fig13_heading,
+        no_numbers, NULL, NULL };
 
 /* ---- stores side by side ---- */
 
 static bool has_several(const mba_stores *r, int run) { (void)run; return r->n > 1; }
 
-static const mba_grid_column store_columns[] = { { "run", "run" }, { "whose", "whose" }, { "device", "device" }, { "step_ms", "step, ms" }, { "spread_ms", "spread, ms" },
-    { "units_per_s", "units per s" }, { "busy_ms", "kernels, ms" }, { "idle_ms", "idle, ms" }, { "launches", "launches" }, { "percent_of_floor", "% of floor" },
+static const mba_grid_column store_columns[] = { { "run", "run" }, { "whose", "whose" }, { "device", "device" },
+                                                 { "step_ms", "step, ms" }, { "spread_ms", "spread, ms" },
+    { "units_per_s", "units per s" }, { "busy_ms", "kernels, ms" }, { "idle_ms", "idle, ms" },
+        { "launches", "launches" }, { "percent_of_floor", "% of floor" },
     { "gemm_ms", "GEMM, ms" }, { "ssm_ms", "SSM, ms" }, { "step_us_per_unit", "µs per unit" }, { 0 } };
 
 static mba_status store_numbers(mba_grid *g, const mba_stores *r, int run)
@@ -228,7 +279,10 @@ static mba_status store_numbers(mba_grid *g, const mba_stores *r, int run)
 }
 
 /* Steps of foreign programs may have no plain time: then what the timeline says. */
-static double step_s(const mba_analysis *a) { return isnan(a->plain_s) ? a->busy_s + (isnan(a->idle_s) ? 0 : a->idle_s) : a->plain_s; }
+static double step_s(const mba_analysis *a)
+{
+    return isnan(a->plain_s) ? a->busy_s + (isnan(a->idle_s) ? 0 : a->idle_s) : a->plain_s;
+}
 
 static void store_heading(mba_buf *b, const mba_stores *r, int run)
 {
@@ -254,10 +308,12 @@ static mba_status store_draw(mba_canvas *c, double w, const mba_stores *r, int r
         const mba_analysis *a = r->run[i].a;
         const double        y = 14 + rh * i + (narrow ? 26 : 12), ms = 1e3 * step_s(a);
         const bool          peer = mba_run_is_foreign(a);
-        mba_svg_text(&s, narrow ? 0 : left - 8, narrow ? y - 12 : y + 4, "b halo", narrow ? 's' : 'e', "%s", mba_short(mba_run_label(r, i), narrow ? 44 : 30).s);
+        mba_svg_text(&s, narrow ? 0 : left - 8, narrow ? y - 12 : y + 4, "b halo", narrow ? 's' : 'e', "%s",
+                     mba_short(mba_run_label(r, i), narrow ? 38 : 26).s);
         if (!(ms > 0)) continue;
         mba_svg_mark(&s, peer ? MBA_CIRCLE : MBA_DIAMOND, mba_at(x, ms), y, 5, peer ? "msg" : "ssm", false,
-                     mba_tip(c, "%s (%s)|%s ms a step, %s units per s|%s", mba_run_label(r, i), peer ? "peer" : "ours", mba_num(ms).s, mba_num(a->units / a->plain_s).s, mba_run_device(a)), NULL);
+                     mba_tip(c, "%s (%s)|%s ms a step, %s units per s|%s", mba_run_label(r, i), peer ? "peer" : "ours",
+                             mba_num(ms).s, mba_num(a->units / a->plain_s).s, mba_run_device(a)), NULL);
         mba_svg_text(&s, mba_at(x, ms) + 10, y + 4, "t2 halo", 's', "%s ms", mba_num(ms).s);
     }
     mba_svg_end(&s);
@@ -272,6 +328,9 @@ static void store_legend(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_stores = {
-    "stores", "Side by side", "Peers and ours · stores side by side", "Time of a step of every store given, and where it goes.",
-    "Stores of programs that are not ours come from `mambascope profile -- CMD`. Their units are not known; compare steps of equal shape only.",
-    "more than one store: mambascope report ours.db peer.db", true, NULL, store_columns, has_several, store_heading, store_numbers, store_draw, store_legend };
+    "stores", "Side by side", "Peers and ours · stores side by side", "Time of a step of every store given, and where "
+                                                                      "it goes.",
+    "Stores of programs that are not ours come from `mambascope profile -- CMD`. Their units are not known; compare "
+    "steps of equal shape only.",
+    "more than one store: mambascope report ours.db peer.db", true, NULL, store_columns, has_several, store_heading,
+        store_numbers, store_draw, store_legend };

@@ -13,7 +13,8 @@ static bool has_memory(const mba_stores *r, int run)
     return r->run[run].a->nnodes > 0 && mba_store_count(r->run[run].store, MBA_ROWS_operand, &n) == MBA_OK && n > 0;
 }
 
-static const mba_grid_column memory_columns[] = { { "role", "role" }, { "storages", "storages" }, { "mb", "MB, all" }, { "lives", "lives" }, { 0 } };
+static const mba_grid_column memory_columns[] = { { "role", "role" }, { "storages", "storages" }, { "mb", "MB, all" },
+                                                  { "lives", "lives" }, { 0 } };
 
 static mba_status memory_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -51,7 +52,7 @@ static void memory_heading(mba_buf *b, const mba_stores *r, int run)
 }
 
 /* At most this many points: the highest of its stretch each. */
-enum { POINTS = 240 };
+enum { POINTS = 120 };
 
 static mba_status memory_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
@@ -78,16 +79,21 @@ static mba_status memory_draw(mba_canvas *c, double w, const mba_stores *r, int 
         for (int64_t k = i; k < i + stretch && k < m->nnodes; k++) if (m->alive_bytes[k] > m->alive_bytes[at]) at = k;
         const double mb = m->alive_bytes[at] / 1e6;
         px[n] = mba_at(x, (double)at), py[n] = mba_at(y, mb), n++;
-        mba_svg_bar(&s, mba_at(x, (double)i), mba_at(y, mb), mba_at(x, (double)(i + stretch)) - mba_at(x, (double)i), bottom - mba_at(y, mb), "",
-                    mba_kind_paint(MBA_CONV), mba_tip(c, "%s%s%s|%s MB alive at node %lld", a->node[at].op ? a->node[at].op : "?", a->node[at].scope ? ", " : "",
+        mba_svg_bar(&s, mba_at(x, (double)i), mba_at(y, mb), mba_at(x, (double)(i + stretch)) - mba_at(x, (double)i),
+                    bottom - mba_at(y, mb), "",
+                    mba_kind_paint(MBA_CONV), mba_tip(c, "%s%s%s|%s MB alive at node %lld", a->node[at].op
+                                                      ? a->node[at].op : "?", a->node[at].scope ? ", " : "",
                     a->node[at].scope ? a->node[at].scope : "", mba_num(mb).s, (long long)a->node[at].id), NULL);
     }
     mba_svg_polyline(&s, px, py, n, "gemm");
     mba_svg_line(&s, left, mba_at(y, m->kept_bytes / 1e6), right, mba_at(y, m->kept_bytes / 1e6), "ref dash", NULL);
-    mba_svg_text(&s, left + 4, mba_at(y, m->kept_bytes / 1e6) + (m->kept_bytes / 1e6 > 0.15 * hi ? 12 : -4), "t3 halo", 's', "always there %s MB", mba_num(m->kept_bytes / 1e6).s);
+    mba_svg_text(&s, left + 4, mba_at(y, m->kept_bytes / 1e6) + (m->kept_bytes / 1e6 > 0.15 * hi ? 12 : -4), "t3 halo",
+                 's', "always there %s MB", mba_num(m->kept_bytes / 1e6).s);
     if (!isnan(m->planned_bytes)) {
-        mba_svg_line(&s, left, mba_at(y, m->planned_bytes / 1e6), right, mba_at(y, m->planned_bytes / 1e6), "ref", NULL);
-        mba_svg_text(&s, right - 2, mba_at(y, m->planned_bytes / 1e6) - 4, "t3 halo", 'e', "plan %s MB", mba_num(m->planned_bytes / 1e6).s);
+        mba_svg_line(&s, left, mba_at(y, m->planned_bytes / 1e6), right, mba_at(y, m->planned_bytes / 1e6), "ref",
+                     NULL);
+        mba_svg_text(&s, right - 2, mba_at(y, m->planned_bytes / 1e6) - 4, "t3 halo", 'e', "plan %s MB",
+                     mba_num(m->planned_bytes / 1e6).s);
     }
     mba_svg_end(&s);
     mba_memory_destroy(m);
@@ -96,7 +102,10 @@ static mba_status memory_draw(mba_canvas *c, double w, const mba_stores *r, int 
 
 const mba_figure mba_figure_memory = {
     "memory", "Memory plan", "Memory plan · what is alive",
-    "Megabytes alive at each operator, from the graph: parameters, gradients and optimizer state all the time, activations from first to last use.",
-    "The peak is what any plan must hold at that point; the line of the plan lies above it by alignment, scratch and what packing loses.",
-    "operands of the graph: a store of our own models, not one made smaller with export --store", false, NULL, memory_columns, has_memory, memory_heading, memory_numbers,
+    "Megabytes alive at each operator, from the graph: parameters, gradients and optimizer state all the time, "
+    "activations from first to last use.",
+    "The peak is what any plan must hold at that point; the line of the plan lies above it by alignment, scratch and "
+    "what packing loses.",
+    "operands of the graph: a store of our own models, not one made smaller with export --store", false, NULL,
+        memory_columns, has_memory, memory_heading, memory_numbers,
     memory_draw, NULL };

@@ -9,7 +9,8 @@ enum { MOST = 24 };
 
 static double hardware_ratio(const mba_analysis *a)
 {
-    return (isnan(a->sheet.tensor) ? a->best.tensor : a->sheet.tensor) / (isnan(a->sheet.fma) ? a->best.fma : a->sheet.fma);
+    return (isnan(a->sheet.tensor) ? a->best.tensor : a->sheet.tensor) / (isnan(a->sheet.fma) ? a->best.fma
+                                                                          : a->sheet.fma);
 }
 
 static double special_ratio(const mba_kernel_view *k) { return k->counted.tensor_flops / k->counted.special_ops; }
@@ -17,10 +18,15 @@ static double special_ratio(const mba_kernel_view *k) { return k->counted.tensor
 /* ---- Fig. 6: ratios ---- */
 
 static bool has_ratio(const mba_kernel_view *k) { return !isnan(k->ratio_a) || !isnan(k->ratio_b); }
-static bool has_ratios(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, has_ratio) && hardware_ratio(r->run[run].a) > 0; }
+static bool has_ratios(const mba_stores *r, int run)
+{
+    return mba_any_kernel(r->run[run].a, has_ratio) && hardware_ratio(r->run[run].a) > 0;
+}
 
-static const mba_grid_column fig6_columns[] = { { "kernel", "kernel" }, { "kernel_class", "class" }, { "ratio_a", "tensor : vector (a)" },
-    { "ratio_b", "tensor : vector (b)" }, { "ratio_special", "tensor : special" }, { "hardware", "hardware (a)" }, { "limits", "limits by (a)" }, { 0 } };
+static const mba_grid_column fig6_columns[] = { { "kernel", "kernel" }, { "kernel_class", "class" },
+                                                { "ratio_a", "tensor : vector (a)" },
+    { "ratio_b", "tensor : vector (b)" }, { "ratio_special", "tensor : special" }, { "hardware", "hardware (a)" },
+        { "limits", "limits by (a)" }, { 0 } };
 
 static mba_status fig6_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -50,7 +56,8 @@ static void fig6_heading(mba_buf *b, const mba_stores *r, int run)
         mixed++;
         below += k->ratio_a < hardware_ratio(a);
     }
-    mba_buf_add(b, "%d of %d mixed kernels have less tensor work per vector FLOP than the hardware's %s : 1", below, mixed, mba_num(hardware_ratio(a)).s);
+    mba_buf_add(b, "%d of %d mixed kernels have less tensor work per vector FLOP than the hardware's %s : 1", below,
+                mixed, mba_num(hardware_ratio(a)).s);
 }
 
 static mba_status fig6_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
@@ -61,7 +68,8 @@ static mba_status fig6_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     mba_chosen          chosen;
     (void)view;
     MBA_TRY(mba_choose(&chosen, a, has_ratio, MOST));
-    for (int i = 0; i < chosen.n; i++) mba_see(&seen, chosen.k[i]->ratio_a), mba_see(&seen, chosen.k[i]->ratio_b), mba_see(&seen, special_ratio(chosen.k[i]));
+    for (int i = 0; i < chosen.n; i++) mba_see(&seen, chosen.k[i]->ratio_a), mba_see(&seen, chosen.k[i]->ratio_b),
+        mba_see(&seen, special_ratio(chosen.k[i]));
     mba_see(&seen, hardware / 4);
     mba_see(&seen, 4 * hardware);
     seen = mba_decades(seen, 1, 1000);
@@ -80,13 +88,19 @@ static mba_status fig6_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         const double           y = mba_lanes_at(&lanes, i);
         const mba_name         name = mba_kernel_label(a, k, 60);
         mba_lanes_label(&s, &lanes, i, a, k);
-        if (k->ratio_a > 0 && k->ratio_b > 0) mba_svg_line(&s, mba_at(x, k->ratio_a), y, mba_at(x, k->ratio_b), y, "stem", NULL);
+        if (k->ratio_a > 0 && k->ratio_b > 0) mba_svg_line(&s, mba_at(x, k->ratio_a), y, mba_at(x, k->ratio_b), y,
+                                                           "stem", NULL);
         if (special_ratio(k) > 0 && isfinite(special_ratio(k)))
-            mba_svg_mark(&s, MBA_TRIANGLE, mba_at(x, special_ratio(k)), y, 4.6, "sfu", false, mba_tip(c, "%s · tensor : special functions|%s : 1", name.s, mba_num(special_ratio(k)).s), NULL);
+            mba_svg_mark(&s, MBA_TRIANGLE, mba_at(x, special_ratio(k)), y, 4.6, "sfu", false,
+                         mba_tip(c, "%s · tensor : special functions|%s : 1", name.s, mba_num(special_ratio(k)).s),
+                             NULL);
         if (k->ratio_b > 0)
-            mba_svg_mark(&s, MBA_DIAMOND, mba_at(x, k->ratio_b), y, 4.6, "ssm", false, mba_tip(c, "%s · rule (b), issue slots × 2|%s : 1", name.s, mba_num(k->ratio_b).s), NULL);
+            mba_svg_mark(&s, MBA_DIAMOND, mba_at(x, k->ratio_b), y, 4.6, "ssm", false, mba_tip(c, "%s · rule (b), "
+                    "issue slots × 2|%s : 1", name.s, mba_num(k->ratio_b).s), NULL);
         if (k->ratio_a > 0)
-            mba_svg_mark(&s, MBA_CIRCLE, mba_at(x, k->ratio_a), y, 4.8, "gemm", false, mba_tip(c, "%s · rule (a), arithmetic|%s : 1, %s kernel", name.s, mba_num(k->ratio_a).s, mba_kernel_class_name(k->cls)), NULL);
+            mba_svg_mark(&s, MBA_CIRCLE, mba_at(x, k->ratio_a), y, 4.8, "gemm", false, mba_tip(c, "%s · rule (a), "
+                    "arithmetic|%s : 1, %s kernel", name.s, mba_num(k->ratio_a).s, mba_kernel_class_name(k->cls)),
+                        NULL);
     }
     mba_svg_end(&s);
     free(chosen.k);
@@ -104,9 +118,11 @@ static void fig6_legend(mba_buf *b, const mba_stores *r, int run)
 const mba_figure mba_figure_fig6 = {
     "fig6", "Tensor : vector", "Fig. 6 · tensor : vector : special functions",
     "Executed tensor FLOPs per vector FLOP of kernels that do both, by two counting rules; log axis.",
-    "Left of the hardware line the vector lanes have more to do than the tensor cores can wait for. Rule (b) counts conversions, selects and integer work too, because they occupy the "
+    "Left of the hardware line the vector lanes have more to do than the tensor cores can wait for. Rule (b) counts "
+    "conversions, selects and integer work too, because they occupy the "
     "same lanes. The line for special functions is 256 : 1 on Hopper.",
-    "counters of kernels with tensor work, on a GPU: mambascope profile --sets roofline,pipes", false, NULL, fig6_columns, has_ratios, fig6_heading, fig6_numbers, fig6_draw,
+    "counters of kernels with tensor work, on a GPU: mambascope profile --sets roofline,pipes", false, NULL,
+        fig6_columns, has_ratios, fig6_heading, fig6_numbers, fig6_draw,
     fig6_legend };
 
 /* ---- the four floors ---- */
@@ -114,8 +130,10 @@ const mba_figure mba_figure_fig6 = {
 static bool has_floor(const mba_kernel_view *k) { return k->least_s > 0 && k->median_s > 0; }
 static bool has_floors(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, has_floor); }
 
-static const mba_grid_column floor_columns[] = { { "kernel", "kernel" }, { "time_us", "measured, µs" }, { "memory_us", "memory, µs" }, { "tensor_us", "tensor, µs" },
-    { "vector_us", "vector, µs" }, { "special_us", "special, µs" }, { "floor_by", "floor by" }, { "percent_of_floor", "% of floor" }, { "busiest", "busiest unit" },
+static const mba_grid_column floor_columns[] = { { "kernel", "kernel" }, { "time_us", "measured, µs" },
+                                                 { "memory_us", "memory, µs" }, { "tensor_us", "tensor, µs" },
+    { "vector_us", "vector, µs" }, { "special_us", "special, µs" }, { "floor_by", "floor by" },
+        { "percent_of_floor", "% of floor" }, { "busiest", "busiest unit" },
     { "busiest_pct", "%" }, { 0 } };
 
 static mba_status floor_numbers(mba_grid *g, const mba_stores *r, int run)
@@ -139,21 +157,25 @@ static mba_status floor_numbers(mba_grid *g, const mba_stores *r, int run)
 
 static void floor_heading(mba_buf *b, const mba_stores *r, int run)
 {
-    const mba_bounds all = mba_bounds_of(r->run[run].a, MBA_ALL_KERNELS), ssm = mba_bounds_of(r->run[run].a, MBA_SSM_KERNELS);
+    const mba_bounds all = mba_bounds_of(r->run[run].a, MBA_ALL_KERNELS),
+        ssm = mba_bounds_of(r->run[run].a, MBA_SSM_KERNELS);
     mba_buf_add(b, "The kernels of a step run at %s %% of their floors", mba_num(all.percent_of_floor).s);
     if (!isnan(ssm.percent_of_floor)) mba_buf_add(b, ", SSM kernels at %s %%", mba_num(ssm.percent_of_floor).s);
 }
 
 static mba_status floor_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
-    static const struct { mba_shape shape; const char *paint, *text; } by[MBA_FLOORS] = { [MBA_BY_MEMORY] = { MBA_SQUARE, "memory", "memory" },
-        [MBA_BY_TENSOR] = { MBA_CIRCLE, "tensor", "tensor" }, [MBA_BY_VECTOR] = { MBA_DIAMOND, "vector", "vector" }, [MBA_BY_SPECIAL] = { MBA_TRIANGLE, "sfu", "special-function" } };
+    static const struct { mba_shape shape; const char *paint,
+                          *text; } by[MBA_FLOORS] = { [MBA_BY_MEMORY] = { MBA_SQUARE, "memory", "memory" },
+        [MBA_BY_TENSOR] = { MBA_CIRCLE, "tensor", "tensor" }, [MBA_BY_VECTOR] = { MBA_DIAMOND, "vector", "vector" },
+            [MBA_BY_SPECIAL] = { MBA_TRIANGLE, "sfu", "special-function" } };
     const mba_analysis *a = r->run[run].a;
     mba_range           seen = { NAN, NAN };
     mba_chosen          chosen;
     (void)view;
     MBA_TRY(mba_choose(&chosen, a, has_floor, MOST));
-    for (int i = 0; i < chosen.n; i++) mba_see(&seen, 1e6 * chosen.k[i]->median_s), mba_see(&seen, 1e6 * chosen.k[i]->least_s);
+    for (int i = 0; i < chosen.n; i++) mba_see(&seen, 1e6 * chosen.k[i]->median_s),
+        mba_see(&seen, 1e6 * chosen.k[i]->least_s);
     seen = mba_decades(seen, 1, 1000);
     seen.lo = fmax(seen.lo / 10, seen.hi * 1e-6);
     const mba_lanes lanes = mba_lanes_for(w, chosen.n, 10, 20);
@@ -169,11 +191,14 @@ static mba_status floor_draw(mba_canvas *c, double w, const mba_stores *r, int r
         for (int f = 0; f < MBA_FLOORS; f++) {
             const double v = 1e6 * k->floor_s[f];
             if (v >= x.lo)
-                mba_svg_mark(&s, by[f].shape, mba_at(x, v), y, 4.4, by[f].paint, false, mba_tip(c, "%s|%s floor %s µs, %s %% of measured", name.s, by[f].text, mba_num(v).s, mba_num(100 * v / us).s), NULL);
+                mba_svg_mark(&s, by[f].shape, mba_at(x, v), y, 4.4, by[f].paint, false, mba_tip(c, "%s|%s floor %s µs, "
+                        "%s %% of measured", name.s, by[f].text, mba_num(v).s, mba_num(100 * v / us).s), NULL);
         }
         mba_svg_bar(&s, mba_at(x, us) - 1.5, y - 8, 3, 16, "", "measured",
-                    mba_tip(c, "%s · measured|%s µs; floor %s µs by %s = %s %%%s", name.s, mba_num(us).s, mba_num(1e6 * k->least_s).s, mba_floor_name(k->bound),
-                            mba_num(100 * k->least_s / k->median_s).s, k->from_counters ? "|floor of executed work: the least is not known" : ""), NULL);
+                    mba_tip(c, "%s · measured|%s µs; floor %s µs by %s = %s %%%s", name.s, mba_num(us).s,
+                            mba_num(1e6 * k->least_s).s, mba_floor_name(k->bound),
+                            mba_num(100 * k->least_s / k->median_s).s, k->from_counters ? "|floor of executed work: "
+                                    "the least is not known" : ""), NULL);
     }
     mba_svg_end(&s);
     free(chosen.k);
@@ -192,13 +217,17 @@ static void floor_legend(mba_buf *b, const mba_stores *r, int run)
 
 const mba_figure mba_figure_floors = {
     "floors", "Floors", "Fig. 6 · the four floors",
-    "The least time of a launch by each resource, from least work and the best known rates, and the median time on the timeline.",
-    "The rightmost floor is the kernel's floor; the stem to the measured tick is what could be won. Bound by its floor and busiest unit are two statements: the table has both.",
-    "least work and ceilings: mambascope profile --model NAME --out run.db", false, NULL, floor_columns, has_floors, floor_heading, floor_numbers, floor_draw, floor_legend };
+    "The least time of a launch by each resource, from least work and the best known rates, and the median time on the "
+    "timeline.",
+    "The rightmost floor is the kernel's floor; the stem to the measured tick is what could be won. Bound by its floor "
+    "and busiest unit are two statements: the table has both.",
+    "least work and ceilings: mambascope profile --model NAME --out run.db", false, NULL, floor_columns, has_floors,
+        floor_heading, floor_numbers, floor_draw, floor_legend };
 
 /* ---- Fig. 7: what binds ---- */
 
-static const mba_grid_column fig7_columns[] = { { "kernels", "kernels" }, { "reading", "reading" }, { "percent", "% of their time" }, { 0 } };
+static const mba_grid_column fig7_columns[] = { { "kernels", "kernels" }, { "reading", "reading" },
+                                                { "percent", "% of their time" }, { 0 } };
 
 typedef struct reading { char text[96]; double share; const char *paint; } reading;
 
@@ -207,13 +236,16 @@ static int readings_of(reading *out, const mba_analysis *a, mba_group_of g)
     static const char *const paint[] = { "memory", "tensor", "vector", "sfu" };
     const mba_bounds       b = mba_bounds_of(a, g);
     const mba_vector_bound v = mba_vector_bound_of(a, g);
-    const struct { const char *text; double share; } mixed[] = { { "mixed: vector floor above tensor floor (a)", v.floor_a }, { "mixed: vector floor above tensor floor (b)", v.floor_b },
-        { "mixed: FMA pipe busier than tensor pipe", v.pipe_fma }, { "mixed: busiest vector pipe above tensor pipe", v.pipe_any } };
+    const struct { const char *text; double share; } mixed[] = { { "mixed: vector floor above tensor floor (a)",
+            v.floor_a }, { "mixed: vector floor above tensor floor (b)", v.floor_b },
+        { "mixed: FMA pipe busier than tensor pipe", v.pipe_fma }, { "mixed: busiest vector pipe above tensor pipe",
+                v.pipe_any } };
     int n = 0;
     for (int f = 0; f < MBA_FLOORS; f++) {
         if (isnan(b.share[f])) continue;
         out[n].share = b.share[f], out[n].paint = paint[f];
-        snprintf(out[n++].text, sizeof out->text, "floor by %s", f == MBA_BY_SPECIAL ? "special functions" : mba_floor_name((mba_floor)f));
+        snprintf(out[n++].text, sizeof out->text, "floor by %s", f == MBA_BY_SPECIAL ? "special functions"
+                 : mba_floor_name((mba_floor)f));
     }
     for (int i = 0; i < 4 && g != MBA_GEMM_KERNELS; i++) {
         if (isnan(mixed[i].share)) continue;
@@ -241,10 +273,13 @@ static void fig7_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_vector_bound v = mba_vector_bound_of(r->run[run].a, MBA_SSM_KERNELS);
     const mba_bounds       s = mba_bounds_of(r->run[run].a, MBA_SSM_KERNELS);
-    if (!isnan(v.floor_a)) mba_buf_add(b, "Mixed SSM kernels are vector-bound for %s %% of their time by their floors", mba_num(100 * v.floor_a).s);
+    if (!isnan(v.floor_a)) mba_buf_add(b, "Mixed SSM kernels are vector-bound for %s %% of their time by their floors",
+                                       mba_num(100 * v.floor_a).s);
     else if (!isnan(s.percent_of_floor))
-        mba_buf_add(b, "SSM time by floor: memory %s %%, tensor %s %%, vector %s %%, special functions %s %%", mba_num(100 * s.share[MBA_BY_MEMORY]).s,
-                    mba_num(100 * s.share[MBA_BY_TENSOR]).s, mba_num(100 * s.share[MBA_BY_VECTOR]).s, mba_num(100 * s.share[MBA_BY_SPECIAL]).s);
+        mba_buf_add(b, "SSM time by floor: memory %s %%, tensor %s %%, vector %s %%, special functions %s %%",
+                    mba_num(100 * s.share[MBA_BY_MEMORY]).s,
+                    mba_num(100 * s.share[MBA_BY_TENSOR]).s, mba_num(100 * s.share[MBA_BY_VECTOR]).s,
+                        mba_num(100 * s.share[MBA_BY_SPECIAL]).s);
     else mba_buf_put(b, "What binds, by each reading");
 }
 
@@ -256,7 +291,8 @@ static mba_status fig7_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     reading         all[MBA_KERNEL_GROUPS][8];
     int             n[MBA_KERNEL_GROUPS], rows = 0;
     (void)view;
-    for (int g = 0; g < MBA_KERNEL_GROUPS; g++) n[g] = readings_of(all[g], r->run[run].a, (mba_group_of)g), rows += n[g] + 1;
+    for (int g = 0; g < MBA_KERNEL_GROUPS; g++) n[g] = readings_of(all[g], r->run[run].a, (mba_group_of)g),
+        rows += n[g] + 1;
     mba_svg         s = mba_svg_begin(c, w, 20 + rh * rows + 40, "What binds, percent of the group's time");
     const mba_scale x = mba_lin(0, 100, left, w - 44);
     mba_svg_axis(&s, x, 16, 20 + rh * rows, "% of the time of the group");
@@ -265,12 +301,16 @@ static mba_status fig7_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         mba_svg_text(&s, mba_at(x, 89) - 4, 12, "t3", 'e', "the study, mixed kernels: 89–92 %%");
     }
     for (int g = 0; g < MBA_KERNEL_GROUPS; g++) {
-        mba_svg_text(&s, narrow ? 0 : left - 10, y + 15, "b halo", narrow ? 's' : 'e', "%s kernels", g == MBA_ALL_KERNELS ? "all" : g == MBA_SSM_KERNELS ? "SSM" : "GEMM");
+        mba_svg_text(&s, narrow ? 0 : left - 10, y + 15, "b halo", narrow ? 's' : 'e', "%s kernels",
+                     g == MBA_ALL_KERNELS ? "all" : g == MBA_SSM_KERNELS ? "SSM" : "GEMM");
         y += rh;
         for (int i = 0; i < n[g]; i++, y += rh) {
             const double v = 100 * all[g][i].share, top = narrow ? y + 17 : y + 3;
-            mba_svg_text(&s, narrow ? 0 : left - 10, narrow ? y + 12 : y + 14, "halo", narrow ? 's' : 'e', "%s", all[g][i].text);
-            mba_svg_bar(&s, x.a, top, fmax(1, mba_at(x, v) - x.a), 13, "bar", all[g][i].paint, mba_tip(c, "%s kernels|%s: %s %% of their time", mba_group_name((mba_group_of)g), all[g][i].text, mba_num(v).s), NULL);
+            mba_svg_text(&s, narrow ? 0 : left - 10, narrow ? y + 12 : y + 14, "halo", narrow ? 's' : 'e', "%s",
+                         all[g][i].text);
+            mba_svg_bar(&s, x.a, top, fmax(1, mba_at(x, v) - x.a), 13, "bar", all[g][i].paint,
+                        mba_tip(c, "%s kernels|%s: %s %% of their time", mba_group_name((mba_group_of)g),
+                                all[g][i].text, mba_num(v).s), NULL);
             mba_svg_text(&s, mba_at(x, v) + 5, top + 11, "t2 halo", 's', "%s", mba_num(v).s);
         }
     }
@@ -278,10 +318,14 @@ static mba_status fig7_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     return MBA_OK;
 }
 
-static bool has_bounds(const mba_stores *r, int run) { return !isnan(mba_bounds_of(r->run[run].a, MBA_ALL_KERNELS).percent_of_floor); }
+static bool has_bounds(const mba_stores *r, int run)
+{
+    return !isnan(mba_bounds_of(r->run[run].a, MBA_ALL_KERNELS).percent_of_floor);
+}
 
 const mba_figure mba_figure_fig7 = {
     "fig7", "What binds", "Fig. 7 · vector-bound share",
     "Part of the time in kernels bound by each resource, and of mixed kernels bound by vector work under each reading.",
     "Floors use least work; pipes use what counters saw. Where readings disagree, the claim depends on the convention.",
-    "least work and ceilings; for mixed kernels: mambascope profile --sets roofline,pipes", false, NULL, fig7_columns, has_bounds, fig7_heading, fig7_numbers, fig7_draw, NULL };
+    "least work and ceilings; for mixed kernels: mambascope profile --sets roofline,pipes", false, NULL, fig7_columns,
+        has_bounds, fig7_heading, fig7_numbers, fig7_draw, NULL };

@@ -5,7 +5,7 @@
 
 #include "report/figure.h"
 
-enum { MOST = 40, BOTH = 0, TENSOR, VECTOR };
+enum { MOST = 30, BOTH = 0, TENSOR, VECTOR };
 static const char *const flop_views[] = { "tensor + vector", "tensor", "vector", NULL };
 
 /* A kernel on the roofline: executed work where counters saw it, else the least work over the least bytes. */
@@ -16,16 +16,25 @@ static point point_of(const mba_kernel_view *k, int view)
     const mba_counted *c = &k->counted;
     const double       vector = c->fp32_flops + c->half_flops;
     const double       f[] = { c->tensor_flops + vector, c->tensor_flops, vector };
-    const double       l[] = { k->least.tensor_flops + k->least.vector_flops, k->least.tensor_flops, k->least.vector_flops };
-    if (!isnan(f[view]) && !isnan(c->dram_bytes)) return (point){ f[view], c->time_s, { c->dram_bytes, c->l2_bytes, c->l1_bytes }, false };
+    const double       l[] = { k->least.tensor_flops + k->least.vector_flops, k->least.tensor_flops,
+                               k->least.vector_flops };
+    if (!isnan(f[view]) && !isnan(c->dram_bytes)) return (point){ f[view], c->time_s,
+            { c->dram_bytes, c->l2_bytes, c->l1_bytes }, false };
     return (point){ l[view], k->median_s, { k->least.bytes, NAN, NAN }, true };
 }
 
-static bool has_point(const mba_kernel_view *k) { const point p = point_of(k, BOTH); return p.flops > 0 && p.s > 0 && p.bytes[0] > 0; }
+static bool has_point(const mba_kernel_view *k)
+{
+    const point p = point_of(k, BOTH);
+    return p.flops > 0 && p.s > 0 && p.bytes[0] > 0;
+}
+
 static bool has_roofline(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, has_point); }
 
-static const mba_grid_column fig2_columns[] = { { "kernel", "kernel" }, { "class", "class" }, { "work", "work" }, { "time_us", "µs" }, { "gflop_s", "GFLOP/s" },
-    { "tensor_gflop", "tensor GFLOP" }, { "vector_gflop", "vector GFLOP" }, { "flop_per_dram_byte", "FLOP/byte DRAM" }, { "flop_per_l2_byte", "L2" },
+static const mba_grid_column fig2_columns[] = { { "kernel", "kernel" }, { "class", "class" }, { "work", "work" },
+                                                { "time_us", "µs" }, { "gflop_s", "GFLOP/s" },
+    { "tensor_gflop", "tensor GFLOP" }, { "vector_gflop", "vector GFLOP" }, { "flop_per_dram_byte", "FLOP/byte DRAM" },
+        { "flop_per_l2_byte", "L2" },
     { "flop_per_l1_byte", "L1" }, { "percent_of_floor", "% of floor" }, { 0 } };
 
 static mba_status fig2_numbers(mba_grid *g, const mba_stores *r, int run)
@@ -58,8 +67,10 @@ static void fig2_heading(mba_buf *b, const mba_stores *r, int run)
     }
     int top = 0;
     for (int f = 1; f < MBA_FLOORS; f++) if (bounds.share[f] > bounds.share[top]) top = f;
-    mba_buf_add(b, "%s %% of the kernel time is in kernels whose floor is %s; all together run at %s %% of their floors", mba_num(100 * bounds.share[top]).s,
-                top == MBA_BY_SPECIAL ? "special functions" : mba_floor_name((mba_floor)top), mba_num(bounds.percent_of_floor).s);
+    mba_buf_add(b, "%s %% of the kernel time is in kernels whose floor is %s; all together run at %s %% of their "
+                   "floors", mba_num(100 * bounds.share[top]).s,
+                top == MBA_BY_SPECIAL ? "special functions" : mba_floor_name((mba_floor)top),
+                    mba_num(bounds.percent_of_floor).s);
 }
 
 /* ---- the drawing ---- */
@@ -87,7 +98,7 @@ static plane plane_for(double w, double h, const mba_analysis *a, const mba_chos
     x = mba_decades(x, 0.1, 1000), y = mba_decades(y, 0.01, 100);
     y.hi = fmax(y.hi > 10 * y.lo ? y.hi / 10 : y.hi, 1.8 * roof_of(a, view) / 1e12);     // room for the roof's label
     x.hi = fmin(x.hi, mba_decades((mba_range){ 1, 20 * roof_of(a, view) / a->best.dram }, 1, 1000).hi);
-    x.lo = fmax(x.lo, x.hi * 1e-7), y.lo = fmax(y.lo, y.hi * 1e-7);
+    x.lo = fmax(x.lo, 0.01), y.lo = fmax(y.lo, y.hi * 1e-6);                             // sums and scatters hardly compute: in the table only
     p.x = mba_log(x.lo, x.hi, p.l, p.r);
     p.y = mba_log(y.lo, y.hi, p.bottom, p.top);
     return p;
@@ -98,7 +109,8 @@ static void draw_axes(mba_svg *s, const plane *p, int view)
     double    tick[16];
     const int n = mba_ticks(p->y, tick);
     char      label[96];
-    snprintf(label, sizeof label, s->narrow ? "%s FLOP/byte (log)" : "arithmetic intensity: %s FLOP per byte moved at the level (log)", flop_views[view]);
+    snprintf(label, sizeof label, s->narrow ? "%s FLOP/byte (log)" : "arithmetic intensity: %s FLOP per byte moved at "
+                                                                     "the level (log)", flop_views[view]);
     mba_svg_axis(s, p->x, p->top, p->bottom, label);
     for (int i = 0; i < n; i++) {
         const double y = mba_at(p->y, tick[i]);
@@ -130,8 +142,10 @@ static void draw_ceilings(mba_svg *s, const plane *p, const mba_analysis *a, int
     draw_slope(s, p, a->best.dram, roof, isnan(a->measured.dram) ? "ref dash" : "ref");
     draw_slope(s, p, a->best.l2, roof, isnan(a->measured.l2) ? "ref dash" : "ref");
     draw_slope(s, p, a->best.l1, roof, isnan(a->measured.l1) ? "ref dash" : "ref");
-    if (view != VECTOR) draw_roof(s, p, a->best.tensor, isnan(a->measured.tensor) ? "tensor, data sheet" : "tensor, measured", isnan(a->measured.tensor) ? "ref dash" : "ref", -5);
-    draw_roof(s, p, a->best.fma, isnan(a->measured.fma) ? "FMA, data sheet" : "FMA, measured", isnan(a->measured.fma) ? "ref dash" : "ref", 13);
+    if (view != VECTOR) draw_roof(s, p, a->best.tensor, isnan(a->measured.tensor) ? "tensor, data sheet"
+                                  : "tensor, measured", isnan(a->measured.tensor) ? "ref dash" : "ref", -5);
+    draw_roof(s, p, a->best.fma, isnan(a->measured.fma) ? "FMA, data sheet" : "FMA, measured", isnan(a->measured.fma)
+              ? "ref dash" : "ref", 13);
 }
 
 static void draw_kernel(mba_svg *s, const plane *p, const mba_analysis *a, const mba_kernel_view *k, int view)
@@ -142,10 +156,10 @@ static void draw_kernel(mba_svg *s, const plane *p, const mba_analysis *a, const
     const double rate = at.flops / at.s / 1e12, y = mba_at(p->y, rate), r = s->narrow ? 3.6 : 4.6;
     const char  *paint = mba_kind_paint(k->kind);
     double       lo = NAN, hi = NAN;
-    if (!(at.flops > 0)) return;
+    if (!(at.flops > 0) || rate < p->y.lo) return;
     for (int l = 0; l < 3; l++) {
         const double x = at.flops / at.bytes[l];
-        if (!isfinite(x)) continue;
+        if (!(x >= p->x.lo && x <= p->x.hi)) continue;
         if (!(lo <= x)) lo = x;
         if (!(hi >= x)) hi = x;
     }
@@ -157,8 +171,10 @@ static void draw_kernel(mba_svg *s, const plane *p, const mba_analysis *a, const
         if (!(x >= p->x.lo && x <= p->x.hi)) continue;
         snprintf(tags, sizeof tags, "k-%s %s", paint, tag[l]);
         mba_svg_mark(s, shape[l], mba_at(p->x, x), y, r, paint, at.least || l > 0,
-                     mba_tip(s->c, "%s · %s|%s TFLOP/s at %s FLOP/byte (%s, %s)|%s µs, %s %% of its floor", mba_kernel_label(a, k, 60).s, level[l],
-                             mba_num(rate).s, mba_num(x).s, flop_views[view], at.least ? "least work" : "executed", mba_num(1e6 * at.s).s,
+                     mba_tip(s->c, "%s · %s|%s TFLOP/s at %s FLOP/byte (%s, %s)|%s µs, %s %% of its floor",
+                             mba_kernel_label(a, k, 60).s, level[l],
+                             mba_num(rate).s, mba_num(x).s, flop_views[view], at.least ? "least work" : "executed",
+                                 mba_num(1e6 * at.s).s,
                              mba_num(100 * k->least_s / k->median_s).s), tags);
     }
 }
@@ -181,7 +197,8 @@ static mba_status fig2_draw(mba_canvas *c, double w, const mba_stores *r, int ru
 
 static void slope_words(mba_buf *b, const char *name, double best, double measured)
 {
-    if (!isnan(best)) mba_buf_add(b, "<li>%s %s GB/s, %s</li>", name, mba_num(best / 1e9).s, isnan(measured) ? "data sheet (dashed)" : "measured (solid)");
+    if (!isnan(best)) mba_buf_add(b, "<li>%s %s GB/s, %s</li>", name, mba_num(best / 1e9).s, isnan(measured)
+                                  ? "data sheet (dashed)" : "measured (solid)");
 }
 
 static void fig2_legend(mba_buf *b, const mba_stores *r, int run)
@@ -193,24 +210,39 @@ static void fig2_legend(mba_buf *b, const mba_stores *r, int run)
     slope_words(b, "slope: DRAM", a->best.dram, a->measured.dram);
     slope_words(b, "L2", a->best.l2, a->measured.l2);
     slope_words(b, "L1", a->best.l1, a->measured.l1);
-    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) if (mba_kind_s(a, k) > 0) mba_legend_item(b, mba_kind_paint(k), mba_kind_long(k));
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) if (mba_kind_s(a, k) > 0) mba_legend_item(b, mba_kind_paint(k),
+            mba_kind_long(k));
 }
 
 const mba_figure mba_figure_fig2 = {
     "fig2", "Roofline", "Fig. 2 · roofline",
-    "The forty longest kernels: TFLOP/s against FLOP per byte at each level of memory. An FMA is 2 FLOPs; time of the counter run.",
-    "Marks of one kernel share a height: the further right, the fewer bytes at that level per FLOP. A kernel whose DRAM mark is on the slope is bound by DRAM; one far below both "
-    "slope and roof is bound by neither, and its card says by what. Hollow circles are least work over least bytes, where no counters saw the kernel. Marks beyond the axis (copies by TMA hardly touch the L1 counters) are in the table only.",
-    "operation and byte counts: mambascope profile --model NAME --sets roofline --out run.db", false, flop_views, fig2_columns, has_roofline, fig2_heading,
+    "The thirty longest kernels: TFLOP/s against FLOP per byte at each level of memory. An FMA is 2 FLOPs; time of the "
+    "counter run.",
+    "Marks of one kernel share a height: the further right, the fewer bytes at that level per FLOP. A kernel whose "
+    "DRAM mark is on the slope is bound by DRAM; one far below both "
+    "slope and roof is bound by neither, and its card says by what. Hollow circles are least work over least bytes, "
+    "where no counters saw the kernel. Marks beyond the axis (copies by TMA hardly touch the L1 counters) are in the "
+    "table only.",
+    "operation and byte counts: mambascope profile --model NAME --sets roofline --out run.db", false, flop_views,
+        fig2_columns, has_roofline, fig2_heading,
     fig2_numbers, fig2_draw, fig2_legend };
 
 /* ---- intensity ---- */
 
-static bool has_intensity(const mba_stores *r, int run) { return r->run[run].a->steps > 0 && !isnan(mba_intensity_of(r->run[run].a, MBA_ALL_KERNELS).least[2]); }
-static bool has_executed(const mba_stores *r, int run) { return !isnan(mba_intensity_of(r->run[run].a, MBA_ALL_KERNELS).executed[1][0]); }
+static bool has_intensity(const mba_stores *r, int run)
+{
+    return r->run[run].a->steps > 0 && !isnan(mba_intensity_of(r->run[run].a, MBA_ALL_KERNELS).least[2]);
+}
 
-static const mba_grid_column intensity_columns[] = { { "kernels", "kernels" }, { "flops", "FLOPs" }, { "least", "least FLOP / least byte" },
-    { "per_dram_byte", "executed / DRAM byte" }, { "per_l2_byte", "/ L2 byte" }, { "per_l1_byte", "/ L1 byte" }, { "under_3.5", "under 3.5 somewhere" }, { 0 } };
+static bool has_executed(const mba_stores *r, int run)
+{
+    return !isnan(mba_intensity_of(r->run[run].a, MBA_ALL_KERNELS).executed[1][0]);
+}
+
+static const mba_grid_column intensity_columns[] = { { "kernels", "kernels" }, { "flops", "FLOPs" },
+                                                     { "least", "least FLOP / least byte" },
+    { "per_dram_byte", "executed / DRAM byte" }, { "per_l2_byte", "/ L2 byte" }, { "per_l1_byte", "/ L1 byte" },
+        { "under_3.5", "under 3.5 somewhere" }, { 0 } };
 
 static mba_status intensity_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -234,13 +266,16 @@ static mba_status intensity_numbers(mba_grid *g, const mba_stores *r, int run)
 static void intensity_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_intensity in = mba_intensity_of(r->run[run].a, MBA_ALL_KERNELS);
-    mba_buf_add(b, "Intensity depends on the convention: %s FLOP/byte of the least work, %s of its vector FLOPs alone", mba_num(in.least[2]).s, mba_num(in.least[1]).s);
-    if (has_executed(r, run)) mba_buf_add(b, "; executed, both over DRAM %s, vector over L2 %s", mba_num(in.executed[2][0]).s, mba_num(in.executed[1][1]).s);
+    mba_buf_add(b, "Intensity depends on the convention: %s FLOP/byte of the least work, %s of its vector FLOPs alone",
+                mba_num(in.least[2]).s, mba_num(in.least[1]).s);
+    if (has_executed(r, run)) mba_buf_add(b, "; executed, both over DRAM %s, vector over L2 %s",
+                                          mba_num(in.executed[2][0]).s, mba_num(in.executed[1][1]).s);
 }
 
 const mba_figure mba_figure_intensity = {
     "intensity", "Intensity", "Arithmetic intensity · every convention",
     "{tensor, vector, both} FLOPs over {DRAM, L2, L1} bytes, summed over the kernels of a step.",
     "The study's \"below 3.5 FLOP/byte\" can only be judged with its convention; here are all of them.",
-    "a timeline with least work (our own models), and for the executed columns: mambascope profile --sets roofline,cache", false, NULL, intensity_columns,
+    "a timeline with least work (our own models), and for the executed columns: mambascope profile --sets "
+    "roofline,cache", false, NULL, intensity_columns,
     has_intensity, intensity_heading, intensity_numbers, NULL, NULL };

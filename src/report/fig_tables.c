@@ -9,7 +9,8 @@
 
 static bool always(const mba_stores *r, int run) { (void)r, (void)run; return true; }
 
-static const mba_grid_column table1_columns[] = { { "parameter", "parameter" }, { "value", "value" }, { "meaning", "meaning" }, { 0 } };
+static const mba_grid_column table1_columns[] = { { "parameter", "parameter" }, { "value", "value" },
+                                                  { "meaning", "meaning" }, { 0 } };
 
 static mba_status table1_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -39,8 +40,10 @@ static void table1_heading(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_table1 = {
-    "table1", "Workloads", "Table I · the workload as it ran", "Fields of the model, shape of the batch, precision, optimizer.",
-    "Every field can be changed with --set; `mambascope list fields` says what it means.", "parameters: a store of our own models", false, NULL, table1_columns, always,
+    "table1", "Workloads", "Table I · the workload as it ran", "Fields of the model, shape of the batch, precision, "
+                                                               "optimizer.",
+    "Every field can be changed with --set; `mambascope list fields` says what it means.", "parameters: a store of our "
+            "own models", false, NULL, table1_columns, always,
     table1_heading, table1_numbers, NULL, NULL };
 
 /* ---- Table II ---- */
@@ -48,8 +51,10 @@ const mba_figure mba_figure_table1 = {
 static bool is_ssm(const mba_kernel_view *k) { return k->kind == MBA_SSM; }
 static bool has_ssm(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, is_ssm); }
 
-static const mba_grid_column table2_columns[] = { { "kernel", "SSM kernel" }, { "kernel_class", "class" }, { "proof", "by" }, { "step_ms", "ms per step" },
-    { "tensor_gflop", "tensor GFLOP" }, { "fp32_gflop", "FP32 GFLOP" }, { "half_gflop", "half GFLOP" }, { "special_gop", "special G" }, { "tensor_pct", "tensor pipe, %" },
+static const mba_grid_column table2_columns[] = { { "kernel", "SSM kernel" }, { "kernel_class", "class" },
+                                                  { "proof", "by" }, { "step_ms", "ms per step" },
+    { "tensor_gflop", "tensor GFLOP" }, { "fp32_gflop", "FP32 GFLOP" }, { "half_gflop", "half GFLOP" },
+        { "special_gop", "special G" }, { "tensor_pct", "tensor pipe, %" },
     { "fma_pct", "FMA, %" }, { "alu_pct", "ALU, %" }, { "xu_pct", "special, %" }, { 0 } };
 
 static mba_status table2_numbers(mba_grid *g, const mba_stores *r, int run)
@@ -81,11 +86,16 @@ static void table2_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     int                 n[5] = { 0 };
-    for (int64_t i = 0; i < a->nkernels; i++) if (a->kernel[i].launches > 0 && is_ssm(&a->kernel[i])) n[a->kernel[i].cls]++;
-    mba_buf_add(b, "SSM kernels: %d tensor-only, %d vector-only, %d with both", n[MBA_CLASS_TENSOR], n[MBA_CLASS_VECTOR], n[MBA_CLASS_MIXED]);
+    for (int64_t i = 0; i < a->nkernels; i++) if (a->kernel[i].launches > 0
+                                                  && is_ssm(&a->kernel[i])) n[a->kernel[i].cls]++;
+    mba_buf_add(b, "SSM kernels: %d tensor-only, %d vector-only, %d with both", n[MBA_CLASS_TENSOR],
+                n[MBA_CLASS_VECTOR], n[MBA_CLASS_MIXED]);
 }
 
 const mba_figure mba_figure_table2 = {
-    "table2", "Kernel classes", "Table II · classes of SSM kernels", "Tensor-only, vector-only or both, with the counts of a launch and the pipes that prove it.",
-    "Mixed: the FMA pipe is at least half as busy as the tensor pipe; without pipe counters, 16 × vector FLOPs are at least a tenth of the tensor FLOPs. Without counters the class is the plan's.",
-    "SSM kernels on the timeline; proofs need counters: mambascope profile --sets roofline,pipes", false, NULL, table2_columns, has_ssm, table2_heading, table2_numbers, NULL, NULL };
+    "table2", "Kernel classes", "Table II · classes of SSM kernels", "Tensor-only, vector-only or both, with the "
+                                                                     "counts of a launch and the pipes that prove it.",
+    "Mixed: the FMA pipe is at least half as busy as the tensor pipe; without pipe counters, 16 × vector FLOPs are at "
+    "least a tenth of the tensor FLOPs. Without counters the class is the plan's.",
+    "SSM kernels on the timeline; proofs need counters: mambascope profile --sets roofline,pipes", false, NULL,
+        table2_columns, has_ssm, table2_heading, table2_numbers, NULL, NULL };

@@ -19,7 +19,9 @@ static double end_of(const mba_moment *m, int64_t n)
     return end;
 }
 
-static const mba_grid_column timeline_columns[] = { { "phase", "phase" }, { "events", "events" }, { "from_us", "from, µs" }, { "to_us", "to, µs" }, { "busy_us", "busy, µs" },
+static const mba_grid_column timeline_columns[] = { { "phase", "phase" }, { "events", "events" },
+                                                    { "from_us", "from, µs" }, { "to_us", "to, µs" },
+                                                        { "busy_us", "busy, µs" },
     { "idle_us", "idle, µs" }, { "idle_pct", "idle, %" }, { 0 } };
 
 /* Sums of one phase of the step; of all where phase is -1. */
@@ -63,30 +65,35 @@ static mba_status timeline_numbers(mba_grid *g, const mba_stores *r, int run)
 static void timeline_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
-    mba_buf_add(b, "A step is %s ms of kernels in %s launches and %s ms of gaps", mba_num(1e3 * a->busy_s).s, mba_num(mba_launches_of(a)).s, mba_num(1e3 * a->idle_s).s);
+    mba_buf_add(b, "A step is %s ms of kernels in %s launches and %s ms of gaps", mba_num(1e3 * a->busy_s).s,
+                mba_num(mba_launches_of(a)).s, mba_num(1e3 * a->idle_s).s);
 }
 
-/* Events of one class that follow each other closer than a hair line are one bar. */
-static void draw_strip(mba_svg *s, const mba_moment *m, int64_t n, mba_scale x, double y, double h)
+/* Bars of one class are one path: the strips show the rhythm, the zoom and its tooltips the events. What follows closer than
+ * a hair line is one bar. */
+static void draw_class(mba_svg *s, const mba_moment *m, int64_t n, mba_scale x, double y, double h, int kind)
 {
-    for (int64_t i = 0; i < n;) {
-        const double from = m[i].start_s;
-        double       to = from + m[i].duration_s, busy = m[i].duration_s;
-        int64_t      k = i + 1;
-        if (to < x.lo || from >= x.hi) { i = k; continue; }
-        while (k < n && m[k].kind == m[i].kind && m[k].phase == m[i].phase && mba_at(x, m[k].start_s + m[k].duration_s) - mba_at(x, from) < 1.6) {
-            to = fmax(to, m[k].start_s + m[k].duration_s), busy += m[k].duration_s;
-            k++;
+    double  busy = 0, from = NAN, to = NAN;
+    int64_t events = 0;
+    mba_buf bars = { 0 };
+    for (int64_t i = 0; i <= n; i++) {
+        if (i < n && (m[i].kind != kind || m[i].start_s + m[i].duration_s < x.lo || m[i].start_s >= x.hi)) continue;
+        const double a = i < n ? mba_at(x, m[i].start_s) : INFINITY, b = i < n
+            ? mba_at(x, m[i].start_s + m[i].duration_s) : INFINITY;
+        if (a > to + 0.4 || i == n) {
+            if (!isnan(from)) mba_svg_bar_path(&bars, from, y, fmax(to - from, 0.4), h);
+            from = a;
         }
-        const double w = mba_at(x, to) - mba_at(x, from);
-        char         what[360];
-        if (k - i == 1) snprintf(what, sizeof what, "%s", mba_short(m[i].name, 80).s);
-        else            snprintf(what, sizeof what, "%lld × %s", (long long)(k - i), mba_kind_long(m[i].kind));
-        if (w >= 0.25)
-            mba_svg_bar(s, mba_at(x, from), y, fmax(w, 0.5), h, "", mba_kind_paint(m[i].kind), mba_tip(s->c, "%s|%s µs at %s µs, %s%s%s", what, mba_num(1e6 * busy).s, mba_num(1e6 * from).s,
-                        mba_phase_name(m[i].phase), m[i].scope && k - i == 1 ? "|" : "", m[i].scope && k - i == 1 ? m[i].scope : ""), NULL);
-        i = k;
+        if (isnan(from)) from = a;
+        to = b;
+        if (i < n) busy += m[i].duration_s, events++;
     }
+    if (events)
+        mba_svg_bars(s, bars.s, mba_kind_paint(kind), mba_tip(s->c, "%s|%s µs in %lld events of this strip",
+                                                              mba_kind_long(kind), mba_num(1e6 * busy).s,
+                                                                  (long long)events));
+    s->out->failed |= bars.failed;
+    mba_buf_free(&bars);
 }
 
 static void draw_phases(mba_svg *s, const mba_moment *m, int64_t n, mba_scale x, double y)
@@ -96,7 +103,8 @@ static void draw_phases(mba_svg *s, const mba_moment *m, int64_t n, mba_scale x,
         if (!t.events || t.to_s < x.lo || t.from_s >= x.hi) continue;
         const double from = mba_at(x, t.from_s), to = mba_at(x, t.to_s);
         mba_svg_line(s, from, y - 3, to, y - 3, "ax", NULL);
-        if (to - from > MBA_LETTER * 10) mba_svg_text(s, (from + to) / 2, y - 7, "t3 halo", 'm', "%s", mba_phase_name(p));
+        if (to - from > MBA_LETTER * 10) mba_svg_text(s, (from + to) / 2, y - 7, "t3 halo", 'm', "%s",
+                                                      mba_phase_name(p));
     }
 }
 
@@ -120,7 +128,7 @@ static mba_status timeline_draw(mba_canvas *c, double w, const mba_stores *r, in
         int             ticks = 0;
         for (double v = ceil(us.lo / step) * step; v <= us.hi && ticks < 16; v += step) tick[ticks++] = v;
         mba_svg_line(&s, 4, y + h / 2, w - 4, y + h / 2, "g", NULL);
-        draw_strip(&s, m, n, x, y, h);
+        for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) draw_class(&s, m, n, x, y, h, k);
         draw_phases(&s, m, n, x, y);
         for (int k = 0; k < ticks; k++) {
             const double at = mba_at(us, tick[k]);
@@ -136,13 +144,17 @@ static mba_status timeline_draw(mba_canvas *c, double w, const mba_stores *r, in
 
 static void timeline_legend(mba_buf *b, const mba_stores *r, int run)
 {
-    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) if (mba_kind_s(r->run[run].a, k) > 0) mba_legend_item(b, mba_kind_paint(k), mba_kind_long(k));
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) if (mba_kind_s(r->run[run].a, k) > 0) mba_legend_item(b,
+            mba_kind_paint(k), mba_kind_long(k));
 }
 
 const mba_figure mba_figure_timeline = {
-    "timeline", "Timeline", "Timeline · one step", "Every kernel and copy of one step, true to scale, cut into strips; gaps are empty.",
-    "Bars of one class that follow each other closer than a hair line are drawn as one. The zoom below shows every event: drag or use the buttons; arrow keys move, + and − zoom.",
-    "a timeline: mambascope profile --model NAME --out run.db", false, NULL, timeline_columns, has_events, timeline_heading, timeline_numbers, timeline_draw, timeline_legend };
+    "timeline", "Timeline", "Timeline · one step", "Every kernel and copy of one step, true to scale, cut into strips; "
+                                                   "gaps are empty.",
+    "The strips show the rhythm of the step. The zoom below has every event with its name and time: drag or use the "
+    "buttons; arrow keys move, + and − zoom.",
+    "a timeline: mambascope profile --model NAME --out run.db", false, NULL, timeline_columns, has_events,
+        timeline_heading, timeline_numbers, timeline_draw, timeline_legend };
 
 /* ---- for the script ---- */
 
@@ -164,7 +176,8 @@ mba_status mba_timeline_json(mba_buf *b, const mba_analysis *a)
         int at = 0;
         while (at < names && name[at] != m[i].name) at++;                  // lent by the same row: the same pointer
         if (at == names) name[names++] = m[i].name;
-        mba_buf_add(b, "%s%.0f,%.0f,%d,%d,%d", i ? "," : "", 1e9 * m[i].start_s, 1e9 * m[i].duration_s, at, m[i].kind, m[i].phase);
+        mba_buf_add(b, "%s%.0f,%.0f,%d,%d,%d", i ? "," : "", 1e9 * m[i].start_s, 1e9 * m[i].duration_s, at, m[i].kind,
+                    m[i].phase);
     }
     mba_buf_put(b, "],\"names\":[");
     for (int i = 0; i < names; i++) {

@@ -71,7 +71,8 @@ static bool name_repeats(const mba_analysis *a, const mba_kernel_view *k)
 {
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *o = &a->kernel[i];
-        if (o != k && o->launches > 0 && o->row->name && k->row->name && !strcmp(o->row->name, k->row->name)) return true;
+        if (o != k && o->launches > 0 && o->row->name && k->row->name && !strcmp(o->row->name,
+                k->row->name)) return true;
     }
     return false;
 }
@@ -100,17 +101,22 @@ double mba_lanes_at(const mba_lanes *rows, int i) { return rows->top + rows->rh 
 
 void mba_lanes_label(mba_svg *s, const mba_lanes *rows, int i, const mba_analysis *a, const mba_kernel_view *k)
 {
-    mba_svg_text(s, rows->left - 8, mba_lanes_at(rows, i) + 4, "mono", 'e', "%s", mba_kernel_label(a, k, rows->characters).s);
+    mba_svg_text(s, rows->left - 8, mba_lanes_at(rows, i) + 4, "mono", 'e', "%s",
+                 mba_kernel_label(a, k, rows->characters).s);
 }
 
 /* ---- colours and words ---- */
 
 typedef struct kind_words { const char *paint, *text; bool light; } kind_words;
 static const kind_words kinds[MBA_BREAKDOWN_KINDS] = {
-    [MBA_GEMM] = { "gemm", "GEMM", false }, [MBA_SSM] = { "ssm", "SSM", true }, [MBA_CONV] = { "conv", "convolution", true },
-    [MBA_ATTENTION] = { "attn", "attention", true }, [MBA_NORM] = { "norm", "normalisation", true }, [MBA_ELEMENTWISE] = { "elt", "element-wise", true },
-    [MBA_REDUCTION] = { "red", "reduction", false }, [MBA_MESSAGE] = { "msg", "message passing", false }, [MBA_MEMORY] = { "mem", "memory, cast", false },
-    [MBA_EMBED_LOSS] = { "emb", "embedding, loss", true }, [MBA_OPTIMIZER] = { "opt", "optimizer", false }, [MBA_COLLECTIVE] = { "col", "collective", true },
+    [MBA_GEMM] = { "gemm", "GEMM", false }, [MBA_SSM] = { "ssm", "SSM", true },
+        [MBA_CONV] = { "conv", "convolution", true },
+    [MBA_ATTENTION] = { "attn", "attention", true }, [MBA_NORM] = { "norm", "normalisation", true },
+        [MBA_ELEMENTWISE] = { "elt", "element-wise", true },
+    [MBA_REDUCTION] = { "red", "reduction", false }, [MBA_MESSAGE] = { "msg", "message passing", false },
+        [MBA_MEMORY] = { "mem", "memory, cast", false },
+    [MBA_EMBED_LOSS] = { "emb", "embedding, loss", true }, [MBA_OPTIMIZER] = { "opt", "optimizer", false },
+        [MBA_COLLECTIVE] = { "col", "collective", true },
     [MBA_OTHER] = { "oth", "other", true },
 };
 
@@ -120,9 +126,12 @@ bool        mba_kind_is_light(int kind) { return kinds[kind].light; }
 
 const char *mba_class_paint(mba_kernel_class c)
 {
-    return (const char *const[]){ [MBA_CLASS_UNKNOWN] = "mem", [MBA_CLASS_TENSOR] = "tensor", [MBA_CLASS_VECTOR] = "vector", [MBA_CLASS_MIXED] = "mixed",
+    return (const char *const[]){ [MBA_CLASS_UNKNOWN] = "mem", [MBA_CLASS_TENSOR] = "tensor",
+                                  [MBA_CLASS_VECTOR] = "vector", [MBA_CLASS_MIXED] = "mixed",
                                   [MBA_CLASS_COPY] = "mem" }[c];
 }
 
-void mba_legend_item(mba_buf *b, const char *paint, const char *text) { mba_buf_add(b, "<li><i style=\"background:var(--%s)\"></i>%s</li>", paint, text); }
-void mba_legend_mark(mba_buf *b, const char *mark, const char *text)  { mba_buf_add(b, "<li><b>%s</b> %s</li>", mark, text); }
+void mba_legend_item(mba_buf *b, const char *paint, const char *text) { mba_buf_add(b,
+        "<li><i style=\"background:var(--%s)\"></i>%s</li>", paint, text); }
+void mba_legend_mark(mba_buf *b, const char *mark, const char *text)  { mba_buf_add(b, "<li><b>%s</b> %s</li>", mark,
+        text); }

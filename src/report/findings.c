@@ -7,11 +7,24 @@
 
 /* ---- cards ---- */
 
-typedef struct card { const char *claim, *unit, *figure, *link; double (*number)(const mba_analysis *a); const char *sentence; } card;
+typedef struct card { const char *claim, *unit, *figure,
+                      *link; double (*number)(const mba_analysis *a); const char *sentence; } card;
 
-static double percent_gemm(const mba_analysis *a)  { return a->busy_s > 0 ? 100 * mba_kind_s(a, MBA_GEMM) / a->busy_s : NAN; }
-static double percent_ssm(const mba_analysis *a)   { return a->busy_s > 0 ? 100 * mba_kind_s(a, MBA_SSM) / a->busy_s : NAN; }
-static double percent_memory(const mba_analysis *a) { return 100 * mba_bounds_of(a, MBA_ALL_KERNELS).share[MBA_BY_MEMORY]; }
+static double percent_gemm(const mba_analysis *a)
+{
+    return a->busy_s > 0 ? 100 * mba_kind_s(a, MBA_GEMM) / a->busy_s : NAN;
+}
+
+static double percent_ssm(const mba_analysis *a)
+{
+    return a->busy_s > 0 ? 100 * mba_kind_s(a, MBA_SSM) / a->busy_s : NAN;
+}
+
+static double percent_memory(const mba_analysis *a)
+{
+    return 100 * mba_bounds_of(a, MBA_ALL_KERNELS).share[MBA_BY_MEMORY];
+}
+
 static double percent_floor(const mba_analysis *a) { return mba_bounds_of(a, MBA_ALL_KERNELS).percent_of_floor; }
 static double percent_vector(const mba_analysis *a) { return 100 * mba_vector_bound_of(a, MBA_SSM_KERNELS).floor_a; }
 
@@ -27,7 +40,8 @@ static const card cards[] = {
     { "F4", "% of DRAM bandwidth, SSM mean", "fig4", "Bandwidth", percent_bandwidth, NULL },
     { "F7", "% vector-bound, mixed kernels", "fig7", "What binds", percent_vector, NULL },
     { NULL, "% of the floor", "floors", "Floors", percent_floor,
-      "Floor of all kernels over their time: what the least work would take at the best known rates of this machine. The study does not say." },
+      "Floor of all kernels over their time: what the least work would take at the best known rates of this machine. "
+      "The study does not say." },
 };
 
 static const mba_claim *claim_named(const mba_claim *all, const char *id)
@@ -42,7 +56,8 @@ static void spark(mba_canvas *c, const mba_analysis *a)
     mba_svg s = { c, &c->out, 250, 34, false };
     double  at = 0;
     if (!(a->busy_s > 0)) return;
-    mba_buf_put(s.out, "<figure><svg class=\"spark\" viewBox=\"0 0 250 18\" role=\"img\" aria-label=\"shares of the operator classes\">");
+    mba_buf_put(s.out, "<figure><svg class=\"spark\" viewBox=\"0 0 250 18\" role=\"img\" aria-label=\"shares of the "
+                       "operator classes\">");
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
         const double w = 250 * mba_kind_s(a, k) / a->busy_s;
         if (w >= 0.5) mba_svg_bar(&s, at, 0, w, 18, "bar", mba_kind_paint(k), -1, NULL);
@@ -56,9 +71,11 @@ static void one_card(mba_canvas *c, const card *k, const mba_analysis *a, const 
     mba_buf         *b = &c->out;
     const mba_claim *f = claim_named(claims, k->claim);
     const double     v = k->number(a);
-    mba_buf_add(b, "<div class=\"find\"><div><span class=\"chip %s\">%s</span> <b>%s</b></div>", f ? mba_verdict_name(f->verdict) : isnan(v) ? "open" : "new",
+    mba_buf_add(b, "<div class=\"find\"><div><span class=\"chip %s\">%s</span> <b>%s</b></div>", f
+                ? mba_verdict_name(f->verdict) : isnan(v) ? "open" : "new",
                 f ? mba_verdict_name(f->verdict) : isnan(v) ? "open" : "new", f ? f->id : "");
-    mba_buf_add(b, "<div class=\"big\" data-v=\"%s\">%s <small>%s</small></div><p>", mba_exact(v).s, mba_num(v).s, k->unit);
+    mba_buf_add(b, "<div class=\"big\" data-v=\"%s\">%s <small>%s</small></div><p>", mba_exact(v).s, mba_num(v).s,
+                k->unit);
     if (f) {
         mba_buf_put(b, "Claim: ");
         mba_buf_html(b, f->claim);
@@ -81,8 +98,10 @@ static void tally(mba_buf *b, const mba_claim *claims)
     for (int v = 0; v < 4; v++) {
         const mba_verdict order[] = { MBA_REPRODUCED, MBA_DEPENDS, MBA_REFUTED, MBA_OPEN };
         int               n = 0;
-        mba_buf_add(b, "<li><span class=\"chip %s\">%s</span> ", mba_verdict_name(order[v]), mba_verdict_name(order[v]));
-        for (int i = 0; i < MBA_CLAIMS; i++) if (claims[i].verdict == order[v]) mba_buf_add(b, "%s%s", n++ ? ", " : "", claims[i].id);
+        mba_buf_add(b, "<li><span class=\"chip %s\">%s</span> ", mba_verdict_name(order[v]),
+                    mba_verdict_name(order[v]));
+        for (int i = 0; i < MBA_CLAIMS; i++) if (claims[i].verdict == order[v]) mba_buf_add(b, "%s%s", n++ ? ", " : "",
+                claims[i].id);
         mba_buf_put(b, n ? "</li>" : "none</li>");
     }
     mba_buf_put(b, "</ul><div class=\"foot\"><a href=\"#claims\">All claims with numbers</a></div></div>");
@@ -114,7 +133,8 @@ void mba_part_claims(mba_buf *b, const mba_stores *r)
         mba_run_open(b, r, i);
         mba_buf_put(b, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"claims of ");
         mba_buf_html(b, mba_run_label(r, i));
-        mba_buf_put(b, "\"><table class=\"claims\"><thead><tr><th scope=\"col\">id</th><th scope=\"col\">claim</th><th scope=\"col\">target</th><th scope=\"col\">measured</th>"
+        mba_buf_put(b, "\"><table class=\"claims\"><thead><tr><th scope=\"col\">id</th><th scope=\"col\">claim</th><th "
+                       "scope=\"col\">target</th><th scope=\"col\">measured</th>"
                        "<th scope=\"col\">verdict</th><th scope=\"col\">needs</th></tr></thead><tbody>");
         for (int k = 0; k < MBA_CLAIMS; k++) {
             const char *cell[] = { c[k].id, c[k].claim, c[k].target, c[k].measured };
@@ -124,7 +144,8 @@ void mba_part_claims(mba_buf *b, const mba_stores *r)
                 mba_buf_html(b, *cell[j] ? cell[j] : "–");
                 mba_buf_put(b, "</td>");
             }
-            mba_buf_add(b, "<td><span class=\"chip %s\">%s</span></td><td>", mba_verdict_name(c[k].verdict), mba_verdict_name(c[k].verdict));
+            mba_buf_add(b, "<td><span class=\"chip %s\">%s</span></td><td>", mba_verdict_name(c[k].verdict),
+                        mba_verdict_name(c[k].verdict));
             mba_buf_html(b, c[k].needs);
             mba_buf_put(b, "</td></tr>\n");
         }

@@ -15,7 +15,8 @@ static void table(mba_buf *b, const mba_grid *g, const char *caption)
 static void environment(mba_buf *b, const mba_analysis *a)
 {
     mba_grid g;
-    mba_grid_begin(&g, (const mba_grid_column[]){ { "key", "key" }, { "text", "value" }, { "number", "number" }, { "unit", "unit" }, { "how", "how" }, { 0 } });
+    mba_grid_begin(&g, (const mba_grid_column[]){ { "key", "key" }, { "text", "value" }, { "number", "number" },
+                                                  { "unit", "unit" }, { "how", "how" }, { 0 } });
     for (int64_t i = 0; i < a->nsheet; i++) {
         mba_grid_text(&g, a->sheet_row[i].key);
         mba_grid_text(&g, a->sheet_row[i].text);
@@ -33,7 +34,8 @@ static mba_status ceilings(mba_buf *b, mba_store *s)
     int64_t          n;
     mba_grid         g;
     MBA_TRY(mba_load_ceiling(s, &r, &n));
-    mba_grid_begin(&g, (const mba_grid_column[]){ { "ceiling", "ceiling" }, { "rate", "rate" }, { "unit", "unit" }, { "how", "how" }, { "note", "of what" }, { 0 } });
+    mba_grid_begin(&g, (const mba_grid_column[]){ { "ceiling", "ceiling" }, { "rate", "rate" }, { "unit", "unit" },
+                                                  { "how", "how" }, { "note", "of what" }, { 0 } });
     for (int64_t i = 0; i < n; i++) {
         mba_grid_text(&g, r[i].name);
         mba_grid_number(&g, r[i].rate);
@@ -52,7 +54,9 @@ static mba_status collections(mba_buf *b, const mba_analysis *a)
     int64_t             n;
     mba_grid            g;
     MBA_TRY(mba_load_collection(a->store, &r, &n));
-    mba_grid_begin(&g, (const mba_grid_column[]){ { "mode", "mode" }, { "set", "set" }, { "passes", "passes" }, { "seconds", "s" }, { "kernels", "kernels" }, { "dropped", "dropped" }, { 0 } });
+    mba_grid_begin(&g, (const mba_grid_column[]){ { "mode", "mode" }, { "set", "set" }, { "passes", "passes" },
+                                                  { "seconds", "s" }, { "kernels", "kernels" },
+                                                      { "dropped", "dropped" }, { 0 } });
     for (int64_t i = 0; i < n; i++) {
         mba_grid_text(&g, r[i].mode);
         mba_grid_text(&g, r[i].metric_set);
@@ -64,8 +68,11 @@ static mba_status collections(mba_buf *b, const mba_analysis *a)
     table(b, &g, "What watching cost");
     mba_grid_end(&g);
     if (!isnan(a->plain_s)) {
-        mba_buf_add(b, "<p class=\"small\">A step takes %s ms when nobody watches (spread of the quartiles %s ms)", mba_num(1e3 * a->plain_s).s, mba_num(1e3 * a->plain_spread_s).s);
-        if (!isnan(a->timeline_s)) mba_buf_add(b, ", %s ms under the timeline: %s %% more", mba_num(1e3 * a->timeline_s).s, mba_num(100 * (a->timeline_s / a->plain_s - 1)).s);
+        mba_buf_add(b, "<p class=\"small\">A step takes %s ms when nobody watches (spread of the quartiles %s ms)",
+                    mba_num(1e3 * a->plain_s).s, mba_num(1e3 * a->plain_spread_s).s);
+        if (!isnan(a->timeline_s)) mba_buf_add(b, ", %s ms under the timeline: %s %% more",
+                                               mba_num(1e3 * a->timeline_s).s,
+                                                   mba_num(100 * (a->timeline_s / a->plain_s - 1)).s);
         mba_buf_put(b, ".</p>");
     }
     return MBA_OK;
@@ -88,17 +95,24 @@ static void notes(mba_buf *b, const mba_analysis *a)
 
 static const char conventions[] =
     "<div class=\"grid2\"><div><h3>Conventions</h3><ul>"
-    "<li><b>FLOPs</b>: an FMA is 2. Tensor, vector (FP32 and packed half) and special functions are separate. <b>Least</b>: what any implementation must do; <b>executed</b>: what counters saw.</li>"
-    "<li><b>Vector work</b> by rule (a), arithmetic FLOPs; by rule (b), issue slots of the lanes × 2, because conversions, selects and integers occupy the same lanes.</li>"
+    "<li><b>FLOPs</b>: an FMA is 2. Tensor, vector (FP32 and packed half) and special functions are separate. "
+    "<b>Least</b>: what any implementation must do; <b>executed</b>: what counters saw.</li>"
+    "<li><b>Vector work</b> by rule (a), arithmetic FLOPs; by rule (b), issue slots of the lanes × 2, because "
+    "conversions, selects and integers occupy the same lanes.</li>"
     "<li><b>Bytes</b>: DRAM reads and writes; L2 sectors; L1/shared wavefronts × 128 B. 1 MB is 10⁶ B.</li>"
-    "<li><b>Floor</b>: the largest of bytes / DRAM, tensor / peak, vector / peak, special / peak, of least work at the best known rates (measured before data sheet). A CPU has one kind of lane: there compute times add up.</li>"
-    "<li><b>Percent of floor</b> = floor / median time on the timeline. Utilisation is that of the counter run.</li></ul></div>"
+    "<li><b>Floor</b>: the largest of bytes / DRAM, tensor / peak, vector / peak, special / peak, of least work at the "
+    "best known rates (measured before data sheet). A CPU has one kind of lane: there compute times add up.</li>"
+    "<li><b>Percent of floor</b> = floor / median time on the timeline. Utilisation is that of the counter "
+    "run.</li></ul></div>"
     "<div><h3>Method</h3><ul>"
-    "<li>Warm-up steps are never in the numbers; times are medians over the steps watched, spreads are distances of quartiles.</li>"
+    "<li>Warm-up steps are never in the numbers; times are medians over the steps watched, spreads are distances of "
+    "quartiles.</li>"
     "<li>Plain steps, the timeline and counters are three runs of the same step: none disturbs another.</li>"
     "<li><b>Bandwidth</b> has two means: over launches, and all bytes over all time.</li>"
-    "<li><b>Class</b>: vector-only has no tensor FLOP; mixed has an FMA pipe at least half as busy as the tensor pipe; else tensor-only.</li>"
-    "<li>A verdict stands only on numbers the store has; else the claim is open and says what it needs.</li></ul></div></div>";
+    "<li><b>Class</b>: vector-only has no tensor FLOP; mixed has an FMA pipe at least half as busy as the tensor pipe; "
+    "else tensor-only.</li>"
+    "<li>A verdict stands only on numbers the store has; else the claim is open and says what it "
+    "needs.</li></ul></div></div>";
 
 mba_status mba_part_method(mba_buf *b, const mba_stores *r)
 {

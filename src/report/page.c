@@ -11,7 +11,8 @@
 void mba_run_switch(mba_buf *b, const mba_stores *r)
 {
     if (r->n < 2) return;
-    mba_buf_put(b, "<div class=\"ctl\"><span class=\"lab\">run</span><div class=\"seg\" data-for=\"main\" data-key=\"run\" role=\"group\" aria-label=\"run\">");
+    mba_buf_put(b, "<div class=\"ctl\"><span class=\"lab\">run</span><div class=\"seg\" data-for=\"main\" "
+                   "data-key=\"run\" role=\"group\" aria-label=\"run\">");
     for (int i = 0; i < r->n; i++) {
         mba_buf_add(b, "<button value=\"%d\" aria-pressed=\"%s\">", i, i ? "false" : "true");
         mba_buf_html(b, mba_run_label(r, i));
@@ -51,8 +52,10 @@ static mba_status drawings(mba_canvas *c, const mba_figure *f, const mba_stores 
 {
     const int place = run < 0 ? 0 : run;
     if (f->views) {
-        mba_buf_add(&c->out, "<div class=\"ctl\"><span class=\"lab\">show</span><div class=\"seg\" data-for=\"p-%s-%d\" role=\"group\" aria-label=\"view\">", f->name, place);
-        for (int v = 0; f->views[v]; v++) mba_buf_add(&c->out, "<button value=\"%d\" aria-pressed=\"%s\">%s</button>", v, v ? "false" : "true", f->views[v]);
+        mba_buf_add(&c->out, "<div class=\"ctl\"><span class=\"lab\">show</span><div class=\"seg\" "
+                             "data-for=\"p-%s-%d\" role=\"group\" aria-label=\"view\">", f->name, place);
+        for (int v = 0; f->views[v]; v++) mba_buf_add(&c->out, "<button value=\"%d\" aria-pressed=\"%s\">%s</button>",
+                                                      v, v ? "false" : "true", f->views[v]);
         mba_buf_put(&c->out, "</div></div>");
     }
     if (f->legend) {
@@ -150,8 +153,10 @@ static void navigation(mba_buf *b, const mba_stores *r)
 {
     mba_buf_put(b, "<nav aria-label=\"sections\"><ol><li><a href=\"#findings\">Findings</a></li>");
     for (int i = 0; mba_figures[i]; i++)
-        mba_buf_add(b, "<li><a href=\"#%s\"%s>%s</a></li>", mba_figures[i]->name, has_data(mba_figures[i], r) ? "" : " class=\"nodata\"", mba_figures[i]->nav);
-    mba_buf_put(b, "<li><a href=\"#explorer\">Kernel explorer</a></li><li><a href=\"#claims\">Claims</a></li><li><a href=\"#method\">Method</a></li><li><a href=\"#raw\">Raw data</a></li></ol>"
+        mba_buf_add(b, "<li><a href=\"#%s\"%s>%s</a></li>", mba_figures[i]->name, has_data(mba_figures[i], r) ? ""
+                    : " class=\"nodata\"", mba_figures[i]->nav);
+    mba_buf_put(b, "<li><a href=\"#explorer\">Kernel explorer</a></li><li><a href=\"#claims\">Claims</a></li><li><a "
+                   "href=\"#method\">Method</a></li><li><a href=\"#raw\">Raw data</a></li></ol>"
                    "<p class=\"key\">○ no data yet</p></nav>");
 }
 
@@ -179,26 +184,34 @@ static void banner(mba_buf *b, const mba_stores *r)
     if (!synthetic && !uncounted && !foreign) return;
     mba_buf_put(b, "<p class=\"banner\">");
     if (synthetic) mba_buf_add(b, "%d of %d runs used SYNTHETIC data of the true shapes. ", synthetic, r->n);
-    if (uncounted) mba_buf_add(b, "%d of %d runs have no hardware counters: bytes and FLOPs there are the least of the algorithm. ", uncounted, r->n);
+    if (uncounted) mba_buf_add(b, "%d of %d runs have no hardware counters: bytes and FLOPs there are the least of the "
+                                  "algorithm. ", uncounted, r->n);
     if (foreign)   mba_buf_add(b, "%d of %d runs are of programs that are not ours.", foreign, r->n);
     mba_buf_put(b, "</p>");
 }
 
 static const char readers[] =
-    "<div class=\"readers\"><div><h3>You design GPUs</h3><ul><li><a href=\"#fig2\">What binds: roofline</a></li><li><a href=\"#fig6\">Tensor : vector : special functions</a></li>"
-    "<li><a href=\"#fig8\">Why warps wait</a></li><li><a href=\"#fig13\">What would help</a></li></ul></div><div><h3>You write kernels</h3><ul><li><a href=\"#explorer\">Which kernel, and why</a></li>"
-    "<li><a href=\"#floors\">How far from its floor</a></li><li><a href=\"#fig3\">Caches</a></li><li><a href=\"#fig5\">Lives of blocks</a></li></ul></div>"
-    "<div><h3>You train models</h3><ul><li><a href=\"#fig1\">Where the step goes</a></li><li><a href=\"#timeline\">Timeline</a></li><li><a href=\"#fig10\">Mamba-1 or Mamba-2</a></li>"
+    "<div class=\"readers\"><div><h3>You design GPUs</h3><ul><li><a href=\"#fig2\">What binds: roofline</a></li><li><a "
+    "href=\"#fig6\">Tensor : vector : special functions</a></li>"
+    "<li><a href=\"#fig8\">Why warps wait</a></li><li><a href=\"#fig13\">What would "
+    "help</a></li></ul></div><div><h3>You write kernels</h3><ul><li><a href=\"#explorer\">Which kernel, and "
+    "why</a></li>"
+    "<li><a href=\"#floors\">How far from its floor</a></li><li><a href=\"#fig3\">Caches</a></li><li><a "
+    "href=\"#fig5\">Lives of blocks</a></li></ul></div>"
+    "<div><h3>You train models</h3><ul><li><a href=\"#fig1\">Where the step goes</a></li><li><a "
+    "href=\"#timeline\">Timeline</a></li><li><a href=\"#fig10\">Mamba-1 or Mamba-2</a></li>"
     "<li><a href=\"#memory\">Memory</a></li></ul></div></div>";
 
 static void head(mba_canvas *c, const mba_stores *r)
 {
     mba_buf *b = &c->out;
-    mba_buf_put(b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>mambascope report: ");
+    mba_buf_put(b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+                   "content=\"width=device-width, initial-scale=1\"><title>mambascope report: ");
     mba_buf_html(b, mba_run_label(r, 0));
     mba_buf_put(b, "</title>\n<style>\n");
     mba_buf_put(b, mba_report_css);
-    mba_buf_put(b, "</style></head>\n<body><a class=\"skip\" href=\"#main\">Skip to the figures</a><div class=\"page\">");
+    mba_buf_put(b, "</style></head>\n<body><a class=\"skip\" href=\"#main\">Skip to the figures</a><div "
+                   "class=\"page\">");
     top_line(b, r);
     navigation(b, r);
     mba_buf_put(b, "<main id=\"main\"><div class=\"head\"><h1>What the hardware does while ");
@@ -246,8 +259,10 @@ static mba_status data(mba_canvas *c, const mba_stores *r)
 }
 
 static const char raw_section[] =
-    "<section id=\"raw\" aria-label=\"raw data\"><p class=\"eyebrow\">Raw data · every number of this page</p><h2>Take the numbers with you</h2><div class=\"ctl\">"
-    "<label>table <select id=\"raw-pick\"></select></label><button id=\"raw-csv\">CSV</button><button id=\"raw-json\">JSON, kernels and timeline</button></div>"
+    "<section id=\"raw\" aria-label=\"raw data\"><p class=\"eyebrow\">Raw data · every number of this page</p><h2>Take "
+    "the numbers with you</h2><div class=\"ctl\">"
+    "<label>table <select id=\"raw-pick\"></select></label><button id=\"raw-csv\">CSV</button><button "
+    "id=\"raw-json\">JSON, kernels and timeline</button></div>"
     "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"raw data\" id=\"raw-view\"></div></section>";
 
 static mba_status body(mba_canvas *c, const mba_stores *r)
@@ -255,11 +270,14 @@ static mba_status body(mba_canvas *c, const mba_stores *r)
     mba_buf *b = &c->out;
     head(c, r);
     for (int i = 0; mba_figures[i]; i++) MBA_TRY(figure(c, mba_figures[i], r));
-    mba_buf_put(b, "<section id=\"explorer\" aria-label=\"kernel explorer\"><p class=\"eyebrow\">Kernel explorer</p><h2>Every kernel, how long, how far from its floor, and why</h2>");
+    mba_buf_put(b, "<section id=\"explorer\" aria-label=\"kernel explorer\"><p class=\"eyebrow\">Kernel "
+                   "explorer</p><h2>Every kernel, how long, how far from its floor, and why</h2>");
     MBA_TRY(mba_part_explorer(b, r));
-    mba_buf_put(b, "</section>\n<section id=\"claims\" aria-label=\"claims\"><p class=\"eyebrow\">Claims F1–F11 of arXiv 2508.17679</p><h2>What the study claims, and what these stores say</h2>");
+    mba_buf_put(b, "</section>\n<section id=\"claims\" aria-label=\"claims\"><p class=\"eyebrow\">Claims F1–F11 of "
+                   "arXiv 2508.17679</p><h2>What the study claims, and what these stores say</h2>");
     mba_part_claims(b, r);
-    mba_buf_put(b, "</section>\n<section id=\"method\" aria-label=\"method\"><p class=\"eyebrow\">Method</p><h2>How the numbers were made</h2>");
+    mba_buf_put(b, "</section>\n<section id=\"method\" aria-label=\"method\"><p class=\"eyebrow\">Method</p><h2>How "
+                   "the numbers were made</h2>");
     MBA_TRY(mba_part_method(b, r));
     mba_buf_put(b, "</section>\n");
     mba_buf_put(b, raw_section);

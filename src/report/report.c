@@ -20,7 +20,8 @@ static void name_runs(mba_stores *r, const char *const *path)
         for (int k = 0; k < r->n; k++) alone &= k == i || strcmp(workload, r->run[k].a->workload);
         if (!*workload)  snprintf(r->run[i].label, sizeof r->run[i].label, "%.*s", stem, file);
         else if (alone)  snprintf(r->run[i].label, sizeof r->run[i].label, "%s", mba_short(workload, 60).s);
-        else             snprintf(r->run[i].label, sizeof r->run[i].label, "%s (%.*s)", mba_short(workload, 40).s, stem < 40 ? stem : 40, file);
+        else             snprintf(r->run[i].label, sizeof r->run[i].label, "%s (%.*s)", mba_short(workload, 40).s,
+                                  stem < 40 ? stem : 40, file);
     }
 }
 
@@ -38,7 +39,8 @@ mba_status mba_stores_open(mba_stores *r, const char *const *path, int n)
 {
     mba_status st = MBA_OK;
     *r = (mba_stores){ .n = 0 };
-    if (n < 1 || n > MBA_RUNS_MAX) return mba_fail(MBA_E_ARG, "a report of %d stores\nfix: name 1 to %d stores", n, MBA_RUNS_MAX);
+    if (n < 1 || n > MBA_RUNS_MAX) return mba_fail(MBA_E_ARG, "a report of %d stores\nfix: name 1 to %d stores", n,
+                                                   MBA_RUNS_MAX);
     for (int i = 0; i < n && st == MBA_OK; i++) {
         mba_run *run = &r->run[r->n++];
         st = mba_store_open(&run->store, path[i]);
@@ -170,7 +172,11 @@ mba_status mba_report_write(const mba_stores *r, const char *path)
 
 /* ---- summary ---- */
 
-static void number(mba_buf *b, const char *key, double v) { mba_buf_add(b, ", \"%s\": ", key); mba_buf_json_number(b, v); }
+static void number(mba_buf *b, const char *key, double v)
+{
+    mba_buf_add(b, ", \"%s\": ", key);
+    mba_buf_json_number(b, v);
+}
 
 static void summary_of(mba_buf *b, const mba_analysis *a)
 {
@@ -187,7 +193,8 @@ static void summary_of(mba_buf *b, const mba_analysis *a)
     mba_claims_judge(a, claim);
     mba_buf_put(b, ",\n   \"claims\": [");
     for (int i = 0; i < MBA_CLAIMS; i++) {
-        mba_buf_add(b, "%s{\"id\": \"%s\", \"verdict\": \"%s\", \"measured\": ", i ? ",\n    " : "", claim[i].id, mba_verdict_name(claim[i].verdict));
+        mba_buf_add(b, "%s{\"id\": \"%s\", \"verdict\": \"%s\", \"measured\": ", i ? ",\n    " : "", claim[i].id,
+                    mba_verdict_name(claim[i].verdict));
         mba_buf_json(b, claim[i].measured);
         mba_buf_put(b, "}");
     }

@@ -1,5 +1,6 @@
 /* report_test.c -- the page of made-up stores and of a real one: complete, well-formed, honest, and equal to the store. */
 #include <jansson.h>
+#include <sys/wait.h>
 
 #include "core/file.h"
 #include "report/figure.h"
@@ -15,19 +16,32 @@ enum { PAGE_BYTES_MAX = 3000000, SCRIPT_LINES_MAX = 600 };
 
 static void put_counters(mba_store *s, int64_t kernel, double tensor)
 {
-    const struct { const char *metric; double value; } row[] = { { "gpu__time_duration.sum", 2e4 }, { "dram__bytes_read.sum", 3e7 }, { "dram__bytes_write.sum", 1e7 },
-        { "dram__throughput.avg.pct_of_peak_sustained_elapsed", 41 }, { "lts__t_bytes.sum", 9e7 }, { "l1tex__t_bytes.sum", 2e8 }, { "sm__ops_path_tensor_src_bf16_dst_fp32.sum", tensor },
-        { "sm__sass_thread_inst_executed_op_ffma_pred_on.sum", 5e8 }, { "sm__sass_thread_inst_executed_op_fadd_pred_on.sum", 1e8 }, { "sm__sass_thread_inst_executed_op_fmul_pred_on.sum", 1e8 },
-        { "sm__sass_thread_inst_executed_op_hfma_pred_on.sum", 0 }, { "sm__sass_thread_inst_executed_op_hadd_pred_on.sum", 0 }, { "sm__sass_thread_inst_executed_op_hmul_pred_on.sum", 0 },
-        { "sm__inst_executed_pipe_xu.sum", 1e6 }, { "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", 20 }, { "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active", 30 },
-        { "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active", 25 }, { "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active", 12 }, { "sm__cycles_active.avg", 3e4 },
-        { "sm__cycles_elapsed.max", 3.2e4 }, { "sm__cycles_elapsed.avg.per_second", 1.6e9 }, { "sm__ctas_active.sum", 4e6 }, { "sm__ctas_launched.sum", 500 },
-        { "sm__warps_active.avg.pct_of_peak_sustained_active", 33 }, { "smsp__issue_active.avg.pct_of_peak_sustained_active", 44 }, { "l1tex__t_sector_hit_rate.pct", 7 },
-        { "lts__t_sector_hit_rate.pct", 62 }, { "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", 1600 }, { "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", 100 },
-        { "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio", 3 }, { "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio", 1.5 },
+    const struct { const char *metric; double value; } row[] = { { "gpu__time_duration.sum", 2e4 },
+            { "dram__bytes_read.sum", 3e7 }, { "dram__bytes_write.sum", 1e7 },
+        { "dram__throughput.avg.pct_of_peak_sustained_elapsed", 41 }, { "lts__t_bytes.sum", 9e7 },
+            { "l1tex__t_bytes.sum", 2e8 }, { "sm__ops_path_tensor_src_bf16_dst_fp32.sum", tensor },
+        { "sm__sass_thread_inst_executed_op_ffma_pred_on.sum", 5e8 },
+            { "sm__sass_thread_inst_executed_op_fadd_pred_on.sum", 1e8 },
+                { "sm__sass_thread_inst_executed_op_fmul_pred_on.sum", 1e8 },
+        { "sm__sass_thread_inst_executed_op_hfma_pred_on.sum", 0 },
+            { "sm__sass_thread_inst_executed_op_hadd_pred_on.sum", 0 },
+                { "sm__sass_thread_inst_executed_op_hmul_pred_on.sum", 0 },
+        { "sm__inst_executed_pipe_xu.sum", 1e6 }, { "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+                                                    20 }, { "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active", 30 },
+        { "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active", 25 },
+            { "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active", 12 }, { "sm__cycles_active.avg", 3e4 },
+        { "sm__cycles_elapsed.max", 3.2e4 }, { "sm__cycles_elapsed.avg.per_second", 1.6e9 },
+            { "sm__ctas_active.sum", 4e6 }, { "sm__ctas_launched.sum", 500 },
+        { "sm__warps_active.avg.pct_of_peak_sustained_active", 33 },
+            { "smsp__issue_active.avg.pct_of_peak_sustained_active", 44 }, { "l1tex__t_sector_hit_rate.pct", 7 },
+        { "lts__t_sector_hit_rate.pct", 62 }, { "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", 1600 },
+            { "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", 100 },
+        { "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio", 3 },
+            { "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio", 1.5 },
         { "smsp__average_warps_issue_stalled_drain_per_issue_active.ratio", 0.5 } };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = kernel, .metric = row[i].metric, .value = row[i].value, .metric_set = "all", .launches = 1 }));
+        assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = kernel, .metric = row[i].metric,
+                                                         .value = row[i].value, .metric_set = "all", .launches = 1 }));
 }
 
 static void put_node(mba_store *s, int64_t id, const char *op, const char *kind, double tensor_flops)
@@ -38,7 +52,8 @@ static void put_node(mba_store *s, int64_t id, const char *op, const char *kind,
     assert_ok(mba_put_node(s, &n));
     for (int output = 0; output < 2; output++) {
         mba_row_operand o = mba_no_operand;
-        o.node = id, o.slot = output ? "y" : "x", o.output = output, o.tensor = id + output, o.storage = id + output, o.role = "activations", o.bytes = 1e7;
+        o.node = id, o.slot = output ? "y" : "x", o.output = output, o.tensor = id + output, o.storage = id + output,
+            o.role = "activations", o.bytes = 1e7;
         assert_ok(mba_put_operand(s, &o));
     }
 }
@@ -46,17 +61,22 @@ static void put_node(mba_store *s, int64_t id, const char *op, const char *kind,
 static void put_kernel(mba_store *s, int64_t id, const char *name, const char *op, const char *kind)
 {
     mba_row_kernel k = mba_no_kernel;
-    k.id = id, k.name = name, k.symbol = name, k.op = op, k.kind = kind, k.limiter = "registers", k.regs = 128, k.occupancy_limit = 50, k.waves = 1.5;
-    k.grid_x = 500, k.grid_y = k.grid_z = 1, k.block_x = 128, k.block_y = k.block_z = 1, k.smem_static_bytes = 0, k.smem_dynamic_bytes = 4096, k.local_bytes = 0;
+    k.id = id, k.name = name, k.symbol = name, k.op = op, k.kind = kind, k.limiter = "registers", k.regs = 128,
+        k.occupancy_limit = 50, k.waves = 1.5;
+    k.grid_x = 500, k.grid_y = k.grid_z = 1, k.block_x = 128, k.block_y = k.block_z = 1, k.smem_static_bytes = 0,
+        k.smem_dynamic_bytes = 4096, k.local_bytes = 0;
     assert_ok(mba_put_kernel(s, &k));
 }
 
 static void put_machine(mba_store *s, const char *workload, double units)
 {
-    const struct { const char *name; double rate; const char *how; } rate[] = { { "dram", 4e12, "measured" }, { "dram", 4.8e12, "data sheet" }, { "l2", 1e13, "data sheet" },
-        { "tensor", 8e14, "measured" }, { "tensor", 1e15, "data sheet" }, { "fma", 6.2e13, "data sheet" }, { "special", 4e12, "measured" } };
+    const struct { const char *name; double rate; const char *how; } rate[] = { { "dram", 4e12, "measured" },
+            { "dram", 4.8e12, "data sheet" }, { "l2", 1e13, "data sheet" },
+        { "tensor", 8e14, "measured" }, { "tensor", 1e15, "data sheet" }, { "fma", 6.2e13, "data sheet" },
+            { "special", 4e12, "measured" } };
     for (size_t i = 0; i < sizeof rate / sizeof *rate; i++)
-        assert_ok(mba_put_ceiling(s, &(mba_row_ceiling){ .name = rate[i].name, .rate = rate[i].rate, .unit = "1/s", .how = rate[i].how }));
+        assert_ok(mba_put_ceiling(s, &(mba_row_ceiling){ .name = rate[i].name, .rate = rate[i].rate, .unit = "1/s",
+                                                         .how = rate[i].how }));
     assert_ok(mba_sheet_text(s, "run.device", "given", "cuda"));
     assert_ok(mba_sheet_text(s, "gpu.name", "read", "made-up GPU"));
     assert_ok(mba_sheet_text(s, "run.workload", "given", "%s", workload));
@@ -69,7 +89,8 @@ static void put_machine(mba_store *s, const char *workload, double units)
 }
 
 /* A store with everything in it: a product, an SSM kernel of both kinds of work and one of vectors, three steps. */
-static const char *full_store(const char *file, const char *workload, const char *ssm_op, const char *ssm_kernel, double units)
+static const char *full_store(const char *file, const char *workload, const char *ssm_op, const char *ssm_kernel,
+                              double units)
 {
     mba_store *s;
     assert_ok(mba_store_create(&s, scratch(file)));
@@ -81,7 +102,8 @@ static const char *full_store(const char *file, const char *workload, const char
     for (int64_t step = 0; step < 3; step++) {
         for (int64_t k = 0; k < 2; k++) {
             mba_row_event e = mba_no_event;
-            e.id = 2 * step + k, e.what = "kernel", e.step = step, e.kernel = k, e.node = k, e.stream = 7, e.start_ns = 100000 * step + 30000 * k, e.duration_ns = 20000 + 1000 * step;
+            e.id = 2 * step + k, e.what = "kernel", e.step = step, e.kernel = k, e.node = k, e.stream = 7,
+                e.start_ns = 100000 * step + 30000 * k, e.duration_ns = 20000 + 1000 * step;
             assert_ok(mba_put_event(s, &e));
         }
         assert_ok(mba_put_step(s, &(mba_row_step){ .mode = "plain", .place = step, .seconds = 60e-6, .units = units }));
@@ -107,8 +129,10 @@ static char *page_of(const char *const *path, int n)
 static void every_figure_shows_data_where_stores_have_it(void **state)
 {
     (void)state;
-    const char *path[] = { full_store("scan.db", "mamba1", "selective_scan", "scan_fwd", 128), full_store("ssd.db", "mamba2", "ssd", "chunk_scan_fwd", 128),
-                           full_store("long.db", "mamba2", "ssd", "chunk_scan_fwd", 512), full_store("variant.db", "mamba2", "ssd", "ssd_fused", 128) };
+    const char *path[] = { full_store("scan.db", "mamba1", "selective_scan", "scan_fwd", 128),
+                           full_store("ssd.db", "mamba2", "ssd", "chunk_scan_fwd", 128),
+                           full_store("long.db", "mamba2", "ssd", "chunk_scan_fwd", 512),
+                               full_store("variant.db", "mamba2", "ssd", "ssd_fused", 128) };
     mba_stores r;
     assert_ok(mba_stores_open(&r, path, 4));
     for (int i = 0; mba_figures[i]; i++) {
@@ -131,7 +155,8 @@ static void every_figure_shows_data_where_stores_have_it(void **state)
         if (!strcmp(mba_figures[i]->name, "fig13")) continue;
         const char *frame = strstr(at, "no data yet");
         if (frame && frame < end) fail_msg("%s says that it has no data", mba_figures[i]->name);
-        if (mba_figures[i]->draw && !(strstr(at, "<svg") < end && strstr(at, "data-t=") < end)) fail_msg("%s has no marks", mba_figures[i]->name);
+        if (mba_figures[i]->draw && !(strstr(at, "<svg") < end && strstr(at, "data-t=") < end)) fail_msg("%s has no "
+                "marks", mba_figures[i]->name);
     }
     check_page(page);
     free(page);
@@ -168,7 +193,8 @@ static double event_ms(mba_store *s, int64_t kernel_from, int64_t kernel_to)
     int64_t        n;
     double         ns = 0;
     assert_ok(mba_load_event(s, &e, &n));
-    for (int64_t i = 0; i < n; i++) if (e[i].kernel >= kernel_from && e[i].kernel < kernel_to) ns += (double)e[i].duration_ns;
+    for (int64_t i = 0; i < n; i++) if (e[i].kernel >= kernel_from
+                                        && e[i].kernel < kernel_to) ns += (double)e[i].duration_ns;
     return ns / 1e6;
 }
 
@@ -178,7 +204,8 @@ static double sum_where(const char *table, int text, const char *word, int numbe
     double sum = 0;
     page_row row;
     for (const char *at = table; (at = next_row(at, &row)) != NULL;)
-        if (row.n > number && (!word || !strcmp(row.cell[text], word))) sum += isnan(row.value[number]) ? 0 : row.value[number];
+        if (row.n > number && (!word || !strcmp(row.cell[text], word))) sum += isnan(row.value[number]) ? 0
+            : row.value[number];
     return sum;
 }
 
@@ -195,9 +222,11 @@ static void the_breakdown_is_the_sum_of_the_events(void **state)
     assert_ok(mba_store_open(&s, REAL_STORE));
     assert_ok(mba_load_kernel(s, &k, &n));
     assert_true(n > 50);
-    for (const char *const *kind = (const char *const[]){ "gemm", "ssm", "norm", "message passing", NULL }; *kind; kind++) {
+    for (const char *const *kind = (const char *const[]){ "gemm", "ssm", "norm", "message passing",
+                                                          NULL }; *kind; kind++) {
         double ms = 0;
-        for (int64_t i = 0; i < n; i++) if (k[i].kind && !strcmp(k[i].kind, *kind)) ms += event_ms(s, k[i].id, k[i].id + 1);
+        for (int64_t i = 0; i < n; i++) if (k[i].kind && !strcmp(k[i].kind, *kind)) ms += event_ms(s, k[i].id,
+                k[i].id + 1);
         assert_true(ms > 0);
         assert_near(sum_where(table, 1, *kind, 3), ms, 1e-6 * ms);     // the store has one step
     }
@@ -219,7 +248,8 @@ static void every_number_is_what_it_says(void **state)
         if (!strncmp(at, "-1\"", 3) || *at == '"') continue;          // explorer: nothing, sorts last
         while (*text == '<') text = strchr(text, '>') + 1;
         const mba_word want = mba_num(v);
-        if (strncmp(text, want.s, strlen(want.s))) fail_msg("%.9g is printed as '%.12s', should be '%s'", v, text, want.s);
+        if (strncmp(text, want.s, strlen(want.s))) fail_msg("%.9g is printed as '%.12s', should be '%s'", v, text,
+                                                            want.s);
         seen++;
     }
     assert_true(seen > 1000);
@@ -345,10 +375,38 @@ static void a_figure_alone_is_one_svg_without_variables(void **state)
     assert_ok(mba_stores_close(&r));
 }
 
+/* ---- the command ---- */
+
+static void the_command_writes_the_page_and_tells_what_is_wrong(void **state)
+{
+    const char *program = getenv("MBA_PROGRAM");
+    char        command[2048], *page;
+    size_t      bytes;
+    (void)state;
+    if (!program) skip();                                              // ctest names it
+    const struct { const char *before, *after; int exit; } call[] = { { "--out ", "/page.html", 0 },
+            { "--figure fig2 --svg > ", "/fig2.svg", 0 },
+        { "--figure fig4 --csv > ", "/fig4.csv", 0 }, { "--out ", "/nowhere/page.html", 1 },
+            { "--figure fig5 > ", "/fig5.svg", 2 } };
+    for (size_t i = 0; i < sizeof call / sizeof *call; i++) {
+        snprintf(command, sizeof command, "'%s' report %s %s%s%s 2>/dev/null", program, REAL_STORE, call[i].before,
+                 scratch_dir, call[i].after);
+        const int status = system(command);
+        if (WEXITSTATUS(status) != call[i].exit) fail_msg("exit %d, wanted %d: %s", WEXITSTATUS(status), call[i].exit,
+                                                          command);
+    }
+    assert_ok(mba_file_read(&page, &bytes, scratch("page.html"), PAGE_BYTES_MAX));
+    check_tags(page);
+    free(page);
+    assert_int_equal(scratch_entries("nowhere"), -1);
+}
+
 static void numbers_have_three_digits(void **state)
 {
     (void)state;
-    const struct { double v; const char *text; } row[] = { { 0, "0" }, { 1, "1" }, { 12.345, "12.3" }, { 1234567, "1,234,567" }, { 999.6, "1,000" }, { 0.012345, "0.0123" }, { -4.5, "-4.5" },
+    const struct { double v; const char *text; } row[] = { { 0, "0" }, { 1, "1" }, { 12.345, "12.3" },
+                                                           { 1234567, "1,234,567" }, { 999.6, "1,000" },
+                                                               { 0.012345, "0.0123" }, { -4.5, "-4.5" },
         { NAN, "–" }, { 1e15, "1e+15" }, { 1e-7, "1e-07" }, { 100, "100" } };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) assert_string_equal(mba_num(row[i].v).s, row[i].text);
 }
@@ -356,11 +414,16 @@ static void numbers_have_three_digits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_figure_shows_data_where_stores_have_it), cmocka_unit_test(the_page_of_a_real_store_is_well_formed_and_small),
-        cmocka_unit_test(the_same_stores_give_the_same_bytes), cmocka_unit_test(the_breakdown_is_the_sum_of_the_events), cmocka_unit_test(every_number_is_what_it_says),
-        cmocka_unit_test(records_of_kernels_are_the_stores), cmocka_unit_test(an_empty_store_gives_frames_and_no_verdict),
-        cmocka_unit_test(hostile_names_are_escaped_and_cut_between_characters), cmocka_unit_test(a_broken_store_among_good_ones_is_named),
+        cmocka_unit_test(every_figure_shows_data_where_stores_have_it),
+            cmocka_unit_test(the_page_of_a_real_store_is_well_formed_and_small),
+        cmocka_unit_test(the_same_stores_give_the_same_bytes), cmocka_unit_test(the_breakdown_is_the_sum_of_the_events),
+            cmocka_unit_test(every_number_is_what_it_says),
+        cmocka_unit_test(records_of_kernels_are_the_stores),
+            cmocka_unit_test(an_empty_store_gives_frames_and_no_verdict),
+        cmocka_unit_test(hostile_names_are_escaped_and_cut_between_characters),
+            cmocka_unit_test(a_broken_store_among_good_ones_is_named),
         cmocka_unit_test(a_figure_alone_is_one_svg_without_variables), cmocka_unit_test(numbers_have_three_digits),
+        cmocka_unit_test(the_command_writes_the_page_and_tells_what_is_wrong),
     };
     scratch_make();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,7 +59,8 @@ void mba_canvas_free(mba_canvas *c)
 mba_svg mba_svg_begin(mba_canvas *c, double w, double h, const char *label)
 {
     mba_svg s = { c, &c->out, w, h, w <= MBA_NARROW };
-    mba_buf_add(s.out, "<svg class=\"%s walk\" viewBox=\"0 0 %.0f %.0f\" role=\"group\" aria-label=\"", s.narrow ? "narrow" : "wide", w, h);
+    mba_buf_add(s.out, "<svg class=\"%s walk\" viewBox=\"0 0 %.0f %.0f\" role=\"group\" aria-label=\"", s.narrow
+                ? "narrow" : "wide", w, h);
     mba_buf_html(s.out, label);
     mba_buf_put(s.out, c->alone ? "\" xmlns=\"http://www.w3.org/2000/svg\">" : "\">");
     return s;
@@ -81,7 +82,8 @@ static mba_word c1(double v)
 static void attributes(mba_svg *s, const char *cls, const char *paint, int tip, const char *tags)
 {
     if ((cls && *cls) || (paint && *paint))
-        mba_buf_add(s->out, " class=\"%s%s%s\"", cls ? cls : "", cls && *cls && paint && *paint ? " " : "", paint ? paint : "");
+        mba_buf_add(s->out, " class=\"%s%s%s\"", cls ? cls : "", cls && *cls && paint && *paint ? " " : "", paint
+                    ? paint : "");
     if (tip >= 0)      mba_buf_add(s->out, " data-t=\"%d\"", tip);
     if (tags && *tags && !s->c->alone) mba_buf_add(s->out, " data-tags=\"%s\"", tags);
 }
@@ -92,7 +94,8 @@ static void box(mba_svg *s, double x, double y, double w, double h)
     mba_buf_add(s->out, " d=\"M%s %sh%sv%sh%sz\"", c1(x).s, c1(y).s, c1(w).s, c1(h).s, c1(-w).s);
 }
 
-void mba_svg_bar(mba_svg *s, double x, double y, double w, double h, const char *cls, const char *paint, int tip, const char *tags)
+void mba_svg_bar(mba_svg *s, double x, double y, double w, double h, const char *cls, const char *paint, int tip,
+                 const char *tags)
 {
     char fill[32];
     snprintf(fill, sizeof fill, "c-%s", paint);
@@ -100,6 +103,22 @@ void mba_svg_bar(mba_svg *s, double x, double y, double w, double h, const char 
     attributes(s, cls, fill, tip, tags);
     box(s, x, y, w, h);
     mba_buf_put(s->out, "/>");
+}
+
+void mba_svg_bar_path(mba_buf *d, double x, double y, double w, double h)
+{
+    mba_buf_add(d, "M%s %sh%sv%sh%sz", c1(x).s, c1(y).s, c1(w).s, c1(h).s, c1(-w).s);
+}
+
+void mba_svg_bars(mba_svg *s, const char *d, const char *paint, int tip)
+{
+    char fill[32];
+    snprintf(fill, sizeof fill, "c-%s", paint);
+    mba_buf_put(s->out, "<path");
+    attributes(s, fill, NULL, tip, NULL);
+    mba_buf_put(s->out, " d=\"");
+    mba_buf_put(s->out, d ? d : "");
+    mba_buf_put(s->out, "\"/>");
 }
 
 void mba_svg_hatch(mba_svg *s, double x, double y, double w, double h, int tip)
@@ -149,10 +168,13 @@ void mba_svg_text(mba_svg *s, double x, double y, const char *cls, char anchor, 
     mba_buf_put(s->out, "</text>");
 }
 
-void mba_svg_mark(mba_svg *s, mba_shape shape, double x, double y, double r, const char *paint, bool hollow, int tip, const char *tags)
+void mba_svg_mark(mba_svg *s, mba_shape shape, double x, double y, double r, const char *paint, bool hollow, int tip,
+                  const char *tags)
 {
-    static const struct { int n; double at[4][2]; } corner[] = { [MBA_SQUARE] = { 4, { { -.88, -.88 }, { .88, -.88 }, { .88, .88 }, { -.88, .88 } } },
-        [MBA_TRIANGLE] = { 3, { { 0, -1.15 }, { 1.05, .8 }, { -1.05, .8 } } }, [MBA_DIAMOND] = { 4, { { 0, -1.25 }, { 1.25, 0 }, { 0, 1.25 }, { -1.25, 0 } } } };
+    static const struct { int n; double at[4][2]; } corner[] = { [MBA_SQUARE] = { 4,
+            { { -.88, -.88 }, { .88, -.88 }, { .88, .88 }, { -.88, .88 } } },
+        [MBA_TRIANGLE] = { 3, { { 0, -1.15 }, { 1.05, .8 }, { -1.05, .8 } } },
+            [MBA_DIAMOND] = { 4, { { 0, -1.25 }, { 1.25, 0 }, { 0, 1.25 }, { -1.25, 0 } } } };
     char fill[32];
     snprintf(fill, sizeof fill, "%c-%s", hollow ? 'h' : 'f', paint);
     mba_buf_put(s->out, shape == MBA_CIRCLE ? "<circle" : "<path");
@@ -163,14 +185,17 @@ void mba_svg_mark(mba_svg *s, mba_shape shape, double x, double y, double r, con
     }
     mba_buf_put(s->out, " d=\"");
     for (int i = 0; i < corner[shape].n; i++)
-        mba_buf_add(s->out, "%c%s %s", i ? 'L' : 'M', c1(x + r * corner[shape].at[i][0]).s, c1(y + r * corner[shape].at[i][1]).s);
+        mba_buf_add(s->out, "%c%s %s", i ? 'L' : 'M', c1(x + r * corner[shape].at[i][0]).s,
+                    c1(y + r * corner[shape].at[i][1]).s);
     mba_buf_put(s->out, "Z\"/>");
 }
 
 /* ---- scales ---- */
 
-mba_scale mba_lin(double lo, double hi, double a, double b) { return (mba_scale){ lo, hi > lo ? hi : lo + 1, a, b, false }; }
-mba_scale mba_log(double lo, double hi, double a, double b) { return (mba_scale){ lo, hi > lo ? hi : 10 * lo, a, b, true }; }
+mba_scale mba_lin(double lo, double hi, double a, double b) { return (mba_scale){ lo, hi > lo ? hi : lo + 1, a, b,
+        false }; }
+mba_scale mba_log(double lo, double hi, double a, double b) { return (mba_scale){ lo, hi > lo ? hi : 10 * lo, a, b,
+        true }; }
 
 double mba_at(mba_scale k, double v)
 {
@@ -183,7 +208,8 @@ double mba_round_up(double v)
 {
     if (!(v > 0) || !isfinite(v)) return 1;
     const double decade = pow(10, floor(log10(v)));
-    for (int i = 0; i < 3; i++) if (v <= decade * (double[]){ 1, 2, 5 }[i] * (1 + 1e-9)) return decade * (double[]){ 1, 2, 5 }[i];
+    for (int i = 0; i < 3; i++) if (v <= decade * (double[]){ 1, 2, 5 }[i] * (1 + 1e-9)) return decade * (double[]){ 1,
+            2, 5 }[i];
     return 10 * decade;
 }
 
@@ -191,7 +217,8 @@ int mba_ticks(mba_scale k, double tick[16])
 {
     int n = 0;
     if (k.log) {
-        const double first = ceil(log10(k.lo) - 1e-9), last = floor(log10(k.hi) + 1e-9), step = ceil((last - first + 1) / 12);
+        const double first = ceil(log10(k.lo) - 1e-9), last = floor(log10(k.hi) + 1e-9),
+            step = ceil((last - first + 1) / 12);
         for (double e = first; e <= last && n < 16; e += step) tick[n++] = pow(10, e);
         return n;
     }
@@ -231,7 +258,8 @@ void mba_svg_axis(mba_svg *s, mba_scale x, double y0, double y1, const char *lab
 {
     double       tick[16], taken = -1e9;
     const int    n = mba_ticks(x, tick);
-    const double mid = (x.a + x.b) / 2, half = 3.3 * mba_characters(label), at = fmax(half + 1, fmin(mid, s->w - half - 1));
+    const double mid = (x.a + x.b) / 2, half = 3.3 * mba_characters(label),
+        at = fmax(half + 1, fmin(mid, s->w - half - 1));
     for (int i = 0; i < n; i++) {
         const double px = mba_at(x, tick[i]);
         mba_svg_line(s, px, y0, px, y1, "g", NULL);

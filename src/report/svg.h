@@ -26,6 +26,9 @@ mba_svg mba_svg_begin(mba_canvas *c, double w, double h, const char *label);
 void    mba_svg_end(mba_svg *s);
 
 void mba_svg_bar(mba_svg *s, double x, double y, double w, double h, const char *cls, const char *paint, int tip, const char *tags);
+/* Many bars as one mark: their outlines first, then the path. */
+void mba_svg_bar_path(mba_buf *d, double x, double y, double w, double h);
+void mba_svg_bars(mba_svg *s, const char *d, const char *paint, int tip);
 void mba_svg_hatch(mba_svg *s, double x, double y, double w, double h, int tip);
 void mba_svg_shade(mba_svg *s, double x, double y, double w, double h, const char *paint);
 void mba_svg_line(mba_svg *s, double x1, double y1, double x2, double y2, const char *cls, const char *tags);

@@ -244,12 +244,19 @@ static bool has_operator(const mba_analysis *a, const char *name)
     return false;
 }
 
+/* A language model without attention: images and graphs scan other lengths, and attention does part of the mixing. */
+static bool compares(const mba_analysis *a)
+{
+    return (!*a->unit || !strcmp(a->unit, "tokens")) && !(kind_percent(a, MBA_ATTENTION) > 0);
+}
+
 /* Matrices do more arithmetic than the scan and are faster for it, or they are not. */
 static void f10(const beside *all, mba_claim *c)
 {
     const mba_analysis *scan = NULL, *matrix = NULL;
     double              scan_s, scan_flops, matrix_s, matrix_flops;
     for (int i = 0; i < all->n; i++) {
+        if (!compares(all->store[i])) continue;
         if (!scan && has_operator(all->store[i], "selective_scan")) scan = all->store[i];
         if (!matrix && has_operator(all->store[i], "ssd"))          matrix = all->store[i];
     }
