@@ -13,12 +13,12 @@
 /* ---- round trip ---- */
 
 /* A value of its own for every cell of every table; every fifth is absent. */
-static void fill(mba_value *row, int table, int k, char text[][24])
+static void fill(mba_value *row, int table, int k, char text[][48])
 {
     const mba_store_table *t = &mba_store_tables[table];
     for (int i = 0; i < t->ncolumns; i++) {
         const bool absent = (table + k + i) % 5 == 4 && strcmp(t->column[i].name, "id");
-        snprintf(text[i], 24, "%d.%d.%d \xc3\xa4'\"", table, k, i);
+        snprintf(text[i], sizeof text[i], "%d.%d.%d \xc3\xa4'\"", table, k, i);
         if (t->column[i].cell == MBA_CELL_INT)
             row[i].i = absent ? MBA_ABSENT : ((int64_t)table << 40) + 100 * k + i;
         else if (t->column[i].cell == MBA_CELL_REAL) row[i].r = absent ? NAN : 0.1 * table - 1e-9 * k + 1e30 * i;
@@ -41,7 +41,7 @@ static void every_table_keeps_every_value(void **state)
     enum { ROWS = 7 };
     mba_store *s;
     mba_value  row[32], *all;
-    char       text[32][24];
+    char       text[32][48];
     int64_t    n;
     (void)state;
     assert_ok(mba_store_create(&s, scratch("round.db")));
