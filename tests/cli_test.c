@@ -25,9 +25,9 @@ static int run(const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(args, sizeof args, fmt, ap);
     va_end(ap);
-    /* The sanitizer's search for leaks takes seconds at the end of every process, so every eighth has it. */
+    /* The sanitizer's search for leaks takes seconds at the end of every process, so every 24th has it. */
     static int runs;
-    snprintf(line, sizeof line, "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=%d '%s' %s 2>&1", runs++ % 8 == 0, program, args);
+    snprintf(line, sizeof line, "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=%d '%s' %s 2>&1", runs++ % 24 == 0, program, args);
     FILE *f = popen(line, "r");
     assert_non_null(f);
     const size_t n = fread(output, 1, sizeof output - 1, f);

@@ -13,6 +13,7 @@ typedef struct mba_check {
     double cpu_error;                /* the device against fp64, results and parameter gradients, in tolerances */
     double cpu_relative;             /* the same, relative to the largest value of each tensor */
     int    values;                   /* partial derivatives looked at */
+    int    stride;                   /* given: only every so manyth of them; 0: all */
     int    strays;                   /* nodes that wrote outside their outputs or their scratch */
 } mba_check;
 
