@@ -45,8 +45,8 @@ static mba_status check_fused(const mba_node *n, const ssd_dims *d, const mba_ma
 {
     MBA_REFUSE_IF(m->cc != 90, "a device of compute capability %d\nwhy: products of warpgroups, which sm_90a has",
                   m->cc);
-    MBA_REFUSE_IF(m->smem_block_bytes < SSD_SCAN_SMEM, "blocks of %lld bytes of shared memory",
-                  (long long)m->smem_block_bytes);
+    MBA_REFUSE_IF(m->smem_block_bytes < SSD_SCAN_SMEM || m->smem_block_bytes < SSD_BC_SMEM,
+                  "blocks of %lld bytes of shared memory", (long long)m->smem_block_bytes);
     MBA_REFUSE_IF(n->in[X]->type.dtype != MBA_BF16, "fp32 activations\nwhy: tensor cores would round them");
     MBA_REFUSE_IF(d->P != P || d->N != N, "heads of %lld, a state of %lld\nwhy: written for 64 and 128",
                   (long long)d->P, (long long)d->N);
@@ -121,16 +121,25 @@ static void draw_slow_walk(const drawing *w, const char *kernel)
 /* One walk: `output` y or dx; `saves` bytes of states per chunk and head. */
 typedef struct walk { const char *kernel; bool output, rev; double saves; } walk;
 
+/* Chunks of a sequence that it walks: states between segments take no segment that nothing follows. */
+static int64_t chunks_of(const ssd_ranges *r, const walk *k)
+{
+    if (k->output || k->saves > 0) return r->K;
+    return k->rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment;
+}
+
 static void draw_walk(const drawing *w, walk k)
 {
-    const double trips = (double)w->r.per_segment, x = SSD_HEADS * TILE_BYTES;
+    const ssd_ranges *r = &w->r;
+    const double      x = SSD_HEADS * TILE_BYTES;                      // trips: of a block, on average
+    const double      trips = (double)(r->items / r->segments * chunks_of(r, &k)) / (double)r->grid;
     draw_slow_walk(w, k.kernel);
     mba_launch *l = mba_plan_launch(w->p, k.kernel, MBA_MIXED, w->r.grid, WALK_THREADS);
     l->regs       = 168;
     l->smem_bytes = SSD_SCAN_SMEM;
     l->ring_depth = STAGES;
     l->persistent = true;
-    l->tiles      = w->r.items;
+    l->tiles      = k.output || k.saves > 0 ? w->r.items : w->r.items / w->r.segments * (w->r.segments - 1);
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0)), NULL);
@@ -191,13 +200,13 @@ static void draw_backward_scratch(const drawing *w)
     mba_plan_scratch(w->p, "their gradients", (size_t)(2 * heads * pairs * STATE));
     mba_plan_scratch(w->p, "sums per token", (size_t)(3 * 4 * tokens));
     mba_plan_scratch(w->p, "dB, dC beyond the range", (size_t)(2 * 4 * w->chunks * Q * d->G * N));
-    mba_plan_scratch(w->p, "partial sums", (size_t)(4 * heads * (4 * pairs + w->r.segments * P)));
+    mba_plan_scratch(w->p, "partial sums", (size_t)(4 * heads * ((SSD_ENDS + 2) * pairs + w->r.segments * P)));
 }
 
 static void draw_slow_pairs(const drawing *w)
 {
     mba_launch *l = mba_plan_launch(w->p, "ssd_bwd_slow", MBA_VECTOR, w->chunks / 2 * w->d.G, 128);
-    l->regs       = 128;
+    l->regs       = 168;
     l->smem_bytes = SSD_SLOW_SMEM;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_RECORDS_WORK), 2 * 32 * (double)w->d.J);   // a flag of every head
 }
@@ -214,8 +223,8 @@ static void draw_bc(const drawing *w)
     mba_phase_work(l, MBA_HALF2, 5.0 * 2 * P * Q / 2 * 2, NULL);
     mba_phase_work(l, MBA_BARRIER, 2, NULL);
     mba_phase_work(l, MBA_MMA, 2.0 * (4 * STATE * Q + 3 * P * Q * Q), NULL);
-    mba_phase_work(l, MBA_FMA, 2.0 * Q * N + 3.0 * Q * Q, NULL);
-    mba_phase_work(l, MBA_SMEM, 2.0 * Q * N * 2 + 3.0 * Q * Q * 2 + 5.0 * 2 * TILE_BYTES, NULL);
+    mba_phase_work(l, MBA_FMA, 3.0 * Q * N + 3.0 * Q * Q, NULL);
+    mba_phase_work(l, MBA_SMEM, 3.0 * Q * N * 2 + 3.0 * Q * Q * 2 + 5.0 * 2 * TILE_BYTES, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), 2.0 * 2 * Q * 4);
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_work(l, MBA_MMA, 2.0 * 6 * Q * Q * N, NULL);
@@ -237,18 +246,19 @@ static void draw_finish(const drawing *w)
 {
     const ssd_dims *d = &w->d;
     const double    values = 2 * Q * 32;
-    mba_launch     *l = mba_plan_launch(w->p, "ssd_finish", MBA_VECTOR, w->chunks / 2 * mba_ceil(d->H, 32), 256);
-    l->regs = 48;
+    mba_launch     *l = mba_plan_launch(w->p, "ssd_finish", MBA_VECTOR, w->chunks / 2 * mba_ceil(d->H, 32), 1024);
+    l->regs = 32;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DT), values * 2);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), values * 12);
     mba_phase_work(l, MBA_FMA, values * 24, NULL);
     mba_phase_work(l, MBA_SFU, values * 4, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DDT), values * 2);
-    l = mba_plan_launch(w->p, "ssd_sums", MBA_VECTOR, mba_ceil(d->C > 1 ? d->H * P : d->H, 32), 256);
+    l = mba_plan_launch(w->p, "ssd_sums", MBA_VECTOR, mba_ceil(d->C > 1 ? d->H * P : d->H, SSD_SUM_COLS),
+                        32 * SSD_SUM_COLS);
     l->grid[1] = 3;
-    l->regs    = 24;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SMALL_WORK), 32 * 4 * (double)(d->B * w->r.K / 2));
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DA_LOG), 32 * 4);
+    l->regs    = 32;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SMALL_WORK), SSD_SUM_COLS * 4 * (double)(d->B * w->r.K / 2));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DA_LOG), SSD_SUM_COLS * 4);
 }
 
 mba_status ssd_bwd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)

@@ -63,8 +63,8 @@ struct fused_task {
     float    *seg_state, *seg_decay;                   /* (B, H, segments, 64, 128 threads); (B, H, segments) */
     uint32_t *saved, *saved_rev;                       /* (B, H, K/2, 64, N) bf16, n as fragments have it */
     float    *src;                                     /* (B, H, K 64): <x', gradient of x'> */
-    float    *q, *row;                                 /* (B, H, K 64): what l takes from the state; from sources */
-    float    *dchunk;                                  /* (B, H, K/2, 2) */
+    float    *q, *row;                                 /* (B, H, K 64): what l takes from before its chunk; from it */
+    float    *ends;                                    /* (B, H, K/2, SSD_ENDS): ssd_fused_bc.cuh */
     float    *slow_db, *slow_dc;                       /* (B, K 64, G, N): what heads beyond the range add */
     float    *dpar, *dD;                               /* (2, B K/2, H); (B segments, H, P) */
 };
@@ -101,16 +101,23 @@ static __device__ __forceinline__ void count_resets(int (&count)[FQ], const fuse
 
 typedef bf16 wide_rows[FQ][FN + 8];
 
-/* 64 rows of B or C of a group; beyond L zero. */
-static __device__ __forceinline__ void load_rows(wide_rows &to, const strided<const bf16> &from, const fused_task &a,
-                                                 int b, int g, int l0)
+/* 64 rows of B or C of a group; beyond L zero. First asked for, then put: a load under a condition, or one whose value
+ * is stored at once, would be waited for before the next. */
+static __device__ __forceinline__ void fetch_rows(uint4 (&v)[4], const strided<const bf16> &from, const fused_task &a,
+                                                  int b, int g, int l0)
 {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        const int e = (int)threadIdx.x + 256 * i, r = e >> 4, piece = e & 15, l = l0 + r;
-        uint4     v = make_uint4(0, 0, 0, 0);
-        if (l < a.L) v = *(const uint4 *)(from.row(b, l, g) + piece * 8);
-        *(uint4 *)&to[r][piece * 8] = v;
+        const int e = (int)threadIdx.x + 256 * i, l = min(l0 + (e >> 4), a.L - 1);
+        v[i] = *(const uint4 *)(from.row(b, l, g) + (e & 15) * 8);
+    }
+}
+static __device__ __forceinline__ void put_rows(wide_rows &to, const uint4 (&v)[4], const fused_task &a, int l0)
+{
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int e = (int)threadIdx.x + 256 * i, r = e >> 4;
+        *(uint4 *)&to[r][(e & 15) * 8] = l0 + r < a.L ? v[i] : make_uint4(0, 0, 0, 0);
     }
 }
 
@@ -172,8 +179,11 @@ static __device__ __forceinline__ void prepare_pairs(const fused_task &a, wide_r
                                                      int (&here)[FQ], int (&before)[FQ], int b, int c, int g)
 {
     const int warp = (int)threadIdx.x >> 5, r0 = 16 * (warp & 3), n0 = 32 * (warp >> 2);
-    load_rows(cm, a.cm, a, b, g, c * FQ);
-    load_rows(bm, a.bm, a, b, g, c * FQ);
+    uint4     rows[4], others[4];
+    fetch_rows(rows, a.cm, a, b, g, c * FQ);
+    fetch_rows(others, a.bm, a, b, g, c * FQ);
+    put_rows(cm, rows, a, c * FQ);
+    put_rows(bm, others, a, c * FQ);
     count_resets(here, a, b, c);
     __syncthreads();
     float acc[4][4] = {};
@@ -181,8 +191,9 @@ static __device__ __forceinline__ void prepare_pairs(const fused_task &a, wide_r
     store_pairs<false>(a.cb + (((int64_t)b * a.K + c) * a.G + g) * FQ * FQ, acc, r0, n0, here, here);
     if (a.c_begin) store_reach(a, cm, bm, here, b, c, g);
     if (!a.cb_low || !(c & 1)) return;
+    fetch_rows(rows, a.bm, a, b, g, (c - 1) * FQ);
     __syncthreads();
-    load_rows(bm, a.bm, a, b, g, (c - 1) * FQ);
+    put_rows(bm, rows, a, (c - 1) * FQ);
     count_resets(before, a, b, c - 1);
     __syncthreads();
     float low[4][4] = {};
@@ -254,10 +265,14 @@ static __device__ __forceinline__ void prepare_steps(const fused_task &a, float 
 {
     const int h0 = part * 32, heads = min(32, a.H - h0), warp = (int)threadIdx.x >> 5, lane = threadIdx.x & 31;
     const int real = min(FQ, a.L - c * FQ);
+    bf16      v[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++)                        // all asked for before any is stored, as fetch_rows
+        v[i] = *a.dt.row(b, min(c * FQ + warp + 8 * i, a.L - 1), h0 + min(lane, heads - 1));
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         const int r = warp + 8 * i;
-        raw[r][lane] = r < real && lane < heads ? to_float(*a.dt.row(b, (int64_t)c * FQ + r, h0 + lane)) : 0;
+        raw[r][lane] = r < real && lane < heads ? to_float(v[i]) : 0;
     }
     __syncthreads();
 #pragma unroll 1
@@ -361,6 +376,14 @@ static __device__ __forceinline__ bool find_slow(scan_smem<SLOW> &sm, const fuse
     return __syncthreads_or(any);
 }
 
+/* Whether this launch walks item n of its block. Nobody wants what the last segment (reverse: the first) adds. */
+template <bool REV, int WHAT, bool SLOW>
+static __device__ __forceinline__ bool walks(const scan_smem<SLOW> &sm, const fused_task &a, int n)
+{
+    if (WHAT == SCAN_LOCAL && item_of(a, item_at(n)).seg == (REV ? 0 : a.segments - 1)) return false;
+    return (bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW;
+}
+
 /* One thread feeds the ring. */
 template <bool REV, int WHAT, bool SLOW>
 static __device__ __forceinline__ void scan_produce(scan_smem<SLOW> &sm, const fused_task &a, const scan_maps &maps)
@@ -368,7 +391,7 @@ static __device__ __forceinline__ void scan_produce(scan_smem<SLOW> &sm, const f
     const float *rec = REV ? a.rec_rev : a.rec;
     int          s = 0, ph = 1;                        // the first pass over the ring finds it empty
     for (int n = 0; item_at(n) < a.items; n++) {
-        if ((bool)(sm.slow[n >> 5] >> (n & 31) & 1) != SLOW) continue;
+        if (!walks<REV, WHAT>(sm, a, n)) continue;
         const scan_item it = item_of(a, item_at(n));
         const int       g = it.pair * HEADS / a.J;
         for (int i = 0; i < it.chunks; i++) {
@@ -875,7 +898,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
     regs_take<240>();
     scan_walk<REV, WHAT, SLOW> w(sm, a, maps);
     for (int n = 0; item_at(n) < a.items; n++)
-        if ((bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW) w.walk(n);
+        if (walks<REV, WHAT>(sm, a, n)) w.walk(n);
     if (WHAT == SCAN_OUT && w.tid == 0) bulk_wait<0>();
 }
 

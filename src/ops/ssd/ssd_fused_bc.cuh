@@ -8,10 +8,13 @@
  *     dCB_00 += dy'_0 x'_0^T    dCB_11 += dy'_1 x'_1^T          dCB_10 += (kappa dy'_1) x'_0^T
  * and once at the end dC += mask(dCB) B, dB += mask(dCB)^T C. Warpgroup i owns the rows of chunk i.
  *
- * Gradient of the decay: per head q_l = <C_l, what dC_l gained from H1> and row_l = <CB_l, what dCB_l gained> are
- * differences of products with the running sums; with src_s = <x'_s, gradient of x'_s> from ssd_scan_rev
- *     ddA_i = kappa <H1, G1> + sum_{l>=i} q_l + sum_{s<i} (src_s - row_s)          over the 128 positions of the pair.
- * Sources and rows meet the same bf16 operands, so what should cancel does.
+ * Gradient of the decay: q_l = <C_l, what dC_l gained from H1>, row_l and low_l = <CB_l, what dCB_l gained> in the
+ * block of its own chunk and in block 10, out_s = <B_s, what dB_s gained> are, per head, differences of products with
+ * the running sums. With src_s = <x'_s, gradient of x'_s> from ssd_scan_rev
+ *     chunk 0:  ddA_i = kappa <H1, G1> + sum_{l of 1} q_l + sum_{l>=i} q_l + sum_{s<i} (src_s - row_s)
+ *     chunk 1:  ddA_i = kappa <H1, G1> + sum_{s of 0} out_s + sum_{l>=i} (q_l + low_l) + sum_{s<i} (src_s - row_s)
+ * Sources and rows of a chunk meet the same bf16 operands, so what should cancel does. (In one formula over both chunks
+ * src would meet block 10, which is rounded differently: dA_log was off by 3 to 4 times as much.)
  *
  * A head with a chunk beyond the range of a pivot counts as zero in ssd_bwd_bc; ssd_bwd_slow does its pairs token by
  * token in fp32.
@@ -19,10 +22,10 @@
  * kernel     ssd_bwd_slow    128 positions per block, a thread per n, heads beyond the range in turn; none: leaves
  * launch     grid B K/2 G, block 128, dynamic smem 64 KB
  * kernel     ssd_bwd_bc      one producer thread, two warps for <H1, G1>, two warpgroups of 240 registers; two stages
- * launch     grid B K/2 G, block 384, dynamic smem 210 KB
+ * launch     grid B K/2 G, block 384, dynamic smem 227 KB
  * moves      per pair and head: x, dy 32 KB, H1, G1 32 KB; tensor 2 x 1024 cycles
  * kernel     ssd_finish      128 positions x 32 heads per block: ddt, and parts of dA_log, ddt_bias
- * kernel     ssd_sums        32 columns per block; parts in order
+ * kernel     ssd_sums        8 columns per block, 32 threads each; parts in order
  * resources  sm_90a, CUDA 13.0: 168 registers (ssd_bwd_bc), no spill
  * measured   the prototype of ssd_bwd_bc, without q and row: 148 us at 1.3b 4 x 4096, 79 % of DRAM
  * order      fixed: heads ascend, positions in turn, partial sums in order */
@@ -33,8 +36,7 @@
 
 enum { PAIR = 2 * FQ };                                /* positions of two chunks */
 
-/* A word of a row that save_state wrote -> n of the first of its two numbers. */
-static __device__ __forceinline__ int n_of(int w) { return 16 * ((w >> 1) & 7) + 8 * (w & 1) + 2 * (w >> 4); }
+/* Word w of a row that save_state wrote holds n = 8 (w % 16) + 2 (w / 16) and n + 1. */
 
 /* A block of 128 positions of a group. */
 struct pair_block { int b, g, c2; };
@@ -67,7 +69,7 @@ struct slow_steps { float dt[PAIR], decay[PAIR], dest[4][PAIR], src[4][PAIR], en
 /* Element p of column n (thread n) of a state that a walk saved. */
 static __device__ __forceinline__ float saved_at(const uint32_t *saved, int p)
 {
-    const int      n = (int)threadIdx.x, w = (n >> 1 & 3) * 16 + (n >> 4) * 2 + (n >> 3 & 1);       // n_of, backwards
+    const int      n = (int)threadIdx.x, w = (n >> 1 & 3) * 16 + (n >> 4) * 2 + (n >> 3 & 1);       // backwards
     const uint32_t v = saved[p * (FN / 2) + w];
     return n & 1 ? high_of(v) : low_of(v);
 }
@@ -97,21 +99,25 @@ static __device__ __forceinline__ void load_slow(slow_smem &m, slow_steps &s, co
     }
 }
 
-/* One row of a walk: state = keep state + weight left n_value, and the return value sum_p state right. */
-static __device__ __forceinline__ float slow_row(float (&s)[FP], float keep, float value, const float *left,
-                                                 const float *right)
+/* One row of a walk: state = keep state + value left. Returns sum_p right (old part) and sum_p right state: what a row
+ * gives to itself is the same for a source and its destination, and left out of their sums it cannot spoil the
+ * difference, which for strong decays is nearly nothing. */
+static __device__ __forceinline__ float2 slow_row(float (&s)[FP], float keep, float value, const float *left,
+                                                  const float *right)
 {
-    float sum = 0;
+    float old = 0, self = 0;
 #pragma unroll
     for (int p = 0; p < FP; p += 4) {
         const float4 x = *(const float4 *)(left + p), y = *(const float4 *)(right + p);
-        s[p]     = fmaf(keep, s[p], value * x.x);
-        s[p + 1] = fmaf(keep, s[p + 1], value * x.y);
-        s[p + 2] = fmaf(keep, s[p + 2], value * x.z);
-        s[p + 3] = fmaf(keep, s[p + 3], value * x.w);
-        sum += s[p] * y.x + s[p + 1] * y.y + s[p + 2] * y.z + s[p + 3] * y.w;
+        const float  o0 = keep * s[p], o1 = keep * s[p + 1], o2 = keep * s[p + 2], o3 = keep * s[p + 3];
+        old  += o0 * y.x + o1 * y.y + o2 * y.z + o3 * y.w;
+        self += x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w;
+        s[p]     = fmaf(value, x.x, o0);
+        s[p + 1] = fmaf(value, x.y, o1);
+        s[p + 2] = fmaf(value, x.z, o2);
+        s[p + 3] = fmaf(value, x.w, o3);
     }
-    return sum;
+    return make_float2(old, fmaf(value, self, old));
 }
 
 static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, const fused_task &a, const pair_block &k,
@@ -133,9 +139,10 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
         const bool  real = l0 + l < a.L;
         const float bv = real ? to_float(a.bm.row(k.b, l0 + l, k.g)[n]) : 0;
         const float cv = real ? to_float(a.cm.row(k.b, l0 + l, k.g)[n]) : 0;
-        const float dc = slow_row(state, s.decay[l], s.dt[l] * bv, m.x[l], m.dy[l]), dest = warp_sum(dc * cv);
-        float      *to = a.slow_dc + at + (int64_t)l * a.G * FN;
-        *to = first ? dc : *to + dc;
+        const float2 dc = slow_row(state, s.decay[l], s.dt[l] * bv, m.x[l], m.dy[l]);
+        const float  dest = warp_sum(dc.x * cv);
+        float       *to = a.slow_dc + at + (int64_t)l * a.G * FN;
+        *to = first ? dc.y : *to + dc.y;
         if (n % 32 == 0) s.dest[warp][l] = dest;
     }
     float ends = 0;
@@ -150,9 +157,10 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
         const bool  real = l0 + l < a.L;
         const float bv = real ? to_float(a.bm.row(k.b, l0 + l, k.g)[n]) : 0;
         const float cv = real ? to_float(a.cm.row(k.b, l0 + l, k.g)[n]) : 0;
-        const float db = s.dt[l] * slow_row(state, keep, cv, m.dy[l], m.x[l]), src = warp_sum(db * bv);
-        float      *to = a.slow_db + at + (int64_t)l * a.G * FN;
-        *to  = first ? db : *to + db;
+        const float2 db = slow_row(state, keep, cv, m.dy[l], m.x[l]);
+        const float  src = warp_sum(s.dt[l] * db.x * bv);
+        float       *to = a.slow_db + at + (int64_t)l * a.G * FN;
+        *to  = s.dt[l] * db.y + (first ? 0 : *to);
         keep = s.decay[l];
         if (n % 32 == 0) s.src[warp][l] = src;
     }
@@ -183,6 +191,10 @@ static __global__ void __launch_bounds__(PAIR) ssd_bwd_slow(const __grid_constan
 
 enum { BC_STAGES = 2, DOT_WARPS = 2 };
 
+/* Parts of `ends`: kappa <H1, G1>; out_s of chunk 0; q_l of chunk 1, by warps. */
+enum { END_DOT = 0, END_OUT = DOT_WARPS, END_Q = END_OUT + 4 };
+static_assert(END_Q + 4 == SSD_ENDS, "what the plan asks for");
+
 struct bc_stage {
     unsigned char dy[2][TILE_BYTES], x[2][TILE_BYTES], h[2 * TILE_BYTES], g[2 * TILE_BYTES];
     float         rec[2][256];
@@ -194,8 +206,9 @@ struct bc_smem {
         struct { uint4 own[4][256], low[4][128]; } pairs;
         unsigned char m[3][TILE_BYTES];
     };
-    uint4         c[8][256];                           /* C as threads want it */
-    float4        had[256];                            /* products with the sums before this head */
+    uint4         c[8][256], b[8][128];                /* C, and B of chunk 0, as threads want it */
+    float4        had[256];                            /* products with the sums before this head: q, row */
+    float         had_end[256];                        /* and the one that goes into `ends` */
     uint64_t      full[BC_STAGES], empty[BC_STAGES];
     int           resets[2][FQ];
     pair_block    where;
@@ -251,7 +264,7 @@ static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
         const int         flags = (int)t.rec[0][REC_FLAGS] | (int)t.rec[1][REC_FLAGS];
         const int         z = (k.b * a.H + k.g * a.J + i) * (a.K / 2) + k.c2;
         if (!flags) sum *= __expf(t.rec[1][REC_BEFORE] + t.rec[0][REC_AFTER]);
-        a.dchunk[(int64_t)z * DOT_WARPS + thread / 32] = flags ? 0 : sum;
+        a.ends[(int64_t)z * SSD_ENDS + thread / 32] = flags ? 0 : sum;
         mbar_arrive(smem_address(&sm.empty[i % BC_STAGES]));
     }
 }
@@ -306,7 +319,6 @@ template <int I, bool DOCS> struct bc_rows {
     int       tid, warp, lane, t4, row;
     uint32_t  moff;                                    /* my row for ldmatrix and stmatrix */
     float     dC[64], dB[64], own[32], low[32];        /* own: diagonal block of dCB; low: block 10 (I = 1) */
-    bool      slow_now;                                /* this head is beyond the range somewhere in the pair */
     fragments f;
 
     __device__ __forceinline__ bc_rows(bc_smem &smem, const fused_task &task) : sm(smem), a(task)
@@ -319,6 +331,10 @@ template <int I, bool DOCS> struct bc_rows {
         const int r = 16 * warp + (lane & 15);
         moff = (uint32_t)(r * 128);
         sm.had[I * 128 + tid] = make_float4(0, 0, 0, 0);
+        sm.had_end[I * 128 + tid] = 0;
+    }
+    __device__ __forceinline__ void begin_sums()
+    {
 #pragma unroll
         for (int i = 0; i < 64; i++) dC[i] = dB[i] = 0;
 #pragma unroll
@@ -331,30 +347,62 @@ template <int I, bool DOCS> struct bc_rows {
     __device__ __forceinline__ int64_t token(int q) const { return (int64_t)sm.where.c2 * PAIR + I * FQ + row + 8 * q; }
 
     /* ---- what all heads share ---- */
+
+    /* Rows of B, C and their gradients in memory. A thread's numbers 4 j .. of a row of sums (word 4 j + t4, see
+     * above), with j = piece + 4 c, are numbers 2 c and 2 c + 1 of the 16-byte piece 4 piece + t4 of the row: four of these are
+     * all it has of a row, and four lanes take 64 bytes side by side. */
+    __device__ __forceinline__ uint4 piece_of(const strided<const bf16> &m, int q, int piece_at) const
+    {
+        if (token(q) >= a.L) return make_uint4(0, 0, 0, 0);
+        return *(const uint4 *)(m.row(sm.where.b, token(q), sm.where.g) + 8 * (4 * piece_at + t4));
+    }
+    static __device__ __forceinline__ uint32_t word_of(const uint4 &v, int c)
+    {
+        return c == 0 ? v.x : c == 1 ? v.y : c == 2 ? v.z : v.w;
+    }
+    /* Fragment i (16 columns of sums) out of pieces 2 (i % 2) and 2 (i % 2) + 1 of my two rows. */
+    static __device__ __forceinline__ void fragment_of(uint32_t (&v)[4], const uint4 (&two)[2][2], int i)
+    {
+#pragma unroll
+        for (int e = 0; e < 4; e++) v[e] = word_of(two[e >> 1][e & 1], i >> 1);
+    }
+    __device__ __forceinline__ void load_pairs(uint32_t (&v)[4][4], const bf16 *from) const
+    {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                v[i][e] = *(const uint32_t *)(from + (row + 8 * (e & 1)) * FQ + 8 * (2 * i + (e >> 1)) + 2 * t4);
+    }
+    __device__ __forceinline__ void put_rows_of(uint4 *to, int step, const uint4 (&pieces)[2][2][2]) const
+    {
+        uint32_t v[4];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            fragment_of(v, pieces[i & 1], i);
+            to[i * step] = make_uint4(v[0], v[1], v[2], v[3]);
+        }
+    }
+    /* Everything is asked for before anything is waited for. */
     __device__ __forceinline__ void load_shared()
     {
         const bf16 *cb = a.cb + (((int64_t)sm.where.b * a.K + 2 * sm.where.c2 + I) * a.G + sm.where.g) * FQ * FQ;
         const bf16 *cl = a.cb_low + (((int64_t)sm.where.b * (a.K / 2) + sm.where.c2) * a.G + sm.where.g) * FQ * FQ;
-        uint32_t    v[4];
+        uint4       c[2][2][2], b[2][2][2];
+        uint32_t    here[4][4], below[4][4];
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const bf16 *c = a.cm.row(sm.where.b, token(e & 1), sm.where.g) + n_of(8 * i + 4 * (e >> 1) + t4);
-                v[e] = token(e & 1) < a.L ? *(const uint32_t *)c : 0;
-            }
-            sm.c[i][I * 128 + tid] = make_uint4(v[0], v[1], v[2], v[3]);
+        for (int e = 0; e < 8; e++) {
+            c[e >> 2][e >> 1 & 1][e & 1] = piece_of(a.cm, e & 1, e >> 1);
+            if (I == 0) b[e >> 2][e >> 1 & 1][e & 1] = piece_of(a.bm, e & 1, e >> 1);
         }
+        load_pairs(here, cb);
+        if (I == 1) load_pairs(below, cl);
+        put_rows_of(&sm.c[0][I * 128 + tid], 256, c);
+        if (I == 0) put_rows_of(&sm.b[0][tid], 128, b);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                v[e] = *(const uint32_t *)(cb + (row + 8 * (e & 1)) * FQ + 8 * (2 * i + (e >> 1)) + 2 * t4);
-            sm.pairs.own[i][I * 128 + tid] = make_uint4(v[0], v[1], v[2], v[3]);
-#pragma unroll
-            for (int e = 0; e < 4 && I == 1; e++)
-                v[e] = *(const uint32_t *)(cl + (row + 8 * (e & 1)) * FQ + 8 * (2 * i + (e >> 1)) + 2 * t4);
-            if (I == 1) sm.pairs.low[i][tid] = make_uint4(v[0], v[1], v[2], v[3]);
+            sm.pairs.own[i][I * 128 + tid] = make_uint4(here[i][0], here[i][1], here[i][2], here[i][3]);
+            if (I == 1) sm.pairs.low[i][tid] = make_uint4(below[i][0], below[i][1], below[i][2], below[i][3]);
         }
     }
 
@@ -398,8 +446,12 @@ template <int I, bool DOCS> struct bc_rows {
     }
 
     /* Scales of a row, read where they are wanted: registers are short. A head beyond the range counts as zero. */
-    __device__ __forceinline__ float e_of(const bc_stage &t, int r) const { return slow_now ? 0 : t.rec[I][r]; }
-    __device__ __forceinline__ float f_of(const bc_stage &t, int r) const { return slow_now ? 0 : t.rec[I][FQ + r]; }
+    static __device__ __forceinline__ bool is_slow(const bc_stage &t)
+    {
+        return ((int)t.rec[0][REC_FLAGS] | (int)t.rec[1][REC_FLAGS]) & IS_SLOW;
+    }
+    __device__ __forceinline__ float e_of(const bc_stage &t, int r) const { return is_slow(t) ? 0 : t.rec[I][r]; }
+    __device__ __forceinline__ float f_of(const bc_stage &t, int r) const { return is_slow(t) ? 0 : t.rec[I][FQ + r]; }
     /* The same times kappa, in an order in which nothing underflows on the way: kappa alone may. */
     __device__ __forceinline__ float e_kappa(const bc_stage &t, int r) const
     {
@@ -458,39 +510,44 @@ template <int I, bool DOCS> struct bc_rows {
         x += __shfl_xor_sync(0xffffffffu, x, 1);
         return x + __shfl_xor_sync(0xffffffffu, x, 2);
     }
-    __device__ __forceinline__ void decay_sums(int h)
+    __device__ __forceinline__ void decay_sums(int h, bool slow)
     {
-        const float2 q = rows_dot(dC, &sm.c[0][I * 128 + tid], 256);
-        float2       r = lower_dot(own, &sm.pairs.own[0][I * 128 + tid], 256, warp, lane);
-        if (I == 1) {
-            const float2 more = rows_dot(low, &sm.pairs.low[0][tid], 128);
-            r.x += more.x;
-            r.y += more.y;
+        float2       q = rows_dot(dC, &sm.c[0][I * 128 + tid], 256), end = q;
+        const float2 r = lower_dot(own, &sm.pairs.own[0][I * 128 + tid], 256, warp, lane);
+        if (I == 0) {
+            end = rows_dot(dB, &sm.b[0][tid], 128);
+        } else {
+            const float2 below = rows_dot(low, &sm.pairs.low[0][tid], 128);
+            q.x += below.x;
+            q.y += below.y;
         }
-        const float4  had = sm.had[I * 128 + tid];
-        const float   q0 = over_columns(q.x - had.x), q1 = over_columns(q.y - had.y);
-        const float   r0 = over_columns(r.x - had.z), r1 = over_columns(r.y - had.w);
-        sm.had[I * 128 + tid] = make_float4(q.x, q.y, r.x, r.y);
+        const float4 had = sm.had[I * 128 + tid];
+        const float  q0 = over_columns(q.x - had.x), q1 = over_columns(q.y - had.y);
+        const float  r0 = over_columns(r.x - had.z), r1 = over_columns(r.y - had.w);
+        const float  all = warp_sum(end.x + end.y - sm.had_end[I * 128 + tid]);
+        sm.had[I * 128 + tid]     = make_float4(q.x, q.y, r.x, r.y);
+        sm.had_end[I * 128 + tid] = end.x + end.y;
         if (t4) return;
         asm volatile("" : "+r"(h));                    // or the address would be kept all the way
-        const int64_t at = (((int64_t)sm.where.b * a.H + h) * a.K + 2 * sm.where.c2 + I) * FQ + row;
+        const int64_t pair = ((int64_t)sm.where.b * a.H + h) * (a.K / 2) + sm.where.c2, at = (2 * pair + I) * FQ + row;
+        if (lane == 0) a.ends[pair * SSD_ENDS + (I ? END_Q : END_OUT) + warp] = all;
         a.row[at]     = r0;
         a.row[at + 8] = r1;
-        if (slow_now) return;                          // ssd_bwd_slow has left the gradient itself there
+        if (slow) return;                              // ssd_bwd_slow has left the gradient itself there
         a.q[at]     = q0;
         a.q[at + 8] = q1;
     }
 
     __device__ __forceinline__ void heads()
     {
+#pragma unroll 1
         for (int i = 0; i < a.J; i++) {
-            const int s = i % BC_STAGES, ph = i / BC_STAGES & 1;
-            bc_stage &t = sm.st[s];
-            mbar_wait(smem_address(&sm.full[s]), ph);
-            slow_now = ((int)t.rec[0][REC_FLAGS] | (int)t.rec[1][REC_FLAGS]) & IS_SLOW;
+            const bc_stage &t = sm.st[i % BC_STAGES];
+            mbar_wait(smem_address(&sm.full[i % BC_STAGES]), i / BC_STAGES & 1);
             products(t);
-            if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
-            decay_sums(sm.where.g * a.J + i);
+            const bool slow = is_slow(t);
+            if (lane == 0) mbar_arrive(smem_address(&sm.empty[i % BC_STAGES]));
+            decay_sums(sm.where.g * a.J + i, slow);
             bar_sync<1, 256>();                        // x' may be overwritten
         }
     }
@@ -498,14 +555,37 @@ template <int I, bool DOCS> struct bc_rows {
     /* ---- the end: dC += mask(dCB) B, dB += mask(dCB)^T C ---- */
 
     /* B and C of the pair in the order of saved states, into stages that are idle now: 4 tiles each, [chunk][half]. */
+    __device__ __forceinline__ void put_fragment(unsigned char *tiles, const uint32_t (&v)[4], int i)
+    {
+        stmatrix_at(smem_address(tiles) + (2 * I + (i >> 2)) * TILE_BYTES + piece(i & 3), v);
+    }
+    __device__ __forceinline__ void put_fragment(unsigned char *tiles, const uint4 &from, int i)
+    {
+        const uint32_t v[4] = { from.x, from.y, from.z, from.w };
+        put_fragment(tiles, v, i);
+    }
     __device__ __forceinline__ void load_operands(unsigned char *tb, unsigned char *tc)
     {
-        for (int i = I * 128 + tid; i < PAIR * 64; i += 256) {
-            const int     l = i >> 6, w = i & 63, half = w >> 5, q = w & 31;
-            const int     at = ((l >> 6) * 2 + half) * TILE_BYTES + tile_at(l & 63, q >> 2) + (q & 3) * 4;
-            const int64_t t = (int64_t)sm.where.c2 * PAIR + l;
-            *(uint32_t *)(tb + at) = t < a.L ? *(const uint32_t *)(a.bm.row(sm.where.b, t, sm.where.g) + n_of(w)) : 0;
-            *(uint32_t *)(tc + at) = t < a.L ? *(const uint32_t *)(a.cm.row(sm.where.b, t, sm.where.g) + n_of(w)) : 0;
+#pragma unroll 1                                       // unrolled, it costs a register in the loop over heads
+        for (int i = 0; i < 8; i++) {
+            put_fragment(tc, sm.c[i][I * 128 + tid], i);
+            if (I == 0) put_fragment(tb, sm.b[i][tid], i);
+        }
+        if (I == 1) load_b(tb);
+    }
+    __device__ __forceinline__ void load_b(unsigned char *tb)
+    {
+        uint32_t v[4];
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            uint4 two[2][2];
+#pragma unroll
+            for (int e = 0; e < 4; e++) two[e >> 1][e & 1] = piece_of(a.bm, e & 1, 2 * half + (e >> 1));
+#pragma unroll
+            for (int i = half; i < 8; i += 2) {
+                fragment_of(v, two, i);
+                put_fragment(tb, v, i);
+            }
         }
     }
     /* Which of my 32 numbers of a block of dCB count: bit e of number e. */
@@ -561,10 +641,18 @@ template <int I, bool DOCS> struct bc_rows {
         }
         finish_products();
     }
-    static __device__ __forceinline__ void put(bf16 *to, float2 v, bool adds)
+    /* A piece of my row q: what ssd_bwd_slow has for it, what is there, and what the sums have. */
+    __device__ __forceinline__ void put(bf16 *to, const float (&sums)[64], const float *slow, bool adds, int q, int k)
     {
-        const uint32_t old = adds ? *(const uint32_t *)to : 0;
-        *(uint32_t *)to = pack(v.x + low_of(old), v.y + high_of(old));
+        const uint4 old = adds ? *(const uint4 *)to : make_uint4(0, 0, 0, 0);
+        uint32_t    v[4];
+#pragma unroll
+        for (int c = 0; c < 4; c++) {
+            const float *d = sums + 4 * (k + 4 * c) + 2 * q;
+            const float2 s = slow ? *(const float2 *)(slow + 2 * c) : make_float2(0, 0);
+            v[c] = pack(d[0] + s.x + low_of(word_of(old, c)), d[1] + s.y + high_of(word_of(old, c)));
+        }
+        *(uint4 *)to = make_uint4(v[0], v[1], v[2], v[3]);
     }
     __device__ __forceinline__ void store()
     {
@@ -572,25 +660,20 @@ template <int I, bool DOCS> struct bc_rows {
 #pragma unroll
         for (int q = 0; q < 2; q++) {
             if (token(q) >= a.L) continue;
-            const int64_t at = (((int64_t)sm.where.b * a.K * FQ + token(q)) * a.G + sm.where.g) * FN;
+            const int64_t at = (((int64_t)sm.where.b * a.K * FQ + token(q)) * a.G + sm.where.g) * FN + 8 * t4;
+            bf16 *dc = a.dcm.row(sm.where.b, token(q), sm.where.g) + 8 * t4;
+            bf16 *db = a.dbm.row(sm.where.b, token(q), sm.where.g) + 8 * t4;
 #pragma unroll
-            for (int j = 0; j < 16; j++) {
-                const int n = n_of(4 * j + t4);
-                float2    c = make_float2(dC[4 * j + 2 * q], dC[4 * j + 2 * q + 1]);
-                float2    b = make_float2(dB[4 * j + 2 * q], dB[4 * j + 2 * q + 1]);
-                if (slow) {
-                    const float2 sc = *(const float2 *)(a.slow_dc + at + n), sb = *(const float2 *)(a.slow_db + at + n);
-                    c = make_float2(c.x + sc.x, c.y + sc.y);
-                    b = make_float2(b.x + sb.x, b.y + sb.y);
-                }
-                put(a.dcm.row(sm.where.b, token(q), sm.where.g) + n, c, a.adds[DCM]);
-                put(a.dbm.row(sm.where.b, token(q), sm.where.g) + n, b, a.adds[DBM]);
+            for (int k = 0; k < 4; k++) {
+                put(dc + 32 * k, dC, slow ? a.slow_dc + at + 32 * k : NULL, a.adds[DCM], q, k);
+                put(db + 32 * k, dB, slow ? a.slow_db + at + 32 * k : NULL, a.adds[DBM], q, k);
             }
         }
     }
     __device__ __forceinline__ void run()
     {
         load_shared();                                 // a thread reads what it wrote itself
+        begin_sums();
         heads();
         last_products();
         store();
@@ -649,45 +732,58 @@ ssd_bwd_bc(const __grid_constant__ fused_task a, const __grid_constant__ bc_maps
 
 /* ---- gradients of steps and parameters ---- */
 
-static __device__ __forceinline__ float scan_up(float x)         /* inclusive, over the warp */
+/* Sums over the lanes before mine (after mine) in my half of the warp. */
+static __device__ __forceinline__ float sum_before(float x)
 {
+    const int lane = threadIdx.x & 15;
+    float     sum = x;
 #pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-        const float v = __shfl_up_sync(0xffffffffu, x, d);
-        if ((int)(threadIdx.x & 31) >= d) x += v;
+    for (int d = 1; d < 16; d *= 2) {
+        const float v = __shfl_up_sync(0xffffffffu, sum, d);
+        if (lane >= d) sum += v;
     }
-    return x;
+    return sum - x;
 }
-static __device__ __forceinline__ float scan_down(float x)       /* inclusive, from the last lane down */
+static __device__ __forceinline__ float sum_after(float x)
 {
+    const int lane = threadIdx.x & 15;
+    float     sum = x;
 #pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-        const float v = __shfl_down_sync(0xffffffffu, x, d);
-        if ((int)(threadIdx.x & 31) + d < 32) x += v;
+    for (int d = 1; d < 16; d *= 2) {
+        const float v = __shfl_down_sync(0xffffffffu, sum, d);
+        if (lane + d < 16) sum += v;
     }
-    return x;
+    return sum - x;
 }
 
-/* ddA of positions 4 lane .. 4 lane + 3 of a pair. */
+/* What a chunk has of `ends`: a part per lane, as registers are short. */
+static __device__ __forceinline__ float ends_sum(const float *ends)
+{
+    const int lane = threadIdx.x & 15, more = threadIdx.x & 16 ? END_OUT : END_Q;
+    float     sum = lane < DOT_WARPS + 4 ? ends[lane < DOT_WARPS ? END_DOT + lane : more + lane - DOT_WARPS] : 0;
+#pragma unroll
+    for (int d = 1; d < 16; d *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
+    return sum;
+}
+
+/* ddA of positions 4 lane .. 4 lane + 3 of a pair: half a warp per chunk. */
 static __device__ __forceinline__ void decay_gradient(float (&ddA)[4], const float (&src)[4], const fused_task &a,
                                                       int b, int h, int c2)
 {
     const int     lane = threadIdx.x & 31;
-    const int64_t bh = (int64_t)b * a.H + h, at = bh * a.K * FQ + (int64_t)c2 * PAIR + 4 * lane;
+    const int64_t pair = ((int64_t)b * a.H + h) * (a.K / 2) + c2, at = pair * PAIR + 4 * lane;
     const float4  q = *(const float4 *)(a.q + at), r = *(const float4 *)(a.row + at);
     ddA[0] = q.x;
     ddA[1] = q.y;
     ddA[2] = q.z;
     ddA[3] = q.w;
     if (slow_pair(a, b, h, c2)) return;
-    const float *dot = a.dchunk + (bh * (a.K / 2) + c2) * 2;
-    const float  later = scan_down(q.x + q.y + q.z + q.w) - (q.x + q.y + q.z + q.w) + dot[0] + dot[1];
-    ddA[3] += later;
+    ddA[3] += sum_after(q.x + q.y + q.z + q.w) + ends_sum(a.ends + pair * SSD_ENDS);
     ddA[2] += ddA[3];
     ddA[1] += ddA[2];
     ddA[0] += ddA[1];
-    const float g0 = src[0] - r.x, g1 = src[1] - r.y, g2 = src[2] - r.z, g3 = src[3] - r.w, all = g0 + g1 + g2 + g3;
-    const float before = scan_up(all) - all;
+    const float g0 = src[0] - r.x, g1 = src[1] - r.y, g2 = src[2] - r.z, g3 = src[3] - r.w;
+    const float before = sum_before(g0 + g1 + g2 + g3);
     ddA[0] += before;
     ddA[1] += before + g0;
     ddA[2] += before + g0 + g1;
@@ -723,44 +819,58 @@ static __device__ __forceinline__ void finish_head(const fused_task &a, float (&
     a.dpar[pairs * a.H + at] = dbias;
 }
 
-static __global__ void __launch_bounds__(256) ssd_finish(const __grid_constant__ fused_task a)
+/* A warp per head: few blocks, so all of one must be under way at once. */
+static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant__ fused_task a)
 {
     __shared__ float tile[PAIR][33];
     unsigned      z = blockIdx.x;
     const int     part = digit(z, (a.H + 31) / 32), c2 = digit(z, a.K / 2), b = (int)z, warp = (int)threadIdx.x >> 5;
     const int     lane = threadIdx.x & 31, h0 = part * 32, heads = min(32, a.H - h0);
     const int     real = min(PAIR, a.L - c2 * PAIR);
-    for (int r = warp; r < real; r += 8)
-        if (lane < heads) tile[r][lane] = to_float(*a.dt.row(b, (int64_t)c2 * PAIR + r, h0 + lane));
+    bf16          v[PAIR / 32];
+#pragma unroll
+    for (int i = 0; i < PAIR / 32; i++)                // all asked for before any is stored, as fetch_rows
+        v[i] = *a.dt.row(b, min(c2 * PAIR + warp + 32 * i, a.L - 1), h0 + min(lane, heads - 1));
+#pragma unroll
+    for (int i = 0; i < PAIR / 32; i++) tile[warp + 32 * i][lane] = to_float(v[i]);
     __syncthreads();
-    for (int i = warp; i < heads; i += 8) finish_head(a, tile, i, b, h0 + i, c2);
+    if (warp < heads) finish_head(a, tile, warp, b, h0 + warp, c2);
     __syncthreads();
-    for (int r = warp; r < real; r += 8)
-        if (lane < heads) {
-            bf16 *to = a.ddt.row(b, (int64_t)c2 * PAIR + r, h0 + lane);
-            *to = from_float<bf16>(tile[r][lane] + (a.adds[DDT] ? to_float(*to) : 0));
-        }
+#pragma unroll
+    for (int i = 0; i < PAIR / 32; i++) {
+        const int r = warp + 32 * i;
+        if (r >= real || lane >= heads) continue;
+        bf16 *to = a.ddt.row(b, (int64_t)c2 * PAIR + r, h0 + lane);
+        *to = from_float<bf16>(tile[r][lane] + (a.adds[DDT] ? to_float(*to) : 0));
+    }
 }
 
-/* Block y: 0 the gradient of A_log, 1 of dt_bias, 2 of D; 32 columns, eight threads for each. */
-static __global__ void __launch_bounds__(256) ssd_sums(const __grid_constant__ fused_task a)
+/* Block y: 0 the gradient of A_log, 1 of dt_bias, 2 of D. Each block sums SUM_COLS columns, 32 threads for each: a
+ * column is short, and what costs is waiting for its parts one after the other. Where D is one number per head, its 64
+ * columns lie side by side and its threads take them as further parts. */
+enum { SUM_COLS = SSD_SUM_COLS };
+static __global__ void __launch_bounds__(32 * SUM_COLS) ssd_sums(const __grid_constant__ fused_task a)
 {
-    __shared__ double part[8][32];
-    const int     x = threadIdx.x % 32, y = (int)threadIdx.x / 32, what = (int)blockIdx.y;
-    const int64_t col = (int64_t)blockIdx.x * 32 + x, pairs = (int64_t)a.B * (a.K / 2);
-    const int64_t cols = what == 2 && a.skip_cols > 1 ? (int64_t)a.H * FP : a.H;
-    const int64_t wide = what == 2 && a.skip_cols == 1 ? FP : 1;
-    const int64_t parts = what < 2 ? pairs : (int64_t)a.B * a.segments;
-    const float  *from = what < 2 ? a.dpar + what * pairs * a.H : a.dD;
+    __shared__ double part[32][SUM_COLS];
+    const int     what = (int)blockIdx.y, wide = what == 2 && a.skip_cols == 1 ? FP : 1, pairs = a.B * (a.K / 2);
+    const int     x = wide > 1 ? (int)threadIdx.x / 32 : (int)threadIdx.x % SUM_COLS;
+    const int     y = wide > 1 ? (int)threadIdx.x % 32 : (int)threadIdx.x / SUM_COLS;
+    const int     cols = what == 2 && a.skip_cols > 1 ? a.H * FP : a.H, col = (int)blockIdx.x * SUM_COLS + x;
+    const int     parts = what < 2 ? pairs : a.B * a.segments;
+    const float  *from = what < 2 ? a.dpar + (int64_t)what * pairs * a.H : a.dD;
     float        *to = what == 0 ? a.dA_log : what == 1 ? a.dbias : a.dskip;
     const bool    adds = what == 0 ? a.adds[DA_LOG] : what == 1 ? a.adds[DDT_BIAS] : a.adds[DSKIP];
     double        sum = 0;
-    for (int64_t i = y; i < parts * wide && col < cols && to; i += 8)
-        sum += (double)from[(i / wide * cols + col) * wide + i % wide];
+    if (col < cols && to) {
+        const float *at = from + (int64_t)col * wide;
+#pragma unroll 4
+        for (int i = y; i < parts * wide; i += 32)
+            sum += (double)at[(int64_t)(i / wide) * cols * wide + i % wide];
+    }
     part[y][x] = sum;
     __syncthreads();
     if (y || col >= cols || !to) return;
-    for (int i = 1; i < 8; i++) sum += part[i][x];
+    for (int i = 1; i < 32; i++) sum += part[i][x];
     to[col] = (float)sum + (adds ? to[col] : 0);
 }
 

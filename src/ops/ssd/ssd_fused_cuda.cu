@@ -85,14 +85,14 @@ template <int WHAT> static mba_status walk_forward(const mba_call *c, int *k, co
     return MBA_OK;
 }
 
-/* How the plan cut the work: launch 2 is a walk over all items. */
+/* How the plan cut the work: launch 4 is a walk over all items, launch 2 where there are no segments. */
 static ssd_ranges ranges_of(const mba_call *c, bool backward)
 {
     const ssd_dims d = ssd_dims_of(c->node);
     ssd_ranges     r = {};
     r.K     = mba_ceil(d.L, FQ);
     r.K    += backward ? r.K % 2 : 0;
-    r.items = c->plan->launch[2].tiles;
+    r.items = c->plan->launch[c->plan->nlaunches > 4 ? 4 : 2].tiles;
     r.segments    = r.items / (d.B * d.H / HEADS);
     r.per_segment = mba_ceil(r.K, r.segments);
     return r;
@@ -142,7 +142,7 @@ static void set_gradients(fused_task &a, const mba_call *c)
     a.slow_db = take<float>(at, chunks * FQ * a.G * FN);
     a.slow_dc = take<float>(at, chunks * FQ * a.G * FN);
     at = (char *)mba_cuda_scratch(c, SSD_SMALL_WORK);
-    a.dchunk = take<float>(at, heads * a.K / 2 * DOT_WARPS);
+    a.ends   = take<float>(at, heads * a.K / 2 * SSD_ENDS);
     a.dpar   = take<float>(at, 2 * heads * a.K / 2);
     a.dD     = take<float>(at, heads * a.segments * FP);
 }

@@ -89,7 +89,8 @@ mba_launch_fn ssd_chunked_cuda, ssd_fma_cuda, ssd_bwd_chunked_cuda, ssd_bwd_fma_
 
 /* ---- CUDA: `fused` (ssd_fused.c, ssd_fused.cuh) ---- */
 enum { SSD_RECORD = 132, SSD_HEADS = 2, SSD_ITEMS_PER_BLOCK = 1024, SSD_SCAN_SMEM = 217 * 1024,
-       SSD_BC_SMEM = 210 * 1024, SSD_SLOW_SMEM = 64 * 1024 };
+       SSD_BC_SMEM = 227 * 1024, SSD_SLOW_SMEM = 64 * 1024, SSD_SUM_COLS = 8,
+       SSD_ENDS = 10 };                           /* parts of sums per pair of chunks, see ssd_fused_bc.cuh */
 
 typedef struct ssd_ranges {
     int64_t K;                                    /* chunks of 64 of a sequence; backward an even number */
