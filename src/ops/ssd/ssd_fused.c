@@ -1,37 +1,13 @@
 /* ssd_fused.c -- plans of the variant `fused` of ssd: one walk over the chunks with the state in registers
- * (ssd_fused.cuh).
+ * (ssd_fused.cuh). ssd_ranges.c cuts the walks.
  *
- * Blocks never wait for each other: a sequence that is cut into segments has the states between them made by a launch
- * of its own. So no plan depends on which blocks are resident; the grid is the number of SMs as a block fills one. */
+ * A block fills an SM and a walk has no more blocks than there are SMs, so all of them are resident. Where a block
+ * takes over a state from another (SSD_HANDED), that one has made it before it waits for anything itself. */
 #include "core/device.h"
 #include "ops/ssd/ssd.h"
 #include "ops/ssd/ssd_slots.h"
 
 enum { P = 64, N = 128, Q = 64, STATE = P * N, TILE_BYTES = Q * 128, WALK_THREADS = 384, STAGES = 3 };
-
-/* Chunks that the slowest block walks, where reading a segment twice for its state costs 0.45 of a walk (measured:
- * 45 us of 97). Few segments: each folds all before it. */
-static double time_of(int64_t blocks, int64_t K, int64_t pairs, int64_t segments)
-{
-    const double per = (double)mba_ceil(K, segments), waves = (double)mba_ceil(pairs * segments, blocks);
-    return waves * (per + 1.5) + (segments > 1 ? 0.45 * waves * per + 6 + 0.3 * (double)segments : 0);
-}
-
-ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward)
-{
-    enum { MOST = 32, LEAST_CHUNKS = 4 };
-    const int64_t pairs = d->B * d->H / SSD_HEADS;
-    ssd_ranges    r = { .K = mba_ceil(d->L, Q), .segments = 1 };
-    if (backward) r.K = (r.K + 1) / 2 * 2;
-    for (int64_t s = 2; s <= MOST && r.K / s >= LEAST_CHUNKS; s++)
-        if (mba_ceil(r.K, mba_ceil(r.K, s)) == s && time_of(sms, r.K, pairs, s) < time_of(sms, r.K, pairs, r.segments))
-            r.segments = s;
-    r.per_segment = mba_ceil(r.K, r.segments);
-    r.items = pairs * r.segments;
-    r.grid  = r.items < sms ? r.items : sms;
-    if (r.grid * SSD_ITEMS_PER_BLOCK < r.items) r.grid = mba_ceil(r.items, SSD_ITEMS_PER_BLOCK);
-    return r;
-}
 
 /* ---- what it takes ---- */
 
@@ -50,6 +26,7 @@ static mba_status check_fused(const mba_node *n, const ssd_dims *d, const mba_ma
     MBA_REFUSE_IF(n->in[X]->type.dtype != MBA_BF16, "fp32 activations\nwhy: tensor cores would round them");
     MBA_REFUSE_IF(d->P != P || d->N != N, "heads of %lld, a state of %lld\nwhy: written for 64 and 128",
                   (long long)d->P, (long long)d->N);
+    MBA_REFUSE_IF(d->B * d->H / SSD_HEADS > SSD_PIECES_MAX / 2 * (int64_t)m->sm, "more sequences than blocks can number");
     MBA_REFUSE_IF(d->J % SSD_HEADS, "%lld heads in a group\nwhy: a block takes two", (long long)d->J);
     MBA_TRY(ssd_check_axes(n));
     MBA_REFUSE_IF(!ssd_in_pieces(n), "rows that do not begin at multiples of 16 bytes");
@@ -83,11 +60,11 @@ static void draw_common_scratch(const drawing *w, bool backward)
 {
     const ssd_dims *d = &w->d;
     const int64_t   pairs = w->chunks * d->G * Q * Q + (backward ? w->chunks / 2 * d->G * Q * Q : 0);
-    const int64_t   segments = w->r.segments > 1 ? d->B * d->H * w->r.segments : 0;
+    const int64_t   states = w->r.how == SSD_WHOLE ? 0 : SSD_HEADS * (w->r.blocks + w->r.pre);
     mba_plan_scratch(w->p, "records", (size_t)(w->chunks * d->H * SSD_RECORD * 4 * (backward ? 3 : 1)));
     mba_plan_scratch(w->p, "CB", (size_t)(pairs * 2));
     mba_plan_scratch(w->p, "B, C within reach", (size_t)(w->ids ? 2 * 2 * w->chunks * Q * d->G * N : 0));
-    mba_plan_scratch(w->p, "states of segments", (size_t)(segments * (STATE + 1) * 4));
+    mba_plan_scratch(w->p, "states between pieces", (size_t)(states * (STATE + 1) * 4));
 }
 
 static void draw_prep(const drawing *w, bool backward)
@@ -108,38 +85,54 @@ static void draw_prep(const drawing *w, bool backward)
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_RECORDS_WORK), steps * 32 * SSD_RECORD * 4 * (backward ? 3 : 1));
 }
 
-/* Items with a chunk beyond the range: none as a rule, then blocks leave after looking. */
-static void draw_slow_walk(const drawing *w, const char *kernel)
-{
-    mba_launch *l = mba_plan_launch(w->p, kernel, MBA_VECTOR, w->r.grid, WALK_THREADS);
-    l->regs       = 168;
-    l->smem_bytes = SSD_SCAN_SMEM;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_RECORDS_WORK),
-                   32.0 * (double)(w->chunks * w->d.H) / (double)w->r.grid);
-}
-
-/* One walk: `output` y or dx; `saves` bytes of states per chunk and head. */
+/* One walk: `output` y or dx; `saves` bytes of states per chunk and head; neither: states between pieces. */
 typedef struct walk { const char *kernel; bool output, rev; double saves; } walk;
 
-/* Chunks of a sequence that it walks: states between segments take no segment that nothing follows. */
-static int64_t chunks_of(const ssd_ranges *r, const walk *k)
+static bool walks_all(const walk *k) { return k->output || k->saves > 0; }
+
+/* Pieces with a chunk beyond the range: none as a rule, then blocks leave after looking. */
+static void draw_slow_walk(const drawing *w, const walk *k, int64_t grid)
 {
-    if (k->output || k->saves > 0) return r->K;
-    return k->rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment;
+    mba_launch *l = mba_plan_launch(w->p, k->kernel, MBA_VECTOR, grid, WALK_THREADS);
+    l->regs       = 168;
+    l->smem_bytes = SSD_SCAN_SMEM;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_RECORDS_WORK), 32.0 * (double)(w->chunks * w->d.H) / (double)grid);
+}
+
+/* Chunks that the launch of states walks, and its pieces. */
+static int64_t state_chunks(const ssd_ranges *r, int64_t *pieces)
+{
+    int64_t chunks = 0;
+    *pieces = 0;
+    for (int64_t j = 0; j < r->blocks; j++) {
+        const int64_t item = r->at[j + 1] / r->K * r->K, from = r->at[j] > item ? r->at[j] : item;
+        chunks += r->at[j + 1] - from;
+        for (int64_t b = r->first[j]; r->at[j + 1] > from && b < r->pre && r->pre_at[b] < r->at[j + 1]; b++) ++*pieces;
+    }
+    return chunks;
 }
 
 static void draw_walk(const drawing *w, walk k)
 {
     const ssd_ranges *r = &w->r;
-    const double      x = SSD_HEADS * TILE_BYTES;                      // trips: of a block, on average
-    const double      trips = (double)(r->items / r->segments * chunks_of(r, &k)) / (double)r->grid;
-    draw_slow_walk(w, k.kernel);
-    mba_launch *l = mba_plan_launch(w->p, k.kernel, MBA_MIXED, w->r.grid, WALK_THREADS);
+    const double      x = SSD_HEADS * TILE_BYTES;
+    int64_t           pieces = r->pieces, leaves = r->pre ? 0 : r->pieces - r->items;
+    int64_t           grid = r->blocks, chunks = r->items * r->K;
+    if (!walks_all(&k)) {
+        chunks = state_chunks(r, &pieces);
+        leaves = pieces;
+        grid   = r->pre;
+    }
+    const double trips = (double)chunks / (double)grid, state = SSD_HEADS * STATE * 4 / (double)grid;    // averages
+    draw_slow_walk(w, &k, grid);
+    mba_launch *l = mba_plan_launch(w->p, k.kernel, MBA_MIXED, grid, WALK_THREADS);
     l->regs       = 168;
     l->smem_bytes = SSD_SCAN_SMEM;
     l->ring_depth = STAGES;
     l->persistent = true;
-    l->tiles      = k.output || k.saves > 0 ? w->r.items : w->r.items / w->r.segments * (w->r.segments - 1);
+    l->tiles      = pieces;
+    if (r->folds && walks_all(&k))
+        mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)r->folds * state);
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0)), NULL);
@@ -152,6 +145,7 @@ static void draw_walk(const drawing *w, walk k)
     if (k.saves > 0) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(k.rev ? SSD_SAVED_REV_WORK : SSD_SAVED_WORK),
                                     SSD_HEADS * k.saves);
     mba_phase_work(l, MBA_END, 0, NULL);
+    if (r->folds) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)leaves * state);
     mba_launch_role(l, 4);
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
@@ -185,7 +179,7 @@ mba_status ssd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
     MBA_TRY(check_heads(n, (const int[]){ X, BM, CM }, (const int[]){ Y, -1, -1 }, 3));
     const drawing w = begin_drawing(p, n, m, false);
     draw_prep(&w, false);
-    if (w.r.segments > 1) draw_walk(&w, (walk){ .kernel = "ssd_scan" });
+    if (w.r.pre) draw_walk(&w, (walk){ .kernel = "ssd_scan" });
     draw_walk(&w, (walk){ .kernel = "ssd_scan", .output = true });
     return MBA_OK;
 }
@@ -271,9 +265,9 @@ mba_status ssd_bwd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine 
     const drawing w = begin_drawing(p, n, m, true);
     draw_backward_scratch(&w);
     draw_prep(&w, true);
-    if (w.r.segments > 1) draw_walk(&w, (walk){ .kernel = "ssd_scan" });
+    if (w.r.pre) draw_walk(&w, (walk){ .kernel = "ssd_scan" });
     draw_walk(&w, (walk){ .kernel = "ssd_scan", .saves = STATE });
-    if (w.r.segments > 1) draw_walk(&w, (walk){ .kernel = "ssd_scan_rev", .rev = true });
+    if (w.r.pre) draw_walk(&w, (walk){ .kernel = "ssd_scan_rev", .rev = true });
     draw_walk(&w, (walk){ .kernel = "ssd_scan_rev", .rev = true, .output = true, .saves = STATE });
     draw_slow_pairs(&w);
     draw_bc(&w);

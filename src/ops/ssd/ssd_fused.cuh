@@ -13,14 +13,16 @@
  * launch     grid chunks B (G + ceil(H/32)), block 256
  * moves      reads B, C, dt once; writes 8 KB per chunk and group, 528 bytes per chunk and head (backward thrice that)
  * resources  sm_90a, CUDA 13.0: 64 registers, 35 KB of shared memory
- * kernel     ssd_scan, ssd_scan_rev    persistent; item = (sequence, segment, two heads of a group); one producer
- *            thread, two warpgroups of 240 registers, one head each; ring of three stages of 58 KB by TMA
- * launch     grid min(items, SMs), block 384, dynamic smem 217 KB; each walk twice: items with a slow chunk, the others
+ * kernel     ssd_scan, ssd_scan_rev    persistent; a block takes a range of the row of all chunks (ssd_ranges.c) in
+ *            pieces of items (sequence, two heads of a group); one producer thread, two warpgroups of 240 registers,
+ *            one head each; ring of three stages of 58 KB by TMA
+ * launch     grid at most SMs, block 384, dynamic smem 219 KB; each walk twice: pieces with a slow chunk, the others
  * moves      per chunk and two heads: x 16 KB, C, B, C B^T 40 KB (from L2), y 16 KB; tensor 2 x 640 cycles
  * takes      bf16, P 64, N 128, H/G even, rows at multiples of 16 bytes
  * resources  sm_90a, CUDA 13.0: 168 registers, no spill
  * measured   the prototype of these kernels: ssd.md
- * order      fixed: chunks in turn, segments folded in order; no atomics on floats, no block waits for another */
+ * order      fixed: chunks in turn, states folded in order; no atomics on floats. A block may wait for the state that
+ *            another leaves (SSD_HANDED), which that one makes before all else; await() gives up after seconds */
 #ifndef MBA_SSD_FUSED_CUH
 #define MBA_SSD_FUSED_CUH
 
@@ -44,7 +46,8 @@ enum { REC = SSD_RECORD, REC_BEFORE = 128, REC_AFTER, REC_FLAGS, REC_ALL };
 
 struct fused_task {
     int   B, L, H, G, J, K;                            /* K chunks of 64 in a sequence */
-    int   segments, per_segment, items;                /* of a sequence, chunks of one, work items */
+    int   segments;                                    /* pieces of a sequence of a head at most */
+    int   states;                                      /* between pieces: places for them */
     int   skip_cols;
     float dt_min, dt_max;
     bool  adds[DINITIAL + 1];
@@ -60,7 +63,8 @@ struct fused_task {
     bf16     *cb;                                      /* (B, K, G, 64, 64) */
     bf16     *cb_low;                                  /* (B, K/2, G, 64, 64): odd chunks, sources one chunk earlier */
     bf16     *b_end, *c_begin;                         /* with ids: (B, K 64, G, N), rows out of reach are zero */
-    float    *seg_state, *seg_decay;                   /* (B, H, segments, 64, 128 threads); (B, H, segments) */
+    float    *piece_state, *piece_decay;               /* (states, 2 heads, 64, 128 threads); (states, 2) */
+    int      *handed;                                  /* (states, 2): the state is there; 0 between launches */
     uint32_t *saved, *saved_rev;                       /* (B, H, K/2, 64, N) bf16, n as fragments have it */
     float    *src;                                     /* (B, H, K 64): <x', gradient of x'> */
     float    *q, *row;                                 /* (B, H, K 64): what l takes from before its chunk; from it */
@@ -296,6 +300,8 @@ static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ f
     __shared__ int here[FQ], before[FQ];
     unsigned  z = blockIdx.x;
     const int c = digit(z, a.K), b = digit(z, a.B), what = (int)z;
+    if (a.handed && blockIdx.x == 0)
+        for (int i = (int)threadIdx.x; i < a.states * HEADS; i += 256) a.handed[i] = 0;
     if (what < a.G) {
         prepare_pairs(a, cm, bm, here, before, b, c, what);
     } else {
@@ -311,8 +317,8 @@ static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ f
 
 /* ---- the walk ---- */
 
-enum scan_what { SCAN_OUT, SCAN_LOCAL, SCAN_SAVE };    /* y or dx; what a segment adds to the state; states of pairs */
-enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
+enum scan_what { SCAN_OUT, SCAN_LOCAL, SCAN_SAVE };    /* y or dx; what a piece adds to the state; states of pairs */
+enum { PIECE_WORDS = SSD_PIECES_MAX / 32 };
 
 /* k: C (reverse B), of the state term; u: B (reverse C), of the update; x: x (reverse dy); y: y (reverse dx);
  * other: reverse x. */
@@ -328,27 +334,77 @@ template <bool SLOW> struct scan_smem {
     unsigned char y[HEADS][2][TILE_BYTES];             /* on the way out; reverse: first x on its way in */
     unsigned char pairs[SLOW ? HEADS : 1][SLOW ? TILE_BYTES : 1024];      /* C B^T with its decays */
     float         src[HEADS][2][4][FQ];                /* reverse: parts of four warps */
+    float2        D[HEADS * 128];                       /* of a thread's rows p and p + 8 */
     float2        skip[HEADS][128];                    /* reverse: dD of a thread's rows */
     uint64_t      full[3], empty[3], came[HEADS][2];
-    uint32_t      slow[ITEM_WORDS];                    /* which items of this block hold a slow chunk */
+    struct { volatile int n, b, head, last; } kept[4 * HEADS];      /* of a warp, for want of registers */
+    volatile int  b, pair, to;                         /* what the producer works on: it has few registers */
+    uint32_t      slow[PIECE_WORDS];                   /* which pieces of this block hold a slow chunk */
 };
 static_assert(sizeof(scan_smem<false>) + 1024 <= SSD_SCAN_SMEM && sizeof(scan_smem<true>) + 1024 <= SSD_SCAN_SMEM,
               "the plan asks for less");
 
-static __device__ __forceinline__ int item_at(int n) { return (int)(blockIdx.x + n * gridDim.x); }   /* of this block */
+/* As in ssd_ranges, for the device. */
+struct scan_ranges {
+    int      blocks, pre;
+    bool     hands;                                    /* states go from block to block */
+    int      at[SSD_BLOCKS_MAX + 1], pre_at[SSD_BLOCKS_MAX + 1];
+    uint16_t piece[SSD_BLOCKS_MAX + 1], first[SSD_BLOCKS_MAX + 1];
+};
 
-struct scan_item { int b, pair, seg, c0, chunks; };
-
-static __device__ __forceinline__ scan_item item_of(const fused_task &a, int item)
+/* A number that the compiler takes for another each time: so that nothing made of it is kept in registers all the way
+ * through a walk. */
+static __device__ __forceinline__ int anew(int v)
 {
-    unsigned  z = (unsigned)item;
+    asm volatile("" : "+r"(v));
+    return v;
+}
+
+/* A piece of an item: chunks [from, to) of it in the order of the walk, c0 the earliest in time. */
+struct scan_item { int b, pair, from, to, c0, state; };
+
+static __device__ __forceinline__ scan_item item_of(const fused_task &a, int item, int begin, int end, bool rev)
+{
     scan_item i;
-    i.pair   = digit(z, a.H / HEADS);
-    i.seg    = digit(z, a.segments);
-    i.b      = (int)z;
-    i.c0     = i.seg * a.per_segment;
-    i.chunks = min(a.per_segment, a.K - i.c0);
+    const int pairs = anew(a.H / HEADS);
+    i.pair  = item % pairs;
+    i.b     = item / pairs;
+    i.from  = begin - item * a.K;
+    i.to    = end - item * a.K;
+    i.c0    = rev ? a.K - i.to : i.from;
+    i.state = 0;
     return i;
+}
+
+/* Piece n of this block. From the last to the first: what another block continues comes before what continues
+ * another's. Of the launch that makes states: the part of range `piece + n` that it has, perhaps none. */
+template <bool REV, int WHAT>
+static __device__ __forceinline__ scan_item piece_at(const fused_task &a, const scan_ranges &r, int n)
+{
+    const int k = anew((int)blockIdx.x), K = anew(a.K);
+    if (WHAT != SCAN_LOCAL) {
+        const int begin = r.at[k], end = r.at[k + 1], item = (end - 1) / K - n;
+        return item_of(a, item, max(begin, item * K), min(end, (item + 1) * K), REV);
+    }
+    const int j = r.piece[k] + n, end = r.at[j + 1], item = end / K;
+    scan_item i = item_of(a, item, max(max(r.at[j], item * K), r.pre_at[k]), min(end, r.pre_at[k + 1]), REV);
+    i.state = j + k;
+    return i;
+}
+template <int WHAT> static __device__ __forceinline__ int pieces_of(const fused_task &a, const scan_ranges &r)
+{
+    const int k = anew((int)blockIdx.x), K = anew(a.K);
+    if (WHAT != SCAN_LOCAL) return (r.at[k + 1] - 1) / K - r.at[k] / K + 1;
+    return (k + 1 < r.pre ? r.piece[k + 1] : r.blocks - 1) - r.piece[k] + 1;
+}
+
+/* The block in whose range the item of this block's first piece begins. */
+static __device__ __forceinline__ int beginner(const fused_task &a, const scan_ranges &r)
+{
+    int       j = anew((int)blockIdx.x);
+    const int K = anew(a.K), begin = r.at[j] / K * K;
+    while (r.at[j] > begin) j--;
+    return j;
 }
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
@@ -358,15 +414,18 @@ static __device__ __forceinline__ int64_t record_at(const fused_task &a, int b, 
     return (((int64_t)b * a.H + h) * a.K + c) * REC;
 }
 
+/* Pieces that depend on each other within a launch must be of one kind: then the whole item counts. */
 template <bool REV, int WHAT, bool SLOW>
-static __device__ __forceinline__ bool find_slow(scan_smem<SLOW> &sm, const fused_task &a)
+static __device__ __forceinline__ bool find_slow(scan_smem<SLOW> &sm, const fused_task &a, const scan_ranges &r)
 {
     const float *rec = REV ? a.rec_rev : a.rec;
+    const int    pieces = pieces_of<WHAT>(a, r);
     bool         any = false;
-    for (int n = 0; item_at(n) < a.items; n++) {
-        const scan_item i = item_of(a, item_at(n));
-        for (int e = (int)threadIdx.x; e < HEADS * i.chunks; e += (int)blockDim.x) {
-            const int h = i.pair * HEADS + e / i.chunks, c = i.c0 + e % i.chunks;
+    for (int n = 0; n < pieces; n++) {
+        const scan_item i = piece_at<REV, WHAT>(a, r, n);
+        const int       c0 = r.hands ? 0 : i.c0, chunks = r.hands ? a.K : i.to - i.from;
+        for (int e = (int)threadIdx.x; e < HEADS * chunks; e += (int)blockDim.x) {
+            const int h = i.pair * HEADS + e / chunks, c = c0 + e % chunks;
             if ((int)rec[record_at(a, i.b, h, c) + REC_FLAGS] & IS_SLOW) {
                 atomicOr(&sm.slow[n >> 5], 1u << (n & 31));
                 any = true;
@@ -376,41 +435,42 @@ static __device__ __forceinline__ bool find_slow(scan_smem<SLOW> &sm, const fuse
     return __syncthreads_or(any);
 }
 
-/* Whether this launch walks item n of its block. Nobody wants what the last segment (reverse: the first) adds. */
-template <bool REV, int WHAT, bool SLOW>
-static __device__ __forceinline__ bool walks(const scan_smem<SLOW> &sm, const fused_task &a, int n)
+/* Whether this launch walks piece n of its block. */
+template <bool SLOW> static __device__ __forceinline__ bool walks(const scan_smem<SLOW> &sm, const scan_item &i, int n)
 {
-    if (WHAT == SCAN_LOCAL && item_of(a, item_at(n)).seg == (REV ? 0 : a.segments - 1)) return false;
-    return (bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW;
+    return i.from < i.to && (bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW;
 }
 
 /* One thread feeds the ring. */
 template <bool REV, int WHAT, bool SLOW>
-static __device__ __forceinline__ void scan_produce(scan_smem<SLOW> &sm, const fused_task &a, const scan_maps &maps)
+static __device__ __forceinline__ void scan_produce(scan_smem<SLOW> &sm, const fused_task &a, const scan_maps &maps,
+                                                    const scan_ranges &r)
 {
     const float *rec = REV ? a.rec_rev : a.rec;
     int          s = 0, ph = 1;                        // the first pass over the ring finds it empty
-    for (int n = 0; item_at(n) < a.items; n++) {
-        if (!walks<REV, WHAT>(sm, a, n)) continue;
-        const scan_item it = item_of(a, item_at(n));
-        const int       g = it.pair * HEADS / a.J;
-        for (int i = 0; i < it.chunks; i++) {
-            const int      c = REV ? it.c0 + it.chunks - 1 - i : it.c0 + i;
+    for (int n = 0; n < pieces_of<WHAT>(a, r); n++) {
+        const scan_item it = piece_at<REV, WHAT>(a, r, n);
+        if (!walks(sm, it, n)) continue;
+        sm.b    = it.b;
+        sm.pair = it.pair;
+        sm.to   = it.to;
+        for (int i = it.from; i < sm.to; i++) {
+            const int      c = REV ? a.K - 1 - i : i, b = sm.b, pair = sm.pair, g = pair * HEADS / a.J;
             const uint32_t bar = smem_address(&sm.full[s]);
             scan_stage    &t = sm.st[s];
             mbar_wait(smem_address(&sm.empty[s]), ph);
             mbar_expect(bar, (WHAT == SCAN_OUT ? 5 : 2) * TILE_BYTES + HEADS * (TILE_BYTES + REC * 4));
             for (int h = 0; h < HEADS; h++) {
-                tma_load3(smem_address(t.x[h]), &maps.x, bar, (it.pair * HEADS + h) * FP, c * FQ, it.b);
-                bulk_load(smem_address(t.rec[h]), rec + record_at(a, it.b, it.pair * HEADS + h, c), REC * 4, bar);
+                tma_load3(smem_address(t.x[h]), &maps.x, bar, (pair * HEADS + h) * FP, c * FQ, b);
+                bulk_load(smem_address(t.rec[h]), rec + record_at(a, b, pair * HEADS + h, c), REC * 4, bar);
             }
             if (WHAT == SCAN_OUT) {
                 for (int j = 0; j < 2; j++)
-                    tma_load3(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g * FN + 64 * j, c * FQ, it.b);
-                tma_load3(smem_address(t.cb), &maps.cb, bar, 0, 0, (it.b * a.K + c) * a.G + g);
+                    tma_load3(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g * FN + 64 * j, c * FQ, b);
+                tma_load3(smem_address(t.cb), &maps.cb, bar, 0, 0, (b * a.K + c) * a.G + g);
             }
             for (int j = 0; j < 2; j++)
-                tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, it.b);
+                tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, b);
             if (++s == scan_smem<SLOW>::STAGES) s = 0, ph ^= 1;
         }
     }
@@ -425,21 +485,20 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     scan_smem<SLOW>  &sm;
     const fused_task &a;
     const scan_maps  &maps;
+    const scan_ranges &r;
     int       wg, tid, warp, lane, t4;
     uint32_t  moff;                                    /* my row for ldmatrix and stmatrix, transposed */
     int       s, ph;                                   /* place in the ring */
     unsigned  steps;                                   /* chunks so far: which output tile, and phase of its barrier */
-    scan_item it;
-    int       head, c, last_c;                         /* this chunk, the last one of the item */
-    float     D0, D1;                                  /* of my rows p and p + 8 */
+    int       left;                                    /* chunks of the piece that are not done */
     float     after, total;                            /* log factor owed to the state; log decay of the segment */
     float     h[64], y[32];
     float4    out[4];                                  /* scale of what leaves */
     fragments raw, next;                               /* x of this chunk and of the next */
     uint32_t  in[16];                                  /* next: scale of what enters, upper halves, lower halves */
 
-    __device__ __forceinline__ scan_walk(scan_smem<SLOW> &smem, const fused_task &task, const scan_maps &m)
-        : sm(smem), a(task), maps(m)
+    __device__ __forceinline__ scan_walk(scan_smem<SLOW> &smem, const fused_task &task, const scan_maps &m,
+                                         const scan_ranges &ranges) : sm(smem), a(task), maps(m), r(ranges)
     {
         wg   = (int)threadIdx.x >> 7;
         tid  = threadIdx.x & 127;
@@ -454,14 +513,14 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     /* All threads of this warpgroup. Numbers of barriers are constants: else all sixteen count as used. */
     __device__ __forceinline__ void together()
     {
-        if (wg) bar_sync<2, 128>();
+        if (anew((int)threadIdx.x) >> 7) bar_sync<2, 128>();
         else    bar_sync<1, 128>();
     }
 
     /* The next chunk: x, and its scale. */
     __device__ __forceinline__ void fetch_x(int at, int phase)
     {
-        mbar_wait(smem_address(&sm.full[at]), phase);
+        mbar_wait(smem_address(&sm.full[anew(at)]), phase);
 #pragma unroll
         for (int k = 0; k < 4; k++) ldmatrix_t_at(next[k], smem_address(sm.st[at].x[wg]) + moff + k * 16 * 128);
     }
@@ -501,54 +560,91 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         }
     }
 
+    __device__ __forceinline__ int my_b() const { return sm.kept[wg * 4 + warp].b; }
+    __device__ __forceinline__ int my_head() const { return sm.kept[wg * 4 + warp].head; }
+    __device__ __forceinline__ int chunk() const            /* the one at hand */
+    {
+        return REV ? sm.kept[wg * 4 + warp].last + left : sm.kept[wg * 4 + warp].last - left;
+    }
+
     /* Row of (sequence, head) in scratch. Made anew where it is wanted: addresses kept all the way cost registers. */
     __device__ __forceinline__ int64_t bh() const
     {
-        int b = it.b;
-        asm volatile("" : "+r"(b));
-        return (int64_t)b * a.H + head;
+        return (int64_t)my_b() * a.H + my_head();
     }
 
     /* ---- states outside: rows p = 16 warp + lane/4 (+ 8), columns 8 j + 2 t4 (+ 1) ---- */
     __device__ __forceinline__ int row_of(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
 
-    __device__ __forceinline__ void enter_state()
+    __device__ __forceinline__ float *state_at(int number) const
+    {
+        return a.piece_state + ((int64_t)anew(number) * HEADS + wg) * FP * FN + anew(tid);
+    }
+    /* What the pieces before this one add: those of the ranges from where the item begins, each in one part or more. */
+    __device__ __forceinline__ void fold_states()
+    {
+        for (int j = beginner(a, r); j < (int)blockIdx.x; j++)
+            for (int k = r.first[j]; k < r.pre && r.pre_at[k] < r.at[j + 1]; k++) {
+                const float  d = __expf(a.piece_decay[(j + k) * HEADS + wg]);
+                const float *from = state_at(j + k);
+#pragma unroll
+                for (int i = 0; i < 64; i++) h[i] = h[i] * d + from[i * 128];
+            }
+    }
+    __device__ __forceinline__ void take_over()
+    {
+        const int    left = anew((int)blockIdx.x) - 1;
+        const float *from = state_at(left);
+        if (tid == 0) {
+            int *there = a.handed + left * HEADS + wg;
+            await(there);
+            *there = 0;
+        }
+        together();
+#pragma unroll
+        for (int i = 0; i < 64; i++) h[i] = load_fresh(from + i * 128);
+    }
+    __device__ __forceinline__ void enter_state(const scan_item &it)
     {
         const strided<const float> &from = REV ? a.dfinal : a.initial;
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] = 0;
         if (WHAT == SCAN_LOCAL) return;
+        if (it.from && r.hands) {
+            take_over();
+            return;
+        }
         if (from.at)
 #pragma unroll
             for (int j = 0; j < 16; j++)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    h[4 * j + i] = from.row(it.b, head, row_of(i >> 1))[8 * j + 2 * t4 + (i & 1)];
-        /* what the earlier (reverse: later) segments leave */
-        for (int j = REV ? a.segments - 1 : 0; REV ? j > it.seg : j < it.seg; j += REV ? -1 : 1) {
-            const float  d = __expf(a.seg_decay[bh() * a.segments + j]);
-            const float *from_segment = a.seg_state + (bh() * a.segments + j) * 64 * 128 + tid;
-#pragma unroll
-            for (int i = 0; i < 64; i++) h[i] = h[i] * d + from_segment[i * 128];
-        }
+                    h[4 * j + i] = from.row(it.b, my_head(), row_of(i >> 1))[8 * j + 2 * t4 + (i & 1)];
+        if (it.from) fold_states();
     }
-    __device__ __forceinline__ void leave_state()
+    __device__ __forceinline__ void leave_state(const scan_item &it)
     {
         const float f = __expf(after);
-        if (WHAT == SCAN_LOCAL) {
-            float *to = a.seg_state + (bh() * a.segments + it.seg) * 64 * 128 + tid;
+        if (WHAT == SCAN_LOCAL || (r.hands && it.to < a.K)) {
+            const int number = WHAT == SCAN_LOCAL ? it.state : anew((int)blockIdx.x);
+            float    *to = state_at(number);
 #pragma unroll
             for (int i = 0; i < 64; i++) to[i * 128] = h[i] * f;
-            if (tid == 0) a.seg_decay[bh() * a.segments + it.seg] = total;
+            if (WHAT == SCAN_LOCAL) {
+                if (tid == 0) a.piece_decay[number * HEADS + wg] = total;
+            } else {
+                together();
+                if (tid == 0) publish(a.handed + number * HEADS + wg);
+            }
         }
         const strided<float> &to = REV ? a.dinitial : a.final;
-        if (WHAT != SCAN_OUT || !to.at || it.seg != (REV ? 0 : a.segments - 1)) return;
+        if (WHAT != SCAN_OUT || !to.at || it.to < a.K) return;
         const bool adds = REV && a.adds[DINITIAL];
 #pragma unroll
         for (int j = 0; j < 16; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                float *e = to.row(it.b, head, row_of(i >> 1)) + 8 * j + 2 * t4 + (i & 1);
+                float *e = to.row(it.b, my_head(), row_of(i >> 1)) + 8 * j + 2 * t4 + (i & 1);
                 *e = h[4 * j + i] * f + (adds ? *e : 0);
             }
     }
@@ -558,7 +654,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         uint32_t *saved = REV ? a.saved_rev : a.saved;
 #pragma unroll
         for (int q = 0; q < 2; q++) {
-            uint4 *to = (uint4 *)saved + ((bh() * (a.K / 2) + (c >> 1)) * 64 + row_of(q)) * 16 + t4 * 4;
+            uint4 *to = (uint4 *)saved + ((bh() * (a.K / 2) + (chunk() >> 1)) * 64 + row_of(q)) * 16 + t4 * 4;
 #pragma unroll
             for (int k = 0; k < 8; k += 2)
                 to[k >> 1] = make_uint4(ha[k][q], ha[k][q + 2], ha[k + 1][q], ha[k + 1][q + 2]);
@@ -682,11 +778,11 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     /* ---- what leaves ---- */
 
     /* Reverse: x comes where dx will leave; each thread reads the bytes its warp will write. */
-    __device__ __forceinline__ void ask_for_x(int chunk)
+    __device__ __forceinline__ void ask_for_x(int from)
     {
         const uint32_t bar = smem_address(&sm.came[wg][steps & 1]);
         mbar_expect(bar, TILE_BYTES);
-        tma_load3(smem_address(sm.y[wg][steps & 1]), &maps.other, bar, head * FP, chunk * FQ, it.b);
+        tma_load3(smem_address(sm.y[wg][steps & 1]), &maps.other, bar, my_head() * FP, from * FQ, my_b());
     }
     /* <x', gradient of x'> of four positions, and dD. */
     __device__ __forceinline__ void source_sums(float (&src)[16], float2 &dD, int k, uint32_t tile)
@@ -727,9 +823,9 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     __device__ __forceinline__ void store_sources()
     {
         const float (&part)[4][FQ] = sm.src[wg][steps & 1];
-        if (tid < FQ) a.src[(bh() * a.K + c) * FQ + tid] = part[0][tid] + part[1][tid] + part[2][tid] + part[3][tid];
+        if (tid < FQ) a.src[(bh() * a.K + chunk()) * FQ + tid] = part[0][tid] + part[1][tid] + part[2][tid] + part[3][tid];
     }
-    __device__ __forceinline__ void store_skip_sums()
+    __device__ __forceinline__ void store_skip_sums(const scan_item &it)
     {
         float2 dD = sm.skip[wg][tid];
 #pragma unroll
@@ -737,16 +833,19 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
             dD.x += __shfl_xor_sync(0xffffffffu, dD.x, d);
             dD.y += __shfl_xor_sync(0xffffffffu, dD.y, d);
         }
-        float *to = a.dD + (((int64_t)it.b * a.segments + it.seg) * a.H + head) * FP;
         if (t4) return;
-        to[row_of(0)] = dD.x;
-        to[row_of(1)] = dD.y;
+        const int part = it.from ? (int)blockIdx.x - beginner(a, r) : 0;
+        for (int j = part; j < (it.to < a.K ? part + 1 : a.segments); j++) {       // no more pieces: the rest is zero
+            float *to = a.dD + (((int64_t)it.b * a.segments + j) * a.H + my_head()) * FP;
+            to[row_of(0)] = j == part ? dD.x : 0;
+            to[row_of(1)] = j == part ? dD.y : 0;
+        }
     }
 
     /* y = out Y + D x, from registers through a tile in shared memory; meanwhile the next chunk comes in. */
     __device__ __forceinline__ void leave(bool more, fragments &xn, int sn, int phn)
     {
-        const uint32_t tile = smem_address(sm.y[wg][steps & 1]);
+        const uint32_t tile = smem_address(sm.y[anew((int)threadIdx.x) >> 7][steps & 1]);
         float          src[16];
         float2         dD = make_float2(0, 0);
         wgmma_wait<1>();
@@ -754,6 +853,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
             fetch_x(sn, phn);
             if (!REV) fetch_scale(sn);                 // reverse: no registers for it yet
         }
+        const float2 D = sm.D[anew((int)threadIdx.x)]; // here: nothing that needs it can come before the wait
 #pragma unroll
         for (int k = 0; k < 4; k++)
 #pragma unroll
@@ -763,10 +863,10 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         for (int k = 0; k < 4; k++) {
             const float4 e = out[k];
             const float *v = y + 8 * k;
-            const uint32_t o[4] = { pack(v[0] * e.x + D0 * low_of(raw[k][0]), v[1] * e.y + D0 * high_of(raw[k][0])),
-                                    pack(v[2] * e.x + D1 * low_of(raw[k][1]), v[3] * e.y + D1 * high_of(raw[k][1])),
-                                    pack(v[4] * e.z + D0 * low_of(raw[k][2]), v[5] * e.w + D0 * high_of(raw[k][2])),
-                                    pack(v[6] * e.z + D1 * low_of(raw[k][3]), v[7] * e.w + D1 * high_of(raw[k][3])) };
+            const uint32_t o[4] = { pack(v[0] * e.x + D.x * low_of(raw[k][0]), v[1] * e.y + D.x * high_of(raw[k][0])),
+                                    pack(v[2] * e.x + D.y * low_of(raw[k][1]), v[3] * e.y + D.y * high_of(raw[k][1])),
+                                    pack(v[4] * e.z + D.x * low_of(raw[k][2]), v[5] * e.w + D.x * high_of(raw[k][2])),
+                                    pack(v[6] * e.z + D.y * low_of(raw[k][3]), v[7] * e.w + D.y * high_of(raw[k][3])) };
             if (REV) source_sums(src, dD, k, tile);
             stmatrix_t_at(tile + moff + k * 16 * 128, o);
         }
@@ -783,18 +883,18 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         if (tid == 0) bulk_wait_read<0>();             // the other tile has left: it is free after the barrier
         together();
         if (tid == 0) {
-            tma_store3(&maps.y, tile, head * FP, c * FQ, it.b);
+            tma_store3(&maps.y, tile, my_head() * FP, chunk() * FQ, my_b());
             bulk_commit();
         }
         if (REV) store_sources();
         steps++;
-        if (REV && more && tid == 0) ask_for_x(c - 1);
+        if (REV && more && tid == 0) ask_for_x(chunk() - 1);
     }
 
     /* One chunk; false: it was the last. */
     __device__ __forceinline__ bool step(fragments &x, fragments &xn)
     {
-        const bool   more = c != last_c;
+        const bool   more = left > 0;
         scan_stage  &t = sm.st[s];
         const int    sn = s + 1 == scan_smem<SLOW>::STAGES ? 0 : s + 1, phn = sn ? ph : ph ^ 1;
         if (SLOW) {                                    // registers are short: x comes when it is needed
@@ -821,7 +921,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
             for (int k = 0; k < 8; k++)
 #pragma unroll
                 for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
-            if ((REV || WHAT == SCAN_SAVE) && (c & 1) == REV) save_state(ha);
+            if ((REV || WHAT == SCAN_SAVE) && (chunk() & 1) == REV) save_state(ha);
         }
         if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products(ha, x, t, last.w, keep);
         else                                                  products(ha, x, t, keep);
@@ -835,45 +935,62 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
         s  = sn;
         ph = phn;
-        c += REV ? -1 : 1;
+        left--;
         return more;
     }
 
-    __device__ __forceinline__ void take(int n)
+    __device__ __forceinline__ scan_item take(int n)
     {
-        it   = item_of(a, item_at(n));
-        head = it.pair * HEADS + wg;
-        c      = REV ? it.c0 + it.chunks - 1 : it.c0;
-        last_c = REV ? it.c0 : it.c0 + it.chunks - 1;
+        const scan_item it = piece_at<REV, WHAT>(a, r, n);
+        auto &k = sm.kept[wg * 4 + warp];
+        left = it.to - it.from - 1;
+        __syncwarp();
+        if (lane == 0) {
+            k.n    = n;
+            k.b    = it.b;
+            k.head = it.pair * HEADS + wg;
+            k.last = REV ? a.K - it.to : it.to - 1;
+        }
+        __syncwarp();
+        return it;
     }
-    __device__ __forceinline__ void walk(int n)
+    /* Piece n; returns it, so that nobody has to keep it meanwhile. */
+    __device__ __forceinline__ int walk(int n)
     {
         fragments A, B;                                // scaled x of two chunks in flight
-        take(n);
-        D0 = D1 = after = total = 0;
-        if (WHAT == SCAN_OUT && a.skip_cols) {
-            D0 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(0)];
-            D1 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(1)];
+        {
+            const scan_item it = take(n);
+            const int       head = it.pair * HEADS + wg;
+            after = total = 0;
+            if (WHAT == SCAN_OUT) {
+                float2 D = make_float2(0, 0);
+                if (a.skip_cols) {
+                    D.x = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(0)];
+                    D.y = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(1)];
+                }
+                sm.D[threadIdx.x] = D;
+            }
+            if (REV && WHAT == SCAN_OUT) {
+                sm.skip[wg][tid] = make_float2(0, 0);
+                if (tid == 0) ask_for_x(chunk());
+            }
+            enter_state(it);
         }
-        if (REV && WHAT == SCAN_OUT) {
-            sm.skip[wg][tid] = make_float2(0, 0);
-            if (tid == 0) ask_for_x(c);
-        }
-        enter_state();
         if (!SLOW) {
             fetch(s, ph);
             scale(A);
         }
         while (step(A, B) && step(SLOW ? A : B, A)) { }
-        asm volatile("" : "+r"(n));                    // so that nothing of this is kept in registers all the way
-        take(n);
-        leave_state();
-        if (REV && WHAT == SCAN_OUT) store_skip_sums();
+        n = sm.kept[wg * 4 + warp].n;
+        const scan_item it = piece_at<REV, WHAT>(a, r, n);
+        leave_state(it);
+        if (REV && WHAT == SCAN_OUT) store_skip_sums(it);
+        return n;
     }
 };
 
 template <bool REV, int WHAT, bool SLOW>
-static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps)
+static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps, const scan_ranges &r)
 {
     MBA_DYNAMIC_SMEM(smem);
     scan_smem<SLOW> &sm = *(scan_smem<SLOW> *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
@@ -886,19 +1003,19 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
             for (int j = 0; j < 2; j++) mbar_init(smem_address(&sm.came[i][j]), 1);
         mbar_init_done();
     }
-    if (threadIdx.x < ITEM_WORDS) sm.slow[threadIdx.x] = 0;
+    if (threadIdx.x < PIECE_WORDS) sm.slow[threadIdx.x] = 0;
     __syncthreads();
-    const bool any = find_slow<REV, WHAT, SLOW>(sm, a);
+    const bool any = find_slow<REV, WHAT, SLOW>(sm, a, r);
     if (SLOW && !any) return;
     if (threadIdx.x >= 128 * HEADS) {
         regs_give<24>();
-        if (threadIdx.x == 128 * HEADS) scan_produce<REV, WHAT, SLOW>(sm, a, maps);
+        if (threadIdx.x == 128 * HEADS) scan_produce<REV, WHAT, SLOW>(sm, a, maps, r);
         return;
     }
     regs_take<240>();
-    scan_walk<REV, WHAT, SLOW> w(sm, a, maps);
-    for (int n = 0; item_at(n) < a.items; n++)
-        if (walks<REV, WHAT>(sm, a, n)) w.walk(n);
+    scan_walk<REV, WHAT, SLOW> w(sm, a, maps, r);
+    for (int n = 0; n < pieces_of<WHAT>(a, r); n++)
+        if (walks(sm, piece_at<REV, WHAT>(a, r, n), n)) n = w.walk(n);
     if (WHAT == SCAN_OUT && w.tid == 0) bulk_wait<0>();
 }
 
@@ -906,19 +1023,19 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
 
 template <int WHAT, bool SLOW>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
-ssd_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
+ssd_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps, const __grid_constant__ scan_ranges r)
 {
 #if MBA_HOPPER
-    scan_block_run<false, WHAT, SLOW>(a, maps);
+    scan_block_run<false, WHAT, SLOW>(a, maps, r);
 #endif
 }
 
 template <int WHAT, bool SLOW>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
-ssd_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
+ssd_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps, const __grid_constant__ scan_ranges r)
 {
 #if MBA_HOPPER
-    scan_block_run<true, WHAT, SLOW>(a, maps);
+    scan_block_run<true, WHAT, SLOW>(a, maps, r);
 #endif
 }
 

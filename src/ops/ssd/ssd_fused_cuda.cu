@@ -13,8 +13,7 @@ static fused_task fused_task_of(const mba_call *c, const ssd_ranges &r)
     a.J = (int)d.J;
     a.K = (int)r.K;
     a.segments    = (int)r.segments;
-    a.per_segment = (int)r.per_segment;
-    a.items       = (int)r.items;
+    a.states      = (int)(r.how == SSD_WHOLE ? 0 : r.blocks + r.pre);
     a.skip_cols   = (int)d.C;
     a.dt_min = (float)d.dt_min;
     a.dt_max = (float)d.dt_max;
@@ -34,8 +33,9 @@ static fused_task fused_task_of(const mba_call *c, const ssd_ranges &r)
         a.b_end   = (bf16 *)mba_cuda_scratch(c, SSD_REACH_WORK);
         a.c_begin = a.b_end + chunks * FQ * d.G * FN;
     }
-    a.seg_state = (float *)mba_cuda_scratch(c, SSD_SEGMENTS_WORK);
-    a.seg_decay = a.seg_state + d.B * d.H * r.segments * FP * FN;
+    a.piece_state = (float *)mba_cuda_scratch(c, SSD_SEGMENTS_WORK);
+    a.piece_decay = a.piece_state + (int64_t)a.states * HEADS * FP * FN;
+    a.handed      = r.how == SSD_HANDED ? (int *)a.piece_decay : NULL;
     return a;
 }
 
@@ -76,32 +76,51 @@ static mba_status scan_maps_of(scan_maps *m, const fused_task &a, const strided<
     return MBA_OK;
 }
 
-/* Two launches of the plan: items with a chunk beyond the range, then the others. */
-template <int WHAT> static mba_status walk_forward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m)
+/* Two launches of the plan: pieces with a chunk beyond the range, then the others. */
+template <int WHAT>
+static mba_status walk_forward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const scan_ranges &r)
 {
-    MBA_KERNEL(c, *k, (ssd_scan<WHAT, true>), a, m);
-    MBA_KERNEL(c, *k + 1, (ssd_scan<WHAT, false>), a, m);
+    MBA_KERNEL(c, *k, (ssd_scan<WHAT, true>), a, m, r);
+    MBA_KERNEL(c, *k + 1, (ssd_scan<WHAT, false>), a, m, r);
     *k += 2;
     return MBA_OK;
 }
 
-/* How the plan cut the work: launch 4 is a walk over all items, launch 2 where there are no segments. */
+/* How the plan cut the work: its last walk is over everything; the one before of the same kernel, if there is one,
+ * makes states. */
 static ssd_ranges ranges_of(const mba_call *c, bool backward)
 {
-    const ssd_dims d = ssd_dims_of(c->node);
-    ssd_ranges     r = {};
-    r.K     = mba_ceil(d.L, FQ);
-    r.K    += backward ? r.K % 2 : 0;
-    r.items = c->plan->launch[c->plan->nlaunches > 4 ? 4 : 2].tiles;
-    r.segments    = r.items / (d.B * d.H / HEADS);
-    r.per_segment = mba_ceil(r.K, r.segments);
-    return r;
+    const ssd_dims    d = ssd_dims_of(c->node);
+    const mba_launch *walk = NULL;
+    bool              states = false;
+    for (int k = 0; k < c->plan->nlaunches; k++) {
+        const mba_launch *l = &c->plan->launch[k];
+        if (!l->persistent) continue;
+        states = walk && !strcmp(walk->kernel, l->kernel);
+        walk   = l;
+    }
+    const ssd_how how = ssd_how_of(d.B * d.H / HEADS, walk->tiles, walk->grid[0], states);
+    return ssd_ranges_as(&d, how, walk->grid[0], backward);
+}
+
+static scan_ranges for_device(const ssd_ranges &r)
+{
+    scan_ranges s = {};
+    s.blocks = (int)r.blocks;
+    s.pre    = (int)r.pre;
+    s.hands  = r.how == SSD_HANDED;
+    memcpy(s.at, r.at, sizeof s.at);
+    memcpy(s.pre_at, r.pre_at, sizeof s.pre_at);
+    memcpy(s.piece, r.piece, sizeof s.piece);
+    memcpy(s.first, r.first, sizeof s.first);
+    return s;
 }
 
 extern "C" mba_status ssd_fused_cuda(const mba_call *c)
 {
     const mba_node  *n = c->node;
     const ssd_ranges r = ranges_of(c, false);
+    const scan_ranges cuts = for_device(r);
     fused_task       a = fused_task_of(c, r);
     scan_maps        m;
     int              k = 0;
@@ -109,8 +128,8 @@ extern "C" mba_status ssd_fused_cuda(const mba_call *c)
     MBA_TRY(scan_maps_of(&m, a, a.x, strided_of<bf16>(n->out[Y], c->out[Y]), false));
     MBA_KERNEL(c, k, ssd_prep, a);
     k++;
-    if (r.segments > 1) MBA_TRY(walk_forward<SCAN_LOCAL>(c, &k, a, m));
-    return walk_forward<SCAN_OUT>(c, &k, a, m);
+    if (r.pre) MBA_TRY(walk_forward<SCAN_LOCAL>(c, &k, a, m, cuts));
+    return walk_forward<SCAN_OUT>(c, &k, a, m, cuts);
 }
 
 /* ---- backward ---- */
@@ -147,10 +166,12 @@ static void set_gradients(fused_task &a, const mba_call *c)
     a.dD     = take<float>(at, heads * a.segments * FP);
 }
 
-template <int WHAT> static mba_status walk_backward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m)
+template <int WHAT>
+static mba_status walk_backward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m,
+                                const scan_ranges &r)
 {
-    MBA_KERNEL(c, *k, (ssd_scan_rev<WHAT, true>), a, m);
-    MBA_KERNEL(c, *k + 1, (ssd_scan_rev<WHAT, false>), a, m);
+    MBA_KERNEL(c, *k, (ssd_scan_rev<WHAT, true>), a, m, r);
+    MBA_KERNEL(c, *k + 1, (ssd_scan_rev<WHAT, false>), a, m, r);
     *k += 2;
     return MBA_OK;
 }
@@ -174,6 +195,7 @@ static mba_status launch_sums(const mba_call *c, int k, const fused_task &a)
 extern "C" mba_status ssd_bwd_fused_cuda(const mba_call *c)
 {
     const ssd_ranges    r = ranges_of(c, true);
+    const scan_ranges   cuts = for_device(r);
     const strided<bf16> none = {};
     fused_task          a = fused_task_of(c, r);
     scan_maps           forward, backward;
@@ -183,9 +205,9 @@ extern "C" mba_status ssd_bwd_fused_cuda(const mba_call *c)
     MBA_TRY(scan_maps_of(&backward, a, a.dy, strided_of<bf16>(c->node->out[DX], c->out[DX]), true));
     MBA_KERNEL(c, k, ssd_prep, a);
     k++;
-    if (r.segments > 1) MBA_TRY(walk_forward<SCAN_LOCAL>(c, &k, a, forward));
-    MBA_TRY(walk_forward<SCAN_SAVE>(c, &k, a, forward));
-    if (r.segments > 1) MBA_TRY(walk_backward<SCAN_LOCAL>(c, &k, a, backward));
-    MBA_TRY(walk_backward<SCAN_OUT>(c, &k, a, backward));
+    if (r.pre) MBA_TRY(walk_forward<SCAN_LOCAL>(c, &k, a, forward, cuts));
+    MBA_TRY(walk_forward<SCAN_SAVE>(c, &k, a, forward, cuts));
+    if (r.pre) MBA_TRY(walk_backward<SCAN_LOCAL>(c, &k, a, backward, cuts));
+    MBA_TRY(walk_backward<SCAN_OUT>(c, &k, a, backward, cuts));
     return launch_sums(c, k, a);
 }

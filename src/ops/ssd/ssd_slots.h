@@ -88,16 +88,28 @@ bool       ssd_in_pieces(const mba_node *n);      /* rows of bf16 activations be
 mba_launch_fn ssd_chunked_cuda, ssd_fma_cuda, ssd_bwd_chunked_cuda, ssd_bwd_fma_cuda;
 
 /* ---- CUDA: `fused` (ssd_fused.c, ssd_fused.cuh) ---- */
-enum { SSD_RECORD = 132, SSD_HEADS = 2, SSD_ITEMS_PER_BLOCK = 1024, SSD_SCAN_SMEM = 217 * 1024,
-       SSD_BC_SMEM = 227 * 1024, SSD_SLOW_SMEM = 64 * 1024, SSD_SUM_COLS = 8,
+enum { SSD_RECORD = 132, SSD_HEADS = 2, SSD_PIECES_MAX = 8192, SSD_SCAN_SMEM = 219 * 1024,
+       SSD_BC_SMEM = 227 * 1024, SSD_SLOW_SMEM = 64 * 1024, SSD_SUM_COLS = 8, SSD_BLOCKS_MAX = 160,
        SSD_ENDS = 10 };                           /* parts of sums per pair of chunks, see ssd_fused_bc.cuh */
 
+/* How the walks share the row of all chunks of all items (ssd_ranges.c). */
+typedef enum ssd_how { SSD_WHOLE, SSD_HANDED, SSD_EQUAL, SSD_EVEN } ssd_how;
 typedef struct ssd_ranges {
-    int64_t K;                                    /* chunks of 64 of a sequence; backward an even number */
-    int64_t segments, per_segment;                /* of a sequence; chunks of one */
-    int64_t items, grid;                          /* (sequence, segment, two heads); blocks that walk them */
+    ssd_how  how;
+    bool     backward;
+    int64_t  K, items;                            /* chunks of a sequence; backward even. (sequence, two heads) */
+    int64_t  blocks, pre;                         /* of a walk; of the launch that makes states between pieces */
+    int64_t  pre_chunks;                          /* of a block of that launch at most */
+    int64_t  pieces, segments;                    /* of all items; of one item at most */
+    int64_t  folds;                               /* states that the pieces of a walk read on entering */
+    int32_t  at[SSD_BLOCKS_MAX + 1];              /* where the range of a block begins, in the row */
+    int32_t  pre_at[SSD_BLOCKS_MAX + 1];          /* where a block that makes states begins: always where one is needed */
+    uint16_t piece[SSD_BLOCKS_MAX + 1];           /* the range that this lies in */
+    uint16_t first[SSD_BLOCKS_MAX + 1];           /* the block that begins the states of a range */
 } ssd_ranges;
-ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward);
+ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward);                       /* the cheapest */
+ssd_ranges ssd_ranges_as(const ssd_dims *d, ssd_how how, int64_t blocks, bool backward);       /* this one */
+ssd_how    ssd_how_of(int64_t items, int64_t pieces, int64_t blocks, bool states);             /* as a plan has it */
 
 /* Scratch of `fused`, in the order of its plans. The forward pass needs the first four. */
 enum { SSD_RECORDS_WORK, SSD_PAIRS_WORK, SSD_REACH_WORK, SSD_SEGMENTS_WORK, SSD_SAVED_WORK, SSD_SAVED_REV_WORK,
