@@ -8,11 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "scope/metrics.h"
-
 enum { GROUPS_MAX = 64 };
-
-typedef struct group { const mba_metric_set *set; const char *metric[MBA_METRICS_MAX]; int n; } group;
 
 /* A distinct kernel of the group that is being read. */
 typedef struct kernel {
@@ -28,7 +24,7 @@ static struct {
     mba_put_counter_fn *put;
     mba_put_cost_fn    *cost;
     void               *ctx;
-    group               groups[GROUPS_MAX];
+    mba_counter_group   groups[GROUPS_MAX];
     int                 ngroups, at;
     bool                planned, done;
     mba_counters       *session;
@@ -48,27 +44,12 @@ static double now_s(void)
 
 /* ---- groups ---- */
 
-/* Takes metrics while one pass is enough. One that needs more by itself cannot be had without replaying. */
-static mba_status plan_set(const mba_metric_set *s)
+/* A metric that needs more than one pass by itself cannot be had without replaying. */
+static void drop_replayed(void)
 {
-    group *g = NULL;
-    for (int i = 0; i < s->n; i++) {
-        int passes = 0;
-        MBA_TRY(mba_counters_count_passes(&passes, NULL, &s->metric[i], 1));
-        if (passes > 1) continue;
-        if (g) {
-            g->metric[g->n] = s->metric[i];
-            MBA_TRY(mba_counters_count_passes(&passes, NULL, g->metric, g->n + 1));
-        }
-        if (!g || passes > 1) {
-            if (in.ngroups == GROUPS_MAX)
-                return mba_fail(MBA_E_UNSUPPORTED, "more than %d groups of counters\nfix: fewer sets", GROUPS_MAX);
-            g = &in.groups[in.ngroups++];
-            *g = (group){ .set = s, .metric = { s->metric[i] } };
-        }
-        g->n++;
-    }
-    return MBA_OK;
+    int n = 0;
+    for (int i = 0; i < in.ngroups; i++) if (in.groups[i].passes == 1) in.groups[n++] = in.groups[i];
+    in.ngroups = n;
 }
 
 static mba_status plan(void)
@@ -78,8 +59,9 @@ static mba_status plan(void)
     for (char *save = NULL, *name = strtok_r(text, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
         const mba_metric_set *s = mba_metric_set_find(name);
         if (!s) return mba_fail(MBA_E_ARG, "no counter set '%s'", name);
-        MBA_TRY(plan_set(s));
+        MBA_TRY(mba_counters_group(in.groups, &in.ngroups, GROUPS_MAX, NULL, s));
     }
+    drop_replayed();
     in.planned = true;
     return MBA_OK;
 }
@@ -98,7 +80,7 @@ mba_status mba_inject_count_begin(const char *sets, int64_t launches, mba_put_co
 
 /* ---- one group ---- */
 
-static mba_status take(int64_t i, const group *g)
+static mba_status take(int64_t i, const mba_counter_group *g)
 {
     double  v[MBA_METRICS_MAX];
     kernel *k = &in.kernels[in.of[i]];
@@ -108,7 +90,7 @@ static mba_status take(int64_t i, const group *g)
     return MBA_OK;
 }
 
-static void put_all(const group *g)
+static void put_all(const mba_counter_group *g)
 {
     for (int64_t i = 0; i < in.nkernels; i++) {
         const kernel *k = &in.kernels[i];
@@ -128,7 +110,7 @@ static void put_all(const group *g)
 /* Ends the session; what it has is written. */
 static mba_status end_group(void)
 {
-    const group *g = &in.groups[in.at];
+    const mba_counter_group *g = &in.groups[in.at];
     int64_t      ranges = 0;
     bool         all;
     mba_status   st = mba_counters_stop(in.session, &all);
@@ -153,7 +135,7 @@ static mba_status end_group(void)
 
 static mba_status begin_group(void)
 {
-    const group *g = &in.groups[in.at];
+    const mba_counter_group *g = &in.groups[in.at];
     in.n = 0;
     in.began_s = now_s();
     MBA_TRY(mba_counters_open(&in.session, g->metric, g->n, in.room));
