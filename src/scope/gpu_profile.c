@@ -5,21 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "scope/clock.h"
 #include "scope/cupti_collect.h"
 #include "scope/nvml.h"
 #include "scope/watch.h"
 
 /* A job: what the parts below share. */
 typedef struct job { mba_gpu_profile *g; mba_program *p; mba_step step; const mba_gpu_options *o; } job;
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* The story of a failure becomes a note: what it is, and its `fix:`. */
 void mba_gpu_say(mba_gpu_profile *g, const char *topic, const char *text, const char *fix)
@@ -45,10 +38,10 @@ void mba_gpu_say_failure(mba_gpu_profile *g, const char *topic)
 
 static mba_status run_step(job *j, double *took_s)
 {
-    const double           began = seconds();
+    const double           began = mba_clock_s();
     MBA_TRY(mba_program_run(j->p, MBA_STEP, &j->step, NULL));
     MBA_TRY(j->p->device->wait());
-    if (took_s) *took_s = seconds() - began;
+    if (took_s) *took_s = mba_clock_s() - began;
     return MBA_OK;
 }
 
@@ -62,10 +55,10 @@ static mba_status measure_plain(job *j)
     for (int i = 0; i < (j->o->warmup > 3 ? j->o->warmup : 3); i++)
         MBA_TRY(run_step(j, NULL)); // libraries, capture, clocks
     if (mba_nvml_energy(&before) != MBA_OK) mba_gpu_say_failure(g, "energy");
-    const double began = seconds();
-    while (g->nplain < 5 || (seconds() - began < enough_s && g->nplain < MBA_GPU_STEPS_MAX))
+    const double began = mba_clock_s();
+    while (g->nplain < 5 || (mba_clock_s() - began < enough_s && g->nplain < MBA_GPU_STEPS_MAX))
         MBA_TRY(run_step(j, &g->plain_s[g->nplain++]));
-    g->energy_s = seconds() - began;
+    g->energy_s = mba_clock_s() - began;
     if (before == before && mba_nvml_energy(&after) == MBA_OK) g->energy_j = after - before;
     g->energy_steps = g->nplain;
     g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "plain", .passes = g->nplain, .seconds = g->energy_s };
@@ -118,7 +111,7 @@ static mba_status measure_timeline(job *j)
     mba_gpu_profile *g = j->g;
     gathering        to = { &g->events, MBA_OK };
     int64_t          dropped = 0;
-    const double     began = seconds();
+    const double     began = mba_clock_s();
     MBA_TRY(mba_activity_begin(gather, &to));
     mba_status st = run_step(j, NULL);
     for (int i = 0; i < j->o->steps && st == MBA_OK; i++) st = run_step(j, &g->timeline_s[g->ntimeline++]);
@@ -130,7 +123,7 @@ static mba_status measure_timeline(job *j)
     drop_warm_up(g);
     g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "timeline",
                                            .passes = j->o->steps + 1,
-                                           .seconds = seconds() - began,
+                                           .seconds = mba_clock_s() - began,
                                            .launches = g->events.n,
                                            .dropped = dropped };
     return MBA_OK;
@@ -140,20 +133,20 @@ static mba_status measure_timeline(job *j)
 
 static mba_status measure_blocks(job *j)
 {
-    const double began = seconds();
+    const double began = mba_clock_s();
     MBA_TRY(mba_gpu_blocks(j->g, j->p, &j->step));
     j->g->cost[j->g->ncosts++] = (mba_gpu_cost){
-        .mode = "blocks", .passes = 1, .seconds = seconds() - began, .kernels = j->g->nkernels
+        .mode = "blocks", .passes = 1, .seconds = mba_clock_s() - began, .kernels = j->g->nkernels
     };
     return MBA_OK;
 }
 
 static mba_status measure_deep(job *j)
 {
-    const double began = seconds();
+    const double began = mba_clock_s();
     MBA_TRY(mba_gpu_deep(j->g, j->p, &j->step, j->o->deep));
     j->g->cost[j->g->ncosts++] = (mba_gpu_cost){
-        .mode = "deep", .passes = 1, .seconds = seconds() - began, .kernels = 1
+        .mode = "deep", .passes = 1, .seconds = mba_clock_s() - began, .kernels = 1
     };
     return MBA_OK;
 }

@@ -6,41 +6,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include "scope/clock.h"
 
-enum { GROUPS_MAX = 64 };
+/* Of a group each distinct kernel is read so often; a few others in between cost less than stopping and starting. */
+enum { GROUPS_MAX = 64, RANGES_MAX = 1024, TAKEN = 2, GAP = 8 };
 
 /* A distinct kernel of the group that is being read. */
 typedef struct kernel {
     int64_t name;
     int32_t grid[3], block[3];
-    int64_t launches;
+    int64_t taken, launches;
     double mean[MBA_METRICS_MAX];
 } kernel;
 
 static struct {
     char                sets[256];
-    int64_t             room, n;                             // launches of a group; so far
+    int64_t             room, seen, n;                       // launches of a group; so far; ranges of it
+    int64_t             idle;                                // launches in a row that nobody wants
     mba_put_counter_fn *put;
     mba_put_cost_fn    *cost;
     void               *ctx;
     mba_counter_group   groups[GROUPS_MAX];
     int                 ngroups, at;
-    bool                planned, done;
+    bool                planned, done, running;
     mba_counters       *session;
     double              began_s;
     mba_events          names;
     kernel             *kernels;
-    int64_t             nkernels, *of;                       // of: the kernel of each launch
+    int64_t             nkernels, of[RANGES_MAX];            // of: the kernel of each range
     pthread_mutex_t     lock;
 } in = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- groups ---- */
 
@@ -66,16 +61,14 @@ static mba_status plan(void)
     return MBA_OK;
 }
 
-mba_status mba_inject_count_begin(const char *sets, int64_t launches, mba_put_counter_fn *put, mba_put_cost_fn *cost,
-                                  void *ctx)
+void mba_inject_count_begin(const char *sets, int64_t launches, mba_put_counter_fn *put, mba_put_cost_fn *cost,
+                            void *ctx)
 {
     snprintf(in.sets, sizeof in.sets, "%s", sets);
     in.room = launches;
     in.put  = put;
     in.cost = cost;
     in.ctx  = ctx;
-    in.of   = calloc((size_t)launches, sizeof *in.of);
-    return in.of ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the counters of %lld launches", (long long)launches);
 }
 
 /* ---- one group ---- */
@@ -107,24 +100,38 @@ static void put_all(const mba_counter_group *g)
     }
 }
 
+static mba_status stop(void)
+{
+    int64_t ranges = 0;
+    bool    all;
+    in.running = false;
+    MBA_TRY(mba_counters_stop(in.session, &all));
+    MBA_TRY(mba_counters_decode(in.session, &ranges));
+    return ranges == in.n
+               ? MBA_OK
+               : mba_fail(MBA_E_DEVICE,
+                          "CUPTI has counters of %lld kernels\nwhy: %lld launches were seen: the process launches in a "
+                          "way we do not follow",
+                          (long long)ranges, (long long)in.n);
+}
+
+static mba_status start(void)
+{
+    in.running = true;
+    return mba_counters_start(in.session);
+}
+
 /* Ends the session; what it has is written. */
 static mba_status end_group(void)
 {
     const mba_counter_group *g = &in.groups[in.at];
-    int64_t      ranges = 0;
-    bool         all;
-    mba_status   st = mba_counters_stop(in.session, &all);
-    if (st == MBA_OK) st = mba_counters_decode(in.session, &ranges);
-    if (st == MBA_OK && ranges != in.n)
-        st = mba_fail(MBA_E_DEVICE,
-                      "CUPTI has counters of %lld kernels\nwhy: %lld launches were seen: the process launches in a way "
-                      "we do not follow",
-                      (long long)ranges, (long long)in.n);
+    mba_status               st = in.running ? stop() : MBA_OK;
     for (int64_t i = 0; i < in.n && st == MBA_OK; i++) st = take(i, g);
     if (st == MBA_OK) put_all(g);
     mba_counters_close(in.session);
     in.session = NULL;
-    const mba_trace_cost c = { .set = g->set->name, .passes = 1, .launches = in.n, .seconds = now_s() - in.began_s };
+    const mba_trace_cost c = { .set = g->set->name, .passes = 1, .launches = in.n,
+                               .seconds = mba_clock_s() - in.began_s };
     in.cost(in.ctx, &c);
     free(in.kernels);
     in.kernels = NULL;
@@ -136,13 +143,12 @@ static mba_status end_group(void)
 static mba_status begin_group(void)
 {
     const mba_counter_group *g = &in.groups[in.at];
-    in.n = 0;
-    in.began_s = now_s();
-    MBA_TRY(mba_counters_open(&in.session, g->metric, g->n, in.room));
-    return mba_counters_start(in.session);
+    in.n = in.seen = in.idle = 0;
+    in.began_s = mba_clock_s();
+    return mba_counters_open(&in.session, g->metric, g->n, RANGES_MAX);
 }
 
-static mba_status remember(const mba_launch_seen *l)
+static mba_status kernel_of(int64_t *out, const mba_launch_seen *l)
 {
     const int64_t name = mba_events_name(&in.names, l->name);
     int64_t       k = in.nkernels - 1;
@@ -157,6 +163,22 @@ static mba_status remember(const mba_launch_seen *l)
         memcpy(in.kernels[k].grid, l->grid, sizeof l->grid);
         memcpy(in.kernels[k].block, l->block, sizeof l->block);
     }
+    *out = k;
+    return MBA_OK;
+}
+
+/* Before this launch: is it read? The profiler runs while there is something new, and a little longer. */
+static mba_status look_at(const mba_launch_seen *l)
+{
+    int64_t k = 0;
+    MBA_TRY(kernel_of(&k, l));
+    const bool wanted = in.kernels[k].taken < TAKEN && in.n < RANGES_MAX;
+    in.seen++;
+    in.idle = wanted ? 0 : in.idle + 1;
+    if (in.running && (in.idle > GAP || in.n == RANGES_MAX)) MBA_TRY(stop());
+    if (!in.running && wanted) MBA_TRY(start());
+    if (!in.running) return MBA_OK;
+    in.kernels[k].taken++;
     in.of[in.n++] = k;
     return MBA_OK;
 }
@@ -165,13 +187,13 @@ static mba_status count(const mba_launch_seen *l)
 {
     if (in.done) return MBA_OK;
     if (!in.planned) MBA_TRY(plan());
-    if (in.session && in.n == in.room) MBA_TRY(end_group());
+    if (in.session && in.seen == in.room) MBA_TRY(end_group());
     if (in.at == in.ngroups) {
         in.done = true;
         return MBA_OK;
     }
     if (!in.session) MBA_TRY(begin_group());
-    return remember(l);
+    return look_at(l);
 }
 
 /* Launches that CUPTI makes while it prepares itself come back to us: they are not the process's. */
