@@ -475,19 +475,36 @@ double mba_init_value(const mba_tensor *t, uint64_t seed, int64_t i)
     }
 }
 
-mba_status mba_program_init(mba_program *p, uint64_t seed)
+static bool has_first_values(const mba_program *p, const mba_tensor *t)
 {
-    const bool on_host = !p->device->take_host;
+    const bool state = mba_is_state(t) && t->type.dtype == MBA_F32 && p->layout.first[t->st->id] >= 0;
+    return mba_is_param(t) || state;
+}
+
+static mba_status init_all(mba_program *p, uint64_t seed, float *buffer)
+{
     for (int32_t i = 0; i < p->graph->ntensors; i++) {
         const mba_tensor *t = p->graph->tensors[i];
-        const bool state = mba_is_state(t) && t->type.dtype == MBA_F32 && p->layout.first[t->st->id] >= 0;
-        if (!mba_is_param(t) && !state) continue;
-        float *x = on_host ? mba_program_at(p, t) : malloc(sizeof(float) * (size_t)mba_elems(t));
-        if (!x) return mba_fail(MBA_E_NOMEM, "no memory for the first values of %s", t->name);
+        if (!has_first_values(p, t)) continue;
+        float *x = buffer ? buffer : mba_program_at(p, t);
         MBA_PARALLEL_FOR(k, mba_elems(t)) x[k] = (float)mba_init_value(t, seed, k);
-        const mba_status st = on_host ? MBA_OK : mba_program_set(p, t, x);
-        if (!on_host) free(x);
-        MBA_TRY(st);
+        if (buffer) MBA_TRY(mba_program_set(p, t, x));
+        if (buffer && p->device->wait) MBA_TRY(p->device->wait());             // the next goes into the same memory
     }
     return MBA_OK;
+}
+
+/* One buffer for all tensors: its pages are made once. */
+mba_status mba_program_init(mba_program *p, uint64_t seed)
+{
+    int64_t most = 1;
+    if (!p->device->take_host) return init_all(p, seed, NULL);
+    for (int32_t i = 0; i < p->graph->ntensors; i++)
+        if (has_first_values(p, p->graph->tensors[i]) && mba_elems(p->graph->tensors[i]) > most)
+            most = mba_elems(p->graph->tensors[i]);
+    float *buffer = malloc(sizeof *buffer * (size_t)most);
+    if (!buffer) return mba_fail(MBA_E_NOMEM, "no memory for the first values of %lld numbers", (long long)most);
+    const mba_status st = init_all(p, seed, buffer);
+    free(buffer);
+    return st;
 }

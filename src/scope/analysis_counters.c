@@ -93,6 +93,13 @@ static void count_bytes(const mba_analysis *a, const mba_kernel_view *k, mba_cou
                               mba_counter_value(k, "l1tex__t_bytes.sum"));
 }
 
+static double l2_hits(const mba_kernel_view *k)
+{
+    const double hit = mba_counter_value(k, "lts__t_sectors_lookup_hit.sum"),
+        miss = mba_counter_value(k, "lts__t_sectors_lookup_miss.sum");
+    return 100 * hit / (hit + miss);
+}
+
 void mba__analysis_counted(const mba_analysis *a, mba_kernel_view *k)
 {
     mba_counted *c = &k->counted;
@@ -114,6 +121,7 @@ void mba__analysis_counted(const mba_analysis *a, mba_kernel_view *k)
     c->occupancy_pct = mba_counter_value(k, "sm__warps_active" PCT_ACTIVE);
     c->l1_hit_pct = mba_counter_value(k, "l1tex__t_sector_hit_rate.pct");
     c->l2_hit_pct = mba_counter_value(k, "lts__t_sector_hit_rate.pct");
+    if (isnan(c->l2_hit_pct)) c->l2_hit_pct = l2_hits(k);
     c->sectors_per_load = mba_counter_value(k, "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum")
                         / mba_counter_value(k, "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum");
     c->sectors_per_store = mba_counter_value(k, "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum")

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 
 #include "scope/events.h"
+#include "scope/metrics.h"
 
 const char *mba_cupti_file(void);                          /* libcupti.so.13: of the toolkit this was built with */
 MBA_MUST mba_status mba_cupti_version(int *version);       /* opens it */
@@ -55,6 +56,16 @@ void                mba_counters_close(mba_counters *s);                        
 /* How many passes these metrics take; chip NULL: the current one, else a name like "GH100", for which no GPU is needed.
  * Fails where a metric is not known. */
 MBA_MUST mba_status mba_counters_count_passes(int *passes, const char *chip, const char *const *metric, int n);
+
+/* Metrics of a set that one pass reads together; one that takes more passes by itself is a group of its own. Appends to
+ * `out`, of which *n are there and `most` fit; chip as above. */
+typedef struct mba_counter_group {
+    const mba_metric_set *set;
+    const char *metric[MBA_METRICS_MAX];
+    int place[MBA_METRICS_MAX], n, passes;                                        /* place: in the set */
+} mba_counter_group;
+MBA_MUST mba_status mba_counters_group(mba_counter_group *out, int *n, int most, const char *chip,
+                                       const mba_metric_set *s);
 
 /* ---- one kernel, instruction by instruction ---- */
 /* Everything launched between the two is patched and slow (up to a hundred times); the device must be idle at both. */

@@ -12,10 +12,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "device/cuda/library.h"
+#include "scope/clock.h"
 #include "scope/cupti_collect.h"
 #include "scope/inject_counters.h"
 #include "scope/trace_file.h"
@@ -35,13 +35,6 @@ static struct {
     span             spans[SPANS_MAX];
     int              nspans;
 } in = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void write_note(const char *topic)
 {
@@ -77,7 +70,7 @@ static void on_event(void *ctx, const mba_event *e)
 static bool wanted(void)
 {
     return in.seen > in.skip_launches && (!in.range || in.inside) &&
-           (in.skip_s <= 0 || now_s() - in.began_s >= in.skip_s);
+           (in.skip_s <= 0 || mba_clock_s() - in.began_s >= in.skip_s);
 }
 
 /* A launch through the runtime has a number of its own just before the driver's: one is allowed for. */
@@ -161,7 +154,7 @@ static int64_t number(const char *name) { return getenv(name) ? atoll(getenv(nam
 static mba_status watch(void)
 {
     const char *sets = getenv("MAMBASCOPE_SETS");
-    in.began_s = now_s();
+    in.began_s = mba_clock_s();
     in.skip_s  = getenv("MAMBASCOPE_SKIP_SECONDS") ? atof(getenv("MAMBASCOPE_SKIP_SECONDS")) : 0;
     in.skip_launches = number("MAMBASCOPE_SKIP_LAUNCHES");
     in.range = getenv("MAMBASCOPE_RANGE");
@@ -170,7 +163,7 @@ static mba_status watch(void)
     const int64_t group = in.limit ? in.limit : COUNTED_LAUNCHES;
     if (in.counting && !in.limit) in.limit = TIMELINE_LAUNCHES;
     in.selective = in.skip_s > 0 || in.skip_launches || in.range || in.limit;
-    if (in.counting) MBA_TRY(mba_inject_count_begin(sets, group, put_counter, put_cost, NULL));
+    if (in.counting) mba_inject_count_begin(sets, group, put_counter, put_cost, NULL);
     if (in.selective) MBA_TRY(mba_launches_begin(on_launch, in.range ? on_range : NULL, NULL));
     return mba_activity_begin(on_event, NULL);
 }
