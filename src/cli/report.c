@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/stores.h"
 #include "report/report.h"
 
 static mba_status print_figure(const mba_stores *r, const char *figure, bool svg)
@@ -49,8 +50,11 @@ mba_status mba_command_report(int argc, char **argv)
     for (int i = 0; list && mba_report_figure_name(i); i++) puts(mba_report_figure_name(i));
     if (list) return MBA_OK;
     if (!words.n) return mba_fail(MBA_E_ARG, "a report of what?\nfix: mambascope report run.db");
-    MBA_TRY(mba_stores_open(&r, words.word, words.n));
+    MBA_TRY(mba_stores_open_good(&r, words.word, words.n, NULL));
+    char left_out[sizeof r.left_out];
+    memcpy(left_out, r.left_out, sizeof left_out);
     const mba_status st = figure ? print_figure(&r, figure, svg || !csv) : write_page(&r, out);
     const mba_status closed = mba_stores_close(&r);
-    return st == MBA_OK ? closed : st;
+    if (st != MBA_OK || closed != MBA_OK) return st == MBA_OK ? closed : st;
+    return *left_out ? mba_fail(MBA_E_FORMAT, "made without %s\nwhy: see above", left_out) : MBA_OK;
 }

@@ -110,7 +110,7 @@ static void tally(mba_buf *b, const mba_claim *claims)
 void mba_part_findings(mba_canvas *c, const mba_stores *r)
 {
     mba_run_switch(&c->out, r);
-    for (int i = 0; i < r->n; i++) {
+    for (int i = 0; i < r->shown; i++) {
         mba_claim claims[MBA_CLAIMS];
         mba_claims_judge(r->run[i].a, claims);
         mba_run_open(&c->out, r, i);
@@ -127,7 +127,7 @@ void mba_part_findings(mba_canvas *c, const mba_stores *r)
 void mba_part_claims(mba_buf *b, const mba_stores *r)
 {
     mba_run_switch(b, r);
-    for (int i = 0; i < r->n; i++) {
+    for (int i = 0; i < r->shown; i++) {
         mba_claim c[MBA_CLAIMS];
         mba_claims_judge(r->run[i].a, c);
         mba_run_open(b, r, i);

@@ -47,6 +47,7 @@ mba_status mba_stores_open(mba_stores *r, const char *const *path, int n)
         if (st == MBA_OK) st = mba_analysis_create(&run->a, run->store);
     }
     if (st == MBA_OK) {
+        r->shown = r->n;
         name_runs(r, path);
         set_beside(r);
         return MBA_OK;
