@@ -65,6 +65,12 @@ static void print_readings(const mba_reading *r, int n)
     }
 }
 
+static void say_part(void *of, const char *part, int readings, const char *failed)
+{
+    (void)of;
+    fprintf(stderr, "%s: %d readings%s%s\n", part, readings, failed ? "; not all of them: " : "", failed ? failed : "");
+}
+
 mba_status mba_command_calibrate(int argc, char **argv)
 {
     const char *out = "machine.ini";
@@ -79,12 +85,12 @@ mba_status mba_command_calibrate(int argc, char **argv)
                               "Measures the GPU in this box with microbenchmarks (rates of pipes, caches and DRAM, "
                               "latencies, what starting blocks and kernels costs) and\n"
                               "writes a machine file with spreads, for --machine of simulate, sweep and validate. "
-                              "About a minute; nothing else should run meanwhile.",
+                              "Less than a minute; nothing else should run meanwhile.",
                               table,
                               "mambascope calibrate --out mine.ini\nmambascope validate --machine ./mine.ini\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
-    MBA_TRY(mba_calibrate_cuda(r, &n));
+    MBA_TRY(mba_calibrate_cuda(r, &n, say_part, NULL));
     print_readings(r, n);
     MBA_TRY(write_file(out, r, n));
     char path[4096];

@@ -33,9 +33,10 @@ mba_status mba_cuda_use(int ordinal, int *before)
     return without_cuda();
 }
 
-mba_status mba_calibrate_cuda(mba_reading *out, int *n)
+mba_status mba_calibrate_cuda(mba_reading *out, int *n, mba_calibrate_told *told, void *of)
 {
-    (void)out;
+    (void)out, (void)told, (void)of;
     *n = 0;
-    return mba_fail(MBA_E_UNSUPPORTED, "cannot calibrate a GPU\nwhy: this program was built without CUDA\nfix: use a machine file: mambascope simulate --machine h200");
+    return mba_fail(MBA_E_UNSUPPORTED, "cannot calibrate a GPU\nwhy: this program was built without CUDA\n"
+                                       "fix: use a machine file: mambascope simulate --machine h200");
 }
