@@ -55,7 +55,7 @@ static const char *const signature[] = {
     "smsp__inst_executed.sum", INST("alu"), INST("fma"), INST("fmaheavy"), INST("lsu"), INST("xu"), INST("cbu"),
     INST("adu"), INST("uniform"), OP("shared_ld"), OP("shared_st"), OP("global_ld"), OP("global_st"), OP("ldsm"),
     OP("ldgsts"), "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
-    "l1tex__data_pipe_lsu_wavefronts.sum", "lts__t_sectors_op_read.sum", "lts__t_sectors_op_write.sum",
+    "l1tex__data_pipe_lsu_wavefronts.sum", "lts__t_sectors_srcunit_tex_op_read.sum", "lts__t_sectors_srcunit_tex_op_write.sum",
     "dram__bytes_read.sum", "dram__bytes_write.sum" };
 
 #define SET(name, about, passes, list) { name, about, passes, list, (int)(sizeof list / sizeof *list) }
