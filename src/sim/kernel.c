@@ -467,7 +467,7 @@ mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m)
                         k->name, m->name, (long long)k->threads, (long long)k->regs, (long long)k->smem_bytes);
     for (int p = 0; p < MBA_PIPES; p++) k->total[p] = 0;
     for (int64_t s = 0; s < k->nstreams; s++) k->stream[s].moved = 0;
-    for (int64_t i = 0; i < k->nops; i++) if (k->op[i].work == MBA_OP_MIX) count_issue(&k->op[i]);
+    for (int64_t i = 0; i < k->nops; i++) if (k->op[i].work == MBA_OP_MIX && !k->counted) count_issue(&k->op[i]);
     for (int64_t r = 0; r < k->nroles; r++) MBA_TRY(add_up_role(k, r, filled, emptied));
     for (int r = 0; r < MBA_SIM_RINGS; r++)
         if (fabs(filled[r] - emptied[r]) > 0.5)
