@@ -118,16 +118,19 @@ void mba_counted_destroy(mba_counted_set *d)
 
 /* ---- binding ---- */
 
-/* Work of a pipe in proportion to what the plan says; where it says nothing, to what is issued. */
+/* Work of a pipe in proportion to what the plan says; where it says nothing, to products, or to what is issued. A
+ * library's plan knows of nothing but products. */
 static void set_pipe(mba_sim_kernel *k, int pipe, double wanted)
 {
-    const bool   said = k->total[pipe] > 0;
-    const double from = said ? k->total[pipe] : k->total[MBA_P_ISSUE];
+    const bool   library = !strcmp(k->name, "cublaslt_gemm");
+    const int    by = k->total[pipe] > 0 && (!library || pipe == MBA_P_MMA) ? pipe
+                      : k->total[MBA_P_MMA] > 0                             ? MBA_P_MMA
+                                                                            : MBA_P_ISSUE;
+    const double from = k->total[by];
     if (isnan(wanted) || !(from > 0)) return;
     for (int64_t i = 0; i < k->nops; i++) {
-        mba_sim_op  *o = &k->op[i];
-        const double n = (double)(said ? o->n[pipe] : o->work == MBA_OP_MIX ? o->n[MBA_P_ISSUE] : 0);
-        o->n[pipe] = (uint64_t)(n * wanted / from + 0.5);
+        mba_sim_op *o = &k->op[i];
+        o->n[pipe] = o->work == MBA_OP_MIX ? (uint64_t)((double)o->n[by] * wanted / from + 0.5) : 0;
     }
 }
 
@@ -161,14 +164,13 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted *c, const mba_gpu *m)
     enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32 };
     const mba_sim_kernel was = *k;
     const double        *n = c->n;
-    const double operands = k->mma_flops && k->mma_flops < 100 ? k->total[MBA_P_SMEM] : 0;   // read by tensor cores
     set_pipe(k, MBA_P_ALU, LANES * n[MBA_N_ALU]);
     set_pipe(k, MBA_P_XU, LANES * n[MBA_N_XU]);
     set_pipe(k, MBA_P_FMA, LANES * n[MBA_N_FMA]);
     if (!isnan(n[MBA_N_FMA])) set_pipe(k, MBA_P_H2, 0);            // packed halves are multiply-adds of the same pipe
-    if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]);
-    set_pipe(k, MBA_P_SMEM, WAVEFRONT * n[MBA_N_SHARED_WF] + operands);
+    set_pipe(k, MBA_P_SMEM, WAVEFRONT * n[MBA_N_SHARED_WF]);       // tensor cores' reads are among them
     set_pipe(k, MBA_P_ISSUE, LANES * n[MBA_N_INST]);
+    if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]);   // last: others go by it
     set_bytes(k, false, SECTOR * n[MBA_N_L2_RD]);
     set_bytes(k, true, SECTOR * n[MBA_N_L2_WR]);
     k->regs       = (int64_t)c->regs;
