@@ -93,4 +93,6 @@ void mba_sim_set_ring(mba_sim_kernel *k, int64_t stages, const mba_gpu *m);
 /* Blocks of it that an SM of m holds at a time; 0: none. */
 int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m);
 
+double mba_tune(const char *name, double standard);
+
 #endif
