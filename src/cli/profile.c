@@ -75,7 +75,7 @@ mba_status mba_command_profile(int argc, char **argv)
         { "--steps",  MBA_OPT_INT,  &o.collect.steps,  "K",    "steps that are watched (5)", 1, 4000 },
         { "--warmup", MBA_OPT_INT,  &o.collect.warmup, "K",    "steps that run before (3)", 1, 100000 },
         { "--sets",   MBA_OPT_TEXT, &o.collect.sets,   "A,..",
-          "counters: overview, roofline, cache, pipes, stalls, occupancy (all); '' for none", 0, 0 },
+          "counters: overview, roofline, cache, pipes, stalls, occupancy, access, signature (all); '' for none", 0, 0 },
         { "--blocks", MBA_OPT_FLAG, &o.collect.blocks, NULL,   "lifetimes of blocks, from inside our kernels", 0, 0 },
         { "--deep",   MBA_OPT_TEXT, &o.collect.deep,   "KERNEL", "this kernel instruction by instruction", 0, 0 },
         { "--skip-seconds",  MBA_OPT_REAL, &o.foreign.skip_s, "S", "of CMD: leave out its first seconds", 0, 1e6 },

@@ -20,7 +20,7 @@ static mba_status choose_sets(mba_gpu_options *o, const char *names)
         const mba_metric_set *s = mba_metric_set_find(name);
         if (!s)
             return mba_fail(MBA_E_ARG,
-                            "no counter set '%s'\nfix: overview, roofline, cache, pipes, stalls, occupancy, access",
+                            "no counter set '%s'\nfix: overview, roofline, cache, pipes, stalls, occupancy, access, signature",
                             name);
         if (o->nsets < MBA_GPU_SETS_MAX) o->set[o->nsets++] = s;
     }

@@ -157,6 +157,7 @@ typedef struct engine {
     int64_t  owed[MBA_SIM_CLASSES];
     tick last, mark[2]; /* end of everything; ends of the blocks that a window is measured between */
     int64_t  mark_at[2];
+    double   tune[8];
 } engine;
 
 /* ---- the queue: a binary heap on (time, order of asking) ---- */
@@ -270,6 +271,12 @@ static int64_t trips_of(const engine *e, const team *t, const mba_sim_op *o)
  * instructions ready at a time); special functions, shared memory and products take 20, 30 and 33 cycles. */
 static tick path_of(const engine *e, const mba_sim_op *o)
 {
+    if (e->k->counted) {
+        const double special = (double)o->n[MBA_P_XU] / 32, shared = (double)o->n[MBA_P_SMEM] / 512,
+                     products = e->k->mma_flops > 100 ? (double)o->n[MBA_P_MMA] / 4096 : 0,
+                     all = (double)o->n[MBA_P_ISSUE] / 32;
+        return (tick)((e->tune[0] * all + e->tune[1] * special + e->tune[2] * shared + e->tune[3] * products) * TICKS);
+    }
     const uint64_t *n = o->n, plain = (n[MBA_P_FMA] + n[MBA_P_ALU] + n[MBA_P_H2]) / 32, special = n[MBA_P_XU] / 32,
                    shared = n[MBA_P_SMEM] / 512, products = e->k->mma_flops > 100 ? n[MBA_P_MMA] / 4096 : 0;
     return (tick)((4 * plain + 20 * special + 30 * shared + 33 * products) * (uint64_t)e->r.dep / 4);
@@ -463,6 +470,7 @@ static void start_block(engine *e, int32_t where, tick now)
 
 static mba_status simulate(engine *e)
 {
+    e->tune[0] = mba_tune("p0", 2); e->tune[1] = mba_tune("p1", 10); e->tune[2] = mba_tune("p2", 15); e->tune[3] = mba_tune("p3", 16);
     const size_t places = (size_t)(e->nsm * e->resident), teams = places * (size_t)e->k->nroles;
     e->sms   = calloc((size_t)e->nsm, sizeof *e->sms);
     e->slots = calloc(places, sizeof *e->slots);
@@ -471,6 +479,13 @@ static mba_status simulate(engine *e)
     mba_status st = e->sms && e->slots && e->teams && e->heap
                         ? MBA_OK
                         : mba_fail(MBA_E_NOMEM, "no memory to simulate %s", e->k->name);
+    for (int64_t c = 0, all = 0; c < e->k->nclasses; c++) {    // the longest comes first: the last to end decides
+        all += e->k->count[c];
+        if (c + 1 < e->k->nclasses) continue;
+        int64_t longest = 0;
+        for (int64_t d = 1; d <= c; d++) if (e->k->trips[d][0] > e->k->trips[longest][0]) longest = d;
+        e->owed[longest] += all;
+    }
     if (st == MBA_OK)
         for (int64_t i = 0; i < e->resident; i++)              // the first blocks go round the SMs
             for (int64_t s = 0; s < e->nsm; s++) start_block(e, (int32_t)(s * e->resident + i), e->r.t_kernel);

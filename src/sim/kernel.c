@@ -30,6 +30,19 @@ enum {
 }; /* of a thread: in flight in a loop; as much needs no loop */
 static const double TILE_BYTES   = 0.055;         /* shared memory per FLOP of warp-level products of 32 x 64 tiles */
 
+#include <stdlib.h>
+double mba_tune(const char *name, double standard)
+{
+    const char *e = getenv("MBA_TUNE");
+    const size_t n = strlen(name);
+    while (e && *e) {
+        if (!strncmp(e, name, n) && e[n] == '=') return atof(e + n + 1);
+        e = strchr(e, ',');
+        if (e) e++;
+    }
+    return standard;
+}
+
 typedef struct lowering {
     mba_sim_kernel   *k;
     const mba_node   *n;
@@ -39,6 +52,7 @@ typedef struct lowering {
     double            body[MBA_SIM_LOOPS];        /* of loops whose trips are no whole number */
     double            owed;                       /* integer operations that loads bring along, due in the next mix */
     int               depth;
+    bool              dealt;                      /* trips of outer loops are those of classes that deal_tiles made */
     bool counted; /* the plan counts a loop's body, not the least that an operator needs */
     mba_status        st;
 } lowering;
@@ -216,7 +230,8 @@ static void lower_phase(lowering *w, int i, rings *r, bool ahead)
     if (is_arithmetic(ph->work)) lower_arithmetic(w, ph);
     else if (ph->work == MBA_LOAD || ph->work == MBA_STORE || ph->work == MBA_ASYNC) lower_move(w, ph, ahead);
     else if (ph->work == MBA_BARRIER) add_op(w, MBA_OP_BARRIER)->parts = ph->n >= 1 ? (int64_t)ph->n : 1;
-    else if (ph->work == MBA_LOOP) open_loop(w, ph->n, ph->n < 0 ? (int)(-1 - ph->n) : -1);
+    else if (ph->work == MBA_LOOP)
+        open_loop(w, ph->n, ph->n < 0 ? (int)(-1 - ph->n) : w->dealt && !inside_loop(w) ? 0 : -1);
     else if (ph->work == MBA_RING_FILL) {
         add_op(w, MBA_OP_FILL)->ring = r->fill = (int32_t)ph->n;
         r->commit_at = last_copy(l, i) < 0 ? i : last_copy(l, i);
@@ -244,7 +259,7 @@ static double hidden_trips(const mba_launch *l, int64_t grid)
     }
     if (l->persistent && l->tiles > grid) return ceil((double)l->tiles / (double)grid);
     const double thread = bytes / (double)l->block;
-    return thread > BYTES_STRAIGHT ? ceil(thread / BYTES_A_TRIP) : 1;
+    return thread > mba_tune("straight", BYTES_STRAIGHT) ? ceil(thread / mba_tune("trip", BYTES_A_TRIP)) : 1;
 }
 
 /* A launch that stores little of what it loads adds up: sums of threads, then of warps, one after the other. */
@@ -267,7 +282,7 @@ static void lower_role(lowering *w, int role)
     k->first[role]      = k->nops;
     k->role_warps[role] = w->l->role_warps[role] > 0 ? w->l->role_warps[role] : 1;
     k->nroles           = role + 1;
-    add_op(w, MBA_OP_DELAY)->parts = PROLOGUE_CYCLES;
+    add_op(w, MBA_OP_DELAY)->parts = (int64_t)mba_tune("pro", PROLOGUE_CYCLES);
     if (trips > 1) {
         w->scale = k->piece = 1 / trips;
         open_loop(w, trips, -1);
@@ -275,7 +290,7 @@ static void lower_role(lowering *w, int role)
     for (int i = 0; i < w->l->nphases && w->st == MBA_OK; i++)
         if (w->l->phase[i].role == role) lower_phase(w, i, &r, trips > 1 && w->l->ring_depth > 1);
     if (trips > 1) close_loop(w);
-    if (adds_up(w->l)) add_op(w, MBA_OP_DELAY)->parts = TAIL_CYCLES;
+    if (adds_up(w->l)) add_op(w, MBA_OP_DELAY)->parts = (int64_t)mba_tune("tail", TAIL_CYCLES);
     if (w->depth && w->st == MBA_OK) w->st = impossible(k, "a loop does not end", "mend its plan");
     add_op(w, MBA_OP_EXIT);
     w->scale = 1;
@@ -310,7 +325,7 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
     k->threads = THREADS;
     k->warps   = THREADS / 32;
     k->first[0] = 0; k->role_warps[0] = 8; k->nroles = 1;
-    add_op(w, MBA_OP_DELAY)->parts = PROLOGUE_CYCLES;
+    add_op(w, MBA_OP_DELAY)->parts = (int64_t)mba_tune("pro", PROLOGUE_CYCLES);
     open_loop(w, trips, -1);
     add_op(w, MBA_OP_WAIT)->ring = 0;
     mix_of(w)->n[MBA_P_MMA] = whole(flops * scale_of(w));
@@ -324,7 +339,7 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
     lower_move(w, &(mba_phase){ .work = MBA_STORE, .operand = (int16_t)c, .n = out * last }, false);
     add_op(w, MBA_OP_EXIT);
     k->first[1] = k->nops; k->role_warps[1] = 4; k->nroles = 2;
-    add_op(w, MBA_OP_DELAY)->parts = PROLOGUE_CYCLES;
+    add_op(w, MBA_OP_DELAY)->parts = (int64_t)mba_tune("pro", PROLOGUE_CYCLES);
     open_loop(w, trips, -1);
     add_op(w, MBA_OP_FILL)->ring = 0;
     for (int i = 0; i < copies; i++)
@@ -352,6 +367,31 @@ static int64_t rate_of_products(const mba_node *n, const mba_launch *l)
     return (half ? 16 : 32) + (library || l->nroles > 1 || !half ? 0 : 100); // they use whole-group instructions
 }
 
+/* Blocks that stay take whole tiles: where these do not come out even, some take one more than others, and where there
+ * are fewer tiles than blocks, some have nothing to do. The trips of the plan are those of a block on average. */
+static void deal_tiles(mba_sim_kernel *k, const mba_launch *l)
+{
+    double trips = 0;
+    int    depth = 0;
+    for (int i = 0; i < l->nphases; i++) {
+        if (l->phase[i].work == MBA_LOOP && depth++ == 0) {
+            if (l->phase[i].n < 1 || (trips > 0 && l->phase[i].n != trips)) return;
+            trips = l->phase[i].n;
+        }
+        depth -= l->phase[i].work == MBA_END;
+    }
+    if (!l->persistent || l->nblocks || l->tiles < 1 || l->tiles % k->grid == 0 || !(trips > 0)) return;
+    const double  each = trips * (double)k->grid / (double)l->tiles;
+    const int64_t least = l->tiles / k->grid, more = l->tiles % k->grid;
+    if (!least) k->grid = more;                   // who has nothing to do is as good as not there
+    k->count[0]    = more;
+    k->trips[0][0] = (int64_t)floor(each * (double)(least + 1) + 0.5);
+    k->nclasses    = least ? 2 : 1;
+    if (!least) return;
+    k->count[1]    = k->grid - more;
+    k->trips[1][0] = (int64_t)floor(each * (double)least + 0.5);
+}
+
 mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch *l, const mba_plan *p, const mba_gpu *m)
 {
     memset(k, 0, sizeof *k);
@@ -367,6 +407,8 @@ mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch 
         k->count[i] = l->blocks[i].count;
         for (int t = 0; t < 2; t++) k->trips[i][t] = (int64_t)floor(l->blocks[i].trips[t] + 0.5);
     }
+    deal_tiles(k, l);
+    w.dealt = k->nclasses > l->nblocks;
     if (!strcmp(l->kernel, "cublaslt_gemm")) MBA_TRY(lower_library(&w, m));
     else for (int r = 0; r < l->nroles && w.st == MBA_OK; r++) lower_role(&w, r);
     MBA_TRY(w.st);
@@ -467,7 +509,7 @@ mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m)
                         k->name, m->name, (long long)k->threads, (long long)k->regs, (long long)k->smem_bytes);
     for (int p = 0; p < MBA_PIPES; p++) k->total[p] = 0;
     for (int64_t s = 0; s < k->nstreams; s++) k->stream[s].moved = 0;
-    for (int64_t i = 0; i < k->nops; i++) if (k->op[i].work == MBA_OP_MIX) count_issue(&k->op[i]);
+    for (int64_t i = 0; i < k->nops; i++) if (k->op[i].work == MBA_OP_MIX && !k->counted) count_issue(&k->op[i]);
     for (int64_t r = 0; r < k->nroles; r++) MBA_TRY(add_up_role(k, r, filled, emptied));
     for (int r = 0; r < MBA_SIM_RINGS; r++)
         if (fabs(filled[r] - emptied[r]) > 0.5)

@@ -68,6 +68,7 @@ typedef struct mba_sim_kernel {
     char           name[64];
     int64_t        grid, threads, warps, regs, smem_bytes, nroles, nops, nclasses, nstreams, depth;
     int64_t        mma_flops;                     /* which rate: 16 or 32, +100 for warp-level products */
+    int64_t        counted;                       /* 1: its instructions were counted, issue among them */
     int64_t        first[MBA_SIM_ROLES], role_warps[MBA_SIM_ROLES];
     int64_t        count[MBA_SIM_CLASSES], trips[MBA_SIM_CLASSES][2];
     mba_sim_op     op[MBA_SIM_OPS];
@@ -91,5 +92,7 @@ void mba_sim_set_ring(mba_sim_kernel *k, int64_t stages, const mba_gpu *m);
 
 /* Blocks of it that an SM of m holds at a time; 0: none. */
 int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m);
+
+double mba_tune(const char *name, double standard);
 
 #endif

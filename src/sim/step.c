@@ -215,9 +215,15 @@ static mba_status walk_node(walk *w, int32_t i)
     for (int l = 0; l < w->p->plan[i]->nlaunches; l++) {
         find_places(w, i, &all[l], place);
         mba_ledger_kernel(w->ledger, &all[l], place);
-        const key h = key_of(&all[l], w->m, w->tier);
+        mba_sim_kernel bound;
+        if (w->how->bind) {                       // a plan's kernels are shared: what is bound is a copy
+            bound = all[l];
+            w->how->bind(w->how->of, w->p, i, l, &bound);
+        }
+        const mba_sim_kernel *k = w->how->bind ? &bound : &all[l];
+        const key h = key_of(k, w->m, w->tier);
         w->keys[w->nlaunches++] = h;
-        MBA_TRY(remember(w, &all[l], h));
+        MBA_TRY(remember(w, k, h));
     }
     return MBA_OK;
 }
@@ -261,8 +267,12 @@ static void add_up(mba_sim_step *out, const walk *w)
     for (int32_t i = 0; i < w->p->graph->nnodes; i++) {
         double longest = -1;
         if (!(w->p->graph->nodes[i]->pass & w->how->passes)) continue;
-        for (int l = 0; l < w->p->plan[i]->nlaunches; l++)
-            add_launch(out, &out->node[i], &slot_of(w->sim->table, w->sim->size, w->keys[at++])->r, gap, &longest);
+        for (int l = 0; l < w->p->plan[i]->nlaunches; l++) {
+            const mba_sim_result *r = &slot_of(w->sim->table, w->sim->size, w->keys[at++])->r;
+            out->launch[out->launches] = (mba_sim_launch){ i, l, r->limit, r->seconds, r->dram_read, r->dram_write,
+                                                           r->bound[r->limit] };
+            add_launch(out, &out->node[i], r, gap, &longest);
+        }
         for (int p = 0; p < MBA_PIPES && out->node[i].kernels_s > 0; p++)
             out->node[i].busy[p] /= out->node[i].kernels_s;
     }
@@ -294,10 +304,11 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
                                    : MBA_SIM_FOLDED };
     int64_t launches = 0;
     for (int32_t i = 0; i < p->graph->nnodes; i++) launches += p->plan[i]->nlaunches;
-    *out    = (mba_sim_step){ .node = calloc((size_t)p->graph->nnodes + 1, sizeof *out->node) };
+    *out    = (mba_sim_step){ .node = calloc((size_t)p->graph->nnodes + 1, sizeof *out->node),
+                              .launch = calloc((size_t)launches + 1, sizeof *out->launch) };
     w.plans = calloc((size_t)p->graph->nnodes + 1, sizeof *w.plans);
     w.keys  = calloc((size_t)launches + 1, sizeof *w.keys);
-    mba_status st = out->node && w.plans && w.keys
+    mba_status st = out->node && out->launch && w.plans && w.keys
                         ? MBA_OK
                         : mba_fail(MBA_E_NOMEM, "no memory for %lld launches", (long long)launches);
     if (st == MBA_OK) st = mba_ledger_create(&w.ledger, lay_arenas(&w), m);
@@ -318,7 +329,9 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
 void mba_sim_step_free(mba_sim_step *r)
 {
     free(r->node);
-    r->node = NULL;
+    free(r->launch);
+    r->node   = NULL;
+    r->launch = NULL;
 }
 
 double mba_sim_roofline(const mba_node *n, const mba_gpu *m)

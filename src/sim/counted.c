@@ -1,0 +1,221 @@
+/* counted.c -- see counted.h. */
+#include "sim/counted.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "sim/counted_built_in.h"                  /* made by CMake from bench/results/h200/kernels.tsv */
+
+enum { FILE_BYTES_MAX = 1 << 24, ROWS_MAX = 1 << 14, GEOMETRY = 6 };
+
+static mba_status bad(const char *where, int line, const char *what, const char *why)
+{
+    return mba_fail(MBA_E_FORMAT, "%s, line %d: %s\nwhy: %s\nfix: make it with tools/kernel_points", where, line, what,
+                    why);
+}
+
+static bool take_cell(const char **at, const char *end, char *out, size_t space)
+{
+    const char  *tab = memchr(*at, '\t', (size_t)(end - *at));
+    const size_t n = (size_t)((tab ? tab : end) - *at);
+    if (n >= space) return false;
+    memcpy(out, *at, n);
+    out[n] = '\0';
+    *at = tab ? tab + 1 : end;
+    return !memchr(out, '\0', n);
+}
+
+/* "-" is a count that nobody took: NAN. */
+static bool take_number(const char **at, const char *end, double *out)
+{
+    char cell[40], *stop;
+    if (!take_cell(at, end, cell, sizeof cell)) return false;
+    *out = NAN;
+    if (!strcmp(cell, "-")) return true;
+    if (!*cell || strspn(cell, "0123456789.eE+-") != strlen(cell)) return false;
+    *out = strtod(cell, &stop);
+    return !*stop && isfinite(*out) && *out >= 0 && *out <= 1e18;
+}
+
+static mba_status take_row(mba_counted *c, const char *where, int line, const char *at, const char *end)
+{
+    double *const geometry[GEOMETRY] = { &c->launches, &c->grid, &c->block, &c->cluster, &c->regs, &c->smem_bytes };
+    char          set[16], place[16];
+    double        number;
+    *c = (mba_counted){ 0 };
+    if (!take_cell(&at, end, set, sizeof set) || !take_cell(&at, end, c->workload, sizeof c->workload)
+        || !take_cell(&at, end, c->op, sizeof c->op) || !take_cell(&at, end, c->variant, sizeof c->variant)
+        || !take_cell(&at, end, c->phase, sizeof c->phase) || !take_cell(&at, end, place, sizeof place)
+        || !take_cell(&at, end, c->kernel, sizeof c->kernel) || !take_cell(&at, end, c->shape, sizeof c->shape))
+        return bad(where, line, "no row of counted kernels", "it begins with eight words between tabs");
+    for (int i = 0; i < GEOMETRY; i++)
+        if (!take_number(&at, end, geometry[i]) || isnan(*geometry[i]))
+            return bad(where, line, "no launch geometry", "six numbers follow the shape");
+    for (int i = 0; i < MBA_N_KINDS; i++)
+        if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "22 numbers follow the geometry");
+    const char *p = place;
+    if (!take_number(&at, end, &c->us) || at != end || !(c->us > 0))
+        return bad(where, line, "no time", "the last column is the time in us");
+    if (!take_number(&p, place + strlen(place), &number) || !(number < 1000) || c->grid < 1 || c->block < 1)
+        return bad(where, line, "no place or no blocks", "place, grid and block are whole numbers");
+    if (strcmp(set, "held") && strcmp(set, "fitted")) return bad(where, line, "an unknown set", "held or fitted");
+    c->place = (int)number;
+    c->set   = !strcmp(set, "held") ? MBA_POINT_HELD : MBA_POINT_FITTED;
+    return MBA_OK;
+}
+
+static mba_status add_row(mba_counted_set *d, int *space, const char *where, int line, const char *at, const char *stop)
+{
+    if (d->n == ROWS_MAX) return bad(where, line, "too many rows", "nobody counts that many");
+    if (d->n == *space) {
+        mba_counted *more = realloc(d->one, sizeof *more * (size_t)(*space ? 2 * *space : 64));
+        if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d rows", *space);
+        d->one = more;
+        *space = *space ? 2 * *space : 64;
+    }
+    return take_row(&d->one[d->n++], where, line, at, stop);
+}
+
+mba_status mba_counted_parse(mba_counted_set **out, const char *where, const char *text, size_t bytes)
+{
+    mba_counted_set *d = calloc(1, sizeof *d);
+    mba_status       st = MBA_OK;
+    int              line = 1, space = 0;
+    if (!d) return mba_fail(MBA_E_NOMEM, "no memory for counted kernels");
+    for (const char *at = text, *end = text + bytes; at < end && st == MBA_OK; line++) {
+        const char *eol = memchr(at, '\n', (size_t)(end - at)), *stop = eol ? eol : end;
+        if (stop > at && *at != '#') st = add_row(d, &space, where, line, at, stop);
+        at = eol ? eol + 1 : end;
+    }
+    if (st == MBA_OK && !d->n)
+        st = mba_fail(MBA_E_FORMAT, "%s has no kernel\nwhy: nothing can be compared with an empty set\n"
+                                    "fix: tools/kernel_points", where);
+    if (st == MBA_OK) *out = d;
+    else mba_counted_destroy(d);
+    return st;
+}
+
+mba_status mba_counted_load(mba_counted_set **out, const char *path)
+{
+    char  *text;
+    size_t bytes;
+    if (!path)
+        return mba_counted_parse(out, "the built-in counted kernels", (const char *)counted_h200, sizeof counted_h200);
+    MBA_TRY(mba_file_read(&text, &bytes, path, FILE_BYTES_MAX));
+    const mba_status st = mba_counted_parse(out, path, text, bytes);
+    free(text);
+    return st;
+}
+
+void mba_counted_destroy(mba_counted_set *d)
+{
+    if (d) free(d->one);
+    free(d);
+}
+
+/* ---- binding ---- */
+
+/* Work of a pipe in proportion to what the plan says; where it says nothing, to products, or to what is issued. A
+ * library's plan knows of nothing but products. */
+static void set_pipe(mba_sim_kernel *k, int pipe, double wanted)
+{
+    const bool   library = !strcmp(k->name, "cublaslt_gemm");
+    const int    by = k->total[pipe] > 0 && (!library || pipe == MBA_P_MMA) ? pipe
+                      : k->total[MBA_P_MMA] > 0                             ? MBA_P_MMA
+                                                                            : MBA_P_ISSUE;
+    const double from = k->total[by];
+    if (isnan(wanted) || !(from > 0)) return;
+    for (int64_t i = 0; i < k->nops; i++) {
+        mba_sim_op *o = &k->op[i];
+        o->n[pipe] = o->work == MBA_OP_MIX ? (uint64_t)((double)o->n[by] * wanted / from + 0.5) : 0;
+    }
+}
+
+static void set_bytes(mba_sim_kernel *k, bool writes, double wanted)
+{
+    double moved = 0;
+    for (int64_t s = 0; s < k->nstreams; s++) if (k->stream[s].writes == writes) moved += k->stream[s].moved;
+    if (isnan(wanted) || !(moved > 0)) return;
+    for (int64_t i = 0; i < k->nops; i++) {
+        mba_sim_op *o = &k->op[i];
+        if (o->stream < 0 || k->stream[o->stream].writes != writes) continue;
+        const double bytes = (double)o->bytes * wanted / moved;
+        o->bytes = bytes > 1 ? (uint64_t)(bytes + 0.5) : 1;
+    }
+    for (int64_t s = 0; s < k->nstreams; s++)
+        if (k->stream[s].writes == writes) k->stream[s].unique *= wanted / moved;
+}
+
+static void set_hits(mba_sim_kernel *k, bool writes, double dram)
+{
+    double moved = 0;
+    for (int64_t s = 0; s < k->nstreams; s++) if (k->stream[s].writes == writes) moved += k->stream[s].moved;
+    if (isnan(dram) || !(moved > 0)) return;
+    const double hit = dram < moved ? 1 - dram / moved : 0;
+    for (int64_t s = 0; s < k->nstreams; s++)
+        if (k->stream[s].writes == writes) k->stream[s].hit = (int64_t)(256 * hit + 0.5);
+}
+
+void mba_counted_bind(mba_sim_kernel *k, const mba_counted *c, const mba_gpu *m)
+{
+    enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32 };
+    const mba_sim_kernel was = *k;
+    const double        *n = c->n;
+    set_pipe(k, MBA_P_ALU, LANES * n[MBA_N_ALU]);
+    set_pipe(k, MBA_P_XU, LANES * n[MBA_N_XU]);
+    set_pipe(k, MBA_P_FMA, LANES * n[MBA_N_FMA]);
+    if (!isnan(n[MBA_N_FMA])) set_pipe(k, MBA_P_H2, 0);            // packed halves are multiply-adds of the same pipe
+    set_pipe(k, MBA_P_SMEM, WAVEFRONT * n[MBA_N_SHARED_WF]);       // tensor cores' reads are among them
+    set_pipe(k, MBA_P_ISSUE, LANES * n[MBA_N_INST]);
+    if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]);   // last: others go by it
+    set_bytes(k, false, SECTOR * n[MBA_N_L2_RD]);
+    set_bytes(k, true, SECTOR * n[MBA_N_L2_WR]);
+    k->regs       = (int64_t)c->regs;
+    k->smem_bytes = (int64_t)c->smem_bytes;
+    k->counted    = 1;
+    if (mba_sim_finish(k, m) != MBA_OK) {
+        *k = was;
+        return;
+    }
+    set_hits(k, false, n[MBA_N_DRAM_RD]);
+    set_hits(k, true, n[MBA_N_DRAM_WR]);
+}
+
+/* ---- scores ---- */
+
+static int by_value(const void *x, const void *y)
+{
+    const double a = *(const double *)x, b = *(const double *)y;
+    return a < b ? -1 : a > b;
+}
+
+mba_score mba_counted_score(const mba_counted_set *d, mba_point_set set, bool planned)
+{
+    mba_score s = { .mape = NAN, .p90 = NAN, .worst = NAN, .log_correlation = NAN, .roofline_mape = NAN };
+    double   *off = calloc((size_t)d->n + 1, sizeof *off), sum = 0, roof = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
+    if (!off) return s;
+    for (int i = 0; i < d->n; i++) {
+        const mba_counted *c = &d->one[i];
+        const double       us = planned ? c->planned_us : c->bound_us;
+        if (c->set != set || !(us > 0)) continue;
+        const double a = log(c->us), b = log(us);
+        off[s.points] = 100 * fabs(us / c->us - 1);
+        sum  += off[s.points++];
+        roof += 100 * fabs(c->roofline_us / c->us - 1);
+        x += a; y += b; xx += a * a; yy += b * b; xy += a * b;
+    }
+    if (s.points) {
+        const double v = (xx - x * x / s.points) * (yy - y * y / s.points);
+        qsort(off, (size_t)s.points, sizeof *off, by_value);
+        s.mape            = sum / s.points;
+        s.p90             = off[(9 * s.points + 9) / 10 - 1];
+        s.worst           = off[s.points - 1];
+        s.roofline_mape   = roof / s.points;
+        s.log_correlation = v > 0 ? (xy - x * y / s.points) / sqrt(v) : NAN;
+    }
+    free(off);
+    return s;
+}
