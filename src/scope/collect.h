@@ -42,6 +42,10 @@ MBA_MUST mba_status mba_collect(mba_store *store, mba_session *s, const mba_coll
 typedef mba_status mba_collect_fn(mba_collecting *c);
 mba_collect_fn mba_collect_nodes, mba_collect_cuda;
 
+/* A process that only takes samples of instructions for another (gpu_samples.c): where to; NULL: this is none. */
+const char         *mba_samples_wanted(void);
+MBA_MUST mba_status mba_collect_samples(mba_collecting *c, const char *path);
+
 /* Programs that are not ours: runs argv with the collection injected and writes the same tables (no node, operand,
  * launch). MBA_E_UNSUPPORTED where this build has no CUPTI. */
 typedef struct mba_foreign_options {

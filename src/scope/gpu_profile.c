@@ -160,6 +160,8 @@ static mba_status collect(job *j)
         mba_gpu_say_failure(j->g, "counters");
     if (st == MBA_OK && j->o->blocks && measure_blocks(j) != MBA_OK) mba_gpu_say_failure(j->g, "blocks");
     if (st == MBA_OK && j->o->deep && measure_deep(j) != MBA_OK) mba_gpu_say_failure(j->g, "deep");
+    if (st == MBA_OK && j->o->deep && j->o->near && mba_gpu_samples(j->g, j->o->near) != MBA_OK)
+        mba_gpu_say_failure(j->g, "samples");
     mba_watch_end();
     return st;
 }
