@@ -55,6 +55,8 @@ typedef struct mba_foreign_options {
     const char  *range;                /* or all that is not inside this NVTX range */
     int64_t      launches;             /* watched at most; 0: to the end */
     const char  *sets, *rules;         /* counter sets; NULL: none. Rules file; NULL: the one built in */
+    const char  *workload;             /* what it runs, as stores beside it call it; NULL: not known */
+    double       units;                /* tokens of a step; 0: not known */
     const char  *command;
 } mba_foreign_options;
 MBA_MUST mba_status mba_collect_foreign(mba_store *store, const mba_foreign_options *o);
