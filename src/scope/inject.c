@@ -31,7 +31,7 @@ static struct {
     int64_t          skip_launches, limit, seen, taken;
     const char      *range;
     int              inside;                                 // how many threads are in our NVTX range
-    bool             selective, was_wanted, counting, ended;
+    bool             selective, was_wanted, counting, timeline_ended, ended;
     span             spans[SPANS_MAX];
     int              nspans;
 } in = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -83,6 +83,13 @@ static void choose(uint32_t correlation)
     }
 }
 
+/* Counters come alone: beside records of kernels those that patch code (sm__sass_*) were all 0. */
+static void end_timeline(void)
+{
+    int64_t dropped;
+    if (mba_activity_end(&dropped) != MBA_OK) write_note("timeline");
+}
+
 static void on_launch(void *ctx, const mba_launch_seen *l)
 {
     (void)ctx;
@@ -94,9 +101,11 @@ static void on_launch(void *ctx, const mba_launch_seen *l)
         choose(l->correlation);
     }
     in.was_wanted = timed;
-    const bool count = yes && !timed && in.counting && !l->is_graph;
-    pthread_mutex_unlock(&in.lock);
-    if (count && mba_inject_count(l) != MBA_OK) {            // outside the lock: CUPTI may hand us buffers meanwhile
+    const bool count = yes && !timed && in.counting && !l->is_graph, first = count && !in.timeline_ended;
+    in.timeline_ended |= first;
+    pthread_mutex_unlock(&in.lock);                          // outside of it: CUPTI may hand us buffers meanwhile
+    if (first) end_timeline();
+    if (count && mba_inject_count(l) != MBA_OK) {
         in.counting = false;
         write_note("counters");
     }
@@ -118,6 +127,7 @@ static void on_range(void *ctx, const char *name, bool begins)
     }
     pthread_mutex_lock(&in.lock);
     in.inside += begins ? 1 : -1;
+    if (!begins) in.was_wanted = false;                      // the next entry is another step, also where nothing ran between
     pthread_mutex_unlock(&in.lock);
 }
 

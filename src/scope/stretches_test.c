@@ -65,10 +65,5 @@ static void launches_of_nobody_are_left_out(void **state)
     assert_true(wanted[0] && !wanted[1]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(second_launches_are_wanted),
-                                        cmocka_unit_test(a_gap_is_bridged_up_to_its_limit),
-                                        cmocka_unit_test(launches_of_nobody_are_left_out) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+MBA_TEST_MAIN(cmocka_unit_test(second_launches_are_wanted), cmocka_unit_test(a_gap_is_bridged_up_to_its_limit),
+              cmocka_unit_test(launches_of_nobody_are_left_out))

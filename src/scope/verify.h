@@ -8,7 +8,7 @@
  * Library kernels: measured over least is their padding factor.
  *
  * Bytes are judged where operands are more than twice the L2: DRAM traffic within 5 % of operands once each. What a kernel
- * leaves dirty in L2 is written while the next one runs: where reads agree and writes are off by no more than a quarter
+ * leaves dirty in L2 is written while the next one runs: where reads agree and writes are off by no more than a third
  * of the L2, it lags. */
 #ifndef MBA_SCOPE_VERIFY_H
 #define MBA_SCOPE_VERIFY_H
