@@ -51,6 +51,14 @@ def read_csv(path):
     return [r for r in csv.DictReader(open(path)) if r.get("ID", "").isdigit()] if path.exists() else []
 
 
+def pick(db, ours, row, place):
+    """A library runs one kernel with one grid for several shapes: those with the same tensor FLOPs, then in the order of launches."""
+    flops = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
+    same = [k for k in ours if (number(row[flops]),) in db.execute("select value from counter where kernel = ? and metric = ?", [k[0], flops]).fetchall()]
+    among = same if same and number(row[flops]) else ours
+    return among[place % len(among)][:2]
+
+
 def launches(out, name):
     """Per launch that ncu saw: what we know of it, and ncu's values; those of the run of one pass come first."""
     rows, one = read_csv(out / f"ncu.{name}.csv"), read_csv(out / f"ncu.{name}.one.csv")
@@ -59,7 +67,7 @@ def launches(out, name):
     db = sqlite3.connect(out / f"ncu_{name}.db")
     l2 = db.execute("select number from sheet where key = 'gpu.l2'").fetchone()[0]
     seen = collections.Counter()
-    found = db.execute("select id, name, symbol, grid_x, grid_y, grid_z from kernel order by id").fetchall()
+    found = db.execute("select id, name, symbol, grid_x, grid_y, grid_z from kernel where id in (select kernel from counter) order by id").fetchall()
     kernels = [(k[0], k[1], base_name(p), *k[3:]) for k, p in zip(found, demangled([k[2] for k in found]))]
     for i, row in enumerate(rows):
         grid = [int(x) for x in row["Grid Size"].strip("()").split(",")]
@@ -68,7 +76,7 @@ def launches(out, name):
         if not ours:
             print(f"{name}: {key[0][:60]} {grid} is not in our store", file=sys.stderr)
             continue
-        kernel, short = ours[seen[key] % len(ours)][:2]      # launches under one name come in the order of the plan
+        kernel, short = pick(db, ours, row, seen[key])
         seen[key] += 1
         if i < len(one) and one[i]["Kernel Name"] == row["Kernel Name"]:
             row = {**row, **one[i]}

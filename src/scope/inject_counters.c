@@ -9,7 +9,7 @@
 #include "scope/clock.h"
 
 /* Of a group each distinct kernel is read so often; a few others in between cost less than stopping and starting. */
-enum { GROUPS_MAX = 64, RANGES_MAX = 1024, TAKEN = 2, GAP = 8 };
+enum { GROUPS_MAX = 64, RANGES_MAX = 512, TAKEN = 2, GAP = 8 };
 
 /* A distinct kernel of the group that is being read. */
 typedef struct kernel {
