@@ -129,10 +129,30 @@ static mba_status copy_counter(copying *c, mba_row_counter r)
     return mba_store_put(c->to, MBA_ROWS_counter, &r);
 }
 
+/* A command without the folders of the machine it ran on. */
+static mba_status copy_sheet(const copying *c, mba_row_sheet r)
+{
+    char   text[4096];
+    size_t n = 0;
+    if (!r.key || strcmp(r.key, "run.command") || !r.text) return mba_store_put(c->to, MBA_ROWS_sheet, &r);
+    for (const char *word = r.text; *word && n + 1 < sizeof text;) {
+        const size_t length = strcspn(word, " ");
+        const char  *from = word;
+        for (size_t i = 0; *word == '/' && i < length; i++) if (word[i] == '/') from = word + i + 1;
+        for (; from < word + length && n + 2 < sizeof text; from++) text[n++] = *from;
+        word += length;
+        if (*word) text[n++] = *word++;
+    }
+    text[n] = 0;
+    r.text = text;
+    return mba_store_put(c->to, MBA_ROWS_sheet, &r);
+}
+
 static mba_status copy_row(void *ctx, const void *row)
 {
     copying *c = ctx;
     switch (c->table) {
+    case MBA_ROWS_sheet:   return copy_sheet(c, *(const mba_row_sheet *)row);
     case MBA_ROWS_node:    return copy_node(c, *(const mba_row_node *)row);
     case MBA_ROWS_launch:  return copy_launch(c, row);
     case MBA_ROWS_event:   return copy_event(c, *(const mba_row_event *)row);
