@@ -95,7 +95,8 @@ static void on_launch(void *ctx, const mba_launch_seen *l)
     (void)ctx;
     pthread_mutex_lock(&in.lock);
     in.seen++;
-    const bool yes = !in.ended && wanted(), timed = yes && (!in.limit || in.taken < in.limit);
+    const bool begun = in.range && in.was_wanted;            // a step that has begun is watched to its end
+    const bool yes = !in.ended && wanted(), timed = yes && (!in.limit || in.taken < in.limit || begun);
     if (timed) {
         in.taken++;
         choose(l->correlation);
