@@ -105,10 +105,16 @@ mba_status mba_activity_begin(mba_event_fn *fn, void *ctx)
     return MBA_OK;
 }
 
+mba_status mba_activity_stop(void)
+{
+    for (int i = 0; i < KINDS; i++) CUPTI_TRY(on.c, on.c->cuptiActivityDisable(kinds[i]));
+    return MBA_OK;
+}
+
 mba_status mba_activity_end(int64_t *dropped)
 {
     *dropped = 0;
-    for (int i = 0; i < KINDS; i++) CUPTI_TRY(on.c, on.c->cuptiActivityDisable(kinds[i]));
+    MBA_TRY(mba_activity_stop());
     CUPTI_TRY(on.c, on.c->cuptiActivityFlushAll(1));
     pthread_mutex_lock(&on.lock);
     on.fn = NULL;

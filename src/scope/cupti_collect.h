@@ -27,6 +27,7 @@ MBA_MUST mba_status mba_cupti_version(int *version);       /* opens it */
 /* ---- timeline ---- */
 MBA_MUST mba_status mba_activity_begin(mba_event_fn *fn, void *ctx);
 MBA_MUST mba_status mba_activity_end(int64_t *dropped);
+MBA_MUST mba_status mba_activity_stop(void);               /* no new records; those there are still come */
 void                mba_activity_flush(void);              /* what is complete, now; for a process that ends */
 int64_t             mba_activity_dropped(void);
 

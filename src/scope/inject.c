@@ -83,13 +83,6 @@ static void choose(uint32_t correlation)
     }
 }
 
-/* Counters come alone: beside records of kernels those that patch code (sm__sass_*) were all 0. */
-static void end_timeline(void)
-{
-    int64_t dropped;
-    if (mba_activity_end(&dropped) != MBA_OK) write_note("timeline");
-}
-
 static void on_launch(void *ctx, const mba_launch_seen *l)
 {
     (void)ctx;
@@ -105,7 +98,7 @@ static void on_launch(void *ctx, const mba_launch_seen *l)
     const bool count = yes && !timed && in.counting && !l->is_graph, first = count && !in.timeline_ended;
     in.timeline_ended |= first;
     pthread_mutex_unlock(&in.lock);                          // outside of it: CUPTI may hand us buffers meanwhile
-    if (first) end_timeline();
+    if (first && mba_activity_stop() != MBA_OK) write_note("timeline");         // sm__sass_* read 0 beside records of kernels
     if (count && mba_inject_count(l) != MBA_OK) {
         in.counting = false;
         write_note("counters");
