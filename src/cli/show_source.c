@@ -13,7 +13,8 @@ typedef struct source_line {
     double      executed, samples, waited[REASONS_MAX];
 } source_line;
 
-/* "smsp__pcsamp_warps_issue_stalled_barrier" -> "barrier"; one that was not issued is counted among all of its reason. */
+/* "smsp__pcsamp_warps_issue_stalled_barrier" -> "barrier"; one that was not issued is counted among all of its
+ * reason. */
 static const char *reason_of(const char *metric)
 {
     const size_t n = strlen(metric);

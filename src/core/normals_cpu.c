@@ -1,5 +1,5 @@
-/* normals_cpu.c -- see normals.h: a block of normal numbers, for one instruction set. Plain loops that compilers turn into
- * vectors; the bits of the result do not depend on how, because a doubtful one is left to the library. */
+/* normals_cpu.c -- see normals.h: a block of normal numbers, for one instruction set. Plain loops that compilers turn
+ * into vectors; the bits of the result do not depend on how, because a doubtful one is left to the library. */
 #include "core/normals.h"
 
 #include "core/op.h"

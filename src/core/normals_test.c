@@ -13,7 +13,8 @@ static void they_are_the_librarys(void **state)
 {
     (void)state;
     static const struct { int64_t from, n; double a; uint64_t key; } of[] = {
-        { 0, N, 0.02, 77 }, { 123456789012, N / 4 + 3, 1, 0x123456789abcdefu }, { 5, 1, 1e-3, 3 }, { 255, 258, 0.1, 9 } };
+        { 0, N, 0.02, 77 }, { 123456789012, N / 4 + 3, 1, 0x123456789abcdefu }, { 5, 1, 1e-3, 3 },
+        { 255, 258, 0.1, 9 } };
     for (size_t c = 0; c < sizeof of / sizeof *of; c++) {
         mba_normals(x, of[c].from, of[c].n, of[c].a, of[c].key);
         for (int64_t i = 0; i < of[c].n; i++) {

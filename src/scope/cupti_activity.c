@@ -31,9 +31,9 @@ static const char *copy_name(uint8_t kind)
 }
 
 /* What all records have, in structs of different types. */
-#define COMMON(r)                                                                                                       \
-    .start_ns = (int64_t)(r)->start, .end_ns = (int64_t)(r)->end, .stream = (int32_t)(r)->streamId,                      \
-    .device = (int32_t)(r)->deviceId, .correlation = (r)->correlationId, .graph = (r)->graphId,                          \
+#define COMMON(r)                                                                                     \
+    .start_ns = (int64_t)(r)->start, .end_ns = (int64_t)(r)->end, .stream = (int32_t)(r)->streamId,    \
+    .device = (int32_t)(r)->deviceId, .correlation = (r)->correlationId, .graph = (r)->graphId,        \
     .graph_node = (r)->graphNodeId, .step = -1, .node = -1, .launch = -1
 
 static mba_event of_kernel(const CUpti_ActivityKernel10 *k)

@@ -1,10 +1,12 @@
 /* gpu_samples.c -- `profile --deep KERNEL`, its second half: where the warps of one launch are, and why they wait.
  *
- * PC sampling sees only code that was loaded after it was switched on, so a second process of the same command takes the
- * samples (mba_collect_samples, told by MAMBASCOPE_SAMPLES) and leaves them in a text beside the store:
+ * PC sampling sees only code that was loaded after it was switched on, so a second process of the same command takes
+ * the samples (mba_collect_samples, told by MAMBASCOPE_SAMPLES) and leaves them in a text beside the store:
  *
  *     samples 25310 0 0                            // all, dropped, of code that is not ours
- *     at 7 1808 214 96 smsp__pcsamp_.. _Z8ssd_scan.. ssd_fused.cuh      // node, pc, line, samples, reason, kernel, file */
+ *     at 7 1808 214 96 smsp__pcsamp_.. _Z8ssd_scan.. ssd_fused.cuh
+ *
+ * where the numbers are node, pc, line and samples, and the words reason, kernel and file. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -127,7 +129,8 @@ static mba_status take_line(mba_gpu_profile *g, const char *line, mba_samples_se
     char     reason[128], kernel[1024], file[512];
     if (sscanf(line, "samples %" SCNd64 " %" SCNd64 " %" SCNd64, &seen->samples, &seen->dropped, &seen->foreign) == 3)
         return MBA_OK;
-    if (sscanf(line, "at %d %u %d %lf %127s %1023s %511[^\n]", &node, &pc, &source, &samples, reason, kernel, file) != 7)
+    if (sscanf(line, "at %d %u %d %lf %127s %1023s %511[^\n]", &node, &pc, &source, &samples, reason, kernel,
+               file) != 7)
         return mba_fail(MBA_E_FORMAT, "not a line of samples: %.60s", line);
     return mba_gpu_instruction_add(g, &(mba_gpu_instruction){ .symbol = kernel, .file = strcmp(file, "-") ? file : "",
                                                               .metric = reason, .node = node, .line = source, .pc = pc,
@@ -147,7 +150,8 @@ mba_status mba_gpu_samples_read(mba_gpu_profile *g, const char *path)
     free(text);
     MBA_TRY(st);
     if (seen.samples <= seen.foreign)
-        return mba_fail(MBA_E_DEVICE, "CUPTI has no samples of our code\nwhy: %lld samples, all of code it does not know",
+        return mba_fail(MBA_E_DEVICE,
+                        "CUPTI has no samples of our code\nwhy: %lld samples, all of code it does not know",
                         (long long)seen.samples);
     snprintf(words, sizeof words, "samples of instructions: %lld, %lld dropped by the hardware",
              (long long)seen.samples, (long long)seen.dropped);

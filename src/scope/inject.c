@@ -98,7 +98,8 @@ static void on_launch(void *ctx, const mba_launch_seen *l)
     const bool count = yes && !timed && in.counting && !l->is_graph, first = count && !in.timeline_ended;
     in.timeline_ended |= first;
     pthread_mutex_unlock(&in.lock);                          // outside of it: CUPTI may hand us buffers meanwhile
-    if (first && mba_activity_stop() != MBA_OK) write_note("timeline");         // sm__sass_* read 0 beside records of kernels
+    // sm__sass_* read 0 beside records of kernels
+    if (first && mba_activity_stop() != MBA_OK) write_note("timeline");
     if (count && mba_inject_count(l) != MBA_OK) {
         in.counting = false;
         write_note("counters");
@@ -121,7 +122,8 @@ static void on_range(void *ctx, const char *name, bool begins)
     }
     pthread_mutex_lock(&in.lock);
     in.inside += begins ? 1 : -1;
-    if (!begins) in.was_wanted = false;                      // the next entry is another step, also where nothing ran between
+    // the next entry is another step, also where nothing ran between
+    if (!begins) in.was_wanted = false;
     pthread_mutex_unlock(&in.lock);
 }
 
