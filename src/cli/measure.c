@@ -69,7 +69,8 @@ static bool has_other_forms(const mba_program *p)
 }
 
 /* The products of x w^T and of its gradients, by themselves: those that the head of a language model makes in blocks.
- * What it makes is its own gradient: any numbers do, and a gradient from the host would be gigabytes to fill and send. */
+ * What it makes is its own gradient: any numbers do, and a gradient from the host would be gigabytes to fill and
+ * send. */
 static mba_status measure_linear(double *best_s, const mba_program_options *how, const mba_device *d, const mba_tensor *x, const mba_tensor *w,
                                  const mba_step *step, int repeats)
 {

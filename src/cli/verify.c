@@ -95,8 +95,8 @@ mba_status mba_command_verify(int argc, char **argv)
         "verify", "FILE.db [options]",
         "Sets the plan of every kernel beside what the counters saw: tensor FLOPs (ours must be equal; a library's "
         "ratio is its padding)\n"
-        "and DRAM bytes against operands read and written once (judged where they are more than twice the L2). `both`: two "
-        "launches share\n"
+        "and DRAM bytes against operands read and written once (judged where they are more than twice the L2). `both`: "
+        "two launches share\n"
         "their items as the data has it. `lags`: reads agree, and what is missing or too much of the writes is what L2 "
         "holds back.",
         options,

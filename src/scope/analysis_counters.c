@@ -95,9 +95,7 @@ static void count_bytes(const mba_analysis *a, const mba_kernel_view *k, mba_cou
 
 static double l2_hits(const mba_kernel_view *k)
 {
-    const double hit = mba_counter_value(k, "lts__t_sectors_lookup_hit.sum"),
-        miss = mba_counter_value(k, "lts__t_sectors_lookup_miss.sum");
-    return 100 * hit / (hit + miss);
+    return 100 * mba_counter_value(k, "lts__t_sectors_lookup_hit.sum") / mba_counter_value(k, "lts__t_sectors.sum");
 }
 
 void mba__analysis_counted(const mba_analysis *a, mba_kernel_view *k)

@@ -47,7 +47,7 @@ static mba_status put_clocks(mba_store *s)
 mba_status mba_collect_cuda(mba_collecting *c)
 {
     mba_gpu_options  o = { .steps = (int)c->options->steps, .warmup = (int)c->options->warmup, .deep = c->options->deep,
-                            .blocks = c->options->blocks };
+                            .blocks = c->options->blocks, .near = mba_store_path(c->store) };
     mba_gpu_profile *g;
     MBA_TRY(choose_sets(&o, c->options->sets));
     MBA_TRY(put_clocks(c->store));

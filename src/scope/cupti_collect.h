@@ -27,6 +27,7 @@ MBA_MUST mba_status mba_cupti_version(int *version);       /* opens it */
 /* ---- timeline ---- */
 MBA_MUST mba_status mba_activity_begin(mba_event_fn *fn, void *ctx);
 MBA_MUST mba_status mba_activity_end(int64_t *dropped);
+MBA_MUST mba_status mba_activity_stop(void);               /* no new records; those there are still come */
 void                mba_activity_flush(void);              /* what is complete, now; for a process that ends */
 int64_t             mba_activity_dropped(void);
 
@@ -80,6 +81,21 @@ typedef struct mba_sass_count {
 typedef void mba_sass_fn(void *ctx, const mba_sass_count *c);
 MBA_MUST mba_status mba_sass_begin(void);
 MBA_MUST mba_status mba_sass_end(mba_sass_fn *fn, void *ctx);
+
+/* Samples of where warps are and why they wait, by instruction: metric is the reason. To be switched on before the
+ * first kernel of the process runs; start and stop with an idle device. `foreign`: samples of code that was there before. */
+typedef struct mba_samples_seen { int64_t samples, dropped, foreign; } mba_samples_seen;
+MBA_MUST mba_status mba_samples_begin(void);
+MBA_MUST mba_status mba_samples_start(void);
+MBA_MUST mba_status mba_samples_stop(mba_sass_fn *fn, void *ctx, mba_samples_seen *seen);   /* adds to `seen` */
+void                mba_samples_end(void);
+
+/* Code that the process loads from now on is kept, for source lines; they are worth having, not worth failing for. */
+void mba_modules_watch(void);
+void mba_modules_line(uint64_t crc, const char *function, uint64_t pc, char *file, size_t room,
+                      int *line);                      /* "" and 0: not known */
+void mba_modules_forget(void);
+
 /* The source line of an instruction, by the line table of its code (compiled with -lineinfo). Needs no GPU. */
 MBA_MUST mba_status mba_sass_line(const void *code, size_t n, const char *function, uint32_t pc, char *file,
                                   size_t room, int *line);

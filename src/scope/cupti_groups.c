@@ -1,4 +1,5 @@
-/* cupti_groups.c -- which metrics one pass reads together: first fit, asked of CUPTI's host side, which needs no GPU. */
+/* cupti_groups.c -- which metrics one pass reads together: first fit, asked of CUPTI's host
+ * side, which needs no GPU. */
 #include "scope/cupti_collect.h"
 
 static mba_status fits(bool *out, const mba_counter_group *g, const char *chip, const char *metric)

@@ -4,6 +4,8 @@
 
 #ifdef MBA_WITH_CUPTI
 #include "scope/cupti_collect.h"
+#include "scope/gpu_profile.h"
+#include "tests/scratch.h"
 
 static int version;
 
@@ -56,6 +58,36 @@ static void an_unknown_metric_is_named(void **state)
     assert_fails(mba_counters_count_passes(&passes, "GH100", names, 2), MBA_E_UNSUPPORTED, "'sm__no_such_thing.sum'");
 }
 
+/* What the process that samples leaves: lines in, instructions out; words that are no such line are refused. */
+static void samples_are_read(void **state)
+{
+    (void)state;
+    mba_gpu_profile g = { 0 };
+    const char     *path = scratch("x.samples");
+    FILE           *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("at 7 1808 214 96 smsp__pcsamp_warps_issue_stalled_barrier _Z4walkPf dir/a b.cuh\n"
+          "at 7 16 0 3 smsp__pcsamp_warps_issue_stalled_wait _Z4walkPf -\nsamples 99 0 0\n", f);
+    fclose(f);
+    assert_ok(mba_gpu_samples_read(&g, path));
+    assert_int_equal(g.ninstructions, 2);
+    assert_true(g.instruction[0].node == 7 && g.instruction[0].pc == 1808 && g.instruction[0].line == 214);
+    assert_near(g.instruction[0].value, 96, 0);
+    assert_string_equal(g.instruction[0].file, "dir/a b.cuh");
+    assert_string_equal(g.instruction[1].file, "");
+    assert_string_equal(g.instruction[1].metric, "smsp__pcsamp_warps_issue_stalled_wait");
+    f = fopen(path, "w");
+    fputs("samples 99 0 99\n", f);
+    fclose(f);
+    assert_fails(mba_gpu_samples_read(&g, path), MBA_E_DEVICE, "no samples of our code");
+    f = fopen(path, "w");
+    fputs("at seven\n", f);
+    fclose(f);
+    assert_fails(mba_gpu_samples_read(&g, path), MBA_E_FORMAT, "not a line of samples");
+    mba_events_free(&g.names);
+    free(g.instruction);
+}
+
 /* Without a context there is nothing to profile: an error in words, not a crash. */
 static void no_context_is_an_error(void **state)
 {
@@ -73,8 +105,12 @@ int main(void)
                                         cmocka_unit_test(groups_are_read_in_one_pass),
                                         cmocka_unit_test(no_room_for_a_group_is_an_error),
                                         cmocka_unit_test(an_unknown_metric_is_named),
+                                        cmocka_unit_test(samples_are_read),
                                         cmocka_unit_test(no_context_is_an_error) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    scratch_make();
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    scratch_remove();
+    return failed;
 }
 #else
 int main(void) { return 77; }

@@ -16,8 +16,8 @@
 
 enum { GROUPS_MAX = 32, PASSES_MAX = 64 };
 
-/* Kernels of one step in the order they are launched: the ranges of the profiler come in the same. They are known twice,
- * from the driver's calls and from the timeline; what CUPTI counts decides which of them it follows. */
+/* Kernels of one step in the order they are launched: the ranges of the profiler come in the same. They are known
+ * twice, from the driver's calls and from the timeline; what CUPTI counts decides which of them it follows. */
 typedef struct launched { const char *name; int32_t node, place, grid[3], block[3]; } launched;
 typedef struct launches { mba_gpu_profile *g; launched *l; int64_t n, room; mba_status st; } launches;
 enum { BY_CALLS, BY_TIMELINE, SOURCES };

@@ -11,6 +11,8 @@
 #include "scope/nvml.h"
 #include "scope/watch.h"
 
+static const double OVERHEAD_MOST = 0.02;          // of the timeline; beyond, the store has a note
+
 /* A job: what the parts below share. */
 typedef struct job { mba_gpu_profile *g; mba_program *p; mba_step step; const mba_gpu_options *o; } job;
 
@@ -106,6 +108,40 @@ static void judge_links(mba_gpu_profile *g, const job *j)
     }
 }
 
+static int ascending(const void *x, const void *y)
+{
+    const double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+static double median(const double *x, int n)
+{
+    double sorted[MBA_GPU_STEPS_MAX];
+    memcpy(sorted, x, (size_t)n * sizeof *x);
+    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    return sorted[n / 2];
+}
+
+/* CUPTI stamps both ends of every kernel of a graph, on the GPU: the next one begins a little later for it. Where
+ * kernels are short that shows, so the store says how much of the step it is and what the kernels themselves take. */
+static void judge_overhead(mba_gpu_profile *g)
+{
+    char   text[400];
+    double busy_s = 0;
+    if (!g->nplain || !g->ntimeline || !g->events.n) return;
+    for (int64_t i = 0; i < g->events.n; i++)
+        busy_s += 1e-9 * (double)(g->events.event[i].end_ns - g->events.event[i].start_ns) / g->ntimeline;
+    const double plain_s = median(g->plain_s, g->nplain), watched_s = median(g->timeline_s, g->ntimeline);
+    const double per_step = (double)g->events.n / g->ntimeline;
+    if (watched_s < (1 + OVERHEAD_MOST) * plain_s) return;
+    snprintf(text, sizeof text,
+             "a step under the timeline takes %+.1f %%: %.2f us for each of %.0f kernels and copies, by the stamps "
+             "that CUPTI puts between them on the GPU; their own times add up to %.1f %% of a plain step, gaps are too long",
+             100 * (watched_s / plain_s - 1), 1e6 * (watched_s - plain_s) / per_step, per_step,
+             100 * busy_s / plain_s);
+    mba_gpu_say(g, "timeline", text, "times of steps are those of mode plain");
+}
+
 static mba_status measure_timeline(job *j)
 {
     mba_gpu_profile *g = j->g;
@@ -121,6 +157,7 @@ static mba_status measure_timeline(job *j)
     MBA_TRY(st);
     judge_links(g, j);
     drop_warm_up(g);
+    judge_overhead(g);
     g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "timeline",
                                            .passes = j->o->steps + 1,
                                            .seconds = mba_clock_s() - began,
@@ -160,6 +197,8 @@ static mba_status collect(job *j)
         mba_gpu_say_failure(j->g, "counters");
     if (st == MBA_OK && j->o->blocks && measure_blocks(j) != MBA_OK) mba_gpu_say_failure(j->g, "blocks");
     if (st == MBA_OK && j->o->deep && measure_deep(j) != MBA_OK) mba_gpu_say_failure(j->g, "deep");
+    if (st == MBA_OK && j->o->deep && j->o->near && mba_gpu_samples(j->g, j->o->near) != MBA_OK)
+        mba_gpu_say_failure(j->g, "samples");
     mba_watch_end();
     return st;
 }

@@ -204,7 +204,8 @@ static void fill_counters(mba_gpu_profile *g, const mba_program *p, int64_t wron
         for (int f = 0; l && f < l->nphases; f++) planned += l->phase[f].work == MBA_MMA;
         for (int m = 0; m < MBA_METRICS_MAX; m++) k->value[0][m] = 0;
         k->value[0][3] = (c.read_bytes + c.write_bytes) * (i == wrong ? 1.1 : 1);
-        if (p->plan[k->node]->nlaunches != 1) k->value[0][3] = NAN;              // whose bytes are whose is not known here
+        // whose bytes are whose is not known here
+        if (p->plan[k->node]->nlaunches != 1) k->value[0][3] = NAN;
         k->value[0][6] = (i == wrong ? 3 : 0) + (planned > 0 ? NAN : 0);         // of those no FLOPs were counted
     }
 }

@@ -31,7 +31,7 @@ static struct {
     int64_t          skip_launches, limit, seen, taken;
     const char      *range;
     int              inside;                                 // how many threads are in our NVTX range
-    bool             selective, was_wanted, counting, ended;
+    bool             selective, was_wanted, counting, timeline_ended, ended;
     span             spans[SPANS_MAX];
     int              nspans;
 } in = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -88,15 +88,19 @@ static void on_launch(void *ctx, const mba_launch_seen *l)
     (void)ctx;
     pthread_mutex_lock(&in.lock);
     in.seen++;
-    const bool yes = !in.ended && wanted(), timed = yes && (!in.limit || in.taken < in.limit);
+    const bool begun = in.range && in.was_wanted;            // a step that has begun is watched to its end
+    const bool yes = !in.ended && wanted(), timed = yes && (!in.limit || in.taken < in.limit || begun);
     if (timed) {
         in.taken++;
         choose(l->correlation);
     }
     in.was_wanted = timed;
-    const bool count = yes && !timed && in.counting && !l->is_graph;
-    pthread_mutex_unlock(&in.lock);
-    if (count && mba_inject_count(l) != MBA_OK) {            // outside the lock: CUPTI may hand us buffers meanwhile
+    const bool count = yes && !timed && in.counting && !l->is_graph, first = count && !in.timeline_ended;
+    in.timeline_ended |= first;
+    pthread_mutex_unlock(&in.lock);                          // outside of it: CUPTI may hand us buffers meanwhile
+    // sm__sass_* read 0 beside records of kernels
+    if (first && mba_activity_stop() != MBA_OK) write_note("timeline");
+    if (count && mba_inject_count(l) != MBA_OK) {
         in.counting = false;
         write_note("counters");
     }
@@ -118,6 +122,8 @@ static void on_range(void *ctx, const char *name, bool begins)
     }
     pthread_mutex_lock(&in.lock);
     in.inside += begins ? 1 : -1;
+    // the next entry is another step, also where nothing ran between
+    if (!begins) in.was_wanted = false;
     pthread_mutex_unlock(&in.lock);
 }
 

@@ -9,7 +9,7 @@
 #include "scope/clock.h"
 
 /* Of a group each distinct kernel is read so often; a few others in between cost less than stopping and starting. */
-enum { GROUPS_MAX = 64, RANGES_MAX = 1024, TAKEN = 2, GAP = 8 };
+enum { GROUPS_MAX = 64, RANGES_MAX = 512, TAKEN = 2, GAP = 8 };
 
 /* A distinct kernel of the group that is being read. */
 typedef struct kernel {
@@ -83,11 +83,22 @@ static mba_status take(int64_t i, const mba_counter_group *g)
     return MBA_OK;
 }
 
+/* Counters that patch code read 0 where CUPTI could not patch it, without an error: no kernel has an addition then. */
+static bool is_blind(const mba_counter_group *g, int m)
+{
+    if (!strstr(g->metric[m], "__sass_")) return false;
+    for (int64_t i = 0; i < in.nkernels; i++)
+        for (int s = 0; s < g->n && in.kernels[i].launches; s++)
+            if (strstr(g->metric[s], "__sass_") && in.kernels[i].mean[s] > 0) return false;
+    return true;
+}
+
 static void put_all(const mba_counter_group *g)
 {
     for (int64_t i = 0; i < in.nkernels; i++) {
         const kernel *k = &in.kernels[i];
         for (int m = 0; m < g->n && k->launches; m++) {
+            if (is_blind(g, m)) continue;
             mba_trace_counter c = { .name = in.names.names[k->name],
                                     .set = g->set->name,
                                     .metric = g->metric[m],

@@ -21,10 +21,9 @@ static const char *const roofline[] = {
     TIME_AND_DRAM, "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "sm__ops_path_tensor_src_fp8.sum", "lts__t_bytes.sum", "l1tex__t_bytes.sum",
     SASS("ffma"), SASS("fadd"), SASS("fmul"), SASS("hfma"), SASS("hadd"), SASS("hmul"), SASS("dfma"), SASS("dadd"), SASS("dmul") };
 
-/* The hit rate of L2 is hits over lookups: as one metric it takes two passes, which a foreign program has not. */
+/* The hit rate of L2 is hits over sectors: as one metric it takes two passes, which a foreign program has not. */
 static const char *const cache[] = {
-    "l1tex__t_sector_hit_rate.pct", "lts__t_sectors_lookup_hit.sum", "lts__t_sectors_lookup_miss.sum",
-    "lts__t_sectors.sum", "lts__t_sectors_op_read.sum",
+    "l1tex__t_sector_hit_rate.pct", "lts__t_sectors_lookup_hit.sum", "lts__t_sectors.sum", "lts__t_sectors_op_read.sum",
     "lts__t_sectors_op_write.sum", "l1tex__t_sectors.sum", "dram__bytes_read.sum", "dram__bytes_write.sum",
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum" };
 
@@ -64,7 +63,7 @@ static const char *const signature[] = {
 const mba_metric_set mba_metric_sets[] = {
     SET("overview",  "time, clock, bytes of DRAM, L2 and L1, tensor pipe, occupancy, issue", 1, overview),
     SET("roofline",  "tensor and vector FLOPs, bytes of DRAM, L2 and L1",                    2, roofline),
-    SET("cache",     "hit rates, sectors, bank conflicts of shared memory",                  3, cache),
+    SET("cache",     "hit rates, sectors, bank conflicts of shared memory",                  2, cache),
     SET("pipes",     "how busy every pipe and the L1/shared data path is",                   3, pipes),
     SET("stalls",    "why warps wait",                                                       6, stalls),
     SET("occupancy", "warps, blocks and their mean lifetime",                                1, occupancy),

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double BYTES_WITHIN = 0.05, LAG_OF_L2 = 0.25;
+static const double BYTES_WITHIN = 0.05, LAG_OF_L2 = 1.0 / 3;
 
 /* What kernel ran for which node and launch of the plan: the first event of each says it. */
 typedef struct origins { int64_t *node, *launch, n; } origins;

@@ -3,13 +3,13 @@
  *     mba_verification *v; int64_t n;
  *     MBA_TRY(mba_verify(&v, &n, analysis));                 // one per kernel that has counters; the caller frees v
  *
- * Our kernels: tensor FLOPs must be the plan's, exactly. Two launches of a node in a row under one name share items as the
- * data has it (ssd_scan: those beyond the range of a fast formula go to the first); they are judged by their sum.
+ * Our kernels: tensor FLOPs must be the plan's, exactly. Two launches of a node in a row under one name share items
+ * as the data has it (ssd_scan: those beyond the range of a fast formula go to the first); they are judged by their sum.
  * Library kernels: measured over least is their padding factor.
  *
- * Bytes are judged where operands are more than twice the L2: DRAM traffic within 5 % of operands once each. What a kernel
- * leaves dirty in L2 is written while the next one runs: where reads agree and writes are off by no more than a quarter
- * of the L2, it lags. */
+ * Bytes are judged where operands are more than twice the L2: DRAM traffic within 5 % of operands once each. What a
+ * kernel leaves dirty in L2 is written while the next one runs: where reads agree and writes are off by no more than a
+ * third of the L2, it lags. */
 #ifndef MBA_SCOPE_VERIFY_H
 #define MBA_SCOPE_VERIFY_H
 

@@ -324,6 +324,7 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
     mba_phase_work(l, MBA_BARRIER, 2, NULL);
     mba_phase_work(l, MBA_SFU, 1.5 * elements + 3 * values, NULL);
     mba_phase_work(l, MBA_FMA, 14 * elements + 30 * values, NULL);
+    if (e == 2) mba_phase_work(l, MBA_MMA, 16 * elements, NULL);            // sums of bf16; those of tf32 are not in it
     mba_phase_work(l, MBA_SMEM, 8 * elements, NULL);
     store_operand(l, n, DU, values);
     store_operand(l, n, DDELTA, values);

@@ -218,6 +218,9 @@ static void draw_bc(const drawing *w)
     l->regs       = 168;
     l->smem_bytes = SSD_BC_SMEM;
     l->ring_depth = 2;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), 2.0 * Q * N * 2);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), 2.0 * Q * N * 2);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_PAIRS_WORK), 3.0 * TILE_BYTES);
     mba_phase_work(l, MBA_LOOP, heads, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_HALF2, 5.0 * 2 * P * Q / 2 * 2, NULL);
