@@ -28,6 +28,7 @@ static mba_status write_page(const mba_stores *r, const char *path)
 mba_status mba_command_report(int argc, char **argv)
 {
     const char *out = "report.html", *figure = NULL;
+    int64_t     shown = MBA_RUNS_MAX;
     bool        svg = false, csv = false, list = false, study = false, measured = false, help;
     const mba_option options[] = {
         { "--out",    MBA_OPT_TEXT, &out,    "FILE.html", "where the page goes (report.html)", 0, 0 },
@@ -36,8 +37,10 @@ mba_status mba_command_report(int argc, char **argv)
         { "--svg",    MBA_OPT_FLAG, &svg,    NULL, "of --figure: the drawing, for papers (default)", 0, 0 },
         { "--csv",    MBA_OPT_FLAG, &csv,    NULL, "of --figure: its numbers", 0, 0 },
         { "--study",  MBA_OPT_FLAG, &study,  NULL, "the numbers of the study (arXiv 2508.17679) beside ours", 0, 0 },
-        { "--no-simulation", MBA_OPT_FLAG, &measured, NULL, "leave out what-if, other machines and sizes: saves "
-          "seconds",
+        { "--main",   MBA_OPT_INT,  &shown,  "N", "sections of their own for the first N stores; the others stand "
+          "beside "
+                                                  "them where stores are compared (all)", 1, MBA_RUNS_MAX },
+        { "--no-simulation", MBA_OPT_FLAG, &measured, NULL, "without what-if, other machines and sizes: saves seconds",
           0, 0 },
         { "--list",   MBA_OPT_FLAG, &list,   NULL, "print the names of the figures", 0, 0 },
         { 0 },
@@ -49,7 +52,7 @@ mba_status mba_command_report(int argc, char **argv)
         "mambascope report run.db\nmambascope report mamba1.db mamba2.db --out both.html\nmambascope report run.db "
         "--figure fig2 --svg > roofline.svg\n"
         "mambascope report run.db --figure fig4 --csv > bandwidth.csv\n"
-        "mambascope report --study mamba1.db mamba2.db hybrid.db\n" };
+        "mambascope report --study --main 2 mamba1.db mamba2.db mamba2-chunked.db\n" };
     mba_operands words = { 0 };
     mba_stores   r;
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
@@ -57,7 +60,9 @@ mba_status mba_command_report(int argc, char **argv)
     for (int i = 0; list && mba_report_figure_name(i); i++) puts(mba_report_figure_name(i));
     if (list) return MBA_OK;
     if (!words.n) return mba_fail(MBA_E_ARG, "a report of what?\nfix: mambascope report run.db");
-    MBA_TRY(mba_stores_open_good(&r, words.word, words.n, NULL));
+    int first = (int)shown < words.n ? (int)shown : words.n;
+    MBA_TRY(mba_stores_open_good(&r, words.word, words.n, &first));
+    if (first) r.shown = first;
     char left_out[sizeof r.left_out];
     memcpy(left_out, r.left_out, sizeof left_out);
     mba_whatif *whatif = measured ? NULL : calloc(1, sizeof *whatif);

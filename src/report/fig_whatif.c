@@ -77,7 +77,7 @@ static void one_line(mba_svg *s, const mba_whatif *w, const chart *c, const mba_
 static mba_status draw_chart(mba_canvas *cv, double width, const mba_whatif *w, const mba_wi_axis *a, int view,
                              const chart *c)
 {
-    const double left = 46, right = width - 12, top = 22, bottom = 250;
+    const double left = 58, right = width - 12, top = 22, bottom = 250;
     mba_range    seen = { NAN, NAN };
     for (int m = 0; m < w->nmodels; m++)
         for (int i = 0; i < a->n; i++) mba_see(&seen, c->at(w, m, view, i));
@@ -206,7 +206,7 @@ static mba_status machine_draw(mba_canvas *c, double width, const mba_stores *r,
 {
     const mba_whatif *w = r->whatif;
     const bool        narrow = width <= MBA_NARROW;
-    const double      left = narrow ? 62 : 96, rh = 30;
+    const double      left = narrow ? 78 : 96, rh = 30;
     mba_range         seen = { NAN, NAN };
     (void)run, (void)view;
     for (int m = 0; m < w->nmodels; m++)
@@ -319,7 +319,8 @@ const mba_figure mba_figure_sizes = {
     "sizes", "Other sizes", "Fig. 11 · sensitivity, simulated",
         "SIMULATED time per token of the language models at other "
     "lengths, batches, chunks, states and head widths.",
-    "Hollow: simulated. A size that a model does not have leaves its line flat; a size it cannot have is left out.",
+    "Hollow: simulated. A size that a model does not have is left out; where our kernels choose a chunk of their own, "
+        "that line is flat.",
     "a language model: mambascope report mamba2.db", true, size_views, size_columns, has_sizes, size_heading,
     size_numbers, size_draw, size_legend };
 

@@ -306,6 +306,14 @@ static void records_of_kernels_are_the_stores(void **state)
     double ms = 0;
     for (size_t i = 0; i < json_array_size(kernels); i++) ms += json_number_value(json_object_get(json_array_get(kernels, i), "ms"));
     assert_near(ms, event_ms(s, 0, INT64_MAX), 1e-6 * ms);
+    for (int64_t i = 0; i < a->nkernels; i++) {                       // each by itself, added up without the analysis
+        const double  want = event_ms(s, a->kernel[i].row->id, a->kernel[i].row->id + 1);
+        bool          there = false;
+        for (size_t k = 0; k < json_array_size(kernels); k++)
+            there |= fabs(json_number_value(json_object_get(json_array_get(kernels, k),
+                                                            "ms")) - want) < 1e-6 * want + 1e-9;
+        if (!there) fail_msg("no kernel of the page takes %.9g ms, as %s does", want, a->kernel[i].row->name);
+    }
     const json_t *events = json_object_get(json_array_get(json_object_get(data, "events"), 0), "events");
     double        ns = 0;
     int64_t       n;
