@@ -10,6 +10,7 @@
 #include "cli/stores.h"
 #include "cli/suite_simulated.h"
 #include "cli/table.h"
+#include "cli/whatif.h"
 #include "core/file.h"
 #include "core/print.h"
 #include "core/version.h"
@@ -211,6 +212,17 @@ static void training_line(FILE *f, const mba_stores *r)
     fputs(n ? "\n" : "nothing\n", f);
 }
 
+static void help_line(FILE *f, const mba_whatif *w)
+{
+    fprintf(f, "what would help (SIMULATED %s, %% of time per %% more): ", w->machine);
+    for (int i = 0; i < w->nmodels; i++) {
+        int          axis;
+        const double gain = mba_whatif_gain(w, &w->model[i], &axis);
+        fprintf(f, "%s%s %s %.2f", i ? ", " : "", w->model[i].name, w->curve[axis].name, gain);
+    }
+    fputs("\n", f);
+}
+
 static void print_summary(FILE *f, const mba_stores *r, const char *out)
 {
     fputs("\n", f);
@@ -218,8 +230,8 @@ static void print_summary(FILE *f, const mba_stores *r, const char *out)
     gain_line(f, r);
     claims_line(f, r);
     training_line(f, r);
-    fprintf(f, "its numbers: %s/summary.json, and `mambascope show %s/%s.db`\n", out, out, name_of(&r->run[0]));
-    fprintf(f, "the report: %s/report.html\n", out);
+    if (r->whatif) help_line(f, r->whatif);
+    fprintf(f, "the report: %s/report.html; its numbers: %s/summary.json\n", out, out);
 }
 
 static mba_status end_with(ending *e, const char *out, bool json)
@@ -230,9 +242,16 @@ static mba_status end_with(ending *e, const char *out, bool json)
     if (json) print_json(e);
     else      print_tables(e);
     if (!json && !cuda) MBA_TRY(mba_suite_simulated());
-    MBA_TRY(write_files(e, out));
-    print_summary(json ? stderr : stdout, &e->r, out);
-    return MBA_OK;
+    const char *scale = mba_sheet_find(e->r.run[0].a, "suite.scale");
+    mba_whatif *whatif = scale && !strcmp(scale, "tiny") ? NULL : calloc(1, sizeof *whatif);       // it takes seconds
+    mba_status  st = whatif ? mba_whatif_make(whatif, &e->r) : MBA_OK;
+    e->r.study  = true;
+    e->r.whatif = whatif;
+    if (st == MBA_OK) st = write_files(e, out);
+    if (st == MBA_OK) print_summary(json ? stderr : stdout, &e->r, out);
+    e->r.whatif = NULL;
+    free(whatif);
+    return st;
 }
 
 mba_status mba_suite_end(const char *out, const char *const *path, int n, int shown, bool json)

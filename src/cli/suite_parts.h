@@ -23,6 +23,7 @@ typedef struct mba_suite_part {
     bool              aside;                       /* beside the workload's main store: another variant or size */
     mba_model_options model;                       /* the step that is watched */
     int64_t           steps, train_steps;          /* watched; of the small model, 0: none is trained */
+    const char       *sets;                        /* of counters; NULL: all */
     const char       *small;                       /* fields of the small model */
     mba_batch_shape   batch;                       /* of the small model */
     double            lr, expect_s;                /* expect_s: on the machine where the suite was timed */

@@ -119,6 +119,7 @@ static mba_status block(mba_canvas *c, const mba_figure *f, const mba_stores *r,
     f->heading(b, r, run);
     mba_buf_add(b, "</h2><p class=\"sub\">%s</p><div class=\"cols\"><div>", f->sub);
     if (f->draw) MBA_TRY(drawings(c, f, r, run));
+    if (!strcmp(f->name, "fig13")) mba_buf_put(b, "<div class=\"wi\" id=\"wi\"></div>");
     if (!strcmp(f->name, "timeline")) mba_buf_add(b, "<div class=\"zoom\" data-events=\"%d\"></div>", run);
     MBA_TRY(numbers(b, f, r, run));
     mba_buf_add(b, "</div><div class=\"notes\"><p><b>How to read.</b> %s</p>", f->reading);
@@ -241,6 +242,11 @@ static mba_status data(mba_canvas *c, const mba_stores *r)
         if (i) mba_buf_put(b, ",");
         mba_buf_json(b, mba_run_label(r, i));
     }
+    mba_buf_put(b, "],\"workloads\":[");
+    for (int i = 0; i < r->shown; i++) {
+        if (i) mba_buf_put(b, ",");
+        mba_buf_json(b, r->run[i].a->workload);
+    }
     mba_buf_put(b, "],\"paint\":[");
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) mba_buf_add(b, "%s\"%s\"", k ? "," : "", mba_kind_paint(k));
     mba_buf_put(b, "],\"kinds\":[");
@@ -254,6 +260,8 @@ static mba_status data(mba_canvas *c, const mba_stores *r)
     }
     mba_buf_put(b, "],\n\"kernels\":");
     MBA_TRY(mba_part_kernels_json(b, r));
+    mba_buf_put(b, ",\n\"whatif\":");
+    mba_part_whatif_json(b, r->whatif);
     mba_buf_put(b, ",\n\"tips\":[");
     for (int i = 0; i < c->ntips; i++) {
         if (i) mba_buf_put(b, ",\n");
