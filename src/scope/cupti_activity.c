@@ -1,6 +1,7 @@
 /* cupti_activity.c -- the timeline: CUPTI fills buffers of records, we turn them into events. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "scope/cupti_api.h"
 #include "scope/cupti_collect.h"
@@ -55,6 +56,7 @@ static void take_record(const CUpti_Activity *r)
     mba_event e;
     if (r->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
         e = of_kernel((const CUpti_ActivityKernel10 *)r);
+        if (strstr(e.name, "set_bytes")) e.kind = MBA_EVENT_SET;      // a set of memory before the step was captured (memsets_cuda.cu)
     } else if (r->kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
         const CUpti_ActivityMemcpy6 *m = (const CUpti_ActivityMemcpy6 *)r;
         e = (mba_event){ .kind = MBA_EVENT_COPY,

@@ -25,6 +25,9 @@ mba_status mba__cuda_launched(const mba_call *c, int k);
 /* Fills the caches, by reading (sweep_cuda.cu). */
 void mba__cuda_sweep(void *zeros, size_t bytes, void *stream);
 
+/* Small sets of memory in a captured graph become kernels (memsets_cuda.cu). */
+mba_status mba__cuda_replace_memsets(cudaGraph_t graph);
+
 /* Dynamic and static shared memory beyond 48 KB together must be asked for, once per kernel; cheap to repeat. */
 mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes);
 

@@ -97,8 +97,9 @@ static mba_status capture(mba_program *p, unsigned passes, cudaGraphExec_t *exec
 {
     cudaGraph_t graph = NULL;
     CUDA_TRY(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal));
-    const mba_status  st = launch_nodes(p, passes, NULL);
+    mba_status        st = launch_nodes(p, passes, NULL);
     const cudaError_t e  = cudaStreamEndCapture(gpu.stream, &graph);
+    if (st == MBA_OK && e == cudaSuccess) st = mba__cuda_replace_memsets(graph);
     if (st == MBA_OK && e == cudaSuccess) {
         const cudaError_t made = cudaGraphInstantiate(exec, graph, 0);
         cudaGraphDestroy(graph);
@@ -153,7 +154,9 @@ static mba_status capture_timed(mba_program *p, unsigned passes, cudaEvent_t *ev
         cudaEventRecordWithFlags(event[2 * i + 1], gpu.stream, cudaEventRecordExternal);
     }
     const cudaError_t e = cudaStreamEndCapture(gpu.stream, &graph);
-    if (st == MBA_OK && e == cudaSuccess) st = cudaGraphInstantiate(exec, graph, 0) == cudaSuccess ? MBA_OK : mba__cuda_failed(cudaGetLastError(), "timed graph");
+    if (st == MBA_OK && e == cudaSuccess) st = mba__cuda_replace_memsets(graph);
+    if (st == MBA_OK && e == cudaSuccess && cudaGraphInstantiate(exec, graph, 0) != cudaSuccess)
+        st = mba__cuda_failed(cudaGetLastError(), "timed graph");
     if (graph) cudaGraphDestroy(graph);
     return st != MBA_OK || e == cudaSuccess ? st : mba__cuda_failed(e, "capturing a timed step");
 }

@@ -2,6 +2,7 @@
 #include "core/device.h"
 #include "device/cpu/ceilings.h"
 #include "device/cuda/calibrate.h"
+#include "device/cuda/products.h"
 
 mba_status mba_device_cuda(const mba_device **out, int ordinal)
 {
@@ -38,4 +39,10 @@ mba_status mba_calibrate_cuda(mba_reading *out, int *n)
     (void)out;
     *n = 0;
     return mba_fail(MBA_E_UNSUPPORTED, "cannot calibrate a GPU\nwhy: this program was built without CUDA\nfix: use a machine file: mambascope simulate --machine h200");
+}
+
+mba_status mba_cuda_products(int most, int repeats, mba_cuda_product_fn *fn, void *ctx)
+{
+    (void)most, (void)repeats, (void)fn, (void)ctx;
+    return without_cuda();
 }
