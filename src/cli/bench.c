@@ -253,8 +253,9 @@ static void gemm_row(void *ctx, const mba_cuda_product *p)
     mba_table_number(r->t, 1e6 * p->seconds);
     mba_table_number(r->t, 2e-12 * (double)p->m * (double)p->n * (double)p->k / p->seconds);
     mba_table_number(r->t, 100 * (r->now / p->seconds - 1));
-    mba_table_text(r->t, "%salgorithm %d, tile %d, stages %d, split %d, cluster %d, %zu B", p->rank == p->used ? "used: " : "", p->id,
-                   p->tile, p->stages, p->split, p->cluster, p->work_bytes);
+    const mba_cuda_algorithm *a = &p->is;         // in the order of gemm_choices.def
+    mba_table_text(r->t, "%s%d, %d, %d, %d, %d, %d, %d, %d; %zu B", p->rank == p->used ? "used: " : "", a->id, a->tile, a->stages, a->split,
+                   a->swizzle, a->option, a->inner, a->cluster, p->work_bytes);
 }
 
 /* Every product of a step by each of the library's first candidates. */

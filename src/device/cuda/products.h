@@ -9,12 +9,15 @@
 
 #include "core/tensor.h"
 
+/* What the library says of a kernel: its attributes of these names. */
+typedef struct mba_cuda_algorithm { int32_t id, tile, stages, split, swizzle, option, inner, cluster; } mba_cuda_algorithm;
+
 typedef struct mba_cuda_product {
     int64_t   m, n, k, batch, calls;              /* calls: how often it was asked for so far */
     mba_dtype in, out;
     bool      ta, tb, adds;
     int       rank, used;                         /* candidate of the library, 0 its first; the one that gemm.c uses */
-    int32_t   id, tile, stages, split, cluster;   /* what the library says of it */
+    mba_cuda_algorithm is;
     size_t    work_bytes;
     double    seconds;                            /* best of `repeats`, caches swept before each; 0: it refused to run */
 } mba_cuda_product;
