@@ -226,13 +226,14 @@ static const mba_column gemm_columns[] = {
     { "product", "product", NULL }, { "form", "form", NULL }, { "calls", "calls", "%.0f" }, { "candidate", "candidate", "%.0f" },
     { "us", "us", "%.1f" }, { "tflop_s", "TFLOP/s", "%.0f" }, { "gain", "gain, %", "%.1f" }, { "kernel", "kernel", NULL }, { 0 } };
 
-typedef struct gemm_rows { mba_table *t; double first, best, now, least; int64_t calls; } gemm_rows;
+/* Sums of a step as chosen and at best, then of the product at hand: the library's first candidate, the one in use, the best. */
+typedef struct gemm_rows { mba_table *t; double chosen, best, first, now, least; int64_t calls; } gemm_rows;
 
 /* The sums of the product before, whose candidates are all there. */
 static void end_product(gemm_rows *r)
 {
-    r->first += (double)r->calls * r->now;
-    r->best  += (double)r->calls * r->least;
+    r->chosen += (double)r->calls * r->now;
+    r->best   += (double)r->calls * r->least;
     r->now = r->least = 0;
 }
 
@@ -242,6 +243,7 @@ static void gemm_row(void *ctx, const mba_cuda_product *p)
     if (p->rank == 0) {
         end_product(r);
         r->calls = p->calls;
+        r->first = p->seconds;
     }
     if (p->rank == p->used) r->now = p->seconds;
     if (p->seconds > 0 && (r->least <= 0 || p->seconds < r->least)) r->least = p->seconds;
@@ -252,7 +254,7 @@ static void gemm_row(void *ctx, const mba_cuda_product *p)
     mba_table_number(r->t, p->rank);
     mba_table_number(r->t, 1e6 * p->seconds);
     mba_table_number(r->t, 2e-12 * (double)p->m * (double)p->n * (double)p->k / p->seconds);
-    mba_table_number(r->t, 100 * (r->now / p->seconds - 1));
+    mba_table_number(r->t, 100 * (r->first / p->seconds - 1));
     const mba_cuda_algorithm *a = &p->is;         // in the order of gemm_choices.def
     mba_table_text(r->t, "%s%d, %d, %d, %d, %d, %d, %d, %d; %zu B", p->rank == p->used ? "used: " : "", a->id, a->tile, a->stages, a->split,
                    a->swizzle, a->option, a->inner, a->cluster, p->work_bytes);
@@ -280,7 +282,7 @@ static mba_status bench_gemm(const bench_options *o)
     end_product(&r);
     if (st == MBA_OK) mba_table_print(r.t, stdout, form_of(o));
     if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT)
-        printf("a step's products: %.2f ms as chosen, %.2f ms by the best of %d candidates each\n", 1e3 * r.first, 1e3 * r.best, CANDIDATES);
+        printf("a step's products: %.2f ms as chosen, %.2f ms by the best of %d candidates each\n", 1e3 * r.chosen, 1e3 * r.best, CANDIDATES);
     mba_session_end(&s);
     mba_table_destroy(r.t);
     return st;
