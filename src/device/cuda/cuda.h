@@ -22,6 +22,9 @@ static inline cudaStream_t mba_cuda_stream(const mba_call *c) { return (cudaStre
 /* After a launch: the error of its configuration, in the words of what was launched. */
 mba_status mba__cuda_launched(const mba_call *c, int k);
 
+/* Whether this GPU lets a kernel wait on its SMs for the one before it. */
+bool mba__cuda_overlaps(void);
+
 /* Fills the caches, by reading (sweep_cuda.cu). */
 void mba__cuda_sweep(void *zeros, size_t bytes, void *stream);
 

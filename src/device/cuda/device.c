@@ -37,6 +37,15 @@ mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes)
     return MBA_OK;
 }
 
+bool mba__cuda_overlaps(void)
+{
+    static int major = -1;
+    int        device = 0;
+    if (major < 0 && (cudaGetDevice(&device) != cudaSuccess || cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess))
+        return false;
+    return major >= 9;
+}
+
 /* ---- memory ---- */
 
 static mba_status cuda_take(void **out, size_t bytes)

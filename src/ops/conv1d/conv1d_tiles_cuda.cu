@@ -80,6 +80,7 @@ template <int TAPS> static __device__ __forceinline__ void load_taps(float (&w)[
 template <typename T, int TAPS, bool SILU>
 __global__ void __launch_bounds__(THREADS) conv1d_fwd_tiles(conv a, strip<const T> x, strip<T> y)
 {
+    after_previous();
     constexpr int ROWS = CONV1D_TILE_ROWS(sizeof(T));
     const place p = place_of(a, ROWS);
     if (p.c >= a.C || p.t >= a.L) return;
@@ -157,6 +158,7 @@ template <typename T, int TAPS, bool SILU>
 __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 3 : 4)
 conv1d_bwd_tiles(conv a, strip<const T> x, strip<const T> dy, strip<T> dx, float *part, int rows)
 {
+    after_previous();
     extern __shared__ uint4 memory[];
     const place p = place_of(a, rows);
     T *const    slots = (T *)memory + threadIdx.x * CH;
@@ -269,7 +271,7 @@ static conv conv_of(const mba_call *c, int rows)
 template <typename T, int TAPS, bool SILU> static mba_status forward(const mba_call *c)
 {
     const mba_node *n = c->node;
-    MBA_KERNEL(c, 0, (conv1d_fwd_tiles<T, TAPS, SILU>), conv_of(c, CONV1D_TILE_ROWS(sizeof(T))), strip_of<const T>(n->in[X], c->in[X]),
+    MBA_KERNEL_AFTER(c, 0, (conv1d_fwd_tiles<T, TAPS, SILU>), conv_of(c, CONV1D_TILE_ROWS(sizeof(T))), strip_of<const T>(n->in[X], c->in[X]),
                strip_of<T>(n->out[Y], c->out[Y]));
     return MBA_OK;
 }
@@ -278,7 +280,7 @@ template <typename T, int TAPS, bool SILU> static mba_status backward(const mba_
 {
     const mba_node *n = c->node;
     const int       rows = conv1d_tile_rows_bwd(n);
-    MBA_KERNEL(c, 0, (conv1d_bwd_tiles<T, TAPS, SILU>), conv_of(c, rows), strip_of<const T>(n->in[X], c->in[X]),
+    MBA_KERNEL_AFTER(c, 0, (conv1d_bwd_tiles<T, TAPS, SILU>), conv_of(c, rows), strip_of<const T>(n->in[X], c->in[X]),
                strip_of<const T>(n->in[DY], c->in[DY]), strip_of<T>(n->out[DX], c->out[DX]), (float *)mba_cuda_scratch(c, 0), rows);
     const conv1d_dims d = conv1d_dims_of(n);
     return sum_weights(c, d.B * conv1d_tile_grid_of(&d, rows).segs);
