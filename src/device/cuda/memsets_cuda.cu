@@ -7,6 +7,7 @@
  * kernel     set_bytes     element by element
  * launch     grid 1, block 128
  * moves      a few bytes: bound by latency */
+#include <stdlib.h>
 #include <string.h>
 
 #include "device/cuda/vocab.cuh"
@@ -58,6 +59,7 @@ extern "C" mba_status mba__cuda_replace_memsets(cudaGraph_t graph)
 {
     size_t     n = 0;
     mba_status st = MBA_OK;
+    if (getenv("MBA_KEEP_MEMSETS")) return MBA_OK;               // to see what they cost
     CUDA_TRY(cudaGraphGetNodes(graph, NULL, &n));
     cudaGraphNode_t *node = (cudaGraphNode_t *)malloc((n + 1) * sizeof *node);
     if (!node) return mba_fail(MBA_E_NOMEM, "no memory for the %zu nodes of a step", n);
