@@ -320,9 +320,26 @@ void *mba_program_host(const mba_program *p, const mba_tensor *t)
 {
     if (!p->device->take_host) return mba_program_at(p, t);
     mba_assert(p->mirror[t->st->role]);
-    if (p->device->wait() != MBA_OK) return NULL;
+    if (!(p->apart && t->st->role == MBA_INPUT) && p->device->wait() != MBA_OK) return NULL;
     return (char *)p->mirror[t->st->role] + p->layout.offset[t->st->id] + (size_t)t->offset * mba_dtype_bytes(t->type.dtype);
 }
+
+bool mba_program_turn(mba_program *p)
+{
+    const size_t bytes = p->layout.arena_bytes[MBA_INPUT];
+    if (!p->device->take_host || !bytes) return false;
+    if (!p->other_inputs) {
+        if (p->device->take_host(&p->other_inputs, bytes) != MBA_OK) return false;
+        memcpy(p->other_inputs, p->mirror[MBA_INPUT], bytes);      // what is written once is in both
+    }
+    void *filled = p->mirror[MBA_INPUT];
+    p->mirror[MBA_INPUT] = p->other_inputs;
+    p->other_inputs      = filled;
+    p->apart             = !p->apart;
+    return true;
+}
+
+mba_status mba_program_send(mba_program *p) { return p->device->send ? p->device->send(p) : MBA_OK; }
 
 void *mba_program_host_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param)
 {
@@ -443,6 +460,7 @@ mba_status mba_program_bind(mba_program *p, const mba_device *d)
 mba_status mba_program_run(mba_program *p, unsigned passes, const mba_step *step, const mba_hooks *h)
 {
     MBA_TRY(p->device->put(p->step, step, sizeof *step));
+    p->apart = false;
     return p->device->run(p, passes, h);
 }
 
@@ -452,6 +470,7 @@ void mba_program_destroy(mba_program *p)
     if (p->kept) p->device->forget(p);
     for (int r = 0; r < MBA_ROLES; r++) if (p->memory[r]) p->device->give(p->memory[r]);
     for (int r = 0; r < MBA_ROLES; r++) if (p->mirror[r]) p->device->give_host(p->mirror[r]);
+    if (p->other_inputs) p->device->give_host(p->other_inputs);
     if (p->step) p->device->give(p->step);
     mba_arena_destroy(p->arena);
 }

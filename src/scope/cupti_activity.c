@@ -1,6 +1,7 @@
 /* cupti_activity.c -- the timeline: CUPTI fills buffers of records, we turn them into events. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "scope/cupti_api.h"
 #include "scope/cupti_collect.h"

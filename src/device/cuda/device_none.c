@@ -3,6 +3,7 @@
 #include "device/cpu/ceilings.h"
 #include "device/cuda/calibrate.h"
 #include "device/cuda/imitate.h"
+#include "device/cuda/products.h"
 
 mba_status mba_device_cuda(const mba_device **out, int ordinal)
 {
@@ -47,4 +48,10 @@ mba_status mba_imitate_cuda(mba_imitated_told *told, void *of)
     (void)told, (void)of;
     return mba_fail(MBA_E_UNSUPPORTED, "cannot imitate machines\nwhy: this program was built without CUDA\n"
                                        "fix: validate --counterfactual compares what was measured elsewhere");
+}
+
+mba_status mba_cuda_products(int most, int repeats, mba_cuda_product_fn *fn, void *ctx)
+{
+    (void)most, (void)repeats, (void)fn, (void)ctx;
+    return without_cuda();
 }
