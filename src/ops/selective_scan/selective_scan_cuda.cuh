@@ -61,6 +61,7 @@ template <typename T> struct scan_operands {
     float               *ends, *steps, *bc, *sums, *space, *kept_plain;
     uint32_t             adds;
     bool                 wide_bc;                          /* four values of B and C may be read at once */
+    bool                 eights, eights_bc;                /* twins: eight of a row, eight of B and C */
     int                  B_, L, D, N, Dg, G, blocks;       /* blocks of channels in a group */
     int                  pack, pieces, piece, tiles, kept_tiles, kept_pack;   /* kept_tiles: of a sequence, or of a pack */
     int64_t              tokens, items;

@@ -255,10 +255,10 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     const scan_cut c = scan_cut_of(d, items);
     const int64_t  width = TWINS_STATES / d.N;
     const double   values = (double)(TILE * width), elements = values * (double)d.N;
-    mba_launch    *l = mba_plan_launch(p, "scan_fwd_twins", MBA_MIXED, items, 128);
+    mba_launch    *l = mba_plan_launch(p, "scan_fwd_twins", MBA_MIXED, items, 192);
     l->grid[1]    = channel_blocks(d, width);
     l->regs       = carry ? (d.N == 16 ? 83 : 106) : d.N == 16 ? 114 : 119;
-    l->smem_bytes = (size_t)(8 * TILE * (3 * width + 12 + 48) + 8 * TILE * width + 8 * width + ORIGINS_BYTES + 16);
+    l->smem_bytes = (size_t)(8 * TILE * (9 * width / 8 + width + 8 + d.N + 64) + 4 * (6 * TILE * width + 64 * d.N) + 8 * width + ORIGINS_BYTES);
     l->ring_depth = 2;
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
