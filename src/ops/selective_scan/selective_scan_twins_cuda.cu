@@ -41,41 +41,6 @@ template <int N> struct twins_smem {
     origins<bf16> at;
 };
 
-/* ---- eight neighbouring values ---- */
-
-static __device__ __forceinline__ void values(float (&v)[8], uint4 q)
-{
-    const uint32_t w[4] = { q.x, q.y, q.z, q.w };
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        v[2 * i]     = __uint_as_float(w[i] << 16);
-        v[2 * i + 1] = __uint_as_float(w[i] & 0xffff0000u);
-    }
-}
-
-static __device__ __forceinline__ void read8(float (&v)[8], const float *at)
-{
-    const float4 a = ((const float4 *)at)[0], b = ((const float4 *)at)[1];
-    v[0] = a.x; v[1] = a.y; v[2] = a.z; v[3] = a.w; v[4] = b.x; v[5] = b.y; v[6] = b.z; v[7] = b.w;
-}
-
-static __device__ __forceinline__ void write8(float *at, const float (&v)[8])
-{
-    ((float4 *)at)[0] = make_float4(v[0], v[1], v[2], v[3]);
-    ((float4 *)at)[1] = make_float4(v[4], v[5], v[6], v[7]);
-}
-
-/* To shared memory; not `whole`: aligned in fours only, and the second four may be the first again. */
-static __device__ __forceinline__ void copy8(void *to, const bf16 *from, bool whole, int second)
-{
-    if (whole) {
-        copy_async<16>(to, from);
-    } else {
-        copy_async<8>(to, from);
-        copy_async<8>((char *)to + 8, from + second);
-    }
-}
-
 /* ---- element-wise: asks for tiles two ahead, finishes two behind ---- */
 
 template <int N> struct twins_role {
@@ -175,7 +140,7 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_fill(c
     const auto &from = sm.ring[tile % RING];
     const int   left = e.length - tile * TILE;
     float       bias[8];
-    read8(bias, sm.bias + 8 * e.octet);
+    read8(bias, (const float4 *)sm.bias + 2 * e.octet);
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
         const int row = e.row + i * e.RP;
@@ -187,14 +152,15 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_fill(c
             d[k] = step_of<false>(d[k] + bias[k]);
             u[k] = rounded_tf32(u[k] * d[k]);
         }
-        float      *dt = s.dt[row / 4][e.octet] + row % 4, *x = s.x[row] + 8 * e.octet;
+        float      *dt = s.dt[row / 4][e.octet] + row % 4;
+        float4     *x = (float4 *)&s.x[row][8 * e.octet];
         const float zero[8] = {}, reset[8] = { RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP };
         put_dt(dt, d);
-        write8(x, u);                                         // exceptions are written over: a branch not taken costs less than choices
+        put8(x, u);                                           // exceptions are written over: a branch not taken costs less than choices
         if (e.docs && e.doc[i].here != e.doc[i].before) put_dt(dt, reset);
         if (row >= left) {
             put_dt(dt, zero);
-            write8(x, zero);
+            put8(x, zero);
         }
     }
     if (CARRY && e.is_c) return;
@@ -210,17 +176,6 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_fill(c
     }
 }
 
-static __device__ __forceinline__ void store8(bf16 *to, const float (&v)[8], bool whole, int second)
-{
-    const uint4 w = { pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7]) };
-    if (whole) {
-        *(uint4 *)to = w;
-    } else {
-        *(uint2 *)to = make_uint2(w.x, w.y);
-        if (second) *(uint2 *)(to + 4) = make_uint2(w.z, w.w);
-    }
-}
-
 /* C h of a tile whose states went by: skip, gate, store. */
 template <int N> static __device__ __forceinline__ void twins_finish(const twins_role<N> &e, const scan_operands<bf16> &p, const twins_smem<N> &sm, int et, int tile)
 {
@@ -228,17 +183,17 @@ template <int N> static __device__ __forceinline__ void twins_finish(const twins
     const auto &from = sm.ring[tile % RING];
     if (!e.mine) return;
     float skip[8];
-    read8(skip, sm.skip + 8 * e.octet);
+    read8(skip, (const float4 *)sm.skip + 2 * e.octet);
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
         const int row = e.row + i * e.RP, t = tile * TILE + row;
         float     u[8], y[8];
         if (t >= e.length) break;                             // rows ascend
-        read8(y, s.x[row] + 8 * e.octet);
+        read8(y, (const float4 *)&s.x[row][8 * e.octet]);
         values(u, from.u[i * ELEMENTS + et]);
 #pragma unroll
         for (int k = 0; k < 8; k++) y[k] = fmaf(skip[k], u[k], TF32_LOSS * y[k]);
-        if (e.ys) store8(row_at(e.ys, t, 2 * p.D), y, e.whole, e.second);
+        if (e.ys) write8(row_at(e.ys, t, 2 * p.D), y, e.whole, e.second);
         if (e.z) {
             float z[8];
             values(z, from.z[i * ELEMENTS + et]);
@@ -248,7 +203,7 @@ template <int N> static __device__ __forceinline__ void twins_finish(const twins
                 y[k] *= fmaf(half, tanh_fast(half), half);    // z sigmoid(z)
             }
         }
-        store8(row_at(e.out, t, 2 * (int)p.out.row), y, e.whole, e.second);
+        write8(row_at(e.out, t, 2 * (int)p.out.row), y, e.whole, e.second);
     }
 }
 
@@ -352,7 +307,7 @@ twins_tokens(float (&h)[4], float (&steps)[16 / N], const float (&A2)[4], typena
 template <int N> static __device__ __forceinline__ void twins_keep(bf16 *k, const float (&h)[4], bool second)
 {
     if (N == 16) {
-        *(uint2 *)k = make_uint2(pack_bf16(h[0], h[1]), pack_bf16(h[2], h[3]));
+        write4_global(k, h);
     } else {
         *(uint32_t *)k = pack_bf16(h[0], h[1]);
         if (second) *(uint32_t *)(k + 8 * N) = pack_bf16(h[2], h[3]);
@@ -418,12 +373,6 @@ template <int N, bool CARRY> __global__ void __launch_bounds__(THREADS, 4) scan_
 
 /* ---- launcher ---- */
 
-/* Groups of eight values of its rows are whole and aligned. */
-template <typename T> static bool in_eights(const lines<T> &l)
-{
-    return !l.at || ((uintptr_t)l.at % 16 == 0 && l.row % 8 == 0 && l.outer % 8 == 0 && l.inner % 8 == 0);
-}
-
 extern "C" mba_status selective_scan_twins_cuda(const mba_call *c)
 {
     const mba_node *n = c->node;
@@ -435,7 +384,7 @@ extern "C" mba_status selective_scan_twins_cuda(const mba_call *c)
     p.final = lines_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
     p.kept  = (bf16 *)c->out[KEPT];
     p.ys    = (bf16 *)c->out[YS];
-    p.eights    = p.Dg % 8 == 0 && in_eights(p.u) && in_eights(p.delta) && in_eights(p.z) && in_eights(p.out) && (uintptr_t)p.ys % 16 == 0;
+    p.eights    = eights_of(p);
     p.eights_bc = in_eights(p.B) && in_eights(p.C);
     if (p.pieces > 1) {
         p.ends  = (float *)mba_cuda_scratch(c, CU_ENDS);
