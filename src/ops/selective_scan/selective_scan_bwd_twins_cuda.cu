@@ -241,7 +241,7 @@ template <int N> static __device__ __forceinline__ void fetch_documents(const sc
 /* The lower half of a block asks for what it opens, the upper half for B and C, everyone for its states. */
 template <int N> static __device__ __forceinline__ void fetch_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
-    constexpr int HALF = bwd_twins_smem<N>::HALF;
+    constexpr int HALF = bwd_twins_smem<N>::HALF, NP = SLOTS / HALF;
     const int me = thread_anew(), left = sm.at.a.channels - sm.at.a.channel, last = sm.at.a.length - 1;
     const int l4 = me & 3, l8 = me % 32 / 4, c = me / 32 * (128 / N) + twin_channel<N>(0, l4);
     const bf16 *k = row_at((const bf16 *)sm.at.kept + (c < left ? c : 0) * N + (N == 16 ? 2 * l8 : l8 & ~1), tile, 2 * N * p.D);
@@ -251,8 +251,8 @@ template <int N> static __device__ __forceinline__ void fetch_tile(const scan_op
         const bf16 *u = sm.at.u + column, *delta = sm.at.delta + column, *z = sm.at.z + column, *dout = sm.at.dout + column;
         const bf16 *ys = sm.at.ys + column;
 #pragma unroll
-        for (int s = me; s < SLOTS; s += HALF) {
-            const int t = min(tile * TILE + s / CO, last);
+        for (int i = 0; i < NP; i++) {
+            const int s = me + i * HALF, t = min(tile * TILE + s / CO, last);
             copy8(&sm.stage[0][s], row_at(u, t, 2 * (int)p.u.row), p.eights, second);
             copy8(&sm.stage[1][s], row_at(delta, t, 2 * (int)p.delta.row), p.eights, second);
             if (p.z.at) copy8(&sm.stage[2][s], row_at(z, t, 2 * (int)p.z.row), p.eights, second);
@@ -264,7 +264,8 @@ template <int N> static __device__ __forceinline__ void fetch_tile(const scan_op
         const bool  is_c = me % 4 >= 2;
         const bf16 *bc = (is_c ? sm.at.C : sm.at.B) + me % 2 * (N / 2);
 #pragma unroll
-        for (int s = me - HALF; s < SLOTS; s += HALF) {
+        for (int i = 0; i < NP; i++) {
+            const int   s = me + (i - 1) * HALF;
             const bf16 *from = row_at(bc, min(tile * TILE + s / 4, last), 2 * (int)(is_c ? p.C.row : p.B.row));
             if (N == 16) copy8(&sm.stage_bc[s], from, p.eights_bc, 4);
             else         copy_async<8>(&sm.stage_bc[s], from);
@@ -280,13 +281,13 @@ template <int N> static __device__ __forceinline__ void fetch_tile(const scan_op
 
 template <int N> static __device__ __forceinline__ void open_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
-    constexpr int NT = 8 * N, HALF = NT / 2;
+    constexpr int NT = 8 * N, HALF = NT / 2, NP = SLOTS / HALF;
     const int me = thread_anew(), octet = me % CO, left = sm.at.a.channels - sm.at.a.channel - 8 * octet, second = left > 4 ? 4 : 0;
     float     bias[8];
     read8(bias, sm.bias + 2 * octet);
 #pragma unroll
-    for (int s = me; s < SLOTS; s += HALF) {
-        const int   row = s / CO, t = tile * TILE + row;
+    for (int i = 0; i < NP; i++) {
+        const int   s = me + i * HALF, row = s / CO, t = tile * TILE + row;
         const bool  in = t < sm.at.a.length && left > 0;
         const uint4 raw = sm.stage[0][s];
         float u[8], dt[8], dy[8] = {}, x[8], dD[8];
@@ -318,7 +319,7 @@ template <int N> static __device__ __forceinline__ void open_tile(const scan_ope
             dy[e] = rounded_tf32(dy[e]);
         }
         if (in) put8(&sm.dD[0][s], dD, SLOTS);
-        if (s < HALF) barrier_wait<TAKEN>(0, NT);
+        if (i == 0) barrier_wait<TAKEN>(0, NT);
         float4 *to_dt = (float4 *)&sm.dt[row][octet * 8], *to_x = (float4 *)&sm.x[row][octet * 8], *to_dy = (float4 *)&sm.dy[row][octet * 8];
         sm.u[s] = raw;
         put8(&sm.step[0][s], dt, SLOTS);
@@ -378,8 +379,8 @@ template <int N, bool TAKE> static __device__ __forceinline__ void close_tile(co
         }
     }
 #pragma unroll
-    for (int i = me; i < TILE * BQ; i += HALF) {
-        const int row = i / BQ, v = i % BQ * 4, t = tile * TILE + row;
+    for (int i = 0; i < TILE * BQ / HALF; i++) {
+        const int row = (me + i * HALF) / BQ, v = me % BQ * 4, t = tile * TILE + row;
         float4    sum = *(const float4 *)&sm.bc[0][row][v];
 #pragma unroll
         for (int w = 1; w < NT / 32; w++) {
@@ -396,8 +397,9 @@ template <int N> static __device__ __forceinline__ void put_bc(bwd_twins_smem<N>
     const int me = thread_anew() - HALF;
     float   (&to)[TILE][N + 8] = me % 4 >= 2 ? sm.c : sm.b;
 #pragma unroll
-    for (int s = me; s < SLOTS; s += HALF) {
-        float *at = &to[s / 4][me % 2 * (N / 2)];
+    for (int i = 0; i < SLOTS / HALF; i++) {
+        const int s = me + i * HALF;
+        float    *at = &to[s / 4][me % 2 * (N / 2)];
         if (N == 16) {
             float v[8];
             values(v, *(const uint4 *)&sm.stage_bc[s]);
