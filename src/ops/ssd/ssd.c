@@ -794,8 +794,8 @@ const mba_op mba_op_ssd = {
         { { 2,   1, 2,  3, 1,  4, 16, SKIP_HEAD | STATES }, "a single token" },
         { { 2,   9, 4,  2, 2,  3,  4, SKIP_HEAD | BIAS | WINDOWS }, "windows: x, B, C of one matrix, dt of another" },
         { { 1,   5, 1, 16, 1, 16,  4, SKIP_FULL | STATES | WINDOWS }, "whole vectors, windows" },
-        { { 1,  70, 9,  8, 1,  8, 64, SKIP_HEAD | BIAS | RESETS | STATES },
-            "tensor cores: four pairs of heads and an odd one, a ragged chunk, resets" },
+        { { 1,  70, 3,  8, 1,  8, 64, SKIP_HEAD | BIAS | RESETS | STATES },
+            "tensor cores: an odd head, a ragged chunk, resets" },
         { { 1, 136, 2,  8, 2,  8, 128, SKIP_FULL | LIMITS | WINDOWS }, "tensor cores: rows of 128, groups, windows" },
         { { 0 }, NULL } },
     .sizes = (const mba_case[]){
