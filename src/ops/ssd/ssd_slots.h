@@ -66,13 +66,19 @@ enum { SSD_TILE = 64 };                           /* positions of a tile of a ch
 typedef struct ssd_cut {
     int64_t K, KQ;                                /* chunks of a sequence; their positions, padding included */
     int64_t tiles, ptiles, ntiles;                /* of a chunk, of P by SSD_TILE; of N by 128 (tensor cores) or 64 */
-    int64_t rows, rtiles;                         /* positions that a block of scan, dx, dB, dC takes: 64 or 128 */
+    int64_t rows, rtiles;                         /* positions that a block of dB, dC takes: 64 or 128 */
+    int64_t xrows, xtiles;                        /* a block of scan, dx: the same, but with C B^T inside 64 */
     int64_t pairs;                                /* blocks of two heads (tensor cores), or heads, of a group */
     int64_t vec, cparts;                          /* numbers of a state per thread of the walk; its warps per head */
     int64_t cs_bytes, st_bytes;                   /* of one cumulative decay, of one number of a state */
     int64_t dD;                                   /* partial sums of D */
 } ssd_cut;
-ssd_cut ssd_cut_of(const ssd_dims *d, bool tensor);
+
+/* The rungs of the ladder below `fused`; all but the first on tensor cores. */
+typedef enum ssd_way { SSD_FMA, SSD_CHUNKED, SSD_PERSISTENT, SSD_BC_FUSED } ssd_way;
+enum { SSD_BC_PAIRS = 4 };                        /* bc_fused: pairs of heads for which a block makes C B^T once */
+
+ssd_cut ssd_cut_of(const ssd_dims *d, ssd_way way);
 
 /* Scratch, in the order of the plans. The forward pass needs the first five. */
 enum { SSD_STEPS_WORK, SSD_CS_WORK, SSD_SINCE_WORK, SSD_STATES_WORK, SSD_CB_WORK, SSD_DSTATES_WORK, SSD_DCB_WORK,
@@ -85,7 +91,8 @@ bool ssd_axes_of(ssd_axes *a, const mba_tensor *t);
 mba_status ssd_check_axes(const mba_node *n);     /* refuses windows that have none */
 bool       ssd_in_pieces(const mba_node *n);      /* rows of bf16 activations begin at multiples of 16 bytes */
 
-mba_launch_fn ssd_chunked_cuda, ssd_fma_cuda, ssd_bwd_chunked_cuda, ssd_bwd_fma_cuda;
+mba_launch_fn ssd_chunked_cuda, ssd_fma_cuda, ssd_persistent_cuda, ssd_bc_fused_cuda;
+mba_launch_fn ssd_bwd_chunked_cuda, ssd_bwd_fma_cuda, ssd_bwd_persistent_cuda, ssd_bwd_bc_fused_cuda;
 
 /* ---- CUDA: `fused` (ssd_fused.c, ssd_fused.cuh) ---- */
 enum { SSD_RECORD = 132, SSD_HEADS = 2, SSD_ITEMS_PER_BLOCK = 1024, SSD_SCAN_SMEM = 217 * 1024,

@@ -472,6 +472,7 @@ static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
         { { 1, 200,  3,  32, 1,  16,  64, SKIP_FULL | BIAS | STATES }, "small heads and states" },
         { { 2, 190,  2, 128, 2, 256,  64, SKIP_FULL | LIMITS | STATES }, "large heads and states" },
         { { 1, 500,  3,  40, 1,  72, 192, SKIP_HEAD | BIAS }, "tiles that are not full" },
+        { { 1, 150,  9,  16, 1,  32, 128, SKIP_HEAD | BIAS | RESETS | STATES }, "four pairs of heads and an odd one" },
         { { 1,  64, 2, 64, 1, 128,  64, SKIP_HEAD | BIAS }, "fused: one chunk" },
         { { 2, 100, 4, 64, 2, 128,  64, SKIP_FULL | BIAS | WINDOWS }, "fused: a ragged chunk, groups, windows" },
         { { 1, 128, 2, 64, 1, 128, 128, SKIP_HEAD | LIMITS }, "fused: two chunks, limits of the step at work" },
