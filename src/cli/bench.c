@@ -74,12 +74,27 @@ static void op_row(mba_table *t, const mba_ceilings *c, const mba_node *n, const
     mba_table_text(t, "%s", bytes / c->stream_bytes > flops / c->fma_flops + k.special_ops / c->exp_ops ? "memory" : "arithmetic");
 }
 
-static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_session_options *so, const mba_op *op, const mba_case *size, int repeats)
+/* Whether the operator keeps something for its gradient that it does not make otherwise. */
+static bool keeps(const mba_graph *g, const mba_op *op)
+{
+    bool any = false;
+    for (int32_t i = 0; i < g->nnodes; i++)
+        for (int k = 0; k < MBA_OUT_MAX; k++)
+            any |= g->nodes[i]->op == op && g->nodes[i]->out[k] && op->out[k].saved;
+    return any;
+}
+
+/* Both directions; then once more forward alone if that leaves something out (*again). */
+static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_session_options *so, const mba_op *op, const mba_case *size, int repeats,
+                             bool alone, bool *again)
 {
     static const mba_step    step = { .seed = 1, .lr = 1e-3f };
     mba_case_graph o;
     mba_program   *p = NULL;
-    MBA_TRY(mba_case_build(&o, op, size, (mba_case_how){ .compute = so->compute }));
+    char           note[160];
+    snprintf(note, sizeof note, "%s%s", size->note, alone ? ", alone" : "");
+    MBA_TRY(mba_case_build(&o, op, size, (mba_case_how){ .compute = so->compute, .alone = alone }));
+    *again = !alone && keeps(o.g, op);
     double    *best = calloc((size_t)o.g->nnodes + 1, sizeof *best);
     const mba_program_options how = { .cuda = so->device->machine->cc > 0, .machine = so->device->machine, .variants = so->variants };
     mba_status st = best ? mba_program_create(&p, o.g, &how) : mba_fail(MBA_E_NOMEM, "no memory");
@@ -87,13 +102,13 @@ static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_sess
     if (st == MBA_OK) st = mba_program_init(p, 1);
     if (st == MBA_OK) {
         mba_fill_inputs(p);
-        st = mba_measure_nodes(best, p, MBA_FORWARD | MBA_BACKWARD, &step, repeats + 1, true);
+        st = mba_measure_nodes(best, p, alone ? MBA_FORWARD : MBA_FORWARD | MBA_BACKWARD, &step, repeats + 1, true);
         for (int32_t i = 0; i < o.g->nnodes && st == MBA_OK; i++)      // what only evaluation runs
             if (o.g->nodes[i]->unless) st = mba_measure_nodes(best, p, MBA_FORWARD, &step, repeats + 1, true);
     }
     for (int32_t i = 0; st == MBA_OK && i < o.g->nnodes; i++) {
         const mba_node *n = o.g->nodes[i];
-        if (n->op == op || (n->of && n->of->op == op && n->op->kind != MBA_MEMORY)) op_row(t, c, n, size->note, best[i]);
+        if (n->op == op || (n->of && n->of->op == op && n->op->kind != MBA_MEMORY)) op_row(t, c, n, note, best[i]);
     }
     free(best);
     mba_program_destroy(p);
@@ -114,8 +129,11 @@ static mba_status bench_ops(const bench_options *o, const mba_operands *words)
     for (int i = 0; mba_ops[i] && st == MBA_OK; i++) {
         bool wanted = words->n == 1;
         for (int w = 1; w < words->n; w++) wanted |= !strcmp(words->word[w], mba_ops[i]->name);
-        for (const mba_case *k = wanted ? mba_ops[i]->sizes : NULL; k && k->note && st == MBA_OK; k++)
-            st = bench_case(t, &c, &so, mba_ops[i], k, (int)o->repeats);
+        for (const mba_case *k = wanted ? mba_ops[i]->sizes : NULL; k && k->note && st == MBA_OK; k++) {
+            bool again;
+            st = bench_case(t, &c, &so, mba_ops[i], k, (int)o->repeats, false, &again);
+            if (st == MBA_OK && again) st = bench_case(t, &c, &so, mba_ops[i], k, (int)o->repeats, true, &again);
+        }
     }
     if (st == MBA_OK) mba_table_print(t, stdout, form_of(o));
     if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT)
@@ -301,9 +319,17 @@ mba_status mba_command_bench(int argc, char **argv)
     };
     const mba_usage usage = { "bench", "ceilings | op [NAME..] | step | gemm [options]",
         "ceilings  the rates that floors are made of: memory, FMA, exp\n"
-        "op        operators at sizes worth timing, with percent of floor (caches swept before each run)\n"
-        "step      a whole training step, its GEMMs (and convolutions of images) alone in the same process, and where the time goes\n"
-        "gemm      every matrix product of a step by each of the first eight kernels that the GPU's library names\n\n"
+        "op        operators at sizes worth timing, with percent of floor (caches swept before each run); forward with what it
+"
+        "          keeps for its gradient, and `alone` without
+"
+        "step      a whole training step, its GEMMs (and convolutions of images) alone in the same process, and where the
+"
+        "          time goes
+"
+        "gemm      every matrix product of a step by each of the first eight kernels that the GPU's library names
+
+"
         "The floor is max(bytes / stream, FLOPs / FMA + exponentials / exp) of the least work there is.",
         options, "mambascope bench ceilings\nmambascope bench op ssd selective_scan\nmambascope bench step --model mamba2-130m --batch 1 --length 1024\n"
         "mambascope bench step --model mambavision-t --batch 8\nmambascope bench step --model graphmamba-peptides-func --graphs 32\n" };

@@ -306,7 +306,7 @@ mba_status mba_case_build(mba_case_graph *o, const mba_op *op, const mba_case *c
             o->out[o->n++] = t;
         }
     mba_status st = mba_graph_status(g);
-    if (st == MBA_OK) st = mba_backward_from(g, o->n, o->out, o->seed);
+    if (st == MBA_OK && !how.alone) st = mba_backward_from(g, o->n, o->out, o->seed);
     if (st != MBA_OK) {
         mba_graph_destroy(g);
         o->g = NULL;

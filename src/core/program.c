@@ -44,6 +44,15 @@ static bool alike(const mba_node *a, const mba_node *b)
     return true;
 }
 
+/* The plan of the node that n serves, which may tell n's plan what that node leaves for it. */
+static const mba_plan *served(const mba_program *p, const mba_node *n) { return n->of ? p->plan[n->of->id] : NULL; }
+
+static bool serve_alike(const mba_program *p, const mba_node *a, const mba_node *b)
+{
+    const mba_plan *s = served(p, a), *t = served(p, b);
+    return !s == !t && (!s || !strcmp(s->variant, t->variant));
+}
+
 static mba_status choose(mba_program *p, int32_t i)
 {
     const mba_node    *n    = p->graph->nodes[i];
@@ -53,7 +62,7 @@ static mba_status choose(mba_program *p, int32_t i)
     mba_status         st   = mba_fail(MBA_E_UNSUPPORTED, "%s has no variant %.*s for %s", n->op->name, (int)len,
                                        want ? want : "", p->options.cuda ? "CUDA" : "the CPU");
     for (int32_t j = 0; j < i; j++)
-        if (alike(n, p->graph->nodes[j])) {
+        if (alike(n, p->graph->nodes[j]) && serve_alike(p, n, p->graph->nodes[j])) {
             p->plan[i]   = p->plan[j];
             p->launch[i] = p->launch[j];
             return MBA_OK;
@@ -61,7 +70,7 @@ static mba_status choose(mba_program *p, int32_t i)
     mba_plan *plan = mba_arena_new(p->arena, mba_plan, 1);
     for (; v && v->name; v++) {
         if (want && (strlen(v->name) != len || strncmp(v->name, want, len))) continue;
-        st = mba_plan_variant(plan, p->arena, n, v, p->options.machine);
+        st = mba_plan_variant(plan, served(p, n), p->arena, n, v, p->options.machine);
         if (st == MBA_OK) {
             p->plan[i]   = plan;
             p->launch[i] = v->launch[p->options.cuda ? 0 : mba_cpu_isa()];

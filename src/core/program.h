@@ -89,8 +89,9 @@ void               *mba_program_beside(const mba_program *p, const mba_storage *
 size_t              mba_program_bytes(const mba_program *p);                    /* all arenas: what bind takes */
 MBA_MUST mba_status mba_program_init(mba_program *p, uint64_t seed);            /* parameters and states, by name */
 
-MBA_MUST mba_status mba_plan_variant(mba_plan *out, mba_arena *a, const mba_node *n, const mba_variant *v,
-                                     const mba_machine *m);
+/* `of`: the plan of the node that n serves, which decides what that node leaves for n; NULL: none. */
+MBA_MUST mba_status mba_plan_variant(mba_plan *out, const mba_plan *of, mba_arena *a, const mba_node *n,
+                                     const mba_variant *v, const mba_machine *m);
 
 /* The yardstick: any graph, node by node, in fp64 and without sharing memory. */
 typedef struct mba_reference mba_reference;

@@ -111,11 +111,23 @@ mba_tensor *mba_ssd_(mba_graph *g, mba_ssd_args a)
     return n->out[Y];
 }
 
+/* What only one variant of a GPU writes and reads; where memory is short its backward makes it again. */
+static void keep(mba_graph *g, const mba_node *n)
+{
+    const ssd_dims d = ssd_dims_of(n);
+    mba_type       type[MBA_OUT_MAX] = { { 0 } };
+    if (g->recompute || g->remake || !ssd_fused_shape(&d, n->in[X]->type.dtype)) return;
+    ssd_kept_types(type, &d, n->in[IDS] != NULL);
+    for (int k = KEPT_STATES; k <= KEPT_REACH; k++) if (type[k].dtype) mba_keep(g, n, k, type[k]);
+}
+
 static void ssd_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
     mba_tensor *const *i = n->in;
+    keep(g, n);
     const mba_node *b = MBA_APPEND(g, ssd_bwd, n->attr, i[X], i[DT], i[BM], i[CM], i[A_LOG], i[SKIP], i[DT_BIAS],
-                                   i[IDS], i[INITIAL], d[Y], d[FINAL]);
+                                   i[IDS], i[INITIAL], d[Y], d[FINAL], n->out[KEPT_STATES], n->out[KEPT_RECORDS],
+                                   n->out[KEPT_PAIRS], n->out[KEPT_REACH]);
     for (int k = DX; k <= DINITIAL; k++) if (b->out[k]) mba_grad_add(g, i[input_of[k]], b->out[k]);
 }
 
@@ -136,12 +148,22 @@ static double best_chunk(const mba_node *n, double pair, double state)
     return fmin(fmax(sqrt(state / pair), 1), (double)n->in[X]->type.dim[1]);
 }
 
+/* What is kept need not move: it can be made again. */
+static mba_cost cost_io(const mba_node *n)
+{
+    mba_cost c = mba_cost_io(n);
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        if (n->out[k] && n->op->out[k].saved) c.write_bytes -= mba_tensor_bytes(n->out[k]);
+    for (int k = STATES_IN; k <= REACH_IN; k++) if (n->in[k]) c.read_bytes -= mba_tensor_bytes(n->in[k]);
+    return c;
+}
+
 static mba_cost ssd_cost(const mba_node *n)
 {
     const sizes s  = sizes_of(n);
     const double TH = s.T * s.H, PN = s.P * s.N;
     const double Q = best_chunk(n, s.P + s.G * s.N / s.H + 2, PN);
-    mba_cost c = mba_cost_io(n);
+    mba_cost c = cost_io(n);
     c.tensor_flops = 4 * TH * PN + TH * (Q + 1) * s.P + s.T * s.G * (Q + 1) * s.N;
     c.vector_flops = TH * (2 * s.P + 1.5 * (Q + 1) + 6 + PN / Q);
     c.special_ops  = TH * ((Q + 1) / 2 + 4);
@@ -153,7 +175,7 @@ static mba_cost ssd_bwd_cost(const mba_node *n)
     const sizes s  = sizes_of(n);
     const double TH = s.T * s.H, PN = s.P * s.N;
     const double Q = best_chunk(n, 2 * s.P + 3 * s.G * s.N / s.H + 4.5, 4 * PN);
-    mba_cost c = mba_cost_io(n);
+    mba_cost c = cost_io(n);
     c.tensor_flops = 10 * TH * PN + 2 * TH * (Q + 1) * s.P + 3 * s.T * s.G * (Q + 1) * s.N;
     c.vector_flops = TH * (13 * s.P + 2 * s.N + 4 * (Q + 1) + 16 + 4 * PN / Q);
     c.special_ops  = TH * ((Q + 1) / 2 + 6);
@@ -775,7 +797,9 @@ const mba_op mba_op_ssd = {
                [A_LOG] = MBA_SLOT("A_log"), [SKIP] = MBA_SLOT("D", .optional = true),
                [DT_BIAS] = MBA_SLOT("dt_bias", .optional = true), [IDS] = MBA_SLOT("ids", .optional = true),
                [INITIAL] = MBA_SLOT("initial", .optional = true) },
-    .out   = { [Y] = MBA_SLOT("y"), [FINAL] = MBA_SLOT("final") },
+    .out   = { [Y] = MBA_SLOT("y"), [FINAL] = MBA_SLOT("final"), [KEPT_STATES] = MBA_SLOT("states", .saved = true),
+               [KEPT_RECORDS] = MBA_SLOT("records", .saved = true), [KEPT_PAIRS] = MBA_SLOT("CB", .saved = true),
+               [KEPT_REACH] = MBA_SLOT("reach", .saved = true) },
     .attr_bytes = sizeof(ssd_attr),
     .shape = ssd_shape, .grad = ssd_grad, .cost = ssd_cost, .ref = ssd_ref,
     .cpu   = (const mba_variant[]){ { "streaming", ssd_cpu_plan, MBA_CPU(ssd_fwd) }, { 0 } },
@@ -807,13 +831,15 @@ const mba_op mba_op_ssd = {
 };
 
 const mba_op mba_op_ssd_bwd = {
-    .name  = "ssd_bwd", .doc = "gradients of all inputs of ssd; recomputes its states", .kind = MBA_SSM,
+    .name  = "ssd_bwd", .doc = "gradients of all inputs of ssd; makes its states again unless they were kept", .kind = MBA_SSM,
     .no_grad = "a gradient",
     .in    = { [X] = MBA_SLOT("x"), [DT] = MBA_SLOT("dt"), [BM] = MBA_SLOT("B"), [CM] = MBA_SLOT("C"),
                [A_LOG] = MBA_SLOT("A_log"), [SKIP] = MBA_SLOT("D", .optional = true),
                [DT_BIAS] = MBA_SLOT("dt_bias", .optional = true), [IDS] = MBA_SLOT("ids", .optional = true),
                [INITIAL] = MBA_SLOT("initial", .optional = true), [DY] = MBA_SLOT("dy", .optional = true),
-               [DFINAL] = MBA_SLOT("dfinal", .optional = true) },
+               [DFINAL] = MBA_SLOT("dfinal", .optional = true), [STATES_IN] = MBA_SLOT("states", .optional = true),
+               [RECORDS_IN] = MBA_SLOT("records", .optional = true), [PAIRS_IN] = MBA_SLOT("CB", .optional = true),
+               [REACH_IN] = MBA_SLOT("reach", .optional = true) },
     .out   = { [DX] = MBA_SLOT("dx", .adds = true), [DDT] = MBA_SLOT("ddt", .adds = true),
                [DBM] = MBA_SLOT("dB", .adds = true), [DCM] = MBA_SLOT("dC", .adds = true),
                [DA_LOG] = MBA_SLOT("dA_log", .adds = true), [DSKIP] = MBA_SLOT("dD", .adds = true),

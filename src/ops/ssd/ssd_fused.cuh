@@ -15,7 +15,7 @@
  * resources  sm_90a, CUDA 13.0: 64 registers, 35 KB of shared memory
  * kernel     ssd_scan, ssd_scan_rev    persistent; item = (sequence, segment, two heads of a group); one producer
  *            thread, two warpgroups of 240 registers, one head each; ring of three stages of 58 KB by TMA
- * launch     grid min(items, SMs), block 384, dynamic smem 217 KB; each walk twice: items with a slow chunk, the others
+ * launch     grid min(items, SMs), block 384, dynamic smem 217 KB; items with a slow chunk after the others
  * moves      per chunk and two heads: x 16 KB, C, B, C B^T 40 KB (from L2), y 16 KB; tensor 2 x 640 cycles
  * takes      bf16, P 64, N 128, H/G even, rows at multiples of 16 bytes
  * resources  sm_90a, CUDA 13.0: 168 registers, no spill
@@ -311,7 +311,10 @@ static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ f
 
 /* ---- the walk ---- */
 
-enum scan_what { SCAN_OUT, SCAN_LOCAL, SCAN_SAVE };    /* y or dx; what a segment adds to the state; states of pairs */
+/* y or dx (and states of pairs: reverse always); what a segment adds to the state; states of pairs alone. */
+enum scan_what { SCAN_OUT, SCAN_KEEP, SCAN_LOCAL, SCAN_SAVE };
+static __device__ constexpr bool has_output(int what) { return what == SCAN_OUT || what == SCAN_KEEP; }
+static __device__ constexpr bool saves_states(int what, bool rev) { return rev || what == SCAN_SAVE || what == SCAN_KEEP; }
 enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
 
 /* k: C (reverse B), of the state term; u: B (reverse C), of the update; x: x (reverse dy); y: y (reverse dx);
@@ -322,18 +325,23 @@ struct scan_stage {                                    /* one chunk, 58 KB; ever
     unsigned char k[2 * TILE_BYTES], u[2 * TILE_BYTES], cb[TILE_BYTES], x[HEADS][TILE_BYTES];
     float         rec[HEADS][256];
 };
-template <bool SLOW> struct scan_smem {
-    enum { STAGES = SLOW ? 2 : 3 };
-    scan_stage    st[STAGES];
+enum { STAGES = 3, SLOW_STAGES = 2 };
+struct scan_smem {
+    scan_stage    st[STAGES];                          /* slow items: in the last one C B^T of each head with its decays */
     unsigned char y[HEADS][2][TILE_BYTES];             /* on the way out; reverse: first x on its way in */
-    unsigned char pairs[SLOW ? HEADS : 1][SLOW ? TILE_BYTES : 1024];      /* C B^T with its decays */
     float         src[HEADS][2][4][FQ];                /* reverse: parts of four warps */
     float2        skip[HEADS][128];                    /* reverse: dD of a thread's rows */
-    uint64_t      full[3], empty[3], came[HEADS][2];
+    uint64_t      full[2][STAGES], empty[2][STAGES];   /* of the items in range, of the slow ones */
+    uint64_t      came[HEADS][2];
     uint32_t      slow[ITEM_WORDS];                    /* which items of this block hold a slow chunk */
+    int           any;                                 /* some do */
 };
-static_assert(sizeof(scan_smem<false>) + 1024 <= SSD_SCAN_SMEM && sizeof(scan_smem<true>) + 1024 <= SSD_SCAN_SMEM,
-              "the plan asks for less");
+static_assert(sizeof(scan_smem) + 1024 <= SSD_SCAN_SMEM, "the plan asks for less");
+static_assert(sizeof(scan_stage) >= HEADS * TILE_BYTES, "room for C B^T of slow items");
+template <bool SLOW> static __device__ __forceinline__ int next_stage(int s)
+{
+    return s + 1 == (SLOW ? SLOW_STAGES : STAGES) ? 0 : s + 1;
+}
 
 static __device__ __forceinline__ int item_at(int n) { return (int)(blockIdx.x + n * gridDim.x); }   /* of this block */
 
@@ -358,8 +366,8 @@ static __device__ __forceinline__ int64_t record_at(const fused_task &a, int b, 
     return (((int64_t)b * a.H + h) * a.K + c) * REC;
 }
 
-template <bool REV, int WHAT, bool SLOW>
-static __device__ __forceinline__ bool find_slow(scan_smem<SLOW> &sm, const fused_task &a)
+template <bool REV>
+static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task &a)
 {
     const float *rec = REV ? a.rec_rev : a.rec;
     bool         any = false;
@@ -373,46 +381,54 @@ static __device__ __forceinline__ bool find_slow(scan_smem<SLOW> &sm, const fuse
             }
         }
     }
-    return __syncthreads_or(any);
+    any = __syncthreads_or(any);
+    sm.any = any;                                      // kept in a register, it would be one too many
+    __syncthreads();
 }
 
-/* Whether this launch walks item n of its block. Nobody wants what the last segment (reverse: the first) adds. */
+/* Whether a pass walks item n of its block: first those in range, then those with a slow chunk. Nobody wants what the last segment (reverse: the first) adds. */
 template <bool REV, int WHAT, bool SLOW>
-static __device__ __forceinline__ bool walks(const scan_smem<SLOW> &sm, const fused_task &a, int n)
+static __device__ __forceinline__ bool walks(const scan_smem &sm, const fused_task &a, int n)
 {
     if (WHAT == SCAN_LOCAL && item_of(a, item_at(n)).seg == (REV ? 0 : a.segments - 1)) return false;
     return (bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW;
 }
 
-/* One thread feeds the ring. */
+/* One thread feeds the ring; at the end it waits until all of it is read. */
 template <bool REV, int WHAT, bool SLOW>
-static __device__ __forceinline__ void scan_produce(scan_smem<SLOW> &sm, const fused_task &a, const scan_maps &maps)
+static __device__ __forceinline__ void scan_produce(scan_smem &sm, const fused_task &a, const scan_maps &maps)
 {
     const float *rec = REV ? a.rec_rev : a.rec;
     int          s = 0, ph = 1;                        // the first pass over the ring finds it empty
     for (int n = 0; item_at(n) < a.items; n++) {
-        if (!walks<REV, WHAT>(sm, a, n)) continue;
+        if (!walks<REV, WHAT, SLOW>(sm, a, n)) continue;
         const scan_item it = item_of(a, item_at(n));
         const int       g = it.pair * HEADS / a.J;
         for (int i = 0; i < it.chunks; i++) {
             const int      c = REV ? it.c0 + it.chunks - 1 - i : it.c0 + i;
-            const uint32_t bar = smem_address(&sm.full[s]);
+            const uint32_t bar = smem_address(&sm.full[SLOW][s]);
             scan_stage    &t = sm.st[s];
-            mbar_wait(smem_address(&sm.empty[s]), ph);
-            mbar_expect(bar, (WHAT == SCAN_OUT ? 5 : 2) * TILE_BYTES + HEADS * (TILE_BYTES + REC * 4));
+            mbar_wait(smem_address(&sm.empty[SLOW][s]), ph);
+            mbar_expect(bar, (has_output(WHAT) ? 5 : 2) * TILE_BYTES + HEADS * (TILE_BYTES + REC * 4));
             for (int h = 0; h < HEADS; h++) {
                 tma_load3(smem_address(t.x[h]), &maps.x, bar, (it.pair * HEADS + h) * FP, c * FQ, it.b);
                 bulk_load(smem_address(t.rec[h]), rec + record_at(a, it.b, it.pair * HEADS + h, c), REC * 4, bar);
             }
-            if (WHAT == SCAN_OUT) {
+            if (has_output(WHAT)) {
                 for (int j = 0; j < 2; j++)
                     tma_load3(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g * FN + 64 * j, c * FQ, it.b);
                 tma_load3(smem_address(t.cb), &maps.cb, bar, 0, 0, (it.b * a.K + c) * a.G + g);
             }
             for (int j = 0; j < 2; j++)
                 tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, it.b);
-            if (++s == scan_smem<SLOW>::STAGES) s = 0, ph ^= 1;
+            s = next_stage<SLOW>(s);
+            ph ^= s == 0;
         }
+    }
+    for (int i = 0; !SLOW && i < STAGES; i++) {
+        mbar_wait(smem_address(&sm.empty[SLOW][s]), ph);
+        s = next_stage<SLOW>(s);
+        ph ^= s == 0;
     }
 }
 
@@ -422,7 +438,7 @@ static __device__ __forceinline__ void scan_produce(scan_smem<SLOW> &sm, const f
 template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     typedef uint32_t fragments[4][4];                  /* 64 p x 64 positions: [16 positions][as A of mma.cuh] */
     typedef uint32_t packed_state[8][4];               /* 64 p x 128 n likewise */
-    scan_smem<SLOW>  &sm;
+    scan_smem        &sm;
     const fused_task &a;
     const scan_maps  &maps;
     int       wg, tid, warp, lane, t4;
@@ -438,17 +454,19 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     fragments raw, next;                               /* x of this chunk and of the next */
     uint32_t  in[16];                                  /* next: scale of what enters, upper halves, lower halves */
 
-    __device__ __forceinline__ scan_walk(scan_smem<SLOW> &smem, const fused_task &task, const scan_maps &m)
+    __device__ __forceinline__ scan_walk(scan_smem &smem, const fused_task &task, const scan_maps &m, unsigned done)
         : sm(smem), a(task), maps(m)
     {
-        wg   = (int)threadIdx.x >> 7;
-        tid  = threadIdx.x & 127;
+        uint32_t thread = threadIdx.x;
+        pin(thread);                                   // so that nothing is made before the other pass for this one
+        wg   = (int)thread >> 7;
+        tid  = (int)thread & 127;
         warp = tid >> 5;
         lane = tid & 31;
         t4   = lane & 3;
         moff = (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * 128 + ((2 * warp + ((lane >> 3) & 1)) ^ (lane & 7)) * 16);
         s = ph = 0;
-        steps = 0;
+        steps = done;
     }
 
     /* All threads of this warpgroup. Numbers of barriers are constants: else all sixteen count as used. */
@@ -461,7 +479,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     /* The next chunk: x, and its scale. */
     __device__ __forceinline__ void fetch_x(int at, int phase)
     {
-        mbar_wait(smem_address(&sm.full[at]), phase);
+        mbar_wait(smem_address(&sm.full[SLOW][at]), phase);
 #pragma unroll
         for (int k = 0; k < 4; k++) ldmatrix_t_at(next[k], smem_address(sm.st[at].x[wg]) + moff + k * 16 * 128);
     }
@@ -542,7 +560,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
             if (tid == 0) a.seg_decay[bh() * a.segments + it.seg] = total;
         }
         const strided<float> &to = REV ? a.dinitial : a.final;
-        if (WHAT != SCAN_OUT || !to.at || it.seg != (REV ? 0 : a.segments - 1)) return;
+        if (!has_output(WHAT) || !to.at || it.seg != (REV ? 0 : a.segments - 1)) return;
         const bool adds = REV && a.adds[DINITIAL];
 #pragma unroll
         for (int j = 0; j < 16; j++)
@@ -552,16 +570,16 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
                 *e = h[4 * j + i] * f + (adds ? *e : 0);
             }
     }
-    /* bf16, n in the order in which a thread has it, so that it writes 64 bytes in a row; ssd_bwd_bc undoes it. */
+    /* bf16, n in the order in which threads have it, so that four write 64 bytes in a row; ssd_bwd_bc undoes it. */
     __device__ __forceinline__ void save_state(const packed_state &ha)
     {
         uint32_t *saved = REV ? a.saved_rev : a.saved;
 #pragma unroll
         for (int q = 0; q < 2; q++) {
-            uint4 *to = (uint4 *)saved + ((bh() * (a.K / 2) + (c >> 1)) * 64 + row_of(q)) * 16 + t4 * 4;
+            uint4 *to = (uint4 *)saved + ((bh() * (a.K / 2) + (c >> 1)) * 64 + row_of(q)) * 16 + t4;
 #pragma unroll
             for (int k = 0; k < 8; k += 2)
-                to[k >> 1] = make_uint4(ha[k][q], ha[k][q + 2], ha[k + 1][q], ha[k + 1][q + 2]);
+                to[2 * k] = make_uint4(ha[k][q], ha[k][q + 2], ha[k + 1][q], ha[k + 1][q + 2]);
         }
     }
 
@@ -591,7 +609,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     __device__ __forceinline__ void products(const packed_state &ha, const fragments &x, const scan_stage &t, int keep)
     {
         wgmma_fence();
-        if (WHAT == SCAN_OUT) {
+        if (has_output(WHAT)) {
             state_term(ha, t);
             pairs_term(x, t.cb);
             wgmma_commit();
@@ -606,13 +624,17 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     {
         return v[((l >> 1) & 3) * 16 + (l >> 4) * 4 + ((l >> 3) & 1) * 2 + (l & 1)];
     }
+    __device__ __forceinline__ unsigned char *own_pairs()
+    {
+        return (unsigned char *)&sm.st[SLOW_STAGES] + wg * TILE_BYTES;
+    }
     __device__ __forceinline__ void decayed_pairs(const scan_stage &t, const float *cs)
     {
         for (int i = tid; i < FQ * FQ / 2; i += 128) {
             const int      l = i >> 5, q = i & 31, place = tile_at(l, q >> 2) + (q & 3) * 4;
             const uint32_t v = *(const uint32_t *)(t.cb + place);
             const float    cl = at(cs, l);
-            *(uint32_t *)(sm.pairs[wg] + place) = pack(low_of(v) * __expf(fminf(cl - at(cs, 2 * q), 0)),
+            *(uint32_t *)(own_pairs() + place) = pack(low_of(v) * __expf(fminf(cl - at(cs, 2 * q), 0)),
                                                        high_of(v) * __expf(fminf(cl - at(cs, 2 * q + 1), 0)));
         }
     }
@@ -647,7 +669,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
                 in_order();
             }
         wgmma_fence();
-        pairs_term(x, sm.pairs[wg]);
+        pairs_term(x, own_pairs());
         wgmma_commit();
         wgmma_wait<0>();
     }
@@ -659,7 +681,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         operands(t);
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] *= decay;
-        if (WHAT == SCAN_OUT) slow_output(ha, x, t, all);
+        if (has_output(WHAT)) slow_output(ha, x, t, all);
 #pragma unroll
         for (int k = 0; k < 4; k++)
 #pragma unroll
@@ -796,7 +818,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     {
         const bool   more = c != last_c;
         scan_stage  &t = sm.st[s];
-        const int    sn = s + 1 == scan_smem<SLOW>::STAGES ? 0 : s + 1, phn = sn ? ph : ph ^ 1;
+        const int    sn = next_stage<SLOW>(s), phn = sn ? ph : ph ^ 1;
         if (SLOW) {                                    // registers are short: x comes when it is needed
             fetch(s, ph);
             scale(x);
@@ -821,18 +843,18 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
             for (int k = 0; k < 8; k++)
 #pragma unroll
                 for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
-            if ((REV || WHAT == SCAN_SAVE) && (c & 1) == REV) save_state(ha);
+            if (saves_states(WHAT, REV) && (c & 1) == REV) save_state(ha);
         }
         if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products(ha, x, t, last.w, keep);
         else                                                  products(ha, x, t, keep);
-        if (WHAT == SCAN_OUT) {
+        if (has_output(WHAT)) {
             leave(more, xn, sn, phn);
         } else if (!SLOW && more) {
             fetch(sn, phn);
             scale(xn);
         }
         wgmma_wait<0>();
-        if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
+        if (lane == 0) mbar_arrive(smem_address(&sm.empty[SLOW][s]));
         s  = sn;
         ph = phn;
         c += REV ? -1 : 1;
@@ -851,11 +873,11 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         fragments A, B;                                // scaled x of two chunks in flight
         take(n);
         D0 = D1 = after = total = 0;
-        if (WHAT == SCAN_OUT && a.skip_cols) {
+        if (has_output(WHAT) && a.skip_cols) {
             D0 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(0)];
             D1 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(1)];
         }
-        if (REV && WHAT == SCAN_OUT) {
+        if (REV && has_output(WHAT)) {
             sm.skip[wg][tid] = make_float2(0, 0);
             if (tid == 0) ask_for_x(c);
         }
@@ -864,23 +886,34 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
             fetch(s, ph);
             scale(A);
         }
-        while (step(A, B) && step(SLOW ? A : B, A)) { }
+        while (step(A, B) && (SLOW || step(B, A))) { }
         asm volatile("" : "+r"(n));                    // so that nothing of this is kept in registers all the way
         take(n);
         leave_state();
-        if (REV && WHAT == SCAN_OUT) store_skip_sums();
+        if (REV && has_output(WHAT)) store_skip_sums();
     }
 };
 
 template <bool REV, int WHAT, bool SLOW>
+static __device__ __forceinline__ unsigned walk_items(scan_smem &sm, const fused_task &a, const scan_maps &maps,
+                                                      unsigned steps)
+{
+    scan_walk<REV, WHAT, SLOW> w(sm, a, maps, steps);
+    for (int n = 0; item_at(n) < a.items; n++)
+        if (walks<REV, WHAT, SLOW>(sm, a, n)) w.walk(n);
+    return w.steps;
+}
+
+/* Items in range first, then those with a slow chunk, as a rule none: each pass has a loop without the other's code. */
+template <bool REV, int WHAT>
 static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps)
 {
     MBA_DYNAMIC_SMEM(smem);
-    scan_smem<SLOW> &sm = *(scan_smem<SLOW> *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
+    scan_smem &sm = *(scan_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
     if (threadIdx.x == 0) {
-        for (int i = 0; i < scan_smem<SLOW>::STAGES; i++) {
-            mbar_init(smem_address(&sm.full[i]), 1);
-            mbar_init(smem_address(&sm.empty[i]), 4 * HEADS);
+        for (int i = 0; i < 2 * STAGES; i++) {
+            mbar_init(smem_address(&sm.full[0][i]), 1);
+            mbar_init(smem_address(&sm.empty[0][i]), 4 * HEADS);
         }
         for (int i = 0; i < HEADS; i++)
             for (int j = 0; j < 2; j++) mbar_init(smem_address(&sm.came[i][j]), 1);
@@ -888,37 +921,40 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
     }
     if (threadIdx.x < ITEM_WORDS) sm.slow[threadIdx.x] = 0;
     __syncthreads();
-    const bool any = find_slow<REV, WHAT, SLOW>(sm, a);
-    if (SLOW && !any) return;
+    find_slow<REV>(sm, a);
     if (threadIdx.x >= 128 * HEADS) {
         regs_give<24>();
-        if (threadIdx.x == 128 * HEADS) scan_produce<REV, WHAT, SLOW>(sm, a, maps);
+        if (threadIdx.x != 128 * HEADS) return;
+        scan_produce<REV, WHAT, false>(sm, a, maps);
+        if (*(volatile int *)&sm.any) scan_produce<REV, WHAT, true>(sm, a, maps);
         return;
     }
     regs_take<240>();
-    scan_walk<REV, WHAT, SLOW> w(sm, a, maps);
-    for (int n = 0; item_at(n) < a.items; n++)
-        if (walks<REV, WHAT>(sm, a, n)) w.walk(n);
-    if (WHAT == SCAN_OUT && w.tid == 0) bulk_wait<0>();
+    const unsigned steps = walk_items<REV, WHAT, false>(sm, a, maps, 0);
+    if (__any_sync(0xffffffffu, *(volatile int *)&sm.any)) {       // a vote: else products below it are serialized
+        bar_sync<3, 128 * HEADS>();                    // nobody reads the stage that C B^T with decays goes to
+        walk_items<REV, WHAT, true>(sm, a, maps, steps);
+    }
+    if (has_output(WHAT) && (threadIdx.x & 127) == 0) bulk_wait<0>();
 }
 
 #endif
 
-template <int WHAT, bool SLOW>
+template <int WHAT>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 ssd_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<false, WHAT, SLOW>(a, maps);
+    scan_block_run<false, WHAT>(a, maps);
 #endif
 }
 
-template <int WHAT, bool SLOW>
+template <int WHAT>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 ssd_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<true, WHAT, SLOW>(a, maps);
+    scan_block_run<true, WHAT>(a, maps);
 #endif
 }
 

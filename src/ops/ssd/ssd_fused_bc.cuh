@@ -19,8 +19,9 @@
  * A head with a chunk beyond the range of a pivot counts as zero in ssd_bwd_bc; ssd_bwd_slow does its pairs token by
  * token in fp32.
  *
- * kernel     ssd_bwd_slow    128 positions per block, a thread per n, heads beyond the range in turn; none: leaves
- * launch     grid B K/2 G, block 128, dynamic smem 64 KB
+ * kernel     ssd_bwd_slow    blocks take 128 positions of a group after another, a thread per n, heads beyond the range
+ *            in turn; none: leaves
+ * launch     grid min(B K/2 G, SMs), block 128, dynamic smem 64 KB
  * kernel     ssd_bwd_bc      one producer thread, two warps for <H1, G1>, two warpgroups of 240 registers; two stages
  * launch     grid B K/2 G, block 384, dynamic smem 227 KB
  * moves      per pair and head: x, dy 32 KB, H1, G1 32 KB; tensor 2 x 1024 cycles
@@ -36,13 +37,12 @@
 
 enum { PAIR = 2 * FQ };                                /* positions of two chunks */
 
-/* Word w of a row that save_state wrote holds n = 8 (w % 16) + 2 (w / 16) and n + 1. */
+/* Word w of a row that save_state wrote holds n = 32 (w / 16) + 8 (w % 4) + 2 (w / 4 % 4) and n + 1. */
 
 /* A block of 128 positions of a group. */
 struct pair_block { int b, g, c2; };
-static __device__ __forceinline__ pair_block pair_block_of(const fused_task &a)
+static __device__ __forceinline__ pair_block pair_block_of(const fused_task &a, unsigned z)
 {
-    unsigned   z = blockIdx.x;
     pair_block k;
     k.c2 = digit(z, a.K / 2);
     k.b  = digit(z, a.B);
@@ -69,7 +69,7 @@ struct slow_steps { float dt[PAIR], decay[PAIR], dest[4][PAIR], src[4][PAIR], en
 /* Element p of column n (thread n) of a state that a walk saved. */
 static __device__ __forceinline__ float saved_at(const uint32_t *saved, int p)
 {
-    const int      n = (int)threadIdx.x, w = (n >> 1 & 3) * 16 + (n >> 4) * 2 + (n >> 3 & 1);       // backwards
+    const int      n = (int)threadIdx.x, w = (n >> 5) * 16 + (n >> 1 & 3) * 4 + (n >> 3 & 3);       // backwards
     const uint32_t v = saved[p * (FN / 2) + w];
     return n & 1 ? high_of(v) : low_of(v);
 }
@@ -171,19 +171,32 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
     a.q[bh * a.K * FQ + l0 + n] = ddA;                 // as it is; ssd_finish knows
 }
 
+/* Flags of all heads of this block's pairs at once: as a rule none is set, and looking is all there is to do. */
+static __device__ __forceinline__ bool any_slow(const fused_task &a)
+{
+    const int pairs = a.B * (a.K / 2) * a.G, mine = (pairs - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
+    bool      any = false;
+#pragma unroll 4
+    for (int i = (int)threadIdx.x; i < mine * a.J; i += PAIR) {
+        const pair_block k = pair_block_of(a, blockIdx.x + (unsigned)(i / a.J) * gridDim.x);
+        any |= slow_pair(a, k.b, k.g * a.J + i % a.J, k.c2);
+    }
+    return __syncthreads_or(any);
+}
+
 static __global__ void __launch_bounds__(PAIR) ssd_bwd_slow(const __grid_constant__ fused_task a)
 {
     MBA_DYNAMIC_SMEM(smem);
     __shared__ slow_steps s;
-    const pair_block k = pair_block_of(a);
-    bool             first = true;
-    bool             any = false;
-    for (int h = (int)threadIdx.x; h < a.J; h += PAIR) any |= slow_pair(a, k.b, k.g * a.J + h, k.c2);
-    if (!__syncthreads_or(any)) return;
-    for (int h = k.g * a.J; h < (k.g + 1) * a.J; h++) {
-        if (!slow_pair(a, k.b, h, k.c2)) continue;
-        slow_head(*(slow_smem *)smem, s, a, k, h, first);
-        first = false;
+    if (!any_slow(a)) return;
+    for (unsigned z = blockIdx.x; z < (unsigned)(a.B * (a.K / 2) * a.G); z += gridDim.x) {
+        const pair_block k = pair_block_of(a, z);
+        bool             first = true;
+        for (int h = k.g * a.J; h < (k.g + 1) * a.J; h++) {
+            if (!slow_pair(a, k.b, h, k.c2)) continue;
+            slow_head(*(slow_smem *)smem, s, a, k, h, first);
+            first = false;
+        }
     }
 }
 
@@ -349,8 +362,8 @@ template <int I, bool DOCS> struct bc_rows {
     /* ---- what all heads share ---- */
 
     /* Rows of B, C and their gradients in memory. A thread's numbers 4 j .. of a row of sums (word 4 j + t4, see
-     * above), with j = piece + 4 c, are numbers 2 c and 2 c + 1 of the 16-byte piece 4 piece + t4 of the row: four of these are
-     * all it has of a row, and four lanes take 64 bytes side by side. */
+     * above), with j = 4 piece + c, are numbers 2 c and 2 c + 1 of the 16-byte piece 4 piece + t4 of the row: four of
+     * these are all it has of a row, and four lanes take 64 bytes side by side. */
     __device__ __forceinline__ uint4 piece_of(const strided<const bf16> &m, int q, int piece_at) const
     {
         if (token(q) >= a.L) return make_uint4(0, 0, 0, 0);
@@ -360,11 +373,11 @@ template <int I, bool DOCS> struct bc_rows {
     {
         return c == 0 ? v.x : c == 1 ? v.y : c == 2 ? v.z : v.w;
     }
-    /* Fragment i (16 columns of sums) out of pieces 2 (i % 2) and 2 (i % 2) + 1 of my two rows. */
-    static __device__ __forceinline__ void fragment_of(uint32_t (&v)[4], const uint4 (&two)[2][2], int i)
+    /* Fragment i (16 columns of sums) out of piece i / 2 of my two rows. */
+    static __device__ __forceinline__ void fragment_of(uint32_t (&v)[4], const uint4 (&two)[2], int i)
     {
 #pragma unroll
-        for (int e = 0; e < 4; e++) v[e] = word_of(two[e >> 1][e & 1], i >> 1);
+        for (int e = 0; e < 4; e++) v[e] = word_of(two[e & 1], 2 * (i & 1) + (e >> 1));
     }
     __device__ __forceinline__ void load_pairs(uint32_t (&v)[4][4], const bf16 *from) const
     {
@@ -374,12 +387,12 @@ template <int I, bool DOCS> struct bc_rows {
             for (int e = 0; e < 4; e++)
                 v[i][e] = *(const uint32_t *)(from + (row + 8 * (e & 1)) * FQ + 8 * (2 * i + (e >> 1)) + 2 * t4);
     }
-    __device__ __forceinline__ void put_rows_of(uint4 *to, int step, const uint4 (&pieces)[2][2][2]) const
+    __device__ __forceinline__ void put_rows_of(uint4 *to, int step, const uint4 (&pieces)[4][2]) const
     {
         uint32_t v[4];
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            fragment_of(v, pieces[i & 1], i);
+            fragment_of(v, pieces[i >> 1], i);
             to[i * step] = make_uint4(v[0], v[1], v[2], v[3]);
         }
     }
@@ -388,12 +401,12 @@ template <int I, bool DOCS> struct bc_rows {
     {
         const bf16 *cb = a.cb + (((int64_t)sm.where.b * a.K + 2 * sm.where.c2 + I) * a.G + sm.where.g) * FQ * FQ;
         const bf16 *cl = a.cb_low + (((int64_t)sm.where.b * (a.K / 2) + sm.where.c2) * a.G + sm.where.g) * FQ * FQ;
-        uint4       c[2][2][2], b[2][2][2];
+        uint4       c[4][2], b[4][2];
         uint32_t    here[4][4], below[4][4];
 #pragma unroll
         for (int e = 0; e < 8; e++) {
-            c[e >> 2][e >> 1 & 1][e & 1] = piece_of(a.cm, e & 1, e >> 1);
-            if (I == 0) b[e >> 2][e >> 1 & 1][e & 1] = piece_of(a.bm, e & 1, e >> 1);
+            c[e >> 1][e & 1] = piece_of(a.cm, e & 1, e >> 1);
+            if (I == 0) b[e >> 1][e & 1] = piece_of(a.bm, e & 1, e >> 1);
         }
         load_pairs(here, cb);
         if (I == 1) load_pairs(below, cl);
@@ -575,17 +588,14 @@ template <int I, bool DOCS> struct bc_rows {
     }
     __device__ __forceinline__ void load_b(unsigned char *tb)
     {
+        uint4    rows[4][2];
         uint32_t v[4];
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            uint4 two[2][2];
+        for (int e = 0; e < 8; e++) rows[e >> 1][e & 1] = piece_of(a.bm, e & 1, e >> 1);
 #pragma unroll
-            for (int e = 0; e < 4; e++) two[e >> 1][e & 1] = piece_of(a.bm, e & 1, 2 * half + (e >> 1));
-#pragma unroll
-            for (int i = half; i < 8; i += 2) {
-                fragment_of(v, two, i);
-                put_fragment(tb, v, i);
-            }
+        for (int i = 0; i < 8; i++) {
+            fragment_of(v, rows[i >> 1], i);
+            put_fragment(tb, v, i);
         }
     }
     /* Which of my 32 numbers of a block of dCB count: bit e of number e. */
@@ -648,7 +658,7 @@ template <int I, bool DOCS> struct bc_rows {
         uint32_t    v[4];
 #pragma unroll
         for (int c = 0; c < 4; c++) {
-            const float *d = sums + 4 * (k + 4 * c) + 2 * q;
+            const float *d = sums + 4 * (4 * k + c) + 2 * q;
             const float2 s = slow ? *(const float2 *)(slow + 2 * c) : make_float2(0, 0);
             v[c] = pack(d[0] + s.x + low_of(word_of(old, c)), d[1] + s.y + high_of(word_of(old, c)));
         }
@@ -684,7 +694,7 @@ template <bool DOCS> static __device__ __forceinline__ void bc_block_run(const f
 {
     MBA_DYNAMIC_SMEM(smem);
     bc_smem         &sm = *(bc_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
-    const pair_block k = pair_block_of(a);
+    const pair_block k = pair_block_of(a, blockIdx.x);
     const int        wg = (int)threadIdx.x >> 7;
     bool             any = false;
     if (threadIdx.x == 0) {

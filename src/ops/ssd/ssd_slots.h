@@ -5,8 +5,8 @@
 #include "core/op.h"
 
 enum { X, DT, BM, CM, A_LOG, SKIP, DT_BIAS, IDS, INITIAL };    /* forward: in, out */
-enum { Y, FINAL };
-enum { DY = INITIAL + 1, DFINAL };                             /* backward: the forward's inputs, then these */
+enum { Y, FINAL, KEPT_STATES, KEPT_RECORDS, KEPT_PAIRS, KEPT_REACH };
+enum { DY = INITIAL + 1, DFINAL, STATES_IN, RECORDS_IN, PAIRS_IN, REACH_IN };    /* backward: the forward's inputs, then */
 enum { DX, DDT, DBM, DCM, DA_LOG, DSKIP, DDT_BIAS, DINITIAL };
 
 typedef struct ssd_attr { int64_t chunk, final; double dt_min, dt_max; } ssd_attr;   /* final: that output exists */
@@ -94,7 +94,11 @@ bool       ssd_in_pieces(const mba_node *n);      /* rows of bf16 activations be
 mba_launch_fn ssd_chunked_cuda, ssd_fma_cuda, ssd_persistent_cuda, ssd_bc_fused_cuda;
 mba_launch_fn ssd_bwd_chunked_cuda, ssd_bwd_fma_cuda, ssd_bwd_persistent_cuda, ssd_bwd_bc_fused_cuda;
 
-/* ---- CUDA: `fused` (ssd_fused.c, ssd_fused.cuh) ---- */
+/* ---- CUDA: `fused` (ssd_fused.c, ssd_fused.cuh) ----
+ *
+ * What it keeps for its own backward where the shape is one it takes (KEPT_*, chunks of 64, an even number of them): the
+ * state before every second chunk, two records per chunk and head, C B^T, and with ids the rows of B and C within reach.
+ * Other variants neither write nor read them: the backward asks which variant the forward has (mba_plan.of). */
 enum { SSD_RECORD = 132, SSD_HEADS = 2, SSD_ITEMS_PER_BLOCK = 1024, SSD_SCAN_SMEM = 217 * 1024,
        SSD_BC_SMEM = 227 * 1024, SSD_SLOW_SMEM = 64 * 1024, SSD_SUM_COLS = 8,
        SSD_ENDS = 10 };                           /* parts of sums per pair of chunks, see ssd_fused_bc.cuh */
@@ -105,6 +109,9 @@ typedef struct ssd_ranges {
     int64_t items, grid;                          /* (sequence, segment, two heads); blocks that walk them */
 } ssd_ranges;
 ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward);
+bool       ssd_fused_shape(const ssd_dims *d, mba_dtype type);      /* one that `fused` takes */
+bool       ssd_finds_kept(const mba_plan *p, const mba_node *n);    /* a backward, what the forward kept */
+void       ssd_kept_types(mba_type type[MBA_OUT_MAX], const ssd_dims *d, bool ids);      /* of KEPT_* */
 
 /* Scratch of `fused`, in the order of its plans. The forward pass needs the first four. */
 enum { SSD_RECORDS_WORK, SSD_PAIRS_WORK, SSD_REACH_WORK, SSD_SEGMENTS_WORK, SSD_SAVED_WORK, SSD_SAVED_REV_WORK,
