@@ -20,6 +20,8 @@ typedef enum mba_counted_what {
     MBA_N_SHARED_WF, MBA_N_LSU_WF,                /* wavefronts of 128 bytes */
     MBA_N_L2_RD, MBA_N_L2_WR,                     /* sectors of 32 bytes */
     MBA_N_DRAM_RD, MBA_N_DRAM_WR,                 /* bytes */
+    MBA_N_PATH,                                   /* cycles of a lone warp per instruction, read in SASS */
+    MBA_N_WAITS,                                  /* waits for global loads per such load, read in SASS */
     MBA_N_KINDS
 } mba_counted_what;
 

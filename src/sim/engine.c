@@ -211,10 +211,10 @@ static uint64_t missing(const mba_sim_stream *s, uint64_t bytes) { return bytes 
 static tick read_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
 {
     const mba_sim_stream *s = &e->k->stream[o->stream];
-    const uint64_t        miss = missing(s, o->bytes);
-    tick done = take(&p->pipe[MBA_P_SMEM], now, o->bytes, e->r.pipe[MBA_P_SMEM]);
-    const tick port = take(&p->rd, now, o->bytes, e->r.rd),
-               l2 = take_share(&e->l2r, now, o->bytes, e->r.l2r, e->r.l2r_full);
+    const uint64_t        bytes = o->bytes / (uint64_t)o->parts, miss = missing(s, bytes);
+    tick done = take(&p->pipe[MBA_P_SMEM], now, bytes, e->r.pipe[MBA_P_SMEM]);
+    const tick port = take(&p->rd, now, bytes, e->r.rd),
+               l2 = take_share(&e->l2r, now, bytes, e->r.l2r, e->r.l2r_full);
     if (port > done) done = port;
     if (l2 > done) done = l2;
     if (miss < 64) return done + e->r.l2_lat;
@@ -271,6 +271,7 @@ static int64_t trips_of(const engine *e, const team *t, const mba_sim_op *o)
  * instructions ready at a time); special functions, shared memory and products take 20, 30 and 33 cycles. */
 static tick path_of(const engine *e, const mba_sim_op *o)
 {
+    if (e->k->counted && o->trips) return 0;
     if (e->k->counted) {
         const double special = (double)o->n[MBA_P_XU] / 32, shared = (double)o->n[MBA_P_SMEM] / 512,
                      products = e->k->mma_flops > 100 ? (double)o->n[MBA_P_MMA] / 4096 : 0,
@@ -404,8 +405,10 @@ static void work(engine *e, int32_t who, tick now)
             push(e, now, who);
             return;
         case MBA_OP_LOAD: {
+            if (!t->left) t->left = o->parts;                  // one after the other, where a warp waits for each
             const tick done = read_bytes(e, &e->sms[t->sm], now, o);
             if (done > t->loaded) t->loaded = done;
+            if (--t->left > 0) { push(e, done, who); return; }
             break;
         }
         case MBA_OP_ASYNC: {
