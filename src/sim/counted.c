@@ -55,7 +55,7 @@ static mba_status take_row(mba_counted *c, const char *where, int line, const ch
         if (!take_number(&at, end, geometry[i]) || isnan(*geometry[i]))
             return bad(where, line, "no launch geometry", "six numbers follow the shape");
     for (int i = 0; i < MBA_N_KINDS; i++)
-        if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "24 numbers follow the geometry");
+        if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "25 numbers follow the geometry");
     const char *p = place;
     if (!take_number(&at, end, &c->us) || at != end || !(c->us > 0))
         return bad(where, line, "no time", "the last column is the time in us");
@@ -213,11 +213,50 @@ static void set_rounds(mba_sim_kernel *k, double rounds, const mba_gpu *m)
     }
 }
 
+/* A library's kernel that is no product of persistent blocks: blocks as they were launched, loads a few stages ahead. */
+static void rebuild(mba_sim_kernel *k, const mba_counted *c)
+{
+    enum { STAGES = 3, BYTES_A_THREAD = 64 };
+    const double in = fmax(32 * c->n[MBA_N_L2_RD], c->n[MBA_N_DRAM_RD]) / c->grid,
+                 out = fmax(32 * c->n[MBA_N_L2_WR], c->n[MBA_N_DRAM_WR]) / c->grid;
+    const double stage = c->smem_bytes > 16384 ? c->smem_bytes / STAGES : BYTES_A_THREAD * c->block;
+    const mba_sim_op op = { .stream = -1, .ring = -1, .parts = 1 };
+    k->grid = (int64_t)c->grid; k->threads = (int64_t)c->block; k->warps = mba_ceil(k->threads, 32);
+    k->nroles = 1; k->first[0] = 0; k->role_warps[0] = k->warps; k->nclasses = 0; k->piece = 0; k->hidden = 1;
+    k->depth = STAGES;
+    k->nstreams  = 2;
+    k->stream[0] = (mba_sim_stream){ .operand = -1 };
+    k->stream[1] = (mba_sim_stream){ .operand = -1, .writes = 1 };
+    for (k->nops = 0; k->nops < 7; k->nops++) k->op[k->nops] = op;
+    k->op[0].work = MBA_OP_DELAY;
+    k->op[1].work = MBA_OP_LOOP;  k->op[1].trips = in > stage ? (int64_t)ceil(in / stage) : 1;
+    k->op[2].work = MBA_OP_ASYNC; k->op[2].stream = 0; k->op[2].ahead = STAGES - 1;
+    k->op[2].bytes = (uint64_t)(in / (double)k->op[1].trips) + 1;
+    k->op[3].work = MBA_OP_MIX;   k->op[3].n[MBA_P_ALU] = 1 << 20;      // weights: the counts replace them
+    if (c->n[MBA_N_TENSOR] > 0) k->op[3].n[MBA_P_MMA] = 1 << 20;
+    k->op[4].work = MBA_OP_END;
+    k->op[5].work = MBA_OP_STORE; k->op[5].stream = 1; k->op[5].bytes = (uint64_t)out + 1;
+    k->op[6].work = MBA_OP_EXIT;
+    if (k->mma_flops == 16) k->mma_flops = 116;   // products of warps, unlike those of nvjet
+}
+
+static bool is_library(const mba_sim_kernel *k)
+{
+    return !strncmp(k->name, "cublas", 6) || !strncmp(k->name, "cudnn", 5);
+}
+
 void mba_counted_bind(mba_sim_kernel *k, const mba_counted *c, const mba_gpu *m)
 {
     enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32 };
     const mba_sim_kernel was = *k;
     const double        *n = c->n;
+    if (is_library(k) && strncmp(c->kernel, "nvjet", 5)) {
+        rebuild(k, c);
+        if (mba_sim_finish(k, m) != MBA_OK) {
+            *k = was;
+            return;
+        }
+    }
     set_pipe(k, MBA_P_ALU, LANES * n[MBA_N_ALU]);
     set_pipe(k, MBA_P_XU, LANES * n[MBA_N_XU]);
     set_pipe(k, MBA_P_FMA, LANES * n[MBA_N_FMA]);
@@ -225,10 +264,12 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted *c, const mba_gpu *m)
     set_pipe(k, MBA_P_SMEM, WAVEFRONT * n[MBA_N_SHARED_WF]);       // tensor cores' reads are among them
     set_pipe(k, MBA_P_ISSUE, LANES * n[MBA_N_INST]);
     if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]);   // last: others go by it
-    set_bytes(k, false, SECTOR * n[MBA_N_L2_RD]);
-    set_bytes(k, true, SECTOR * n[MBA_N_L2_WR]);
+    set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], n[MBA_N_DRAM_RD]));
+    set_bytes(k, true, fmax(SECTOR * n[MBA_N_L2_WR], n[MBA_N_DRAM_WR]));
     set_path(k, mba_tune("pathx", 1) * n[MBA_N_PATH]);
-    set_rounds(k, n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / (c->grid * c->block / LANES), m);
+    const double warps = c->grid * c->block / LANES, each = n[MBA_N_INST] / warps;
+    set_rounds(k, mba_tune("wx", 1) * n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps, m);
+    k->fetch = (int64_t)(mba_tune("ci", 0) * (n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each < 1000 ? each : 1000));
     k->regs       = (int64_t)c->regs;
     k->smem_bytes = (int64_t)c->smem_bytes;
     k->counted    = 1;

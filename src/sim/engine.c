@@ -80,7 +80,7 @@ static rates rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, dou
                 .l2w = per_unit(v[MBA_GPU_l2_wr] * 1e9 * per_clk),
                 .hbm = per_unit(dram_rate(k, m) * per_clk),
                 .dispatch = per_unit(v[MBA_GPU_r_blk] * share),
-                .t_kernel = ticks_of(v[MBA_GPU_t_kernel]),
+                .t_kernel = ticks_of(v[MBA_GPU_t_kernel] + (double)k->fetch),
                 .t_blk = ticks_of(v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps),
                 .t_exit = ticks_of(v[MBA_GPU_t_exit]),
                 .bar = ticks_of(v[MBA_GPU_bar]),
@@ -623,6 +623,12 @@ mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const 
         out->seconds = (double)end / TICKS / (clk * 1e9);
         if (!whole && out->seconds < out->bound[out->limit])
             out->seconds = out->bound[out->limit]; // rounds were extrapolated
+    }
+    if (tier != MBA_SIM_BOUNDS && k.counted && out->limit != MBA_P_MMA) {
+        double second = 0;
+        for (int i = 0; i < MBA_LIMITS; i++)
+            if (i != out->limit && i != MBA_LIMIT_LAUNCH && out->bound[i] > second) second = out->bound[i];
+        out->seconds += mba_tune("kap", 0) * second;
     }
     out->cycles = out->seconds * clk * 1e9;
     for (int p = 0; p < MBA_PIPES; p++) out->busy[p] = out->seconds > 0 ? out->bound[p] / out->seconds : 0;
