@@ -6,11 +6,10 @@
  * kernel     scan_fwd_twins     two warps hold 256 states each and do nothing else; two make step sizes, gate and store
  * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values
  * launch     grid (items, blocks of 512/N channels), block 128, dynamic smem 25 KB (N = 16), 38 KB (N = 8)
- * resources  sm_90a, CUDA 13.0: 118 registers (N = 16), 119 (N = 8), to carry 85 and 106; no spill; 4 blocks an SM
+ * resources  sm_90a, CUDA 13.0: 114 registers (N = 16), 119 (N = 8), to carry 83 and 106; no spill; 4 blocks an SM
  * moves      u, delta, z, B, C in, out, y and kept states once each: bound by exponentials and instructions, not by DRAM
  * floor      8 x 2048 x 4096, N = 16: one exponential per element, 331 us at 16 a clock and SM, 1.73 GHz
- * measured   H200, before blocks chose their schedulers and steps were read in pairs: 4 x 4096 x 4096 (one round of blocks) 509 us,
- *            8 x 2048 x 4096 (two) 609; 1.99 us a tile with 4 blocks an SM, 1.77 with 3. Since then: not yet
+ * measured   none yet
  * order      fixed: time ascends, pieces of a sequence in order
  *
  * A lane has two 16 x 8 accumulators of mma.sync. Which channel a row and which state a column stands for is free; it is chosen so
@@ -25,13 +24,13 @@ enum { ELEMENTS = 64, FULL = 1, DONE = 3 };                   /* threads of the 
 template <int N> struct twins_smem {
     enum { CH = 512 / N, ROW = 24 };                          /* ROW: of b and c; four rows lie in different banks */
     struct buffer {
-        float dt[TILE][CH], x[TILE][CH + 8], y[TILE][CH + 4]; /* x: dt u; y: C h; dt: see twin_steps */
+        float dt[TILE][CH], x[TILE][CH + 8], y[TILE][CH + 4]; /* x: dt u; y: C h */
         float b[TILE][ROW], c[TILE][ROW];                     /* b, N = 16: states 0 2 1 3 of each four */
     } buf[2];
     quad<bf16>    stash[2][2][TILE * CH / 4];                 /* u and z as read, of the two tiles under way: private slots */
     float         bias[CH], skip[CH];
     origins<bf16> at;
-    int           side, flip;
+    int           flip;
 };
 
 /* ---- element-wise: reads ahead by one tile, finishes two tiles behind ---- */
@@ -46,7 +45,6 @@ template <int N> struct twins_role {
     int            phase[NP];                                 /* token within its sequence, of the row to be read next */
     quad<bf16>     ru[NP], rd[NP], rz[NP], rbc[NB];           /* the tile that was read */
     document       doc[NP];
-    __device__ __forceinline__ int token(int i) const { return 2 * row + (i & 1) + (i >> 1) * 2 * RP; }   /* of a tile: pairs; ascend */
 };
 
 template <int N> static __device__ __forceinline__ twins_role<N> twins_role_of(const scan_operands<bf16> &p, const twins_smem<N> &sm, int et)
@@ -75,7 +73,7 @@ template <int N> static __device__ __forceinline__ twins_role<N> twins_role_of(c
     e.out_bytes   = 2 * (int)p.out.row;
     e.ys_bytes    = 2 * p.D;
 #pragma unroll
-    for (int i = 0; i < e.NP; i++) e.phase[i] = (e.first + e.token(i)) % p.L;
+    for (int i = 0; i < e.NP; i++) e.phase[i] = (e.first + e.row + i * e.RP) % p.L;
     return e;
 }
 
@@ -83,7 +81,7 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_read(t
 {
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
-        const int t = min(tile * TILE + e.token(i), e.length - 1);
+        const int t = min(tile * TILE + e.row + i * e.RP, e.length - 1);
         e.ru[i] = read4_global(row_at(e.u, t, e.u_bytes));
         e.rd[i] = read4_global(row_at(e.delta, t, e.delta_bytes));
         if (!CARRY && e.z) e.rz[i] = read4_global(row_at(e.z, t, e.z_bytes));
@@ -100,23 +98,6 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_read(t
     }
 }
 
-/* Where step sizes of channels 4 cq .. of a token lie. N = 16: two tokens beside each other for every two channels, so that a lane
- * reads both at once; the other two channels lie four values on. */
-template <int N> static __device__ __forceinline__ float *twin_steps(typename twins_smem<N>::buffer &s, int token, int cq)
-{
-    return N == 16 ? &s.dt[0][0] + token / 2 * 64 + cq * 8 + token % 2 * 2 : &s.dt[token][cq * 4];
-}
-
-template <int N> static __device__ __forceinline__ void write_steps(float *to, float4 v)
-{
-    if (N == 16) {
-        *(float2 *)to       = make_float2(v.x, v.y);
-        *(float2 *)(to + 4) = make_float2(v.z, v.w);
-    } else {
-        *(float4 *)to = v;
-    }
-}
-
 /* Step sizes, dt u, B and C of a tile into its buffer. */
 template <int N, bool CARRY> static __device__ __forceinline__ void twins_fill(const twins_role<N> &e, twins_smem<N> &sm, int et, int tile)
 {
@@ -126,7 +107,7 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_fill(c
     const float  bias[4] = { b4.x, b4.y, b4.z, b4.w };
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
-        const int row = e.token(i);
+        const int row = e.row + i * e.RP;
         float     u[4], d[4];
         values(u, e.ru[i]);
         values(d, e.rd[i]);
@@ -139,12 +120,11 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_fill(c
             d[k] = step_of<false>(d[k] + bias[k]);
             u[k] = rounded_tf32(u[k] * d[k]);
         }
-        float  *dt = twin_steps<N>(s, row, e.cq);
-        float4 *x = (float4 *)&s.x[row][e.cq * 4];
-        write_steps<N>(dt, make_float4(d[0], d[1], d[2], d[3]));
-        *x = make_float4(u[0], u[1], u[2], u[3]);            // exceptions are written over: a store skipped costs less than four choices
-        if (e.docs && e.doc[i].here != e.doc[i].before) write_steps<N>(dt, make_float4(RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP));
-        if (row >= left) write_steps<N>(dt, *x = make_float4(0, 0, 0, 0));
+        float4 *dt = (float4 *)&s.dt[row][e.cq * 4], *x = (float4 *)&s.x[row][e.cq * 4];
+        *dt = make_float4(d[0], d[1], d[2], d[3]);
+        *x  = make_float4(u[0], u[1], u[2], u[3]);            // exceptions are written over: a store skipped costs less than four choices
+        if (e.docs && e.doc[i].here != e.doc[i].before) *dt = make_float4(RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP);
+        if (row >= left) *dt = *x = make_float4(0, 0, 0, 0);
     }
     if (CARRY && e.is_c) return;
 #pragma unroll
@@ -169,7 +149,7 @@ template <int N> static __device__ __forceinline__ void twins_finish(const twins
     if (!e.mine) return;
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
-        const int    row = e.token(i), t = tile * TILE + row;
+        const int    row = e.row + i * e.RP, t = tile * TILE + row;
         const float4 y4 = *(const float4 *)&s.y[row][e.cq * 4];
         float        u[4], y[4];
         if (t >= e.length) break;                             // rows ascend
@@ -271,18 +251,11 @@ twins_tile_states(float (&h)[2][4], float (&steps)[2][2], const float (&A2)[2][4
             const int    r4 = g * 8 + q * 4;
             const float2 b = twin_columns<N>(s.b[r4 + l4], l8);
             float        x[2][2];
-            float4       two = {};
             twin_rows<N>(x, &s.x[r4 + l4][wc], l8);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 float dt[2][2];
-                if (N == 16) {
-                    if (j % 2 == 0) two = *(const float4 *)(twin_steps<N>(s, r4 + j, wc / 4) + 4 * l8);
-                    dt[0][0] = dt[1][0] = j % 2 ? two.z : two.x;
-                    dt[0][1] = dt[1][1] = j % 2 ? two.w : two.y;
-                } else {
-                    twin_rows<N>(dt, &s.dt[r4 + j][wc], l8);
-                }
+                twin_rows<N>(dt, &s.dt[r4 + j][wc], l8);
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
 #pragma unroll
@@ -345,38 +318,6 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_states
     }
 }
 
-/* ---- which schedulers of the SM get the heavy warps: speed only, never results ----
- *
- * A scheduler has every fourth warp, and a quarter of the special units. Four blocks whose two heavy warps lie on the same two
- * schedulers take as long as eight of them on all. Blocks come and go in any order, so each looks where fewer are. */
-
-static __device__ int heavier[1024];                          /* of an SM: blocks on schedulers 0, 1 less those on 2, 3; zero at the end */
-
-static __device__ __forceinline__ int *heavier_here(void)
-{
-    unsigned sm;
-    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
-    return heavier + sm % 1024;
-}
-
-static __device__ __forceinline__ int lighter_side(void)
-{
-    int *here = heavier_here();
-    if (atomicAdd(here, 1) <= 0) return 0;
-    atomicSub(here, 2);
-    return 1;
-}
-
-static __device__ __forceinline__ void leave_side(int side) { atomicAdd(heavier_here(), side ? 1 : -1); }
-
-/* What to flip of a warp's number, so that warps 0 and 1 of the block are on that side. Called by warp 0. */
-static __device__ __forceinline__ int lean_on(int side)
-{
-    unsigned slot;
-    asm volatile("mov.u32 %0, %%warpid;" : "=r"(slot));
-    return (int)(slot & 2) ^ side * 2;
-}
-
 /* CARRY: what a piece of a long sequence leaves behind when it starts from zero, and the sum of its steps; nothing else. */
 template <int N, bool CARRY> __global__ void __launch_bounds__(128, 4) scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
@@ -386,7 +327,10 @@ template <int N, bool CARRY> __global__ void __launch_bounds__(128, 4) scan_fwd_
     if (CARRY && a.item % p.pieces == p.pieces - 1) return;   // nobody goes on from it
     if (threadIdx.x == 0) {
         find_origins(sm.at, p, a);
-        sm.flip = lean_on(sm.side = lighter_side());
+        /* Schedulers take every fourth warp: neighbours on an SM give their two heavy warps to different ones. Speed only. */
+        unsigned slot;
+        asm volatile("mov.u32 %0, %%warpid;" : "=r"(slot));
+        sm.flip = slot / 4 % 2 * 2;
     }
     for (int c = threadIdx.x; c < twins_smem<N>::CH; c += 128) {
         const bool in = a.channel + c < a.channels;
@@ -397,7 +341,6 @@ template <int N, bool CARRY> __global__ void __launch_bounds__(128, 4) scan_fwd_
     const int warp = (int)(threadIdx.x / 32) ^ sm.flip, lane = threadIdx.x % 32;
     if (warp < 2) twins_states<N, CARRY>(p, sm, warp, lane);
     else          twins_elements<N, CARRY>(p, sm, (warp - 2) * 32 + lane);
-    if (threadIdx.x == 0) leave_side(sm.side);
 }
 
 /* ---- launcher ---- */
