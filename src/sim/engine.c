@@ -624,7 +624,7 @@ mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const 
         if (!whole && out->seconds < out->bound[out->limit])
             out->seconds = out->bound[out->limit]; // rounds were extrapolated
     }
-    if (tier != MBA_SIM_BOUNDS && k.counted && out->limit != MBA_P_MMA) {
+    if (tier != MBA_SIM_BOUNDS && k.counted && strncmp(k.name, "cu", 2)) {
         double second = 0;
         for (int i = 0; i < MBA_LIMITS; i++)
             if (i != out->limit && i != MBA_LIMIT_LAUNCH && out->bound[i] > second) second = out->bound[i];
