@@ -164,6 +164,8 @@ static mba_counted *row_of(const binding *b, const mba_program *p, int32_t node,
         mba_counted *c = &b->d->one[i];
         if (c->place != launch || strcmp(c->op, n->op->name) || strcmp(c->workload, b->workload)) continue;
         if (strcmp(c->variant, p->plan[node]->variant) || strcmp(c->phase, mba_pass_name(n->pass))) continue;
+        const char *kernel = p->plan[node]->launch[launch].kernel;
+        if (strncmp(kernel, "cu", 2) && strcmp(kernel, c->kernel)) continue;    // libraries have names of their own
         if (!*shape) mba_node_shape(shape, sizeof shape, n);
         if (!strcmp(c->shape, shape)) return c;
     }

@@ -55,7 +55,7 @@ static mba_status take_row(mba_counted *c, const char *where, int line, const ch
         if (!take_number(&at, end, geometry[i]) || isnan(*geometry[i]))
             return bad(where, line, "no launch geometry", "six numbers follow the shape");
     for (int i = 0; i < MBA_N_KINDS; i++)
-        if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "22 numbers follow the geometry");
+        if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "25 numbers follow the geometry");
     const char *p = place;
     if (!take_number(&at, end, &c->us) || at != end || !(c->us > 0))
         return bad(where, line, "no time", "the last column is the time in us");
@@ -159,11 +159,104 @@ static void set_hits(mba_sim_kernel *k, bool writes, double dram)
         if (k->stream[s].writes == writes) k->stream[s].hit = (int64_t)(256 * hit + 0.5);
 }
 
+/* Warps of a block go through what is issued one instruction after the other, in the cycles that the code's own stall
+ * counts and barriers give a warp that is alone. */
+static void set_path(mba_sim_kernel *k, double cycles)
+{
+    for (int64_t r = 0, i = 0; i < k->nops; i++) {
+        while (r + 1 < k->nroles && k->first[r + 1] <= i) r++;
+        mba_sim_op *o = &k->op[i];
+        if (o->work == MBA_OP_MIX && !isnan(cycles))
+            o->trips = (int64_t)(cycles * (double)o->n[MBA_P_ISSUE] / 32 / (double)k->role_warps[r] + 0.5);
+    }
+}
+
+/* Loads of a block in the plan's order: how often one is executed. */
+static double loads_of(const mba_sim_kernel *k)
+{
+    double sum = 0, times[MBA_SIM_LOOPS + 1] = { 1 };
+    int    depth = 0;
+    for (int64_t i = 0; i < k->nops; i++) {
+        const mba_sim_op *o = &k->op[i];
+        if (o->work == MBA_OP_LOOP) times[depth + 1] = times[depth] * (o->trips > 0 ? (double)o->trips : 1), depth++;
+        if (o->work == MBA_OP_END) depth--;
+        if (o->work == MBA_OP_LOAD) sum += times[depth];
+    }
+    return sum;
+}
+
+/* A warp waits for global loads `rounds` times: in the loop that lowering made, else at the loads of the plan, else (a
+ * plan that has none) at its beginning. */
+static void set_rounds(mba_sim_kernel *k, double rounds, const mba_gpu *m)
+{
+    const double loads = loads_of(k);
+    if (isnan(rounds)) return;
+    const int64_t whole = rounds < 1 ? 1 : (int64_t)(rounds + 0.5);
+    if (k->hidden > 1) {
+        const double part = (double)k->hidden / (double)whole;
+        for (int64_t i = 0; i < k->nops; i++) {
+            mba_sim_op *o = &k->op[i];
+            if (o->work == MBA_OP_LOOP) o->trips = whole;
+            o->bytes = (uint64_t)((double)o->bytes * part + 0.5);
+            if (o->work == MBA_OP_MIX) o->trips = (int64_t)((double)o->trips * part + 0.5);
+            for (int p = 0; p < MBA_PIPES; p++) o->n[p] = (uint64_t)((double)o->n[p] * part + 0.5);
+        }
+        k->hidden = whole;
+    } else if (loads > 0) {
+        const double each = rounds / loads;
+        for (int64_t i = 0; i < k->nops; i++)
+            if (k->op[i].work == MBA_OP_LOAD) k->op[i].parts = each < 1 ? 1 : (int64_t)(each + 0.5);
+    } else {
+        for (int64_t i = 0; i < k->nops; i++)
+            if (k->op[i].work == MBA_OP_DELAY)
+                k->op[i].parts += (int64_t)(rounds * m->v[MBA_GPU_l2_lat]);
+    }
+}
+
+/* A library's kernel that is no product of persistent blocks: blocks as they were launched, loads a few stages ahead. */
+static void rebuild(mba_sim_kernel *k, const mba_counted *c)
+{
+    enum { STAGES = 3, BYTES_A_THREAD = 64 };
+    const double in = fmax(32 * c->n[MBA_N_L2_RD], c->n[MBA_N_DRAM_RD]) / c->grid,
+                 out = fmax(32 * c->n[MBA_N_L2_WR], c->n[MBA_N_DRAM_WR]) / c->grid;
+    const double stage = c->smem_bytes > 16384 ? c->smem_bytes / STAGES : BYTES_A_THREAD * c->block;
+    const mba_sim_op op = { .stream = -1, .ring = -1, .parts = 1 };
+    k->grid = (int64_t)c->grid; k->threads = (int64_t)c->block; k->warps = mba_ceil(k->threads, 32);
+    k->nroles = 1; k->first[0] = 0; k->role_warps[0] = k->warps; k->nclasses = 0; k->piece = 0; k->hidden = 1;
+    k->depth = STAGES;
+    k->nstreams  = 2;
+    k->stream[0] = (mba_sim_stream){ .operand = -1 };
+    k->stream[1] = (mba_sim_stream){ .operand = -1, .writes = 1 };
+    for (k->nops = 0; k->nops < 7; k->nops++) k->op[k->nops] = op;
+    k->op[0].work = MBA_OP_DELAY;
+    k->op[1].work = MBA_OP_LOOP;  k->op[1].trips = in > stage ? (int64_t)ceil(in / stage) : 1;
+    k->op[2].work = MBA_OP_ASYNC; k->op[2].stream = 0; k->op[2].ahead = STAGES - 1;
+    k->op[2].bytes = (uint64_t)(in / (double)k->op[1].trips) + 1;
+    k->op[3].work = MBA_OP_MIX;   k->op[3].n[MBA_P_ALU] = 1 << 20;      // weights: the counts replace them
+    if (c->n[MBA_N_TENSOR] > 0) k->op[3].n[MBA_P_MMA] = 1 << 20;
+    k->op[4].work = MBA_OP_END;
+    k->op[5].work = MBA_OP_STORE; k->op[5].stream = 1; k->op[5].bytes = (uint64_t)out + 1;
+    k->op[6].work = MBA_OP_EXIT;
+    if (k->mma_flops == 16) k->mma_flops = 116;   // products of warps, unlike those of nvjet
+}
+
+static bool is_library(const mba_sim_kernel *k)
+{
+    return !strncmp(k->name, "cublas", 6) || !strncmp(k->name, "cudnn", 5);
+}
+
 void mba_counted_bind(mba_sim_kernel *k, const mba_counted *c, const mba_gpu *m)
 {
     enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32 };
     const mba_sim_kernel was = *k;
     const double        *n = c->n;
+    if (is_library(k) && strncmp(c->kernel, "nvjet", 5)) {
+        rebuild(k, c);
+        if (mba_sim_finish(k, m) != MBA_OK) {
+            *k = was;
+            return;
+        }
+    }
     set_pipe(k, MBA_P_ALU, LANES * n[MBA_N_ALU]);
     set_pipe(k, MBA_P_XU, LANES * n[MBA_N_XU]);
     set_pipe(k, MBA_P_FMA, LANES * n[MBA_N_FMA]);
@@ -171,8 +264,12 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted *c, const mba_gpu *m)
     set_pipe(k, MBA_P_SMEM, WAVEFRONT * n[MBA_N_SHARED_WF]);       // tensor cores' reads are among them
     set_pipe(k, MBA_P_ISSUE, LANES * n[MBA_N_INST]);
     if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]);   // last: others go by it
-    set_bytes(k, false, SECTOR * n[MBA_N_L2_RD]);
-    set_bytes(k, true, SECTOR * n[MBA_N_L2_WR]);
+    set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], n[MBA_N_DRAM_RD]));
+    set_bytes(k, true, fmax(SECTOR * n[MBA_N_L2_WR], n[MBA_N_DRAM_WR]));
+    set_path(k, mba_tune("pathx", 1) * n[MBA_N_PATH]);
+    const double warps = c->grid * c->block / LANES, each = n[MBA_N_INST] / warps;
+    set_rounds(k, mba_tune("wx", 1) * n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps, m);
+    k->fetch = (int64_t)(mba_tune("ci", 0) * (n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each < 1000 ? each : 1000));
     k->regs       = (int64_t)c->regs;
     k->smem_bytes = (int64_t)c->smem_bytes;
     k->counted    = 1;

@@ -20,12 +20,15 @@ typedef enum mba_counted_what {
     MBA_N_SHARED_WF, MBA_N_LSU_WF,                /* wavefronts of 128 bytes */
     MBA_N_L2_RD, MBA_N_L2_WR,                     /* sectors of 32 bytes */
     MBA_N_DRAM_RD, MBA_N_DRAM_WR,                 /* bytes */
+    MBA_N_CODE,                                   /* instructions of the compiled kernel */
+    MBA_N_PATH,                                   /* cycles of a lone warp per instruction, read in SASS */
+    MBA_N_WAITS,                                  /* waits for global loads per such load, read in SASS */
     MBA_N_KINDS
 } mba_counted_what;
 
 typedef struct mba_counted {
     mba_point_set set;
-    char          workload[128], op[48], variant[24], phase[16], kernel[96], shape[640];
+    char          workload[160], op[48], variant[24], phase[16], kernel[192], shape[1024];
     int           place;                          /* of the launch in the operator's plan */
     double        launches, grid, block, cluster, regs, smem_bytes, n[MBA_N_KINDS], us;
     /* what a simulation said; 0: nobody has */

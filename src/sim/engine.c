@@ -80,7 +80,7 @@ static rates rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, dou
                 .l2w = per_unit(v[MBA_GPU_l2_wr] * 1e9 * per_clk),
                 .hbm = per_unit(dram_rate(k, m) * per_clk),
                 .dispatch = per_unit(v[MBA_GPU_r_blk] * share),
-                .t_kernel = ticks_of(v[MBA_GPU_t_kernel]),
+                .t_kernel = ticks_of(v[MBA_GPU_t_kernel] + (double)k->fetch),
                 .t_blk = ticks_of(v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps),
                 .t_exit = ticks_of(v[MBA_GPU_t_exit]),
                 .bar = ticks_of(v[MBA_GPU_bar]),
@@ -211,10 +211,10 @@ static uint64_t missing(const mba_sim_stream *s, uint64_t bytes) { return bytes 
 static tick read_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
 {
     const mba_sim_stream *s = &e->k->stream[o->stream];
-    const uint64_t        miss = missing(s, o->bytes);
-    tick done = take(&p->pipe[MBA_P_SMEM], now, o->bytes, e->r.pipe[MBA_P_SMEM]);
-    const tick port = take(&p->rd, now, o->bytes, e->r.rd),
-               l2 = take_share(&e->l2r, now, o->bytes, e->r.l2r, e->r.l2r_full);
+    const uint64_t        bytes = o->bytes / (uint64_t)o->parts, miss = missing(s, bytes);
+    tick done = take(&p->pipe[MBA_P_SMEM], now, bytes, e->r.pipe[MBA_P_SMEM]);
+    const tick port = take(&p->rd, now, bytes, e->r.rd),
+               l2 = take_share(&e->l2r, now, bytes, e->r.l2r, e->r.l2r_full);
     if (port > done) done = port;
     if (l2 > done) done = l2;
     if (miss < 64) return done + e->r.l2_lat;
@@ -271,6 +271,7 @@ static int64_t trips_of(const engine *e, const team *t, const mba_sim_op *o)
  * instructions ready at a time); special functions, shared memory and products take 20, 30 and 33 cycles. */
 static tick path_of(const engine *e, const mba_sim_op *o)
 {
+    if (e->k->counted && o->trips) return 0;
     if (e->k->counted) {
         const double special = (double)o->n[MBA_P_XU] / 32, shared = (double)o->n[MBA_P_SMEM] / 512,
                      products = e->k->mma_flops > 100 ? (double)o->n[MBA_P_MMA] / 4096 : 0,
@@ -404,8 +405,10 @@ static void work(engine *e, int32_t who, tick now)
             push(e, now, who);
             return;
         case MBA_OP_LOAD: {
+            if (!t->left) t->left = o->parts;                  // one after the other, where a warp waits for each
             const tick done = read_bytes(e, &e->sms[t->sm], now, o);
             if (done > t->loaded) t->loaded = done;
+            if (--t->left > 0) { push(e, done, who); return; }
             break;
         }
         case MBA_OP_ASYNC: {
@@ -620,6 +623,12 @@ mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const 
         out->seconds = (double)end / TICKS / (clk * 1e9);
         if (!whole && out->seconds < out->bound[out->limit])
             out->seconds = out->bound[out->limit]; // rounds were extrapolated
+    }
+    if (tier != MBA_SIM_BOUNDS && k.counted && strncmp(k.name, "cu", 2)) {
+        double second = 0;
+        for (int i = 0; i < MBA_LIMITS; i++)
+            if (i != out->limit && i != MBA_LIMIT_LAUNCH && out->bound[i] > second) second = out->bound[i];
+        out->seconds += mba_tune("kap", 0) * second;
     }
     out->cycles = out->seconds * clk * 1e9;
     for (int p = 0; p < MBA_PIPES; p++) out->busy[p] = out->seconds > 0 ? out->bound[p] / out->seconds : 0;

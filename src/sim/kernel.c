@@ -283,6 +283,7 @@ static void lower_role(lowering *w, int role)
     k->role_warps[role] = w->l->role_warps[role] > 0 ? w->l->role_warps[role] : 1;
     k->nroles           = role + 1;
     add_op(w, MBA_OP_DELAY)->parts = (int64_t)mba_tune("pro", PROLOGUE_CYCLES);
+    k->hidden = (int64_t)trips;
     if (trips > 1) {
         w->scale = k->piece = 1 / trips;
         open_loop(w, trips, -1);

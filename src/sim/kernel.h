@@ -68,6 +68,8 @@ typedef struct mba_sim_kernel {
     char           name[64];
     int64_t        grid, threads, warps, regs, smem_bytes, nroles, nops, nclasses, nstreams, depth;
     int64_t        mma_flops;                     /* which rate: 16 or 32, +100 for warp-level products */
+    int64_t        hidden;                        /* trips of the loop that lowering made; 1: none */
+    int64_t        fetch;                         /* cycles until code that was not there is: once a launch */
     int64_t        counted;                       /* 1: its instructions were counted, issue among them */
     int64_t        first[MBA_SIM_ROLES], role_warps[MBA_SIM_ROLES];
     int64_t        count[MBA_SIM_CLASSES], trips[MBA_SIM_CLASSES][2];

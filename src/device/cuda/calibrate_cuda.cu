@@ -85,13 +85,13 @@ __global__ void __launch_bounds__(1024) calibrate_shared(long long *cycles, uint
     const unsigned  base = (unsigned)__cvta_generic_to_shared(x);
     const long long began = clock64();
     for (int i = 0; i < TRIPS; i += 4) {
-        const unsigned at = base + 16 * ((threadIdx.x + 32 * i) % 1024);
+        const unsigned at = 16 * ((threadIdx.x + 32 * i) % 1024);
 #pragma unroll
         for (int k = 0; k < 4; k++) {             // the address changes little: the integer units are slower than this
             uint32_t v[4];
             asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
                          : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-                         : "r"(at ^ (16 * 32 * k)));
+                         : "r"(base + (at ^ (16 * 32 * k))));
             sum += v[0];
         }
     }

@@ -51,7 +51,7 @@ __device__ __forceinline__ void spin_for(int cycles)
 }
 
 template <int PIECES, bool STORES>
-__global__ void __launch_bounds__(1024 / PIECES > 512 ? 512 : 1024 / PIECES)
+__global__ void __launch_bounds__(512)
     imitate_body(float4 *to, const float4 *from, int64_t pieces, int passes, int rounds, extra e)
 {
     const int64_t group = (int64_t)PIECES * blockDim.x, stride = group * gridDim.x;
@@ -76,15 +76,15 @@ __global__ void __launch_bounds__(1024 / PIECES > 512 ? 512 : 1024 / PIECES)
     if (!STORES && sum == 12345.678f) to[0].x = sum;
 }
 
-/* `go` and `started` are memory of the host. It gives up after two seconds. */
+/* Polls memory of the device, seldom: what is measured meanwhile must not notice. It gives up after two seconds. */
 __global__ void imitate_park(volatile int *go, int *started)
 {
     unsigned long long began, now;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(began));
     if (threadIdx.x == 0) {
-        atomicAdd_system(started, 1);
+        atomicAdd(started, 1);
         do {
-            __nanosleep(5000);
+            __nanosleep(100000);
             asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
         } while (!*go && now - began < 2000000000ull);
     }
@@ -103,10 +103,10 @@ __global__ void __launch_bounds__(512) imitate_touch(const float4 *x, int64_t pi
 /* ---- one run ---- */
 
 typedef struct rig {
-    cudaStream_t   run, park;
+    cudaStream_t   run, park, tell;
     cudaEvent_t    from, to;
     char          *memory;                        /* read; written; kept in L2 */
-    int           *host;                          /* go, started */
+    int           *flags, *host;                  /* go, started: of the device; of the host */
     cudaDeviceProp d;
 } rig;
 
@@ -152,22 +152,38 @@ static mba_status timed(double *us, const rig *g, const mba_imitated_kernel *k, 
     return MBA_OK;
 }
 
+static mba_status tell(const rig *g, int go, int started)
+{
+    g->host[0] = go, g->host[1] = started;
+    CUDA_TRY(cudaMemcpyAsync(g->flags, g->host, (go ? 1 : 2) * sizeof(int), cudaMemcpyHostToDevice, g->tell));
+    CUDA_TRY(cudaStreamSynchronize(g->tell));
+    return MBA_OK;
+}
+
+static mba_status wait_for_parked(const rig *g, int want)
+{
+    for (int i = 0; i < 1000; i++) {
+        CUDA_TRY(cudaMemcpyAsync(g->host, g->flags, 2 * sizeof(int), cudaMemcpyDeviceToHost, g->tell));
+        CUDA_TRY(cudaStreamSynchronize(g->tell));
+        if (g->host[1] == want) return MBA_OK;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return mba_fail(MBA_E_DEVICE, "only %d of %d SMs could be parked", g->host[1], want);
+}
+
 /* The kernel has run before: nothing is loaded while blocks are parked. */
 static mba_status timed_parked(double *us, const rig *g, const mba_imitated_kernel *k, const imitated_how &h)
 {
-    volatile int *host = g->host;
-    const int     all = (int)g->d.sharedMemPerBlockOptin;
+    const int all = (int)g->d.sharedMemPerBlockOptin;
     CUDA_TRY(cudaFuncSetAttribute(imitate_park, cudaFuncAttributeMaxDynamicSharedMemorySize, all));
-    host[0] = host[1] = 0;
-    imitate_park<<<h.parked, 32, all, g->park>>>(g->host, g->host + 1);
+    MBA_TRY(tell(g, 0, 0));
+    imitate_park<<<h.parked, 32, all, g->park>>>(g->flags, g->flags + 1);
     CUDA_TRY(cudaGetLastError());
-    for (int i = 0; i < 1000 && host[1] < h.parked; i++) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    const bool parked = host[1] == h.parked;
-    mba_status st = parked ? timed(us, g, k, h)
-                           : mba_fail(MBA_E_DEVICE, "only %d of %d SMs could be parked", host[1], h.parked);
-    host[0] = 1;
+    mba_status st = wait_for_parked(g, h.parked);
+    if (st == MBA_OK) st = timed(us, g, k, h);
+    const mba_status told = tell(g, 1, 0);
     CUDA_TRY(cudaStreamSynchronize(g->park));
-    return st;
+    return st == MBA_OK ? told : st;
 }
 
 /* Lines of a window persist; what is left of L2 is the imitated one. */
@@ -223,10 +239,12 @@ static mba_status prepare(rig *g)
     CUDA_TRY(cudaEventCreate(&g->from));
     CUDA_TRY(cudaEventCreate(&g->to));
     CUDA_TRY(cudaMalloc(&g->memory, 3 * PART));
-    CUDA_TRY(cudaHostAlloc(&g->host, 2 * sizeof(int), cudaHostAllocMapped));
+    CUDA_TRY(cudaStreamCreateWithFlags(&g->tell, cudaStreamNonBlocking));
+    CUDA_TRY(cudaHostAlloc(&g->host, 2 * sizeof(int), cudaHostAllocDefault));
+    CUDA_TRY(cudaMalloc(&g->flags, 2 * sizeof(int)));
     CUDA_TRY(cudaMemset(g->memory, 0, 3 * PART));
-    g->host[0] = 1, g->host[1] = 0;
-    imitate_park<<<1, 32, 0, g->park>>>(g->host, g->host + 1);      // loaded now, not while something waits
+    MBA_TRY(tell(g, 1, 0));
+    imitate_park<<<1, 32, 0, g->park>>>(g->flags, g->flags + 1);    // loaded now, not while something waits
     CUDA_TRY(cudaGetLastError());
     CUDA_TRY(cudaDeviceSynchronize());
     return MBA_OK;
@@ -247,6 +265,8 @@ extern "C" mba_status mba_imitate_cuda(mba_imitated_told *told, void *of)
     }
     cudaFree(g.memory);
     cudaFreeHost(g.host);
+    cudaFree(g.flags);
+    if (g.tell) cudaStreamDestroy(g.tell);
     if (g.run) cudaStreamDestroy(g.run);
     if (g.park) cudaStreamDestroy(g.park);
     if (g.from) cudaEventDestroy(g.from);
