@@ -319,17 +319,11 @@ mba_status mba_command_bench(int argc, char **argv)
     };
     const mba_usage usage = { "bench", "ceilings | op [NAME..] | step | gemm [options]",
         "ceilings  the rates that floors are made of: memory, FMA, exp\n"
-        "op        operators at sizes worth timing, with percent of floor (caches swept before each run); forward with what it
-"
-        "          keeps for its gradient, and `alone` without
-"
-        "step      a whole training step, its GEMMs (and convolutions of images) alone in the same process, and where the
-"
-        "          time goes
-"
-        "gemm      every matrix product of a step by each of the first eight kernels that the GPU's library names
-
-"
+        "op        operators at sizes worth timing, with percent of floor (caches swept before each run); forward with\n"
+        "          what it keeps for its gradient, and `alone` without\n"
+        "step      a whole training step, its GEMMs (and convolutions of images) alone in the same process, and where the\n"
+        "          time goes\n"
+        "gemm      every matrix product of a step by each of the first eight kernels that the GPU's library names\n\n"
         "The floor is max(bytes / stream, FLOPs / FMA + exponentials / exp) of the least work there is.",
         options, "mambascope bench ceilings\nmambascope bench op ssd selective_scan\nmambascope bench step --model mamba2-130m --batch 1 --length 1024\n"
         "mambascope bench step --model mambavision-t --batch 8\nmambascope bench step --model graphmamba-peptides-func --graphs 32\n" };
