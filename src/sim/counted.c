@@ -40,12 +40,12 @@ static bool take_number(const char **at, const char *end, double *out)
     return !*stop && isfinite(*out) && *out >= 0 && *out <= 1e18;
 }
 
-static mba_status take_row(mba_counted *c, const char *where, int line, const char *at, const char *end)
+static mba_status take_row(mba_counted_kernel *c, const char *where, int line, const char *at, const char *end)
 {
     double *const geometry[GEOMETRY] = { &c->launches, &c->grid, &c->block, &c->cluster, &c->regs, &c->smem_bytes };
     char          set[16], place[16];
     double        number;
-    *c = (mba_counted){ 0 };
+    *c = (mba_counted_kernel){ 0 };
     if (!take_cell(&at, end, set, sizeof set) || !take_cell(&at, end, c->workload, sizeof c->workload)
         || !take_cell(&at, end, c->op, sizeof c->op) || !take_cell(&at, end, c->variant, sizeof c->variant)
         || !take_cell(&at, end, c->phase, sizeof c->phase) || !take_cell(&at, end, place, sizeof place)
@@ -71,7 +71,7 @@ static mba_status add_row(mba_counted_set *d, int *space, const char *where, int
 {
     if (d->n == ROWS_MAX) return bad(where, line, "too many rows", "nobody counts that many");
     if (d->n == *space) {
-        mba_counted *more = realloc(d->one, sizeof *more * (size_t)(*space ? 2 * *space : 64));
+        mba_counted_kernel *more = realloc(d->one, sizeof *more * (size_t)(*space ? 2 * *space : 64));
         if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d rows", *space);
         d->one = more;
         *space = *space ? 2 * *space : 64;
@@ -214,7 +214,7 @@ static void set_rounds(mba_sim_kernel *k, double rounds, const mba_gpu *m)
 }
 
 /* A library's kernel that is no product of persistent blocks: blocks as they were launched, loads a few stages ahead. */
-static void rebuild(mba_sim_kernel *k, const mba_counted *c)
+static void rebuild(mba_sim_kernel *k, const mba_counted_kernel *c)
 {
     enum { STAGES = 3, BYTES_A_THREAD = 64 };
     const double in = fmax(32 * c->n[MBA_N_L2_RD], c->n[MBA_N_DRAM_RD]) / c->grid,
@@ -245,7 +245,7 @@ static bool is_library(const mba_sim_kernel *k)
     return !strncmp(k->name, "cublas", 6) || !strncmp(k->name, "cudnn", 5);
 }
 
-void mba_counted_bind(mba_sim_kernel *k, const mba_counted *c, const mba_gpu *m)
+void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
 {
     enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32 };
     const mba_sim_kernel was = *k;
@@ -295,7 +295,7 @@ mba_score mba_counted_score(const mba_counted_set *d, mba_point_set set, bool pl
     double   *off = calloc((size_t)d->n + 1, sizeof *off), sum = 0, roof = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
     if (!off) return s;
     for (int i = 0; i < d->n; i++) {
-        const mba_counted *c = &d->one[i];
+        const mba_counted_kernel *c = &d->one[i];
         const double       us = planned ? c->planned_us : c->bound_us;
         if (c->set != set || !(us > 0)) continue;
         const double a = log(c->us), b = log(us);
