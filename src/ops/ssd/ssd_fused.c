@@ -240,30 +240,34 @@ static void draw_slow_pairs(const drawing *w, int64_t sms)
     mba_phase_move(l, MBA_LOAD, w->records_back, 32.0 * (double)(w->chunks * w->d.H) / (double)grid);     // its flags
 }
 
-static void draw_bc(const drawing *w)
+/* Work of a block's beginning and end is spread over its heads. */
+static void draw_bc(const drawing *w, int64_t sms)
 {
-    const double heads = (double)w->d.J;
-    mba_launch  *l = mba_plan_launch(w->p, "ssd_bwd_bc", MBA_MIXED, w->chunks / 2 * w->d.G, WALK_THREADS);
+    const int64_t blocks = w->chunks / 2 * w->d.G, grid = blocks < sms ? blocks : sms;
+    const double  heads = (double)w->d.J, trips = heads * (double)blocks / (double)grid;
+    mba_launch   *l = mba_plan_launch(w->p, "ssd_bwd_bc", MBA_MIXED, grid, WALK_THREADS);
     l->regs       = 168;
     l->smem_bytes = SSD_BC_SMEM;
     l->ring_depth = 2;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), 2.0 * Q * N * 2);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), 2.0 * Q * N * 2);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_PAIRS_WORK), 3.0 * TILE_BYTES);
-    mba_phase_work(l, MBA_LOOP, heads, NULL);
+    l->persistent = true;
+    l->tiles      = blocks;
+    mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), 2.0 * Q * N * 2 / heads);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), 2.0 * Q * N * 2 / heads);
+    mba_phase_move(l, MBA_LOAD, w->pairs, 3.0 * TILE_BYTES / heads);
     mba_phase_work(l, MBA_HALF2, 5.0 * 2 * P * Q / 2 * 2, NULL);
-    mba_phase_work(l, MBA_BARRIER, 2, NULL);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
     mba_phase_work(l, MBA_MMA, 2.0 * (4 * STATE * Q + 3 * P * Q * Q), NULL);
     mba_phase_work(l, MBA_FMA, 3.0 * Q * N + 3.0 * Q * Q, NULL);
     mba_phase_work(l, MBA_SMEM, 3.0 * Q * N * 2 + 3.0 * Q * Q * 2 + 5.0 * 2 * TILE_BYTES, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), 2.0 * 2 * Q * 4);
+    mba_phase_work(l, MBA_MMA, 2.0 * 6 * Q * Q * N / heads, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DBM), 2.0 * Q * N * 2 / heads);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DCM), 2.0 * Q * N * 2 / heads);
     mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_work(l, MBA_MMA, 2.0 * 6 * Q * Q * N, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DBM), 2.0 * Q * N * 2);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DCM), 2.0 * Q * N * 2);
     mba_launch_role(l, 4);
-    mba_phase_work(l, MBA_LOOP, heads, NULL);
+    mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), 2 * TILE_BYTES);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(DY), 2 * TILE_BYTES);
@@ -310,7 +314,7 @@ mba_status ssd_bwd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine 
     if (w.r.segments > 1) draw_walk(&w, (walk){ .kernel = "ssd_scan_rev", .rev = true });
     draw_walk(&w, (walk){ .kernel = "ssd_scan_rev", .rev = true, .output = true, .saves = STATE });
     draw_slow_pairs(&w, m->sm);
-    draw_bc(&w);
+    draw_bc(&w, m->sm);
     draw_finish(&w);
     return MBA_OK;
 }

@@ -1,4 +1,6 @@
 /* ssd_fused_cuda.cu -- the variant `fused` of ssd: launchers. The kernels are in ssd_fused.cuh and ssd_fused_bc.cuh. */
+#include <string.h>
+
 #include "ops/ssd/ssd_fused_bc.cuh"
 
 static void set_reach(fused_task &a, void *at)
@@ -103,7 +105,7 @@ static ssd_ranges ranges_of(const mba_call *c, bool even)
     r.K  = mba_ceil(d.L, FQ);
     r.K += even ? r.K % 2 : 0;
     for (int k = 0; k < c->plan->nlaunches; k++)
-        if (c->plan->launch[k].persistent) r.items = c->plan->launch[k].tiles;
+        if (!strncmp(c->plan->launch[k].kernel, "ssd_scan", 8)) r.items = c->plan->launch[k].tiles;
     r.segments    = r.items / (d.B * d.H / HEADS);
     r.per_segment = mba_ceil(r.K, r.segments);
     return r;
@@ -175,6 +177,8 @@ static mba_status launch_sums(const mba_call *c, int k, const fused_task &a)
     MBA_TRY(map_tokens(&m.dy, a.dy, HP, a.L, a.B));
     MBA_TRY(map_dense(&m.h, (const bf16 *)a.saved, FN, FP, count));
     MBA_TRY(map_dense(&m.g, (const bf16 *)a.saved_rev, FN, FP, count));
+    MBA_TRY(map_dense(&m.cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G));
+    MBA_TRY(map_dense(&m.low, a.cb_low, FQ, FQ, (int64_t)a.B * (a.K / 2) * a.G));
     MBA_KERNEL(c, k, ssd_bwd_slow, a);
     if (a.ids.at) MBA_KERNEL(c, k + 1, ssd_bwd_bc<true>, a, m);
     else          MBA_KERNEL(c, k + 1, ssd_bwd_bc<false>, a, m);
