@@ -34,6 +34,7 @@ template <int N> struct bwd_twins_smem {
     uint4      stage[5][SLOTS], u[SLOTS];                     /* private: u, delta, z, dout, y as they arrive; u of the tile before */
     typename word<N>::type stage_bc[SLOTS];                   /* private: a quarter of B and C of a token */
     document   doc[SLOTS];
+    float4     decays[N == 16 ? 8 : 1][NT];                   /* private: of the first half of a tile */
     origins<bf16> at;
 };
 
@@ -73,9 +74,12 @@ template <int N> static __device__ __forceinline__ void unpack_kept(float (&h)[4
     }
 }
 
-/* Eight tokens of h from `from` on. KEEP: all states and decays stay, else only the last state, in h[0]. */
-template <int N, bool KEEP> static __device__ __forceinline__ void
-run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], const bwd_twins_smem<N> &sm, int from, int wc, int l4, int l8)
+/* Eight tokens of h from `from` on. KEEP: all states and decays stay, else only the last state, in h[0]. What the decays are made
+ * with: exponentials; exponentials that are put aside too; those that were. */
+enum aside { MAKE, MAKE_AND_PUT, TAKE };
+
+template <int N, bool KEEP, aside HOW> static __device__ __forceinline__ void
+run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], bwd_twins_smem<N> &sm, int from, int wc, int l4, int l8)
 {
     float2 b[2];
     float  x[2];
@@ -88,24 +92,31 @@ run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], const bwd_t
     }
 #pragma unroll
     for (int k = 0; k < 8; k++) {
-        float        dt[4];
+        float        dt[4], a[4], add[4] = { 0, 0, 0, 0 };
         float      (&to)[4] = KEEP ? h[k + 1] : h[0];
         const float (&at)[4] = KEEP ? h[k] : h[0];
-        by_channel<N>(dt, &sm.dt[from + k][wc], l4);
+        if (HOW == TAKE) {
+            const float4 v = sm.decays[k][threadIdx.x];
+            a[0] = v.x; a[1] = v.y; a[2] = v.z; a[3] = v.w;
+        } else {
+            by_channel<N>(dt, &sm.dt[from + k][wc], l4);
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
-            const float a = exp2_fast(dt[e] * A2[e]);
-            if (KEEP) decay[k][e] = a;
-            to[e] = a * at[e];
+            for (int e = 0; e < 4; e++) a[e] = exp2_fast(dt[e] * A2[e]);
+            if (HOW == MAKE_AND_PUT) sm.decays[k][threadIdx.x] = make_float4(a[0], a[1], a[2], a[3]);
         }
-        if (N == 16) {
-            mma_tf32_k4(to, b[k / 4].x, b[k / 4].y, l4 == k % 4 ? x[k / 4] : 0);       // k is the token: all but this one are zero
+        if (N == 16) {                                        // a sum of its own, so that the way from state to state is short
+            mma_tf32_k4(add, b[k / 4].x, b[k / 4].y, l4 == k % 4 ? x[k / 4] : 0);      // k is the token: all but this one are zero
         } else {
             float bv[4], xv[4];
             by_state<N>(bv, sm.b[from + k], l8);
             by_channel<N>(xv, &sm.x[from + k][wc], l4);
 #pragma unroll
-            for (int e = 0; e < 4; e++) to[e] = fmaf(bv[e], xv[e], to[e]);
+            for (int e = 0; e < 4; e++) add[e] = bv[e] * xv[e];
+        }
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            if (KEEP) decay[k][e] = a[e];
+            to[e] = fmaf(a[e], at[e], add[e]);
         }
     }
 }
@@ -446,7 +457,8 @@ template <int N> static __device__ __forceinline__ void close_item(const scan_op
 
 template <int N> __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
-    constexpr int NT = 8 * N, WIDE = 128 / N;
+    constexpr int   NT = 8 * N, WIDE = 128 / N;
+    constexpr aside PUT = N == 16 ? MAKE_AND_PUT : MAKE, GET = N == 16 ? TAKE : MAKE;   // N = 8: there is no room
     extern __shared__ __align__(16) char smem[];
     bwd_twins_smem<N> &sm = *(bwd_twins_smem<N> *)smem;
     const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32, l4 = lane & 3, l8 = lane >> 2, wc = warp * WIDE;
@@ -494,8 +506,12 @@ template <int N> __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bw
         for (int half = 1; half >= 0; half--) {
             float h[9][4], decay[8][4];
             unpack_kept<N>(h[0], sm.kept[tile & 1][tid], l8, mine);
-            if (half) run_up<N, false>(h, decay, A2, sm, 0, wc, l4, l8);
-            run_up<N, true>(h, decay, A2, sm, half * 8, wc, l4, l8);
+            if (half) {
+                run_up<N, false, PUT>(h, decay, A2, sm, 0, wc, l4, l8);
+                run_up<N, true, MAKE>(h, decay, A2, sm, 8, wc, l4, l8);
+            } else {
+                run_up<N, true, GET>(h, decay, A2, sm, 0, wc, l4, l8);
+            }
             run_down<N>(g, h, decay, A2, sm, half * 8, warp, wc, l4, l8);
         }
         __syncthreads();

@@ -319,7 +319,7 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
     for (int i = 0; i < 4; i++) load_operand(l, n, streams[i], values);
     load_states(l, n, d, CH, BM, CM, TILE);
     if (twins) {
-        l->smem_bytes += (size_t)(N == 8 ? 8 * TILE * 16 : 0);              // rows of x and dy are further apart, kept states come in pairs
+        l->smem_bytes += (size_t)(N == 8 ? 8 * TILE * 16 + 512 : 8 * 128 * 16);   // N = 8: wider rows, kept states in pairs; else decays
         load_operand(l, n, YS_IN, values);
         load_operand(l, n, KEPT_IN, (double)(CH * N));
     } else {
