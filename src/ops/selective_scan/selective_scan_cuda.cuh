@@ -290,7 +290,8 @@ template <typename T, typename X> static __device__ __forceinline__ X *origin(co
     return l.at ? l.sequence(a.sequence) + a.first * l.row + column : NULL;
 }
 
-template <typename T> static __device__ __forceinline__ void find_origins(origins<T> &o, const scan_operands<T> &p, const part &a)
+template <typename T> static __device__ __forceinline__ void
+find_origins(origins<T> &o, const scan_operands<T> &p, const part &a)
 {
     o.a      = a;
     o.u      = origin<T>(p.u, a, a.channel);
