@@ -3,12 +3,12 @@
  *   lam_t = C dy + a_{t+1} lam_{t+1};   q = sum_n lam B;   v = a lam h_{t-1};   r = sum_n A2 v
  *   du = D dy + dt q     ddelta = (u q + ln2 r) (1 - e^-dt)     dz = dout y silu'(z)     dB = lam dt u     dC = dy h
  *
- * kernel     scan_bwd_twins     a warp holds 128 states of 8 or 16 channels; tiles from the end, states made again in registers
+ * kernel     scan_bwd_twins     a warp holds 128 states of 8 or 16 channels; tiles from the end, states made again
  * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values, kept states and y
- * launch     grid (items, blocks of 32 channels), block 8 N, dynamic smem 42 KB, 34 KB for N = 8
- * resources  sm_90a, CUDA 13.0: 154 registers (N = 16), 164 (N = 8), no spill; 3 blocks an SM, 6 for N = 8
- * moves      u, delta, z, dout, y, kept in; du, ddelta, dz out, once each; 2N/32 fp32 of dB and dC per token and channel:
- *            bound by instructions
+ * launch     grid (items, blocks of 32 channels), block 8 N, dynamic smem 58 KB, 35 KB for N = 8
+ * resources  sm_90a, CUDA 13.0: 141 registers (N = 16), 139 (N = 8), no spill; 3 blocks an SM, 6 for N = 8
+ * moves      u, delta, z, dout, y, kept in; du, ddelta, dz out, once each; 2N/32 fp32 of dB and dC per token and
+ *            channel: bound by instructions
  * floor      8 x 2048 x 4096, N = 16, bf16: 377 us of DRAM, 500 us of exponentials
  * measured   none yet
  * order      fixed: time descends, warps in order; blocks of channels and items are summed by scan_sums_*
@@ -16,31 +16,35 @@
  * Rows of a warp's 16 x 8 tile are states, columns channels; element e of a lane (l4 = lane%4, l8 = lane/4):
  *   N = 16   state 2 l8 + e/2, channel 2 l4 + e%2 of eight
  *   N = 8    state l8, channel 4 l4 + e of sixteen
- * A pair of elements is an operand b of mma.sync as it lies (k: channels, n: states). With dt u (dy) of one token as the only row
- * of a that is not zero, the product sums lam dt u (h dy) over the warp's channels: dB in rows 0 .. 7 of the result, dC in 8 .. 15. */
+ * A pair of elements is an operand b of mma.sync as it lies (k: channels, n: states). With dt u (dy) of one token as
+ * the only row of a that is not zero, the product sums lam dt u (h dy) over the warp's channels: dB in rows 0 .. 7 of the
+ * result, dC in 8 .. 15. */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-enum { CH = TILE_CHANNELS, CO = CH / 8, SLOTS = TILE * CO, TAKEN = 1 };   /* SLOTS: eights of channels in a tile; TAKEN: a barrier */
+enum { CH = TILE_CHANNELS, CO = CH / 8, SLOTS = TILE * CO, TAKEN = 1 };   /* SLOTS: eights of channels */
 
 template <int N> struct bwd_twins_smem {
-    enum { NT = 8 * N, HALF = NT / 2, PAD = N == 16 ? 8 : 16 };   /* PAD: rows of x and dy that a warp reads at once lie in different banks */
+    enum { NT = 8 * N, HALF = NT / 2, PAD = N == 16 ? 8 : 16 };   /* PAD: rows of a read differ in banks */
     float      dt[TILE][CH], x[TILE][CH + PAD], dy[TILE][CH + PAD];   /* x: dt u */
     float      b[TILE][N + 8], c[TILE][N + 8];
     float      q[TILE][CH + 4], r[TILE][CH + 4];
     float      bc[N / 4][TILE][2 * N + 4];                    /* dB | dC of each warp */
     float4     step[2][SLOTS], dD[2][SLOTS], dbias[2][SLOTS], dA[NT];   /* of a slot: four values and four */
     float4     bias[CH / 4], skip[CH / 4];
-    uint32_t   kept[2][NT][32 / N];                           /* private: states before a tile, as they lie; the next tile's arrive meanwhile */
-    uint4      stage[5][SLOTS], u[SLOTS];                     /* private: u, delta, z, dout, y as they arrive; u of the tile before */
+    uint32_t   kept[2][NT][32 / N];                           /* private: states before this tile and the next */
+    uint4      stage[5][SLOTS], u[SLOTS];                     /* u, delta, z, dout, y as they arrive; u of before */
     typename word<N>::type stage_bc[SLOTS];                   /* private: a quarter of B and C of a token */
     document   doc[SLOTS];
+    float4     decays[N == 16 ? 8 : 1][NT];                   /* private: of the first half of a tile */
     origins<bf16> at;
 };
 
 /* ---- one lane's four elements ---- */
 
-template <int N> static __device__ __forceinline__ int twin_channel(int e, int l4) { return N == 16 ? 2 * l4 + (e & 1) : 4 * l4 + e; }
-template <int N> static __device__ __forceinline__ int twin_state(int e, int l8)   { return N == 16 ? 2 * l8 + (e >> 1) : l8; }
+template <int N> static __device__ __forceinline__ int
+twin_channel(int e, int l4) { return N == 16 ? 2 * l4 + (e & 1) : 4 * l4 + e; }
+template <int N> static __device__ __forceinline__ int
+twin_state(int e, int l8)   { return N == 16 ? 2 * l8 + (e >> 1) : l8; }
 
 /* A value per channel (row of dt, x, dy) and one per state (row of b, c) as the four elements want them. */
 template <int N> static __device__ __forceinline__ void by_channel(float (&v)[4], const float *row, int l4)
@@ -63,7 +67,8 @@ template <int N> static __device__ __forceinline__ void by_state(float (&v)[4], 
 }
 
 /* The state before the tile. */
-template <int N> static __device__ __forceinline__ void unpack_kept(float (&h)[4], const uint32_t (&k)[32 / N], int l8, bool mine)
+template <int N> static __device__ __forceinline__ void
+unpack_kept(float (&h)[4], const uint32_t (&k)[32 / N], int l8, bool mine)
 {
 #pragma unroll
     for (int e = 0; e < 4; e++) {
@@ -73,9 +78,13 @@ template <int N> static __device__ __forceinline__ void unpack_kept(float (&h)[4
     }
 }
 
-/* Eight tokens of h from `from` on. KEEP: all states and decays stay, else only the last state, in h[0]. */
-template <int N, bool KEEP> static __device__ __forceinline__ void
-run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], const bwd_twins_smem<N> &sm, int from, int wc, int l4, int l8)
+/* Eight tokens of h from `from` on. KEEP: all states and decays stay, else only the last state, in h[0]. What the
+ * decays are made with: exponentials; exponentials that are put aside too; those that were. */
+enum aside { MAKE, MAKE_AND_PUT, TAKE };
+
+template <int N, bool KEEP, aside HOW> static __device__ __forceinline__ void
+run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], bwd_twins_smem<N> &sm, int from, int wc, int l4,
+       int l8)
 {
     float2 b[2];
     float  x[2];
@@ -88,40 +97,48 @@ run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], const bwd_t
     }
 #pragma unroll
     for (int k = 0; k < 8; k++) {
-        float        dt[4];
+        float        dt[4], a[4], add[4] = { 0, 0, 0, 0 };
         float      (&to)[4] = KEEP ? h[k + 1] : h[0];
         const float (&at)[4] = KEEP ? h[k] : h[0];
-        by_channel<N>(dt, &sm.dt[from + k][wc], l4);
+        if (HOW == TAKE) {
+            const float4 v = sm.decays[k][threadIdx.x];
+            a[0] = v.x; a[1] = v.y; a[2] = v.z; a[3] = v.w;
+        } else {
+            by_channel<N>(dt, &sm.dt[from + k][wc], l4);
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
-            const float a = exp2_fast(dt[e] * A2[e]);
-            if (KEEP) decay[k][e] = a;
-            to[e] = a * at[e];
+            for (int e = 0; e < 4; e++) a[e] = exp2_fast(dt[e] * A2[e]);
+            if (HOW == MAKE_AND_PUT) sm.decays[k][threadIdx.x] = make_float4(a[0], a[1], a[2], a[3]);
         }
-        if (N == 16) {
-            mma_tf32_k4(to, b[k / 4].x, b[k / 4].y, l4 == k % 4 ? x[k / 4] : 0);       // k is the token: all but this one are zero
+        if (N == 16) {                                        // apart: the way from state to state is short
+            mma_tf32_k4(add, b[k / 4].x, b[k / 4].y, l4 == k % 4 ? x[k / 4] : 0);      // k is the token, others zero
         } else {
             float bv[4], xv[4];
             by_state<N>(bv, sm.b[from + k], l8);
             by_channel<N>(xv, &sm.x[from + k][wc], l4);
 #pragma unroll
-            for (int e = 0; e < 4; e++) to[e] = fmaf(bv[e], xv[e], to[e]);
+            for (int e = 0; e < 4; e++) add[e] = bv[e] * xv[e];
+        }
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            if (KEEP) decay[k][e] = a[e];
+            to[e] = fmaf(a[e], at[e], add[e]);
         }
     }
 }
 
-/* Sums over eight tokens on the tensor cores. qr: column k is the token, rows are channels (q, then r; N = 8: one tile each).
- * b, c: row k is the token of lam dt u, row k + 8 that of h dy, columns are the states of elements 0 and 1 (N = 16: and of 2 and 3);
- * the other rows are void. */
+/* Sums over eight tokens on the tensor cores. qr: column k is the token, rows are channels (q, then r; N = 8: one tile
+ * each). b, c: row k is the token of lam dt u, row k + 8 that of h dy, columns are the states of elements 0 and 1
+ * (N = 16: and of 2 and 3); the other rows are void. */
 template <int N> struct twin_sums { float qr[16 / N][4], b[N / 8][4], c[N / 8][4]; };
 
 template <int N> static __device__ __forceinline__ void
-add_token(twin_sums<N> &s, int k, int l8, const float (&lam)[4], const float (&h)[4], const float (&x)[4], const float (&dy)[4])
+add_token(twin_sums<N> &s, int k, int l8, const float (&lam)[4], const float (&h)[4], const float (&x)[4],
+          const float (&dy)[4])
 {
     constexpr int LAST = N / 8 - 1;
     const bool    here = l8 == k;
 #pragma unroll
-    for (int i = 0; i < 2; i++) {                             // N = 16: other states of the same channels; N = 8: other channels
+    for (int i = 0; i < 2; i++) {                             // N = 16: other states; N = 8: other channels
         const int   e = N == 16 ? 0 : 2 * i;
         const float a[4] = { here ? x[e] : 0, here ? dy[e] : 0, here ? x[e + 1] : 0, here ? dy[e + 1] : 0 };
         mma_tf32_k8(s.b[i * LAST], a[0], a[1], a[2], a[3], lam[2 * i], lam[2 * i + 1]);
@@ -130,13 +147,15 @@ add_token(twin_sums<N> &s, int k, int l8, const float (&lam)[4], const float (&h
 }
 
 /* q and r of tokens k and k + 1 into their columns; p: pairs of channels of this lane's states, as 8 x 8 matrices. */
-template <int N> static __device__ __forceinline__ void add_pair(twin_sums<N> &s, int k, int l8, const uint32_t (&p)[2][32 / N])
+template <int N> static __device__ __forceinline__ void
+add_pair(twin_sums<N> &s, int k, int l8, const uint32_t (&p)[2][32 / N])
 {
     const uint32_t ones = 0x3f803f80u;                        // two of 1.0
     const uint32_t b0 = l8 == k ? ones : 0u, b1 = l8 == k + 1 ? ones : 0u;
 #pragma unroll
     for (int i = 0; i < 16 / N; i++) {
-        const uint32_t a[4] = { transpose_8x8(p[0][2 * i]), transpose_8x8(p[0][2 * i + 1]), transpose_8x8(p[1][2 * i]), transpose_8x8(p[1][2 * i + 1]) };
+        const uint32_t a[4] = { transpose_8x8(p[0][2 * i]), transpose_8x8(p[0][2 * i + 1]),
+                                transpose_8x8(p[1][2 * i]), transpose_8x8(p[1][2 * i + 1]) };
         mma_bf16_k16(s.qr[i], a, b0, b1);
     }
 }
@@ -198,14 +217,7 @@ run_down(float (&g)[4], const float (&h)[9][4], const float (&decay)[8][4], cons
         }
         by_state<N>(b, sm.b[from + k], l8);
         by_channel<N>(dt, &sm.dt[from + k][wc], l4);
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            g[e] = decay[k][e] * lam[e];
-            const float v = g[e] * h[k][e];
-            dA[e] = fmaf(dt[e], v, dA[e]);
-            q[e]  = lam[e] * b[e];
-            r[e]  = A2[e] * v;
-        }
+        token_back(g, q, r, dA, lam, decay[k], h[k], A2, b, dt);
         add_token<N>(s, k, l8, lam, h[k + 1], xs, ys);
         if (N == 16) {
             pairs[k & 1][0] = pack_bf16(q[0] + q[2], q[1] + q[3]);
@@ -226,7 +238,8 @@ run_down(float (&g)[4], const float (&h)[9][4], const float (&decay)[8][4], cons
 
 /* ---- a tile on its way: every thread its own values, so that no barrier is needed before it reads them ---- */
 
-template <int N> static __device__ __forceinline__ void fetch_documents(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int t, int s)
+template <int N> static __device__ __forceinline__ void
+fetch_documents(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int t, int s)
 {
     const bool leads = p.pack > 1 ? t % p.L == 0 : t + sm.at.a.first == 0;
     if (p.ids.at && !leads) {
@@ -239,17 +252,19 @@ template <int N> static __device__ __forceinline__ void fetch_documents(const sc
 }
 
 /* The lower half of a block asks for what it opens, the upper half for B and C, everyone for its states. */
-template <int N> static __device__ __forceinline__ void fetch_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+template <int N> static __device__ __forceinline__ void
+fetch_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
     constexpr int HALF = bwd_twins_smem<N>::HALF, NP = SLOTS / HALF;
     const int me = thread_anew(), left = sm.at.a.channels - sm.at.a.channel, last = sm.at.a.length - 1;
     const int l4 = me & 3, l8 = me % 32 / 4, c = me / 32 * (128 / N) + twin_channel<N>(0, l4);
-    const bf16 *k = row_at((const bf16 *)sm.at.kept + (c < left ? c : 0) * N + (N == 16 ? 2 * l8 : l8 & ~1), tile, 2 * N * p.D);
+    const bf16 *k = sm.at.kept + (c < left ? c : 0) * N + (N == 16 ? 2 * l8 : l8 & ~1);
+    k = row_at(k, tile, 2 * N * p.D);
     if (me < HALF) {
         const int  column = me % CO * 8 < left ? me % CO * 8 : 0, second = column + 4 < left ? 4 : 0;
         // addresses first: between two asynchronous copies a read of shared memory costs three empty ones
-        const bf16 *u = sm.at.u + column, *delta = sm.at.delta + column, *z = sm.at.z + column, *dout = sm.at.dout + column;
-        const bf16 *ys = sm.at.ys + column;
+        const bf16 *u = sm.at.u + column, *delta = sm.at.delta + column, *z = sm.at.z + column;
+        const bf16 *dout = sm.at.dout + column, *ys = sm.at.ys + column;
 #pragma unroll
         for (int i = 0; i < NP; i++) {
             const int s = me + i * HALF, t = min(tile * TILE + s / CO, last);
@@ -272,17 +287,20 @@ template <int N> static __device__ __forceinline__ void fetch_tile(const scan_op
         }
     }
 #pragma unroll
-    for (int i = 0; i < 32 / N; i++) copy_async<4>(&sm.kept[tile & 1][me][i], k + i * N);   // channels of a lane are all there or none
+    for (int i = 0; i < 32 / N; i++)                          // channels of a lane are all there or none
+        copy_async<4>(&sm.kept[tile & 1][me][i], k + i * N);
     copies_commit();
 }
 
-/* ---- lower half of a block: step sizes, dz, and what the states need of a tile that has arrived. The upper half closes the tile
- * behind meanwhile, and says when it has taken from shared memory what this writes over ---- */
+/* ---- lower half of a block: step sizes, dz, and what the states need of a tile that has arrived. The upper half
+ * closes the tile behind meanwhile, and says when it has taken from shared memory what this writes over ---- */
 
-template <int N> static __device__ __forceinline__ void open_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+template <int N> static __device__ __forceinline__ void
+open_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
     constexpr int NT = 8 * N, HALF = NT / 2, NP = SLOTS / HALF;
-    const int me = thread_anew(), octet = me % CO, left = sm.at.a.channels - sm.at.a.channel - 8 * octet, second = left > 4 ? 4 : 0;
+    const int me = thread_anew(), octet = me % CO;
+    const int left = sm.at.a.channels - sm.at.a.channel - 8 * octet, second = left > 4 ? 4 : 0;
     float     bias[8];
     read8(bias, sm.bias + 2 * octet);
 #pragma unroll
@@ -320,13 +338,14 @@ template <int N> static __device__ __forceinline__ void open_tile(const scan_ope
         }
         if (in) put8(&sm.dD[0][s], dD, SLOTS);
         if (i == 0) barrier_wait<TAKEN>(0, NT);
-        float4 *to_dt = (float4 *)&sm.dt[row][octet * 8], *to_x = (float4 *)&sm.x[row][octet * 8], *to_dy = (float4 *)&sm.dy[row][octet * 8];
+        float4 *to_dt = (float4 *)&sm.dt[row][octet * 8], *to_x = (float4 *)&sm.x[row][octet * 8];
+        float4 *to_dy = (float4 *)&sm.dy[row][octet * 8];
         sm.u[s] = raw;
         put8(&sm.step[0][s], dt, SLOTS);
         put8(to_dt, dt);
         put8(to_x, x);
-        put8(to_dy, dy);                                      // exceptions are written over: a branch not taken costs less than choices
-        const float4 reset = make_float4(RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP), zero = make_float4(0, 0, 0, 0);
+        put8(to_dy, dy);                                      // exceptions are written over: cheaper than choices
+        const float4 reset = make_float4(RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP), zero = {};
         if ((p.ids.at || p.pack > 1) && sm.doc[s].here != sm.doc[s].before) to_dt[0] = to_dt[1] = reset;
         if (!in) to_dt[0] = to_x[0] = to_dy[0] = zero;
         if (!in || !second) to_dt[1] = to_x[1] = to_dy[1] = zero;
@@ -335,7 +354,8 @@ template <int N> static __device__ __forceinline__ void open_tile(const scan_ope
 
 /* ---- upper half: gradients of a tile whose q, r, dB and dC are there. TAKE: the lower half waits ---- */
 
-template <int N, bool TAKE> static __device__ __forceinline__ void close_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+template <int N, bool TAKE> static __device__ __forceinline__ void
+close_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
     constexpr int NT = 8 * N, HALF = NT / 2, NP = SLOTS / HALF, BQ = N / 2;
     const int me = thread_anew() - HALF, octet = me % CO, length = sm.at.a.length;
@@ -414,7 +434,8 @@ template <int N> static __device__ __forceinline__ void put_bc(bwd_twins_smem<N>
 
 /* ---- what this item adds to the parameters, and the adjoint of what came in ---- */
 
-template <int N> static __device__ __forceinline__ void close_item(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, const float (&g)[4])
+template <int N> static __device__ __forceinline__ void
+close_item(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, const float (&g)[4])
 {
     const part   a = sm.at.a;
     const int    me = thread_anew();
@@ -444,9 +465,11 @@ template <int N> static __device__ __forceinline__ void close_item(const scan_op
     *(float4 *)(to + p.D) = b;
 }
 
-template <int N> __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
+template <int N> __global__ void __launch_bounds__(8 * N, 384 / (8 * N))
+scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
-    constexpr int NT = 8 * N, WIDE = 128 / N;
+    constexpr int   NT = 8 * N, WIDE = 128 / N;
+    constexpr aside PUT = N == 16 ? MAKE_AND_PUT : MAKE, GET = N == 16 ? TAKE : MAKE;   // N = 8: there is no room
     extern __shared__ __align__(16) char smem[];
     bwd_twins_smem<N> &sm = *(bwd_twins_smem<N> *)smem;
     const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32, l4 = lane & 3, l8 = lane >> 2, wc = warp * WIDE;
@@ -466,7 +489,7 @@ template <int N> __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bw
             g[e]  = start && mine ? start[c * p.start_back.row + n] : 0;
         }
         sm.dA[tid] = make_float4(0, 0, 0, 0);
-        for (int s = tid; s < 2 * SLOTS; s += NT) sm.dD[s / SLOTS][s % SLOTS] = sm.dbias[s / SLOTS][s % SLOTS] = make_float4(0, 0, 0, 0);
+        for (int s = tid; s < 2 * SLOTS; s += NT) (&sm.dD[0][0])[s] = (&sm.dbias[0][0])[s] = make_float4(0, 0, 0, 0);
         if (tid < CH) {
             const bool in = a.channel + tid < a.channels;
             ((float *)sm.bias)[tid] = in && p.bias ? p.bias[a.channel + tid] : 0;
@@ -475,7 +498,7 @@ template <int N> __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bw
     }
     __syncthreads();
 
-    // 2. from the last tile to the first: a barrier before the states read a tile, one before others read what they left
+    // 2. from the last tile to the first: a barrier before states read a tile, one before others read what they left
     const int tiles = (sm.at.a.length + TILE - 1) / TILE;
     fetch_tile<N>(p, sm, tiles - 1);
     for (int tile = tiles - 1; tile >= 0; tile--) {
@@ -494,8 +517,12 @@ template <int N> __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bw
         for (int half = 1; half >= 0; half--) {
             float h[9][4], decay[8][4];
             unpack_kept<N>(h[0], sm.kept[tile & 1][tid], l8, mine);
-            if (half) run_up<N, false>(h, decay, A2, sm, 0, wc, l4, l8);
-            run_up<N, true>(h, decay, A2, sm, half * 8, wc, l4, l8);
+            if (half) {
+                run_up<N, false, PUT>(h, decay, A2, sm, 0, wc, l4, l8);
+                run_up<N, true, MAKE>(h, decay, A2, sm, 8, wc, l4, l8);
+            } else {
+                run_up<N, true, GET>(h, decay, A2, sm, 0, wc, l4, l8);
+            }
             run_down<N>(g, h, decay, A2, sm, half * 8, warp, wc, l4, l8);
         }
         __syncthreads();
@@ -516,7 +543,8 @@ extern "C" mba_status selective_scan_bwd_twins_cuda(const mba_call *c)
     p.eights    = eights_of(p);
     p.eights_bc = in_eights(p.B) && in_eights(p.C);
     if (p.pieces > 1) MBA_TRY(scan_carries_back(c, &k, &p));
-    mba_assert(k == main && (p.N == 16 ? sizeof(bwd_twins_smem<16>) : sizeof(bwd_twins_smem<8>)) <= c->plan->launch[k].smem_bytes);
+    const size_t smem = p.N == 16 ? sizeof(bwd_twins_smem<16>) : sizeof(bwd_twins_smem<8>);
+    mba_assert(k == main && smem <= c->plan->launch[k].smem_bytes);
     auto *kernel = p.N == 16 ? scan_bwd_twins<16> : scan_bwd_twins<8>;
     MBA_KERNEL(c, k, kernel, p);
     return scan_sums(c, k + 1, p);

@@ -258,6 +258,22 @@ static __device__ __forceinline__ void put8(float4 *at, const float (&v)[8], int
 /* Half a unit of tf32 added, for operands of tensor cores alone: those drop the 13 bits behind. cvt.rna takes three instructions. */
 static __device__ __forceinline__ float rounded_tf32(float x) { return __uint_as_float(__float_as_uint(x) + 0x1000u); }
 
+/* ---- four states, one token back: g = a lam, and what it gives to q, r and dA. h: the state before ---- */
+
+static __device__ __forceinline__ void token_back(float (&g)[4], float (&q)[4], float (&r)[4], float (&dA)[4], const float (&lam)[4],
+                                                  const float (&a)[4], const float (&h)[4], const float (&A2)[4], const float (&b)[4],
+                                                  const float (&dt)[4])
+{
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        g[e] = a[e] * lam[e];
+        const float v = g[e] * h[e];
+        dA[e] = fmaf(dt[e], v, dA[e]);
+        q[e]  = lam[e] * b[e];
+        r[e]  = A2[e] * v;
+    }
+}
+
 /* ---- where the part of a block begins in every operand: first token, first channel. Kept in shared memory, for registers are
  * what these kernels have least of ---- */
 
@@ -274,7 +290,8 @@ template <typename T, typename X> static __device__ __forceinline__ X *origin(co
     return l.at ? l.sequence(a.sequence) + a.first * l.row + column : NULL;
 }
 
-template <typename T> static __device__ __forceinline__ void find_origins(origins<T> &o, const scan_operands<T> &p, const part &a)
+template <typename T> static __device__ __forceinline__ void
+find_origins(origins<T> &o, const scan_operands<T> &p, const part &a)
 {
     o.a      = a;
     o.u      = origin<T>(p.u, a, a.channel);

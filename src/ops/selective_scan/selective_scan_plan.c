@@ -220,9 +220,9 @@ static mba_status twins_take(const mba_node *n, const mba_machine *m, bool back)
     return MBA_OK;
 }
 
-/* How long blocks take for a tile where so many are together on an SM, in us of an H200, and the pass that finds what pieces leave
- * behind, as a part of that. Forward: reckoned from its instructions (selective_scan.md). Backward, 16 states: measured with 2 and 3
- * together and with carries; the others reckoned. */
+/* How long blocks take for a tile where so many are together on an SM, in us of an H200, and the pass that finds what
+ * pieces leave behind, as a part of that. Forward: reckoned from its instructions (selective_scan.md). Backward, 16
+ * states: measured with 2 and 3 together and with carries; the others reckoned. */
 typedef struct pace { int64_t together; double us[7], carry; } pace;
 static const pace forward_pace    = { 4, { 0, 0.55, 0.8, 1.2, 1.6 }, 0.75 };
 static const pace backward_pace   = { 3, { 0, 2.2, 2.9, 4.4 }, 0.27 };
@@ -236,18 +236,23 @@ static double rounds_of(int64_t blocks, int64_t sm, const pace *p)
 }
 
 /* The items that take least time. */
-static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, const pace *at, const mba_tensor *kept, bool packs)
+static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, const pace *at, const mba_tensor *kept,
+                           bool packs)
 {
     int64_t best = kept ? kept->type.dim[0] : d.B;
     double  least = INFINITY;
     const bool fixed = best < d.B;                            // what the forward kept is kept of packs
     for (int64_t k = 1; k <= PIECES_MOST && !fixed; k++) {
-        const int64_t piece = mba_ceil(mba_ceil(d.L, k), TILE) * TILE, cut = d.B * mba_ceil(d.L, piece), packed = mba_ceil(d.B, k);
+        const int64_t piece = mba_ceil(mba_ceil(d.L, k), TILE) * TILE, cut = d.B * mba_ceil(d.L, piece);
+        const int64_t packed = mba_ceil(d.B, k);
+        const bool    pieces = k == 1 || piece >= PIECE_LEAST;
+        packs &= !kept && k <= PACK_MOST && packed * k * d.L <= INT_MOST;
         for (int pack = 0; pack < 2; pack++) {
-            if (pack ? !packs || kept || k > PACK_MOST || packed * k * d.L > INT_MOST : k > 1 && piece < PIECE_LEAST) continue;
+            if (!(pack ? packs : pieces)) continue;
             const int64_t items = pack ? packed : cut, blocks = channel_blocks(d, width);
             const double  main = rounds_of(items * blocks, m->sm, at);
-            const double  carry = items > d.B ? at->carry * rounds_of((items - d.B) * blocks, m->sm, at) : 0;   // the last piece leaves nothing
+            const int64_t before = items > d.B ? (items - d.B) * blocks : 0;       // the last piece leaves nothing
+            const double  carry = before ? at->carry * rounds_of(before, m->sm, at) : 0;
             const double  t = (main + carry) * (double)(scan_cut_of(d, items).tiles + 2);
             if (t < least) { least = t; best = items; }
         }
@@ -263,7 +268,8 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     mba_launch    *l = mba_plan_launch(p, "scan_fwd_twins", MBA_MIXED, items, 192);
     l->grid[1]    = channel_blocks(d, width);
     l->regs       = 80;
-    l->smem_bytes = (size_t)(8 * TILE * (9 * width / 8 + width + 8 + d.N + 64) + 4 * (6 * TILE * width + 64 * d.N) + 8 * width + ORIGINS_BYTES);
+    l->smem_bytes = (size_t)(8 * TILE * (9 * width / 8 + width + 8 + d.N + 64) + 4 * (6 * TILE * width + 64 * d.N) + 8 * width
+                             + ORIGINS_BYTES);
     l->ring_depth = 2;
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
@@ -311,7 +317,7 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
     const double   values = (double)(TILE * CH), elements = values * (double)N;
     mba_launch    *l = mba_plan_launch(p, twins ? "scan_bwd_twins" : "scan_bwd_tiles", MBA_MIXED, items, (int)(8 * N));
     l->grid[1]    = channel_blocks(d, CH);
-    l->regs       = N == 16 ? (twins ? 154 : 162) : 164;
+    l->regs       = N == 16 ? (twins ? 141 : 162) : twins ? 139 : 164;
     l->smem_bytes = (size_t)(4 * (TILE * (CH + 2 * (CH + 8) + 2 * (N + 8) + 2 * (CH + 4)) + N / 4 * TILE * (2 * N + 4)) + 3 * 128 * 16 + 8 * CH
                              + (6 * 128 + 8 * N) * 4 * e + 128 * 8 + 2 * 8 * N * 16 + ORIGINS_BYTES);
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
@@ -319,7 +325,7 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
     for (int i = 0; i < 4; i++) load_operand(l, n, streams[i], values);
     load_states(l, n, d, CH, BM, CM, TILE);
     if (twins) {
-        l->smem_bytes += (size_t)(N == 8 ? 8 * TILE * 16 : 0);              // rows of x and dy are further apart, kept states come in pairs
+        l->smem_bytes += (size_t)(N == 8 ? 8 * TILE * 16 + 512 : 8 * 128 * 16);   // N = 8: wider rows, kept states in pairs; else decays
         load_operand(l, n, YS_IN, values);
         load_operand(l, n, KEPT_IN, (double)(CH * N));
     } else {
@@ -327,7 +333,7 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
         mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_KEPT), (double)(CH * N * e));
     }
     mba_phase_work(l, MBA_BARRIER, 2, NULL);
-    mba_phase_work(l, MBA_SFU, 1.5 * elements + 3 * values, NULL);
+    mba_phase_work(l, MBA_SFU, (twins && N == 16 ? 1 : 1.5) * elements + 3 * values, NULL);
     mba_phase_work(l, MBA_FMA, 14 * elements + 30 * values, NULL);
     if (e == 2) mba_phase_work(l, MBA_MMA, 16 * elements, NULL);            // sums of bf16; those of tf32 are not in it
     mba_phase_work(l, MBA_SMEM, 8 * elements, NULL);

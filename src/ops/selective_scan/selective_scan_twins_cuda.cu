@@ -1,23 +1,24 @@
 /* selective_scan_twins_cuda.cu -- the scan of Mamba-1, forward: bf16, 8 or 16 states.
  *
  *   h = 2^(dt A2) h + dt u B,   out = (C h + D u) silu(z),   dt = softplus(delta + dt_bias)
- *   u, delta, z, out (B, L, D)   B, C (B, L, G, N) bf16     A_log (D, N)   states (B, D, N) fp32     kept (items, tiles, D, N) bf16
+ *   u, delta, z, out (B, L, D), B, C (B, L, G, N), kept (items, tiles, D, N) bf16   A_log (D, N), states (B, D, N) fp32
  *
- * kernel     scan_fwd_twins     four warps hold 128 states each and do nothing else; two make step sizes, gate and store
+ * kernel     scan_fwd_twins     four warps hold 128 states each and nothing else; two make step sizes, gate and store
  * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values (faster: of eight)
  * launch     grid (items, blocks of 512/N channels), block 192, dynamic smem 36 KB (N = 16), 54 KB (N = 8)
  * resources  see selective_scan_plan.c; no spill; 4 blocks an SM
- * moves      u, delta, z, B, C in, out, y and kept states once each: bound by exponentials and instructions, not by DRAM
+ * moves      u, delta, z, B, C in, out, y and kept states once each: bound by exponentials and instructions
  * floor      8 x 2048 x 4096, N = 16: one exponential per element, 331 us at 16 a clock and SM, 1.73 GHz
  * measured   none yet
  * order      fixed: time ascends, pieces of a sequence in order
  *
- * A lane has one 16 x 8 accumulator of mma.sync. Which channel a row and which state a column stands for is free (l4 = lane%4,
- * l8 = lane/4, element e):
+ * A lane has one 16 x 8 accumulator of mma.sync. Which channel a row and which state a column stands for is free
+ * (l4 = lane%4, l8 = lane/4, element e):
  *   N = 16   channel l8 of eight, state 4 l4 + e: rows 8 .. 15 are the same channels again, with other states
  *   N = 8    channel l8 + 8 (e/2) of sixteen, state 2 l4 + e%2
- * So all states of a channel are in one warp, each of the SM's four schedulers has one heavy warp of every block, and the state as
- * it lies is an operand a of the product that sums C h (rows of it are not rows of the state: see twins_tokens). */
+ * So all states of a channel are in one warp, each of the SM's four schedulers has one heavy warp of every block, and
+ * the state as it lies is an operand a of the product that sums C h (rows of it are not rows of the state: see
+ * twins_tokens). */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
 enum { SCANNERS = 128, ELEMENTS = 64, THREADS = SCANNERS + ELEMENTS, FULL = 1, DONE = 3, RING = 4 };
@@ -26,14 +27,14 @@ enum { SCANNERS = 128, ELEMENTS = 64, THREADS = SCANNERS + ELEMENTS, FULL = 1, D
 #define TF32_LOSS 1.000352f
 
 template <int N> struct twins_smem {
-    enum { CH = 512 / N, CO = CH / 8, OCTET = 36, VALUES = TILE * CO };   /* OCTET: eight channels x four tokens, apart by banks */
+    enum { CH = 512 / N, CO = CH / 8, OCTET = 36, VALUES = TILE * CO };   /* OCTET: 8 channels x 4 tokens, padded */
     struct buffer {
         float dt[TILE / 4][CO][OCTET];                        /* four tokens of a channel lie together */
         float x[TILE][CH + 8];                                /* dt u, and in its place C h */
         float b[TILE][N];
         float c[TILE][64];                                    /* as operand b of mma.sync, zeros and all: see put_c */
     } buf[2];
-    struct slot {                                             /* a tile as it arrives: private to the thread that asked for it */
+    struct slot {                                             /* a tile as it arrives: private to who asked for it */
         uint4 u[VALUES], delta[VALUES], z[VALUES];
         typename word<N>::type bc[ELEMENTS];
     } ring[RING];
@@ -50,11 +51,12 @@ template <int N> struct twins_role {
     const int32_t *ids;
     int            length, first, octet, row, second, bc_bytes;   /* bc_bytes: between rows */
     bool           mine, docs, whole, whole_bc, is_c;
-    int            phase[NP];                                 /* token within its sequence, of the row whose documents are read next */
+    int            phase[NP];                                 /* token within its sequence, of the row read next */
     document       doc[NP];
 };
 
-template <int N> static __device__ __forceinline__ twins_role<N> twins_role_of(const scan_operands<bf16> &p, const twins_smem<N> &sm, int et)
+template <int N> static __device__ __forceinline__ twins_role<N>
+twins_role_of(const scan_operands<bf16> &p, const twins_smem<N> &sm, int et)
 {
     twins_role<N> e;
     e.octet  = et % e.CO;
@@ -81,7 +83,8 @@ template <int N> static __device__ __forceinline__ twins_role<N> twins_role_of(c
     return e;
 }
 
-template <int N, bool CARRY> static __device__ __forceinline__ void twins_ask(const twins_role<N> &e, const scan_operands<bf16> &p, twins_smem<N> &sm, int et, int tile)
+template <int N, bool CARRY> static __device__ __forceinline__ void
+twins_ask(const twins_role<N> &e, const scan_operands<bf16> &p, twins_smem<N> &sm, int et, int tile)
 {
     auto &to = sm.ring[tile % RING];
 #pragma unroll
@@ -97,7 +100,8 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_ask(co
     else         copy_async<8>(&to.bc[et], bc);
 }
 
-template <int N> static __device__ __forceinline__ void twins_documents(twins_role<N> &e, const scan_operands<bf16> &p, int tile)
+template <int N> static __device__ __forceinline__ void
+twins_documents(twins_role<N> &e, const scan_operands<bf16> &p, int tile)
 {
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
@@ -108,7 +112,7 @@ template <int N> static __device__ __forceinline__ void twins_documents(twins_ro
     }
 }
 
-/* C of a token as columns of an operand b (k: states as they lie in the lanes of operand a, n: columns), two values to a lane.
+/* C of a token as columns of an operand b (k: states as they lie in the lanes of operand a), two values to a lane.
  * N = 16: columns 2 (t%4), for elements 0 and 2 of a lane, and the next, for 1 and 3.
  * N = 8: columns 4 (t%2) and the next, for elements 0 and 1; the two behind, for elements 2 and 3.
  * All others are zero and stay so. v: states from `from` on. */
@@ -133,8 +137,15 @@ static __device__ __forceinline__ void put_dt(float *to, const float (&v)[8])
     for (int k = 0; k < 8; k++) to[4 * k] = v[k];
 }
 
+static __device__ __forceinline__ void put_dt(float *to, float all)
+{
+#pragma unroll
+    for (int k = 0; k < 8; k++) to[4 * k] = all;
+}
+
 /* Step sizes, dt u, B and C of a tile into its buffer. */
-template <int N, bool CARRY> static __device__ __forceinline__ void twins_fill(const twins_role<N> &e, twins_smem<N> &sm, int et, int tile)
+template <int N, bool CARRY> static __device__ __forceinline__ void
+twins_fill(const twins_role<N> &e, twins_smem<N> &sm, int et, int tile)
 {
     auto       &s = sm.buf[tile & 1];
     const auto &from = sm.ring[tile % RING];
@@ -154,13 +165,12 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_fill(c
         }
         float      *dt = s.dt[row / 4][e.octet] + row % 4;
         float4     *x = (float4 *)&s.x[row][8 * e.octet];
-        const float zero[8] = {}, reset[8] = { RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP };
         put_dt(dt, d);
-        put8(x, u);                                           // exceptions are written over: a branch not taken costs less than choices
-        if (e.docs && e.doc[i].here != e.doc[i].before) put_dt(dt, reset);
+        put8(x, u);                                           // exceptions are written over: cheaper than choices
+        if (e.docs && e.doc[i].here != e.doc[i].before) put_dt(dt, RESET_STEP);
         if (row >= left) {
-            put_dt(dt, zero);
-            put8(x, zero);
+            put_dt(dt, 0.0f);
+            x[0] = x[1] = make_float4(0, 0, 0, 0);
         }
     }
     if (CARRY && e.is_c) return;
@@ -172,12 +182,14 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_fill(c
         put_c<N>(s.c[row], row, at, v);
     } else {
 #pragma unroll
-        for (int k = 0; k < N / 2; k += 4) *(float4 *)&s.b[row][at + k] = make_float4(v[k], v[k + 1], v[k + 2], v[k + 3]);
+        for (int k = 0; k < N / 2; k += 4)
+            *(float4 *)&s.b[row][at + k] = make_float4(v[k], v[k + 1], v[k + 2], v[k + 3]);
     }
 }
 
 /* C h of a tile whose states went by: skip, gate, store. */
-template <int N> static __device__ __forceinline__ void twins_finish(const twins_role<N> &e, const scan_operands<bf16> &p, const twins_smem<N> &sm, int et, int tile)
+template <int N> static __device__ __forceinline__ void
+twins_finish(const twins_role<N> &e, const scan_operands<bf16> &p, const twins_smem<N> &sm, int et, int tile)
 {
     const auto &s = sm.buf[tile & 1];
     const auto &from = sm.ring[tile % RING];
@@ -207,7 +219,8 @@ template <int N> static __device__ __forceinline__ void twins_finish(const twins
     }
 }
 
-template <int N, bool CARRY> static __device__ __forceinline__ void twins_elements(const scan_operands<bf16> &p, twins_smem<N> &sm, int et)
+template <int N, bool CARRY> static __device__ __forceinline__ void
+twins_elements(const scan_operands<bf16> &p, twins_smem<N> &sm, int et)
 {
     twins_role<N> e = twins_role_of<N>(p, sm, et);
     const int     tiles = (e.length + TILE - 1) / TILE;
@@ -236,11 +249,13 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_elemen
 
 /* ---- the recurrence ---- */
 
-template <int N> static __device__ __forceinline__ int twin_channel(int e, int l8) { return N == 16 ? l8 : l8 + e / 2 * 8; }
-template <int N> static __device__ __forceinline__ int twin_state(int e, int l4)   { return N == 16 ? 4 * l4 + e : 2 * l4 + e % 2; }
+template <int N> static __device__ __forceinline__ int
+twin_channel(int e, int l8) { return N == 16 ? l8 : l8 + e / 2 * 8; }
+template <int N> static __device__ __forceinline__ int
+twin_state(int e, int l4)   { return N == 16 ? 4 * l4 + e : 2 * l4 + e % 2; }
 
-/* dt u and B of four tokens as operands of products with four k. N = 8: k is the token. N = 16: a product has two tokens, each twice:
- * k even for rows 0 .. 7, odd for the others. */
+/* dt u and B of four tokens as operands of products with four k. N = 8: k is the token. N = 16: a product has two
+ * tokens, each twice: k even for rows 0 .. 7, odd for the others. */
 template <int N> struct four_tokens { float x0[N / 8], x1[N / 8], b[N / 8]; };
 
 template <int N> static __device__ __forceinline__ void
@@ -262,10 +277,12 @@ read_tokens(four_tokens<N> &f, const typename twins_smem<N>::buffer &s, int g, i
     }
 }
 
-/* Tokens of one buffer, from group `from` of four on. The state enters C h as operand a, element e as a[e]: so row l8 of that operand
- * has elements 0 and 2, row l8 + 8 elements 1 and 3, and the sum over a channel is that of two entries of the result, both of one lane. */
+/* Tokens of one buffer, from group `from` of four on. The state enters C h as operand a, element e as a[e]: so row l8
+ * of that operand has elements 0 and 2, row l8 + 8 elements 1 and 3, and the sum over a channel is that of two entries
+ * of the result, both of one lane. */
 template <int N, int GROUPS, bool CARRY> static __device__ __forceinline__ void
-twins_tokens(float (&h)[4], float (&steps)[16 / N], const float (&A2)[4], typename twins_smem<N>::buffer &s, int from, int wc, int l4, int l8)
+twins_tokens(float (&h)[4], float (&steps)[16 / N], const float (&A2)[4], typename twins_smem<N>::buffer &s, int from,
+             int wc, int l4, int l8)
 {
     enum { PER = N / 4, SUMS = 4 * GROUPS / PER };            /* a lane has C h of one token in PER */
     float y[SUMS], d[4] = { 0, 0, 0, 0 };
@@ -285,7 +302,8 @@ twins_tokens(float (&h)[4], float (&steps)[16 / N], const float (&A2)[4], typena
                 dt[i] = j == 0 ? steps4[i].x : j == 1 ? steps4[i].y : j == 2 ? steps4[i].z : steps4[i].w;
                 if (CARRY) steps[i] += dt[i];
             }
-            mma_tf32_k4(b, f.x0[p], f.x1[p], (N == 16 ? l4 / 2 == j % 2 : l4 == j) ? f.b[p] : 0);     // all other tokens are zero
+            const bool here = N == 16 ? l4 / 2 == j % 2 : l4 == j;        // all other tokens are zero
+            mma_tf32_k4(b, f.x0[p], f.x1[p], here ? f.b[p] : 0);
 #pragma unroll
             for (int e = 0; e < 4; e++) h[e] = fmaf(exp2_fast(dt[N == 16 ? 0 : e / 2] * A2[e]), h[e], b[e]);
             if (CARRY) continue;
@@ -297,7 +315,7 @@ twins_tokens(float (&h)[4], float (&steps)[16 / N], const float (&A2)[4], typena
         }
     }
 #pragma unroll
-    for (int i = 0; i < SUMS && !CARRY; i++) {                // behind all reads of dt u: the compiler does not know that rows differ
+    for (int i = 0; i < SUMS && !CARRY; i++) {                // behind all reads of dt u: no load waits for them
         if (N == 16) s.x[4 * (from + i) + l4][wc + l8] = y[i];
         else         s.x[4 * from + 2 * i + l4 / 2][wc + l8 + 8 * (l4 & 1)] = y[i];
     }
@@ -314,11 +332,14 @@ template <int N> static __device__ __forceinline__ void twins_keep(bf16 *k, cons
     }
 }
 
-template <int N, bool CARRY> static __device__ __forceinline__ void twins_states(const scan_operands<bf16> &p, twins_smem<N> &sm, int warp, int lane)
+template <int N, bool CARRY> static __device__ __forceinline__ void
+twins_states(const scan_operands<bf16> &p, twins_smem<N> &sm, int warp, int lane)
 {
     const part &a = sm.at.a;
-    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp * (128 / N), tiles = (a.length + TILE - 1) / TILE, here = a.channels - a.channel;
-    bf16      *kept = CARRY || !sm.at.kept || wc + l8 >= here ? NULL : sm.at.kept + (wc + l8) * N + twin_state<N>(0, l4);
+    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp * (128 / N), tiles = (a.length + TILE - 1) / TILE;
+    const int  here = a.channels - a.channel;
+    const bool keeps = !CARRY && sm.at.kept && wc + l8 < here;
+    bf16      *kept = keeps ? sm.at.kept + (wc + l8) * N + twin_state<N>(0, l4) : NULL;
     const bool second = wc + l8 + 8 < here;
     float A2[4], h[4], steps[16 / N] = {};
     const float *start = !CARRY && p.start.at ? p.start.sequence(a.item) : NULL;
@@ -337,7 +358,8 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_states
         }
         constexpr int GROUPS = N / 4;                         // as many as registers allow to look ahead over
 #pragma unroll 1
-        for (int g = 0; g < TILE / 4; g += GROUPS) twins_tokens<N, GROUPS, CARRY>(h, steps, A2, sm.buf[tile & 1], g, wc, l4, l8);
+        for (int g = 0; g < TILE / 4; g += GROUPS)
+            twins_tokens<N, GROUPS, CARRY>(h, steps, A2, sm.buf[tile & 1], g, wc, l4, l8);
         barrier_arrive<DONE>(tile, THREADS);
     }
     if (!CARRY && (!p.final.at || a.first + a.length < p.L)) return;
@@ -351,8 +373,9 @@ template <int N, bool CARRY> static __device__ __forceinline__ void twins_states
     }
 }
 
-/* CARRY: what a piece of a long sequence leaves behind when it starts from zero, and the sum of its steps; nothing else. */
-template <int N, bool CARRY> __global__ void __launch_bounds__(THREADS, 4) scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
+/* CARRY: what a piece of a long sequence leaves behind when it starts from zero, and the sum of its steps. */
+template <int N, bool CARRY> __global__ void __launch_bounds__(THREADS, 4)
+scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(16) char smem[];
     twins_smem<N> &sm = *(twins_smem<N> *)smem;
