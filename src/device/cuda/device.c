@@ -150,7 +150,7 @@ static mba_status make_room_ahead(captured *k, size_t bytes)
 static mba_status cuda_send(mba_program *p)
 {
     const size_t bytes = p->layout.arena_bytes[MBA_INPUT];
-    captured    *k;
+    captured    *k = NULL;
     MBA_TRY(kept_of(&k, p));
     if (!k->taken) MBA_TRY(make_room_ahead(k, bytes));
     CUDA_TRY(cudaStreamWaitEvent(k->copies, k->taken, 0));
@@ -184,7 +184,7 @@ static mba_status give_results(mba_program *p)
 
 static mba_status cuda_run(mba_program *p, unsigned passes, const mba_hooks *h)
 {
-    captured *k;
+    captured *k = NULL;
     MBA_TRY(kept_of(&k, p));
     passes &= MBA_STEP;
     MBA_TRY(take_inputs(p, k));
