@@ -124,8 +124,8 @@ static void same_bits_at_any_number_of_threads_and_after_resuming(void **state)
     }
 }
 
-/* The CPU as a device with memory of its own: inputs are what was in their mirror when a run began, and what a run leaves there
- * is overwritten at once, so that who reads the wrong mirror gets another result. */
+/* The CPU as a device with memory of its own: inputs are what was in their mirror when a run began, and what a run leaves
+ * there is overwritten at once, so that who reads the wrong mirror gets another result. */
 static int sent;
 
 static mba_status apart_take_host(void **out, size_t bytes)
@@ -152,7 +152,7 @@ static mba_status apart_run(mba_program *p, unsigned passes, const mba_hooks *h)
     return MBA_OK;
 }
 
-/* Batches that are bound while a step is under way make the same run, also in two halves and with validations in between. */
+/* Batches that are bound while a step is under way make the same run, also in halves and with validations in between. */
 static void looking_ahead_changes_nothing(void **state)
 {
     (void)state;
@@ -174,7 +174,7 @@ static void looking_ahead_changes_nothing(void **state)
         sent = 0;
         o.session.device = &apart;
         train(o, 2, dir[1], 0, NULL);
-        assert_int_equal(sent, 17);                              // 19 steps have one behind them, two of those a validation
+        assert_int_equal(sent, 17);                              // 19 steps have one behind them, two a validation
         same_run(dir[0], dir[1], "step-000005");
         same_run(dir[0], dir[1], "step-000020");
         train(o, 2, dir[2], 9, NULL);
@@ -392,7 +392,8 @@ static void the_learning_rate_warms_up_and_falls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits_at_any_number_of_threads_and_after_resuming), cmocka_unit_test(looking_ahead_changes_nothing),
+        cmocka_unit_test(same_bits_at_any_number_of_threads_and_after_resuming),
+        cmocka_unit_test(looking_ahead_changes_nothing),
         cmocka_unit_test(states_carried_from_batch_to_batch_resume_too),
         cmocka_unit_test(two_micro_batches_are_one_batch), cmocka_unit_test(small_networks_for_images_and_graphs_learn),
         cmocka_unit_test(batches_of_graphs_are_closed_before_they_overflow), cmocka_unit_test(a_small_model_learns), cmocka_unit_test(a_checkpoint_of_other_options_is_refused),

@@ -241,10 +241,12 @@ static mba_status bench_step(const bench_options *o)
 /* ---- gemm ---- */
 
 static const mba_column gemm_columns[] = {
-    { "product", "product", NULL }, { "form", "form", NULL }, { "calls", "calls", "%.0f" }, { "candidate", "candidate", "%.0f" },
-    { "us", "us", "%.1f" }, { "tflop_s", "TFLOP/s", "%.0f" }, { "gain", "gain, %", "%.1f" }, { "kernel", "kernel", NULL }, { 0 } };
+    { "product", "product", NULL }, { "form", "form", NULL }, { "calls", "calls", "%.0f" },
+    { "candidate", "candidate", "%.0f" }, { "us", "us", "%.1f" }, { "tflop_s", "TFLOP/s", "%.0f" },
+    { "gain", "gain, %", "%.1f" }, { "kernel", "kernel", NULL }, { 0 } };
 
-/* Sums of a step as chosen and at best, then of the product at hand: the library's first candidate, the one in use, the best. */
+/* Sums of a step as chosen and at best, then of the product at hand: the library's first candidate, the one in use, the
+ * best. */
 typedef struct gemm_rows { mba_table *t; double chosen, best, first, now, least; int64_t calls; } gemm_rows;
 
 /* The sums of the product before, whose candidates are all there. */
@@ -266,16 +268,16 @@ static void gemm_row(void *ctx, const mba_cuda_product *p)
     if (p->rank == p->used) r->now = p->seconds;
     if (p->seconds > 0 && (r->least <= 0 || p->seconds < r->least)) r->least = p->seconds;
     mba_table_text(r->t, "%lld x %lld x %lld", (long long)p->m, (long long)p->n, (long long)p->k);
-    mba_table_text(r->t, "%s %s %s -> %s%s", p->ta ? "A^T" : "A", p->tb ? "B^T" : "B", p->in == MBA_BF16 ? "bf16" : "fp32",
-                   p->out == MBA_BF16 ? "bf16" : "fp32", p->adds ? ", adds" : "");
+    mba_table_text(r->t, "%s %s %s -> %s%s", p->ta ? "A^T" : "A", p->tb ? "B^T" : "B",
+                   p->in == MBA_BF16 ? "bf16" : "fp32", p->out == MBA_BF16 ? "bf16" : "fp32", p->adds ? ", adds" : "");
     mba_table_number(r->t, (double)p->calls);
     mba_table_number(r->t, p->rank);
     mba_table_number(r->t, 1e6 * p->seconds);
     mba_table_number(r->t, 2e-12 * (double)p->m * (double)p->n * (double)p->k / p->seconds);
     mba_table_number(r->t, 100 * (r->first / p->seconds - 1));
     const mba_cuda_algorithm *a = &p->is;         // in the order of gemm_choices.def
-    mba_table_text(r->t, "%s%d, %d, %d, %d, %d, %d, %d, %d; %zu B", p->rank == p->used ? "used: " : "", a->id, a->tile, a->stages, a->split,
-                   a->swizzle, a->option, a->inner, a->cluster, p->work_bytes);
+    mba_table_text(r->t, "%s%d, %d, %d, %d, %d, %d, %d, %d; %zu B", p->rank == p->used ? "used: " : "", a->id, a->tile,
+                   a->stages, a->split, a->swizzle, a->option, a->inner, a->cluster, p->work_bytes);
 }
 
 /* Every product of a step by each of the library's first candidates. */
@@ -300,7 +302,8 @@ static mba_status bench_gemm(const bench_options *o)
     end_product(&r);
     if (st == MBA_OK) mba_table_print(r.t, stdout, form_of(o));
     if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT)
-        printf("a step's products: %.2f ms as chosen, %.2f ms by the best of %d candidates each\n", 1e3 * r.chosen, 1e3 * r.best, CANDIDATES);
+        printf("a step's products: %.2f ms as chosen, %.2f ms by the best of %d candidates each\n", 1e3 * r.chosen,
+               1e3 * r.best, CANDIDATES);
     mba_session_end(&s);
     mba_table_destroy(r.t);
     return st;

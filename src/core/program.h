@@ -68,11 +68,11 @@ void               *mba_program_at(const mba_program *p, const mba_tensor *t);  
 /* The host's side of an input or a result; waits until the device is done with it. What is written to an input
  * is seen by the next run; a result is that of the last one. On the CPU it is the tensor itself. */
 void               *mba_program_host(const mba_program *p, const mba_tensor *t);
-/* Between two runs of a device that works by itself: the inputs that are written from here on are those of the next run, and the
- * host need not wait for the one under way. `send` begins to copy them. `turn` gives false, and nothing happens, where
- * the device is the host; turning twice gives the inputs of the last run back.
+/* Between two runs of a device that works by itself: the inputs that are written from here on are those of the next
+ * run, and the host need not wait for the one under way. `send` begins to copy them. `turn` gives false, and nothing
+ * happens, where the device is the host; turning twice gives the inputs of the last run back.
  *
- *     run(step n);  if (mba_program_turn(p)) { write the inputs of n + 1; send; }  look at the results of n;  run(step n + 1); */
+ *     run n;  if (mba_program_turn(p)) { write the inputs of n + 1; send; }  look at the results of n;  run n + 1; */
 bool                mba_program_turn(mba_program *p);
 MBA_MUST mba_status mba_program_send(mba_program *p);
 void               *mba_program_host_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param);

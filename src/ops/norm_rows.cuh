@@ -147,7 +147,8 @@ struct keep_dw {
 static inline mba_status mba__norm_dw(const mba_call *c, int out, int64_t cols)
 {
     const keep_dw use = { (float *)c->out[out], mba_adds(c->node, out) };
-    MBA_KERNEL_AFTER(c, 1, (column_totals<1, keep_dw>), (const float *)mba_cuda_scratch(c, 0), cols, (int)c->plan->launch[0].grid[0], use, c->step);
+    MBA_KERNEL_AFTER(c, 1, (column_totals<1, keep_dw>), (const float *)mba_cuda_scratch(c, 0), cols,
+                     (int)c->plan->launch[0].grid[0], use, c->step);
     return MBA_OK;
 }
 

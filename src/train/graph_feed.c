@@ -453,7 +453,8 @@ static mba_status place(graph_feed *f, const mba_session *s)
 {
     const void *inputs = s->program->mirror[MBA_INPUT];
     placement  *p = NULL;
-    for (int i = 0; i < 2; i++) if (f->placed[i].program == s->program && f->placed[i].inputs == inputs) p = &f->placed[i];
+    for (int i = 0; i < 2; i++)
+        if (f->placed[i].program == s->program && f->placed[i].inputs == inputs) p = &f->placed[i];
     if (!p) {
         p = &f->placed[f->oldest];
         f->oldest ^= 1;

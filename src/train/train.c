@@ -244,15 +244,17 @@ static bool due(int64_t every, int64_t step) { return every > 0 && step % every 
 /* Whether the run is over after n steps. */
 static bool ends_at(const run *r, int64_t n)
 {
-    return n >= r->o->schedule.steps || (r->o->stop && *r->o->stop) || (r->o->stop_after > 0 && n - r->began_at >= r->o->stop_after);
+    return n >= r->o->schedule.steps || (r->o->stop && *r->o->stop)
+        || (r->o->stop_after > 0 && n - r->began_at >= r->o->stop_after);
 }
 
-/* While the device works on a step: the batch of the next one, and its way there. Not where something else has the inputs in
- * between: a validation, or states that are carried from step to step. */
+/* While the device works on a step: the batch of the next one, and its way there. Not where something else has the
+ * inputs in between: a validation, or states that are carried from step to step. */
 static mba_status look_ahead(run *r)
 {
     const int64_t n = r->step.index + 1;
-    if (r->o->carry || ends_at(r, n) || (r->valid && due(r->o->valid_every, n)) || !mba_program_turn(r->s.program)) return MBA_OK;
+    if (r->o->carry || ends_at(r, n) || (r->valid && due(r->o->valid_every, n))) return MBA_OK;
+    if (!mba_program_turn(r->s.program)) return MBA_OK;
     r->ahead = true;
     r->at    = r->train->at;
     r->next  = r->step;

@@ -43,7 +43,8 @@ bool mba__cuda_overlaps(void)
     static int major = -1;
     int        device = 0;
     if (!getenv("MBA_OVERLAP")) return false;
-    if (major < 0 && (cudaGetDevice(&device) != cudaSuccess || cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess))
+    if (major < 0 && (cudaGetDevice(&device) != cudaSuccess
+                      || cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess))
         return false;
     return major >= 9;
 }
@@ -92,14 +93,15 @@ static mba_status cuda_get(void *host, const void *device, size_t bytes)
 typedef struct captured {
     cudaGraphExec_t exec[MBA_STEP + 1];
     bool            warm[MBA_STEP + 1];
-    void           *ahead, *from;                 /* inputs on the device, and the mirror they are from; from is NULL: none */
+    void           *ahead, *from;                 /* inputs on the device, and the mirror they are from; NULL: none */
     cudaStream_t    copies;
     cudaEvent_t     arrived, taken;               /* they are there; the run they are for has taken them */
 } captured;
 
 static mba_status kept_of(captured **out, mba_program *p)
 {
-    if (!p->kept && !(p->kept = calloc(1, sizeof(captured)))) return mba_fail(MBA_E_NOMEM, "no memory for captured steps");
+    if (!p->kept && !(p->kept = calloc(1, sizeof(captured))))
+        return mba_fail(MBA_E_NOMEM, "no memory for captured steps");
     *out = p->kept;
     return MBA_OK;
 }
@@ -175,7 +177,8 @@ static mba_status take_inputs(mba_program *p, captured *k)
 static mba_status give_results(mba_program *p)
 {
     const size_t bytes = p->layout.arena_bytes[MBA_RESULT];
-    if (bytes) CUDA_TRY(cudaMemcpyAsync(p->mirror[MBA_RESULT], p->memory[MBA_RESULT], bytes, cudaMemcpyDeviceToHost, gpu.stream));
+    if (!bytes) return MBA_OK;
+    CUDA_TRY(cudaMemcpyAsync(p->mirror[MBA_RESULT], p->memory[MBA_RESULT], bytes, cudaMemcpyDeviceToHost, gpu.stream));
     return MBA_OK;
 }
 
@@ -320,7 +323,8 @@ mba_status mba_device_cuda(const mba_device **out, int ordinal)
         CUDA_TRY(cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking));
         gpu.device = (mba_device){ .name = "cuda", .machine = &gpu.machine, .stream = gpu.stream, .take = cuda_take, .give = cuda_give,
                                    .take_host = cuda_take_host, .give_host = cuda_give_host, .put = cuda_put, .get = cuda_get,
-                                   .send = cuda_send, .run = cuda_run, .wait = cuda_wait, .time_nodes = cuda_time_nodes, .left = cuda_left,
+                                   .send = cuda_send, .run = cuda_run, .wait = cuda_wait,
+                                   .time_nodes = cuda_time_nodes, .left = cuda_left,
                                    .forget = cuda_forget };
         gpu.ready = true;
     }

@@ -79,7 +79,8 @@ static mba_status candidates(const choice *c, int most, cublasLtMatmulHeuristicR
     LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &al[1], sizeof al[1]));
     LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &al[2], sizeof al[2]));
     LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &al[2], sizeof al[2]));
-    const cublasStatus_t e = lt.f.cublasLtMatmulAlgoGetHeuristic(lt.handle, c->op, c->a, c->b, c->c, c->c, wish, most, found, n);
+    const cublasStatus_t e = lt.f.cublasLtMatmulAlgoGetHeuristic(lt.handle, c->op, c->a, c->b, c->c, c->c, wish, most,
+                                                                 found, n);
     lt.f.cublasLtMatmulPreferenceDestroy(wish);
     if (e != CUBLAS_STATUS_SUCCESS) *n = 0;
     return e == CUBLAS_STATUS_SUCCESS || e == CUBLAS_STATUS_NOT_SUPPORTED ? MBA_OK : failed(e, "choosing a kernel", s);
@@ -89,9 +90,10 @@ static int32_t attribute(const cublasLtMatmulAlgo_t *algo, cublasLtMatmulAlgoCon
 {
     union { int32_t i; uint16_t h; } v = { 0 };
     size_t                           got = 0;
-    if (lt.f.cublasLtMatmulAlgoConfigGetAttribute(algo, which, &v.i, sizeof v.i, &got) == CUBLAS_STATUS_SUCCESS) return v.i;
-    if (lt.f.cublasLtMatmulAlgoConfigGetAttribute(algo, which, &v.h, sizeof v.h, &got) == CUBLAS_STATUS_SUCCESS) return v.h;
-    return -1;
+    cublasStatus_t                   e = lt.f.cublasLtMatmulAlgoConfigGetAttribute(algo, which, &v.i, sizeof v.i, &got);
+    if (e == CUBLAS_STATUS_SUCCESS) return v.i;
+    e = lt.f.cublasLtMatmulAlgoConfigGetAttribute(algo, which, &v.h, sizeof v.h, &got);
+    return e == CUBLAS_STATUS_SUCCESS ? v.h : -1;
 }
 
 static mba_cuda_algorithm algorithm_of(const cublasLtMatmulAlgo_t *a)
@@ -113,11 +115,12 @@ static const measured choices[] = {
 static const mba_cuda_algorithm *measured_for(const shape *s)
 {
     int cc = 0, device = 0;
-    if (cudaGetDevice(&device) != cudaSuccess || cudaDeviceGetAttribute(&cc, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess
+    if (cudaGetDevice(&device) != cudaSuccess
+        || cudaDeviceGetAttribute(&cc, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess
         || cc != 9 || s->batch > 1) return NULL;
     for (const measured *x = choices; x->m; x++)
-        if (x->m == s->m && x->n == s->n && x->k == s->k && x->ta == s->ta && x->tb == s->tb && x->in == s->in && x->out == s->out
-            && x->adds == s->adds) return &x->is;
+        if (x->m == s->m && x->n == s->n && x->k == s->k && x->ta == s->ta && x->tb == s->tb && x->in == s->in
+            && x->out == s->out && x->adds == s->adds) return &x->is;
     return NULL;
 }
 
@@ -169,8 +172,8 @@ static mba_status find(choice **out, const shape *s)
 static cublasStatus_t multiply(const choice *c, const cublasLtMatmulAlgo_t *algo, const mba_cuda_gemm_args *g)
 {
     const float one = 1, beta = g->adds ? 1 : 0;
-    return lt.f.cublasLtMatmul(lt.handle, c->op, &one, g->b, c->a, g->a, c->b, &beta, g->c, c->c, g->c, c->c, algo, g->work,
-                               g->work ? MBA_CUDA_GEMM_WORK_BYTES : 0, (cudaStream_t)g->stream);
+    return lt.f.cublasLtMatmul(lt.handle, c->op, &one, g->b, c->a, g->a, c->b, &beta, g->c, c->c, g->c, c->c, algo,
+                               g->work, g->work ? MBA_CUDA_GEMM_WORK_BYTES : 0, (cudaStream_t)g->stream);
 }
 
 mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
@@ -194,7 +197,8 @@ mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
 /* ---- the bench of candidates: products.h ---- */
 
 /* Best of `repeats`, the caches swept before each; 0 where the library refuses. */
-static mba_status time_candidate(double *best, const choice *c, const cublasLtMatmulAlgo_t *algo, void *sweep, size_t bytes, int repeats)
+static mba_status time_candidate(double *best, const choice *c, const cublasLtMatmulAlgo_t *algo, void *sweep,
+                                 size_t bytes, int repeats)
 {
     const mba_cuda_gemm_args *g = &c->last;
     cudaEvent_t               began, ended;
@@ -216,7 +220,8 @@ static mba_status time_candidate(double *best, const choice *c, const cublasLtMa
     return MBA_OK;
 }
 
-static mba_status try_all(const choice *c, int most, int repeats, void *sweep, size_t bytes, mba_cuda_product_fn *fn, void *ctx)
+static mba_status try_all(const choice *c, int most, int repeats, void *sweep, size_t bytes, mba_cuda_product_fn *fn,
+                          void *ctx)
 {
     const shape                    *s = &c->key;
     cublasLtMatmulHeuristicResult_t found[CANDIDATES_MAX];
@@ -225,8 +230,8 @@ static mba_status try_all(const choice *c, int most, int repeats, void *sweep, s
     for (int i = n - 1; i >= 0; i--) if (!memcmp(&found[i].algo, &c->algo, sizeof c->algo)) used = i;
     for (int i = 0; i < n; i++) {
         const cublasLtMatmulAlgo_t *algo = &found[i].algo;
-        mba_cuda_product p = { s->m, s->n, s->k, s->batch, c->calls, (mba_dtype)s->in, (mba_dtype)s->out, s->ta, s->tb, s->adds, i, used,
-                               algorithm_of(algo), found[i].workspaceSize, 0 };
+        mba_cuda_product p = { s->m, s->n, s->k, s->batch, c->calls, (mba_dtype)s->in, (mba_dtype)s->out, s->ta, s->tb,
+                               s->adds, i, used, algorithm_of(algo), found[i].workspaceSize, 0 };
         MBA_TRY(time_candidate(&p.seconds, c, algo, sweep, bytes, repeats));
         fn(ctx, &p);
     }

@@ -40,8 +40,9 @@ static inline dim3 mba_grid(const mba_launch *l)
         MBA_TRY(mba__cuda_launched((c), k_));                                                                  \
     } while (0)
 
-/* The same for a kernel whose first statement is after_previous(): its blocks may come onto the SMs while the last ones of the kernel
- * before it are still at work, and wait there. Without that statement it would read what is not written yet. From sm_90 on. */
+/* The same for a kernel whose first statement is after_previous(): its blocks may come onto the SMs while the last ones
+ * of the kernel before it are still at work, and wait there. Without that statement it would read what is not written
+ * yet. From sm_90 on. */
 #define MBA_KERNEL_AFTER(c, k, kernel, ...)                                                                    \
     do {                                                                                                       \
         const int         k_ = (k);                                                                            \
@@ -120,8 +121,8 @@ template <> struct word<4>  { typedef uint32_t type; };
 template <> struct word<8>  { typedef uint2 type; };
 template <> struct word<16> { typedef uint4 type; };
 
-/* The numbers in a word of memory. Two bf16 share a register: a shift makes the lower one a float, a mask the upper one. The compiler's
- * own way takes the upper one out first, three instructions for the two. */
+/* The numbers in a word of memory. Two bf16 share a register: a shift makes the lower one a float, a mask the upper one.
+ * The compiler's own way takes the upper one out first, three instructions for the two. */
 template <int N> static __device__ __forceinline__ void spread(float (&to)[N], const float (&v)[N])
 {
 #pragma unroll

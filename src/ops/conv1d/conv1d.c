@@ -130,11 +130,14 @@ static bool in_tiles(const mba_node *n)
 {
     const conv1d_dims d = conv1d_dims_of(n);
     const bool        bwd = n->op == &mba_op_conv1d_bwd;
-    const mba_tensor *rows[] = { n->in[X], bwd ? n->in[DY] : n->in[X], n->out[0] }, *state = bwd ? n->in[DFINAL] : n->out[FINAL];
-    bool fits = (d.taps == 4 || (d.taps == 3 && ((const conv1d_attr *)n->attr)->silu)) && !n->in[IDS] && !n->in[INITIAL] && !state
-             && n->in[W]->offset % 4 == 0 && (!n->in[BIAS] || n->in[BIAS]->offset % 4 == 0) && !(bwd && mba_adds(n, DX));
+    const mba_tensor *rows[] = { n->in[X], bwd ? n->in[DY] : n->in[X], n->out[0] };
+    const mba_tensor *state = bwd ? n->in[DFINAL] : n->out[FINAL], *bias = n->in[BIAS];
+    bool fits = d.taps == 4 || (d.taps == 3 && ((const conv1d_attr *)n->attr)->silu);
+    fits = fits && !n->in[IDS] && !n->in[INITIAL] && !state && !(bwd && mba_adds(n, DX));
+    fits = fits && n->in[W]->offset % 4 == 0 && (!bias || bias->offset % 4 == 0);
     for (int k = 0; k < 3; k++)
-        fits = fits && rows[k] && rows[k]->type.rank == 3 && conv1d_steps_of(rows[k]).row && mba__in_pieces(rows[k], CONV1D_WALK);
+        fits = fits && rows[k] && rows[k]->type.rank == 3 && conv1d_steps_of(rows[k]).row
+            && mba__in_pieces(rows[k], CONV1D_WALK);
     return fits;
 }
 
@@ -214,7 +217,7 @@ static mba_status conv1d_tiles_plan(mba_plan *p, const mba_node *n, const mba_ma
 {
     enum { REGS = 80 };
     MBA_TRY(check_cuda(n, m));
-    MBA_REFUSE_IF(!in_tiles(n), "documents, a state, rows that are not whole pieces at even distances, or not three or four taps");
+    MBA_REFUSE_IF(!in_tiles(n), "documents, a state, rows that are not whole pieces at even distances, or other taps");
     plan_tiles(p, "conv1d_fwd_tiles", n, CONV1D_TILE_ROWS(mba_dtype_bytes(n->in[X]->type.dtype)), REGS, 0);
     return MBA_OK;
 }
@@ -225,8 +228,8 @@ static mba_status conv1d_bwd_tiles_plan(mba_plan *p, const mba_node *n, const mb
     const conv1d_dims d = conv1d_dims_of(n);
     const int64_t     e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype), each = (d.taps + 1) * d.C;
     MBA_TRY(check_cuda(n, m));
-    MBA_REFUSE_IF(!in_tiles(n), "documents, a state, a dx that is added to, rows that are not whole pieces at even distances, or not"
-                  " three or four taps");
+    MBA_REFUSE_IF(!in_tiles(n), "documents, a state, a dx that is added to, rows that are not whole pieces at even"
+                  " distances, or other taps");
     const int64_t parts = plan_tiles(p, "conv1d_bwd_tiles", n, conv1d_tile_rows_bwd(n), e == 4 ? REGS_F32 : REGS,
                                      4 * CONV1D_ROWS_AHEAD * CONV1D_WALK * e * CONV1D_TILE_THREADS);
     const int     scratch = mba_plan_scratch(p, "dw and dbias parts", sizeof(float) * (size_t)(parts * each));

@@ -57,8 +57,8 @@ static inline conv1d_tile_grid conv1d_tile_grid_of(const conv1d_dims *d, int64_t
     return k;
 }
 
-/* Rows of a warp backward. It makes W-1 steps more than rows, in eights: 29 rows of four taps where that many are needed for
- * some rounds of blocks on 132 processors, 61 where there are enough. */
+/* Rows of a warp backward. It makes W-1 steps more than rows, in eights: with four taps 61 rows where that leaves several
+ * rounds of blocks for 132 processors, else 29. */
 static inline int conv1d_tile_rows_bwd(const mba_node *n)
 {
     enum { BLOCKS = 4 * 132, ROUNDS = 4 };
@@ -84,6 +84,7 @@ void conv1d_ref(const mba_ref_call *c);
 void conv1d_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(conv1d_fwd);
 MBA_CPU_DECLARE(conv1d_bwd);
-mba_launch_fn conv1d_tiles_cuda, conv1d_cuda, conv1d_any_cuda, conv1d_bwd_tiles_cuda, conv1d_bwd_cuda, conv1d_bwd_any_cuda;
+mba_launch_fn conv1d_tiles_cuda, conv1d_cuda, conv1d_any_cuda;
+mba_launch_fn conv1d_bwd_tiles_cuda, conv1d_bwd_cuda, conv1d_bwd_any_cuda;
 
 #endif

@@ -1,23 +1,25 @@
-/* conv1d_tiles_cuda.cu -- depthwise convolution over time in small tiles: more blocks than fit at once, so that none is waited for.
+/* conv1d_tiles_cuda.cu -- depthwise convolution over time in small tiles: more blocks than fit at once, so that none is
+ * waited for.
  *
  *   a[t,c] = bias[c] + sum_k w[c,k] x[t-past+k, c]     y = silu(a) or a     past = W-1-ahead
  *   g = dy silu'(a)     dx[s] = sum_k w[k] g[s+past-k]     dw[k] = sum_t g[t] x[t-past+k]     dbias = sum_t g[t]
  *   x, y, dy, dx (B, L, C) fp32 or bf16     w (C, W), bias, dw, dbias fp32
  *
- * kernel     conv1d_fwd_tiles     a warp takes 128 channels, 4 a thread, and 16 rows (fp32: 8), whose loads go out together
+ * kernel     conv1d_fwd_tiles     a warp takes 128 channels, 4 a thread, and 16 rows (fp32: 8); their loads go together
  * launch     grid ceil(C / 128) * B * ceil(L / rows of 4 warps), block 128
- * kernel     conv1d_bwd_tiles     a warp takes 128 channels and `rows` rows of dx, and makes the W-1 values of g behind them once
- *                                 more; eight rows of x and dy at a time come in ahead by asynchronous copies into the thread's own
- *                                 slots; the four warps' dw and dbias are added in shared memory
+ * kernel     conv1d_bwd_tiles     a warp takes 128 channels and `rows` rows of dx, and makes the W-1 values of g behind
+ *                                 them once more; eight rows of x and dy at a time come in ahead by asynchronous copies
+ *                                 into the thread's own slots; the warps' dw and dbias are added in shared memory
  * launch     as above; dynamic smem 32 rows of a thread
- * takes      4 taps, or 3 with silu; rows of whole pieces of 4 values at even distances; no documents, no state, a dx that is stored
- * resources  sm_90a: forward 80 registers, backward 128 (fp32: 168); no spill
- * moves      forward reads and writes a row, backward reads two and writes one; the W-1 rows (backward 2 (W-1)) that tiles share are
- *            in L1 or L2: bound by DRAM
- * issue      forward 12, backward 27 instructions a value, 20 of them arithmetic. conv1d_bwd_walk has 33 (three for a dx that is
- *            added to, two for the upper halves of pairs), issued in 63 % of the cycles at 128 us for 4 x 4096 x 4096 (H200)
- * why tiles  walking parts that all begin at once end at different times: by counters a block of conv1d_fwd_walk lived 124 of 155
- *            thousand cycles, one of conv1d_bwd_walk 188 of 228
+ * takes      4 taps, or 3 with silu; rows of whole pieces of 4 values at even distances; no documents, no state, a dx
+ *            that is stored
+ * resources  sm_90a: forward 80 registers, backward 128 (fp32: 166); no spill
+ * moves      forward reads and writes a row, backward reads two and writes one; the W-1 rows (backward 2 (W-1)) that
+ *            tiles share are in L1 or L2: bound by DRAM
+ * issue      forward 12, backward 27 instructions a value, 20 of them arithmetic. conv1d_bwd_walk has 33 (three for a dx
+ *            that is added to, two for the upper halves of pairs), issued in 63 % of the cycles
+ * why tiles  walking parts that all begin at once end at different times: by counters (H200, 4 x 4096 x 4096) a block of
+ *            conv1d_fwd_walk lived 124 of 155 thousand cycles, one of conv1d_bwd_walk 188 of 228
  * measured   none yet
  * order      fixed by shape: rows of a warp, warps of a block, blocks */
 #include <type_traits>
@@ -44,7 +46,7 @@ template <typename T> static strip<T> strip_of(const mba_tensor *t, void *at)
 
 struct conv {
     const float *w, *bias;                        // (C, W), (C) or NULL
-    int          L, C, ahead, across, segs;       // across: blocks side by side over the channels, segs: over a sequence
+    int          L, C, ahead, across, segs;       // blocks: across the channels, over a sequence
 };
 
 /* Where a warp stands: sequence, first row, first channel of the thread. */
@@ -59,7 +61,8 @@ static __device__ __forceinline__ place place_of(const conv &a, int rows)
 }
 
 /* Taps and bias of the thread's channels, times `by`. */
-template <int TAPS> static __device__ __forceinline__ void load_taps(float (&w)[TAPS][CH], float (&bias)[CH], const conv &a, int c, float by)
+template <int TAPS>
+static __device__ __forceinline__ void load_taps(float (&w)[TAPS][CH], float (&bias)[CH], const conv &a, int c, float by)
 {
     float flat[CH * TAPS];                        // channel after channel
 #pragma unroll
@@ -117,20 +120,22 @@ __global__ void __launch_bounds__(THREADS) conv1d_fwd_tiles(conv a, strip<const 
 
 /* ---- backward ---- */
 
-/* Taps and bias are held multiplied by K, and so the sums come out as the special-function unit wants them; g is held divided
- * by K, so that dx needs nothing, and dw and dbias are multiplied once at the end. */
+/* Taps and bias are held multiplied by K, and so the sums come out as the special-function unit wants them; g is held
+ * divided by K, so that dx needs nothing, and dw and dbias are multiplied once at the end. */
 constexpr float K = -1.44269504f;
 
 template <int BYTES> static __device__ __forceinline__ void copy_or_zero(void *to, const void *from, bool there)
 {
     const uint32_t slot = (uint32_t)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(slot), "l"(from), "n"(BYTES), "r"(there ? BYTES : 0) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 ::"r"(slot), "l"(from), "n"(BYTES), "r"(there ? BYTES : 0) : "memory");
 }
 
 template <int TAPS> struct sums { float dw[TAPS][CH], dbias[CH]; };
 
 /* The warps' sums, added in order, are this block's part (W + 1, C). */
-template <int TAPS> static __device__ __forceinline__ void add_warps(float *memory, const sums<TAPS> &s, float by, float *part, int64_t C, int c0)
+template <int TAPS>
+static __device__ __forceinline__ void add_warps(float *memory, const sums<TAPS> &s, float by, float *part, int64_t C, int c0)
 {
     constexpr int KINDS = (TAPS + 1) * CH;
     const int     lane = threadIdx.x % 32;
@@ -162,7 +167,9 @@ conv1d_bwd_tiles(conv a, strip<const T> x, strip<const T> dy, strip<T> dx, float
     extern __shared__ uint4 memory[];
     const place p = place_of(a, rows);
     T *const    slots = (T *)memory + threadIdx.x * CH;
-    const auto  slot = [=](int stage, int operand, int u) { return slots + ((stage * 2 + operand) * U + u) * THREADS * CH; };
+    const auto  slot = [=](int stage, int operand, int u) {
+        return slots + ((stage * 2 + operand) * U + u) * THREADS * CH;
+    };
     sums<TAPS>  s;
 #pragma unroll
     for (int e = 0; e < CH; e++) {
@@ -222,7 +229,7 @@ conv1d_bwd_tiles(conv a, strip<const T> x, strip<const T> dy, strip<T> dx, float
 #pragma unroll
                         for (int k = 0; k < TAPS - 1; k++) v = fmaf(w[k][e], past[k][e], v);
                         v = fmaf(w[TAPS - 1][e], in[e], v);
-                        const float sg = fast_reciprocal(1.0f + fast_exp2(v));         // v = K a, and g = dy silu'(a) / K
+                        const float sg = fast_reciprocal(1.0f + fast_exp2(v));       // v = K a, g = dy silu'(a) / K
                         g[e] *= sg * fmaf(v, fmaf(sg, -1 / (K * K), 1 / (K * K)), 1 / K);
                     }
                     const float mine = own ? g[e] : 0.0f;
@@ -264,15 +271,16 @@ static conv conv_of(const mba_call *c, int rows)
     const mba_node         *n = c->node;
     const conv1d_dims       d = conv1d_dims_of(n);
     const conv1d_tile_grid  k = conv1d_tile_grid_of(&d, rows);
-    const conv a = { (const float *)c->in[W], (const float *)c->in[BIAS], (int)d.L, (int)d.C, (int)d.ahead, (int)k.across, (int)k.segs };
+    const conv a = { (const float *)c->in[W], (const float *)c->in[BIAS], (int)d.L, (int)d.C, (int)d.ahead,
+                     (int)k.across, (int)k.segs };
     return a;
 }
 
 template <typename T, int TAPS, bool SILU> static mba_status forward(const mba_call *c)
 {
     const mba_node *n = c->node;
-    MBA_KERNEL_AFTER(c, 0, (conv1d_fwd_tiles<T, TAPS, SILU>), conv_of(c, CONV1D_TILE_ROWS(sizeof(T))), strip_of<const T>(n->in[X], c->in[X]),
-               strip_of<T>(n->out[Y], c->out[Y]));
+    MBA_KERNEL_AFTER(c, 0, (conv1d_fwd_tiles<T, TAPS, SILU>), conv_of(c, CONV1D_TILE_ROWS(sizeof(T))),
+                     strip_of<const T>(n->in[X], c->in[X]), strip_of<T>(n->out[Y], c->out[Y]));
     return MBA_OK;
 }
 
@@ -281,7 +289,8 @@ template <typename T, int TAPS, bool SILU> static mba_status backward(const mba_
     const mba_node *n = c->node;
     const int       rows = conv1d_tile_rows_bwd(n);
     MBA_KERNEL_AFTER(c, 0, (conv1d_bwd_tiles<T, TAPS, SILU>), conv_of(c, rows), strip_of<const T>(n->in[X], c->in[X]),
-               strip_of<const T>(n->in[DY], c->in[DY]), strip_of<T>(n->out[DX], c->out[DX]), (float *)mba_cuda_scratch(c, 0), rows);
+                     strip_of<const T>(n->in[DY], c->in[DY]), strip_of<T>(n->out[DX], c->out[DX]),
+                     (float *)mba_cuda_scratch(c, 0), rows);
     const conv1d_dims d = conv1d_dims_of(n);
     return sum_weights(c, d.B * conv1d_tile_grid_of(&d, rows).segs);
 }

@@ -35,13 +35,13 @@ extern "C" {
 #include "ops/cross_entropy/cross_entropy_plan.h"
 }
 
-/* sum of exp(z - max) over what was seen so far. It starts at a number far below any logit and not at -infinity, so that
- * logits of -infinity (masked ones) give 0 and never NaN: what it is multiplied by below must stay finite. */
+/* sum of exp(z - max) over what was seen so far. It starts at a number far below any logit and not at -infinity, so
+ * that logits of -infinity (masked ones) give 0 and never NaN: what it is multiplied by below must stay finite. */
 struct ce_sum { float max, sum; };
 constexpr float CE_NONE = -1e38f, CE_LOG2E = 1.44269504f;
 
-/* exp(z - base / log2(e)) as one product and the special-function unit; that base is rounded moves all of a row's exponentials by
- * the same 2^-24 of it. Without ftz the compiler keeps denormals alive with three instructions more. */
+/* exp(z - base / log2(e)) as one product and the special-function unit; that base is rounded moves all of a row's
+ * exponentials by the same 2^-24 of it. Without ftz the compiler keeps denormals alive with three instructions more. */
 static __device__ __forceinline__ float ce_exp(float z, float base) { return fast_exp2(fmaf(z, CE_LOG2E, -base)); }
 
 template <int N> static __device__ __forceinline__ void ce_take(ce_sum &s, const float (&z)[N])

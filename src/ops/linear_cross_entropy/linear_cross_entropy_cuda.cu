@@ -8,10 +8,11 @@
  * kernel     linear_cross_entropy_rows     a team of 32 or 512 threads per row; maximum and sum in one pass, the gradient in a second
  * takes      fp32, bf16, any columns below 2^30, rows at multiples of 16 bytes
  * launch     grid ceil(R / (512 / team)), block 512
- * resources  sm_90a, CUDA 13.0: 56 registers, no spill: two blocks an SM, whose rows (100 KB each at 50288 columns in bf16, 27 MB in
- *            all) are still in L2 at the second look
+ * resources  sm_90a, CUDA 13.0: 63 registers, no spill: two blocks an SM, whose rows (100 KB each at 50288 columns in
+ *            bf16, 27 MB in all) are still in L2 at the second look
  * moves      reads R C e + 4 R bytes, writes R C e; 2 R C exponentials: bound by DRAM
- * measured   none yet
+ * issue      14 instructions a logit
+ * measured   H200, 4096 x 50288 bf16: 257 us, 76 % of the copy rate, with 27 instructions a logit
  * order      fixed: a thread's columns ascend, threads are added as a tree */
 #include "device/cuda/packed.cuh"
 #include "device/cuda/tiles.cuh"
@@ -79,7 +80,8 @@ static __device__ __forceinline__ void differentiate(T *z, int cols, int lane, i
         z[c] = from_float<T>(k * ce_exp(to_float(z[c]), base) - (c == y ? k : 0));
 }
 
-/* Row r of z has the target and the loss of row first + r. */
+/* Row r of z has the target and the loss of row first + r. From the last row up: the product before has written the last
+ * ones last, and the one behind begins with the first, so that some of each are still in L2. */
 template <typename T, int TEAM, bool GRADIENT>
 __global__ void __launch_bounds__(LCE_BLOCK, 2)
 linear_cross_entropy_rows(T *z, int64_t pitch, float *each, window<const int32_t> target, const float *scale, int64_t first,
@@ -87,9 +89,9 @@ linear_cross_entropy_rows(T *z, int64_t pitch, float *each, window<const int32_t
 {
     after_previous();
     constexpr int N = (int)piece_of<T>::N;
-    const int64_t r = (int64_t)blockIdx.x * (LCE_BLOCK / TEAM) + threadIdx.x / TEAM;
+    const int64_t down = (int64_t)blockIdx.x * (LCE_BLOCK / TEAM) + threadIdx.x / TEAM, r = rows - 1 - down;
     const int     lane = threadIdx.x % TEAM;
-    if (r >= rows) return;                                 // the whole team leaves together
+    if (r < 0) return;                                     // the whole team leaves together
     const int y = *target.element(first + r);
     T        *row = z + r * pitch;
     if (y < 0) {
