@@ -46,8 +46,8 @@ static void *take(job *j, size_t bytes)
 static void job_begin(job *j, const mba_device *d, int64_t B, int64_t L, int64_t H, const char *variant)
 {
     const mba_kernels_desc desc = { .bytes = sizeof desc, .op = MBA_KERNELS_SSD, .type = MBA_KERNELS_BF16, .batch = B,
-        .length = L, .heads = H, .head_dim = P, .groups = 1, .state = N, .chunk = 256, .backward = 1, .variant = variant,
-        .given = 1u << MBA_KERNELS_D | 1u << MBA_KERNELS_DT_BIAS };
+        .length = L, .heads = H, .head_dim = P, .groups = 1, .state = N, .chunk = 256, .backward = 1,
+        .variant = variant, .given = 1u << MBA_KERNELS_D | 1u << MBA_KERNELS_DT_BIAS };
     *j = (job){ .d = d, .B = B, .L = L, .H = H };
     if (mba_kernels_plan_create(&j->plan, &desc, NULL)) fail_msg("%s", mba_kernels_error());
     const size_t tokens = (size_t)(B * L), heads = (size_t)H;
@@ -330,8 +330,8 @@ static void a_sequence_of_131072_tokens(void **state)
         const double    all = apart_from_recurrence(y, want, L, H, HEAD, 0),
                         end = apart_from_recurrence(y, want, L, H, HEAD, L - LAST),
                         grad = apart(dx, y0 + (size_t)L * H * P, (int64_t)L * H * P);
-        printf("%-10s y off by %.1e, its last %d tokens by %.1e; dx %.1e from that of chunked\n", variants[v], all, LAST,
-               end, grad);
+        printf("%-10s y off by %.1e, its last %d tokens by %.1e; dx %.1e from that of chunked\n", variants[v], all,
+               LAST, end, grad);
         bad += !(all < 8e-3) + !(end < 8e-3) + !(grad < 8e-3);
         job_end(&j);
     }

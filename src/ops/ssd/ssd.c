@@ -469,14 +469,16 @@ typedef struct product {
 
 enum { T = SSD_TILE, TILE_BYTES = SSD_TILE * SSD_TILE * 2 };
 
-/* A tile of C B^T, made in a block; `trips` steps, `tiles` at once. */
-static void draw_made_pairs(const drawing *w, mba_launch *l, double trips, double tiles)
+/* Tiles of C B^T, made in a block: a step has 64 columns of so many tiles of C and of B, and makes `tiles`. */
+typedef struct made { double trips, c, b, tiles; } made;
+
+static void draw_made_pairs(const drawing *w, mba_launch *l, made k)
 {
-    mba_phase_work(l, MBA_LOOP, trips, NULL);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(CM), tiles * T * T * w->e);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(BM), T * T * w->e);
+    mba_phase_work(l, MBA_LOOP, k.trips, NULL);
+    if (k.c > 0) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(CM), k.c * T * T * w->e);
+    if (k.b > 0) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(BM), k.b * T * T * w->e);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, MBA_MMA, tiles * 2 * T * T * T, NULL);
+    mba_phase_work(l, MBA_MMA, k.tiles * 2 * T * T * T, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
@@ -493,7 +495,7 @@ static void draw_product(const drawing *w, const product *q)
     for (int64_t i = 0; by_class && i < classes; i++)
         l->blocks[l->nblocks++] = (mba_blocks){ q->grid / classes,
             { q->trips + (double)((i + 1) * w->t.tiles) / (double)classes } };
-    if (q->makes_pairs) draw_made_pairs(w, l, (double)mba_ceil(w->d.N, T), 1);
+    if (q->makes_pairs) draw_made_pairs(w, l, (made){ (double)mba_ceil(w->d.N, T), .c = 1, .b = 1, .tiles = 1 });
     mba_phase_work(l, MBA_LOOP, by_class ? MBA_TRIPS(0) : mean, NULL);
     mba_phase_move(l, w->tensor ? MBA_ASYNC : MBA_LOAD, q->left, q->left_bytes);
     mba_phase_move(l, w->tensor ? MBA_ASYNC : MBA_LOAD, q->right, q->right_bytes);
@@ -570,7 +572,8 @@ static void draw_bc_scan(const drawing *w, bool rev)
     l->smem_bytes = bc_smem_bytes(d);
     for (int64_t i = 1; i <= tiles; i++)              // at most 8
         l->blocks[l->nblocks++] = (mba_blocks){ grid / tiles, { slabs * (double)i / 2, (double)i } };
-    draw_made_pairs(w, l, MBA_TRIPS(0), 2);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? BM : CM), slabs * T * T * w->e);
+    draw_made_pairs(w, l, (made){ MBA_TRIPS(0), .c = rev ? 2 : 0, .b = rev ? 0 : 2, .tiles = 2 });
     mba_phase_work(l, MBA_LOOP, (double)w->t.pairs / (double)parts, NULL);
     mba_phase_work(l, MBA_LOOP, slabs, NULL);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(rev ? SSD_DSTATES_WORK : SSD_STATES_WORK), n * T * w->st);

@@ -12,12 +12,15 @@
  * launch     grid B K G t(t+1)/2 with t = Q/64, block 128, dynamic smem 32 KB
  * kernel     chunk_scan_fwd, chunk_scan_chunk_state_bwd_dx   64 MT rows x (2 heads of 64 p) per block
  * launch     grid B K G (Q / 64 MT) ceil(J/2) ceil(P/64), block 256, dynamic smem 3 (8 MT + 16) KB + 32Q
+ * kernel     bc_chunk_scan_fwd, bc_chunk_scan_bwd_dx     the same with C B^T made there: 64 rows, PAIRS times two heads
+ * launch     grid B K G (Q / 64) ceil(J / 2 PAIRS) ceil(P/64), block 256, dynamic smem 8 (6 + N/64 + Q/64) KB + 48Q
  * kernel     chunk_state_bwd_db, chunk_scan_bwd_dc       64 MT rows x 128 n per block, all heads of a group in turn
  * launch     grid B K G (Q / 64 MT) ceil(N/128), block 256, dynamic smem 4 (8.5 MT + 16) + MT KB
  * kernel     chunk_scan_bwd_dcb                          64 x 64 per block, all heads of a group in turn
  * launch     grid B K G t(t+1)/2, block 128, dynamic smem 53 KB
  * kernel     bmm_chunk_bwd                               64 rows x 128 n per block
  * launch     grid B K G t ceil(N/128), block 128, dynamic smem 72 KB
+ * STAYS      (variant persistent) as many blocks as fit, each with a share of these tiles
  * takes      bf16; P, N, token distances and offsets multiples of 8, N <= 256, Q a multiple of 64 up to 512
  * resources  sm_90a, CUDA 13.0: 84 to 254 registers (the plans in ssd.c say which), no spill on sm_80, sm_90a, sm_100
  * measured   none yet
@@ -588,8 +591,8 @@ __global__ void __launch_bounds__(256, 2)
 
 /* ---- the same with C B^T made in the block (variant bc_fused) ---- */
 
-/* C (or B) of the 64 rows of a block, a tile per 64 of N, and behind it the tiles of C B^T of these rows in the order in
- * which the scan wants them: made two at a time, by four warps each. Its end is a barrier. */
+/* C (or B) of the 64 rows of a block, a tile per 64 of N, and behind it the tiles of C B^T of these rows in the order
+ * in which the scan wants them: made two at a time, by four warps each. Its end is a barrier. */
 template <bool REV>
 static __device__ __forceinline__ void make_pairs(unsigned char *own, const tensor_task &a, const scan_block &k)
 {

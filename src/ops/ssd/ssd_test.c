@@ -7,6 +7,7 @@
 #include "core/program.h"
 #include "ops/ssd/ssd.h"
 #include "ops/ssd/ssd_slots.h"
+#include "tests/machines.h"
 
 /* ---- fp64: a node made by hand ---- */
 
@@ -461,6 +462,37 @@ static void refuses_what_does_not_fit(void **state)
     mba_graph_destroy(g);
 }
 
+/* Launches of the same kernels: `persistent` has the tiles of `chunked` in fewer blocks, `bc_fused` one launch less and
+ * no C B^T among its scratch. */
+static void steps_of_the_ladder_differ_from_chunked_in_one_thing(void **state)
+{
+    (void)state;
+    static const mba_case peer = { { 4, 4096, 64, 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, "mamba2-1.3b" };
+    enum { WAYS = 3 };                            // chunked, persistent, bc_fused follow `fused` in the list
+    mba_case_graph o;
+    assert_ok(mba_case_build(&o, &mba_op_ssd, &peer, (mba_case_how){ .compute = MBA_BF16 }));
+    for (size_t m = 0; m < sizeof machines / sizeof *machines; m++)
+        for (int32_t i = 0; i < o.g->nnodes; i++) {
+            const mba_node *n = o.g->nodes[i];
+            mba_plan        plan[WAYS];
+            if (n->op != &mba_op_ssd && n->op != &mba_op_ssd_bwd) continue;
+            for (int k = 0; k < WAYS; k++)
+                assert_ok(mba_plan_variant(&plan[k], o.g->arena, n, &n->op->cuda[1 + k], &machines[m]));
+            assert_string_equal(plan[1].variant, "persistent");
+            assert_int_equal(plan[1].nlaunches, plan[0].nlaunches);
+            assert_int_equal(plan[2].nlaunches, plan[0].nlaunches - 1);
+            assert_int_equal(plan[2].scratch[SSD_CB_WORK].bytes, 0);
+            for (int k = 0; k < plan[1].nlaunches; k++) {
+                const mba_launch *all = &plan[0].launch[k], *few = &plan[1].launch[k];
+                assert_string_equal(few->kernel, all->kernel);
+                assert_int_equal(few->tiles, all->grid[0]);
+                assert_true(few->persistent && few->grid[0] <= few->tiles && few->grid[0] > 0);
+                assert_true(few->grid[0] == few->tiles || few->grid[0] % machines[m].sm == 0);
+            }
+        }
+    mba_graph_destroy(o.g);
+}
+
 /* What the small cases of the operator do not reach: several tiles of P and N, of rows and of sources. */
 static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
 {
@@ -502,5 +534,6 @@ MBA_TEST_MAIN(cmocka_unit_test(recurrence_gives_the_golden_values), cmocka_unit_
               cmocka_unit_test(chunks_equal_the_recurrence), cmocka_unit_test(same_bits_at_any_thread_count),
               cmocka_unit_test(thread_count_may_change_after_planning),
               cmocka_unit_test(cpu_matches_reference_at_the_sizes_of_the_models),
+              cmocka_unit_test(steps_of_the_ladder_differ_from_chunked_in_one_thing),
               cmocka_unit_test(cuda_matches_reference_at_the_sizes_of_the_models),
               cmocka_unit_test(a_sequence_in_two_halves_equals_the_whole), cmocka_unit_test(refuses_what_does_not_fit))
