@@ -83,7 +83,8 @@ MBA_MUST mba_status mba_sass_begin(void);
 MBA_MUST mba_status mba_sass_end(mba_sass_fn *fn, void *ctx);
 
 /* Samples of where warps are and why they wait, by instruction: metric is the reason. To be switched on before the
- * first kernel of the process runs; start and stop with an idle device. `foreign`: samples of code that was there before. */
+ * first kernel of the process runs; start and stop with an idle device. `foreign`: samples of code that was there
+ * before. */
 typedef struct mba_samples_seen { int64_t samples, dropped, foreign; } mba_samples_seen;
 MBA_MUST mba_status mba_samples_begin(void);
 MBA_MUST mba_status mba_samples_start(void);

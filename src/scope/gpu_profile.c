@@ -136,7 +136,8 @@ static void judge_overhead(mba_gpu_profile *g)
     if (watched_s < (1 + OVERHEAD_MOST) * plain_s) return;
     snprintf(text, sizeof text,
              "a step under the timeline takes %+.1f %%: %.2f us for each of %.0f kernels and copies, by the stamps "
-             "that CUPTI puts between them on the GPU; their own times add up to %.1f %% of a plain step, gaps are too long",
+             "that CUPTI puts between them on the GPU; their own times add up to %.1f %% of a plain step, gaps are too "
+             "long",
              100 * (watched_s / plain_s - 1), 1e6 * (watched_s - plain_s) / per_step, per_step,
              100 * busy_s / plain_s);
     mba_gpu_say(g, "timeline", text, "times of steps are those of mode plain");

@@ -4,7 +4,8 @@
  *     MBA_TRY(mba_verify(&v, &n, analysis));                 // one per kernel that has counters; the caller frees v
  *
  * Our kernels: tensor FLOPs must be the plan's, exactly. Two launches of a node in a row under one name share items
- * as the data has it (ssd_scan: those beyond the range of a fast formula go to the first); they are judged by their sum.
+ * as the data has it (ssd_scan: those beyond the range of a fast formula go to the first); they are judged by their
+ * sum.
  * Library kernels: measured over least is their padding factor.
  *
  * Bytes are judged where operands are more than twice the L2: DRAM traffic within 5 % of operands once each. What a
