@@ -441,6 +441,46 @@ static void a_figure_alone_is_one_svg_without_variables(void **state)
     assert_ok(mba_stores_close(&r));
 }
 
+/* Words must be equal, numbers near: another processor may round a coordinate to the next tenth. */
+static void same_drawing(const char *name, const char *got, const char *want)
+{
+    while (*got || *want) {
+        char        *a, *b;
+        const double x = strtod(got, &a), y = strtod(want, &b);
+        const bool   numbers = (isdigit((unsigned char)*got) || *got == '-') && a != got && b != want;
+        if (numbers && fabs(x - y) <= 0.1001 + 1e-3 * fabs(y)) {
+            got = a;
+            want = b;
+        } else if (numbers || *got != *want) {
+            fail_msg("%s is not the golden one: '%.40s', should be '%.40s'", name, got, want);
+        } else {
+            got++;
+            want++;
+        }
+    }
+}
+
+/* Made by `mambascope report STORE --no-simulation --figure NAME --svg > tests/data/figures/NAME.svg`, and looked at. */
+static void figures_of_the_committed_store_are_golden(void **state)
+{
+    const char *path[] = { REAL_STORE };
+    mba_stores  r;
+    (void)state;
+    assert_ok(mba_stores_open(&r, path, 1));
+    for (const char *const *f = (const char *const[]){ "fig1", "fig2", "fig4", NULL }; *f; f++) {
+        char    file[128], *want;
+        size_t  n;
+        mba_buf svg = { 0 };
+        snprintf(file, sizeof file, "tests/data/figures/%s.svg", *f);
+        assert_ok(mba_file_read(&want, &n, file, 1 << 20));
+        assert_ok(mba_report_svg(&svg, &r, *f, 0));
+        same_drawing(*f, svg.s, want);
+        mba_buf_free(&svg);
+        free(want);
+    }
+    assert_ok(mba_stores_close(&r));
+}
+
 /* ---- the command ---- */
 
 static void the_command_writes_the_page_and_tells_what_is_wrong(void **state)
@@ -490,6 +530,7 @@ int main(void)
         cmocka_unit_test(hostile_names_are_escaped_and_cut_between_characters),
             cmocka_unit_test(a_broken_store_among_good_ones_is_named),
         cmocka_unit_test(a_figure_alone_is_one_svg_without_variables), cmocka_unit_test(numbers_have_three_digits),
+        cmocka_unit_test(figures_of_the_committed_store_are_golden),
         cmocka_unit_test(the_command_writes_the_page_and_tells_what_is_wrong),
     };
     scratch_make();
