@@ -102,14 +102,17 @@ mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
 
 /* ---- records ---- */
 
+/* What was not measured is left out of a record. */
 static void text_field(mba_buf *b, const char *name, const char *text)
 {
+    if (!text) return;
     mba_buf_add(b, ",\"%s\":", name);
     mba_buf_json(b, text);
 }
 
 static void field(mba_buf *b, const char *name, double v)
 {
+    if (!isfinite(v)) return;
     mba_buf_add(b, ",\"%s\":", name);
     mba_buf_json_number(b, v);
 }

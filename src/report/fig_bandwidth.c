@@ -154,9 +154,9 @@ static int fastest_first(const void *x, const void *y)
     return (a < b) - (a > b);
 }
 
-static mba_status choose_skyline(mba_chosen *c, const mba_analysis *a)
+static mba_status choose_skyline(mba_chosen *c, const mba_stores *r, int run)
 {
-    MBA_TRY(mba_choose(c, a, has_rate, 50));
+    MBA_TRY(mba_choose(c, r->run[run].a, has_rate, mba_most(r, 50)));
     if (c->n) qsort(c->k, (size_t)c->n, sizeof *c->k, fastest_first);
     return MBA_OK;
 }
@@ -165,7 +165,7 @@ static mba_status skyline_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          c;
-    MBA_TRY(choose_skyline(&c, a));
+    MBA_TRY(choose_skyline(&c, r, run));
     for (int i = 0; i < c.n; i++) {
         mba_grid_text(g, mba_kernel_label(a, c.k[i], 60).s);
         mba_grid_text(g, mba_breakdown_kind_name(c.k[i]->kind));
@@ -192,7 +192,7 @@ static mba_status skyline_draw(mba_canvas *c, double w, const mba_stores *r, int
     mba_chosen          chosen;
     double              all_us = 0, most = isnan(a->best.dram) ? 0 : a->best.dram, at = 0, tick[16];
     (void)view;
-    MBA_TRY(choose_skyline(&chosen, a));
+    MBA_TRY(choose_skyline(&chosen, r, run));
     for (int i = 0; i < chosen.n; i++) all_us += 1e6 * chosen.k[i]->per_step * seconds_of(chosen.k[i]),
         most = fmax(most, rate_of(chosen.k[i]));
     mba_svg         s = mba_svg_begin(c, w, bottom + 40, "Bandwidth skyline: width is time, height GB/s, area bytes");

@@ -61,7 +61,7 @@ mba_status mba_choose(mba_chosen *c, const mba_analysis *a, mba_want_fn *want, i
     return MBA_OK;
 }
 
-int mba_most(const mba_stores *r, int alone) { return r->shown > 3 ? alone * 2 / 3 : alone; }
+int mba_most(const mba_stores *r, int alone) { return r->shown > 3 ? alone / 2 : alone; }
 
 bool mba_any_kernel(const mba_analysis *a, mba_want_fn *want)
 {

@@ -276,7 +276,7 @@ const raw = $("#raw");
 if (raw) {
   const pick = $("#raw-pick"), view = $("#raw-view"), flat = k => Object.fromEntries(Object.entries(k).map(([n, v]) => [n, Array.isArray(v) ? v.map(x => Array.isArray(x) ? x.join(" ") : x).join("; ") : v]));
   const tables = {};
-  if (DATA.kernels.length) tables["kernels, all runs"] = () => { const all = DATA.kernels.map(flat); return [Object.keys(all[0]), ...all.map(Object.values)]; };
+  if (DATA.kernels.length) tables["kernels, all runs"] = () => { const all = DATA.kernels.map(flat), keys = [...new Set(all.flatMap(Object.keys))]; return [keys, ...all.map(k => keys.map(n => k[n]))]; };
   for (const t of $$("table[data-csv]")) tables[t.caption.textContent] = () => [t.dataset.csv.split(","), ...[...t.tBodies[0].rows].map(r => [...r.cells].map(c => c.dataset.v ?? (c.textContent === "–" ? "" : c.textContent)))];
   for (const name of Object.keys(tables)) pick.append(new Option(name));
   const csv = rows => rows.map(r => r.map(v => v == null ? "" : /[",\n]/.test(v) ? `"${String(v).replaceAll('"', '""')}"` : v).join(",")).join("\n") + "\n";
