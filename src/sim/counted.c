@@ -11,6 +11,10 @@
 
 enum { FILE_BYTES_MAX = 1 << 24, ROWS_MAX = 1 << 14, GEOMETRY = 6 };
 
+/* Chosen by the fitted kernels of bench/results/h200/kernels.tsv. */
+static const double WAITS_SEEN = 0.75;            /* of the waits that are read in SASS, where remainders of loops count */
+enum { PROLOGUE_CYCLES = 100 };                   /* of a block, beside the instructions that were counted */
+
 static mba_status bad(const char *where, int line, const char *what, const char *why)
 {
     return mba_fail(MBA_E_FORMAT, "%s, line %d: %s\nwhy: %s\nfix: make it with tools/kernel_points", where, line, what,
@@ -266,10 +270,12 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted *c, const mba_gpu *m)
     if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]);   // last: others go by it
     set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], n[MBA_N_DRAM_RD]));
     set_bytes(k, true, fmax(SECTOR * n[MBA_N_L2_WR], n[MBA_N_DRAM_WR]));
-    set_path(k, mba_tune("pathx", 1) * n[MBA_N_PATH]);
+    set_path(k, n[MBA_N_PATH]);
     const double warps = c->grid * c->block / LANES, each = n[MBA_N_INST] / warps;
-    set_rounds(k, mba_tune("wx", 1) * n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps, m);
-    k->fetch = (int64_t)(mba_tune("ci", 0) * (n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each < 1000 ? each : 1000));
+    set_rounds(k, WAITS_SEEN * n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps, m);
+    k->fetch = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, m);
+    for (int64_t i = 0; i < k->nops; i++)         // what stands for code that plans do not count is counted now
+        if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = PROLOGUE_CYCLES;
     k->regs       = (int64_t)c->regs;
     k->smem_bytes = (int64_t)c->smem_bytes;
     k->counted    = 1;

@@ -32,7 +32,7 @@ typedef struct mba_counted {
     int           place;                          /* of the launch in the operator's plan */
     double        launches, grid, block, cluster, regs, smem_bytes, n[MBA_N_KINDS], us;
     /* what a simulation said; 0: nobody has */
-    double        bound_us, planned_us, roofline_us, dram_rd, dram_wr;
+    double        bound_us, planned_us, roofline_us, dram_rd, dram_wr, step_ms;    /* step_ms: of the whole workload */
     int           limit, met;                     /* met: launches of plans that were this row */
 } mba_counted;
 
