@@ -222,7 +222,7 @@ static void print_json(const mba_measured *d, const mba_counted_set *k)
         if (p->source != MBA_POINT_TOTAL) continue;
         const int name = strstr(p->subject, "--op") ? (int)strlen(p->subject) : (int)strcspn(p->subject, " ");
         printf("%s\"%.*s\": %.4g", first ? "" : ", ", name, p->subject,
-               100 * ((ms > 0 ? ms : p->predicted_ms) / p->ms - 1));
+               100 * fabs((ms > 0 ? ms : p->predicted_ms) / p->ms - 1));
         first = false;
     }
     puts("}}");

@@ -190,8 +190,8 @@ static double loads_of(const mba_sim_kernel *k)
 }
 
 /* A warp waits for global loads `rounds` times: in the loop that lowering made, else at the loads of the plan, else (a
- * plan that has none) at its beginning. */
-static void set_rounds(mba_sim_kernel *k, double rounds, const mba_gpu *m)
+ * plan that has none) at its beginning, `cycles` each. */
+static void set_rounds(mba_sim_kernel *k, double rounds, double cycles)
 {
     const double loads = loads_of(k);
     if (isnan(rounds)) return;
@@ -213,7 +213,7 @@ static void set_rounds(mba_sim_kernel *k, double rounds, const mba_gpu *m)
     } else {
         for (int64_t i = 0; i < k->nops; i++)
             if (k->op[i].work == MBA_OP_DELAY)
-                k->op[i].parts += (int64_t)(rounds * m->v[MBA_GPU_l2_lat]);
+                k->op[i].parts += (int64_t)(rounds * cycles);
     }
 }
 
@@ -249,6 +249,13 @@ static bool is_library(const mba_sim_kernel *k)
     return !strncmp(k->name, "cublas", 6) || !strncmp(k->name, "cudnn", 5);
 }
 
+/* Of a load that a warp waits for: four lines, one of which may be in DRAM. */
+static double latency_of(const mba_counted *c, const mba_gpu *m)
+{
+    const double read = 32 * c->n[MBA_N_L2_RD], hit = c->n[MBA_N_DRAM_RD] < read ? 1 - c->n[MBA_N_DRAM_RD] / read : 0;
+    return m->v[MBA_GPU_l2_lat] + (m->v[MBA_GPU_hbm_lat] - m->v[MBA_GPU_l2_lat]) * (1 - hit * hit * hit * hit);
+}
+
 void mba_counted_bind(mba_sim_kernel *k, const mba_counted *c, const mba_gpu *m)
 {
     enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32 };
@@ -272,10 +279,10 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted *c, const mba_gpu *m)
     set_bytes(k, true, fmax(SECTOR * n[MBA_N_L2_WR], n[MBA_N_DRAM_WR]));
     set_path(k, n[MBA_N_PATH]);
     const double warps = c->grid * c->block / LANES, each = n[MBA_N_INST] / warps;
-    set_rounds(k, WAITS_SEEN * n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps, m);
-    k->fetch = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, m);
     for (int64_t i = 0; i < k->nops; i++)         // what stands for code that plans do not count is counted now
         if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = PROLOGUE_CYCLES;
+    set_rounds(k, WAITS_SEEN * n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps, latency_of(c, m));
+    k->fetch = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, m);
     k->regs       = (int64_t)c->regs;
     k->smem_bytes = (int64_t)c->smem_bytes;
     k->counted    = 1;
