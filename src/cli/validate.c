@@ -103,7 +103,7 @@ static mba_status print_kernels(const mba_counted_set *k, bool csv)
 {
     mba_table *t = NULL;
     MBA_TRY(mba_table_create(&t, kernel_columns));
-    for (int i = 0; i < k->n; i++) kernel_row(t, &k->one[i]);
+    for (int i = 0; i < k->n; i++) if (!k->one[i].again) kernel_row(t, &k->one[i]);
     mba_table_print(t, stdout, csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
     mba_table_destroy(t);
     return MBA_OK;

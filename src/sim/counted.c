@@ -83,6 +83,18 @@ static mba_status add_row(mba_counted_set *d, int *space, const char *where, int
     return take_row(&d->one[d->n++], where, line, at, stop);
 }
 
+static bool same_point(const mba_counted *a, const mba_counted *b)
+{
+    return a->place == b->place && a->grid == b->grid && !strcmp(a->kernel, b->kernel) && !strcmp(a->op, b->op)
+           && !strcmp(a->shape, b->shape) && !strcmp(a->variant, b->variant) && !strcmp(a->phase, b->phase);
+}
+
+static void find_twins(mba_counted_set *d)
+{
+    for (int i = 0; i < d->n; i++)
+        for (int j = 0; j < i && !d->one[i].again; j++) d->one[i].again = same_point(&d->one[i], &d->one[j]);
+}
+
 mba_status mba_counted_parse(mba_counted_set **out, const char *where, const char *text, size_t bytes)
 {
     mba_counted_set *d = calloc(1, sizeof *d);
@@ -97,6 +109,7 @@ mba_status mba_counted_parse(mba_counted_set **out, const char *where, const cha
     if (st == MBA_OK && !d->n)
         st = mba_fail(MBA_E_FORMAT, "%s has no kernel\nwhy: nothing can be compared with an empty set\n"
                                     "fix: tools/kernel_points", where);
+    find_twins(d);
     if (st == MBA_OK) *out = d;
     else mba_counted_destroy(d);
     return st;
@@ -310,7 +323,7 @@ mba_score mba_counted_score(const mba_counted_set *d, mba_point_set set, bool pl
     for (int i = 0; i < d->n; i++) {
         const mba_counted *c = &d->one[i];
         const double       us = planned ? c->planned_us : c->bound_us;
-        if (c->set != set || !(us > 0)) continue;
+        if (c->set != set || c->again || !(us > 0)) continue;
         const double a = log(c->us), b = log(us);
         off[s.points] = 100 * fabs(us / c->us - 1);
         sum  += off[s.points++];

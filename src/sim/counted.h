@@ -34,6 +34,7 @@ typedef struct mba_counted {
     /* what a simulation said; 0: nobody has */
     double        bound_us, planned_us, roofline_us, dram_rd, dram_wr, step_ms;    /* step_ms: of the whole workload */
     int           limit, met;                     /* met: launches of plans that were this row */
+    bool          again;                          /* an earlier workload has the same kernel at the same shape */
 } mba_counted;
 
 typedef struct mba_counted_set { mba_counted *one; int n; } mba_counted_set;
@@ -45,7 +46,7 @@ void                mba_counted_destroy(mba_counted_set *d);    /* NULL is fine 
 /* The plan's order of work with the counted amounts: instructions of every pipe, bytes of L2 and DRAM. */
 void mba_counted_bind(mba_sim_kernel *k, const mba_counted *c, const mba_gpu *m);
 
-/* Scores of predictions: from counts, or (`planned`) from plans alone. */
+/* Scores of predictions, every kernel and shape once: from counts, or (`planned`) from plans alone. */
 mba_score mba_counted_score(const mba_counted_set *d, mba_point_set set, bool planned);
 
 #endif
