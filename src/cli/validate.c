@@ -81,7 +81,7 @@ static double percent(double predicted, double measured)
     return predicted > 0 && measured > 0 ? 100 * (predicted / measured - 1) : NAN;
 }
 
-static void kernel_row(mba_table *t, const mba_counted *c)
+static void kernel_row(mba_table *t, const mba_counted_kernel *c)
 {
     mba_table_text(t, "%s", set_names[c->set]);
     mba_table_text(t, "%s", c->workload);

@@ -168,14 +168,14 @@ static bool alike(const mba_plan *p, int a, int b)
            && x->nphases == y->nphases && sum < 1e-6;
 }
 
-static mba_counted *find_row(const binding *b, const mba_program *p, int32_t node, int launch, bool exactly)
+static mba_counted_kernel *find_row(const binding *b, const mba_program *p, int32_t node, int launch, bool exactly)
 {
     const mba_node *n = p->graph->nodes[node];
     const char     *kernel = p->plan[node]->launch[launch].kernel;
     char            shape[sizeof b->d->one->shape];
     *shape = '\0';
     for (int i = 0; i < b->d->n; i++) {
-        mba_counted *c = &b->d->one[i];
+        mba_counted_kernel *c = &b->d->one[i];
         if (strcmp(c->op, n->op->name) || strcmp(c->workload, b->workload)) continue;
         if (exactly ? c->place != launch : !alike(p->plan[node], c->place, launch)) continue;
         if (strcmp(c->variant, p->plan[node]->variant) || strcmp(c->phase, mba_pass_name(n->pass))) continue;
@@ -186,21 +186,21 @@ static mba_counted *find_row(const binding *b, const mba_program *p, int32_t nod
     return NULL;
 }
 
-static mba_counted *row_of(const binding *b, const mba_program *p, int32_t node, int launch)
+static mba_counted_kernel *row_of(const binding *b, const mba_program *p, int32_t node, int launch)
 {
-    mba_counted *c = find_row(b, p, node, launch, true);
+    mba_counted_kernel *c = find_row(b, p, node, launch, true);
     return c ? c : find_row(b, p, node, launch, false);
 }
 
 static void bind_counts(void *of, const mba_program *p, int32_t node, int launch, mba_sim_kernel *k)
 {
     const binding     *b = of;
-    const mba_counted *c = row_of(b, p, node, launch);
+    const mba_counted_kernel *c = row_of(b, p, node, launch);
     if (c) mba_counted_bind(k, c, b->m);
 }
 
 /* By FLOPs and bytes of the data sheet alone. */
-static double roofline_us(const mba_counted *c, const mba_gpu *m)
+static double roofline_us(const mba_counted_kernel *c, const mba_gpu *m)
 {
     const double *v = m->v, hz = v[MBA_GPU_clk] * 1e9 * v[MBA_GPU_sm], lanes = 32;
     double most = (c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR]) / (v[MBA_GPU_hbm] * 1e9);
@@ -216,7 +216,7 @@ static void add_predictions(const binding *b, const mba_program *p, const mba_si
 {
     for (int64_t i = 0; i < plain->launches; i++) {
         const mba_sim_launch *l = &plain->launch[i];
-        mba_counted          *c = row_of(b, p, l->node, l->place);
+        mba_counted_kernel          *c = row_of(b, p, l->node, l->place);
         if (!c) continue;
         c->planned_us += 1e6 * l->seconds;
         c->dram_rd    += l->dram_read;
@@ -263,7 +263,7 @@ mba_status mba_validated_kernels(mba_counted_set **out, const char *path, const 
         if (!i || strcmp(d->one[i].workload, d->one[i - 1].workload))
             st = predict_kernels(d, sim, machine, changes, d->one[i].workload);
     for (int i = 0; i < d->n && st == MBA_OK; i++) {
-        mba_counted *c = &d->one[i];
+        mba_counted_kernel *c = &d->one[i];
         c->roofline_us = roofline_us(c, &m);
         if (!c->met) continue;
         double *const sums[] = { &c->planned_us, &c->bound_us, &c->dram_rd, &c->dram_wr };

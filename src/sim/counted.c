@@ -44,12 +44,12 @@ static bool take_number(const char **at, const char *end, double *out)
     return !*stop && isfinite(*out) && *out >= 0 && *out <= 1e18;
 }
 
-static mba_status take_row(mba_counted *c, const char *where, int line, const char *at, const char *end)
+static mba_status take_row(mba_counted_kernel *c, const char *where, int line, const char *at, const char *end)
 {
     double *const geometry[GEOMETRY] = { &c->launches, &c->grid, &c->block, &c->cluster, &c->regs, &c->smem_bytes };
     char          set[16], place[16];
     double        number;
-    *c = (mba_counted){ 0 };
+    *c = (mba_counted_kernel){ 0 };
     if (!take_cell(&at, end, set, sizeof set) || !take_cell(&at, end, c->workload, sizeof c->workload)
         || !take_cell(&at, end, c->op, sizeof c->op) || !take_cell(&at, end, c->variant, sizeof c->variant)
         || !take_cell(&at, end, c->phase, sizeof c->phase) || !take_cell(&at, end, place, sizeof place)
@@ -75,7 +75,7 @@ static mba_status add_row(mba_counted_set *d, int *space, const char *where, int
 {
     if (d->n == ROWS_MAX) return bad(where, line, "too many rows", "nobody counts that many");
     if (d->n == *space) {
-        mba_counted *more = realloc(d->one, sizeof *more * (size_t)(*space ? 2 * *space : 64));
+        mba_counted_kernel *more = realloc(d->one, sizeof *more * (size_t)(*space ? 2 * *space : 64));
         if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d rows", *space);
         d->one = more;
         *space = *space ? 2 * *space : 64;
@@ -83,7 +83,7 @@ static mba_status add_row(mba_counted_set *d, int *space, const char *where, int
     return take_row(&d->one[d->n++], where, line, at, stop);
 }
 
-static bool same_point(const mba_counted *a, const mba_counted *b)
+static bool same_point(const mba_counted_kernel *a, const mba_counted_kernel *b)
 {
     return a->place == b->place && a->grid == b->grid && !strcmp(a->kernel, b->kernel) && !strcmp(a->op, b->op)
            && !strcmp(a->shape, b->shape) && !strcmp(a->variant, b->variant) && !strcmp(a->phase, b->phase);
@@ -231,7 +231,7 @@ static void set_rounds(mba_sim_kernel *k, double rounds, double cycles)
 }
 
 /* A library's kernel that is no product of persistent blocks: blocks as they were launched, loads a few stages ahead. */
-static void rebuild(mba_sim_kernel *k, const mba_counted *c)
+static void rebuild(mba_sim_kernel *k, const mba_counted_kernel *c)
 {
     enum { STAGES = 3, BYTES_A_THREAD = 64 };
     const double in = fmax(32 * c->n[MBA_N_L2_RD], c->n[MBA_N_DRAM_RD]) / c->grid,
@@ -263,13 +263,13 @@ static bool is_library(const mba_sim_kernel *k)
 }
 
 /* Of a load that a warp waits for: four lines, one of which may be in DRAM. */
-static double latency_of(const mba_counted *c, const mba_gpu *m)
+static double latency_of(const mba_counted_kernel *c, const mba_gpu *m)
 {
     const double read = 32 * c->n[MBA_N_L2_RD], hit = c->n[MBA_N_DRAM_RD] < read ? 1 - c->n[MBA_N_DRAM_RD] / read : 0;
     return m->v[MBA_GPU_l2_lat] + (m->v[MBA_GPU_hbm_lat] - m->v[MBA_GPU_l2_lat]) * (1 - hit * hit * hit * hit);
 }
 
-void mba_counted_bind(mba_sim_kernel *k, const mba_counted *c, const mba_gpu *m)
+void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
 {
     enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32 };
     const mba_sim_kernel was = *k;
@@ -307,6 +307,24 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted *c, const mba_gpu *m)
     set_hits(k, true, n[MBA_N_DRAM_WR]);
 }
 
+mba_status mba_counted_foreign(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
+{
+    enum { PRODUCTS_OF_WARPS = 116 };
+    static const double OUR_PATH = 2.7;           // of our own compiled kernels, in the middle
+    mba_counted_kernel all = *c;
+    memset(k, 0, sizeof *k);
+    snprintf(k->name, sizeof k->name, "%.63s", c->kernel);
+    k->mma_flops  = c->n[MBA_N_TENSOR] > 0 ? PRODUCTS_OF_WARPS : 0;
+    k->regs       = (int64_t)c->regs;
+    k->smem_bytes = (int64_t)c->smem_bytes;
+    if (isnan(all.n[MBA_N_PATH])) all.n[MBA_N_PATH] = OUR_PATH;
+    if (isnan(all.n[MBA_N_ALU])) all.n[MBA_N_ALU] = 0;             // issued all the same
+    rebuild(k, &all);
+    MBA_TRY(mba_sim_finish(k, m));
+    mba_counted_bind(k, &all, m);
+    return MBA_OK;
+}
+
 /* ---- scores ---- */
 
 static int by_value(const void *x, const void *y)
@@ -321,7 +339,7 @@ mba_score mba_counted_score(const mba_counted_set *d, mba_point_set set, bool pl
     double   *off = calloc((size_t)d->n + 1, sizeof *off), sum = 0, roof = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
     if (!off) return s;
     for (int i = 0; i < d->n; i++) {
-        const mba_counted *c = &d->one[i];
+        const mba_counted_kernel *c = &d->one[i];
         const double       us = planned ? c->planned_us : c->bound_us;
         if (c->set != set || c->again || !(us > 0)) continue;
         const double a = log(c->us), b = log(us);

@@ -26,7 +26,7 @@ typedef enum mba_counted_what {
     MBA_N_KINDS
 } mba_counted_what;
 
-typedef struct mba_counted {
+typedef struct mba_counted_kernel {
     mba_point_set set;
     char          workload[160], op[48], variant[24], phase[16], kernel[192], shape[1024];
     int           place;                          /* of the launch in the operator's plan */
@@ -35,16 +35,19 @@ typedef struct mba_counted {
     double        bound_us, planned_us, roofline_us, dram_rd, dram_wr, step_ms;    /* step_ms: of the whole workload */
     int           limit, met;                     /* met: launches of plans that were this row */
     bool          again;                          /* an earlier workload has the same kernel at the same shape */
-} mba_counted;
+} mba_counted_kernel;
 
-typedef struct mba_counted_set { mba_counted *one; int n; } mba_counted_set;
+typedef struct mba_counted_set { mba_counted_kernel *one; int n; } mba_counted_set;
 
 MBA_MUST mba_status mba_counted_load(mba_counted_set **out, const char *path);
 MBA_MUST mba_status mba_counted_parse(mba_counted_set **out, const char *where, const char *text, size_t bytes);
 void                mba_counted_destroy(mba_counted_set *d);    /* NULL is fine */
 
 /* The plan's order of work with the counted amounts: instructions of every pipe, bytes of L2 and DRAM. */
-void mba_counted_bind(mba_sim_kernel *k, const mba_counted *c, const mba_gpu *m);
+void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m);
+
+/* A kernel that has no plan: its blocks as they were launched, loads some stages ahead of what is done with them. */
+MBA_MUST mba_status mba_counted_foreign(mba_sim_kernel *out, const mba_counted_kernel *c, const mba_gpu *m);
 
 /* Scores of predictions, every kernel and shape once: from counts, or (`planned`) from plans alone. */
 mba_score mba_counted_score(const mba_counted_set *d, mba_point_set set, bool planned);
