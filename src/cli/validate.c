@@ -103,7 +103,7 @@ static mba_status print_kernels(const mba_counted_set *k, bool csv)
 {
     mba_table *t = NULL;
     MBA_TRY(mba_table_create(&t, kernel_columns));
-    for (int i = 0; i < k->n; i++) kernel_row(t, &k->one[i]);
+    for (int i = 0; i < k->n; i++) if (!k->one[i].again) kernel_row(t, &k->one[i]);
     mba_table_print(t, stdout, csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
     mba_table_destroy(t);
     return MBA_OK;
@@ -180,6 +180,32 @@ static void json_score(const char *name, const mba_score *s)
     fputs("}", stdout);
 }
 
+/* Of a workload whose kernels were counted; 0: they were not. */
+static double step_from_counts(const mba_counted_set *k, const char *workload)
+{
+    for (int i = 0; i < k->n; i++) if (!strcmp(k->one[i].workload, workload)) return k->one[i].step_ms;
+    return 0;
+}
+
+static const mba_column step_columns[] = { { "workload", "step of", NULL },
+                                           { "measured_ms", "measured, ms", "%.2f" },
+                                           { "predicted_ms", "from counts, ms", "%.2f" },
+                                           { "error", "error, %", "%+.1f" },
+                                           { "planned_ms", "from plans, ms", "%.2f" },
+                                           { "planned_error", "error, %", "%+.1f" },
+                                           { 0 } };
+
+static void step_row(mba_table *t, const mba_point *p, const mba_counted_set *k)
+{
+    const double ms = step_from_counts(k, p->subject);
+    mba_table_text(t, "%s", p->subject);
+    mba_table_number(t, p->ms);
+    mba_table_number(t, ms > 0 ? ms : NAN);
+    mba_table_number(t, percent(ms, p->ms));
+    mba_table_number(t, p->predicted_ms);
+    mba_table_number(t, percent(p->predicted_ms, p->ms));
+}
+
 static void print_json(const mba_measured *d, const mba_counted_set *k)
 {
     const mba_score held = mba_counted_score(k, MBA_POINT_HELD, false),
@@ -192,8 +218,11 @@ static void print_json(const mba_measured *d, const mba_counted_set *k)
     fputs(",\n \"step_error\": {", stdout);
     for (int i = 0; i < d->n; i++) {
         const mba_point *p = &d->point[i];
+        const double     ms = step_from_counts(k, p->subject);
         if (p->source != MBA_POINT_TOTAL) continue;
-        printf("%s\"%s\": %.4g", first ? "" : ", ", p->subject, 100 * (p->predicted_ms / p->ms - 1));
+        const int name = strstr(p->subject, "--op") ? (int)strlen(p->subject) : (int)strcspn(p->subject, " ");
+        printf("%s\"%.*s\": %.4g", first ? "" : ", ", name, p->subject,
+               100 * fabs((ms > 0 ? ms : p->predicted_ms) / p->ms - 1));
         first = false;
     }
     puts("}}");
@@ -201,14 +230,15 @@ static void print_json(const mba_measured *d, const mba_counted_set *k)
 
 static mba_status print_text(const mba_measured *d, const mba_counted_set *k, const options *o)
 {
-    mba_table      *scores = NULL, *steps = NULL;
+    mba_table      *scores = NULL, *steps = NULL, *points = NULL;
     const mba_score held = mba_measured_score(d, MBA_POINT_HELD), fitted = mba_measured_score(d, MBA_POINT_FITTED);
     const mba_score kernels[] = { mba_counted_score(k, MBA_POINT_HELD, false),
                                   mba_counted_score(k, MBA_POINT_FITTED, false),
                                   mba_counted_score(k, MBA_POINT_HELD, true),
                                   mba_counted_score(k, MBA_POINT_FITTED, true) };
     MBA_TRY(mba_table_create(&scores, score_columns));
-    mba_status st = mba_table_create(&steps, point_columns);
+    mba_status st = mba_table_create(&steps, step_columns);
+    if (st == MBA_OK) st = mba_table_create(&points, point_columns);
     if (st == MBA_OK) {
         score_row(scores, "kernels from counts, held out", &kernels[0]);
         score_row(scores, "kernels from counts, fitted", &kernels[1]);
@@ -216,17 +246,21 @@ static mba_status print_text(const mba_measured *d, const mba_counted_set *k, co
         score_row(scores, "kernels from plans, fitted", &kernels[3]);
         score_row(scores, "operators from plans, held out", &held);
         score_row(scores, "operators from plans, fitted", &fitted);
-        for (int i = 0; i < d->n; i++)
-            if (d->point[i].source == MBA_POINT_TOTAL || o->points) point_row(steps, &d->point[i]);
+        for (int i = 0; i < d->n; i++) {
+            if (d->point[i].source == MBA_POINT_TOTAL) step_row(steps, &d->point[i], k);
+            if (o->points) point_row(points, &d->point[i]);
+        }
         if (!o->csv) {
             mba_table_print(scores, stdout, MBA_TABLE_TEXT);
             if (held.worst_point)
                 printf("worst held out: %s of %s\n\n", held.worst_point->operator, held.worst_point->subject);
         }
-        mba_table_print(steps, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+        if (!o->csv) mba_table_print(steps, stdout, MBA_TABLE_TEXT);
+        if (o->points || o->csv) mba_table_print(o->points ? points : steps, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
     }
     mba_table_destroy(scores);
     mba_table_destroy(steps);
+    mba_table_destroy(points);
     return st;
 }
 

@@ -1,6 +1,7 @@
 /* validated.c -- see validated.h. */
 #include "cli/validated.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,21 +156,40 @@ typedef struct binding {
     const char      *workload;
 } binding;
 
-static mba_counted_kernel *row_of(const binding *b, const mba_program *p, int32_t node, int launch)
+/* Launches of a plan that differ in nothing but their place are one row. */
+static bool alike(const mba_plan *p, int a, int b)
+{
+    if (a == b) return true;
+    if (a >= p->nlaunches || b >= p->nlaunches) return false;
+    const mba_launch *x = &p->launch[a], *y = &p->launch[b];
+    double            sum = 0;
+    for (int i = 0; i < x->nphases && x->nphases == y->nphases; i++) sum += fabs(x->phase[i].n - y->phase[i].n);
+    return !strcmp(x->kernel, y->kernel) && x->grid[0] * x->grid[1] * x->grid[2] == y->grid[0] * y->grid[1] * y->grid[2]
+           && x->nphases == y->nphases && sum < 1e-6;
+}
+
+static mba_counted_kernel *find_row(const binding *b, const mba_program *p, int32_t node, int launch, bool exactly)
 {
     const mba_node *n = p->graph->nodes[node];
+    const char     *kernel = p->plan[node]->launch[launch].kernel;
     char            shape[sizeof b->d->one->shape];
     *shape = '\0';
     for (int i = 0; i < b->d->n; i++) {
         mba_counted_kernel *c = &b->d->one[i];
-        if (c->place != launch || strcmp(c->op, n->op->name) || strcmp(c->workload, b->workload)) continue;
+        if (strcmp(c->op, n->op->name) || strcmp(c->workload, b->workload)) continue;
+        if (exactly ? c->place != launch : !alike(p->plan[node], c->place, launch)) continue;
         if (strcmp(c->variant, p->plan[node]->variant) || strcmp(c->phase, mba_pass_name(n->pass))) continue;
-        const char *kernel = p->plan[node]->launch[launch].kernel;
         if (strncmp(kernel, "cu", 2) && strcmp(kernel, c->kernel)) continue;    // libraries have names of their own
         if (!*shape) mba_node_shape(shape, sizeof shape, n);
         if (!strcmp(c->shape, shape)) return c;
     }
     return NULL;
+}
+
+static mba_counted_kernel *row_of(const binding *b, const mba_program *p, int32_t node, int launch)
+{
+    mba_counted_kernel *c = find_row(b, p, node, launch, true);
+    return c ? c : find_row(b, p, node, launch, false);
 }
 
 static void bind_counts(void *of, const mba_program *p, int32_t node, int launch, mba_sim_kernel *k)
@@ -222,6 +242,8 @@ static mba_status predict_kernels(mba_counted_set *d, mba_sim *sim, const char *
         st = mba_sim_program(&bound, sim, r.session.program, &r.gpu,
                              &(mba_sim_how){ .passes = MBA_STEP, .bind = bind_counts, .of = &b });
         if (st == MBA_OK) add_predictions(&b, r.session.program, &bound, &r.step);
+        for (int i = 0; i < d->n && st == MBA_OK; i++)
+            if (!strcmp(d->one[i].workload, workload)) d->one[i].step_ms = 1e3 * bound.seconds;
     }
     mba_sim_step_free(&bound);
     mba_simulated_end(&r);

@@ -11,6 +11,10 @@
 
 enum { FILE_BYTES_MAX = 1 << 24, ROWS_MAX = 1 << 14, GEOMETRY = 6 };
 
+/* Chosen by the fitted kernels of bench/results/h200/kernels.tsv. */
+static const double WAITS_SEEN = 0.75;            /* of the waits that are read in SASS, where remainders of loops count */
+enum { PROLOGUE_CYCLES = 100 };                   /* of a block, beside the instructions that were counted */
+
 static mba_status bad(const char *where, int line, const char *what, const char *why)
 {
     return mba_fail(MBA_E_FORMAT, "%s, line %d: %s\nwhy: %s\nfix: make it with tools/kernel_points", where, line, what,
@@ -79,6 +83,18 @@ static mba_status add_row(mba_counted_set *d, int *space, const char *where, int
     return take_row(&d->one[d->n++], where, line, at, stop);
 }
 
+static bool same_point(const mba_counted_kernel *a, const mba_counted_kernel *b)
+{
+    return a->place == b->place && a->grid == b->grid && !strcmp(a->kernel, b->kernel) && !strcmp(a->op, b->op)
+           && !strcmp(a->shape, b->shape) && !strcmp(a->variant, b->variant) && !strcmp(a->phase, b->phase);
+}
+
+static void find_twins(mba_counted_set *d)
+{
+    for (int i = 0; i < d->n; i++)
+        for (int j = 0; j < i && !d->one[i].again; j++) d->one[i].again = same_point(&d->one[i], &d->one[j]);
+}
+
 mba_status mba_counted_parse(mba_counted_set **out, const char *where, const char *text, size_t bytes)
 {
     mba_counted_set *d = calloc(1, sizeof *d);
@@ -93,6 +109,7 @@ mba_status mba_counted_parse(mba_counted_set **out, const char *where, const cha
     if (st == MBA_OK && !d->n)
         st = mba_fail(MBA_E_FORMAT, "%s has no kernel\nwhy: nothing can be compared with an empty set\n"
                                     "fix: tools/kernel_points", where);
+    find_twins(d);
     if (st == MBA_OK) *out = d;
     else mba_counted_destroy(d);
     return st;
@@ -186,8 +203,8 @@ static double loads_of(const mba_sim_kernel *k)
 }
 
 /* A warp waits for global loads `rounds` times: in the loop that lowering made, else at the loads of the plan, else (a
- * plan that has none) at its beginning. */
-static void set_rounds(mba_sim_kernel *k, double rounds, const mba_gpu *m)
+ * plan that has none) at its beginning, `cycles` each. */
+static void set_rounds(mba_sim_kernel *k, double rounds, double cycles)
 {
     const double loads = loads_of(k);
     if (isnan(rounds)) return;
@@ -209,7 +226,7 @@ static void set_rounds(mba_sim_kernel *k, double rounds, const mba_gpu *m)
     } else {
         for (int64_t i = 0; i < k->nops; i++)
             if (k->op[i].work == MBA_OP_DELAY)
-                k->op[i].parts += (int64_t)(rounds * m->v[MBA_GPU_l2_lat]);
+                k->op[i].parts += (int64_t)(rounds * cycles);
     }
 }
 
@@ -245,6 +262,13 @@ static bool is_library(const mba_sim_kernel *k)
     return !strncmp(k->name, "cublas", 6) || !strncmp(k->name, "cudnn", 5);
 }
 
+/* Of a load that a warp waits for: four lines, one of which may be in DRAM. */
+static double latency_of(const mba_counted_kernel *c, const mba_gpu *m)
+{
+    const double read = 32 * c->n[MBA_N_L2_RD], hit = c->n[MBA_N_DRAM_RD] < read ? 1 - c->n[MBA_N_DRAM_RD] / read : 0;
+    return m->v[MBA_GPU_l2_lat] + (m->v[MBA_GPU_hbm_lat] - m->v[MBA_GPU_l2_lat]) * (1 - hit * hit * hit * hit);
+}
+
 void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
 {
     enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32 };
@@ -266,10 +290,12 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
     if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]);   // last: others go by it
     set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], n[MBA_N_DRAM_RD]));
     set_bytes(k, true, fmax(SECTOR * n[MBA_N_L2_WR], n[MBA_N_DRAM_WR]));
-    set_path(k, mba_tune("pathx", 1) * n[MBA_N_PATH]);
+    set_path(k, n[MBA_N_PATH]);
     const double warps = c->grid * c->block / LANES, each = n[MBA_N_INST] / warps;
-    set_rounds(k, mba_tune("wx", 1) * n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps, m);
-    k->fetch = (int64_t)(mba_tune("ci", 0) * (n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each < 1000 ? each : 1000));
+    for (int64_t i = 0; i < k->nops; i++)         // what stands for code that plans do not count is counted now
+        if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = PROLOGUE_CYCLES;
+    set_rounds(k, WAITS_SEEN * n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps, latency_of(c, m));
+    k->fetch = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, m);
     k->regs       = (int64_t)c->regs;
     k->smem_bytes = (int64_t)c->smem_bytes;
     k->counted    = 1;
@@ -279,6 +305,24 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
     }
     set_hits(k, false, n[MBA_N_DRAM_RD]);
     set_hits(k, true, n[MBA_N_DRAM_WR]);
+}
+
+mba_status mba_counted_foreign(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
+{
+    enum { PRODUCTS_OF_WARPS = 116 };
+    static const double OUR_PATH = 2.7;           // of our own compiled kernels, in the middle
+    mba_counted_kernel all = *c;
+    memset(k, 0, sizeof *k);
+    snprintf(k->name, sizeof k->name, "%.63s", c->kernel);
+    k->mma_flops  = c->n[MBA_N_TENSOR] > 0 ? PRODUCTS_OF_WARPS : 0;
+    k->regs       = (int64_t)c->regs;
+    k->smem_bytes = (int64_t)c->smem_bytes;
+    if (isnan(all.n[MBA_N_PATH])) all.n[MBA_N_PATH] = OUR_PATH;
+    if (isnan(all.n[MBA_N_ALU])) all.n[MBA_N_ALU] = 0;             // issued all the same
+    rebuild(k, &all);
+    MBA_TRY(mba_sim_finish(k, m));
+    mba_counted_bind(k, &all, m);
+    return MBA_OK;
 }
 
 /* ---- scores ---- */
@@ -297,7 +341,7 @@ mba_score mba_counted_score(const mba_counted_set *d, mba_point_set set, bool pl
     for (int i = 0; i < d->n; i++) {
         const mba_counted_kernel *c = &d->one[i];
         const double       us = planned ? c->planned_us : c->bound_us;
-        if (c->set != set || !(us > 0)) continue;
+        if (c->set != set || c->again || !(us > 0)) continue;
         const double a = log(c->us), b = log(us);
         off[s.points] = 100 * fabs(us / c->us - 1);
         sum  += off[s.points++];

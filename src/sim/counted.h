@@ -32,8 +32,9 @@ typedef struct mba_counted_kernel {
     int           place;                          /* of the launch in the operator's plan */
     double        launches, grid, block, cluster, regs, smem_bytes, n[MBA_N_KINDS], us;
     /* what a simulation said; 0: nobody has */
-    double        bound_us, planned_us, roofline_us, dram_rd, dram_wr;
+    double        bound_us, planned_us, roofline_us, dram_rd, dram_wr, step_ms;    /* step_ms: of the whole workload */
     int           limit, met;                     /* met: launches of plans that were this row */
+    bool          again;                          /* an earlier workload has the same kernel at the same shape */
 } mba_counted_kernel;
 
 typedef struct mba_counted_set { mba_counted_kernel *one; int n; } mba_counted_set;
@@ -45,7 +46,10 @@ void                mba_counted_destroy(mba_counted_set *d);    /* NULL is fine 
 /* The plan's order of work with the counted amounts: instructions of every pipe, bytes of L2 and DRAM. */
 void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m);
 
-/* Scores of predictions: from counts, or (`planned`) from plans alone. */
+/* A kernel that has no plan: its blocks as they were launched, loads some stages ahead of what is done with them. */
+MBA_MUST mba_status mba_counted_foreign(mba_sim_kernel *out, const mba_counted_kernel *c, const mba_gpu *m);
+
+/* Scores of predictions, every kernel and shape once: from counts, or (`planned`) from plans alone. */
 mba_score mba_counted_score(const mba_counted_set *d, mba_point_set set, bool planned);
 
 #endif

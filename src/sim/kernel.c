@@ -23,25 +23,12 @@ enum {
     TILE_PATH_CYCLES = 4 * (33 + 33) + 60
 }; /* a step of 64 deep: four times a tile from shared memory and a product, then scaling */
 enum {
-    PROLOGUE_CYCLES = 1200, /* arguments, the step's numbers, 64-bit indices: before the first load of a block */
-    TAIL_CYCLES = 3000, /* sums over threads and warps at the end of a launch that adds up */
+    PROLOGUE_CYCLES = 600, /* arguments, the step's numbers, 64-bit indices: before the first load of a block */
+    TAIL_CYCLES = 500, /* sums over threads and warps at the end of a launch that adds up */
     BYTES_A_TRIP = 32,
     BYTES_STRAIGHT = 32
 }; /* of a thread: in flight in a loop; as much needs no loop */
 static const double TILE_BYTES   = 0.055;         /* shared memory per FLOP of warp-level products of 32 x 64 tiles */
-
-#include <stdlib.h>
-double mba_tune(const char *name, double standard)
-{
-    const char *e = getenv("MBA_TUNE");
-    const size_t n = strlen(name);
-    while (e && *e) {
-        if (!strncmp(e, name, n) && e[n] == '=') return atof(e + n + 1);
-        e = strchr(e, ',');
-        if (e) e++;
-    }
-    return standard;
-}
 
 typedef struct lowering {
     mba_sim_kernel   *k;
@@ -259,7 +246,7 @@ static double hidden_trips(const mba_launch *l, int64_t grid)
     }
     if (l->persistent && l->tiles > grid) return ceil((double)l->tiles / (double)grid);
     const double thread = bytes / (double)l->block;
-    return thread > mba_tune("straight", BYTES_STRAIGHT) ? ceil(thread / mba_tune("trip", BYTES_A_TRIP)) : 1;
+    return thread > BYTES_STRAIGHT ? ceil(thread / BYTES_A_TRIP) : 1;
 }
 
 /* A launch that stores little of what it loads adds up: sums of threads, then of warps, one after the other. */
@@ -282,7 +269,7 @@ static void lower_role(lowering *w, int role)
     k->first[role]      = k->nops;
     k->role_warps[role] = w->l->role_warps[role] > 0 ? w->l->role_warps[role] : 1;
     k->nroles           = role + 1;
-    add_op(w, MBA_OP_DELAY)->parts = (int64_t)mba_tune("pro", PROLOGUE_CYCLES);
+    add_op(w, MBA_OP_DELAY)->parts = PROLOGUE_CYCLES;
     k->hidden = (int64_t)trips;
     if (trips > 1) {
         w->scale = k->piece = 1 / trips;
@@ -291,7 +278,7 @@ static void lower_role(lowering *w, int role)
     for (int i = 0; i < w->l->nphases && w->st == MBA_OK; i++)
         if (w->l->phase[i].role == role) lower_phase(w, i, &r, trips > 1 && w->l->ring_depth > 1);
     if (trips > 1) close_loop(w);
-    if (adds_up(w->l)) add_op(w, MBA_OP_DELAY)->parts = (int64_t)mba_tune("tail", TAIL_CYCLES);
+    if (adds_up(w->l)) add_op(w, MBA_OP_DELAY)->parts = TAIL_CYCLES;
     if (w->depth && w->st == MBA_OK) w->st = impossible(k, "a loop does not end", "mend its plan");
     add_op(w, MBA_OP_EXIT);
     w->scale = 1;
@@ -316,6 +303,7 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
         if (ph->work == MBA_STORE) { out = ph->n; c = ph->operand; }
         if (ph->work == MBA_ASYNC && copies < 2) { in[copies] = ph->n; a[copies++] = ph->operand; }
     }
+    k->resets = k->grid > (int64_t)m->v[MBA_GPU_sm];   // more tiles than SMs: they are dealt by a counter
     const double all = steps * (double)k->grid;
     double       blocks = m->v[MBA_GPU_sm];
     if (blocks > all / STEPS_LEAST) blocks = ceil(all / STEPS_LEAST);
@@ -326,7 +314,7 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
     k->threads = THREADS;
     k->warps   = THREADS / 32;
     k->first[0] = 0; k->role_warps[0] = 8; k->nroles = 1;
-    add_op(w, MBA_OP_DELAY)->parts = (int64_t)mba_tune("pro", PROLOGUE_CYCLES);
+    add_op(w, MBA_OP_DELAY)->parts = PROLOGUE_CYCLES;
     open_loop(w, trips, -1);
     add_op(w, MBA_OP_WAIT)->ring = 0;
     mix_of(w)->n[MBA_P_MMA] = whole(flops * scale_of(w));
@@ -340,7 +328,7 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
     lower_move(w, &(mba_phase){ .work = MBA_STORE, .operand = (int16_t)c, .n = out * last }, false);
     add_op(w, MBA_OP_EXIT);
     k->first[1] = k->nops; k->role_warps[1] = 4; k->nroles = 2;
-    add_op(w, MBA_OP_DELAY)->parts = (int64_t)mba_tune("pro", PROLOGUE_CYCLES);
+    add_op(w, MBA_OP_DELAY)->parts = PROLOGUE_CYCLES;
     open_loop(w, trips, -1);
     add_op(w, MBA_OP_FILL)->ring = 0;
     for (int i = 0; i < copies; i++)
@@ -393,6 +381,13 @@ static void deal_tiles(mba_sim_kernel *k, const mba_launch *l)
     k->trips[1][0] = (int64_t)floor(each * (double)least + 0.5);
 }
 
+int64_t mba_sim_fetch(double blocks, double each, const mba_gpu *m)
+{
+    enum { ALL_SMS = 2200, EACH = 2, CODE_MOST = 1000 };   // chosen by the fitted kernels of bench/results/h200
+    const double wide = blocks < m->v[MBA_GPU_sm] ? blocks / m->v[MBA_GPU_sm] : 1;
+    return (int64_t)(ALL_SMS * wide + EACH * (each < CODE_MOST ? each : CODE_MOST));
+}
+
 mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch *l, const mba_plan *p, const mba_gpu *m)
 {
     memset(k, 0, sizeof *k);
@@ -413,7 +408,9 @@ mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch 
     if (!strcmp(l->kernel, "cublaslt_gemm")) MBA_TRY(lower_library(&w, m));
     else for (int r = 0; r < l->nroles && w.st == MBA_OK; r++) lower_role(&w, r);
     MBA_TRY(w.st);
-    return mba_sim_finish(k, m);
+    MBA_TRY(mba_sim_finish(k, m));
+    k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps), m);
+    return MBA_OK;
 }
 
 /* ---- checks and totals ---- */

@@ -519,7 +519,7 @@ static void every_compiler_gives_the_same_bits(void **state)
         memcpy(bytes, &t, sizeof t);
         for (size_t b = 0; b < sizeof t; b++) hash = (hash ^ bytes[b]) * 0x100000001b3u;
     }
-    if (hash != 0xbd4fc8828f4e99e3u)
+    if (hash != 0xb7cfa7bb8e28b282u)
         fail_msg("%016llx: changed on purpose? then write it here", (unsigned long long)hash);
 }
 
@@ -600,7 +600,7 @@ static void counters_of_peers_predict_their_times(void **state)
 /* ---- kernels by what a store counted ---- */
 
 #define COUNTED_WORDS "held\tmamba2-130m\tssd\tfused\tforward\t0\tk\tshape\t"
-#define COUNTED_COUNTS "1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13\t14\t15\t16\t17\t18\t19\t20\t21\t22\t-\t-\t"
+#define COUNTED_COUNTS "1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13\t14\t15\t16\t17\t18\t19\t20\t21\t22\t-\t-\t-\t"
 
 static void bad_counted_kernels_are_refused(void **state)
 {

@@ -53,7 +53,7 @@ typedef struct mba_sim_launch {
 } mba_sim_launch;
 
 typedef struct mba_sim_step {
-    double        seconds, kernels_s, dram_read, dram_write;
+    double        seconds, kernels_s, resets_s, dram_read, dram_write;
     int64_t       launches, unique, events;       /* unique: simulated now, not remembered */
     mba_sim_node *node;                           /* per node of the graph */
     mba_sim_launch *launch;                       /* `launches` of them, in order */
