@@ -834,7 +834,8 @@ const mba_op mba_op_ssd = {
 };
 
 const mba_op mba_op_ssd_bwd = {
-    .name  = "ssd_bwd", .doc = "gradients of all inputs of ssd; makes its states again unless they were kept", .kind = MBA_SSM,
+    .name  = "ssd_bwd", .doc = "gradients of all inputs of ssd; makes its states again unless they were kept",
+    .kind  = MBA_SSM,
     .no_grad = "a gradient",
     .in    = { [X] = MBA_SLOT("x"), [DT] = MBA_SLOT("dt"), [BM] = MBA_SLOT("B"), [CM] = MBA_SLOT("C"),
                [A_LOG] = MBA_SLOT("A_log"), [SKIP] = MBA_SLOT("D", .optional = true),

@@ -94,7 +94,7 @@ typedef struct drawing {
     ssd_dims   d;
     ssd_ranges r;
     int64_t    chunks;                            /* of all sequences */
-    bool       ids, backward, kept;               /* kept: forward, leaves what the backward needs; backward, finds it */
+    bool       ids, backward, kept;               /* kept: leaves what a backward needs, or finds it */
     int        records_back, pairs, saved;        /* operands: records of the backward, C B^T, states */
 } drawing;
 

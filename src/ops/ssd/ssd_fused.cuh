@@ -314,7 +314,10 @@ static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ f
 /* y or dx (and states of pairs: reverse always); what a segment adds to the state; states of pairs alone. */
 enum scan_what { SCAN_OUT, SCAN_KEEP, SCAN_LOCAL, SCAN_SAVE };
 static __device__ constexpr bool has_output(int what) { return what == SCAN_OUT || what == SCAN_KEEP; }
-static __device__ constexpr bool saves_states(int what, bool rev) { return rev || what == SCAN_SAVE || what == SCAN_KEEP; }
+static __device__ constexpr bool saves_states(int what, bool rev)
+{
+    return rev || what == SCAN_SAVE || what == SCAN_KEEP;
+}
 enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
 
 /* k: C (reverse B), of the state term; u: B (reverse C), of the update; x: x (reverse dy); y: y (reverse dx);
@@ -327,7 +330,7 @@ struct scan_stage {                                    /* one chunk, 58 KB; ever
 };
 enum { STAGES = 3, SLOW_STAGES = 2 };
 struct scan_smem {
-    scan_stage    st[STAGES];                          /* slow items: in the last one C B^T of each head with its decays */
+    scan_stage    st[STAGES];                          /* slow items: in the last C B^T of heads with decays */
     unsigned char y[HEADS][2][TILE_BYTES];             /* on the way out; reverse: first x on its way in */
     float         src[HEADS][2][4][FQ];                /* reverse: parts of four warps */
     float2        skip[HEADS][128];                    /* reverse: dD of a thread's rows */
@@ -386,7 +389,8 @@ static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task
     __syncthreads();
 }
 
-/* Whether a pass walks item n of its block: first those in range, then those with a slow chunk. Nobody wants what the last segment (reverse: the first) adds. */
+/* Whether a pass walks item n of its block: first those in range, then those with a slow chunk. Nobody wants what the
+ * last segment (reverse: the first) adds. */
 template <bool REV, int WHAT, bool SLOW>
 static __device__ __forceinline__ bool walks(const scan_smem &sm, const fused_task &a, int n)
 {

@@ -22,13 +22,14 @@
  * kernel     ssd_bwd_slow    blocks take 128 positions of a group after another, a thread per n, heads beyond the range
  *            in turn; none: leaves
  * launch     grid min(B K/2 G, SMs), block 128, dynamic smem 64 KB
- * kernel     ssd_bwd_bc      one producer thread, two warps for <H1, G1>, two warpgroups of 240 registers; two stages
- * launch     grid B K/2 G, block 384, dynamic smem 227 KB
+ * kernel     ssd_bwd_bc      persistent; one producer thread, two warps for <H1, G1>, two warpgroups of 240 registers;
+ *            a ring of two stages that goes on from block to block
+ * launch     grid min(B K/2 G, SMs), block 384, dynamic smem 227 KB
  * moves      per pair and head: x, dy 32 KB, H1, G1 32 KB; tensor 2 x 1024 cycles
  * kernel     ssd_finish      128 positions x 32 heads per block: ddt, and parts of dA_log, ddt_bias
  * kernel     ssd_sums        8 columns per block, 32 threads each; parts in order
  * resources  sm_90a, CUDA 13.0: 168 registers (ssd_bwd_bc), no spill
- * measured   the prototype of ssd_bwd_bc, without q and row: 148 us at 1.3b 4 x 4096, 79 % of DRAM
+ * measured   ssd.md; the prototype of ssd_bwd_bc, without q and row: 148 us at 1.3b 4 x 4096, 79 % of DRAM
  * order      fixed: heads ascend, positions in turn, partial sums in order */
 #ifndef MBA_SSD_FUSED_BC_CUH
 #define MBA_SSD_FUSED_BC_CUH
@@ -232,7 +233,10 @@ struct bc_maps { CUtensorMap x, dy, h, g, cb, low; };
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
-static __device__ __forceinline__ unsigned pair_blocks(const fused_task &a) { return (unsigned)(a.B * (a.K / 2) * a.G); }
+static __device__ __forceinline__ unsigned pair_blocks(const fused_task &a)
+{
+    return (unsigned)(a.B * (a.K / 2) * a.G);
+}
 
 /* This and the next have 24 registers. */
 static __device__ __forceinline__ void bc_produce(bc_smem &sm, const fused_task &a, const bc_maps &maps)
@@ -378,6 +382,7 @@ template <int I, bool DOCS> struct bc_rows {
         }
         put_rows_of(sm.c[I], c);
         put_rows_of(sm.b[I], b);
+        __syncwarp();
         fence_async();                                 // products at the end read them
         sm.had[I * 128 + tid] = make_float4(0, 0, 0, 0);
         sm.had_end[I * 128 + tid] = 0;

@@ -6,7 +6,7 @@
 
 enum { X, DT, BM, CM, A_LOG, SKIP, DT_BIAS, IDS, INITIAL };    /* forward: in, out */
 enum { Y, FINAL, KEPT_STATES, KEPT_RECORDS, KEPT_PAIRS, KEPT_REACH };
-enum { DY = INITIAL + 1, DFINAL, STATES_IN, RECORDS_IN, PAIRS_IN, REACH_IN };    /* backward: the forward's inputs, then */
+enum { DY = INITIAL + 1, DFINAL, STATES_IN, RECORDS_IN, PAIRS_IN, REACH_IN };    /* backward: after the others */
 enum { DX, DDT, DBM, DCM, DA_LOG, DSKIP, DDT_BIAS, DINITIAL };
 
 typedef struct ssd_attr { int64_t chunk, final; double dt_min, dt_max; } ssd_attr;   /* final: that output exists */
@@ -96,8 +96,9 @@ mba_launch_fn ssd_bwd_chunked_cuda, ssd_bwd_fma_cuda, ssd_bwd_persistent_cuda, s
 
 /* ---- CUDA: `fused` (ssd_fused.c, ssd_fused.cuh) ----
  *
- * What it keeps for its own backward where the shape is one it takes (KEPT_*, chunks of 64, an even number of them): the
- * state before every second chunk, two records per chunk and head, C B^T, and with ids the rows of B and C within reach.
+ * What it keeps for its own backward where the shape is one it takes (KEPT_*, chunks of 64, an even number of them):
+ * the state before every second chunk, two records per chunk and head, C B^T, and with ids the rows of B and C within
+ * reach.
  * Other variants neither write nor read them: the backward asks which variant the forward has (mba_plan.of). */
 enum { SSD_RECORD = 132, SSD_HEADS = 2, SSD_ITEMS_PER_BLOCK = 1024, SSD_SCAN_SMEM = 217 * 1024,
        SSD_BC_SMEM = 227 * 1024, SSD_SLOW_SMEM = 64 * 1024, SSD_SUM_COLS = 8,

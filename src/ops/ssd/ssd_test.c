@@ -477,7 +477,7 @@ static void steps_of_the_ladder_differ_from_chunked_in_one_thing(void **state)
             mba_plan        plan[WAYS];
             if (n->op != &mba_op_ssd && n->op != &mba_op_ssd_bwd) continue;
             for (int k = 0; k < WAYS; k++)
-                assert_ok(mba_plan_variant(&plan[k], o.g->arena, n, &n->op->cuda[1 + k], &machines[m]));
+                assert_ok(mba_plan_variant(&plan[k], NULL, o.g->arena, n, &n->op->cuda[1 + k], &machines[m]));
             assert_string_equal(plan[1].variant, "persistent");
             assert_int_equal(plan[1].nlaunches, plan[0].nlaunches);
             assert_int_equal(plan[2].nlaunches, plan[0].nlaunches - 1);
@@ -491,6 +491,36 @@ static void steps_of_the_ladder_differ_from_chunked_in_one_thing(void **state)
             }
         }
     mba_graph_destroy(o.g);
+}
+
+/* Whether the backward of a case begins by making again what the forward has had. */
+static bool remakes(const mba_case *c, mba_case_how how, const char *variants)
+{
+    mba_case_graph o;
+    mba_program   *p;
+    bool           prepares = false, keeps = false;
+    assert_ok(mba_case_build(&o, &mba_op_ssd, c, how));
+    assert_ok(mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = &machines[1],
+                                                                  .variants = variants }));
+    for (int32_t i = 0; i < o.g->nnodes; i++) {
+        const mba_node *n = o.g->nodes[i];
+        if (n->op == &mba_op_ssd)     keeps = n->out[KEPT_STATES] != NULL;
+        if (n->op == &mba_op_ssd_bwd) prepares = !strcmp(p->plan[i]->launch[0].kernel, "ssd_prep");
+        if (n->op == &mba_op_ssd_bwd) assert_string_equal(p->plan[i]->variant, "fused");
+    }
+    assert_int_equal(keeps, !how.recompute);
+    mba_program_destroy(p);
+    mba_graph_destroy(o.g);
+    return prepares;
+}
+
+static void backward_takes_what_its_own_forward_kept(void **state)
+{
+    (void)state;
+    const mba_case c = { { 2, 200, 4, 64, 2, 128, 64, SKIP_HEAD | BIAS | RESETS }, "fused" };
+    assert_false(remakes(&c, (mba_case_how){ .compute = MBA_BF16 }, NULL));
+    assert_true(remakes(&c, (mba_case_how){ .compute = MBA_BF16 }, "ssd=chunked"));        // which writes none of it
+    assert_true(remakes(&c, (mba_case_how){ .compute = MBA_BF16, .recompute = true }, NULL));
 }
 
 /* What the small cases of the operator do not reach: several tiles of P and N, of rows and of sources. */
@@ -514,7 +544,8 @@ static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
         { { 1, 1100, 4, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG | STATES },
             "fused: segments, states, strong decays" },
         { { 2, 190, 2, 64, 1, 128,  64, SKIP_HEAD | BIAS | STATES }, "fused: initial and final states" },
-        { { 2, 200, 4, 64, 2, 128,  64, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: a reset at every other token" } };
+        { { 2, 200, 4, 64, 2, 128,  64, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: a reset at every other token" },
+        { { 2, 4500, 4, 64, 2, 128, 256, SKIP_HEAD | BIAS }, "fused: more pairs of chunks than SMs" } };
     const mba_device *d;
     int               bad = 0;
     if (mba_device_cuda(&d, 0) != MBA_OK) skip();
@@ -536,4 +567,5 @@ MBA_TEST_MAIN(cmocka_unit_test(recurrence_gives_the_golden_values), cmocka_unit_
               cmocka_unit_test(cpu_matches_reference_at_the_sizes_of_the_models),
               cmocka_unit_test(steps_of_the_ladder_differ_from_chunked_in_one_thing),
               cmocka_unit_test(cuda_matches_reference_at_the_sizes_of_the_models),
-              cmocka_unit_test(a_sequence_in_two_halves_equals_the_whole), cmocka_unit_test(refuses_what_does_not_fit))
+              cmocka_unit_test(a_sequence_in_two_halves_equals_the_whole), cmocka_unit_test(refuses_what_does_not_fit),
+              cmocka_unit_test(backward_takes_what_its_own_forward_kept))
