@@ -297,15 +297,21 @@ static mba_status run(const options *o)
     return st;
 }
 
+#define BASELINE "ssd=chunked,ssd_bwd=chunked"
+
 /* The project's questions: what is swept for each (docs/results/simulator.md). */
 static const struct experiment {
-    const char *id, *question, *axis, *by, *model;
+    const char *id, *question, *axis, *by, *model, *op;
     bool        elasticity, balance;
 } experiments[] = {
     { .id = "q1", .question = "blocks that stay", .axis = "t_blk=0:350:700:1000", .by = "persistent=0:1" },
     { .id = "q2", .question = "tensor to vector ratio", .axis = "ratio=2:4:8:12:16:24:32:64", .by = "xu=x0.5:x1:x2" },
     { .id = "q2", .question = "the ratio at which products and the rest are balanced", .balance = true },
-    { .id = "q3", .question = "scratch that never leaves the chip", .axis = "keep=none:CB:states:all",
+    { .id = "q2", .question = "the same with the study's kernels", .balance = true, .model = "mamba2-130m",
+      .op = BASELINE },
+    { .id = "q3", .question = "scratch that never leaves the chip: the study's kernels",
+      .axis = "keep=none:CB:states:dstates:all", .by = "l2_c50=x0.5:x1:x4", .model = "mamba2-130m", .op = BASELINE },
+    { .id = "q3", .question = "scratch that never leaves the chip: our kernels", .axis = "keep=none:all",
       .by = "l2_c50=x0.5:x1:x4" },
     { .id = "d1", .question = "on-chip bandwidth", .axis = "smem_bw=64:128:256:512", .by = "l2_rd=x0.5:x1:x2:x4" },
     { .id = "d1", .question = "percent of time per percent of a number", .elasticity = true },
@@ -313,7 +319,8 @@ static const struct experiment {
     { .id = "d3", .question = "registers of an SM", .axis = "rf=128:192:256:320:384:512:1024" },
     { .id = "n1", .question = "batch and length", .axis = "batch=1:2:4:8:16:32", .by = "length=512:2048:8192",
       .model = "mamba2-130m" },
-    { .id = "n1", .question = "chunk of the state-space product", .axis = "chunk=64:128:256", .model = "mamba2-130m" },
+    { .id = "n1", .question = "chunk of the state-space product", .axis = "chunk=64:128:256", .model = "mamba2-130m",
+      .op = BASELINE },
     { .id = "n2", .question = "machines", .axis = "machine=v100:a100:h100:h200:b200:mi300x" },
 };
 
@@ -329,6 +336,7 @@ static mba_status run_experiment(const options *o)
         one.elasticity = e->elasticity;
         one.balance    = e->balance;
         if (!one.w.model.name) one.w.model.name = e->model;
+        if (!one.w.model.variants) one.w.model.variants = e->op;
         if (!o->json && !o->csv) printf("%s%s: %s\n", found ? "\n" : "", e->id, e->question);
         found = true;
         MBA_TRY(run(&one));
@@ -355,7 +363,7 @@ mba_status mba_command_sweep(int argc, char **argv)
         { "--axis", MBA_OPT_TEXT, &o.axis[0], "K=V:V..",
           "a number of the machine (x2: times), ratio, machine, persistent, ring, keep, batch, length, chunk", 0, 0 },
         { "--by", MBA_OPT_TEXT, &o.axis[1], "K=V:V..", "a second axis", 0, 0 },
-        { "--experiment", MBA_OPT_TEXT, &o.experiment, "ID", "instead: one of the project's: q1 q2 q3 d1 d2 d3 n1 n2", 0,
+        { "--experiment", MBA_OPT_TEXT, &o.experiment, "ID", "instead: a question: q1 q2 q3 d1 d2 d3 n1 n2", 0,
           0 },
         { "--elasticity", MBA_OPT_FLAG, &o.elasticity, NULL, "instead: percent of time per percent of each number", 0,
           0 },

@@ -693,7 +693,30 @@ static void bad_imitations_are_refused(void **state)
         assert_int_equal(mba_imitated_parse(&d, "bad.tsv", bad[i], strlen(bad[i])), MBA_E_FORMAT);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(bad_counted_kernels_are_refused), cmocka_unit_test(a_bound_kernel_does_what_was_counted),
+/* What was imitated on the H200 comes out as it did there: the direction always, up to twice as long within 10 %. */
+static void imitated_machines_are_predicted(void **state)
+{
+    (void)state;
+    static mba_imitated_set d;
+    mba_gpu                 m;
+    double                  worst = 0;
+    assert_ok(mba_gpu_load(&m, "h200"));
+    assert_ok(mba_imitated_load(&d, NULL));
+    assert_true(d.n >= 11);
+    for (int i = 0; i < d.n; i++) {
+        const mba_imitated *r = &d.one[i];
+        double              slower;
+        assert_ok(mba_imitation_simulate(&slower, &r->what, &m));
+        const double off = fabs(slower / r->slower - 1);
+        if (r->slower <= 2.1 && off > worst) worst = off;
+        if ((r->slower > 1.02 && slower < 0.99) || (r->slower < 0.98 && slower > 1.01) || (r->slower <= 2.1 && off > 0.1))
+            fail_msg("%s, %s x%g: %.3f times as long, predicted %.3f", r->kernel, r->axis, r->what.factor, r->slower,
+                     slower);
+    }
+    printf("%d imitated machines: off by %.1f %% at worst\n", d.n, 100 * worst);
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(imitated_machines_are_predicted), cmocka_unit_test(bad_counted_kernels_are_refused), cmocka_unit_test(a_bound_kernel_does_what_was_counted),
               cmocka_unit_test(bad_imitations_are_refused),
               cmocka_unit_test(bad_signatures_are_refused), cmocka_unit_test(counters_of_peers_predict_their_times),
               cmocka_unit_test(built_in_machines_load), cmocka_unit_test(bad_machine_files_are_refused_with_a_reason),
