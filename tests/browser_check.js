@@ -61,6 +61,9 @@
     const card = rows()[0].nextElementSibling;
     expect(!card.hidden && card.textContent.includes("Floors against") && !/undefined|NaN/.test(card.textContent) && open.getAttribute("aria-expanded") === "true", "card opens");
     expect(root.scrollWidth <= innerWidth, "card is wider than the page");
+    const whole = JSON.parse($("#data").textContent), kernel = whole.kernels.find(k => k.id === +rows()[0].dataset.id);
+    const known = whole.whatif?.models.find(m => m.name === whole.meta.workloads[kernel.run])?.ops[kernel.op];
+    expect(!known || whole.whatif.machines.every(m => card.textContent.includes(m)), "the card has the operator on every simulated machine");
   }
 
   // roofline filter, timeline zoom, keys, tooltip
@@ -87,6 +90,35 @@
     marks[0].dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true}));
     expect(document.activeElement !== marks[0] && $("#tip").style.display === "block" && $("#tip").textContent.length > 3, `keys in ${svg.closest("section")?.id}`);
   }
+
+  // what-if: every slider changes what is said to what was simulated there, and the button undoes it
+  const said = $("#wi-out");
+  if (said) {
+    const data = JSON.parse($("#data").textContent).whatif, inputs = [...$("#wi").querySelectorAll("input[type=range]")];
+    const first = said.textContent, at = v => data.models[$("#wi-model").value].grid[v.reduce((n, x, k) => n * data.sliders[k].values.length + x, 0)];
+    const shown = x => Number(x.toPrecision(3)).toLocaleString("en", {maximumSignificantDigits: 3});
+    expect(inputs.length === data.sliders.length, "a slider for each axis");
+    for (const [k, input] of inputs.entries())
+      for (const end of [input.min, input.max]) {
+        type(input, end, "input");
+        const p = at(inputs.map(i => +i.value));
+        expect(said.textContent !== first, `slider ${input.id} at ${end} changes nothing`);
+        expect(p[0] === null || said.textContent.startsWith(`SIMULATED: ${shown(p[0])} ms`), `slider ${input.id}: "${said.textContent}", simulated ${p[0]}`);
+        expect(input.closest("label").querySelector("output").textContent === "× " + data.sliders[k].values[end], `slider ${input.id} does not say where it stands`);
+        drawings(`${input.id} at ${end}`, $("#wi"));
+      }
+    type($("#wi-axis"), "1", "input");
+    expect($("#wi-plot svg").getAttribute("aria-label").includes(data.sliders[1].name), "the axis that is drawn");
+    $("#wi-reset").click();
+    expect(said.textContent === first, "the machine as it is");
+    for (const m of data.models.keys()) { type($("#wi-model"), m, "input"); drawings(`what-if of ${data.models[m].name}`, $("#wi")); }
+  }
+
+  // keyboard: whatever can be clicked can be reached by Tab; marks of a drawing by arrows from its one stop
+  for (const e of $$("button, select, input, summary, a[href], [role=region], [role=application]").filter(x => x.getClientRects().length))
+    expect(e.tabIndex >= 0 && !e.disabled, `Tab does not reach ${e.outerHTML.slice(0, 80)}`);
+  for (const svg of $$("svg.walk").filter(s => s.getClientRects().length && s.querySelector("[data-t]")))
+    expect(svg.querySelectorAll("[data-t][tabindex='0']").length === 1, `stops of ${svg.closest("section")?.id}`);
 
   // names, theme, raw data
   for (const e of $$("button, select, input, [role=region], [role=application]"))

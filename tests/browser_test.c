@@ -3,6 +3,7 @@
  * Skipped, and counted as skipped, where Debian's package `chromium` is not installed ($MBA_CHROMIUM names another). */
 #include <sys/wait.h>
 
+#include "cli/whatif.h"
 #include "core/file.h"
 #include "report/report.h"
 #include "tests/scratch.h"
@@ -33,11 +34,16 @@ static void make_page(const char *path, const char *const *store, int n)
 {
     mba_stores r;
     mba_buf    page = { 0 };
+    mba_whatif *whatif = calloc(1, sizeof *whatif);
     char      *check;
     size_t     bytes;
     assert_ok(mba_file_read(&check, &bytes, "tests/browser_check.js", 1 << 20));
     assert_ok(mba_stores_open(&r, store, n));
+    r.study  = true;
+    r.whatif = whatif;
+    assert_ok(mba_whatif_make(whatif, &r));
     assert_ok(mba_report_page(&page, &r));
+    free(whatif);
     assert_ok(mba_stores_close(&r));
     char *head = strstr(page.s, "<style>"), *end = strstr(page.s, "</body>");
     assert_true(head && end);

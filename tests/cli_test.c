@@ -74,7 +74,8 @@ static int remove_data(void **state)
 static void help_ends_in_examples(void **state)
 {
     (void)state;
-    static const char *const command[] = { "suite", "train", "eval", "generate", "data", "list", "bench", "selftest", "doctor", "profile", "show", "export", "diff" };
+    static const char *const command[] = { "suite", "train", "eval", "generate", "data", "list", "bench", "selftest", "doctor", "profile", "show", "export", "diff",
+                                           "report", "verify", "simulate", "sweep", "validate", "calibrate", "manual" };
     says(run("--help"), 0, "examples:");
     for (size_t i = 0; i < sizeof command / sizeof *command; i++) {
         says(run("%s --help", command[i]), 0, "examples:\n  mambascope");
@@ -83,6 +84,31 @@ static void help_ends_in_examples(void **state)
     }
     says(run("--version"), 0, "mambascope");
     says(run("doctor"), 0, "OpenBLAS");
+}
+
+/* The man page has every command and option; bash completes them. */
+static void the_manual_and_the_shell_know_every_option(void **state)
+{
+    static char page[sizeof output], names[sizeof output];
+    char        line[2048];
+    (void)state;
+    says(run("manual"), 0, ".SH COMMANDS");
+    snprintf(page, sizeof page, "%s", output);
+    says(run("manual --list"), 0, "suite\n");
+    snprintf(names, sizeof names, "%s", output);
+    for (char *rest = NULL, *name = strtok_r(names, "\n", &rest); name; name = strtok_r(NULL, "\n", &rest)) {
+        snprintf(line, sizeof line, ".SS \"%s", name);
+        if (!strstr(page, line)) fail_msg("the manual has no '%s'", name);
+        assert_int_equal(run("%s --list-options | cut -f1 | sed 's/-/\\\\-/g'", name), 0);
+        for (char *more = NULL, *o = strtok_r(output, "\n", &more); o; o = strtok_r(NULL, "\n", &more)) {
+            snprintf(line, sizeof line, ".BR %s", o);
+            if (!strstr(page, line)) fail_msg("the manual has no '%s' of %s", o, name);
+        }
+    }
+    snprintf(line, sizeof line, "manual --bash > '%s'; bash -c 'source \"$1\"; COMP_WORDS=(\"$2\" suite --res); COMP_CWORD=2; "
+             "_mambascope; echo \"${COMPREPLY[@]}\"; COMP_WORDS=(\"$2\" sim); COMP_CWORD=1; _mambascope; echo \"${COMPREPLY[@]}\"' "
+             "x '%s' '%s'", scratch("completion"), scratch("completion"), getenv("MBA_PROGRAM"));
+    says(run("%s", line), 0, "--resume\nsimulate\n");
 }
 
 static void misuse_is_told_and_exits_with_2(void **state)
@@ -423,6 +449,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_ends_in_examples), cmocka_unit_test(misuse_is_told_and_exits_with_2),
+        cmocka_unit_test(the_manual_and_the_shell_know_every_option),
         cmocka_unit_test(a_dry_run_tells_what_a_step_costs), cmocka_unit_test(training_evaluating_and_generating_work_together),
         cmocka_unit_test(images_train_and_evaluate), cmocka_unit_test(graphs_train_and_evaluate),
         cmocka_unit_test(graph_checkpoints_have_the_published_names), cmocka_unit_test(bad_graphs_are_told),

@@ -7,7 +7,6 @@
 #include "ops/adamw/adamw.h"
 #include "ops/ema/ema.h"
 #include "ops/lamb/lamb.h"
-#include "ops/selective_scan/selective_scan.h"
 #include "tests/machines.h"
 
 typedef struct how { mba_dtype compute; bool train, recompute; } how;
@@ -26,12 +25,12 @@ static mba_status append_step(mba_graph *g, mba_task task, mba_tensor *loss)
     return mba_graph_status(g);
 }
 
-/* Kept in bf16 alone, for a faster backward where memory is plenty: states and y of the scans. */
+/* Kept in bf16 alone, for a faster backward where memory is plenty: states and y of the scans, states of ssd. */
 static double kept_by_scans(const mba_graph *g)
 {
     double bytes = 0;
     for (int32_t i = 0; i < g->nnodes; i++)
-        for (int k = 0; k < MBA_OUT_MAX && g->nodes[i]->op == &mba_op_selective_scan; k++)
+        for (int k = 0; k < MBA_OUT_MAX && g->nodes[i]->op->kind == MBA_SSM; k++)
             if (g->nodes[i]->out[k] && g->nodes[i]->op->out[k].saved) bytes += (double)mba_tensor_bytes(g->nodes[i]->out[k]);
     return bytes;
 }

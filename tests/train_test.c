@@ -124,6 +124,65 @@ static void same_bits_at_any_number_of_threads_and_after_resuming(void **state)
     }
 }
 
+/* The CPU as a device with memory of its own: inputs are what was in their mirror when a run began, and what a run leaves
+ * there is overwritten at once, so that who reads the wrong mirror gets another result. */
+static int sent;
+
+static mba_status apart_take_host(void **out, size_t bytes)
+{
+    *out = calloc(1, bytes);
+    return *out ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory");
+}
+
+static mba_status apart_wait(void) { return MBA_OK; }
+
+static mba_status apart_send(mba_program *p)
+{
+    sent += p->apart;
+    return MBA_OK;
+}
+
+static mba_status apart_run(mba_program *p, unsigned passes, const mba_hooks *h)
+{
+    const size_t in = p->layout.arena_bytes[MBA_INPUT], out = p->layout.arena_bytes[MBA_RESULT];
+    if (in) memcpy(p->memory[MBA_INPUT], p->mirror[MBA_INPUT], in);
+    MBA_TRY(mba_device_cpu.run(p, passes, h));
+    if (out) memcpy(p->mirror[MBA_RESULT], p->memory[MBA_RESULT], out);
+    if (in) memset(p->memory[MBA_INPUT], 0x7f, in);
+    return MBA_OK;
+}
+
+/* Batches that are bound while a step is under way make the same run, also in halves and with validations in between. */
+static void looking_ahead_changes_nothing(void **state)
+{
+    (void)state;
+    mba_device apart = mba_device_cpu;
+    apart.take_host = apart_take_host;
+    apart.give_host = free;
+    apart.wait = apart_wait;
+    apart.send = apart_send;
+    apart.run  = apart_run;
+    for (int i = 1; i < 5; i += i == 1 ? 2 : 1) {                // text, images, graphs
+        mba_train_options o = workload(i);
+        char              dir[3][24];
+        static const char *const name[] = { "ahead-plain", "ahead", "ahead-halves" };
+        for (int k = 0; k < 3; k++) snprintf(dir[k], sizeof dir[k], "%s%d", name[k], i);
+        o.micros      = 1;
+        o.valid_every = 7;
+        o.save_every  = 5;
+        train(o, 2, dir[0], 0, NULL);
+        sent = 0;
+        o.session.device = &apart;
+        train(o, 2, dir[1], 0, NULL);
+        assert_int_equal(sent, 17);                              // 19 steps have one behind them, two a validation
+        same_run(dir[0], dir[1], "step-000005");
+        same_run(dir[0], dir[1], "step-000020");
+        train(o, 2, dir[2], 9, NULL);
+        train(o, 2, dir[2], 0, dir[2]);
+        same_run(dir[0], dir[2], "step-000020");
+    }
+}
+
 static void states_carried_from_batch_to_batch_resume_too(void **state)
 {
     (void)state;
@@ -333,7 +392,9 @@ static void the_learning_rate_warms_up_and_falls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits_at_any_number_of_threads_and_after_resuming), cmocka_unit_test(states_carried_from_batch_to_batch_resume_too),
+        cmocka_unit_test(same_bits_at_any_number_of_threads_and_after_resuming),
+        cmocka_unit_test(looking_ahead_changes_nothing),
+        cmocka_unit_test(states_carried_from_batch_to_batch_resume_too),
         cmocka_unit_test(two_micro_batches_are_one_batch), cmocka_unit_test(small_networks_for_images_and_graphs_learn),
         cmocka_unit_test(batches_of_graphs_are_closed_before_they_overflow), cmocka_unit_test(a_small_model_learns), cmocka_unit_test(a_checkpoint_of_other_options_is_refused),
         cmocka_unit_test(only_the_newest_checkpoints_are_kept), cmocka_unit_test(the_watchdog_names_the_first_bad_operator),

@@ -2,13 +2,18 @@
 
     python bindings/torch/check.py                                  # gradients against a recurrence in float64
     PYTHONPATH=a/checkout/of/mamba python bindings/torch/check.py    # and against mamba_ssm's kernels, side by side
+    ... check.py --operators | --training                           # one half of it
 
 1. Both operators on six small shapes each, fp32 and bf16: relative error (norm) of the result and of every gradient.
 2. The same inputs through mamba_ssm's functions where they can be imported. Ours may not be further from float64 than
-   theirs, beyond a tenth and the noise of one rounding.
-3. Twenty steps of a small Mamba-2 model (of mamba_ssm's layers where they can be imported, and our functions installed
-   there) with each operator, from the same start on the same tokens: losses and step times.
+   theirs, beyond a tenth and the noise of one rounding. Its Triton kernels take the last of their tilings here: to
+   choose the fastest for every shape takes many minutes and hardly moves a rounding.
+3. Twenty steps of a small Mamba-2 model and of a small Mamba-1 model, from the same start on the same tokens:
+   mamba_ssm's layers as they come (their fused paths), the same layers on the paths that call the operators, and these
+   with our operators installed. Losses and step times. Without mamba_ssm: layers of plain PyTorch with ours alone.
 """
+import argparse
+import gc
 import importlib
 import importlib.util
 import sys
@@ -176,14 +181,32 @@ def judge(title, dtype, mine, other):
     print(line)
 
 
+def one_tiling():
+    """Of every Triton kernel that is loaded; returns what undoes it."""
+    try:
+        autotuner = importlib.import_module("triton.runtime.autotuner").Autotuner
+    except ImportError:
+        return lambda: None
+    kept = [(o, o.configs) for o in gc.get_objects() if type(o) is autotuner]
+    for o, configs in kept:
+        o.configs = configs[-1:]
+
+    def undo():
+        for o, configs in kept:
+            o.configs = configs
+    return undo
+
+
 def check_operator(op):
     print(f"{op}: error against float64")
     functions = functions_of(op)
+    undo = one_tiling()
     for dtype in (torch.float32, torch.bfloat16):
         for shape in shapes_of(op)[0]:
             torch.manual_seed(11)
             mine, other = compare(op, dtype, shape, functions)
             judge(f"{str(dtype)[6:]} {' '.join(f'{k[0:2]}{int(v)}' for k, v in shape.items())}", dtype, mine, other)
+    undo()
 
 
 # ---- part 3 ----
@@ -215,13 +238,16 @@ class Block(torch.nn.Module):
 
 
 class ReferenceBlock(torch.nn.Module):
-    """A layer of mamba_ssm on the path that calls the operator by its name."""
+    """A layer of mamba_ssm. fast: its own fused path; otherwise the path that calls the operator by its name."""
 
-    def __init__(self, model):
+    KINDS = {"Mamba2": ("mamba_ssm.modules.mamba2", "use_mem_eff_path", dict(d_state=128, headdim=64)),
+             "Mamba": ("mamba_ssm.modules.mamba_simple", "use_fast_path", dict(d_state=16))}
+
+    def __init__(self, model, kind, fast):
         super().__init__()
-        mamba2 = importlib.import_module("mamba_ssm.modules.mamba2")
+        home, path, sizes = self.KINDS[kind]
         self.norm = torch.nn.RMSNorm(model)
-        self.mixer = mamba2.Mamba2(model, d_state=128, headdim=64, use_mem_eff_path=False)
+        self.mixer = getattr(importlib.import_module(home), kind)(model, **sizes, **{path: fast})
 
     def forward(self, residual):
         return residual + self.mixer(self.norm(residual))
@@ -264,52 +290,73 @@ def train(block, steps=20, batch=8, length=1024):
     return losses, sorted(times[5:])[len(times[5:]) // 2]
 
 
-def blocks():
-    """What to build layers of: mamba_ssm's, ours around either function, or ours alone."""
-    def around(operator):
-        return lambda model: Block(model, operator)
+def try_layers(kind):
+    """None if mamba_ssm's layers run here, else why not."""
     try:
         open_reference()
-        original = importlib.import_module("mamba_ssm.ops.triton.ssd_combined").mamba_chunk_scan_combined
-    except Exception:
-        return "our layers", None, around(mt.mamba_chunk_scan_combined)
-    try:
-        ReferenceBlock(64).cuda()(torch.randn(1, 64, 64, device="cuda"))
-        return "layers of mamba_ssm", ReferenceBlock, ReferenceBlock
-    except Exception as failure:
-        print(f"  without layers of mamba_ssm: {type(failure).__name__}: {failure}")
-        return "our layers", around(original), around(mt.mamba_chunk_scan_combined)
+        for fast in (True, False):
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                ReferenceBlock(256, kind, fast).cuda()(torch.randn(1, 64, 256, device="cuda")).sum().backward()
+    except Exception as failure:                           # whatever it is, it costs us a comparison only
+        return f"{type(failure).__name__}: {str(failure)[:120]}"
+    return None
+
+
+def train_ours_alone():
+    losses, step = train(lambda model: Block(model, mt.mamba_chunk_scan_combined))
+    print("training: 4 Mamba-2 layers of plain PyTorch, 8 x 1024 tokens, bf16 autocast")
+    print("  losses: " + " ".join(f"{v:.4f}" for v in losses))
+    print(f"  step {1e3 * step:.2f} ms; nothing to compare with")
+
+
+def compare_training(kind):
+    print(f"training: 4 layers {kind} of mamba_ssm, 8 x 1024 tokens, bf16 autocast")
+    fused, fused_step = train(lambda model: ReferenceBlock(model, kind, True))
+    plain, plain_step = train(lambda model: ReferenceBlock(model, kind, False))
+    print("  installed in: " + ", ".join(mt.install()))
+    ours, our_step = train(lambda model: ReferenceBlock(model, kind, False))
+    mt.uninstall()
+    print("  step  mamba_ssm, fused path  same, path of operators  mambascope's operators  difference")
+    for i, (f, a, b) in enumerate(zip(fused, plain, ours)):
+        print(f"  {i:4d}  {f:21.5f}  {a:23.5f}  {b:22.5f}  {b - a:+.5f}")
+    print(f"  median step, ms: {1e3 * fused_step:.2f}, {1e3 * plain_step:.2f}, {1e3 * our_step:.2f}: "
+          f"{fused_step / our_step:.2f}x and {plain_step / our_step:.2f}x")
+    for name, other in (("its fused path", fused), ("the same path", plain)):
+        apart = max(abs(a - b) for a, b in zip(other, ours))
+        noise = max(abs(a - b) for a, b in zip(fused, plain))
+        print(f"  largest distance from {name}: {apart:.5f} (its two paths: {noise:.5f})")
+        if not apart < 0.02 * other[0]:
+            bad.append(f"{kind}: loss curves are {apart:.4f} apart")
 
 
 def check_training():
-    kind, theirs, ours = blocks()
-    print(f"training: 4 {kind}, 8 x 1024 tokens, bf16 autocast")
-    losses, step = train(theirs) if theirs else (None, None)
-    if theirs:
-        print("  installed in: " + ", ".join(mt.install()))
-    our_losses, our_step = train(ours)
-    mt.uninstall()
-    if not theirs:
-        print("  losses: " + " ".join(f"{v:.4f}" for v in our_losses))
-        print(f"  step {1e3 * our_step:.2f} ms; nothing to compare with")
-        return
-    print("  step  mamba_ssm  mambascope  difference")
-    for i, (a, b) in enumerate(zip(losses, our_losses)):
-        print(f"  {i:4d}  {a:9.5f}  {b:10.5f}  {b - a:+.5f}")
-    print(f"  median step: mamba_ssm {1e3 * step:.2f} ms, mambascope {1e3 * our_step:.2f} ms: {step / our_step:.2f}x")
-    apart = max(abs(a - b) for a, b in zip(losses, our_losses))
-    if not apart < 0.02 * losses[0]:
-        bad.append(f"loss curves are {apart:.4f} apart")
+    absent = {kind: try_layers(kind) for kind in ReferenceBlock.KINDS}
+    for kind, why in absent.items():
+        if why:
+            print(f"  without layers {kind} of mamba_ssm: {why}")
+        else:
+            compare_training(kind)
+    if absent["Mamba2"]:
+        train_ours_alone()
 
 
-if __name__ == "__main__":
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--operators", action="store_true", help="parts 1 and 2 alone")
+    parser.add_argument("--training", action="store_true", help="part 3 alone")
+    args = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("no GPU: mambascope_torch_test.py is for the CPU")
     torch.backends.cuda.matmul.allow_tf32 = False
     version = mt.library().mba_kernels_version().decode()
     print(torch.cuda.get_device_name(), "torch", torch.__version__, "mambascope", version)
-    for operator in ("ssd", "selective_scan"):
+    for operator in ("ssd", "selective_scan") if not args.training else ():
         check_operator(operator)
-    check_training()
+    if not args.operators:
+        check_training()
     print("\n".join(["not met:"] + bad) if bad else "all bounds met")
     sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-/* bench.c -- `mambascope bench ceilings | op | step`: what the machine can do, and how near we come. */
+/* bench.c -- `mambascope bench ceilings | op | step | gemm`: what the machine can do, and how near we come. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +11,8 @@
 #include "cli/table.h"
 #include "core/check.h"
 #include "core/print.h"
+#include "device/cuda/products.h"
+#include "train/feed.h"
 
 static const double CEILING_S = 0.5;               // per rate
 
@@ -72,12 +74,27 @@ static void op_row(mba_table *t, const mba_ceilings *c, const mba_node *n, const
     mba_table_text(t, "%s", bytes / c->stream_bytes > flops / c->fma_flops + k.special_ops / c->exp_ops ? "memory" : "arithmetic");
 }
 
-static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_session_options *so, const mba_op *op, const mba_case *size, int repeats)
+/* Whether the operator keeps something for its gradient that it does not make otherwise. */
+static bool keeps(const mba_graph *g, const mba_op *op)
+{
+    bool any = false;
+    for (int32_t i = 0; i < g->nnodes; i++)
+        for (int k = 0; k < MBA_OUT_MAX; k++)
+            any |= g->nodes[i]->op == op && g->nodes[i]->out[k] && op->out[k].saved;
+    return any;
+}
+
+/* Both directions; then once more forward alone if that leaves something out (*again). */
+static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_session_options *so, const mba_op *op, const mba_case *size, int repeats,
+                             bool alone, bool *again)
 {
     static const mba_step    step = { .seed = 1, .lr = 1e-3f };
     mba_case_graph o;
     mba_program   *p = NULL;
-    MBA_TRY(mba_case_build(&o, op, size, (mba_case_how){ .compute = so->compute }));
+    char           note[160];
+    snprintf(note, sizeof note, "%s%s", size->note, alone ? ", alone" : "");
+    MBA_TRY(mba_case_build(&o, op, size, (mba_case_how){ .compute = so->compute, .alone = alone }));
+    *again = !alone && keeps(o.g, op);
     double    *best = calloc((size_t)o.g->nnodes + 1, sizeof *best);
     const mba_program_options how = { .cuda = so->device->machine->cc > 0, .machine = so->device->machine, .variants = so->variants };
     mba_status st = best ? mba_program_create(&p, o.g, &how) : mba_fail(MBA_E_NOMEM, "no memory");
@@ -85,13 +102,13 @@ static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_sess
     if (st == MBA_OK) st = mba_program_init(p, 1);
     if (st == MBA_OK) {
         mba_fill_inputs(p);
-        st = mba_measure_nodes(best, p, MBA_FORWARD | MBA_BACKWARD, &step, repeats + 1, true);
+        st = mba_measure_nodes(best, p, alone ? MBA_FORWARD : MBA_FORWARD | MBA_BACKWARD, &step, repeats + 1, true);
         for (int32_t i = 0; i < o.g->nnodes && st == MBA_OK; i++)      // what only evaluation runs
             if (o.g->nodes[i]->unless) st = mba_measure_nodes(best, p, MBA_FORWARD, &step, repeats + 1, true);
     }
     for (int32_t i = 0; st == MBA_OK && i < o.g->nnodes; i++) {
         const mba_node *n = o.g->nodes[i];
-        if (n->op == op || (n->of && n->of->op == op && n->op->kind != MBA_MEMORY)) op_row(t, c, n, size->note, best[i]);
+        if (n->op == op || (n->of && n->of->op == op && n->op->kind != MBA_MEMORY)) op_row(t, c, n, note, best[i]);
     }
     free(best);
     mba_program_destroy(p);
@@ -112,8 +129,11 @@ static mba_status bench_ops(const bench_options *o, const mba_operands *words)
     for (int i = 0; mba_ops[i] && st == MBA_OK; i++) {
         bool wanted = words->n == 1;
         for (int w = 1; w < words->n; w++) wanted |= !strcmp(words->word[w], mba_ops[i]->name);
-        for (const mba_case *k = wanted ? mba_ops[i]->sizes : NULL; k && k->note && st == MBA_OK; k++)
-            st = bench_case(t, &c, &so, mba_ops[i], k, (int)o->repeats);
+        for (const mba_case *k = wanted ? mba_ops[i]->sizes : NULL; k && k->note && st == MBA_OK; k++) {
+            bool again;
+            st = bench_case(t, &c, &so, mba_ops[i], k, (int)o->repeats, false, &again);
+            if (st == MBA_OK && again) st = bench_case(t, &c, &so, mba_ops[i], k, (int)o->repeats, true, &again);
+        }
     }
     if (st == MBA_OK) mba_table_print(t, stdout, form_of(o));
     if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT)
@@ -218,6 +238,77 @@ static mba_status bench_step(const bench_options *o)
     return st;
 }
 
+/* ---- gemm ---- */
+
+static const mba_column gemm_columns[] = {
+    { "product", "product", NULL }, { "form", "form", NULL }, { "calls", "calls", "%.0f" },
+    { "candidate", "candidate", "%.0f" }, { "us", "us", "%.1f" }, { "tflop_s", "TFLOP/s", "%.0f" },
+    { "gain", "gain, %", "%.1f" }, { "kernel", "kernel", NULL }, { 0 } };
+
+/* Sums of a step as chosen and at best, then of the product at hand: the library's first candidate, the one in use, the
+ * best. */
+typedef struct gemm_rows { mba_table *t; double chosen, best, first, now, least; int64_t calls; } gemm_rows;
+
+/* The sums of the product before, whose candidates are all there. */
+static void end_product(gemm_rows *r)
+{
+    r->chosen += (double)r->calls * r->now;
+    r->best   += (double)r->calls * r->least;
+    r->now = r->least = 0;
+}
+
+static void gemm_row(void *ctx, const mba_cuda_product *p)
+{
+    gemm_rows *r = ctx;
+    if (p->rank == 0) {
+        end_product(r);
+        r->calls = p->calls;
+        r->first = p->seconds;
+    }
+    if (p->rank == p->used) r->now = p->seconds;
+    if (p->seconds > 0 && (r->least <= 0 || p->seconds < r->least)) r->least = p->seconds;
+    mba_table_text(r->t, "%lld x %lld x %lld", (long long)p->m, (long long)p->n, (long long)p->k);
+    mba_table_text(r->t, "%s %s %s -> %s%s", p->ta ? "A^T" : "A", p->tb ? "B^T" : "B",
+                   p->in == MBA_BF16 ? "bf16" : "fp32", p->out == MBA_BF16 ? "bf16" : "fp32", p->adds ? ", adds" : "");
+    mba_table_number(r->t, (double)p->calls);
+    mba_table_number(r->t, p->rank);
+    mba_table_number(r->t, 1e6 * p->seconds);
+    mba_table_number(r->t, 2e-12 * (double)p->m * (double)p->n * (double)p->k / p->seconds);
+    mba_table_number(r->t, 100 * (r->first / p->seconds - 1));
+    const mba_cuda_algorithm *a = &p->is;         // in the order of gemm_choices.def
+    mba_table_text(r->t, "%s%d, %d, %d, %d, %d, %d, %d, %d; %zu B", p->rank == p->used ? "used: " : "", a->id, a->tile,
+                   a->stages, a->split, a->swizzle, a->option, a->inner, a->cluster, p->work_bytes);
+}
+
+/* Every product of a step by each of the library's first candidates. */
+static mba_status bench_gemm(const bench_options *o)
+{
+    enum { CANDIDATES = 8 };
+    gemm_rows           r = { 0 };
+    mba_session         s = { 0 };
+    mba_session_options so = { .backward = true, .update = true };
+    mba_step            step = { .seed = 1, .lr = 1e-4f };
+    so.adamw = mba_adamw_defaults();
+    MBA_TRY(mba_model_options_apply(&o->model, &so));
+    if (so.device == &mba_device_cpu)
+        return mba_fail(MBA_E_ARG, "bench gemm looks at the kernels of the GPU's library\nfix: --device cuda");
+    mba_status st = mba_table_create(&r.t, gemm_columns);
+    if (st == MBA_OK) st = mba_session_plan(&s, &so);
+    if (st == MBA_OK) st = mba_session_bind(&s, 1);
+    if (st == MBA_OK) st = mba_feed_example(&s, &step);
+    if (st == MBA_OK) st = mba_program_run(s.program, MBA_STEP, &step, NULL);
+    if (st == MBA_OK) st = so.device->wait();
+    if (st == MBA_OK) st = mba_cuda_products(CANDIDATES, (int)o->repeats, gemm_row, &r);
+    end_product(&r);
+    if (st == MBA_OK) mba_table_print(r.t, stdout, form_of(o));
+    if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT)
+        printf("a step's products: %.2f ms as chosen, %.2f ms by the best of %d candidates each\n", 1e3 * r.chosen,
+               1e3 * r.best, CANDIDATES);
+    mba_session_end(&s);
+    mba_table_destroy(r.t);
+    return st;
+}
+
 mba_status mba_command_bench(int argc, char **argv)
 {
     bench_options o = { .repeats = 5, .model = { .name = "mamba2-130m" } };
@@ -229,10 +320,13 @@ mba_status mba_command_bench(int argc, char **argv)
         { "--csv",  MBA_OPT_FLAG, &o.csv,  NULL, "as CSV", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "bench", "ceilings | op [NAME..] | step [options]",
+    const mba_usage usage = { "bench", "ceilings | op [NAME..] | step | gemm [options]",
         "ceilings  the rates that floors are made of: memory, FMA, exp\n"
-        "op        operators at sizes worth timing, with percent of floor (caches swept before each run)\n"
-        "step      a whole training step, its GEMMs (and convolutions of images) alone in the same process, and where the time goes\n\n"
+        "op        operators at sizes worth timing, with percent of floor (caches swept before each run); forward with\n"
+        "          what it keeps for its gradient, and `alone` without\n"
+        "step      a whole training step, its GEMMs (and convolutions of images) alone in the same process, and where the\n"
+        "          time goes\n"
+        "gemm      every matrix product of a step by each of the first eight kernels that the GPU's library names\n\n"
         "The floor is max(bytes / stream, FLOPs / FMA + exponentials / exp) of the least work there is.",
         options, "mambascope bench ceilings\nmambascope bench op ssd selective_scan\nmambascope bench step --model mamba2-130m --batch 1 --length 1024\n"
         "mambascope bench step --model mambavision-t --batch 8\nmambascope bench step --model graphmamba-peptides-func --graphs 32\n" };
@@ -241,12 +335,12 @@ mba_status mba_command_bench(int argc, char **argv)
     if (help) return MBA_OK;
     if (words.n == 1 && !strcmp(words.word[0], "ceilings")) return bench_ceilings(&o);
     if (words.n >= 1 && !strcmp(words.word[0], "op"))       return bench_ops(&o, &words);
-    if (words.n == 1 && !strcmp(words.word[0], "step")) {
+    if (words.n == 1 && (!strcmp(words.word[0], "step") || !strcmp(words.word[0], "gemm"))) {
         mba_model m;
         MBA_TRY(mba_model_preset(&m, o.model.name));
         if (m.task == MBA_TASK_TEXT && !o.model.shape.batch)  o.model.shape.batch = 1;
         if (m.task == MBA_TASK_TEXT && !o.model.shape.length) o.model.shape.length = 1024;
-        return bench_step(&o);
+        return !strcmp(words.word[0], "step") ? bench_step(&o) : bench_gemm(&o);
     }
-    return mba_fail(MBA_E_ARG, "bench what?\nfix: mambascope bench ceilings, op or step");
+    return mba_fail(MBA_E_ARG, "bench what?\nfix: mambascope bench ceilings, op, step or gemm");
 }

@@ -7,6 +7,7 @@
 #include "core/file.h"
 #include "core/version.h"
 #include "device/cuda/calibrate.h"
+#include "device/cuda/imitate.h"
 #include "sim/machine.h"
 
 static int find_key(const char *name)
@@ -65,26 +66,64 @@ static void print_readings(const mba_reading *r, int n)
     }
 }
 
+static void say_part(void *of, const char *part, int readings, const char *failed)
+{
+    (void)of;
+    fprintf(stderr, "%s: %d readings%s%s\n", part, readings, failed ? "; not all of them: " : "", failed ? failed : "");
+}
+
+/* ---- machines imitated ---- */
+
+static void say_imitated(void *of, const mba_imitation *w, double us, double imitated_us, const char *failed)
+{
+    mba_writer *file = of;
+    char        line[128];
+    fprintf(stderr, "%-8s %-6s x%-6.3g ", w->kernel, w->axis, w->factor);
+    if (failed) fprintf(stderr, "not measured: %s\n", failed);
+    else fprintf(stderr, "%9.2f us, %9.2f us imitated: x%.3f\n", us, imitated_us, imitated_us / us);
+    const int n = snprintf(line, sizeof line, "%s\t%s\t%.6g\t%.3f\t%.3f\n", w->kernel, w->axis, w->factor, us,
+                           imitated_us);
+    if (!failed && mba_writer_put(file, line, (size_t)n) != MBA_OK) fprintf(stderr, "%s\n", mba_message());
+}
+
+static mba_status imitate(const char *path)
+{
+    static const char head[] = "# Made by `mambascope calibrate --imitate`, commit " MBA_COMMIT
+                               ": kernel, axis, factor, us here, us on the imitated machine (core/imitate.h).\n";
+    mba_writer       *w = NULL;
+    MBA_TRY(mba_writer_create(&w, path));
+    mba_status st = mba_writer_put(w, head, sizeof head - 1);
+    if (st == MBA_OK) st = mba_imitate_cuda(say_imitated, w);
+    const mba_status written = mba_writer_commit(w);            // what was measured before a failure is worth keeping
+    mba_writer_destroy(w);
+    return st == MBA_OK ? written : st;
+}
+
 mba_status mba_command_calibrate(int argc, char **argv)
 {
-    const char *out = "machine.ini";
+    const char *out = "machine.ini", *imitated = NULL;
     bool        help;
     mba_reading r[MBA_READINGS_MAX];
     int         n = 0;
     mba_gpu     check;
     const mba_option table[] = {
-        { "--out", MBA_OPT_TEXT, &out, "FILE", "where the machine file goes (machine.ini)", 0, 0 }, { 0 }
+        { "--out", MBA_OPT_TEXT, &out, "FILE", "where the machine file goes (machine.ini)", 0, 0 },
+        { "--imitate", MBA_OPT_TEXT, &imitated, "FILE",
+          "instead: imitate other machines on this GPU and write how much slower kernels get", 0, 0 },
+        { 0 }
     };
-    const mba_usage usage = { "calibrate", "[--out FILE]",
+    const mba_usage usage = { "calibrate", "[--out FILE] [--imitate FILE]",
                               "Measures the GPU in this box with microbenchmarks (rates of pipes, caches and DRAM, "
                               "latencies, what starting blocks and kernels costs) and\n"
                               "writes a machine file with spreads, for --machine of simulate, sweep and validate. "
-                              "About a minute; nothing else should run meanwhile.",
+                              "Less than a minute; nothing else should run meanwhile.",
                               table,
-                              "mambascope calibrate --out mine.ini\nmambascope validate --machine ./mine.ini\n" };
+                              "mambascope calibrate --out mine.ini\nmambascope validate --machine ./mine.ini\n"
+                              "mambascope calibrate --imitate there.tsv\nmambascope validate --counterfactual there.tsv\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
-    MBA_TRY(mba_calibrate_cuda(r, &n));
+    if (imitated) return imitate(imitated);
+    MBA_TRY(mba_calibrate_cuda(r, &n, say_part, NULL));
     print_readings(r, n);
     MBA_TRY(write_file(out, r, n));
     char path[4096];

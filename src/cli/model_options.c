@@ -8,13 +8,13 @@
 
 static mba_status recompute_of(mba_recompute *out, const char *text)
 {
-    static const char *const words[] = { "auto", "off", "on" };
-    for (int i = 0; i < 3; i++)
+    static const char *const words[] = { "auto", "off", "on", "states" };
+    for (int i = 0; i < 4; i++)
         if (!strcmp(text, words[i])) {
             *out = (mba_recompute)i;
             return MBA_OK;
         }
-    return mba_fail(MBA_E_ARG, "--recompute %s\nfix: auto, on or off", text);
+    return mba_fail(MBA_E_ARG, "--recompute %s\nfix: auto, on, off or states", text);
 }
 
 static mba_status device_of(const mba_device **out, const char *text)

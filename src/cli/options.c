@@ -24,6 +24,46 @@ static void print_help(const mba_usage *u)
     }
 }
 
+/* Text as roff: what it would take for markup is told apart. */
+static void print_roff(const char *s)
+{
+    bool first = true;                             // of a line
+    for (; *s; s++) {
+        if (first && (*s == '.' || *s == '\'')) fputs("\\&", stdout);
+        first = *s == '\n';
+        if (*s == '\\')      fputs("\\e", stdout);
+        else if (*s == '-') fputs("\\-", stdout);
+        else                putchar(*s);
+    }
+}
+
+static void print_manual(const mba_usage *u)
+{
+    printf(".SS \"");
+    print_roff(u->command);
+    putchar(' ');
+    print_roff(u->synopsis);
+    puts("\"");
+    print_roff(u->about);
+    putchar('\n');
+    for (const mba_option *o = u->options; o->name; o++) {
+        fputs(".TP\n.BR ", stdout);
+        print_roff(o->name);
+        if (o->value) fputs(" \" ", stdout), print_roff(o->value), putchar('"');
+        putchar('\n');
+        print_roff(o->help);
+        putchar('\n');
+    }
+    puts(".PP\nExamples:\n.nf");
+    print_roff(u->examples);
+    puts(".fi");
+}
+
+static void print_names(const mba_usage *u)
+{
+    for (const mba_option *o = u->options; o->name; o++) printf("%s\t%s\t%s\n", o->name, o->value ? o->value : "", o->help);
+}
+
 static mba_status bad_value(const mba_option *o, const char *text)
 {
     if (o->most > o->least)
@@ -89,6 +129,12 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
         if (!strcmp(arg, "--help") || !strcmp(arg, "-h")) {
             *help = true;
             print_help(u);
+            return MBA_OK;
+        }
+        if (!strcmp(arg, "--manual") || !strcmp(arg, "--list-options")) {        // for `manual` and for shells
+            *help = true;
+            if (arg[2] == 'm') print_manual(u);
+            else               print_names(u);
             return MBA_OK;
         }
         if (strncmp(arg, "--", 2)) {

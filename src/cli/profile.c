@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/model_options.h"
 #include "cli/options.h"
+#include "cli/profile.h"
 #include "scope/collect.h"
 
 typedef struct profile_options {
@@ -23,26 +24,35 @@ static void join(char *text, size_t room, int argc, char **argv)
         n += snprintf(text + n, room - (size_t)n, " %s", argv[i]);
 }
 
-static mba_status finish(mba_store *store, const char *path, mba_status st)
+static mba_status finish(mba_store *store, mba_status st)
 {
     const mba_status closed = mba_store_close(store);
-    if (st == MBA_OK) st = closed;
-    if (st == MBA_OK) fprintf(stderr, "wrote %s; `mambascope show %s` prints it\n", path, path);
-    return st;
+    return st == MBA_OK ? closed : st;
 }
 
-static mba_status profile_model(const profile_options *o)
+static mba_status tell(const char *path)
+{
+    fprintf(stderr, "wrote %s; `mambascope show %s` prints it\n", path, path);
+    return MBA_OK;
+}
+
+mba_status mba_profile_model(const mba_model_options *m, const mba_collect_options *o, const char *out,
+                             mba_profile_more_fn *more, void *ctx)
 {
     mba_store           *store = NULL;
     mba_session          s = { 0 };
     mba_session_options  so = { .backward = true, .update = true, .adamw = mba_adamw_defaults() };
-    mba_collect_options  collect = o->collect;
-    MBA_TRY(mba_model_options_apply(&o->model, &so));
+    mba_collect_options  collect = *o;
+    MBA_TRY(mba_model_options_apply(m, &so));
     collect.compute = so.compute;
     mba_status st = mba_session_plan(&s, &so);
     if (st == MBA_OK) st = mba_session_bind(&s, 1);
-    if (st == MBA_OK) st = mba_store_create(&store, o->out);
-    if (st == MBA_OK) st = finish(store, o->out, mba_collect(store, &s, &collect));
+    if (st == MBA_OK) st = mba_store_create(&store, out);
+    if (st == MBA_OK) {
+        st = mba_collect(store, &s, &collect);
+        if (st == MBA_OK && more) st = more(ctx, store);
+        st = finish(store, st);
+    }
     mba_session_end(&s);
     return st;
 }
@@ -51,7 +61,7 @@ static mba_status profile_foreign(const profile_options *o)
 {
     mba_store *store;
     MBA_TRY(mba_store_create(&store, o->out));
-    return finish(store, o->out, mba_collect_foreign(store, &o->foreign));
+    return finish(store, mba_collect_foreign(store, &o->foreign));
 }
 
 mba_status mba_command_profile(int argc, char **argv)
@@ -65,7 +75,7 @@ mba_status mba_command_profile(int argc, char **argv)
         { "--steps",  MBA_OPT_INT,  &o.collect.steps,  "K",    "steps that are watched (5)", 1, 4000 },
         { "--warmup", MBA_OPT_INT,  &o.collect.warmup, "K",    "steps that run before (3)", 1, 100000 },
         { "--sets",   MBA_OPT_TEXT, &o.collect.sets,   "A,..",
-          "counters: overview, roofline, cache, pipes, stalls, occupancy (all); '' for none", 0, 0 },
+          "counters: overview, roofline, cache, pipes, stalls, occupancy, access, signature (all); '' for none", 0, 0 },
         { "--blocks", MBA_OPT_FLAG, &o.collect.blocks, NULL,   "lifetimes of blocks, from inside our kernels", 0, 0 },
         { "--deep",   MBA_OPT_TEXT, &o.collect.deep,   "KERNEL", "this kernel instruction by instruction", 0, 0 },
         { "--skip-seconds",  MBA_OPT_REAL, &o.foreign.skip_s, "S", "of CMD: leave out its first seconds", 0, 1e6 },
@@ -73,6 +83,9 @@ mba_status mba_command_profile(int argc, char **argv)
           1e12 },
         { "--launches", MBA_OPT_INT, &o.foreign.launches, "N", "of CMD: watch at most so many", 1, 1e12 },
         { "--range",  MBA_OPT_TEXT, &o.foreign.range,  "NAME", "of CMD: only inside this NVTX range", 0, 0 },
+        { "--workload", MBA_OPT_TEXT, &o.foreign.workload, "NAME",
+          "of CMD: what it runs, as stores to be set beside it say", 0, 0 },
+        { "--units",  MBA_OPT_REAL, &o.foreign.units,  "N",    "of CMD: tokens of a step", 0, 1e15 },
         { "--rules",  MBA_OPT_TEXT, &o.foreign.rules,  "FILE",
           "of CMD: which kernel belongs to which class (built in)", 0, 0 },
         MBA_MODEL_OPTIONS(&o.model),
@@ -96,9 +109,13 @@ mba_status mba_command_profile(int argc, char **argv)
     o.collect.command = o.foreign.command = command;
     o.foreign.argv = argv + ours + 1;
     o.foreign.sets = o.collect.sets;
-    if (ours + 1 < argc) return profile_foreign(&o);
+    if (ours + 1 < argc) {
+        MBA_TRY(profile_foreign(&o));
+        return tell(o.out);
+    }
     if (ours < argc)
         return mba_fail(MBA_E_ARG,
                         "profile what?\nwhy: nothing stands behind --\nfix: mambascope profile [options] -- CMD");
-    return profile_model(&o);
+    MBA_TRY(mba_profile_model(&o.model, &o.collect, o.out, NULL, NULL));
+    return tell(o.out);
 }

@@ -1,9 +1,12 @@
 /* report.c -- `mambascope report A.db [B.db ..]`: one self-contained page, or one figure of it. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/stores.h"
+#include "cli/whatif.h"
 #include "report/report.h"
 
 static mba_status print_figure(const mba_stores *r, const char *figure, bool svg)
@@ -25,13 +28,20 @@ static mba_status write_page(const mba_stores *r, const char *path)
 mba_status mba_command_report(int argc, char **argv)
 {
     const char *out = "report.html", *figure = NULL;
-    bool        svg = false, csv = false, list = false, help;
+    int64_t     shown = MBA_RUNS_MAX;
+    bool        svg = false, csv = false, list = false, study = false, measured = false, help;
     const mba_option options[] = {
         { "--out",    MBA_OPT_TEXT, &out,    "FILE.html", "where the page goes (report.html)", 0, 0 },
         { "--figure", MBA_OPT_TEXT, &figure, "NAME", "one figure on stdout instead of the page; of the first store "
                                                      "where it shows one", 0, 0 },
         { "--svg",    MBA_OPT_FLAG, &svg,    NULL, "of --figure: the drawing, for papers (default)", 0, 0 },
         { "--csv",    MBA_OPT_FLAG, &csv,    NULL, "of --figure: its numbers", 0, 0 },
+        { "--study",  MBA_OPT_FLAG, &study,  NULL, "the numbers of the study (arXiv 2508.17679) beside ours", 0, 0 },
+        { "--main",   MBA_OPT_INT,  &shown,  "N", "sections of their own for the first N stores; the others stand "
+          "beside "
+                                                  "them where stores are compared (all)", 1, MBA_RUNS_MAX },
+        { "--no-simulation", MBA_OPT_FLAG, &measured, NULL, "without what-if, other machines and sizes: saves seconds",
+          0, 0 },
         { "--list",   MBA_OPT_FLAG, &list,   NULL, "print the names of the figures", 0, 0 },
         { 0 },
     };
@@ -41,7 +51,8 @@ mba_status mba_command_report(int argc, char **argv)
         "and no GPU. Several stores stand side by side; claims that need two of them are judged with all.", options,
         "mambascope report run.db\nmambascope report mamba1.db mamba2.db --out both.html\nmambascope report run.db "
         "--figure fig2 --svg > roofline.svg\n"
-        "mambascope report run.db --figure fig4 --csv > bandwidth.csv\n" };
+        "mambascope report run.db --figure fig4 --csv > bandwidth.csv\n"
+        "mambascope report --study --main 2 mamba1.db mamba2.db mamba2-chunked.db\n" };
     mba_operands words = { 0 };
     mba_stores   r;
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
@@ -49,8 +60,18 @@ mba_status mba_command_report(int argc, char **argv)
     for (int i = 0; list && mba_report_figure_name(i); i++) puts(mba_report_figure_name(i));
     if (list) return MBA_OK;
     if (!words.n) return mba_fail(MBA_E_ARG, "a report of what?\nfix: mambascope report run.db");
-    MBA_TRY(mba_stores_open(&r, words.word, words.n));
-    const mba_status st = figure ? print_figure(&r, figure, svg || !csv) : write_page(&r, out);
+    int first = (int)shown < words.n ? (int)shown : words.n;
+    MBA_TRY(mba_stores_open_good(&r, words.word, words.n, &first));
+    if (first) r.shown = first;
+    char left_out[sizeof r.left_out];
+    memcpy(left_out, r.left_out, sizeof left_out);
+    mba_whatif *whatif = measured ? NULL : calloc(1, sizeof *whatif);
+    mba_status  st = whatif ? mba_whatif_make(whatif, &r) : MBA_OK;
+    r.study  = study;
+    r.whatif = whatif;
+    if (st == MBA_OK) st = figure ? print_figure(&r, figure, svg || !csv) : write_page(&r, out);
+    free(whatif);
     const mba_status closed = mba_stores_close(&r);
-    return st == MBA_OK ? closed : st;
+    if (st != MBA_OK || closed != MBA_OK) return st == MBA_OK ? closed : st;
+    return *left_out ? mba_fail(MBA_E_FORMAT, "made without %s\nwhy: see above", left_out) : MBA_OK;
 }

@@ -53,6 +53,21 @@ static void name(mba_table *t, const mba_kernel_view *k, bool full)
     mba_table_text(t, "%.*s", full ? 4096 : NAME_OF_TEXT, text);
 }
 
+/* Every table here: kernels that are wanted, a row each, the name first. */
+typedef void row_fn(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full);
+
+static mba_status fill(mba_table *t, const mba_analysis *a, bool full, want_fn *want, row_fn *row)
+{
+    chosen c;
+    MBA_TRY(choose(&c, a, want, full));
+    for (int64_t i = 0; i < c.n; i++) {
+        name(t, c.k[i], full);
+        row(t, a, c.k[i], full);
+    }
+    free(c.k);
+    return MBA_OK;
+}
+
 static double whole(int64_t v) { return v == MBA_ABSENT ? NAN : (double)v; }
 
 static double product(int64_t x, int64_t y, int64_t z) { return whole(x) * whole(y) * whole(z); }
@@ -67,27 +82,25 @@ const mba_column mba_kernel_columns[] = {
     { "bound", "floor by", NULL }, { "busiest", "busiest", NULL }, { "busiest_pct", "%", "%.0f" },
     { "shape", "shape", NULL }, { 0 } };
 
+static void kernel_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
+{
+    (void)a;
+    mba_table_text(t, "%s", mba_breakdown_kind_name(k->kind));
+    mba_table_number(t, k->per_step);
+    mba_table_number(t, 1e3 * k->step_s);
+    mba_table_number(t, 1e6 * k->median_s);
+    mba_table_number(t, 1e6 * k->p10_s);
+    mba_table_number(t, 1e6 * k->p90_s);
+    mba_table_number(t, 100 * k->least_s / k->median_s);
+    mba_table_text(t, "%s%s", isnan(k->least_s) ? "-" : mba_floor_name(k->bound), k->from_counters ? "*" : "");
+    mba_table_text(t, "%s", k->busiest ? k->busiest : "-");
+    mba_table_number(t, k->busiest_pct);
+    mba_table_text(t, "%.*s", full ? 4096 : 40, k->row->shape ? k->row->shape : "");
+}
+
 mba_status mba_fill_kernels(mba_table *t, const mba_analysis *a, bool full)
 {
-    chosen c;
-    MBA_TRY(choose(&c, a, every, full));
-    for (int64_t i = 0; i < c.n; i++) {
-        const mba_kernel_view *k = c.k[i];
-        name(t, k, full);
-        mba_table_text(t, "%s", mba_breakdown_kind_name(k->kind));
-        mba_table_number(t, k->per_step);
-        mba_table_number(t, 1e3 * k->step_s);
-        mba_table_number(t, 1e6 * k->median_s);
-        mba_table_number(t, 1e6 * k->p10_s);
-        mba_table_number(t, 1e6 * k->p90_s);
-        mba_table_number(t, 100 * k->least_s / k->median_s);
-        mba_table_text(t, "%s%s", isnan(k->least_s) ? "-" : mba_floor_name(k->bound), k->from_counters ? "*" : "");
-        mba_table_text(t, "%s", k->busiest ? k->busiest : "-");
-        mba_table_number(t, k->busiest_pct);
-        mba_table_text(t, "%.*s", full ? 4096 : 40, k->row->shape ? k->row->shape : "");
-    }
-    free(c.k);
-    return MBA_OK;
+    return fill(t, a, full, every, kernel_row);
 }
 
 /* ---- roofline ---- */
@@ -101,29 +114,27 @@ const mba_column mba_roofline_columns[] = {
     { "floor_special_us", "special, us", "%.2f" },
     { "percent_of_floor", "% floor", "%.1f" }, { 0 } };
 
+static void roofline_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
+{
+    (void)a, (void)full;
+    const mba_counted     *x = &k->counted;
+    const double least = k->least.tensor_flops + k->least.vector_flops, vector = x->fp32_flops + x->half_flops,
+        both = x->tensor_flops + vector;
+    const double s = isnan(x->time_s) ? k->median_s : x->time_s;
+    mba_table_number(t, least / k->median_s / 1e9);
+    mba_table_number(t, least / k->least.bytes);
+    mba_table_number(t, x->tensor_flops / s / 1e9);
+    mba_table_number(t, vector / s / 1e9);
+    mba_table_number(t, both / x->dram_bytes);
+    mba_table_number(t, both / x->l2_bytes);
+    mba_table_number(t, both / x->l1_bytes);
+    for (int f = 0; f < MBA_FLOORS; f++) mba_table_number(t, 1e6 * k->floor_s[f]);
+    mba_table_number(t, 100 * k->least_s / k->median_s);
+}
+
 mba_status mba_fill_roofline(mba_table *t, const mba_analysis *a, bool full)
 {
-    chosen c;
-    MBA_TRY(choose(&c, a, every, full));
-    for (int64_t i = 0; i < c.n; i++) {
-        const mba_kernel_view *k = c.k[i];
-        const mba_counted     *x = &k->counted;
-        const double least = k->least.tensor_flops + k->least.vector_flops, vector = x->fp32_flops + x->half_flops,
-            both = x->tensor_flops + vector;
-        const double s = isnan(x->time_s) ? k->median_s : x->time_s;
-        name(t, k, full);
-        mba_table_number(t, least / k->median_s / 1e9);
-        mba_table_number(t, least / k->least.bytes);
-        mba_table_number(t, x->tensor_flops / s / 1e9);
-        mba_table_number(t, vector / s / 1e9);
-        mba_table_number(t, both / x->dram_bytes);
-        mba_table_number(t, both / x->l2_bytes);
-        mba_table_number(t, both / x->l1_bytes);
-        for (int f = 0; f < MBA_FLOORS; f++) mba_table_number(t, 1e6 * k->floor_s[f]);
-        mba_table_number(t, 100 * k->least_s / k->median_s);
-    }
-    free(c.k);
-    return MBA_OK;
+    return fill(t, a, full, every, roofline_row);
 }
 
 /* ---- Table II ---- */
@@ -137,29 +148,27 @@ const mba_column mba_class_columns[] = {
     { "alu_pct", "ALU %", "%.1f" },
     { "xu_pct", "special %", "%.1f" }, { 0 } };
 
+static void class_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
+{
+    (void)a, (void)full;
+    const mba_counted     *x = &k->counted;
+    const bool counted = k->cls_counted;
+    mba_table_text(t, "%s", mba_kernel_class_name(k->cls));
+    mba_table_text(t, "%s", counted ? "counters" : k->row->class ? "plan" : "least work");
+    mba_table_number(t, 1e3 * k->step_s);
+    mba_table_number(t, (counted ? x->tensor_flops : k->least.tensor_flops) / 1e9);
+    mba_table_number(t, (counted ? x->fp32_flops : k->least.vector_flops) / 1e9);
+    mba_table_number(t, (counted ? x->half_flops : NAN) / 1e9);
+    mba_table_number(t, (counted ? x->special_ops : k->least.special_ops) / 1e9);
+    mba_table_number(t, x->tensor_pct);
+    mba_table_number(t, x->fma_pct);
+    mba_table_number(t, x->alu_pct);
+    mba_table_number(t, x->xu_pct);
+}
+
 mba_status mba_fill_classes(mba_table *t, const mba_analysis *a, bool full)
 {
-    chosen c;
-    MBA_TRY(choose(&c, a, is_ssm, full));
-    for (int64_t i = 0; i < c.n; i++) {
-        const mba_kernel_view *k = c.k[i];
-        const mba_counted     *x = &k->counted;
-        const bool counted = k->cls_counted;
-        name(t, k, full);
-        mba_table_text(t, "%s", mba_kernel_class_name(k->cls));
-        mba_table_text(t, "%s", counted ? "counters" : k->row->class ? "plan" : "least work");
-        mba_table_number(t, 1e3 * k->step_s);
-        mba_table_number(t, (counted ? x->tensor_flops : k->least.tensor_flops) / 1e9);
-        mba_table_number(t, (counted ? x->fp32_flops : k->least.vector_flops) / 1e9);
-        mba_table_number(t, (counted ? x->half_flops : NAN) / 1e9);
-        mba_table_number(t, (counted ? x->special_ops : k->least.special_ops) / 1e9);
-        mba_table_number(t, x->tensor_pct);
-        mba_table_number(t, x->fma_pct);
-        mba_table_number(t, x->alu_pct);
-        mba_table_number(t, x->xu_pct);
-    }
-    free(c.k);
-    return MBA_OK;
+    return fill(t, a, full, is_ssm, class_row);
 }
 
 /* ---- ratios ---- */
@@ -170,24 +179,22 @@ const mba_column mba_ratio_columns[] = {
     { "hardware", "hardware (a)", "%.0f" },
     { "limits", "limits", NULL }, { 0 } };
 
-mba_status mba_fill_ratio(mba_table *t, const mba_analysis *a, bool full)
+static void ratio_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
 {
-    chosen c;
-    MBA_TRY(choose(&c, a, has_ratio, full));
+    (void)full;
     const double hardware = (isnan(a->sheet.tensor) ? a->best.tensor : a->sheet.tensor)
                           / (isnan(a->sheet.fma) ? a->best.fma : a->sheet.fma);
-    for (int64_t i = 0; i < c.n; i++) {
-        const mba_kernel_view *k = c.k[i];
-        name(t, k, full);
-        mba_table_text(t, "%s", mba_kernel_class_name(k->cls));
-        mba_table_number(t, k->ratio_a);
-        mba_table_number(t, k->ratio_b);
-        mba_table_number(t, k->counted.tensor_flops / k->counted.special_ops);
-        mba_table_number(t, hardware);
-        mba_table_text(t, "%s", k->ratio_a < hardware ? "vector" : "tensor");
-    }
-    free(c.k);
-    return MBA_OK;
+    mba_table_text(t, "%s", mba_kernel_class_name(k->cls));
+    mba_table_number(t, k->ratio_a);
+    mba_table_number(t, k->ratio_b);
+    mba_table_number(t, k->counted.tensor_flops / k->counted.special_ops);
+    mba_table_number(t, hardware);
+    mba_table_text(t, "%s", k->ratio_a < hardware ? "vector" : "tensor");
+}
+
+mba_status mba_fill_ratio(mba_table *t, const mba_analysis *a, bool full)
+{
+    return fill(t, a, full, has_ratio, ratio_row);
 }
 
 /* ---- caches ---- */
@@ -199,26 +206,24 @@ const mba_column mba_cache_columns[] = {
     { "dram_gb_s", "DRAM GB/s", "%.0f" },
     { "sectors_per_load", "sectors/load", "%.1f" }, { "sectors_per_store", "/store", "%.1f" }, { 0 } };
 
+static void cache_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
+{
+    (void)a, (void)full;
+    const mba_counted     *x = &k->counted;
+    mba_table_number(t, x->l1_hit_pct);
+    mba_table_number(t, x->l2_hit_pct);
+    mba_table_number(t, k->least.bytes / 1e6);
+    mba_table_number(t, x->dram_bytes / 1e6);
+    mba_table_number(t, x->l2_bytes / 1e6);
+    mba_table_number(t, x->l1_bytes / 1e6);
+    mba_table_number(t, x->dram_bytes / (isnan(x->time_s) ? k->median_s : x->time_s) / 1e9);
+    mba_table_number(t, x->sectors_per_load);
+    mba_table_number(t, x->sectors_per_store);
+}
+
 mba_status mba_fill_caches(mba_table *t, const mba_analysis *a, bool full)
 {
-    chosen c;
-    MBA_TRY(choose(&c, a, has_hits, full));
-    for (int64_t i = 0; i < c.n; i++) {
-        const mba_kernel_view *k = c.k[i];
-        const mba_counted     *x = &k->counted;
-        name(t, k, full);
-        mba_table_number(t, x->l1_hit_pct);
-        mba_table_number(t, x->l2_hit_pct);
-        mba_table_number(t, k->least.bytes / 1e6);
-        mba_table_number(t, x->dram_bytes / 1e6);
-        mba_table_number(t, x->l2_bytes / 1e6);
-        mba_table_number(t, x->l1_bytes / 1e6);
-        mba_table_number(t, x->dram_bytes / (isnan(x->time_s) ? k->median_s : x->time_s) / 1e9);
-        mba_table_number(t, x->sectors_per_load);
-        mba_table_number(t, x->sectors_per_store);
-    }
-    free(c.k);
-    return MBA_OK;
+    return fill(t, a, full, has_hits, cache_row);
 }
 
 /* ---- all of one launch ---- */
@@ -248,30 +253,28 @@ const mba_column mba_counter_columns[] = {
 
 static bool is_counted(const mba_kernel_view *k) { return k->ncounters > 0 && !isnan(k->counted.time_s); }
 
+static void counter_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
+{
+    (void)a, (void)full;
+    const mba_counted     *x = &k->counted;
+    const mba_row_kernel  *r = k->row;
+    mba_table_text(t, "(%.0f, %.0f, %.0f)", whole(r->grid_x), whole(r->grid_y), whole(r->grid_z));
+    mba_table_number(t, product(r->block_x, r->block_y, r->block_z));
+    mba_table_number(t, 1e6 * x->time_s);
+    mba_table_number(t, x->dram_bytes / 1e6);
+    const double pct[] = { x->dram_pct, x->l2_hit_pct, x->l1_hit_pct, x->tensor_pct, x->fma_pct, x->alu_pct,
+                           x->xu_pct, x->l1_pct, x->issue_pct,
+                           x->occupancy_pct, r->occupancy_limit };
+    for (size_t p = 0; p < sizeof pct / sizeof *pct; p++) mba_table_number(t, pct[p]);
+    mba_table_number(t, whole(r->regs));
+    mba_table_number(t, (whole(r->smem_static_bytes) + whole(r->smem_dynamic_bytes)) / 1024);
+    mba_table_number(t, r->waves);
+    stall_text(t, x);
+}
+
 mba_status mba_fill_counters(mba_table *t, const mba_analysis *a, bool full)
 {
-    chosen c;
-    MBA_TRY(choose(&c, a, is_counted, full));
-    for (int64_t i = 0; i < c.n; i++) {
-        const mba_kernel_view *k = c.k[i];
-        const mba_counted     *x = &k->counted;
-        const mba_row_kernel  *r = k->row;
-        name(t, k, full);
-        mba_table_text(t, "(%.0f, %.0f, %.0f)", whole(r->grid_x), whole(r->grid_y), whole(r->grid_z));
-        mba_table_number(t, product(r->block_x, r->block_y, r->block_z));
-        mba_table_number(t, 1e6 * x->time_s);
-        mba_table_number(t, x->dram_bytes / 1e6);
-        const double pct[] = { x->dram_pct, x->l2_hit_pct, x->l1_hit_pct, x->tensor_pct, x->fma_pct, x->alu_pct,
-                               x->xu_pct, x->l1_pct, x->issue_pct,
-                               x->occupancy_pct, r->occupancy_limit };
-        for (size_t p = 0; p < sizeof pct / sizeof *pct; p++) mba_table_number(t, pct[p]);
-        mba_table_number(t, whole(r->regs));
-        mba_table_number(t, (whole(r->smem_static_bytes) + whole(r->smem_dynamic_bytes)) / 1024);
-        mba_table_number(t, r->waves);
-        stall_text(t, x);
-    }
-    free(c.k);
-    return MBA_OK;
+    return fill(t, a, full, is_counted, counter_row);
 }
 
 /* ---- occupancy ---- */
@@ -284,28 +287,26 @@ const mba_column mba_occupancy_columns[] = {
     { "occupancy_limit", "limit %", "%.0f" }, { "limiter", "limited by", NULL }, { "issue_pct", "issue %", "%.1f" },
     { "stalls", "stalls, warps per issue", NULL }, { 0 } };
 
+static void occupancy_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
+{
+    (void)a, (void)full;
+    const mba_row_kernel  *r = k->row;
+    mba_table_number(t, product(r->grid_x, r->grid_y, r->grid_z));
+    mba_table_number(t, product(r->block_x, r->block_y, r->block_z));
+    mba_table_number(t, whole(r->regs));
+    mba_table_number(t, (whole(r->smem_static_bytes) + whole(r->smem_dynamic_bytes)) / 1024);
+    mba_table_number(t, whole(r->local_bytes));
+    mba_table_number(t, r->waves);
+    mba_table_number(t, k->counted.occupancy_pct);
+    mba_table_number(t, r->occupancy_limit);
+    mba_table_text(t, "%s", r->limiter ? r->limiter : "-");
+    mba_table_number(t, k->counted.issue_pct);
+    stall_text(t, &k->counted);
+}
+
 mba_status mba_fill_occupancy(mba_table *t, const mba_analysis *a, bool full)
 {
-    chosen c;
-    MBA_TRY(choose(&c, a, has_warps, full));
-    for (int64_t i = 0; i < c.n; i++) {
-        const mba_kernel_view *k = c.k[i];
-        const mba_row_kernel  *r = k->row;
-        name(t, k, full);
-        mba_table_number(t, product(r->grid_x, r->grid_y, r->grid_z));
-        mba_table_number(t, product(r->block_x, r->block_y, r->block_z));
-        mba_table_number(t, whole(r->regs));
-        mba_table_number(t, (whole(r->smem_static_bytes) + whole(r->smem_dynamic_bytes)) / 1024);
-        mba_table_number(t, whole(r->local_bytes));
-        mba_table_number(t, r->waves);
-        mba_table_number(t, k->counted.occupancy_pct);
-        mba_table_number(t, r->occupancy_limit);
-        mba_table_text(t, "%s", r->limiter ? r->limiter : "-");
-        mba_table_number(t, k->counted.issue_pct);
-        stall_text(t, &k->counted);
-    }
-    free(c.k);
-    return MBA_OK;
+    return fill(t, a, full, has_warps, occupancy_row);
 }
 
 /* ---- blocks ---- */
@@ -316,11 +317,10 @@ const mba_column mba_block_columns[] = {
     { "p95_us", "p95", "%.2f" }, { "prologue_pct", "prologue %", "%.1f" }, { "epilogue_pct", "epilogue %", "%.1f" },
     { "block_bytes", "bytes/block", "%.0f" }, { 0 } };
 
-static void block_row(mba_table *t, const mba_kernel_view *k, const mba_blocks_view *b, bool full)
+static void lifetimes(mba_table *t, const mba_kernel_view *k, const mba_blocks_view *b)
 {
     const double bytes = isnan(k->counted.dram_bytes) ? k->least.bytes : k->counted.dram_bytes,
         blocks = b ? (double)b->blocks : k->counted.blocks;
-    name(t, k, full);
     mba_table_text(t, "%s", b ? "records" : "counters");
     mba_table_number(t, blocks);
     mba_table_number(t, 1e6 * (b ? b->mean_s : k->counted.block_s));
@@ -331,16 +331,21 @@ static void block_row(mba_table *t, const mba_kernel_view *k, const mba_blocks_v
     mba_table_number(t, bytes / (isnan(k->counted.blocks) ? blocks : k->counted.blocks));
 }
 
+static void counted_lifetimes(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
+{
+    (void)a, (void)full;
+    lifetimes(t, k, NULL);
+}
+
 mba_status mba_fill_blocks(mba_table *t, const mba_analysis *a, bool full)
 {
     mba_blocks_view *b = NULL;
     int64_t          n;
-    chosen           c;
     MBA_TRY(mba_blocks_of(a, &b, &n));
-    for (int64_t i = 0; i < n; i++) block_row(t, &a->kernel[b[i].kernel], &b[i], full);
+    for (int64_t i = 0; i < n; i++) {
+        name(t, &a->kernel[b[i].kernel], full);
+        lifetimes(t, &a->kernel[b[i].kernel], &b[i]);
+    }
     free(b);
-    MBA_TRY(choose(&c, a, has_blocks, full));
-    for (int64_t i = 0; i < c.n; i++) block_row(t, c.k[i], NULL, full);
-    free(c.k);
-    return MBA_OK;
+    return fill(t, a, full, has_blocks, counted_lifetimes);
 }

@@ -25,4 +25,8 @@ mba_status mba_fill_occupancy(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_counters(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_blocks(mba_table *t, const mba_analysis *a, bool full);
 
+/* show_source.c */
+extern const mba_column mba_source_columns[];
+mba_status mba_fill_source(mba_table *t, const mba_analysis *a, bool full);
+
 #endif

@@ -10,9 +10,10 @@
 #include "cli/validated.h"
 #include "core/print.h"
 #include "core/version.h"
+#include "sim/counted.h"
 #include "sim/signature.h"
 
-typedef struct options { mba_workload w; const char *signatures; bool json, csv, keys, kernels, spread; } options;
+typedef struct options { mba_workload w; const char *signatures, *counted; bool json, csv, keys, kernels, spread; } options;
 
 static const mba_column op_columns[] = {
     { "operator", "operator", NULL },   { "pass", "pass", NULL },       { "nodes", "nodes", "%.0f" },
@@ -158,11 +159,10 @@ static const mba_column signature_columns[] = {
     { "bound", "bound by", NULL },        { 0 }
 };
 
-static mba_status signature_row(mba_table *t, const mba_signature *s, const mba_gpu *m)
+static mba_status signature_row(mba_table *t, const mba_sim_kernel *kernel, const mba_gpu *m)
 {
-    mba_sim_kernel k;
-    mba_sim_result r;
-    MBA_TRY(mba_signature_kernel(&k, s, m));
+    const mba_sim_kernel k = *kernel;
+    mba_sim_result       r;
     MBA_TRY(mba_sim_run(&r, &k, m, MBA_SIM_FOLDED));
     const double gbs = (r.dram_read + r.dram_write) / r.seconds / 1e9;
     mba_table_text(t, "%s", k.name);
@@ -179,20 +179,48 @@ static mba_status signature_row(mba_table *t, const mba_signature *s, const mba_
     return MBA_OK;
 }
 
+static mba_status signature_rows(mba_table *t, int *n, const char *path, const mba_gpu *m)
+{
+    mba_signatures s;
+    mba_sim_kernel k;
+    MBA_TRY(mba_signatures_load(&s, path));
+    mba_status st = MBA_OK;
+    for (int i = 0; i < s.n && st == MBA_OK; i++) {
+        st = mba_signature_kernel(&k, &s.one[i], m);
+        if (st == MBA_OK) st = signature_row(t, &k, m);
+    }
+    *n = s.n;
+    mba_signatures_free(&s);
+    return st;
+}
+
+static mba_status counted_rows(mba_table *t, int *n, const char *path, const mba_gpu *m)
+{
+    mba_counted_set *d;
+    mba_sim_kernel   k;
+    MBA_TRY(mba_counted_load(&d, path));
+    mba_status st = MBA_OK;
+    for (int i = 0; i < d->n && st == MBA_OK; i++) {
+        st = mba_counted_foreign(&k, &d->one[i], m);
+        if (st == MBA_OK) st = signature_row(t, &k, m);
+    }
+    *n = d->n;
+    mba_counted_destroy(d);
+    return st;
+}
+
 static mba_status run_signatures(const options *o)
 {
-    mba_gpu        m;
-    mba_signatures s;
-    mba_table     *t = NULL;
+    mba_gpu    m;
+    mba_table *t = NULL;
+    int        n = 0;
     MBA_TRY(mba_gpu_load(&m, o->w.machine));
     MBA_TRY(mba_gpu_set(&m, o->w.changes));
-    MBA_TRY(mba_signatures_load(&s, o->signatures));
-    mba_status st = mba_table_create(&t, signature_columns);
-    for (int i = 0; i < s.n && st == MBA_OK; i++) st = signature_row(t, &s.one[i], &m);
+    MBA_TRY(mba_table_create(&t, signature_columns));
+    mba_status st = o->counted ? counted_rows(t, &n, o->counted, &m) : signature_rows(t, &n, o->signatures, &m);
     if (st == MBA_OK) mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
-    if (st == MBA_OK) fprintf(stderr, "SIMULATED on %s from %d signatures (grade C)\n", m.name, s.n);
+    if (st == MBA_OK) fprintf(stderr, "SIMULATED on %s from %d signatures (grade C)\n", m.name, n);
     mba_table_destroy(t);
-    mba_signatures_free(&s);
     return st;
 }
 
@@ -268,6 +296,8 @@ mba_status mba_command_simulate(int argc, char **argv)
         { "--stream", MBA_OPT_FLAG, &o.w.stream, NULL, "kernels launched one by one instead of as a captured graph", 0,
           0 },
         { "--kernels", MBA_OPT_FLAG, &o.kernels, NULL, "every different launch by itself, L2 empty", 0, 0 },
+        { "--counted", MBA_OPT_TEXT, &o.counted, "FILE",
+          "instead: kernels of another program by what a store counted (tools/kernel_points --foreign)", 0, 0 },
         { "--signatures", MBA_OPT_TEXT, &o.signatures, "FILE",
           "instead: kernels known by their counters alone (src/sim/signature.h)", 0, 0 },
         { "--spread", MBA_OPT_FLAG, &o.spread, NULL, "what the spreads of the machine's numbers do to the step", 0, 0 },
@@ -289,7 +319,7 @@ mba_status mba_command_simulate(int argc, char **argv)
     };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
-    if (o.signatures) return run_signatures(&o);
+    if (o.signatures || o.counted) return run_signatures(&o);
     if (!o.keys) return run(&o);
     mba_gpu m;
     MBA_TRY(mba_gpu_load(&m, o.w.machine));

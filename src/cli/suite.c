@@ -1,280 +1,431 @@
-/* suite.c -- `mambascope suite`: the main job. Today: the five workloads on the CPU, measured and trained. */
+/* suite.c -- `mambascope suite`: the main job. Every workload watched and trained, a store each, one page from all.
+ *
+ * This process plans, waits and reports; each part (suite_parts.h) is made by a child of its own, so that a part that
+ * crashes or is killed costs that part alone, and every part meets a GPU nobody has touched. */
+#include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "cli/command.h"
-#include "cli/measure.h"
 #include "cli/options.h"
 #include "cli/progress.h"
-#include "cli/suite_simulated.h"
-#include "cli/table.h"
+#include "cli/suite_end.h"
+#include "cli/suite_parts.h"
+#include "core/device.h"
 #include "core/file.h"
-#include "core/print.h"
-#include "core/version.h"
-#include "report/report.h"
-#include "scope/analysis.h"
-#include "scope/collect.h"
-#include "train/feed.h"
-#include "train/train.h"
 
-/* A workload: the preset whose step is measured, and a small relative of it that is trained. */
-typedef struct workload {
-    const char     *name, *preset, *small;
-    mba_batch_shape step, batch;         /* of the measured step (length 0: the suite's), of the small model */
-    double          lr;
-} workload;
-
-static const workload workloads[] = {
-    { "mamba1", "mamba-130m",  "width=128,layers=4,vocab=264", { .batch = 1 }, { .batch = 8, .length = 128 }, 4e-3 },
-    { "mamba2", "mamba2-130m", "width=128,layers=4,vocab=264,state=32,head_dim=32,chunk=64", { .batch = 1 }, { .batch = 8, .length = 128 }, 4e-3 },
-    { "hybrid", "hybrid-130m", "width=128,vocab=264,state=32,head_dim=32,chunk=64,q_heads=4,kv_heads=2,attn_dim=32,mlp=256,pattern=M-*-M-",
-      { .batch = 1 }, { .batch = 8, .length = 128 }, 4e-3 },
-    { "mambavision", "mambavision-t", "dim=16,in_dim=16,depths=1:1:2:2,heads=2:2:4:8,windows=0:0:2:1,drop_path=0", { .batch = 1 },
-      { .batch = 16 }, 2e-3 },
-    { "graphmamba", "graphmamba-peptides-func", "layers=2,width=48,pe_count=0,pe_width=0", { .graphs = 16 }, { .graphs = 16 }, 2e-3 },
-};
-enum { WORKLOADS = sizeof workloads / sizeof *workloads };
+enum { PATH_MAX_BYTES = 4096 };
 
 typedef struct suite {
-    int64_t      length, repeats, steps;
-    const char  *out;
-    char         command[512];
-    bool         json;
-    mba_ceilings ceilings;
-    double       kind_s[WORKLOADS][MBA_KINDS], all_s[WORKLOADS], first_loss;
-    mba_table   *step, *kinds, *training;
-    mba_train_report last;
-    mba_progress bar;
+    mba_suite_options o;
+    const char       *out, *only, *make;
+    bool              resume, json, quick, full, tiny;
+    mba_suite_part    part[MBA_SUITE_PARTS_MAX];
+    bool              wanted[MBA_SUITE_PARTS_MAX], done[MBA_SUITE_PARTS_MAX];
+    int               n, failed;
+    char              device[16], scale[16];       /* where o's texts are kept when they come from a file */
+    char              failures[256];
+    double            expected_s, spent_s, gauge;  /* of finished parts of this call: foreseen, taken; their ratio */
+    mba_progress      bar;
 } suite;
 
-/* The row of a workload in the tables, from what its store says. */
-static void tell(suite *u, int w, const mba_session *s, const mba_analysis *a, double gemm_s)
+static volatile sig_atomic_t stopped;
+static void on_signal(int number) { stopped = number; }
+
+static void path_of(char path[PATH_MAX_BYTES], const suite *u, const char *before, const char *name, const char *after)
 {
-    double floor_s = 0;
-    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
-        for (int p = 0; p < MBA_PHASES; p++) {
-            if (k < MBA_KINDS) u->kind_s[w][k] += a->time_s[k][p];
-            floor_s += a->floor_s[k][p];
-        }
-    u->all_s[w] = a->busy_s;
-    mba_table_text(u->step, "%s", workloads[w].preset);
-    mba_table_number(u->step, (double)mba_session_parameters(s) / 1e6);
-    mba_table_text(u->step, "%s", mba_model_batch_words(&s->model).text);
-    mba_table_number(u->step, (double)mba_program_bytes(s->program) / 1e9);
-    mba_table_number(u->step, 1e3 * a->plain_s);
-    mba_table_number(u->step, a->plain_s / gemm_s);
-    mba_table_number(u->step, a->units / a->plain_s);
-    mba_table_text(u->step, "%s/s", mba_task_unit(s->model.task));
-    mba_table_number(u->step, 100 * floor_s / a->plain_s);
+    snprintf(path, PATH_MAX_BYTES, "%s/%s%s%s", u->out, before, name, after);
 }
 
-/* Its products alone, with the same operands. */
-static mba_status measure_products(double *gemm_s, mba_session *s, int repeats)
+/* ---- options: given now, or when the suite was begun ---- */
+
+static mba_status differs(const suite *u, const char *what, const char *was, const char *is)
 {
-    mba_step step = { .seed = 1, .lr = 1e-4f };
-    MBA_TRY(mba_feed_example(s, &step));
-    return mba_measure_products(gemm_s, s, &step, repeats);
+    return mba_fail(MBA_E_ARG,
+                    "the suite in '%s' was begun with %s %s, not %s\nwhy: --resume goes on with what was begun\n"
+                    "fix: the same options, or none of them; another --out; or without --resume to begin anew",
+                    u->out, what, was, is);
 }
 
-static mba_status write_store(suite *u, const char *path, mba_session *s)
+static mba_status agree_text(suite *u, json_t *j, const char *key, const char **value, char *kept, size_t room)
 {
-    mba_store *store;
-    MBA_TRY(mba_store_create(&store, path));
-    const mba_status st = mba_collect(store, s,
-                                      &(mba_collect_options){ .steps = u->repeats, .ceilings = &u->ceilings,
-                                                              .command = u->command });
-    const mba_status closed = mba_store_close(store);
-    return st == MBA_OK ? closed : st;
-}
-
-static mba_status read_store(suite *u, int w, const char *path, mba_session *s)
-{
-    mba_store    *store = NULL;
-    mba_analysis *a = NULL;
-    double        gemm_s;
-    mba_status st = measure_products(&gemm_s, s, (int)u->repeats);
-    if (st == MBA_OK) st = mba_store_open(&store, path);
-    if (st == MBA_OK) st = mba_analysis_create(&a, store);
-    if (st == MBA_OK) tell(u, w, s, a, gemm_s);
-    mba_analysis_destroy(a);
-    const mba_status closed = mba_store_close(store);
-    return st == MBA_OK ? closed : st;
-}
-
-static mba_status measure(suite *u, int w)
-{
-    char                path[4096];
-    mba_session         s  = { 0 };
-    mba_session_options so = { .backward = true, .update = true, .adamw = mba_adamw_defaults() };
-    mba_batch_shape     shape = workloads[w].step;
-    mba_status st = mba_model_preset(&so.model, workloads[w].preset);
-    snprintf(path, sizeof path, "%s/%s.db", u->out, workloads[w].name);
-    if (so.model.task == MBA_TASK_TEXT) shape.length = u->length;
-    if (st == MBA_OK) st = mba_model_shape(&so.model, &shape);
-    if (st == MBA_OK) st = mba_session_plan(&s, &so);
-    if (st == MBA_OK) st = mba_session_bind(&s, 1);
-    if (st == MBA_OK) st = write_store(u, path, &s);
-    if (st == MBA_OK) st = read_store(u, w, path, &s);
-    mba_session_end(&s);
-    return st;
-}
-
-static void note_step(void *ctx, const mba_train_report *r)
-{
-    suite *u = ctx;
-    char   note[64];
-    if (r->step == 1) u->first_loss = r->loss;
-    u->last = *r;
-    snprintf(note, sizeof note, "loss %.3f", r->loss);
-    mba_progress_show(&u->bar, r->step, note);
-}
-
-static mba_status train(suite *u, int w)
-{
-    mba_train_options o = { .feed = { .validation = 0.1, .smoothing = -1, .mixup = -1, .cutmix = -1 }, .seed = 1, .valid_batches = 8,
-                            .guard = 8, .report = note_step, .ctx = u,
-                            .schedule = { .lr = workloads[w].lr, .lr_min = 1e-4, .warmup = 5, .steps = u->steps } };
-    o.session.adamw = mba_adamw_defaults();
-    MBA_TRY(mba_model_preset(&o.session.model, workloads[w].preset));
-    MBA_TRY(mba_model_set(&o.session.model, workloads[w].small));
-    MBA_TRY(mba_model_shape(&o.session.model, &workloads[w].batch));
-    u->bar = mba_progress_start(workloads[w].name, u->steps);
-    const mba_status st = mba_train(&o);
-    mba_progress_end(&u->bar);
-    if (st != MBA_OK) return st;
-    mba_table_text(u->training, "%s", workloads[w].name);
-    mba_table_number(u->training, (double)u->last.step);
-    mba_table_number(u->training, (double)u->last.units);
-    mba_table_text(u->training, "%s", u->last.unit);
-    mba_table_number(u->training, u->first_loss);
-    mba_table_number(u->training, u->last.loss);
-    mba_table_number(u->training, u->last.valid.loss);
-    if (u->last.valid.scores) mba_table_text(u->training, "%s %.3f", u->last.valid.score[0].name, u->last.valid.score[0].value);
-    else                      mba_table_text(u->training, "-");
-    mba_table_number(u->training, (double)u->last.units / u->last.run_s);
+    const char *was = json_string_value(json_object_get(j, key));
+    if (!was) return MBA_OK;
+    if (*value && strncmp(*value, was, strlen(was))) return differs(u, key, was, *value);
+    snprintf(kept, room, "%s", was);
+    if (!*value) *value = kept;
     return MBA_OK;
 }
 
-static void fill_kinds(suite *u)
+static mba_status agree_number(const suite *u, json_t *j, const char *key, int64_t *value)
 {
-    for (int k = 0; k < MBA_KINDS; k++) {
-        double most = 0;
-        for (int w = 0; w < WORKLOADS; w++) most = fmax(most, u->kind_s[w][k]);
-        if (!(most > 0)) continue;
-        mba_table_text(u->kinds, "%s", mba_kind_name((mba_kind)k));
-        for (int w = 0; w < WORKLOADS; w++) mba_table_number(u->kinds, u->kind_s[w][k] > 0 ? 100 * u->kind_s[w][k] / u->all_s[w] : NAN);
-    }
+    json_t *was = json_object_get(j, key);
+    char    a[24], b[24];
+    if (!json_is_integer(was)) return MBA_OK;
+    snprintf(a, sizeof a, "%lld", (long long)json_integer_value(was));
+    snprintf(b, sizeof b, "%lld", (long long)*value);
+    if (*value && strcmp(a, b)) return differs(u, key, a, b);
+    *value = json_integer_value(was);
+    return MBA_OK;
 }
 
-static void print_all(suite *u)
+static mba_status read_begun(suite *u)
 {
-    const mba_table_form form = u->json ? MBA_TABLE_JSON : MBA_TABLE_TEXT;
-    fill_kinds(u);
-    if (u->json) {
-        printf("{\"version\": \"%s\", \"commit\": \"%s\", \"threads\": %d, \"isa\": \"%s\",\n\"ceilings\": {\"stream_gb_s\": %.2f, \"fma_gflop_s\": %.2f, "
-               "\"exp_g_s\": %.3f},\n\"step\": ", MBA_VERSION, MBA_COMMIT, mba_cpu_threads(), mba_cpu_isa_name(), u->ceilings.stream_bytes / 1e9,
-               u->ceilings.fma_flops / 1e9, u->ceilings.exp_ops / 1e9);
-        mba_table_print(u->step, stdout, form);
-        fputs(",\"operators\": ", stdout);
-        mba_table_print(u->kinds, stdout, form);
-        fputs(",\"training\": ", stdout);
-        mba_table_print(u->training, stdout, form);
-        puts("}");
-        return;
-    }
-    printf("CPU, %d threads, %s: stream %.1f GB/s, FMA %.1f GFLOP/s, exp %.2f G/s (measured)\n\n", mba_cpu_threads(), mba_cpu_isa_name(),
-           u->ceilings.stream_bytes / 1e9, u->ceilings.fma_flops / 1e9, u->ceilings.exp_ops / 1e9);
-    puts("A training step (forward, loss, backward, AdamW), fp32, random tokens and pixels, SYNTHETIC graphs");
-    mba_table_print(u->step, stdout, form);
-    puts("\nWhere its time goes, % of the step");
-    mba_table_print(u->kinds, stdout, form);
-    printf("\nAll of it: mambascope show %s/%s.db, and the same for the others\n", u->out, workloads[1].name);
-    puts("\nSmall models of each family trained on SYNTHETIC data: text (bytes), shapes, peptides");
-    mba_table_print(u->training, stdout, form);
+    char         path[PATH_MAX_BYTES], *text = NULL;
+    size_t       bytes;
+    json_error_t e;
+    path_of(path, u, "", "suite", ".json");
+    if (access(path, F_OK)) return MBA_OK;
+    MBA_TRY(mba_file_read(&text, &bytes, path, 1 << 16));
+    json_t *j = json_loadb(text, bytes, 0, &e);
+    free(text);
+    if (!j)
+        return mba_fail(MBA_E_FORMAT, "'%s' is damaged\nwhy: %s\nfix: remove it, and name the options of the suite "
+                        "again", path, e.text);
+    mba_status st = agree_text(u, j, "scale", &u->o.scale, u->scale, sizeof u->scale);
+    if (st == MBA_OK) st = agree_text(u, j, "device", &u->o.device, u->device, sizeof u->device);
+    if (st == MBA_OK) st = agree_number(u, j, "length", &u->o.length);
+    if (st == MBA_OK) st = agree_number(u, j, "repeats", &u->o.repeats);
+    if (st == MBA_OK) st = agree_number(u, j, "steps", &u->o.steps);
+    json_decref(j);
+    return st;
 }
 
-/* The page and the summary of the stores that were just written. */
-static mba_status write_report(suite *u)
+static mba_status write_begun(const suite *u)
 {
-    char        path[WORKLOADS][4096], file[4096];
-    const char *paths[WORKLOADS];
-    mba_stores  r;
-    mba_buf     summary = { 0 };
+    char        path[PATH_MAX_BYTES], text[512];
     mba_writer *w = NULL;
-    for (int i = 0; i < WORKLOADS; i++) {
-        snprintf(path[i], sizeof path[i], "%s/%s.db", u->out, workloads[i].name);
-        paths[i] = path[i];
-    }
-    MBA_TRY(mba_stores_open(&r, paths, WORKLOADS));
-    snprintf(file, sizeof file, "%s/report.html", u->out);
-    mba_status st = mba_report_write(&r, file);
-    if (st == MBA_OK) st = mba_report_summary(&summary, &r);
-    snprintf(file, sizeof file, "%s/summary.json", u->out);
-    if (st == MBA_OK) st = mba_writer_create(&w, file);
-    if (st == MBA_OK) st = mba_writer_put(w, summary.s, summary.n);
+    path_of(path, u, "", "suite", ".json");
+    const int n = snprintf(text, sizeof text,
+                           "{\"scale\": \"%s\", \"device\": \"%s\", \"length\": %lld, \"repeats\": %lld, "
+                           "\"steps\": %lld}\n",
+                           u->o.scale, strncmp(u->o.device, "cuda", 4) ? "cpu" : "cuda", (long long)u->o.length,
+                           (long long)u->o.repeats, (long long)u->o.steps);
+    mba_status st = mba_writer_create(&w, path);
+    if (st == MBA_OK) st = mba_writer_put(w, text, (size_t)n);
     if (st == MBA_OK) st = mba_writer_commit(w);
     mba_writer_destroy(w);
-    mba_buf_free(&summary);
-    const mba_status closed = mba_stores_close(&r);
-    if (st == MBA_OK && closed == MBA_OK) fprintf(stderr, "\nthe report: %s/report.html; its numbers: %s/summary.json\n", u->out, u->out);
-    return st == MBA_OK ? closed : st;
+    return st;
 }
 
-static mba_status make_tables(suite *u)
+/* Asked in a child: a process that has opened the GPU keeps memory on it. */
+static bool has_gpu(void)
 {
-    MBA_TRY(mba_table_create(&u->step, (const mba_column[]){
-        { "model", "model", NULL }, { "parameters_m", "parameters, M", "%.1f" }, { "batch", "batch", NULL }, { "plan_gb", "plan, GB", "%.2f" },
-        { "step_ms", "step, ms", "%.0f" }, { "step_over_gemms", "step / GEMMs", "%.2f" }, { "units_per_s", "rate", "%.1f" },
-        { "unit", "in", NULL }, { "percent_of_floor", "% of floor", "%.0f" }, { 0 } }));
-    MBA_TRY(mba_table_create(&u->kinds, (const mba_column[]){ { "kind", "operators", NULL }, { "mamba1", "mamba1", "%.1f" },
-                                                              { "mamba2", "mamba2", "%.1f" }, { "hybrid", "hybrid", "%.1f" },
-                                                              { "mambavision", "mambavision", "%.1f" }, { "graphmamba", "graphmamba", "%.1f" }, { 0 } }));
-    return mba_table_create(&u->training, (const mba_column[]){
-        { "workload", "workload", NULL }, { "steps", "steps", "%.0f" }, { "units", "seen", "%.0f" }, { "unit", "", NULL }, { "first_loss", "first loss", "%.3f" },
-        { "last_loss", "last loss", "%.3f" }, { "valid_loss", "validation", "%.3f" }, { "score", "score", NULL }, { "units_per_s", "per s", "%.0f" }, { 0 } });
+    int         status = 1;
+    const pid_t child = fork();
+    if (child == 0) {
+        const mba_device *gpu;
+        _exit(mba_device_cuda(&gpu, 0) == MBA_OK ? 0 : 1);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static mba_status settle_options(suite *u)
+{
+    if (u->quick + u->full + u->tiny > 1) return mba_fail(MBA_E_ARG, "--quick, --full or --tiny\nfix: one of them");
+    if (u->quick) u->o.scale = "quick";
+    if (u->full)  u->o.scale = "full";
+    if (u->tiny)  u->o.scale = "tiny";
+    if (u->o.device && strcmp(u->o.device, "cpu") && strncmp(u->o.device, "cuda", 4))
+        return mba_fail(MBA_E_ARG, "--device %s\nfix: cpu, cuda or cuda:N", u->o.device);
+    if (u->resume || u->only) MBA_TRY(read_begun(u));
+    if (!u->o.device) u->o.device = has_gpu() ? "cuda" : "cpu";
+    mba_suite_defaults(&u->o);
+    u->n = mba_suite_plan(u->part, &u->o);
+    return MBA_OK;
+}
+
+/* --only mamba2,graphmamba: by workload, with all its parts, or by part. */
+static mba_status choose_parts(suite *u)
+{
+    for (int i = 0; i < u->n; i++) u->wanted[i] = !u->only;
+    for (const char *at = u->only; at && *at;) {
+        const size_t n = strcspn(at, ",");
+        int          hits = 0;
+        for (int i = 0; i < u->n; i++) {
+            const mba_suite_part *p = &u->part[i];
+            if (!((strlen(p->workload) == n && !strncmp(p->workload, at, n))
+                  || (strlen(p->name) == n && !strncmp(p->name, at, n)))) continue;
+            u->wanted[i] = true;
+            hits++;
+        }
+        if (!hits)
+            return mba_fail(MBA_E_ARG, "--only %.*s\nfix: mamba1, mamba2, hybrid, mambavision, graphmamba, or several "
+                            "with commas", (int)n, at);
+        at += n + (at[n] == ',');
+    }
+    return MBA_OK;
+}
+
+/* ---- what is there already ---- */
+
+static void set_aside(const suite *u, const mba_suite_part *p)
+{
+    char path[PATH_MAX_BYTES], kept[PATH_MAX_BYTES + 16];
+    path_of(path, u, "", p->name, ".db");
+    snprintf(kept, sizeof kept, "%s.broken", path);
+    fprintf(stderr, "%s cannot be read: %.*s; it is kept as %s\n", path, (int)strcspn(mba_message(), "\n"),
+            mba_message(), kept);
+    if (rename(path, kept)) fprintf(stderr, "  could not rename it: %s\n", strerror(errno));
+}
+
+static mba_status look_at(suite *u, int i)
+{
+    const mba_suite_part *p = &u->part[i];
+    char                  path[PATH_MAX_BYTES], have[1024], want[1024];
+    path_of(path, u, "", p->name, ".db");
+    mba_suite_part_words(want, sizeof want, p);
+    switch (mba_suite_part_look(p, path, have, sizeof have)) {
+    case MBA_PART_ABSENT:  return MBA_OK;
+    case MBA_PART_BROKEN:  set_aside(u, p); return MBA_OK;
+    case MBA_PART_STRANGE:
+        return mba_fail(MBA_E_ARG, "'%s' is a store that the suite did not write\nwhy: the suite would replace it\n"
+                        "fix: another --out, or move it away", path);
+    case MBA_PART_OTHER:
+        if (!u->resume && u->wanted[i]) break;
+        return mba_fail(MBA_E_ARG,
+                        "'%s' was made with other options\nwhy: it has `%s`, this suite asks for `%s`\nfix: the same "
+                        "options, another --out, or move it away", path, have, want);
+    case MBA_PART_DONE:
+        if (!u->resume && u->wanted[i]) break;
+        u->done[i] = true;
+        return MBA_OK;
+    }
+    if (unlink(path)) return mba_fail(MBA_E_IO, "cannot remove '%s'\nwhy: %s", path, strerror(errno));
+    return MBA_OK;
+}
+
+/* One suite at a time in a folder. The lock goes with the process, however that ends. */
+static mba_status lock_folder(int *lock, const suite *u)
+{
+    char path[PATH_MAX_BYTES];
+    MBA_TRY(mba_mkdirs(u->out));
+    path_of(path, u, ".", "suite", ".lock");
+    *lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (*lock < 0)
+        return mba_fail(MBA_E_IO, "cannot write into '%s'\nwhy: %s\nfix: --out with a folder that you may write to",
+                        u->out, strerror(errno));
+    if (flock(*lock, LOCK_EX | LOCK_NB) == 0) return MBA_OK;
+    close(*lock);
+    return mba_fail(MBA_E_IO, "another suite works in '%s'\nfix: wait for it, or --out with another folder", u->out);
+}
+
+/* ---- making parts ---- */
+
+static void sweep_part(const suite *u, const mba_suite_part *p)
+{
+    char path[PATH_MAX_BYTES];
+    path_of(path, u, ".", p->name, ".part.db");
+    unlink(path);
+    path_of(path, u, ".", p->name, ".part.db-journal");
+    unlink(path);
+}
+
+static void become_part(const suite *u, const mba_suite_part *p, pid_t parent)
+{
+    char  scale[24], length[24], repeats[24], steps[24], threads[24];
+    char *argv[24] = { "mambascope", "suite", scale, "--device", (char *)u->o.device, "--out", (char *)u->out,
+                       "--length", length, "--repeats", repeats, "--steps", steps, "--make-part", (char *)p->name };
+    int   n = 15;
+    snprintf(scale, sizeof scale, "--%s", u->o.scale);
+    snprintf(length, sizeof length, "%lld", (long long)u->o.length);
+    snprintf(repeats, sizeof repeats, "%lld", (long long)u->o.repeats);
+    snprintf(steps, sizeof steps, "%lld", (long long)u->o.steps);
+    snprintf(threads, sizeof threads, "%lld", (long long)u->o.threads);
+    if (u->o.threads) argv[n++] = "--threads", argv[n++] = threads;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);              // a suite that is killed leaves nobody behind who writes
+    if (getppid() != parent) _exit(1);
+    const int null = open("/dev/null", O_WRONLY);
+    if (null >= 0) dup2(null, STDOUT_FILENO);
+    execv("/proc/self/exe", argv);
+    _exit(127);
+}
+
+/* Seconds that are left: as foreseen, at the pace of what is finished. */
+static double left_s(const suite *u)
+{
+    double s = 0;
+    for (int i = 0; i < u->n; i++) if (u->wanted[i] && !u->done[i]) s += u->part[i].expect_s;
+    return s * u->gauge;
+}
+
+static bool wait_for(suite *u, const mba_suite_part *p, pid_t child)
+{
+    const double began = mba_seconds(), all = u->spent_s + left_s(u);
+    int          status = 0;
+    bool         told = false;
+    for (pid_t got; (got = waitpid(child, &status, WNOHANG)) != child;) {
+        if (got < 0 && errno != EINTR) return false;
+        if (stopped && !told) told = kill(child, SIGTERM) == 0;
+        const double now = u->spent_s + fmin(mba_seconds() - began, p->expect_s * u->gauge);
+        mba_progress_show(&u->bar, (int64_t)(1000 * now / fmax(all, 1e-3)), p->name);
+        nanosleep(&(struct timespec){ .tv_nsec = 20 * 1000 * 1000 }, NULL);
+    }
+    u->spent_s += mba_seconds() - began;
+    u->expected_s += p->expect_s;
+    if (WIFSIGNALED(status) && !stopped)
+        fprintf(stderr, "error: %s was ended by signal %d (%s)\n", p->name, WTERMSIG(status),
+                strsignal(WTERMSIG(status)));
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* The store gets its name when it is complete: who finds it under its name may rely on it. */
+static bool give_name(const suite *u, const mba_suite_part *p)
+{
+    char from[PATH_MAX_BYTES], to[PATH_MAX_BYTES];
+    path_of(from, u, ".", p->name, ".part.db");
+    path_of(to, u, "", p->name, ".db");
+    if (rename(from, to) == 0) return true;
+    fprintf(stderr, "cannot name '%s': %s\n", to, strerror(errno));
+    return false;
+}
+
+static void make_part(suite *u, int i, int number, int of)
+{
+    mba_suite_part *p = &u->part[i];
+    const double    began = mba_seconds();
+    sweep_part(u, p);
+    const pid_t parent = getpid(), child = fork();
+    if (child == 0) become_part(u, p, parent);
+    const bool made = child > 0 && wait_for(u, p, child) && give_name(u, p);
+    mba_progress_end(&u->bar);
+    if (made) {
+        const double took = mba_seconds() - began;
+        u->done[i] = true;
+        u->gauge   = u->spent_s / u->expected_s;
+        const int left = (int)(left_s(u) + 0.5);
+        fprintf(stderr, "[%d/%d] %-12s %5.1f s%s", number, of, p->name, took, left ? "" : "\n");
+        if (left) fprintf(stderr, "; about %d:%02d left\n", left / 60, left % 60);
+        return;
+    }
+    sweep_part(u, p);
+    if (stopped) return;
+    u->failed++;
+    snprintf(u->failures + strlen(u->failures), sizeof u->failures - strlen(u->failures), "%s%s",
+             *u->failures ? ", " : "", p->name);
+    fprintf(stderr, "[%d/%d] %-12s failed; the others go on\n", number, of, p->name);
+}
+
+static void make_parts(suite *u)
+{
+    int of = 0, number = 0, kept = 0;
+    for (int i = 0; i < u->n; i++) {
+        of   += u->wanted[i] && !u->done[i];
+        kept += u->done[i];
+    }
+    const int left = (int)left_s(u);
+    if (kept) fprintf(stderr, "%d of %d parts are finished and kept\n", kept, u->n);
+    if (of)   fprintf(stderr, "suite --%s on %s: %d parts, about %d:%02d\n", u->o.scale, u->o.device, of, left / 60,
+                      left % 60);
+    u->bar = mba_progress_start("suite", 1000);
+    for (int i = 0; i < u->n && !stopped; i++)
+        if (u->wanted[i] && !u->done[i]) make_part(u, i, ++number, of);
+}
+
+/* ---- the end ---- */
+
+static mba_status finish(suite *u)
+{
+    char        path[MBA_SUITE_PARTS_MAX][PATH_MAX_BYTES];
+    const char *paths[MBA_SUITE_PARTS_MAX];
+    int         n = 0, main_parts = 0, done = 0;
+    for (int i = 0; i < u->n; i++) done += u->done[i];
+    if (stopped)
+        return mba_fail(MBA_E_IO, "interrupted; %d of %d parts are finished\nfix: mambascope suite --resume --out %s",
+                        done, u->n, u->out);
+    for (int i = 0; i < u->n; i++) {
+        if (!u->done[i]) continue;
+        path_of(path[n], u, "", u->part[i].name, ".db");
+        paths[n] = path[n];
+        n++;
+        main_parts += !u->part[i].aside;
+    }
+    if (!n) return mba_fail(MBA_E_IO, "no part of the suite could be made\nwhy: see above\nfix: mambascope doctor");
+    MBA_TRY(mba_suite_end(u->out, paths, n, main_parts, u->json));
+    if (!u->failed) return MBA_OK;
+    return mba_fail(MBA_E_IO, "%d of %d parts failed: %s\nwhy: see above; the report has the others\n"
+                    "fix: mambascope suite --resume --out %s", u->failed, u->n, u->failures, u->out);
+}
+
+/* What the child does. */
+static mba_status make_named(suite *u)
+{
+    char path[PATH_MAX_BYTES];
+    for (int i = 0; i < u->n; i++) {
+        if (strcmp(u->part[i].name, u->make)) continue;
+        path_of(path, u, ".", u->make, ".part.db");
+        const mba_status st = mba_suite_part_make(&u->part[i], &u->o, path);
+        return st == MBA_OK ? st : mba_where(st, "part %s of the suite", u->make);
+    }
+    return mba_fail(MBA_E_ARG, "no part '%s'", u->make);
+}
+
+static mba_status run_suite(suite *u)
+{
+    const struct sigaction act = { .sa_handler = on_signal };
+    int                    lock = -1;
+    MBA_TRY(choose_parts(u));
+    MBA_TRY(lock_folder(&lock, u));
+    mba_status st = MBA_OK;
+    for (int i = 0; i < u->n && st == MBA_OK; i++) st = look_at(u, i);
+    if (st == MBA_OK) st = write_begun(u);
+    if (st == MBA_OK) {
+        sigaction(SIGINT, &act, NULL);
+        sigaction(SIGTERM, &act, NULL);
+        signal(SIGXFSZ, SIG_IGN);                  // a file that may not grow is an error to tell, not a death
+        make_parts(u);
+        st = finish(u);
+    }
+    close(lock);
+    return st;
 }
 
 mba_status mba_command_suite(int argc, char **argv)
 {
-    suite   u = { .length = 256, .repeats = 3, .steps = 120, .out = "results/suite" };
-    int64_t threads = 0;
+    suite   u = { .out = "results/suite", .gauge = 1 };
     bool    help;
     const mba_option options[] = {
-        { "--length",  MBA_OPT_INT,  &u.length,  "L", "tokens of the measured step (256)", 1, 1 << 20 },
-        { "--repeats", MBA_OPT_INT,  &u.repeats, "N", "steps that are watched; the median counts (3)", 1, 100 },
-        { "--steps",   MBA_OPT_INT,  &u.steps,   "N", "updates of the small models (120)", 1, 1000000 },
-        { "--out",     MBA_OPT_TEXT, &u.out,     "FOLDER", "a store of every workload, report.html and summary.json go there (results/suite)", 0, 0 },
-        { "--threads", MBA_OPT_INT,  &threads,   "N", "threads (one per core)", 1, 4096 },
-        { "--json",    MBA_OPT_FLAG, &u.json,    NULL, "as JSON: ceilings, step, operators, training", 0, 0 },
+        { "--quick",   MBA_OPT_FLAG, &u.quick,     NULL, "a few minutes (default)", 0, 0 },
+        { "--full",    MBA_OPT_FLAG, &u.full,      NULL, "more steps; on a GPU also other variants and lengths", 0, 0 },
+        { "--tiny",    MBA_OPT_FLAG, &u.tiny,      NULL, "toy models, seconds: to try it, not to quote", 0, 0 },
+        { "--only",    MBA_OPT_TEXT, &u.only,      "W,..", "these workloads now; the report has all finished ones",
+          0, 0 },
+        { "--device",  MBA_OPT_TEXT, &u.o.device,  "WHERE", "cpu, cuda, cuda:1 (cuda where there is one)", 0, 0 },
+        { "--out",     MBA_OPT_TEXT, &u.out,       "FOLDER", "stores, report.html and summary.json go there "
+                                                             "(results/suite)", 0, 0 },
+        { "--resume",  MBA_OPT_FLAG, &u.resume,    NULL, "keep what is finished there, by this or another machine; do "
+                                                         "the rest", 0, 0 },
+        { "--length",  MBA_OPT_INT,  &u.o.length,  "L", "tokens of the measured step on the CPU (256; full 1024)",
+          1, 1 << 20 },
+        { "--repeats", MBA_OPT_INT,  &u.o.repeats, "N", "steps that are watched; the median counts (3; full 5)",
+          1, 100 },
+        { "--steps",   MBA_OPT_INT,  &u.o.steps,   "N", "updates of the small models (120; full 400)", 1, 1000000 },
+        { "--threads", MBA_OPT_INT,  &u.o.threads, "N", "threads (one per core)", 1, 4096 },
+        { "--json",    MBA_OPT_FLAG, &u.json,      NULL, "as JSON: step, operators, training", 0, 0 },
+        { "--make-part", MBA_OPT_TEXT, &u.make,    "PART", "make one part, nothing else; the suite calls itself so",
+          0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "suite", "[options]",
-        "Measures a training step of the five workloads on this machine, shows where the time goes, and trains a small\n"
-        "model of each. What was measured goes into one store per workload, and from them into report.html and summary.json. A few\n"
-        "minutes on two cores.", options,
-        "mambascope suite\nmambascope show results/suite/mamba2.db\nmambascope suite --length 1024 --repeats 5 --json > suite.json\n" };
+    const mba_usage usage = { "suite", "[--quick|--full] [--only W] [--device D] [--out DIR] [--resume] [options]",
+        "Watches a training step of the five workloads (mamba1 mamba2 hybrid mambavision graphmamba), trains a small\n"
+        "model of each, and simulates them on GPUs. Leaves one store per workload, report.html and summary.json.\n"
+        "Whatever interrupts it, --resume goes on with the parts that are missing; the folder may be carried to\n"
+        "another machine in between.", options,
+        "mambascope suite\nmambascope suite --full --device cuda --out h200\nmambascope suite --resume --out h200\n"
+        "mambascope suite --full --only mamba2,hybrid --out h200\nmambascope show results/suite/mamba2.db\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
-    mba_cpu_set_threads((int)threads);
-    MBA_TRY(mba_mkdirs(u.out));
-    snprintf(u.command, sizeof u.command, "mambascope suite --length %lld --repeats %lld", (long long)u.length,
-             (long long)u.repeats);
-    mba_progress  bar = mba_progress_start("suite", 2 * WORKLOADS);
-    u.ceilings = mba_ceilings_measure(0.5);
-    mba_status st = make_tables(&u);
-    for (int w = 0; w < WORKLOADS && st == MBA_OK; w++) {
-        mba_progress_show(&bar, w, workloads[w].preset);
-        st = measure(&u, w);
-    }
-    mba_progress_end(&bar);
-    for (int w = 0; w < WORKLOADS && st == MBA_OK; w++) st = train(&u, w);
-    if (st == MBA_OK) print_all(&u);
-    if (st == MBA_OK && !u.json) st = mba_suite_simulated();
-    if (st == MBA_OK) st = write_report(&u);
-    mba_table_destroy(u.step);
-    mba_table_destroy(u.kinds);
-    mba_table_destroy(u.training);
-    return st;
+    MBA_TRY(settle_options(&u));
+    return u.make ? make_named(&u) : run_suite(&u);
 }

@@ -10,11 +10,16 @@
 #include "cli/progress.h"
 #include "cli/simulated.h"
 #include "cli/table.h"
+#include "cli/validated.h"
 
 enum { VALUES_MAX = 64, TEXT_MAX = 512 };
 
 typedef struct axis { char name[32]; char value[VALUES_MAX][24]; int n; } axis;
-typedef struct options { mba_workload w; const char *axis[2]; bool json, csv, elasticity; } options;
+typedef struct options {
+    mba_workload w;
+    const char  *axis[2], *experiment;
+    bool         json, csv, elasticity, balance;
+} options;
 typedef struct totals { int64_t points, kernels, events; double began; } totals;
 
 /* "hbm=x0.5:x1:x2", "xu=8:16:32", "length=512:2048" */
@@ -71,6 +76,10 @@ static mba_status move_to(mba_workload *w, char *machine, char *model, const axi
         w->persistent = strcmp(value, "0") != 0;
         return MBA_OK;
     }
+    if (!strcmp(a->name, "machine")) {
+        w->machine = value;
+        return MBA_OK;
+    }
     if (!strcmp(a->name, "chunk")) return append(model, "%s%s=%s", "chunk", value);
     if (!strcmp(a->name, "ratio")) {              // tensor FLOPs per FMA FLOP, at the machine's vector rate
         mba_gpu m;
@@ -91,6 +100,7 @@ static mba_status point(double *ms, mba_simulated *r, const options *o, mba_sim 
     mba_workload w = o->w;
     w.model = *model;
     w.model.threads = o->w.model.threads;
+    if (!w.model.variants) w.model.variants = o->w.model.variants;
     if (o->w.changes) MBA_TRY(append(machine, "%s%s%s", o->w.changes, ""));
     if (model->set)   MBA_TRY(append(set, "%s%s%s", model->set, ""));
     for (int i = 0; i < axes; i++) MBA_TRY(move_to(&w, machine, set, &a[i], a[i].value[at[i]]));
@@ -184,6 +194,66 @@ static mba_status elasticity_row(mba_table *t, totals *sum, const options *o, mb
     return MBA_OK;
 }
 
+/* ---- balance: tensor FLOPs per FMA FLOP at which an operator's products take as long as its other arithmetic ---- */
+
+static const mba_column balance_columns[] = { { "model", "model", NULL },
+                                              { "operator", "operator", NULL },
+                                              { "ms", "ms", "%.3f" },
+                                              { "tensor", "tensor busy, %", "%.1f" },
+                                              { "vector", "busiest of the others, %", "%.1f" },
+                                              { "which", "which", NULL },
+                                              { "balance", "balanced at ratio", "%.2f" },
+                                              { 0 } };
+
+typedef struct group { const char *op; double seconds, busy[MBA_PIPES]; } group;
+
+static void balance_row(mba_table *t, const char *model, const group *g, double ratio)
+{
+    static const int others[] = { MBA_P_FMA, MBA_P_ALU, MBA_P_XU, MBA_P_ISSUE };
+    int busiest = MBA_P_FMA;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (g->busy[others[i]] > g->busy[busiest]) busiest = others[i];
+    mba_table_text(t, "%s", model);
+    mba_table_text(t, "%s", g->op);
+    mba_table_number(t, 1e3 * g->seconds);
+    mba_table_number(t, 100 * g->busy[MBA_P_MMA] / g->seconds);
+    mba_table_number(t, 100 * g->busy[busiest] / g->seconds);
+    mba_table_text(t, "%s", mba_sim_limits[busiest]);
+    mba_table_number(t, ratio * g->busy[MBA_P_MMA] / g->busy[busiest]);
+}
+
+/* Operators that have products, and the whole step. */
+static mba_status balance_model(mba_table *t, totals *sum, const options *o, mba_sim *sim,
+                                const mba_model_options *model)
+{
+    enum { OPS = 128 };
+    group         g[OPS + 1] = { { .op = "whole step" } };
+    int           n = 1;
+    double        ms;
+    mba_simulated r = { 0 };
+    MBA_TRY(point(&ms, &r, o, sim, model, NULL, NULL, 0));
+    for (int32_t i = 0; i < r.session.graph->nnodes; i++) {
+        const mba_sim_node *s = &r.step.node[i];
+        const char         *op = r.session.graph->nodes[i]->op->name;
+        int                 k = 1;
+        while (k < n && strcmp(g[k].op, op)) k++;
+        if (k == n && n <= OPS) g[n++] = (group){ .op = op };
+        if (k > OPS) continue;
+        for (int which = 0; which < 2; which++) {
+            group *to = &g[which ? k : 0];
+            to->seconds += s->kernels_s;
+            for (int p = 0; p < MBA_PIPES; p++) to->busy[p] += s->busy[p] * s->kernels_s;
+        }
+    }
+    const double ratio = r.gpu.v[MBA_GPU_mma16] / (2 * r.gpu.v[MBA_GPU_fma]);
+    for (int k = 0; k < n; k++) if (g[k].busy[MBA_P_MMA] > 0) balance_row(t, model->name, &g[k], ratio);
+    sum->points++;
+    sum->kernels += r.step.unique;
+    sum->events  += r.step.events;
+    mba_simulated_end(&r);
+    return MBA_OK;
+}
+
 /* ---- the command ---- */
 
 static mba_status run(const options *o)
@@ -205,12 +275,14 @@ static mba_status run(const options *o)
     mba_sim                 *sim = NULL;
     totals                   sum = { .began = mba_seconds() };
     for (int k = 0; k < NUMBERS; k++) many[k + 1] = (mba_column){ numbers[k], numbers[k], "%.3f" };
-    mba_status st = a ? mba_table_create(&t, o->elasticity ? many : point_columns)
+    mba_status st = a ? mba_table_create(&t, o->elasticity ? many : o->balance ? balance_columns : point_columns)
                       : mba_fail(MBA_E_NOMEM, "no memory for the axes");
     for (int i = 0; i < 2 && st == MBA_OK && o->axis[i]; i++) st = axis_of(&a[i], o->axis[i]);
     if (st == MBA_OK) st = mba_sim_create(&sim);
     for (const mba_model_options *m = models; m->name && st == MBA_OK; m++)
-        st = o->elasticity ? elasticity_row(t, &sum, o, sim, m) : sweep_model(t, &sum, o, sim, m, a);
+        st = o->elasticity ? elasticity_row(t, &sum, o, sim, m)
+             : o->balance  ? balance_model(t, &sum, o, sim, m)
+                           : sweep_model(t, &sum, o, sim, m, a);
     if (st == MBA_OK) {
         mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
         const double s = mba_seconds() - sum.began;
@@ -225,14 +297,74 @@ static mba_status run(const options *o)
     return st;
 }
 
+#define BASELINE "ssd=chunked,ssd_bwd=chunked"
+
+/* The project's questions: what is swept for each (docs/results/simulator.md). */
+static const struct experiment {
+    const char *id, *question, *axis, *by, *model, *op;
+    bool        elasticity, balance;
+} experiments[] = {
+    { .id = "q1", .question = "blocks that stay", .axis = "t_blk=0:350:700:1000", .by = "persistent=0:1" },
+    { .id = "q2", .question = "tensor to vector ratio", .axis = "ratio=2:4:8:12:16:24:32:64", .by = "xu=x0.5:x1:x2" },
+    { .id = "q2", .question = "the ratio at which products and the rest are balanced", .balance = true },
+    { .id = "q2", .question = "the same with the study's kernels", .balance = true, .model = "mamba2-130m",
+      .op = BASELINE },
+    { .id = "q3", .question = "scratch that never leaves the chip: the study's kernels",
+      .axis = "keep=none:CB:states:dstates:all", .by = "l2_c50=x0.5:x1:x4", .model = "mamba2-130m", .op = BASELINE },
+    { .id = "q3", .question = "scratch that never leaves the chip: our kernels", .axis = "keep=none:all",
+      .by = "l2_c50=x0.5:x1:x4" },
+    { .id = "d1", .question = "on-chip bandwidth", .axis = "smem_bw=64:128:256:512", .by = "l2_rd=x0.5:x1:x2:x4" },
+    { .id = "d1", .question = "percent of time per percent of a number", .elasticity = true },
+    { .id = "d2", .question = "stages of asynchronous copies", .axis = "ring=1:2:3:4:8", .by = "async_kb=16:32:48:96" },
+    { .id = "d3", .question = "registers of an SM", .axis = "rf=128:192:256:320:384:512:1024" },
+    { .id = "n1", .question = "batch and length", .axis = "batch=1:2:4:8:16:32", .by = "length=512:2048:8192",
+      .model = "mamba2-130m" },
+    { .id = "n1", .question = "chunk of the state-space product", .axis = "chunk=64:128:256", .model = "mamba2-130m",
+      .op = BASELINE },
+    { .id = "n2", .question = "machines", .axis = "machine=v100:a100:h100:h200:b200:mi300x" },
+};
+
+static mba_status run_experiment(const options *o)
+{
+    bool found = false;
+    for (size_t i = 0; i < sizeof experiments / sizeof *experiments; i++) {
+        const struct experiment *e = &experiments[i];
+        options                  one = *o;
+        if (strcmp(e->id, o->experiment)) continue;
+        one.axis[0]    = e->axis;
+        one.axis[1]    = e->by;
+        one.elasticity = e->elasticity;
+        one.balance    = e->balance;
+        if (!one.w.model.name) one.w.model.name = e->model;
+        if (!one.w.model.variants) one.w.model.variants = e->op;
+        if (!o->json && !o->csv) printf("%s%s: %s\n", found ? "\n" : "", e->id, e->question);
+        found = true;
+        MBA_TRY(run(&one));
+    }
+    return found ? MBA_OK
+                 : mba_fail(MBA_E_ARG, "no experiment '%s'\nfix: q1, q2, q3, d1, d2, d3, n1, n2", o->experiment);
+}
+
+/* Said with every experiment: how far steps that were measured are from predicted ones. */
+static mba_status say_band(void)
+{
+    double low, high;
+    MBA_TRY(mba_validated_band(&low, &high));
+    fprintf(stderr, "error band: measured steps on the H200 were %.2f to %.2f times as long as predicted ones\n", low,
+            high);
+    return MBA_OK;
+}
+
 mba_status mba_command_sweep(int argc, char **argv)
 {
     options o = { .w = { .machine = "h200" } };
     bool    help;
     const mba_option table[] = {
         { "--axis", MBA_OPT_TEXT, &o.axis[0], "K=V:V..",
-          "a number of the machine (x2: times), ratio, persistent, ring, keep, batch, length, chunk", 0, 0 },
+          "a number of the machine (x2: times), ratio, machine, persistent, ring, keep, batch, length, chunk", 0, 0 },
         { "--by", MBA_OPT_TEXT, &o.axis[1], "K=V:V..", "a second axis", 0, 0 },
+        { "--experiment", MBA_OPT_TEXT, &o.experiment, "ID", "instead: a question: q1 q2 q3 d1 d2 d3 n1 n2", 0,
+          0 },
         { "--elasticity", MBA_OPT_FLAG, &o.elasticity, NULL, "instead: percent of time per percent of each number", 0,
           0 },
         MBA_WORKLOAD_OPTIONS(&o.w),
@@ -249,9 +381,14 @@ mba_status mba_command_sweep(int argc, char **argv)
                               table,
                               "mambascope sweep --axis ratio=2:4:8:16:32:64 --by xu=x1:x2\nmambascope sweep --axis "
                               "t_blk=0:350:1000 --by persistent=0:1 --model mamba2-130m\n"
-                              "mambascope sweep --elasticity --csv > elasticity.csv\n" };
+                              "mambascope sweep --elasticity --csv > elasticity.csv\n"
+                              "mambascope sweep --experiment q2\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
+    if (o.experiment) {
+        MBA_TRY(run_experiment(&o));
+        return say_band();
+    }
     if (!o.axis[0] && !o.elasticity)
         return mba_fail(MBA_E_ARG, "sweep over what?\nfix: --axis hbm=x0.5:x1:x2, or --elasticity");
     return run(&o);

@@ -7,8 +7,10 @@
 #include "cli/options.h"
 #include "cli/table.h"
 #include "cli/validated.h"
+#include "sim/engine.h"
+#include "sim/imitate.h"
 
-typedef struct options { const char *machine, *changes, *data; bool json, csv, points; } options;
+typedef struct options { const char *machine, *changes, *data, *kernels, *imitated; bool json, csv, points; } options;
 
 static const char *const set_names[] = { "fitted", "held out", "not counted" };
 
@@ -58,6 +60,109 @@ static void score_row(mba_table *t, const char *name, const mba_score *s)
     mba_table_number(t, s->roofline_mape);
 }
 
+static const mba_column kernel_columns[] = { { "set", "set", NULL },
+                                             { "workload", "workload", NULL },
+                                             { "op", "operator", NULL },
+                                             { "kernel", "kernel", NULL },
+                                             { "place", "place", "%.0f" },
+                                             { "launches", "launches", "%.0f" },
+                                             { "measured_us", "measured, us", "%.2f" },
+                                             { "predicted_us", "from counts, us", "%.2f" },
+                                             { "error", "error, %", "%+.1f" },
+                                             { "planned_us", "from plan, us", "%.2f" },
+                                             { "planned_error", "error, %", "%+.1f" },
+                                             { "roofline_error", "roofline error, %", "%+.1f" },
+                                             { "limit", "limit", NULL },
+                                             { "dram_error", "DRAM bytes of the plan, %", "%+.1f" },
+                                             { 0 } };
+
+static double percent(double predicted, double measured)
+{
+    return predicted > 0 && measured > 0 ? 100 * (predicted / measured - 1) : NAN;
+}
+
+static void kernel_row(mba_table *t, const mba_counted_kernel *c)
+{
+    mba_table_text(t, "%s", set_names[c->set]);
+    mba_table_text(t, "%s", c->workload);
+    mba_table_text(t, "%s", c->op);
+    mba_table_text(t, "%s", c->kernel);
+    mba_table_number(t, c->place);
+    mba_table_number(t, c->launches);
+    mba_table_number(t, c->us);
+    mba_table_number(t, c->bound_us > 0 ? c->bound_us : NAN);
+    mba_table_number(t, percent(c->bound_us, c->us));
+    mba_table_number(t, c->planned_us > 0 ? c->planned_us : NAN);
+    mba_table_number(t, percent(c->planned_us, c->us));
+    mba_table_number(t, percent(c->roofline_us, c->us));
+    mba_table_text(t, "%s", c->met ? mba_sim_limits[c->limit] : "-");
+    mba_table_number(t, percent(c->dram_rd + c->dram_wr, c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR]));
+}
+
+static mba_status print_kernels(const mba_counted_set *k, bool csv)
+{
+    mba_table *t = NULL;
+    MBA_TRY(mba_table_create(&t, kernel_columns));
+    for (int i = 0; i < k->n; i++) if (!k->one[i].again) kernel_row(t, &k->one[i]);
+    mba_table_print(t, stdout, csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+    mba_table_destroy(t);
+    return MBA_OK;
+}
+
+/* ---- imitated machines ---- */
+
+static const mba_column imitated_columns[] = { { "kernel", "kernel", NULL },
+                                               { "axis", "what is changed", NULL },
+                                               { "factor", "to", "x%.3g" },
+                                               { "us", "here, us", "%.1f" },
+                                               { "imitated_us", "imitated, us", "%.1f" },
+                                               { "measured", "times as long", "%.3f" },
+                                               { "predicted", "predicted", "%.3f" },
+                                               { "error", "error, %", "%+.1f" },
+                                               { 0 } };
+
+/* Sign: both longer, both shorter, or neither by more than a hundredth. */
+static bool same_sign(double a, double b)
+{
+    enum { UP = 1, DOWN = -1 };
+    const int x = a > 1.01 ? UP : a < 0.99 ? DOWN : 0, y = b > 1.01 ? UP : b < 0.99 ? DOWN : 0;
+    return x * y >= 0;
+}
+
+static mba_status print_imitated(const options *o)
+{
+    mba_imitated_set d;
+    mba_table       *t = NULL;
+    mba_gpu          m;
+    int              wrong = 0, near = 0, within = 0;
+    MBA_TRY(mba_gpu_load(&m, o->machine));
+    MBA_TRY(mba_gpu_set(&m, o->changes));
+    MBA_TRY(mba_imitated_load(&d, strcmp(o->imitated, "-") ? o->imitated : NULL));
+    MBA_TRY(mba_table_create(&t, imitated_columns));
+    mba_status st = MBA_OK;
+    for (int i = 0; i < d.n && st == MBA_OK; i++) {
+        const mba_imitated *r = &d.one[i];
+        double              predicted = 0;
+        st = mba_imitation_simulate(&predicted, &r->what, &m);
+        mba_table_text(t, "%s", r->kernel);
+        mba_table_text(t, "%s", r->axis);
+        mba_table_number(t, r->what.factor);
+        mba_table_number(t, r->us);
+        mba_table_number(t, r->imitated_us);
+        mba_table_number(t, r->slower);
+        mba_table_number(t, predicted);
+        mba_table_number(t, 100 * (predicted / r->slower - 1));
+        wrong  += !same_sign(predicted, r->slower);
+        near   += r->slower <= 2.1;
+        within += r->slower <= 2.1 && fabs(predicted / r->slower - 1) <= 0.1;
+    }
+    if (st == MBA_OK) mba_table_print(t, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+    if (st == MBA_OK && !o->csv)
+        printf("%d of %d with the wrong sign; %d of %d up to twice as long within 10 %%\n", wrong, d.n, within, near);
+    mba_table_destroy(t);
+    return st;
+}
+
 static void json_number(double v) { if (isnan(v)) fputs("null", stdout); else printf("%.4g", v); }
 
 static void json_score(const char *name, const mba_score *s)
@@ -75,9 +180,36 @@ static void json_score(const char *name, const mba_score *s)
     fputs("}", stdout);
 }
 
-static void print_json(const mba_measured *d)
+/* Of a workload whose kernels were counted; 0: they were not. */
+static double step_from_counts(const mba_counted_set *k, const char *workload)
 {
-    const mba_score held = mba_measured_score(d, MBA_POINT_HELD), fitted = mba_measured_score(d, MBA_POINT_FITTED);
+    for (int i = 0; i < k->n; i++) if (!strcmp(k->one[i].workload, workload)) return k->one[i].step_ms;
+    return 0;
+}
+
+static const mba_column step_columns[] = { { "workload", "step of", NULL },
+                                           { "measured_ms", "measured, ms", "%.2f" },
+                                           { "predicted_ms", "from counts, ms", "%.2f" },
+                                           { "error", "error, %", "%+.1f" },
+                                           { "planned_ms", "from plans, ms", "%.2f" },
+                                           { "planned_error", "error, %", "%+.1f" },
+                                           { 0 } };
+
+static void step_row(mba_table *t, const mba_point *p, const mba_counted_set *k)
+{
+    const double ms = step_from_counts(k, p->subject);
+    mba_table_text(t, "%s", p->subject);
+    mba_table_number(t, p->ms);
+    mba_table_number(t, ms > 0 ? ms : NAN);
+    mba_table_number(t, percent(ms, p->ms));
+    mba_table_number(t, p->predicted_ms);
+    mba_table_number(t, percent(p->predicted_ms, p->ms));
+}
+
+static void print_json(const mba_measured *d, const mba_counted_set *k)
+{
+    const mba_score held = mba_counted_score(k, MBA_POINT_HELD, false),
+                    fitted = mba_counted_score(k, MBA_POINT_FITTED, false);
     bool            first = true;
     putchar('{');
     json_score("held_out", &held);
@@ -86,46 +218,67 @@ static void print_json(const mba_measured *d)
     fputs(",\n \"step_error\": {", stdout);
     for (int i = 0; i < d->n; i++) {
         const mba_point *p = &d->point[i];
+        const double     ms = step_from_counts(k, p->subject);
         if (p->source != MBA_POINT_TOTAL) continue;
-        printf("%s\"%s\": %.4g", first ? "" : ", ", p->subject, 100 * (p->predicted_ms / p->ms - 1));
+        const int name = strstr(p->subject, "--op") ? (int)strlen(p->subject) : (int)strcspn(p->subject, " ");
+        printf("%s\"%.*s\": %.4g", first ? "" : ", ", name, p->subject,
+               100 * fabs((ms > 0 ? ms : p->predicted_ms) / p->ms - 1));
         first = false;
     }
     puts("}}");
 }
 
-static mba_status print_text(const mba_measured *d, const options *o)
+static mba_status print_text(const mba_measured *d, const mba_counted_set *k, const options *o)
 {
-    mba_table      *scores = NULL, *steps = NULL;
+    mba_table      *scores = NULL, *steps = NULL, *points = NULL;
     const mba_score held = mba_measured_score(d, MBA_POINT_HELD), fitted = mba_measured_score(d, MBA_POINT_FITTED);
+    const mba_score kernels[] = { mba_counted_score(k, MBA_POINT_HELD, false),
+                                  mba_counted_score(k, MBA_POINT_FITTED, false),
+                                  mba_counted_score(k, MBA_POINT_HELD, true),
+                                  mba_counted_score(k, MBA_POINT_FITTED, true) };
     MBA_TRY(mba_table_create(&scores, score_columns));
-    mba_status st = mba_table_create(&steps, point_columns);
+    mba_status st = mba_table_create(&steps, step_columns);
+    if (st == MBA_OK) st = mba_table_create(&points, point_columns);
     if (st == MBA_OK) {
-        score_row(scores, "held out", &held);
-        score_row(scores, "fitted", &fitted);
-        for (int i = 0; i < d->n; i++)
-            if (d->point[i].source == MBA_POINT_TOTAL || o->points) point_row(steps, &d->point[i]);
+        score_row(scores, "kernels from counts, held out", &kernels[0]);
+        score_row(scores, "kernels from counts, fitted", &kernels[1]);
+        score_row(scores, "kernels from plans, held out", &kernels[2]);
+        score_row(scores, "kernels from plans, fitted", &kernels[3]);
+        score_row(scores, "operators from plans, held out", &held);
+        score_row(scores, "operators from plans, fitted", &fitted);
+        for (int i = 0; i < d->n; i++) {
+            if (d->point[i].source == MBA_POINT_TOTAL) step_row(steps, &d->point[i], k);
+            if (o->points) point_row(points, &d->point[i]);
+        }
         if (!o->csv) {
             mba_table_print(scores, stdout, MBA_TABLE_TEXT);
             if (held.worst_point)
                 printf("worst held out: %s of %s\n\n", held.worst_point->operator, held.worst_point->subject);
         }
-        mba_table_print(steps, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+        if (!o->csv) mba_table_print(steps, stdout, MBA_TABLE_TEXT);
+        if (o->points || o->csv) mba_table_print(o->points ? points : steps, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
     }
     mba_table_destroy(scores);
     mba_table_destroy(steps);
+    mba_table_destroy(points);
     return st;
 }
 
 mba_status mba_command_validate(int argc, char **argv)
 {
-    options       o = { .machine = "h200" };
-    mba_measured *d = NULL;
+    options          o = { .machine = "h200" };
+    mba_measured    *d = NULL;
+    mba_counted_set *k = NULL;
     bool          help;
     const mba_option table[] = {
         { "--machine", MBA_OPT_TEXT, &o.machine, "NAME",
           "the machine that was measured: h200 (default), or a calibrated file", 0, 0 },
         { "--set", MBA_OPT_TEXT, &o.changes, "K=V,..", "change numbers of the machine", 0, 0 },
         { "--data", MBA_OPT_TEXT, &o.data, "FILE", "another measured set: tools/measured_points makes them", 0, 0 },
+        { "--kernels", MBA_OPT_TEXT, &o.kernels, "FILE", "other counted kernels: tools/kernel_points makes them", 0,
+          0 },
+        { "--counterfactual", MBA_OPT_TEXT, &o.imitated, "FILE",
+          "instead: machines imitated on a GPU, of calibrate --imitate; -: what comes with the program", 0, 0 },
         { "--points", MBA_OPT_FLAG, &o.points, NULL, "every point", 0, 0 },
         { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON: held_out, fitted, step_error; percent", 0, 0 },
         { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "points as CSV", 0, 0 },
@@ -140,10 +293,15 @@ mba_status mba_command_validate(int argc, char **argv)
     };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
+    if (o.imitated) return print_imitated(&o);
     MBA_TRY(mba_validated(&d, o.data, o.machine, o.changes));
-    mba_status st = MBA_OK;
-    if (o.json) print_json(d);
-    else st = print_text(d, &o);
+    mba_status st = mba_validated_kernels(&k, o.kernels, o.machine, o.changes);
+    if (st == MBA_OK && o.json) print_json(d, k);
+    else if (st == MBA_OK) {
+        if (o.points) st = print_kernels(k, o.csv);
+        if (st == MBA_OK) st = print_text(d, k, &o);
+    }
+    mba_counted_destroy(k);
     mba_measured_destroy(d);
     return st;
 }

@@ -1,12 +1,15 @@
 /* validated.c -- see validated.h. */
 #include "cli/validated.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/simulated.h"
 #include "core/check.h"
 #include "core/print.h"
+#include "scope/describe.h"
 
 /* Nodes are timed between two events of a captured graph, which costs this much beside the kernels: the smallest points
  * take 4 us, of which the model explains 2. */
@@ -84,11 +87,12 @@ static mba_status workload_of(mba_workload *w, char *words)
                                                      : NULL;
         if (value && number) *number = strtoll(value, NULL, 10);
         else if (value && !strcmp(key, "--set")) w->model.set = value;
+        else if (value && !strcmp(key, "--op")) w->model.variants = value;
         else if (value && !strcmp(key, "--precision")) w->model.precision = value;
         else
             return mba_fail(MBA_E_FORMAT,
-                            "a step measured with '%s'\nwhy: validate does not know that option\nfix: --set, --batch, "
-                            "--length, --graphs, --image, --precision",
+                            "a step measured with '%s'\nwhy: validate does not know that option\nfix: --set, --op, "
+                            "--batch, --length, --graphs, --image, --precision",
                             key);
     }
     return w->model.name
@@ -141,6 +145,133 @@ mba_status mba_validated(mba_measured **out, const char *path, const char *machi
     mba_sim_destroy(sim);
     if (st == MBA_OK) *out = d;
     else mba_measured_destroy(d);
+    return st;
+}
+
+/* ---- kernels that were counted ---- */
+
+typedef struct binding {
+    mba_counted_set *d;
+    const mba_gpu   *m;
+    const char      *workload;
+} binding;
+
+/* Launches of a plan that differ in nothing but their place are one row. */
+static bool alike(const mba_plan *p, int a, int b)
+{
+    if (a == b) return true;
+    if (a >= p->nlaunches || b >= p->nlaunches) return false;
+    const mba_launch *x = &p->launch[a], *y = &p->launch[b];
+    double            sum = 0;
+    for (int i = 0; i < x->nphases && x->nphases == y->nphases; i++) sum += fabs(x->phase[i].n - y->phase[i].n);
+    return !strcmp(x->kernel, y->kernel) && x->grid[0] * x->grid[1] * x->grid[2] == y->grid[0] * y->grid[1] * y->grid[2]
+           && x->nphases == y->nphases && sum < 1e-6;
+}
+
+static mba_counted_kernel *find_row(const binding *b, const mba_program *p, int32_t node, int launch, bool exactly)
+{
+    const mba_node *n = p->graph->nodes[node];
+    const char     *kernel = p->plan[node]->launch[launch].kernel;
+    char            shape[sizeof b->d->one->shape];
+    *shape = '\0';
+    for (int i = 0; i < b->d->n; i++) {
+        mba_counted_kernel *c = &b->d->one[i];
+        if (strcmp(c->op, n->op->name) || strcmp(c->workload, b->workload)) continue;
+        if (exactly ? c->place != launch : !alike(p->plan[node], c->place, launch)) continue;
+        if (strcmp(c->variant, p->plan[node]->variant) || strcmp(c->phase, mba_pass_name(n->pass))) continue;
+        if (strncmp(kernel, "cu", 2) && strcmp(kernel, c->kernel)) continue;    // libraries have names of their own
+        if (!*shape) mba_node_shape(shape, sizeof shape, n);
+        if (!strcmp(c->shape, shape)) return c;
+    }
+    return NULL;
+}
+
+static mba_counted_kernel *row_of(const binding *b, const mba_program *p, int32_t node, int launch)
+{
+    mba_counted_kernel *c = find_row(b, p, node, launch, true);
+    return c ? c : find_row(b, p, node, launch, false);
+}
+
+static void bind_counts(void *of, const mba_program *p, int32_t node, int launch, mba_sim_kernel *k)
+{
+    const binding     *b = of;
+    const mba_counted_kernel *c = row_of(b, p, node, launch);
+    if (c) mba_counted_bind(k, c, b->m);
+}
+
+/* By FLOPs and bytes of the data sheet alone. */
+static double roofline_us(const mba_counted_kernel *c, const mba_gpu *m)
+{
+    const double *v = m->v, hz = v[MBA_GPU_clk] * 1e9 * v[MBA_GPU_sm], lanes = 32;
+    double most = (c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR]) / (v[MBA_GPU_hbm] * 1e9);
+    const double others[] = { c->n[MBA_N_TENSOR] / (v[MBA_GPU_mma16] * hz),
+                              lanes * c->n[MBA_N_FMA] / (v[MBA_GPU_fma] * hz),
+                              lanes * c->n[MBA_N_XU] / (v[MBA_GPU_xu] * hz) };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) if (others[i] > most) most = others[i];
+    return 1e6 * most;
+}
+
+static void add_predictions(const binding *b, const mba_program *p, const mba_sim_step *bound,
+                            const mba_sim_step *plain)
+{
+    for (int64_t i = 0; i < plain->launches; i++) {
+        const mba_sim_launch *l = &plain->launch[i];
+        mba_counted_kernel          *c = row_of(b, p, l->node, l->place);
+        if (!c) continue;
+        c->planned_us += 1e6 * l->seconds;
+        c->dram_rd    += l->dram_read;
+        c->dram_wr    += l->dram_write;
+        c->bound_us   += 1e6 * bound->launch[i].seconds;
+        c->limit       = bound->launch[i].limit;
+        c->met++;
+    }
+}
+
+static mba_status predict_kernels(mba_counted_set *d, mba_sim *sim, const char *machine, const char *changes,
+                                  const char *workload)
+{
+    char          words[sizeof d->one->workload];
+    mba_workload  w = { .machine = machine, .changes = changes };
+    mba_simulated r = { 0 };
+    mba_sim_step  bound = { 0 };
+    snprintf(words, sizeof words, "%s", workload);
+    MBA_TRY(workload_of(&w, words));
+    mba_status st = mba_simulated_run(&r, &w, sim);
+    if (st == MBA_OK) {
+        binding b = { d, &r.gpu, workload };
+        st = mba_sim_program(&bound, sim, r.session.program, &r.gpu,
+                             &(mba_sim_how){ .passes = MBA_STEP, .bind = bind_counts, .of = &b });
+        if (st == MBA_OK) add_predictions(&b, r.session.program, &bound, &r.step);
+        for (int i = 0; i < d->n && st == MBA_OK; i++)
+            if (!strcmp(d->one[i].workload, workload)) d->one[i].step_ms = 1e3 * bound.seconds;
+    }
+    mba_sim_step_free(&bound);
+    mba_simulated_end(&r);
+    return st == MBA_OK ? st : mba_where(st, "%s", workload);
+}
+
+mba_status mba_validated_kernels(mba_counted_set **out, const char *path, const char *machine, const char *changes)
+{
+    mba_counted_set *d = NULL;
+    mba_sim         *sim = NULL;
+    mba_gpu          m;
+    MBA_TRY(mba_gpu_load(&m, machine));
+    MBA_TRY(mba_gpu_set(&m, changes));
+    MBA_TRY(mba_counted_load(&d, path));
+    mba_status st = mba_sim_create(&sim);
+    for (int i = 0; i < d->n && st == MBA_OK; i++)
+        if (!i || strcmp(d->one[i].workload, d->one[i - 1].workload))
+            st = predict_kernels(d, sim, machine, changes, d->one[i].workload);
+    for (int i = 0; i < d->n && st == MBA_OK; i++) {
+        mba_counted_kernel *c = &d->one[i];
+        c->roofline_us = roofline_us(c, &m);
+        if (!c->met) continue;
+        double *const sums[] = { &c->planned_us, &c->bound_us, &c->dram_rd, &c->dram_wr };
+        for (size_t k = 0; k < sizeof sums / sizeof *sums; k++) *sums[k] /= c->met;
+    }
+    mba_sim_destroy(sim);
+    if (st == MBA_OK) *out = d;
+    else mba_counted_destroy(d);
     return st;
 }
 

@@ -2,10 +2,15 @@
 #ifndef MBA_VALIDATED_H
 #define MBA_VALIDATED_H
 
-#include "sim/measured.h"
+#include "sim/counted.h"
 
 /* Predicts every point of `path` (NULL: the built-in set) on `machine` with `changes` (NULL: none). */
 MBA_MUST mba_status mba_validated(mba_measured **out, const char *path, const char *machine, const char *changes);
+
+/* Predicts every kernel of `path` (NULL: the built-in set): from what it was counted to do in its plan's order, and from
+ * its plan alone. */
+MBA_MUST mba_status mba_validated_kernels(mba_counted_set **out, const char *path, const char *machine,
+                                          const char *changes);
 
 /* Measured over predicted time of whole steps on the H200, from the least to the most: the band around any predicted
  * step. */

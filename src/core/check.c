@@ -28,10 +28,11 @@ void mba_fill_inputs(mba_program *p)
         const mba_tensor *t = p->graph->tensors[k];
         if (!is_input(t) || p->layout.first[t->st->id] < 0) continue;     // windows see what they are cut from; others have no place
         void *x = mba_program_host(p, t);
-        for (int64_t i = 0; i < mba_elems(t); i++)
+        MBA_PARALLEL_FOR(i, mba_elems(t)) {
             if (t->type.dtype == MBA_I32)       ((int32_t *)x)[i]  = (int32_t)input_value(t, i);
             else if (t->type.dtype == MBA_BF16) ((uint16_t *)x)[i] = mba_to_bf16((float)input_value(t, i));
             else                                ((float *)x)[i]    = (float)input_value(t, i);
+        }
     }
 }
 
@@ -305,7 +306,7 @@ mba_status mba_case_build(mba_case_graph *o, const mba_op *op, const mba_case *c
             o->out[o->n++] = t;
         }
     mba_status st = mba_graph_status(g);
-    if (st == MBA_OK) st = mba_backward_from(g, o->n, o->out, o->seed);
+    if (st == MBA_OK && !how.alone) st = mba_backward_from(g, o->n, o->out, o->seed);
     if (st != MBA_OK) {
         mba_graph_destroy(g);
         o->g = NULL;

@@ -35,7 +35,11 @@ MBA_MUST mba_status mba_check_case_on(mba_check *worst, const mba_op *op, const 
  * the checks and by the benchmark; the caller destroys it. */
 enum { MBA_ENDS_MAX = 16 };
 typedef struct mba_case_graph { mba_graph *g; mba_tensor *out[MBA_ENDS_MAX], *seed[MBA_ENDS_MAX]; int n; } mba_case_graph;
-typedef struct mba_case_how { bool recompute; mba_dtype compute; } mba_case_how;      /* MBA_NONE: fp32 */
+typedef struct mba_case_how {
+    bool      recompute;
+    mba_dtype compute;                            /* MBA_NONE: fp32 */
+    bool      alone;                              /* no gradients: nothing is kept for them */
+} mba_case_how;
 MBA_MUST mba_status mba_case_build(mba_case_graph *out, const mba_op *op, const mba_case *c, mba_case_how how);
 
 /* Fills inputs with reproducible values (indices below their bound, reals in -1 .. 1); parameters start as

@@ -23,6 +23,9 @@ typedef struct mba_device {
     void       (*give_host)(void *p);                                       /* NULL: the device is the host */
     mba_status (*put)(void *device, const void *host, size_t bytes);
     mba_status (*get)(void *host, const void *device, size_t bytes);        /* waits */
+    /* Copies what is in the mirror of the inputs, beside what runs, for the next run to find it there. NULL: that run
+     * copies it. */
+    mba_status (*send)(struct mba_program *p);
     mba_status (*run)(struct mba_program *p, unsigned passes, const struct mba_hooks *h);   /* may return early: */
     mba_status (*wait)(void);                                               /* until all of it is done; NULL: it is */
     /* One run, every node by the device's own clock; `cold`: its caches are swept before each. NULL: ask the host's clock. */

@@ -53,9 +53,10 @@ void mba_phase_work(mba_launch *l, mba_work work, double n, const char *mix)
     phase_add(l, (mba_phase){ .work = work, .operand = -1, .n = n, .mix = mix });
 }
 
-mba_status mba_plan_variant(mba_plan *out, mba_arena *a, const mba_node *n, const mba_variant *v, const mba_machine *m)
+mba_status mba_plan_variant(mba_plan *out, const mba_plan *of, mba_arena *a, const mba_node *n, const mba_variant *v,
+                            const mba_machine *m)
 {
-    *out = (mba_plan){ .variant = v->name, .arena = a };
+    *out = (mba_plan){ .variant = v->name, .of = of, .arena = a };
     if (!v->plan) return MBA_OK;
     const mba_status st = v->plan(out, n, m);
     return st == MBA_OK ? st : mba_where(st, "%s, variant %s, on %s", n->op->name, v->name, m->name);

@@ -80,6 +80,7 @@ typedef struct mba_scratch { const char *name; size_t bytes, offset; } mba_scrat
 
 typedef struct mba_plan {
     const char *variant;
+    const struct mba_plan *of;                    /* of the node that this one serves (a gradient its forward), or NULL */
     int         nlaunches, nscratch;
     mba_launch *launch;
     mba_scratch scratch[MBA_SCRATCH_MAX];         /* named, so the simulator can follow their reuse */

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/normals.h"
 #include "core/rng.h"
 
 /* ---- variants ---- */
@@ -43,6 +44,15 @@ static bool alike(const mba_node *a, const mba_node *b)
     return true;
 }
 
+/* The plan of the node that n serves, which may tell n's plan what that node leaves for it. */
+static const mba_plan *served(const mba_program *p, const mba_node *n) { return n->of ? p->plan[n->of->id] : NULL; }
+
+static bool serve_alike(const mba_program *p, const mba_node *a, const mba_node *b)
+{
+    const mba_plan *s = served(p, a), *t = served(p, b);
+    return !s == !t && (!s || !strcmp(s->variant, t->variant));
+}
+
 static mba_status choose(mba_program *p, int32_t i)
 {
     const mba_node    *n    = p->graph->nodes[i];
@@ -52,7 +62,7 @@ static mba_status choose(mba_program *p, int32_t i)
     mba_status         st   = mba_fail(MBA_E_UNSUPPORTED, "%s has no variant %.*s for %s", n->op->name, (int)len,
                                        want ? want : "", p->options.cuda ? "CUDA" : "the CPU");
     for (int32_t j = 0; j < i; j++)
-        if (alike(n, p->graph->nodes[j])) {
+        if (alike(n, p->graph->nodes[j]) && serve_alike(p, n, p->graph->nodes[j])) {
             p->plan[i]   = p->plan[j];
             p->launch[i] = p->launch[j];
             return MBA_OK;
@@ -60,7 +70,7 @@ static mba_status choose(mba_program *p, int32_t i)
     mba_plan *plan = mba_arena_new(p->arena, mba_plan, 1);
     for (; v && v->name; v++) {
         if (want && (strlen(v->name) != len || strncmp(v->name, want, len))) continue;
-        st = mba_plan_variant(plan, p->arena, n, v, p->options.machine);
+        st = mba_plan_variant(plan, served(p, n), p->arena, n, v, p->options.machine);
         if (st == MBA_OK) {
             p->plan[i]   = plan;
             p->launch[i] = v->launch[p->options.cuda ? 0 : mba_cpu_isa()];
@@ -319,9 +329,26 @@ void *mba_program_host(const mba_program *p, const mba_tensor *t)
 {
     if (!p->device->take_host) return mba_program_at(p, t);
     mba_assert(p->mirror[t->st->role]);
-    if (p->device->wait() != MBA_OK) return NULL;
+    if (!(p->apart && t->st->role == MBA_INPUT) && p->device->wait() != MBA_OK) return NULL;
     return (char *)p->mirror[t->st->role] + p->layout.offset[t->st->id] + (size_t)t->offset * mba_dtype_bytes(t->type.dtype);
 }
+
+bool mba_program_turn(mba_program *p)
+{
+    const size_t bytes = p->layout.arena_bytes[MBA_INPUT];
+    if (!p->device->take_host || !bytes) return false;
+    if (!p->other_inputs) {
+        if (p->device->take_host(&p->other_inputs, bytes) != MBA_OK) return false;
+        memcpy(p->other_inputs, p->mirror[MBA_INPUT], bytes);      // what is written once is in both
+    }
+    void *filled = p->mirror[MBA_INPUT];
+    p->mirror[MBA_INPUT] = p->other_inputs;
+    p->other_inputs      = filled;
+    p->apart             = !p->apart;
+    return true;
+}
+
+mba_status mba_program_send(mba_program *p) { return p->device->send ? p->device->send(p) : MBA_OK; }
 
 void *mba_program_host_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param)
 {
@@ -442,6 +469,7 @@ mba_status mba_program_bind(mba_program *p, const mba_device *d)
 mba_status mba_program_run(mba_program *p, unsigned passes, const mba_step *step, const mba_hooks *h)
 {
     MBA_TRY(p->device->put(p->step, step, sizeof *step));
+    p->apart = false;
     return p->device->run(p, passes, h);
 }
 
@@ -451,6 +479,7 @@ void mba_program_destroy(mba_program *p)
     if (p->kept) p->device->forget(p);
     for (int r = 0; r < MBA_ROLES; r++) if (p->memory[r]) p->device->give(p->memory[r]);
     for (int r = 0; r < MBA_ROLES; r++) if (p->mirror[r]) p->device->give_host(p->mirror[r]);
+    if (p->other_inputs) p->device->give_host(p->other_inputs);
     if (p->step) p->device->give(p->step);
     mba_arena_destroy(p->arena);
 }
@@ -461,10 +490,10 @@ double mba_init_value(const mba_tensor *t, uint64_t seed, int64_t i)
 {
     uint32_t u[4];
     mba_philox(u, seed ^ mba_stream(t->name), 0, (uint64_t)i);
-    const double a = t->init.a, b = t->init.b, x = mba_unit(u[0]), y = mba_unit(u[1]);
+    const double a = t->init.a, b = t->init.b, x = mba_unit(u[0]);
     switch (t->init.dist) {
     case MBA_UNIFORM:     return (float)(a * (2 * x - 1));
-    case MBA_NORMAL:      return (float)(a * sqrt(-2 * log(x)) * cos(6.283185307179586 * y));
+    case MBA_NORMAL:      return mba_normal(a, seed ^ mba_stream(t->name), i);
     case MBA_LOG_INDEX:   return (float)log(1 + (double)(i % mba_cols(t)));
     case MBA_LOG_UNIFORM: return (float)log(a + (b - a) * x);
     case MBA_STEP_BIAS: {
@@ -475,19 +504,50 @@ double mba_init_value(const mba_tensor *t, uint64_t seed, int64_t i)
     }
 }
 
-mba_status mba_program_init(mba_program *p, uint64_t seed)
+enum { INIT_PIECE = 1 << 23 };                     // numbers on their way to the device
+
+static bool has_first_values(const mba_program *p, const mba_tensor *t)
 {
-    const bool on_host = !p->device->take_host;
-    for (int32_t i = 0; i < p->graph->ntensors; i++) {
-        const mba_tensor *t = p->graph->tensors[i];
-        const bool state = mba_is_state(t) && t->type.dtype == MBA_F32 && p->layout.first[t->st->id] >= 0;
-        if (!mba_is_param(t) && !state) continue;
-        float *x = on_host ? mba_program_at(p, t) : malloc(sizeof(float) * (size_t)mba_elems(t));
-        if (!x) return mba_fail(MBA_E_NOMEM, "no memory for the first values of %s", t->name);
-        MBA_PARALLEL_FOR(k, mba_elems(t)) x[k] = (float)mba_init_value(t, seed, k);
-        const mba_status st = on_host ? MBA_OK : mba_program_set(p, t, x);
-        if (!on_host) free(x);
-        MBA_TRY(st);
+    const bool state = mba_is_state(t) && t->type.dtype == MBA_F32 && p->layout.first[t->st->id] >= 0;
+    return mba_is_param(t) || state;
+}
+
+static void first_values(float *x, const mba_tensor *t, uint64_t seed, int64_t from, int64_t n)
+{
+    if (t->init.dist == MBA_NORMAL) mba_normals(x, from, n, t->init.a, seed ^ mba_stream(t->name));
+    else MBA_PARALLEL_FOR(k, n) x[k] = (float)mba_init_value(t, seed, from + k);
+}
+
+/* In pieces, through memory that the device copies from quickly: to the parameter and to its compute copy. */
+static mba_status send_first_values(mba_program *p, const mba_tensor *t, uint64_t seed, float *x, uint16_t *half)
+{
+    char      *copy = t->st->role == MBA_PARAM ? copy_of(p, t) : NULL;
+    char      *to = p->layout.first[t->st->id] >= 0 ? mba_program_at(p, t) : NULL;
+    const bool narrow = t->type.dtype == MBA_BF16;
+    mba_assert(mba_dense(t));
+    for (int64_t at = 0; at < mba_elems(t); at += INIT_PIECE) {
+        const int64_t n = mba_elems(t) - at < INIT_PIECE ? mba_elems(t) - at : INIT_PIECE;
+        first_values(x, t, seed, at, n);
+        if (copy || narrow) MBA_PARALLEL_FOR(k, n) half[k] = mba_to_bf16(x[k]);
+        if (copy) MBA_TRY(p->device->put(copy + 2 * at, half, 2 * (size_t)n));
+        if (to && narrow)  MBA_TRY(p->device->put(to + 2 * at, half, 2 * (size_t)n));
+        if (to && !narrow) MBA_TRY(p->device->put(to + 4 * at, x, 4 * (size_t)n));
+        if (p->device->wait) MBA_TRY(p->device->wait());                       // the next goes into the same memory
     }
     return MBA_OK;
+}
+
+mba_status mba_program_init(mba_program *p, uint64_t seed)
+{
+    void      *piece = NULL;
+    mba_status st = MBA_OK;
+    if (p->device->take_host) MBA_TRY(p->device->take_host(&piece, 6 * (size_t)INIT_PIECE));
+    for (int32_t i = 0; i < p->graph->ntensors && st == MBA_OK; i++) {
+        const mba_tensor *t = p->graph->tensors[i];
+        if (!has_first_values(p, t)) continue;
+        if (piece) st = send_first_values(p, t, seed, piece, (uint16_t *)((float *)piece + INIT_PIECE));
+        else       first_values(mba_program_at(p, t), t, seed, 0, mba_elems(t));
+    }
+    if (piece) p->device->give_host(piece);
+    return st;
 }

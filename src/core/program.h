@@ -53,6 +53,8 @@ typedef struct mba_program {
     const mba_device    *device;                  /* after bind: */
     void                *memory[MBA_ROLES];
     void                *mirror[MBA_ROLES];       /* inputs and results on the host, where that is not the device */
+    void                *other_inputs;            /* a second mirror of the inputs, once one was asked for */
+    bool                 apart;                   /* what is under way does not read the mirror of the inputs */
     void                *kept;                    /* the device's own: captured graphs */
     mba_step            *step;                    /* the device's copy */
     mba_call            *call;                    /* per node, ready to go */
@@ -66,6 +68,13 @@ void               *mba_program_at(const mba_program *p, const mba_tensor *t);  
 /* The host's side of an input or a result; waits until the device is done with it. What is written to an input
  * is seen by the next run; a result is that of the last one. On the CPU it is the tensor itself. */
 void               *mba_program_host(const mba_program *p, const mba_tensor *t);
+/* Between two runs of a device that works by itself: the inputs that are written from here on are those of the next
+ * run, and the host need not wait for the one under way. `send` begins to copy them. `turn` gives false, and nothing
+ * happens, where the device is the host; turning twice gives the inputs of the last run back.
+ *
+ *     run n;  if (mba_program_turn(p)) { write the inputs of n + 1; send; }  look at the results of n;  run n + 1; */
+bool                mba_program_turn(mba_program *p);
+MBA_MUST mba_status mba_program_send(mba_program *p);
 void               *mba_program_host_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param);
 /* What outlives a step (parameters, gradients, moments, states) for the host to read, by mba_program_host: a copy of it
  * where the device is not the host. push sends what was changed there back, and makes compute copies of it. */
@@ -80,8 +89,9 @@ void               *mba_program_beside(const mba_program *p, const mba_storage *
 size_t              mba_program_bytes(const mba_program *p);                    /* all arenas: what bind takes */
 MBA_MUST mba_status mba_program_init(mba_program *p, uint64_t seed);            /* parameters and states, by name */
 
-MBA_MUST mba_status mba_plan_variant(mba_plan *out, mba_arena *a, const mba_node *n, const mba_variant *v,
-                                     const mba_machine *m);
+/* `of`: the plan of the node that n serves, which decides what that node leaves for n; NULL: none. */
+MBA_MUST mba_status mba_plan_variant(mba_plan *out, const mba_plan *of, mba_arena *a, const mba_node *n,
+                                     const mba_variant *v, const mba_machine *m);
 
 /* The yardstick: any graph, node by node, in fp64 and without sharing memory. */
 typedef struct mba_reference mba_reference;

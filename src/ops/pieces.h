@@ -29,6 +29,9 @@ static inline void mba__phases_evenly(mba_launch *l, const mba_node *n, double b
     const mba_cost c = n->op->cost(n);
     for (int k = 0; k < MBA_IN_MAX; k++)
         if (n->in[k]) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / blocks);
+    for (int k = 0; k < MBA_OUT_MAX; k++)                          // what is added to is read first
+        if (n->out[k] && mba_adds(n, k))
+            mba_phase_move(l, MBA_LOAD, MBA_ARG_OUT(k), mba_tensor_bytes(n->out[k]) / blocks);
     mba_phase_work(l, MBA_FMA, c.vector_flops / 2 / blocks, NULL);
     if (c.special_ops > 0) mba_phase_work(l, MBA_SFU, c.special_ops / blocks, NULL);
     for (int k = 0; k < MBA_OUT_MAX; k++)

@@ -8,7 +8,7 @@
 enum { ROWS = 360, FEWEST = 60, MOST = 120, REASONS = 8 };
 
 /* Kernels of a run: more stores, fewer of each, so that the page stays small. */
-static int most_of(const mba_stores *r) { const int n = ROWS / r->n; return n < FEWEST ? FEWEST : n > MOST ? MOST : n; }
+static int most_of(const mba_stores *r) { const int n = ROWS / r->shown; return n < FEWEST ? FEWEST : n > MOST ? MOST : n; }
 
 static bool every(const mba_kernel_view *k) { (void)k; return true; }
 
@@ -69,7 +69,7 @@ static void controls(mba_buf *b, const mba_stores *r)
                                                               mba_kind_long(k));
     mba_buf_put(b, "</select></label>");
     mba_buf_put(b, "<label>run <select id=\"krun\"><option value=\"all\">all</option>");
-    for (int i = 0; i < r->n; i++) {
+    for (int i = 0; i < r->shown; i++) {
         mba_buf_add(b, "<option value=\"%d\">", i);
         mba_buf_html(b, mba_run_label(r, i));
         mba_buf_put(b, "</option>");
@@ -82,12 +82,12 @@ mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
     int    id = 0, left_out = 0;
     controls(b, r);
     mba_buf_add(b, "<div class=\"scroll kscroll\" tabindex=\"0\" role=\"region\" aria-label=\"kernel explorer\"><table "
-                   "class=\"kt%s\" id=\"kt\"><thead><tr>", r->n < 2 ? " one" : "");
+                   "class=\"kt%s\" id=\"kt\"><thead><tr>", r->shown < 2 ? " one" : "");
     for (int i = 0; headings[i]; i++) mba_buf_add(b, "<th scope=\"col\"%s><button>%s</button></th>", i == 0
                                                   ? " class=\"pin\"" : i >= 5 && i != 10 && i != 11 ? " class=\"n\""
                                                       : "", headings[i]);
     mba_buf_put(b, "</tr></thead><tbody>");
-    for (int run = 0; run < r->n; run++) {
+    for (int run = 0; run < r->shown; run++) {
         mba_chosen c;
         MBA_TRY(mba_choose(&c, r->run[run].a, every, most_of(r)));
         for (int i = 0; i < c.n; i++) kernel_row(b, r, run, c.k[i], id++);
@@ -102,14 +102,17 @@ mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
 
 /* ---- records ---- */
 
+/* What was not measured is left out of a record. */
 static void text_field(mba_buf *b, const char *name, const char *text)
 {
+    if (!text) return;
     mba_buf_add(b, ",\"%s\":", name);
     mba_buf_json(b, text);
 }
 
 static void field(mba_buf *b, const char *name, double v)
 {
+    if (!isfinite(v)) return;
     mba_buf_add(b, ",\"%s\":", name);
     mba_buf_json_number(b, v);
 }
@@ -212,7 +215,7 @@ mba_status mba_part_kernels_json(mba_buf *b, const mba_stores *r)
 {
     int id = 0;
     mba_buf_put(b, "[");
-    for (int run = 0; run < r->n; run++) {
+    for (int run = 0; run < r->shown; run++) {
         mba_chosen c;
         MBA_TRY(mba_choose(&c, r->run[run].a, every, most_of(r)));
         for (int i = 0; i < c.n; i++, id++) record(b, r, run, c.k[i], id);

@@ -123,7 +123,7 @@ static mba_status fig5_draw(mba_canvas *canvas, double w, const mba_stores *r, i
     mba_chosen          c;
     (void)view;
     MBA_TRY(mba_blocks_of(a, &b, &n));
-    mba_status st = mba_choose(&c, a, n ? any : has_life, MOST);
+    mba_status st = mba_choose(&c, a, n ? any : has_life, mba_most(r, MOST));
     if (st == MBA_OK) {
         mba_svg s = mba_svg_begin(canvas, w, 10 + 18.0 * c.n + 40, "Lifetimes of thread blocks");
         st = draw_lives(&s, a, &c, b, n);
@@ -180,7 +180,7 @@ static mba_status fig8_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          c;
-    MBA_TRY(mba_choose(&c, a, has_warps, MOST));
+    MBA_TRY(mba_choose(&c, a, has_warps, mba_most(r, MOST)));
     for (int i = 0; i < c.n; i++) {
         const mba_row_kernel *k = c.k[i]->row;
         mba_stall             top[1];
@@ -267,7 +267,7 @@ static mba_status fig8_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     mba_chosen          chosen;
     mba_stall           one[1];
     bool                counted = false;
-    MBA_TRY(mba_choose(&chosen, a, has_warps, MOST));
+    MBA_TRY(mba_choose(&chosen, a, has_warps, mba_most(r, MOST)));
     for (int i = 0; i < chosen.n; i++) counted |= mba_stalls_of(chosen.k[i], one, 1) > 0;
     if (view == 1 && !counted) {
         mba_svg_frame(c, w, "Stalls: no data yet", "share of stalled warps, %", "kernels", "stall counters, on a GPU: "

@@ -26,7 +26,7 @@ static mba_status fig3_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          c;
-    MBA_TRY(mba_choose(&c, a, has_hits, MOST));
+    MBA_TRY(mba_choose(&c, a, has_hits, mba_most(r, MOST)));
     for (int i = 0; i < c.n; i++) {
         const mba_kernel_view *k = c.k[i];
         mba_grid_text(g, mba_kernel_label(a, k, 60).s);
@@ -62,7 +62,7 @@ static mba_status fig3_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     const mba_analysis *a = r->run[run].a;
     mba_chosen          chosen;
     (void)view;
-    MBA_TRY(mba_choose(&chosen, a, has_hits, MOST));
+    MBA_TRY(mba_choose(&chosen, a, has_hits, mba_most(r, MOST)));
     const mba_lanes lanes = mba_lanes_for(w, chosen.n, 10, 18);
     mba_svg         s = mba_svg_begin(c, w, lanes.bottom + 40, "L1 and L2 hit rates");
     const mba_scale x = mba_lin(0, 100, lanes.left, w - 14);
@@ -177,7 +177,7 @@ static mba_status fig9_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          c;
-    MBA_TRY(mba_choose(&c, a, has_sector, MOST));
+    MBA_TRY(mba_choose(&c, a, has_sector, mba_most(r, MOST)));
     for (int i = 0; i < c.n; i++) {
         mba_grid_text(g, mba_kernel_label(a, c.k[i], 60).s);
         mba_grid_number(g, c.k[i]->counted.sectors_per_load);
@@ -202,7 +202,7 @@ static mba_status fig9_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     const mba_analysis *a = r->run[run].a;
     mba_chosen          chosen;
     (void)view;
-    MBA_TRY(mba_choose(&chosen, a, has_sector, MOST));
+    MBA_TRY(mba_choose(&chosen, a, has_sector, mba_most(r, MOST)));
     const mba_lanes lanes = mba_lanes_for(w, chosen.n, 10, 18);
     mba_svg         s = mba_svg_begin(c, w, lanes.bottom + 40, "Sectors per request");
     const mba_scale x = mba_lin(0, 32, lanes.left, w - 14);

@@ -1,4 +1,4 @@
-/* fig_compare.c -- what needs more than one store: Mamba-1 against Mamba-2, sizes, variants, ours against peers; and what-if. */
+/* fig_compare.c -- what needs more than one store: Mamba-1 against Mamba-2, sizes, variants, ours against peers. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,11 +165,41 @@ static bool any_partner(const mba_stores *r, bool equal_units)
 static bool has_sizes(const mba_stores *r, int run)    { (void)run; return any_partner(r, false); }
 static bool has_variants(const mba_stores *r, int run) { (void)run; return any_partner(r, true); }
 
-static const mba_grid_column partner_columns[] = { { "run", "run" }, { "units", "units a step" },
+/* How the SSM operators of a run are computed: "ssd fused, ssd_bwd fused". */
+static mba_name variants_of(const mba_analysis *a)
+{
+    mba_name    w = { "" };
+    const char *seen[8];
+    int         n = 0;
+    for (int64_t i = 0; i < a->nnodes && n < 8; i++) {
+        const mba_row_node *k = &a->node[i];
+        bool                known = !k->op || !k->variant || !k->kind || strcmp(k->kind, "ssm");
+        for (int j = 0; j < n && !known; j++) known = !strcmp(seen[j], k->op);
+        if (known) continue;
+        const size_t used = strlen(w.s);
+        snprintf(w.s + used, sizeof w.s - used, "%s%s %s", n ? ", " : "", k->op, k->variant);
+        seen[n++] = k->op;
+    }
+    return w;
+}
+
+/* Time of the slowest of the same model and size over that of run i: of the step, of its SSM operators. */
+static double faster(const mba_stores *r, int i, int which)
+{
+    double slowest = aspect(r->run[i].a, which);
+    for (int j = 0; j < r->n; j++)
+        if (same_model(r->run[i].a, r->run[j].a) && r->run[i].a->units == r->run[j].a->units)
+            slowest = fmax(slowest, aspect(r->run[j].a, which));
+    return slowest / aspect(r->run[i].a, which);
+}
+
+static const mba_grid_column partner_columns[] = { { "run", "run" }, { "variants", "SSM operators by" },
+                                                   { "units", "units a step" },
                                                    { "step_us_per_unit", "step, µs per unit" },
                                                        { "ssm_us_per_unit", "SSM, µs per unit" },
     { "ssm_percent_of_floor", "SSM, % of floor" }, { "ssm_gb_s", "SSM, DRAM GB/s" },
-        { "ssm_mb", "SSM, DRAM MB a step" }, { 0 } };
+        { "ssm_mb", "SSM, DRAM MB a step" }, { "step_faster", "step, × the slowest" },
+        { "ssm_faster", "SSM, × the slowest" }, { 0 } };
 
 static mba_status partner_numbers(mba_grid *g, const mba_stores *r, bool equal_units)
 {
@@ -177,12 +207,15 @@ static mba_status partner_numbers(mba_grid *g, const mba_stores *r, bool equal_u
         const mba_analysis *a = r->run[i].a;
         if (!has_partner(r, i, equal_units)) continue;
         mba_grid_text(g, mba_run_label(r, i));
+        mba_grid_text(g, variants_of(a).s);
         mba_grid_number(g, a->units);
         mba_grid_number(g, aspect(a, 0));
         mba_grid_number(g, aspect(a, 1));
         mba_grid_number(g, aspect(a, 4));
         mba_grid_number(g, aspect(a, 5));
         mba_grid_number(g, ssm_of(a).bytes / 1e6);
+        mba_grid_number(g, equal_units ? faster(r, i, 0) : NAN);
+        mba_grid_number(g, equal_units ? faster(r, i, 1) : NAN);
     }
     return MBA_OK;
 }
@@ -207,8 +240,52 @@ static void fig11_heading(mba_buf *b, const mba_stores *r, int run)
 
 static void fig12_heading(mba_buf *b, const mba_stores *r, int run)
 {
+    double best = 0;
+    int    which = 0;
+    (void)run;
+    for (int i = 0; i < r->n; i++)
+        if (has_partner(r, i, true) && faster(r, i, 0) > best) best = faster(r, i, 0), which = i;
+    mba_buf_add(b, "The fastest way takes the step %s × as fast as the slowest: ", mba_num(best).s);
+    mba_buf_html(b, mba_run_label(r, which));
+}
+
+static mba_status fig12_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
+{
+    const bool   narrow = w <= MBA_NARROW;
+    const double left = narrow ? 4 : 300, rh = narrow ? 40 : 26;
+    double       most = 1.5;
+    int          rows = 0, row = 0;
+    (void)run, (void)view;
+    for (int i = 0; i < r->n; i++) {
+        if (!has_partner(r, i, true)) continue;
+        rows++;
+        for (int k = 0; k < 2; k++) if (faster(r, i, k) > most) most = faster(r, i, k);
+    }
+    mba_svg         s = mba_svg_begin(c, w, 10 + rh * rows + 40, "Variants of the same model and size");
+    const mba_scale x = mba_lin(0, mba_round_up(most), left, w - 14);
+    mba_svg_axis(&s, x, 6, 10 + rh * rows, "× as fast as the slowest of the same model and size");
+    for (int i = 0; i < r->n; i++) {
+        if (!has_partner(r, i, true)) continue;
+        const double y = 10 + rh * row++ + (narrow ? 28 : 13);
+        const double v[2] = { faster(r, i, 0), faster(r, i, 1) };
+        mba_svg_text(&s, narrow ? 0 : left - 8, narrow ? y - 13 : y + 4, "halo", narrow ? 's' : 'e', "%s",
+                     mba_short(mba_run_label(r, i), narrow ? 46 : 40).s);
+        for (int k = 0; k < 2; k++) {
+            if (!isfinite(v[k])) continue;
+            mba_svg_mark(&s, k ? MBA_DIAMOND : MBA_CIRCLE, mba_at(x, v[k]), y, 5, k ? "ssm" : "gemm", false,
+                         mba_tip(c, "%s · %s|%s × the slowest|%s", mba_run_label(r, i), k ? "SSM operators" : "step",
+                                 mba_num(v[k]).s, variants_of(r->run[i].a).s), NULL);
+        }
+    }
+    mba_svg_end(&s);
+    return MBA_OK;
+}
+
+static void fig12_legend(mba_buf *b, const mba_stores *r, int run)
+{
     (void)r, (void)run;
-    mba_buf_put(b, "The same models, computed in different ways");
+    mba_legend_item(b, "gemm", "● the step");
+    mba_legend_item(b, "ssm", "◆ its SSM operators");
 }
 
 const mba_figure mba_figure_fig11 = {
@@ -226,25 +303,7 @@ const mba_figure mba_figure_fig12 = {
                                                                             "bandwidth?",
     "stores of one model and size with other variants: mambascope profile --op ssd=VARIANT --out b.db; mambascope "
     "report a.db b.db", true, NULL, partner_columns, has_variants,
-    fig12_heading, fig12_numbers, NULL, NULL };
-
-/* ---- Fig. 13 ---- */
-
-static bool never(const mba_stores *r, int run) { (void)r, (void)run; return false; }
-static void fig13_heading(mba_buf *b, const mba_stores *r, int run)
-{
-    (void)r, (void)run;
-    mba_buf_put(b, "What other hardware would do");
-}
-
-static mba_status no_numbers(mba_grid *g, const mba_stores *r, int run) { (void)g, (void)r, (void)run; return MBA_OK; }
-static const mba_grid_column fig13_columns[] = { { "machine", "machine" }, { 0 } };
-
-const mba_figure mba_figure_fig13 = {
-    "fig13", "What-if", "Fig. 13 · what-if", "Sweeps of the simulator over bandwidth, tensor : vector ratio and "
-                                             "registers.", "Simulated values are drawn hollow, with their band.",
-    "sweeps of the simulator: stores of this version hold none yet", true, NULL, fig13_columns, never, fig13_heading,
-        no_numbers, NULL, NULL };
+    fig12_heading, fig12_numbers, fig12_draw, fig12_legend };
 
 /* ---- stores side by side ---- */
 

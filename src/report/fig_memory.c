@@ -73,7 +73,7 @@ static mba_status memory_draw(mba_canvas *c, double w, const mba_stores *r, int 
     }
     mba_svg_axis(&s, x, bottom, bottom, "operator, in the order they run");
     mba_svg_text(&s, 0, 11, "t2", 's', "MB alive");
-    const int64_t stretch = m->nnodes / POINTS + 1;
+    const int64_t stretch = m->nnodes / mba_most(r, POINTS) + 1;
     for (int64_t i = 0; i < m->nnodes && n < POINTS; i += stretch) {
         int64_t at = i;
         for (int64_t k = i; k < i + stretch && k < m->nnodes; k++) if (m->alive_bytes[k] > m->alive_bytes[at]) at = k;

@@ -41,7 +41,7 @@ static mba_status fig2_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          c;
-    MBA_TRY(mba_choose(&c, a, has_point, MOST));
+    MBA_TRY(mba_choose(&c, a, has_point, mba_most(r, MOST)));
     for (int i = 0; i < c.n; i++) {
         const point p = point_of(c.k[i], BOTH);
         mba_grid_text(g, mba_kernel_label(a, c.k[i], 60).s);
@@ -184,7 +184,7 @@ static mba_status fig2_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     const mba_analysis *a = r->run[run].a;
     const double        h = w <= MBA_NARROW ? 380 : 500;
     mba_chosen          chosen;
-    MBA_TRY(mba_choose(&chosen, a, has_point, MOST));
+    MBA_TRY(mba_choose(&chosen, a, has_point, mba_most(r, MOST)));
     const plane p = plane_for(w, h, a, &chosen, view);
     mba_svg     s = mba_svg_begin(c, w, h, "Roofline of the kernels, by level of memory");
     draw_axes(&s, &p, view);
@@ -216,7 +216,7 @@ static void fig2_legend(mba_buf *b, const mba_stores *r, int run)
 
 const mba_figure mba_figure_fig2 = {
     "fig2", "Roofline", "Fig. 2 · roofline",
-    "The thirty longest kernels: TFLOP/s against FLOP per byte at each level of memory. An FMA is 2 FLOPs; time of the "
+    "The longest kernels: TFLOP/s against FLOP per byte at each level of memory. An FMA is 2 FLOPs; time of the "
     "counter run.",
     "Marks of one kernel share a height: the further right, the fewer bytes at that level per FLOP. A kernel whose "
     "DRAM mark is on the slope is bound by DRAM; one far below both "

@@ -46,6 +46,61 @@ const mba_figure mba_figure_table1 = {
             "own models", false, NULL, table1_columns, always,
     table1_heading, table1_numbers, NULL, NULL };
 
+/* ---- what the small models learned ---- */
+
+static bool has_training(const mba_stores *r, int run)
+{
+    (void)run;
+    for (int i = 0; i < r->n; i++) if (!isnan(mba_sheet_value(r->run[i].a, "train.steps"))) return true;
+    return false;
+}
+
+static const mba_grid_column training_columns[] = { { "run", "run" }, { "model", "small model" }, { "steps",
+    "updates" },
+    { "units", "units seen" }, { "first_loss", "first loss" }, { "last_loss", "last loss" },
+    { "valid_loss", "held out" }, { "score_name", "score" }, { "score", "" }, { "units_per_s", "units per s" }, { 0 } };
+
+static mba_status training_numbers(mba_grid *g, const mba_stores *r, int run)
+{
+    static const char *const keys[] = { "train.steps", "train.units", "train.first_loss", "train.last_loss",
+                                        "train.valid_loss" };
+    (void)run;
+    for (int i = 0; i < r->n; i++) {
+        const mba_analysis *a = r->run[i].a;
+        if (isnan(mba_sheet_value(a, "train.steps"))) continue;
+        mba_grid_text(g, mba_run_label(r, i));
+        mba_grid_text(g, mba_sheet_find(a, "train.model"));
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) mba_grid_number(g, mba_sheet_value(a, keys[k]));
+        mba_grid_text(g, mba_sheet_unit(a, "train.score"));
+        mba_grid_number(g, mba_sheet_value(a, "train.score"));
+        mba_grid_number(g, mba_sheet_value(a, "train.units_per_s"));
+    }
+    return MBA_OK;
+}
+
+static void training_heading(mba_buf *b, const mba_stores *r, int run)
+{
+    int fell = 0, n = 0;
+    (void)run;
+    for (int i = 0; i < r->n; i++) {
+        const mba_analysis *a = r->run[i].a;
+        if (isnan(mba_sheet_value(a, "train.steps"))) continue;
+        n++;
+        fell += mba_sheet_value(a, "train.last_loss") < mba_sheet_value(a, "train.first_loss");
+    }
+    mba_buf_add(b, "The loss fell in %d of %d small models", fell, n);
+}
+
+const mba_figure mba_figure_training = {
+    "training", "Training", "Training · small models of each family",
+        "A small relative of each model, trained by the same "
+    "program on SYNTHETIC data: bytes, shapes, graphs.",
+    "That the engine learns is shown here, not how well a model can become: docs/results has longer runs. Loss in "
+        "nats, of "
+    "the first and the last update; held out: of data it never saw.",
+    "stores of the suite: mambascope suite", true, NULL, training_columns, has_training, training_heading,
+    training_numbers, NULL, NULL };
+
 /* ---- Table II ---- */
 
 static bool is_ssm(const mba_kernel_view *k) { return k->kind == MBA_SSM; }

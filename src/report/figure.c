@@ -61,6 +61,8 @@ mba_status mba_choose(mba_chosen *c, const mba_analysis *a, mba_want_fn *want, i
     return MBA_OK;
 }
 
+int mba_most(const mba_stores *r, int alone) { return r->shown > 3 ? alone / 2 : alone; }
+
 bool mba_any_kernel(const mba_analysis *a, mba_want_fn *want)
 {
     for (int64_t i = 0; i < a->nkernels; i++) if (a->kernel[i].launches > 0 && want(&a->kernel[i])) return true;

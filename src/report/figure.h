@@ -36,6 +36,7 @@ double      mba_launches_of(const mba_analysis *a);           /* of a step */
 typedef struct mba_chosen { const mba_kernel_view **k; int n, left_out; double left_out_s; } mba_chosen;    /* free(k) */
 typedef bool mba_want_fn(const mba_kernel_view *k);
 MBA_MUST mba_status mba_choose(mba_chosen *c, const mba_analysis *a, mba_want_fn *want, int most);           /* the longest in a step first */
+int      mba_most(const mba_stores *r, int alone);    /* marks of a figure: fewer where many runs have one each */
 bool     mba_any_kernel(const mba_analysis *a, mba_want_fn *want);
 mba_name mba_kernel_label(const mba_analysis *a, const mba_kernel_view *k, int characters);                  /* with its number where names repeat */
 double   mba_whole(int64_t v);                                                                               /* NaN where absent */

@@ -118,7 +118,7 @@ mba_status mba_part_method(mba_buf *b, const mba_stores *r)
 {
     mba_buf_put(b, conventions);
     mba_run_switch(b, r);
-    for (int i = 0; i < r->n; i++) {
+    for (int i = 0; i < r->shown; i++) {
         mba_run_open(b, r, i);
         notes(b, r->run[i].a);
         mba_buf_put(b, "<h3>Ceilings of the machine</h3>");

@@ -10,10 +10,10 @@
 
 void mba_run_switch(mba_buf *b, const mba_stores *r)
 {
-    if (r->n < 2) return;
+    if (r->shown < 2) return;
     mba_buf_put(b, "<div class=\"ctl\"><span class=\"lab\">run</span><div class=\"seg\" data-for=\"main\" "
                    "data-key=\"run\" role=\"group\" aria-label=\"run\">");
-    for (int i = 0; i < r->n; i++) {
+    for (int i = 0; i < r->shown; i++) {
         mba_buf_add(b, "<button value=\"%d\" aria-pressed=\"%s\">", i, i ? "false" : "true");
         mba_buf_html(b, mba_run_label(r, i));
         mba_buf_put(b, "</button>");
@@ -23,7 +23,7 @@ void mba_run_switch(mba_buf *b, const mba_stores *r)
 
 void mba_run_open(mba_buf *b, const mba_stores *r, int run)
 {
-    if (r->n < 2) mba_buf_put(b, "<div>");
+    if (r->shown < 2) mba_buf_put(b, "<div>");
     else          mba_buf_add(b, "<div data-run=\"%d\"%s>", run, run ? " hidden" : "");
 }
 
@@ -34,7 +34,7 @@ void mba_run_end(mba_buf *b) { mba_buf_put(b, "</div>\n"); }
 static bool has_data(const mba_figure *f, const mba_stores *r)
 {
     if (f->across) return f->has(r, -1);
-    for (int i = 0; i < r->n; i++) if (f->has(r, i)) return true;
+    for (int i = 0; i < r->shown; i++) if (f->has(r, i)) return true;
     return false;
 }
 
@@ -119,6 +119,7 @@ static mba_status block(mba_canvas *c, const mba_figure *f, const mba_stores *r,
     f->heading(b, r, run);
     mba_buf_add(b, "</h2><p class=\"sub\">%s</p><div class=\"cols\"><div>", f->sub);
     if (f->draw) MBA_TRY(drawings(c, f, r, run));
+    if (!strcmp(f->name, "fig13")) mba_buf_put(b, "<div class=\"wi\" id=\"wi\"></div>");
     if (!strcmp(f->name, "timeline")) mba_buf_add(b, "<div class=\"zoom\" data-events=\"%d\"></div>", run);
     MBA_TRY(numbers(b, f, r, run));
     mba_buf_add(b, "</div><div class=\"notes\"><p><b>How to read.</b> %s</p>", f->reading);
@@ -137,7 +138,7 @@ static mba_status figure(mba_canvas *c, const mba_figure *f, const mba_stores *r
         MBA_TRY(block(c, f, r, -1));
     } else {
         mba_run_switch(b, r);
-        for (int i = 0; i < r->n; i++) {
+        for (int i = 0; i < r->shown; i++) {
             mba_run_open(b, r, i);
             MBA_TRY(block(c, f, r, i));
             mba_run_end(b);
@@ -181,8 +182,13 @@ static void banner(mba_buf *b, const mba_stores *r)
         uncounted += r->run[i].a->ncounters == 0;
         foreign += mba_run_is_foreign(r->run[i].a);
     }
-    if (!synthetic && !uncounted && !foreign) return;
+    if (!synthetic && !uncounted && !foreign && !*r->left_out) return;
     mba_buf_put(b, "<p class=\"banner\">");
+    if (*r->left_out) {
+        mba_buf_put(b, "LEFT OUT, because they could not be read: ");
+        mba_buf_html(b, r->left_out);
+        mba_buf_put(b, ". ");
+    }
     if (synthetic) mba_buf_add(b, "%d of %d runs used SYNTHETIC data of the true shapes. ", synthetic, r->n);
     if (uncounted) mba_buf_add(b, "%d of %d runs have no hardware counters: bytes and FLOPs there are the least of the "
                                   "algorithm. ", uncounted, r->n);
@@ -215,9 +221,9 @@ static void head(mba_canvas *c, const mba_stores *r)
     top_line(b, r);
     navigation(b, r);
     mba_buf_put(b, "<main id=\"main\"><div class=\"head\"><h1>What the hardware does while ");
-    if (r->n == 1) mba_buf_html(b, mba_run_label(r, 0));
-    else           mba_buf_add(b, "%d models", r->n);
-    mba_buf_put(b, r->n == 1 ? " trains</h1>" : " train</h1>");
+    if (r->shown == 1) mba_buf_html(b, mba_run_label(r, 0));
+    else           mba_buf_add(b, "%d models", r->shown);
+    mba_buf_put(b, r->shown == 1 ? " trains</h1>" : " train</h1>");
     banner(b, r);
     mba_buf_put(b, "<section id=\"findings\" aria-label=\"findings\">");
     mba_part_findings(c, r);
@@ -232,9 +238,14 @@ static mba_status data(mba_canvas *c, const mba_stores *r)
 {
     mba_buf *b = &c->out;
     mba_buf_put(b, "<script type=\"application/json\" id=\"data\">{\"meta\":{\"program\":\"mambascope " MBA_VERSION "\",\"runs\":[");
-    for (int i = 0; i < r->n; i++) {
+    for (int i = 0; i < r->shown; i++) {
         if (i) mba_buf_put(b, ",");
         mba_buf_json(b, mba_run_label(r, i));
+    }
+    mba_buf_put(b, "],\"workloads\":[");
+    for (int i = 0; i < r->shown; i++) {
+        if (i) mba_buf_put(b, ",");
+        mba_buf_json(b, r->run[i].a->workload);
     }
     mba_buf_put(b, "],\"paint\":[");
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) mba_buf_add(b, "%s\"%s\"", k ? "," : "", mba_kind_paint(k));
@@ -243,12 +254,14 @@ static mba_status data(mba_canvas *c, const mba_stores *r)
     mba_buf_put(b, "],\"phase\":[");
     for (int p = 0; p < MBA_PHASES; p++) mba_buf_add(b, "%s\"%s\"", p ? "," : "", mba_phase_name(p));
     mba_buf_put(b, "]},\n\"events\":[");
-    for (int i = 0; i < r->n; i++) {
+    for (int i = 0; i < r->shown; i++) {
         if (i) mba_buf_put(b, ",\n");
         MBA_TRY(mba_timeline_json(b, r->run[i].a));
     }
     mba_buf_put(b, "],\n\"kernels\":");
     MBA_TRY(mba_part_kernels_json(b, r));
+    mba_buf_put(b, ",\n\"whatif\":");
+    mba_part_whatif_json(b, r->whatif);
     mba_buf_put(b, ",\n\"tips\":[");
     for (int i = 0; i < c->ntips; i++) {
         if (i) mba_buf_put(b, ",\n");

@@ -47,6 +47,7 @@ mba_status mba_stores_open(mba_stores *r, const char *const *path, int n)
         if (st == MBA_OK) st = mba_analysis_create(&run->a, run->store);
     }
     if (st == MBA_OK) {
+        r->shown = r->n;
         name_runs(r, path);
         set_beside(r);
         return MBA_OK;
@@ -190,6 +191,12 @@ static void summary_of(mba_buf *b, const mba_analysis *a)
     number(b, "ssm_percent", 100 * mba_kind_s(a, MBA_SSM) / a->busy_s);
     number(b, "percent_of_floor", mba_bounds_of(a, MBA_ALL_KERNELS).percent_of_floor);
     number(b, "ssm_bandwidth_gb_s", mba_bandwidth_of(a, MBA_SSM_KERNELS).mean / 1e9);
+    if (!isnan(mba_sheet_value(a, "train.steps"))) {
+        number(b, "train_steps", mba_sheet_value(a, "train.steps"));
+        number(b, "train_first_loss", mba_sheet_value(a, "train.first_loss"));
+        number(b, "train_last_loss", mba_sheet_value(a, "train.last_loss"));
+        number(b, "train_valid_loss", mba_sheet_value(a, "train.valid_loss"));
+    }
     mba_claims_judge(a, claim);
     mba_buf_put(b, ",\n   \"claims\": [");
     for (int i = 0; i < MBA_CLAIMS; i++) {

@@ -106,13 +106,19 @@ function card(k) {
     ["occupancy", known(k.occ_max) && `${fmt(k.occ)} % of ${fmt(k.occ_max)} % possible, by ${k.limiter}`], ["block lifetime", known(k.life) && fmt(k.life) + " µs mean"],
     ["least bytes, DRAM", `${MB(k.least_b)}, ${MB(k.dram)}`], ["L2, L1 traffic", known(k.l2) && `${MB(k.l2)}, ${MB(k.l1)}`], ["hits L1, L2", (known(k.l1_hit) || known(k.l2_hit)) && `${fmt(k.l1_hit)} %, ${fmt(k.l2_hit)} %`],
     ["least GFLOP", `tensor ${G(k.least_tf)}, vector ${G(k.least_vf)}, special ${G(k.least_sf)}`], ["executed GFLOP", (known(k.tf) || known(k.vf)) && `tensor ${G(k.tf)}, vector ${G(k.vf)}, special ${G(k.sf)}`],
-    ["counter run", known(k.us_c) && `${fmt(k.us_c)} µs at ${fmt(k.ghz)} GHz`], ["symbol", k.symbol]].filter(f => f[1] || f[1] === 0);
+    ["simulated, ms a step", simulated(k)], ["counter run", known(k.us_c) && `${fmt(k.us_c)} µs at ${fmt(k.ghz)} GHz`], ["symbol", k.symbol]].filter(f => f[1] || f[1] === 0);
   const none = what => `<p class="small">No data yet: ${what}.</p>`;
   return `<div class="card"><div><h4>Floors against the measured time</h4>${bars(floors)}<p class="small">${known(k.floor) ? `Floor ${fmt(k.floor)} µs by ${esc(k.bound)}: <b>${fmt(100 * k.floor / k.us)} % of floor</b>${k.executed_floor ? ", of executed work" : ""}. ` : ""}
     ${k.busy ? `Busiest unit: <b>${esc(k.busy)}</b>, ${fmt(k.busy_pct)} %.` : ""}</p></div>
     <div><h4>Utilisation, % of peak</h4>${units.length ? bars(units) : none("profile --sets pipes")}</div>
     <div><h4>Stalls, warps per issue</h4>${k.stalls.length ? bars(k.stalls.map(([n, v]) => [esc(n), 100 * v / stall, fmt(v), "ssm"])) : none("profile --sets stalls")}</div>
     <div><h4>Launch, memory, work</h4><dl>${facts.map(([a, b]) => `<dt>${a}</dt><dd>${esc(b)}</dd>`).join("")}</dl></div></div>`;
+}
+
+// What the simulator says of the operator this kernel belongs to, all its launches, on every machine.
+function simulated(k) {
+  const m = DATA.whatif?.models.find(x => x.name === DATA.meta.workloads[k.run]), ms = m?.ops[k.op];
+  return ms && `${k.op}: ` + DATA.whatif.machines.map((n, i) => `${n} ${fmt(ms[i])}`).join(", ");
 }
 
 // ---- kernel explorer: sort, search, class filter, expand -------------------------------------------------------
@@ -225,12 +231,52 @@ for (const host of $$(".zoom")) {
   draw();
 }
 
+// ---- what-if: sliders choose among simulated steps; nothing is computed here but differences ------------------------
+const wi = $("#wi"), W = DATA.whatif;
+if (wi && W) {
+  const make = (tag, props, ...kids) => { const e = Object.assign(document.createElement(tag), props); e.append(...kids); return e; };
+  const pick = make("select", {id: "wi-model"}, ...W.models.map((m, i) => new Option(`${m.name}, ${m.batch}`, i)));
+  const axis = make("select", {id: "wi-axis"}, ...W.sliders.map((s, i) => new Option(s.name, i)));
+  const slider = W.sliders.map(s => {
+    const base = s.values.indexOf(1), out = make("output", {});
+    const input = make("input", {type: "range", id: "wi-" + s.key, min: 0, max: s.values.length - 1, step: 1, value: base});
+    return {...s, base, input, out, label: make("label", {}, make("b", {textContent: s.name}), out, input)};
+  });
+  const reset = make("button", {id: "wi-reset", textContent: `${W.machine} as it is`});
+  const text = make("p", {id: "wi-out"}), bars = make("div", {className: "hb", id: "wi-bars"}), plot = make("div", {id: "wi-plot"});
+  text.setAttribute("aria-live", "polite");
+  const at = (model, index) => model.grid[index.reduce((n, v, k) => n * slider[k].values.length + v, 0)];
+  const draw = () => {
+    const m = W.models[pick.value], now = slider.map(s => +s.input.value), base = slider.map(s => s.base), k = +axis.value;
+    const p = at(m, now), b = at(m, base), narrow = innerWidth < 640, w = narrow ? 340 : 860, h = 200, v = slider[k].values;
+    for (const s of slider) { s.out.textContent = `× ${s.values[s.input.value]}`; s.input.setAttribute("aria-valuetext", `times ${s.values[s.input.value]}`); }
+    if (p[0] === null) { text.textContent = "SIMULATED: a kernel of this model does not fit that machine."; bars.replaceChildren(); plot.replaceChildren(); return; }
+    const main = p.slice(1).indexOf(Math.max(...p.slice(1)));
+    text.textContent = `SIMULATED: ${fmt(p[0])} ms a step (${fmt(p[0] * W.band[0])} to ${fmt(p[0] * W.band[1])} by the error of whole steps), ${fmt(b[0] / p[0])} × as fast as ${W.machine} as it is` +
+      (m.measured ? `; measured there ${fmt(m.measured)} ms.` : ".") + ` ${W.bounds[main][0]} binds ${fmt(p[main + 1] / 10)} % of the step.`;
+    bars.innerHTML = W.bounds.map(([n, c], i) => [n, c, p[i + 1] / 10]).filter(x => x[2] >= .1).map(([n, c, x]) => `<s>${n}</s><i class="c-${c}" style="--p:${x}"></i><b>${fmt(x)} %</b>`).join("");
+    const line = v.map((_, i) => at(m, now.map((x, j) => j === k ? i : x))[0]), top = Math.max(...line, b[0]) * 1.1;
+    const X = i => 44 + (Math.log(v[i]) - Math.log(v[0])) / (Math.log(v.at(-1)) - Math.log(v[0])) * (w - 60), Y = y => h - 34 - y / top * (h - 56);
+    const svg = svgEl("svg", {viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `step against ${slider[k].name}, simulated`});
+    for (const y of [0, top / 2, top]) svg.append(svgEl("path", {class: "g", d: `M44 ${Y(y)}H${w - 16}`}), svgEl("text", {class: "t3 e", x: 40, y: Y(y) + 4}, fmt(y, 2)));
+    svg.append(svgEl("text", {class: "t2", x: 0, y: 12}, "ms a step"), svgEl("path", {class: "ref", d: "M" + line.map((y, i) => `${X(i)} ${Y(y)}`).join("L")}));
+    v.forEach((x, i) => svg.append(svgEl("text", {class: "t3" + (i ? i === v.length - 1 ? " e" : " m" : ""), x: X(i), y: h - 19}, "×" + x), svgEl("circle", {class: i === now[k] ? "c-ssm" : "h-ssm", cx: X(i), cy: Y(line[i]), r: 4.5})));
+    svg.append(svgEl("text", {class: "t2 m", x: w / 2, y: h - 4}, slider[k].name + " (log)"));
+    plot.replaceChildren(svg);
+  };
+  wi.append(make("div", {}, make("label", {}, make("b", {textContent: "model"}), pick), ...slider.map(s => s.label), make("label", {}, make("b", {textContent: "axis drawn"}), axis), reset),
+            make("div", {}, text, bars), plot);
+  for (const e of [pick, axis, ...slider.map(s => s.input)]) e.oninput = draw;
+  reset.onclick = () => { for (const s of slider) s.input.value = s.base; draw(); };
+  draw();
+}
+
 // ---- raw data: every table of the page, and the kernels' records; preview and download ------------------------------
 const raw = $("#raw");
 if (raw) {
   const pick = $("#raw-pick"), view = $("#raw-view"), flat = k => Object.fromEntries(Object.entries(k).map(([n, v]) => [n, Array.isArray(v) ? v.map(x => Array.isArray(x) ? x.join(" ") : x).join("; ") : v]));
   const tables = {};
-  if (DATA.kernels.length) tables["kernels, all runs"] = () => { const all = DATA.kernels.map(flat); return [Object.keys(all[0]), ...all.map(Object.values)]; };
+  if (DATA.kernels.length) tables["kernels, all runs"] = () => { const all = DATA.kernels.map(flat), keys = [...new Set(all.flatMap(Object.keys))]; return [keys, ...all.map(k => keys.map(n => k[n]))]; };
   for (const t of $$("table[data-csv]")) tables[t.caption.textContent] = () => [t.dataset.csv.split(","), ...[...t.tBodies[0].rows].map(r => [...r.cells].map(c => c.dataset.v ?? (c.textContent === "–" ? "" : c.textContent)))];
   for (const name of Object.keys(tables)) pick.append(new Option(name));
   const csv = rows => rows.map(r => r.map(v => v == null ? "" : /[",\n]/.test(v) ? `"${String(v).replaceAll('"', '""')}"` : v).join(",")).join("\n") + "\n";

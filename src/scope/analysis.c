@@ -44,6 +44,12 @@ double mba_sheet_value(const mba_analysis *a, const char *key)
     return r ? r->number : NAN;
 }
 
+const char *mba_sheet_unit(const mba_analysis *a, const char *key)
+{
+    const mba_row_sheet *r = sheet_row(a, key);
+    return r && r->unit ? r->unit : "";
+}
+
 static const char *or_empty(const char *text) { return text ? text : ""; }
 
 /* ---- ceilings ---- */

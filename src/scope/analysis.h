@@ -106,6 +106,7 @@ const char *mba_phase_name(int phase);             /* "forward", .., "-" */
 const char *mba_floor_name(mba_floor f);           /* "memory", "tensor", "vector", "special" */
 const char *mba_sheet_find(const mba_analysis *a, const char *key);         /* text of the sheet; NULL */
 double      mba_sheet_value(const mba_analysis *a, const char *key);        /* number of the sheet; NaN */
+const char *mba_sheet_unit(const mba_analysis *a, const char *key);         /* its unit; "" */
 double      mba_counter_value(const mba_kernel_view *k, const char *metric);                           /* NaN */
 
 /* Why the warps of a kernel wait: warps per issue by reason, the largest first. The names are lent, of `length` characters. */

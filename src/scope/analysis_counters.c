@@ -93,6 +93,11 @@ static void count_bytes(const mba_analysis *a, const mba_kernel_view *k, mba_cou
                               mba_counter_value(k, "l1tex__t_bytes.sum"));
 }
 
+static double l2_hits(const mba_kernel_view *k)
+{
+    return 100 * mba_counter_value(k, "lts__t_sectors_lookup_hit.sum") / mba_counter_value(k, "lts__t_sectors.sum");
+}
+
 void mba__analysis_counted(const mba_analysis *a, mba_kernel_view *k)
 {
     mba_counted *c = &k->counted;
@@ -114,6 +119,7 @@ void mba__analysis_counted(const mba_analysis *a, mba_kernel_view *k)
     c->occupancy_pct = mba_counter_value(k, "sm__warps_active" PCT_ACTIVE);
     c->l1_hit_pct = mba_counter_value(k, "l1tex__t_sector_hit_rate.pct");
     c->l2_hit_pct = mba_counter_value(k, "lts__t_sector_hit_rate.pct");
+    if (isnan(c->l2_hit_pct)) c->l2_hit_pct = l2_hits(k);
     c->sectors_per_load = mba_counter_value(k, "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum")
                         / mba_counter_value(k, "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum");
     c->sectors_per_store = mba_counter_value(k, "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum")

@@ -43,6 +43,7 @@ mba_status mba_collect(mba_store *store, mba_session *s, const mba_collect_optio
     if (!all.compute)    all.compute = MBA_F32;
     MBA_TRY(mba_feed_example(s, &c.step));
     c.units = (double)(s->model.task == MBA_TASK_GRAPHS ? c.step.count[MBA_GRAPHS] : mba_model_units(&s->model));
+    if (mba_samples_wanted()) return mba_collect_samples(&c, mba_samples_wanted());
     MBA_TRY(describe(&c));
     MBA_TRY(ceilings(&c));
     MBA_TRY(s->device->machine->cc > 0 ? mba_collect_cuda(&c) : mba_collect_nodes(&c));

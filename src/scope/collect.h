@@ -42,6 +42,10 @@ MBA_MUST mba_status mba_collect(mba_store *store, mba_session *s, const mba_coll
 typedef mba_status mba_collect_fn(mba_collecting *c);
 mba_collect_fn mba_collect_nodes, mba_collect_cuda;
 
+/* A process that only takes samples of instructions for another (gpu_samples.c): where to; NULL: this is none. */
+const char         *mba_samples_wanted(void);
+MBA_MUST mba_status mba_collect_samples(mba_collecting *c, const char *path);
+
 /* Programs that are not ours: runs argv with the collection injected and writes the same tables (no node, operand,
  * launch). MBA_E_UNSUPPORTED where this build has no CUPTI. */
 typedef struct mba_foreign_options {
@@ -51,6 +55,8 @@ typedef struct mba_foreign_options {
     const char  *range;                /* or all that is not inside this NVTX range */
     int64_t      launches;             /* watched at most; 0: to the end */
     const char  *sets, *rules;         /* counter sets; NULL: none. Rules file; NULL: the one built in */
+    const char  *workload;             /* what it runs, as stores beside it call it; NULL: not known */
+    double       units;                /* tokens of a step; 0: not known */
     const char  *command;
 } mba_foreign_options;
 MBA_MUST mba_status mba_collect_foreign(mba_store *store, const mba_foreign_options *o);

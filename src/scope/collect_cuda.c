@@ -20,7 +20,7 @@ static mba_status choose_sets(mba_gpu_options *o, const char *names)
         const mba_metric_set *s = mba_metric_set_find(name);
         if (!s)
             return mba_fail(MBA_E_ARG,
-                            "no counter set '%s'\nfix: overview, roofline, cache, pipes, stalls, occupancy, access",
+                            "no counter set '%s'\nfix: overview, roofline, cache, pipes, stalls, occupancy, access, signature",
                             name);
         if (o->nsets < MBA_GPU_SETS_MAX) o->set[o->nsets++] = s;
     }
@@ -47,7 +47,7 @@ static mba_status put_clocks(mba_store *s)
 mba_status mba_collect_cuda(mba_collecting *c)
 {
     mba_gpu_options  o = { .steps = (int)c->options->steps, .warmup = (int)c->options->warmup, .deep = c->options->deep,
-                            .blocks = c->options->blocks };
+                            .blocks = c->options->blocks, .near = mba_store_path(c->store) };
     mba_gpu_profile *g;
     MBA_TRY(choose_sets(&o, c->options->sets));
     MBA_TRY(put_clocks(c->store));

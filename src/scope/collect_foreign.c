@@ -95,6 +95,8 @@ static mba_status describe(mba_store *s, const mba_foreign_options *o, const mba
     *machine = NULL;
     MBA_TRY(mba_describe_run(s, o->command));
     MBA_TRY(mba_sheet_text(s, "run.foreign", "given", "%s", o->argv[0]));
+    if (o->workload) MBA_TRY(mba_sheet_text(s, "run.workload", "given", "%s", o->workload));
+    if (o->units > 0) MBA_TRY(mba_sheet_number(s, "run.units", "given", o->units, "tokens"));
     if (mba_device_cuda(&d, 0) != MBA_OK)
         return mba_note_missing(s, "gpu", "the GPU could not be asked after the run: no sheet, no ceilings",
                                 "mambascope doctor");

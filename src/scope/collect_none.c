@@ -8,6 +8,14 @@ mba_status mba_collect_cuda(mba_collecting *c)
     return mba_collect_nodes(c);
 }
 
+const char *mba_samples_wanted(void) { return NULL; }
+
+mba_status mba_collect_samples(mba_collecting *c, const char *path)
+{
+    (void)c;
+    return mba_fail(MBA_E_UNSUPPORTED, "no samples for '%s': this build has no CUPTI", path);
+}
+
 mba_status mba_collect_foreign(mba_store *store, const mba_foreign_options *o)
 {
     (void)store;

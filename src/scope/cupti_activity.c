@@ -1,6 +1,7 @@
 /* cupti_activity.c -- the timeline: CUPTI fills buffers of records, we turn them into events. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "scope/cupti_api.h"
 #include "scope/cupti_collect.h"
@@ -30,59 +31,44 @@ static const char *copy_name(uint8_t kind)
     }
 }
 
+/* What all records have, in structs of different types. */
+#define COMMON(r)                                                                                     \
+    .start_ns = (int64_t)(r)->start, .end_ns = (int64_t)(r)->end, .stream = (int32_t)(r)->streamId,    \
+    .device = (int32_t)(r)->deviceId, .correlation = (r)->correlationId, .graph = (r)->graphId,        \
+    .graph_node = (r)->graphNodeId, .step = -1, .node = -1, .launch = -1
+
 static mba_event of_kernel(const CUpti_ActivityKernel10 *k)
 {
-    return (mba_event){ .kind = MBA_EVENT_KERNEL,
+    return (mba_event){ COMMON(k),
+                        .kind = MBA_EVENT_KERNEL,
                         .name = k->name,
-                        .start_ns = (int64_t)k->start,
-                        .end_ns = (int64_t)k->end,
                         .grid = { k->gridX, k->gridY, k->gridZ },
                         .block = { k->blockX, k->blockY, k->blockZ },
                         .cluster = { (int32_t)k->clusterX, (int32_t)k->clusterY, (int32_t)k->clusterZ },
                         .regs = k->registersPerThread,
                         .smem_static = k->staticSharedMemory,
                         .smem_dynamic = k->dynamicSharedMemory,
-                        .local = (int32_t)k->localMemoryPerThread,
-                        .stream = (int32_t)k->streamId,
-                        .device = (int32_t)k->deviceId,
-                        .correlation = k->correlationId,
-                        .graph = k->graphId,
-                        .graph_node = k->graphNodeId };
+                        .local = (int32_t)k->localMemoryPerThread };
+}
+
+static mba_event of_copy(const CUpti_ActivityMemcpy6 *m)
+{
+    return (mba_event){ COMMON(m), .kind = MBA_EVENT_COPY, .name = copy_name(m->copyKind),
+                        .bytes = (int64_t)m->bytes };
+}
+
+static mba_event of_set(const CUpti_ActivityMemset4 *m)
+{
+    return (mba_event){ COMMON(m), .kind = MBA_EVENT_SET, .name = "set memory", .bytes = (int64_t)m->bytes };
 }
 
 static void take_record(const CUpti_Activity *r)
 {
     mba_event e;
-    if (r->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
-        e = of_kernel((const CUpti_ActivityKernel10 *)r);
-    } else if (r->kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
-        const CUpti_ActivityMemcpy6 *m = (const CUpti_ActivityMemcpy6 *)r;
-        e = (mba_event){ .kind = MBA_EVENT_COPY,
-                         .name = copy_name(m->copyKind),
-                         .start_ns = (int64_t)m->start,
-                         .end_ns = (int64_t)m->end,
-                         .bytes = (int64_t)m->bytes,
-                         .stream = (int32_t)m->streamId,
-                         .device = (int32_t)m->deviceId,
-                         .correlation = m->correlationId,
-                         .graph = m->graphId,
-                         .graph_node = m->graphNodeId };
-    } else if (r->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
-        const CUpti_ActivityMemset4 *m = (const CUpti_ActivityMemset4 *)r;
-        e = (mba_event){ .kind = MBA_EVENT_SET,
-                         .name = "set memory",
-                         .start_ns = (int64_t)m->start,
-                         .end_ns = (int64_t)m->end,
-                         .bytes = (int64_t)m->bytes,
-                         .stream = (int32_t)m->streamId,
-                         .device = (int32_t)m->deviceId,
-                         .correlation = m->correlationId,
-                         .graph = m->graphId,
-                         .graph_node = m->graphNodeId };
-    } else {
-        return;
-    }
-    e.step = e.node = e.launch = -1;
+    if (r->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) e = of_kernel((const CUpti_ActivityKernel10 *)r);
+    else if (r->kind == CUPTI_ACTIVITY_KIND_MEMCPY)       e = of_copy((const CUpti_ActivityMemcpy6 *)r);
+    else if (r->kind == CUPTI_ACTIVITY_KIND_MEMSET)       e = of_set((const CUpti_ActivityMemset4 *)r);
+    else                                                  return;
     on.fn(on.ctx, &e);
 }
 
@@ -120,10 +106,16 @@ mba_status mba_activity_begin(mba_event_fn *fn, void *ctx)
     return MBA_OK;
 }
 
+mba_status mba_activity_stop(void)
+{
+    for (int i = 0; i < KINDS; i++) CUPTI_TRY(on.c, on.c->cuptiActivityDisable(kinds[i]));
+    return MBA_OK;
+}
+
 mba_status mba_activity_end(int64_t *dropped)
 {
     *dropped = 0;
-    for (int i = 0; i < KINDS; i++) CUPTI_TRY(on.c, on.c->cuptiActivityDisable(kinds[i]));
+    MBA_TRY(mba_activity_stop());
     CUPTI_TRY(on.c, on.c->cuptiActivityFlushAll(1));
     pthread_mutex_lock(&on.lock);
     on.fn = NULL;

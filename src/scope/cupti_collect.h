@@ -19,6 +19,7 @@
 #include <stdbool.h>
 
 #include "scope/events.h"
+#include "scope/metrics.h"
 
 const char *mba_cupti_file(void);                          /* libcupti.so.13: of the toolkit this was built with */
 MBA_MUST mba_status mba_cupti_version(int *version);       /* opens it */
@@ -26,6 +27,7 @@ MBA_MUST mba_status mba_cupti_version(int *version);       /* opens it */
 /* ---- timeline ---- */
 MBA_MUST mba_status mba_activity_begin(mba_event_fn *fn, void *ctx);
 MBA_MUST mba_status mba_activity_end(int64_t *dropped);
+MBA_MUST mba_status mba_activity_stop(void);               /* no new records; those there are still come */
 void                mba_activity_flush(void);              /* what is complete, now; for a process that ends */
 int64_t             mba_activity_dropped(void);
 
@@ -56,6 +58,16 @@ void                mba_counters_close(mba_counters *s);                        
  * Fails where a metric is not known. */
 MBA_MUST mba_status mba_counters_count_passes(int *passes, const char *chip, const char *const *metric, int n);
 
+/* Metrics of a set that one pass reads together; one that takes more passes by itself is a group of its own. Appends to
+ * `out`, of which *n are there and `most` fit; chip as above. */
+typedef struct mba_counter_group {
+    const mba_metric_set *set;
+    const char *metric[MBA_METRICS_MAX];
+    int place[MBA_METRICS_MAX], n, passes;                                        /* place: in the set */
+} mba_counter_group;
+MBA_MUST mba_status mba_counters_group(mba_counter_group *out, int *n, int most, const char *chip,
+                                       const mba_metric_set *s);
+
 /* ---- one kernel, instruction by instruction ---- */
 /* Everything launched between the two is patched and slow (up to a hundred times); the device must be idle at both. */
 enum { MBA_SASS_METRICS = 2 };
@@ -69,6 +81,22 @@ typedef struct mba_sass_count {
 typedef void mba_sass_fn(void *ctx, const mba_sass_count *c);
 MBA_MUST mba_status mba_sass_begin(void);
 MBA_MUST mba_status mba_sass_end(mba_sass_fn *fn, void *ctx);
+
+/* Samples of where warps are and why they wait, by instruction: metric is the reason. To be switched on before the
+ * first kernel of the process runs; start and stop with an idle device. `foreign`: samples of code that was there
+ * before. */
+typedef struct mba_samples_seen { int64_t samples, dropped, foreign; } mba_samples_seen;
+MBA_MUST mba_status mba_samples_begin(void);
+MBA_MUST mba_status mba_samples_start(void);
+MBA_MUST mba_status mba_samples_stop(mba_sass_fn *fn, void *ctx, mba_samples_seen *seen);   /* adds to `seen` */
+void                mba_samples_end(void);
+
+/* Code that the process loads from now on is kept, for source lines; they are worth having, not worth failing for. */
+void mba_modules_watch(void);
+void mba_modules_line(uint64_t crc, const char *function, uint64_t pc, char *file, size_t room,
+                      int *line);                      /* "" and 0: not known */
+void mba_modules_forget(void);
+
 /* The source line of an instruction, by the line table of its code (compiled with -lineinfo). Needs no GPU. */
 MBA_MUST mba_status mba_sass_line(const void *code, size_t n, const char *function, uint32_t pc, char *file,
                                   size_t room, int *line);

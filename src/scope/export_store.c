@@ -1,29 +1,187 @@
-/* export_store.c -- a smaller store from a large one: fewer steps, without what is kept for looking closely. */
+/* export_store.c -- a smaller store from a large one, for tests: fewer steps, equal nodes as one, without what is kept
+ * for looking closely.
+ *
+ * A model has many layers that cannot be told apart. Nodes with one operator, phase, variant, shape and work become the
+ * first of them, with its launches; events of all layers stay and belong to it. A metric that several sets have read
+ * is kept once, without the set and without its unit, which is in its name. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "scope/export.h"
 
-typedef struct copying { mba_store *to; mba_store_rows table; int64_t steps; } copying;
+static const double STALL_LEAST = 0.1;             // warps per issue; less is never among those shown
+
+typedef struct copying {
+    mba_store            *to;
+    mba_store_rows        table;
+    int64_t               steps;
+    const mba_row_node   *node;   int64_t nnodes;
+    const mba_row_launch *launch; int64_t nlaunches;
+    int64_t              *first_node, *first_launch;       /* of each: the row that stands for it; -1: none */
+    mba_row_counter      *taken;  int64_t ntaken, room;
+} copying;
+
+static bool same_text(const char *a, const char *b) { return !a == !b && (!a || !strcmp(a, b)); }
+static bool same_number(double a, double b) { return a == b || (a != a && b != b); }
+
+static bool alike(const mba_row_node *a, const mba_row_node *b)
+{
+    return same_text(a->op, b->op) && same_text(a->phase, b->phase) && same_text(a->variant, b->variant)
+        && same_text(a->shape, b->shape) && same_number(a->tensor_flops, b->tensor_flops)
+        && same_number(a->read_bytes, b->read_bytes) && same_number(a->write_bytes, b->write_bytes)
+        && same_number(a->filled, b->filled);
+}
+
+static int64_t node_at(const copying *c, int64_t id) { return mba_store_find(MBA_ROWS_node, c->node, c->nnodes, id); }
+
+/* The launch at the same place of the node that stands for this one's. */
+static int64_t standing_launch(const copying *c, const mba_row_launch *l)
+{
+    const int64_t at = node_at(c, l->node);
+    if (at < 0) return -1;
+    for (int64_t i = 0; i < c->nlaunches; i++)
+        if (c->launch[i].node == c->node[c->first_node[at]].id && c->launch[i].place == l->place) return i;
+    return -1;
+}
+
+static mba_status find_standing(copying *c, mba_store *from)
+{
+    mba_row_node   *n;
+    mba_row_launch *l;
+    MBA_TRY(mba_load_node(from, &n, &c->nnodes));
+    MBA_TRY(mba_load_launch(from, &l, &c->nlaunches));
+    c->node = n;
+    c->launch = l;
+    c->first_node   = calloc((size_t)c->nnodes + 1, sizeof *c->first_node);
+    c->first_launch = calloc((size_t)c->nlaunches + 1, sizeof *c->first_launch);
+    if (!c->first_node || !c->first_launch) return mba_fail(MBA_E_NOMEM, "no memory for a smaller store");
+    for (int64_t i = 0; i < c->nnodes; i++) {
+        int64_t k = 0;
+        while (k < i && !(c->first_node[k] == k && alike(&n[k], &n[i]))) k++;
+        c->first_node[i] = k;
+    }
+    for (int64_t i = 0; i < c->nlaunches; i++) c->first_launch[i] = standing_launch(c, &l[i]);
+    return MBA_OK;
+}
+
+/* ---- rows ---- */
+
+static int64_t standing_node(const copying *c, int64_t id)
+{
+    const int64_t at = id == MBA_ABSENT ? -1 : node_at(c, id);
+    return at < 0 ? id : c->node[c->first_node[at]].id;
+}
+
+static mba_status copy_node(const copying *c, mba_row_node n)
+{
+    const int64_t at = node_at(c, n.id);
+    if (at < 0 || c->first_node[at] != at) return MBA_OK;
+    n.serves = standing_node(c, n.serves);
+    return mba_store_put(c->to, MBA_ROWS_node, &n);
+}
+
+static mba_status copy_launch(const copying *c, const mba_row_launch *l)
+{
+    const int64_t at = mba_store_find(MBA_ROWS_launch, c->launch, c->nlaunches, l->id);
+    return at < 0 || c->first_launch[at] != at ? MBA_OK : mba_store_put(c->to, MBA_ROWS_launch, l);
+}
+
+static mba_status copy_event(const copying *c, mba_row_event e)
+{
+    if (e.step >= c->steps) return MBA_OK;
+    e.node = standing_node(c, e.node);
+    if (e.launch != MBA_ABSENT) {
+        const int64_t at = mba_store_find(MBA_ROWS_launch, c->launch, c->nlaunches, e.launch);
+        const int64_t first = at < 0 ? -1 : c->first_launch[at];
+        e.launch = first < 0 ? MBA_ABSENT : c->launch[first].id;
+    }
+    e.graph_node = MBA_ABSENT;
+    return mba_store_put(c->to, MBA_ROWS_event, &e);
+}
+
+/* The analysis does without these; they are for people. */
+static bool is_read(const char *metric)
+{
+    static const char *const unread[] = { "op_dfma", "op_dadd", "op_dmul", "pipe_uniform", "pipe_tma", "pipe_fp64",
+                                          "warps_eligible", "warps_launched", "sectors_op_", "bank_conflicts",
+                                          "wavefronts_mem_shared", "average_cta_latency", "l1tex__t_sectors.sum",
+                                          "smsp__inst_executed.sum", "pipe_lsu.avg" };
+    for (size_t i = 0; metric && i < sizeof unread / sizeof *unread; i++) if (strstr(metric, unread[i])) return false;
+    return true;
+}
+
+static mba_status copy_counter(copying *c, mba_row_counter r)
+{
+    const bool stall = r.metric && strstr(r.metric, "issue_stalled_");
+    if (r.metric_set && !strcmp(r.metric_set, "signature")) return MBA_OK;         // of the simulator alone
+    if ((stall && r.value < STALL_LEAST) || !is_read(r.metric)) return MBA_OK;
+    for (int64_t i = 0; i < c->ntaken; i++)
+        if (c->taken[i].kernel == r.kernel && same_text(c->taken[i].metric, r.metric)) return MBA_OK;
+    if (c->ntaken == c->room) {
+        c->room = c->room ? 2 * c->room : 1024;
+        mba_row_counter *more = realloc(c->taken, (size_t)c->room * sizeof *more);
+        if (!more) return mba_fail(MBA_E_NOMEM, "no memory for counters");
+        c->taken = more;
+    }
+    r.unit = r.metric_set = NULL;
+    c->taken[c->ntaken] = r;
+    c->taken[c->ntaken++].metric = r.metric ? strdup(r.metric) : NULL;
+    return mba_store_put(c->to, MBA_ROWS_counter, &r);
+}
+
+/* A command without the folders of the machine it ran on. */
+static mba_status copy_sheet(const copying *c, mba_row_sheet r)
+{
+    char   text[4096];
+    size_t n = 0;
+    if (!r.key || strcmp(r.key, "run.command") || !r.text) return mba_store_put(c->to, MBA_ROWS_sheet, &r);
+    for (const char *word = r.text; *word && n + 1 < sizeof text;) {
+        const size_t length = strcspn(word, " ");
+        const char  *from = word;
+        for (size_t i = 0; *word == '/' && i < length; i++) if (word[i] == '/') from = word + i + 1;
+        for (; from < word + length && n + 2 < sizeof text; from++) text[n++] = *from;
+        word += length;
+        if (*word) text[n++] = *word++;
+    }
+    text[n] = 0;
+    r.text = text;
+    return mba_store_put(c->to, MBA_ROWS_sheet, &r);
+}
 
 static mba_status copy_row(void *ctx, const void *row)
 {
-    const copying *c = ctx;
-    if (c->table == MBA_ROWS_event && ((const mba_row_event *)row)->step >= c->steps) return MBA_OK;
-    return mba_store_put(c->to, c->table, row);
+    copying *c = ctx;
+    switch (c->table) {
+    case MBA_ROWS_sheet:   return copy_sheet(c, *(const mba_row_sheet *)row);
+    case MBA_ROWS_node:    return copy_node(c, *(const mba_row_node *)row);
+    case MBA_ROWS_launch:  return copy_launch(c, row);
+    case MBA_ROWS_event:   return copy_event(c, *(const mba_row_event *)row);
+    case MBA_ROWS_counter: return copy_counter(c, *(const mba_row_counter *)row);
+    default:               return mba_store_put(c->to, c->table, row);
+    }
+}
+
+static mba_status copy_all(copying *c, mba_store *from)
+{
+    MBA_TRY(find_standing(c, from));
+    for (int t = 0; t < MBA_ROWS_COUNT; t++) {
+        c->table = (mba_store_rows)t;
+        if (t != MBA_ROWS_operand && t != MBA_ROWS_block && t != MBA_ROWS_instruction)
+            MBA_TRY(mba_store_each(from, c->table, NULL, copy_row, c));
+    }
+    return MBA_OK;
 }
 
 mba_status mba_export_store(mba_store *from, const char *path, int64_t steps)
 {
-    copying    c = { .steps = steps };
-    mba_status st = MBA_OK;
+    copying c = { .steps = steps };
     if (!strcmp(path, mba_store_path(from)))
         return mba_fail(MBA_E_ARG, "'%s' cannot be its own copy\nfix: name another file", path);
     MBA_TRY(mba_store_create(&c.to, path));
-    for (int t = 0; t < MBA_ROWS_COUNT && st == MBA_OK; t++) {
-        c.table = (mba_store_rows)t;
-        if (t != MBA_ROWS_operand && t != MBA_ROWS_block && t != MBA_ROWS_instruction)
-            st = mba_store_each(from, c.table, NULL, copy_row, &c);
-    }
-    const mba_status closed = mba_store_close(c.to);
+    const mba_status st = copy_all(&c, from), closed = mba_store_close(c.to);
+    for (int64_t i = 0; i < c.ntaken; i++) free((void *)c.taken[i].metric);
+    free(c.taken);
+    free(c.first_node);
+    free(c.first_launch);
     return st == MBA_OK ? closed : st;
 }

@@ -7,29 +7,26 @@
 
 typedef struct looking { mba_gpu_profile *g; const char *kernel; mba_status st; int32_t node; } looking;
 
-/* The first node of that name, or whose plan has a kernel of that name. */
-static bool is_it(const looking *x, const mba_node *n, const mba_plan *plan)
+/* A node of that name, or whose plan has a kernel of that name. */
+bool mba_gpu_deep_is(const mba_node *n, const mba_plan *plan, const char *kernel)
 {
-    if (x->st != MBA_OK || (x->node >= 0 && x->node != n->id)) return false;
-    bool yes = !strcmp(n->op->name, x->kernel);
-    for (int i = 0; i < plan->nlaunches; i++) yes |= strstr(plan->launch[i].kernel, x->kernel) != NULL;
+    bool yes = !strcmp(n->op->name, kernel);
+    for (int i = 0; i < plan->nlaunches; i++) yes |= strstr(plan->launch[i].kernel, kernel) != NULL;
     return yes;
 }
 
 static void before(void *ctx, const mba_node *n, const mba_plan *plan)
 {
     looking *x = ctx;
-    if (x->node >= 0 || !is_it(x, n, plan)) return;
+    if (x->node >= 0 || x->st != MBA_OK || !mba_gpu_deep_is(n, plan, x->kernel)) return;
     x->st   = mba_sass_begin();
     x->node = n->id;
 }
 
-static void keep(void *ctx, const mba_sass_count *c)
+mba_status mba_gpu_instruction_add(mba_gpu_profile *g, const mba_gpu_instruction *i)
 {
-    looking         *x = ctx;
-    mba_gpu_profile *g = x->g;
-    const int64_t name = mba_events_name(&g->names, c->kernel ? c->kernel : "?"),
-                  file = mba_events_name(&g->names, c->file);
+    const int64_t name = mba_events_name(&g->names, i->symbol), file = mba_events_name(&g->names, i->file),
+                  metric = mba_events_name(&g->names, i->metric);
     if (g->ninstructions == g->instructions_room) {
         const int64_t        room = g->instructions_room ? 2 * g->instructions_room : 1024;
         mba_gpu_instruction *more = realloc(g->instruction, (size_t)room * sizeof *more);
@@ -38,14 +35,23 @@ static void keep(void *ctx, const mba_sass_count *c)
             g->instructions_room = room;
         }
     }
-    if (name < 0 || file < 0 || g->ninstructions == g->instructions_room) return;
-    g->instruction[g->ninstructions++] = (mba_gpu_instruction){ .symbol = g->names.names[name],
-                                                                .file = g->names.names[file],
-                                                                .metric = c->metric,
-                                                                .node = x->node,
-                                                                .line = c->line,
-                                                                .pc = c->pc,
-                                                                .value = c->value };
+    if (name < 0 || file < 0 || metric < 0 || g->ninstructions == g->instructions_room)
+        return mba_fail(MBA_E_NOMEM, "no memory for instructions");
+    g->instruction[g->ninstructions] = *i;
+    g->instruction[g->ninstructions].symbol = g->names.names[name];
+    g->instruction[g->ninstructions].file   = g->names.names[file];
+    g->instruction[g->ninstructions++].metric = g->names.names[metric];
+    return MBA_OK;
+}
+
+static void keep(void *ctx, const mba_sass_count *c)
+{
+    looking *x = ctx;
+    if (x->st != MBA_OK) return;
+    x->st = mba_gpu_instruction_add(x->g, &(mba_gpu_instruction){ .symbol = c->kernel ? c->kernel : "?",
+                                                                  .file = c->file, .metric = c->metric,
+                                                                  .node = x->node, .line = c->line, .pc = c->pc,
+                                                                  .value = c->value });
 }
 
 static void after(void *ctx, const mba_node *n, const mba_plan *plan)
@@ -53,7 +59,8 @@ static void after(void *ctx, const mba_node *n, const mba_plan *plan)
     looking *x = ctx;
     (void)plan;
     if (x->node != n->id || x->st != MBA_OK) return;
-    x->st = mba_sass_end(keep, x);
+    const mba_status ended = mba_sass_end(keep, x);
+    if (x->st == MBA_OK) x->st = ended;
     if (x->st == MBA_OK && !x->g->ninstructions)
         x->st = mba_fail(MBA_E_DEVICE, "CUPTI counted no instruction of '%s'", x->kernel);
 }

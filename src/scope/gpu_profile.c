@@ -5,24 +5,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "scope/clock.h"
 #include "scope/cupti_collect.h"
 #include "scope/nvml.h"
 #include "scope/watch.h"
 
+static const double OVERHEAD_MOST = 0.02;          // of the timeline; beyond, the store has a note
+
 /* A job: what the parts below share. */
 typedef struct job { mba_gpu_profile *g; mba_program *p; mba_step step; const mba_gpu_options *o; } job;
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* The story of a failure becomes a note: what it is, and its `fix:`. */
-static void note(mba_gpu_profile *g, const char *topic, const char *text, const char *fix)
+void mba_gpu_say(mba_gpu_profile *g, const char *topic, const char *text, const char *fix)
 {
     if (g->nnotes == MBA_GPU_NOTES_MAX || (g->nnotes && !strcmp(g->note[g->nnotes - 1].text, text)))
         return; // once is enough
@@ -32,24 +27,23 @@ static void note(mba_gpu_profile *g, const char *topic, const char *text, const 
     snprintf(n->fix, sizeof n->fix, "%s", fix);
 }
 
-static void note_failure(mba_gpu_profile *g, const char *topic)
+void mba_gpu_say_failure(mba_gpu_profile *g, const char *topic)
 {
     char        text[512];
     const char *fix = strstr(mba_message(), "\nfix: ");
     snprintf(text, sizeof text, "%.*s", (int)(fix ? fix - mba_message() : 400), mba_message());
     for (char *c = text; *c; c++) if (*c == '\n') *c = ' ';
-    note(g, topic, text, fix ? fix + 6 : "");
+    mba_gpu_say(g, topic, text, fix ? fix + 6 : "");
 }
 
 /* ---- one step ---- */
 
-static mba_status run_step(job *j, bool one_by_one, double *took_s)
+static mba_status run_step(job *j, double *took_s)
 {
-    static const mba_hooks none = { NULL, NULL, NULL };       // a run with hooks is not a captured one
-    const double           began = seconds();
-    MBA_TRY(mba_program_run(j->p, MBA_STEP, &j->step, one_by_one ? &none : NULL));
+    const double           began = mba_clock_s();
+    MBA_TRY(mba_program_run(j->p, MBA_STEP, &j->step, NULL));
     MBA_TRY(j->p->device->wait());
-    if (took_s) *took_s = seconds() - began;
+    if (took_s) *took_s = mba_clock_s() - began;
     return MBA_OK;
 }
 
@@ -61,12 +55,12 @@ static mba_status measure_plain(job *j)
     const double     enough_s = j->o->plain_s > 0 ? j->o->plain_s : 1;
     double           before = NAN, after = NAN;
     for (int i = 0; i < (j->o->warmup > 3 ? j->o->warmup : 3); i++)
-        MBA_TRY(run_step(j, false, NULL)); // libraries, capture, clocks
-    if (mba_nvml_energy(&before) != MBA_OK) note_failure(g, "energy");
-    const double began = seconds();
-    while (g->nplain < 5 || (seconds() - began < enough_s && g->nplain < MBA_GPU_STEPS_MAX))
-        MBA_TRY(run_step(j, false, &g->plain_s[g->nplain++]));
-    g->energy_s = seconds() - began;
+        MBA_TRY(run_step(j, NULL)); // libraries, capture, clocks
+    if (mba_nvml_energy(&before) != MBA_OK) mba_gpu_say_failure(g, "energy");
+    const double began = mba_clock_s();
+    while (g->nplain < 5 || (mba_clock_s() - began < enough_s && g->nplain < MBA_GPU_STEPS_MAX))
+        MBA_TRY(run_step(j, &g->plain_s[g->nplain++]));
+    g->energy_s = mba_clock_s() - began;
     if (before == before && mba_nvml_energy(&after) == MBA_OK) g->energy_j = after - before;
     g->energy_steps = g->nplain;
     g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "plain", .passes = g->nplain, .seconds = g->energy_s };
@@ -101,7 +95,7 @@ static void judge_links(mba_gpu_profile *g, const job *j)
     char text[256];
     if (g->link.steps != j->o->steps + 1) {
         snprintf(text, sizeof text, "the timeline shows %d captured steps of %d", g->link.steps, j->o->steps + 1);
-        note(g, "timeline", text, "");
+        mba_gpu_say(g, "timeline", text, "");
     }
     if (g->link.unlinked) {
         snprintf(text, sizeof text,
@@ -110,8 +104,43 @@ static void judge_links(mba_gpu_profile *g, const job *j)
                  (long long)g->link.unlinked, (long long)g->link.expected[0], (long long)g->link.expected[1],
                  (long long)g->link.expected[2], (long long)g->link.got[0], (long long)g->link.got[1],
                  (long long)g->link.got[2]);
-        note(g, "timeline", text, "");
+        mba_gpu_say(g, "timeline", text, "");
     }
+}
+
+static int ascending(const void *x, const void *y)
+{
+    const double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+static double median(const double *x, int n)
+{
+    double sorted[MBA_GPU_STEPS_MAX];
+    memcpy(sorted, x, (size_t)n * sizeof *x);
+    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    return sorted[n / 2];
+}
+
+/* CUPTI stamps both ends of every kernel of a graph, on the GPU: the next one begins a little later for it. Where
+ * kernels are short that shows, so the store says how much of the step it is and what the kernels themselves take. */
+static void judge_overhead(mba_gpu_profile *g)
+{
+    char   text[400];
+    double busy_s = 0;
+    if (!g->nplain || !g->ntimeline || !g->events.n) return;
+    for (int64_t i = 0; i < g->events.n; i++)
+        busy_s += 1e-9 * (double)(g->events.event[i].end_ns - g->events.event[i].start_ns) / g->ntimeline;
+    const double plain_s = median(g->plain_s, g->nplain), watched_s = median(g->timeline_s, g->ntimeline);
+    const double per_step = (double)g->events.n / g->ntimeline;
+    if (watched_s < (1 + OVERHEAD_MOST) * plain_s) return;
+    snprintf(text, sizeof text,
+             "a step under the timeline takes %+.1f %%: %.2f us for each of %.0f kernels and copies, by the stamps "
+             "that CUPTI puts between them on the GPU; their own times add up to %.1f %% of a plain step, gaps are too "
+             "long",
+             100 * (watched_s / plain_s - 1), 1e6 * (watched_s - plain_s) / per_step, per_step,
+             100 * busy_s / plain_s);
+    mba_gpu_say(g, "timeline", text, "times of steps are those of mode plain");
 }
 
 static mba_status measure_timeline(job *j)
@@ -119,200 +148,43 @@ static mba_status measure_timeline(job *j)
     mba_gpu_profile *g = j->g;
     gathering        to = { &g->events, MBA_OK };
     int64_t          dropped = 0;
-    const double     began = seconds();
+    const double     began = mba_clock_s();
     MBA_TRY(mba_activity_begin(gather, &to));
-    mba_status st = run_step(j, false, NULL);
-    for (int i = 0; i < j->o->steps && st == MBA_OK; i++) st = run_step(j, false, &g->timeline_s[g->ntimeline++]);
+    mba_status st = run_step(j, NULL);
+    for (int i = 0; i < j->o->steps && st == MBA_OK; i++) st = run_step(j, &g->timeline_s[g->ntimeline++]);
     const mba_status ended = mba_activity_end(&dropped);
     if (st == MBA_OK) st = ended != MBA_OK ? ended : to.st;
     if (st == MBA_OK) st = mba_link(&g->events, mba_watch_counts(), j->p->graph->nnodes, &g->link);
     MBA_TRY(st);
     judge_links(g, j);
     drop_warm_up(g);
+    judge_overhead(g);
     g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "timeline",
                                            .passes = j->o->steps + 1,
-                                           .seconds = seconds() - began,
+                                           .seconds = mba_clock_s() - began,
                                            .launches = g->events.n,
                                            .dropped = dropped };
     return MBA_OK;
-}
-
-/* ---- counters ---- */
-
-/* Kernels of one step in the order they are launched: the ranges of the profiler come in the same. They are known twice, from
- * the driver's calls and from the timeline; what CUPTI counts decides which of them it follows. */
-typedef struct launched { const char *name; int32_t node, place, grid[3], block[3]; } launched;
-typedef struct launches { mba_gpu_profile *g; launched *l; int64_t n, room; mba_status st; } launches;
-
-static void add_launch(launches *x, launched l)
-{
-    const int64_t name = mba_events_name(&x->g->names, l.name);
-    if (x->n == x->room) {
-        const int64_t room = x->room ? 2 * x->room : 1024;
-        launched     *more = realloc(x->l, (size_t)room * sizeof *more);
-        if (more) {
-            x->l = more;
-            x->room = room;
-        }
-    }
-    if (name < 0 || x->n == x->room) {
-        x->st = mba_fail(MBA_E_NOMEM, "no memory for the launches of a step");
-        return;
-    }
-    l.name = x->g->names.names[name];
-    x->l[x->n++] = l;
-}
-
-static void saw_launch(void *ctx, const mba_launch_seen *s)
-{
-    launches      *x = ctx;
-    const int32_t  node = mba_watch_node();
-    const launched *last = x->n ? &x->l[x->n - 1] : NULL;
-    launched        l = { .name = s->name, .node = node, .place = last && last->node == node ? last->place + 1 : 0 };
-    if (s->is_graph || x->st != MBA_OK) return;
-    memcpy(l.grid, s->grid, sizeof l.grid);
-    memcpy(l.block, s->block, sizeof l.block);
-    add_launch(x, l);
-}
-
-static void from_timeline(launches *x)
-{
-    for (int64_t i = 0; i < x->g->events.n; i++) {
-        const mba_event *e = &x->g->events.event[i];
-        launched         l = { .name = e->name, .node = e->node, .place = e->launch };
-        if (e->kind != MBA_EVENT_KERNEL || !e->graph || e->step != 0 || x->st != MBA_OK) continue;
-        memcpy(l.grid, e->grid, sizeof l.grid);
-        memcpy(l.block, e->block, sizeof l.block);
-        add_launch(x, l);
-    }
-}
-
-static int64_t kernel_of(mba_gpu_profile *g, const mba_program *p, const launched *l)
-{
-    for (int64_t i = g->nkernels - 1; i >= 0; i--) {
-        const mba_gpu_kernel *k = &g->kernel[i];
-        const bool same_plan = l->node < 0 || k->node < 0 ? l->node == k->node : p->plan[l->node] == p->plan[k->node];
-        if (same_plan && k->launch == l->place && k->name == l->name && !memcmp(k->grid, l->grid, sizeof k->grid))
-            return i;
-    }
-    mba_gpu_kernel *more = realloc(g->kernel, (size_t)(g->nkernels + 1) * sizeof *more);
-    if (!more) return -1;
-    g->kernel = more;
-    mba_gpu_kernel *k = &g->kernel[g->nkernels];
-    *k = (mba_gpu_kernel){ .name = l->name, .node = l->node, .launch = l->place };
-    memcpy(k->grid, l->grid, sizeof k->grid);
-    memcpy(k->block, l->block, sizeof k->block);
-    for (int s = 0; s < MBA_GPU_SETS_MAX; s++)
-        for (int m = 0; m < MBA_METRICS_MAX; m++) k->value[s][m] = NAN;
-    return g->nkernels++;
-}
-
-/* Running means over the launches of each kernel. */
-static mba_status take_values(job *j, mba_counters *s, const launches *l, int set)
-{
-    double v[MBA_METRICS_MAX];
-    for (int64_t i = 0; i < j->g->nkernels; i++) j->g->kernel[i].launches = 0;
-    for (int64_t i = 0; i < l->n; i++) {
-        const int64_t at = kernel_of(j->g, j->p, &l->l[i]);
-        if (at < 0) return mba_fail(MBA_E_NOMEM, "no memory for kernels");
-        MBA_TRY(mba_counters_values(s, i, v));
-        mba_gpu_kernel *k = &j->g->kernel[at];
-        const double    n = (double)++k->launches;
-        for (int m = 0; m < j->g->set[set]->n; m++) {
-            const double was = n > 1 ? k->value[set][m] : 0;
-            k->value[set][m] = was + (v[m] - was) / n;
-        }
-    }
-    return MBA_OK;
-}
-
-static mba_status run_passes(job *j, mba_counters *s, int set)
-{
-    bool all = false;
-    for (int pass = 0; !all; pass++) {
-        if (pass > 64)
-            return mba_fail(MBA_E_DEVICE, "CUPTI wants more than 64 passes\nwhy: it said %d\nfix: leave this set out",
-                            mba_counters_passes(s));
-        MBA_TRY(mba_counters_start(s));
-        const mba_status st = run_step(j, true, &j->g->pass_s[set]);
-        const mba_status stopped = mba_counters_stop(s, &all);
-        MBA_TRY(st);
-        MBA_TRY(stopped);
-    }
-    return MBA_OK;
-}
-
-/* seen: by calls and by the timeline. */
-static mba_status read_set(job *j, mba_counters *s, const launches seen[2], int set, int64_t *ranges)
-{
-    MBA_TRY(run_passes(j, s, set));
-    MBA_TRY(mba_counters_decode(s, ranges));
-    const launches *l = *ranges == seen[0].n ? &seen[0] : *ranges == seen[1].n ? &seen[1] : NULL;
-    if (!l)
-        return mba_fail(
-            MBA_E_DEVICE,
-            "CUPTI has counters of %lld kernels\nwhy: the driver was called for %lld, the timeline shows %lld\n"
-            "fix: a bug of ours; the timeline is not concerned",
-            (long long)*ranges, (long long)seen[0].n, (long long)seen[1].n);
-    return take_values(j, s, l, set);
-}
-
-static mba_status measure_set(job *j, const mba_metric_set *m, const launches seen[2])
-{
-    mba_gpu_profile *g = j->g;
-    mba_counters    *s = NULL;
-    const double     began = seconds();
-    const int        set = g->nsets;
-    const int64_t    room = seen[0].n > seen[1].n ? seen[0].n : seen[1].n;
-    int64_t          ranges = 0;
-    MBA_TRY(mba_counters_open(&s, m->metric, m->n, room + 16));
-    g->set[g->nsets++] = m;
-    const mba_status st = read_set(j, s, seen, set, &ranges);
-    const int        passes = mba_counters_passes(s);
-    mba_counters_close(s);
-    g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "counters",
-                                           .set = m->name,
-                                           .passes = passes,
-                                           .seconds = seconds() - began,
-                                           .launches = ranges,
-                                           .kernels = g->nkernels };
-    return st;
-}
-
-static mba_status measure_counters(job *j)
-{
-    launches seen[2] = { { .g = j->g }, { .g = j->g } };
-    MBA_TRY(mba_launches_begin(saw_launch, NULL, &seen[0]));
-    mba_status st = run_step(j, true, NULL);
-    mba_launches_end();
-    from_timeline(&seen[1]);
-    if (st == MBA_OK) st = seen[0].st;
-    if (st == MBA_OK) st = seen[1].st;
-    for (int i = 0; i < j->o->nsets && st == MBA_OK; i++)
-        if (measure_set(j, j->o->set[i], seen) != MBA_OK) note_failure(j->g, "counters");    // the next may do better
-    free(seen[0].l);
-    free(seen[1].l);
-    return st;
 }
 
 /* ---- all of it ---- */
 
 static mba_status measure_blocks(job *j)
 {
-    const double began = seconds();
+    const double began = mba_clock_s();
     MBA_TRY(mba_gpu_blocks(j->g, j->p, &j->step));
     j->g->cost[j->g->ncosts++] = (mba_gpu_cost){
-        .mode = "blocks", .passes = 1, .seconds = seconds() - began, .kernels = j->g->nkernels
+        .mode = "blocks", .passes = 1, .seconds = mba_clock_s() - began, .kernels = j->g->nkernels
     };
     return MBA_OK;
 }
 
 static mba_status measure_deep(job *j)
 {
-    const double began = seconds();
+    const double began = mba_clock_s();
     MBA_TRY(mba_gpu_deep(j->g, j->p, &j->step, j->o->deep));
     j->g->cost[j->g->ncosts++] = (mba_gpu_cost){
-        .mode = "deep", .passes = 1, .seconds = seconds() - began, .kernels = 1
+        .mode = "deep", .passes = 1, .seconds = mba_clock_s() - began, .kernels = 1
     };
     return MBA_OK;
 }
@@ -321,10 +193,13 @@ static mba_status collect(job *j)
 {
     MBA_TRY(mba_watch_begin(j->p));
     mba_status st = measure_plain(j);
-    if (st == MBA_OK && j->o->steps > 0 && measure_timeline(j) != MBA_OK) note_failure(j->g, "timeline");
-    if (st == MBA_OK && j->o->nsets > 0 && measure_counters(j) != MBA_OK) note_failure(j->g, "counters");
-    if (st == MBA_OK && j->o->blocks && measure_blocks(j) != MBA_OK) note_failure(j->g, "blocks");
-    if (st == MBA_OK && j->o->deep && measure_deep(j) != MBA_OK) note_failure(j->g, "deep");
+    if (st == MBA_OK && j->o->steps > 0 && measure_timeline(j) != MBA_OK) mba_gpu_say_failure(j->g, "timeline");
+    if (st == MBA_OK && j->o->nsets > 0 && mba_gpu_counters(j->g, j->p, &j->step, j->o) != MBA_OK)
+        mba_gpu_say_failure(j->g, "counters");
+    if (st == MBA_OK && j->o->blocks && measure_blocks(j) != MBA_OK) mba_gpu_say_failure(j->g, "blocks");
+    if (st == MBA_OK && j->o->deep && measure_deep(j) != MBA_OK) mba_gpu_say_failure(j->g, "deep");
+    if (st == MBA_OK && j->o->deep && j->o->near && mba_gpu_samples(j->g, j->o->near) != MBA_OK)
+        mba_gpu_say_failure(j->g, "samples");
     mba_watch_end();
     return st;
 }

@@ -6,8 +6,9 @@
  *     mba_gpu_profile_free(g);
  *
  * The program must be bound to the CUDA device and its inputs filled. Nothing it has learned changes: every step runs with a
- * learning rate of zero. Times come first, before CUPTI is in the process; then the timeline of captured steps; then, launched
- * one by one and repeated once per pass, the counters. What cannot be had is a note, not a failure. Includes no CUDA. */
+ * learning rate of zero. Times come first, before CUPTI is in the process; then the timeline of captured steps; then,
+ * launched one by one and once per group of counters, every distinct kernel. What cannot be had is a note, not a
+ * failure. Includes no CUDA. */
 #ifndef MBA_SCOPE_GPU_PROFILE_H
 #define MBA_SCOPE_GPU_PROFILE_H
 
@@ -23,6 +24,7 @@ typedef struct mba_gpu_options {
     int                   nsets;
     double                plain_s;                           /* how long to measure without watching; 0: one second */
     const char *deep; /* a kernel or operator, instruction by instruction; NULL: none */
+    const char           *near;                              /* of deep: beside this file there is room for another */
     bool                  blocks;                            /* records of blocks, from inside our kernels */
     int                   warmup;                            /* steps before that; at least 3: the second is captured */
 } mba_gpu_options;
@@ -31,7 +33,7 @@ typedef struct mba_gpu_options {
 typedef struct mba_gpu_kernel {
     const char *name;
     int32_t     node, launch, grid[3], block[3];
-    int64_t     launches;                                    /* of one step */
+    int64_t     launches;                                    /* that were measured */
     double      value[MBA_GPU_SETS_MAX][MBA_METRICS_MAX];    /* mean of its launches; NaN: not measured */
 } mba_gpu_kernel;
 
@@ -72,9 +74,18 @@ typedef struct mba_gpu_profile {
 
 MBA_MUST mba_status mba_gpu_collect(mba_gpu_profile **out, mba_program *p, const mba_step *step,
                                     const mba_gpu_options *o);
-MBA_MUST mba_status mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step,
-                                 const char *kernel); /* parts of it */
-MBA_MUST mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *step);
 void                mba_gpu_profile_free(mba_gpu_profile *g);             /* NULL is fine */
+
+/* Parts of it. */
+MBA_MUST mba_status mba_gpu_counters(mba_gpu_profile *g, mba_program *p, const mba_step *step,
+                                     const mba_gpu_options *o);
+MBA_MUST mba_status mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *kernel);
+bool                mba_gpu_deep_is(const mba_node *n, const mba_plan *plan, const char *kernel);
+MBA_MUST mba_status mba_gpu_instruction_add(mba_gpu_profile *g, const mba_gpu_instruction *i);     /* copies names */
+MBA_MUST mba_status mba_gpu_samples(mba_gpu_profile *g, const char *near);         /* by a second process */
+MBA_MUST mba_status mba_gpu_samples_read(mba_gpu_profile *g, const char *path);    /* what it left */
+MBA_MUST mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *step);
+void                mba_gpu_say(mba_gpu_profile *g, const char *topic, const char *text, const char *fix); /* a note */
+void                mba_gpu_say_failure(mba_gpu_profile *g, const char *topic);        /* the last error as a note */
 
 #endif

@@ -126,7 +126,7 @@ static mba_status put_event(storing *x, int64_t id, const mba_event *e, int64_t 
     if (n && e->launch >= 0 && e->launch < x->p->plan[n->id]->nlaunches)
         r.launch = mba_launch_number(x->p, n->id, e->launch);
     if (e->graph) r.graph_node = (int64_t)e->graph_node;
-    if (e->kind != MBA_EVENT_KERNEL) r.bytes = (double)e->bytes;
+    if (e->kind != MBA_EVENT_KERNEL && e->bytes > 0) r.bytes = (double)e->bytes;
     if (e->kind == MBA_EVENT_KERNEL) MBA_TRY(add(x, e, &r.kernel));
     return mba_put_event(x->s, &r);
 }

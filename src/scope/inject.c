@@ -12,10 +12,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "device/cuda/library.h"
+#include "scope/clock.h"
 #include "scope/cupti_collect.h"
 #include "scope/inject_counters.h"
 #include "scope/trace_file.h"
@@ -31,17 +31,10 @@ static struct {
     int64_t          skip_launches, limit, seen, taken;
     const char      *range;
     int              inside;                                 // how many threads are in our NVTX range
-    bool             selective, was_wanted, counting, ended;
+    bool             selective, was_wanted, counting, timeline_ended, ended;
     span             spans[SPANS_MAX];
     int              nspans;
 } in = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void write_note(const char *topic)
 {
@@ -77,7 +70,7 @@ static void on_event(void *ctx, const mba_event *e)
 static bool wanted(void)
 {
     return in.seen > in.skip_launches && (!in.range || in.inside) &&
-           (in.skip_s <= 0 || now_s() - in.began_s >= in.skip_s);
+           (in.skip_s <= 0 || mba_clock_s() - in.began_s >= in.skip_s);
 }
 
 /* A launch through the runtime has a number of its own just before the driver's: one is allowed for. */
@@ -95,15 +88,19 @@ static void on_launch(void *ctx, const mba_launch_seen *l)
     (void)ctx;
     pthread_mutex_lock(&in.lock);
     in.seen++;
-    const bool yes = !in.ended && wanted(), timed = yes && (!in.limit || in.taken < in.limit);
+    const bool begun = in.range && in.was_wanted;            // a step that has begun is watched to its end
+    const bool yes = !in.ended && wanted(), timed = yes && (!in.limit || in.taken < in.limit || begun);
     if (timed) {
         in.taken++;
         choose(l->correlation);
     }
     in.was_wanted = timed;
-    const bool count = yes && !timed && in.counting && !l->is_graph;
-    pthread_mutex_unlock(&in.lock);
-    if (count && mba_inject_count(l) != MBA_OK) {            // outside the lock: CUPTI may hand us buffers meanwhile
+    const bool count = yes && !timed && in.counting && !l->is_graph, first = count && !in.timeline_ended;
+    in.timeline_ended |= first;
+    pthread_mutex_unlock(&in.lock);                          // outside of it: CUPTI may hand us buffers meanwhile
+    // sm__sass_* read 0 beside records of kernels
+    if (first && mba_activity_stop() != MBA_OK) write_note("timeline");
+    if (count && mba_inject_count(l) != MBA_OK) {
         in.counting = false;
         write_note("counters");
     }
@@ -125,6 +122,8 @@ static void on_range(void *ctx, const char *name, bool begins)
     }
     pthread_mutex_lock(&in.lock);
     in.inside += begins ? 1 : -1;
+    // the next entry is another step, also where nothing ran between
+    if (!begins) in.was_wanted = false;
     pthread_mutex_unlock(&in.lock);
 }
 
@@ -161,7 +160,7 @@ static int64_t number(const char *name) { return getenv(name) ? atoll(getenv(nam
 static mba_status watch(void)
 {
     const char *sets = getenv("MAMBASCOPE_SETS");
-    in.began_s = now_s();
+    in.began_s = mba_clock_s();
     in.skip_s  = getenv("MAMBASCOPE_SKIP_SECONDS") ? atof(getenv("MAMBASCOPE_SKIP_SECONDS")) : 0;
     in.skip_launches = number("MAMBASCOPE_SKIP_LAUNCHES");
     in.range = getenv("MAMBASCOPE_RANGE");
@@ -170,7 +169,7 @@ static mba_status watch(void)
     const int64_t group = in.limit ? in.limit : COUNTED_LAUNCHES;
     if (in.counting && !in.limit) in.limit = TIMELINE_LAUNCHES;
     in.selective = in.skip_s > 0 || in.skip_launches || in.range || in.limit;
-    if (in.counting) MBA_TRY(mba_inject_count_begin(sets, group, put_counter, put_cost, NULL));
+    if (in.counting) mba_inject_count_begin(sets, group, put_counter, put_cost, NULL);
     if (in.selective) MBA_TRY(mba_launches_begin(on_launch, in.range ? on_range : NULL, NULL));
     return mba_activity_begin(on_event, NULL);
 }

@@ -6,69 +6,45 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include "scope/clock.h"
 
-#include "scope/metrics.h"
-
-enum { GROUPS_MAX = 64 };
-
-typedef struct group { const mba_metric_set *set; const char *metric[MBA_METRICS_MAX]; int n; } group;
+/* Of a group each distinct kernel is read so often; a few others in between cost less than stopping and starting. */
+enum { GROUPS_MAX = 64, RANGES_MAX = 512, TAKEN = 2, GAP = 8 };
 
 /* A distinct kernel of the group that is being read. */
 typedef struct kernel {
     int64_t name;
     int32_t grid[3], block[3];
-    int64_t launches;
+    int64_t taken, launches;
     double mean[MBA_METRICS_MAX];
 } kernel;
 
 static struct {
     char                sets[256];
-    int64_t             room, n;                             // launches of a group; so far
+    int64_t             room, seen, n;                       // launches of a group; so far; ranges of it
+    int64_t             idle;                                // launches in a row that nobody wants
     mba_put_counter_fn *put;
     mba_put_cost_fn    *cost;
     void               *ctx;
-    group               groups[GROUPS_MAX];
+    mba_counter_group   groups[GROUPS_MAX];
     int                 ngroups, at;
-    bool                planned, done;
+    bool                planned, done, running;
     mba_counters       *session;
     double              began_s;
     mba_events          names;
     kernel             *kernels;
-    int64_t             nkernels, *of;                       // of: the kernel of each launch
+    int64_t             nkernels, of[RANGES_MAX];            // of: the kernel of each range
     pthread_mutex_t     lock;
 } in = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- groups ---- */
 
-/* Takes metrics while one pass is enough. One that needs more by itself cannot be had without replaying. */
-static mba_status plan_set(const mba_metric_set *s)
+/* A metric that needs more than one pass by itself cannot be had without replaying. */
+static void drop_replayed(void)
 {
-    group *g = NULL;
-    for (int i = 0; i < s->n; i++) {
-        int passes = 0;
-        MBA_TRY(mba_counters_count_passes(&passes, NULL, &s->metric[i], 1));
-        if (passes > 1) continue;
-        if (g) {
-            g->metric[g->n] = s->metric[i];
-            MBA_TRY(mba_counters_count_passes(&passes, NULL, g->metric, g->n + 1));
-        }
-        if (!g || passes > 1) {
-            if (in.ngroups == GROUPS_MAX)
-                return mba_fail(MBA_E_UNSUPPORTED, "more than %d groups of counters\nfix: fewer sets", GROUPS_MAX);
-            g = &in.groups[in.ngroups++];
-            *g = (group){ .set = s, .metric = { s->metric[i] } };
-        }
-        g->n++;
-    }
-    return MBA_OK;
+    int n = 0;
+    for (int i = 0; i < in.ngroups; i++) if (in.groups[i].passes == 1) in.groups[n++] = in.groups[i];
+    in.ngroups = n;
 }
 
 static mba_status plan(void)
@@ -78,27 +54,26 @@ static mba_status plan(void)
     for (char *save = NULL, *name = strtok_r(text, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
         const mba_metric_set *s = mba_metric_set_find(name);
         if (!s) return mba_fail(MBA_E_ARG, "no counter set '%s'", name);
-        MBA_TRY(plan_set(s));
+        MBA_TRY(mba_counters_group(in.groups, &in.ngroups, GROUPS_MAX, NULL, s));
     }
+    drop_replayed();
     in.planned = true;
     return MBA_OK;
 }
 
-mba_status mba_inject_count_begin(const char *sets, int64_t launches, mba_put_counter_fn *put, mba_put_cost_fn *cost,
-                                  void *ctx)
+void mba_inject_count_begin(const char *sets, int64_t launches, mba_put_counter_fn *put, mba_put_cost_fn *cost,
+                            void *ctx)
 {
     snprintf(in.sets, sizeof in.sets, "%s", sets);
     in.room = launches;
     in.put  = put;
     in.cost = cost;
     in.ctx  = ctx;
-    in.of   = calloc((size_t)launches, sizeof *in.of);
-    return in.of ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the counters of %lld launches", (long long)launches);
 }
 
 /* ---- one group ---- */
 
-static mba_status take(int64_t i, const group *g)
+static mba_status take(int64_t i, const mba_counter_group *g)
 {
     double  v[MBA_METRICS_MAX];
     kernel *k = &in.kernels[in.of[i]];
@@ -108,11 +83,22 @@ static mba_status take(int64_t i, const group *g)
     return MBA_OK;
 }
 
-static void put_all(const group *g)
+/* Counters that patch code read 0 where CUPTI could not patch it, without an error: no kernel has an addition then. */
+static bool is_blind(const mba_counter_group *g, int m)
+{
+    if (!strstr(g->metric[m], "__sass_")) return false;
+    for (int64_t i = 0; i < in.nkernels; i++)
+        for (int s = 0; s < g->n && in.kernels[i].launches; s++)
+            if (strstr(g->metric[s], "__sass_") && in.kernels[i].mean[s] > 0) return false;
+    return true;
+}
+
+static void put_all(const mba_counter_group *g)
 {
     for (int64_t i = 0; i < in.nkernels; i++) {
         const kernel *k = &in.kernels[i];
         for (int m = 0; m < g->n && k->launches; m++) {
+            if (is_blind(g, m)) continue;
             mba_trace_counter c = { .name = in.names.names[k->name],
                                     .set = g->set->name,
                                     .metric = g->metric[m],
@@ -125,24 +111,38 @@ static void put_all(const group *g)
     }
 }
 
+static mba_status stop(void)
+{
+    int64_t ranges = 0;
+    bool    all;
+    in.running = false;
+    MBA_TRY(mba_counters_stop(in.session, &all));
+    MBA_TRY(mba_counters_decode(in.session, &ranges));
+    return ranges == in.n
+               ? MBA_OK
+               : mba_fail(MBA_E_DEVICE,
+                          "CUPTI has counters of %lld kernels\nwhy: %lld launches were seen: the process launches in a "
+                          "way we do not follow",
+                          (long long)ranges, (long long)in.n);
+}
+
+static mba_status start(void)
+{
+    in.running = true;
+    return mba_counters_start(in.session);
+}
+
 /* Ends the session; what it has is written. */
 static mba_status end_group(void)
 {
-    const group *g = &in.groups[in.at];
-    int64_t      ranges = 0;
-    bool         all;
-    mba_status   st = mba_counters_stop(in.session, &all);
-    if (st == MBA_OK) st = mba_counters_decode(in.session, &ranges);
-    if (st == MBA_OK && ranges != in.n)
-        st = mba_fail(MBA_E_DEVICE,
-                      "CUPTI has counters of %lld kernels\nwhy: %lld launches were seen: the process launches in a way "
-                      "we do not follow",
-                      (long long)ranges, (long long)in.n);
+    const mba_counter_group *g = &in.groups[in.at];
+    mba_status               st = in.running ? stop() : MBA_OK;
     for (int64_t i = 0; i < in.n && st == MBA_OK; i++) st = take(i, g);
     if (st == MBA_OK) put_all(g);
     mba_counters_close(in.session);
     in.session = NULL;
-    const mba_trace_cost c = { .set = g->set->name, .passes = 1, .launches = in.n, .seconds = now_s() - in.began_s };
+    const mba_trace_cost c = { .set = g->set->name, .passes = 1, .launches = in.n,
+                               .seconds = mba_clock_s() - in.began_s };
     in.cost(in.ctx, &c);
     free(in.kernels);
     in.kernels = NULL;
@@ -153,14 +153,13 @@ static mba_status end_group(void)
 
 static mba_status begin_group(void)
 {
-    const group *g = &in.groups[in.at];
-    in.n = 0;
-    in.began_s = now_s();
-    MBA_TRY(mba_counters_open(&in.session, g->metric, g->n, in.room));
-    return mba_counters_start(in.session);
+    const mba_counter_group *g = &in.groups[in.at];
+    in.n = in.seen = in.idle = 0;
+    in.began_s = mba_clock_s();
+    return mba_counters_open(&in.session, g->metric, g->n, RANGES_MAX);
 }
 
-static mba_status remember(const mba_launch_seen *l)
+static mba_status kernel_of(int64_t *out, const mba_launch_seen *l)
 {
     const int64_t name = mba_events_name(&in.names, l->name);
     int64_t       k = in.nkernels - 1;
@@ -175,6 +174,22 @@ static mba_status remember(const mba_launch_seen *l)
         memcpy(in.kernels[k].grid, l->grid, sizeof l->grid);
         memcpy(in.kernels[k].block, l->block, sizeof l->block);
     }
+    *out = k;
+    return MBA_OK;
+}
+
+/* Before this launch: is it read? The profiler runs while there is something new, and a little longer. */
+static mba_status look_at(const mba_launch_seen *l)
+{
+    int64_t k = 0;
+    MBA_TRY(kernel_of(&k, l));
+    const bool wanted = in.kernels[k].taken < TAKEN && in.n < RANGES_MAX;
+    in.seen++;
+    in.idle = wanted ? 0 : in.idle + 1;
+    if (in.running && (in.idle > GAP || in.n == RANGES_MAX)) MBA_TRY(stop());
+    if (!in.running && wanted) MBA_TRY(start());
+    if (!in.running) return MBA_OK;
+    in.kernels[k].taken++;
     in.of[in.n++] = k;
     return MBA_OK;
 }
@@ -183,13 +198,13 @@ static mba_status count(const mba_launch_seen *l)
 {
     if (in.done) return MBA_OK;
     if (!in.planned) MBA_TRY(plan());
-    if (in.session && in.n == in.room) MBA_TRY(end_group());
+    if (in.session && in.seen == in.room) MBA_TRY(end_group());
     if (in.at == in.ngroups) {
         in.done = true;
         return MBA_OK;
     }
     if (!in.session) MBA_TRY(begin_group());
-    return remember(l);
+    return look_at(l);
 }
 
 /* Launches that CUPTI makes while it prepares itself come back to us: they are not the process's. */

@@ -1,6 +1,7 @@
-/* inject_counters.h -- counters inside a process that is not ours: group by group, each over so many launches.
+/* inject_counters.h -- counters inside a process that is not ours: group by group, each over so many launches, of which
+ * every distinct kernel is read twice.
  *
- *     MBA_TRY(mba_inject_count_begin("overview,pipes", 4096, put_counter, put_cost, ctx));
+ *     mba_inject_count_begin("overview,pipes", 4096, put_counter, put_cost, ctx);
  *     MBA_TRY(mba_inject_count(launch));                    // before every launch that is wanted
  *     mba_inject_count_end();                               // the last group may be short
  */
@@ -13,7 +14,7 @@
 typedef void mba_put_counter_fn(void *ctx, const mba_trace_counter *c);
 typedef void mba_put_cost_fn(void *ctx, const mba_trace_cost *c);
 
-MBA_MUST mba_status mba_inject_count_begin(const char *sets, int64_t launches, mba_put_counter_fn *put,
+void                mba_inject_count_begin(const char *sets, int64_t launches, mba_put_counter_fn *put,
                                            mba_put_cost_fn *cost, void *ctx);
 MBA_MUST mba_status mba_inject_count(const mba_launch_seen *l);
 void                mba_inject_count_end(void);

@@ -1,6 +1,7 @@
 /* link.c -- see link.h. */
 #include "scope/link.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,13 @@ static int32_t step_of(const step *s, int32_t n, uint32_t correlation)
     return -1;
 }
 
+/* A large set of memory in a graph may run as a kernel of the driver's (memset32), a small one as a kernel of ours
+ * (memsets_cuda.cu): it is a set all the same. */
+static bool is_set(const mba_event *e)
+{
+    return e->kind == MBA_EVENT_KERNEL && (!strncmp(e->name, "memset", 6) || strstr(e->name, "set_bytes"));
+}
+
 static mba_status find_steps(mba_events *l, step **out, int32_t *n)
 {
     int32_t room = 0;
@@ -41,6 +49,7 @@ static mba_status find_steps(mba_events *l, step **out, int32_t *n)
             k = (*n)++;
             (*out)[k] = (step){ .correlation = e->correlation };
         }
+        if (is_set(e)) e->kind = MBA_EVENT_SET;
         (*out)[k].n[e->kind]++;
         e->step = k;
     }

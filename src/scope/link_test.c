@@ -184,7 +184,28 @@ static void metrics_have_units(void **state)
     for (const mba_metric_set *s = mba_metric_sets; s->name; s++) assert_true(s->n <= MBA_METRICS_MAX);
 }
 
+/* The driver runs a large set as a kernel of its own. */
+static void a_set_that_runs_as_a_kernel_is_a_set(void **state)
+{
+    (void)state;
+    mba_events      l = { 0 };
+    mba_link_report r;
+    add(&l, MBA_EVENT_KERNEL, "a", 0, 10, true);
+    add(&l, MBA_EVENT_KERNEL, "b", 10, 10, true);
+    add(&l, MBA_EVENT_KERNEL, "memset32", 20, 10, true);
+    add(&l, MBA_EVENT_KERNEL, "c", 30, 10, true);
+    add(&l, MBA_EVENT_KERNEL, "d", 40, 10, true);
+    assert_ok(mba_link(&l, counts, 4, &r));
+    assert_int_equal(r.unlinked, 0);
+    assert_int_equal(named(&l, "memset32", 0)->kind, MBA_EVENT_SET);
+    assert_int_equal(named(&l, "memset32", 0)->node, 1);
+    assert_int_equal(named(&l, "c", 0)->node, 1);
+    assert_int_equal(named(&l, "c", 0)->launch, 0);
+    mba_events_free(&l);
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(kernels_find_the_node_that_launched_them),
+              cmocka_unit_test(a_set_that_runs_as_a_kernel_is_a_set),
               cmocka_unit_test(a_step_with_other_counts_is_not_linked),
               cmocka_unit_test(nothing_is_linked_without_events), cmocka_unit_test(names_are_kept_once),
               cmocka_unit_test(short_names_are_the_last_identifier), cmocka_unit_test(occupancy_is_that_of_nsight),

@@ -21,8 +21,9 @@ static const char *const roofline[] = {
     TIME_AND_DRAM, "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "sm__ops_path_tensor_src_fp8.sum", "lts__t_bytes.sum", "l1tex__t_bytes.sum",
     SASS("ffma"), SASS("fadd"), SASS("fmul"), SASS("hfma"), SASS("hadd"), SASS("hmul"), SASS("dfma"), SASS("dadd"), SASS("dmul") };
 
+/* The hit rate of L2 is hits over sectors: as one metric it takes two passes, which a foreign program has not. */
 static const char *const cache[] = {
-    "l1tex__t_sector_hit_rate.pct", "lts__t_sector_hit_rate.pct", "lts__t_sectors.sum", "lts__t_sectors_op_read.sum",
+    "l1tex__t_sector_hit_rate.pct", "lts__t_sectors_lookup_hit.sum", "lts__t_sectors.sum", "lts__t_sectors_op_read.sum",
     "lts__t_sectors_op_write.sum", "l1tex__t_sectors.sum", "dram__bytes_read.sum", "dram__bytes_write.sum",
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum" };
 
@@ -48,15 +49,26 @@ static const char *const occupancy[] = {
     "smsp__warps_eligible.avg.per_cycle_active", "sm__ctas_launched.sum", "sm__ctas_active.sum", "sm__warps_launched.sum",
     "tpc__average_cta_latency.ratio" };
 
+/* What a kernel does, and nothing of how long or how fast: what the simulator may be told of a kernel (docs/simulator.md). */
+#define INST(pipe) "smsp__inst_executed_pipe_" pipe ".sum"
+#define OP(op)     "smsp__inst_executed_op_" op ".sum"
+static const char *const signature[] = {
+    "smsp__inst_executed.sum", INST("alu"), INST("fma"), INST("fmaheavy"), INST("lsu"), INST("xu"), INST("cbu"),
+    INST("adu"), INST("uniform"), OP("shared_ld"), OP("shared_st"), OP("global_ld"), OP("global_st"), OP("ldsm"),
+    OP("ldgsts"), "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "l1tex__data_pipe_lsu_wavefronts.sum", "lts__t_sectors_srcunit_tex_op_read.sum", "lts__t_sectors_srcunit_tex_op_write.sum",
+    "dram__bytes_read.sum", "dram__bytes_write.sum" };
+
 #define SET(name, about, passes, list) { name, about, passes, list, (int)(sizeof list / sizeof *list) }
 const mba_metric_set mba_metric_sets[] = {
     SET("overview",  "time, clock, bytes of DRAM, L2 and L1, tensor pipe, occupancy, issue", 1, overview),
     SET("roofline",  "tensor and vector FLOPs, bytes of DRAM, L2 and L1",                    2, roofline),
     SET("cache",     "hit rates, sectors, bank conflicts of shared memory",                  2, cache),
     SET("pipes",     "how busy every pipe and the L1/shared data path is",                   3, pipes),
-    SET("stalls",    "why warps wait",                                                       4, stalls),
+    SET("stalls",    "why warps wait",                                                       6, stalls),
     SET("occupancy", "warps, blocks and their mean lifetime",                                1, occupancy),
     SET("access",    "sectors per request of global loads and stores",                       3, access_pattern),
+    SET("signature", "instructions by pipe, shared memory, sectors, bytes: no time and no rate", 5, signature),
     { NULL, NULL, 0, NULL, 0 },
 };
 

@@ -11,7 +11,7 @@ enum { MBA_METRICS_MAX = 32 };                     /* of one set */
 
 typedef struct mba_metric_set {
     const char        *name, *about;
-    int                passes;                     /* on a GH100 */
+    int                passes;                     /* on a GH100: groups that one pass reads */
     const char *const *metric;
     int                n;
 } mba_metric_set;

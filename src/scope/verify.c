@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double BYTES_WITHIN = 0.05;
+static const double BYTES_WITHIN = 0.05, LAG_OF_L2 = 1.0 / 3;
 
 /* What kernel ran for which node and launch of the plan: the first event of each says it. */
 typedef struct origins { int64_t *node, *launch, n; } origins;
@@ -50,33 +50,86 @@ static int64_t launches_of(const mba_analysis *a, int64_t node)
     return n;
 }
 
+/* Counts are whole numbers; a mean of several launches is one but for its rounding. */
+static mba_agreement judge_count(double measured, double expected)
+{
+    if (isnan(measured) || isnan(expected) || (measured == 0 && expected == 0)) return MBA_NOT_JUDGED;
+    return fabs(measured - expected) < 0.5 ? MBA_AGREES : MBA_DIFFERS;
+}
+
 static mba_agreement judge(double ratio, double within)
 {
     return isnan(ratio) ? MBA_NOT_JUDGED : fabs(ratio - 1) <= within ? MBA_AGREES : MBA_DIFFERS;
 }
 
+/* What must move: of an operator that is one launch by its operands, else by the launch's plan. */
+static void expect_bytes(mba_verification *v, bool alone)
+{
+    if (alone) {
+        v->bytes_expected = v->node->read_bytes + v->node->write_bytes;
+        v->write_expected = v->node->write_bytes;
+    } else if (v->ours) {
+        v->bytes_expected = v->launch->least_bytes;
+        v->write_expected = fmin(v->launch->store_bytes, v->launch->least_bytes);
+    }
+}
+
+static mba_agreement judge_bytes(const mba_verification *v, double l2_bytes)
+{
+    if (!(v->bytes_expected > 2 * l2_bytes)) return MBA_NOT_JUDGED;
+    const mba_agreement g = judge(v->bytes_ratio, BYTES_WITHIN);
+    if (g != MBA_DIFFERS) return g;
+    const double read = (v->bytes_measured - v->write_measured) / (v->bytes_expected - v->write_expected);
+    const bool   lags = fabs(read - 1) <= BYTES_WITHIN
+                   && fabs(v->write_measured - v->write_expected) <= LAG_OF_L2 * l2_bytes;
+    return lags ? MBA_LAGS : MBA_DIFFERS;
+}
+
+static double ratio_of(double measured, double expected)
+{
+    return expected > 0 ? measured / expected : measured > 0 ? INFINITY : NAN;
+}
+
 static mba_verification verify(const mba_analysis *a, const mba_kernel_view *k, const origins *o)
 {
-    mba_verification v = {
-        .kernel = k, .tensor_expected = NAN, .tensor_ratio = NAN, .bytes_expected = NAN, .bytes_ratio = NAN
-    };
+    mba_verification v = { .kernel = k, .tensor_expected = NAN, .tensor_ratio = NAN, .bytes_expected = NAN,
+                           .bytes_ratio = NAN, .write_expected = NAN };
     v.node   = node_at(a, o->node[k->row->id]);
     v.launch = launch_at(a, o->launch[k->row->id]);
     v.ours   = v.launch && strncmp(v.launch->kernel, "cublaslt_", 9) && strncmp(v.launch->kernel, "cudnn_", 6);
     v.tensor_measured = k->counted.tensor_flops;
     v.bytes_measured  = k->counted.dram_bytes;
+    v.write_measured  = mba_counter_value(k, "dram__bytes_write.sum");
     if (!v.node || !v.launch) return v;
     const bool alone = launches_of(a, v.node->id) == 1;
     if (v.ours)      v.tensor_expected = v.launch->tensor_flops;
     else if (alone)  v.tensor_expected = v.node->tensor_flops;
-    if (alone)       v.bytes_expected = v.node->read_bytes + v.node->write_bytes;
-    if (v.tensor_expected > 0)      v.tensor_ratio = v.tensor_measured / v.tensor_expected;
-    else if (v.tensor_measured > 0) v.tensor_ratio = INFINITY;
-    if (v.bytes_expected > 0)       v.bytes_ratio = v.bytes_measured / v.bytes_expected;
-    if (v.ours) v.tensor = judge(v.tensor_ratio, 0);
+    expect_bytes(&v, alone);
+    v.tensor_ratio = ratio_of(v.tensor_measured, v.tensor_expected);
+    v.bytes_ratio  = v.bytes_expected > 0 ? v.bytes_measured / v.bytes_expected : NAN;
+    if (v.ours) v.tensor = judge_count(v.tensor_measured, v.tensor_expected);
     const bool full = isnan(v.node->filled) || v.node->filled >= 1; // of a ragged batch only a part was real
-    if (v.ours && full && v.bytes_expected > 2 * a->l2_bytes) v.bytes = judge(v.bytes_ratio, BYTES_WITHIN);
+    if (v.ours && full) v.bytes = judge_bytes(&v, a->l2_bytes);
     return v;
+}
+
+static bool shares(const mba_verification *v, const mba_verification *w)
+{
+    return v->ours && w->ours && v->node == w->node && w->launch->place == v->launch->place + 1
+        && !strcmp(v->launch->kernel, w->launch->kernel) && v->launch->tensor_flops == 0 && w->launch->tensor_flops > 0;
+}
+
+/* The first of two takes what the data gives it; the plan counts all of it under the second. */
+static void judge_shared(mba_verification *v, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++) {
+            if (!shares(&v[i], &v[j])) continue;
+            const double measured = v[i].tensor_measured + v[j].tensor_measured;
+            v[i].shared = v[j].shared = true;
+            v[i].tensor_ratio = v[j].tensor_ratio = ratio_of(measured, v[j].tensor_expected);
+            v[i].tensor = v[j].tensor = judge_count(measured, v[j].tensor_expected);
+        }
 }
 
 mba_status mba_verify(mba_verification **out, int64_t *n, const mba_analysis *a)
@@ -91,6 +144,7 @@ mba_status mba_verify(mba_verification **out, int64_t *n, const mba_analysis *a)
         if (a->kernel[i].row->id >= 0 &&
             (!isnan(a->kernel[i].counted.tensor_flops) || !isnan(a->kernel[i].counted.dram_bytes)))
             (*out)[(*n)++] = verify(a, &a->kernel[i], &o);
+    if (st == MBA_OK) judge_shared(*out, *n);
     free(o.node);
     free(o.launch);
     return st;

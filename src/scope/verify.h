@@ -3,14 +3,20 @@
  *     mba_verification *v; int64_t n;
  *     MBA_TRY(mba_verify(&v, &n, analysis));                 // one per kernel that has counters; the caller frees v
  *
- * Our kernels: tensor FLOPs must be the plan's, exactly. Library kernels: measured over least is their padding factor. Bytes are
- * judged where a node is one launch and its operands are more than twice the L2: DRAM traffic within 5 % of operands once each. */
+ * Our kernels: tensor FLOPs must be the plan's, exactly. Two launches of a node in a row under one name share items
+ * as the data has it (ssd_scan: those beyond the range of a fast formula go to the first); they are judged by their
+ * sum.
+ * Library kernels: measured over least is their padding factor.
+ *
+ * Bytes are judged where operands are more than twice the L2: DRAM traffic within 5 % of operands once each. What a
+ * kernel leaves dirty in L2 is written while the next one runs: where reads agree and writes are off by no more than a
+ * third of the L2, it lags. */
 #ifndef MBA_SCOPE_VERIFY_H
 #define MBA_SCOPE_VERIFY_H
 
 #include "scope/analysis.h"
 
-typedef enum mba_agreement { MBA_NOT_JUDGED, MBA_AGREES, MBA_DIFFERS } mba_agreement;
+typedef enum mba_agreement { MBA_NOT_JUDGED, MBA_AGREES, MBA_LAGS, MBA_DIFFERS, MBA_AGREEMENTS } mba_agreement;
 
 typedef struct mba_verification {
     const mba_kernel_view *kernel;
@@ -18,7 +24,9 @@ typedef struct mba_verification {
     const mba_row_node    *node;
     bool                   ours;
     double tensor_expected, tensor_measured, tensor_ratio; /* FLOP of a launch; NaN: not measured */
+    bool                   shared;                 /* tensor_ratio and tensor are of both launches */
     double                 bytes_expected, bytes_measured, bytes_ratio;
+    double                 write_expected, write_measured;         /* of the bytes */
     mba_agreement          tensor, bytes;
 } mba_verification;
 

@@ -68,6 +68,10 @@ typedef struct mba_sim_kernel {
     char           name[64];
     int64_t        grid, threads, warps, regs, smem_bytes, nroles, nops, nclasses, nstreams, depth;
     int64_t        mma_flops;                     /* which rate: 16 or 32, +100 for warp-level products */
+    int64_t        hidden;                        /* trips of the loop that lowering made; 1: none */
+    int64_t        fetch;                         /* cycles until code that was not there is: once a launch */
+    int64_t        resets;                        /* 1: a counter of tiles is set back before it runs */
+    int64_t        counted;                       /* 1: its instructions were counted, issue among them */
     int64_t        first[MBA_SIM_ROLES], role_warps[MBA_SIM_ROLES];
     int64_t        count[MBA_SIM_CLASSES], trips[MBA_SIM_CLASSES][2];
     mba_sim_op     op[MBA_SIM_OPS];
@@ -91,5 +95,9 @@ void mba_sim_set_ring(mba_sim_kernel *k, int64_t stages, const mba_gpu *m);
 
 /* Blocks of it that an SM of m holds at a time; 0: none. */
 int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m);
+
+/* Cycles until code and arguments are where blocks run, once a launch: all SMs ask for them at once. `each`: instructions
+ * of a warp, those of loops counted as often as they run. */
+int64_t mba_sim_fetch(double blocks, double each, const mba_gpu *m);
 
 #endif

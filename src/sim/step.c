@@ -61,7 +61,7 @@ static bool notices(const mba_sim_kernel *k, int number)
     if (number == MBA_GPU_async_kb || number == MBA_GPU_async_lat) return copies;
     return number != MBA_GPU_cc && number != MBA_GPU_plan_cc && number != MBA_GPU_l2 && number != MBA_GPU_l2_c50
            && number != MBA_GPU_l2_s && number != MBA_GPU_memory && number != MBA_GPU_gap_stream
-           && number != MBA_GPU_gap_graph;
+           && number != MBA_GPU_gap_graph && number != MBA_GPU_gap_reset;
 }
 
 static key key_of(const mba_sim_kernel *k, const mba_gpu *m, mba_sim_tier tier)
@@ -114,6 +114,7 @@ typedef struct walk {
     lowered           *plans; int64_t nplans;
     job               *jobs;  int64_t njobs, space;
     key               *keys;  int64_t nlaunches;  /* in order */
+    bool              *resets;
 } walk;
 
 static int64_t lay_arenas(walk *w)
@@ -215,9 +216,16 @@ static mba_status walk_node(walk *w, int32_t i)
     for (int l = 0; l < w->p->plan[i]->nlaunches; l++) {
         find_places(w, i, &all[l], place);
         mba_ledger_kernel(w->ledger, &all[l], place);
-        const key h = key_of(&all[l], w->m, w->tier);
+        mba_sim_kernel bound;
+        if (w->how->bind) {                       // a plan's kernels are shared: what is bound is a copy
+            bound = all[l];
+            w->how->bind(w->how->of, w->p, i, l, &bound);
+        }
+        const mba_sim_kernel *k = w->how->bind ? &bound : &all[l];
+        const key h = key_of(k, w->m, w->tier);
+        w->resets[w->nlaunches] = k->resets;
         w->keys[w->nlaunches++] = h;
-        MBA_TRY(remember(w, &all[l], h));
+        MBA_TRY(remember(w, k, h));
     }
     return MBA_OK;
 }
@@ -237,9 +245,10 @@ static mba_status run_jobs(walk *w)
     return MBA_OK;
 }
 
-static void add_launch(mba_sim_step *out, mba_sim_node *n, const mba_sim_result *r, double gap, double *longest)
+static void add_launch(mba_sim_step *out, mba_sim_node *n, const mba_sim_result *r, double gap, double reset,
+                       double *longest)
 {
-    n->seconds   += r->seconds + (n->launches ? gap : 0);
+    n->seconds   += r->seconds + (n->launches ? gap : 0) + reset;
     n->kernels_s += r->seconds;
     n->dram_read  += r->dram_read;
     n->dram_write += r->dram_write;
@@ -247,7 +256,8 @@ static void add_launch(mba_sim_step *out, mba_sim_node *n, const mba_sim_result 
     for (int p = 0; p < MBA_PIPES; p++) n->busy[p] += r->busy[p] * r->seconds;
     if (r->seconds > *longest) { *longest = r->seconds; n->limit = r->limit; }
     n->launches++;
-    out->seconds    += r->seconds + gap;
+    out->seconds    += r->seconds + gap + reset;
+    out->resets_s   += reset;
     out->kernels_s  += r->seconds;
     out->dram_read  += r->dram_read;
     out->dram_write += r->dram_write;
@@ -256,13 +266,18 @@ static void add_launch(mba_sim_step *out, mba_sim_node *n, const mba_sim_result 
 
 static void add_up(mba_sim_step *out, const walk *w)
 {
-    const double gap = 1e-6 * w->m->v[w->how->stream ? MBA_GPU_gap_stream : MBA_GPU_gap_graph];
+    const double gap = 1e-6 * w->m->v[w->how->stream ? MBA_GPU_gap_stream : MBA_GPU_gap_graph],
+                 reset = 1e-6 * w->m->v[MBA_GPU_gap_reset];
     int64_t      at = 0;
     for (int32_t i = 0; i < w->p->graph->nnodes; i++) {
         double longest = -1;
         if (!(w->p->graph->nodes[i]->pass & w->how->passes)) continue;
-        for (int l = 0; l < w->p->plan[i]->nlaunches; l++)
-            add_launch(out, &out->node[i], &slot_of(w->sim->table, w->sim->size, w->keys[at++])->r, gap, &longest);
+        for (int l = 0; l < w->p->plan[i]->nlaunches; l++) {
+            const mba_sim_result *r = &slot_of(w->sim->table, w->sim->size, w->keys[at++])->r;
+            out->launch[out->launches] = (mba_sim_launch){ i, l, r->limit, r->seconds, r->dram_read, r->dram_write,
+                                                           r->bound[r->limit] };
+            add_launch(out, &out->node[i], r, gap, w->resets[at - 1] ? reset : 0, &longest);
+        }
         for (int p = 0; p < MBA_PIPES && out->node[i].kernels_s > 0; p++)
             out->node[i].busy[p] /= out->node[i].kernels_s;
     }
@@ -294,10 +309,12 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
                                    : MBA_SIM_FOLDED };
     int64_t launches = 0;
     for (int32_t i = 0; i < p->graph->nnodes; i++) launches += p->plan[i]->nlaunches;
-    *out    = (mba_sim_step){ .node = calloc((size_t)p->graph->nnodes + 1, sizeof *out->node) };
+    *out    = (mba_sim_step){ .node = calloc((size_t)p->graph->nnodes + 1, sizeof *out->node),
+                              .launch = calloc((size_t)launches + 1, sizeof *out->launch) };
     w.plans = calloc((size_t)p->graph->nnodes + 1, sizeof *w.plans);
     w.keys  = calloc((size_t)launches + 1, sizeof *w.keys);
-    mba_status st = out->node && w.plans && w.keys
+    w.resets = calloc((size_t)launches + 1, sizeof *w.resets);
+    mba_status st = out->node && out->launch && w.plans && w.keys && w.resets
                         ? MBA_OK
                         : mba_fail(MBA_E_NOMEM, "no memory for %lld launches", (long long)launches);
     if (st == MBA_OK) st = mba_ledger_create(&w.ledger, lay_arenas(&w), m);
@@ -310,6 +327,7 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
     mba_ledger_destroy(w.ledger);
     free(w.plans);
     free(w.keys);
+    free(w.resets);
     free(w.jobs);
     if (st != MBA_OK) mba_sim_step_free(out);
     return st;
@@ -318,7 +336,9 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
 void mba_sim_step_free(mba_sim_step *r)
 {
     free(r->node);
-    r->node = NULL;
+    free(r->launch);
+    r->node   = NULL;
+    r->launch = NULL;
 }
 
 double mba_sim_roofline(const mba_node *n, const mba_gpu *m)

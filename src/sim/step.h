@@ -32,6 +32,9 @@ typedef struct mba_sim_how {
     /* Imagine that scratch of this name ("CB", "all") stays on the chip: what merging its maker and its readers could
      * save at most. */
     const char  *keep;
+    /* Told of every launch after the ledger, before it is simulated: may change the kernel. */
+    void (*bind)(void *of, const mba_program *p, int32_t node, int launch, mba_sim_kernel *k);
+    void        *of;
 } mba_sim_how;
 
 /* Of one node: all its launches. */
@@ -42,10 +45,18 @@ typedef struct mba_sim_node {
     int     launches, limit;                      /* limit: of its longest launch */
 } mba_sim_node;
 
+/* Of one launch of it. */
+typedef struct mba_sim_launch {
+    int32_t node;
+    int     place, limit;
+    double  seconds, dram_read, dram_write, floor_s;
+} mba_sim_launch;
+
 typedef struct mba_sim_step {
-    double        seconds, kernels_s, dram_read, dram_write;
+    double        seconds, kernels_s, resets_s, dram_read, dram_write;
     int64_t       launches, unique, events;       /* unique: simulated now, not remembered */
     mba_sim_node *node;                           /* per node of the graph */
+    mba_sim_launch *launch;                       /* `launches` of them, in order */
 } mba_sim_step;
 
 MBA_MUST mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, const mba_gpu *m,

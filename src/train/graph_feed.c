@@ -24,6 +24,14 @@ typedef struct source {
     const char          *made_up;        /* the name of its generator, or NULL */
 } source;
 
+/* Where the arrays of a batch go: into the inputs of a session, as long as it keeps them in this mirror. */
+typedef struct placement {
+    const mba_program *program;
+    const void        *inputs;           /* NULL: the program's own memory */
+    mba_graph_batch    batch;
+    int32_t         *(*orders)[3];       /* (layers, draws): perm, inverse, segment */
+} placement;
+
 typedef struct graph_feed {
     mba_feed        base;
     source          from;
@@ -38,9 +46,10 @@ typedef struct graph_feed {
     const int32_t  *node_index, *edge_index, *label;
     void           *own[6];              /* those that had to be converted */
     int             nown;
-    const mba_program *placed;           /* whose inputs these are: */
-    mba_graph_batch batch;
-    int32_t        *(*orders)[3];        /* (layers, draws): perm, inverse, segment */
+    placement       placed[2];
+    int             oldest;              /* of the two */
+    mba_graph_batch batch;               /* of the one in use, */
+    int32_t        *(*orders)[3];        /* lent by it */
     int64_t         draws;
     int32_t        *places;              /* graph_ptr, graph_of, degree, labels: what is no input */
     uint64_t       *work;                /* of the orders */
@@ -294,7 +303,7 @@ static void graph_close(mba_feed *base)
     free(f->chosen);
     free(f->item);
     free(f->places);
-    free(f->orders);
+    for (int i = 0; i < 2; i++) free(f->placed[i].orders);
     free(f->work);
     free(f->score);
     free(f->truth);
@@ -432,7 +441,6 @@ static mba_status place_orders(graph_feed *f, const mba_session *s)
     static const char *const what[] = { "perm", "inverse", "segment" };
     f->draws = 0;
     while (!f->c.no_scan && f->draws < 256 && order_input(s, "perm", 0, f->draws)) f->draws++;
-    free(f->orders);
     f->orders = calloc((size_t)(f->c.layers * f->draws) + 1, sizeof *f->orders);
     if (!f->orders) return mba_fail(MBA_E_NOMEM, "no memory for the orders of %lld layers", (long long)f->c.layers);
     for (int64_t i = 0; i < f->c.layers * f->draws; i++)
@@ -440,13 +448,24 @@ static mba_status place_orders(graph_feed *f, const mba_session *s)
     return MBA_OK;
 }
 
-/* Names are looked up once per session, not once per step. */
+/* Names are looked up once per session and mirror of its inputs, of which it may have two, not once per step. */
 static mba_status place(graph_feed *f, const mba_session *s)
 {
-    if (f->placed == s->program) return MBA_OK;
-    place_arrays(f, s);
-    MBA_TRY(place_orders(f, s));
-    f->placed = s->program;
+    const void *inputs = s->program->mirror[MBA_INPUT];
+    placement  *p = NULL;
+    for (int i = 0; i < 2; i++)
+        if (f->placed[i].program == s->program && f->placed[i].inputs == inputs) p = &f->placed[i];
+    if (!p) {
+        p = &f->placed[f->oldest];
+        f->oldest ^= 1;
+        free(p->orders);
+        *p = (placement){ 0 };
+        place_arrays(f, s);
+        MBA_TRY(place_orders(f, s));
+        *p = (placement){ s->program, inputs, f->batch, f->orders };
+    }
+    f->batch  = p->batch;
+    f->orders = p->orders;
     return MBA_OK;
 }
 

@@ -82,21 +82,27 @@ static void write_mamba2(json_t *o, const mba_lm *c)
     put_limits(o, c);
 }
 
+/* A size of sub-layers that the model does not have may be 0; readers of these formats want a number all the same. */
+static void put_size(json_t *o, const char *key, int64_t n)
+{
+    put_int(o, key, n ? n : 1);
+}
+
 static void write_nemotron_h(json_t *o, const mba_lm *c)
 {
     json_t *list = json_array();
     for (const char *s = c->pattern; *s; s++)
         json_array_append_new(list, json_string(*s == 'M' ? "linear_attention" : *s == '*' ? "full_attention" : "mlp"));
     json_object_set_new(o, "layers_block_type", list);
-    put_int(o, "mamba_num_heads", c->heads);
+    put_size(o, "mamba_num_heads", c->heads);
     put_int(o, "mamba_head_dim", c->head_dim);
     put_int(o, "ssm_state_size", c->state);
     put_int(o, "n_groups", c->groups);
     put_int(o, "conv_kernel", c->conv);
     put_int(o, "chunk_size", c->chunk);
-    put_int(o, "intermediate_size", c->mlp ? c->mlp : 1);
+    put_size(o, "intermediate_size", c->mlp);
     put_attention(o, c);
-    put_int(o, "head_dim", c->attn_dim ? c->attn_dim : 1);
+    put_size(o, "head_dim", c->attn_dim);
     put_bool(o, "mlp_bias", c->mlp_bias);
     put_bool(o, "use_bias", c->bias);
     put_bool(o, "mamba_proj_bias", c->bias);
@@ -129,7 +135,7 @@ static void write_bamba(json_t *o, const mba_lm *c)
         if (c->pattern[2 * i] == '*') json_array_append_new(where, json_integer(i));
     json_object_set_new(o, "attn_layer_indices", where);
     write_paired(o, c);
-    put_int(o, "mamba_n_heads", c->heads);
+    put_size(o, "mamba_n_heads", c->heads);
     put_int(o, "mamba_d_head", c->head_dim);
     put_int(o, "mamba_n_groups", c->groups);
     put_int(o, "mamba_chunk_size", c->chunk);

@@ -24,8 +24,9 @@ static void append_update(mba_graph *g, const mba_session_options *o)
     if (o->ema > 0) mba_ema_all(g, o->ema);
 }
 
-static mba_status plan_once(mba_session *s, const mba_session_options *o, bool recompute)
+static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_recompute how)
 {
+    const bool recompute = how == MBA_RECOMPUTE_ON;
     mba_session_end(s);
     s->model      = o->model;
     s->recomputes = recompute;
@@ -36,6 +37,7 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, bool r
     MBA_TRY(mba_model_complete(&s->model));
     MBA_TRY(mba_graph_create(&s->graph));
     s->graph->recompute  = recompute;
+    s->graph->remake     = recompute || how == MBA_RECOMPUTE_STATES;
     s->graph->accumulate = o->accumulate;
     s->io = mba_model_build(s->graph, &s->model);
     MBA_TRY(mba_graph_status(s->graph));
@@ -45,12 +47,17 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, bool r
                                                                             .variants = o->variants });
 }
 
+/* Up to this part of the limit a plan may keep the states of ssd, a seventh of what it needs: they save 1 to 3 % of a
+ * step, and beyond it that memory is worth more as a larger batch. */
+static const double KEEP_BELOW = 0.4;
+
 mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
 {
     const double limit = o->memory_bytes > 0 ? (double)o->memory_bytes : 0.9 * (double)machine_bytes(o->device);
-    MBA_TRY(plan_once(s, o, o->recompute == MBA_RECOMPUTE_ON));
-    const double plain = (double)mba_program_bytes(s->program);
-    if (plain > limit && o->recompute == MBA_RECOMPUTE_AUTO && o->backward) MBA_TRY(plan_once(s, o, true));
+    const bool   may = o->recompute == MBA_RECOMPUTE_AUTO && o->backward;
+    MBA_TRY(plan_once(s, o, o->recompute));
+    if (may && (double)mba_program_bytes(s->program) > KEEP_BELOW * limit) MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_STATES));
+    if (may && (double)mba_program_bytes(s->program) > limit) MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_ON));
     const double planned = (double)mba_program_bytes(s->program);
     if (planned > limit)
         return mba_fail(MBA_E_NOMEM, "the plan needs %.2f GB, %.2f GB are allowed\nwhy: %s%s\n"

@@ -14,8 +14,10 @@
 #include "models/model.h"
 #include "ops/adamw/adamw.h"
 
-/* AUTO recomputes, and slices the head, only where the plan would not fit the limit without. */
-typedef enum mba_recompute { MBA_RECOMPUTE_AUTO, MBA_RECOMPUTE_OFF, MBA_RECOMPUTE_ON } mba_recompute;
+/* AUTO recomputes, and slices the head, only where the plan would not fit the limit without; states of ssd, which are
+ * many and soon made again, where it would not fit two fifths of it. */
+typedef enum mba_recompute { MBA_RECOMPUTE_AUTO, MBA_RECOMPUTE_OFF, MBA_RECOMPUTE_ON,
+                             MBA_RECOMPUTE_STATES } mba_recompute;     /* states of ssd alone */
 
 typedef enum mba_optimizer { MBA_ADAMW, MBA_LAMB } mba_optimizer;
 

@@ -24,6 +24,9 @@ typedef struct run {
     mba_session   judge;                          /* evaluation, where it computes something else than training */
     mba_feed     *train, *valid;
     mba_step      step;
+    bool          ahead;                          /* the batch of the next step is staged and bound: */
+    mba_step      next;                           /* as this says, */
+    mba_position  at;                             /* from here on */
     mba_guard     guard;
     int64_t       micros, units, began_at;
     double        began_s;
@@ -101,12 +104,13 @@ static const char *optimizer_name(const run *r) { return r->o->session.optimizer
 
 static json_t *trainer_json(const run *r)
 {
+    const mba_position at = r->ahead ? r->at : r->train->at;
     json_t *guard = json_pack("{s:i, s:i, s:i}", "n", r->guard.n, "skipped", r->guard.skipped, "in_a_row", r->guard.in_a_row);
     json_object_set_new(guard, "norm", floats(r->guard.norm, MBA_GUARD_STEPS));
     json_object_set_new(guard, "loss", floats(r->guard.loss, MBA_GUARD_STEPS));
     return json_pack("{s:i, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o}", "version", 2, "optimizer", optimizer_name(r), "step", (json_int_t)r->step.index,
-                     "seed", (json_int_t)r->o->seed, "epoch", (json_int_t)r->train->at.epoch, "index",
-                     (json_int_t)r->train->at.index, "batch", mba_model_batch_words(&r->s.model).text, "micros",
+                     "seed", (json_int_t)r->o->seed, "epoch", (json_int_t)at.epoch, "index", (json_int_t)at.index,
+                     "batch", mba_model_batch_words(&r->s.model).text, "micros",
                      (json_int_t)r->micros, "data_size", (json_int_t)r->train->size, "guard", guard);
 }
 
@@ -235,6 +239,31 @@ static void tell(run *r, mba_train_report *p)
 
 /* ---- one step ---- */
 
+static bool due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
+
+/* Whether the run is over after n steps. */
+static bool ends_at(const run *r, int64_t n)
+{
+    return n >= r->o->schedule.steps || (r->o->stop && *r->o->stop)
+        || (r->o->stop_after > 0 && n - r->began_at >= r->o->stop_after);
+}
+
+/* While the device works on a step: the batch of the next one, and its way there. Not where something else has the
+ * inputs in between: a validation, or states that are carried from step to step. */
+static mba_status look_ahead(run *r)
+{
+    const int64_t n = r->step.index + 1;
+    if (r->o->carry || ends_at(r, n) || (r->valid && due(r->o->valid_every, n))) return MBA_OK;
+    if (!mba_program_turn(r->s.program)) return MBA_OK;
+    r->ahead = true;
+    r->at    = r->train->at;
+    r->next  = r->step;
+    r->next.index = n;
+    MBA_TRY(mba_feed_stage(r->train, &r->next));
+    MBA_TRY(mba_feed_bind(r->train, &r->s, 0, &r->next));
+    return mba_program_send(r->s.program);
+}
+
 /* One run of all passes where a single micro-batch makes the step: the device judges the step by itself, and nobody
  * waits for the loss in between. The loss of several is only known to the host. */
 static mba_status run_passes(run *r, double *loss)
@@ -244,8 +273,10 @@ static mba_status run_passes(run *r, double *loss)
     r->step.loss_max = at_once ? mba_guard_loss_max(&r->guard) : 0;
     *loss = 0;
     for (int64_t m = 0; m < r->micros; m++) {
-        MBA_TRY(mba_feed_bind(r->train, &r->s, m, &r->step));
+        if (!r->ahead) MBA_TRY(mba_feed_bind(r->train, &r->s, m, &r->step));
+        r->ahead = false;
         MBA_TRY(mba_program_run(r->s.program, at_once ? MBA_STEP : MBA_FORWARD | MBA_BACKWARD, &r->step, NULL));
+        if (at_once) MBA_TRY(look_ahead(r));
         *loss += (double)*(const float *)mba_session_at(&r->s, "loss");
         if (r->o->carry) mba_session_carry(&r->s);
     }
@@ -258,7 +289,10 @@ static mba_status run_passes(run *r, double *loss)
 static mba_status explain(run *r, const char **note)
 {
     mba_finding f;
-    MBA_TRY(mba_watchdog(&f, &r->s, MBA_FORWARD | MBA_BACKWARD, &r->step));
+    if (r->ahead) mba_program_turn(r->s.program);                // back to the inputs of this step, and forth again
+    const mba_status st = mba_watchdog(&f, &r->s, MBA_FORWARD | MBA_BACKWARD, &r->step);
+    if (r->ahead) mba_program_turn(r->s.program);
+    MBA_TRY(st);
     if (f.node)
         snprintf(r->note, sizeof r->note, "%s in %s: output '%s' has %g at element %lld", f.node->op->name,
                  *f.node->scope ? f.node->scope : "the model", f.output, f.value, (long long)f.element);
@@ -272,8 +306,10 @@ static mba_status one_step(run *r, mba_train_report *p)
 {
     const double began = seconds();
     double       loss;
-    MBA_TRY(mba_feed_stage(r->train, &r->step));
-    r->units += r->train->units;
+    if (r->ahead) r->step = r->next;
+    else          MBA_TRY(mba_feed_stage(r->train, &r->step));
+    const int64_t units = r->train->units;
+    r->units += units;
     r->step.lr = (float)mba_schedule_lr(&r->o->schedule, r->step.index);
     MBA_TRY(run_passes(r, &loss));
     if (!isfinite(loss)) MBA_TRY(explain(r, &p->note));
@@ -285,7 +321,7 @@ static mba_status one_step(run *r, mba_train_report *p)
     r->step.index++;
     p->step = r->step.index; p->loss = loss; p->grad_norm = norm; p->lr = (double)r->step.lr;
     p->step_s = seconds() - began;
-    p->units_per_s = (double)r->train->units / p->step_s;
+    p->units_per_s = (double)units / p->step_s;
     return MBA_OK;
 }
 
@@ -296,8 +332,6 @@ static mba_status validate(run *r, mba_judgement *out)
     return mba_feed_judge(out, r->valid, s, r->o->valid_batches, r->o->seed);
 }
 
-static bool due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
-
 static mba_status loop(run *r)
 {
     mba_status st = MBA_OK;
@@ -306,8 +340,7 @@ static mba_status loop(run *r)
         mba_train_report p = { .valid = { .loss = NAN } };
         st = one_step(r, &p);
         if (st != MBA_OK) break;
-        last = r->step.index >= r->o->schedule.steps || (r->o->stop && *r->o->stop)
-            || (r->o->stop_after > 0 && r->step.index - r->began_at >= r->o->stop_after);
+        last = ends_at(r, r->step.index);
         if (r->guard.in_a_row >= BAD_STEPS_MAX)
             return mba_fail(MBA_E_DEVICE, "%d steps in a row could not be taken\nwhy: %s\nfix: a lower --lr, or a longer --warmup",
                             BAD_STEPS_MAX, p.note ? p.note : "the loss does not come back");

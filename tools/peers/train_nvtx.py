@@ -3,7 +3,8 @@
     mambascope profile --out peer.db --range step -- python tools/peers/train_nvtx.py --model mamba2-130m --batch 8 --length 2048
 
 AMP as the authors recommend, fused AdamW, random tokens. mamba_ssm must be importable; PEERS_SCRIPTS may name a folder whose
-common.py knows where the checkouts are (setup_paths)."""
+common.py knows where the checkouts are (setup_paths) and compiles Triton kernels with all cores before they run (dry_run)."""
+import contextlib
 import argparse
 import os
 import sys
@@ -15,12 +16,17 @@ p.add_argument("--batch", type=int, default=8)
 p.add_argument("--length", type=int, default=2048)
 p.add_argument("--warmup", type=int, default=4)
 p.add_argument("--steps", type=int, default=5)
+p.add_argument("--layers", type=int, default=0, help="fewer layers than the model has: for counters, kernels stay the same")
 o = p.parse_args()
 
+compiling = contextlib.nullcontext
 if "PEERS_SCRIPTS" in os.environ:
     sys.path.insert(0, os.environ["PEERS_SCRIPTS"])
-    from common import setup_paths
-    setup_paths("mamba")
+    import common
+    common.setup_paths("mamba")
+    common.install_dry()
+    common.patch(False)
+    compiling = common.dry_run
 import torch
 import torch.nn.functional as F
 from mamba_ssm.models.config_mamba import MambaConfig
@@ -32,26 +38,40 @@ CONFIG = {
     "mamba-370m": dict(d_model=1024, n_layer=48, pad_vocab_size_multiple=8),
     "mamba2-130m": dict(d_model=768, n_layer=24, ssm_cfg=M2, pad_vocab_size_multiple=16),
     "mamba2-370m": dict(d_model=1024, n_layer=48, ssm_cfg=M2, pad_vocab_size_multiple=16),
+    "mamba2-headline": dict(d_model=1024, n_layer=48, ssm_cfg=dict(M2, ngroups=8), pad_vocab_size_multiple=16),
     "mamba2-1.3b": dict(d_model=2048, n_layer=48, ssm_cfg=M2, pad_vocab_size_multiple=16),
 }
+config = dict(CONFIG[o.model])
+if o.layers:
+    config["n_layer"] = o.layers
 torch.manual_seed(0)
 torch.backends.cuda.matmul.allow_tf32 = True
-model = MambaLMHeadModel(MambaConfig(**CONFIG[o.model]), device="cuda", dtype=torch.float32)
+model = MambaLMHeadModel(MambaConfig(**config), device="cuda", dtype=torch.float32)
 opt = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
 ids = [torch.randint(0, 50000, (o.batch, o.length + 1), device="cuda") for _ in range(4)]
 
 
-def step(i):
+def forward_and_backward(i):
     x = ids[i % 4]
     with torch.autocast("cuda", torch.bfloat16):
         logits = model(x[:, :-1]).logits
         loss = F.cross_entropy(logits.view(-1, logits.shape[-1]), x[:, 1:].reshape(-1))
     loss.backward()
+    return loss
+
+
+def step(i):
+    loss = forward_and_backward(i)
     opt.step()
     opt.zero_grad(set_to_none=True)
     return loss
 
 
+with compiling():
+    forward_and_backward(0)
+opt.zero_grad(set_to_none=True)
+if "PEERS_SCRIPTS" in os.environ:
+    common.patch(False)
 for i in range(o.warmup):
     loss = step(i)
 torch.cuda.synchronize()

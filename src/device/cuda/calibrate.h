@@ -1,10 +1,10 @@
 /* calibrate.h -- microbenchmarks of the GPU in use: the numbers of a machine file that can be read directly.
  *
  *     mba_reading r[MBA_READINGS_MAX];  int n;
- *     MBA_TRY(mba_calibrate_cuda(r, &n));                 // r[i].key as in sim/machine_keys.def, value in its unit
+ *     MBA_TRY(mba_calibrate_cuda(r, &n, told, NULL));                 // r[i].key as in sim/machine_keys.def, value in its unit
  *
- * Every reading is repeated; the value is the median, the spread half of what lies between the extremes. About a
- * minute. */
+ * Every reading is repeated; the value is the median, the spread half of what lies between the extremes. Less
+ * than a minute. A microbenchmark that fails leaves its keys out; `told` hears of every part. */
 #ifndef MBA_CALIBRATE_H
 #define MBA_CALIBRATE_H
 
@@ -13,6 +13,9 @@
 enum { MBA_READINGS_MAX = 48 };
 typedef struct mba_reading { const char *key, *how; double value, spread; } mba_reading;
 
-MBA_MUST mba_status mba_calibrate_cuda(mba_reading *out, int *n);
+/* A part is done: so many readings; why it failed, or NULL. */
+typedef void mba_calibrate_told(void *of, const char *part, int readings, const char *failed);
+
+MBA_MUST mba_status mba_calibrate_cuda(mba_reading *out, int *n, mba_calibrate_told *told, void *of);
 
 #endif

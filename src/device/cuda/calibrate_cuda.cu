@@ -28,7 +28,9 @@ enum {
     WARPS_MMA = 8,
     CHASE_STEPS = 4096,
     PIECE = 16,
-    STREAM_THREADS = 512
+    STREAM_THREADS = 512,
+    STREAM_BLOCKS = 2,                            /* on an SM */
+    IN_FLIGHT = 4                                 /* loads of a thread: 64 KB of an SM, three times what DRAM needs */
 };
 enum lane_kind { LANES_FMA, LANES_ALU, LANES_XU, LANES_H2, LANES_MIXED };
 
@@ -80,12 +82,18 @@ __global__ void __launch_bounds__(1024) calibrate_shared(long long *cycles, uint
     x[threadIdx.x] = make_uint4(threadIdx.x, 1, 2, 3);
     __syncthreads();
     uint32_t        sum = 0;
+    const unsigned  base = (unsigned)__cvta_generic_to_shared(x);
     const long long began = clock64();
-    for (int i = 0; i < TRIPS; i++) {
-        uint32_t a, b, c, d;
-        const unsigned at = (unsigned)__cvta_generic_to_shared(&x[(threadIdx.x + 32 * i) % 1024]);
-        asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(at));
-        sum += a ^ b ^ c ^ d;
+    for (int i = 0; i < TRIPS; i += 4) {
+        const unsigned at = 16 * ((threadIdx.x + 32 * i) % 1024);
+#pragma unroll
+        for (int k = 0; k < 4; k++) {             // the address changes little: the integer units are slower than this
+            uint32_t v[4];
+            asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
+                         : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                         : "r"(base + (at ^ (16 * 32 * k))));
+            sum += v[0];
+        }
     }
     __syncthreads();
     if (threadIdx.x == 0) cycles[blockIdx.x] = clock64() - began;
@@ -111,31 +119,37 @@ __global__ void calibrate_chase(long long *cycles, const uint32_t *next, int war
     *sink   = i;
 }
 
+/* One ring through all: 127 is odd, n a power of two. Steps of 32 KB, so that few leave a page. */
 __global__ void calibrate_ring(uint32_t *next, uint32_t n, uint32_t stride)
 {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n)
-        next[(size_t)i * stride] = (uint32_t)(((uint64_t)i + 7919) % n) * stride; // 7919 is prime: one ring through all
+        next[(size_t)i * stride] = (uint32_t)(((uint64_t)i + 127) % n) * stride;
 }
 
-__global__ void __launch_bounds__(STREAM_THREADS, 1)
+__global__ void __launch_bounds__(STREAM_THREADS, STREAM_BLOCKS)
     calibrate_read(const uint4 *x, int64_t pieces, int passes, long long *cycles, uint32_t *sink)
 {
     uint32_t        sum = 0;
+    const int64_t   stride = (int64_t)gridDim.x * blockDim.x, first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     const long long began = clock64();
-    for (int p = 0; p < passes; p++)
-#pragma unroll 4
-        for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < pieces;
-             i += (int64_t)gridDim.x * blockDim.x) {
-            const uint4 v = __ldcg(x + i);
-            sum += v.x ^ v.y ^ v.z ^ v.w;
+    for (int p = 0; p < passes; p++) {
+        int64_t i = first;
+        for (; i + (IN_FLIGHT - 1) * stride < pieces; i += IN_FLIGHT * stride) {
+            uint4 v[IN_FLIGHT];
+#pragma unroll
+            for (int k = 0; k < IN_FLIGHT; k++) v[k] = __ldcg(x + i + k * stride);
+#pragma unroll
+            for (int k = 0; k < IN_FLIGHT; k++) sum += v[k].x ^ v[k].y ^ v[k].z ^ v[k].w;
         }
+        for (; i < pieces; i += stride) sum += __ldcg(x + i).x;
+    }
     __syncthreads();
     if (threadIdx.x == 0) cycles[blockIdx.x] = clock64() - began;
     if (sum == 12345) *sink = sum;
 }
 
-__global__ void __launch_bounds__(STREAM_THREADS)
+__global__ void __launch_bounds__(STREAM_THREADS, STREAM_BLOCKS)
     calibrate_write(uint4 *x, int64_t pieces, int passes, long long *cycles)
 {
     const long long began = clock64();
@@ -148,12 +162,24 @@ __global__ void __launch_bounds__(STREAM_THREADS)
     if (threadIdx.x == 0) cycles[blockIdx.x] = clock64() - began;
 }
 
-__global__ void __launch_bounds__(256) calibrate_copy(uint4 *to, const uint4 *from, int64_t n)
+__global__ void __launch_bounds__(STREAM_THREADS, STREAM_BLOCKS)
+    calibrate_copy(uint4 *to, const uint4 *from, int64_t n)
 {
-    for (int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x; i < n; i += (int64_t)gridDim.x * 256) to[i] = from[i];
+    const int64_t stride = (int64_t)gridDim.x * blockDim.x;
+    int64_t       i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i + (IN_FLIGHT - 1) * stride < n; i += IN_FLIGHT * stride) {
+        uint4 v[IN_FLIGHT];
+#pragma unroll
+        for (int k = 0; k < IN_FLIGHT; k++) v[k] = __ldcg(from + i + k * stride);
+#pragma unroll
+        for (int k = 0; k < IN_FLIGHT; k++) to[i + k * stride] = v[k];
+    }
+    for (; i < n; i += stride) to[i] = from[i];
 }
 
 __global__ void calibrate_empty(void) {}
+
+#define GRID(b) STREAM_BLOCKS * (b)->d.multiProcessorCount, STREAM_THREADS, 0, (b)->s
 
 /* ---- readings ---- */
 
@@ -164,6 +190,7 @@ typedef struct bench {
     uint32_t    *sink;
     cudaDeviceProp d;
     double       clk;                             /* GHz, while it spins */
+    double       peak_gbs;                        /* of DRAM, as the driver says */
     mba_reading *out;
     int         *n;
 } bench;
@@ -297,7 +324,6 @@ static mba_status read_latency(const bench *b, const char *key, const char *how,
 static mba_status read_cache(const bench *b)
 {
     enum { PASSES = 16 };
-    const int     sms = b->d.multiProcessorCount;
     const int64_t chip = (int64_t)16 << 20, one = (int64_t)1 << 20;
     uint4        *x = (uint4 *)b->memory;
     auto gbs = [=](double s) { return PASSES * (double)chip / s / 1e9; };
@@ -306,11 +332,14 @@ static mba_status read_cache(const bench *b)
     MBA_TRY(read_latency(b, "hbm_lat", "pointer chase through 2 GB", (uint32_t)(BUFFER / 256)));
     MBA_TRY(read_out(
         b, "l2_rd", "16 MB read 16 times by all SMs", timed, 0,
-        [=] { calibrate_read<<<4 * sms, STREAM_THREADS, 0, b->s>>>(x, chip / PIECE, PASSES, b->cycles, b->sink); },
+        [=] {
+            calibrate_read<<<GRID(b)>>>(x, chip / PIECE, PASSES, b->cycles,
+                                                                             b->sink);
+        },
         gbs));
     MBA_TRY(read_out(
         b, "l2_wr", "16 MB written 16 times by all SMs", timed, 0,
-        [=] { calibrate_write<<<4 * sms, STREAM_THREADS, 0, b->s>>>(x, chip / PIECE, PASSES, b->cycles); }, gbs));
+        [=] { calibrate_write<<<GRID(b)>>>(x, chip / PIECE, PASSES, b->cycles); }, gbs));
     MBA_TRY(read_out(
         b, "rd_port", "1 MB read 16 times by one SM", cycles_of, 1,
         [=] { calibrate_read<<<1, STREAM_THREADS, 0, b->s>>>(x, one / PIECE, PASSES, b->cycles, b->sink); }, port));
@@ -322,7 +351,6 @@ static mba_status read_cache(const bench *b)
 /* Where half of the reads hit, time per byte lies half-way between that of L2 and that of DRAM. */
 static mba_status read_half_point(const bench *b, double l2_gbs, double dram_gbs)
 {
-    const int    sms = b->d.multiProcessorCount;
     const double half = 2 / (1 / l2_gbs + 1 / dram_gbs);
     double       last_mb = 0, last = l2_gbs;
     for (double mb = 8; mb <= 512; mb *= 1.1) {
@@ -330,7 +358,7 @@ static mba_status read_half_point(const bench *b, double l2_gbs, double dram_gbs
         const int64_t bytes = (int64_t)(mb * 1e6) / 4096 * 4096;
         for (int r = 0; r < 3; r++) {
             MBA_TRY(seconds_of(&t, b, [=] {
-                calibrate_read<<<4 * sms, STREAM_THREADS, 0, b->s>>>((const uint4 *)b->memory, bytes / PIECE, 8,
+                calibrate_read<<<GRID(b)>>>((const uint4 *)b->memory, bytes / PIECE, 8,
                                                                      b->cycles, b->sink);
             }));
             best = std::max(best, 8.0 * bytes / t / 1e9);
@@ -347,10 +375,10 @@ static mba_status read_half_point(const bench *b, double l2_gbs, double dram_gbs
                                   "cache\nfix: is another program using the GPU?");
 }
 
-static mba_status read_memory(const bench *b, double peak_gbs)
+static mba_status read_memory(const bench *b)
 {
-    const int     sms = b->d.multiProcessorCount;
     const int64_t bytes = BUFFER / 2;
+    const double  peak_gbs = b->peak_gbs;
     uint4        *x = (uint4 *)b->memory, *y = (uint4 *)(b->memory + bytes);
     auto ratio = [=](double moved) {
         return [=](double s) {
@@ -360,14 +388,15 @@ static mba_status read_memory(const bench *b, double peak_gbs)
     };
     MBA_TRY(read_out(
         b, "hbm_rd", "1 GB read", timed, 0,
-        [=] { calibrate_read<<<4 * sms, STREAM_THREADS, 0, b->s>>>(x, bytes / PIECE, 1, b->cycles, b->sink); },
+        [=] { calibrate_read<<<GRID(b)>>>(x, bytes / PIECE, 1, b->cycles, b->sink); },
         ratio((double)bytes)));
     MBA_TRY(read_out(
         b, "hbm_wr", "1 GB written", timed, 0,
-        [=] { calibrate_write<<<4 * sms, STREAM_THREADS, 0, b->s>>>(x, bytes / PIECE, 1, b->cycles); },
+        [=] { calibrate_write<<<GRID(b)>>>(x, bytes / PIECE, 1, b->cycles); },
         ratio((double)bytes)));
     return read_out(
-        b, "hbm_mix", "1 GB copied", timed, 0, [=] { calibrate_copy<<<16 * sms, 256, 0, b->s>>>(y, x, bytes / PIECE); },
+        b, "hbm_mix", "1 GB copied", timed, 0, 
+        [=] { calibrate_copy<<<GRID(b)>>>(y, x, bytes / PIECE); },
         ratio(2.0 * bytes));
 }
 
@@ -425,7 +454,7 @@ static double value_of(const bench *b, const char *key)
     return 0;
 }
 
-static mba_status read_all(bench *b)
+static mba_status read_driver(bench *b)
 {
     const int sms = b->d.multiProcessorCount;
     int       memory_khz = 0;
@@ -450,16 +479,42 @@ static mba_status read_all(bench *b)
     add(b, "smem_sm", "driver", { b->d.sharedMemPerMultiprocessor / 1024.0 });
     add(b, "rf", "driver", { b->d.regsPerMultiprocessor / 256.0 });
     add(b, "maxw", "driver", { b->d.maxThreadsPerMultiProcessor / 32.0 });
-    MBA_TRY(read_lanes(b));
-    MBA_TRY(read_products(b));
-    MBA_TRY(read_cache(b));
-    MBA_TRY(read_memory(b, peak));
-    MBA_TRY(read_half_point(b, value_of(b, "l2_rd"), value_of(b, "hbm_rd") * peak));
-    MBA_TRY(read_blocks(b));
-    return read_gaps(b);
+    b->peak_gbs = peak;
+    return MBA_OK;
 }
 
-extern "C" mba_status mba_calibrate_cuda(mba_reading *out, int *n)
+static mba_status read_footprints(const bench *b)
+{
+    if (!(value_of(b, "l2_rd") > 0 && value_of(b, "hbm_rd") > 0))
+        return mba_fail(MBA_E_DEVICE, "no half point without the rates of L2 and DRAM\nwhy: they could not be read\n"
+                                      "fix: see the notes above");
+    return read_half_point(b, value_of(b, "l2_rd"), value_of(b, "hbm_rd") * b->peak_gbs);
+}
+
+/* One after the other: what fails is told and left out, what follows is still read unless the context is lost. */
+static mba_status read_parts(bench *b, mba_calibrate_told *told, void *of)
+{
+    static const struct {
+        const char *what;
+        mba_status (*read)(const bench *b);
+    } parts[] = { { "latencies and L2", read_cache },
+                  { "DRAM", read_memory },
+                  { "pipes and shared memory", read_lanes },
+                  { "products", read_products },
+                  { "footprints", read_footprints },
+                  { "blocks", read_blocks },
+                  { "gaps", read_gaps } };
+    for (const auto &part : parts) {
+        const int        had = *b->n;
+        const mba_status st = part.read(b);
+        told(of, part.what, *b->n - had, st == MBA_OK ? NULL : mba_message());
+        cudaGetLastError();                       // a refused launch is forgotten; a lost context is not
+        if (cudaStreamSynchronize(b->s) != cudaSuccess) return st == MBA_OK ? MBA_E_DEVICE : st;
+    }
+    return MBA_OK;
+}
+
+extern "C" mba_status mba_calibrate_cuda(mba_reading *out, int *n, mba_calibrate_told *told, void *of)
 {
     const mba_device *d;
     bench b = {};
@@ -473,7 +528,8 @@ extern "C" mba_status mba_calibrate_cuda(mba_reading *out, int *n)
     b.cycles = (long long *)(b.memory + BUFFER);
     b.sink   = (uint32_t *)(b.cycles + 4096);
     CUDA_TRY(cudaMemset(b.memory, 1, BUFFER));
-    const mba_status st = read_all(&b);
+    mba_status st = read_driver(&b);
+    if (st == MBA_OK) st = read_parts(&b, told, of);
     cudaFree(b.memory);
     return st;
 }

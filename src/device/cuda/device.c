@@ -37,6 +37,18 @@ mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes)
     return MBA_OK;
 }
 
+/* Only where MBA_OVERLAP is set, until it was measured. */
+bool mba__cuda_overlaps(void)
+{
+    static int major = -1;
+    int        device = 0;
+    if (!getenv("MBA_OVERLAP")) return false;
+    if (major < 0 && (cudaGetDevice(&device) != cudaSuccess
+                      || cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess))
+        return false;
+    return major >= 9;
+}
+
 /* ---- memory ---- */
 
 static mba_status cuda_take(void **out, size_t bytes)
@@ -77,7 +89,22 @@ static mba_status cuda_get(void *host, const void *device, size_t bytes)
 
 /* ---- running ---- */
 
-typedef struct captured { cudaGraphExec_t exec[MBA_STEP + 1]; bool warm[MBA_STEP + 1]; } captured;
+/* What a program keeps here: its captured runs, and inputs that came ahead of theirs. */
+typedef struct captured {
+    cudaGraphExec_t exec[MBA_STEP + 1];
+    bool            warm[MBA_STEP + 1];
+    void           *ahead, *from;                 /* inputs on the device, and the mirror they are from; NULL: none */
+    cudaStream_t    copies;
+    cudaEvent_t     arrived, taken;               /* they are there; the run they are for has taken them */
+} captured;
+
+static mba_status kept_of(captured **out, mba_program *p)
+{
+    if (!p->kept && !(p->kept = calloc(1, sizeof(captured))))
+        return mba_fail(MBA_E_NOMEM, "no memory for captured steps");
+    *out = p->kept;
+    return MBA_OK;
+}
 
 static mba_status launch_nodes(mba_program *p, unsigned passes, const mba_hooks *h)
 {
@@ -97,8 +124,9 @@ static mba_status capture(mba_program *p, unsigned passes, cudaGraphExec_t *exec
 {
     cudaGraph_t graph = NULL;
     CUDA_TRY(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal));
-    const mba_status  st = launch_nodes(p, passes, NULL);
+    mba_status        st = launch_nodes(p, passes, NULL);
     const cudaError_t e  = cudaStreamEndCapture(gpu.stream, &graph);
+    if (st == MBA_OK && e == cudaSuccess) st = mba__cuda_replace_memsets(graph);
     if (st == MBA_OK && e == cudaSuccess) {
         const cudaError_t made = cudaGraphInstantiate(exec, graph, 0);
         cudaGraphDestroy(graph);
@@ -109,22 +137,57 @@ static mba_status capture(mba_program *p, unsigned passes, cudaGraphExec_t *exec
     return st != MBA_OK ? st : mba__cuda_failed(e, "capturing the step");
 }
 
-/* Inputs go over before, results come back after; both lie in memory the host can go on with. */
-static mba_status mirror(mba_program *p, mba_role role)
+static mba_status make_room_ahead(captured *k, size_t bytes)
 {
-    const size_t bytes = p->layout.arena_bytes[role];
+    CUDA_TRY(cudaMalloc(&k->ahead, bytes));
+    CUDA_TRY(cudaStreamCreateWithFlags(&k->copies, cudaStreamNonBlocking));
+    CUDA_TRY(cudaEventCreateWithFlags(&k->arrived, cudaEventDisableTiming));
+    CUDA_TRY(cudaEventCreateWithFlags(&k->taken, cudaEventDisableTiming));
+    return MBA_OK;
+}
+
+/* The inputs of the next run, beside the one under way, into memory of their own: that run's are still being read. */
+static mba_status cuda_send(mba_program *p)
+{
+    const size_t bytes = p->layout.arena_bytes[MBA_INPUT];
+    captured    *k = NULL;
+    MBA_TRY(kept_of(&k, p));
+    if (!k->taken) MBA_TRY(make_room_ahead(k, bytes));
+    CUDA_TRY(cudaStreamWaitEvent(k->copies, k->taken, 0));
+    CUDA_TRY(cudaMemcpyAsync(k->ahead, p->mirror[MBA_INPUT], bytes, cudaMemcpyHostToDevice, k->copies));
+    CUDA_TRY(cudaEventRecord(k->arrived, k->copies));
+    k->from = p->mirror[MBA_INPUT];
+    return MBA_OK;
+}
+
+/* Inputs go over before a run, if they are not there yet. */
+static mba_status take_inputs(mba_program *p, captured *k)
+{
+    const size_t bytes = p->layout.arena_bytes[MBA_INPUT];
     if (!bytes) return MBA_OK;
-    if (role == MBA_INPUT) return cuda_put(p->memory[role], p->mirror[role], bytes);
-    CUDA_TRY(cudaMemcpyAsync(p->mirror[role], p->memory[role], bytes, cudaMemcpyDeviceToHost, gpu.stream));
+    if (k->from != p->mirror[MBA_INPUT]) return cuda_put(p->memory[MBA_INPUT], p->mirror[MBA_INPUT], bytes);
+    CUDA_TRY(cudaStreamWaitEvent(gpu.stream, k->arrived, 0));
+    CUDA_TRY(cudaMemcpyAsync(p->memory[MBA_INPUT], k->ahead, bytes, cudaMemcpyDeviceToDevice, gpu.stream));
+    CUDA_TRY(cudaEventRecord(k->taken, gpu.stream));
+    k->from = NULL;
+    return MBA_OK;
+}
+
+/* Results come back after it, into memory the host can read when the stream is done. */
+static mba_status give_results(mba_program *p)
+{
+    const size_t bytes = p->layout.arena_bytes[MBA_RESULT];
+    if (!bytes) return MBA_OK;
+    CUDA_TRY(cudaMemcpyAsync(p->mirror[MBA_RESULT], p->memory[MBA_RESULT], bytes, cudaMemcpyDeviceToHost, gpu.stream));
     return MBA_OK;
 }
 
 static mba_status cuda_run(mba_program *p, unsigned passes, const mba_hooks *h)
 {
-    if (!p->kept && !(p->kept = calloc(1, sizeof(captured)))) return mba_fail(MBA_E_NOMEM, "no memory for captured steps");
-    captured *k = p->kept;
+    captured *k = NULL;
+    MBA_TRY(kept_of(&k, p));
     passes &= MBA_STEP;
-    MBA_TRY(mirror(p, MBA_INPUT));
+    MBA_TRY(take_inputs(p, k));
     if (h || !k->warm[passes]) {
         MBA_TRY(launch_nodes(p, passes, h));
         k->warm[passes] = true;
@@ -132,7 +195,7 @@ static mba_status cuda_run(mba_program *p, unsigned passes, const mba_hooks *h)
         if (!k->exec[passes]) MBA_TRY(capture(p, passes, &k->exec[passes]));
         CUDA_TRY(cudaGraphLaunch(k->exec[passes], gpu.stream));
     }
-    return mirror(p, MBA_RESULT);
+    return give_results(p);
 }
 
 /* ---- timing ---- */
@@ -153,7 +216,9 @@ static mba_status capture_timed(mba_program *p, unsigned passes, cudaEvent_t *ev
         cudaEventRecordWithFlags(event[2 * i + 1], gpu.stream, cudaEventRecordExternal);
     }
     const cudaError_t e = cudaStreamEndCapture(gpu.stream, &graph);
-    if (st == MBA_OK && e == cudaSuccess) st = cudaGraphInstantiate(exec, graph, 0) == cudaSuccess ? MBA_OK : mba__cuda_failed(cudaGetLastError(), "timed graph");
+    if (st == MBA_OK && e == cudaSuccess) st = mba__cuda_replace_memsets(graph);
+    if (st == MBA_OK && e == cudaSuccess && cudaGraphInstantiate(exec, graph, 0) != cudaSuccess)
+        st = mba__cuda_failed(cudaGetLastError(), "timed graph");
     if (graph) cudaGraphDestroy(graph);
     return st != MBA_OK || e == cudaSuccess ? st : mba__cuda_failed(e, "capturing a timed step");
 }
@@ -199,8 +264,15 @@ static size_t cuda_left(void)
 static void cuda_forget(mba_program *p)
 {
     captured *k = p->kept;
+    if (k->copies) cudaStreamSynchronize(k->copies);
     cudaStreamSynchronize(gpu.stream);
     for (int i = 0; i <= MBA_STEP; i++) if (k->exec[i]) cudaGraphExecDestroy(k->exec[i]);
+    if (k->taken) {
+        cudaFree(k->ahead);
+        cudaStreamDestroy(k->copies);
+        cudaEventDestroy(k->arrived);
+        cudaEventDestroy(k->taken);
+    }
     free(k);
     p->kept = NULL;
 }
@@ -251,7 +323,8 @@ mba_status mba_device_cuda(const mba_device **out, int ordinal)
         CUDA_TRY(cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking));
         gpu.device = (mba_device){ .name = "cuda", .machine = &gpu.machine, .stream = gpu.stream, .take = cuda_take, .give = cuda_give,
                                    .take_host = cuda_take_host, .give_host = cuda_give_host, .put = cuda_put, .get = cuda_get,
-                                   .run = cuda_run, .wait = cuda_wait, .time_nodes = cuda_time_nodes, .left = cuda_left,
+                                   .send = cuda_send, .run = cuda_run, .wait = cuda_wait,
+                                   .time_nodes = cuda_time_nodes, .left = cuda_left,
                                    .forget = cuda_forget };
         gpu.ready = true;
     }

@@ -2,6 +2,8 @@
 #include "core/device.h"
 #include "device/cpu/ceilings.h"
 #include "device/cuda/calibrate.h"
+#include "device/cuda/imitate.h"
+#include "device/cuda/products.h"
 
 mba_status mba_device_cuda(const mba_device **out, int ordinal)
 {
@@ -33,9 +35,23 @@ mba_status mba_cuda_use(int ordinal, int *before)
     return without_cuda();
 }
 
-mba_status mba_calibrate_cuda(mba_reading *out, int *n)
+mba_status mba_calibrate_cuda(mba_reading *out, int *n, mba_calibrate_told *told, void *of)
 {
-    (void)out;
+    (void)out, (void)told, (void)of;
     *n = 0;
-    return mba_fail(MBA_E_UNSUPPORTED, "cannot calibrate a GPU\nwhy: this program was built without CUDA\nfix: use a machine file: mambascope simulate --machine h200");
+    return mba_fail(MBA_E_UNSUPPORTED, "cannot calibrate a GPU\nwhy: this program was built without CUDA\n"
+                                       "fix: use a machine file: mambascope simulate --machine h200");
+}
+
+mba_status mba_imitate_cuda(mba_imitated_told *told, void *of)
+{
+    (void)told, (void)of;
+    return mba_fail(MBA_E_UNSUPPORTED, "cannot imitate machines\nwhy: this program was built without CUDA\n"
+                                       "fix: validate --counterfactual compares what was measured elsewhere");
+}
+
+mba_status mba_cuda_products(int most, int repeats, mba_cuda_product_fn *fn, void *ctx)
+{
+    (void)most, (void)repeats, (void)fn, (void)ctx;
+    return without_cuda();
 }

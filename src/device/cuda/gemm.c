@@ -6,17 +6,18 @@
 #include <string.h>
 
 #include "device/cuda/library.h"
+#include "device/cuda/products.h"
 
 #define FUNCTIONS(X)                                                                                                    \
     X(cublasLtCreate) X(cublasLtMatmul) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmulDescCreate)                     \
     X(cublasLtMatmulDescSetAttribute) X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy)                \
     X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutSetAttribute)             \
-    X(cublasLtGetStatusString)
+    X(cublasLtGetStatusString) X(cublasLtMatmulAlgoConfigGetAttribute)
 typedef struct functions { FUNCTIONS(MBA_LIBRARY_FIELD) } functions;
 #define ENTRY(f) MBA_LIBRARY_ENTRY(functions, f)
 static const mba_library_name names[] = { FUNCTIONS(ENTRY) { NULL, 0 } };
 
-enum { SHAPES_MAX = 4096 };
+enum { SHAPES_MAX = 4096, CANDIDATES_MAX = 16 };
 
 /* What the choice of a kernel depends on; compared as bytes. */
 typedef struct shape {
@@ -30,6 +31,8 @@ typedef struct choice {
     cublasLtMatrixLayout_t a, b, c;               /* in the library's order: its a is our b */
     cublasLtMatmulAlgo_t   algo;
     bool                   none;                  /* the library has no kernel for it */
+    int64_t                calls;
+    mba_cuda_gemm_args     last;                  /* for the bench: operands that are there */
 } choice;
 
 static struct { cublasLtHandle_t handle; choice *kept; int n; functions f; } lt;
@@ -62,25 +65,77 @@ static mba_status layout(cublasLtMatrixLayout_t *out, const shape *s, int32_t dt
     return MBA_OK;
 }
 
-static mba_status ask(choice *c)
+/* The library's candidates, best first by its own judgement; none where it has no kernel. */
+static mba_status candidates(const choice *c, int most, cublasLtMatmulHeuristicResult_t *found, int *n)
 {
-    const shape              *s = &c->key;
+    const shape               *s = &c->key;
     cublasLtMatmulPreference_t wish;
     const size_t               work = MBA_CUDA_GEMM_WORK_BYTES;
     const uint32_t             al[3] = { (uint32_t)s->align_b, (uint32_t)s->align_a, (uint32_t)s->align_c };
-    cublasLtMatmulHeuristicResult_t found = { 0 };
-    int                        n = 0;
+    *n = 0;
     LT_TRY(lt.f.cublasLtMatmulPreferenceCreate(&wish));
     LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &work, sizeof work));
     LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &al[0], sizeof al[0]));
     LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &al[1], sizeof al[1]));
     LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &al[2], sizeof al[2]));
     LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &al[2], sizeof al[2]));
-    const cublasStatus_t e = lt.f.cublasLtMatmulAlgoGetHeuristic(lt.handle, c->op, c->a, c->b, c->c, c->c, wish, 1, &found, &n);
+    const cublasStatus_t e = lt.f.cublasLtMatmulAlgoGetHeuristic(lt.handle, c->op, c->a, c->b, c->c, c->c, wish, most,
+                                                                 found, n);
     lt.f.cublasLtMatmulPreferenceDestroy(wish);
-    if (e != CUBLAS_STATUS_SUCCESS && e != CUBLAS_STATUS_NOT_SUPPORTED) return failed(e, "choosing a kernel", s);
-    c->none = e != CUBLAS_STATUS_SUCCESS || n == 0;
-    c->algo = found.algo;
+    if (e != CUBLAS_STATUS_SUCCESS) *n = 0;
+    return e == CUBLAS_STATUS_SUCCESS || e == CUBLAS_STATUS_NOT_SUPPORTED ? MBA_OK : failed(e, "choosing a kernel", s);
+}
+
+static int32_t attribute(const cublasLtMatmulAlgo_t *algo, cublasLtMatmulAlgoConfigAttributes_t which)
+{
+    union { int32_t i; uint16_t h; } v = { 0 };
+    size_t                           got = 0;
+    cublasStatus_t                   e = lt.f.cublasLtMatmulAlgoConfigGetAttribute(algo, which, &v.i, sizeof v.i, &got);
+    if (e == CUBLAS_STATUS_SUCCESS) return v.i;
+    e = lt.f.cublasLtMatmulAlgoConfigGetAttribute(algo, which, &v.h, sizeof v.h, &got);
+    return e == CUBLAS_STATUS_SUCCESS ? v.h : -1;
+}
+
+static mba_cuda_algorithm algorithm_of(const cublasLtMatmulAlgo_t *a)
+{
+    return (mba_cuda_algorithm){ attribute(a, CUBLASLT_ALGO_CONFIG_ID), attribute(a, CUBLASLT_ALGO_CONFIG_TILE_ID),
+        attribute(a, CUBLASLT_ALGO_CONFIG_STAGES_ID), attribute(a, CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
+        attribute(a, CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING), attribute(a, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION),
+        attribute(a, CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID), attribute(a, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID) };
+}
+
+/* Choices that were measured, for products of these shapes; the distances between rows do not matter. */
+typedef struct measured { int64_t m, n, k; int32_t ta, tb, in, out, adds; mba_cuda_algorithm is; } measured;
+#define CHOICE(m, n, k, ta, tb, in, out, adds, ...) { m, n, k, ta, tb, MBA_##in, MBA_##out, adds, { __VA_ARGS__ } },
+static const measured choices[] = {
+#include "device/cuda/gemm_choices.def"
+    { 0 },
+};
+
+static const mba_cuda_algorithm *measured_for(const shape *s)
+{
+    int cc = 0, device = 0;
+    if (cudaGetDevice(&device) != cudaSuccess
+        || cudaDeviceGetAttribute(&cc, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess
+        || cc != 9 || s->batch > 1) return NULL;
+    for (const measured *x = choices; x->m; x++)
+        if (x->m == s->m && x->n == s->n && x->k == s->k && x->ta == s->ta && x->tb == s->tb && x->in == s->in
+            && x->out == s->out && x->adds == s->adds) return &x->is;
+    return NULL;
+}
+
+static mba_status ask(choice *c)
+{
+    cublasLtMatmulHeuristicResult_t found[CANDIDATES_MAX] = { 0 };
+    int                             n, best = 0;
+    const mba_cuda_algorithm       *wish = measured_for(&c->key);
+    MBA_TRY(candidates(c, wish ? CANDIDATES_MAX : 1, found, &n));
+    for (int i = n - 1; wish && i >= 0; i--) {
+        const mba_cuda_algorithm a = algorithm_of(&found[i].algo);
+        if (!memcmp(&a, wish, sizeof a)) best = i;
+    }
+    c->none = n == 0;
+    c->algo = found[best].algo;
     return MBA_OK;
 }
 
@@ -97,7 +152,7 @@ static mba_status choose(choice *c)
     return ask(c);
 }
 
-static mba_status find(const choice **out, const shape *s)
+static mba_status find(choice **out, const shape *s)
 {
     for (int i = 0; i < lt.n; i++)
         if (!memcmp(&lt.kept[i].key, s, sizeof *s)) {
@@ -114,11 +169,17 @@ static mba_status find(const choice **out, const shape *s)
     return MBA_OK;
 }
 
+static cublasStatus_t multiply(const choice *c, const cublasLtMatmulAlgo_t *algo, const mba_cuda_gemm_args *g)
+{
+    const float one = 1, beta = g->adds ? 1 : 0;
+    return lt.f.cublasLtMatmul(lt.handle, c->op, &one, g->b, c->a, g->a, c->b, &beta, g->c, c->c, g->c, c->c, algo,
+                               g->work, g->work ? MBA_CUDA_GEMM_WORK_BYTES : 0, (cudaStream_t)g->stream);
+}
+
 mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
 {
-    const float   one = 1, beta = g->adds ? 1 : 0;
-    const choice *c = NULL;
-    shape         key;
+    choice *c = NULL;
+    shape   key;
     memset(&key, 0, sizeof key);                  // padding too
     key = (shape){ g->m, g->n, g->k, g->lda, g->ldb, g->ldc, g->batch, g->step_a, g->step_b, g->step_c, (int32_t)g->in, (int32_t)g->out,
                    g->ta, g->tb, g->adds, alignment(g->a), alignment(g->b), alignment(g->c) };
@@ -127,7 +188,65 @@ mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
     if (c->none)
         return mba_fail(MBA_E_UNSUPPORTED, "cuBLASLt has no kernel for %lld x %lld x %lld, rows of %lld, %lld, %lld", (long long)s->m, (long long)s->n,
                         (long long)s->k, (long long)s->lda, (long long)s->ldb, (long long)s->ldc);
-    LT_TRY(lt.f.cublasLtMatmul(lt.handle, c->op, &one, g->b, c->a, g->a, c->b, &beta, g->c, c->c, g->c, c->c, &c->algo, g->work,
-                          g->work ? MBA_CUDA_GEMM_WORK_BYTES : 0, (cudaStream_t)g->stream));
+    c->calls++;
+    c->last = *g;
+    LT_TRY(multiply(c, &c->algo, g));
     return MBA_OK;
+}
+
+/* ---- the bench of candidates: products.h ---- */
+
+/* Best of `repeats`, the caches swept before each; 0 where the library refuses. */
+static mba_status time_candidate(double *best, const choice *c, const cublasLtMatmulAlgo_t *algo, void *sweep,
+                                 size_t bytes, int repeats)
+{
+    const mba_cuda_gemm_args *g = &c->last;
+    cudaEvent_t               began, ended;
+    *best = 0;
+    CUDA_TRY(cudaEventCreate(&began));
+    CUDA_TRY(cudaEventCreate(&ended));
+    for (int r = 0; r <= repeats; r++) {                         // the first one loads the kernel
+        float ms = 0;
+        mba__cuda_sweep(sweep, bytes, g->stream);
+        CUDA_TRY(cudaEventRecord(began, (cudaStream_t)g->stream));
+        if (multiply(c, algo, g) != CUBLAS_STATUS_SUCCESS) break;
+        CUDA_TRY(cudaEventRecord(ended, (cudaStream_t)g->stream));
+        CUDA_TRY(cudaEventSynchronize(ended));
+        CUDA_TRY(cudaEventElapsedTime(&ms, began, ended));
+        if (r && (*best <= 0 || 1e-3 * (double)ms < *best)) *best = 1e-3 * (double)ms;
+    }
+    cudaEventDestroy(began);
+    cudaEventDestroy(ended);
+    return MBA_OK;
+}
+
+static mba_status try_all(const choice *c, int most, int repeats, void *sweep, size_t bytes, mba_cuda_product_fn *fn,
+                          void *ctx)
+{
+    const shape                    *s = &c->key;
+    cublasLtMatmulHeuristicResult_t found[CANDIDATES_MAX];
+    int                             n, used = -1;
+    MBA_TRY(candidates(c, most < CANDIDATES_MAX ? most : CANDIDATES_MAX, found, &n));
+    for (int i = n - 1; i >= 0; i--) if (!memcmp(&found[i].algo, &c->algo, sizeof c->algo)) used = i;
+    for (int i = 0; i < n; i++) {
+        const cublasLtMatmulAlgo_t *algo = &found[i].algo;
+        mba_cuda_product p = { s->m, s->n, s->k, s->batch, c->calls, (mba_dtype)s->in, (mba_dtype)s->out, s->ta, s->tb,
+                               s->adds, i, used, algorithm_of(algo), found[i].workspaceSize, 0 };
+        MBA_TRY(time_candidate(&p.seconds, c, algo, sweep, bytes, repeats));
+        fn(ctx, &p);
+    }
+    return MBA_OK;
+}
+
+mba_status mba_cuda_products(int most, int repeats, mba_cuda_product_fn *fn, void *ctx)
+{
+    enum { SWEEP_BYTES = 256 << 20 };
+    void      *sweep = NULL;
+    mba_status st = MBA_OK;
+    CUDA_TRY(cudaMalloc(&sweep, SWEEP_BYTES));
+    if (cudaMemset(sweep, 0, SWEEP_BYTES) != cudaSuccess) st = mba__cuda_failed(cudaGetLastError(), "cudaMemset");
+    for (int i = 0; i < lt.n && st == MBA_OK; i++)
+        if (!lt.kept[i].none && lt.kept[i].calls) st = try_all(&lt.kept[i], most, repeats, sweep, SWEEP_BYTES, fn, ctx);
+    cudaFree(sweep);
+    return st;
 }

@@ -1,5 +1,6 @@
-/* gemm.h -- C (m, n) = op(A) op(B), row-major, by cuBLASLt. The kernel is chosen by the library's heuristic the first time
- * a shape is seen (before a step is captured) and kept; the same shape gives the same kernel, hence the same bits.
+/* gemm.h -- C (m, n) = op(A) op(B), row-major, by cuBLASLt. The kernel is chosen the first time a shape is seen
+ * (before a step is captured) and kept: the library's first candidate, or another one that was measured to be faster
+ * (gemm_choices.def). The same shape gives the same kernel, hence the same bits.
  *
  *     MBA_TRY(mba_cuda_gemm(&(mba_cuda_gemm_args){ .m = R, .n = N, .k = K, .tb = true, .a = x, .lda = K, .b = w, .ldb = K,
  *                                                  .c = y, .ldc = N, .in = MBA_BF16, .out = MBA_BF16, .work = .., .stream = .. }));

@@ -24,8 +24,7 @@ template <int N, typename T> static __device__ __forceinline__ void unpack(float
 {
     union { typename word<N * sizeof(T)>::type w; T v[N]; } u;
     u.w = from.w;
-#pragma unroll
-    for (int i = 0; i < N; i++) to[i] = to_float(u.v[i]);
+    spread(to, u.v);
 }
 
 /* V numbers of a vector of the channels, fp32, aligned to 16 bytes if V > 1. */

@@ -40,6 +40,37 @@ static inline dim3 mba_grid(const mba_launch *l)
         MBA_TRY(mba__cuda_launched((c), k_));                                                                  \
     } while (0)
 
+/* The same for a kernel whose first statement is after_previous(): its blocks may come onto the SMs while the last ones
+ * of the kernel before it are still at work, and wait there. Without that statement it would read what is not written
+ * yet. From sm_90 on. */
+#define MBA_KERNEL_AFTER(c, k, kernel, ...)                                                                    \
+    do {                                                                                                       \
+        const int         k_ = (k);                                                                            \
+        const mba_launch *l_ = &(c)->plan->launch[k_];                                                         \
+        MBA_TRY(mba__cuda_allow_smem((const void *)(kernel), l_->smem_bytes));                                 \
+        cudaLaunchAttribute early_ = {};                                                                       \
+        early_.id = cudaLaunchAttributeProgrammaticStreamSerialization;                                        \
+        early_.val.programmaticStreamSerializationAllowed = 1;                                                 \
+        cudaLaunchConfig_t how_ = {};                                                                          \
+        how_.gridDim = mba_grid(l_);                                                                           \
+        how_.blockDim = dim3((unsigned)l_->block);                                                             \
+        how_.dynamicSmemBytes = l_->smem_bytes;                                                                \
+        how_.stream = mba_cuda_stream(c);                                                                      \
+        how_.attrs = &early_;                                                                                  \
+        how_.numAttrs = mba__cuda_overlaps() ? 1 : 0;                                                          \
+        CUDA_TRY(cudaLaunchKernelEx(&how_, kernel, __VA_ARGS__));                                              \
+        MBA_TRY(mba__cuda_launched((c), k_));                                                                  \
+    } while (0)
+
+/* The kernel behind this one may come; and this one waits until everything before it is done and seen. */
+static __device__ __forceinline__ void after_previous()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 /* The statements once for each type a tensor may have: T is float or bf16 in them. */
 #define MBA_WITH_DTYPE(dtype, T, ...)                                                                          \
     do {                                                                                                       \
@@ -90,12 +121,35 @@ template <> struct word<4>  { typedef uint32_t type; };
 template <> struct word<8>  { typedef uint2 type; };
 template <> struct word<16> { typedef uint4 type; };
 
+/* The numbers in a word of memory. Two bf16 share a register: a shift makes the lower one a float, a mask the upper one.
+ * The compiler's own way takes the upper one out first, three instructions for the two. */
+template <int N> static __device__ __forceinline__ void spread(float (&to)[N], const float (&v)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++) to[i] = v[i];
+}
+
+template <int N> static __device__ __forceinline__ void spread(float (&to)[N], const bf16 (&v)[N])
+{
+    if constexpr (N == 1) {
+        to[0] = to_float(v[0]);
+    } else {
+        union { bf16 v[N]; uint32_t pair[N / 2]; } u;
+#pragma unroll
+        for (int i = 0; i < N; i++) u.v[i] = v[i];
+#pragma unroll
+        for (int i = 0; i < N / 2; i++) {
+            to[2 * i]     = __uint_as_float(u.pair[i] << 16);
+            to[2 * i + 1] = __uint_as_float(u.pair[i] & 0xffff0000u);
+        }
+    }
+}
+
 template <int N, typename T> static __device__ __forceinline__ void load(float (&to)[N], const T *from)
 {
     union { typename word<N * sizeof(T)>::type w; T v[N]; } u;
     u.w = *(const typename word<N * sizeof(T)>::type *)from;
-#pragma unroll
-    for (int i = 0; i < N; i++) to[i] = to_float(u.v[i]);
+    spread(to, u.v);
 }
 
 template <int N, typename T> static __device__ __forceinline__ void store(T *to, const float (&from)[N])

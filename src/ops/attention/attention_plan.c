@@ -3,7 +3,7 @@
 #include "ops/attention/attention_slots.h"
 #include "ops/heads.h"
 
-enum { PLAIN_TILE = 32, PLAIN_THREADS = 128, CLASSES = 8, INT_MOST = 1 << 30 };
+enum { PLAIN_TILE = 32, PLAIN_THREADS = 128, CLASSES = 8, WARPGROUP_ROWS = 64, INT_MOST = 1 << 30 };
 
 /* ---- what a path takes ---- */
 
@@ -83,7 +83,31 @@ typedef struct pass {
     int         products, a1, a2, b1, b2, out1, out2;
     int         regs, ring;
     size_t      smem;
+    int64_t     together;                         /* rows that leave out a tile they do not see; 0: not counted */
 } pass;
+
+/* Tiles of columns that rows from `row` on see; none beyond the end. */
+static int64_t tiles_seen(const attention_dims *d, const pass *s, int64_t row)
+{
+    const int64_t columns = s->keys ? d->L : d->Lk, all = mba_ceil(columns, s->columns);
+    if (row >= (s->keys ? d->Lk : d->L)) return 0;
+    if (s->keys) return row / s->columns < all ? all - row / s->columns : 0;
+    const int64_t seen = (row + s->together - 1) / s->columns + 1;
+    return seen < all ? seen : all;
+}
+
+/* Of causal blocks `from` .. `to` in the order in which they start, the longest first; a mean over their rows. */
+static double trips_of(const attention_dims *d, const pass *s, int64_t tiles, int64_t from, int64_t to)
+{
+    const double all = (double)(s->keys ? d->L : d->Lk);
+    if (!s->together)                                       // from the first key on
+        return (all - (double)(s->rows * (from + to - 1)) / 2) / (double)s->columns + 0.5;
+    int64_t sum = 0;
+    for (int64_t i = from; i < to; i++)
+        for (int64_t r = 0; r < s->rows; r += s->together)
+            sum += tiles_seen(d, s, (s->keys ? i : tiles - 1 - i) * s->rows + r);
+    return (double)(sum * s->together) / (double)(s->rows * (to - from));
+}
 
 /* Causal blocks differ in length: classes of like ones, in the order in which they start, the longest first. */
 static double plan_trips(mba_launch *l, const mba_node *n, const attention_dims *d, const pass *s)
@@ -94,8 +118,7 @@ static double plan_trips(mba_launch *l, const mba_node *n, const attention_dims 
     if (!((const attention_attr *)n->attr)->causal) return heads * (double)mba_ceil((int64_t)all, s->columns);
     for (int64_t i = 0; i < classes; i++) {
         const int64_t from = tiles * i / classes, to = tiles * (i + 1) / classes;
-        const double  seen = all - (double)(s->rows * (from + to - 1)) / 2;   // from the first key on
-        l->blocks[l->nblocks++] = (mba_blocks){ (to - from) * per, { heads * (seen / (double)s->columns + 0.5) } };
+        l->blocks[l->nblocks++] = (mba_blocks){ (to - from) * per, { heads * trips_of(d, s, tiles, from, to) } };
     }
     return MBA_TRIPS(0);
 }
@@ -258,7 +281,7 @@ mba_status attention_wgmma_plan(mba_plan *p, const mba_node *n, const mba_machin
     const int64_t R = ATT_WGMMA_ROWS, C = ATT_WGMMA_COLUMNS, ring = ATT_WGMMA_STAGES;
     MBA_TRY(wgmma_takes(n, &d, m));
     plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_wgmma", .tensor = true, .rows = R, .columns = C,
-                 .threads = 2 * R, .regs = d.P == 64 ? 127 : 161, .ring = (int)ring,
+                 .threads = 2 * R, .regs = d.P == 64 ? 127 : 161, .ring = (int)ring, .together = WARPGROUP_ROWS,
                  .smem = (size_t)((R + 2 * ring * C) * d.P * 2 + 4 * ring * C) });
     return MBA_OK;
 }
@@ -270,7 +293,7 @@ mba_status attention_bwd_wgmma_plan(mba_plan *p, const mba_node *n, const mba_ma
     MBA_TRY(wgmma_takes(n, &d, m));
     plan_delta(p, &d);
     pass s = { .kernel = "attention_bwd_wgmma", .tensor = true, .rows = R, .columns = C, .threads = 2 * R,
-               .regs = d.P == 64 ? 128 : 184, .ring = (int)ring,
+               .regs = d.P == 64 ? 128 : 184, .ring = (int)ring, .together = WARPGROUP_ROWS,
                .smem = (size_t)((2 * R + 2 * ring * C) * d.P * 2 + 8 * R + 12 * ring * C) };
     plan_queries(p, n, &d, s);
     if (d.P == 64) s.rows = ATT_WGMMA_KEYS;

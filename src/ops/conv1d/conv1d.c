@@ -118,10 +118,26 @@ static bool walks(const mba_node *n)
     const bool        bwd = n->op == &mba_op_conv1d_bwd;
     const mba_tensor *rows[] = { n->in[X], n->in[INITIAL], bwd ? n->in[DY] : NULL, bwd ? n->in[DFINAL] : NULL, n->out[0],
                                  bwd ? n->out[DINITIAL] : NULL };
-    bool fits = d.taps == 4 || (d.taps == 3 && ((const conv1d_attr *)n->attr)->silu && !n->in[IDS]);
+    bool fits = d.taps == 4;
     for (int k = 0; k < 6; k++)                                            // out[0]: y, or dx
         fits &= !rows[k] || (rows[k]->type.rank == 3 && conv1d_steps_of(rows[k]).row && conv1d_steps_of(rows[k]).row < 1 << 29
                              && mba__in_pieces(rows[k], CONV1D_WALK));
+    return fits;
+}
+
+/* What "tiles" takes: what models train with. */
+static bool in_tiles(const mba_node *n)
+{
+    const conv1d_dims d = conv1d_dims_of(n);
+    const bool        bwd = n->op == &mba_op_conv1d_bwd;
+    const mba_tensor *rows[] = { n->in[X], bwd ? n->in[DY] : n->in[X], n->out[0] };
+    const mba_tensor *state = bwd ? n->in[DFINAL] : n->out[FINAL], *bias = n->in[BIAS];
+    bool fits = d.taps == 4 || (d.taps == 3 && ((const conv1d_attr *)n->attr)->silu);
+    fits = fits && !n->in[IDS] && !n->in[INITIAL] && !state && !(bwd && mba_adds(n, DX));
+    fits = fits && n->in[W]->offset % 4 == 0 && (!bias || bias->offset % 4 == 0);
+    for (int k = 0; k < 3; k++)
+        fits = fits && rows[k] && rows[k]->type.rank == 3 && conv1d_steps_of(rows[k]).row
+            && mba__in_pieces(rows[k], CONV1D_WALK);
     return fits;
 }
 
@@ -184,15 +200,53 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 /* As the compiler says for sm_90; the backward of fp32 and of documents takes a few more. */
 enum { REGS_FWD_WALK = 72, REGS_FWD_ANY = 87, REGS_BWD_WALK = 128, REGS_BWD_WALK_MORE = 151, REGS_BWD_ANY = 158 };
 
+/* One launch of tiles of `rows` rows a warp, many times what the machine holds. Returns the tiles over time. */
+static int64_t plan_tiles(mba_plan *p, const char *kernel, const mba_node *n, int rows, int regs, int64_t smem)
+{
+    const conv1d_dims      d = conv1d_dims_of(n);
+    const conv1d_tile_grid k = conv1d_tile_grid_of(&d, rows);
+    mba_launch            *l = mba_plan_launch(p, kernel, MBA_VECTOR, d.B * k.segs * k.across, CONV1D_TILE_THREADS);
+    l->regs       = regs;
+    l->smem_bytes = (size_t)smem;
+    l->ring_depth = smem ? 2 : 0;
+    mba__phases_evenly(l, n, (double)l->grid[0]);
+    return d.B * k.segs;
+}
+
+static mba_status conv1d_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    enum { REGS = 80 };
+    MBA_TRY(check_cuda(n, m));
+    MBA_REFUSE_IF(!in_tiles(n), "documents, a state, rows that are not whole pieces at even distances, or other taps");
+    plan_tiles(p, "conv1d_fwd_tiles", n, CONV1D_TILE_ROWS(mba_dtype_bytes(n->in[X]->type.dtype)), REGS, 0);
+    return MBA_OK;
+}
+
+static mba_status conv1d_bwd_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    enum { REGS = 128, REGS_F32 = 166 };
+    const conv1d_dims d = conv1d_dims_of(n);
+    const int64_t     e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype), each = (d.taps + 1) * d.C;
+    MBA_TRY(check_cuda(n, m));
+    MBA_REFUSE_IF(!in_tiles(n), "documents, a state, a dx that is added to, rows that are not whole pieces at even"
+                  " distances, or other taps");
+    const int64_t parts = plan_tiles(p, "conv1d_bwd_tiles", n, conv1d_tile_rows_bwd(n), e == 4 ? REGS_F32 : REGS,
+                                     4 * CONV1D_ROWS_AHEAD * CONV1D_WALK * e * CONV1D_TILE_THREADS);
+    const int     scratch = mba_plan_scratch(p, "dw and dbias parts", sizeof(float) * (size_t)(parts * each));
+    mba_phase_move(&p->launch[0], MBA_STORE, MBA_ARG_SCRATCH(scratch), 4.0 * (double)((d.taps + 1) * 32 * CONV1D_WALK));
+    mba__plan_column_totals(p, scratch, parts, 1, each);
+    return MBA_OK;
+}
+
 static mba_status conv1d_walk_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    MBA_REFUSE_IF(!walks(n), "rows that are not whole pieces at even distances, or not three or four taps");
+    MBA_REFUSE_IF(!walks(n), "rows that are not whole pieces at even distances, or not four taps");
     return plan_fwd(p, n, m, CONV1D_WALK, REGS_FWD_WALK);
 }
 
 static mba_status conv1d_bwd_walk_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    MBA_REFUSE_IF(!walks(n), "rows that are not whole pieces at even distances, or not three or four taps");
+    MBA_REFUSE_IF(!walks(n), "rows that are not whole pieces at even distances, or not four taps");
     return plan_bwd(p, n, m, CONV1D_WALK, n->in[IDS] || n->in[X]->type.dtype == MBA_F32 ? REGS_BWD_WALK_MORE : REGS_BWD_WALK);
 }
 
@@ -232,7 +286,8 @@ const mba_op mba_op_conv1d = {
     .attr_bytes = sizeof(conv1d_attr),
     .shape = conv1d_shape, .grad = conv1d_grad, .cost = conv1d_cost, .ref = conv1d_ref, .terms = conv1d_terms,
     .cpu   = (const mba_variant[]){ { "tiles", conv1d_plan, MBA_CPU(conv1d_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "walk", conv1d_walk_plan, MBA_CUDA(conv1d_cuda) },
+    .cuda  = (const mba_variant[]){ { "tiles", conv1d_tiles_plan, MBA_CUDA(conv1d_tiles_cuda) },
+                                    { "walk", conv1d_walk_plan, MBA_CUDA(conv1d_cuda) },
                                     { "any", conv1d_any_plan, MBA_CUDA(conv1d_any_cuda) }, { 0 } },
     .build = conv1d_build,
     .cases = (const mba_case[]){
@@ -255,6 +310,8 @@ const mba_op mba_op_conv1d = {
         { { 2, 6, 5, 3, COLUMNS | TWICE, 1 }, "one ahead, columns in and out, added to" },
         { { 2, 9, 8, 4 }, "whole pieces: four taps" },
         { { 1, 77, 4, 4 }, "whole pieces, more than one item of time" },
+        { { 1, 3, 132, 4 }, "whole pieces, more than one tile of channels" },
+        { { 1, 130, 4, 4, NO_BIAS }, "whole pieces, more than one tile of time" },
         { { 2, 21, 8, 4, WITH_INITIAL | WITH_FINAL | PLAIN | NO_BIAS }, "whole pieces, a piece of a longer sequence" },
         { { 2, 2, 4, 4, WITH_INITIAL | WITH_FINAL }, "whole pieces, shorter than the state" },
         { { 2, 69, 4, 4, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "whole pieces, documents across items of time" },
@@ -280,6 +337,7 @@ const mba_op mba_op_conv1d_bwd = {
     .attr_bytes = sizeof(conv1d_attr),
     .shape = conv1d_bwd_shape, .cost = conv1d_cost, .ref = conv1d_bwd_ref, .terms = conv1d_bwd_terms,
     .cpu   = (const mba_variant[]){ { "tiles", conv1d_bwd_plan, MBA_CPU(conv1d_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "walk", conv1d_bwd_walk_plan, MBA_CUDA(conv1d_bwd_cuda) },
+    .cuda  = (const mba_variant[]){ { "tiles", conv1d_bwd_tiles_plan, MBA_CUDA(conv1d_bwd_tiles_cuda) },
+                                    { "walk", conv1d_bwd_walk_plan, MBA_CUDA(conv1d_bwd_cuda) },
                                     { "any", conv1d_bwd_any_plan, MBA_CUDA(conv1d_bwd_any_cuda) }, { 0 } },
 };

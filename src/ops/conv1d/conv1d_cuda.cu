@@ -8,8 +8,8 @@
  *                                own slots, the last W-1 inputs stay in registers
  * kernel     conv1d_bwd_walk     the same for x and dy; a is computed again, W-1 values of g stay in registers, dw and dbias too;
  *                                the W-1 steps behind an item are made once more instead of waiting for the neighbour
- * takes      3 or 4 taps, rows of whole pieces of 4 values: "walk". Else one channel a thread and sixteen taps, of which the
- *            first ones weigh nothing: "any"
+ * takes      4 taps, rows of whole pieces of 4 values: "walk". Else one channel a thread and sixteen taps, of which the
+ *            first ones weigh nothing: "any". What models train with, "tiles" takes before them (conv1d_tiles_cuda.cu)
  * launch     grid parts * ceil(C / (64 channels of a thread)), block 64; a part takes items (sequence, range of steps) in turn, and
  *            there are as many parts as fit on the SMs at once; dynamic smem 16 rows of what comes in ahead
  * resources  sm_90: forward 48 to 72 registers, backward 115 to 151; any: 87 and 158 or fewer; no spill
@@ -22,10 +22,7 @@
  * measured   78 / 62 % of the copy rate (C=1792), 86 / 71 % (4352), with the 42 instructions
  * order      fixed by shape and machine: steps of an item, items of a part, parts */
 #include "device/cuda/async.cuh"
-#include "device/cuda/columns.cuh"
-extern "C" {
-#include "ops/conv1d/conv1d_slots.h"
-}
+#include "ops/conv1d/conv1d_totals.cuh"
 
 enum { THREADS = CONV1D_THREADS };
 
@@ -448,8 +445,7 @@ extern "C" mba_status conv1d_cuda(const mba_call *c)
     const mba_node *n = c->node;
     const bool      silu = ((const conv1d_attr *)n->attr)->silu;
     MBA_WITH_DTYPE(n->in[X]->type.dtype, T,
-        if (conv1d_dims_of(n).taps == 3) MBA_TRY((forward<T, 3, CONV1D_WALK, true, false>(c)));
-        else MBA_WITH_BOOL(silu, SILU, MBA_WITH_BOOL(n->in[IDS] != NULL, IDS, MBA_TRY((forward<T, 4, CONV1D_WALK, SILU, IDS>(c)))));
+        MBA_WITH_BOOL(silu, SILU, MBA_WITH_BOOL(n->in[IDS] != NULL, IDS, MBA_TRY((forward<T, 4, CONV1D_WALK, SILU, IDS>(c)))));
         return keep_final<T>(c, CONV1D_WALK));
 }
 
@@ -462,26 +458,9 @@ extern "C" mba_status conv1d_any_cuda(const mba_call *c)
         return keep_final<T>(c, 1));
 }
 
-struct hand_out {
-    float  *dw, *dbias;                           // (C, W), (C) or NULL
-    int64_t C, taps;
-    bool    dw_adds, dbias_adds;
-    __device__ void operator()(int64_t i, const float (&total)[1], const mba_step *) const
-    {
-        const int64_t k = i / C, c = i - k * C;
-        if (k < taps)   dw[c * taps + k] = total[0] + (dw_adds ? dw[c * taps + k] : 0);
-        else if (dbias) dbias[c] = total[0] + (dbias_adds ? dbias[c] : 0);
-    }
-};
-
-static mba_status sum_weights(const mba_call *c, int channels)
+static int64_t parts_of(const mba_call *c, int channels)
 {
-    const mba_node   *n = c->node;
-    const conv1d_dims d = conv1d_dims_of(n);
-    const int64_t     parts = conv1d_cut_of(n, c->plan->launch[0].grid[0], channels).parts;
-    const hand_out    use = { (float *)c->out[DW], (float *)c->out[DBIAS], d.C, d.taps, mba_adds(n, DW), mba_adds(n, DBIAS) };
-    MBA_KERNEL(c, 1, (column_totals<1, hand_out>), (const float *)mba_cuda_scratch(c, 0), (d.taps + 1) * d.C, (int)parts, use, c->step);
-    return MBA_OK;
+    return conv1d_cut_of(c->node, c->plan->launch[0].grid[0], channels).parts;
 }
 
 extern "C" mba_status conv1d_bwd_cuda(const mba_call *c)
@@ -489,9 +468,8 @@ extern "C" mba_status conv1d_bwd_cuda(const mba_call *c)
     const mba_node *n = c->node;
     const bool      silu = ((const conv1d_attr *)n->attr)->silu;
     MBA_WITH_DTYPE(n->in[X]->type.dtype, T,
-        if (conv1d_dims_of(n).taps == 3) MBA_TRY((backward<T, 3, CONV1D_WALK, true, false>(c)));
-        else MBA_WITH_BOOL(silu, SILU, MBA_WITH_BOOL(n->in[IDS] != NULL, IDS, MBA_TRY((backward<T, 4, CONV1D_WALK, SILU, IDS>(c))))));
-    return sum_weights(c, CONV1D_WALK);
+        MBA_WITH_BOOL(silu, SILU, MBA_WITH_BOOL(n->in[IDS] != NULL, IDS, MBA_TRY((backward<T, 4, CONV1D_WALK, SILU, IDS>(c))))));
+    return sum_weights(c, parts_of(c, CONV1D_WALK));
 }
 
 extern "C" mba_status conv1d_bwd_any_cuda(const mba_call *c)
@@ -500,5 +478,5 @@ extern "C" mba_status conv1d_bwd_any_cuda(const mba_call *c)
     const bool      silu = ((const conv1d_attr *)n->attr)->silu;
     MBA_WITH_DTYPE(n->in[X]->type.dtype, T,
         MBA_WITH_BOOL(silu, SILU, MBA_WITH_BOOL(n->in[IDS] != NULL, IDS, MBA_TRY((backward<T, CONV1D_TAPS_MAX, 1, SILU, IDS>(c))))));
-    return sum_weights(c, 1);
+    return sum_weights(c, parts_of(c, 1));
 }

@@ -45,6 +45,29 @@ static inline conv1d_cut conv1d_cut_of(const mba_node *n, int64_t blocks, int ch
     return k;
 }
 
+/* Of the tiles (conv1d_tiles_cuda.cu): threads of a block, rows of a warp forward; 128 channels side by side. */
+enum { CONV1D_TILE_THREADS = 128 };
+#define CONV1D_TILE_ROWS(bytes) ((bytes) == 4 ? 8 : 16)
+
+/* Blocks side by side over the channels, and over a sequence where a warp takes `rows` rows. */
+typedef struct conv1d_tile_grid { int64_t across, segs; } conv1d_tile_grid;
+static inline conv1d_tile_grid conv1d_tile_grid_of(const conv1d_dims *d, int64_t rows)
+{
+    const conv1d_tile_grid k = { mba_ceil(d->C, 32 * CONV1D_WALK), mba_ceil(d->L, CONV1D_TILE_THREADS / 32 * rows) };
+    return k;
+}
+
+/* Rows of a warp backward. It makes W-1 steps more than rows, in eights: with four taps 61 rows where that leaves several
+ * rounds of blocks for 132 processors, else 29. */
+static inline int conv1d_tile_rows_bwd(const mba_node *n)
+{
+    enum { BLOCKS = 4 * 132, ROUNDS = 4 };
+    const conv1d_dims d = conv1d_dims_of(n);
+    const int         more = (int)d.taps - 1, rows = 8 * CONV1D_ROWS_AHEAD - more;
+    const conv1d_tile_grid k = conv1d_tile_grid_of(&d, rows);
+    return d.B * k.segs * k.across >= (int64_t)BLOCKS * ROUNDS ? rows : 4 * CONV1D_ROWS_AHEAD - more;
+}
+
 /* Distances in t (B, rows, C): between rows, and between sequences; row is 0 where there is no such single number. */
 typedef struct conv1d_steps { int64_t sequence; int row; } conv1d_steps;
 static inline conv1d_steps conv1d_steps_of(const mba_tensor *t)
@@ -61,6 +84,7 @@ void conv1d_ref(const mba_ref_call *c);
 void conv1d_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(conv1d_fwd);
 MBA_CPU_DECLARE(conv1d_bwd);
-mba_launch_fn conv1d_cuda, conv1d_any_cuda, conv1d_bwd_cuda, conv1d_bwd_any_cuda;
+mba_launch_fn conv1d_tiles_cuda, conv1d_cuda, conv1d_any_cuda;
+mba_launch_fn conv1d_bwd_tiles_cuda, conv1d_bwd_cuda, conv1d_bwd_any_cuda;
 
 #endif

@@ -1,6 +1,8 @@
 /* embed.c -- y[r, :] = table[token[r], :], and its gradient, which adds rows into the table's: the declaration. */
 #include "ops/embed/embed.h"
 
+#include <math.h>
+
 #include "ops/embed/embed_slots.h"
 #include "ops/relu2/relu2.h"
 
@@ -98,7 +100,9 @@ static mba_status embed_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(R >= INT32_MAX - EMBED_SORT_THREADS || V >= INT32_MAX, "%lld rows of a table of %lld", (long long)R, (long long)V);
     if (ranges > V) ranges = V;
-    const double  touched = (double)(R < V ? R : V) * (double)M * 4, each = (double)(chunks * across);
+    /* Rows of the table that R tokens meet, were they drawn evenly: many meet the same. */
+    const double  met = V > 1 ? -(double)V * expm1((double)R * log1p(-1.0 / (double)V)) : 1;
+    const double  touched = met * (double)M * 4, each = (double)(chunks * across);
     mba_plan_scratch(p, "order", 4 * (size_t)R);
     mba_plan_scratch(p, "sorted tokens", 4 * (size_t)R);
     mba_plan_scratch(p, "rows of a range", 4 * (size_t)R);

@@ -91,7 +91,7 @@ static void plan_pass(mba_plan *p, int64_t m, int64_t V, double e, bool bwd)
 {
     const double grid = (double)lce_grid(m, V), some = (double)(m * V) / grid;
     mba_launch  *l = mba_plan_launch(p, "linear_cross_entropy_rows", MBA_VECTOR, lce_grid(m, V), LCE_BLOCK);
-    l->regs = 56;
+    l->regs = 63;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(LOGITS), some * e);
     mba_phase_work(l, MBA_FMA, (bwd ? 3 : 1.5) * some, NULL);
     mba_phase_work(l, MBA_SFU, (bwd ? 2 : 1) * some, NULL);

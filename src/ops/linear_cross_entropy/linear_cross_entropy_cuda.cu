@@ -8,11 +8,13 @@
  * kernel     linear_cross_entropy_rows     a team of 32 or 512 threads per row; maximum and sum in one pass, the gradient in a second
  * takes      fp32, bf16, any columns below 2^30, rows at multiples of 16 bytes
  * launch     grid ceil(R / (512 / team)), block 512
- * resources  sm_90a, CUDA 13.0: 56 registers, no spill: two blocks an SM, whose rows (100 KB each at 50288 columns in bf16, 27 MB in
- *            all) are still in L2 at the second look
+ * resources  sm_90a, CUDA 13.0: 63 registers, no spill: two blocks an SM, whose rows (100 KB each at 50288 columns in
+ *            bf16, 27 MB in all) are still in L2 at the second look
  * moves      reads R C e + 4 R bytes, writes R C e; 2 R C exponentials: bound by DRAM
- * measured   none yet
+ * issue      14 instructions a logit
+ * measured   H200, 4096 x 50288 bf16: 257 us, 76 % of the copy rate, with 27 instructions a logit
  * order      fixed: a thread's columns ascend, threads are added as a tree */
+#include "device/cuda/packed.cuh"
 #include "device/cuda/tiles.cuh"
 #include "ops/cross_entropy/cross_entropy_rows.cuh"
 extern "C" {
@@ -22,29 +24,26 @@ extern "C" {
 /* ---- the pass over a block of logits ---- */
 
 /* Pieces of a row wait as they lie in memory, which takes half the registers of numbers; one beyond the row is not asked for. */
-template <int N, typename T> union piece { typename word<N * sizeof(T)>::type w; T v[N]; };
-
 template <int N, int TEAM, typename T>
-static __device__ __forceinline__ void fetch(piece<N, T> (&u)[CE_AHEAD], const T *z, int c, int cols)
+static __device__ __forceinline__ void fetch(packed<T, N> (&u)[CE_AHEAD], const T *z, int c, int cols)
 {
 #pragma unroll
     for (int j = 0; j < CE_AHEAD; j++)
-        if (c + j * TEAM * N + N <= cols) u[j].w = ((const piece<N, T> *)(z + c + j * TEAM * N))->w;
+        if (c + j * TEAM * N + N <= cols) u[j].w = ((const packed<T, N> *)(z + c + j * TEAM * N))->w;
 }
 
 /* This thread's share of a row's sum. */
 template <int N, int TEAM, typename T> static __device__ __forceinline__ ce_sum sum_row(const T *z, int cols, int lane)
 {
-    ce_sum s = { -FLT_MAX, 0 };
+    ce_sum s = { CE_NONE, 0 };
     for (int c = lane * N; c + N <= cols; c += CE_AHEAD * TEAM * N) {
-        piece<N, T> u[CE_AHEAD];
+        packed<T, N> u[CE_AHEAD];
         fetch<N, TEAM>(u, z, c, cols);
 #pragma unroll
         for (int j = 0; j < CE_AHEAD; j++) {
             if (c + j * TEAM * N + N > cols) break;
             float v[N];
-#pragma unroll
-            for (int i = 0; i < N; i++) v[i] = to_float(u[j].v[i]);
+            unpack(v, u[j]);
             ce_take(s, v);
         }
     }
@@ -59,33 +58,40 @@ template <int N, int TEAM, typename T> static __device__ __forceinline__ ce_sum 
 template <int N, int TEAM, typename T>
 static __device__ __forceinline__ void differentiate(T *z, int cols, int lane, int y, float lse, float k)
 {
+    const float base = lse * CE_LOG2E;
     for (int c = lane * N; c + N <= cols; c += CE_AHEAD * TEAM * N) {
-        piece<N, T> u[CE_AHEAD];
+        packed<T, N> u[CE_AHEAD];
         fetch<N, TEAM>(u, z, c, cols);
 #pragma unroll
         for (int j = 0; j < CE_AHEAD; j++) {
             const int at = c + j * TEAM * N;
             if (at + N > cols) break;
             float v[N];
+            unpack(v, u[j]);
 #pragma unroll
-            for (int i = 0; i < N; i++) v[i] = k * __expf(to_float(u[j].v[i]) - lse) - (at + i == y ? k : 0);
+            for (int i = 0; i < N; i++) v[i] = k * ce_exp(v[i], base);
+            if ((unsigned)(y - at) < N)           // one piece of the row: the others ask once, not for every value
+#pragma unroll
+                for (int i = 0; i < N; i++) v[i] -= at + i == y ? k : 0;
             store(z + at, v);
         }
     }
     for (int c = cols / N * N + lane; c < cols; c += TEAM)
-        z[c] = from_float<T>(k * __expf(to_float(z[c]) - lse) - (c == y ? k : 0));
+        z[c] = from_float<T>(k * ce_exp(to_float(z[c]), base) - (c == y ? k : 0));
 }
 
-/* Row r of z has the target and the loss of row first + r. */
+/* Row r of z has the target and the loss of row first + r. From the last row up: the product before has written the last
+ * ones last, and the one behind begins with the first, so that some of each are still in L2. */
 template <typename T, int TEAM, bool GRADIENT>
 __global__ void __launch_bounds__(LCE_BLOCK, 2)
 linear_cross_entropy_rows(T *z, int64_t pitch, float *each, window<const int32_t> target, const float *scale, int64_t first,
                           int64_t rows, int cols)
 {
+    after_previous();
     constexpr int N = (int)piece_of<T>::N;
-    const int64_t r = (int64_t)blockIdx.x * (LCE_BLOCK / TEAM) + threadIdx.x / TEAM;
+    const int64_t down = (int64_t)blockIdx.x * (LCE_BLOCK / TEAM) + threadIdx.x / TEAM, r = rows - 1 - down;
     const int     lane = threadIdx.x % TEAM;
-    if (r >= rows) return;                                 // the whole team leaves together
+    if (r < 0) return;                                     // the whole team leaves together
     const int y = *target.element(first + r);
     T        *row = z + r * pitch;
     if (y < 0) {
@@ -179,7 +185,7 @@ template <int TEAM, bool GRADIENT> static mba_status pass(const mba_call *c, int
 {
     MBA_WITH_DTYPE(h->type, T,
         auto *kernel = linear_cross_entropy_rows<T, TEAM, GRADIENT>;
-        MBA_KERNEL(c, k, kernel, (T *)h->z, h->pitch, h->each, h->target, h->scale, h->first, h->m, (int)h->V));
+        MBA_KERNEL_AFTER(c, k, kernel, (T *)h->z, h->pitch, h->each, h->target, h->scale, h->first, h->m, (int)h->V));
     return MBA_OK;
 }
 

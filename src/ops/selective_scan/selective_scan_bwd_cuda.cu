@@ -205,14 +205,7 @@ run_down(float (&g)[4], const float (&h)[9][4], const float (&decay)[8][4], cons
         }
         by_state<N>(b, sm.b[from + k], l8);
         by_channel<N>(dt, &sm.dt[from + k][wc], l4);
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            g[e] = decay[k][e] * lam[e];
-            const float v = g[e] * h[k][e];
-            dA[e] = fmaf(dt[e], v, dA[e]);
-            q[e]  = lam[e] * b[e];
-            r[e]  = A2[e] * v;
-        }
+        token_back(g, q, r, dA, lam, decay[k], h[k], A2, b, dt);
         if (EXACT) sums_exact<T, N>(sm, from + k, warp, wc, l4, l8, lam, h[k + 1], q, r);
         else       sums_mma<N>(s, k, l8, lam, h[k + 1], q, r, xs, ys);
     }

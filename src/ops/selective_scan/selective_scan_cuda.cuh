@@ -61,6 +61,7 @@ template <typename T> struct scan_operands {
     float               *ends, *steps, *bc, *sums, *space, *kept_plain;
     uint32_t             adds;
     bool                 wide_bc;                          /* four values of B and C may be read at once */
+    bool                 eights, eights_bc;                /* twins: eight of a row, eight of B and C */
     int                  B_, L, D, N, Dg, G, blocks;       /* blocks of channels in a group */
     int                  pack, pieces, piece, tiles, kept_tiles, kept_pack;   /* kept_tiles: of a sequence, or of a pack */
     int64_t              tokens, items;
@@ -195,8 +196,83 @@ static __device__ __forceinline__ void write4_global(bf16 *at, const float (&v)[
     asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(pack_bf16(v[0], v[1])), "r"(pack_bf16(v[2], v[3])) : "memory");
 }
 
+/* ---- eight neighbouring values of bf16. `whole`: aligned as such, else in fours; then the second four may lie outside (second 0),
+ * and the first are read instead ---- */
+
+static __device__ __forceinline__ void values(float (&v)[8], uint4 q)
+{
+    const uint32_t w[4] = { q.x, q.y, q.z, q.w };
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        v[2 * i]     = __uint_as_float(w[i] << 16);
+        v[2 * i + 1] = __uint_as_float(w[i] & 0xffff0000u);
+    }
+}
+
+static __device__ __forceinline__ void copy8(void *to, const bf16 *from, bool whole, int second)
+{
+    if (whole) {
+        copy_async<16>(to, from);
+    } else {
+        copy_async<8>(to, from);
+        copy_async<8>((char *)to + 8, from + second);
+    }
+}
+
+static __device__ __forceinline__ void write8(bf16 *to, const float (&v)[8], bool whole, int second)
+{
+    if (whole) {
+        asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(pack_bf16(v[0], v[1])), "r"(pack_bf16(v[2], v[3])),
+                     "r"(pack_bf16(v[4], v[5])), "r"(pack_bf16(v[6], v[7])) : "memory");
+    } else {
+        const float low[4] = { v[0], v[1], v[2], v[3] }, high[4] = { v[4], v[5], v[6], v[7] };
+        write4_global(to, low);
+        if (second) write4_global(to + 4, high);
+    }
+}
+
+static __device__ __forceinline__ void add8(float (&v)[8], const bf16 *at, int second)
+{
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        float old[4];
+        values(old, read4_global(at + half * second));
+#pragma unroll
+        for (int e = 0; e < 4; e++) v[4 * half + e] += old[e];
+    }
+}
+
+/* In fp32, in shared memory; `apart`: the second four lie elsewhere. */
+static __device__ __forceinline__ void read8(float (&v)[8], const float4 *at, int apart = 1)
+{
+    const float4 a = at[0], b = at[apart];
+    v[0] = a.x; v[1] = a.y; v[2] = a.z; v[3] = a.w; v[4] = b.x; v[5] = b.y; v[6] = b.z; v[7] = b.w;
+}
+
+static __device__ __forceinline__ void put8(float4 *at, const float (&v)[8], int apart = 1)
+{
+    at[0]     = make_float4(v[0], v[1], v[2], v[3]);
+    at[apart] = make_float4(v[4], v[5], v[6], v[7]);
+}
+
 /* Half a unit of tf32 added, for operands of tensor cores alone: those drop the 13 bits behind. cvt.rna takes three instructions. */
 static __device__ __forceinline__ float rounded_tf32(float x) { return __uint_as_float(__float_as_uint(x) + 0x1000u); }
+
+/* ---- four states, one token back: g = a lam, and what it gives to q, r and dA. h: the state before ---- */
+
+static __device__ __forceinline__ void token_back(float (&g)[4], float (&q)[4], float (&r)[4], float (&dA)[4], const float (&lam)[4],
+                                                  const float (&a)[4], const float (&h)[4], const float (&A2)[4], const float (&b)[4],
+                                                  const float (&dt)[4])
+{
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        g[e] = a[e] * lam[e];
+        const float v = g[e] * h[e];
+        dA[e] = fmaf(dt[e], v, dA[e]);
+        q[e]  = lam[e] * b[e];
+        r[e]  = A2[e] * v;
+    }
+}
 
 /* ---- where the part of a block begins in every operand: first token, first channel. Kept in shared memory, for registers are
  * what these kernels have least of ---- */
@@ -214,7 +290,8 @@ template <typename T, typename X> static __device__ __forceinline__ X *origin(co
     return l.at ? l.sequence(a.sequence) + a.first * l.row + column : NULL;
 }
 
-template <typename T> static __device__ __forceinline__ void find_origins(origins<T> &o, const scan_operands<T> &p, const part &a)
+template <typename T> static __device__ __forceinline__ void
+find_origins(origins<T> &o, const scan_operands<T> &p, const part &a)
 {
     o.a      = a;
     o.u      = origin<T>(p.u, a, a.channel);
@@ -276,6 +353,18 @@ template <typename T> static inline scan_operands<T> scan_operands_of(const mba_
     p.wide_bc = (uintptr_t)p.B.at % four == 0 && (uintptr_t)p.C.at % four == 0 && p.B.row % 4 == 0 && p.C.row % 4 == 0
              && p.B.outer % 4 == 0 && p.C.outer % 4 == 0 && d.N % 4 == 0;
     return p;
+}
+
+/* Groups of eight values of all rows are whole and aligned. */
+template <typename T> static inline bool in_eights(const lines<T> &l)
+{
+    return !l.at || ((uintptr_t)l.at % 16 == 0 && l.row % 8 == 0 && l.outer % 8 == 0 && l.inner % 8 == 0);
+}
+
+static inline bool eights_of(const scan_operands<bf16> &p)
+{
+    return p.Dg % 8 == 0 && (uintptr_t)p.ys % 16 == 0 && in_eights(p.u) && in_eights(p.delta) && in_eights(p.z) && in_eights(p.dout)
+        && in_eights(p.out) && in_eights(p.du) && in_eights(p.ddelta) && in_eights(p.dz);
 }
 
 /* Of the backward: its gradients too. */

@@ -205,7 +205,7 @@ mba_status selective_scan_tiles_plan(mba_plan *p, const mba_node *n, const mba_m
 
 /* ---- twins ---- */
 
-enum { TWINS_BLOCKS = 4, TWINS_STATES = 512 };               // blocks of an SM; states of a token and block
+enum { TWINS_STATES = 512 };                                 // of a token and block
 
 static mba_status twins_take(const mba_node *n, const mba_machine *m, bool back)
 {
@@ -220,30 +220,40 @@ static mba_status twins_take(const mba_node *n, const mba_machine *m, bool back)
     return MBA_OK;
 }
 
-/* What a machine makes of `blocks` alike, in blocks one after another on an SM: c of them at a time keep it busy to 1 - 2^-c.
- * Measured on an H200 with the backward of tiles: 512 blocks of 4 x 4096 x 4096 take 1.13 times as long as 1024 halves; this says 1.13. */
-static double rounds_of(int64_t blocks, int64_t sm, int64_t together)
+/* How long blocks take for a tile where so many are together on an SM, in us of an H200, and the pass that finds what
+ * pieces leave behind, as a part of that. Forward: reckoned from its instructions (selective_scan.md). Backward, 16
+ * states: measured with 2 and 3 together and with carries; the others reckoned. */
+typedef struct pace { int64_t together; double us[7], carry; } pace;
+static const pace forward_pace    = { 4, { 0, 0.55, 0.8, 1.2, 1.6 }, 0.75 };
+static const pace backward_pace   = { 3, { 0, 2.2, 2.9, 4.4 }, 0.27 };
+static const pace backward_pace_8 = { 6, { 0, 2, 2.7, 3.4, 4.3, 5.2, 6.1 }, 0.27 };
+
+/* What a machine takes for a tile of each of `blocks`: rounds of as many as go together, and a last one of the rest. */
+static double rounds_of(int64_t blocks, int64_t sm, const pace *p)
 {
-    const int64_t each = mba_ceil(blocks, sm), rest = each % together;
-    const double  full = (double)(each - rest) / (1 - ldexp(1, -(int)together));
-    return full + (rest ? (double)rest / (1 - ldexp(1, -(int)rest)) : 0);
+    const int64_t each = mba_ceil(blocks, sm);
+    return (double)(each / p->together) * p->us[p->together] + p->us[each % p->together];
 }
 
-/* The items that take least time; `carry`: what the pass for the states between pieces costs, in passes. */
-static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, int64_t together, double carry, const mba_tensor *kept,
+/* The items that take least time. */
+static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, const pace *at, const mba_tensor *kept,
                            bool packs)
 {
     int64_t best = kept ? kept->type.dim[0] : d.B;
     double  least = INFINITY;
     const bool fixed = best < d.B;                            // what the forward kept is kept of packs
     for (int64_t k = 1; k <= PIECES_MOST && !fixed; k++) {
-        const int64_t piece = mba_ceil(mba_ceil(d.L, k), TILE) * TILE, cut = d.B * mba_ceil(d.L, piece), packed = mba_ceil(d.B, k);
+        const int64_t piece = mba_ceil(mba_ceil(d.L, k), TILE) * TILE, cut = d.B * mba_ceil(d.L, piece);
+        const int64_t packed = mba_ceil(d.B, k);
+        const bool    pieces = k == 1 || piece >= PIECE_LEAST;
+        packs &= !kept && k <= PACK_MOST && packed * k * d.L <= INT_MOST;
         for (int pack = 0; pack < 2; pack++) {
-            if (pack ? !packs || kept || k > PACK_MOST || packed * k * d.L > INT_MOST : k > 1 && piece < PIECE_LEAST) continue;
-            const int64_t  items = pack ? packed : cut;
-            const scan_cut c = scan_cut_of(d, items);
-            const double   pieces = (double)c.pieces;
-            const double   t = rounds_of(items * channel_blocks(d, width), m->sm, together) * (double)(c.tiles + 2) * (1 + carry * (pieces - 1) / pieces);
+            if (!(pack ? packs : pieces)) continue;
+            const int64_t items = pack ? packed : cut, blocks = channel_blocks(d, width);
+            const double  main = rounds_of(items * blocks, m->sm, at);
+            const int64_t before = items > d.B ? (items - d.B) * blocks : 0;       // the last piece leaves nothing
+            const double  carry = before ? at->carry * rounds_of(before, m->sm, at) : 0;
+            const double  t = (main + carry) * (double)(scan_cut_of(d, items).tiles + 2);
             if (t < least) { least = t; best = items; }
         }
     }
@@ -255,10 +265,11 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     const scan_cut c = scan_cut_of(d, items);
     const int64_t  width = TWINS_STATES / d.N;
     const double   values = (double)(TILE * width), elements = values * (double)d.N;
-    mba_launch    *l = mba_plan_launch(p, "scan_fwd_twins", MBA_MIXED, items, 128);
+    mba_launch    *l = mba_plan_launch(p, "scan_fwd_twins", MBA_MIXED, items, 192);
     l->grid[1]    = channel_blocks(d, width);
-    l->regs       = carry ? (d.N == 16 ? 83 : 106) : d.N == 16 ? 114 : 119;
-    l->smem_bytes = (size_t)(8 * TILE * (3 * width + 12 + 48) + 8 * TILE * width + 8 * width + ORIGINS_BYTES + 16);
+    l->regs       = 80;
+    l->smem_bytes = (size_t)(8 * TILE * (9 * width / 8 + width + 8 + d.N + 64) + 4 * (6 * TILE * width + 64 * d.N) + 8 * width
+                             + ORIGINS_BYTES);
     l->ring_depth = 2;
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
@@ -286,7 +297,7 @@ mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_m
     const scan_dims d = scan_dims_of(n);
     MBA_TRY(twins_take(n, m, false));
     PACKS_TAKEN(n, d, n->out[KEPT], false);
-    const int64_t items = twins_items(d, TWINS_STATES / d.N, m, TWINS_BLOCKS, 0.55, n->out[KEPT], can_pack(n, d, false));
+    const int64_t items = twins_items(d, TWINS_STATES / d.N, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
     scratch_of_pieces(p, d, items, false);
     if (items > d.B) {
         plan_twins(p, n, d, items, true);
@@ -306,7 +317,7 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
     const double   values = (double)(TILE * CH), elements = values * (double)N;
     mba_launch    *l = mba_plan_launch(p, twins ? "scan_bwd_twins" : "scan_bwd_tiles", MBA_MIXED, items, (int)(8 * N));
     l->grid[1]    = channel_blocks(d, CH);
-    l->regs       = N == 16 ? (twins ? 154 : 162) : 164;
+    l->regs       = N == 16 ? (twins ? 141 : 162) : twins ? 139 : 164;
     l->smem_bytes = (size_t)(4 * (TILE * (CH + 2 * (CH + 8) + 2 * (N + 8) + 2 * (CH + 4)) + N / 4 * TILE * (2 * N + 4)) + 3 * 128 * 16 + 8 * CH
                              + (6 * 128 + 8 * N) * 4 * e + 128 * 8 + 2 * 8 * N * 16 + ORIGINS_BYTES);
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
@@ -314,7 +325,7 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
     for (int i = 0; i < 4; i++) load_operand(l, n, streams[i], values);
     load_states(l, n, d, CH, BM, CM, TILE);
     if (twins) {
-        l->smem_bytes += (size_t)(N == 8 ? 8 * TILE * 16 : 0);              // rows of x and dy are further apart, kept states come in pairs
+        l->smem_bytes += (size_t)(N == 8 ? 8 * TILE * 16 + 512 : 8 * 128 * 16);   // N = 8: wider rows, kept states in pairs; else decays
         load_operand(l, n, YS_IN, values);
         load_operand(l, n, KEPT_IN, (double)(CH * N));
     } else {
@@ -322,8 +333,9 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
         mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_KEPT), (double)(CH * N * e));
     }
     mba_phase_work(l, MBA_BARRIER, 2, NULL);
-    mba_phase_work(l, MBA_SFU, 1.5 * elements + 3 * values, NULL);
+    mba_phase_work(l, MBA_SFU, (twins && N == 16 ? 1 : 1.5) * elements + 3 * values, NULL);
     mba_phase_work(l, MBA_FMA, 14 * elements + 30 * values, NULL);
+    if (e == 2) mba_phase_work(l, MBA_MMA, 16 * elements, NULL);            // sums of bf16; those of tf32 are not in it
     mba_phase_work(l, MBA_SMEM, 8 * elements, NULL);
     store_operand(l, n, DU, values);
     store_operand(l, n, DDELTA, values);
@@ -385,7 +397,7 @@ mba_status selective_scan_bwd_twins_plan(mba_plan *p, const mba_node *n, const m
     MBA_TRY(twins_take(n, m, true));
     MBA_REFUSE_IF(!n->in[KEPT_IN] || (n->out[DZ] && !n->in[YS_IN]), "a forward pass that kept no states");
     PACKS_TAKEN(n, d, n->in[KEPT_IN], true);
-    const int64_t items = twins_items(d, TILE_CHANNELS, m, 384 / (8 * d.N), 0.2, n->in[KEPT_IN], false);
+    const int64_t items = twins_items(d, TILE_CHANNELS, m, d.N == 16 ? &backward_pace : &backward_pace_8, n->in[KEPT_IN], false);
     scratch_of_pieces(p, d, items, true);
     mba_plan_scratch(p, "no states", 0);
     mba_plan_scratch(p, "no y", 0);

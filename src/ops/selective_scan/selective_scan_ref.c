@@ -4,12 +4,20 @@
 
 #include "ops/selective_scan/selective_scan_slots.h"
 
-/* One channel of one sequence. */
+/* One channel of one sequence. A is made once: exponentials are what the reference takes its time for. */
 typedef struct channel {
     const mba_ref_call *c;
     scan_dims           d;
     int64_t             b, j, g;
+    const double       *A;
 } channel;
+
+static channel channel_at(const mba_ref_call *c, scan_dims d, int64_t i, double *A)
+{
+    const int64_t j = i % d.D;
+    for (int64_t k = 0; k < d.N; k++) A[k] = -exp(c->in[A_LOG][j * d.N + k]);
+    return (channel){ c, d, i / d.D, j, j / (d.D / d.G), A };
+}
 
 static int64_t at_u(const channel *h, int64_t t) { return (h->b * h->d.L + t) * h->d.D + h->j; }
 static int64_t at_bc(const channel *h, int64_t t, int64_t k)
@@ -32,18 +40,13 @@ static double step_size(const channel *h, int64_t t)
     return p > 20 ? p : log1p(exp(p));
 }
 
-static double A_of(const channel *h, int64_t k) { return -exp(h->c->in[A_LOG][h->j * h->d.N + k]); }
-
 static bool reset(const channel *h, int64_t t)
 {
     const double *ids = h->c->in[IDS] ? h->c->in[IDS] + h->b * h->d.L : NULL;
     return ids && t > 0 && ids[t] != ids[t - 1];
 }
 
-static double decay(const channel *h, int64_t t, int64_t k)
-{
-    return reset(h, t) ? 0 : exp(step_size(h, t) * A_of(h, k));
-}
+static double decay(const channel *h, int64_t t, double dt, int64_t k) { return reset(h, t) ? 0 : exp(dt * h->A[k]); }
 
 static double initial(const channel *h, int64_t k) { return h->c->in[INITIAL] ? h->c->in[INITIAL][at_state(h, k)] : 0; }
 
@@ -59,11 +62,11 @@ static void run_channel(const channel *h, double *state, double *y)
 {
     const int64_t N = h->d.N;
     for (int64_t t = 0; t < h->d.L; t++) {
-        const double u = h->c->in[U][at_u(h, t)];
+        const double u = h->c->in[U][at_u(h, t)], dt = step_size(h, t);
         y[t] = h->c->in[SKIP] ? h->c->in[SKIP][h->j] * u : 0;
         for (int64_t k = 0; k < N; k++) {
             const double before = t ? state[(t - 1) * N + k] : initial(h, k);
-            state[t * N + k] = decay(h, t, k) * before + step_size(h, t) * u * h->c->in[BM][at_bc(h, t, k)];
+            state[t * N + k] = decay(h, t, dt, k) * before + dt * u * h->c->in[BM][at_bc(h, t, k)];
             y[t] += h->c->in[CM][at_bc(h, t, k)] * state[t * N + k];
         }
     }
@@ -91,9 +94,9 @@ static void keep(const channel *h, const double *state, const double *y)
 void selective_scan_ref(const mba_ref_call *c)
 {
     const scan_dims d = scan_dims_of(c->node);
-    double *state = space(d.L * d.N), *y = space(d.L);
+    double *state = space(d.L * d.N), *y = space(d.L), *A = space(d.N);
     for (int64_t i = 0; i < d.B * d.D; i++) {
-        const channel h = { c, d, i / d.D, i % d.D, i % d.D / (d.D / d.G) };
+        const channel h = channel_at(c, d, i, A);
         run_channel(&h, state, y);
         keep(&h, state, y);
         for (int64_t t = 0; t < d.L; t++) c->out[OUT][at_u(&h, t)] = y[t] * gate(&h, t);
@@ -102,6 +105,7 @@ void selective_scan_ref(const mba_ref_call *c)
     }
     free(state);
     free(y);
+    free(A);
 }
 
 static void add(double *x, int64_t i, double v) { if (x) x[i] += v; }
@@ -114,7 +118,7 @@ static void step_back(const channel *h, int64_t t, double dy, const double *stat
     double       ddt = 0;
     for (int64_t k = 0; k < h->d.N; k++) {
         const double before = t ? state[(t - 1) * h->d.N + k] : initial(h, k);
-        const double a = decay(h, t, k), A = A_of(h, k), B = c->in[BM][at_bc(h, t, k)];
+        const double a = decay(h, t, dt, k), A = h->A[k], B = c->in[BM][at_bc(h, t, k)];
         lam[k] += c->in[CM][at_bc(h, t, k)] * dy;
         add(c->out[DC], at_bc(h, t, k), dy * state[t * h->d.N + k]);
         add(c->out[DB], at_bc(h, t, k), lam[k] * dt * u);
@@ -146,13 +150,14 @@ static void channel_back(const channel *h, const double *state, const double *y,
 void selective_scan_bwd_ref(const mba_ref_call *c)
 {
     const scan_dims d = scan_dims_of(c->node);
-    double *state = space(d.L * d.N), *y = space(d.L), *lam = space(d.N);
+    double *state = space(d.L * d.N), *y = space(d.L), *lam = space(d.N), *A = space(d.N);
     for (int64_t i = 0; i < d.B * d.D; i++) {
-        const channel h = { c, d, i / d.D, i % d.D, i % d.D / (d.D / d.G) };
+        const channel h = channel_at(c, d, i, A);
         run_channel(&h, state, y);
         channel_back(&h, state, y, lam);
     }
     free(state);
     free(y);
+    free(A);
     free(lam);
 }

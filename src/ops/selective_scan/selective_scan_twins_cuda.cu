@@ -1,346 +1,397 @@
-/* selective_scan_twins_cuda.cu -- the scan of Mamba-1, forward: bf16, 8 or 16 states, two tiles of states to a warp.
+/* selective_scan_twins_cuda.cu -- the scan of Mamba-1, forward: bf16, 8 or 16 states.
  *
  *   h = 2^(dt A2) h + dt u B,   out = (C h + D u) silu(z),   dt = softplus(delta + dt_bias)
- *   u, delta, z, out (B, L, D)   B, C (B, L, G, N) bf16     A_log (D, N)   states (B, D, N) fp32     kept (items, tiles, D, N) bf16
+ *   u, delta, z, out (B, L, D), B, C (B, L, G, N), kept (items, tiles, D, N) bf16   A_log (D, N), states (B, D, N) fp32
  *
- * kernel     scan_fwd_twins     two warps hold 256 states each and do nothing else; two make step sizes, gate and store
- * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values
- * launch     grid (items, blocks of 512/N channels), block 128, dynamic smem 25 KB (N = 16), 38 KB (N = 8)
- * resources  sm_90a, CUDA 13.0: 114 registers (N = 16), 119 (N = 8), to carry 83 and 106; no spill; 4 blocks an SM
- * moves      u, delta, z, B, C in, out, y and kept states once each: bound by exponentials and instructions, not by DRAM
+ * kernel     scan_fwd_twins     four warps hold 128 states each and nothing else; two make step sizes, gate and store
+ * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values (faster: of eight)
+ * launch     grid (items, blocks of 512/N channels), block 192, dynamic smem 36 KB (N = 16), 54 KB (N = 8)
+ * resources  see selective_scan_plan.c; no spill; 4 blocks an SM
+ * moves      u, delta, z, B, C in, out, y and kept states once each: bound by exponentials and instructions
  * floor      8 x 2048 x 4096, N = 16: one exponential per element, 331 us at 16 a clock and SM, 1.73 GHz
  * measured   none yet
  * order      fixed: time ascends, pieces of a sequence in order
  *
- * A lane has two 16 x 8 accumulators of mma.sync. Which channel a row and which state a column stands for is free; it is chosen so
- * that what a lane reads and writes lies together (l4 = lane%4, l8 = lane/4, tile i, element e):
- *   N = 16   channels 2 l8 + e/2 of sixteen, states 4 l4 + 2 i + e%2
- *   N = 8    channels 4 l8 + 2 i + e/2 of thirty-two, states 2 l4 + e%2
- * Half the shared-memory reads per state of one tile to a warp, and no split sums of y. */
+ * A lane has one 16 x 8 accumulator of mma.sync. Which channel a row and which state a column stands for is free
+ * (l4 = lane%4, l8 = lane/4, element e):
+ *   N = 16   channel l8 of eight, state 4 l4 + e: rows 8 .. 15 are the same channels again, with other states
+ *   N = 8    channel l8 + 8 (e/2) of sixteen, state 2 l4 + e%2
+ * So all states of a channel are in one warp, each of the SM's four schedulers has one heavy warp of every block, and
+ * the state as it lies is an operand a of the product that sums C h (rows of it are not rows of the state: see
+ * twins_tokens). */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-enum { ELEMENTS = 64, FULL = 1, DONE = 3 };                   /* threads of the element-wise role; barriers */
+enum { SCANNERS = 128, ELEMENTS = 64, THREADS = SCANNERS + ELEMENTS, FULL = 1, DONE = 3, RING = 4 };
+
+/* What the tensor cores lose of C h by dropping bits of h, on average: 0.72 of 2^-11. */
+#define TF32_LOSS 1.000352f
 
 template <int N> struct twins_smem {
-    enum { CH = 512 / N, ROW = 24 };                          /* ROW: of b and c; four rows lie in different banks */
+    enum { CH = 512 / N, CO = CH / 8, OCTET = 36, VALUES = TILE * CO };   /* OCTET: 8 channels x 4 tokens, padded */
     struct buffer {
-        float dt[TILE][CH], x[TILE][CH + 8], y[TILE][CH + 4]; /* x: dt u; y: C h */
-        float b[TILE][ROW], c[TILE][ROW];                     /* b, N = 16: states 0 2 1 3 of each four */
+        float dt[TILE / 4][CO][OCTET];                        /* four tokens of a channel lie together */
+        float x[TILE][CH + 8];                                /* dt u, and in its place C h */
+        float b[TILE][N];
+        float c[TILE][64];                                    /* as operand b of mma.sync, zeros and all: see put_c */
     } buf[2];
-    quad<bf16>    stash[2][2][TILE * CH / 4];                 /* u and z as read, of the two tiles under way: private slots */
+    struct slot {                                             /* a tile as it arrives: private to who asked for it */
+        uint4 u[VALUES], delta[VALUES], z[VALUES];
+        typename word<N>::type bc[ELEMENTS];
+    } ring[RING];
     float         bias[CH], skip[CH];
     origins<bf16> at;
-    int           flip;
 };
 
-/* ---- element-wise: reads ahead by one tile, finishes two tiles behind ---- */
+/* ---- element-wise: asks for tiles two ahead, finishes two behind ---- */
 
 template <int N> struct twins_role {
-    enum { CQ = 128 / N, RP = ELEMENTS / CQ, NP = TILE / RP, BQ = N / 2, BP = ELEMENTS / BQ, NB = TILE / BP };
+    enum { CO = 64 / N, RP = ELEMENTS / CO, NP = TILE / RP };
     const bf16    *u, *delta, *z, *bc;                        /* at this thread's columns */
     bf16          *out, *ys;
     const int32_t *ids;
-    int            length, first, cq, row, bc_row, bc_bytes, u_bytes, delta_bytes, z_bytes, out_bytes, ys_bytes;   /* .._bytes: between rows */
-    bool           mine, docs, is_c;
-    int            phase[NP];                                 /* token within its sequence, of the row to be read next */
-    quad<bf16>     ru[NP], rd[NP], rz[NP], rbc[NB];           /* the tile that was read */
+    int            length, first, octet, row, second, bc_bytes;   /* bc_bytes: between rows */
+    bool           mine, docs, whole, whole_bc, is_c;
+    int            phase[NP];                                 /* token within its sequence, of the row read next */
     document       doc[NP];
 };
 
-template <int N> static __device__ __forceinline__ twins_role<N> twins_role_of(const scan_operands<bf16> &p, const twins_smem<N> &sm, int et)
+template <int N> static __device__ __forceinline__ twins_role<N>
+twins_role_of(const scan_operands<bf16> &p, const twins_smem<N> &sm, int et)
 {
     twins_role<N> e;
-    e.cq  = et % e.CQ;
-    e.row = et / e.CQ;
-    e.mine   = sm.at.a.channel + 4 * e.cq < sm.at.a.channels;
+    e.octet  = et % e.CO;
+    e.row    = et / e.CO;
     e.length = sm.at.a.length;
     e.first  = sm.at.a.first;
+    e.mine   = sm.at.a.channel + 8 * e.octet < sm.at.a.channels;
+    e.second = sm.at.a.channel + 8 * e.octet + 4 < sm.at.a.channels ? 4 : 0;
+    e.whole  = p.eights;
     e.docs   = p.ids.at || p.pack > 1;
-    const int column = e.mine ? 4 * e.cq : 0;
+    const int column = e.mine ? 8 * e.octet : 0;
     e.u     = sm.at.u + column;
     e.delta = sm.at.delta + column;
     e.z     = sm.at.z ? sm.at.z + column : NULL;
     e.out   = sm.at.out ? sm.at.out + column : NULL;
     e.ys    = sm.at.ys ? sm.at.ys + column : NULL;
     e.ids   = sm.at.ids;
-    e.is_c     = et % e.BQ >= N / 4;
-    e.bc       = (e.is_c ? sm.at.C : sm.at.B) + et % (N / 4) * 4;
-    e.bc_row   = et / e.BQ;
+    e.is_c     = et % 4 >= 2;                                 // a quarter of a row of B and C, of token et / 4
+    e.whole_bc = p.eights_bc;
+    e.bc       = (e.is_c ? sm.at.C : sm.at.B) + et % 2 * (N / 2);
     e.bc_bytes = 2 * (int)(e.is_c ? p.C.row : p.B.row);
-    e.u_bytes     = 2 * (int)p.u.row;
-    e.delta_bytes = 2 * (int)p.delta.row;
-    e.z_bytes     = 2 * (int)p.z.row;
-    e.out_bytes   = 2 * (int)p.out.row;
-    e.ys_bytes    = 2 * p.D;
 #pragma unroll
     for (int i = 0; i < e.NP; i++) e.phase[i] = (e.first + e.row + i * e.RP) % p.L;
     return e;
 }
 
-template <int N, bool CARRY> static __device__ __forceinline__ void twins_read(twins_role<N> &e, const scan_operands<bf16> &p, int tile)
+template <int N, bool CARRY> static __device__ __forceinline__ void
+twins_ask(const twins_role<N> &e, const scan_operands<bf16> &p, twins_smem<N> &sm, int et, int tile)
+{
+    auto &to = sm.ring[tile % RING];
+#pragma unroll
+    for (int i = 0; i < e.NP; i++) {
+        const int t = min(tile * TILE + e.row + i * e.RP, e.length - 1), s = i * ELEMENTS + et;
+        copy8(&to.u[s], row_at(e.u, t, 2 * (int)p.u.row), e.whole, e.second);
+        copy8(&to.delta[s], row_at(e.delta, t, 2 * (int)p.delta.row), e.whole, e.second);
+        if (!CARRY && e.z) copy8(&to.z[s], row_at(e.z, t, 2 * (int)p.z.row), e.whole, e.second);
+    }
+    if (CARRY && e.is_c) return;
+    const bf16 *bc = row_at(e.bc, min(tile * TILE + et / 4, e.length - 1), e.bc_bytes);
+    if (N == 16) copy8(&to.bc[et], bc, e.whole_bc, 4);
+    else         copy_async<8>(&to.bc[et], bc);
+}
+
+template <int N> static __device__ __forceinline__ void
+twins_documents(twins_role<N> &e, const scan_operands<bf16> &p, int tile)
 {
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
         const int t = min(tile * TILE + e.row + i * e.RP, e.length - 1);
-        e.ru[i] = read4_global(row_at(e.u, t, e.u_bytes));
-        e.rd[i] = read4_global(row_at(e.delta, t, e.delta_bytes));
-        if (!CARRY && e.z) e.rz[i] = read4_global(row_at(e.z, t, e.z_bytes));
-        if (!e.docs) continue;
         e.doc[i] = read_document(e.ids, p.ids.row, t, e.phase[i] == 0 || t + e.first == 0, p.pack > 1);
         e.phase[i] += TILE % p.L;
         if (e.phase[i] >= p.L) e.phase[i] -= p.L;
     }
-    if (CARRY && e.is_c) return;
-#pragma unroll
-    for (int i = 0; i < e.NB; i++) {
-        const int t = min(tile * TILE + e.bc_row + i * e.BP, e.length - 1);
-        e.rbc[i] = read4_global(row_at(e.bc, t, e.bc_bytes));
+}
+
+/* C of a token as columns of an operand b (k: states as they lie in the lanes of operand a), two values to a lane.
+ * N = 16: columns 2 (t%4), for elements 0 and 2 of a lane, and the next, for 1 and 3.
+ * N = 8: columns 4 (t%2) and the next, for elements 0 and 1; the two behind, for elements 2 and 3.
+ * All others are zero and stay so. v: states from `from` on. */
+template <int N> static __device__ __forceinline__ void put_c(float (&c)[64], int t, int from, const float *v)
+{
+    if (N == 16) {
+        float *to = c + t % 4 * 16 + from / 2;
+        *(float4 *)to       = make_float4(v[0], v[2], v[4], v[6]);
+        *(float4 *)(to + 8) = make_float4(v[1], v[3], v[5], v[7]);
+    } else {
+        float4 *to = (float4 *)(c + t % 2 * 32 + from);
+        to[0] = make_float4(v[0], 0, v[2], 0);
+        to[2] = make_float4(v[1], 0, v[3], 0);
+        to[4] = make_float4(0, v[0], 0, v[2]);
+        to[6] = make_float4(0, v[1], 0, v[3]);
     }
+}
+
+static __device__ __forceinline__ void put_dt(float *to, const float (&v)[8])
+{
+#pragma unroll
+    for (int k = 0; k < 8; k++) to[4 * k] = v[k];
+}
+
+static __device__ __forceinline__ void put_dt(float *to, float all)
+{
+#pragma unroll
+    for (int k = 0; k < 8; k++) to[4 * k] = all;
 }
 
 /* Step sizes, dt u, B and C of a tile into its buffer. */
-template <int N, bool CARRY> static __device__ __forceinline__ void twins_fill(const twins_role<N> &e, twins_smem<N> &sm, int et, int tile)
+template <int N, bool CARRY> static __device__ __forceinline__ void
+twins_fill(const twins_role<N> &e, twins_smem<N> &sm, int et, int tile)
 {
-    auto        &s = sm.buf[tile & 1];
-    const int    left = e.length - tile * TILE;
-    const float4 b4 = *(const float4 *)&sm.bias[e.cq * 4];
-    const float  bias[4] = { b4.x, b4.y, b4.z, b4.w };
+    auto       &s = sm.buf[tile & 1];
+    const auto &from = sm.ring[tile % RING];
+    const int   left = e.length - tile * TILE;
+    float       bias[8];
+    read8(bias, (const float4 *)sm.bias + 2 * e.octet);
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
         const int row = e.row + i * e.RP;
-        float     u[4], d[4];
-        values(u, e.ru[i]);
-        values(d, e.rd[i]);
-        if (!CARRY) {
-            sm.stash[tile & 1][0][i * ELEMENTS + et] = e.ru[i];
-            if (e.z) sm.stash[tile & 1][1][i * ELEMENTS + et] = e.rz[i];
-        }
+        float     u[8], d[8];
+        values(u, from.u[i * ELEMENTS + et]);
+        values(d, from.delta[i * ELEMENTS + et]);
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
+        for (int k = 0; k < 8; k++) {
             d[k] = step_of<false>(d[k] + bias[k]);
             u[k] = rounded_tf32(u[k] * d[k]);
         }
-        float4 *dt = (float4 *)&s.dt[row][e.cq * 4], *x = (float4 *)&s.x[row][e.cq * 4];
-        *dt = make_float4(d[0], d[1], d[2], d[3]);
-        *x  = make_float4(u[0], u[1], u[2], u[3]);            // exceptions are written over: a store skipped costs less than four choices
-        if (e.docs && e.doc[i].here != e.doc[i].before) *dt = make_float4(RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP);
-        if (row >= left) *dt = *x = make_float4(0, 0, 0, 0);
+        float      *dt = s.dt[row / 4][e.octet] + row % 4;
+        float4     *x = (float4 *)&s.x[row][8 * e.octet];
+        put_dt(dt, d);
+        put8(x, u);                                           // exceptions are written over: cheaper than choices
+        if (e.docs && e.doc[i].here != e.doc[i].before) put_dt(dt, RESET_STEP);
+        if (row >= left) {
+            put_dt(dt, 0.0f);
+            x[0] = x[1] = make_float4(0, 0, 0, 0);
+        }
     }
     if (CARRY && e.is_c) return;
+    float v[8];
+    if (N == 16) values(v, *(const uint4 *)&from.bc[et]);
+    else         values(*(float (*)[4])v, *(const quad<bf16> *)&from.bc[et]);
+    const int at = et % 2 * (N / 2), row = et / 4;
+    if (e.is_c) {
+        put_c<N>(s.c[row], row, at, v);
+    } else {
 #pragma unroll
-    for (int i = 0; i < e.NB; i++) {
-        const int row = e.bc_row + i * e.BP;
-        float     v[4];
-        values(v, e.rbc[i]);
-        if (N == 16 && !e.is_c) {
-            const float v1 = v[1];
-            v[1] = v[2];
-            v[2] = v1;
-        }
-        write4((e.is_c ? s.c[row] : s.b[row]) + et % (N / 4) * 4, v);
+        for (int k = 0; k < N / 2; k += 4)
+            *(float4 *)&s.b[row][at + k] = make_float4(v[k], v[k + 1], v[k + 2], v[k + 3]);
     }
 }
 
-/* y of a tile whose states went by: skip, gate, store. */
-template <int N> static __device__ __forceinline__ void twins_finish(const twins_role<N> &e, const twins_smem<N> &sm, int et, int tile)
+/* C h of a tile whose states went by: skip, gate, store. */
+template <int N> static __device__ __forceinline__ void
+twins_finish(const twins_role<N> &e, const scan_operands<bf16> &p, const twins_smem<N> &sm, int et, int tile)
 {
-    const auto  &s = sm.buf[tile & 1];
-    const float4 k = *(const float4 *)&sm.skip[e.cq * 4];
+    const auto &s = sm.buf[tile & 1];
+    const auto &from = sm.ring[tile % RING];
     if (!e.mine) return;
+    float skip[8];
+    read8(skip, (const float4 *)sm.skip + 2 * e.octet);
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
-        const int    row = e.row + i * e.RP, t = tile * TILE + row;
-        const float4 y4 = *(const float4 *)&s.y[row][e.cq * 4];
-        float        u[4], y[4];
+        const int row = e.row + i * e.RP, t = tile * TILE + row;
+        float     u[8], y[8];
         if (t >= e.length) break;                             // rows ascend
-        values(u, sm.stash[tile & 1][0][i * ELEMENTS + et]);
-        y[0] = fmaf(k.x, u[0], y4.x);
-        y[1] = fmaf(k.y, u[1], y4.y);
-        y[2] = fmaf(k.z, u[2], y4.z);
-        y[3] = fmaf(k.w, u[3], y4.w);
-        if (e.ys) write4_global(row_at(e.ys, t, e.ys_bytes), y);
-        if (e.z) {
-            float z[4];
-            values(z, sm.stash[tile & 1][1][i * ELEMENTS + et]);
+        read8(y, (const float4 *)&s.x[row][8 * e.octet]);
+        values(u, from.u[i * ELEMENTS + et]);
 #pragma unroll
-            for (int j = 0; j < 4; j++) y[j] *= z[j] * gate_sigmoid<false>(z[j]);
+        for (int k = 0; k < 8; k++) y[k] = fmaf(skip[k], u[k], TF32_LOSS * y[k]);
+        if (e.ys) write8(row_at(e.ys, t, 2 * p.D), y, e.whole, e.second);
+        if (e.z) {
+            float z[8];
+            values(z, from.z[i * ELEMENTS + et]);
+#pragma unroll
+            for (int k = 0; k < 8; k++) {
+                const float half = 0.5f * z[k];
+                y[k] *= fmaf(half, tanh_fast(half), half);    // z sigmoid(z)
+            }
         }
-        write4_global(row_at(e.out, t, e.out_bytes), y);
+        write8(row_at(e.out, t, 2 * (int)p.out.row), y, e.whole, e.second);
     }
 }
 
-template <int N, bool CARRY> static __device__ __forceinline__ void twins_elements(const scan_operands<bf16> &p, twins_smem<N> &sm, int et)
+template <int N, bool CARRY> static __device__ __forceinline__ void
+twins_elements(const scan_operands<bf16> &p, twins_smem<N> &sm, int et)
 {
     twins_role<N> e = twins_role_of<N>(p, sm, et);
     const int     tiles = (e.length + TILE - 1) / TILE;
-    twins_read<N, CARRY>(e, p, 0);
+    for (int tile = 0; tile < 2; tile++) {
+        if (tile < tiles) twins_ask<N, CARRY>(e, p, sm, et, tile);
+        copies_commit();
+    }
+    if (e.docs) twins_documents<N>(e, p, 0);
     for (int tile = 0; tile < tiles; tile++) {
         if (tile >= 2) {
-            barrier_wait<DONE>(tile, 128);
-            if (!CARRY) twins_finish<N>(e, sm, et, tile - 2);
+            barrier_wait<DONE>(tile, THREADS);
+            if (!CARRY) twins_finish<N>(e, p, sm, et, tile - 2);
         }
+        if (tile + 2 < tiles) twins_ask<N, CARRY>(e, p, sm, et, tile + 2);
+        copies_commit();
+        copies_wait<2>();
         twins_fill<N, CARRY>(e, sm, et, tile);
-        barrier_arrive<FULL>(tile, 128);
-        if (tile + 1 < tiles) twins_read<N, CARRY>(e, p, tile + 1);
+        barrier_arrive<FULL>(tile, THREADS);
+        if (e.docs && tile + 1 < tiles) twins_documents<N>(e, p, tile + 1);
     }
     for (int tile = max(tiles - 2, 0); tile < tiles; tile++) {
-        barrier_wait<DONE>(tile, 128);
-        if (!CARRY) twins_finish<N>(e, sm, et, tile);
+        barrier_wait<DONE>(tile, THREADS);
+        if (!CARRY) twins_finish<N>(e, p, sm, et, tile);
     }
 }
 
 /* ---- the recurrence ---- */
 
-template <int N> static __device__ __forceinline__ int twin_channel(int i, int e, int l8) { return N == 16 ? 2 * l8 + e / 2 : 4 * l8 + 2 * i + e / 2; }
-template <int N> static __device__ __forceinline__ int twin_state(int i, int e, int l4) { return N == 16 ? 4 * l4 + 2 * i + e % 2 : 2 * l4 + e % 2; }
+template <int N> static __device__ __forceinline__ int
+twin_channel(int e, int l8) { return N == 16 ? l8 : l8 + e / 2 * 8; }
+template <int N> static __device__ __forceinline__ int
+twin_state(int e, int l4)   { return N == 16 ? 4 * l4 + e : 2 * l4 + e % 2; }
 
-/* A value per channel: v[i][0] for the rows lane/4 of tile i, v[i][1] for the rows + 8. */
-template <int N> static __device__ __forceinline__ void twin_rows(float (&v)[2][2], const float *row, int l8)
+/* dt u and B of four tokens as operands of products with four k. N = 8: k is the token. N = 16: a product has two
+ * tokens, each twice: k even for rows 0 .. 7, odd for the others. */
+template <int N> struct four_tokens { float x0[N / 8], x1[N / 8], b[N / 8]; };
+
+template <int N> static __device__ __forceinline__ void
+read_tokens(four_tokens<N> &f, const typename twins_smem<N>::buffer &s, int g, int wc, int l4, int l8)
 {
-    if (N == 16) {
-        const float2 w = *(const float2 *)(row + 2 * l8);
-        v[0][0] = v[1][0] = w.x;
-        v[0][1] = v[1][1] = w.y;
-    } else {
-        const float4 w = *(const float4 *)(row + 4 * l8);
-        v[0][0] = w.x; v[0][1] = w.y; v[1][0] = w.z; v[1][1] = w.w;
+#pragma unroll
+    for (int p = 0; p < N / 8; p++) {
+        if (N == 16) {
+            const int   t = 4 * g + 2 * p + l4 / 2;
+            const float x = s.x[t][wc + l8];
+            f.x0[p] = l4 & 1 ? 0 : x;
+            f.x1[p] = l4 & 1 ? x : 0;
+            f.b[p]  = s.b[t][4 * (l8 / 2) + l8 % 2 + 2 * (l4 & 1)];
+        } else {
+            f.x0[p] = s.x[4 * g + l4][wc + l8];
+            f.x1[p] = s.x[4 * g + l4][wc + 8 + l8];
+            f.b[p]  = s.b[4 * g + l4][l8];
+        }
     }
 }
 
-/* B of token `row` as columns lane/4 of both tiles. */
-template <int N> static __device__ __forceinline__ float2 twin_columns(const float *row, int l8)
+/* Tokens of one buffer, from group `from` of four on. The state enters C h as operand a, element e as a[e]: so row l8
+ * of that operand has elements 0 and 2, row l8 + 8 elements 1 and 3, and the sum over a channel is that of two entries
+ * of the result, both of one lane. */
+template <int N, int GROUPS, bool CARRY> static __device__ __forceinline__ void
+twins_tokens(float (&h)[4], float (&steps)[16 / N], const float (&A2)[4], typename twins_smem<N>::buffer &s, int from,
+             int wc, int l4, int l8)
 {
-    return N == 16 ? *(const float2 *)(row + 2 * l8) : make_float2(row[l8], row[l8]);
-}
-
-/* C h of one token: y[i][0], y[i][1] for rows lane/4 and + 8; N = 16: both tiles belong to one channel, y[0] is their sum. */
-template <int N> static __device__ __forceinline__ void twin_outputs(float (&y)[2][2], const float (&h)[2][4], const float *c, int l4)
-{
-    if (N == 16) {
-        const float4 C = *(const float4 *)(c + 4 * l4);
+    enum { PER = N / 4, SUMS = 4 * GROUPS / PER };            /* a lane has C h of one token in PER */
+    float y[SUMS], d[4] = { 0, 0, 0, 0 };
 #pragma unroll
-        for (int e = 0; e < 2; e++)
-            y[0][e] = fmaf(C.w, h[1][2 * e + 1], fmaf(C.z, h[1][2 * e], fmaf(C.y, h[0][2 * e + 1], C.x * h[0][2 * e])));
-    } else {
-        const float2 C = *(const float2 *)(c + 2 * l4);
+    for (int g = 0; g < GROUPS; g++) {
+        four_tokens<N> f;
+        float4         steps4[16 / N];
+        read_tokens<N>(f, s, from + g, wc, l4, l8);
 #pragma unroll
-        for (int k = 0; k < 4; k++) y[k / 2][k % 2] = fmaf(C.y, h[k / 2][k % 2 * 2 + 1], C.x * h[k / 2][k % 2 * 2]);
-    }
-}
-
-/* The states of this lane's channels; k is where they lie. */
-template <int N> static __device__ __forceinline__ void twins_keep(bf16 *k, const float (&h)[2][4])
-{
+        for (int i = 0; i < 16 / N; i++) steps4[i] = *(const float4 *)&s.dt[from + g][wc / 8 + i][4 * l8];
 #pragma unroll
-    for (int q = 0; q < (N == 16 ? 2 : 4); q++) {
-        if (N == 16) *(uint2 *)(k + q * 16) = make_uint2(pack_bf16(h[0][2 * q], h[0][2 * q + 1]), pack_bf16(h[1][2 * q], h[1][2 * q + 1]));
-        else         *(uint32_t *)(k + q * 8) = pack_bf16(h[q / 2][q % 2 * 2], h[q / 2][q % 2 * 2 + 1]);
-    }
-}
-
-/* Sixteen tokens of one buffer. */
-template <int N, bool CARRY> static __device__ __forceinline__ void
-twins_tile_states(float (&h)[2][4], float (&steps)[2][2], const float (&A2)[2][4], const float (&pick)[8], typename twins_smem<N>::buffer &s,
-                  int wc, int l4, int l8)
-{
-#pragma unroll 1
-    for (int g = 0; g < 2; g++) {                             // not unrolled: sixteen tokens ahead do not fit the registers
-        float d[2][4] = {}, y[4][2][2];
+        for (int j = 0; j < 4; j++) {
+            const int p = N == 16 ? j / 2 : 0;
+            float     b[4] = { 0, 0, 0, 0 }, dt[16 / N];
 #pragma unroll
-        for (int q = 0; q < 2; q++) {
-            const int    r4 = g * 8 + q * 4;
-            const float2 b = twin_columns<N>(s.b[r4 + l4], l8);
-            float        x[2][2];
-            twin_rows<N>(x, &s.x[r4 + l4][wc], l8);
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                float dt[2][2];
-                twin_rows<N>(dt, &s.dt[r4 + j][wc], l8);
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-#pragma unroll
-                    for (int e = 0; e < 4; e++) h[i][e] *= exp2_fast(dt[i][e / 2] * A2[i][e]);
-                    mma_tf32_k4(h[i], x[i][0], x[i][1], l4 == j ? (i ? b.y : b.x) : 0);    // k is the token: all but this one are zero
-                    if (CARRY && (N == 8 || i == 0)) { steps[i][0] += dt[i][0]; steps[i][1] += dt[i][1]; }
-                }
-                if (CARRY) continue;
-                twin_outputs<N>(y[j], h, s.c[r4 + j], l4);
-                if (j % 2 == 0) continue;
-#pragma unroll
-                for (int i = 0; i < 16 / N; i++)              // sums over the four lanes of a row; column of d is the token
-                    mma_tf32_k8(d[i], y[j - 1][i][0], y[j - 1][i][1], y[j][i][0], y[j][i][1], pick[q * 4 + j - 1], pick[q * 4 + j]);
+            for (int i = 0; i < 16 / N; i++) {
+                dt[i] = j == 0 ? steps4[i].x : j == 1 ? steps4[i].y : j == 2 ? steps4[i].z : steps4[i].w;
+                if (CARRY) steps[i] += dt[i];
             }
-        }
+            const bool here = N == 16 ? l4 / 2 == j % 2 : l4 == j;        // all other tokens are zero
+            mma_tf32_k4(b, f.x0[p], f.x1[p], here ? f.b[p] : 0);
 #pragma unroll
-        for (int t = 0; t < 2 && !CARRY; t++) {
-            float *to = &s.y[g * 8 + l4 * 2 + t][wc];
-            if (N == 16) *(float2 *)(to + 2 * l8) = make_float2(d[0][t], d[0][2 + t]);
-            else         *(float4 *)(to + 4 * l8) = make_float4(d[0][t], d[0][2 + t], d[1][t], d[1][2 + t]);
+            for (int e = 0; e < 4; e++) h[e] = fmaf(exp2_fast(dt[N == 16 ? 0 : e / 2] * A2[e]), h[e], b[e]);
+            if (CARRY) continue;
+            const float2 c = *(const float2 *)&s.c[4 * (from + g) + j][l8 * 8 + l4 * 2];
+            mma_tf32_k8(d, h[0], h[1], h[2], h[3], c.x, c.y);
+            if (j % PER != PER - 1) continue;
+            y[(4 * g + j) / PER] = d[0] + d[3];
+            d[0] = d[1] = d[2] = d[3] = 0;
         }
+    }
+#pragma unroll
+    for (int i = 0; i < SUMS && !CARRY; i++) {                // behind all reads of dt u: no load waits for them
+        if (N == 16) s.x[4 * (from + i) + l4][wc + l8] = y[i];
+        else         s.x[4 * from + 2 * i + l4 / 2][wc + l8 + 8 * (l4 & 1)] = y[i];
     }
 }
 
-template <int N, bool CARRY> static __device__ __forceinline__ void twins_states(const scan_operands<bf16> &p, twins_smem<N> &sm, int warp, int lane)
+/* The states of this lane's channels; k is where the first lies. */
+template <int N> static __device__ __forceinline__ void twins_keep(bf16 *k, const float (&h)[4], bool second)
 {
-    const part &a = sm.at.a;                                  // read again where it is asked: registers are short in the loop
-    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp * (256 / N), tiles = (a.length + TILE - 1) / TILE;
-    const int  mine = wc + twin_channel<N>(0, 0, l8);         // channels of a lane are all there or none: groups are whole fours
-    bf16      *kept = CARRY || !sm.at.kept || a.channel + mine >= a.channels ? NULL : sm.at.kept + mine * N + twin_state<N>(0, 0, l4);
-    float A2[2][4], h[2][4], pick[8], steps[2][2] = {};
+    if (N == 16) {
+        write4_global(k, h);
+    } else {
+        *(uint32_t *)k = pack_bf16(h[0], h[1]);
+        if (second) *(uint32_t *)(k + 8 * N) = pack_bf16(h[2], h[3]);
+    }
+}
+
+template <int N, bool CARRY> static __device__ __forceinline__ void
+twins_states(const scan_operands<bf16> &p, twins_smem<N> &sm, int warp, int lane)
+{
+    const part &a = sm.at.a;
+    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp * (128 / N), tiles = (a.length + TILE - 1) / TILE;
+    const int  here = a.channels - a.channel;
+    const bool keeps = !CARRY && sm.at.kept && wc + l8 < here;
+    bf16      *kept = keeps ? sm.at.kept + (wc + l8) * N + twin_state<N>(0, l4) : NULL;
+    const bool second = wc + l8 + 8 < here;
+    float A2[4], h[4], steps[16 / N] = {};
     const float *start = !CARRY && p.start.at ? p.start.sequence(a.item) : NULL;
 #pragma unroll
-    for (int k = 0; k < 8; k++) {
-        const int     i = k / 4, e = k % 4;
-        const int64_t ch = a.channel + wc + twin_channel<N>(i, e, l8), n = twin_state<N>(i, e, l4);
+    for (int e = 0; e < 4; e++) {
+        const int64_t ch = a.channel + wc + twin_channel<N>(e, l8), n = twin_state<N>(e, l4);
         const bool    ok = ch < a.channels;
-        A2[i][e] = ok ? A2_of(p.A_log.at[ch * p.A_log.row + n]) : 0;
-        h[i][e]  = start && ok ? start[ch * p.start.row + n] : 0;
-        pick[k]  = l8 == k ? 1.0f : 0.0f;
+        A2[e] = ok ? A2_of(p.A_log.at[ch * p.A_log.row + n]) : 0;
+        h[e]  = start && ok ? start[ch * p.start.row + n] : 0;
     }
     for (int tile = 0; tile < tiles; tile++) {
-        barrier_wait<FULL>(tile, 128);
+        barrier_wait<FULL>(tile, THREADS);
         if (!CARRY && kept) {
-            twins_keep<N>(kept, h);
+            twins_keep<N>(kept, h, second);
             kept += (int64_t)p.D * N;
         }
-        twins_tile_states<N, CARRY>(h, steps, A2, pick, sm.buf[tile & 1], wc, l4, l8);
-        barrier_arrive<DONE>(tile, 128);
+        constexpr int GROUPS = N / 4;                         // as many as registers allow to look ahead over
+#pragma unroll 1
+        for (int g = 0; g < TILE / 4; g += GROUPS)
+            twins_tokens<N, GROUPS, CARRY>(h, steps, A2, sm.buf[tile & 1], g, wc, l4, l8);
+        barrier_arrive<DONE>(tile, THREADS);
     }
     if (!CARRY && (!p.final.at || a.first + a.length < p.L)) return;
     float *final = CARRY ? p.ends + a.item * p.D * N : p.final.sequence(a.sequence);
 #pragma unroll
-    for (int k = 0; k < 8; k++) {
-        const int     i = k / 4, e = k % 4;
-        const int64_t ch = a.channel + wc + twin_channel<N>(i, e, l8), n = twin_state<N>(i, e, l4);
+    for (int e = 0; e < 4; e++) {
+        const int64_t ch = a.channel + wc + twin_channel<N>(e, l8), n = twin_state<N>(e, l4);
         if (ch >= a.channels) continue;
-        final[ch * (CARRY ? N : p.final.row) + n] = h[i][e];
-        if (CARRY && l4 == 0 && e % 2 == 0 && (N == 8 || i == 0)) p.steps[a.item * p.D + ch] = steps[i][e / 2];
+        final[ch * (CARRY ? N : p.final.row) + n] = h[e];
+        if (CARRY && l4 == 0 && e % (N / 4) == 0) p.steps[a.item * p.D + ch] = steps[e / (N / 4)];
     }
 }
 
-/* CARRY: what a piece of a long sequence leaves behind when it starts from zero, and the sum of its steps; nothing else. */
-template <int N, bool CARRY> __global__ void __launch_bounds__(128, 4) scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
+/* CARRY: what a piece of a long sequence leaves behind when it starts from zero, and the sum of its steps. */
+template <int N, bool CARRY> __global__ void __launch_bounds__(THREADS, 4)
+scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(16) char smem[];
     twins_smem<N> &sm = *(twins_smem<N> *)smem;
     const part a = part_of(p, twins_smem<N>::CH);
     if (CARRY && a.item % p.pieces == p.pieces - 1) return;   // nobody goes on from it
-    if (threadIdx.x == 0) {
-        find_origins(sm.at, p, a);
-        /* Schedulers take every fourth warp: neighbours on an SM give their two heavy warps to different ones. Speed only. */
-        unsigned slot;
-        asm volatile("mov.u32 %0, %%warpid;" : "=r"(slot));
-        sm.flip = slot / 4 % 2 * 2;
-    }
-    for (int c = threadIdx.x; c < twins_smem<N>::CH; c += 128) {
+    if (threadIdx.x == 0) find_origins(sm.at, p, a);
+    for (int c = threadIdx.x; c < twins_smem<N>::CH; c += THREADS) {
         const bool in = a.channel + c < a.channels;
         sm.bias[c] = in && p.bias ? p.bias[a.channel + c] : 0;
         sm.skip[c] = in && p.skip ? p.skip[a.channel + c] : 0;
     }
+    for (int c = threadIdx.x; c < 2 * TILE * 64; c += THREADS) (&sm.buf[c / (TILE * 64)].c[0][0])[c % (TILE * 64)] = 0;
     __syncthreads();
-    const int warp = (int)(threadIdx.x / 32) ^ sm.flip, lane = threadIdx.x % 32;
-    if (warp < 2) twins_states<N, CARRY>(p, sm, warp, lane);
-    else          twins_elements<N, CARRY>(p, sm, (warp - 2) * 32 + lane);
+    const int warp = (int)(threadIdx.x / 32), lane = threadIdx.x % 32;
+    if (warp < SCANNERS / 32) twins_states<N, CARRY>(p, sm, warp, lane);
+    else                      twins_elements<N, CARRY>(p, sm, threadIdx.x - SCANNERS);
 }
 
 /* ---- launcher ---- */
@@ -356,6 +407,8 @@ extern "C" mba_status selective_scan_twins_cuda(const mba_call *c)
     p.final = lines_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
     p.kept  = (bf16 *)c->out[KEPT];
     p.ys    = (bf16 *)c->out[YS];
+    p.eights    = eights_of(p);
+    p.eights_bc = in_eights(p.B) && in_eights(p.C);
     if (p.pieces > 1) {
         p.ends  = (float *)mba_cuda_scratch(c, CU_ENDS);
         p.steps = (float *)mba_cuda_scratch(c, CU_STEPS);

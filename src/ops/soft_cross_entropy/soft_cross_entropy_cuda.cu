@@ -52,7 +52,7 @@ soft_cross_entropy_fwd_rows(float *lse, float *each, window<const T> z, targets 
     if (r >= rows.all) return;                             // the whole team leaves together
     const T     *row  = z.row(r, cols);
     const float *soft = HARD ? NULL : t.soft.row(r, cols);
-    ce_sum       s = { -FLT_MAX, 0 };
+    ce_sum       s = { CE_NONE, 0 };
     float        dot = 0, all = 0;
     for (int c = lane * N; c + N <= cols; c += TEAM * N) take<T, N, HARD>(s, dot, all, row, soft, c);
     for (int c = cols / N * N + lane; c < cols; c += TEAM) take<T, 1, HARD>(s, dot, all, row, soft, c);

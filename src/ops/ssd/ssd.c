@@ -2,7 +2,8 @@
  *
  * CPU: `streaming`, the chunks of a head one after another with the state in cache. CUDA: `fused`, the same on Hopper
  * with the state in registers (plans in ssd_fused.c), and the multi-kernel baseline whose kernels carry the names of
- * the reference, as `chunked` on tensor cores and as `fma` for everything else. */
+ * the reference, as `chunked` on tensor cores and as `fma` for everything else. Between `chunked` and `fused` stand two
+ * steps that change one thing each: `persistent` (blocks that stay) and `bc_fused` (C B^T made where it is used). */
 #include "ops/ssd/ssd.h"
 
 #include <math.h>
@@ -110,11 +111,23 @@ mba_tensor *mba_ssd_(mba_graph *g, mba_ssd_args a)
     return n->out[Y];
 }
 
+/* What only one variant of a GPU writes and reads; where memory is short its backward makes it again. */
+static void keep(mba_graph *g, const mba_node *n)
+{
+    const ssd_dims d = ssd_dims_of(n);
+    mba_type       type[MBA_OUT_MAX] = { { 0 } };
+    if (g->recompute || g->remake || !ssd_fused_shape(&d, n->in[X]->type.dtype)) return;
+    ssd_kept_types(type, &d, n->in[IDS] != NULL);
+    for (int k = KEPT_STATES; k <= KEPT_REACH; k++) if (type[k].dtype) mba_keep(g, n, k, type[k]);
+}
+
 static void ssd_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
     mba_tensor *const *i = n->in;
+    keep(g, n);
     const mba_node *b = MBA_APPEND(g, ssd_bwd, n->attr, i[X], i[DT], i[BM], i[CM], i[A_LOG], i[SKIP], i[DT_BIAS],
-                                   i[IDS], i[INITIAL], d[Y], d[FINAL]);
+                                   i[IDS], i[INITIAL], d[Y], d[FINAL], n->out[KEPT_STATES], n->out[KEPT_RECORDS],
+                                   n->out[KEPT_PAIRS], n->out[KEPT_REACH]);
     for (int k = DX; k <= DINITIAL; k++) if (b->out[k]) mba_grad_add(g, i[input_of[k]], b->out[k]);
 }
 
@@ -135,12 +148,22 @@ static double best_chunk(const mba_node *n, double pair, double state)
     return fmin(fmax(sqrt(state / pair), 1), (double)n->in[X]->type.dim[1]);
 }
 
+/* What is kept need not move: it can be made again. */
+static mba_cost cost_io(const mba_node *n)
+{
+    mba_cost c = mba_cost_io(n);
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        if (n->out[k] && n->op->out[k].saved) c.write_bytes -= mba_tensor_bytes(n->out[k]);
+    for (int k = STATES_IN; k <= REACH_IN; k++) if (n->in[k]) c.read_bytes -= mba_tensor_bytes(n->in[k]);
+    return c;
+}
+
 static mba_cost ssd_cost(const mba_node *n)
 {
     const sizes s  = sizes_of(n);
     const double TH = s.T * s.H, PN = s.P * s.N;
     const double Q = best_chunk(n, s.P + s.G * s.N / s.H + 2, PN);
-    mba_cost c = mba_cost_io(n);
+    mba_cost c = cost_io(n);
     c.tensor_flops = 4 * TH * PN + TH * (Q + 1) * s.P + s.T * s.G * (Q + 1) * s.N;
     c.vector_flops = TH * (2 * s.P + 1.5 * (Q + 1) + 6 + PN / Q);
     c.special_ops  = TH * ((Q + 1) / 2 + 4);
@@ -152,7 +175,7 @@ static mba_cost ssd_bwd_cost(const mba_node *n)
     const sizes s  = sizes_of(n);
     const double TH = s.T * s.H, PN = s.P * s.N;
     const double Q = best_chunk(n, 2 * s.P + 3 * s.G * s.N / s.H + 4.5, 4 * PN);
-    mba_cost c = mba_cost_io(n);
+    mba_cost c = cost_io(n);
     c.tensor_flops = 10 * TH * PN + 2 * TH * (Q + 1) * s.P + 3 * s.T * s.G * (Q + 1) * s.N;
     c.vector_flops = TH * (13 * s.P + 2 * s.N + 4 * (Q + 1) + 16 + 4 * PN / Q);
     c.special_ops  = TH * ((Q + 1) / 2 + 6);
@@ -241,15 +264,17 @@ static mba_status ssd_bwd_cpu_plan(mba_plan *p, const mba_node *n, const mba_mac
     return cpu_plan(p, n, true);
 }
 
-/* ---- CUDA: the multi-kernel baseline, in two variants with the same launches ----
+/* ---- CUDA: the multi-kernel baseline, and what differs from it in one thing ----
  *
  * `chunked`: products on tensor cores (ssd_mma.cuh), states and C B^T in bf16. `fma`: products in fp32 (ssd_fma.cuh),
- * everything else in fp32 too, cumulative decays in double. The vector kernels are the same (ssd_steps.cuh). */
+ * everything else in fp32 too, cumulative decays in double. The vector kernels are the same (ssd_steps.cuh).
+ * `persistent`: the launches of `chunked` with as many blocks as fit. `bc_fused`: one launch less, see draw_bc_scan. */
 
 enum { WIDE = 128, MAX_CHUNK = 512, MAX_STATE = 256 };
 
-ssd_cut ssd_cut_of(const ssd_dims *d, bool tensor)
+ssd_cut ssd_cut_of(const ssd_dims *d, ssd_way way)
 {
+    const bool tensor = way != SSD_FMA;
     ssd_cut t = { .K = mba_ceil(d->L, d->Q), .tiles = mba_ceil(d->Q, SSD_TILE), .ptiles = mba_ceil(d->P, SSD_TILE),
                   .ntiles = mba_ceil(d->N, tensor ? WIDE : SSD_TILE),
                   .rows = tensor && d->Q % WIDE == 0 ? WIDE : SSD_TILE,
@@ -257,8 +282,10 @@ ssd_cut ssd_cut_of(const ssd_dims *d, bool tensor)
                   .cs_bytes = tensor ? 4 : 8, .st_bytes = tensor ? 2 : 4 };
     t.KQ     = t.K * d->Q;
     t.rtiles = mba_ceil(d->Q, t.rows);
+    t.xrows  = way == SSD_BC_FUSED ? SSD_TILE : t.rows;
+    t.xtiles = mba_ceil(d->Q, t.xrows);
     t.cparts = mba_ceil(d->P * d->N, 256 * t.vec) * 8;
-    t.dD     = d->B * t.K * t.rtiles * d->H * (d->C > 1 ? d->P : d->C * t.ptiles);
+    t.dD     = d->B * t.K * t.xtiles * d->H * (d->C > 1 ? d->P : d->C * t.ptiles);
     return t;
 }
 
@@ -278,7 +305,9 @@ typedef struct drawing {
     ssd_cut   t;
     double    e, st;                              /* bytes of an activation, of a number of a state */
     int64_t   chunks;                             /* of all sequences */
+    ssd_way   way;
     bool      tensor;
+    const mba_machine *m;
 } drawing;
 
 static bool is_param(const mba_node *n, const mba_tensor *t)
@@ -339,7 +368,7 @@ static void draw_scratch(const drawing *w, bool ids, bool backward)
     mba_plan_scratch(p, "dA_cumsum",   (size_t)(t->cs_bytes * steps));
     mba_plan_scratch(p, "documents",   (size_t)(ids ? 4 * d->B * t->KQ : 0));
     mba_plan_scratch(p, "states",      (size_t)(t->st_bytes * states));
-    mba_plan_scratch(p, "CB",          (size_t)(t->st_bytes * pairs));
+    mba_plan_scratch(p, "CB",          (size_t)(w->way == SSD_BC_FUSED ? 0 : t->st_bytes * pairs));
     if (!backward) return;
     mba_plan_scratch(p, "dstates",     (size_t)(t->st_bytes * states));
     mba_plan_scratch(p, "dCB",         (size_t)(t->st_bytes * pairs));
@@ -348,42 +377,78 @@ static void draw_scratch(const drawing *w, bool ids, bool backward)
     mba_plan_scratch(p, "partial sums", (size_t)(4 * (d->B * d->H * t->K * t->cparts + 2 * w->chunks * d->H + t->dD)));
 }
 
+/* ---- tiles and blocks ---- */
+
+/* Blocks that an SM holds: registers go to warps by 256; each block has 1 KB of the system's shared memory, and up to
+ * 1 KB whose size is known when it is compiled. */
+static int64_t resident(const mba_machine *m, const mba_launch *l)
+{
+    enum { OVERHEAD = 2048, MOST = 32 };
+    const int64_t bound[] = { m->threads_sm / l->block, m->regs_sm / (rounded(l->regs, 8) * l->block),
+                              m->smem_sm_bytes / ((int64_t)l->smem_bytes + OVERHEAD) };
+    int64_t n = MOST;
+    for (size_t i = 0; i < sizeof bound / sizeof *bound; i++) if (bound[i] < n) n = bound[i];
+    return n > 1 ? n : 1;
+}
+
+/* A launch of so many tiles; the phases that follow, up to end_tiles, are those of one. A block takes one, or stays and
+ * takes its share of them. */
+static mba_launch *begin_tiles(const drawing *w, const char *kernel, mba_class cls, int64_t tiles, int block, int regs,
+                               size_t smem_bytes)
+{
+    mba_launch *l = mba_plan_launch(w->p, kernel, cls, tiles, block);
+    l->regs       = regs;
+    l->smem_bytes = smem_bytes;
+    if (w->way != SSD_PERSISTENT) return l;
+    const int64_t most = w->m->sm * resident(w->m, l);
+    l->persistent = true;
+    l->tiles      = tiles;
+    if (tiles > most) l->grid[0] = most;
+    mba_phase_work(l, MBA_LOOP, (double)tiles / (double)l->grid[0], NULL);
+    return l;
+}
+
+static void end_tiles(const drawing *w, mba_launch *l)
+{
+    if (w->way == SSD_PERSISTENT) mba_phase_work(l, MBA_END, 0, NULL);
+}
+
 /* ---- vector kernels ---- */
 
 static void draw_steps(const drawing *w, const char *kernel, int regs, int from, double in, int to, double out,
                        double fma, double sfu)
 {
     const double n = 8 * (double)w->d.Q;          // positions of a block: one warp per head and chunk
-    mba_launch  *l = mba_plan_launch(w->p, kernel, MBA_VECTOR, w->chunks * mba_ceil(w->d.H, 8), 256);
-    l->regs = regs;
+    mba_launch  *l = begin_tiles(w, kernel, MBA_VECTOR, w->chunks * mba_ceil(w->d.H, 8), 256, regs, 0);
     mba_phase_move(l, MBA_LOAD, from, n * in);
     mba_phase_work(l, MBA_FMA, n * fma, NULL);
     if (sfu > 0) mba_phase_work(l, MBA_SFU, n * sfu, NULL);
     mba_phase_move(l, MBA_STORE, to, n * out);
+    end_tiles(w, l);
 }
 
 static void draw_passing(const drawing *w, bool backward)
 {
     const double n = 256 * (double)w->t.vec;
-    mba_launch  *l = mba_plan_launch(w->p, backward ? "state_passing_bwd" : "state_passing_fwd", MBA_VECTOR,
-                                     w->d.B * w->d.H * mba_ceil(w->d.P * w->d.N, (int64_t)n), 256);
-    l->regs = w->tensor ? backward ? 109 : 64 : backward ? 40 : 48;
+    mba_launch  *l = begin_tiles(w, backward ? "state_passing_bwd" : "state_passing_fwd", MBA_VECTOR,
+                                 w->d.B * w->d.H * mba_ceil(w->d.P * w->d.N, (int64_t)n), 256,
+                                 w->tensor ? backward ? 99 : 62 : backward ? 40 : 48, 0);
     mba_phase_work(l, MBA_LOOP, (double)w->t.K, NULL);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_STATES_WORK), n * w->st);
     if (backward) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_DSTATES_WORK), n * w->st);
     mba_phase_work(l, MBA_FMA, backward ? 2 * n : n, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(backward ? SSD_DSTATES_WORK : SSD_STATES_WORK), n * w->st);
     mba_phase_work(l, MBA_END, 0, NULL);
+    end_tiles(w, l);
 }
 
 static void draw_parts(const drawing *w)
 {
     const int64_t cols = w->d.C > 1 ? w->d.H * w->d.P : w->d.H;
-    mba_launch   *l = mba_plan_launch(w->p, "ssd_sum_parts", MBA_VECTOR, mba_ceil(cols, 32), 256);
-    l->grid[1] = 3;
-    l->regs    = 32;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_PARTS_WORK), 32 * 4 * (double)(w->chunks * w->t.rtiles));
+    mba_launch   *l = begin_tiles(w, "ssd_sum_parts", MBA_VECTOR, 3 * mba_ceil(cols, 32), 256, 32, 0);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_PARTS_WORK), 32 * 4 * (double)(w->chunks * w->t.xtiles));
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DA_LOG), 32 * 4);
+    end_tiles(w, l);
 }
 
 /* ---- products: a block multiplies (m, k) by (k, n) in steps through a ring, and scales on the way ---- */
@@ -399,21 +464,39 @@ typedef struct product {
     double      left_bytes, right_bytes, to_bytes;
     double      fma, sfu;                         /* lane operations of one step besides the product */
     bool        triangle;                         /* row tile i takes trips + i + 1 steps */
+    bool        makes_pairs;                      /* begins with a tile of C B^T */
 } product;
+
+enum { T = SSD_TILE, TILE_BYTES = SSD_TILE * SSD_TILE * 2 };
+
+/* Tiles of C B^T, made in a block: a step has 64 columns of so many tiles of C and of B, and makes `tiles`. */
+typedef struct made { double trips, c, b, tiles; } made;
+
+static void draw_made_pairs(const drawing *w, mba_launch *l, made k)
+{
+    mba_phase_work(l, MBA_LOOP, k.trips, NULL);
+    if (k.c > 0) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(CM), k.c * T * T * w->e);
+    if (k.b > 0) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(BM), k.b * T * T * w->e);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+    mba_phase_work(l, MBA_MMA, k.tiles * 2 * T * T * T, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+}
 
 static void draw_product(const drawing *w, const product *q)
 {
     const mba_class cls = !w->tensor ? MBA_VECTOR : q->fma > 0 ? MBA_MIXED : MBA_TENSOR;
     const char     *kernel = w->tensor ? q->kernel : q->plain;
-    mba_launch     *l = mba_plan_launch(w->p, kernel, cls, q->grid, w->tensor ? q->block : 256);
+    mba_launch     *l = begin_tiles(w, kernel, cls, q->grid, w->tensor ? q->block : 256, w->tensor ? q->regs : 128,
+                                    w->tensor ? q->smem_bytes : 0);      // registers without tensor cores: 71 to 165
     const int64_t classes = w->d.Q / w->t.rows < 8 ? mba_ceil(w->d.Q, w->t.rows) : 8;
-    l->regs       = w->tensor ? q->regs : 128;        // without tensor cores 71 to 165
+    const bool    by_class = q->triangle && !l->persistent;              // a block that stays has tiles of all classes
+    const double  mean = q->trips + (q->triangle ? (double)((classes + 1) * w->t.tiles) / (double)(2 * classes) : 0);
     l->ring_depth = w->tensor ? q->stages : 0;
-    l->smem_bytes = w->tensor ? q->smem_bytes : 0;
-    for (int64_t i = 0; q->triangle && i < classes; i++)
+    for (int64_t i = 0; by_class && i < classes; i++)
         l->blocks[l->nblocks++] = (mba_blocks){ q->grid / classes,
             { q->trips + (double)((i + 1) * w->t.tiles) / (double)classes } };
-    mba_phase_work(l, MBA_LOOP, q->triangle ? MBA_TRIPS(0) : q->trips, NULL);
+    if (q->makes_pairs) draw_made_pairs(w, l, (made){ (double)mba_ceil(w->d.N, T), .c = 1, .b = 1, .tiles = 1 });
+    mba_phase_work(l, MBA_LOOP, by_class ? MBA_TRIPS(0) : mean, NULL);
     mba_phase_move(l, w->tensor ? MBA_ASYNC : MBA_LOAD, q->left, q->left_bytes);
     mba_phase_move(l, w->tensor ? MBA_ASYNC : MBA_LOAD, q->right, q->right_bytes);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
@@ -422,9 +505,8 @@ static void draw_product(const drawing *w, const product *q)
     if (q->sfu > 0) mba_phase_work(l, MBA_SFU, q->sfu, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_move(l, MBA_STORE, q->to, q->to_bytes);
+    end_tiles(w, l);
 }
-
-enum { T = SSD_TILE, TILE_BYTES = SSD_TILE * SSD_TILE * 2 };
 
 /* The sum over a chunk that makes a state, or the gradient of one. */
 static void draw_state(const drawing *w, bool output)
@@ -447,7 +529,7 @@ static void draw_bmm(const drawing *w)
     const int64_t t = w->t.tiles;
     draw_product(w, &(product){
         .kernel = "bmm_chunk_fwd", .plain = "bmm_chunk_fwd_fma", .grid = w->chunks * w->d.G * t * (t + 1) / 2,
-        .block = 128, .regs = 96, .stages = 2,
+        .block = 128, .regs = w->way == SSD_PERSISTENT ? 104 : 80, .stages = 2,
         .smem_bytes = 4 * TILE_BYTES, .m = T, .n = T, .k = T, .trips = (double)mba_ceil(w->d.N, T),
         .left = MBA_ARG_IN(CM),
         .left_bytes = T * T * w->e, .right = MBA_ARG_IN(BM), .right_bytes = T * T * w->e,
@@ -462,14 +544,51 @@ static void draw_scan(const drawing *w, bool rev)
     draw_product(w, &(product){
         .kernel = rev ? "chunk_scan_chunk_state_bwd_dx" : "chunk_scan_fwd",
         .plain = rev ? "chunk_scan_chunk_state_bwd_dx_fma" : "chunk_scan_fwd_fma",
-        .grid = w->chunks * w->t.rtiles * d->G * w->t.pairs * w->t.ptiles, .block = 256,
-        .regs = w->t.rows == WIDE ? 119 : 84, .stages = 3,
+        .grid = w->chunks * w->t.xtiles * d->G * w->t.pairs * w->t.ptiles, .block = 256,
+        .regs = w->t.rows == WIDE ? 120 : 84, .stages = 3,
         .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 48 * d->Q), .m = m, .n = n, .k = T,
         .trips = (double)mba_ceil(d->N, T),
         .left = MBA_ARG_SCRATCH(SSD_CB_WORK), .left_bytes = m * T * w->st, .right = MBA_ARG_IN(rev ? DY : X),
         .right_bytes = n * T * w->e,
         .to = rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), .to_bytes = m * n * w->e, .fma = 4 * m * T,
         .sfu = w->tensor ? m * 32 : m * T, .triangle = true });
+}
+
+static size_t bc_smem_bytes(const ssd_dims *d)
+{
+    return (size_t)((6 + mba_ceil(d->N, T) + d->Q / T) * TILE_BYTES + 48 * d->Q);
+}
+
+/* The same with C B^T inside: a block makes it for 64 rows, in shared memory, and takes SSD_BC_PAIRS pairs of heads. */
+static void draw_bc_scan(const drawing *w, bool rev)
+{
+    const ssd_dims *d = &w->d;
+    const int64_t   tiles = w->t.tiles, parts = mba_ceil(w->t.pairs, SSD_BC_PAIRS),
+                    grid = w->chunks * tiles * d->G * parts * w->t.ptiles;
+    const double    slabs = (double)mba_ceil(d->N, T), n = 2 * T;
+    mba_launch     *l = mba_plan_launch(w->p, rev ? "bc_chunk_scan_bwd_dx" : "bc_chunk_scan_fwd", MBA_MIXED, grid, 256);
+    l->regs       = 122;
+    l->ring_depth = 3;
+    l->smem_bytes = bc_smem_bytes(d);
+    for (int64_t i = 1; i <= tiles; i++)              // at most 8
+        l->blocks[l->nblocks++] = (mba_blocks){ grid / tiles, { slabs * (double)i / 2, (double)i } };
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? BM : CM), slabs * T * T * w->e);
+    draw_made_pairs(w, l, (made){ MBA_TRIPS(0), .c = rev ? 2 : 0, .b = rev ? 0 : 2, .tiles = 2 });
+    mba_phase_work(l, MBA_LOOP, (double)w->t.pairs / (double)parts, NULL);
+    mba_phase_work(l, MBA_LOOP, slabs, NULL);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(rev ? SSD_DSTATES_WORK : SSD_STATES_WORK), n * T * w->st);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+    mba_phase_work(l, MBA_MMA, 2 * T * n * T, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_work(l, MBA_LOOP, MBA_TRIPS(1), NULL);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), n * T * w->e);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+    mba_phase_work(l, MBA_MMA, 2 * T * n * T, NULL);
+    mba_phase_work(l, MBA_FMA, 4.0 * T * T, NULL);
+    mba_phase_work(l, MBA_SFU, 32.0 * T, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_move(l, MBA_STORE, rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), T * n * w->e);
+    mba_phase_work(l, MBA_END, 0, NULL);
 }
 
 /* Every head of a group in turn: dB or dC through the states. */
@@ -500,7 +619,7 @@ static void draw_dcb(const drawing *w)
         .trips = (double)(w->d.J * w->t.ptiles),
         .left = MBA_ARG_IN(DY), .left_bytes = T * T * w->e, .right = MBA_ARG_IN(X), .right_bytes = T * T * w->e,
         .to = MBA_ARG_SCRATCH(SSD_DCB_WORK), .to_bytes = T * T * w->st, .fma = 6 * T * T,
-        .sfu = (double)(w->tensor ? 12 * 128 : T * T) });
+        .sfu = (double)(w->tensor ? 12 * 128 : T * T), .makes_pairs = w->way == SSD_BC_FUSED });
 }
 
 static void draw_bmm_bwd(const drawing *w, bool output)
@@ -515,14 +634,18 @@ static void draw_bmm_bwd(const drawing *w, bool output)
         .to = MBA_ARG_OUT(output ? DCM : DBM), .to_bytes = T * n * w->e });
 }
 
-static mba_status begin_drawing(drawing *w, mba_plan *p, const mba_node *n, const mba_machine *m, bool tensor,
+static mba_status begin_drawing(drawing *w, mba_plan *p, const mba_node *n, const mba_machine *m, ssd_way way,
                                 bool backward)
 {
+    enum { STATIC_BYTES = 1024 };
     const ssd_dims d = ssd_dims_of(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_TRY(ssd_check_axes(n));
-    if (tensor) MBA_TRY(check_tensor(n, &d));
-    *w = (drawing){ .p = p, .d = d, .t = ssd_cut_of(&d, tensor), .tensor = tensor,
+    if (way != SSD_FMA) MBA_TRY(check_tensor(n, &d));
+    MBA_REFUSE_IF(way == SSD_BC_FUSED && (int64_t)bc_smem_bytes(&d) + STATIC_BYTES > m->smem_block_bytes,
+        "a chunk of %lld, a state of %lld\nwhy: C B^T and C of 64 rows do not fit into %lld bytes of shared memory\n"
+        "fix: --op ssd=chunked, or a smaller --chunk", (long long)d.Q, (long long)d.N, (long long)m->smem_block_bytes);
+    *w = (drawing){ .p = p, .d = d, .t = ssd_cut_of(&d, way), .way = way, .tensor = way != SSD_FMA, .m = m,
         .e = (double)mba_dtype_bytes(n->in[X]->type.dtype) };
     w->st     = (double)w->t.st_bytes;
     w->chunks = d.B * w->t.K;
@@ -534,33 +657,38 @@ static mba_status begin_drawing(drawing *w, mba_plan *p, const mba_node *n, cons
     return MBA_OK;
 }
 
-static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, bool tensor)
+static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, ssd_way way)
 {
     drawing w;
-    MBA_TRY(begin_drawing(&w, p, n, m, tensor, false));
+    MBA_TRY(begin_drawing(&w, p, n, m, way, false));
     draw_steps(&w, "chunk_cumsum_fwd", 48, MBA_ARG_IN(DT), w.e, MBA_ARG_SCRATCH(SSD_STEPS_WORK),
         12 + (double)w.t.cs_bytes, 16, 5);
     draw_state(&w, false);
     draw_passing(&w, false);
-    draw_bmm(&w);
-    draw_scan(&w, false);
+    if (way == SSD_BC_FUSED) {
+        draw_bc_scan(&w, false);
+    } else {
+        draw_bmm(&w);
+        draw_scan(&w, false);
+    }
     return MBA_OK;
 }
 
 /* Four kernels of the forward pass again, and eleven of its own. */
-static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, bool tensor)
+static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, ssd_way way)
 {
     drawing w;
-    MBA_TRY(begin_drawing(&w, p, n, m, tensor, true));
+    MBA_TRY(begin_drawing(&w, p, n, m, way, true));
     const double parts = 4.0 * (double)(w.t.tiles + 1 + 2 * w.t.ntiles);
     draw_steps(&w, "chunk_cumsum_fwd", 48, MBA_ARG_IN(DT), w.e, MBA_ARG_SCRATCH(SSD_STEPS_WORK),
         12 + (double)w.t.cs_bytes, 16, 5);
-    draw_bmm(&w);
+    if (way != SSD_BC_FUSED) draw_bmm(&w);
     draw_state(&w, false);
     draw_passing(&w, false);
     draw_state(&w, true);
     draw_passing(&w, true);
-    draw_scan(&w, true);
+    if (way == SSD_BC_FUSED) draw_bc_scan(&w, true);
+    else                     draw_scan(&w, true);
     draw_heads(&w, false);
     draw_heads(&w, true);
     draw_dcb(&w);
@@ -575,24 +703,43 @@ static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 
 static mba_status ssd_chunked_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    return draw_fwd(p, n, m, true);
-}
-
-static mba_status ssd_fma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
-{
-    return draw_fwd(p, n, m, false);
+    return draw_fwd(p, n, m, SSD_CHUNKED);
 }
 
 static mba_status ssd_bwd_chunked_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    return draw_bwd(p, n, m, true);
+    return draw_bwd(p, n, m, SSD_CHUNKED);
+}
+
+static mba_status ssd_persistent_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    return draw_fwd(p, n, m, SSD_PERSISTENT);
+}
+
+static mba_status ssd_bwd_persistent_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    return draw_bwd(p, n, m, SSD_PERSISTENT);
+}
+
+static mba_status ssd_bc_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    return draw_fwd(p, n, m, SSD_BC_FUSED);
+}
+
+static mba_status ssd_bwd_bc_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    return draw_bwd(p, n, m, SSD_BC_FUSED);
+}
+
+static mba_status ssd_fma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    return draw_fwd(p, n, m, SSD_FMA);
 }
 
 static mba_status ssd_bwd_fma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    return draw_bwd(p, n, m, false);
+    return draw_bwd(p, n, m, SSD_FMA);
 }
-
 
 /* ---- cases ---- */
 
@@ -653,12 +800,16 @@ const mba_op mba_op_ssd = {
                [A_LOG] = MBA_SLOT("A_log"), [SKIP] = MBA_SLOT("D", .optional = true),
                [DT_BIAS] = MBA_SLOT("dt_bias", .optional = true), [IDS] = MBA_SLOT("ids", .optional = true),
                [INITIAL] = MBA_SLOT("initial", .optional = true) },
-    .out   = { [Y] = MBA_SLOT("y"), [FINAL] = MBA_SLOT("final") },
+    .out   = { [Y] = MBA_SLOT("y"), [FINAL] = MBA_SLOT("final"), [KEPT_STATES] = MBA_SLOT("states", .saved = true),
+               [KEPT_RECORDS] = MBA_SLOT("records", .saved = true), [KEPT_PAIRS] = MBA_SLOT("CB", .saved = true),
+               [KEPT_REACH] = MBA_SLOT("reach", .saved = true) },
     .attr_bytes = sizeof(ssd_attr),
     .shape = ssd_shape, .grad = ssd_grad, .cost = ssd_cost, .ref = ssd_ref,
     .cpu   = (const mba_variant[]){ { "streaming", ssd_cpu_plan, MBA_CPU(ssd_fwd) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "fused", ssd_fused_plan, MBA_CUDA(ssd_fused_cuda) },
                                     { "chunked", ssd_chunked_plan, MBA_CUDA(ssd_chunked_cuda) },
+                                    { "persistent", ssd_persistent_plan, MBA_CUDA(ssd_persistent_cuda) },
+                                    { "bc_fused", ssd_bc_fused_plan, MBA_CUDA(ssd_bc_fused_cuda) },
                                     { "fma", ssd_fma_plan, MBA_CUDA(ssd_fma_cuda) }, { 0 } },
     .build = ssd_build, .terms = ssd_terms,
     .cases = (const mba_case[]){
@@ -683,13 +834,16 @@ const mba_op mba_op_ssd = {
 };
 
 const mba_op mba_op_ssd_bwd = {
-    .name  = "ssd_bwd", .doc = "gradients of all inputs of ssd; recomputes its states", .kind = MBA_SSM,
+    .name  = "ssd_bwd", .doc = "gradients of all inputs of ssd; makes its states again unless they were kept",
+    .kind  = MBA_SSM,
     .no_grad = "a gradient",
     .in    = { [X] = MBA_SLOT("x"), [DT] = MBA_SLOT("dt"), [BM] = MBA_SLOT("B"), [CM] = MBA_SLOT("C"),
                [A_LOG] = MBA_SLOT("A_log"), [SKIP] = MBA_SLOT("D", .optional = true),
                [DT_BIAS] = MBA_SLOT("dt_bias", .optional = true), [IDS] = MBA_SLOT("ids", .optional = true),
                [INITIAL] = MBA_SLOT("initial", .optional = true), [DY] = MBA_SLOT("dy", .optional = true),
-               [DFINAL] = MBA_SLOT("dfinal", .optional = true) },
+               [DFINAL] = MBA_SLOT("dfinal", .optional = true), [STATES_IN] = MBA_SLOT("states", .optional = true),
+               [RECORDS_IN] = MBA_SLOT("records", .optional = true), [PAIRS_IN] = MBA_SLOT("CB", .optional = true),
+               [REACH_IN] = MBA_SLOT("reach", .optional = true) },
     .out   = { [DX] = MBA_SLOT("dx", .adds = true), [DDT] = MBA_SLOT("ddt", .adds = true),
                [DBM] = MBA_SLOT("dB", .adds = true), [DCM] = MBA_SLOT("dC", .adds = true),
                [DA_LOG] = MBA_SLOT("dA_log", .adds = true), [DSKIP] = MBA_SLOT("dD", .adds = true),
@@ -699,5 +853,7 @@ const mba_op mba_op_ssd_bwd = {
     .cpu   = (const mba_variant[]){ { "streaming", ssd_bwd_cpu_plan, MBA_CPU(ssd_bwd) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "fused", ssd_bwd_fused_plan, MBA_CUDA(ssd_bwd_fused_cuda) },
                                     { "chunked", ssd_bwd_chunked_plan, MBA_CUDA(ssd_bwd_chunked_cuda) },
+                                    { "persistent", ssd_bwd_persistent_plan, MBA_CUDA(ssd_bwd_persistent_cuda) },
+                                    { "bc_fused", ssd_bwd_bc_fused_plan, MBA_CUDA(ssd_bwd_bc_fused_cuda) },
                                     { "fma", ssd_bwd_fma_plan, MBA_CUDA(ssd_bwd_fma_cuda) }, { 0 } },
 };

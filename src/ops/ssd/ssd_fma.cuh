@@ -234,7 +234,7 @@ template <bool REV, typename A> static __device__ __forceinline__ void chunk_sca
     }
     if (!REV || !a.skip_cols) return;
     const float   sum = column_sum(red, cols);
-    const int64_t part = ((int64_t)b * a.K + c) * a.rtiles + rt;
+    const int64_t part = ((int64_t)b * a.K + c) * a.xtiles + rt;
     if (a.skip_cols > 1) {
         if (threadIdx.x < SSD_TILE && p0 + (int)threadIdx.x < a.P)
             a.dD[(part * a.H + h) * a.P + p0 + threadIdx.x] = sum;

@@ -1,13 +1,55 @@
 /* ssd_fused.c -- plans of the variant `fused` of ssd: one walk over the chunks with the state in registers
- * (ssd_fused.cuh). ssd_ranges.c cuts the walks.
+ * (ssd_fused.cuh).
  *
- * A block fills an SM and a walk has no more blocks than there are SMs, so all of them are resident. Where a block
- * takes over a state from another (SSD_HANDED), that one has made it before it waits for anything itself. */
+ * Blocks never wait for each other: a sequence that is cut into segments has the states between them made by a launch
+ * of its own. So no plan depends on which blocks are resident; the grid is the number of SMs as a block fills one. */
+#include <string.h>
+
 #include "core/device.h"
 #include "ops/ssd/ssd.h"
 #include "ops/ssd/ssd_slots.h"
 
 enum { P = 64, N = 128, Q = 64, STATE = P * N, TILE_BYTES = Q * 128, WALK_THREADS = 384, STAGES = 3 };
+
+/* Chunks that the slowest block walks, where reading a segment twice for its state costs 0.45 of a walk (measured:
+ * 45 us of 97). Few segments: each folds all before it. */
+static double time_of(int64_t blocks, int64_t K, int64_t pairs, int64_t segments)
+{
+    const double per = (double)mba_ceil(K, segments), waves = (double)mba_ceil(pairs * segments, blocks);
+    return waves * (per + 1.5) + (segments > 1 ? 0.45 * waves * per + 6 + 0.3 * (double)segments : 0);
+}
+
+ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward)
+{
+    enum { MOST = 32, LEAST_CHUNKS = 4 };
+    const int64_t pairs = d->B * d->H / SSD_HEADS;
+    ssd_ranges    r = { .K = mba_ceil(d->L, Q), .segments = 1 };
+    if (backward) r.K = (r.K + 1) / 2 * 2;
+    for (int64_t s = 2; s <= MOST && r.K / s >= LEAST_CHUNKS; s++)
+        if (mba_ceil(r.K, mba_ceil(r.K, s)) == s && time_of(sms, r.K, pairs, s) < time_of(sms, r.K, pairs, r.segments))
+            r.segments = s;
+    r.per_segment = mba_ceil(r.K, r.segments);
+    r.items = pairs * r.segments;
+    r.grid  = r.items < sms ? r.items : sms;
+    if (r.grid * SSD_ITEMS_PER_BLOCK < r.items) r.grid = mba_ceil(r.items, SSD_ITEMS_PER_BLOCK);
+    return r;
+}
+
+/* ---- what it keeps ---- */
+
+bool ssd_fused_shape(const ssd_dims *d, mba_dtype type)
+{
+    return type == MBA_BF16 && d->P == P && d->N == N && d->J % SSD_HEADS == 0;
+}
+
+void ssd_kept_types(mba_type type[MBA_OUT_MAX], const ssd_dims *d, bool ids)
+{
+    const int64_t K = mba_ceil(d->L, 2 * Q) * 2;
+    type[KEPT_STATES]  = MBA_TYPE(MBA_BF16, d->B, d->H, K / 2, STATE);
+    type[KEPT_RECORDS] = MBA_TYPE(MBA_F32, 2, d->B * d->H, K, SSD_RECORD);
+    type[KEPT_PAIRS]   = MBA_TYPE(MBA_BF16, 3, d->B * K / 2, d->G, Q * Q);
+    if (ids) type[KEPT_REACH] = MBA_TYPE(MBA_BF16, 2, d->B * K * Q, d->G, N);
+}
 
 /* ---- what it takes ---- */
 
@@ -26,7 +68,6 @@ static mba_status check_fused(const mba_node *n, const ssd_dims *d, const mba_ma
     MBA_REFUSE_IF(n->in[X]->type.dtype != MBA_BF16, "fp32 activations\nwhy: tensor cores would round them");
     MBA_REFUSE_IF(d->P != P || d->N != N, "heads of %lld, a state of %lld\nwhy: written for 64 and 128",
                   (long long)d->P, (long long)d->N);
-    MBA_REFUSE_IF(d->B * d->H / SSD_HEADS > SSD_PIECES_MAX / 2 * (int64_t)m->sm, "more sequences than blocks can number");
     MBA_REFUSE_IF(d->J % SSD_HEADS, "%lld heads in a group\nwhy: a block takes two", (long long)d->J);
     MBA_TRY(ssd_check_axes(n));
     MBA_REFUSE_IF(!ssd_in_pieces(n), "rows that do not begin at multiples of 16 bytes");
@@ -53,23 +94,26 @@ typedef struct drawing {
     ssd_dims   d;
     ssd_ranges r;
     int64_t    chunks;                            /* of all sequences */
-    bool       ids;
+    bool       ids, backward, kept;               /* kept: leaves what a backward needs, or finds it */
+    int        records_back, pairs, saved;        /* operands: records of the backward, C B^T, states */
 } drawing;
 
-static void draw_common_scratch(const drawing *w, bool backward)
+static void draw_common_scratch(const drawing *w)
 {
     const ssd_dims *d = &w->d;
-    const int64_t   pairs = w->chunks * d->G * Q * Q + (backward ? w->chunks / 2 * d->G * Q * Q : 0);
-    const int64_t   states = w->r.how == SSD_WHOLE ? 0 : SSD_HEADS * (w->r.blocks + w->r.pre);
-    mba_plan_scratch(w->p, "records", (size_t)(w->chunks * d->H * SSD_RECORD * 4 * (backward ? 3 : 1)));
-    mba_plan_scratch(w->p, "CB", (size_t)(pairs * 2));
-    mba_plan_scratch(w->p, "B, C within reach", (size_t)(w->ids ? 2 * 2 * w->chunks * Q * d->G * N : 0));
-    mba_plan_scratch(w->p, "states between pieces", (size_t)(states * (STATE + 1) * 4));
+    const int64_t   pairs = w->chunks * d->G * Q * Q + (w->backward ? w->chunks / 2 * d->G * Q * Q : 0);
+    const int64_t   segments = w->r.segments > 1 ? d->B * d->H * w->r.segments : 0;
+    const int64_t   records = !w->backward ? 1 : w->kept ? 0 : 3;
+    mba_plan_scratch(w->p, "records", (size_t)(w->chunks * d->H * SSD_RECORD * 4 * records));
+    mba_plan_scratch(w->p, "CB", (size_t)(w->kept ? 0 : pairs * 2));
+    mba_plan_scratch(w->p, "B, C within reach", (size_t)(w->ids && !w->kept ? 2 * 2 * w->chunks * Q * d->G * N : 0));
+    mba_plan_scratch(w->p, "states of segments", (size_t)(segments * (STATE + 1) * 4));
 }
 
-static void draw_prep(const drawing *w, bool backward)
+static void draw_prep(const drawing *w)
 {
     const ssd_dims *d = &w->d;
+    const bool      all = w->backward || w->kept;
     const int64_t   parts = mba_ceil(d->H, 32);
     mba_launch     *l = mba_plan_launch(w->p, "ssd_prep", MBA_MIXED, w->chunks * (d->G + parts), 256);
     const double    pairs = (double)d->G / (double)(d->G + parts), steps = 1 - pairs;     // of its blocks
@@ -78,61 +122,37 @@ static void draw_prep(const drawing *w, bool backward)
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), pairs * Q * N * 2);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), pairs * Q * N * 2);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DT), values * 2);
-    mba_phase_work(l, MBA_MMA, pairs * 2.0 * Q * Q * N * (backward ? 1.5 : 1), NULL);
+    mba_phase_work(l, MBA_MMA, pairs * 2.0 * Q * Q * N * (all ? 1.5 : 1), NULL);
     mba_phase_work(l, MBA_SFU, values * 4, NULL);
     mba_phase_work(l, MBA_FMA, values * 24, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_PAIRS_WORK), pairs * TILE_BYTES * (backward ? 1.5 : 1));
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_RECORDS_WORK), steps * 32 * SSD_RECORD * 4 * (backward ? 3 : 1));
+    mba_phase_move(l, MBA_STORE, w->pairs, pairs * TILE_BYTES * (all ? 1.5 : 1));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_RECORDS_WORK), steps * 32 * SSD_RECORD * 4);
+    if (all) mba_phase_move(l, MBA_STORE, w->records_back, steps * 32 * SSD_RECORD * 4 * 2);
 }
 
-/* One walk: `output` y or dx; `saves` bytes of states per chunk and head; neither: states between pieces. */
+/* One walk: `output` y or dx; `saves` bytes of states per chunk and head. */
 typedef struct walk { const char *kernel; bool output, rev; double saves; } walk;
 
-static bool walks_all(const walk *k) { return k->output || k->saves > 0; }
-
-/* Pieces with a chunk beyond the range: none as a rule, then blocks leave after looking. */
-static void draw_slow_walk(const drawing *w, const walk *k, int64_t grid)
+/* Chunks of a sequence that it walks: states between segments take no segment that nothing follows. */
+static int64_t chunks_of(const ssd_ranges *r, const walk *k)
 {
-    mba_launch *l = mba_plan_launch(w->p, k->kernel, MBA_VECTOR, grid, WALK_THREADS);
-    l->regs       = 168;
-    l->smem_bytes = SSD_SCAN_SMEM;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_RECORDS_WORK), 32.0 * (double)(w->chunks * w->d.H) / (double)grid);
-}
-
-/* Chunks that the launch of states walks, and its pieces. */
-static int64_t state_chunks(const ssd_ranges *r, int64_t *pieces)
-{
-    int64_t chunks = 0;
-    *pieces = 0;
-    for (int64_t j = 0; j < r->blocks; j++) {
-        const int64_t item = r->at[j + 1] / r->K * r->K, from = r->at[j] > item ? r->at[j] : item;
-        chunks += r->at[j + 1] - from;
-        for (int64_t b = r->first[j]; r->at[j + 1] > from && b < r->pre && r->pre_at[b] < r->at[j + 1]; b++) ++*pieces;
-    }
-    return chunks;
+    if (k->output || k->saves > 0) return r->K;
+    return k->rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment;
 }
 
 static void draw_walk(const drawing *w, walk k)
 {
     const ssd_ranges *r = &w->r;
-    const double      x = SSD_HEADS * TILE_BYTES;
-    int64_t           pieces = r->pieces, leaves = r->pre ? 0 : r->pieces - r->items;
-    int64_t           grid = r->blocks, chunks = r->items * r->K;
-    if (!walks_all(&k)) {
-        chunks = state_chunks(r, &pieces);
-        leaves = pieces;
-        grid   = r->pre;
-    }
-    const double trips = (double)chunks / (double)grid, state = SSD_HEADS * STATE * 4 / (double)grid;    // averages
-    draw_slow_walk(w, &k, grid);
-    mba_launch *l = mba_plan_launch(w->p, k.kernel, MBA_MIXED, grid, WALK_THREADS);
+    const double      x = SSD_HEADS * TILE_BYTES;                      // trips: of a block, on average
+    const double      trips = (double)(r->items / r->segments * chunks_of(r, &k)) / (double)r->grid;
+    const int         records = k.rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
+    mba_launch       *l = mba_plan_launch(w->p, k.kernel, MBA_MIXED, w->r.grid, WALK_THREADS);
     l->regs       = 168;
     l->smem_bytes = SSD_SCAN_SMEM;
     l->ring_depth = STAGES;
     l->persistent = true;
-    l->tiles      = pieces;
-    if (r->folds && walks_all(&k))
-        mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)r->folds * state);
+    l->tiles      = k.output || k.saves > 0 ? w->r.items : w->r.items / w->r.segments * (w->r.segments - 1);
+    mba_phase_move(l, MBA_LOAD, records, 32.0 * (double)(w->chunks * w->d.H) / (double)r->grid);      // its flags
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0)), NULL);
@@ -142,33 +162,46 @@ static void draw_walk(const drawing *w, walk k)
     mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * STATE * Q, NULL);
     mba_phase_work(l, MBA_SMEM, (k.output ? 2 : 1) * x * 2, NULL);
     if (k.output) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k.rev ? DX : Y), x);
-    if (k.saves > 0) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(k.rev ? SSD_SAVED_REV_WORK : SSD_SAVED_WORK),
+    if (k.saves > 0) mba_phase_move(l, MBA_STORE, k.rev ? MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK) : w->saved,
                                     SSD_HEADS * k.saves);
     mba_phase_work(l, MBA_END, 0, NULL);
-    if (r->folds) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)leaves * state);
     mba_launch_role(l, 4);
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? DY : X), x);
     if (k.rev && k.output) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), x);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(SSD_RECORDS_WORK), SSD_HEADS * SSD_RECORD * 4);
+    mba_phase_move(l, MBA_ASYNC, records, SSD_HEADS * SSD_RECORD * 4);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? CM : BM), 2 * TILE_BYTES);
     mba_phase_share(l, w->d.J / SSD_HEADS);
     if (k.output) {
         mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? BM : CM), 2 * TILE_BYTES);
         mba_phase_share(l, w->d.J / SSD_HEADS);
-        mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(SSD_PAIRS_WORK), TILE_BYTES);
+        mba_phase_move(l, MBA_ASYNC, w->pairs, TILE_BYTES);
         mba_phase_share(l, w->d.J / SSD_HEADS);
     }
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
+static int operand(const drawing *w, int in, int out, int scratch)
+{
+    return !w->kept ? MBA_ARG_SCRATCH(scratch) : w->backward ? MBA_ARG_IN(in) : MBA_ARG_OUT(out);
+}
+
+bool ssd_finds_kept(const mba_plan *p, const mba_node *n)
+{
+    return n->in[STATES_IN] && p->of && !strcmp(p->of->variant, p->variant);
+}
+
 static drawing begin_drawing(mba_plan *p, const mba_node *n, const mba_machine *m, bool backward)
 {
-    drawing w = { .p = p, .d = ssd_dims_of(n), .ids = n->in[IDS] != NULL };
-    w.r      = ssd_ranges_of(&w.d, m->sm, backward);
+    drawing w = { .p = p, .d = ssd_dims_of(n), .ids = n->in[IDS] != NULL, .backward = backward,
+                  .kept = backward ? ssd_finds_kept(p, n) : n->out[KEPT_STATES] != NULL };
+    w.r      = ssd_ranges_of(&w.d, m->sm, backward || w.kept);
     w.chunks = w.d.B * w.r.K;
-    draw_common_scratch(&w, backward);
+    w.records_back = operand(&w, RECORDS_IN, KEPT_RECORDS, SSD_RECORDS_WORK);
+    w.pairs        = operand(&w, PAIRS_IN, KEPT_PAIRS, SSD_PAIRS_WORK);
+    w.saved        = operand(&w, STATES_IN, KEPT_STATES, SSD_SAVED_WORK);
+    draw_common_scratch(&w);
     return w;
 }
 
@@ -178,9 +211,9 @@ mba_status ssd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
     MBA_TRY(check_fused(n, &d, m));
     MBA_TRY(check_heads(n, (const int[]){ X, BM, CM }, (const int[]){ Y, -1, -1 }, 3));
     const drawing w = begin_drawing(p, n, m, false);
-    draw_prep(&w, false);
-    if (w.r.pre) draw_walk(&w, (walk){ .kernel = "ssd_scan" });
-    draw_walk(&w, (walk){ .kernel = "ssd_scan", .output = true });
+    draw_prep(&w);
+    if (w.r.segments > 1) draw_walk(&w, (walk){ .kernel = "ssd_scan" });
+    draw_walk(&w, (walk){ .kernel = "ssd_scan", .output = true, .saves = w.kept ? STATE : 0 });
     return MBA_OK;
 }
 
@@ -190,48 +223,57 @@ static void draw_backward_scratch(const drawing *w)
 {
     const ssd_dims *d = &w->d;
     const int64_t   heads = d->B * d->H, tokens = heads * w->r.K * Q, pairs = w->r.K / 2;
-    mba_plan_scratch(w->p, "states of pairs", (size_t)(2 * heads * pairs * STATE));
+    mba_plan_scratch(w->p, "states of pairs", (size_t)(w->kept ? 0 : 2 * heads * pairs * STATE));
     mba_plan_scratch(w->p, "their gradients", (size_t)(2 * heads * pairs * STATE));
     mba_plan_scratch(w->p, "sums per token", (size_t)(3 * 4 * tokens));
     mba_plan_scratch(w->p, "dB, dC beyond the range", (size_t)(2 * 4 * w->chunks * Q * d->G * N));
     mba_plan_scratch(w->p, "partial sums", (size_t)(4 * heads * ((SSD_ENDS + 2) * pairs + w->r.segments * P)));
 }
 
-static void draw_slow_pairs(const drawing *w)
+/* Heads beyond the range: none as a rule, then blocks leave after looking. */
+static void draw_slow_pairs(const drawing *w, int64_t sms)
 {
-    mba_launch *l = mba_plan_launch(w->p, "ssd_bwd_slow", MBA_VECTOR, w->chunks / 2 * w->d.G, 128);
+    const int64_t blocks = w->chunks / 2 * w->d.G, grid = blocks < sms ? blocks : sms;
+    mba_launch   *l = mba_plan_launch(w->p, "ssd_bwd_slow", MBA_VECTOR, grid, 128);
     l->regs       = 168;
     l->smem_bytes = SSD_SLOW_SMEM;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_RECORDS_WORK), 2 * 32 * (double)w->d.J);   // a flag of every head
+    mba_phase_move(l, MBA_LOAD, w->records_back, 32.0 * (double)(w->chunks * w->d.H) / (double)grid);     // its flags
 }
 
-static void draw_bc(const drawing *w)
+/* Work of a block's beginning and end is spread over its heads. */
+static void draw_bc(const drawing *w, int64_t sms)
 {
-    const double heads = (double)w->d.J;
-    mba_launch  *l = mba_plan_launch(w->p, "ssd_bwd_bc", MBA_MIXED, w->chunks / 2 * w->d.G, WALK_THREADS);
+    const int64_t blocks = w->chunks / 2 * w->d.G, grid = blocks < sms ? blocks : sms;
+    const double  heads = (double)w->d.J, trips = heads * (double)blocks / (double)grid;
+    mba_launch   *l = mba_plan_launch(w->p, "ssd_bwd_bc", MBA_MIXED, grid, WALK_THREADS);
     l->regs       = 168;
     l->smem_bytes = SSD_BC_SMEM;
     l->ring_depth = 2;
-    mba_phase_work(l, MBA_LOOP, heads, NULL);
+    l->persistent = true;
+    l->tiles      = blocks;
+    mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), 2.0 * Q * N * 2 / heads);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), 2.0 * Q * N * 2 / heads);
+    mba_phase_move(l, MBA_LOAD, w->pairs, 3.0 * TILE_BYTES / heads);
     mba_phase_work(l, MBA_HALF2, 5.0 * 2 * P * Q / 2 * 2, NULL);
-    mba_phase_work(l, MBA_BARRIER, 2, NULL);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
     mba_phase_work(l, MBA_MMA, 2.0 * (4 * STATE * Q + 3 * P * Q * Q), NULL);
     mba_phase_work(l, MBA_FMA, 3.0 * Q * N + 3.0 * Q * Q, NULL);
     mba_phase_work(l, MBA_SMEM, 3.0 * Q * N * 2 + 3.0 * Q * Q * 2 + 5.0 * 2 * TILE_BYTES, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), 2.0 * 2 * Q * 4);
+    mba_phase_work(l, MBA_MMA, 2.0 * 6 * Q * Q * N / heads, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DBM), 2.0 * Q * N * 2 / heads);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DCM), 2.0 * Q * N * 2 / heads);
     mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_work(l, MBA_MMA, 2.0 * 6 * Q * Q * N, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DBM), 2.0 * Q * N * 2);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DCM), 2.0 * Q * N * 2);
     mba_launch_role(l, 4);
-    mba_phase_work(l, MBA_LOOP, heads, NULL);
+    mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), 2 * TILE_BYTES);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(DY), 2 * TILE_BYTES);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(SSD_SAVED_WORK), 2 * TILE_BYTES);
+    mba_phase_move(l, MBA_ASYNC, w->saved, 2 * TILE_BYTES);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK), 2 * TILE_BYTES);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(SSD_RECORDS_WORK), 2 * SSD_RECORD * 4);
+    mba_phase_move(l, MBA_ASYNC, w->records_back, 2 * SSD_RECORD * 4);
     mba_phase_work(l, MBA_FMA, STATE, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
@@ -264,13 +306,15 @@ mba_status ssd_bwd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine 
     MBA_TRY(check_heads(n, (const int[]){ X, BM, CM, DY }, (const int[]){ DX, DBM, DCM, -1 }, 4));
     const drawing w = begin_drawing(p, n, m, true);
     draw_backward_scratch(&w);
-    draw_prep(&w, true);
-    if (w.r.pre) draw_walk(&w, (walk){ .kernel = "ssd_scan" });
-    draw_walk(&w, (walk){ .kernel = "ssd_scan", .saves = STATE });
-    if (w.r.pre) draw_walk(&w, (walk){ .kernel = "ssd_scan_rev", .rev = true });
+    if (!w.kept) {
+        draw_prep(&w);
+        if (w.r.segments > 1) draw_walk(&w, (walk){ .kernel = "ssd_scan" });
+        draw_walk(&w, (walk){ .kernel = "ssd_scan", .saves = STATE });
+    }
+    if (w.r.segments > 1) draw_walk(&w, (walk){ .kernel = "ssd_scan_rev", .rev = true });
     draw_walk(&w, (walk){ .kernel = "ssd_scan_rev", .rev = true, .output = true, .saves = STATE });
-    draw_slow_pairs(&w);
-    draw_bc(&w);
+    draw_slow_pairs(&w, m->sm);
+    draw_bc(&w, m->sm);
     draw_finish(&w);
     return MBA_OK;
 }

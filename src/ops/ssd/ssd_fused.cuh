@@ -13,16 +13,14 @@
  * launch     grid chunks B (G + ceil(H/32)), block 256
  * moves      reads B, C, dt once; writes 8 KB per chunk and group, 528 bytes per chunk and head (backward thrice that)
  * resources  sm_90a, CUDA 13.0: 64 registers, 35 KB of shared memory
- * kernel     ssd_scan, ssd_scan_rev    persistent; a block takes a range of the row of all chunks (ssd_ranges.c) in
- *            pieces of items (sequence, two heads of a group); one producer thread, two warpgroups of 240 registers,
- *            one head each; ring of three stages of 58 KB by TMA
- * launch     grid at most SMs, block 384, dynamic smem 219 KB; each walk twice: pieces with a slow chunk, the others
+ * kernel     ssd_scan, ssd_scan_rev    persistent; item = (sequence, segment, two heads of a group); one producer
+ *            thread, two warpgroups of 240 registers, one head each; ring of three stages of 58 KB by TMA
+ * launch     grid min(items, SMs), block 384, dynamic smem 217 KB; items with a slow chunk after the others
  * moves      per chunk and two heads: x 16 KB, C, B, C B^T 40 KB (from L2), y 16 KB; tensor 2 x 640 cycles
  * takes      bf16, P 64, N 128, H/G even, rows at multiples of 16 bytes
  * resources  sm_90a, CUDA 13.0: 168 registers, no spill
  * measured   the prototype of these kernels: ssd.md
- * order      fixed: chunks in turn, states folded in order; no atomics on floats. A block may wait for the state that
- *            another leaves (SSD_HANDED), which that one makes before all else; await() gives up after seconds */
+ * order      fixed: chunks in turn, segments folded in order; no atomics on floats, no block waits for another */
 #ifndef MBA_SSD_FUSED_CUH
 #define MBA_SSD_FUSED_CUH
 
@@ -46,8 +44,7 @@ enum { REC = SSD_RECORD, REC_BEFORE = 128, REC_AFTER, REC_FLAGS, REC_ALL };
 
 struct fused_task {
     int   B, L, H, G, J, K;                            /* K chunks of 64 in a sequence */
-    int   segments;                                    /* pieces of a sequence of a head at most */
-    int   states;                                      /* between pieces: places for them */
+    int   segments, per_segment, items;                /* of a sequence, chunks of one, work items */
     int   skip_cols;
     float dt_min, dt_max;
     bool  adds[DINITIAL + 1];
@@ -63,8 +60,7 @@ struct fused_task {
     bf16     *cb;                                      /* (B, K, G, 64, 64) */
     bf16     *cb_low;                                  /* (B, K/2, G, 64, 64): odd chunks, sources one chunk earlier */
     bf16     *b_end, *c_begin;                         /* with ids: (B, K 64, G, N), rows out of reach are zero */
-    float    *piece_state, *piece_decay;               /* (states, 2 heads, 64, 128 threads); (states, 2) */
-    int      *handed;                                  /* (states, 2): the state is there; 0 between launches */
+    float    *seg_state, *seg_decay;                   /* (B, H, segments, 64, 128 threads); (B, H, segments) */
     uint32_t *saved, *saved_rev;                       /* (B, H, K/2, 64, N) bf16, n as fragments have it */
     float    *src;                                     /* (B, H, K 64): <x', gradient of x'> */
     float    *q, *row;                                 /* (B, H, K 64): what l takes from before its chunk; from it */
@@ -300,8 +296,6 @@ static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ f
     __shared__ int here[FQ], before[FQ];
     unsigned  z = blockIdx.x;
     const int c = digit(z, a.K), b = digit(z, a.B), what = (int)z;
-    if (a.handed && blockIdx.x == 0)
-        for (int i = (int)threadIdx.x; i < a.states * HEADS; i += 256) a.handed[i] = 0;
     if (what < a.G) {
         prepare_pairs(a, cm, bm, here, before, b, c, what);
     } else {
@@ -317,8 +311,14 @@ static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ f
 
 /* ---- the walk ---- */
 
-enum scan_what { SCAN_OUT, SCAN_LOCAL, SCAN_SAVE };    /* y or dx; what a piece adds to the state; states of pairs */
-enum { PIECE_WORDS = SSD_PIECES_MAX / 32 };
+/* y or dx (and states of pairs: reverse always); what a segment adds to the state; states of pairs alone. */
+enum scan_what { SCAN_OUT, SCAN_KEEP, SCAN_LOCAL, SCAN_SAVE };
+static __device__ constexpr bool has_output(int what) { return what == SCAN_OUT || what == SCAN_KEEP; }
+static __device__ constexpr bool saves_states(int what, bool rev)
+{
+    return rev || what == SCAN_SAVE || what == SCAN_KEEP;
+}
+enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
 
 /* k: C (reverse B), of the state term; u: B (reverse C), of the update; x: x (reverse dy); y: y (reverse dx);
  * other: reverse x. */
@@ -328,83 +328,38 @@ struct scan_stage {                                    /* one chunk, 58 KB; ever
     unsigned char k[2 * TILE_BYTES], u[2 * TILE_BYTES], cb[TILE_BYTES], x[HEADS][TILE_BYTES];
     float         rec[HEADS][256];
 };
-template <bool SLOW> struct scan_smem {
-    enum { STAGES = SLOW ? 2 : 3 };
-    scan_stage    st[STAGES];
+enum { STAGES = 3, SLOW_STAGES = 2 };
+struct scan_smem {
+    scan_stage    st[STAGES];                          /* slow items: in the last C B^T of heads with decays */
     unsigned char y[HEADS][2][TILE_BYTES];             /* on the way out; reverse: first x on its way in */
-    unsigned char pairs[SLOW ? HEADS : 1][SLOW ? TILE_BYTES : 1024];      /* C B^T with its decays */
     float         src[HEADS][2][4][FQ];                /* reverse: parts of four warps */
-    float2        D[HEADS * 128];                       /* of a thread's rows p and p + 8 */
     float2        skip[HEADS][128];                    /* reverse: dD of a thread's rows */
-    uint64_t      full[3], empty[3], came[HEADS][2];
-    struct { volatile int n, b, head, last; } kept[4 * HEADS];      /* of a warp, for want of registers */
-    volatile int  b, pair, to;                         /* what the producer works on: it has few registers */
-    uint32_t      slow[PIECE_WORDS];                   /* which pieces of this block hold a slow chunk */
+    uint64_t      full[2][STAGES], empty[2][STAGES];   /* of the items in range, of the slow ones */
+    uint64_t      came[HEADS][2];
+    uint32_t      slow[ITEM_WORDS];                    /* which items of this block hold a slow chunk */
+    int           any;                                 /* some do */
 };
-static_assert(sizeof(scan_smem<false>) + 1024 <= SSD_SCAN_SMEM && sizeof(scan_smem<true>) + 1024 <= SSD_SCAN_SMEM,
-              "the plan asks for less");
-
-/* As in ssd_ranges, for the device. */
-struct scan_ranges {
-    int      blocks, pre;
-    bool     hands;                                    /* states go from block to block */
-    int      at[SSD_BLOCKS_MAX + 1], pre_at[SSD_BLOCKS_MAX + 1];
-    uint16_t piece[SSD_BLOCKS_MAX + 1], first[SSD_BLOCKS_MAX + 1];
-};
-
-/* A number that the compiler takes for another each time: so that nothing made of it is kept in registers all the way
- * through a walk. */
-static __device__ __forceinline__ int anew(int v)
+static_assert(sizeof(scan_smem) + 1024 <= SSD_SCAN_SMEM, "the plan asks for less");
+static_assert(sizeof(scan_stage) >= HEADS * TILE_BYTES, "room for C B^T of slow items");
+template <bool SLOW> static __device__ __forceinline__ int next_stage(int s)
 {
-    asm volatile("" : "+r"(v));
-    return v;
+    return s + 1 == (SLOW ? SLOW_STAGES : STAGES) ? 0 : s + 1;
 }
 
-/* A piece of an item: chunks [from, to) of it in the order of the walk, c0 the earliest in time. */
-struct scan_item { int b, pair, from, to, c0, state; };
+static __device__ __forceinline__ int item_at(int n) { return (int)(blockIdx.x + n * gridDim.x); }   /* of this block */
 
-static __device__ __forceinline__ scan_item item_of(const fused_task &a, int item, int begin, int end, bool rev)
+struct scan_item { int b, pair, seg, c0, chunks; };
+
+static __device__ __forceinline__ scan_item item_of(const fused_task &a, int item)
 {
+    unsigned  z = (unsigned)item;
     scan_item i;
-    const int pairs = anew(a.H / HEADS);
-    i.pair  = item % pairs;
-    i.b     = item / pairs;
-    i.from  = begin - item * a.K;
-    i.to    = end - item * a.K;
-    i.c0    = rev ? a.K - i.to : i.from;
-    i.state = 0;
+    i.pair   = digit(z, a.H / HEADS);
+    i.seg    = digit(z, a.segments);
+    i.b      = (int)z;
+    i.c0     = i.seg * a.per_segment;
+    i.chunks = min(a.per_segment, a.K - i.c0);
     return i;
-}
-
-/* Piece n of this block. From the last to the first: what another block continues comes before what continues
- * another's. Of the launch that makes states: the part of range `piece + n` that it has, perhaps none. */
-template <bool REV, int WHAT>
-static __device__ __forceinline__ scan_item piece_at(const fused_task &a, const scan_ranges &r, int n)
-{
-    const int k = anew((int)blockIdx.x), K = anew(a.K);
-    if (WHAT != SCAN_LOCAL) {
-        const int begin = r.at[k], end = r.at[k + 1], item = (end - 1) / K - n;
-        return item_of(a, item, max(begin, item * K), min(end, (item + 1) * K), REV);
-    }
-    const int j = r.piece[k] + n, end = r.at[j + 1], item = end / K;
-    scan_item i = item_of(a, item, max(max(r.at[j], item * K), r.pre_at[k]), min(end, r.pre_at[k + 1]), REV);
-    i.state = j + k;
-    return i;
-}
-template <int WHAT> static __device__ __forceinline__ int pieces_of(const fused_task &a, const scan_ranges &r)
-{
-    const int k = anew((int)blockIdx.x), K = anew(a.K);
-    if (WHAT != SCAN_LOCAL) return (r.at[k + 1] - 1) / K - r.at[k] / K + 1;
-    return (k + 1 < r.pre ? r.piece[k + 1] : r.blocks - 1) - r.piece[k] + 1;
-}
-
-/* The block in whose range the item of this block's first piece begins. */
-static __device__ __forceinline__ int beginner(const fused_task &a, const scan_ranges &r)
-{
-    int       j = anew((int)blockIdx.x);
-    const int K = anew(a.K), begin = r.at[j] / K * K;
-    while (r.at[j] > begin) j--;
-    return j;
 }
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
@@ -414,65 +369,70 @@ static __device__ __forceinline__ int64_t record_at(const fused_task &a, int b, 
     return (((int64_t)b * a.H + h) * a.K + c) * REC;
 }
 
-/* Pieces that depend on each other within a launch must be of one kind: then the whole item counts. */
-template <bool REV, int WHAT, bool SLOW>
-static __device__ __forceinline__ bool find_slow(scan_smem<SLOW> &sm, const fused_task &a, const scan_ranges &r)
+template <bool REV>
+static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task &a)
 {
     const float *rec = REV ? a.rec_rev : a.rec;
-    const int    pieces = pieces_of<WHAT>(a, r);
     bool         any = false;
-    for (int n = 0; n < pieces; n++) {
-        const scan_item i = piece_at<REV, WHAT>(a, r, n);
-        const int       c0 = r.hands ? 0 : i.c0, chunks = r.hands ? a.K : i.to - i.from;
-        for (int e = (int)threadIdx.x; e < HEADS * chunks; e += (int)blockDim.x) {
-            const int h = i.pair * HEADS + e / chunks, c = c0 + e % chunks;
+    for (int n = 0; item_at(n) < a.items; n++) {
+        const scan_item i = item_of(a, item_at(n));
+        for (int e = (int)threadIdx.x; e < HEADS * i.chunks; e += (int)blockDim.x) {
+            const int h = i.pair * HEADS + e / i.chunks, c = i.c0 + e % i.chunks;
             if ((int)rec[record_at(a, i.b, h, c) + REC_FLAGS] & IS_SLOW) {
                 atomicOr(&sm.slow[n >> 5], 1u << (n & 31));
                 any = true;
             }
         }
     }
-    return __syncthreads_or(any);
+    any = __syncthreads_or(any);
+    sm.any = any;                                      // kept in a register, it would be one too many
+    __syncthreads();
 }
 
-/* Whether this launch walks piece n of its block. */
-template <bool SLOW> static __device__ __forceinline__ bool walks(const scan_smem<SLOW> &sm, const scan_item &i, int n)
-{
-    return i.from < i.to && (bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW;
-}
-
-/* One thread feeds the ring. */
+/* Whether a pass walks item n of its block: first those in range, then those with a slow chunk. Nobody wants what the
+ * last segment (reverse: the first) adds. */
 template <bool REV, int WHAT, bool SLOW>
-static __device__ __forceinline__ void scan_produce(scan_smem<SLOW> &sm, const fused_task &a, const scan_maps &maps,
-                                                    const scan_ranges &r)
+static __device__ __forceinline__ bool walks(const scan_smem &sm, const fused_task &a, int n)
+{
+    if (WHAT == SCAN_LOCAL && item_of(a, item_at(n)).seg == (REV ? 0 : a.segments - 1)) return false;
+    return (bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW;
+}
+
+/* One thread feeds the ring; at the end it waits until all of it is read. */
+template <bool REV, int WHAT, bool SLOW>
+static __device__ __forceinline__ void scan_produce(scan_smem &sm, const fused_task &a, const scan_maps &maps)
 {
     const float *rec = REV ? a.rec_rev : a.rec;
     int          s = 0, ph = 1;                        // the first pass over the ring finds it empty
-    for (int n = 0; n < pieces_of<WHAT>(a, r); n++) {
-        const scan_item it = piece_at<REV, WHAT>(a, r, n);
-        if (!walks(sm, it, n)) continue;
-        sm.b    = it.b;
-        sm.pair = it.pair;
-        sm.to   = it.to;
-        for (int i = it.from; i < sm.to; i++) {
-            const int      c = REV ? a.K - 1 - i : i, b = sm.b, pair = sm.pair, g = pair * HEADS / a.J;
-            const uint32_t bar = smem_address(&sm.full[s]);
+    for (int n = 0; item_at(n) < a.items; n++) {
+        if (!walks<REV, WHAT, SLOW>(sm, a, n)) continue;
+        const scan_item it = item_of(a, item_at(n));
+        const int       g = it.pair * HEADS / a.J;
+        for (int i = 0; i < it.chunks; i++) {
+            const int      c = REV ? it.c0 + it.chunks - 1 - i : it.c0 + i;
+            const uint32_t bar = smem_address(&sm.full[SLOW][s]);
             scan_stage    &t = sm.st[s];
-            mbar_wait(smem_address(&sm.empty[s]), ph);
-            mbar_expect(bar, (WHAT == SCAN_OUT ? 5 : 2) * TILE_BYTES + HEADS * (TILE_BYTES + REC * 4));
+            mbar_wait(smem_address(&sm.empty[SLOW][s]), ph);
+            mbar_expect(bar, (has_output(WHAT) ? 5 : 2) * TILE_BYTES + HEADS * (TILE_BYTES + REC * 4));
             for (int h = 0; h < HEADS; h++) {
-                tma_load3(smem_address(t.x[h]), &maps.x, bar, (pair * HEADS + h) * FP, c * FQ, b);
-                bulk_load(smem_address(t.rec[h]), rec + record_at(a, b, pair * HEADS + h, c), REC * 4, bar);
+                tma_load3(smem_address(t.x[h]), &maps.x, bar, (it.pair * HEADS + h) * FP, c * FQ, it.b);
+                bulk_load(smem_address(t.rec[h]), rec + record_at(a, it.b, it.pair * HEADS + h, c), REC * 4, bar);
             }
-            if (WHAT == SCAN_OUT) {
+            if (has_output(WHAT)) {
                 for (int j = 0; j < 2; j++)
-                    tma_load3(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g * FN + 64 * j, c * FQ, b);
-                tma_load3(smem_address(t.cb), &maps.cb, bar, 0, 0, (b * a.K + c) * a.G + g);
+                    tma_load3(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g * FN + 64 * j, c * FQ, it.b);
+                tma_load3(smem_address(t.cb), &maps.cb, bar, 0, 0, (it.b * a.K + c) * a.G + g);
             }
             for (int j = 0; j < 2; j++)
-                tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, b);
-            if (++s == scan_smem<SLOW>::STAGES) s = 0, ph ^= 1;
+                tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, it.b);
+            s = next_stage<SLOW>(s);
+            ph ^= s == 0;
         }
+    }
+    for (int i = 0; !SLOW && i < STAGES; i++) {
+        mbar_wait(smem_address(&sm.empty[SLOW][s]), ph);
+        s = next_stage<SLOW>(s);
+        ph ^= s == 0;
     }
 }
 
@@ -482,45 +442,48 @@ static __device__ __forceinline__ void scan_produce(scan_smem<SLOW> &sm, const f
 template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     typedef uint32_t fragments[4][4];                  /* 64 p x 64 positions: [16 positions][as A of mma.cuh] */
     typedef uint32_t packed_state[8][4];               /* 64 p x 128 n likewise */
-    scan_smem<SLOW>  &sm;
+    scan_smem        &sm;
     const fused_task &a;
     const scan_maps  &maps;
-    const scan_ranges &r;
     int       wg, tid, warp, lane, t4;
     uint32_t  moff;                                    /* my row for ldmatrix and stmatrix, transposed */
     int       s, ph;                                   /* place in the ring */
     unsigned  steps;                                   /* chunks so far: which output tile, and phase of its barrier */
-    int       left;                                    /* chunks of the piece that are not done */
+    scan_item it;
+    int       head, c, last_c;                         /* this chunk, the last one of the item */
+    float     D0, D1;                                  /* of my rows p and p + 8 */
     float     after, total;                            /* log factor owed to the state; log decay of the segment */
     float     h[64], y[32];
     float4    out[4];                                  /* scale of what leaves */
     fragments raw, next;                               /* x of this chunk and of the next */
     uint32_t  in[16];                                  /* next: scale of what enters, upper halves, lower halves */
 
-    __device__ __forceinline__ scan_walk(scan_smem<SLOW> &smem, const fused_task &task, const scan_maps &m,
-                                         const scan_ranges &ranges) : sm(smem), a(task), maps(m), r(ranges)
+    __device__ __forceinline__ scan_walk(scan_smem &smem, const fused_task &task, const scan_maps &m, unsigned done)
+        : sm(smem), a(task), maps(m)
     {
-        wg   = (int)threadIdx.x >> 7;
-        tid  = threadIdx.x & 127;
+        uint32_t thread = threadIdx.x;
+        pin(thread);                                   // so that nothing is made before the other pass for this one
+        wg   = (int)thread >> 7;
+        tid  = (int)thread & 127;
         warp = tid >> 5;
         lane = tid & 31;
         t4   = lane & 3;
         moff = (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * 128 + ((2 * warp + ((lane >> 3) & 1)) ^ (lane & 7)) * 16);
         s = ph = 0;
-        steps = 0;
+        steps = done;
     }
 
     /* All threads of this warpgroup. Numbers of barriers are constants: else all sixteen count as used. */
     __device__ __forceinline__ void together()
     {
-        if (anew((int)threadIdx.x) >> 7) bar_sync<2, 128>();
+        if (wg) bar_sync<2, 128>();
         else    bar_sync<1, 128>();
     }
 
     /* The next chunk: x, and its scale. */
     __device__ __forceinline__ void fetch_x(int at, int phase)
     {
-        mbar_wait(smem_address(&sm.full[anew(at)]), phase);
+        mbar_wait(smem_address(&sm.full[SLOW][at]), phase);
 #pragma unroll
         for (int k = 0; k < 4; k++) ldmatrix_t_at(next[k], smem_address(sm.st[at].x[wg]) + moff + k * 16 * 128);
     }
@@ -560,104 +523,67 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         }
     }
 
-    __device__ __forceinline__ int my_b() const { return sm.kept[wg * 4 + warp].b; }
-    __device__ __forceinline__ int my_head() const { return sm.kept[wg * 4 + warp].head; }
-    __device__ __forceinline__ int chunk() const            /* the one at hand */
-    {
-        return REV ? sm.kept[wg * 4 + warp].last + left : sm.kept[wg * 4 + warp].last - left;
-    }
-
     /* Row of (sequence, head) in scratch. Made anew where it is wanted: addresses kept all the way cost registers. */
     __device__ __forceinline__ int64_t bh() const
     {
-        return (int64_t)my_b() * a.H + my_head();
+        int b = it.b;
+        asm volatile("" : "+r"(b));
+        return (int64_t)b * a.H + head;
     }
 
     /* ---- states outside: rows p = 16 warp + lane/4 (+ 8), columns 8 j + 2 t4 (+ 1) ---- */
     __device__ __forceinline__ int row_of(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
 
-    __device__ __forceinline__ float *state_at(int number) const
-    {
-        return a.piece_state + ((int64_t)anew(number) * HEADS + wg) * FP * FN + anew(tid);
-    }
-    /* What the pieces before this one add: those of the ranges from where the item begins, each in one part or more. */
-    __device__ __forceinline__ void fold_states()
-    {
-        for (int j = beginner(a, r); j < (int)blockIdx.x; j++)
-            for (int k = r.first[j]; k < r.pre && r.pre_at[k] < r.at[j + 1]; k++) {
-                const float  d = __expf(a.piece_decay[(j + k) * HEADS + wg]);
-                const float *from = state_at(j + k);
-#pragma unroll
-                for (int i = 0; i < 64; i++) h[i] = h[i] * d + from[i * 128];
-            }
-    }
-    __device__ __forceinline__ void take_over()
-    {
-        const int    left = anew((int)blockIdx.x) - 1;
-        const float *from = state_at(left);
-        if (tid == 0) {
-            int *there = a.handed + left * HEADS + wg;
-            await(there);
-            *there = 0;
-        }
-        together();
-#pragma unroll
-        for (int i = 0; i < 64; i++) h[i] = load_fresh(from + i * 128);
-    }
-    __device__ __forceinline__ void enter_state(const scan_item &it)
+    __device__ __forceinline__ void enter_state()
     {
         const strided<const float> &from = REV ? a.dfinal : a.initial;
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] = 0;
         if (WHAT == SCAN_LOCAL) return;
-        if (it.from && r.hands) {
-            take_over();
-            return;
-        }
         if (from.at)
 #pragma unroll
             for (int j = 0; j < 16; j++)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    h[4 * j + i] = from.row(it.b, my_head(), row_of(i >> 1))[8 * j + 2 * t4 + (i & 1)];
-        if (it.from) fold_states();
+                    h[4 * j + i] = from.row(it.b, head, row_of(i >> 1))[8 * j + 2 * t4 + (i & 1)];
+        /* what the earlier (reverse: later) segments leave */
+        for (int j = REV ? a.segments - 1 : 0; REV ? j > it.seg : j < it.seg; j += REV ? -1 : 1) {
+            const float  d = __expf(a.seg_decay[bh() * a.segments + j]);
+            const float *from_segment = a.seg_state + (bh() * a.segments + j) * 64 * 128 + tid;
+#pragma unroll
+            for (int i = 0; i < 64; i++) h[i] = h[i] * d + from_segment[i * 128];
+        }
     }
-    __device__ __forceinline__ void leave_state(const scan_item &it)
+    __device__ __forceinline__ void leave_state()
     {
         const float f = __expf(after);
-        if (WHAT == SCAN_LOCAL || (r.hands && it.to < a.K)) {
-            const int number = WHAT == SCAN_LOCAL ? it.state : anew((int)blockIdx.x);
-            float    *to = state_at(number);
+        if (WHAT == SCAN_LOCAL) {
+            float *to = a.seg_state + (bh() * a.segments + it.seg) * 64 * 128 + tid;
 #pragma unroll
             for (int i = 0; i < 64; i++) to[i * 128] = h[i] * f;
-            if (WHAT == SCAN_LOCAL) {
-                if (tid == 0) a.piece_decay[number * HEADS + wg] = total;
-            } else {
-                together();
-                if (tid == 0) publish(a.handed + number * HEADS + wg);
-            }
+            if (tid == 0) a.seg_decay[bh() * a.segments + it.seg] = total;
         }
         const strided<float> &to = REV ? a.dinitial : a.final;
-        if (WHAT != SCAN_OUT || !to.at || it.to < a.K) return;
+        if (!has_output(WHAT) || !to.at || it.seg != (REV ? 0 : a.segments - 1)) return;
         const bool adds = REV && a.adds[DINITIAL];
 #pragma unroll
         for (int j = 0; j < 16; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                float *e = to.row(it.b, my_head(), row_of(i >> 1)) + 8 * j + 2 * t4 + (i & 1);
+                float *e = to.row(it.b, head, row_of(i >> 1)) + 8 * j + 2 * t4 + (i & 1);
                 *e = h[4 * j + i] * f + (adds ? *e : 0);
             }
     }
-    /* bf16, n in the order in which a thread has it, so that it writes 64 bytes in a row; ssd_bwd_bc undoes it. */
+    /* bf16, n in the order in which threads have it, so that four write 64 bytes in a row; ssd_bwd_bc undoes it. */
     __device__ __forceinline__ void save_state(const packed_state &ha)
     {
         uint32_t *saved = REV ? a.saved_rev : a.saved;
 #pragma unroll
         for (int q = 0; q < 2; q++) {
-            uint4 *to = (uint4 *)saved + ((bh() * (a.K / 2) + (chunk() >> 1)) * 64 + row_of(q)) * 16 + t4 * 4;
+            uint4 *to = (uint4 *)saved + ((bh() * (a.K / 2) + (c >> 1)) * 64 + row_of(q)) * 16 + t4;
 #pragma unroll
             for (int k = 0; k < 8; k += 2)
-                to[k >> 1] = make_uint4(ha[k][q], ha[k][q + 2], ha[k + 1][q], ha[k + 1][q + 2]);
+                to[2 * k] = make_uint4(ha[k][q], ha[k][q + 2], ha[k + 1][q], ha[k + 1][q + 2]);
         }
     }
 
@@ -687,7 +613,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     __device__ __forceinline__ void products(const packed_state &ha, const fragments &x, const scan_stage &t, int keep)
     {
         wgmma_fence();
-        if (WHAT == SCAN_OUT) {
+        if (has_output(WHAT)) {
             state_term(ha, t);
             pairs_term(x, t.cb);
             wgmma_commit();
@@ -702,13 +628,17 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     {
         return v[((l >> 1) & 3) * 16 + (l >> 4) * 4 + ((l >> 3) & 1) * 2 + (l & 1)];
     }
+    __device__ __forceinline__ unsigned char *own_pairs()
+    {
+        return (unsigned char *)&sm.st[SLOW_STAGES] + wg * TILE_BYTES;
+    }
     __device__ __forceinline__ void decayed_pairs(const scan_stage &t, const float *cs)
     {
         for (int i = tid; i < FQ * FQ / 2; i += 128) {
             const int      l = i >> 5, q = i & 31, place = tile_at(l, q >> 2) + (q & 3) * 4;
             const uint32_t v = *(const uint32_t *)(t.cb + place);
             const float    cl = at(cs, l);
-            *(uint32_t *)(sm.pairs[wg] + place) = pack(low_of(v) * __expf(fminf(cl - at(cs, 2 * q), 0)),
+            *(uint32_t *)(own_pairs() + place) = pack(low_of(v) * __expf(fminf(cl - at(cs, 2 * q), 0)),
                                                        high_of(v) * __expf(fminf(cl - at(cs, 2 * q + 1), 0)));
         }
     }
@@ -743,7 +673,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
                 in_order();
             }
         wgmma_fence();
-        pairs_term(x, sm.pairs[wg]);
+        pairs_term(x, own_pairs());
         wgmma_commit();
         wgmma_wait<0>();
     }
@@ -755,7 +685,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         operands(t);
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] *= decay;
-        if (WHAT == SCAN_OUT) slow_output(ha, x, t, all);
+        if (has_output(WHAT)) slow_output(ha, x, t, all);
 #pragma unroll
         for (int k = 0; k < 4; k++)
 #pragma unroll
@@ -778,11 +708,11 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     /* ---- what leaves ---- */
 
     /* Reverse: x comes where dx will leave; each thread reads the bytes its warp will write. */
-    __device__ __forceinline__ void ask_for_x(int from)
+    __device__ __forceinline__ void ask_for_x(int chunk)
     {
         const uint32_t bar = smem_address(&sm.came[wg][steps & 1]);
         mbar_expect(bar, TILE_BYTES);
-        tma_load3(smem_address(sm.y[wg][steps & 1]), &maps.other, bar, my_head() * FP, from * FQ, my_b());
+        tma_load3(smem_address(sm.y[wg][steps & 1]), &maps.other, bar, head * FP, chunk * FQ, it.b);
     }
     /* <x', gradient of x'> of four positions, and dD. */
     __device__ __forceinline__ void source_sums(float (&src)[16], float2 &dD, int k, uint32_t tile)
@@ -823,9 +753,9 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     __device__ __forceinline__ void store_sources()
     {
         const float (&part)[4][FQ] = sm.src[wg][steps & 1];
-        if (tid < FQ) a.src[(bh() * a.K + chunk()) * FQ + tid] = part[0][tid] + part[1][tid] + part[2][tid] + part[3][tid];
+        if (tid < FQ) a.src[(bh() * a.K + c) * FQ + tid] = part[0][tid] + part[1][tid] + part[2][tid] + part[3][tid];
     }
-    __device__ __forceinline__ void store_skip_sums(const scan_item &it)
+    __device__ __forceinline__ void store_skip_sums()
     {
         float2 dD = sm.skip[wg][tid];
 #pragma unroll
@@ -833,19 +763,16 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
             dD.x += __shfl_xor_sync(0xffffffffu, dD.x, d);
             dD.y += __shfl_xor_sync(0xffffffffu, dD.y, d);
         }
+        float *to = a.dD + (((int64_t)it.b * a.segments + it.seg) * a.H + head) * FP;
         if (t4) return;
-        const int part = it.from ? (int)blockIdx.x - beginner(a, r) : 0;
-        for (int j = part; j < (it.to < a.K ? part + 1 : a.segments); j++) {       // no more pieces: the rest is zero
-            float *to = a.dD + (((int64_t)it.b * a.segments + j) * a.H + my_head()) * FP;
-            to[row_of(0)] = j == part ? dD.x : 0;
-            to[row_of(1)] = j == part ? dD.y : 0;
-        }
+        to[row_of(0)] = dD.x;
+        to[row_of(1)] = dD.y;
     }
 
     /* y = out Y + D x, from registers through a tile in shared memory; meanwhile the next chunk comes in. */
     __device__ __forceinline__ void leave(bool more, fragments &xn, int sn, int phn)
     {
-        const uint32_t tile = smem_address(sm.y[anew((int)threadIdx.x) >> 7][steps & 1]);
+        const uint32_t tile = smem_address(sm.y[wg][steps & 1]);
         float          src[16];
         float2         dD = make_float2(0, 0);
         wgmma_wait<1>();
@@ -853,7 +780,6 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
             fetch_x(sn, phn);
             if (!REV) fetch_scale(sn);                 // reverse: no registers for it yet
         }
-        const float2 D = sm.D[anew((int)threadIdx.x)]; // here: nothing that needs it can come before the wait
 #pragma unroll
         for (int k = 0; k < 4; k++)
 #pragma unroll
@@ -863,10 +789,10 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         for (int k = 0; k < 4; k++) {
             const float4 e = out[k];
             const float *v = y + 8 * k;
-            const uint32_t o[4] = { pack(v[0] * e.x + D.x * low_of(raw[k][0]), v[1] * e.y + D.x * high_of(raw[k][0])),
-                                    pack(v[2] * e.x + D.y * low_of(raw[k][1]), v[3] * e.y + D.y * high_of(raw[k][1])),
-                                    pack(v[4] * e.z + D.x * low_of(raw[k][2]), v[5] * e.w + D.x * high_of(raw[k][2])),
-                                    pack(v[6] * e.z + D.y * low_of(raw[k][3]), v[7] * e.w + D.y * high_of(raw[k][3])) };
+            const uint32_t o[4] = { pack(v[0] * e.x + D0 * low_of(raw[k][0]), v[1] * e.y + D0 * high_of(raw[k][0])),
+                                    pack(v[2] * e.x + D1 * low_of(raw[k][1]), v[3] * e.y + D1 * high_of(raw[k][1])),
+                                    pack(v[4] * e.z + D0 * low_of(raw[k][2]), v[5] * e.w + D0 * high_of(raw[k][2])),
+                                    pack(v[6] * e.z + D1 * low_of(raw[k][3]), v[7] * e.w + D1 * high_of(raw[k][3])) };
             if (REV) source_sums(src, dD, k, tile);
             stmatrix_t_at(tile + moff + k * 16 * 128, o);
         }
@@ -883,20 +809,20 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         if (tid == 0) bulk_wait_read<0>();             // the other tile has left: it is free after the barrier
         together();
         if (tid == 0) {
-            tma_store3(&maps.y, tile, my_head() * FP, chunk() * FQ, my_b());
+            tma_store3(&maps.y, tile, head * FP, c * FQ, it.b);
             bulk_commit();
         }
         if (REV) store_sources();
         steps++;
-        if (REV && more && tid == 0) ask_for_x(chunk() - 1);
+        if (REV && more && tid == 0) ask_for_x(c - 1);
     }
 
     /* One chunk; false: it was the last. */
     __device__ __forceinline__ bool step(fragments &x, fragments &xn)
     {
-        const bool   more = left > 0;
+        const bool   more = c != last_c;
         scan_stage  &t = sm.st[s];
-        const int    sn = s + 1 == scan_smem<SLOW>::STAGES ? 0 : s + 1, phn = sn ? ph : ph ^ 1;
+        const int    sn = next_stage<SLOW>(s), phn = sn ? ph : ph ^ 1;
         if (SLOW) {                                    // registers are short: x comes when it is needed
             fetch(s, ph);
             scale(x);
@@ -921,121 +847,118 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
             for (int k = 0; k < 8; k++)
 #pragma unroll
                 for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
-            if ((REV || WHAT == SCAN_SAVE) && (chunk() & 1) == REV) save_state(ha);
+            if (saves_states(WHAT, REV) && (c & 1) == REV) save_state(ha);
         }
         if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products(ha, x, t, last.w, keep);
         else                                                  products(ha, x, t, keep);
-        if (WHAT == SCAN_OUT) {
+        if (has_output(WHAT)) {
             leave(more, xn, sn, phn);
         } else if (!SLOW && more) {
             fetch(sn, phn);
             scale(xn);
         }
         wgmma_wait<0>();
-        if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
+        if (lane == 0) mbar_arrive(smem_address(&sm.empty[SLOW][s]));
         s  = sn;
         ph = phn;
-        left--;
+        c += REV ? -1 : 1;
         return more;
     }
 
-    __device__ __forceinline__ scan_item take(int n)
+    __device__ __forceinline__ void take(int n)
     {
-        const scan_item it = piece_at<REV, WHAT>(a, r, n);
-        auto &k = sm.kept[wg * 4 + warp];
-        left = it.to - it.from - 1;
-        __syncwarp();
-        if (lane == 0) {
-            k.n    = n;
-            k.b    = it.b;
-            k.head = it.pair * HEADS + wg;
-            k.last = REV ? a.K - it.to : it.to - 1;
-        }
-        __syncwarp();
-        return it;
+        it   = item_of(a, item_at(n));
+        head = it.pair * HEADS + wg;
+        c      = REV ? it.c0 + it.chunks - 1 : it.c0;
+        last_c = REV ? it.c0 : it.c0 + it.chunks - 1;
     }
-    /* Piece n; returns it, so that nobody has to keep it meanwhile. */
-    __device__ __forceinline__ int walk(int n)
+    __device__ __forceinline__ void walk(int n)
     {
         fragments A, B;                                // scaled x of two chunks in flight
-        {
-            const scan_item it = take(n);
-            const int       head = it.pair * HEADS + wg;
-            after = total = 0;
-            if (WHAT == SCAN_OUT) {
-                float2 D = make_float2(0, 0);
-                if (a.skip_cols) {
-                    D.x = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(0)];
-                    D.y = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(1)];
-                }
-                sm.D[threadIdx.x] = D;
-            }
-            if (REV && WHAT == SCAN_OUT) {
-                sm.skip[wg][tid] = make_float2(0, 0);
-                if (tid == 0) ask_for_x(chunk());
-            }
-            enter_state(it);
+        take(n);
+        D0 = D1 = after = total = 0;
+        if (has_output(WHAT) && a.skip_cols) {
+            D0 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(0)];
+            D1 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(1)];
         }
+        if (REV && has_output(WHAT)) {
+            sm.skip[wg][tid] = make_float2(0, 0);
+            if (tid == 0) ask_for_x(c);
+        }
+        enter_state();
         if (!SLOW) {
             fetch(s, ph);
             scale(A);
         }
-        while (step(A, B) && step(SLOW ? A : B, A)) { }
-        n = sm.kept[wg * 4 + warp].n;
-        const scan_item it = piece_at<REV, WHAT>(a, r, n);
-        leave_state(it);
-        if (REV && WHAT == SCAN_OUT) store_skip_sums(it);
-        return n;
+        while (step(A, B) && (SLOW || step(B, A))) { }
+        asm volatile("" : "+r"(n));                    // so that nothing of this is kept in registers all the way
+        take(n);
+        leave_state();
+        if (REV && has_output(WHAT)) store_skip_sums();
     }
 };
 
 template <bool REV, int WHAT, bool SLOW>
-static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps, const scan_ranges &r)
+static __device__ __forceinline__ unsigned walk_items(scan_smem &sm, const fused_task &a, const scan_maps &maps,
+                                                      unsigned steps)
+{
+    scan_walk<REV, WHAT, SLOW> w(sm, a, maps, steps);
+    for (int n = 0; item_at(n) < a.items; n++)
+        if (walks<REV, WHAT, SLOW>(sm, a, n)) w.walk(n);
+    return w.steps;
+}
+
+/* Items in range first, then those with a slow chunk, as a rule none: each pass has a loop without the other's code. */
+template <bool REV, int WHAT>
+static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps)
 {
     MBA_DYNAMIC_SMEM(smem);
-    scan_smem<SLOW> &sm = *(scan_smem<SLOW> *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
+    scan_smem &sm = *(scan_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
     if (threadIdx.x == 0) {
-        for (int i = 0; i < scan_smem<SLOW>::STAGES; i++) {
-            mbar_init(smem_address(&sm.full[i]), 1);
-            mbar_init(smem_address(&sm.empty[i]), 4 * HEADS);
+        for (int i = 0; i < 2 * STAGES; i++) {
+            mbar_init(smem_address(&sm.full[0][i]), 1);
+            mbar_init(smem_address(&sm.empty[0][i]), 4 * HEADS);
         }
         for (int i = 0; i < HEADS; i++)
             for (int j = 0; j < 2; j++) mbar_init(smem_address(&sm.came[i][j]), 1);
         mbar_init_done();
     }
-    if (threadIdx.x < PIECE_WORDS) sm.slow[threadIdx.x] = 0;
+    if (threadIdx.x < ITEM_WORDS) sm.slow[threadIdx.x] = 0;
     __syncthreads();
-    const bool any = find_slow<REV, WHAT, SLOW>(sm, a, r);
-    if (SLOW && !any) return;
+    find_slow<REV>(sm, a);
     if (threadIdx.x >= 128 * HEADS) {
         regs_give<24>();
-        if (threadIdx.x == 128 * HEADS) scan_produce<REV, WHAT, SLOW>(sm, a, maps, r);
+        if (threadIdx.x != 128 * HEADS) return;
+        scan_produce<REV, WHAT, false>(sm, a, maps);
+        if (*(volatile int *)&sm.any) scan_produce<REV, WHAT, true>(sm, a, maps);
         return;
     }
     regs_take<240>();
-    scan_walk<REV, WHAT, SLOW> w(sm, a, maps, r);
-    for (int n = 0; n < pieces_of<WHAT>(a, r); n++)
-        if (walks(sm, piece_at<REV, WHAT>(a, r, n), n)) n = w.walk(n);
-    if (WHAT == SCAN_OUT && w.tid == 0) bulk_wait<0>();
+    const unsigned steps = walk_items<REV, WHAT, false>(sm, a, maps, 0);
+    if (__any_sync(0xffffffffu, *(volatile int *)&sm.any)) {       // a vote: else products below it are serialized
+        bar_sync<3, 128 * HEADS>();                    // nobody reads the stage that C B^T with decays goes to
+        walk_items<REV, WHAT, true>(sm, a, maps, steps);
+    }
+    if (has_output(WHAT) && (threadIdx.x & 127) == 0) bulk_wait<0>();
 }
 
 #endif
 
-template <int WHAT, bool SLOW>
+template <int WHAT>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
-ssd_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps, const __grid_constant__ scan_ranges r)
+ssd_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<false, WHAT, SLOW>(a, maps, r);
+    scan_block_run<false, WHAT>(a, maps);
 #endif
 }
 
-template <int WHAT, bool SLOW>
+template <int WHAT>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
-ssd_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps, const __grid_constant__ scan_ranges r)
+ssd_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<true, WHAT, SLOW>(a, maps, r);
+    scan_block_run<true, WHAT>(a, maps);
 #endif
 }
 

@@ -19,15 +19,17 @@
  * A head with a chunk beyond the range of a pivot counts as zero in ssd_bwd_bc; ssd_bwd_slow does its pairs token by
  * token in fp32.
  *
- * kernel     ssd_bwd_slow    128 positions per block, a thread per n, heads beyond the range in turn; none: leaves
- * launch     grid B K/2 G, block 128, dynamic smem 64 KB
- * kernel     ssd_bwd_bc      one producer thread, two warps for <H1, G1>, two warpgroups of 240 registers; two stages
- * launch     grid B K/2 G, block 384, dynamic smem 227 KB
+ * kernel     ssd_bwd_slow    blocks take 128 positions of a group after another, a thread per n, heads beyond the range
+ *            in turn; none: leaves
+ * launch     grid min(B K/2 G, SMs), block 128, dynamic smem 64 KB
+ * kernel     ssd_bwd_bc      persistent; one producer thread, two warps for <H1, G1>, two warpgroups of 240 registers;
+ *            a ring of two stages that goes on from block to block
+ * launch     grid min(B K/2 G, SMs), block 384, dynamic smem 227 KB
  * moves      per pair and head: x, dy 32 KB, H1, G1 32 KB; tensor 2 x 1024 cycles
  * kernel     ssd_finish      128 positions x 32 heads per block: ddt, and parts of dA_log, ddt_bias
  * kernel     ssd_sums        8 columns per block, 32 threads each; parts in order
  * resources  sm_90a, CUDA 13.0: 168 registers (ssd_bwd_bc), no spill
- * measured   the prototype of ssd_bwd_bc, without q and row: 148 us at 1.3b 4 x 4096, 79 % of DRAM
+ * measured   ssd.md; the prototype of ssd_bwd_bc, without q and row: 148 us at 1.3b 4 x 4096, 79 % of DRAM
  * order      fixed: heads ascend, positions in turn, partial sums in order */
 #ifndef MBA_SSD_FUSED_BC_CUH
 #define MBA_SSD_FUSED_BC_CUH
@@ -36,13 +38,12 @@
 
 enum { PAIR = 2 * FQ };                                /* positions of two chunks */
 
-/* Word w of a row that save_state wrote holds n = 8 (w % 16) + 2 (w / 16) and n + 1. */
+/* Word w of a row that save_state wrote holds n = 32 (w / 16) + 8 (w % 4) + 2 (w / 4 % 4) and n + 1. */
 
 /* A block of 128 positions of a group. */
 struct pair_block { int b, g, c2; };
-static __device__ __forceinline__ pair_block pair_block_of(const fused_task &a)
+static __device__ __forceinline__ pair_block pair_block_of(const fused_task &a, unsigned z)
 {
-    unsigned   z = blockIdx.x;
     pair_block k;
     k.c2 = digit(z, a.K / 2);
     k.b  = digit(z, a.B);
@@ -69,7 +70,7 @@ struct slow_steps { float dt[PAIR], decay[PAIR], dest[4][PAIR], src[4][PAIR], en
 /* Element p of column n (thread n) of a state that a walk saved. */
 static __device__ __forceinline__ float saved_at(const uint32_t *saved, int p)
 {
-    const int      n = (int)threadIdx.x, w = (n >> 1 & 3) * 16 + (n >> 4) * 2 + (n >> 3 & 1);       // backwards
+    const int      n = (int)threadIdx.x, w = (n >> 5) * 16 + (n >> 1 & 3) * 4 + (n >> 3 & 3);       // backwards
     const uint32_t v = saved[p * (FN / 2) + w];
     return n & 1 ? high_of(v) : low_of(v);
 }
@@ -171,19 +172,32 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
     a.q[bh * a.K * FQ + l0 + n] = ddA;                 // as it is; ssd_finish knows
 }
 
+/* Flags of all heads of this block's pairs at once: as a rule none is set, and looking is all there is to do. */
+static __device__ __forceinline__ bool any_slow(const fused_task &a)
+{
+    const int pairs = a.B * (a.K / 2) * a.G, mine = (pairs - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
+    bool      any = false;
+#pragma unroll 4
+    for (int i = (int)threadIdx.x; i < mine * a.J; i += PAIR) {
+        const pair_block k = pair_block_of(a, blockIdx.x + (unsigned)(i / a.J) * gridDim.x);
+        any |= slow_pair(a, k.b, k.g * a.J + i % a.J, k.c2);
+    }
+    return __syncthreads_or(any);
+}
+
 static __global__ void __launch_bounds__(PAIR) ssd_bwd_slow(const __grid_constant__ fused_task a)
 {
     MBA_DYNAMIC_SMEM(smem);
     __shared__ slow_steps s;
-    const pair_block k = pair_block_of(a);
-    bool             first = true;
-    bool             any = false;
-    for (int h = (int)threadIdx.x; h < a.J; h += PAIR) any |= slow_pair(a, k.b, k.g * a.J + h, k.c2);
-    if (!__syncthreads_or(any)) return;
-    for (int h = k.g * a.J; h < (k.g + 1) * a.J; h++) {
-        if (!slow_pair(a, k.b, h, k.c2)) continue;
-        slow_head(*(slow_smem *)smem, s, a, k, h, first);
-        first = false;
+    if (!any_slow(a)) return;
+    for (unsigned z = blockIdx.x; z < (unsigned)(a.B * (a.K / 2) * a.G); z += gridDim.x) {
+        const pair_block k = pair_block_of(a, z);
+        bool             first = true;
+        for (int h = k.g * a.J; h < (k.g + 1) * a.J; h++) {
+            if (!slow_pair(a, k.b, h, k.c2)) continue;
+            slow_head(*(slow_smem *)smem, s, a, k, h, first);
+            first = false;
+        }
     }
 }
 
@@ -195,48 +209,57 @@ enum { BC_STAGES = 2, DOT_WARPS = 2 };
 enum { END_DOT = 0, END_OUT = DOT_WARPS, END_Q = END_OUT + 4 };
 static_assert(END_Q + 4 == SSD_ENDS, "what the plan asks for");
 
-struct bc_stage {
-    unsigned char dy[2][TILE_BYTES], x[2][TILE_BYTES], h[2 * TILE_BYTES], g[2 * TILE_BYTES];
-    float         rec[2][256];
-};
+struct bc_stage { unsigned char dy[2][TILE_BYTES], x[2][TILE_BYTES], h[2 * TILE_BYTES], g[2 * TILE_BYTES]; };
 struct bc_smem {
-    bc_stage      st[BC_STAGES];
-    unsigned char xs[2][TILE_BYTES];                   /* x' of both chunks: operand of dCB */
-    union {                                            /* C B^T as threads want it; at the end dCB 00, 10, 11 */
-        struct { uint4 own[4][256], low[4][128]; } pairs;
-        unsigned char m[3][TILE_BYTES];
-    };
-    uint4         c[8][256], b[8][128];                /* C, and B of chunk 0, as threads want it */
+    bc_stage      st[BC_STAGES];                       /* x becomes x' where it lies */
+    unsigned char c[2][2 * TILE_BYTES], b[2][2 * TILE_BYTES];      /* C, B of both chunks, n in the order of states */
+    unsigned char m[3][TILE_BYTES];                    /* C B^T 00, 10, 11; at the end dCB */
+    float         rec[BC_STAGES][2][REC];
     float4        had[256];                            /* products with the sums before this head: q, row */
     float         had_end[256];                        /* and the one that goes into `ends` */
+    unsigned      turn[256];                           /* with resets: heads so far, as registers are short */
     uint64_t      full[BC_STAGES], empty[BC_STAGES];
+    uint64_t      scaled[2][BC_STAGES];                /* x' of a chunk is there */
+    uint64_t      pairs;                               /* C B^T is */
+    int           pair[BC_STAGES];                     /* (sequence, head, pair of chunks) of a stage */
     int           resets[2][FQ];
-    pair_block    where;
-    int           slow;                                /* some head is beyond the range */
+    struct { pair_block at; unsigned block, n; int slow; } where[2];     /* each warpgroup's own; slow: some head is */
+    unsigned      blocks;
 };
 static_assert(sizeof(bc_smem) + 1024 <= SSD_BC_SMEM, "the plan asks for less");
+static_assert(sizeof(bc_stage) % 1024 == 0, "tiles begin at multiples of 1 KB");
 
-struct bc_maps { CUtensorMap x, dy, h, g; };
+struct bc_maps { CUtensorMap x, dy, h, g, cb, low; };
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
-/* This and the next have 24 registers: what they need of the block they read from shared memory. */
+static __device__ __forceinline__ unsigned pair_blocks(const fused_task &a)
+{
+    return (unsigned)(a.B * (a.K / 2) * a.G);
+}
+
+/* This and the next have 24 registers. */
 static __device__ __forceinline__ void bc_produce(bc_smem &sm, const fused_task &a, const bc_maps &maps)
 {
-    for (int i = 0; i < a.J; i++) {
-        const uint32_t bar = smem_address(&sm.full[i % BC_STAGES]);
-        bc_stage      &t = sm.st[i % BC_STAGES];
-        mbar_wait(smem_address(&sm.empty[i % BC_STAGES]), (i / BC_STAGES & 1) ^ 1);
-        mbar_expect(bar, 8 * TILE_BYTES + 2 * REC * 4);
-        const pair_block &k = sm.where;
-        const int         h = k.g * a.J + i, z = (k.b * a.H + h) * (a.K / 2) + k.c2;
+    unsigned turn = 0;
+    for (unsigned block = blockIdx.x; block < pair_blocks(a); block += gridDim.x) {
+        const pair_block k = pair_block_of(a, block);
 #pragma unroll 1
-        for (int c = 0; c < 2; c++) {
-            tma_load3(smem_address(t.x[c]), &maps.x, bar, h * FP, k.c2 * PAIR + FQ * c, k.b);
-            tma_load3(smem_address(t.dy[c]), &maps.dy, bar, h * FP, k.c2 * PAIR + FQ * c, k.b);
-            tma_load3(smem_address(t.g) + c * TILE_BYTES, &maps.g, bar, 64 * c, 0, z);
-            tma_load3(smem_address(t.h) + c * TILE_BYTES, &maps.h, bar, 64 * c, 0, z);
-            bulk_load(smem_address(t.rec[c]), a.rec_plain + ((int64_t)z * 2 + c) * REC, REC * 4, bar);
+        for (int i = 0; i < a.J; i++, turn++) {
+            const int      s = turn % BC_STAGES, h = k.g * a.J + i, z = (k.b * a.H + h) * (a.K / 2) + k.c2;
+            const uint32_t bar = smem_address(&sm.full[s]);
+            bc_stage      &t = sm.st[s];
+            mbar_wait(smem_address(&sm.empty[s]), (turn / BC_STAGES & 1) ^ 1);
+            sm.pair[s] = z;
+            mbar_expect(bar, 8 * TILE_BYTES + 2 * REC * 4);
+#pragma unroll 1
+            for (int c = 0; c < 2; c++) {
+                tma_load3(smem_address(t.x[c]), &maps.x, bar, h * FP, k.c2 * PAIR + FQ * c, k.b);
+                tma_load3(smem_address(t.g) + c * TILE_BYTES, &maps.g, bar, 64 * c, 0, z);
+                bulk_load(smem_address(sm.rec[s][c]), a.rec_plain + ((int64_t)z * 2 + c) * REC, REC * 4, bar);
+                tma_load3(smem_address(t.dy[c]), &maps.dy, bar, h * FP, k.c2 * PAIR + FQ * c, k.b);
+                tma_load3(smem_address(t.h) + c * TILE_BYTES, &maps.h, bar, 64 * c, 0, z);
+            }
         }
     }
 }
@@ -244,12 +267,13 @@ static __device__ __forceinline__ void bc_produce(bc_smem &sm, const fused_task 
 /* kappa <H1, G1>, by two warps that would have nothing to do; both tiles lie in the same order. */
 static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
 {
-    const int thread = (int)threadIdx.x - 256 - 32;
-    for (int i = 0; i < a.J; i++) {
-        const bc_stage &t = sm.st[i % BC_STAGES];
-        const uint4    *u = (const uint4 *)t.h + thread;
-        float           sum = 0;
-        mbar_wait(smem_address(&sm.full[i % BC_STAGES]), i / BC_STAGES & 1);
+    const int      thread = (int)threadIdx.x - 256 - 32;
+    const unsigned turns = (pair_blocks(a) - blockIdx.x + gridDim.x - 1) / gridDim.x * (unsigned)a.J;
+    for (unsigned turn = 0; turn < turns; turn++) {
+        const int    s = turn % BC_STAGES;
+        const uint4 *u = (const uint4 *)sm.st[s].h + thread;
+        float        sum = 0;
+        mbar_wait(smem_address(&sm.full[s]), turn / BC_STAGES & 1);
 #pragma unroll 1
         for (int e = 0; e < 2 * TILE_BYTES / 16 / (32 * DOT_WARPS); e++, u += 32 * DOT_WARPS) {
             const uint4 x = u[0], y = u[2 * TILE_BYTES / 16];                  // g lies behind h
@@ -260,55 +284,11 @@ static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
         }
         sum = warp_sum(sum);
         if (thread % 32) continue;
-        const pair_block &k = sm.where;
-        const int         flags = (int)t.rec[0][REC_FLAGS] | (int)t.rec[1][REC_FLAGS];
-        const int         z = (k.b * a.H + k.g * a.J + i) * (a.K / 2) + k.c2;
-        if (!flags) sum *= __expf(t.rec[1][REC_BEFORE] + t.rec[0][REC_AFTER]);
-        a.ends[(int64_t)z * SSD_ENDS + thread / 32] = flags ? 0 : sum;
-        mbar_arrive(smem_address(&sm.empty[i % BC_STAGES]));
+        const int flags = (int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS];
+        if (!flags) sum *= __expf(sm.rec[s][1][REC_BEFORE] + sm.rec[s][0][REC_AFTER]);
+        a.ends[(int64_t)sm.pair[s] * SSD_ENDS + thread / 32] = flags ? 0 : sum;
+        mbar_arrive(smem_address(&sm.empty[s]));
     }
-}
-
-/* u += sum over my columns of fragment times sums, for my rows (x) and those eight below (y). */
-template <int COUNT>
-static __device__ __forceinline__ float2 rows_dot(const float (&sums)[COUNT], const uint4 *fragment, int step)
-{
-    float2 u = make_float2(0, 0);
-#pragma unroll
-    for (int i = 0; i < COUNT / 8; i++) {
-        const uint4  v = fragment[i * step];
-        const float *d = sums + 8 * i;
-        u.x += low_of(v.x) * d[0] + high_of(v.x) * d[1] + low_of(v.z) * d[4] + high_of(v.z) * d[5];
-        u.y += low_of(v.y) * d[2] + high_of(v.y) * d[3] + low_of(v.w) * d[6] + high_of(v.w) * d[7];
-    }
-    return u;
-}
-
-/* The same for a diagonal block of 64 x 64, on and below the diagonal alone: above it the products of two pivots may
- * overflow, and zero times infinity is not zero. Warp w has rows 16 w + g (and + 8), numbers 8 i .. of columns
- * 16 i + 2 t .. */
-static __device__ __forceinline__ float2 lower_dot(const float (&sums)[32], const uint4 *fragment, int step, int warp,
-                                                   int lane)
-{
-    const int first = 2 * (lane & 3), g = lane >> 2;
-    float2    u = make_float2(0, 0);
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const float *d = sums + 8 * i;
-        if (i > warp) continue;
-        const uint4 v = fragment[i * step];
-        u.y += low_of(v.y) * d[2] + high_of(v.y) * d[3];
-        if (i < warp || first <= g) {
-            u.x += low_of(v.x) * d[0];
-            u.y += low_of(v.w) * d[6];
-        }
-        if (i < warp || first < g) {
-            u.x += high_of(v.x) * d[1];
-            u.y += high_of(v.w) * d[7];
-        }
-        if (i < warp) u.x += low_of(v.z) * d[4] + high_of(v.z) * d[5];
-    }
-    return u;
 }
 
 /* A consumer warpgroup: the rows of chunk I of the pair. DOCS: resets keep some rows from the ends of the pair. */
@@ -319,121 +299,136 @@ template <int I, bool DOCS> struct bc_rows {
     int       tid, warp, lane, t4, row;
     uint32_t  moff;                                    /* my row for ldmatrix and stmatrix */
     float     dC[64], dB[64], own[32], low[32];        /* own: diagonal block of dCB; low: block 10 (I = 1) */
-    fragments f;
 
-    __device__ __forceinline__ bc_rows(bc_smem &smem, const fused_task &task) : sm(smem), a(task)
+    __device__ __forceinline__ bc_rows(bc_smem &smem, const fused_task &task) : sm(smem), a(task) { }
+
+    /* Made anew for each part of a block, or what follows from it would be kept in registers from part to part. */
+    __device__ __forceinline__ void find_place()
     {
-        tid  = threadIdx.x & 127;
+        uint32_t thread = threadIdx.x;
+        pin(thread);
+        tid  = (int)thread & 127;
         warp = tid >> 5;
         lane = tid & 31;
         t4   = lane & 3;
         row  = 16 * warp + (lane >> 2);
         const int r = 16 * warp + (lane & 15);
         moff = (uint32_t)(r * 128);
-        sm.had[I * 128 + tid] = make_float4(0, 0, 0, 0);
-        sm.had_end[I * 128 + tid] = 0;
     }
-    __device__ __forceinline__ void begin_sums()
-    {
-#pragma unroll
-        for (int i = 0; i < 64; i++) dC[i] = dB[i] = 0;
-#pragma unroll
-        for (int i = 0; i < 32; i++) own[i] = low[i] = 0;
-    }
+    static __device__ __forceinline__ void together() { bar_sync<2 + I, 128>(); }
     __device__ __forceinline__ uint32_t piece(int i) const        /* 16 columns from 16 i on */
     {
         return moff + (((2 * i + (uint32_t)(lane >> 4)) ^ (moff >> 7 & 7)) << 4);
     }
-    __device__ __forceinline__ int64_t token(int q) const { return (int64_t)sm.where.c2 * PAIR + I * FQ + row + 8 * q; }
+    __device__ __forceinline__ const pair_block &where() const { return sm.where[I].at; }
+    __device__ __forceinline__ int token(int q) const { return where().c2 * PAIR + I * FQ + row + 8 * q; }
 
     /* ---- what all heads share ---- */
 
     /* Rows of B, C and their gradients in memory. A thread's numbers 4 j .. of a row of sums (word 4 j + t4, see
-     * above), with j = piece + 4 c, are numbers 2 c and 2 c + 1 of the 16-byte piece 4 piece + t4 of the row: four of these are
-     * all it has of a row, and four lanes take 64 bytes side by side. */
+     * above), with j = 4 piece + c, are numbers 2 c and 2 c + 1 of the 16-byte piece 4 piece + t4 of the row: four of
+     * these are all it has of a row, and four lanes take 64 bytes side by side. */
     __device__ __forceinline__ uint4 piece_of(const strided<const bf16> &m, int q, int piece_at) const
     {
         if (token(q) >= a.L) return make_uint4(0, 0, 0, 0);
-        return *(const uint4 *)(m.row(sm.where.b, token(q), sm.where.g) + 8 * (4 * piece_at + t4));
+        return *(const uint4 *)(m.row(where().b, token(q), where().g) + 8 * (4 * piece_at + t4));
     }
     static __device__ __forceinline__ uint32_t word_of(const uint4 &v, int c)
     {
         return c == 0 ? v.x : c == 1 ? v.y : c == 2 ? v.z : v.w;
     }
-    /* Fragment i (16 columns of sums) out of pieces 2 (i % 2) and 2 (i % 2) + 1 of my two rows. */
-    static __device__ __forceinline__ void fragment_of(uint32_t (&v)[4], const uint4 (&two)[2][2], int i)
+    /* Two fragments (16 columns of sums each) out of every piece of my two rows. */
+    __device__ __forceinline__ void put_rows_of(unsigned char *tiles, const uint4 (&pieces)[4][2]) const
     {
-#pragma unroll
-        for (int e = 0; e < 4; e++) v[e] = word_of(two[e >> 1][e & 1], i >> 1);
-    }
-    __device__ __forceinline__ void load_pairs(uint32_t (&v)[4][4], const bf16 *from) const
-    {
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                v[i][e] = *(const uint32_t *)(from + (row + 8 * (e & 1)) * FQ + 8 * (2 * i + (e >> 1)) + 2 * t4);
-    }
-    __device__ __forceinline__ void put_rows_of(uint4 *to, int step, const uint4 (&pieces)[2][2][2]) const
-    {
-        uint32_t v[4];
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            fragment_of(v, pieces[i & 1], i);
-            to[i * step] = make_uint4(v[0], v[1], v[2], v[3]);
+            uint32_t v[4];
+#pragma unroll
+            for (int e = 0; e < 4; e++) v[e] = word_of(pieces[i >> 1][e & 1], 2 * (i & 1) + (e >> 1));
+            stmatrix_at(smem_address(tiles) + (i >> 2) * TILE_BYTES + piece(i & 3), v);
         }
     }
-    /* Everything is asked for before anything is waited for. */
-    __device__ __forceinline__ void load_shared()
+    __device__ __forceinline__ void ask_for_pairs(const bc_maps &maps)
     {
-        const bf16 *cb = a.cb + (((int64_t)sm.where.b * a.K + 2 * sm.where.c2 + I) * a.G + sm.where.g) * FQ * FQ;
-        const bf16 *cl = a.cb_low + (((int64_t)sm.where.b * (a.K / 2) + sm.where.c2) * a.G + sm.where.g) * FQ * FQ;
-        uint4       c[2][2][2], b[2][2][2];
-        uint32_t    here[4][4], below[4][4];
+        const uint32_t bar = smem_address(&sm.pairs);
+        const int      z = (where().b * (a.K / 2) + where().c2) * a.G + where().g;
+        const int      first = (where().b * a.K + 2 * where().c2) * a.G + where().g;
+        mbar_expect(bar, 3 * TILE_BYTES);
+        tma_load3(smem_address(sm.m[0]), &maps.cb, bar, 0, 0, first);
+        tma_load3(smem_address(sm.m[1]), &maps.low, bar, 0, 0, z);
+        tma_load3(smem_address(sm.m[2]), &maps.cb, bar, 0, 0, first + a.G);
+    }
+    /* A block's 128 positions of a group. Everything is asked for before anything is waited for. */
+    __device__ __forceinline__ void begin(unsigned block, unsigned n, const bc_maps &maps)
+    {
+        uint4 c[4][2], b[4][2];
+        find_place();
+        if (tid == 0) {
+            sm.where[I].at    = pair_block_of(a, block);
+            sm.where[I].block = block;
+            sm.where[I].n     = n;
+            sm.where[I].slow  = 0;
+        }
+        bar_sync<1, 256>();                            // both are done with the block before
+        if (I == 1 && tid == 0) ask_for_pairs(maps);
 #pragma unroll
         for (int e = 0; e < 8; e++) {
-            c[e >> 2][e >> 1 & 1][e & 1] = piece_of(a.cm, e & 1, e >> 1);
-            if (I == 0) b[e >> 2][e >> 1 & 1][e & 1] = piece_of(a.bm, e & 1, e >> 1);
+            c[e >> 1][e & 1] = piece_of(a.cm, e & 1, e >> 1);
+            b[e >> 1][e & 1] = piece_of(a.bm, e & 1, e >> 1);
         }
-        load_pairs(here, cb);
-        if (I == 1) load_pairs(below, cl);
-        put_rows_of(&sm.c[0][I * 128 + tid], 256, c);
-        if (I == 0) put_rows_of(&sm.b[0][tid], 128, b);
+        if (DOCS && I == 0) {
+            count_resets(sm.resets[0], a, where().b, 2 * where().c2);
+            count_resets(sm.resets[1], a, where().b, 2 * where().c2 + 1);
+        }
+        put_rows_of(sm.c[I], c);
+        put_rows_of(sm.b[I], b);
+        __syncwarp();
+        fence_async();                                 // products at the end read them
+        sm.had[I * 128 + tid] = make_float4(0, 0, 0, 0);
+        sm.had_end[I * 128 + tid] = 0;
+        if (DOCS) bar_sync<1, 256>();
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            sm.pairs.own[i][I * 128 + tid] = make_uint4(here[i][0], here[i][1], here[i][2], here[i][3]);
-            if (I == 1) sm.pairs.low[i][tid] = make_uint4(below[i][0], below[i][1], below[i][2], below[i][3]);
-        }
+        for (int i = 0; i < 64; i++) dC[i] = dB[i] = 0;
+#pragma unroll
+        for (int i = 0; i < 32; i++) own[i] = low[i] = 0;
     }
 
     /* ---- a head ---- */
 
+    static __device__ __forceinline__ void scale(uint32_t (&to)[4], const uint32_t (&v)[4], uint2 u0, uint2 u1)
+    {
+        to[0] = times(v[0], u0.x, u0.y);
+        to[1] = times(v[1], u1.x, u1.y);
+        to[2] = times(v[2], u0.x, u0.y);
+        to[3] = times(v[3], u1.x, u1.y);
+    }
+    static __device__ __forceinline__ void pin_all(fragments &f)
+    {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) pin(f[i][j]);
+    }
     /* f = my rows of a tile times s0 (row) and s1 (row + 8). */
-    __device__ __forceinline__ void scaled(const unsigned char *tile, float s0, float s1)
+    __device__ __forceinline__ void scaled(fragments &f, const unsigned char *tile, float s0, float s1)
     {
         const uint2 u0 = split(s0, s0), u1 = split(s1, s1);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             uint32_t v[4];
             ldmatrix_at(v, smem_address(tile) + piece(i));
-            f[i][0] = times(v[0], u0.x, u0.y);
-            f[i][1] = times(v[1], u1.x, u1.y);
-            f[i][2] = times(v[2], u0.x, u0.y);
-            f[i][3] = times(v[3], u1.x, u1.y);
+            scale(f[i], v, u0, u1);
         }
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-#pragma unroll
-            for (int j = 0; j < 4; j++) pin(f[i][j]);
+        pin_all(f);
     }
     /* sums += f (a state of 64 p x 128 n), or f (rows of x')^T */
-    __device__ __forceinline__ void by_state(float (&sums)[64], const unsigned char *state)
+    static __device__ __forceinline__ void by_state(float (&sums)[64], const fragments &f, const unsigned char *state)
     {
         const uint64_t d = mdesc(smem_address(state), TILE_BYTES);
 #pragma unroll
         for (int i = 0; i < 4; i++) wgmma_n128_rs<1>(sums, f[i], d + ((i * 2048) >> 4), 1);
     }
-    __device__ __forceinline__ void by_rows(float (&sums)[32], const unsigned char *tile)
+    static __device__ __forceinline__ void by_rows(float (&sums)[32], const fragments &f, const unsigned char *tile)
     {
         const uint64_t d = mdesc(smem_address(tile));
 #pragma unroll
@@ -446,78 +441,155 @@ template <int I, bool DOCS> struct bc_rows {
     }
 
     /* Scales of a row, read where they are wanted: registers are short. A head beyond the range counts as zero. */
-    static __device__ __forceinline__ bool is_slow(const bc_stage &t)
+    __device__ __forceinline__ bool is_slow(int s) const
     {
-        return ((int)t.rec[0][REC_FLAGS] | (int)t.rec[1][REC_FLAGS]) & IS_SLOW;
+        return ((int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS]) & IS_SLOW;
     }
-    __device__ __forceinline__ float e_of(const bc_stage &t, int r) const { return is_slow(t) ? 0 : t.rec[I][r]; }
-    __device__ __forceinline__ float f_of(const bc_stage &t, int r) const { return is_slow(t) ? 0 : t.rec[I][FQ + r]; }
+    __device__ __forceinline__ float e_of(int s, int r) const { return is_slow(s) ? 0 : sm.rec[s][I][r]; }
+    __device__ __forceinline__ float f_of(int s, int r) const { return is_slow(s) ? 0 : sm.rec[s][I][FQ + r]; }
     /* The same times kappa, in an order in which nothing underflows on the way: kappa alone may. */
-    __device__ __forceinline__ float e_kappa(const bc_stage &t, int r) const
+    __device__ __forceinline__ float e_kappa(int s, int r) const
     {
-        return e_of(t, r) * __expf(t.rec[1][REC_BEFORE]) * __expf(t.rec[0][REC_AFTER]);
+        return e_of(s, r) * __expf(sm.rec[s][1][REC_BEFORE]) * __expf(sm.rec[s][0][REC_AFTER]);
     }
-    __device__ __forceinline__ float f_kappa(const bc_stage &t, int r) const
+    __device__ __forceinline__ float f_kappa(int s, int r) const
     {
-        return f_of(t, r) * __expf(t.rec[0][REC_AFTER]) * __expf(t.rec[1][REC_BEFORE]);
+        return f_of(s, r) * __expf(sm.rec[s][0][REC_AFTER]) * __expf(sm.rec[s][1][REC_BEFORE]);
     }
     /* As seen from the end of the pair, from its beginning; 0 where a reset lies between. */
-    __device__ __forceinline__ float f_to_end(const bc_stage &t, int r) const
+    __device__ __forceinline__ float f_to_end(int s, int r) const
     {
         if (DOCS && (sm.resets[I][r] != sm.resets[I][FQ - 1] || (I == 0 && sm.resets[1][FQ - 1]))) return 0;
-        return I ? f_of(t, r) : f_kappa(t, r);
+        return I ? f_of(s, r) : f_kappa(s, r);
     }
-    __device__ __forceinline__ float e_from_begin(const bc_stage &t, int r) const
+    __device__ __forceinline__ float e_from_begin(int s, int r) const
     {
         if (DOCS && (sm.resets[I][r] || (I == 1 && sm.resets[0][FQ - 1]))) return 0;
-        return I ? e_kappa(t, r) : e_of(t, r);
+        return I ? e_kappa(s, r) : e_of(s, r);
     }
 
-    __device__ __forceinline__ void products(const bc_stage &t)
+    /* x' takes the place of x: a warp's rows are its own. f = x as seen from the end of the pair. */
+    __device__ __forceinline__ void scale_x(fragments &f, int s)
     {
-        const int r = row, r8 = row + 8;
-        scaled(t.x[I], f_of(t, r), f_of(t, r8));
+        const uint32_t tile = smem_address(sm.st[s].x[I]);
+        if (DOCS || I == 0) scaled(f, sm.st[s].x[I], f_to_end(s, row), f_to_end(s, row + 8));
+        if (DOCS) asm volatile("" : "+r"(s) :: "memory");      // what was read for one scale is read again for the next
+        if (DOCS) find_place();
+        const float    s0 = f_of(s, row), s1 = f_of(s, row + 8);
+        const uint2    u0 = split(s0, s0), u1 = split(s1, s1);
 #pragma unroll
-        for (int i = 0; i < 4; i++) stmatrix_at(smem_address(sm.xs[I]) + piece(i), f[i]);
+        for (int i = 0; i < 4; i++) {
+            uint32_t v[4], x[4];
+            ldmatrix_at(v, tile + piece(i));
+            scale(x, v, u0, u1);
+            stmatrix_at(tile + piece(i), x);
+#pragma unroll
+            for (int j = 0; j < 4 && !DOCS && I == 1; j++) f[i][j] = x[j];
+        }
+        pin_all(f);
         fence_async();
-        if (DOCS || I == 0) scaled(t.x[I], f_to_end(t, r), f_to_end(t, r8));
-        bar_sync<1, 256>();
+        __syncwarp();
+        if (lane == 0) mbar_arrive(smem_address(&sm.scaled[I][s]));
+    }
+    __device__ __forceinline__ void wait_x(int chunk, int s, uint32_t phase)
+    {
+        mbar_wait(smem_address(&sm.scaled[chunk][s]), phase);
+    }
+
+    /* The warpgroups meet at x' of chunk 0 alone, which both multiply with. */
+    __device__ __forceinline__ void products(int s, uint32_t phase)
+    {
+        const bc_stage &t = sm.st[s];
+        const int       r = row, r8 = row + 8;
+        fragments       f;
+        scale_x(f, s);
         wgmma_fence();
-        by_state(dB, t.g);
+        by_state(dB, f, t.g);
+        wgmma_commit();
+        if (!DOCS && I == 0) {
+            fragments d;                               // scaled while the product goes on: chunk 1 has no registers for it
+            scaled(d, t.dy[0], e_of(s, r), e_of(s, r8));
+            wait_x(0, s, phase);
+            wgmma_fence();
+            by_state(dC, d, t.h);
+            by_rows(own, d, t.x[0]);
+            finish_products();
+            return;
+        }
+        wgmma_wait<0>();
+        scaled(f, t.dy[I], e_from_begin(s, r), e_from_begin(s, r8));
+        wait_x(0, s, phase);
+        wgmma_fence();
+        by_state(dC, f, t.h);
+        if (!DOCS) by_rows(low, f, t.x[0]);
         finish_products();
-        if (DOCS || I == 1) {
-            scaled(t.dy[I], e_from_begin(t, r), e_from_begin(t, r8));
-            wgmma_fence();
-            by_state(dC, t.h);
-            if (!DOCS) by_rows(low, sm.xs[0]);
-            finish_products();
-        }
         if (DOCS && I == 1) {
-            scaled(t.dy[I], e_kappa(t, r), e_kappa(t, r8));
+            scaled(f, t.dy[1], e_kappa(s, r), e_kappa(s, r8));
             wgmma_fence();
-            by_rows(low, sm.xs[0]);
+            by_rows(low, f, t.x[0]);
             finish_products();
         }
-        scaled(t.dy[I], e_of(t, r), e_of(t, r8));
+        scaled(f, t.dy[I], e_of(s, r), e_of(s, r8));
+        if (DOCS) phase = sm.turn[I * 128 + tid] / BC_STAGES & 1;
+        if (I == 1) wait_x(1, s, phase);
         wgmma_fence();
-        if (!DOCS && I == 0) by_state(dC, t.h);
-        by_rows(own, sm.xs[I]);
+        by_rows(own, f, t.x[I]);
         finish_products();
     }
 
+    /* Sums over my columns of numbers of a tile times sums, for my rows (x) and those eight below (y). */
+    template <int COUNT> __device__ __forceinline__ float2 rows_dot(const float (&sums)[COUNT], const void *tiles) const
+    {
+        float2 u = make_float2(0, 0);
+#pragma unroll
+        for (int i = 0; i < COUNT / 8; i++) {
+            uint32_t     v[4];
+            const float *d = sums + 8 * i;
+            ldmatrix_at(v, smem_address(tiles) + (i >> 2) * TILE_BYTES + piece(i & 3));
+            u.x += low_of(v[0]) * d[0] + high_of(v[0]) * d[1] + low_of(v[2]) * d[4] + high_of(v[2]) * d[5];
+            u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3] + low_of(v[3]) * d[6] + high_of(v[3]) * d[7];
+        }
+        return u;
+    }
+    /* The same for a diagonal block of 64 x 64, on and below the diagonal alone: above it the products of two pivots may
+     * overflow, and zero times infinity is not zero. Warp w has rows 16 w + g (and + 8), numbers 8 i .. of columns
+     * 16 i + 2 t .. */
+    __device__ __forceinline__ float2 lower_dot(const float (&sums)[32], const void *tile) const
+    {
+        const int first = 2 * t4, g = lane >> 2;
+        float2    u = make_float2(0, 0);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float *d = sums + 8 * i;
+            uint32_t     v[4];
+            if (i > warp) continue;
+            ldmatrix_at(v, smem_address(tile) + piece(i));
+            u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3];
+            if (i < warp || first <= g) {
+                u.x += low_of(v[0]) * d[0];
+                u.y += low_of(v[3]) * d[6];
+            }
+            if (i < warp || first < g) {
+                u.x += high_of(v[0]) * d[1];
+                u.y += high_of(v[3]) * d[7];
+            }
+            if (i < warp) u.x += low_of(v[2]) * d[4] + high_of(v[2]) * d[5];
+        }
+        return u;
+    }
     static __device__ __forceinline__ float over_columns(float x)          /* the four lanes of a row */
     {
         x += __shfl_xor_sync(0xffffffffu, x, 1);
         return x + __shfl_xor_sync(0xffffffffu, x, 2);
     }
-    __device__ __forceinline__ void decay_sums(int h, bool slow)
+    __device__ __forceinline__ void decay_sums(int pair_or_slow)
     {
-        float2       q = rows_dot(dC, &sm.c[0][I * 128 + tid], 256), end = q;
-        const float2 r = lower_dot(own, &sm.pairs.own[0][I * 128 + tid], 256, warp, lane);
+        float2       q = rows_dot(dC, sm.c[I]), end = q;
+        const float2 r = lower_dot(own, sm.m[2 * I]);
         if (I == 0) {
-            end = rows_dot(dB, &sm.b[0][tid], 128);
+            end = rows_dot(dB, sm.b[0]);
         } else {
-            const float2 below = rows_dot(low, &sm.pairs.low[0][tid], 128);
+            const float2 below = rows_dot(low, sm.m[1]);
             q.x += below.x;
             q.y += below.y;
         }
@@ -528,9 +600,10 @@ template <int I, bool DOCS> struct bc_rows {
         sm.had[I * 128 + tid]     = make_float4(q.x, q.y, r.x, r.y);
         sm.had_end[I * 128 + tid] = end.x + end.y;
         if (t4) return;
-        asm volatile("" : "+r"(h));                    // or the address would be kept all the way
-        const int64_t pair = ((int64_t)sm.where.b * a.H + h) * (a.K / 2) + sm.where.c2, at = (2 * pair + I) * FQ + row;
-        if (lane == 0) a.ends[pair * SSD_ENDS + (I ? END_Q : END_OUT) + warp] = all;
+        const bool    slow = pair_or_slow < 0;
+        const int     pair = slow ? ~pair_or_slow : pair_or_slow;
+        const int64_t at = (2 * (int64_t)pair + I) * FQ + row;
+        if (lane == 0) a.ends[(int64_t)pair * SSD_ENDS + (I ? END_Q : END_OUT) + warp] = all;
         a.row[at]     = r0;
         a.row[at + 8] = r1;
         if (slow) return;                              // ssd_bwd_slow has left the gradient itself there
@@ -538,56 +611,27 @@ template <int I, bool DOCS> struct bc_rows {
         a.q[at + 8] = q1;
     }
 
-    __device__ __forceinline__ void heads()
+    __device__ __forceinline__ void heads(unsigned turn)
     {
 #pragma unroll 1
-        for (int i = 0; i < a.J; i++) {
-            const bc_stage &t = sm.st[i % BC_STAGES];
-            mbar_wait(smem_address(&sm.full[i % BC_STAGES]), i / BC_STAGES & 1);
-            products(t);
-            const bool slow = is_slow(t);
-            if (lane == 0) mbar_arrive(smem_address(&sm.empty[i % BC_STAGES]));
-            decay_sums(sm.where.g * a.J + i, slow);
-            bar_sync<1, 256>();                        // x' may be overwritten
+        for (; turn < (sm.where[I].n + 1) * (unsigned)a.J; turn++) {
+            find_place();
+            const int      s = turn % BC_STAGES;
+            const uint32_t phase = turn / BC_STAGES & 1;
+            if (DOCS) sm.turn[I * 128 + tid] = turn;
+            mbar_wait(smem_address(&sm.full[s]), phase);
+            products(s, phase);
+            const int pair = is_slow(s) ? ~sm.pair[s] : sm.pair[s];        // one register
+            if (pair < 0 && tid == 0) sm.where[I].slow = 1;
+            __syncwarp();
+            if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
+            decay_sums(pair);
+            if (DOCS) turn = sm.turn[I * 128 + tid];
         }
     }
 
     /* ---- the end: dC += mask(dCB) B, dB += mask(dCB)^T C ---- */
 
-    /* B and C of the pair in the order of saved states, into stages that are idle now: 4 tiles each, [chunk][half]. */
-    __device__ __forceinline__ void put_fragment(unsigned char *tiles, const uint32_t (&v)[4], int i)
-    {
-        stmatrix_at(smem_address(tiles) + (2 * I + (i >> 2)) * TILE_BYTES + piece(i & 3), v);
-    }
-    __device__ __forceinline__ void put_fragment(unsigned char *tiles, const uint4 &from, int i)
-    {
-        const uint32_t v[4] = { from.x, from.y, from.z, from.w };
-        put_fragment(tiles, v, i);
-    }
-    __device__ __forceinline__ void load_operands(unsigned char *tb, unsigned char *tc)
-    {
-#pragma unroll 1                                       // unrolled, it costs a register in the loop over heads
-        for (int i = 0; i < 8; i++) {
-            put_fragment(tc, sm.c[i][I * 128 + tid], i);
-            if (I == 0) put_fragment(tb, sm.b[i][tid], i);
-        }
-        if (I == 1) load_b(tb);
-    }
-    __device__ __forceinline__ void load_b(unsigned char *tb)
-    {
-        uint32_t v[4];
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            uint4 two[2][2];
-#pragma unroll
-            for (int e = 0; e < 4; e++) two[e >> 1][e & 1] = piece_of(a.bm, e & 1, 2 * half + (e >> 1));
-#pragma unroll
-            for (int i = half; i < 8; i += 2) {
-                fragment_of(v, two, i);
-                put_fragment(tb, v, i);
-            }
-        }
-    }
     /* Which of my 32 numbers of a block of dCB count: bit e of number e. */
     __device__ __forceinline__ uint32_t reach(bool below) const
     {
@@ -602,6 +646,7 @@ template <int I, bool DOCS> struct bc_rows {
         }
         return bits;
     }
+    /* A warp's rows of C B^T are its own too: dCB takes their place. */
     __device__ __forceinline__ void mask_pairs(fragments &p0, fragments &p1)
     {
         const uint32_t here = reach(false), below = I == 1 && DOCS ? reach(true) : 0xffffffffu;
@@ -621,14 +666,13 @@ template <int I, bool DOCS> struct bc_rows {
     }
     __device__ __forceinline__ void last_products()
     {
-        unsigned char *tb = sm.st[0].dy[0], *tc = sm.st[1].dy[0];
-        fragments      p0, p1;
-        load_operands(tb, tc);
+        fragments p0, p1;
+        find_place();
         mask_pairs(p0, p1);
         fence_async();
         bar_sync<1, 256>();
-        const uint64_t b0 = mdesc(smem_address(tb), TILE_BYTES), c0 = mdesc(smem_address(tc), TILE_BYTES);
-        const uint64_t b1 = b0 + (2 * TILE_BYTES >> 4), c1 = c0 + (2 * TILE_BYTES >> 4);
+        const uint64_t b0 = mdesc(smem_address(sm.b[0]), TILE_BYTES), c0 = mdesc(smem_address(sm.c[0]), TILE_BYTES);
+        const uint64_t b1 = mdesc(smem_address(sm.b[1]), TILE_BYTES), c1 = mdesc(smem_address(sm.c[1]), TILE_BYTES);
         const uint64_t own_m = mdesc(smem_address(sm.m[2 * I])), low_m = mdesc(smem_address(sm.m[1]));
         wgmma_fence();
 #pragma unroll
@@ -648,7 +692,7 @@ template <int I, bool DOCS> struct bc_rows {
         uint32_t    v[4];
 #pragma unroll
         for (int c = 0; c < 4; c++) {
-            const float *d = sums + 4 * (k + 4 * c) + 2 * q;
+            const float *d = sums + 4 * (4 * k + c) + 2 * q;
             const float2 s = slow ? *(const float2 *)(slow + 2 * c) : make_float2(0, 0);
             v[c] = pack(d[0] + s.x + low_of(word_of(old, c)), d[1] + s.y + high_of(word_of(old, c)));
         }
@@ -656,13 +700,13 @@ template <int I, bool DOCS> struct bc_rows {
     }
     __device__ __forceinline__ void store()
     {
-        const bool slow = sm.slow;
+        const bool slow = sm.where[I].slow;
 #pragma unroll
         for (int q = 0; q < 2; q++) {
             if (token(q) >= a.L) continue;
-            const int64_t at = (((int64_t)sm.where.b * a.K * FQ + token(q)) * a.G + sm.where.g) * FN + 8 * t4;
-            bf16 *dc = a.dcm.row(sm.where.b, token(q), sm.where.g) + 8 * t4;
-            bf16 *db = a.dbm.row(sm.where.b, token(q), sm.where.g) + 8 * t4;
+            const int64_t at = (((int64_t)where().b * a.K * FQ + token(q)) * a.G + where().g) * FN + 8 * t4;
+            bf16 *dc = a.dcm.row(where().b, token(q), where().g) + 8 * t4;
+            bf16 *db = a.dbm.row(where().b, token(q), where().g) + 8 * t4;
 #pragma unroll
             for (int k = 0; k < 4; k++) {
                 put(dc + 32 * k, dC, slow ? a.slow_dc + at + 32 * k : NULL, a.adds[DCM], q, k);
@@ -670,38 +714,39 @@ template <int I, bool DOCS> struct bc_rows {
             }
         }
     }
-    __device__ __forceinline__ void run()
+    __device__ __forceinline__ void run(const bc_maps &maps)
     {
-        load_shared();                                 // a thread reads what it wrote itself
-        begin_sums();
-        heads();
-        last_products();
-        store();
+        unsigned block = blockIdx.x, n = 0;
+#pragma unroll 1
+        do {                                           // what lives all the way lives in shared memory
+            begin(block, n, maps);
+            mbar_wait(smem_address(&sm.pairs), n & 1);
+            heads(n * (unsigned)a.J);
+            last_products();
+            store();
+            block = sm.where[I].block + gridDim.x;
+            n     = sm.where[I].n + 1;
+            together();                                // where() is read, and may change
+        } while (block < *(volatile unsigned *)&sm.blocks);
     }
 };
 
 template <bool DOCS> static __device__ __forceinline__ void bc_block_run(const fused_task &a, const bc_maps &maps)
 {
     MBA_DYNAMIC_SMEM(smem);
-    bc_smem         &sm = *(bc_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
-    const pair_block k = pair_block_of(a);
-    const int        wg = (int)threadIdx.x >> 7;
-    bool             any = false;
+    bc_smem  &sm = *(bc_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
+    const int wg = (int)threadIdx.x >> 7;
     if (threadIdx.x == 0) {
         for (int i = 0; i < BC_STAGES; i++) {
             mbar_init(smem_address(&sm.full[i]), 1);
             mbar_init(smem_address(&sm.empty[i]), 8 + DOT_WARPS);
+            for (int c = 0; c < 2; c++) mbar_init(smem_address(&sm.scaled[c][i]), 4);
         }
+        mbar_init(smem_address(&sm.pairs), 1);
         mbar_init_done();
-        sm.where = k;
+        sm.blocks = pair_blocks(a);
     }
-    for (int h = (int)threadIdx.x; h < a.J; h += (int)blockDim.x) any |= slow_pair(a, k.b, k.g * a.J + h, k.c2);
-    if (DOCS) {
-        count_resets(sm.resets[0], a, k.b, 2 * k.c2);
-        count_resets(sm.resets[1], a, k.b, 2 * k.c2 + 1);
-    }
-    const bool slow = __syncthreads_or(any);
-    if (threadIdx.x == 0) sm.slow = slow;              // seen after the barriers of the first head
+    __syncthreads();
     if (wg == 2) {
         regs_give<24>();
         const int thread = (int)threadIdx.x - 256;
@@ -712,10 +757,10 @@ template <bool DOCS> static __device__ __forceinline__ void bc_block_run(const f
     regs_take<240>();
     if (wg == 0) {
         bc_rows<0, DOCS> rows(sm, a);
-        rows.run();
+        rows.run(maps);
     } else {
         bc_rows<1, DOCS> rows(sm, a);
-        rows.run();
+        rows.run(maps);
     }
 }
 

@@ -1,5 +1,23 @@
 /* ssd_fused_cuda.cu -- the variant `fused` of ssd: launchers. The kernels are in ssd_fused.cuh and ssd_fused_bc.cuh. */
+#include <string.h>
+
 #include "ops/ssd/ssd_fused_bc.cuh"
+
+static void set_reach(fused_task &a, void *at)
+{
+    a.b_end   = (bf16 *)at;
+    a.c_begin = a.b_end + (int64_t)a.B * a.K * FQ * a.G * FN;
+}
+
+/* Where what only a backward needs is: kept by the forward, or in its scratch. */
+static void set_kept(fused_task &a, void *states, float *records, void *pairs)
+{
+    a.rec_rev   = records;
+    a.rec_plain = records + (int64_t)a.B * a.H * a.K * REC;
+    a.cb        = (bf16 *)pairs;
+    a.cb_low    = a.cb + (int64_t)a.B * a.K * a.G * FQ * FQ;
+    a.saved     = (uint32_t *)states;
+}
 
 static fused_task fused_task_of(const mba_call *c, const ssd_ranges &r)
 {
@@ -13,7 +31,8 @@ static fused_task fused_task_of(const mba_call *c, const ssd_ranges &r)
     a.J = (int)d.J;
     a.K = (int)r.K;
     a.segments    = (int)r.segments;
-    a.states      = (int)(r.how == SSD_WHOLE ? 0 : r.blocks + r.pre);
+    a.per_segment = (int)r.per_segment;
+    a.items       = (int)r.items;
     a.skip_cols   = (int)d.C;
     a.dt_min = (float)d.dt_min;
     a.dt_max = (float)d.dt_max;
@@ -26,16 +45,11 @@ static fused_task fused_task_of(const mba_call *c, const ssd_ranges &r)
     a.A_log   = (const float *)c->in[A_LOG];
     a.skip    = n->in[SKIP] ? (const float *)c->in[SKIP] : NULL;
     a.bias    = n->in[DT_BIAS] ? (const float *)c->in[DT_BIAS] : NULL;
-    const int64_t chunks = d.B * r.K;
     a.rec = (float *)mba_cuda_scratch(c, SSD_RECORDS_WORK);
     a.cb  = (bf16 *)mba_cuda_scratch(c, SSD_PAIRS_WORK);
-    if (n->in[IDS]) {
-        a.b_end   = (bf16 *)mba_cuda_scratch(c, SSD_REACH_WORK);
-        a.c_begin = a.b_end + chunks * FQ * d.G * FN;
-    }
-    a.piece_state = (float *)mba_cuda_scratch(c, SSD_SEGMENTS_WORK);
-    a.piece_decay = a.piece_state + (int64_t)a.states * HEADS * FP * FN;
-    a.handed      = r.how == SSD_HANDED ? (int *)a.piece_decay : NULL;
+    if (n->in[IDS]) set_reach(a, mba_cuda_scratch(c, SSD_REACH_WORK));
+    a.seg_state = (float *)mba_cuda_scratch(c, SSD_SEGMENTS_WORK);
+    a.seg_decay = a.seg_state + d.B * d.H * r.segments * FP * FN;
     return a;
 }
 
@@ -76,65 +90,48 @@ static mba_status scan_maps_of(scan_maps *m, const fused_task &a, const strided<
     return MBA_OK;
 }
 
-/* Two launches of the plan: pieces with a chunk beyond the range, then the others. */
-template <int WHAT>
-static mba_status walk_forward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const scan_ranges &r)
+template <int WHAT> static mba_status walk_forward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m)
 {
-    MBA_KERNEL(c, *k, (ssd_scan<WHAT, true>), a, m, r);
-    MBA_KERNEL(c, *k + 1, (ssd_scan<WHAT, false>), a, m, r);
-    *k += 2;
+    MBA_KERNEL(c, *k, ssd_scan<WHAT>, a, m);
+    *k += 1;
     return MBA_OK;
 }
 
-/* How the plan cut the work: its last walk is over everything; the one before of the same kernel, if there is one,
- * makes states. */
-static ssd_ranges ranges_of(const mba_call *c, bool backward)
+/* How the plan cut the work: its last walk takes all items. */
+static ssd_ranges ranges_of(const mba_call *c, bool even)
 {
-    const ssd_dims    d = ssd_dims_of(c->node);
-    const mba_launch *walk = NULL;
-    bool              states = false;
-    for (int k = 0; k < c->plan->nlaunches; k++) {
-        const mba_launch *l = &c->plan->launch[k];
-        if (!l->persistent) continue;
-        states = walk && !strcmp(walk->kernel, l->kernel);
-        walk   = l;
-    }
-    const ssd_how how = ssd_how_of(d.B * d.H / HEADS, walk->tiles, walk->grid[0], states);
-    return ssd_ranges_as(&d, how, walk->grid[0], backward);
-}
-
-static scan_ranges for_device(const ssd_ranges &r)
-{
-    scan_ranges s = {};
-    s.blocks = (int)r.blocks;
-    s.pre    = (int)r.pre;
-    s.hands  = r.how == SSD_HANDED;
-    memcpy(s.at, r.at, sizeof s.at);
-    memcpy(s.pre_at, r.pre_at, sizeof s.pre_at);
-    memcpy(s.piece, r.piece, sizeof s.piece);
-    memcpy(s.first, r.first, sizeof s.first);
-    return s;
+    const ssd_dims d = ssd_dims_of(c->node);
+    ssd_ranges     r = {};
+    r.K  = mba_ceil(d.L, FQ);
+    r.K += even ? r.K % 2 : 0;
+    for (int k = 0; k < c->plan->nlaunches; k++)
+        if (!strncmp(c->plan->launch[k].kernel, "ssd_scan", 8)) r.items = c->plan->launch[k].tiles;
+    r.segments    = r.items / (d.B * d.H / HEADS);
+    r.per_segment = mba_ceil(r.K, r.segments);
+    return r;
 }
 
 extern "C" mba_status ssd_fused_cuda(const mba_call *c)
 {
     const mba_node  *n = c->node;
-    const ssd_ranges r = ranges_of(c, false);
-    const scan_ranges cuts = for_device(r);
+    const bool       keeps = n->out[KEPT_STATES] != NULL;
+    const ssd_ranges r = ranges_of(c, keeps);
     fused_task       a = fused_task_of(c, r);
     scan_maps        m;
     int              k = 0;
+    if (keeps) set_kept(a, c->out[KEPT_STATES], (float *)c->out[KEPT_RECORDS], c->out[KEPT_PAIRS]);
+    if (keeps && n->in[IDS]) set_reach(a, c->out[KEPT_REACH]);
     a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);
     MBA_TRY(scan_maps_of(&m, a, a.x, strided_of<bf16>(n->out[Y], c->out[Y]), false));
     MBA_KERNEL(c, k, ssd_prep, a);
     k++;
-    if (r.pre) MBA_TRY(walk_forward<SCAN_LOCAL>(c, &k, a, m, cuts));
-    return walk_forward<SCAN_OUT>(c, &k, a, m, cuts);
+    if (r.segments > 1) MBA_TRY(walk_forward<SCAN_LOCAL>(c, &k, a, m));
+    return keeps ? walk_forward<SCAN_KEEP>(c, &k, a, m) : walk_forward<SCAN_OUT>(c, &k, a, m);
 }
 
 /* ---- backward ---- */
 
-static void set_gradients(fused_task &a, const mba_call *c)
+static void set_gradients(fused_task &a, const mba_call *c, bool kept)
 {
     const mba_node *n = c->node;
     a.dy     = strided_of<const bf16>(n->in[DY], c->in[DY]);
@@ -149,10 +146,9 @@ static void set_gradients(fused_task &a, const mba_call *c)
     for (int k = DX; k <= DINITIAL; k++) a.adds[k] = mba_adds(n, k);
     const int64_t heads = (int64_t)a.B * a.H, chunks = (int64_t)a.B * a.K, tokens = heads * a.K * FQ;
     char *at = (char *)mba_cuda_scratch(c, SSD_TOKENS_WORK);
-    a.rec_rev   = a.rec + heads * a.K * REC;
-    a.rec_plain = a.rec_rev + heads * a.K * REC;
-    a.cb_low    = a.cb + chunks * a.G * FQ * FQ;
-    a.saved     = (uint32_t *)mba_cuda_scratch(c, SSD_SAVED_WORK);
+    if (kept) set_kept(a, c->in[STATES_IN], (float *)c->in[RECORDS_IN], c->in[PAIRS_IN]);
+    else      set_kept(a, mba_cuda_scratch(c, SSD_SAVED_WORK), a.rec + heads * a.K * REC, a.cb);
+    if (kept && n->in[IDS]) set_reach(a, c->in[REACH_IN]);
     a.saved_rev = (uint32_t *)mba_cuda_scratch(c, SSD_SAVED_REV_WORK);
     a.src = take<float>(at, tokens);
     a.q   = take<float>(at, tokens);
@@ -166,13 +162,10 @@ static void set_gradients(fused_task &a, const mba_call *c)
     a.dD     = take<float>(at, heads * a.segments * FP);
 }
 
-template <int WHAT>
-static mba_status walk_backward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m,
-                                const scan_ranges &r)
+template <int WHAT> static mba_status walk_backward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m)
 {
-    MBA_KERNEL(c, *k, (ssd_scan_rev<WHAT, true>), a, m, r);
-    MBA_KERNEL(c, *k + 1, (ssd_scan_rev<WHAT, false>), a, m, r);
-    *k += 2;
+    MBA_KERNEL(c, *k, ssd_scan_rev<WHAT>, a, m);
+    *k += 1;
     return MBA_OK;
 }
 
@@ -184,6 +177,8 @@ static mba_status launch_sums(const mba_call *c, int k, const fused_task &a)
     MBA_TRY(map_tokens(&m.dy, a.dy, HP, a.L, a.B));
     MBA_TRY(map_dense(&m.h, (const bf16 *)a.saved, FN, FP, count));
     MBA_TRY(map_dense(&m.g, (const bf16 *)a.saved_rev, FN, FP, count));
+    MBA_TRY(map_dense(&m.cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G));
+    MBA_TRY(map_dense(&m.low, a.cb_low, FQ, FQ, (int64_t)a.B * (a.K / 2) * a.G));
     MBA_KERNEL(c, k, ssd_bwd_slow, a);
     if (a.ids.at) MBA_KERNEL(c, k + 1, ssd_bwd_bc<true>, a, m);
     else          MBA_KERNEL(c, k + 1, ssd_bwd_bc<false>, a, m);
@@ -195,19 +190,21 @@ static mba_status launch_sums(const mba_call *c, int k, const fused_task &a)
 extern "C" mba_status ssd_bwd_fused_cuda(const mba_call *c)
 {
     const ssd_ranges    r = ranges_of(c, true);
-    const scan_ranges   cuts = for_device(r);
+    const bool          kept = ssd_finds_kept(c->plan, c->node);
     const strided<bf16> none = {};
     fused_task          a = fused_task_of(c, r);
     scan_maps           forward, backward;
     int                 k = 0;
-    set_gradients(a, c);
-    MBA_TRY(scan_maps_of(&forward, a, a.x, none, false));
+    set_gradients(a, c, kept);
     MBA_TRY(scan_maps_of(&backward, a, a.dy, strided_of<bf16>(c->node->out[DX], c->out[DX]), true));
-    MBA_KERNEL(c, k, ssd_prep, a);
-    k++;
-    if (r.pre) MBA_TRY(walk_forward<SCAN_LOCAL>(c, &k, a, forward, cuts));
-    MBA_TRY(walk_forward<SCAN_SAVE>(c, &k, a, forward, cuts));
-    if (r.pre) MBA_TRY(walk_backward<SCAN_LOCAL>(c, &k, a, backward, cuts));
-    MBA_TRY(walk_backward<SCAN_OUT>(c, &k, a, backward, cuts));
+    if (!kept) {
+        MBA_TRY(scan_maps_of(&forward, a, a.x, none, false));
+        MBA_KERNEL(c, k, ssd_prep, a);
+        k++;
+        if (r.segments > 1) MBA_TRY(walk_forward<SCAN_LOCAL>(c, &k, a, forward));
+        MBA_TRY(walk_forward<SCAN_SAVE>(c, &k, a, forward));
+    }
+    if (r.segments > 1) MBA_TRY(walk_backward<SCAN_LOCAL>(c, &k, a, backward));
+    MBA_TRY(walk_backward<SCAN_OUT>(c, &k, a, backward));
     return launch_sums(c, k, a);
 }

@@ -12,12 +12,15 @@
  * launch     grid B K G t(t+1)/2 with t = Q/64, block 128, dynamic smem 32 KB
  * kernel     chunk_scan_fwd, chunk_scan_chunk_state_bwd_dx   64 MT rows x (2 heads of 64 p) per block
  * launch     grid B K G (Q / 64 MT) ceil(J/2) ceil(P/64), block 256, dynamic smem 3 (8 MT + 16) KB + 32Q
+ * kernel     bc_chunk_scan_fwd, bc_chunk_scan_bwd_dx     the same with C B^T made there: 64 rows, PAIRS times two heads
+ * launch     grid B K G (Q / 64) ceil(J / 2 PAIRS) ceil(P/64), block 256, dynamic smem 8 (6 + N/64 + Q/64) KB + 48Q
  * kernel     chunk_state_bwd_db, chunk_scan_bwd_dc       64 MT rows x 128 n per block, all heads of a group in turn
  * launch     grid B K G (Q / 64 MT) ceil(N/128), block 256, dynamic smem 4 (8.5 MT + 16) + MT KB
  * kernel     chunk_scan_bwd_dcb                          64 x 64 per block, all heads of a group in turn
  * launch     grid B K G t(t+1)/2, block 128, dynamic smem 53 KB
  * kernel     bmm_chunk_bwd                               64 rows x 128 n per block
  * launch     grid B K G t ceil(N/128), block 128, dynamic smem 72 KB
+ * STAYS      (variant persistent) as many blocks as fit, each with a share of these tiles
  * takes      bf16; P, N, token distances and offsets multiples of 8, N <= 256, Q a multiple of 64 up to 512
  * resources  sm_90a, CUDA 13.0: 84 to 254 registers (the plans in ssd.c say which), no spill on sm_80, sm_90a, sm_100
  * measured   none yet
@@ -26,6 +29,7 @@
 #define MBA_SSD_MMA_CUH
 
 #include "device/cuda/mma.cuh"
+#include "device/cuda/tile.cuh"
 #include "ops/ssd/ssd_fma.cuh"
 
 enum { TILE_BYTES = SSD_TILE * TILE_ROW_BYTES };
@@ -99,12 +103,11 @@ static __device__ __forceinline__ void product_of_rows(float (&acc)[2][4][4], co
 
 enum { STATE_STAGES = 3, STATE_STAGE = 4 * TILE_BYTES };
 
-template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const tensor_task &a)
+template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const tensor_task &a, unsigned z)
 {
     MBA_DYNAMIC_SMEM(smem);
     uint2    *factor = (uint2 *)(smem + STATE_STAGES * STATE_STAGE);          // (2 heads, Q / 2)
-    unsigned  z = blockIdx.x;
-    const int nt = digit(z, a.ntiles), pt = digit(z, a.ptiles), pair = digit(z, (a.J + 1) / 2), g = digit(z, a.G),
+    const int nt = digit(z, a.ntiles), pt = digit(z, a.ptiles), pair = digit(z, a.pairs), g = digit(z, a.G),
               c = digit(z, a.K), b = (int)z;
     const int h0 = g * a.J + 2 * pair, heads = min(2, a.J - 2 * pair), steps = a.Q / SSD_TILE, tid = threadIdx.x;
     const int real = min(a.Q, a.L - c * a.Q), p0 = pt * 64, n0 = nt * 128;
@@ -150,54 +153,51 @@ template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const te
     }
     /* through shared memory, 4 KB for each warp, so that rows leave in pieces of 16 bytes */
     __syncthreads();
-    unsigned char *mine = smem + warp * 4096;
+    const int      t = thread_anew(), row = (t & 31) >> 2;
+    unsigned char *mine = smem + t / 32 * 4096;
 #pragma unroll
     for (int m = 0; m < 2; m++)
 #pragma unroll
         for (int n = 0; n < 8; n++)
 #pragma unroll
             for (int r = 0; r < 2; r++)
-                *(uint32_t *)(mine + tile_at(m * 16 + 8 * r + lane_row(), n) + lane_pair() * 4) =
+                *(uint32_t *)(mine + tile_at(m * 16 + 8 * r + row, n) + (t & 3) * 4) =
                     pack(acc[m][n][2 * r], acc[m][n][2 * r + 1]);
     __syncwarp();
     if (u >= heads) return;
     bf16 *to = (OUTPUT ? a.dstates : a.states) + state_at(a, b, c, h0 + u) + (int64_t)(p0 + m0) * a.N + n0 + half * 64;
-    for (int i = tid % 32; i < 32 * 8; i += 32) {
+    for (int i = t % 32; i < 32 * 8; i += 32) {
         const int r = i / 8, piece = i % 8;
         if (p0 + m0 + r < a.P && n0 + half * 64 + piece * 8 < a.N)
             *(uint4 *)(to + r * a.N + piece * 8) = *(const uint4 *)(mine + tile_at(r, piece));
     }
 }
 
-static __global__ void __launch_bounds__(256, 2) chunk_state_fwd(const __grid_constant__ tensor_task a)
+template <bool STAYS>
+__global__ void __launch_bounds__(256, 2) chunk_state_fwd(const __grid_constant__ tensor_task a, unsigned tiles)
 {
-    chunk_sum<false>(a);
+    for_tiles<STAYS>(tiles, [&](unsigned tile) { chunk_sum<false>(a, tile); });
 }
-static __global__ void __launch_bounds__(256, 2) chunk_scan_bwd_dstates(const __grid_constant__ tensor_task a)
+template <bool STAYS>
+__global__ void __launch_bounds__(256, 2) chunk_scan_bwd_dstates(const __grid_constant__ tensor_task a, unsigned tiles)
 {
-    chunk_sum<true>(a);
+    for_tiles<STAYS>(tiles, [&](unsigned tile) { chunk_sum<true>(a, tile); });
 }
 
 /* ---- C B^T ---- */
 
-static __global__ void __launch_bounds__(128) bmm_chunk_fwd(const __grid_constant__ tensor_task a)
+/* The tile (l0, s0) of the products of 128 threads: 32 x 32 per warp. Uses 32 KB; its end is a barrier. */
+static __device__ __forceinline__ void multiply_pairs(float (&acc)[2][4][4], const tensor_task &a, int b, int c, int g,
+                                                      int l0, int s0)
 {
     MBA_DYNAMIC_SMEM(smem);
-    unsigned  z = blockIdx.x;
-    const int tile = digit(z, a.tiles * (a.tiles + 1) / 2), g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
-    int       l0, s0;
-    tile_of(tile, l0, s0);
-    l0 *= SSD_TILE;
-    s0 *= SSD_TILE;
-    const int real = min(a.Q, a.L - c * a.Q), steps = (a.N + 63) / 64, warp = threadIdx.x / 32, m0 = warp / 2 * 32,
-              n0 = warp % 2 * 32;
+    const int     real = min(a.Q, a.L - c * a.Q), steps = (a.N + 63) / 64, warp = threadIdx.x / 32;
     const int64_t first = (int64_t)c * a.Q;
     auto fetch = [&](int i) {
         unsigned char *t = smem + i % 2 * 2 * TILE_BYTES;
         load_tile<64, 128>(t, a.cm.row(b, first + l0, g) + i * 64, a.cm.axis[1], real - l0, a.N - i * 64);
         load_tile<64, 128>(t + TILE_BYTES, a.bm.row(b, first + s0, g) + i * 64, a.bm.axis[1], real - s0, a.N - i * 64);
     };
-    float acc[2][4][4] = {};
     fetch(0);
     cp_commit();
     for (int i = 0; i < steps; i++) {
@@ -206,48 +206,74 @@ static __global__ void __launch_bounds__(128) bmm_chunk_fwd(const __grid_constan
         cp_wait<1>();
         __syncthreads();
         const unsigned char *t = smem + i % 2 * 2 * TILE_BYTES;
-        product_of_rows(acc, t, m0, t + TILE_BYTES, n0);
+        product_of_rows(acc, t, warp / 2 * 32, t + TILE_BYTES, warp % 2 * 32);
         __syncthreads();
     }
+}
+
+/* Two neighbours of a row of C B^T or of its gradient; zero where the source does not reach. */
+static __device__ __forceinline__ uint32_t reached(const tensor_task &a, int b, int c, int l, int s, float x, float y)
+{
+    return pack(reaches(a, b, c, l, s) ? x : 0, reaches(a, b, c, l, s + 1) ? y : 0);
+}
+
+static __device__ __forceinline__ void pairs_tile(const tensor_task &a, unsigned z)
+{
+    const int tile = digit(z, a.tiles * (a.tiles + 1) / 2), g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
+    const int warp = threadIdx.x / 32;
+    int       l0, s0;
+    tile_of(tile, l0, s0);
+    float acc[2][4][4] = {};
+    multiply_pairs(acc, a, b, c, g, l0 * SSD_TILE, s0 * SSD_TILE);
 #pragma unroll
     for (int m = 0; m < 2; m++)
 #pragma unroll
         for (int n = 0; n < 4; n++)
 #pragma unroll
             for (int r = 0; r < 2; r++) {
-                const int l = l0 + m0 + m * 16 + 8 * r + lane_row(), s = s0 + n0 + n * 8 + 2 * lane_pair();
+                const int l = l0 * SSD_TILE + warp / 2 * 32 + m * 16 + 8 * r + lane_row(),
+                          s = s0 * SSD_TILE + warp % 2 * 32 + n * 8 + 2 * lane_pair();
                 *(uint32_t *)(a.cb + pairs_at(a, b, c, g) + (int64_t)l * a.Q + s) =
-                    pack(reaches(a, b, c, l, s) ? acc[m][n][2 * r] : 0,
-                         reaches(a, b, c, l, s + 1) ? acc[m][n][2 * r + 1] : 0);
+                    reached(a, b, c, l, s, acc[m][n][2 * r], acc[m][n][2 * r + 1]);
             }
+}
+
+template <bool STAYS>
+__global__ void __launch_bounds__(128) bmm_chunk_fwd(const __grid_constant__ tensor_task a, unsigned tiles)
+{
+    for_tiles<STAYS>(tiles, [&](unsigned tile) { pairs_tile(a, tile); });
 }
 
 /* ---- y, and the gradient of x ---- */
 
 enum { SCAN_STAGES = 3, SCAN_LD = 72 };                /* SCAN_LD: floats of a row of sums on its way out */
 
-/* What a block of chunk_scan works on: rows r0 .. of chunk c, two heads, 64 columns of p. */
+/* What chunk_scan works on: rows r0 .. of chunk c, two heads, 64 columns of p. */
 struct scan_block {
     int     b, c, g, h0, heads, rt, r0, pt, real;
     int64_t l0;
 };
 
-template <int MT> static __device__ __forceinline__ scan_block scan_block_of(const tensor_task &a)
+static __device__ __forceinline__ void take_heads(scan_block &k, const tensor_task &a, int pair)
 {
-    scan_block k;
-    unsigned   z = blockIdx.x;
+    k.h0    = k.g * a.J + 2 * pair;
+    k.heads = min(2, a.J - 2 * pair);
+}
+
+/* Tile z, where the heads of a group are `parts`; returns which of them. */
+template <int MT>
+static __device__ __forceinline__ int scan_block_of(scan_block &k, const tensor_task &a, unsigned z, int parts)
+{
     k.pt = digit(z, a.ptiles);
-    const int pair = digit(z, (a.J + 1) / 2);
-    k.rt = digit(z, a.rtiles);
+    const int part = digit(z, parts);
+    k.rt = digit(z, a.xtiles);
     k.g  = digit(z, a.G);
     k.c  = digit(z, a.K);
     k.b  = (int)z;
-    k.h0 = k.g * a.J + 2 * pair;
-    k.heads = min(2, a.J - 2 * pair);
     k.r0 = k.rt * 64 * MT;
     k.real = min(a.Q, a.L - k.c * a.Q);
     k.l0 = (int64_t)k.c * a.Q;
-    return k;
+    return part;
 }
 
 /* Where the tiles of a stage come from: tile u of step i lies at at[u] + i * step. In shared memory, since beside the
@@ -314,7 +340,7 @@ struct scan_tables { float *cs, *step; uint2 *factor; };      /* (2, Q), (2, Q),
 template <bool REV, int MT>
 static __device__ __forceinline__ void scan_factors(const tensor_task &a, const scan_block &k, const scan_tables &t)
 {
-    const int tid = threadIdx.x, Q = a.Q;
+    const int tid = thread_anew(), Q = a.Q;
     for (int i = tid; i < 2 * Q; i += 256) {
         const int64_t at = steps_at(a, k.b, k.h0 + min(i / Q, k.heads - 1), k.c) + i % Q;
         t.cs[i]   = a.cs[at];
@@ -424,7 +450,7 @@ template <bool REV, int MT>
 static __device__ __forceinline__ void scan_store(const tensor_task &a, const scan_block &k, int h, const float *sums,
                                                   float *red)
 {
-    const int     tid = threadIdx.x, piece = tid % 8, p = k.pt * 64 + piece * 8;
+    const int     tid = thread_anew(), piece = tid % 8, p = k.pt * 64 + piece * 8;
     const int64_t at = steps_at(a, k.b, h, k.c);
     float         D[8] = {}, cols[8] = {};
     for (int i = 0; i < 8 && a.skip_cols && p < a.P; i++) D[i] = a.skip[a.skip_cols == 1 ? h : h * a.P + p + i];
@@ -458,7 +484,7 @@ static __device__ __forceinline__ void scan_store(const tensor_task &a, const sc
     }
     if (!REV || !a.skip_cols) return;
     const float   sum = column_sums(red, cols);
-    const int64_t part = ((int64_t)k.b * a.K + k.c) * a.rtiles + k.rt;
+    const int64_t part = ((int64_t)k.b * a.K + k.c) * a.xtiles + k.rt;
     if (a.skip_cols > 1) {
         if (tid < 64 && k.pt * 64 + tid < a.P) a.dD[(part * a.H + h) * a.P + k.pt * 64 + tid] = sum;
         return;
@@ -467,13 +493,15 @@ static __device__ __forceinline__ void scan_store(const tensor_task &a, const sc
     if (tid == 0) a.dD[(part * a.ptiles + k.pt) * a.H + h] = all;
 }
 
-template <bool REV, int MT> static __device__ __forceinline__ void chunk_scan(const tensor_task &a)
+/* With `own` (MADE) the left operands lie there, a tile for each step: C (or B) of the rows, then C B^T. Otherwise they
+ * come through the ring. */
+template <bool REV, int MT, bool MADE>
+static __device__ __forceinline__ void chunk_scan(const tensor_task &a, const scan_block &k, const unsigned char *own)
 {
     MBA_DYNAMIC_SMEM(smem);
-    enum { STAGE = (MT + 2) * TILE_BYTES };
+    enum { LEFT = MADE ? 0 : MT, STAGE = (LEFT + 2) * TILE_BYTES };
     float            *table = (float *)(smem + SCAN_STAGES * STAGE);
     const scan_tables tables = { table, table + 2 * a.Q, (uint2 *)(table + 4 * a.Q) };
-    const scan_block  k = scan_block_of<MT>(a);
     const int         states = (a.N + 63) / 64, steps = states + (REV ? a.tiles - k.r0 / 64 : k.r0 / 64 + MT);
     __shared__ scan_sides from[2];
     __shared__ scan_block mine;                        // k again, for the end: it need not stay in registers
@@ -485,8 +513,8 @@ template <bool REV, int MT> static __device__ __forceinline__ void chunk_scan(co
         if (i < steps) {
             unsigned char    *t = smem + i % SCAN_STAGES * STAGE;
             const scan_sides &s = from[i >= states];
-            scan_load(t, s.left, MT, i < states ? i : i - states);
-            scan_load(t + MT * TILE_BYTES, s.right, 2, i < states ? i : i - states);
+            if (!MADE) scan_load(t, s.left, MT, i < states ? i : i - states);
+            scan_load(t + LEFT * TILE_BYTES, s.right, 2, i < states ? i : i - states);
         }
         cp_commit();
     };
@@ -503,7 +531,8 @@ template <bool REV, int MT> static __device__ __forceinline__ void chunk_scan(co
         cp_wait<SCAN_STAGES - 2>();
         __syncthreads();
         fetch(i + SCAN_STAGES - 1);
-        const unsigned char *left = smem + i % SCAN_STAGES * STAGE, *right = left + (MT + u) * TILE_BYTES;
+        const unsigned char *stage = smem + i % SCAN_STAGES * STAGE, *right = stage + (LEFT + u) * TILE_BYTES,
+                            *left = MADE ? own + i * TILE_BYTES : stage;
         if (i < states) {
 #pragma unroll 1
             for (int kk = 0; kk < SSD_TILE; kk += 16) {
@@ -526,40 +555,126 @@ template <bool REV, int MT> static __device__ __forceinline__ void chunk_scan(co
     }
     /* 3. out through shared memory */
     __syncthreads();
-    float *sums = (float *)smem + u * 64 * MT * SCAN_LD;
+    const int t = thread_anew(), row = (t >> 5 & 3) * 16 * MT + ((t & 31) >> 2);
+    float    *sums = (float *)smem + (t >> 7) * 64 * MT * SCAN_LD;
 #pragma unroll
     for (int m = 0; m < MT; m++)
 #pragma unroll
         for (int n = 0; n < 8; n++)
 #pragma unroll
             for (int r = 0; r < 2; r++)
-                *(float2 *)(sums + (w0 + 16 * m + 8 * r + lane_row()) * SCAN_LD + n * 8 + 2 * lane_pair()) =
+                *(float2 *)(sums + (row + 16 * m + 8 * r) * SCAN_LD + n * 8 + 2 * (t & 3)) =
                     make_float2(acc[m][n][2 * r], acc[m][n][2 * r + 1]);
     __syncthreads();
     for (int i = 0; i < mine.heads; i++)
         scan_store<REV, MT>(a, mine, mine.h0 + i, (const float *)smem + i * 64 * MT * SCAN_LD, table);
 }
 
-template <int MT> __global__ void __launch_bounds__(256, 2) chunk_scan_fwd(const __grid_constant__ tensor_task a)
+template <bool REV, int MT> static __device__ __forceinline__ void scan_tile(const tensor_task &a, unsigned tile)
 {
-    chunk_scan<false, MT>(a);
+    scan_block k;
+    take_heads(k, a, scan_block_of<MT>(k, a, tile, a.pairs));
+    chunk_scan<REV, MT, false>(a, k, NULL);
 }
-template <int MT>
-__global__ void __launch_bounds__(256, 2) chunk_scan_chunk_state_bwd_dx(const __grid_constant__ tensor_task a)
+
+template <bool STAYS, int MT>
+__global__ void __launch_bounds__(256, 2) chunk_scan_fwd(const __grid_constant__ tensor_task a, unsigned tiles)
 {
-    chunk_scan<true, MT>(a);
+    for_tiles<STAYS>(tiles, [&](unsigned tile) { scan_tile<false, MT>(a, tile); });
+}
+template <bool STAYS, int MT>
+__global__ void __launch_bounds__(256, 2)
+    chunk_scan_chunk_state_bwd_dx(const __grid_constant__ tensor_task a, unsigned tiles)
+{
+    for_tiles<STAYS>(tiles, [&](unsigned tile) { scan_tile<true, MT>(a, tile); });
+}
+
+/* ---- the same with C B^T made in the block (variant bc_fused) ---- */
+
+/* C (or B) of the 64 rows of a block, a tile per 64 of N, and behind it the tiles of C B^T of these rows in the order
+ * in which the scan wants them: made two at a time, by four warps each. Its end is a barrier. */
+template <bool REV>
+static __device__ __forceinline__ void make_pairs(unsigned char *own, const tensor_task &a, const scan_block &k)
+{
+    MBA_DYNAMIC_SMEM(smem);
+    const strided<const bf16> &mine = REV ? a.bm : a.cm, &other = REV ? a.cm : a.bm;
+    const int slabs = (a.N + 63) / 64, count = REV ? a.tiles - k.rt : k.rt + 1, steps = (count + 1) / 2 * slabs;
+    const int warp = threadIdx.x / 32, u = warp / 4, m0 = warp / 2 % 2 * 32, n0 = warp % 2 * 32;
+    auto fetch = [&](int i) {
+        for (int v = 0; i < steps && v < 2; v++) {
+            const int n = i / slabs * 2 + v, row = (REV ? a.tiles - 1 - n : n) * 64, col = i % slabs * 64;
+            if (n < count)
+                load_tile<64, 256>(smem + (i % SCAN_STAGES * 2 + v) * TILE_BYTES,
+                                   other.row(k.b, k.l0 + row, k.g) + col, other.axis[1], k.real - row, a.N - col);
+        }
+        cp_commit();
+    };
+    for (int i = 0; i < slabs; i++)
+        load_tile<64, 256>(own + i * TILE_BYTES, mine.row(k.b, k.l0 + k.r0, k.g) + i * 64, mine.axis[1], k.real - k.r0,
+                           a.N - i * 64);
+    for (int i = 0; i < SCAN_STAGES - 1; i++) fetch(i);
+    float acc[2][4][4] = {};
+    for (int i = 0; i < steps; i++) {
+        const int n = i / slabs * 2 + u, row = (REV ? a.tiles - 1 - n : n) * 64;
+        cp_wait<SCAN_STAGES - 2>();
+        __syncthreads();
+        fetch(i + SCAN_STAGES - 1);
+        if (n >= count) continue;
+        const unsigned char *t = smem + (i % SCAN_STAGES * 2 + u) * TILE_BYTES, *rows = own + i % slabs * TILE_BYTES;
+        product_of_rows(acc, REV ? t : rows, m0, REV ? rows : t, n0);
+        if ((i + 1) % slabs) continue;
+#pragma unroll
+        for (int m = 0; m < 2; m++)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+#pragma unroll
+                for (int r = 0; r < 2; r++) {
+                    const int l = m0 + 16 * m + 8 * r + lane_row(), s = n0 + 8 * j + 2 * lane_pair();
+                    *(uint32_t *)(own + (slabs + n) * TILE_BYTES + tile_at(l, s / 8) + lane_pair() * 4) =
+                        reached(a, k.b, k.c, (REV ? row : k.r0) + l, (REV ? k.r0 : row) + s, acc[m][j][2 * r],
+                                acc[m][j][2 * r + 1]);
+                    acc[m][j][2 * r] = acc[m][j][2 * r + 1] = 0;
+                }
+    }
+    __syncthreads();
+}
+
+/* PAIRS times two heads share what is made. */
+template <bool REV, int PAIRS> static __device__ __forceinline__ void bc_scan(const tensor_task &a)
+{
+    MBA_DYNAMIC_SMEM(smem);
+    unsigned char *own = smem + SCAN_STAGES * 2 * TILE_BYTES + 48 * a.Q;
+    scan_block     k;
+    const int      part = scan_block_of<1>(k, a, blockIdx.x, (a.pairs + PAIRS - 1) / PAIRS);
+    make_pairs<REV>(own, a, k);
+#pragma unroll 1
+    for (int pair = part * PAIRS; pair < min(a.pairs, (part + 1) * PAIRS); pair++) {
+        take_heads(k, a, pair);
+        chunk_scan<REV, 1, true>(a, k, own);
+        __syncthreads();
+    }
+}
+
+template <int PAIRS>
+__global__ void __launch_bounds__(256, 2) bc_chunk_scan_fwd(const __grid_constant__ tensor_task a, unsigned)
+{
+    bc_scan<false, PAIRS>(a);
+}
+template <int PAIRS>
+__global__ void __launch_bounds__(256, 2) bc_chunk_scan_bwd_dx(const __grid_constant__ tensor_task a, unsigned)
+{
+    bc_scan<true, PAIRS>(a);
 }
 
 /* ---- dB and dC through the states, summed over the heads of a group ---- */
 
 enum { HEADS_STAGES = 4 };
 
-template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads(const tensor_task &a)
+template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads(const tensor_task &a, unsigned z)
 {
     MBA_DYNAMIC_SMEM(smem);
     enum { ROWS = 64 * MT, STAGE = (MT + 2) * TILE_BYTES + 2 * ROWS * 4 };
     float    *red = (float *)(smem + HEADS_STAGES * STAGE);                   // (2 turns, 2 halves of n, ROWS)
-    unsigned  z = blockIdx.x;
     const int nt = digit(z, a.ntiles), r0 = digit(z, a.rtiles) * ROWS, g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
     const int real = min(a.Q, a.L - c * a.Q), n0 = nt * 128, steps = a.J * a.ptiles, tid = threadIdx.x;
     const int64_t              l0 = (int64_t)c * a.Q;
@@ -662,13 +777,15 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
             }
 }
 
-template <int MT> __global__ void __launch_bounds__(256, 1) chunk_state_bwd_db(const __grid_constant__ tensor_task a)
+template <bool STAYS, int MT>
+__global__ void __launch_bounds__(256, 1) chunk_state_bwd_db(const __grid_constant__ tensor_task a, unsigned tiles)
 {
-    over_heads<false, MT>(a);
+    for_tiles<STAYS>(tiles, [&](unsigned tile) { over_heads<false, MT>(a, tile); });
 }
-template <int MT> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_dc(const __grid_constant__ tensor_task a)
+template <bool STAYS, int MT>
+__global__ void __launch_bounds__(256, 1) chunk_scan_bwd_dc(const __grid_constant__ tensor_task a, unsigned tiles)
 {
-    over_heads<true, MT>(a);
+    for_tiles<STAYS>(tiles, [&](unsigned tile) { over_heads<true, MT>(a, tile); });
 }
 
 /* ---- the gradient of C B^T, summed over the heads of a group ---- */
@@ -700,11 +817,31 @@ static __device__ __forceinline__ float fold4(const float (&v)[4])
     return (lane & 1 ? a[1] : a[0]) + __shfl_xor_sync(0xffffffffu, lane & 1 ? a[0] : a[1], 1);
 }
 
-static __global__ void __launch_bounds__(128, 3) chunk_scan_bwd_dcb(const __grid_constant__ tensor_task a)
+/* What this thread needs of C B^T: made here (MADE), or from memory. */
+template <bool MADE>
+static __device__ __forceinline__ void take_pairs(uint32_t (&cb)[2][4][2], const tensor_task &a, int b, int c, int g,
+                                                  int l0, int s0)
+{
+    float acc[2][4][4] = {};
+    if (MADE) multiply_pairs(acc, a, b, c, g, l0, s0);
+    const int t = MADE ? thread_anew() : (int)threadIdx.x, l = l0 + t / 64 * 32 + (t & 31) / 4,
+              s = s0 + (t & 32) + 2 * (t & 3);
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+#pragma unroll
+        for (int n = 0; n < 4; n++)
+#pragma unroll
+            for (int r = 0; r < 2; r++)
+                cb[m][n][r] = MADE ? reached(a, b, c, l + 16 * m + 8 * r, s + 8 * n, acc[m][n][2 * r],
+                                             acc[m][n][2 * r + 1])
+                                   : *(const uint32_t *)(a.cb + pairs_at(a, b, c, g) +
+                                                         (int64_t)(l + 16 * m + 8 * r) * a.Q + s + 8 * n);
+}
+
+template <bool MADE> static __device__ __forceinline__ void dcb_tile(const tensor_task &a, unsigned z)
 {
     MBA_DYNAMIC_SMEM(smem);
     float *red = (float *)(smem + DCB_STAGES * DCB_STAGE); // (2 turns, rows then columns, 2 warps, 64)
-    unsigned  z = blockIdx.x;
     const int tile = digit(z, a.tiles * (a.tiles + 1) / 2), g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
     int       li, sj;
     tile_of(tile, li, sj);
@@ -729,19 +866,14 @@ static __global__ void __launch_bounds__(128, 3) chunk_scan_bwd_dcb(const __grid
         if (tid < 64) a.rowsum[sj * all + at + l0 + tid] = from[0] + from[64];
         else          a.colsum[li * all + at + s0 + tid - 64] = from[0] + from[64];
     };
+    uint32_t cb[2][4][2];
+    if (MADE) take_pairs<true>(cb, a, b, c, g, l0, s0);
     for (int i = 0; i < DCB_STAGES - 1; i++) {
         if (i < steps) fetch(i);
         cp_commit();
     }
     const int64_t place = pairs_at(a, b, c, g) + (int64_t)(l0 + wm * 32 + lane_row()) * a.Q + s0 + wn * 32 + 2 * t;
-    uint32_t      cb[2][4][2];
-#pragma unroll
-    for (int m = 0; m < 2; m++)
-#pragma unroll
-        for (int n = 0; n < 4; n++)
-#pragma unroll
-            for (int r = 0; r < 2; r++)
-                cb[m][n][r] = *(const uint32_t *)(a.cb + place + (int64_t)(16 * m + 8 * r) * a.Q + 8 * n);
+    if (!MADE) take_pairs<false>(cb, a, b, c, g, l0, s0);
     float total[2][4][4] = {}, acc[2][4][4] = {};
     for (int i = 0; i < steps; i++) {
         const int h = i / a.ptiles;
@@ -802,19 +934,31 @@ static __global__ void __launch_bounds__(128, 3) chunk_scan_bwd_dcb(const __grid
             for (int r = 0; r < 2; r++) {
                 const int l = l0 + wm * 32 + 16 * m + 8 * r + lane_row(), s = s0 + wn * 32 + 8 * n + 2 * t;
                 *(uint32_t *)(a.dcb + place + (int64_t)(16 * m + 8 * r) * a.Q + 8 * n) =
-                    pack(reaches(a, b, c, l, s) ? total[m][n][2 * r] : 0,
-                         reaches(a, b, c, l, s + 1) ? total[m][n][2 * r + 1] : 0);
+                    reached(a, b, c, l, s, total[m][n][2 * r], total[m][n][2 * r + 1]);
             }
+}
+
+/* Blocks per SM: on sm_80 a third one would cost a spilled register. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+enum { DCB_BLOCKS_MADE = 2 };
+#else
+enum { DCB_BLOCKS_MADE = 3 };
+#endif
+
+template <bool STAYS, bool MADE>
+__global__ void __launch_bounds__(128, MADE ? (int)DCB_BLOCKS_MADE : 3)
+    chunk_scan_bwd_dcb(const __grid_constant__ tensor_task a, unsigned tiles)
+{
+    for_tiles<STAYS>(tiles, [&](unsigned tile) { dcb_tile<MADE>(a, tile); });
 }
 
 /* ---- dB and dC ---- */
 
 enum { BMM_STAGES = 3, BMM_STAGE = 3 * TILE_BYTES };
 
-template <bool OUTPUT> __global__ void __launch_bounds__(128) bmm_chunk_bwd(const __grid_constant__ tensor_task a)
+template <bool OUTPUT> static __device__ __forceinline__ void pairs_bwd(const tensor_task &a, unsigned z)
 {
     MBA_DYNAMIC_SMEM(smem);
-    unsigned  z = blockIdx.x;
     const int nt = digit(z, a.ntiles), ri = digit(z, a.tiles), g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
     const int real = min(a.Q, a.L - c * a.Q), n0 = nt * 128, steps = OUTPUT ? ri + 1 : a.tiles - ri;
     const int warp = threadIdx.x / 32, m0 = warp / 2 * 32, half = warp % 2;
@@ -864,6 +1008,12 @@ template <bool OUTPUT> __global__ void __launch_bounds__(128) bmm_chunk_bwd(cons
                 const uint32_t old = a.adds[OUTPUT ? DCM : DBM] ? *to : 0;
                 *to = pack(acc[m][n][2 * r] + s.x + low_of(old), acc[m][n][2 * r + 1] + s.y + high_of(old));
             }
+}
+
+template <bool STAYS, bool OUTPUT>
+__global__ void __launch_bounds__(128) bmm_chunk_bwd(const __grid_constant__ tensor_task a, unsigned tiles)
+{
+    for_tiles<STAYS>(tiles, [&](unsigned tile) { pairs_bwd<OUTPUT>(a, tile); });
 }
 
 #endif

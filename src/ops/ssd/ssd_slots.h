@@ -5,8 +5,8 @@
 #include "core/op.h"
 
 enum { X, DT, BM, CM, A_LOG, SKIP, DT_BIAS, IDS, INITIAL };    /* forward: in, out */
-enum { Y, FINAL };
-enum { DY = INITIAL + 1, DFINAL };                             /* backward: the forward's inputs, then these */
+enum { Y, FINAL, KEPT_STATES, KEPT_RECORDS, KEPT_PAIRS, KEPT_REACH };
+enum { DY = INITIAL + 1, DFINAL, STATES_IN, RECORDS_IN, PAIRS_IN, REACH_IN };    /* backward: after the others */
 enum { DX, DDT, DBM, DCM, DA_LOG, DSKIP, DDT_BIAS, DINITIAL };
 
 typedef struct ssd_attr { int64_t chunk, final; double dt_min, dt_max; } ssd_attr;   /* final: that output exists */
@@ -66,13 +66,19 @@ enum { SSD_TILE = 64 };                           /* positions of a tile of a ch
 typedef struct ssd_cut {
     int64_t K, KQ;                                /* chunks of a sequence; their positions, padding included */
     int64_t tiles, ptiles, ntiles;                /* of a chunk, of P by SSD_TILE; of N by 128 (tensor cores) or 64 */
-    int64_t rows, rtiles;                         /* positions that a block of scan, dx, dB, dC takes: 64 or 128 */
+    int64_t rows, rtiles;                         /* positions that a block of dB, dC takes: 64 or 128 */
+    int64_t xrows, xtiles;                        /* a block of scan, dx: the same, but with C B^T inside 64 */
     int64_t pairs;                                /* blocks of two heads (tensor cores), or heads, of a group */
     int64_t vec, cparts;                          /* numbers of a state per thread of the walk; its warps per head */
     int64_t cs_bytes, st_bytes;                   /* of one cumulative decay, of one number of a state */
     int64_t dD;                                   /* partial sums of D */
 } ssd_cut;
-ssd_cut ssd_cut_of(const ssd_dims *d, bool tensor);
+
+/* The rungs of the ladder below `fused`; all but the first on tensor cores. */
+typedef enum ssd_way { SSD_FMA, SSD_CHUNKED, SSD_PERSISTENT, SSD_BC_FUSED } ssd_way;
+enum { SSD_BC_PAIRS = 4 };                        /* bc_fused: pairs of heads for which a block makes C B^T once */
+
+ssd_cut ssd_cut_of(const ssd_dims *d, ssd_way way);
 
 /* Scratch, in the order of the plans. The forward pass needs the first five. */
 enum { SSD_STEPS_WORK, SSD_CS_WORK, SSD_SINCE_WORK, SSD_STATES_WORK, SSD_CB_WORK, SSD_DSTATES_WORK, SSD_DCB_WORK,
@@ -85,31 +91,28 @@ bool ssd_axes_of(ssd_axes *a, const mba_tensor *t);
 mba_status ssd_check_axes(const mba_node *n);     /* refuses windows that have none */
 bool       ssd_in_pieces(const mba_node *n);      /* rows of bf16 activations begin at multiples of 16 bytes */
 
-mba_launch_fn ssd_chunked_cuda, ssd_fma_cuda, ssd_bwd_chunked_cuda, ssd_bwd_fma_cuda;
+mba_launch_fn ssd_chunked_cuda, ssd_fma_cuda, ssd_persistent_cuda, ssd_bc_fused_cuda;
+mba_launch_fn ssd_bwd_chunked_cuda, ssd_bwd_fma_cuda, ssd_bwd_persistent_cuda, ssd_bwd_bc_fused_cuda;
 
-/* ---- CUDA: `fused` (ssd_fused.c, ssd_fused.cuh) ---- */
-enum { SSD_RECORD = 132, SSD_HEADS = 2, SSD_PIECES_MAX = 8192, SSD_SCAN_SMEM = 219 * 1024,
-       SSD_BC_SMEM = 227 * 1024, SSD_SLOW_SMEM = 64 * 1024, SSD_SUM_COLS = 8, SSD_BLOCKS_MAX = 160,
+/* ---- CUDA: `fused` (ssd_fused.c, ssd_fused.cuh) ----
+ *
+ * What it keeps for its own backward where the shape is one it takes (KEPT_*, chunks of 64, an even number of them):
+ * the state before every second chunk, two records per chunk and head, C B^T, and with ids the rows of B and C within
+ * reach.
+ * Other variants neither write nor read them: the backward asks which variant the forward has (mba_plan.of). */
+enum { SSD_RECORD = 132, SSD_HEADS = 2, SSD_ITEMS_PER_BLOCK = 1024, SSD_SCAN_SMEM = 217 * 1024,
+       SSD_BC_SMEM = 227 * 1024, SSD_SLOW_SMEM = 64 * 1024, SSD_SUM_COLS = 8,
        SSD_ENDS = 10 };                           /* parts of sums per pair of chunks, see ssd_fused_bc.cuh */
 
-/* How the walks share the row of all chunks of all items (ssd_ranges.c). */
-typedef enum ssd_how { SSD_WHOLE, SSD_HANDED, SSD_EQUAL, SSD_EVEN } ssd_how;
 typedef struct ssd_ranges {
-    ssd_how  how;
-    bool     backward;
-    int64_t  K, items;                            /* chunks of a sequence; backward even. (sequence, two heads) */
-    int64_t  blocks, pre;                         /* of a walk; of the launch that makes states between pieces */
-    int64_t  pre_chunks;                          /* of a block of that launch at most */
-    int64_t  pieces, segments;                    /* of all items; of one item at most */
-    int64_t  folds;                               /* states that the pieces of a walk read on entering */
-    int32_t  at[SSD_BLOCKS_MAX + 1];              /* where the range of a block begins, in the row */
-    int32_t  pre_at[SSD_BLOCKS_MAX + 1];          /* where a block that makes states begins: always where one is needed */
-    uint16_t piece[SSD_BLOCKS_MAX + 1];           /* the range that this lies in */
-    uint16_t first[SSD_BLOCKS_MAX + 1];           /* the block that begins the states of a range */
+    int64_t K;                                    /* chunks of 64 of a sequence; backward an even number */
+    int64_t segments, per_segment;                /* of a sequence; chunks of one */
+    int64_t items, grid;                          /* (sequence, segment, two heads); blocks that walk them */
 } ssd_ranges;
-ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward);                       /* the cheapest */
-ssd_ranges ssd_ranges_as(const ssd_dims *d, ssd_how how, int64_t blocks, bool backward);       /* this one */
-ssd_how    ssd_how_of(int64_t items, int64_t pieces, int64_t blocks, bool states);             /* as a plan has it */
+ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward);
+bool       ssd_fused_shape(const ssd_dims *d, mba_dtype type);      /* one that `fused` takes */
+bool       ssd_finds_kept(const mba_plan *p, const mba_node *n);    /* a backward, what the forward kept */
+void       ssd_kept_types(mba_type type[MBA_OUT_MAX], const ssd_dims *d, bool ids);      /* of KEPT_* */
 
 /* Scratch of `fused`, in the order of its plans. The forward pass needs the first four. */
 enum { SSD_RECORDS_WORK, SSD_PAIRS_WORK, SSD_REACH_WORK, SSD_SEGMENTS_WORK, SSD_SAVED_WORK, SSD_SAVED_REV_WORK,

@@ -41,9 +41,8 @@ template <typename N> static __device__ __forceinline__ N scan_down(N x)     /* 
 
 /* Where the warp of a (sequence, chunk, head) stands. */
 struct cell { int b, c, h; int64_t at; };
-template <typename A> static __device__ __forceinline__ cell cell_of(const A &a)
+template <typename A> static __device__ __forceinline__ cell cell_of(const A &a, unsigned i)
 {
-    unsigned i = blockIdx.x;
     const int part = digit(i, (a.H + 7) / 8), c = digit(i, a.K), b = (int)i, h = part * 8 + (int)(threadIdx.x >> 5);
     const cell e = { b, c, h, ((int64_t)b * a.H + h) * a.KQ + (int64_t)c * a.Q };
     return e;
@@ -54,11 +53,11 @@ template <typename A> static __device__ __forceinline__ bool reset_at(const A &a
     return a.ids.at && l > 0 && l < a.L && *a.ids.row(b, l, 0) != *a.ids.row(b, l - 1, 0);
 }
 
-template <typename A> __global__ void __launch_bounds__(256, 1) chunk_cumsum_fwd(const __grid_constant__ A a)
+template <typename A> static __device__ __forceinline__ void cumsum_fwd(const A &a, unsigned tile)
 {
     typedef typename A::CS CS;
     const int  lane = threadIdx.x & 31;
-    const cell e = cell_of(a);
+    const cell e = cell_of(a, tile);
     if (e.h >= a.H) return;
     const double A_h = -exp((double)a.A_log[e.h]);
     double       sum = 0;
@@ -91,9 +90,8 @@ template <int V, typename A> struct walker {
     const A &a;
     int b, h, e, part; /* e: the first of my elements; part: my warp's among all of (b, h) */
     bool     mine;
-    __device__ __forceinline__ walker(const A &task) : a(task)
+    __device__ __forceinline__ walker(const A &task, unsigned i) : a(task)
     {
-        unsigned  i = blockIdx.x;
         const int PN = a.P * a.N, block = digit(i, (PN + 256 * V - 1) / (256 * V));
         h    = digit(i, a.H);
         b    = (int)i;
@@ -123,9 +121,9 @@ template <int V, typename F> static __device__ __forceinline__ void load_plain(f
 
 enum { AHEAD = 4 };                                    /* chunks whose states are on their way at once */
 
-template <int V, typename A> __global__ void __launch_bounds__(256) state_passing_fwd(const __grid_constant__ A a)
+template <int V, typename A> static __device__ __forceinline__ void passing_fwd(const A &a, unsigned tile)
 {
-    const walker<V, A> w(a);
+    const walker<V, A> w(a, tile);
     if (!w.mine) return;
     float run[V] = {};
     if (a.initial.at) load_plain(run, w.outside(a.initial));
@@ -151,9 +149,9 @@ template <int V, typename A> __global__ void __launch_bounds__(256) state_passin
     for (int v = 0; v < V; v++) to[v] = run[v];
 }
 
-template <int V, typename A> __global__ void __launch_bounds__(256) state_passing_bwd(const __grid_constant__ A a)
+template <int V, typename A> static __device__ __forceinline__ void passing_bwd(const A &a, unsigned tile)
 {
-    const walker<V, A> w(a);
+    const walker<V, A> w(a, tile);
     float run[V] = {};                                 // G', the gradient of the state that leaves a chunk
     if (w.mine && a.dfinal.at) load_plain(run, w.outside(a.dfinal));
     for (int c0 = a.K - 1; c0 >= 0; c0 -= AHEAD) {
@@ -198,11 +196,11 @@ static __device__ __forceinline__ float sum_of(const A &a, const float *parts, i
 }
 
 /* ddA_i = sum_{j<i} (col_j - row_j + r_j) + sum_{l>=i} q_l + dchunk */
-template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_ddacs_stable(const __grid_constant__ A a)
+template <typename A> static __device__ __forceinline__ void ddacs_stable(const A &a, unsigned tile)
 {
     typedef typename A::CS NUM;                        // sums are made in the precision of cs
     const int  lane = threadIdx.x & 31;
-    const cell e = cell_of(a);
+    const cell e = cell_of(a, tile);
     if (e.h >= a.H) return;
     const int    real = min(a.Q, a.L - e.c * a.Q);
     const float *parts = a.dchunk + (((int64_t)e.b * a.H + e.h) * a.K + e.c) * a.cparts;
@@ -227,11 +225,11 @@ template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_d
     }
 }
 
-template <typename A> __global__ void __launch_bounds__(256, 1) chunk_cumsum_bwd(const __grid_constant__ A a)
+template <typename A> static __device__ __forceinline__ void cumsum_bwd(const A &a, unsigned tile)
 {
     typedef typename A::T T;
     const int  lane = threadIdx.x & 31;
-    const cell e = cell_of(a);
+    const cell e = cell_of(a, tile);
     if (e.h >= a.H) return;
     const int   real = min(a.Q, a.L - e.c * a.Q);
     const float A_h = -expf(a.A_log[e.h]);
@@ -255,14 +253,14 @@ template <typename A> __global__ void __launch_bounds__(256, 1) chunk_cumsum_bwd
     a.dpar[((int64_t)a.B * a.K + chunk) * a.H + e.h] = dbias;
 }
 
-/* Block y: 0 the gradient of A_log, 1 of dt_bias, 2 of D; 32 columns, eight threads for each. */
-template <typename A> __global__ void __launch_bounds__(256) ssd_sum_parts(const __grid_constant__ A a)
+/* A third of the tiles each: the gradient of A_log, of dt_bias, of D; 32 columns, eight threads for each. */
+template <typename A> static __device__ __forceinline__ void sum_parts(const A &a, unsigned tile, unsigned tiles)
 {
     __shared__ double part[8][32];
-    const int     x = threadIdx.x % 32, y = threadIdx.x / 32, what = blockIdx.y;
-    const int64_t col = (int64_t)blockIdx.x * 32 + x, chunks = (int64_t)a.B * a.K;
+    const int     x = threadIdx.x % 32, y = threadIdx.x / 32, what = (int)(tile / (tiles / 3));
+    const int64_t col = (int64_t)(tile % (tiles / 3)) * 32 + x, chunks = (int64_t)a.B * a.K;
     const int64_t cols = what == 2 && a.skip_cols > 1 ? (int64_t)a.H * a.P : a.H;
-    const int64_t parts = what < 2 ? chunks : chunks * a.rtiles * (a.skip_cols > 1 ? 1 : a.ptiles);
+    const int64_t parts = what < 2 ? chunks : chunks * a.xtiles * (a.skip_cols > 1 ? 1 : a.ptiles);
     const float  *from = what < 2 ? a.dpar + what * chunks * a.H : a.dD;
     float        *to = what == 0 ? a.dA_log : what == 1 ? a.dbias : a.dskip;
     const bool    adds = what == 0 ? a.adds[DA_LOG] : what == 1 ? a.adds[DDT_BIAS] : a.adds[DSKIP];
@@ -273,6 +271,39 @@ template <typename A> __global__ void __launch_bounds__(256) ssd_sum_parts(const
     if (y || col >= cols || !to) return;
     for (int i = 1; i < 8; i++) sum += part[i][x];
     to[col] = (float)sum + (adds ? to[col] : 0);
+}
+
+/* ---- the kernels ---- */
+
+template <bool STAYS, typename A>
+__global__ void __launch_bounds__(256, 1) chunk_cumsum_fwd(const __grid_constant__ A a, unsigned tiles)
+{
+    for_tiles<STAYS>(tiles, [&](unsigned tile) { cumsum_fwd(a, tile); });
+}
+template <bool STAYS, int V, typename A>
+__global__ void __launch_bounds__(256) state_passing_fwd(const __grid_constant__ A a, unsigned tiles)
+{
+    for_tiles<STAYS>(tiles, [&](unsigned tile) { passing_fwd<V>(a, tile); });
+}
+template <bool STAYS, int V, typename A>
+__global__ void __launch_bounds__(256) state_passing_bwd(const __grid_constant__ A a, unsigned tiles)
+{
+    for_tiles<STAYS>(tiles, [&](unsigned tile) { passing_bwd<V>(a, tile); });
+}
+template <bool STAYS, typename A>
+__global__ void __launch_bounds__(256, 1) chunk_scan_bwd_ddacs_stable(const __grid_constant__ A a, unsigned tiles)
+{
+    for_tiles<STAYS>(tiles, [&](unsigned tile) { ddacs_stable(a, tile); });
+}
+template <bool STAYS, typename A>
+__global__ void __launch_bounds__(256, 1) chunk_cumsum_bwd(const __grid_constant__ A a, unsigned tiles)
+{
+    for_tiles<STAYS>(tiles, [&](unsigned tile) { cumsum_bwd(a, tile); });
+}
+template <bool STAYS, typename A>
+__global__ void __launch_bounds__(256) ssd_sum_parts(const __grid_constant__ A a, unsigned tiles)
+{
+    for_tiles<STAYS>(tiles, [&](unsigned tile) { sum_parts(a, tile, tiles); });
 }
 
 #endif

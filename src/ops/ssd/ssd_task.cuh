@@ -44,7 +44,9 @@ template <typename TT, typename CC, typename SS> struct task {
     typedef CC CS;
     typedef SS ST;
     int   B, L, H, P, G, N, J, Q, K, KQ;               /* K chunks of Q; KQ = K Q positions, padding included */
-    int tiles, ptiles, ntiles, rtiles; /* of a chunk by 64; of P, of N, of the rows of a chunk per block */
+    int   tiles, ptiles, ntiles;                       /* of a chunk by 64; of P, of N */
+    int   rtiles, xtiles;                              /* of the rows of a chunk: per block of dB, dC; of scan, dx */
+    int   pairs;                                       /* of heads of a group (tensor cores) */
     int   cparts;                                      /* partial sums of <H, G'> per (b, h, chunk) */
     int   skip_cols;                                   /* of D: 0, 1 or P */
     float dt_min, dt_max;
@@ -69,7 +71,7 @@ template <typename TT, typename CC, typename SS> struct task {
     float *ddA;                                        /* (B, H, KQ) */
     float *dchunk;                                     /* (B, H, K, cparts) */
     float *dpar;                                       /* (2, B K, H): parts of dA_log, ddt_bias */
-    float *dD;                                         /* (B K rtiles, H, P), or (B K rtiles ptiles, H) */
+    float *dD;                                         /* (B K xtiles, H, P), or (B K xtiles ptiles, H) */
 };
 
 /* A block (or warp) number as digits: the last one runs fastest. */
@@ -78,6 +80,25 @@ static __device__ __forceinline__ int digit(unsigned &i, int n)
     const unsigned d = i % (unsigned)n;
     i /= (unsigned)n;
     return (int)d;
+}
+
+/* f for the tiles of a block: its own, or, where blocks stay (STAYS), every gridDim-th from there on. A tile may use
+ * shared memory as if it were the only one. */
+template <bool STAYS, typename F> static __device__ __forceinline__ void for_tiles(unsigned tiles, const F &f)
+{
+    if constexpr (STAYS) {
+        __shared__ unsigned next;                      // beside the sums of a tile there is no register for it
+        if (threadIdx.x == 0) next = blockIdx.x;
+        __syncthreads();
+        while (next < tiles) {
+            f(next);
+            __syncthreads();
+            if (threadIdx.x == 0) next += gridDim.x;
+            __syncthreads();
+        }
+    } else {
+        f(blockIdx.x);
+    }
 }
 
 static __device__ __forceinline__ float softplus(float x) { return x > 20 ? x : log1pf(expf(x)); }

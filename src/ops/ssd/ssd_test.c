@@ -7,6 +7,7 @@
 #include "core/program.h"
 #include "ops/ssd/ssd.h"
 #include "ops/ssd/ssd_slots.h"
+#include "tests/machines.h"
 
 /* ---- fp64: a node made by hand ---- */
 
@@ -461,6 +462,67 @@ static void refuses_what_does_not_fit(void **state)
     mba_graph_destroy(g);
 }
 
+/* Launches of the same kernels: `persistent` has the tiles of `chunked` in fewer blocks, `bc_fused` one launch less and
+ * no C B^T among its scratch. */
+static void steps_of_the_ladder_differ_from_chunked_in_one_thing(void **state)
+{
+    (void)state;
+    static const mba_case peer = { { 4, 4096, 64, 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, "mamba2-1.3b" };
+    enum { WAYS = 3 };                            // chunked, persistent, bc_fused follow `fused` in the list
+    mba_case_graph o;
+    assert_ok(mba_case_build(&o, &mba_op_ssd, &peer, (mba_case_how){ .compute = MBA_BF16 }));
+    for (size_t m = 0; m < sizeof machines / sizeof *machines; m++)
+        for (int32_t i = 0; i < o.g->nnodes; i++) {
+            const mba_node *n = o.g->nodes[i];
+            mba_plan        plan[WAYS];
+            if (n->op != &mba_op_ssd && n->op != &mba_op_ssd_bwd) continue;
+            for (int k = 0; k < WAYS; k++)
+                assert_ok(mba_plan_variant(&plan[k], NULL, o.g->arena, n, &n->op->cuda[1 + k], &machines[m]));
+            assert_string_equal(plan[1].variant, "persistent");
+            assert_int_equal(plan[1].nlaunches, plan[0].nlaunches);
+            assert_int_equal(plan[2].nlaunches, plan[0].nlaunches - 1);
+            assert_int_equal(plan[2].scratch[SSD_CB_WORK].bytes, 0);
+            for (int k = 0; k < plan[1].nlaunches; k++) {
+                const mba_launch *all = &plan[0].launch[k], *few = &plan[1].launch[k];
+                assert_string_equal(few->kernel, all->kernel);
+                assert_int_equal(few->tiles, all->grid[0]);
+                assert_true(few->persistent && few->grid[0] <= few->tiles && few->grid[0] > 0);
+                assert_true(few->grid[0] == few->tiles || few->grid[0] % machines[m].sm == 0);
+            }
+        }
+    mba_graph_destroy(o.g);
+}
+
+/* Whether the backward of a case begins by making again what the forward has had. */
+static bool remakes(const mba_case *c, mba_case_how how, const char *variants)
+{
+    mba_case_graph o;
+    mba_program   *p;
+    bool           prepares = false, keeps = false;
+    assert_ok(mba_case_build(&o, &mba_op_ssd, c, how));
+    assert_ok(mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = &machines[1],
+                                                                  .variants = variants }));
+    for (int32_t i = 0; i < o.g->nnodes; i++) {
+        const mba_node *n = o.g->nodes[i];
+        if (n->op == &mba_op_ssd)     keeps = n->out[KEPT_STATES] != NULL;
+        if (n->op == &mba_op_ssd_bwd) prepares = !strcmp(p->plan[i]->launch[0].kernel, "ssd_prep");
+        if (n->op == &mba_op_ssd_bwd) assert_string_equal(p->plan[i]->variant, "fused");
+    }
+    assert_int_equal(keeps, !how.recompute);
+    mba_program_destroy(p);
+    mba_graph_destroy(o.g);
+    return prepares;
+}
+
+static void backward_takes_what_its_own_forward_kept(void **state)
+{
+    (void)state;
+    const mba_case c = { { 2, 200, 4, 64, 2, 128, 64, SKIP_HEAD | BIAS | RESETS }, "fused" };
+    assert_false(remakes(&c, (mba_case_how){ .compute = MBA_BF16 }, NULL));
+    assert_true(remakes(&c, (mba_case_how){ .compute = MBA_BF16 }, "ssd=chunked"));        // which writes none of it
+    assert_true(remakes(&c, (mba_case_how){ .compute = MBA_BF16, .recompute = true }, NULL));
+}
+
 /* What the small cases of the operator do not reach: several tiles of P and N, of rows and of sources. */
 static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
 {
@@ -472,6 +534,7 @@ static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
         { { 1, 200,  3,  32, 1,  16,  64, SKIP_FULL | BIAS | STATES }, "small heads and states" },
         { { 2, 190,  2, 128, 2, 256,  64, SKIP_FULL | LIMITS | STATES }, "large heads and states" },
         { { 1, 500,  3,  40, 1,  72, 192, SKIP_HEAD | BIAS }, "tiles that are not full" },
+        { { 1, 150,  9,  16, 1,  32, 128, SKIP_HEAD | BIAS | RESETS | STATES }, "four pairs of heads and an odd one" },
         { { 1,  64, 2, 64, 1, 128,  64, SKIP_HEAD | BIAS }, "fused: one chunk" },
         { { 2, 100, 4, 64, 2, 128,  64, SKIP_FULL | BIAS | WINDOWS }, "fused: a ragged chunk, groups, windows" },
         { { 1, 128, 2, 64, 1, 128, 128, SKIP_HEAD | LIMITS }, "fused: two chunks, limits of the step at work" },
@@ -481,7 +544,8 @@ static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
         { { 1, 1100, 4, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG | STATES },
             "fused: segments, states, strong decays" },
         { { 2, 190, 2, 64, 1, 128,  64, SKIP_HEAD | BIAS | STATES }, "fused: initial and final states" },
-        { { 2, 200, 4, 64, 2, 128,  64, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: a reset at every other token" } };
+        { { 2, 200, 4, 64, 2, 128,  64, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: a reset at every other token" },
+        { { 2, 4500, 4, 64, 2, 128, 256, SKIP_HEAD | BIAS }, "fused: more pairs of chunks than SMs" } };
     const mba_device *d;
     int               bad = 0;
     if (mba_device_cuda(&d, 0) != MBA_OK) skip();
@@ -501,5 +565,7 @@ MBA_TEST_MAIN(cmocka_unit_test(recurrence_gives_the_golden_values), cmocka_unit_
               cmocka_unit_test(chunks_equal_the_recurrence), cmocka_unit_test(same_bits_at_any_thread_count),
               cmocka_unit_test(thread_count_may_change_after_planning),
               cmocka_unit_test(cpu_matches_reference_at_the_sizes_of_the_models),
+              cmocka_unit_test(steps_of_the_ladder_differ_from_chunked_in_one_thing),
               cmocka_unit_test(cuda_matches_reference_at_the_sizes_of_the_models),
-              cmocka_unit_test(a_sequence_in_two_halves_equals_the_whole), cmocka_unit_test(refuses_what_does_not_fit))
+              cmocka_unit_test(a_sequence_in_two_halves_equals_the_whole), cmocka_unit_test(refuses_what_does_not_fit),
+              cmocka_unit_test(backward_takes_what_its_own_forward_kept))

@@ -1,0 +1,85 @@
+/* manual.c -- `mambascope manual`: the man page, from the same tables that parse options and print --help; and completion
+ * for bash, which asks the program itself (`COMMAND --list-options`), so that neither can fall behind. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "core/version.h"
+
+static const char head[] =
+    ".TH MAMBASCOPE 1 \"\" \"mambascope " MBA_VERSION "\" \"User Commands\"\n"
+    ".SH NAME\nmambascope \\- trains Mamba\\-based models and shows what the hardware does meanwhile\n"
+    ".SH SYNOPSIS\n.B mambascope\n.I COMMAND\n[options]\n"
+    ".SH DESCRIPTION\n"
+    "One program that trains Mamba\\-1, Mamba\\-2, hybrid, MambaVision and Graph\\-Mamba models on the CPU and on NVIDIA GPUs,\n"
+    "records what the hardware does while they train in one file per run, makes a page of such files, and predicts steps\n"
+    "on GPUs that are not there. Data goes to standard output, talk to standard error.\n"
+    ".SH COMMANDS\n";
+
+static const char tail[] =
+    ".SH FILES\n"
+    ".TP\n.I results/suite\nwhere `suite` leaves its stores, report.html and summary.json unless \\-\\-out names another folder\n"
+    ".SH ENVIRONMENT\n"
+    ".TP\n.B OMP_NUM_THREADS\nthreads, where \\-\\-threads does not say\n"
+    ".TP\n.B MBA_ISA\nbase, avx2, avx512: a smaller instruction set than the machine has\n"
+    ".TP\n.B MBA_CHROMIUM\nthe browser that the tests of the report use\n"
+    ".SH EXIT STATUS\n0: fine; 1: something failed; 2: misused. Errors say what, why, and what to do.\n"
+    ".SH SEE ALSO\ndocs/ of the source tree: commands.md, report.md, store.md, metrics.md and a guide for each reader.\n";
+
+static const char bash[] =
+    "# bash completion of mambascope: mambascope manual --bash > /usr/share/bash-completion/completions/mambascope\n"
+    "_mambascope() {\n"
+    "  local program=${COMP_WORDS[0]} word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} names\n"
+    "  if [ \"$COMP_CWORD\" = 1 ]; then\n"
+    "    COMPREPLY=($(compgen -W \"$(\"$program\" manual --list 2>/dev/null)\" -- \"$word\"))\n"
+    "    return\n"
+    "  fi\n"
+    "  case $before in\n"
+    "    --model)  COMPREPLY=($(compgen -W \"$(\"$program\" list models --csv 2>/dev/null | cut -d, -f1)\" -- \"$word\")); return ;;\n"
+    "    --device) COMPREPLY=($(compgen -W 'cpu cuda' -- \"$word\")); return ;;\n"
+    "    --precision) COMPREPLY=($(compgen -W 'fp32 bf16' -- \"$word\")); return ;;\n"
+    "    --machine) COMPREPLY=($(compgen -W 'a100 b200 h100 h200 mi300x v100' -f -- \"$word\")); return ;;\n"
+    "    --figure) COMPREPLY=($(compgen -W \"$(\"$program\" report --list 2>/dev/null)\" -- \"$word\")); return ;;\n"
+    "  esac\n"
+    "  case $word in\n"
+    "    -*) names=$(\"$program\" \"${COMP_WORDS[1]}\" --list-options 2>/dev/null | cut -f1)\n"
+    "        COMPREPLY=($(compgen -W \"$names --help\" -- \"$word\")) ;;\n"
+    "    *)  COMPREPLY=($(compgen -f -- \"$word\")) ;;\n"
+    "  esac\n"
+    "}\n"
+    "complete -o filenames -F _mambascope mambascope\n";
+
+static mba_status print_page(void)
+{
+    fputs(head, stdout);
+    for (const mba_command *c = mba_commands; c->name; c++) {
+        char  name[32], how[] = "--manual", *argv[] = { name, how, NULL };
+        snprintf(name, sizeof name, "%s", c->name);
+        MBA_TRY(c->run(2, argv));
+    }
+    fputs(tail, stdout);
+    return MBA_OK;
+}
+
+mba_status mba_command_manual(int argc, char **argv)
+{
+    bool shell = false, list = false, help;
+    const mba_option options[] = {
+        { "--bash", MBA_OPT_FLAG, &shell, NULL, "instead: completion for bash", 0, 0 },
+        { "--list", MBA_OPT_FLAG, &list,  NULL, "instead: the names of all commands", 0, 0 },
+        { 0 },
+    };
+    const mba_usage usage = { "manual", "[--bash]",
+        "Prints the man page, made from the same tables as --help; or what bash needs to complete commands and options.",
+        options,
+        "mambascope manual | man -l -\nmambascope manual > /usr/local/share/man/man1/mambascope.1\n"
+        "eval \"$(mambascope manual --bash)\"\n" };
+    MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
+    if (help) return MBA_OK;
+    for (const mba_command *c = mba_commands; list && c->name; c++) puts(c->name);
+    if (list) return MBA_OK;
+    if (!shell) return print_page();
+    fputs(bash, stdout);
+    return MBA_OK;
+}

@@ -1,0 +1,47 @@
+/* stores.c -- see stores.h. */
+#include "cli/stores.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_good(const char *path)
+{
+    mba_store    *s = NULL;
+    mba_analysis *a = NULL;
+    mba_status    st = mba_store_open(&s, path);
+    if (st == MBA_OK) st = mba_analysis_create(&a, s);
+    mba_analysis_destroy(a);
+    const mba_status closed = mba_store_close(s);
+    (void)closed;                                  // it was only read
+    return st == MBA_OK;
+}
+
+static void leave_out(char *names, size_t room, const char *path)
+{
+    const char  *slash = strrchr(path, '/');
+    const size_t n = strlen(names);
+    snprintf(names + n, room - n, "%s%s", n ? ", " : "", slash ? slash + 1 : path);
+    fprintf(stderr, "left out: %s\n", mba_message());
+}
+
+mba_status mba_stores_open_good(mba_stores *r, const char *const *path, int n, int *shown)
+{
+    const char *good[MBA_RUNS_MAX];
+    char        left_out[sizeof r->left_out] = "";
+    int         k = 0, first = shown ? *shown : n, kept = 0;
+    if (n < 1 || n > MBA_RUNS_MAX) return mba_stores_open(r, path, n);       // says what is wrong
+    if (n == 1) return mba_stores_open(r, path, n);
+    for (int i = 0; i < n; i++) {
+        if (!is_good(path[i])) {
+            leave_out(left_out, sizeof left_out, path[i]);
+            continue;
+        }
+        kept += i < first;
+        good[k++] = path[i];
+    }
+    if (!k) return mba_fail(MBA_E_FORMAT, "none of the %d stores can be read\nwhy: see above", n);
+    MBA_TRY(mba_stores_open(r, good, k));
+    snprintf(r->left_out, sizeof r->left_out, "%s", left_out);
+    if (shown) *shown = kept;
+    return MBA_OK;
+}

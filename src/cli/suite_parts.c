@@ -1,0 +1,249 @@
+/* suite_parts.c -- see suite_parts.h. */
+#include "cli/suite_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/profile.h"
+#include "cli/progress.h"
+#include "train/train.h"
+
+/* ---- the five workloads ---- */
+
+/* A preset per machine: on the CPU one that takes seconds, on a GPU the headline run of the study. */
+typedef struct workload {
+    const char     *name, *cpu, *cuda;
+    mba_batch_shape cpu_shape, cuda_shape;         /* text on the CPU: the length is the suite's */
+    const char     *small;
+    mba_batch_shape batch;
+    double          lr, cpu_s, cuda_s;             /* seconds a quick part took, for the first guess of what is left */
+} workload;
+
+static const workload workloads[] = {
+    { "mamba1", "mamba-130m", "mamba-370m", { .batch = 1 }, { .batch = 4, .length = 4096 },
+      "width=128,layers=4,vocab=264", { .batch = 8, .length = 128 }, 4e-3, 28, 32 },
+    { "mamba2", "mamba2-130m", "mamba2-headline", { .batch = 1 }, { .batch = 4, .length = 4096 },
+      "width=128,layers=4,vocab=264,state=32,head_dim=32,chunk=64", { .batch = 8, .length = 128 }, 4e-3, 26, 29 },
+    { "hybrid", "hybrid-130m", "hybrid-headline", { .batch = 1 }, { .batch = 4, .length = 4096 },
+      "width=128,vocab=264,state=32,head_dim=32,chunk=64,q_heads=4,kv_heads=2,attn_dim=32,mlp=256,pattern=M-*-M-",
+      { .batch = 8, .length = 128 }, 4e-3, 27, 30 },
+    { "mambavision", "mambavision-t", "mambavision-t", { .batch = 1 }, { .batch = 128 },
+      "dim=16,in_dim=16,depths=1:1:2:2,heads=2:2:4:8,windows=0:0:2:1,drop_path=0", { .batch = 16 }, 2e-3, 9, 45 },
+    { "graphmamba", "graphmamba-peptides-func", "graphmamba-peptides-func", { .graphs = 16 }, { .graphs = 128 },
+      "layers=2,width=48,pe_count=0,pe_width=0", { .graphs = 16 }, 2e-3, 7, 25 },
+};
+enum { WORKLOADS = sizeof workloads / sizeof *workloads };
+
+/* A quick run on a GPU leaves out how memory is accessed (Fig. 9): three of sixteen passes. */
+static const char QUICK_SETS[] = "overview,roofline,cache,pipes,stalls,occupancy";
+
+/* Beside the main stores of a full run on a GPU: what claims F5 and F9 and the ladder of variants need. */
+typedef struct beside { const char *name, *workload, *variants; mba_batch_shape shape; } beside;
+static const beside besides[] = {
+    { "mamba2-chunked", "mamba2", "ssd=chunked,ssd_bwd=chunked", { .batch = 4, .length = 4096 } },
+    { "mamba2-chunked-short", "mamba2", "ssd=chunked,ssd_bwd=chunked", { .batch = 1, .length = 1024 } },
+    { "mamba2-long", "mamba2", NULL, { .batch = 1, .length = 16384 } },
+    { "mamba1-tiles", "mamba1", "selective_scan=tiles,selective_scan_bwd=tiles", { .batch = 4, .length = 4096 } },
+};
+
+static bool on_cuda(const mba_suite_options *o) { return o->device && !strncmp(o->device, "cuda", 4); }
+static bool is(const mba_suite_options *o, const char *scale) { return !strcmp(o->scale, scale); }
+
+void mba_suite_defaults(mba_suite_options *o)
+{
+    if (!o->scale)   o->scale = "quick";
+    if (!o->length)  o->length = is(o, "tiny") ? 32 : is(o, "full") ? 1024 : 256;
+    if (!o->repeats) o->repeats = is(o, "tiny") ? 1 : is(o, "full") ? 5 : 3;
+    if (!o->steps)   o->steps = is(o, "tiny") ? 3 : is(o, "full") ? 400 : 120;
+}
+
+static mba_suite_part main_part(const workload *w, const mba_suite_options *o)
+{
+    const bool     cuda = on_cuda(o), text = w->batch.length > 0, tiny = is(o, "tiny");
+    mba_suite_part p = { .workload = w->name, .steps = o->repeats, .train_steps = o->steps, .small = w->small,
+                         .batch = w->batch, .lr = w->lr, .expect_s = cuda ? w->cuda_s : w->cpu_s };
+    p.model = (mba_model_options){ .name = cuda ? w->cuda : w->cpu, .device = o->device, .threads = o->threads,
+                                   .shape = cuda ? w->cuda_shape : w->cpu_shape };
+    if (text && !cuda) p.model.shape.length = o->length;
+    if (cuda && is(o, "quick")) p.sets = QUICK_SETS;
+    if (is(o, "full")) p.expect_s *= cuda ? 1.5 : 5;
+    if (tiny) {
+        p.model.name  = w->cpu;
+        p.model.set   = w->small;
+        p.model.shape = text ? (mba_batch_shape){ .batch = 1, .length = o->length } : w->cpu_shape;
+        p.batch       = text ? (mba_batch_shape){ .batch = 2, .length = 32 } : (mba_batch_shape){ .batch = 2 };
+        if (!text && w->batch.graphs) p.batch = p.model.shape = (mba_batch_shape){ .graphs = 4 };
+        p.expect_s    = 0.8;
+    }
+    snprintf(p.name, sizeof p.name, "%s", w->name);
+    return p;
+}
+
+static const workload *workload_named(const char *name)
+{
+    const workload *w = workloads;
+    while (strcmp(w->name, name)) w++;
+    return w;
+}
+
+int mba_suite_plan(mba_suite_part part[MBA_SUITE_PARTS_MAX], const mba_suite_options *o)
+{
+    int n = 0;
+    for (int w = 0; w < WORKLOADS; w++) part[n++] = main_part(&workloads[w], o);
+    for (size_t i = 0; i < sizeof besides / sizeof *besides && on_cuda(o) && is(o, "full"); i++) {
+        mba_suite_part p = main_part(workload_named(besides[i].workload), o);
+        p.aside          = true;
+        p.train_steps    = 0;
+        p.model.shape    = besides[i].shape;
+        p.model.variants = besides[i].variants;
+        snprintf(p.name, sizeof p.name, "%s", besides[i].name);
+        part[n++] = p;
+    }
+    return n;
+}
+
+/* ---- options as words ---- */
+
+typedef struct words { char *text; size_t room, n; } words;
+
+static void add(words *w, const char *key, const char *value)
+{
+    if (!value || w->n >= w->room) return;
+    const int more = snprintf(w->text + w->n, w->room - w->n, "%s%s %s", w->n ? " " : "", key, value);
+    if (more > 0) w->n += (size_t)more;
+}
+
+static void add_number(words *w, const char *key, int64_t v)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%lld", (long long)v);
+    if (v) add(w, key, digits);
+}
+
+static void add_shape(words *w, const mba_batch_shape *s)
+{
+    add_number(w, "--batch", s->batch);
+    add_number(w, "--length", s->length);
+    add_number(w, "--graphs", s->graphs);
+}
+
+void mba_suite_part_words(char *text, size_t room, const mba_suite_part *p)
+{
+    words w = { text, room, 0 };
+    *text = 0;
+    add(&w, "profile --model", p->model.name);
+    add(&w, "--set", p->model.set);
+    add_shape(&w, &p->model.shape);
+    add(&w, "--op", p->model.variants);
+    add(&w, "--device", !strncmp(p->model.device, "cuda", 4) ? "cuda" : "cpu");      // whichever GPU of the machine
+    add_number(&w, "--steps", p->steps);
+    add(&w, "--sets", p->sets);
+    add_number(&w, "--threads", p->model.threads);
+    if (!p->train_steps) return;
+    add(&w, "; train --set", p->small);
+    add_shape(&w, &p->batch);
+    add_number(&w, "--steps", p->train_steps);
+}
+
+/* ---- making a part ---- */
+
+typedef struct trained { mba_train_report last; double first_loss; char failed[512]; } trained;
+typedef struct making { const mba_suite_part *part; const mba_suite_options *options; trained t; double began; } making;
+
+static void note_step(void *ctx, const mba_train_report *r)
+{
+    trained *t = ctx;
+    if (r->step == 1) t->first_loss = r->loss;
+    t->last = *r;
+}
+
+static mba_status train(trained *t, const mba_suite_part *p)
+{
+    mba_train_options o = { .feed = { .validation = 0.1, .smoothing = -1, .mixup = -1, .cutmix = -1 }, .seed = 1,
+                            .valid_batches = 8, .guard = 8, .report = note_step, .ctx = t,
+                            .schedule = { .lr = p->lr, .lr_min = 1e-4, .warmup = 5, .steps = p->train_steps } };
+    const mba_model_options where = { .device = p->model.device, .threads = p->model.threads };
+    o.session.adamw = mba_adamw_defaults();
+    MBA_TRY(mba_run_options_apply(&where, &o.session));
+    MBA_TRY(mba_model_preset(&o.session.model, p->model.name));
+    MBA_TRY(mba_model_set(&o.session.model, p->small));
+    MBA_TRY(mba_model_shape(&o.session.model, &p->batch));
+    return mba_train(&o);
+}
+
+static mba_status write_training(mba_store *s, const making *m)
+{
+    const mba_train_report *r = &m->t.last;
+    if (!m->part->train_steps) return MBA_OK;
+    if (*m->t.failed) return mba_note_missing(s, "training", m->t.failed, "mambascope train --help");
+    MBA_TRY(mba_sheet_text(s, "train.model", "given", "%s --set %s", m->part->model.name, m->part->small));
+    MBA_TRY(mba_sheet_number(s, "train.steps", "given", (double)r->step, "step"));
+    MBA_TRY(mba_sheet_number(s, "train.units", "measured", (double)r->units, r->unit));
+    MBA_TRY(mba_sheet_number(s, "train.first_loss", "measured", m->t.first_loss, "nat"));
+    MBA_TRY(mba_sheet_number(s, "train.last_loss", "measured", r->loss, "nat"));
+    MBA_TRY(mba_sheet_number(s, "train.valid_loss", "measured", r->valid.loss, "nat"));
+    MBA_TRY(mba_sheet_number(s, "train.units_per_s", "measured", (double)r->units / r->run_s, r->unit));
+    if (r->valid.scores) MBA_TRY(mba_sheet_number(s, "train.score", "measured", r->valid.score[0].value,
+                                                  r->valid.score[0].name));
+    return MBA_OK;
+}
+
+static mba_status write_part(void *ctx, mba_store *s)
+{
+    const making *m = ctx;
+    char          text[1024];
+    mba_suite_part_words(text, sizeof text, m->part);
+    MBA_TRY(write_training(s, m));
+    MBA_TRY(mba_sheet_text(s, "suite.part", "given", "%s", m->part->name));
+    MBA_TRY(mba_sheet_text(s, "suite.scale", "given", "%s", m->options->scale));
+    MBA_TRY(mba_sheet_text(s, "suite.options", "given", "%s", text));
+    return mba_sheet_number(s, "suite.seconds", "measured", mba_seconds() - m->began, "s");
+}
+
+mba_status mba_suite_part_make(const mba_suite_part *p, const mba_suite_options *o, const char *path)
+{
+    making m = { .part = p, .options = o, .began = mba_seconds() };
+    char   command[256];
+    const mba_status trained_st = p->train_steps ? train(&m.t, p) : MBA_OK;
+    if (trained_st == MBA_E_IO) return trained_st;                 // a full disk is worth another try
+    if (trained_st != MBA_OK)
+        snprintf(m.t.failed, sizeof m.t.failed, "the small model did not train: %.480s", mba_message());
+    snprintf(command, sizeof command, "mambascope suite --%s --device %s --only %s", o->scale, o->device, p->name);
+    const mba_collect_options collect = { .steps = p->steps, .sets = p->sets, .command = command };
+    return mba_profile_model(&p->model, &collect, path, write_part, &m);
+}
+
+/* ---- what is there ---- */
+
+static const char *sheet_text(const mba_row_sheet *r, int64_t n, const char *key)
+{
+    for (int64_t i = 0; i < n; i++) if (r[i].key && !strcmp(r[i].key, key)) return r[i].text ? r[i].text : "";
+    return NULL;
+}
+
+static mba_suite_state compare(const mba_suite_part *p, mba_store *s, char *have, size_t room)
+{
+    mba_row_sheet *r;
+    int64_t        n;
+    char           want[1024];
+    if (mba_store_check(s) != MBA_OK || mba_load_sheet(s, &r, &n) != MBA_OK) return MBA_PART_BROKEN;
+    const char *name = sheet_text(r, n, "suite.part"), *options = sheet_text(r, n, "suite.options");
+    if (!name || !options || strcmp(name, p->name)) return MBA_PART_STRANGE;
+    mba_suite_part_words(want, sizeof want, p);
+    snprintf(have, room, "%s", options);
+    return strcmp(want, options) ? MBA_PART_OTHER : MBA_PART_DONE;
+}
+
+mba_suite_state mba_suite_part_look(const mba_suite_part *p, const char *path, char *have, size_t room)
+{
+    mba_store *s = NULL;
+    *have = 0;
+    if (access(path, F_OK)) return MBA_PART_ABSENT;
+    if (mba_store_open(&s, path) != MBA_OK) return MBA_PART_BROKEN;
+    const mba_suite_state  is_there = compare(p, s, have, room);
+    const mba_status       closed = mba_store_close(s);
+    (void)closed;                                  // it was only read
+    return is_there;
+}

@@ -1,0 +1,398 @@
+/* whatif.c -- see whatif.h. */
+#include "cli/whatif.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/simulated.h"
+#include "cli/validated.h"
+#include "core/print.h"
+
+/* ---- axes ---- */
+
+/* An axis of the machine multiplies these numbers of it. */
+typedef struct machine_axis { mba_wi_axis axis; const char *numbers; } machine_axis;
+#define FACTORS 6, { 0.5, 0.75, 1, 1.5, 2, 4 }
+
+static const machine_axis sliders[MBA_WI_SLIDERS] = {
+    { { "hbm", "DRAM bandwidth", FACTORS }, "hbm" },
+    { { "tensor", "tensor rate", 4, { 0.5, 1, 2, 4 } }, "mma16,mma32" },
+    { { "vector", "vector rate, special functions too", 3, { 0.5, 1, 2 } }, "fma,alu,h2,xu,issue" },
+};
+
+static const machine_axis curves[] = {
+    { { "hbm", "DRAM bandwidth", FACTORS }, "hbm" },
+    { { "tensor", "tensor rate", FACTORS }, "mma16,mma32" },
+    { { "vector", "vector rate", FACTORS }, "fma,alu,h2,issue" },
+    { { "special", "special functions", FACTORS }, "xu" },
+    { { "l2", "L2 bandwidth", FACTORS }, "l2_rd,l2_wr,rd_port,wr_port" },
+    { { "l2_size", "L2 size", FACTORS }, "l2,l2_c50" },
+    { { "smem", "shared-memory bandwidth", FACTORS }, "smem_bw" },
+    { { "registers", "registers", 4, { 0.75, 1, 1.5, 2 } }, "rf" },
+    { { "launch", "cost of launches and blocks", FACTORS }, "t_kernel,t_blk,t_blk_w,t_exit,gap_graph" },
+    { { "clock", "clock", 4, { 0.75, 1, 1.5, 2 } }, "clk,clk_mma" },
+};
+enum { CURVES = sizeof curves / sizeof *curves };
+
+static const mba_wi_axis sizes[] = {
+    { "length", "tokens of a sequence, as many of a step", 6, { 512, 2048, 4096, 8192, 16384, 65536 } },
+    { "batch", "sequences of a step", 6, { 1, 2, 4, 8, 16, 32 } },
+    { "chunk", "SSD chunk", 4, { 32, 64, 128, 256 } },
+    { "state", "state size", 4, { 16, 32, 64, 128 } },
+    { "head_dim", "Mamba-2 head width", 3, { 32, 64, 128 } },
+};
+enum { SIZES = sizeof sizes / sizeof *sizes, SSD_SIZES = 2 };       /* from the third on: of Mamba-2 only */
+_Static_assert((int)CURVES <= (int)MBA_WI_CURVES && (int)SIZES <= (int)MBA_WI_SIZES, "room for every axis");
+
+/* "hbm=x2,": appended to `text`. */
+static void multiply(char *text, size_t room, const char *numbers, double factor)
+{
+    for (const char *at = numbers; *at;) {
+        const size_t n = strcspn(at, ","), used = strlen(text);
+        snprintf(text + used, room - used, "%s%.*s=x%g", used ? "," : "", (int)n, at, factor);
+        at += n + (at[n] == ',');
+    }
+}
+
+/* ---- one point ---- */
+
+/* Groups of mba_sim_limits as mba_wi_bounds names them. */
+static int bound_of(int limit)
+{
+    switch (limit) {
+    case MBA_LIMIT_HBM:    return 0;
+    case MBA_LIMIT_RD: case MBA_LIMIT_WR: case MBA_LIMIT_L2R: case MBA_LIMIT_L2W: return 1;
+    case MBA_P_MMA:        return 2;
+    case MBA_P_XU:         return 4;
+    case MBA_P_SMEM:       return 5;
+    case MBA_LIMIT_LAUNCH: return 6;
+    default:               return 3;
+    }
+}
+
+static void step_of(mba_wi_step *out, const mba_simulated *r)
+{
+    *out = (mba_wi_step){ .ms = 1e3 * r->step.seconds };
+    for (int32_t i = 0; i < r->session.graph->nnodes; i++)
+        out->share[bound_of(r->step.node[i].limit)] += r->step.node[i].seconds / r->step.seconds;
+}
+
+/* The last plan: most changes of a machine are none that plans can see. */
+typedef struct planner { mba_sim *sim; mba_simulated last; bool there; } planner;
+
+static bool plans_alike(const mba_machine *a, const mba_machine *b)
+{
+    return a->cc == b->cc && a->sm == b->sm && a->warp == b->warp && a->regs_sm == b->regs_sm
+        && a->threads_sm == b->threads_sm && a->smem_block_bytes == b->smem_block_bytes
+        && a->smem_sm_bytes == b->smem_sm_bytes && a->l2_bytes == b->l2_bytes && a->clock_ghz == b->clock_ghz
+        && a->dram_gbs == b->dram_gbs && a->memory_bytes == b->memory_bytes;
+}
+
+static void forget(planner *p)
+{
+    if (p->there) mba_simulated_end(&p->last);
+    p->there = false;
+}
+
+static mba_status run_planned(mba_wi_step *out, planner *p, const mba_workload *w)
+{
+    mba_gpu gpu;
+    MBA_TRY(mba_gpu_load(&gpu, w->machine));
+    MBA_TRY(mba_gpu_set(&gpu, w->changes));
+    const mba_machine seen = mba_gpu_for_plans(&gpu);
+    if (!p->there || !plans_alike(&seen, &p->last.machine)) {
+        forget(p);
+        p->there = true;                           // half-made ones are ended, too
+        MBA_TRY(mba_simulated_plan(&p->last, w));
+    }
+    MBA_TRY(mba_sim_program(&p->last.step, p->sim, p->last.session.program, &gpu,
+                            &(mba_sim_how){ .passes = MBA_STEP }));
+    step_of(out, &p->last);
+    mba_sim_step_free(&p->last.step);
+    return MBA_OK;
+}
+
+/* A machine that is too small for a kernel is an answer, too: NaN. */
+static mba_status simulate(mba_wi_step *out, planner *p, const mba_workload *w)
+{
+    *out = (mba_wi_step){ .ms = NAN };
+    const mba_status st = run_planned(out, p, w);
+    if (st != MBA_OK) forget(p);
+    return st == MBA_E_UNSUPPORTED || st == MBA_E_ARG || st == MBA_E_SHAPE ? MBA_OK : st;
+}
+
+/* ---- a model ---- */
+
+static mba_status fill_grid(mba_wi_model *m, const mba_whatif *w, planner *p, const mba_workload *base)
+{
+    const int n = mba_wi_grid_size(w);
+    for (int i = 0; i < n; i++) {
+        char         changes[512] = "";
+        mba_workload at = *base;
+        for (int k = MBA_WI_SLIDERS - 1, rest = i; k >= 0; rest /= w->slider[k].n, k--) {
+            const double factor = w->slider[k].value[rest % w->slider[k].n];
+            if (factor != 1) multiply(changes, sizeof changes, sliders[k].numbers, factor);
+        }
+        at.changes = *changes ? changes : NULL;
+        MBA_TRY(simulate(&m->grid[i], p, &at));
+    }
+    return MBA_OK;
+}
+
+static mba_status fill_curves(mba_wi_model *m, planner *p, const mba_workload *base)
+{
+    for (int k = 0; k < CURVES; k++)
+        for (int i = 0; i < curves[k].axis.n; i++) {
+            char         changes[256] = "";
+            mba_workload at = *base;
+            mba_wi_step  step;
+            multiply(changes, sizeof changes, curves[k].numbers, curves[k].axis.value[i]);
+            at.changes = curves[k].axis.value[i] == 1 ? NULL : changes;
+            MBA_TRY(simulate(&step, p, &at));
+            m->curve_ms[k][i] = step.ms;
+        }
+    return MBA_OK;
+}
+
+static bool has_op(const mba_wi_model *m, const char *name)
+{
+    for (int i = 0; i < m->nops; i++) if (!strcmp(m->op[i].name, name)) return true;
+    return false;
+}
+
+static mba_status fill_sizes(mba_wi_model *m, planner *p, const mba_workload *base)
+{
+    const int64_t tokens = base->model.shape.batch * base->model.shape.length;
+    for (int k = 0; k < SIZES; k++)
+        for (int i = 0; i < sizes[k].n; i++) {
+            const double v = sizes[k].value[i];
+            char         set[64];
+            mba_workload at = *base;
+            mba_wi_step  step;
+            double       units = (double)tokens;
+            m->size_ns[k][i] = NAN;
+            if (k >= SSD_SIZES && !has_op(m, "ssd")) continue;
+            if (!strcmp(sizes[k].key, "length")) {
+                at.model.shape.length = (int64_t)v;
+                at.model.shape.batch  = tokens > (int64_t)v ? tokens / (int64_t)v : 1;
+                units = (double)(at.model.shape.batch * at.model.shape.length);
+            } else if (!strcmp(sizes[k].key, "batch")) {
+                at.model.shape.batch = (int64_t)v;
+                units = v * (double)at.model.shape.length;
+            } else {
+                snprintf(set, sizeof set, "%s=%g", sizes[k].key, v);
+                at.model.set = set;
+            }
+            forget(p);                             // another model
+            MBA_TRY(simulate(&step, p, &at));
+            m->size_ns[k][i] = 1e6 * step.ms / units;
+        }
+    return MBA_OK;
+}
+
+static mba_wi_op *op_named(mba_wi_model *m, const char *name)
+{
+    for (int i = 0; i < m->nops; i++) if (!strcmp(m->op[i].name, name)) return &m->op[i];
+    if (m->nops == MBA_WI_OPS) return NULL;
+    mba_wi_op *o = &m->op[m->nops++];
+    snprintf(o->name, sizeof o->name, "%s", name);
+    return o;
+}
+
+static mba_status fill_machines(mba_wi_model *m, const mba_whatif *w, mba_sim *sim, const mba_workload *base)
+{
+    mba_status st = MBA_OK;
+    for (int k = 0; k < w->nmachines && st == MBA_OK; k++) {
+        mba_workload  at = *base;
+        mba_simulated r = { 0 };
+        at.machine = w->machines[k];
+        m->machine_ms[k] = NAN;
+        st = mba_simulated_run(&r, &at, sim);
+        for (int32_t i = 0; st == MBA_OK && i < r.session.graph->nnodes; i++) {
+            mba_wi_op *o = op_named(m, r.session.graph->nodes[i]->op->name);
+            if (o) o->ms[k] += 1e3 * r.step.node[i].seconds;
+        }
+        if (st == MBA_OK) m->machine_ms[k] = 1e3 * r.step.seconds;
+        if (st == MBA_E_UNSUPPORTED) st = MBA_OK;
+        mba_simulated_end(&r);
+    }
+    return st;
+}
+
+static mba_status fill_model(mba_wi_model *m, const mba_whatif *w, mba_sim *sim, const mba_workload *base)
+{
+    mba_simulated r = { 0 };
+    mba_status    st = mba_simulated_run(&r, base, sim);
+    if (st == MBA_OK) {
+        step_of(&m->base, &r);
+        m->text  = r.session.model.task == MBA_TASK_TEXT;
+        m->units = r.units;
+        snprintf(m->name, sizeof m->name, "%s", base->model.name);
+        snprintf(m->batch, sizeof m->batch, "%s", mba_model_batch_words(&r.session.model).text);
+        snprintf(m->unit, sizeof m->unit, "%s", mba_task_unit(r.session.model.task));
+    }
+    mba_simulated_end(&r);
+    planner p = { .sim = sim };
+    if (st == MBA_OK) st = fill_grid(m, w, &p, base);
+    if (st == MBA_OK) st = fill_curves(m, &p, base);
+    if (st == MBA_OK) st = fill_machines(m, w, sim, base);
+    if (st == MBA_OK && m->text) st = fill_sizes(m, &p, base);
+    forget(&p);
+    return st == MBA_OK ? st : mba_where(st, "simulating %s", base->model.name);
+}
+
+/* ---- which models, on which machine ---- */
+
+static const char *machine_of(const mba_analysis *a)
+{
+    static const struct { const char *part, *machine; } known[] = { { "H200", "h200" }, { "H100", "h100" },
+        { "A100", "a100" }, { "B200", "b200" }, { "V100", "v100" } };
+    const char *gpu = mba_sheet_find(a, "gpu.name");
+    for (size_t i = 0; gpu && i < sizeof known / sizeof *known; i++)
+        if (strstr(gpu, known[i].part)) return known[i].machine;
+    return NULL;
+}
+
+/* The shape as the store words it: "batch 4 x length 4096", "batch 128 of 224 x 224 pixels", "at most 128 graphs,". */
+static bool shape_of(mba_batch_shape *s, mba_store *store)
+{
+    mba_row_parameter *p;
+    int64_t            n;
+    long long          a, b;
+    if (mba_load_parameter(store, &p, &n) != MBA_OK) return false;
+    for (int64_t i = 0; i < n; i++) {
+        if (!p[i].name || !p[i].value || strcmp(p[i].name, "batch")) continue;
+        if (sscanf(p[i].value, "batch %lld x length %lld", &a, &b) == 2)
+            *s = (mba_batch_shape){ .batch = a, .length = b };
+        else if (sscanf(p[i].value, "batch %lld of", &a) == 1) *s = (mba_batch_shape){ .batch = a };
+        else if (sscanf(p[i].value, "at most %lld graphs", &a) == 1) *s = (mba_batch_shape){ .graphs = a };
+        else return false;
+        return true;
+    }
+    return false;
+}
+
+/* Only presets as they are: a store does not say which fields were changed in a way that could be set again. */
+static bool is_preset(const mba_analysis *a)
+{
+    const char *command = mba_sheet_find(a, "run.command");
+    mba_model   m;
+    return *a->workload && (!command || (!strstr(command, "--set ") && !strstr(command, "--tiny") && !strstr(command,
+        "--op ")))
+        && mba_model_preset(&m, a->workload) == MBA_OK;
+}
+
+static bool is_there(const mba_workload *all, int n, const mba_workload *w)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(all[i].model.name, w->model.name) && !memcmp(&all[i].model.shape, &w->model.shape,
+                                                                 sizeof w->model.shape))
+            return true;
+    return false;
+}
+
+static int workloads_of(mba_workload out[MBA_WI_MODELS], double measured_ms[MBA_WI_MODELS], const mba_stores *r)
+{
+    int n = 0;
+    for (int i = 0; i < r->shown && n < MBA_WI_MODELS; i++) {
+        const mba_analysis *a = r->run[i].a;
+        const char         *machine = machine_of(a);
+        mba_workload        w = { .machine = machine, .model = { .name = a->workload } };
+        if (!machine || !strcmp(a->device, "cpu") || !is_preset(a) || !shape_of(&w.model.shape,
+            r->run[i].store)) continue;
+        if (n && strcmp(out[0].machine, machine)) continue;                // one machine is changed
+        if (is_there(out, n, &w)) continue;
+        measured_ms[n] = 1e3 * a->plain_s;
+        out[n++] = w;
+    }
+    const bool none = n == 0;
+    for (const mba_model_options *m = mba_full_size; none && m->name && n < MBA_WI_MODELS; m++) {
+        measured_ms[n] = NAN;
+        out[n++] = (mba_workload){ .machine = "h200", .model = *m };
+    }
+    return n;
+}
+
+/* ---- validation ---- */
+
+static mba_wi_score score_of(const mba_measured *d, mba_point_set set, const char *name)
+{
+    const mba_score s = mba_measured_score(d, set);
+    return (mba_wi_score){ name, s.points, s.mape, s.p90, s.worst, s.log_correlation, s.roofline_mape };
+}
+
+static mba_status validate(mba_whatif *w)
+{
+    mba_measured *d;
+    MBA_TRY(mba_validated(&d, NULL, "h200", NULL));
+    w->score[0] = score_of(d, MBA_POINT_HELD, "held out");
+    w->score[1] = score_of(d, MBA_POINT_FITTED, "fitted");
+    w->low  = INFINITY;
+    w->high = 0;
+    for (int i = 0; i < d->n && w->nsteps < MBA_WI_STEPS; i++) {
+        const mba_point *p = &d->point[i];
+        if (p->source != MBA_POINT_TOTAL) continue;
+        mba_wi_measured *s = &w->step[w->nsteps++];
+        snprintf(s->subject, sizeof s->subject, "%s", p->subject);
+        s->measured_ms  = p->ms;
+        s->predicted_ms = p->predicted_ms;
+        w->low  = fmin(w->low, p->ms / p->predicted_ms);
+        w->high = fmax(w->high, p->ms / p->predicted_ms);
+    }
+    mba_measured_destroy(d);
+    return MBA_OK;
+}
+
+static mba_status axes(mba_whatif *w)
+{
+    for (int k = 0; k < MBA_WI_SLIDERS; k++) w->slider[k] = sliders[k].axis;
+    for (int k = 0; k < CURVES; k++) w->curve[k] = curves[k].axis;
+    for (int k = 0; k < SIZES; k++)  w->size[k] = sizes[k];
+    w->ncurves = CURVES;
+    w->nsizes  = SIZES;
+    for (int i = 0; mba_gpu_name(i) && w->nmachines < MBA_WI_MACHINES; i++) {
+        mba_gpu m;
+        MBA_TRY(mba_gpu_load(&m, mba_gpu_name(i)));
+        w->grades[w->nmachines] = mba_simulated_grade(&m);
+        snprintf(w->machines[w->nmachines++], sizeof w->machines[0], "%s", mba_gpu_name(i));
+    }
+    return MBA_OK;
+}
+
+mba_status mba_whatif_make(mba_whatif *out, const mba_stores *r)
+{
+    mba_workload base[MBA_WI_MODELS];
+    double       measured_ms[MBA_WI_MODELS];
+    mba_gpu      m;
+    mba_sim     *sim = NULL;
+    *out = (mba_whatif){ .nmodels = workloads_of(base, measured_ms, r) };
+    snprintf(out->machine, sizeof out->machine, "%s", base[0].machine);
+    MBA_TRY(mba_gpu_load(&m, out->machine));
+    out->grade = mba_simulated_grade(&m);
+    MBA_TRY(axes(out));
+    MBA_TRY(validate(out));
+    MBA_TRY(mba_sim_create(&sim));
+    mba_status st = MBA_OK;
+    for (int i = 0; i < out->nmodels && st == MBA_OK; i++) {
+        st = fill_model(&out->model[i], out, sim, &base[i]);
+        out->model[i].measured_ms = measured_ms[i];
+    }
+    mba_sim_destroy(sim);
+    return st;
+}
+
+double mba_whatif_gain(const mba_whatif *w, const mba_wi_model *m, int *axis)
+{
+    double best = -INFINITY;
+    *axis = 0;
+    for (int k = 0; k < w->ncurves; k++) {
+        const int    base = mba_wi_base(&w->curve[k]), next = base + 1;
+        const double gain = log(m->curve_ms[k][base] / m->curve_ms[k][next]) / log(w->curve[k].value[next]);
+        if (base < 0 || next >= w->curve[k].n || !strcmp(w->curve[k].key, "clock") || !(gain > best)) continue;
+        best  = gain;
+        *axis = k;
+    }
+    return best;
+}

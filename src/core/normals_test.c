@@ -1,0 +1,35 @@
+/* normals_test.c -- normal numbers in blocks are those of the library, bit for bit. */
+#include "core/normals.h"
+
+#include <string.h>
+
+#include "tests/test.h"
+
+enum { N = 1 << 20 };
+static float x[N];
+
+/* Far from the beginning too, in blocks that are not whole, at scales of weights and at 1. */
+static void they_are_the_librarys(void **state)
+{
+    (void)state;
+    static const struct { int64_t from, n; double a; uint64_t key; } of[] = {
+        { 0, N, 0.02, 77 }, { 123456789012, N / 4 + 3, 1, 0x123456789abcdefu }, { 5, 1, 1e-3, 3 },
+        { 255, 258, 0.1, 9 } };
+    for (size_t c = 0; c < sizeof of / sizeof *of; c++) {
+        mba_normals(x, of[c].from, of[c].n, of[c].a, of[c].key);
+        for (int64_t i = 0; i < of[c].n; i++) {
+            const float want = (float)mba_normal(of[c].a, of[c].key, of[c].from + i);
+            if (memcmp(&x[i], &want, sizeof want))
+                fail_msg("case %zu, number %lld: %.9g instead of %.9g", c, (long long)i, (double)x[i], (double)want);
+        }
+    }
+}
+
+static void zero_has_no_scale(void **state)
+{
+    (void)state;
+    mba_normals(x, 0, 300, 0, 1);
+    for (int i = 0; i < 300; i++) assert_true(x[i] == 0);
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(they_are_the_librarys), cmocka_unit_test(zero_has_no_scale))

@@ -1,0 +1,31 @@
+/* products.h -- how fast other kernels of the library would have been: every product that this process has asked for,
+ * by each of the candidates the library names.
+ *
+ *     MBA_TRY(mba_cuda_products(8, 5, print_one, table));          // after a step, on whose operands they run
+ *
+ * Results are overwritten, and sums added to: for a bench, not for training. Plain C. */
+#ifndef MBA_CUDA_PRODUCTS_H
+#define MBA_CUDA_PRODUCTS_H
+
+#include "core/tensor.h"
+
+/* What the library says of a kernel: its attributes of these names. */
+typedef struct mba_cuda_algorithm {
+    int32_t id, tile, stages, split, swizzle, option, inner, cluster;
+} mba_cuda_algorithm;
+
+typedef struct mba_cuda_product {
+    int64_t   m, n, k, batch, calls;              /* calls: how often it was asked for so far */
+    mba_dtype in, out;
+    bool      ta, tb, adds;
+    int       rank, used;                         /* candidate of the library, 0 its first; the one that gemm.c uses */
+    mba_cuda_algorithm is;
+    size_t    work_bytes;
+    double    seconds;                            /* best of `repeats`, caches swept before each; 0: it refused */
+} mba_cuda_product;
+
+typedef void mba_cuda_product_fn(void *ctx, const mba_cuda_product *p);
+
+MBA_MUST mba_status mba_cuda_products(int most, int repeats, mba_cuda_product_fn *fn, void *ctx);
+
+#endif

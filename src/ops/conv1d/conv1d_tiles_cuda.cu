@@ -1,0 +1,307 @@
+/* conv1d_tiles_cuda.cu -- depthwise convolution over time in small tiles: more blocks than fit at once, so that none is
+ * waited for.
+ *
+ *   a[t,c] = bias[c] + sum_k w[c,k] x[t-past+k, c]     y = silu(a) or a     past = W-1-ahead
+ *   g = dy silu'(a)     dx[s] = sum_k w[k] g[s+past-k]     dw[k] = sum_t g[t] x[t-past+k]     dbias = sum_t g[t]
+ *   x, y, dy, dx (B, L, C) fp32 or bf16     w (C, W), bias, dw, dbias fp32
+ *
+ * kernel     conv1d_fwd_tiles     a warp takes 128 channels, 4 a thread, and 16 rows (fp32: 8); their loads go together
+ * launch     grid ceil(C / 128) * B * ceil(L / rows of 4 warps), block 128
+ * kernel     conv1d_bwd_tiles     a warp takes 128 channels and `rows` rows of dx, and makes the W-1 values of g behind
+ *                                 them once more; eight rows of x and dy at a time come in ahead by asynchronous copies
+ *                                 into the thread's own slots; the warps' dw and dbias are added in shared memory
+ * launch     as above; dynamic smem 32 rows of a thread
+ * takes      4 taps, or 3 with silu; rows of whole pieces of 4 values at even distances; no documents, no state, a dx
+ *            that is stored
+ * resources  sm_90a: forward 80 registers, backward 128 (fp32: 166); no spill
+ * moves      forward reads and writes a row, backward reads two and writes one; the W-1 rows (backward 2 (W-1)) that
+ *            tiles share are in L1 or L2: bound by DRAM
+ * issue      forward 12, backward 27 instructions a value, 20 of them arithmetic. conv1d_bwd_walk has 33 (three for a dx
+ *            that is added to, two for the upper halves of pairs), issued in 63 % of the cycles
+ * why tiles  walking parts that all begin at once end at different times: by counters (H200, 4 x 4096 x 4096) a block of
+ *            conv1d_fwd_walk lived 124 of 155 thousand cycles, one of conv1d_bwd_walk 188 of 228
+ * measured   none yet
+ * order      fixed by shape: rows of a warp, warps of a block, blocks */
+#include <type_traits>
+
+#include "device/cuda/async.cuh"
+#include "device/cuda/packed.cuh"
+#include "ops/conv1d/conv1d_totals.cuh"
+
+enum { THREADS = CONV1D_TILE_THREADS, WARPS = THREADS / 32, CH = CONV1D_WALK, U = CONV1D_ROWS_AHEAD };
+
+/* A tensor (B, L, C) whose rows are at even distances. */
+template <typename T> struct strip {
+    T      *at;
+    int64_t sequence, row;                        // in elements
+    __device__ __forceinline__ T *operator()(int b, int t, int c) const { return at + b * sequence + t * row + c; }
+};
+
+template <typename T> static strip<T> strip_of(const mba_tensor *t, void *at)
+{
+    const conv1d_steps s = conv1d_steps_of(t);
+    const strip<T>     k = { (T *)at, s.sequence, s.row };
+    return k;
+}
+
+struct conv {
+    const float *w, *bias;                        // (C, W), (C) or NULL
+    int          L, C, ahead, across, segs;       // blocks: across the channels, over a sequence
+};
+
+/* Where a warp stands: sequence, first row, first channel of the thread. */
+struct place { int b, t, c; };
+
+static __device__ __forceinline__ place place_of(const conv &a, int rows)
+{
+    const int time = blockIdx.x / a.across, b = time / a.segs;
+    const place p = { b, ((time - b * a.segs) * WARPS + (int)threadIdx.x / 32) * rows,
+                      (int)((blockIdx.x - time * a.across) * 32 + threadIdx.x % 32) * CH };
+    return p;
+}
+
+/* Taps and bias of the thread's channels, times `by`. */
+template <int TAPS>
+static __device__ __forceinline__ void load_taps(float (&w)[TAPS][CH], float (&bias)[CH], const conv &a, int c, float by)
+{
+    float flat[CH * TAPS];                        // channel after channel
+#pragma unroll
+    for (int i = 0; i < CH * TAPS; i += 4) {
+        const float4 v = *(const float4 *)(a.w + (int64_t)c * TAPS + i);
+        flat[i] = v.x; flat[i + 1] = v.y; flat[i + 2] = v.z; flat[i + 3] = v.w;
+    }
+    const float4 none = { 0, 0, 0, 0 }, v = a.bias ? *(const float4 *)(a.bias + c) : none;
+    bias[0] = v.x * by; bias[1] = v.y * by; bias[2] = v.z * by; bias[3] = v.w * by;
+#pragma unroll
+    for (int k = 0; k < TAPS; k++)
+#pragma unroll
+        for (int e = 0; e < CH; e++) w[k][e] = flat[e * TAPS + k] * by;
+}
+
+/* ---- forward ---- */
+
+template <typename T, int TAPS, bool SILU>
+__global__ void __launch_bounds__(THREADS) conv1d_fwd_tiles(conv a, strip<const T> x, strip<T> y)
+{
+    after_previous();
+    constexpr int ROWS = CONV1D_TILE_ROWS(sizeof(T));
+    const place p = place_of(a, ROWS);
+    if (p.c >= a.C || p.t >= a.L) return;
+    const int   first = p.t - (TAPS - 1 - a.ahead);               // row of the first input
+    const bool  inside = first >= 0 && p.t + ROWS + a.ahead <= a.L;
+    const T    *from = x(p.b, first, p.c);
+    packed<T, CH> in[ROWS + TAPS - 1];
+    if (inside) {
+#pragma unroll
+        for (int i = 0; i < ROWS + TAPS - 1; i++) fetch(in[i], from + i * x.row);
+    } else {
+#pragma unroll
+        for (int i = 0; i < ROWS + TAPS - 1; i++) fetch(in[i], from + i * x.row, first + i >= 0 && first + i < a.L);
+    }
+    float w[TAPS][CH], bias[CH], seen[TAPS][CH];                  // input i is at i % TAPS
+    load_taps(w, bias, a, p.c, 1);
+#pragma unroll
+    for (int i = 0; i < TAPS - 1; i++) unpack(seen[i], in[i]);
+    T *to = y(p.b, p.t, p.c);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        float out[CH];
+        unpack(seen[(r + TAPS - 1) % TAPS], in[r + TAPS - 1]);
+#pragma unroll
+        for (int e = 0; e < CH; e++) {
+            out[e] = bias[e];
+#pragma unroll
+            for (int k = 0; k < TAPS; k++) out[e] = fmaf(w[k][e], seen[(r + k) % TAPS][e], out[e]);
+            if (SILU) out[e] = silu(out[e]);
+        }
+        if (inside || p.t + r < a.L) store(to + r * y.row, out);
+    }
+}
+
+/* ---- backward ---- */
+
+/* Taps and bias are held multiplied by K, and so the sums come out as the special-function unit wants them; g is held
+ * divided by K, so that dx needs nothing, and dw and dbias are multiplied once at the end. */
+constexpr float K = -1.44269504f;
+
+template <int BYTES> static __device__ __forceinline__ void copy_or_zero(void *to, const void *from, bool there)
+{
+    const uint32_t slot = (uint32_t)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 ::"r"(slot), "l"(from), "n"(BYTES), "r"(there ? BYTES : 0) : "memory");
+}
+
+template <int TAPS> struct sums { float dw[TAPS][CH], dbias[CH]; };
+
+/* The warps' sums, added in order, are this block's part (W + 1, C). */
+template <int TAPS>
+static __device__ __forceinline__ void add_warps(float *memory, const sums<TAPS> &s, float by, float *part, int64_t C, int c0)
+{
+    constexpr int KINDS = (TAPS + 1) * CH;
+    const int     lane = threadIdx.x % 32;
+    float        *mine = memory + threadIdx.x / 32 * KINDS * 32 + lane;
+    __syncthreads();                                              // the slots are free
+#pragma unroll
+    for (int e = 0; e < CH; e++) {
+#pragma unroll
+        for (int k = 0; k < TAPS; k++) mine[(k * CH + e) * 32] = s.dw[k][e];
+        mine[(TAPS * CH + e) * 32] = s.dbias[e];
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < KINDS * 32; i += THREADS) {
+        const int k = i / (CH * 32), c = i % (CH * 32);
+        float     total = 0;
+#pragma unroll
+        for (int q = 0; q < WARPS; q++) total += memory[(q * KINDS + k * CH + c % CH) * 32 + c / CH];
+        if (c0 + c < C) part[k * C + c0 + c] = by * total;
+    }
+}
+
+/* Step j of a warp that begins at s0 takes in x of time s0 + j, makes g of time t = s0 + j - ahead, and with it dx of
+ * s = s0 + j - (TAPS-1): its window of g is complete then. */
+template <typename T, int TAPS, bool SILU>
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 3 : 4)
+conv1d_bwd_tiles(conv a, strip<const T> x, strip<const T> dy, strip<T> dx, float *part, int rows)
+{
+    after_previous();
+    extern __shared__ uint4 memory[];
+    const place p = place_of(a, rows);
+    T *const    slots = (T *)memory + threadIdx.x * CH;
+    const auto  slot = [=](int stage, int operand, int u) {
+        return slots + ((stage * 2 + operand) * U + u) * THREADS * CH;
+    };
+    sums<TAPS>  s;
+#pragma unroll
+    for (int e = 0; e < CH; e++) {
+        s.dbias[e] = 0;
+#pragma unroll
+        for (int k = 0; k < TAPS; k++) s.dw[k][e] = 0;
+    }
+    if (p.c < a.C && p.t < a.L) {
+        const int   s1 = min(p.t + rows, a.L), all = s1 - p.t + TAPS - 1;
+        const T    *x_at = x(p.b, p.t, p.c), *dy_at = dy(p.b, p.t - a.ahead, p.c);
+        T          *dx_at = dx(p.b, p.t - (TAPS - 1), p.c);
+        float       w[TAPS][CH], bias[CH], past[TAPS - 1][CH], past_g[TAPS - 1][CH];          // oldest first
+        int         stage = 0;
+        const auto fetch_rows = [&](int j, int to) {
+            constexpr int BYTES = CH * (int)sizeof(T);
+            if (p.t + j >= a.ahead && p.t + j + U <= a.L) {
+#pragma unroll
+                for (int u = 0; u < U; u++) {
+                    copy_async<BYTES>(slot(to, 0, u), x_at + (j + u) * x.row);
+                    copy_async<BYTES>(slot(to, 1, u), dy_at + (j + u) * dy.row);
+                }
+            } else {
+#pragma unroll 1
+                for (int u = 0; u < U; u++) {
+                    const int  i = p.t + j + u, t = i - a.ahead;
+                    const bool in = i < a.L, got = t >= 0 && t < a.L;
+                    copy_or_zero<BYTES>(slot(to, 0, u), in ? x_at + (j + u) * x.row : x.at, in);
+                    copy_or_zero<BYTES>(slot(to, 1, u), got ? dy_at + (j + u) * dy.row : dy.at, got);
+                }
+            }
+            copy_async_commit();
+        };
+        fetch_rows(0, 0);
+        packed<T, CH> before[TAPS - 1];
+#pragma unroll
+        for (int k = 0; k < TAPS - 1; k++) fetch(before[k], x_at + (k - (TAPS - 1)) * x.row, p.t + k >= TAPS - 1);
+        load_taps(w, bias, a, p.c, SILU ? K : 1);
+#pragma unroll
+        for (int k = 0; k < TAPS - 1; k++) {
+            unpack(past[k], before[k]);
+#pragma unroll
+            for (int e = 0; e < CH; e++) past_g[k][e] = 0;
+        }
+        const auto steps = [&](int j0, auto full) {              // full: all of g and dx here is this warp's
+            constexpr bool FULL = decltype(full)::value;
+#pragma unroll
+            for (int u = 0; u < U; u++) {
+                const int  j = j0 + u;
+                const bool own = FULL || (j >= a.ahead && p.t + j - a.ahead < s1);
+                float in[CH], g[CH], out[CH];
+                load(in, slot(stage, 0, u));
+                load(g, slot(stage, 1, u));
+#pragma unroll
+                for (int e = 0; e < CH; e++) {
+                    if (SILU) {
+                        float v = bias[e];
+#pragma unroll
+                        for (int k = 0; k < TAPS - 1; k++) v = fmaf(w[k][e], past[k][e], v);
+                        v = fmaf(w[TAPS - 1][e], in[e], v);
+                        const float sg = fast_reciprocal(1.0f + fast_exp2(v));       // v = K a, g = dy silu'(a) / K
+                        g[e] *= sg * fmaf(v, fmaf(sg, -1 / (K * K), 1 / (K * K)), 1 / K);
+                    }
+                    const float mine = own ? g[e] : 0.0f;
+                    s.dbias[e] += mine;
+#pragma unroll
+                    for (int k = 0; k < TAPS - 1; k++) s.dw[k][e] = fmaf(mine, past[k][e], s.dw[k][e]);
+                    s.dw[TAPS - 1][e] = fmaf(mine, in[e], s.dw[TAPS - 1][e]);
+                    out[e] = w[0][e] * g[e];
+#pragma unroll
+                    for (int k = 1; k < TAPS; k++) out[e] = fmaf(w[k][e], past_g[TAPS - 1 - k][e], out[e]);
+                }
+                if (FULL || (j >= TAPS - 1 && j < all)) store(dx_at + j * dx.row, out);
+#pragma unroll
+                for (int k = 0; k < TAPS - 1; k++)
+#pragma unroll
+                    for (int e = 0; e < CH; e++) {
+                        past[k][e]   = k < TAPS - 2 ? past[k + 1][e] : in[e];
+                        past_g[k][e] = k < TAPS - 2 ? past_g[k + 1][e] : g[e];
+                    }
+            }
+        };
+        for (int j = 0; j < all; j += U, stage ^= 1) {
+            if (j + U < all) fetch_rows(j + U, stage ^ 1);
+            else             copy_async_commit();
+            copy_async_wait<1>();
+            if (j >= TAPS - 1 && p.t + j + U - a.ahead <= s1) steps(j, std::true_type());
+            else                                              steps(j, std::false_type());
+        }
+    }
+    copy_async_wait<0>();
+    const int c0 = p.c - (int)threadIdx.x % 32 * CH;
+    add_warps((float *)memory, s, SILU ? K : 1.0f, part + (int64_t)(blockIdx.x / a.across) * (TAPS + 1) * a.C, a.C, c0);
+}
+
+/* ---- launchers ---- */
+
+static conv conv_of(const mba_call *c, int rows)
+{
+    const mba_node         *n = c->node;
+    const conv1d_dims       d = conv1d_dims_of(n);
+    const conv1d_tile_grid  k = conv1d_tile_grid_of(&d, rows);
+    const conv a = { (const float *)c->in[W], (const float *)c->in[BIAS], (int)d.L, (int)d.C, (int)d.ahead,
+                     (int)k.across, (int)k.segs };
+    return a;
+}
+
+template <typename T, int TAPS, bool SILU> static mba_status forward(const mba_call *c)
+{
+    const mba_node *n = c->node;
+    MBA_KERNEL_AFTER(c, 0, (conv1d_fwd_tiles<T, TAPS, SILU>), conv_of(c, CONV1D_TILE_ROWS(sizeof(T))),
+                     strip_of<const T>(n->in[X], c->in[X]), strip_of<T>(n->out[Y], c->out[Y]));
+    return MBA_OK;
+}
+
+template <typename T, int TAPS, bool SILU> static mba_status backward(const mba_call *c)
+{
+    const mba_node *n = c->node;
+    const int       rows = conv1d_tile_rows_bwd(n);
+    MBA_KERNEL_AFTER(c, 0, (conv1d_bwd_tiles<T, TAPS, SILU>), conv_of(c, rows), strip_of<const T>(n->in[X], c->in[X]),
+                     strip_of<const T>(n->in[DY], c->in[DY]), strip_of<T>(n->out[DX], c->out[DX]),
+                     (float *)mba_cuda_scratch(c, 0), rows);
+    const conv1d_dims d = conv1d_dims_of(n);
+    return sum_weights(c, d.B * conv1d_tile_grid_of(&d, rows).segs);
+}
+
+#define WITH_CONV(c, direction)                                                                                \
+    do {                                                                                                       \
+        const mba_node *n_ = (c)->node;                                                                        \
+        MBA_WITH_DTYPE(n_->in[X]->type.dtype, T,                                                               \
+            if (conv1d_dims_of(n_).taps == 3) return direction<T, 3, true>(c);                                 \
+            MBA_WITH_BOOL(((const conv1d_attr *)n_->attr)->silu, SILU, return (direction<T, 4, SILU>(c))));    \
+    } while (0)
+
+extern "C" mba_status conv1d_tiles_cuda(const mba_call *c)     { WITH_CONV(c, forward); }
+extern "C" mba_status conv1d_bwd_tiles_cuda(const mba_call *c) { WITH_CONV(c, backward); }

@@ -1,0 +1,466 @@
+/* fig_whatif.c -- what the simulator says: Fig. 13, other machines, other sizes, and how far it is to be believed.
+ *
+ * Simulated marks are hollow. The sliders of Fig. 13 are made by the script from mba_part_whatif_json. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/parts.h"
+
+const char *const mba_wi_bounds[MBA_WI_BOUNDS] = { "DRAM", "L2", "tensor", "vector", "special functions",
+                                                   "shared memory", "launch" };
+static const char *const bound_paints[MBA_WI_BOUNDS] = { "conv", "msg", "tensor", "vector", "sfu", "red", "mem" };
+static const char *const model_paints[MBA_WI_MODELS] = { "msg", "ssm", "gemm", "norm", "red" };
+static const mba_shape   model_shapes[MBA_WI_MODELS] = { MBA_CIRCLE, MBA_DIAMOND, MBA_SQUARE, MBA_TRIANGLE,
+                                                         MBA_CIRCLE };
+
+int mba_wi_base(const mba_wi_axis *a)
+{
+    for (int i = 0; i < a->n; i++) if (a->value[i] == 1) return i;
+    return -1;
+}
+
+int mba_wi_grid_size(const mba_whatif *w)
+{
+    int n = 1;
+    for (int k = 0; k < MBA_WI_SLIDERS; k++) n *= w->slider[k].n;
+    return n;
+}
+
+static bool has_whatif(const mba_stores *r, int run) { (void)run; return r->whatif && r->whatif->nmodels > 0; }
+
+static void model_legend(mba_buf *b, const mba_stores *r, int run)
+{
+    (void)run;
+    for (int i = 0; i < r->whatif->nmodels; i++) mba_legend_item(b, model_paints[i], r->whatif->model[i].name);
+    mba_buf_put(b, "<li>hollow: SIMULATED</li>");
+}
+
+/* ---- a chart of lines: one per model ---- */
+
+typedef double value_fn(const mba_whatif *w, int model, int view, int i);
+typedef struct chart { const char *label, *x_label, *y_label, *unit; value_fn *at; } chart;
+
+static void y_axis(mba_svg *s, mba_scale y, double left, double right, const char *label)
+{
+    double    tick[16];
+    const int n = mba_ticks(y, tick);
+    for (int i = 0; i < n; i++) {
+        const double at = mba_at(y, tick[i]);
+        mba_svg_line(s, left, at, right, at, "g", NULL);
+        mba_svg_text(s, left - 5, at + 4, "t3", 'e', "%s", mba_num(tick[i]).s);
+    }
+    mba_svg_text(s, 0, 11, "t2", 's', "%s", label);
+}
+
+static void one_line(mba_svg *s, const mba_whatif *w, const chart *c, const mba_wi_axis *a, int view, int model,
+                     mba_scale x, mba_scale y)
+{
+    double px[MBA_WI_VALUES], py[MBA_WI_VALUES];
+    int    n = 0;
+    for (int i = 0; i < a->n; i++) {
+        const double v = c->at(w, model, view, i);
+        if (!isfinite(v)) continue;
+        px[n] = mba_at(x, a->value[i]);
+        py[n++] = mba_at(y, v);
+    }
+    mba_svg_polyline(s, px, py, n, model_paints[model]);
+    for (int i = 0; i < a->n; i++) {
+        const double v = c->at(w, model, view, i);
+        if (!isfinite(v)) continue;
+        mba_svg_mark(s, model_shapes[model], mba_at(x, a->value[i]), mba_at(y, v), 4.4, model_paints[model], true,
+                     mba_tip(s->c, "%s · SIMULATED|%s %s: %s %s", w->model[model].name, a->name, mba_num(a->value[i]).s,
+                             mba_num(v).s, c->unit), NULL);
+    }
+}
+
+static mba_status draw_chart(mba_canvas *cv, double width, const mba_whatif *w, const mba_wi_axis *a, int view,
+                             const chart *c)
+{
+    const double left = 58, right = width - 12, top = 22, bottom = 250;
+    mba_range    seen = { NAN, NAN };
+    for (int m = 0; m < w->nmodels; m++)
+        for (int i = 0; i < a->n; i++) mba_see(&seen, c->at(w, m, view, i));
+    mba_svg   s = mba_svg_begin(cv, width, bottom + 40, c->label);
+    mba_scale x = mba_log(a->value[0], a->value[a->n - 1], left, right);
+    mba_scale y = mba_lin(0, mba_round_up(isnan(seen.hi) ? 1 : seen.hi), bottom, top);
+    y_axis(&s, y, left, right, c->y_label);
+    for (int i = 0; i < a->n; i++) {
+        const double at = mba_at(x, a->value[i]);
+        mba_svg_line(&s, at, top, at, bottom, "g", NULL);
+        mba_svg_text(&s, at, bottom + 15, "t3", i == a->n - 1 ? 'e' : i ? 'm' : 's', "%s", mba_num(a->value[i]).s);
+    }
+    mba_svg_text(&s, (left + right) / 2, bottom + 33, "t2", 'm', "%s", c->x_label);
+    for (int m = 0; m < w->nmodels; m++) one_line(&s, w, c, a, view, m, x, y);
+    mba_svg_end(&s);
+    return MBA_OK;
+}
+
+/* ---- Fig. 13 ---- */
+
+static double speedup(const mba_whatif *w, int model, int view, int i)
+{
+    return w->model[model].base.ms / w->model[model].curve_ms[view][i];
+}
+
+static const mba_grid_column fig13_columns[] = { { "model", "model" }, { "axis", "what is changed" },
+    { "factor", "times" }, { "step_ms", "step, ms" }, { "speedup", "against unchanged" }, { 0 } };
+
+static mba_status fig13_numbers(mba_grid *g, const mba_stores *r, int run)
+{
+    const mba_whatif *w = r->whatif;
+    (void)run;
+    for (int m = 0; m < w->nmodels; m++)
+        for (int k = 0; k < w->ncurves; k++)
+            for (int i = 0; i < w->curve[k].n; i++) {
+                mba_grid_text(g, w->model[m].name);
+                mba_grid_text(g, w->curve[k].name);
+                mba_grid_number(g, w->curve[k].value[i]);
+                mba_grid_number(g, w->model[m].curve_ms[k][i]);
+                mba_grid_number(g, speedup(w, m, k, i));
+            }
+    return MBA_OK;
+}
+
+/* The axis whose doubling gives most, over all models. */
+static void fig13_heading(mba_buf *b, const mba_stores *r, int run)
+{
+    const mba_whatif *w = r->whatif;
+    double            best = 0;
+    int               model = 0, axis = 0;
+    (void)run;
+    for (int m = 0; m < w->nmodels; m++)
+        for (int k = 0; k < w->ncurves; k++) {
+            if (!strcmp(w->curve[k].key, "clock")) continue;       // faster everything is no answer
+            for (int i = 0; i < w->curve[k].n; i++)
+                if (w->curve[k].value[i] == 2 && speedup(w, m, k, i) > best) best = speedup(w, m, k, i), model = m,
+                    axis = k;
+        }
+    mba_buf_add(b, "SIMULATED %s: twice the %s gives most, %s × for ", w->machine, w->curve[axis].name,
+                mba_num(best).s);
+    mba_buf_html(b, w->model[model].name);
+}
+
+static mba_status fig13_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
+{
+    const mba_whatif *w = r->whatif;
+    char              label[96];
+    (void)run;
+    snprintf(label, sizeof label, "%s, times what it is (log)", w->curve[view].name);
+    const chart k = { "Simulated speed-up on changed machines", label, "speed-up of the step", "× as fast", speedup };
+    return draw_chart(c, width, w, &w->curve[view], view, &k);
+}
+
+static const char *const fig13_views[] = { "DRAM", "tensor", "vector", "special", "L2", "L2 size", "shared memory",
+                                           "registers", "launches", "clock", NULL };
+
+const mba_figure mba_figure_fig13 = {
+    "fig13", "What-if", "Fig. 13 · what-if", "SIMULATED training steps on a machine with one number changed; below, "
+        "sliders "
+    "over a grid of three.",
+    "Hollow marks are simulated, with the error that the section on validation states. Launches: half the cost is "
+        "0.5. A "
+    "line that is flat says that this number does not bind.",
+    "the simulator: mambascope report without --no-simulation", true, fig13_views, fig13_columns, has_whatif,
+    fig13_heading, fig13_numbers, fig13_draw, model_legend };
+
+/* ---- other machines ---- */
+
+static const mba_grid_column machine_columns[] = { { "model", "model" }, { "batch", "batch" }, { "machine", "machine" },
+    { "grade", "grade" }, { "step_ms", "step, ms" }, { "low_ms", "band from, ms" }, { "high_ms", "to, ms" },
+    { "units_per_s", "units per s" }, { "measured_ms", "measured, ms" }, { 0 } };
+
+static double measured_on(const mba_whatif *w, int model, int machine)
+{
+    return strcmp(w->machines[machine], w->machine) ? NAN : w->model[model].measured_ms;
+}
+
+static mba_status machine_numbers(mba_grid *g, const mba_stores *r, int run)
+{
+    const mba_whatif *w = r->whatif;
+    (void)run;
+    for (int m = 0; m < w->nmodels; m++)
+        for (int k = 0; k < w->nmachines; k++) {
+            const double ms = w->model[m].machine_ms[k];
+            mba_grid_text(g, w->model[m].name);
+            mba_grid_text(g, w->model[m].batch);
+            mba_grid_text(g, w->machines[k]);
+            mba_grid_text(g, (const char[]){ w->grades[k], 0 });
+            mba_grid_number(g, ms);
+            mba_grid_number(g, ms * w->low);
+            mba_grid_number(g, ms * w->high);
+            mba_grid_number(g, 1e3 * w->model[m].units / ms);
+            mba_grid_number(g, measured_on(w, m, k));
+        }
+    return MBA_OK;
+}
+
+static void machine_heading(mba_buf *b, const mba_stores *r, int run)
+{
+    const mba_whatif *w = r->whatif;
+    (void)run;
+    mba_buf_add(b, "SIMULATED: %d model%s on %d GPUs", w->nmodels, w->nmodels == 1 ? "" : "s", w->nmachines);
+}
+
+static mba_status machine_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
+{
+    const mba_whatif *w = r->whatif;
+    const bool        narrow = width <= MBA_NARROW;
+    const double      left = narrow ? 78 : 96, rh = 30;
+    mba_range         seen = { NAN, NAN };
+    (void)run, (void)view;
+    for (int m = 0; m < w->nmodels; m++)
+        for (int k = 0; k < w->nmachines; k++) mba_see(&seen, w->model[m].machine_ms[k]);
+    seen = mba_decades(seen, 1, 1000);
+    mba_svg         s = mba_svg_begin(c, width, 12 + rh * w->nmachines + 40, "Simulated steps on every machine");
+    const mba_scale x = mba_log(seen.lo, seen.hi, left, width - 12);
+    mba_svg_axis(&s, x, 6, 10 + rh * w->nmachines, "ms per step (log), SIMULATED");
+    for (int k = 0; k < w->nmachines; k++) {
+        const double y = 10 + rh * (k + 0.5);
+        mba_svg_text(&s, left - 8, y + 4, "b halo", 'e', "%s %c", w->machines[k], w->grades[k]);
+        for (int m = 0; m < w->nmodels; m++) {
+            const double ms = w->model[m].machine_ms[k], measured = measured_on(w, m, k);
+            if (!isfinite(ms)) continue;
+            mba_svg_line(&s, mba_at(x, ms * w->low), y, mba_at(x, ms * w->high), y, "stem", NULL);
+            mba_svg_mark(&s, model_shapes[m], mba_at(x, ms), y, 5, model_paints[m], true,
+                         mba_tip(c, "%s on %s · SIMULATED, grade %c|%s ms a step, %s to %s by the error of whole steps",
+                                 w->model[m].name, w->machines[k], w->grades[k], mba_num(ms).s, mba_num(ms * w->low).s,
+                                 mba_num(ms * w->high).s), NULL);
+            if (measured > 0)
+                mba_svg_mark(&s, model_shapes[m], mba_at(x, measured), y, 3, model_paints[m], false,
+                             mba_tip(c, "%s on %s · measured|%s ms a step", w->model[m].name, w->machines[k],
+                                     mba_num(measured).s), NULL);
+        }
+    }
+    mba_svg_end(&s);
+    return MBA_OK;
+}
+
+const mba_figure mba_figure_machines = {
+    "machines", "Other GPUs", "Fig. 13 · other machines", "SIMULATED step of each model on every machine that comes "
+        "with "
+    "the program; filled: measured.",
+    "The band is the least and the largest ratio of measured to predicted time over whole steps on the H200. Grade B: "
+    "validated against measured times of that machine; C: not.",
+    "the simulator: mambascope report without --no-simulation", true, NULL, machine_columns, has_whatif,
+        machine_heading,
+    machine_numbers, machine_draw, model_legend };
+
+/* ---- other sizes ---- */
+
+static bool has_sizes(const mba_stores *r, int run)
+{
+    bool any = false;
+    for (int m = 0; has_whatif(r, run) && m < r->whatif->nmodels; m++) any |= r->whatif->model[m].text;
+    return any;
+}
+
+static double size_at(const mba_whatif *w, int model, int view, int i)
+{
+    return w->model[model].text ? w->model[model].size_ns[view][i] : NAN;
+}
+
+static const mba_grid_column size_columns[] = { { "model", "model" }, { "parameter", "parameter" }, { "value",
+    "value" },
+                                                { "ns_per_token", "ns per token" }, { 0 } };
+
+static mba_status size_numbers(mba_grid *g, const mba_stores *r, int run)
+{
+    const mba_whatif *w = r->whatif;
+    (void)run;
+    for (int m = 0; m < w->nmodels; m++)
+        for (int k = 0; k < w->nsizes && w->model[m].text; k++)
+            for (int i = 0; i < w->size[k].n; i++) {
+                mba_grid_text(g, w->model[m].name);
+                mba_grid_text(g, w->size[k].key);
+                mba_grid_number(g, w->size[k].value[i]);
+                mba_grid_number(g, size_at(w, m, k, i));
+            }
+    return MBA_OK;
+}
+
+static void size_heading(mba_buf *b, const mba_stores *r, int run)
+{
+    const mba_whatif *w = r->whatif;
+    double            most = 0;
+    int               model = 0;
+    (void)run;
+    for (int m = 0; m < w->nmodels; m++) {                          // view 0: length at as many tokens a step
+        const int    last = w->size[0].n - 1;
+        const double ratio = size_at(w, m, 0, last) / size_at(w, m, 0, 0);
+        if (ratio > most) most = ratio, model = m;
+    }
+    mba_buf_add(b, "SIMULATED: from %s to %s tokens a sequence a token costs at most %s × as much, in ",
+                mba_num(w->size[0].value[0]).s, mba_num(w->size[0].value[w->size[0].n - 1]).s, mba_num(most).s);
+    mba_buf_html(b, w->model[model].name);
+}
+
+static mba_status size_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
+{
+    const mba_whatif *w = r->whatif;
+    char              label[96];
+    (void)run;
+    snprintf(label, sizeof label, "%s (log)", w->size[view].name);
+    const chart k = { "Simulated time per token at other sizes", label, "ns per token", "ns per token", size_at };
+    return draw_chart(c, width, w, &w->size[view], view, &k);
+}
+
+static void size_legend(mba_buf *b, const mba_stores *r, int run)
+{
+    (void)run;
+    for (int i = 0; i < r->whatif->nmodels; i++)
+        if (r->whatif->model[i].text) mba_legend_item(b, model_paints[i], r->whatif->model[i].name);
+    mba_buf_put(b, "<li>hollow: SIMULATED</li>");
+}
+
+static const char *const size_views[] = { "length", "batch", "chunk", "state", "head width", NULL };
+
+const mba_figure mba_figure_sizes = {
+    "sizes", "Other sizes", "Fig. 11 · sensitivity, simulated",
+        "SIMULATED time per token of the language models at other "
+    "lengths, batches, chunks, states and head widths.",
+    "Hollow: simulated. A size that a model does not have is left out; where our kernels choose a chunk of their own, "
+        "that line is flat.",
+    "a language model: mambascope report mamba2.db", true, size_views, size_columns, has_sizes, size_heading,
+    size_numbers, size_draw, size_legend };
+
+/* ---- how far it is to be believed ---- */
+
+static const mba_grid_column validation_columns[] = { { "what", "what" }, { "points", "points" },
+    { "measured_ms", "measured, ms" }, { "predicted_ms", "predicted, ms" }, { "error_percent", "error, %" },
+    { "p90_percent", "90th percentile, %" }, { "worst_percent", "worst, %" }, { "correlation", "correlation of logs" },
+    { "roofline_percent", "roofline's error, %" }, { 0 } };
+
+static double error_of(const mba_wi_measured *s) { return 100 * (s->predicted_ms / s->measured_ms - 1); }
+
+static mba_status validation_numbers(mba_grid *g, const mba_stores *r, int run)
+{
+    const mba_whatif *w = r->whatif;
+    (void)run;
+    for (int i = 0; i < 2; i++) {
+        const mba_wi_score *s = &w->score[i];
+        const double        v[] = { s->points, NAN, NAN, s->mean, s->p90, s->worst, s->correlation, s->roofline };
+        mba_grid_text(g, s->name);
+        for (int k = 0; k < 8; k++) mba_grid_number(g, v[k]);
+    }
+    for (int i = 0; i < w->nsteps; i++) {
+        const double v[] = { 1, w->step[i].measured_ms, w->step[i].predicted_ms, error_of(&w->step[i]), NAN, NAN,
+                             NAN, NAN };
+        mba_grid_text(g, w->step[i].subject);
+        for (int k = 0; k < 8; k++) mba_grid_number(g, v[k]);
+    }
+    return MBA_OK;
+}
+
+static void validation_heading(mba_buf *b, const mba_stores *r, int run)
+{
+    const mba_whatif *w = r->whatif;
+    double            least = INFINITY, most = -INFINITY;
+    (void)run;
+    for (int i = 0; i < w->nsteps; i++) least = fmin(least, error_of(&w->step[i])), most = fmax(most,
+        error_of(&w->step[i]));
+    mba_buf_add(b, "The simulator is off by %s %% in the mean over %d held-out points, by %s to %s %% on whole steps",
+                mba_num(w->score[0].mean).s, w->score[0].points, mba_num(least).s, mba_num(most).s);
+}
+
+static mba_status validation_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
+{
+    const mba_whatif *w = r->whatif;
+    const bool        narrow = width <= MBA_NARROW;
+    const double      left = narrow ? 8 : 330, rh = narrow ? 36 : 22;
+    double            far = 5;
+    (void)run, (void)view;
+    for (int i = 0; i < w->nsteps; i++) far = fmax(far, fabs(error_of(&w->step[i])));
+    mba_svg         s = mba_svg_begin(c, width, 10 + rh * w->nsteps + 40, "Error of predicted steps");
+    const mba_scale x = mba_lin(-mba_round_up(far), mba_round_up(far), left, width - 14);
+    mba_svg_axis(&s, x, 4, 8 + rh * w->nsteps, "predicted over measured, % off");
+    mba_svg_line(&s, mba_at(x, 0), 4, mba_at(x, 0), 8 + rh * w->nsteps, "ax", NULL);
+    for (int i = 0; i < w->nsteps; i++) {
+        const mba_wi_measured *p = &w->step[i];
+        const double           y = 8 + rh * i + (narrow ? 26 : 11), at = mba_at(x, error_of(p));
+        mba_svg_text(&s, narrow ? 0 : left - 8, narrow ? y - 12 : y + 4, "halo", narrow ? 's' : 'e', "%s",
+                     mba_short(p->subject, narrow ? 46 : 44).s);
+        mba_svg_line(&s, mba_at(x, 0), y, at, y, "stem", NULL);
+        mba_svg_mark(&s, MBA_DIAMOND, at, y, 5, "ssm", true,
+                     mba_tip(c, "%s · H200|measured %s ms, predicted %s ms: %s %% off", p->subject,
+                             mba_num(p->measured_ms).s, mba_num(p->predicted_ms).s, mba_num(error_of(p)).s), NULL);
+    }
+    mba_svg_end(&s);
+    return MBA_OK;
+}
+
+const mba_figure mba_figure_validation = {
+    "validation", "Error budget", "Validation · how far simulated numbers are off",
+        "The simulator against times measured on "
+    "an H200: whole steps, and in the table all operators, fitted and held out.",
+    "Which points constants may be fitted to was decided before the first comparison. What an error means for a "
+        "what-if: "
+    "a speed-up smaller than the error of a step is not a finding. `mambascope validate --points` has every point.",
+    "the simulator: mambascope report without --no-simulation", true, NULL, validation_columns, has_whatif,
+    validation_heading, validation_numbers, validation_draw, NULL };
+
+/* ---- for the script ---- */
+
+static void step_json(mba_buf *b, const mba_wi_step *s)
+{
+    mba_buf_put(b, "[");
+    if (isfinite(s->ms)) mba_buf_add(b, "%.4g", s->ms);
+    else                 mba_buf_put(b, "null");
+    for (int k = 0; k < MBA_WI_BOUNDS; k++) mba_buf_add(b, ",%.0f", 1000 * s->share[k]);
+    mba_buf_put(b, "]");
+}
+
+static void model_json(mba_buf *b, const mba_whatif *w, const mba_wi_model *m)
+{
+    const int n = mba_wi_grid_size(w);
+    mba_buf_put(b, "{\"name\":");
+    mba_buf_json(b, m->name);
+    mba_buf_put(b, ",\"batch\":");
+    mba_buf_json(b, m->batch);
+    mba_buf_put(b, ",\"unit\":");
+    mba_buf_json(b, m->unit);
+    mba_buf_put(b, ",\"units\":");
+    mba_buf_json_number(b, m->units);
+    mba_buf_put(b, ",\"measured\":");
+    mba_buf_json_number(b, m->measured_ms);
+    mba_buf_put(b, ",\"grid\":[");
+    for (int i = 0; i < n; i++) {
+        if (i) mba_buf_put(b, ",");
+        step_json(b, &m->grid[i]);
+    }
+    mba_buf_put(b, "],\"ops\":{");
+    for (int i = 0; i < m->nops; i++) {
+        if (i) mba_buf_put(b, ",");
+        mba_buf_json(b, m->op[i].name);
+        mba_buf_put(b, ":[");
+        for (int k = 0; k < w->nmachines; k++) mba_buf_add(b, "%s%.4g", k ? "," : "", m->op[i].ms[k]);
+        mba_buf_put(b, "]");
+    }
+    mba_buf_put(b, "}}");
+}
+
+void mba_part_whatif_json(mba_buf *b, const mba_whatif *w)
+{
+    if (!w) {
+        mba_buf_put(b, "null");
+        return;
+    }
+    mba_buf_add(b, "{\"machine\":\"%s\",\"band\":[%.4g,%.4g],\"bounds\":[", w->machine, w->low, w->high);
+    for (int k = 0; k < MBA_WI_BOUNDS; k++) mba_buf_add(b, "%s[\"%s\",\"%s\"]", k ? "," : "", mba_wi_bounds[k],
+                                                        bound_paints[k]);
+    mba_buf_put(b, "],\"machines\":[");
+    for (int k = 0; k < w->nmachines; k++) mba_buf_add(b, "%s\"%s\"", k ? "," : "", w->machines[k]);
+    mba_buf_put(b, "],\"sliders\":[");
+    for (int k = 0; k < MBA_WI_SLIDERS; k++) {
+        mba_buf_add(b, "%s{\"key\":\"%s\",\"name\":\"%s\",\"values\":[", k ? "," : "", w->slider[k].key,
+                    w->slider[k].name);
+        for (int i = 0; i < w->slider[k].n; i++) mba_buf_add(b, "%s%g", i ? "," : "", w->slider[k].value[i]);
+        mba_buf_put(b, "]}");
+    }
+    mba_buf_put(b, "],\"models\":[");
+    for (int i = 0; i < w->nmodels; i++) {
+        if (i) mba_buf_put(b, ",\n");
+        model_json(b, w, &w->model[i]);
+    }
+    mba_buf_put(b, "]}");
+}

@@ -1,0 +1,144 @@
+/* h200_test.c -- the analysis on stores of an H200: what it says is what plain sums over the rows say, and the claims
+ * come out as docs/results/claims.md has them.
+ *
+ * The stores are steps of 15 Nov 2026, made small by `mambascope export FILE.db --store`; the expected numbers were
+ * summed up by hand from their tables (SQL over event, kernel and counter), not by the analysis. */
+#include "scope/analysis.h"
+#include "scope/verify.h"
+#include "tests/test.h"
+
+enum { STORES_MAX = 16 };
+
+typedef struct opened { const char *name; mba_store *store; mba_analysis *a; } opened;
+static opened open_ones[STORES_MAX];
+static int    nopen;
+
+static const mba_analysis *find(const char *name)
+{
+    char path[128];
+    for (int i = 0; i < nopen; i++) if (!strcmp(open_ones[i].name, name)) return open_ones[i].a;
+    assert_true(nopen < STORES_MAX);
+    opened *o = &open_ones[nopen++];
+    o->name = name;
+    snprintf(path, sizeof path, "tests/data/stores/h200_%s.db", name);
+    assert_ok(mba_store_open(&o->store, path));
+    assert_ok(mba_analysis_create(&o->a, o->store));
+    return o->a;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    for (int i = 0; i < nopen; i++) {
+        mba_analysis_destroy(open_ones[i].a);
+        assert_ok(mba_store_close(open_ones[i].store));
+    }
+    return 0;
+}
+
+static double percent(const mba_analysis *a, int kind)
+{
+    double s = 0;
+    for (int p = 0; p < MBA_PHASES; p++) s += a->time_s[kind][p];
+    return 100 * s / a->busy_s;
+}
+
+/* ---- sums ---- */
+
+static const struct { const char *name; double busy_ms, gemm_pct, ssm_pct, mean_gb_s, weighted_gb_s; } sums[] = {
+    { "mamba2", 123.8928, 44.069, 26.748, 1403.11, 2409.88 },
+    { "mamba1", 134.4574, 34.809, 48.896, 1233.58, 1078.85 },
+    { "chunked", 157.1565, 33.883, 43.500, 1667.67, 1760.90 },
+    { "chunked_small", 21.2955, 21.064, 44.972, 249.94, 222.86 },
+};
+
+static void sums_are_those_of_the_rows(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+        const mba_analysis *a = find(sums[i].name);
+        const mba_bandwidth w = mba_bandwidth_of(a, MBA_SSM_KERNELS);
+        assert_near(1e3 * a->busy_s, sums[i].busy_ms, 1e-4);
+        assert_near(percent(a, MBA_GEMM), sums[i].gemm_pct, 1e-3);
+        assert_near(percent(a, MBA_SSM), sums[i].ssm_pct, 1e-3);
+        assert_near(w.mean / 1e9, sums[i].mean_gb_s, 1e-2);
+        assert_near(w.weighted / 1e9, sums[i].weighted_gb_s, 1e-2);
+        assert_false(w.least);
+    }
+}
+
+/* ---- claims ---- */
+
+/* o open, r reproduced, x refuted, d depends: F1 .. F11 of a store with others beside it. */
+static const struct { const char *name, *beside[3], *verdicts; } judged[] = {
+    { "mamba2", { "chunked", "chunked_small", "mamba1" }, "rxrxrrxrrrd" },
+    { "chunked", { "mamba2", "chunked_small", "mamba1" }, "xxrxrooxrdr" },
+    { "mamba1", { "mamba2" }, "xxdxodrrorr" },
+    { "mamba2", { NULL }, "rxrxorxrood" },                     // alone: F5, F9 and F10 need another store
+};
+
+static void claims_come_out_as_they_did(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof judged / sizeof *judged; i++) {
+        mba_analysis        a = *find(judged[i].name);
+        const mba_analysis *beside[3];
+        mba_claim           c[MBA_CLAIMS];
+        a.nbeside = 0;
+        for (int k = 0; k < 3 && judged[i].beside[k]; k++) beside[a.nbeside++] = find(judged[i].beside[k]);
+        a.beside = (void *)beside;
+        mba_claims_judge(&a, c);
+        for (int k = 0; k < MBA_CLAIMS; k++) {
+            const char letter = "orxd"[c[k].verdict];
+            if (letter != judged[i].verdicts[k])
+                fail_msg("%s of %s: %s instead of '%c' (%s)", c[k].id, judged[i].name, mba_verdict_name(c[k].verdict),
+                         judged[i].verdicts[k], c[k].measured);
+            assert_true(c[k].verdict != MBA_OPEN || *c[k].needs);
+        }
+    }
+}
+
+/* The intervention behind F5: blocks of the fused variant live 38.7 us instead of 17.1. */
+static void blocks_of_the_fused_variant_live_longer(void **state)
+{
+    (void)state;
+    static const struct { const char *name; double us; } lives[] = { { "mamba2", 38.697 }, { "chunked", 17.093 } };
+    for (int i = 0; i < 2; i++) {
+        const mba_analysis *a = find(lives[i].name);
+        double              s = 0, life = 0;
+        for (int64_t k = 0; k < a->nkernels; k++) {
+            const mba_kernel_view *v = &a->kernel[k];
+            if (!mba_in_group(v, MBA_SSM_KERNELS) || isnan(v->counted.block_s)) continue;
+            s += v->step_s;
+            life += v->step_s * v->counted.block_s;
+        }
+        assert_near(1e6 * life / s, lives[i].us, 1e-2);
+    }
+}
+
+/* ---- plans ---- */
+
+static void plans_and_counters_agree_on_tensor_work(void **state)
+{
+    (void)state;
+    mba_verification *v;
+    int64_t           n, count[MBA_AGREEMENTS] = { 0 }, bytes[MBA_AGREEMENTS] = { 0 };
+    assert_ok(mba_verify(&v, &n, find("mamba2")));
+    for (int64_t i = 0; i < n; i++) {
+        count[v[i].tensor]++;
+        bytes[v[i].bytes]++;
+    }
+    free(v);
+    assert_int_equal(count[MBA_AGREES], 15);
+    assert_int_equal(count[MBA_DIFFERS], 0);
+    assert_int_equal(bytes[MBA_DIFFERS], 1);                  // ssd_bwd_bc: its plan left B and C out then
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sums_are_those_of_the_rows),
+                                        cmocka_unit_test(claims_come_out_as_they_did),
+                                        cmocka_unit_test(blocks_of_the_fused_variant_live_longer),
+                                        cmocka_unit_test(plans_and_counters_agree_on_tensor_work) };
+    return cmocka_run_group_tests(tests, NULL, close_all);
+}

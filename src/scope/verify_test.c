@@ -1,0 +1,146 @@
+/* verify_test.c -- plan against counters where two launches share their items, and where L2 holds writes back. */
+#include "scope/verify.h"
+
+#include "tests/scratch.h"
+#include "tests/test.h"
+
+enum { L2 = 100 };
+
+static mba_store *store;
+
+static void put_launch(int64_t id, int64_t node, int64_t place, const char *kernel, double tensor, double loads,
+                       double stores)
+{
+    mba_row_launch l = mba_no_launch;
+    l.id = id, l.node = node, l.place = place, l.kernel = kernel, l.tensor_flops = tensor, l.load_bytes = loads,
+        l.store_bytes = stores, l.least_bytes = loads + stores;
+    assert_ok(mba_put_launch(store, &l));
+}
+
+static void put_kernel(int64_t id, int64_t node, int64_t launch, double tensor, double reads, double writes)
+{
+    const struct { const char *metric; double value; } counter[] = {
+        { "sm__ops_path_tensor_src_bf16_dst_fp32.sum", tensor }, { "sm__ops_path_tensor_src_fp8.sum", 0 },
+        { "dram__bytes_read.sum", reads }, { "dram__bytes_write.sum", writes } };
+    mba_row_kernel k = mba_no_kernel;
+    mba_row_event  e = mba_no_event;
+    k.id = id, k.name = "k";
+    assert_ok(mba_put_kernel(store, &k));
+    e.id = id, e.what = "kernel", e.kernel = id, e.node = node, e.launch = launch, e.step = 0, e.start_ns = 100 * id,
+        e.duration_ns = 50;
+    assert_ok(mba_put_event(store, &e));
+    for (size_t i = 0; i < sizeof counter / sizeof *counter; i++)
+        assert_ok(mba_put_counter(store, &(mba_row_counter){ .kernel = id, .metric = counter[i].metric,
+                                                             .value = counter[i].value, .metric_set = "roofline",
+                                                             .launches = 1 }));
+}
+
+static void put_node(int64_t id, double reads, double writes)
+{
+    mba_row_node n = mba_no_node;
+    n.id = id, n.op = "op", n.kind = "ssm", n.phase = "forward", n.read_bytes = reads, n.write_bytes = writes;
+    assert_ok(mba_put_node(store, &n));
+}
+
+static mba_verification *verified(const char *name, mba_analysis **a, int64_t n)
+{
+    mba_verification *v;
+    int64_t           have;
+    assert_ok(mba_store_close(store));
+    assert_ok(mba_store_open(&store, scratch(name)));
+    assert_ok(mba_analysis_create(a, store));
+    assert_ok(mba_verify(&v, &have, *a));
+    assert_int_equal(have, n);
+    return v;
+}
+
+static void begin(const char *name)
+{
+    assert_ok(mba_store_create(&store, scratch(name)));
+    assert_ok(mba_sheet_text(store, "run.device", "given", "cuda"));
+    assert_ok(mba_sheet_number(store, "gpu.l2", "given", L2, "byte"));
+}
+
+static void end(mba_analysis *a, mba_verification *v)
+{
+    free(v);
+    mba_analysis_destroy(a);
+    assert_ok(mba_store_close(store));
+}
+
+/* Node 0: a pair whose sum is right; node 1: one that lacks a FLOP; node 2: other names, so nothing is shared. */
+static void launches_that_share_items_are_judged_by_their_sum(void **state)
+{
+    (void)state;
+    static const char *const name[3][2] = { { "walk", "walk" }, { "walk", "walk" }, { "walk", "other" } };
+    static const double measured[3][2] = { { 3, 61 }, { 3, 60 }, { 3, 61 } };
+    mba_analysis *a;
+    begin("shared.db");
+    for (int64_t i = 0; i < 3; i++) {
+        put_node(i, 10, 10);
+        put_launch(2 * i, i, 0, name[i][0], 0, 1, 1);
+        put_launch(2 * i + 1, i, 1, name[i][1], 64, 1, 1);
+        put_kernel(2 * i, i, 2 * i, measured[i][0], 1, 1);
+        put_kernel(2 * i + 1, i, 2 * i + 1, measured[i][1], 1, 1);
+    }
+    mba_verification *v = verified("shared.db", &a, 6);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(v[i].shared, i < 4);
+        assert_int_equal(v[i].tensor, i < 2 ? MBA_AGREES : MBA_DIFFERS);
+        assert_int_equal(v[i].bytes, MBA_NOT_JUDGED);          // two bytes are less than twice the L2
+    }
+    assert_near(v[2].tensor_ratio, 63.0 / 64, 1e-12);
+    assert_true(isinf(v[4].tensor_ratio));
+    end(a, v);
+}
+
+/* 500 bytes read, 300 written. A third of the L2 is 33. */
+static void writes_may_lag_by_a_third_of_the_cache(void **state)
+{
+    (void)state;
+    static const struct { double reads, writes; mba_agreement want; } of[] = {
+        { 500, 300, MBA_AGREES }, { 480, 320, MBA_AGREES }, { 500, 276, MBA_AGREES }, { 470, 276, MBA_DIFFERS },
+        { 480, 268, MBA_LAGS }, { 480, 266, MBA_DIFFERS }, { 520, 333, MBA_LAGS }, { 520, 334, MBA_DIFFERS },
+        { 300, 500, MBA_AGREES } };
+    enum { N = sizeof of / sizeof *of };
+    mba_analysis *a;
+    begin("lags.db");
+    for (int64_t i = 0; i < N; i++) {
+        put_node(i, 500, 300);
+        put_launch(i, i, 0, "stream", 0, 500, 300);
+        put_kernel(i, i, i, 0, of[i].reads, of[i].writes);
+    }
+    mba_verification *v = verified("lags.db", &a, N);
+    for (int i = 0; i < N; i++)
+        if (v[i].bytes != of[i].want) fail_msg("case %d: %d instead of %d", i, v[i].bytes, of[i].want);
+    end(a, v);
+}
+
+/* Of an operator with two launches each has the bytes of its plan. */
+static void launches_of_one_operator_have_their_own_bytes(void **state)
+{
+    (void)state;
+    mba_analysis *a;
+    begin("two.db");
+    put_node(0, 9999, 9999);
+    put_launch(0, 0, 0, "first", 0, 500, 300);
+    put_launch(1, 0, 1, "second", 0, 300, 20);
+    put_kernel(0, 0, 0, 0, 500, 310);
+    put_kernel(1, 0, 1, 0, 500, 310);
+    mba_verification *v = verified("two.db", &a, 2);
+    assert_int_equal(v[0].bytes, MBA_AGREES);
+    assert_int_equal(v[1].bytes, MBA_DIFFERS);
+    assert_near(v[1].bytes_expected, 320, 0);
+    end(a, v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(launches_that_share_items_are_judged_by_their_sum),
+                                        cmocka_unit_test(writes_may_lag_by_a_third_of_the_cache),
+                                        cmocka_unit_test(launches_of_one_operator_have_their_own_bytes) };
+    scratch_make();
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    scratch_remove();
+    return failed;
+}
