@@ -184,7 +184,13 @@ ssd_cuts ssd_cuts_of(const ssd_dims *d, int64_t sms, bool backward)
     const ssd_cuts none = { .how = SSD_UNCUT };
     const int64_t  items = d->B * d->H / SSD_HEADS, blocks = least(sms, SSD_BLOCKS_MAX), K = mba_ceil(d->L, 64);
     if (items % blocks == 0 || items >= SSD_LIST_MAX * blocks || items * K < 2 * blocks) return none;
-    const ssd_cuts r = ssd_cuts_as(d, items < blocks ? SSD_EVEN : SSD_HANDED, blocks, backward);
+    /* A plan says how many blocks there are, not how many there might have been: both must lead to the same cut. */
+    const ssd_how how = items < blocks ? SSD_EVEN : SSD_HANDED;
+    ssd_cuts      r = ssd_cuts_as(d, how, blocks, backward);
+    for (int64_t before = blocks; r.blocks < before;) {
+        before = r.blocks;
+        r      = ssd_cuts_as(d, how, before, backward);
+    }
     if (!possible(&r) || r.pieces == items) return none;
     return cost_of(&r) * 100 < ssd_cost_uncut(d, sms, backward) * (100 - GAIN) ? r : none;
 }
