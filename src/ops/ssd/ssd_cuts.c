@@ -1,5 +1,5 @@
-/* ssd_cuts.c -- how the walks of `fused` share the chunks of all items (a sequence, two heads) where neither whole items
- * nor equal segments of them (ssd_ranges_of) fill the SMs.
+/* ssd_cuts.c -- how the walks of `fused` share the chunks of all items (a sequence, two heads) where neither whole
+ * items nor equal segments of them (ssd_ranges_of) fill the SMs.
  *
  * All chunks lie in one row, item after item, in the order in which a walk meets them; each block takes one range of
  * it. A walk needs the state that enters, so where a range begins inside an item somebody must have made it:
@@ -7,21 +7,21 @@
  *   handed   at least one item per block, each item cut once at most. A block takes its pieces from the last to the
  *            first, so the piece that another block continues comes first, and the one that continues another's comes
  *            last: by then its state is there, and no block waits for one that waits
- *   even     fewer items than blocks: a launch before the walk makes what every piece but the last of an item adds to
- *            the state, and the walk folds what lies before its piece, in order
+ *   even     fewer items than blocks: a launch before the walk makes what every piece but the last of an item adds
+ *            to the state, and the walk folds what lies before its piece, in order
  *
- * Costs are in hundredths of a walked chunk (H200: 1.5 us forwards, 2 to 4 with states to save and backwards). The choice depends on the shape and
- * the number of SMs alone. */
+ * Costs are in hundredths of a walked chunk (H200: 1.5 us forwards, 2 to 4 with states to save and backwards). The
+ * choice depends on the shape and the number of SMs alone. */
 #include <string.h>
 
 #include "ops/ssd/ssd_slots.h"
 
-/* state_chunk: of the launch that makes states with all SMs at work; apart: with those alone that have a segment to make
- * one of (29 us for 32 chunks on 64 SMs, where a walk of 32 chunks on 128 took 58). */
+/* state_chunk: of the launch that makes states, with all SMs at work; apart: with those alone that have a segment to
+ * make one of (29 us for 32 chunks on 64 SMs, where a walk of 32 chunks on 128 took 58). */
 typedef struct prices { int64_t chunk, begin, fold, leave, state_chunk, apart, launch; } prices;
 static const prices price_of[2] = { { 100, 220, 60, 60, 48, 60, 350 }, { 100, 120, 30, 30, 28, 38, 250 } };
 
-enum { STATES_LEAST = 4, GAIN = 12 };              /* chunks of a block that makes states; percent that a cut must gain */
+enum { STATES_LEAST = 4, GAIN = 12 };             /* chunks of a block that makes states; percent to be gained */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }

@@ -1,8 +1,8 @@
 /* ssd_fused.c -- plans of the variant `fused` of ssd: one walk over the chunks with the state in registers
  * (ssd_fused.cuh).
  *
- * As a rule blocks never wait for each other: a sequence that is cut into segments has the states between them made by a
- * launch of its own. Where ssd_cuts.c hands states from block to block, the one that is waited for has made its state
+ * As a rule blocks never wait for each other: a sequence that is cut into segments has the states between them made by
+ * a launch of its own. Where ssd_cuts.c hands states from block to block, the one that is waited for has made its state
  * before it waits itself; a block fills an SM and there are no more blocks than SMs, so all of them get their turn. */
 #include <string.h>
 
@@ -104,7 +104,8 @@ static void draw_common_scratch(const drawing *w)
 {
     const ssd_dims *d = &w->d;
     const int64_t   pairs = w->chunks * d->G * Q * Q + (w->backward ? w->chunks / 2 * d->G * Q * Q : 0);
-    const int64_t   segments = w->cut.how ? SSD_HEADS * w->cut.states : w->r.segments > 1 ? d->B * d->H * w->r.segments : 0;
+    const int64_t   uncut = w->r.segments > 1 ? d->B * d->H * w->r.segments : 0;
+    const int64_t   segments = w->cut.how ? SSD_HEADS * w->cut.states : uncut;
     const int64_t   records = !w->backward ? 1 : w->kept ? 0 : 3;
     mba_plan_scratch(w->p, "records", (size_t)(w->chunks * d->H * SSD_RECORD * 4 * records));
     mba_plan_scratch(w->p, "CB", (size_t)(w->kept ? 0 : pairs * 2));

@@ -503,7 +503,8 @@ static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, 
     for (int h = 0; h < HEADS; h++) {
         const int head = pair * HEADS + h;
         tma_load3(smem_address(t.x[h]), &maps.x, bar, head * FP, c * FQ, b);
-        bulk_load(smem_address(t.rec[h]), rec + (CUT ? record_no(a, b, head, c) : record_at(a, b, head, c)), REC * 4, bar);
+        const int64_t record = CUT ? record_no(a, b, head, c) : record_at(a, b, head, c);
+        bulk_load(smem_address(t.rec[h]), rec + record, REC * 4, bar);
     }
     if (has_output(WHAT)) {
         for (int j = 0; j < 2; j++)
@@ -944,7 +945,8 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
     __device__ __forceinline__ void store_sources()
     {
         const float (&part)[4][FQ] = sm.src[wg][steps & 1];
-        if (tid < FQ) a.src[row_of_head(a.K, chunk()) * FQ + tid] = part[0][tid] + part[1][tid] + part[2][tid] + part[3][tid];
+        if (tid < FQ)
+            a.src[row_of_head(a.K, chunk()) * FQ + tid] = part[0][tid] + part[1][tid] + part[2][tid] + part[3][tid];
     }
     __device__ __forceinline__ void store_skip_sums()
     {
