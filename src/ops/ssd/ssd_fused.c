@@ -233,9 +233,9 @@ static void draw_backward_scratch(const drawing *w)
 /* Heads beyond the range: none as a rule, then blocks leave after looking. */
 static void draw_slow_pairs(const drawing *w, int64_t sms)
 {
-    const int64_t blocks = w->chunks / 2 * w->d.G, grid = blocks < sms ? blocks : sms;
+    const int64_t blocks = w->chunks / 2 * w->d.G, grid = blocks < 2 * sms ? blocks : 2 * sms;
     mba_launch   *l = mba_plan_launch(w->p, "ssd_bwd_slow", MBA_VECTOR, grid, 128);
-    l->regs       = 168;
+    l->regs       = 250;
     l->smem_bytes = SSD_SLOW_SMEM;
     mba_phase_move(l, MBA_LOAD, w->records_back, 32.0 * (double)(w->chunks * w->d.H) / (double)grid);     // its flags
 }
