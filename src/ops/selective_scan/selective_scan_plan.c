@@ -221,10 +221,11 @@ static mba_status twins_take(const mba_node *n, const mba_machine *m, bool back)
 }
 
 /* How long blocks take for a tile where so many are together on an SM, in us of an H200, and the pass that finds what
- * pieces leave behind, as a part of that. Measured with 16 states: forward 2, 3 and 4 together, backward 2 and 3, and
- * the passes; the others reckoned. */
+ * pieces leave behind, as a part of that. Measured with 16 states: forward 1 to 4 together, backward 2 and 3, and
+ * the passes; the others reckoned. Packs take PACK_COST longer: documents are looked at. */
+#define PACK_COST 1.08
 typedef struct pace { int64_t together; double us[7], carry; } pace;
-static const pace forward_pace    = { 4, { 0, 0.7, 0.98, 1.58, 1.93 }, 0.84 };
+static const pace forward_pace    = { 4, { 0, 0.75, 0.98, 1.58, 1.93 }, 0.84 };
 static const pace backward_pace   = { 3, { 0, 2.2, 2.9, 4.4 }, 0.27 };
 static const pace backward_pace_8 = { 6, { 0, 2, 2.7, 3.4, 4.3, 5.2, 6.1 }, 0.27 };
 
@@ -253,7 +254,8 @@ static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, con
             const double  main = rounds_of(items * blocks, m->sm, at);
             const int64_t before = items > d.B ? (items - d.B) * blocks : 0;       // the last piece leaves nothing
             const double  carry = before ? at->carry * rounds_of(before, m->sm, at) : 0;
-            const double  t = (main + carry) * (double)(scan_cut_of(d, items).tiles + 2);
+            const double  tiles = (double)(scan_cut_of(d, items).tiles + 2);
+            const double  t = (main + carry) * tiles * (items < d.B ? PACK_COST : 1);
             if (t < least) { least = t; best = items; }
         }
     }
