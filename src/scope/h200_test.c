@@ -1,8 +1,8 @@
 /* h200_test.c -- the analysis on stores of an H200: what it says is what plain sums over the rows say, and the claims
  * come out as docs/results/claims.md has them.
  *
- * The stores are steps of 15 Nov 2026, made small by `mambascope export FILE.db --store`; the expected numbers were
- * summed up by hand from their tables (SQL over event, kernel and counter), not by the analysis. */
+ * The stores are steps of 15 Nov 2026, made small by `mambascope export FILE.db --store`; the expected numbers are
+ * those of tools/store_sums.py (SQL over event, kernel and counter), not of the analysis. */
 #include "scope/analysis.h"
 #include "scope/verify.h"
 #include "tests/test.h"
