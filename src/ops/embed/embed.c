@@ -82,7 +82,7 @@ static mba_status embed_cuda_plan(mba_plan *p, const mba_node *n, const mba_mach
     const int64_t blocks = mba_ceil(mba_elems(n->out[Y]), (int64_t)EMBED_THREADS * EMBED_DEPTH * embed_width(n));
     mba_launch   *l = mba_plan_launch(p, "embed_fwd_rows", MBA_VECTOR, blocks, EMBED_THREADS);
     const mba_cost c = embed_cost(n);
-    l->regs = 56;
+    l->regs = 38;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TOKEN), mba_tensor_bytes(n->in[TOKEN]) / (double)blocks);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TABLE), (c.read_bytes - mba_tensor_bytes(n->in[TOKEN])) / (double)blocks);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(Y), c.write_bytes / (double)blocks);
@@ -107,7 +107,7 @@ static mba_status embed_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_
 
     mba_launch *l = mba_plan_launch(p, "embed_bwd_sort", MBA_VECTOR, ranges, EMBED_SORT_THREADS);
     l->smem_bytes = 4 * (size_t)((EMBED_SORT_THREADS / 32 + 1) * mba_ceil(V, ranges));
-    l->regs       = 64;
+    l->regs       = 61;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TOKENB), 8.0 * (double)R);
     mba_phase_work(l, MBA_ALU, 16.0 * (double)R, NULL);
     mba_phase_work(l, MBA_BARRIER, 10, NULL);

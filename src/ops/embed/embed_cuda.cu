@@ -3,8 +3,8 @@
  *   y[r,:] = table[token[r],:]        dtable[v,:] (+)= sum of dy[r,:] over the rows r with token[r] = v, in order of r
  *   tokens (R) i32     table, y fp32 or bf16     dy fp32 or bf16     dtable (V, M) fp32
  *
- * kernel     embed_fwd_rows     pieces of rows, four a thread
- * launch     grid ceil(R M / (1024 W)), block 256, W = 4 values or one
+ * kernel     embed_fwd_rows     pieces of rows, two a thread
+ * launch     grid ceil(R M / (512 W)), block 256, W = 4 values or one
  *
  * kernel     embed_bwd_sort     a block owns a range of the vocabulary: it counts the tokens in front of its range, gathers its
  *                               own in order, and sorts them by counting; nobody waits for another block
@@ -16,7 +16,7 @@
  * kernel     embed_bwd_join     runs that cross borders, by the block where they begin: parts in order
  * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256
  * moves      dy once, the touched rows of dtable once each way: bound by DRAM
- * resources  sm_90: 56, 64, 98 and 32 registers, no spill
+ * resources  sm_90: 38, 61, 98 and 32 registers, no spill
  * measured   none yet
  * order      fixed: rows in order, cut at multiples of 32 of the sorted order */
 #include "device/cuda/vocab.cuh"
@@ -107,7 +107,7 @@ embed_bwd_sort(int32_t *order, int32_t *value, int32_t *mine, window<const int32
     // 1. how many tokens lie in front of the range, and how many in it; a warp goes through neighbouring rows
     const int each = (rows + EMBED_SORT_THREADS - 1) / EMBED_SORT_THREADS * 32, from = warp * each, end = min(from + each, rows);
     int       below = 0, own = 0;
-#pragma unroll 8
+#pragma unroll 4
     for (int r = from + lane; r < end; r += 32) {
         const int v = *token.element(r) - low;
         below += v < 0;
@@ -120,7 +120,7 @@ embed_bwd_sort(int32_t *order, int32_t *value, int32_t *mine, window<const int32
     at = __shfl_sync(0xffffffffu, at, 0);         // where this warp's begin
 
     // 2. gather them, in order of rows
-#pragma unroll 8
+#pragma unroll 4
     for (int r = from; r < end; r += 32) {
         const int      v = r + lane < end ? *token.element(r + lane) - low : -1;
         const bool     here = v >= 0 && v < span;
