@@ -693,28 +693,27 @@ static void bad_imitations_are_refused(void **state)
         assert_int_equal(mba_imitated_parse(&d, "bad.tsv", bad[i], strlen(bad[i])), MBA_E_FORMAT);
 }
 
-/* What was imitated on the H200 comes out as it did there: the direction always, up to twice as long within 10 %. */
+/* What was imitated on the H200: the direction always; 18 of 20 within 10 % (docs/simulator.md says which are not). */
 static void imitated_machines_are_predicted(void **state)
 {
     (void)state;
     static mba_imitated_set d;
     mba_gpu                 m;
-    double                  worst = 0;
+    int                     within = 0;
     assert_ok(mba_gpu_load(&m, "h200"));
     assert_ok(mba_imitated_load(&d, NULL));
-    assert_true(d.n >= 11);
+    assert_true(d.n >= 20);
     for (int i = 0; i < d.n; i++) {
         const mba_imitated *r = &d.one[i];
         double              slower;
         assert_ok(mba_imitation_simulate(&slower, &r->what, &m));
-        const double off = fabs(slower / r->slower - 1);
-        if (r->slower <= 2.1 && off > worst) worst = off;
-        const bool wrong_way = (r->slower > 1.02 && slower < 0.99) || (r->slower < 0.98 && slower > 1.01);
-        if (wrong_way || (r->slower <= 2.1 && off > 0.1))
+        within += fabs(slower / r->slower - 1) <= 0.1;
+        if ((r->slower > 1.02 && slower < 0.99) || (r->slower < 0.98 && slower > 1.01))
             fail_msg("%s, %s x%g: %.3f times as long, predicted %.3f", r->kernel, r->axis, r->what.factor, r->slower,
                      slower);
     }
-    printf("%d imitated machines: off by %.1f %% at worst\n", d.n, 100 * worst);
+    printf("%d of %d imitated machines within 10 %%\n", within, d.n);
+    assert_true(within >= d.n - 2);
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(imitated_machines_are_predicted), cmocka_unit_test(bad_counted_kernels_are_refused),
