@@ -7,7 +7,7 @@
 #include "cli/validated.h"
 
 /* Percent, just above what `mambascope validate` prints. */
-static const double HELD_MAPE = 16.5, HELD_P90 = 39, FITTED_MAPE = 13, PLANNED_MAPE = 27;
+static const double HELD_MAPE = 16.8, HELD_P90 = 39, FITTED_MAPE = 13, PLANNED_MAPE = 27;
 
 static const mba_workload small = { .machine = "h200",
                                     .model = { .name = "mamba2-130m", .shape = { .batch = 2, .length = 512 } } };
