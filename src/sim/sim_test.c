@@ -738,7 +738,8 @@ static void imitated_machines_are_predicted(void **state)
     assert_true(within >= d.n - 2);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(frozen_kernels_are_the_same), cmocka_unit_test(imitated_machines_are_predicted), cmocka_unit_test(bad_counted_kernels_are_refused),
+MBA_TEST_MAIN(cmocka_unit_test(frozen_kernels_are_the_same), cmocka_unit_test(imitated_machines_are_predicted),
+              cmocka_unit_test(bad_counted_kernels_are_refused),
               cmocka_unit_test(a_bound_kernel_does_what_was_counted),
               cmocka_unit_test(bad_imitations_are_refused),
               cmocka_unit_test(bad_signatures_are_refused), cmocka_unit_test(counters_of_peers_predict_their_times),
