@@ -638,7 +638,7 @@ static void a_bound_kernel_does_what_was_counted(void **state)
     mba_gpu        m;
     mba_sim_kernel k = { .name = "k", .grid = 1000, .threads = 256, .warps = 8, .regs = 32, .nroles = 1, .depth = 1,
                          .role_warps = { 8 }, .nops = 4, .nstreams = 2 };
-    mba_counted_kernel    c = { .grid = 1000, .block = 256, .regs = 40, .smem_bytes = 1024 };
+    mba_counted_kernel c = { .grid = 1000, .block = 256, .regs = 40, .smem_bytes = 1024 };
     mba_sim_result r;
     assert_ok(mba_gpu_load(&m, "h200"));
     k.op[0] = (mba_sim_op){ .work = MBA_OP_LOAD, .stream = 0, .ring = -1, .parts = 1, .bytes = 4096 };
