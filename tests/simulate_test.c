@@ -107,8 +107,8 @@ static void every_machine_runs_every_workload(void **state)
     mba_sim_destroy(sim);
 }
 
-/* Times of operators are those of the kernels that were timed, plans those of this tree: where kernels have changed since
- * (SSD and scans have), the two do not belong together, and this sees no more than a simulator that has broken. */
+/* Times of operators are those of the kernels that were timed, plans those of this tree: where kernels have changed
+ * since (SSD and scans have), the two do not belong together, and this sees no more than a simulator that has broken. */
 static void operators_are_no_worse_than_written_down(void **state)
 {
     (void)state;
