@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "sim/frozen.h"
 #include "sim/counted_built_in.h" /* made by CMake from bench/results/h200/kernels.tsv */
 
 enum { FILE_BYTES_MAX = 1 << 24, ROWS_MAX = 1 << 14, GEOMETRY = 6 };
@@ -61,11 +62,14 @@ static mba_status take_row(mba_counted_kernel *c, const char *where, int line, c
     for (int i = 0; i < MBA_N_KINDS; i++)
         if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "25 numbers follow the geometry");
     const char *p = place;
-    if (!take_number(&at, end, &c->us) || at != end || !(c->us > 0))
-        return bad(where, line, "no time", "the last column is the time in us");
+    if (!take_number(&at, end, &c->us) || !(c->us > 0) || end - at >= MBA_FROZEN_BYTES
+        || memchr(at, '\t', (size_t)(end - at)))
+        return bad(where, line, "no time", "the time in us follows the counts; then a frozen plan, or nothing");
     if (!take_number(&p, place + strlen(place), &number) || !(number < 1000) || c->grid < 1 || c->block < 1)
         return bad(where, line, "no place or no blocks", "place, grid and block are whole numbers");
     if (strcmp(set, "held") && strcmp(set, "fitted")) return bad(where, line, "an unknown set", "held or fitted");
+    if (at < end && !(c->program = strndup(at, (size_t)(end - at))))
+        return mba_fail(MBA_E_NOMEM, "no memory for a frozen plan");
     c->place = (int)number;
     c->set   = !strcmp(set, "held") ? MBA_POINT_HELD : MBA_POINT_FITTED;
     return MBA_OK;
@@ -133,6 +137,7 @@ mba_status mba_counted_load(mba_counted_set **out, const char *path)
 
 void mba_counted_destroy(mba_counted_set *d)
 {
+    for (int i = 0; d && i < d->n; i++) free(d->one[i].program);
     if (d) free(d->one);
     free(d);
 }

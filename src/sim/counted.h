@@ -48,8 +48,9 @@ typedef struct mba_counted_kernel {
     int           place; /* of the launch in the operator's plan */
     double        launches, grid, block, cluster, regs, smem_bytes, n[MBA_N_KINDS], us;
     /* what a simulation said; 0: nobody has */
-    double bound_us, planned_us, roofline_us, dram_rd, dram_wr, step_ms; /* step_ms: of the whole workload */
+    double bound_us, planned_us, roofline_us, dram_rd, dram_wr, step_ms, between_us; /* step: of all of it */
     int    limit, met;                                                   /* met: launches of plans that were this row */
+    char  *program; /* the plan's launch when it was measured (frozen.h); NULL: nobody wrote it down */
     bool   again; /* an earlier workload has the same kernel at the same shape */
 } mba_counted_kernel;
 

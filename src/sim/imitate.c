@@ -81,7 +81,8 @@ mba_status mba_imitation_simulate(double *slower, const mba_imitation *w, const 
     double                     base = 0, imitated = 0;
     char                       change[64];
     if (!kernel)
-        return mba_fail(MBA_E_ARG, "no kernel '%s' to imitate machines with\nfix: copy, special, mixed, reread, short",
+        return mba_fail(MBA_E_ARG, "no kernel '%s' to imitate machines with\nwhy: nobody wrote it\n"
+                                     "fix: copy, special, mixed, reread, short",
                         w->kernel);
     snprintf(change, sizeof change, "%s=x%.17g", w->axis, w->factor);
     MBA_TRY(mba_gpu_set(&other, change));
@@ -123,7 +124,8 @@ mba_status mba_imitated_parse(mba_imitated_set *out, const char *where, const ch
         char        row[256];
         if (stop > at && *at != '#') {
             if ((size_t)(stop - at) >= sizeof row || out->n == (int)(sizeof out->one / sizeof *out->one))
-                return mba_fail(MBA_E_FORMAT, "%s, line %d: too long\nfix: mambascope calibrate --imitate makes it",
+                return mba_fail(MBA_E_FORMAT, "%s, line %d: too long\nwhy: rows are short, and at most 64\n"
+                                              "fix: mambascope calibrate --imitate makes it",
                                 where, line);
             memcpy(row, at, (size_t)(stop - at));
             row[stop - at] = '\0';

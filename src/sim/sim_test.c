@@ -7,6 +7,7 @@
 
 #include "sim/counted.h"
 #include "sim/engine.h"
+#include "sim/frozen.h"
 #include "sim/imitate.h"
 #include "sim/ledger.h"
 #include "sim/measured.h"
@@ -618,7 +619,7 @@ static void bad_counted_kernels_are_refused(void **state)
                                        COUNTED_WORDS "1\t2\t128\t1\t32\t-\t" COUNTED_COUNTS "5.5\n",
                                        COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS "0\n",
                                        COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS "-1\n",
-                                       COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS "5.5\t6\n",
+                                       COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS "5.5\t6\t7\n",
                                        COUNTED_WORDS "1\t2\t128\t1\t32\t0\t5.5\n" };
     assert_ok(mba_counted_parse(&d, "good.tsv", good, strlen(good)));
     assert_true(d->n == 1 && d->one[0].set == MBA_POINT_HELD && d->one[0].n[MBA_N_INST] == 1 && d->one[0].us == 5.5);
@@ -637,7 +638,7 @@ static void a_bound_kernel_does_what_was_counted(void **state)
     mba_gpu        m;
     mba_sim_kernel k = { .name = "k", .grid = 1000, .threads = 256, .warps = 8, .regs = 32, .nroles = 1, .depth = 1,
                          .role_warps = { 8 }, .nops = 4, .nstreams = 2 };
-    mba_counted_kernel    c = { .grid = 1000, .block = 256, .regs = 40, .smem_bytes = 1024 };
+    mba_counted_kernel c = { .grid = 1000, .block = 256, .regs = 40, .smem_bytes = 1024 };
     mba_sim_result r;
     assert_ok(mba_gpu_load(&m, "h200"));
     k.op[0] = (mba_sim_op){ .work = MBA_OP_LOAD, .stream = 0, .ring = -1, .parts = 1, .bytes = 4096 };
@@ -672,6 +673,24 @@ static void a_bound_kernel_does_what_was_counted(void **state)
     assert_ok(mba_sim_run(&r, &k, &m, MBA_SIM_FOLDED));
     near_to(r.dram_read, 3.2e6);
     near_to(r.dram_write, 1.6e6);
+}
+
+/* What is written down and read again takes the same time to the bit, and what is cut off or changed is refused. */
+static void frozen_kernels_are_the_same(void **state)
+{
+    (void)state;
+    static char text[MBA_FROZEN_BYTES];
+    dice_state = 88172645463325252u;
+    for (int i = 0; i < 200; i++) {
+        const mba_gpu  m = random_machine();
+        mba_sim_kernel k = random_kernel(&m), again;
+        snprintf(k.name, sizeof k.name, "k");
+        assert_true(mba_sim_freeze(text, sizeof text, &k));
+        assert_ok(mba_sim_thaw(&again, text, &m));
+        assert_true(time_of(&k, &m, MBA_SIM_FOLDED) == time_of(&again, &m, MBA_SIM_FOLDED));
+        text[strlen(text) / 2] = i % 2 ? '\0' : 'x';
+        assert_int_equal(mba_sim_thaw(&again, text, &m), MBA_E_FORMAT);
+    }
 }
 
 /* ---- machines that were imitated ---- */
@@ -719,7 +738,8 @@ static void imitated_machines_are_predicted(void **state)
     assert_true(within >= d.n - 2);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(imitated_machines_are_predicted), cmocka_unit_test(bad_counted_kernels_are_refused),
+MBA_TEST_MAIN(cmocka_unit_test(frozen_kernels_are_the_same), cmocka_unit_test(imitated_machines_are_predicted),
+              cmocka_unit_test(bad_counted_kernels_are_refused),
               cmocka_unit_test(a_bound_kernel_does_what_was_counted),
               cmocka_unit_test(bad_imitations_are_refused),
               cmocka_unit_test(bad_signatures_are_refused), cmocka_unit_test(counters_of_peers_predict_their_times),

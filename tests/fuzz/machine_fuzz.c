@@ -2,6 +2,7 @@
 #include "fuzz.h"
 #include "sim/engine.h"
 #include "sim/counted.h"
+#include "sim/frozen.h"
 #include "sim/imitate.h"
 #include "sim/measured.h"
 #include "sim/signature.h"
@@ -60,7 +61,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     if (st != MBA_OK) check_refusal(st);
     for (int i = 0; st == MBA_OK && i < counted->n && i < 4; i++) {
         mba_sim_kernel   k;
-        const mba_status ok = mba_counted_foreign(&k, &counted->one[i], &m);
+        mba_status       ok = mba_counted_foreign(&k, &counted->one[i], &m);
+        if (ok != MBA_OK) check_refusal(ok);
+        if (counted->one[i].program) ok = mba_sim_thaw(&k, counted->one[i].program, &m);
         if (ok != MBA_OK) check_refusal(ok);
     }
     if (st == MBA_OK) mba_counted_destroy(counted);
