@@ -92,6 +92,34 @@ template <int ID, int THREADS> static __device__ __forceinline__ void bar_sync()
     asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
 }
 
+/* ---- from block to block: one thread of a block says that what its block wrote is there, one of another waits for
+ * it; both blocks meet at a barrier before or after. Whoever waits gives up after seconds: a launch that fails is
+ * better than one that hangs ---- */
+
+static __device__ __forceinline__ void publish(int *flag)
+{
+    __threadfence();
+    asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(flag), "r"(1) : "memory");
+}
+static __device__ __forceinline__ void await(const int *flag)
+{
+    const unsigned long long limit = 4000000000ull;    // ns
+    unsigned long long       begin, now;
+    int                      there;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+    for (;;) {
+        asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(there) : "l"(flag) : "memory");
+        if (there) return;
+        __nanosleep(64);
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+        if (now - begin > limit) __trap();
+    }
+}
+static __device__ __forceinline__ float load_fresh(const float *p)     /* not from a cache that may be older */
+{
+    return __ldcg(p);
+}
+
 /* ---- copies that one thread starts ---- */
 
 static __device__ __forceinline__ void tma_load3(uint32_t to, const CUtensorMap *map, uint32_t bar, int x, int y, int z)

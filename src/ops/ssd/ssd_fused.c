@@ -1,8 +1,9 @@
 /* ssd_fused.c -- plans of the variant `fused` of ssd: one walk over the chunks with the state in registers
  * (ssd_fused.cuh).
  *
- * Blocks never wait for each other: a sequence that is cut into segments has the states between them made by a launch
- * of its own. So no plan depends on which blocks are resident; the grid is the number of SMs as a block fills one. */
+ * As a rule blocks never wait for each other: a sequence that is cut into segments has the states between them made by a
+ * launch of its own. Where ssd_cuts.c hands states from block to block, the one that is waited for has made its state
+ * before it waits itself; a block fills an SM and there are no more blocks than SMs, so all of them get their turn. */
 #include <string.h>
 
 #include "core/device.h"
@@ -93,6 +94,7 @@ typedef struct drawing {
     mba_plan  *p;
     ssd_dims   d;
     ssd_ranges r;
+    ssd_cuts   cut;                               /* how the walks share the work instead, where that pays */
     int64_t    chunks;                            /* of all sequences */
     bool       ids, backward, kept;               /* kept: leaves what a backward needs, or finds it */
     int        records_back, pairs, saved;        /* operands: records of the backward, C B^T, states */
@@ -102,7 +104,7 @@ static void draw_common_scratch(const drawing *w)
 {
     const ssd_dims *d = &w->d;
     const int64_t   pairs = w->chunks * d->G * Q * Q + (w->backward ? w->chunks / 2 * d->G * Q * Q : 0);
-    const int64_t   segments = w->r.segments > 1 ? d->B * d->H * w->r.segments : 0;
+    const int64_t   segments = w->cut.how ? SSD_HEADS * w->cut.states : w->r.segments > 1 ? d->B * d->H * w->r.segments : 0;
     const int64_t   records = !w->backward ? 1 : w->kept ? 0 : 3;
     mba_plan_scratch(w->p, "records", (size_t)(w->chunks * d->H * SSD_RECORD * 4 * records));
     mba_plan_scratch(w->p, "CB", (size_t)(w->kept ? 0 : pairs * 2));
@@ -133,26 +135,42 @@ static void draw_prep(const drawing *w)
 /* One walk: `output` y or dx; `saves` bytes of states per chunk and head. */
 typedef struct walk { const char *kernel; bool output, rev; double saves; } walk;
 
-/* Chunks of a sequence that it walks: states between segments take no segment that nothing follows. */
-static int64_t chunks_of(const ssd_ranges *r, const walk *k)
+/* Blocks, pieces, and chunks of all of them. Nobody needs the states at the ends of sequences. */
+typedef struct share { int64_t grid, pieces, chunks, enter, leave; } share;      /* enter, leave: states */
+
+static share share_of(const drawing *w, const walk *k)
 {
-    if (k->output || k->saves > 0) return r->K;
-    return k->rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment;
+    const ssd_ranges *r = &w->r;
+    const ssd_cuts   *c = &w->cut;
+    const bool        all = k->output || k->saves > 0;
+    const int64_t     pairs = r->items / r->segments;
+    if (!c->how) {
+        const int64_t part = k->rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment;
+        const int64_t folds = pairs * r->segments * (r->segments - 1) / 2;
+        return all ? (share){ r->grid, r->items, pairs * r->K, folds, 0 }
+                   : (share){ r->grid, pairs * (r->segments - 1), pairs * part, 0, pairs * (r->segments - 1) };
+    }
+    if (all) return (share){ c->blocks, c->pieces, c->items * c->K, c->folds, c->pre ? 0 : c->pieces - c->items };
+    share s = { c->pre, c->parts, 0, 0, c->parts };
+    for (int64_t i = 0; i < c->parts; i++) s.chunks += c->part_end[i] - c->part_at[i];
+    return s;
 }
 
 static void draw_walk(const drawing *w, walk k)
 {
-    const ssd_ranges *r = &w->r;
-    const double      x = SSD_HEADS * TILE_BYTES;                      // trips: of a block, on average
-    const double      trips = (double)(r->items / r->segments * chunks_of(r, &k)) / (double)r->grid;
-    const int         records = k.rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
-    mba_launch       *l = mba_plan_launch(w->p, k.kernel, MBA_MIXED, w->r.grid, WALK_THREADS);
+    const share  s = share_of(w, &k);
+    const double x = SSD_HEADS * TILE_BYTES, trips = (double)s.chunks / (double)s.grid;            // averages of blocks
+    const double state = SSD_HEADS * STATE * 4 / (double)s.grid;
+    const char  *cut = k.rev ? "ssd_scan_rev_cut" : "ssd_scan_cut";
+    const int    records = k.rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
+    mba_launch  *l = mba_plan_launch(w->p, w->cut.how ? cut : k.kernel, MBA_MIXED, s.grid, WALK_THREADS);
     l->regs       = 168;
     l->smem_bytes = SSD_SCAN_SMEM;
     l->ring_depth = STAGES;
     l->persistent = true;
-    l->tiles      = k.output || k.saves > 0 ? w->r.items : w->r.items / w->r.segments * (w->r.segments - 1);
-    mba_phase_move(l, MBA_LOAD, records, 32.0 * (double)(w->chunks * w->d.H) / (double)r->grid);      // its flags
+    l->tiles      = s.pieces;
+    mba_phase_move(l, MBA_LOAD, records, 32.0 * (double)(w->chunks * w->d.H) / (double)s.grid);        // its flags
+    if (s.enter) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)s.enter * state);
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0)), NULL);
@@ -165,6 +183,7 @@ static void draw_walk(const drawing *w, walk k)
     if (k.saves > 0) mba_phase_move(l, MBA_STORE, k.rev ? MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK) : w->saved,
                                     SSD_HEADS * k.saves);
     mba_phase_work(l, MBA_END, 0, NULL);
+    if (s.leave) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)s.leave * state);
     mba_launch_role(l, 4);
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
@@ -197,6 +216,7 @@ static drawing begin_drawing(mba_plan *p, const mba_node *n, const mba_machine *
     drawing w = { .p = p, .d = ssd_dims_of(n), .ids = n->in[IDS] != NULL, .backward = backward,
                   .kept = backward ? ssd_finds_kept(p, n) : n->out[KEPT_STATES] != NULL };
     w.r      = ssd_ranges_of(&w.d, m->sm, backward || w.kept);
+    w.cut    = ssd_cuts_of(&w.d, m->sm, backward || w.kept);
     w.chunks = w.d.B * w.r.K;
     w.records_back = operand(&w, RECORDS_IN, KEPT_RECORDS, SSD_RECORDS_WORK);
     w.pairs        = operand(&w, PAIRS_IN, KEPT_PAIRS, SSD_PAIRS_WORK);
@@ -205,6 +225,8 @@ static drawing begin_drawing(mba_plan *p, const mba_node *n, const mba_machine *
     return w;
 }
 
+static bool makes_states(const drawing *w) { return w->cut.how ? w->cut.pre > 0 : w->r.segments > 1; }
+
 mba_status ssd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const ssd_dims d = ssd_dims_of(n);
@@ -212,12 +234,14 @@ mba_status ssd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
     MBA_TRY(check_heads(n, (const int[]){ X, BM, CM }, (const int[]){ Y, -1, -1 }, 3));
     const drawing w = begin_drawing(p, n, m, false);
     draw_prep(&w);
-    if (w.r.segments > 1) draw_walk(&w, (walk){ .kernel = "ssd_scan" });
+    if (makes_states(&w)) draw_walk(&w, (walk){ .kernel = "ssd_scan" });
     draw_walk(&w, (walk){ .kernel = "ssd_scan", .output = true, .saves = w.kept ? STATE : 0 });
     return MBA_OK;
 }
 
 /* ---- backward: the states again, the walk backwards, then sums over heads and over tokens ---- */
+
+static int64_t most_pieces(const drawing *w) { return w->cut.how ? w->cut.segments : w->r.segments; }
 
 static void draw_backward_scratch(const drawing *w)
 {
@@ -227,7 +251,7 @@ static void draw_backward_scratch(const drawing *w)
     mba_plan_scratch(w->p, "their gradients", (size_t)(2 * heads * pairs * STATE));
     mba_plan_scratch(w->p, "sums per token", (size_t)(3 * 4 * tokens));
     mba_plan_scratch(w->p, "dB, dC beyond the range", (size_t)(2 * 4 * w->chunks * Q * d->G * N));
-    mba_plan_scratch(w->p, "partial sums", (size_t)(4 * heads * ((SSD_ENDS + 2) * pairs + w->r.segments * P)));
+    mba_plan_scratch(w->p, "partial sums", (size_t)(4 * heads * ((SSD_ENDS + 2) * pairs + most_pieces(w) * P)));
 }
 
 /* Heads beyond the range: none as a rule, then blocks leave after looking. */
@@ -308,10 +332,10 @@ mba_status ssd_bwd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine 
     draw_backward_scratch(&w);
     if (!w.kept) {
         draw_prep(&w);
-        if (w.r.segments > 1) draw_walk(&w, (walk){ .kernel = "ssd_scan" });
+        if (makes_states(&w)) draw_walk(&w, (walk){ .kernel = "ssd_scan" });
         draw_walk(&w, (walk){ .kernel = "ssd_scan", .saves = STATE });
     }
-    if (w.r.segments > 1) draw_walk(&w, (walk){ .kernel = "ssd_scan_rev", .rev = true });
+    if (makes_states(&w)) draw_walk(&w, (walk){ .kernel = "ssd_scan_rev", .rev = true });
     draw_walk(&w, (walk){ .kernel = "ssd_scan_rev", .rev = true, .output = true, .saves = STATE });
     draw_slow_pairs(&w, m->sm);
     draw_bc(&w, m->sm);

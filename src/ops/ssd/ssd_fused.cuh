@@ -20,7 +20,10 @@
  * takes      bf16, P 64, N 128, H/G even, rows at multiples of 16 bytes
  * resources  sm_90a, CUDA 13.0: 168 registers, no spill
  * measured   the prototype of these kernels: ssd.md
- * order      fixed: chunks in turn, segments folded in order; no atomics on floats, no block waits for another */
+ * kernel     ssd_scan_cut, ssd_scan_rev_cut    the same walks; a block takes a range of the row of all chunks
+ *            (ssd_cuts.c), a list of pieces of items; states go from block to block where items are many
+ * order      fixed: chunks in turn, states folded in order; no atomics on floats. Only a cut walk waits for another
+ *            block: for a state which that one makes before all else (await() gives up after seconds) */
 #ifndef MBA_SSD_FUSED_CUH
 #define MBA_SSD_FUSED_CUH
 
@@ -61,6 +64,8 @@ struct fused_task {
     bf16     *cb_low;                                  /* (B, K/2, G, 64, 64): odd chunks, sources one chunk earlier */
     bf16     *b_end, *c_begin;                         /* with ids: (B, K 64, G, N), rows out of reach are zero */
     float    *seg_state, *seg_decay;                   /* (B, H, segments, 64, 128 threads); (B, H, segments) */
+    int      *handed;                                  /* cut items: (states, 2), the state is there */
+    int       states;                                  /* cut items: then seg_state is (states, 2 heads, ..) */
     uint32_t *saved, *saved_rev;                       /* (B, H, K/2, 64, N) bf16, n as fragments have it */
     float    *src;                                     /* (B, H, K 64): <x', gradient of x'> */
     float    *q, *row;                                 /* (B, H, K 64): what l takes from before its chunk; from it */
@@ -296,6 +301,8 @@ static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ f
     __shared__ int here[FQ], before[FQ];
     unsigned  z = blockIdx.x;
     const int c = digit(z, a.K), b = digit(z, a.B), what = (int)z;
+    if (a.handed && blockIdx.x == 0)
+        for (int i = (int)threadIdx.x; i < a.states * HEADS; i += 256) a.handed[i] = 0;
     if (what < a.G) {
         prepare_pairs(a, cm, bm, here, before, b, c, what);
     } else {
@@ -324,6 +331,20 @@ enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
  * other: reverse x. */
 struct scan_maps { CUtensorMap k, u, cb, x, y, other; };
 
+/* As ssd_cuts has it. */
+struct scan_cuts {
+    int      hands;                                    /* states go from block to block; else a launch makes them */
+    int      at[SSD_BLOCKS_MAX + 1];                   /* where the range of a block begins, in the row of all chunks */
+    int      part_at[SSD_PARTS_MAX], part_end[SSD_PARTS_MAX];       /* pieces whose states a launch makes */
+    uint16_t part[SSD_BLOCKS_MAX + 1];                 /* the first one of a block of that launch */
+    uint16_t fold_from[SSD_BLOCKS_MAX + 1], fold_to[SSD_BLOCKS_MAX + 1];     /* the states that a range begins with */
+    uint16_t before[SSD_BLOCKS_MAX + 1];               /* pieces of that item before it */
+};
+
+/* A sequence or a segment of one, of two heads. Cut items: seg is how many pieces come before; the state is folded (or
+ * taken over) from the numbers in [from, to), and left under `leave` if that is not negative. */
+struct scan_item { int b, pair, seg, c0, chunks, from, to, leave, last; };
+
 struct scan_stage {                                    /* one chunk, 58 KB; every tile 1 KB aligned */
     unsigned char k[2 * TILE_BYTES], u[2 * TILE_BYTES], cb[TILE_BYTES], x[HEADS][TILE_BYTES];
     float         rec[HEADS][256];
@@ -338,6 +359,9 @@ struct scan_smem {
     uint64_t      came[HEADS][2];
     uint32_t      slow[ITEM_WORDS];                    /* which items of this block hold a slow chunk */
     int           any;                                 /* some do */
+    struct { volatile int n, b, head, last; } kept[4 * HEADS];     /* cut items, of a warp: registers are short there */
+    float2        D[HEADS * 128];                      /* cut items: of a thread's rows p and p + 8 */
+    volatile int  now, b, pair, c0, to;                /* cut items, of the producer: it has few registers */
 };
 static_assert(sizeof(scan_smem) + 1024 <= SSD_SCAN_SMEM, "the plan asks for less");
 static_assert(sizeof(scan_stage) >= HEADS * TILE_BYTES, "room for C B^T of slow items");
@@ -348,12 +372,10 @@ template <bool SLOW> static __device__ __forceinline__ int next_stage(int s)
 
 static __device__ __forceinline__ int item_at(int n) { return (int)(blockIdx.x + n * gridDim.x); }   /* of this block */
 
-struct scan_item { int b, pair, seg, c0, chunks; };
-
 static __device__ __forceinline__ scan_item item_of(const fused_task &a, int item)
 {
     unsigned  z = (unsigned)item;
-    scan_item i;
+    scan_item i = {};
     i.pair   = digit(z, a.H / HEADS);
     i.seg    = digit(z, a.segments);
     i.b      = (int)z;
@@ -362,20 +384,90 @@ static __device__ __forceinline__ scan_item item_of(const fused_task &a, int ite
     return i;
 }
 
+/* A number that the compiler takes for another each time: so that nothing made of it is kept in registers all the way
+ * through a walk. */
+static __device__ __forceinline__ int anew(int v)
+{
+    asm volatile("" : "+r"(v));
+    return v;
+}
+
+/* A piece of an item, from `begin` to `end` in the row. */
+static __device__ __forceinline__ scan_item cut_piece(const fused_task &a, int item, int begin, int end, bool rev)
+{
+    const int K = anew(a.K), pairs = anew(a.H / HEADS), from = begin - item * K, to = end - item * K;
+    scan_item i = {};
+    i.pair   = item % pairs;
+    i.b      = item / pairs;
+    i.c0     = rev ? K - to : from;
+    i.chunks = to - from;
+    i.leave  = -1;
+    i.last   = to == K;
+    return i;
+}
+
+/* Piece n of this block, from the last to the first: what another block continues comes before what continues
+ * another's. */
+template <bool REV, int WHAT>
+static __device__ __forceinline__ scan_item cut_item(const fused_task &a, const scan_cuts &r, int n)
+{
+    const int k = anew((int)blockIdx.x), K = anew(a.K);
+    if (WHAT == SCAN_LOCAL) {
+        const int state = r.part[k] + n, begin = r.part_at[state];
+        scan_item i = cut_piece(a, begin / K, begin, r.part_end[state], REV);
+        i.leave = state;
+        return i;
+    }
+    const int begin = r.at[k], end = r.at[k + 1], item = (end - 1) / K - n;
+    scan_item i = cut_piece(a, item, max(begin, item * K), min(end, (item + 1) * K), REV);
+    if (begin > item * K) {
+        i.seg  = r.before[k];
+        i.from = r.hands ? k - 1 : r.fold_from[k];
+        i.to   = r.hands ? k : r.fold_to[k];
+    }
+    if (r.hands && !i.last) i.leave = k;
+    return i;
+}
+template <int WHAT> static __device__ __forceinline__ int cut_items(const fused_task &a, const scan_cuts &r)
+{
+    const int k = anew((int)blockIdx.x), K = anew(a.K);
+    return WHAT == SCAN_LOCAL ? r.part[k + 1] - r.part[k] : (r.at[k + 1] - 1) / K - r.at[k] / K + 1;
+}
+
+/* Item n of this block; whether there is one. */
+template <bool REV, int WHAT, bool CUT>
+static __device__ __forceinline__ scan_item item_no(const fused_task &a, const scan_cuts *r, int n)
+{
+    return CUT ? cut_item<REV, WHAT>(a, *r, n) : item_of(a, item_at(n));
+}
+template <int WHAT, bool CUT>
+static __device__ __forceinline__ bool has_item(const fused_task &a, const scan_cuts *r, int n)
+{
+    return CUT ? n < cut_items<WHAT>(a, *r) : item_at(n) < a.items;
+}
+
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
 static __device__ __forceinline__ int64_t record_at(const fused_task &a, int b, int h, int c)
 {
     return (((int64_t)b * a.H + h) * a.K + c) * REC;
 }
+/* The same; 32 bits hold the rows (check_fused). */
+static __device__ __forceinline__ int64_t record_no(const fused_task &a, int b, int h, int c)
+{
+    return (int64_t)((unsigned)(b * a.H + h) * (unsigned)a.K + (unsigned)c) * REC;
+}
 
-template <bool REV>
-static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task &a)
+/* Pieces that hand states on within a launch must be of one kind, else blocks could wait for each other: there the
+ * whole item counts. */
+template <bool REV, int WHAT, bool CUT>
+static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task &a, const scan_cuts *r)
 {
     const float *rec = REV ? a.rec_rev : a.rec;
     bool         any = false;
-    for (int n = 0; item_at(n) < a.items; n++) {
-        const scan_item i = item_of(a, item_at(n));
+    for (int n = 0; has_item<WHAT, CUT>(a, r, n); n++) {
+        scan_item i = item_no<REV, WHAT, CUT>(a, r, n);
+        if (CUT && r->hands) i.c0 = 0, i.chunks = a.K;
         for (int e = (int)threadIdx.x; e < HEADS * i.chunks; e += (int)blockDim.x) {
             const int h = i.pair * HEADS + e / i.chunks, c = i.c0 + e % i.chunks;
             if ((int)rec[record_at(a, i.b, h, c) + REC_FLAGS] & IS_SLOW) {
@@ -391,42 +483,63 @@ static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task
 
 /* Whether a pass walks item n of its block: first those in range, then those with a slow chunk. Nobody wants what the
  * last segment (reverse: the first) adds. */
-template <bool REV, int WHAT, bool SLOW>
+template <bool REV, int WHAT, bool SLOW, bool CUT>
 static __device__ __forceinline__ bool walks(const scan_smem &sm, const fused_task &a, int n)
 {
-    if (WHAT == SCAN_LOCAL && item_of(a, item_at(n)).seg == (REV ? 0 : a.segments - 1)) return false;
+    if (!CUT && WHAT == SCAN_LOCAL && item_of(a, item_at(n)).seg == (REV ? 0 : a.segments - 1)) return false;
     return (bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW;
 }
 
-/* One thread feeds the ring; at the end it waits until all of it is read. */
-template <bool REV, int WHAT, bool SLOW>
-static __device__ __forceinline__ void scan_produce(scan_smem &sm, const fused_task &a, const scan_maps &maps)
+/* The copies of chunk c into stage s. */
+template <bool REV, int WHAT, bool SLOW, bool CUT>
+static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s, int b,
+                                            int pair, int c)
 {
-    const float *rec = REV ? a.rec_rev : a.rec;
-    int          s = 0, ph = 1;                        // the first pass over the ring finds it empty
-    for (int n = 0; item_at(n) < a.items; n++) {
-        if (!walks<REV, WHAT, SLOW>(sm, a, n)) continue;
-        const scan_item it = item_of(a, item_at(n));
-        const int       g = it.pair * HEADS / a.J;
-        for (int i = 0; i < it.chunks; i++) {
-            const int      c = REV ? it.c0 + it.chunks - 1 - i : it.c0 + i;
-            const uint32_t bar = smem_address(&sm.full[SLOW][s]);
-            scan_stage    &t = sm.st[s];
-            mbar_wait(smem_address(&sm.empty[SLOW][s]), ph);
-            mbar_expect(bar, (has_output(WHAT) ? 5 : 2) * TILE_BYTES + HEADS * (TILE_BYTES + REC * 4));
-            for (int h = 0; h < HEADS; h++) {
-                tma_load3(smem_address(t.x[h]), &maps.x, bar, (it.pair * HEADS + h) * FP, c * FQ, it.b);
-                bulk_load(smem_address(t.rec[h]), rec + record_at(a, it.b, it.pair * HEADS + h, c), REC * 4, bar);
+    const float   *rec = REV ? a.rec_rev : a.rec;
+    const int      g = pair * HEADS / a.J;
+    const uint32_t bar = smem_address(&sm.full[SLOW][s]);
+    scan_stage    &t = sm.st[s];
+    mbar_expect(bar, (has_output(WHAT) ? 5 : 2) * TILE_BYTES + HEADS * (TILE_BYTES + REC * 4));
+    for (int h = 0; h < HEADS; h++) {
+        const int head = pair * HEADS + h;
+        tma_load3(smem_address(t.x[h]), &maps.x, bar, head * FP, c * FQ, b);
+        bulk_load(smem_address(t.rec[h]), rec + (CUT ? record_no(a, b, head, c) : record_at(a, b, head, c)), REC * 4, bar);
+    }
+    if (has_output(WHAT)) {
+        for (int j = 0; j < 2; j++)
+            tma_load3(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g * FN + 64 * j, c * FQ, b);
+        tma_load3(smem_address(t.cb), &maps.cb, bar, 0, 0, (b * a.K + c) * a.G + g);
+    }
+    for (int j = 0; j < 2; j++)
+        tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, b);
+}
+
+/* One thread feeds the ring; at the end it waits until all of it is read. Cut items: what it works on is in shared
+ * memory, as it has few registers. */
+template <bool REV, int WHAT, bool SLOW, bool CUT>
+static __device__ __forceinline__ void scan_produce(scan_smem &sm, const fused_task &a, const scan_maps &maps,
+                                                    const scan_cuts *r)
+{
+    int s = 0, ph = 1;                                 // the first pass over the ring finds it empty
+    for (int n = 0; has_item<WHAT, CUT>(a, r, n); n++) {
+        if (walks<REV, WHAT, SLOW, CUT>(sm, a, n)) {
+            const scan_item it = item_no<REV, WHAT, CUT>(a, r, n);
+            if (CUT) {
+                sm.b    = it.b;
+                sm.pair = it.pair;
+                sm.to   = it.chunks;
+                sm.c0   = it.c0;
+                sm.now  = n;
             }
-            if (has_output(WHAT)) {
-                for (int j = 0; j < 2; j++)
-                    tma_load3(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g * FN + 64 * j, c * FQ, it.b);
-                tma_load3(smem_address(t.cb), &maps.cb, bar, 0, 0, (it.b * a.K + c) * a.G + g);
+            for (int i = 0; i < (CUT ? sm.to : it.chunks); i++) {
+                const int chunks = CUT ? sm.to : it.chunks, c0 = CUT ? sm.c0 : it.c0;
+                mbar_wait(smem_address(&sm.empty[SLOW][s]), ph);
+                feed<REV, WHAT, SLOW, CUT>(sm, a, maps, s, CUT ? sm.b : it.b, CUT ? sm.pair : it.pair,
+                                           REV ? c0 + chunks - 1 - i : c0 + i);
+                s = next_stage<SLOW>(s);
+                ph ^= s == 0;
             }
-            for (int j = 0; j < 2; j++)
-                tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, it.b);
-            s = next_stage<SLOW>(s);
-            ph ^= s == 0;
+            if (CUT) n = sm.now;
         }
     }
     for (int i = 0; !SLOW && i < STAGES; i++) {
@@ -439,18 +552,20 @@ static __device__ __forceinline__ void scan_produce(scan_smem &sm, const fused_t
 /* A consumer warpgroup: the head it walks, its state, and what is on its way. Loads from shared memory queue behind the
  * products a warp has issued, and the compiler likes to pull their first use up between those: every load is placed by
  * hand, and pin() keeps its use below the point where it is wanted. */
-template <bool REV, int WHAT, bool SLOW> struct scan_walk {
+template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
     typedef uint32_t fragments[4][4];                  /* 64 p x 64 positions: [16 positions][as A of mma.cuh] */
     typedef uint32_t packed_state[8][4];               /* 64 p x 128 n likewise */
     scan_smem        &sm;
     const fused_task &a;
     const scan_maps  &maps;
+    const scan_cuts  *r;
     int       wg, tid, warp, lane, t4;
     uint32_t  moff;                                    /* my row for ldmatrix and stmatrix, transposed */
     int       s, ph;                                   /* place in the ring */
     unsigned  steps;                                   /* chunks so far: which output tile, and phase of its barrier */
     scan_item it;
     int       head, c, last_c;                         /* this chunk, the last one of the item */
+    int       left;                                    /* cut items, instead of c: chunks of the piece after this one */
     float     D0, D1;                                  /* of my rows p and p + 8 */
     float     after, total;                            /* log factor owed to the state; log decay of the segment */
     float     h[64], y[32];
@@ -458,8 +573,9 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     fragments raw, next;                               /* x of this chunk and of the next */
     uint32_t  in[16];                                  /* next: scale of what enters, upper halves, lower halves */
 
-    __device__ __forceinline__ scan_walk(scan_smem &smem, const fused_task &task, const scan_maps &m, unsigned done)
-        : sm(smem), a(task), maps(m)
+    __device__ __forceinline__ scan_walk(scan_smem &smem, const fused_task &task, const scan_maps &m,
+                                         const scan_cuts *cuts, unsigned done)
+        : sm(smem), a(task), maps(m), r(cuts)
     {
         uint32_t thread = threadIdx.x;
         pin(thread);                                   // so that nothing is made before the other pass for this one
@@ -473,10 +589,13 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         steps = done;
     }
 
+    /* Which of the two tiles y leaves through. Cut items, forward: no register for `steps`. */
+    __device__ __forceinline__ unsigned tile_no() const { return CUT && !REV ? (unsigned)left & 1 : steps & 1; }
+
     /* All threads of this warpgroup. Numbers of barriers are constants: else all sixteen count as used. */
     __device__ __forceinline__ void together()
     {
-        if (wg) bar_sync<2, 128>();
+        if (CUT ? anew((int)threadIdx.x) >> 7 : wg) bar_sync<2, 128>();
         else    bar_sync<1, 128>();
     }
 
@@ -521,32 +640,66 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
             out[k] = *((const float4 *)t.rec[wg] + 4 * t4 + k);
             ldmatrix_t_at(raw[k], smem_address(t.x[wg]) + moff + k * 16 * 128);
         }
+        if (CUT) {
+            const float2 D = sm.D[threadIdx.x];
+            D0 = D.x;
+            D1 = D.y;
+        }
     }
 
+    /* Where this is. */
+    __device__ __forceinline__ int my_b() const { return CUT ? sm.kept[wg * 4 + warp].b : it.b; }
+    __device__ __forceinline__ int my_head() const { return CUT ? sm.kept[wg * 4 + warp].head : head; }
+    __device__ __forceinline__ int chunk() const
+    {
+        return !CUT ? c : REV ? sm.kept[wg * 4 + warp].last + left : sm.kept[wg * 4 + warp].last - left;
+    }
     /* Row of (sequence, head) in scratch. Made anew where it is wanted: addresses kept all the way cost registers. */
     __device__ __forceinline__ int64_t bh() const
     {
-        int b = it.b;
+        int b = my_b();
         asm volatile("" : "+r"(b));
-        return (int64_t)b * a.H + head;
+        return (int64_t)b * a.H + my_head();
+    }
+    /* Row n of the `count` that scratch has for it: 32 bits hold it (check_fused). */
+    __device__ __forceinline__ int64_t row_of_head(int count, int n) const
+    {
+        if (!CUT) return bh() * count + n;
+        return (int64_t)((unsigned)(my_b() * a.H + my_head()) * (unsigned)count + (unsigned)n);
     }
 
     /* ---- states outside: rows p = 16 warp + lane/4 (+ 8), columns 8 j + 2 t4 (+ 1) ---- */
     __device__ __forceinline__ int row_of(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
 
-    __device__ __forceinline__ void enter_state()
+    /* Cut items: state `number` of this head. */
+    __device__ __forceinline__ float *state_no(int number) const
     {
-        const strided<const float> &from = REV ? a.dfinal : a.initial;
+        return a.seg_state + ((int64_t)number * HEADS + wg) * FP * FN + tid;
+    }
+    __device__ __forceinline__ void take_over()
+    {
+        int *there = a.handed + it.from * HEADS + wg;
+        if (tid == 0) {
+            await(there);
+            *there = 0;                                // as it was before the launch
+        }
+        together();
+        const float *from = state_no(it.from);
 #pragma unroll
-        for (int i = 0; i < 64; i++) h[i] = 0;
-        if (WHAT == SCAN_LOCAL) return;
-        if (from.at)
+        for (int i = 0; i < 64; i++) h[i] = load_fresh(from + i * 128);
+    }
+    __device__ __forceinline__ void fold_pieces()
+    {
+        for (int j = it.from; j < it.to; j++) {
+            const float  d = __expf(a.seg_decay[j * HEADS + wg]);
+            const float *from = state_no(j);
 #pragma unroll
-            for (int j = 0; j < 16; j++)
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    h[4 * j + i] = from.row(it.b, head, row_of(i >> 1))[8 * j + 2 * t4 + (i & 1)];
-        /* what the earlier (reverse: later) segments leave */
+            for (int i = 0; i < 64; i++) h[i] = h[i] * d + from[i * 128];
+        }
+    }
+    /* What the earlier (reverse: later) segments leave. */
+    __device__ __forceinline__ void fold_segments()
+    {
         for (int j = REV ? a.segments - 1 : 0; REV ? j > it.seg : j < it.seg; j += REV ? -1 : 1) {
             const float  d = __expf(a.seg_decay[bh() * a.segments + j]);
             const float *from_segment = a.seg_state + (bh() * a.segments + j) * 64 * 128 + tid;
@@ -554,17 +707,53 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
             for (int i = 0; i < 64; i++) h[i] = h[i] * d + from_segment[i * 128];
         }
     }
+    __device__ __forceinline__ void leave_piece(float f)
+    {
+        float *to = state_no(it.leave);
+#pragma unroll
+        for (int i = 0; i < 64; i++) to[i * 128] = h[i] * f;
+        if (WHAT == SCAN_LOCAL) {
+            if (tid == 0) a.seg_decay[it.leave * HEADS + wg] = total;
+        } else {
+            together();
+            if (tid == 0) publish(a.handed + it.leave * HEADS + wg);
+        }
+    }
+    __device__ __forceinline__ bool ends_sequence() const
+    {
+        return CUT ? it.last : it.seg == (REV ? 0 : a.segments - 1);
+    }
+    __device__ __forceinline__ void enter_state()
+    {
+        const strided<const float> &from = REV ? a.dfinal : a.initial;
+#pragma unroll
+        for (int i = 0; i < 64; i++) h[i] = 0;
+        if (WHAT == SCAN_LOCAL) return;
+        if (CUT && a.handed && it.from < it.to) {
+            take_over();
+            return;
+        }
+        if (from.at)
+#pragma unroll
+            for (int j = 0; j < 16; j++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    h[4 * j + i] = from.row(it.b, head, row_of(i >> 1))[8 * j + 2 * t4 + (i & 1)];
+        if (CUT) fold_pieces();
+        else     fold_segments();
+    }
     __device__ __forceinline__ void leave_state()
     {
         const float f = __expf(after);
-        if (WHAT == SCAN_LOCAL) {
+        if (CUT && it.leave >= 0) leave_piece(f);
+        if (!CUT && WHAT == SCAN_LOCAL) {
             float *to = a.seg_state + (bh() * a.segments + it.seg) * 64 * 128 + tid;
 #pragma unroll
             for (int i = 0; i < 64; i++) to[i * 128] = h[i] * f;
             if (tid == 0) a.seg_decay[bh() * a.segments + it.seg] = total;
         }
         const strided<float> &to = REV ? a.dinitial : a.final;
-        if (!has_output(WHAT) || !to.at || it.seg != (REV ? 0 : a.segments - 1)) return;
+        if (!has_output(WHAT) || !to.at || !ends_sequence()) return;
         const bool adds = REV && a.adds[DINITIAL];
 #pragma unroll
         for (int j = 0; j < 16; j++)
@@ -578,9 +767,11 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     __device__ __forceinline__ void save_state(const packed_state &ha)
     {
         uint32_t *saved = REV ? a.saved_rev : a.saved;
+        const int thread = anew((int)threadIdx.x);     // row_of and t4 of it; cut items: nothing is kept for this
+        const int row = CUT ? (thread >> 5 & 3) * 16 + (thread >> 2 & 7) : row_of(0), col = CUT ? thread & 3 : t4;
 #pragma unroll
         for (int q = 0; q < 2; q++) {
-            uint4 *to = (uint4 *)saved + ((bh() * (a.K / 2) + (c >> 1)) * 64 + row_of(q)) * 16 + t4;
+            uint4 *to = (uint4 *)saved + (row_of_head(a.K / 2, chunk() >> 1) * 64 + row + 8 * q) * 16 + col;
 #pragma unroll
             for (int k = 0; k < 8; k += 2)
                 to[2 * k] = make_uint4(ha[k][q], ha[k][q + 2], ha[k + 1][q], ha[k + 1][q + 2]);
@@ -708,11 +899,11 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     /* ---- what leaves ---- */
 
     /* Reverse: x comes where dx will leave; each thread reads the bytes its warp will write. */
-    __device__ __forceinline__ void ask_for_x(int chunk)
+    __device__ __forceinline__ void ask_for_x(int from)
     {
         const uint32_t bar = smem_address(&sm.came[wg][steps & 1]);
         mbar_expect(bar, TILE_BYTES);
-        tma_load3(smem_address(sm.y[wg][steps & 1]), &maps.other, bar, head * FP, chunk * FQ, it.b);
+        tma_load3(smem_address(sm.y[wg][steps & 1]), &maps.other, bar, my_head() * FP, from * FQ, my_b());
     }
     /* <x', gradient of x'> of four positions, and dD. */
     __device__ __forceinline__ void source_sums(float (&src)[16], float2 &dD, int k, uint32_t tile)
@@ -753,7 +944,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
     __device__ __forceinline__ void store_sources()
     {
         const float (&part)[4][FQ] = sm.src[wg][steps & 1];
-        if (tid < FQ) a.src[(bh() * a.K + c) * FQ + tid] = part[0][tid] + part[1][tid] + part[2][tid] + part[3][tid];
+        if (tid < FQ) a.src[row_of_head(a.K, chunk()) * FQ + tid] = part[0][tid] + part[1][tid] + part[2][tid] + part[3][tid];
     }
     __device__ __forceinline__ void store_skip_sums()
     {
@@ -767,12 +958,16 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         if (t4) return;
         to[row_of(0)] = dD.x;
         to[row_of(1)] = dD.y;
+        for (int j = it.seg + 1; CUT && it.last && j < a.segments; j++) {       // as many as items have at most
+            to += (int64_t)a.H * FP;
+            to[row_of(0)] = to[row_of(1)] = 0;
+        }
     }
 
     /* y = out Y + D x, from registers through a tile in shared memory; meanwhile the next chunk comes in. */
     __device__ __forceinline__ void leave(bool more, fragments &xn, int sn, int phn)
     {
-        const uint32_t tile = smem_address(sm.y[wg][steps & 1]);
+        const uint32_t tile = smem_address(sm.y[CUT ? anew((int)threadIdx.x) >> 7 : wg][tile_no()]);
         float          src[16];
         float2         dD = make_float2(0, 0);
         wgmma_wait<1>();
@@ -809,18 +1004,18 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         if (tid == 0) bulk_wait_read<0>();             // the other tile has left: it is free after the barrier
         together();
         if (tid == 0) {
-            tma_store3(&maps.y, tile, head * FP, c * FQ, it.b);
+            tma_store3(&maps.y, tile, my_head() * FP, chunk() * FQ, my_b());
             bulk_commit();
         }
         if (REV) store_sources();
         steps++;
-        if (REV && more && tid == 0) ask_for_x(c - 1);
+        if (REV && more && tid == 0) ask_for_x(chunk() - 1);
     }
 
     /* One chunk; false: it was the last. */
     __device__ __forceinline__ bool step(fragments &x, fragments &xn)
     {
-        const bool   more = c != last_c;
+        const bool   more = CUT ? left > 0 : c != last_c;
         scan_stage  &t = sm.st[s];
         const int    sn = next_stage<SLOW>(s), phn = sn ? ph : ph ^ 1;
         if (SLOW) {                                    // registers are short: x comes when it is needed
@@ -847,7 +1042,7 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
             for (int k = 0; k < 8; k++)
 #pragma unroll
                 for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
-            if (saves_states(WHAT, REV) && (c & 1) == REV) save_state(ha);
+            if (saves_states(WHAT, REV) && (chunk() & 1) == REV) save_state(ha);
         }
         if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products(ha, x, t, last.w, keep);
         else                                                  products(ha, x, t, keep);
@@ -861,18 +1056,30 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
         if (lane == 0) mbar_arrive(smem_address(&sm.empty[SLOW][s]));
         s  = sn;
         ph = phn;
-        c += REV ? -1 : 1;
+        if (CUT) left--;
+        else     c += REV ? -1 : 1;
         return more;
     }
 
     __device__ __forceinline__ void take(int n)
     {
-        it   = item_of(a, item_at(n));
+        it   = item_no<REV, WHAT, CUT>(a, r, n);
         head = it.pair * HEADS + wg;
         c      = REV ? it.c0 + it.chunks - 1 : it.c0;
         last_c = REV ? it.c0 : it.c0 + it.chunks - 1;
+        if (!CUT) return;
+        left = it.chunks - 1;
+        __syncwarp();
+        if (lane == 0) {
+            auto &k = sm.kept[wg * 4 + warp];
+            k.n    = n;
+            k.b    = it.b;
+            k.head = head;
+            k.last = last_c;
+        }
+        __syncwarp();
     }
-    __device__ __forceinline__ void walk(int n)
+    __device__ __forceinline__ int walk(int n)         /* returns n: nobody has to keep it meanwhile */
     {
         fragments A, B;                                // scaled x of two chunks in flight
         take(n);
@@ -881,36 +1088,46 @@ template <bool REV, int WHAT, bool SLOW> struct scan_walk {
             D0 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(0)];
             D1 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(1)];
         }
+        if (CUT && has_output(WHAT)) sm.D[threadIdx.x] = make_float2(D0, D1);
         if (REV && has_output(WHAT)) {
             sm.skip[wg][tid] = make_float2(0, 0);
-            if (tid == 0) ask_for_x(c);
+            if (tid == 0) ask_for_x(chunk());
         }
         enter_state();
+        if (CUT && !REV && has_output(WHAT)) {         // the tile of the piece before may be that of this one
+            if (tid == 0) bulk_wait_read<0>();
+            together();
+        }
         if (!SLOW) {
             fetch(s, ph);
             scale(A);
         }
         while (step(A, B) && (SLOW || step(B, A))) { }
+        if (CUT) n = sm.kept[wg * 4 + warp].n;
         asm volatile("" : "+r"(n));                    // so that nothing of this is kept in registers all the way
         take(n);
         leave_state();
         if (REV && has_output(WHAT)) store_skip_sums();
+        return n;
     }
 };
 
-template <bool REV, int WHAT, bool SLOW>
+template <bool REV, int WHAT, bool SLOW, bool CUT>
 static __device__ __forceinline__ unsigned walk_items(scan_smem &sm, const fused_task &a, const scan_maps &maps,
-                                                      unsigned steps)
+                                                      const scan_cuts *r, unsigned steps)
 {
-    scan_walk<REV, WHAT, SLOW> w(sm, a, maps, steps);
-    for (int n = 0; item_at(n) < a.items; n++)
-        if (walks<REV, WHAT, SLOW>(sm, a, n)) w.walk(n);
-    return w.steps;
+    scan_walk<REV, WHAT, SLOW, CUT> w(sm, a, maps, r, steps);
+    for (int n = 0; has_item<WHAT, CUT>(a, r, n); n++)
+        if (walks<REV, WHAT, SLOW, CUT>(sm, a, n)) {
+            const int same = w.walk(n);
+            if (CUT) n = same;
+        }
+    return CUT && !REV ? 0 : w.steps;
 }
 
 /* Items in range first, then those with a slow chunk, as a rule none: each pass has a loop without the other's code. */
-template <bool REV, int WHAT>
-static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps)
+template <bool REV, int WHAT, bool CUT>
+static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps, const scan_cuts *cuts)
 {
     MBA_DYNAMIC_SMEM(smem);
     scan_smem &sm = *(scan_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
@@ -925,19 +1142,19 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
     }
     if (threadIdx.x < ITEM_WORDS) sm.slow[threadIdx.x] = 0;
     __syncthreads();
-    find_slow<REV>(sm, a);
+    find_slow<REV, WHAT, CUT>(sm, a, cuts);
     if (threadIdx.x >= 128 * HEADS) {
         regs_give<24>();
         if (threadIdx.x != 128 * HEADS) return;
-        scan_produce<REV, WHAT, false>(sm, a, maps);
-        if (*(volatile int *)&sm.any) scan_produce<REV, WHAT, true>(sm, a, maps);
+        scan_produce<REV, WHAT, false, CUT>(sm, a, maps, cuts);
+        if (*(volatile int *)&sm.any) scan_produce<REV, WHAT, true, CUT>(sm, a, maps, cuts);
         return;
     }
     regs_take<240>();
-    const unsigned steps = walk_items<REV, WHAT, false>(sm, a, maps, 0);
+    const unsigned steps = walk_items<REV, WHAT, false, CUT>(sm, a, maps, cuts, 0);
     if (__any_sync(0xffffffffu, *(volatile int *)&sm.any)) {       // a vote: else products below it are serialized
         bar_sync<3, 128 * HEADS>();                    // nobody reads the stage that C B^T with decays goes to
-        walk_items<REV, WHAT, true>(sm, a, maps, steps);
+        walk_items<REV, WHAT, true, CUT>(sm, a, maps, cuts, steps);
     }
     if (has_output(WHAT) && (threadIdx.x & 127) == 0) bulk_wait<0>();
 }
@@ -949,7 +1166,7 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 ssd_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<false, WHAT>(a, maps);
+    scan_block_run<false, WHAT, false>(a, maps, nullptr);
 #endif
 }
 
@@ -958,7 +1175,27 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 ssd_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<true, WHAT>(a, maps);
+    scan_block_run<true, WHAT, false>(a, maps, nullptr);
+#endif
+}
+
+template <int WHAT>
+static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
+ssd_scan_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
+             const __grid_constant__ scan_cuts cuts)
+{
+#if MBA_HOPPER
+    scan_block_run<false, WHAT, true>(a, maps, &cuts);
+#endif
+}
+
+template <int WHAT>
+static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
+ssd_scan_rev_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
+                 const __grid_constant__ scan_cuts cuts)
+{
+#if MBA_HOPPER
+    scan_block_run<true, WHAT, true>(a, maps, &cuts);
 #endif
 }
 

@@ -19,10 +19,58 @@ static void set_kept(fused_task &a, void *states, float *records, void *pairs)
     a.saved     = (uint32_t *)states;
 }
 
-static fused_task fused_task_of(const mba_call *c, const ssd_ranges &r)
+/* How the plan shares the walks: its last one takes all items; if they are cut, the one before of the same kernel, if
+ * there is one, makes states. */
+struct shares { ssd_ranges r; ssd_cuts cut; scan_cuts device; };
+
+static scan_cuts for_device(const ssd_cuts &c)
+{
+    scan_cuts s = {};
+    s.hands = c.how == SSD_HANDED;
+    memcpy(s.at, c.at, sizeof s.at);
+    memcpy(s.part_at, c.part_at, sizeof s.part_at);
+    memcpy(s.part_end, c.part_end, sizeof s.part_end);
+    memcpy(s.part, c.part, sizeof s.part);
+    memcpy(s.fold_from, c.fold_from, sizeof s.fold_from);
+    memcpy(s.fold_to, c.fold_to, sizeof s.fold_to);
+    memcpy(s.before, c.before, sizeof s.before);
+    return s;
+}
+
+static shares shares_of(const mba_call *c, bool even)
+{
+    const ssd_dims    d = ssd_dims_of(c->node);
+    const mba_launch *walk = NULL;
+    bool              states = false;
+    shares            s = {};
+    for (int k = 0; k < c->plan->nlaunches; k++) {
+        const mba_launch *l = &c->plan->launch[k];
+        if (strncmp(l->kernel, "ssd_scan", 8)) continue;
+        states = walk && !strcmp(walk->kernel, l->kernel);
+        walk   = l;
+    }
+    s.r.K        = mba_ceil(d.L, FQ);
+    s.r.K       += even ? s.r.K % 2 : 0;
+    s.r.items    = walk->tiles;
+    s.r.segments = 1;
+    if (strstr(walk->kernel, "_cut")) {
+        s.cut    = ssd_cuts_as(&d, states ? SSD_EVEN : SSD_HANDED, walk->grid[0], even);
+        s.device = for_device(s.cut);
+        s.r.segments = s.cut.segments;
+    } else {
+        s.r.segments = s.r.items / (d.B * d.H / HEADS);
+    }
+    s.r.per_segment = mba_ceil(s.r.K, s.r.segments);
+    return s;
+}
+
+static bool makes_states(const shares &s) { return s.cut.how ? s.cut.pre > 0 : s.r.segments > 1; }
+
+static fused_task fused_task_of(const mba_call *c, const shares &share)
 {
     const mba_node *n = c->node;
     const ssd_dims  d = ssd_dims_of(n);
+    const ssd_ranges &r = share.r;
     fused_task      a = {};
     a.B = (int)d.B;
     a.L = (int)d.L;
@@ -49,7 +97,9 @@ static fused_task fused_task_of(const mba_call *c, const ssd_ranges &r)
     a.cb  = (bf16 *)mba_cuda_scratch(c, SSD_PAIRS_WORK);
     if (n->in[IDS]) set_reach(a, mba_cuda_scratch(c, SSD_REACH_WORK));
     a.seg_state = (float *)mba_cuda_scratch(c, SSD_SEGMENTS_WORK);
-    a.seg_decay = a.seg_state + d.B * d.H * r.segments * FP * FN;
+    a.states    = (int)share.cut.states;
+    a.seg_decay = a.seg_state + (share.cut.how ? (int64_t)a.states * HEADS : d.B * d.H * r.segments) * FP * FN;
+    a.handed    = share.cut.how == SSD_HANDED ? (int *)a.seg_decay : NULL;
     return a;
 }
 
@@ -90,33 +140,21 @@ static mba_status scan_maps_of(scan_maps *m, const fused_task &a, const strided<
     return MBA_OK;
 }
 
-template <int WHAT> static mba_status walk_forward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m)
+template <int WHAT>
+static mba_status walk_forward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
 {
-    MBA_KERNEL(c, *k, ssd_scan<WHAT>, a, m);
+    if (s.cut.how) MBA_KERNEL(c, *k, ssd_scan_cut<WHAT>, a, m, s.device);
+    else           MBA_KERNEL(c, *k, ssd_scan<WHAT>, a, m);
     *k += 1;
     return MBA_OK;
-}
-
-/* How the plan cut the work: its last walk takes all items. */
-static ssd_ranges ranges_of(const mba_call *c, bool even)
-{
-    const ssd_dims d = ssd_dims_of(c->node);
-    ssd_ranges     r = {};
-    r.K  = mba_ceil(d.L, FQ);
-    r.K += even ? r.K % 2 : 0;
-    for (int k = 0; k < c->plan->nlaunches; k++)
-        if (!strncmp(c->plan->launch[k].kernel, "ssd_scan", 8)) r.items = c->plan->launch[k].tiles;
-    r.segments    = r.items / (d.B * d.H / HEADS);
-    r.per_segment = mba_ceil(r.K, r.segments);
-    return r;
 }
 
 extern "C" mba_status ssd_fused_cuda(const mba_call *c)
 {
     const mba_node  *n = c->node;
     const bool       keeps = n->out[KEPT_STATES] != NULL;
-    const ssd_ranges r = ranges_of(c, keeps);
-    fused_task       a = fused_task_of(c, r);
+    const shares     s = shares_of(c, keeps);
+    fused_task       a = fused_task_of(c, s);
     scan_maps        m;
     int              k = 0;
     if (keeps) set_kept(a, c->out[KEPT_STATES], (float *)c->out[KEPT_RECORDS], c->out[KEPT_PAIRS]);
@@ -125,8 +163,8 @@ extern "C" mba_status ssd_fused_cuda(const mba_call *c)
     MBA_TRY(scan_maps_of(&m, a, a.x, strided_of<bf16>(n->out[Y], c->out[Y]), false));
     MBA_KERNEL(c, k, ssd_prep, a);
     k++;
-    if (r.segments > 1) MBA_TRY(walk_forward<SCAN_LOCAL>(c, &k, a, m));
-    return keeps ? walk_forward<SCAN_KEEP>(c, &k, a, m) : walk_forward<SCAN_OUT>(c, &k, a, m);
+    if (makes_states(s)) MBA_TRY(walk_forward<SCAN_LOCAL>(c, &k, a, m, s));
+    return keeps ? walk_forward<SCAN_KEEP>(c, &k, a, m, s) : walk_forward<SCAN_OUT>(c, &k, a, m, s);
 }
 
 /* ---- backward ---- */
@@ -162,9 +200,11 @@ static void set_gradients(fused_task &a, const mba_call *c, bool kept)
     a.dD     = take<float>(at, heads * a.segments * FP);
 }
 
-template <int WHAT> static mba_status walk_backward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m)
+template <int WHAT>
+static mba_status walk_backward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
 {
-    MBA_KERNEL(c, *k, ssd_scan_rev<WHAT>, a, m);
+    if (s.cut.how) MBA_KERNEL(c, *k, ssd_scan_rev_cut<WHAT>, a, m, s.device);
+    else           MBA_KERNEL(c, *k, ssd_scan_rev<WHAT>, a, m);
     *k += 1;
     return MBA_OK;
 }
@@ -189,10 +229,10 @@ static mba_status launch_sums(const mba_call *c, int k, const fused_task &a)
 
 extern "C" mba_status ssd_bwd_fused_cuda(const mba_call *c)
 {
-    const ssd_ranges    r = ranges_of(c, true);
+    const shares        s = shares_of(c, true);
     const bool          kept = ssd_finds_kept(c->plan, c->node);
     const strided<bf16> none = {};
-    fused_task          a = fused_task_of(c, r);
+    fused_task          a = fused_task_of(c, s);
     scan_maps           forward, backward;
     int                 k = 0;
     set_gradients(a, c, kept);
@@ -201,10 +241,12 @@ extern "C" mba_status ssd_bwd_fused_cuda(const mba_call *c)
         MBA_TRY(scan_maps_of(&forward, a, a.x, none, false));
         MBA_KERNEL(c, k, ssd_prep, a);
         k++;
-        if (r.segments > 1) MBA_TRY(walk_forward<SCAN_LOCAL>(c, &k, a, forward));
-        MBA_TRY(walk_forward<SCAN_SAVE>(c, &k, a, forward));
+        if (makes_states(s)) MBA_TRY(walk_forward<SCAN_LOCAL>(c, &k, a, forward, s));
+        MBA_TRY(walk_forward<SCAN_SAVE>(c, &k, a, forward, s));
+    } else if (a.handed) {                             // ssd_prep would have done it
+        CUDA_TRY(cudaMemsetAsync(a.handed, 0, sizeof(int) * HEADS * (size_t)a.states, mba_cuda_stream(c)));
     }
-    if (r.segments > 1) MBA_TRY(walk_backward<SCAN_LOCAL>(c, &k, a, backward));
-    MBA_TRY(walk_backward<SCAN_OUT>(c, &k, a, backward));
+    if (makes_states(s)) MBA_TRY(walk_backward<SCAN_LOCAL>(c, &k, a, backward, s));
+    MBA_TRY(walk_backward<SCAN_OUT>(c, &k, a, backward, s));
     return launch_sums(c, k, a);
 }

@@ -561,11 +561,65 @@ static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
     assert_int_equal(bad, 0);
 }
 
+/* ---- how the walks of `fused` are cut ---- */
+
+/* The states that range j begins with are made of all that lies before it in its item, each chunk once, in order. */
+static void check_states(const ssd_cuts *r, int64_t j)
+{
+    int64_t at = r->at[j] / r->K * r->K;
+    for (int i = r->fold_from[j]; i < r->fold_to[j]; i++) {
+        assert_int_equal(r->part_at[i], at);
+        assert_true(r->part_end[i] > at);
+        at = r->part_end[i];
+    }
+    assert_int_equal(at, r->at[j]);
+}
+
+static void check_cuts(const ssd_cuts *r, int64_t sms)
+{
+    assert_in_range(r->blocks, 1, sms);
+    assert_in_range(r->pre, r->how == SSD_EVEN, r->how == SSD_EVEN ? sms : 0);
+    assert_in_range(r->parts, r->pre, SSD_PARTS_MAX);
+    assert_int_equal(r->at[0], 0);
+    assert_int_equal(r->at[r->blocks], r->items * r->K);
+    for (int64_t j = 0; j < r->blocks; j++) {
+        assert_true(r->at[j] < r->at[j + 1]);
+        if (!(r->at[j] % r->K)) continue;
+        assert_true(r->at[j - r->before[j]] <= r->at[j] / r->K * r->K);
+        if (r->how == SSD_EVEN) check_states(r, j);
+        else assert_int_equal(r->before[j], 1);        // the block before begins the item: no chain of waits
+    }
+    for (int64_t b = 0; b < r->pre; b++) assert_true(r->part[b] < r->part[b + 1]);
+    if (r->pre) assert_int_equal(r->part[r->pre], r->parts);
+}
+
+static void cuts_cover_every_chunk_once(void **state)
+{
+    (void)state;
+    const int64_t batch[] = { 1, 2, 3, 4, 8, 300 }, heads[] = { 2, 4, 24, 32, 64, 80, 128 };
+    const int64_t length[] = { 1, 64, 65, 300, 512, 1100, 2048, 4096, 32768, 131072 };
+    const int64_t sms[] = { 1, 2, 3, 7, 114, 132, 400 };
+    int           seen[3] = { 0 };
+    for (int i = 0; i < 6 * 10 * 7 * 7 * 2; i++) {
+        const bool     backward = i / 420 % 2;
+        const int64_t  n = sms[i / 840 % 7];
+        const ssd_dims d = { .B = batch[i % 6], .L = length[i / 6 % 10], .H = heads[i / 60 % 7], .P = 64, .N = 128 };
+        const ssd_cuts r = ssd_cuts_of(&d, n, backward);
+        seen[r.how]++;
+        if (r.how == SSD_UNCUT) continue;
+        check_cuts(&r, n);
+        const ssd_cuts again = ssd_cuts_as(&d, r.how, r.blocks, backward);
+        assert_memory_equal(&again, &r, sizeof r);     // what a launcher makes of the plan
+    }
+    for (int k = 0; k < 3; k++) assert_true(seen[k] > 0);
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(recurrence_gives_the_golden_values), cmocka_unit_test(chunks_give_the_golden_values),
               cmocka_unit_test(chunks_equal_the_recurrence), cmocka_unit_test(same_bits_at_any_thread_count),
               cmocka_unit_test(thread_count_may_change_after_planning),
               cmocka_unit_test(cpu_matches_reference_at_the_sizes_of_the_models),
               cmocka_unit_test(steps_of_the_ladder_differ_from_chunked_in_one_thing),
               cmocka_unit_test(cuda_matches_reference_at_the_sizes_of_the_models),
+              cmocka_unit_test(cuts_cover_every_chunk_once),
               cmocka_unit_test(a_sequence_in_two_halves_equals_the_whole), cmocka_unit_test(refuses_what_does_not_fit),
               cmocka_unit_test(backward_takes_what_its_own_forward_kept))
