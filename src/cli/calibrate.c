@@ -119,7 +119,8 @@ mba_status mba_command_calibrate(int argc, char **argv)
                               "Less than a minute; nothing else should run meanwhile.",
                               table,
                               "mambascope calibrate --out mine.ini\nmambascope validate --machine ./mine.ini\n"
-                              "mambascope calibrate --imitate there.tsv\nmambascope validate --counterfactual there.tsv\n" };
+                              "mambascope calibrate --imitate there.tsv\n"
+                              "mambascope validate --counterfactual there.tsv\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if (imitated) return imitate(imitated);

@@ -13,7 +13,11 @@
 #include "sim/counted.h"
 #include "sim/signature.h"
 
-typedef struct options { mba_workload w; const char *signatures, *counted; bool json, csv, keys, kernels, spread; } options;
+typedef struct options {
+    mba_workload w;
+    const char  *signatures, *counted;
+    bool         json, csv, keys, kernels, spread;
+} options;
 
 static const mba_column op_columns[] = {
     { "operator", "operator", NULL },   { "pass", "pass", NULL },       { "nodes", "nodes", "%.0f" },

@@ -2,6 +2,7 @@
  *
  * This process plans, waits and reports; each part (suite_parts.h) is made by a child of its own, so that a part that
  * crashes or is killed costs that part alone, and every part meets a GPU nobody has touched. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -223,13 +224,26 @@ static mba_status lock_folder(int *lock, const suite *u)
 
 /* ---- making parts ---- */
 
+/* Removes what a suite that was killed has left under temporary names; the lock says that nobody writes there now. */
+static void sweep(const suite *u, const char *start)
+{
+    char           path[PATH_MAX_BYTES];
+    DIR           *folder = opendir(u->out);
+    struct dirent *e;
+    while (folder && (e = readdir(folder))) {
+        if (strncmp(e->d_name, start, strlen(start))) continue;
+        path_of(path, u, "", e->d_name, "");
+        unlink(path);
+    }
+    if (folder) closedir(folder);
+}
+
+/* Its store, journals, tables that had no name yet. */
 static void sweep_part(const suite *u, const mba_suite_part *p)
 {
-    char path[PATH_MAX_BYTES];
-    path_of(path, u, ".", p->name, ".part.db");
-    unlink(path);
-    path_of(path, u, ".", p->name, ".part.db-journal");
-    unlink(path);
+    char start[64];
+    snprintf(start, sizeof start, ".%s.part.db", p->name);
+    sweep(u, start);
 }
 
 static void become_part(const suite *u, const mba_suite_part *p, pid_t parent)
@@ -379,7 +393,13 @@ static mba_status run_suite(suite *u)
     MBA_TRY(lock_folder(&lock, u));
     mba_status st = MBA_OK;
     for (int i = 0; i < u->n && st == MBA_OK; i++) st = look_at(u, i);
-    if (st == MBA_OK) st = write_begun(u);
+    if (st == MBA_OK) {
+        sweep(u, ".suite.json.");
+        sweep(u, ".report.html.");
+        sweep(u, ".summary.json.");
+        for (int i = 0; i < u->n; i++) sweep_part(u, &u->part[i]);
+        st = write_begun(u);
+    }
     if (st == MBA_OK) {
         sigaction(SIGINT, &act, NULL);
         sigaction(SIGTERM, &act, NULL);

@@ -10,7 +10,10 @@
 #include "sim/engine.h"
 #include "sim/imitate.h"
 
-typedef struct options { const char *machine, *changes, *data, *kernels, *imitated; bool json, csv, points; } options;
+typedef struct options {
+    const char *machine, *changes, *data, *kernels, *imitated, *freeze;
+    bool        json, csv, points;
+} options;
 
 static const char *const set_names[] = { "fitted", "held out", "not counted" };
 
@@ -256,7 +259,8 @@ static mba_status print_text(const mba_measured *d, const mba_counted_set *k, co
                 printf("worst held out: %s of %s\n\n", held.worst_point->operator, held.worst_point->subject);
         }
         if (!o->csv) mba_table_print(steps, stdout, MBA_TABLE_TEXT);
-        if (o->points || o->csv) mba_table_print(o->points ? points : steps, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+        if (o->points || o->csv)
+            mba_table_print(o->points ? points : steps, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
     }
     mba_table_destroy(scores);
     mba_table_destroy(steps);
@@ -277,6 +281,8 @@ mba_status mba_command_validate(int argc, char **argv)
         { "--data", MBA_OPT_TEXT, &o.data, "FILE", "another measured set: tools/measured_points makes them", 0, 0 },
         { "--kernels", MBA_OPT_TEXT, &o.kernels, "FILE", "other counted kernels: tools/kernel_points makes them", 0,
           0 },
+        { "--freeze", MBA_OPT_TEXT, &o.freeze, "OUT",
+          "instead: write down this tree's plans beside --kernels, which were measured with it", 0, 0 },
         { "--counterfactual", MBA_OPT_TEXT, &o.imitated, "FILE",
           "instead: machines imitated on a GPU, of calibrate --imitate; -: what comes with the program", 0, 0 },
         { "--points", MBA_OPT_FLAG, &o.points, NULL, "every point", 0, 0 },
@@ -294,6 +300,8 @@ mba_status mba_command_validate(int argc, char **argv)
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if (o.imitated) return print_imitated(&o);
+    if (o.freeze && !o.kernels) return mba_fail(MBA_E_ARG, "freeze which kernels?\nfix: --kernels FILE");
+    if (o.freeze) return mba_validated_freeze(o.freeze, o.kernels, o.machine);
     MBA_TRY(mba_validated(&d, o.data, o.machine, o.changes));
     mba_status st = mba_validated_kernels(&k, o.kernels, o.machine, o.changes);
     if (st == MBA_OK && o.json) print_json(d, k);

@@ -3,8 +3,8 @@
  *
  * The kernels are loops: each thread loads pieces of 16 bytes, applies 2^x and multiply-adds to every number, and
  * stores them. Special functions are made slower by doing more of them, SMs are parked by blocks that hold all shared
- * memory, L2 is shrunk by lines that stay, registers are capped by shared memory that lets no more blocks in, and blocks
- * start later by spinning. */
+ * memory, L2 is shrunk by lines that stay, registers are capped by shared memory that lets no more blocks in, and
+ * blocks start later by spinning. */
 #ifndef MBA_CORE_IMITATE_H
 #define MBA_CORE_IMITATE_H
 
@@ -13,18 +13,21 @@
 
 typedef struct mba_imitated_kernel {
     const char *name;
-    int64_t     bytes, passes;                    /* read, so often; > 1: blocks stay and read it again */
-    int         threads, blocks_sm;               /* blocks on an SM, made so by shared memory */
-    int         pieces;                           /* of 16 bytes a thread has in flight */
-    int         special, fma;                     /* of every fp32 number */
+    int64_t     bytes, passes;      /* read, so often; > 1: blocks stay and read it again */
+    int         threads, blocks_sm; /* blocks on an SM, made so by shared memory */
+    int         pieces;             /* of 16 bytes a thread has in flight */
+    int         special, fma;       /* of every fp32 number */
     bool        stores;
 } mba_imitated_kernel;
 
 /* `axis` is a number of the machine file, `factor` what it is multiplied by: sm, xu, l2, rf, t_blk. */
-typedef struct mba_imitation { const char *kernel, *axis; double factor; } mba_imitation;
+typedef struct mba_imitation {
+    const char *kernel, *axis;
+    double      factor;
+} mba_imitation;
 
-extern const mba_imitated_kernel mba_imitated_kernels[];        /* the last has no name */
-extern const mba_imitation       mba_imitations[];              /* the last has no kernel */
+extern const mba_imitated_kernel mba_imitated_kernels[]; /* the last has no name */
+extern const mba_imitation       mba_imitations[];       /* the last has no kernel */
 const mba_imitated_kernel       *mba_imitated_kernel_find(const char *name);
 
 #endif

@@ -541,11 +541,16 @@ mba_status mba_program_init(mba_program *p, uint64_t seed)
 {
     void      *piece = NULL;
     mba_status st = MBA_OK;
-    if (p->device->take_host) MBA_TRY(p->device->take_host(&piece, 6 * (size_t)INIT_PIECE));
+    int64_t    most = 1;
+    for (int32_t i = 0; i < p->graph->ntensors; i++)
+        if (has_first_values(p, p->graph->tensors[i]) && mba_elems(p->graph->tensors[i]) > most)
+            most = mba_elems(p->graph->tensors[i]);
+    if (most > INIT_PIECE) most = INIT_PIECE;
+    if (p->device->take_host) MBA_TRY(p->device->take_host(&piece, 6 * (size_t)most));
     for (int32_t i = 0; i < p->graph->ntensors && st == MBA_OK; i++) {
         const mba_tensor *t = p->graph->tensors[i];
         if (!has_first_values(p, t)) continue;
-        if (piece) st = send_first_values(p, t, seed, piece, (uint16_t *)((float *)piece + INIT_PIECE));
+        if (piece) st = send_first_values(p, t, seed, piece, (uint16_t *)((float *)piece + most));
         else       first_values(mba_program_at(p, t), t, seed, 0, mba_elems(t));
     }
     if (piece) p->device->give_host(piece);

@@ -147,8 +147,8 @@ struct keep_dw {
 static inline mba_status mba__norm_dw(const mba_call *c, int out, int64_t cols)
 {
     const keep_dw use = { (float *)c->out[out], mba_adds(c->node, out) };
-    MBA_KERNEL_AFTER(c, 1, (column_totals<1, keep_dw>), (const float *)mba_cuda_scratch(c, 0), cols,
-                     (int)c->plan->launch[0].grid[0], use, c->step);
+    MBA_KERNEL(c, 1, (column_totals<1, keep_dw>), (const float *)mba_cuda_scratch(c, 0), cols,
+               (int)c->plan->launch[0].grid[0], use, c->step);
     return MBA_OK;
 }
 
@@ -169,7 +169,6 @@ template <typename TX, typename TY> struct norm_rows {
 template <typename TX, typename TY, int V, int NV>
 __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_fwd_team(norm_rows<TX, TY> a)
 {
-    after_previous();
     __shared__ __align__(16) float warps[TEAM_WARPS];
     const team t = team_alone(a.threads);
     const int  cols = (int)a.cols, row = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
@@ -272,7 +271,6 @@ template <typename T, int V> static __device__ __forceinline__ void put_grad(T *
 template <typename TX, typename TY, int V, int NV, int STAGES>
 __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) norm_bwd_team(norm_grads<TX, TY> a)
 {
-    after_previous();
     constexpr int  XB = V * (int)sizeof(TX), YB = V * (int)sizeof(TY);
     constexpr bool KEEP = V * NV <= 16;                   // the weights stay in registers
     extern __shared__ uint4 memory[];

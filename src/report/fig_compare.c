@@ -142,16 +142,18 @@ const mba_figure mba_figure_fig10 = {
 
 /* ---- Fig. 11: sizes; Fig. 12: variants ---- */
 
-static bool same_model(const mba_analysis *a, const mba_analysis *b)
+/* Two layers of a preset are not the preset: they learn other numbers of values. */
+static bool same_model(const mba_run *a, const mba_run *b)
 {
-    return *a->workload && !strcmp(a->workload, b->workload) && !strcmp(a->device, b->device);
+    return *a->a->workload && !strcmp(a->a->workload, b->a->workload) && !strcmp(a->a->device, b->a->device)
+        && !strcmp(a->parameters, b->parameters);
 }
 
 /* Whether run i has a partner: the same model on the same machine with other (or equal) units a step. */
 static bool has_partner(const mba_stores *r, int i, bool equal_units)
 {
     for (int j = 0; j < r->n; j++)
-        if (j != i && same_model(r->run[i].a, r->run[j].a)
+        if (j != i && same_model(&r->run[i], &r->run[j])
             && (r->run[i].a->units == r->run[j].a->units) == equal_units) return true;
     return false;
 }
@@ -188,7 +190,7 @@ static double faster(const mba_stores *r, int i, int which)
 {
     double slowest = aspect(r->run[i].a, which);
     for (int j = 0; j < r->n; j++)
-        if (same_model(r->run[i].a, r->run[j].a) && r->run[i].a->units == r->run[j].a->units)
+        if (same_model(&r->run[i], &r->run[j]) && r->run[i].a->units == r->run[j].a->units)
             slowest = fmax(slowest, aspect(r->run[j].a, which));
     return slowest / aspect(r->run[i].a, which);
 }

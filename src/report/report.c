@@ -18,11 +18,24 @@ static void name_runs(mba_stores *r, const char *const *path)
         const int   stem = dot && dot > file ? (int)(dot - file) : (int)strlen(file);
         bool        alone = true;
         for (int k = 0; k < r->n; k++) alone &= k == i || strcmp(workload, r->run[k].a->workload);
-        if (!*workload)  snprintf(r->run[i].label, sizeof r->run[i].label, "%.*s", stem, file);
+        const bool says = !strncmp(file, workload, strlen(workload));              // mamba2-130m.chunked.db
+        if (!*workload || (!alone && says))
+            snprintf(r->run[i].label, sizeof r->run[i].label, "%.*s", stem, file);
         else if (alone)  snprintf(r->run[i].label, sizeof r->run[i].label, "%s", mba_short(workload, 60).s);
         else             snprintf(r->run[i].label, sizeof r->run[i].label, "%s (%.*s)", mba_short(workload, 40).s,
                                   stem < 40 ? stem : 40, file);
     }
+}
+
+static mba_status count_parameters(mba_run *run)
+{
+    mba_row_parameter *p;
+    int64_t            n;
+    MBA_TRY(mba_load_parameter(run->store, &p, &n));
+    for (int64_t i = 0; i < n; i++)
+        if (p[i].name && p[i].value && !strcmp(p[i].name, "parameters"))
+            snprintf(run->parameters, sizeof run->parameters, "%s", p[i].value);
+    return MBA_OK;
 }
 
 static void set_beside(mba_stores *r)
@@ -45,6 +58,7 @@ mba_status mba_stores_open(mba_stores *r, const char *const *path, int n)
         mba_run *run = &r->run[r->n++];
         st = mba_store_open(&run->store, path[i]);
         if (st == MBA_OK) st = mba_analysis_create(&run->a, run->store);
+        if (st == MBA_OK) st = count_parameters(run);
     }
     if (st == MBA_OK) {
         r->shown = r->n;

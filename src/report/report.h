@@ -16,7 +16,12 @@
 #include "scope/analysis.h"
 
 enum { MBA_RUNS_MAX = 16 };
-typedef struct mba_run { mba_store *store; mba_analysis *a; char label[384]; mba_analysis *beside[MBA_BESIDE_MAX]; } mba_run;
+typedef struct mba_run {
+    mba_store    *store;
+    mba_analysis *a;
+    char          label[384], parameters[32];      /* parameters: how many values it learns, as the store words it; "" */
+    mba_analysis *beside[MBA_BESIDE_MAX];
+} mba_run;
 typedef struct mba_stores {
     mba_run run[MBA_RUNS_MAX];
     int     n, shown;                  /* the first `shown` have sections of their own, the others stand beside them; all */

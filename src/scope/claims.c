@@ -69,20 +69,24 @@ static void f3(const beside *all, mba_claim *c)
     static const char *const flops[] = { "tensor", "vector", "both" }, *const level[] = { "DRAM", "L2", "L1" };
     const mba_intensity in = mba_intensity_of(a, MBA_ALL_KERNELS);
     const mba_bounds    b = mba_bounds_of(a, MBA_ALL_KERNELS);
+    const bool          unknown = isnan(in.least[1]) && isnan(in.executed[1][0]);
     bool                below = false, counted = false;
     if (isnan(b.percent_of_floor)) { NEEDS(c, "a timeline and ceilings"); return; }
-    MEASURED(c, "%.0f %% of the time in kernels whose floor is memory; FLOP/byte: least, both %.2f, vector %.2f",
-             100 * b.share[MBA_BY_MEMORY],
-             in.least[2], in.least[1]);
+    MEASURED(c, "%.0f %% of the time in kernels whose floor is memory; FLOP/byte:", 100 * b.share[MBA_BY_MEMORY]);
+    if (!isnan(in.least[2])) MEASURED(c, " least, both %.2f, vector %.2f", in.least[2], in.least[1]);
+    bool first = isnan(in.least[2]);
     below |= in.least[1] < INTENSITY_MOST || in.least[2] < INTENSITY_MOST;
     for (int f = 0; f < 3; f++)
         for (int l = 0; l < 3; l++) {
             if (isnan(in.executed[f][l])) continue;
             counted = true;
             below |= in.executed[f][l] < INTENSITY_MOST;
-            if (f != 0) MEASURED(c, ", %s/%s %.2f", flops[f], level[l], in.executed[f][l]);
+            if (f == 0 && !unknown) continue;
+            MEASURED(c, "%s %s/%s %.2f", first ? "" : ",", flops[f], level[l], in.executed[f][l]);
+            first = false;
         }
-    if (!counted) NEEDS(c, "executed FLOPs and bytes: counters, set roofline");
+    if (!counted || unknown) NEEDS(c, "executed FLOPs and bytes: counters, set roofline");
+    if (unknown) return;                                       // without vector FLOPs nothing is below
     const bool memory = 100 * b.share[MBA_BY_MEMORY] > MAJORITY;
     c->verdict = memory && below ? MBA_REPRODUCED : memory || below ? MBA_DEPENDS : MBA_REFUTED;
 }

@@ -4,6 +4,7 @@
  * A model has many layers that cannot be told apart. Nodes with one operator, phase, variant, shape and work become the
  * first of them, with its launches; events of all layers stay and belong to it. A metric that several sets have read
  * is kept once, without the set and without its unit, which is in its name. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +97,7 @@ static mba_status copy_event(const copying *c, mba_row_event e)
         e.launch = first < 0 ? MBA_ABSENT : c->launch[first].id;
     }
     e.graph_node = MBA_ABSENT;
+    e.phase = NULL;                                            // that of its node or kernel
     return mba_store_put(c->to, MBA_ROWS_event, &e);
 }
 
@@ -148,12 +150,22 @@ static mba_status copy_sheet(const copying *c, mba_row_sheet r)
     return mba_store_put(c->to, MBA_ROWS_sheet, &r);
 }
 
+/* Templates of other people have names of kilobytes. */
+static mba_status copy_kernel(const copying *c, mba_row_kernel k)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s", k.symbol ? k.symbol : "");
+    if (k.symbol) k.symbol = text;
+    return mba_store_put(c->to, MBA_ROWS_kernel, &k);
+}
+
 static mba_status copy_row(void *ctx, const void *row)
 {
     copying *c = ctx;
     switch (c->table) {
     case MBA_ROWS_sheet:   return copy_sheet(c, *(const mba_row_sheet *)row);
     case MBA_ROWS_node:    return copy_node(c, *(const mba_row_node *)row);
+    case MBA_ROWS_kernel:  return copy_kernel(c, *(const mba_row_kernel *)row);
     case MBA_ROWS_launch:  return copy_launch(c, row);
     case MBA_ROWS_event:   return copy_event(c, *(const mba_row_event *)row);
     case MBA_ROWS_counter: return copy_counter(c, *(const mba_row_counter *)row);

@@ -1,8 +1,8 @@
 /* h200_test.c -- the analysis on stores of an H200: what it says is what plain sums over the rows say, and the claims
  * come out as docs/results/claims.md has them.
  *
- * The stores are steps of 15 Nov 2026, made small by `mambascope export FILE.db --store`; the expected numbers were
- * summed up by hand from their tables (SQL over event, kernel and counter), not by the analysis. */
+ * The stores are steps of 15 Nov 2026, made small by `mambascope export FILE.db --store`; the expected numbers are
+ * those of tools/store_sums.py (SQL over event, kernel and counter), not of the analysis. */
 #include "scope/analysis.h"
 #include "scope/verify.h"
 #include "tests/test.h"
@@ -50,6 +50,7 @@ static const struct { const char *name; double busy_ms, gemm_pct, ssm_pct, mean_
     { "mamba1", 134.4574, 34.809, 48.896, 1233.58, 1078.85 },
     { "chunked", 157.1565, 33.883, 43.500, 1667.67, 1760.90 },
     { "chunked_small", 21.2955, 21.064, 44.972, 249.94, 222.86 },
+    { "peer", 209.6778, 28.083, 36.304, 2363.65, 2173.56 },
 };
 
 static void sums_are_those_of_the_rows(void **state)
@@ -74,6 +75,7 @@ static const struct { const char *name, *beside[3], *verdicts; } judged[] = {
     { "mamba2", { "chunked", "chunked_small", "mamba1" }, "rxrxrrxrrrd" },
     { "chunked", { "mamba2", "chunked_small", "mamba1" }, "xxrxrooxrdr" },
     { "mamba1", { "mamba2" }, "xxdxodrrorr" },
+    { "peer", { "mamba2" }, "xxoxrrdroor" },                   // PyTorch, mamba_ssm, Triton: the same model
     { "mamba2", { NULL }, "rxrxorxrood" },                     // alone: F5, F9 and F10 need another store
 };
 
@@ -96,6 +98,16 @@ static void claims_come_out_as_they_did(void **state)
             assert_true(c[k].verdict != MBA_OPEN || *c[k].needs);
         }
     }
+}
+
+/* Every kernel of the peer's step has a class by the rules. */
+static void rules_know_the_peers_kernels(void **state)
+{
+    (void)state;
+    const mba_analysis *a = find("peer");
+    assert_near(percent(a, MBA_OTHER), 0, 0);
+    for (int64_t i = 0; i < a->nkernels; i++) assert_non_null(a->kernel[i].row->rule);
+    assert_near(a->units, 16384, 0);
 }
 
 /* The intervention behind F5: blocks of the fused variant live 38.7 us instead of 17.1. */
@@ -138,6 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(sums_are_those_of_the_rows),
                                         cmocka_unit_test(claims_come_out_as_they_did),
+                                        cmocka_unit_test(rules_know_the_peers_kernels),
                                         cmocka_unit_test(blocks_of_the_fused_variant_live_longer),
                                         cmocka_unit_test(plans_and_counters_agree_on_tensor_work) };
     return cmocka_run_group_tests(tests, NULL, close_all);

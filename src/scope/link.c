@@ -23,12 +23,8 @@ static int32_t step_of(const step *s, int32_t n, uint32_t correlation)
     return -1;
 }
 
-/* A large set of memory in a graph may run as a kernel of the driver's (memset32), a small one as a kernel of ours
- * (memsets_cuda.cu): it is a set all the same. */
-static bool is_set(const mba_event *e)
-{
-    return e->kind == MBA_EVENT_KERNEL && (!strncmp(e->name, "memset", 6) || strstr(e->name, "set_bytes"));
-}
+/* A large set of memory in a graph may run as a kernel of the driver's (memset32): it is a set all the same. */
+static bool is_set(const mba_event *e) { return e->kind == MBA_EVENT_KERNEL && !strncmp(e->name, "memset", 6); }
 
 static mba_status find_steps(mba_events *l, step **out, int32_t *n)
 {

@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "core/file.h"
-#include "sim/counted_built_in.h"                  /* made by CMake from bench/results/h200/kernels.tsv */
+#include "sim/frozen.h"
+#include "sim/counted_built_in.h" /* made by CMake from bench/results/h200/kernels.tsv */
 
 enum { FILE_BYTES_MAX = 1 << 24, ROWS_MAX = 1 << 14, GEOMETRY = 6 };
 
 /* Chosen by the fitted kernels of bench/results/h200/kernels.tsv. */
-static const double WAITS_SEEN = 0.75;            /* of the waits that are read in SASS, where remainders of loops count */
-enum { PROLOGUE_CYCLES = 100 };                   /* of a block, beside the instructions that were counted */
+static const double WAITS_SEEN = 0.75; /* of the waits that are read in SASS, where remainders of loops count */
+enum { PROLOGUE_CYCLES = 100 };        /* of a block, beside the instructions that were counted */
 
 static mba_status bad(const char *where, int line, const char *what, const char *why)
 {
@@ -24,11 +25,11 @@ static mba_status bad(const char *where, int line, const char *what, const char 
 static bool take_cell(const char **at, const char *end, char *out, size_t space)
 {
     const char  *tab = memchr(*at, '\t', (size_t)(end - *at));
-    const size_t n = (size_t)((tab ? tab : end) - *at);
+    const size_t n   = (size_t)((tab ? tab : end) - *at);
     if (n >= space) return false;
     memcpy(out, *at, n);
     out[n] = '\0';
-    *at = tab ? tab + 1 : end;
+    *at    = tab ? tab + 1 : end;
     return !memchr(out, '\0', n);
 }
 
@@ -41,19 +42,19 @@ static bool take_number(const char **at, const char *end, double *out)
     if (!strcmp(cell, "-")) return true;
     if (!*cell || strspn(cell, "0123456789.eE+-") != strlen(cell)) return false;
     *out = strtod(cell, &stop);
-    return !*stop && isfinite(*out) && *out >= 0 && *out <= 1e18;
+    return !*stop && isfinite(*out) && *out >= 0 && *out <= 1e15;
 }
 
 static mba_status take_row(mba_counted_kernel *c, const char *where, int line, const char *at, const char *end)
 {
-    double *const geometry[GEOMETRY] = { &c->launches, &c->grid, &c->block, &c->cluster, &c->regs, &c->smem_bytes };
+    double *const geometry[GEOMETRY] = {&c->launches, &c->grid, &c->block, &c->cluster, &c->regs, &c->smem_bytes};
     char          set[16], place[16];
     double        number;
-    *c = (mba_counted_kernel){ 0 };
-    if (!take_cell(&at, end, set, sizeof set) || !take_cell(&at, end, c->workload, sizeof c->workload)
-        || !take_cell(&at, end, c->op, sizeof c->op) || !take_cell(&at, end, c->variant, sizeof c->variant)
-        || !take_cell(&at, end, c->phase, sizeof c->phase) || !take_cell(&at, end, place, sizeof place)
-        || !take_cell(&at, end, c->kernel, sizeof c->kernel) || !take_cell(&at, end, c->shape, sizeof c->shape))
+    *c = (mba_counted_kernel){0};
+    if (!take_cell(&at, end, set, sizeof set) || !take_cell(&at, end, c->workload, sizeof c->workload) ||
+        !take_cell(&at, end, c->op, sizeof c->op) || !take_cell(&at, end, c->variant, sizeof c->variant) ||
+        !take_cell(&at, end, c->phase, sizeof c->phase) || !take_cell(&at, end, place, sizeof place) ||
+        !take_cell(&at, end, c->kernel, sizeof c->kernel) || !take_cell(&at, end, c->shape, sizeof c->shape))
         return bad(where, line, "no row of counted kernels", "it begins with eight words between tabs");
     for (int i = 0; i < GEOMETRY; i++)
         if (!take_number(&at, end, geometry[i]) || isnan(*geometry[i]))
@@ -61,11 +62,14 @@ static mba_status take_row(mba_counted_kernel *c, const char *where, int line, c
     for (int i = 0; i < MBA_N_KINDS; i++)
         if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "25 numbers follow the geometry");
     const char *p = place;
-    if (!take_number(&at, end, &c->us) || at != end || !(c->us > 0))
-        return bad(where, line, "no time", "the last column is the time in us");
+    if (!take_number(&at, end, &c->us) || !(c->us > 0) || end - at >= MBA_FROZEN_BYTES
+        || memchr(at, '\t', (size_t)(end - at)))
+        return bad(where, line, "no time", "the time in us follows the counts; then a frozen plan, or nothing");
     if (!take_number(&p, place + strlen(place), &number) || !(number < 1000) || c->grid < 1 || c->block < 1)
         return bad(where, line, "no place or no blocks", "place, grid and block are whole numbers");
     if (strcmp(set, "held") && strcmp(set, "fitted")) return bad(where, line, "an unknown set", "held or fitted");
+    if (at < end && !(c->program = strndup(at, (size_t)(end - at))))
+        return mba_fail(MBA_E_NOMEM, "no memory for a frozen plan");
     c->place = (int)number;
     c->set   = !strcmp(set, "held") ? MBA_POINT_HELD : MBA_POINT_FITTED;
     return MBA_OK;
@@ -85,8 +89,8 @@ static mba_status add_row(mba_counted_set *d, int *space, const char *where, int
 
 static bool same_point(const mba_counted_kernel *a, const mba_counted_kernel *b)
 {
-    return a->place == b->place && a->grid == b->grid && !strcmp(a->kernel, b->kernel) && !strcmp(a->op, b->op)
-           && !strcmp(a->shape, b->shape) && !strcmp(a->variant, b->variant) && !strcmp(a->phase, b->phase);
+    return a->place == b->place && a->grid == b->grid && !strcmp(a->kernel, b->kernel) && !strcmp(a->op, b->op) &&
+           !strcmp(a->shape, b->shape) && !strcmp(a->variant, b->variant) && !strcmp(a->phase, b->phase);
 }
 
 static void find_twins(mba_counted_set *d)
@@ -97,8 +101,8 @@ static void find_twins(mba_counted_set *d)
 
 mba_status mba_counted_parse(mba_counted_set **out, const char *where, const char *text, size_t bytes)
 {
-    mba_counted_set *d = calloc(1, sizeof *d);
-    mba_status       st = MBA_OK;
+    mba_counted_set *d    = calloc(1, sizeof *d);
+    mba_status       st   = MBA_OK;
     int              line = 1, space = 0;
     if (!d) return mba_fail(MBA_E_NOMEM, "no memory for counted kernels");
     for (const char *at = text, *end = text + bytes; at < end && st == MBA_OK; line++) {
@@ -107,11 +111,15 @@ mba_status mba_counted_parse(mba_counted_set **out, const char *where, const cha
         at = eol ? eol + 1 : end;
     }
     if (st == MBA_OK && !d->n)
-        st = mba_fail(MBA_E_FORMAT, "%s has no kernel\nwhy: nothing can be compared with an empty set\n"
-                                    "fix: tools/kernel_points", where);
+        st = mba_fail(MBA_E_FORMAT,
+                      "%s has no kernel\nwhy: nothing can be compared with an empty set\n"
+                      "fix: tools/kernel_points",
+                      where);
     find_twins(d);
-    if (st == MBA_OK) *out = d;
-    else mba_counted_destroy(d);
+    if (st == MBA_OK)
+        *out = d;
+    else
+        mba_counted_destroy(d);
     return st;
 }
 
@@ -129,6 +137,7 @@ mba_status mba_counted_load(mba_counted_set **out, const char *path)
 
 void mba_counted_destroy(mba_counted_set *d)
 {
+    for (int i = 0; d && i < d->n; i++) free(d->one[i].program);
     if (d) free(d->one);
     free(d);
 }
@@ -140,27 +149,28 @@ void mba_counted_destroy(mba_counted_set *d)
 static void set_pipe(mba_sim_kernel *k, int pipe, double wanted)
 {
     const bool   library = !strcmp(k->name, "cublaslt_gemm");
-    const int    by = k->total[pipe] > 0 && (!library || pipe == MBA_P_MMA) ? pipe
-                      : k->total[MBA_P_MMA] > 0                             ? MBA_P_MMA
-                                                                            : MBA_P_ISSUE;
-    const double from = k->total[by];
+    const int    by      = k->total[pipe] > 0 && (!library || pipe == MBA_P_MMA) ? pipe
+                           : k->total[MBA_P_MMA] > 0                             ? MBA_P_MMA
+                                                                                 : MBA_P_ISSUE;
+    const double from    = k->total[by];
     if (isnan(wanted) || !(from > 0)) return;
     for (int64_t i = 0; i < k->nops; i++) {
         mba_sim_op *o = &k->op[i];
-        o->n[pipe] = o->work == MBA_OP_MIX ? (uint64_t)((double)o->n[by] * wanted / from + 0.5) : 0;
+        o->n[pipe]    = o->work == MBA_OP_MIX ? (uint64_t)((double)o->n[by] * wanted / from + 0.5) : 0;
     }
 }
 
 static void set_bytes(mba_sim_kernel *k, bool writes, double wanted)
 {
     double moved = 0;
-    for (int64_t s = 0; s < k->nstreams; s++) if (k->stream[s].writes == writes) moved += k->stream[s].moved;
+    for (int64_t s = 0; s < k->nstreams; s++)
+        if (k->stream[s].writes == writes) moved += k->stream[s].moved;
     if (isnan(wanted) || !(moved > 0)) return;
     for (int64_t i = 0; i < k->nops; i++) {
         mba_sim_op *o = &k->op[i];
         if (o->stream < 0 || k->stream[o->stream].writes != writes) continue;
         const double bytes = (double)o->bytes * wanted / moved;
-        o->bytes = bytes > 1 ? (uint64_t)(bytes + 0.5) : 1;
+        o->bytes           = bytes > 1 ? (uint64_t)(bytes + 0.5) : 1;
     }
     for (int64_t s = 0; s < k->nstreams; s++)
         if (k->stream[s].writes == writes) k->stream[s].unique *= wanted / moved;
@@ -169,7 +179,8 @@ static void set_bytes(mba_sim_kernel *k, bool writes, double wanted)
 static void set_hits(mba_sim_kernel *k, bool writes, double dram)
 {
     double moved = 0;
-    for (int64_t s = 0; s < k->nstreams; s++) if (k->stream[s].writes == writes) moved += k->stream[s].moved;
+    for (int64_t s = 0; s < k->nstreams; s++)
+        if (k->stream[s].writes == writes) moved += k->stream[s].moved;
     if (isnan(dram) || !(moved > 0)) return;
     const double hit = dram < moved ? 1 - dram / moved : 0;
     for (int64_t s = 0; s < k->nstreams; s++)
@@ -191,7 +202,7 @@ static void set_path(mba_sim_kernel *k, double cycles)
 /* Loads of a block in the plan's order: how often one is executed. */
 static double loads_of(const mba_sim_kernel *k)
 {
-    double sum = 0, times[MBA_SIM_LOOPS + 1] = { 1 };
+    double sum = 0, times[MBA_SIM_LOOPS + 1] = {1};
     int    depth = 0;
     for (int64_t i = 0; i < k->nops; i++) {
         const mba_sim_op *o = &k->op[i];
@@ -225,36 +236,49 @@ static void set_rounds(mba_sim_kernel *k, double rounds, double cycles)
             if (k->op[i].work == MBA_OP_LOAD) k->op[i].parts = each < 1 ? 1 : (int64_t)(each + 0.5);
     } else {
         for (int64_t i = 0; i < k->nops; i++)
-            if (k->op[i].work == MBA_OP_DELAY)
-                k->op[i].parts += (int64_t)(rounds * cycles);
+            if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts += (int64_t)(rounds * cycles);
     }
 }
 
-/* A library's kernel that is no product of persistent blocks: blocks as they were launched, loads a few stages ahead. */
+/* A library's kernel that is no product of persistent blocks: blocks as they were launched, loads a few stages ahead.
+ */
 static void rebuild(mba_sim_kernel *k, const mba_counted_kernel *c)
 {
     enum { STAGES = 3, BYTES_A_THREAD = 64 };
-    const double in = fmax(32 * c->n[MBA_N_L2_RD], c->n[MBA_N_DRAM_RD]) / c->grid,
-                 out = fmax(32 * c->n[MBA_N_L2_WR], c->n[MBA_N_DRAM_WR]) / c->grid;
-    const double stage = c->smem_bytes > 16384 ? c->smem_bytes / STAGES : BYTES_A_THREAD * c->block;
-    const mba_sim_op op = { .stream = -1, .ring = -1, .parts = 1 };
-    k->grid = (int64_t)c->grid; k->threads = (int64_t)c->block; k->warps = mba_ceil(k->threads, 32);
-    k->nroles = 1; k->first[0] = 0; k->role_warps[0] = k->warps; k->nclasses = 0; k->piece = 0; k->hidden = 1;
-    k->depth = STAGES;
-    k->nstreams  = 2;
-    k->stream[0] = (mba_sim_stream){ .operand = -1 };
-    k->stream[1] = (mba_sim_stream){ .operand = -1, .writes = 1 };
+    const double in  = fmax(0, fmax(32 * c->n[MBA_N_L2_RD], c->n[MBA_N_DRAM_RD])) / c->grid, // absent counts: none
+                 out = fmax(0, fmax(32 * c->n[MBA_N_L2_WR], c->n[MBA_N_DRAM_WR])) / c->grid;
+    const double     stage = c->smem_bytes > 16384 ? c->smem_bytes / STAGES : BYTES_A_THREAD * c->block;
+    const mba_sim_op op    = {.stream = -1, .ring = -1, .parts = 1};
+    k->grid                = (int64_t)c->grid;
+    k->threads             = (int64_t)c->block;
+    k->warps               = mba_ceil(k->threads, 32);
+    k->nroles              = 1;
+    k->first[0]            = 0;
+    k->role_warps[0]       = k->warps;
+    k->nclasses            = 0;
+    k->piece               = 0;
+    k->hidden              = 1;
+    k->depth               = STAGES;
+    k->nstreams            = 2;
+    k->stream[0]           = (mba_sim_stream){.operand = -1};
+    k->stream[1]           = (mba_sim_stream){.operand = -1, .writes = 1};
     for (k->nops = 0; k->nops < 7; k->nops++) k->op[k->nops] = op;
-    k->op[0].work = MBA_OP_DELAY;
-    k->op[1].work = MBA_OP_LOOP;  k->op[1].trips = in > stage ? (int64_t)ceil(in / stage) : 1;
-    k->op[2].work = MBA_OP_ASYNC; k->op[2].stream = 0; k->op[2].ahead = STAGES - 1;
-    k->op[2].bytes = (uint64_t)(in / (double)k->op[1].trips) + 1;
-    k->op[3].work = MBA_OP_MIX;   k->op[3].n[MBA_P_ALU] = 1 << 20;      // weights: the counts replace them
+    k->op[0].work         = MBA_OP_DELAY;
+    k->op[1].work         = MBA_OP_LOOP;
+    k->op[1].trips        = in > stage ? (int64_t)ceil(in / stage) : 1;
+    k->op[2].work         = MBA_OP_ASYNC;
+    k->op[2].stream       = 0;
+    k->op[2].ahead        = STAGES - 1;
+    k->op[2].bytes        = (uint64_t)(in / (double)k->op[1].trips) + 1;
+    k->op[3].work         = MBA_OP_MIX;
+    k->op[3].n[MBA_P_ALU] = 1 << 20; // weights: the counts replace them
     if (c->n[MBA_N_TENSOR] > 0) k->op[3].n[MBA_P_MMA] = 1 << 20;
-    k->op[4].work = MBA_OP_END;
-    k->op[5].work = MBA_OP_STORE; k->op[5].stream = 1; k->op[5].bytes = (uint64_t)out + 1;
-    k->op[6].work = MBA_OP_EXIT;
-    if (k->mma_flops == 16) k->mma_flops = 116;   // products of warps, unlike those of nvjet
+    k->op[4].work   = MBA_OP_END;
+    k->op[5].work   = MBA_OP_STORE;
+    k->op[5].stream = 1;
+    k->op[5].bytes  = (uint64_t)out + 1;
+    k->op[6].work   = MBA_OP_EXIT;
+    if (k->mma_flops == 16) k->mma_flops = 116; // products of warps, unlike those of nvjet
 }
 
 static bool is_library(const mba_sim_kernel *k)
@@ -273,7 +297,7 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
 {
     enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32 };
     const mba_sim_kernel was = *k;
-    const double        *n = c->n;
+    const double        *n   = c->n;
     if (is_library(k) && strncmp(c->kernel, "nvjet", 5)) {
         rebuild(k, c);
         if (mba_sim_finish(k, m) != MBA_OK) {
@@ -284,18 +308,18 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
     set_pipe(k, MBA_P_ALU, LANES * n[MBA_N_ALU]);
     set_pipe(k, MBA_P_XU, LANES * n[MBA_N_XU]);
     set_pipe(k, MBA_P_FMA, LANES * n[MBA_N_FMA]);
-    if (!isnan(n[MBA_N_FMA])) set_pipe(k, MBA_P_H2, 0);            // packed halves are multiply-adds of the same pipe
-    set_pipe(k, MBA_P_SMEM, WAVEFRONT * n[MBA_N_SHARED_WF]);       // tensor cores' reads are among them
+    if (!isnan(n[MBA_N_FMA])) set_pipe(k, MBA_P_H2, 0);      // packed halves are multiply-adds of the same pipe
+    set_pipe(k, MBA_P_SMEM, WAVEFRONT * n[MBA_N_SHARED_WF]); // tensor cores' reads are among them
     set_pipe(k, MBA_P_ISSUE, LANES * n[MBA_N_INST]);
-    if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]);   // last: others go by it
+    if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]); // last: others go by it
     set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], n[MBA_N_DRAM_RD]));
     set_bytes(k, true, fmax(SECTOR * n[MBA_N_L2_WR], n[MBA_N_DRAM_WR]));
     set_path(k, n[MBA_N_PATH]);
     const double warps = c->grid * c->block / LANES, each = n[MBA_N_INST] / warps;
-    for (int64_t i = 0; i < k->nops; i++)         // what stands for code that plans do not count is counted now
+    for (int64_t i = 0; i < k->nops; i++) // what stands for code that plans do not count is counted now
         if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = PROLOGUE_CYCLES;
     set_rounds(k, WAITS_SEEN * n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps, latency_of(c, m));
-    k->fetch = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, m);
+    k->fetch      = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, m);
     k->regs       = (int64_t)c->regs;
     k->smem_bytes = (int64_t)c->smem_bytes;
     k->counted    = 1;
@@ -310,15 +334,15 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
 mba_status mba_counted_foreign(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
 {
     enum { PRODUCTS_OF_WARPS = 116 };
-    static const double OUR_PATH = 2.7;           // of our own compiled kernels, in the middle
-    mba_counted_kernel all = *c;
+    static const double OUR_PATH = 2.7; // of our own compiled kernels, in the middle
+    mba_counted_kernel  all      = *c;
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%.63s", c->kernel);
     k->mma_flops  = c->n[MBA_N_TENSOR] > 0 ? PRODUCTS_OF_WARPS : 0;
     k->regs       = (int64_t)c->regs;
     k->smem_bytes = (int64_t)c->smem_bytes;
     if (isnan(all.n[MBA_N_PATH])) all.n[MBA_N_PATH] = OUR_PATH;
-    if (isnan(all.n[MBA_N_ALU])) all.n[MBA_N_ALU] = 0;             // issued all the same
+    if (isnan(all.n[MBA_N_ALU])) all.n[MBA_N_ALU] = 0; // issued all the same
     rebuild(k, &all);
     MBA_TRY(mba_sim_finish(k, m));
     mba_counted_bind(k, &all, m);
@@ -335,18 +359,22 @@ static int by_value(const void *x, const void *y)
 
 mba_score mba_counted_score(const mba_counted_set *d, mba_point_set set, bool planned)
 {
-    mba_score s = { .mape = NAN, .p90 = NAN, .worst = NAN, .log_correlation = NAN, .roofline_mape = NAN };
+    mba_score s   = {.mape = NAN, .p90 = NAN, .worst = NAN, .log_correlation = NAN, .roofline_mape = NAN};
     double   *off = calloc((size_t)d->n + 1, sizeof *off), sum = 0, roof = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
     if (!off) return s;
     for (int i = 0; i < d->n; i++) {
-        const mba_counted_kernel *c = &d->one[i];
-        const double       us = planned ? c->planned_us : c->bound_us;
+        const mba_counted_kernel *c  = &d->one[i];
+        const double              us = planned ? c->planned_us : c->bound_us;
         if (c->set != set || c->again || !(us > 0)) continue;
         const double a = log(c->us), b = log(us);
         off[s.points] = 100 * fabs(us / c->us - 1);
-        sum  += off[s.points++];
+        sum += off[s.points++];
         roof += 100 * fabs(c->roofline_us / c->us - 1);
-        x += a; y += b; xx += a * a; yy += b * b; xy += a * b;
+        x += a;
+        y += b;
+        xx += a * a;
+        yy += b * b;
+        xy += a * b;
     }
     if (s.points) {
         const double v = (xx - x * x / s.points) * (yy - y * y / s.points);

@@ -14,34 +14,54 @@
 #include "sim/measured.h"
 
 typedef enum mba_counted_what {
-    MBA_N_INST, MBA_N_ALU, MBA_N_FMA, MBA_N_HEAVY, MBA_N_LSU, MBA_N_XU, MBA_N_CBU, MBA_N_ADU, MBA_N_UNIFORM,
-    MBA_N_SHARED_LD, MBA_N_SHARED_ST, MBA_N_GLOBAL_LD, MBA_N_GLOBAL_ST, MBA_N_LDSM, MBA_N_LDGSTS, /* of warps */
-    MBA_N_TENSOR,                                 /* FLOPs */
-    MBA_N_SHARED_WF, MBA_N_LSU_WF,                /* wavefronts of 128 bytes */
-    MBA_N_L2_RD, MBA_N_L2_WR,                     /* sectors of 32 bytes */
-    MBA_N_DRAM_RD, MBA_N_DRAM_WR,                 /* bytes */
-    MBA_N_CODE,                                   /* instructions of the compiled kernel */
-    MBA_N_PATH,                                   /* cycles of a lone warp per instruction, read in SASS */
-    MBA_N_WAITS,                                  /* waits for global loads per such load, read in SASS */
+    MBA_N_INST,
+    MBA_N_ALU,
+    MBA_N_FMA,
+    MBA_N_HEAVY,
+    MBA_N_LSU,
+    MBA_N_XU,
+    MBA_N_CBU,
+    MBA_N_ADU,
+    MBA_N_UNIFORM,
+    MBA_N_SHARED_LD,
+    MBA_N_SHARED_ST,
+    MBA_N_GLOBAL_LD,
+    MBA_N_GLOBAL_ST,
+    MBA_N_LDSM,
+    MBA_N_LDGSTS, /* of warps */
+    MBA_N_TENSOR, /* FLOPs */
+    MBA_N_SHARED_WF,
+    MBA_N_LSU_WF, /* wavefronts of 128 bytes */
+    MBA_N_L2_RD,
+    MBA_N_L2_WR, /* sectors of 32 bytes */
+    MBA_N_DRAM_RD,
+    MBA_N_DRAM_WR, /* bytes */
+    MBA_N_CODE,    /* instructions of the compiled kernel */
+    MBA_N_PATH,    /* cycles of a lone warp per instruction, read in SASS */
+    MBA_N_WAITS,   /* waits for global loads per such load, read in SASS */
     MBA_N_KINDS
 } mba_counted_what;
 
 typedef struct mba_counted_kernel {
     mba_point_set set;
     char          workload[160], op[48], variant[24], phase[16], kernel[192], shape[1024];
-    int           place;                          /* of the launch in the operator's plan */
+    int           place; /* of the launch in the operator's plan */
     double        launches, grid, block, cluster, regs, smem_bytes, n[MBA_N_KINDS], us;
     /* what a simulation said; 0: nobody has */
-    double        bound_us, planned_us, roofline_us, dram_rd, dram_wr, step_ms;    /* step_ms: of the whole workload */
-    int           limit, met;                     /* met: launches of plans that were this row */
-    bool          again;                          /* an earlier workload has the same kernel at the same shape */
+    double bound_us, planned_us, roofline_us, dram_rd, dram_wr, step_ms, between_us; /* step: of all of it */
+    int    limit, met;                                                   /* met: launches of plans that were this row */
+    char  *program; /* the plan's launch when it was measured (frozen.h); NULL: nobody wrote it down */
+    bool   again; /* an earlier workload has the same kernel at the same shape */
 } mba_counted_kernel;
 
-typedef struct mba_counted_set { mba_counted_kernel *one; int n; } mba_counted_set;
+typedef struct mba_counted_set {
+    mba_counted_kernel *one;
+    int                 n;
+} mba_counted_set;
 
 MBA_MUST mba_status mba_counted_load(mba_counted_set **out, const char *path);
 MBA_MUST mba_status mba_counted_parse(mba_counted_set **out, const char *where, const char *text, size_t bytes);
-void                mba_counted_destroy(mba_counted_set *d);    /* NULL is fine */
+void                mba_counted_destroy(mba_counted_set *d); /* NULL is fine */
 
 /* The plan's order of work with the counted amounts: instructions of every pipe, bytes of L2 and DRAM. */
 void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m);

@@ -8,13 +8,13 @@
 
 #include "core/file.h"
 #include "sim/engine.h"
-#include "sim/imitated_built_in.h"                 /* made by CMake from bench/results/h200/imitated.tsv */
+#include "sim/imitated_built_in.h" /* made by CMake from bench/results/h200/imitated.tsv */
 #include "sim/ledger.h"
 
 static mba_sim_op *add_op(mba_sim_kernel *k, mba_sim_work work)
 {
     mba_sim_op *o = &k->op[k->nops++];
-    *o = (mba_sim_op){ .work = (int32_t)work, .stream = -1, .ring = -1, .parts = 1 };
+    *o            = (mba_sim_op){.work = (int32_t)work, .stream = -1, .ring = -1, .parts = 1};
     return o;
 }
 
@@ -23,15 +23,15 @@ static void add_trip(mba_sim_kernel *k, const mba_imitated_kernel *w)
 {
     enum { NUMBERS = 4, BESIDE = 4 };
     const uint64_t lanes = (uint64_t)(w->threads * w->pieces);
-    mba_sim_op    *o = add_op(k, MBA_OP_LOAD);
-    o->stream = 0;
-    o->bytes  = lanes * 16;
-    o = add_op(k, MBA_OP_MIX);
-    o->n[MBA_P_XU]  = lanes * NUMBERS * (uint64_t)w->special;
-    o->n[MBA_P_FMA] = lanes * NUMBERS * (uint64_t)w->fma;
-    o->n[MBA_P_ALU] = lanes * BESIDE;
+    mba_sim_op    *o     = add_op(k, MBA_OP_LOAD);
+    o->stream            = 0;
+    o->bytes             = lanes * 16;
+    o                    = add_op(k, MBA_OP_MIX);
+    o->n[MBA_P_XU]       = lanes * NUMBERS * (uint64_t)w->special;
+    o->n[MBA_P_FMA]      = lanes * NUMBERS * (uint64_t)w->fma;
+    o->n[MBA_P_ALU]      = lanes * BESIDE;
     if (!w->stores) return;
-    o = add_op(k, MBA_OP_STORE);
+    o         = add_op(k, MBA_OP_STORE);
     o->stream = 1;
     o->bytes  = lanes * 16;
 }
@@ -43,16 +43,20 @@ static mba_status build(mba_sim_kernel *k, const mba_imitated_kernel *w, const m
     const int64_t trip = (int64_t)w->threads * w->pieces * 16;
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%s", w->name);
-    k->threads = w->threads; k->warps = w->threads / 32; k->nroles = 1; k->role_warps[0] = k->warps; k->depth = 1;
-    k->regs = FILE_WORDS / (w->threads * w->blocks_sm);
-    k->nstreams  = w->stores ? 2 : 1;
-    k->stream[0] = (mba_sim_stream){ .operand = -1 };
-    k->stream[1] = (mba_sim_stream){ .operand = -1, .writes = 1 };
-    k->grid = w->passes > 1 ? w->blocks_sm * (int64_t)m->v[MBA_GPU_sm] : w->bytes / trip;
+    k->threads                     = w->threads;
+    k->warps                       = w->threads / 32;
+    k->nroles                      = 1;
+    k->role_warps[0]               = k->warps;
+    k->depth                       = 1;
+    k->regs                        = FILE_WORDS / (w->threads * w->blocks_sm);
+    k->nstreams                    = w->stores ? 2 : 1;
+    k->stream[0]                   = (mba_sim_stream){.operand = -1};
+    k->stream[1]                   = (mba_sim_stream){.operand = -1, .writes = 1};
+    k->grid                        = w->passes > 1 ? w->blocks_sm * (int64_t)m->v[MBA_GPU_sm] : w->bytes / trip;
     add_op(k, MBA_OP_DELAY)->parts = PROLOGUE_CYCLES;
     if (w->passes > 1) {
         add_op(k, MBA_OP_LOOP)->trips = mba_ceil(w->passes * w->bytes, trip * k->grid);
-        k->stream[0].hit = (int64_t)(256 * mba_ledger_hit(m, (double)w->bytes) + 0.5);
+        k->stream[0].hit              = (int64_t)(256 * mba_ledger_hit(m, (double)w->bytes) + 0.5);
     }
     add_trip(k, w);
     if (w->passes > 1) add_op(k, MBA_OP_END);
@@ -73,11 +77,12 @@ static mba_status seconds_of(double *out, const mba_imitated_kernel *w, const mb
 mba_status mba_imitation_simulate(double *slower, const mba_imitation *w, const mba_gpu *m)
 {
     const mba_imitated_kernel *kernel = mba_imitated_kernel_find(w->kernel);
-    mba_gpu                    other = *m;
+    mba_gpu                    other  = *m;
     double                     base = 0, imitated = 0;
     char                       change[64];
     if (!kernel)
-        return mba_fail(MBA_E_ARG, "no kernel '%s' to imitate machines with\nfix: copy, special, mixed, reread, short",
+        return mba_fail(MBA_E_ARG, "no kernel '%s' to imitate machines with\nwhy: nobody wrote it\n"
+                                     "fix: copy, special, mixed, reread, short",
                         w->kernel);
     snprintf(change, sizeof change, "%s=x%.17g", w->axis, w->factor);
     MBA_TRY(mba_gpu_set(&other, change));
@@ -96,14 +101,16 @@ mba_status mba_imitation_simulate(double *slower, const mba_imitation *w, const 
 static mba_status take_row(mba_imitated *r, const char *where, int line, const char *text)
 {
     char end;
-    *r = (mba_imitated){ 0 };
-    if (sscanf(text, "%31s %15s %lf %lf %lf %c", r->kernel, r->axis, &r->what.factor, &r->us, &r->imitated_us, &end)
-            != 5
-        || !(r->us > 0 && r->imitated_us > 0 && r->what.factor > 0 && r->what.factor < 1e6 && r->us < 1e9
-             && r->imitated_us < 1e9)
-        || !mba_imitated_kernel_find(r->kernel))
-        return mba_fail(MBA_E_FORMAT, "%s, line %d: no imitated machine\nwhy: kernel, axis, factor, us, us imitated\n"
-                                      "fix: mambascope calibrate --imitate makes it", where, line);
+    *r = (mba_imitated){0};
+    if (sscanf(text, "%31s %15s %lf %lf %lf %c", r->kernel, r->axis, &r->what.factor, &r->us, &r->imitated_us, &end) !=
+            5 ||
+        !(r->us > 0 && r->imitated_us > 0 && r->what.factor > 0 && r->what.factor < 1e6 && r->us < 1e9 &&
+          r->imitated_us < 1e9) ||
+        !mba_imitated_kernel_find(r->kernel))
+        return mba_fail(MBA_E_FORMAT,
+                        "%s, line %d: no imitated machine\nwhy: kernel, axis, factor, us, us imitated\n"
+                        "fix: mambascope calibrate --imitate makes it",
+                        where, line);
     r->slower = r->imitated_us / r->us;
     return MBA_OK;
 }
@@ -111,13 +118,14 @@ static mba_status take_row(mba_imitated *r, const char *where, int line, const c
 mba_status mba_imitated_parse(mba_imitated_set *out, const char *where, const char *text, size_t bytes)
 {
     int line = 1;
-    *out = (mba_imitated_set){ 0 };
+    *out     = (mba_imitated_set){0};
     for (const char *at = text, *end = text + bytes; at < end; line++) {
         const char *eol = memchr(at, '\n', (size_t)(end - at)), *stop = eol ? eol : end;
         char        row[256];
         if (stop > at && *at != '#') {
             if ((size_t)(stop - at) >= sizeof row || out->n == (int)(sizeof out->one / sizeof *out->one))
-                return mba_fail(MBA_E_FORMAT, "%s, line %d: too long\nfix: mambascope calibrate --imitate makes it",
+                return mba_fail(MBA_E_FORMAT, "%s, line %d: too long\nwhy: rows are short, and at most 64\n"
+                                              "fix: mambascope calibrate --imitate makes it",
                                 where, line);
             memcpy(row, at, (size_t)(stop - at));
             row[stop - at] = '\0';
@@ -126,7 +134,7 @@ mba_status mba_imitated_parse(mba_imitated_set *out, const char *where, const ch
         }
         at = eol ? eol + 1 : end;
     }
-    for (int i = 0; i < out->n; i++) {            // they point into the set, which does not move
+    for (int i = 0; i < out->n; i++) { // they point into the set, which does not move
         out->one[i].what.kernel = out->one[i].kernel;
         out->one[i].what.axis   = out->one[i].axis;
     }

@@ -96,8 +96,8 @@ void mba_sim_set_ring(mba_sim_kernel *k, int64_t stages, const mba_gpu *m);
 /* Blocks of it that an SM of m holds at a time; 0: none. */
 int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m);
 
-/* Cycles until code and arguments are where blocks run, once a launch: all SMs ask for them at once. `each`: instructions
- * of a warp, those of loops counted as often as they run. */
+/* Cycles until code and arguments are where blocks run, once a launch: all SMs ask for them at once. `each`:
+ * instructions of a warp, those of loops counted as often as they run. */
 int64_t mba_sim_fetch(double blocks, double each, const mba_gpu *m);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "sim/counted.h"
 #include "sim/engine.h"
+#include "sim/frozen.h"
 #include "sim/imitate.h"
 #include "sim/ledger.h"
 #include "sim/measured.h"
@@ -487,6 +488,9 @@ static void streaming_agrees_with_public_measurements(void **state)
     m.v[MBA_GPU_hbm] = 4000;                      // a GH200 of 96 GB: its plateau is 3.9 TB/s
     m.v[MBA_GPU_hbm_rd] = m.v[MBA_GPU_hbm_wr] = 0.985;
     m.v[MBA_GPU_hbm_mix] = 0.96;
+    m.v[MBA_GPU_clk] = 1.98;                      // kernels alone, not in training steps; its own L2
+    m.v[MBA_GPU_l2_lat] = 280;
+    m.v[MBA_GPU_l2_wr] = 4250;
     for (size_t i = 0; i < sizeof gh200 / sizeof *gh200; i++)
         for (int kind = 0; kind < 4; kind++)
             for (int resident = 0; resident < 2; resident++) {
@@ -519,7 +523,7 @@ static void every_compiler_gives_the_same_bits(void **state)
         memcpy(bytes, &t, sizeof t);
         for (size_t b = 0; b < sizeof t; b++) hash = (hash ^ bytes[b]) * 0x100000001b3u;
     }
-    if (hash != 0xb7cfa7bb8e28b282u)
+    if (hash != 0x685ef348bc8664b6u)
         fail_msg("%016llx: changed on purpose? then write it here", (unsigned long long)hash);
 }
 
@@ -615,7 +619,7 @@ static void bad_counted_kernels_are_refused(void **state)
                                        COUNTED_WORDS "1\t2\t128\t1\t32\t-\t" COUNTED_COUNTS "5.5\n",
                                        COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS "0\n",
                                        COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS "-1\n",
-                                       COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS "5.5\t6\n",
+                                       COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS "5.5\t6\t7\n",
                                        COUNTED_WORDS "1\t2\t128\t1\t32\t0\t5.5\n" };
     assert_ok(mba_counted_parse(&d, "good.tsv", good, strlen(good)));
     assert_true(d->n == 1 && d->one[0].set == MBA_POINT_HELD && d->one[0].n[MBA_N_INST] == 1 && d->one[0].us == 5.5);
@@ -634,7 +638,7 @@ static void a_bound_kernel_does_what_was_counted(void **state)
     mba_gpu        m;
     mba_sim_kernel k = { .name = "k", .grid = 1000, .threads = 256, .warps = 8, .regs = 32, .nroles = 1, .depth = 1,
                          .role_warps = { 8 }, .nops = 4, .nstreams = 2 };
-    mba_counted_kernel    c = { .grid = 1000, .block = 256, .regs = 40, .smem_bytes = 1024 };
+    mba_counted_kernel c = { .grid = 1000, .block = 256, .regs = 40, .smem_bytes = 1024 };
     mba_sim_result r;
     assert_ok(mba_gpu_load(&m, "h200"));
     k.op[0] = (mba_sim_op){ .work = MBA_OP_LOAD, .stream = 0, .ring = -1, .parts = 1, .bytes = 4096 };
@@ -671,6 +675,24 @@ static void a_bound_kernel_does_what_was_counted(void **state)
     near_to(r.dram_write, 1.6e6);
 }
 
+/* What is written down and read again takes the same time to the bit, and what is cut off or changed is refused. */
+static void frozen_kernels_are_the_same(void **state)
+{
+    (void)state;
+    static char text[MBA_FROZEN_BYTES];
+    dice_state = 88172645463325252u;
+    for (int i = 0; i < 200; i++) {
+        const mba_gpu  m = random_machine();
+        mba_sim_kernel k = random_kernel(&m), again;
+        snprintf(k.name, sizeof k.name, "k");
+        assert_true(mba_sim_freeze(text, sizeof text, &k));
+        assert_ok(mba_sim_thaw(&again, text, &m));
+        assert_true(time_of(&k, &m, MBA_SIM_FOLDED) == time_of(&again, &m, MBA_SIM_FOLDED));
+        text[strlen(text) / 2] = i % 2 ? '\0' : 'x';
+        assert_int_equal(mba_sim_thaw(&again, text, &m), MBA_E_FORMAT);
+    }
+}
+
 /* ---- machines that were imitated ---- */
 
 static void bad_imitations_are_refused(void **state)
@@ -693,30 +715,32 @@ static void bad_imitations_are_refused(void **state)
         assert_int_equal(mba_imitated_parse(&d, "bad.tsv", bad[i], strlen(bad[i])), MBA_E_FORMAT);
 }
 
-/* What was imitated on the H200 comes out as it did there: the direction always, up to twice as long within 10 %. */
+/* What was imitated on the H200: the direction always; 18 of 20 within 10 % (docs/simulator.md says which are not). */
 static void imitated_machines_are_predicted(void **state)
 {
     (void)state;
     static mba_imitated_set d;
     mba_gpu                 m;
-    double                  worst = 0;
+    int                     within = 0;
     assert_ok(mba_gpu_load(&m, "h200"));
     assert_ok(mba_imitated_load(&d, NULL));
-    assert_true(d.n >= 11);
+    assert_true(d.n >= 20);
     for (int i = 0; i < d.n; i++) {
         const mba_imitated *r = &d.one[i];
         double              slower;
         assert_ok(mba_imitation_simulate(&slower, &r->what, &m));
-        const double off = fabs(slower / r->slower - 1);
-        if (r->slower <= 2.1 && off > worst) worst = off;
-        if ((r->slower > 1.02 && slower < 0.99) || (r->slower < 0.98 && slower > 1.01) || (r->slower <= 2.1 && off > 0.1))
+        within += fabs(slower / r->slower - 1) <= 0.1;
+        if ((r->slower > 1.02 && slower < 0.99) || (r->slower < 0.98 && slower > 1.01))
             fail_msg("%s, %s x%g: %.3f times as long, predicted %.3f", r->kernel, r->axis, r->what.factor, r->slower,
                      slower);
     }
-    printf("%d imitated machines: off by %.1f %% at worst\n", d.n, 100 * worst);
+    printf("%d of %d imitated machines within 10 %%\n", within, d.n);
+    assert_true(within >= d.n - 2);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(imitated_machines_are_predicted), cmocka_unit_test(bad_counted_kernels_are_refused), cmocka_unit_test(a_bound_kernel_does_what_was_counted),
+MBA_TEST_MAIN(cmocka_unit_test(frozen_kernels_are_the_same), cmocka_unit_test(imitated_machines_are_predicted),
+              cmocka_unit_test(bad_counted_kernels_are_refused),
+              cmocka_unit_test(a_bound_kernel_does_what_was_counted),
               cmocka_unit_test(bad_imitations_are_refused),
               cmocka_unit_test(bad_signatures_are_refused), cmocka_unit_test(counters_of_peers_predict_their_times),
               cmocka_unit_test(built_in_machines_load), cmocka_unit_test(bad_machine_files_are_refused_with_a_reason),

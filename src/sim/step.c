@@ -207,6 +207,13 @@ static mba_status remember(walk *w, const mba_sim_kernel *k, key h)
     return MBA_OK;
 }
 
+/* Nodes whose outputs another pass makes too do not run with it (mba_spare: the loss with its product, in training). */
+static bool runs(const walk *w, int32_t i)
+{
+    const mba_node *n = w->p->graph->nodes[i];
+    return (n->pass & w->how->passes) && (w->how->spared || !(n->unless & w->how->passes));
+}
+
 static mba_status walk_node(walk *w, int32_t i)
 {
     mba_sim_kernel *all = NULL;
@@ -271,7 +278,7 @@ static void add_up(mba_sim_step *out, const walk *w)
     int64_t      at = 0;
     for (int32_t i = 0; i < w->p->graph->nnodes; i++) {
         double longest = -1;
-        if (!(w->p->graph->nodes[i]->pass & w->how->passes)) continue;
+        if (!runs(w, i)) continue;
         for (int l = 0; l < w->p->plan[i]->nlaunches; l++) {
             const mba_sim_result *r = &slot_of(w->sim->table, w->sim->size, w->keys[at++])->r;
             out->launch[out->launches] = (mba_sim_launch){ i, l, r->limit, r->seconds, r->dram_read, r->dram_write,
@@ -319,7 +326,7 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
                         : mba_fail(MBA_E_NOMEM, "no memory for %lld launches", (long long)launches);
     if (st == MBA_OK) st = mba_ledger_create(&w.ledger, lay_arenas(&w), m);
     for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++)
-        if (p->graph->nodes[i]->pass & how->passes) st = walk_node(&w, i);
+        if (runs(&w, i)) st = walk_node(&w, i);
     if (st == MBA_OK) st = run_jobs(&w);
     if (st == MBA_OK) add_up(out, &w);
     else forget_undone(s);

@@ -48,8 +48,8 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
 }
 
 /* Up to this part of the limit a plan may keep the states of ssd, a seventh of what it needs: they save 1 to 3 % of a
- * step, and beyond it that memory is worth more as a larger batch. */
-static const double KEEP_BELOW = 0.4;
+ * step. Beyond it somebody uses the memory for something else. */
+static const double KEEP_BELOW = 0.75;
 
 mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
 {

@@ -41,6 +41,7 @@ __global__ void __launch_bounds__(LANE_THREADS) calibrate_lanes(long long *cycle
     for (int k = 0; k < CHAINS; k++) x[k] = 0x3f800000u + threadIdx.x + k;
     __syncthreads();
     const long long began = clock64();
+#pragma unroll 8
     for (int i = 0; i < trips; i++)
 #pragma unroll
         for (int k = 0; k < CHAINS; k++) {
@@ -84,12 +85,13 @@ __global__ void __launch_bounds__(1024) calibrate_shared(long long *cycles, uint
     uint32_t        sum = 0;
     const unsigned  base = (unsigned)__cvta_generic_to_shared(x);
     const long long began = clock64();
+#pragma unroll 2
     for (int i = 0; i < TRIPS; i += 4) {
         const unsigned at = 16 * ((threadIdx.x + 32 * i) % 1024);
 #pragma unroll
         for (int k = 0; k < 4; k++) {             // the address changes little: the integer units are slower than this
             uint32_t v[4];
-            asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
+            asm volatile("ld.volatile.shared.v4.u32 {%0,%1,%2,%3}, [%4];"    // else words nobody uses are not read
                          : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
                          : "r"(base + (at ^ (16 * 32 * k))));
             sum += v[0];
@@ -321,24 +323,30 @@ static mba_status read_latency(const bench *b, const char *key, const char *how,
         [](double c) { return c / CHASE_STEPS; });
 }
 
+/* What all threads together have in flight: footprints are multiples of it, else what is left is read one by one. */
+static int64_t round_bytes(const bench *b)
+{
+    return (int64_t)STREAM_BLOCKS * b->d.multiProcessorCount * STREAM_THREADS * IN_FLIGHT * PIECE;
+}
+
 static mba_status read_cache(const bench *b)
 {
     enum { PASSES = 16 };
-    const int64_t chip = (int64_t)16 << 20, one = (int64_t)1 << 20;
+    const int64_t chip = 2 * round_bytes(b), one = (int64_t)1 << 20;
     uint4        *x = (uint4 *)b->memory;
     auto gbs = [=](double s) { return PASSES * (double)chip / s / 1e9; };
     auto port = [=](double c) { return PASSES * (double)one / c; };
     MBA_TRY(read_latency(b, "l2_lat", "pointer chase through 2 MB", 8192));
     MBA_TRY(read_latency(b, "hbm_lat", "pointer chase through 2 GB", (uint32_t)(BUFFER / 256)));
     MBA_TRY(read_out(
-        b, "l2_rd", "16 MB read 16 times by all SMs", timed, 0,
+        b, "l2_rd", "17 MB read 16 times by all SMs", timed, 0,
         [=] {
             calibrate_read<<<GRID(b)>>>(x, chip / PIECE, PASSES, b->cycles,
                                                                              b->sink);
         },
         gbs));
     MBA_TRY(read_out(
-        b, "l2_wr", "16 MB written 16 times by all SMs", timed, 0,
+        b, "l2_wr", "17 MB written 16 times by all SMs", timed, 0,
         [=] { calibrate_write<<<GRID(b)>>>(x, chip / PIECE, PASSES, b->cycles); }, gbs));
     MBA_TRY(read_out(
         b, "rd_port", "1 MB read 16 times by one SM", cycles_of, 1,
@@ -353,9 +361,10 @@ static mba_status read_half_point(const bench *b, double l2_gbs, double dram_gbs
 {
     const double half = 2 / (1 / l2_gbs + 1 / dram_gbs);
     double       last_mb = 0, last = l2_gbs;
-    for (double mb = 8; mb <= 512; mb *= 1.1) {
+    for (int64_t rounds = 1; rounds * round_bytes(b) <= 512000000; rounds++) {
         double        t = 1, best = 0;
-        const int64_t bytes = (int64_t)(mb * 1e6) / 4096 * 4096;
+        const int64_t bytes = rounds * round_bytes(b);
+        const double  mb = 1e-6 * (double)bytes;
         for (int r = 0; r < 3; r++) {
             MBA_TRY(seconds_of(&t, b, [=] {
                 calibrate_read<<<GRID(b)>>>((const uint4 *)b->memory, bytes / PIECE, 8,

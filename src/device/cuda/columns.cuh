@@ -90,7 +90,6 @@ template <int K, typename F>
 __global__ void __launch_bounds__(TOTAL_THREADS)
 column_totals(const float *part, int64_t cols, int parts, F use, const mba_step *step)
 {
-    after_previous();
     constexpr int AT_ONCE = K > 2 ? 4 : 8;
     __shared__ float sums[TOTAL_THREADS / 32][K][TOTAL_COLUMNS];
     const int     wide = (int64_t)gridDim.x * TOTAL_COLUMNS_FEW >= cols ? TOTAL_COLUMNS_FEW : TOTAL_COLUMNS, groups = TOTAL_THREADS / wide;
@@ -137,7 +136,7 @@ static mba_status mba_column_sums(const mba_call *c, int k, const mba_tensor *t,
     const int64_t cols = mba_cols(t), rows = mba_rows(t), parts = c->plan->launch[k].grid[0];
     const int64_t inner = t->type.rank > 1 ? rows / t->type.dim[0] : 1;
     MBA_KERNEL(c, k, (column_parts<K, V, F>), part, f, cols, rows, mba_ceil(rows, parts), c->step, t->type.count, inner);
-    MBA_KERNEL_AFTER(c, k + 1, (column_totals<K, G>), part, cols, (int)parts, use, c->step);
+    MBA_KERNEL(c, k + 1, (column_totals<K, G>), part, cols, (int)parts, use, c->step);
     return MBA_OK;
 }
 

@@ -22,14 +22,8 @@ static inline cudaStream_t mba_cuda_stream(const mba_call *c) { return (cudaStre
 /* After a launch: the error of its configuration, in the words of what was launched. */
 mba_status mba__cuda_launched(const mba_call *c, int k);
 
-/* Whether this GPU lets a kernel wait on its SMs for the one before it. */
-bool mba__cuda_overlaps(void);
-
 /* Fills the caches, by reading (sweep_cuda.cu). */
 void mba__cuda_sweep(void *zeros, size_t bytes, void *stream);
-
-/* Small sets of memory in a captured graph become kernels (memsets_cuda.cu). */
-mba_status mba__cuda_replace_memsets(cudaGraph_t graph);
 
 /* Dynamic and static shared memory beyond 48 KB together must be asked for, once per kernel; cheap to repeat. */
 mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes);

@@ -37,18 +37,6 @@ mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes)
     return MBA_OK;
 }
 
-/* Only where MBA_OVERLAP is set, until it was measured. */
-bool mba__cuda_overlaps(void)
-{
-    static int major = -1;
-    int        device = 0;
-    if (!getenv("MBA_OVERLAP")) return false;
-    if (major < 0 && (cudaGetDevice(&device) != cudaSuccess
-                      || cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess))
-        return false;
-    return major >= 9;
-}
-
 /* ---- memory ---- */
 
 static mba_status cuda_take(void **out, size_t bytes)
@@ -124,9 +112,8 @@ static mba_status capture(mba_program *p, unsigned passes, cudaGraphExec_t *exec
 {
     cudaGraph_t graph = NULL;
     CUDA_TRY(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal));
-    mba_status        st = launch_nodes(p, passes, NULL);
+    const mba_status  st = launch_nodes(p, passes, NULL);
     const cudaError_t e  = cudaStreamEndCapture(gpu.stream, &graph);
-    if (st == MBA_OK && e == cudaSuccess) st = mba__cuda_replace_memsets(graph);
     if (st == MBA_OK && e == cudaSuccess) {
         const cudaError_t made = cudaGraphInstantiate(exec, graph, 0);
         cudaGraphDestroy(graph);
@@ -216,7 +203,6 @@ static mba_status capture_timed(mba_program *p, unsigned passes, cudaEvent_t *ev
         cudaEventRecordWithFlags(event[2 * i + 1], gpu.stream, cudaEventRecordExternal);
     }
     const cudaError_t e = cudaStreamEndCapture(gpu.stream, &graph);
-    if (st == MBA_OK && e == cudaSuccess) st = mba__cuda_replace_memsets(graph);
     if (st == MBA_OK && e == cudaSuccess && cudaGraphInstantiate(exec, graph, 0) != cudaSuccess)
         st = mba__cuda_failed(cudaGetLastError(), "timed graph");
     if (graph) cudaGraphDestroy(graph);

@@ -40,37 +40,6 @@ static inline dim3 mba_grid(const mba_launch *l)
         MBA_TRY(mba__cuda_launched((c), k_));                                                                  \
     } while (0)
 
-/* The same for a kernel whose first statement is after_previous(): its blocks may come onto the SMs while the last ones
- * of the kernel before it are still at work, and wait there. Without that statement it would read what is not written
- * yet. From sm_90 on. */
-#define MBA_KERNEL_AFTER(c, k, kernel, ...)                                                                    \
-    do {                                                                                                       \
-        const int         k_ = (k);                                                                            \
-        const mba_launch *l_ = &(c)->plan->launch[k_];                                                         \
-        MBA_TRY(mba__cuda_allow_smem((const void *)(kernel), l_->smem_bytes));                                 \
-        cudaLaunchAttribute early_ = {};                                                                       \
-        early_.id = cudaLaunchAttributeProgrammaticStreamSerialization;                                        \
-        early_.val.programmaticStreamSerializationAllowed = 1;                                                 \
-        cudaLaunchConfig_t how_ = {};                                                                          \
-        how_.gridDim = mba_grid(l_);                                                                           \
-        how_.blockDim = dim3((unsigned)l_->block);                                                             \
-        how_.dynamicSmemBytes = l_->smem_bytes;                                                                \
-        how_.stream = mba_cuda_stream(c);                                                                      \
-        how_.attrs = &early_;                                                                                  \
-        how_.numAttrs = mba__cuda_overlaps() ? 1 : 0;                                                          \
-        CUDA_TRY(cudaLaunchKernelEx(&how_, kernel, __VA_ARGS__));                                              \
-        MBA_TRY(mba__cuda_launched((c), k_));                                                                  \
-    } while (0)
-
-/* The kernel behind this one may come; and this one waits until everything before it is done and seen. */
-static __device__ __forceinline__ void after_previous()
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 /* The statements once for each type a tensor may have: T is float or bf16 in them. */
 #define MBA_WITH_DTYPE(dtype, T, ...)                                                                          \
     do {                                                                                                       \

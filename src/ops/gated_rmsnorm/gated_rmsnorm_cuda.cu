@@ -37,7 +37,6 @@ template <typename T> struct gated_rows {
 
 template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) gated_fwd_team(gated_rows<T> a)
 {
-    after_previous();
     __shared__ __align__(16) float warps[TEAM_WARPS];
     const team   t = team_alone(a.threads);
     const int    unit = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
@@ -114,7 +113,6 @@ template <typename T> struct gated_grads {
 template <typename T, int V, int NV>
 __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team(gated_grads<T> a)
 {
-    after_previous();
     enum { OPERANDS = 3, OF_Y = 0, OF_Z = 1, OF_DV = 2, STAGES = GATED_RMSNORM_STAGES };
     constexpr bool KEEP = V * NV <= 8, AGAIN = NV != 2;              // the weights stay in registers; the gate does not
     extern __shared__ uint4 memory[];
@@ -255,7 +253,7 @@ template <typename T> static gated_rows<T> rows_of(const mba_call *c)
 extern "C" mba_status gated_rmsnorm_cuda(const mba_call *c)
 {
     MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T, MBA_WITH_PIECES(gated_rmsnorm_fwd_team(c->node).pieces, NV,
-        MBA_KERNEL_AFTER(c, 0, (gated_fwd_team<T, 16 / sizeof(T), NV>), rows_of<T>(c))));
+        MBA_KERNEL(c, 0, (gated_fwd_team<T, 16 / sizeof(T), NV>), rows_of<T>(c))));
     return MBA_OK;
 }
 
@@ -291,7 +289,7 @@ template <typename T> static gated_grads<T> grads_of(const mba_call *c)
 extern "C" mba_status gated_rmsnorm_bwd_cuda(const mba_call *c)
 {
     MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T, MBA_WITH_PIECES(gated_rmsnorm_bwd_team(c->node).pieces, NV,
-        MBA_KERNEL_AFTER(c, 0, (gated_bwd_team<T, 16 / sizeof(T), NV>), grads_of<T>(c))));
+        MBA_KERNEL(c, 0, (gated_bwd_team<T, 16 / sizeof(T), NV>), grads_of<T>(c))));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[Y]));
 }
 

@@ -87,7 +87,6 @@ __global__ void __launch_bounds__(LCE_BLOCK, 2)
 linear_cross_entropy_rows(T *z, int64_t pitch, float *each, window<const int32_t> target, const float *scale, int64_t first,
                           int64_t rows, int cols)
 {
-    after_previous();
     constexpr int N = (int)piece_of<T>::N;
     const int64_t down = (int64_t)blockIdx.x * (LCE_BLOCK / TEAM) + threadIdx.x / TEAM, r = rows - 1 - down;
     const int     lane = threadIdx.x % TEAM;
@@ -185,7 +184,7 @@ template <int TEAM, bool GRADIENT> static mba_status pass(const mba_call *c, int
 {
     MBA_WITH_DTYPE(h->type, T,
         auto *kernel = linear_cross_entropy_rows<T, TEAM, GRADIENT>;
-        MBA_KERNEL_AFTER(c, k, kernel, (T *)h->z, h->pitch, h->each, h->target, h->scale, h->first, h->m, (int)h->V));
+        MBA_KERNEL(c, k, kernel, (T *)h->z, h->pitch, h->each, h->target, h->scale, h->first, h->m, (int)h->V));
     return MBA_OK;
 }
 

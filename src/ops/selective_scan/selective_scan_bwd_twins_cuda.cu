@@ -3,48 +3,43 @@
  *   lam_t = C dy + a_{t+1} lam_{t+1};   q = sum_n lam B;   v = a lam h_{t-1};   r = sum_n A2 v
  *   du = D dy + dt q     ddelta = (u q + ln2 r) (1 - e^-dt)     dz = dout y silu'(z)     dB = lam dt u     dC = dy h
  *
- * kernel     scan_bwd_twins     a warp holds 128 states of 8 or 16 channels; tiles from the end, states made again
+ * kernel     scan_bwd_twins     a warp holds 128 states of 8 or 16 channels; tiles from the end, states made again in registers
  * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values, kept states and y
- * launch     grid (items, blocks of 32 channels), block 8 N, dynamic smem 58 KB, 35 KB for N = 8
- * resources  sm_90a, CUDA 13.0: 141 registers (N = 16), 139 (N = 8), no spill; 3 blocks an SM, 6 for N = 8
- * moves      u, delta, z, dout, y, kept in; du, ddelta, dz out, once each; 2N/32 fp32 of dB and dC per token and
- *            channel: bound by instructions
+ * launch     grid (items, blocks of 32 channels), block 8 N, dynamic smem 42 KB, 34 KB for N = 8
+ * resources  sm_90a, CUDA 13.0: 154 registers (N = 16), 164 (N = 8), no spill; 3 blocks an SM, 6 for N = 8
+ * moves      u, delta, z, dout, y, kept in; du, ddelta, dz out, once each; 2N/32 fp32 of dB and dC per token and channel:
+ *            bound by instructions
  * floor      8 x 2048 x 4096, N = 16, bf16: 377 us of DRAM, 500 us of exponentials
- * measured   none yet
+ * measured   H200, 8 x 2048 x 1536: 571 us, and 30 of the sums; 59 % of issue slots; 3 blocks take 4.4 us a tile, 2 take 2.9
  * order      fixed: time descends, warps in order; blocks of channels and items are summed by scan_sums_*
  *
  * Rows of a warp's 16 x 8 tile are states, columns channels; element e of a lane (l4 = lane%4, l8 = lane/4):
  *   N = 16   state 2 l8 + e/2, channel 2 l4 + e%2 of eight
  *   N = 8    state l8, channel 4 l4 + e of sixteen
- * A pair of elements is an operand b of mma.sync as it lies (k: channels, n: states). With dt u (dy) of one token as
- * the only row of a that is not zero, the product sums lam dt u (h dy) over the warp's channels: dB in rows 0 .. 7 of the
- * result, dC in 8 .. 15. */
+ * A pair of elements is an operand b of mma.sync as it lies (k: channels, n: states). With dt u (dy) of one token as the only row
+ * of a that is not zero, the product sums lam dt u (h dy) over the warp's channels: dB in rows 0 .. 7 of the result, dC in 8 .. 15. */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-enum { CH = TILE_CHANNELS, CO = CH / 8, SLOTS = TILE * CO, TAKEN = 1 };   /* SLOTS: eights of channels */
+enum { CH = TILE_CHANNELS, CQ = CH / 4, SLOTS = TILE * CQ };  /* SLOTS: fours of channels in a tile */
 
 template <int N> struct bwd_twins_smem {
-    enum { NT = 8 * N, HALF = NT / 2, PAD = N == 16 ? 8 : 16 };   /* PAD: rows of a read differ in banks */
+    enum { NT = 8 * N, PAD = N == 16 ? 8 : 16 };              /* PAD: rows of x and dy that a warp reads at once lie in different banks */
     float      dt[TILE][CH], x[TILE][CH + PAD], dy[TILE][CH + PAD];   /* x: dt u */
     float      b[TILE][N + 8], c[TILE][N + 8];
     float      q[TILE][CH + 4], r[TILE][CH + 4];
     float      bc[N / 4][TILE][2 * N + 4];                    /* dB | dC of each warp */
-    float4     step[2][SLOTS], dD[2][SLOTS], dbias[2][SLOTS], dA[NT];   /* of a slot: four values and four */
-    float4     bias[CH / 4], skip[CH / 4];
-    uint32_t   kept[2][NT][32 / N];                           /* private: states before this tile and the next */
-    uint4      stage[5][SLOTS], u[SLOTS];                     /* u, delta, z, dout, y as they arrive; u of before */
-    typename word<N>::type stage_bc[SLOTS];                   /* private: a quarter of B and C of a token */
+    float4     step[SLOTS], dD[SLOTS], dbias[SLOTS], dA[NT];  /* private slots, no barrier needed */
+    float4     bias[CQ], skip[CQ];
+    uint32_t   kept[2][NT][32 / N];                           /* private: states before a tile, as they lie; the next tile's arrive meanwhile */
+    quad<bf16> stage[5][SLOTS], stage_bc[NT], u[SLOTS];       /* private: u, delta, z, dout, y as they arrive; u of the tile before */
     document   doc[SLOTS];
-    float4     decays[N == 16 ? 8 : 1][NT];                   /* private: of the first half of a tile */
     origins<bf16> at;
 };
 
 /* ---- one lane's four elements ---- */
 
-template <int N> static __device__ __forceinline__ int
-twin_channel(int e, int l4) { return N == 16 ? 2 * l4 + (e & 1) : 4 * l4 + e; }
-template <int N> static __device__ __forceinline__ int
-twin_state(int e, int l8)   { return N == 16 ? 2 * l8 + (e >> 1) : l8; }
+template <int N> static __device__ __forceinline__ int twin_channel(int e, int l4) { return N == 16 ? 2 * l4 + (e & 1) : 4 * l4 + e; }
+template <int N> static __device__ __forceinline__ int twin_state(int e, int l8)   { return N == 16 ? 2 * l8 + (e >> 1) : l8; }
 
 /* A value per channel (row of dt, x, dy) and one per state (row of b, c) as the four elements want them. */
 template <int N> static __device__ __forceinline__ void by_channel(float (&v)[4], const float *row, int l4)
@@ -67,8 +62,7 @@ template <int N> static __device__ __forceinline__ void by_state(float (&v)[4], 
 }
 
 /* The state before the tile. */
-template <int N> static __device__ __forceinline__ void
-unpack_kept(float (&h)[4], const uint32_t (&k)[32 / N], int l8, bool mine)
+template <int N> static __device__ __forceinline__ void unpack_kept(float (&h)[4], const uint32_t (&k)[32 / N], int l8, bool mine)
 {
 #pragma unroll
     for (int e = 0; e < 4; e++) {
@@ -78,13 +72,9 @@ unpack_kept(float (&h)[4], const uint32_t (&k)[32 / N], int l8, bool mine)
     }
 }
 
-/* Eight tokens of h from `from` on. KEEP: all states and decays stay, else only the last state, in h[0]. What the
- * decays are made with: exponentials; exponentials that are put aside too; those that were. */
-enum aside { MAKE, MAKE_AND_PUT, TAKE };
-
-template <int N, bool KEEP, aside HOW> static __device__ __forceinline__ void
-run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], bwd_twins_smem<N> &sm, int from, int wc, int l4,
-       int l8)
+/* Eight tokens of h from `from` on. KEEP: all states and decays stay, else only the last state, in h[0]. */
+template <int N, bool KEEP> static __device__ __forceinline__ void
+run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], const bwd_twins_smem<N> &sm, int from, int wc, int l4, int l8)
 {
     float2 b[2];
     float  x[2];
@@ -97,48 +87,40 @@ run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], bwd_twins_s
     }
 #pragma unroll
     for (int k = 0; k < 8; k++) {
-        float        dt[4], a[4], add[4] = { 0, 0, 0, 0 };
+        float        dt[4];
         float      (&to)[4] = KEEP ? h[k + 1] : h[0];
         const float (&at)[4] = KEEP ? h[k] : h[0];
-        if (HOW == TAKE) {
-            const float4 v = sm.decays[k][threadIdx.x];
-            a[0] = v.x; a[1] = v.y; a[2] = v.z; a[3] = v.w;
-        } else {
-            by_channel<N>(dt, &sm.dt[from + k][wc], l4);
+        by_channel<N>(dt, &sm.dt[from + k][wc], l4);
 #pragma unroll
-            for (int e = 0; e < 4; e++) a[e] = exp2_fast(dt[e] * A2[e]);
-            if (HOW == MAKE_AND_PUT) sm.decays[k][threadIdx.x] = make_float4(a[0], a[1], a[2], a[3]);
+        for (int e = 0; e < 4; e++) {
+            const float a = exp2_fast(dt[e] * A2[e]);
+            if (KEEP) decay[k][e] = a;
+            to[e] = a * at[e];
         }
-        if (N == 16) {                                        // apart: the way from state to state is short
-            mma_tf32_k4(add, b[k / 4].x, b[k / 4].y, l4 == k % 4 ? x[k / 4] : 0);      // k is the token, others zero
+        if (N == 16) {
+            mma_tf32_k4(to, b[k / 4].x, b[k / 4].y, l4 == k % 4 ? x[k / 4] : 0);       // k is the token: all but this one are zero
         } else {
             float bv[4], xv[4];
             by_state<N>(bv, sm.b[from + k], l8);
             by_channel<N>(xv, &sm.x[from + k][wc], l4);
 #pragma unroll
-            for (int e = 0; e < 4; e++) add[e] = bv[e] * xv[e];
-        }
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            if (KEEP) decay[k][e] = a[e];
-            to[e] = fmaf(a[e], at[e], add[e]);
+            for (int e = 0; e < 4; e++) to[e] = fmaf(bv[e], xv[e], to[e]);
         }
     }
 }
 
-/* Sums over eight tokens on the tensor cores. qr: column k is the token, rows are channels (q, then r; N = 8: one tile
- * each). b, c: row k is the token of lam dt u, row k + 8 that of h dy, columns are the states of elements 0 and 1
- * (N = 16: and of 2 and 3); the other rows are void. */
+/* Sums over eight tokens on the tensor cores. qr: column k is the token, rows are channels (q, then r; N = 8: one tile each).
+ * b, c: row k is the token of lam dt u, row k + 8 that of h dy, columns are the states of elements 0 and 1 (N = 16: and of 2 and 3);
+ * the other rows are void. */
 template <int N> struct twin_sums { float qr[16 / N][4], b[N / 8][4], c[N / 8][4]; };
 
 template <int N> static __device__ __forceinline__ void
-add_token(twin_sums<N> &s, int k, int l8, const float (&lam)[4], const float (&h)[4], const float (&x)[4],
-          const float (&dy)[4])
+add_token(twin_sums<N> &s, int k, int l8, const float (&lam)[4], const float (&h)[4], const float (&x)[4], const float (&dy)[4])
 {
     constexpr int LAST = N / 8 - 1;
     const bool    here = l8 == k;
 #pragma unroll
-    for (int i = 0; i < 2; i++) {                             // N = 16: other states; N = 8: other channels
+    for (int i = 0; i < 2; i++) {                             // N = 16: other states of the same channels; N = 8: other channels
         const int   e = N == 16 ? 0 : 2 * i;
         const float a[4] = { here ? x[e] : 0, here ? dy[e] : 0, here ? x[e + 1] : 0, here ? dy[e + 1] : 0 };
         mma_tf32_k8(s.b[i * LAST], a[0], a[1], a[2], a[3], lam[2 * i], lam[2 * i + 1]);
@@ -147,15 +129,13 @@ add_token(twin_sums<N> &s, int k, int l8, const float (&lam)[4], const float (&h
 }
 
 /* q and r of tokens k and k + 1 into their columns; p: pairs of channels of this lane's states, as 8 x 8 matrices. */
-template <int N> static __device__ __forceinline__ void
-add_pair(twin_sums<N> &s, int k, int l8, const uint32_t (&p)[2][32 / N])
+template <int N> static __device__ __forceinline__ void add_pair(twin_sums<N> &s, int k, int l8, const uint32_t (&p)[2][32 / N])
 {
     const uint32_t ones = 0x3f803f80u;                        // two of 1.0
     const uint32_t b0 = l8 == k ? ones : 0u, b1 = l8 == k + 1 ? ones : 0u;
 #pragma unroll
     for (int i = 0; i < 16 / N; i++) {
-        const uint32_t a[4] = { transpose_8x8(p[0][2 * i]), transpose_8x8(p[0][2 * i + 1]),
-                                transpose_8x8(p[1][2 * i]), transpose_8x8(p[1][2 * i + 1]) };
+        const uint32_t a[4] = { transpose_8x8(p[0][2 * i]), transpose_8x8(p[0][2 * i + 1]), transpose_8x8(p[1][2 * i]), transpose_8x8(p[1][2 * i + 1]) };
         mma_bf16_k16(s.qr[i], a, b0, b1);
     }
 }
@@ -238,8 +218,7 @@ run_down(float (&g)[4], const float (&h)[9][4], const float (&decay)[8][4], cons
 
 /* ---- a tile on its way: every thread its own values, so that no barrier is needed before it reads them ---- */
 
-template <int N> static __device__ __forceinline__ void
-fetch_documents(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int t, int s)
+template <int N> static __device__ __forceinline__ void fetch_documents(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int t, int s)
 {
     const bool leads = p.pack > 1 ? t % p.L == 0 : t + sm.at.a.first == 0;
     if (p.ids.at && !leads) {
@@ -251,191 +230,147 @@ fetch_documents(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int t, int 
     }
 }
 
-/* The lower half of a block asks for what it opens, the upper half for B and C, everyone for its states. */
-template <int N> static __device__ __forceinline__ void
-fetch_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+template <int N> static __device__ __forceinline__ void fetch_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
-    constexpr int HALF = bwd_twins_smem<N>::HALF, NP = SLOTS / HALF;
-    const int me = thread_anew(), left = sm.at.a.channels - sm.at.a.channel, last = sm.at.a.length - 1;
-    const int l4 = me & 3, l8 = me % 32 / 4, c = me / 32 * (128 / N) + twin_channel<N>(0, l4);
-    const bf16 *k = sm.at.kept + (c < left ? c : 0) * N + (N == 16 ? 2 * l8 : l8 & ~1);
-    k = row_at(k, tile, 2 * N * p.D);
-    if (me < HALF) {
-        const int  column = me % CO * 8 < left ? me % CO * 8 : 0, second = column + 4 < left ? 4 : 0;
-        // addresses first: between two asynchronous copies a read of shared memory costs three empty ones
-        const bf16 *u = sm.at.u + column, *delta = sm.at.delta + column, *z = sm.at.z + column;
-        const bf16 *dout = sm.at.dout + column, *ys = sm.at.ys + column;
+    constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
+    const unsigned me = (unsigned)thread_anew();
+    const int   left = sm.at.a.channels - sm.at.a.channel, last = sm.at.a.length - 1, column = (int)(me % CQ * 4) < left ? me % CQ * 4 : 0;
+    const int   l4 = me & 3, l8 = me % 32 / 4, c = me / 32 * (128 / N) + twin_channel<N>(0, l4);
+    const bool  is_c = me % BQ >= N / 4;
+    // addresses first: between two asynchronous copies a read of shared memory costs three empty ones
+    const bf16 *u = sm.at.u + column, *delta = sm.at.delta + column, *z = sm.at.z + column, *dout = sm.at.dout + column, *ys = sm.at.ys + column;
+    const bf16 *bc = row_at((is_c ? sm.at.C : sm.at.B) + me % (N / 4) * 4, min(tile * TILE + (int)(me / BQ), last), 2 * (int)(is_c ? p.C.row : p.B.row));
+    const bf16 *k = row_at((const bf16 *)sm.at.kept + (c < left ? c : 0) * N + (N == 16 ? 2 * l8 : l8 & ~1), tile, 2 * N * p.D);
 #pragma unroll
-        for (int i = 0; i < NP; i++) {
-            const int s = me + i * HALF, t = min(tile * TILE + s / CO, last);
-            copy8(&sm.stage[0][s], row_at(u, t, 2 * (int)p.u.row), p.eights, second);
-            copy8(&sm.stage[1][s], row_at(delta, t, 2 * (int)p.delta.row), p.eights, second);
-            if (p.z.at) copy8(&sm.stage[2][s], row_at(z, t, 2 * (int)p.z.row), p.eights, second);
-            if (p.dout.at) copy8(&sm.stage[3][s], row_at(dout, t, 2 * (int)p.dout.row), p.eights, second);
-            if (p.dz.at) copy8(&sm.stage[4][s], row_at(ys, t, 2 * p.D), p.eights, second);
-            if (p.ids.at || p.pack > 1) fetch_documents<N>(p, sm, t, s);
-        }
-    } else {
-        const bool  is_c = me % 4 >= 2;
-        const bf16 *bc = (is_c ? sm.at.C : sm.at.B) + me % 2 * (N / 2);
-#pragma unroll
-        for (int i = 0; i < NP; i++) {
-            const int   s = me + (i - 1) * HALF;
-            const bf16 *from = row_at(bc, min(tile * TILE + s / 4, last), 2 * (int)(is_c ? p.C.row : p.B.row));
-            if (N == 16) copy8(&sm.stage_bc[s], from, p.eights_bc, 4);
-            else         copy_async<8>(&sm.stage_bc[s], from);
-        }
+    for (int i = 0; i < NP; i++) {
+        const int t = min(tile * TILE + (int)(me / CQ) + i * RP, last), s = me + i * NT;
+        copy_async<8>(&sm.stage[0][s], row_at(u, t, 2 * (int)p.u.row));
+        copy_async<8>(&sm.stage[1][s], row_at(delta, t, 2 * (int)p.delta.row));
+        if (p.z.at) copy_async<8>(&sm.stage[2][s], row_at(z, t, 2 * (int)p.z.row));
+        if (p.dout.at) copy_async<8>(&sm.stage[3][s], row_at(dout, t, 2 * (int)p.dout.row));
+        if (p.dz.at) copy_async<8>(&sm.stage[4][s], row_at(ys, t, 2 * p.D));
     }
+    copy_async<8>(&sm.stage_bc[me], bc);
 #pragma unroll
-    for (int i = 0; i < 32 / N; i++)                          // channels of a lane are all there or none
-        copy_async<4>(&sm.kept[tile & 1][me][i], k + i * N);
+    for (int i = 0; i < 32 / N; i++) copy_async<4>(&sm.kept[tile & 1][me][i], k + i * N);   // channels of a lane are all there or none
+    if (p.ids.at || p.pack > 1) {
+#pragma unroll
+        for (int i = 0; i < NP; i++) fetch_documents<N>(p, sm, min(tile * TILE + (int)(me / CQ) + i * RP, last), me + i * NT);
+    }
     copies_commit();
 }
 
-/* ---- lower half of a block: step sizes, dz, and what the states need of a tile that has arrived. The upper half
- * closes the tile behind meanwhile, and says when it has taken from shared memory what this writes over ---- */
-
-template <int N> static __device__ __forceinline__ void
-open_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+static __device__ __forceinline__ void add4_global(const bf16 *at, float (&v)[4])
 {
-    constexpr int NT = 8 * N, HALF = NT / 2, NP = SLOTS / HALF;
-    const int me = thread_anew(), octet = me % CO;
-    const int left = sm.at.a.channels - sm.at.a.channel - 8 * octet, second = left > 4 ? 4 : 0;
-    float     bias[8];
-    read8(bias, sm.bias + 2 * octet);
+    float old[4];
+    values(old, read4_global(at));
+#pragma unroll
+    for (int e = 0; e < 4; e++) v[e] += old[e];
+}
+
+/* ---- step sizes, dz, and what the states need of a tile that has arrived ---- */
+
+template <int N> static __device__ __forceinline__ void open_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+{
+    constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
+    const unsigned me = (unsigned)thread_anew(), cq = me % CQ;
 #pragma unroll
     for (int i = 0; i < NP; i++) {
-        const int   s = me + i * HALF, row = s / CO, t = tile * TILE + row;
-        const bool  in = t < sm.at.a.length && left > 0;
-        const uint4 raw = sm.stage[0][s];
-        float u[8], dt[8], dy[8] = {}, x[8], dD[8];
-        values(u, raw);
+        const int    row = me / CQ + i * RP, t = tile * TILE + row, s = me + i * NT;
+        const bool   in = t < sm.at.a.length && sm.at.a.channel + 4 * cq < sm.at.a.channels;
+        const float4 b4 = sm.bias[cq], D4 = sm.dD[s];
+        const float  bias[4] = { b4.x, b4.y, b4.z, b4.w };
+        float u[4], dt[4], dy[4] = { 0, 0, 0, 0 }, x[4];
+        sm.u[s] = sm.stage[0][s];
+        values(u, sm.stage[0][s]);
         values(dt, sm.stage[1][s]);
         if (p.dout.at) values(dy, sm.stage[3][s]);
         if (p.z.at) {
-            float z[8], y[8] = {}, dz[8];
+            float z[4], y[4] = { 0, 0, 0, 0 }, dz[4];
             values(z, sm.stage[2][s]);
             if (p.dz.at) values(y, sm.stage[4][s]);
 #pragma unroll
-            for (int e = 0; e < 8; e++) {
+            for (int e = 0; e < 4; e++) {
                 const float sg = gate_sigmoid<false>(z[e]), w = z[e] * sg;
                 dz[e] = dy[e] * y[e] * fmaf(w, 1 - sg, sg);
                 dy[e] *= w;
             }
             if (p.dz.at && in) {
-                bf16 *to = row_at(sm.at.dz + 8 * octet, t, 2 * (int)p.dz.row);
-                if (p.adds >> DZ & 1) add8(dz, to, second);
-                write8(to, dz, p.eights, second);
+                bf16 *to = row_at(sm.at.dz + 4 * cq, t, 2 * (int)p.dz.row);
+                if (p.adds >> DZ & 1) add4_global(to, dz);
+                write4_global(to, dz);
             }
         }
-        read8(dD, &sm.dD[0][s], SLOTS);
+        if (in) sm.dD[s] = make_float4(fmaf(dy[0], u[0], D4.x), fmaf(dy[1], u[1], D4.y), fmaf(dy[2], u[2], D4.z), fmaf(dy[3], u[3], D4.w));
 #pragma unroll
-        for (int e = 0; e < 8; e++) {
-            dD[e] = fmaf(dy[e], u[e], dD[e]);
+        for (int e = 0; e < 4; e++) {
             dt[e] = step_of<false>(dt[e] + bias[e]);
             x[e]  = rounded_tf32(dt[e] * u[e]);
             dy[e] = rounded_tf32(dy[e]);
         }
-        if (in) put8(&sm.dD[0][s], dD, SLOTS);
-        if (i == 0) barrier_wait<TAKEN>(0, NT);
-        float4 *to_dt = (float4 *)&sm.dt[row][octet * 8], *to_x = (float4 *)&sm.x[row][octet * 8];
-        float4 *to_dy = (float4 *)&sm.dy[row][octet * 8];
-        sm.u[s] = raw;
-        put8(&sm.step[0][s], dt, SLOTS);
-        put8(to_dt, dt);
-        put8(to_x, x);
-        put8(to_dy, dy);                                      // exceptions are written over: cheaper than choices
-        const float4 reset = make_float4(RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP), zero = {};
-        if ((p.ids.at || p.pack > 1) && sm.doc[s].here != sm.doc[s].before) to_dt[0] = to_dt[1] = reset;
-        if (!in) to_dt[0] = to_x[0] = to_dy[0] = zero;
-        if (!in || !second) to_dt[1] = to_x[1] = to_dy[1] = zero;
+        const float4 d4 = make_float4(dt[0], dt[1], dt[2], dt[3]), zero = make_float4(0, 0, 0, 0);
+        float4 *to_dt = (float4 *)&sm.dt[row][cq * 4], *to_x = (float4 *)&sm.x[row][cq * 4], *to_dy = (float4 *)&sm.dy[row][cq * 4];
+        sm.step[s] = d4;
+        *to_dt = d4;
+        *to_x  = make_float4(x[0], x[1], x[2], x[3]);
+        *to_dy = make_float4(dy[0], dy[1], dy[2], dy[3]);     // exceptions are written over: a store skipped costs less than four choices
+        if ((p.ids.at || p.pack > 1) && sm.doc[s].here != sm.doc[s].before) *to_dt = make_float4(RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP);
+        if (!in) *to_dt = *to_x = *to_dy = zero;
     }
+    float v[4];
+    values(v, sm.stage_bc[me]);
+    write4((me % BQ >= N / 4 ? sm.c : sm.b)[me / BQ] + me % (N / 4) * 4, v);
 }
 
-/* ---- upper half: gradients of a tile whose q, r, dB and dC are there. TAKE: the lower half waits ---- */
+/* ---- gradients of a tile whose q, r, dB and dC are there ---- */
 
-template <int N, bool TAKE> static __device__ __forceinline__ void
-close_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+template <int N> static __device__ __forceinline__ void close_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
-    constexpr int NT = 8 * N, HALF = NT / 2, NP = SLOTS / HALF, BQ = N / 2;
-    const int me = thread_anew() - HALF, octet = me % CO, length = sm.at.a.length;
-    const int left = sm.at.a.channels - sm.at.a.channel - 8 * octet, second = left > 4 ? 4 : 0;
-    float     dy[NP][8], dt[NP][8], skip[8];
-    uint4     raw[NP];
+    constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
+    const unsigned me = (unsigned)thread_anew(), cq = me % CQ;
+    const int      length = sm.at.a.length;
+    const float4 k = sm.skip[cq];
+    const float  skip[4] = { k.x, k.y, k.z, k.w };
 #pragma unroll
     for (int i = 0; i < NP; i++) {
-        const int s = me + i * HALF;
-        read8(dy[i], (const float4 *)&sm.dy[s / CO][octet * 8]);
-        read8(dt[i], &sm.step[0][s], SLOTS);
-        raw[i] = sm.u[s];
-    }
-    if (TAKE) barrier_arrive<TAKEN>(0, NT);
-    read8(skip, sm.skip + 2 * octet);
+        const int    row = me / CQ + i * RP, t = tile * TILE + row, s = me + i * NT;
+        const float4 q4 = *(const float4 *)&sm.q[row][cq * 4], r4 = *(const float4 *)&sm.r[row][cq * 4];
+        const float4 y4 = *(const float4 *)&sm.dy[row][cq * 4], d4 = sm.step[s], b = sm.dbias[s];
+        const float  q[4] = { q4.x, q4.y, q4.z, q4.w }, r[4] = { r4.x, r4.y, r4.z, r4.w }, dy[4] = { y4.x, y4.y, y4.z, y4.w };
+        const float  dt[4] = { d4.x, d4.y, d4.z, d4.w };
+        float        u[4], du[4], dd[4];
+        values(u, sm.u[s]);
 #pragma unroll
-    for (int i = 0; i < NP; i++) {
-        const int s = me + i * HALF, row = s / CO, t = tile * TILE + row;
-        float     q[8], r[8], u[8], du[8], dbias[8];
-        read8(q, (const float4 *)&sm.q[row][octet * 8]);
-        read8(r, (const float4 *)&sm.r[row][octet * 8]);
-        read8(dbias, &sm.dbias[0][s], SLOTS);
-        values(u, raw[i]);
-#pragma unroll
-        for (int e = 0; e < 8; e++) {
-            r[e]  = fmaf(u[e], q[e], LN2 * r[e]) * step_slope<false>(dt[i][e]);
-            du[e] = fmaf(dt[i][e], q[e], skip[e] * dy[i][e]);
-            dbias[e] += r[e];
+        for (int e = 0; e < 4; e++) {
+            dd[e] = fmaf(u[e], q[e], LN2 * r[e]) * step_slope<false>(dt[e]);
+            du[e] = fmaf(dt[e], q[e], skip[e] * dy[e]);
         }
-        if (t >= length || left <= 0) continue;
-        put8(&sm.dbias[0][s], dbias, SLOTS);
+        if (t >= length || sm.at.a.channel + 4 * cq >= sm.at.a.channels) continue;
+        sm.dbias[s] = make_float4(b.x + dd[0], b.y + dd[1], b.z + dd[2], b.w + dd[3]);
         if (p.du.at) {
-            bf16 *to = row_at(sm.at.du + 8 * octet, t, 2 * (int)p.du.row);
-            if (p.adds >> DU & 1) add8(du, to, second);
-            write8(to, du, p.eights, second);
+            bf16 *to = row_at(sm.at.du + 4 * cq, t, 2 * (int)p.du.row);
+            if (p.adds >> DU & 1) add4_global(to, du);
+            write4_global(to, du);
         }
         if (p.ddelta.at) {
-            bf16 *to = row_at(sm.at.ddelta + 8 * octet, t, 2 * (int)p.ddelta.row);
-            if (p.adds >> DDELTA & 1) add8(r, to, second);
-            write8(to, r, p.eights, second);
+            bf16 *to = row_at(sm.at.ddelta + 4 * cq, t, 2 * (int)p.ddelta.row);
+            if (p.adds >> DDELTA & 1) add4_global(to, dd);
+            write4_global(to, dd);
         }
     }
+    const int row = me / BQ, v = me % BQ * 4, t = tile * TILE + row;
+    float4    s = *(const float4 *)&sm.bc[0][row][v];
 #pragma unroll
-    for (int i = 0; i < TILE * BQ / HALF; i++) {
-        const int row = (me + i * HALF) / BQ, v = me % BQ * 4, t = tile * TILE + row;
-        float4    sum = *(const float4 *)&sm.bc[0][row][v];
-#pragma unroll
-        for (int w = 1; w < NT / 32; w++) {
-            const float4 x = *(const float4 *)&sm.bc[w][row][v];
-            sum.x += x.x; sum.y += x.y; sum.z += x.z; sum.w += x.w;
-        }
-        if (t < length) *(float4 *)row_at(sm.at.bc + v, t, 8 * N) = sum;
+    for (int w = 1; w < NT / 32; w++) {
+        const float4 x = *(const float4 *)&sm.bc[w][row][v];
+        s.x += x.x; s.y += x.y; s.z += x.z; s.w += x.w;
     }
-}
-
-template <int N> static __device__ __forceinline__ void put_bc(bwd_twins_smem<N> &sm)
-{
-    constexpr int HALF = bwd_twins_smem<N>::HALF;
-    const int me = thread_anew() - HALF;
-    float   (&to)[TILE][N + 8] = me % 4 >= 2 ? sm.c : sm.b;
-#pragma unroll
-    for (int i = 0; i < SLOTS / HALF; i++) {
-        const int s = me + i * HALF;
-        float    *at = &to[s / 4][me % 2 * (N / 2)];
-        if (N == 16) {
-            float v[8];
-            values(v, *(const uint4 *)&sm.stage_bc[s]);
-            put8((float4 *)at, v);
-        } else {
-            float v[4];
-            values(v, *(const quad<bf16> *)&sm.stage_bc[s]);
-            write4(at, v);
-        }
-    }
+    if (t < length) *(float4 *)row_at(sm.at.bc + v, t, 8 * N) = s;
 }
 
 /* ---- what this item adds to the parameters, and the adjoint of what came in ---- */
 
-template <int N> static __device__ __forceinline__ void
-close_item(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, const float (&g)[4])
+template <int N> static __device__ __forceinline__ void close_item(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, const float (&g)[4])
 {
     const part   a = sm.at.a;
     const int    me = thread_anew();
@@ -453,10 +388,10 @@ close_item(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, const float (&g)
         *d = g[e] + (p.adds >> DINITIAL & 1 ? *d : 0);
     }
     __syncthreads();
-    if (me >= CH / 4 || a.channel + 4 * me >= a.channels) return;
+    if (me >= CQ || a.channel + 4 * me >= a.channels) return;
     float4 s = make_float4(0, 0, 0, 0), b = s;
     for (int i = 0; i < TILE; i++) {
-        const float4 x = sm.dD[me % 2][me / 2 + i * CO], y = sm.dbias[me % 2][me / 2 + i * CO];
+        const float4 x = sm.dD[me + i * CQ], y = sm.dbias[me + i * CQ];
         s.x += x.x; s.y += x.y; s.z += x.z; s.w += x.w;
         b.x += y.x; b.y += y.y; b.z += y.z; b.w += y.w;
     }
@@ -465,11 +400,9 @@ close_item(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, const float (&g)
     *(float4 *)(to + p.D) = b;
 }
 
-template <int N> __global__ void __launch_bounds__(8 * N, 384 / (8 * N))
-scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
+template <int N> __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
-    constexpr int   NT = 8 * N, WIDE = 128 / N;
-    constexpr aside PUT = N == 16 ? MAKE_AND_PUT : MAKE, GET = N == 16 ? TAKE : MAKE;   // N = 8: there is no room
+    constexpr int NT = 8 * N, WIDE = 128 / N;
     extern __shared__ __align__(16) char smem[];
     bwd_twins_smem<N> &sm = *(bwd_twins_smem<N> *)smem;
     const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32, l4 = lane & 3, l8 = lane >> 2, wc = warp * WIDE;
@@ -489,7 +422,7 @@ scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
             g[e]  = start && mine ? start[c * p.start_back.row + n] : 0;
         }
         sm.dA[tid] = make_float4(0, 0, 0, 0);
-        for (int s = tid; s < 2 * SLOTS; s += NT) (&sm.dD[0][0])[s] = (&sm.dbias[0][0])[s] = make_float4(0, 0, 0, 0);
+        for (int s = tid; s < SLOTS; s += NT) sm.dD[s] = sm.dbias[s] = make_float4(0, 0, 0, 0);
         if (tid < CH) {
             const bool in = a.channel + tid < a.channels;
             ((float *)sm.bias)[tid] = in && p.bias ? p.bias[a.channel + tid] : 0;
@@ -498,36 +431,26 @@ scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
     }
     __syncthreads();
 
-    // 2. from the last tile to the first: a barrier before states read a tile, one before others read what they left
+    // 2. from the last tile to the first: a barrier before the states read a tile, one before others read what they left
     const int tiles = (sm.at.a.length + TILE - 1) / TILE;
     fetch_tile<N>(p, sm, tiles - 1);
     for (int tile = tiles - 1; tile >= 0; tile--) {
-        if (thread_anew() < NT / 2) {
-            copies_wait<0>();
-            open_tile<N>(p, sm, tile);
-        } else {
-            if (tile < tiles - 1) close_tile<N, true>(p, sm, tile + 1);
-            else                  barrier_arrive<TAKEN>(0, NT);
-            copies_wait<0>();
-            put_bc<N>(sm);
-        }
+        if (tile < tiles - 1) close_tile<N>(p, sm, tile + 1);
+        copies_wait<0>();
+        open_tile<N>(p, sm, tile);
         __syncthreads();
         if (tile) fetch_tile<N>(p, sm, tile - 1);
 #pragma unroll 1
         for (int half = 1; half >= 0; half--) {
             float h[9][4], decay[8][4];
             unpack_kept<N>(h[0], sm.kept[tile & 1][tid], l8, mine);
-            if (half) {
-                run_up<N, false, PUT>(h, decay, A2, sm, 0, wc, l4, l8);
-                run_up<N, true, MAKE>(h, decay, A2, sm, 8, wc, l4, l8);
-            } else {
-                run_up<N, true, GET>(h, decay, A2, sm, 0, wc, l4, l8);
-            }
+            if (half) run_up<N, false>(h, decay, A2, sm, 0, wc, l4, l8);
+            run_up<N, true>(h, decay, A2, sm, half * 8, wc, l4, l8);
             run_down<N>(g, h, decay, A2, sm, half * 8, warp, wc, l4, l8);
         }
         __syncthreads();
     }
-    if (thread_anew() >= NT / 2) close_tile<N, false>(p, sm, 0);
+    close_tile<N>(p, sm, 0);
 
     // 3. sums over time
     close_item<N>(p, sm, g);
@@ -540,11 +463,8 @@ extern "C" mba_status selective_scan_bwd_twins_cuda(const mba_call *c)
     scan_operands<bf16> p = scan_bwd_operands_of<bf16>(c, c->plan->launch[main].grid[0], TILE_CHANNELS);
     p.kept = (bf16 *)c->in[KEPT_IN];                          // read only
     p.ys   = (bf16 *)c->in[YS_IN];
-    p.eights    = eights_of(p);
-    p.eights_bc = in_eights(p.B) && in_eights(p.C);
     if (p.pieces > 1) MBA_TRY(scan_carries_back(c, &k, &p));
-    const size_t smem = p.N == 16 ? sizeof(bwd_twins_smem<16>) : sizeof(bwd_twins_smem<8>);
-    mba_assert(k == main && smem <= c->plan->launch[k].smem_bytes);
+    mba_assert(k == main && (p.N == 16 ? sizeof(bwd_twins_smem<16>) : sizeof(bwd_twins_smem<8>)) <= c->plan->launch[k].smem_bytes);
     auto *kernel = p.N == 16 ? scan_bwd_twins<16> : scan_bwd_twins<8>;
     MBA_KERNEL(c, k, kernel, p);
     return scan_sums(c, k + 1, p);

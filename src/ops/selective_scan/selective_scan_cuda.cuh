@@ -231,28 +231,17 @@ static __device__ __forceinline__ void write8(bf16 *to, const float (&v)[8], boo
     }
 }
 
-static __device__ __forceinline__ void add8(float (&v)[8], const bf16 *at, int second)
+/* In fp32, in shared memory. */
+static __device__ __forceinline__ void read8(float (&v)[8], const float4 *at)
 {
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        float old[4];
-        values(old, read4_global(at + half * second));
-#pragma unroll
-        for (int e = 0; e < 4; e++) v[4 * half + e] += old[e];
-    }
-}
-
-/* In fp32, in shared memory; `apart`: the second four lie elsewhere. */
-static __device__ __forceinline__ void read8(float (&v)[8], const float4 *at, int apart = 1)
-{
-    const float4 a = at[0], b = at[apart];
+    const float4 a = at[0], b = at[1];
     v[0] = a.x; v[1] = a.y; v[2] = a.z; v[3] = a.w; v[4] = b.x; v[5] = b.y; v[6] = b.z; v[7] = b.w;
 }
 
-static __device__ __forceinline__ void put8(float4 *at, const float (&v)[8], int apart = 1)
+static __device__ __forceinline__ void put8(float4 *at, const float (&v)[8])
 {
     at[0]     = make_float4(v[0], v[1], v[2], v[3]);
-    at[apart] = make_float4(v[4], v[5], v[6], v[7]);
+    at[1] = make_float4(v[4], v[5], v[6], v[7]);
 }
 
 /* Half a unit of tf32 added, for operands of tensor cores alone: those drop the 13 bits behind. cvt.rna takes three instructions. */

@@ -221,10 +221,11 @@ static mba_status twins_take(const mba_node *n, const mba_machine *m, bool back)
 }
 
 /* How long blocks take for a tile where so many are together on an SM, in us of an H200, and the pass that finds what
- * pieces leave behind, as a part of that. Forward: reckoned from its instructions (selective_scan.md). Backward, 16
- * states: measured with 2 and 3 together and with carries; the others reckoned. */
+ * pieces leave behind, as a part of that. Measured with 16 states: forward 1 to 4 together, backward 2 and 3, and
+ * the passes; the others reckoned. Packs take PACK_COST longer: documents are looked at. */
+#define PACK_COST 1.08
 typedef struct pace { int64_t together; double us[7], carry; } pace;
-static const pace forward_pace    = { 4, { 0, 0.55, 0.8, 1.2, 1.6 }, 0.75 };
+static const pace forward_pace    = { 4, { 0, 0.75, 0.98, 1.58, 1.93 }, 0.84 };
 static const pace backward_pace   = { 3, { 0, 2.2, 2.9, 4.4 }, 0.27 };
 static const pace backward_pace_8 = { 6, { 0, 2, 2.7, 3.4, 4.3, 5.2, 6.1 }, 0.27 };
 
@@ -253,7 +254,8 @@ static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, con
             const double  main = rounds_of(items * blocks, m->sm, at);
             const int64_t before = items > d.B ? (items - d.B) * blocks : 0;       // the last piece leaves nothing
             const double  carry = before ? at->carry * rounds_of(before, m->sm, at) : 0;
-            const double  t = (main + carry) * (double)(scan_cut_of(d, items).tiles + 2);
+            const double  tiles = (double)(scan_cut_of(d, items).tiles + 2);
+            const double  t = (main + carry) * tiles * (items < d.B ? PACK_COST : 1);
             if (t < least) { least = t; best = items; }
         }
     }
@@ -317,7 +319,7 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
     const double   values = (double)(TILE * CH), elements = values * (double)N;
     mba_launch    *l = mba_plan_launch(p, twins ? "scan_bwd_twins" : "scan_bwd_tiles", MBA_MIXED, items, (int)(8 * N));
     l->grid[1]    = channel_blocks(d, CH);
-    l->regs       = N == 16 ? (twins ? 141 : 162) : twins ? 139 : 164;
+    l->regs       = N == 16 ? (twins ? 154 : 162) : 164;
     l->smem_bytes = (size_t)(4 * (TILE * (CH + 2 * (CH + 8) + 2 * (N + 8) + 2 * (CH + 4)) + N / 4 * TILE * (2 * N + 4)) + 3 * 128 * 16 + 8 * CH
                              + (6 * 128 + 8 * N) * 4 * e + 128 * 8 + 2 * 8 * N * 16 + ORIGINS_BYTES);
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
@@ -325,7 +327,7 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
     for (int i = 0; i < 4; i++) load_operand(l, n, streams[i], values);
     load_states(l, n, d, CH, BM, CM, TILE);
     if (twins) {
-        l->smem_bytes += (size_t)(N == 8 ? 8 * TILE * 16 + 512 : 8 * 128 * 16);   // N = 8: wider rows, kept states in pairs; else decays
+        l->smem_bytes += (size_t)(N == 8 ? 8 * TILE * 16 : 0);              // rows of x and dy are further apart, kept states come in pairs
         load_operand(l, n, YS_IN, values);
         load_operand(l, n, KEPT_IN, (double)(CH * N));
     } else {
@@ -333,7 +335,7 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
         mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_KEPT), (double)(CH * N * e));
     }
     mba_phase_work(l, MBA_BARRIER, 2, NULL);
-    mba_phase_work(l, MBA_SFU, (twins && N == 16 ? 1 : 1.5) * elements + 3 * values, NULL);
+    mba_phase_work(l, MBA_SFU, 1.5 * elements + 3 * values, NULL);
     mba_phase_work(l, MBA_FMA, 14 * elements + 30 * values, NULL);
     if (e == 2) mba_phase_work(l, MBA_MMA, 16 * elements, NULL);            // sums of bf16; those of tf32 are not in it
     mba_phase_work(l, MBA_SMEM, 8 * elements, NULL);

@@ -529,7 +529,7 @@ static void draw_bmm(const drawing *w)
     const int64_t t = w->t.tiles;
     draw_product(w, &(product){
         .kernel = "bmm_chunk_fwd", .plain = "bmm_chunk_fwd_fma", .grid = w->chunks * w->d.G * t * (t + 1) / 2,
-        .block = 128, .regs = w->way == SSD_PERSISTENT ? 104 : 80, .stages = 2,
+        .block = 128, .regs = 80, .stages = 2,
         .smem_bytes = 4 * TILE_BYTES, .m = T, .n = T, .k = T, .trips = (double)mba_ceil(w->d.N, T),
         .left = MBA_ARG_IN(CM),
         .left_bytes = T * T * w->e, .right = MBA_ARG_IN(BM), .right_bytes = T * T * w->e,

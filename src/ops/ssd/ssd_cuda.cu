@@ -45,7 +45,7 @@ template <typename T> static mba_status bwd_fma(const mba_call *c)
     MBA_KERNEL(c, 11, (bmm_chunk_bwd_fma<true, plain_task>), a);
     MBA_KERNEL(c, 12, (chunk_scan_bwd_ddacs_stable<false, plain_task>), a, 0);
     MBA_KERNEL(c, 13, (chunk_cumsum_bwd<false, plain_task>), a, 0);
-    MBA_KERNEL(c, 14, (ssd_sum_parts<false, plain_task>), a, (unsigned)c->plan->launch[14].grid[0]);
+    MBA_KERNEL(c, 14, (ssd_sum_parts<false, plain_task>), a, 0);
     return MBA_OK;
 }
 

@@ -21,14 +21,14 @@
  *
  * kernel     ssd_bwd_slow    blocks take 128 positions of a group after another, a thread per n, heads beyond the range
  *            in turn; none: leaves
- * launch     grid min(B K/2 G, SMs), block 128, dynamic smem 64 KB
+ * launch     grid min(B K/2 G, 2 SMs), block 128, dynamic smem 64 KB
  * kernel     ssd_bwd_bc      persistent; one producer thread, two warps for <H1, G1>, two warpgroups of 240 registers;
  *            a ring of two stages that goes on from block to block
  * launch     grid min(B K/2 G, SMs), block 384, dynamic smem 227 KB
  * moves      per pair and head: x, dy 32 KB, H1, G1 32 KB; tensor 2 x 1024 cycles
  * kernel     ssd_finish      128 positions x 32 heads per block: ddt, and parts of dA_log, ddt_bias
  * kernel     ssd_sums        8 columns per block, 32 threads each; parts in order
- * resources  sm_90a, CUDA 13.0: 168 registers (ssd_bwd_bc), no spill
+ * resources  sm_90a, CUDA 13.0: 168 registers (ssd_bwd_bc), 250 (ssd_bwd_slow), no spill
  * measured   ssd.md; the prototype of ssd_bwd_bc, without q and row: 148 us at 1.3b 4 x 4096, 79 % of DRAM
  * order      fixed: heads ascend, positions in turn, partial sums in order */
 #ifndef MBA_SSD_FUSED_BC_CUH
@@ -185,7 +185,7 @@ static __device__ __forceinline__ bool any_slow(const fused_task &a)
     return __syncthreads_or(any);
 }
 
-static __global__ void __launch_bounds__(PAIR) ssd_bwd_slow(const __grid_constant__ fused_task a)
+static __global__ void __launch_bounds__(PAIR, 1) ssd_bwd_slow(const __grid_constant__ fused_task a)
 {
     MBA_DYNAMIC_SMEM(smem);
     __shared__ slow_steps s;
@@ -507,7 +507,7 @@ template <int I, bool DOCS> struct bc_rows {
         by_state(dB, f, t.g);
         wgmma_commit();
         if (!DOCS && I == 0) {
-            fragments d;                               // scaled while the product goes on: chunk 1 has no registers for it
+            fragments d;                               // scaled under the product: chunk 1 has no registers for it
             scaled(d, t.dy[0], e_of(s, r), e_of(s, r8));
             wait_x(0, s, phase);
             wgmma_fence();
@@ -551,8 +551,8 @@ template <int I, bool DOCS> struct bc_rows {
         }
         return u;
     }
-    /* The same for a diagonal block of 64 x 64, on and below the diagonal alone: above it the products of two pivots may
-     * overflow, and zero times infinity is not zero. Warp w has rows 16 w + g (and + 8), numbers 8 i .. of columns
+    /* The same for a diagonal block of 64 x 64, on and below the diagonal alone: above it the products of two pivots
+     * may overflow, and zero times infinity is not zero. Warp w has rows 16 w + g (and + 8), numbers 8 i .. of columns
      * 16 i + 2 t .. */
     __device__ __forceinline__ float2 lower_dot(const float (&sums)[32], const void *tile) const
     {

@@ -239,7 +239,7 @@ static __device__ __forceinline__ void pairs_tile(const tensor_task &a, unsigned
 }
 
 template <bool STAYS>
-__global__ void __launch_bounds__(128) bmm_chunk_fwd(const __grid_constant__ tensor_task a, unsigned tiles)
+__global__ void __launch_bounds__(128, 6) bmm_chunk_fwd(const __grid_constant__ tensor_task a, unsigned tiles)
 {
     for_tiles<STAYS>(tiles, [&](unsigned tile) { pairs_tile(a, tile); });
 }

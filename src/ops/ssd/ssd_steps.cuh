@@ -253,12 +253,12 @@ template <typename A> static __device__ __forceinline__ void cumsum_bwd(const A 
     a.dpar[((int64_t)a.B * a.K + chunk) * a.H + e.h] = dbias;
 }
 
-/* A third of the tiles each: the gradient of A_log, of dt_bias, of D; 32 columns, eight threads for each. */
-template <typename A> static __device__ __forceinline__ void sum_parts(const A &a, unsigned tile, unsigned tiles)
+/* In turn the gradient of A_log, of dt_bias, of D; 32 columns, eight threads for each. */
+template <typename A> static __device__ __forceinline__ void sum_parts(const A &a, unsigned tile)
 {
     __shared__ double part[8][32];
-    const int     x = threadIdx.x % 32, y = threadIdx.x / 32, what = (int)(tile / (tiles / 3));
-    const int64_t col = (int64_t)(tile % (tiles / 3)) * 32 + x, chunks = (int64_t)a.B * a.K;
+    const int     x = threadIdx.x % 32, y = threadIdx.x / 32, what = (int)(tile % 3);
+    const int64_t col = (int64_t)(tile / 3) * 32 + x, chunks = (int64_t)a.B * a.K;
     const int64_t cols = what == 2 && a.skip_cols > 1 ? (int64_t)a.H * a.P : a.H;
     const int64_t parts = what < 2 ? chunks : chunks * a.xtiles * (a.skip_cols > 1 ? 1 : a.ptiles);
     const float  *from = what < 2 ? a.dpar + what * chunks * a.H : a.dD;
@@ -303,7 +303,7 @@ __global__ void __launch_bounds__(256, 1) chunk_cumsum_bwd(const __grid_constant
 template <bool STAYS, typename A>
 __global__ void __launch_bounds__(256) ssd_sum_parts(const __grid_constant__ A a, unsigned tiles)
 {
-    for_tiles<STAYS>(tiles, [&](unsigned tile) { sum_parts(a, tile, tiles); });
+    for_tiles<STAYS>(tiles, [&](unsigned tile) { sum_parts(a, tile); });
 }
 
 #endif

@@ -82,18 +82,22 @@ static __device__ __forceinline__ int digit(unsigned &i, int n)
     return (int)d;
 }
 
-/* f for the tiles of a block: its own, or, where blocks stay (STAYS), every gridDim-th from there on. A tile may use
- * shared memory as if it were the only one. */
+/* f for the tiles of a block: its own, or, where blocks stay (STAYS), one of every gridDim tiles. Which one moves on by
+ * one from round to round: causal tiles differ in work with a period, and a grid that is a multiple of it would give
+ * some blocks the long ones always. A tile may use shared memory as if it were the only one. */
 template <bool STAYS, typename F> static __device__ __forceinline__ void for_tiles(unsigned tiles, const F &f)
 {
     if constexpr (STAYS) {
-        __shared__ unsigned next;                      // beside the sums of a tile there is no register for it
-        if (threadIdx.x == 0) next = blockIdx.x;
+        __shared__ unsigned round, next;               // beside the sums of a tile there are no registers for them
+        if (threadIdx.x == 0) round = 0, next = blockIdx.x;
         __syncthreads();
         while (next < tiles) {
             f(next);
             __syncthreads();
-            if (threadIdx.x == 0) next += gridDim.x;
+            if (threadIdx.x == 0) {
+                round++;
+                next = round * gridDim.x + (blockIdx.x + round) % gridDim.x;
+            }
             __syncthreads();
         }
     } else {
