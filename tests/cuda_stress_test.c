@@ -172,6 +172,7 @@ static void *keep_busy(void *p)
     while (!atomic_load(&l->stop) && !mba_kernels_forward(l->j.plan, &l->j.a, own_stream)
            && !mba_kernels_backward(l->j.plan, &l->j.a, own_stream))
         atomic_fetch_add(&l->runs, 1);
+    if (!atomic_load(&l->stop)) printf("the other stream ended early: %s\n", mba_kernels_error());
     return NULL;
 }
 
