@@ -123,6 +123,7 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "train --model mamba2-130m --set heads=5 --dry-run", "heads" },
         { "train --model mamba2-130m --set colour=5 --dry-run", "colour" },
         { "train --model mamba2-130m --recompute never --dry-run", "auto, on, off or states" },
+        { "train --model mamba2-130m --op ssd_bvd=chunked --dry-run", "no operator 'ssd_bvd'" },
         { "train --model mamba2-130m stray", "'stray' is not expected" },
         { "train --model mambavision-t --length 3 --dry-run", "--batch and --image" },
         { "train --model mambavision-t --set depths=1:2 --dry-run", "stage 2" },

@@ -242,6 +242,20 @@ static void the_gate_exits_with_1(void **state)
     says(run("diff '%s/base.db' '%s/slow.db' --csv", scratch_dir, scratch_dir), 0, "what,name,phase,a_ms,b_ms,ratio");
 }
 
+/* A program that is not ours has no unwatched step: its kernels and copies are judged. Without any step nothing passes. */
+static void the_gate_judges_some_step(void **state)
+{
+    sqlite3 *db;
+    (void)state;
+    says(run("diff tests/data/stores/h200_mamba2.db tests/data/stores/h200_peer.db --gate 3%% 2>&1"), 1,
+         "the first is 'kernels and copies'");
+    make_slow(scratch("stepless.db"), 10);
+    assert_int_equal(sqlite3_open(scratch("stepless.db"), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "DELETE FROM event; DELETE FROM step", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    says(run("diff '%s/a.db' '%s/stepless.db' --gate 3%% 2>&1", scratch_dir, scratch_dir), 1, "no step that both");
+}
+
 /* ---- what goes wrong ---- */
 
 static void misuse_is_told(void **state)
@@ -253,6 +267,7 @@ static void misuse_is_told(void **state)
     says(run("show '%s/none.db' 2>&1", scratch_dir), 1, "cannot read the store");
     says(run("show docs/architecture.md 2>&1"), 1, "not a database");
     says(run("export '%s/a.db' 2>&1", scratch_dir), 2, "export as what?");
+    says(run("report '%s/a.db' --csv 2>&1", scratch_dir), 2, "--csv of which figure?");
     says(run("diff '%s/a.db' 2>&1", scratch_dir), 2, "two stores");
     says(run("diff '%s/a.db' '%s/a.db' --gate much 2>&1", scratch_dir, scratch_dir), 2, "--gate much");
     says(run("profile " SMALL " --out docs/architecture.md 2>&1"), 2, "exists and is not a store");
@@ -309,6 +324,7 @@ int main(void)
         cmocka_unit_test(counters_are_there_or_the_way_to_them),
             cmocka_unit_test(a_small_store_says_the_same_of_a_step),
         cmocka_unit_test(the_documentation_has_every_column), cmocka_unit_test(the_gate_exits_with_1),
+        cmocka_unit_test(the_gate_judges_some_step),
             cmocka_unit_test(misuse_is_told),
         cmocka_unit_test(killed_runs_leave_readable_stores),
     };

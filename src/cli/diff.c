@@ -1,4 +1,5 @@
 /* diff.c -- `mambascope diff A.db B.db`: two stores side by side; --gate fails where B is slower. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ enum { ROWS_OF_TEXT = 16 };
 static const mba_column columns[] = {
     { "what", "what", NULL }, { "name", "name", NULL }, { "phase", "phase", NULL }, { "a_ms", "A, ms/step", "%.3f" },
     { "b_ms", "B, ms/step", "%.3f" },
-    { "ratio", "B / A", "%.3f" }, { "spread_ms", "spread", "%.3f" }, { "a_launches", "launches A", "%.0f" },
+    { "ratio", "B / A", "%.3f" }, { "spread_ms", "spread, ms", "%.3f" }, { "a_launches", "launches A", "%.0f" },
     { "b_launches", "B", "%.0f" },
     { "verdict", "", NULL }, { 0 } };
 
@@ -78,10 +79,15 @@ static void warn(mba_analysis *const *a)
 
 static mba_status judged(const mba_diff_row *row, int64_t n, double gate)
 {
-    int64_t     slower = 0;
+    int64_t     slower = 0, steps = 0;
     const char *first = "";
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
+        steps += row[i].what == MBA_DIFF_STEP && !isnan(row[i].a_s) && !isnan(row[i].b_s);
         if (row[i].slower && !slower++) first = row[i].name;
+    }
+    if (!steps)                                                     // an interrupted run must not pass for a fast one
+        return mba_fail(MBA_E_FORMAT, "there is no step that both stores have measured\nwhy: a run was interrupted, "
+                        "or watched other things\nfix: `mambascope show FILE.db steps` tells; profile again");
     if (!slower) return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
                     "%lld %s slower by more than %g %%\nwhy: the first is '%s'\nfix: make it fast again, or accept "

@@ -36,6 +36,7 @@ static mba_status to_file(mba_store *s, mba_export_fn *write, const char *path)
     if (!f) return mba_fail(MBA_E_IO, "cannot write '%s'\nfix: name a file in a folder that exists", path);
     mba_status st = write(f, s);
     if (path && (fclose(f) && st == MBA_OK)) st = mba_fail(MBA_E_IO, "cannot write '%s'\nfix: is the disk full?", path);
+    if (path && st == MBA_OK) fprintf(stderr, "wrote %s\n", path);
     return st;
 }
 
@@ -115,13 +116,16 @@ mba_status mba_command_export(int argc, char **argv)
     if (schema) return print_schema();
     if (words.n != 1) return mba_fail(MBA_E_ARG, "export which store?\nfix: mambascope export FILE.db --csv FOLDER");
     if (!csv && !json && !trace && !small && !figures && !check)
-        return mba_fail(MBA_E_ARG, "export as what?\nfix: --csv FOLDER, --json FILE, --trace FILE, --figures FOLDER or --store FILE.db");
+        return mba_fail(MBA_E_ARG, "export as what?\nfix: --csv FOLDER, "
+                        "--json FILE, --trace FILE, --figures FOLDER, --store FILE.db, or --check");
     MBA_TRY(mba_store_open(&s, words.word[0]));
     mba_status st = check ? mba_store_check(s) : MBA_OK;
+    if (st == MBA_OK && check) fprintf(stderr, "%s is sound\n", words.word[0]);
     if (st == MBA_OK && csv)   st = to_folder(s, csv);
     if (st == MBA_OK && json)  st = to_file(s, mba_export_json, strcmp(json, "-") ? json : NULL);
     if (st == MBA_OK && trace) st = to_file(s, mba_export_trace, strcmp(trace, "-") ? trace : NULL);
     if (st == MBA_OK && small) st = mba_export_store(s, small, steps);
+    if (st == MBA_OK && small) fprintf(stderr, "wrote %s\n", small);
     if (st == MBA_OK && figures) st = figures_to_folder(words.word[0], figures);
     const mba_status closed = mba_store_close(s);
     return st == MBA_OK ? closed : st;

@@ -70,7 +70,7 @@ mba_status mba_command_manual(int argc, char **argv)
         { "--list", MBA_OPT_FLAG, &list,  NULL, "instead: the names of all commands", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "manual", "[--bash]",
+    const mba_usage usage = { "manual", "[--bash|--list]",
         "Prints the man page, made from the same tables as --help; or what bash needs to complete commands and options.",
         options,
         "mambascope manual | man -l -\nmambascope manual > /usr/local/share/man/man1/mambascope.1\n"

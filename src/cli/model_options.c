@@ -1,6 +1,7 @@
 /* model_options.c -- see model_options.h. */
 #include "cli/model_options.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,12 +39,25 @@ static mba_status precision_of(mba_dtype *out, const char *text, const mba_devic
     return MBA_OK;
 }
 
+/* OP=V,..: a name that no operator has would change nothing, unnoticed. */
+static mba_status variants_of(const char **out, const char *text)
+{
+    char name[64];
+    for (const char *p = text; *p; p += strcspn(p, ","), p += *p == ',') {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(p, "=,"), p);
+        if (!mba_op_find(name))
+            return mba_fail(MBA_E_ARG, "--op %s\nwhy: no operator '%s'\nfix: mambascope list ops", text, name);
+    }
+    *out = text;
+    return MBA_OK;
+}
+
 mba_status mba_run_options_apply(const mba_model_options *m, mba_session_options *o)
 {
     MBA_TRY(device_of(&o->device, m->device));
     MBA_TRY(precision_of(&o->compute, m->precision, o->device));
     if (m->memory)    o->memory_bytes = m->memory;
-    if (m->variants)  o->variants = m->variants;
+    if (m->variants)  MBA_TRY(variants_of(&o->variants, m->variants));
     if (m->recompute) MBA_TRY(recompute_of(&o->recompute, m->recompute));
     mba_cpu_set_threads((int)m->threads);
     return MBA_OK;

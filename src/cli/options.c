@@ -67,7 +67,7 @@ static void print_names(const mba_usage *u)
 static mba_status bad_value(const mba_option *o, const char *text)
 {
     if (o->most > o->least)
-        return mba_fail(MBA_E_ARG, "%s %s\nwhy: a number between %g and %g belongs there", o->name, text, o->least, o->most);
+        return mba_fail(MBA_E_ARG, "%s %s\nwhy: a number between %.13g and %.13g belongs there", o->name, text, o->least, o->most);
     return mba_fail(MBA_E_ARG, "%s %s\nwhy: a number belongs there", o->name, text);
 }
 

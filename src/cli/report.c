@@ -59,6 +59,10 @@ mba_status mba_command_report(int argc, char **argv)
     if (help) return MBA_OK;
     for (int i = 0; list && mba_report_figure_name(i); i++) puts(mba_report_figure_name(i));
     if (list) return MBA_OK;
+    if ((svg || csv) && !figure)
+        return mba_fail(MBA_E_ARG, "%s of which figure?\nfix: --figure fig2; mambascope report --list names them",
+                        svg ? "--svg" : "--csv");
+    if (svg && csv) return mba_fail(MBA_E_ARG, "--svg or --csv\nfix: one of them");
     if (!words.n) return mba_fail(MBA_E_ARG, "a report of what?\nfix: mambascope report run.db");
     int first = (int)shown < words.n ? (int)shown : words.n;
     MBA_TRY(mba_stores_open_good(&r, words.word, words.n, &first));

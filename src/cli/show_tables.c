@@ -19,7 +19,7 @@ static void cut(mba_table *t, const char *text, int most, bool full)
 /* ---- what ran on what ---- */
 
 static const mba_column environment_columns[] = { { "key", "key", NULL }, { "text", "value", NULL },
-                                                  { "number", "number", "%.6g" }, { "unit", "unit", NULL },
+                                                  { "number", "number", "%.12g" }, { "unit", "unit", NULL },
                                                   { "how", "how", NULL }, { 0 } };
 
 static mba_status environment(mba_table *t, const mba_analysis *a, bool full)
@@ -72,7 +72,7 @@ static mba_status ceilings(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- steps ---- */
 
-static const mba_column step_columns[] = { { "what", "a step", NULL }, { "value", "value", "%.4g" },
+static const mba_column step_columns[] = { { "what", "a step", NULL }, { "value", "value", "%.6g" },
                                            { "unit", "unit", NULL }, { 0 } };
 
 static void fact(mba_table *t, const char *what, double value, const char *unit)
@@ -99,7 +99,9 @@ static mba_status energy_facts(mba_table *t, const mba_analysis *a)
 static mba_status steps(mba_table *t, const mba_analysis *a, bool full)
 {
     const mba_bounds b = mba_bounds_of(a, MBA_ALL_KERNELS);
+    char             rate[64];
     (void)full;
+    snprintf(rate, sizeof rate, "%.60s/s", *a->unit ? a->unit : "units");
     fact(t, "not watched, median", 1e3 * a->plain_s, "ms");
     fact(t, "spread (quartiles)", 1e3 * a->plain_spread_s, "ms");
     fact(t, "under the timeline", 1e3 * a->timeline_s, "ms");
@@ -108,7 +110,7 @@ static mba_status steps(mba_table *t, const mba_analysis *a, bool full)
     if (a->steps) fact(t, "gaps between them", 1e3 * a->idle_s, "ms");
     fact(t, "floor / time of all kernels", b.percent_of_floor, "%");
     fact(t, *a->unit ? a->unit : "units", a->units, "per step");
-    fact(t, "rate", a->units / a->plain_s, "units/s");
+    fact(t, "rate", a->units / a->plain_s, rate);
     return energy_facts(t, a);
 }
 
@@ -184,7 +186,7 @@ static mba_status breakdown(mba_table *t, const mba_analysis *a, bool full)
 static const mba_column operator_columns[] = {
     { "operator", "operator", NULL }, { "class", "class", NULL }, { "phase", "phase", NULL },
     { "launches", "launches", "%.0f" }, { "step_ms", "ms/step", "%.3f" },
-    { "spread_ms", "spread", "%.3f" }, { "percent", "%", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" },
+    { "spread_ms", "spread, ms", "%.3f" }, { "percent", "%", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" },
     { 0 } };
 
 static mba_status operators(mba_table *t, const mba_analysis *a, bool full)

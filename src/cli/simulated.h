@@ -50,7 +50,7 @@ char mba_simulated_grade(const mba_gpu *m);
     { "--model-set", MBA_OPT_TEXT, &(w)->model.set, "K=V,..", "fields of the model: mambascope list fields", 0, 0 }, \
     MBA_SHAPE_OPTIONS(&(w)->model.shape),                                                                            \
     { "--precision", MBA_OPT_TEXT, &(w)->model.precision, "TYPE", "bf16 (default) or fp32", 0, 0 },                  \
-    { "--recompute", MBA_OPT_TEXT, &(w)->model.recompute, "WHEN", "auto, on, off", 0, 0 },                           \
+    { "--recompute", MBA_OPT_TEXT, &(w)->model.recompute, "WHEN", "auto, on, off, states (of ssd alone)", 0, 0 },    \
     { "--op", MBA_OPT_TEXT, &(w)->model.variants, "OP=V,..", "force variants of operators", 0, 0 },                  \
     { "--threads", MBA_OPT_INT, &(w)->model.threads, "N", "threads; bits do not depend on it", 1, 4096 }
 

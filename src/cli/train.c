@@ -331,7 +331,7 @@ mba_status mba_command_train(int argc, char **argv)
         { 0 },
     };
     const mba_usage usage = { "train", "--model NAME [options]",
-        "Trains a model of text, images or graphs on the CPU. Ctrl-C finishes the step, saves and exits.", options,
+        "Trains a model of text, images or graphs, on the CPU or a GPU. Ctrl-C finishes the step, saves and exits.", options,
         "mambascope train --model mamba2-130m --batch 1 --length 1024 --dry-run\n"
         "mambascope train --model mamba2-130m --set width=256,layers=6,vocab=257 --data shards --validation 0.1 --steps 500 --out run\n"
         "mambascope train --model mambavision-t --batch 32 --data imagenet --optimizer lamb --lr 5e-3 --ema 0.9998 --steps 1000 --out run\n"

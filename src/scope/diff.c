@@ -70,10 +70,12 @@ static int by_kind_then_time(const void *x, const void *y)
     return (longest(a) < longest(b)) - (longest(a) > longest(b));
 }
 
-static void judge(mba_diff_row *r, double gate, double step_s)
+/* Of steps the unwatched one is judged; where a store has none (another program's), its kernels and copies. */
+static void judge(mba_diff_row *r, double gate, double step_s, bool unwatched)
 {
     const double grown = r->b_s - r->a_s;
-    const bool   judged = r->what == MBA_DIFF_OPERATOR || (r->what == MBA_DIFF_STEP && strstr(r->name, "watched"));
+    const bool   judged = r->what == MBA_DIFF_OPERATOR
+        || (r->what == MBA_DIFF_STEP && !strstr(r->name, "watched") == !unwatched);
     r->slower = judged && r->b_s >= LEAST_SHARE * step_s && grown > gate * r->a_s && grown > r->a_spread_s
         && grown > r->b_spread_s;
 }
@@ -86,7 +88,8 @@ mba_status mba_diff(mba_diff_row **out, int64_t *n, const mba_analysis *a, const
         free(l.row);
         return mba_fail(MBA_E_NOMEM, "no memory to compare");
     }
-    for (int64_t i = 0; i < l.n; i++) judge(&l.row[i], gate, b->busy_s);
+    const bool unwatched = !isnan(a->plain_s) && !isnan(b->plain_s);
+    for (int64_t i = 0; i < l.n; i++) judge(&l.row[i], gate, b->busy_s, unwatched);
     if (l.n) qsort(l.row, (size_t)l.n, sizeof *l.row, by_kind_then_time);
     *out = l.row;
     *n = l.n;
