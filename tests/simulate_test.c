@@ -120,8 +120,8 @@ static void operators_are_no_worse_than_written_down(void **state)
     printf("operators from plans: held out %.1f %% of %d points, fitted %.1f %% of %d; %d of %d points predicted\n",
            held.mape, held.points, fitted.mape, fitted.points, said, d->n);
     assert_int_equal(said, d->n);
-    assert_true(held.mape < 33 && held.log_correlation > 0.96);
-    assert_true(fitted.mape < 18 && fitted.log_correlation > 0.99);
+    assert_true(held.mape < 26 && held.log_correlation > 0.975);
+    assert_true(fitted.mape < 16 && fitted.log_correlation > 0.99);
     mba_measured_destroy(d);
 }
 
