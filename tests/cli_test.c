@@ -116,6 +116,7 @@ static void misuse_is_told_and_exits_with_2(void **state)
     (void)state;
     static const struct { const char *args, *words; } table[] = {
         { "", "usage" },                                  { "dance", "no command 'dance'" },
+        { "profile", "profile what?" },
         { "train", "no model" },                          { "train --model nobody", "no model 'nobody'" },
         { "train --model mamba-130m --batch 0", "--batch 0" }, { "train --model mamba-130m --batch x", "--batch x" },
         { "train --model mamba-130m --lengthy 3", "no option --lengthy" },

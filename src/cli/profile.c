@@ -66,7 +66,7 @@ static mba_status profile_foreign(const profile_options *o)
 
 mba_status mba_command_profile(int argc, char **argv)
 {
-    profile_options o = { .model = { .name = "mamba2-130m" }, .out = "run.db" };
+    profile_options o = { .out = "run.db" };
     char            command[4096];
     bool            help;
     const mba_option options[] = {
@@ -116,6 +116,9 @@ mba_status mba_command_profile(int argc, char **argv)
     if (ours < argc)
         return mba_fail(MBA_E_ARG,
                         "profile what?\nwhy: nothing stands behind --\nfix: mambascope profile [options] -- CMD");
+    if (!o.model.name)
+        return mba_fail(MBA_E_ARG, "profile what?\nwhy: no model is named\nfix: --model NAME, with a name of "
+                        "`mambascope list models`, or -- CMD");
     MBA_TRY(mba_profile_model(&o.model, &o.collect, o.out, NULL, NULL));
     return tell(o.out);
 }

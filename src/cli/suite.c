@@ -385,6 +385,16 @@ static mba_status make_named(suite *u)
     return mba_fail(MBA_E_ARG, "no part '%s'", u->make);
 }
 
+/* Parts that were made elsewhere need no GPU here; those that are missing do. */
+static mba_status find_device(const suite *u)
+{
+    bool missing = false;
+    for (int i = 0; i < u->n; i++) missing |= u->wanted[i] && !u->done[i];
+    if (!missing || strncmp(u->o.device, "cuda", 4) || has_gpu()) return MBA_OK;
+    return mba_fail(MBA_E_UNSUPPORTED, "no GPU here for the parts that are missing in '%s'\nwhy: `mambascope doctor` "
+                    "says more\nfix: --device cpu, or make them where there is one and --resume here", u->out);
+}
+
 static mba_status run_suite(suite *u)
 {
     const struct sigaction act = { .sa_handler = on_signal };
@@ -393,6 +403,7 @@ static mba_status run_suite(suite *u)
     MBA_TRY(lock_folder(&lock, u));
     mba_status st = MBA_OK;
     for (int i = 0; i < u->n && st == MBA_OK; i++) st = look_at(u, i);
+    if (st == MBA_OK) st = find_device(u);
     if (st == MBA_OK) {
         sweep(u, ".suite.json.");
         sweep(u, ".report.html.");
