@@ -18,7 +18,7 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 
 static const mba_device *gpu(void)
 {
-    const mba_device *d;
+    const mba_device *d = NULL;
     if (!getenv("MBA_TEST_STRESS") || mba_device_cuda(&d, 0) != MBA_OK) skip();
     alarm(DIES_AFTER_S);                              // a hang ends the test
     return d;
