@@ -4,9 +4,9 @@ or the library is missing, as ctest wants it of a skipped test.
 The library runs fp32 on host pointers as it runs on a GPU's, so all but the launches is proved here."""
 import sys
 import types
-import unittest
 
 try:
+    import unittest                      # not in Debian's python3-minimal
     import torch
     import mambascope_torch as mt
     mt.library()
