@@ -2,6 +2,10 @@
 #include <string.h>
 
 #include "ops/ssd/ssd_fused_bc.cuh"
+#include "ops/ssd/ssd_fused_prep.cuh"
+#include "ops/ssd/ssd_fused_scan.cuh"
+#include "ops/ssd/ssd_fused_slow.cuh"
+#include "ops/ssd/ssd_fused_sums.cuh"
 
 static void set_reach(fused_task &a, void *at)
 {

@@ -5,7 +5,8 @@
 #ifndef MBA_SSD_LAUNCH_CUH
 #define MBA_SSD_LAUNCH_CUH
 
-#include "ops/ssd/ssd_mma.cuh"
+#include "ops/ssd/ssd_mma_grads.cuh"
+#include "ops/ssd/ssd_mma_scan.cuh"
 #include "ops/ssd/ssd_steps.cuh"
 
 template <typename A> static void set_scratch(A &a, const mba_call *c, const ssd_cut &t, bool backward)

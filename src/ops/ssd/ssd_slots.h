@@ -93,6 +93,8 @@ bool       ssd_in_pieces(const mba_node *n);      /* rows of bf16 activations be
 
 mba_launch_fn ssd_chunked_cuda, ssd_fma_cuda, ssd_persistent_cuda, ssd_bc_fused_cuda;
 mba_launch_fn ssd_bwd_chunked_cuda, ssd_bwd_fma_cuda, ssd_bwd_persistent_cuda, ssd_bwd_bc_fused_cuda;
+mba_plan_fn   ssd_chunked_plan, ssd_fma_plan, ssd_persistent_plan, ssd_bc_fused_plan;     /* ssd_plan.c */
+mba_plan_fn   ssd_bwd_chunked_plan, ssd_bwd_fma_plan, ssd_bwd_persistent_plan, ssd_bwd_bc_fused_plan;
 
 /* ---- CUDA: `fused` (ssd_fused.c, ssd_fused.cuh) ----
  *

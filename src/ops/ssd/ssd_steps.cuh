@@ -12,7 +12,7 @@
  * kernel     chunk_scan_bwd_ddacs_stable   one warp per (sequence, chunk, head): prefix and suffix sums
  * kernel     chunk_cumsum_bwd              as chunk_cumsum_fwd; sums of parameters per chunk
  * kernel     ssd_sum_parts                 32 columns per block; parts in order
- * resources  sm_90a, CUDA 13.0: 32 to 109 registers (the plans in ssd.c say which), no spill
+ * resources  sm_90a, CUDA 13.0: 32 to 109 registers (the plans in ssd_plan.c say which), no spill
  * measured   none yet
  * order      fixed: two runs give the same bits */
 #ifndef MBA_SSD_STEPS_CUH

@@ -1,0 +1,242 @@
+/* ssd_fused_items.cuh -- what a block of the walks of `fused` takes, in which order, and how it comes: items or pieces
+ * of them, the ring in shared memory, and the thread that fills it. */
+#ifndef MBA_SSD_FUSED_ITEMS_CUH
+#define MBA_SSD_FUSED_ITEMS_CUH
+
+#include "ops/ssd/ssd_fused.cuh"
+
+/* y or dx (and states of pairs: reverse always); what a segment adds to the state; states of pairs alone. */
+enum scan_what { SCAN_OUT, SCAN_KEEP, SCAN_LOCAL, SCAN_SAVE };
+static __device__ constexpr bool has_output(int what) { return what == SCAN_OUT || what == SCAN_KEEP; }
+static __device__ constexpr bool saves_states(int what, bool rev)
+{
+    return rev || what == SCAN_SAVE || what == SCAN_KEEP;
+}
+enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
+
+/* k: C (reverse B), of the state term; u: B (reverse C), of the update; x: x (reverse dy); y: y (reverse dx);
+ * other: reverse x. */
+struct scan_maps { CUtensorMap k, u, cb, x, y, other; };
+
+/* As ssd_cuts has it. */
+struct scan_cuts {
+    int      hands;                                    /* states go from block to block; else a launch makes them */
+    int      at[SSD_BLOCKS_MAX + 1];                   /* where the range of a block begins, in the row of all chunks */
+    int      part_at[SSD_PARTS_MAX], part_end[SSD_PARTS_MAX];       /* pieces whose states a launch makes */
+    uint16_t part[SSD_BLOCKS_MAX + 1];                 /* the first one of a block of that launch */
+    uint16_t fold_from[SSD_BLOCKS_MAX + 1], fold_to[SSD_BLOCKS_MAX + 1];     /* the states that a range begins with */
+    uint16_t before[SSD_BLOCKS_MAX + 1];               /* pieces of that item before it */
+};
+
+/* A sequence or a segment of one, of two heads. Cut items: seg is how many pieces come before; the state is folded (or
+ * taken over) from the numbers in [from, to), and left under `leave` if that is not negative. */
+struct scan_item { int b, pair, seg, c0, chunks, from, to, leave, last; };
+
+struct scan_stage {                                    /* one chunk, 58 KB; every tile 1 KB aligned */
+    unsigned char k[2 * TILE_BYTES], u[2 * TILE_BYTES], cb[TILE_BYTES], x[HEADS][TILE_BYTES];
+    float         rec[HEADS][256];
+};
+enum { STAGES = 3, SLOW_STAGES = 2 };
+struct scan_smem {
+    scan_stage    st[STAGES];                          /* slow items: in the last C B^T of heads with decays */
+    unsigned char y[HEADS][2][TILE_BYTES];             /* on the way out; reverse: first x on its way in */
+    float         src[HEADS][2][4][FQ];                /* reverse: parts of four warps */
+    float2        skip[HEADS][128];                    /* reverse: dD of a thread's rows */
+    uint64_t      full[2][STAGES], empty[2][STAGES];   /* of the items in range, of the slow ones */
+    uint64_t      came[HEADS][2];
+    uint32_t      slow[ITEM_WORDS];                    /* which items of this block hold a slow chunk */
+    int           any;                                 /* some do */
+    struct { volatile int n, b, head, last; } kept[4 * HEADS];     /* cut items, of a warp: registers are short there */
+    float2        D[HEADS * 128];                      /* cut items: of a thread's rows p and p + 8 */
+    volatile int  now, b, pair, c0, to;                /* cut items, of the producer: it has few registers */
+};
+static_assert(sizeof(scan_smem) + 1024 <= SSD_SCAN_SMEM, "the plan asks for less");
+static_assert(sizeof(scan_stage) >= HEADS * TILE_BYTES, "room for C B^T of slow items");
+template <bool SLOW> static __device__ __forceinline__ int next_stage(int s)
+{
+    return s + 1 == (SLOW ? SLOW_STAGES : STAGES) ? 0 : s + 1;
+}
+
+static __device__ __forceinline__ int item_at(int n) { return (int)(blockIdx.x + n * gridDim.x); }   /* of this block */
+
+static __device__ __forceinline__ scan_item item_of(const fused_task &a, int item)
+{
+    unsigned  z = (unsigned)item;
+    scan_item i = {};
+    i.pair   = digit(z, a.H / HEADS);
+    i.seg    = digit(z, a.segments);
+    i.b      = (int)z;
+    i.c0     = i.seg * a.per_segment;
+    i.chunks = min(a.per_segment, a.K - i.c0);
+    return i;
+}
+
+/* A number that the compiler takes for another each time: so that nothing made of it is kept in registers all the way
+ * through a walk. */
+static __device__ __forceinline__ int anew(int v)
+{
+    asm volatile("" : "+r"(v));
+    return v;
+}
+
+/* A piece of an item, from `begin` to `end` in the row. */
+static __device__ __forceinline__ scan_item cut_piece(const fused_task &a, int item, int begin, int end, bool rev)
+{
+    const int K = anew(a.K), pairs = anew(a.H / HEADS), from = begin - item * K, to = end - item * K;
+    scan_item i = {};
+    i.pair   = item % pairs;
+    i.b      = item / pairs;
+    i.c0     = rev ? K - to : from;
+    i.chunks = to - from;
+    i.leave  = -1;
+    i.last   = to == K;
+    return i;
+}
+
+/* Piece n of this block, from the last to the first: what another block continues comes before what continues
+ * another's. */
+template <bool REV, int WHAT>
+static __device__ __forceinline__ scan_item cut_item(const fused_task &a, const scan_cuts &r, int n)
+{
+    const int k = anew((int)blockIdx.x), K = anew(a.K);
+    if (WHAT == SCAN_LOCAL) {
+        const int state = r.part[k] + n, begin = r.part_at[state];
+        scan_item i = cut_piece(a, begin / K, begin, r.part_end[state], REV);
+        i.leave = state;
+        return i;
+    }
+    const int begin = r.at[k], end = r.at[k + 1], item = (end - 1) / K - n;
+    scan_item i = cut_piece(a, item, max(begin, item * K), min(end, (item + 1) * K), REV);
+    if (begin > item * K) {
+        i.seg  = r.before[k];
+        i.from = r.hands ? k - 1 : r.fold_from[k];
+        i.to   = r.hands ? k : r.fold_to[k];
+    }
+    if (r.hands && !i.last) i.leave = k;
+    return i;
+}
+template <int WHAT> static __device__ __forceinline__ int cut_items(const fused_task &a, const scan_cuts &r)
+{
+    const int k = anew((int)blockIdx.x), K = anew(a.K);
+    return WHAT == SCAN_LOCAL ? r.part[k + 1] - r.part[k] : (r.at[k + 1] - 1) / K - r.at[k] / K + 1;
+}
+
+/* Item n of this block; whether there is one. */
+template <bool REV, int WHAT, bool CUT>
+static __device__ __forceinline__ scan_item item_no(const fused_task &a, const scan_cuts *r, int n)
+{
+    return CUT ? cut_item<REV, WHAT>(a, *r, n) : item_of(a, item_at(n));
+}
+template <int WHAT, bool CUT>
+static __device__ __forceinline__ bool has_item(const fused_task &a, const scan_cuts *r, int n)
+{
+    return CUT ? n < cut_items<WHAT>(a, *r) : item_at(n) < a.items;
+}
+
+#if MBA_HOPPER || !defined(__CUDA_ARCH__)
+
+static __device__ __forceinline__ int64_t record_at(const fused_task &a, int b, int h, int c)
+{
+    return (((int64_t)b * a.H + h) * a.K + c) * REC;
+}
+/* The same; 32 bits hold the rows (check_fused). */
+static __device__ __forceinline__ int64_t record_no(const fused_task &a, int b, int h, int c)
+{
+    return (int64_t)((unsigned)(b * a.H + h) * (unsigned)a.K + (unsigned)c) * REC;
+}
+
+/* Pieces that hand states on within a launch must be of one kind, else blocks could wait for each other: there the
+ * whole item counts. */
+template <bool REV, int WHAT, bool CUT>
+static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task &a, const scan_cuts *r)
+{
+    const float *rec = REV ? a.rec_rev : a.rec;
+    bool         any = false;
+    for (int n = 0; has_item<WHAT, CUT>(a, r, n); n++) {
+        scan_item i = item_no<REV, WHAT, CUT>(a, r, n);
+        if (CUT && r->hands) i.c0 = 0, i.chunks = a.K;
+        for (int e = (int)threadIdx.x; e < HEADS * i.chunks; e += (int)blockDim.x) {
+            const int h = i.pair * HEADS + e / i.chunks, c = i.c0 + e % i.chunks;
+            if ((int)rec[record_at(a, i.b, h, c) + REC_FLAGS] & IS_SLOW) {
+                atomicOr(&sm.slow[n >> 5], 1u << (n & 31));
+                any = true;
+            }
+        }
+    }
+    any = __syncthreads_or(any);
+    sm.any = any;                                      // kept in a register, it would be one too many
+    __syncthreads();
+}
+
+/* Whether a pass walks item n of its block: first those in range, then those with a slow chunk. Nobody wants what the
+ * last segment (reverse: the first) adds. */
+template <bool REV, int WHAT, bool SLOW, bool CUT>
+static __device__ __forceinline__ bool walks(const scan_smem &sm, const fused_task &a, int n)
+{
+    if (!CUT && WHAT == SCAN_LOCAL && item_of(a, item_at(n)).seg == (REV ? 0 : a.segments - 1)) return false;
+    return (bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW;
+}
+
+/* The copies of chunk c into stage s. */
+template <bool REV, int WHAT, bool SLOW, bool CUT>
+static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s, int b,
+                                            int pair, int c)
+{
+    const float   *rec = REV ? a.rec_rev : a.rec;
+    const int      g = pair * HEADS / a.J;
+    const uint32_t bar = smem_address(&sm.full[SLOW][s]);
+    scan_stage    &t = sm.st[s];
+    mbar_expect(bar, (has_output(WHAT) ? 5 : 2) * TILE_BYTES + HEADS * (TILE_BYTES + REC * 4));
+    for (int h = 0; h < HEADS; h++) {
+        const int head = pair * HEADS + h;
+        tma_load3(smem_address(t.x[h]), &maps.x, bar, head * FP, c * FQ, b);
+        const int64_t record = CUT ? record_no(a, b, head, c) : record_at(a, b, head, c);
+        bulk_load(smem_address(t.rec[h]), rec + record, REC * 4, bar);
+    }
+    if (has_output(WHAT)) {
+        for (int j = 0; j < 2; j++)
+            tma_load3(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g * FN + 64 * j, c * FQ, b);
+        tma_load3(smem_address(t.cb), &maps.cb, bar, 0, 0, (b * a.K + c) * a.G + g);
+    }
+    for (int j = 0; j < 2; j++)
+        tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, b);
+}
+
+/* One thread feeds the ring; at the end it waits until all of it is read. Cut items: what it works on is in shared
+ * memory, as it has few registers. */
+template <bool REV, int WHAT, bool SLOW, bool CUT>
+static __device__ __forceinline__ void scan_produce(scan_smem &sm, const fused_task &a, const scan_maps &maps,
+                                                    const scan_cuts *r)
+{
+    int s = 0, ph = 1;                                 // the first pass over the ring finds it empty
+    for (int n = 0; has_item<WHAT, CUT>(a, r, n); n++) {
+        if (walks<REV, WHAT, SLOW, CUT>(sm, a, n)) {
+            const scan_item it = item_no<REV, WHAT, CUT>(a, r, n);
+            if (CUT) {
+                sm.b    = it.b;
+                sm.pair = it.pair;
+                sm.to   = it.chunks;
+                sm.c0   = it.c0;
+                sm.now  = n;
+            }
+            for (int i = 0; i < (CUT ? sm.to : it.chunks); i++) {
+                const int chunks = CUT ? sm.to : it.chunks, c0 = CUT ? sm.c0 : it.c0;
+                mbar_wait(smem_address(&sm.empty[SLOW][s]), ph);
+                feed<REV, WHAT, SLOW, CUT>(sm, a, maps, s, CUT ? sm.b : it.b, CUT ? sm.pair : it.pair,
+                                           REV ? c0 + chunks - 1 - i : c0 + i);
+                s = next_stage<SLOW>(s);
+                ph ^= s == 0;
+            }
+            if (CUT) n = sm.now;
+        }
+    }
+    for (int i = 0; !SLOW && i < STAGES; i++) {
+        mbar_wait(smem_address(&sm.empty[SLOW][s]), ph);
+        s = next_stage<SLOW>(s);
+        ph ^= s == 0;
+    }
+}
+
+#endif
+
+#endif

@@ -1,0 +1,672 @@
+/* ssd_fused_scan.cuh -- the walks of `fused`: the state in registers, y forwards, dx backwards (ssd_fused.cuh).
+ *
+ * kernel     ssd_scan, ssd_scan_rev    persistent; item = (sequence, segment, two heads of a group); one producer
+ *            thread, two warpgroups of 240 registers, one head each; ring of three stages of 58 KB by TMA
+ * launch     grid min(items, SMs), block 384, dynamic smem 217 KB; items with a slow chunk after the others
+ * moves      per chunk and two heads: x 16 KB, C, B, C B^T 40 KB (from L2), y 16 KB; tensor 2 x 640 cycles
+ * takes      bf16, P 64, N 128, H/G even, rows at multiples of 16 bytes
+ * resources  sm_90a, CUDA 13.0: 168 registers, no spill
+ * measured   ssd.md
+ * kernel     ssd_scan_cut, ssd_scan_rev_cut    the same walks; a block takes a range of the row of all chunks
+ *            (ssd_cuts.c), a list of pieces of items; states go from block to block where items are many
+ * order      fixed: chunks in turn, states folded in order; no atomics on floats. Only a cut walk waits for another
+ *            block: for a state which that one makes before all else (await() gives up after seconds) */
+#ifndef MBA_SSD_FUSED_SCAN_CUH
+#define MBA_SSD_FUSED_SCAN_CUH
+
+#include "ops/ssd/ssd_fused_items.cuh"
+
+#if MBA_HOPPER || !defined(__CUDA_ARCH__)
+
+/* A consumer warpgroup: the head it walks, its state, and what is on its way. Loads from shared memory queue behind the
+ * products a warp has issued, and the compiler likes to pull their first use up between those: every load is placed by
+ * hand, and pin() keeps its use below the point where it is wanted. */
+template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
+    typedef uint32_t fragments[4][4];                  /* 64 p x 64 positions: [16 positions][as A of mma.cuh] */
+    typedef uint32_t packed_state[8][4];               /* 64 p x 128 n likewise */
+    scan_smem        &sm;
+    const fused_task &a;
+    const scan_maps  &maps;
+    const scan_cuts  *r;
+    int       wg, tid, warp, lane, t4;
+    uint32_t  moff;                                    /* my row for ldmatrix and stmatrix, transposed */
+    int       s, ph;                                   /* place in the ring */
+    unsigned  steps;                                   /* chunks so far: which output tile, and phase of its barrier */
+    scan_item it;
+    int       head, c, last_c;                         /* this chunk, the last one of the item */
+    int       left;                                    /* cut items, instead of c: chunks of the piece after this one */
+    float     D0, D1;                                  /* of my rows p and p + 8 */
+    float     after, total;                            /* log factor owed to the state; log decay of the segment */
+    float     h[64], y[32];
+    float4    out[4];                                  /* scale of what leaves */
+    fragments raw, next;                               /* x of this chunk and of the next */
+    uint32_t  in[16];                                  /* next: scale of what enters, upper halves, lower halves */
+
+    __device__ __forceinline__ scan_walk(scan_smem &smem, const fused_task &task, const scan_maps &m,
+                                         const scan_cuts *cuts, unsigned done)
+        : sm(smem), a(task), maps(m), r(cuts)
+    {
+        uint32_t thread = threadIdx.x;
+        pin(thread);                                   // so that nothing is made before the other pass for this one
+        wg   = (int)thread >> 7;
+        tid  = (int)thread & 127;
+        warp = tid >> 5;
+        lane = tid & 31;
+        t4   = lane & 3;
+        moff = (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * 128 + ((2 * warp + ((lane >> 3) & 1)) ^ (lane & 7)) * 16);
+        s = ph = 0;
+        steps = done;
+    }
+
+    /* Which of the two tiles y leaves through. Cut items, forward: no register for `steps`. */
+    __device__ __forceinline__ unsigned tile_no() const { return CUT && !REV ? (unsigned)left & 1 : steps & 1; }
+
+    /* All threads of this warpgroup. Numbers of barriers are constants: else all sixteen count as used. */
+    __device__ __forceinline__ void together()
+    {
+        if (CUT ? anew((int)threadIdx.x) >> 7 : wg) bar_sync<2, 128>();
+        else    bar_sync<1, 128>();
+    }
+
+    /* The next chunk: x, and its scale. */
+    __device__ __forceinline__ void fetch_x(int at, int phase)
+    {
+        mbar_wait(smem_address(&sm.full[SLOW][at]), phase);
+#pragma unroll
+        for (int k = 0; k < 4; k++) ldmatrix_t_at(next[k], smem_address(sm.st[at].x[wg]) + moff + k * 16 * 128);
+    }
+    __device__ __forceinline__ void fetch_scale(int at)
+    {
+        const uint4 *scales = (const uint4 *)(sm.st[at].rec[wg] + 64) + 2 * t4;
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const uint4 v = scales[(j >> 1) * 8 + (j & 1)];
+            in[4 * j] = v.x;
+            in[4 * j + 1] = v.y;
+            in[4 * j + 2] = v.z;
+            in[4 * j + 3] = v.w;
+        }
+    }
+    __device__ __forceinline__ void fetch(int at, int phase)
+    {
+        fetch_x(at, phase);
+        fetch_scale(at);
+    }
+    __device__ __forceinline__ void scale(fragments &x)
+    {
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                pin(next[k][j]);
+                x[k][j] = times(next[k][j], in[2 * k + (j >> 1)], in[8 + 2 * k + (j >> 1)]);
+            }
+    }
+    __device__ __forceinline__ void operands(const scan_stage &t)
+    {
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            out[k] = *((const float4 *)t.rec[wg] + 4 * t4 + k);
+            ldmatrix_t_at(raw[k], smem_address(t.x[wg]) + moff + k * 16 * 128);
+        }
+        if (CUT) {
+            const float2 D = sm.D[threadIdx.x];
+            D0 = D.x;
+            D1 = D.y;
+        }
+    }
+
+    /* Where this is. */
+    __device__ __forceinline__ int my_b() const { return CUT ? sm.kept[wg * 4 + warp].b : it.b; }
+    __device__ __forceinline__ int my_head() const { return CUT ? sm.kept[wg * 4 + warp].head : head; }
+    __device__ __forceinline__ int chunk() const
+    {
+        return !CUT ? c : REV ? sm.kept[wg * 4 + warp].last + left : sm.kept[wg * 4 + warp].last - left;
+    }
+    /* Row of (sequence, head) in scratch. Made anew where it is wanted: addresses kept all the way cost registers. */
+    __device__ __forceinline__ int64_t bh() const
+    {
+        int b = my_b();
+        asm volatile("" : "+r"(b));
+        return (int64_t)b * a.H + my_head();
+    }
+    /* Row n of the `count` that scratch has for it: 32 bits hold it (check_fused). */
+    __device__ __forceinline__ int64_t row_of_head(int count, int n) const
+    {
+        if (!CUT) return bh() * count + n;
+        return (int64_t)((unsigned)(my_b() * a.H + my_head()) * (unsigned)count + (unsigned)n);
+    }
+
+    /* ---- states outside: rows p = 16 warp + lane/4 (+ 8), columns 8 j + 2 t4 (+ 1) ---- */
+    __device__ __forceinline__ int row_of(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
+
+    /* Cut items: state `number` of this head. */
+    __device__ __forceinline__ float *state_no(int number) const
+    {
+        return a.seg_state + ((int64_t)number * HEADS + wg) * FP * FN + tid;
+    }
+    __device__ __forceinline__ void take_over()
+    {
+        int *there = a.handed + it.from * HEADS + wg;
+        if (tid == 0) {
+            await(there);
+            *there = 0;                                // as it was before the launch
+        }
+        together();
+        const float *from = state_no(it.from);
+#pragma unroll
+        for (int i = 0; i < 64; i++) h[i] = load_fresh(from + i * 128);
+    }
+    __device__ __forceinline__ void fold_pieces()
+    {
+        for (int j = it.from; j < it.to; j++) {
+            const float  d = __expf(a.seg_decay[j * HEADS + wg]);
+            const float *from = state_no(j);
+#pragma unroll
+            for (int i = 0; i < 64; i++) h[i] = h[i] * d + from[i * 128];
+        }
+    }
+    /* What the earlier (reverse: later) segments leave. */
+    __device__ __forceinline__ void fold_segments()
+    {
+        for (int j = REV ? a.segments - 1 : 0; REV ? j > it.seg : j < it.seg; j += REV ? -1 : 1) {
+            const float  d = __expf(a.seg_decay[bh() * a.segments + j]);
+            const float *from_segment = a.seg_state + (bh() * a.segments + j) * 64 * 128 + tid;
+#pragma unroll
+            for (int i = 0; i < 64; i++) h[i] = h[i] * d + from_segment[i * 128];
+        }
+    }
+    __device__ __forceinline__ void leave_piece(float f)
+    {
+        float *to = state_no(it.leave);
+#pragma unroll
+        for (int i = 0; i < 64; i++) to[i * 128] = h[i] * f;
+        if (WHAT == SCAN_LOCAL) {
+            if (tid == 0) a.seg_decay[it.leave * HEADS + wg] = total;
+        } else {
+            together();
+            if (tid == 0) publish(a.handed + it.leave * HEADS + wg);
+        }
+    }
+    __device__ __forceinline__ bool ends_sequence() const
+    {
+        return CUT ? it.last : it.seg == (REV ? 0 : a.segments - 1);
+    }
+    __device__ __forceinline__ void enter_state()
+    {
+        const strided<const float> &from = REV ? a.dfinal : a.initial;
+#pragma unroll
+        for (int i = 0; i < 64; i++) h[i] = 0;
+        if (WHAT == SCAN_LOCAL) return;
+        if (CUT && a.handed && it.from < it.to) {
+            take_over();
+            return;
+        }
+        if (from.at)
+#pragma unroll
+            for (int j = 0; j < 16; j++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    h[4 * j + i] = from.row(it.b, head, row_of(i >> 1))[8 * j + 2 * t4 + (i & 1)];
+        if (CUT) fold_pieces();
+        else     fold_segments();
+    }
+    __device__ __forceinline__ void leave_state()
+    {
+        const float f = __expf(after);
+        if (CUT && it.leave >= 0) leave_piece(f);
+        if (!CUT && WHAT == SCAN_LOCAL) {
+            float *to = a.seg_state + (bh() * a.segments + it.seg) * 64 * 128 + tid;
+#pragma unroll
+            for (int i = 0; i < 64; i++) to[i * 128] = h[i] * f;
+            if (tid == 0) a.seg_decay[bh() * a.segments + it.seg] = total;
+        }
+        const strided<float> &to = REV ? a.dinitial : a.final;
+        if (!has_output(WHAT) || !to.at || !ends_sequence()) return;
+        const bool adds = REV && a.adds[DINITIAL];
+#pragma unroll
+        for (int j = 0; j < 16; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                float *e = to.row(it.b, head, row_of(i >> 1)) + 8 * j + 2 * t4 + (i & 1);
+                *e = h[4 * j + i] * f + (adds ? *e : 0);
+            }
+    }
+    /* bf16, n in the order in which threads have it, so that four write 64 bytes in a row; ssd_bwd_bc undoes it. */
+    __device__ __forceinline__ void save_state(const packed_state &ha)
+    {
+        uint32_t *saved = REV ? a.saved_rev : a.saved;
+        const int thread = anew((int)threadIdx.x);     // row_of and t4 of it; cut items: nothing is kept for this
+        const int row = CUT ? (thread >> 5 & 3) * 16 + (thread >> 2 & 7) : row_of(0), col = CUT ? thread & 3 : t4;
+#pragma unroll
+        for (int q = 0; q < 2; q++) {
+            uint4 *to = (uint4 *)saved + (row_of_head(a.K / 2, chunk() >> 1) * 64 + row + 8 * q) * 16 + col;
+#pragma unroll
+            for (int k = 0; k < 8; k += 2)
+                to[2 * k] = make_uint4(ha[k][q], ha[k][q + 2], ha[k + 1][q], ha[k + 1][q + 2]);
+        }
+    }
+
+    /* ---- products: Y = H1 C^T + x' (C B^T)^T, then H1 += x' B ---- */
+    __device__ __forceinline__ void state_term(const packed_state &ha, const scan_stage &t)
+    {
+        const uint64_t d = mdesc(smem_address(t.k));
+#pragma unroll
+        for (int k = 0; k < 8; k++) wgmma_n64_rs<0>(y, ha[k], d + (((k >> 2) * TILE_BYTES + (k & 3) * 32) >> 4), k > 0);
+    }
+    __device__ __forceinline__ void pairs_term(const fragments &x, const void *pairs)
+    {
+        const uint64_t d = mdesc(smem_address(pairs));
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (REV) wgmma_n64_rs<1>(y, x[k], d + ((k * 2048) >> 4), 1);
+            else     wgmma_n64_rs<0>(y, x[k], d + ((k * 32) >> 4), 1);
+    }
+    __device__ __forceinline__ void update(const fragments &x, const scan_stage &t, int keep)
+    {
+        const uint64_t d = mdesc(smem_address(t.u), TILE_BYTES);
+#pragma unroll
+        for (int k = 0; k < 4; k++) wgmma_n128_rs<1>(h, x[k], d + ((k * 2048) >> 4), k > 0 ? 1 : keep);
+        wgmma_commit();
+    }
+
+    __device__ __forceinline__ void products(const packed_state &ha, const fragments &x, const scan_stage &t, int keep)
+    {
+        wgmma_fence();
+        if (has_output(WHAT)) {
+            state_term(ha, t);
+            pairs_term(x, t.cb);
+            wgmma_commit();
+            operands(t);
+        }
+        update(x, t, keep);
+    }
+
+    /* A decay per pair: right for any decay. Loads stay where they stand: all at once would not fit into registers. */
+    static __device__ __forceinline__ void in_order() { asm volatile("" ::: "memory"); }
+    static __device__ __forceinline__ float at(const float *v, int l)      /* position l of a record */
+    {
+        return v[((l >> 1) & 3) * 16 + (l >> 4) * 4 + ((l >> 3) & 1) * 2 + (l & 1)];
+    }
+    __device__ __forceinline__ unsigned char *own_pairs()
+    {
+        return (unsigned char *)&sm.st[SLOW_STAGES] + wg * TILE_BYTES;
+    }
+    __device__ __forceinline__ void decayed_pairs(const scan_stage &t, const float *cs)
+    {
+        for (int i = tid; i < FQ * FQ / 2; i += 128) {
+            const int      l = i >> 5, q = i & 31, place = tile_at(l, q >> 2) + (q & 3) * 4;
+            const uint32_t v = *(const uint32_t *)(t.cb + place);
+            const float    cl = at(cs, l);
+            *(uint32_t *)(own_pairs() + place) = pack(low_of(v) * __expf(fminf(cl - at(cs, 2 * q), 0)),
+                                                       high_of(v) * __expf(fminf(cl - at(cs, 2 * q + 1), 0)));
+        }
+    }
+    __device__ __forceinline__ void slow_output(const packed_state &ha, fragments &x, const scan_stage &t, float all)
+    {
+        const float *cs = t.rec[wg], *dt = t.rec[wg] + 64;
+        together();
+        decayed_pairs(t, cs);
+        fence_async();
+        together();
+        wgmma_fence();
+        state_term(ha, t);
+        wgmma_commit();
+        wgmma_wait<0>();
+#pragma unroll
+        for (int k = 0; k < 8; k++) {
+            const float c0 = at(cs, 8 * k + 2 * t4), c1 = at(cs, 8 * k + 2 * t4 + 1);
+            const float d0 = __expf(REV ? all - c0 : c0), d1 = __expf(REV ? all - c1 : c1);
+            y[4 * k]     *= d0;
+            y[4 * k + 1] *= d1;
+            y[4 * k + 2] *= d0;
+            y[4 * k + 3] *= d1;
+            in_order();
+        }
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const int l = 16 * k + 8 * (j >> 1) + 2 * t4;
+                x[k][j] = REV ? raw[k][j] : pack(low_of(raw[k][j]) * at(dt, l), high_of(raw[k][j]) * at(dt, l + 1));
+                pin(x[k][j]);
+                in_order();
+            }
+        wgmma_fence();
+        pairs_term(x, own_pairs());
+        wgmma_commit();
+        wgmma_wait<0>();
+    }
+    __device__ __forceinline__ void slow_products(const packed_state &ha, fragments &x, const scan_stage &t, float all,
+                                                  int keep)
+    {
+        const float *cs = t.rec[wg], *dt = t.rec[wg] + 64;
+        const float  decay = __expf(all);
+        operands(t);
+#pragma unroll
+        for (int i = 0; i < 64; i++) h[i] *= decay;
+        if (has_output(WHAT)) slow_output(ha, x, t, all);
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const int   l = 16 * k + 8 * (j >> 1) + 2 * t4;
+                const float f0 = REV ? __expf(at(cs, l)) : at(dt, l) * __expf(all - at(cs, l));
+                const float f1 = REV ? __expf(at(cs, l + 1)) : at(dt, l + 1) * __expf(all - at(cs, l + 1));
+                x[k][j] = pack(low_of(raw[k][j]) * f0, high_of(raw[k][j]) * f1);
+                pin(x[k][j]);
+                in_order();
+            }
+        wgmma_fence();
+        update(x, t, keep);
+        wgmma_wait<0>();
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            out[k] = REV ? *((const float4 *)t.rec[wg] + 16 + 4 * t4 + k) : make_float4(1, 1, 1, 1);
+    }
+
+    /* ---- what leaves ---- */
+
+    /* Reverse: x comes where dx will leave; each thread reads the bytes its warp will write. */
+    __device__ __forceinline__ void ask_for_x(int from)
+    {
+        const uint32_t bar = smem_address(&sm.came[wg][steps & 1]);
+        mbar_expect(bar, TILE_BYTES);
+        tma_load3(smem_address(sm.y[wg][steps & 1]), &maps.other, bar, my_head() * FP, from * FQ, my_b());
+    }
+    /* <x', gradient of x'> of four positions, and dD. */
+    __device__ __forceinline__ void source_sums(float (&src)[16], float2 &dD, int k, uint32_t tile)
+    {
+        uint32_t     x[4];
+        const float *v = y + 8 * k;
+        ldmatrix_t_at(x, tile + moff + k * 16 * 128);
+        const uint2    f0 = split(out[k].x, out[k].y), f1 = split(out[k].z, out[k].w);
+        const uint32_t s0 = times(x[0], f0.x, f0.y), s1 = times(x[1], f0.x, f0.y), s2 = times(x[2], f1.x, f1.y),
+                       s3 = times(x[3], f1.x, f1.y);
+        src[4 * k]     = low_of(s0) * v[0] + low_of(s1) * v[2];
+        src[4 * k + 1] = high_of(s0) * v[1] + high_of(s1) * v[3];
+        src[4 * k + 2] = low_of(s2) * v[4] + low_of(s3) * v[6];
+        src[4 * k + 3] = high_of(s2) * v[5] + high_of(s3) * v[7];
+        dD.x += low_of(x[0]) * low_of(raw[k][0]) + high_of(x[0]) * high_of(raw[k][0])
+             + low_of(x[2]) * low_of(raw[k][2]) + high_of(x[2]) * high_of(raw[k][2]);
+        dD.y += low_of(x[1]) * low_of(raw[k][1]) + high_of(x[1]) * high_of(raw[k][1])
+             + low_of(x[3]) * low_of(raw[k][3]) + high_of(x[3]) * high_of(raw[k][3]);
+    }
+    /* Sixteen sums over the eight lanes that share positions: each step halves what a lane is left with. */
+    template <int KEPT, int BIT> __device__ __forceinline__ void halve(float (&src)[16])
+    {
+        const bool upper = lane & BIT;
+#pragma unroll
+        for (int i = 0; i < KEPT; i++) {
+            const float give = upper ? src[i] : src[i + KEPT], mine = upper ? src[i + KEPT] : src[i];
+            src[i] = mine + __shfl_xor_sync(0xffffffffu, give, BIT);
+        }
+    }
+    __device__ __forceinline__ void keep_sources(float (&src)[16])
+    {
+        halve<8, 16>(src);
+        halve<4, 8>(src);
+        halve<2, 4>(src);
+        const int k = (lane >> 4) * 2 + (lane >> 3 & 1), j = lane >> 2 & 1;
+        *(float2 *)&sm.src[wg][steps & 1][warp][16 * k + 8 * j + 2 * t4] = make_float2(src[0], src[1]);
+    }
+    __device__ __forceinline__ void store_sources()
+    {
+        const float (&part)[4][FQ] = sm.src[wg][steps & 1];
+        if (tid < FQ)
+            a.src[row_of_head(a.K, chunk()) * FQ + tid] = part[0][tid] + part[1][tid] + part[2][tid] + part[3][tid];
+    }
+    __device__ __forceinline__ void store_skip_sums()
+    {
+        float2 dD = sm.skip[wg][tid];
+#pragma unroll
+        for (int d = 1; d < 4; d *= 2) {
+            dD.x += __shfl_xor_sync(0xffffffffu, dD.x, d);
+            dD.y += __shfl_xor_sync(0xffffffffu, dD.y, d);
+        }
+        float *to = a.dD + (((int64_t)it.b * a.segments + it.seg) * a.H + head) * FP;
+        if (t4) return;
+        to[row_of(0)] = dD.x;
+        to[row_of(1)] = dD.y;
+        for (int j = it.seg + 1; CUT && it.last && j < a.segments; j++) {       // as many as items have at most
+            to += (int64_t)a.H * FP;
+            to[row_of(0)] = to[row_of(1)] = 0;
+        }
+    }
+
+    /* y = out Y + D x, from registers through a tile in shared memory; meanwhile the next chunk comes in. */
+    __device__ __forceinline__ void leave(bool more, fragments &xn, int sn, int phn)
+    {
+        const uint32_t tile = smem_address(sm.y[CUT ? anew((int)threadIdx.x) >> 7 : wg][tile_no()]);
+        float          src[16];
+        float2         dD = make_float2(0, 0);
+        wgmma_wait<1>();
+        if (!SLOW && more) {
+            fetch_x(sn, phn);
+            if (!REV) fetch_scale(sn);                 // reverse: no registers for it yet
+        }
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) pin(raw[k][j]);
+        if (REV) mbar_wait(smem_address(&sm.came[wg][steps & 1]), steps >> 1 & 1);
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const float4 e = out[k];
+            const float *v = y + 8 * k;
+            const uint32_t o[4] = { pack(v[0] * e.x + D0 * low_of(raw[k][0]), v[1] * e.y + D0 * high_of(raw[k][0])),
+                                    pack(v[2] * e.x + D1 * low_of(raw[k][1]), v[3] * e.y + D1 * high_of(raw[k][1])),
+                                    pack(v[4] * e.z + D0 * low_of(raw[k][2]), v[5] * e.w + D0 * high_of(raw[k][2])),
+                                    pack(v[6] * e.z + D1 * low_of(raw[k][3]), v[7] * e.w + D1 * high_of(raw[k][3])) };
+            if (REV) source_sums(src, dD, k, tile);
+            stmatrix_t_at(tile + moff + k * 16 * 128, o);
+        }
+        if (!SLOW && more) {
+            if (REV) fetch_scale(sn);
+            scale(xn);
+        }
+        if (REV) {
+            keep_sources(src);
+            sm.skip[wg][tid].x += dD.x;
+            sm.skip[wg][tid].y += dD.y;
+        }
+        fence_async();
+        if (tid == 0) bulk_wait_read<0>();             // the other tile has left: it is free after the barrier
+        together();
+        if (tid == 0) {
+            tma_store3(&maps.y, tile, my_head() * FP, chunk() * FQ, my_b());
+            bulk_commit();
+        }
+        if (REV) store_sources();
+        steps++;
+        if (REV && more && tid == 0) ask_for_x(chunk() - 1);
+    }
+
+    /* One chunk; false: it was the last. */
+    __device__ __forceinline__ bool step(fragments &x, fragments &xn)
+    {
+        const bool   more = CUT ? left > 0 : c != last_c;
+        scan_stage  &t = sm.st[s];
+        const int    sn = next_stage<SLOW>(s), phn = sn ? ph : ph ^ 1;
+        if (SLOW) {                                    // registers are short: x comes when it is needed
+            fetch(s, ph);
+            scale(x);
+        }
+        const float4 last = *(const float4 *)(t.rec[wg] + REC_BEFORE);
+        const float  owed = after;
+        float        factor = __expf(last.x + owed);
+        const int    flags = (int)last.z, keep = !(flags & HAS_RESET);
+        after = last.y;
+        total = keep ? total + last.w : -INFINITY;
+        if (__any_sync(0xffffffffu, last.x + owed < -80)) {      // together they would underflow, the state would not
+            factor = __expf(owed);
+#pragma unroll
+            for (int j = 0; j < 64; j++) h[j] *= factor;
+            factor = __expf(last.x);
+        }
+#pragma unroll
+        for (int j = 0; j < 64; j++) h[j] *= factor;
+        packed_state ha;
+        if (WHAT != SCAN_LOCAL) {
+#pragma unroll
+            for (int k = 0; k < 8; k++)
+#pragma unroll
+                for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
+            if (saves_states(WHAT, REV) && (chunk() & 1) == REV) save_state(ha);
+        }
+        if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products(ha, x, t, last.w, keep);
+        else                                                  products(ha, x, t, keep);
+        if (has_output(WHAT)) {
+            leave(more, xn, sn, phn);
+        } else if (!SLOW && more) {
+            fetch(sn, phn);
+            scale(xn);
+        }
+        wgmma_wait<0>();
+        if (lane == 0) mbar_arrive(smem_address(&sm.empty[SLOW][s]));
+        s  = sn;
+        ph = phn;
+        if (CUT) left--;
+        else     c += REV ? -1 : 1;
+        return more;
+    }
+
+    __device__ __forceinline__ void take(int n)
+    {
+        it   = item_no<REV, WHAT, CUT>(a, r, n);
+        head = it.pair * HEADS + wg;
+        c      = REV ? it.c0 + it.chunks - 1 : it.c0;
+        last_c = REV ? it.c0 : it.c0 + it.chunks - 1;
+        if (!CUT) return;
+        left = it.chunks - 1;
+        __syncwarp();
+        if (lane == 0) {
+            auto &k = sm.kept[wg * 4 + warp];
+            k.n    = n;
+            k.b    = it.b;
+            k.head = head;
+            k.last = last_c;
+        }
+        __syncwarp();
+    }
+    __device__ __forceinline__ int walk(int n)         /* returns n: nobody has to keep it meanwhile */
+    {
+        fragments A, B;                                // scaled x of two chunks in flight
+        take(n);
+        D0 = D1 = after = total = 0;
+        if (has_output(WHAT) && a.skip_cols) {
+            D0 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(0)];
+            D1 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(1)];
+        }
+        if (CUT && has_output(WHAT)) sm.D[threadIdx.x] = make_float2(D0, D1);
+        if (REV && has_output(WHAT)) {
+            sm.skip[wg][tid] = make_float2(0, 0);
+            if (tid == 0) ask_for_x(chunk());
+        }
+        enter_state();
+        if (CUT && !REV && has_output(WHAT)) {         // the tile of the piece before may be that of this one
+            if (tid == 0) bulk_wait_read<0>();
+            together();
+        }
+        if (!SLOW) {
+            fetch(s, ph);
+            scale(A);
+        }
+        while (step(A, B) && (SLOW || step(B, A))) { }
+        if (CUT) n = sm.kept[wg * 4 + warp].n;
+        asm volatile("" : "+r"(n));                    // so that nothing of this is kept in registers all the way
+        take(n);
+        leave_state();
+        if (REV && has_output(WHAT)) store_skip_sums();
+        return n;
+    }
+};
+
+template <bool REV, int WHAT, bool SLOW, bool CUT>
+static __device__ __forceinline__ unsigned walk_items(scan_smem &sm, const fused_task &a, const scan_maps &maps,
+                                                      const scan_cuts *r, unsigned steps)
+{
+    scan_walk<REV, WHAT, SLOW, CUT> w(sm, a, maps, r, steps);
+    for (int n = 0; has_item<WHAT, CUT>(a, r, n); n++)
+        if (walks<REV, WHAT, SLOW, CUT>(sm, a, n)) {
+            const int same = w.walk(n);
+            if (CUT) n = same;
+        }
+    return CUT && !REV ? 0 : w.steps;
+}
+
+/* Items in range first, then those with a slow chunk, as a rule none: each pass has a loop without the other's code. */
+template <bool REV, int WHAT, bool CUT>
+static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps, const scan_cuts *cuts)
+{
+    MBA_DYNAMIC_SMEM(smem);
+    scan_smem &sm = *(scan_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 2 * STAGES; i++) {
+            mbar_init(smem_address(&sm.full[0][i]), 1);
+            mbar_init(smem_address(&sm.empty[0][i]), 4 * HEADS);
+        }
+        for (int i = 0; i < HEADS; i++)
+            for (int j = 0; j < 2; j++) mbar_init(smem_address(&sm.came[i][j]), 1);
+        mbar_init_done();
+    }
+    if (threadIdx.x < ITEM_WORDS) sm.slow[threadIdx.x] = 0;
+    __syncthreads();
+    find_slow<REV, WHAT, CUT>(sm, a, cuts);
+    if (threadIdx.x >= 128 * HEADS) {
+        regs_give<24>();
+        if (threadIdx.x != 128 * HEADS) return;
+        scan_produce<REV, WHAT, false, CUT>(sm, a, maps, cuts);
+        if (*(volatile int *)&sm.any) scan_produce<REV, WHAT, true, CUT>(sm, a, maps, cuts);
+        return;
+    }
+    regs_take<240>();
+    const unsigned steps = walk_items<REV, WHAT, false, CUT>(sm, a, maps, cuts, 0);
+    if (__any_sync(0xffffffffu, *(volatile int *)&sm.any)) {       // a vote: else products below it are serialized
+        bar_sync<3, 128 * HEADS>();                    // nobody reads the stage that C B^T with decays goes to
+        walk_items<REV, WHAT, true, CUT>(sm, a, maps, cuts, steps);
+    }
+    if (has_output(WHAT) && (threadIdx.x & 127) == 0) bulk_wait<0>();
+}
+
+#endif
+
+template <int WHAT>
+static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
+ssd_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
+{
+#if MBA_HOPPER
+    scan_block_run<false, WHAT, false>(a, maps, nullptr);
+#endif
+}
+
+template <int WHAT>
+static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
+ssd_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
+{
+#if MBA_HOPPER
+    scan_block_run<true, WHAT, false>(a, maps, nullptr);
+#endif
+}
+
+template <int WHAT>
+static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
+ssd_scan_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
+             const __grid_constant__ scan_cuts cuts)
+{
+#if MBA_HOPPER
+    scan_block_run<false, WHAT, true>(a, maps, &cuts);
+#endif
+}
+
+template <int WHAT>
+static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
+ssd_scan_rev_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
+                 const __grid_constant__ scan_cuts cuts)
+{
+#if MBA_HOPPER
+    scan_block_run<true, WHAT, true>(a, maps, &cuts);
+#endif
+}
+
+#endif

@@ -1,0 +1,154 @@
+/* ssd_fused_sums.cuh -- the end of the backward pass of `fused`: gradients of steps, and of parameters from parts
+ * (the formula: ssd_fused_bc.cuh).
+ *
+ * kernel     ssd_finish      128 positions x 32 heads per block: ddt, and parts of dA_log, ddt_bias
+ * kernel     ssd_sums        8 columns per block, 32 threads each; parts in order
+ * order      fixed: partial sums in order */
+#ifndef MBA_SSD_FUSED_SUMS_CUH
+#define MBA_SSD_FUSED_SUMS_CUH
+
+#include "ops/ssd/ssd_fused_pairs.cuh"
+
+/* Sums over the lanes before mine (after mine) in my half of the warp. */
+static __device__ __forceinline__ float sum_before(float x)
+{
+    const int lane = threadIdx.x & 15;
+    float     sum = x;
+#pragma unroll
+    for (int d = 1; d < 16; d *= 2) {
+        const float v = __shfl_up_sync(0xffffffffu, sum, d);
+        if (lane >= d) sum += v;
+    }
+    return sum - x;
+}
+static __device__ __forceinline__ float sum_after(float x)
+{
+    const int lane = threadIdx.x & 15;
+    float     sum = x;
+#pragma unroll
+    for (int d = 1; d < 16; d *= 2) {
+        const float v = __shfl_down_sync(0xffffffffu, sum, d);
+        if (lane + d < 16) sum += v;
+    }
+    return sum - x;
+}
+
+/* What a chunk has of `ends`: a part per lane, as registers are short. */
+static __device__ __forceinline__ float ends_sum(const float *ends)
+{
+    const int lane = threadIdx.x & 15, more = threadIdx.x & 16 ? END_OUT : END_Q;
+    float     sum = lane < DOT_WARPS + 4 ? ends[lane < DOT_WARPS ? END_DOT + lane : more + lane - DOT_WARPS] : 0;
+#pragma unroll
+    for (int d = 1; d < 16; d *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
+    return sum;
+}
+
+/* ddA of positions 4 lane .. 4 lane + 3 of a pair: half a warp per chunk. */
+static __device__ __forceinline__ void decay_gradient(float (&ddA)[4], const float (&src)[4], const fused_task &a,
+                                                      int b, int h, int c2)
+{
+    const int     lane = threadIdx.x & 31;
+    const int64_t pair = ((int64_t)b * a.H + h) * (a.K / 2) + c2, at = pair * PAIR + 4 * lane;
+    const float4  q = *(const float4 *)(a.q + at), r = *(const float4 *)(a.row + at);
+    ddA[0] = q.x;
+    ddA[1] = q.y;
+    ddA[2] = q.z;
+    ddA[3] = q.w;
+    if (slow_pair(a, b, h, c2)) return;
+    ddA[3] += sum_after(q.x + q.y + q.z + q.w) + ends_sum(a.ends + pair * SSD_ENDS);
+    ddA[2] += ddA[3];
+    ddA[1] += ddA[2];
+    ddA[0] += ddA[1];
+    const float g0 = src[0] - r.x, g1 = src[1] - r.y, g2 = src[2] - r.z, g3 = src[3] - r.w;
+    const float before = sum_before(g0 + g1 + g2 + g3);
+    ddA[0] += before;
+    ddA[1] += before + g0;
+    ddA[2] += before + g0 + g1;
+    ddA[3] += before + g0 + g1 + g2;
+}
+
+/* One warp: a head of a pair; `tile` holds raw steps and takes their gradients. */
+static __device__ __forceinline__ void finish_head(const fused_task &a, float (&tile)[PAIR][33], int i, int b, int h,
+                                                   int c2)
+{
+    const int     lane = threadIdx.x & 31, real = min(PAIR, a.L - c2 * PAIR);
+    const float   bias = a.bias ? a.bias[h] : 0, A = -expf(a.A_log[h]);
+    const float4  s = *(const float4 *)(a.src + ((int64_t)b * a.H + h) * a.K * FQ + (int64_t)c2 * PAIR + 4 * lane);
+    const float   src[4] = { s.x, s.y, s.z, s.w };
+    float         ddA[4], dA = 0, dbias = 0;
+    decay_gradient(ddA, src, a, b, h, c2);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        const int l = 4 * lane + e;
+        if (l >= real) continue;
+        const float raw = tile[l][i] + bias, soft = soft_step(raw), step = limited(a, soft);
+        const float slope = soft < a.dt_min || soft > a.dt_max ? 0 : raw > 20 ? 1 : 1 / (1 + __expf(-raw));
+        const float draw = fmaf(A, ddA[e], step > 0 ? src[e] / step : 0) * slope;
+        tile[l][i] = draw;
+        dbias += draw;
+        dA = fmaf(ddA[e], step * A, dA);
+    }
+    dA    = warp_sum(dA);
+    dbias = warp_sum(dbias);
+    if (lane) return;
+    const int64_t pairs = (int64_t)a.B * (a.K / 2), at = ((int64_t)b * (a.K / 2) + c2) * a.H + h;
+    a.dpar[at] = dA;
+    a.dpar[pairs * a.H + at] = dbias;
+}
+
+/* A warp per head: few blocks, so all of one must be under way at once. */
+static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant__ fused_task a)
+{
+    __shared__ float tile[PAIR][33];
+    unsigned      z = blockIdx.x;
+    const int     part = digit(z, (a.H + 31) / 32), c2 = digit(z, a.K / 2), b = (int)z, warp = (int)threadIdx.x >> 5;
+    const int     lane = threadIdx.x & 31, h0 = part * 32, heads = min(32, a.H - h0);
+    const int     real = min(PAIR, a.L - c2 * PAIR);
+    bf16          v[PAIR / 32];
+#pragma unroll
+    for (int i = 0; i < PAIR / 32; i++)                // all asked for before any is stored, as fetch_rows
+        v[i] = *a.dt.row(b, min(c2 * PAIR + warp + 32 * i, a.L - 1), h0 + min(lane, heads - 1));
+#pragma unroll
+    for (int i = 0; i < PAIR / 32; i++) tile[warp + 32 * i][lane] = to_float(v[i]);
+    __syncthreads();
+    if (warp < heads) finish_head(a, tile, warp, b, h0 + warp, c2);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < PAIR / 32; i++) {
+        const int r = warp + 32 * i;
+        if (r >= real || lane >= heads) continue;
+        bf16 *to = a.ddt.row(b, (int64_t)c2 * PAIR + r, h0 + lane);
+        *to = from_float<bf16>(tile[r][lane] + (a.adds[DDT] ? to_float(*to) : 0));
+    }
+}
+
+/* Block y: 0 the gradient of A_log, 1 of dt_bias, 2 of D. Each block sums SUM_COLS columns, 32 threads for each: a
+ * column is short, and what costs is waiting for its parts one after the other. Where D is one number per head, its 64
+ * columns lie side by side and its threads take them as further parts. */
+enum { SUM_COLS = SSD_SUM_COLS };
+static __global__ void __launch_bounds__(32 * SUM_COLS) ssd_sums(const __grid_constant__ fused_task a)
+{
+    __shared__ double part[32][SUM_COLS];
+    const int     what = (int)blockIdx.y, wide = what == 2 && a.skip_cols == 1 ? FP : 1, pairs = a.B * (a.K / 2);
+    const int     x = wide > 1 ? (int)threadIdx.x / 32 : (int)threadIdx.x % SUM_COLS;
+    const int     y = wide > 1 ? (int)threadIdx.x % 32 : (int)threadIdx.x / SUM_COLS;
+    const int     cols = what == 2 && a.skip_cols > 1 ? a.H * FP : a.H, col = (int)blockIdx.x * SUM_COLS + x;
+    const int     parts = what < 2 ? pairs : a.B * a.segments;
+    const float  *from = what < 2 ? a.dpar + (int64_t)what * pairs * a.H : a.dD;
+    float        *to = what == 0 ? a.dA_log : what == 1 ? a.dbias : a.dskip;
+    const bool    adds = what == 0 ? a.adds[DA_LOG] : what == 1 ? a.adds[DDT_BIAS] : a.adds[DSKIP];
+    double        sum = 0;
+    if (col < cols && to) {
+        const float *at = from + (int64_t)col * wide;
+#pragma unroll 4
+        for (int i = y; i < parts * wide; i += 32)
+            sum += (double)at[(int64_t)(i / wide) * cols * wide + i % wide];
+    }
+    part[y][x] = sum;
+    __syncthreads();
+    if (y || col >= cols || !to) return;
+    for (int i = 1; i < 32; i++) sum += part[i][x];
+    to[col] = (float)sum + (adds ? to[col] : 0);
+}
+
+#endif

@@ -1,0 +1,457 @@
+/* ssd_plan.c -- plans of the rungs of ssd below `fused`: fma, chunked, persistent, bc_fused. */
+#include "core/device.h"
+#include "ops/heads.h"
+#include "ops/ssd/ssd.h"
+#include "ops/ssd/ssd_slots.h"
+
+/* ---- CUDA: the multi-kernel baseline, and what differs from it in one thing ----
+ *
+ * `chunked`: products on tensor cores (ssd_mma.cuh), states and C B^T in bf16. `fma`: products in fp32 (ssd_fma.cuh),
+ * everything else in fp32 too, cumulative decays in double. The vector kernels are the same (ssd_steps.cuh).
+ * `persistent`: the launches of `chunked` with as many blocks as fit. `bc_fused`: one launch less, see draw_bc_scan. */
+
+enum { WIDE = 128, MAX_CHUNK = 512, MAX_STATE = 256 };
+
+ssd_cut ssd_cut_of(const ssd_dims *d, ssd_way way)
+{
+    const bool tensor = way != SSD_FMA;
+    ssd_cut t = { .K = mba_ceil(d->L, d->Q), .tiles = mba_ceil(d->Q, SSD_TILE), .ptiles = mba_ceil(d->P, SSD_TILE),
+                  .ntiles = mba_ceil(d->N, tensor ? WIDE : SSD_TILE),
+                  .rows = tensor && d->Q % WIDE == 0 ? WIDE : SSD_TILE,
+                  .pairs = tensor ? mba_ceil(d->J, 2) : d->J, .vec = tensor ? 8 : 1,
+                  .cs_bytes = tensor ? 4 : 8, .st_bytes = tensor ? 2 : 4 };
+    t.KQ     = t.K * d->Q;
+    t.rtiles = mba_ceil(d->Q, t.rows);
+    t.xrows  = way == SSD_BC_FUSED ? SSD_TILE : t.rows;
+    t.xtiles = mba_ceil(d->Q, t.xrows);
+    t.cparts = mba_ceil(d->P * d->N, 256 * t.vec) * 8;
+    t.dD     = d->B * t.K * t.xtiles * d->H * (d->C > 1 ? d->P : d->C * t.ptiles);
+    return t;
+}
+
+bool ssd_axes_of(ssd_axes *a, const mba_tensor *t)
+{
+    const int rank = (int)t->type.rank;
+    *a = (ssd_axes){ { 0 } };
+    if (rank > 3 && t->run % t->type.dim[3]) return false;
+    for (int i = 0; i < 3 && i < rank; i++) if (!mba_axis_stride(&a->axis[i], t, i)) return false;
+    return true;
+}
+
+/* What the functions below work on. */
+typedef struct drawing {
+    mba_plan *p;
+    ssd_dims  d;
+    ssd_cut   t;
+    double    e, st;                              /* bytes of an activation, of a number of a state */
+    int64_t   chunks;                             /* of all sequences */
+    ssd_way   way;
+    bool      tensor;
+    const mba_machine *m;
+} drawing;
+
+static bool is_param(const mba_node *n, const mba_tensor *t)
+{
+    return t == n->in[A_LOG] || t == n->in[SKIP] || t == n->in[DT_BIAS];
+}
+
+mba_status ssd_check_axes(const mba_node *n)
+{
+    ssd_axes a;
+    for (int k = 0; k < MBA_IN_MAX; k++)
+        MBA_REFUSE_IF(n->in[k] && !is_param(n, n->in[k]) && !ssd_axes_of(&a, n->in[k]),
+            "%s is a window without one distance per axis\n"
+                      "fix: slice whole columns, or copy it first", n->op->in[k].name);
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        MBA_REFUSE_IF(n->out[k] && n->out[k]->type.rank > 2 && !ssd_axes_of(&a, n->out[k]),
+            "%s is a window without one distance per axis",
+                      n->op->out[k].name);
+    return MBA_OK;
+}
+
+/* Rows begin at multiples of 16 bytes. */
+static bool in_pieces(const mba_tensor *t)
+{
+    ssd_axes a;
+    return !t || t->type.rank != 4 || t->type.dtype != MBA_BF16
+        || (t->offset % 8 == 0 && ssd_axes_of(&a, t) && a.axis[0] % 8 == 0 && a.axis[1] % 8 == 0 && a.axis[2] % 8 == 0);
+}
+
+bool ssd_in_pieces(const mba_node *n)
+{
+    bool fits = true;
+    for (int k = 0; k < MBA_IN_MAX; k++)  fits = fits && in_pieces(n->in[k]);
+    for (int k = 0; k < MBA_OUT_MAX; k++) fits = fits && in_pieces(n->out[k]);
+    return fits;
+}
+
+static mba_status check_tensor(const mba_node *n, const ssd_dims *d)
+{
+    MBA_REFUSE_IF(n->in[X]->type.dtype != MBA_BF16, "fp32 activations\nwhy: tensor cores would round them");
+    MBA_REFUSE_IF(d->Q % SSD_TILE || d->Q > MAX_CHUNK,
+        "a chunk of %lld\nwhy: tiles of 64 rows\nfix: --chunk 64, 128, 256 or 512", (long long)d->Q);
+    MBA_REFUSE_IF(d->P % 8 || d->N % 8 || d->N > MAX_STATE,
+        "heads of %lld, a state of %lld\nwhy: pieces of 8, a state of at most 256",
+                  (long long)d->P, (long long)d->N);
+    MBA_REFUSE_IF(!ssd_in_pieces(n), "rows that do not begin at multiples of 16 bytes");
+    return MBA_OK;
+}
+
+static void draw_scratch(const drawing *w, bool ids, bool backward)
+{
+    const ssd_dims *d = &w->d;
+    const ssd_cut  *t = &w->t;
+    const int64_t   steps = d->B * d->H * t->KQ, states = w->chunks * d->H * d->P * d->N,
+                    pairs = w->chunks * d->G * d->Q * d->Q;
+    mba_plan       *p = w->p;
+    mba_plan_scratch(p, "dt, decays",  (size_t)(3 * 4 * steps));
+    mba_plan_scratch(p, "dA_cumsum",   (size_t)(t->cs_bytes * steps));
+    mba_plan_scratch(p, "documents",   (size_t)(ids ? 4 * d->B * t->KQ : 0));
+    mba_plan_scratch(p, "states",      (size_t)(t->st_bytes * states));
+    mba_plan_scratch(p, "CB",          (size_t)(w->way == SSD_BC_FUSED ? 0 : t->st_bytes * pairs));
+    if (!backward) return;
+    mba_plan_scratch(p, "dstates",     (size_t)(t->st_bytes * states));
+    mba_plan_scratch(p, "dCB",         (size_t)(t->st_bytes * pairs));
+    mba_plan_scratch(p, "dB, dC of states", (size_t)(2 * 4 * d->B * t->KQ * d->G * d->N));
+    mba_plan_scratch(p, "sums per token", (size_t)(4 * steps * (2 * t->tiles + 2 * t->ntiles + t->ptiles + 1)));
+    mba_plan_scratch(p, "partial sums", (size_t)(4 * (d->B * d->H * t->K * t->cparts + 2 * w->chunks * d->H + t->dD)));
+}
+
+/* ---- tiles and blocks ---- */
+
+/* Blocks that an SM holds: registers go to warps by 256; each block has 1 KB of the system's shared memory, and up to
+ * 1 KB whose size is known when it is compiled. */
+static int64_t resident(const mba_machine *m, const mba_launch *l)
+{
+    enum { OVERHEAD = 2048, MOST = 32 };
+    const int64_t bound[] = { m->threads_sm / l->block, m->regs_sm / (mba_ceil(l->regs, 8) * 8 * l->block),
+                              m->smem_sm_bytes / ((int64_t)l->smem_bytes + OVERHEAD) };
+    int64_t n = MOST;
+    for (size_t i = 0; i < sizeof bound / sizeof *bound; i++) if (bound[i] < n) n = bound[i];
+    return n > 1 ? n : 1;
+}
+
+/* A launch of so many tiles; the phases that follow, up to end_tiles, are those of one. A block takes one, or stays and
+ * takes its share of them. */
+static mba_launch *begin_tiles(const drawing *w, const char *kernel, mba_class cls, int64_t tiles, int block, int regs,
+                               size_t smem_bytes)
+{
+    mba_launch *l = mba_plan_launch(w->p, kernel, cls, tiles, block);
+    l->regs       = regs;
+    l->smem_bytes = smem_bytes;
+    if (w->way != SSD_PERSISTENT) return l;
+    const int64_t most = w->m->sm * resident(w->m, l);
+    l->persistent = true;
+    l->tiles      = tiles;
+    if (tiles > most) l->grid[0] = most;
+    mba_phase_work(l, MBA_LOOP, (double)tiles / (double)l->grid[0], NULL);
+    return l;
+}
+
+static void end_tiles(const drawing *w, mba_launch *l)
+{
+    if (w->way == SSD_PERSISTENT) mba_phase_work(l, MBA_END, 0, NULL);
+}
+
+/* ---- vector kernels ---- */
+
+static void draw_steps(const drawing *w, const char *kernel, int regs, int from, double in, int to, double out,
+                       double fma, double sfu)
+{
+    const double n = 8 * (double)w->d.Q;          // positions of a block: one warp per head and chunk
+    mba_launch  *l = begin_tiles(w, kernel, MBA_VECTOR, w->chunks * mba_ceil(w->d.H, 8), 256, regs, 0);
+    mba_phase_move(l, MBA_LOAD, from, n * in);
+    mba_phase_work(l, MBA_FMA, n * fma, NULL);
+    if (sfu > 0) mba_phase_work(l, MBA_SFU, n * sfu, NULL);
+    mba_phase_move(l, MBA_STORE, to, n * out);
+    end_tiles(w, l);
+}
+
+static void draw_passing(const drawing *w, bool backward)
+{
+    const double n = 256 * (double)w->t.vec;
+    mba_launch  *l = begin_tiles(w, backward ? "state_passing_bwd" : "state_passing_fwd", MBA_VECTOR,
+                                 w->d.B * w->d.H * mba_ceil(w->d.P * w->d.N, (int64_t)n), 256,
+                                 w->tensor ? backward ? 99 : 62 : backward ? 40 : 48, 0);
+    mba_phase_work(l, MBA_LOOP, (double)w->t.K, NULL);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_STATES_WORK), n * w->st);
+    if (backward) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_DSTATES_WORK), n * w->st);
+    mba_phase_work(l, MBA_FMA, backward ? 2 * n : n, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(backward ? SSD_DSTATES_WORK : SSD_STATES_WORK), n * w->st);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    end_tiles(w, l);
+}
+
+static void draw_parts(const drawing *w)
+{
+    const int64_t cols = w->d.C > 1 ? w->d.H * w->d.P : w->d.H;
+    mba_launch   *l = begin_tiles(w, "ssd_sum_parts", MBA_VECTOR, 3 * mba_ceil(cols, 32), 256, 32, 0);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_PARTS_WORK), 32 * 4 * (double)(w->chunks * w->t.xtiles));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DA_LOG), 32 * 4);
+    end_tiles(w, l);
+}
+
+/* ---- products: a block multiplies (m, k) by (k, n) in steps through a ring, and scales on the way ---- */
+
+typedef struct product {
+    const char *kernel;                           /* its name with tensor cores, and without */
+    const char *plain;
+    int64_t     grid;
+    int         block, regs, stages;
+    size_t      smem_bytes;
+    double      m, n, k, trips;                   /* k: of one step */
+    int         left, right, to;                  /* operands; bytes of one step, of the result */
+    double      left_bytes, right_bytes, to_bytes;
+    double      fma, sfu;                         /* lane operations of one step besides the product */
+    bool        triangle;                         /* row tile i takes trips + i + 1 steps */
+    bool        makes_pairs;                      /* begins with a tile of C B^T */
+} product;
+
+enum { T = SSD_TILE, TILE_BYTES = SSD_TILE * SSD_TILE * 2 };
+
+/* Tiles of C B^T, made in a block: a step has 64 columns of so many tiles of C and of B, and makes `tiles`. */
+typedef struct made { double trips, c, b, tiles; } made;
+
+static void draw_made_pairs(const drawing *w, mba_launch *l, made k)
+{
+    mba_phase_work(l, MBA_LOOP, k.trips, NULL);
+    if (k.c > 0) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(CM), k.c * T * T * w->e);
+    if (k.b > 0) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(BM), k.b * T * T * w->e);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+    mba_phase_work(l, MBA_MMA, k.tiles * 2 * T * T * T, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+}
+
+static void draw_product(const drawing *w, const product *q)
+{
+    const mba_class cls = !w->tensor ? MBA_VECTOR : q->fma > 0 ? MBA_MIXED : MBA_TENSOR;
+    const char     *kernel = w->tensor ? q->kernel : q->plain;
+    mba_launch     *l = begin_tiles(w, kernel, cls, q->grid, w->tensor ? q->block : 256, w->tensor ? q->regs : 128,
+                                    w->tensor ? q->smem_bytes : 0);      // registers without tensor cores: 71 to 165
+    const int64_t classes = w->d.Q / w->t.rows < 8 ? mba_ceil(w->d.Q, w->t.rows) : 8;
+    const bool    by_class = q->triangle && !l->persistent;              // a block that stays has tiles of all classes
+    const double  mean = q->trips + (q->triangle ? (double)((classes + 1) * w->t.tiles) / (double)(2 * classes) : 0);
+    l->ring_depth = w->tensor ? q->stages : 0;
+    for (int64_t i = 0; by_class && i < classes; i++)
+        l->blocks[l->nblocks++] = (mba_blocks){ q->grid / classes,
+            { q->trips + (double)((i + 1) * w->t.tiles) / (double)classes } };
+    if (q->makes_pairs) draw_made_pairs(w, l, (made){ (double)mba_ceil(w->d.N, T), .c = 1, .b = 1, .tiles = 1 });
+    mba_phase_work(l, MBA_LOOP, by_class ? MBA_TRIPS(0) : mean, NULL);
+    mba_phase_move(l, w->tensor ? MBA_ASYNC : MBA_LOAD, q->left, q->left_bytes);
+    mba_phase_move(l, w->tensor ? MBA_ASYNC : MBA_LOAD, q->right, q->right_bytes);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+    mba_phase_work(l, w->tensor ? MBA_MMA : MBA_FMA, (w->tensor ? 2 : 1) * q->m * q->n * q->k, NULL);
+    if (q->fma > 0) mba_phase_work(l, MBA_FMA, q->fma, NULL);
+    if (q->sfu > 0) mba_phase_work(l, MBA_SFU, q->sfu, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_move(l, MBA_STORE, q->to, q->to_bytes);
+    end_tiles(w, l);
+}
+
+/* The sum over a chunk that makes a state, or the gradient of one. */
+static void draw_state(const drawing *w, bool output)
+{
+    const ssd_dims *d = &w->d;
+    const double    m = w->tensor ? 2 * T : T, n = w->tensor ? WIDE : T;
+    draw_product(w, &(product){
+        .kernel = output ? "chunk_scan_bwd_dstates" : "chunk_state_fwd",
+        .plain = output ? "chunk_scan_bwd_dstates_fma" : "chunk_state_fwd_fma",
+        .grid = w->chunks * d->G * w->t.pairs * w->t.ptiles * w->t.ntiles, .block = 256, .regs = 128, .stages = 3,
+        .smem_bytes = (size_t)(3 * 4 * TILE_BYTES + 8 * d->Q), .m = m, .n = n, .k = T, .trips = (double)w->t.tiles,
+        .left = MBA_ARG_IN(output ? DY : X), .left_bytes = m * T * w->e, .right = MBA_ARG_IN(output ? CM : BM),
+        .right_bytes = n * T * w->e,
+        .to = MBA_ARG_SCRATCH(output ? SSD_DSTATES_WORK : SSD_STATES_WORK), .to_bytes = m * n * w->st,
+        .fma = m * T * (w->tensor ? 2 : 1) });
+}
+
+static void draw_bmm(const drawing *w)
+{
+    const int64_t t = w->t.tiles;
+    draw_product(w, &(product){
+        .kernel = "bmm_chunk_fwd", .plain = "bmm_chunk_fwd_fma", .grid = w->chunks * w->d.G * t * (t + 1) / 2,
+        .block = 128, .regs = 80, .stages = 2,
+        .smem_bytes = 4 * TILE_BYTES, .m = T, .n = T, .k = T, .trips = (double)mba_ceil(w->d.N, T),
+        .left = MBA_ARG_IN(CM),
+        .left_bytes = T * T * w->e, .right = MBA_ARG_IN(BM), .right_bytes = T * T * w->e,
+        .to = MBA_ARG_SCRATCH(SSD_CB_WORK), .to_bytes = T * T * w->st });
+}
+
+/* The entering state and the sources of a tile of rows; backwards the leaving state and what a source feeds. */
+static void draw_scan(const drawing *w, bool rev)
+{
+    const ssd_dims *d = &w->d;
+    const double    m = (double)w->t.rows, n = w->tensor ? 2 * T : T;
+    draw_product(w, &(product){
+        .kernel = rev ? "chunk_scan_chunk_state_bwd_dx" : "chunk_scan_fwd",
+        .plain = rev ? "chunk_scan_chunk_state_bwd_dx_fma" : "chunk_scan_fwd_fma",
+        .grid = w->chunks * w->t.xtiles * d->G * w->t.pairs * w->t.ptiles, .block = 256,
+        .regs = w->t.rows == WIDE ? 120 : 84, .stages = 3,
+        .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 48 * d->Q), .m = m, .n = n, .k = T,
+        .trips = (double)mba_ceil(d->N, T),
+        .left = MBA_ARG_SCRATCH(SSD_CB_WORK), .left_bytes = m * T * w->st, .right = MBA_ARG_IN(rev ? DY : X),
+        .right_bytes = n * T * w->e,
+        .to = rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), .to_bytes = m * n * w->e, .fma = 4 * m * T,
+        .sfu = w->tensor ? m * 32 : m * T, .triangle = true });
+}
+
+static size_t bc_smem_bytes(const ssd_dims *d)
+{
+    return (size_t)((6 + mba_ceil(d->N, T) + d->Q / T) * TILE_BYTES + 48 * d->Q);
+}
+
+/* The same with C B^T inside: a block makes it for 64 rows, in shared memory, and takes SSD_BC_PAIRS pairs of heads. */
+static void draw_bc_scan(const drawing *w, bool rev)
+{
+    const ssd_dims *d = &w->d;
+    const int64_t   tiles = w->t.tiles, parts = mba_ceil(w->t.pairs, SSD_BC_PAIRS),
+                    grid = w->chunks * tiles * d->G * parts * w->t.ptiles;
+    const double    slabs = (double)mba_ceil(d->N, T), n = 2 * T;
+    mba_launch     *l = mba_plan_launch(w->p, rev ? "bc_chunk_scan_bwd_dx" : "bc_chunk_scan_fwd", MBA_MIXED, grid, 256);
+    l->regs       = 122;
+    l->ring_depth = 3;
+    l->smem_bytes = bc_smem_bytes(d);
+    for (int64_t i = 1; i <= tiles; i++)              // at most 8
+        l->blocks[l->nblocks++] = (mba_blocks){ grid / tiles, { slabs * (double)i / 2, (double)i } };
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? BM : CM), slabs * T * T * w->e);
+    draw_made_pairs(w, l, (made){ MBA_TRIPS(0), .c = rev ? 2 : 0, .b = rev ? 0 : 2, .tiles = 2 });
+    mba_phase_work(l, MBA_LOOP, (double)w->t.pairs / (double)parts, NULL);
+    mba_phase_work(l, MBA_LOOP, slabs, NULL);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(rev ? SSD_DSTATES_WORK : SSD_STATES_WORK), n * T * w->st);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+    mba_phase_work(l, MBA_MMA, 2 * T * n * T, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_work(l, MBA_LOOP, MBA_TRIPS(1), NULL);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), n * T * w->e);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+    mba_phase_work(l, MBA_MMA, 2 * T * n * T, NULL);
+    mba_phase_work(l, MBA_FMA, 4.0 * T * T, NULL);
+    mba_phase_work(l, MBA_SFU, 32.0 * T, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_move(l, MBA_STORE, rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), T * n * w->e);
+    mba_phase_work(l, MBA_END, 0, NULL);
+}
+
+/* Every head of a group in turn: dB or dC through the states. */
+static void draw_heads(const drawing *w, bool output)
+{
+    const ssd_dims *d = &w->d;
+    const double    m = (double)w->t.rows, n = w->tensor ? WIDE : T;
+    draw_product(w, &(product){
+        .kernel = output ? "chunk_scan_bwd_dc" : "chunk_state_bwd_db",
+        .plain = output ? "chunk_scan_bwd_dc_fma" : "chunk_state_bwd_db_fma",
+        .grid = w->chunks * d->G * w->t.rtiles * w->t.ntiles, .block = 256, .regs = w->t.rows == WIDE ? 254 : 178,
+        .stages = 4,
+        .smem_bytes = (size_t)(4 * ((w->t.rows / T + 2) * TILE_BYTES + 8 * w->t.rows) + 16 * w->t.rows), .m = m,
+        .n = n, .k = T,
+        .trips = (double)(d->J * w->t.ptiles), .left = MBA_ARG_IN(output ? DY : X), .left_bytes = m * T * w->e,
+        .right = MBA_ARG_SCRATCH(output ? SSD_STATES_WORK : SSD_DSTATES_WORK), .right_bytes = n * T * w->st,
+        .to = MBA_ARG_SCRATCH(SSD_DBC_WORK),
+        .to_bytes = 4 * m * n, .fma = 2 * m * T + 2 * m * n });
+}
+
+static void draw_dcb(const drawing *w)
+{
+    const int64_t t = w->t.tiles;
+    draw_product(w, &(product){
+        .kernel = "chunk_scan_bwd_dcb", .plain = "chunk_scan_bwd_dcb_fma",
+        .grid = w->chunks * w->d.G * t * (t + 1) / 2, .block = 128, .regs = 168,
+        .stages = 3, .smem_bytes = 3 * (2 * TILE_BYTES + 1024) + 2048, .m = T, .n = T, .k = T,
+        .trips = (double)(w->d.J * w->t.ptiles),
+        .left = MBA_ARG_IN(DY), .left_bytes = T * T * w->e, .right = MBA_ARG_IN(X), .right_bytes = T * T * w->e,
+        .to = MBA_ARG_SCRATCH(SSD_DCB_WORK), .to_bytes = T * T * w->st, .fma = 6 * T * T,
+        .sfu = (double)(w->tensor ? 12 * 128 : T * T), .makes_pairs = w->way == SSD_BC_FUSED });
+}
+
+static void draw_bmm_bwd(const drawing *w, bool output)
+{
+    const double n = w->tensor ? WIDE : T;
+    draw_product(w, &(product){
+        .kernel = "bmm_chunk_bwd", .plain = "bmm_chunk_bwd_fma", .grid = w->chunks * w->d.G * w->t.tiles * w->t.ntiles,
+        .block = 128, .regs = 130,
+        .stages = 3, .smem_bytes = 9 * TILE_BYTES, .m = T, .n = n, .k = T, .trips = (double)(w->t.tiles + 1) / 2,
+        .left = MBA_ARG_SCRATCH(SSD_DCB_WORK), .left_bytes = T * T * w->st, .right = MBA_ARG_IN(output ? BM : CM),
+        .right_bytes = n * T * w->e,
+        .to = MBA_ARG_OUT(output ? DCM : DBM), .to_bytes = T * n * w->e });
+}
+
+static mba_status begin_drawing(drawing *w, mba_plan *p, const mba_node *n, const mba_machine *m, ssd_way way,
+                                bool backward)
+{
+    enum { STATIC_BYTES = 1024 };
+    const ssd_dims d = ssd_dims_of(n);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_TRY(ssd_check_axes(n));
+    if (way != SSD_FMA) MBA_TRY(check_tensor(n, &d));
+    MBA_REFUSE_IF(way == SSD_BC_FUSED && (int64_t)bc_smem_bytes(&d) + STATIC_BYTES > m->smem_block_bytes,
+        "a chunk of %lld, a state of %lld\nwhy: C B^T and C of 64 rows do not fit into %lld bytes of shared memory\n"
+        "fix: --op ssd=chunked, or a smaller --chunk", (long long)d.Q, (long long)d.N, (long long)m->smem_block_bytes);
+    *w = (drawing){ .p = p, .d = d, .t = ssd_cut_of(&d, way), .way = way, .tensor = way != SSD_FMA, .m = m,
+        .e = (double)mba_dtype_bytes(n->in[X]->type.dtype) };
+    w->st     = (double)w->t.st_bytes;
+    w->chunks = d.B * w->t.K;
+    const double blocks = (double)(w->chunks * d.H) * (double)(w->t.tiles * (w->t.tiles + 1)) *
+        (double)(w->t.ptiles * w->t.ntiles);
+    MBA_REFUSE_IF(blocks > 2e9 || (double)(w->t.KQ + d.P * d.N) > 1e9,
+        "more blocks or positions than a launch can number");
+    draw_scratch(w, n->in[IDS] != NULL, backward);
+    return MBA_OK;
+}
+
+static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, ssd_way way)
+{
+    drawing w;
+    MBA_TRY(begin_drawing(&w, p, n, m, way, false));
+    draw_steps(&w, "chunk_cumsum_fwd", 48, MBA_ARG_IN(DT), w.e, MBA_ARG_SCRATCH(SSD_STEPS_WORK),
+        12 + (double)w.t.cs_bytes, 16, 5);
+    draw_state(&w, false);
+    draw_passing(&w, false);
+    if (way == SSD_BC_FUSED) {
+        draw_bc_scan(&w, false);
+    } else {
+        draw_bmm(&w);
+        draw_scan(&w, false);
+    }
+    return MBA_OK;
+}
+
+/* Four kernels of the forward pass again, and eleven of its own. */
+static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, ssd_way way)
+{
+    drawing w;
+    MBA_TRY(begin_drawing(&w, p, n, m, way, true));
+    const double parts = 4.0 * (double)(w.t.tiles + 1 + 2 * w.t.ntiles);
+    draw_steps(&w, "chunk_cumsum_fwd", 48, MBA_ARG_IN(DT), w.e, MBA_ARG_SCRATCH(SSD_STEPS_WORK),
+        12 + (double)w.t.cs_bytes, 16, 5);
+    if (way != SSD_BC_FUSED) draw_bmm(&w);
+    draw_state(&w, false);
+    draw_passing(&w, false);
+    draw_state(&w, true);
+    draw_passing(&w, true);
+    if (way == SSD_BC_FUSED) draw_bc_scan(&w, true);
+    else                     draw_scan(&w, true);
+    draw_heads(&w, false);
+    draw_heads(&w, true);
+    draw_dcb(&w);
+    draw_bmm_bwd(&w, false);
+    draw_bmm_bwd(&w, true);
+    draw_steps(&w, "chunk_scan_bwd_ddacs_stable", 56, MBA_ARG_SCRATCH(SSD_SUMS_WORK), parts,
+        MBA_ARG_SCRATCH(SSD_SUMS_WORK), 8, 24, 0);
+    draw_steps(&w, "chunk_cumsum_bwd", 64, MBA_ARG_SCRATCH(SSD_SUMS_WORK), 12 + w.e, MBA_ARG_OUT(DDT), w.e, 12, 5);
+    draw_parts(&w);
+    return MBA_OK;
+}
+
+#define PLANS(NAME, WAY)                                                                             \
+    mba_status ssd_##NAME##_plan(mba_plan *p, const mba_node *n, const mba_machine *m)               \
+    {                                                                                                \
+        return draw_fwd(p, n, m, WAY);                                                               \
+    }                                                                                                \
+    mba_status ssd_bwd_##NAME##_plan(mba_plan *p, const mba_node *n, const mba_machine *m)           \
+    {                                                                                                \
+        return draw_bwd(p, n, m, WAY);                                                               \
+    }
+
+PLANS(chunked, SSD_CHUNKED)
+PLANS(persistent, SSD_PERSISTENT)
+PLANS(bc_fused, SSD_BC_FUSED)
+PLANS(fma, SSD_FMA)
