@@ -8,6 +8,7 @@
 
 #include "core/file.h"
 #include "sim/frozen.h"
+#include "sim/tsv.h"
 #include "sim/counted_built_in.h" /* made by CMake from bench/results/h200/kernels.tsv */
 
 enum { FILE_BYTES_MAX = 1 << 24, ROWS_MAX = 1 << 14, GEOMETRY = 6 };
@@ -22,22 +23,11 @@ static mba_status bad(const char *where, int line, const char *what, const char 
                     why);
 }
 
-static bool take_cell(const char **at, const char *end, char *out, size_t space)
-{
-    const char  *tab = memchr(*at, '\t', (size_t)(end - *at));
-    const size_t n   = (size_t)((tab ? tab : end) - *at);
-    if (n >= space) return false;
-    memcpy(out, *at, n);
-    out[n] = '\0';
-    *at    = tab ? tab + 1 : end;
-    return !memchr(out, '\0', n);
-}
-
 /* "-" is a count that nobody took: NAN. */
 static bool take_number(const char **at, const char *end, double *out)
 {
     char cell[40], *stop;
-    if (!take_cell(at, end, cell, sizeof cell)) return false;
+    if (!mba_tsv_cell(at, end, cell, sizeof cell)) return false;
     *out = NAN;
     if (!strcmp(cell, "-")) return true;
     if (!*cell || strspn(cell, "0123456789.eE+-") != strlen(cell)) return false;
@@ -51,10 +41,10 @@ static mba_status take_row(mba_counted_kernel *c, const char *where, int line, c
     char          set[16], place[16];
     double        number;
     *c = (mba_counted_kernel){0};
-    if (!take_cell(&at, end, set, sizeof set) || !take_cell(&at, end, c->workload, sizeof c->workload) ||
-        !take_cell(&at, end, c->op, sizeof c->op) || !take_cell(&at, end, c->variant, sizeof c->variant) ||
-        !take_cell(&at, end, c->phase, sizeof c->phase) || !take_cell(&at, end, place, sizeof place) ||
-        !take_cell(&at, end, c->kernel, sizeof c->kernel) || !take_cell(&at, end, c->shape, sizeof c->shape))
+    if (!mba_tsv_cell(&at, end, set, sizeof set) || !mba_tsv_cell(&at, end, c->workload, sizeof c->workload) ||
+        !mba_tsv_cell(&at, end, c->op, sizeof c->op) || !mba_tsv_cell(&at, end, c->variant, sizeof c->variant) ||
+        !mba_tsv_cell(&at, end, c->phase, sizeof c->phase) || !mba_tsv_cell(&at, end, place, sizeof place) ||
+        !mba_tsv_cell(&at, end, c->kernel, sizeof c->kernel) || !mba_tsv_cell(&at, end, c->shape, sizeof c->shape))
         return bad(where, line, "no row of counted kernels", "it begins with eight words between tabs");
     for (int i = 0; i < GEOMETRY; i++)
         if (!take_number(&at, end, geometry[i]) || isnan(*geometry[i]))
@@ -75,16 +65,13 @@ static mba_status take_row(mba_counted_kernel *c, const char *where, int line, c
     return MBA_OK;
 }
 
-static mba_status add_row(mba_counted_set *d, int *space, const char *where, int line, const char *at, const char *stop)
+static mba_status add_row(mba_counted_set *d, int *space, const char *where, const mba_tsv_row *r)
 {
-    if (d->n == ROWS_MAX) return bad(where, line, "too many rows", "nobody counts that many");
-    if (d->n == *space) {
-        mba_counted_kernel *more = realloc(d->one, sizeof *more * (size_t)(*space ? 2 * *space : 64));
-        if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d rows", *space);
-        d->one = more;
-        *space = *space ? 2 * *space : 64;
-    }
-    return take_row(&d->one[d->n++], where, line, at, stop);
+    if (d->n == ROWS_MAX) return bad(where, r->line, "too many rows", "nobody counts that many");
+    mba_counted_kernel *more = mba_tsv_room(d->one, sizeof *more, d->n, space);
+    if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d rows", d->n);
+    d->one = more;
+    return take_row(&d->one[d->n++], where, r->line, r->at, r->end);
 }
 
 static bool same_point(const mba_counted_kernel *a, const mba_counted_kernel *b)
@@ -101,15 +88,12 @@ static void find_twins(mba_counted_set *d)
 
 mba_status mba_counted_parse(mba_counted_set **out, const char *where, const char *text, size_t bytes)
 {
-    mba_counted_set *d    = calloc(1, sizeof *d);
-    mba_status       st   = MBA_OK;
-    int              line = 1, space = 0;
+    mba_counted_set *d = calloc(1, sizeof *d);
+    mba_tsv         rows = { text, text + bytes, 0 };
+    mba_status       st = MBA_OK;
+    int              space = 0;
     if (!d) return mba_fail(MBA_E_NOMEM, "no memory for counted kernels");
-    for (const char *at = text, *end = text + bytes; at < end && st == MBA_OK; line++) {
-        const char *eol = memchr(at, '\n', (size_t)(end - at)), *stop = eol ? eol : end;
-        if (stop > at && *at != '#') st = add_row(d, &space, where, line, at, stop);
-        at = eol ? eol + 1 : end;
-    }
+    for (mba_tsv_row r; st == MBA_OK && mba_tsv_next(&rows, &r);) st = add_row(d, &space, where, &r);
     if (st == MBA_OK && !d->n)
         st = mba_fail(MBA_E_FORMAT,
                       "%s has no kernel\nwhy: nothing can be compared with an empty set\n"

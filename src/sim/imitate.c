@@ -10,6 +10,7 @@
 #include "sim/engine.h"
 #include "sim/imitated_built_in.h" /* made by CMake from bench/results/h200/imitated.tsv */
 #include "sim/ledger.h"
+#include "sim/tsv.h"
 
 static mba_sim_op *add_op(mba_sim_kernel *k, mba_sim_work work)
 {
@@ -115,25 +116,25 @@ static mba_status take_row(mba_imitated *r, const char *where, int line, const c
     return MBA_OK;
 }
 
+static mba_status add_row(mba_imitated_set *out, const char *where, const mba_tsv_row *r)
+{
+    char         row[256];
+    const size_t n = (size_t)(r->end - r->at);
+    if (n >= sizeof row || out->n == (int)(sizeof out->one / sizeof *out->one))
+        return mba_fail(MBA_E_FORMAT, "%s, line %d: too long\nwhy: rows are short, and at most 64\n"
+                        "fix: mambascope calibrate --imitate makes it", where, r->line);
+    memcpy(row, r->at, n);
+    row[n] = '\0';
+    MBA_TRY(take_row(&out->one[out->n], where, r->line, row));
+    out->n++;
+    return MBA_OK;
+}
+
 mba_status mba_imitated_parse(mba_imitated_set *out, const char *where, const char *text, size_t bytes)
 {
-    int line = 1;
-    *out     = (mba_imitated_set){0};
-    for (const char *at = text, *end = text + bytes; at < end; line++) {
-        const char *eol = memchr(at, '\n', (size_t)(end - at)), *stop = eol ? eol : end;
-        char        row[256];
-        if (stop > at && *at != '#') {
-            if ((size_t)(stop - at) >= sizeof row || out->n == (int)(sizeof out->one / sizeof *out->one))
-                return mba_fail(MBA_E_FORMAT, "%s, line %d: too long\nwhy: rows are short, and at most 64\n"
-                                              "fix: mambascope calibrate --imitate makes it",
-                                where, line);
-            memcpy(row, at, (size_t)(stop - at));
-            row[stop - at] = '\0';
-            MBA_TRY(take_row(&out->one[out->n], where, line, row));
-            out->n++;
-        }
-        at = eol ? eol + 1 : end;
-    }
+    mba_tsv rows = { text, text + bytes, 0 };
+    *out = (mba_imitated_set){ 0 };
+    for (mba_tsv_row r; mba_tsv_next(&rows, &r);) MBA_TRY(add_row(out, where, &r));
     for (int i = 0; i < out->n; i++) { // they point into the set, which does not move
         out->one[i].what.kernel = out->one[i].kernel;
         out->one[i].what.axis   = out->one[i].axis;

@@ -9,6 +9,7 @@
 
 #include "core/file.h"
 #include "sim/measured_built_in.h"                 /* made by CMake from bench/results/h200/measured.tsv */
+#include "sim/tsv.h"
 
 enum { FILE_BYTES_MAX = 1 << 22, POINTS_MAX = 1 << 14, COLUMNS = 7 };
 
@@ -16,18 +17,6 @@ static mba_status bad(const char *where, int line, const char *what, const char 
 {
     return mba_fail(MBA_E_FORMAT, "%s, line %d: %s\nwhy: %s\nfix: make it with tools/measured_points", where, line,
                     what, why);
-}
-
-/* The column at `at`, up to a tab or `end`, into `out`; false: too long. */
-static bool take_cell(const char **at, const char *end, char *out, size_t space)
-{
-    const char  *tab = memchr(*at, '\t', (size_t)(end - *at));
-    const size_t n = (size_t)((tab ? tab : end) - *at);
-    if (n >= space) return false;
-    memcpy(out, *at, n);
-    out[n] = '\0';
-    *at = tab ? tab + 1 : end;
-    return !memchr(out, '\0', n);
 }
 
 static int word_of(const char *word, const char *const *words, int n)
@@ -49,10 +38,10 @@ static mba_status take_row(mba_point *p, const char *where, int line, const char
     static const char *const sets[] = { "fitted", "held", "coarse", "stale", "-" }, *const sources[] = { "op", "step",
                                                                                                          "total" };
     char set[16], source[16], nodes[32], ms[32];
-    if (!take_cell(&at, end, set, sizeof set) || !take_cell(&at, end, source, sizeof source)
-        || !take_cell(&at, end, p->subject, sizeof p->subject) || !take_cell(&at, end, p->operator, sizeof p->operator)
-        || !take_cell(&at, end, p->which, sizeof p->which) || !take_cell(&at, end, nodes, sizeof nodes)
-        || !take_cell(&at, end, ms, sizeof ms) || at != end)
+    if (!mba_tsv_cell(&at, end, set, sizeof set) || !mba_tsv_cell(&at, end, source, sizeof source)
+        || !mba_tsv_cell(&at, end, p->subject, sizeof p->subject) || !mba_tsv_cell(&at, end, p->operator, sizeof p->operator)
+        || !mba_tsv_cell(&at, end, p->which, sizeof p->which) || !mba_tsv_cell(&at, end, nodes, sizeof nodes)
+        || !mba_tsv_cell(&at, end, ms, sizeof ms) || at != end)
         return bad(where, line, "no row of a measured set", "it has seven columns between tabs");
     const int s = word_of(set, sets, 5), c = word_of(source, sources, 3);
     if (s < 0 || c < 0)
@@ -66,28 +55,24 @@ static mba_status take_row(mba_point *p, const char *where, int line, const char
     return MBA_OK;
 }
 
+static mba_status add_row(mba_measured *d, int *space, const char *where, const mba_tsv_row *r)
+{
+    if (d->n == POINTS_MAX) return bad(where, r->line, "too many points", "nobody measures that many");
+    mba_point *more = mba_tsv_room(d->point, sizeof *more, d->n, space);
+    if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d points", d->n);
+    d->point = more;
+    d->point[d->n] = (mba_point){ 0 };
+    return take_row(&d->point[d->n++], where, r->line, r->at, r->end);
+}
+
 mba_status mba_measured_parse(mba_measured **out, const char *where, const char *text, size_t bytes)
 {
     mba_measured *d = calloc(1, sizeof *d);
+    mba_tsv      rows = { text, text + bytes, 0 };
     mba_status    st = MBA_OK;
-    int           line = 1, space = 0;
+    int           space = 0;
     if (!d) return mba_fail(MBA_E_NOMEM, "no memory for a measured set");
-    for (const char *at = text, *end = text + bytes; at < end && st == MBA_OK; line++) {
-        const char *eol = memchr(at, '\n', (size_t)(end - at)), *stop = eol ? eol : end;
-        if (stop > at && *at != '#') {
-            if (d->n == POINTS_MAX) st = bad(where, line, "too many points", "nobody measures that many");
-            if (d->n == space && st == MBA_OK) {
-                mba_point *more = realloc(d->point, sizeof *more * (size_t)(space ? 2 * space : 64));
-                if (!more) st = mba_fail(MBA_E_NOMEM, "no memory for %d points", space);
-                else { d->point = more; space = space ? 2 * space : 64; }
-            }
-            if (st == MBA_OK) {
-                d->point[d->n] = (mba_point){ 0 };
-                st = take_row(&d->point[d->n++], where, line, at, stop);
-            }
-        }
-        at = eol ? eol + 1 : end;
-    }
+    for (mba_tsv_row r; st == MBA_OK && mba_tsv_next(&rows, &r);) st = add_row(d, &space, where, &r);
     if (st == MBA_OK && !d->n)
         st = mba_fail(MBA_E_FORMAT,
                       "%s has no point\nwhy: nothing can be compared with an empty set\nfix: tools/measured_points",

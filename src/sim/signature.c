@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "sim/tsv.h"
 
 enum { FILE_BYTES_MAX = 1 << 22, SIGNATURES_MAX = 1 << 14, NUMBERS = 11, CELL = 64 };
 
@@ -19,14 +20,9 @@ static mba_status bad(const char *where, int line, const char *why)
 
 static bool take_number(const char **at, const char *end, double *out)
 {
-    char         cell[CELL], *stop;
-    const char  *tab = memchr(*at, '\t', (size_t)(end - *at));
-    const size_t n = (size_t)((tab ? tab : end) - *at);
-    if (!n || n >= sizeof cell) return false;
-    memcpy(cell, *at, n);
-    cell[n] = '\0';
-    *at = tab ? tab + 1 : end;
-    if (strspn(cell, "0123456789.eE+-") != n) return false;
+    char cell[CELL], *stop;
+    if (!mba_tsv_cell(at, end, cell, sizeof cell)) return false;
+    if (!*cell || strspn(cell, "0123456789.eE+-") != strlen(cell)) return false;
     *out = strtod(cell, &stop);
     return !*stop && isfinite(*out) && *out >= 0 && *out <= 1e9;
 }
@@ -50,24 +46,22 @@ static mba_status take_row(mba_signature *s, const char *where, int line, const 
     return MBA_OK;
 }
 
+static mba_status add_row(mba_signatures *out, int *space, const char *where, const mba_tsv_row *r)
+{
+    if (out->n == SIGNATURES_MAX) return bad(where, r->line, "too many of them");
+    mba_signature *more = mba_tsv_room(out->one, sizeof *more, out->n, space);
+    if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d signatures", out->n);
+    out->one = more;
+    return take_row(&out->one[out->n++], where, r->line, r->at, r->end);
+}
+
 mba_status mba_signatures_parse(mba_signatures *out, const char *where, const char *text, size_t bytes)
 {
+    mba_tsv   rows = { text, text + bytes, 0 };
     mba_status st = MBA_OK;
-    int        line = 1, space = 0;
+    int        space = 0;
     *out = (mba_signatures){ 0 };
-    for (const char *at = text, *end = text + bytes; at < end && st == MBA_OK; line++) {
-        const char *eol = memchr(at, '\n', (size_t)(end - at)), *stop = eol ? eol : end;
-        if (stop > at && *at != '#') {
-            if (out->n == SIGNATURES_MAX) st = bad(where, line, "too many of them");
-            if (st == MBA_OK && out->n == space) {
-                mba_signature *more = realloc(out->one, sizeof *more * (size_t)(space ? 2 * space : 32));
-                if (!more) st = mba_fail(MBA_E_NOMEM, "no memory for %d signatures", space);
-                else { out->one = more; space = space ? 2 * space : 32; }
-            }
-            if (st == MBA_OK) st = take_row(&out->one[out->n++], where, line, at, stop);
-        }
-        at = eol ? eol + 1 : end;
-    }
+    for (mba_tsv_row r; st == MBA_OK && mba_tsv_next(&rows, &r);) st = add_row(out, &space, where, &r);
     if (st == MBA_OK && !out->n)
         st = mba_fail(MBA_E_FORMAT,
                       "%s has no signature\nwhy: the store is empty\nfix: tools/peer_signatures fills one", where);
