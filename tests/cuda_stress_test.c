@@ -1,5 +1,5 @@
 /* cuda_stress_test.c -- the state-space kernels under what small cases do not reach: a busy GPU, very many launches, a
- * sequence of 131072 tokens, tensors of more than 2^31 elements. Every variant of ssd through include/mba_kernels.h.
+ * sequence of 131072 tokens, tensors of more than 2^31 elements, walks cut as those of the peers' shapes are. Every variant of ssd through include/mba_kernels.h.
  *
  *     MBA_TEST_STRESS=1 build/tests/cuda_stress_test          # on a GPU, less than a minute; skipped otherwise */
 #include "mba_kernels.h"
@@ -99,13 +99,15 @@ static uint16_t *halves(int64_t n, uint64_t seed, float scale)
     return v;
 }
 
-/* What all sequences of a job hold: decays from a few tokens to some hundred. */
-typedef struct sequence { uint16_t *x, *dt, *b, *c, *dy; float *par; } sequence;
+/* What the sequences of a job hold, `count` of them again and again: decays from a few tokens to some hundred. */
+typedef struct sequence { uint16_t *x, *dt, *b, *c, *dy; float *par; int64_t count; } sequence;
 
-static sequence sequence_of(int64_t L, int64_t H)
+static sequence sequences_of(int64_t count, int64_t L, int64_t H)
 {
-    sequence s = { halves(L * H * P, 3, 1), halves(L * H, 5, 0.5f), halves(L * N, 7, 1), halves(L * N, 9, 1),
-                   halves(L * H * P, 11, 1), malloc(3 * 4 * (size_t)H) };
+    const int64_t tokens = count * L;
+    sequence s = { halves(tokens * H * P, 3, 1), halves(tokens * H, 5, 0.5f), halves(tokens * N, 7, 1),
+                   halves(tokens * N, 9, 1), halves(tokens * H * P, 11, 1), malloc(3 * 4 * (size_t)H), count };
+    assert_non_null(s.par);
     for (int64_t h = 0; h < H; h++) {
         s.par[h]         = logf(0.5f + 4 * (float)(h % 7));       // A_log
         s.par[H + h]     = 1 - 0.1f * (float)(h % 5);             // D
@@ -113,6 +115,8 @@ static sequence sequence_of(int64_t L, int64_t H)
     }
     return s;
 }
+
+static sequence sequence_of(int64_t L, int64_t H) { return sequences_of(1, L, H); }
 
 static void put_sequences(const job *j, const sequence *s)
 {
@@ -124,7 +128,8 @@ static void put_sequences(const job *j, const sequence *s)
         { j->a.dout[MBA_KERNELS_Y], s->dy, (size_t)(j->L * j->H * P * 2) } };
     for (size_t i = 0; i < sizeof each / sizeof *each; i++)
         for (int64_t b = 0; b < j->B; b++)
-            assert_ok(j->d->put((char *)each[i].to + (size_t)b * each[i].bytes, each[i].from, each[i].bytes));
+            assert_ok(j->d->put((char *)each[i].to + (size_t)b * each[i].bytes,
+                                (const char *)each[i].from + (size_t)(b % s->count) * each[i].bytes, each[i].bytes));
     const int par[] = { MBA_KERNELS_A_LOG, MBA_KERNELS_D, MBA_KERNELS_DT_BIAS };
     for (int i = 0; i < 3; i++) assert_ok(j->d->put((void *)j->a.in[par[i]], s->par + i * j->H, 4 * (size_t)j->H));
     assert_ok(j->d->wait());                          // the host's side may go
@@ -308,6 +313,68 @@ static double apart_from_recurrence(const uint16_t *y, const double *want, int64
     return sqrt(diff / norm);
 }
 
+static double apart_in_fp32(const float *a, const float *b, int64_t n)
+{
+    double diff = 0, norm = 0;
+    for (int64_t i = 0; i < n; i++) {
+        diff += pow((double)a[i] - (double)b[i], 2);
+        norm += pow((double)b[i], 2);
+    }
+    return sqrt(diff / norm);
+}
+
+/* Every result of two answers; how many lie further apart than the roundings of two right ways do. */
+static int results_apart(const job *j, const answer *have, const answer *want)
+{
+    static const char *const name[] = { "dx", "ddt", "dB", "dC", "dz", "dA_log", "dD", "ddt_bias" };
+    const size_t             y = j->operand[MBA_KERNELS_X];
+    double                   off = apart((const uint16_t *)have->bytes, (const uint16_t *)want->bytes, (int64_t)y / 2);
+    int                      bad = !(off < 8e-3);
+    size_t                   at = y;
+    printf(" y %.1e", off);
+    for (int k = 0; k <= MBA_KERNELS_DT_BIAS; k++) {
+        const void *u = have->bytes + at, *v = want->bytes + at;
+        if (!j->operand[k]) continue;
+        off = k < MBA_KERNELS_ACTIVATIONS ? apart(u, v, (int64_t)j->operand[k] / 2)
+                                          : apart_in_fp32(u, v, (int64_t)j->operand[k] / 4);
+        printf(" %s %.1e", name[k], off);
+        bad += !(off < 8e-3);
+        at += j->operand[k];
+    }
+    printf("\n");
+    return bad;
+}
+
+/* Walks that are cut, hand states on or share the GPU otherwise than small cases do: there is no reference in double at
+ * these sizes, but `chunked`, whose blocks do not depend on the size, has one at small ones. */
+static void fused_gives_what_chunked_gives_at_the_sizes_of_the_peers(void **state)
+{
+    (void)state;
+    static const int64_t shape[][3] = { { 8, 2048, 24 }, { 4, 4096, 24 }, { 1, 32768, 24 }, { 32, 512, 24 },
+        { 8, 2048, 64 }, { 1, 32768, 64 }, { 8, 2048, 80 }, { 4, 4096, 80 }, { 1, 32768, 80 }, { 32, 512, 80 } };
+    const mba_device *d = gpu();
+    int               bad = 0;
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+        const int64_t B = shape[i][0], L = shape[i][1], H = shape[i][2];
+        sequence      s = sequences_of(B, L, H);
+        answer        of[2];
+        job           j;
+        for (int v = 0; v < 2; v++) {
+            job_begin(&j, d, B, L, H, v ? "fused" : "chunked");
+            put_sequences(&j, &s);
+            job_run(&j, d->stream);
+            of[v] = answer_of(&j);
+            if (!v) job_end(&j);
+        }
+        printf("%2lld x %5lld x %2lld:", (long long)B, (long long)L, (long long)H);
+        bad += results_apart(&j, &of[1], &of[0]);
+        job_end(&j);
+        for (int v = 0; v < 2; v++) free(of[v].bytes);
+        sequence_end(&s);
+    }
+    assert_int_equal(bad, 0);
+}
+
 /* The bounds are those of three roundings to bf16 (ssd.md), doubled; the last thousand tokens are looked at alone. */
 static void a_sequence_of_131072_tokens(void **state)
 {
@@ -375,4 +442,5 @@ static void more_than_two_billion_elements(void **state)
 
 MBA_TEST_MAIN(cmocka_unit_test(same_bits_in_100_runs_under_load), cmocka_unit_test(blocks_that_stay_give_the_same_bits),
               cmocka_unit_test(calls_without_number_do_not_hang), cmocka_unit_test(a_sequence_of_131072_tokens),
-              cmocka_unit_test(more_than_two_billion_elements))
+              cmocka_unit_test(more_than_two_billion_elements),
+              cmocka_unit_test(fused_gives_what_chunked_gives_at_the_sizes_of_the_peers))
