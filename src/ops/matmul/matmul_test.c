@@ -96,7 +96,7 @@ static float *weight_gradient(const mba_device *d, const mba_case *c, const char
     return out;
 }
 
-/* On 132 processors the tiles of 17000 x 512 are two rounds and two more, so its last 104 rows are a product of their own. */
+/* On 132 processors the tiles of 17000 x 512 are two rounds and two more: its last 104 rows are a product of their own. */
 static void a_product_cut_in_two_is_the_whole_one(void **state)
 {
     (void)state;
