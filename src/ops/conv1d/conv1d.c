@@ -328,6 +328,7 @@ const mba_op mba_op_conv1d = {
                                  { { 8, 2048, 1792, 4 }, "mamba2-130m, 16384 tokens" },
                                  { { 8, 2048, 4352, 4 }, "mamba2-1.3b, 16384 tokens" },
                                  { { 8, 196, 160, 3, NO_BIAS, 1 }, "mambavision-t stage 2, batch 8" },
+                                 { { 128, 196, 160, 3, NO_BIAS, 1 }, "mambavision-t stage 2, batch 128" },
                                  { { 0 }, NULL } },
 };
 

@@ -176,7 +176,8 @@ const mba_op mba_op_embed = {
                                  { { 1, 9, 1 }, "one token; most of the table's gradient is zero" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 4096, 50288, 768 }, "130m, 4096 tokens" },
-                                 { { 16384, 50288, 768 }, "130m, 16384 tokens" }, { { 0 }, NULL } },
+                                 { { 16384, 50288, 768 }, "130m, 16384 tokens" },
+                                 { { 16384, 50288, 2048 }, "1.3b, 16384 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_embed_bwd = {
