@@ -112,12 +112,19 @@ static const measured choices[] = {
     { 0 },
 };
 
+/* Processors of the GPU at hand, if it is of the kind that was measured; else 0. */
+static int processors(void)
+{
+    int device = 0, cc = 0, n = 0;
+    if (cudaGetDevice(&device) != cudaSuccess
+        || cudaDeviceGetAttribute(&cc, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess || cc != 9
+        || cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) return 0;
+    return n;
+}
+
 static const mba_cuda_algorithm *measured_for(const shape *s)
 {
-    int cc = 0, device = 0;
-    if (cudaGetDevice(&device) != cudaSuccess
-        || cudaDeviceGetAttribute(&cc, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess
-        || cc != 9 || s->batch > 1) return NULL;
+    if (!processors() || s->batch > 1) return NULL;
     for (const measured *x = choices; x->m; x++)
         if (x->m == s->m && x->n == s->n && x->k == s->k && x->ta == s->ta && x->tb == s->tb && x->in == s->in
             && x->out == s->out && x->adds == s->adds) return &x->is;
@@ -176,7 +183,7 @@ static cublasStatus_t multiply(const choice *c, const cublasLtMatmulAlgo_t *algo
                                g->work, g->work ? MBA_CUDA_GEMM_WORK_BYTES : 0, (cudaStream_t)g->stream);
 }
 
-mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
+static mba_status multiply_whole(const mba_cuda_gemm_args *g)
 {
     choice *c = NULL;
     shape   key;
@@ -192,6 +199,33 @@ mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
     c->last = *g;
     LT_TRY(multiply(c, &c->algo, g));
     return MBA_OK;
+}
+
+/* The row of C before which to cut a gradient of weights: 0, nowhere. In tiles of 128 x 256, which the library's fastest
+ * kernels have, that of in_proj of mamba2-1.3b (8512 x 2048) is four rounds of 132 processors and eight tiles more, for
+ * which all wait: 717 TFLOP/s where products of whole rounds reach 828 (bench gemm, H200). The rows behind the cut are
+ * few, their product is split over k, and it reads the other operand from L2 in part. */
+static int64_t cut_of(const mba_cuda_gemm_args *g)
+{
+    enum { ROWS = 128, COLS = 256, FEW = 16, ROUNDS_LEAST = 2, DEPTH_LEAST = 4096 };
+    const int64_t sms = g->cut && g->ta && g->in == MBA_BF16 && g->batch <= 1 && g->k >= DEPTH_LEAST ? processors() : 0;
+    if (!sms) return 0;
+    const int64_t across = mba_ceil(g->n, COLS), tiles = mba_ceil(g->m, ROWS) * across, over = tiles % sms;
+    const int64_t at = (tiles - over) / across * ROWS;
+    return over && over <= FEW && tiles / sms >= ROUNDS_LEAST && g->m - at <= ROWS ? at : 0;
+}
+
+mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
+{
+    const int64_t      at = cut_of(g);
+    mba_cuda_gemm_args first = *g, rest = *g;
+    if (!at) return multiply_whole(g);
+    first.m = at;
+    rest.m  = g->m - at;
+    rest.a  = (const char *)g->a + (size_t)at * mba_dtype_bytes(g->in);      // A is stored transposed
+    rest.c  = (char *)g->c + (size_t)(at * g->ldc) * mba_dtype_bytes(g->out);
+    MBA_TRY(multiply_whole(&first));
+    return multiply_whole(&rest);
 }
 
 /* ---- the bench of candidates: products.h ---- */
