@@ -162,8 +162,10 @@ static mba_status see_cost(void *ctx, const mba_trace_cost *c)
 
 static mba_status see_note(void *ctx, const char *topic, const char *text)
 {
+    storing    *x = ctx;
     const char *fix = strstr(text, " fix: ");
-    return mba_note_missing(((storing *)ctx)->s, topic, text, fix ? fix + 6 : "");
+    if (!*x->sum->note) snprintf(x->sum->note, sizeof x->sum->note, "%s: %s", topic, text);
+    return mba_note_missing(x->s, topic, text, fix ? fix + 6 : "");
 }
 
 /* ---- all of it ---- */
