@@ -162,7 +162,7 @@ static void judge_overhead(mba_gpu_profile *g)
     double       records, busy_s;
     const double extent_s = extent_of_steps(g, &records, &busy_s), plain_s = median(g->plain_s, g->nplain);
     const double watched_s = median(g->timeline_s, g->ntimeline), whole_s = median(g->record_s, g->nrecords);
-    if (records > 1) g->record_cost_s = fmax(0, extent_s - whole_s) / (records - 1);
+    if (records > 1 && g->nrecords) g->record_cost_s = fmax(0, extent_s - whole_s) / (records - 1);
     if (!(watched_s > (1 + OVERHEAD_MOST) * plain_s)) return;
     snprintf(text, sizeof text,
              "a step of which every kernel is recorded takes %+.1f %%: CUPTI's stamps, %.2f us for each of %.0f kernels "
