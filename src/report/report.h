@@ -15,7 +15,7 @@
 #include "report/whatif.h"
 #include "scope/analysis.h"
 
-enum { MBA_RUNS_MAX = 16 };
+enum { MBA_RUNS_MAX = 24 };
 typedef struct mba_run {
     mba_store    *store;
     mba_analysis *a;
