@@ -27,14 +27,17 @@ static void name_runs(mba_stores *r, const char *const *path)
     }
 }
 
-static mba_status count_parameters(mba_run *run)
+/* What the store says of the model: how many values it learns, the shape of its batch. */
+static mba_status read_model(mba_run *run)
 {
     mba_row_parameter *p;
     int64_t            n;
     MBA_TRY(mba_load_parameter(run->store, &p, &n));
-    for (int64_t i = 0; i < n; i++)
-        if (p[i].name && p[i].value && !strcmp(p[i].name, "parameters"))
-            snprintf(run->parameters, sizeof run->parameters, "%s", p[i].value);
+    for (int64_t i = 0; i < n; i++) {
+        if (!p[i].name || !p[i].value) continue;
+        if (!strcmp(p[i].name, "parameters")) snprintf(run->parameters, sizeof run->parameters, "%s", p[i].value);
+        if (!strcmp(p[i].name, "batch"))      snprintf(run->batch, sizeof run->batch, "%s", p[i].value);
+    }
     return MBA_OK;
 }
 
@@ -58,7 +61,7 @@ mba_status mba_stores_open(mba_stores *r, const char *const *path, int n)
         mba_run *run = &r->run[r->n++];
         st = mba_store_open(&run->store, path[i]);
         if (st == MBA_OK) st = mba_analysis_create(&run->a, run->store);
-        if (st == MBA_OK) st = count_parameters(run);
+        if (st == MBA_OK) st = read_model(run);
     }
     if (st == MBA_OK) {
         r->shown = r->n;

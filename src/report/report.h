@@ -19,7 +19,8 @@ enum { MBA_RUNS_MAX = 24 };
 typedef struct mba_run {
     mba_store    *store;
     mba_analysis *a;
-    char          label[384], parameters[32];      /* parameters: how many values it learns, as the store words it; "" */
+    char          label[384];
+    char          parameters[32], batch[128];      /* values it learns, shape of a batch, as the store words them; "" */
     mba_analysis *beside[MBA_BESIDE_MAX];
 } mba_run;
 typedef struct mba_stores {
