@@ -251,7 +251,7 @@ mba_status mba_suite_end(const char *out, const char *const *path, int n, int sh
 {
     ending e = { .step = NULL };
     MBA_TRY(mba_stores_open_good(&e.r, path, n, &shown));
-    if (shown) e.r.shown = shown;
+    mba_stores_show(&e.r, shown);
     const mba_status st = end_with(&e, out, json);
     mba_table_destroy(e.step);
     mba_table_destroy(e.kinds);

@@ -150,18 +150,22 @@ static bool same_model(const mba_run *a, const mba_run *b)
         && !strcmp(a->parameters, b->parameters);
 }
 
-/* Whether run i has a partner: the same model on the same machine with other (or equal) units a step. */
-static bool has_partner(const mba_stores *r, int i, bool equal_units)
+static bool same_size(const mba_run *a, const mba_run *b)
+{
+    return a->a->units == b->a->units && !strcmp(a->batch, b->batch);
+}
+
+/* Whether run i has a partner: the same model on the same machine at the same size, or at another one. */
+static bool has_partner(const mba_stores *r, int i, bool same)
 {
     for (int j = 0; j < r->n; j++)
-        if (j != i && same_model(&r->run[i], &r->run[j])
-            && (r->run[i].a->units == r->run[j].a->units) == equal_units) return true;
+        if (j != i && same_model(&r->run[i], &r->run[j]) && same_size(&r->run[i], &r->run[j]) == same) return true;
     return false;
 }
 
-static bool any_partner(const mba_stores *r, bool equal_units)
+static bool any_partner(const mba_stores *r, bool same)
 {
-    for (int i = 0; i < r->n; i++) if (has_partner(r, i, equal_units)) return true;
+    for (int i = 0; i < r->n; i++) if (has_partner(r, i, same)) return true;
     return false;
 }
 
@@ -191,7 +195,7 @@ static double faster(const mba_stores *r, int i, int which)
 {
     double slowest = aspect(r->run[i].a, which);
     for (int j = 0; j < r->n; j++)
-        if (same_model(&r->run[i], &r->run[j]) && r->run[i].a->units == r->run[j].a->units)
+        if (same_model(&r->run[i], &r->run[j]) && same_size(&r->run[i], &r->run[j]))
             slowest = fmax(slowest, aspect(r->run[j].a, which));
     return slowest / aspect(r->run[i].a, which);
 }
@@ -204,11 +208,11 @@ static const mba_grid_column partner_columns[] = { { "run", "run" }, { "variants
         { "ssm_mb", "SSM, DRAM MB a step" }, { "step_faster", "step, × the slowest" },
         { "ssm_faster", "SSM, × the slowest" }, { 0 } };
 
-static mba_status partner_numbers(mba_grid *g, const mba_stores *r, bool equal_units)
+static mba_status partner_numbers(mba_grid *g, const mba_stores *r, bool same)
 {
     for (int i = 0; i < r->n; i++) {
         const mba_analysis *a = r->run[i].a;
-        if (!has_partner(r, i, equal_units)) continue;
+        if (!has_partner(r, i, same)) continue;
         mba_grid_text(g, mba_run_label(r, i));
         mba_grid_text(g, variants_of(a).s);
         mba_grid_number(g, a->units);
@@ -217,8 +221,8 @@ static mba_status partner_numbers(mba_grid *g, const mba_stores *r, bool equal_u
         mba_grid_number(g, aspect(a, 4));
         mba_grid_number(g, aspect(a, 5));
         mba_grid_number(g, ssm_of(a).bytes / 1e6);
-        mba_grid_number(g, equal_units ? faster(r, i, 0) : NAN);
-        mba_grid_number(g, equal_units ? faster(r, i, 1) : NAN);
+        mba_grid_number(g, same ? faster(r, i, 0) : NAN);
+        mba_grid_number(g, same ? faster(r, i, 1) : NAN);
     }
     return MBA_OK;
 }
@@ -345,8 +349,8 @@ static void size_chart(mba_canvas *c, double w, const mba_stores *r, int view)
                                      "tokens, images or graphs of a step (log)" };
     mba_line  line[LINES_MAX];
     const int n = lines_of(r, view, line);
-    if (n) mba_lines_draw(c, w, &(mba_lines){ "Time per unit at other sizes", x[view], "µs per unit (log)",
-                                              "µs per unit", true, line, n });
+    if (n) mba_lines_draw(c, w, &(mba_lines){ "Time per unit at other sizes", x[view], "µs per unit",
+                                              "µs per unit", line, n });
 }
 
 static mba_status fig11_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
@@ -500,7 +504,7 @@ static void peer_heading(mba_buf *b, const mba_stores *r, int run)
     const double ours = r->run[m.ours].a->busy_s, peer = r->run[m.peer].a->busy_s;
     const double ssm = mba_kind_s(r->run[m.peer].a, MBA_SSM) / mba_kind_s(r->run[m.ours].a, MBA_SSM);
     (void)run;
-    mba_buf_add(b, "The kernels of a step take %s ms here, %s ms in the peer's program: %s ×", mba_num(1e3 * ours).s,
+    mba_buf_add(b, "The kernels of a step take %s ms in ours, %s ms in the peer's program: %s ×", mba_num(1e3 * ours).s,
                 mba_num(1e3 * peer).s, mba_num(peer / ours).s);
     if (isfinite(ssm) && ssm > 0) mba_buf_add(b, "; SSM operators %s ×", mba_num(ssm).s);
 }

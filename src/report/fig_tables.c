@@ -11,8 +11,7 @@ static bool always(const mba_stores *r, int run) { (void)r, (void)run; return tr
 
 static const mba_grid_column table1_columns[] = { { "run", "run" }, { "model", "model" },
     { "parameters_m", "parameters, M" }, { "batch", "batch" }, { "units", "units a step" }, { "unit", "unit" },
-    { "precision", "precision" }, { "plan_gb", "memory plan, GB" }, { "operators", "operators" }, { "data", "data" },
-    { "device", "device" }, { 0 } };
+    { "precision", "precision" }, { "plan_gb", "memory plan, GB" }, { 0 } };
 
 /* A field of a model as a number; NaN: the store has none. */
 static mba_status field_number(double *v, const mba_run *run, const char *name)
@@ -42,9 +41,6 @@ static mba_status table1_numbers(mba_grid *g, const mba_stores *r, int run)
         mba_grid_text(g, a->unit);
         mba_grid_text(g, mba_sheet_find(a, "run.precision"));
         mba_grid_number(g, plan / 1e9);
-        mba_grid_number(g, a->nnodes ? (double)a->nnodes : NAN);
-        mba_grid_text(g, mba_sheet_find(a, "run.data"));
-        mba_grid_text(g, mba_run_device(a));
     }
     return MBA_OK;
 }

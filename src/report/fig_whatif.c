@@ -127,7 +127,7 @@ static mba_status fig13_draw(mba_canvas *c, double width, const mba_stores *r, i
     snprintf(label, sizeof label, "%s, times what it is (log)", f.axis[view].name);
     return family_draw(c, width, r->whatif, &f, view,
                        (mba_lines){ "Simulated speed-up on changed machines", label, "speed-up of the step",
-                                    "× as fast", false, NULL, 0 });
+                                    "× as fast", NULL, 0 });
 }
 
 static const char *const fig13_views[] = { "DRAM", "tensor", "vector", "special", "L2", "L2 size", "shared memory",
@@ -295,7 +295,7 @@ static mba_status size_draw(mba_canvas *c, double width, const mba_stores *r, in
     snprintf(label, sizeof label, "%s (log)", f.axis[view].name);
     return family_draw(c, width, r->whatif, &f, view,
                        (mba_lines){ "Simulated time per token at other sizes", label, "ns per token", "ns per token",
-                                    false, NULL, 0 });
+                                    NULL, 0 });
 }
 
 static void size_legend(mba_buf *b, const mba_stores *r, int run)

@@ -2,10 +2,13 @@
 #include "report/lines.h"
 
 #include <math.h>
+#include <stdio.h>
 
-enum { LOOKS = 5, TICKS_MAX = 32 };
-static const char *const paints[LOOKS] = { "msg", "ssm", "gemm", "norm", "red" };
-static const mba_shape   shapes[LOOKS] = { MBA_CIRCLE, MBA_DIAMOND, MBA_SQUARE, MBA_TRIANGLE, MBA_CIRCLE };
+enum { LOOKS = 8, TICKS_MAX = 32 };
+static const char *const paints[LOOKS] = { "msg", "ssm", "gemm", "norm", "red", "conv", "attn", "mem" };
+static const mba_shape   shapes[LOOKS] = { MBA_CIRCLE, MBA_DIAMOND, MBA_SQUARE,   MBA_TRIANGLE,
+                                           MBA_CIRCLE, MBA_DIAMOND, MBA_SQUARE,   MBA_TRIANGLE };
+static const double      WIDE_RANGE = 12;          // of values: from here on their axis is logarithmic
 
 const char *mba_look_paint(int look) { return paints[look % LOOKS]; }
 mba_shape   mba_look_shape(int look) { return shapes[look % LOOKS]; }
@@ -108,10 +111,13 @@ void mba_lines_draw(mba_canvas *c, double w, const mba_lines *k)
     const double    left = 58, right = w - 16, top = 22, bottom = 230;
     const mba_range rx = range_of(k, true), ry = range_of(k, false), decades = mba_decades(ry, 1, 10);
     const mba_scale x = isnan(rx.lo) ? mba_log(1, 10, left, right) : mba_log(rx.lo, rx.hi, left, right);
-    const mba_scale y = k->log_y ? mba_log(decades.lo, decades.hi, bottom, top)
-                                 : mba_lin(0, mba_axis_end(ry.hi), bottom, top);
+    const bool      wide = ry.hi > WIDE_RANGE * ry.lo;
+    const mba_scale y = wide ? mba_log(decades.lo, decades.hi, bottom, top)
+                             : mba_lin(0, mba_axis_end(ry.hi), bottom, top);
+    char            y_label[96];
+    snprintf(y_label, sizeof y_label, "%s%s", k->y_label, wide ? " (log)" : "");
     mba_svg         s = mba_svg_begin(c, w, bottom + 40, k->label);
-    y_axis(&s, y, left, right, k->y_label);
+    y_axis(&s, y, left, right, y_label);
     x_axis(&s, k, x, top, bottom);
     for (int i = 0; i < k->n; i++) one_line(&s, k, &k->line[i], x, y);
     mba_svg_end(&s);

@@ -1,7 +1,7 @@
 /* lines.h -- a chart of lines against one parameter: what-ifs, other sizes, sensitivity. Simulated marks are hollow.
  *
  *     mba_line line[] = { { "mamba2", 0, true, 2, { 1, 2 }, { 10, 12 } } };
- *     mba_lines_draw(canvas, 860, &(mba_lines){ "label", "times (log)", "ms", "ms", false, line, 1 });
+ *     mba_lines_draw(canvas, 860, &(mba_lines){ "label", "times (log)", "ms", "ms", line, 1 });
  */
 #ifndef MBA_REPORT_LINES_H
 #define MBA_REPORT_LINES_H
@@ -20,7 +20,6 @@ typedef struct mba_line {
 
 typedef struct mba_lines {
     const char *label, *x_label, *y_label, *unit;
-    bool        log_y;
     const mba_line *line;
     int         n;
 } mba_lines;

@@ -91,7 +91,7 @@ static void put_spread(mba_buf *b, spread s)
 {
     mba_buf_add(b, "<b>%s", mba_num(s.lo).s);
     if (strcmp(mba_num(s.lo).s, mba_num(s.hi).s)) mba_buf_add(b, " to %s", mba_num(s.hi).s);
-    mba_buf_put(b, " %</b>");
+    mba_buf_put(b, "\u00a0%</b>");
 }
 
 static void what_was_measured(mba_buf *b, const mba_stores *r)
@@ -181,7 +181,7 @@ static void facts(mba_svg *s, const mba_run *run, double y)
         if (!isnan(met)) mba_svg_text(s, s->w, y + 46, "t3", 'e', "%s %% of floor", mba_num(met).s);
         return;
     }
-    mba_svg_text(s, 206, y + 15, "b", 'e', "%s", mba_short(run->label, 27).s);
+    mba_svg_text(s, 206, y + 15, "b", 'e', "%s", mba_short(run->label, 24).s);
     mba_svg_text(s, 656, y + 15, "b", 'e', "%s ms", mba_num(ms).s);
     mba_svg_text(s, 772, y + 15, "t2", 'e', "%s", rate);
     if (!isnan(met)) mba_svg_text(s, 860, y + 15, "t2", 'e', "%s %%", mba_num(met).s);
