@@ -66,7 +66,7 @@ mba_status mba_command_report(int argc, char **argv)
     if (!words.n) return mba_fail(MBA_E_ARG, "a report of what?\nfix: mambascope report run.db");
     int first = (int)shown < words.n ? (int)shown : words.n;
     MBA_TRY(mba_stores_open_good(&r, words.word, words.n, &first));
-    if (first) r.shown = first;
+    mba_stores_show(&r, first);
     char left_out[sizeof r.left_out];
     memcpy(left_out, r.left_out, sizeof left_out);
     mba_whatif *whatif = measured ? NULL : calloc(1, sizeof *whatif);

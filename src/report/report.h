@@ -15,11 +15,12 @@
 #include "report/whatif.h"
 #include "scope/analysis.h"
 
-enum { MBA_RUNS_MAX = 16 };
+enum { MBA_RUNS_MAX = 24 };
 typedef struct mba_run {
     mba_store    *store;
     mba_analysis *a;
-    char          label[384], parameters[32];      /* parameters: how many values it learns, as the store words it; "" */
+    char          label[384];
+    char          parameters[32], batch[128];      /* values it learns, shape of a batch, as the store words them; "" */
     mba_analysis *beside[MBA_BESIDE_MAX];
 } mba_run;
 typedef struct mba_stores {
@@ -33,6 +34,7 @@ typedef struct mba_stores {
 /* Opens and analyses; each run has the others beside it, for claims that need more than one. Nothing is left open on failure. */
 MBA_MUST mba_status mba_stores_open(mba_stores *r, const char *const *path, int n);
 MBA_MUST mba_status mba_stores_close(mba_stores *r);
+void                mba_stores_show(mba_stores *r, int shown);        /* sections of their own for so many; 0: all */
 
 MBA_MUST mba_status mba_report_page(mba_buf *out, const mba_stores *r);
 MBA_MUST mba_status mba_report_write(const mba_stores *r, const char *path);           /* whole or not at all */
