@@ -153,7 +153,7 @@ mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure,
     MBA_TRY(figure_named(&f, figure));
     if (f->across) run = -1;
     if (!f->draw) return mba_fail(MBA_E_ARG, "'%s' is a table\nfix: --csv instead of --svg", figure);
-    if (!f->has(r, run)) return mba_fail(MBA_E_ARG, "no data for '%s'\nwhy: it needs %s", figure, f->needs);
+    if (!f->has(r, run)) return mba_fail(MBA_E_ARG, "no data for '%s' in these stores\nfix: it needs %s", figure, f->needs);
     const mba_status st = f->draw(&c, MBA_WIDE, r, run, 0);
     const char      *open = c.out.s ? strchr(c.out.s, '>') : NULL;
     if (st == MBA_OK && open) {
@@ -185,7 +185,7 @@ mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure)
         MBA_TRY(st);
         any = true;
     }
-    return any ? MBA_OK : mba_fail(MBA_E_ARG, "no data for '%s'\nwhy: it needs %s", figure, f->needs);
+    return any ? MBA_OK : mba_fail(MBA_E_ARG, "no data for '%s' in these stores\nfix: it needs %s", figure, f->needs);
 }
 
 /* ---- files ---- */
