@@ -35,8 +35,9 @@ static mba_status prepare(const data_options *o, const mba_operands *words)
         printf("{\"documents\": %lld, \"bytes\": %lld, \"tokens\": %lld, \"shards\": %lld, \"synthetic\": %s}\n", (long long)made.documents,
                (long long)made.bytes, (long long)made.tokens, (long long)made.shards, words->n == 1 ? "true" : "false");
     else if (st == MBA_OK)
-        printf("%s: %lld documents, %lld bytes, %lld tokens in %lld files (%s)%s\n", o->out, (long long)made.documents, (long long)made.bytes,
-               (long long)made.tokens, (long long)made.shards, mba_tokenizer_name(t), words->n == 1 ? ", SYNTHETIC text" : "");
+        printf("%s: %lld documents, %lld bytes, %lld tokens in %lld file%s (%s)%s\n", o->out, (long long)made.documents, (long long)made.bytes,
+               (long long)made.tokens, (long long)made.shards, made.shards == 1 ? "" : "s", mba_tokenizer_name(t),
+               words->n == 1 ? ", SYNTHETIC text" : "");
     mba_tokenizer_destroy(t);
     return st;
 }

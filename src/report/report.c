@@ -1,6 +1,7 @@
 /* report.c -- see report.h: stores in, files out. page.c makes the page. */
 #include "report/report.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,8 @@ static void name_run(mba_stores *r, int i)
     else
         snprintf(run->label, sizeof run->label, "%s (%.*s)", mba_short(workload, 40).s, stem < 40 ? stem : 40, file);
 }
+
+bool mba_run_is_empty(const mba_run *run) { return isnan(run->a->plain_s) && run->a->nkernels == 0; }
 
 void mba_stores_show(mba_stores *r, int shown)
 {
@@ -103,6 +106,7 @@ mba_status mba_stores_close(mba_stores *r)
 
 /* ---- one figure ---- */
 
+const char *mba_report_figure_title(int i) { return mba_figures[i] ? mba_figures[i]->eyebrow : NULL; }
 const char *mba_report_figure_name(int i) { return mba_figures[i] ? mba_figures[i]->name : NULL; }
 
 static mba_status figure_named(const mba_figure **out, const char *name)
