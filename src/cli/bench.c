@@ -16,7 +16,7 @@
 
 static const double CEILING_S = 0.5;               // per rate
 
-typedef struct bench_options { bool json, csv, memory; int64_t repeats; mba_model_options model; } bench_options;
+typedef struct bench_options { bool json, csv, memory; int64_t repeats, hold_ms; mba_model_options model; } bench_options;
 
 static mba_table_form form_of(const bench_options *o) { return o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT; }
 
@@ -285,7 +285,7 @@ static void gemm_row(void *ctx, const mba_cuda_product *p)
 /* Every product of a step by each of the library's first candidates. */
 static mba_status bench_gemm(const bench_options *o)
 {
-    enum { CANDIDATES = 8 };
+    enum { CANDIDATES = 12 };
     gemm_rows           r = { 0 };
     mba_session         s = { 0 };
     mba_session_options so = { .backward = true, .update = true };
@@ -300,7 +300,7 @@ static mba_status bench_gemm(const bench_options *o)
     if (st == MBA_OK) st = mba_feed_example(&s, &step);
     if (st == MBA_OK) st = mba_program_run(s.program, MBA_STEP, &step, NULL);
     if (st == MBA_OK) st = so.device->wait();
-    if (st == MBA_OK) st = mba_cuda_products(CANDIDATES, (int)o->repeats, gemm_row, &r);
+    if (st == MBA_OK) st = mba_cuda_products(CANDIDATES, (int)o->repeats, 1e-3 * (double)o->hold_ms, gemm_row, &r);
     end_product(&r);
     if (st == MBA_OK) mba_table_print(r.t, stdout, form_of(o));
     if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT)
@@ -319,6 +319,7 @@ mba_status mba_command_bench(int argc, char **argv)
         { "--repeats", MBA_OPT_INT, &o.repeats, "N", "the best of N runs counts (5)", 1, 1000 },
         MBA_MODEL_OPTIONS(&o.model),
         { "--copies", MBA_OPT_FLAG, &o.memory, NULL, "op: only what memory bounds, whose floor is the copy rate", 0, 0 },
+        { "--hold", MBA_OPT_INT, &o.hold_ms, "MS", "gemm: the mean over so many ms back to back, as warm as a step", 1, 10000 },
         { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON: an array of objects", 0, 0 },
         { "--csv",  MBA_OPT_FLAG, &o.csv,  NULL, "as CSV", 0, 0 },
         { 0 },
@@ -329,7 +330,7 @@ mba_status mba_command_bench(int argc, char **argv)
         "          what it keeps for its gradient, and `alone` without\n"
         "step      a whole training step, its GEMMs (and convolutions of images) alone in the same process, and where the\n"
         "          time goes\n"
-        "gemm      every matrix product of a step by each of the first eight kernels that the GPU's library names\n\n"
+        "gemm      every matrix product of a step by each of the first twelve kernels that the GPU's library names\n\n"
         "The floor is max(bytes / stream, FLOPs / FMA + exponentials / exp) of the least work there is.",
         options, "mambascope bench ceilings\nmambascope bench op ssd selective_scan\nmambascope bench step --model mamba2-130m --batch 1 --length 1024\n"
         "mambascope bench step --model mambavision-t --batch 8\nmambascope bench step --model graphmamba-peptides-func --graphs 32\n" };

@@ -34,14 +34,14 @@ static mba_status make_tables(ending *e)
         kinds[i + 1] = (mba_column){ name_of(&e->r.run[i]), name_of(&e->r.run[i]), "%.1f" };
     MBA_TRY(mba_table_create(&e->step, (const mba_column[]){
         { "part", "part", NULL }, { "model", "model", NULL }, { "parameters_m", "parameters, M", "%.1f" },
-        { "batch", "batch", NULL }, { "plan_gb", "plan, GB", "%.2f" }, { "step_ms", "step, ms", "%.1f" },
+        { "batch", "batch", NULL }, { "plan_gb", "plan, GB", "%.3g" }, { "step_ms", "step, ms", "%.1f" },
         { "units_per_s", "rate", "%.1f" }, { "unit", "in", NULL }, { "percent_of_floor", "% of floor", "%.0f" },
         { 0 } }));
     MBA_TRY(mba_table_create(&e->kinds, kinds));
     return mba_table_create(&e->training, (const mba_column[]){
         { "workload", "workload", NULL }, { "steps", "steps", "%.0f" }, { "units", "seen", "%.0f" },
-        { "unit", "", NULL }, { "first_loss", "first loss", "%.3f" }, { "last_loss", "last loss", "%.3f" },
-        { "valid_loss", "validation", "%.3f" }, { "score", "score", NULL }, { "units_per_s", "per s", "%.0f" },
+        { "unit", "of", NULL }, { "first_loss", "first loss", "%.3f" }, { "last_loss", "last loss", "%.3f" },
+        { "valid_loss", "validation", "%.3f" }, { "score", "score", NULL }, { "units_per_s", "seen per s", "%.0f" },
         { 0 } });
 }
 
@@ -179,6 +179,10 @@ static void claims_line(FILE *f, const mba_stores *r)
     mba_claim                claim[MBA_CLAIMS];
     for (int i = 0; i < r->shown; i++) if (!strcmp(name_of(&r->run[i]), "mamba2")) run = &r->run[i];
     mba_claims_judge(run->a, claim);
+    if (strncmp(run->a->device, "cuda", 4)) {
+        fputs("claims of the study: open, they are about GPUs; mambascope suite --device cuda judges them\n", f);
+        return;
+    }
     fprintf(f, "claims of the study, by %s:", name_of(run));
     for (int v = 0, any = 0; v < 4; v++) {
         int n = 0;

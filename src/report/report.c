@@ -1,6 +1,7 @@
 /* report.c -- see report.h: stores in, files out. page.c makes the page. */
 #include "report/report.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,8 @@ static void name_run(mba_stores *r, int i)
     else
         snprintf(run->label, sizeof run->label, "%s (%.*s)", mba_short(workload, 40).s, stem < 40 ? stem : 40, file);
 }
+
+bool mba_run_is_empty(const mba_run *run) { return isnan(run->a->plain_s) && run->a->nkernels == 0; }
 
 void mba_stores_show(mba_stores *r, int shown)
 {
@@ -103,6 +106,7 @@ mba_status mba_stores_close(mba_stores *r)
 
 /* ---- one figure ---- */
 
+const char *mba_report_figure_title(int i) { return mba_figures[i] ? mba_figures[i]->eyebrow : NULL; }
 const char *mba_report_figure_name(int i) { return mba_figures[i] ? mba_figures[i]->name : NULL; }
 
 static mba_status figure_named(const mba_figure **out, const char *name)
@@ -153,7 +157,7 @@ mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure,
     MBA_TRY(figure_named(&f, figure));
     if (f->across) run = -1;
     if (!f->draw) return mba_fail(MBA_E_ARG, "'%s' is a table\nfix: --csv instead of --svg", figure);
-    if (!f->has(r, run)) return mba_fail(MBA_E_ARG, "no data for '%s'\nwhy: it needs %s", figure, f->needs);
+    if (!f->has(r, run)) return mba_fail(MBA_E_ARG, "no data for '%s' in these stores\nfix: it needs %s", figure, f->needs);
     const mba_status st = f->draw(&c, MBA_WIDE, r, run, 0);
     const char      *open = c.out.s ? strchr(c.out.s, '>') : NULL;
     if (st == MBA_OK && open) {
@@ -185,7 +189,7 @@ mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure)
         MBA_TRY(st);
         any = true;
     }
-    return any ? MBA_OK : mba_fail(MBA_E_ARG, "no data for '%s'\nwhy: it needs %s", figure, f->needs);
+    return any ? MBA_OK : mba_fail(MBA_E_ARG, "no data for '%s' in these stores\nfix: it needs %s", figure, f->needs);
 }
 
 /* ---- files ---- */

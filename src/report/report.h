@@ -34,6 +34,7 @@ typedef struct mba_stores {
 /* Opens and analyses; each run has the others beside it, for claims that need more than one. Nothing is left open on failure. */
 MBA_MUST mba_status mba_stores_open(mba_stores *r, const char *const *path, int n);
 MBA_MUST mba_status mba_stores_close(mba_stores *r);
+bool                mba_run_is_empty(const mba_run *run);              /* nothing was measured */
 void                mba_stores_show(mba_stores *r, int shown);        /* sections of their own for so many; 0: all */
 
 MBA_MUST mba_status mba_report_page(mba_buf *out, const mba_stores *r);
@@ -44,6 +45,7 @@ MBA_MUST mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char
 /* The numbers of a figure; those of all runs where it shows one at a time, with a first column `run`. */
 MBA_MUST mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure);
 const char         *mba_report_figure_name(int i);                                   /* NULL behind the last */
+const char         *mba_report_figure_title(int i);                                  /* "Fig. 1 · operator breakdown" */
 
 /* {"runs": [{"name", "store", "device", "step_ms", .., "claims": [..]}]} */
 MBA_MUST mba_status mba_report_summary(mba_buf *out, const mba_stores *r);

@@ -254,33 +254,57 @@ static mba_status time_candidate(double *best, const choice *c, const cublasLtMa
     return MBA_OK;
 }
 
-static mba_status try_all(const choice *c, int most, int repeats, void *sweep, size_t bytes, mba_cuda_product_fn *fn,
-                          void *ctx)
+/* `seconds` of runs to warm up, then as many back to back: their mean. */
+static mba_status hold_candidate(double *mean, const choice *c, const cublasLtMatmulAlgo_t *algo, double once_s, double hold_s)
+{
+    const mba_cuda_gemm_args *g = &c->last;
+    const int                 n = (int)(hold_s / once_s) + 1;
+    cudaEvent_t               began, ended;
+    float                     ms = 0;
+    CUDA_TRY(cudaEventCreate(&began));
+    CUDA_TRY(cudaEventCreate(&ended));
+    for (int i = 0; i < 2 * n; i++) {
+        if (i == n) CUDA_TRY(cudaEventRecord(began, (cudaStream_t)g->stream));
+        if (multiply(c, algo, g) != CUBLAS_STATUS_SUCCESS) return mba_fail(MBA_E_DEVICE, "a product that ran before fails");
+    }
+    CUDA_TRY(cudaEventRecord(ended, (cudaStream_t)g->stream));
+    CUDA_TRY(cudaEventSynchronize(ended));
+    CUDA_TRY(cudaEventElapsedTime(&ms, began, ended));
+    *mean = 1e-3 * (double)ms / n;
+    cudaEventDestroy(began);
+    cudaEventDestroy(ended);
+    return MBA_OK;
+}
+
+typedef struct trial { int most, repeats; double hold_s; void *sweep; size_t sweep_bytes; } trial;
+
+static mba_status try_all(const choice *c, const trial *t, mba_cuda_product_fn *fn, void *ctx)
 {
     const shape                    *s = &c->key;
     cublasLtMatmulHeuristicResult_t found[CANDIDATES_MAX];
     int                             n, used = -1;
-    MBA_TRY(candidates(c, most < CANDIDATES_MAX ? most : CANDIDATES_MAX, found, &n));
+    MBA_TRY(candidates(c, t->most < CANDIDATES_MAX ? t->most : CANDIDATES_MAX, found, &n));
     for (int i = n - 1; i >= 0; i--) if (!memcmp(&found[i].algo, &c->algo, sizeof c->algo)) used = i;
     for (int i = 0; i < n; i++) {
         const cublasLtMatmulAlgo_t *algo = &found[i].algo;
         mba_cuda_product p = { s->m, s->n, s->k, s->batch, c->calls, (mba_dtype)s->in, (mba_dtype)s->out, s->ta, s->tb,
                                s->adds, i, used, algorithm_of(algo), found[i].workspaceSize, 0 };
-        MBA_TRY(time_candidate(&p.seconds, c, algo, sweep, bytes, repeats));
+        MBA_TRY(time_candidate(&p.seconds, c, algo, t->sweep, t->sweep_bytes, t->repeats));
+        if (p.seconds > 0 && t->hold_s > 0) MBA_TRY(hold_candidate(&p.seconds, c, algo, p.seconds, t->hold_s));
         fn(ctx, &p);
     }
     return MBA_OK;
 }
 
-mba_status mba_cuda_products(int most, int repeats, mba_cuda_product_fn *fn, void *ctx)
+mba_status mba_cuda_products(int most, int repeats, double hold_s, mba_cuda_product_fn *fn, void *ctx)
 {
     enum { SWEEP_BYTES = 256 << 20 };
-    void      *sweep = NULL;
+    trial      t = { most, repeats, hold_s, NULL, SWEEP_BYTES };
     mba_status st = MBA_OK;
-    CUDA_TRY(cudaMalloc(&sweep, SWEEP_BYTES));
-    if (cudaMemset(sweep, 0, SWEEP_BYTES) != cudaSuccess) st = mba__cuda_failed(cudaGetLastError(), "cudaMemset");
+    CUDA_TRY(cudaMalloc(&t.sweep, SWEEP_BYTES));
+    if (cudaMemset(t.sweep, 0, SWEEP_BYTES) != cudaSuccess) st = mba__cuda_failed(cudaGetLastError(), "cudaMemset");
     for (int i = 0; i < lt.n && st == MBA_OK; i++)
-        if (!lt.kept[i].none && lt.kept[i].calls) st = try_all(&lt.kept[i], most, repeats, sweep, SWEEP_BYTES, fn, ctx);
-    cudaFree(sweep);
+        if (!lt.kept[i].none && lt.kept[i].calls) st = try_all(&lt.kept[i], &t, fn, ctx);
+    cudaFree(t.sweep);
     return st;
 }
