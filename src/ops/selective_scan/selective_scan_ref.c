@@ -57,11 +57,6 @@ static double gate(const channel *h, int64_t t)
     return z * sigmoid(z);
 }
 
-static double state_before(const channel *h, const double *state, int64_t t, int64_t k)
-{
-    return t ? state[(t - 1) * h->d.N + k] : initial(h, k);
-}
-
 /* state[t][k] = h_t,k for all t, and y_t. */
 static void run_channel(const channel *h, double *state, double *y)
 {
@@ -70,7 +65,7 @@ static void run_channel(const channel *h, double *state, double *y)
         const double u = h->c->in[U][at_u(h, t)], dt = step_size(h, t);
         y[t] = h->c->in[SKIP] ? h->c->in[SKIP][h->j] * u : 0;
         for (int64_t k = 0; k < N; k++) {
-            const double before = state_before(h, state, t, k);
+            const double before = t ? state[(t - 1) * N + k] : initial(h, k);
             state[t * N + k] = decay(h, t, dt, k) * before + dt * u * h->c->in[BM][at_bc(h, t, k)];
             y[t] += h->c->in[CM][at_bc(h, t, k)] * state[t * N + k];
         }
@@ -84,19 +79,25 @@ static double *space(int64_t n)
     return x;
 }
 
-/* For the backward: the state before each tile of its pack and before each segment but the first; y before the gate. */
+/* For the backward: the state before each tile of its pack, and y before the gate. */
 static void keep(const channel *h, const double *state, const double *y)
 {
-    const mba_tensor *kept = h->c->node->out[KEPT], *starts = h->c->node->out[STARTS];
+    const mba_tensor *kept = h->c->node->out[KEPT];
     for (int64_t t = 0; t < h->d.L && h->c->out[YS]; t++) h->c->out[YS][at_u(h, t)] = y[t];
     for (int64_t t = 0; t < h->d.L && kept; t++) {
         const int64_t pack = mba_ceil(h->d.B, kept->type.dim[0]), at = h->b % pack * h->d.L + t;
         double *to = h->c->out[KEPT] + ((h->b / pack * kept->type.dim[1] + at / TILE) * h->d.D + h->j) * h->d.N;
-        for (int64_t k = 0; k < h->d.N && at % TILE == 0; k++) to[k] = state_before(h, state, t, k);
+        for (int64_t k = 0; k < h->d.N && at % TILE == 0; k++) to[k] = t ? state[(t - 1) * h->d.N + k] : initial(h, k);
     }
+}
+
+/* For the backward of the CPU: the state before each segment but the first. */
+static void keep_starts(const channel *h, const double *state)
+{
+    const mba_tensor *starts = h->c->node->out[STARTS];
     for (int64_t i = 1; i < scan_segments(h->d) && starts; i++) {
         double *to = h->c->out[STARTS] + ((h->b * starts->type.dim[1] + i - 1) * h->d.D + h->j) * h->d.N;
-        for (int64_t k = 0; k < h->d.N; k++) to[k] = state_before(h, state, i * SEGMENT, k);
+        for (int64_t k = 0; k < h->d.N; k++) to[k] = state[(i * SEGMENT - 1) * h->d.N + k];
     }
 }
 
@@ -108,6 +109,7 @@ void selective_scan_ref(const mba_ref_call *c)
         const channel h = channel_at(c, d, i, A);
         run_channel(&h, state, y);
         keep(&h, state, y);
+        keep_starts(&h, state);
         for (int64_t t = 0; t < d.L; t++) c->out[OUT][at_u(&h, t)] = y[t] * gate(&h, t);
         for (int64_t k = 0; k < d.N && c->out[FINAL]; k++)
             c->out[FINAL][at_state(&h, k)] = state[(d.L - 1) * d.N + k];
@@ -126,7 +128,7 @@ static void step_back(const channel *h, int64_t t, double dy, const double *stat
     const double u = c->in[U][at_u(h, t)], dt = step_size(h, t), p = raw_step(h, t);
     double       ddt = 0;
     for (int64_t k = 0; k < h->d.N; k++) {
-        const double before = state_before(h, state, t, k);
+        const double before = t ? state[(t - 1) * h->d.N + k] : initial(h, k);
         const double a = decay(h, t, dt, k), A = h->A[k], B = c->in[BM][at_bc(h, t, k)];
         lam[k] += c->in[CM][at_bc(h, t, k)] * dy;
         add(c->out[DC], at_bc(h, t, k), dy * state[t * h->d.N + k]);
