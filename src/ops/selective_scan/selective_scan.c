@@ -215,14 +215,14 @@ static double selective_scan_bwd_terms(const mba_node *n, int out)
 /* ---- CPU plans: scratch only; a launch never uses more threads than there is space for ---- */
 
 /* Floats: A and the state of a strip, and three values per channel and step of a segment. */
-size_t selective_scan_fwd_thread_floats(scan_dims d) { return (size_t)(2 * d.N * STRIP + 3 * SEGMENT * STRIP); }
+size_t selective_scan_fwd_thread_floats(scan_dims d) { return (size_t)(STRIP * (2 * d.N + 3 * scan_segment(d))); }
 
 /* A, the state before a segment, the adjoint, sums over a sequence; nine values per channel and step of a segment;
  * decays and states of one vector of channels. */
 size_t selective_scan_bwd_thread_floats(scan_dims d)
 {
     const int64_t lanes = 4 << mba_cpu_isa();
-    return (size_t)(STRIP * (4 * d.N + 2) + SEGMENT * (9 * STRIP + 2 * GROUP * lanes));
+    return (size_t)(STRIP * (4 * d.N + 2) + scan_segment(d) * (9 * STRIP + 2 * GROUP * lanes));
 }
 
 #define CPU_TAKES(n) \

@@ -19,7 +19,7 @@ typedef struct space {
 
 static space space_at(float *p, scan_dims d)
 {
-    const int64_t state = d.N * STRIP, line = SEGMENT * STRIP;
+    const int64_t state = d.N * STRIP, line = scan_segment(d) * STRIP;
     space m = { .A2 = p, .h = p + state, .lam = p + 2 * state, .dA = p + 3 * state };
     float **const array[] = { &m.u, &m.dt, &m.x, &m.y, &m.dy, &m.dgate, &m.slope, &m.lamB, &m.lamA };
     m.dskip = m.dA + state;
@@ -27,7 +27,7 @@ static space space_at(float *p, scan_dims d)
     p = m.dbias + STRIP;
     for (int i = 0; i < 9; i++, p += line) *array[i] = p;
     m.a = p;
-    m.w = p + SEGMENT * GROUP * MBA_LANES;
+    m.w = p + scan_segment(d) * GROUP * MBA_LANES;
     return m;
 }
 

@@ -25,11 +25,12 @@ static void scan_strip_forward(const mba_call *c, const strip *s, float *space)
 {
     const mba_node *o = c->node;
     const rows      out = shifted(rows_of(o->out[OUT], c->out[OUT], s->b, s->d.L, s->d.D), s->c);
+    const int64_t   line = scan_segment(s->d) * STRIP;
     float          *A2 = space, *h = A2 + s->d.N * STRIP, *dt = h + s->d.N * STRIP;
     read_A(s, c, A2);
     read_state(s, o->in[INITIAL], c->in[INITIAL], s->b, h);
     for (int64_t i = 0; i < scan_segments(s->d); i++) {
-        const span q = span_of(s, i, dt, dt + SEGMENT * STRIP, dt + 2 * SEGMENT * STRIP);
+        const span q = span_of(s, i, dt, dt + line, dt + 2 * line);
         if (i) write_state(s, o->out[STARTS], c->out[STARTS], start_of(o->out[STARTS], s->b, i), h, false);
         begin_span(s, &q);
         advance_span(s, &q, A2, h);

@@ -34,6 +34,7 @@ static inline int64_t scan_strip(scan_dims d)                                  /
 static inline int64_t scan_strips(scan_dims d)    { return mba_ceil(d.D / d.G, scan_strip(d)); }    /* in a group */
 static inline int64_t scan_groups(scan_dims d)    { return mba_ceil(d.N, GROUP); }
 static inline int64_t scan_segments(scan_dims d)  { return mba_ceil(d.L, SEGMENT); }
+static inline int64_t scan_segment(scan_dims d)   { return d.L < SEGMENT ? d.L : SEGMENT; }         /* the longest */
 
 /* Scratch of the plans, in this order: space for each thread, partial sums of dB and dC, partial sums over time. */
 enum { SCRATCH_THREADS, SCRATCH_BC, SCRATCH_SUMS };
