@@ -91,6 +91,16 @@ static void keep(const channel *h, const double *state, const double *y)
     }
 }
 
+/* For the backward of the CPU: the state before each segment but the first. */
+static void keep_starts(const channel *h, const double *state)
+{
+    const mba_tensor *starts = h->c->node->out[STARTS];
+    for (int64_t i = 1; i < scan_segments(h->d) && starts; i++) {
+        double *to = h->c->out[STARTS] + ((h->b * starts->type.dim[1] + i - 1) * h->d.D + h->j) * h->d.N;
+        for (int64_t k = 0; k < h->d.N; k++) to[k] = state[(i * SEGMENT - 1) * h->d.N + k];
+    }
+}
+
 void selective_scan_ref(const mba_ref_call *c)
 {
     const scan_dims d = scan_dims_of(c->node);
@@ -99,6 +109,7 @@ void selective_scan_ref(const mba_ref_call *c)
         const channel h = channel_at(c, d, i, A);
         run_channel(&h, state, y);
         keep(&h, state, y);
+        keep_starts(&h, state);
         for (int64_t t = 0; t < d.L; t++) c->out[OUT][at_u(&h, t)] = y[t] * gate(&h, t);
         for (int64_t k = 0; k < d.N && c->out[FINAL]; k++)
             c->out[FINAL][at_state(&h, k)] = state[(d.L - 1) * d.N + k];
