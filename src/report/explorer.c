@@ -8,7 +8,11 @@
 enum { ROWS = 360, FEWEST = 60, MOST = 120, REASONS = 8 };
 
 /* Kernels of a run: more stores, fewer of each, so that the page stays small. */
-static int most_of(const mba_stores *r) { const int n = ROWS / r->shown; return n < FEWEST ? FEWEST : n > MOST ? MOST : n; }
+static int most_of(const mba_stores *r)
+{
+    const int n = ROWS / r->shown;
+    return n < FEWEST ? FEWEST : n > MOST ? MOST : n;
+}
 
 static bool every(const mba_kernel_view *k) { (void)k; return true; }
 

@@ -1,4 +1,5 @@
-/* fig_bandwidth.c -- Fig. 4: DRAM bandwidth of every kernel, its two means, and the skyline that shows why they differ. */
+/* fig_bandwidth.c -- Fig. 4: DRAM bandwidth of every kernel, its two means, and the skyline that shows why they
+ * differ. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -92,7 +92,8 @@ static void draw_stack(mba_svg *s, const stack *t, mba_scale x, double unit, dou
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
         const double v = stack_s(t, k) * unit, x0 = mba_at(x, at), w = mba_at(x, at + v) - x0;
         at += v;
-        if (!(w >= 0.6)) continue;                                      // thinner than a hair line: in the table, not in the drawing
+        // thinner than a hair line: in the table, not in the drawing
+        if (!(w >= 0.6)) continue;
         mba_svg_bar(s, x0, y, w, h, "bar", mba_kind_paint(k), mba_tip(s->c, "%s · %s|%s ms, %s %% of the kernel time",
                                                                       t->name, mba_kind_long(k),
                     mba_num(1e3 * stack_s(t, k)).s, mba_num(100 * stack_s(t, k) / t->total_s).s), NULL);

@@ -1,4 +1,5 @@
-/* fig_ratio.c -- Fig. 6 and 7: tensor, vector and special-function work against the hardware; the four floors; what binds. */
+/* fig_ratio.c -- Fig. 6 and 7: tensor, vector and special-function work against the hardware; the four floors; what
+ * binds. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

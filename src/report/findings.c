@@ -23,7 +23,8 @@ static void spark_end(mba_svg *s, const char *caption)
     mba_buf_add(s->out, "</svg><figcaption>%s</figcaption></figure>", caption);
 }
 
-typedef struct sticks { double v[24]; const char *paint[24]; int n; double top, line, dash; } sticks;   /* NaN: no line */
+/* NaN: no line */
+typedef struct sticks { double v[24]; const char *paint[24]; int n; double top, line, dash; } sticks;
 
 static void add_stick(sticks *k, double v, const char *paint)
 {
