@@ -78,7 +78,8 @@ mba_status mba_command_manual(int argc, char **argv)
         { 0 },
     };
     const mba_usage usage = { "manual", "[--bash|--list]",
-        "Prints the man page, made from the same tables as --help; or what bash needs to complete commands and options.",
+        "Prints the man page, made from the same tables as --help; or what bash needs to complete commands and "
+        "options.",
         options,
         "mambascope manual | man -l -\nmambascope manual > /usr/local/share/man/man1/mambascope.1\n"
         "eval \"$(mambascope manual --bash)\"\n" };

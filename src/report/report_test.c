@@ -483,7 +483,7 @@ static void same_drawing(const char *name, const char *got, const char *want)
     }
 }
 
-/* Made by `mambascope report STORE --no-simulation --figure NAME --svg > tests/data/figures/NAME.svg`, then looked at */
+/* Made by `mambascope report STORE --no-simulation --figure NAME --svg > tests/data/figures/NAME.svg` */
 static void figures_of_the_committed_store_are_golden(void **state)
 {
     const char *path[] = { REAL_STORE };
