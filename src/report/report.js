@@ -113,7 +113,7 @@ function card(k) {
     ${k.busy ? `Busiest unit: <b>${esc(k.busy)}</b>, ${fmt(k.busy_pct)} %.` : ""}</p></div>
     <div><h4>Utilisation, % of peak</h4>${units.length ? bars(units) : none("profile --sets pipes")}</div>
     <div><h4>Stalls, warps per issue</h4>${k.stalls.length ? bars(k.stalls.map(([n, v]) => [esc(n), 100 * v / stall, fmt(v), "ssm"])) : none("profile --sets stalls")}</div>
-    <div><h4>Launch, memory, work</h4><dl>${facts.map(([a, b]) => `<dt>${a}</dt><dd>${esc(b)}</dd>`).join("")}</dl></div></div>`;
+    <div><h4>Launch, memory, work</h4><dl>${facts.map(([a, b]) => `<div><dt>${a}</dt><dd>${esc(b)}</dd></div>`).join("")}</dl></div></div>`;
 }
 
 // What the simulator says of the operator this kernel belongs to, all its launches, on every machine.
