@@ -46,7 +46,7 @@ static void kernel_row(mba_buf *b, const mba_stores *r, int run, const mba_kerne
     const mba_analysis *a = r->run[run].a;
     mba_buf_add(b, "<tr class=\"row\" id=\"kernel-%d\" data-id=\"%d\" data-r=\"%d\" data-tags=\"%s\"><td "
                    "class=\"pin\"><button aria-expanded=\"false\">", id, id, run, mba_kind_paint(k->kind));
-    mba_buf_html(b, mba_kernel_label(a, k, 34).s);
+    mba_buf_html(b, mba_kernel_label(a, k, 28).s);
     mba_buf_put(b, "</button></td>");
     text_cell(b, mba_run_label(r, run));
     text_cell(b, k->row->op);
