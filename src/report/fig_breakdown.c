@@ -125,7 +125,7 @@ static int gather(stack *t, const mba_stores *r, int view)
 static void stack_labels(mba_svg *s, const stack *t, double left, double right, double y)
 {
     const bool        narrow = s->narrow;
-    const mba_name    name = mba_short(t->name, 24);
+    const mba_name    name = mba_short(t->name, narrow ? 30 : 24);
     char              sub[96], count[64];
     if (t->phase < 0) snprintf(sub, sizeof sub, "%.90s", mba_short(mba_run_device(t->a), 30).s);
     else              snprintf(sub, sizeof sub, "%s", mba_phase_name(t->phase));
