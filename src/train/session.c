@@ -47,8 +47,9 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
                                                                             .variants = o->variants });
 }
 
-/* Up to this part of the limit a plan may keep the states of ssd, a seventh of what it needs: they save 1 to 3 % of a
- * step. Beyond it somebody uses the memory for something else. */
+/* Up to this part of the limit a plan may keep what gradients could make again: the states of ssd, a seventh of what it
+ * needs, which save 1 to 3 % of a step, and the results of gated norms, a tenth. Beyond it somebody uses the memory for
+ * something else. */
 static const double KEEP_BELOW = 0.75;
 
 /* For "%.*f %s": digits, number and unit that say something of a plan of kilobytes as well. */
