@@ -253,7 +253,7 @@ if (wi && W) {
   const at = (model, index) => model.grid[index.reduce((n, v, k) => n * slider[k].values.length + v, 0)];
   const draw = () => {
     const m = W.models[pick.value], now = slider.map(s => +s.input.value), base = slider.map(s => s.base), k = +axis.value;
-    const p = at(m, now), b = at(m, base), narrow = innerWidth < 640, w = narrow ? 340 : 860, h = 200, v = slider[k].values;
+    const p = at(m, now), b = at(m, base), narrow = innerWidth < 900, w = narrow ? 340 : 560, h = 200, v = slider[k].values;
     for (const s of slider) { s.out.textContent = `× ${s.values[s.input.value]}`; s.input.setAttribute("aria-valuetext", `times ${s.values[s.input.value]}`); }
     if (p[0] === null) { text.textContent = "SIMULATED: a kernel of this model does not fit that machine."; bars.replaceChildren(); plot.replaceChildren(); return; }
     const main = p.slice(1).indexOf(Math.max(...p.slice(1)));
@@ -273,7 +273,7 @@ if (wi && W) {
     plot.replaceChildren(svg);
   };
   wi.append(make("div", {}, make("label", {}, make("b", {textContent: "model"}), pick), ...slider.map(s => s.label), make("label", {}, make("b", {textContent: "axis drawn"}), axis), reset),
-            make("div", {}, text, bars, knee), plot);
+            make("div", {}, text, bars, knee, plot));
   for (const e of [pick, axis, ...slider.map(s => s.input)]) e.oninput = draw;
   reset.onclick = () => { for (const s of slider) s.input.value = s.base; draw(); };
   draw();
