@@ -62,7 +62,8 @@ static void print_manual(const mba_usage *u)
 
 static void print_names(const mba_usage *u)
 {
-    for (const mba_option *o = u->options; o->name; o++) printf("%s\t%s\t%s\n", o->name, o->value ? o->value : "", o->help);
+    for (const mba_option *o = u->options; o->name; o++)
+        printf("%s\t%s\t%s\n", o->name, o->value ? o->value : "", o->help);
 }
 
 static mba_status bad_value(const mba_option *o, const char *text)
@@ -156,7 +157,8 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
             *(bool *)o->to = true;
             continue;
         }
-        if (!eq && i + 1 == argc) return mba_fail(MBA_E_ARG, "%s wants a value\nfix: %s %s", o->name, o->name, o->value);
+        if (!eq && i + 1 == argc)
+            return mba_fail(MBA_E_ARG, "%s wants a value\nfix: %s %s", o->name, o->name, o->value);
         MBA_TRY(set_value(o, eq ? eq + 1 : argv[++i]));
     }
     const mba_option *json = find(u, "--json", 6), *csv = find(u, "--csv", 5);

@@ -44,8 +44,10 @@ mba_status mba_stores_open_good(mba_stores *r, const char *const *path, int n, i
         kept += i < first;
         good[k++] = path[i];
     }
-    if (!k) return mba_fail(MBA_E_FORMAT, "none of the %d stores can be read\nwhy: see above\nfix: name stores of `mambascope profile` "
-                             "or `suite`; mambascope export FILE.db --check says whether one is sound", n);
+    if (!k)
+        return mba_fail(MBA_E_FORMAT, "none of the %d stores can be read\nwhy: see above\n"
+                                      "fix: name stores of `mambascope profile` or `suite`; mambascope export FILE.db --check "
+                                      "says whether one is sound", n);
     MBA_TRY(mba_stores_open(r, good, k));
     snprintf(r->left_out, sizeof r->left_out, "%s", left_out);
     if (shown) *shown = kept;

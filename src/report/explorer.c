@@ -8,7 +8,11 @@
 enum { ROWS = 360, FEWEST = 60, MOST = 120, REASONS = 8 };
 
 /* Kernels of a run: more stores, fewer of each, so that the page stays small. */
-static int most_of(const mba_stores *r) { const int n = ROWS / r->shown; return n < FEWEST ? FEWEST : n > MOST ? MOST : n; }
+static int most_of(const mba_stores *r)
+{
+    const int n = ROWS / r->shown;
+    return n < FEWEST ? FEWEST : n > MOST ? MOST : n;
+}
 
 static bool every(const mba_kernel_view *k) { (void)k; return true; }
 
@@ -42,7 +46,7 @@ static void kernel_row(mba_buf *b, const mba_stores *r, int run, const mba_kerne
     const mba_analysis *a = r->run[run].a;
     mba_buf_add(b, "<tr class=\"row\" id=\"kernel-%d\" data-id=\"%d\" data-r=\"%d\" data-tags=\"%s\"><td "
                    "class=\"pin\"><button aria-expanded=\"false\">", id, id, run, mba_kind_paint(k->kind));
-    mba_buf_html(b, mba_kernel_label(a, k, 34).s);
+    mba_buf_html(b, mba_kernel_label(a, k, 28).s);
     mba_buf_put(b, "</button></td>");
     text_cell(b, mba_run_label(r, run));
     text_cell(b, k->row->op);

@@ -92,7 +92,8 @@ static void draw_stack(mba_svg *s, const stack *t, mba_scale x, double unit, dou
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
         const double v = stack_s(t, k) * unit, x0 = mba_at(x, at), w = mba_at(x, at + v) - x0;
         at += v;
-        if (!(w >= 0.6)) continue;                                      // thinner than a hair line: in the table, not in the drawing
+        // thinner than a hair line: in the table, not in the drawing
+        if (!(w >= 0.6)) continue;
         mba_svg_bar(s, x0, y, w, h, "bar", mba_kind_paint(k), mba_tip(s->c, "%s · %s|%s ms, %s %% of the kernel time",
                                                                       t->name, mba_kind_long(k),
                     mba_num(1e3 * stack_s(t, k)).s, mba_num(100 * stack_s(t, k) / t->total_s).s), NULL);
@@ -124,7 +125,7 @@ static int gather(stack *t, const mba_stores *r, int view)
 static void stack_labels(mba_svg *s, const stack *t, double left, double right, double y)
 {
     const bool        narrow = s->narrow;
-    const mba_name    name = mba_short(t->name, 24);
+    const mba_name    name = mba_short(t->name, narrow ? 30 : 24);
     char              sub[96], count[64];
     if (t->phase < 0) snprintf(sub, sizeof sub, "%.90s", mba_short(mba_run_device(t->a), 30).s);
     else              snprintf(sub, sizeof sub, "%s", mba_phase_name(t->phase));

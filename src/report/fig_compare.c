@@ -428,7 +428,8 @@ static void fig12_legend(mba_buf *b, const mba_stores *r, int run)
 const mba_figure mba_figure_fig11 = {
     "fig11", "Sensitivity", "Fig. 11 · sensitivity to size",
     "Time of a step per token, image or graph of the same model at other lengths and batches.",
-    "A level line: the cost per unit does not depend on the size. Where time per unit stops falling with the units of a "
+    "A level line: the cost per unit does not depend on the size. Where time per unit stops falling with the units of "
+    "a "
     "step, the machine is full.",
     "stores of one model at several sizes: mambascope suite --full --device cuda; or mambascope profile --length 512 "
     "--out a.db; --length 4096 --out b.db; mambascope report a.db b.db", true, NULL, partner_columns, has_sizes,
@@ -469,7 +470,8 @@ static double floor_ms(const mba_analysis *a, int kind)
 }
 
 static const mba_grid_column peer_columns[] = { { "class", "class" }, { "floor_ms", "our floor, ms" },
-    { "ours_ms", "ours, ms" }, { "peer_ms", "peer, ms" }, { "faster", "peer / ours" }, { "ours_launches", "our launches" },
+    { "ours_ms", "ours, ms" }, { "peer_ms", "peer, ms" }, { "faster", "peer / ours" },
+    { "ours_launches", "our launches" },
     { "peer_launches", "peer's" }, { 0 } };
 
 static double launches_of(const mba_analysis *a, int kind)
@@ -527,7 +529,8 @@ static mba_status peer_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     mba_svg         s = mba_svg_begin(c, w, rows.bottom + 40, "Ours and a peer's program by operator class");
     mba_svg_axis(&s, x, rows.top - 4, rows.bottom, "ms per step (log)");
     for (int i = 0; i < n; i++) {
-        const double y = mba_lanes_at(&rows, i), ours = 1e3 * mba_kind_s(a, kind[i]), peer = 1e3 * mba_kind_s(b, kind[i]),
+        const double y = mba_lanes_at(&rows, i), ours = 1e3 * mba_kind_s(a, kind[i]),
+            peer = 1e3 * mba_kind_s(b, kind[i]),
                      least = floor_ms(a, kind[i]);
         mba_svg_text(&s, rows.left - 8, y + 4, "", 'e', "%s", mba_kind_long(kind[i]));
         if (ours > 0 && peer > 0) mba_svg_line(&s, mba_at(x, ours), y, mba_at(x, peer), y, "stem", NULL);
@@ -558,7 +561,8 @@ static void peer_legend(mba_buf *b, const mba_stores *r, int run)
 const mba_figure mba_figure_peers = {
     "peers", "Peers and ours", "Peers and ours · by operator class",
     "Kernel time of a step of the same workload and size by class: ours, a program that is not ours, and our floor.",
-    "Both were watched by the same collector. Classes of the peer's kernels follow rules over their names; what it fuses "
+    "Both were watched by the same collector. Classes of the peer's kernels follow rules over their names; what it "
+    "fuses "
     "differently moves between classes.",
     "a store of another program at the same size: mambascope profile --workload mamba2-headline --units 16384 --range "
     "step --out peer.db -- CMD", true, NULL, peer_columns, has_peer, peer_heading, peer_numbers, peer_draw,

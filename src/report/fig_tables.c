@@ -1,4 +1,5 @@
-/* fig_tables.c -- Table I, the workloads as they ran; Table II, classes of SSM kernels with the counters that prove them. */
+/* fig_tables.c -- Table I, the workloads as they ran; Table II, classes of SSM kernels with the counters that prove
+ * them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -23,7 +23,8 @@ static void spark_end(mba_svg *s, const char *caption)
     mba_buf_add(s->out, "</svg><figcaption>%s</figcaption></figure>", caption);
 }
 
-typedef struct sticks { double v[24]; const char *paint[24]; int n; double top, line, dash; } sticks;   /* NaN: no line */
+/* NaN: no line */
+typedef struct sticks { double v[24]; const char *paint[24]; int n; double top, line, dash; } sticks;
 
 static void add_stick(sticks *k, double v, const char *paint)
 {
@@ -143,7 +144,7 @@ static void say_memory(mba_buf *b, const mba_stores *r, int run)
     mba_buf_add(b, " Here %s with tensor FLOPs", mba_num(both).s);
     if (!isnan(vector)) mba_buf_add(b, ", %s of vector FLOPs alone", mba_num(vector).s);
     if (both < most)                          mba_buf_put(b, ": under it either way.");
-    else if (!isnan(vector) && vector < most) mba_buf_put(b, ": under it only without the tensor cores.");
+    else if (!isnan(vector) && vector < most) mba_buf_put(b, ": under it only without products of matrices.");
     else                                      mba_buf_put(b, ".");
 }
 
@@ -342,7 +343,7 @@ static void help_card(mba_canvas *c, const mba_stores *r, int run)
     mba_buf_put(b, "<div class=\"foot\"><a href=\"#fig13\">What-if</a></div></div>");
 }
 
-static void tally(mba_buf *b, const mba_claim *claims)
+static void tally(mba_buf *b, const mba_analysis *a, const mba_claim *claims)
 {
     mba_buf_put(b, "<div class=\"find tally\"><b>The eleven claims of the study</b><ul>");
     for (int v = 0; v < 4; v++) {
@@ -354,7 +355,9 @@ static void tally(mba_buf *b, const mba_claim *claims)
         for (int i = 0; i < MBA_CLAIMS; i++) if (claims[i].verdict == order[v]) mba_buf_add(b, " %s", claims[i].id);
         mba_buf_put(b, "</li>");
     }
-    mba_buf_put(b, "</ul><div class=\"foot\"><a href=\"#claims\">All claims with numbers</a></div></div>");
+    mba_buf_put(b, "</ul>");
+    if (!strcmp(a->device, "cpu")) mba_buf_put(b, "<p>They are about GPUs: a store of one judges them.</p>");
+    mba_buf_put(b, "<div class=\"foot\"><a href=\"#claims\">All claims with numbers</a></div></div>");
 }
 
 void mba_part_findings(mba_canvas *c, const mba_stores *r)
@@ -367,7 +370,7 @@ void mba_part_findings(mba_canvas *c, const mba_stores *r)
         mba_buf_put(&c->out, "<div class=\"band\">");
         for (size_t k = 0; k < sizeof cards / sizeof *cards; k++) one_card(c, &cards[k], r, i, claims);
         help_card(c, r, i);
-        tally(&c->out, claims);
+        tally(&c->out, r->run[i].a, claims);
         mba_buf_put(&c->out, "</div>");
         mba_run_end(&c->out);
     }

@@ -225,7 +225,8 @@ static void head(mba_canvas *c, const mba_stores *r)
 static mba_status data(mba_canvas *c, const mba_stores *r)
 {
     mba_buf *b = &c->out;
-    mba_buf_put(b, "<script type=\"application/json\" id=\"data\">{\"meta\":{\"program\":\"mambascope " MBA_VERSION "\",\"runs\":[");
+    mba_buf_put(b, "<script type=\"application/json\" id=\"data\">{\"meta\":{\"program\":\"mambascope " MBA_VERSION
+                   "\",\"runs\":[");
     for (int i = 0; i < r->shown; i++) {
         if (i) mba_buf_put(b, ",");
         mba_buf_json(b, mba_run_label(r, i));

@@ -1,4 +1,5 @@
-/* parts.h -- the parts of the page that are not figures; page.c puts them in order. Each appends HTML, or JSON for the script. */
+/* parts.h -- the parts of the page that are not figures; page.c puts them in order. Each appends HTML, or JSON for the
+ * script. */
 #ifndef MBA_REPORT_PARTS_H
 #define MBA_REPORT_PARTS_H
 

@@ -133,7 +133,8 @@ static mba_word light_value(const char *name, size_t length)
     return w;
 }
 
-/* The rules of the style sheet that drawings need, with light colours in place: programs that draw SVG know no variables. */
+/* The rules of the style sheet that drawings need, with light colours in place: programs that draw SVG know no
+ * variables. */
 static void drawing_rules(mba_buf *b)
 {
     const char *at = strstr(mba_report_css, "/* drawing"), *end = strstr(mba_report_css, "/* end of drawing");
@@ -157,7 +158,8 @@ mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure,
     MBA_TRY(figure_named(&f, figure));
     if (f->across) run = -1;
     if (!f->draw) return mba_fail(MBA_E_ARG, "'%s' is a table\nfix: --csv instead of --svg", figure);
-    if (!f->has(r, run)) return mba_fail(MBA_E_ARG, "no data for '%s' in these stores\nfix: it needs %s", figure, f->needs);
+    if (!f->has(r, run))
+        return mba_fail(MBA_E_ARG, "no data for '%s' in these stores\nfix: it needs %s", figure, f->needs);
     const mba_status st = f->draw(&c, MBA_WIDE, r, run, 0);
     const char      *open = c.out.s ? strchr(c.out.s, '>') : NULL;
     if (st == MBA_OK && open) {
@@ -182,7 +184,8 @@ mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure)
         mba_grid_begin(&g, f->columns);
         const mba_status st = f->numbers(&g, r, run);
         out->failed |= g.failed;
-        if (any) mba_buf_put(out, "\n");                              // a blank line between runs, each with its heading
+        // a blank line between runs, each with its heading
+        if (any) mba_buf_put(out, "\n");
         if (!f->across) mba_buf_add(out, "# run: %s\n", mba_run_label(r, run));
         mba_grid_csv(&g, out);
         mba_grid_end(&g);

@@ -25,13 +25,15 @@ typedef struct mba_run {
 } mba_run;
 typedef struct mba_stores {
     mba_run run[MBA_RUNS_MAX];
-    int     n, shown;                  /* the first `shown` have sections of their own, the others stand beside them; all */
+    /* the first `shown` have sections of their own, the others stand beside them; all */
+    int     n, shown;
     char    left_out[256];             /* stores that were named and could not be read; "" */
     bool    study;                     /* the numbers of the study beside ours */
     const mba_whatif *whatif;          /* what the simulator says, the caller's; NULL: nothing */
 } mba_stores;
 
-/* Opens and analyses; each run has the others beside it, for claims that need more than one. Nothing is left open on failure. */
+/* Opens and analyses; each run has the others beside it, for claims that need more than one. Nothing is left open on
+ * failure. */
 MBA_MUST mba_status mba_stores_open(mba_stores *r, const char *const *path, int n);
 MBA_MUST mba_status mba_stores_close(mba_stores *r);
 bool                mba_run_is_empty(const mba_run *run);              /* nothing was measured */

@@ -102,18 +102,19 @@ function card(k) {
   const units = [["DRAM", "memory"], ["L1/shared path", "mixed"], ["tensor pipe", "tensor"], ["FMA pipe", "vector"], ["ALU pipe", "vector"], ["special func.", "sfu"], ["issue slots", "mem"]]
     .map(([n, c], i) => [n, k.util[i], fmt(k.util[i]), c]).filter(u => known(u[1]));
   const stall = k.stalls.reduce((s, x) => s + x[1], 0);
-  const facts = [["operator", [k.op, k.phase].filter(Boolean).join(", ")], ["shape", k.shape], ["per step", `${fmt(k.n)} launches, ${fmt(k.ms)} ms`], ["p10 – p90", `${fmt(k.p10)} – ${fmt(k.p90)} µs`], ["gap before", fmt(k.gap) + " µs"],
+  const facts = [["operator", [k.op, k.phase].filter(Boolean).join(", ")], ["per step", `${fmt(k.n)} launches, ${fmt(k.ms)} ms`], ["p10 – p90", `${fmt(k.p10)} – ${fmt(k.p90)} µs`], ["gap before", fmt(k.gap) + " µs"],
     ["grid × block", known(k.grid[0]) && `${k.grid.join("×")} × ${k.threads}`], ["waves", known(k.waves) && fmt(k.waves)], ["registers / thread", k.regs], ["shared / block", known(k.smem) && `${fmt(k.smem / 1024)} KiB`], ["local / thread", known(k.local) && `${k.local} B`],
     ["occupancy", known(k.occ_max) && `${fmt(k.occ)} % of ${fmt(k.occ_max)} % possible, by ${k.limiter}`], ["block lifetime", known(k.life) && fmt(k.life) + " µs mean"],
     ["least bytes, DRAM", `${MB(k.least_b)}, ${MB(k.dram)}`], ["L2, L1 traffic", known(k.l2) && `${MB(k.l2)}, ${MB(k.l1)}`], ["hits L1, L2", (known(k.l1_hit) || known(k.l2_hit)) && `${fmt(k.l1_hit)} %, ${fmt(k.l2_hit)} %`],
     ["least GFLOP", `tensor ${G(k.least_tf)}, vector ${G(k.least_vf)}, special ${G(k.least_sf)}`], ["executed GFLOP", (known(k.tf) || known(k.vf)) && `tensor ${G(k.tf)}, vector ${G(k.vf)}, special ${G(k.sf)}`],
-    ["simulated, ms a step", simulated(k)], ["counter run", known(k.us_c) && `${fmt(k.us_c)} µs at ${fmt(k.ghz)} GHz`], ["symbol", k.symbol]].filter(f => f[1] || f[1] === 0);
+    ["counter run", known(k.us_c) && `${fmt(k.us_c)} µs at ${fmt(k.ghz)} GHz`],
+    ["simulated, ms a step", simulated(k), 1], ["shape", k.shape, 1], ["symbol", k.symbol, 1]].filter(f => f[1] || f[1] === 0);
   const none = what => `<p class="small">No data yet: ${what}.</p>`;
   return `<div class="card"><div><h4>Floors against the measured time</h4>${bars(floors)}<p class="small">${known(k.floor) ? `Floor ${fmt(k.floor)} µs by ${esc(k.bound)}: <b>${fmt(100 * k.floor / k.us)} % of floor</b>${k.executed_floor ? ", of executed work" : ""}. ` : ""}
     ${k.busy ? `Busiest unit: <b>${esc(k.busy)}</b>, ${fmt(k.busy_pct)} %.` : ""}</p></div>
     <div><h4>Utilisation, % of peak</h4>${units.length ? bars(units) : none("profile --sets pipes")}</div>
     <div><h4>Stalls, warps per issue</h4>${k.stalls.length ? bars(k.stalls.map(([n, v]) => [esc(n), 100 * v / stall, fmt(v), "ssm"])) : none("profile --sets stalls")}</div>
-    <div><h4>Launch, memory, work</h4><dl>${facts.map(([a, b]) => `<dt>${a}</dt><dd>${esc(b)}</dd>`).join("")}</dl></div></div>`;
+    <div><h4>Launch, memory, work</h4><dl>${facts.map(([a, b, wide]) => `<div${wide ? " class=wide" : ""}><dt>${a}</dt><dd>${esc(b)}</dd></div>`).join("")}</dl></div></div>`;
 }
 
 // What the simulator says of the operator this kernel belongs to, all its launches, on every machine.
@@ -252,7 +253,7 @@ if (wi && W) {
   const at = (model, index) => model.grid[index.reduce((n, v, k) => n * slider[k].values.length + v, 0)];
   const draw = () => {
     const m = W.models[pick.value], now = slider.map(s => +s.input.value), base = slider.map(s => s.base), k = +axis.value;
-    const p = at(m, now), b = at(m, base), narrow = innerWidth < 640, w = narrow ? 340 : 860, h = 200, v = slider[k].values;
+    const p = at(m, now), b = at(m, base), narrow = innerWidth < 900, w = narrow ? 340 : 560, h = 200, v = slider[k].values;
     for (const s of slider) { s.out.textContent = `× ${s.values[s.input.value]}`; s.input.setAttribute("aria-valuetext", `times ${s.values[s.input.value]}`); }
     if (p[0] === null) { text.textContent = "SIMULATED: a kernel of this model does not fit that machine."; bars.replaceChildren(); plot.replaceChildren(); return; }
     const main = p.slice(1).indexOf(Math.max(...p.slice(1)));
@@ -272,7 +273,7 @@ if (wi && W) {
     plot.replaceChildren(svg);
   };
   wi.append(make("div", {}, make("label", {}, make("b", {textContent: "model"}), pick), ...slider.map(s => s.label), make("label", {}, make("b", {textContent: "axis drawn"}), axis), reset),
-            make("div", {}, text, bars, knee), plot);
+            make("div", {}, text, bars, knee, plot));
   for (const e of [pick, axis, ...slider.map(s => s.input)]) e.oninput = draw;
   reset.onclick = () => { for (const s of slider) s.input.value = s.base; draw(); };
   draw();

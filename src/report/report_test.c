@@ -1,4 +1,5 @@
-/* report_test.c -- the page of made-up stores and of a real one: complete, well-formed, honest, and equal to the store. */
+/* report_test.c -- the page of made-up stores and of a real one: complete, well-formed, honest, and equal to the
+ * store. */
 #include <jansson.h>
 #include <sys/wait.h>
 
@@ -29,7 +30,8 @@ static void put_counters(mba_store *s, int64_t kernel, double tensor)
                 { "sm__sass_thread_inst_executed_op_hmul_pred_on.sum", 0 },
         { "sm__inst_executed_pipe_xu.sum", 1e6 }, { "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
                                                     20 },
-                                                        { "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active", 30 },
+                                                        { "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
+                                                          30 },
         { "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active", 25 },
             { "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active", 12 }, { "sm__cycles_active.avg", 3e4 },
         { "sm__cycles_elapsed.max", 3.2e4 }, { "sm__cycles_elapsed.avg.per_second", 1.6e9 },
@@ -93,7 +95,8 @@ static void put_machine(mba_store *s, const char *workload, double units)
     assert_ok(mba_put_parameter(s, &(mba_row_parameter){ .name = "layers", .value = "24", .meaning = "layers" }));
 }
 
-/* A store with everything in it: a product, an SSM kernel of both kinds of work and one of vectors, three steps. Without
+/* A store with everything in it: a product, an SSM kernel of both kinds of work and one of vectors, three steps.
+ * Without
  * a graph it is one of a program that is not ours. */
 static const char *store_of(const char *file, const char *workload, const char *ssm_op, const char *ssm_kernel,
                             double units, bool graph)
@@ -280,7 +283,8 @@ static void the_breakdown_is_the_sum_of_the_events(void **state)
     free(page);
 }
 
-/* Every number that is printed reads as its exact value does; the table of kernels and the records agree with the events. */
+/* Every number that is printed reads as its exact value does; the table of kernels and the records agree with the
+ * events. */
 static void every_number_is_what_it_says(void **state)
 {
     (void)state;
@@ -316,7 +320,8 @@ static void records_of_kernels_are_the_stores(void **state)
     assert_ok(mba_analysis_create(&a, s));
     assert_true(json_array_size(kernels) == (size_t)a->nkernels);
     double ms = 0;
-    for (size_t i = 0; i < json_array_size(kernels); i++) ms += json_number_value(json_object_get(json_array_get(kernels, i), "ms"));
+    for (size_t i = 0; i < json_array_size(kernels); i++)
+        ms += json_number_value(json_object_get(json_array_get(kernels, i), "ms"));
     assert_near(ms, event_ms(s, 0, INT64_MAX), 1e-6 * ms);
     mba_row_event *e;
     int64_t        nevents;
@@ -478,7 +483,7 @@ static void same_drawing(const char *name, const char *got, const char *want)
     }
 }
 
-/* Made by `mambascope report STORE --no-simulation --figure NAME --svg > tests/data/figures/NAME.svg`, and looked at. */
+/* Made by `mambascope report STORE --no-simulation --figure NAME --svg > tests/data/figures/NAME.svg` */
 static void figures_of_the_committed_store_are_golden(void **state)
 {
     const char *path[] = { REAL_STORE };
@@ -514,7 +519,8 @@ static void the_command_writes_the_page_and_tells_what_is_wrong(void **state)
             { "--figure fig5 > ", "/fig5.svg", 2 } };
     for (size_t i = 0; i < sizeof call / sizeof *call; i++) {
         snprintf(command, sizeof command, "'%s' report %s %s %s%s%s 2>/dev/null", program,
-                 i || getenv("MBA_TEST_SANITIZED") ? "--no-simulation" : "--study", REAL_STORE, call[i].before, scratch_dir, call[i].after);
+                 i || getenv("MBA_TEST_SANITIZED") ? "--no-simulation" : "--study", REAL_STORE, call[i].before,
+                     scratch_dir, call[i].after);
         const int status = system(command);
         if (WEXITSTATUS(status) != call[i].exit) fail_msg("exit %d, wanted %d: %s", WEXITSTATUS(status), call[i].exit,
                                                           command);

@@ -127,7 +127,8 @@ void mba_svg_hatch(mba_svg *s, double x, double y, double w, double h, int tip)
     attributes(s, "hatched", NULL, tip, NULL);
     box(s, x, y, w, h);
     mba_buf_put(s->out, "/>");
-    for (double at = x + 4; at < x + w - 1; at += 5)                    // strokes, so that one SVG alone needs no pattern
+    // strokes, so that one SVG alone needs no pattern
+    for (double at = x + 4; at < x + w - 1; at += 5)
         mba_buf_add(s->out, "<path class=\"hair\" d=\"M%s %sl-3 %s\"/>", c1(at).s, c1(y).s, c1(h).s);
 }
 
