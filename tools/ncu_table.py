@@ -12,8 +12,9 @@ import sys
 
 EXACT = ("ops_path_tensor", "sass_thread_inst", "ctas_launched")
 INSTRUCTIONS = ("smsp__inst_executed.sum", "inst_executed_pipe_xu.sum")
-CACHES = ("dram__", "lts__", "l1tex__t_sector_hit_rate", "gpu__time", "pct_of_peak")
+CACHES = ("dram__", "lts__", "l1tex__t_sector_hit_rate", "gpu__time", "sm__cycles_active", "pct_of_peak")
 WITHIN = 0.02
+TIME, CYCLES = "gpu__time_duration.sum", "sm__cycles_active.avg"
 
 
 REPEATED = "ncu repeats the kernel for it, which finds its own data in L2"
@@ -31,7 +32,7 @@ def reason(metric, ours, theirs, k):
         return "moves less than twice the L2, which held other data"
     if metric.startswith("lts__") and k["repeated"]:
         return REPEATED
-    if abs(k["times"] - 1) > WITHIN and ("pct" in metric or metric.startswith("gpu__time")):
+    if abs(k["times"] - 1) > WITHIN and ("pct" in metric or metric in (TIME, CYCLES)):
         return f"this launch took {100 * (k['times'] - 1):+.1f} % here"
     if metric.endswith("pct_of_peak_sustained_active") and abs(ours * k["cycles"] / theirs - 1) <= WITHIN:
         return f"as many busy cycles of {100 * (k['cycles'] - 1):+.1f} % active ones"
@@ -68,7 +69,6 @@ def pick(db, ours, row, place):
 
 
 RUNS = ("one", "two", "hit", "")                            # of tools/gpu_ncu; the last takes several passes
-TIME, CYCLES = "gpu__time_duration.sum", "sm__cycles_active.avg"
 HIT, SECTORS, RATE = "lts__t_sectors_lookup_hit.sum", "lts__t_sectors.sum", "lts__t_sector_hit_rate.pct"
 
 
