@@ -443,14 +443,14 @@ template <int N, bool PLAIN> __global__ void __launch_bounds__(8 * N, 384 / (8 *
         copies_wait<0>();
         open_tile<N, PLAIN>(p, sm, tile);
         __syncthreads();
-        uint32_t before[32 / N];
+        uint32_t before[32 / N];                              // N = 16: read once, N = 8 lacks the registers
 #pragma unroll
         for (int i = 0; i < 32 / N; i++) before[i] = sm.kept[tile & 1][tid][i];
         if (tile) fetch_tile<N, PLAIN>(p, sm, tile - 1);
 #pragma unroll 1
         for (int half = 1; half >= 0; half--) {
             float h[9][4], decay[8][4];
-            unpack_kept<N>(h[0], before, l8, mine);
+            unpack_kept<N>(h[0], N == 16 ? before : sm.kept[tile & 1][tid], l8, mine);
             if (half) run_up<N, false>(h, decay, A2, sm, 0, wc, l4, l8);
             run_up<N, true>(h, decay, A2, sm, half * 8, wc, l4, l8);
             run_down<N>(g, h, decay, A2, sm, half * 8, warp, wc, l4, l8);
