@@ -406,7 +406,7 @@ template <int N> static __device__ __forceinline__ void close_item(const scan_op
 
 /* Blocks on an SM: 8 states want a register more than six blocks leave on sm_100. */
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 1000
-#define EIGHT_STATES 5
+#define EIGHT_STATES 4
 #else
 #define EIGHT_STATES 6
 #endif
