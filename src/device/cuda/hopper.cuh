@@ -126,28 +126,30 @@ template <int ID, int THREADS> static __device__ __forceinline__ void bar_sync()
     asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
 }
 
-/* ---- from block to block: one thread of a block says that what its block wrote is there, one of another waits for
- * it; both blocks meet at a barrier before or after. Whoever waits gives up after seconds: a launch that fails is
- * better than one that hangs ---- */
+/* ---- from block to block: each of `count` warps says that what it wrote is there, one thread of another block waits
+ * for all of them, and its warps meet at a barrier after. Whoever waits gives up after seconds, by writing where nothing
+ * is: a launch that fails is better than one that hangs. (With a trap there, or a barrier before publish(), the compiler
+ * no longer knows that warps are whole where products are, and addresses their operands lane by lane.) ---- */
 
 static __device__ __forceinline__ void publish(int *flag)
 {
-    __threadfence();
-    asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(flag), "r"(1) : "memory");
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0) {
+        __threadfence();
+        asm volatile("red.release.gpu.global.add.s32 [%0], %1;" ::"l"(flag), "r"(1) : "memory");
+    }
 }
-static __device__ __forceinline__ void await(const int *flag)
+static __device__ __forceinline__ void await(const int *flag, int count)
 {
     const unsigned long long limit = 4000000000ull;    // ns
     unsigned long long       begin, now;
     int                      there;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
-    for (;;) {
+    do {
         asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(there) : "l"(flag) : "memory");
-        if (there) return;
-        __nanosleep(64);
         asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-        if (now - begin > limit) __trap();
-    }
+    } while (there < count && now - begin < limit);
+    if (there < count) asm volatile("st.global.s32 [%0], %1;" ::"l"(0ull), "r"(0) : "memory");
 }
 static __device__ __forceinline__ float load_fresh(const float *p)     /* not from a cache that may be older */
 {

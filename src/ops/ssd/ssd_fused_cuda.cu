@@ -30,8 +30,7 @@ struct shares { ssd_ranges r; ssd_cuts cut; scan_cuts device; };
 static scan_cuts for_device(const ssd_cuts &c)
 {
     scan_cuts s = {};
-    s.hands = c.how == SSD_HANDED;
-    s.wide  = (int)c.wide;
+    s.wide = (int)c.wide;
     memcpy(s.at, c.at, sizeof s.at);
     memcpy(s.part_at, c.part_at, sizeof s.part_at);
     memcpy(s.part_end, c.part_end, sizeof s.part_end);
@@ -157,8 +156,9 @@ static mba_status make_states(const mba_call *c, int *k, const fused_task &a, co
 template <int WHAT>
 static mba_status walk_forward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
 {
-    if (s.cut.how) MBA_KERNEL_CHAINED(c, *k, ssd_scan_cut<WHAT>, a, m, s.device);
-    else           MBA_KERNEL_CHAINED(c, *k, ssd_scan<WHAT>, a, m);
+    if (s.cut.how == SSD_HANDED)    MBA_KERNEL_CHAINED(c, *k, (ssd_scan_cut<WHAT, HANDED_ON>), a, m, s.device);
+    else if (s.cut.how == SSD_EVEN) MBA_KERNEL_CHAINED(c, *k, (ssd_scan_cut<WHAT, EVENLY>), a, m, s.device);
+    else                            MBA_KERNEL_CHAINED(c, *k, ssd_scan<WHAT>, a, m);
     *k += 1;
     return MBA_OK;
 }
@@ -216,8 +216,9 @@ static void set_gradients(fused_task &a, const mba_call *c, bool kept)
 
 static mba_status walk_backward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
 {
-    if (s.cut.how) MBA_KERNEL_CHAINED(c, *k, ssd_scan_rev_cut<SCAN_OUT>, a, m, s.device);
-    else           MBA_KERNEL_CHAINED(c, *k, ssd_scan_rev<SCAN_OUT>, a, m);
+    if (s.cut.how == SSD_HANDED)    MBA_KERNEL_CHAINED(c, *k, (ssd_scan_rev_cut<SCAN_OUT, HANDED_ON>), a, m, s.device);
+    else if (s.cut.how == SSD_EVEN) MBA_KERNEL_CHAINED(c, *k, (ssd_scan_rev_cut<SCAN_OUT, EVENLY>), a, m, s.device);
+    else                            MBA_KERNEL_CHAINED(c, *k, ssd_scan_rev<SCAN_OUT>, a, m);
     *k += 1;
     return MBA_OK;
 }
