@@ -28,6 +28,8 @@ def reason(metric, ours, theirs, k):
         return "moves less than twice the L2, which held other data"
     if abs(k["times"] - 1) > WITHIN and ("pct" in metric or metric.startswith("gpu__time")):
         return f"this launch took {100 * (k['times'] - 1):+.1f} % here"
+    if metric.endswith("pct_of_peak_sustained_active") and abs(ours * k["cycles"] / theirs - 1) <= WITHIN:
+        return f"as many busy cycles of {100 * (k['cycles'] - 1):+.1f} % active ones"
     if abs(ours - theirs) < 0.1 and "pct" in metric:
         return "less than a tenth of a percent"
     return None
@@ -88,7 +90,9 @@ def launches(out, name):
             counters["lts__t_sector_hit_rate.pct"] = 100 * hit / sectors
         moved = counters.get("dram__bytes_read.sum", 0) + counters.get("dram__bytes_write.sum", 0)
         times = counters["gpu__time_duration.sum"] / number(row["gpu__time_duration.sum"])
-        yield dict(name=short, grid="x".join(map(str, grid)), counters=counters, moved=moved, l2=l2, times=times), row
+        active = "sm__cycles_active.avg"
+        cycles = counters[active] / number(row[active]) if row.get(active) else times
+        yield dict(name=short, grid="x".join(map(str, grid)), counters=counters, moved=moved, l2=l2, times=times, cycles=cycles), row
 
 
 def number(text):

@@ -25,7 +25,8 @@ static mba_status prepare(const data_options *o, const mba_operands *words)
     mba_tokenizer *t = NULL;
     mba_prepared   made;
     mba_progress   p = mba_progress_start("encoding", 1);
-    if (!o->out) return mba_fail(MBA_E_ARG, "data prepare needs --out DIR");
+    if (!o->out) return mba_fail(MBA_E_ARG, "prepare into which directory?\nfix: mambascope data prepare --out DIR "
+                                 "[FILE..]");
     MBA_TRY(mba_tokenizer_create(&t, o->tokenizer));
     mba_status st = mba_prepare(&made, t, &(mba_prepare_options){ .out = o->out, .input = words->word + 1, .inputs = words->n - 1,
         .field = o->field, .shard_tokens = o->shard, .synthetic_bytes = o->synthetic, .seed = (uint64_t)o->seed, .progress = show, .user = &p });
@@ -34,8 +35,9 @@ static mba_status prepare(const data_options *o, const mba_operands *words)
         printf("{\"documents\": %lld, \"bytes\": %lld, \"tokens\": %lld, \"shards\": %lld, \"synthetic\": %s}\n", (long long)made.documents,
                (long long)made.bytes, (long long)made.tokens, (long long)made.shards, words->n == 1 ? "true" : "false");
     else if (st == MBA_OK)
-        printf("%s: %lld documents, %lld bytes, %lld tokens in %lld files (%s)%s\n", o->out, (long long)made.documents, (long long)made.bytes,
-               (long long)made.tokens, (long long)made.shards, mba_tokenizer_name(t), words->n == 1 ? ", SYNTHETIC text" : "");
+        printf("%s: %lld documents, %lld bytes, %lld tokens in %lld file%s (%s)%s\n", o->out, (long long)made.documents, (long long)made.bytes,
+               (long long)made.tokens, (long long)made.shards, made.shards == 1 ? "" : "s", mba_tokenizer_name(t),
+               words->n == 1 ? ", SYNTHETIC text" : "");
     mba_tokenizer_destroy(t);
     return st;
 }
@@ -73,5 +75,7 @@ mba_status mba_command_data(int argc, char **argv)
             MBA_TRY(mba_inspect(words.word[i], &(mba_inspect_options){ .json = o.json, .field = o.field }));
         return MBA_OK;
     }
+    if (words.n == 1 && !strcmp(words.word[0], "inspect"))
+        return mba_fail(MBA_E_ARG, "inspect what?\nfix: mambascope data inspect PATH");
     return mba_fail(MBA_E_ARG, "data what?\nfix: mambascope data prepare --out DIR [FILE..], or data inspect PATH");
 }

@@ -55,23 +55,31 @@ static mba_status list_models(mba_table_form form)
     return st;
 }
 
+typedef struct variant_list { char text[160]; } variant_list;
+
+static variant_list variant_names(const mba_variant *v)
+{
+    variant_list l = { "" };
+    for (; v && v->name; v++) {
+        const size_t n = strlen(l.text);
+        snprintf(l.text + n, sizeof l.text - n, "%s%s", n ? " " : "", v->name);
+    }
+    return l;
+}
+
 static mba_status list_ops(mba_table_form form)
 {
     mba_table *t;
     MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "operator", "operator", NULL }, { "kind", "kind", NULL }, { "cpu", "CPU", NULL },
-                                                       { "cases", "cases", "%.0f" }, { "doc", "what it computes", NULL }, { 0 } }));
+                                                       { "cuda", "CUDA", NULL }, { "cases", "cases", "%.0f" }, { "doc", "what it computes", NULL }, { 0 } }));
     for (int i = 0; mba_ops[i]; i++) {
         const mba_op *op = mba_ops[i];
         int           cases = 0;
-        char          cpu[128] = "";
         for (const mba_case *c = op->cases; c && c->note; c++) cases++;
-        for (const mba_variant *v = op->cpu; v && v->name; v++) {
-            if (*cpu) strncat(cpu, " ", sizeof cpu - strlen(cpu) - 1);
-            strncat(cpu, v->name, sizeof cpu - strlen(cpu) - 1);
-        }
         mba_table_text(t, "%s", op->name);
         mba_table_text(t, "%s", mba_kind_name(op->kind));
-        mba_table_text(t, "%s", cpu);
+        mba_table_text(t, "%s", variant_names(op->cpu).text);
+        mba_table_text(t, "%s", variant_names(op->cuda).text);
         mba_table_number(t, cases);
         mba_table_text(t, "%s", op->doc);
     }

@@ -40,7 +40,7 @@ static const char bash[] =
     "    --device) COMPREPLY=($(compgen -W 'cpu cuda' -- \"$word\")); return ;;\n"
     "    --precision) COMPREPLY=($(compgen -W 'fp32 bf16' -- \"$word\")); return ;;\n"
     "    --machine) COMPREPLY=($(compgen -W 'a100 b200 h100 h200 mi300x v100' -f -- \"$word\")); return ;;\n"
-    "    --figure) COMPREPLY=($(compgen -W \"$(\"$program\" report --list 2>/dev/null)\" -- \"$word\")); return ;;\n"
+    "    --figure) COMPREPLY=($(compgen -W \"$(\"$program\" report --list 2>/dev/null | cut -d' ' -f1)\" -- \"$word\")); return ;;\n"
     "  esac\n"
     "  case $word in\n"
     "    -*) names=$(\"$program\" \"${COMP_WORDS[1]}\" --list-options 2>/dev/null | cut -f1)\n"

@@ -269,7 +269,8 @@ static mba_status choose_model(train_cli *c)
     }
     MBA_TRY(mba_model_options_apply(&c->model, &c->o.session));
     if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.documents = c->documents;
-    else if (c->documents || c->o.carry) return mba_fail(MBA_E_ARG, "--documents and --carry are for text");
+    else if (c->documents || c->o.carry) return mba_fail(MBA_E_ARG, "--documents and --carry are for text\nfix: leave "
+                                                         "them out, or --model with a model of text");
     return MBA_OK;
 }
 

@@ -30,7 +30,7 @@ static void fig1_heading(mba_buf *b, const mba_stores *r, int run)
     int gemm_first = 0, known = 0;
     (void)run;
     for (int i = 0; i < r->n; i++) {
-        if (!(r->run[i].a->busy_s > 0)) continue;
+        if (!(r->run[i].a->busy_s > 0) || mba_run_is_size(r, i)) continue;
         known++;
         gemm_first += largest_kind(r->run[i].a) == MBA_GEMM;
     }
@@ -44,7 +44,8 @@ static void fig1_heading(mba_buf *b, const mba_stores *r, int run)
     }
     double lo = NAN, hi = NAN;
     for (int i = 0; i < r->n; i++) {
-        const double ssm = share(r->run[i].a, MBA_SSM);
+        const double ssm = mba_run_is_size(r, i) ? NAN : share(r->run[i].a, MBA_SSM);
+        if (isnan(ssm)) continue;
         if (!(lo <= ssm)) lo = ssm;
         if (!(hi >= ssm)) hi = ssm;
     }
@@ -108,7 +109,7 @@ static int gather(stack *t, const mba_stores *r, int view)
     int n = 0;
     for (int i = 0; i < r->n; i++) {
         const mba_analysis *a = r->run[i].a;
-        if (!(a->busy_s > 0)) continue;
+        if (!(a->busy_s > 0) || mba_run_is_size(r, i)) continue;        // other sizes have Fig. 11
         for (int p = 0; view == PHASES && p < MBA_PHASES; p++) {
             stack one = { a, mba_run_label(r, i), p, 0, 0 };
             for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) one.total_s += a->time_s[k][p];

@@ -20,19 +20,23 @@ typedef struct mba_figure {
     void      (*heading)(mba_buf *b, const mba_stores *r, int run);        /* the result as a sentence, as far as the numbers carry it */
     mba_status (*numbers)(mba_grid *g, const mba_stores *r, int run);
     mba_status (*draw)(mba_canvas *c, double w, const mba_stores *r, int run, int view);   /* NULL: the numbers are the figure */
-    void      (*legend)(mba_buf *b, const mba_stores *r, int run);         /* NULL: none */
+    void      (*legend)(mba_buf *b, const mba_stores *r, int run);         /* items, of all views; NULL: none */
 } mba_figure;
 
 extern const mba_figure *const mba_figures[];      /* in the order of the page, NULL at the end */
 
 /* ---- runs ---- */
 const char *mba_run_label(const mba_stores *r, int run);
+bool        mba_run_is_size(const mba_stores *r, int run);    /* stands beside a run shown as its model at another size */
 bool        mba_run_is_foreign(const mba_analysis *a);        /* a program that is not ours: no graph of operators */
 const char *mba_run_device(const mba_analysis *a);            /* "NVIDIA H200", else the name of the processor; "" */
 double      mba_kind_s(const mba_analysis *a, int kind);      /* of a step, all phases */
 double      mba_launches_of(const mba_analysis *a);           /* of a step */
 
 /* ---- kernels ---- */
+/* Of all kernels of the runs shown the one that would give the largest part of its step if it met its floor. */
+typedef struct mba_gain { const mba_run *run; const mba_kernel_view *kernel; double part; } mba_gain;
+mba_gain mba_most_to_gain(const mba_stores *r);                /* kernel NULL: none has a floor */
 typedef struct mba_chosen { const mba_kernel_view **k; int n, left_out; double left_out_s; } mba_chosen;    /* free(k) */
 typedef bool mba_want_fn(const mba_kernel_view *k);
 MBA_MUST mba_status mba_choose(mba_chosen *c, const mba_analysis *a, mba_want_fn *want, int most);           /* the longest in a step first */
@@ -53,6 +57,7 @@ const char *mba_kind_long(int kind);               /* "GEMM", "normalisation", .
 bool        mba_kind_is_light(int kind);           /* dark text on it */
 const char *mba_class_paint(mba_kernel_class c);
 void        mba_legend_item(mba_buf *b, const char *paint, const char *text);
+void        mba_legend_view(mba_buf *b, int view, const char *paint, const char *text);    /* with this view alone */
 void        mba_legend_mark(mba_buf *b, const char *mark, const char *text);       /* "●" */
 
 #endif

@@ -4,6 +4,10 @@
 
 #include "report/figure.h"
 
+/* overview.c: the first screen; the top line, the title with what was found, the picture. */
+void mba_part_top(mba_buf *b, const mba_stores *r);
+void mba_part_overview(mba_canvas *c, const mba_stores *r);
+
 /* findings.c: the band of cards, and the eleven claims with their verdicts. */
 void mba_part_findings(mba_canvas *c, const mba_stores *r);
 void mba_part_claims(mba_buf *b, const mba_stores *r);

@@ -66,6 +66,7 @@ for (const seg of $$(".seg[data-for]")) {
   const pick = name => {
     for (const s of twins) for (const b of $$("button", s)) b.setAttribute("aria-pressed", b.value === name);
     for (const v of $$(`[data-${key}]`, host)) v.hidden = v.dataset[key] !== name;
+    document.dispatchEvent(new CustomEvent("pick-" + key, {detail: name}));
   };
   seg.onclick = e => { if (e.target.value) pick(e.target.value); };
 }
@@ -143,8 +144,10 @@ if (table) {
       n += hit;
     }
     count.textContent = `${n} of ${rows.length} kernels`;
+    table.classList.toggle("one", run.value !== "all" || run.options.length < 3);
   };
   search.oninput = cls.onchange = run.onchange = filter;
+  document.addEventListener("pick-run", e => { if (run.value !== "all") { run.value = e.detail; filter(); } });
   filter();
   table.tHead.onclick = e => {
     const th = e.target.closest("th");
@@ -165,7 +168,7 @@ if (table) {
   };
   const goto = () => {
     const m = /^#kernel-(\d+)$/.exec(location.hash), r = m && rows.find(x => x.row.dataset.id === m[1]);
-    if (r) { open(r, true); r.row.scrollIntoView({block: "center"}); }
+    if (r) { if (r.row.hidden) { search.value = ""; cls.value = "all"; run.value = r.row.dataset.r; filter(); } open(r, true); r.row.scrollIntoView({block: "center"}); }
   };
   addEventListener("hashchange", goto);
   goto();
@@ -243,8 +246,9 @@ if (wi && W) {
     return {...s, base, input, out, label: make("label", {}, make("b", {textContent: s.name}), out, input)};
   });
   const reset = make("button", {id: "wi-reset", textContent: `${W.machine} as it is`});
-  const text = make("p", {id: "wi-out"}), bars = make("div", {className: "hb", id: "wi-bars"}), plot = make("div", {id: "wi-plot"});
+  const text = make("p", {id: "wi-out"}), knee = make("p", {id: "wi-knee", className: "small"}), bars = make("div", {className: "hb", id: "wi-bars"}), plot = make("div", {id: "wi-plot"});
   text.setAttribute("aria-live", "polite");
+  const roundUp = v => { const d = 10 ** Math.floor(Math.log10(v)); return d * [1, 2, 5, 10].find(x => v <= x * d * 1.000001); };
   const at = (model, index) => model.grid[index.reduce((n, v, k) => n * slider[k].values.length + v, 0)];
   const draw = () => {
     const m = W.models[pick.value], now = slider.map(s => +s.input.value), base = slider.map(s => s.base), k = +axis.value;
@@ -255,17 +259,20 @@ if (wi && W) {
     text.textContent = `SIMULATED: ${fmt(p[0])} ms a step (${fmt(p[0] * W.band[0])} to ${fmt(p[0] * W.band[1])} by the error of whole steps), ${fmt(b[0] / p[0])} × as fast as ${W.machine} as it is` +
       (m.measured ? `; measured there ${fmt(m.measured)} ms.` : ".") + ` ${W.bounds[main][0]} binds ${fmt(p[main + 1] / 10)} % of the step.`;
     bars.innerHTML = W.bounds.map(([n, c], i) => [n, c, p[i + 1] / 10]).filter(x => x[2] >= .1).map(([n, c, x]) => `<s>${n}</s><i class="c-${c}" style="--p:${x}"></i><b>${fmt(x)} %</b>`).join("");
-    const line = v.map((_, i) => at(m, now.map((x, j) => j === k ? i : x))[0]), top = Math.max(...line, b[0]) * 1.1;
-    const X = i => 44 + (Math.log(v[i]) - Math.log(v[0])) / (Math.log(v.at(-1)) - Math.log(v[0])) * (w - 60), Y = y => h - 34 - y / top * (h - 56);
+    const line = v.map((_, i) => at(m, now.map((x, j) => j === k ? i : x))[0]), tick = roundUp(Math.max(...line, b[0], m.measured ?? 0) / 4), top = tick * Math.ceil(Math.max(...line, b[0], m.measured ?? 0) / tick);
+    const end = v.findIndex((_, i) => line[i] <= 1.02 * line.at(-1));
+    knee.textContent = end < 1 ? `The ${slider[k].name} does not bind between × ${v[0]} and × ${v.at(-1)}.` : end < v.length - 1 ? `Past × ${v[end]} of the ${slider[k].name} less than 2 % more is won.` : `The ${slider[k].name} still pays at × ${v.at(-1)}.`;
+    const X = i => 48 + (Math.log(v[i]) - Math.log(v[0])) / (Math.log(v.at(-1)) - Math.log(v[0])) * (w - 68), Y = y => h - 34 - y / top * (h - 56);
     const svg = svgEl("svg", {viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `step against ${slider[k].name}, simulated`});
-    for (const y of [0, top / 2, top]) svg.append(svgEl("path", {class: "g", d: `M44 ${Y(y)}H${w - 16}`}), svgEl("text", {class: "t3 e", x: 40, y: Y(y) + 4}, fmt(y, 2)));
+    for (let y = 0; y <= top * 1.001; y += tick) svg.append(svgEl("path", {class: "g", d: `M44 ${Y(y)}H${w - 16}`}), svgEl("text", {class: "t3 e", x: 40, y: Y(y) + 4}, fmt(y)));
+    if (m.measured) svg.append(svgEl("path", {class: "ref dash", d: `M44 ${Y(m.measured)}H${w - 16}`}), svgEl("text", {class: "t3 e halo", x: w - 16, y: Y(m.measured) - 4}, `measured ${fmt(m.measured)} ms, unchanged`));
     svg.append(svgEl("text", {class: "t2", x: 0, y: 12}, "ms a step"), svgEl("path", {class: "ref", d: "M" + line.map((y, i) => `${X(i)} ${Y(y)}`).join("L")}));
     v.forEach((x, i) => svg.append(svgEl("text", {class: "t3" + (i ? i === v.length - 1 ? " e" : " m" : ""), x: X(i), y: h - 19}, "×" + x), svgEl("circle", {class: i === now[k] ? "c-ssm" : "h-ssm", cx: X(i), cy: Y(line[i]), r: 4.5})));
     svg.append(svgEl("text", {class: "t2 m", x: w / 2, y: h - 4}, slider[k].name + " (log)"));
     plot.replaceChildren(svg);
   };
   wi.append(make("div", {}, make("label", {}, make("b", {textContent: "model"}), pick), ...slider.map(s => s.label), make("label", {}, make("b", {textContent: "axis drawn"}), axis), reset),
-            make("div", {}, text, bars), plot);
+            make("div", {}, text, bars, knee), plot);
   for (const e of [pick, axis, ...slider.map(s => s.input)]) e.oninput = draw;
   reset.onclick = () => { for (const s of slider) s.input.value = s.base; draw(); };
   draw();
@@ -296,7 +303,7 @@ if (raw) {
   pick.onchange = show;
   if (pick.options.length) show();
   $("#raw-csv").onclick = () => save(`mambascope-${pick.value.replace(/[^a-z0-9.-]+/gi, "-")}.csv`, csv(tables[pick.value]()), "text/csv");
-  $("#raw-json").onclick = () => save("mambascope-report.json", JSON.stringify({meta: DATA.meta, kernels: DATA.kernels, events: DATA.events}, null, 1), "application/json");
+  $("#raw-json").onclick = () => save("mambascope-report.json", JSON.stringify({meta: DATA.meta, kernels: DATA.kernels, events: DATA.events, whatif: DATA.whatif, tables: Object.fromEntries(Object.entries(tables).slice(DATA.kernels.length ? 1 : 0).map(([n, rows]) => [n, rows()]))}, null, 1), "application/json");
 }
 
 // ---- navigation: mark the section being read -------------------------------------------------------------------

@@ -213,6 +213,13 @@ double mba_round_up(double v)
     return 10 * decade;
 }
 
+double mba_axis_end(double v)
+{
+    if (!(v > 0) || !isfinite(v)) return 1;
+    const double step = mba_round_up(v / 6);
+    return step * ceil(v / step - 1e-9);
+}
+
 int mba_ticks(mba_scale k, double tick[16])
 {
     int n = 0;

@@ -43,6 +43,7 @@ mba_scale mba_lin(double lo, double hi, double a, double b);
 mba_scale mba_log(double lo, double hi, double a, double b);
 double    mba_at(mba_scale k, double v);           /* clamped to the scale */
 double    mba_round_up(double v);                  /* 1, 2, 5 x a decade, at least v */
+double    mba_axis_end(double v);                  /* the first tick at v or behind it, of an axis that starts at 0 */
 int       mba_ticks(mba_scale k, double tick[16]); /* decades, or about five round numbers */
 /* A logarithmic scale over whole decades around the values seen; start with { NaN, NaN }. */
 typedef struct mba_range { double lo, hi; } mba_range;

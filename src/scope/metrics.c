@@ -2,6 +2,7 @@
 #include "scope/metrics.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #define SASS(op)   "sm__sass_thread_inst_executed_op_" op "_pred_on.sum"
@@ -76,6 +77,31 @@ const mba_metric_set *mba_metric_set_find(const char *name)
 {
     for (const mba_metric_set *s = mba_metric_sets; s->name; s++) if (!strcmp(s->name, name)) return s;
     return NULL;
+}
+
+static mba_status unknown_set(const char *name)
+{
+    char known[256] = "";
+    for (const mba_metric_set *s = mba_metric_sets; s->name; s++) {
+        const size_t n = strlen(known);
+        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", s->name);
+    }
+    return mba_fail(MBA_E_ARG, "no counter set '%.60s'\nfix: %s; '' for none", name, known);
+}
+
+mba_status mba_metric_sets_choose(const mba_metric_set **out, int *n, int most, const char *names)
+{
+    char text[256];
+    *n = 0;
+    for (const mba_metric_set *s = mba_metric_sets; !names && s->name && *n < most; s++) out[(*n)++] = s;
+    if (!names) return MBA_OK;
+    snprintf(text, sizeof text, "%s", names);
+    for (char *save = NULL, *name = strtok_r(text, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
+        const mba_metric_set *s = mba_metric_set_find(name);
+        if (!s) return unknown_set(name);
+        if (*n < most) out[(*n)++] = s;
+    }
+    return MBA_OK;
 }
 
 static int ends(const char *text, const char *end)

@@ -30,10 +30,12 @@ typedef CUresult mba_encode_fn(CUtensorMap *, CUtensorMapDataType, cuuint32_t, v
 /* The function of the driver that makes maps, asked for once; no library of the driver is linked. */
 static inline mba_status mba_encoder(mba_encode_fn **out)
 {
-    static void                    *found;
+    static void                    *kept;
     cudaDriverEntryPointQueryResult how;
+    void                           *found = __atomic_load_n(&kept, __ATOMIC_RELAXED);
     if (!found)
         CUDA_TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &how));
+    __atomic_store_n(&kept, found, __ATOMIC_RELAXED);
     if (!found)
         return mba_fail(MBA_E_UNSUPPORTED, "the driver makes no tensor maps\nfix: a driver for CUDA 12 or later");
     *out = (mba_encode_fn *)found;

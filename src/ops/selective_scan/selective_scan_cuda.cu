@@ -226,7 +226,7 @@ scan_fwd_tiles(const __grid_constant__ scan_operands<T> p)
     fwd_smem<T, N, CH> &sm = *(fwd_smem<T, N, CH> *)smem;
     const int warp = threadIdx.x / 32;
     const part a = part_of(p, CH);
-    if (threadIdx.x == 0) find_origins(sm.at, p, a);
+    find_origins(sm.at, p, a, (int)threadIdx.x);
     for (int c = threadIdx.x; c < CH; c += blockDim.x) {
         const bool in = a.channel + c < a.channels;
         sm.bias[c] = in && p.bias ? p.bias[a.channel + c] : 0;

@@ -268,35 +268,31 @@ static __device__ __forceinline__ void token_back(float (&g)[4], float (&q)[4], 
 
 template <typename T> struct origins {
     part           a;
-    const T       *u, *delta, *z, *dout, *B, *C;
-    T             *out, *ys, *du, *ddelta, *dz, *kept;
+    const T       *u, *delta, *z, *B, *C, *dout;              /* this and the next line: in the order of scan_operands */
+    T             *out, *du, *ddelta, *dz;
+    T             *ys, *kept;
     float         *bc;
     const int32_t *ids;
 };
 
-template <typename T, typename X> static __device__ __forceinline__ X *origin(const lines<X> &l, const part &a, int column)
+template <typename X> static __device__ __forceinline__ X *origin(const lines<X> &l, const part &a, int column)
 {
     return l.at ? l.sequence(a.sequence) + a.first * l.row + column : NULL;
 }
 
+/* One pointer to a thread: all by one took as long as tiles do. */
 template <typename T> static __device__ __forceinline__ void
-find_origins(origins<T> &o, const scan_operands<T> &p, const part &a)
+find_origins(origins<T> &o, const scan_operands<T> &p, const part &a, int thread)
 {
-    o.a      = a;
-    o.u      = origin<T>(p.u, a, a.channel);
-    o.delta  = origin<T>(p.delta, a, a.channel);
-    o.z      = origin<T>(p.z, a, a.channel);
-    o.dout   = origin<T>(p.dout, a, a.channel);
-    o.B      = origin<T>(p.B, a, a.group * p.N);
-    o.C      = origin<T>(p.C, a, a.group * p.N);
-    o.out    = origin<T>(p.out, a, a.channel);
-    o.du     = origin<T>(p.du, a, a.channel);
-    o.ddelta = origin<T>(p.ddelta, a, a.channel);
-    o.dz     = origin<T>(p.dz, a, a.channel);
-    o.ids    = origin<T>(p.ids, a, 0);
-    o.ys     = p.ys ? p.ys + a.token * p.D + a.channel : NULL;
-    o.kept   = p.kept ? p.kept + (((p.pieces > 1 ? a.sequence : a.item) * p.kept_tiles + a.first / TILE) * p.D + a.channel) * p.N : NULL;
-    o.bc     = p.bc ? p.bc + ((int64_t)a.block * p.tokens + a.token) * 2 * p.N : NULL;
+    enum { ROWS = 10, IDS_, YS_, KEPT_, BC_, PART_ };
+    static_assert(offsetof(origins<T>, dz) - offsetof(origins<T>, u) == (ROWS - 1) * sizeof(T *), "as operands lie");
+    if (thread < ROWS)
+        ((T **)&o.u)[thread] = origin(((const lines<T> *)&p.u)[thread], a, thread == 3 || thread == 4 ? a.group * p.N : a.channel);
+    else if (thread == IDS_)  o.ids = origin(p.ids, a, 0);
+    else if (thread == YS_)   o.ys = p.ys ? p.ys + a.token * p.D + a.channel : NULL;
+    else if (thread == KEPT_) o.kept = p.kept ? p.kept + (((p.pieces > 1 ? a.sequence : a.item) * p.kept_tiles + a.first / TILE) * p.D + a.channel) * p.N : NULL;
+    else if (thread == BC_)   o.bc = p.bc ? p.bc + ((int64_t)a.block * p.tokens + a.token) * 2 * p.N : NULL;
+    else if (thread == PART_) o.a = a;
 }
 
 /* ---- starts of documents: a token starts one where its two numbers differ. Token 0 of a sequence goes on from what comes in;

@@ -226,6 +226,7 @@ static mba_status twins_take(const mba_node *n, const mba_machine *m, bool back)
 #define PACK_COST 1.08
 typedef struct pace { int64_t together; double us[7], carry; } pace;
 static const pace forward_pace    = { 4, { 0, 0.75, 0.98, 1.58, 1.93 }, 0.84 };
+static const pace split_pace      = { 3, { 0, 0.55, 0.78, 1.35 }, 1 };
 static const pace backward_pace   = { 3, { 0, 2.2, 2.9, 4.4 }, 0.27 };
 static const pace backward_pace_8 = { 6, { 0, 2, 2.7, 3.4, 4.3, 5.2, 6.1 }, 0.27 };
 
@@ -262,12 +263,12 @@ static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, con
     return best;
 }
 
-static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, bool carry)
+static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, bool carry, bool split)
 {
     const scan_cut c = scan_cut_of(d, items);
     const int64_t  width = TWINS_STATES / d.N;
     const double   values = (double)(TILE * width), elements = values * (double)d.N;
-    mba_launch    *l = mba_plan_launch(p, "scan_fwd_twins", MBA_MIXED, items, 192);
+    mba_launch    *l = mba_plan_launch(p, "scan_fwd_twins", MBA_MIXED, items, split ? 256 : 192);
     l->grid[1]    = channel_blocks(d, width);
     l->regs       = 80;
     l->smem_bytes = (size_t)(8 * TILE * (9 * width / 8 + width + 8 + d.N + 64) + 4 * (6 * TILE * width + 64 * d.N) + 8 * width
@@ -294,20 +295,24 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status plan_forward_twins(mba_plan *p, const mba_node *n, const mba_machine *m, bool split)
 {
     const scan_dims d = scan_dims_of(n);
     MBA_TRY(twins_take(n, m, false));
     PACKS_TAKEN(n, d, n->out[KEPT], false);
-    const int64_t items = twins_items(d, TWINS_STATES / d.N, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
+    MBA_REFUSE_IF(split && d.N != 16, "%lld states: wants 16", (long long)d.N);
+    const int64_t items = twins_items(d, TWINS_STATES / d.N, m, split ? &split_pace : &forward_pace, n->out[KEPT], can_pack(n, d, false));
     scratch_of_pieces(p, d, items, false);
     if (items > d.B) {
-        plan_twins(p, n, d, items, true);
+        plan_twins(p, n, d, items, true, false);
         plan_combine(p, d, items, false);
     }
-    plan_twins(p, n, d, items, false);
+    plan_twins(p, n, d, items, false, split);
     return MBA_OK;
 }
+
+mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_forward_twins(p, n, m, false); }
+mba_status selective_scan_split_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_forward_twins(p, n, m, true); }
 
 /* ---- backward ---- */
 
