@@ -522,7 +522,7 @@ static mba_status simulate(engine *e)
         const tick end = e->r.t_kernel + e->r.t_blk + e->k->longest * TICKS + e->r.t_exit;
         if (end > e->last) e->last = end;
     }
-    const tick ends[] = { e->hbm.free, e->l2.free, e->l2r.free, e->l2w.free }; // what is written is charged to who writes it
+    const tick ends[] = { e->hbm.free, e->l2.free, e->l2r.free, e->l2w.free }; // writes are charged to who writes
     for (int i = 0; i < 4; i++) if (ends[i] > e->last) e->last = ends[i];
     for (int64_t i = 0; st == MBA_OK && i < e->nsm; i++) if (e->sms[i].wr.free > e->last) e->last = e->sms[i].wr.free;
     free(e->sms);
