@@ -86,20 +86,15 @@ static void find_twins(mba_counted_set *d)
         for (int j = 0; j < i && !d->one[i].again; j++) d->one[i].again = same_point(&d->one[i], &d->one[j]);
 }
 
-/* What a step moves, dealt to the launches of each kernel: how far apart two of them are. */
-static void find_distances(mba_counted_set *d)
+/* What the steps of workloads move. */
+static void add_up_steps(mba_counted_set *d)
 {
-    for (int i = 0; i < d->n; i++) {
-        double bytes = 0, launches = 0;
+    for (int i = 0; i < d->n; i++)
         for (int j = 0; j < d->n; j++) {
             const mba_counted_kernel *c = &d->one[j];
-            const double              moved = c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR];
-            if (strcmp(c->workload, d->one[i].workload)) continue;
-            if (!isnan(moved)) bytes += c->launches * moved;
-            if (!strcmp(c->kernel, d->one[i].kernel)) launches += c->launches;
+            const double              moved = c->launches * (c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR]);
+            if (!strcmp(c->workload, d->one[i].workload) && !isnan(moved)) d->one[i].step_bytes += moved;
         }
-        d->one[i].apart = launches > 0 ? bytes / launches : 0;
-    }
 }
 
 mba_status mba_counted_parse(mba_counted_set **out, const char *where, const char *text, size_t bytes)
@@ -116,7 +111,7 @@ mba_status mba_counted_parse(mba_counted_set **out, const char *where, const cha
                       "fix: tools/kernel_points",
                       where);
     find_twins(d);
-    find_distances(d);
+    add_up_steps(d);
     if (st == MBA_OK)
         *out = d;
     else
@@ -420,7 +415,7 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
         if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = is_library(k) ? MBA_SIM_LIBRARY_CYCLES : 1;
     set_rounds(k, rounds, latency_of(c, m));
     const double code = n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each;
-    k->fetch      = mba_sim_fetch(c->grid, code, c->apart, m);
+    k->fetch      = mba_sim_fetch(c->grid, code, c->step_bytes, m);
     k->longest    = longest_of(k, c, m, each * path + rounds * latency_of(c, m));
     if (n[MBA_N_TAIL] > 0)
         set_tail(k, fmin(each * n[MBA_N_PATH], n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * m->v[MBA_GPU_l2_lat]));

@@ -55,7 +55,7 @@ typedef struct mba_counted_kernel {
     double bound_us, planned_us, roofline_us, dram_rd, dram_wr, step_ms, between_us; /* step: of all of it */
     int    limit, met;                                                   /* met: launches of plans that were this row */
     char  *program; /* the plan's launch when it was measured (frozen.h); NULL: nobody wrote it down */
-    double apart; /* bytes of DRAM that the workload moves between two launches of this kernel */
+    double step_bytes; /* of DRAM, that a step of the workload moves */
     bool   again; /* an earlier workload has the same kernel at the same shape */
 } mba_counted_kernel;
 

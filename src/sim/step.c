@@ -167,24 +167,20 @@ static mba_status keep_on_chip(mba_sim_kernel *k, const mba_plan *plan, const ch
     return mba_sim_finish(k, m);
 }
 
-/* How far apart two launches of a kernel are: what all launches move, dealt to those of its name. */
-static void find_distances(walk *w)
+/* Code and addresses are far away where a step moves much. */
+static void set_fetches(walk *w)
 {
     static const double SWEPT_BYTES = 1e12;
-    double bytes = 0;
-    for (int64_t a = 0; a < w->nplans; a++)
-        for (int l = 0; l < w->plans[a].plan->nlaunches; l++)
-            for (int64_t s = 0; s < w->plans[a].kernel[l].nstreams; s++)
-                bytes += (double)w->plans[a].nodes * w->plans[a].kernel[l].stream[s].unique;
-    for (int64_t a = 0; a < w->nplans; a++)
-        for (int l = 0; l < w->plans[a].plan->nlaunches; l++) {
-            mba_sim_kernel *k = &w->plans[a].kernel[l];
-            double          launches = 0;
-            for (int64_t b = 0; b < w->nplans; b++)
-                for (int i = 0; i < w->plans[b].plan->nlaunches; i++)
-                    if (!strcmp(w->plans[b].kernel[i].name, k->name)) launches += (double)w->plans[b].nodes;
+    double              bytes = 0;
+    for (int64_t p = 0; p < w->nplans; p++)
+        for (int l = 0; l < w->plans[p].plan->nlaunches; l++)
+            for (int64_t s = 0; s < w->plans[p].kernel[l].nstreams; s++)
+                bytes += (double)w->plans[p].nodes * w->plans[p].kernel[l].stream[s].unique;
+    for (int64_t p = 0; p < w->nplans; p++)
+        for (int l = 0; l < w->plans[p].plan->nlaunches; l++) {
+            mba_sim_kernel *k = &w->plans[p].kernel[l];
             k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps),
-                                     w->how->cold ? SWEPT_BYTES : bytes / launches, w->m);
+                                     w->how->cold ? SWEPT_BYTES : bytes, w->m);
         }
 }
 
@@ -353,7 +349,7 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
         mba_sim_kernel *all;
         if (runs(&w, i)) st = kernels_of(&w, i, &all);
     }
-    if (st == MBA_OK) find_distances(&w);
+    if (st == MBA_OK) set_fetches(&w);
     for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++)
         if (runs(&w, i)) st = walk_node(&w, i);
     if (st == MBA_OK) st = run_jobs(&w);
