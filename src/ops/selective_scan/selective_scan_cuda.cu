@@ -248,7 +248,7 @@ __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_
     __shared__ __align__(16) float  sv[TT][N];                // B (C)
     const part a = part_of(p, CH);
     const int  piece = (int)(a.item % p.pieces);
-    if (BACK ? piece == 0 : piece == p.pieces - 1) return;    // nobody goes on from it
+    if (BACK ? piece < p.sub : piece >= p.pieces - p.sub) return;   // nobody goes on from it
     const int  tid = threadIdx.x, sc = tid % CH, sg = tid / CH, cq = tid % 8, tr = tid / 8, ch = a.channel + 4 * cq;
     const bool mine = ch < a.channels, ok = a.channel + sc < a.channels;
     const int  at = mine ? ch : a.channel, tiles = (a.length + TT - 1) / TT;
@@ -324,19 +324,21 @@ __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_
     if (sg == 0) p.steps[a.item * p.D + a.channel + sc] = steps;
 }
 
-/* start[item] from the ends of the pieces before it (behind it): the decay over a piece is that of the sum of its steps. */
+/* start[item] from the ends of the pieces before it (behind it), `sub` of them to an item: the decay over a piece is that of the
+ * sum of its steps. */
 __global__ void __launch_bounds__(256) scan_combine(float *start, const float *ends, const float *steps, lines<const float> first,
-                                                    lines<const float> A_log, int64_t states, int D, int N, int pieces, bool back)
+                                                    lines<const float> A_log, int64_t states, int D, int N, int pieces, int sub, bool back)
 {
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
     if (i >= states) return;
     const int64_t n = i % N, ch = i / N % D, b = i / N / D;
     const float   A2 = A2_of(A_log.at[ch * A_log.row + n]);
     float         h = first.at ? first.sequence(b)[ch * first.row + n] : 0;
-    for (int q = 0; q < pieces; q++) {
-        const int64_t item = b * pieces + (back ? pieces - 1 - q : q), at = item * D + ch;
-        start[at * N + n] = h;
-        if (q + 1 < pieces) h = fmaf(exp2_fast(A2 * steps[at]), h, ends[at * N + n]);
+    for (int q = 0;; q++) {
+        const int64_t piece = b * pieces + (back ? pieces - 1 - q : q), at = piece * D + ch;
+        if (q % sub == 0) start[(piece / sub * D + ch) * N + n] = h;
+        if (q == pieces - sub) break;
+        h = fmaf(exp2_fast(A2 * steps[at]), h, ends[at * N + n]);
     }
 }
 
@@ -355,24 +357,28 @@ template <typename T> static mba_status launch_forward(const mba_call *c, int k,
     return MBA_OK;
 }
 
-template <typename T> mba_status scan_starts(const mba_call *c, int k, scan_operands<T> *p, bool back)
+template <typename T> mba_status scan_starts(const mba_call *c, int k, scan_operands<T> *p, bool back, int sub)
 {
     float *start = (float *)mba_cuda_scratch(c, back ? CU_STARTS_BACK : CU_STARTS);
     MBA_KERNEL(c, k, scan_combine, start, p->ends, p->steps, back ? p->start_back : p->start, p->A_log, (int64_t)p->B_ * p->D * p->N, p->D,
-               p->N, p->pieces, back);
+               p->N, p->pieces * sub, sub, back);
     (back ? p->start_back : p->start) = dense_lines((const float *)start, (int64_t)p->D, (int64_t)p->N);
     return MBA_OK;
 }
-template mba_status scan_starts<float>(const mba_call *, int, scan_operands<float> *, bool);
-template mba_status scan_starts<bf16>(const mba_call *, int, scan_operands<bf16> *, bool);
+template mba_status scan_starts<float>(const mba_call *, int, scan_operands<float> *, bool, int);
+template mba_status scan_starts<bf16>(const mba_call *, int, scan_operands<bf16> *, bool, int);
 
-/* Launches k and k + 1: the states (adjoints) at the borders of pieces. */
+/* Launches k and k + 1: the states (adjoints) at the borders of pieces. The plan may cut them finer than the main pass. */
 template <typename T> static mba_status launch_carries(const mba_call *c, int k, scan_operands<T> *p, bool back)
 {
     auto *carry = p->N == 16 ? (back ? scan_carry<T, 16, true> : scan_carry<T, 16, false>)
                              : (back ? scan_carry<T, 8, true> : scan_carry<T, 8, false>);
-    MBA_KERNEL(c, k, carry, *p);
-    return scan_starts(c, k + 1, p, back);
+    scan_operands<T> fine = *p;
+    fine.sub = (int)(c->plan->launch[k].grid[0] / p->items);
+    fine.pieces *= fine.sub;
+    fine.piece /= fine.sub;
+    MBA_KERNEL(c, k, carry, fine);
+    return scan_starts(c, k + 1, p, back, fine.sub);
 }
 
 /* Channels of a block of launch k: its rows of four are the block's threads. */

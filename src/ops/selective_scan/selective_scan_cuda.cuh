@@ -63,7 +63,7 @@ template <typename T> struct scan_operands {
     bool                 wide_bc;                          /* four values of B and C may be read at once */
     bool                 eights, eights_bc;                /* twins: eight of a row, eight of B and C */
     int                  B_, L, D, N, Dg, G, blocks;       /* blocks of channels in a group */
-    int                  pack, pieces, piece, tiles;
+    int                  pack, pieces, piece, tiles, sub;  /* sub: pieces of this cut in one of the main pass */
     int                  kept_every, kept_rows, kept_pack; /* a state before so many tokens, rows of them of a sequence or pack */
     int64_t              tokens, items;
 };
@@ -331,6 +331,7 @@ template <typename T> static inline scan_operands<T> scan_operands_of(const mba_
     p.bias    = (const float *)(n->in[DT_BIAS] ? c->in[DT_BIAS] : NULL);
     p.B_ = (int)d.B; p.L = (int)d.L; p.D = (int)d.D; p.N = (int)d.N; p.G = (int)d.G; p.Dg = (int)(d.D / d.G);
     p.blocks = (int)mba_ceil(p.Dg, width);
+    p.sub = 1;
     p.pack = (int)cut.pack; p.pieces = (int)cut.pieces; p.piece = (int)cut.piece; p.tiles = (int)cut.tiles;
     p.kept_every = TILE;                                   // in scratch; see keep_for_backward
     p.kept_rows  = (int)mba_ceil(cut.pieces > 1 ? d.L : cut.pack * d.L, TILE);
@@ -391,8 +392,8 @@ template <typename T> static inline scan_operands<T> scan_bwd_operands_of(const 
 /* States before every tile of every item, and y before the gate. */
 template <typename T> mba_status scan_states(const mba_call *c, int *k, int64_t items, T *kept, T *ys);
 
-/* start (or start_back) of every item from what pieces leave behind; launch k. */
-template <typename T> mba_status scan_starts(const mba_call *c, int k, scan_operands<T> *p, bool back);
+/* start (or start_back) of every item from what pieces leave behind, `sub` to an item; launch k. */
+template <typename T> mba_status scan_starts(const mba_call *c, int k, scan_operands<T> *p, bool back, int sub);
 
 /* start_back of every item, where sequences are cut. */
 template <typename T> mba_status scan_carries_back(const mba_call *c, int *k, scan_operands<T> *p);

@@ -112,9 +112,20 @@ static void load_states(mba_launch *l, const mba_node *n, scan_dims d, int64_t w
     }
 }
 
-static void plan_combine(mba_plan *p, scan_dims d, int64_t items, bool back)
+/* How many parts of a piece the pass for the states between pieces takes one by one, where pieces alone leave SMs idle. */
+static int64_t carry_parts(scan_dims d, int64_t items, const mba_machine *m)
 {
-    const double pieces = (double)scan_cut_of(d, items).pieces;
+    const scan_cut c = scan_cut_of(d, items);
+    const int64_t  blocks = (items - d.B) * channel_blocks(d, TILE_CHANNELS);
+    int64_t        sub = 1;
+    while (items > d.B && d.L % c.piece == 0 && blocks * sub < 8 * (int64_t)m->sm && c.piece % (2 * sub * TILE) == 0
+           && c.piece / (2 * sub) >= PIECE_LEAST) sub *= 2;
+    return sub;
+}
+
+static void plan_combine(mba_plan *p, scan_dims d, int64_t items, int64_t sub, bool back)
+{
+    const double pieces = (double)(scan_cut_of(d, items).pieces * sub);
     mba_launch  *l = mba_plan_launch(p, "scan_combine", MBA_VECTOR, mba_ceil(d.B * d.D * d.N, 256), 256);
     l->regs = 32;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_ENDS), 1024.0 * pieces);
@@ -122,14 +133,14 @@ static void plan_combine(mba_plan *p, scan_dims d, int64_t items, bool back)
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(back ? CU_STARTS_BACK : CU_STARTS), 1024.0 * pieces);
 }
 
-static void plan_carries(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, bool back)
+static void plan_carries(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t sub, bool back)
 {
     const scan_cut c = scan_cut_of(d, items);
     const double   values = 2.0 * TILE * TILE_CHANNELS, elements = values * (double)d.N;
-    mba_launch    *l = mba_plan_launch(p, "scan_carry", MBA_VECTOR, items, (int)(8 * d.N));
+    mba_launch    *l = mba_plan_launch(p, "scan_carry", MBA_VECTOR, items * sub, (int)(8 * d.N));
     l->grid[1]    = channel_blocks(d, TILE_CHANNELS);
     l->regs       = back ? 106 : 98;
-    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(c.tiles, 2), NULL);
+    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(c.tiles, 2 * sub), NULL);
     load_operand(l, n, DELTA, values);
     if (!back) load_operand(l, n, U, values);
     if (back) { load_operand(l, n, DOUT, values); load_operand(l, n, Z, values); }
@@ -139,7 +150,7 @@ static void plan_carries(mba_plan *p, const mba_node *n, scan_dims d, int64_t it
     mba_phase_work(l, MBA_FMA, 3 * elements + 12 * values, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * TILE_CHANNELS * (double)d.N);
-    plan_combine(p, d, items, back);
+    plan_combine(p, d, items, sub, back);
 }
 
 /* The forward pass of an item; `states`: for the backward, without the output. */
@@ -147,7 +158,7 @@ static void plan_forward(mba_plan *p, const mba_node *n, scan_dims d, int64_t it
 {
     const scan_cut c = scan_cut_of(d, items);
     const double   e = (double)mba_dtype_bytes(n->in[U]->type.dtype), values = (double)(TILE * width), N = (double)d.N;
-    if (c.pieces > 1) plan_carries(p, n, d, items, false);
+    if (c.pieces > 1) plan_carries(p, n, d, items, 1, false);
     mba_launch *l = mba_plan_launch(p, "scan_fwd_tiles", MBA_MIXED, items, forward_threads(d, width));
     l->grid[1]    = channel_blocks(d, width);
     l->regs       = 80;
@@ -176,12 +187,12 @@ static void plan_forward(mba_plan *p, const mba_node *n, scan_dims d, int64_t it
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-static void scratch_of_pieces(mba_plan *p, scan_dims d, int64_t items, bool back)
+static void scratch_of_pieces(mba_plan *p, scan_dims d, int64_t items, int64_t sub, bool back)
 {
     const size_t state = items > d.B ? sizeof(float) * (size_t)(items * d.D * d.N) : 0;
     mba_plan_scratch(p, "states before pieces", state);
-    mba_plan_scratch(p, "states of pieces", state);
-    mba_plan_scratch(p, "steps of pieces", state / (size_t)d.N);
+    mba_plan_scratch(p, "states of pieces", state * (size_t)sub);
+    mba_plan_scratch(p, "steps of pieces", state * (size_t)sub / (size_t)d.N);
     mba_plan_scratch(p, "adjoints behind pieces", back ? state : 0);
 }
 
@@ -198,7 +209,7 @@ mba_status selective_scan_tiles_plan(mba_plan *p, const mba_node *n, const mba_m
         t *= forward_widths[i].us;
         if (!width || t < best) { best = t; items = k; width = w; }
     }
-    scratch_of_pieces(p, d, items, false);
+    scratch_of_pieces(p, d, items, 1, false);
     plan_forward(p, n, d, items, width, false);
     return MBA_OK;
 }
@@ -304,10 +315,10 @@ static mba_status plan_forward_twins(mba_plan *p, const mba_node *n, const mba_m
     const int64_t width = TWINS_STATES / d.N, items = twins_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
     const bool    few = items * channel_blocks(d, width) <= 3 * (int64_t)m->sm;
     const bool    split = d.N == 16 && (when == SPLIT_ALWAYS || (when == SPLIT_FEW && few));
-    scratch_of_pieces(p, d, items, false);
+    scratch_of_pieces(p, d, items, 1, false);
     if (items > d.B) {
         plan_twins(p, n, d, items, true, false);
-        plan_combine(p, d, items, false);
+        plan_combine(p, d, items, 1, false);
     }
     plan_twins(p, n, d, items, false, split);
     return MBA_OK;
@@ -387,15 +398,16 @@ mba_status selective_scan_bwd_tiles_plan(mba_plan *p, const mba_node *n, const m
     double        time, wide;
     const int64_t items = best_items(d, TILE_CHANNELS, (int64_t)m->sm * (384 / (8 * d.N)), can_pack(n, d, true), NULL, &time);
     const scan_cut c = scan_cut_of(d, items);
+    const int64_t sub = carry_parts(d, items, m);
     const size_t  e = mba_dtype_bytes(n->in[U]->type.dtype);
     time = forward_widths[1].us * time_of(d, items, TILE_CHANNELS, forward_places(d, TILE_CHANNELS, m));
     wide = forward_widths[0].us * time_of(d, items, 2 * TILE_CHANNELS, forward_places(d, 2 * TILE_CHANNELS, m));
-    scratch_of_pieces(p, d, items, true);
+    scratch_of_pieces(p, d, items, sub, true);
     mba_plan_scratch(p, "kept states", e * (size_t)(items * c.tiles * d.D * d.N));
     mba_plan_scratch(p, "y", n->out[DZ] ? e * (size_t)(d.B * d.L * d.D) : 0);
     scratch_of_sums(p, d, items, TILE_CHANNELS);
     plan_forward(p, n, d, items, wide < time ? 2 * TILE_CHANNELS : TILE_CHANNELS, true);
-    if (c.pieces > 1) plan_carries(p, n, d, items, true);
+    if (c.pieces > 1) plan_carries(p, n, d, items, sub, true);
     plan_backward(p, n, d, items, false);
     plan_sums(p, n, d, items, TILE_CHANNELS);
     return MBA_OK;
@@ -408,11 +420,12 @@ mba_status selective_scan_bwd_twins_plan(mba_plan *p, const mba_node *n, const m
     MBA_REFUSE_IF(!n->in[KEPT_IN] || (n->out[DZ] && !n->in[YS_IN]), "a forward pass that kept no states");
     PACKS_TAKEN(n, d, n->in[KEPT_IN], true);
     const int64_t items = twins_items(d, TILE_CHANNELS, m, d.N == 16 ? &backward_pace : &backward_pace_8, n->in[KEPT_IN], false);
-    scratch_of_pieces(p, d, items, true);
+    const int64_t sub = carry_parts(d, items, m);
+    scratch_of_pieces(p, d, items, sub, true);
     mba_plan_scratch(p, "no states", 0);
     mba_plan_scratch(p, "no y", 0);
     scratch_of_sums(p, d, items, TILE_CHANNELS);
-    if (items > d.B) plan_carries(p, n, d, items, true);
+    if (items > d.B) plan_carries(p, n, d, items, sub, true);
     plan_backward(p, n, d, items, true);
     plan_sums(p, n, d, items, TILE_CHANNELS);
     return MBA_OK;
@@ -453,7 +466,7 @@ static mba_status plain_takes(scan_dims d, const mba_machine *m)
 /* Scratch as CU_* counts it; `arrays`: of N values per lane. */
 static void scratch_of_plain(mba_plan *p, scan_dims d, int64_t arrays, bool back)
 {
-    scratch_of_pieces(p, d, d.B, false);
+    scratch_of_pieces(p, d, d.B, 1, false);
     mba_plan_scratch(p, "kept states", back ? sizeof(float) * (size_t)(d.B * mba_ceil(d.L, PLAIN_CHUNK) * d.D * d.N) : 0);
     mba_plan_scratch(p, "y", 0);
     if (back) scratch_of_sums(p, d, d.B, PLAIN_CHANNELS);

@@ -482,7 +482,7 @@ extern "C" mba_status selective_scan_twins_cuda(const mba_call *c)
         auto *carry = d.N == 8 ? scan_fwd_twins<8, true, false, false>
                     : plain    ? scan_fwd_twins<16, true, false, true> : scan_fwd_twins<16, true, false, false>;
         MBA_KERNEL(c, 0, carry, p);
-        MBA_TRY(scan_starts(c, 1, &p, false));
+        MBA_TRY(scan_starts(c, 1, &p, false, 1));
     }
     const bool split = c->plan->launch[main].block > HANDS;
     auto *kernel = d.N == 8 ? scan_fwd_twins<8, false, false, false>
