@@ -20,9 +20,9 @@
 /* chunk, cut: of a walk, of one through ranges, whose registers are short; fold: of one state; state: of a chunk in a
  * block of ssd_states; launch: of ssd_states, with what its blocks do before and after their chunks. */
 typedef struct prices { int64_t chunk, cut, begin, fold, leave, state, launch; } prices;
-static const prices price_of[2] = { { 100, 107, 120, 45, 60, 80, 400 }, { 100, 108, 80, 25, 30, 50, 270 } };
+static const prices price_of[2] = { { 100, 103, 120, 53, 60, 83, 300 }, { 100, 103, 80, 35, 30, 55, 200 } };
 
-enum { STATES_LEAST = 4, SHARES_MAX = 8, GAIN = 2 };       /* chunks of a state; states of a piece; percent to gain */
+enum { STATES_LEAST = 4, SHARES_MAX = 8, GAIN = 5 };       /* chunks of a state; states of a piece; percent to gain */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }

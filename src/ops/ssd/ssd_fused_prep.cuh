@@ -197,6 +197,8 @@ static __device__ __forceinline__ void prepare_steps(const fused_task &a, float 
 #pragma unroll
     for (int i = 0; i < 8; i++)                        // all asked for before any is stored, as fetch_rows
         v[i] = *a.dt.row(b, min(c * FQ + warp + 8 * i, a.L - 1), h0 + min(lane, heads - 1));
+    const float biases = a.bias ? a.bias[h0 + min(lane, heads - 1)] : 0;             // a head per lane
+    const float decays = a.A_log[h0 + min(lane, heads - 1)];
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         const int r = warp + 8 * i;
@@ -205,11 +207,9 @@ static __device__ __forceinline__ void prepare_steps(const fused_task &a, float 
     __syncthreads();
 #pragma unroll 1
     for (int i = warp; i < heads; i += 8) {
-        const int     h = h0 + i;
-        const float   bias = a.bias ? a.bias[h] : 0;
-        const int64_t at = (((int64_t)b * a.H + h) * a.K + c) * REC;
-        lane_steps    s = steps_of(a, make_float2(raw[2 * lane][i] + bias, raw[2 * lane + 1][i] + bias),
-                                   -expf(a.A_log[h]), real);
+        const float   bias = __shfl_sync(0xffffffffu, biases, i), decay = -expf(__shfl_sync(0xffffffffu, decays, i));
+        const int64_t at = (((int64_t)b * a.H + h0 + i) * a.K + c) * REC;
+        lane_steps    s = steps_of(a, make_float2(raw[2 * lane][i] + bias, raw[2 * lane + 1][i] + bias), decay, real);
         s.flags += reset ? HAS_RESET : 0;
         write_walk(a.rec + at, s, false);
         if (!a.rec_rev) continue;
