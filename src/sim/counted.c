@@ -432,7 +432,7 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
 mba_status mba_counted_foreign(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
 {
     enum { PRODUCTS_OF_WARPS = 116 };
-    static const double OUR_PATH = 2.7; // of our own compiled kernels, in the middle
+    static const double OUR_PATH = 2.7, OUR_WAITS = 0.12; // of our own compiled kernels, in the middle
     mba_counted_kernel  all      = *c;
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%.63s", c->kernel);
@@ -440,6 +440,7 @@ mba_status mba_counted_foreign(mba_sim_kernel *k, const mba_counted_kernel *c, c
     k->regs       = (int64_t)c->regs;
     k->smem_bytes = (int64_t)c->smem_bytes;
     if (isnan(all.n[MBA_N_PATH])) all.n[MBA_N_PATH] = OUR_PATH;
+    if (isnan(all.n[MBA_N_WAITS])) all.n[MBA_N_WAITS] = OUR_WAITS;
     if (isnan(all.n[MBA_N_ALU])) all.n[MBA_N_ALU] = 0; // issued all the same
     rebuild(k, &all);
     MBA_TRY(mba_sim_finish(k, m));
