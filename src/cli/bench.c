@@ -285,7 +285,7 @@ static void gemm_row(void *ctx, const mba_cuda_product *p)
 /* Every product of a step by each of the library's first candidates. */
 static mba_status bench_gemm(const bench_options *o)
 {
-    enum { CANDIDATES = 12 };
+    enum { CANDIDATES = 8 };
     gemm_rows           r = { 0 };
     mba_session         s = { 0 };
     mba_session_options so = { .backward = true, .update = true };
@@ -330,7 +330,7 @@ mba_status mba_command_bench(int argc, char **argv)
         "          what it keeps for its gradient, and `alone` without\n"
         "step      a whole training step, its GEMMs (and convolutions of images) alone in the same process, and where the\n"
         "          time goes\n"
-        "gemm      every matrix product of a step by each of the first twelve kernels that the GPU's library names\n\n"
+        "gemm      every matrix product of a step by each of the first eight kernels that the GPU's library names\n\n"
         "The floor is max(bytes / stream, FLOPs / FMA + exponentials / exp) of the least work there is.",
         options, "mambascope bench ceilings\nmambascope bench op ssd selective_scan\nmambascope bench step --model mamba2-130m --batch 1 --length 1024\n"
         "mambascope bench step --model mambavision-t --batch 8\nmambascope bench step --model graphmamba-peptides-func --graphs 32\n" };

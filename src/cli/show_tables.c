@@ -109,7 +109,7 @@ static mba_status steps(mba_table *t, const mba_analysis *a, bool full)
     fact(t, "overhead of that", 100 * (a->whole_s / a->plain_s - 1), "%");
     fact(t, "on the GPU, by that record", 1e3 * a->record_s, "ms");
     fact(t, "under the timeline, event by event", 1e3 * a->timeline_s, "ms");
-    fact(t, "overhead of that", 100 * (a->timeline_s / (isnan(a->plain_s) ? a->attached_s : a->plain_s) - 1), "%");
+    fact(t, "overhead of that", 100 * (a->timeline_s / a->plain_s - 1), "%");
     fact(t, "cost of a record", 1e6 * a->record_cost_s, "us");
     if (a->steps) fact(t, "kernels and copies", 1e3 * a->busy_s, "ms");
     if (a->steps) fact(t, "gaps between them", 1e3 * a->idle_s, "ms");

@@ -26,7 +26,7 @@ typedef struct mba_program_options {
 /* Where every storage and every node's scratch lies. */
 typedef struct mba_layout {
     int32_t *first, *last;                        /* per storage: nodes that touch it; -1: none */
-    uint8_t *arena;                               /* per storage: its role, ACT, or GRAD while gradients do not need it yet */
+    uint8_t *arena;                               /* per storage: its role, ACT, or GRAD until gradients need it */
     size_t  *offset;                              /* per storage, inside its arena */
     size_t  *work_offset;                         /* per node, inside the step arena */
     size_t   arena_bytes[MBA_ROLES];              /* ACT holds DACT and WORK as well: the step arena */
@@ -102,5 +102,9 @@ void                mba_reference_destroy(mba_reference *r);
 
 /* The value element i of a parameter starts with; the same for the program and the reference. */
 double mba_init_value(const mba_tensor *t, uint64_t seed, int64_t i);
+
+/* ---- shared by the files of core ---- */
+void  mba__lay_out(mba_program *p);                                            /* fills p->layout; plans are chosen */
+void *mba__copy_of(const mba_program *p, const mba_tensor *param);             /* its compute copy, or NULL */
 
 #endif

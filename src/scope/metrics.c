@@ -54,7 +54,7 @@ static const char *const occupancy[] = {
 #define INST(pipe) "smsp__inst_executed_pipe_" pipe ".sum"
 #define OP(op)     "smsp__inst_executed_op_" op ".sum"
 static const char *const signature[] = {
-    "smsp__inst_executed.sum", INST("alu"), INST("fma"), INST("fmaheavy"), INST("lsu"), INST("xu"), INST("cbu"),
+    "smsp__inst_executed.sum", "smsp__inst_executed.max", INST("alu"), INST("fma"), INST("fmaheavy"), INST("lsu"), INST("xu"), INST("cbu"),
     INST("adu"), INST("uniform"), OP("shared_ld"), OP("shared_st"), OP("global_ld"), OP("global_st"), OP("ldsm"),
     OP("ldgsts"), "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
     "l1tex__data_pipe_lsu_wavefronts.sum", "lts__t_sectors_srcunit_tex_op_read.sum", "lts__t_sectors_srcunit_tex_op_write.sum",

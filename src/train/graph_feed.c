@@ -6,23 +6,10 @@
 
 #include "data/graph_batch.h"
 #include "data/graph_features.h"
-#include "data/graph_pack.h"
-#include "data/graph_readers.h"
-#include "data/graph_synthetic.h"
-#include "data/listing.h"
 #include "data/metrics.h"
 #include "data/permute.h"
 #include "train/feed.h"
-
-enum { PATH_ROOM = 4096, MADE_BATCHES = 5 };
-
-/* A collection, wherever it comes from. */
-typedef struct source {
-    mba_graph_pack      *pack;
-    mba_graph_store     *store;
-    const mba_graph_set *set;            /* of one of them */
-    const char          *made_up;        /* the name of its generator, or NULL */
-} source;
+#include "train/graph_source.h"
 
 /* Where the arrays of a batch go: into the inputs of a session, as long as it keeps them in this mirror. */
 typedef struct placement {
@@ -34,7 +21,7 @@ typedef struct placement {
 
 typedef struct graph_feed {
     mba_feed        base;
-    source          from;
+    mba_graph_source from;
     mba_graphnet    c;
     const mba_order_type *order;
     uint64_t        seed;
@@ -57,114 +44,6 @@ typedef struct graph_feed {
     float          *score, *truth;       /* of all that was judged */
     int64_t         judged, room;
 } graph_feed;
-
-/* ---- sources ---- */
-
-static void source_close(source *s)
-{
-    mba_graph_pack_close(s->pack);
-    mba_graph_store_destroy(s->store);
-    *s = (source){ 0 };
-}
-
-static bool is_class_loss(mba_graph_loss l) { return l == MBA_LOSS_CE || l == MBA_LOSS_WEIGHTED_CE; }
-
-/* Whether graphs of this form are what the model reads; `why` says what is not. */
-static bool fits(const mba_graphnet *c, const mba_graph_form *f, char why[160])
-{
-    const bool plain = !c->edge_reals && !c->edge_rows;
-    const bool nodes = c->node_reals ? f->node_width == c->node_reals
-                                     : f->node_width == c->node_columns && f->node_type != MBA_GRAPH_F32;
-    const bool edges = plain || (c->edge_reals ? f->edge_width == c->edge_reals
-                                               : f->edge_width == c->edge_columns && f->edge_type != MBA_GRAPH_F32);
-    const bool labels = is_class_loss(c->loss) ? f->label_width == 1 && f->classes >= 2 && f->classes <= c->outputs
-                                               : f->label_width == c->outputs;
-    if (!nodes)
-        snprintf(why, 160, "nodes have %lld features, the model reads %lld", (long long)f->node_width,
-                 (long long)(c->node_reals ? c->node_reals : c->node_columns));
-    else if (!edges)
-        snprintf(why, 160, "edges have %lld features, the model reads %lld", (long long)f->edge_width,
-                 (long long)(c->edge_reals ? c->edge_reals : c->edge_columns));
-    else if (f->node_labels != (c->readout == MBA_READ_NODES))
-        snprintf(why, 160, "labels belong to %s, the model's results to %s", f->node_labels ? "nodes" : "graphs",
-                 f->node_labels ? "graphs" : "nodes");
-    else if (!labels)
-        snprintf(why, 160, "labels are %lld numbers of %lld classes, the model has %lld results",
-                 (long long)f->label_width, (long long)f->classes, (long long)c->outputs);
-    return nodes && edges && labels && f->node_labels == (c->readout == MBA_READ_NODES);
-}
-
-/* The made-up collection of a model: the one its preset is named after, or the first that it can read. */
-static bool made_for(mba_synthetic *kind, const mba_graphnet *c)
-{
-    char why[160];
-    if (c->name && !strncmp(c->name, "graphmamba-", 11) && mba_synthetic_parse(kind, c->name + 11)) return true;
-    for (int k = 0; k < MBA_SYNTHETICS; k++) {
-        const mba_graph_form f = mba_synthetic_form((mba_synthetic)k);
-        *kind = (mba_synthetic)k;
-        if (fits(c, &f, why)) return true;
-    }
-    return false;
-}
-
-static mba_status make_up(source *s, const mba_graphnet *c, mba_synthetic kind, const mba_feed_options *o)
-{
-    const int64_t graphs = o->made > 0 ? o->made : MADE_BATCHES * c->graphs;
-    s->made_up = mba_synthetic_name(kind);
-    return mba_graph_synthetic(&s->store, kind, o->seed, graphs < 20 ? 20 : graphs);
-}
-
-static mba_status read_ogb(source *s, const mba_graphnet *c, const char *path)
-{
-    char        split[PATH_ROOM];
-    mba_listing schemes = { 0 };
-    mba_status  st = MBA_OK;
-    snprintf(split, sizeof split, "%s/split", path);
-    if (mba_is_folder(split)) st = mba_listing_read(&schemes, split, NULL);
-    mba_listing_sort(&schemes);
-    if (st == MBA_OK)
-        st = mba_ogb_csv_read(&s->store, path, &(mba_ogb_options){ .scheme = schemes.n ? schemes.name[0] : NULL,
-                              .classes = is_class_loss(c->loss) ? c->outputs : c->loss == MBA_LOSS_L1 ? 0 : 2 });
-    mba_listing_free(&schemes);
-    return st;
-}
-
-static mba_status read_malnet(source *s, const char *path)
-{
-    char        list[MBA_SPLITS][PATH_ROOM + 64], graphs[PATH_ROOM];
-    static const char *const part[] = { "train", "val", "test" };
-    snprintf(graphs, sizeof graphs, "%s/malnet-graphs-tiny", path);
-    for (int i = 0; i < MBA_SPLITS; i++)
-        snprintf(list[i], sizeof list[i], "%s/split_info_tiny/type/%s.txt", path, part[i]);
-    return mba_malnet_read(&s->store, graphs, (const char *[]){ list[0], list[1], list[2] });
-}
-
-static mba_status read_folder(source *s, const mba_graphnet *c, const char *path)
-{
-    char inner[PATH_ROOM];
-    snprintf(inner, sizeof inner, "%s/malnet-graphs-tiny", path);
-    if (mba_is_folder(inner)) return read_malnet(s, path);
-    snprintf(inner, sizeof inner, "%s/raw", path);
-    if (mba_is_folder(inner)) return read_ogb(s, c, path);
-    return mba_tu_dataset_read(&s->store, path);
-}
-
-static mba_status source_read(source *s, const mba_graphnet *c, const mba_feed_options *o)
-{
-    mba_synthetic kind;
-    char          why[160];
-    if (!o->data && !made_for(&kind, c))
-        return mba_fail(MBA_E_ARG, "no data, and nothing that could be made up for this model\nfix: --data PATH");
-    if (!o->data || mba_synthetic_parse(&kind, o->data)) MBA_TRY(make_up(s, c, kind, o));
-    else if (mba_is_folder(o->data)) MBA_TRY(read_folder(s, c, o->data));
-    else MBA_TRY(mba_graph_pack_open(&s->pack, o->data));
-    s->set = s->pack ? mba_graph_pack_set(s->pack) : mba_graph_store_set(s->store);
-    if (!fits(c, &s->set->form, why))
-        return mba_fail(MBA_E_ARG, "'%s' is not what the model reads\nwhy: %s\n"
-                        "fix: another --model, or --set node_reals=.., outputs=..",
-                        o->data ? o->data : s->made_up, why);
-    return MBA_OK;
-}
 
 /* ---- which graphs ---- */
 
@@ -202,7 +81,7 @@ static mba_status choose_members(graph_feed *f, const mba_feed_options *o)
 /* Positions are computed where the collection has none, or others than the model wants; only the members are kept. */
 static mba_status add_positions(graph_feed *f)
 {
-    source          *s = &f->from;
+    mba_graph_source *s = &f->from;
     mba_graph_form   form = s->set->form;
     mba_graph_store *copy = NULL;
     if (!f->c.pe_count || form.lap_k == f->c.pe_count) return MBA_OK;
@@ -219,8 +98,8 @@ static mba_status add_positions(graph_feed *f)
         return st;
     }
     const char *made_up = s->made_up;
-    source_close(s);
-    *s = (source){ .store = copy, .set = mba_graph_store_set(copy), .made_up = made_up };
+    mba_graph_source_close(s);
+    *s = (mba_graph_source){ .store = copy, .set = mba_graph_store_set(copy), .made_up = made_up };
     return MBA_OK;
 }
 
@@ -265,11 +144,11 @@ static mba_status make_views(graph_feed *f)
                     s->nodes * m->node_width));
     MBA_TRY(as_type(&edges, f, s->edge_feat, m->edge_type, f->c.edge_reals ? MBA_GRAPH_F32 : MBA_GRAPH_I32,
                     s->edges * m->edge_width));
-    MBA_TRY(as_type(&label, f, s->label, m->label_type, is_class_loss(f->c.loss) ? MBA_GRAPH_I32 : MBA_GRAPH_F32,
+    MBA_TRY(as_type(&label, f, s->label, m->label_type, mba_is_class_loss(f->c.loss) ? MBA_GRAPH_I32 : MBA_GRAPH_F32,
                     labels));
     if (f->c.node_reals) f->node_real = nodes; else f->node_index = nodes;
     if (f->c.edge_reals) f->edge_real = edges; else if (f->c.edge_rows) f->edge_index = edges;
-    if (is_class_loss(f->c.loss)) f->label = label; else f->target = label;
+    if (mba_is_class_loss(f->c.loss)) f->label = label; else f->target = label;
     return MBA_OK;
 }
 
@@ -298,7 +177,7 @@ static void graph_close(mba_feed *base)
     graph_feed *f = (graph_feed *)base;
     for (int i = 0; i < f->nown; i++) free(f->own[i]);
     mba_confusion_destroy(&f->confusion);
-    source_close(&f->from);
+    mba_graph_source_close(&f->from);
     free(f->member);
     free(f->chosen);
     free(f->item);
@@ -328,7 +207,7 @@ static mba_status take_memory(graph_feed *f)
     f->work   = calloc(3 * N, sizeof *f->work);
     if (!f->chosen || !f->item || !f->places || !f->work)
         return mba_fail(MBA_E_NOMEM, "no memory for batches of graphs");
-    return is_class_loss(f->c.loss) || f->c.loss == MBA_LOSS_WEIGHTED_BCE
+    return mba_is_class_loss(f->c.loss) || f->c.loss == MBA_LOSS_WEIGHTED_BCE
          ? mba_confusion_create(&f->confusion, f->c.outputs > 1 ? f->c.outputs : 2) : MBA_OK;
 }
 
@@ -344,7 +223,7 @@ static mba_status graph_open(mba_feed **out, const mba_model *m, const mba_feed_
     f->seed    = o->seed;
     f->shuffle = !o->in_order && !o->held_out && !o->whole;
     mba_status st = find_order(f);
-    if (st == MBA_OK) st = source_read(&f->from, &f->c, o);
+    if (st == MBA_OK) st = mba_graph_source_open(&f->from, &f->c, o);
     if (st == MBA_OK) st = choose_members(f, o);
     const bool empty = st == MBA_OK && !f->base.size;
     if (empty && !o->held_out) st = mba_fail(MBA_E_FORMAT, "'%s' has no graph to train on\nfix: --data with a "
@@ -360,17 +239,17 @@ static mba_status graph_open(mba_feed **out, const mba_model *m, const mba_feed_
 /* Room for the whole collection in one batch. */
 static mba_status graph_fit(mba_model *m, const mba_feed_options *o)
 {
-    source    s = { 0 };
+    mba_graph_source s = { 0 };
     mba_model whole = *m;
     if (!o->whole) return MBA_OK;
     MBA_TRY(mba_model_complete(&whole));
-    const mba_status st = source_read(&s, &whole.graph, o);
+    const mba_status st = mba_graph_source_open(&s, &whole.graph, o);
     if (st == MBA_OK) {
         m->graph.graphs = s.set->graphs > 0 ? s.set->graphs : 1;
         m->graph.nodes  = s.set->nodes > 0 ? s.set->nodes : 1;
         m->graph.edges  = s.set->edges > 0 ? s.set->edges : 1;
     }
-    source_close(&s);
+    mba_graph_source_close(&s);
     return st;
 }
 
@@ -493,7 +372,7 @@ static mba_status graph_bind(mba_feed *base, mba_session *s, int64_t micro, mba_
 {
     graph_feed *f = (graph_feed *)base;
     (void)micro;
-    const bool classes = is_class_loss(f->c.loss);
+    const bool classes = mba_is_class_loss(f->c.loss);
     const mba_graph_shape shape = {
         .nodes = f->c.nodes, .edges = f->c.edges, .graphs = f->c.graphs,
         .node_reals = f->c.node_reals, .node_fields = f->c.node_columns, .node_rows = f->c.node_tables,
@@ -536,7 +415,7 @@ static mba_status graph_score(mba_feed *base, const mba_session *s)
     const float  *logits = mba_session_at(s, "logits");
     const int64_t rows = f->c.readout == MBA_READ_NODES ? f->batch.nodes : f->batch.graphs;
     int32_t      *guess = f->places + f->c.graphs + 1 + 2 * f->c.nodes, *truth = (int32_t *)f->work;
-    if (is_class_loss(f->c.loss)) {
+    if (mba_is_class_loss(f->c.loss)) {
         mba_argmax(guess, logits, rows, f->c.outputs);
         mba_confusion_add(&f->confusion, guess, f->batch.label, rows);
     } else if (f->c.loss == MBA_LOSS_WEIGHTED_BCE && f->c.outputs == 1) {

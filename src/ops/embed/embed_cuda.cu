@@ -10,7 +10,7 @@
  *                               own in order, and sorts them by counting; nobody waits for another block
  * launch     grid max(SMs, ceil(V / 512)), block 1024, dynamic smem 132 bytes per token value of a range
  * moves      every block reads the R tokens twice, from L2; writes 12 R + V bytes in all. Bound by latency, so it brings
- *            the first 20 MB of dy into L2 on the side (sm_90)
+ *            the last 20 MB of dy into L2 on the side (sm_90)
  *
  * kernel     embed_bwd_sum      32 neighbours in the sorted order to a block; a run of equal tokens inside them has one owner,
  *                               which adds it to the table; what crosses the border of a block is left in scratch. Where the
@@ -105,7 +105,7 @@ struct embed_sort {
     int64_t               pitch;                  // of runs of tokens
     unsigned              run;
     int                   rows, span, V;
-    const char           *soon;                   // what the sums read first: bytes to bring into L2 meanwhile
+    const char           *soon;                   // what the sums will read: bytes to bring into L2 meanwhile
     int64_t               soon_bytes;
 };
 
@@ -363,8 +363,8 @@ extern "C" mba_status embed_bwd_cuda(const mba_call *c)
     a.rows  = (int)mba_rows(dy);
     a.V     = (int)mba_rows(dt);
     a.span  = (int)mba_ceil(mba_rows(dt), c->plan->launch[0].grid[0]);
-    a.soon  = (const char *)c->in[DY];
     a.soon_bytes = bytes < EMBED_SOON_BYTES ? bytes : EMBED_SOON_BYTES;
+    a.soon  = (const char *)c->in[DY] + (bytes - a.soon_bytes);      // the end of dy: in a step it is still there
     MBA_WITH_BOOL(mba_dense(n->in[TOKENB]), DENSE, MBA_KERNEL(c, 0, embed_bwd_sort<DENSE>, a));
     MBA_WITH_DTYPE(n->in[DY]->type.dtype, TY, MBA_WITH_BOOL(mba_adds(n, DTABLE), ADDS,
         if (whole) return (sum_rows<TY, EMBED_WIDTH, ADDS>(c));

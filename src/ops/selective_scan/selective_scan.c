@@ -1,7 +1,7 @@
 /* selective_scan.c -- the scan of Mamba-1 and its gradient: the declaration.
  *
  *   forward   out, final            = scan(u, delta, A_log, B, C, D, z, dt_bias, initial, ids)
- *   backward  the gradient of each  = from the same inputs, dout and dfinal; states are made again */
+ *   backward  the gradient of each  = from the same inputs, dout and dfinal; most states are made again */
 #include "ops/selective_scan/selective_scan.h"
 
 #include "core/device.h"
@@ -21,12 +21,14 @@ scan_dims scan_dims_of(const mba_node *n)
 /* Rows lie at one distance over the whole batch. */
 bool scan_even_rows(const mba_tensor *t, int64_t width) { return !t || t->run == width || t->run == mba_elems(t); }
 
-/* Sequences that share tiles: the fewest that waste less than a sixteenth of them, if enough packs remain to fill a machine. */
+/* Sequences that share tiles: the fewest that waste less than a sixteenth of them, if enough packs remain to fill a
+ * machine. */
 static int64_t kept_items(const mba_node *n, scan_dims d)
 {
     if (n->in[INITIAL] || ((const scan_attr *)n->attr)->final) return d.B;
     if (!scan_even_rows(n->in[U], d.D) || !scan_even_rows(n->in[DELTA], d.D) || !scan_even_rows(n->in[Z], d.D)
-        || !scan_even_rows(n->in[BM], d.G * d.N) || !scan_even_rows(n->in[CM], d.G * d.N) || !scan_even_rows(n->in[IDS], 1)) return d.B;
+        || !scan_even_rows(n->in[BM], d.G * d.N) || !scan_even_rows(n->in[CM], d.G * d.N)
+        || !scan_even_rows(n->in[IDS], 1)) return d.B;
     for (int64_t k = 1; k <= PACK_MOST && mba_ceil(d.B, k) * mba_ceil(d.D, TILE_CHANNELS) >= PACKS_LEAST; k++)
         if (16 * (mba_ceil(k * d.L, TILE) * TILE - k * d.L) <= k * d.L) return mba_ceil(d.B, k);
     return d.B;
@@ -49,13 +51,14 @@ static bool has_rows(const mba_tensor *t, int64_t rows, int64_t width)
 /* What comes from other layers has one type; parameters and states are fp32. */
 static mba_status check_reals(const mba_node *n)
 {
-    static const bool activation[MBA_IN_MAX] = { [U] = true, [DELTA] = true, [BM] = true, [CM] = true, [Z] = true, [DOUT] = true, [KEPT_IN] = true, [YS_IN] = true };
+    static const bool activation[MBA_IN_MAX] = { [U] = true, [DELTA] = true, [BM] = true, [CM] = true, [Z] = true,
+                                                 [DOUT] = true, [KEPT_IN] = true, [YS_IN] = true };
     const mba_dtype   type = n->in[U]->type.dtype;
     MBA_NEED(type == MBA_F32 || type == MBA_BF16, "selective_scan: u is neither fp32 nor bf16");
     for (int k = 0; k < MBA_IN_MAX; k++) {
         if (!n->in[k] || k == IDS) continue;
-        MBA_NEED(n->in[k]->type.dtype == (activation[k] ? type : MBA_F32), "selective_scan: %s is not %s", n->op->in[k].name,
-                 activation[k] ? "of the type of u" : "fp32");
+        MBA_NEED(n->in[k]->type.dtype == (activation[k] ? type : MBA_F32), "selective_scan: %s is not %s",
+                 n->op->in[k].name, activation[k] ? "of the type of u" : "fp32");
     }
     return MBA_OK;
 }
@@ -135,13 +138,16 @@ mba_tensor *mba_selective_scan_of(mba_graph *g, const mba_selective_scan_args *a
     return n->out[OUT];
 }
 
-/* What only variants of a GPU know to use; where memory is short the backward makes states again. */
+/* In bf16 what only variants of a GPU know to use: where memory is short the backward makes it again. In fp32 what only
+ * the CPU uses, a hundredth of what a layer keeps anyway. */
 static void keep_states(mba_graph *g, const mba_node *n)
 {
     const scan_dims d = scan_dims_of(n);
+    if (n->in[U]->type.dtype == MBA_F32 && scan_segments(d) > 1)
+        mba_keep(g, n, STARTS, MBA_TYPE(MBA_F32, d.B, scan_segments(d) - 1, d.D, d.N));
     if (g->recompute || n->in[U]->type.dtype != MBA_BF16 || (d.N != 8 && d.N != 16)) return;
     const int64_t items = kept_items(n, d);
-    mba_keep(g, n, KEPT, MBA_TYPE(MBA_BF16, items, mba_ceil(mba_ceil(d.B, items) * d.L, TILE), d.D, d.N));
+    mba_keep(g, n, KEPT, MBA_TYPE(MBA_BF16, items, mba_ceil(mba_ceil(d.B, items) * d.L, KEEP), d.D, d.N));
     if (mba_wants(n->in[Z])) mba_keep(g, n, YS, n->in[U]->type);
 }
 
@@ -150,8 +156,9 @@ static void selective_scan_grad(mba_graph *g, const mba_node *n, mba_tensor *con
     mba_tensor *in[MBA_IN_MAX] = { [DOUT] = d[OUT], [DFINAL] = d[FINAL] };
     scan_bwd_attr t = { 0 };
     keep_states(g, n);
-    in[KEPT_IN] = n->out[KEPT];
-    in[YS_IN]   = n->out[YS];
+    in[KEPT_IN]   = n->out[KEPT];
+    in[YS_IN]     = n->out[YS];
+    in[STARTS_IN] = n->out[STARTS];
     for (int k = 0; k <= IDS; k++) in[k] = n->in[k];
     for (int k = 0; k < GRADS; k++) if (mba_wants(n->in[k])) t.wants |= 1u << k;
     const mba_node *b = mba_append(g, &mba_op_selective_scan_bwd, &t, in);
@@ -160,11 +167,20 @@ static void selective_scan_grad(mba_graph *g, const mba_node *n, mba_tensor *con
 
 /* ---- the least it costs: mamba1.md, section 10 ---- */
 
+/* The CPU's states between segments need not move: they can be made again. */
+static mba_cost cost_io(const mba_node *n)
+{
+    mba_cost c = mba_cost_io(n);
+    if (n->op == &mba_op_selective_scan && n->out[STARTS]) c.write_bytes -= mba_tensor_bytes(n->out[STARTS]);
+    if (n->op != &mba_op_selective_scan && n->in[STARTS_IN]) c.read_bytes -= mba_tensor_bytes(n->in[STARTS_IN]);
+    return c;
+}
+
 static mba_cost selective_scan_cost(const mba_node *n)
 {
     const scan_dims d = scan_dims_of(n);
     const double    tokens = (double)(d.B * d.L * d.D);
-    mba_cost        c = mba_cost_io(n);
+    mba_cost        c = cost_io(n);
     c.vector_flops = tokens * (6.0 * (double)d.N + 8);          // bias, softplus, step times u, skip, gate
     c.special_ops  = tokens * ((double)d.N + (n->in[Z] ? 4 : 2));   // softplus: exp, log; gate: exp, reciprocal
     return c;
@@ -174,7 +190,7 @@ static mba_cost selective_scan_bwd_cost(const mba_node *n)
 {
     const scan_dims d = scan_dims_of(n);
     const double    tokens = (double)(d.B * d.L * d.D);
-    mba_cost        c = mba_cost_io(n);
+    mba_cost        c = cost_io(n);
     c.vector_flops = tokens * (23.0 * (double)d.N + 16);
     c.special_ops  = tokens * ((double)d.N + (n->in[Z] ? 5 : 3));   // one reciprocal more: the slope of softplus
     return c;
@@ -198,18 +214,19 @@ static double selective_scan_bwd_terms(const mba_node *n, int out)
 
 /* ---- CPU plans: scratch only; a launch never uses more threads than there is space for ---- */
 
-/* Floats: A and the state of a strip, and three values per channel and step of a chunk. */
-size_t selective_scan_fwd_thread_floats(scan_dims d) { return (size_t)(STRIP * (2 * d.N + 3 * CHUNK)); }
+/* Floats: A and the state of a strip, and three values per channel and step of a segment. */
+size_t selective_scan_fwd_thread_floats(scan_dims d) { return (size_t)(STRIP * (2 * d.N + 3 * scan_segment(d))); }
 
-/* A, the states before each segment, the adjoint, dA; eight values per channel and step of a segment; decays and
- * states of one vector of channels. */
+/* A, the state before a segment, the adjoint, sums over a sequence; nine values per channel and step of a segment;
+ * decays and states of one vector of channels. */
 size_t selective_scan_bwd_thread_floats(scan_dims d)
 {
     const int64_t lanes = 4 << mba_cpu_isa();
-    return (size_t)(STRIP * d.N * (scan_segments(d) + 3) + scan_segment(d) * (8 * STRIP + 2 * GROUP * lanes));
+    return (size_t)(STRIP * (4 * d.N + 2) + scan_segment(d) * (9 * STRIP + 2 * GROUP * lanes));
 }
 
-#define CPU_TAKES(n) MBA_REFUSE_IF((n)->in[U]->type.dtype != MBA_F32, "bf16 activations\nwhy: the CPU scan computes in fp32 only")
+#define CPU_TAKES(n) \
+    MBA_REFUSE_IF((n)->in[U]->type.dtype != MBA_F32, "bf16 activations\nwhy: the CPU scan computes in fp32 only")
 
 static mba_status selective_scan_fwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
@@ -225,16 +242,20 @@ static mba_status selective_scan_bwd_plan(mba_plan *p, const mba_node *n, const 
     const scan_dims d = scan_dims_of(n);
     (void)m;
     CPU_TAKES(n);
-    const int64_t items = d.B * d.G * scan_blocks(d);
+    MBA_REFUSE_IF(scan_segments(d) > 1 && !n->in[STARTS_IN], "a forward pass that kept no states");
+    const int64_t items = d.B * d.G * scan_strips(d);
     mba_plan_scratch(p, "threads", sizeof(float) * selective_scan_bwd_thread_floats(d) * (size_t)mba_cpu_threads());
     mba_plan_scratch(p, "dB, dC", sizeof(float) * (size_t)(items * scan_groups(d) * d.L * 2 * GROUP));
-    mba_plan_scratch(p, "sums", sizeof(float) * (size_t)(d.B * d.D * (d.N + 2)));
+    mba_plan_scratch(p, "sums", sizeof(float) * (size_t)(items * (d.N + 2) * STRIP));
     return MBA_OK;
 }
 
 /* ---- cases ---- */
 
-static mba_tensor *activation(mba_graph *g, const char *name, mba_type type) { return mba_case_act(g, name, type, MBA_INIT_NORMAL(1)); }
+static mba_tensor *activation(mba_graph *g, const char *name, mba_type type)
+{
+    return mba_case_act(g, name, type, MBA_INIT_NORMAL(1));
+}
 
 static mba_tensor *normal(mba_graph *g, const char *name, mba_type type)
 {
@@ -289,14 +310,17 @@ static void selective_scan_build(mba_graph *g, const mba_case *c)
 const mba_op mba_op_selective_scan = {
     .name  = "selective_scan", .doc = "h = exp(dt A) h + dt u B, out = (C h + D u) silu(z)", .kind = MBA_SSM,
     .in    = { SCAN_INPUTS },
-    .out   = { [OUT] = MBA_SLOT("out"), [FINAL] = MBA_SLOT("final"), [KEPT] = MBA_SLOT("kept", .saved = true), [YS] = MBA_SLOT("y", .saved = true) },
+    .out   = { [OUT] = MBA_SLOT("out"), [FINAL] = MBA_SLOT("final"), [KEPT] = MBA_SLOT("kept", .saved = true),
+               [YS] = MBA_SLOT("y", .saved = true), [STARTS] = MBA_SLOT("starts", .saved = true) },
     .attr_bytes = sizeof(scan_attr),
     .shape = selective_scan_shape, .grad = selective_scan_grad, .cost = selective_scan_cost, .ref = selective_scan_ref,
     .cpu   = (const mba_variant[]){ { "strips", selective_scan_fwd_plan, MBA_CPU(selective_scan_fwd) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "twins", selective_scan_twins_plan, MBA_CUDA(selective_scan_twins_cuda) },
                                     { "split", selective_scan_split_plan, MBA_CUDA(selective_scan_twins_cuda) },
+                                    { "pairs", selective_scan_pairs_plan, MBA_CUDA(selective_scan_twins_cuda) },
                                     { "tiles", selective_scan_tiles_plan, MBA_CUDA(selective_scan_tiles_cuda) },
-                                    { "plain", selective_scan_plain_plan, MBA_CUDA(selective_scan_plain_cuda) }, { 0 } },
+                                    { "plain", selective_scan_plain_plan, MBA_CUDA(selective_scan_plain_cuda) },
+                                    { 0 } },
     .build = selective_scan_build, .terms = selective_scan_terms,
     .cases = (const mba_case[]){
         { { 1, 5, 2, 3, 1 }, "the golden shape" },
@@ -307,11 +331,13 @@ const mba_op mba_op_selective_scan = {
         { { 2, 9, 4, 5, 2, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "documents, from state to state, two groups" },
         { { 2, 8, 3, 2, 1, WITH_IDS | WINDOWS }, "documents; u, z, B and C are windows" },
         { { 3, 4, 34, 6, 2, WINDOWS | WITH_FINAL }, "windows of grouped states; two strips in a group" },
-        { { 2, 17, 8, 16, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "sixteen states: documents, from state to state, a tile and a token" },
+        { { 2, 17, 8, 16, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL },
+          "sixteen states: documents, from state to state, a tile and a token" },
         { { 5, 7, 8, 8, 2, NO_Z }, "eight states: short sequences, two groups, no gate" },
         { { 2, 9, 4, 16, 1, WINDOWS | WITH_IDS }, "sixteen states: windows, B and C not aligned" },
         { { 1, 1, 32, 16, 1 }, "sixteen states: one token, a block of channels" },
-        { { 1, 33, 4, 8, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "eight states: documents, from state to state, two tiles and a token" },
+        { { 1, 33, 4, 8, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL },
+          "eight states: documents, from state to state, two tiles and a token" },
         { { 0 }, NULL },
     },
     .sizes = (const mba_case[]){
@@ -334,7 +360,7 @@ const mba_op mba_op_selective_scan_bwd = {
     .no_grad = "a gradient",
     .in    = { SCAN_INPUTS, [DOUT] = MBA_SLOT("dout", .optional = true),
                [DFINAL] = MBA_SLOT("dfinal", .optional = true), [KEPT_IN] = MBA_SLOT("kept", .optional = true),
-               [YS_IN] = MBA_SLOT("y", .optional = true) },
+               [YS_IN] = MBA_SLOT("y", .optional = true), [STARTS_IN] = MBA_SLOT("starts", .optional = true) },
     .out   = { [DU] = MBA_SLOT("du", .adds = true), [DDELTA] = MBA_SLOT("ddelta", .adds = true),
                [DA_LOG] = MBA_SLOT("dA_log", .adds = true), [DB] = MBA_SLOT("dB", .adds = true),
                [DC] = MBA_SLOT("dC", .adds = true), [DSKIP] = MBA_SLOT("dD", .adds = true),
@@ -346,5 +372,6 @@ const mba_op mba_op_selective_scan_bwd = {
     .cpu   = (const mba_variant[]){ { "strips", selective_scan_bwd_plan, MBA_CPU(selective_scan_bwd) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "twins", selective_scan_bwd_twins_plan, MBA_CUDA(selective_scan_bwd_twins_cuda) },
                                     { "tiles", selective_scan_bwd_tiles_plan, MBA_CUDA(selective_scan_bwd_tiles_cuda) },
-                                    { "plain", selective_scan_bwd_plain_plan, MBA_CUDA(selective_scan_bwd_plain_cuda) }, { 0 } },
+                                    { "plain", selective_scan_bwd_plain_plan, MBA_CUDA(selective_scan_bwd_plain_cuda) },
+                                    { 0 } },
 };

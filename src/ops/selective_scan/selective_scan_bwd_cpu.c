@@ -1,16 +1,17 @@
-/* selective_scan_bwd_cpu.c -- the backward scan: blocks of channels in parallel, each in strips.
+/* selective_scan_bwd_cpu.c -- the backward scan: strips of channels in parallel.
  *
- * A strip goes through its segments of time from the last to the first. In a segment, GROUP states of one vector
- * of channels run forward once more, leaving decays and a h behind, and then the adjoint runs back over them.
- * Partial sums of dB and dC (over the channels of a block) and of the parameters (over the tokens of a sequence)
- * are added up in a second pass, in a fixed order. */
+ * A strip goes through its segments of time from the last to the first, each from the state that the forward kept
+ * before it. In a segment, GROUP states of one vector of channels run forward once more, leaving decays and a h
+ * behind, and then the adjoint runs back over them. Partial sums of dB and dC (over the channels of a strip) and of
+ * the parameters (over the tokens of a sequence) are added up in a second pass, in a fixed order. */
 #include "core/device.h"
 #include "ops/selective_scan/selective_scan_strip.h"
 
 /* Space of one thread. Arrays over time are as in span, states [N][STRIP]. */
 typedef struct space {
-    float *A2, *lam, *dA, *h;                     /* h: one state per segment, before it */
-    float *dt, *x, *y;                            /* as in span */
+    float *A2, *h, *lam;                          /* h: before the segment; lam: the adjoint behind it */
+    float *dA, *dskip, *dbias;                    /* sums over the sequence, side by side: [N + 2][STRIP] */
+    float *u, *dt, *x, *y;                        /* dt, x, y as in span */
     float *dy, *dgate, *slope;                    /* dout silu(z), dout silu'(z), the slope of softplus */
     float *lamB, *lamA;                           /* sums over states: lam B, and lam w A log2 e */
     float *a, *w;                                 /* [steps][GROUP] vectors: the decay, and decay times state */
@@ -19,29 +20,32 @@ typedef struct space {
 static space space_at(float *p, scan_dims d)
 {
     const int64_t state = d.N * STRIP, line = scan_segment(d) * STRIP;
-    space m = { .A2 = p, .lam = p + state, .dA = p + 2 * state, .h = p + 3 * state };
-    float **const array[] = { &m.dt, &m.x, &m.y, &m.dy, &m.dgate, &m.slope, &m.lamB, &m.lamA };
-    p = m.h + state * scan_segments(d);
-    for (int i = 0; i < 8; i++, p += line) *array[i] = p;
+    space m = { .A2 = p, .h = p + state, .lam = p + 2 * state, .dA = p + 3 * state };
+    float **const array[] = { &m.u, &m.dt, &m.x, &m.y, &m.dy, &m.dgate, &m.slope, &m.lamB, &m.lamA };
+    m.dskip = m.dA + state;
+    m.dbias = m.dskip + STRIP;
+    p = m.dbias + STRIP;
+    for (int i = 0; i < 9; i++, p += line) *array[i] = p;
     m.a = p;
     m.w = p + scan_segment(d) * GROUP * MBA_LANES;
     return m;
 }
 
-/* What the segment needs of n channels at every step. */
-MBA_SIMD void begin_back_channels(const strip *s, const span *q, rows dout, const space *m, const int64_t n)
+/* What the segment needs of its channels at every step. */
+MBA_SIMD void begin_back_channels(const strip *s, const span *q, rows dout, const space *m, const bool whole)
 {
     const vf zero = vf_set(0);
     for (int64_t t = 0; t < q->T; t++) {
         const int64_t at = q->t0 + t;
         const float  *u_row = s->u.p + at * s->u.ld, *delta_row = s->delta.p + at * s->delta.ld;
         const float  *z_row = s->z.p + at * s->z.ld, *dout_row = dout.p + at * dout.ld;
-        for (int v = 0; v * MBA_LANES < n; v++) {
+        for (int v = 0; v < s->vecs; v++) {
             const int64_t i = span_at(q, t, v);
             vf slope, gate_slope = zero, gate = vf_set(1);
-            const vf u = load_lanes(u_row, v, n), g = dout.p ? load_lanes(dout_row, v, n) : zero;
-            const vf dt = vf_softplus_and_slope(load_lanes(delta_row, v, n) + s->bias[v], &slope);
-            if (s->z.p) gate = vf_silu_and_slope(load_lanes(z_row, v, n), &gate_slope);
+            const vf u = load_lanes(s, u_row, v, whole), g = dout.p ? load_lanes(s, dout_row, v, whole) : zero;
+            const vf dt = vf_softplus_and_slope(load_lanes(s, delta_row, v, whole) + s->bias[v], &slope);
+            if (s->z.p) gate = vf_silu_and_slope(load_lanes(s, z_row, v, whole), &gate_slope);
+            vf_store(m->u + i, u);
             vf_store(m->dt + i, dt);
             vf_store(m->x + i, dt * u);
             vf_store(m->y + i, s->skip[v] * u);
@@ -54,15 +58,15 @@ MBA_SIMD void begin_back_channels(const strip *s, const span *q, rows dout, cons
 
 static void begin_back(const strip *s, const span *q, rows dout, const space *m)
 {
-    if (s->n == STRIP) begin_back_channels(s, q, dout, m, STRIP);          // the compiler sees whole vectors
-    else               begin_back_channels(s, q, dout, m, s->n);
+    if (is_whole(s)) begin_back_channels(s, q, dout, m, true);
+    else             begin_back_channels(s, q, dout, m, false);
 }
 
 MBA_SIMD void add4(float *p, v4 x) { v4_store(p, v4_load(p) + x); }
 
 /* K states of vector v forward through a segment: leaves a and w, adds to y and to dC (bc + GROUP). */
 MBA_SIMD void forward_states(const int K, const strip *s, const span *q, const space *m, int v, int64_t k,
-                             const float *h_at, float *bc)
+                             float *bc)
 {
     const int64_t ldB = s->B.ld, ldC = s->C.ld, T = q->T;
     const float  *B = s->B.p + q->t0 * ldB + k, *C = s->C.p + q->t0 * ldC + k;
@@ -70,7 +74,7 @@ MBA_SIMD void forward_states(const int K, const strip *s, const span *q, const s
     float        *y = q->y + span_at(q, 0, v), *to_a = m->a, *to_w = m->w;
     vf A[GROUP], h[GROUP], a[GROUP], c[GROUP] = { { 0 } };
     for (int j = 0; j < K; j++) A[j] = vf_load(m->A2 + (k + j) * STRIP + v * MBA_LANES);
-    for (int j = 0; j < K; j++) h[j] = vf_load(h_at + (k + j) * STRIP + v * MBA_LANES);
+    for (int j = 0; j < K; j++) h[j] = vf_load(m->h + (k + j) * STRIP + v * MBA_LANES);
     bc += q->t0 * 2 * GROUP + GROUP;
     int64_t t = 0;
     do {
@@ -135,157 +139,135 @@ MBA_SIMD void backward_states(const int K, const strip *s, const span *q, const 
     for (int j = 0; j < K; j++) vf_store(m->lam + (k + j) * STRIP + v * MBA_LANES, carry[j]);
 }
 
-MBA_SIMD void states_back(const int K, const strip *s, const span *q, const space *m, int v, int64_t k, const float *h,
-                          float *bc)
+MBA_SIMD void states_back(const int K, const strip *s, const span *q, const space *m, int v, int64_t k, float *bc)
 {
-    forward_states(K, s, q, m, v, k, h, bc);
+    forward_states(K, s, q, m, v, k, bc);
     backward_states(K, s, q, m, v, k, bc);
 }
 
-static void segment_back(const strip *s, const span *q, const space *m, const float *h, float *bc)
+/* Not inlined: among the registers of its caller the loops over time lose 4 %. */
+static __attribute__((noinline)) void segment_back(const strip *s, const span *q, const space *m, float *bc)
 {
     const int64_t line = s->d.L * 2 * GROUP;                               // partial sums of one group of states
-    for (int v = 0; v < VECS && v * MBA_LANES < s->n; v++) {
+    for (int64_t i = 0; i < scan_groups(s->d); i++)
+        memset(bc + i * line + q->t0 * 2 * GROUP, 0, sizeof(float) * (size_t)(q->T * 2 * GROUP));
+    for (int v = 0; v < s->vecs; v++) {
         int64_t k = 0;
-        for (; k + GROUP <= s->d.N; k += GROUP) states_back(GROUP, s, q, m, v, k, h, bc + k / GROUP * line);
-        if (s->d.N - k == 3) states_back(3, s, q, m, v, k, h, bc + k / GROUP * line);
-        if (s->d.N - k == 2) states_back(2, s, q, m, v, k, h, bc + k / GROUP * line);
-        if (s->d.N - k == 1) states_back(1, s, q, m, v, k, h, bc + k / GROUP * line);
+        for (; k + GROUP <= s->d.N; k += GROUP) states_back(GROUP, s, q, m, v, k, bc + k / GROUP * line);
+        if (s->d.N - k == 3) states_back(3, s, q, m, v, k, bc + k / GROUP * line);
+        if (s->d.N - k == 2) states_back(2, s, q, m, v, k, bc + k / GROUP * line);
+        if (s->d.N - k == 1) states_back(1, s, q, m, v, k, bc + k / GROUP * line);
     }
 }
 
-/* Gradients of the sequence tensors, where they are wanted, beside the one they come from. */
-typedef struct grads { rows dout, du, ddelta, dz; bool add_u, add_delta, add_z; } grads;
+/* Gradients of the sequence tensors, where they are wanted. */
+typedef struct grads { rows du, ddelta, dz; bool add_u, add_delta, add_z; } grads;
 
-MBA_SIMD void put(rows r, bool adds, int64_t t, int v, int64_t n, vf x)
+static grads grads_of(const mba_call *c, const strip *s)
+{
+    rows r[3];
+    for (int i = 0; i < 3; i++) {
+        const int slot = (const int[]){ DU, DDELTA, DZ }[i];
+        r[i] = shifted(rows_of(c->node->out[slot], c->out[slot], s->b, s->d.L, s->d.D), s->c);
+    }
+    return (grads){ r[0], r[1], r[2], mba_adds(c->node, DU), mba_adds(c->node, DDELTA), mba_adds(c->node, DZ) };
+}
+
+MBA_SIMD void put(const strip *s, rows r, bool adds, int64_t t, int v, const bool whole, vf x)
 {
     if (!r.p) return;
-    float *p = r.p + t * r.ld + v * MBA_LANES;
-    vf_store_n(p, adds ? vf_load_n(p, n - v * MBA_LANES) + x : x, n - v * MBA_LANES);
+    float *row = r.p + t * r.ld;
+    store_lanes(s, row, v, whole, adds ? load_lanes(s, row, v, whole) + x : x);
 }
 
-/* Rows are pages apart, where no hardware prefetcher follows: asks for row t of the strip beside this one. */
-MBA_SIMD void expect_beside(rows r, int64_t t)
-{
-    if (r.p) __builtin_prefetch(r.p + t * r.ld + STRIP, 0, 2);
-}
+MBA_SIMD void add(float *p, vf x) { vf_store(p, vf_load(p) + x); }
 
 /* Everything per channel and step that waited for the sums over states; dD and the bias sum over the steps. */
-MBA_SIMD void end_back_channels(const strip *s, const span *q, const space *m, const grads *to, vf dskip[VECS],
-                                vf dbias[VECS], const int64_t n)
+MBA_SIMD void end_back_channels(const strip *s, const span *q, const space *m, const grads *to, const bool whole)
 {
     for (int64_t t = 0; t < q->T; t++) {
         const int64_t at = q->t0 + t;
-        const float  *u_row = s->u.p + at * s->u.ld;
-        expect_beside(s->u, at);
-        expect_beside(s->delta, at);
-        expect_beside(s->z, at);
-        expect_beside(to->dout, at);
-        for (int v = 0; v * MBA_LANES < n; v++) {
+        for (int v = 0; v < s->vecs; v++) {
             const int64_t i = span_at(q, t, v);
-            const vf u = load_lanes(u_row, v, n), dy = vf_load(m->dy + i), lamB = vf_load(m->lamB + i);
+            const vf u = vf_load(m->u + i), dy = vf_load(m->dy + i), lamB = vf_load(m->lamB + i);
             const vf ddelta = (u * lamB + LN_2 * vf_load(m->lamA + i)) * vf_load(m->slope + i);
-            put(to->dz, to->add_z, at, v, n, vf_load(m->dgate + i) * vf_load(m->y + i));
-            put(to->du, to->add_u, at, v, n, s->skip[v] * dy + vf_load(m->dt + i) * lamB);
-            put(to->ddelta, to->add_delta, at, v, n, ddelta);
-            dskip[v] += dy * u;
-            dbias[v] += ddelta;
+            put(s, to->dz, to->add_z, at, v, whole, vf_load(m->dgate + i) * vf_load(m->y + i));
+            put(s, to->du, to->add_u, at, v, whole, s->skip[v] * dy + vf_load(m->dt + i) * lamB);
+            put(s, to->ddelta, to->add_delta, at, v, whole, ddelta);
+            add(m->dskip + v * MBA_LANES, dy * u);
+            add(m->dbias + v * MBA_LANES, ddelta);
         }
     }
 }
 
-static void end_back(const strip *s, const span *q, const space *m, const grads *to, vf dskip[VECS], vf dbias[VECS])
+static void end_back(const strip *s, const span *q, const space *m, const grads *to)
 {
-    if (s->n == STRIP) end_back_channels(s, q, m, to, dskip, dbias, STRIP);
-    else               end_back_channels(s, q, m, to, dskip, dbias, s->n);
+    if (is_whole(s)) end_back_channels(s, q, m, to, true);
+    else             end_back_channels(s, q, m, to, false);
 }
 
-static span segment_of(const strip *s, const space *m, int64_t index)
-{
-    const int64_t t0 = index * SEGMENT;
-    return (span){ t0, s->d.L - t0 < SEGMENT ? s->d.L - t0 : SEGMENT, m->dt, m->x, m->y };
-}
-
-/* What of a span the state behind it depends on: where documents are packed, the last one that starts in it. */
-static span since_document(const strip *s, span q)
-{
-    for (int64_t t = q.t0 + q.T - 1; t > q.t0; t--)
-        if (starts_document(s, t)) return (span){ t, q.t0 + q.T - t, q.dt, q.x, q.y };
-    return q;
-}
-
-/* The state before every segment. */
-static void find_states(const mba_call *c, const strip *s, const space *m)
-{
-    const int64_t state = s->d.N * STRIP;
-    read_state(s, c->node->in[INITIAL], c->in[INITIAL], m->h);
-    for (int64_t i = 0; i + 1 < scan_segments(s->d); i++) {
-        const span q = since_document(s, segment_of(s, m, i));
-        memcpy(m->h + (i + 1) * state, m->h + i * state, sizeof(float) * (size_t)state);
-        begin_span(s, &q);
-        advance_span(s, &q, m->A2, m->h + (i + 1) * state);
-    }
-}
-
-/* sums: dA_log [D][N], dD and ddt_bias [D] of this sequence. */
+/* sums: [N + 2][STRIP], of this strip of this sequence. */
 static void strip_back(const mba_call *c, const strip *s, const space *m, float *bc, float *sums)
 {
     const mba_node *n = c->node;
-    const scan_dims d = s->d;
-    const rows  dout = shifted(rows_of(n->in[DOUT], c->in[DOUT], s->b, d.L, d.D), s->c);
-    const grads to = { dout, shifted(rows_of(n->out[DU], c->out[DU], s->b, d.L, d.D), s->c),
-                       shifted(rows_of(n->out[DDELTA], c->out[DDELTA], s->b, d.L, d.D), s->c),
-                       shifted(rows_of(n->out[DZ], c->out[DZ], s->b, d.L, d.D), s->c),
-                       mba_adds(n, DU), mba_adds(n, DDELTA), mba_adds(n, DZ) };
-    vf dskip[VECS] = { { 0 } }, dbias[VECS] = { { 0 } };
+    const int64_t   state = s->d.N * STRIP, all = state + 2 * STRIP;
+    const rows      dout = shifted(rows_of(n->in[DOUT], c->in[DOUT], s->b, s->d.L, s->d.D), s->c);
+    const grads     to = grads_of(c, s);
     read_A(s, c, m->A2);
-    read_state(s, n->in[DFINAL], c->in[DFINAL], m->lam);
-    memset(m->dA, 0, sizeof(float) * (size_t)(d.N * STRIP));
-    find_states(c, s, m);
-    for (int64_t i = scan_segments(d) - 1; i >= 0; i--) {
-        const span q = segment_of(s, m, i);
+    read_state(s, n->in[DFINAL], c->in[DFINAL], s->b, m->lam);
+    memset(m->dA, 0, sizeof(float) * (size_t)all);
+    for (int64_t i = scan_segments(s->d) - 1; i >= 0; i--) {
+        const span q = span_of(s, i, m->dt, m->x, m->y);
+        if (i) read_state(s, n->in[STARTS_IN], c->in[STARTS_IN], start_of(n->in[STARTS_IN], s->b, i), m->h);
+        else   read_state(s, n->in[INITIAL], c->in[INITIAL], s->b, m->h);
         begin_back(s, &q, dout, m);
-        segment_back(s, &q, m, m->h + i * d.N * STRIP, bc);
-        end_back(s, &q, m, &to, dskip, dbias);
+        segment_back(s, &q, m, bc);
+        end_back(s, &q, m, &to);
     }
-    write_state(s, n->out[DINITIAL], c->out[DINITIAL], m->lam, mba_adds(n, DINITIAL));
-    for (int64_t j = 0; j < s->n; j++) {
-        for (int64_t k = 0; k < d.N; k++)
-            sums[(s->c + j) * d.N + k] = m->dA[k * STRIP + j] * m->A2[k * STRIP + j] * LN_2;
-        sums[d.D * d.N + s->c + j]       = dskip[j / MBA_LANES][j % MBA_LANES];
-        sums[d.D * (d.N + 1) + s->c + j] = dbias[j / MBA_LANES][j % MBA_LANES];
-    }
+    write_state(s, n->out[DINITIAL], c->out[DINITIAL], s->b, m->lam, mba_adds(n, DINITIAL));
+    for (int64_t i = 0; i < state; i++) sums[i] = m->dA[i] * m->A2[i] * LN_2;
+    memcpy(sums + state, m->dskip, sizeof(float) * (size_t)(2 * STRIP));
 }
 
-/* ---- second pass: partial sums, in the order of blocks and of sequences ---- */
+/* ---- second pass: partial sums, in the order of strips and of sequences ---- */
 
-/* dB and dC of token t of sequence b. */
-static void combine_token(const mba_call *c, scan_dims d, const float *bc, int64_t b, int64_t t)
+/* part 0 += part 1, += part 2, ..: n floats each. */
+static void sum_parts(float *part, int64_t parts, int64_t stride, int64_t n)
 {
-    const int64_t line = d.L * 2 * GROUP, block = line * scan_groups(d);
+    for (int64_t p = 1; p < parts; p++)
+        for (int64_t i = 0; i < n; i++) part[i] += part[p * stride + i];
+}
+
+/* dB and dC of a segment from t0 on: GROUP states, which are columns from k on. `part` is that of the first strip. */
+static void combine_bc(const mba_call *c, scan_dims d, float *part, int64_t b, int64_t k, int64_t t0)
+{
+    const int64_t T = d.L - t0 < SEGMENT ? d.L - t0 : SEGMENT, rest = d.N - k % d.N;
+    const int64_t states = rest < GROUP ? rest : GROUP;
+    sum_parts(part, scan_strips(d), scan_groups(d) * d.L * 2 * GROUP, T * 2 * GROUP);
     for (int which = DB; which <= DC; which++) {
-        const rows r = rows_of(c->node->out[which], c->out[which], b, d.L, d.G * d.N);
-        if (!r.p) continue;
-        for (int64_t g = 0; g < d.G; g++)
-            for (int64_t k = 0; k < d.N; k += GROUP) {
-                const float *p = bc + (b * d.G + g) * scan_blocks(d) * block + k / GROUP * line + t * 2 * GROUP
-                               + (which == DC ? GROUP : 0);
-                float       *to = r.p + t * r.ld + g * d.N + k;
-                v4           x  = v4_load(p);
-                for (int64_t i = 1; i < scan_blocks(d); i++) x += v4_load(p + i * block);
-                for (int j = 0; j < GROUP && k + j < d.N; j++) to[j] = x[j] + (mba_adds(c->node, which) ? to[j] : 0);
-            }
+        const rows   r = rows_of(c->node->out[which], c->out[which], b, d.L, d.G * d.N);
+        const float *from = part + (which == DC ? GROUP : 0);
+        for (int64_t t = 0; t < T && r.p; t++, from += 2 * GROUP) {
+            float *to = r.p + (t0 + t) * r.ld + k;
+            for (int64_t j = 0; j < states; j++) to[j] = from[j] + (mba_adds(c->node, which) ? to[j] : 0);
+        }
     }
 }
 
-/* One parameter gradient of n values, from the same place of each sequence's sums. */
-static void combine_sums(const mba_call *c, int slot, const float *sums, int64_t stride, int64_t rows_n, int64_t width)
+/* The gradients of the parameters of one strip, from those of every sequence. */
+static void combine_sums(const mba_call *c, const strip *s, float *sums, int64_t stride)
 {
-    const rows r = rows_of(c->node->out[slot], c->out[slot], 0, rows_n, width);
-    for (int64_t i = 0; i < rows_n * width && r.p; i++) {
-        float *to = r.p + i / width * r.ld + i % width, x = sums[i];
-        for (int64_t b = 1; b < scan_dims_of(c->node).B; b++) x += sums[b * stride + i];
-        *to = x + (mba_adds(c->node, slot) ? *to : 0);
+    const scan_dims d = s->d;
+    sum_parts(sums, d.B, stride, (d.N + 2) * STRIP);
+    write_state(s, c->node->out[DA_LOG], c->out[DA_LOG], 0, sums, mba_adds(c->node, DA_LOG));
+    for (int i = 0; i < 2; i++) {
+        const int    slot = i ? DDT_BIAS : DSKIP;
+        const rows   r = rows_of(c->node->out[slot], c->out[slot], 0, d.D, 1);
+        const float *from = sums + (d.N + i) * STRIP;
+        for (int64_t j = 0; j < s->n && r.p; j++) {
+            float *to = r.p + (s->c + j) * r.ld;
+            *to = from[j] + (mba_adds(c->node, slot) ? *to : 0);
+        }
     }
 }
 
@@ -293,27 +275,26 @@ mba_status MBA_CPU_FN(selective_scan_bwd)(const mba_call *c)
 {
     const scan_dims d      = real_dims_of(c);
     const size_t    floats = selective_scan_bwd_thread_floats(d);
-    const int64_t   width  = d.D / d.G, blocks = scan_blocks(d), part = scan_groups(d) * d.L * 2 * GROUP;
-    const int64_t   stride = d.D * (d.N + 2);
-    float *threads = (float *)(c->work + c->plan->scratch[SCRATCH_THREADS].offset);
-    float *bc      = (float *)(c->work + c->plan->scratch[SCRATCH_BC].offset);
-    float *sums    = (float *)(c->work + c->plan->scratch[SCRATCH_SUMS].offset);
+    const int64_t   strips = scan_strips(d), groups = scan_groups(d), segments = scan_segments(d);
+    const int64_t   line   = d.L * 2 * GROUP, each = (d.N + 2) * STRIP;
+    float *threads = mba__scratch(c, SCRATCH_THREADS), *bc = mba__scratch(c, SCRATCH_BC);
+    float *sums    = mba__scratch(c, SCRATCH_SUMS);
     mba_assert(MBA_LANES <= 4 << mba_cpu_isa());
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_of(c, floats))
-    for (int64_t i = 0; i < d.B * d.G * blocks; i++) {
-        const space   m    = space_at(threads + floats * (size_t)omp_get_thread_num(), d);
-        const int64_t b    = i / blocks / d.G, from = i % blocks * BLOCK;
-        const int64_t to   = from + BLOCK < width ? from + BLOCK : width;
-        memset(bc + i * part, 0, sizeof(float) * (size_t)part);
-        for (int64_t j = from; j < to; j += STRIP) {
-            const strip s = strip_open(c, b, i / blocks % d.G, j, to - j < STRIP ? to - j : STRIP);
-            strip_back(c, &s, &m, bc + i * part, sums + b * stride);
-        }
+    for (int64_t i = 0; i < d.B * d.G * strips; i++) {
+        const space m = space_at(threads + floats * (size_t)omp_get_thread_num(), d);
+        const strip s = strip_open(c, i);
+        strip_back(c, &s, &m, bc + i * groups * line, sums + i * each);
     }
-    MBA_PARALLEL_FOR(i, d.B * d.L) combine_token(c, d, bc, i / d.L, i % d.L);
+    MBA_PARALLEL_FOR(i, d.B * d.G * groups * segments) {
+        const int64_t bg = i / segments / groups, group = i / segments % groups, t0 = i % segments * SEGMENT;
+        float        *part = bc + (bg * strips * groups + group) * line + t0 * 2 * GROUP;
+        combine_bc(c, d, part, bg / d.G, bg % d.G * d.N + group * GROUP, t0);
+    }
+    MBA_PARALLEL_FOR(i, d.G * strips) {
+        const strip s = strip_open(c, i);
+        combine_sums(c, &s, sums + i * each, d.G * strips * each);
+    }
     for (int k = 0; k < 5; k++) zero_behind(c, (const int[]){ DU, DDELTA, DB, DC, DZ }[k], d);
-    combine_sums(c, DA_LOG, sums, stride, d.D, d.N);
-    combine_sums(c, DSKIP, sums + d.D * d.N, stride, d.D, 1);
-    combine_sums(c, DDT_BIAS, sums + d.D * (d.N + 1), stride, d.D, 1);
     return MBA_OK;
 }

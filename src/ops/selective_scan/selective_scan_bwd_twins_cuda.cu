@@ -30,7 +30,7 @@ template <int N> struct bwd_twins_smem {
     float      bc[N / 4][TILE][2 * N + 4];                    /* dB | dC of each warp */
     float4     step[SLOTS], dD[SLOTS], dbias[SLOTS], dA[NT];  /* private slots, no barrier needed */
     float4     bias[CQ], skip[CQ];
-    uint32_t   kept[2][NT][32 / N];                           /* private: states before a tile, as they lie; the next tile's arrive meanwhile */
+    uint32_t   kept[2][2][NT][32 / N];                        /* private: states before both halves of a tile, as they lie; the next tile's arrive meanwhile */
     quad<bf16> stage[5][SLOTS], stage_bc[NT], u[SLOTS];       /* private: u, delta, z, dout, y as they arrive; u of the tile before */
     document   doc[SLOTS];
     origins<bf16> at;
@@ -61,19 +61,22 @@ template <int N> static __device__ __forceinline__ void by_state(float (&v)[4], 
     v[2] = v[3] = N == 16 ? a.y : a.x;
 }
 
-/* The state before the tile. */
-template <int N> static __device__ __forceinline__ void unpack_kept(float (&h)[4], const uint32_t (&k)[32 / N], int l8, bool mine)
+/* The state before half a tile. Of a channel that is not there another's: its dt, x and dy are zero, so nothing comes of it. */
+template <int N> static __device__ __forceinline__ void unpack_kept(float (&h)[4], const uint32_t *from, int l8)
 {
+    typedef typename word<128 / N>::type words;
+    const words    read = *(const words *)from;
+    const uint32_t (&k)[32 / N] = (const uint32_t (&)[32 / N])read;
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const uint32_t w = k[N == 16 ? e & 1 : e % (32 / N)];
         const bool     upper = N == 16 ? e >> 1 : l8 & 1;     // N = 8: a pair of states arrives where one is wanted
-        h[e] = mine ? __uint_as_float(upper ? w & 0xffff0000u : w << 16) : 0;
+        h[e] = __uint_as_float(upper ? w & 0xffff0000u : w << 16);
     }
 }
 
-/* Eight tokens of h from `from` on. KEEP: all states and decays stay, else only the last state, in h[0]. */
-template <int N, bool KEEP> static __device__ __forceinline__ void
+/* Eight tokens of h from `from` on; h[0] is the state before. */
+template <int N> static __device__ __forceinline__ void
 run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], const bwd_twins_smem<N> &sm, int from, int wc, int l4, int l8)
 {
     float2 b[2];
@@ -87,25 +90,18 @@ run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], const bwd_t
     }
 #pragma unroll
     for (int k = 0; k < 8; k++) {
-        float        dt[4];
-        float      (&to)[4] = KEEP ? h[k + 1] : h[0];
-        const float (&at)[4] = KEEP ? h[k] : h[0];
-        float bx[4] = { 0, 0, 0, 0 };                         // a product of its own: from state to state it is one FMA
+        float dt[4], bx[4] = { 0, 0, 0, 0 }, bv[4], xv[4];
         by_channel<N>(dt, &sm.dt[from + k][wc], l4);
-        if (N == 16) {
+        if (N == 16) {                                        // a product of its own: from state to state it is one FMA
             mma_tf32_k4(bx, b[k / 4].x, b[k / 4].y, l4 == k % 4 ? x[k / 4] : 0);       // k is the token: all but this one are zero
         } else {
-            float bv[4], xv[4];
             by_state<N>(bv, sm.b[from + k], l8);
             by_channel<N>(xv, &sm.x[from + k][wc], l4);
-#pragma unroll
-            for (int e = 0; e < 4; e++) bx[e] = bv[e] * xv[e];
         }
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-            const float a = exp2_fast(dt[e] * A2[e]);
-            if (KEEP) decay[k][e] = a;
-            to[e] = fmaf(a, at[e], bx[e]);
+            decay[k][e] = exp2_fast(dt[e] * A2[e]);
+            h[k + 1][e] = N == 16 ? fmaf(decay[k][e], h[k][e], bx[e]) : fmaf(bv[e], xv[e], decay[k][e] * h[k][e]);
         }
     }
 }
@@ -244,7 +240,7 @@ template <int N, bool PLAIN> static __device__ __forceinline__ void fetch_tile(c
     // addresses first: between two asynchronous copies a read of shared memory costs three empty ones
     const bf16 *u = sm.at.u + column, *delta = sm.at.delta + column, *z = sm.at.z + column, *dout = sm.at.dout + column, *ys = sm.at.ys + column;
     const bf16 *bc = row_at((is_c ? sm.at.C : sm.at.B) + me % (N / 4) * 4, min(tile * TILE + (int)(me / BQ), last), 2 * (int)(is_c ? p.C.row : p.B.row));
-    const bf16 *k = row_at((const bf16 *)sm.at.kept + (PLAIN || c < left ? c : 0) * N + (N == 16 ? 2 * l8 : l8 & ~1), tile, 2 * N * p.D);
+    const bf16 *kept = (const bf16 *)sm.at.kept + (PLAIN || c < left ? c : 0) * N + (N == 16 ? 2 * l8 : l8 & ~1);
 #pragma unroll
     for (int i = 0; i < NP; i++) {
         const int t = min(tile * TILE + (int)(me / CQ) + i * RP, last), s = me + i * NT;
@@ -256,7 +252,11 @@ template <int N, bool PLAIN> static __device__ __forceinline__ void fetch_tile(c
     }
     copy_async<8>(&sm.stage_bc[me], bc);
 #pragma unroll
-    for (int i = 0; i < 32 / N; i++) copy_async<4>(&sm.kept[tile & 1][me][i], k + i * N);   // channels of a lane are all there or none
+    for (int half = 0; half < 2; half++) {
+        const bf16 *k = row_at(kept, min(2 * tile + half, last / KEEP), 2 * N * p.D);
+#pragma unroll
+        for (int i = 0; i < 32 / N; i++) copy_async<4>(&sm.kept[tile & 1][half][me][i], k + i * N);   // channels of a lane are all there or none
+    }
     if (!PLAIN && (p.ids.at || p.pack > 1)) {
 #pragma unroll
         for (int i = 0; i < NP; i++) fetch_documents<N>(p, sm, min(tile * TILE + (int)(me / CQ) + i * RP, last), me + i * NT);
@@ -404,12 +404,19 @@ template <int N> static __device__ __forceinline__ void close_item(const scan_op
     *(float4 *)(to + p.D) = b;
 }
 
-template <int N, bool PLAIN> __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
+/* Blocks on an SM: 8 states want a register more than six blocks leave on sm_100. */
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 1000
+#define EIGHT_STATES 4
+#else
+#define EIGHT_STATES 6
+#endif
+
+template <int N, bool PLAIN> __global__ void __launch_bounds__(8 * N, N == 16 ? 3 : EIGHT_STATES) scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
     constexpr int NT = 8 * N, WIDE = 128 / N;
     extern __shared__ __align__(16) char smem[];
     bwd_twins_smem<N> &sm = *(bwd_twins_smem<N> *)smem;
-    const int tid = thread_anew(), lane = tid % 32, warp = tid / 32, l4 = lane & 3, l8 = lane >> 2, wc = warp * WIDE;
+    const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32, l4 = lane & 3, l8 = lane >> 2, wc = warp * WIDE;
     float A2[4], g[4];
     bool  mine;
 
@@ -418,7 +425,7 @@ template <int N, bool PLAIN> __global__ void __launch_bounds__(8 * N, 384 / (8 *
         const part   a = part_of(p, CH);
         const float *start = p.start_back.at ? p.start_back.sequence(a.item) : NULL;
         find_origins(sm.at, p, a, (int)tid);
-        mine = a.channel + wc + twin_channel<N>(0, l4) < a.channels;
+        mine = PLAIN || a.channel + wc + twin_channel<N>(0, l4) < a.channels;
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             const int64_t c = a.channel + wc + twin_channel<N>(e, l4), n = twin_state<N>(e, l8);
@@ -443,17 +450,13 @@ template <int N, bool PLAIN> __global__ void __launch_bounds__(8 * N, 384 / (8 *
         copies_wait<0>();
         open_tile<N, PLAIN>(p, sm, tile);
         __syncthreads();
-        uint32_t before[32 / N];
-#pragma unroll
-        for (int i = 0; i < 32 / N; i++) before[i] = sm.kept[tile & 1][tid][i];
         if (tile) fetch_tile<N, PLAIN>(p, sm, tile - 1);
 #pragma unroll 1
-        for (int half = 1; half >= 0; half--) {
-            float h[9][4], decay[8][4];
-            unpack_kept<N>(h[0], before, l8, mine);
-            if (half) run_up<N, false>(h, decay, A2, sm, 0, wc, l4, l8);
-            run_up<N, true>(h, decay, A2, sm, half * 8, wc, l4, l8);
-            run_down<N>(g, h, decay, A2, sm, half * 8, warp, wc, l4, l8);
+        for (int half = PLAIN || tile * TILE + KEEP < sm.at.a.length; half >= 0; half--) {
+            float h[KEEP + 1][4], decay[KEEP][4];
+            unpack_kept<N>(h[0], sm.kept[tile & 1][half][tid], l8);
+            run_up<N>(h, decay, A2, sm, half * KEEP, wc, l4, l8);
+            run_down<N>(g, h, decay, A2, sm, half * KEEP, warp, wc, l4, l8);
         }
         __syncthreads();
     }
@@ -468,7 +471,7 @@ extern "C" mba_status selective_scan_bwd_twins_cuda(const mba_call *c)
     const int main = c->plan->nlaunches - 3;
     int       k = 0;
     scan_operands<bf16> p = scan_bwd_operands_of<bf16>(c, c->plan->launch[main].grid[0], TILE_CHANNELS);
-    p.kept = (bf16 *)c->in[KEPT_IN];                          // read only
+    keep_for_backward(&p, c->node->in[KEPT_IN], (void *)c->in[KEPT_IN]);   // read only
     p.ys   = (bf16 *)c->in[YS_IN];
     if (p.pieces > 1) MBA_TRY(scan_carries_back(c, &k, &p));
     mba_assert(k == main && (p.N == 16 ? sizeof(bwd_twins_smem<16>) : sizeof(bwd_twins_smem<8>)) <= c->plan->launch[k].smem_bytes);

@@ -1,53 +1,53 @@
-/* selective_scan_cpu.c -- the forward scan: strips of sixteen channels in parallel, each through time in chunks. */
+/* selective_scan_cpu.c -- the forward scan: strips of channels in parallel, each through time in segments. */
 #include "core/device.h"
 #include "ops/selective_scan/selective_scan_strip.h"
 
-/* out = y, or y silu(z), for n channels. */
-MBA_SIMD void end_channels(const strip *s, const span *q, rows out, const int64_t n)
+/* out = y, or y silu(z). */
+MBA_SIMD void end_channels(const strip *s, const span *q, rows out, const bool whole)
 {
     for (int64_t t = 0; t < q->T; t++) {
         const float *z_row = s->z.p + (q->t0 + t) * s->z.ld;
-        for (int v = 0; v * MBA_LANES < n; v++) {
+        for (int v = 0; v < s->vecs; v++) {
             vf y = vf_load(q->y + span_at(q, t, v));
-            if (s->z.p) y *= vf_silu(load_lanes(z_row, v, n));
-            vf_store_n(out.p + (q->t0 + t) * out.ld + v * MBA_LANES, y, n - v * MBA_LANES);
+            if (s->z.p) y *= vf_silu(load_lanes(s, z_row, v, whole));
+            store_lanes(s, out.p + (q->t0 + t) * out.ld, v, whole, y);
         }
     }
 }
 
 static void end_span(const strip *s, const span *q, rows out)
 {
-    if (s->n == STRIP) end_channels(s, q, out, STRIP);
-    else               end_channels(s, q, out, s->n);
+    if (is_whole(s)) end_channels(s, q, out, true);
+    else             end_channels(s, q, out, false);
 }
 
-static void scan_strip(const mba_call *c, const strip *s, float *space)
+static void scan_strip_forward(const mba_call *c, const strip *s, float *space)
 {
-    const scan_dims d  = s->d;
-    const rows      out = shifted(rows_of(c->node->out[OUT], c->out[OUT], s->b, d.L, d.D), s->c);
-    float          *A2 = space, *h = A2 + d.N * STRIP, *dt = h + d.N * STRIP;
+    const mba_node *o = c->node;
+    const rows      out = shifted(rows_of(o->out[OUT], c->out[OUT], s->b, s->d.L, s->d.D), s->c);
+    const int64_t   line = scan_segment(s->d) * STRIP;
+    float          *A2 = space, *h = A2 + s->d.N * STRIP, *dt = h + s->d.N * STRIP;
     read_A(s, c, A2);
-    read_state(s, c->node->in[INITIAL], c->in[INITIAL], h);
-    for (int64_t t = 0; t < d.L; t += CHUNK) {
-        const span q = { t, d.L - t < CHUNK ? d.L - t : CHUNK, dt, dt + CHUNK * STRIP, dt + 2 * CHUNK * STRIP };
+    read_state(s, o->in[INITIAL], c->in[INITIAL], s->b, h);
+    for (int64_t i = 0; i < scan_segments(s->d); i++) {
+        const span q = span_of(s, i, dt, dt + line, dt + 2 * line);
+        if (i) write_state(s, o->out[STARTS], c->out[STARTS], start_of(o->out[STARTS], s->b, i), h, false);
         begin_span(s, &q);
         advance_span(s, &q, A2, h);
         end_span(s, &q, out);
     }
-    write_state(s, c->node->out[FINAL], c->out[FINAL], h, false);
+    write_state(s, o->out[FINAL], c->out[FINAL], s->b, h, false);
 }
 
 mba_status MBA_CPU_FN(selective_scan_fwd)(const mba_call *c)
 {
     const scan_dims d      = real_dims_of(c);
     const size_t    floats = selective_scan_fwd_thread_floats(d);
-    const int64_t   width  = d.D / d.G, strips = mba_ceil(width, STRIP);
-    float          *space  = (float *)(c->work + c->plan->scratch[SCRATCH_THREADS].offset);
+    float          *space  = mba__scratch(c, SCRATCH_THREADS);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_of(c, floats))
-    for (int64_t i = 0; i < d.B * d.G * strips; i++) {
-        const int64_t first = i % strips * STRIP, group = i / strips % d.G;
-        const strip   s = strip_open(c, i / strips / d.G, group, first, width - first < STRIP ? width - first : STRIP);
-        scan_strip(c, &s, space + floats * (size_t)omp_get_thread_num());
+    for (int64_t i = 0; i < d.B * d.G * scan_strips(d); i++) {
+        const strip s = strip_open(c, i);
+        scan_strip_forward(c, &s, space + floats * (size_t)omp_get_thread_num());
     }
     zero_behind(c, OUT, d);
     return MBA_OK;

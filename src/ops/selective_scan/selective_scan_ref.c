@@ -79,15 +79,25 @@ static double *space(int64_t n)
     return x;
 }
 
-/* For the backward: the state before each tile of its pack, and y before the gate. */
+/* For the backward: the state before every KEEP tokens of its pack, and y before the gate. */
 static void keep(const channel *h, const double *state, const double *y)
 {
     const mba_tensor *kept = h->c->node->out[KEPT];
     for (int64_t t = 0; t < h->d.L && h->c->out[YS]; t++) h->c->out[YS][at_u(h, t)] = y[t];
     for (int64_t t = 0; t < h->d.L && kept; t++) {
         const int64_t pack = mba_ceil(h->d.B, kept->type.dim[0]), at = h->b % pack * h->d.L + t;
-        double *to = h->c->out[KEPT] + ((h->b / pack * kept->type.dim[1] + at / TILE) * h->d.D + h->j) * h->d.N;
-        for (int64_t k = 0; k < h->d.N && at % TILE == 0; k++) to[k] = t ? state[(t - 1) * h->d.N + k] : initial(h, k);
+        double *to = h->c->out[KEPT] + ((h->b / pack * kept->type.dim[1] + at / KEEP) * h->d.D + h->j) * h->d.N;
+        for (int64_t k = 0; k < h->d.N && at % KEEP == 0; k++) to[k] = t ? state[(t - 1) * h->d.N + k] : initial(h, k);
+    }
+}
+
+/* For the backward of the CPU: the state before each segment but the first. */
+static void keep_starts(const channel *h, const double *state)
+{
+    const mba_tensor *starts = h->c->node->out[STARTS];
+    for (int64_t i = 1; i < scan_segments(h->d) && starts; i++) {
+        double *to = h->c->out[STARTS] + ((h->b * starts->type.dim[1] + i - 1) * h->d.D + h->j) * h->d.N;
+        for (int64_t k = 0; k < h->d.N; k++) to[k] = state[(i * SEGMENT - 1) * h->d.N + k];
     }
 }
 
@@ -99,6 +109,7 @@ void selective_scan_ref(const mba_ref_call *c)
         const channel h = channel_at(c, d, i, A);
         run_channel(&h, state, y);
         keep(&h, state, y);
+        keep_starts(&h, state);
         for (int64_t t = 0; t < d.L; t++) c->out[OUT][at_u(&h, t)] = y[t] * gate(&h, t);
         for (int64_t k = 0; k < d.N && c->out[FINAL]; k++)
             c->out[FINAL][at_state(&h, k)] = state[(d.L - 1) * d.N + k];

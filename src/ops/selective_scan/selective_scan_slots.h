@@ -5,8 +5,8 @@
 #include "core/op.h"
 
 /* Inputs of both directions. Output k of the backward is the gradient of input k, for k < IDS. */
-enum { U, DELTA, A_LOG, BM, CM, SKIP, Z, DT_BIAS, INITIAL, IDS, DOUT, DFINAL, KEPT_IN, YS_IN };
-enum { OUT, FINAL, KEPT, YS };
+enum { U, DELTA, A_LOG, BM, CM, SKIP, Z, DT_BIAS, INITIAL, IDS, DOUT, DFINAL, KEPT_IN, YS_IN, STARTS_IN };
+enum { OUT, FINAL, KEPT, YS, STARTS };
 enum { GRADS = IDS };
 enum { DU = U, DDELTA = DELTA, DA_LOG = A_LOG, DB = BM, DC = CM, DSKIP = SKIP, DZ = Z, DDT_BIAS = DT_BIAS,
        DINITIAL = INITIAL };
@@ -19,16 +19,22 @@ scan_dims scan_dims_of(const mba_node *n);
 
 /* How the CPU cuts the work; fixed by the shape. See selective_scan.md. */
 enum {
-    STRIP = 16,                  /* channels of one pass over a sequence: one cache line of u, delta, z */
+    STRIP = 64,                  /* channels of a work item at the most, */
+    LEAST_STRIP = 16,            /* and at the least: a cache line of u, delta, z */
+    ENOUGH_ITEMS = 32,           /* strips are cut narrower until there are so many, for machines of many cores */
     GROUP = 4,                   /* states that go through time together, in registers */
-    CHUNK = 256,                 /* steps of the forward between reading u and writing out */
-    SEGMENT = 4096,              /* steps for which the backward keeps decays and states */
-    BLOCK = 64,                  /* channels of one work item of the backward: one partial sum of dB and dC */
+    SEGMENT = 256,               /* steps between two states that the forward keeps, from which the backward starts */
 };
-static inline int64_t scan_blocks(scan_dims d)    { return mba_ceil(d.D / d.G, BLOCK); }           /* in a group */
+static inline int64_t scan_strip(scan_dims d)                                  /* channels of a work item */
+{
+    int64_t n = STRIP;
+    while (n > LEAST_STRIP && d.B * d.G * mba_ceil(d.D / d.G, n) < ENOUGH_ITEMS) n /= 2;
+    return n;
+}
+static inline int64_t scan_strips(scan_dims d)    { return mba_ceil(d.D / d.G, scan_strip(d)); }    /* in a group */
 static inline int64_t scan_groups(scan_dims d)    { return mba_ceil(d.N, GROUP); }
 static inline int64_t scan_segments(scan_dims d)  { return mba_ceil(d.L, SEGMENT); }
-static inline int64_t scan_segment(scan_dims d)   { return d.L < SEGMENT ? d.L : SEGMENT; }
+static inline int64_t scan_segment(scan_dims d)   { return d.L < SEGMENT ? d.L : SEGMENT; }         /* the longest */
 
 /* Scratch of the plans, in this order: space for each thread, partial sums of dB and dC, partial sums over time. */
 enum { SCRATCH_THREADS, SCRATCH_BC, SCRATCH_SUMS };
@@ -38,7 +44,8 @@ size_t selective_scan_bwd_thread_floats(scan_dims d);
 /* ---- CUDA: how the work is cut. Plan and launcher agree by calling the same function on the plan's grid ---- */
 
 enum {
-    TILE = 16,                   /* tokens a block of the fast path stages at a time; the backward keeps a state at each */
+    TILE = 16,                   /* tokens a block of the fast path stages at a time */
+    KEEP = TILE / 2,             /* tokens between two states that the forward keeps for the backward */
     TILE_CHANNELS = 32,          /* channels of a block: of the forward this or twice as many */
     PLAIN_CHANNELS = 32,         /* of the plain path: a warp, one channel a lane */
     PLAIN_CHUNK = 8,             /* tokens between two states the plain backward keeps */
@@ -63,7 +70,7 @@ static inline scan_cut scan_cut_of(scan_dims d, int64_t items)
 }
 
 /* What the forward keeps for a backward where activations are bf16 and states 8 or 16 (no CPU variant sees those): KEPT
- * (items, tiles, D, N), the state before every tile of 16 tokens, and YS, y before the gate. An item is a sequence, or a pack of
+ * (items, rows, D, N), the state before every KEEP tokens, and YS, y before the gate. An item is a sequence, or a pack of
  * short ones so that tiles are full: the shape alone decides, both directions go by it. */
 bool scan_even_rows(const mba_tensor *t, int64_t width);    /* rows lie at one distance over the whole batch */
 
@@ -79,7 +86,7 @@ void selective_scan_ref(const mba_ref_call *c);
 void selective_scan_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(selective_scan_fwd);
 MBA_CPU_DECLARE(selective_scan_bwd);
-mba_plan_fn selective_scan_twins_plan, selective_scan_split_plan, selective_scan_bwd_twins_plan;
+mba_plan_fn selective_scan_twins_plan, selective_scan_split_plan, selective_scan_pairs_plan, selective_scan_bwd_twins_plan;
 mba_launch_fn selective_scan_twins_cuda, selective_scan_bwd_twins_cuda;
 mba_plan_fn selective_scan_tiles_plan, selective_scan_bwd_tiles_plan, selective_scan_plain_plan, selective_scan_bwd_plain_plan;
 mba_launch_fn selective_scan_tiles_cuda, selective_scan_bwd_tiles_cuda, selective_scan_plain_cuda, selective_scan_bwd_plain_cuda;

@@ -1,5 +1,5 @@
-/* selective_scan_strip.h -- sixteen channels of one sequence going forward in time: what both directions of the CPU
- * path do. Lanes are channels; GROUP states of one vector of channels stay in registers while time runs. */
+/* selective_scan_strip.h -- neighbouring channels of one sequence going forward in time: what both directions of the
+ * CPU path do. Lanes are channels; GROUP states of one vector of channels stay in registers while time runs. */
 #ifndef MBA_SELECTIVE_SCAN_STRIP_H
 #define MBA_SELECTIVE_SCAN_STRIP_H
 
@@ -44,59 +44,77 @@ static inline rows rows_of(const mba_tensor *t, void *p, int64_t b, int64_t n_ro
 
 typedef struct strip {
     scan_dims d;
-    int64_t   b, c, n;                            /* sequence, first channel, number of channels */
+    int64_t   b, c, n;                            /* sequence, first channel, number of channels (<= STRIP) */
+    int       vecs;                               /* vectors that hold them */
     rows      u, delta, z, B, C, ids;             /* at the strip's first channel and group */
     vf        skip[VECS], bias[VECS];
 } strip;
 
 static inline rows shifted(rows r, int64_t by) { return (rows){ r.p ? r.p + by : NULL, r.ld }; }
 
-/* Lanes behind the last channel hold zeros. */
-MBA_SIMD vf load_lanes(const float *row, int v, int64_t n) { return vf_load_n(row + v * MBA_LANES, n - v * MBA_LANES); }
+/* Vector v of a row. Lanes behind the last channel hold zeros; `whole`: there are none. */
+MBA_SIMD vf load_lanes(const strip *s, const float *row, int v, const bool whole)
+{
+    return whole ? vf_load(row + v * MBA_LANES) : vf_load_n(row + v * MBA_LANES, s->n - v * MBA_LANES);
+}
 
-static inline strip strip_open(const mba_call *call, int64_t b, int64_t group, int64_t first, int64_t n)
+MBA_SIMD void store_lanes(const strip *s, float *row, int v, const bool whole, vf x)
+{
+    if (whole) vf_store(row + v * MBA_LANES, x);
+    else       vf_store_n(row + v * MBA_LANES, x, s->n - v * MBA_LANES);
+}
+
+static inline bool is_whole(const strip *s) { return s->n % MBA_LANES == 0; }
+
+/* Work item i of both directions: strips of a group, groups of a sequence, sequences. */
+static inline strip strip_open(const mba_call *call, int64_t i)
 {
     const mba_node *o = call->node;
     const scan_dims d = real_dims_of(call);
-    const int64_t   c = group * (d.D / d.G) + first;
-    strip s = { .d = d, .b = b, .c = c, .n = n };
+    const int64_t   width = d.D / d.G, first = i % scan_strips(d) * scan_strip(d), rest = width - first;
+    const int64_t   group = i / scan_strips(d) % d.G, b = i / scan_strips(d) / d.G, c = group * width + first;
+    strip s = { .d = d, .b = b, .c = c, .n = rest < scan_strip(d) ? rest : scan_strip(d) };
+    s.vecs  = (int)mba_ceil(s.n, MBA_LANES);
     s.u     = shifted(rows_of(o->in[U], call->in[U], b, d.L, d.D), c);
     s.delta = shifted(rows_of(o->in[DELTA], call->in[DELTA], b, d.L, d.D), c);
     s.z     = shifted(rows_of(o->in[Z], call->in[Z], b, d.L, d.D), c);
     s.B     = shifted(rows_of(o->in[BM], call->in[BM], b, d.L, d.G * d.N), group * d.N);
     s.C     = shifted(rows_of(o->in[CM], call->in[CM], b, d.L, d.G * d.N), group * d.N);
     s.ids   = rows_of(o->in[IDS], call->in[IDS], b, d.L, 1);
-    for (int v = 0; v < VECS && v * MBA_LANES < n; v++) {
-        s.skip[v] = o->in[SKIP] ? load_lanes((float *)call->in[SKIP] + c, v, n) : vf_set(0);
-        s.bias[v] = o->in[DT_BIAS] ? load_lanes((float *)call->in[DT_BIAS] + c, v, n) : vf_set(0);
+    for (int v = 0; v < s.vecs; v++) {
+        s.skip[v] = o->in[SKIP] ? load_lanes(&s, (float *)call->in[SKIP] + c, v, false) : vf_set(0);
+        s.bias[v] = o->in[DT_BIAS] ? load_lanes(&s, (float *)call->in[DT_BIAS] + c, v, false) : vf_set(0);
     }
     return s;
+}
+
+/* A tensor (.., D, N) to and from [N][STRIP]: row `first` of its leading axes. */
+static inline void read_state(const strip *s, const mba_tensor *t, void *p, int64_t first, float *h)
+{
+    const rows r = rows_of(t, p, first, s->d.D, s->d.N);
+    memset(h, 0, sizeof(float) * (size_t)(s->d.N * STRIP));
+    for (int64_t j = 0; j < s->n && r.p; j++)
+        for (int64_t k = 0; k < s->d.N; k++) h[k * STRIP + j] = r.p[(s->c + j) * r.ld + k];
+}
+
+static inline void write_state(const strip *s, const mba_tensor *t, void *p, int64_t first, const float *h, bool adds)
+{
+    const rows r = rows_of(t, p, first, s->d.D, s->d.N);
+    for (int64_t j = 0; j < s->n && r.p; j++)
+        for (int64_t k = 0; k < s->d.N; k++) {
+            float *to = r.p + (s->c + j) * r.ld + k;
+            *to = h[k * STRIP + j] + (adds ? *to : 0);
+        }
 }
 
 /* A log2 e, [N][STRIP]: exp(dt A) becomes exp2 of one product. */
 static inline void read_A(const strip *s, const mba_call *call, float *A2)
 {
-    const rows a = rows_of(call->node->in[A_LOG], call->in[A_LOG], 0, s->d.D, s->d.N);
+    read_state(s, call->node->in[A_LOG], call->in[A_LOG], 0, A2);
     for (int64_t k = 0; k < s->d.N; k++)
-        for (int64_t j = 0; j < STRIP; j++)
-            A2[k * STRIP + j] = j < s->n ? -expf(a.p[(s->c + j) * a.ld + k]) * LOG2_E : 0;
-}
-
-/* A state (B, D, N) to and from [N][STRIP]. */
-static inline void read_state(const strip *s, const mba_tensor *t, void *p, float *h)
-{
-    const rows r = rows_of(t, p, s->b, s->d.D, s->d.N);
-    for (int64_t k = 0; k < s->d.N; k++)
-        for (int64_t j = 0; j < STRIP; j++) h[k * STRIP + j] = r.p && j < s->n ? r.p[(s->c + j) * r.ld + k] : 0;
-}
-
-static inline void write_state(const strip *s, const mba_tensor *t, void *p, const float *h, bool adds)
-{
-    const rows r = rows_of(t, p, s->b, s->d.D, s->d.N);
-    for (int64_t j = 0; j < s->n && r.p; j++)
-        for (int64_t k = 0; k < s->d.N; k++) {
-            float *to = r.p + (s->c + j) * r.ld + k;
-            *to = h[k * STRIP + j] + (adds ? *to : 0);
+        for (int v = 0; v < s->vecs; v++) {
+            float *at = A2 + k * STRIP + v * MBA_LANES;
+            vf_store(at, vf_exp(vf_load(at)) * -LOG2_E);
         }
 }
 
@@ -119,13 +137,27 @@ static inline int64_t run_end(const strip *s, int64_t t, int64_t end)
 typedef struct span { int64_t t0, T; float *dt, *x, *y; } span;
 MBA_SIMD int64_t span_at(const span *q, int64_t t, int v) { return (v * q->T + t) * MBA_LANES; }
 
-/* Step sizes dt, their products x with u, and y begun with D u, for n channels. */
-MBA_SIMD void begin_channels(const strip *s, const span *q, const int64_t n)
+/* Segment i of the strip. */
+static inline span span_of(const strip *s, int64_t i, float *dt, float *x, float *y)
+{
+    const int64_t t0 = i * SEGMENT, rest = s->d.L - t0;
+    return (span){ t0, rest < SEGMENT ? rest : SEGMENT, dt, x, y };
+}
+
+/* Which state of `starts`, (B, segments - 1, D, N), is the one before segment i > 0 of sequence b. */
+static inline int64_t start_of(const mba_tensor *starts, int64_t b, int64_t i)
+{
+    return starts ? b * starts->type.dim[1] + i - 1 : 0;
+}
+
+/* Step sizes dt, their products x with u, and y begun with D u. */
+MBA_SIMD void begin_channels(const strip *s, const span *q, const bool whole)
 {
     for (int64_t t = 0; t < q->T; t++) {
         const float *u_row = s->u.p + (q->t0 + t) * s->u.ld, *delta_row = s->delta.p + (q->t0 + t) * s->delta.ld;
-        for (int v = 0; v * MBA_LANES < n; v++) {
-            const vf u = load_lanes(u_row, v, n), dt = vf_softplus(load_lanes(delta_row, v, n) + s->bias[v]);
+        for (int v = 0; v < s->vecs; v++) {
+            const vf u  = load_lanes(s, u_row, v, whole);
+            const vf dt = vf_softplus(load_lanes(s, delta_row, v, whole) + s->bias[v]);
             const int64_t i = span_at(q, t, v);
             vf_store(q->dt + i, dt);
             vf_store(q->x + i, dt * u);
@@ -136,8 +168,8 @@ MBA_SIMD void begin_channels(const strip *s, const span *q, const int64_t n)
 
 static inline void begin_span(const strip *s, const span *q)
 {
-    if (s->n == STRIP) begin_channels(s, q, STRIP);                        // the compiler sees whole vectors
-    else               begin_channels(s, q, s->n);
+    if (is_whole(s)) begin_channels(s, q, true);
+    else             begin_channels(s, q, false);
 }
 
 /* K states from k on of vector v, through the span; h [N][STRIP] is the state before and after. */
@@ -172,7 +204,7 @@ MBA_SIMD void advance_states(const int K, const strip *s, const span *q, int v, 
 
 static inline void advance_span(const strip *s, const span *q, const float *A2, float *h)
 {
-    for (int v = 0; v < VECS && v * MBA_LANES < s->n; v++) {
+    for (int v = 0; v < s->vecs; v++) {
         int64_t k = 0;
         for (; k + GROUP <= s->d.N; k += GROUP) advance_states(GROUP, s, q, v, k, A2, h);
         if (s->d.N - k == 3) advance_states(3, s, q, v, k, A2, h);

@@ -139,7 +139,7 @@ static void make_inputs(model *m, scan_dims d, bool documents)
 static int32_t document_of(int64_t t, int64_t length)
 {
     int32_t id = 0;
-    for (int64_t at = CHUNK; at <= length; at += CHUNK) id += 3 * (t >= at - 1) + (t >= at) - 2 * (t >= at + 5);
+    for (int64_t at = SEGMENT; at <= length; at += SEGMENT) id += 3 * (t >= at - 1) + (t >= at) - 2 * (t >= at + 5);
     return id + (t >= 1) + 7 * (t == length - 1);
 }
 
@@ -200,7 +200,7 @@ static int64_t differing(const model *a, const mba_tensor *x, const model *b, co
 static void same_bits_at_any_number_of_threads(void **state)
 {
     (void)state;
-    const scan_dims d = { 3, 2 * CHUNK + 37, 2 * (BLOCK + STRIP + 3), 5, 2 };
+    const scan_dims d = { 3, 2 * SEGMENT + 37, 2 * (STRIP + 19), 5, 2 };
     model one = make_model(d, true, 1);
     run(&one);
     for (int threads = 2; threads <= 3; threads++) {
@@ -260,7 +260,7 @@ static model make_halves(scan_dims d, int64_t first)
 static void two_halves_equal_the_whole(void **state)
 {
     (void)state;
-    const scan_dims d = { 2, CHUNK + 91, 21, 6, 3 };
+    const scan_dims d = { 2, SEGMENT + 91, 21, 6, 3 };
     model whole = make_model(d, false, 0), halves = make_halves(d, 150);
     run(&whole);
     run(&halves);
@@ -317,10 +317,11 @@ static void any_length_agrees_with_the_reference(void **state)
 {
     (void)state;
     for (int documents = 0; documents < 2; documents++) {
-        assert_length_like_reference((scan_dims){ 2, CHUNK, STRIP + 1, 4, 1 }, documents);
-        assert_length_like_reference((scan_dims){ 1, CHUNK + 1, 2 * BLOCK + 6, 7, 2 }, documents);
-        assert_length_like_reference((scan_dims){ 1, SEGMENT + CHUNK + 11, 3, 3, 1 }, documents);
-        assert_length_like_reference((scan_dims){ 1, 2 * SEGMENT + 1, 6, 2, 1 }, documents);
+        assert_length_like_reference((scan_dims){ 2, SEGMENT, LEAST_STRIP + 1, 4, 1 }, documents);
+        assert_length_like_reference((scan_dims){ 1, SEGMENT + 1, 2 * STRIP + 6, 7, 2 }, documents);
+        assert_length_like_reference((scan_dims){ ENOUGH_ITEMS, SEGMENT + 2, STRIP + 5, 2, 1 }, documents);
+        assert_length_like_reference((scan_dims){ 1, 4 * SEGMENT + 11, 3, 3, 1 }, documents);
+        assert_length_like_reference((scan_dims){ 1, 16 * SEGMENT + 1, 6, 2, 1 }, documents);
     }
 }
 
@@ -378,6 +379,9 @@ static void long_and_short_sequences_agree_with_fp64_on_the_gpu(void **state)
         { { 3, 16, 40, 8, 1, 0 }, "eight states, a tile; less than a block" },
         { { 2, 17, 96, 8, 1, WITH_INITIAL | WITH_FINAL | WITH_IDS }, "eight states, a tile and a token; a block and a half" },
         { { 2, 100, 72, 8, 2, NO_SKIP }, "eight states, two groups of 36" },
+        { { 2, 48, 64, 16, 1, 0 }, "whole tiles and blocks of channels" },
+        { { 1, 320, 64, 16, 1, 0 }, "the same in pieces" },
+        { { 2, 48, 64, 16, 1, WINDOWS, 16 }, "the same in windows" },
         { { 2, 48, 64, 16, 1, WINDOWS, 12 }, "u and z are halves of rows, B and C columns of others" },
         { { 2, 40, 64, 8, 1, WINDOWS | WITH_IDS, 4 }, "the same with eight states and documents" },
         { { 513, 24, 36, 8, 1, NO_Z | WITH_IDS }, "packs that the forward keeps states of, eight states" },

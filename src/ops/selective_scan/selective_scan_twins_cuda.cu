@@ -415,14 +415,14 @@ twins_states(const scan_operands<bf16> &p, twins_smem<N> &sm, int warp, int lane
     }
     for (int tile = 0; tile < tiles; tile++) {
         barrier_wait<FULL>(tile, HANDS);
-        if (!CARRY && kept) {
-            twins_keep<N>(kept, h, second);
-            kept += (int64_t)p.D * N;
+#pragma unroll (N / 8)
+        for (int half = 0; half < 2; half++) {                // N = 8: registers do not allow to look ahead over both
+            if (!CARRY && kept && (half == 0 || tile * TILE + KEEP < a.length)) {
+                twins_keep<N>(kept, h, second);
+                kept += (int64_t)p.D * N;
+            }
+            twins_tokens<N, KEEP / 4, CARRY>(h, steps, A2, sm.buf[tile & 1], half * (KEEP / 4), wc, l4, l8);
         }
-        constexpr int GROUPS = N / 4;                         // as many as registers allow to look ahead over
-#pragma unroll 1
-        for (int g = 0; g < TILE / 4; g += GROUPS)
-            twins_tokens<N, GROUPS, CARRY>(h, steps, A2, sm.buf[tile & 1], g, wc, l4, l8);
         barrier_arrive<DONE>(tile, HANDS);
     }
     if (!CARRY && (!p.final.at || a.first + a.length < p.L)) return;
@@ -471,7 +471,7 @@ extern "C" mba_status selective_scan_twins_cuda(const mba_call *c)
     mba_assert((d.N == 16 ? sizeof(twins_smem<16>) : sizeof(twins_smem<8>)) <= c->plan->launch[main].smem_bytes);
     p.out   = lines_of<bf16>(n->out[OUT], c->out[OUT], d.L, d.D);
     p.final = lines_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
-    p.kept  = (bf16 *)c->out[KEPT];
+    keep_for_backward(&p, n->out[KEPT], c->out[KEPT]);
     p.ys    = (bf16 *)c->out[YS];
     p.eights    = eights_of(p);
     p.eights_bc = in_eights(p.B) && in_eights(p.C);

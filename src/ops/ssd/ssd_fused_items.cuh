@@ -14,13 +14,15 @@ static __device__ constexpr bool saves_states(int what, bool rev)
 }
 enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
 
+/* Whole items (or segments); ranges, with states that go from block to block, or that ssd_states has made. */
+enum scan_cut { WHOLE, HANDED_ON, EVENLY };
+
 /* k: C (reverse B), of the state term; u: B (reverse C), of the update; x: x (reverse dy); y: y (reverse dx);
  * other: reverse x. */
 struct scan_maps { CUtensorMap k, u, cb, x, y, other; };
 
 /* As ssd_cuts has it. */
 struct scan_cuts {
-    int      hands;                                    /* states go from block to block; else ssd_states makes them */
     int      wide;                                     /* blocks that take the same range, of neighbouring pairs */
     int      at[SSD_BLOCKS_MAX + 1];                   /* where the range of a block begins, in the row of all chunks */
     int      part_at[SSD_PARTS_MAX], part_end[SSD_PARTS_MAX];       /* pieces whose states a launch makes */
@@ -96,7 +98,7 @@ static __device__ __forceinline__ scan_item cut_piece(const fused_task &a, int i
 
 /* Piece n of this block, from the last to the first: what another block continues comes before what continues
  * another's. */
-template <bool REV>
+template <bool REV, int CUT>
 static __device__ __forceinline__ scan_item cut_item(const fused_task &a, const scan_cuts &r, int n)
 {
     const int block = anew((int)blockIdx.x), wide = anew(r.wide), k = block / wide, K = anew(a.K);
@@ -104,10 +106,10 @@ static __device__ __forceinline__ scan_item cut_item(const fused_task &a, const 
     scan_item i = cut_piece(a, item, max(begin, item * K), min(end, (item + 1) * K), wide, block - k * wide, REV);
     if (begin > item * K) {
         i.seg  = r.before[k];
-        i.from = r.hands ? k - 1 : r.fold_from[k];
-        i.to   = r.hands ? k : r.fold_to[k];
+        i.from = CUT == HANDED_ON ? k - 1 : r.fold_from[k];
+        i.to   = CUT == HANDED_ON ? k : r.fold_to[k];
     }
-    if (r.hands && !i.last) i.leave = k;
+    if (CUT == HANDED_ON && !i.last) i.leave = k;
     return i;
 }
 static __device__ __forceinline__ int cut_items(const fused_task &a, const scan_cuts &r)
@@ -117,12 +119,12 @@ static __device__ __forceinline__ int cut_items(const fused_task &a, const scan_
 }
 
 /* Item n of this block; whether there is one. */
-template <bool REV, bool CUT>
+template <bool REV, int CUT>
 static __device__ __forceinline__ scan_item item_no(const fused_task &a, const scan_cuts *r, int n)
 {
-    return CUT ? cut_item<REV>(a, *r, n) : item_of(a, item_at(n));
+    return CUT ? cut_item<REV, CUT>(a, *r, n) : item_of(a, item_at(n));
 }
-template <bool CUT>
+template <int CUT>
 static __device__ __forceinline__ bool has_item(const fused_task &a, const scan_cuts *r, int n)
 {
     return CUT ? n < cut_items(a, *r) : item_at(n) < a.items;
@@ -142,14 +144,14 @@ static __device__ __forceinline__ int64_t record_no(const fused_task &a, int b, 
 
 /* Pieces that hand states on within a launch must be of one kind, else blocks could wait for each other: there the
  * whole item counts. */
-template <bool REV, bool CUT>
+template <bool REV, int CUT>
 static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task &a, const scan_cuts *r)
 {
     const float *rec = REV ? a.rec_rev : a.rec;
     bool         any = false;
     for (int n = 0; has_item<CUT>(a, r, n); n++) {
         scan_item i = item_no<REV, CUT>(a, r, n);
-        if (CUT && r->hands) i.c0 = 0, i.chunks = a.K;
+        if (CUT == HANDED_ON) i.c0 = 0, i.chunks = a.K;
         for (int e = (int)threadIdx.x; e < HEADS * i.chunks; e += (int)blockDim.x) {
             const int h = i.pair * HEADS + e / i.chunks, c = i.c0 + e % i.chunks;
             if ((int)rec[record_at(a, i.b, h, c) + REC_FLAGS] & IS_SLOW) {
@@ -170,7 +172,7 @@ template <bool SLOW> static __device__ __forceinline__ bool walks(const scan_sme
 }
 
 /* The copies of chunk c into stage s. */
-template <bool REV, int WHAT, bool SLOW, bool CUT>
+template <bool REV, int WHAT, bool SLOW, int CUT>
 static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s, int b,
                                             int pair, int c)
 {
@@ -196,7 +198,7 @@ static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, 
 
 /* One thread feeds the ring; at the end it waits until all of it is read. Cut items: what it works on is in shared
  * memory, as it has few registers. */
-template <bool REV, int WHAT, bool SLOW, bool CUT>
+template <bool REV, int WHAT, bool SLOW, int CUT>
 static __device__ __forceinline__ void scan_produce(scan_smem &sm, const fused_task &a, const scan_maps &maps,
                                                     const scan_cuts *r)
 {

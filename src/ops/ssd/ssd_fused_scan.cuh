@@ -21,7 +21,7 @@
 /* A consumer warpgroup: the head it walks, its state, and what is on its way. Loads from shared memory queue behind the
  * products a warp has issued, and the compiler likes to pull their first use up between those: every load is placed by
  * hand, and pin() keeps its use below the point where it is wanted. */
-template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
+template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
     typedef uint32_t fragments[4][4];                  /* 64 p x 64 positions: [16 positions][as A of mma.cuh] */
     typedef uint32_t packed_state[8][4];               /* 64 p x 128 n likewise */
     scan_smem        &sm;
@@ -60,6 +60,10 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
 
     /* Which of the two tiles y leaves through. Cut items, forward: no register for `steps`. */
     __device__ __forceinline__ unsigned tile_no() const { return CUT && !REV ? (unsigned)left & 1 : steps & 1; }
+
+    /* A number that all lanes share, so that the compiler knows: loops around products must depend on such alone, or
+     * every lane addresses their operands and copies the addresses to where products want them. */
+    static __device__ __forceinline__ int shared(int v) { return __shfl_sync(0xffffffffu, v, 0); }
 
     /* All threads of this warpgroup. Numbers of barriers are constants: else all sixteen count as used. */
     __device__ __forceinline__ void together()
@@ -149,7 +153,7 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
     {
         int *there = a.handed + it.from * HEADS + wg;
         if (tid == 0) {
-            await(there);
+            await(there, 4);                           // a warp each
             *there = 0;                                // as it was before the launch
         }
         together();
@@ -196,8 +200,7 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
         float *to = state_no(it.leave);
 #pragma unroll
         for (int i = 0; i < 64; i++) to[i * 128] = h[i] * f;
-        together();
-        if (tid == 0) publish(a.handed + it.leave * HEADS + wg);
+        publish(a.handed + it.leave * HEADS + wg);
     }
     __device__ __forceinline__ bool ends_sequence() const
     {
@@ -208,7 +211,7 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
         const strided<const float> &from = REV ? a.dfinal : a.initial;
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] = 0;
-        if (CUT && a.handed && it.from < it.to) {
+        if (CUT == HANDED_ON && it.from < it.to) {
             take_over();
             return;
         }
@@ -218,13 +221,13 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
 #pragma unroll
                 for (int i = 0; i < 4; i++)
                     h[4 * j + i] = from.row(it.b, head, row_of(i >> 1))[8 * j + 2 * t4 + (i & 1)];
-        if (CUT) fold_pieces();
-        else     fold_segments();
+        if (CUT == EVENLY) fold_pieces();
+        if (CUT == WHOLE)  fold_segments();
     }
     __device__ __forceinline__ void leave_state()
     {
         const float f = __expf(after);
-        if (CUT && it.leave >= 0) leave_piece(f);
+        if (CUT == HANDED_ON && it.leave >= 0) leave_piece(f);
         const strided<float> &to = REV ? a.dinitial : a.final;
         if (!has_output(WHAT) || !to.at || !ends_sequence()) return;
         const bool adds = REV && a.adds[DINITIAL];
@@ -539,7 +542,10 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
         c      = REV ? it.c0 + it.chunks - 1 : it.c0;
         last_c = REV ? it.c0 : it.c0 + it.chunks - 1;
         if (!CUT) return;
-        left = it.chunks - 1;
+        left     = shared(it.chunks - 1);
+        it.from  = shared(it.from);
+        it.to    = shared(it.to);
+        it.leave = shared(it.leave);
         __syncwarp();
         if (lane == 0) {
             auto &k = sm.kept[wg * 4 + warp];
@@ -583,21 +589,21 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
     }
 };
 
-template <bool REV, int WHAT, bool SLOW, bool CUT>
+template <bool REV, int WHAT, bool SLOW, int CUT>
 static __device__ __forceinline__ unsigned walk_items(scan_smem &sm, const fused_task &a, const scan_maps &maps,
                                                       const scan_cuts *r, unsigned steps)
 {
     scan_walk<REV, WHAT, SLOW, CUT> w(sm, a, maps, r, steps);
-    for (int n = 0; has_item<CUT>(a, r, n); n++)
-        if (walks<SLOW>(sm, n)) {
+    for (int n = 0; CUT ? w.shared(has_item<CUT>(a, r, n)) : has_item<CUT>(a, r, n); n++)
+        if (CUT ? w.shared(walks<SLOW>(sm, n)) : walks<SLOW>(sm, n)) {
             const int same = w.walk(n);
-            if (CUT) n = same;
+            if (CUT) n = w.shared(same);
         }
     return CUT && !REV ? 0 : w.steps;
 }
 
 /* Items in range first, then those with a slow chunk, as a rule none: each pass has a loop without the other's code. */
-template <bool REV, int WHAT, bool CUT>
+template <bool REV, int WHAT, int CUT>
 static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps, const scan_cuts *cuts)
 {
     MBA_DYNAMIC_SMEM(smem);
@@ -613,6 +619,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
     }
     if (threadIdx.x < ITEM_WORDS) sm.slow[threadIdx.x] = 0;
     __syncthreads();
+    after_others();
     find_slow<REV, CUT>(sm, a, cuts);
     if (threadIdx.x >= 128 * HEADS) {
         regs_give<24>();
@@ -637,7 +644,7 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 ssd_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<false, WHAT, false>(a, maps, nullptr);
+    scan_block_run<false, WHAT, WHOLE>(a, maps, nullptr);
 #endif
 }
 
@@ -646,27 +653,27 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 ssd_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<true, WHAT, false>(a, maps, nullptr);
+    scan_block_run<true, WHAT, WHOLE>(a, maps, nullptr);
 #endif
 }
 
-template <int WHAT>
+template <int WHAT, int CUT>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 ssd_scan_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
              const __grid_constant__ scan_cuts cuts)
 {
 #if MBA_HOPPER
-    scan_block_run<false, WHAT, true>(a, maps, &cuts);
+    scan_block_run<false, WHAT, CUT>(a, maps, &cuts);
 #endif
 }
 
-template <int WHAT>
+template <int WHAT, int CUT>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 ssd_scan_rev_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
                  const __grid_constant__ scan_cuts cuts)
 {
 #if MBA_HOPPER
-    scan_block_run<true, WHAT, true>(a, maps, &cuts);
+    scan_block_run<true, WHAT, CUT>(a, maps, &cuts);
 #endif
 }
 

@@ -32,7 +32,7 @@ void      ssd_parts_free(ssd_parts *p);
 void      ssd_chunked_ref(const mba_ref_call *c);
 void      ssd_bwd_chunked_ref(const mba_ref_call *c);
 
-/* ---- the CPU path: its own chunk, and the memory it works in (see ssd_cpu.c) ---- */
+/* ---- the CPU path: its own chunk, and the memory it works in (see ssd_chunk.h) ---- */
 enum { SSD_CHUNK = 32, SSD_PAD = 16 };            /* rows are padded to 16 numbers, the lanes of AVX-512 */
 
 typedef struct ssd_work {

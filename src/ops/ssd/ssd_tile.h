@@ -1,4 +1,4 @@
-/* ssd_tile.h -- the one matrix product of ssd_cpu.c: small, dense, in cache, with the decay folded in.
+/* ssd_tile.h -- the one matrix product of the CPU path: small, dense, in cache, with the decay folded in.
  *
  *   C (m, n) = beta_i C0_ij + sum_k A_ki B_kj        rows of B, C and C0 are whole vectors
  *

@@ -1,0 +1,115 @@
+/* graph_source.c -- finds out what a path is, reads it, and sees whether the model can. */
+#include "train/graph_source.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "data/graph_readers.h"
+#include "data/graph_synthetic.h"
+#include "data/listing.h"
+
+enum { PATH_ROOM = 4096, MADE_BATCHES = 5 };
+
+void mba_graph_source_close(mba_graph_source *s)
+{
+    mba_graph_pack_close(s->pack);
+    mba_graph_store_destroy(s->store);
+    *s = (mba_graph_source){ 0 };
+}
+
+/* Whether graphs of this form are what the model reads; `why` says what is not. */
+static bool fits(const mba_graphnet *c, const mba_graph_form *f, char why[160])
+{
+    const bool plain = !c->edge_reals && !c->edge_rows;
+    const bool nodes = c->node_reals ? f->node_width == c->node_reals
+                                     : f->node_width == c->node_columns && f->node_type != MBA_GRAPH_F32;
+    const bool edges = plain || (c->edge_reals ? f->edge_width == c->edge_reals
+                                               : f->edge_width == c->edge_columns && f->edge_type != MBA_GRAPH_F32);
+    const bool labels = mba_is_class_loss(c->loss) ? f->label_width == 1 && f->classes >= 2 && f->classes <= c->outputs
+                                                   : f->label_width == c->outputs;
+    if (!nodes)
+        snprintf(why, 160, "nodes have %lld features, the model reads %lld", (long long)f->node_width,
+                 (long long)(c->node_reals ? c->node_reals : c->node_columns));
+    else if (!edges)
+        snprintf(why, 160, "edges have %lld features, the model reads %lld", (long long)f->edge_width,
+                 (long long)(c->edge_reals ? c->edge_reals : c->edge_columns));
+    else if (f->node_labels != (c->readout == MBA_READ_NODES))
+        snprintf(why, 160, "labels belong to %s, the model's results to %s", f->node_labels ? "nodes" : "graphs",
+                 f->node_labels ? "graphs" : "nodes");
+    else if (!labels)
+        snprintf(why, 160, "labels are %lld numbers of %lld classes, the model has %lld results",
+                 (long long)f->label_width, (long long)f->classes, (long long)c->outputs);
+    return nodes && edges && labels && f->node_labels == (c->readout == MBA_READ_NODES);
+}
+
+/* The made-up collection of a model: the one its preset is named after, or the first that it can read. */
+static bool made_for(mba_synthetic *kind, const mba_graphnet *c)
+{
+    char why[160];
+    if (c->name && !strncmp(c->name, "graphmamba-", 11) && mba_synthetic_parse(kind, c->name + 11)) return true;
+    for (int k = 0; k < MBA_SYNTHETICS; k++) {
+        const mba_graph_form f = mba_synthetic_form((mba_synthetic)k);
+        *kind = (mba_synthetic)k;
+        if (fits(c, &f, why)) return true;
+    }
+    return false;
+}
+
+static mba_status make_up(mba_graph_source *s, const mba_graphnet *c, mba_synthetic kind, const mba_feed_options *o)
+{
+    const int64_t graphs = o->made > 0 ? o->made : MADE_BATCHES * c->graphs;
+    s->made_up = mba_synthetic_name(kind);
+    return mba_graph_synthetic(&s->store, kind, o->seed, graphs < 20 ? 20 : graphs);
+}
+
+static mba_status read_ogb(mba_graph_source *s, const mba_graphnet *c, const char *path)
+{
+    char        split[PATH_ROOM];
+    mba_listing schemes = { 0 };
+    mba_status  st = MBA_OK;
+    snprintf(split, sizeof split, "%s/split", path);
+    if (mba_is_folder(split)) st = mba_listing_read(&schemes, split, NULL);
+    mba_listing_sort(&schemes);
+    if (st == MBA_OK)
+        st = mba_ogb_csv_read(&s->store, path, &(mba_ogb_options){ .scheme = schemes.n ? schemes.name[0] : NULL,
+                              .classes = mba_is_class_loss(c->loss) ? c->outputs : c->loss == MBA_LOSS_L1 ? 0 : 2 });
+    mba_listing_free(&schemes);
+    return st;
+}
+
+static mba_status read_malnet(mba_graph_source *s, const char *path)
+{
+    char        list[MBA_SPLITS][PATH_ROOM + 64], graphs[PATH_ROOM];
+    static const char *const part[] = { "train", "val", "test" };
+    snprintf(graphs, sizeof graphs, "%s/malnet-graphs-tiny", path);
+    for (int i = 0; i < MBA_SPLITS; i++)
+        snprintf(list[i], sizeof list[i], "%s/split_info_tiny/type/%s.txt", path, part[i]);
+    return mba_malnet_read(&s->store, graphs, (const char *[]){ list[0], list[1], list[2] });
+}
+
+static mba_status read_folder(mba_graph_source *s, const mba_graphnet *c, const char *path)
+{
+    char inner[PATH_ROOM];
+    snprintf(inner, sizeof inner, "%s/malnet-graphs-tiny", path);
+    if (mba_is_folder(inner)) return read_malnet(s, path);
+    snprintf(inner, sizeof inner, "%s/raw", path);
+    if (mba_is_folder(inner)) return read_ogb(s, c, path);
+    return mba_tu_dataset_read(&s->store, path);
+}
+
+mba_status mba_graph_source_open(mba_graph_source *s, const mba_graphnet *c, const mba_feed_options *o)
+{
+    mba_synthetic kind;
+    char          why[160];
+    if (!o->data && !made_for(&kind, c))
+        return mba_fail(MBA_E_ARG, "no data, and nothing that could be made up for this model\nfix: --data PATH");
+    if (!o->data || mba_synthetic_parse(&kind, o->data)) MBA_TRY(make_up(s, c, kind, o));
+    else if (mba_is_folder(o->data)) MBA_TRY(read_folder(s, c, o->data));
+    else MBA_TRY(mba_graph_pack_open(&s->pack, o->data));
+    s->set = s->pack ? mba_graph_pack_set(s->pack) : mba_graph_store_set(s->store);
+    if (!fits(c, &s->set->form, why))
+        return mba_fail(MBA_E_ARG, "'%s' is not what the model reads\nwhy: %s\n"
+                        "fix: another --model, or --set node_reals=.., outputs=..",
+                        o->data ? o->data : s->made_up, why);
+    return MBA_OK;
+}

@@ -1,0 +1,28 @@
+/* graph_source.h -- a collection of graphs for a model, wherever it comes from: our container, a folder of TUDataset,
+ * OGB or MalNet, or made up.
+ *
+ *     mba_graph_source s = { 0 };
+ *     MBA_TRY(mba_graph_source_open(&s, &model->graph, &options));
+ *     use(s.set);
+ *     mba_graph_source_close(&s);                          // of one that failed to open, too */
+#ifndef MBA_GRAPH_SOURCE_H
+#define MBA_GRAPH_SOURCE_H
+
+#include "data/graph_pack.h"
+#include "train/feed.h"
+
+typedef struct mba_graph_source {
+    mba_graph_pack      *pack;
+    mba_graph_store     *store;
+    const mba_graph_set *set;            /* of one of them */
+    const char          *made_up;        /* the name of its generator, or NULL */
+} mba_graph_source;
+
+/* Fails where the graphs are not what the model reads. */
+MBA_MUST mba_status mba_graph_source_open(mba_graph_source *s, const mba_graphnet *c, const mba_feed_options *o);
+void                mba_graph_source_close(mba_graph_source *s);
+
+/* Labels are classes, not numbers. */
+static inline bool mba_is_class_loss(mba_graph_loss l) { return l == MBA_LOSS_CE || l == MBA_LOSS_WEIGHTED_CE; }
+
+#endif
