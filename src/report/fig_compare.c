@@ -243,7 +243,7 @@ bool mba_run_is_size(const mba_stores *r, int run)
 {
     const mba_name by = variants_of(r->run[run].a);
     for (int i = 0; run >= r->shown && i < r->shown; i++)
-        if (same_model(&r->run[i], &r->run[run]) && strcmp(r->run[i].batch, r->run[run].batch)
+        if (same_model(&r->run[i], &r->run[run]) && !same_size(&r->run[i], &r->run[run])
             && !strcmp(by.s, variants_of(r->run[i].a).s)) return true;
     return false;
 }

@@ -283,6 +283,57 @@ static void the_breakdown_is_the_sum_of_the_events(void **state)
     free(page);
 }
 
+/* The sentences of the first screen carry the numbers of the analysis, and every run has its strip. */
+static void the_first_screen_says_what_the_store_says(void **state)
+{
+    const char   *path[] = { REAL_STORE };
+    char         *page = page_of(path, 1), want[256];
+    mba_store    *s;
+    mba_analysis *a;
+    (void)state;
+    assert_ok(mba_store_open(&s, REAL_STORE));
+    assert_ok(mba_analysis_create(&a, s));
+    snprintf(want, sizeof want, "GEMM takes <b>%s\u00a0%%</b> of the kernel time, SSM operators <b>%s\u00a0%%</b>",
+             mba_num(100 * mba_kind_s(a, MBA_GEMM) / a->busy_s).s, mba_num(100 * mba_kind_s(a, MBA_SSM) / a->busy_s).s);
+    assert_non_null(strstr(page, want));
+    snprintf(want, sizeof want, "run at <b>%s\u00a0%%</b> of their floor",
+             mba_num(mba_bounds_of(a, MBA_ALL_KERNELS).percent_of_floor).s);
+    assert_non_null(strstr(page, want));
+    const char *picture = strstr(page, "id=\"overview\""), *end = picture ? strstr(picture, "</svg>") : NULL;
+    snprintf(want, sizeof want, ">%s ms</text>", mba_num(1e3 * a->plain_s).s);
+    assert_true(end && strstr(picture, want) < end);
+    mba_analysis_destroy(a);
+    assert_ok(mba_store_close(s));
+    free(page);
+}
+
+/* Stores beside the ones with sections are told apart by their files; other sizes stand in Fig. 11, not in Fig. 1. */
+static void runs_beside_have_names_and_places_of_their_own(void **state)
+{
+    const char *path[] = { full_store("mamba2.db", "mamba2", "ssd", "chunk_scan_fwd", 128),
+                           full_store("mamba2-512.db", "mamba2", "ssd", "chunk_scan_fwd", 512),
+                           full_store("other.db", "mamba2", "ssd", "ssd_fused", 128) };
+    mba_stores  r;
+    mba_buf     fig1 = { 0 }, fig11 = { 0 };
+    (void)state;
+    assert_ok(mba_stores_open(&r, path, 3));
+    assert_string_equal(mba_run_label(&r, 0), "mamba2 (mamba2)");
+    mba_stores_show(&r, 1);
+    assert_string_equal(mba_run_label(&r, 0), "mamba2");
+    assert_string_equal(mba_run_label(&r, 1), "mamba2-512");
+    assert_string_equal(mba_run_label(&r, 2), "mamba2 (other)");
+    assert_ok(mba_report_svg(&fig1, &r, "fig1", 0));
+    assert_ok(mba_report_svg(&fig11, &r, "fig11", 0));
+    assert_non_null(strstr(fig1.s, "mamba2 (other)"));
+    assert_null(strstr(fig1.s, "mamba2-512"));
+    int marks = 0;
+    for (const char *at = fig11.s; (at = strstr(at, "<circle")) != NULL; at++) marks++;
+    assert_int_equal(marks, 2);                                        // 128 and 512 units a step
+    mba_buf_free(&fig1);
+    mba_buf_free(&fig11);
+    assert_ok(mba_stores_close(&r));
+}
+
 /* Every number that is printed reads as its exact value does; the table of kernels and the records agree with the
  * events. */
 static void every_number_is_what_it_says(void **state)
@@ -545,6 +596,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_figure_shows_data_where_stores_have_it),
+        cmocka_unit_test(the_first_screen_says_what_the_store_says),
+        cmocka_unit_test(runs_beside_have_names_and_places_of_their_own),
             cmocka_unit_test(the_page_of_a_real_store_is_well_formed_and_small),
         cmocka_unit_test(the_same_stores_give_the_same_bytes), cmocka_unit_test(the_breakdown_is_the_sum_of_the_events),
             cmocka_unit_test(every_number_is_what_it_says),
