@@ -26,7 +26,8 @@ void mba_fill_inputs(mba_program *p)
 {
     for (int32_t k = 0; k < p->graph->ntensors; k++) {
         const mba_tensor *t = p->graph->tensors[k];
-        if (!is_input(t) || p->layout.first[t->st->id] < 0) continue;     // windows see what they are cut from; others have no place
+        // Windows see what they are cut from; others have no place.
+        if (!is_input(t) || p->layout.first[t->st->id] < 0) continue;
         void *x = mba_program_host(p, t);
         MBA_PARALLEL_FOR(i, mba_elems(t)) {
             if (t->type.dtype == MBA_I32)       ((int32_t *)x)[i]  = (int32_t)input_value(t, i);
@@ -41,7 +42,8 @@ void mba_fill_inputs(mba_program *p)
 static mba_status begin(mba_reference *r, mba_program *p)
 {
     mba_status st = MBA_OK;
-    for (int32_t s = 0; s < p->graph->nstorages; s++) {        // a run may have been here before, and gradients of parameters add
+    // A run may have been here before, and gradients of parameters add.
+    for (int32_t s = 0; s < p->graph->nstorages; s++) {
         mba_storage     *g = p->graph->storages[s];
         const mba_tensor whole = { .type = MBA_TYPE(g->dtype, g->elems), .st = g, .run = g->elems, .pitch = g->elems };
         if (g->role == MBA_GRAD) memset(mba_reference_at(r, &whole), 0, sizeof(double) * (size_t)g->elems);
@@ -59,11 +61,12 @@ static mba_status begin(mba_reference *r, mba_program *p)
             else       x[i] = (float)v;
             mba_reference_at(r, t)[i] = index ? (double)(int32_t)v : (double)x[i];
         }
-        for (int q = 0; q < MBA_GROUPS && t->st->role == MBA_PARAM; q++) {             // the reference has compute copies too
+        for (int q = 0; q < MBA_GROUPS && t->st->role == MBA_PARAM; q++) {       // the reference has compute copies too
             mba_storage *copy = p->graph->copies[q];
             mba_tensor   beside = *t;
             beside.st = copy;
-            if (copy && copy->master == t->st) memcpy(mba_reference_at(r, &beside), mba_reference_at(r, t), sizeof(double) * (size_t)mba_elems(t));
+            if (copy && copy->master == t->st)
+                memcpy(mba_reference_at(r, &beside), mba_reference_at(r, t), sizeof(double) * (size_t)mba_elems(t));
         }
         st = mba_program_set(p, t, x);
         free(x);
@@ -252,11 +255,13 @@ static mba_status check_device(mba_check *w, mba_reference *r, mba_program *p)
     return MBA_OK;
 }
 
-static mba_status check_variant(mba_check *w, mba_reference *r, const mba_graph *g, const mba_device *d, const char *variants)
+static mba_status check_variant(mba_check *w, mba_reference *r, const mba_graph *g, const mba_device *d,
+                                const char *variants)
 {
     mba_program *p  = NULL;
-    mba_status   st = mba_program_create(&p, g, &(mba_program_options){ .cuda = d->machine->cc > 0, .machine = d->machine,
-                                                                        .variants = variants, .guard_bytes = GUARD_BYTES });
+    const mba_program_options how = { .cuda = d->machine->cc > 0, .machine = d->machine, .variants = variants,
+                                      .guard_bytes = GUARD_BYTES };
+    mba_status   st = mba_program_create(&p, g, &how);
     if (st == MBA_OK) st = mba_program_bind(p, d);
     if (st == MBA_OK) st = begin(r, p);
     if (st == MBA_OK) {
@@ -315,7 +320,8 @@ mba_status mba_case_build(mba_case_graph *o, const mba_op *op, const mba_case *c
 }
 
 /* Every further variant of one operator, against the same reference. */
-static mba_status check_variants(mba_check *w, mba_reference *r, const mba_op *op, const mba_graph *g, const mba_device *d)
+static mba_status check_variants(mba_check *w, mba_reference *r, const mba_op *op, const mba_graph *g,
+                                 const mba_device *d)
 {
     const mba_variant *all = d->machine->cc > 0 ? op->cuda : op->cpu;
     mba_status         st  = MBA_OK;

@@ -34,7 +34,11 @@ MBA_MUST mba_status mba_check_case_on(mba_check *worst, const mba_op *op, const 
 /* A case as a graph with its backward pass: every end is a result out.<k> with a gradient seed.<k>. Used by
  * the checks and by the benchmark; the caller destroys it. */
 enum { MBA_ENDS_MAX = 16 };
-typedef struct mba_case_graph { mba_graph *g; mba_tensor *out[MBA_ENDS_MAX], *seed[MBA_ENDS_MAX]; int n; } mba_case_graph;
+typedef struct mba_case_graph {
+    mba_graph  *g;
+    mba_tensor *out[MBA_ENDS_MAX], *seed[MBA_ENDS_MAX];
+    int         n;
+} mba_case_graph;
 typedef struct mba_case_how {
     bool      recompute;
     mba_dtype compute;                            /* MBA_NONE: fp32 */

@@ -19,7 +19,7 @@ typedef struct mba_device {
     void              *stream;                                              /* what launches get */
     mba_status (*take)(void **out, size_t bytes);                           /* zeroed, aligned */
     void       (*give)(void *p);
-    mba_status (*take_host)(void **out, size_t bytes);                      /* memory of the host that copies reach fast; */
+    mba_status (*take_host)(void **out, size_t bytes);                      /* of the host, reached fast by copies; */
     void       (*give_host)(void *p);                                       /* NULL: the device is the host */
     mba_status (*put)(void *device, const void *host, size_t bytes);
     mba_status (*get)(void *host, const void *device, size_t bytes);        /* waits */
@@ -28,9 +28,9 @@ typedef struct mba_device {
     mba_status (*send)(struct mba_program *p);
     mba_status (*run)(struct mba_program *p, unsigned passes, const struct mba_hooks *h);   /* may return early: */
     mba_status (*wait)(void);                                               /* until all of it is done; NULL: it is */
-    /* One run, every node by the device's own clock; `cold`: its caches are swept before each. NULL: ask the host's clock. */
+    /* One run, every node by the device's own clock; `cold`: its caches are swept before each. NULL: ask the host's. */
     mba_status (*time_nodes)(struct mba_program *p, unsigned passes, double *seconds, bool cold);
-    size_t     (*left)(void);                                               /* bytes it could still give; NULL: unknown */
+    size_t     (*left)(void);                                               /* bytes it could give; NULL: unknown */
     void       (*forget)(struct mba_program *p);                            /* what `run` has kept; NULL: nothing */
 } mba_device;
 
@@ -47,8 +47,8 @@ void mba_cpu_set_threads(int threads);
 int  mba_cpu_threads(void);
 MBA_MUST mba_status mba_device_cuda(const mba_device **out, int ordinal);   /* E_UNSUPPORTED if not built */
 
-/* For callers with streams and memory of their own: what plans may know of the thread's current GPU, and making a GPU the
- * current one (`before`: which it was, to go back). E_UNSUPPORTED if not built. */
+/* For callers with streams and memory of their own: what plans may know of the thread's current GPU, and making a GPU
+ * the current one (`before`: which it was, to go back). E_UNSUPPORTED if not built. */
 MBA_MUST mba_status mba_cuda_current(mba_machine *out, char *name, size_t room, int *ordinal);
 MBA_MUST mba_status mba_cuda_use(int ordinal, int *before);
 

@@ -80,7 +80,7 @@ typedef struct mba_scratch { const char *name; size_t bytes, offset; } mba_scrat
 
 typedef struct mba_plan {
     const char *variant;
-    const struct mba_plan *of;                    /* of the node that this one serves (a gradient its forward), or NULL */
+    const struct mba_plan *of;                    /* of the node this one serves (a gradient its forward), or NULL */
     int         nlaunches, nscratch;
     mba_launch *launch;
     mba_scratch scratch[MBA_SCRATCH_MAX];         /* named, so the simulator can follow their reuse */
@@ -104,7 +104,8 @@ void mba_phase_work(mba_launch *l, mba_work work, double n, const char *mix);
 mba_status mba_plan_streaming(mba_plan *p, const struct mba_node *n, const mba_machine *m);
 
 /* The same as one launch of a plan whose geometry the kernel decides. Returns it, for what else it does. */
-mba_launch *mba_plan_stream(mba_plan *p, const struct mba_node *n, const char *kernel, int64_t grid, int block, int regs);
+mba_launch *mba_plan_stream(mba_plan *p, const struct mba_node *n, const char *kernel, int64_t grid, int block,
+                            int regs);
 
 static inline int64_t mba_ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

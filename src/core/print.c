@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-const char *mba_pass_name(mba_pass p) { return p == MBA_FORWARD ? "forward" : p == MBA_BACKWARD ? "backward" : "update"; }
+const char *mba_pass_name(mba_pass p)
+{
+    return p == MBA_FORWARD ? "forward" : p == MBA_BACKWARD ? "backward" : "update";
+}
 
 const char *mba_kind_name(mba_kind kind)
 {

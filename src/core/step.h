@@ -14,7 +14,7 @@ typedef struct mba_step {
     int32_t  micro, rank;              /* micro-batch of this step; data-parallel rank */
     float    lr;
     float    loss_scale;               /* 1 / (valid targets of the global batch); 0: mean of the valid rows */
-    float    norm_max, loss_max;       /* a larger gradient norm or loss skips the update; 0: any finite norm, any loss is fine */
+    float    norm_max, loss_max;       /* a larger gradient norm or loss skips the update; 0: any finite one does */
     int32_t  count[MBA_COUNTS];        /* real rows of a ragged batch: mba_step_rows; [MBA_ALL] is not used */
 } mba_step;
 

@@ -44,7 +44,8 @@ static mba_type rows_of(mba_count count, int64_t rows, int64_t columns)
     return t;
 }
 
-static mba_tensor *index_input(mba_graph *g, const char *name, mba_count count, int64_t rows, int64_t columns, int64_t bound)
+static mba_tensor *index_input(mba_graph *g, const char *name, mba_count count, int64_t rows, int64_t columns,
+                               int64_t bound)
 {
     mba_type t = columns ? MBA_TYPE(MBA_I32, rows, columns) : MBA_TYPE(MBA_I32, rows);
     t.count = count;
@@ -61,8 +62,10 @@ static mba_tensor *linear(mba_graph *g, mba_tensor *x, const char *name, int64_t
 
 static mba_tensor *norm(mba_graph *g, const site *s, mba_tensor *x, const char *name, bool relu)
 {
-    mba_tensor *w = PARAM(NAME("%s.weight", name), MBA_INIT_CONST(1), mba_cols(x)), *b = PARAM(NAME("%s.bias", name), MBA_INIT_CONST(0), mba_cols(x));
-    return mba_batchnorm(g, .x = x, .w = w, .b = b, .name = name, .eps = 1e-5, .momentum = 0.1, .train = s->c->train, .relu = relu);
+    mba_tensor *w = PARAM(NAME("%s.weight", name), MBA_INIT_CONST(1), mba_cols(x)),
+               *b = PARAM(NAME("%s.bias", name), MBA_INIT_CONST(0), mba_cols(x));
+    return mba_batchnorm(g, .x = x, .w = w, .b = b, .name = name, .eps = 1e-5, .momentum = 0.1, .train = s->c->train,
+                         .relu = relu);
 }
 
 static mba_tensor *drop(mba_graph *g, const site *s, mba_tensor *x)
@@ -139,7 +142,8 @@ static mba_tensor *mamba(mba_graph *g, const mba_graphnet *c, const mamba_weight
     mba_tensor *q = mba_linear(g, u, w->x);
     mba_tensor *y = mba_selective_scan(g, .u = u, .delta = mba_linear(g, mba_slice(g, q, 2, 0, R), w->dt),
                                        .B = mba_slice(g, q, 2, R, S), .C = mba_slice(g, q, 2, R + S, S),
-                                       .A_log = w->A_log, .D = w->D, .z = mba_slice(g, xz, 2, H, H), .dt_bias = w->dt_bias, .ids = ids);
+                                       .A_log = w->A_log, .D = w->D, .z = mba_slice(g, xz, 2, H, H),
+                                       .dt_bias = w->dt_bias, .ids = ids);
     mba_tensor *out = mba_linear(g, y, w->out);
     mba_leave(g);
     return mba_gather_rows(g, mba_reshape(g, out, rows_of(MBA_NODES, N, H)), inverse, perm);
@@ -177,7 +181,8 @@ static mba_tensor *layer(mba_graph *g, const site *s, mba_tensor *h, mba_tensor 
 
 static mba_init table_init(int64_t rows, int64_t width) { return MBA_INIT_UNIFORM(sqrt(6.0 / (double)(rows + width))); }
 
-static mba_tensor *features(mba_graph *g, const char *what, mba_count count, int64_t rows, int64_t reals, int64_t table_rows, int64_t columns, int64_t width)
+static mba_tensor *features(mba_graph *g, const char *what, mba_count count, int64_t rows, int64_t reals,
+                            int64_t table_rows, int64_t columns, int64_t width)
 {
     if (reals) return linear(g, mba_input(g, NAME("%s_x", what), rows_of(count, rows, reals)), "encoder", width, true);
     return mba_embed_sum(g, index_input(g, NAME("%s_i", what), count, rows, columns, table_rows),
@@ -199,7 +204,8 @@ static mba_tensor *encode_nodes(mba_graph *g, const site *s)
 {
     const mba_graphnet *c = s->c;
     mba_enter(g, "node_encoder");
-    mba_tensor *h = features(g, "node", MBA_NODES, c->nodes, c->node_reals, c->node_rows, c->node_columns, c->width - c->pe_width);
+    mba_tensor *h = features(g, "node", MBA_NODES, c->nodes, c->node_reals, c->node_rows, c->node_columns,
+                             c->width - c->pe_width);
     if (c->pe_width) h = mba_join(g, h, positions(g, c));
     mba_leave(g);
     return mba_cast(g, h, c->compute);
@@ -211,7 +217,8 @@ static mba_tensor *encode_edges(mba_graph *g, const site *s)
     mba_enter(g, "edge_encoder");
     /* one vector for every edge is a table of one row */
     const bool  plain = !c->edge_reals && !c->edge_rows;
-    mba_tensor *e = features(g, "edge", MBA_EDGES, c->edges, c->edge_reals, plain ? 1 : c->edge_rows, plain ? 1 : c->edge_columns, c->width);
+    mba_tensor *e = features(g, "edge", MBA_EDGES, c->edges, c->edge_reals, plain ? 1 : c->edge_rows,
+                             plain ? 1 : c->edge_columns, c->width);
     mba_leave(g);
     return mba_cast(g, e, c->compute);
 }
@@ -221,9 +228,11 @@ static mba_tensor *encode_edges(mba_graph *g, const site *s)
 static mba_tensor *head(mba_graph *g, const site *s, mba_tensor *h)
 {
     const mba_graphnet *c = s->c;
-    if (c->readout != MBA_READ_NODES) h = mba_segment_pool(g, h, s->graph_ptr, c->readout == MBA_READ_MAX ? MBA_POOL_MAX : MBA_POOL_MEAN);
+    if (c->readout != MBA_READ_NODES)
+        h = mba_segment_pool(g, h, s->graph_ptr, c->readout == MBA_READ_MAX ? MBA_POOL_MAX : MBA_POOL_MEAN);
     mba_enter(g, "post_mp");
-    for (int64_t i = 0; i + 1 < c->head_layers; i++) h = mba_rownorm(g, mba_relu(g, linear(g, h, NAME("%d", (int)i), c->width, true)));
+    for (int64_t i = 0; i + 1 < c->head_layers; i++)
+        h = mba_rownorm(g, mba_relu(g, linear(g, h, NAME("%d", (int)i), c->width, true)));
     h = linear(g, mba_cast(g, h, MBA_F32), NAME("%d", (int)(c->head_layers - 1)), c->outputs, true);
     mba_leave(g);
     return h;
@@ -275,23 +284,32 @@ mba_graphnet_graph mba_graphnet_build(mba_graph *g, const mba_graphnet *c)
 #define BONDS { 5, 6, 2 }
 
 static const mba_graphnet presets[] = {
-    { .name = "graphmamba-voc", .layers = 4, .width = 96, .node_reals = 14, .edge_reals = 2, .pe_count = 10, .pe_width = 16, .head_layers = 3, .outputs = 21,
+    { .name = "graphmamba-voc", .layers = 4, .width = 96, .node_reals = 14, .edge_reals = 2, .pe_count = 10,
+      .pe_width = 16, .head_layers = 3, .outputs = 21,
       .graphs = 32, .nodes = 16000, .edges = 92000, .buckets = 3 },
-    { .name = "graphmamba-coco", .layers = 4, .width = 96, .node_reals = 14, .edge_reals = 2, .pe_count = 10, .pe_width = 16, .head_layers = 3, .outputs = 81,
+    { .name = "graphmamba-coco", .layers = 4, .width = 96, .node_reals = 14, .edge_reals = 2, .pe_count = 10,
+      .pe_width = 16, .head_layers = 3, .outputs = 81,
       .graphs = 32, .nodes = 16000, .edges = 92000, .buckets = 3 },
     { .name = "graphmamba-peptides-func", .layers = 4, .width = 96, .node_tables = ATOMS, .edge_tables = BONDS,
-      .pe_count = 10, .pe_width = 16, .head_layers = 1, .outputs = 10, .readout = MBA_READ_MEAN, .loss = MBA_LOSS_BCE, .graphs = 128, .nodes = 24000, .edges = 49000 },
+      .pe_count = 10, .pe_width = 16, .head_layers = 1, .outputs = 10, .readout = MBA_READ_MEAN, .loss = MBA_LOSS_BCE,
+      .graphs = 128, .nodes = 24000, .edges = 49000 },
     { .name = "graphmamba-peptides-struct", .layers = 4, .width = 96, .node_tables = ATOMS, .edge_tables = BONDS,
-      .pe_count = 10, .pe_width = 16, .head_layers = 1, .outputs = 11, .readout = MBA_READ_MEAN, .loss = MBA_LOSS_L1, .graphs = 128, .nodes = 24000, .edges = 49000 },
-    { .name = "graphmamba-mnist", .layers = 3, .width = 52, .node_reals = 3, .edge_reals = 1, .pe_count = 8, .pe_width = 8, .head_layers = 3, .outputs = 10,
+      .pe_count = 10, .pe_width = 16, .head_layers = 1, .outputs = 11, .readout = MBA_READ_MEAN, .loss = MBA_LOSS_L1,
+      .graphs = 128, .nodes = 24000, .edges = 49000 },
+    { .name = "graphmamba-mnist", .layers = 3, .width = 52, .node_reals = 3, .edge_reals = 1, .pe_count = 8,
+      .pe_width = 8, .head_layers = 3, .outputs = 10,
       .readout = MBA_READ_MEAN, .loss = MBA_LOSS_CE, .graphs = 16, .nodes = 1200, .edges = 9600 },
-    { .name = "graphmamba-cifar10", .layers = 3, .width = 52, .node_reals = 5, .edge_reals = 1, .pe_count = 8, .pe_width = 8, .head_layers = 2, .outputs = 10,
+    { .name = "graphmamba-cifar10", .layers = 3, .width = 52, .node_reals = 5, .edge_reals = 1, .pe_count = 8,
+      .pe_width = 8, .head_layers = 2, .outputs = 10,
       .readout = MBA_READ_MEAN, .loss = MBA_LOSS_CE, .graphs = 16, .nodes = 2400, .edges = 19200 },
-    { .name = "graphmamba-pattern", .layers = 6, .width = 64, .node_reals = 3, .pe_count = 16, .pe_width = 16, .head_layers = 3, .outputs = 1,
+    { .name = "graphmamba-pattern", .layers = 6, .width = 64, .node_reals = 3, .pe_count = 16, .pe_width = 16,
+      .head_layers = 3, .outputs = 1,
       .loss = MBA_LOSS_WEIGHTED_BCE, .graphs = 32, .nodes = 6000, .edges = 400000 },
-    { .name = "graphmamba-cluster", .layers = 16, .width = 48, .node_reals = 7, .pe_count = 10, .pe_width = 16, .head_layers = 3, .outputs = 6,
+    { .name = "graphmamba-cluster", .layers = 16, .width = 48, .node_reals = 7, .pe_count = 10, .pe_width = 16,
+      .head_layers = 3, .outputs = 6,
       .dropout = 0.1, .graphs = 16, .nodes = 3100, .edges = 160000 },
-    { .name = "graphmamba-malnet", .layers = 5, .width = 64, .node_reals = 5, .pre_layers = 1, .head_layers = 3, .outputs = 5, .readout = MBA_READ_MAX,
+    { .name = "graphmamba-malnet", .layers = 5, .width = 64, .node_reals = 5, .pre_layers = 1, .head_layers = 3,
+      .outputs = 5, .readout = MBA_READ_MAX,
       .loss = MBA_LOSS_CE, .graphs = 16, .nodes = 80000, .edges = 165000, .buckets = 3 },
     { .name = NULL },
 };
@@ -306,7 +324,8 @@ const mba_graphnet *mba_graphnet_preset(const char *name)
 }
 
 const mba_family mba_family_graphmamba = {
-    .name = "graphmamba", .doc = "graphs: gated message passing beside a Mamba block over all nodes", .task = MBA_TASK_GRAPHS,
+    .name = "graphmamba", .doc = "graphs: gated message passing beside a Mamba block over all nodes",
+    .task = MBA_TASK_GRAPHS,
     .graph = presets,
 };
 
@@ -320,9 +339,11 @@ const mba_field mba_graphnet_fields[] = {
     FIELD(state,       INT,  .standard = 16, .meaning = "state size of the scan, N"),
     FIELD(conv,        INT,  .standard = 4, .meaning = "width of the causal convolution"),
     FIELD(node_reals,  INT,  .meaning = "real features of a node; 0: node_tables"),
-    FIELD(node_tables, LIST, .count = MBA_TABLES_MAX, .meaning = "rows of the embedding table of each whole feature of a node"),
+    FIELD(node_tables, LIST, .count = MBA_TABLES_MAX,
+          .meaning = "rows of the embedding table of each whole feature of a node"),
     FIELD(edge_reals,  INT,  .meaning = "real features of an edge; 0: edge_tables, or one vector for all"),
-    FIELD(edge_tables, LIST, .count = MBA_TABLES_MAX, .meaning = "rows of the embedding table of each whole feature of an edge"),
+    FIELD(edge_tables, LIST, .count = MBA_TABLES_MAX,
+          .meaning = "rows of the embedding table of each whole feature of an edge"),
     FIELD(pe_count,    INT,  .meaning = "Laplacian eigenvectors per node; 0: none"),
     FIELD(pe_width,    INT,  .meaning = "channels they become"),
     FIELD(pre_layers,  INT,  .meaning = "layers in front of the message passing"),
@@ -332,7 +353,8 @@ const mba_field mba_graphnet_fields[] = {
     FIELD(loss,        WORD, .words = losses, .meaning = "weighted_ce, ce, bce, weighted_bce or l1"),
     FIELD(dropout,     REAL, .meaning = "chance of a value to be dropped"),
     FIELD(buckets,     INT,  .meaning = "buckets of the node order; 0: none"),
-    FIELD(order,       TEXT, .count = MBA_ORDER_NAME_MAX, .meaning = "node order by its published name (\"\": Mamba_Hybrid_Degree_Noise[_Bucket])"),
+    FIELD(order,       TEXT, .count = MBA_ORDER_NAME_MAX,
+          .meaning = "node order by its published name (\"\": Mamba_Hybrid_Degree_Noise[_Bucket])"),
     FIELD(no_scan,     BOOL, .meaning = "1: without the Mamba branch"),
     { 0 },
 };

@@ -17,7 +17,9 @@
 
 enum { MBA_TABLES_MAX = 16, MBA_ORDER_NAME_MAX = 48 };
 
-typedef enum mba_graph_loss { MBA_LOSS_WEIGHTED_CE, MBA_LOSS_CE, MBA_LOSS_BCE, MBA_LOSS_WEIGHTED_BCE, MBA_LOSS_L1 } mba_graph_loss;
+typedef enum mba_graph_loss {
+    MBA_LOSS_WEIGHTED_CE, MBA_LOSS_CE, MBA_LOSS_BCE, MBA_LOSS_WEIGHTED_BCE, MBA_LOSS_L1
+} mba_graph_loss;
 typedef enum mba_readout { MBA_READ_NODES, MBA_READ_MEAN, MBA_READ_MAX } mba_readout;
 
 typedef struct mba_graphnet {
@@ -29,7 +31,7 @@ typedef struct mba_graphnet {
     int64_t         node_reals, node_rows;        /* real features, or rows of the stacked tables; 0: the other */
     int64_t         node_columns;                 /* of the tables */
     int64_t         edge_reals, edge_rows, edge_columns;      /* all 0: one learned vector for every edge */
-    int64_t         node_tables[MBA_TABLES_MAX], edge_tables[MBA_TABLES_MAX];   /* rows of each table; they sum to .._rows */
+    int64_t         node_tables[MBA_TABLES_MAX], edge_tables[MBA_TABLES_MAX];   /* rows of each table; in all .._rows */
     int64_t         pe_count, pe_width;           /* LapPE: eigenvectors, channels; 0: none */
     int64_t         pre_layers, head_layers, outputs;
     mba_readout     readout;

@@ -57,14 +57,19 @@ mba_tensor *mba_mlp_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s, b
 
 /* ---- sizes ---- */
 
-#define COMMON(title, M, heads_q, hd, width_mlp, V, L) \
-    .name = (title), .width = (M), .q_heads = (heads_q), .attn_dim = (hd), .mlp = (width_mlp), .vocab = (V), .length = (L)
-#define N_FAMILY(title, M, heads_q, hd, list)     { COMMON(title, M, heads_q, hd, 4 * (M), 50288, 2048), .kv_heads = 4, .pattern = list }
-#define B_FAMILY(title, M, heads_q, hd, f, list)  { COMMON(title, M, heads_q, hd, f, 50288, 2048), .kv_heads = 4, .paired = 1, \
-                                                    .rotary = (hd) / 2, .pattern = list }
-#define A_FAMILY(title, M, heads_q, hd, rot, list) { COMMON(title, M, heads_q, hd, 0, 50288, 2048), .attn_conv = 4, .rotary = (rot), .pattern = list }
-#define J_FAMILY(title, M, heads_q, hd, f, list)  { COMMON(title, M, heads_q, hd, f, 50280, 2048), .kv_heads = 4, .paired = 1, .state = 16, \
-                                                    .inner_norms = 1, .eps = 1e-6, .pattern = list }
+#define COMMON(title, M, heads_q, hd, width_mlp, V, L)                                                        \
+    .name = (title), .width = (M), .q_heads = (heads_q), .attn_dim = (hd), .mlp = (width_mlp), .vocab = (V), \
+    .length = (L)
+#define N_FAMILY(title, M, heads_q, hd, list) \
+    { COMMON(title, M, heads_q, hd, 4 * (M), 50288, 2048), .kv_heads = 4, .pattern = list }
+#define B_FAMILY(title, M, heads_q, hd, f, list)                                     \
+    { COMMON(title, M, heads_q, hd, f, 50288, 2048), .kv_heads = 4, .paired = 1, \
+      .rotary = (hd) / 2, .pattern = list }
+#define A_FAMILY(title, M, heads_q, hd, rot, list) \
+    { COMMON(title, M, heads_q, hd, 0, 50288, 2048), .attn_conv = 4, .rotary = (rot), .pattern = list }
+#define J_FAMILY(title, M, heads_q, hd, f, list)                                                  \
+    { COMMON(title, M, heads_q, hd, f, 50280, 2048), .kv_heads = 4, .paired = 1, .state = 16, \
+      .inner_norms = 1, .eps = 1e-6, .pattern = list }
 #define BLOCKS4(x) x x x x
 #define BLOCKS8(x) BLOCKS4(x) BLOCKS4(x)
 
@@ -80,19 +85,26 @@ const mba_family mba_family_hybrid = {
                                                        "M+M+*+" "M+M+M+"),
         B_FAMILY("hybrid-b-1b",   2048, 16, 128, 5632, BLOCKS4("M+") "*+" BLOCKS4("M+") "*+" BLOCKS4("M+") "*+M+"),
         A_FAMILY("hybrid-a-130m", 768,  12, 64,  32, "MMMMM*" "MMMMM*" "MMMMM*" "MMMMMM"),
-        A_FAMILY("hybrid-a-370m", 1024, 16, 64,  32, BLOCKS8("M") "*MMMMMMM" "*MMMMMMM" "*MMMMMMM" "*MMMMMMM" "*MMMMMMM"),
-        A_FAMILY("hybrid-a-1.3b", 2048, 16, 128, 64, BLOCKS8("M") "*MMMMMMM" "*MMMMMMM" "*MMMMMMM" "*MMMMMMM" "*MMMMMMM"),
-        J_FAMILY("hybrid-j-370m", 1024, 16, 64,  2048, BLOCKS4("m+") "*+m+m+m+" BLOCKS4("m+") "*+m+m+m+" BLOCKS4("m+") "*+m+m+m+"),
+        A_FAMILY("hybrid-a-370m", 1024, 16, 64,  32,
+                 BLOCKS8("M") "*MMMMMMM" "*MMMMMMM" "*MMMMMMM" "*MMMMMMM" "*MMMMMMM"),
+        A_FAMILY("hybrid-a-1.3b", 2048, 16, 128, 64,
+                 BLOCKS8("M") "*MMMMMMM" "*MMMMMMM" "*MMMMMMM" "*MMMMMMM" "*MMMMMMM"),
+        J_FAMILY("hybrid-j-370m", 1024, 16, 64,  2048,
+                 BLOCKS4("m+") "*+m+m+m+" BLOCKS4("m+") "*+m+m+m+" BLOCKS4("m+") "*+m+m+m+"),
         J_FAMILY("hybrid-j-1b",   2048, 16, 128, 5632, BLOCKS4("m+") "*+m+m+m+" BLOCKS4("m+") "*+m+m+m+"),
         /* the study's hybrid: attention ratio 0.08, MLP ratio 0.5, placed as mba_lm_place does */
         { COMMON("hybrid-headline", 1024, 16, 64, 4096, 50288, 4096), .kv_heads = 8, .groups = 8, .batch = 4,
           .pattern = "M-M-M--M-*M-M-M-M--*M-M-M-M-*M--M-M-M-*M-M--M-M-" },
         /* the peers' table: Mamba-2 370m with 6 of 48 layers attention, convolution on q, k, v, no rotary */
-        A_FAMILY("hybrid-peer-370m", 1024, 16, 64, 0, "MMMMMMM*" "MMMMMMM*" "MMMMMMM*" "MMMMMMM*" "MMMMMMM*" "MMMMMMM*"),
+        A_FAMILY("hybrid-peer-370m", 1024, 16, 64, 0,
+                 "MMMMMMM*" "MMMMMMM*" "MMMMMMM*" "MMMMMMM*" "MMMMMMM*" "MMMMMMM*"),
         /* about as many parameters as the others (131, 366 and 959 million): attention and MLP only, rotary */
-        { COMMON("transformer-130m", 768,  12, 64, 3072, 50288, 2048),  .rotary = 64,  .pattern = BLOCKS8("*-") BLOCKS4("*-") "*-" },
-        { COMMON("transformer-370m", 1024, 16, 64, 4096, 50288, 2048),  .rotary = 64,  .pattern = BLOCKS8("*-") BLOCKS8("*-") BLOCKS8("*-") "*-" },
-        { COMMON("transformer-1b",   2048, 16, 128, 8192, 50288, 2048), .rotary = 128, .pattern = BLOCKS8("*-") BLOCKS8("*-") "*-" },
+        { COMMON("transformer-130m", 768,  12, 64, 3072, 50288, 2048),  .rotary = 64,
+          .pattern = BLOCKS8("*-") BLOCKS4("*-") "*-" },
+        { COMMON("transformer-370m", 1024, 16, 64, 4096, 50288, 2048),  .rotary = 64,
+          .pattern = BLOCKS8("*-") BLOCKS8("*-") BLOCKS8("*-") "*-" },
+        { COMMON("transformer-1b",   2048, 16, 128, 8192, 50288, 2048), .rotary = 128,
+          .pattern = BLOCKS8("*-") BLOCKS8("*-") "*-" },
         { .name = NULL },
     },
 };

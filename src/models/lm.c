@@ -18,8 +18,10 @@ mba_tensor *mba_lm_linear_(mba_graph *g, const mba_lm *c, const mba_lm_site *s, 
 {
     const int64_t K = mba_cols(a.x);
     const double  range = 1 / sqrt((double)(a.last ? K * s->branches : K));
-    const char   *weight = mba_arena_printf(g->arena, "%s.weight", a.name), *bias = mba_arena_printf(g->arena, "%s.bias", a.name);
-    mba_tensor   *y = mba_linear(g, a.x, mba_param(g, weight, MBA_TYPE(c->compute, a.rows, K), MBA_INIT_UNIFORM(range), MBA_DECAY));
+    const char   *weight = mba_arena_printf(g->arena, "%s.weight", a.name);
+    const char   *bias = mba_arena_printf(g->arena, "%s.bias", a.name);
+    mba_tensor   *w = mba_param(g, weight, MBA_TYPE(c->compute, a.rows, K), MBA_INIT_UNIFORM(range), MBA_DECAY);
+    mba_tensor   *y = mba_linear(g, a.x, w);
     return a.bias ? mba_bias(g, y, PARAM(bias, MBA_INIT_CONST(0), MBA_NO_DECAY, a.rows)) : y;
 }
 
@@ -80,7 +82,8 @@ mba_lm_graph mba_lm_build(mba_graph *g, const mba_lm *c)
     if (c->documents) s.ids = o.ids = mba_index(g, "ids", tokens, c->length);
 
     mba_enter(g, "backbone");
-    mba_tensor *E = mba_param(g, "embeddings.weight", MBA_TYPE(c->compute, c->vocab, c->width), MBA_INIT_NORMAL(0.02), MBA_NO_DECAY);
+    mba_tensor *E = mba_param(g, "embeddings.weight", MBA_TYPE(c->compute, c->vocab, c->width), MBA_INIT_NORMAL(0.02),
+                              MBA_NO_DECAY);
     mba_tensor *res = mba_embed(g, o.tokens, E, MBA_F32), *m = NULL;               // the stream is fp32
     for (int k = 0; c->pattern[k]; k++) m = sub_layer(g, c, &s, k, &res, m);
     mba_tensor *w = PARAM("norm_f.weight", MBA_INIT_CONST(1), MBA_NO_DECAY, c->width);

@@ -98,7 +98,12 @@ void         mba_lm_state_out(mba_graph *g, const mba_lm_state *state);
 
 /* y = x W^T (+ b): the weight (rows, columns of x) is named `name`.weight and starts uniform within
  * 1/sqrt(columns); `last` marks the last projection of a residual branch, divided by sqrt(branches). */
-typedef struct mba_lm_linear_args { mba_tensor *x; const char *name; int64_t rows; bool bias, last; } mba_lm_linear_args;
+typedef struct mba_lm_linear_args {
+    mba_tensor *x;
+    const char *name;
+    int64_t     rows;
+    bool        bias, last;
+} mba_lm_linear_args;
 mba_tensor *mba_lm_linear_(mba_graph *g, const mba_lm *c, const mba_lm_site *s, mba_lm_linear_args a);
 #define mba_lm_linear(g, c, s, ...) mba_lm_linear_((g), (c), (s), (mba_lm_linear_args){ __VA_ARGS__ })
 

@@ -61,7 +61,8 @@ static mba_status check_ranges(const mba_lm *c)
     MBA_LM_FIELDS(X)
 #undef X
     if (c->batch < 1 || c->batch > most || c->length < 1 || c->length > INT64_C(1) << 31)
-        return mba_fail(MBA_E_ARG, "a batch of %lld sequences of %lld tokens\nfix: both at least 1", (long long)c->batch,
+        return mba_fail(MBA_E_ARG, "a batch of %lld sequences of %lld tokens\nfix: both at least 1",
+                        (long long)c->batch,
                         (long long)c->length);
     return MBA_OK;
 }
@@ -74,7 +75,8 @@ static mba_status need(bool fact, const char *field, int64_t value, const char *
 
 static mba_status check_mamba2(const mba_lm *c)
 {
-    MBA_TRY(need(c->heads >= 1 && c->heads * c->head_dim == c->inner, "heads", c->heads, "heads x head_dim must be the inner width"));
+    MBA_TRY(need(c->heads >= 1 && c->heads * c->head_dim == c->inner, "heads", c->heads,
+                 "heads x head_dim must be the inner width"));
     MBA_TRY(need(c->heads % c->groups == 0, "groups", c->groups, "it must divide the heads"));
     MBA_TRY(need(c->inner % c->norm_groups == 0, "norm_groups", c->norm_groups, "it must divide the inner width"));
     if (c->dt_min < 0 || (c->dt_max > 0 && c->dt_max < c->dt_min))
@@ -85,11 +87,14 @@ static mba_status check_mamba2(const mba_lm *c)
 static mba_status check_attention(const mba_lm *c)
 {
     MBA_TRY(need(c->q_heads >= 1 && c->attn_dim >= 1, "q_heads", c->q_heads, "the pattern has attention"));
-    MBA_TRY(need(c->kv_heads >= 1 && c->q_heads % c->kv_heads == 0, "kv_heads", c->kv_heads, "it must divide the query heads"));
-    MBA_TRY(need(c->rotary % 2 == 0 && c->rotary <= c->attn_dim, "rotary", c->rotary, "an even number within the head"));
+    MBA_TRY(need(c->kv_heads >= 1 && c->q_heads % c->kv_heads == 0, "kv_heads", c->kv_heads,
+                 "it must divide the query heads"));
+    MBA_TRY(need(c->rotary % 2 == 0 && c->rotary <= c->attn_dim, "rotary", c->rotary,
+                 "an even number within the head"));
     if (c->carry)
         return mba_fail(MBA_E_UNSUPPORTED, "attention cannot carry its state from segment to segment\n"
-                        "why: its state is all keys and values\nfix: leave --carry out, or use a model without attention");
+                        "why: its state is all keys and values\n"
+                        "fix: leave --carry out, or use a model without attention");
     return MBA_OK;
 }
 
@@ -115,8 +120,10 @@ const mba_field mba_lm_fields[] = {
 #define X(field, value, least, text) { #field, MBA_FIELD_INT, offsetof(mba_lm, field), 0, (value), NULL, text },
     MBA_LM_FIELDS(X)
 #undef X
-    { "eps",       MBA_FIELD_REAL, offsetof(mba_lm, eps),       0, 1e-5,  NULL, "added to the mean square in the norms" },
-    { "eps_inner", MBA_FIELD_REAL, offsetof(mba_lm, eps_inner), 0, 0,     NULL, "the same in Jamba's inner norms (0: eps)" },
+    { "eps",       MBA_FIELD_REAL, offsetof(mba_lm, eps),       0, 1e-5,  NULL,
+      "added to the mean square in the norms" },
+    { "eps_inner", MBA_FIELD_REAL, offsetof(mba_lm, eps_inner), 0, 0,     NULL,
+      "the same in Jamba's inner norms (0: eps)" },
     { "dt_min",    MBA_FIELD_REAL, offsetof(mba_lm, dt_min),    0, 0,     NULL, "least step of Mamba-2" },
     { "dt_max",    MBA_FIELD_REAL, offsetof(mba_lm, dt_max),    0, 0,     NULL, "largest step of Mamba-2; 0: any" },
     { "rope_base", MBA_FIELD_REAL, offsetof(mba_lm, rope_base), 0, 10000, NULL, "base of the rotary angles" },

@@ -44,7 +44,8 @@ mba_tensor *mba_mamba2_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s
     mba_lm_state_out(g, &h);
 
     y = mba_reshape(g, y, MBA_TYPE(T, B, L, D));
-    y = mba_gated_rmsnorm(g, y, z, PARAM("norm.weight", MBA_INIT_CONST(1), MBA_NO_DECAY, D), c->norm_groups, (float)c->eps);
+    y = mba_gated_rmsnorm(g, y, z, PARAM("norm.weight", MBA_INIT_CONST(1), MBA_NO_DECAY, D), c->norm_groups,
+                          (float)c->eps);
     return mba_lm_linear(g, c, s, .x = y, .name = "out_proj", .rows = c->width, .bias = c->bias, .last = true);
 }
 

@@ -2,7 +2,8 @@
  *
  *   stem      two strided convolutions, batch norm, ReLU
  *   stage 0,1 y = x + BN(conv(gelu(BN(conv(x)))))
- *   stage 2,3 on windows of tokens: x += Mix(LN(x)); x += MLP(LN(x)); the first half of the blocks scans, the rest attends
+ *   stage 2,3 on windows of tokens: x += Mix(LN(x)); x += MLP(LN(x)); the first half of the blocks scans, the rest
+ *             attends
  *   head      batch norm, mean over positions, linear
  *
  * Between stages a strided convolution halves the image and doubles the channels. */
@@ -49,7 +50,8 @@ static mba_tensor *linear(mba_graph *g, mba_tensor *x, const char *name, int64_t
 {
     const char *weight = mba_arena_printf(g->arena, "%s.weight", name);
     mba_tensor *y = mba_linear(g, x, TYPED(x->type.dtype, weight, MBA_INIT_NORMAL(0.02), MBA_DECAY, rows, mba_cols(x)));
-    return bias ? mba_bias(g, y, PARAM(mba_arena_printf(g->arena, "%s.bias", name), MBA_INIT_CONST(0), MBA_NO_DECAY, rows)) : y;
+    const char *b = mba_arena_printf(g->arena, "%s.bias", name);
+    return bias ? mba_bias(g, y, PARAM(b, MBA_INIT_CONST(0), MBA_NO_DECAY, rows)) : y;
 }
 
 static mba_tensor *conv(mba_graph *g, mba_tensor *x, const char *name, int64_t Co, int stride, bool bias)
@@ -66,7 +68,8 @@ static mba_tensor *batchnorm(mba_graph *g, const site *s, mba_tensor *x, const c
 {
     mba_tensor *w = PARAM(mba_arena_printf(g->arena, "%s.weight", name), MBA_INIT_CONST(1), MBA_NO_DECAY, mba_cols(x));
     mba_tensor *b = PARAM(mba_arena_printf(g->arena, "%s.bias", name), MBA_INIT_CONST(0), MBA_NO_DECAY, mba_cols(x));
-    return mba_batchnorm(g, .x = x, .w = w, .b = b, .name = name, .eps = eps, .momentum = 0.1, .train = s->c->train, .relu = relu);
+    return mba_batchnorm(g, .x = x, .w = w, .b = b, .name = name, .eps = eps, .momentum = 0.1, .train = s->c->train,
+                         .relu = relu);
 }
 
 static mba_tensor *layernorm(mba_graph *g, mba_tensor *x, const char *name)
@@ -95,16 +98,21 @@ mba_tensor *mba__vision_mixer(mba_graph *g, mba_tensor *x, mba__mixer_size s)
 {
     const int64_t  C = mba_cols(x), D = C / 2, N = s.state, R = s.rank, W = s.conv;
     const mba_init tap = MBA_INIT_UNIFORM(1 / sqrt((double)W));
-    mba_tensor *A_log = PARAM("A_log", MBA_INIT_LOG_INDEX(), MBA_DECAY, D, N), *skip = PARAM("D", MBA_INIT_CONST(1), MBA_NO_DECAY, D);
+    mba_tensor *A_log = PARAM("A_log", MBA_INIT_LOG_INDEX(), MBA_DECAY, D, N);
+    mba_tensor *skip = PARAM("D", MBA_INIT_CONST(1), MBA_NO_DECAY, D);
     mba_tensor *p = linear(g, x, "in_proj", C, false);
     mba_tensor *px = mba_slice(g, p, 2, 0, D), *pz = mba_slice(g, p, 2, D, D);
-    mba_tensor *u = mba_conv1d(g, .x = px, .w = PARAM("conv1d_x.weight", tap, MBA_DECAY, D, 1, W), .silu = true, .ahead = (W - 1) / 2 + (W - 1) % 2);
+    mba_tensor *u = mba_conv1d(g, .x = px, .w = PARAM("conv1d_x.weight", tap, MBA_DECAY, D, 1, W), .silu = true,
+                               .ahead = (W - 1) / 2 + (W - 1) % 2);
     mba_tensor *q = linear(g, u, "x_proj", R + 2 * N, false);
     mba_tensor *beta = PARAM("dt_proj.bias", MBA_INIT_CONST(0), MBA_NO_DECAY, D);
-    mba_tensor *delta = mba_bias(g, linear(g, mba_slice(g, q, 2, 0, R), "dt_proj", D, false), beta);   // the bias enters twice
-    mba_tensor *y = mba_selective_scan(g, .u = u, .delta = delta, .A_log = A_log, .B = mba_slice(g, q, 2, R, N), .C = mba_slice(g, q, 2, R + N, N),
+    // The bias enters twice: here, and as dt_bias.
+    mba_tensor *delta = mba_bias(g, linear(g, mba_slice(g, q, 2, 0, R), "dt_proj", D, false), beta);
+    mba_tensor *y = mba_selective_scan(g, .u = u, .delta = delta, .A_log = A_log, .B = mba_slice(g, q, 2, R, N),
+                                       .C = mba_slice(g, q, 2, R + N, N),
                                        .D = skip, .dt_bias = beta);
-    mba_tensor *z = mba_conv1d(g, .x = pz, .w = PARAM("conv1d_z.weight", tap, MBA_DECAY, D, 1, W), .silu = true, .ahead = (W - 1) / 2 + (W - 1) % 2);
+    mba_tensor *z = mba_conv1d(g, .x = pz, .w = PARAM("conv1d_z.weight", tap, MBA_DECAY, D, 1, W), .silu = true,
+                               .ahead = (W - 1) / 2 + (W - 1) % 2);
     return linear(g, mba_join(g, y, z), "out_proj", C, false);
 }
 
@@ -112,7 +120,8 @@ static mba_tensor *attention_mixer(mba_graph *g, mba_tensor *x, int64_t heads)  
 {
     const int64_t B = x->type.dim[0], L = x->type.dim[1], C = mba_cols(x), P = C / heads;
     mba_tensor *qkv = linear(g, x, "qkv", 3 * C, true), *part[3];
-    for (int k = 0; k < 3; k++) part[k] = mba_reshape(g, mba_slice(g, qkv, 2, k * C, C), MBA_TYPE(MBA_F32, B, L, heads, P));
+    for (int k = 0; k < 3; k++)
+        part[k] = mba_reshape(g, mba_slice(g, qkv, 2, k * C, C), MBA_TYPE(MBA_F32, B, L, heads, P));
     mba_tensor *o = mba_attention(g, .q = part[0], .k = part[1], .v = part[2], .causal = false);
     return linear(g, mba_reshape(g, o, MBA_TYPE(MBA_F32, B, L, C)), "proj", C, true);
 }
@@ -177,7 +186,8 @@ mba_vision_graph mba_vision_build(mba_graph *g, const mba_vision *c)
     o.logits = mba_cast(g, linear(g, x, "head", c->classes, true), MBA_F32);         // the loss is made of fp32
     if (c->soft_targets) o.soft = mba_input(g, "soft", MBA_TYPE(MBA_F32, c->batch, c->classes));
     else                 o.labels = mba_targets(g, "labels", MBA_TYPE(MBA_I32, c->batch), c->classes);
-    o.loss = c->soft_targets ? mba_soft_cross_entropy(g, o.logits, o.soft) : mba_label_cross_entropy(g, o.logits, o.labels, c->smoothing);
+    o.loss = c->soft_targets ? mba_soft_cross_entropy(g, o.logits, o.soft)
+                             : mba_label_cross_entropy(g, o.logits, o.labels, c->smoothing);
     if (c->keep_logits) mba_result(g, "logits", o.logits);
     mba_result(g, "loss", o.loss);
     return o;
@@ -185,20 +195,24 @@ mba_vision_graph mba_vision_build(mba_graph *g, const mba_vision *c)
 
 /* ---- sizes ---- */
 
-#define SIZE(title, width, stem_width, d0, d1, d2, d3, h0, scale, path)                                                                    \
-    { .name = (title), .dim = (width), .in_dim = (stem_width), .depths = { (d0), (d1), (d2), (d3) }, .heads = { (h0), 2 * (h0), 4 * (h0), 8 * (h0) }, \
-      .layer_scale = (scale), .drop_path = (path) }
+#define SIZE(title, width, stem_width, d0, d1, d2, d3, h0, scale, path)                                \
+    { .name = (title), .dim = (width), .in_dim = (stem_width), .depths = { (d0), (d1), (d2), (d3) }, \
+      .heads = { (h0), 2 * (h0), 4 * (h0), 8 * (h0) }, .layer_scale = (scale), .drop_path = (path) }
 
 static const mba_vision presets[] = {
-    SIZE("mambavision-t",  80,  32, 1, 3, 8,  4, 2, 0,    0.2), SIZE("mambavision-t2", 80,  32, 1, 3, 11, 4, 2, 0,    0.2),
-    SIZE("mambavision-s",  96,  64, 3, 3, 7,  5, 2, 0,    0.2), SIZE("mambavision-b",  128, 64, 3, 3, 10, 5, 2, 1e-5, 0.3),
-    SIZE("mambavision-l",  196, 64, 3, 3, 10, 5, 4, 1e-5, 0.3), { .name = NULL },
+    SIZE("mambavision-t",  80,  32, 1, 3, 8,  4, 2, 0,    0.2),
+    SIZE("mambavision-t2", 80,  32, 1, 3, 11, 4, 2, 0,    0.2),
+    SIZE("mambavision-s",  96,  64, 3, 3, 7,  5, 2, 0,    0.2),
+    SIZE("mambavision-b",  128, 64, 3, 3, 10, 5, 2, 1e-5, 0.3),
+    SIZE("mambavision-l",  196, 64, 3, 3, 10, 5, 4, 1e-5, 0.3),
+    { .name = NULL },
 };
 
 const mba_vision *mba_vision_presets(void) { return presets; }
 
 const mba_family mba_family_mambavision = {
-    .name = "mambavision", .doc = "images: convolutions, then windows that are scanned and attended to", .task = MBA_TASK_IMAGES,
+    .name = "mambavision", .doc = "images: convolutions, then windows that are scanned and attended to",
+    .task = MBA_TASK_IMAGES,
     .vision = presets,
 };
 

@@ -12,14 +12,15 @@ static inline int mba__columns_at_once(const mba_tensor *const *t, int n)
     for (int k = 0; k < n; k++) {
         if (!t[k]) continue;
         const int64_t e = (int64_t)mba_dtype_bytes(t[k]->type.dtype), bytes = v * e;
-        const bool    whole = mba_cols(t[k]) % v == 0 && t[k]->offset * e % bytes == 0 && (mba_dense(t[k]) || t[k]->pitch % v == 0);
+        const bool    whole = mba_cols(t[k]) % v == 0 && t[k]->offset * e % bytes == 0
+                           && (mba_dense(t[k]) || t[k]->pitch % v == 0);
         if (!whole || bytes > 16) return 1;
     }
     return v;
 }
 
-/* Appends the launch "column_totals" of parts (parts, sums, cols) in scratch: a line of columns a block, a sector where the lines
- * would not fill the processors. */
+/* Appends the launch "column_totals" of parts (parts, sums, cols) in scratch: a line of columns a block, a sector
+ * where the lines would not fill the processors. */
 static inline void mba__plan_column_totals(mba_plan *p, int scratch, int64_t parts, int sums, int64_t cols)
 {
     enum { LINE = 32, SECTOR = 8, PROCESSORS = 132 };
@@ -29,14 +30,17 @@ static inline void mba__plan_column_totals(mba_plan *p, int scratch, int64_t par
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(scratch), 4.0 * (double)(wide * parts * sums));
 }
 
-/* Sums of `sums` kinds over the rows of t, V columns a thread: appends launches <parts> and "column_totals", and scratch. */
-static inline int mba__plan_column_sums(mba_plan *p, const char *parts_name, const mba_tensor *t, int sums, int V, double read_bytes)
+/* Sums of `sums` kinds over the rows of t, V columns a thread: appends launches <parts> and "column_totals", and
+ * scratch. */
+static inline int mba__plan_column_sums(mba_plan *p, const char *parts_name, const mba_tensor *t, int sums, int V,
+                                        double read_bytes)
 {
-    /* Two blocks for each of 132 processors, which all of these kernels' registers allow, so that there is one round of them: bias_bwd
-     * with 72 registers had 528 blocks in 1.3 rounds. MambaVision-T, 128 images, V = 8: 401408 x 80 are 61 rows a thread, 25088 x 320
-     * 16, 6272 x 640 8. */
+    /* Two blocks for each of 132 processors, which all of these kernels' registers allow, so that there is one round
+     * of them: bias_bwd with 72 registers had 528 blocks in 1.3 rounds. MambaVision-T, 128 images, V = 8: 401408 x 80
+     * are 61 rows a thread, 25088 x 320 16, 6272 x 640 8. */
     enum { THREADS = 256, BLOCKS = 264, ROWS_LEAST = 8 };
-    const int64_t cols = mba_cols(t), rows = mba_rows(t), owners = mba_ceil(cols, V), across = mba_ceil(owners, THREADS);
+    const int64_t cols = mba_cols(t), rows = mba_rows(t), owners = mba_ceil(cols, V),
+                  across = mba_ceil(owners, THREADS);
     const int64_t at_once = owners < THREADS ? THREADS / owners : 1;
     int64_t parts = mba_ceil(rows, at_once * ROWS_LEAST);
     if (parts > BLOCKS / across) parts = BLOCKS / across > 0 ? BLOCKS / across : 1;

@@ -1,7 +1,8 @@
-/* norm_plan.h -- how rows of a root-mean-square norm are dealt to threads on CUDA (ops/norm_rows.cuh): plans in plain C.
+/* norm_plan.h -- how rows of a root-mean-square norm are dealt to threads on CUDA (ops/norm_rows.cuh): plans in plain
+ * C.
  *
- * A team of threads shares a row; each thread owns the same pieces of 16 bytes (8, of bf16 beside fp32) of every row the
- * team works on, so weights' gradients stay in its registers. */
+ * A team of threads shares a row; each thread owns the same pieces of 16 bytes (8, of bf16 beside fp32) of every row
+ * the team works on, so weights' gradients stay in its registers. */
 #ifndef MBA_OPS_NORM_PLAN_H
 #define MBA_OPS_NORM_PLAN_H
 
@@ -13,10 +14,11 @@ enum {
     MBA__LOOP_THREADS = 256                       /* a block per row, for rows that are odd or too long */
 };
 
-typedef struct mba__team { int width, pieces, threads; } mba__team;  /* values in a piece, pieces of a thread, threads of a team */
+/* Values in a piece, pieces of a thread, threads of a team. */
+typedef struct mba__team { int width, pieces, threads; } mba__team;
 
-/* The team of rows of `cols` values; pieces is 0 where they do not fit. Fewest idle threads, then most pieces per thread, of
- * which there are more than `most` only where the team would be too large. */
+/* The team of rows of `cols` values; pieces is 0 where they do not fit. Fewest idle threads, then most pieces per
+ * thread, of which there are more than `most` only where the team would be too large. */
 static inline mba__team mba__team_of(int64_t cols, int width, int most)
 {
     mba__team best = { width, 0, 0 };
@@ -36,12 +38,13 @@ static inline mba__team mba__team_of(int64_t cols, int width, int most)
     return best;
 }
 
-/* True if the rows of t are whole pieces of n values at one distance from each other, and both can be counted in 32 bits, the
- * rows with a step to spare; of an absent tensor, too. */
+/* True if the rows of t are whole pieces of n values at one distance from each other, and both can be counted in 32
+ * bits, the rows with a step to spare; of an absent tensor, too. */
 static inline bool mba__in_lines(const mba_tensor *t, int n)
 {
     const int64_t most = 1 << 30;
-    return !t || (mba__in_pieces(t, n) && (mba_dense(t) || t->run == mba_cols(t)) && mba_rows(t) < most && mba_cols(t) < most
+    return !t || (mba__in_pieces(t, n) && (mba_dense(t) || t->run == mba_cols(t)) && mba_rows(t) < most
+                  && mba_cols(t) < most
                   && (mba_dense(t) || t->pitch < most));
 }
 
@@ -53,7 +56,8 @@ static inline int mba__team_width(const mba_tensor *const *t, int n)
 }
 
 /* Forward: a team per row, several to a block where they are small. */
-static inline void mba__plan_norm_fwd(mba_plan *p, const char *kernel, const mba_node *n, int64_t rows, mba__team t, int regs)
+static inline void mba__plan_norm_fwd(mba_plan *p, const char *kernel, const mba_node *n, int64_t rows, mba__team t,
+                                      int regs)
 {
     const int   teams = t.threads < 32 ? 128 / t.threads : t.threads == 32 ? 4 : 1;
     mba_launch *l = mba_plan_launch(p, kernel, MBA_VECTOR, mba_ceil(rows, teams), teams * t.threads);
@@ -79,7 +83,8 @@ typedef struct mba__norm_bwd {
     int         stages, block;                    /* rows a team has room for; threads of a block, about */
 } mba__norm_bwd;
 
-static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, const mba__norm_bwd *b)
+static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
+                                            const mba__norm_bwd *b)
 {
     enum { RESIDENT = 4 };                                                 /* blocks on an SM, at most */
     const mba__team t = b->team;
@@ -87,14 +92,16 @@ static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, cons
     int64_t         resident = RESIDENT, teams = t.threads < b->block ? b->block / t.threads : 1;
     if (t.threads > 32 && teams > MBA__TEAMS_MAX) teams = MBA__TEAMS_MAX;
     const int64_t   threads = teams * t.threads;
-    MBA_REFUSE_IF(threads * each > m->smem_block_bytes, "rows of %lld values, which do not fit into shared memory", (long long)b->cols);
+    MBA_REFUSE_IF(threads * each > m->smem_block_bytes, "rows of %lld values, which do not fit into shared memory",
+                  (long long)b->cols);
     if (resident > m->smem_sm_bytes / (threads * each + 1024)) resident = m->smem_sm_bytes / (threads * each + 1024);
     if (resident > m->regs_sm / (threads * regs)) resident = m->regs_sm / (threads * regs);
     if (resident < 1) resident = 1;
     int64_t parts = mba_ceil(m->sm * resident, b->groups);
     if (parts > mba_ceil(b->rows, teams)) parts = mba_ceil(b->rows, teams);
 
-    const int   scratch = mba_plan_scratch(p, "dw parts", sizeof(float) * (size_t)(parts * b->sums * b->cols * b->groups));
+    const int   scratch = mba_plan_scratch(p, "dw parts",
+                                           sizeof(float) * (size_t)(parts * b->sums * b->cols * b->groups));
     mba_launch *l = mba_plan_launch(p, b->kernel, MBA_VECTOR, parts, (int)threads);
     l->grid[1]    = b->groups;
     l->smem_bytes = (size_t)(threads * each);
@@ -109,7 +116,8 @@ static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, cons
 }
 
 /* The same for any rows: a block per row, parts of the weight's gradient in scratch all the time. */
-static inline void mba__plan_norm_bwd_loop(mba_plan *p, const char *kernel, const mba_node *n, const mba_machine *m, int64_t rows,
+static inline void mba__plan_norm_bwd_loop(mba_plan *p, const char *kernel, const mba_node *n, const mba_machine *m,
+                                           int64_t rows,
                                            int64_t cols, int64_t groups)
 {
     const int64_t parts = rows < 2 * m->sm ? rows : 2 * m->sm;

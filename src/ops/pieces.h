@@ -11,7 +11,8 @@
 /* True if every row of t begins at a multiple of n elements and is a multiple of n long; of an absent tensor, too. */
 static inline bool mba__in_pieces(const mba_tensor *t, int64_t n)
 {
-    return !t || (t->offset % n == 0 && mba_cols(t) % n == 0 && (mba_dense(t) || (t->run % n == 0 && t->pitch % n == 0)));
+    return !t || (t->offset % n == 0 && mba_cols(t) % n == 0
+                  && (mba_dense(t) || (t->run % n == 0 && t->pitch % n == 0)));
 }
 
 /* Of every tensor of the node. */
@@ -38,7 +39,8 @@ static inline void mba__phases_evenly(mba_launch *l, const mba_node *n, double b
         if (n->out[k]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k), mba_tensor_bytes(n->out[k]) / blocks);
 }
 
-/* ---- map_rows.cuh: outputs made element by element; every tensor has rows like output 0, or is a vector of its columns ---- */
+/* ---- map_rows.cuh: outputs made element by element; every tensor has rows like output 0, or is a vector of its
+ * columns ---- */
 
 static inline int mba__map_width(const mba_node *n)
 {
@@ -53,10 +55,13 @@ static inline mba_status mba__map_plan(mba_plan *p, const mba_node *n, const mba
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     for (int k = 0; k < MBA_IN_MAX; k++)
-        MBA_REFUSE_IF(n->in[k] && !mba_dense(n->in[k]) && n->in[k]->run % mba_cols(n->in[k]), "rows of %s in pieces", n->in[k]->name);
+        MBA_REFUSE_IF(n->in[k] && !mba_dense(n->in[k]) && n->in[k]->run % mba_cols(n->in[k]), "rows of %s in pieces",
+                      n->in[k]->name);
     for (int k = 0; k < MBA_OUT_MAX; k++)
-        MBA_REFUSE_IF(n->out[k] && !mba_dense(n->out[k]) && n->out[k]->run % mba_cols(n->out[k]), "rows of %s in pieces", n->out[k]->name);
-    const int64_t blocks = mba_ceil(mba_elems(n->out[0]), (int64_t)MBA__MAP_THREADS * MBA__MAP_DEPTH * mba__map_width(n));
+        MBA_REFUSE_IF(n->out[k] && !mba_dense(n->out[k]) && n->out[k]->run % mba_cols(n->out[k]),
+                      "rows of %s in pieces", n->out[k]->name);
+    const int64_t blocks = mba_ceil(mba_elems(n->out[0]),
+                                    (int64_t)MBA__MAP_THREADS * MBA__MAP_DEPTH * mba__map_width(n));
     mba_launch   *l = mba_plan_launch(p, n->op->name, MBA_VECTOR, blocks, MBA__MAP_THREADS);
     l->regs = 48;
     mba__phases_evenly(l, n, (double)blocks);

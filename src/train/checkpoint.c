@@ -67,9 +67,12 @@ static bool same_shape(const mba_array *a, const mba_type *t)
 static mba_status find_piece(const mba_array **out, const mba_weights *w, const mba_model *m, const mba_piece *p)
 {
     const mba_array *a = find(w, m, p->name);
-    if (!a) return mba_fail(MBA_E_FORMAT, "the checkpoint has no tensor \"%s\"\nwhy: the model of its config.json needs one", p->name);
+    if (!a)
+        return mba_fail(MBA_E_FORMAT,
+                        "the checkpoint has no tensor \"%s\"\nwhy: the model of its config.json needs one", p->name);
     if (!same_shape(a, &p->type))
-        return mba_fail(MBA_E_SHAPE, "the tensor \"%s\" is %s, the model asks for %s", p->name, mba_shape_words(a->rank, a->shape).text,
+        return mba_fail(MBA_E_SHAPE, "the tensor \"%s\" is %s, the model asks for %s", p->name,
+                        mba_shape_words(a->rank, a->shape).text,
                         mba_shape_words((int)p->type.rank, p->type.dim).text);
     *out = a;
     return MBA_OK;
@@ -93,11 +96,15 @@ static int64_t counters(const mba_weights *w)
 static mba_status check_leftovers(const mba_weights *w, const mba_model *m, int64_t used)
 {
     const bool twice = m->task == MBA_TASK_TEXT && !m->lm.untied && mba_weights_find(w, "lm_head.weight")
-                    && (mba_weights_find(w, "backbone.embeddings.weight") || mba_weights_find(w, "backbone.embedding.weight")
-                        || mba_weights_find(w, "model.embed_tokens.weight") || mba_weights_find(w, "model.embeddings.weight"));
+                    && (mba_weights_find(w, "backbone.embeddings.weight")
+                        || mba_weights_find(w, "backbone.embedding.weight")
+                        || mba_weights_find(w, "model.embed_tokens.weight")
+                        || mba_weights_find(w, "model.embeddings.weight"));
     const int64_t count = mba_weights_count(w) - twice - counters(w);
     if (count == used) return MBA_OK;
-    return mba_fail(MBA_E_FORMAT, "the checkpoint has %lld tensors, the model %lld\nwhy: the weights and config.json are of different models",
+    return mba_fail(MBA_E_FORMAT,
+                    "the checkpoint has %lld tensors, the model %lld\n"
+                    "why: the weights and config.json are of different models",
                     (long long)count, (long long)used);
 }
 
@@ -145,14 +152,16 @@ static mba_status add_piece(mba_safetensors_writer *w, const char *name, const m
 
 /* What a session has learned, in its pieces; `stored` gives the names actually used, `grads` takes the
  * gradients of the parameters instead. */
-static mba_status add_params(mba_safetensors_writer *w, const mba_session *s, mba_hf_format format, const mba_weights *stored, bool grads)
+static mba_status add_params(mba_safetensors_writer *w, const mba_session *s, mba_hf_format format,
+                             const mba_weights *stored, bool grads)
 {
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i];
         mba_piece         piece[MBA_PIECES_MAX];
         if (grads ? !mba_is_param(t) : !mba_learned(t)) continue;
         const int    n    = mba_hf_pieces(piece, format, &s->model, t);
-        const float *from = grads ? mba_program_host_beside(s->program, t->st->grad, t) : mba_program_host(s->program, t);
+        const float *from = grads ? mba_program_host_beside(s->program, t->st->grad, t)
+                                  : mba_program_host(s->program, t);
         for (int k = 0; k < n; k++) {
             const mba_array *a = NULL;
             if (stored) MBA_TRY(find_piece(&a, stored, &s->model, &piece[k]));
@@ -162,7 +171,8 @@ static mba_status add_params(mba_safetensors_writer *w, const mba_session *s, mb
     return MBA_OK;
 }
 
-mba_status mba_checkpoint_save_grads(const mba_session *s, mba_hf_format format, const char *directory, const char *path)
+mba_status mba_checkpoint_save_grads(const mba_session *s, mba_hf_format format, const char *directory,
+                                     const char *path)
 {
     mba_weights            *stored = NULL;
     mba_safetensors_writer *w = NULL;

@@ -7,7 +7,7 @@
  *
  *   config.json               the model, in its public format where there is one (hf.h)
  *   model.safetensors         weights and running statistics, fp32
- *   optimizer.safetensors     m.<parameter>, v.<parameter>, fp32; ema.<name>: the averaged model; states that are carried
+ *   optimizer.safetensors     m.<parameter>, v.<parameter>, fp32; ema.<name>: the averaged model; carried states
  *   trainer.json              step, data position, guard: everything else an exact resume needs
  *
  * A directory appears under its name only when it is complete. */
@@ -35,7 +35,8 @@ MBA_MUST mba_status mba_checkpoint_load_trainer(mba_session *s, const char *dire
 MBA_MUST mba_status mba_checkpoint_save(const mba_session *s, const char *directory, const json_t *trainer);
 
 /* The gradients of a session, under the names, shapes and in the pieces in which the weights are stored. */
-MBA_MUST mba_status mba_checkpoint_save_grads(const mba_session *s, mba_hf_format format, const char *directory, const char *path);
+MBA_MUST mba_status mba_checkpoint_save_grads(const mba_session *s, mba_hf_format format, const char *directory,
+                                              const char *path);
 
 /* Removes all but the newest `keep` directories step-* of a run. */
 MBA_MUST mba_status mba_checkpoint_prune(const char *run_directory, int64_t keep);

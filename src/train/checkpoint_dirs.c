@@ -78,7 +78,8 @@ mba_status mba_checkpoint_prune(const char *run, int64_t keep)
     int64_t *steps = steps_of(run, &n);
     char     path[PATH_ROOM];
     for (int64_t i = 0; i + keep < n; i++)
-        if (snprintf(path, sizeof path, "%s/step-%06lld", run, (long long)steps[i]) < PATH_ROOM) mba__directory_remove(path);
+        if (snprintf(path, sizeof path, "%s/step-%06lld", run, (long long)steps[i]) < PATH_ROOM)
+            mba__directory_remove(path);
     free(steps);
     return MBA_OK;
 }
@@ -89,6 +90,9 @@ mba_status mba_checkpoint_latest(char *out, size_t room, const char *run)
     int64_t *steps = steps_of(run, &n);
     const int used = n ? snprintf(out, room, "%s/step-%06lld", run, (long long)steps[n - 1]) : 0;
     free(steps);
-    if (!n) return mba_fail(MBA_E_IO, "no checkpoint in '%s'\nwhy: it has no directory step-*\nfix: name the directory that --out named", run);
+    if (!n)
+        return mba_fail(MBA_E_IO,
+                        "no checkpoint in '%s'\nwhy: it has no directory step-*\n"
+                        "fix: name the directory that --out named", run);
     return used < (int)room ? MBA_OK : mba_fail(MBA_E_ARG, "the path '%s' is too long", run);
 }

@@ -87,7 +87,9 @@ mba_status mba_generate(int32_t *ids, int64_t n, int64_t room, const mba_generat
     so.model.lm.length = so.model.lm.carry ? 1 : room;
     for (int64_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= whole.vocab)
-            return mba_fail(MBA_E_ARG, "token %d is not in the model's vocabulary of %lld\nfix: use the tokenizer it was trained with", ids[i],
+            return mba_fail(MBA_E_ARG,
+                            "token %d is not in the model's vocabulary of %lld\n"
+                            "fix: use the tokenizer it was trained with", ids[i],
                             (long long)whole.vocab);
     mba_status st = mba_session_plan(&s, &so);
     if (st == MBA_OK) st = mba_session_take(&s);

@@ -10,7 +10,8 @@
  * writing and gradients.
  *
  * Networks for images have the names of the published MambaVision weights, those for graphs the names of the released
- * Graph-Mamba code; their config.json is ours: "model_type", and every field of `mambascope list fields` by its name. */
+ * Graph-Mamba code; their config.json is ours: "model_type", and every field of `mambascope list fields` by its
+ * name. */
 #ifndef MBA_HF_H
 #define MBA_HF_H
 

@@ -101,7 +101,8 @@ static mba_status repeat(mba_lm *c, int64_t layers, const char *(*block)(const v
     for (int64_t i = 0; i < layers; i++) {
         const char *b = block(ctx, i);
         if (n + strlen(b) + 1 > MBA_PATTERN_MAX)
-            return mba_fail(MBA_E_UNSUPPORTED, "%lld layers\nwhy: at most %d sub-layers", (long long)layers, MBA_PATTERN_MAX - 1);
+            return mba_fail(MBA_E_UNSUPPORTED, "%lld layers\nwhy: at most %d sub-layers", (long long)layers,
+                            MBA_PATTERN_MAX - 1);
         strcpy(c->pattern + n, b);
         n += strlen(b);
     }
@@ -121,11 +122,13 @@ static mba_status read_mamba(mba_lm *c, const json_t *o)
     MBA_TRY(size(o, "expand", 2, &expand));
     MBA_TRY(size(o, "intermediate_size", expand * c->width, &c->inner));
     if (c->inner != expand * c->width)
-        return mba_fail(MBA_E_FORMAT, "\"intermediate_size\" is %lld, but \"expand\" x \"hidden_size\" is %lld", (long long)c->inner,
+        return mba_fail(MBA_E_FORMAT, "\"intermediate_size\" is %lld, but \"expand\" x \"hidden_size\" is %lld",
+                        (long long)c->inner,
                         (long long)(expand * c->width));
     MBA_TRY(size(o, "state_size", 16, &c->state));
     MBA_TRY(size(o, "conv_kernel", 4, &c->conv));
-    if (rank && !(json_is_string(rank) && !strcmp(json_string_value(rank), "auto"))) MBA_TRY(size(o, "time_step_rank", 0, &c->dt_rank));
+    if (rank && !(json_is_string(rank) && !strcmp(json_string_value(rank), "auto")))
+        MBA_TRY(size(o, "time_step_rank", 0, &c->dt_rank));
     MBA_TRY(flag(o, "use_bias", false, &c->bias));
     MBA_TRY(no_flag(o, "use_conv_bias", true, &c->no_conv_bias));
     MBA_TRY(no_flag(o, "tie_word_embeddings", true, &c->untied));
@@ -172,21 +175,25 @@ static mba_status nemotron_pattern(mba_lm *c, const json_t *o)
     MBA_TRY(mba_json_text(o, "hybrid_override_pattern", NULL, &text));
     if (!list && !text) return mba_fail(MBA_E_FORMAT, "neither \"layers_block_type\" nor \"hybrid_override_pattern\"");
     if (list && !json_is_array(list)) return mba_fail(MBA_E_FORMAT, "\"layers_block_type\" is not a list");
-    if (text && strlen(text) >= MBA_PATTERN_MAX) return mba_fail(MBA_E_UNSUPPORTED, "a pattern of %zu sub-layers", strlen(text));
+    if (text && strlen(text) >= MBA_PATTERN_MAX)
+        return mba_fail(MBA_E_UNSUPPORTED, "a pattern of %zu sub-layers", strlen(text));
     if (text) strcpy(c->pattern, text);
     if (list) {
         mba_lm from_list = *c;
         MBA_TRY(repeat(&from_list, (int64_t)json_array_size(list), nemotron_block, list));
         if (text && strcmp(text, from_list.pattern))
-            return mba_fail(MBA_E_FORMAT, "\"hybrid_override_pattern\" and \"layers_block_type\" contradict each other");
+            return mba_fail(MBA_E_FORMAT,
+                            "\"hybrid_override_pattern\" and \"layers_block_type\" contradict each other");
         strcpy(c->pattern, from_list.pattern);
     }
     if (strspn(c->pattern, "M*-") != strlen(c->pattern) || !c->pattern[0])
-        return mba_fail(MBA_E_UNSUPPORTED, "the layers \"%s\"\nwhy: only Mamba-2, attention and dense MLPs can be computed", c->pattern);
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "the layers \"%s\"\nwhy: only Mamba-2, attention and dense MLPs can be computed", c->pattern);
     int64_t layers;
     MBA_TRY(mba_json_int(o, "num_hidden_layers", (int64_t)strlen(c->pattern), 1, MOST, &layers));
     return layers == (int64_t)strlen(c->pattern) ? MBA_OK
-         : mba_fail(MBA_E_FORMAT, "\"num_hidden_layers\" is %lld, the pattern has %zu", (long long)layers, strlen(c->pattern));
+         : mba_fail(MBA_E_FORMAT, "\"num_hidden_layers\" is %lld, the pattern has %zu", (long long)layers,
+                    strlen(c->pattern));
 }
 
 static mba_status read_nemotron_h(mba_lm *c, const json_t *o)
@@ -211,7 +218,8 @@ static mba_status read_nemotron_h(mba_lm *c, const json_t *o)
     MBA_TRY(no_flag(o, "tie_word_embeddings", false, &c->untied));
     MBA_TRY(epsilon(o, "layer_norm_epsilon", 1e-5, &c->eps));
     MBA_TRY(step_limits(o, c));
-    if (mba_json_get(o, "sliding_window")) return mba_fail(MBA_E_UNSUPPORTED, "\"sliding_window\" is set\nwhy: attention here sees everything");
+    if (mba_json_get(o, "sliding_window"))
+        return mba_fail(MBA_E_UNSUPPORTED, "\"sliding_window\" is set\nwhy: attention here sees everything");
     MBA_TRY(must_be(o, "mamba_hidden_act", "silu"));
     return must_be(o, "mlp_hidden_act", "relu2");
 }
@@ -269,7 +277,9 @@ static mba_status read_jamba(mba_lm *c, const json_t *o)
     period        p;
     c->paired = c->inner_norms = 1;
     MBA_TRY(mba_json_int(o, "num_experts", 16, 1, MOST, &experts));
-    if (experts != 1) return mba_fail(MBA_E_UNSUPPORTED, "a mixture of %lld experts\nwhy: only dense Jamba models can be computed", (long long)experts);
+    if (experts != 1)
+        return mba_fail(MBA_E_UNSUPPORTED, "a mixture of %lld experts\nwhy: only dense Jamba models can be computed",
+                        (long long)experts);
     MBA_TRY(size(o, "hidden_size", 0, &c->width));
     MBA_TRY(size(o, "num_hidden_layers", 0, &layers));
     MBA_TRY(size(o, "vocab_size", 0, &c->vocab));
@@ -280,7 +290,8 @@ static mba_status read_jamba(mba_lm *c, const json_t *o)
     c->inner = expand * c->width;
     MBA_TRY(size(o, "mamba_d_state", 16, &c->state));
     MBA_TRY(size(o, "mamba_d_conv", 4, &c->conv));
-    if (rank && !(json_is_string(rank) && !strcmp(json_string_value(rank), "auto"))) MBA_TRY(size(o, "mamba_dt_rank", 0, &c->dt_rank));
+    if (rank && !(json_is_string(rank) && !strcmp(json_string_value(rank), "auto")))
+        MBA_TRY(size(o, "mamba_dt_rank", 0, &c->dt_rank));
     MBA_TRY(size(o, "intermediate_size", 14336, &c->mlp));
     MBA_TRY(attention(o, c));
     MBA_TRY(flag(o, "mamba_proj_bias", false, &c->bias));
@@ -358,12 +369,14 @@ static mba_status read_words(const json_t *o, const mba_field *f, void *to)
     const char *text;
     MBA_TRY(mba_json_text(o, f->name, f->kind == MBA_FIELD_WORD ? f->words[0] : "", &text));
     if (f->kind == MBA_FIELD_TEXT) {
-        if (strlen(text) >= (size_t)f->count) return mba_fail(MBA_E_FORMAT, "\"%s\" has %zu letters", f->name, strlen(text));
+        if (strlen(text) >= (size_t)f->count)
+            return mba_fail(MBA_E_FORMAT, "\"%s\" has %zu letters", f->name, strlen(text));
         strcpy(to, text);
         return MBA_OK;
     }
     *(int *)to = mba_field_word(f, text, strlen(text));
-    return *(int *)to >= 0 ? MBA_OK : mba_fail(MBA_E_FORMAT, "\"%s\" is \"%s\"\nwhy: %s", f->name, mba_show(text).text, f->meaning);
+    if (*(int *)to >= 0) return MBA_OK;
+    return mba_fail(MBA_E_FORMAT, "\"%s\" is \"%s\"\nwhy: %s", f->name, mba_show(text).text, f->meaning);
 }
 
 static mba_status read_fields(void *config, const mba_field *fields, const json_t *o)
@@ -414,5 +427,8 @@ mba_status mba_hf_config_read(mba_model *m, mba_hf_format *format, const json_t 
             return read_model(m, *format, config);
         }
     if (!type) return mba_fail(MBA_E_FORMAT, "no \"model_type\"\nwhy: nothing says which model this is");
-    return mba_fail(MBA_E_UNSUPPORTED, "the model type \"%s\"\nwhy: known are mamba, mamba2, nemotron_h, bamba, jamba, mambavision, graphmamba and mambascope", type);
+    return mba_fail(MBA_E_UNSUPPORTED,
+                    "the model type \"%s\"\n"
+                    "why: known are mamba, mamba2, nemotron_h, bamba, jamba, mambavision, graphmamba and mambascope",
+                    type);
 }

@@ -24,11 +24,13 @@ static mba_hf_format lm_format(const mba_lm *c)
     if (!c->paired && !c->inner_norms && only(c, "m") && c->inner % c->width == 0) return MBA_HF_MAMBA;
     if (!c->paired && only(c, "M") && c->norm_groups == 1 && c->inner % c->width == 0) return MBA_HF_MAMBA2;
     if (c->attn_conv) return MBA_HF_OURS;
-    if (!c->paired && only(c, "M*-") && !c->rotary && (c->norm_groups == c->groups || !has(c, 'M'))) return MBA_HF_NEMOTRON_H;
-    if (c->paired && only(c, "M*+") && c->norm_groups == 1 && c->inner % c->width == 0 && c->attn_dim * c->q_heads == c->width
-        && c->rotary) return MBA_HF_BAMBA;
+    if (!c->paired && only(c, "M*-") && !c->rotary && (c->norm_groups == c->groups || !has(c, 'M')))
+        return MBA_HF_NEMOTRON_H;
+    if (c->paired && only(c, "M*+") && c->norm_groups == 1 && c->inner % c->width == 0
+        && c->attn_dim * c->q_heads == c->width && c->rotary) return MBA_HF_BAMBA;
     if (c->paired && only(c, "m*+") && c->inner_norms && !c->eps_inner && !c->rotary && !c->attn_bias && !c->mlp_bias
-        && c->inner % c->width == 0 && c->attn_dim * c->q_heads == c->width && periodic(c, &every, &from)) return MBA_HF_JAMBA;
+        && c->inner % c->width == 0 && c->attn_dim * c->q_heads == c->width && periodic(c, &every, &from))
+        return MBA_HF_JAMBA;
     return MBA_HF_OURS;
 }
 
@@ -140,7 +142,8 @@ static void write_bamba(json_t *o, const mba_lm *c)
     put_int(o, "mamba_n_groups", c->groups);
     put_int(o, "mamba_chunk_size", c->chunk);
     put_bool(o, "mlp_bias", c->mlp_bias);
-    json_object_set_new(o, "rope_parameters", json_pack("{s:f, s:f, s:s}", "rope_theta", c->rope_base, "partial_rotary_factor",
+    json_object_set_new(o, "rope_parameters",
+                        json_pack("{s:f, s:f, s:s}", "rope_theta", c->rope_base, "partial_rotary_factor",
                         (double)c->rotary / (double)c->attn_dim, "rope_type", "default"));
     put_limits(o, c);
 }
@@ -188,7 +191,8 @@ static json_t *write_lm(const mba_lm *c, mba_hf_format format)
     static void (*const write[])(json_t *, const mba_lm *) = {
         write_ours, write_mamba, write_mamba2, write_nemotron_h, write_bamba, write_jamba, write_ours,
     };
-    static const char *const class[] = { NULL, "MambaForCausalLM", "Mamba2ForCausalLM", "NemotronHForCausalLM", "BambaForCausalLM",
+    static const char *const class[] = { NULL, "MambaForCausalLM", "Mamba2ForCausalLM", "NemotronHForCausalLM",
+                                         "BambaForCausalLM",
                                          "JambaForCausalLM", NULL };
     if (format == MBA_HF_MAMBA_SSM) format = lm_format(c);
     json_t *o = json_object();

@@ -31,7 +31,8 @@ static int attention(mba_piece *p, const mba_lm *c, const mba_tensor *t, const c
         return whole(p, t, prefix, name);
     }
     if (strncmp(rest, "in_proj.", 8)) return whole(p, t, prefix, rest);
-    const struct { const char *name; int64_t row, rows; } part[] = { { "q_proj", 0, q }, { "k_proj", q, k }, { "v_proj", q + k, k } };
+    const struct { const char *name; int64_t row, rows; } part[] = { { "q_proj", 0, q }, { "k_proj", q, k },
+                                                                     { "v_proj", q + k, k } };
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof name, "%s%s", part[i].name, word);
         piece(&p[i], t, part[i].row, part[i].rows, prefix, name);
@@ -145,7 +146,8 @@ static int graph_layer(mba_piece *p, const mba_graphnet *c, const mba_tensor *t)
 static int graph_head(mba_piece *p, const mba_graphnet *c, const mba_tensor *t, int layer)
 {
     char prefix[96];
-    if (layer + 1 < c->head_layers) snprintf(prefix, sizeof prefix, "post_mp.layer_post_mp.model.0.Layer_%d.layer.model", layer);
+    if (layer + 1 < c->head_layers)
+        snprintf(prefix, sizeof prefix, "post_mp.layer_post_mp.model.0.Layer_%d.layer.model", layer);
     else snprintf(prefix, sizeof prefix, "post_mp.layer_post_mp.model.%d.model", c->head_layers > 1);
     return whole(p, t, prefix, last_word(t->name));
 }
@@ -168,6 +170,6 @@ static int graph_pieces(mba_piece *p, const mba_graphnet *c, const mba_tensor *t
 
 int mba_hf_pieces(mba_piece out[MBA_PIECES_MAX], mba_hf_format format, const mba_model *m, const mba_tensor *t)
 {
-    return m->task == MBA_TASK_TEXT ? lm_pieces(out, format, &m->lm, t) : m->task == MBA_TASK_GRAPHS ? graph_pieces(out, &m->graph, t)
-                                                                   : whole(out, t, "", t->name);
+    if (m->task == MBA_TASK_TEXT) return lm_pieces(out, format, &m->lm, t);
+    return m->task == MBA_TASK_GRAPHS ? graph_pieces(out, &m->graph, t) : whole(out, t, "", t->name);
 }

@@ -94,7 +94,8 @@ static mba_status open_loader(image_feed *f, const mba_vision *c, const mba_feed
     if (!f->labels) return mba_fail(MBA_E_NOMEM, "no memory for the labels of a batch");
     return mba_image_loader_create(&f->loader, &(mba_image_loader_options){
         .set = f->set, .recipe = recipe_of(f, c, o), .B = c->batch, .shuffle = !o->in_order && !o->held_out,
-        .partial = o->held_out || o->plain, .seed = o->seed, .workers = o->workers > 0 ? (int)o->workers : spare > 0 ? spare : 0 });
+        .partial = o->held_out || o->plain, .seed = o->seed,
+        .workers = o->workers > 0 ? (int)o->workers : spare > 0 ? spare : 0 });
 }
 
 static mba_status image_open(mba_feed **out, const mba_model *m, const mba_feed_options *o)

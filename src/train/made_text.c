@@ -18,11 +18,13 @@ mba_status mba_made_text_create(mba_made_text *out, uint64_t seed, int64_t bytes
     snprintf(out->root, sizeof out->root, "%s/mambascope-XXXXXX", tmp && strlen(tmp) < 200 ? tmp : "/tmp");
     if (!mkdtemp(out->root)) {
         out->root[0] = 0;
-        return mba_fail(MBA_E_IO, "no place for synthetic data\nwhy: %s\nfix: set TMPDIR, or give --data", strerror(errno));
+        return mba_fail(MBA_E_IO, "no place for synthetic data\nwhy: %s\nfix: set TMPDIR, or give --data",
+                        strerror(errno));
     }
     snprintf(out->path, sizeof out->path, "%s/tokens", out->root);
     mba_status st = mba_tokenizer_create(&t, "bytes");
-    if (st == MBA_OK) st = mba_prepare(&made, t, &(mba_prepare_options){ .out = out->path, .synthetic_bytes = bytes, .seed = seed });
+    if (st == MBA_OK)
+        st = mba_prepare(&made, t, &(mba_prepare_options){ .out = out->path, .synthetic_bytes = bytes, .seed = seed });
     mba_tokenizer_destroy(t);
     if (st != MBA_OK) mba_made_text_remove(out);
     return st;
@@ -34,7 +36,8 @@ void mba_made_text_remove(mba_made_text *d)
     if (!d->root[0]) return;
     DIR *dir = opendir(d->path);
     for (const struct dirent *e; dir && (e = readdir(dir));)
-        if (e->d_name[0] != '.' && snprintf(path, sizeof path, "%s/%s", d->path, e->d_name) < (int)sizeof path) unlink(path);
+        if (e->d_name[0] != '.' && snprintf(path, sizeof path, "%s/%s", d->path, e->d_name) < (int)sizeof path)
+            unlink(path);
     if (dir) closedir(dir);
     rmdir(d->path);
     rmdir(d->root);

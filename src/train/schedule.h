@@ -1,6 +1,7 @@
 /* schedule.h -- the learning rate of a step: linear warm-up, then half a cosine down to the least.
  *
- *     s.lr = (float)mba_schedule_lr(&(mba_schedule){ .lr = 3e-3, .lr_min = 1e-5, .warmup = 100, .steps = 4800 }, s.index);
+ *     const mba_schedule all = { .lr = 3e-3, .lr_min = 1e-5, .warmup = 100, .steps = 4800 };
+ *     s.lr = (float)mba_schedule_lr(&all, s.index);
  */
 #ifndef MBA_SCHEDULE_H
 #define MBA_SCHEDULE_H

@@ -105,10 +105,12 @@ static const char *optimizer_name(const run *r) { return r->o->session.optimizer
 static json_t *trainer_json(const run *r)
 {
     const mba_position at = r->ahead ? r->at : r->train->at;
-    json_t *guard = json_pack("{s:i, s:i, s:i}", "n", r->guard.n, "skipped", r->guard.skipped, "in_a_row", r->guard.in_a_row);
+    json_t *guard = json_pack("{s:i, s:i, s:i}", "n", r->guard.n, "skipped", r->guard.skipped, "in_a_row",
+                              r->guard.in_a_row);
     json_object_set_new(guard, "norm", floats(r->guard.norm, MBA_GUARD_STEPS));
     json_object_set_new(guard, "loss", floats(r->guard.loss, MBA_GUARD_STEPS));
-    return json_pack("{s:i, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o}", "version", 2, "optimizer", optimizer_name(r), "step", (json_int_t)r->step.index,
+    return json_pack("{s:i, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o}", "version", 2, "optimizer", optimizer_name(r),
+                     "step", (json_int_t)r->step.index,
                      "seed", (json_int_t)r->o->seed, "epoch", (json_int_t)at.epoch, "index", (json_int_t)at.index,
                      "batch", mba_model_batch_words(&r->s.model).text, "micros",
                      (json_int_t)r->micros, "data_size", (json_int_t)r->train->size, "guard", guard);
@@ -121,7 +123,8 @@ static mba_status save(run *r)
     if (snprintf(path, sizeof path, "%s/step-%06lld", r->o->out, (long long)r->step.index) >= PATH_ROOM)
         return mba_fail(MBA_E_ARG, "the path '%s' is too long", r->o->out);
     json_t *trainer = trainer_json(r);
-    mba_status st = trainer ? mba_checkpoint_save(&r->s, path, trainer) : mba_fail(MBA_E_NOMEM, "no memory for trainer.json");
+    mba_status st = trainer ? mba_checkpoint_save(&r->s, path, trainer)
+                            : mba_fail(MBA_E_NOMEM, "no memory for trainer.json");
     json_decref(trainer);
     if (st == MBA_OK && r->o->keep > 0) st = mba_checkpoint_prune(r->o->out, r->o->keep);
     return st;
@@ -129,7 +132,8 @@ static mba_status save(run *r)
 
 static mba_status read_floats(float *x, int n, const json_t *a)
 {
-    if (!json_is_array(a) || json_array_size(a) != (size_t)n) return mba_fail(MBA_E_FORMAT, "the guard of trainer.json is damaged");
+    if (!json_is_array(a) || json_array_size(a) != (size_t)n)
+        return mba_fail(MBA_E_FORMAT, "the guard of trainer.json is damaged");
     for (int i = 0; i < n; i++) x[i] = (float)json_number_value(json_array_get(a, (size_t)i));
     return MBA_OK;
 }
@@ -140,7 +144,8 @@ static mba_status same(const json_t *t, const char *key, int64_t now)
     int64_t then;
     MBA_TRY(mba_json_int(t, key, now, INT64_MIN, INT64_MAX, &then));
     return then == now ? MBA_OK : mba_fail(MBA_E_ARG, "the checkpoint was made with %s %lld, now it is %lld\n"
-                                           "fix: give the options of the first run", key, (long long)then, (long long)now);
+                                           "fix: give the options of the first run", key, (long long)then,
+                                           (long long)now);
 }
 
 static mba_status same_words(const json_t *t, const char *key, const char *now)
@@ -148,7 +153,8 @@ static mba_status same_words(const json_t *t, const char *key, const char *now)
     const char *then;
     MBA_TRY(mba_json_text(t, key, "", &then));
     return !strcmp(then, now) ? MBA_OK
-         : mba_fail(MBA_E_ARG, "the checkpoint was made with %s '%s', now it is '%s'\nfix: give the options of the first run", key,
+         : mba_fail(MBA_E_ARG,
+                    "the checkpoint was made with %s '%s', now it is '%s'\nfix: give the options of the first run", key,
                     mba_show(then).text, now);
 }
 
@@ -200,7 +206,8 @@ static mba_status open_log(run *r)
     MBA_TRY(mba_mkdirs(r->o->out));
     snprintf(path, sizeof path, "%s/log.jsonl", r->o->out);
     r->log = fopen(path, r->o->resume ? "a" : "w");
-    return r->log ? MBA_OK : mba_fail(MBA_E_IO, "cannot write '%s'\nfix: is the directory writable, the disk full?", path);
+    return r->log ? MBA_OK
+                  : mba_fail(MBA_E_IO, "cannot write '%s'\nfix: is the directory writable, the disk full?", path);
 }
 
 static void log_number(FILE *f, const char *key, double v)
@@ -343,7 +350,8 @@ static mba_status loop(run *r)
         if (st != MBA_OK) break;
         last = ends_at(r, r->step.index);
         if (r->guard.in_a_row >= BAD_STEPS_MAX)
-            return mba_fail(MBA_E_DEVICE, "%d steps in a row could not be taken\nwhy: %s\nfix: a lower --lr, or a longer --warmup",
+            return mba_fail(MBA_E_DEVICE,
+                            "%d steps in a row could not be taken\nwhy: %s\nfix: a lower --lr, or a longer --warmup",
                             BAD_STEPS_MAX, p.note ? p.note : "the loss does not come back");
         const bool interrupted = r->o->stop && *r->o->stop;
         if (r->valid && !interrupted && (last || due(r->o->valid_every, r->step.index))) st = validate(r, &p.valid);
@@ -362,7 +370,8 @@ mba_status mba_train(const mba_train_options *o)
     r.began_s  = seconds();
     r.began_at = r.step.index;
     if (st == MBA_OK) st = loop(&r);
-    if (st == MBA_OK && r.log && ferror(r.log)) st = mba_fail(MBA_E_IO, "cannot write the log in '%s'\nfix: is the disk full?", o->out);
+    if (st == MBA_OK && r.log && ferror(r.log))
+        st = mba_fail(MBA_E_IO, "cannot write the log in '%s'\nfix: is the disk full?", o->out);
     finish(&r);
     return st;
 }

@@ -1,7 +1,8 @@
 /* train.h -- the loop: batches in, updates, checkpoints and reports out.
  *
  *     mba_train_options o = { .session = { .model = c, .adamw = mba_adamw_defaults() }, .feed.data = "shards",
- *                             .schedule = { .lr = 3e-3, .lr_min = 1e-5, .warmup = 50, .steps = 1000 }, .report = show };
+ *                             .schedule = { .lr = 3e-3, .lr_min = 1e-5, .warmup = 50, .steps = 1000 },
+ *                             .report = show };
  *     MBA_TRY(mba_train(&o));
  *
  * A run is exact: the same options give the same bits, whatever the number of threads, and a run that was

@@ -10,13 +10,15 @@ typedef struct watch { const mba_program *program; mba_finding *finding; mba_sta
 static mba_status look_at(watch *w, const mba_node *n, int k)
 {
     const mba_tensor *t = n->out[k];
-    const size_t      e = mba_dtype_bytes(t->type.dtype), span = e * (size_t)((mba_elems(t) / t->run - 1) * t->pitch + t->run);
+    const size_t      e = mba_dtype_bytes(t->type.dtype);
+    const size_t      span = e * (size_t)((mba_elems(t) / t->run - 1) * t->pitch + t->run);
     char             *x = malloc(span);
     if (!x) return mba_fail(MBA_E_NOMEM, "no memory to look at %s", n->op->name);
     const mba_status st = w->program->device->get(x, mba_program_at(w->program, t), span);
     for (int64_t i = 0; i < mba_elems(t) && st == MBA_OK; i++) {
         const int64_t at = i / t->run * t->pitch + i % t->run;
-        const float   v = t->type.dtype == MBA_BF16 ? mba_from_bf16(((const uint16_t *)(void *)x)[at]) : ((const float *)(void *)x)[at];
+        const float   v = t->type.dtype == MBA_BF16 ? mba_from_bf16(((const uint16_t *)(void *)x)[at])
+                                                    : ((const float *)(void *)x)[at];
         if (isfinite(v)) continue;
         *w->finding = (mba_finding){ .node = n, .output = n->op->out[k].name, .element = i, .value = (double)v };
         break;

@@ -19,7 +19,8 @@ static double seconds(void)
 static const mba_ceiling_kernels *kernels(void)
 {
 #ifdef __x86_64__
-    const mba_ceiling_kernels *const all[] = { &mba_ceiling_kernels_base, &mba_ceiling_kernels_avx2, &mba_ceiling_kernels_avx512 };
+    const mba_ceiling_kernels *const all[] = { &mba_ceiling_kernels_base, &mba_ceiling_kernels_avx2,
+                                               &mba_ceiling_kernels_avx512 };
     return all[mba_cpu_isa()];
 #else
     return &mba_ceiling_kernels_base;
@@ -86,7 +87,8 @@ double mba_ceilings_floor(const mba_ceilings *c, mba_cost cost)
 {
     const double memory  = (cost.read_bytes + cost.write_bytes) / c->stream_bytes;
     if (c->tensor_flops > 0) {
-        const double part[] = { memory, cost.tensor_flops / c->tensor_flops, cost.vector_flops / c->fma_flops, cost.special_ops / c->exp_ops };
+        const double part[] = { memory, cost.tensor_flops / c->tensor_flops, cost.vector_flops / c->fma_flops,
+                                cost.special_ops / c->exp_ops };
         double       most = 0;
         for (int i = 0; i < 4; i++) if (part[i] > most) most = part[i];
         return most;

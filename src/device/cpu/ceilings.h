@@ -18,8 +18,9 @@ typedef struct mba_ceilings {
 
 mba_ceilings mba_ceilings_measure(double seconds);
 
-/* max(bytes / stream, FLOPs / FMA + exponentials / exp) on the CPU, which has one kind of lane for tensor and vector work;
- * with matrix units max(bytes / stream, tensor FLOPs / tensor, vector FLOPs / FMA, exponentials / exp): all can overlap. */
+/* max(bytes / stream, FLOPs / FMA + exponentials / exp) on the CPU, which has one kind of lane for tensor and vector
+ * work; with matrix units max(bytes / stream, tensor FLOPs / tensor, vector FLOPs / FMA, exponentials / exp): all can
+ * overlap. */
 double mba_ceilings_floor(const mba_ceilings *c, mba_cost cost);
 
 /* The same rates of the GPU in use, in fp32 or bf16; an error where this build or machine has none. */

@@ -39,7 +39,8 @@ static double fused(float *x, const float *y, int64_t n)
 static double exponentials(float *x, const float *y, int64_t n)
 {
     for (int64_t i = 0; i + 4 * MBA_LANES <= n; i += 4 * MBA_LANES) {
-        const vf a = vf_load(y + i), b = vf_load(y + i + MBA_LANES), c = vf_load(y + i + 2 * MBA_LANES), d = vf_load(y + i + 3 * MBA_LANES);
+        const vf a = vf_load(y + i), b = vf_load(y + i + MBA_LANES), c = vf_load(y + i + 2 * MBA_LANES),
+                 d = vf_load(y + i + 3 * MBA_LANES);
         const vf p = vf_exp(a), q = vf_exp(b), r = vf_exp(c), s = vf_exp(d);
         vf_store(x + i, p);
         vf_store(x + i + MBA_LANES, q);

@@ -73,7 +73,8 @@ static mba_status adamw_cpu_plan(mba_plan *p, const mba_node *n, const mba_machi
 static mba_status adamw_flat_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     enum { BLOCKS_SM = 4, VALUES = 4 };
-    const int64_t need = mba_ceil(mba_elems(n->in[P]), ADAMW_BLOCK * VALUES), most = (int64_t)m->sm * BLOCKS_SM, grid = need < most ? need : most;
+    const int64_t need = mba_ceil(mba_elems(n->in[P]), ADAMW_BLOCK * VALUES), most = (int64_t)m->sm * BLOCKS_SM,
+                  grid = need < most ? need : most;
     const mba_cost c = adamw_cost(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     mba_launch *l = mba_plan_launch(p, "adamw_flat", MBA_VECTOR, grid, ADAMW_BLOCK);

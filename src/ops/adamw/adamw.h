@@ -3,10 +3,10 @@
  *     MBA_TRY(mba_backward(g, loss));
  *     mba_adamw_all(g, &(mba_adamw_options){ .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1, .clip = 1 });
  *
- * Appends the norm (a result named "grad_norm") and one node per parameter group. The learning rate and the
- * step number are those of the step. Parameters of MBA_NO_DECAY do not decay. An update whose norm is not
- * finite, or above step.norm_max where that is given, is skipped (grad_norm.h decides): parameters and moments stay as they were.
- * With several micro-batches (g->accumulate) the gradients are left at zero, also by a skipped update.
+ * Appends the norm (a result named "grad_norm") and one node per parameter group. The learning rate and the step
+ * number are those of the step. Parameters of MBA_NO_DECAY do not decay. An update whose norm is not finite, or above
+ * step.norm_max where that is given, is skipped (grad_norm.h decides): parameters and moments stay as they were. With
+ * several micro-batches (g->accumulate) the gradients are left at zero, also by a skipped update.
  *
  * The moments of group k are states of role MBA_OPTIM, named "m.decay", "v.decay", "m.no_decay" and
  * "v.no_decay" (call it outside of every scope). They lie parallel to g->params[k]: the moments of a

@@ -15,7 +15,10 @@ typedef struct add_rmsnorm_attr { float eps; mba_dtype out; } add_rmsnorm_attr;
 
 /* How rows are dealt to threads on CUDA: pieces of four values, for the stream is fp32. */
 enum { ADD_RMSNORM_STAGES = 2 };
-static inline mba__team add_rmsnorm_team(const mba_tensor *stream) { return mba__team_of(mba_cols(stream), 4, MBA__TEAM_PIECES_MAX); }
+static inline mba__team add_rmsnorm_team(const mba_tensor *stream)
+{
+    return mba__team_of(mba_cols(stream), 4, MBA__TEAM_PIECES_MAX);
+}
 
 void add_rmsnorm_ref(const mba_ref_call *c);
 void add_rmsnorm_bwd_ref(const mba_ref_call *c);

@@ -16,7 +16,10 @@ static mba_tensor *cast(mba_graph *g, mba_tensor *x, mba_dtype to)
     return MBA_APPEND(g, cast, &(cast_attr){ to }, x)->out[Y];
 }
 
-mba_tensor *mba_cast(mba_graph *g, mba_tensor *x, mba_dtype dtype) { return x->type.dtype == dtype ? x : cast(g, x, dtype); }
+mba_tensor *mba_cast(mba_graph *g, mba_tensor *x, mba_dtype dtype)
+{
+    return x->type.dtype == dtype ? x : cast(g, x, dtype);
+}
 
 mba_tensor *mba_case_act(mba_graph *g, const char *name, mba_type type, mba_init init)
 {
@@ -37,7 +40,8 @@ static void cast_build(mba_graph *g, const mba_case *c)
 
 const mba_op mba_op_cast = {
     .name  = "cast", .doc = "y = x in another type", .kind = MBA_MEMORY,
-    .in    = { [X] = MBA_SLOT("x") }, .out = { [Y] = MBA_SLOT("y", .adds = true, .cheap = true) }, .attr_bytes = sizeof(cast_attr),
+    .in    = { [X] = MBA_SLOT("x") }, .out = { [Y] = MBA_SLOT("y", .adds = true, .cheap = true) },
+    .attr_bytes = sizeof(cast_attr),
     .shape = cast_shape, .grad = cast_grad, .cost = mba_cost_io, .ref = cast_ref,
     .cpu   = (const mba_variant[]){ { "elements", NULL, MBA_CPU(cast_fwd) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(cast_cuda) }, { 0 } },

@@ -5,7 +5,8 @@ static inline int64_t where(const mba_tensor *t, int64_t i) { return i / t->run 
 
 static inline float value(const mba_tensor *t, const void *x, int64_t i)
 {
-    return t->type.dtype == MBA_BF16 ? mba_from_bf16(((const uint16_t *)x)[where(t, i)]) : ((const float *)x)[where(t, i)];
+    return t->type.dtype == MBA_BF16 ? mba_from_bf16(((const uint16_t *)x)[where(t, i)])
+                                     : ((const float *)x)[where(t, i)];
 }
 
 mba_status MBA_CPU_FN(cast_fwd)(const mba_call *c)

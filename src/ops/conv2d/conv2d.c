@@ -153,9 +153,11 @@ static mba_status conv2d_bwd_plan(mba_plan *p, const mba_node *n, const mba_mach
 static void cuda_scratch(mba_plan *p, const mba_node *n, size_t library_bytes)
 {
     const conv2d_dims d = conv2d_dims_of(n);
-    const size_t      e = mba_dtype_bytes(n->in[X]->type.dtype), filter = e * (size_t)(d.Co * d.taps * conv2d_padded(n));
+    const size_t      e = mba_dtype_bytes(n->in[X]->type.dtype);
+    const size_t      filter = e * (size_t)(d.Co * d.taps * conv2d_padded(n));
     mba_plan_scratch(p, "filter", filter);
-    mba_plan_scratch(p, "pixels", library_bytes && conv2d_padded(n) != d.Ci ? e * (size_t)(d.B * d.H * d.W * conv2d_padded(n)) : 0);
+    mba_plan_scratch(p, "pixels", library_bytes && conv2d_padded(n) != d.Ci
+                                  ? e * (size_t)(d.B * d.H * d.W * conv2d_padded(n)) : 0);
     mba_plan_scratch(p, "library", library_bytes);
     mba_plan_scratch(p, "gradient of the filter", n->in[DY] ? filter : 0);
     if (n->in[DY] && n->in[BIAS])
@@ -177,12 +179,16 @@ static mba_status conv2d_cudnn_plan(mba_plan *p, const mba_node *n, const mba_ma
     const double      e = (double)mba_dtype_bytes(n->in[X]->type.dtype);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(n->in[W]->type.dtype != n->in[X]->type.dtype, "weights of another type than the image");
-    MBA_REFUSE_IF(!mba_dense(n->in[X]) || !mba_dense(y) || (n->in[DY] && n->out[DX] && !mba_dense(n->out[DX])), "a part of the channels\n"
+    MBA_REFUSE_IF(!mba_dense(n->in[X]) || !mba_dense(y) || (n->in[DY] && n->out[DX] && !mba_dense(n->out[DX])),
+                  "a part of the channels\n"
                   "why: the library's kernels take whole images");
-    MBA_REFUSE_IF(half && !whole_pieces(y), "%lld channels out\nwhy: the library wants whole pieces of 8 in bf16", (long long)d.Co);
-    MBA_REFUSE_IF(half && !stem && (!whole_pieces(n->in[X]) || (n->in[DY] && !whole_pieces(n->out[DX]))), "%lld channels in\nwhy: the library wants whole pieces of 8 in bf16",
+    MBA_REFUSE_IF(half && !whole_pieces(y), "%lld channels out\nwhy: the library wants whole pieces of 8 in bf16",
+                  (long long)d.Co);
+    MBA_REFUSE_IF(half && !stem && (!whole_pieces(n->in[X]) || (n->in[DY] && !whole_pieces(n->out[DX]))),
+                  "%lld channels in\nwhy: the library wants whole pieces of 8 in bf16",
                   (long long)d.Ci);
-    mba_launch *l = mba_plan_launch(p, "cudnn_conv2d", MBA_TENSOR, mba_ceil(d.B * d.Ho * d.Wo, T) * mba_ceil(d.Co, T), 256);
+    mba_launch *l = mba_plan_launch(p, "cudnn_conv2d", MBA_TENSOR, mba_ceil(d.B * d.Ho * d.Wo, T) * mba_ceil(d.Co, T),
+                                    256);
     l->regs = 168; l->ring_depth = STAGES; l->smem_bytes = 0;
     mba_phase_work(l, MBA_LOOP, (double)mba_ceil(d.taps * d.Ci, TK), NULL);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), T * TK * e);
@@ -264,7 +270,8 @@ static void conv2d_build(mba_graph *g, const mba_case *c)
     const int64_t *d = c->dim, B = d[0], H = d[1], wide = d[2], Ci = d[3], Co = d[4], how = d[7];
     const mba_init random = MBA_INIT_NORMAL(1);
     const mba_type type = MBA_TYPE(MBA_F32, B, H, wide, how & CHANNELS ? Ci + 3 : Ci);
-    mba_tensor     *x = how & PIXELS ? mba_cast(g, mba_input(g, "x", type), g->compute) : mba_case_act(g, "x", type, random);
+    mba_tensor     *x = how & PIXELS ? mba_cast(g, mba_input(g, "x", type), g->compute)
+                                     : mba_case_act(g, "x", type, random);
     mba_conv2d_args a = { .x = x, .stride = d[6] / 16, .pad = d[6] % 16 };
     a.w = mba_param(g, "w", MBA_TYPE(g->compute, Co, Ci, d[5] / 16, d[5] % 16), random, MBA_DECAY);
     if (how & WITH_BIAS) a.bias = mba_param(g, "bias", MBA_TYPE(MBA_F32, Co), random, MBA_NO_DECAY);

@@ -46,7 +46,8 @@ mba_status mba_ema_start(mba_program *p)
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
         const mba_node *n = p->graph->nodes[i];
         if (n->op != &mba_op_ema) continue;
-        memcpy(mba_program_host(p, n->in[E]), mba_program_host(p, n->in[P]), sizeof(float) * (size_t)mba_elems(n->in[P]));
+        memcpy(mba_program_host(p, n->in[E]), mba_program_host(p, n->in[P]),
+               sizeof(float) * (size_t)mba_elems(n->in[P]));
     }
     return mba_program_push(p);
 }

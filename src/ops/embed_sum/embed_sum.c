@@ -62,13 +62,16 @@ static mba_status embed_sum_pieces_plan(mba_plan *p, const mba_node *n, const mb
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     mba_plan_stream(p, n, "embed_sum_fwd_pieces",
-                    mba_ceil(mba_elems(n->out[Y]), 256 * mba__columns_at_once((const mba_tensor *[]){ n->in[TABLE], n->out[Y] }, 2)), 256, 40);
+                    mba_ceil(mba_elems(n->out[Y]),
+                             256 * mba__columns_at_once((const mba_tensor *[]){ n->in[TABLE], n->out[Y] }, 2)),
+                    256, 40);
     return MBA_OK;
 }
 
 static mba_status embed_sum_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const int64_t M = mba_cols(n->in[DY]), V = mba_rows(n->out[DTABLE]), R = mba_rows(n->in[DY]), F = mba_cols(n->in[INDEXB]);
+    const int64_t M = mba_cols(n->in[DY]), V = mba_rows(n->out[DTABLE]), R = mba_rows(n->in[DY]),
+                  F = mba_cols(n->in[INDEXB]);
     const int64_t parts = embed_sum_parts(R, V * M), rows = embed_sum_table_rows(V);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(F > 1 << 20, "%lld indices in a row\nwhy: a thread counts them in 32 bits", (long long)F);
@@ -78,7 +81,8 @@ static mba_status embed_sum_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
     l->grid[2]    = mba_ceil(V, rows);
     l->smem_bytes = sizeof(float) * (size_t)(rows * EMBED_SUM_COLS);
     l->regs       = 48;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DY), (double)(R * EMBED_SUM_COLS) * (double)mba_dtype_bytes(n->in[DY]->type.dtype) / (double)parts);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DY),
+                   (double)(R * EMBED_SUM_COLS) * (double)mba_dtype_bytes(n->in[DY]->type.dtype) / (double)parts);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(INDEXB), 4.0 * (double)(R * F) / (double)parts);
     mba_phase_move(l, MBA_SMEM, -1, 12.0 * (double)(R * F * EMBED_SUM_COLS) / (double)(parts * l->grid[2]));
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(0), 4.0 * (double)(rows * EMBED_SUM_COLS));

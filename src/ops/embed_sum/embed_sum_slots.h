@@ -20,7 +20,8 @@ MBA_CPU_DECLARE(embed_sum_bwd);
 mba_launch_fn embed_sum_cuda, embed_sum_bwd_cuda;
 
 /* CUDA backward: a block owns 32 columns of up to 512 rows of the table and goes through one part of the index. */
-enum { EMBED_SUM_COLS = 32, EMBED_SUM_TABLE_ROWS = 512, EMBED_SUM_PART_ROWS = 128, EMBED_SUM_PARTS_MAX = 256, EMBED_SUM_PART_FLOATS = 1 << 24 };
+enum { EMBED_SUM_COLS = 32, EMBED_SUM_TABLE_ROWS = 512, EMBED_SUM_PART_ROWS = 128, EMBED_SUM_PARTS_MAX = 256,
+       EMBED_SUM_PART_FLOATS = 1 << 24 };
 
 static inline int64_t embed_sum_parts(int64_t rows, int64_t table_elems)
 {
@@ -29,6 +30,9 @@ static inline int64_t embed_sum_parts(int64_t rows, int64_t table_elems)
     return want < most ? want : most;
 }
 
-static inline int64_t embed_sum_table_rows(int64_t rows) { return rows < EMBED_SUM_TABLE_ROWS ? rows : EMBED_SUM_TABLE_ROWS; }
+static inline int64_t embed_sum_table_rows(int64_t rows)
+{
+    return rows < EMBED_SUM_TABLE_ROWS ? rows : EMBED_SUM_TABLE_ROWS;
+}
 
 #endif

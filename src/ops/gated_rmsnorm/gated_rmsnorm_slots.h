@@ -11,13 +11,15 @@ enum { DY, DZ, DW, V_AGAIN };                       /* backward: out; again: v, 
 
 typedef struct gated_rmsnorm_attr { int64_t groups; double eps; } gated_rmsnorm_attr;
 
-/* How a group of a row is dealt to threads on CUDA: 16 bytes a piece. Two pieces of two operands on their way from each thread of
- * the forward are 60 KB an SM and more. The backward has three operands, rows ahead in shared memory and two sums to keep per
- * value: with one piece a thread there are as many threads on an SM as its latencies ask for. */
+/* How a group of a row is dealt to threads on CUDA: 16 bytes a piece. Two pieces of two operands on their way from
+ * each thread of the forward are 60 KB an SM and more. The backward has three operands, rows ahead in shared memory
+ * and two sums to keep per value: with one piece a thread there are as many threads on an SM as its latencies ask
+ * for. */
 enum { GATED_RMSNORM_STAGES = 3 };
 static inline mba__team gated_rmsnorm_team(const mba_node *n, int most)
 {
-    return mba__team_of(mba_cols(n->in[Y]) / ((const gated_rmsnorm_attr *)n->attr)->groups, 16 / (int)mba_dtype_bytes(n->in[Y]->type.dtype), most);
+    return mba__team_of(mba_cols(n->in[Y]) / ((const gated_rmsnorm_attr *)n->attr)->groups,
+                        16 / (int)mba_dtype_bytes(n->in[Y]->type.dtype), most);
 }
 
 static inline mba__team gated_rmsnorm_fwd_team(const mba_node *n) { return gated_rmsnorm_team(n, 2); }

@@ -42,7 +42,8 @@ static mba_status gather_rows_pieces_plan(mba_plan *p, const mba_node *n, const 
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     mba_plan_stream(p, n, "gather_rows_pieces",
-                    mba_ceil(mba_elems(n->out[Y]), 256 * mba__columns_at_once((const mba_tensor *[]){ n->in[X], n->out[Y] }, 2)), 256, 32);
+                    mba_ceil(mba_elems(n->out[Y]),
+                             256 * mba__columns_at_once((const mba_tensor *[]){ n->in[X], n->out[Y] }, 2)), 256, 32);
     return MBA_OK;
 }
 

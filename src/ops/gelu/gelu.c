@@ -58,7 +58,8 @@ const mba_op mba_op_gelu = {
                                  { { 5, 9, 0, 1 }, "both forms of the same columns, joined" }, { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 3136, 1280, 0 }, "an MLP: 16 images, 196 tokens of 320" },
                                  { { 12544, 80, 1 }, "a conv block: 4 images of 56 x 56" },
-                                 { { 25088, 1280, 0 }, "an MLP, 128 images" }, { { 401408, 80, 1 }, "a conv block, 128 images" }, { { 0 }, NULL } },
+                                 { { 25088, 1280, 0 }, "an MLP, 128 images" },
+                                 { { 401408, 80, 1 }, "a conv block, 128 images" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_gelu_bwd = {

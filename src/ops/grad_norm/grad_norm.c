@@ -12,7 +12,8 @@ static mba_status grad_norm_shape(const mba_node *n, mba_type *out)
                  "grad_norm: %s is not flat fp32", n->in[k]->name);
     }
     MBA_NEED(any, "there are no gradients\nwhy: no parameter of the graph has been reached by mba_backward");
-    MBA_NEED(!n->in[LOSS] || (n->in[LOSS]->type.dtype == MBA_F32 && mba_elems(n->in[LOSS]) == 1), "grad_norm: %s is not one fp32 value", n->in[LOSS]->name);
+    MBA_NEED(!n->in[LOSS] || (n->in[LOSS]->type.dtype == MBA_F32 && mba_elems(n->in[LOSS]) == 1),
+             "grad_norm: %s is not one fp32 value", n->in[LOSS]->name);
     out[NORM] = MBA_TYPE(MBA_F32, 2);
     return MBA_OK;
 }
@@ -21,7 +22,8 @@ mba_tensor *mba_grad_norm(mba_graph *g)
 {
     mba_tensor *grad[MBA_GROUPS];
     for (int k = 0; k < MBA_GROUPS; k++) grad[k] = mba_flat_grads(g, (mba_group)k);
-    return mba_result(g, "grad_norm", MBA_APPEND(g, grad_norm, NULL, grad[MBA_DECAY], grad[MBA_NO_DECAY], g->loss)->out[NORM]);
+    return mba_result(g, "grad_norm",
+                      MBA_APPEND(g, grad_norm, NULL, grad[MBA_DECAY], grad[MBA_NO_DECAY], g->loss)->out[NORM]);
 }
 
 static mba_cost grad_norm_cost(const mba_node *n)

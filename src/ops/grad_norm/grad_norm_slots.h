@@ -1,4 +1,5 @@
-/* grad_norm_slots.h -- what the files of this folder share. The inputs are the flat gradients, one per group, and the loss. */
+/* grad_norm_slots.h -- what the files of this folder share. The inputs are the flat gradients, one per group, and the
+ * loss. */
 #ifndef MBA_GRAD_NORM_SLOTS_H
 #define MBA_GRAD_NORM_SLOTS_H
 

@@ -99,7 +99,8 @@ static mba_status lamb_blocks_plan(mba_plan *p, const mba_node *n, const mba_mac
 {
     const int64_t tensors = lamb_tensors(n->in[P]), blocks = lamb_blocks(n->in[P]);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(tensors > (MBA_LAUNCH_MAX - 4) * LAMB_TABLE, "%lld tensors in a group\nwhy: their table is the argument of "
+    MBA_REFUSE_IF(tensors > (MBA_LAUNCH_MAX - 4) * LAMB_TABLE,
+                  "%lld tensors in a group\nwhy: their table is the argument of "
                   "some launches, which take %d", (long long)tensors, (MBA_LAUNCH_MAX - 4) * LAMB_TABLE);
     mba_plan_scratch(p, "blocks", sizeof(lamb_block) * (size_t)blocks);
     mba_plan_scratch(p, "stretch", sizeof(float) * (size_t)tensors);
@@ -117,7 +118,8 @@ static mba_status lamb_blocks_plan(mba_plan *p, const mba_node *n, const mba_mac
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(BLOCKS), 16.0 * (double)blocks / (double)tensors);
     plan_pass(p, n, "lamb_move", 36, PO, PO, true);
     if (n->out[COPYO])
-        mba_phase_move(&p->launch[p->nlaunches - 1], MBA_STORE, MBA_ARG_OUT(COPYO), mba_tensor_bytes(n->out[COPYO]) / (double)blocks);
+        mba_phase_move(&p->launch[p->nlaunches - 1], MBA_STORE, MBA_ARG_OUT(COPYO),
+                       mba_tensor_bytes(n->out[COPYO]) / (double)blocks);
     return MBA_OK;
 }
 

@@ -4,12 +4,12 @@
  *     mba_lamb_options o = mba_lamb_defaults();
  *     mba_lamb_all(g, &o);
  *
- * Appends the norm (a result named "grad_norm") and one node per parameter group. The learning rate and the step number
- * are those of the step. Parameters of MBA_DECAY decay, and their updates are stretched by |p| / |update| of their
- * tensor (1 where either is 0); those of MBA_NO_DECAY get neither: for them it is Adam. With a decay of 0 nothing is
- * stretched. An update whose norm is not finite, or above step.norm_max where that is given, is skipped (grad_norm.h decides): parameters and
- * moments stay as they were. With several micro-batches (g->accumulate) the gradients are left at zero, also by a
- * skipped update.
+ * Appends the norm (a result named "grad_norm") and one node per parameter group. The learning rate and the step
+ * number are those of the step. Parameters of MBA_DECAY decay, and their updates are stretched by |p| / |update| of
+ * their tensor (1 where either is 0); those of MBA_NO_DECAY get neither: for them it is Adam. With a decay of 0
+ * nothing is stretched. An update whose norm is not finite, or above step.norm_max where that is given, is skipped
+ * (grad_norm.h decides): parameters and moments stay as they were. With several micro-batches (g->accumulate) the
+ * gradients are left at zero, also by a skipped update.
  *
  * The moments are named and lie as those of mba_adamw_all: "m.decay", "v.decay", "m.no_decay", "v.no_decay". */
 #ifndef MBA_LAMB_H

@@ -76,7 +76,8 @@ static mba_status lap_encoder_plan(mba_plan *p, const mba_node *n, const mba_mac
 static mba_status all_f32(const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    for (int k = PHI; k <= DY; k++) MBA_REFUSE_IF(n->in[k] && n->in[k]->type.dtype != MBA_F32, "%s is not fp32", n->in[k]->name);
+    for (int k = PHI; k <= DY; k++)
+        MBA_REFUSE_IF(n->in[k] && n->in[k]->type.dtype != MBA_F32, "%s is not fp32", n->in[k]->name);
     return MBA_OK;
 }
 
@@ -86,8 +87,10 @@ static mba_status lap_encoder_warps_plan(mba_plan *p, const mba_node *n, const m
     const int64_t out = mba_elems(n->in[BB]), K = mba_cols(n->in[PHI]);
     const size_t  bytes = sizeof(float) * lap_fwd_floats(out, K);
     MBA_TRY(all_f32(n, m));
-    MBA_REFUSE_IF((int64_t)bytes > m->smem_block_bytes, "%zu bytes of shared memory: %s has %lld", bytes, m->name, (long long)m->smem_block_bytes);
-    mba_launch *l = mba_plan_stream(p, n, "lap_encoder_fwd_warps", mba_ceil(mba_rows(n->in[PHI]), LAP_NODES), LAP_WARPS * 32, 40);
+    MBA_REFUSE_IF((int64_t)bytes > m->smem_block_bytes, "%zu bytes of shared memory: %s has %lld", bytes, m->name,
+                  (long long)m->smem_block_bytes);
+    mba_launch *l = mba_plan_stream(p, n, "lap_encoder_fwd_warps", mba_ceil(mba_rows(n->in[PHI]), LAP_NODES),
+                                    LAP_WARPS * 32, 40);
     l->smem_bytes = bytes;
     return MBA_OK;
 }
@@ -95,11 +98,13 @@ static mba_status lap_encoder_warps_plan(mba_plan *p, const mba_node *n, const m
 /* CUDA: a block per part of nodes, then the parts in order. */
 static mba_status lap_encoder_parts_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const int64_t out = mba_elems(n->in[BB]), K = mba_cols(n->in[PHI]), parts = mba_ceil(mba_rows(n->in[PHI]), LAP_NODES), grads = lap_grads(out);
+    const int64_t out = mba_elems(n->in[BB]), K = mba_cols(n->in[PHI]),
+                  parts = mba_ceil(mba_rows(n->in[PHI]), LAP_NODES), grads = lap_grads(out);
     size_t        bytes = sizeof(float) * lap_bwd_floats(out, K, LAP_PAIRS);
     MBA_TRY(all_f32(n, m));
     if ((int64_t)bytes > m->smem_block_bytes) bytes = sizeof(float) * lap_bwd_floats(out, K, LAP_PAIRS_FEW);
-    MBA_REFUSE_IF((int64_t)bytes > m->smem_block_bytes, "%zu bytes of shared memory: %s has %lld", bytes, m->name, (long long)m->smem_block_bytes);
+    MBA_REFUSE_IF((int64_t)bytes > m->smem_block_bytes, "%zu bytes of shared memory: %s has %lld", bytes, m->name,
+                  (long long)m->smem_block_bytes);
     mba_plan_scratch(p, "gradient parts", sizeof(float) * (size_t)(parts * grads));
     mba_launch *l = mba_plan_stream(p, n, "lap_encoder_bwd_parts", parts, LAP_WARPS * 32, 42);
     l->smem_bytes = bytes;
@@ -143,7 +148,8 @@ const mba_op mba_op_lap_encoder = {
     .build = lap_encoder_build,
     .cases = (const mba_case[]){ { { 3, 2, 2 }, "a node without all of its eigenvectors" },
                                  { { 6, 5, 3, 1 }, "random signs, a full tile and a rest, a node without any" },
-                                 { { 2, 3, 9 }, "hidden layer longer than a vector" }, { { 35, 3, 4, 1 }, "two blocks of nodes" }, { { 0 }, NULL } },
+                                 { { 2, 3, 9 }, "hidden layer longer than a vector" },
+                                 { { 35, 3, 4, 1 }, "two blocks of nodes" }, { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 15341, 10, 16, 1 }, "PascalVOC-SP, 32 graphs" }, { { 0 }, NULL } },
 };
 

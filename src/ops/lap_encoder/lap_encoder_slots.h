@@ -36,7 +36,10 @@ mba_launch_fn lap_encoder_cuda, lap_encoder_bwd_cuda;
  * where shared memory is small; floats of shared memory; gradients of a part, wa, ba, wb, bb one behind the other. */
 enum { LAP_NODES = 32, LAP_WARPS = 8, LAP_PAIRS = 32, LAP_PAIRS_FEW = 8 };
 
-static inline size_t lap_fwd_floats(int64_t p, int64_t K) { return (size_t)(2 * p * (3 + p) + p + K + LAP_WARPS * 2 * p); }
+static inline size_t lap_fwd_floats(int64_t p, int64_t K)
+{
+    return (size_t)(2 * p * (3 + p) + p + K + LAP_WARPS * 2 * p);
+}
 static inline size_t lap_bwd_floats(int64_t p, int64_t K, int pairs)
 {
     return (size_t)(2 * p * 3 + p * (2 * p + 1) + p + K + pairs * (2 + (2 * p + 1) + p));

@@ -75,7 +75,8 @@ static mba_launch *rows_launch(mba_plan *p, const mba_node *n, const char *kerne
     mba_launch   *l = mba_plan_launch(p, kernel, MBA_VECTOR, grid, 256);
     l->regs = 40;                                          // estimate
     for (int k = 0; k < 2; k++)
-        if (n->in[k] && mba_rows(n->in[k]) == mba_rows(n->in[0])) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)grid);
+        if (n->in[k] && mba_rows(n->in[k]) == mba_rows(n->in[0]))
+            mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)grid);
     mba_phase_work(l, MBA_FMA, n->op->cost(n).vector_flops / 2 / (double)grid, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(0), mba_tensor_bytes(n->out[0]) / (double)grid);
     return l;
@@ -96,8 +97,10 @@ static mba_status layernorm_bwd_loop_plan(mba_plan *p, const mba_node *n, const 
     return MBA_OK;
 }
 
-/* CUDA, rows in whole pieces: teams of threads (layernorm_cuda.cu); registers by pieces of a thread, as compiled for sm_90. */
-static const int fwd_regs[LAYERNORM_PIECES + 1] = { 0, 40, 48, 56, 64, 72 }, bwd_regs[LAYERNORM_PIECES + 1] = { 0, 64, 80, 96, 112, 128 };
+/* CUDA, rows in whole pieces: teams of threads (layernorm_cuda.cu); registers by pieces of a thread, as compiled for
+ * sm_90. */
+static const int fwd_regs[LAYERNORM_PIECES + 1] = { 0, 40, 48, 56, 64, 72 };
+static const int bwd_regs[LAYERNORM_PIECES + 1] = { 0, 64, 80, 96, 112, 128 };
 
 static mba_status layernorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
@@ -113,16 +116,19 @@ static mba_status layernorm_bwd_team_plan(mba_plan *p, const mba_node *n, const 
 {
     const mba_tensor   *x = n->in[XB];
     const mba__team     t = layernorm_bwd_team(x);
-    const mba__norm_bwd b = { .kernel = "layernorm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1, .sums = 2, .team = t,
+    const mba__norm_bwd b = { .kernel = "layernorm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1,
+                              .sums = 2, .team = t,
                               .staged_bytes = 2 * (int)mba_dtype_bytes(x->type.dtype), .regs = bwd_regs[t.pieces],
                               .stages = LAYERNORM_STAGES, .block = LAYERNORM_THREADS };
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(!t.pieces || !mba__in_lines(x, t.width) || !mba__in_lines(n->in[DY], t.width) || !mba__in_lines(n->out[DX], t.width),
+    MBA_REFUSE_IF(!t.pieces || !mba__in_lines(x, t.width) || !mba__in_lines(n->in[DY], t.width)
+                  || !mba__in_lines(n->out[DX], t.width),
                   "rows that are not whole pieces at even distances");
     return mba__plan_norm_bwd(p, n, m, &b);
 }
 
-/* dims: R, C, how: 0 alone, 1 a window used twice, 2 behind a sum that dies here, 3 a window in whole pieces used twice. */
+/* dims: R, C, how: 0 alone, 1 a window used twice, 2 behind a sum that dies here, 3 a window in whole pieces used
+ * twice. */
 static void layernorm_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[2], wide = how == 1 ? C + 3 : how == 3 ? C + 16 : C;
@@ -159,7 +165,8 @@ const mba_op mba_op_layernorm = {
                                  { { 5, 6, 2 }, "the input dies here" }, { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 3136, 320 }, "MambaVision-T, 16 images: 196 tokens each" },
                                  { { 784, 640 }, "its last stage: 49 tokens each" },
-                                 { { 25088, 320 }, "MambaVision-T, 128 images" }, { { 6272, 640 }, "their last stage" }, { { 0 }, NULL } },
+                                 { { 25088, 320 }, "MambaVision-T, 128 images" }, { { 6272, 640 }, "their last stage" },
+                                 { { 0 }, NULL } },
 };
 
 const mba_op mba_op_layernorm_bwd = {

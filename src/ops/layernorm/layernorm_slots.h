@@ -12,9 +12,9 @@ enum { DX, DW, DB };
 
 typedef struct layernorm_attr { float eps; } layernorm_attr;
 
-/* How rows are dealt to threads on CUDA. Fewest idle threads, then most pieces per thread: rows of MambaVision are 320 and 640
- * values, which are five pieces of 8 (forward, bf16) for each of 8 and 16 threads, or of 4 (backward, whose sums stay in
- * registers) for each of 16 and 32. Pieces is 0 where rows do not fit. */
+/* How rows are dealt to threads on CUDA. Fewest idle threads, then most pieces per thread: rows of MambaVision are 320
+ * and 640 values, which are five pieces of 8 (forward, bf16) for each of 8 and 16 threads, or of 4 (backward, whose
+ * sums stay in registers) for each of 16 and 32. Pieces is 0 where rows do not fit. */
 enum { LAYERNORM_THREADS = 256, LAYERNORM_PIECES = 5, LAYERNORM_BWD_WIDTH = 4, LAYERNORM_STAGES = 3 };
 
 static inline mba__team layernorm_team(int64_t cols, int width)
@@ -32,8 +32,14 @@ static inline mba__team layernorm_team(int64_t cols, int width)
     return best;
 }
 
-static inline mba__team layernorm_fwd_team(const mba_tensor *x) { return layernorm_team(mba_cols(x), 16 / (int)mba_dtype_bytes(x->type.dtype)); }
-static inline mba__team layernorm_bwd_team(const mba_tensor *x) { return layernorm_team(mba_cols(x), LAYERNORM_BWD_WIDTH); }
+static inline mba__team layernorm_fwd_team(const mba_tensor *x)
+{
+    return layernorm_team(mba_cols(x), 16 / (int)mba_dtype_bytes(x->type.dtype));
+}
+static inline mba__team layernorm_bwd_team(const mba_tensor *x)
+{
+    return layernorm_team(mba_cols(x), LAYERNORM_BWD_WIDTH);
+}
 
 void layernorm_ref(const mba_ref_call *c);
 void layernorm_bwd_ref(const mba_ref_call *c);

@@ -4,14 +4,14 @@
 
 #include "core/op.h"
 
-enum { X, W, TARGET, DLOSS, LOSSB };              /* in; the last two only backward: the gradient of the loss, and the loss */
+enum { X, W, TARGET, DLOSS, LOSSB };        /* in; the last two only backward: the gradient of the loss, and the loss */
 enum { LOSS, DX, DW };                            /* out; the last two only backward, which makes the loss again */
 typedef struct lce_bwd_attr { int32_t wants_x, wants_w; } lce_bwd_attr;
 
-/* Logits exist as one block of rows over the whole vocabulary: on the CPU LCE_ROWS of them, on CUDA some 2^28 logits, in as
- * few blocks of 128s of rows as that takes and never more than a plan has launches for. Both directions cut alike, so that
- * they see the same bits. Rows begin 16 numbers further than they must on the CPU: rows a power of two apart would share one
- * set of the nearest cache. */
+/* Logits exist as one block of rows over the whole vocabulary: on the CPU LCE_ROWS of them, on CUDA some 2^28 logits,
+ * in as few blocks of 128s of rows as that takes and never more than a plan has launches for. Both directions cut
+ * alike, so that they see the same bits. Rows begin 16 numbers further than they must on the CPU: rows a power of two
+ * apart would share one set of the nearest cache. */
 enum { LOGITS, ROWS, LIBRARY };                   /* scratch; the last only on CUDA */
 enum { LCE_ROWS = 512, LCE_PAD = 16, LCE_BLOCKS_MAX = 16, LCE_BLOCK_LOGITS = 1 << 28 };
 
@@ -22,7 +22,7 @@ static inline int64_t lce_block_rows(int64_t R, int64_t V)
     return rows < R ? rows : R;
 }
 
-static inline int64_t lce_pitch(int64_t V) { return mba_ceil(V, 64) * 64; }       /* rows begin at 16 bytes, whatever V */
+static inline int64_t lce_pitch(int64_t V) { return mba_ceil(V, 64) * 64; }     /* rows begin at 16 bytes, whatever V */
 
 /* Of the CUDA kernel: threads of a block, threads that share a row, blocks. */
 enum { LCE_BLOCK = 512 };

@@ -10,7 +10,8 @@ mba_status MBA_CPU_FN(matmul_fwd)(const mba_call *c)
     const matmul_attr *t = n->attr;
     const matmul_dims  d = matmul_dims_of(n);
     const int64_t      real = mba__real_rows(n->in[A], c->step);
-    mba_gemm(&(mba_gemm_args){ .m = t->ta ? d.m : real, .n = d.n, .k = t->ta ? real : d.k, .ta = t->ta, .tb = t->tb, .adds = mba_adds(n, C),
+    mba_gemm(&(mba_gemm_args){ .m = t->ta ? d.m : real, .n = d.n, .k = t->ta ? real : d.k, .ta = t->ta, .tb = t->tb,
+                               .adds = mba_adds(n, C),
                                .a = c->in[A], .lda = mba_ld(n->in[A]), .b = c->in[B], .ldb = mba_ld(n->in[B]),
                                .c = c->out[C], .ldc = mba_ld(n->out[C]) });
     if (!t->ta && !mba_adds(n, C)) mba__zero_rows(mba__rows_of(n->out[C], c->out[C]), real, d.m);

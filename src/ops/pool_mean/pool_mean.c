@@ -47,7 +47,8 @@ static mba_status pool_mean_images_plan(mba_plan *p, const mba_node *n, const mb
 {
     const mba_tensor *x = n->in[X];
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba_plan_stream(p, n, "pool_mean_fwd_images", x->type.dim[0] * pool_mean_tiles(mba_cols(x), pool_mean_at_once(x, n->out[Y])), 256, 36);
+    mba_plan_stream(p, n, "pool_mean_fwd_images",
+                    x->type.dim[0] * pool_mean_tiles(mba_cols(x), pool_mean_at_once(x, n->out[Y])), 256, 36);
     return MBA_OK;
 }
 
@@ -55,7 +56,8 @@ static mba_status pool_mean_bwd_pieces_plan(mba_plan *p, const mba_node *n, cons
 {
     const mba_tensor *dx = n->out[DX];
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba_plan_stream(p, n, "pool_mean_bwd_pieces", mba_ceil(mba_elems(dx), 256 * pool_mean_at_once(dx, n->in[DY])), 256, 34);
+    mba_plan_stream(p, n, "pool_mean_bwd_pieces", mba_ceil(mba_elems(dx), 256 * pool_mean_at_once(dx, n->in[DY])), 256,
+                    34);
     return MBA_OK;
 }
 

@@ -20,7 +20,8 @@ mba_status MBA_CPU_FN(relu2_fwd)(const mba_call *c)
 mba_status MBA_CPU_FN(relu2_bwd)(const mba_call *c)
 {
     const mba_node *n = c->node;
-    const int64_t   C = mba_cols(n->in[XB]), ldx = mba_ld(n->in[XB]), lddy = mba_ld(n->in[DY]), lddx = mba_ld(n->out[DX]);
+    const int64_t   C = mba_cols(n->in[XB]), ldx = mba_ld(n->in[XB]), lddy = mba_ld(n->in[DY]),
+                    lddx = mba_ld(n->out[DX]);
     const bool      adds = mba_adds(n, DX);
     MBA_PARALLEL_FOR(r, mba_rows(n->in[XB])) {
         const float *x  = (const float *)c->in[XB] + r * ldx;

@@ -12,7 +12,8 @@ enum { DX, DW };
 
 typedef struct rmsnorm_attr { float eps; } rmsnorm_attr;
 
-/* How the rows of x are dealt to threads on CUDA: 16 bytes a piece. The backward has rows ahead in shared memory and wants many threads. */
+/* How the rows of x are dealt to threads on CUDA: 16 bytes a piece. The backward has rows ahead in shared memory and
+ * wants many threads. */
 enum { RMSNORM_STAGES = 3 };
 static inline mba__team rmsnorm_team(const mba_tensor *x, int most)
 {

@@ -64,13 +64,15 @@ static mba_status rotary_cuda_plan(mba_plan *p, const mba_node *n, const mba_mac
 {
     const rotary_attr *a = n->attr;
     const int64_t      W = rotary_width(n), L = n->in[X]->type.dim[1], P = n->in[X]->type.dim[3];
-    const int64_t      units = mba_elems(n->in[X]) / P * (a->dims / 2 / W + (P - a->dims) / W), blocks = mba_ceil(units, ROTARY_THREADS);
+    const int64_t      units = mba_elems(n->in[X]) / P * (a->dims / 2 / W + (P - a->dims) / W);
+    const int64_t      blocks = mba_ceil(units, ROTARY_THREADS);
     mba_heads          h;
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(!mba_heads_of(&h, n->out[Y]), "heads of %s that do not lie at even strides", n->out[Y]->name);
     const int scratch = mba_plan_scratch(p, "cos and sin", sizeof(float) * (size_t)(L * a->dims));
 
-    mba_launch *l = mba_plan_launch(p, "rotary_table", MBA_VECTOR, mba_ceil(L * a->dims / 2, ROTARY_THREADS), ROTARY_THREADS);
+    mba_launch *l = mba_plan_launch(p, "rotary_table", MBA_VECTOR, mba_ceil(L * a->dims / 2, ROTARY_THREADS),
+                                    ROTARY_THREADS);
     l->regs = 30;
     mba_phase_work(l, MBA_ALU, 400.0 * ROTARY_THREADS, NULL);              // fp64: pow and sincospi, an estimate
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(scratch), 8.0 * ROTARY_THREADS);

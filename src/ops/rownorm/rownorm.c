@@ -39,7 +39,8 @@ static mba_status rownorm_rows_plan(mba_plan *p, const mba_node *n, const mba_ma
     const bool    fwd = n->op == &mba_op_rownorm;
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(C >= 1 << 30, "rows of %lld values\nwhy: a thread counts columns in 32 bits", (long long)C);
-    mba_plan_stream(p, n, fwd ? "rownorm_fwd_rows" : "rownorm_bwd_rows", mba_ceil(R, 256 / rownorm_team(C)), 256, fwd ? 32 : 36);
+    mba_plan_stream(p, n, fwd ? "rownorm_fwd_rows" : "rownorm_bwd_rows", mba_ceil(R, 256 / rownorm_team(C)), 256,
+                    fwd ? 32 : 36);
     return MBA_OK;
 }
 
