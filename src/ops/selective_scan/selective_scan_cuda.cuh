@@ -197,6 +197,13 @@ static __device__ __forceinline__ void write4_global(bf16 *at, const float (&v)[
     asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(pack_bf16(v[0], v[1])), "r"(pack_bf16(v[2], v[3])) : "memory");
 }
 
+/* The same without a branch, and no memory that the kernel reads: either would part what lies before it from what lies behind. */
+static __device__ __forceinline__ void write4_global(bool now, bf16 *at, const float (&v)[4])
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p st.global.v2.u32 [%0], {%1, %2}; }" ::"l"(at), "r"(pack_bf16(v[0], v[1])),
+                 "r"(pack_bf16(v[2], v[3])), "r"((int)now));
+}
+
 /* ---- eight neighbouring values of bf16. `whole`: aligned as such, else in fours; then the second four may lie outside (second 0),
  * and the first are read instead ---- */
 

@@ -340,17 +340,18 @@ read_tokens(four_tokens<N> &f, const typename twins_smem<N>::buffer &s, int g, i
     }
 }
 
-/* Tokens of one buffer, from group `from` of four on. The state enters C h as operand a, element e as a[e]: so row l8
+/* Tokens of one buffer, from group `from` of four on; `middle` is called after KEEP of them. The state enters C h as operand a, element e as a[e]: so row l8
  * of that operand has elements 0 and 2, row l8 + 8 elements 1 and 3, and the sum over a channel is that of two entries
  * of the result, both of one lane. */
-template <int N, int GROUPS, bool CARRY> static __device__ __forceinline__ void
+template <int N, int GROUPS, bool CARRY, typename F> static __device__ __forceinline__ void
 twins_tokens(float (&h)[4], float (&steps)[16 / N], const float (&A2)[4], typename twins_smem<N>::buffer &s, int from,
-             int wc, int l4, int l8)
+             int wc, int l4, int l8, F middle)
 {
     enum { PER = N / 4, SUMS = 4 * GROUPS / PER };            /* a lane has C h of one token in PER */
     float y[SUMS], d[4] = { 0, 0, 0, 0 };
 #pragma unroll
     for (int g = 0; g < GROUPS; g++) {
+        if (g == KEEP / 4) middle();
         four_tokens<N> f;
         float4         steps4[16 / N];
         read_tokens<N>(f, s, from + g, wc, l4, l8);
@@ -384,12 +385,12 @@ twins_tokens(float (&h)[4], float (&steps)[16 / N], const float (&A2)[4], typena
     }
 }
 
-/* The states of this lane's channels; k is where the first lies. */
-template <int N> static __device__ __forceinline__ void twins_keep(bf16 *k, const float (&h)[4], bool second)
+/* The states of this lane's channels if `now`; k is where the first lies. */
+template <int N> static __device__ __forceinline__ void twins_keep(bool now, bf16 *k, const float (&h)[4], bool second)
 {
     if (N == 16) {
-        write4_global(k, h);
-    } else {
+        write4_global(now, k, h);
+    } else if (now) {
         *(uint32_t *)k = pack_bf16(h[0], h[1]);
         if (second) *(uint32_t *)(k + 8 * N) = pack_bf16(h[2], h[3]);
     }
@@ -402,7 +403,7 @@ twins_states(const scan_operands<bf16> &p, twins_smem<N> &sm, int warp, int lane
     const int  l4 = lane & 3, l8 = lane >> 2, wc = warp * (128 / N), tiles = (a.length + TILE - 1) / TILE;
     const int  here = a.channels - a.channel;
     const bool keeps = !CARRY && sm.at.kept && wc + l8 < here;
-    bf16      *kept = keeps ? sm.at.kept + (wc + l8) * N + twin_state<N>(0, l4) : NULL;
+    bf16      *kept = sm.at.kept + (wc + l8) * N + twin_state<N>(0, l4);   // goes on where nothing is kept: nobody looks
     const bool second = wc + l8 + 8 < here;
     float A2[4], h[4], steps[16 / N] = {};
     const float *start = !CARRY && p.start.at ? p.start.sequence(a.item) : NULL;
@@ -415,13 +416,17 @@ twins_states(const scan_operands<bf16> &p, twins_smem<N> &sm, int warp, int lane
     }
     for (int tile = 0; tile < tiles; tile++) {
         barrier_wait<FULL>(tile, HANDS);
-#pragma unroll (N / 8)
-        for (int half = 0; half < 2; half++) {                // N = 8: registers do not allow to look ahead over both
-            if (!CARRY && kept && (half == 0 || tile * TILE + KEEP < a.length)) {
-                twins_keep<N>(kept, h, second);
-                kept += (int64_t)p.D * N;
-            }
-            twins_tokens<N, KEEP / 4, CARRY>(h, steps, A2, sm.buf[tile & 1], half * (KEEP / 4), wc, l4, l8);
+        const auto keep = [&](bool now) {
+            if (!CARRY) twins_keep<N>(now, kept, h, second);
+            kept += p.D * N;
+        };
+        const bool more = keeps && tile * TILE + KEEP < a.length;
+        constexpr int GROUPS = N / 4;                         // as many as registers allow to look ahead over
+        keep(keeps);
+        twins_tokens<N, GROUPS, CARRY>(h, steps, A2, sm.buf[tile & 1], 0, wc, l4, l8, [&] { keep(more); });
+        if (N == 8) {
+            keep(more);
+            twins_tokens<N, GROUPS, CARRY>(h, steps, A2, sm.buf[tile & 1], GROUPS, wc, l4, l8, [] {});
         }
         barrier_arrive<DONE>(tile, HANDS);
     }
