@@ -422,11 +422,10 @@ twins_states(const scan_operands<bf16> &p, twins_smem<N> &sm, int warp, int lane
         };
         const bool more = keeps && tile * TILE + KEEP < a.length;
         constexpr int GROUPS = N / 4;                         // as many as registers allow to look ahead over
-        keep(keeps);
-        twins_tokens<N, GROUPS, CARRY>(h, steps, A2, sm.buf[tile & 1], 0, wc, l4, l8, [&] { keep(more); });
-        if (N == 8) {
-            keep(more);
-            twins_tokens<N, GROUPS, CARRY>(h, steps, A2, sm.buf[tile & 1], GROUPS, wc, l4, l8, [] {});
+#pragma unroll 1
+        for (int g = 0; g < TILE / 4; g += GROUPS) {
+            keep(g ? more : keeps);
+            twins_tokens<N, GROUPS, CARRY>(h, steps, A2, sm.buf[tile & 1], g, wc, l4, l8, [&] { keep(more); });
         }
         barrier_arrive<DONE>(tile, HANDS);
     }
