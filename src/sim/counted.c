@@ -254,7 +254,7 @@ static double crowded(const mba_sim_kernel *k, const mba_counted_kernel *c, cons
 {
     static const double MOST = 1e6;
     const double blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m),
-                 warps = (blocks < places ? blocks : places) * (double)k->warps / PARTITIONS;
+                 warps = blocks / ceil(blocks / places) * (double)k->warps / PARTITIONS; // the last round is no fuller
     double       each[STATIONS], stay[STATIONS], queue[STATIONS] = { 0 }, used[STATIONS] = { 0 }, on_chip = 0;
     if (!(c->n[MBA_N_INST] > 0)) return path;
     demands_of(each, k, c, m);
