@@ -254,7 +254,7 @@ static double crowded(const mba_sim_kernel *k, const mba_counted_kernel *c, cons
 {
     static const double MOST = 1e6;
     const double blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m),
-                 warps = (blocks < places ? blocks : places) * (double)k->warps / PARTITIONS;
+                 warps = blocks / ceil(blocks / places) * (double)k->warps / PARTITIONS; // the last round is no fuller
     double       each[STATIONS], stay[STATIONS], queue[STATIONS] = { 0 }, used[STATIONS] = { 0 }, on_chip = 0;
     if (!(c->n[MBA_N_INST] > 0)) return path;
     demands_of(each, k, c, m);
@@ -417,8 +417,8 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
     const double code = n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each;
     k->fetch      = mba_sim_fetch(c->grid, code, c->step_bytes, m);
     k->longest    = longest_of(k, c, m, each * path + rounds * latency_of(c, m));
-    if (n[MBA_N_TAIL] > 0)
-        set_tail(k, fmin(each * n[MBA_N_PATH], n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * m->v[MBA_GPU_l2_lat]));
+    if (n[MBA_N_TAIL] > 0) // no more than a warp can have done of what its block was counted to do
+        set_tail(k, fmin(each * (double)k->warps, n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * m->v[MBA_GPU_l2_lat]));
     k->counted    = 1;
     k->products   = n[MBA_N_TENSOR] > 0 || n[MBA_N_PRODUCTS] > 0;
     if (mba_sim_finish(k, m) != MBA_OK) {
