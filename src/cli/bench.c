@@ -204,8 +204,9 @@ static void print_breakdown(mba_table *t, const mba_session *s, const mba_step_t
 }
 
 #define STEP_COLUMNS(a, b, unit)                                                                                     \
-    { { "model", "model", NULL }, { a, a, "%.0f" }, { b, b, "%.0f" }, { "step_ms", "step, ms", "%.1f" }, { "host_ms", "host, ms", "%.3f" },                 \
-      { "gemm_ms", "GEMMs alone, ms", "%.1f" }, { "ratio", "step / GEMMs", "%.3f" }, { unit "_per_s", unit "/s", "%.1f" }, \
+    { { "model", "model", NULL }, { a, a, "%.0f" }, { b, b, "%.0f" }, { "step_ms", "step, ms", "%.1f" },             \
+      { "host_ms", "host, ms", "%.3f" }, { "gemm_ms", "GEMMs alone, ms", "%.1f" },                                   \
+      { "ratio", "step / GEMMs", "%.3f" }, { unit "_per_s", unit "/s", "%.1f" },                                     \
       { "percent_of_floor", "% of floor", "%.1f" }, { 0 } }
 static const mba_column step_columns[MBA_TASKS][10] = {
     STEP_COLUMNS("batch", "length", "tokens"), STEP_COLUMNS("batch", "image", "images"),
@@ -351,9 +352,8 @@ mba_status mba_command_bench(int argc, char **argv)
         "op        operators at sizes worth timing, with percent of floor (caches swept before each run); forward "
         "with\n"
         "          what it keeps for its gradient, and `alone` without\n"
-        "step      a whole training step, its GEMMs (and convolutions of images) alone in the same process, and where "
-        "the\n"
-        "          time goes\n"
+        "step      a whole training step (mamba2-130m at 1 x 1024 tokens unless named), its GEMMs (and convolutions of\n"
+        "          images) alone in the same process, and where the time goes\n"
         "gemm      every matrix product of a step by each of the first eight kernels that the GPU's library names\n\n"
         "The floor is max(bytes / stream, FLOPs / FMA + exponentials / exp) of the least work there is.",
         options, "mambascope bench ceilings\nmambascope bench op ssd selective_scan\n"
