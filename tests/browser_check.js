@@ -27,7 +27,7 @@
     if (!seg.getClientRects().length) continue;
     for (const b of [...buttons.slice(1), buttons[0]]) {
       b.click();
-      const shown = [...host.querySelectorAll("[data-view]")].filter(v => !v.hidden);
+      const shown = [...host.querySelectorAll("div[data-view]")].filter(v => !v.hidden);
       expect(shown.length === 1 && shown[0].dataset.view === b.value && b.getAttribute("aria-pressed") === "true", `switch ${seg.dataset.for}: ${b.textContent}`);
       drawings(b.textContent, host);
     }

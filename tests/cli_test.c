@@ -184,7 +184,7 @@ static void a_dry_run_tells_what_a_step_costs(void **state)
     says(run("train --model hybrid-headline --dry-run"), 0, "step arena");
     says(run("list models --json"), 0, "mamba-2.8b");
     json_decref(json_output());
-    says(run("list ops --csv"), 0, "operator,kind,cpu,cases,doc");
+    says(run("list ops --csv"), 0, "operator,kind,cpu,cuda,cases,doc");
     says(run("train --model mamba-130m --length 4096 --batch 1 --memory 5GB --dry-run --json"), 0, "\"recompute\": true");
     says(run("train --model mamba-130m --length 4096 --batch 1 --memory 6GB --dry-run --json"), 0, "\"recompute\": false");
 }

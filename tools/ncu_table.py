@@ -12,12 +12,16 @@ import sys
 
 EXACT = ("ops_path_tensor", "sass_thread_inst", "ctas_launched")
 INSTRUCTIONS = ("smsp__inst_executed.sum", "inst_executed_pipe_xu.sum")
-CACHES = ("dram__", "lts__", "l1tex__t_sector_hit_rate", "gpu__time", "pct_of_peak")
+CACHES = ("dram__", "lts__", "l1tex__t_sector_hit_rate", "gpu__time", "sm__cycles_active", "pct_of_peak")
 WITHIN = 0.02
+TIME, CYCLES = "gpu__time_duration.sum", "sm__cycles_active.avg"
+
+
+REPEATED = "ncu repeats the kernel for it, which finds its own data in L2"
 
 
 def reason(metric, ours, theirs, k):
-    """Why two values may differ, or None."""
+    """Why two values may differ, or None. times, cycles: ours over ncu's, of the runs in which the two were read."""
     if any(e in metric for e in EXACT):
         return None
     if metric in INSTRUCTIONS:
@@ -26,8 +30,12 @@ def reason(metric, ours, theirs, k):
         return "write-back: what L2 holds at the beginning and the end is another's"
     if any(c in metric for c in CACHES) and k["moved"] <= 2 * k["l2"]:
         return "moves less than twice the L2, which held other data"
-    if abs(k["times"] - 1) > WITHIN and ("pct" in metric or metric.startswith("gpu__time")):
+    if metric.startswith("lts__") and k["repeated"]:
+        return REPEATED
+    if abs(k["times"] - 1) > WITHIN and ("pct" in metric or metric in (TIME, CYCLES)):
         return f"this launch took {100 * (k['times'] - 1):+.1f} % here"
+    if metric.endswith("pct_of_peak_sustained_active") and abs(ours * k["cycles"] / theirs - 1) <= WITHIN:
+        return f"as many busy cycles of {100 * (k['cycles'] - 1):+.1f} % active ones"
     if abs(ours - theirs) < 0.1 and "pct" in metric:
         return "less than a tenth of a percent"
     return None
@@ -54,41 +62,67 @@ def read_csv(path):
 def pick(db, ours, row, place):
     """A library runs one kernel with one grid for several shapes: those with the same tensor FLOPs, then in the order of launches."""
     flops = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
-    same = [k for k in ours if (number(row[flops]),) in db.execute("select value from counter where kernel = ? and metric = ?", [k[0], flops]).fetchall()]
-    among = same if same and number(row[flops]) else ours
+    theirs = row[flops][0] if flops in row else 0
+    same = [k for k in ours if (theirs,) in db.execute("select value from counter where kernel = ? and metric = ?", [k[0], flops]).fetchall()]
+    among = same if same and theirs else ours
     return among[place % len(among)][:2]
 
 
+RUNS = ("one", "two", "hit", "")                            # of tools/gpu_ncu; the last takes several passes
+HIT, SECTORS, RATE = "lts__t_sectors_lookup_hit.sum", "lts__t_sectors.sum", "lts__t_sector_hit_rate.pct"
+
+
+def seen_by_ncu(runs, i, kernel):
+    """metric -> value, and time, cycles and run in which it was read; the first run that has it."""
+    values = {}
+    for place, run in enumerate(runs):
+        if i >= len(run) or run[i]["Kernel Name"] != kernel:
+            continue
+        of = {m: number(t) for m, t in run[i].items() if "__" in m and re.fullmatch(r"[-+.,eE0-9]+", t)}
+        for m, v in of.items():
+            values.setdefault(m, (v, of.get(TIME), of.get(CYCLES), place))
+    if HIT in values and SECTORS in values:
+        values.setdefault(RATE, (100 * values[HIT][0] / values[SECTORS][0], *values[HIT][1:]))
+    return values
+
+
+def seen_by_us(db, kernel):
+    """metric -> value, and time and cycles of the set it was read in, or of the overview where that has none."""
+    values, own = {}, {}
+    rows = db.execute("select metric, value, metric_set from counter where kernel = ? order by metric_set != 'overview', metric_set", [kernel]).fetchall()
+    for metric, value, group in rows:
+        own.setdefault(group, {})[metric] = value
+    for metric, value, group in rows:
+        time, cycles = (own[group].get(m) or own["overview"].get(m) for m in (TIME, CYCLES))
+        values.setdefault(metric, (value, time, cycles))
+    if HIT in values and SECTORS in values:
+        values.setdefault(RATE, (100 * values[HIT][0] / values[SECTORS][0], *values[HIT][1:]))
+    return values
+
+
 def launches(out, name):
-    """Per launch that ncu saw: what we know of it, and ncu's values; those of the run of one pass come first."""
-    rows, one = read_csv(out / f"ncu.{name}.csv"), read_csv(out / f"ncu.{name}.one.csv")
-    if not rows or not (out / f"ncu_{name}.db").exists():
+    """Per launch that ncu saw: what we know of it, ncu's values and ours."""
+    runs = [read_csv(out / f"ncu.{name}{'.' if r else ''}{r}.csv") for r in RUNS]
+    if not runs[-1] or not (out / f"ncu_{name}.db").exists():
         return
     db = sqlite3.connect(out / f"ncu_{name}.db")
     l2 = db.execute("select number from sheet where key = 'gpu.l2'").fetchone()[0]
     seen = collections.Counter()
     found = db.execute("select id, name, symbol, grid_x, grid_y, grid_z from kernel where id in (select kernel from counter) order by id").fetchall()
     kernels = [(k[0], k[1], base_name(p), *k[3:]) for k, p in zip(found, demangled([k[2] for k in found]))]
-    for i, row in enumerate(rows):
+    for i, row in enumerate(runs[-1]):
         grid = [int(x) for x in row["Grid Size"].strip("()").split(",")]
         key = (base_name(row["Kernel Name"]), *grid)
         ours = [k for k in kernels if k[2:] == key]
         if not ours:
             print(f"{name}: {key[0][:60]} {grid} is not in our store", file=sys.stderr)
             continue
-        kernel, short = pick(db, ours, row, seen[key])
+        theirs = seen_by_ncu(runs, i, row["Kernel Name"])
+        kernel, short = pick(db, ours, theirs, seen[key])
         seen[key] += 1
-        if i < len(one) and one[i]["Kernel Name"] == row["Kernel Name"]:
-            row = {**row, **one[i]}
-        counters = {}
-        for metric, value in db.execute("select metric, value from counter where kernel = ? order by metric_set", [kernel]):
-            counters.setdefault(metric, value)
-        hit, sectors = counters.get("lts__t_sectors_lookup_hit.sum"), counters.get("lts__t_sectors.sum")
-        if hit is not None and sectors:
-            counters["lts__t_sector_hit_rate.pct"] = 100 * hit / sectors
-        moved = counters.get("dram__bytes_read.sum", 0) + counters.get("dram__bytes_write.sum", 0)
-        times = counters["gpu__time_duration.sum"] / number(row["gpu__time_duration.sum"])
-        yield dict(name=short, grid="x".join(map(str, grid)), counters=counters, moved=moved, l2=l2, times=times), row
+        mine = seen_by_us(db, kernel)
+        moved = sum(mine[m][0] for m in ("dram__bytes_read.sum", "dram__bytes_write.sum") if m in mine)
+        yield dict(name=short, grid="x".join(map(str, grid)), moved=moved, l2=l2), theirs, mine
 
 
 def number(text):
@@ -97,11 +131,13 @@ def number(text):
 
 def compare(out):
     for name in ("mamba2", "vision"):
-        for k, row in launches(out, name):
-            for metric, text in row.items():
-                if "__" not in metric or metric not in k["counters"] or not text:
+        for k, values, mine in launches(out, name):
+            for metric, (theirs, time, cycles, run) in values.items():
+                if metric not in mine:
                     continue
-                theirs, ours = number(text), k["counters"][metric]
+                ours, our_time, our_cycles = mine[metric]
+                k["times"], k["cycles"] = our_time / time, our_cycles / cycles if cycles else our_time / time
+                k["repeated"] = run == len(RUNS) - 1
                 ratio = ours / theirs if theirs else (1.0 if ours == 0 else float("inf"))
                 fine = ours == theirs if any(e in metric for e in EXACT) else abs(ratio - 1) <= WITHIN or abs(ours - theirs) <= 0.01
                 why = "" if fine else reason(metric, ours, theirs, k) or "UNEXPLAINED"

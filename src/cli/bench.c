@@ -16,7 +16,7 @@
 
 static const double CEILING_S = 0.5;               // per rate
 
-typedef struct bench_options { bool json, csv; int64_t repeats; mba_model_options model; } bench_options;
+typedef struct bench_options { bool json, csv, memory; int64_t repeats, hold_ms; mba_model_options model; } bench_options;
 
 static mba_table_form form_of(const bench_options *o) { return o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT; }
 
@@ -61,10 +61,12 @@ static const mba_column op_columns[] = {
     { "operator", "operator", NULL }, { "case", "case", NULL }, { "ms", "ms", "%.3f" }, { "gb_s", "GB/s", "%.1f" },
     { "gflop_s", "GFLOP/s", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" }, { "bound", "bound by", NULL }, { 0 } };
 
-static void op_row(mba_table *t, const mba_ceilings *c, const mba_node *n, const char *note, double s)
+/* `memory`: only what moves bytes for longer than it computes. */
+static void op_row(mba_table *t, const mba_ceilings *c, const mba_node *n, const char *note, double s, bool memory)
 {
     const mba_cost k = n->op->cost(n);
     const double   bytes = k.read_bytes + k.write_bytes, flops = k.tensor_flops + k.vector_flops;
+    if (memory && mba_ceilings_floor(c, k) * c->stream_bytes > bytes * 1.0001) return;
     mba_table_text(t, "%s", n->op->name);
     mba_table_text(t, "%s", note);
     mba_table_number(t, 1e3 * s);
@@ -85,8 +87,8 @@ static bool keeps(const mba_graph *g, const mba_op *op)
 }
 
 /* Both directions; then once more forward alone if that leaves something out (*again). */
-static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_session_options *so, const mba_op *op, const mba_case *size, int repeats,
-                             bool alone, bool *again)
+static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_session_options *so, const mba_op *op, const mba_case *size,
+                             const bench_options *bo, bool alone, bool *again)
 {
     static const mba_step    step = { .seed = 1, .lr = 1e-3f };
     mba_case_graph o;
@@ -102,13 +104,13 @@ static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_sess
     if (st == MBA_OK) st = mba_program_init(p, 1);
     if (st == MBA_OK) {
         mba_fill_inputs(p);
-        st = mba_measure_nodes(best, p, alone ? MBA_FORWARD : MBA_FORWARD | MBA_BACKWARD, &step, repeats + 1, true);
+        st = mba_measure_nodes(best, p, alone ? MBA_FORWARD : MBA_FORWARD | MBA_BACKWARD, &step, (int)bo->repeats + 1, true);
         for (int32_t i = 0; i < o.g->nnodes && st == MBA_OK; i++)      // what only evaluation runs
-            if (o.g->nodes[i]->unless) st = mba_measure_nodes(best, p, MBA_FORWARD, &step, repeats + 1, true);
+            if (o.g->nodes[i]->unless) st = mba_measure_nodes(best, p, MBA_FORWARD, &step, (int)bo->repeats + 1, true);
     }
     for (int32_t i = 0; st == MBA_OK && i < o.g->nnodes; i++) {
         const mba_node *n = o.g->nodes[i];
-        if (n->op == op || (n->of && n->of->op == op && n->op->kind != MBA_MEMORY)) op_row(t, c, n, note, best[i]);
+        if (n->op == op || (n->of && n->of->op == op && n->op->kind != MBA_MEMORY)) op_row(t, c, n, note, best[i], bo->memory);
     }
     free(best);
     mba_program_destroy(p);
@@ -131,8 +133,8 @@ static mba_status bench_ops(const bench_options *o, const mba_operands *words)
         for (int w = 1; w < words->n; w++) wanted |= !strcmp(words->word[w], mba_ops[i]->name);
         for (const mba_case *k = wanted ? mba_ops[i]->sizes : NULL; k && k->note && st == MBA_OK; k++) {
             bool again;
-            st = bench_case(t, &c, &so, mba_ops[i], k, (int)o->repeats, false, &again);
-            if (st == MBA_OK && again) st = bench_case(t, &c, &so, mba_ops[i], k, (int)o->repeats, true, &again);
+            st = bench_case(t, &c, &so, mba_ops[i], k, o, false, &again);
+            if (st == MBA_OK && again) st = bench_case(t, &c, &so, mba_ops[i], k, o, true, &again);
         }
     }
     if (st == MBA_OK) mba_table_print(t, stdout, form_of(o));
@@ -298,7 +300,7 @@ static mba_status bench_gemm(const bench_options *o)
     if (st == MBA_OK) st = mba_feed_example(&s, &step);
     if (st == MBA_OK) st = mba_program_run(s.program, MBA_STEP, &step, NULL);
     if (st == MBA_OK) st = so.device->wait();
-    if (st == MBA_OK) st = mba_cuda_products(CANDIDATES, (int)o->repeats, gemm_row, &r);
+    if (st == MBA_OK) st = mba_cuda_products(CANDIDATES, (int)o->repeats, 1e-3 * (double)o->hold_ms, gemm_row, &r);
     end_product(&r);
     if (st == MBA_OK) mba_table_print(r.t, stdout, form_of(o));
     if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT)
@@ -316,6 +318,8 @@ mba_status mba_command_bench(int argc, char **argv)
     const mba_option options[] = {
         { "--repeats", MBA_OPT_INT, &o.repeats, "N", "the best of N runs counts (5)", 1, 1000 },
         MBA_MODEL_OPTIONS(&o.model),
+        { "--copies", MBA_OPT_FLAG, &o.memory, NULL, "op: only what memory bounds, whose floor is the copy rate", 0, 0 },
+        { "--hold", MBA_OPT_INT, &o.hold_ms, "MS", "gemm: the mean over so many ms back to back, as warm as a step", 1, 10000 },
         { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON: an array of objects", 0, 0 },
         { "--csv",  MBA_OPT_FLAG, &o.csv,  NULL, "as CSV", 0, 0 },
         { 0 },

@@ -8,7 +8,11 @@
 #include "cli/progress.h"
 #include "data/prepare.h"
 
-typedef struct data_options { const char *out, *tokenizer, *field; int64_t shard, synthetic, seed; bool json; } data_options;
+typedef struct data_options {
+    const char *out, *tokenizer, *field;
+    int64_t     shard, synthetic, seed;
+    bool        json;
+} data_options;
 
 static mba_status show(void *ctx, int64_t done, int64_t all, int64_t tokens)
 {
@@ -25,17 +29,23 @@ static mba_status prepare(const data_options *o, const mba_operands *words)
     mba_tokenizer *t = NULL;
     mba_prepared   made;
     mba_progress   p = mba_progress_start("encoding", 1);
-    if (!o->out) return mba_fail(MBA_E_ARG, "data prepare needs --out DIR");
+    if (!o->out) return mba_fail(MBA_E_ARG, "prepare into which directory?\nfix: mambascope data prepare --out DIR "
+                                 "[FILE..]");
     MBA_TRY(mba_tokenizer_create(&t, o->tokenizer));
-    mba_status st = mba_prepare(&made, t, &(mba_prepare_options){ .out = o->out, .input = words->word + 1, .inputs = words->n - 1,
-        .field = o->field, .shard_tokens = o->shard, .synthetic_bytes = o->synthetic, .seed = (uint64_t)o->seed, .progress = show, .user = &p });
+    mba_status st = mba_prepare(&made, t, &(mba_prepare_options){ .out = o->out, .input = words->word + 1,
+                                                                  .inputs = words->n - 1,
+        .field = o->field, .shard_tokens = o->shard, .synthetic_bytes = o->synthetic, .seed = (uint64_t)o->seed,
+        .progress = show, .user = &p });
     mba_progress_end(&p);
     if (st == MBA_OK && o->json)
-        printf("{\"documents\": %lld, \"bytes\": %lld, \"tokens\": %lld, \"shards\": %lld, \"synthetic\": %s}\n", (long long)made.documents,
+        printf("{\"documents\": %lld, \"bytes\": %lld, \"tokens\": %lld, \"shards\": %lld, \"synthetic\": %s}\n",
+               (long long)made.documents,
                (long long)made.bytes, (long long)made.tokens, (long long)made.shards, words->n == 1 ? "true" : "false");
     else if (st == MBA_OK)
-        printf("%s: %lld documents, %lld bytes, %lld tokens in %lld files (%s)%s\n", o->out, (long long)made.documents, (long long)made.bytes,
-               (long long)made.tokens, (long long)made.shards, mba_tokenizer_name(t), words->n == 1 ? ", SYNTHETIC text" : "");
+        printf("%s: %lld documents, %lld bytes, %lld tokens in %lld file%s (%s)%s\n", o->out, (long long)made.documents,
+               (long long)made.bytes,
+               (long long)made.tokens, (long long)made.shards, made.shards == 1 ? "" : "s", mba_tokenizer_name(t),
+               words->n == 1 ? ", SYNTHETIC text" : "");
     mba_tokenizer_destroy(t);
     return st;
 }
@@ -46,10 +56,12 @@ mba_status mba_command_data(int argc, char **argv)
     bool         help;
     const mba_option options[] = {
         { "--out",       MBA_OPT_TEXT,  &o.out,       "DIR",   "prepare: a new directory for the token files", 0, 0 },
-        { "--tokenizer", MBA_OPT_TEXT,  &o.tokenizer, "PATH",  "prepare: tokenizer.json (byte-level BPE), or bytes (bytes)", 0, 0 },
+        { "--tokenizer", MBA_OPT_TEXT,  &o.tokenizer, "PATH",
+          "prepare: tokenizer.json (byte-level BPE), or bytes (bytes)", 0, 0 },
         { "--field",     MBA_OPT_TEXT,  &o.field,     "NAME",  "where the text of a JSON line stands (text)", 0, 0 },
         { "--shard",     MBA_OPT_INT,   &o.shard,     "N",     "prepare: tokens per file (33554432)", 1, 2147483647 },
-        { "--synthetic", MBA_OPT_BYTES, &o.synthetic, "BYTES", "prepare: so much made-up text, where no file is given (1M)", 0, 0 },
+        { "--synthetic", MBA_OPT_BYTES, &o.synthetic, "BYTES",
+          "prepare: so much made-up text, where no file is given (1M)", 0, 0 },
         { "--seed",      MBA_OPT_INT,   &o.seed,      "N",     "prepare: of made-up text (1)", 0, 9e15 },
         { "--json",      MBA_OPT_FLAG,  &o.json,      NULL,    "as JSON", 0, 0 },
         { 0 },
@@ -61,7 +73,8 @@ mba_status mba_command_data(int argc, char **argv)
         "         them, text, JSON lines, tokenizer.json, image folders, WebDataset tars, CIFAR-10 and -100\n"
         "         binaries, MNIST IDX, GRAPHPK1, TUDataset, OGB CSV, MalNet edge lists, .npy, .safetensors and\n"
         "         checkpoint folders; with small pictures and histograms", options,
-        "mambascope data prepare --out shards book.txt\nmambascope data prepare --out shards --tokenizer tokenizer.json pile.jsonl\n"
+        "mambascope data prepare --out shards book.txt\n"
+        "mambascope data prepare --out shards --tokenizer tokenizer.json pile.jsonl\n"
         "mambascope data inspect shards\nmambascope data inspect imagenet\n"
         "mambascope data inspect cifar-10-batches-bin MUTAG --json\n" };
     mba_operands words = { 0 };
@@ -73,5 +86,7 @@ mba_status mba_command_data(int argc, char **argv)
             MBA_TRY(mba_inspect(words.word[i], &(mba_inspect_options){ .json = o.json, .field = o.field }));
         return MBA_OK;
     }
+    if (words.n == 1 && !strcmp(words.word[0], "inspect"))
+        return mba_fail(MBA_E_ARG, "inspect what?\nfix: mambascope data inspect PATH");
     return mba_fail(MBA_E_ARG, "data what?\nfix: mambascope data prepare --out DIR [FILE..], or data inspect PATH");
 }

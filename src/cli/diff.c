@@ -15,8 +15,8 @@ static const mba_column columns[] = {
     { "what", "what", NULL }, { "name", "name", NULL }, { "phase", "phase", NULL }, { "a_ms", "A, ms/step", "%.3f" },
     { "b_ms", "B, ms/step", "%.3f" },
     { "ratio", "B / A", "%.3f" }, { "spread_ms", "spread, ms", "%.3f" }, { "a_launches", "launches A", "%.0f" },
-    { "b_launches", "B", "%.0f" },
-    { "verdict", "", NULL }, { 0 } };
+    { "b_launches", "launches B", "%.0f" },
+    { "verdict", "verdict", NULL }, { 0 } };
 
 /* "3%" or "3": percent. */
 static mba_status gate_of(double *out, const char *text)
@@ -46,9 +46,10 @@ static void print_row(mba_table *t, const mba_diff_row *r, bool full)
     mba_table_number(t, 1e3 * r->a_s);
     mba_table_number(t, 1e3 * r->b_s);
     mba_table_number(t, r->b_s / r->a_s);
-    mba_table_number(t, 1e3 * (r->a_spread_s > r->b_spread_s ? r->a_spread_s : r->b_spread_s));
-    mba_table_number(t, isnan(r->a_s) ? NAN : r->a_launches);
-    mba_table_number(t, isnan(r->b_s) ? NAN : r->b_launches);
+    const double spread = r->a_spread_s > r->b_spread_s ? r->a_spread_s : r->b_spread_s;
+    mba_table_number(t, spread > 0 ? 1e3 * spread : NAN);              // classes and kernels have none
+    mba_table_number(t, isnan(r->a_s) || !(r->a_launches > 0) ? NAN : r->a_launches);
+    mba_table_number(t, isnan(r->b_s) || !(r->b_launches > 0) ? NAN : r->b_launches);
     mba_table_text(t, "%s", r->slower ? "slower" : isnan(r->a_s) ? "only in B" : isnan(r->b_s) ? "only in A" : "");
 }
 

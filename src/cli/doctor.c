@@ -34,20 +34,24 @@ static void look(mba_table *t)
     row(t, "OpenBLAS", text, "");
     row(t, "Jansson", JANSSON_VERSION, "");
     mba_doctor_gpu(t);
-    row(t, "nvcc", getenv("CUDACXX") ? getenv("CUDACXX") : access("/usr/local/cuda/bin/nvcc", X_OK) ? "not found" : "found",
-        "compiles the CUDA part; without it everything runs on the CPU");
+    const bool nvcc = getenv("CUDACXX") || !access("/usr/local/cuda/bin/nvcc", X_OK);
+    row(t, "nvcc", getenv("CUDACXX") ? getenv("CUDACXX") : nvcc ? "found" : "not found",
+        nvcc ? "" : "it compiles the CUDA part: NVIDIA's cuda-toolkit, or CUDACXX=PATH");
 }
 
 mba_status mba_command_doctor(int argc, char **argv)
 {
     bool json = false, help;
-    const mba_option options[] = { { "--json", MBA_OPT_FLAG, &json, NULL, "as JSON: what, found, advice", 0, 0 }, { 0 } };
-    const mba_usage usage = { "doctor", "[options]", "Tells what was found on this machine, what is missing and how to get it.", options,
+    const mba_option options[] = { { "--json", MBA_OPT_FLAG, &json, NULL, "as JSON: what, found, advice", 0, 0 },
+                                   { 0 } };
+    const mba_usage usage = { "doctor", "[options]", "Tells what was found on this machine, what is missing and how "
+                                                     "to get it.", options,
                               "mambascope doctor\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     mba_table *t;
-    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "what", "what", NULL }, { "found", "found", NULL }, { "advice", "", NULL }, { 0 } }));
+    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "what", "what", NULL }, { "found", "found", NULL },
+                                                       { "advice", "advice", NULL }, { 0 } }));
     look(t);
     mba_table_print(t, stdout, json ? MBA_TABLE_JSON : MBA_TABLE_TEXT);
     mba_table_destroy(t);

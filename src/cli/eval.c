@@ -8,11 +8,15 @@
 #include "cli/options.h"
 #include "train/evaluate.h"
 
-static void put_number(json_t *o, const char *key, double v) { json_object_set_new(o, key, isfinite(v) ? json_real(v) : json_null()); }
+static void put_number(json_t *o, const char *key, double v)
+{
+    json_object_set_new(o, key, isfinite(v) ? json_real(v) : json_null());
+}
 
 static void print_json(const mba_evaluation *e)
 {
-    json_t *j = json_pack("{s:s, s:I, s:I}", "task", mba_task_name(e->task), "targets", (json_int_t)e->targets, "parameters",
+    json_t *j = json_pack("{s:s, s:I, s:I}", "task", mba_task_name(e->task), "targets", (json_int_t)e->targets,
+                          "parameters",
                           (json_int_t)e->parameters);
     if (e->task == MBA_TASK_TEXT) json_object_set_new(j, "tokens", json_integer((json_int_t)e->targets));
     put_number(j, "loss", e->loss);
@@ -25,7 +29,8 @@ static void print_json(const mba_evaluation *e)
 static void print_text(const mba_evaluation *e)
 {
     if (isnan(e->loss)) {
-        puts(e->task == MBA_TASK_TEXT ? "no loss: sequences of one token predict nothing" : "no loss: nothing is labelled");
+        puts(e->task == MBA_TASK_TEXT ? "no loss: sequences of one token predict nothing"
+             : "no loss: nothing is labelled");
         return;
     }
     printf("loss %.6f %s over %lld %s", e->loss, mba_task_loss_unit(e->task), (long long)e->targets,
@@ -40,40 +45,56 @@ mba_status mba_command_eval(int argc, char **argv)
     mba_model_options    m = { 0 };
     bool                 json = false, help;
     const mba_option options[] = {
-        { "--checkpoint", MBA_OPT_TEXT, &o.checkpoint, "DIR",   "a directory: mamba, mamba2, nemotron_h, bamba, jamba, mambavision, or ours", 0, 0 },
+        { "--checkpoint", MBA_OPT_TEXT, &o.checkpoint, "DIR",
+          "a directory: mamba, mamba2, nemotron_h, bamba, jamba, mambavision, or ours", 0, 0 },
         { "--tokens",     MBA_OPT_TEXT, &o.tokens,     "T.npy", "text: int32 or int64 tokens (batch, length)", 0, 0 },
-        { "--images",     MBA_OPT_TEXT, &o.images,     "X.npy", "images: fp32 (number, 3, side, side), normalised", 0, 0 },
-        { "--labels",     MBA_OPT_TEXT, &o.labels,     "Y.npy", "images: int32 or int64 classes (number); negative: none", 0, 0 },
-        { "--graphs",     MBA_OPT_TEXT, &o.graphs,     "FILE",  "graphs: a collection in our container, as one batch", 0, 0 },
-        { "--data",       MBA_OPT_TEXT, &o.data,       "PATH",  "what train takes instead: the mean over its held-out part", 0, 0 },
+        { "--images",     MBA_OPT_TEXT, &o.images,     "X.npy",
+          "images: fp32 (number, 3, side, side), normalised", 0, 0 },
+        { "--labels",     MBA_OPT_TEXT, &o.labels,     "Y.npy",
+          "images: int32 or int64 classes (number); negative: none", 0, 0 },
+        { "--graphs",     MBA_OPT_TEXT, &o.graphs,     "FILE",
+          "graphs: a collection in our container, as one batch", 0, 0 },
+        { "--data",       MBA_OPT_TEXT, &o.data,       "PATH",
+          "what train takes instead: the mean over its held-out part", 0, 0 },
         { "--validation", MBA_OPT_REAL, &o.validation, "PART",  "only the last part of the data", 0, 0.9 },
         { "--batch",      MBA_OPT_INT,  &o.shape.batch, "B",    "of --data (8 sequences, 32 images)", 1, 1 << 20 },
         { "--length",     MBA_OPT_INT,  &o.shape.length, "L",   "of --data (256)", 1, 1 << 30 },
-        { "--max-graphs", MBA_OPT_INT,  &o.shape.graphs, "G",   "of --data: at most so many graphs per batch", 1, 1 << 22 },
-        { "--nodes",      MBA_OPT_INT,  &o.shape.nodes, "N",    "of --data: at most so many nodes per batch", 1, 1 << 30 },
-        { "--edges",      MBA_OPT_INT,  &o.shape.edges, "E",    "of --data: at most so many edges per batch", 1, 1 << 30 },
-        { "--made",       MBA_OPT_INT,  &o.made,       "N",     "of --data: how many graphs of a made-up collection (five batches)", 20, 1e9 },
-        { "--train-mode", MBA_OPT_FLAG, &o.train_mode, NULL,    "batch statistics; drop path and dropout only with --seed", 0, 0 },
+        { "--max-graphs", MBA_OPT_INT,  &o.shape.graphs, "G",
+          "of --data: at most so many graphs per batch", 1, 1 << 22 },
+        { "--nodes",      MBA_OPT_INT,  &o.shape.nodes, "N",
+          "of --data: at most so many nodes per batch", 1, 1 << 30 },
+        { "--edges",      MBA_OPT_INT,  &o.shape.edges, "E",
+          "of --data: at most so many edges per batch", 1, 1 << 30 },
+        { "--made",       MBA_OPT_INT,  &o.made,       "N",
+          "of --data: how many graphs of a made-up collection (five batches)", 20, 1e9 },
+        { "--train-mode", MBA_OPT_FLAG, &o.train_mode, NULL,
+          "batch statistics; drop path and dropout only with --seed", 0, 0 },
         { "--seed",       MBA_OPT_INT,  &o.seed,       "N",     "of drop path, dropout and node orders", 0, 9e15 },
         { "--ema",        MBA_OPT_FLAG, &o.averaged,   NULL,    "the averaged model of a run with --ema", 0, 0 },
         { "--logits",     MBA_OPT_TEXT, &o.logits,     "L.npy", "write fp32 logits", 0, 0 },
-        { "--grads",      MBA_OPT_TEXT, &o.grads,      "G.safetensors", "write the gradient of the loss for every stored tensor", 0, 0 },
+        { "--grads",      MBA_OPT_TEXT, &o.grads,      "G.safetensors",
+          "write the gradient of the loss for every stored tensor", 0, 0 },
         MBA_RUN_OPTIONS(&m),
-        { "--json",       MBA_OPT_FLAG, &json,         NULL,    "as JSON: loss (null without targets), targets, parameters, scores", 0, 0 },
+        { "--json",       MBA_OPT_FLAG, &json,         NULL,
+          "as JSON: loss (null without targets), targets, parameters, scores", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "eval", "--checkpoint DIR --tokens T.npy | --images X.npy | --graphs FILE | --data PATH [options]",
-        "Computes the mean loss: of text over the batch x (length - 1) predicted positions, of images and graphs over their\n"
+    const mba_usage usage = { "eval", "--checkpoint DIR --tokens T.npy | --images X.npy | --graphs FILE | --data PATH "
+                                      "[options]",
+        "Computes the mean loss: of text over the batch x (length - 1) predicted positions, of images and graphs over "
+        "their\n"
         "labels, with accuracy, average precision, F1 or mean absolute error.", options,
         "mambascope eval --checkpoint mamba2-130m --tokens t.npy\n"
         "mambascope eval --checkpoint run/step-000500 --data shards --validation 0.1\n"
-        "mambascope eval --checkpoint run/step-000500 --images x.npy --labels y.npy --train-mode --grads g.safetensors\n"
+        "mambascope eval --checkpoint run/step-000500 --images x.npy --labels y.npy --train-mode --grads "
+        "g.safetensors\n"
         "mambascope eval --checkpoint run/step-000500 --tokens t.npy --logits l.npy --grads g.safetensors --json\n" };
     mba_evaluation e;
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if (!o.checkpoint || !o.tokens + !o.images + !o.graphs + !o.data != 3)
-        return mba_fail(MBA_E_ARG, "eval needs --checkpoint, and one of --tokens, --images, --graphs and --data\nfix: mambascope eval --help");
+        return mba_fail(MBA_E_ARG, "eval needs --checkpoint, and one of --tokens, --images, --graphs and --data\nfix: "
+                                   "mambascope eval --help");
     MBA_TRY(mba_run_options_apply(&m, &o.session));
     MBA_TRY(mba_evaluate(&e, &o));
     if (json) print_json(&e);

@@ -41,7 +41,8 @@ static mba_status run(mba_tokenizer *t, const char *prompt, int64_t n, mba_gener
 {
     mba_ids    ids = { 0 };
     mba_status st = mba_tokenizer_encode(t, &ids, prompt, strlen(prompt));
-    if (st == MBA_OK && ids.n == 0) st = mba_fail(MBA_E_ARG, "an empty prompt\nfix: --prompt with at least one character");
+    if (st == MBA_OK && ids.n == 0)
+        st = mba_fail(MBA_E_ARG, "an empty prompt\nfix: --prompt with at least one character");
     int32_t *all = st == MBA_OK ? calloc((size_t)(ids.n + n), sizeof *all) : NULL;
     if (st == MBA_OK && !all) st = mba_fail(MBA_E_NOMEM, "no memory for %lld tokens", (long long)(ids.n + n));
     if (st == MBA_OK) {
@@ -63,16 +64,19 @@ mba_status mba_command_generate(int argc, char **argv)
     int64_t     n = 200, seed = 1;
     bool        help;
     const mba_option options[] = {
-        { "--checkpoint",  MBA_OPT_TEXT, &o.checkpoint,  "DIR",  "a checkpoint (step-*), or any HF directory we can read", 0, 0 },
+        { "--checkpoint",  MBA_OPT_TEXT, &o.checkpoint,  "DIR",
+          "a checkpoint (step-*), or any HF directory we can read", 0, 0 },
         { "--prompt",      MBA_OPT_TEXT, &prompt,        "TEXT", "what to continue", 0, 0 },
         { "--tokens",      MBA_OPT_INT,  &n,             "N",    "how far (200)", 1, 1e7 },
         { "--temperature", MBA_OPT_REAL, &o.temperature, "X",    "0: always the likeliest (0.8)", 0, 100 },
         { "--top",         MBA_OPT_INT,  &o.top,         "K",    "only among the K likeliest (40); 0: all", 0, 1e7 },
         { "--seed",        MBA_OPT_INT,  &seed,          "N",    "(1)", 0, 9e15 },
-        { "--tokenizer",   MBA_OPT_TEXT, &tokenizer,     "PATH", "tokenizer.json, or bytes (default: the checkpoint's)", 0, 0 },
+        { "--tokenizer",   MBA_OPT_TEXT, &tokenizer,     "PATH",
+          "tokenizer.json, or bytes (default: the checkpoint's)", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "generate", "--checkpoint DIR [options]", "Continues a text with a trained model, token by token.", options,
+    const mba_usage usage = { "generate", "--checkpoint DIR [options]",
+                              "Continues a text with a trained model, token by token.", options,
         "mambascope generate --checkpoint run/step-001000 --prompt 'And God said' --tokens 400\n" };
     mba_tokenizer *t = NULL;
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));

@@ -13,7 +13,8 @@
 /* Parameters do not depend on the shape of a batch, so the smallest one is planned. */
 static mba_status count_parameters(double *out, mba_model m)
 {
-    static const mba_batch_shape least[MBA_TASKS] = { { .batch = 1, .length = 1 }, { .batch = 1 }, { .graphs = 1, .nodes = 1, .edges = 1 } };
+    static const mba_batch_shape least[MBA_TASKS] = { { .batch = 1, .length = 1 }, { .batch = 1 },
+                                                      { .graphs = 1, .nodes = 1, .edges = 1 } };
     mba_session s = { 0 };
     mba_status  st = mba_model_shape(&m, &least[m.task]);
     mba_model_outputs(&m, false, true);
@@ -45,33 +46,46 @@ static mba_status list_models(mba_table_form form)
     mba_table *t;
     mba_model  m;
     MBA_TRY(mba_table_create(&t, (const mba_column[]){
-        { "model", "model", NULL }, { "family", "family", NULL }, { "task", "task", NULL }, { "parameters", "parameters", "%.0f" },
-        { "width", "width", "%.0f" }, { "layers", "layers", "%.0f" }, { "state", "state", "%.0f" }, { "outputs", "outputs", "%.0f" }, { 0 } }));
+        { "model", "model", NULL }, { "family", "family", NULL }, { "task", "task", NULL },
+        { "parameters", "parameters", "%.0f" },
+        { "width", "width", "%.0f" }, { "layers", "layers", "%.0f" }, { "state", "state", "%.0f" },
+        { "outputs", "outputs", "%.0f" }, { 0 } }));
     mba_status st = MBA_OK;
     for (int k = 0; mba_families[k]; k++)
-        for (int i = 0; st == MBA_OK && mba_family_preset(&m, mba_families[k], i); i++) st = model_row(t, mba_families[k], m);
+        for (int i = 0; st == MBA_OK && mba_family_preset(&m, mba_families[k], i); i++)
+            st = model_row(t, mba_families[k], m);
     if (st == MBA_OK) mba_table_print(t, stdout, form);
     mba_table_destroy(t);
     return st;
 }
 
+typedef struct variant_list { char text[160]; } variant_list;
+
+static variant_list variant_names(const mba_variant *v)
+{
+    variant_list l = { "" };
+    for (; v && v->name; v++) {
+        const size_t n = strlen(l.text);
+        snprintf(l.text + n, sizeof l.text - n, "%s%s", n ? " " : "", v->name);
+    }
+    return l;
+}
+
 static mba_status list_ops(mba_table_form form)
 {
     mba_table *t;
-    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "operator", "operator", NULL }, { "kind", "kind", NULL }, { "cpu", "CPU", NULL },
-                                                       { "cases", "cases", "%.0f" }, { "doc", "what it computes", NULL }, { 0 } }));
+    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "operator", "operator", NULL }, { "kind", "kind", NULL },
+                                                       { "cpu", "CPU", NULL },
+                                                       { "cuda", "CUDA", NULL }, { "cases", "cases", "%.0f" },
+                                                       { "doc", "what it computes", NULL }, { 0 } }));
     for (int i = 0; mba_ops[i]; i++) {
         const mba_op *op = mba_ops[i];
         int           cases = 0;
-        char          cpu[128] = "";
         for (const mba_case *c = op->cases; c && c->note; c++) cases++;
-        for (const mba_variant *v = op->cpu; v && v->name; v++) {
-            if (*cpu) strncat(cpu, " ", sizeof cpu - strlen(cpu) - 1);
-            strncat(cpu, v->name, sizeof cpu - strlen(cpu) - 1);
-        }
         mba_table_text(t, "%s", op->name);
         mba_table_text(t, "%s", mba_kind_name(op->kind));
-        mba_table_text(t, "%s", cpu);
+        mba_table_text(t, "%s", variant_names(op->cpu).text);
+        mba_table_text(t, "%s", variant_names(op->cuda).text);
         mba_table_number(t, cases);
         mba_table_text(t, "%s", op->doc);
     }
@@ -83,13 +97,15 @@ static mba_status list_ops(mba_table_form form)
 static mba_status list_fields(mba_table_form form)
 {
     mba_table *t;
-    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "task", "task", NULL }, { "field", "field", NULL }, { "default", "default", "%g" },
+    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "task", "task", NULL }, { "field", "field", NULL },
+                                                       { "default", "default", "%g" },
                                                        { "meaning", "meaning", NULL }, { 0 } }));
     for (int k = 0; k < MBA_TASKS; k++)
         for (const mba_field *f = mba_task_fields((mba_task)k); f->name; f++) {
             mba_table_text(t, "%s", mba_task_name((mba_task)k));
             mba_table_text(t, "%s", f->name);
-            mba_table_number(t, f->kind == MBA_FIELD_INT || f->kind == MBA_FIELD_REAL || f->kind == MBA_FIELD_BOOL ? f->standard : NAN);
+            mba_table_number(t, f->kind == MBA_FIELD_INT || f->kind == MBA_FIELD_REAL || f->kind == MBA_FIELD_BOOL
+                             ? f->standard : NAN);
             mba_table_text(t, "%s", f->meaning);
         }
     mba_table_print(t, stdout, form);
@@ -106,7 +122,8 @@ mba_status mba_command_list(int argc, char **argv)
         { 0 },
     };
     const mba_usage usage = { "list", "models | ops | fields [options]",
-                              "Lists the models that can be trained, the operators they are made of, or the fields of a\n"
+                              "Lists the models that can be trained, the operators they are made of, or the fields of "
+                              "a\n"
                               "configuration that --set changes.",
                               options, "mambascope list models\nmambascope list ops --json\nmambascope list fields\n" };
     mba_operands words = { 0 };

@@ -21,10 +21,12 @@ const mba_command mba_commands[] = {
 
 static void print_usage(FILE *f)
 {
-    fputs("mambascope " MBA_VERSION " (" MBA_COMMIT "): trains Mamba-based models and shows what the hardware does meanwhile\n\n"
+    fputs("mambascope " MBA_VERSION " (" MBA_COMMIT "): trains Mamba-based models and shows what the hardware does "
+                                                    "meanwhile\n\n"
           "usage: mambascope COMMAND [options]; every command has --help\n\n", f);
     for (const mba_command *c = mba_commands; c->name; c++) fprintf(f, "  %-10s %s\n", c->name, c->about);
-    fputs("\nexamples:\n  mambascope list models\n  mambascope train --model mamba2-130m --batch 1 --length 1024 --dry-run\n", f);
+    fputs("\nexamples:\n  mambascope list models\n  mambascope train --model mamba2-130m --batch 1 --length 1024 "
+          "--dry-run\n", f);
 }
 
 /* "what\nwhy: ..\nfix: .." as an indented block; colours only on a terminal. */

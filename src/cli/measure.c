@@ -63,7 +63,8 @@ static const char as_products[] = "conv2d=patches,conv2d_bwd=patches";
 static bool has_other_forms(const mba_program *p)
 {
     for (int32_t i = 0; i < p->graph->nnodes; i++)
-        if (p->graph->nodes[i]->op->kind == MBA_CONV && is_product(p->graph->nodes[i]) && strcmp(p->plan[i]->variant, "patches"))
+        if (p->graph->nodes[i]->op->kind == MBA_CONV && is_product(p->graph->nodes[i])
+            && strcmp(p->plan[i]->variant, "patches"))
             return true;
     return false;
 }
@@ -71,7 +72,8 @@ static bool has_other_forms(const mba_program *p)
 /* The products of x w^T and of its gradients, by themselves: those that the head of a language model makes in blocks.
  * What it makes is its own gradient: any numbers do, and a gradient from the host would be gigabytes to fill and
  * send. */
-static mba_status measure_linear(double *best_s, const mba_program_options *how, const mba_device *d, const mba_tensor *x, const mba_tensor *w,
+static mba_status measure_linear(double *best_s, const mba_program_options *how, const mba_device *d,
+                                 const mba_tensor *x, const mba_tensor *w,
                                  const mba_step *step, int repeats)
 {
     mba_program *p = NULL;
@@ -79,7 +81,8 @@ static mba_status measure_linear(double *best_s, const mba_program_options *how,
     MBA_TRY(mba_graph_create(&g));
     g->compute = x->type.dtype;
     mba_tensor *a = mba_case_act(g, "x", MBA_TYPE(MBA_F32, mba_rows(x), mba_cols(x)), MBA_INIT_NORMAL(1));
-    mba_tensor *y = mba_linear(g, a, mba_param(g, "w", MBA_TYPE(w->type.dtype, mba_rows(w), mba_cols(w)), MBA_INIT_NORMAL(1), MBA_DECAY));
+    mba_tensor *y = mba_linear(g, a, mba_param(g, "w", MBA_TYPE(w->type.dtype, mba_rows(w), mba_cols(w)),
+                                               MBA_INIT_NORMAL(1), MBA_DECAY));
     mba_status  st = mba_backward_from(g, 1, &y, (mba_tensor *[]){ y });
     if (st == MBA_OK) st = mba_program_create(&p, g, how);
     if (st == MBA_OK) st = mba_program_bind(p, d);
@@ -112,7 +115,8 @@ static mba_status products_of(double *best_s, const mba_session *s, const mba_st
 {
     mba_program        *p = NULL;
     mba_program_options o = s->program->options;
-    if (s->device != &mba_device_cpu || !has_other_forms(s->program)) return measure_products(best_s, s->program, repeats);
+    if (s->device != &mba_device_cpu || !has_other_forms(s->program))
+        return measure_products(best_s, s->program, repeats);
     o.variants = as_products;
     mba_status st = mba_program_create(&p, s->graph, &o);
     if (st == MBA_OK) st = mba_program_bind(p, &mba_device_cpu);
@@ -151,7 +155,8 @@ static void stop(void *ctx, const mba_node *n, const mba_plan *plan)
 }
 
 /* By the device's own clock. */
-static mba_status time_nodes(double *best_s, mba_program *p, unsigned passes, const mba_step *step, int repeats, bool cold)
+static mba_status time_nodes(double *best_s, mba_program *p, unsigned passes, const mba_step *step, int repeats,
+                             bool cold)
 {
     double    *once = calloc((size_t)p->graph->nnodes + 1, sizeof *once);
     mba_status st = once ? mba_program_run(p, passes, step, NULL) : mba_fail(MBA_E_NOMEM, "no memory for times");
@@ -163,7 +168,8 @@ static mba_status time_nodes(double *best_s, mba_program *p, unsigned passes, co
     return st;
 }
 
-mba_status mba_measure_nodes(double *best_s, mba_program *p, unsigned passes, const mba_step *step, int repeats, bool cold)
+mba_status mba_measure_nodes(double *best_s, mba_program *p, unsigned passes, const mba_step *step, int repeats,
+                             bool cold)
 {
     if (p->device->time_nodes) return time_nodes(best_s, p, passes, step, repeats, cold);
     clock_ctx       c = { .best = best_s, .sweep = cold ? calloc(SWEEP_FLOATS, sizeof(float)) : NULL };
@@ -179,10 +185,12 @@ mba_status mba_measure_step(mba_step_times *out, mba_session *s, const mba_ceili
     mba_step step = { .seed = 1, .lr = 1e-4f };
     *out = (mba_step_times){ .node_s = calloc((size_t)s->graph->nnodes, sizeof(double)),
                              .node_floor_s = calloc((size_t)s->graph->nnodes, sizeof(double)) };
-    if (!out->node_s || !out->node_floor_s) return mba_fail(MBA_E_NOMEM, "no memory for the times of %d nodes", s->graph->nnodes);
+    if (!out->node_s || !out->node_floor_s)
+        return mba_fail(MBA_E_NOMEM, "no memory for the times of %d nodes", s->graph->nnodes);
     MBA_TRY(mba_feed_example(s, &step));
     out->units = (double)(s->model.task == MBA_TASK_GRAPHS ? step.count[MBA_GRAPHS] : mba_model_units(&s->model));
-    MBA_TRY(mba_measure_run(&out->step_s, s->program, MBA_STEP, &step, 3));            // warm-up: pages, caches, threads, capture
+    // warm-up: pages, caches, threads, capture
+    MBA_TRY(mba_measure_run(&out->step_s, s->program, MBA_STEP, &step, 3));
     MBA_TRY(mba_measure_run(&out->step_s, s->program, MBA_STEP, &step, repeats));
     MBA_TRY(measure_host(&out->host_s, s->program, &step, repeats));
     if (!s->program->device->wait) out->host_s = out->step_s;

@@ -21,7 +21,8 @@ MBA_MUST mba_status mba_measure_products(double *best_s, const mba_session *s, c
 
 /* Every node of the passes by itself; best_s has one entry per node and starts at 0. The caches are swept
  * between runs when `cold`. */
-MBA_MUST mba_status mba_measure_nodes(double *best_s, mba_program *p, unsigned passes, const mba_step *step, int repeats, bool cold);
+MBA_MUST mba_status mba_measure_nodes(double *best_s, mba_program *p, unsigned passes, const mba_step *step,
+                                      int repeats, bool cold);
 
 /* A whole training step of a bound session: best times of the step, of the host in it (a GPU works on by itself), of
  * its products alone, of every node, and

@@ -33,9 +33,12 @@ static mba_status precision_of(mba_dtype *out, const char *text, const mba_devic
 {
     const bool gpu = d->machine->cc > 0;
     *out = gpu ? MBA_BF16 : MBA_F32;
-    if (text && strcmp(text, "fp32") && strcmp(text, "bf16")) return mba_fail(MBA_E_ARG, "--precision %s\nfix: fp32 or bf16", text);
+    if (text && strcmp(text, "fp32") && strcmp(text, "bf16"))
+        return mba_fail(MBA_E_ARG, "--precision %s\nfix: fp32 or bf16", text);
     if (text) *out = !strcmp(text, "bf16") ? MBA_BF16 : MBA_F32;
-    if (*out == MBA_BF16 && !gpu) return mba_fail(MBA_E_ARG, "--precision bf16 on the CPU\nwhy: it computes in fp32\nfix: --device cuda, or leave it out");
+    if (*out == MBA_BF16 && !gpu)
+        return mba_fail(MBA_E_ARG, "--precision bf16 on the CPU\nwhy: it computes in fp32\nfix: --device cuda, or "
+                                   "leave it out");
     return MBA_OK;
 }
 

@@ -1,6 +1,7 @@
 /* options.c -- see options.h. */
 #include "cli/options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -61,14 +62,21 @@ static void print_manual(const mba_usage *u)
 
 static void print_names(const mba_usage *u)
 {
-    for (const mba_option *o = u->options; o->name; o++) printf("%s\t%s\t%s\n", o->name, o->value ? o->value : "", o->help);
+    for (const mba_option *o = u->options; o->name; o++)
+        printf("%s\t%s\t%s\n", o->name, o->value ? o->value : "", o->help);
 }
 
 static mba_status bad_value(const mba_option *o, const char *text)
 {
+    if (o->kind == MBA_OPT_BYTES)
+        return mba_fail(MBA_E_ARG, "%s %s\nwhy: a number of bytes belongs there\nfix: %s 20K, 6GB or a plain number",
+                        o->name, text, o->name);
+    const char *kind = o->kind == MBA_OPT_INT ? "a whole number" : "a number";
     if (o->most > o->least)
-        return mba_fail(MBA_E_ARG, "%s %s\nwhy: a number between %.13g and %.13g belongs there", o->name, text, o->least, o->most);
-    return mba_fail(MBA_E_ARG, "%s %s\nwhy: a number belongs there", o->name, text);
+        return mba_fail(MBA_E_ARG, "%s %s\nwhy: %s between %.13g and %.13g belongs there\nfix: %s %s, %s", o->name,
+                        text, kind, o->least, o->most, o->name, o->value, o->help);
+    return mba_fail(MBA_E_ARG, "%s %s\nwhy: %s belongs there\nfix: %s %s, %s", o->name, text, kind, o->name, o->value,
+                    o->help);
 }
 
 static bool in_range(const mba_option *o, double v) { return o->most <= o->least || (v >= o->least && v <= o->most); }
@@ -77,7 +85,7 @@ static mba_status set_bytes(const mba_option *o, const char *text)
 {
     char        *end;
     const double v    = strtod(text, &end);
-    const char  *unit = strchr("KMGT", *end ? *end : '?');
+    const char  *unit = strchr("KMGT", *end ? toupper((unsigned char)*end) : '?');
     const double k    = unit && *end ? pow(1024, (double)(unit - "KMGT") + 1) : 1;
     if (unit && *end) end++;
     if (*end == 'B') end++;
@@ -116,7 +124,8 @@ static const mba_option *find(const mba_usage *u, const char *arg, size_t n)
 static mba_status take_word(const mba_usage *u, const char *arg, mba_operands *words)
 {
     if (!words) return mba_fail(MBA_E_ARG, "'%s' is not expected\nfix: mambascope %s --help", arg, u->command);
-    if (words->n == MBA_OPERANDS_MAX) return mba_fail(MBA_E_ARG, "more than %d arguments", MBA_OPERANDS_MAX);
+    if (words->n == MBA_OPERANDS_MAX) return mba_fail(MBA_E_ARG, "more than %d arguments\nfix: fewer of them, in "
+                                                     "several calls", MBA_OPERANDS_MAX);
     words->word[words->n++] = arg;
     return MBA_OK;
 }
@@ -144,12 +153,16 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
         const mba_option *o = find(u, arg, eq ? (size_t)(eq - arg) : strlen(arg));
         if (!o) return mba_fail(MBA_E_ARG, "no option %s\nfix: mambascope %s --help lists them", arg, u->command);
         if (o->kind == MBA_OPT_FLAG) {
-            if (eq) return mba_fail(MBA_E_ARG, "%s takes no value", o->name);
+            if (eq) return mba_fail(MBA_E_ARG, "%s takes no value\nfix: %s alone", o->name, o->name);
             *(bool *)o->to = true;
             continue;
         }
-        if (!eq && i + 1 == argc) return mba_fail(MBA_E_ARG, "%s wants a value\nfix: %s %s", o->name, o->name, o->value);
+        if (!eq && i + 1 == argc)
+            return mba_fail(MBA_E_ARG, "%s wants a value\nfix: %s %s", o->name, o->name, o->value);
         MBA_TRY(set_value(o, eq ? eq + 1 : argv[++i]));
     }
+    const mba_option *json = find(u, "--json", 6), *csv = find(u, "--csv", 5);
+    if (json && csv && json->kind == MBA_OPT_FLAG && csv->kind == MBA_OPT_FLAG && *(bool *)json->to && *(bool *)csv->to)
+        return mba_fail(MBA_E_ARG, "--json or --csv\nfix: one of them");
     return MBA_OK;
 }

@@ -5,7 +5,8 @@
  *         { "--batch", MBA_OPT_INT, &batch, "B", "sequences per step", .least = 1, .most = 1e6 },
  *         { "--json",  MBA_OPT_FLAG, &json, NULL, "print JSON" },
  *         { 0 } };
- *     const mba_usage usage = { "train", "[options]", "trains a model", options, "mambascope train --model mamba2-130m\n" };
+ *     const mba_usage usage = { "train", "[options]", "trains a model", options,
+ *                               "mambascope train --model mamba2-130m\n" };
  *     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
  */
 #ifndef MBA_OPTIONS_H

@@ -2,12 +2,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/profile.h"
 #include "scope/collect.h"
+#include "scope/metrics.h"
 
 typedef struct profile_options {
     mba_model_options   model;
@@ -32,6 +34,7 @@ static mba_status finish(mba_store *store, mba_status st)
 
 static mba_status tell(const char *path)
 {
+    if (mba_samples_wanted()) return MBA_OK;                 // this process helps another, which tells
     fprintf(stderr, "wrote %s; `mambascope show %s` prints it\n", path, path);
     return MBA_OK;
 }
@@ -57,11 +60,22 @@ mba_status mba_profile_model(const mba_model_options *m, const mba_collect_optio
     return st;
 }
 
+/* A program that could not be watched leaves no store: there would be nothing in it but the machine. */
 static mba_status profile_foreign(const profile_options *o)
 {
     mba_store *store;
     MBA_TRY(mba_store_create(&store, o->out));
-    return finish(store, mba_collect_foreign(store, &o->foreign));
+    const mba_status st = finish(store, mba_collect_foreign(store, &o->foreign));
+    if (st != MBA_OK) unlink(o->out);
+    return st;
+}
+
+/* Every device is asked for the same sets, so that a wrong name is one everywhere. */
+static mba_status check_sets(const char *names)
+{
+    const mba_metric_set *set[16];
+    int                   n;
+    return mba_metric_sets_choose(set, &n, 16, names);
 }
 
 mba_status mba_command_profile(int argc, char **argv)
@@ -105,6 +119,7 @@ mba_status mba_command_profile(int argc, char **argv)
     while (ours < argc && strcmp(argv[ours], "--")) ours++;
     MBA_TRY(mba_options_parse(&usage, ours, argv, NULL, &help));
     if (help) return MBA_OK;
+    MBA_TRY(check_sets(o.collect.sets));
     join(command, sizeof command, argc, argv);
     o.collect.command = o.foreign.command = command;
     o.foreign.argv = argv + ours + 1;

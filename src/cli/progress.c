@@ -33,7 +33,8 @@ void mba_progress_show(mba_progress *p, int64_t done, const char *note)
     memset(bar, '.', BAR);
     memset(bar, '#', (size_t)(part * BAR));
     bar[BAR] = 0;
-    fprintf(stderr, "\r%s [%s] %3.0f %%  %s  %d:%02d left\033[K", p->title, bar, 100 * part, note ? note : "", (int)left / 60,
+    fprintf(stderr, "\r%s [%s] %3.0f %%  %s  %d:%02d left\033[K", p->title, bar, 100 * part, note ? note : "",
+            (int)left / 60,
             (int)left % 60);
     fflush(stderr);
 }

@@ -10,7 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct mba_progress { const char *title; int64_t total; double began, shown; bool terminal; int64_t from; } mba_progress;
+typedef struct mba_progress {
+    const char *title;
+    int64_t     total, from;
+    double      began, shown;
+    bool        terminal;
+} mba_progress;
 
 mba_progress mba_progress_start(const char *title, int64_t total);
 void         mba_progress_show(mba_progress *p, int64_t done, const char *note);

@@ -25,6 +25,15 @@ static mba_status write_page(const mba_stores *r, const char *path)
     return MBA_OK;
 }
 
+/* A page of nothing is a page of frames: whoever made the store by a program that failed should hear of it. */
+static void warn_of_empty(const mba_stores *r)
+{
+    for (int i = 0; i < r->n; i++)
+        if (mba_run_is_empty(&r->run[i]))
+            fprintf(stderr, "note: '%s' has no step and no kernel: whatever it was to watch did not run\n",
+                    mba_store_path(r->run[i].store));
+}
+
 mba_status mba_command_report(int argc, char **argv)
 {
     const char *out = "report.html", *figure = NULL;
@@ -42,7 +51,7 @@ mba_status mba_command_report(int argc, char **argv)
                                                   "them where stores are compared (all)", 1, MBA_RUNS_MAX },
         { "--no-simulation", MBA_OPT_FLAG, &measured, NULL, "without what-if, other machines and sizes: saves seconds",
           0, 0 },
-        { "--list",   MBA_OPT_FLAG, &list,   NULL, "print the names of the figures", 0, 0 },
+        { "--list",   MBA_OPT_FLAG, &list,   NULL, "print the names of the figures, and what they are", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "report", "A.db [B.db ..] [options]",
@@ -57,7 +66,8 @@ mba_status mba_command_report(int argc, char **argv)
     mba_stores   r;
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
-    for (int i = 0; list && mba_report_figure_name(i); i++) puts(mba_report_figure_name(i));
+    for (int i = 0; list && mba_report_figure_name(i); i++)
+        printf("%-12s %s\n", mba_report_figure_name(i), mba_report_figure_title(i));
     if (list) return MBA_OK;
     if ((svg || csv) && !figure)
         return mba_fail(MBA_E_ARG, "%s of which figure?\nfix: --figure fig2; mambascope report --list names them",
@@ -66,7 +76,8 @@ mba_status mba_command_report(int argc, char **argv)
     if (!words.n) return mba_fail(MBA_E_ARG, "a report of what?\nfix: mambascope report run.db");
     int first = (int)shown < words.n ? (int)shown : words.n;
     MBA_TRY(mba_stores_open_good(&r, words.word, words.n, &first));
-    if (first) r.shown = first;
+    mba_stores_show(&r, first);
+    warn_of_empty(&r);
     char left_out[sizeof r.left_out];
     memcpy(left_out, r.left_out, sizeof left_out);
     mba_whatif *whatif = measured ? NULL : calloc(1, sizeof *whatif);
@@ -77,5 +88,6 @@ mba_status mba_command_report(int argc, char **argv)
     free(whatif);
     const mba_status closed = mba_stores_close(&r);
     if (st != MBA_OK || closed != MBA_OK) return st == MBA_OK ? closed : st;
-    return *left_out ? mba_fail(MBA_E_FORMAT, "made without %s\nwhy: see above", left_out) : MBA_OK;
+    return *left_out ? mba_fail(MBA_E_FORMAT, "made without %s\nwhy: see above\nfix: leave them out, or measure them "
+                                "again", left_out) : MBA_OK;
 }

@@ -45,8 +45,10 @@ static mba_status check_all(mba_table *t, const mba_operands *words, int *wrong)
 /* ---- on a GPU ---- */
 
 static const mba_column gpu_columns[] = {
-    { "operator", "operator", NULL }, { "precision", "precision", NULL }, { "variants", "variants", "%.0f" }, { "cases", "cases", "%.0f" },
-    { "relative_error", "largest error, relative", "%.1e" }, { "tolerance_used", "of its tolerance", "%.2f" }, { "strays", "strays", "%.0f" },
+    { "operator", "operator", NULL }, { "precision", "precision", NULL }, { "variants", "variants", "%.0f" },
+    { "cases", "cases", "%.0f" },
+    { "relative_error", "largest error, relative", "%.1e" }, { "tolerance_used", "of its tolerance", "%.2f" },
+    { "strays", "strays", "%.0f" },
     { "verdict", "verdict", NULL }, { 0 } };
 
 static mba_status gpu_row(mba_table *t, const mba_op *op, const mba_device *d, mba_dtype compute, int *wrong)
@@ -91,32 +93,41 @@ mba_status mba_command_selftest(int argc, char **argv)
     mba_model_options run = { 0 };
     const mba_option options[] = {
         { "--device", MBA_OPT_TEXT, &run.device, "WHERE", "cpu (default), cuda, cuda:1", 0, 0 },
-        { "--json", MBA_OPT_FLAG, &json, NULL, "as JSON: operator, derivatives, gradient_error, cpu_error, strays, verdict", 0, 0 },
+        { "--json", MBA_OPT_FLAG, &json, NULL,
+          "as JSON: operator, derivatives, gradient_error, cpu_error, strays, verdict", 0, 0 },
         { "--csv",  MBA_OPT_FLAG, &csv,  NULL, "as CSV", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "selftest", "[OPERATOR..] [options]",
-                              "Proves the operators of this build right on this machine: their gradients against central differences\n"
-                              "in fp64, the fast paths against fp64 in units of the tolerance derived for their sums, and that\n"
-                              "nothing is written outside outputs and scratch. On a GPU: every variant of every operator, with fp32 and with bf16\n"
+                              "Proves the operators of this build right on this machine: their gradients against "
+                              "central differences\n"
+                              "in fp64, the fast paths against fp64 in units of the tolerance derived for their sums, "
+                              "and that\n"
+                              "nothing is written outside outputs and scratch. On a GPU: every variant of every "
+                              "operator, with fp32 and with bf16\n"
                               "activations, against fp64: what to run first on a new machine.",
-                              options, "mambascope selftest\nmambascope selftest ssd selective_scan\nmambascope selftest --device cuda\n" };
+                              options, "mambascope selftest\nmambascope selftest ssd selective_scan\nmambascope "
+                                       "selftest --device cuda\n" };
     mba_operands words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     for (int i = 0; i < words.n; i++)
-        if (!mba_op_find(words.word[i])) return mba_fail(MBA_E_ARG, "no operator '%s'\nfix: mambascope list ops", words.word[i]);
+        if (!mba_op_find(words.word[i]))
+            return mba_fail(MBA_E_ARG, "no operator '%s'\nfix: mambascope list ops", words.word[i]);
     mba_session_options so = { 0 };
     mba_table          *t;
     int                 wrong = 0;
     MBA_TRY(mba_run_options_apply(&run, &so));
     const bool gpu = so.device != &mba_device_cpu;
     MBA_TRY(mba_table_create(&t, gpu ? gpu_columns : (const mba_column[]){
-        { "operator", "operator", NULL }, { "derivatives", "derivatives", "%.0f" }, { "gradient_error", "gradient error", "%.1e" },
-        { "cpu_error", "CPU error, tolerances", "%.2f" }, { "strays", "strays", "%.0f" }, { "verdict", "verdict", NULL }, { 0 } }));
+        { "operator", "operator", NULL }, { "derivatives", "derivatives", "%.0f" },
+        { "gradient_error", "gradient error", "%.1e" },
+        { "cpu_error", "CPU error, tolerances", "%.2f" }, { "strays", "strays", "%.0f" },
+        { "verdict", "verdict", NULL }, { 0 } }));
     mba_status st = gpu ? check_gpu(t, &words, so.device, &wrong) : check_all(t, &words, &wrong);
     if (st == MBA_OK) mba_table_print(t, stdout, json ? MBA_TABLE_JSON : csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
     mba_table_destroy(t);
-    if (st == MBA_OK && wrong) st = mba_fail(MBA_E_DEVICE, "%d operators are wrong on this machine\nfix: do not trust this build here", wrong);
+    if (st == MBA_OK && wrong)
+        st = mba_fail(MBA_E_DEVICE, "%d operators are wrong on this machine\nfix: do not trust this build here", wrong);
     return st;
 }

@@ -96,7 +96,8 @@ static mba_status open_others(others *o, const char *list)
     char path[4096];
     for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',') {
         snprintf(path, sizeof path, "%.*s", (int)strcspn(at, ","), at);
-        if (o->n == MBA_BESIDE_MAX) return mba_fail(MBA_E_ARG, "--beside takes at most %d stores", MBA_BESIDE_MAX);
+        if (o->n == MBA_BESIDE_MAX) return mba_fail(MBA_E_ARG, "--beside takes at most %d stores\nfix: name fewer",
+                                                    MBA_BESIDE_MAX);
         MBA_TRY(mba_store_open(&o->store[o->n++], path));
         MBA_TRY(mba_analysis_create(&o->analysis[o->n - 1], o->store[o->n - 1]));
     }

@@ -104,10 +104,16 @@ static mba_status steps(mba_table *t, const mba_analysis *a, bool full)
     snprintf(rate, sizeof rate, "%.60s/s", *a->unit ? a->unit : "units");
     fact(t, "not watched, median", 1e3 * a->plain_s, "ms");
     fact(t, "spread (quartiles)", 1e3 * a->plain_spread_s, "ms");
-    fact(t, "under the timeline", 1e3 * a->timeline_s, "ms");
-    fact(t, "overhead of the timeline", 100 * (a->timeline_s / a->plain_s - 1), "%");
+    fact(t, "our library attached, nothing recorded", 1e3 * a->attached_s, "ms");
+    fact(t, "the timeline's, recorded as a whole", 1e3 * a->whole_s, "ms");
+    fact(t, "overhead of that", 100 * (a->whole_s / a->plain_s - 1), "%");
+    fact(t, "on the GPU, by that record", 1e3 * a->record_s, "ms");
+    fact(t, "under the timeline, event by event", 1e3 * a->timeline_s, "ms");
+    fact(t, "overhead of that", 100 * (a->timeline_s / a->plain_s - 1), "%");
+    fact(t, "cost of a record", 1e6 * a->record_cost_s, "us");
     if (a->steps) fact(t, "kernels and copies", 1e3 * a->busy_s, "ms");
     if (a->steps) fact(t, "gaps between them", 1e3 * a->idle_s, "ms");
+    if (a->steps && a->idle_seen_s > a->idle_s) fact(t, "gaps with the cost of records", 1e3 * a->idle_seen_s, "ms");
     fact(t, "floor / time of all kernels", b.percent_of_floor, "%");
     fact(t, *a->unit ? a->unit : "units", a->units, "per step");
     fact(t, "rate", a->units / a->plain_s, rate);

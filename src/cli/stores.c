@@ -4,16 +4,20 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_good(const char *path)
+/* Can it be read, and is there anything in it? */
+static mba_status look_at(const char *path)
 {
     mba_store    *s = NULL;
     mba_analysis *a = NULL;
     mba_status    st = mba_store_open(&s, path);
     if (st == MBA_OK) st = mba_analysis_create(&a, s);
+    if (st == MBA_OK && !a->nsheet && !a->nnodes && !a->nkernels)
+        st = mba_fail(MBA_E_FORMAT, "'%s' is an empty store\nwhy: the run that made it was ended before it had begun\n"
+                                    "fix: mambascope profile, again", path);
     mba_analysis_destroy(a);
     const mba_status closed = mba_store_close(s);
     (void)closed;                                  // it was only read
-    return st == MBA_OK;
+    return st;
 }
 
 static void leave_out(char *names, size_t room, const char *path)
@@ -30,16 +34,20 @@ mba_status mba_stores_open_good(mba_stores *r, const char *const *path, int n, i
     char        left_out[sizeof r->left_out] = "";
     int         k = 0, first = shown ? *shown : n, kept = 0;
     if (n < 1 || n > MBA_RUNS_MAX) return mba_stores_open(r, path, n);       // says what is wrong
+    if (n == 1) MBA_TRY(look_at(path[0]));
     if (n == 1) return mba_stores_open(r, path, n);
     for (int i = 0; i < n; i++) {
-        if (!is_good(path[i])) {
+        if (look_at(path[i]) != MBA_OK) {
             leave_out(left_out, sizeof left_out, path[i]);
             continue;
         }
         kept += i < first;
         good[k++] = path[i];
     }
-    if (!k) return mba_fail(MBA_E_FORMAT, "none of the %d stores can be read\nwhy: see above", n);
+    if (!k)
+        return mba_fail(MBA_E_FORMAT, "none of the %d stores can be read\nwhy: see above\n"
+                                      "fix: name stores of `mambascope profile` or `suite`; mambascope export FILE.db --check "
+                                      "says whether one is sound", n);
     MBA_TRY(mba_stores_open(r, good, k));
     snprintf(r->left_out, sizeof r->left_out, "%s", left_out);
     if (shown) *shown = kept;

@@ -203,7 +203,8 @@ static mba_status look_at(suite *u, int i)
         u->done[i] = true;
         return MBA_OK;
     }
-    if (unlink(path)) return mba_fail(MBA_E_IO, "cannot remove '%s'\nwhy: %s", path, strerror(errno));
+    if (unlink(path)) return mba_fail(MBA_E_IO, "cannot remove '%s'\nwhy: %s\nfix: remove it by hand, or --out "
+                                       "with another folder", path, strerror(errno));
     return MBA_OK;
 }
 
@@ -382,7 +383,7 @@ static mba_status make_named(suite *u)
         const mba_status st = mba_suite_part_make(&u->part[i], &u->o, path);
         return st == MBA_OK ? st : mba_where(st, "part %s of the suite", u->make);
     }
-    return mba_fail(MBA_E_ARG, "no part '%s'", u->make);
+    return mba_fail(MBA_E_ARG, "no part '%s'\nfix: mambascope suite --only takes parts and workloads", u->make);
 }
 
 /* Parts that were made elsewhere need no GPU here; those that are missing do. */

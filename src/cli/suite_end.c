@@ -34,14 +34,14 @@ static mba_status make_tables(ending *e)
         kinds[i + 1] = (mba_column){ name_of(&e->r.run[i]), name_of(&e->r.run[i]), "%.1f" };
     MBA_TRY(mba_table_create(&e->step, (const mba_column[]){
         { "part", "part", NULL }, { "model", "model", NULL }, { "parameters_m", "parameters, M", "%.1f" },
-        { "batch", "batch", NULL }, { "plan_gb", "plan, GB", "%.2f" }, { "step_ms", "step, ms", "%.1f" },
+        { "batch", "batch", NULL }, { "plan_gb", "plan, GB", "%.3g" }, { "step_ms", "step, ms", "%.1f" },
         { "units_per_s", "rate", "%.1f" }, { "unit", "in", NULL }, { "percent_of_floor", "% of floor", "%.0f" },
         { 0 } }));
     MBA_TRY(mba_table_create(&e->kinds, kinds));
     return mba_table_create(&e->training, (const mba_column[]){
         { "workload", "workload", NULL }, { "steps", "steps", "%.0f" }, { "units", "seen", "%.0f" },
-        { "unit", "", NULL }, { "first_loss", "first loss", "%.3f" }, { "last_loss", "last loss", "%.3f" },
-        { "valid_loss", "validation", "%.3f" }, { "score", "score", NULL }, { "units_per_s", "per s", "%.0f" },
+        { "unit", "of", NULL }, { "first_loss", "first loss", "%.3f" }, { "last_loss", "last loss", "%.3f" },
+        { "valid_loss", "validation", "%.3f" }, { "score", "score", NULL }, { "units_per_s", "seen per s", "%.0f" },
         { 0 } });
 }
 
@@ -163,21 +163,13 @@ static void workload_line(FILE *f, const mba_run *run)
             100 * mba_kind_s(a, MBA_GEMM) / a->busy_s, 100 * mba_kind_s(a, MBA_SSM) / a->busy_s, b.percent_of_floor);
 }
 
-/* Of all kernels the one that would give the largest part of a step if it met its floor. */
 static void gain_line(FILE *f, const mba_stores *r)
 {
-    const mba_run         *where = NULL;
-    const mba_kernel_view *which = NULL;
-    double                 most = 0;
-    for (int i = 0; i < r->shown; i++)
-        for (int64_t j = 0; j < r->run[i].a->nkernels; j++) {
-            const mba_kernel_view *k = &r->run[i].a->kernel[j];
-            const double           part = (k->step_s - k->per_step * k->least_s) / r->run[i].a->busy_s;
-            if (part > most) most = part, which = k, where = &r->run[i];
-        }
-    if (!which) { fputs("most to gain: no kernel has a floor here\n", f); return; }
-    fprintf(f, "most to gain: %s in %s, %.1f %% of the step above its floor by %s\n", mba_short(which->row->name, 40).s,
-            name_of(where), 100 * most, mba_floor_name(which->bound));
+    const mba_gain most = mba_most_to_gain(r);
+    if (!most.kernel) { fputs("most to gain: no kernel has a floor here\n", f); return; }
+    fprintf(f, "most to gain: %s in %s, %.1f %% of the step above its floor by %s\n",
+            mba_short(most.kernel->row->name, 40).s, name_of(most.run), 100 * most.part,
+            mba_floor_name(most.kernel->bound));
 }
 
 static void claims_line(FILE *f, const mba_stores *r)
@@ -187,6 +179,10 @@ static void claims_line(FILE *f, const mba_stores *r)
     mba_claim                claim[MBA_CLAIMS];
     for (int i = 0; i < r->shown; i++) if (!strcmp(name_of(&r->run[i]), "mamba2")) run = &r->run[i];
     mba_claims_judge(run->a, claim);
+    if (strncmp(run->a->device, "cuda", 4)) {
+        fputs("claims of the study: open, they are about GPUs; mambascope suite --device cuda judges them\n", f);
+        return;
+    }
     fprintf(f, "claims of the study, by %s:", name_of(run));
     for (int v = 0, any = 0; v < 4; v++) {
         int n = 0;
@@ -259,7 +255,7 @@ mba_status mba_suite_end(const char *out, const char *const *path, int n, int sh
 {
     ending e = { .step = NULL };
     MBA_TRY(mba_stores_open_good(&e.r, path, n, &shown));
-    if (shown) e.r.shown = shown;
+    mba_stores_show(&e.r, shown);
     const mba_status st = end_with(&e, out, json);
     mba_table_destroy(e.step);
     mba_table_destroy(e.kinds);

@@ -9,7 +9,7 @@
 
 #include "cli/model_options.h"
 
-enum { MBA_SUITE_PARTS_MAX = 16 };
+enum { MBA_SUITE_PARTS_MAX = 24 };
 
 /* What the parts follow from. Zero and NULL: not given; mba_suite_defaults fills them in. */
 typedef struct mba_suite_options {
@@ -23,7 +23,7 @@ typedef struct mba_suite_part {
     bool              aside;                       /* beside the workload's main store: another variant or size */
     mba_model_options model;                       /* the step that is watched */
     int64_t           steps, train_steps;          /* watched; of the small model, 0: none is trained */
-    const char       *sets;                        /* of counters; NULL: all */
+    const char       *sets;                        /* of counters; NULL: all; "": the timeline alone */
     const char       *small;                       /* fields of the small model */
     mba_batch_shape   batch;                       /* of the small model */
     double            lr, expect_s;                /* expect_s: on the machine where the suite was timed */

@@ -22,6 +22,22 @@ typedef struct options {
 } options;
 typedef struct totals { int64_t points, kernels, events; double began; } totals;
 
+/* What an axis is called above its column: with its unit, if it has one. Factors ("x2") have none. */
+static void heading_of(char *out, size_t space, const axis *a)
+{
+    static const struct { const char *name, *unit; } others[] = {
+        { "batch", "sequences, images or graphs" }, { "length", "tokens" },
+        { "chunk", "tokens" },                      { "ratio", "tensor FLOPs per FMA FLOP" },
+        { "ring", "stages" },                       { "persistent", "0 or 1" } };
+    const char *unit = NULL;
+    for (int k = 0; k < MBA_GPU_KEYS; k++) if (!strcmp(a->name, mba_gpu_keys[k].name)) unit = mba_gpu_keys[k].unit;
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+        if (!strcmp(a->name, others[k].name)) unit = others[k].unit;
+    bool factors = a->n > 0;
+    for (int i = 0; i < a->n; i++) factors &= a->value[i][0] == 'x';
+    snprintf(out, space, "%s%s%s", *a->name ? a->name : "-", unit ? ", " : "", !unit ? "" : factors ? "times" : unit);
+}
+
 /* "hbm=x0.5:x1:x2", "xu=8:16:32", "length=512:2048" */
 static mba_status axis_of(axis *a, const char *text)
 {
@@ -258,26 +274,32 @@ static mba_status balance_model(mba_table *t, totals *sum, const options *o, mba
 
 static mba_status run(const options *o)
 {
-    static const mba_column point_columns[] = { { "model", "model", NULL },
-                                                { "first", "first axis", NULL },
-                                                { "second", "second axis", NULL },
-                                                { "step_ms", "step, ms", "%.3f" },
-                                                { "speedup", "against unchanged", "%.3f" },
-                                                { "units_per_s", "per second", "%.0f" },
-                                                { "dram_gbs", "DRAM, GB/s", "%.0f" },
-                                                { "bound", "longest node bound by", NULL },
-                                                { "grade", "grade", NULL },
-                                                { 0 } };
+    char             heading[2][96], number[NUMBERS][32];
+    const mba_column point_columns[] = { { "model", "model", NULL },
+                                         { "first", heading[0], NULL },
+                                         { "second", heading[1], NULL },
+                                         { "step_ms", "step, ms", "%.3f" },
+                                         { "speedup", "speed, times unchanged", "%.3f" },
+                                         { "units_per_s", "tokens, images or graphs/s", "%.0f" },
+                                         { "dram_gbs", "DRAM, GB/s", "%.0f" },
+                                         { "bound", "longest node bound by", NULL },
+                                         { "grade", "grade", NULL },
+                                         { 0 } };
     mba_column               many[NUMBERS + 2] = { { "model", "model", NULL } };
     const mba_model_options  one[] = { o->w.model, { 0 } }, *models = o->w.model.name ? one : mba_full_size;
     axis                    *a = calloc(2, sizeof *a);
     mba_table               *t = NULL;
     mba_sim                 *sim = NULL;
     totals                   sum = { .began = mba_seconds() };
-    for (int k = 0; k < NUMBERS; k++) many[k + 1] = (mba_column){ numbers[k], numbers[k], "%.3f" };
-    mba_status st = a ? mba_table_create(&t, o->elasticity ? many : o->balance ? balance_columns : point_columns)
-                      : mba_fail(MBA_E_NOMEM, "no memory for the axes");
+    for (int k = 0; k < NUMBERS; k++) {
+        snprintf(number[k], sizeof number[k], "%s, %%/%%", numbers[k]);
+        many[k + 1] = (mba_column){ numbers[k], number[k], "%.3f" };
+    }
+    mba_status st = a ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the axes");
     for (int i = 0; i < 2 && st == MBA_OK && o->axis[i]; i++) st = axis_of(&a[i], o->axis[i]);
+    for (int i = 0; i < 2 && st == MBA_OK; i++) heading_of(heading[i], sizeof heading[i], &a[i]);
+    if (st == MBA_OK)
+        st = mba_table_create(&t, o->elasticity ? many : o->balance ? balance_columns : point_columns);
     if (st == MBA_OK) st = mba_sim_create(&sim);
     for (const mba_model_options *m = models; m->name && st == MBA_OK; m++)
         st = o->elasticity ? elasticity_row(t, &sum, o, sim, m)

@@ -109,7 +109,8 @@ static void print_csv(const mba_table *t, FILE *f)
     for (int c = 0; c < t->ncolumns; c++) fprintf(f, "%s%s", t->column[c].key, c + 1 == t->ncolumns ? "\n" : ",");
     for (size_t i = 0; i < t->ncells; i++) {
         const bool last = (i + 1) % (size_t)t->ncolumns == 0;
-        if (t->column[i % (size_t)t->ncolumns].format && !isnan(t->cells[i].number)) fprintf(f, "%.10g", t->cells[i].number);
+        if (t->column[i % (size_t)t->ncolumns].format && !isnan(t->cells[i].number))
+            fprintf(f, "%.10g", t->cells[i].number);
         else if (!t->column[i % (size_t)t->ncolumns].format) print_csv_field(f, t->cells[i].text);
         fputc(last ? '\n' : ',', f);
     }
@@ -124,7 +125,8 @@ static void print_json(const mba_table *t, FILE *f)
         json_t *row = json_array_get(rows, json_array_size(rows) - 1);
         const double v = t->cells[i].number;
         json_object_set_new(row, t->column[c].key, !t->column[c].format ? json_string(t->cells[i].text)
-                            : isnan(v) ? json_null() : v == floor(v) && fabs(v) < 9e15 ? json_integer((json_int_t)v) : json_real(v));
+                            : isnan(v) ? json_null() : v == floor(v) && fabs(v) < 9e15 ? json_integer((json_int_t)v)
+                                : json_real(v));
     }
     json_dumpf(rows, f, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
     fputc('\n', f);

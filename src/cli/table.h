@@ -1,7 +1,8 @@
 /* table.h -- one table, three ways out: aligned text, CSV, JSON.
  *
  *     mba_table *t;
- *     MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "model", "model", NULL }, { "ms", "step, ms", "%.1f" }, { 0 } }));
+ *     MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "model", "model", NULL }, { "ms", "step, ms", "%.1f" },
+ *                                                        { 0 } }));
  *     mba_table_text(t, "mamba2-130m");  mba_table_number(t, 12.5);     // cell by cell, row by row
  *     mba_table_print(t, stdout, MBA_TABLE_TEXT);
  *     mba_table_destroy(t);

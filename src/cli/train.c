@@ -47,7 +47,8 @@ static void put_shape(json_t *o, const mba_model *m)
     const struct { const char *key; mba_task task; int64_t value; } shape[] = {
         { "batch", MBA_TASK_TEXT, m->lm.batch },       { "length", MBA_TASK_TEXT, m->lm.length },
         { "batch", MBA_TASK_IMAGES, m->vision.batch }, { "image", MBA_TASK_IMAGES, m->vision.image },
-        { "graphs", MBA_TASK_GRAPHS, m->graph.graphs }, { "max_nodes", MBA_TASK_GRAPHS, m->graph.nodes }, { "max_edges", MBA_TASK_GRAPHS, m->graph.edges },
+        { "graphs", MBA_TASK_GRAPHS, m->graph.graphs }, { "max_nodes", MBA_TASK_GRAPHS, m->graph.nodes },
+        { "max_edges", MBA_TASK_GRAPHS, m->graph.edges },
     };
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         if (shape[i].task == m->task) json_object_set_new(o, shape[i].key, json_integer((json_int_t)shape[i].value));
@@ -59,12 +60,17 @@ static json_t *cost_json(const mba_session *s)
     const mba_layout *lay = &s->program->layout;
     json_t *memory = json_object();
     for (int r = 0; r < MBA_ROLES; r++)
-        if (lay->role_bytes[r]) json_object_set_new(memory, mba_role_name((mba_role)r), json_integer((json_int_t)lay->role_bytes[r]));
+        if (lay->role_bytes[r])
+            json_object_set_new(memory, mba_role_name((mba_role)r), json_integer((json_int_t)lay->role_bytes[r]));
     json_object_set_new(memory, "step arena", json_integer((json_int_t)lay->arena_bytes[MBA_ACT]));
-    json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:b, s:i, s:{s:f, s:f, s:f}, s:{s:f, s:f}, s:o}", "model", mba_model_name(&s->model),
-                          "task", mba_task_name(s->model.task), "parameters", (json_int_t)mba_session_parameters(s), "plan_bytes",
-                          (json_int_t)mba_program_bytes(s->program), "recompute", (int)s->recomputes, "nodes", (int)s->graph->nnodes,
-                          "flops", "tensor", c.tensor_flops, "vector", c.vector_flops, "special", c.special_ops, "bytes", "read",
+    json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:b, s:i, s:{s:f, s:f, s:f}, s:{s:f, s:f}, s:o}", "model",
+                          mba_model_name(&s->model),
+                          "task", mba_task_name(s->model.task), "parameters", (json_int_t)mba_session_parameters(s),
+                          "plan_bytes",
+                          (json_int_t)mba_program_bytes(s->program), "recompute", (int)s->recomputes, "nodes",
+                              (int)s->graph->nnodes,
+                          "flops", "tensor", c.tensor_flops, "vector", c.vector_flops, "special", c.special_ops,
+                          "bytes", "read",
                           c.read_bytes, "write", c.write_bytes, "memory", memory);
     put_shape(o, &s->model);
     return o;
@@ -106,17 +112,21 @@ static void print_parameters(FILE *f, const mba_session *s)
         rows[k].count++;
     }
     fprintf(f, "%-40s %8s %14s\n", "parameter", "tensors", "numbers");
-    for (int k = 0; k < n; k++) fprintf(f, "%-40s %8lld %14lld\n", rows[k].name, (long long)rows[k].count, (long long)rows[k].n);
+    for (int k = 0; k < n; k++)
+        fprintf(f, "%-40s %8lld %14lld\n", rows[k].name, (long long)rows[k].count, (long long)rows[k].n);
     fprintf(f, "%-40s %8s %14lld\n\n", "in all", "", (long long)mba_session_parameters(s));
 }
 
 static void print_cost(FILE *f, const mba_session *s)
 {
-    fprintf(f, "%-10s %14s %14s %14s %12s %12s\n", "pass", "tensor GFLOP", "vector GFLOP", "special Gop", "read MB", "written MB");
-    for (unsigned pass = MBA_FORWARD; pass <= MBA_STEP; pass = pass == MBA_UPDATE ? MBA_STEP : pass == MBA_STEP ? MBA_STEP + 1 : pass << 1) {
+    fprintf(f, "%-10s %14s %14s %14s %12s %12s\n", "pass", "tensor GFLOP", "vector GFLOP", "special Gop", "read MB",
+            "written MB");
+    for (unsigned pass = MBA_FORWARD; pass <= MBA_STEP;
+         pass = pass == MBA_UPDATE ? MBA_STEP : pass == MBA_STEP ? MBA_STEP + 1 : pass << 1) {
         const mba_cost c = mba_graph_cost(s->graph, pass);
-        fprintf(f, "%-10s %14.3f %14.3f %14.3f %12.1f %12.1f\n", pass == MBA_STEP ? "step" : mba_pass_name((mba_pass)pass),
-                c.tensor_flops / 1e9, c.vector_flops / 1e9, c.special_ops / 1e9, c.read_bytes / 1e6, c.write_bytes / 1e6);
+        fprintf(f, "%-10s %14.3f %14.3f %14.3f %12.1f %12.1f\n",
+                pass == MBA_STEP ? "step" : mba_pass_name((mba_pass)pass), c.tensor_flops / 1e9, c.vector_flops / 1e9,
+                c.special_ops / 1e9, c.read_bytes / 1e6, c.write_bytes / 1e6);
     }
     fputs("(the least any implementation computes and moves; an FMA is 2 FLOP)\n\n", f);
 }
@@ -160,7 +170,8 @@ static void planned(void *ctx, const mba_session *s, const mba_feed *data)
     c->loss_unit = mba_task_loss_unit(s->model.task);
     if (c->quiet) return;
     fprintf(stderr, "%s: %lld parameters, %s x %lld, %d threads\n", c->model.name ? c->model.name : "checkpoint",
-            (long long)mba_session_parameters(s), mba_model_batch_words(&s->model).text, (long long)(c->o.micros > 0 ? c->o.micros : 1),
+            (long long)mba_session_parameters(s), mba_model_batch_words(&s->model).text,
+                (long long)(c->o.micros > 0 ? c->o.micros : 1),
             mba_cpu_threads());
     fprintf(stderr, "data: %s\n", mba_feed_words(data).text);
     mba_program_print_memory(stderr, s->program);
@@ -177,7 +188,8 @@ static void report(void *ctx, const mba_train_report *r)
     train_cli *c = ctx;
     char       note[160];
     const mba_judgement before = c->last.valid;
-    snprintf(note, sizeof note, "loss %.4f  %.0f %s/s  %.0f %% of floor", r->loss, r->units_per_s, r->unit, 100 * c->floor_s / r->step_s);
+    snprintf(note, sizeof note, "loss %.4f  %.0f %s/s  %.0f %% of floor", r->loss, r->units_per_s, r->unit,
+             100 * c->floor_s / r->step_s);
     mba_progress_show(&c->bar, r->step, note);
     c->last = *r;
     if (isnan(r->valid.loss)) c->last.valid = before;
@@ -185,7 +197,8 @@ static void report(void *ctx, const mba_train_report *r)
     if (r->left_out > c->left_out) {
         c->left_out = r->left_out;
         mba_progress_end(&c->bar);
-        fprintf(stderr, "step %lld: %lld left out so far; the last: %s\n", (long long)r->step, (long long)r->left_out, r->story ? r->story : "");
+        fprintf(stderr, "step %lld: %lld left out so far; the last: %s\n", (long long)r->step, (long long)r->left_out,
+                r->story ? r->story : "");
     }
     if (r->skipped || !isnan(r->valid.loss)) {
         mba_progress_end(&c->bar);
@@ -196,7 +209,8 @@ static void report(void *ctx, const mba_train_report *r)
             fputc('\n', stderr);
         }
     } else if (!isatty(2) && (r->step % 100 == 0 || r->step == r->steps)) {
-        fprintf(stderr, "step %lld  loss %.4f  norm %.3f  lr %.2e  %.0f %s/s\n", (long long)r->step, r->loss, r->grad_norm, r->lr,
+        fprintf(stderr, "step %lld  loss %.4f  norm %.3f  lr %.2e  %.0f %s/s\n", (long long)r->step, r->loss,
+                r->grad_norm, r->lr,
                 r->units_per_s, r->unit);
     }
 }
@@ -213,14 +227,16 @@ static void print_result(const train_cli *c)
     const mba_train_report *r = &c->last;
     if (c->json) {
         char    key[64];
-        json_t *o = json_pack("{s:I, s:f, s:f, s:I, s:f, s:I}", "step", (json_int_t)r->step, "loss", r->loss, "grad_norm", r->grad_norm,
+        json_t *o = json_pack("{s:I, s:f, s:f, s:I, s:f, s:I}", "step", (json_int_t)r->step, "loss", r->loss,
+                              "grad_norm", r->grad_norm,
                               r->unit, (json_int_t)r->units, "seconds", r->run_s, "left_out", (json_int_t)r->left_out);
         snprintf(key, sizeof key, "%s_per_s", r->unit);
         json_object_set_new(o, key, json_real((double)r->units / r->run_s));
         json_object_set_new(o, "valid_loss", isnan(r->valid.loss) ? json_null() : json_real(r->valid.loss));
         for (int i = 0; i < r->valid.scores; i++) {
             snprintf(key, sizeof key, "valid_%s", r->valid.score[i].name);
-            json_object_set_new(o, key, isfinite(r->valid.score[i].value) ? json_real(r->valid.score[i].value) : json_null());
+            json_object_set_new(o, key, isfinite(r->valid.score[i].value) ? json_real(r->valid.score[i].value)
+                                : json_null());
         }
         json_object_set_new(o, "peak_bytes", json_integer(peak_bytes()));
         json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
@@ -228,7 +244,8 @@ static void print_result(const train_cli *c)
         json_decref(o);
         return;
     }
-    printf("%lld steps, %lld %s in %.1f s (%.0f %s/s): loss %.4f %s", (long long)r->step, (long long)r->units, r->unit, r->run_s,
+    printf("%lld steps, %lld %s in %.1f s (%.0f %s/s): loss %.4f %s", (long long)r->step, (long long)r->units, r->unit,
+           r->run_s,
            (double)r->units / r->run_s, r->unit, r->loss, c->loss_unit);
     if (!isnan(r->valid.loss)) {
         fputs(", ", stdout);
@@ -247,7 +264,8 @@ static mba_status run_training(train_cli *c)
     c->o.planned = planned;
     c->o.report  = report;
     c->o.ctx     = c;
-    c->last      = (mba_train_report){ .valid.loss = NAN, .loss = NAN, .grad_norm = NAN, .run_s = 1e-9, .unit = "steps" };
+    c->last      = (mba_train_report){ .valid.loss = NAN, .loss = NAN, .grad_norm = NAN, .run_s = 1e-9,
+                                       .unit = "steps" };
     c->loss_unit = "";
     const mba_status st = mba_train(&c->o);
     mba_progress_end(&c->bar);
@@ -265,11 +283,13 @@ static mba_status choose_model(train_cli *c)
         if (!strstr(c->o.resume, "step-")) MBA_TRY(mba_checkpoint_latest(path, sizeof path, c->o.resume));
         MBA_TRY(mba_checkpoint_config(&c->o.session.model, &format, path));
     } else if (!c->model.name) {
-        return mba_fail(MBA_E_ARG, "no model\nfix: --model NAME, with a name of `mambascope list models`, or --resume DIR");
+        return mba_fail(MBA_E_ARG, "no model\nfix: --model NAME, with a name of `mambascope list models`, or --resume "
+                                   "DIR");
     }
     MBA_TRY(mba_model_options_apply(&c->model, &c->o.session));
     if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.documents = c->documents;
-    else if (c->documents || c->o.carry) return mba_fail(MBA_E_ARG, "--documents and --carry are for text");
+    else if (c->documents || c->o.carry) return mba_fail(MBA_E_ARG, "--documents and --carry are for text\nfix: leave "
+                                                         "them out, or --model with a model of text");
     return MBA_OK;
 }
 
@@ -283,63 +303,87 @@ static mba_status choose_optimizer(train_cli *c)
         return mba_fail(MBA_E_ARG, "--optimizer %s\nfix: adamw or lamb", c->optimizer);
     c->o.session.optimizer = lamb ? MBA_LAMB : MBA_ADAMW;
     c->o.session.adamw = (mba_adamw_options){
-        .beta1 = c->beta1 >= 0 ? c->beta1 : a.beta1, .beta2 = c->beta2 >= 0 ? c->beta2 : text ? a.beta2 : l.beta2, .eps = a.eps,
-        .decay = c->decay >= 0 ? c->decay : text ? a.decay : l.decay, .clip = c->clip >= 0 ? c->clip : lamb ? l.clip : a.clip };
+        .beta1 = c->beta1 >= 0 ? c->beta1 : a.beta1, .beta2 = c->beta2 >= 0 ? c->beta2 : text ? a.beta2 : l.beta2,
+        .eps = a.eps,
+        .decay = c->decay >= 0 ? c->decay : text ? a.decay : l.decay, .clip = c->clip >= 0 ? c->clip : lamb ? l.clip
+        : a.clip };
     return MBA_OK;
 }
 
 mba_status mba_command_train(int argc, char **argv)
 {
     bool      help;
-    train_cli c = { .lr = 1e-3, .lr_min = 1e-5, .decay = -1, .beta1 = -1, .beta2 = -1, .clip = -1, .steps = 100, .warmup = -1, .seed = 1,
-                    .o = { .micros = 1, .guard = 8, .valid_batches = 16, .keep = 3, .feed = { .smoothing = -1, .mixup = -1, .cutmix = -1 } } };
+    train_cli c = { .lr = 1e-3, .lr_min = 1e-5, .decay = -1, .beta1 = -1, .beta2 = -1, .clip = -1, .steps = 100,
+                    .warmup = -1, .seed = 1,
+                    .o = { .micros = 1, .guard = 8, .valid_batches = 16, .keep = 3,
+                           .feed = { .smoothing = -1, .mixup = -1, .cutmix = -1 } } };
     const mba_option options[] = {
         MBA_MODEL_OPTIONS(&c.model),
-        { "--data",      MBA_OPT_TEXT, &c.o.feed.data, "PATH",  "token files, images or graphs (docs/commands.md); without it, SYNTHETIC data", 0, 0 },
-        { "--validation", MBA_OPT_REAL, &c.o.feed.validation, "PART", "hold this part out, where the data has no held-out part of its own", 0, 0.9 },
+        { "--data",      MBA_OPT_TEXT, &c.o.feed.data, "PATH",
+          "token files, images or graphs (docs/commands.md); without it, SYNTHETIC data", 0, 0 },
+        { "--validation", MBA_OPT_REAL, &c.o.feed.validation, "PART",
+          "hold this part out, where the data has no held-out part of its own", 0, 0.9 },
         { "--steps",     MBA_OPT_INT,  &c.steps,       "N",     "updates (100)", 1, 1e12 },
         { "--micros",    MBA_OPT_INT,  &c.o.micros,    "N",     "micro-batches per update (1)", 1, 32768 },
         { "--lr",        MBA_OPT_REAL, &c.lr,          "X",     "largest learning rate (1e-3)", 0, 100 },
         { "--lr-min",    MBA_OPT_REAL, &c.lr_min,      "X",     "what the cosine ends at (1e-5)", 0, 100 },
         { "--warmup",    MBA_OPT_INT,  &c.warmup,      "N",     "steps of linear warm-up (2 % of the steps)", 0, 1e12 },
         { "--optimizer", MBA_OPT_TEXT, &c.optimizer,   "NAME",  "adamw (default) or lamb", 0, 0 },
-        { "--decay",     MBA_OPT_REAL, &c.decay,       "X",     "weight decay of matrices (text 0.1, else 0.05)", 0, 100 },
+        { "--decay",     MBA_OPT_REAL, &c.decay,       "X",
+          "weight decay of matrices (text 0.1, else 0.05)", 0, 100 },
         { "--beta1",     MBA_OPT_REAL, &c.beta1,       "X",     "(0.9)", 0, 1 },
         { "--beta2",     MBA_OPT_REAL, &c.beta2,       "X",     "(text 0.95, else 0.999)", 0, 1 },
         { "--clip",      MBA_OPT_REAL, &c.clip,        "X",     "longest gradient (1; lamb 5); 0: any", 0, 1e9 },
-        { "--ema",       MBA_OPT_REAL, &c.o.session.ema, "X",   "keep an average of the model with this decay (0.9998); validation judges it", 0, 0.9999999 },
-        { "--smoothing", MBA_OPT_REAL, &c.o.feed.smoothing, "X", "images: label smoothing (the recipe of the data)", 0, 1 },
-        { "--mixup",     MBA_OPT_REAL, &c.o.feed.mixup, "X",    "images: alpha of mixup (the recipe of the data); 0: none", 0, 100 },
-        { "--cutmix",    MBA_OPT_REAL, &c.o.feed.cutmix, "X",   "images: alpha of cutmix (the recipe of the data); 0: none", 0, 100 },
-        { "--made",      MBA_OPT_INT,  &c.o.feed.made, "N",     "graphs: how many of a made-up collection (five batches)", 20, 1e9 },
-        { "--workers",   MBA_OPT_INT,  &c.o.feed.workers, "N",  "images: threads that decode ahead (cores less one)", 1, 256 },
-        { "--guard",     MBA_OPT_REAL, &c.o.guard,     "X",     "skip norms above X times their median (8); 0: only NaN", 0, 1e9 },
+        { "--ema",       MBA_OPT_REAL, &c.o.session.ema, "X",
+          "keep an average of the model with this decay (0.9998); validation judges it", 0, 0.9999999 },
+        { "--smoothing", MBA_OPT_REAL, &c.o.feed.smoothing, "X",
+          "images: label smoothing (the recipe of the data)", 0, 1 },
+        { "--mixup",     MBA_OPT_REAL, &c.o.feed.mixup, "X",
+          "images: alpha of mixup (the recipe of the data); 0: none", 0, 100 },
+        { "--cutmix",    MBA_OPT_REAL, &c.o.feed.cutmix, "X",
+          "images: alpha of cutmix (the recipe of the data); 0: none", 0, 100 },
+        { "--made",      MBA_OPT_INT,  &c.o.feed.made, "N",
+          "graphs: how many of a made-up collection (five batches)", 20, 1e9 },
+        { "--workers",   MBA_OPT_INT,  &c.o.feed.workers, "N",
+          "images: threads that decode ahead (cores less one)", 1, 256 },
+        { "--guard",     MBA_OPT_REAL, &c.o.guard,     "X",
+          "skip norms above X times their median (8); 0: only NaN", 0, 1e9 },
         { "--seed",      MBA_OPT_INT,  &c.seed,        "N",     "of parameters and data order (1)", 0, 9e15 },
-        { "--in-order",  MBA_OPT_FLAG, &c.o.feed.in_order, NULL,    "batches in the order of the data, not shuffled", 0, 0 },
-        { "--carry",     MBA_OPT_FLAG, &c.o.carry,     NULL,    "in order, states carried from batch to batch (truncated back-propagation)", 0, 0 },
-        { "--documents", MBA_OPT_FLAG, &c.documents,   NULL,    "reset states and mask attention at document borders", 0, 0 },
+        { "--in-order",  MBA_OPT_FLAG, &c.o.feed.in_order, NULL,
+          "batches in the order of the data, not shuffled", 0, 0 },
+        { "--carry",     MBA_OPT_FLAG, &c.o.carry,     NULL,
+          "in order, states carried from batch to batch (truncated back-propagation)", 0, 0 },
+        { "--documents", MBA_OPT_FLAG, &c.documents,   NULL,
+          "reset states and mask attention at document borders", 0, 0 },
         { "--out",       MBA_OPT_TEXT, &c.o.out,       "DIR",   "keep log.jsonl and checkpoints step-* there", 0, 0 },
         { "--save-every", MBA_OPT_INT, &c.o.save_every, "N",    "steps between checkpoints (only the last)", 1, 1e12 },
         { "--keep",      MBA_OPT_INT,  &c.o.keep,      "N",     "newest checkpoints to keep (3); 0: all", 0, 1e9 },
         { "--valid-every", MBA_OPT_INT, &c.o.valid_every, "N",  "steps between validations (only the last)", 1, 1e12 },
         { "--valid-batches", MBA_OPT_INT, &c.o.valid_batches, "N", "batches of a validation (16); 0: all", 0, 1e9 },
-        { "--resume",    MBA_OPT_TEXT, &c.o.resume,    "DIR",   "go on from a checkpoint, or from the newest of a run", 0, 0 },
+        { "--resume",    MBA_OPT_TEXT, &c.o.resume,    "DIR",
+          "go on from a checkpoint, or from the newest of a run", 0, 0 },
         { "--stop-after", MBA_OPT_INT, &c.o.stop_after, "N",    "leave after N steps of this session, saved", 1, 1e12 },
-        { "--dry-run",   MBA_OPT_FLAG, &c.dry_run,     NULL,    "print parameters, memory plan, FLOPs and bytes of a step; run nothing", 0, 0 },
-        { "--json",      MBA_OPT_FLAG, &c.json,        NULL,    "result as JSON (docs/commands.md has the keys)", 0, 0 },
+        { "--dry-run",   MBA_OPT_FLAG, &c.dry_run,     NULL,
+          "print parameters, memory plan, FLOPs and bytes of a step; run nothing", 0, 0 },
+        { "--json",      MBA_OPT_FLAG, &c.json,        NULL,
+          "result as JSON (docs/commands.md has the keys)", 0, 0 },
         { "--quiet",     MBA_OPT_FLAG, &c.quiet,       NULL,    "no talk on stderr", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "train", "--model NAME [options]",
-        "Trains a model of text, images or graphs, on the CPU or a GPU. Ctrl-C finishes the step, saves and exits.", options,
+        "Trains a model of text, images or graphs, on the CPU or a GPU. Ctrl-C finishes the step, saves and exits.",
+        options,
         "mambascope train --model mamba2-130m --batch 1 --length 1024 --dry-run\n"
-        "mambascope train --model mamba2-130m --set width=256,layers=6,vocab=257 --data shards --validation 0.1 --steps 500 --out run\n"
-        "mambascope train --model mambavision-t --batch 32 --data imagenet --optimizer lamb --lr 5e-3 --ema 0.9998 --steps 1000 --out run\n"
+        "mambascope train --model mamba2-130m --set width=256,layers=6,vocab=257 --data shards --validation 0.1 "
+        "--steps 500 --out run\n"
+        "mambascope train --model mambavision-t --batch 32 --data imagenet --optimizer lamb --lr 5e-3 --ema 0.9998 "
+        "--steps 1000 --out run\n"
         "mambascope train --model graphmamba-peptides-func --graphs 32 --steps 200\n"
         "mambascope train --resume run --data shards --validation 0.1 --steps 500 --out run\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
-    c.o.schedule = (mba_schedule){ c.lr, c.lr_min < c.lr ? c.lr_min : c.lr, c.warmup < 0 ? c.steps / 50 : c.warmup, c.steps };
+    c.o.schedule = (mba_schedule){ c.lr, c.lr_min < c.lr ? c.lr_min : c.lr, c.warmup < 0 ? c.steps / 50 : c.warmup,
+                                   c.steps };
     c.o.seed     = (uint64_t)c.seed;
     MBA_TRY(choose_model(&c));
     MBA_TRY(choose_optimizer(&c));

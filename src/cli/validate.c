@@ -209,7 +209,26 @@ static void step_row(mba_table *t, const mba_point *p, const mba_counted_set *k)
     mba_table_number(t, percent(p->predicted_ms, p->ms));
 }
 
-static void print_json(const mba_measured *d, const mba_counted_set *k)
+/* Every kernel and every point of operators and steps, under the keys of their CSV columns. */
+static mba_status print_json_points(const mba_measured *d, const mba_counted_set *k)
+{
+    mba_table *kernels = NULL, *points = NULL;
+    mba_status st = mba_table_create(&kernels, kernel_columns);
+    if (st == MBA_OK) st = mba_table_create(&points, point_columns);
+    if (st == MBA_OK) {
+        for (int i = 0; i < k->n; i++) if (!k->one[i].again) kernel_row(kernels, &k->one[i]);
+        for (int i = 0; i < d->n; i++) point_row(points, &d->point[i]);
+        fputs(",\n \"kernels\": ", stdout);
+        mba_table_print(kernels, stdout, MBA_TABLE_JSON);
+        fputs(" ,\"points\": ", stdout);
+        mba_table_print(points, stdout, MBA_TABLE_JSON);
+    }
+    mba_table_destroy(kernels);
+    mba_table_destroy(points);
+    return st;
+}
+
+static mba_status print_json(const mba_measured *d, const mba_counted_set *k, bool every_point)
 {
     const mba_score held = mba_counted_score(k, MBA_POINT_HELD, false),
                     fitted = mba_counted_score(k, MBA_POINT_FITTED, false);
@@ -228,7 +247,10 @@ static void print_json(const mba_measured *d, const mba_counted_set *k)
                100 * fabs((ms > 0 ? ms : p->predicted_ms) / p->ms - 1));
         first = false;
     }
-    puts("}}");
+    putchar('}');
+    if (every_point) MBA_TRY(print_json_points(d, k));
+    puts("}");
+    return MBA_OK;
 }
 
 static mba_status print_text(const mba_measured *d, const mba_counted_set *k, const options *o)
@@ -286,7 +308,7 @@ mba_status mba_command_validate(int argc, char **argv)
         { "--counterfactual", MBA_OPT_TEXT, &o.imitated, "FILE",
           "instead: machines imitated on a GPU, of calibrate --imitate; -: what comes with the program", 0, 0 },
         { "--points", MBA_OPT_FLAG, &o.points, NULL, "every point", 0, 0 },
-        { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON: held_out, fitted, step_error; percent", 0, 0 },
+        { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON: held_out, fitted, step_error in percent; with --points also kernels and points", 0, 0 },
         { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "points as CSV", 0, 0 },
         { 0 },
     };
@@ -304,7 +326,7 @@ mba_status mba_command_validate(int argc, char **argv)
     if (o.freeze) return mba_validated_freeze(o.freeze, o.kernels, o.machine);
     MBA_TRY(mba_validated(&d, o.data, o.machine, o.changes));
     mba_status st = mba_validated_kernels(&k, o.kernels, o.machine, o.changes);
-    if (st == MBA_OK && o.json) print_json(d, k);
+    if (st == MBA_OK && o.json) st = print_json(d, k, o.points);
     else if (st == MBA_OK) {
         if (o.points) st = print_kernels(k, o.csv);
         if (st == MBA_OK) st = print_text(d, k, &o);

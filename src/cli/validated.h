@@ -15,8 +15,8 @@ MBA_MUST mba_status mba_validated_kernels(mba_counted_set **out, const char *pat
 /* Writes down the plans of this tree beside the kernels of `path`, which were measured with it: to `out`. */
 MBA_MUST mba_status mba_validated_freeze(const char *out, const char *path, const char *machine);
 
-/* Measured over predicted time of whole steps on the H200, from the least to the most: the band around any predicted
- * step. */
+/* Measured over predicted time of whole steps on the H200, from the least to the most, and 1, which is the prediction:
+ * the band around any predicted step. */
 MBA_MUST mba_status mba_validated_band(double *low, double *high);
 
 #endif

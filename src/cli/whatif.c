@@ -63,7 +63,7 @@ static int bound_of(int limit)
 {
     switch (limit) {
     case MBA_LIMIT_HBM:    return 0;
-    case MBA_LIMIT_RD: case MBA_LIMIT_WR: case MBA_LIMIT_L2R: case MBA_LIMIT_L2W: return 1;
+    case MBA_LIMIT_RD: case MBA_LIMIT_WR: case MBA_LIMIT_L2: return 1;
     case MBA_P_MMA:        return 2;
     case MBA_P_XU:         return 4;
     case MBA_P_SMEM:       return 5;

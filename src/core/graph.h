@@ -59,7 +59,7 @@ struct mba_graph {
     mba_pass      pass;                           /* what appended nodes belong to */
     const char   *scope;
     bool          recompute;                      /* autodiff recomputes cheap outputs */
-    bool          remake;                         /* ssd keeps nothing for its gradient, which makes states again */
+    bool          remake;                         /* gradients make again what they can: states of ssd, v of the gated norm */
     bool          accumulate;                     /* several micro-batches: gradients are always added */
     mba_tensor   *loss;                           /* what mba_backward was asked for; NULL before */
     mba_dtype     compute;                        /* of the activations in cases of operators; models have their own */

@@ -57,7 +57,8 @@ static mba_status names_add(names *l, const char *folder, const char *name)
 static mba_status names_of_folder(names *l, const char *folder)
 {
     DIR *d = opendir(folder);
-    if (!d) return mba_fail(MBA_E_IO, "cannot read the directory '%s'\nwhy: %s", folder, strerror(errno));
+    if (!d) return mba_fail(MBA_E_IO, "cannot read the directory '%s'\nwhy: %s\nfix: name a directory "
+                            "that you may read", folder, strerror(errno));
     mba_status st = MBA_OK;
     for (const struct dirent *e; st == MBA_OK && (e = readdir(d)) != NULL;) {
         const size_t n = strlen(e->d_name);
@@ -110,7 +111,8 @@ static mba_status check_options(const mba_loader_options *o)
     if (o->rank < 0 || ranks < 1 || o->rank >= ranks)
         return mba_fail(MBA_E_ARG, "there is no rank %d of %d", o->rank, o->ranks);
     if (o->split != MBA_PART_ALL && !(o->validation > 0 && o->validation < 1))
-        return mba_fail(MBA_E_ARG, "the validation part is %g of the data\nwhy: it must lie between 0 and 1",
+        return mba_fail(MBA_E_ARG, "the validation part is %g of the data\nwhy: it must lie between 0 and 1\nfix: "
+                        "--validation 0.1",
                         o->validation);
     return MBA_OK;
 }

@@ -256,7 +256,8 @@ static mba_status fill(work *w)
 {
     MBA_TRY(w->o->inputs ? add_files(w) : add_synthetic(w));
     if (w->shard.n) MBA_TRY(write_shard(w));
-    if (!w->made.tokens) return mba_fail(MBA_E_ARG, "there is no text in the %d input(s)", w->o->inputs);
+    if (!w->made.tokens) return mba_fail(MBA_E_ARG, "there is no text in the %d input(s)\nfix: files that are not "
+                                         "empty; of JSON lines, --field with the key of the text", w->o->inputs);
     return w->o->progress ? w->o->progress(w->o->user, w->all, w->all, w->made.tokens) : MBA_OK;
 }
 

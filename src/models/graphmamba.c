@@ -367,7 +367,8 @@ static mba_status stack(int64_t *rows, int64_t *columns, const int64_t *tables, 
     *rows = *columns = 0;
     for (int i = 0; i < MBA_TABLES_MAX && tables[i]; i++, (*columns)++) {
         if (tables[i] < 1 || tables[i] > MBA_FIELD_MOST)
-            return mba_fail(MBA_E_ARG, "table %d of the %s features has %lld rows", i, what, (long long)tables[i]);
+            return mba_fail(MBA_E_ARG, "table %d of the %s features has %lld rows\nfix: between 1 and %d", i, what, (long long)tables[i],
+                            MBA_FIELD_MOST);
         *rows += tables[i];
     }
     return MBA_OK;
@@ -382,7 +383,8 @@ static mba_status check_ranges(const mba_graphnet *c)
                 return mba_fail(MBA_E_ARG, "%s = %lld\nwhy: %s\nfix: between 0 and %d", f->name, (long long)v[i], f->meaning, MBA_FIELD_MOST);
     }
     if (c->nodes >= INT32_MAX || c->edges >= INT32_MAX || c->graphs > 1 << 22)
-        return mba_fail(MBA_E_ARG, "a batch of at most %lld nodes, %lld edges, %lld graphs\nwhy: their numbers have 31 bits, those of graphs 22",
+        return mba_fail(MBA_E_ARG, "a batch of at most %lld nodes, %lld edges, %lld graphs\nwhy: their numbers have 31 bits, those of graphs 22\n"
+                        "fix: smaller --nodes, --edges, --graphs",
                         (long long)c->nodes, (long long)c->edges, (long long)c->graphs);
     if (!(c->dropout >= 0 && c->dropout < 1)) return mba_fail(MBA_E_ARG, "dropout = %g\nfix: 0 <= dropout < 1", c->dropout);
     return MBA_OK;
@@ -399,10 +401,11 @@ mba_status mba_graphnet_complete(mba_graphnet *c)
     if (!c->state) c->state = 16;
     if (!c->conv)  c->conv = 4;
     if (c->width < 1 || c->pe_width >= c->width || c->layers < 1 || c->layers > 256 || c->width > 1 << 16 || c->head_layers > 256 || c->pre_layers > 256 || c->head_layers < 1 || c->outputs < 1)
-        return mba_fail(MBA_E_ARG, "a graph network of %lld layers, width %lld, %lld outputs\nwhy: each at least 1, at most 256 layers, positions narrower than the width",
+        return mba_fail(MBA_E_ARG, "a graph network of %lld layers, width %lld, %lld outputs\n"
+                        "why: each at least 1, at most 256 layers, positions narrower than the width\nfix: --set layers=..,width=..",
                         (long long)c->layers, (long long)c->width, (long long)c->outputs);
     if (c->train && c->draws > 1)
-        return mba_fail(MBA_E_ARG, "training over %lld orders at once\nwhy: only evaluation averages",
+        return mba_fail(MBA_E_ARG, "training over %lld orders at once\nwhy: only evaluation averages\nfix: --set draws=1",
                         (long long)c->draws);
     if (c->nodes < 1 || c->edges < 1 || c->graphs < 1 || c->nodes >= INT32_MAX || c->edges >= INT32_MAX || c->graphs > 1 << 22)
         return mba_fail(MBA_E_ARG, "a batch of at most %lld nodes, %lld edges, %lld graphs\nfix: capacities of at least 1", (long long)c->nodes,

@@ -20,7 +20,8 @@ static mba_status complete_pattern(mba_lm *c)
                         "fix: m Mamba-1, M Mamba-2, * attention, - squared-ReLU MLP, + SwiGLU MLP", c->pattern);
     for (size_t k = 0; c->paired && k < n; k++)
         if (n % 2 || (k % 2 == 1) != (c->pattern[k] == '+' || c->pattern[k] == '-'))
-            return mba_fail(MBA_E_ARG, "the pattern \"%s\" does not read as pairs of a mixer and an MLP", c->pattern);
+            return mba_fail(MBA_E_ARG, "the pattern \"%s\" does not read as pairs of a mixer and an MLP\n"
+                            "fix: --set paired=0, or a pattern such as M+M+", c->pattern);
     c->layers = (int64_t)n / (c->paired ? 2 : 1);
     return MBA_OK;
 }
@@ -68,7 +69,8 @@ static mba_status check_ranges(const mba_lm *c)
 
 static mba_status need(bool fact, const char *field, int64_t value, const char *why)
 {
-    return fact ? MBA_OK : mba_fail(MBA_E_ARG, "%s = %lld does not fit\nwhy: %s", field, (long long)value, why);
+    return fact ? MBA_OK : mba_fail(MBA_E_ARG, "%s = %lld does not fit\nwhy: %s\nfix: --set %s=..; mambascope list fields",
+                                    field, (long long)value, why, field);
 }
 
 static mba_status check_mamba2(const mba_lm *c)

@@ -247,14 +247,16 @@ mba_status mba_vision_complete(mba_vision *c)
     if (!c->windows[3]) c->windows[3] = 7;
     if (c->dim < 1 || c->dim > 1 << 16 || c->in_dim > 1 << 16 || c->image > 1 << 14 || c->classes > MBA_FIELD_MOST || c->mlp_ratio < 1
         || c->mlp_ratio > 256 || c->state < 1 || c->state > 4096 || c->conv < 1 || c->conv > 16 || c->batch > MBA_FIELD_MOST)
-        return mba_fail(MBA_E_ARG, "dim %lld, in_dim %lld, image %lld, mlp_ratio %lld, state %lld, conv %lld\nwhy: one of them is out of bounds",
+        return mba_fail(MBA_E_ARG, "dim %lld, in_dim %lld, image %lld, mlp_ratio %lld, state %lld, conv %lld\n"
+                        "why: one of them is out of bounds\nfix: --set with smaller ones; mambascope list fields",
                         (long long)c->dim, (long long)c->in_dim, (long long)c->image, (long long)c->mlp_ratio, (long long)c->state, (long long)c->conv);
     for (int i = 0; i < MBA_STAGES; i++) {
         const int64_t C = c->dim << i;
         if (c->depths[i] < 1 || c->depths[i] > 512)
             return mba_fail(MBA_E_ARG, "stage %d has %lld blocks\nfix: between 1 and 512", i, (long long)c->depths[i]);
         if (i >= 2 && (C % 2 || c->heads[i] < 1 || C % c->heads[i] || c->windows[i] < 1))
-            return mba_fail(MBA_E_ARG, "stage %d: %lld channels, %lld heads, windows of %lld\nwhy: channels are even and the heads divide them", i,
+            return mba_fail(MBA_E_ARG, "stage %d: %lld channels, %lld heads, windows of %lld\n"
+                            "why: channels are even and the heads divide them\nfix: --set dim=..,heads=..,windows=..", i,
                             (long long)C, (long long)c->heads[i], (long long)c->windows[i]);
     }
     if (c->dim < 1 || c->in_dim < 1 || c->batch < 1 || c->image < 1 || c->classes < 2 || !(c->drop_path >= 0 && c->drop_path < 1))

@@ -138,7 +138,8 @@ mba_word mba_num(double v)
 mba_word mba_exact(double v)
 {
     mba_word w = { "" };
-    if (isfinite(v)) snprintf(w.s, sizeof w.s, "%.*g", fabs(v) >= 1e8 && fabs(v) < 1e12 ? 15 : 9, v);     // all digits that mba_num prints
+    // all digits that mba_num prints
+    if (isfinite(v)) snprintf(w.s, sizeof w.s, "%.*g", fabs(v) >= 1e8 && fabs(v) < 1e12 ? 15 : 9, v);
     return w;
 }
 

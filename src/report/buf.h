@@ -1,7 +1,7 @@
 /* buf.h -- text that grows, and the three ways text enters a page: as it is, escaped, as a JSON string.
  *
  *     mba_buf b = { 0 };
- *     mba_buf_add(&b, "<td class=n>%s</td>", mba_num(41.234).s);        // printf; what it prints must be markup already
+ *     mba_buf_add(&b, "<td class=n>%s</td>", mba_num(41.234).s);        // what it prints must be markup already
  *     mba_buf_html(&b, kernel->name);                                   // any bytes
  *     if (b.failed) return mba_fail(MBA_E_NOMEM, ..);                   // asked once, at the end
  *     mba_buf_free(&b);
@@ -16,7 +16,8 @@ typedef struct mba_buf { char *s; size_t n, room; bool failed; } mba_buf;      /
 
 void mba_buf_put(mba_buf *b, const char *s);
 void mba_buf_add(mba_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void mba_buf_html(mba_buf *b, const char *s);      /* escaped; what is not UTF-8 becomes U+FFFD, control characters a space */
+/* escaped; what is not UTF-8 becomes U+FFFD, control characters a space */
+void mba_buf_html(mba_buf *b, const char *s);
 void mba_buf_json(mba_buf *b, const char *s);      /* with quotes; safe inside <script>; NULL is null */
 void mba_buf_json_number(mba_buf *b, double v);    /* NaN and infinities are null */
 void mba_buf_free(mba_buf *b);

@@ -8,7 +8,11 @@
 enum { ROWS = 360, FEWEST = 60, MOST = 120, REASONS = 8 };
 
 /* Kernels of a run: more stores, fewer of each, so that the page stays small. */
-static int most_of(const mba_stores *r) { const int n = ROWS / r->shown; return n < FEWEST ? FEWEST : n > MOST ? MOST : n; }
+static int most_of(const mba_stores *r)
+{
+    const int n = ROWS / r->shown;
+    return n < FEWEST ? FEWEST : n > MOST ? MOST : n;
+}
 
 static bool every(const mba_kernel_view *k) { (void)k; return true; }
 
@@ -33,15 +37,16 @@ static void text_cell(mba_buf *b, const char *text)
     mba_buf_put(b, "</td>");
 }
 
-static const char *const headings[] = { "kernel", "run", "operator", "class", "units", "ms per step", "launches", "µs",
-                                        "% of step", "% of floor", "floor by", "busiest", "%", "DRAM GB/s", NULL };
+static const char *const headings[] = { "kernel", "run", "operator", "class", "work", "ms per step", "launches", "µs",
+                                        "% of step", "% of floor", "floor by", "busiest unit", "its %", "DRAM GB/s",
+                                        NULL };
 
 static void kernel_row(mba_buf *b, const mba_stores *r, int run, const mba_kernel_view *k, int id)
 {
     const mba_analysis *a = r->run[run].a;
     mba_buf_add(b, "<tr class=\"row\" id=\"kernel-%d\" data-id=\"%d\" data-r=\"%d\" data-tags=\"%s\"><td "
                    "class=\"pin\"><button aria-expanded=\"false\">", id, id, run, mba_kind_paint(k->kind));
-    mba_buf_html(b, mba_kernel_label(a, k, 44).s);
+    mba_buf_html(b, mba_kernel_label(a, k, 28).s);
     mba_buf_put(b, "</button></td>");
     text_cell(b, mba_run_label(r, run));
     text_cell(b, k->row->op);
@@ -70,7 +75,7 @@ static void controls(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, "</select></label>");
     mba_buf_put(b, "<label>run <select id=\"krun\"><option value=\"all\">all</option>");
     for (int i = 0; i < r->shown; i++) {
-        mba_buf_add(b, "<option value=\"%d\">", i);
+        mba_buf_add(b, "<option value=\"%d\"%s>", i, i || r->shown < 2 ? "" : " selected");
         mba_buf_html(b, mba_run_label(r, i));
         mba_buf_put(b, "</option>");
     }
@@ -81,8 +86,8 @@ mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
 {
     int    id = 0, left_out = 0;
     controls(b, r);
-    mba_buf_add(b, "<div class=\"scroll kscroll\" tabindex=\"0\" role=\"region\" aria-label=\"kernel explorer\"><table "
-                   "class=\"kt%s\" id=\"kt\"><thead><tr>", r->shown < 2 ? " one" : "");
+    mba_buf_put(b, "<div class=\"scroll kscroll\" tabindex=\"0\" role=\"region\" aria-label=\"kernel explorer\"><table "
+                   "class=\"kt one\" id=\"kt\"><thead><tr>");
     for (int i = 0; headings[i]; i++) mba_buf_add(b, "<th scope=\"col\"%s><button>%s</button></th>", i == 0
                                                   ? " class=\"pin\"" : i >= 5 && i != 10 && i != 11 ? " class=\"n\""
                                                       : "", headings[i]);
@@ -95,8 +100,8 @@ mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
         free(c.k);
     }
     mba_buf_put(b, "</tbody></table></div>");
-    if (left_out) mba_buf_add(b, "<p class=\"small\">%d kernels more, shorter than these: mambascope show FILE.db "
-                                 "kernels --csv</p>", left_out);
+    if (left_out) mba_buf_add(b, "<p class=\"small\">%d shorter kernels of these runs are not on the page: "
+                                 "<code>mambascope show FILE.db kernels --csv</code></p>", left_out);
     return MBA_OK;
 }
 

@@ -1,4 +1,5 @@
-/* fig_bandwidth.c -- Fig. 4: DRAM bandwidth of every kernel, its two means, and the skyline that shows why they differ. */
+/* fig_bandwidth.c -- Fig. 4: DRAM bandwidth of every kernel, its two means, and the skyline that shows why they
+ * differ. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,16 +80,27 @@ static void fig4_heading(mba_buf *b, const mba_stores *r, int run)
                     : "the data sheet", mba_num(100 * w.weighted / own).s);
 }
 
-/* A vertical line with its label in a row of its own, so that labels never meet. */
-static void reference(mba_svg *s, mba_scale x, double bytes_s, int place, double bottom, const char *name,
-                      const char *cls)
+typedef struct ref_line { const char *name, *cls; double bytes_s; } ref_line;
+
+static int higher_first(const void *x, const void *y)
 {
-    const double v = bytes_s / 1e9;
-    if (!(v > 0) || v > x.hi) return;
-    const double at = mba_at(x, v), y = 12 + 13 * place;
-    mba_svg_line(s, at, y - 9, at, bottom, cls, NULL);
-    mba_svg_text(s, at > s->w / 2 ? at - 4 : at + 4, y, "t3 halo", at > s->w / 2 ? 'e' : 's', "%s %s", name,
-                 mba_num(v).s);
+    const double a = ((const ref_line *)x)->bytes_s, b = ((const ref_line *)y)->bytes_s;
+    return a < b ? 1 : a > b ? -1 : 0;
+}
+
+/* A line with its name left of it. The highest stands on top, so that no line runs through the name of another. */
+static void draw_refs(mba_svg *s, mba_scale x, ref_line *all, int n, double bottom)
+{
+    int known = 0;
+    for (int i = 0; i < n; i++) if (all[i].bytes_s > 0 && all[i].bytes_s / 1e9 <= x.hi) all[known++] = all[i];
+    qsort(all, (size_t)known, sizeof *all, higher_first);
+    for (int i = 0; i < known; i++) {
+        const double   v = all[i].bytes_s / 1e9, at = mba_at(x, v), y = 12 + 13 * i;
+        const mba_word number = mba_num(v);
+        const bool     fits = at - 4 > 0.9 * MBA_LETTER * (mba_characters(all[i].name) + 1 + mba_characters(number.s));
+        mba_svg_line(s, at, y - 9, at, bottom, all[i].cls, NULL);
+        mba_svg_text(s, fits ? at - 4 : at + 4, y, "t3 halo", fits ? 'e' : 's', "%s %s", all[i].name, number.s);
+    }
 }
 
 static mba_status fig4_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
@@ -114,12 +126,12 @@ static mba_status fig4_draw(mba_canvas *c, double w, const mba_stores *r, int ru
                             mba_num(1e6 * seconds_of(k)).s, isnan(k->counted.dram_bytes) ? "least bytes" : "counted",
                                 mba_num(100 * rate_of(k) / a->measured.dram).s), NULL);
     }
-    reference(&s, x, a->sheet.dram, 0, lanes.bottom, "data sheet", "ref dash");
-    reference(&s, x, a->measured.dram, 1, lanes.bottom, "copy, measured", "ref");
-    if (!isnan(a->best.tensor)) reference(&s, x, H100_BYTES, 2, lanes.bottom, "H100 data sheet", "ref dash");
-    reference(&s, x, ssm.mean, 3, lanes.bottom, "SSM, mean over launches", "ref strong");
-    reference(&s, x, ssm.weighted, 4, lanes.bottom, "SSM, time-weighted", "ref strong dash");
-    reference(&s, x, all.weighted, 5, lanes.bottom, "all, time-weighted", "ref dash");
+    ref_line refs[] = { { "data sheet", "ref dash", a->sheet.dram }, { "copy, measured", "ref", a->measured.dram },
+                        { "H100 data sheet", "ref dash", isnan(a->best.tensor) ? NAN : H100_BYTES },
+                        { "SSM, mean over launches", "ref strong", ssm.mean },
+                        { "SSM, time-weighted", "ref strong dash", ssm.weighted },
+                        { "all, time-weighted", "ref dash", all.weighted } };
+    draw_refs(&s, x, refs, sizeof refs / sizeof *refs, lanes.bottom);
     mba_svg_end(&s);
     free(chosen.k);
     return MBA_OK;

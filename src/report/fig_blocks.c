@@ -296,9 +296,10 @@ static mba_status fig8_draw(mba_canvas *c, double w, const mba_stores *r, int ru
 static void fig8_legend(mba_buf *b, const mba_stores *r, int run)
 {
     (void)r, (void)run;
-    mba_legend_item(b, "oth", "possible occupancy; other stalls");
-    mba_legend_item(b, "gemm", "measured occupancy; math pipe busy");
-    for (int i = 0; i < KNOWN; i++) if (i != 4) mba_legend_item(b, reasons[i].paint, reasons[i].text);
+    mba_legend_view(b, 0, "oth", "possible occupancy");
+    mba_legend_view(b, 0, "gemm", "measured occupancy");
+    for (int i = 0; i < KNOWN; i++) mba_legend_view(b, 1, reasons[i].paint, reasons[i].text);
+    mba_legend_view(b, 1, "oth", "other reasons");
 }
 
 static const char *const fig8_views[] = { "occupancy", "stalls", NULL };

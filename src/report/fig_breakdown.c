@@ -30,7 +30,7 @@ static void fig1_heading(mba_buf *b, const mba_stores *r, int run)
     int gemm_first = 0, known = 0;
     (void)run;
     for (int i = 0; i < r->n; i++) {
-        if (!(r->run[i].a->busy_s > 0)) continue;
+        if (!(r->run[i].a->busy_s > 0) || mba_run_is_size(r, i)) continue;
         known++;
         gemm_first += largest_kind(r->run[i].a) == MBA_GEMM;
     }
@@ -44,7 +44,8 @@ static void fig1_heading(mba_buf *b, const mba_stores *r, int run)
     }
     double lo = NAN, hi = NAN;
     for (int i = 0; i < r->n; i++) {
-        const double ssm = share(r->run[i].a, MBA_SSM);
+        const double ssm = mba_run_is_size(r, i) ? NAN : share(r->run[i].a, MBA_SSM);
+        if (isnan(ssm)) continue;
         if (!(lo <= ssm)) lo = ssm;
         if (!(hi >= ssm)) hi = ssm;
     }
@@ -91,7 +92,8 @@ static void draw_stack(mba_svg *s, const stack *t, mba_scale x, double unit, dou
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
         const double v = stack_s(t, k) * unit, x0 = mba_at(x, at), w = mba_at(x, at + v) - x0;
         at += v;
-        if (!(w >= 0.6)) continue;                                      // thinner than a hair line: in the table, not in the drawing
+        // thinner than a hair line: in the table, not in the drawing
+        if (!(w >= 0.6)) continue;
         mba_svg_bar(s, x0, y, w, h, "bar", mba_kind_paint(k), mba_tip(s->c, "%s · %s|%s ms, %s %% of the kernel time",
                                                                       t->name, mba_kind_long(k),
                     mba_num(1e3 * stack_s(t, k)).s, mba_num(100 * stack_s(t, k) / t->total_s).s), NULL);
@@ -108,7 +110,7 @@ static int gather(stack *t, const mba_stores *r, int view)
     int n = 0;
     for (int i = 0; i < r->n; i++) {
         const mba_analysis *a = r->run[i].a;
-        if (!(a->busy_s > 0)) continue;
+        if (!(a->busy_s > 0) || mba_run_is_size(r, i)) continue;        // other sizes have Fig. 11
         for (int p = 0; view == PHASES && p < MBA_PHASES; p++) {
             stack one = { a, mba_run_label(r, i), p, 0, 0 };
             for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) one.total_s += a->time_s[k][p];
@@ -123,7 +125,7 @@ static int gather(stack *t, const mba_stores *r, int view)
 static void stack_labels(mba_svg *s, const stack *t, double left, double right, double y)
 {
     const bool        narrow = s->narrow;
-    const mba_name    name = mba_short(t->name, 24);
+    const mba_name    name = mba_short(t->name, narrow ? 30 : 24);
     char              sub[96], count[64];
     if (t->phase < 0) snprintf(sub, sizeof sub, "%.90s", mba_short(mba_run_device(t->a), 30).s);
     else              snprintf(sub, sizeof sub, "%s", mba_phase_name(t->phase));

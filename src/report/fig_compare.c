@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "report/figure.h"
+#include "report/lines.h"
 
 /* SSM kernels of a step, per unit of work. */
 typedef struct ssm_sums { double s, least_flops, bytes; } ssm_sums;
@@ -149,18 +150,22 @@ static bool same_model(const mba_run *a, const mba_run *b)
         && !strcmp(a->parameters, b->parameters);
 }
 
-/* Whether run i has a partner: the same model on the same machine with other (or equal) units a step. */
-static bool has_partner(const mba_stores *r, int i, bool equal_units)
+static bool same_size(const mba_run *a, const mba_run *b)
+{
+    return a->a->units == b->a->units && !strcmp(a->batch, b->batch);
+}
+
+/* Whether run i has a partner: the same model on the same machine at the same size, or at another one. */
+static bool has_partner(const mba_stores *r, int i, bool same)
 {
     for (int j = 0; j < r->n; j++)
-        if (j != i && same_model(&r->run[i], &r->run[j])
-            && (r->run[i].a->units == r->run[j].a->units) == equal_units) return true;
+        if (j != i && same_model(&r->run[i], &r->run[j]) && same_size(&r->run[i], &r->run[j]) == same) return true;
     return false;
 }
 
-static bool any_partner(const mba_stores *r, bool equal_units)
+static bool any_partner(const mba_stores *r, bool same)
 {
-    for (int i = 0; i < r->n; i++) if (has_partner(r, i, equal_units)) return true;
+    for (int i = 0; i < r->n; i++) if (has_partner(r, i, same)) return true;
     return false;
 }
 
@@ -190,7 +195,7 @@ static double faster(const mba_stores *r, int i, int which)
 {
     double slowest = aspect(r->run[i].a, which);
     for (int j = 0; j < r->n; j++)
-        if (same_model(&r->run[i], &r->run[j]) && r->run[i].a->units == r->run[j].a->units)
+        if (same_model(&r->run[i], &r->run[j]) && same_size(&r->run[i], &r->run[j]))
             slowest = fmax(slowest, aspect(r->run[j].a, which));
     return slowest / aspect(r->run[i].a, which);
 }
@@ -203,11 +208,11 @@ static const mba_grid_column partner_columns[] = { { "run", "run" }, { "variants
         { "ssm_mb", "SSM, DRAM MB a step" }, { "step_faster", "step, × the slowest" },
         { "ssm_faster", "SSM, × the slowest" }, { 0 } };
 
-static mba_status partner_numbers(mba_grid *g, const mba_stores *r, bool equal_units)
+static mba_status partner_numbers(mba_grid *g, const mba_stores *r, bool same)
 {
     for (int i = 0; i < r->n; i++) {
         const mba_analysis *a = r->run[i].a;
-        if (!has_partner(r, i, equal_units)) continue;
+        if (!has_partner(r, i, same)) continue;
         mba_grid_text(g, mba_run_label(r, i));
         mba_grid_text(g, variants_of(a).s);
         mba_grid_number(g, a->units);
@@ -216,8 +221,8 @@ static mba_status partner_numbers(mba_grid *g, const mba_stores *r, bool equal_u
         mba_grid_number(g, aspect(a, 4));
         mba_grid_number(g, aspect(a, 5));
         mba_grid_number(g, ssm_of(a).bytes / 1e6);
-        mba_grid_number(g, equal_units ? faster(r, i, 0) : NAN);
-        mba_grid_number(g, equal_units ? faster(r, i, 1) : NAN);
+        mba_grid_number(g, same ? faster(r, i, 0) : NAN);
+        mba_grid_number(g, same ? faster(r, i, 1) : NAN);
     }
     return MBA_OK;
 }
@@ -234,10 +239,140 @@ static mba_status fig12_numbers(mba_grid *g, const mba_stores *r, int run)
     return partner_numbers(g, r, true);
 }
 
+bool mba_run_is_size(const mba_stores *r, int run)
+{
+    const mba_name by = variants_of(r->run[run].a);
+    for (int i = 0; run >= r->shown && i < r->shown; i++)
+        if (same_model(&r->run[i], &r->run[run]) && strcmp(r->run[i].batch, r->run[run].batch)
+            && !strcmp(by.s, variants_of(r->run[i].a).s)) return true;
+    return false;
+}
+
+/* Tokens of a sequence, of the store's words for its batch; 0: it has none. */
+static double length_of(const mba_run *run)
+{
+    const char *at = strstr(run->batch, "length ");
+    return at ? strtod(at + 7, NULL) : 0;
+}
+
+enum { BY_LENGTH, BY_UNITS };
+static double swept(const mba_run *run, int view) { return view == BY_LENGTH ? length_of(run) : run->a->units; }
+static double held(const mba_run *run, int view)  { return view == BY_LENGTH ? run->a->units : 0; }
+
+/* Whether two runs are of one line: the same model by the same variants, all equal but what is swept. */
+static bool of_one_line(const mba_run *a, const mba_run *b, int view)
+{
+    return same_model(a, b) && held(a, view) == held(b, view) && !strcmp(variants_of(a->a).s, variants_of(b->a).s);
+}
+
+static int first_of_line(const mba_stores *r, int run, int view)
+{
+    int first = 0;
+    while (!of_one_line(&r->run[first], &r->run[run], view) && first < run) first++;
+    return first;
+}
+
+/* A model by its variants looks the same in both charts. */
+static int look_of(const mba_stores *r, int run)
+{
+    const int first = first_of_line(r, run, BY_UNITS);
+    int       look = 0;
+    for (int i = 0; i < first; i++) look += first_of_line(r, i, BY_UNITS) == i;
+    return look;
+}
+
+static const char *name_of(const mba_stores *r, int run)
+{
+    for (int i = 0; i < run; i++)
+        if (!strcmp(r->run[i].a->workload, r->run[run].a->workload) && !of_one_line(&r->run[i], &r->run[run], BY_UNITS))
+            return mba_run_label(r, run);
+    return r->run[run].a->workload;
+}
+
+static mba_line line_from(const mba_stores *r, int first, int view)
+{
+    mba_line l = { .name = name_of(r, first), .look = look_of(r, first) };
+    for (int i = first; i < r->n && l.n < MBA_LINE_POINTS; i++) {
+        const double x = swept(&r->run[i], view);
+        int          at = 0;
+        if (!(x > 0) || !of_one_line(&r->run[first], &r->run[i], view)) continue;
+        while (at < l.n && l.x[at] < x) at++;
+        if (at < l.n && l.x[at] == x) continue;
+        for (int k = l.n++; k > at; k--) l.x[k] = l.x[k - 1], l.y[k] = l.y[k - 1];
+        l.x[at] = x;
+        l.y[at] = aspect(r->run[i].a, 0);
+    }
+    return l;
+}
+
+enum { LINES_MAX = 12 };
+static int lines_of(const mba_stores *r, int view, mba_line *line)
+{
+    int n = 0;
+    for (int i = 0; i < r->n && n < LINES_MAX; i++) {
+        if (!*r->run[i].a->workload || first_of_line(r, i, view) < i) continue;
+        line[n] = line_from(r, i, view);
+        n += line[n].n > 1;
+    }
+    return n;
+}
+
 static void fig11_heading(mba_buf *b, const mba_stores *r, int run)
 {
-    (void)r, (void)run;
+    static const char *const what[] = { "tokens a sequence", "units a step" };
+    mba_line     line[LINES_MAX];
+    (void)run;
+    for (int view = BY_LENGTH; view <= BY_UNITS; view++) {
+        const int n = lines_of(r, view, line);
+        double    most = 0;
+        int       which = 0;
+        for (int i = 0; i < n; i++) {
+            const mba_line *l = &line[i];
+            const double    ratio = view == BY_LENGTH ? l->y[l->n - 1] / l->y[0] : l->y[0] / l->y[l->n - 1];
+            if (ratio > most) most = ratio, which = i;
+        }
+        if (!(most > 0)) continue;
+        const mba_line *l = &line[which];
+        const int       from = view == BY_LENGTH ? 0 : l->n - 1, to = view == BY_LENGTH ? l->n - 1 : 0;
+        mba_buf_add(b, "At %s instead of %s %s a unit costs %s × as much in ", mba_num(l->x[to]).s,
+                    mba_num(l->x[from]).s, what[view], mba_num(most).s);
+        mba_buf_html(b, l->name);
+        if (n > 1) mba_buf_add(b, ", the most of %d models", n);
+        return;
+    }
     mba_buf_put(b, "The same models at several sizes");
+}
+
+static void size_chart(mba_canvas *c, double w, const mba_stores *r, int view)
+{
+    static const char *const x[] = { "tokens of a sequence, as many of a step (log)",
+                                     "tokens, images or graphs of a step (log)" };
+    mba_line  line[LINES_MAX];
+    const int n = lines_of(r, view, line);
+    if (n) mba_lines_draw(c, w, &(mba_lines){ "Time per unit at other sizes", x[view], "µs per unit",
+                                              "µs per unit", line, n });
+}
+
+static mba_status fig11_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
+{
+    (void)run, (void)view;
+    size_chart(c, w, r, BY_LENGTH);
+    if (!c->alone || !c->out.n) size_chart(c, w, r, BY_UNITS);         // a file has one drawing
+    return MBA_OK;
+}
+
+static void fig11_legend(mba_buf *b, const mba_stores *r, int run)
+{
+    mba_line line[LINES_MAX], other[LINES_MAX];
+    int      n = lines_of(r, BY_LENGTH, line);
+    const int m = lines_of(r, BY_UNITS, other);
+    (void)run;
+    for (int i = 0; i < m && n < LINES_MAX; i++) {
+        bool known = false;
+        for (int k = 0; k < n; k++) known |= line[k].look == other[i].look;
+        if (!known) line[n++] = other[i];
+    }
+    for (int i = 0; i < n; i++) mba_lines_legend(b, &line[i], -1);
 }
 
 static void fig12_heading(mba_buf *b, const mba_stores *r, int run)
@@ -264,7 +399,7 @@ static mba_status fig12_draw(mba_canvas *c, double w, const mba_stores *r, int r
         for (int k = 0; k < 2; k++) if (faster(r, i, k) > most) most = faster(r, i, k);
     }
     mba_svg         s = mba_svg_begin(c, w, 10 + rh * rows + 40, "Variants of the same model and size");
-    const mba_scale x = mba_lin(0, mba_round_up(most), left, w - 14);
+    const mba_scale x = mba_lin(0, mba_axis_end(most), left, w - 14);
     mba_svg_axis(&s, x, 6, 10 + rh * rows, "× as fast as the slowest of the same model and size");
     for (int i = 0; i < r->n; i++) {
         if (!has_partner(r, i, true)) continue;
@@ -291,12 +426,14 @@ static void fig12_legend(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_fig11 = {
-    "fig11", "Sensitivity", "Fig. 11 · sensitivity to size", "Time per unit of the same model at other batches and "
-                                                             "lengths.", "Where time per unit stops falling, the "
-                                                                         "machine is full.",
-    "stores of one model at several sizes: mambascope profile --length 512 --out a.db; --length 4096 --out b.db; "
-    "mambascope report a.db b.db", true, NULL, partner_columns, has_sizes,
-    fig11_heading, fig11_numbers, NULL, NULL };
+    "fig11", "Sensitivity", "Fig. 11 · sensitivity to size",
+    "Time of a step per token, image or graph of the same model at other lengths and batches.",
+    "A level line: the cost per unit does not depend on the size. Where time per unit stops falling with the units of "
+    "a "
+    "step, the machine is full.",
+    "stores of one model at several sizes: mambascope suite --full --device cuda; or mambascope profile --length 512 "
+    "--out a.db; --length 4096 --out b.db; mambascope report a.db b.db", true, NULL, partner_columns, has_sizes,
+    fig11_heading, fig11_numbers, fig11_draw, fig11_legend };
 
 const mba_figure mba_figure_fig12 = {
     "fig12", "Variants", "Fig. 12 · fused and persistent variants", "The same model and size with other variants of "
@@ -306,6 +443,130 @@ const mba_figure mba_figure_fig12 = {
     "stores of one model and size with other variants: mambascope profile --op ssd=VARIANT --out b.db; mambascope "
     "report a.db b.db", true, NULL, partner_columns, has_variants,
     fig12_heading, fig12_numbers, fig12_draw, fig12_legend };
+
+/* ---- peers by class ---- */
+
+/* Ours beside a program that is not: the same workload and units on the same machine. */
+typedef struct match { int ours, peer; } match;
+
+static match match_of(const mba_stores *r)
+{
+    for (int p = 0; p < r->n; p++)
+        for (int i = 0; i < r->n && mba_run_is_foreign(r->run[p].a); i++) {
+            const mba_analysis *a = r->run[i].a, *b = r->run[p].a;
+            if (!mba_run_is_foreign(a) && *a->workload && !strcmp(a->workload, b->workload) && a->units == b->units
+                && !strcmp(a->device, b->device)) return (match){ i, p };
+        }
+    return (match){ -1, -1 };
+}
+
+static bool has_peer(const mba_stores *r, int run) { (void)run; return match_of(r).peer >= 0; }
+
+static double floor_ms(const mba_analysis *a, int kind)
+{
+    double s = 0;
+    for (int p = 0; p < MBA_PHASES; p++) if (a->floor_s[kind][p] > 0) s += a->floor_s[kind][p];
+    return s > 0 ? 1e3 * s : NAN;
+}
+
+static const mba_grid_column peer_columns[] = { { "class", "class" }, { "floor_ms", "our floor, ms" },
+    { "ours_ms", "ours, ms" }, { "peer_ms", "peer, ms" }, { "faster", "peer / ours" },
+    { "ours_launches", "our launches" },
+    { "peer_launches", "peer's" }, { 0 } };
+
+static double launches_of(const mba_analysis *a, int kind)
+{
+    double n = 0;
+    for (int p = 0; p < MBA_PHASES; p++) n += a->launches[kind][p];
+    return n;
+}
+
+static mba_status peer_numbers(mba_grid *g, const mba_stores *r, int run)
+{
+    const match         m = match_of(r);
+    const mba_analysis *a = r->run[m.ours].a, *b = r->run[m.peer].a;
+    (void)run;
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
+        const double ours = mba_kind_s(a, k), peer = mba_kind_s(b, k);
+        if (!(ours > 0) && !(peer > 0)) continue;
+        mba_grid_text(g, mba_kind_long(k));
+        mba_grid_number(g, floor_ms(a, k));
+        mba_grid_number(g, ours > 0 ? 1e3 * ours : NAN);
+        mba_grid_number(g, peer > 0 ? 1e3 * peer : NAN);
+        mba_grid_number(g, ours > 0 && peer > 0 ? peer / ours : NAN);
+        mba_grid_number(g, launches_of(a, k));
+        mba_grid_number(g, launches_of(b, k));
+    }
+    return MBA_OK;
+}
+
+static void peer_heading(mba_buf *b, const mba_stores *r, int run)
+{
+    const match  m = match_of(r);
+    const double ours = r->run[m.ours].a->busy_s, peer = r->run[m.peer].a->busy_s;
+    const double ssm = mba_kind_s(r->run[m.peer].a, MBA_SSM) / mba_kind_s(r->run[m.ours].a, MBA_SSM);
+    (void)run;
+    mba_buf_add(b, "The kernels of a step take %s ms in ours, %s ms in the peer's program: %s ×", mba_num(1e3 * ours).s,
+                mba_num(1e3 * peer).s, mba_num(peer / ours).s);
+    if (isfinite(ssm) && ssm > 0) mba_buf_add(b, "; SSM operators %s ×", mba_num(ssm).s);
+}
+
+static mba_status peer_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
+{
+    const match         m = match_of(r);
+    const mba_analysis *a = r->run[m.ours].a, *b = r->run[m.peer].a;
+    int                 kind[MBA_BREAKDOWN_KINDS], n = 0;
+    mba_range           seen = { NAN, NAN };
+    (void)run, (void)view;
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
+        if (!(mba_kind_s(a, k) > 2e-5 * a->busy_s) && !(mba_kind_s(b, k) > 2e-5 * b->busy_s)) continue;
+        kind[n++] = k;
+        mba_see(&seen, 1e3 * mba_kind_s(a, k)), mba_see(&seen, 1e3 * mba_kind_s(b, k)), mba_see(&seen, floor_ms(a, k));
+    }
+    seen = mba_decades(seen, 0.1, 100);
+    const mba_lanes rows = mba_lanes_for(w, n, 10, 24);
+    const mba_scale x = mba_log(seen.lo, seen.hi, rows.left, w - 14);
+    mba_svg         s = mba_svg_begin(c, w, rows.bottom + 40, "Ours and a peer's program by operator class");
+    mba_svg_axis(&s, x, rows.top - 4, rows.bottom, "ms per step (log)");
+    for (int i = 0; i < n; i++) {
+        const double y = mba_lanes_at(&rows, i), ours = 1e3 * mba_kind_s(a, kind[i]),
+            peer = 1e3 * mba_kind_s(b, kind[i]),
+                     least = floor_ms(a, kind[i]);
+        mba_svg_text(&s, rows.left - 8, y + 4, "", 'e', "%s", mba_kind_long(kind[i]));
+        if (ours > 0 && peer > 0) mba_svg_line(&s, mba_at(x, ours), y, mba_at(x, peer), y, "stem", NULL);
+        if (least > 0)
+            mba_svg_bar(&s, mba_at(x, least) - 1.5, y - 8, 3, 16, "", "measured",
+                        mba_tip(c, "%s · floor|%s ms", mba_kind_long(kind[i]), mba_num(least).s), NULL);
+        if (peer > 0)
+            mba_svg_mark(&s, MBA_CIRCLE, mba_at(x, peer), y, 5, "msg", false,
+                         mba_tip(c, "%s · %s, peer|%s ms", mba_kind_long(kind[i]), mba_run_label(r, m.peer),
+                                 mba_num(peer).s), NULL);
+        if (ours > 0)
+            mba_svg_mark(&s, MBA_DIAMOND, mba_at(x, ours), y, 5, "ssm", false,
+                         mba_tip(c, "%s · %s, ours|%s ms", mba_kind_long(kind[i]), mba_run_label(r, m.ours),
+                                 mba_num(ours).s), NULL);
+    }
+    mba_svg_end(&s);
+    return MBA_OK;
+}
+
+static void peer_legend(mba_buf *b, const mba_stores *r, int run)
+{
+    (void)r, (void)run;
+    mba_legend_item(b, "measured", "▮ our floor");
+    mba_legend_item(b, "ssm", "◆ ours");
+    mba_legend_item(b, "msg", "● a peer's program");
+}
+
+const mba_figure mba_figure_peers = {
+    "peers", "Peers and ours", "Peers and ours · by operator class",
+    "Kernel time of a step of the same workload and size by class: ours, a program that is not ours, and our floor.",
+    "Both were watched by the same collector. Classes of the peer's kernels follow rules over their names; what it "
+    "fuses "
+    "differently moves between classes.",
+    "a store of another program at the same size: mambascope profile --workload mamba2-headline --units 16384 --range "
+    "step --out peer.db -- CMD", true, NULL, peer_columns, has_peer, peer_heading, peer_numbers, peer_draw,
+    peer_legend };
 
 /* ---- stores side by side ---- */
 

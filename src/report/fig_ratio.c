@@ -1,4 +1,5 @@
-/* fig_ratio.c -- Fig. 6 and 7: tensor, vector and special-function work against the hardware; the four floors; what binds. */
+/* fig_ratio.c -- Fig. 6 and 7: tensor, vector and special-function work against the hardware; the four floors; what
+ * binds. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,9 +195,11 @@ static mba_status floor_draw(mba_canvas *c, double w, const mba_stores *r, int r
                 mba_svg_mark(&s, by[f].shape, mba_at(x, v), y, 4.4, by[f].paint, false, mba_tip(c, "%s|%s floor %s µs, "
                         "%s %% of measured", name.s, by[f].text, mba_num(v).s, mba_num(100 * v / us).s), NULL);
         }
+        if (k->p90_s > k->p10_s)
+            mba_svg_line(&s, mba_at(x, 1e6 * k->p10_s), y, mba_at(x, 1e6 * k->p90_s), y, "ref", NULL);
         mba_svg_bar(&s, mba_at(x, us) - 1.5, y - 8, 3, 16, "", "measured",
-                    mba_tip(c, "%s · measured|%s µs; floor %s µs by %s = %s %%%s", name.s, mba_num(us).s,
-                            mba_num(1e6 * k->least_s).s, mba_floor_name(k->bound),
+                    mba_tip(c, "%s · measured|%s µs (p10 to p90 %s to %s); floor %s µs by %s = %s %%%s", name.s,
+                            mba_num(us).s, mba_num(1e6 * k->p10_s).s, mba_num(1e6 * k->p90_s).s, mba_num(1e6 * k->least_s).s, mba_floor_name(k->bound),
                             mba_num(100 * k->least_s / k->median_s).s, k->from_counters ? "|floor of executed work: "
                                     "the least is not known" : ""), NULL);
     }
@@ -212,7 +215,7 @@ static void floor_legend(mba_buf *b, const mba_stores *r, int run)
     mba_legend_item(b, "tensor", "● tensor");
     mba_legend_item(b, "vector", "◆ vector");
     mba_legend_item(b, "sfu", "▲ special functions");
-    mba_legend_item(b, "measured", "▮ measured (median)");
+    mba_legend_item(b, "measured", "▮ measured: median, line from p10 to p90");
 }
 
 const mba_figure mba_figure_floors = {

@@ -1,4 +1,5 @@
-/* fig_roofline.c -- Fig. 2: kernels against the ceilings of every level of memory; and intensity under every convention. */
+/* fig_roofline.c -- Fig. 2: kernels against the ceilings of every level of memory; and intensity under every
+ * convention. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +99,8 @@ static plane plane_for(double w, double h, const mba_analysis *a, const mba_chos
     x = mba_decades(x, 0.1, 1000), y = mba_decades(y, 0.01, 100);
     y.hi = fmax(y.hi > 10 * y.lo ? y.hi / 10 : y.hi, 1.8 * roof_of(a, view) / 1e12);     // room for the roof's label
     x.hi = fmin(x.hi, mba_decades((mba_range){ 1, 20 * roof_of(a, view) / a->best.dram }, 1, 1000).hi);
-    x.lo = fmax(x.lo, 0.01), y.lo = fmax(y.lo, y.hi * 1e-6);                             // sums and scatters hardly compute: in the table only
+    // sums and scatters hardly compute: in the table only
+    x.lo = fmax(x.lo, 0.01), y.lo = fmax(y.lo, y.hi * 1e-6);
     p.x = mba_log(x.lo, x.hi, p.l, p.r);
     p.y = mba_log(y.lo, y.hi, p.bottom, p.top);
     return p;
@@ -120,7 +122,8 @@ static void draw_axes(mba_svg *s, const plane *p, int view)
     mba_svg_text(s, 0, 12, "t2 halo", 's', "TFLOP/s (log)");
 }
 
-/* Bandwidth lines from the left or lower edge to the roof; text goes where the legend says: no rotated labels to collide. */
+/* Bandwidth lines from the left or lower edge to the roof; text goes where the legend says: no rotated labels to
+ * collide. */
 static void draw_slope(mba_svg *s, const plane *p, double bytes_s, double roof, const char *cls)
 {
     const double bw = bytes_s / 1e12, top = roof / 1e12, x1 = fmin(top / bw, p->x.hi), x0 = fmax(p->x.lo, p->y.lo / bw);

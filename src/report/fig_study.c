@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "report/figure.h"
+#include "report/lines.h"
 
 typedef struct quantity {
     const char *where, *what, *unit;
@@ -149,10 +150,9 @@ static bool is_percent(const quantity *q) { return !strcmp(q->unit, "%"); }
 
 static mba_status study_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
-    static const char *const paint[] = { "msg", "ssm", "gemm", "norm", "red", "mem" };
-    const bool               narrow = w <= MBA_NARROW;
-    const double             left = narrow ? 4 : 330, rh = narrow ? 40 : 24;
-    int                      rows = 0, row = 0;
+    const bool   narrow = w <= MBA_NARROW;
+    const double left = narrow ? 4 : 330, rh = narrow ? 40 : 24;
+    int          rows = 0, row = 0;
     (void)run, (void)view;
     for (int q = 0; q < QUANTITIES; q++) rows += is_percent(&quantities[q]);
     mba_svg         s = mba_svg_begin(c, w, 10 + rh * rows + 40, "Numbers of the study and of these stores");
@@ -170,7 +170,7 @@ static mba_status study_draw(mba_canvas *c, double w, const mba_stores *r, int r
         for (int i = 0; i < r->shown; i++) {
             const double v = k->here(r->run[i].a);
             if (isnan(v)) continue;
-            mba_svg_mark(&s, (mba_shape)(i % 4), mba_at(x, fmin(v, 100)), y, 4.6, paint[i % 6], false,
+            mba_svg_mark(&s, mba_look_shape(i), mba_at(x, fmin(v, 100)), y, 4.6, mba_look_paint(i), false,
                          mba_tip(c, "%s · %s|%s %% here, %s to %s in the study: %s", mba_run_label(r, i), k->what,
                                  mba_num(v).s, mba_num(k->low).s, mba_num(k->high).s, place(k, v)), NULL);
         }
@@ -181,13 +181,8 @@ static mba_status study_draw(mba_canvas *c, double w, const mba_stores *r, int r
 
 static void study_legend(mba_buf *b, const mba_stores *r, int run)
 {
-    static const char *const mark[] = { "●", "■", "▲", "◆" };
     (void)run;
-    for (int i = 0; i < r->shown; i++) {
-        mba_buf_add(b, "<li><b>%s</b> ", mark[i % 4]);
-        mba_buf_html(b, mba_run_label(r, i));
-        mba_buf_put(b, "</li>");
-    }
+    for (int i = 0; i < r->shown; i++) mba_lines_legend(b, &(mba_line){ .name = mba_run_label(r, i), .look = i }, -1);
 }
 
 const mba_figure mba_figure_study = {

@@ -69,7 +69,8 @@ static void timeline_heading(mba_buf *b, const mba_stores *r, int run)
                 mba_num(mba_launches_of(a)).s, mba_num(1e3 * a->idle_s).s);
 }
 
-/* Bars of one class are one path: the strips show the rhythm, the zoom and its tooltips the events. What follows closer than
+/* Bars of one class are one path: the strips show the rhythm, the zoom and its tooltips the events. What follows
+ * closer than
  * a hair line is one bar. */
 static void draw_class(mba_svg *s, const mba_moment *m, int64_t n, mba_scale x, double y, double h, int kind)
 {

@@ -5,14 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "report/lines.h"
 #include "report/parts.h"
 
 const char *const mba_wi_bounds[MBA_WI_BOUNDS] = { "DRAM", "L2", "tensor", "vector", "special functions",
                                                    "shared memory", "launch" };
 static const char *const bound_paints[MBA_WI_BOUNDS] = { "conv", "msg", "tensor", "vector", "sfu", "red", "mem" };
-static const char *const model_paints[MBA_WI_MODELS] = { "msg", "ssm", "gemm", "norm", "red" };
-static const mba_shape   model_shapes[MBA_WI_MODELS] = { MBA_CIRCLE, MBA_DIAMOND, MBA_SQUARE, MBA_TRIANGLE,
-                                                         MBA_CIRCLE };
 
 int mba_wi_base(const mba_wi_axis *a)
 {
@@ -32,67 +30,36 @@ static bool has_whatif(const mba_stores *r, int run) { (void)run; return r->what
 static void model_legend(mba_buf *b, const mba_stores *r, int run)
 {
     (void)run;
-    for (int i = 0; i < r->whatif->nmodels; i++) mba_legend_item(b, model_paints[i], r->whatif->model[i].name);
+    for (int i = 0; i < r->whatif->nmodels; i++)
+        mba_lines_legend(b, &(mba_line){ .name = r->whatif->model[i].name, .look = i, .simulated = true }, -1);
     mba_buf_put(b, "<li>hollow: SIMULATED</li>");
 }
 
-/* ---- a chart of lines: one per model ---- */
+/* ---- one axis at a time: Fig. 13 changes the machine, `sizes` the workload ---- */
 
-typedef double value_fn(const mba_whatif *w, int model, int view, int i);
-typedef struct chart { const char *label, *x_label, *y_label, *unit; value_fn *at; } chart;
+typedef double value_fn(const mba_whatif *w, int model, int axis, int i);
+typedef struct family { const mba_wi_axis *axis; int n; value_fn *at; } family;
 
-static void y_axis(mba_svg *s, mba_scale y, double left, double right, const char *label)
+static bool has_line(const mba_whatif *w, const family *f, int model, int axis)
 {
-    double    tick[16];
-    const int n = mba_ticks(y, tick);
-    for (int i = 0; i < n; i++) {
-        const double at = mba_at(y, tick[i]);
-        mba_svg_line(s, left, at, right, at, "g", NULL);
-        mba_svg_text(s, left - 5, at + 4, "t3", 'e', "%s", mba_num(tick[i]).s);
-    }
-    mba_svg_text(s, 0, 11, "t2", 's', "%s", label);
+    for (int i = 0; i < f->axis[axis].n; i++) if (isfinite(f->at(w, model, axis, i))) return true;
+    return false;
 }
 
-static void one_line(mba_svg *s, const mba_whatif *w, const chart *c, const mba_wi_axis *a, int view, int model,
-                     mba_scale x, mba_scale y)
+static mba_status family_draw(mba_canvas *c, double width, const mba_whatif *w, const family *f, int view,
+                              mba_lines chart)
 {
-    double px[MBA_WI_VALUES], py[MBA_WI_VALUES];
-    int    n = 0;
-    for (int i = 0; i < a->n; i++) {
-        const double v = c->at(w, model, view, i);
-        if (!isfinite(v)) continue;
-        px[n] = mba_at(x, a->value[i]);
-        py[n++] = mba_at(y, v);
+    const mba_wi_axis *a = &f->axis[view];
+    mba_line           line[MBA_WI_MODELS];
+    int                n = 0;
+    for (int m = 0; m < w->nmodels; m++) {
+        mba_line l = { .name = w->model[m].name, .look = m, .simulated = true, .n = a->n };
+        for (int i = 0; i < a->n; i++) l.x[i] = a->value[i], l.y[i] = f->at(w, m, view, i);
+        if (has_line(w, f, m, view)) line[n++] = l;
     }
-    mba_svg_polyline(s, px, py, n, model_paints[model]);
-    for (int i = 0; i < a->n; i++) {
-        const double v = c->at(w, model, view, i);
-        if (!isfinite(v)) continue;
-        mba_svg_mark(s, model_shapes[model], mba_at(x, a->value[i]), mba_at(y, v), 4.4, model_paints[model], true,
-                     mba_tip(s->c, "%s · SIMULATED|%s %s: %s %s", w->model[model].name, a->name, mba_num(a->value[i]).s,
-                             mba_num(v).s, c->unit), NULL);
-    }
-}
-
-static mba_status draw_chart(mba_canvas *cv, double width, const mba_whatif *w, const mba_wi_axis *a, int view,
-                             const chart *c)
-{
-    const double left = 58, right = width - 12, top = 22, bottom = 250;
-    mba_range    seen = { NAN, NAN };
-    for (int m = 0; m < w->nmodels; m++)
-        for (int i = 0; i < a->n; i++) mba_see(&seen, c->at(w, m, view, i));
-    mba_svg   s = mba_svg_begin(cv, width, bottom + 40, c->label);
-    mba_scale x = mba_log(a->value[0], a->value[a->n - 1], left, right);
-    mba_scale y = mba_lin(0, mba_round_up(isnan(seen.hi) ? 1 : seen.hi), bottom, top);
-    y_axis(&s, y, left, right, c->y_label);
-    for (int i = 0; i < a->n; i++) {
-        const double at = mba_at(x, a->value[i]);
-        mba_svg_line(&s, at, top, at, bottom, "g", NULL);
-        mba_svg_text(&s, at, bottom + 15, "t3", i == a->n - 1 ? 'e' : i ? 'm' : 's', "%s", mba_num(a->value[i]).s);
-    }
-    mba_svg_text(&s, (left + right) / 2, bottom + 33, "t2", 'm', "%s", c->x_label);
-    for (int m = 0; m < w->nmodels; m++) one_line(&s, w, c, a, view, m, x, y);
-    mba_svg_end(&s);
+    chart.line = line;
+    chart.n    = n;
+    mba_lines_draw(c, width, &chart);
     return MBA_OK;
 }
 
@@ -106,49 +73,61 @@ static double speedup(const mba_whatif *w, int model, int view, int i)
 static const mba_grid_column fig13_columns[] = { { "model", "model" }, { "axis", "what is changed" },
     { "factor", "times" }, { "step_ms", "step, ms" }, { "speedup", "against unchanged" }, { 0 } };
 
-static mba_status fig13_numbers(mba_grid *g, const mba_stores *r, int run)
+/* A row for each model, axis and value: `before`, where there is one, and what is drawn. */
+static mba_status family_numbers(mba_grid *g, const mba_whatif *w, const family *f, value_fn *before)
 {
-    const mba_whatif *w = r->whatif;
-    (void)run;
     for (int m = 0; m < w->nmodels; m++)
-        for (int k = 0; k < w->ncurves; k++)
-            for (int i = 0; i < w->curve[k].n; i++) {
+        for (int k = 0; k < f->n; k++)
+            for (int i = 0; i < f->axis[k].n && has_line(w, f, m, k); i++) {
                 mba_grid_text(g, w->model[m].name);
-                mba_grid_text(g, w->curve[k].name);
-                mba_grid_number(g, w->curve[k].value[i]);
-                mba_grid_number(g, w->model[m].curve_ms[k][i]);
-                mba_grid_number(g, speedup(w, m, k, i));
+                mba_grid_text(g, f->axis[k].name);
+                mba_grid_number(g, f->axis[k].value[i]);
+                if (before) mba_grid_number(g, before(w, m, k, i));
+                mba_grid_number(g, f->at(w, m, k, i));
             }
     return MBA_OK;
 }
 
-/* The axis whose doubling gives most, over all models. */
+static double changed_ms(const mba_whatif *w, int model, int axis, int i) { return w->model[model].curve_ms[axis][i]; }
+static family curves_of(const mba_whatif *w) { return (family){ w->curve, w->ncurves, speedup }; }
+
+static mba_status fig13_numbers(mba_grid *g, const mba_stores *r, int run)
+{
+    const family f = curves_of(r->whatif);
+    (void)run;
+    return family_numbers(g, r->whatif, &f, changed_ms);
+}
+
+mba_doubled mba_wi_doubled(const mba_whatif *w, int model)
+{
+    mba_doubled best = { 0, 0, 0 };
+    for (int m = model < 0 ? 0 : model; m < (model < 0 ? w->nmodels : model + 1); m++)
+        for (int k = 0; k < w->ncurves; k++)
+            for (int i = 0; i < w->curve[k].n && strcmp(w->curve[k].key, "clock"); i++)
+                if (w->curve[k].value[i] == 2 && speedup(w, m, k, i) > best.gain)
+                    best = (mba_doubled){ speedup(w, m, k, i), k, m };
+    return best;
+}
+
 static void fig13_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_whatif *w = r->whatif;
-    double            best = 0;
-    int               model = 0, axis = 0;
+    const mba_doubled best = mba_wi_doubled(w, -1);
     (void)run;
-    for (int m = 0; m < w->nmodels; m++)
-        for (int k = 0; k < w->ncurves; k++) {
-            if (!strcmp(w->curve[k].key, "clock")) continue;       // faster everything is no answer
-            for (int i = 0; i < w->curve[k].n; i++)
-                if (w->curve[k].value[i] == 2 && speedup(w, m, k, i) > best) best = speedup(w, m, k, i), model = m,
-                    axis = k;
-        }
-    mba_buf_add(b, "SIMULATED %s: twice the %s gives most, %s × for ", w->machine, w->curve[axis].name,
-                mba_num(best).s);
-    mba_buf_html(b, w->model[model].name);
+    mba_buf_add(b, "SIMULATED %s: twice the %s gives most, %s × for ", w->machine, w->curve[best.axis].name,
+                mba_num(best.gain).s);
+    mba_buf_html(b, w->model[best.model].name);
 }
 
 static mba_status fig13_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
 {
-    const mba_whatif *w = r->whatif;
-    char              label[96];
+    const family f = curves_of(r->whatif);
+    char         label[96];
     (void)run;
-    snprintf(label, sizeof label, "%s, times what it is (log)", w->curve[view].name);
-    const chart k = { "Simulated speed-up on changed machines", label, "speed-up of the step", "× as fast", speedup };
-    return draw_chart(c, width, w, &w->curve[view], view, &k);
+    snprintf(label, sizeof label, "%s, times what it is (log)", f.axis[view].name);
+    return family_draw(c, width, r->whatif, &f, view,
+                       (mba_lines){ "Simulated speed-up on changed machines", label, "speed-up of the step",
+                                    "× as fast", NULL, 0 });
 }
 
 static const char *const fig13_views[] = { "DRAM", "tensor", "vector", "special", "L2", "L2 size", "shared memory",
@@ -195,11 +174,31 @@ static mba_status machine_numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
+/* How much faster than the machine that is changed, the geometric mean over the models that fit both; 0: none does. */
+static double times_faster(const mba_whatif *w, int machine)
+{
+    double sum = 0;
+    int    n = 0, own = 0;
+    while (own < w->nmachines && strcmp(w->machines[own], w->machine)) own++;
+    for (int m = 0; m < w->nmodels && own < w->nmachines; m++) {
+        const double ratio = w->model[m].machine_ms[own] / w->model[m].machine_ms[machine];
+        if (isfinite(ratio) && ratio > 0) sum += log(ratio), n++;
+    }
+    return n ? exp(sum / n) : 0;
+}
+
 static void machine_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_whatif *w = r->whatif;
+    int               best = 0;
     (void)run;
-    mba_buf_add(b, "SIMULATED: %d model%s on %d GPUs", w->nmodels, w->nmodels == 1 ? "" : "s", w->nmachines);
+    for (int k = 1; k < w->nmachines; k++) if (times_faster(w, k) > times_faster(w, best)) best = k;
+    if (strcmp(w->machines[best], w->machine) && times_faster(w, best) > 1)
+        mba_buf_add(b, "SIMULATED: of %d GPUs the %s is fastest, %s × the %s in the mean of %d model%s", w->nmachines,
+                    w->machines[best], mba_num(times_faster(w, best)).s, w->machine, w->nmodels,
+                    w->nmodels == 1 ? "" : "s");
+    else
+        mba_buf_add(b, "SIMULATED: %d model%s on %d GPUs", w->nmodels, w->nmodels == 1 ? "" : "s", w->nmachines);
 }
 
 static mba_status machine_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
@@ -222,12 +221,12 @@ static mba_status machine_draw(mba_canvas *c, double width, const mba_stores *r,
             const double ms = w->model[m].machine_ms[k], measured = measured_on(w, m, k);
             if (!isfinite(ms)) continue;
             mba_svg_line(&s, mba_at(x, ms * w->low), y, mba_at(x, ms * w->high), y, "stem", NULL);
-            mba_svg_mark(&s, model_shapes[m], mba_at(x, ms), y, 5, model_paints[m], true,
+            mba_svg_mark(&s, mba_look_shape(m), mba_at(x, ms), y, 5, mba_look_paint(m), true,
                          mba_tip(c, "%s on %s · SIMULATED, grade %c|%s ms a step, %s to %s by the error of whole steps",
                                  w->model[m].name, w->machines[k], w->grades[k], mba_num(ms).s, mba_num(ms * w->low).s,
                                  mba_num(ms * w->high).s), NULL);
             if (measured > 0)
-                mba_svg_mark(&s, model_shapes[m], mba_at(x, measured), y, 3, model_paints[m], false,
+                mba_svg_mark(&s, mba_look_shape(m), mba_at(x, measured), y, 3, mba_look_paint(m), false,
                              mba_tip(c, "%s on %s · measured|%s ms a step", w->model[m].name, w->machines[k],
                                      mba_num(measured).s), NULL);
         }
@@ -255,28 +254,21 @@ static bool has_sizes(const mba_stores *r, int run)
     return any;
 }
 
-static double size_at(const mba_whatif *w, int model, int view, int i)
+static double size_at(const mba_whatif *w, int model, int axis, int i)
 {
-    return w->model[model].text ? w->model[model].size_ns[view][i] : NAN;
+    return w->model[model].text ? w->model[model].size_ns[axis][i] : NAN;
 }
 
-static const mba_grid_column size_columns[] = { { "model", "model" }, { "parameter", "parameter" }, { "value",
-    "value" },
-                                                { "ns_per_token", "ns per token" }, { 0 } };
+static family sizes_of(const mba_whatif *w) { return (family){ w->size, w->nsizes, size_at }; }
+
+static const mba_grid_column size_columns[] = { { "model", "model" }, { "parameter", "parameter" },
+    { "value", "value" }, { "ns_per_token", "ns per token" }, { 0 } };
 
 static mba_status size_numbers(mba_grid *g, const mba_stores *r, int run)
 {
-    const mba_whatif *w = r->whatif;
+    const family f = sizes_of(r->whatif);
     (void)run;
-    for (int m = 0; m < w->nmodels; m++)
-        for (int k = 0; k < w->nsizes && w->model[m].text; k++)
-            for (int i = 0; i < w->size[k].n; i++) {
-                mba_grid_text(g, w->model[m].name);
-                mba_grid_text(g, w->size[k].key);
-                mba_grid_number(g, w->size[k].value[i]);
-                mba_grid_number(g, size_at(w, m, k, i));
-            }
-    return MBA_OK;
+    return family_numbers(g, r->whatif, &f, NULL);
 }
 
 static void size_heading(mba_buf *b, const mba_stores *r, int run)
@@ -297,19 +289,21 @@ static void size_heading(mba_buf *b, const mba_stores *r, int run)
 
 static mba_status size_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
 {
-    const mba_whatif *w = r->whatif;
-    char              label[96];
+    const family f = sizes_of(r->whatif);
+    char         label[96];
     (void)run;
-    snprintf(label, sizeof label, "%s (log)", w->size[view].name);
-    const chart k = { "Simulated time per token at other sizes", label, "ns per token", "ns per token", size_at };
-    return draw_chart(c, width, w, &w->size[view], view, &k);
+    snprintf(label, sizeof label, "%s (log)", f.axis[view].name);
+    return family_draw(c, width, r->whatif, &f, view,
+                       (mba_lines){ "Simulated time per token at other sizes", label, "ns per token", "ns per token",
+                                    NULL, 0 });
 }
 
 static void size_legend(mba_buf *b, const mba_stores *r, int run)
 {
     (void)run;
     for (int i = 0; i < r->whatif->nmodels; i++)
-        if (r->whatif->model[i].text) mba_legend_item(b, model_paints[i], r->whatif->model[i].name);
+        if (r->whatif->model[i].text)
+            mba_lines_legend(b, &(mba_line){ .name = r->whatif->model[i].name, .look = i, .simulated = true }, -1);
     mba_buf_put(b, "<li>hollow: SIMULATED</li>");
 }
 
@@ -372,7 +366,8 @@ static mba_status validation_draw(mba_canvas *c, double width, const mba_stores 
     (void)run, (void)view;
     for (int i = 0; i < w->nsteps; i++) far = fmax(far, fabs(error_of(&w->step[i])));
     mba_svg         s = mba_svg_begin(c, width, 10 + rh * w->nsteps + 40, "Error of predicted steps");
-    const mba_scale x = mba_lin(-mba_round_up(far), mba_round_up(far), left, width - 14);
+    const double    end = 3 * mba_round_up(far / 3);                 // ticks at 0 and at thirds
+    const mba_scale x = mba_lin(-end, end, left, width - 14);
     mba_svg_axis(&s, x, 4, 8 + rh * w->nsteps, "predicted over measured, % off");
     mba_svg_line(&s, mba_at(x, 0), 4, mba_at(x, 0), 8 + rh * w->nsteps, "ax", NULL);
     for (int i = 0; i < w->nsteps; i++) {

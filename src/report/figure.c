@@ -43,6 +43,20 @@ double mba_launches_of(const mba_analysis *a)
 
 /* ---- kernels ---- */
 
+mba_gain mba_most_to_gain(const mba_stores *r)
+{
+    mba_gain most = { NULL, NULL, 0 };
+    for (int i = 0; i < r->shown; i++) {
+        const mba_analysis *a = r->run[i].a;
+        for (int64_t j = 0; j < a->nkernels; j++) {
+            const mba_kernel_view *k = &a->kernel[j];
+            const double           part = (k->step_s - k->per_step * k->least_s) / a->busy_s;
+            if (part > most.part && k->row->name) most = (mba_gain){ &r->run[i], k, part };
+        }
+    }
+    return most;
+}
+
 static int longest_first(const void *x, const void *y)
 {
     const mba_kernel_view *a = *(const mba_kernel_view *const *)x, *b = *(const mba_kernel_view *const *)y;
@@ -133,7 +147,18 @@ const char *mba_class_paint(mba_kernel_class c)
                                   [MBA_CLASS_COPY] = "mem" }[c];
 }
 
-void mba_legend_item(mba_buf *b, const char *paint, const char *text) { mba_buf_add(b,
-        "<li><i style=\"background:var(--%s)\"></i>%s</li>", paint, text); }
-void mba_legend_mark(mba_buf *b, const char *mark, const char *text)  { mba_buf_add(b, "<li><b>%s</b> %s</li>", mark,
-        text); }
+void mba_legend_item(mba_buf *b, const char *paint, const char *text)
+{
+    mba_buf_add(b, "<li><i style=\"background:var(--%s)\"></i>%s</li>", paint, text);
+}
+
+void mba_legend_view(mba_buf *b, int view, const char *paint, const char *text)
+{
+    mba_buf_add(b, "<li data-view=\"%d\"%s><i style=\"background:var(--%s)\"></i>%s</li>", view, view ? " hidden" : "",
+                paint, text);
+}
+
+void mba_legend_mark(mba_buf *b, const char *mark, const char *text)
+{
+    mba_buf_add(b, "<li><b>%s</b> %s</li>", mark, text);
+}

@@ -1,6 +1,7 @@
 /* figure.h -- what a figure is, and what figures share: the runs, the kernels they show, their colours.
  *
- * A figure is a constant of functions over the runs; page.c puts headings, switches, numbers and frames around them, so that
+ * A figure is a constant of functions over the runs; page.c puts headings, switches, numbers and frames around them,
+ * so that
  * every figure has them. To add one: a constant in a fig_*.c and a line in figures.def. */
 #ifndef MBA_REPORT_FIGURE_H
 #define MBA_REPORT_FIGURE_H
@@ -17,29 +18,40 @@ typedef struct mba_figure {
     const char *const *views;                      /* names of the views, NULL at the end; NULL: one view */
     const mba_grid_column *columns;
     bool      (*has)(const mba_stores *r, int run);
-    void      (*heading)(mba_buf *b, const mba_stores *r, int run);        /* the result as a sentence, as far as the numbers carry it */
+    /* the result as a sentence, as far as the numbers carry it */
+    void      (*heading)(mba_buf *b, const mba_stores *r, int run);
     mba_status (*numbers)(mba_grid *g, const mba_stores *r, int run);
-    mba_status (*draw)(mba_canvas *c, double w, const mba_stores *r, int run, int view);   /* NULL: the numbers are the figure */
-    void      (*legend)(mba_buf *b, const mba_stores *r, int run);         /* NULL: none */
+    /* NULL: the numbers are the figure */
+    mba_status (*draw)(mba_canvas *c, double w, const mba_stores *r, int run, int view);
+    void      (*legend)(mba_buf *b, const mba_stores *r, int run);         /* items, of all views; NULL: none */
 } mba_figure;
 
 extern const mba_figure *const mba_figures[];      /* in the order of the page, NULL at the end */
 
 /* ---- runs ---- */
 const char *mba_run_label(const mba_stores *r, int run);
+/* stands beside a run shown as its model at another size */
+bool        mba_run_is_size(const mba_stores *r, int run);
 bool        mba_run_is_foreign(const mba_analysis *a);        /* a program that is not ours: no graph of operators */
 const char *mba_run_device(const mba_analysis *a);            /* "NVIDIA H200", else the name of the processor; "" */
 double      mba_kind_s(const mba_analysis *a, int kind);      /* of a step, all phases */
 double      mba_launches_of(const mba_analysis *a);           /* of a step */
 
 /* ---- kernels ---- */
-typedef struct mba_chosen { const mba_kernel_view **k; int n, left_out; double left_out_s; } mba_chosen;    /* free(k) */
+/* Of all kernels of the runs shown the one that would give the largest part of its step if it met its floor. */
+typedef struct mba_gain { const mba_run *run; const mba_kernel_view *kernel; double part; } mba_gain;
+mba_gain mba_most_to_gain(const mba_stores *r);                /* kernel NULL: none has a floor */
+/* free(k) */
+typedef struct mba_chosen { const mba_kernel_view **k; int n, left_out; double left_out_s; } mba_chosen;
 typedef bool mba_want_fn(const mba_kernel_view *k);
-MBA_MUST mba_status mba_choose(mba_chosen *c, const mba_analysis *a, mba_want_fn *want, int most);           /* the longest in a step first */
+/* the longest in a step first */
+MBA_MUST mba_status mba_choose(mba_chosen *c, const mba_analysis *a, mba_want_fn *want, int most);
 int      mba_most(const mba_stores *r, int alone);    /* marks of a figure: fewer where many runs have one each */
 bool     mba_any_kernel(const mba_analysis *a, mba_want_fn *want);
-mba_name mba_kernel_label(const mba_analysis *a, const mba_kernel_view *k, int characters);                  /* with its number where names repeat */
-double   mba_whole(int64_t v);                                                                               /* NaN where absent */
+/* with its number where names repeat */
+mba_name mba_kernel_label(const mba_analysis *a, const mba_kernel_view *k, int characters);
+/* NaN where absent */
+double   mba_whole(int64_t v);
 
 /* ---- drawings with one row per kernel ---- */
 typedef struct mba_lanes { double left, top, rh, bottom; int characters; } mba_lanes;
@@ -53,6 +65,7 @@ const char *mba_kind_long(int kind);               /* "GEMM", "normalisation", .
 bool        mba_kind_is_light(int kind);           /* dark text on it */
 const char *mba_class_paint(mba_kernel_class c);
 void        mba_legend_item(mba_buf *b, const char *paint, const char *text);
+void        mba_legend_view(mba_buf *b, int view, const char *paint, const char *text);    /* with this view alone */
 void        mba_legend_mark(mba_buf *b, const char *mark, const char *text);       /* "●" */
 
 #endif

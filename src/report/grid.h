@@ -1,4 +1,5 @@
-/* grid.h -- the numbers of a figure as one table: on the page, and as CSV. The drawing and this table are made from the same
+/* grid.h -- the numbers of a figure as one table: on the page, and as CSV. The drawing and this table are made from
+ * the same
  * values, so they cannot disagree.
  *
  *     mba_grid g;
@@ -13,8 +14,15 @@
 #include "report/buf.h"
 
 typedef struct mba_grid_column { const char *key, *heading; } mba_grid_column;      /* key: of CSV, with the unit */
-typedef struct mba_grid_cell { char *text; double number; } mba_grid_cell;          /* text NULL: a number, or nothing (NaN) */
-typedef struct mba_grid { const mba_grid_column *column; int ncolumns; mba_grid_cell *cell; size_t n, room; bool failed; } mba_grid;
+/* text NULL: a number, or nothing (NaN) */
+typedef struct mba_grid_cell { char *text; double number; } mba_grid_cell;
+typedef struct mba_grid {
+    const mba_grid_column *column;
+    int                    ncolumns;
+    mba_grid_cell         *cell;
+    size_t                 n, room;
+    bool                   failed;
+} mba_grid;
 
 void mba_grid_begin(mba_grid *g, const mba_grid_column *columns);                   /* they must outlive it */
 void mba_grid_end(mba_grid *g);

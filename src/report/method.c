@@ -1,5 +1,6 @@
 /* method.c -- how the numbers were made: conventions, environment, ceilings, what watching cost, what is missing. */
 #include <math.h>
+#include <string.h>
 
 #include "report/parts.h"
 
@@ -28,6 +29,17 @@ static void environment(mba_buf *b, const mba_analysis *a)
     mba_grid_end(&g);
 }
 
+/* Rates of machines in the thousands of millions that data sheets use. */
+static double readable(const char *unit, const char **word)
+{
+    static const struct { const char *unit, *word; double by; } known[] = {
+        { "byte/s", "GB/s", 1e-9 }, { "FLOP/s", "TFLOP/s", 1e-12 }, { "op/s", "Top/s", 1e-12 } };
+    for (size_t i = 0; unit && i < sizeof known / sizeof *known; i++)
+        if (!strcmp(unit, known[i].unit)) return *word = known[i].word, known[i].by;
+    *word = unit;
+    return 1;
+}
+
 static mba_status ceilings(mba_buf *b, mba_store *s)
 {
     mba_row_ceiling *r;
@@ -37,15 +49,25 @@ static mba_status ceilings(mba_buf *b, mba_store *s)
     mba_grid_begin(&g, (const mba_grid_column[]){ { "ceiling", "ceiling" }, { "rate", "rate" }, { "unit", "unit" },
                                                   { "how", "how" }, { "note", "of what" }, { 0 } });
     for (int64_t i = 0; i < n; i++) {
+        const char  *unit;
+        const double by = readable(r[i].unit, &unit);
         mba_grid_text(&g, r[i].name);
-        mba_grid_number(&g, r[i].rate);
-        mba_grid_text(&g, r[i].unit);
+        mba_grid_number(&g, by * r[i].rate);
+        mba_grid_text(&g, unit);
         mba_grid_text(&g, r[i].how);
         mba_grid_text(&g, r[i].note);
     }
     table(b, &g, "Ceilings");
     mba_grid_end(&g);
     return MBA_OK;
+}
+
+/* What watching a step in some way costs; nothing where it was not watched so. */
+static void add_watched(mba_buf *b, const char *how, double watched_s, double plain_s)
+{
+    const double more = 100 * (watched_s / plain_s - 1);
+    if (!isnan(more)) mba_buf_add(b, ", %s ms %s: %s %% %s", mba_num(1e3 * watched_s).s, how, mba_num(fabs(more)).s,
+                                  more < 0 ? "less" : "more");
 }
 
 static mba_status collections(mba_buf *b, const mba_analysis *a)
@@ -70,9 +92,8 @@ static mba_status collections(mba_buf *b, const mba_analysis *a)
     if (!isnan(a->plain_s)) {
         mba_buf_add(b, "<p class=\"small\">A step takes %s ms when nobody watches (spread of the quartiles %s ms)",
                     mba_num(1e3 * a->plain_s).s, mba_num(1e3 * a->plain_spread_s).s);
-        if (!isnan(a->timeline_s)) mba_buf_add(b, ", %s ms under the timeline: %s %% more",
-                                               mba_num(1e3 * a->timeline_s).s,
-                                                   mba_num(100 * (a->timeline_s / a->plain_s - 1)).s);
+        add_watched(b, "recorded as a whole", a->whole_s, a->plain_s);
+        add_watched(b, "recorded event by event", a->timeline_s, a->plain_s);
         mba_buf_put(b, ".</p>");
     }
     return MBA_OK;

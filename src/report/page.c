@@ -58,12 +58,12 @@ static mba_status drawings(mba_canvas *c, const mba_figure *f, const mba_stores 
                                                       v, v ? "false" : "true", f->views[v]);
         mba_buf_put(&c->out, "</div></div>");
     }
+    mba_buf_add(&c->out, "<div class=\"plot\" id=\"p-%s-%d\">", f->name, place);
     if (f->legend) {
         mba_buf_put(&c->out, "<ul class=\"legend\">");
         f->legend(&c->out, r, run);
         mba_buf_put(&c->out, "</ul>");
     }
-    mba_buf_add(&c->out, "<div class=\"plot\" id=\"p-%s-%d\">", f->name, place);
     for (int v = 0; v == 0 || (f->views && f->views[v]); v++) {
         mba_buf_add(&c->out, "<div data-view=\"%d\"%s>", v, v ? " hidden" : "");
         MBA_TRY(f->draw(c, MBA_WIDE, r, run, v));
@@ -161,34 +161,24 @@ static void navigation(mba_buf *b, const mba_stores *r)
                    "<p class=\"key\">○ no data yet</p></nav>");
 }
 
-static void top_line(mba_buf *b, const mba_stores *r)
-{
-    const mba_analysis *a = r->run[0].a;
-    const char         *date = mba_sheet_find(a, "run.date"), *commit = mba_sheet_find(a, "program.commit");
-    mba_buf_put(b, "<header class=\"top\"><b>mambascope " MBA_VERSION "</b><span>");
-    mba_buf_html(b, *mba_run_device(a) ? mba_run_device(a) : "device not known");
-    mba_buf_put(b, "</span>");
-    if (date)   mba_buf_put(b, "<span>"), mba_buf_html(b, date), mba_buf_put(b, "</span>");
-    if (commit) mba_buf_put(b, "<span>measured by "), mba_buf_html(b, commit), mba_buf_put(b, "</span>");
-    mba_buf_put(b, "<span class=\"sp\"></span><button id=\"theme\" class=\"noprint\">theme: auto</button></header>");
-}
-
 /* What a reader must know before the first number. */
 static void banner(mba_buf *b, const mba_stores *r)
 {
-    int synthetic = 0, uncounted = 0, foreign = 0;
+    int synthetic = 0, uncounted = 0, foreign = 0, empty = 0;
     for (int i = 0; i < r->n; i++) {
+        empty += mba_run_is_empty(&r->run[i]);
         synthetic += mba_sheet_value(r->run[i].a, "run.synthetic") > 0;
         uncounted += r->run[i].a->ncounters == 0;
         foreign += mba_run_is_foreign(r->run[i].a);
     }
-    if (!synthetic && !uncounted && !foreign && !*r->left_out) return;
+    if (!synthetic && !uncounted && !foreign && !empty && !*r->left_out) return;
     mba_buf_put(b, "<p class=\"banner\">");
     if (*r->left_out) {
         mba_buf_put(b, "LEFT OUT, because they could not be read: ");
         mba_buf_html(b, r->left_out);
         mba_buf_put(b, ". ");
     }
+    if (empty)     mba_buf_add(b, "NOTHING WAS MEASURED in %d of %d runs. ", empty, r->n);
     if (synthetic) mba_buf_add(b, "%d of %d runs used SYNTHETIC data of the true shapes. ", synthetic, r->n);
     if (uncounted) mba_buf_add(b, "%d of %d runs have no hardware counters: bytes and FLOPs there are the least of the "
                                   "algorithm. ", uncounted, r->n);
@@ -218,12 +208,10 @@ static void head(mba_canvas *c, const mba_stores *r)
     mba_buf_put(b, mba_report_css);
     mba_buf_put(b, "</style></head>\n<body><a class=\"skip\" href=\"#main\">Skip to the figures</a><div "
                    "class=\"page\">");
-    top_line(b, r);
+    mba_part_top(b, r);
     navigation(b, r);
-    mba_buf_put(b, "<main id=\"main\"><div class=\"head\"><h1>What the hardware does while ");
-    if (r->shown == 1) mba_buf_html(b, mba_run_label(r, 0));
-    else           mba_buf_add(b, "%d models", r->shown);
-    mba_buf_put(b, r->shown == 1 ? " trains</h1>" : " train</h1>");
+    mba_buf_put(b, "<main id=\"main\"><div class=\"head\">");
+    mba_part_overview(c, r);
     banner(b, r);
     mba_buf_put(b, "<section id=\"findings\" aria-label=\"findings\">");
     mba_part_findings(c, r);
@@ -237,7 +225,8 @@ static void head(mba_canvas *c, const mba_stores *r)
 static mba_status data(mba_canvas *c, const mba_stores *r)
 {
     mba_buf *b = &c->out;
-    mba_buf_put(b, "<script type=\"application/json\" id=\"data\">{\"meta\":{\"program\":\"mambascope " MBA_VERSION "\",\"runs\":[");
+    mba_buf_put(b, "<script type=\"application/json\" id=\"data\">{\"meta\":{\"program\":\"mambascope " MBA_VERSION
+                   "\",\"runs\":[");
     for (int i = 0; i < r->shown; i++) {
         if (i) mba_buf_put(b, ",");
         mba_buf_json(b, mba_run_label(r, i));
@@ -275,7 +264,7 @@ static const char raw_section[] =
     "<section id=\"raw\" aria-label=\"raw data\"><p class=\"eyebrow\">Raw data · every number of this page</p><h2>Take "
     "the numbers with you</h2><div class=\"ctl\">"
     "<label>table <select id=\"raw-pick\"></select></label><button id=\"raw-csv\">CSV</button><button "
-    "id=\"raw-json\">JSON, kernels and timeline</button></div>"
+    "id=\"raw-json\">JSON, everything</button></div>"
     "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"raw data\" id=\"raw-view\"></div></section>";
 
 static mba_status body(mba_canvas *c, const mba_stores *r)

@@ -1,8 +1,13 @@
-/* parts.h -- the parts of the page that are not figures; page.c puts them in order. Each appends HTML, or JSON for the script. */
+/* parts.h -- the parts of the page that are not figures; page.c puts them in order. Each appends HTML, or JSON for the
+ * script. */
 #ifndef MBA_REPORT_PARTS_H
 #define MBA_REPORT_PARTS_H
 
 #include "report/figure.h"
+
+/* overview.c: the first screen; the top line, the title with what was found, the picture. */
+void mba_part_top(mba_buf *b, const mba_stores *r);
+void mba_part_overview(mba_canvas *c, const mba_stores *r);
 
 /* findings.c: the band of cards, and the eleven claims with their verdicts. */
 void mba_part_findings(mba_canvas *c, const mba_stores *r);

@@ -1,6 +1,7 @@
 /* report.c -- see report.h: stores in, files out. page.c makes the page. */
 #include "report/report.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,32 +10,53 @@
 
 /* ---- stores ---- */
 
-/* Its workload, else the name of its file; with that name where the workload is not the only one of its kind. */
-static void name_runs(mba_stores *r, const char *const *path)
+/* How many characters of a store's file name it: without folders and ending. */
+static const char *stem_of(const mba_run *run, int *length)
 {
-    for (int i = 0; i < r->n; i++) {
-        const char *slash = strrchr(path[i], '/'), *file = slash ? slash + 1 : path[i], *dot = strrchr(file, '.');
-        const char *workload = r->run[i].a->workload;
-        const int   stem = dot && dot > file ? (int)(dot - file) : (int)strlen(file);
-        bool        alone = true;
-        for (int k = 0; k < r->n; k++) alone &= k == i || strcmp(workload, r->run[k].a->workload);
-        const bool says = !strncmp(file, workload, strlen(workload));              // mamba2-130m.chunked.db
-        if (!*workload || (!alone && says))
-            snprintf(r->run[i].label, sizeof r->run[i].label, "%.*s", stem, file);
-        else if (alone)  snprintf(r->run[i].label, sizeof r->run[i].label, "%s", mba_short(workload, 60).s);
-        else             snprintf(r->run[i].label, sizeof r->run[i].label, "%s (%.*s)", mba_short(workload, 40).s,
-                                  stem < 40 ? stem : 40, file);
-    }
+    const char *path = mba_store_path(run->store), *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    const char *dot = strrchr(file, '.');
+    *length = dot && dot > file ? (int)(dot - file) : (int)strlen(file);
+    return file;
 }
 
-static mba_status count_parameters(mba_run *run)
+/* Its workload, else the name of its file; with that name where the workload is not the only one of its kind. Runs with
+ * sections of their own need only differ from each other. */
+static void name_run(mba_stores *r, int i)
+{
+    mba_run    *run = &r->run[i];
+    const char *workload = run->a->workload;
+    int         stem, alone = 1;
+    const char *file = stem_of(run, &stem);
+    for (int k = 0; k < (i < r->shown ? r->shown : r->n); k++)
+        alone &= k == i || strcmp(workload, r->run[k].a->workload) != 0;
+    const size_t family = strcspn(workload, "-");                      // mamba2-130m.chunked.db, mamba2-512.db
+    if (!*workload || (!alone && !strncmp(file, workload, family) && stem > (int)family))
+        snprintf(run->label, sizeof run->label, "%.*s", stem, file);
+    else if (alone)
+        snprintf(run->label, sizeof run->label, "%s", mba_short(workload, 60).s);
+    else
+        snprintf(run->label, sizeof run->label, "%s (%.*s)", mba_short(workload, 40).s, stem < 40 ? stem : 40, file);
+}
+
+bool mba_run_is_empty(const mba_run *run) { return isnan(run->a->plain_s) && run->a->nkernels == 0; }
+
+void mba_stores_show(mba_stores *r, int shown)
+{
+    r->shown = shown > 0 && shown < r->n ? shown : r->n;
+    for (int i = 0; i < r->n; i++) name_run(r, i);
+}
+
+/* What the store says of the model: how many values it learns, the shape of its batch. */
+static mba_status read_model(mba_run *run)
 {
     mba_row_parameter *p;
     int64_t            n;
     MBA_TRY(mba_load_parameter(run->store, &p, &n));
-    for (int64_t i = 0; i < n; i++)
-        if (p[i].name && p[i].value && !strcmp(p[i].name, "parameters"))
-            snprintf(run->parameters, sizeof run->parameters, "%s", p[i].value);
+    for (int64_t i = 0; i < n; i++) {
+        if (!p[i].name || !p[i].value) continue;
+        if (!strcmp(p[i].name, "parameters")) snprintf(run->parameters, sizeof run->parameters, "%s", p[i].value);
+        if (!strcmp(p[i].name, "batch"))      snprintf(run->batch, sizeof run->batch, "%s", p[i].value);
+    }
     return MBA_OK;
 }
 
@@ -58,11 +80,10 @@ mba_status mba_stores_open(mba_stores *r, const char *const *path, int n)
         mba_run *run = &r->run[r->n++];
         st = mba_store_open(&run->store, path[i]);
         if (st == MBA_OK) st = mba_analysis_create(&run->a, run->store);
-        if (st == MBA_OK) st = count_parameters(run);
+        if (st == MBA_OK) st = read_model(run);
     }
     if (st == MBA_OK) {
-        r->shown = r->n;
-        name_runs(r, path);
+        mba_stores_show(r, n);
         set_beside(r);
         return MBA_OK;
     }
@@ -85,6 +106,7 @@ mba_status mba_stores_close(mba_stores *r)
 
 /* ---- one figure ---- */
 
+const char *mba_report_figure_title(int i) { return mba_figures[i] ? mba_figures[i]->eyebrow : NULL; }
 const char *mba_report_figure_name(int i) { return mba_figures[i] ? mba_figures[i]->name : NULL; }
 
 static mba_status figure_named(const mba_figure **out, const char *name)
@@ -111,7 +133,8 @@ static mba_word light_value(const char *name, size_t length)
     return w;
 }
 
-/* The rules of the style sheet that drawings need, with light colours in place: programs that draw SVG know no variables. */
+/* The rules of the style sheet that drawings need, with light colours in place: programs that draw SVG know no
+ * variables. */
 static void drawing_rules(mba_buf *b)
 {
     const char *at = strstr(mba_report_css, "/* drawing"), *end = strstr(mba_report_css, "/* end of drawing");
@@ -135,7 +158,8 @@ mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure,
     MBA_TRY(figure_named(&f, figure));
     if (f->across) run = -1;
     if (!f->draw) return mba_fail(MBA_E_ARG, "'%s' is a table\nfix: --csv instead of --svg", figure);
-    if (!f->has(r, run)) return mba_fail(MBA_E_ARG, "no data for '%s'\nwhy: it needs %s", figure, f->needs);
+    if (!f->has(r, run))
+        return mba_fail(MBA_E_ARG, "no data for '%s' in these stores\nfix: it needs %s", figure, f->needs);
     const mba_status st = f->draw(&c, MBA_WIDE, r, run, 0);
     const char      *open = c.out.s ? strchr(c.out.s, '>') : NULL;
     if (st == MBA_OK && open) {
@@ -160,14 +184,15 @@ mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure)
         mba_grid_begin(&g, f->columns);
         const mba_status st = f->numbers(&g, r, run);
         out->failed |= g.failed;
-        if (any) mba_buf_put(out, "\n");                              // a blank line between runs, each with its heading
+        // a blank line between runs, each with its heading
+        if (any) mba_buf_put(out, "\n");
         if (!f->across) mba_buf_add(out, "# run: %s\n", mba_run_label(r, run));
         mba_grid_csv(&g, out);
         mba_grid_end(&g);
         MBA_TRY(st);
         any = true;
     }
-    return any ? MBA_OK : mba_fail(MBA_E_ARG, "no data for '%s'\nwhy: it needs %s", figure, f->needs);
+    return any ? MBA_OK : mba_fail(MBA_E_ARG, "no data for '%s' in these stores\nfix: it needs %s", figure, f->needs);
 }
 
 /* ---- files ---- */

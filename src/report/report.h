@@ -15,24 +15,29 @@
 #include "report/whatif.h"
 #include "scope/analysis.h"
 
-enum { MBA_RUNS_MAX = 16 };
+enum { MBA_RUNS_MAX = 24 };
 typedef struct mba_run {
     mba_store    *store;
     mba_analysis *a;
-    char          label[384], parameters[32];      /* parameters: how many values it learns, as the store words it; "" */
+    char          label[384];
+    char          parameters[32], batch[128];      /* values it learns, shape of a batch, as the store words them; "" */
     mba_analysis *beside[MBA_BESIDE_MAX];
 } mba_run;
 typedef struct mba_stores {
     mba_run run[MBA_RUNS_MAX];
-    int     n, shown;                  /* the first `shown` have sections of their own, the others stand beside them; all */
+    /* the first `shown` have sections of their own, the others stand beside them; all */
+    int     n, shown;
     char    left_out[256];             /* stores that were named and could not be read; "" */
     bool    study;                     /* the numbers of the study beside ours */
     const mba_whatif *whatif;          /* what the simulator says, the caller's; NULL: nothing */
 } mba_stores;
 
-/* Opens and analyses; each run has the others beside it, for claims that need more than one. Nothing is left open on failure. */
+/* Opens and analyses; each run has the others beside it, for claims that need more than one. Nothing is left open on
+ * failure. */
 MBA_MUST mba_status mba_stores_open(mba_stores *r, const char *const *path, int n);
 MBA_MUST mba_status mba_stores_close(mba_stores *r);
+bool                mba_run_is_empty(const mba_run *run);              /* nothing was measured */
+void                mba_stores_show(mba_stores *r, int shown);        /* sections of their own for so many; 0: all */
 
 MBA_MUST mba_status mba_report_page(mba_buf *out, const mba_stores *r);
 MBA_MUST mba_status mba_report_write(const mba_stores *r, const char *path);           /* whole or not at all */
@@ -42,6 +47,7 @@ MBA_MUST mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char
 /* The numbers of a figure; those of all runs where it shows one at a time, with a first column `run`. */
 MBA_MUST mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure);
 const char         *mba_report_figure_name(int i);                                   /* NULL behind the last */
+const char         *mba_report_figure_title(int i);                                  /* "Fig. 1 · operator breakdown" */
 
 /* {"runs": [{"name", "store", "device", "step_ms", .., "claims": [..]}]} */
 MBA_MUST mba_status mba_report_summary(mba_buf *out, const mba_stores *r);

@@ -66,6 +66,7 @@ for (const seg of $$(".seg[data-for]")) {
   const pick = name => {
     for (const s of twins) for (const b of $$("button", s)) b.setAttribute("aria-pressed", b.value === name);
     for (const v of $$(`[data-${key}]`, host)) v.hidden = v.dataset[key] !== name;
+    document.dispatchEvent(new CustomEvent("pick-" + key, {detail: name}));
   };
   seg.onclick = e => { if (e.target.value) pick(e.target.value); };
 }
@@ -101,18 +102,19 @@ function card(k) {
   const units = [["DRAM", "memory"], ["L1/shared path", "mixed"], ["tensor pipe", "tensor"], ["FMA pipe", "vector"], ["ALU pipe", "vector"], ["special func.", "sfu"], ["issue slots", "mem"]]
     .map(([n, c], i) => [n, k.util[i], fmt(k.util[i]), c]).filter(u => known(u[1]));
   const stall = k.stalls.reduce((s, x) => s + x[1], 0);
-  const facts = [["operator", [k.op, k.phase].filter(Boolean).join(", ")], ["shape", k.shape], ["per step", `${fmt(k.n)} launches, ${fmt(k.ms)} ms`], ["p10 – p90", `${fmt(k.p10)} – ${fmt(k.p90)} µs`], ["gap before", fmt(k.gap) + " µs"],
+  const facts = [["operator", [k.op, k.phase].filter(Boolean).join(", ")], ["per step", `${fmt(k.n)} launches, ${fmt(k.ms)} ms`], ["p10 – p90", `${fmt(k.p10)} – ${fmt(k.p90)} µs`], ["gap before", fmt(k.gap) + " µs"],
     ["grid × block", known(k.grid[0]) && `${k.grid.join("×")} × ${k.threads}`], ["waves", known(k.waves) && fmt(k.waves)], ["registers / thread", k.regs], ["shared / block", known(k.smem) && `${fmt(k.smem / 1024)} KiB`], ["local / thread", known(k.local) && `${k.local} B`],
     ["occupancy", known(k.occ_max) && `${fmt(k.occ)} % of ${fmt(k.occ_max)} % possible, by ${k.limiter}`], ["block lifetime", known(k.life) && fmt(k.life) + " µs mean"],
     ["least bytes, DRAM", `${MB(k.least_b)}, ${MB(k.dram)}`], ["L2, L1 traffic", known(k.l2) && `${MB(k.l2)}, ${MB(k.l1)}`], ["hits L1, L2", (known(k.l1_hit) || known(k.l2_hit)) && `${fmt(k.l1_hit)} %, ${fmt(k.l2_hit)} %`],
     ["least GFLOP", `tensor ${G(k.least_tf)}, vector ${G(k.least_vf)}, special ${G(k.least_sf)}`], ["executed GFLOP", (known(k.tf) || known(k.vf)) && `tensor ${G(k.tf)}, vector ${G(k.vf)}, special ${G(k.sf)}`],
-    ["simulated, ms a step", simulated(k)], ["counter run", known(k.us_c) && `${fmt(k.us_c)} µs at ${fmt(k.ghz)} GHz`], ["symbol", k.symbol]].filter(f => f[1] || f[1] === 0);
+    ["counter run", known(k.us_c) && `${fmt(k.us_c)} µs at ${fmt(k.ghz)} GHz`],
+    ["simulated, ms a step", simulated(k), 1], ["shape", k.shape, 1], ["symbol", k.symbol, 1]].filter(f => f[1] || f[1] === 0);
   const none = what => `<p class="small">No data yet: ${what}.</p>`;
   return `<div class="card"><div><h4>Floors against the measured time</h4>${bars(floors)}<p class="small">${known(k.floor) ? `Floor ${fmt(k.floor)} µs by ${esc(k.bound)}: <b>${fmt(100 * k.floor / k.us)} % of floor</b>${k.executed_floor ? ", of executed work" : ""}. ` : ""}
     ${k.busy ? `Busiest unit: <b>${esc(k.busy)}</b>, ${fmt(k.busy_pct)} %.` : ""}</p></div>
     <div><h4>Utilisation, % of peak</h4>${units.length ? bars(units) : none("profile --sets pipes")}</div>
     <div><h4>Stalls, warps per issue</h4>${k.stalls.length ? bars(k.stalls.map(([n, v]) => [esc(n), 100 * v / stall, fmt(v), "ssm"])) : none("profile --sets stalls")}</div>
-    <div><h4>Launch, memory, work</h4><dl>${facts.map(([a, b]) => `<dt>${a}</dt><dd>${esc(b)}</dd>`).join("")}</dl></div></div>`;
+    <div><h4>Launch, memory, work</h4><dl>${facts.map(([a, b, wide]) => `<div${wide ? " class=wide" : ""}><dt>${a}</dt><dd>${esc(b)}</dd></div>`).join("")}</dl></div></div>`;
 }
 
 // What the simulator says of the operator this kernel belongs to, all its launches, on every machine.
@@ -143,8 +145,10 @@ if (table) {
       n += hit;
     }
     count.textContent = `${n} of ${rows.length} kernels`;
+    table.classList.toggle("one", run.value !== "all" || run.options.length < 3);
   };
   search.oninput = cls.onchange = run.onchange = filter;
+  document.addEventListener("pick-run", e => { if (run.value !== "all") { run.value = e.detail; filter(); } });
   filter();
   table.tHead.onclick = e => {
     const th = e.target.closest("th");
@@ -165,7 +169,7 @@ if (table) {
   };
   const goto = () => {
     const m = /^#kernel-(\d+)$/.exec(location.hash), r = m && rows.find(x => x.row.dataset.id === m[1]);
-    if (r) { open(r, true); r.row.scrollIntoView({block: "center"}); }
+    if (r) { if (r.row.hidden) { search.value = ""; cls.value = "all"; run.value = r.row.dataset.r; filter(); } open(r, true); r.row.scrollIntoView({block: "center"}); }
   };
   addEventListener("hashchange", goto);
   goto();
@@ -243,29 +247,33 @@ if (wi && W) {
     return {...s, base, input, out, label: make("label", {}, make("b", {textContent: s.name}), out, input)};
   });
   const reset = make("button", {id: "wi-reset", textContent: `${W.machine} as it is`});
-  const text = make("p", {id: "wi-out"}), bars = make("div", {className: "hb", id: "wi-bars"}), plot = make("div", {id: "wi-plot"});
+  const text = make("p", {id: "wi-out"}), knee = make("p", {id: "wi-knee", className: "small"}), bars = make("div", {className: "hb", id: "wi-bars"}), plot = make("div", {id: "wi-plot"});
   text.setAttribute("aria-live", "polite");
+  const roundUp = v => { const d = 10 ** Math.floor(Math.log10(v)); return d * [1, 2, 5, 10].find(x => v <= x * d * 1.000001); };
   const at = (model, index) => model.grid[index.reduce((n, v, k) => n * slider[k].values.length + v, 0)];
   const draw = () => {
     const m = W.models[pick.value], now = slider.map(s => +s.input.value), base = slider.map(s => s.base), k = +axis.value;
-    const p = at(m, now), b = at(m, base), narrow = innerWidth < 640, w = narrow ? 340 : 860, h = 200, v = slider[k].values;
+    const p = at(m, now), b = at(m, base), narrow = innerWidth < 900, w = narrow ? 340 : 560, h = 200, v = slider[k].values;
     for (const s of slider) { s.out.textContent = `× ${s.values[s.input.value]}`; s.input.setAttribute("aria-valuetext", `times ${s.values[s.input.value]}`); }
     if (p[0] === null) { text.textContent = "SIMULATED: a kernel of this model does not fit that machine."; bars.replaceChildren(); plot.replaceChildren(); return; }
     const main = p.slice(1).indexOf(Math.max(...p.slice(1)));
     text.textContent = `SIMULATED: ${fmt(p[0])} ms a step (${fmt(p[0] * W.band[0])} to ${fmt(p[0] * W.band[1])} by the error of whole steps), ${fmt(b[0] / p[0])} × as fast as ${W.machine} as it is` +
       (m.measured ? `; measured there ${fmt(m.measured)} ms.` : ".") + ` ${W.bounds[main][0]} binds ${fmt(p[main + 1] / 10)} % of the step.`;
     bars.innerHTML = W.bounds.map(([n, c], i) => [n, c, p[i + 1] / 10]).filter(x => x[2] >= .1).map(([n, c, x]) => `<s>${n}</s><i class="c-${c}" style="--p:${x}"></i><b>${fmt(x)} %</b>`).join("");
-    const line = v.map((_, i) => at(m, now.map((x, j) => j === k ? i : x))[0]), top = Math.max(...line, b[0]) * 1.1;
-    const X = i => 44 + (Math.log(v[i]) - Math.log(v[0])) / (Math.log(v.at(-1)) - Math.log(v[0])) * (w - 60), Y = y => h - 34 - y / top * (h - 56);
+    const line = v.map((_, i) => at(m, now.map((x, j) => j === k ? i : x))[0]), tick = roundUp(Math.max(...line, b[0], m.measured ?? 0) / 4), top = tick * Math.ceil(Math.max(...line, b[0], m.measured ?? 0) / tick);
+    const end = v.findIndex((_, i) => line[i] <= 1.02 * line.at(-1));
+    knee.textContent = end < 1 ? `The ${slider[k].name} does not bind between × ${v[0]} and × ${v.at(-1)}.` : end < v.length - 1 ? `Past × ${v[end]} of the ${slider[k].name} less than 2 % more is won.` : `The ${slider[k].name} still pays at × ${v.at(-1)}.`;
+    const X = i => 48 + (Math.log(v[i]) - Math.log(v[0])) / (Math.log(v.at(-1)) - Math.log(v[0])) * (w - 68), Y = y => h - 34 - y / top * (h - 56);
     const svg = svgEl("svg", {viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `step against ${slider[k].name}, simulated`});
-    for (const y of [0, top / 2, top]) svg.append(svgEl("path", {class: "g", d: `M44 ${Y(y)}H${w - 16}`}), svgEl("text", {class: "t3 e", x: 40, y: Y(y) + 4}, fmt(y, 2)));
+    for (let y = 0; y <= top * 1.001; y += tick) svg.append(svgEl("path", {class: "g", d: `M44 ${Y(y)}H${w - 16}`}), svgEl("text", {class: "t3 e", x: 40, y: Y(y) + 4}, fmt(y)));
+    if (m.measured) svg.append(svgEl("path", {class: "ref dash", d: `M44 ${Y(m.measured)}H${w - 16}`}), svgEl("text", {class: "t3 e halo", x: w - 16, y: Y(m.measured) - 4}, `measured ${fmt(m.measured)} ms, unchanged`));
     svg.append(svgEl("text", {class: "t2", x: 0, y: 12}, "ms a step"), svgEl("path", {class: "ref", d: "M" + line.map((y, i) => `${X(i)} ${Y(y)}`).join("L")}));
     v.forEach((x, i) => svg.append(svgEl("text", {class: "t3" + (i ? i === v.length - 1 ? " e" : " m" : ""), x: X(i), y: h - 19}, "×" + x), svgEl("circle", {class: i === now[k] ? "c-ssm" : "h-ssm", cx: X(i), cy: Y(line[i]), r: 4.5})));
     svg.append(svgEl("text", {class: "t2 m", x: w / 2, y: h - 4}, slider[k].name + " (log)"));
     plot.replaceChildren(svg);
   };
   wi.append(make("div", {}, make("label", {}, make("b", {textContent: "model"}), pick), ...slider.map(s => s.label), make("label", {}, make("b", {textContent: "axis drawn"}), axis), reset),
-            make("div", {}, text, bars), plot);
+            make("div", {}, text, bars, knee, plot));
   for (const e of [pick, axis, ...slider.map(s => s.input)]) e.oninput = draw;
   reset.onclick = () => { for (const s of slider) s.input.value = s.base; draw(); };
   draw();
@@ -296,7 +304,7 @@ if (raw) {
   pick.onchange = show;
   if (pick.options.length) show();
   $("#raw-csv").onclick = () => save(`mambascope-${pick.value.replace(/[^a-z0-9.-]+/gi, "-")}.csv`, csv(tables[pick.value]()), "text/csv");
-  $("#raw-json").onclick = () => save("mambascope-report.json", JSON.stringify({meta: DATA.meta, kernels: DATA.kernels, events: DATA.events}, null, 1), "application/json");
+  $("#raw-json").onclick = () => save("mambascope-report.json", JSON.stringify({meta: DATA.meta, kernels: DATA.kernels, events: DATA.events, whatif: DATA.whatif, tables: Object.fromEntries(Object.entries(tables).slice(DATA.kernels.length ? 1 : 0).map(([n, rows]) => [n, rows()]))}, null, 1), "application/json");
 }
 
 // ---- navigation: mark the section being read -------------------------------------------------------------------

@@ -127,7 +127,8 @@ void mba_svg_hatch(mba_svg *s, double x, double y, double w, double h, int tip)
     attributes(s, "hatched", NULL, tip, NULL);
     box(s, x, y, w, h);
     mba_buf_put(s->out, "/>");
-    for (double at = x + 4; at < x + w - 1; at += 5)                    // strokes, so that one SVG alone needs no pattern
+    // strokes, so that one SVG alone needs no pattern
+    for (double at = x + 4; at < x + w - 1; at += 5)
         mba_buf_add(s->out, "<path class=\"hair\" d=\"M%s %sl-3 %s\"/>", c1(at).s, c1(y).s, c1(h).s);
 }
 
@@ -211,6 +212,13 @@ double mba_round_up(double v)
     for (int i = 0; i < 3; i++) if (v <= decade * (double[]){ 1, 2, 5 }[i] * (1 + 1e-9)) return decade * (double[]){ 1,
             2, 5 }[i];
     return 10 * decade;
+}
+
+double mba_axis_end(double v)
+{
+    if (!(v > 0) || !isfinite(v)) return 1;
+    const double step = mba_round_up(v / 6);
+    return step * ceil(v / step - 1e-9);
 }
 
 int mba_ticks(mba_scale k, double tick[16])

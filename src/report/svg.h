@@ -6,7 +6,8 @@
  *     mba_svg_mark(&s, MBA_CIRCLE, mba_at(x, 12.5), 40, 5, "ssm", mba_tip(canvas, "name|12.5 µs"), NULL);
  *     mba_svg_end(&s);
  *
- * Every figure is drawn twice, for wide and for narrow containers; CSS shows one. Text is never measured: a label is drawn
+ * Every figure is drawn twice, for wide and for narrow containers; CSS shows one. Text is never measured: a label is
+ * drawn
  * where MBA_LETTER x characters fit. */
 #ifndef MBA_REPORT_SVG_H
 #define MBA_REPORT_SVG_H
@@ -17,15 +18,18 @@ enum { MBA_WIDE = 860, MBA_NARROW = 340 };
 static const double MBA_LETTER = 6.9;              /* px of a letter at 12 px, with room to spare */
 
 /* Texts of tooltips, once each: marks of the wide and of the narrow drawing share one. Lines are separated by |. */
-typedef struct mba_canvas { mba_buf out; char **tip; unsigned *hash; int ntips, room; bool alone; } mba_canvas;  /* alone: one SVG, no tooltips */
-int  mba_tip(mba_canvas *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));     /* its number; -1 in a drawing alone */
+/* alone: one SVG, no tooltips */
+typedef struct mba_canvas { mba_buf out; char **tip; unsigned *hash; int ntips, room; bool alone; } mba_canvas;
+/* its number; -1 in a drawing alone */
+int  mba_tip(mba_canvas *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void mba_canvas_free(mba_canvas *c);
 
 typedef struct mba_svg { mba_canvas *c; mba_buf *out; double w, h; bool narrow; } mba_svg;
 mba_svg mba_svg_begin(mba_canvas *c, double w, double h, const char *label);
 void    mba_svg_end(mba_svg *s);
 
-void mba_svg_bar(mba_svg *s, double x, double y, double w, double h, const char *cls, const char *paint, int tip, const char *tags);
+void mba_svg_bar(mba_svg *s, double x, double y, double w, double h, const char *cls, const char *paint, int tip,
+                 const char *tags);
 /* Many bars as one mark: their outlines first, then the path. */
 void mba_svg_bar_path(mba_buf *d, double x, double y, double w, double h);
 void mba_svg_bars(mba_svg *s, const char *d, const char *paint, int tip);
@@ -33,9 +37,12 @@ void mba_svg_hatch(mba_svg *s, double x, double y, double w, double h, int tip);
 void mba_svg_shade(mba_svg *s, double x, double y, double w, double h, const char *paint);
 void mba_svg_line(mba_svg *s, double x1, double y1, double x2, double y2, const char *cls, const char *tags);
 void mba_svg_polyline(mba_svg *s, const double *x, const double *y, int n, const char *paint);
-void mba_svg_text(mba_svg *s, double x, double y, const char *cls, char anchor, const char *fmt, ...) __attribute__((format(printf, 6, 7)));   /* s, m, e */
+/* s, m, e */
+void mba_svg_text(mba_svg *s, double x, double y, const char *cls, char anchor, const char *fmt, ...)
+    __attribute__((format(printf, 6, 7)));
 typedef enum mba_shape { MBA_CIRCLE, MBA_SQUARE, MBA_TRIANGLE, MBA_DIAMOND } mba_shape;
-void mba_svg_mark(mba_svg *s, mba_shape shape, double x, double y, double r, const char *paint, bool hollow, int tip, const char *tags);
+void mba_svg_mark(mba_svg *s, mba_shape shape, double x, double y, double r, const char *paint, bool hollow, int tip,
+                  const char *tags);
 
 /* ---- scales and axes ---- */
 typedef struct mba_scale { double lo, hi, a, b; bool log; } mba_scale;
@@ -43,6 +50,7 @@ mba_scale mba_lin(double lo, double hi, double a, double b);
 mba_scale mba_log(double lo, double hi, double a, double b);
 double    mba_at(mba_scale k, double v);           /* clamped to the scale */
 double    mba_round_up(double v);                  /* 1, 2, 5 x a decade, at least v */
+double    mba_axis_end(double v);                  /* the first tick at v or behind it, of an axis that starts at 0 */
 int       mba_ticks(mba_scale k, double tick[16]); /* decades, or about five round numbers */
 /* A logarithmic scale over whole decades around the values seen; start with { NaN, NaN }. */
 typedef struct mba_range { double lo, hi; } mba_range;

@@ -56,5 +56,9 @@ extern const char *const mba_wi_bounds[MBA_WI_BOUNDS];          /* "DRAM", "L2",
 /* Where the axis stands for the machine as it is; -1: nowhere. */
 int mba_wi_base(const mba_wi_axis *a);
 int mba_wi_grid_size(const mba_whatif *w);
+/* Which number of the machine gives most when it is doubled, for a model or (-1) the model that gains most; the clock,
+ * faster everything, is no answer. gain 0: nothing was doubled. */
+typedef struct mba_doubled { double gain; int axis, model; } mba_doubled;
+mba_doubled mba_wi_doubled(const mba_whatif *w, int model);
 
 #endif

@@ -94,20 +94,30 @@ double mba__quartile_distance(double *sorted, int64_t n)
     return n < 2 ? 0 : sorted[(3 * (n - 1) + 2) / 4] - sorted[(n - 1) / 4];
 }
 
+/* Of the steps that were watched this way, into v, in order; how many. */
+static int64_t steps_of(double *v, const mba_row_step *row, int64_t n, const char *mode)
+{
+    int64_t m = 0;
+    for (int64_t i = 0; i < n; i++) if (row[i].mode && !strcmp(row[i].mode, mode)) v[m++] = row[i].seconds;
+    return m;
+}
+
 static mba_status read_steps(mba_analysis *a)
 {
     mba_row_step *row;
-    int64_t       n, m = 0;
+    int64_t       n;
     MBA_TRY(mba_load_step(a->store, &row, &n));
     double *v = calloc((size_t)n + 1, sizeof *v);
     if (!v) return mba_fail(MBA_E_NOMEM, "no memory for %lld steps", (long long)n);
     a->units = mba_sheet_value(a, "run.units");
-    for (int64_t i = 0; i < n; i++) if (row[i].mode && !strcmp(row[i].mode, "plain")) v[m++] = row[i].seconds;
-    a->plain_s = mba__median(v, m);
-    a->plain_spread_s = mba__quartile_distance(v, m);
-    m = 0;
-    for (int64_t i = 0; i < n; i++) if (row[i].mode && !strcmp(row[i].mode, "timeline")) v[m++] = row[i].seconds;
-    a->timeline_s = mba__median(v, m);
+    const int64_t plain = steps_of(v, row, n, "plain");
+    a->plain_s = mba__median(v, plain);
+    a->plain_spread_s = mba__quartile_distance(v, plain);
+    a->timeline_s = mba__median(v, steps_of(v, row, n, "timeline"));
+    a->whole_s    = mba__median(v, steps_of(v, row, n, "graph"));
+    a->record_s   = mba__median(v, steps_of(v, row, n, "record"));
+    a->attached_s = mba__median(v, steps_of(v, row, n, "attached"));
+    a->record_cost_s = 1e-9 * mba_sheet_value(a, "timeline.record_cost");
     free(v);
     return MBA_OK;
 }

@@ -83,7 +83,11 @@ typedef struct mba_analysis {
     double            sms, l2_bytes;
     mba_rates         best, measured, sheet;
     double            plain_s, plain_spread_s, timeline_s, units;   /* of a step, medians */
-    double            busy_s, idle_s;              /* of a step of the timeline */
+    /* recorded as a whole: by the host's clock, and the record; what a record of a kernel costs; NaN: not measured */
+    double            whole_s, record_s, record_cost_s;
+    double            attached_s;                  /* of a foreign program: our library in it, nothing recorded */
+    /* of a step of the timeline; idle_s is less what records cost, idle_seen_s as they have it */
+    double            busy_s, idle_s, idle_seen_s;
     mba_kernel_view  *kernel;    int64_t nkernels;
     mba_operator_view **op;      int nops;         /* the longest first */
     /* of a step */

@@ -12,7 +12,7 @@ typedef struct reading {
     int64_t      *launches_of, *kernels_of;        /* per node: launches of its plan; kernels on the whole timeline */
     int64_t       at, kernel;          /* medians: place in the run of one kernel */
     int64_t       stream, step, end;   /* gaps */
-    double        gaps;
+    double        gaps, seen;
 } reading;
 
 static mba_kernel_view *kernel_of(const mba_analysis *a, const mba_row_event *e)
@@ -204,6 +204,13 @@ static mba_status see_duration(void *ctx, const void *row)
     return MBA_OK;
 }
 
+/* A record delays what follows it: a gap is what is left without that. Only kernels of a graph were measured so. */
+static double gap_of(const mba_analysis *a, const mba_row_event *e, double seen_s)
+{
+    const double cost_s = e->graph_node == MBA_ABSENT || isnan(a->record_cost_s) ? 0 : a->record_cost_s;
+    return seen_s > cost_s ? seen_s - cost_s : 0;
+}
+
 static mba_status see_gap(void *ctx, const void *row)
 {
     reading             *r = ctx;
@@ -212,7 +219,8 @@ static mba_status see_gap(void *ctx, const void *row)
     const bool           follows = r->stream == e->stream && r->step == step_of(e) && r->end != MBA_ABSENT;
     const int64_t        end = e->start_ns + e->duration_ns;
     if (follows && e->start_ns > r->end) {
-        const double s = 1e-9 * (double)(e->start_ns - r->end);
+        const double seen = 1e-9 * (double)(e->start_ns - r->end), s = gap_of(r->a, e, seen);
+        r->seen += seen;
         r->gaps += s;
         if (k) k->gap_s += s / (double)k->launches;
     }
@@ -236,6 +244,7 @@ static mba_status read_all(reading *r)
     MBA_TRY(mba_store_each(a->store, MBA_ROWS_event, "kernel, duration_ns", see_duration, r));
     MBA_TRY(mba_store_each(a->store, MBA_ROWS_event, "stream, start_ns", see_gap, r));
     a->idle_s = r->steps > 0 ? r->gaps / (double)r->steps : NAN;
+    a->idle_seen_s = r->steps > 0 ? r->seen / (double)r->steps : NAN;
     return MBA_OK;
 }
 

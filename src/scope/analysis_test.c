@@ -181,6 +181,34 @@ static void times_are_those_of_a_step(void **state)
     end();
 }
 
+/* A record costs 0.75 s: of two gaps of 2 s and 0.5 s, 1.25 s and nothing are left; a copy beside the graph keeps its. */
+static void gaps_are_less_what_records_cost(void **state)
+{
+    const struct { double start, duration; int64_t node; } event[] = { { 0, 1, 1 }, { 3, 1, 2 }, { 4.5, 1, 3 },
+                                                                       { 6, 1, MBA_ABSENT } };
+    (void)state;
+    assert_ok(mba_store_create(&store, scratch("records.db")));
+    put_kernel(store, GEMM, "nvjet", "gemm");
+    for (size_t i = 0; i < sizeof event / sizeof *event; i++) {
+        mba_row_event e = mba_no_event;
+        e.what = "kernel", e.kernel = GEMM, e.step = 0, e.stream = 7, e.graph_node = event[i].node;
+        e.start_ns = (int64_t)llround(1e9 * event[i].start), e.duration_ns = (int64_t)llround(1e9 * event[i].duration);
+        assert_ok(mba_put_event(store, &e));
+    }
+    assert_ok(mba_sheet_number(store, "timeline.record_cost", "measured", 0.75e9, "ns"));
+    assert_ok(mba_put_step(store, &(mba_row_step){ .mode = "graph", .seconds = 6.5, .units = 1 }));
+    assert_ok(mba_put_step(store, &(mba_row_step){ .mode = "record", .seconds = 6.25, .units = 1 }));
+    assert_ok(mba_store_close(store));
+    assert_ok(mba_store_open(&store, scratch("records.db")));
+    assert_ok(mba_analysis_create(&view, store));
+    assert_near(view->idle_seen_s, 3, 1e-9);
+    assert_near(view->idle_s, 1.75, 1e-9);
+    assert_near(view->kernel[0].gap_s, 1.75 / 4, 1e-9);
+    assert_near(view->whole_s, 6.5, 0);
+    assert_near(view->record_s, 6.25, 0);
+    end();
+}
+
 static void floors_are_the_largest_of_four(void **state)
 {
     (void)state;
@@ -567,6 +595,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_are_those_of_a_step),
+        cmocka_unit_test(gaps_are_less_what_records_cost),
         cmocka_unit_test(floors_are_the_largest_of_four),
         cmocka_unit_test(every_kernel_has_its_part_of_the_least_work),
         cmocka_unit_test(quantities_follow_from_metrics),

@@ -1,31 +1,7 @@
 /* collect_cuda.c -- the collector of the GPU, as collect.h wants it: by CUPTI where it answers, else node by node. */
-#include <stdio.h>
-#include <string.h>
-
 #include "scope/collect.h"
 #include "scope/gpu_store.h"
 #include "scope/nvml.h"
-
-/* "overview,roofline"; NULL: all. */
-static mba_status choose_sets(mba_gpu_options *o, const char *names)
-{
-    char text[256];
-    if (!names) {
-        for (const mba_metric_set *s = mba_metric_sets; s->name && o->nsets < MBA_GPU_SETS_MAX; s++)
-            o->set[o->nsets++] = s;
-        return MBA_OK;
-    }
-    snprintf(text, sizeof text, "%s", names);
-    for (char *save = NULL, *name = strtok_r(text, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
-        const mba_metric_set *s = mba_metric_set_find(name);
-        if (!s)
-            return mba_fail(MBA_E_ARG,
-                            "no counter set '%s'\nfix: overview, roofline, cache, pipes, stalls, occupancy, access, signature",
-                            name);
-        if (o->nsets < MBA_GPU_SETS_MAX) o->set[o->nsets++] = s;
-    }
-    return MBA_OK;
-}
 
 static mba_status put_clocks(mba_store *s)
 {
@@ -49,7 +25,7 @@ mba_status mba_collect_cuda(mba_collecting *c)
     mba_gpu_options  o = { .steps = (int)c->options->steps, .warmup = (int)c->options->warmup, .deep = c->options->deep,
                             .blocks = c->options->blocks, .near = mba_store_path(c->store) };
     mba_gpu_profile *g;
-    MBA_TRY(choose_sets(&o, c->options->sets));
+    MBA_TRY(mba_metric_sets_choose(o.set, &o.nsets, MBA_GPU_SETS_MAX, c->options->sets));
     MBA_TRY(put_clocks(c->store));
     MBA_TRY(mba_gpu_collect(&g, c->session->program, &c->step, &o));
     const mba_status st = mba_gpu_store(c->store, c->session->program, g, c->units);

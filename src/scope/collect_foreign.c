@@ -127,7 +127,7 @@ mba_status mba_collect_foreign(mba_store *store, const mba_foreign_options *o)
     if (st == MBA_OK && !sum.events)
         return mba_fail(
             MBA_E_DEVICE,
-            "nothing was seen on the GPU\nwhy: no kernel ran in what was watched (the notes of the store may say why)\n"
-            "fix: a shorter --skip-seconds, or another --range");
+            "nothing was seen on the GPU\nwhy: %s\nfix: a shorter --skip-seconds, or another --range",
+            *sum.note ? sum.note : "no kernel ran in what was watched");
     return st;
 }

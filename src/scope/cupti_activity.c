@@ -10,15 +10,19 @@ enum { BUFFER_BYTES = 4 << 20 };                   // about 19 thousand kernels
 
 static struct {
     const mba_cupti *c;
+    const CUpti_ActivityKind *kind;                // that are recorded now
+    int nkinds;
+    bool registered;
     mba_event_fn *fn;
     void *ctx;
     int64_t dropped;
     pthread_mutex_t lock;
 } on = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static const CUpti_ActivityKind kinds[] = { CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
-                                            CUPTI_ACTIVITY_KIND_MEMSET };
-enum { KINDS = sizeof kinds / sizeof *kinds };
+static const CUpti_ActivityKind each_kernel[] = { CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
+                                                  CUPTI_ACTIVITY_KIND_MEMSET };
+static const CUpti_ActivityKind each_graph[] = { CUPTI_ACTIVITY_KIND_GRAPH_TRACE };
+enum { EACH_KERNEL = sizeof each_kernel / sizeof *each_kernel, EACH_GRAPH = sizeof each_graph / sizeof *each_graph };
 
 static const char *copy_name(uint8_t kind)
 {
@@ -62,12 +66,20 @@ static mba_event of_set(const CUpti_ActivityMemset4 *m)
     return (mba_event){ COMMON(m), .kind = MBA_EVENT_SET, .name = "set memory", .bytes = (int64_t)m->bytes };
 }
 
+static mba_event of_graph(const CUpti_ActivityGraphTrace2 *g)
+{
+    return (mba_event){ .name = "graph", .start_ns = (int64_t)g->start, .end_ns = (int64_t)g->end,
+                        .stream = (int32_t)g->streamId, .device = (int32_t)g->deviceId,
+                        .correlation = g->correlationId, .graph = g->graphId, .step = -1, .node = -1, .launch = -1 };
+}
+
 static void take_record(const CUpti_Activity *r)
 {
     mba_event e;
     if (r->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) e = of_kernel((const CUpti_ActivityKernel10 *)r);
     else if (r->kind == CUPTI_ACTIVITY_KIND_MEMCPY)       e = of_copy((const CUpti_ActivityMemcpy6 *)r);
     else if (r->kind == CUPTI_ACTIVITY_KIND_MEMSET)       e = of_set((const CUpti_ActivityMemset4 *)r);
+    else if (r->kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)  e = of_graph((const CUpti_ActivityGraphTrace2 *)r);
     else                                                  return;
     on.fn(on.ctx, &e);
 }
@@ -93,7 +105,7 @@ static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *bu
     free(buffer);
 }
 
-mba_status mba_activity_begin(mba_event_fn *fn, void *ctx)
+static mba_status begin(const CUpti_ActivityKind *kind, int nkinds, mba_event_fn *fn, void *ctx)
 {
     MBA_TRY(mba_cupti_open(&on.c));
     pthread_mutex_lock(&on.lock);
@@ -101,14 +113,21 @@ mba_status mba_activity_begin(mba_event_fn *fn, void *ctx)
     on.ctx = ctx;
     on.dropped = 0;
     pthread_mutex_unlock(&on.lock);
-    CUPTI_TRY(on.c, on.c->cuptiActivityRegisterCallbacks(give_buffer, take_buffer));
-    for (int i = 0; i < KINDS; i++) CUPTI_TRY(on.c, on.c->cuptiActivityEnable(kinds[i]));
+    on.kind   = kind;
+    on.nkinds = nkinds;
+    if (!on.registered) CUPTI_TRY(on.c, on.c->cuptiActivityRegisterCallbacks(give_buffer, take_buffer));
+    on.registered = true;
+    for (int i = 0; i < nkinds; i++) CUPTI_TRY(on.c, on.c->cuptiActivityEnable(kind[i]));
     return MBA_OK;
 }
 
+mba_status mba_activity_begin(mba_event_fn *fn, void *ctx) { return begin(each_kernel, EACH_KERNEL, fn, ctx); }
+
+mba_status mba_activity_begin_graphs(mba_event_fn *fn, void *ctx) { return begin(each_graph, EACH_GRAPH, fn, ctx); }
+
 mba_status mba_activity_stop(void)
 {
-    for (int i = 0; i < KINDS; i++) CUPTI_TRY(on.c, on.c->cuptiActivityDisable(kinds[i]));
+    for (int i = 0; i < on.nkinds; i++) CUPTI_TRY(on.c, on.c->cuptiActivityDisable(on.kind[i]));
     return MBA_OK;
 }
 

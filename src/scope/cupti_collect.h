@@ -26,6 +26,9 @@ MBA_MUST mba_status mba_cupti_version(int *version);       /* opens it */
 
 /* ---- timeline ---- */
 MBA_MUST mba_status mba_activity_begin(mba_event_fn *fn, void *ctx);
+/* Every launch of a graph as one event instead, at next to no cost; of graphs that are made while this is on: CUPTI
+ * crashes on one that was there before. */
+MBA_MUST mba_status mba_activity_begin_graphs(mba_event_fn *fn, void *ctx);
 MBA_MUST mba_status mba_activity_end(int64_t *dropped);
 MBA_MUST mba_status mba_activity_stop(void);               /* no new records; those there are still come */
 void                mba_activity_flush(void);              /* what is complete, now; for a process that ends */
@@ -79,8 +82,10 @@ typedef struct mba_sass_count {
     double value;
 } mba_sass_count; /* file "": not known */
 typedef void mba_sass_fn(void *ctx, const mba_sass_count *c);
+/* `only`: of kernels whose name has these words in it; NULL: of all. Finding a source line takes most of a millisecond. */
 MBA_MUST mba_status mba_sass_begin(void);
-MBA_MUST mba_status mba_sass_end(mba_sass_fn *fn, void *ctx);
+MBA_MUST mba_status mba_sass_end(const char *only, mba_sass_fn *fn, void *ctx);
+bool                mba_sass_is(const char *kernel, const char *only);
 
 /* Samples of where warps are and why they wait, by instruction: metric is the reason. To be switched on before the
  * first kernel of the process runs; start and stop with an idle device. `foreign`: samples of code that was there
@@ -88,8 +93,9 @@ MBA_MUST mba_status mba_sass_end(mba_sass_fn *fn, void *ctx);
 typedef struct mba_samples_seen { int64_t samples, dropped, foreign; } mba_samples_seen;
 MBA_MUST mba_status mba_samples_begin(void);
 MBA_MUST mba_status mba_samples_start(void);
-MBA_MUST mba_status mba_samples_stop(mba_sass_fn *fn, void *ctx, mba_samples_seen *seen);   /* adds to `seen` */
-void                mba_samples_end(void);
+/* Both hand over what there is and add to `seen`; the last also what CUPTI had kept. */
+MBA_MUST mba_status mba_samples_stop(const char *only, mba_sass_fn *fn, void *ctx, mba_samples_seen *seen);
+void                mba_samples_end(const char *only, mba_sass_fn *fn, void *ctx, mba_samples_seen *seen);
 
 /* Code that the process loads from now on is kept, for source lines; they are worth having, not worth failing for. */
 void mba_modules_watch(void);

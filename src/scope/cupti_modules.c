@@ -15,6 +15,10 @@ enum { CUBINS_MAX = 512 };
 /* The code of a module, as the driver shows it; known by a checksum that CUPTI's records carry too. */
 typedef struct cubin { uint32_t crc; void *bytes; size_t n; } cubin;
 
+/* Where an instruction is, as found last: records come once per metric. By a hash of crc and pc. */
+typedef struct found { uint64_t pc; const char *function; uint32_t crc; int line; char file[256]; } found;
+enum { FOUND = 8192 };
+
 static struct {
     const mba_cupti       *c;
     bool                   opened;
@@ -22,6 +26,7 @@ static struct {
     CUpti_SubscriberHandle subscriber;
     cubin                  cubins[CUBINS_MAX];
     int                    ncubins;
+    found                 *found;
 } on;
 
 static mba_status open_library(void)
@@ -83,14 +88,30 @@ void mba_modules_watch(void)
     on.c->cuptiEnableCallback(1, on.subscriber, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_PROFILED);
 }
 
-void mba_modules_line(uint64_t crc, const char *function, uint64_t pc, char *file, size_t room, int *line)
+static void find_line(uint32_t crc, const char *function, uint64_t pc, char *file, size_t room, int *line)
 {
     *file = 0;
     *line = 0;
-    for (int i = 0; i < on.ncubins; i++)
-        if (on.cubins[i].crc == (uint32_t)crc &&
+    for (int i = 0; function && i < on.ncubins; i++)
+        if (on.cubins[i].crc == crc &&
             mba_sass_line(on.cubins[i].bytes, on.cubins[i].n, function, (uint32_t)pc, file, room, line) == MBA_OK)
             return;
+}
+
+/* Names of functions are shared among records, so that equal ones have one address. */
+void mba_modules_line(uint64_t crc, const char *function, uint64_t pc, char *file, size_t room, int *line)
+{
+    if (!on.found) on.found = calloc(FOUND, sizeof *on.found);
+    found *f = on.found ? &on.found[(pc / 16 + crc) % FOUND] : NULL;
+    if (f && f->function == function && f->pc == pc && f->crc == (uint32_t)crc) {
+        snprintf(file, room, "%s", f->file);
+        *line = f->line;
+        return;
+    }
+    find_line((uint32_t)crc, function, pc, file, room, line);
+    if (!f) return;
+    *f = (found){ .pc = pc, .function = function, .crc = (uint32_t)crc, .line = *line };
+    snprintf(f->file, sizeof f->file, "%s", file);
 }
 
 void mba_modules_forget(void)
@@ -98,4 +119,6 @@ void mba_modules_forget(void)
     if (on.subscriber) on.c->cuptiUnsubscribe(on.subscriber);
     on.subscriber = NULL;
     while (on.ncubins) free(on.cubins[--on.ncubins].bytes);
+    free(on.found);
+    on.found = NULL;
 }

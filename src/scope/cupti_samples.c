@@ -3,11 +3,14 @@
  * Sampling must be switched on before the first kernel of a process is loaded: code that is there already counts as
  * somebody else's, without an error. So it has a process of its own (gpu_samples.c). */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "scope/cupti_api.h"
 #include "scope/cupti_collect.h"
 
-enum { PCS = 8192, ROUNDS = 64, PERIOD = 10 };     // instructions of a buffer; buffers of a stretch; 2^10 cycles
+/* Instructions of a buffer; buffers of a stretch; how often an empty answer is asked for again, after how long; 2^10
+ * cycles between samples. */
+enum { PCS = 8192, ROUNDS = 64, WAITS = 6, WAIT_US = 50000, PERIOD = 10 };
 
 static struct {
     const mba_cupti     *c;
@@ -15,7 +18,7 @@ static struct {
     size_t               nreasons;
     uint32_t            *index;
     char               **reason;
-    CUpti_PCSamplingData data;
+    CUpti_PCSamplingData asked, spare;             // what we ask for; where CUPTI puts what it has at its own times
 } on;
 
 #define PC_PARAMS(T, v) T v; memset(&v, 0, sizeof v); v.size = T##Size; v.ctx = on.context
@@ -39,20 +42,26 @@ static mba_status ask_reasons(void)
     return MBA_OK;
 }
 
-static mba_status take_buffer(void)
+static mba_status take_buffer(CUpti_PCSamplingData *d)
 {
-    on.data = (CUpti_PCSamplingData){ .size = sizeof on.data, .collectNumPcs = PCS };
-    on.data.pPcData = calloc(PCS, sizeof *on.data.pPcData);
+    *d = (CUpti_PCSamplingData){ .size = sizeof *d, .collectNumPcs = PCS };
+    d->pPcData = calloc(PCS, sizeof *d->pPcData);
     CUpti_PCSamplingStallReason *all = calloc(PCS * (on.nreasons + 1), sizeof *all);
-    if (!on.data.pPcData || !all) {
+    if (!d->pPcData || !all) {
         free(all);
         return mba_fail(MBA_E_NOMEM, "no memory for samples");
     }
     for (size_t i = 0; i < PCS; i++) {
-        on.data.pPcData[i].size        = sizeof *on.data.pPcData;
-        on.data.pPcData[i].stallReason = all + i * on.nreasons;
+        d->pPcData[i].size        = sizeof *d->pPcData;
+        d->pPcData[i].stallReason = all + i * on.nreasons;
     }
     return MBA_OK;
+}
+
+static void give_buffer(CUpti_PCSamplingData *d)
+{
+    if (d->pPcData) free(d->pPcData[0].stallReason);
+    free(d->pPcData);
 }
 
 static mba_status configure(void)
@@ -69,7 +78,7 @@ static mba_status configure(void)
     c[3].attributeType = CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_ENABLE_START_STOP_CONTROL;
     c[3].attributeData.enableStartStopControlData.enableStartStopControl = 1;
     c[4].attributeType = CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_DATA_BUFFER;
-    c[4].attributeData.samplingDataBufferData.samplingDataBuffer = &on.data;
+    c[4].attributeData.samplingDataBufferData.samplingDataBuffer = &on.spare;
     PC_PARAMS(CUpti_PCSamplingConfigurationInfoParams, set);
     set.numAttributes = sizeof c / sizeof *c;
     set.pPCSamplingConfigurationInfo = c;
@@ -88,7 +97,8 @@ mba_status mba_samples_begin(void)
     PC_PARAMS(CUpti_PCSamplingEnableParams, enable);
     CUPTI_TRY(on.c, on.c->cuptiPCSamplingEnable(&enable));
     MBA_TRY(ask_reasons());
-    MBA_TRY(take_buffer());
+    MBA_TRY(take_buffer(&on.asked));
+    MBA_TRY(take_buffer(&on.spare));
     return configure();
 }
 
@@ -105,49 +115,59 @@ static const char *reason_of(uint32_t index)
     return "unknown";
 }
 
-/* What the buffer has; it is empty then. */
-static void hand_over(mba_sass_fn *fn, void *ctx, mba_samples_seen *seen)
+static void put_pc(const CUpti_PCSamplingPCData *p, mba_sass_fn *fn, void *ctx)
 {
-    for (size_t i = 0; i < on.data.totalNumPcs && i < PCS; i++) {
-        const CUpti_PCSamplingPCData *p = &on.data.pPcData[i];
-        char                          file[512];
-        mba_sass_count c = { .kernel = p->functionName, .file = file, .pc = (uint32_t)p->pcOffset };
-        mba_modules_line(p->cubinCrc, p->functionName, p->pcOffset, file, sizeof file, &c.line);
-        for (size_t k = 0; k < p->stallReasonCount; k++) {
-            c.metric = reason_of(p->stallReason[k].pcSamplingStallReasonIndex);
-            c.value  = p->stallReason[k].samples;
-            if (c.value > 0) fn(ctx, &c);
-        }
+    char           file[512];
+    mba_sass_count c = { .kernel = p->functionName, .file = file, .pc = (uint32_t)p->pcOffset };
+    mba_modules_line(p->cubinCrc, p->functionName, p->pcOffset, file, sizeof file, &c.line);
+    for (size_t k = 0; k < p->stallReasonCount; k++) {
+        c.metric = reason_of(p->stallReason[k].pcSamplingStallReasonIndex);
+        c.value  = p->stallReason[k].samples;
+        if (c.value > 0) fn(ctx, &c);
     }
-    seen->samples += (int64_t)on.data.totalSamples;
-    seen->dropped += (int64_t)on.data.droppedSamples;
-    seen->foreign += (int64_t)on.data.nonUsrKernelsTotalSamples;
-    on.data.totalNumPcs = on.data.remainingNumPcs = 0;
-    on.data.totalSamples = on.data.droppedSamples = on.data.nonUsrKernelsTotalSamples = 0;
 }
 
-mba_status mba_samples_stop(mba_sass_fn *fn, void *ctx, mba_samples_seen *seen)
+/* What the buffer has; it is empty then. */
+static void hand_over(CUpti_PCSamplingData *d, const char *only, mba_sass_fn *fn, void *ctx, mba_samples_seen *seen)
 {
+    for (size_t i = 0; i < d->totalNumPcs && i < PCS; i++)
+        if (mba_sass_is(d->pPcData[i].functionName, only)) put_pc(&d->pPcData[i], fn, ctx);
+    seen->samples += (int64_t)d->totalSamples;
+    seen->dropped += (int64_t)d->droppedSamples;
+    seen->foreign += (int64_t)d->nonUsrKernelsTotalSamples;
+    d->totalNumPcs = d->remainingNumPcs = 0;
+    d->totalSamples = d->droppedSamples = d->nonUsrKernelsTotalSamples = 0;
+}
+
+/* Decoding is a thread of CUPTI's, so the first answer may be empty. */
+mba_status mba_samples_stop(const char *only, mba_sass_fn *fn, void *ctx, mba_samples_seen *seen)
+{
+    int empty = 0;
     PC_PARAMS(CUpti_PCSamplingStopParams, stop);
     CUPTI_TRY(on.c, on.c->cuptiPCSamplingStop(&stop));
     for (int round = 0; round < ROUNDS; round++) {
-        hand_over(fn, ctx, seen);
         PC_PARAMS(CUpti_PCSamplingGetDataParams, get);
-        get.pcSamplingData = &on.data;
+        get.pcSamplingData = &on.asked;
         CUPTI_TRY(on.c, on.c->cuptiPCSamplingGetData(&get));
-        if (!on.data.totalNumPcs && !on.data.remainingNumPcs) break;
+        const bool done = !on.asked.totalNumPcs && !on.asked.remainingNumPcs;
+        hand_over(&on.asked, only, fn, ctx, seen);
+        hand_over(&on.spare, only, fn, ctx, seen);
+        if (!done) continue;
+        if (seen->samples || empty++ == WAITS) break;
+        usleep(WAIT_US);
     }
-    hand_over(fn, ctx, seen);
     return MBA_OK;
 }
 
-void mba_samples_end(void)
+/* What CUPTI still had comes now, into its own buffer. */
+void mba_samples_end(const char *only, mba_sass_fn *fn, void *ctx, mba_samples_seen *seen)
 {
     PC_PARAMS(CUpti_PCSamplingDisableParams, disable);
-    if (on.c) on.c->cuptiPCSamplingDisable(&disable);
+    if (on.context) on.c->cuptiPCSamplingDisable(&disable);
+    hand_over(&on.spare, only, fn, ctx, seen);
     mba_modules_forget();
-    if (on.data.pPcData) free(on.data.pPcData[0].stallReason);
-    free(on.data.pPcData);
+    give_buffer(&on.asked);
+    give_buffer(&on.spare);
     for (size_t i = 0; on.reason && i < on.nreasons; i++) free(on.reason[i]);
     free(on.reason);
     free(on.index);

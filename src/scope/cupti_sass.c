@@ -79,9 +79,25 @@ static int metric_of(uint64_t id)
     return -1;
 }
 
+bool mba_sass_is(const char *kernel, const char *only) { return !only || (kernel && strstr(kernel, only)); }
+
+static void put_record(const CUpti_SassMetrics_Data *d, size_t instances, mba_sass_fn *fn, void *ctx)
+{
+    char           file[512];
+    mba_sass_count c = { .kernel = d->functionName, .file = file, .pc = d->pcOffset };
+    mba_modules_line(d->cubinCrc, d->functionName, d->pcOffset, file, sizeof file, &c.line);
+    for (size_t k = 0; k < instances; k++) {
+        const int m = metric_of(d->pInstanceValues[k].metricId);
+        c.value = (double)d->pInstanceValues[k].value;
+        if (m < 0) continue;
+        c.metric = mba_sass_metrics[m];
+        fn(ctx, &c);
+    }
+}
+
 /* The size of FlushData's struct must be the macro's: sizeof is refused. */
 static mba_status flush(CUpti_SassMetrics_Data *d, CUpti_SassMetrics_InstanceValue *v, size_t records, size_t instances,
-                        mba_sass_fn *fn, void *ctx)
+                        const char *only, mba_sass_fn *fn, void *ctx)
 {
     for (size_t i = 0; i < records; i++) {
         d[i].structSize      = sizeof *d;
@@ -93,22 +109,12 @@ static mba_status flush(CUpti_SassMetrics_Data *d, CUpti_SassMetrics_InstanceVal
     f.numOfInstances = instances;
     f.pMetricsData   = d;
     CUPTI_TRY(on.c, on.f.cuptiSassMetricsFlushData(&f));
-    for (size_t i = 0; i < records; i++) {
-        char           file[512];
-        mba_sass_count c = { .kernel = d[i].functionName, .file = file, .pc = d[i].pcOffset };
-        mba_modules_line(d[i].cubinCrc, d[i].functionName, d[i].pcOffset, file, sizeof file, &c.line);
-        for (size_t k = 0; k < instances; k++) {
-            const int m = metric_of(d[i].pInstanceValues[k].metricId);
-            c.value = (double)d[i].pInstanceValues[k].value;
-            if (m < 0) continue;
-            c.metric = mba_sass_metrics[m];
-            fn(ctx, &c);
-        }
-    }
+    for (size_t i = 0; i < records; i++)
+        if (mba_sass_is(d[i].functionName, only)) put_record(&d[i], instances, fn, ctx);
     return MBA_OK;
 }
 
-static mba_status read_all(mba_sass_fn *fn, void *ctx)
+static mba_status read_all(const char *only, mba_sass_fn *fn, void *ctx)
 {
     CUPTI_PARAMS(CUpti_SassMetricsGetDataProperties_Params, size);
     size.ctx = on.context;
@@ -117,16 +123,16 @@ static mba_status read_all(mba_sass_fn *fn, void *ctx)
     if (!records) return MBA_OK;
     CUpti_SassMetrics_Data          *d = calloc(records, sizeof *d);
     CUpti_SassMetrics_InstanceValue *v = calloc(records * instances + 1, sizeof *v);
-    const mba_status st = d && v ? flush(d, v, records, instances, fn, ctx)
+    const mba_status st = d && v ? flush(d, v, records, instances, only, fn, ctx)
                                  : mba_fail(MBA_E_NOMEM, "no memory for %zu instructions", records);
     free(d);
     free(v);
     return st;
 }
 
-mba_status mba_sass_end(mba_sass_fn *fn, void *ctx)
+mba_status mba_sass_end(const char *only, mba_sass_fn *fn, void *ctx)
 {
-    const mba_status st = read_all(fn, ctx);
+    const mba_status st = read_all(only, fn, ctx);
     CUPTI_PARAMS(CUpti_SassMetricsDisable_Params, disable);
     disable.ctx = on.context;
     const CUptiResult off = on.f.cuptiSassMetricsDisable(&disable);

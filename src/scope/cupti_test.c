@@ -81,6 +81,14 @@ static void samples_are_read(void **state)
     fclose(f);
     assert_fails(mba_gpu_samples_read(&g, path), MBA_E_DEVICE, "no samples of our code");
     f = fopen(path, "w");
+    fputs("at 7 16 0 3 smsp__pcsamp_warps_issue_stalled_wait _Z4walkPf -\nfailed CUPTI reports: full fix: less\n"
+          "samples 9 0 0\n", f);
+    fclose(f);
+    assert_ok(mba_gpu_samples_read(&g, path));
+    assert_int_equal(g.nnotes, 1);
+    assert_string_equal(g.note[0].text, "CUPTI reports: full");
+    assert_string_equal(g.note[0].fix, "less");
+    f = fopen(path, "w");
     fputs("at seven\n", f);
     fclose(f);
     assert_fails(mba_gpu_samples_read(&g, path), MBA_E_FORMAT, "not a line of samples");

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/sources.h"
 #include "core/version.h"
 
 /* ---- the sheet ---- */
@@ -39,6 +40,7 @@ mba_status mba_describe_run(mba_store *s, const char *command)
     mba_cpu_name(cpu, sizeof cpu);
     MBA_TRY(mba_sheet_text(s, "program.version", "read", "%s", MBA_VERSION));
     MBA_TRY(mba_sheet_text(s, "program.commit", "read", "%s", MBA_COMMIT));
+    MBA_TRY(mba_sheet_text(s, "program.sources", "read", "%s", MBA_SOURCES));
     MBA_TRY(mba_sheet_text(s, "run.date", "read", "%s", date));
     if (command) MBA_TRY(mba_sheet_text(s, "run.command", "given", "%s", command));
     if (!uname(&os)) MBA_TRY(mba_sheet_text(s, "host.system", "read", "%s %s %s", os.sysname, os.release, os.machine));

@@ -23,7 +23,7 @@ typedef struct storing {
     mba_events           names;
     kernel              *kernel;   int64_t n, room;
     int64_t             *slot, slots;
-    int64_t              origin_ns;
+    int64_t              origin_ns, nsteps;
 } storing;
 
 /* ---- kernels ---- */
@@ -160,10 +160,20 @@ static mba_status see_cost(void *ctx, const mba_trace_cost *c)
     return mba_put_collection(((storing *)ctx)->s, &r);
 }
 
+static mba_status see_step(void *ctx, const char *mode, double seconds)
+{
+    storing     *x = ctx;
+    mba_row_step r = mba_no_step;
+    r.mode = mode, r.place = x->nsteps++, r.seconds = seconds;
+    return mba_put_step(x->s, &r);
+}
+
 static mba_status see_note(void *ctx, const char *topic, const char *text)
 {
+    storing    *x = ctx;
     const char *fix = strstr(text, " fix: ");
-    return mba_note_missing(((storing *)ctx)->s, topic, text, fix ? fix + 6 : "");
+    if (!*x->sum->note) snprintf(x->sum->note, sizeof x->sum->note, "%s: %s", topic, text);
+    return mba_note_missing(x->s, topic, text, fix ? fix + 6 : "");
 }
 
 /* ---- all of it ---- */
@@ -204,7 +214,8 @@ mba_status mba_foreign_store(mba_store *s, const char *path, const mba_rules *ru
 {
     storing          x = { .s = s, .rules = rules, .machine = m, .sum = out, .origin_ns = INT64_MAX };
     mba_trace_reader first = { .event = see_start };
-    mba_trace_reader all = { .event = see_event, .counter = see_counter, .cost = see_cost, .note = see_note };
+    mba_trace_reader all = { .event = see_event, .counter = see_counter, .cost = see_cost, .step = see_step,
+                             .note = see_note };
     *out = (mba_foreign_summary){ 0 };
     mba_status st = read_file(&x, path, &first);
     if (st == MBA_OK) st = read_file(&x, path, &all);

@@ -13,6 +13,7 @@ typedef struct mba_foreign_summary {
     int64_t events, kernels;
     double  busy_ns, classified_ns;                /* of kernels; classified: a rule fits */
     bool    complete;                              /* the process ended by itself */
+    char    note[256];                             /* the first that the process left; "": none */
 } mba_foreign_summary;
 
 MBA_MUST mba_status mba_foreign_store(mba_store *s, const char *path, const mba_rules *rules, const mba_machine *m,

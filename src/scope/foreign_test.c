@@ -48,6 +48,8 @@ static void write_trace(const char *path)
     const mba_trace_cost cost = { .set = "overview", .passes = 1, .seconds = 0.25, .launches = 3 };
     mba_trace_counter_row(&w, &c);
     mba_trace_cost_row(&w, &cost);
+    mba_trace_step(&w, "timeline", 0.5);
+    mba_trace_step(&w, "attached", 0.375);
     mba_trace_note(&w, "counters", "two\nlines");
     mba_trace_end(&w, 0);
 }
@@ -100,6 +102,11 @@ static void a_trace_becomes_a_store(void **state)
     assert_int_equal(n, 1);
     assert_int_equal(c[0].kernel, 0);
     assert_near(c[0].value, 1234.5, 0);
+    mba_row_step *step;
+    assert_ok(mba_load_step(s, &step, &n));
+    assert_int_equal(n, 2);
+    assert_string_equal(step[1].mode, "attached");
+    assert_near(step[1].seconds, 0.375, 0);
     assert_ok(mba_load_note(s, &note, &n));
     assert_int_equal(n, 2);
     assert_string_equal(note[0].text, "two lines");

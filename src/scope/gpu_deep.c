@@ -5,7 +5,12 @@
 #include "scope/cupti_collect.h"
 #include "scope/gpu_profile.h"
 
-typedef struct looking { mba_gpu_profile *g; const char *kernel; mba_status st; int32_t node; } looking;
+typedef struct looking {
+    mba_gpu_profile *g;
+    const char *kernel, *only;
+    mba_status st;
+    int32_t node;
+} looking;
 
 /* A node of that name, or whose plan has a kernel of that name. */
 bool mba_gpu_deep_is(const mba_node *n, const mba_plan *plan, const char *kernel)
@@ -15,11 +20,18 @@ bool mba_gpu_deep_is(const mba_node *n, const mba_plan *plan, const char *kernel
     return yes;
 }
 
+/* An operator means all of its kernels. */
+const char *mba_gpu_deep_only(const mba_node *n, const char *kernel)
+{
+    return strcmp(n->op->name, kernel) ? kernel : NULL;
+}
+
 static void before(void *ctx, const mba_node *n, const mba_plan *plan)
 {
     looking *x = ctx;
     if (x->node >= 0 || x->st != MBA_OK || !mba_gpu_deep_is(n, plan, x->kernel)) return;
     x->st   = mba_sass_begin();
+    x->only = mba_gpu_deep_only(n, x->kernel);
     x->node = n->id;
 }
 
@@ -59,7 +71,7 @@ static void after(void *ctx, const mba_node *n, const mba_plan *plan)
     looking *x = ctx;
     (void)plan;
     if (x->node != n->id || x->st != MBA_OK) return;
-    const mba_status ended = mba_sass_end(keep, x);
+    const mba_status ended = mba_sass_end(x->only, keep, x);
     if (x->st == MBA_OK) x->st = ended;
     if (x->st == MBA_OK && !x->g->ninstructions)
         x->st = mba_fail(MBA_E_DEVICE, "CUPTI counted no instruction of '%s'", x->kernel);
@@ -67,7 +79,7 @@ static void after(void *ctx, const mba_node *n, const mba_plan *plan)
 
 mba_status mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *kernel)
 {
-    looking         x = { g, kernel, MBA_OK, -1 };
+    looking         x = { .g = g, .kernel = kernel, .st = MBA_OK, .node = -1 };
     const mba_hooks h = { before, after, &x };
     MBA_TRY(mba_program_run(p, MBA_STEP, step, &h));
     MBA_TRY(p->device->wait());

@@ -6,7 +6,8 @@
  *     mba_gpu_profile_free(g);
  *
  * The program must be bound to the CUDA device and its inputs filled. Nothing it has learned changes: every step runs with a
- * learning rate of zero. Times come first, before CUPTI is in the process; then the timeline of captured steps; then,
+ * learning rate of zero. Times come first, before CUPTI is in the process; then the timeline of captured steps, recorded
+ * as a whole and kernel by kernel; then,
  * launched one by one and once per group of counters, every distinct kernel. What cannot be had is a note, not a
  * failure. Includes no CUDA. */
 #ifndef MBA_SCOPE_GPU_PROFILE_H
@@ -60,7 +61,9 @@ typedef struct mba_gpu_profile {
     mba_events events; /* step, node and launch set; the warm-up step is not in it */
     mba_link_report link;
     double          plain_s[MBA_GPU_STEPS_MAX], timeline_s[MBA_GPU_STEPS_MAX], pass_s[MBA_GPU_SETS_MAX];
-    int             nplain, ntimeline;
+    double          whole_s[MBA_GPU_STEPS_MAX], record_s[MBA_GPU_STEPS_MAX];    /* each step as one record; and those */
+    int             nplain, ntimeline, nwhole, nrecords;
+    double          record_cost_s;                           /* by how much a record delays what follows; NaN */
     double          energy_j, energy_s;                      /* NaN: no meter */
     int             energy_steps;
     mba_gpu_kernel *kernel;  int64_t nkernels;
@@ -68,7 +71,7 @@ typedef struct mba_gpu_profile {
     mba_gpu_block  *block;  int64_t nblocks;                 /* at most 8192 of a kernel, evenly taken */
     mba_gpu_instruction *instruction;  int64_t ninstructions, instructions_room;
     const mba_metric_set *set[MBA_GPU_SETS_MAX];  int nsets; /* those that were measured */
-    mba_gpu_cost    cost[MBA_GPU_SETS_MAX + 4];   int ncosts;
+    mba_gpu_cost    cost[MBA_GPU_SETS_MAX + 5];   int ncosts;
     mba_gpu_note    note[MBA_GPU_NOTES_MAX];      int nnotes;
 } mba_gpu_profile;
 
@@ -77,10 +80,13 @@ MBA_MUST mba_status mba_gpu_collect(mba_gpu_profile **out, mba_program *p, const
 void                mba_gpu_profile_free(mba_gpu_profile *g);             /* NULL is fine */
 
 /* Parts of it. */
+MBA_MUST mba_status mba_gpu_run_step(mba_program *p, const mba_step *step, double *took_s);        /* and waits; NULL is fine */
+MBA_MUST mba_status mba_gpu_timeline(mba_gpu_profile *g, mba_program *p, const mba_step *step, int steps);
 MBA_MUST mba_status mba_gpu_counters(mba_gpu_profile *g, mba_program *p, const mba_step *step,
                                      const mba_gpu_options *o);
 MBA_MUST mba_status mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *kernel);
 bool                mba_gpu_deep_is(const mba_node *n, const mba_plan *plan, const char *kernel);
+const char         *mba_gpu_deep_only(const mba_node *n, const char *kernel);      /* words of the names that count; NULL: all */
 MBA_MUST mba_status mba_gpu_instruction_add(mba_gpu_profile *g, const mba_gpu_instruction *i);     /* copies names */
 MBA_MUST mba_status mba_gpu_samples(mba_gpu_profile *g, const char *near);         /* by a second process */
 MBA_MUST mba_status mba_gpu_samples_read(mba_gpu_profile *g, const char *path);    /* what it left */

@@ -4,6 +4,7 @@
  * the samples (mba_collect_samples, told by MAMBASCOPE_SAMPLES) and leaves them in a text beside the store:
  *
  *     samples 25310 0 0                            // all, dropped, of code that is not ours
+ *     failed CUPTI reports: ..                     // or why there are none, or not all
  *     at 7 1808 214 96 smsp__pcsamp_.. _Z8ssd_scan.. ssd_fused.cuh
  *
  * where the numbers are node, pc, line and samples, and the words reason, kernel and file. */
@@ -21,13 +22,13 @@
 #include "scope/gpu_profile.h"
 
 static const char TOLD[] = "MAMBASCOPE_SAMPLES";
-enum { PATH_ROOM = 4096, ARGS_MAX = 256, TEXT_MOST = 64 << 20 };
+enum { PATH_ROOM = 4096, NAME_ROOM = 8192, ARGS_MAX = 256, TEXT_MOST = 64 << 20 };
 
 /* ---- in the process that samples ---- */
 
 typedef struct sampling {
     FILE            *f;
-    const char      *kernel;
+    const char      *kernel, *only;
     int32_t          node;
     mba_samples_seen seen;
     mba_status       st;
@@ -38,6 +39,7 @@ static void before(void *ctx, const mba_node *n, const mba_plan *plan)
     sampling *x = ctx;
     if (x->node >= 0 || x->st != MBA_OK || !mba_gpu_deep_is(n, plan, x->kernel)) return;
     x->node = n->id;
+    x->only = mba_gpu_deep_only(n, x->kernel);
     x->st   = mba_samples_start();
 }
 
@@ -52,7 +54,7 @@ static void after(void *ctx, const mba_node *n, const mba_plan *plan)
 {
     sampling *x = ctx;
     (void)plan;
-    if (x->node == n->id && x->st == MBA_OK) x->st = mba_samples_stop(write_sample, x, &x->seen);
+    if (x->node == n->id && x->st == MBA_OK) x->st = mba_samples_stop(x->only, write_sample, x, &x->seen);
 }
 
 /* The first run loads every kernel there is; the second is looked at. */
@@ -66,8 +68,14 @@ static mba_status sample(mba_collecting *c, sampling *x)
     MBA_TRY(mba_program_run(p, MBA_STEP, &c->step, &h));
     MBA_TRY(p->device->wait());
     if (x->node < 0) return mba_fail(MBA_E_ARG, "no kernel or operator '%s' in this step", x->kernel);
-    fprintf(x->f, "samples %" PRId64 " %" PRId64 " %" PRId64 "\n", x->seen.samples, x->seen.dropped, x->seen.foreign);
     return x->st;
+}
+
+static void write_failure(FILE *f, const char *text)
+{
+    fputs("failed ", f);
+    for (const char *c = text; *c; c++) fputc(*c == '\n' ? ' ' : *c, f);
+    fputc('\n', f);
 }
 
 const char *mba_samples_wanted(void) { return getenv(TOLD); }
@@ -80,9 +88,11 @@ mba_status mba_collect_samples(mba_collecting *c, const char *path)
         fclose(x.f);
         return mba_fail(MBA_E_ARG, "samples of what?\nfix: --deep KERNEL");
     }
-    const mba_status st = sample(c, &x);
-    mba_samples_end();
-    return fclose(x.f) && st == MBA_OK ? mba_fail(MBA_E_IO, "cannot write '%s'", path) : st;
+    if (sample(c, &x) != MBA_OK) write_failure(x.f, mba_message());        // which is the other's to tell
+    fflush(x.f);                                                           // the end of CUPTI may be ours
+    mba_samples_end(x.only, write_sample, &x, &x.seen);
+    fprintf(x.f, "samples %" PRId64 " %" PRId64 " %" PRId64 "\n", x.seen.samples, x.seen.dropped, x.seen.foreign);
+    return fclose(x.f) ? mba_fail(MBA_E_IO, "cannot write '%s'", path) : MBA_OK;
 }
 
 /* ---- in the process that profiles ---- */
@@ -116,7 +126,7 @@ static mba_status run_again(char *text, char *store)
         if (errno != EINTR) return mba_fail(MBA_E_IO, "cannot wait for samples\nwhy: %s", strerror(errno));
     if (WIFEXITED(status) && !WEXITSTATUS(status)) return MBA_OK;
     return mba_fail(MBA_E_UNSUPPORTED,
-                    "no samples of instructions: the process that takes them ended with %s %d\nwhy: it says so above\n"
+                    "the process that takes samples of instructions ended with %s %d\n"
                     "fix: counters must be allowed (mambascope doctor), and the model must fit twice",
                     WIFEXITED(status) ? "code" : "signal", WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
 }
@@ -126,10 +136,17 @@ static mba_status take_line(mba_gpu_profile *g, const char *line, mba_samples_se
     int      node, source;
     unsigned pc;
     double   samples;
-    char     reason[128], kernel[1024], file[512];
+    char     reason[128], kernel[NAME_ROOM], file[512];
     if (sscanf(line, "samples %" SCNd64 " %" SCNd64 " %" SCNd64, &seen->samples, &seen->dropped, &seen->foreign) == 3)
         return MBA_OK;
-    if (sscanf(line, "at %d %u %d %lf %127s %1023s %511[^\n]", &node, &pc, &source, &samples, reason, kernel,
+    if (!strncmp(line, "failed ", 7)) {
+        const char *fix = strstr(line, " fix: ");
+        char        text[400];
+        snprintf(text, sizeof text, "%.*s", (int)(fix ? fix - line - 7 : 399), line + 7);
+        mba_gpu_say(g, "samples", text, fix ? fix + 6 : "");
+        return MBA_OK;
+    }
+    if (sscanf(line, "at %d %u %d %lf %127s %8191s %511[^\n]", &node, &pc, &source, &samples, reason, kernel,
                file) != 7)
         return mba_fail(MBA_E_FORMAT, "not a line of samples: %.60s", line);
     return mba_gpu_instruction_add(g, &(mba_gpu_instruction){ .symbol = kernel, .file = strcmp(file, "-") ? file : "",
@@ -143,16 +160,17 @@ mba_status mba_gpu_samples_read(mba_gpu_profile *g, const char *path)
     size_t           bytes;
     mba_samples_seen seen = { 0 };
     char             words[160];
+    const int64_t    had = g->ninstructions;
     MBA_TRY(mba_file_read(&text, &bytes, path, TEXT_MOST));
     mba_status st = MBA_OK;
     for (char *save = NULL, *l = strtok_r(text, "\n", &save); l && st == MBA_OK; l = strtok_r(NULL, "\n", &save))
         st = take_line(g, l, &seen);
     free(text);
     MBA_TRY(st);
-    if (seen.samples <= seen.foreign)
+    if (g->ninstructions == had)
         return mba_fail(MBA_E_DEVICE,
-                        "CUPTI has no samples of our code\nwhy: %lld samples, all of code it does not know",
-                        (long long)seen.samples);
+                        "CUPTI has no samples of our code\nwhy: %lld samples, %lld of code it does not know",
+                        (long long)seen.samples, (long long)seen.foreign);
     snprintf(words, sizeof words, "samples of instructions: %lld, %lld dropped by the hardware",
              (long long)seen.samples, (long long)seen.dropped);
     if (seen.dropped) mba_gpu_say(g, "deep", words, "");
@@ -165,8 +183,9 @@ mba_status mba_gpu_samples(mba_gpu_profile *g, const char *near)
     if (snprintf(text, sizeof text, "%s.samples", near) >= PATH_ROOM ||
         snprintf(store, sizeof store, "%s.samples.db", near) >= PATH_ROOM)
         return mba_fail(MBA_E_ARG, "the name of the store is too long");
-    mba_status st = run_again(text, store);
-    if (st == MBA_OK) st = mba_gpu_samples_read(g, text);
+    unlink(text);
+    if (run_again(text, store) != MBA_OK) mba_gpu_say_failure(g, "samples");     // what it has left counts all the same
+    const mba_status st = access(text, F_OK) ? MBA_OK : mba_gpu_samples_read(g, text);
     unlink(text);
     unlink(store);
     return st;

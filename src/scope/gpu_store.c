@@ -236,7 +236,11 @@ static mba_status put_costs(mba_store *s, const mba_gpu_profile *g)
 static mba_status put_rest(mba_store *s, const mba_gpu_profile *g, double units)
 {
     MBA_TRY(put_steps(s, "plain", g->plain_s, g->nplain, units));
+    MBA_TRY(put_steps(s, "graph", g->whole_s, g->nwhole, units));
+    MBA_TRY(put_steps(s, "record", g->record_s, g->nrecords, units));
     MBA_TRY(put_steps(s, "timeline", g->timeline_s, g->ntimeline, units));
+    if (g->record_cost_s == g->record_cost_s)
+        MBA_TRY(mba_sheet_number(s, "timeline.record_cost", "measured", 1e9 * g->record_cost_s, "ns"));
     MBA_TRY(put_steps(s, "counters", g->pass_s, g->nsets, units));
     MBA_TRY(put_costs(s, g));
     if (g->energy_j == g->energy_j) {

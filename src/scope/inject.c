@@ -31,6 +31,8 @@ static struct {
     int64_t          skip_launches, limit, seen, taken;
     const char      *range;
     int              inside;                                 // how many threads are in our NVTX range
+    const char      *entered_as;                             // how it was watched when the first entered; NULL: it was not
+    double           entered_s;
     bool             selective, was_wanted, counting, timeline_ended, ended;
     span             spans[SPANS_MAX];
     int              nspans;
@@ -106,6 +108,26 @@ static void on_launch(void *ctx, const mba_launch_seen *l)
     }
 }
 
+/* How launches are watched now; steps are told apart by it. */
+static const char *mode_now(void)
+{
+    if (in.ended || !wanted())                          return NULL;
+    if (!in.timeline_ended)                             return "timeline";
+    return in.counting && !mba_inject_count_done() ? "counters" : "attached";
+}
+
+/* From the first thread's entry to the last one's exit; what changed on the way is not of one kind. */
+static void time_step(bool begins)
+{
+    if (begins && in.inside == 1) {
+        in.entered_as = mode_now();
+        in.entered_s  = mba_clock_s();
+        return;
+    }
+    if (begins || in.inside > 1 || !in.entered_as || in.entered_as != mode_now()) return;
+    mba_trace_step(&in.out, in.entered_as, mba_clock_s() - in.entered_s);
+}
+
 /* Ranges nest within a thread; ours counts from where this thread has entered it. */
 static void on_range(void *ctx, const char *name, bool begins)
 {
@@ -121,7 +143,9 @@ static void on_range(void *ctx, const char *name, bool begins)
         ours = 0;
     }
     pthread_mutex_lock(&in.lock);
-    in.inside += begins ? 1 : -1;
+    if (begins) in.inside++;
+    time_step(begins);
+    if (!begins) in.inside--;
     // the next entry is another step, also where nothing ran between
     if (!begins) in.was_wanted = false;
     pthread_mutex_unlock(&in.lock);

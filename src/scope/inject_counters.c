@@ -28,7 +28,8 @@ static struct {
     void               *ctx;
     mba_counter_group   groups[GROUPS_MAX];
     int                 ngroups, at;
-    bool                planned, done, running;
+    bool                planned, running;
+    _Atomic bool        done;
     mba_counters       *session;
     double              began_s;
     mba_events          names;
@@ -220,6 +221,8 @@ mba_status mba_inject_count(const mba_launch_seen *l)
     pthread_mutex_unlock(&in.lock);
     return st;
 }
+
+bool mba_inject_count_done(void) { return in.done; }
 
 void mba_inject_count_end(void)
 {

@@ -18,5 +18,6 @@ void                mba_inject_count_begin(const char *sets, int64_t launches, m
                                            mba_put_cost_fn *cost, void *ctx);
 MBA_MUST mba_status mba_inject_count(const mba_launch_seen *l);
 void                mba_inject_count_end(void);
+bool                mba_inject_count_done(void);   /* every group has been read, or none can be */
 
 #endif

@@ -2,6 +2,7 @@
 #include "scope/metrics.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #define SASS(op)   "sm__sass_thread_inst_executed_op_" op "_pred_on.sum"
@@ -53,7 +54,7 @@ static const char *const occupancy[] = {
 #define INST(pipe) "smsp__inst_executed_pipe_" pipe ".sum"
 #define OP(op)     "smsp__inst_executed_op_" op ".sum"
 static const char *const signature[] = {
-    "smsp__inst_executed.sum", INST("alu"), INST("fma"), INST("fmaheavy"), INST("lsu"), INST("xu"), INST("cbu"),
+    "smsp__inst_executed.sum", "smsp__inst_executed.max", INST("alu"), INST("fma"), INST("fmaheavy"), INST("lsu"), INST("xu"), INST("cbu"),
     INST("adu"), INST("uniform"), OP("shared_ld"), OP("shared_st"), OP("global_ld"), OP("global_st"), OP("ldsm"),
     OP("ldgsts"), "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
     "l1tex__data_pipe_lsu_wavefronts.sum", "lts__t_sectors_srcunit_tex_op_read.sum", "lts__t_sectors_srcunit_tex_op_write.sum",
@@ -76,6 +77,31 @@ const mba_metric_set *mba_metric_set_find(const char *name)
 {
     for (const mba_metric_set *s = mba_metric_sets; s->name; s++) if (!strcmp(s->name, name)) return s;
     return NULL;
+}
+
+static mba_status unknown_set(const char *name)
+{
+    char known[256] = "";
+    for (const mba_metric_set *s = mba_metric_sets; s->name; s++) {
+        const size_t n = strlen(known);
+        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", s->name);
+    }
+    return mba_fail(MBA_E_ARG, "no counter set '%.60s'\nfix: %s; '' for none", name, known);
+}
+
+mba_status mba_metric_sets_choose(const mba_metric_set **out, int *n, int most, const char *names)
+{
+    char text[256];
+    *n = 0;
+    for (const mba_metric_set *s = mba_metric_sets; !names && s->name && *n < most; s++) out[(*n)++] = s;
+    if (!names) return MBA_OK;
+    snprintf(text, sizeof text, "%s", names);
+    for (char *save = NULL, *name = strtok_r(text, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
+        const mba_metric_set *s = mba_metric_set_find(name);
+        if (!s) return unknown_set(name);
+        if (*n < most) out[(*n)++] = s;
+    }
+    return MBA_OK;
 }
 
 static int ends(const char *text, const char *end)

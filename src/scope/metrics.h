@@ -7,6 +7,8 @@
 #ifndef MBA_SCOPE_METRICS_H
 #define MBA_SCOPE_METRICS_H
 
+#include "core/status.h"
+
 enum { MBA_METRICS_MAX = 32 };                     /* of one set */
 
 typedef struct mba_metric_set {
@@ -18,6 +20,9 @@ typedef struct mba_metric_set {
 
 extern const mba_metric_set mba_metric_sets[];     /* ends with an entry without a name */
 const mba_metric_set *mba_metric_set_find(const char *name);
+
+/* "overview,roofline" -> sets, at most `most` of them; NULL: all, "": none. A name that is none is an error. */
+MBA_MUST mba_status mba_metric_sets_choose(const mba_metric_set **out, int *n, int most, const char *names);
 
 /* "ns", "byte", "%", "Hz", "cycle", "FLOP", "sector", "inst", .. "1" for a plain ratio. */
 const char *mba_metric_unit(const char *metric);

@@ -126,6 +126,14 @@ static mba_status read_cost(reading *g, line *l)
     return l->bad || !g->r->cost ? MBA_OK : g->r->cost(g->r->ctx, &c);
 }
 
+static mba_status read_step(reading *g, line *l)
+{
+    const char  *mode = word(l);
+    const double seconds = real(l);
+    if (!(seconds >= 0 && isfinite(seconds))) l->bad = true;
+    return l->bad || !g->r->step ? MBA_OK : g->r->step(g->r->ctx, mode, seconds);
+}
+
 static mba_status read_note(reading *g, line *l)
 {
     const char *topic = word(l);
@@ -141,6 +149,7 @@ static mba_status read_line(reading *g, line *l)
     if (!strcmp(what, "name"))    return read_name(g, l);
     if (!strcmp(what, "counter")) return read_counter(g, l);
     if (!strcmp(what, "cost"))    return read_cost(g, l);
+    if (!strcmp(what, "step"))    return read_step(g, l);
     if (!strcmp(what, "note"))    return read_note(g, l);
     if (!strcmp(what, "end")) {
         g->r->dropped  = integer(l, 0, INT64_MAX);
@@ -240,6 +249,11 @@ void mba_trace_cost_row(mba_trace_writer *w, const mba_trace_cost *c)
 {
     fprintf(w->f, "cost %s %" PRId64 " %.9g %" PRId64 "\n", c->set, c->passes, c->seconds, c->launches);
     fflush(w->f);
+}
+
+void mba_trace_step(mba_trace_writer *w, const char *mode, double seconds)
+{
+    fprintf(w->f, "step %s %.9g\n", mode, seconds);
 }
 
 void mba_trace_note(mba_trace_writer *w, const char *topic, const char *text)

@@ -7,6 +7,7 @@
  *     copy 1 STEP START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE BYTES       (set: the same)
  *     counter 0 GX GY GZ BX BY BZ LAUNCHES SET METRIC VALUE                        (the mean over the launches)
  *     cost SET PASSES SECONDS LAUNCHES
+ *     step MODE SECONDS                                                           (of the range, by the host's clock)
  *     end DROPPED                                                                 (absent: the process was killed)
  *
  * A name comes before its first use. Times are nanoseconds; STEP is -1 where nothing tells steps apart. A file that ends in the middle of a line is read up to there. */
@@ -35,6 +36,7 @@ typedef struct mba_trace_reader {
     mba_status (*event)(void *ctx, const mba_event *e);
     mba_status (*counter)(void *ctx, const mba_trace_counter *c);
     mba_status (*cost)(void *ctx, const mba_trace_cost *c);
+    mba_status (*step)(void *ctx, const char *mode, double seconds);
     mba_status (*note)(void *ctx, const char *topic, const char *text);
     bool       complete;                           /* out: it has its end */
     int64_t    dropped;                            /* out */
@@ -50,6 +52,7 @@ MBA_MUST mba_status mba_trace_create(mba_trace_writer *w, const char *path);
 void                mba_trace_event(mba_trace_writer *w, const mba_event *e);
 void                mba_trace_counter_row(mba_trace_writer *w, const mba_trace_counter *c);
 void                mba_trace_cost_row(mba_trace_writer *w, const mba_trace_cost *c);
+void                mba_trace_step(mba_trace_writer *w, const char *mode, double seconds);
 void mba_trace_note(mba_trace_writer *w, const char *topic, const char *text); /* line ends become spaces */
 void                mba_trace_end(mba_trace_writer *w, int64_t dropped);                       /* closes */
 

@@ -15,7 +15,7 @@ enum { FILE_BYTES_MAX = 1 << 24, ROWS_MAX = 1 << 14, GEOMETRY = 6 };
 
 /* Chosen by the fitted kernels of bench/results/h200/kernels.tsv. */
 static const double WAITS_SEEN = 0.75; /* of the waits that are read in SASS, where remainders of loops count */
-enum { PROLOGUE_CYCLES = 100 };        /* of a block, beside the instructions that were counted */
+static const double REDUCED    = 1.5;  /* what a sum costs in L2, of what a write would */
 
 static mba_status bad(const char *where, int line, const char *what, const char *why)
 {
@@ -50,7 +50,7 @@ static mba_status take_row(mba_counted_kernel *c, const char *where, int line, c
         if (!take_number(&at, end, geometry[i]) || isnan(*geometry[i]))
             return bad(where, line, "no launch geometry", "six numbers follow the shape");
     for (int i = 0; i < MBA_N_KINDS; i++)
-        if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "25 numbers follow the geometry");
+        if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "29 numbers follow the geometry");
     const char *p = place;
     if (!take_number(&at, end, &c->us) || !(c->us > 0) || end - at >= MBA_FROZEN_BYTES
         || memchr(at, '\t', (size_t)(end - at)))
@@ -86,6 +86,17 @@ static void find_twins(mba_counted_set *d)
         for (int j = 0; j < i && !d->one[i].again; j++) d->one[i].again = same_point(&d->one[i], &d->one[j]);
 }
 
+/* What the steps of workloads move. */
+static void add_up_steps(mba_counted_set *d)
+{
+    for (int i = 0; i < d->n; i++)
+        for (int j = 0; j < d->n; j++) {
+            const mba_counted_kernel *c = &d->one[j];
+            const double              moved = c->launches * (c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR]);
+            if (!strcmp(c->workload, d->one[i].workload) && !isnan(moved)) d->one[i].step_bytes += moved;
+        }
+}
+
 mba_status mba_counted_parse(mba_counted_set **out, const char *where, const char *text, size_t bytes)
 {
     mba_counted_set *d = calloc(1, sizeof *d);
@@ -100,6 +111,7 @@ mba_status mba_counted_parse(mba_counted_set **out, const char *where, const cha
                       "fix: tools/kernel_points",
                       where);
     find_twins(d);
+    add_up_steps(d);
     if (st == MBA_OK)
         *out = d;
     else
@@ -128,6 +140,11 @@ void mba_counted_destroy(mba_counted_set *d)
 
 /* ---- binding ---- */
 
+static bool is_library(const mba_sim_kernel *k)
+{
+    return !strncmp(k->name, "cublas", 6) || !strncmp(k->name, "cudnn", 5);
+}
+
 /* Work of a pipe in proportion to what the plan says; where it says nothing, to products, or to what is issued. A
  * library's plan knows of nothing but products. */
 static void set_pipe(mba_sim_kernel *k, int pipe, double wanted)
@@ -150,6 +167,7 @@ static void set_bytes(mba_sim_kernel *k, bool writes, double wanted)
     for (int64_t s = 0; s < k->nstreams; s++)
         if (k->stream[s].writes == writes) moved += k->stream[s].moved;
     if (isnan(wanted) || !(moved > 0)) return;
+    if (writes && is_library(k) && wanted < moved / 10) wanted = REDUCED * moved; // added in L2: not counted as writes
     for (int64_t i = 0; i < k->nops; i++) {
         mba_sim_op *o = &k->op[i];
         if (o->stream < 0 || k->stream[o->stream].writes != writes) continue;
@@ -181,6 +199,76 @@ static void set_path(mba_sim_kernel *k, double cycles)
         if (o->work == MBA_OP_MIX && !isnan(cycles))
             o->trips = (int64_t)(cycles * (double)o->n[MBA_P_ISSUE] / 32 / (double)k->role_warps[r] + 0.5);
     }
+}
+
+/* What warps of a sub-partition queue for: its scheduler and pipes, and with those of the other three the SM's shared
+ * memory and its share of L2 and DRAM. */
+enum { ISSUE, ALU, FMA, XU, MMA, SHARED, L2, DRAM, STATIONS, PARTITIONS = 4 };
+
+/* Cycles that an instruction takes of each, on average. */
+static void demands_of(double each[STATIONS], const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
+{
+    static const double LANES = 32, WAVEFRONT = 128, SECTOR = 32;
+    const double *n = c->n, *v = m->v, mma = v[MBA_GPU_mma16] * (k->mma_flops > 100 ? v[MBA_GPU_mma_sync] : 1),
+                 chip = v[MBA_GPU_clk] * v[MBA_GPU_sm]; // cycles of an SM for a byte at a GB/s of the chip
+    each[ISSUE]  = n[MBA_N_INST] * LANES / v[MBA_GPU_issue];
+    each[ALU]    = n[MBA_N_ALU] * LANES / v[MBA_GPU_alu];
+    each[FMA]    = n[MBA_N_FMA] * LANES / v[MBA_GPU_fma];
+    each[XU]     = n[MBA_N_XU] * LANES / v[MBA_GPU_xu];
+    each[MMA]    = n[MBA_N_TENSOR] / mma;
+    each[SHARED] = n[MBA_N_LSU_WF] * WAVEFRONT / v[MBA_GPU_smem_bw];
+    each[L2]     = SECTOR * (n[MBA_N_L2_RD] / v[MBA_GPU_l2_rd] + n[MBA_N_L2_WR] / v[MBA_GPU_l2_wr]) * chip;
+    each[DRAM]   = (n[MBA_N_DRAM_RD] + n[MBA_N_DRAM_WR]) / (v[MBA_GPU_hbm] * v[MBA_GPU_hbm_mix]) * chip;
+    for (int s = 0; s < STATIONS; s++) {          // counts that nobody took: nothing
+        each[s] *= (s < SHARED ? PARTITIONS : 1) / n[MBA_N_INST];
+        if (!(each[s] > 0)) each[s] = 0;
+    }
+}
+
+/* One more warp, w in all: how long it stays at each station, by what it finds there (mean value analysis; service
+ * takes a constant time, so that who is being served is half done). */
+static void add_warp(double stay[STATIONS], double queue[STATIONS], double used[STATIONS], const double *each,
+                     double w, double think)
+{
+    double all = think;
+    for (int s = 0; s < STATIONS; s++) {
+        stay[s] = each[s] * (1 + (s < SHARED ? 1 : PARTITIONS) * (queue[s] - used[s] / 2));
+        all += stay[s];
+    }
+    for (int s = 0; s < STATIONS; s++) {          // nobody serves more than all the time
+        const double least = w * each[s] * (s < SHARED ? 1 : PARTITIONS);
+        if (least <= all) continue;
+        stay[s] += least - all;
+        all = least;
+    }
+    for (int s = 0; s < STATIONS; s++) {
+        queue[s] = w * stay[s] / all;
+        used[s]  = w * each[s] / all;
+    }
+}
+
+/* Cycles of a warp per instruction among as many as an SM holds, memory apart: its own `path`, or what it takes of the
+ * pipes, and what it queues for the others; meanwhile some are `waiting` for loads. */
+static double crowded(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, double path,
+                      double waiting)
+{
+    static const double MOST = 1e6;
+    const double blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m),
+                 warps = (blocks < places ? blocks : places) * (double)k->warps / PARTITIONS;
+    double       each[STATIONS], stay[STATIONS], queue[STATIONS] = { 0 }, used[STATIONS] = { 0 }, on_chip = 0;
+    if (!(c->n[MBA_N_INST] > 0)) return path;
+    demands_of(each, k, c, m);
+    for (int s = 0; s < L2; s++) on_chip += each[s];
+    const double own = path > on_chip ? path - on_chip : 0;
+    double       now = own + on_chip, before = now;
+    for (double w = 1; w < warps + 1; w++) {
+        add_warp(stay, queue, used, each, w, path + waiting > on_chip ? path + waiting - on_chip : 0);
+        before = now;
+        now    = own;
+        for (int s = 0; s < L2; s++) now += stay[s];
+        if (w > warps) now = before + (now - before) * (warps - (w - 1));
+    }
+    return now < MOST ? now : MOST;
 }
 
 /* Loads of a block in the plan's order: how often one is executed. */
@@ -224,6 +312,29 @@ static void set_rounds(mba_sim_kernel *k, double rounds, double cycles)
     }
 }
 
+/* Blocks that differ: the busiest sub-partition has executed more than its share of equal blocks would be. If that was
+ * one block of those that ran beside each other, it took `lone` cycles as often as a block comes after a block there,
+ * and what it had in excess of the others. */
+static int64_t longest_of(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, double lone)
+{
+    static const double ALIKE = 1.1, MOST = 1e12;
+    const double blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m),
+                 beside = blocks < places ? blocks : places;
+    const double share = ceil(blocks * (double)k->warps / PARTITIONS) * c->n[MBA_N_INST] / c->grid / (double)k->warps;
+    const double excess = c->n[MBA_N_MOST] / share;
+    if (isnan(excess) || isnan(lone) || excess < ALIKE) return 0;
+    return (int64_t)fmin(MOST, lone * (ceil(blocks / places) + (excess - 1) * beside));
+}
+
+/* What a block ends with when most of its warps have left. */
+static void set_tail(mba_sim_kernel *k, double cycles)
+{
+    if (k->nops == MBA_SIM_OPS || k->nroles != 1 || k->op[k->nops - 1].work != MBA_OP_EXIT) return;
+    k->op[k->nops]     = k->op[k->nops - 1];
+    k->op[k->nops - 1] = (mba_sim_op){.work = MBA_OP_DELAY, .stream = -1, .ring = -1, .parts = 1 + (int64_t)cycles};
+    k->nops++;
+}
+
 /* A library's kernel that is no product of persistent blocks: blocks as they were launched, loads a few stages ahead.
  */
 static void rebuild(mba_sim_kernel *k, const mba_counted_kernel *c)
@@ -265,11 +376,6 @@ static void rebuild(mba_sim_kernel *k, const mba_counted_kernel *c)
     if (k->mma_flops == 16) k->mma_flops = 116; // products of warps, unlike those of nvjet
 }
 
-static bool is_library(const mba_sim_kernel *k)
-{
-    return !strncmp(k->name, "cublas", 6) || !strncmp(k->name, "cudnn", 5);
-}
-
 /* Of a load that a warp waits for: four lines, one of which may be in DRAM. */
 static double latency_of(const mba_counted_kernel *c, const mba_gpu *m)
 {
@@ -298,15 +404,23 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
     if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]); // last: others go by it
     set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], n[MBA_N_DRAM_RD]));
     set_bytes(k, true, fmax(SECTOR * n[MBA_N_L2_WR], n[MBA_N_DRAM_WR]));
-    set_path(k, n[MBA_N_PATH]);
     const double warps = c->grid * c->block / LANES, each = n[MBA_N_INST] / warps;
-    for (int64_t i = 0; i < k->nops; i++) // what stands for code that plans do not count is counted now
-        if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = PROLOGUE_CYCLES;
-    set_rounds(k, WAITS_SEEN * n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps, latency_of(c, m));
-    k->fetch      = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, m);
+    const double rounds = WAITS_SEEN * n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps;
     k->regs       = (int64_t)c->regs;
     k->smem_bytes = (int64_t)c->smem_bytes;
+    const double waiting = rounds > 0 ? rounds * latency_of(c, m) / each : 0,
+                 path = isnan(n[MBA_N_PATH]) ? NAN : crowded(k, c, m, n[MBA_N_PATH], waiting);
+    set_path(k, path);
+    for (int64_t i = 0; i < k->nops; i++) // what stands for code that plans do not count is counted now
+        if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = is_library(k) ? MBA_SIM_LIBRARY_CYCLES : 1;
+    set_rounds(k, rounds, latency_of(c, m));
+    const double code = n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each;
+    k->fetch      = mba_sim_fetch(c->grid, code, c->step_bytes, m);
+    k->longest    = longest_of(k, c, m, each * path + rounds * latency_of(c, m));
+    if (n[MBA_N_TAIL] > 0)
+        set_tail(k, fmin(each * n[MBA_N_PATH], n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * m->v[MBA_GPU_l2_lat]));
     k->counted    = 1;
+    k->products   = n[MBA_N_TENSOR] > 0 || n[MBA_N_PRODUCTS] > 0;
     if (mba_sim_finish(k, m) != MBA_OK) {
         *k = was;
         return;

@@ -15,6 +15,7 @@
 
 typedef enum mba_counted_what {
     MBA_N_INST,
+    MBA_N_MOST, /* instructions of the sub-partition that had most of them */
     MBA_N_ALU,
     MBA_N_FMA,
     MBA_N_HEAVY,
@@ -39,6 +40,9 @@ typedef enum mba_counted_what {
     MBA_N_CODE,    /* instructions of the compiled kernel */
     MBA_N_PATH,    /* cycles of a lone warp per instruction, read in SASS */
     MBA_N_WAITS,   /* waits for global loads per such load, read in SASS */
+    MBA_N_TAIL,    /* cycles of the few warps that a block ends with, read in SASS */
+    MBA_N_TAIL_WAITS,
+    MBA_N_PRODUCTS, /* of 100 instructions, products of tensor units, read in SASS */
     MBA_N_KINDS
 } mba_counted_what;
 
@@ -51,6 +55,7 @@ typedef struct mba_counted_kernel {
     double bound_us, planned_us, roofline_us, dram_rd, dram_wr, step_ms, between_us; /* step: of all of it */
     int    limit, met;                                                   /* met: launches of plans that were this row */
     char  *program; /* the plan's launch when it was measured (frozen.h); NULL: nobody wrote it down */
+    double step_bytes; /* of DRAM, that a step of the workload moves */
     bool   again; /* an earlier workload has the same kernel at the same shape */
 } mba_counted_kernel;
 

@@ -9,13 +9,17 @@ typedef int64_t tick;                             /* 1/256 of a cycle */
 enum { TICKS = 256, FRACTION = 20 };              /* bits behind the point of a rate */
 
 const char *const mba_sim_limits[MBA_LIMITS] = { "FMA",           "ALU",   "SFU",          "HALF2",         "tensor",
-                                                 "shared memory", "issue", "SM read port", "SM write port", "L2 read",
-                                                 "L2 write",      "DRAM",  "launch" };
+                                                 "shared memory", "issue", "SM read port", "SM write port", "L2",
+                                                 "DRAM",          "launch" };
+
+/* Reads and writes pass the same slices of L2: of the time that each would take alone, this much is taken from the
+ * other, too. By public measurements (three loads and a store, GH200, in sim_test.c) and the fitted kernels. */
+static const double L2_SHARED = 0.72;
 
 /* ---- rates: ticks per unit, in whole 2^-20 ---- */
 
 typedef struct rates {
-    uint64_t pipe[MBA_PIPES], rd, wr, l2r, l2w, hbm, dispatch;
+    uint64_t pipe[MBA_PIPES], rd, wr, l2r, l2w, l2r_both, l2w_both, hbm, dispatch;
     uint64_t l2r_full, hbm_full; /* of the whole chip: how fast bytes of one request follow each other */
     tick     t_kernel, t_blk, t_exit, bar, dep, l2_lat, hbm_lat, async_lat, drain;
     uint64_t async_bytes;
@@ -62,10 +66,13 @@ static double mma_rate(const mba_sim_kernel *k, const mba_gpu *m)
     return k->mma_flops > 100 ? full * m->v[MBA_GPU_mma_sync] : full;
 }
 
-/* Tensor work lowers the clock: in proportion to how busy its pipe could at most be. */
+/* Tensor work lowers the clock: at once by a step, and from TENSOR_FREE of the tensor units' time on by a line. */
 static double clock_of(const mba_gpu *m, double tensor_busy)
 {
-    return m->v[MBA_GPU_clk] + (m->v[MBA_GPU_clk_mma] - m->v[MBA_GPU_clk]) * tensor_busy;
+    static const double TENSOR_FREE = 0.6;
+    const double clk = m->v[MBA_GPU_clk_tc] < m->v[MBA_GPU_clk] ? m->v[MBA_GPU_clk_tc] : m->v[MBA_GPU_clk],
+                 over = tensor_busy > TENSOR_FREE ? (tensor_busy - TENSOR_FREE) / (1 - TENSOR_FREE) : 0;
+    return clk + (m->v[MBA_GPU_clk_mma] - clk) * (over < 1 ? over : 1);
 }
 
 /* `share`: of the chip's L2, DRAM and dispatcher, for one server of a folded chip. */
@@ -78,6 +85,8 @@ static rates rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, dou
                 .wr = per_unit(v[MBA_GPU_wr_port]),
                 .l2r = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk),
                 .l2w = per_unit(v[MBA_GPU_l2_wr] * 1e9 * per_clk),
+                .l2r_both = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk / L2_SHARED),
+                .l2w_both = per_unit(v[MBA_GPU_l2_wr] * 1e9 * per_clk / L2_SHARED),
                 .hbm = per_unit(dram_rate(k, m) * per_clk),
                 .dispatch = per_unit(v[MBA_GPU_r_blk] * share),
                 .t_kernel = ticks_of(v[MBA_GPU_t_kernel] + (double)k->fetch),
@@ -146,7 +155,7 @@ typedef struct sm {
 typedef struct engine {
     const mba_sim_kernel *k;
     rates    r;
-    server   l2r, l2w, hbm, dispatch;
+    server   l2r, l2w, l2, hbm, dispatch;         /* l2: what reads and writes share */
     uint64_t written;                             /* bytes that DRAM has taken, for the drain */
     sm      *sms;
     slot    *slots;
@@ -220,9 +229,11 @@ static tick read_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
     const uint64_t        bytes = o->bytes / (uint64_t)o->parts, miss = missing(s, bytes);
     tick done = take(&p->pipe[MBA_P_SMEM], now, bytes, e->r.pipe[MBA_P_SMEM]);
     const tick port = take(&p->rd, now, bytes, e->r.rd),
-               l2 = take_share(&e->l2r, now, bytes, e->r.l2r, e->r.l2r_full);
+               l2 = take_share(&e->l2r, now, bytes, e->r.l2r, e->r.l2r_full),
+               both = take_share(&e->l2, now, bytes, e->r.l2r_both, e->r.l2r_full);
     if (port > done) done = port;
     if (l2 > done) done = l2;
+    if (both > done) done = both;
     if (miss < 64) return done + e->r.l2_lat;
     const tick hbm = take_share(&e->hbm, now, miss, e->r.hbm, e->r.hbm_full);
     if (hbm > done) done = hbm;
@@ -256,8 +267,9 @@ static tick write_bytes(engine *e, sm *p, slot *b, tick now, const mba_sim_op *o
 {
     enum { PORT_SLACK_CYCLES = 512, DRAM_SLACK_CYCLES = 2000 };
     const uint64_t out = missing(&e->k->stream[o->stream], o->bytes);
-    const tick port = take(&p->wr, now, o->bytes, e->r.wr), l2 = take(&e->l2w, now, o->bytes, e->r.l2w);
-    const tick held = (port > l2 ? port : l2) - (tick)PORT_SLACK_CYCLES * TICKS,
+    const tick port = take(&p->wr, now, o->bytes, e->r.wr), l2 = take(&e->l2w, now, o->bytes, e->r.l2w),
+               both = take(&e->l2, now, o->bytes, e->r.l2w_both);
+    const tick last = port > l2 ? port : l2, held = (last > both ? last : both) - (tick)PORT_SLACK_CYCLES * TICKS,
                dram = take(&e->hbm, now, out, e->r.hbm) - (tick)DRAM_SLACK_CYCLES * TICKS;
     e->written += out;
     if (held > now) now = held;
@@ -506,8 +518,12 @@ static mba_status simulate(engine *e)
             MBA_E_UNSUPPORTED,
             "the simulator cannot run %s\nwhy: its roles wait for each other for ever\nfix: mend the rings of its plan",
             e->k->name);
-    const tick ends[] = { e->hbm.free, e->l2r.free, e->l2w.free }; // what is written is charged to who writes it
-    for (int i = 0; i < 3; i++) if (ends[i] > e->last) e->last = ends[i];
+    if (e->k->longest) {
+        const tick end = e->r.t_kernel + e->r.t_blk + e->k->longest * TICKS + e->r.t_exit;
+        if (end > e->last) e->last = end;
+    }
+    const tick ends[] = { e->hbm.free, e->l2.free, e->l2r.free, e->l2w.free }; // writes are charged to who writes
+    for (int i = 0; i < 4; i++) if (ends[i] > e->last) e->last = ends[i];
     for (int64_t i = 0; st == MBA_OK && i < e->nsm; i++) if (e->sms[i].wr.free > e->last) e->last = e->sms[i].wr.free;
     free(e->sms);
     free(e->slots);
@@ -531,8 +547,8 @@ static void find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba_
     out->bound[MBA_P_SMEM] += out->l2_read / (v[MBA_GPU_smem_bw] * active * hz); // what is loaded passes through L1
     out->bound[MBA_LIMIT_RD]  = out->l2_read / (v[MBA_GPU_rd_port] * active * hz);
     out->bound[MBA_LIMIT_WR]  = out->l2_write / (v[MBA_GPU_wr_port] * active * hz);
-    out->bound[MBA_LIMIT_L2R] = out->l2_read / (v[MBA_GPU_l2_rd] * 1e9);
-    out->bound[MBA_LIMIT_L2W] = out->l2_write / (v[MBA_GPU_l2_wr] * 1e9);
+    const double read = out->l2_read / (v[MBA_GPU_l2_rd] * 1e9), write = out->l2_write / (v[MBA_GPU_l2_wr] * 1e9);
+    out->bound[MBA_LIMIT_L2] = fmax(L2_SHARED * (read + write), fmax(read, write));
     out->bound[MBA_LIMIT_HBM] =
         out->dram_read > 0 || out->dram_write > 0 ? (out->dram_read + out->dram_write) / dram_rate(k, m) : 0;
     const double rounds = ceil((double)out->blocks / (double)out->resident);
@@ -630,7 +646,7 @@ mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const 
     out->waves = mba_ceil(out->blocks, out->resident);
     double clk = m->v[MBA_GPU_clk];
     find_bounds(out, &k, m, clk);
-    if (k.total[MBA_P_MMA] > 0 && k.mma_flops % 100 == 16) {   // how busy the tensor pipe would be at the full clock
+    if (k.products || (k.total[MBA_P_MMA] > 0 && k.mma_flops % 100 == 16)) { // how busy it would be at the full clock
         clk = clock_of(m, out->bound[MBA_P_MMA] / out->bound[out->limit]
                               * (k.mma_flops > 100 ? m->v[MBA_GPU_mma_sync] : 1));
         find_bounds(out, &k, m, clk);

@@ -17,7 +17,7 @@ typedef enum mba_sim_tier { MBA_SIM_BOUNDS, MBA_SIM_FOLDED, MBA_SIM_WHOLE } mba_
 
 /* What the bounds of a kernel are made of: pipes first, in their order. */
 typedef enum mba_sim_limit {
-    MBA_LIMIT_RD = MBA_PIPES, MBA_LIMIT_WR, MBA_LIMIT_L2R, MBA_LIMIT_L2W, MBA_LIMIT_HBM, MBA_LIMIT_LAUNCH, MBA_LIMITS
+    MBA_LIMIT_RD = MBA_PIPES, MBA_LIMIT_WR, MBA_LIMIT_L2, MBA_LIMIT_HBM, MBA_LIMIT_LAUNCH, MBA_LIMITS
 } mba_sim_limit;
 extern const char *const mba_sim_limits[MBA_LIMITS];      /* "FMA", "HBM", .. */
 

@@ -23,11 +23,14 @@ enum {
     TILE_PATH_CYCLES = 4 * (33 + 33) + 60
 }; /* a step of 64 deep: four times a tile from shared memory and a product, then scaling */
 enum {
+    LIBRARY_CYCLES = MBA_SIM_LIBRARY_CYCLES,
     PROLOGUE_CYCLES = 600, /* arguments, the step's numbers, 64-bit indices: before the first load of a block */
     TAIL_CYCLES = 500, /* sums over threads and warps at the end of a launch that adds up */
     BYTES_A_TRIP = 32,
     BYTES_STRAIGHT = 32
 }; /* of a thread: in flight in a loop; as much needs no loop */
+static const double LIBRARY_REACHES = 0.92;      /* of steps dealt evenly: tiles that do not come out even, last stores.
+                                                  * Chosen by the products of the fitted steps */
 static const double TILE_BYTES   = 0.055;         /* shared memory per FLOP of warp-level products of 32 x 64 tiles */
 
 typedef struct lowering {
@@ -314,10 +317,10 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
     k->threads = THREADS;
     k->warps   = THREADS / 32;
     k->first[0] = 0; k->role_warps[0] = 8; k->nroles = 1;
-    add_op(w, MBA_OP_DELAY)->parts = PROLOGUE_CYCLES;
+    add_op(w, MBA_OP_DELAY)->parts = LIBRARY_CYCLES;
     open_loop(w, trips, -1);
     add_op(w, MBA_OP_WAIT)->ring = 0;
-    mix_of(w)->n[MBA_P_MMA] = whole(flops * scale_of(w));
+    mix_of(w)->n[MBA_P_MMA] = whole(flops * scale_of(w) / LIBRARY_REACHES);
     add_op(w, MBA_OP_RELEASE)->ring = 0;
     const double last =
         tiles < 1 ? tiles : 1; // the last tile of a block is stored when nothing is left to do meanwhile
@@ -328,7 +331,7 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
     lower_move(w, &(mba_phase){ .work = MBA_STORE, .operand = (int16_t)c, .n = out * last }, false);
     add_op(w, MBA_OP_EXIT);
     k->first[1] = k->nops; k->role_warps[1] = 4; k->nroles = 2;
-    add_op(w, MBA_OP_DELAY)->parts = PROLOGUE_CYCLES;
+    add_op(w, MBA_OP_DELAY)->parts = LIBRARY_CYCLES;
     open_loop(w, trips, -1);
     add_op(w, MBA_OP_FILL)->ring = 0;
     for (int i = 0; i < copies; i++)
@@ -381,11 +384,13 @@ static void deal_tiles(mba_sim_kernel *k, const mba_launch *l)
     k->trips[1][0] = (int64_t)floor(each * (double)least + 0.5);
 }
 
-int64_t mba_sim_fetch(double blocks, double each, const mba_gpu *m)
+int64_t mba_sim_fetch(double blocks, double each, double step_bytes, const mba_gpu *m)
 {
-    enum { ALL_SMS = 2200, EACH = 2, CODE_MOST = 1000 };   // chosen by the fitted kernels of bench/results/h200
-    const double wide = blocks < m->v[MBA_GPU_sm] ? blocks / m->v[MBA_GPU_sm] : 1;
-    return (int64_t)(ALL_SMS * wide + EACH * (each < CODE_MOST ? each : CODE_MOST));
+    enum { ALL_SMS = 800, ALL_SMS_COLD = 1000, CODE_MOST = 1000 };         // chosen by the fitted kernels of
+    static const double EACH = 0.75, EACH_COLD = 1.5, REACH_BYTES = 1e10;   // bench/results/h200
+    const double wide = blocks < m->v[MBA_GPU_sm] ? blocks / m->v[MBA_GPU_sm] : 1,
+                 code = each < CODE_MOST ? each : CODE_MOST, x = step_bytes / REACH_BYTES, cold = x * x / (1 + x * x);
+    return (int64_t)(ALL_SMS * wide + EACH * code + cold * (ALL_SMS_COLD * wide + EACH_COLD * code));
 }
 
 mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch *l, const mba_plan *p, const mba_gpu *m)
@@ -409,7 +414,7 @@ mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch 
     else for (int r = 0; r < l->nroles && w.st == MBA_OK; r++) lower_role(&w, r);
     MBA_TRY(w.st);
     MBA_TRY(mba_sim_finish(k, m));
-    k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps), m);
+    k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps), 0, m);
     return MBA_OK;
 }
 

@@ -54,7 +54,8 @@ enum {
     MBA_SIM_RINGS = 4,
     MBA_SIM_STAGES = 8,
     MBA_SIM_LOOPS = 4,
-    MBA_SIM_CLASSES = 8
+    MBA_SIM_CLASSES = 8,
+    MBA_SIM_LIBRARY_CYCLES = 1500                 /* a block of a library's product begins with: chosen as t_kernel */
 };
 
 typedef struct mba_sim_stream {
@@ -71,6 +72,8 @@ typedef struct mba_sim_kernel {
     int64_t        hidden;                        /* trips of the loop that lowering made; 1: none */
     int64_t        fetch;                         /* cycles until code that was not there is: once a launch */
     int64_t        resets;                        /* 1: a counter of tiles is set back before it runs */
+    int64_t        longest;                       /* cycles of the longest chain of blocks by itself; 0: all alike */
+    int64_t        products;                      /* 1: it uses tensor units, if only a little */
     int64_t        counted;                       /* 1: its instructions were counted, issue among them */
     int64_t        first[MBA_SIM_ROLES], role_warps[MBA_SIM_ROLES];
     int64_t        count[MBA_SIM_CLASSES], trips[MBA_SIM_CLASSES][2];
@@ -97,7 +100,8 @@ void mba_sim_set_ring(mba_sim_kernel *k, int64_t stages, const mba_gpu *m);
 int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m);
 
 /* Cycles until code and arguments are where blocks run, once a launch: all SMs ask for them at once. `each`:
- * instructions of a warp, those of loops counted as often as they run. */
-int64_t mba_sim_fetch(double blocks, double each, const mba_gpu *m);
+ * instructions of a warp, those of loops counted as often as they run. `step_bytes`: what goes through memory in a step;
+ * where that is much, neither code nor translations of addresses are where the last launch left them. */
+int64_t mba_sim_fetch(double blocks, double each, double step_bytes, const mba_gpu *m);
 
 #endif

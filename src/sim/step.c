@@ -51,7 +51,8 @@ static bool notices(const mba_sim_kernel *k, int number)
         int number, pipe;
     } pipes[] = { { MBA_GPU_fma, MBA_P_FMA },      { MBA_GPU_alu, MBA_P_ALU },    { MBA_GPU_xu, MBA_P_XU },
                   { MBA_GPU_h2, MBA_P_H2 },        { MBA_GPU_mma16, MBA_P_MMA },  { MBA_GPU_mma32, MBA_P_MMA },
-                  { MBA_GPU_mma_sync, MBA_P_MMA }, { MBA_GPU_clk_mma, MBA_P_MMA } };
+                  { MBA_GPU_mma_sync, MBA_P_MMA }, { MBA_GPU_clk_tc, MBA_P_MMA },
+                  { MBA_GPU_clk_mma, MBA_P_MMA } };
     bool misses = false, copies = false;
     for (size_t i = 0; i < sizeof pipes / sizeof *pipes; i++)
         if (pipes[i].number == number) return k->total[pipes[i].pipe] > 0;
@@ -101,7 +102,8 @@ typedef struct job { mba_sim_kernel kernel; key key; mba_status st; mba_sim_resu
 typedef struct lowered {
     const mba_plan *plan;
     mba_sim_kernel *kernel;
-} lowered; /* one array of launches per plan */
+    int64_t         nodes;
+} lowered; /* one array of launches per plan, and how many nodes run it */
 
 typedef struct walk {
     mba_sim           *sim;
@@ -165,18 +167,36 @@ static mba_status keep_on_chip(mba_sim_kernel *k, const mba_plan *plan, const ch
     return mba_sim_finish(k, m);
 }
 
+/* Code and addresses are far away where a step moves much. */
+static void set_fetches(walk *w)
+{
+    static const double SWEPT_BYTES = 1e12;
+    double              bytes = 0;
+    for (int64_t p = 0; p < w->nplans; p++)
+        for (int l = 0; l < w->plans[p].plan->nlaunches; l++)
+            for (int64_t s = 0; s < w->plans[p].kernel[l].nstreams; s++)
+                bytes += (double)w->plans[p].nodes * w->plans[p].kernel[l].stream[s].unique;
+    for (int64_t p = 0; p < w->nplans; p++)
+        for (int l = 0; l < w->plans[p].plan->nlaunches; l++) {
+            mba_sim_kernel *k = &w->plans[p].kernel[l];
+            k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps),
+                                     w->how->cold ? SWEPT_BYTES : bytes, w->m);
+        }
+}
+
 /* Nodes that share a plan share its kernels. */
 static mba_status kernels_of(walk *w, int32_t i, mba_sim_kernel **out)
 {
     const mba_plan *plan = w->p->plan[i];
     for (int64_t k = 0; k < w->nplans; k++)
         if (w->plans[k].plan == plan) {
+            w->plans[k].nodes++;
             *out = w->plans[k].kernel;
             return MBA_OK;
         }
     mba_sim_kernel *all = calloc((size_t)plan->nlaunches + 1, sizeof *all);
     if (!all) return mba_fail(MBA_E_NOMEM, "no memory for %d kernels", plan->nlaunches);
-    w->plans[w->nplans++] = (lowered){ plan, all };
+    w->plans[w->nplans++] = (lowered){ plan, all, 1 };
     for (int l = 0; l < plan->nlaunches; l++) {
         const mba_status st = mba_sim_lower(&all[l], w->p->graph->nodes[i], &plan->launch[l], plan, w->m);
         if (st != MBA_OK) return mba_where(st, "node %d, %s, launch %d", i, w->p->graph->nodes[i]->op->name, l);
@@ -325,6 +345,11 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
                         ? MBA_OK
                         : mba_fail(MBA_E_NOMEM, "no memory for %lld launches", (long long)launches);
     if (st == MBA_OK) st = mba_ledger_create(&w.ledger, lay_arenas(&w), m);
+    for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++) {
+        mba_sim_kernel *all;
+        if (runs(&w, i)) st = kernels_of(&w, i, &all);
+    }
+    if (st == MBA_OK) set_fetches(&w);
     for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++)
         if (runs(&w, i)) st = walk_node(&w, i);
     if (st == MBA_OK) st = run_jobs(&w);

@@ -118,7 +118,7 @@ static mba_status check_images(const mba_array *a, const mba_array *labels)
                         "fix: float32 of shape (number, 3, side, side), normalised", a->file,
                         mba_wire_name(a->dtype), mba_shape_words(a->rank, a->shape).text);
     if (labels && labels->shape[0] != a->shape[0])
-        return mba_fail(MBA_E_SHAPE, "%lld images, %lld labels", (long long)a->shape[0], (long long)labels->shape[0]);
+        return mba_fail(MBA_E_SHAPE, "%lld images, %lld labels\nfix: --labels with a class for each image", (long long)a->shape[0], (long long)labels->shape[0]);
     return MBA_OK;
 }
 
@@ -131,7 +131,8 @@ static mba_status set_images(const mba_session *s, const mba_array *a, const mba
     mba_status    st = planes ? mba_array_read_f32(a, planes, a->elems)
                               : mba_fail(MBA_E_NOMEM, "no memory for the images of '%s'", a->file);
     for (int64_t i = 0; i < a->elems && st == MBA_OK; i++) {
-        if (!isfinite(planes[i])) st = mba_fail(MBA_E_FORMAT, "value %lld of '%s' is %g", (long long)i, a->file,
+        if (!isfinite(planes[i])) st = mba_fail(MBA_E_FORMAT, "value %lld of '%s' is %g\nfix: finite pixels",
+                                                (long long)i, a->file,
                                                 (double)planes[i]);
         to[(i / (3 * pixels) * pixels + i % pixels) * 3 + i / pixels % 3] = planes[i];
     }
@@ -212,7 +213,8 @@ static mba_status evaluate_data(evaluation *e)
     mba_feed        *f = NULL;
     mba_judgement    j;
     if (e->o->logits || e->o->grads)
-        return mba_fail(MBA_E_ARG, "--logits and --grads go with one given batch, not with --data");
+        return mba_fail(MBA_E_ARG, "--logits and --grads go with one given batch, not with --data\n"
+                        "fix: --tokens, --images or --graphs instead of --data");
     MBA_TRY(data_shape(e));
     const bool       text = e->so.model.task == MBA_TASK_TEXT;
     mba_feed_options fo = { .data = e->o->data, .validation = e->o->validation, .made = e->o->made,
@@ -249,7 +251,8 @@ static mba_status evaluate(evaluation *e)
                             "fix: --tokens, --images or --graphs, as the model wants",
                             e->o->checkpoint, mba_task_name(task), mba_task_unit((mba_task)t));
     if (e->o->data) return evaluate_data(e);
-    if (!source[task]) return mba_fail(MBA_E_ARG, "nothing to evaluate '%s' on", e->o->checkpoint);
+    if (!source[task]) return mba_fail(MBA_E_ARG, "nothing to evaluate '%s' on\nfix: --tokens T.npy, --images X.npy, "
+                                           "--graphs FILE or --data PATH", e->o->checkpoint);
     return given[task](e);
 }
 

@@ -77,8 +77,8 @@ mba_status mba_generate(int32_t *ids, int64_t n, int64_t room, const mba_generat
     mba_hf_format       format;
     MBA_TRY(mba_checkpoint_config(&so.model, &format, o->checkpoint));
     if (so.model.task != MBA_TASK_TEXT)
-        return mba_fail(MBA_E_ARG, "'%s' is a model of %s\nwhy: only models of text continue one", o->checkpoint,
-                        mba_task_name(so.model.task));
+        return mba_fail(MBA_E_ARG, "'%s' is a model of %s\nwhy: only models of text continue one\n"
+                        "fix: --checkpoint with one of them", o->checkpoint, mba_task_name(so.model.task));
     mba_lm whole = so.model.lm;
     MBA_TRY(mba_lm_complete(&whole));
     so.model.lm.head   = MBA_HEAD_LOGITS;

@@ -226,7 +226,8 @@ static mba_status graph_open(mba_feed **out, const mba_model *m, const mba_feed_
     if (st == MBA_OK) st = mba_graph_source_open(&f->from, &f->c, o);
     if (st == MBA_OK) st = choose_members(f, o);
     const bool empty = st == MBA_OK && !f->base.size;
-    if (empty && !o->held_out) st = mba_fail(MBA_E_FORMAT, "'%s' has no graph to train on", o->data ? o->data : "");
+    if (empty && !o->held_out) st = mba_fail(MBA_E_FORMAT, "'%s' has no graph to train on\nfix: --data with a "
+                                               "collection that has a training part", o->data ? o->data : "");
     if (st == MBA_OK && !empty) st = add_positions(f);
     if (st == MBA_OK && !empty) st = make_views(f);
     if (st == MBA_OK && !empty) st = take_memory(f);

@@ -47,9 +47,13 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
                                                                             .variants = o->variants });
 }
 
-/* Up to this part of the limit a plan may keep the states of ssd, a seventh of what it needs: they save 1 to 3 % of a
- * step. Beyond it somebody uses the memory for something else. */
+/* Up to this part of the limit a plan may keep what gradients could make again: the states of ssd, a seventh of what it
+ * needs, which save 1 to 3 % of a step, and the results of gated norms, a tenth. Beyond it somebody uses the memory for
+ * something else. */
 static const double KEEP_BELOW = 0.75;
+
+/* For "%.*f %s": digits, number and unit that say something of a plan of kilobytes as well. */
+#define SIZE(b) (b) < 1e7 ? 0 : 2, (b) / ((b) < 1e7 ? 1e3 : (b) < 1e9 ? 1e6 : 1e9), (b) < 1e7 ? "KB" : (b) < 1e9 ? "MB" : "GB"
 
 mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
 {
@@ -60,10 +64,11 @@ mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
     if (may && (double)mba_program_bytes(s->program) > limit) MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_ON));
     const double planned = (double)mba_program_bytes(s->program);
     if (planned > limit)
-        return mba_fail(MBA_E_NOMEM, "the plan needs %.2f GB, %.2f GB are allowed\nwhy: %s%s\n"
-                        "fix: a smaller batch%s", planned / 1e9, limit / 1e9,
+        return mba_fail(MBA_E_NOMEM, "the plan needs %.*f %s, %.*f %s are allowed\nwhy: %s%s\n"
+                        "fix: a smaller batch%s%s", SIZE(planned), SIZE(limit),
                         mba_model_batch_words(&s->model).text, s->recomputes ? ", with recomputation" : "",
-                        s->recomputes || !o->backward ? "" : ", or --recompute on");
+                        s->recomputes || !o->backward ? "" : ", --recompute on",
+                        o->memory_bytes > 0 ? ", or a larger --memory" : ", or a model that is smaller: --set");
     return MBA_OK;
 }
 

@@ -17,7 +17,7 @@
 /* AUTO recomputes, and slices the head, only where the plan would not fit the limit without; states of ssd, which are
  * many and soon made again, where it would not fit two fifths of it. */
 typedef enum mba_recompute { MBA_RECOMPUTE_AUTO, MBA_RECOMPUTE_OFF, MBA_RECOMPUTE_ON,
-                             MBA_RECOMPUTE_STATES } mba_recompute;     /* states of ssd alone */
+                             MBA_RECOMPUTE_STATES } mba_recompute;     /* states of ssd, v of gated norms: what speed alone keeps */
 
 typedef enum mba_optimizer { MBA_ADAMW, MBA_LAMB } mba_optimizer;
 

@@ -190,7 +190,8 @@ static mba_status restore(run *r)
     if (strlen(r->o->resume) < 8 || !strstr(r->o->resume, "step-")) MBA_TRY(mba_checkpoint_latest(path, sizeof path, r->o->resume));
     MBA_TRY(mba_checkpoint_config(&m, &format, path));
     if (m.task != r->s.model.task)
-        return mba_fail(MBA_E_ARG, "'%s' is a model of %s, not of %s", path, mba_task_name(m.task), mba_task_name(r->s.model.task));
+        return mba_fail(MBA_E_ARG, "'%s' is a model of %s, not of %s\nfix: --resume without --model goes on with its own",
+                        path, mba_task_name(m.task), mba_task_name(r->s.model.task));
     MBA_TRY(mba_checkpoint_load(&r->s, format, path));
     mba_status st = mba_checkpoint_load_trainer(&r->s, path, &trainer);
     if (st == MBA_OK) st = restore_trainer(r, trainer);

@@ -25,6 +25,13 @@ static mba_status see_cost(void *ctx, const mba_trace_cost *c)
     return MBA_OK;
 }
 
+static mba_status see_step(void *ctx, const char *mode, double seconds)
+{
+    (void)ctx;
+    mba_assert(seconds >= 0 && *mode);
+    return MBA_OK;
+}
+
 static mba_status see_note(void *ctx, const char *topic, const char *text)
 {
     (void)ctx;
@@ -34,7 +41,8 @@ static mba_status see_note(void *ctx, const char *topic, const char *text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-    mba_trace_reader r = { .event = see_event, .counter = see_counter, .cost = see_cost, .note = see_note };
+    mba_trace_reader r = { .event = see_event, .counter = see_counter, .cost = see_cost, .step = see_step,
+                           .note = see_note };
     FILE            *f = n ? fmemopen((void *)(uintptr_t)bytes, n, "r") : NULL;
     if (!f) return 0;
     const mba_status st = mba_trace_read(&r, "fuzz", f);

@@ -40,7 +40,7 @@ def find(db, name, grid, block):
 
 def main():
     db = sqlite3.connect(sys.argv[1])
-    near = total = absent = 0
+    near, absent = {True: [0, 0], False: [0, 0]}, 0            # by whether the autotuner has chosen the same tile
     print("| kernel | grid | " + " | ".join(COLUMNS) + " |\n|---|---|" + "---|" * len(COLUMNS))
     for name, grid, block, there in table_rows(sys.argv[2]):
         kernel = find(db, name, grid, block)
@@ -48,14 +48,17 @@ def main():
             absent += 1
             print(f"| {name} | {'x'.join(map(str, grid))} | not in this step" + " |" * len(COLUMNS))
             continue
-        tile = "x".join(map(str, grid)) + ("" if kernel[2:5] == grid else " / " + "x".join(map(str, kernel[2:5])))
-        here, cells = ours(db, kernel[0]), []
-        for i, (a, b) in enumerate(zip(there, here)):
+        same = kernel[2:5] == grid and kernel[5] == block
+        tile = "x".join(map(str, grid)) + ("" if same else " / " + "x".join(map(str, kernel[2:5])))
+        cells = []
+        for i, (a, b) in enumerate(zip(there, ours(db, kernel[0]))):
             fine = abs(b - a) <= (max(0.1 * a, 2) if i < 2 else 5)
-            near, total = near + fine, total + 1
+            near[same][0] += fine
+            near[same][1] += 1
             cells.append(f"{a:.0f} / {b:.0f}" + ("" if fine else " *"))
         print(f"| {name} | {tile} | " + " | ".join(cells) + " |")
-    print(f"\n{near} of {total} values are near (* is not), {absent} rows have no such launch.")
+    print(f"\nOf launches with the same grid and block {near[True][0]} of {near[True][1]} values are near (* is not), of those where the autotuner has chosen "
+          f"another tile {near[False][0]} of {near[False][1]}; {absent} rows have no such launch.")
 
 
 main()

@@ -46,7 +46,18 @@ void mba_cpu_set_threads(int threads) { omp_set_num_threads(threads > 0 ? thread
 
 int mba_cpu_threads(void) { return omp_get_max_threads(); }
 
-/* The first "model name" (x86) or the part number (Arm) of /proc/cpuinfo. */
+/* Arm's own cores by their part numbers. */
+static const char *arm_core(long part)
+{
+    static const struct { long part; const char *name; } known[] = {
+        { 0xd0c, "Neoverse-N1" }, { 0xd40, "Neoverse-V1" }, { 0xd49, "Neoverse-N2" }, { 0xd4f, "Neoverse-V2" },
+        { 0xd83, "Neoverse-V3AE" }, { 0xd84, "Neoverse-V3" }, { 0xd8e, "Neoverse-N3" }, { 0xd08, "Cortex-A72" },
+        { 0xd0b, "Cortex-A76" } };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) if (known[i].part == part) return known[i].name;
+    return NULL;
+}
+
+/* The first "model name" (x86) or the part (Arm) of /proc/cpuinfo. */
 void mba_cpu_name(char *out, size_t room)
 {
     char  line[512];
@@ -54,8 +65,9 @@ void mba_cpu_name(char *out, size_t room)
     snprintf(out, room, "unknown");
     while (f && fgets(line, sizeof line, f))
         if (!strncmp(line, "model name", 10) || !strncmp(line, "CPU part", 8)) {
-            const char *v = strchr(line, ':');
-            snprintf(out, room, "%s%s", *line == 'C' ? "Arm part" : "", v ? v + 1 + (*line != 'C') : "?");
+            const char *v = strchr(line, ':'), *core = v && *line == 'C' ? arm_core(strtol(v + 1, NULL, 16)) : NULL;
+            if (core) snprintf(out, room, "%s", core);
+            else      snprintf(out, room, "%s%s", *line == 'C' ? "Arm part" : "", v ? v + 1 + (*line != 'C') : "?");
             out[strcspn(out, "\n")] = 0;
             break;
         }

@@ -2,6 +2,7 @@
  *
  * The first run of a set of passes goes node by node, so that libraries can prepare themselves; the second is captured,
  * and from then on a run is one graph launch. A run with hooks always goes node by node and waits after each. */
+#include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,10 +289,29 @@ mba_status mba_cuda_current(mba_machine *out, char *name, size_t room, int *ordi
     return describe(out, name, room, *ordinal);
 }
 
+/* Whether this thread has a context. The runtime gives a thread one at its first call that needs one; functions of the
+ * driver, as the one that makes tensor maps, do not. A context that is there stays: it may be the caller's own. */
+static mba_status has_context(bool *yes)
+{
+    static void                         *kept;
+    enum cudaDriverEntryPointQueryResult how;
+    CUcontext                            now = NULL;
+    CUresult                           (*get)(CUcontext *) = NULL;
+    void                                *found = __atomic_load_n(&kept, __ATOMIC_RELAXED);
+    if (!found)
+        CUDA_TRY(cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", &found, 4000, cudaEnableDefault, &how));
+    __atomic_store_n(&kept, found, __ATOMIC_RELAXED);
+    memcpy(&get, &found, sizeof get);
+    *yes = get && get(&now) == CUDA_SUCCESS && now;
+    return MBA_OK;
+}
+
 mba_status mba_cuda_use(int ordinal, int *before)
 {
+    bool ready = false;
     CUDA_TRY(cudaGetDevice(before));
-    if (*before != ordinal) CUDA_TRY(cudaSetDevice(ordinal));
+    MBA_TRY(has_context(&ready));
+    if (*before != ordinal || !ready) CUDA_TRY(cudaSetDevice(ordinal));
     return MBA_OK;
 }
 

@@ -50,8 +50,8 @@ mba_status mba_imitate_cuda(mba_imitated_told *told, void *of)
                                        "fix: validate --counterfactual compares what was measured elsewhere");
 }
 
-mba_status mba_cuda_products(int most, int repeats, mba_cuda_product_fn *fn, void *ctx)
+mba_status mba_cuda_products(int most, int repeats, double hold_s, mba_cuda_product_fn *fn, void *ctx)
 {
-    (void)most, (void)repeats, (void)fn, (void)ctx;
+    (void)most, (void)repeats, (void)hold_s, (void)fn, (void)ctx;
     return without_cuda();
 }

@@ -112,12 +112,19 @@ static const measured choices[] = {
     { 0 },
 };
 
+/* Processors of the GPU at hand, if it is of the kind that was measured; else 0. */
+static int processors(void)
+{
+    int device = 0, cc = 0, n = 0;
+    if (cudaGetDevice(&device) != cudaSuccess
+        || cudaDeviceGetAttribute(&cc, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess || cc != 9
+        || cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) return 0;
+    return n;
+}
+
 static const mba_cuda_algorithm *measured_for(const shape *s)
 {
-    int cc = 0, device = 0;
-    if (cudaGetDevice(&device) != cudaSuccess
-        || cudaDeviceGetAttribute(&cc, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess
-        || cc != 9 || s->batch > 1) return NULL;
+    if (!processors() || s->batch > 1) return NULL;
     for (const measured *x = choices; x->m; x++)
         if (x->m == s->m && x->n == s->n && x->k == s->k && x->ta == s->ta && x->tb == s->tb && x->in == s->in
             && x->out == s->out && x->adds == s->adds) return &x->is;
@@ -176,7 +183,7 @@ static cublasStatus_t multiply(const choice *c, const cublasLtMatmulAlgo_t *algo
                                g->work, g->work ? MBA_CUDA_GEMM_WORK_BYTES : 0, (cudaStream_t)g->stream);
 }
 
-mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
+static mba_status multiply_whole(const mba_cuda_gemm_args *g)
 {
     choice *c = NULL;
     shape   key;
@@ -192,6 +199,34 @@ mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
     c->last = *g;
     LT_TRY(multiply(c, &c->algo, g));
     return MBA_OK;
+}
+
+/* The row of C before which to cut a gradient of weights: 0, nowhere. In tiles of 128 x 256, which the library's fastest
+ * kernels have, that of in_proj of mamba2-1.3b (8512 x 2048) is four rounds of 132 processors and eight tiles more, for
+ * which all wait: 717 TFLOP/s where products of whole rounds reach 828 (bench gemm, H200). The rows behind the cut are
+ * few, their product is split over k (23 us), and it reads the other operand from L2 in part. A step of mamba2-1.3b took
+ * 265.0 ms instead of 269.3 (matmul=whole), at the limit of power. */
+static int64_t cut_of(const mba_cuda_gemm_args *g)
+{
+    enum { ROWS = 128, COLS = 256, FEW = 16, ROUNDS_LEAST = 2, DEPTH_LEAST = 4096 };
+    const int64_t sms = g->cut && g->ta && g->in == MBA_BF16 && g->batch <= 1 && g->k >= DEPTH_LEAST ? processors() : 0;
+    if (!sms) return 0;
+    const int64_t across = mba_ceil(g->n, COLS), tiles = mba_ceil(g->m, ROWS) * across, over = tiles % sms;
+    const int64_t at = (tiles - over) / across * ROWS;
+    return over && over <= FEW && tiles / sms >= ROUNDS_LEAST && g->m - at <= ROWS ? at : 0;
+}
+
+mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
+{
+    const int64_t      at = cut_of(g);
+    mba_cuda_gemm_args first = *g, rest = *g;
+    if (!at) return multiply_whole(g);
+    first.m = at;
+    rest.m  = g->m - at;
+    rest.a  = (const char *)g->a + (size_t)at * mba_dtype_bytes(g->in);      // A is stored transposed
+    rest.c  = (char *)g->c + (size_t)(at * g->ldc) * mba_dtype_bytes(g->out);
+    MBA_TRY(multiply_whole(&first));
+    return multiply_whole(&rest);
 }
 
 /* ---- the bench of candidates: products.h ---- */
@@ -220,33 +255,57 @@ static mba_status time_candidate(double *best, const choice *c, const cublasLtMa
     return MBA_OK;
 }
 
-static mba_status try_all(const choice *c, int most, int repeats, void *sweep, size_t bytes, mba_cuda_product_fn *fn,
-                          void *ctx)
+/* `seconds` of runs to warm up, then as many back to back: their mean. */
+static mba_status hold_candidate(double *mean, const choice *c, const cublasLtMatmulAlgo_t *algo, double once_s, double hold_s)
+{
+    const mba_cuda_gemm_args *g = &c->last;
+    const int                 n = (int)(hold_s / once_s) + 1;
+    cudaEvent_t               began, ended;
+    float                     ms = 0;
+    CUDA_TRY(cudaEventCreate(&began));
+    CUDA_TRY(cudaEventCreate(&ended));
+    for (int i = 0; i < 2 * n; i++) {
+        if (i == n) CUDA_TRY(cudaEventRecord(began, (cudaStream_t)g->stream));
+        if (multiply(c, algo, g) != CUBLAS_STATUS_SUCCESS) return mba_fail(MBA_E_DEVICE, "a product that ran before fails");
+    }
+    CUDA_TRY(cudaEventRecord(ended, (cudaStream_t)g->stream));
+    CUDA_TRY(cudaEventSynchronize(ended));
+    CUDA_TRY(cudaEventElapsedTime(&ms, began, ended));
+    *mean = 1e-3 * (double)ms / n;
+    cudaEventDestroy(began);
+    cudaEventDestroy(ended);
+    return MBA_OK;
+}
+
+typedef struct trial { int most, repeats; double hold_s; void *sweep; size_t sweep_bytes; } trial;
+
+static mba_status try_all(const choice *c, const trial *t, mba_cuda_product_fn *fn, void *ctx)
 {
     const shape                    *s = &c->key;
     cublasLtMatmulHeuristicResult_t found[CANDIDATES_MAX];
     int                             n, used = -1;
-    MBA_TRY(candidates(c, most < CANDIDATES_MAX ? most : CANDIDATES_MAX, found, &n));
+    MBA_TRY(candidates(c, t->most < CANDIDATES_MAX ? t->most : CANDIDATES_MAX, found, &n));
     for (int i = n - 1; i >= 0; i--) if (!memcmp(&found[i].algo, &c->algo, sizeof c->algo)) used = i;
     for (int i = 0; i < n; i++) {
         const cublasLtMatmulAlgo_t *algo = &found[i].algo;
         mba_cuda_product p = { s->m, s->n, s->k, s->batch, c->calls, (mba_dtype)s->in, (mba_dtype)s->out, s->ta, s->tb,
                                s->adds, i, used, algorithm_of(algo), found[i].workspaceSize, 0 };
-        MBA_TRY(time_candidate(&p.seconds, c, algo, sweep, bytes, repeats));
+        MBA_TRY(time_candidate(&p.seconds, c, algo, t->sweep, t->sweep_bytes, t->repeats));
+        if (p.seconds > 0 && t->hold_s > 0) MBA_TRY(hold_candidate(&p.seconds, c, algo, p.seconds, t->hold_s));
         fn(ctx, &p);
     }
     return MBA_OK;
 }
 
-mba_status mba_cuda_products(int most, int repeats, mba_cuda_product_fn *fn, void *ctx)
+mba_status mba_cuda_products(int most, int repeats, double hold_s, mba_cuda_product_fn *fn, void *ctx)
 {
     enum { SWEEP_BYTES = 256 << 20 };
-    void      *sweep = NULL;
+    trial      t = { most, repeats, hold_s, NULL, SWEEP_BYTES };
     mba_status st = MBA_OK;
-    CUDA_TRY(cudaMalloc(&sweep, SWEEP_BYTES));
-    if (cudaMemset(sweep, 0, SWEEP_BYTES) != cudaSuccess) st = mba__cuda_failed(cudaGetLastError(), "cudaMemset");
+    CUDA_TRY(cudaMalloc(&t.sweep, SWEEP_BYTES));
+    if (cudaMemset(t.sweep, 0, SWEEP_BYTES) != cudaSuccess) st = mba__cuda_failed(cudaGetLastError(), "cudaMemset");
     for (int i = 0; i < lt.n && st == MBA_OK; i++)
-        if (!lt.kept[i].none && lt.kept[i].calls) st = try_all(&lt.kept[i], most, repeats, sweep, SWEEP_BYTES, fn, ctx);
-    cudaFree(sweep);
+        if (!lt.kept[i].none && lt.kept[i].calls) st = try_all(&lt.kept[i], &t, fn, ctx);
+    cudaFree(t.sweep);
     return st;
 }

@@ -21,6 +21,7 @@ typedef struct mba_cuda_gemm_args {
     void       *c, *work;                         /* work: MBA_CUDA_GEMM_WORK_BYTES of scratch */
     mba_dtype   in, out;
     bool        ta, tb, adds;
+    bool        cut;                              /* two products instead of one, where that takes fewer rounds of tiles */
     void       *stream;
 } mba_cuda_gemm_args;
 

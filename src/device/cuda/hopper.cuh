@@ -12,6 +12,7 @@
 #define MBA_HOPPER_CUH
 
 #include <cuda.h>
+#include <stdlib.h>
 
 #include "device/cuda/mma.cuh"
 
@@ -30,10 +31,12 @@ typedef CUresult mba_encode_fn(CUtensorMap *, CUtensorMapDataType, cuuint32_t, v
 /* The function of the driver that makes maps, asked for once; no library of the driver is linked. */
 static inline mba_status mba_encoder(mba_encode_fn **out)
 {
-    static void                    *found;
+    static void                    *kept;
     cudaDriverEntryPointQueryResult how;
+    void                           *found = __atomic_load_n(&kept, __ATOMIC_RELAXED);
     if (!found)
         CUDA_TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &how));
+    __atomic_store_n(&kept, found, __ATOMIC_RELAXED);
     if (!found)
         return mba_fail(MBA_E_UNSUPPORTED, "the driver makes no tensor maps\nfix: a driver for CUDA 12 or later");
     *out = (mba_encode_fn *)found;
@@ -54,6 +57,39 @@ static inline mba_status mba_tile_map(CUtensorMap *map, const void *at, const in
     return mba_fail(MBA_E_DEVICE, "the driver refuses a tensor map (error %d)\n"
                     "why: %lld x %lld x %lld elements at steps of %lld and %lld, at %p", (int)r, (long long)dim[0],
                     (long long)dim[1], (long long)dim[2], (long long)step[0], (long long)step[1], at);
+}
+
+/* ---- kernels of one operator in a row ----
+ *
+ * MBA_KERNEL_CHAINED is MBA_KERNEL for a kernel that calls after_others() before it touches memory: its blocks take
+ * their places while the last ones of the launch before leave. The first launch of an operator starts as all others
+ * do. after_others() returns when the launch before is done, all of it; as that one lets the next one in only after it
+ * has waited itself, everything earlier is done too. A block that leaves without having waited would break this. */
+#define MBA_KERNEL_CHAINED(c, k, kernel, ...)                                                                  \
+    do {                                                                                                       \
+        const int           k_ = (k);                                                                          \
+        const mba_launch   *l_ = &(c)->plan->launch[k_];                                                       \
+        cudaLaunchAttribute early_ = {};                                                                       \
+        cudaLaunchConfig_t  how_ = {};                                                                         \
+        early_.id = cudaLaunchAttributeProgrammaticStreamSerialization;                                        \
+        early_.val.programmaticStreamSerializationAllowed = 1;                                                 \
+        how_.gridDim          = mba_grid(l_);                                                                  \
+        how_.blockDim         = dim3((unsigned)l_->block);                                                     \
+        how_.dynamicSmemBytes = l_->smem_bytes;                                                                \
+        how_.stream           = mba_cuda_stream(c);                                                            \
+        how_.attrs            = &early_;                                                                       \
+        how_.numAttrs         = k_ > 0 && getenv("MBA_CHAINED");                                               \
+        MBA_TRY(mba__cuda_allow_smem((const void *)(kernel), l_->smem_bytes));                                 \
+        (void)cudaLaunchKernelEx(&how_, kernel, __VA_ARGS__);                                                  \
+        MBA_TRY(mba__cuda_launched((c), k_));                                                                  \
+    } while (0)
+
+static __device__ __forceinline__ void after_others()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
@@ -92,28 +128,30 @@ template <int ID, int THREADS> static __device__ __forceinline__ void bar_sync()
     asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
 }
 
-/* ---- from block to block: one thread of a block says that what its block wrote is there, one of another waits for
- * it; both blocks meet at a barrier before or after. Whoever waits gives up after seconds: a launch that fails is
- * better than one that hangs ---- */
+/* ---- from block to block: each of `count` warps says that what it wrote is there, one thread of another block waits
+ * for all of them, and its warps meet at a barrier after. Whoever waits gives up after seconds, by writing where nothing
+ * is: a launch that fails is better than one that hangs. (With a trap there, or a barrier before publish(), the compiler
+ * no longer knows that warps are whole where products are, and addresses their operands lane by lane.) ---- */
 
 static __device__ __forceinline__ void publish(int *flag)
 {
-    __threadfence();
-    asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(flag), "r"(1) : "memory");
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0) {
+        __threadfence();
+        asm volatile("red.release.gpu.global.add.s32 [%0], %1;" ::"l"(flag), "r"(1) : "memory");
+    }
 }
-static __device__ __forceinline__ void await(const int *flag)
+static __device__ __forceinline__ void await(const int *flag, int count)
 {
     const unsigned long long limit = 4000000000ull;    // ns
     unsigned long long       begin, now;
     int                      there;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
-    for (;;) {
+    do {
         asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(there) : "l"(flag) : "memory");
-        if (there) return;
-        __nanosleep(64);
         asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-        if (now - begin > limit) __trap();
-    }
+    } while (there < count && now - begin < limit);
+    if (there < count) asm volatile("st.global.s32 [%0], %1;" ::"l"(0ull), "r"(0) : "memory");
 }
 static __device__ __forceinline__ float load_fresh(const float *p)     /* not from a cache that may be older */
 {

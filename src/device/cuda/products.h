@@ -1,7 +1,10 @@
 /* products.h -- how fast other kernels of the library would have been: every product that this process has asked for,
  * by each of the candidates the library names.
  *
- *     MBA_TRY(mba_cuda_products(8, 5, print_one, table));          // after a step, on whose operands they run
+ *     MBA_TRY(mba_cuda_products(8, 5, 0, print_one, table));       // after a step, on whose operands they run
+ *
+ * A GPU at its limit of power runs slower than one that does a product now and then, and not all kernels want the same
+ * power: `hold_s` > 0 asks for the mean over so many seconds, back to back, after as many of warming up.
  *
  * Results are overwritten, and sums added to: for a bench, not for training. Plain C. */
 #ifndef MBA_CUDA_PRODUCTS_H
@@ -21,11 +24,11 @@ typedef struct mba_cuda_product {
     int       rank, used;                         /* candidate of the library, 0 its first; the one that gemm.c uses */
     mba_cuda_algorithm is;
     size_t    work_bytes;
-    double    seconds;                            /* best of `repeats`, caches swept before each; 0: it refused */
+    double    seconds;                            /* best of `repeats`, caches swept before each, or the mean; 0: it refused */
 } mba_cuda_product;
 
 typedef void mba_cuda_product_fn(void *ctx, const mba_cuda_product *p);
 
-MBA_MUST mba_status mba_cuda_products(int most, int repeats, mba_cuda_product_fn *fn, void *ctx);
+MBA_MUST mba_status mba_cuda_products(int most, int repeats, double hold_s, mba_cuda_product_fn *fn, void *ctx);
 
 #endif

@@ -181,7 +181,7 @@ const mba_op mba_op_add_rmsnorm = {
                                  { { 4, 9, 1, 1, 2 }, "columns in, columns out" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 4096, 768, 1 }, "130m, 4096 tokens" }, { { 16384, 768, 1 }, "130m, 16384 tokens" },
-                                 { { 16384, 2560, 1 }, "2.7b, 16384 tokens" }, { { 0 }, NULL } },
+                                 { { 16384, 2048, 1 }, "1.3b, 16384 tokens" }, { { 16384, 2560, 1 }, "2.7b, 16384 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_add_rmsnorm_bwd = {

@@ -184,6 +184,9 @@ static void batchnorm_build(mba_graph *g, const mba_case *c)
 
 static const mba_case sizes[] = { { { 12544, 80, 1, 0 }, "MambaVision-T, 4 images: 56 x 56" },
                                   { { 50176, 32, 1, 1 }, "a stem with ReLU: 112 x 112" },
+                                  { { 401408, 80, 1, 0 }, "MambaVision-T, 128 images: 56 x 56" },
+                                  { { 100352, 160, 1, 0 }, "MambaVision-T, 128 images: 28 x 28" },
+                                  { { 1605632, 32, 1, 1 }, "a stem with ReLU, 128 images" },
                                   { { 4096, 96, 1, 0 }, "GraphMamba: nodes" }, { { 0 }, NULL } };
 
 const mba_op mba_op_batchnorm_stats = {

@@ -132,12 +132,13 @@ static bool in_tiles(const mba_node *n)
     const bool        bwd = n->op == &mba_op_conv1d_bwd;
     const mba_tensor *rows[] = { n->in[X], bwd ? n->in[DY] : n->in[X], n->out[0] };
     const mba_tensor *state = bwd ? n->in[DFINAL] : n->out[FINAL], *bias = n->in[BIAS];
+    const int64_t     lane = 16 / (int64_t)mba_dtype_bytes(n->in[X]->type.dtype);       // backward reads 16 bytes a lane
     bool fits = d.taps == 4 || (d.taps == 3 && ((const conv1d_attr *)n->attr)->silu);
     fits = fits && !n->in[IDS] && !n->in[INITIAL] && !state && !(bwd && mba_adds(n, DX));
     fits = fits && n->in[W]->offset % 4 == 0 && (!bias || bias->offset % 4 == 0);
     for (int k = 0; k < 3; k++)
         fits = fits && rows[k] && rows[k]->type.rank == 3 && conv1d_steps_of(rows[k]).row
-            && mba__in_pieces(rows[k], CONV1D_WALK);
+            && mba__in_pieces(rows[k], bwd && k < 2 ? lane : CONV1D_WALK);
     return fits;
 }
 
@@ -224,7 +225,7 @@ static mba_status conv1d_tiles_plan(mba_plan *p, const mba_node *n, const mba_ma
 
 static mba_status conv1d_bwd_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    enum { REGS = 128, REGS_F32 = 166 };
+    enum { REGS = 128, REGS_F32 = 162 };
     const conv1d_dims d = conv1d_dims_of(n);
     const int64_t     e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype), each = (d.taps + 1) * d.C;
     MBA_TRY(check_cuda(n, m));
@@ -261,7 +262,7 @@ static void conv1d_build(mba_graph *g, const mba_case *c)
     const int64_t B = c->dim[0], L = c->dim[1], C = c->dim[2], taps = c->dim[3], how = c->dim[4];
     const mba_init random = MBA_INIT_NORMAL(1);
     mba_tensor *final = NULL;
-    const int64_t gap = C % 4 ? 2 : 4;
+    const int64_t gap = C % 4 ? 2 : C % 8 ? 4 : 8;
     mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, B, L, how & COLUMNS ? C + 2 * gap : C), random);
     mba_conv1d_args a = { .x = x, .silu = !(how & PLAIN), .final = how & WITH_FINAL ? &final : NULL,
                           .ahead = c->dim[5] };
@@ -311,6 +312,9 @@ const mba_op mba_op_conv1d = {
         { { 2, 9, 8, 4 }, "whole pieces: four taps" },
         { { 1, 77, 4, 4 }, "whole pieces, more than one item of time" },
         { { 1, 3, 132, 4 }, "whole pieces, more than one tile of channels" },
+        { { 1, 17, 136, 4 }, "pieces of 16 bytes, more than one tile of channels" },
+        { { 1, 120, 8, 4, NO_BIAS }, "pieces of 16 bytes, more than one tile of time" },
+        { { 2, 20, 8, 4, COLUMNS }, "pieces of 16 bytes, columns in" },
         { { 1, 130, 4, 4, NO_BIAS }, "whole pieces, more than one tile of time" },
         { { 2, 21, 8, 4, WITH_INITIAL | WITH_FINAL | PLAIN | NO_BIAS }, "whole pieces, a piece of a longer sequence" },
         { { 2, 2, 4, 4, WITH_INITIAL | WITH_FINAL }, "whole pieces, shorter than the state" },
@@ -324,6 +328,7 @@ const mba_op mba_op_conv1d = {
                                  { { 8, 2048, 1792, 4 }, "mamba2-130m, 16384 tokens" },
                                  { { 8, 2048, 4352, 4 }, "mamba2-1.3b, 16384 tokens" },
                                  { { 8, 196, 160, 3, NO_BIAS, 1 }, "mambavision-t stage 2, batch 8" },
+                                 { { 128, 196, 160, 3, NO_BIAS, 1 }, "mambavision-t stage 2, batch 128" },
                                  { { 0 }, NULL } },
 };
 

@@ -9,15 +9,15 @@
  * launch     grid ceil(C / 128) * B * ceil(L / rows of 4 warps), block 128
  * kernel     conv1d_bwd_tiles     a warp takes 128 channels and `rows` rows of dx, and makes the W-1 values of g behind
  *                                 them once more; eight rows of x and dy at a time come in ahead by asynchronous copies
- *                                 into the thread's own slots; the warps' dw and dbias are added in shared memory
+ *                                 of 16 bytes a lane; the warps' dw and dbias are added in shared memory
  * launch     as above; dynamic smem 32 rows of a thread
- * takes      4 taps, or 3 with silu; rows of whole pieces of 4 values at even distances; no documents, no state, a dx
- *            that is stored
- * resources  sm_90a: forward 80 registers, backward 128 (fp32: 166); no spill
+ * takes      4 taps, or 3 with silu; rows of whole pieces of 4 values at even distances, x and dy of the backward of
+ *            16 bytes; no documents, no state, a dx that is stored
+ * resources  sm_90a: forward 80 registers, backward 128 (fp32: 162); no spill
  * moves      forward reads and writes a row, backward reads two and writes one; the W-1 rows (backward 2 (W-1)) that
  *            tiles share are in L1 or L2: bound by DRAM
- * issue      forward 12, backward 27 instructions a value, 20 of them arithmetic. conv1d_bwd_walk has 33 (three for a dx
- *            that is added to, two for the upper halves of pairs), issued in 63 % of the cycles
+ * issue      forward 12, backward 25 instructions a value, 20 of them arithmetic (27 where every thread copied its own 8
+ *            bytes). conv1d_bwd_walk has 33 (three for a dx that is added to, two for the upper halves of pairs)
  * why tiles  walking parts that all begin at once end at different times: by counters (H200, 4 x 4096 x 4096) a block of
  *            conv1d_fwd_walk lived 124 of 155 thousand cycles, one of conv1d_bwd_walk 188 of 228
  * measured   H200, bench op, % of the copy rate, totals included: 16384 x 1792 93 / 75 (walk 86 / 71), 16384 x 4352
@@ -34,8 +34,12 @@ enum { THREADS = CONV1D_TILE_THREADS, WARPS = THREADS / 32, CH = CONV1D_WALK, U 
 /* A tensor (B, L, C) whose rows are at even distances. */
 template <typename T> struct strip {
     T      *at;
-    int64_t sequence, row;                        // in elements
-    __device__ __forceinline__ T *operator()(int b, int t, int c) const { return at + b * sequence + t * row + c; }
+    int64_t sequence;                             // in elements
+    int     row;
+    __device__ __forceinline__ T *operator()(int b, int t, int c) const
+    {
+        return at + b * sequence + (int64_t)t * row + c;
+    }
 };
 
 template <typename T> static strip<T> strip_of(const mba_tensor *t, void *at)
@@ -93,10 +97,11 @@ __global__ void __launch_bounds__(THREADS) conv1d_fwd_tiles(conv a, strip<const 
     packed<T, CH> in[ROWS + TAPS - 1];
     if (inside) {
 #pragma unroll
-        for (int i = 0; i < ROWS + TAPS - 1; i++) fetch(in[i], from + i * x.row);
+        for (int i = 0; i < ROWS + TAPS - 1; i++) fetch(in[i], from + (int64_t)i * x.row);
     } else {
 #pragma unroll
-        for (int i = 0; i < ROWS + TAPS - 1; i++) fetch(in[i], from + i * x.row, first + i >= 0 && first + i < a.L);
+        for (int i = 0; i < ROWS + TAPS - 1; i++)
+            fetch(in[i], from + (int64_t)i * x.row, first + i >= 0 && first + i < a.L);
     }
     float w[TAPS][CH], bias[CH], seen[TAPS][CH];                  // input i is at i % TAPS
     load_taps(w, bias, a, p.c, 1);
@@ -114,7 +119,7 @@ __global__ void __launch_bounds__(THREADS) conv1d_fwd_tiles(conv a, strip<const 
             for (int k = 0; k < TAPS; k++) out[e] = fmaf(w[k][e], seen[(r + k) % TAPS][e], out[e]);
             if (SILU) out[e] = silu(out[e]);
         }
-        if (inside || p.t + r < a.L) store(to + r * y.row, out);
+        if (inside || p.t + r < a.L) store(to + (int64_t)r * y.row, out);
     }
 }
 
@@ -124,11 +129,34 @@ __global__ void __launch_bounds__(THREADS) conv1d_fwd_tiles(conv a, strip<const 
  * divided by K, so that dx needs nothing, and dw and dbias are multiplied once at the end. */
 constexpr float K = -1.44269504f;
 
-template <int BYTES> static __device__ __forceinline__ void copy_or_zero(void *to, const void *from, bool there)
+static __device__ __forceinline__ void copy_or_zero(void *to, const void *from, bool there)
 {
     const uint32_t slot = (uint32_t)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                 ::"r"(slot), "l"(from), "n"(BYTES), "r"(there ? BYTES : 0) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(slot), "l"(from), "r"(there ? 16 : 0) : "memory");
+}
+
+/* A warp brings its rows in together, 16 bytes a lane: a row of fp32, two of bf16 at a time. The lane's piece of them
+ * is at channel `piece` of row `row`. */
+template <typename T> struct share {
+    enum { EACH = 16 / (int)sizeof(T), LANES = 32 * CH / EACH, AT_ONCE = 32 / LANES };
+    const T *x, *dy;                              // of the first row it brings
+    int      piece, row;
+    bool     there;
+};
+
+template <typename T>
+static __device__ __forceinline__ share<T> share_of(const conv &a, const place &p, const strip<const T> &x,
+                                                    const strip<const T> &dy)
+{
+    typedef share<T> S;
+    const int lane = threadIdx.x % 32, c0 = p.c - lane * CH;
+    S s;
+    s.piece = lane % S::LANES * S::EACH;
+    s.row   = lane / S::LANES;
+    s.there = c0 + s.piece < a.C;
+    s.x     = x(p.b, p.t + s.row, c0 + s.piece);
+    s.dy    = dy(p.b, p.t + s.row - a.ahead, c0 + s.piece);
+    return s;
 }
 
 template <int TAPS> struct sums { float dw[TAPS][CH], dbias[CH]; };
@@ -157,18 +185,24 @@ static __device__ __forceinline__ void add_warps(float *memory, const sums<TAPS>
     }
 }
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000                // whose compiler wants four registers more
+enum { BLOCKS_SM = 3 };
+#else
+enum { BLOCKS_SM = 4 };
+#endif
+
 /* Step j of a warp that begins at s0 takes in x of time s0 + j, makes g of time t = s0 + j - ahead, and with it dx of
  * s = s0 + j - (TAPS-1): its window of g is complete then. */
 template <typename T, int TAPS, bool SILU>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 3 : 4)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 3 : BLOCKS_SM)
 conv1d_bwd_tiles(conv a, strip<const T> x, strip<const T> dy, strip<T> dx, float *part, int rows)
 {
+    typedef share<T> S;
     extern __shared__ uint4 memory[];
     const place p = place_of(a, rows);
-    T *const    slots = (T *)memory + threadIdx.x * CH;
-    const auto  slot = [=](int stage, int operand, int u) {
-        return slots + ((stage * 2 + operand) * U + u) * THREADS * CH;
-    };
+    T *const    warp_slots = (T *)memory + threadIdx.x / 32 * 32 * CH;
+    T *const    slots = warp_slots + threadIdx.x % 32 * CH;
+    const auto  plane = [=](int stage, int operand, int u) { return ((stage * 2 + operand) * U + u) * THREADS * CH; };
     sums<TAPS>  s;
 #pragma unroll
     for (int e = 0; e < CH; e++) {
@@ -176,27 +210,28 @@ conv1d_bwd_tiles(conv a, strip<const T> x, strip<const T> dy, strip<T> dx, float
 #pragma unroll
         for (int k = 0; k < TAPS; k++) s.dw[k][e] = 0;
     }
-    if (p.c < a.C && p.t < a.L) {
-        const int   s1 = min(p.t + rows, a.L), all = s1 - p.t + TAPS - 1;
-        const T    *x_at = x(p.b, p.t, p.c), *dy_at = dy(p.b, p.t - a.ahead, p.c);
+    if (p.t < a.L) {                                              // the whole warp: its lanes bring rows for each other
+        const bool  here = p.c < a.C, whole = p.c - (int)threadIdx.x % 32 * CH + 32 * CH <= a.C;
+        const int   s1 = min(p.t + rows, a.L), all = s1 - p.t + TAPS - 1, c = here ? p.c : 0;
+        const S     own_share = share_of(a, p, x, dy);
         T          *dx_at = dx(p.b, p.t - (TAPS - 1), p.c);
         float       w[TAPS][CH], bias[CH], past[TAPS - 1][CH], past_g[TAPS - 1][CH];          // oldest first
         int         stage = 0;
         const auto fetch_rows = [&](int j, int to) {
-            constexpr int BYTES = CH * (int)sizeof(T);
-            if (p.t + j >= a.ahead && p.t + j + U <= a.L) {
+            T *const at = warp_slots + own_share.piece + plane(to, 0, own_share.row);
+            if (whole && p.t + j >= a.ahead && p.t + j + U <= a.L) {
 #pragma unroll
-                for (int u = 0; u < U; u++) {
-                    copy_async<BYTES>(slot(to, 0, u), x_at + (j + u) * x.row);
-                    copy_async<BYTES>(slot(to, 1, u), dy_at + (j + u) * dy.row);
+                for (int u = 0; u < U; u += S::AT_ONCE) {
+                    copy_async<16>(at + plane(0, 0, u), own_share.x + (int64_t)(j + u) * x.row);
+                    copy_async<16>(at + plane(0, 1, u), own_share.dy + (int64_t)(j + u) * dy.row);
                 }
             } else {
 #pragma unroll 1
-                for (int u = 0; u < U; u++) {
-                    const int  i = p.t + j + u, t = i - a.ahead;
-                    const bool in = i < a.L, got = t >= 0 && t < a.L;
-                    copy_or_zero<BYTES>(slot(to, 0, u), in ? x_at + (j + u) * x.row : x.at, in);
-                    copy_or_zero<BYTES>(slot(to, 1, u), got ? dy_at + (j + u) * dy.row : dy.at, got);
+                for (int u = 0; u < U; u += S::AT_ONCE) {
+                    const int  i = p.t + j + u + own_share.row, t = i - a.ahead;
+                    const bool in = own_share.there && i < a.L, got = own_share.there && t >= 0 && t < a.L;
+                    copy_or_zero(at + plane(0, 0, u), in ? own_share.x + (int64_t)(j + u) * x.row : x.at, in);
+                    copy_or_zero(at + plane(0, 1, u), got ? own_share.dy + (int64_t)(j + u) * dy.row : dy.at, got);
                 }
             }
             copy_async_commit();
@@ -204,23 +239,24 @@ conv1d_bwd_tiles(conv a, strip<const T> x, strip<const T> dy, strip<T> dx, float
         fetch_rows(0, 0);
         packed<T, CH> before[TAPS - 1];
 #pragma unroll
-        for (int k = 0; k < TAPS - 1; k++) fetch(before[k], x_at + (k - (TAPS - 1)) * x.row, p.t + k >= TAPS - 1);
-        load_taps(w, bias, a, p.c, SILU ? K : 1);
+        for (int k = 0; k < TAPS - 1; k++)
+            fetch(before[k], x(p.b, p.t + k - (TAPS - 1), c), here && p.t + k >= TAPS - 1);
+        load_taps(w, bias, a, c, SILU ? K : 1);
 #pragma unroll
         for (int k = 0; k < TAPS - 1; k++) {
             unpack(past[k], before[k]);
 #pragma unroll
             for (int e = 0; e < CH; e++) past_g[k][e] = 0;
         }
-        const auto steps = [&](int j0, auto full) {              // full: all of g and dx here is this warp's
+        const auto steps = [&](int j0, auto full) {              // full: all of g and dx is this warp's and its lanes'
             constexpr bool FULL = decltype(full)::value;
 #pragma unroll
             for (int u = 0; u < U; u++) {
                 const int  j = j0 + u;
                 const bool own = FULL || (j >= a.ahead && p.t + j - a.ahead < s1);
                 float in[CH], g[CH], out[CH];
-                load(in, slot(stage, 0, u));
-                load(g, slot(stage, 1, u));
+                load(in, slots + plane(stage, 0, u));
+                load(g, slots + plane(stage, 1, u));
 #pragma unroll
                 for (int e = 0; e < CH; e++) {
                     if (SILU) {
@@ -240,7 +276,7 @@ conv1d_bwd_tiles(conv a, strip<const T> x, strip<const T> dy, strip<T> dx, float
 #pragma unroll
                     for (int k = 1; k < TAPS; k++) out[e] = fmaf(w[k][e], past_g[TAPS - 1 - k][e], out[e]);
                 }
-                if (FULL || (j >= TAPS - 1 && j < all)) store(dx_at + j * dx.row, out);
+                if (FULL || (here && j >= TAPS - 1 && j < all)) store(dx_at + (int64_t)j * dx.row, out);
 #pragma unroll
                 for (int k = 0; k < TAPS - 1; k++)
 #pragma unroll
@@ -251,11 +287,13 @@ conv1d_bwd_tiles(conv a, strip<const T> x, strip<const T> dy, strip<T> dx, float
             }
         };
         for (int j = 0; j < all; j += U, stage ^= 1) {
+            __syncwarp();                                         // all have read what comes to lie here
             if (j + U < all) fetch_rows(j + U, stage ^ 1);
             else             copy_async_commit();
             copy_async_wait<1>();
-            if (j >= TAPS - 1 && p.t + j + U - a.ahead <= s1) steps(j, std::true_type());
-            else                                              steps(j, std::false_type());
+            __syncwarp();                                         // what the others brought is there too
+            if (whole && j >= TAPS - 1 && p.t + j + U - a.ahead <= s1) steps(j, std::true_type());
+            else                                                       steps(j, std::false_type());
         }
     }
     copy_async_wait<0>();

@@ -112,7 +112,7 @@ const mba_op mba_op_cross_entropy = {
                                  { { 1, 1 }, "one class: no loss" },
                                  { { 4, 9, 2 }, "windows that overlap: the second gradient adds" },
                                  { { 0 }, NULL } },
-    .sizes = (const mba_case[]){ { { 1024, 50288 }, "130m, 1024 tokens" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 1024, 50288 }, "130m, 1024 tokens" }, { { 4096, 50288 }, "130m, 4096 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_cross_entropy_bwd = {

@@ -102,28 +102,31 @@ static mba_status embed_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_
     if (ranges > V) ranges = V;
     /* Rows of the table that R tokens meet, were they drawn evenly: many meet the same. */
     const double  met = V > 1 ? -(double)V * expm1((double)R * log1p(-1.0 / (double)V)) : 1;
-    const double  touched = met * (double)M * 4, each = (double)(chunks * across);
+    const bool    adds = mba_adds(n, DTABLE);
+    const int64_t blocks = !adds && chunks < 4 * m->sm ? 4 * m->sm : chunks;          // all of them write zeros
+    const double  touched = met * (double)M * 4, each = (double)(blocks * across);
     mba_plan_scratch(p, "order", 4 * (size_t)R);
     mba_plan_scratch(p, "sorted tokens", 4 * (size_t)R);
     mba_plan_scratch(p, "rows of a range", 4 * (size_t)R);
     mba_plan_scratch(p, "heads of runs", 4 * (size_t)(chunks * M));
     mba_plan_scratch(p, "tails of runs", 4 * (size_t)(chunks * M));
+    mba_plan_scratch(p, "values met", (size_t)V);
 
     mba_launch *l = mba_plan_launch(p, "embed_bwd_sort", MBA_VECTOR, ranges, EMBED_SORT_THREADS);
     l->smem_bytes = 4 * (size_t)((EMBED_SORT_THREADS / 32 + 1) * mba_ceil(V, ranges));
-    l->regs       = 61;
+    l->regs       = 47;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TOKENB), 8.0 * (double)R);
     mba_phase_work(l, MBA_ALU, 16.0 * (double)R, NULL);
     mba_phase_work(l, MBA_BARRIER, 10, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(EMBED_ORDER), 12.0 * (double)R / (double)ranges);
 
-    l = mba_plan_launch(p, "embed_bwd_sum", MBA_VECTOR, chunks, (int)threads);
+    l = mba_plan_launch(p, "embed_bwd_sum", MBA_VECTOR, blocks, (int)threads);
     l->grid[1] = across;
-    l->regs    = 98;
+    l->regs    = 64;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(EMBED_ORDER), 8.0 * EMBED_CHUNK);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DY), mba_tensor_bytes(n->in[DY]) / each);
-    if (mba_adds(n, DTABLE)) mba_phase_move(l, MBA_LOAD, MBA_ARG_OUT(DTABLE), touched / each);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DTABLE), touched / each);
+    if (adds) mba_phase_move(l, MBA_LOAD, MBA_ARG_OUT(DTABLE), touched / each);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DTABLE), (adds ? touched : mba_tensor_bytes(n->out[DTABLE])) / each);
 
     l = mba_plan_launch(p, "embed_bwd_join", MBA_VECTOR, chunks, (int)threads);
     l->grid[1] = across;
@@ -173,7 +176,8 @@ const mba_op mba_op_embed = {
                                  { { 1, 9, 1 }, "one token; most of the table's gradient is zero" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 4096, 50288, 768 }, "130m, 4096 tokens" },
-                                 { { 16384, 50288, 768 }, "130m, 16384 tokens" }, { { 0 }, NULL } },
+                                 { { 16384, 50288, 768 }, "130m, 16384 tokens" },
+                                 { { 16384, 50288, 2048 }, "1.3b, 16384 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_embed_bwd = {

@@ -9,14 +9,16 @@
  * kernel     embed_bwd_sort     a block owns a range of the vocabulary: it counts the tokens in front of its range, gathers its
  *                               own in order, and sorts them by counting; nobody waits for another block
  * launch     grid max(SMs, ceil(V / 512)), block 1024, dynamic smem 132 bytes per token value of a range
- * moves      every block reads the R tokens twice, from L2; writes 12 R bytes in all
+ * moves      every block reads the R tokens twice, from L2; writes 12 R + V bytes in all. Bound by latency, so it brings
+ *            the last 20 MB of dy into L2 on the side (sm_90)
  *
  * kernel     embed_bwd_sum      32 neighbours in the sorted order to a block; a run of equal tokens inside them has one owner,
- *                               which adds it to the table; what crosses the border of a block is left in scratch
+ *                               which adds it to the table; what crosses the border of a block is left in scratch. Where the
+ *                               gradient is stored, rows that no token meets become zero here, an equal share in each block
  * kernel     embed_bwd_join     runs that cross borders, by the block where they begin: parts in order
- * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256
+ * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256; to store, four blocks an SM at least
  * moves      dy once, the touched rows of dtable once each way: bound by DRAM
- * resources  sm_90: 38, 61, 98 and 32 registers, no spill
+ * resources  sm_90: 38, 47, 64 and 32 registers, no spill
  * measured   none yet
  * order      fixed: rows in order, cut at multiples of 32 of the sorted order */
 #include "device/cuda/vocab.cuh"
@@ -86,6 +88,7 @@ static __device__ __forceinline__ int block_before(int x, int *warps, int *total
     if (lane == 31) warps[warp] = upto;
     __syncthreads();
     *total = 0;
+#pragma unroll 8
     for (int w = 0; w < SORT_WARPS; w++) {
         if (w < warp) before += warps[w];
         *total += warps[w];
@@ -95,23 +98,60 @@ static __device__ __forceinline__ int block_before(int x, int *warps, int *total
 
 /* order (R): rows, sorted; value (R): their tokens. `mine` (R) holds the rows of a block's range in order of rows, where
  * the sorted ones will be. counts (SORT_WARPS, span) and firsts (span) in shared memory. */
-__global__ void __launch_bounds__(EMBED_SORT_THREADS)
-embed_bwd_sort(int32_t *order, int32_t *value, int32_t *mine, window<const int32_t> token, int rows, int span)
+struct embed_sort {
+    int32_t              *order, *value, *mine;
+    uint8_t              *met;                    // (V): whether a token has this value
+    const int32_t        *token;
+    int64_t               pitch;                  // of runs of tokens
+    unsigned              run;
+    int                   rows, span, V;
+    const char           *soon;                   // what the sums will read: bytes to bring into L2 meanwhile
+    int64_t               soon_bytes;
+};
+
+/* This block's share of the bytes, a multiple of 16, on their way into L2; nobody waits for them. */
+static __device__ __forceinline__ void bring_soon(const char *from, int64_t bytes)
 {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    enum { PIECE = 8192 };
+    for (int64_t at = ((int64_t)blockIdx.x + (int64_t)gridDim.x * threadIdx.x) * PIECE; at < bytes;
+         at += (int64_t)gridDim.x * EMBED_SORT_THREADS * PIECE) {
+        const uint32_t n = (uint32_t)(bytes - at < PIECE ? bytes - at : PIECE);
+        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from + at), "r"(n) : "memory");
+    }
+#else
+    (void)from, (void)bytes;
+#endif
+}
+
+template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) embed_bwd_sort(embed_sort a)
+{
+    constexpr int  AT_ONCE = DENSE ? 8 : 2;
+    int32_t *const order = a.order, *const value = a.value, *const mine = a.mine;
+    const int      rows = a.rows, span = a.span;
+    const auto     token = [&](int r) {           // of row r; rows are counted in 32 bits
+        return DENSE ? a.token[r] : a.token[(int64_t)((unsigned)r / a.run) * a.pitch + (unsigned)r % a.run];
+    };
     extern __shared__ int counts[];
     __shared__ int warps[SORT_WARPS];
     int           *firsts = counts + SORT_WARPS * span;
     const int      lane = threadIdx.x % 32, warp = threadIdx.x / 32, low = blockIdx.x * span;
     const uint32_t before_me = (1u << lane) - 1;
 
+    bring_soon(a.soon, a.soon_bytes);
+
     // 1. how many tokens lie in front of the range, and how many in it; a warp goes through neighbouring rows
     const int each = (rows + EMBED_SORT_THREADS - 1) / EMBED_SORT_THREADS * 32, from = warp * each, end = min(from + each, rows);
     int       below = 0, own = 0;
-#pragma unroll 4
-    for (int r = from + lane; r < end; r += 32) {
-        const int v = *token.element(r) - low;
-        below += v < 0;
-        own   += v >= 0 && v < span;
+    for (int r = from + lane; r < end; r += 32 * AT_ONCE) {
+        int v[AT_ONCE];
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++) v[u] = r + 32 * u < end ? token(r + 32 * u) - low : span;
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++) {
+            below += v[u] < 0;
+            own   += v[u] >= 0 && v[u] < span;
+        }
     }
     int base, count;
     block_before(below, warps, &base);
@@ -120,9 +160,9 @@ embed_bwd_sort(int32_t *order, int32_t *value, int32_t *mine, window<const int32
     at = __shfl_sync(0xffffffffu, at, 0);         // where this warp's begin
 
     // 2. gather them, in order of rows
-#pragma unroll 4
+#pragma unroll (AT_ONCE / 2)
     for (int r = from; r < end; r += 32) {
-        const int      v = r + lane < end ? *token.element(r + lane) - low : -1;
+        const int      v = r + lane < end ? token(r + lane) - low : -1;
         const bool     here = v >= 0 && v < span;
         const uint32_t mask = __ballot_sync(0xffffffffu, here);
         if (here) mine[at + __popc(mask & before_me)] = r + lane;
@@ -135,7 +175,7 @@ embed_bwd_sort(int32_t *order, int32_t *value, int32_t *mine, window<const int32
     const int share = (count + EMBED_SORT_THREADS - 1) / EMBED_SORT_THREADS * 32, first = warp * share, last = min(first + share, count);
     int      *my_counts = counts + warp * span;
     for (int i = first; i < last; i += 32) {
-        const int      v = i + lane < last ? *token.element(mine[base + i + lane]) - low : -1;
+        const int      v = i + lane < last ? token(mine[base + i + lane]) - low : -1;
         const uint32_t equal = __match_any_sync(0xffffffffu, v);
         if (v >= 0 && (equal & before_me) == 0) my_counts[v] += __popc(equal);
         __syncwarp();
@@ -147,6 +187,7 @@ embed_bwd_sort(int32_t *order, int32_t *value, int32_t *mine, window<const int32
         const int v = start + threadIdx.x;
         int       sum = 0, total;
         if (v < span)
+#pragma unroll 8
             for (int w = 0; w < SORT_WARPS; w++) {
                 const int n = counts[w * span + v];
                 counts[w * span + v] = sum;
@@ -154,6 +195,7 @@ embed_bwd_sort(int32_t *order, int32_t *value, int32_t *mine, window<const int32
             }
         const int begin = block_before(sum, warps, &total);
         if (v < span) firsts[v] = base + done + begin;
+        if (v < span && low + v < a.V) a.met[low + v] = sum > 0;
         done += total;
     }
     __syncthreads();
@@ -161,7 +203,7 @@ embed_bwd_sort(int32_t *order, int32_t *value, int32_t *mine, window<const int32
     // 5. to their places
     for (int i = first; i < last; i += 32) {
         const int      r = i + lane < last ? mine[base + i + lane] : 0;
-        const int      v = i + lane < last ? *token.element(r) - low : -1;
+        const int      v = i + lane < last ? token(r) - low : -1;
         const uint32_t equal = __match_any_sync(0xffffffffu, v);
         if (v >= 0) {
             const int to = firsts[v] + my_counts[v] + __popc(equal & before_me);
@@ -182,7 +224,8 @@ template <typename TY> struct embed_sums {
     window<const TY> dy;                          // (R, M)
     const int32_t   *order, *value;               // (R), sorted
     float           *head, *tail;                 // (chunks, M): of runs that began before, or go on behind
-    int              rows;
+    const uint8_t   *met;                         // (V)
+    int              rows, V;
 };
 
 template <int W> static __device__ __forceinline__ void add_to(float (&sum)[W], const float (&x)[W])
@@ -191,9 +234,18 @@ template <int W> static __device__ __forceinline__ void add_to(float (&sum)[W], 
     for (int w = 0; w < W; w++) sum[w] += x[w];
 }
 
-template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256) embed_bwd_sum(embed_sums<TY> a)
+/* Zeros into rows of the table from .. end-1 that no token meets. */
+template <int W>
+static __device__ __forceinline__ void clear_unmet(float *dtable, int64_t ld, int64_t c, const uint8_t *met, int from, int end)
 {
-    enum { CHUNK = EMBED_CHUNK, AHEAD = 8 };
+    const float none[W] = {};
+#pragma unroll 4
+    for (int v = from; v < end; v++) if (!met[v]) store(dtable + v * ld + c, none);
+}
+
+template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 4) embed_bwd_sum(embed_sums<TY> a)
+{
+    enum { CHUNK = EMBED_CHUNK, AHEAD = 4, PARTS = CHUNK / AHEAD };
     __shared__ int rows[CHUNK], value[CHUNK + 2];                    // value[1 + k] is that of entry k
     const int     first = blockIdx.x * CHUNK, n = min((int)CHUNK, a.rows - first);
     const int64_t c = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * W;
@@ -205,8 +257,10 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256) 
     __syncthreads();
     if (c >= a.cols) return;
     const bool late = value[0] == value[1];                          // the first run began before
+    const int  share = (a.V + gridDim.x * PARTS - 1) / (gridDim.x * PARTS);          // of the rows that may be unmet
+    int        unmet = blockIdx.x * PARTS * share;
     float      sum[W] = {};
-    for (int k0 = 0; k0 < n; k0 += AHEAD) {
+    for (int k0 = 0; k0 < CHUNK; k0 += AHEAD, unmet += share) {
         float in[AHEAD][W], old[AHEAD][W];
 #pragma unroll
         for (int j = 0; j < AHEAD; j++) {
@@ -215,6 +269,7 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256) 
             if (k < n) load(in[j], a.dy.row(rows[k], a.cols) + c);
             if (ADDS && whole) load(old[j], a.dtable + v * a.ld + c);
         }
+        if (!ADDS) clear_unmet<W>(a.dtable, a.ld, c, a.met, min(unmet, a.V), min(unmet + share, a.V));   // while they come
 #pragma unroll
         for (int j = 0; j < AHEAD; j++) {
             const int k = k0 + j;
@@ -283,7 +338,9 @@ template <typename TY, int W, bool ADDS> static mba_status sum_rows(const mba_ca
     a.value  = (const int32_t *)mba_cuda_scratch(c, EMBED_VALUE);
     a.head   = (float *)mba_cuda_scratch(c, EMBED_HEAD);
     a.tail   = (float *)mba_cuda_scratch(c, EMBED_TAIL);
+    a.met    = (const uint8_t *)mba_cuda_scratch(c, EMBED_MET);
     a.rows   = (int)mba_rows(n->in[DY]);
+    a.V      = (int)mba_rows(n->out[DTABLE]);
     MBA_KERNEL(c, 1, (embed_bwd_sum<TY, W, ADDS>), a);
     MBA_KERNEL(c, 2, (embed_bwd_join<TY, W, ADDS>), a);
     return MBA_OK;
@@ -292,13 +349,23 @@ template <typename TY, int W, bool ADDS> static mba_status sum_rows(const mba_ca
 extern "C" mba_status embed_bwd_cuda(const mba_call *c)
 {
     const mba_node   *n = c->node;
-    const mba_tensor *dt = n->out[DTABLE];
+    const mba_tensor *dt = n->out[DTABLE], *dy = n->in[DY];
     const bool        whole = embed_bwd_width(n) > 1;
-    if (!mba_adds(n, DTABLE))
-        CUDA_TRY(cudaMemset2DAsync(c->out[DTABLE], (size_t)mba_ld(dt) * 4, 0, (size_t)mba_cols(dt) * 4, (size_t)mba_rows(dt), mba_cuda_stream(c)));
-    MBA_KERNEL(c, 0, embed_bwd_sort, (int32_t *)mba_cuda_scratch(c, EMBED_ORDER), (int32_t *)mba_cuda_scratch(c, EMBED_VALUE),
-               (int32_t *)mba_cuda_scratch(c, EMBED_MINE), mba_window<const int32_t>(n->in[TOKENB], c->in[TOKENB]), (int)mba_rows(n->in[DY]),
-               (int)mba_ceil(mba_rows(dt), c->plan->launch[0].grid[0]));
+    const int64_t     bytes = mba_dense(dy) && whole ? (int64_t)mba_tensor_bytes(dy) / 16 * 16 : 0;
+    embed_sort        a = {};
+    a.order = (int32_t *)mba_cuda_scratch(c, EMBED_ORDER);
+    a.value = (int32_t *)mba_cuda_scratch(c, EMBED_VALUE);
+    a.mine  = (int32_t *)mba_cuda_scratch(c, EMBED_MINE);
+    a.met   = (uint8_t *)mba_cuda_scratch(c, EMBED_MET);
+    a.token = (const int32_t *)c->in[TOKENB];
+    a.run   = (unsigned)n->in[TOKENB]->run;
+    a.pitch = n->in[TOKENB]->pitch;
+    a.rows  = (int)mba_rows(dy);
+    a.V     = (int)mba_rows(dt);
+    a.span  = (int)mba_ceil(mba_rows(dt), c->plan->launch[0].grid[0]);
+    a.soon_bytes = bytes < EMBED_SOON_BYTES ? bytes : EMBED_SOON_BYTES;
+    a.soon  = (const char *)c->in[DY] + (bytes - a.soon_bytes);      // the end of dy: in a step it is still there
+    MBA_WITH_BOOL(mba_dense(n->in[TOKENB]), DENSE, MBA_KERNEL(c, 0, embed_bwd_sort<DENSE>, a));
     MBA_WITH_DTYPE(n->in[DY]->type.dtype, TY, MBA_WITH_BOOL(mba_adds(n, DTABLE), ADDS,
         if (whole) return (sum_rows<TY, EMBED_WIDTH, ADDS>(c));
         else       return (sum_rows<TY, 1, ADDS>(c))));

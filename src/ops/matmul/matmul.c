@@ -159,6 +159,7 @@ const mba_op mba_op_matmul = {
     .shape = matmul_shape, .grad = matmul_grad, .cost = matmul_cost, .ref = matmul_ref,
     .cpu   = (const mba_variant[]){ { "tiles", NULL, MBA_CPU(matmul_fwd) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "cublaslt", matmul_cublaslt_plan, MBA_CUDA(matmul_cuda) },
+                                    { "whole", matmul_cublaslt_plan, MBA_CUDA(matmul_whole_cuda) },   // never in two products
                                     { "odd", matmul_odd_plan, MBA_CUDA(matmul_odd_cuda) },
                                     { "tiles", matmul_tiles_plan, MBA_CUDA(matmul_tiles_cuda) }, { 0 } },
     .build = matmul_build, .terms = matmul_terms,

@@ -19,12 +19,16 @@ static mba_cuda_gemm_args product_of(const mba_call *c)
     return g;
 }
 
-extern "C" mba_status matmul_cuda(const mba_call *c)
+static mba_status by_library(const mba_call *c, bool cut)
 {
     mba_cuda_gemm_args g = product_of(c);
     g.work = mba_cuda_scratch(c, 0);
+    g.cut  = cut;
     return mba_cuda_gemm(&g);
 }
+
+extern "C" mba_status matmul_cuda(const mba_call *c)       { return by_library(c, true); }
+extern "C" mba_status matmul_whole_cuda(const mba_call *c) { return by_library(c, false); }
 
 /* Rows at odd places: the library has kernels for most of them. */
 extern "C" mba_status matmul_odd_cuda(const mba_call *c)

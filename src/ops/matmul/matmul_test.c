@@ -1,6 +1,10 @@
 /* matmul_test.c -- ragged batches: what stands behind the real rows is never read, and becomes zeros. */
 #include "tests/rig.h"
 
+#include <stdlib.h>
+
+#include "core/check.h"
+#include "core/device.h"
 #include "ops/add/add.h"
 #include "ops/bias/bias.h"
 #include "ops/matmul/matmul.h"
@@ -68,4 +72,53 @@ static void matmul_of_no_rows_leaves_no_trace(void **state)
     rig_destroy(&u.r);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(matmul_sees_only_real_rows), cmocka_unit_test(matmul_of_no_rows_leaves_no_trace))
+/* ---- a gradient of weights in two products, on a GPU ---- */
+
+/* The gradient of w (N, K) in y = x w^T over `rows` rows, in bf16 with fp32 sums; the caller frees it. */
+static float *weight_gradient(const mba_device *d, const mba_case *c, const char *variants)
+{
+    mba_case_graph o;
+    mba_program   *p;
+    const size_t   n = (size_t)(c->dim[1] * c->dim[2]);
+    float         *out = malloc(n * sizeof *out);
+    assert_non_null(out);
+    assert_ok(mba_case_build(&o, &mba_op_matmul, c, (mba_case_how){ .compute = MBA_BF16 }));
+    assert_ok(mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = d->machine,
+                                                                  .variants = variants }));
+    assert_ok(mba_program_bind(p, d));
+    assert_ok(mba_program_init(p, 5));
+    mba_fill_inputs(p);
+    assert_ok(mba_program_run(p, MBA_FORWARD | MBA_BACKWARD, &(mba_step){ 0 }, NULL));
+    assert_ok(mba_program_pull(p));
+    memcpy(out, mba_program_host(p, mba_flat_grads(o.g, MBA_DECAY)), n * sizeof *out);
+    mba_program_destroy(p);
+    mba_graph_destroy(o.g);
+    return out;
+}
+
+/* On 132 processors the tiles of 17000 x 512 are two rounds and two more: its last 104 rows are a product of their own. */
+static void a_product_cut_in_two_is_the_whole_one(void **state)
+{
+    (void)state;
+    const mba_case    c = { { 4096, 17000, 512 }, "cut" };
+    const mba_device *d;
+    double            norm = 0, off = 0;
+    if (mba_device_cuda(&d, 0) != MBA_OK) skip();
+    float *cut = weight_gradient(d, &c, NULL), *whole = weight_gradient(d, &c, "matmul=whole");
+    for (int64_t r = 0; r < c.dim[1]; r++) {
+        double row = 0;
+        for (int64_t i = r * c.dim[2]; i < (r + 1) * c.dim[2]; i++) {
+            norm += (double)whole[i] * (double)whole[i];
+            row  += ((double)cut[i] - (double)whole[i]) * ((double)cut[i] - (double)whole[i]);
+        }
+        if (row > off) off = row;                                    // the worst row: a wrong one is far off
+    }
+    norm /= (double)c.dim[1];
+    assert_true(norm > 0);
+    assert_near(sqrt(off / norm), 0, 1e-5);                          // fp32 sums of 4096 in another order
+    free(cut);
+    free(whole);
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(matmul_sees_only_real_rows), cmocka_unit_test(matmul_of_no_rows_leaves_no_trace),
+              cmocka_unit_test(a_product_cut_in_two_is_the_whole_one))

@@ -47,7 +47,8 @@ const mba_op mba_op_relu = {
     .build = relu_build,
     .cases = (const mba_case[]){ { { 7, 33 }, "no vector width divides it" },
                                  { { 5, 9, 1 }, "columns in and out, used twice" }, { { 0 }, NULL } },
-    .sizes = (const mba_case[]){ { { 50176, 64 }, "a stem: 4 images of 112 x 112" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 50176, 64 }, "a stem: 4 images of 112 x 112" },
+                                 { { 1605632, 64 }, "a stem, 128 images" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_relu_bwd = {

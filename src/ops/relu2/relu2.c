@@ -49,7 +49,8 @@ const mba_op mba_op_relu2 = {
                                  { { 4, 6, 2 }, "slices, a join, a slice used twice" },
                                  { { 4, 6, 2, 1 }, "a slice alone: the rest of the gradient is filled" },
                                  { { 0 }, NULL } },
-    .sizes = (const mba_case[]){ { { 4096, 3072 }, "hybrid-130m, 4096 tokens" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 4096, 3072 }, "hybrid-130m, 4096 tokens" },
+                                 { { 16384, 3072 }, "hybrid-130m, 16384 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_relu2_bwd = {

@@ -147,7 +147,7 @@ const mba_op mba_op_rmsnorm = {
                                  { { 5, 8, 2 }, "heads in whole pieces" },
                                  { { 5, 6, 3 }, "a window used twice: dx adds" }, { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 4096, 768 }, "130m, 4096 tokens" },
-                                 { { 16384, 2560 }, "2.7b, 16384 tokens" }, { { 0 }, NULL } },
+                                 { { 16384, 768 }, "130m, 16384 tokens" }, { { 16384, 2560 }, "2.7b, 16384 tokens" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_rmsnorm_bwd = {

@@ -147,7 +147,7 @@ static void keep_states(mba_graph *g, const mba_node *n)
         mba_keep(g, n, STARTS, MBA_TYPE(MBA_F32, d.B, scan_segments(d) - 1, d.D, d.N));
     if (g->recompute || n->in[U]->type.dtype != MBA_BF16 || (d.N != 8 && d.N != 16)) return;
     const int64_t items = kept_items(n, d);
-    mba_keep(g, n, KEPT, MBA_TYPE(MBA_BF16, items, mba_ceil(mba_ceil(d.B, items) * d.L, TILE), d.D, d.N));
+    mba_keep(g, n, KEPT, MBA_TYPE(MBA_BF16, items, mba_ceil(mba_ceil(d.B, items) * d.L, KEEP), d.D, d.N));
     if (mba_wants(n->in[Z])) mba_keep(g, n, YS, n->in[U]->type);
 }
 
@@ -316,6 +316,8 @@ const mba_op mba_op_selective_scan = {
     .shape = selective_scan_shape, .grad = selective_scan_grad, .cost = selective_scan_cost, .ref = selective_scan_ref,
     .cpu   = (const mba_variant[]){ { "strips", selective_scan_fwd_plan, MBA_CPU(selective_scan_fwd) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "twins", selective_scan_twins_plan, MBA_CUDA(selective_scan_twins_cuda) },
+                                    { "split", selective_scan_split_plan, MBA_CUDA(selective_scan_twins_cuda) },
+                                    { "pairs", selective_scan_pairs_plan, MBA_CUDA(selective_scan_twins_cuda) },
                                     { "tiles", selective_scan_tiles_plan, MBA_CUDA(selective_scan_tiles_cuda) },
                                     { "plain", selective_scan_plain_plan, MBA_CUDA(selective_scan_plain_cuda) },
                                     { 0 } },

@@ -228,7 +228,7 @@ __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_tiles(const __g
     // 1. where everything lies
     {
         const part a = part_of(p, CH);
-        if (tid == 0) find_origins(sm.at, p, a);
+        find_origins(sm.at, p, a, (int)tid);
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             const int64_t c = a.channel + wc + channel_of<N>(e, l4), n = state_of<N>(e, l8);

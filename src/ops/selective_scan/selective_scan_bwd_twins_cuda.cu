@@ -30,7 +30,7 @@ template <int N> struct bwd_twins_smem {
     float      bc[N / 4][TILE][2 * N + 4];                    /* dB | dC of each warp */
     float4     step[SLOTS], dD[SLOTS], dbias[SLOTS], dA[NT];  /* private slots, no barrier needed */
     float4     bias[CQ], skip[CQ];
-    uint32_t   kept[2][NT][32 / N];                           /* private: states before a tile, as they lie; the next tile's arrive meanwhile */
+    uint32_t   kept[2][2][NT][32 / N];                        /* private: states before both halves of a tile, as they lie; the next tile's arrive meanwhile */
     quad<bf16> stage[5][SLOTS], stage_bc[NT], u[SLOTS];       /* private: u, delta, z, dout, y as they arrive; u of the tile before */
     document   doc[SLOTS];
     origins<bf16> at;
@@ -61,19 +61,22 @@ template <int N> static __device__ __forceinline__ void by_state(float (&v)[4], 
     v[2] = v[3] = N == 16 ? a.y : a.x;
 }
 
-/* The state before the tile. */
-template <int N> static __device__ __forceinline__ void unpack_kept(float (&h)[4], const uint32_t (&k)[32 / N], int l8, bool mine)
+/* The state before half a tile. Of a channel that is not there another's: its dt, x and dy are zero, so nothing comes of it. */
+template <int N> static __device__ __forceinline__ void unpack_kept(float (&h)[4], const uint32_t *from, int l8)
 {
+    typedef typename word<128 / N>::type words;
+    const words    read = *(const words *)from;
+    const uint32_t (&k)[32 / N] = (const uint32_t (&)[32 / N])read;
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const uint32_t w = k[N == 16 ? e & 1 : e % (32 / N)];
         const bool     upper = N == 16 ? e >> 1 : l8 & 1;     // N = 8: a pair of states arrives where one is wanted
-        h[e] = mine ? __uint_as_float(upper ? w & 0xffff0000u : w << 16) : 0;
+        h[e] = __uint_as_float(upper ? w & 0xffff0000u : w << 16);
     }
 }
 
-/* Eight tokens of h from `from` on. KEEP: all states and decays stay, else only the last state, in h[0]. */
-template <int N, bool KEEP> static __device__ __forceinline__ void
+/* Eight tokens of h from `from` on; h[0] is the state before. */
+template <int N> static __device__ __forceinline__ void
 run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], const bwd_twins_smem<N> &sm, int from, int wc, int l4, int l8)
 {
     float2 b[2];
@@ -87,24 +90,18 @@ run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], const bwd_t
     }
 #pragma unroll
     for (int k = 0; k < 8; k++) {
-        float        dt[4];
-        float      (&to)[4] = KEEP ? h[k + 1] : h[0];
-        const float (&at)[4] = KEEP ? h[k] : h[0];
+        float dt[4], bx[4] = { 0, 0, 0, 0 }, bv[4], xv[4];
         by_channel<N>(dt, &sm.dt[from + k][wc], l4);
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            const float a = exp2_fast(dt[e] * A2[e]);
-            if (KEEP) decay[k][e] = a;
-            to[e] = a * at[e];
-        }
-        if (N == 16) {
-            mma_tf32_k4(to, b[k / 4].x, b[k / 4].y, l4 == k % 4 ? x[k / 4] : 0);       // k is the token: all but this one are zero
+        if (N == 16) {                                        // a product of its own: from state to state it is one FMA
+            mma_tf32_k4(bx, b[k / 4].x, b[k / 4].y, l4 == k % 4 ? x[k / 4] : 0);       // k is the token: all but this one are zero
         } else {
-            float bv[4], xv[4];
             by_state<N>(bv, sm.b[from + k], l8);
             by_channel<N>(xv, &sm.x[from + k][wc], l4);
+        }
 #pragma unroll
-            for (int e = 0; e < 4; e++) to[e] = fmaf(bv[e], xv[e], to[e]);
+        for (int e = 0; e < 4; e++) {
+            decay[k][e] = exp2_fast(dt[e] * A2[e]);
+            h[k + 1][e] = N == 16 ? fmaf(decay[k][e], h[k][e], bx[e]) : fmaf(bv[e], xv[e], decay[k][e] * h[k][e]);
         }
     }
 }
@@ -230,30 +227,37 @@ template <int N> static __device__ __forceinline__ void fetch_documents(const sc
     }
 }
 
-template <int N> static __device__ __forceinline__ void fetch_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+/* PLAIN, here and below: what a model has: whole tiles and blocks of channels, gated, all three gradients wanted and none added
+ * to anything, no documents. Else all of that is looked at. */
+template <int N, bool PLAIN> static __device__ __forceinline__ void fetch_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
     constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
     const unsigned me = (unsigned)thread_anew();
-    const int   left = sm.at.a.channels - sm.at.a.channel, last = sm.at.a.length - 1, column = (int)(me % CQ * 4) < left ? me % CQ * 4 : 0;
+    const int   left = sm.at.a.channels - sm.at.a.channel, last = PLAIN ? INT32_MAX : sm.at.a.length - 1;
+    const int   column = PLAIN || (int)(me % CQ * 4) < left ? me % CQ * 4 : 0;
     const int   l4 = me & 3, l8 = me % 32 / 4, c = me / 32 * (128 / N) + twin_channel<N>(0, l4);
     const bool  is_c = me % BQ >= N / 4;
     // addresses first: between two asynchronous copies a read of shared memory costs three empty ones
     const bf16 *u = sm.at.u + column, *delta = sm.at.delta + column, *z = sm.at.z + column, *dout = sm.at.dout + column, *ys = sm.at.ys + column;
     const bf16 *bc = row_at((is_c ? sm.at.C : sm.at.B) + me % (N / 4) * 4, min(tile * TILE + (int)(me / BQ), last), 2 * (int)(is_c ? p.C.row : p.B.row));
-    const bf16 *k = row_at((const bf16 *)sm.at.kept + (c < left ? c : 0) * N + (N == 16 ? 2 * l8 : l8 & ~1), tile, 2 * N * p.D);
+    const bf16 *kept = (const bf16 *)sm.at.kept + (PLAIN || c < left ? c : 0) * N + (N == 16 ? 2 * l8 : l8 & ~1);
 #pragma unroll
     for (int i = 0; i < NP; i++) {
         const int t = min(tile * TILE + (int)(me / CQ) + i * RP, last), s = me + i * NT;
         copy_async<8>(&sm.stage[0][s], row_at(u, t, 2 * (int)p.u.row));
         copy_async<8>(&sm.stage[1][s], row_at(delta, t, 2 * (int)p.delta.row));
-        if (p.z.at) copy_async<8>(&sm.stage[2][s], row_at(z, t, 2 * (int)p.z.row));
-        if (p.dout.at) copy_async<8>(&sm.stage[3][s], row_at(dout, t, 2 * (int)p.dout.row));
-        if (p.dz.at) copy_async<8>(&sm.stage[4][s], row_at(ys, t, 2 * p.D));
+        if (PLAIN || p.z.at) copy_async<8>(&sm.stage[2][s], row_at(z, t, 2 * (int)p.z.row));
+        if (PLAIN || p.dout.at) copy_async<8>(&sm.stage[3][s], row_at(dout, t, 2 * (int)p.dout.row));
+        if (PLAIN || p.dz.at) copy_async<8>(&sm.stage[4][s], row_at(ys, t, 2 * p.D));
     }
     copy_async<8>(&sm.stage_bc[me], bc);
 #pragma unroll
-    for (int i = 0; i < 32 / N; i++) copy_async<4>(&sm.kept[tile & 1][me][i], k + i * N);   // channels of a lane are all there or none
-    if (p.ids.at || p.pack > 1) {
+    for (int half = 0; half < 2; half++) {
+        const bf16 *k = row_at(kept, min(2 * tile + half, last / KEEP), 2 * N * p.D);
+#pragma unroll
+        for (int i = 0; i < 32 / N; i++) copy_async<4>(&sm.kept[tile & 1][half][me][i], k + i * N);   // channels of a lane are all there or none
+    }
+    if (!PLAIN && (p.ids.at || p.pack > 1)) {
 #pragma unroll
         for (int i = 0; i < NP; i++) fetch_documents<N>(p, sm, min(tile * TILE + (int)(me / CQ) + i * RP, last), me + i * NT);
     }
@@ -270,34 +274,34 @@ static __device__ __forceinline__ void add4_global(const bf16 *at, float (&v)[4]
 
 /* ---- step sizes, dz, and what the states need of a tile that has arrived ---- */
 
-template <int N> static __device__ __forceinline__ void open_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+template <int N, bool PLAIN> static __device__ __forceinline__ void open_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
     constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
     const unsigned me = (unsigned)thread_anew(), cq = me % CQ;
 #pragma unroll
     for (int i = 0; i < NP; i++) {
         const int    row = me / CQ + i * RP, t = tile * TILE + row, s = me + i * NT;
-        const bool   in = t < sm.at.a.length && sm.at.a.channel + 4 * cq < sm.at.a.channels;
+        const bool   in = PLAIN || (t < sm.at.a.length && sm.at.a.channel + 4 * cq < sm.at.a.channels);
         const float4 b4 = sm.bias[cq], D4 = sm.dD[s];
         const float  bias[4] = { b4.x, b4.y, b4.z, b4.w };
         float u[4], dt[4], dy[4] = { 0, 0, 0, 0 }, x[4];
         sm.u[s] = sm.stage[0][s];
         values(u, sm.stage[0][s]);
         values(dt, sm.stage[1][s]);
-        if (p.dout.at) values(dy, sm.stage[3][s]);
-        if (p.z.at) {
+        if (PLAIN || p.dout.at) values(dy, sm.stage[3][s]);
+        if (PLAIN || p.z.at) {
             float z[4], y[4] = { 0, 0, 0, 0 }, dz[4];
             values(z, sm.stage[2][s]);
-            if (p.dz.at) values(y, sm.stage[4][s]);
+            if (PLAIN || p.dz.at) values(y, sm.stage[4][s]);
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 const float sg = gate_sigmoid<false>(z[e]), w = z[e] * sg;
                 dz[e] = dy[e] * y[e] * fmaf(w, 1 - sg, sg);
                 dy[e] *= w;
             }
-            if (p.dz.at && in) {
+            if (PLAIN || (p.dz.at && in)) {
                 bf16 *to = row_at(sm.at.dz + 4 * cq, t, 2 * (int)p.dz.row);
-                if (p.adds >> DZ & 1) add4_global(to, dz);
+                if (!PLAIN && p.adds >> DZ & 1) add4_global(to, dz);
                 write4_global(to, dz);
             }
         }
@@ -314,7 +318,7 @@ template <int N> static __device__ __forceinline__ void open_tile(const scan_ope
         *to_dt = d4;
         *to_x  = make_float4(x[0], x[1], x[2], x[3]);
         *to_dy = make_float4(dy[0], dy[1], dy[2], dy[3]);     // exceptions are written over: a store skipped costs less than four choices
-        if ((p.ids.at || p.pack > 1) && sm.doc[s].here != sm.doc[s].before) *to_dt = make_float4(RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP);
+        if (!PLAIN && (p.ids.at || p.pack > 1) && sm.doc[s].here != sm.doc[s].before) *to_dt = make_float4(RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP);
         if (!in) *to_dt = *to_x = *to_dy = zero;
     }
     float v[4];
@@ -324,11 +328,11 @@ template <int N> static __device__ __forceinline__ void open_tile(const scan_ope
 
 /* ---- gradients of a tile whose q, r, dB and dC are there ---- */
 
-template <int N> static __device__ __forceinline__ void close_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+template <int N, bool PLAIN> static __device__ __forceinline__ void close_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
     constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
     const unsigned me = (unsigned)thread_anew(), cq = me % CQ;
-    const int      length = sm.at.a.length;
+    const int      length = PLAIN ? INT32_MAX : sm.at.a.length;
     const float4 k = sm.skip[cq];
     const float  skip[4] = { k.x, k.y, k.z, k.w };
 #pragma unroll
@@ -345,16 +349,16 @@ template <int N> static __device__ __forceinline__ void close_tile(const scan_op
             dd[e] = fmaf(u[e], q[e], LN2 * r[e]) * step_slope<false>(dt[e]);
             du[e] = fmaf(dt[e], q[e], skip[e] * dy[e]);
         }
-        if (t >= length || sm.at.a.channel + 4 * cq >= sm.at.a.channels) continue;
+        if (!PLAIN && (t >= length || sm.at.a.channel + 4 * cq >= sm.at.a.channels)) continue;
         sm.dbias[s] = make_float4(b.x + dd[0], b.y + dd[1], b.z + dd[2], b.w + dd[3]);
-        if (p.du.at) {
+        if (PLAIN || p.du.at) {
             bf16 *to = row_at(sm.at.du + 4 * cq, t, 2 * (int)p.du.row);
-            if (p.adds >> DU & 1) add4_global(to, du);
+            if (!PLAIN && p.adds >> DU & 1) add4_global(to, du);
             write4_global(to, du);
         }
-        if (p.ddelta.at) {
+        if (PLAIN || p.ddelta.at) {
             bf16 *to = row_at(sm.at.ddelta + 4 * cq, t, 2 * (int)p.ddelta.row);
-            if (p.adds >> DDELTA & 1) add4_global(to, dd);
+            if (!PLAIN && p.adds >> DDELTA & 1) add4_global(to, dd);
             write4_global(to, dd);
         }
     }
@@ -365,7 +369,7 @@ template <int N> static __device__ __forceinline__ void close_tile(const scan_op
         const float4 x = *(const float4 *)&sm.bc[w][row][v];
         s.x += x.x; s.y += x.y; s.z += x.z; s.w += x.w;
     }
-    if (t < length) *(float4 *)row_at(sm.at.bc + v, t, 8 * N) = s;
+    if (PLAIN || t < length) *(float4 *)row_at(sm.at.bc + v, t, 8 * N) = s;
 }
 
 /* ---- what this item adds to the parameters, and the adjoint of what came in ---- */
@@ -400,7 +404,14 @@ template <int N> static __device__ __forceinline__ void close_item(const scan_op
     *(float4 *)(to + p.D) = b;
 }
 
-template <int N> __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
+/* Blocks on an SM: 8 states want a register more than six blocks leave on sm_100. */
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 1000
+#define EIGHT_STATES 4
+#else
+#define EIGHT_STATES 6
+#endif
+
+template <int N, bool PLAIN> __global__ void __launch_bounds__(8 * N, N == 16 ? 3 : EIGHT_STATES) scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
     constexpr int NT = 8 * N, WIDE = 128 / N;
     extern __shared__ __align__(16) char smem[];
@@ -413,8 +424,8 @@ template <int N> __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bw
     {
         const part   a = part_of(p, CH);
         const float *start = p.start_back.at ? p.start_back.sequence(a.item) : NULL;
-        if (tid == 0) find_origins(sm.at, p, a);
-        mine = a.channel + wc + twin_channel<N>(0, l4) < a.channels;
+        find_origins(sm.at, p, a, (int)tid);
+        mine = PLAIN || a.channel + wc + twin_channel<N>(0, l4) < a.channels;
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             const int64_t c = a.channel + wc + twin_channel<N>(e, l4), n = twin_state<N>(e, l8);
@@ -433,24 +444,23 @@ template <int N> __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bw
 
     // 2. from the last tile to the first: a barrier before the states read a tile, one before others read what they left
     const int tiles = (sm.at.a.length + TILE - 1) / TILE;
-    fetch_tile<N>(p, sm, tiles - 1);
+    fetch_tile<N, PLAIN>(p, sm, tiles - 1);
     for (int tile = tiles - 1; tile >= 0; tile--) {
-        if (tile < tiles - 1) close_tile<N>(p, sm, tile + 1);
+        if (tile < tiles - 1) close_tile<N, PLAIN>(p, sm, tile + 1);
         copies_wait<0>();
-        open_tile<N>(p, sm, tile);
+        open_tile<N, PLAIN>(p, sm, tile);
         __syncthreads();
-        if (tile) fetch_tile<N>(p, sm, tile - 1);
+        if (tile) fetch_tile<N, PLAIN>(p, sm, tile - 1);
 #pragma unroll 1
-        for (int half = 1; half >= 0; half--) {
-            float h[9][4], decay[8][4];
-            unpack_kept<N>(h[0], sm.kept[tile & 1][tid], l8, mine);
-            if (half) run_up<N, false>(h, decay, A2, sm, 0, wc, l4, l8);
-            run_up<N, true>(h, decay, A2, sm, half * 8, wc, l4, l8);
-            run_down<N>(g, h, decay, A2, sm, half * 8, warp, wc, l4, l8);
+        for (int half = PLAIN || tile * TILE + KEEP < sm.at.a.length; half >= 0; half--) {
+            float h[KEEP + 1][4], decay[KEEP][4];
+            unpack_kept<N>(h[0], sm.kept[tile & 1][half][tid], l8);
+            run_up<N>(h, decay, A2, sm, half * KEEP, wc, l4, l8);
+            run_down<N>(g, h, decay, A2, sm, half * KEEP, warp, wc, l4, l8);
         }
         __syncthreads();
     }
-    close_tile<N>(p, sm, 0);
+    close_tile<N, PLAIN>(p, sm, 0);
 
     // 3. sums over time
     close_item<N>(p, sm, g);
@@ -461,11 +471,14 @@ extern "C" mba_status selective_scan_bwd_twins_cuda(const mba_call *c)
     const int main = c->plan->nlaunches - 3;
     int       k = 0;
     scan_operands<bf16> p = scan_bwd_operands_of<bf16>(c, c->plan->launch[main].grid[0], TILE_CHANNELS);
-    p.kept = (bf16 *)c->in[KEPT_IN];                          // read only
+    keep_for_backward(&p, c->node->in[KEPT_IN], (void *)c->in[KEPT_IN]);   // read only
     p.ys   = (bf16 *)c->in[YS_IN];
     if (p.pieces > 1) MBA_TRY(scan_carries_back(c, &k, &p));
     mba_assert(k == main && (p.N == 16 ? sizeof(bwd_twins_smem<16>) : sizeof(bwd_twins_smem<8>)) <= c->plan->launch[k].smem_bytes);
-    auto *kernel = p.N == 16 ? scan_bwd_twins<16> : scan_bwd_twins<8>;
+    const uint32_t added = 1u << DU | 1u << DDELTA | 1u << DZ;
+    const bool     plain = p.L % TILE == 0 && p.Dg % CH == 0 && p.z.at && p.dout.at && p.du.at && p.ddelta.at && p.dz.at && !(p.adds & added)
+                        && !p.ids.at && p.pack == 1;
+    auto *kernel = p.N == 8 ? scan_bwd_twins<8, false> : plain ? scan_bwd_twins<16, true> : scan_bwd_twins<16, false>;
     MBA_KERNEL(c, k, kernel, p);
     return scan_sums(c, k + 1, p);
 }

@@ -164,13 +164,13 @@ fwd_states(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int warp, int lane
     for (int tile = 0; tile < tiles; tile++) {
         auto &s = sm.buf[tile & 1];
         barrier_wait<FULL>(tile, NT);
-        if (p.kept) {
-            T *k = sm.at.kept + (int64_t)tile * p.D * N + st;
-            if (ok0) write2(k + c0 * N, h[0], h[1]);
-            if (ok1) write2(k + c1 * N, h[2], h[3]);
-        }
 #pragma unroll
         for (int g = 0; g < 2; g++) {
+            if (p.kept && (g == 0 || (p.kept_every == KEEP && tile * TILE + KEEP < a.length))) {
+                T *k = sm.at.kept + (int64_t)(tile * (TILE / p.kept_every) + g) * p.D * N + st;
+                if (ok0) write2(k + c0 * N, h[0], h[1]);
+                if (ok1) write2(k + c1 * N, h[2], h[3]);
+            }
             float d[4] = { 0, 0, 0, 0 }, y0[4], y1[4];
 #pragma unroll
             for (int q = 0; q < 2; q++) {
@@ -226,7 +226,7 @@ scan_fwd_tiles(const __grid_constant__ scan_operands<T> p)
     fwd_smem<T, N, CH> &sm = *(fwd_smem<T, N, CH> *)smem;
     const int warp = threadIdx.x / 32;
     const part a = part_of(p, CH);
-    if (threadIdx.x == 0) find_origins(sm.at, p, a);
+    find_origins(sm.at, p, a, (int)threadIdx.x);
     for (int c = threadIdx.x; c < CH; c += blockDim.x) {
         const bool in = a.channel + c < a.channels;
         sm.bias[c] = in && p.bias ? p.bias[a.channel + c] : 0;
@@ -431,7 +431,7 @@ extern "C" mba_status selective_scan_tiles_cuda(const mba_call *c)
         scan_operands<T> p = scan_operands_of<T>(c, c->plan->launch[main].grid[0], forward_width(c, main, d.N));
         p.out   = lines_of<T>(n->out[OUT], c->out[OUT], d.L, d.D);
         p.final = lines_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
-        p.kept  = (T *)c->out[KEPT];
+        keep_for_backward(&p, n->out[KEPT], c->out[KEPT]);
         p.ys    = (T *)c->out[YS];
         MBA_TRY(forward(c, &k, &p)));
     return MBA_OK;

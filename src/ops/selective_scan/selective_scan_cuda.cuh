@@ -63,7 +63,8 @@ template <typename T> struct scan_operands {
     bool                 wide_bc;                          /* four values of B and C may be read at once */
     bool                 eights, eights_bc;                /* twins: eight of a row, eight of B and C */
     int                  B_, L, D, N, Dg, G, blocks;       /* blocks of channels in a group */
-    int                  pack, pieces, piece, tiles, kept_tiles, kept_pack;   /* kept_tiles: of a sequence, or of a pack */
+    int                  pack, pieces, piece, tiles;
+    int                  kept_every, kept_rows, kept_pack; /* a state before so many tokens, rows of them of a sequence or pack */
     int64_t              tokens, items;
 };
 
@@ -268,35 +269,31 @@ static __device__ __forceinline__ void token_back(float (&g)[4], float (&q)[4], 
 
 template <typename T> struct origins {
     part           a;
-    const T       *u, *delta, *z, *dout, *B, *C;
-    T             *out, *ys, *du, *ddelta, *dz, *kept;
+    const T       *u, *delta, *z, *B, *C, *dout;              /* this and the next line: in the order of scan_operands */
+    T             *out, *du, *ddelta, *dz;
+    T             *ys, *kept;
     float         *bc;
     const int32_t *ids;
 };
 
-template <typename T, typename X> static __device__ __forceinline__ X *origin(const lines<X> &l, const part &a, int column)
+template <typename X> static __device__ __forceinline__ X *origin(const lines<X> &l, const part &a, int column)
 {
     return l.at ? l.sequence(a.sequence) + a.first * l.row + column : NULL;
 }
 
+/* One pointer to a thread: all by one took as long as tiles do. */
 template <typename T> static __device__ __forceinline__ void
-find_origins(origins<T> &o, const scan_operands<T> &p, const part &a)
+find_origins(origins<T> &o, const scan_operands<T> &p, const part &a, int thread)
 {
-    o.a      = a;
-    o.u      = origin<T>(p.u, a, a.channel);
-    o.delta  = origin<T>(p.delta, a, a.channel);
-    o.z      = origin<T>(p.z, a, a.channel);
-    o.dout   = origin<T>(p.dout, a, a.channel);
-    o.B      = origin<T>(p.B, a, a.group * p.N);
-    o.C      = origin<T>(p.C, a, a.group * p.N);
-    o.out    = origin<T>(p.out, a, a.channel);
-    o.du     = origin<T>(p.du, a, a.channel);
-    o.ddelta = origin<T>(p.ddelta, a, a.channel);
-    o.dz     = origin<T>(p.dz, a, a.channel);
-    o.ids    = origin<T>(p.ids, a, 0);
-    o.ys     = p.ys ? p.ys + a.token * p.D + a.channel : NULL;
-    o.kept   = p.kept ? p.kept + (((p.pieces > 1 ? a.sequence : a.item) * p.kept_tiles + a.first / TILE) * p.D + a.channel) * p.N : NULL;
-    o.bc     = p.bc ? p.bc + ((int64_t)a.block * p.tokens + a.token) * 2 * p.N : NULL;
+    enum { ROWS = 10, IDS_, YS_, KEPT_, BC_, PART_ };
+    static_assert(offsetof(origins<T>, dz) - offsetof(origins<T>, u) == (ROWS - 1) * sizeof(T *), "as operands lie");
+    if (thread < ROWS)
+        ((T **)&o.u)[thread] = origin(((const lines<T> *)&p.u)[thread], a, thread == 3 || thread == 4 ? a.group * p.N : a.channel);
+    else if (thread == IDS_)  o.ids = origin(p.ids, a, 0);
+    else if (thread == YS_)   o.ys = p.ys ? p.ys + a.token * p.D + a.channel : NULL;
+    else if (thread == KEPT_) o.kept = p.kept ? p.kept + (((p.pieces > 1 ? a.sequence : a.item) * p.kept_rows + a.first / p.kept_every) * p.D + a.channel) * p.N : NULL;
+    else if (thread == BC_)   o.bc = p.bc ? p.bc + ((int64_t)a.block * p.tokens + a.token) * 2 * p.N : NULL;
+    else if (thread == PART_) o.a = a;
 }
 
 /* ---- starts of documents: a token starts one where its two numbers differ. Token 0 of a sequence goes on from what comes in;
@@ -335,13 +332,23 @@ template <typename T> static inline scan_operands<T> scan_operands_of(const mba_
     p.B_ = (int)d.B; p.L = (int)d.L; p.D = (int)d.D; p.N = (int)d.N; p.G = (int)d.G; p.Dg = (int)(d.D / d.G);
     p.blocks = (int)mba_ceil(p.Dg, width);
     p.pack = (int)cut.pack; p.pieces = (int)cut.pieces; p.piece = (int)cut.piece; p.tiles = (int)cut.tiles;
-    p.kept_tiles = (int)mba_ceil(cut.pieces > 1 ? d.L : cut.pack * d.L, TILE);
+    p.kept_every = TILE;                                   // in scratch; see keep_for_backward
+    p.kept_rows  = (int)mba_ceil(cut.pieces > 1 ? d.L : cut.pack * d.L, TILE);
     p.kept_pack = p.pack;
     p.tokens = d.B * d.L; p.items = items;
     const size_t four = 4 * sizeof(T);
     p.wide_bc = (uintptr_t)p.B.at % four == 0 && (uintptr_t)p.C.at % four == 0 && p.B.row % 4 == 0 && p.C.row % 4 == 0
              && p.B.outer % 4 == 0 && p.C.outer % 4 == 0 && d.N % 4 == 0;
     return p;
+}
+
+/* `at`: what the forward keeps for the backward, tensor `kept` (or no tensor). */
+template <typename T> static inline void keep_for_backward(scan_operands<T> *p, const mba_tensor *kept, void *at)
+{
+    p->kept = (T *)at;
+    if (!kept) return;
+    p->kept_every = KEEP;
+    p->kept_rows  = (int)kept->type.dim[1];
 }
 
 /* Groups of eight values of all rows are whole and aligned. */

@@ -87,8 +87,8 @@ template <typename T> __global__ void __launch_bounds__(32, 16) scan_fwd_plain(c
             for (int n = 0; n < N; n++) k[(int64_t)n * p.D] = h[n * 32];
         }
         const int64_t in_pack = c.a.sequence % p.kept_pack * p.L + t;
-        if (p.kept && in_pack % TILE == 0) {
-            T *k = p.kept + ((c.a.sequence / p.kept_pack * p.kept_tiles + in_pack / TILE) * p.D + c.ch) * N;
+        if (p.kept && in_pack % KEEP == 0) {
+            T *k = p.kept + ((c.a.sequence / p.kept_pack * p.kept_rows + in_pack / KEEP) * p.D + c.ch) * N;
             for (int n = 0; n < N; n++) k[n] = from_float<T>(h[n * 32]);
         }
         const float u = to_float(c.u[t * p.u.row]), dt = step_at(p, c, t), x = dt * u;
@@ -195,12 +195,9 @@ extern "C" mba_status selective_scan_plain_cuda(const mba_call *c)
         p.out   = lines_of<T>(n->out[OUT], c->out[OUT], d.L, d.D);
         p.final = lines_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
         p.space = (float *)mba_cuda_scratch(c, CU_SPACE);
-        p.kept  = (T *)c->out[KEPT];
+        keep_for_backward(&p, n->out[KEPT], c->out[KEPT]);
         p.ys    = (T *)c->out[YS];
-        if (p.kept) {
-            p.kept_pack  = (int)mba_ceil(d.B, n->out[KEPT]->type.dim[0]);
-            p.kept_tiles = (int)n->out[KEPT]->type.dim[1];
-        }
+        if (p.kept) p.kept_pack = (int)mba_ceil(d.B, n->out[KEPT]->type.dim[0]);
         MBA_KERNEL(c, 0, scan_fwd_plain<T>, p));
     return MBA_OK;
 }

@@ -160,7 +160,7 @@ static void plan_forward(mba_plan *p, const mba_node *n, scan_dims d, int64_t it
     mba_phase_work(l, MBA_SFU, values * N, NULL);
     mba_phase_work(l, MBA_FMA, values * N * 4, NULL);
     if (states) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_KEPT), (double)width * N * e);
-    else        store_operand(l, n, KEPT, (double)width * N);
+    else        store_operand(l, n, KEPT, (double)(TILE / KEEP * width) * N);
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_launch_role(l, ELEMENT_THREADS / 32);
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
@@ -262,12 +262,12 @@ static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, con
     return best;
 }
 
-static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, bool carry)
+static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, bool carry, bool split)
 {
     const scan_cut c = scan_cut_of(d, items);
     const int64_t  width = TWINS_STATES / d.N;
     const double   values = (double)(TILE * width), elements = values * (double)d.N;
-    mba_launch    *l = mba_plan_launch(p, "scan_fwd_twins", MBA_MIXED, items, 192);
+    mba_launch    *l = mba_plan_launch(p, "scan_fwd_twins", MBA_MIXED, items, split ? 256 : 192);
     l->grid[1]    = channel_blocks(d, width);
     l->regs       = 80;
     l->smem_bytes = (size_t)(8 * TILE * (9 * width / 8 + width + 8 + d.N + 64) + 4 * (6 * TILE * width + 64 * d.N) + 8 * width
@@ -278,7 +278,7 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     mba_phase_work(l, MBA_SMEM, elements * 3, NULL);
     mba_phase_work(l, MBA_SFU, elements, NULL);
     mba_phase_work(l, MBA_FMA, elements * (carry ? 2.5 : 3.5), NULL);
-    if (!carry) store_operand(l, n, KEPT, (double)(width * d.N));
+    if (!carry) store_operand(l, n, KEPT, (double)(TILE / KEEP * width * d.N));
     mba_phase_work(l, MBA_END, 0, NULL);
     if (carry) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * (double)(width * d.N));
     mba_launch_role(l, 2);
@@ -294,20 +294,28 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+typedef enum split_when { SPLIT_NEVER, SPLIT_ALWAYS, SPLIT_FEW } split_when;
+
+static mba_status plan_forward_twins(mba_plan *p, const mba_node *n, const mba_machine *m, split_when when)
 {
     const scan_dims d = scan_dims_of(n);
     MBA_TRY(twins_take(n, m, false));
     PACKS_TAKEN(n, d, n->out[KEPT], false);
-    const int64_t items = twins_items(d, TWINS_STATES / d.N, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
+    const int64_t width = TWINS_STATES / d.N, items = twins_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
+    const bool    few = items * channel_blocks(d, width) <= 3 * (int64_t)m->sm;
+    const bool    split = d.N == 16 && (when == SPLIT_ALWAYS || (when == SPLIT_FEW && few));
     scratch_of_pieces(p, d, items, false);
     if (items > d.B) {
-        plan_twins(p, n, d, items, true);
+        plan_twins(p, n, d, items, true, false);
         plan_combine(p, d, items, false);
     }
-    plan_twins(p, n, d, items, false);
+    plan_twins(p, n, d, items, false, split);
     return MBA_OK;
 }
+
+mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_forward_twins(p, n, m, SPLIT_FEW); }
+mba_status selective_scan_split_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_forward_twins(p, n, m, SPLIT_ALWAYS); }
+mba_status selective_scan_pairs_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_forward_twins(p, n, m, SPLIT_NEVER); }
 
 /* ---- backward ---- */
 
@@ -327,9 +335,9 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
     for (int i = 0; i < 4; i++) load_operand(l, n, streams[i], values);
     load_states(l, n, d, CH, BM, CM, TILE);
     if (twins) {
-        l->smem_bytes += (size_t)(N == 8 ? 8 * TILE * 16 : 0);              // rows of x and dy are further apart, kept states come in pairs
+        l->smem_bytes += (size_t)(2048 + (N == 8 ? 8 * TILE * 16 : 0));              // rows of x and dy are further apart, kept states come in pairs
         load_operand(l, n, YS_IN, values);
-        load_operand(l, n, KEPT_IN, (double)(CH * N));
+        load_operand(l, n, KEPT_IN, (double)(TILE / KEEP * CH * N));
     } else {
         if (n->out[DZ]) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_YS), values * (double)e);
         mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_KEPT), (double)(CH * N * e));

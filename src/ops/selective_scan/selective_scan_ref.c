@@ -79,15 +79,15 @@ static double *space(int64_t n)
     return x;
 }
 
-/* For the backward: the state before each tile of its pack, and y before the gate. */
+/* For the backward: the state before every KEEP tokens of its pack, and y before the gate. */
 static void keep(const channel *h, const double *state, const double *y)
 {
     const mba_tensor *kept = h->c->node->out[KEPT];
     for (int64_t t = 0; t < h->d.L && h->c->out[YS]; t++) h->c->out[YS][at_u(h, t)] = y[t];
     for (int64_t t = 0; t < h->d.L && kept; t++) {
         const int64_t pack = mba_ceil(h->d.B, kept->type.dim[0]), at = h->b % pack * h->d.L + t;
-        double *to = h->c->out[KEPT] + ((h->b / pack * kept->type.dim[1] + at / TILE) * h->d.D + h->j) * h->d.N;
-        for (int64_t k = 0; k < h->d.N && at % TILE == 0; k++) to[k] = t ? state[(t - 1) * h->d.N + k] : initial(h, k);
+        double *to = h->c->out[KEPT] + ((h->b / pack * kept->type.dim[1] + at / KEEP) * h->d.D + h->j) * h->d.N;
+        for (int64_t k = 0; k < h->d.N && at % KEEP == 0; k++) to[k] = t ? state[(t - 1) * h->d.N + k] : initial(h, k);
     }
 }
 

@@ -44,7 +44,8 @@ size_t selective_scan_bwd_thread_floats(scan_dims d);
 /* ---- CUDA: how the work is cut. Plan and launcher agree by calling the same function on the plan's grid ---- */
 
 enum {
-    TILE = 16,                   /* tokens a block of the fast path stages at a time; the backward keeps a state at each */
+    TILE = 16,                   /* tokens a block of the fast path stages at a time */
+    KEEP = TILE / 2,             /* tokens between two states that the forward keeps for the backward */
     TILE_CHANNELS = 32,          /* channels of a block: of the forward this or twice as many */
     PLAIN_CHANNELS = 32,         /* of the plain path: a warp, one channel a lane */
     PLAIN_CHUNK = 8,             /* tokens between two states the plain backward keeps */
@@ -69,7 +70,7 @@ static inline scan_cut scan_cut_of(scan_dims d, int64_t items)
 }
 
 /* What the forward keeps for a backward where activations are bf16 and states 8 or 16 (no CPU variant sees those): KEPT
- * (items, tiles, D, N), the state before every tile of 16 tokens, and YS, y before the gate. An item is a sequence, or a pack of
+ * (items, rows, D, N), the state before every KEEP tokens, and YS, y before the gate. An item is a sequence, or a pack of
  * short ones so that tiles are full: the shape alone decides, both directions go by it. */
 bool scan_even_rows(const mba_tensor *t, int64_t width);    /* rows lie at one distance over the whole batch */
 
@@ -85,7 +86,7 @@ void selective_scan_ref(const mba_ref_call *c);
 void selective_scan_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(selective_scan_fwd);
 MBA_CPU_DECLARE(selective_scan_bwd);
-mba_plan_fn selective_scan_twins_plan, selective_scan_bwd_twins_plan;
+mba_plan_fn selective_scan_twins_plan, selective_scan_split_plan, selective_scan_pairs_plan, selective_scan_bwd_twins_plan;
 mba_launch_fn selective_scan_twins_cuda, selective_scan_bwd_twins_cuda;
 mba_plan_fn selective_scan_tiles_plan, selective_scan_bwd_tiles_plan, selective_scan_plain_plan, selective_scan_bwd_plain_plan;
 mba_launch_fn selective_scan_tiles_cuda, selective_scan_bwd_tiles_cuda, selective_scan_plain_cuda, selective_scan_bwd_plain_cuda;

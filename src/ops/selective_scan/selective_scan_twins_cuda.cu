@@ -22,7 +22,7 @@
  * twins_tokens). */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-enum { SCANNERS = 128, ELEMENTS = 64, THREADS = SCANNERS + ELEMENTS, FULL = 1, DONE = 3, RING = 4 };
+enum { SCANNERS = 128, ELEMENTS = 64, HANDS = SCANNERS + ELEMENTS, FULL = 1, DONE = 3, EMPTY = 5, RING = 4 };
 
 /* What the tensor cores lose of C h by dropping bits of h, on average: 0.72 of 2^-11. */
 #define TF32_LOSS 1.000352f
@@ -35,7 +35,7 @@ template <int N> struct twins_smem {
         float b[TILE][N];
         float c[TILE][64];                                    /* as operand b of mma.sync, zeros and all: see put_c */
     } buf[2];
-    struct slot {                                             /* a tile as it arrives: private to who asked for it */
+    struct slot {                                             /* a tile as it arrives: private to who asked for it (SPLIT: but u) */
         uint4 u[VALUES], delta[VALUES], z[VALUES];
         typename word<N>::type bc[ELEMENTS];
     } ring[RING];
@@ -51,23 +51,27 @@ template <int N> struct twins_role {
     bf16          *out, *ys;
     const int32_t *ids;
     int            length, first, octet, row, second, bc_bytes;   /* bc_bytes: between rows */
-    bool           mine, docs, whole, whole_bc, is_c;
+    bool           full, mine, docs, gated, whole, whole_bc, is_c;
     int            phase[NP];                                 /* token within its sequence, of the row read next */
     document       doc[NP];
+    __device__ __forceinline__ int token(int tile, int r) const { return full ? tile * TILE + r : min(tile * TILE + r, length - 1); }
 };
 
-template <int N> static __device__ __forceinline__ twins_role<N>
+/* PLAIN: what a model has: whole tiles and blocks of channels, aligned, gated, no documents. Else all of that is looked at. */
+template <int N, bool PLAIN> static __device__ __forceinline__ twins_role<N>
 twins_role_of(const scan_operands<bf16> &p, const twins_smem<N> &sm, int et)
 {
     twins_role<N> e;
     e.octet  = et % e.CO;
     e.row    = et / e.CO;
     e.length = sm.at.a.length;
+    e.full   = PLAIN;
     e.first  = sm.at.a.first;
-    e.mine   = sm.at.a.channel + 8 * e.octet < sm.at.a.channels;
+    e.mine   = PLAIN || sm.at.a.channel + 8 * e.octet < sm.at.a.channels;
     e.second = sm.at.a.channel + 8 * e.octet + 4 < sm.at.a.channels ? 4 : 0;
-    e.whole  = p.eights;
-    e.docs   = p.ids.at || p.pack > 1;
+    e.whole  = PLAIN || p.eights;
+    e.docs   = !PLAIN && (p.ids.at || p.pack > 1);
+    e.gated  = PLAIN || p.z.at;
     const int column = e.mine ? 8 * e.octet : 0;
     e.u     = sm.at.u + column;
     e.delta = sm.at.delta + column;
@@ -76,7 +80,7 @@ twins_role_of(const scan_operands<bf16> &p, const twins_smem<N> &sm, int et)
     e.ys    = sm.at.ys ? sm.at.ys + column : NULL;
     e.ids   = sm.at.ids;
     e.is_c     = et % 4 >= 2;                                 // a quarter of a row of B and C, of token et / 4
-    e.whole_bc = p.eights_bc;
+    e.whole_bc = PLAIN || p.eights_bc;
     e.bc       = (e.is_c ? sm.at.C : sm.at.B) + et % 2 * (N / 2);
     e.bc_bytes = 2 * (int)(e.is_c ? p.C.row : p.B.row);
 #pragma unroll
@@ -84,21 +88,32 @@ twins_role_of(const scan_operands<bf16> &p, const twins_smem<N> &sm, int et)
     return e;
 }
 
+/* For step sizes and states: u, delta, B and C of a tile. */
 template <int N, bool CARRY> static __device__ __forceinline__ void
 twins_ask(const twins_role<N> &e, const scan_operands<bf16> &p, twins_smem<N> &sm, int et, int tile)
 {
     auto &to = sm.ring[tile % RING];
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
-        const int t = min(tile * TILE + e.row + i * e.RP, e.length - 1), s = i * ELEMENTS + et;
+        const int t = e.token(tile, e.row + i * e.RP), s = i * ELEMENTS + et;
         copy8(&to.u[s], row_at(e.u, t, 2 * (int)p.u.row), e.whole, e.second);
         copy8(&to.delta[s], row_at(e.delta, t, 2 * (int)p.delta.row), e.whole, e.second);
-        if (!CARRY && e.z) copy8(&to.z[s], row_at(e.z, t, 2 * (int)p.z.row), e.whole, e.second);
     }
     if (CARRY && e.is_c) return;
-    const bf16 *bc = row_at(e.bc, min(tile * TILE + et / 4, e.length - 1), e.bc_bytes);
+    const bf16 *bc = row_at(e.bc, e.token(tile, et / 4), e.bc_bytes);
     if (N == 16) copy8(&to.bc[et], bc, e.whole_bc, 4);
     else         copy_async<8>(&to.bc[et], bc);
+}
+
+/* For the output. */
+template <int N> static __device__ __forceinline__ void
+twins_ask_gate(const twins_role<N> &e, const scan_operands<bf16> &p, twins_smem<N> &sm, int et, int tile)
+{
+#pragma unroll
+    for (int i = 0; i < e.NP && e.gated; i++) {
+        const int t = e.token(tile, e.row + i * e.RP);
+        copy8(&sm.ring[tile % RING].z[i * ELEMENTS + et], row_at(e.z, t, 2 * (int)p.z.row), e.whole, e.second);
+    }
 }
 
 template <int N> static __device__ __forceinline__ void
@@ -106,7 +121,7 @@ twins_documents(twins_role<N> &e, const scan_operands<bf16> &p, int tile)
 {
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
-        const int t = min(tile * TILE + e.row + i * e.RP, e.length - 1);
+        const int t = e.token(tile, e.row + i * e.RP);
         e.doc[i] = read_document(e.ids, p.ids.row, t, e.phase[i] == 0 || t + e.first == 0, p.pack > 1);
         e.phase[i] += TILE % p.L;
         if (e.phase[i] >= p.L) e.phase[i] -= p.L;
@@ -169,7 +184,7 @@ twins_fill(const twins_role<N> &e, twins_smem<N> &sm, int et, int tile)
         put_dt(dt, d);
         put8(x, u);                                           // exceptions are written over: cheaper than choices
         if (e.docs && e.doc[i].here != e.doc[i].before) put_dt(dt, RESET_STEP);
-        if (row >= left) {
+        if (!e.full && row >= left) {
             put_dt(dt, 0.0f);
             x[0] = x[1] = make_float4(0, 0, 0, 0);
         }
@@ -188,63 +203,110 @@ twins_fill(const twins_role<N> &e, twins_smem<N> &sm, int et, int tile)
     }
 }
 
-/* C h of a tile whose states went by: skip, gate, store. */
-template <int N> static __device__ __forceinline__ void
-twins_finish(const twins_role<N> &e, const scan_operands<bf16> &p, const twins_smem<N> &sm, int et, int tile)
+/* C h of a tile whose states went by: skip, gate, store. `taken` is called when C h and u are no longer wanted. */
+template <int N, typename F> static __device__ __forceinline__ void
+twins_finish(const twins_role<N> &e, const scan_operands<bf16> &p, const twins_smem<N> &sm, int et, int tile, F taken)
 {
     const auto &s = sm.buf[tile & 1];
     const auto &from = sm.ring[tile % RING];
-    if (!e.mine) return;
-    float skip[8];
+    float       skip[8], y[e.NP][8];
     read8(skip, (const float4 *)sm.skip + 2 * e.octet);
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
-        const int row = e.row + i * e.RP, t = tile * TILE + row;
-        float     u[8], y[8];
-        if (t >= e.length) break;                             // rows ascend
-        read8(y, (const float4 *)&s.x[row][8 * e.octet]);
+        float u[8];
+        read8(y[i], (const float4 *)&s.x[e.row + i * e.RP][8 * e.octet]);
         values(u, from.u[i * ELEMENTS + et]);
 #pragma unroll
-        for (int k = 0; k < 8; k++) y[k] = fmaf(skip[k], u[k], TF32_LOSS * y[k]);
-        if (e.ys) write8(row_at(e.ys, t, 2 * p.D), y, e.whole, e.second);
-        if (e.z) {
+        for (int k = 0; k < 8; k++) y[i][k] = fmaf(skip[k], u[k], TF32_LOSS * y[i][k]);
+    }
+    taken();
+    if (!e.mine) return;
+#pragma unroll
+    for (int i = 0; i < e.NP; i++) {
+        const int t = tile * TILE + e.row + i * e.RP;
+        if (!e.full && t >= e.length) break;                            // rows ascend
+        if (e.ys) write8(row_at(e.ys, t, 2 * p.D), y[i], e.whole, e.second);
+        if (e.gated) {
             float z[8];
             values(z, from.z[i * ELEMENTS + et]);
 #pragma unroll
             for (int k = 0; k < 8; k++) {
                 const float half = 0.5f * z[k];
-                y[k] *= fmaf(half, tanh_fast(half), half);    // z sigmoid(z)
+                y[i][k] *= fmaf(half, tanh_fast(half), half); // z sigmoid(z)
             }
         }
-        write8(row_at(e.out, t, 2 * (int)p.out.row), y, e.whole, e.second);
+        write8(row_at(e.out, t, 2 * (int)p.out.row), y[i], e.whole, e.second);
     }
 }
 
-template <int N, bool CARRY> static __device__ __forceinline__ void
+/* All of it by one pair of warps. */
+template <int N, bool CARRY, bool PLAIN> static __device__ __forceinline__ void
 twins_elements(const scan_operands<bf16> &p, twins_smem<N> &sm, int et)
 {
-    twins_role<N> e = twins_role_of<N>(p, sm, et);
+    twins_role<N> e = twins_role_of<N, PLAIN>(p, sm, et);
+    const int     tiles = (e.length + TILE - 1) / TILE;
+    const auto    ask = [&](int tile) {
+        if (tile < tiles) twins_ask<N, CARRY>(e, p, sm, et, tile);
+        if (tile < tiles && !CARRY) twins_ask_gate<N>(e, p, sm, et, tile);
+        copies_commit();
+    };
+    ask(0);
+    ask(1);
+    if (e.docs) twins_documents<N>(e, p, 0);
+    for (int tile = 0; tile < tiles; tile++) {
+        if (tile >= 2) {
+            barrier_wait<DONE>(tile, HANDS);
+            if (!CARRY) twins_finish<N>(e, p, sm, et, tile - 2, [] {});
+        }
+        ask(tile + 2);
+        copies_wait<2>();
+        twins_fill<N, CARRY>(e, sm, et, tile);
+        barrier_arrive<FULL>(tile, HANDS);
+        if (e.docs && tile + 1 < tiles) twins_documents<N>(e, p, tile + 1);
+    }
+    for (int tile = max(tiles - 2, 0); tile < tiles; tile++) {
+        barrier_wait<DONE>(tile, HANDS);
+        if (!CARRY) twins_finish<N>(e, p, sm, et, tile, [] {});
+    }
+}
+
+/* SPLIT: a pair of warps before the states, another behind them. Who finishes tells who fills when a buffer is read. */
+template <int N, bool PLAIN> static __device__ __forceinline__ void
+twins_before(const scan_operands<bf16> &p, twins_smem<N> &sm, int et)
+{
+    twins_role<N> e = twins_role_of<N, PLAIN>(p, sm, et);
     const int     tiles = (e.length + TILE - 1) / TILE;
     for (int tile = 0; tile < 2; tile++) {
-        if (tile < tiles) twins_ask<N, CARRY>(e, p, sm, et, tile);
+        if (tile < tiles) twins_ask<N, false>(e, p, sm, et, tile);
         copies_commit();
     }
     if (e.docs) twins_documents<N>(e, p, 0);
     for (int tile = 0; tile < tiles; tile++) {
-        if (tile >= 2) {
-            barrier_wait<DONE>(tile, THREADS);
-            if (!CARRY) twins_finish<N>(e, p, sm, et, tile - 2);
-        }
-        if (tile + 2 < tiles) twins_ask<N, CARRY>(e, p, sm, et, tile + 2);
+        if (tile >= 2) barrier_wait<EMPTY>(tile, 2 * ELEMENTS);
+        if (tile + 2 < tiles) twins_ask<N, false>(e, p, sm, et, tile + 2);
         copies_commit();
         copies_wait<2>();
-        twins_fill<N, CARRY>(e, sm, et, tile);
-        barrier_arrive<FULL>(tile, THREADS);
+        twins_fill<N, false>(e, sm, et, tile);
+        barrier_arrive<FULL>(tile, HANDS);
         if (e.docs && tile + 1 < tiles) twins_documents<N>(e, p, tile + 1);
     }
-    for (int tile = max(tiles - 2, 0); tile < tiles; tile++) {
-        barrier_wait<DONE>(tile, THREADS);
-        if (!CARRY) twins_finish<N>(e, p, sm, et, tile);
+}
+
+template <int N, bool PLAIN> static __device__ __forceinline__ void
+twins_behind(const scan_operands<bf16> &p, twins_smem<N> &sm, int et)
+{
+    const twins_role<N> e = twins_role_of<N, PLAIN>(p, sm, et);
+    const int           tiles = (e.length + TILE - 1) / TILE;
+    for (int tile = 0; tile < 2; tile++) {
+        if (tile < tiles) twins_ask_gate<N>(e, p, sm, et, tile);
+        copies_commit();
+    }
+    for (int tile = 0; tile < tiles; tile++) {
+        if (tile + 2 < tiles) twins_ask_gate<N>(e, p, sm, et, tile + 2);
+        copies_commit();
+        copies_wait<2>();
+        barrier_wait<DONE>(tile, HANDS);
+        twins_finish<N>(e, p, sm, et, tile, [&] { if (tile + 2 < tiles) barrier_arrive<EMPTY>(tile, 2 * ELEMENTS); });
     }
 }
 
@@ -352,16 +414,16 @@ twins_states(const scan_operands<bf16> &p, twins_smem<N> &sm, int warp, int lane
         h[e]  = start && ok ? start[ch * p.start.row + n] : 0;
     }
     for (int tile = 0; tile < tiles; tile++) {
-        barrier_wait<FULL>(tile, THREADS);
-        if (!CARRY && kept) {
-            twins_keep<N>(kept, h, second);
-            kept += (int64_t)p.D * N;
+        barrier_wait<FULL>(tile, HANDS);
+#pragma unroll (N / 8)
+        for (int half = 0; half < 2; half++) {                // N = 8: registers do not allow to look ahead over both
+            if (!CARRY && kept && (half == 0 || tile * TILE + KEEP < a.length)) {
+                twins_keep<N>(kept, h, second);
+                kept += (int64_t)p.D * N;
+            }
+            twins_tokens<N, KEEP / 4, CARRY>(h, steps, A2, sm.buf[tile & 1], half * (KEEP / 4), wc, l4, l8);
         }
-        constexpr int GROUPS = N / 4;                         // as many as registers allow to look ahead over
-#pragma unroll 1
-        for (int g = 0; g < TILE / 4; g += GROUPS)
-            twins_tokens<N, GROUPS, CARRY>(h, steps, A2, sm.buf[tile & 1], g, wc, l4, l8);
-        barrier_arrive<DONE>(tile, THREADS);
+        barrier_arrive<DONE>(tile, HANDS);
     }
     if (!CARRY && (!p.final.at || a.first + a.length < p.L)) return;
     float *final = CARRY ? p.ends + a.item * p.D * N : p.final.sequence(a.sequence);
@@ -375,14 +437,15 @@ twins_states(const scan_operands<bf16> &p, twins_smem<N> &sm, int warp, int lane
 }
 
 /* CARRY: what a piece of a long sequence leaves behind when it starts from zero, and the sum of its steps. */
-template <int N, bool CARRY> __global__ void __launch_bounds__(THREADS, 4)
+template <int N, bool CARRY, bool SPLIT, bool PLAIN> __global__ void __launch_bounds__(HANDS + SPLIT * ELEMENTS, SPLIT ? 3 : 4)
 scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
+    enum { THREADS = HANDS + SPLIT * ELEMENTS };
     extern __shared__ __align__(16) char smem[];
     twins_smem<N> &sm = *(twins_smem<N> *)smem;
     const part a = part_of(p, twins_smem<N>::CH);
     if (CARRY && a.item % p.pieces == p.pieces - 1) return;   // nobody goes on from it
-    if (threadIdx.x == 0) find_origins(sm.at, p, a);
+    find_origins(sm.at, p, a, (int)threadIdx.x);
     for (int c = threadIdx.x; c < twins_smem<N>::CH; c += THREADS) {
         const bool in = a.channel + c < a.channels;
         sm.bias[c] = in && p.bias ? p.bias[a.channel + c] : 0;
@@ -390,9 +453,11 @@ scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
     }
     for (int c = threadIdx.x; c < 2 * TILE * 64; c += THREADS) (&sm.buf[c / (TILE * 64)].c[0][0])[c % (TILE * 64)] = 0;
     __syncthreads();
-    const int warp = (int)(threadIdx.x / 32), lane = threadIdx.x % 32;
-    if (warp < SCANNERS / 32) twins_states<N, CARRY>(p, sm, warp, lane);
-    else                      twins_elements<N, CARRY>(p, sm, threadIdx.x - SCANNERS);
+    const int warp = (int)(threadIdx.x / 32), et = (int)threadIdx.x - SCANNERS;
+    if (warp < SCANNERS / 32)             twins_states<N, CARRY>(p, sm, warp, threadIdx.x % 32);
+    else if (!SPLIT)                      twins_elements<N, CARRY, PLAIN>(p, sm, et);
+    else if (warp < HANDS / 32)           twins_before<N, PLAIN>(p, sm, et);
+    else                                  twins_behind<N, PLAIN>(p, sm, et - ELEMENTS);
 }
 
 /* ---- launcher ---- */
@@ -406,18 +471,23 @@ extern "C" mba_status selective_scan_twins_cuda(const mba_call *c)
     mba_assert((d.N == 16 ? sizeof(twins_smem<16>) : sizeof(twins_smem<8>)) <= c->plan->launch[main].smem_bytes);
     p.out   = lines_of<bf16>(n->out[OUT], c->out[OUT], d.L, d.D);
     p.final = lines_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
-    p.kept  = (bf16 *)c->out[KEPT];
+    keep_for_backward(&p, n->out[KEPT], c->out[KEPT]);
     p.ys    = (bf16 *)c->out[YS];
     p.eights    = eights_of(p);
     p.eights_bc = in_eights(p.B) && in_eights(p.C);
+    const bool plain = p.L % TILE == 0 && p.Dg % (512 / p.N) == 0 && p.eights && p.eights_bc && p.z.at && !p.ids.at && p.pack == 1;
     if (p.pieces > 1) {
         p.ends  = (float *)mba_cuda_scratch(c, CU_ENDS);
         p.steps = (float *)mba_cuda_scratch(c, CU_STEPS);
-        auto *carry = d.N == 16 ? scan_fwd_twins<16, true> : scan_fwd_twins<8, true>;
+        auto *carry = d.N == 8 ? scan_fwd_twins<8, true, false, false>
+                    : plain    ? scan_fwd_twins<16, true, false, true> : scan_fwd_twins<16, true, false, false>;
         MBA_KERNEL(c, 0, carry, p);
         MBA_TRY(scan_starts(c, 1, &p, false));
     }
-    auto *kernel = d.N == 16 ? scan_fwd_twins<16, false> : scan_fwd_twins<8, false>;
+    const bool split = c->plan->launch[main].block > HANDS;
+    auto *kernel = d.N == 8 ? scan_fwd_twins<8, false, false, false>
+                 : split    ? (plain ? scan_fwd_twins<16, false, true, true> : scan_fwd_twins<16, false, true, false>)
+                            : (plain ? scan_fwd_twins<16, false, false, true> : scan_fwd_twins<16, false, false, false>);
     MBA_KERNEL(c, main, kernel, p);
     return MBA_OK;
 }

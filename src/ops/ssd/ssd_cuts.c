@@ -7,33 +7,71 @@
  *   handed   at least one item per block, each item cut once at most. A block takes its pieces from the last to the
  *            first, so the piece that another block continues comes first, and the one that continues another's comes
  *            last: by then its state is there, and no block waits for one that waits
- *   even     fewer items than blocks: a launch before the walk makes what every piece but the last of an item adds
- *            to the state, and the walk folds what lies before its piece, in order
+ *   even     fewer items than blocks: ssd_states makes, before the walk, what every piece but the last of an item adds
+ *            to the state, and the walk folds what lies before its piece, in order. Neighbouring pairs of heads are cut
+ *            alike, as ssd_states takes four heads at a time
  *
- * Costs are in hundredths of a walked chunk (H200: 1.5 us forwards, 2 to 4 with states to save and backwards). The
+ * Costs are in hundredths of a walked chunk (H200: 1.5 us forwards, 2 to 3 with states to save and backwards). The
  * choice depends on the shape and the number of SMs alone. */
 #include <string.h>
 
 #include "ops/ssd/ssd_slots.h"
 
-/* state_chunk: of the launch that makes states, with all SMs at work; apart: with those alone that have a segment to
- * make one of (29 us for 32 chunks on 64 SMs, where a walk of 32 chunks on 128 took 58). */
-typedef struct prices { int64_t chunk, begin, fold, leave, state_chunk, apart, launch; } prices;
-static const prices price_of[2] = { { 100, 220, 60, 60, 48, 60, 350 }, { 100, 120, 30, 30, 28, 38, 250 } };
+/* chunk, cut: of a walk, of one through ranges, whose registers are short; fold: of one state; state: of a chunk in a
+ * block of ssd_states; launch: of ssd_states, with what its blocks do before and after their chunks. */
+typedef struct prices { int64_t chunk, cut, begin, fold, leave, state, launch; } prices;
+static const prices price_of[2] = { { 100, 107, 120, 45, 60, 80, 400 }, { 100, 108, 80, 25, 30, 50, 270 } };
 
-enum { STATES_LEAST = 4, GAIN = 12 };             /* chunks of a block that makes states; percent to be gained */
+enum { STATES_LEAST = 4, SHARES_MAX = 8, GAIN = 2 };       /* chunks of a state; states of a piece; percent to gain */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* What whole items or equal segments of them cost. */
-int64_t ssd_cost_uncut(const ssd_dims *d, int64_t sms, bool backward)
+/* ---- ssd_states ---- */
+
+int64_t ssd_state_heads(const ssd_dims *d) { return d->J % 4 || d->H % 4 ? SSD_HEADS : 2 * SSD_HEADS; }
+
+static int64_t cost_of_states(int64_t sms, const prices *p, int64_t blocks, int64_t chunks)
 {
-    const prices    *p = &price_of[backward];
-    const ssd_ranges r = ssd_ranges_of(d, sms, backward);
-    const int64_t    waves = mba_ceil(r.items, r.grid), walk = waves * (r.per_segment * p->chunk + 150);
-    if (r.segments == 1) return walk;
-    return walk + p->launch + waves * r.per_segment * p->apart + r.segments * p->fold;
+    return p->launch + mba_ceil(blocks, sms) * chunks * p->state;
+}
+
+/* ---- whole items, or equal segments of them ---- */
+
+static int64_t cost_of_ranges(const ssd_ranges *r, int64_t sms, const prices *p)
+{
+    const int64_t walk = mba_ceil(r->items, r->grid) * (r->per_segment * p->chunk + p->begin);
+    if (r->segments == 1) return walk;
+    return walk + cost_of_states(sms, p, r->state_blocks, mba_ceil(r->per_segment, r->parts))
+         + (r->segments - 1) * r->parts * p->fold;
+}
+
+ssd_ranges ssd_ranges_as(const ssd_dims *d, int64_t K, int64_t segments, int64_t parts, int64_t sms)
+{
+    ssd_ranges r = { .K = K, .segments = segments, .parts = parts, .per_segment = mba_ceil(K, segments) };
+    r.items = d->B * d->H / SSD_HEADS * segments;
+    r.state_blocks = d->B * d->H / ssd_state_heads(d) * (segments - 1) * parts;
+    r.grid  = least(r.items, sms);
+    if (r.grid * SSD_ITEMS_PER_BLOCK < r.items) r.grid = mba_ceil(r.items, SSD_ITEMS_PER_BLOCK);
+    return r;
+}
+
+/* The cheapest. Every segment and every part of one has chunks. */
+ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward)
+{
+    enum { MOST = 32 };
+    const prices *p = &price_of[backward];
+    int64_t       K = mba_ceil(d->L, 64);
+    if (backward) K = (K + 1) / 2 * 2;
+    ssd_ranges best = ssd_ranges_as(d, K, 1, 1, sms);
+    for (int64_t s = 2; s <= MOST && K / s >= STATES_LEAST; s++)
+        for (int64_t n = 1; n <= SHARES_MAX; n++) {
+            const ssd_ranges r = ssd_ranges_as(d, K, s, n, sms);
+            if (mba_ceil(K, r.per_segment) != s || mba_ceil(r.per_segment, mba_ceil(r.per_segment, n)) != n) continue;
+            if (n > 1 && r.per_segment / n < STATES_LEAST) break;
+            if (cost_of_ranges(&r, sms, p) < cost_of_ranges(&best, sms, p)) best = r;
+        }
+    return best;
 }
 
 /* ---- what a cut costs ---- */
@@ -50,57 +88,48 @@ static int64_t cost_of(const ssd_cuts *r)
     int64_t       dearest = 0;
     for (int64_t j = 0; j < r->blocks; j++) {
         const int64_t pieces = (r->at[j + 1] - 1) / r->K - r->at[j] / r->K + 1;
-        int64_t       cost = (r->at[j + 1] - r->at[j]) * p->chunk + pieces * p->begin;
-        if (r->at[j] % r->K)     cost += r->pre ? (r->fold_to[j] - r->fold_from[j]) * p->fold : p->fold;
-        if (r->at[j + 1] % r->K) cost += r->pre ? 0 : p->leave;
+        int64_t       cost = (r->at[j + 1] - r->at[j]) * p->cut + pieces * p->begin;
+        if (r->at[j] % r->K)     cost += r->parts ? (r->fold_to[j] - r->fold_from[j]) * p->fold : p->fold;
+        if (r->at[j + 1] % r->K) cost += r->parts ? 0 : p->leave;
         dearest = most(dearest, cost);
     }
-    return dearest + (r->pre ? p->launch + p->begin + r->pre_chunks * p->state_chunk : 0);
+    return dearest + (r->parts ? cost_of_states(r->blocks * r->wide, p, r->parts, r->part_chunks) : 0);
 }
 
-/* ---- the launch that makes states ---- */
-
-/* Cuts what needs states into blocks of `per` chunks; 0: a block per piece. A block's share of a piece is a part. */
-static void share_states(ssd_cuts *r, int64_t per)
+/* Cuts what needs states into parts of `per` chunks at most; false: too many. */
+static bool share_states(ssd_cuts *r, int64_t per)
 {
-    int64_t left = 0, chunks = 0;
-    r->pre = r->parts = r->pre_chunks = 0;
+    r->parts = r->part_chunks = 0;
     memset(r->part_at, 0, sizeof r->part_at);
     memset(r->part_end, 0, sizeof r->part_end);
     for (int64_t j = 0; j < r->blocks; j++) {
-        const int64_t end = r->at[j + 1];
-        int64_t       from = end % r->K ? piece_begin(r, j) : end;
-        if (from == r->at[j + 1] / r->K * r->K) r->fold_from[j + 1] = (uint16_t)r->parts;      // the item begins here
-        else                                    r->fold_from[j + 1] = r->fold_from[j];
-        if (!per) left = 0;
-        while (from < end) {
-            if (!left) {
-                r->part[r->pre++] = (uint16_t)r->parts;
-                left   = per ? per : end - from;
-                chunks = 0;
-            }
-            const int64_t take = least(left, end - from);
-            r->part_at[r->parts]    = (int32_t)from;
-            r->part_end[r->parts++] = (int32_t)(from + take);
-            from   += take;
-            left   -= take;
-            chunks += take;
-            r->pre_chunks = most(r->pre_chunks, chunks);
+        const int64_t end = r->at[j + 1], from = end % r->K ? piece_begin(r, j) : end;
+        const int64_t chunks = end - from, parts = mba_ceil(chunks, per);
+        if (from == end / r->K * r->K) r->fold_from[j + 1] = (uint16_t)r->parts;               // the item begins here
+        else                           r->fold_from[j + 1] = r->fold_from[j];
+        if (r->parts + parts > SSD_PARTS_MAX) return false;
+        for (int64_t i = 0; i < parts; i++, r->parts++) {
+            r->part_at[r->parts]  = (int32_t)(from + chunks * i / parts);
+            r->part_end[r->parts] = (int32_t)(from + chunks * (i + 1) / parts);
+            r->part_chunks = most(r->part_chunks, r->part_end[r->parts] - r->part_at[r->parts]);
         }
         r->fold_to[j + 1] = (uint16_t)r->parts;
     }
-    for (int64_t b = r->pre; b <= SSD_BLOCKS_MAX; b++) r->part[b] = (uint16_t)r->parts;
+    return true;
 }
 
-/* A block for each piece, or an equal share for all blocks: that makes more states to fold. */
+/* Long parts, or many to fold: the cheapest. */
 static void make_states(ssd_cuts *r)
 {
-    int64_t all = 0;
-    for (int64_t j = 0; j < r->blocks; j++) all += r->at[j + 1] % r->K ? r->at[j + 1] - piece_begin(r, j) : 0;
-    share_states(r, 0);
-    const int64_t by_piece = cost_of(r);
-    share_states(r, most(mba_ceil(all, r->blocks), STATES_LEAST));
-    if (by_piece <= cost_of(r)) share_states(r, 0);
+    int64_t best = r->K, cost = INT64_MAX;
+    (void)share_states(r, r->K);
+    const int64_t longest = r->part_chunks, step = mba_ceil(longest, 64);
+    for (int64_t per = longest; per >= STATES_LEAST && per * SHARES_MAX >= longest; per -= step) {
+        if (!share_states(r, per) || cost_of(r) >= cost) continue;
+        cost = cost_of(r);
+        best = per;
+    }
+    (void)share_states(r, best);
 }
 
 /* ---- cuts ---- */
@@ -119,12 +148,12 @@ static bool cut_within(ssd_cuts *r, int64_t limit, int64_t blocks)
         for (; at < end; before = 0) {
             const int64_t rest = r->K - at % r->K;
             left -= p->begin;
-            if (left < rest * p->chunk) break;
-            left -= rest * p->chunk;
+            if (left < rest * p->cut) break;
+            left -= rest * p->cut;
             at   += rest;
         }
         if (at < end && r->how == SSD_HANDED) left -= p->leave;
-        if (at < end && left >= p->chunk) at += left / p->chunk;
+        if (at < end && left >= p->cut) at += left / p->cut;
         if (at == from) return false;
         before = at % r->K ? before + 1 : 0;
     }
@@ -154,14 +183,17 @@ static void count_pieces(ssd_cuts *r)
         r->before[j] = (uint16_t)(j - begun);
         r->pieces   += (r->at[j + 1] - 1) / r->K - item + 1;
         r->segments  = most(r->segments, j - begun + 1);
-        if (begun < j) r->folds += r->pre ? r->fold_to[j] - r->fold_from[j] : 1;
+        if (begun < j) r->folds += r->parts ? r->fold_to[j] - r->fold_from[j] : 1;
     }
-    r->states = r->pre ? r->parts : r->blocks;
+    r->states = r->parts ? r->parts : r->blocks;
 }
+
+int64_t ssd_cuts_wide(const ssd_dims *d, ssd_how how) { return how == SSD_EVEN ? ssd_state_heads(d) / SSD_HEADS : 1; }
 
 ssd_cuts ssd_cuts_as(const ssd_dims *d, ssd_how how, int64_t blocks, bool backward)
 {
-    ssd_cuts r = { .K = mba_ceil(d->L, 64), .items = d->B * d->H / SSD_HEADS, .how = how, .backward = backward };
+    ssd_cuts r = { .K = mba_ceil(d->L, 64), .wide = ssd_cuts_wide(d, how), .how = how, .backward = backward };
+    r.items = d->B * d->H / SSD_HEADS / r.wide;
     if (backward) r.K = (r.K + 1) / 2 * 2;
     cut_evenly(&r, blocks);
     if (how == SSD_EVEN) make_states(&r);
@@ -182,15 +214,18 @@ static bool possible(const ssd_cuts *r)
 ssd_cuts ssd_cuts_of(const ssd_dims *d, int64_t sms, bool backward)
 {
     const ssd_cuts none = { .how = SSD_UNCUT };
-    const int64_t  items = d->B * d->H / SSD_HEADS, blocks = least(sms, SSD_BLOCKS_MAX), K = mba_ceil(d->L, 64);
-    if (items % blocks == 0 || items >= SSD_LIST_MAX * blocks || items * K < 2 * blocks) return none;
+    const int64_t  items = d->B * d->H / SSD_HEADS, most_blocks = least(sms, SSD_BLOCKS_MAX), K = mba_ceil(d->L, 64);
+    if (items % most_blocks == 0 || items >= SSD_LIST_MAX * most_blocks || items * K < 2 * most_blocks) return none;
     /* A plan says how many blocks there are, not how many there might have been: both must lead to the same cut. */
-    const ssd_how how = items < blocks ? SSD_EVEN : SSD_HANDED;
-    ssd_cuts      r = ssd_cuts_as(d, how, blocks, backward);
+    const ssd_how how = items < most_blocks ? SSD_EVEN : SSD_HANDED;
+    const int64_t blocks = most_blocks / ssd_cuts_wide(d, how);
+    if (!blocks) return none;
+    ssd_cuts r = ssd_cuts_as(d, how, blocks, backward);
     for (int64_t before = blocks; r.blocks < before;) {
         before = r.blocks;
         r      = ssd_cuts_as(d, how, before, backward);
     }
-    if (!possible(&r) || r.pieces == items) return none;
-    return cost_of(&r) * 100 < ssd_cost_uncut(d, sms, backward) * (100 - GAIN) ? r : none;
+    if (!possible(&r) || r.pieces == r.items) return none;
+    const ssd_ranges uncut = ssd_ranges_of(d, sms, backward);
+    return cost_of(&r) * 100 < cost_of_ranges(&uncut, sms, &price_of[backward]) * (100 - GAIN) ? r : none;
 }

@@ -12,30 +12,6 @@
 
 enum { P = 64, N = 128, Q = 64, STATE = P * N, TILE_BYTES = Q * 128, WALK_THREADS = 384, STAGES = 3 };
 
-/* Chunks that the slowest block walks, where reading a segment twice for its state costs 0.45 of a walk (measured:
- * 45 us of 97). Few segments: each folds all before it. */
-static double time_of(int64_t blocks, int64_t K, int64_t pairs, int64_t segments)
-{
-    const double per = (double)mba_ceil(K, segments), waves = (double)mba_ceil(pairs * segments, blocks);
-    return waves * (per + 1.5) + (segments > 1 ? 0.45 * waves * per + 6 + 0.3 * (double)segments : 0);
-}
-
-ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward)
-{
-    enum { MOST = 32, LEAST_CHUNKS = 4 };
-    const int64_t pairs = d->B * d->H / SSD_HEADS;
-    ssd_ranges    r = { .K = mba_ceil(d->L, Q), .segments = 1 };
-    if (backward) r.K = (r.K + 1) / 2 * 2;
-    for (int64_t s = 2; s <= MOST && r.K / s >= LEAST_CHUNKS; s++)
-        if (mba_ceil(r.K, mba_ceil(r.K, s)) == s && time_of(sms, r.K, pairs, s) < time_of(sms, r.K, pairs, r.segments))
-            r.segments = s;
-    r.per_segment = mba_ceil(r.K, r.segments);
-    r.items = pairs * r.segments;
-    r.grid  = r.items < sms ? r.items : sms;
-    if (r.grid * SSD_ITEMS_PER_BLOCK < r.items) r.grid = mba_ceil(r.items, SSD_ITEMS_PER_BLOCK);
-    return r;
-}
-
 /* ---- what it keeps ---- */
 
 bool ssd_fused_shape(const ssd_dims *d, mba_dtype type)
@@ -104,13 +80,13 @@ static void draw_common_scratch(const drawing *w)
 {
     const ssd_dims *d = &w->d;
     const int64_t   pairs = w->chunks * d->G * Q * Q + (w->backward ? w->chunks / 2 * d->G * Q * Q : 0);
-    const int64_t   uncut = w->r.segments > 1 ? d->B * d->H * w->r.segments : 0;
-    const int64_t   segments = w->cut.how ? SSD_HEADS * w->cut.states : uncut;
+    const int64_t   uncut = w->r.segments > 1 ? d->B * d->H * w->r.segments * w->r.parts : 0;
+    const int64_t   states = w->cut.how ? SSD_HEADS * w->cut.wide * w->cut.states : uncut;
     const int64_t   records = !w->backward ? 1 : w->kept ? 0 : 3;
     mba_plan_scratch(w->p, "records", (size_t)(w->chunks * d->H * SSD_RECORD * 4 * records));
     mba_plan_scratch(w->p, "CB", (size_t)(w->kept ? 0 : pairs * 2));
     mba_plan_scratch(w->p, "B, C within reach", (size_t)(w->ids && !w->kept ? 2 * 2 * w->chunks * Q * d->G * N : 0));
-    mba_plan_scratch(w->p, "states of segments", (size_t)(segments * (STATE + 1) * 4));
+    mba_plan_scratch(w->p, "states of segments", (size_t)(states * (STATE + 1) * 4));
 }
 
 static void draw_prep(const drawing *w)
@@ -136,30 +112,22 @@ static void draw_prep(const drawing *w)
 /* One walk: `output` y or dx; `saves` bytes of states per chunk and head. */
 typedef struct walk { const char *kernel; bool output, rev; double saves; } walk;
 
-/* Blocks, pieces, and chunks of all of them. Nobody needs the states at the ends of sequences. */
-typedef struct share { int64_t grid, pieces, chunks, enter, leave; } share;      /* enter, leave: states */
+/* Blocks, pieces, and chunks of all of them; states that they read, that they write. */
+typedef struct share { int64_t grid, pieces, chunks, enter, leave; } share;
 
-static share share_of(const drawing *w, const walk *k)
+static share share_of(const drawing *w)
 {
     const ssd_ranges *r = &w->r;
     const ssd_cuts   *c = &w->cut;
-    const bool        all = k->output || k->saves > 0;
-    const int64_t     pairs = r->items / r->segments;
-    if (!c->how) {
-        const int64_t part = k->rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment;
-        const int64_t folds = pairs * r->segments * (r->segments - 1) / 2;
-        return all ? (share){ r->grid, r->items, pairs * r->K, folds, 0 }
-                   : (share){ r->grid, pairs * (r->segments - 1), pairs * part, 0, pairs * (r->segments - 1) };
-    }
-    if (all) return (share){ c->blocks, c->pieces, c->items * c->K, c->folds, c->pre ? 0 : c->pieces - c->items };
-    share s = { c->pre, c->parts, 0, 0, c->parts };
-    for (int64_t i = 0; i < c->parts; i++) s.chunks += c->part_end[i] - c->part_at[i];
-    return s;
+    const int64_t     pairs = r->items / r->segments, folds = pairs * r->segments * (r->segments - 1) / 2 * r->parts;
+    if (!c->how) return (share){ r->grid, r->items, pairs * r->K, folds, 0 };
+    return (share){ c->blocks * c->wide, c->pieces * c->wide, pairs * r->K, c->folds * c->wide,
+                    c->parts ? 0 : c->pieces - c->items };
 }
 
 static void draw_walk(const drawing *w, walk k)
 {
-    const share  s = share_of(w, &k);
+    const share  s = share_of(w);
     const double x = SSD_HEADS * TILE_BYTES, trips = (double)s.chunks / (double)s.grid;            // averages of blocks
     const double state = SSD_HEADS * STATE * 4 / (double)s.grid;
     const char  *cut = k.rev ? "ssd_scan_rev_cut" : "ssd_scan_cut";
@@ -202,6 +170,39 @@ static void draw_walk(const drawing *w, walk k)
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
+/* What parts of sequences add to the state; nobody needs it at the ends of sequences. */
+static void draw_states(const drawing *w, bool rev)
+{
+    const ssd_ranges *r = &w->r;
+    const int64_t     heads = ssd_state_heads(&w->d), blocks = w->cut.how ? w->cut.parts : r->state_blocks;
+    const int64_t     uncut = r->items / r->segments * SSD_HEADS / heads * (r->segments - 1) * r->per_segment;
+    int64_t           cut = 0;
+    for (int64_t i = 0; i < w->cut.parts; i++) cut += w->cut.part_end[i] - w->cut.part_at[i];
+    const double trips = (double)(w->cut.how ? cut : uncut) / (double)blocks, n = (double)heads;     // on average
+    const int    records = rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
+    mba_launch  *l = mba_plan_launch(w->p, rev ? "ssd_states_rev" : "ssd_states", MBA_MIXED, blocks,
+                                  128 * (heads + 1));
+    l->regs       = heads > SSD_HEADS ? 96 : 168;
+    l->smem_bytes = SSD_STATES_SMEM;
+    l->ring_depth = 4;
+    mba_phase_work(l, MBA_LOOP, trips, NULL);
+    mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
+    mba_phase_work(l, MBA_FMA, n * STATE, NULL);
+    mba_phase_work(l, MBA_HALF2, n * P * Q, NULL);
+    mba_phase_work(l, MBA_SMEM, n * TILE_BYTES * 2, NULL);
+    mba_phase_work(l, MBA_MMA, n * 2.0 * STATE * Q, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), n * STATE * 4);
+    mba_launch_role(l, 4);
+    mba_phase_work(l, MBA_LOOP, trips, NULL);
+    mba_phase_work(l, MBA_RING_FILL, 0, NULL);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), n * TILE_BYTES);
+    mba_phase_move(l, MBA_ASYNC, records, n * SSD_RECORD * 4);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? CM : BM), 2 * TILE_BYTES);
+    mba_phase_share(l, w->d.J / heads);
+    mba_phase_work(l, MBA_END, 0, NULL);
+}
+
 static int operand(const drawing *w, int in, int out, int scratch)
 {
     return !w->kept ? MBA_ARG_SCRATCH(scratch) : w->backward ? MBA_ARG_IN(in) : MBA_ARG_OUT(out);
@@ -226,7 +227,7 @@ static drawing begin_drawing(mba_plan *p, const mba_node *n, const mba_machine *
     return w;
 }
 
-static bool makes_states(const drawing *w) { return w->cut.how ? w->cut.pre > 0 : w->r.segments > 1; }
+static bool makes_states(const drawing *w) { return w->cut.how ? w->cut.parts > 0 : w->r.segments > 1; }
 
 mba_status ssd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
@@ -235,7 +236,7 @@ mba_status ssd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
     MBA_TRY(check_heads(n, (const int[]){ X, BM, CM }, (const int[]){ Y, -1, -1 }, 3));
     const drawing w = begin_drawing(p, n, m, false);
     draw_prep(&w);
-    if (makes_states(&w)) draw_walk(&w, (walk){ .kernel = "ssd_scan" });
+    if (makes_states(&w)) draw_states(&w, false);
     draw_walk(&w, (walk){ .kernel = "ssd_scan", .output = true, .saves = w.kept ? STATE : 0 });
     return MBA_OK;
 }
@@ -333,10 +334,10 @@ mba_status ssd_bwd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine 
     draw_backward_scratch(&w);
     if (!w.kept) {
         draw_prep(&w);
-        if (makes_states(&w)) draw_walk(&w, (walk){ .kernel = "ssd_scan" });
+        if (makes_states(&w)) draw_states(&w, false);
         draw_walk(&w, (walk){ .kernel = "ssd_scan", .saves = STATE });
     }
-    if (makes_states(&w)) draw_walk(&w, (walk){ .kernel = "ssd_scan_rev", .rev = true });
+    if (makes_states(&w)) draw_states(&w, true);
     draw_walk(&w, (walk){ .kernel = "ssd_scan_rev", .rev = true, .output = true, .saves = STATE });
     draw_slow_pairs(&w, m->sm);
     draw_bc(&w, m->sm);

@@ -34,6 +34,7 @@ enum { REC = SSD_RECORD, REC_BEFORE = 128, REC_AFTER, REC_FLAGS, REC_ALL };
 struct fused_task {
     int   B, L, H, G, J, K;                            /* K chunks of 64 in a sequence */
     int   segments, per_segment, items;                /* of a sequence, chunks of one, work items */
+    int   parts;                                       /* of a segment, a state each (ssd_states) */
     int   skip_cols;
     float dt_min, dt_max;
     bool  adds[DINITIAL + 1];
@@ -49,9 +50,9 @@ struct fused_task {
     bf16     *cb;                                      /* (B, K, G, 64, 64) */
     bf16     *cb_low;                                  /* (B, K/2, G, 64, 64): odd chunks, sources one chunk earlier */
     bf16     *b_end, *c_begin;                         /* with ids: (B, K 64, G, N), rows out of reach are zero */
-    float    *seg_state, *seg_decay;                   /* (B, H, segments, 64, 128 threads); (B, H, segments) */
+    float    *seg_state, *seg_decay;                   /* (B, H, segments, parts, 64, 128 threads); (B, .., parts) */
     int      *handed;                                  /* cut items: (states, 2), the state is there */
-    int       states;                                  /* cut items: then seg_state is (states, 2 heads, ..) */
+    int       states;                                  /* cut items: then seg_state is (states, heads, ..) */
     uint32_t *saved, *saved_rev;                       /* (B, H, K/2, 64, N) bf16, n as fragments have it */
     float    *src;                                     /* (B, H, K 64): <x', gradient of x'> */
     float    *q, *row;                                 /* (B, H, K 64): what l takes from before its chunk; from it */

@@ -5,6 +5,7 @@
 #include "ops/ssd/ssd_fused_prep.cuh"
 #include "ops/ssd/ssd_fused_scan.cuh"
 #include "ops/ssd/ssd_fused_slow.cuh"
+#include "ops/ssd/ssd_fused_states.cuh"
 #include "ops/ssd/ssd_fused_sums.cuh"
 
 static void set_reach(fused_task &a, void *at)
@@ -23,18 +24,16 @@ static void set_kept(fused_task &a, void *states, float *records, void *pairs)
     a.saved     = (uint32_t *)states;
 }
 
-/* How the plan shares the walks: its last one takes all items; if they are cut, the one before of the same kernel, if
- * there is one, makes states. */
+/* How the plan shares the walks: its last one takes all items, and what ssd_states has blocks for are their states. */
 struct shares { ssd_ranges r; ssd_cuts cut; scan_cuts device; };
 
 static scan_cuts for_device(const ssd_cuts &c)
 {
     scan_cuts s = {};
-    s.hands = c.how == SSD_HANDED;
+    s.wide = (int)c.wide;
     memcpy(s.at, c.at, sizeof s.at);
     memcpy(s.part_at, c.part_at, sizeof s.part_at);
     memcpy(s.part_end, c.part_end, sizeof s.part_end);
-    memcpy(s.part, c.part, sizeof s.part);
     memcpy(s.fold_from, c.fold_from, sizeof s.fold_from);
     memcpy(s.fold_to, c.fold_to, sizeof s.fold_to);
     memcpy(s.before, c.before, sizeof s.before);
@@ -44,31 +43,28 @@ static scan_cuts for_device(const ssd_cuts &c)
 static shares shares_of(const mba_call *c, bool even)
 {
     const ssd_dims    d = ssd_dims_of(c->node);
-    const mba_launch *walk = NULL;
-    bool              states = false;
+    const int64_t     pairs = d.B * d.H / HEADS, K = mba_ceil(d.L, FQ), all = even ? (K + 1) / 2 * 2 : K;
+    const mba_launch *walk = NULL, *states = NULL;
     shares            s = {};
     for (int k = 0; k < c->plan->nlaunches; k++) {
         const mba_launch *l = &c->plan->launch[k];
-        if (strncmp(l->kernel, "ssd_scan", 8)) continue;
-        states = walk && !strcmp(walk->kernel, l->kernel);
-        walk   = l;
+        if (!strncmp(l->kernel, "ssd_scan", 8))   walk = l;
+        if (!strncmp(l->kernel, "ssd_states", 10)) states = l;
     }
-    s.r.K        = mba_ceil(d.L, FQ);
-    s.r.K       += even ? s.r.K % 2 : 0;
-    s.r.items    = walk->tiles;
-    s.r.segments = 1;
     if (strstr(walk->kernel, "_cut")) {
-        s.cut    = ssd_cuts_as(&d, states ? SSD_EVEN : SSD_HANDED, walk->grid[0], even);
+        const ssd_how how = states ? SSD_EVEN : SSD_HANDED;
+        s.cut    = ssd_cuts_as(&d, how, walk->grid[0] / ssd_cuts_wide(&d, how), even);
         s.device = for_device(s.cut);
-        s.r.segments = s.cut.segments;
+        s.r      = ssd_ranges_as(&d, all, s.cut.segments, 1, walk->grid[0]);
     } else {
-        s.r.segments = s.r.items / (d.B * d.H / HEADS);
+        const int64_t segments = walk->tiles / pairs, wide = ssd_state_heads(&d) / HEADS;
+        s.r = ssd_ranges_as(&d, all, segments, states ? states->grid[0] * wide / (pairs * (segments - 1)) : 1,
+                            walk->grid[0]);
     }
-    s.r.per_segment = mba_ceil(s.r.K, s.r.segments);
     return s;
 }
 
-static bool makes_states(const shares &s) { return s.cut.how ? s.cut.pre > 0 : s.r.segments > 1; }
+static bool makes_states(const shares &s) { return s.cut.how ? s.cut.parts > 0 : s.r.segments > 1; }
 
 static fused_task fused_task_of(const mba_call *c, const shares &share)
 {
@@ -85,6 +81,7 @@ static fused_task fused_task_of(const mba_call *c, const shares &share)
     a.segments    = (int)r.segments;
     a.per_segment = (int)r.per_segment;
     a.items       = (int)r.items;
+    a.parts       = (int)r.parts;
     a.skip_cols   = (int)d.C;
     a.dt_min = (float)d.dt_min;
     a.dt_max = (float)d.dt_max;
@@ -102,7 +99,8 @@ static fused_task fused_task_of(const mba_call *c, const shares &share)
     if (n->in[IDS]) set_reach(a, mba_cuda_scratch(c, SSD_REACH_WORK));
     a.seg_state = (float *)mba_cuda_scratch(c, SSD_SEGMENTS_WORK);
     a.states    = (int)share.cut.states;
-    a.seg_decay = a.seg_state + (share.cut.how ? (int64_t)a.states * HEADS : d.B * d.H * r.segments) * FP * FN;
+    const int64_t states = share.cut.how ? share.cut.states * share.cut.wide * HEADS : d.B * d.H * r.segments * r.parts;
+    a.seg_decay = a.seg_state + states * FP * FN;
     a.handed    = share.cut.how == SSD_HANDED ? (int *)a.seg_decay : NULL;
     return a;
 }
@@ -144,11 +142,23 @@ static mba_status scan_maps_of(scan_maps *m, const fused_task &a, const strided<
     return MBA_OK;
 }
 
+template <bool REV>
+static mba_status make_states(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
+{
+    const ssd_dims d = ssd_dims_of(c->node);
+    if (!makes_states(s)) return MBA_OK;
+    if (ssd_state_heads(&d) > HEADS) MBA_KERNEL_CHAINED(c, *k, (ssd_states<REV, 2 * HEADS>), a, m, s.device);
+    else                             MBA_KERNEL_CHAINED(c, *k, (ssd_states<REV, HEADS>), a, m, s.device);
+    *k += 1;
+    return MBA_OK;
+}
+
 template <int WHAT>
 static mba_status walk_forward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
 {
-    if (s.cut.how) MBA_KERNEL(c, *k, ssd_scan_cut<WHAT>, a, m, s.device);
-    else           MBA_KERNEL(c, *k, ssd_scan<WHAT>, a, m);
+    if (s.cut.how == SSD_HANDED)    MBA_KERNEL_CHAINED(c, *k, (ssd_scan_cut<WHAT, HANDED_ON>), a, m, s.device);
+    else if (s.cut.how == SSD_EVEN) MBA_KERNEL_CHAINED(c, *k, (ssd_scan_cut<WHAT, EVENLY>), a, m, s.device);
+    else                            MBA_KERNEL_CHAINED(c, *k, ssd_scan<WHAT>, a, m);
     *k += 1;
     return MBA_OK;
 }
@@ -165,9 +175,9 @@ extern "C" mba_status ssd_fused_cuda(const mba_call *c)
     if (keeps && n->in[IDS]) set_reach(a, c->out[KEPT_REACH]);
     a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);
     MBA_TRY(scan_maps_of(&m, a, a.x, strided_of<bf16>(n->out[Y], c->out[Y]), false));
-    MBA_KERNEL(c, k, ssd_prep, a);
+    MBA_KERNEL_CHAINED(c, k, ssd_prep, a);
     k++;
-    if (makes_states(s)) MBA_TRY(walk_forward<SCAN_LOCAL>(c, &k, a, m, s));
+    MBA_TRY(make_states<false>(c, &k, a, m, s));
     return keeps ? walk_forward<SCAN_KEEP>(c, &k, a, m, s) : walk_forward<SCAN_OUT>(c, &k, a, m, s);
 }
 
@@ -204,11 +214,11 @@ static void set_gradients(fused_task &a, const mba_call *c, bool kept)
     a.dD     = take<float>(at, heads * a.segments * FP);
 }
 
-template <int WHAT>
 static mba_status walk_backward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
 {
-    if (s.cut.how) MBA_KERNEL(c, *k, ssd_scan_rev_cut<WHAT>, a, m, s.device);
-    else           MBA_KERNEL(c, *k, ssd_scan_rev<WHAT>, a, m);
+    if (s.cut.how == SSD_HANDED)    MBA_KERNEL_CHAINED(c, *k, (ssd_scan_rev_cut<SCAN_OUT, HANDED_ON>), a, m, s.device);
+    else if (s.cut.how == SSD_EVEN) MBA_KERNEL_CHAINED(c, *k, (ssd_scan_rev_cut<SCAN_OUT, EVENLY>), a, m, s.device);
+    else                            MBA_KERNEL_CHAINED(c, *k, ssd_scan_rev<SCAN_OUT>, a, m);
     *k += 1;
     return MBA_OK;
 }
@@ -223,11 +233,11 @@ static mba_status launch_sums(const mba_call *c, int k, const fused_task &a)
     MBA_TRY(map_dense(&m.g, (const bf16 *)a.saved_rev, FN, FP, count));
     MBA_TRY(map_dense(&m.cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G));
     MBA_TRY(map_dense(&m.low, a.cb_low, FQ, FQ, (int64_t)a.B * (a.K / 2) * a.G));
-    MBA_KERNEL(c, k, ssd_bwd_slow, a);
-    if (a.ids.at) MBA_KERNEL(c, k + 1, ssd_bwd_bc<true>, a, m);
-    else          MBA_KERNEL(c, k + 1, ssd_bwd_bc<false>, a, m);
-    MBA_KERNEL(c, k + 2, ssd_finish, a);
-    MBA_KERNEL(c, k + 3, ssd_sums, a);
+    MBA_KERNEL_CHAINED(c, k, ssd_bwd_slow, a);
+    if (a.ids.at) MBA_KERNEL_CHAINED(c, k + 1, ssd_bwd_bc<true>, a, m);
+    else          MBA_KERNEL_CHAINED(c, k + 1, ssd_bwd_bc<false>, a, m);
+    MBA_KERNEL_CHAINED(c, k + 2, ssd_finish, a);
+    MBA_KERNEL_CHAINED(c, k + 3, ssd_sums, a);
     return MBA_OK;
 }
 
@@ -243,14 +253,14 @@ extern "C" mba_status ssd_bwd_fused_cuda(const mba_call *c)
     MBA_TRY(scan_maps_of(&backward, a, a.dy, strided_of<bf16>(c->node->out[DX], c->out[DX]), true));
     if (!kept) {
         MBA_TRY(scan_maps_of(&forward, a, a.x, none, false));
-        MBA_KERNEL(c, k, ssd_prep, a);
+        MBA_KERNEL_CHAINED(c, k, ssd_prep, a);
         k++;
-        if (makes_states(s)) MBA_TRY(walk_forward<SCAN_LOCAL>(c, &k, a, forward, s));
+        MBA_TRY(make_states<false>(c, &k, a, forward, s));
         MBA_TRY(walk_forward<SCAN_SAVE>(c, &k, a, forward, s));
     } else if (a.handed) {                             // ssd_prep would have done it
         CUDA_TRY(cudaMemsetAsync(a.handed, 0, sizeof(int) * HEADS * (size_t)a.states, mba_cuda_stream(c)));
     }
-    if (makes_states(s)) MBA_TRY(walk_backward<SCAN_LOCAL>(c, &k, a, backward, s));
-    MBA_TRY(walk_backward<SCAN_OUT>(c, &k, a, backward, s));
+    MBA_TRY(make_states<true>(c, &k, a, backward, s));
+    MBA_TRY(walk_backward(c, &k, a, backward, s));
     return launch_sums(c, k, a);
 }

@@ -5,8 +5,8 @@
 
 #include "ops/ssd/ssd_fused.cuh"
 
-/* y or dx (and states of pairs: reverse always); what a segment adds to the state; states of pairs alone. */
-enum scan_what { SCAN_OUT, SCAN_KEEP, SCAN_LOCAL, SCAN_SAVE };
+/* y or dx (and states of pairs: reverse always); states of pairs alone. */
+enum scan_what { SCAN_OUT, SCAN_KEEP, SCAN_SAVE };
 static __device__ constexpr bool has_output(int what) { return what == SCAN_OUT || what == SCAN_KEEP; }
 static __device__ constexpr bool saves_states(int what, bool rev)
 {
@@ -14,16 +14,18 @@ static __device__ constexpr bool saves_states(int what, bool rev)
 }
 enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
 
+/* Whole items (or segments); ranges, with states that go from block to block, or that ssd_states has made. */
+enum scan_cut { WHOLE, HANDED_ON, EVENLY };
+
 /* k: C (reverse B), of the state term; u: B (reverse C), of the update; x: x (reverse dy); y: y (reverse dx);
  * other: reverse x. */
 struct scan_maps { CUtensorMap k, u, cb, x, y, other; };
 
 /* As ssd_cuts has it. */
 struct scan_cuts {
-    int      hands;                                    /* states go from block to block; else a launch makes them */
+    int      wide;                                     /* blocks that take the same range, of neighbouring pairs */
     int      at[SSD_BLOCKS_MAX + 1];                   /* where the range of a block begins, in the row of all chunks */
     int      part_at[SSD_PARTS_MAX], part_end[SSD_PARTS_MAX];       /* pieces whose states a launch makes */
-    uint16_t part[SSD_BLOCKS_MAX + 1];                 /* the first one of a block of that launch */
     uint16_t fold_from[SSD_BLOCKS_MAX + 1], fold_to[SSD_BLOCKS_MAX + 1];     /* the states that a range begins with */
     uint16_t before[SSD_BLOCKS_MAX + 1];               /* pieces of that item before it */
 };
@@ -80,12 +82,13 @@ static __device__ __forceinline__ int anew(int v)
 }
 
 /* A piece of an item, from `begin` to `end` in the row. */
-static __device__ __forceinline__ scan_item cut_piece(const fused_task &a, int item, int begin, int end, bool rev)
+static __device__ __forceinline__ scan_item cut_piece(const fused_task &a, int item, int begin, int end, int wide,
+                                                      int which, bool rev)
 {
-    const int K = anew(a.K), pairs = anew(a.H / HEADS), from = begin - item * K, to = end - item * K;
+    const int K = anew(a.K), each = anew(a.H / HEADS) / wide, from = begin - item * K, to = end - item * K;
     scan_item i = {};
-    i.pair   = item % pairs;
-    i.b      = item / pairs;
+    i.pair   = item % each * wide + which;
+    i.b      = item / each;
     i.c0     = rev ? K - to : from;
     i.chunks = to - from;
     i.leave  = -1;
@@ -95,42 +98,36 @@ static __device__ __forceinline__ scan_item cut_piece(const fused_task &a, int i
 
 /* Piece n of this block, from the last to the first: what another block continues comes before what continues
  * another's. */
-template <bool REV, int WHAT>
+template <bool REV, int CUT>
 static __device__ __forceinline__ scan_item cut_item(const fused_task &a, const scan_cuts &r, int n)
 {
-    const int k = anew((int)blockIdx.x), K = anew(a.K);
-    if (WHAT == SCAN_LOCAL) {
-        const int state = r.part[k] + n, begin = r.part_at[state];
-        scan_item i = cut_piece(a, begin / K, begin, r.part_end[state], REV);
-        i.leave = state;
-        return i;
-    }
+    const int block = anew((int)blockIdx.x), wide = anew(r.wide), k = block / wide, K = anew(a.K);
     const int begin = r.at[k], end = r.at[k + 1], item = (end - 1) / K - n;
-    scan_item i = cut_piece(a, item, max(begin, item * K), min(end, (item + 1) * K), REV);
+    scan_item i = cut_piece(a, item, max(begin, item * K), min(end, (item + 1) * K), wide, block - k * wide, REV);
     if (begin > item * K) {
         i.seg  = r.before[k];
-        i.from = r.hands ? k - 1 : r.fold_from[k];
-        i.to   = r.hands ? k : r.fold_to[k];
+        i.from = CUT == HANDED_ON ? k - 1 : r.fold_from[k];
+        i.to   = CUT == HANDED_ON ? k : r.fold_to[k];
     }
-    if (r.hands && !i.last) i.leave = k;
+    if (CUT == HANDED_ON && !i.last) i.leave = k;
     return i;
 }
-template <int WHAT> static __device__ __forceinline__ int cut_items(const fused_task &a, const scan_cuts &r)
+static __device__ __forceinline__ int cut_items(const fused_task &a, const scan_cuts &r)
 {
-    const int k = anew((int)blockIdx.x), K = anew(a.K);
-    return WHAT == SCAN_LOCAL ? r.part[k + 1] - r.part[k] : (r.at[k + 1] - 1) / K - r.at[k] / K + 1;
+    const int k = anew((int)blockIdx.x) / anew(r.wide), K = anew(a.K);
+    return (r.at[k + 1] - 1) / K - r.at[k] / K + 1;
 }
 
 /* Item n of this block; whether there is one. */
-template <bool REV, int WHAT, bool CUT>
+template <bool REV, int CUT>
 static __device__ __forceinline__ scan_item item_no(const fused_task &a, const scan_cuts *r, int n)
 {
-    return CUT ? cut_item<REV, WHAT>(a, *r, n) : item_of(a, item_at(n));
+    return CUT ? cut_item<REV, CUT>(a, *r, n) : item_of(a, item_at(n));
 }
-template <int WHAT, bool CUT>
+template <int CUT>
 static __device__ __forceinline__ bool has_item(const fused_task &a, const scan_cuts *r, int n)
 {
-    return CUT ? n < cut_items<WHAT>(a, *r) : item_at(n) < a.items;
+    return CUT ? n < cut_items(a, *r) : item_at(n) < a.items;
 }
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
@@ -147,14 +144,14 @@ static __device__ __forceinline__ int64_t record_no(const fused_task &a, int b, 
 
 /* Pieces that hand states on within a launch must be of one kind, else blocks could wait for each other: there the
  * whole item counts. */
-template <bool REV, int WHAT, bool CUT>
+template <bool REV, int CUT>
 static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task &a, const scan_cuts *r)
 {
     const float *rec = REV ? a.rec_rev : a.rec;
     bool         any = false;
-    for (int n = 0; has_item<WHAT, CUT>(a, r, n); n++) {
-        scan_item i = item_no<REV, WHAT, CUT>(a, r, n);
-        if (CUT && r->hands) i.c0 = 0, i.chunks = a.K;
+    for (int n = 0; has_item<CUT>(a, r, n); n++) {
+        scan_item i = item_no<REV, CUT>(a, r, n);
+        if (CUT == HANDED_ON) i.c0 = 0, i.chunks = a.K;
         for (int e = (int)threadIdx.x; e < HEADS * i.chunks; e += (int)blockDim.x) {
             const int h = i.pair * HEADS + e / i.chunks, c = i.c0 + e % i.chunks;
             if ((int)rec[record_at(a, i.b, h, c) + REC_FLAGS] & IS_SLOW) {
@@ -168,17 +165,14 @@ static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task
     __syncthreads();
 }
 
-/* Whether a pass walks item n of its block: first those in range, then those with a slow chunk. Nobody wants what the
- * last segment (reverse: the first) adds. */
-template <bool REV, int WHAT, bool SLOW, bool CUT>
-static __device__ __forceinline__ bool walks(const scan_smem &sm, const fused_task &a, int n)
+/* Whether a pass walks item n of its block: first those in range, then those with a slow chunk. */
+template <bool SLOW> static __device__ __forceinline__ bool walks(const scan_smem &sm, int n)
 {
-    if (!CUT && WHAT == SCAN_LOCAL && item_of(a, item_at(n)).seg == (REV ? 0 : a.segments - 1)) return false;
     return (bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW;
 }
 
 /* The copies of chunk c into stage s. */
-template <bool REV, int WHAT, bool SLOW, bool CUT>
+template <bool REV, int WHAT, bool SLOW, int CUT>
 static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s, int b,
                                             int pair, int c)
 {
@@ -204,14 +198,14 @@ static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, 
 
 /* One thread feeds the ring; at the end it waits until all of it is read. Cut items: what it works on is in shared
  * memory, as it has few registers. */
-template <bool REV, int WHAT, bool SLOW, bool CUT>
+template <bool REV, int WHAT, bool SLOW, int CUT>
 static __device__ __forceinline__ void scan_produce(scan_smem &sm, const fused_task &a, const scan_maps &maps,
                                                     const scan_cuts *r)
 {
     int s = 0, ph = 1;                                 // the first pass over the ring finds it empty
-    for (int n = 0; has_item<WHAT, CUT>(a, r, n); n++) {
-        if (walks<REV, WHAT, SLOW, CUT>(sm, a, n)) {
-            const scan_item it = item_no<REV, WHAT, CUT>(a, r, n);
+    for (int n = 0; has_item<CUT>(a, r, n); n++) {
+        if (walks<SLOW>(sm, n)) {
+            const scan_item it = item_no<REV, CUT>(a, r, n);
             if (CUT) {
                 sm.b    = it.b;
                 sm.pair = it.pair;

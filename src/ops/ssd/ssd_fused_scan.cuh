@@ -21,7 +21,7 @@
 /* A consumer warpgroup: the head it walks, its state, and what is on its way. Loads from shared memory queue behind the
  * products a warp has issued, and the compiler likes to pull their first use up between those: every load is placed by
  * hand, and pin() keeps its use below the point where it is wanted. */
-template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
+template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
     typedef uint32_t fragments[4][4];                  /* 64 p x 64 positions: [16 positions][as A of mma.cuh] */
     typedef uint32_t packed_state[8][4];               /* 64 p x 128 n likewise */
     scan_smem        &sm;
@@ -36,7 +36,7 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
     int       head, c, last_c;                         /* this chunk, the last one of the item */
     int       left;                                    /* cut items, instead of c: chunks of the piece after this one */
     float     D0, D1;                                  /* of my rows p and p + 8 */
-    float     after, total;                            /* log factor owed to the state; log decay of the segment */
+    float     after;                                   /* log factor owed to the state */
     float     h[64], y[32];
     float4    out[4];                                  /* scale of what leaves */
     fragments raw, next;                               /* x of this chunk and of the next */
@@ -60,6 +60,10 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
 
     /* Which of the two tiles y leaves through. Cut items, forward: no register for `steps`. */
     __device__ __forceinline__ unsigned tile_no() const { return CUT && !REV ? (unsigned)left & 1 : steps & 1; }
+
+    /* A number that all lanes share, so that the compiler knows: loops around products must depend on such alone, or
+     * every lane addresses their operands and copies the addresses to where products want them. */
+    static __device__ __forceinline__ int shared(int v) { return __shfl_sync(0xffffffffu, v, 0); }
 
     /* All threads of this warpgroup. Numbers of barriers are constants: else all sixteen count as used. */
     __device__ __forceinline__ void together()
@@ -140,7 +144,7 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
     /* ---- states outside: rows p = 16 warp + lane/4 (+ 8), columns 8 j + 2 t4 (+ 1) ---- */
     __device__ __forceinline__ int row_of(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
 
-    /* Cut items: state `number` of this head. */
+    /* Handed on: state `number` of this head. */
     __device__ __forceinline__ float *state_no(int number) const
     {
         return a.seg_state + ((int64_t)number * HEADS + wg) * FP * FN + tid;
@@ -149,7 +153,7 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
     {
         int *there = a.handed + it.from * HEADS + wg;
         if (tid == 0) {
-            await(there);
+            await(there, 4);                           // a warp each
             *there = 0;                                // as it was before the launch
         }
         together();
@@ -157,36 +161,46 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] = load_fresh(from + i * 128);
     }
+    /* What ssd_states left of `count` parts, in order, two at a time: what costs is waiting for them. */
+    __device__ __forceinline__ void fold(int64_t first, int step, int count)
+    {
+        const float *decay = a.seg_decay + first, *from = a.seg_state + first * FP * FN + tid;
+        for (; count > 1; count -= 2) {
+            const float *then = from + (int64_t)step * FP * FN;
+            const float  d0 = __expf(decay[0]), d1 = __expf(decay[step]);
+            float        s0[64], s1[64];
+#pragma unroll
+            for (int i = 0; i < 64; i++) s0[i] = from[i * 128];
+#pragma unroll
+            for (int i = 0; i < 64; i++) s1[i] = then[i * 128];
+#pragma unroll
+            for (int i = 0; i < 64; i++) h[i] = (h[i] * d0 + s0[i]) * d1 + s1[i];
+            decay += 2 * step;
+            from  += 2 * (int64_t)step * FP * FN;
+        }
+        if (count <= 0) return;
+        const float d = __expf(decay[0]);
+#pragma unroll
+        for (int i = 0; i < 64; i++) h[i] = h[i] * d + from[i * 128];
+    }
     __device__ __forceinline__ void fold_pieces()
     {
-        for (int j = it.from; j < it.to; j++) {
-            const float  d = __expf(a.seg_decay[j * HEADS + wg]);
-            const float *from = state_no(j);
-#pragma unroll
-            for (int i = 0; i < 64; i++) h[i] = h[i] * d + from[i * 128];
-        }
+        const int heads = r->wide * HEADS;
+        fold((int64_t)it.from * heads + head % heads, heads, it.to - it.from);
     }
     /* What the earlier (reverse: later) segments leave. */
     __device__ __forceinline__ void fold_segments()
     {
-        for (int j = REV ? a.segments - 1 : 0; REV ? j > it.seg : j < it.seg; j += REV ? -1 : 1) {
-            const float  d = __expf(a.seg_decay[bh() * a.segments + j]);
-            const float *from_segment = a.seg_state + (bh() * a.segments + j) * 64 * 128 + tid;
-#pragma unroll
-            for (int i = 0; i < 64; i++) h[i] = h[i] * d + from_segment[i * 128];
-        }
+        const int all = a.segments * a.parts, done = REV ? (a.segments - 1 - it.seg) * a.parts : it.seg * a.parts;
+        fold(bh() * all + (REV ? all - 1 : 0), REV ? -1 : 1, done);
     }
+    /* To the block that continues this item. */
     __device__ __forceinline__ void leave_piece(float f)
     {
         float *to = state_no(it.leave);
 #pragma unroll
         for (int i = 0; i < 64; i++) to[i * 128] = h[i] * f;
-        if (WHAT == SCAN_LOCAL) {
-            if (tid == 0) a.seg_decay[it.leave * HEADS + wg] = total;
-        } else {
-            together();
-            if (tid == 0) publish(a.handed + it.leave * HEADS + wg);
-        }
+        publish(a.handed + it.leave * HEADS + wg);
     }
     __device__ __forceinline__ bool ends_sequence() const
     {
@@ -197,8 +211,7 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
         const strided<const float> &from = REV ? a.dfinal : a.initial;
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] = 0;
-        if (WHAT == SCAN_LOCAL) return;
-        if (CUT && a.handed && it.from < it.to) {
+        if (CUT == HANDED_ON && it.from < it.to) {
             take_over();
             return;
         }
@@ -208,19 +221,13 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
 #pragma unroll
                 for (int i = 0; i < 4; i++)
                     h[4 * j + i] = from.row(it.b, head, row_of(i >> 1))[8 * j + 2 * t4 + (i & 1)];
-        if (CUT) fold_pieces();
-        else     fold_segments();
+        if (CUT == EVENLY) fold_pieces();
+        if (CUT == WHOLE)  fold_segments();
     }
     __device__ __forceinline__ void leave_state()
     {
         const float f = __expf(after);
-        if (CUT && it.leave >= 0) leave_piece(f);
-        if (!CUT && WHAT == SCAN_LOCAL) {
-            float *to = a.seg_state + (bh() * a.segments + it.seg) * 64 * 128 + tid;
-#pragma unroll
-            for (int i = 0; i < 64; i++) to[i * 128] = h[i] * f;
-            if (tid == 0) a.seg_decay[bh() * a.segments + it.seg] = total;
-        }
+        if (CUT == HANDED_ON && it.leave >= 0) leave_piece(f);
         const strided<float> &to = REV ? a.dinitial : a.final;
         if (!has_output(WHAT) || !to.at || !ends_sequence()) return;
         const bool adds = REV && a.adds[DINITIAL];
@@ -497,7 +504,6 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
         float        factor = __expf(last.x + owed);
         const int    flags = (int)last.z, keep = !(flags & HAS_RESET);
         after = last.y;
-        total = keep ? total + last.w : -INFINITY;
         if (__any_sync(0xffffffffu, last.x + owed < -80)) {      // together they would underflow, the state would not
             factor = __expf(owed);
 #pragma unroll
@@ -507,13 +513,11 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
 #pragma unroll
         for (int j = 0; j < 64; j++) h[j] *= factor;
         packed_state ha;
-        if (WHAT != SCAN_LOCAL) {
 #pragma unroll
-            for (int k = 0; k < 8; k++)
+        for (int k = 0; k < 8; k++)
 #pragma unroll
-                for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
-            if (saves_states(WHAT, REV) && (chunk() & 1) == REV) save_state(ha);
-        }
+            for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
+        if (saves_states(WHAT, REV) && (chunk() & 1) == REV) save_state(ha);
         if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products(ha, x, t, last.w, keep);
         else                                                  products(ha, x, t, keep);
         if (has_output(WHAT)) {
@@ -533,12 +537,15 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
 
     __device__ __forceinline__ void take(int n)
     {
-        it   = item_no<REV, WHAT, CUT>(a, r, n);
+        it   = item_no<REV, CUT>(a, r, n);
         head = it.pair * HEADS + wg;
         c      = REV ? it.c0 + it.chunks - 1 : it.c0;
         last_c = REV ? it.c0 : it.c0 + it.chunks - 1;
         if (!CUT) return;
-        left = it.chunks - 1;
+        left     = shared(it.chunks - 1);
+        it.from  = shared(it.from);
+        it.to    = shared(it.to);
+        it.leave = shared(it.leave);
         __syncwarp();
         if (lane == 0) {
             auto &k = sm.kept[wg * 4 + warp];
@@ -553,7 +560,7 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
     {
         fragments A, B;                                // scaled x of two chunks in flight
         take(n);
-        D0 = D1 = after = total = 0;
+        D0 = D1 = after = 0;
         if (has_output(WHAT) && a.skip_cols) {
             D0 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(0)];
             D1 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(1)];
@@ -582,21 +589,21 @@ template <bool REV, int WHAT, bool SLOW, bool CUT> struct scan_walk {
     }
 };
 
-template <bool REV, int WHAT, bool SLOW, bool CUT>
+template <bool REV, int WHAT, bool SLOW, int CUT>
 static __device__ __forceinline__ unsigned walk_items(scan_smem &sm, const fused_task &a, const scan_maps &maps,
                                                       const scan_cuts *r, unsigned steps)
 {
     scan_walk<REV, WHAT, SLOW, CUT> w(sm, a, maps, r, steps);
-    for (int n = 0; has_item<WHAT, CUT>(a, r, n); n++)
-        if (walks<REV, WHAT, SLOW, CUT>(sm, a, n)) {
+    for (int n = 0; CUT ? w.shared(has_item<CUT>(a, r, n)) : has_item<CUT>(a, r, n); n++)
+        if (CUT ? w.shared(walks<SLOW>(sm, n)) : walks<SLOW>(sm, n)) {
             const int same = w.walk(n);
-            if (CUT) n = same;
+            if (CUT) n = w.shared(same);
         }
     return CUT && !REV ? 0 : w.steps;
 }
 
 /* Items in range first, then those with a slow chunk, as a rule none: each pass has a loop without the other's code. */
-template <bool REV, int WHAT, bool CUT>
+template <bool REV, int WHAT, int CUT>
 static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps, const scan_cuts *cuts)
 {
     MBA_DYNAMIC_SMEM(smem);
@@ -612,7 +619,8 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
     }
     if (threadIdx.x < ITEM_WORDS) sm.slow[threadIdx.x] = 0;
     __syncthreads();
-    find_slow<REV, WHAT, CUT>(sm, a, cuts);
+    after_others();
+    find_slow<REV, CUT>(sm, a, cuts);
     if (threadIdx.x >= 128 * HEADS) {
         regs_give<24>();
         if (threadIdx.x != 128 * HEADS) return;
@@ -636,7 +644,7 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 ssd_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<false, WHAT, false>(a, maps, nullptr);
+    scan_block_run<false, WHAT, WHOLE>(a, maps, nullptr);
 #endif
 }
 
@@ -645,27 +653,27 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 ssd_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<true, WHAT, false>(a, maps, nullptr);
+    scan_block_run<true, WHAT, WHOLE>(a, maps, nullptr);
 #endif
 }
 
-template <int WHAT>
+template <int WHAT, int CUT>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 ssd_scan_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
              const __grid_constant__ scan_cuts cuts)
 {
 #if MBA_HOPPER
-    scan_block_run<false, WHAT, true>(a, maps, &cuts);
+    scan_block_run<false, WHAT, CUT>(a, maps, &cuts);
 #endif
 }
 
-template <int WHAT>
+template <int WHAT, int CUT>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 ssd_scan_rev_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
                  const __grid_constant__ scan_cuts cuts)
 {
 #if MBA_HOPPER
-    scan_block_run<true, WHAT, true>(a, maps, &cuts);
+    scan_block_run<true, WHAT, CUT>(a, maps, &cuts);
 #endif
 }
 

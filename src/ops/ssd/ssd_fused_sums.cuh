@@ -33,33 +33,43 @@ static __device__ __forceinline__ float sum_after(float x)
     return sum - x;
 }
 
-/* What a chunk has of `ends`: a part per lane, as registers are short. */
-static __device__ __forceinline__ float ends_sum(const float *ends)
+/* What a lane needs of a pair of chunks of a head: positions 4 lane .. 4 lane + 3, and a part of `ends`. All of it is
+ * asked for before any is used: this kernel does little else than wait. */
+struct pair_values { float4 src, q, row; float end, bias, A; bool slow; };
+
+static __device__ __forceinline__ pair_values values_of(const fused_task &a, int b, int h, int c2)
 {
-    const int lane = threadIdx.x & 15, more = threadIdx.x & 16 ? END_OUT : END_Q;
-    float     sum = lane < DOT_WARPS + 4 ? ends[lane < DOT_WARPS ? END_DOT + lane : more + lane - DOT_WARPS] : 0;
-#pragma unroll
-    for (int d = 1; d < 16; d *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
-    return sum;
+    const int     lane = threadIdx.x & 31, half = lane & 15, more = lane & 16 ? END_OUT : END_Q;
+    const int64_t pair = ((int64_t)b * a.H + h) * (a.K / 2) + c2, at = pair * PAIR + 4 * lane;
+    const int     end = half < DOT_WARPS ? END_DOT + half : more + min(half - DOT_WARPS, 3);
+    pair_values   v;
+    v.src  = *(const float4 *)(a.src + at);
+    v.q    = *(const float4 *)(a.q + at);
+    v.row  = *(const float4 *)(a.row + at);
+    v.end  = a.ends[pair * SSD_ENDS + end];
+    v.slow = slow_pair(a, b, h, c2);
+    v.bias = a.bias ? a.bias[h] : 0;
+    v.A    = a.A_log[h];
+    if (half >= DOT_WARPS + 4) v.end = 0;
+    return v;
 }
 
 /* ddA of positions 4 lane .. 4 lane + 3 of a pair: half a warp per chunk. */
-static __device__ __forceinline__ void decay_gradient(float (&ddA)[4], const float (&src)[4], const fused_task &a,
-                                                      int b, int h, int c2)
+static __device__ __forceinline__ void decay_gradient(float (&ddA)[4], const pair_values &v)
 {
-    const int     lane = threadIdx.x & 31;
-    const int64_t pair = ((int64_t)b * a.H + h) * (a.K / 2) + c2, at = pair * PAIR + 4 * lane;
-    const float4  q = *(const float4 *)(a.q + at), r = *(const float4 *)(a.row + at);
-    ddA[0] = q.x;
-    ddA[1] = q.y;
-    ddA[2] = q.z;
-    ddA[3] = q.w;
-    if (slow_pair(a, b, h, c2)) return;
-    ddA[3] += sum_after(q.x + q.y + q.z + q.w) + ends_sum(a.ends + pair * SSD_ENDS);
+    ddA[0] = v.q.x;
+    ddA[1] = v.q.y;
+    ddA[2] = v.q.z;
+    ddA[3] = v.q.w;
+    if (v.slow) return;
+    float ends = v.end;
+#pragma unroll
+    for (int d = 1; d < 16; d *= 2) ends += __shfl_xor_sync(0xffffffffu, ends, d);
+    ddA[3] += sum_after(v.q.x + v.q.y + v.q.z + v.q.w) + ends;
     ddA[2] += ddA[3];
     ddA[1] += ddA[2];
     ddA[0] += ddA[1];
-    const float g0 = src[0] - r.x, g1 = src[1] - r.y, g2 = src[2] - r.z, g3 = src[3] - r.w;
+    const float g0 = v.src.x - v.row.x, g1 = v.src.y - v.row.y, g2 = v.src.z - v.row.z, g3 = v.src.w - v.row.w;
     const float before = sum_before(g0 + g1 + g2 + g3);
     ddA[0] += before;
     ddA[1] += before + g0;
@@ -68,20 +78,18 @@ static __device__ __forceinline__ void decay_gradient(float (&ddA)[4], const flo
 }
 
 /* One warp: a head of a pair; `tile` holds raw steps and takes their gradients. */
-static __device__ __forceinline__ void finish_head(const fused_task &a, float (&tile)[PAIR][33], int i, int b, int h,
-                                                   int c2)
+static __device__ __forceinline__ void finish_head(const fused_task &a, float (&tile)[PAIR][33], const pair_values &v,
+                                                   int i, int b, int h, int c2)
 {
-    const int     lane = threadIdx.x & 31, real = min(PAIR, a.L - c2 * PAIR);
-    const float   bias = a.bias ? a.bias[h] : 0, A = -expf(a.A_log[h]);
-    const float4  s = *(const float4 *)(a.src + ((int64_t)b * a.H + h) * a.K * FQ + (int64_t)c2 * PAIR + 4 * lane);
-    const float   src[4] = { s.x, s.y, s.z, s.w };
-    float         ddA[4], dA = 0, dbias = 0;
-    decay_gradient(ddA, src, a, b, h, c2);
+    const int   lane = threadIdx.x & 31, real = min(PAIR, a.L - c2 * PAIR);
+    const float A = -expf(v.A), src[4] = { v.src.x, v.src.y, v.src.z, v.src.w };
+    float       ddA[4], dA = 0, dbias = 0;
+    decay_gradient(ddA, v);
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const int l = 4 * lane + e;
         if (l >= real) continue;
-        const float raw = tile[l][i] + bias, soft = soft_step(raw), step = limited(a, soft);
+        const float raw = tile[l][i] + v.bias, soft = soft_step(raw), step = limited(a, soft);
         const float slope = soft < a.dt_min || soft > a.dt_max ? 0 : raw > 20 ? 1 : 1 / (1 + __expf(-raw));
         const float draw = fmaf(A, ddA[e], step > 0 ? src[e] / step : 0) * slope;
         tile[l][i] = draw;
@@ -105,13 +113,15 @@ static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant_
     const int     lane = threadIdx.x & 31, h0 = part * 32, heads = min(32, a.H - h0);
     const int     real = min(PAIR, a.L - c2 * PAIR);
     bf16          v[PAIR / 32];
+    after_others();
 #pragma unroll
     for (int i = 0; i < PAIR / 32; i++)                // all asked for before any is stored, as fetch_rows
         v[i] = *a.dt.row(b, min(c2 * PAIR + warp + 32 * i, a.L - 1), h0 + min(lane, heads - 1));
+    const pair_values values = values_of(a, b, h0 + min(warp, heads - 1), c2);
 #pragma unroll
     for (int i = 0; i < PAIR / 32; i++) tile[warp + 32 * i][lane] = to_float(v[i]);
     __syncthreads();
-    if (warp < heads) finish_head(a, tile, warp, b, h0 + warp, c2);
+    if (warp < heads) finish_head(a, tile, values, warp, b, h0 + warp, c2);
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < PAIR / 32; i++) {
@@ -125,7 +135,7 @@ static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant_
 /* Block y: 0 the gradient of A_log, 1 of dt_bias, 2 of D. Each block sums SUM_COLS columns, 32 threads for each: a
  * column is short, and what costs is waiting for its parts one after the other. Where D is one number per head, its 64
  * columns lie side by side and its threads take them as further parts. */
-enum { SUM_COLS = SSD_SUM_COLS };
+enum { SUM_COLS = SSD_SUM_COLS, AT_ONCE = 8 };
 static __global__ void __launch_bounds__(32 * SUM_COLS) ssd_sums(const __grid_constant__ fused_task a)
 {
     __shared__ double part[32][SUM_COLS];
@@ -138,11 +148,19 @@ static __global__ void __launch_bounds__(32 * SUM_COLS) ssd_sums(const __grid_co
     float        *to = what == 0 ? a.dA_log : what == 1 ? a.dbias : a.dskip;
     const bool    adds = what == 0 ? a.adds[DA_LOG] : what == 1 ? a.adds[DDT_BIAS] : a.adds[DSKIP];
     double        sum = 0;
+    after_others();
     if (col < cols && to) {
         const float *at = from + (int64_t)col * wide;
-#pragma unroll 4
-        for (int i = y; i < parts * wide; i += 32)
-            sum += (double)at[(int64_t)(i / wide) * cols * wide + i % wide];
+        for (int i = y; i < parts * wide; i += 32 * AT_ONCE) {
+            float v[AT_ONCE];
+#pragma unroll
+            for (int j = 0; j < AT_ONCE; j++) {
+                const int n = min(i + 32 * j, parts * wide - 1);
+                v[j] = at[(int64_t)(wide > 1 ? n / FP : n) * cols * wide + (wide > 1 ? n % FP : 0)];
+            }
+#pragma unroll
+            for (int j = 0; j < AT_ONCE; j++) sum += i + 32 * j < parts * wide ? (double)v[j] : 0;
+        }
     }
     part[y][x] = sum;
     __syncthreads();

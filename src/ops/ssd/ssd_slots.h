@@ -103,15 +103,19 @@ mba_plan_fn   ssd_bwd_chunked_plan, ssd_bwd_fma_plan, ssd_bwd_persistent_plan, s
  * reach.
  * Other variants neither write nor read them: the backward asks which variant the forward has (mba_plan.of). */
 enum { SSD_RECORD = 132, SSD_HEADS = 2, SSD_ITEMS_PER_BLOCK = 1024, SSD_SCAN_SMEM = 219 * 1024,
-       SSD_BC_SMEM = 227 * 1024, SSD_SLOW_SMEM = 64 * 1024, SSD_SUM_COLS = 8,
+       SSD_BC_SMEM = 227 * 1024, SSD_STATES_SMEM = 203 * 1024, SSD_SLOW_SMEM = 64 * 1024, SSD_SUM_COLS = 8,
        SSD_ENDS = 10 };                           /* parts of sums per pair of chunks, see ssd_fused_bc.cuh */
 
 typedef struct ssd_ranges {
     int64_t K;                                    /* chunks of 64 of a sequence; backward an even number */
     int64_t segments, per_segment;                /* of a sequence; chunks of one */
+    int64_t parts;                                /* of a segment, of which ssd_states makes one state each */
     int64_t items, grid;                          /* (sequence, segment, two heads); blocks that walk them */
+    int64_t state_blocks;                         /* of ssd_states: the last segment of a sequence needs none */
 } ssd_ranges;
-ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward);
+ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward);                   /* the cheapest */
+ssd_ranges ssd_ranges_as(const ssd_dims *d, int64_t K, int64_t segments, int64_t parts, int64_t sms);
+int64_t    ssd_state_heads(const ssd_dims *d);    /* of a block of ssd_states: 2 or 4 */
 
 /* The other way, where it pays: ranges of the row of all chunks of all items (ssd_cuts.c). */
 enum { SSD_BLOCKS_MAX = 160, SSD_PARTS_MAX = 2 * SSD_BLOCKS_MAX, SSD_LIST_MAX = 48 };      /* list: items of a block */
@@ -119,19 +123,19 @@ typedef enum ssd_how { SSD_UNCUT, SSD_HANDED, SSD_EVEN } ssd_how;
 typedef struct ssd_cuts {
     ssd_how  how;                                 /* UNCUT: as ssd_ranges has it */
     bool     backward;
-    int64_t  K, items;                            /* chunks of a sequence, (sequence, two heads) */
+    int64_t  wide;                                /* pairs of heads that are cut alike, a block each */
+    int64_t  K, items;                            /* chunks of a sequence, (sequence, `wide` pairs of heads) */
     int64_t  blocks, pieces, segments;            /* a range each; pieces of all items, of one item at most */
-    int64_t  pre, parts, pre_chunks;              /* the launch of states: blocks, states, chunks of a block at most */
+    int64_t  parts, part_chunks;                  /* blocks of ssd_states, a state each; chunks of one at most */
     int64_t  states, folds;                       /* between pieces: how many, how often they are read */
     int32_t  at[SSD_BLOCKS_MAX + 1];              /* where a range begins */
     int32_t  part_at[SSD_PARTS_MAX], part_end[SSD_PARTS_MAX];      /* what makes a state, in the row */
-    uint16_t part[SSD_BLOCKS_MAX + 1];            /* the first one of a block of that launch */
     uint16_t fold_from[SSD_BLOCKS_MAX + 1], fold_to[SSD_BLOCKS_MAX + 1];       /* those that a range begins with */
     uint16_t before[SSD_BLOCKS_MAX + 1];          /* pieces of the item of its first piece before it */
 } ssd_cuts;
 ssd_cuts ssd_cuts_of(const ssd_dims *d, int64_t sms, bool backward);                       /* the cheapest */
 ssd_cuts ssd_cuts_as(const ssd_dims *d, ssd_how how, int64_t blocks, bool backward);       /* this one */
-int64_t  ssd_cost_uncut(const ssd_dims *d, int64_t sms, bool backward);                    /* see ssd_cuts.c */
+int64_t  ssd_cuts_wide(const ssd_dims *d, ssd_how how);
 bool       ssd_fused_shape(const ssd_dims *d, mba_dtype type);      /* one that `fused` takes */
 bool       ssd_finds_kept(const mba_plan *p, const mba_node *n);    /* a backward, what the forward kept */
 void       ssd_kept_types(mba_type type[MBA_OUT_MAX], const ssd_dims *d, bool ids);      /* of KEPT_* */

@@ -115,7 +115,8 @@ static const mba_case cases[] = {
     { { 0 }, NULL } };
 
 static const mba_case sizes[] = {
-    { { 8, 28, 28, 320, 14 }, "mambavision-t stage 2 at 448 px, batch 8" }, { { 0 }, NULL } };
+    { { 8, 28, 28, 320, 14 }, "mambavision-t stage 2 at 448 px, batch 8" },
+    { { 128, 28, 28, 320, 14 }, "mambavision-t stage 2 at 448 px, batch 128" }, { { 0 }, NULL } };
 
 const mba_op mba_op_window_partition = {
     .name  = "window_partition", .doc = "an image as windows of tokens, zeros at its edges", .kind = MBA_MEMORY,

@@ -1,0 +1,206 @@
+/* gpu_timeline.c -- the timeline of captured steps, in two passes: each step as one record, then each kernel as one.
+ *
+ * A record of a kernel is two stamps that CUPTI puts around it, on the GPU: the next kernel begins a little later for
+ * it, which shows where kernels are short; and it makes the launch of the graph longer, on the host. A record of a whole
+ * graph costs two stamps for all of them. So how long a step is comes from the first pass, what it consists of from the
+ * second, and how much longer that is on the GPU, over its records, is what a record costs: gaps between kernels are
+ * read less that (analysis_events.c).
+ *
+ * Both passes capture the step anew: CUPTI crashes on a graph that was made before it was told to record graphs. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scope/clock.h"
+#include "scope/cupti_collect.h"
+#include "scope/gpu_profile.h"
+#include "scope/watch.h"
+
+static const double OVERHEAD_MOST = 0.02;          // of the timeline; beyond, the store has a note
+static const double WHOLE_S = 0.3;                 // how long steps are recorded whole, at least
+
+typedef struct job { mba_gpu_profile *g; mba_program *p; const mba_step *step; int steps; } job;
+
+typedef struct gathering { mba_events *to; mba_status st; } gathering;
+
+static void gather(void *ctx, const mba_event *e)
+{
+    gathering *x = ctx;
+    if (x->st == MBA_OK) x->st = mba_events_add(x->to, e);
+}
+
+static int ascending(const void *x, const void *y)
+{
+    const double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+static double median(const double *x, int n)
+{
+    double sorted[MBA_GPU_STEPS_MAX];
+    memcpy(sorted, x, (size_t)n * sizeof *x);
+    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    return n ? sorted[n / 2] : NAN;
+}
+
+static void put_cost(job *j, const char *mode, int passes, double began_s, int64_t records, int64_t dropped)
+{
+    j->g->cost[j->g->ncosts++] = (mba_gpu_cost){ .mode = mode, .passes = passes, .seconds = mba_clock_s() - began_s,
+                                                 .launches = records, .dropped = dropped };
+}
+
+/* The next run but one captures the step anew. */
+static mba_status start_anew(job *j)
+{
+    if (j->p->kept && j->p->device->forget) j->p->device->forget(j->p);
+    return mba_gpu_run_step(j->p, j->step, NULL);
+}
+
+/* ---- each step as one record ---- */
+
+static mba_status run_whole(job *j)
+{
+    mba_gpu_profile *g = j->g;
+    MBA_TRY(mba_gpu_run_step(j->p, j->step, NULL));
+    const double began = mba_clock_s();
+    while (g->nwhole < j->steps || (mba_clock_s() - began < WHOLE_S && g->nwhole < MBA_GPU_STEPS_MAX))
+        MBA_TRY(mba_gpu_run_step(j->p, j->step, &g->whole_s[g->nwhole++]));
+    return MBA_OK;
+}
+
+/* The first record is of the warm-up. */
+static mba_status take_records(mba_gpu_profile *g, const mba_events *l)
+{
+    for (int64_t i = 1; i < l->n && g->nrecords < g->nwhole; i++) {
+        const mba_event *e = &l->event[i];
+        if (e->start_ns > 0 && e->end_ns > e->start_ns)
+            g->record_s[g->nrecords++] = 1e-9 * (double)(e->end_ns - e->start_ns);
+    }
+    if (g->nrecords) return MBA_OK;
+    return mba_fail(MBA_E_DEVICE, "CUPTI has no record of a whole step\nwhy: %lld records of %d steps", (long long)l->n,
+                    g->nwhole);
+}
+
+static mba_status measure_whole(job *j)
+{
+    mba_events   l = { 0 };
+    gathering    to = { &l, MBA_OK };
+    int64_t      dropped = 0;
+    const double began = mba_clock_s();
+    MBA_TRY(start_anew(j));
+    MBA_TRY(mba_activity_begin_graphs(gather, &to));
+    mba_status st = run_whole(j);
+    const mba_status ended = mba_activity_end(&dropped);
+    if (st == MBA_OK) st = ended != MBA_OK ? ended : to.st;
+    if (st == MBA_OK) st = take_records(j->g, &l);
+    put_cost(j, "graph", j->g->nwhole + 1, began, l.n, dropped);
+    mba_events_free(&l);
+    return st;
+}
+
+/* ---- each kernel as one record ---- */
+
+/* The first step with CUPTI is a warm-up: its events go, later ones count from 0. */
+static void drop_warm_up(mba_gpu_profile *g)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < g->events.n; i++) {
+        mba_event e = g->events.event[i];
+        if (e.step < 1) continue;
+        e.step--;
+        g->events.event[n++] = e;
+    }
+    g->events.n = n;
+}
+
+static void judge_links(job *j)
+{
+    const mba_link_report *r = &j->g->link;
+    char                   text[256];
+    if (r->steps != j->steps + 1) {
+        snprintf(text, sizeof text, "the timeline shows %d captured steps of %d", r->steps, j->steps + 1);
+        mba_gpu_say(j->g, "timeline", text, "");
+    }
+    if (r->unlinked) {
+        snprintf(text, sizeof text,
+                 "%lld events have no operator: a step was captured with %lld kernels, %lld copies, %lld sets and ran "
+                 "%lld, %lld, %lld",
+                 (long long)r->unlinked, (long long)r->expected[0], (long long)r->expected[1],
+                 (long long)r->expected[2], (long long)r->got[0], (long long)r->got[1], (long long)r->got[2]);
+        mba_gpu_say(j->g, "timeline", text, "");
+    }
+}
+
+/* From the first start to the last end of what a step's graph ran, its median over steps; *records: how many that was,
+ * *busy_s: the sum of their times. */
+static double extent_of_steps(const mba_gpu_profile *g, double *records, double *busy_s)
+{
+    double  extent[MBA_GPU_STEPS_MAX];
+    int64_t first[MBA_GPU_STEPS_MAX], last[MBA_GPU_STEPS_MAX], n = 0;
+    int     steps = 0;
+    *busy_s = 0;
+    for (int i = 0; i < g->ntimeline; i++) first[i] = INT64_MAX, last[i] = 0;
+    for (int64_t i = 0; i < g->events.n; i++) {
+        const mba_event *e = &g->events.event[i];
+        if (!e->graph || e->step < 0 || e->step >= g->ntimeline) continue;
+        if (e->start_ns < first[e->step]) first[e->step] = e->start_ns;
+        if (e->end_ns > last[e->step])    last[e->step] = e->end_ns;
+        *busy_s += 1e-9 * (double)(e->end_ns - e->start_ns);
+        n++;
+    }
+    for (int i = 0; i < g->ntimeline; i++)
+        if (last[i] > first[i]) extent[steps++] = 1e-9 * (double)(last[i] - first[i]);
+    *records = steps ? (double)n / steps : 0;
+    *busy_s  = steps ? *busy_s / steps : NAN;
+    return median(extent, steps);
+}
+
+/* What a record costs, and the words for a step that it shows in. */
+static void judge_overhead(mba_gpu_profile *g)
+{
+    char         text[480];
+    double       records, busy_s;
+    const double extent_s = extent_of_steps(g, &records, &busy_s), plain_s = median(g->plain_s, g->nplain);
+    const double watched_s = median(g->timeline_s, g->ntimeline), whole_s = median(g->record_s, g->nrecords);
+    if (records > 1 && g->nrecords) g->record_cost_s = fmax(0, extent_s - whole_s) / (records - 1);
+    if (!(watched_s > (1 + OVERHEAD_MOST) * plain_s)) return;
+    snprintf(text, sizeof text,
+             "a step of which every kernel is recorded takes %+.1f %%: on the GPU %.3f instead of %.3f ms by CUPTI's stamps, "
+             "%.2f us for each of %.0f kernels and sets; the rest is the host's, before the graph starts. Kernels alone "
+             "add up to %.3f ms. Recorded as a whole the step takes %+.1f %%",
+             100 * (watched_s / plain_s - 1), 1e3 * extent_s, 1e3 * whole_s, 1e6 * g->record_cost_s, records,
+             1e3 * busy_s, 100 * (median(g->whole_s, g->nwhole) / plain_s - 1));
+    mba_gpu_say(g, "timeline", text, "how long a step takes is that of mode plain or graph; gaps are read less the stamps");
+}
+
+static mba_status measure_kernels(job *j)
+{
+    mba_gpu_profile *g = j->g;
+    gathering        to = { &g->events, MBA_OK };
+    int64_t          dropped = 0;
+    const double     began = mba_clock_s();
+    MBA_TRY(start_anew(j));
+    MBA_TRY(mba_gpu_run_step(j->p, j->step, NULL));          // captured before: stamps in a graph made later cost more
+    MBA_TRY(mba_activity_begin(gather, &to));
+    mba_status st = mba_gpu_run_step(j->p, j->step, NULL);
+    for (int i = 0; i < j->steps && st == MBA_OK; i++)
+        st = mba_gpu_run_step(j->p, j->step, &g->timeline_s[g->ntimeline++]);
+    const mba_status ended = mba_activity_end(&dropped);
+    if (st == MBA_OK) st = ended != MBA_OK ? ended : to.st;
+    if (st == MBA_OK) st = mba_link(&g->events, mba_watch_counts(), j->p->graph->nnodes, &g->link);
+    MBA_TRY(st);
+    judge_links(j);
+    drop_warm_up(g);
+    put_cost(j, "timeline", j->steps + 1, began, g->events.n, dropped);
+    return MBA_OK;
+}
+
+mba_status mba_gpu_timeline(mba_gpu_profile *g, mba_program *p, const mba_step *step, int steps)
+{
+    job j = { g, p, step, steps };
+    if (measure_whole(&j) != MBA_OK) mba_gpu_say_failure(g, "timeline of whole steps");
+    MBA_TRY(measure_kernels(&j));
+    judge_overhead(g);
+    return MBA_OK;
+}

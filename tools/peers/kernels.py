@@ -1,0 +1,207 @@
+"""The state-space kernels of mamba_ssm and ours on the same GPU in one process, on the same numbers, turn by turn:
+
+    PYTHONPATH=bindings/torch python3 tools/peers/kernels.py [ssd] [scan]        # prints Markdown tables, ends with 1 if a bound is not met
+
+GPU time by events around every call, the median of 24 of each side in 3 turns; the host runs ahead behind a spinning kernel, so launches cost
+nobody anything; inputs rotate through sets that together exceed the L2. mamba_ssm's SSD is Triton's own choice of tilings, chunk 256 and 128, the
+faster counts; for ours the first variant that takes the shape. mamba_ssm must be importable; PEERS_SCRIPTS may name a folder whose common.py
+knows where its checkout lies (setup_paths) and compiles Triton kernels with all cores before they run (dry_run)."""
+import contextlib
+import math
+import os
+import sys
+
+compiling = contextlib.nullcontext
+if "PEERS_SCRIPTS" in os.environ:
+    sys.path.insert(0, os.environ["PEERS_SCRIPTS"])
+    import common
+    common.setup_paths("mamba")
+    common.install_dry()
+    compiling = common.dry_run
+import torch
+
+import mambascope_torch as mt
+
+BATCHES = [(8, 2048), (4, 4096), (1, 32768), (32, 512)]
+HEADS = {"130m": 24, "1.3b": 64, "2.7b": 80}
+WIDTH, STATE, CHUNKS = 64, 128, (256, 128)
+SCAN_STATE, SCAN_CHANNELS = 16, (1536, 4096)
+CALLS, TURNS, HZ = 8, 3, 1.9e9
+bf16 = torch.bfloat16
+missed = []
+
+
+def times(calls):
+    """Median GPU time in us of each of `calls`, which take the number of an input set."""
+    took = [[] for _ in calls]
+    for call in calls:
+        call(0)
+        call(1)
+    for _ in range(TURNS):
+        for call, to in zip(calls, took):
+            torch.cuda.synchronize()
+            torch.cuda._sleep(int(0.012 * HZ))
+            marks = [torch.cuda.Event(enable_timing=True) for _ in range(CALLS + 1)]
+            marks[0].record()
+            for i in range(CALLS):
+                call(i)
+                marks[i + 1].record()
+            torch.cuda.synchronize()
+            to += [1e3 * a.elapsed_time(b) for a, b in zip(marks, marks[1:])]
+    return [sorted(t)[len(t) // 2] for t in took]
+
+
+def sets_of(make, one_bytes):
+    return [make() for _ in range(max(2, min(5, math.ceil(3e8 / one_bytes))))]
+
+
+def normal(*shape):
+    return torch.randn(*shape, device="cuda").to(bf16)
+
+
+def judge(title, have, ask):
+    if have < ask:
+        missed.append(f"{title}: {have:.2f} of {ask}")
+    return f"**{have:.2f}**" if have < ask else f"{have:.2f}"
+
+
+# ---- ssd ----
+
+def ssd_inputs(batch, length, heads):
+    step = torch.exp(torch.rand(heads, device="cuda") * math.log(100) + math.log(0.001))
+    return dict(x=normal(batch, length, heads, WIDTH), dt=0.5 * normal(batch, length, heads),
+                B=normal(batch, length, 1, STATE), C=normal(batch, length, 1, STATE), dy=normal(batch, length, heads, WIDTH),
+                A=-torch.empty(heads, device="cuda").uniform_(1, 16), D=torch.ones(heads, device="cuda"),
+                bias=step + torch.log(-torch.expm1(-step)))
+
+
+def theirs_ssd(s, chunk):
+    from mamba_ssm.ops.triton import ssd_combined as sc
+    more = dict(D=s["D"], dt_bias=s["bias"], dt_softplus=True)
+
+    def forward():
+        return sc._mamba_chunk_scan_combined_fwd(s["x"], s["dt"], s["A"], s["B"], s["C"], chunk, **more)[0]
+
+    def backward(out):
+        return sc._mamba_chunk_scan_combined_bwd(s["dy"], s["x"], s["dt"], s["A"], s["B"], s["C"], out, chunk, **more)
+    return forward, backward
+
+
+def ours_ssd(s):
+    operands = (s["x"], s["dt"], s["B"], s["C"], torch.log(-s["A"]), s["D"], s["bias"], None, None)
+
+    def forward(keep):
+        return mt.ssd(*operands, 256, 0.0, 0.0, False, keep)
+
+    def backward(kept):
+        return mt.ssd_backward(s["dy"], None, kept, *operands, 256, 0.0, 0.0, False)
+    return forward, backward
+
+
+def ssd_row(model, batch, length):
+    sets = sets_of(lambda: ssd_inputs(batch, length, HEADS[model]), batch * length * HEADS[model] * WIDTH * 2)
+    n = len(sets)
+    ours = [ours_ssd(s) for s in sets]
+    kept = [f(True)[2] for f, _ in ours]
+    calls = [lambda i: ours[i % n][0](False), lambda i: ours[i % n][0](True), lambda i: ours[i % n][1](kept[i % n])]
+    for chunk in CHUNKS:
+        peer = [theirs_ssd(s, chunk) for s in sets]
+        outs = [f() for f, _ in peer]
+        calls += [lambda i, peer=peer: peer[i % n][0](), lambda i, peer=peer, outs=outs: peer[i % n][1](outs[i % n])]
+    alone, keeping, back, *peer = times(calls)
+    theirs_alone = min(peer[0], peer[2])
+    theirs_both = min(peer[0] + peer[1], peer[2] + peer[3])
+    shape = f"{model} {batch}×{length}"
+    print(f"| {shape} | {alone:.0f} | {theirs_alone:.0f} | {judge(shape + ' forward', theirs_alone / alone, 3.5)} | {keeping:.0f} | {back:.0f} | "
+          f"{theirs_both:.0f} | {judge(shape + ' both', theirs_both / (keeping + back), 4)} |", flush=True)
+
+
+def tune_ssd():
+    """Compiles with all cores, lets Triton choose on the first shape of the peers' table, as there."""
+    def both(batch, length, heads):
+        s = ssd_inputs(batch, length, heads)
+        for chunk in CHUNKS:
+            forward, backward = theirs_ssd(s, chunk)
+            backward(forward())
+    with compiling():
+        both(8, 2048, HEADS["1.3b"])
+    both(8, 2048, HEADS["1.3b"])
+    with compiling():
+        for heads in HEADS.values():
+            for batch, length in BATCHES:
+                both(batch, length, heads)
+
+
+def ssd_table():
+    tune_ssd()
+    print("\n| SSD, bf16, state 128, µs | forward | mamba_ssm | × | forward that keeps | backward | mamba_ssm, both | both × |")
+    print("|---|---|---|---|---|---|---|---|")
+    for model in HEADS:
+        for batch, length in BATCHES:
+            ssd_row(model, batch, length)
+
+
+# ---- selective scan ----
+
+def scan_inputs(batch, length, channels):
+    tokens = (batch, length, channels)
+    s = dict(u=normal(*tokens), delta=normal(*tokens), z=normal(*tokens), dy=normal(*tokens), B=normal(batch, length, 1, SCAN_STATE),
+             C=normal(batch, length, 1, SCAN_STATE), D=torch.ones(channels, device="cuda"), bias=torch.full((channels,), -4.0, device="cuda"),
+             A=-torch.arange(1, SCAN_STATE + 1, device="cuda", dtype=torch.float32).repeat(channels, 1).contiguous())
+    s["A_log"] = torch.log(-s["A"])
+    for name in ("u", "delta", "z", "dy"):                   # mamba_ssm's layout: time last
+        s[name + "_t"] = s[name].transpose(1, 2).contiguous()
+    for name in ("B", "C"):
+        s[name + "_t"] = s[name].permute(0, 2, 3, 1).contiguous()
+    return s
+
+
+def scan_row(batch, length, channels):
+    import selective_scan_cuda
+    sets = sets_of(lambda: scan_inputs(batch, length, channels), batch * length * channels * 6)
+    n = len(sets)
+
+    def mine(s, keep):
+        return mt.selective_scan(s["u"], s["delta"], s["B"], s["C"], s["z"], s["A_log"], s["D"], s["bias"], None, None, False, keep)
+
+    def mine_back(s, kept):
+        return mt.selective_scan_backward(s["dy"], None, kept, s["u"], s["delta"], s["B"], s["C"], s["z"], s["A_log"], s["D"], s["bias"], None,
+                                          None, False)
+
+    def theirs(s):
+        return selective_scan_cuda.fwd(s["u_t"], s["delta_t"], s["A"], s["B_t"], s["C_t"], s["D"], s["z_t"], s["bias"], True)
+
+    def theirs_back(s, out, states):
+        return selective_scan_cuda.bwd(s["u_t"], s["delta_t"], s["A"], s["B_t"], s["C_t"], s["D"], s["z_t"], s["bias"], s["dy_t"], states, out, None,
+                                       True, False)
+    kept = [mine(s, True)[2] for s in sets]
+    outs = [theirs(s) for s in sets]
+    fwd, back, peer, peer_back = times([lambda i: mine(sets[i % n], True), lambda i: mine_back(sets[i % n], kept[i % n]),
+                                        lambda i: theirs(sets[i % n]), lambda i: theirs_back(sets[i % n], outs[i % n][0], outs[i % n][1])])
+    ask = (1.8, 2.6) if batch < 4 else (2.3, 2.8)
+    shape = f"{batch}×{length}×{channels}"
+    print(f"| {shape} | {fwd:.0f} | {peer:.0f} | {judge('scan ' + shape + ' forward', peer / fwd, ask[0])} | {back:.0f} | {peer_back:.0f} | "
+          f"{judge('scan ' + shape + ' backward', peer_back / back, ask[1])} |", flush=True)
+
+
+def scan_table():
+    print("\n| selective scan, bf16, 16 states, gated, µs | forward that keeps | mamba_ssm | × | backward | mamba_ssm | × |")
+    print("|---|---|---|---|---|---|---|")
+    for channels in SCAN_CHANNELS:
+        for batch, length in BATCHES:
+            scan_row(batch, length, channels)
+
+
+def main():
+    torch.manual_seed(0)
+    print(torch.cuda.get_device_name(), "PyTorch", torch.__version__, "mambascope", mt.library().mba_kernels_version().decode())
+    with torch.no_grad():
+        for name, table in (("scan", scan_table), ("ssd", ssd_table)):
+            if len(sys.argv) < 2 or name in sys.argv[1:]:
+                table()
+    print("\n".join(["", "not met:"] + missed) if missed else "\nall met")
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main()
