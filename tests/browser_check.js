@@ -126,6 +126,19 @@
   const paper = () => getComputedStyle(document.body).backgroundColor, colours = new Set();
   for (let i = 0; i < 3; i++) { $("#theme").click(); colours.add(paper()); }
   expect(colours.size === 2, "light and dark differ");
+
+  // contrast of every text with what is behind it, in both themes; marks of legends have the colours of the drawing
+  const rgb = c => c.match(/[\d.]+/g).map(Number), shine = c => { const f = c.map(v => v / 255 <= .03928 ? v / 255 / 12.92 : ((v / 255 + .055) / 1.055) ** 2.4); return .2126 * f[0] + .7152 * f[1] + .0722 * f[2]; };
+  const behind = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > .99) return c.slice(0, 3); } return [255, 255, 255]; };
+  const written = $$("main *, nav *, header *").filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim()) && e.getClientRects().length && !e.closest(".legend b, .inv, .inv2"));
+  for (const theme of ["light", "dark"]) {
+    root.dataset.theme = theme;
+    for (const e of written) {
+      const style = getComputedStyle(e), svg = e.closest("svg"), two = [shine(rgb(svg ? style.fill : style.color).slice(0, 3)), shine(behind(svg || e))].sort((x, y) => y - x);
+      expect((two[0] + .05) / (two[1] + .05) >= 4.5, `${theme}: "${e.textContent.slice(0, 20)}" (${e.tagName} ${e.getAttribute("class") || ""}) has a contrast of ${((two[0] + .05) / (two[1] + .05)).toFixed(1)}`);
+    }
+  }
+  delete root.dataset.theme;
   expect($("#raw-pick").options.length > 5 && $("#raw-view table")?.rows.length > 0, "raw data");
   const ids = $$("[id]").map(e => e.id);
   for (const id of ids.filter((x, i) => ids.indexOf(x) !== i)) faults.push(`id ${id} twice`);

@@ -16,9 +16,16 @@
 
 static const double CEILING_S = 0.5;               // per rate
 
-typedef struct bench_options { bool json, csv, memory; int64_t repeats, hold_ms; mba_model_options model; } bench_options;
+typedef struct bench_options {
+    bool              json, csv, memory;
+    int64_t           repeats, hold_ms;
+    mba_model_options model;
+} bench_options;
 
-static mba_table_form form_of(const bench_options *o) { return o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT; }
+static mba_table_form form_of(const bench_options *o)
+{
+    return o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT;
+}
 
 /* ---- ceilings ---- */
 
@@ -36,12 +43,14 @@ static mba_status bench_ceilings(const bench_options *o)
     mba_session_options so = { 0 };
     MBA_TRY(mba_run_options_apply(&o->model, &so));
     MBA_TRY(ceilings_of(&c, &so));
-    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "ceiling", "ceiling", NULL }, { "rate", "rate", "%.2f" }, { "unit", "unit", NULL },
+    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "ceiling", "ceiling", NULL }, { "rate", "rate", "%.2f" },
+                                                       { "unit", "unit", NULL },
                                                        { "how", "how", NULL }, { 0 } }));
     const struct { const char *name; double rate; const char *unit, *how; } rows[] = {
         { "stream", c.stream_bytes / 1e9, "GB/s",   "copy of arrays far larger than the caches, bytes read + written" },
         { "fma",    c.fma_flops / 1e9,    "GFLOP/s", "independent fp32 FMA chains in registers; an FMA is 2" },
-        { "exp",    c.exp_ops / 1e9,      "G/s",     "our vector exp over an array in L1; ex2 of the GPU's special-function units" },
+        { "exp",    c.exp_ops / 1e9,      "G/s",     "our vector exp over an array in L1; ex2 of the GPU's "
+                                                     "special-function units" },
         { "tensor", c.tensor_flops / 1e9, "GFLOP/s", "an 8192^3 product of random numbers by the GPU's library" },
     };
     for (int i = 0; i < (c.tensor_flops > 0 ? 4 : 3); i++) {
@@ -59,7 +68,8 @@ static mba_status bench_ceilings(const bench_options *o)
 
 static const mba_column op_columns[] = {
     { "operator", "operator", NULL }, { "case", "case", NULL }, { "ms", "ms", "%.3f" }, { "gb_s", "GB/s", "%.1f" },
-    { "gflop_s", "GFLOP/s", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" }, { "bound", "bound by", NULL }, { 0 } };
+    { "gflop_s", "GFLOP/s", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" }, { "bound", "bound by", NULL },
+    { 0 } };
 
 /* `memory`: only what moves bytes for longer than it computes. */
 static void op_row(mba_table *t, const mba_ceilings *c, const mba_node *n, const char *note, double s, bool memory)
@@ -73,7 +83,8 @@ static void op_row(mba_table *t, const mba_ceilings *c, const mba_node *n, const
     mba_table_number(t, bytes / s / 1e9);
     mba_table_number(t, flops / s / 1e9);
     mba_table_number(t, 100 * mba_ceilings_floor(c, k) / s);
-    mba_table_text(t, "%s", bytes / c->stream_bytes > flops / c->fma_flops + k.special_ops / c->exp_ops ? "memory" : "arithmetic");
+    mba_table_text(t, "%s", bytes / c->stream_bytes > flops / c->fma_flops + k.special_ops / c->exp_ops ? "memory"
+                   : "arithmetic");
 }
 
 /* Whether the operator keeps something for its gradient that it does not make otherwise. */
@@ -87,7 +98,8 @@ static bool keeps(const mba_graph *g, const mba_op *op)
 }
 
 /* Both directions; then once more forward alone if that leaves something out (*again). */
-static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_session_options *so, const mba_op *op, const mba_case *size,
+static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_session_options *so, const mba_op *op,
+                             const mba_case *size,
                              const bench_options *bo, bool alone, bool *again)
 {
     static const mba_step    step = { .seed = 1, .lr = 1e-3f };
@@ -98,19 +110,22 @@ static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_sess
     MBA_TRY(mba_case_build(&o, op, size, (mba_case_how){ .compute = so->compute, .alone = alone }));
     *again = !alone && keeps(o.g, op);
     double    *best = calloc((size_t)o.g->nnodes + 1, sizeof *best);
-    const mba_program_options how = { .cuda = so->device->machine->cc > 0, .machine = so->device->machine, .variants = so->variants };
+    const mba_program_options how = { .cuda = so->device->machine->cc > 0, .machine = so->device->machine,
+                                      .variants = so->variants };
     mba_status st = best ? mba_program_create(&p, o.g, &how) : mba_fail(MBA_E_NOMEM, "no memory");
     if (st == MBA_OK) st = mba_program_bind(p, so->device);
     if (st == MBA_OK) st = mba_program_init(p, 1);
     if (st == MBA_OK) {
         mba_fill_inputs(p);
-        st = mba_measure_nodes(best, p, alone ? MBA_FORWARD : MBA_FORWARD | MBA_BACKWARD, &step, (int)bo->repeats + 1, true);
+        st = mba_measure_nodes(best, p, alone ? MBA_FORWARD : MBA_FORWARD | MBA_BACKWARD, &step, (int)bo->repeats + 1,
+                               true);
         for (int32_t i = 0; i < o.g->nnodes && st == MBA_OK; i++)      // what only evaluation runs
             if (o.g->nodes[i]->unless) st = mba_measure_nodes(best, p, MBA_FORWARD, &step, (int)bo->repeats + 1, true);
     }
     for (int32_t i = 0; st == MBA_OK && i < o.g->nnodes; i++) {
         const mba_node *n = o.g->nodes[i];
-        if (n->op == op || (n->of && n->of->op == op && n->op->kind != MBA_MEMORY)) op_row(t, c, n, note, best[i], bo->memory);
+        if (n->op == op || (n->of && n->of->op == op && n->op->kind != MBA_MEMORY))
+            op_row(t, c, n, note, best[i], bo->memory);
     }
     free(best);
     mba_program_destroy(p);
@@ -122,7 +137,8 @@ static mba_status bench_ops(const bench_options *o, const mba_operands *words)
 {
     mba_table *t;
     for (int w = 1; w < words->n; w++)
-        if (!mba_op_find(words->word[w])) return mba_fail(MBA_E_ARG, "no operator '%s'\nfix: mambascope list ops", words->word[w]);
+        if (!mba_op_find(words->word[w]))
+            return mba_fail(MBA_E_ARG, "no operator '%s'\nfix: mambascope list ops", words->word[w]);
     MBA_TRY(mba_table_create(&t, op_columns));
     mba_session_options so = { 0 };
     mba_ceilings        c;
@@ -139,7 +155,8 @@ static mba_status bench_ops(const bench_options *o, const mba_operands *words)
     }
     if (st == MBA_OK) mba_table_print(t, stdout, form_of(o));
     if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT)
-        printf("ceilings of this run: stream %.1f GB/s, FMA %.1f GFLOP/s, exp %.2f G/s, %d threads, %s\n", c.stream_bytes / 1e9,
+        printf("ceilings of this run: stream %.1f GB/s, FMA %.1f GFLOP/s, exp %.2f G/s, %d threads, %s\n",
+               c.stream_bytes / 1e9,
                c.fma_flops / 1e9, c.exp_ops / 1e9, mba_cpu_threads(), mba_cpu_isa_name());
     mba_table_destroy(t);
     return st;
@@ -148,7 +165,8 @@ static mba_status bench_ops(const bench_options *o, const mba_operands *words)
 /* ---- step ---- */
 
 static const mba_column breakdown_columns[] = {
-    { "operator", "operator", NULL }, { "kind", "kind", NULL }, { "pass", "pass", NULL }, { "nodes", "nodes", "%.0f" }, { "ms", "ms", "%.2f" },
+    { "operator", "operator", NULL }, { "kind", "kind", NULL }, { "pass", "pass", NULL }, { "nodes", "nodes", "%.0f" },
+    { "ms", "ms", "%.2f" },
     { "percent", "% of step", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" }, { 0 } };
 
 /* One row per operator and pass, the longest first. */
@@ -186,17 +204,20 @@ static void print_breakdown(mba_table *t, const mba_session *s, const mba_step_t
 }
 
 #define STEP_COLUMNS(a, b, unit)                                                                                     \
-    { { "model", "model", NULL }, { a, a, "%.0f" }, { b, b, "%.0f" }, { "step_ms", "step, ms", "%.1f" }, { "host_ms", "host, ms", "%.3f" },                 \
-      { "gemm_ms", "GEMMs alone, ms", "%.1f" }, { "ratio", "step / GEMMs", "%.3f" }, { unit "_per_s", unit "/s", "%.1f" }, \
+    { { "model", "model", NULL }, { a, a, "%.0f" }, { b, b, "%.0f" }, { "step_ms", "step, ms", "%.1f" },             \
+      { "host_ms", "host, ms", "%.3f" }, { "gemm_ms", "GEMMs alone, ms", "%.1f" },                                   \
+      { "ratio", "step / GEMMs", "%.3f" }, { unit "_per_s", unit "/s", "%.1f" },                                     \
       { "percent_of_floor", "% of floor", "%.1f" }, { 0 } }
 static const mba_column step_columns[MBA_TASKS][10] = {
-    STEP_COLUMNS("batch", "length", "tokens"), STEP_COLUMNS("batch", "image", "images"), STEP_COLUMNS("graphs", "nodes", "graphs"),
+    STEP_COLUMNS("batch", "length", "tokens"), STEP_COLUMNS("batch", "image", "images"),
+        STEP_COLUMNS("graphs", "nodes", "graphs"),
 };
 
 static void step_row(mba_table *t, const mba_session *s, const mba_step_times *r)
 {
     const mba_model *m = &s->model;
-    const int64_t    size[MBA_TASKS][2] = { { m->lm.batch, m->lm.length }, { m->vision.batch, m->vision.image }, { m->graph.graphs, m->graph.nodes } };
+    const int64_t    size[MBA_TASKS][2] = { { m->lm.batch, m->lm.length }, { m->vision.batch, m->vision.image },
+                                            { m->graph.graphs, m->graph.nodes } };
     mba_table_text(t, "%s", mba_model_name(m));
     mba_table_number(t, (double)size[m->task][0]);
     mba_table_number(t, (double)size[m->task][1]);
@@ -318,22 +339,27 @@ mba_status mba_command_bench(int argc, char **argv)
     const mba_option options[] = {
         { "--repeats", MBA_OPT_INT, &o.repeats, "N", "the best of N runs counts (5)", 1, 1000 },
         MBA_MODEL_OPTIONS(&o.model),
-        { "--copies", MBA_OPT_FLAG, &o.memory, NULL, "op: only what memory bounds, whose floor is the copy rate", 0, 0 },
-        { "--hold", MBA_OPT_INT, &o.hold_ms, "MS", "gemm: the mean over so many ms back to back, as warm as a step", 1, 10000 },
+        { "--copies", MBA_OPT_FLAG, &o.memory, NULL,
+          "op: only what memory bounds, whose floor is the copy rate", 0, 0 },
+        { "--hold", MBA_OPT_INT, &o.hold_ms, "MS",
+          "gemm: the mean over so many ms back to back, as warm as a step", 1, 10000 },
         { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON: an array of objects", 0, 0 },
         { "--csv",  MBA_OPT_FLAG, &o.csv,  NULL, "as CSV", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "bench", "ceilings | op [NAME..] | step | gemm [options]",
         "ceilings  the rates that floors are made of: memory, FMA, exp\n"
-        "op        operators at sizes worth timing, with percent of floor (caches swept before each run); forward with\n"
+        "op        operators at sizes worth timing, with percent of floor (caches swept before each run); forward "
+        "with\n"
         "          what it keeps for its gradient, and `alone` without\n"
-        "step      a whole training step, its GEMMs (and convolutions of images) alone in the same process, and where the\n"
-        "          time goes\n"
+        "step      a whole training step (mamba2-130m at 1 x 1024 tokens unless named), its GEMMs (and convolutions of\n"
+        "          images) alone in the same process, and where the time goes\n"
         "gemm      every matrix product of a step by each of the first eight kernels that the GPU's library names\n\n"
         "The floor is max(bytes / stream, FLOPs / FMA + exponentials / exp) of the least work there is.",
-        options, "mambascope bench ceilings\nmambascope bench op ssd selective_scan\nmambascope bench step --model mamba2-130m --batch 1 --length 1024\n"
-        "mambascope bench step --model mambavision-t --batch 8\nmambascope bench step --model graphmamba-peptides-func --graphs 32\n" };
+        options, "mambascope bench ceilings\nmambascope bench op ssd selective_scan\n"
+        "mambascope bench step --model mamba2-130m --batch 1 --length 1024\n"
+        "mambascope bench step --model mambavision-t --batch 8\n"
+        "mambascope bench step --model graphmamba-peptides-func --graphs 32\n" };
     mba_operands words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;

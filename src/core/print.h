@@ -1,4 +1,4 @@
-/* print.h -- readers of a graph and its plans: nodes, costs, memory, launches. No device needed. */
+/* print.h -- readers of a graph and its plans: names, costs, memory. No device needed. */
 #ifndef MBA_PRINT_H
 #define MBA_PRINT_H
 
@@ -13,8 +13,6 @@ const char *mba_pass_name(mba_pass pass);          /* "forward", "backward", "up
 mba_cost mba_cost_sum(mba_cost a, mba_cost b);
 mba_cost mba_graph_cost(const mba_graph *g, unsigned passes);
 
-void mba_print_nodes(FILE *f, const mba_graph *g);
-void mba_print_plan(FILE *f, const mba_node *n, const mba_plan *p);
 void mba_program_print_memory(FILE *f, const mba_program *p);
 
 #endif

@@ -379,13 +379,3 @@ mba_status mba_graph_store_add_rwse(float **rwse, mba_graph_store *s, int64_t k)
     *rwse              = (float *)(void *)s->col[RWSE].data;
     return MBA_OK;
 }
-
-mba_status mba_graph_store_add_split(uint8_t **split, mba_graph_store *s)
-{
-    MBA_TRY(resize(&s->col[SPLIT], (size_t)s->set.graphs));
-    fill_zero(&s->col[SPLIT], (size_t)s->set.graphs);
-    show(s);
-    s->set.form.has_split = true;
-    *split                = (uint8_t *)s->col[SPLIT].data;
-    return MBA_OK;
-}

@@ -86,10 +86,9 @@ MBA_MUST mba_status  mba_graph_store_add(mba_graph_store *s, const mba_graph_ite
 /* Lent; valid until the next graph is added. */
 const mba_graph_set *mba_graph_store_set(const mba_graph_store *s);
 
-/* For those who fill an array after the graphs are there (positional features, a split): room for the whole
- * collection, owned by the store, whose set shows it from now on. `k` is its width per node or, of a split, 1. */
+/* For those who fill an array after the graphs are there (positional features): room for the whole collection, owned by
+ * the store, whose set shows it from now on. `k` is its width per node. */
 MBA_MUST mba_status  mba_graph_store_add_lap(float **val, float **vec, mba_graph_store *s, int64_t k);
 MBA_MUST mba_status  mba_graph_store_add_rwse(float **rwse, mba_graph_store *s, int64_t k);
-MBA_MUST mba_status  mba_graph_store_add_split(uint8_t **split, mba_graph_store *s);
 
 #endif

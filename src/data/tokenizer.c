@@ -159,6 +159,21 @@ static mba_status encode_piece(mba_tokenizer *t, sink *s, const char *text, size
     return encode_words(t, s, t->spaced.data, t->spaced.n);
 }
 
+/* Added tokens become their numbers, and `encode` takes what lies between them. */
+typedef mba_status encode_fn(mba_tokenizer *t, sink *s, const char *text, size_t n, bool continued);
+static mba_status encode_around(mba_tokenizer *t, sink *s, const mba_literals *added, encode_fn *encode,
+                                const char *text, size_t n, bool continued)
+{
+    size_t      from = 0;
+    mba_literal m;
+    while (mba__literals_find(added, &m, text, n, from)) {
+        MBA_TRY(encode(t, s, text + from, m.at - from, continued && !from));
+        MBA_TRY(emit(s, m.id));
+        from = m.at + m.bytes;
+    }
+    return encode(t, s, text + from, n - from, continued && !from);
+}
+
 static mba_status encode_normalized(mba_tokenizer *t, sink *s, const char *text, size_t n, bool continued)
 {
     if (t->nfc && !mba_nfc_already(text, n)) {
@@ -167,14 +182,7 @@ static mba_status encode_normalized(mba_tokenizer *t, sink *s, const char *text,
         text = t->composed.data;
         n    = t->composed.n;
     }
-    size_t      from = 0;
-    mba_literal m;
-    while (mba__literals_find(&t->normalized, &m, text, n, from)) {
-        MBA_TRY(encode_piece(t, s, text + from, m.at - from, continued && !from));
-        MBA_TRY(emit(s, m.id));
-        from = m.at + m.bytes;
-    }
-    return encode_piece(t, s, text + from, n - from, continued && !from);
+    return encode_around(t, s, &t->normalized, encode_piece, text, n, continued);
 }
 
 static mba_status encode_chunk(mba_tokenizer *t, sink *s, const char *text, size_t n, bool continued)
@@ -185,14 +193,7 @@ static mba_status encode_chunk(mba_tokenizer *t, sink *s, const char *text, size
         text = t->repaired.data;
         n    = t->repaired.n;
     }
-    size_t      from = 0;
-    mba_literal m;
-    while (mba__literals_find(&t->raw, &m, text, n, from)) {
-        MBA_TRY(encode_normalized(t, s, text + from, m.at - from, continued && !from));
-        MBA_TRY(emit(s, m.id));
-        from = m.at + m.bytes;
-    }
-    return encode_normalized(t, s, text + from, n - from, continued && !from);
+    return encode_around(t, s, &t->raw, encode_normalized, text, n, continued);
 }
 
 /* Where a long text may be cut: before an ASCII space that follows another ASCII character. A word ends there

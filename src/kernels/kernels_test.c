@@ -70,7 +70,7 @@ static void sizes_are_what_is_kept(void **state)
     mba_kernels_desc  d = scan_small();
     (void)state;
     assert_plan(&p, &d, &h200);
-    assert_int_equal(mba_kernels_saved_bytes(p), 2 * 5 * 64 * 16 * 2 + 2 * 70 * 64 * 2);
+    assert_int_equal(mba_kernels_saved_bytes(p), 2 * 9 * 64 * 16 * 2 + 2 * 70 * 64 * 2);     // a state every 8 tokens, y
     assert_true(mba_kernels_work_bytes(p, 1) > 0);
     mba_kernels_plan_destroy(p);
     d.backward = 0;

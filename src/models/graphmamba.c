@@ -314,8 +314,6 @@ static const mba_graphnet presets[] = {
     { .name = NULL },
 };
 
-const mba_graphnet *mba_graphnet_presets(void) { return presets; }
-
 const mba_graphnet *mba_graphnet_preset(const char *name)
 {
     for (const mba_graphnet *c = presets; c->name; c++)

@@ -46,7 +46,6 @@ typedef struct mba_graphnet {
 } mba_graphnet;
 
 const mba_graphnet *mba_graphnet_preset(const char *name);     /* NULL where there is none of that name */
-const mba_graphnet *mba_graphnet_presets(void);                /* ends with an entry without a name */
 
 extern const mba_field mba_graphnet_fields[];                  /* what --set and config.json know (fields.h) */
 

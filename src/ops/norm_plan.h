@@ -48,13 +48,6 @@ static inline bool mba__in_lines(const mba_tensor *t, int n)
                   && (mba_dense(t) || t->pitch < most));
 }
 
-/* 16 bytes of the widest type among activations. */
-static inline int mba__team_width(const mba_tensor *const *t, int n)
-{
-    for (int k = 0; k < n; k++) if (t[k] && t[k]->type.dtype == MBA_F32) return 4;
-    return 8;
-}
-
 /* Forward: a team per row, several to a block where they are small. */
 static inline void mba__plan_norm_fwd(mba_plan *p, const char *kernel, const mba_node *n, int64_t rows, mba__team t,
                                       int regs)

@@ -222,7 +222,7 @@ static mba_status machine_draw(mba_canvas *c, double width, const mba_stores *r,
             if (!isfinite(ms)) continue;
             mba_svg_line(&s, mba_at(x, ms * w->low), y, mba_at(x, ms * w->high), y, "stem", NULL);
             mba_svg_mark(&s, mba_look_shape(m), mba_at(x, ms), y, 5, mba_look_paint(m), true,
-                         mba_tip(c, "%s on %s · SIMULATED, grade %c|%s ms a step, %s to %s by the error of whole steps",
+                         mba_tip(c, "%s on %s · SIMULATED, grade %c|%s ms a step; as measured steps went, %s to %s",
                                  w->model[m].name, w->machines[k], w->grades[k], mba_num(ms).s, mba_num(ms * w->low).s,
                                  mba_num(ms * w->high).s), NULL);
             if (measured > 0)

@@ -257,8 +257,8 @@ if (wi && W) {
     for (const s of slider) { s.out.textContent = `× ${s.values[s.input.value]}`; s.input.setAttribute("aria-valuetext", `times ${s.values[s.input.value]}`); }
     if (p[0] === null) { text.textContent = "SIMULATED: a kernel of this model does not fit that machine."; bars.replaceChildren(); plot.replaceChildren(); return; }
     const main = p.slice(1).indexOf(Math.max(...p.slice(1)));
-    text.textContent = `SIMULATED: ${fmt(p[0])} ms a step (${fmt(p[0] * W.band[0])} to ${fmt(p[0] * W.band[1])} by the error of whole steps), ${fmt(b[0] / p[0])} × as fast as ${W.machine} as it is` +
-      (m.measured ? `; measured there ${fmt(m.measured)} ms.` : ".") + ` ${W.bounds[main][0]} binds ${fmt(p[main + 1] / 10)} % of the step.`;
+    text.textContent = `SIMULATED: ${fmt(p[0])} ms a step, ${fmt(b[0] / p[0])} × as fast as ${W.machine} as it is; measured steps took ${fmt(W.band[0])} to ${fmt(W.band[1])} × as long as simulated ones, that is ${fmt(p[0] * W.band[0])} to ${fmt(p[0] * W.band[1])} ms` +
+      (m.measured ? `. This model unchanged: measured ${fmt(m.measured)} ms.` : ".") + ` ${W.bounds[main][0]} binds ${fmt(p[main + 1] / 10)} % of the step.`;
     bars.innerHTML = W.bounds.map(([n, c], i) => [n, c, p[i + 1] / 10]).filter(x => x[2] >= .1).map(([n, c, x]) => `<s>${n}</s><i class="c-${c}" style="--p:${x}"></i><b>${fmt(x)} %</b>`).join("");
     const line = v.map((_, i) => at(m, now.map((x, j) => j === k ? i : x))[0]), tick = roundUp(Math.max(...line, b[0], m.measured ?? 0) / 4), top = tick * Math.ceil(Math.max(...line, b[0], m.measured ?? 0) / tick);
     const end = v.findIndex((_, i) => line[i] <= 1.02 * line.at(-1));

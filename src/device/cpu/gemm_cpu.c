@@ -32,29 +32,16 @@ static int64_t piece_of(int64_t n, int64_t most)
 
 /* ---- packing ---- */
 
-typedef float four __attribute__((vector_size(16)));
-typedef float loose_four __attribute__((vector_size(16), aligned(4), may_alias));
-
-MBA_SIMD void transpose(four x[4])
-{
-    const four a = __builtin_shufflevector(x[0], x[1], 0, 4, 1, 5), b = __builtin_shufflevector(x[0], x[1], 2, 6, 3, 7);
-    const four c = __builtin_shufflevector(x[2], x[3], 0, 4, 1, 5), d = __builtin_shufflevector(x[2], x[3], 2, 6, 3, 7);
-    x[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
-    x[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
-    x[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
-    x[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
-}
-
 /* to[k][i] = x[i][k], i < width: lines of x from `count` on are zeros. width is a multiple of 4. */
 MBA_SIMD void pack_across(float *to, int width, const float *x, int64_t ld, int64_t count, int64_t depth)
 {
     for (int64_t i = 0; i < width; i += 4) {
         int64_t k = 0;
         for (; i + 4 <= count && k + 4 <= depth; k += 4) {
-            four y[4];
-            UNROLLED for (int r = 0; r < 4; r++) y[r] = (four)*(const loose_four *)(x + (i + r) * ld + k);
-            transpose(y);
-            UNROLLED for (int r = 0; r < 4; r++) *(loose_four *)(to + (k + r) * width + i) = (loose_four)y[r];
+            v4 y[4];
+            UNROLLED for (int r = 0; r < 4; r++) y[r] = v4_load(x + (i + r) * ld + k);
+            v4_transpose(y);
+            UNROLLED for (int r = 0; r < 4; r++) v4_store(to + (k + r) * width + i, y[r]);
         }
         for (; k < depth; k++)
             for (int64_t r = i; r < i + 4; r++) to[k * width + r] = r < count ? x[r * ld + k] : 0;
@@ -67,7 +54,7 @@ MBA_SIMD void pack_along(float *to, int width, const float *x, int64_t ld, int64
     if (count == width) {
         for (int64_t k = 0; k < depth; k++)
             UNROLLED for (int i = 0; i < width; i += 4)
-                *(loose_four *)(to + k * width + i) = *(const loose_four *)(x + k * ld + i);
+                v4_store(to + k * width + i, v4_load(x + k * ld + i));
         return;
     }
     for (int64_t k = 0; k < depth; k++)
@@ -80,7 +67,7 @@ MBA_SIMD void pack_four_along(float *to, int width, const float *x, int64_t ld, 
     for (int64_t k = 0; k < depth; k++, x += ld, to += width)
         UNROLLED for (int p = 0; p < FOUR; p++)
             UNROLLED for (int i = 0; i < width; i += 4)
-                *(loose_four *)(to + p * depth * width + i) = *(const loose_four *)(x + p * width + i);
+                v4_store(to + p * depth * width + i, v4_load(x + p * width + i));
 }
 
 /* ---- the tile ---- */

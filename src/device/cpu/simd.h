@@ -64,6 +64,22 @@ MBA_SIMD void vf_store_n(float *p, vf v, int64_t n)
     for (int64_t i = 0; i < n; i++) p[i] = v[i];
 }
 
+/* ---- four floats, whatever the lanes: squares of a matrix, sums of four vectors ---- */
+typedef float v4 __attribute__((vector_size(16)));
+typedef float mba__v4_loose __attribute__((vector_size(16), aligned(4), may_alias));
+MBA_SIMD v4 v4_load(const float *p)    { return (v4)*(const mba__v4_loose *)p; }
+MBA_SIMD void v4_store(float *p, v4 v) { *(mba__v4_loose *)p = (mba__v4_loose)v; }
+
+MBA_SIMD void v4_transpose(v4 x[4])                                        /* rows become columns */
+{
+    const v4 a = __builtin_shufflevector(x[0], x[1], 0, 4, 1, 5), b = __builtin_shufflevector(x[0], x[1], 2, 6, 3, 7);
+    const v4 c = __builtin_shufflevector(x[2], x[3], 0, 4, 1, 5), d = __builtin_shufflevector(x[2], x[3], 2, 6, 3, 7);
+    x[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+    x[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+    x[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+    x[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+}
+
 /* ---- the small words ---- */
 MBA_SIMD vf vf_set(float x)          { return x - (vf){ 0 }; }             /* broadcast; -0 stays -0 */
 MBA_SIMD vi vi_set(int32_t x)        { return x + (vi){ 0 }; }
@@ -140,9 +156,6 @@ MBA_SIMD float vf_sum(vf x)
 }
 
 /* The sums of four vectors, side by side: cheaper than four sums. */
-typedef float v4 __attribute__((vector_size(16)));
-MBA_SIMD v4 v4_load(const float *p)    { v4 v; __builtin_memcpy(&v, p, sizeof v); return v; }
-MBA_SIMD void v4_store(float *p, v4 v) { __builtin_memcpy(p, &v, sizeof v); }
 MBA_SIMD v4 vf_sum4(vf a, vf b, vf c, vf d)
 {
 #if defined __AVX2__

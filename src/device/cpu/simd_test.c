@@ -210,8 +210,21 @@ static void tails_touch_nothing_behind(void **state)
     }
 }
 
+static void squares_are_turned(void **state)
+{
+    float from[5 * 4 + 1], to[4 * 4 + 1];                                  // one float off any alignment, rows of five
+    v4    x[4];
+    (void)state;
+    for (int i = 0; i < 21; i++) from[i] = (float)i;
+    for (int r = 0; r < 4; r++) x[r] = v4_load(from + 1 + 5 * r);
+    v4_transpose(x);
+    for (int r = 0; r < 4; r++) v4_store(to + 1 + 4 * r, x[r]);
+    for (int r = 0; r < 4; r++)
+        for (int k = 0; k < 4; k++) assert_near(to[1 + 4 * r + k], 1 + 5 * k + r, 0);
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(exponentials_keep_their_bounds), cmocka_unit_test(logarithms_keep_their_bounds),
               cmocka_unit_test(activations_keep_their_bounds), cmocka_unit_test(tanh_and_erf_keep_their_bounds),
               cmocka_unit_test(normal_distribution_keeps_its_bounds),
               cmocka_unit_test(roots_and_reciprocals_keep_their_bounds), cmocka_unit_test(small_words_do_what_they_say),
-              cmocka_unit_test(tails_touch_nothing_behind))
+              cmocka_unit_test(tails_touch_nothing_behind), cmocka_unit_test(squares_are_turned))

@@ -129,9 +129,9 @@ template <int ID, int THREADS> static __device__ __forceinline__ void bar_sync()
 }
 
 /* ---- from block to block: each of `count` warps says that what it wrote is there, one thread of another block waits
- * for all of them, and its warps meet at a barrier after. Whoever waits gives up after seconds, by writing where nothing
- * is: a launch that fails is better than one that hangs. (With a trap there, or a barrier before publish(), the compiler
- * no longer knows that warps are whole where products are, and addresses their operands lane by lane.) ---- */
+ * for all of them, and its warps meet at a barrier after. Whoever waits gives up after seconds, by writing where
+ * nothing is: a launch that fails is better than one that hangs. (With a trap there, or a barrier before publish(), the
+ * compiler no longer knows that warps are whole where products are, and addresses their operands lane by lane.) ---- */
 
 static __device__ __forceinline__ void publish(int *flag)
 {

@@ -83,19 +83,6 @@ MBA_SIMD void inner_tile(float *c, int64_t ldc, const float *a, int64_t panel, i
 
 /* ---- packing: rows become columns and columns rows, by squares of 4 x 4 ---- */
 
-typedef float four __attribute__((vector_size(16)));
-typedef float loose_four __attribute__((vector_size(16), aligned(4), may_alias));
-
-MBA_SIMD void transpose(four x[4])
-{
-    const four a = __builtin_shufflevector(x[0], x[1], 0, 4, 1, 5), b = __builtin_shufflevector(x[0], x[1], 2, 6, 3, 7);
-    const four c = __builtin_shufflevector(x[2], x[3], 0, 4, 1, 5), d = __builtin_shufflevector(x[2], x[3], 2, 6, 3, 7);
-    x[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
-    x[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
-    x[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
-    x[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
-}
-
 /* out[e][i] = scale x[i][e] for `width` rows, a multiple of 4, of P values; rows from `count` on are zeros. */
 static inline void pack_columns(float *out, int64_t width, const float *x, int64_t row, int64_t count, int64_t P,
                                 float scale)
@@ -103,10 +90,10 @@ static inline void pack_columns(float *out, int64_t width, const float *x, int64
     for (int64_t i = 0; i < width; i += 4) {
         int64_t e = 0;
         for (; i + 4 <= count && e + 4 <= P; e += 4) {
-            four y[4];
-            UNROLLED for (int k = 0; k < 4; k++) y[k] = (four)*(const loose_four *)(x + (i + k) * row + e) * scale;
-            transpose(y);
-            UNROLLED for (int k = 0; k < 4; k++) *(loose_four *)(out + (e + k) * width + i) = (loose_four)y[k];
+            v4 y[4];
+            UNROLLED for (int k = 0; k < 4; k++) y[k] = v4_load(x + (i + k) * row + e) * scale;
+            v4_transpose(y);
+            UNROLLED for (int k = 0; k < 4; k++) v4_store(out + (e + k) * width + i, y[k]);
         }
         for (; e < P; e++)
             for (int64_t k = i; k < i + 4; k++) out[e * width + k] = k < count ? scale * x[k * row + e] : 0;
@@ -120,12 +107,12 @@ static inline void unpack_columns(float *x, int64_t row, const float *panel, int
     for (int64_t i = 0; i < count; i += 4) {
         int64_t e = 0;
         for (; i + 4 <= count && e + 4 <= P; e += 4) {
-            const four scale = (four)*(const loose_four *)(share + i);
-            four       y[4];
+            const v4 scale = v4_load(share + i);
+            v4       y[4];
             UNROLLED for (int k = 0; k < 4; k++)
-                y[k] = (four)*(const loose_four *)(panel + (e + k) * width + i) * scale;
-            transpose(y);
-            UNROLLED for (int k = 0; k < 4; k++) *(loose_four *)(x + (i + k) * row + e) = (loose_four)y[k];
+                y[k] = v4_load(panel + (e + k) * width + i) * scale;
+            v4_transpose(y);
+            UNROLLED for (int k = 0; k < 4; k++) v4_store(x + (i + k) * row + e, y[k]);
         }
         for (; e < P; e++)
             for (int64_t k = i; k < count && k < i + 4; k++) x[k * row + e] = share[k] * panel[e * width + k];

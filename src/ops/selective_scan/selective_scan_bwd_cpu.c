@@ -7,6 +7,8 @@
 #include "core/device.h"
 #include "ops/selective_scan/selective_scan_strip.h"
 
+static const float LN_2 = 0x1.62e43p-1f;
+
 /* Space of one thread. Arrays over time are as in span, states [N][STRIP]. */
 typedef struct space {
     float *A2, *h, *lam;                          /* h: before the segment; lam: the adjoint behind it */

@@ -30,7 +30,8 @@ template <int N> struct bwd_twins_smem {
     float      bc[N / 4][TILE][2 * N + 4];                    /* dB | dC of each warp */
     float4     step[SLOTS], dD[SLOTS], dbias[SLOTS], dA[NT];  /* private slots, no barrier needed */
     float4     bias[CQ], skip[CQ];
-    uint32_t   kept[2][2][NT][32 / N];                        /* private: states before both halves of a tile, as they lie; the next tile's arrive meanwhile */
+    uint32_t   kept[2][2][NT][32 / N];                        /* private: states before both halves of a tile, as they
+                                                               * lie; the next tile's arrive meanwhile */
     quad<bf16> stage[5][SLOTS], stage_bc[NT], u[SLOTS];       /* private: u, delta, z, dout, y as they arrive; u of the tile before */
     document   doc[SLOTS];
     origins<bf16> at;
@@ -61,7 +62,8 @@ template <int N> static __device__ __forceinline__ void by_state(float (&v)[4], 
     v[2] = v[3] = N == 16 ? a.y : a.x;
 }
 
-/* The state before half a tile. Of a channel that is not there another's: its dt, x and dy are zero, so nothing comes of it. */
+/* The state before half a tile. Of a channel that is not there another's: its dt, x and dy are zero, so nothing comes
+ * of it. */
 template <int N> static __device__ __forceinline__ void unpack_kept(float (&h)[4], const uint32_t *from, int l8)
 {
     typedef typename word<128 / N>::type words;
@@ -93,7 +95,8 @@ run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], const bwd_t
         float dt[4], bx[4] = { 0, 0, 0, 0 }, bv[4], xv[4];
         by_channel<N>(dt, &sm.dt[from + k][wc], l4);
         if (N == 16) {                                        // a product of its own: from state to state it is one FMA
-            mma_tf32_k4(bx, b[k / 4].x, b[k / 4].y, l4 == k % 4 ? x[k / 4] : 0);       // k is the token: all but this one are zero
+            const float here = l4 == k % 4 ? x[k / 4] : 0;    // k is the token: all but this one are zero
+            mma_tf32_k4(bx, b[k / 4].x, b[k / 4].y, here);
         } else {
             by_state<N>(bv, sm.b[from + k], l8);
             by_channel<N>(xv, &sm.x[from + k][wc], l4);
@@ -227,9 +230,10 @@ template <int N> static __device__ __forceinline__ void fetch_documents(const sc
     }
 }
 
-/* PLAIN, here and below: what a model has: whole tiles and blocks of channels, gated, all three gradients wanted and none added
- * to anything, no documents. Else all of that is looked at. */
-template <int N, bool PLAIN> static __device__ __forceinline__ void fetch_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+/* PLAIN, here and below: what a model has: whole tiles and blocks of channels, gated, all three gradients wanted and
+ * none added to anything, no documents. Else all of that is looked at. */
+template <int N, bool PLAIN> static __device__ __forceinline__ void
+fetch_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
     constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
     const unsigned me = (unsigned)thread_anew();
@@ -255,7 +259,8 @@ template <int N, bool PLAIN> static __device__ __forceinline__ void fetch_tile(c
     for (int half = 0; half < 2; half++) {
         const bf16 *k = row_at(kept, min(2 * tile + half, last / KEEP), 2 * N * p.D);
 #pragma unroll
-        for (int i = 0; i < 32 / N; i++) copy_async<4>(&sm.kept[tile & 1][half][me][i], k + i * N);   // channels of a lane are all there or none
+        for (int i = 0; i < 32 / N; i++)                      // channels of a lane are all there or none
+            copy_async<4>(&sm.kept[tile & 1][half][me][i], k + i * N);
     }
     if (!PLAIN && (p.ids.at || p.pack > 1)) {
 #pragma unroll
@@ -274,7 +279,8 @@ static __device__ __forceinline__ void add4_global(const bf16 *at, float (&v)[4]
 
 /* ---- step sizes, dz, and what the states need of a tile that has arrived ---- */
 
-template <int N, bool PLAIN> static __device__ __forceinline__ void open_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+template <int N, bool PLAIN> static __device__ __forceinline__ void
+open_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
     constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
     const unsigned me = (unsigned)thread_anew(), cq = me % CQ;
@@ -318,7 +324,8 @@ template <int N, bool PLAIN> static __device__ __forceinline__ void open_tile(co
         *to_dt = d4;
         *to_x  = make_float4(x[0], x[1], x[2], x[3]);
         *to_dy = make_float4(dy[0], dy[1], dy[2], dy[3]);     // exceptions are written over: a store skipped costs less than four choices
-        if (!PLAIN && (p.ids.at || p.pack > 1) && sm.doc[s].here != sm.doc[s].before) *to_dt = make_float4(RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP);
+        if (!PLAIN && (p.ids.at || p.pack > 1) && sm.doc[s].here != sm.doc[s].before)
+            *to_dt = make_float4(RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP);
         if (!in) *to_dt = *to_x = *to_dy = zero;
     }
     float v[4];
@@ -328,7 +335,8 @@ template <int N, bool PLAIN> static __device__ __forceinline__ void open_tile(co
 
 /* ---- gradients of a tile whose q, r, dB and dC are there ---- */
 
-template <int N, bool PLAIN> static __device__ __forceinline__ void close_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+template <int N, bool PLAIN> static __device__ __forceinline__ void
+close_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
     constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
     const unsigned me = (unsigned)thread_anew(), cq = me % CQ;
@@ -411,7 +419,8 @@ template <int N> static __device__ __forceinline__ void close_item(const scan_op
 #define EIGHT_STATES 6
 #endif
 
-template <int N, bool PLAIN> __global__ void __launch_bounds__(8 * N, N == 16 ? 3 : EIGHT_STATES) scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
+template <int N, bool PLAIN> __global__ void __launch_bounds__(8 * N, N == 16 ? 3 : EIGHT_STATES)
+scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
     constexpr int NT = 8 * N, WIDE = 128 / N;
     extern __shared__ __align__(16) char smem[];
@@ -476,8 +485,8 @@ extern "C" mba_status selective_scan_bwd_twins_cuda(const mba_call *c)
     if (p.pieces > 1) MBA_TRY(scan_carries_back(c, &k, &p));
     mba_assert(k == main && (p.N == 16 ? sizeof(bwd_twins_smem<16>) : sizeof(bwd_twins_smem<8>)) <= c->plan->launch[k].smem_bytes);
     const uint32_t added = 1u << DU | 1u << DDELTA | 1u << DZ;
-    const bool     plain = p.L % TILE == 0 && p.Dg % CH == 0 && p.z.at && p.dout.at && p.du.at && p.ddelta.at && p.dz.at && !(p.adds & added)
-                        && !p.ids.at && p.pack == 1;
+    const bool     plain = p.L % TILE == 0 && p.Dg % CH == 0 && p.z.at && p.dout.at && p.du.at && p.ddelta.at && p.dz.at
+                        && !(p.adds & added) && !p.ids.at && p.pack == 1;
     auto *kernel = p.N == 8 ? scan_bwd_twins<8, false> : plain ? scan_bwd_twins<16, true> : scan_bwd_twins<16, false>;
     MBA_KERNEL(c, k, kernel, p);
     return scan_sums(c, k + 1, p);

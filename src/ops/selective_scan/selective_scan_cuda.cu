@@ -324,10 +324,11 @@ __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_
     if (sg == 0) p.steps[a.item * p.D + a.channel + sc] = steps;
 }
 
-/* start[item] from the ends of the pieces before it (behind it), `sub` of them to an item: the decay over a piece is that of the
- * sum of its steps. */
-__global__ void __launch_bounds__(256) scan_combine(float *start, const float *ends, const float *steps, lines<const float> first,
-                                                    lines<const float> A_log, int64_t states, int D, int N, int pieces, int sub, bool back)
+/* start[item] from the ends of the pieces before it (behind it), `sub` of them to an item: the decay over a piece is
+ * that of the sum of its steps. */
+__global__ void __launch_bounds__(256)
+scan_combine(float *start, const float *ends, const float *steps, lines<const float> first, lines<const float> A_log,
+             int64_t states, int D, int N, int pieces, int sub, bool back)
 {
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
     if (i >= states) return;
@@ -368,7 +369,7 @@ template <typename T> mba_status scan_starts(const mba_call *c, int k, scan_oper
 template mba_status scan_starts<float>(const mba_call *, int, scan_operands<float> *, bool, int);
 template mba_status scan_starts<bf16>(const mba_call *, int, scan_operands<bf16> *, bool, int);
 
-/* Launches k and k + 1: the states (adjoints) at the borders of pieces. The plan may cut them finer than the main pass. */
+/* Launches k and k + 1: the states (adjoints) at the borders of pieces, cut finer than the main pass if the plan is. */
 template <typename T> static mba_status launch_carries(const mba_call *c, int k, scan_operands<T> *p, bool back)
 {
     auto *carry = p->N == 16 ? (back ? scan_carry<T, 16, true> : scan_carry<T, 16, false>)

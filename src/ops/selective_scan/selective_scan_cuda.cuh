@@ -64,7 +64,7 @@ template <typename T> struct scan_operands {
     bool                 eights, eights_bc;                /* twins: eight of a row, eight of B and C */
     int                  B_, L, D, N, Dg, G, blocks;       /* blocks of channels in a group */
     int                  pack, pieces, piece, tiles, sub;  /* sub: pieces of this cut in one of the main pass */
-    int                  kept_every, kept_rows, kept_pack; /* a state before so many tokens, rows of them of a sequence or pack */
+    int                  kept_every, kept_rows, kept_pack; /* a state in so many tokens; rows: of a sequence or pack */
     int64_t              tokens, items;
 };
 
@@ -197,6 +197,14 @@ static __device__ __forceinline__ void write4_global(bf16 *at, const float (&v)[
     asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(pack_bf16(v[0], v[1])), "r"(pack_bf16(v[2], v[3])) : "memory");
 }
 
+/* The same without a branch, and no memory that the kernel reads: either would part what lies before it from what lies
+ * behind. */
+static __device__ __forceinline__ void write4_global(bool now, bf16 *at, const float (&v)[4])
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p st.global.v2.u32 [%0], {%1, %2}; }"
+                 ::"l"(at), "r"(pack_bf16(v[0], v[1])), "r"(pack_bf16(v[2], v[3])), "r"((int)now));
+}
+
 /* ---- eight neighbouring values of bf16. `whole`: aligned as such, else in fours; then the second four may lie outside (second 0),
  * and the first are read instead ---- */
 
@@ -269,7 +277,7 @@ static __device__ __forceinline__ void token_back(float (&g)[4], float (&q)[4], 
 
 template <typename T> struct origins {
     part           a;
-    const T       *u, *delta, *z, *B, *C, *dout;              /* this and the next line: in the order of scan_operands */
+    const T       *u, *delta, *z, *B, *C, *dout;              /* these and the next: in the order of scan_operands */
     T             *out, *du, *ddelta, *dz;
     T             *ys, *kept;
     float         *bc;
@@ -287,11 +295,15 @@ find_origins(origins<T> &o, const scan_operands<T> &p, const part &a, int thread
 {
     enum { ROWS = 10, IDS_, YS_, KEPT_, BC_, PART_ };
     static_assert(offsetof(origins<T>, dz) - offsetof(origins<T>, u) == (ROWS - 1) * sizeof(T *), "as operands lie");
-    if (thread < ROWS)
-        ((T **)&o.u)[thread] = origin(((const lines<T> *)&p.u)[thread], a, thread == 3 || thread == 4 ? a.group * p.N : a.channel);
+    static_assert(offsetof(scan_operands<T>, dz) - offsetof(scan_operands<T>, u) == (ROWS - 1) * sizeof(lines<T>), "");
+    if (thread < ROWS)                                     // 3, 4: B and C
+        ((T **)&o.u)[thread] =
+            origin(((const lines<T> *)&p.u)[thread], a, thread == 3 || thread == 4 ? a.group * p.N : a.channel);
     else if (thread == IDS_)  o.ids = origin(p.ids, a, 0);
     else if (thread == YS_)   o.ys = p.ys ? p.ys + a.token * p.D + a.channel : NULL;
-    else if (thread == KEPT_) o.kept = p.kept ? p.kept + (((p.pieces > 1 ? a.sequence : a.item) * p.kept_rows + a.first / p.kept_every) * p.D + a.channel) * p.N : NULL;
+    else if (thread == KEPT_)
+        o.kept = p.kept ? p.kept + (((p.pieces > 1 ? a.sequence : a.item) * p.kept_rows + a.first / p.kept_every) * p.D
+                                    + a.channel) * p.N : NULL;
     else if (thread == BC_)   o.bc = p.bc ? p.bc + ((int64_t)a.block * p.tokens + a.token) * 2 * p.N : NULL;
     else if (thread == PART_) o.a = a;
 }

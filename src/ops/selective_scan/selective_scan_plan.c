@@ -112,7 +112,7 @@ static void load_states(mba_launch *l, const mba_node *n, scan_dims d, int64_t w
     }
 }
 
-/* How many parts of a piece the pass for the states between pieces takes one by one, where pieces alone leave SMs idle. */
+/* How many parts of a piece the pass for the states between pieces takes singly: pieces alone may leave SMs idle. */
 static int64_t carry_parts(scan_dims d, int64_t items, const mba_machine *m)
 {
     const scan_cut c = scan_cut_of(d, items);
@@ -312,7 +312,8 @@ static mba_status plan_forward_twins(mba_plan *p, const mba_node *n, const mba_m
     const scan_dims d = scan_dims_of(n);
     MBA_TRY(twins_take(n, m, false));
     PACKS_TAKEN(n, d, n->out[KEPT], false);
-    const int64_t width = TWINS_STATES / d.N, items = twins_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
+    const int64_t width = TWINS_STATES / d.N;
+    const int64_t items = twins_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
     const bool    few = items * channel_blocks(d, width) <= 3 * (int64_t)m->sm;
     const bool    split = d.N == 16 && (when == SPLIT_ALWAYS || (when == SPLIT_FEW && few));
     scratch_of_pieces(p, d, items, 1, false);
@@ -346,7 +347,7 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
     for (int i = 0; i < 4; i++) load_operand(l, n, streams[i], values);
     load_states(l, n, d, CH, BM, CM, TILE);
     if (twins) {
-        l->smem_bytes += (size_t)(2048 + (N == 8 ? 8 * TILE * 16 : 0));              // rows of x and dy are further apart, kept states come in pairs
+        l->smem_bytes += (size_t)(2048 + (N == 8 ? 8 * TILE * 16 : 0));  // two kept states; wider rows of x, dy
         load_operand(l, n, YS_IN, values);
         load_operand(l, n, KEPT_IN, (double)(TILE / KEEP * CH * N));
     } else {

@@ -70,8 +70,8 @@ static inline scan_cut scan_cut_of(scan_dims d, int64_t items)
 }
 
 /* What the forward keeps for a backward where activations are bf16 and states 8 or 16 (no CPU variant sees those): KEPT
- * (items, rows, D, N), the state before every KEEP tokens, and YS, y before the gate. An item is a sequence, or a pack of
- * short ones so that tiles are full: the shape alone decides, both directions go by it. */
+ * (items, rows, D, N), the state before every KEEP tokens, and YS, y before the gate. An item is a sequence, or a pack
+ * of short ones so that tiles are full: the shape alone decides, both directions go by it. */
 bool scan_even_rows(const mba_tensor *t, int64_t width);    /* rows lie at one distance over the whole batch */
 
 /* Scratch of the CUDA plans, in this order; what a plan does not need has no bytes. STARTS, ENDS: a state per item, STEPS: the

@@ -35,7 +35,7 @@ template <int N> struct twins_smem {
         float b[TILE][N];
         float c[TILE][64];                                    /* as operand b of mma.sync, zeros and all: see put_c */
     } buf[2];
-    struct slot {                                             /* a tile as it arrives: private to who asked for it (SPLIT: but u) */
+    struct slot {                                             /* a tile as it arrives: private to who asked, but u */
         uint4 u[VALUES], delta[VALUES], z[VALUES];
         typename word<N>::type bc[ELEMENTS];
     } ring[RING];
@@ -54,10 +54,13 @@ template <int N> struct twins_role {
     bool           full, mine, docs, gated, whole, whole_bc, is_c;
     int            phase[NP];                                 /* token within its sequence, of the row read next */
     document       doc[NP];
-    __device__ __forceinline__ int token(int tile, int r) const { return full ? tile * TILE + r : min(tile * TILE + r, length - 1); }
+    __device__ __forceinline__ int token(int tile, int r) const
+    {
+        return full ? tile * TILE + r : min(tile * TILE + r, length - 1);
+    }
 };
 
-/* PLAIN: what a model has: whole tiles and blocks of channels, aligned, gated, no documents. Else all of that is looked at. */
+/* PLAIN: what a model has: whole tiles and blocks of channels, aligned, gated, no documents. Else that is looked at. */
 template <int N, bool PLAIN> static __device__ __forceinline__ twins_role<N>
 twins_role_of(const scan_operands<bf16> &p, const twins_smem<N> &sm, int et)
 {
@@ -340,17 +343,18 @@ read_tokens(four_tokens<N> &f, const typename twins_smem<N>::buffer &s, int g, i
     }
 }
 
-/* Tokens of one buffer, from group `from` of four on. The state enters C h as operand a, element e as a[e]: so row l8
- * of that operand has elements 0 and 2, row l8 + 8 elements 1 and 3, and the sum over a channel is that of two entries
- * of the result, both of one lane. */
-template <int N, int GROUPS, bool CARRY> static __device__ __forceinline__ void
+/* Tokens of one buffer, from group `from` of four on; `middle` is called after KEEP of them. The state enters C h as
+ * operand a, element e as a[e]: so row l8 of that operand has elements 0 and 2, row l8 + 8 elements 1 and 3, and the sum
+ * over a channel is that of two entries of the result, both of one lane. */
+template <int N, int GROUPS, bool CARRY, typename F> static __device__ __forceinline__ void
 twins_tokens(float (&h)[4], float (&steps)[16 / N], const float (&A2)[4], typename twins_smem<N>::buffer &s, int from,
-             int wc, int l4, int l8)
+             int wc, int l4, int l8, F middle)
 {
     enum { PER = N / 4, SUMS = 4 * GROUPS / PER };            /* a lane has C h of one token in PER */
     float y[SUMS], d[4] = { 0, 0, 0, 0 };
 #pragma unroll
     for (int g = 0; g < GROUPS; g++) {
+        if (g == KEEP / 4) middle();
         four_tokens<N> f;
         float4         steps4[16 / N];
         read_tokens<N>(f, s, from + g, wc, l4, l8);
@@ -384,12 +388,12 @@ twins_tokens(float (&h)[4], float (&steps)[16 / N], const float (&A2)[4], typena
     }
 }
 
-/* The states of this lane's channels; k is where the first lies. */
-template <int N> static __device__ __forceinline__ void twins_keep(bf16 *k, const float (&h)[4], bool second)
+/* The states of this lane's channels if `now`; k is where the first lies. */
+template <int N> static __device__ __forceinline__ void twins_keep(bool now, bf16 *k, const float (&h)[4], bool second)
 {
     if (N == 16) {
-        write4_global(k, h);
-    } else {
+        write4_global(now, k, h);
+    } else if (now) {
         *(uint32_t *)k = pack_bf16(h[0], h[1]);
         if (second) *(uint32_t *)(k + 8 * N) = pack_bf16(h[2], h[3]);
     }
@@ -402,7 +406,7 @@ twins_states(const scan_operands<bf16> &p, twins_smem<N> &sm, int warp, int lane
     const int  l4 = lane & 3, l8 = lane >> 2, wc = warp * (128 / N), tiles = (a.length + TILE - 1) / TILE;
     const int  here = a.channels - a.channel;
     const bool keeps = !CARRY && sm.at.kept && wc + l8 < here;
-    bf16      *kept = keeps ? sm.at.kept + (wc + l8) * N + twin_state<N>(0, l4) : NULL;
+    bf16      *kept = sm.at.kept + (wc + l8) * N + twin_state<N>(0, l4);   // goes on where nothing is kept
     const bool second = wc + l8 + 8 < here;
     float A2[4], h[4], steps[16 / N] = {};
     const float *start = !CARRY && p.start.at ? p.start.sequence(a.item) : NULL;
@@ -415,13 +419,16 @@ twins_states(const scan_operands<bf16> &p, twins_smem<N> &sm, int warp, int lane
     }
     for (int tile = 0; tile < tiles; tile++) {
         barrier_wait<FULL>(tile, HANDS);
-#pragma unroll (N / 8)
-        for (int half = 0; half < 2; half++) {                // N = 8: registers do not allow to look ahead over both
-            if (!CARRY && kept && (half == 0 || tile * TILE + KEEP < a.length)) {
-                twins_keep<N>(kept, h, second);
-                kept += (int64_t)p.D * N;
-            }
-            twins_tokens<N, KEEP / 4, CARRY>(h, steps, A2, sm.buf[tile & 1], half * (KEEP / 4), wc, l4, l8);
+        const auto keep = [&](bool now) {
+            if (!CARRY) twins_keep<N>(now, kept, h, second);
+            kept += p.D * N;
+        };
+        const bool more = keeps && tile * TILE + KEEP < a.length;
+        constexpr int GROUPS = N / 4;                         // as many as registers allow to look ahead over
+#pragma unroll 1
+        for (int g = 0; g < TILE / 4; g += GROUPS) {
+            keep(g ? more : keeps);
+            twins_tokens<N, GROUPS, CARRY>(h, steps, A2, sm.buf[tile & 1], g, wc, l4, l8, [&] { keep(more); });
         }
         barrier_arrive<DONE>(tile, HANDS);
     }
@@ -437,7 +444,8 @@ twins_states(const scan_operands<bf16> &p, twins_smem<N> &sm, int warp, int lane
 }
 
 /* CARRY: what a piece of a long sequence leaves behind when it starts from zero, and the sum of its steps. */
-template <int N, bool CARRY, bool SPLIT, bool PLAIN> __global__ void __launch_bounds__(HANDS + SPLIT * ELEMENTS, SPLIT ? 3 : 4)
+template <int N, bool CARRY, bool SPLIT, bool PLAIN> __global__ void
+__launch_bounds__(HANDS + SPLIT * ELEMENTS, SPLIT ? 3 : 4)
 scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
     enum { THREADS = HANDS + SPLIT * ELEMENTS };
@@ -475,7 +483,8 @@ extern "C" mba_status selective_scan_twins_cuda(const mba_call *c)
     p.ys    = (bf16 *)c->out[YS];
     p.eights    = eights_of(p);
     p.eights_bc = in_eights(p.B) && in_eights(p.C);
-    const bool plain = p.L % TILE == 0 && p.Dg % (512 / p.N) == 0 && p.eights && p.eights_bc && p.z.at && !p.ids.at && p.pack == 1;
+    const bool plain = p.L % TILE == 0 && p.Dg % (512 / p.N) == 0 && p.eights && p.eights_bc && p.z.at && !p.ids.at
+                    && p.pack == 1;
     if (p.pieces > 1) {
         p.ends  = (float *)mba_cuda_scratch(c, CU_ENDS);
         p.steps = (float *)mba_cuda_scratch(c, CU_STEPS);
@@ -487,7 +496,7 @@ extern "C" mba_status selective_scan_twins_cuda(const mba_call *c)
     const bool split = c->plan->launch[main].block > HANDS;
     auto *kernel = d.N == 8 ? scan_fwd_twins<8, false, false, false>
                  : split    ? (plain ? scan_fwd_twins<16, false, true, true> : scan_fwd_twins<16, false, true, false>)
-                            : (plain ? scan_fwd_twins<16, false, false, true> : scan_fwd_twins<16, false, false, false>);
+                 : plain    ? scan_fwd_twins<16, false, false, true> : scan_fwd_twins<16, false, false, false>;
     MBA_KERNEL(c, main, kernel, p);
     return MBA_OK;
 }

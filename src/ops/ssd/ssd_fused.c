@@ -175,7 +175,8 @@ static void draw_states(const drawing *w, bool rev)
 {
     const ssd_ranges *r = &w->r;
     const int64_t     heads = ssd_state_heads(&w->d), blocks = w->cut.how ? w->cut.parts : r->state_blocks;
-    const int64_t     uncut = r->items / r->segments * SSD_HEADS / heads * (r->segments - 1) * r->per_segment;
+    const int64_t     each = rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment;   // chunks of a sequence
+    const int64_t     uncut = r->items / r->segments * SSD_HEADS / heads * each;
     int64_t           cut = 0;
     for (int64_t i = 0; i < w->cut.parts; i++) cut += w->cut.part_end[i] - w->cut.part_at[i];
     const double trips = (double)(w->cut.how ? cut : uncut) / (double)blocks, n = (double)heads;     // on average

@@ -105,20 +105,12 @@ static void multiply(const product *p)
 /* y (n, m) = x (m, n)^T, in squares of four: both are readable and writable up to multiples of four. */
 static void transpose(float *y, int64_t ldy, const float *x, int64_t ldx, int64_t m, int64_t n)
 {
-    typedef float four __attribute__((vector_size(16)));
     for (int64_t i = 0; i < m; i += 4)
         for (int64_t j = 0; j < n; j += 4) {
-            four r[4], s[4];
-            for (int k = 0; k < 4; k++) __builtin_memcpy(&r[k], x + (i + k) * ldx + j, sizeof *r);
-            s[0] = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5);
-            s[1] = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
-            s[2] = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
-            s[3] = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
-            for (int k = 0; k < 2; k++) {
-                r[2 * k]     = __builtin_shufflevector(s[k], s[k + 2], 0, 1, 4, 5);
-                r[2 * k + 1] = __builtin_shufflevector(s[k], s[k + 2], 2, 3, 6, 7);
-            }
-            for (int k = 0; k < 4; k++) __builtin_memcpy(y + (j + k) * ldy + i, &r[k], sizeof *r);
+            v4 square[4];
+            for (int k = 0; k < 4; k++) square[k] = v4_load(x + (i + k) * ldx + j);
+            v4_transpose(square);
+            for (int k = 0; k < 4; k++) v4_store(y + (j + k) * ldy + i, square[k]);
         }
 }
 
