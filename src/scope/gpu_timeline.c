@@ -2,9 +2,9 @@
  *
  * A record of a kernel is two stamps that CUPTI puts around it, on the GPU: the next kernel begins a little later for
  * it, which shows where kernels are short; and it makes the launch of the graph longer, on the host. A record of a
- * whole graph costs two stamps for all of them. So how long a step is comes from the first pass, what it consists of from the
- * second, and how much longer that is on the GPU, over its records, is what a record costs: gaps between kernels are
- * read less that (analysis_events.c).
+ * whole graph costs two stamps for all of them. So how long a step is comes from the first pass, what it consists of
+ * from the second, and how much longer that is on the GPU, over its records, is what a record costs: gaps between
+ * kernels are read less that (analysis_events.c).
  *
  * Both passes capture the step anew: CUPTI crashes on a graph that was made before it was told to record graphs. */
 #include <math.h>
