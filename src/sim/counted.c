@@ -272,6 +272,18 @@ static double crowded(const mba_sim_kernel *k, const mba_counted_kernel *c, cons
     return now < MOST ? now : MOST;
 }
 
+/* Of a loop, on average over classes of blocks. */
+static double mean_trips(const mba_sim_kernel *k, const mba_sim_op *o)
+{
+    double sum = 0, blocks = 0;
+    if (o->trips >= 0) return o->trips > 0 ? (double)o->trips : 1;
+    for (int64_t i = 0; i < k->nclasses; i++) {
+        sum    += (double)k->count[i] * (double)k->trips[i][-1 - o->trips];
+        blocks += (double)k->count[i];
+    }
+    return sum > blocks ? sum / blocks : 1;
+}
+
 /* Loads of a block in the plan's order: how often one is executed. */
 static double loads_of(const mba_sim_kernel *k)
 {
@@ -279,7 +291,7 @@ static double loads_of(const mba_sim_kernel *k)
     int    depth = 0;
     for (int64_t i = 0; i < k->nops; i++) {
         const mba_sim_op *o = &k->op[i];
-        if (o->work == MBA_OP_LOOP) times[depth + 1] = times[depth] * (o->trips > 0 ? (double)o->trips : 1), depth++;
+        if (o->work == MBA_OP_LOOP) times[depth + 1] = times[depth] * mean_trips(k, o), depth++;
         if (o->work == MBA_OP_END) depth--;
         if (o->work == MBA_OP_LOAD) sum += times[depth];
     }
@@ -313,14 +325,14 @@ static void set_rounds(mba_sim_kernel *k, double rounds, double cycles)
     }
 }
 
-/* Blocks that differ: the busiest sub-partition has executed more than its share of equal blocks would be. If that was
- * one block of those that ran beside each other, it took `lone` cycles as often as a block comes after a block there,
- * and what it had in excess of the others. */
+/* Blocks that differ: the busiest sub-partition has executed more than its share of equal blocks would be. Where each
+ * block has warps in all of them, that was one block of those that ran beside each other; where blocks are smaller, the
+ * same warp of each. It took `lone` cycles as often as a block comes after a block there, and what it had in excess. */
 static int64_t longest_of(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, double lone)
 {
     static const double ALIKE = 1.1, MOST = 1e12;
     const double blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m),
-                 beside = blocks < places ? blocks : places;
+                 beside = k->warps < PARTITIONS ? 1 : blocks < places ? blocks : places;
     const double share = ceil(blocks * (double)k->warps / PARTITIONS) * c->n[MBA_N_INST] / c->grid / (double)k->warps;
     const double excess = c->n[MBA_N_MOST] / share;
     if (isnan(excess) || isnan(lone) || excess < ALIKE) return 0;
