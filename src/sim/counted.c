@@ -146,6 +146,14 @@ static bool is_library(const mba_sim_kernel *k)
     return !strncmp(k->name, "cublas", 6) || !strncmp(k->name, "cudnn", 5);
 }
 
+/* Libraries say in a kernel's name what it is built for; products of whole groups of warps came with sm_90. */
+static int64_t products_of(const mba_counted_kernel *c)
+{
+    enum { OF_GROUPS = 16, OF_WARPS = 116 };
+    if (!(c->n[MBA_N_TENSOR] > 0)) return 0;
+    return strstr(c->kernel, "sm90_") || strstr(c->kernel, "warpgroup") ? OF_GROUPS : OF_WARPS;
+}
+
 /* Work of a pipe in proportion to what the plan says; where it says nothing, to products, or to what is issued. A
  * library's plan knows of nothing but products. */
 static void set_pipe(mba_sim_kernel *k, int pipe, double wanted)
@@ -226,47 +234,45 @@ static void demands_of(double each[STATIONS], const mba_sim_kernel *k, const mba
     }
 }
 
-/* One more warp, w in all: how long it stays at each station, by what it finds there (mean value analysis; service
- * takes a constant time, so that who is being served is half done). */
-static void add_warp(double stay[STATIONS], double queue[STATIONS], double used[STATIONS], const double *each,
-                     double w, double think)
+/* One more warp, w in all: how long it waits at each station, by what it finds there (mean value analysis; service
+ * takes a constant time, so that who is being served is half done). `alone`: cycles of an instruction when nobody is in
+ * the way, service included; pipes serve a warp at once. */
+static void add_warp(double wait[STATIONS], double queue[STATIONS], double used[STATIONS], const double *each,
+                     double w, double alone)
 {
-    double all = think;
+    double all = alone;
     for (int s = 0; s < STATIONS; s++) {
-        stay[s] = each[s] * (1 + (s < SHARED ? 1 : PARTITIONS) * (queue[s] - used[s] / 2));
-        all += stay[s];
+        wait[s] = each[s] * (s < SHARED ? 1 : PARTITIONS) * (queue[s] - used[s] / 2);
+        all += wait[s];
     }
     for (int s = 0; s < STATIONS; s++) {          // nobody serves more than all the time
         const double least = w * each[s] * (s < SHARED ? 1 : PARTITIONS);
         if (least <= all) continue;
-        stay[s] += least - all;
+        wait[s] += least - all;
         all = least;
     }
     for (int s = 0; s < STATIONS; s++) {
-        queue[s] = w * stay[s] / all;
+        queue[s] = w * (each[s] + wait[s]) / all;
         used[s]  = w * each[s] / all;
     }
 }
 
-/* Cycles of a warp per instruction among as many as an SM holds, memory apart: its own `path`, or what it takes of the
- * pipes, and what it queues for the others; meanwhile some are `waiting` for loads. */
+/* Cycles of a warp per instruction among as many as an SM holds, memory apart: its own `path` and what it waits for the
+ * others; meanwhile some are `waiting` for loads. */
 static double crowded(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, double path,
                       double waiting)
 {
     static const double MOST = 1e6;
     const double blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m),
                  warps = blocks / ceil(blocks / places) * (double)k->warps / PARTITIONS; // the last round is no fuller
-    double       each[STATIONS], stay[STATIONS], queue[STATIONS] = { 0 }, used[STATIONS] = { 0 }, on_chip = 0;
+    double       each[STATIONS], wait[STATIONS], queue[STATIONS] = { 0 }, used[STATIONS] = { 0 }, now = path;
     if (!(c->n[MBA_N_INST] > 0)) return path;
     demands_of(each, k, c, m);
-    for (int s = 0; s < L2; s++) on_chip += each[s];
-    const double own = path > on_chip ? path - on_chip : 0;
-    double       now = own + on_chip, before = now;
     for (double w = 1; w < warps + 1; w++) {
-        add_warp(stay, queue, used, each, w, path + waiting > on_chip ? path + waiting - on_chip : 0);
-        before = now;
-        now    = own;
-        for (int s = 0; s < L2; s++) now += stay[s];
+        const double before = now;
+        add_warp(wait, queue, used, each, w, path + waiting);
+        now = path;
+        for (int s = 0; s < L2; s++) now += wait[s];
         if (w > warps) now = before + (now - before) * (warps - (w - 1));
     }
     return now < MOST ? now : MOST;
@@ -352,10 +358,10 @@ static void set_tail(mba_sim_kernel *k, double cycles)
  */
 static void rebuild(mba_sim_kernel *k, const mba_counted_kernel *c)
 {
-    enum { STAGES = 3, BYTES_A_THREAD = 64 };
+    enum { STAGES = 3, BYTES_A_THREAD = 64, BYTES_LEAST = 4096 };
     const double in  = fmax(0, fmax(32 * c->n[MBA_N_L2_RD], c->n[MBA_N_DRAM_RD])) / c->grid, // absent counts: none
                  out = fmax(0, fmax(32 * c->n[MBA_N_L2_WR], c->n[MBA_N_DRAM_WR])) / c->grid;
-    const double     stage = c->smem_bytes > 16384 ? c->smem_bytes / STAGES : BYTES_A_THREAD * c->block;
+    const double     stage = c->smem_bytes > 16384 ? c->smem_bytes / STAGES : fmax(BYTES_LEAST, BYTES_A_THREAD * c->block);
     const mba_sim_op op    = {.stream = -1, .ring = -1, .parts = 1};
     k->grid                = (int64_t)c->grid;
     k->threads             = (int64_t)c->block;
@@ -386,7 +392,7 @@ static void rebuild(mba_sim_kernel *k, const mba_counted_kernel *c)
     k->op[5].stream = 1;
     k->op[5].bytes  = (uint64_t)out + 1;
     k->op[6].work   = MBA_OP_EXIT;
-    if (k->mma_flops == 16) k->mma_flops = 116; // products of warps, unlike those of nvjet
+    if (k->mma_flops == 16) k->mma_flops = products_of(c);
 }
 
 /* Of a load that a warp waits for: four lines, one of which may be in DRAM. */
@@ -396,13 +402,24 @@ static double latency_of(const mba_counted_kernel *c, const mba_gpu *m)
     return m->v[MBA_GPU_l2_lat] + (m->v[MBA_GPU_hbm_lat] - m->v[MBA_GPU_l2_lat]) * (1 - hit * hit * hit * hit);
 }
 
+/* A library's product as it was launched: its steps dealt to as many blocks. */
+static void deal_blocks(mba_sim_kernel *k, int64_t blocks)
+{
+    const double part = (double)k->grid / (double)blocks;
+    for (int64_t i = 0; i < k->nops; i++)
+        if (k->op[i].work == MBA_OP_LOOP && k->op[i].trips > 0)
+            k->op[i].trips = (double)k->op[i].trips * part > 1 ? (int64_t)((double)k->op[i].trips * part + 0.5) : 1;
+    k->grid = blocks;
+}
+
 void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
 {
     enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32 };
     const mba_sim_kernel was = *k;
     const double        *n   = c->n;
-    if (is_library(k) && strncmp(c->kernel, "nvjet", 5)) {
-        rebuild(k, c);
+    if (is_library(k)) {
+        if (strncmp(c->kernel, "nvjet", 5)) rebuild(k, c);
+        else deal_blocks(k, (int64_t)c->grid);
         if (mba_sim_finish(k, m) != MBA_OK) {
             *k = was;
             return;
@@ -444,11 +461,10 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
 
 mba_status mba_counted_foreign(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
 {
-    enum { PRODUCTS_OF_WARPS = 116 };
     mba_counted_kernel  all      = *c;
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%.63s", c->kernel);
-    k->mma_flops  = c->n[MBA_N_TENSOR] > 0 ? PRODUCTS_OF_WARPS : 0;
+    k->mma_flops  = products_of(c);
     k->regs       = (int64_t)c->regs;
     k->smem_bytes = (int64_t)c->smem_bytes;
     if (isnan(all.n[MBA_N_PATH])) all.n[MBA_N_PATH] = OUR_PATH;
