@@ -1,10 +1,10 @@
 /* gpu_timeline.c -- the timeline of captured steps, in two passes: each step as one record, then each kernel as one.
  *
  * A record of a kernel is two stamps that CUPTI puts around it, on the GPU: the next kernel begins a little later for
- * it, which shows where kernels are short; and it makes the launch of the graph longer, on the host. A record of a whole
- * graph costs two stamps for all of them. So how long a step is comes from the first pass, what it consists of from the
- * second, and how much longer that is on the GPU, over its records, is what a record costs: gaps between kernels are
- * read less that (analysis_events.c).
+ * it, which shows where kernels are short; and it makes the launch of the graph longer, on the host. A record of a
+ * whole graph costs two stamps for all of them. So how long a step is comes from the first pass, what it consists of
+ * from the second, and how much longer that is on the GPU, over its records, is what a record costs: gaps between
+ * kernels are read less that (analysis_events.c).
  *
  * Both passes capture the step anew: CUPTI crashes on a graph that was made before it was told to record graphs. */
 #include <math.h>
@@ -166,12 +166,13 @@ static void judge_overhead(mba_gpu_profile *g)
     if (records > 1 && g->nrecords) g->record_cost_s = fmax(0, extent_s - whole_s) / (records - 1);
     if (!(watched_s > (1 + OVERHEAD_MOST) * plain_s)) return;
     snprintf(text, sizeof text,
-             "a step of which every kernel is recorded takes %+.1f %%: on the GPU %.3f instead of %.3f ms by CUPTI's stamps, "
-             "%.2f us for each of %.0f kernels and sets; the rest is the host's, before the graph starts. Kernels alone "
-             "add up to %.3f ms. Recorded as a whole the step takes %+.1f %%",
+             "a step of which every kernel is recorded takes %+.1f %%: on the GPU %.3f instead of %.3f ms by CUPTI's "
+             "stamps, %.2f us for each of %.0f kernels and sets; the rest is the host's, before the graph starts. "
+             "Kernels alone add up to %.3f ms. Recorded as a whole the step takes %+.1f %%",
              100 * (watched_s / plain_s - 1), 1e3 * extent_s, 1e3 * whole_s, 1e6 * g->record_cost_s, records,
              1e3 * busy_s, 100 * (median(g->whole_s, g->nwhole) / plain_s - 1));
-    mba_gpu_say(g, "timeline", text, "how long a step takes is that of mode plain or graph; gaps are read less the stamps");
+    mba_gpu_say(g, "timeline", text,
+                "how long a step takes is that of mode plain or graph; gaps are read less the stamps");
 }
 
 static mba_status measure_kernels(job *j)
@@ -181,7 +182,7 @@ static mba_status measure_kernels(job *j)
     int64_t          dropped = 0;
     const double     began = mba_clock_s();
     MBA_TRY(start_anew(j));
-    MBA_TRY(mba_gpu_run_step(j->p, j->step, NULL));          // captured before: stamps in a graph made later cost more
+    MBA_TRY(mba_gpu_run_step(j->p, j->step, NULL));          // captured as in a run that nobody watches
     MBA_TRY(mba_activity_begin(gather, &to));
     mba_status st = mba_gpu_run_step(j->p, j->step, NULL);
     for (int i = 0; i < j->steps && st == MBA_OK; i++)

@@ -15,6 +15,7 @@ enum { FILE_BYTES_MAX = 1 << 24, ROWS_MAX = 1 << 14, GEOMETRY = 6 };
 
 /* Chosen by the fitted kernels of bench/results/h200/kernels.tsv. */
 static const double WAITS_SEEN = 0.75; /* of the waits that are read in SASS, where remainders of loops count */
+static const double OUR_PATH = 2.7, OUR_WAITS = 0.12; /* of our own compiled kernels, in the middle */
 static const double REDUCED    = 1.5;  /* what a sum costs in L2, of what a write would */
 
 static mba_status bad(const char *where, int line, const char *what, const char *why)
@@ -416,7 +417,7 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
     set_rounds(k, rounds, latency_of(c, m));
     const double code = n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each;
     k->fetch      = mba_sim_fetch(c->grid, code, c->step_bytes, m);
-    k->longest    = longest_of(k, c, m, each * path + rounds * latency_of(c, m));
+    k->longest    = longest_of(k, c, m, each * (isnan(path) ? OUR_PATH : path) + each * waiting);
     if (n[MBA_N_TAIL] > 0) // no more than a warp can have done of what its block was counted to do
         set_tail(k, fmin(each * (double)k->warps, n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * m->v[MBA_GPU_l2_lat]));
     k->counted    = 1;
@@ -432,7 +433,6 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
 mba_status mba_counted_foreign(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
 {
     enum { PRODUCTS_OF_WARPS = 116 };
-    static const double OUR_PATH = 2.7, OUR_WAITS = 0.12; // of our own compiled kernels, in the middle
     mba_counted_kernel  all      = *c;
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%.63s", c->kernel);

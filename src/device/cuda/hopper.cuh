@@ -12,7 +12,6 @@
 #define MBA_HOPPER_CUH
 
 #include <cuda.h>
-#include <stdlib.h>
 
 #include "device/cuda/mma.cuh"
 
@@ -57,39 +56,6 @@ static inline mba_status mba_tile_map(CUtensorMap *map, const void *at, const in
     return mba_fail(MBA_E_DEVICE, "the driver refuses a tensor map (error %d)\n"
                     "why: %lld x %lld x %lld elements at steps of %lld and %lld, at %p", (int)r, (long long)dim[0],
                     (long long)dim[1], (long long)dim[2], (long long)step[0], (long long)step[1], at);
-}
-
-/* ---- kernels of one operator in a row ----
- *
- * MBA_KERNEL_CHAINED is MBA_KERNEL for a kernel that calls after_others() before it touches memory: its blocks take
- * their places while the last ones of the launch before leave. The first launch of an operator starts as all others
- * do. after_others() returns when the launch before is done, all of it; as that one lets the next one in only after it
- * has waited itself, everything earlier is done too. A block that leaves without having waited would break this. */
-#define MBA_KERNEL_CHAINED(c, k, kernel, ...)                                                                  \
-    do {                                                                                                       \
-        const int           k_ = (k);                                                                          \
-        const mba_launch   *l_ = &(c)->plan->launch[k_];                                                       \
-        cudaLaunchAttribute early_ = {};                                                                       \
-        cudaLaunchConfig_t  how_ = {};                                                                         \
-        early_.id = cudaLaunchAttributeProgrammaticStreamSerialization;                                        \
-        early_.val.programmaticStreamSerializationAllowed = 1;                                                 \
-        how_.gridDim          = mba_grid(l_);                                                                  \
-        how_.blockDim         = dim3((unsigned)l_->block);                                                     \
-        how_.dynamicSmemBytes = l_->smem_bytes;                                                                \
-        how_.stream           = mba_cuda_stream(c);                                                            \
-        how_.attrs            = &early_;                                                                       \
-        how_.numAttrs         = k_ > 0 && getenv("MBA_CHAINED");                                               \
-        MBA_TRY(mba__cuda_allow_smem((const void *)(kernel), l_->smem_bytes));                                 \
-        (void)cudaLaunchKernelEx(&how_, kernel, __VA_ARGS__);                                                  \
-        MBA_TRY(mba__cuda_launched((c), k_));                                                                  \
-    } while (0)
-
-static __device__ __forceinline__ void after_others()
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
 }
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)

@@ -316,8 +316,6 @@ const mba_op mba_op_selective_scan = {
     .shape = selective_scan_shape, .grad = selective_scan_grad, .cost = selective_scan_cost, .ref = selective_scan_ref,
     .cpu   = (const mba_variant[]){ { "strips", selective_scan_fwd_plan, MBA_CPU(selective_scan_fwd) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "twins", selective_scan_twins_plan, MBA_CUDA(selective_scan_twins_cuda) },
-                                    { "split", selective_scan_split_plan, MBA_CUDA(selective_scan_twins_cuda) },
-                                    { "pairs", selective_scan_pairs_plan, MBA_CUDA(selective_scan_twins_cuda) },
                                     { "tiles", selective_scan_tiles_plan, MBA_CUDA(selective_scan_tiles_cuda) },
                                     { "plain", selective_scan_plain_plan, MBA_CUDA(selective_scan_plain_cuda) },
                                     { 0 } },

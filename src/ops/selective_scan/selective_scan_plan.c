@@ -292,7 +292,7 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     if (!carry) store_operand(l, n, KEPT, (double)(TILE / KEEP * width * d.N));
     mba_phase_work(l, MBA_END, 0, NULL);
     if (carry) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * (double)(width * d.N));
-    mba_launch_role(l, 2);
+    mba_launch_role(l, split ? 4 : 2);
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
     load_operand(l, n, U, values);
     load_operand(l, n, DELTA, values);
@@ -305,29 +305,27 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-typedef enum split_when { SPLIT_NEVER, SPLIT_ALWAYS, SPLIT_FEW } split_when;
+/* Three roles to a block (measured at 1 and 3 blocks on an SM: 8 and 2 % less time) do not go four together. */
+static bool splits(scan_dims d, int64_t items, const mba_machine *m)
+{
+    return d.N == 16 && items * channel_blocks(d, TWINS_STATES / d.N) <= 3 * (int64_t)m->sm;
+}
 
-static mba_status plan_forward_twins(mba_plan *p, const mba_node *n, const mba_machine *m, split_when when)
+mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const scan_dims d = scan_dims_of(n);
     MBA_TRY(twins_take(n, m, false));
     PACKS_TAKEN(n, d, n->out[KEPT], false);
     const int64_t width = TWINS_STATES / d.N;
     const int64_t items = twins_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
-    const bool    few = items * channel_blocks(d, width) <= 3 * (int64_t)m->sm;
-    const bool    split = d.N == 16 && (when == SPLIT_ALWAYS || (when == SPLIT_FEW && few));
     scratch_of_pieces(p, d, items, 1, false);
     if (items > d.B) {
         plan_twins(p, n, d, items, true, false);
         plan_combine(p, d, items, 1, false);
     }
-    plan_twins(p, n, d, items, false, split);
+    plan_twins(p, n, d, items, false, splits(d, items, m));
     return MBA_OK;
 }
-
-mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_forward_twins(p, n, m, SPLIT_FEW); }
-mba_status selective_scan_split_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_forward_twins(p, n, m, SPLIT_ALWAYS); }
-mba_status selective_scan_pairs_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_forward_twins(p, n, m, SPLIT_NEVER); }
 
 /* ---- backward ---- */
 
@@ -339,7 +337,7 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
     const double   values = (double)(TILE * CH), elements = values * (double)N;
     mba_launch    *l = mba_plan_launch(p, twins ? "scan_bwd_twins" : "scan_bwd_tiles", MBA_MIXED, items, (int)(8 * N));
     l->grid[1]    = channel_blocks(d, CH);
-    l->regs       = N == 16 ? (twins ? 154 : 162) : 164;
+    l->regs       = twins ? (N == 16 ? 160 : 168) : (N == 16 ? 162 : 164);
     l->smem_bytes = (size_t)(4 * (TILE * (CH + 2 * (CH + 8) + 2 * (N + 8) + 2 * (CH + 4)) + N / 4 * TILE * (2 * N + 4)) + 3 * 128 * 16 + 8 * CH
                              + (6 * 128 + 8 * N) * 4 * e + 128 * 8 + 2 * 8 * N * 16 + ORIGINS_BYTES);
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
@@ -355,8 +353,8 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
         mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_KEPT), (double)(CH * N * e));
     }
     mba_phase_work(l, MBA_BARRIER, 2, NULL);
-    mba_phase_work(l, MBA_SFU, 1.5 * elements + 3 * values, NULL);
-    mba_phase_work(l, MBA_FMA, 14 * elements + 30 * values, NULL);
+    mba_phase_work(l, MBA_SFU, (twins ? 1 : 1.5) * elements + 3 * values, NULL);   // tiles make half of the states twice
+    mba_phase_work(l, MBA_FMA, (twins ? 12 : 14) * elements + 30 * values, NULL);
     if (e == 2) mba_phase_work(l, MBA_MMA, 16 * elements, NULL);            // sums of bf16; those of tf32 are not in it
     mba_phase_work(l, MBA_SMEM, 8 * elements, NULL);
     store_operand(l, n, DU, values);

@@ -86,7 +86,7 @@ void selective_scan_ref(const mba_ref_call *c);
 void selective_scan_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(selective_scan_fwd);
 MBA_CPU_DECLARE(selective_scan_bwd);
-mba_plan_fn selective_scan_twins_plan, selective_scan_split_plan, selective_scan_pairs_plan, selective_scan_bwd_twins_plan;
+mba_plan_fn selective_scan_twins_plan, selective_scan_bwd_twins_plan;
 mba_launch_fn selective_scan_twins_cuda, selective_scan_bwd_twins_cuda;
 mba_plan_fn selective_scan_tiles_plan, selective_scan_bwd_tiles_plan, selective_scan_plain_plan, selective_scan_bwd_plain_plan;
 mba_launch_fn selective_scan_tiles_cuda, selective_scan_bwd_tiles_cuda, selective_scan_plain_cuda, selective_scan_bwd_plain_cuda;

@@ -3,14 +3,16 @@
  *   h = 2^(dt A2) h + dt u B,   out = (C h + D u) silu(z),   dt = softplus(delta + dt_bias)
  *   u, delta, z, out (B, L, D), B, C (B, L, G, N), kept (items, tiles, D, N) bf16   A_log (D, N), states (B, D, N) fp32
  *
- * kernel     scan_fwd_twins     four warps hold 128 states each and nothing else; two make step sizes, gate and store
+ * kernel     scan_fwd_twins     four warps hold 128 states each and nothing else; two make step sizes, gate and store, or
+ *                               two make step sizes and two gate and store (SPLIT, where there are at most 3 blocks an SM)
  * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values (faster: of eight)
- * launch     grid (items, blocks of 512/N channels), block 192, dynamic smem 36 KB (N = 16), 54 KB (N = 8)
- * resources  see selective_scan_plan.c; no spill; 4 blocks an SM
+ * launch     grid (items, blocks of 512/N channels), block 192 or 256, dynamic smem 36 KB (N = 16), 54 KB (N = 8)
+ * resources  sm_90a, CUDA 13.0: 78 to 80 registers, no spill; 4 blocks an SM, 3 of 256 threads
  * moves      u, delta, z, B, C in, out, y and kept states once each: bound by exponentials and instructions
  * floor      8 x 2048 x 4096, N = 16: one exponential per element, 331 us at 16 a clock and SM, 1.73 GHz
- * measured   H200: 8 x 2048 x 1536 202 us, 32 x 512 x 1536 186, 4 x 4096 x 1536 250, 8 x 2048 x 4096 482, 4 x 4096 x 4096 499,
- *            1 x 32768 x 1536 673 with its carries; a tile 0.98, 1.58, 1.93 us with 2, 3, 4 blocks an SM
+ * measured   H200: 8 x 2048 x 1536 189 us, 32 x 512 x 1536 181, 4 x 4096 x 1536 257, 8 x 2048 x 4096 472,
+ *            4 x 4096 x 4096 485, 1 x 32768 x 1536 666 with its carries; a tile 0.59, 0.99, 1.45, 1.82 us with 1 to 4
+ *            blocks an SM
  * order      fixed: time ascends, pieces of a sequence in order
  *
  * A lane has one 16 x 8 accumulator of mma.sync. Which channel a row and which state a column stands for is free

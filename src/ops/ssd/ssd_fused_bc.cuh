@@ -575,7 +575,6 @@ template <bool DOCS> static __device__ __forceinline__ void bc_block_run(const f
         sm.blocks = pair_blocks(a);
     }
     __syncthreads();
-    after_others();
     if (wg == 2) {
         regs_give<24>();
         const int thread = (int)threadIdx.x - 256;

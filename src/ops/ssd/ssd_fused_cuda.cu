@@ -147,8 +147,8 @@ static mba_status make_states(const mba_call *c, int *k, const fused_task &a, co
 {
     const ssd_dims d = ssd_dims_of(c->node);
     if (!makes_states(s)) return MBA_OK;
-    if (ssd_state_heads(&d) > HEADS) MBA_KERNEL_CHAINED(c, *k, (ssd_states<REV, 2 * HEADS>), a, m, s.device);
-    else                             MBA_KERNEL_CHAINED(c, *k, (ssd_states<REV, HEADS>), a, m, s.device);
+    if (ssd_state_heads(&d) > HEADS) MBA_KERNEL(c, *k, (ssd_states<REV, 2 * HEADS>), a, m, s.device);
+    else                             MBA_KERNEL(c, *k, (ssd_states<REV, HEADS>), a, m, s.device);
     *k += 1;
     return MBA_OK;
 }
@@ -156,9 +156,9 @@ static mba_status make_states(const mba_call *c, int *k, const fused_task &a, co
 template <int WHAT>
 static mba_status walk_forward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
 {
-    if (s.cut.how == SSD_HANDED)    MBA_KERNEL_CHAINED(c, *k, (ssd_scan_cut<WHAT, HANDED_ON>), a, m, s.device);
-    else if (s.cut.how == SSD_EVEN) MBA_KERNEL_CHAINED(c, *k, (ssd_scan_cut<WHAT, EVENLY>), a, m, s.device);
-    else                            MBA_KERNEL_CHAINED(c, *k, ssd_scan<WHAT>, a, m);
+    if (s.cut.how == SSD_HANDED)    MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, HANDED_ON>), a, m, s.device);
+    else if (s.cut.how == SSD_EVEN) MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, EVENLY>), a, m, s.device);
+    else                            MBA_KERNEL(c, *k, ssd_scan<WHAT>, a, m);
     *k += 1;
     return MBA_OK;
 }
@@ -175,7 +175,7 @@ extern "C" mba_status ssd_fused_cuda(const mba_call *c)
     if (keeps && n->in[IDS]) set_reach(a, c->out[KEPT_REACH]);
     a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);
     MBA_TRY(scan_maps_of(&m, a, a.x, strided_of<bf16>(n->out[Y], c->out[Y]), false));
-    MBA_KERNEL_CHAINED(c, k, ssd_prep, a);
+    MBA_KERNEL(c, k, ssd_prep, a);
     k++;
     MBA_TRY(make_states<false>(c, &k, a, m, s));
     return keeps ? walk_forward<SCAN_KEEP>(c, &k, a, m, s) : walk_forward<SCAN_OUT>(c, &k, a, m, s);
@@ -216,9 +216,9 @@ static void set_gradients(fused_task &a, const mba_call *c, bool kept)
 
 static mba_status walk_backward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
 {
-    if (s.cut.how == SSD_HANDED)    MBA_KERNEL_CHAINED(c, *k, (ssd_scan_rev_cut<SCAN_OUT, HANDED_ON>), a, m, s.device);
-    else if (s.cut.how == SSD_EVEN) MBA_KERNEL_CHAINED(c, *k, (ssd_scan_rev_cut<SCAN_OUT, EVENLY>), a, m, s.device);
-    else                            MBA_KERNEL_CHAINED(c, *k, ssd_scan_rev<SCAN_OUT>, a, m);
+    if (s.cut.how == SSD_HANDED)    MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, HANDED_ON>), a, m, s.device);
+    else if (s.cut.how == SSD_EVEN) MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, EVENLY>), a, m, s.device);
+    else                            MBA_KERNEL(c, *k, ssd_scan_rev<SCAN_OUT>, a, m);
     *k += 1;
     return MBA_OK;
 }
@@ -233,11 +233,11 @@ static mba_status launch_sums(const mba_call *c, int k, const fused_task &a)
     MBA_TRY(map_dense(&m.g, (const bf16 *)a.saved_rev, FN, FP, count));
     MBA_TRY(map_dense(&m.cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G));
     MBA_TRY(map_dense(&m.low, a.cb_low, FQ, FQ, (int64_t)a.B * (a.K / 2) * a.G));
-    MBA_KERNEL_CHAINED(c, k, ssd_bwd_slow, a);
-    if (a.ids.at) MBA_KERNEL_CHAINED(c, k + 1, ssd_bwd_bc<true>, a, m);
-    else          MBA_KERNEL_CHAINED(c, k + 1, ssd_bwd_bc<false>, a, m);
-    MBA_KERNEL_CHAINED(c, k + 2, ssd_finish, a);
-    MBA_KERNEL_CHAINED(c, k + 3, ssd_sums, a);
+    MBA_KERNEL(c, k, ssd_bwd_slow, a);
+    if (a.ids.at) MBA_KERNEL(c, k + 1, ssd_bwd_bc<true>, a, m);
+    else          MBA_KERNEL(c, k + 1, ssd_bwd_bc<false>, a, m);
+    MBA_KERNEL(c, k + 2, ssd_finish, a);
+    MBA_KERNEL(c, k + 3, ssd_sums, a);
     return MBA_OK;
 }
 
@@ -253,7 +253,7 @@ extern "C" mba_status ssd_bwd_fused_cuda(const mba_call *c)
     MBA_TRY(scan_maps_of(&backward, a, a.dy, strided_of<bf16>(c->node->out[DX], c->out[DX]), true));
     if (!kept) {
         MBA_TRY(scan_maps_of(&forward, a, a.x, none, false));
-        MBA_KERNEL_CHAINED(c, k, ssd_prep, a);
+        MBA_KERNEL(c, k, ssd_prep, a);
         k++;
         MBA_TRY(make_states<false>(c, &k, a, forward, s));
         MBA_TRY(walk_forward<SCAN_SAVE>(c, &k, a, forward, s));

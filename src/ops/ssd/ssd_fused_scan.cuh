@@ -619,7 +619,6 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
     }
     if (threadIdx.x < ITEM_WORDS) sm.slow[threadIdx.x] = 0;
     __syncthreads();
-    after_others();
     find_slow<REV, CUT>(sm, a, cuts);
     if (threadIdx.x >= 128 * HEADS) {
         regs_give<24>();

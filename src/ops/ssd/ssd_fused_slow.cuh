@@ -138,9 +138,7 @@ static __global__ void __launch_bounds__(PAIR, 1) ssd_bwd_slow(const __grid_cons
 {
     MBA_DYNAMIC_SMEM(smem);
     __shared__ slow_steps s;
-    const bool any = any_slow(a);                      // of records that are older than the launch before
-    after_others();
-    if (!any) return;
+    if (!any_slow(a)) return;
     for (unsigned z = blockIdx.x; z < (unsigned)(a.B * (a.K / 2) * a.G); z += gridDim.x) {
         const pair_block k = pair_block_of(a, z);
         bool             first = true;

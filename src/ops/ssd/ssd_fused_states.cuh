@@ -185,7 +185,6 @@ ssd_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_ma
         mbar_init_done();
     }
     __syncthreads();
-    after_others();
     if (threadIdx.x < 128 * WIDE) {
         if (WIDE > HEADS) regs_take<112>();
         states_walk<REV, WIDE>(sm, a, p);

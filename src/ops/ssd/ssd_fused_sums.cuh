@@ -113,7 +113,6 @@ static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant_
     const int     lane = threadIdx.x & 31, h0 = part * 32, heads = min(32, a.H - h0);
     const int     real = min(PAIR, a.L - c2 * PAIR);
     bf16          v[PAIR / 32];
-    after_others();
 #pragma unroll
     for (int i = 0; i < PAIR / 32; i++)                // all asked for before any is stored, as fetch_rows
         v[i] = *a.dt.row(b, min(c2 * PAIR + warp + 32 * i, a.L - 1), h0 + min(lane, heads - 1));
@@ -148,7 +147,6 @@ static __global__ void __launch_bounds__(32 * SUM_COLS) ssd_sums(const __grid_co
     float        *to = what == 0 ? a.dA_log : what == 1 ? a.dbias : a.dskip;
     const bool    adds = what == 0 ? a.adds[DA_LOG] : what == 1 ? a.adds[DDT_BIAS] : a.adds[DSKIP];
     double        sum = 0;
-    after_others();
     if (col < cols && to) {
         const float *at = from + (int64_t)col * wide;
         for (int i = y; i < parts * wide; i += 32 * AT_ONCE) {
