@@ -183,7 +183,8 @@ static mba_counted_kernel *find_row(const binding *b, const mba_program *p, int3
         if (strcmp(c->op, n->op->name) || strcmp(c->workload, b->workload)) continue;
         if (exactly ? c->place != launch : !alike(p->plan[node], c->place, launch)) continue;
         if (strcmp(c->variant, p->plan[node]->variant) || strcmp(c->phase, mba_pass_name(n->pass))) continue;
-        if (strncmp(kernel, "cu", 2) && strcmp(kernel, c->kernel)) continue;    // libraries have names of their own
+        const bool ours = strncmp(kernel, "cu", 2) != 0;       // libraries have names of their own, and no code to read
+        if (ours ? strcmp(kernel, c->kernel) != 0 : !isnan(c->n[MBA_N_PATH])) continue;
         if (!*shape) mba_node_shape(shape, sizeof shape, n);
         if (!strcmp(c->shape, shape)) return c;
     }
