@@ -386,8 +386,8 @@ static void deal_tiles(mba_sim_kernel *k, const mba_launch *l)
 
 int64_t mba_sim_fetch(double blocks, double each, double step_bytes, const mba_gpu *m)
 {
-    enum { ALL_SMS = 800, ALL_SMS_COLD = 1000, CODE_MOST = 1000 };         // chosen by the fitted kernels of
-    static const double EACH = 0.75, EACH_COLD = 1.5, REACH_BYTES = 4e10;   // bench/results/h200
+    enum { ALL_SMS = 1000, ALL_SMS_COLD = 700, CODE_MOST = 1000 };         // chosen by the fitted kernels of
+    static const double EACH = 0.75, EACH_COLD = 1.75, REACH_BYTES = 4e10;   // bench/results/h200
     const double wide = blocks < m->v[MBA_GPU_sm] ? blocks / m->v[MBA_GPU_sm] : 1,
                  code = each < CODE_MOST ? each : CODE_MOST, x = step_bytes / REACH_BYTES, cold = x * x / (1 + x * x);
     return (int64_t)(ALL_SMS * wide + EACH * code + cold * (ALL_SMS_COLD * wide + EACH_COLD * code));

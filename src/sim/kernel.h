@@ -55,7 +55,7 @@ enum {
     MBA_SIM_STAGES = 8,
     MBA_SIM_LOOPS = 4,
     MBA_SIM_CLASSES = 8,
-    MBA_SIM_LIBRARY_CYCLES = 1500                 /* a block of a library's product begins with: chosen as t_kernel */
+    MBA_SIM_LIBRARY_CYCLES = 2100                 /* a block of a library's product begins with: chosen as t_kernel */
 };
 
 typedef struct mba_sim_stream {
