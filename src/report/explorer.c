@@ -5,7 +5,7 @@
 
 #include "report/parts.h"
 
-enum { ROWS = 360, FEWEST = 60, MOST = 120, REASONS = 8 };
+enum { ROWS = 300, FEWEST = 50, MOST = 120, REASONS = 8, SYMBOL = 160 };
 
 /* Kernels of a run: more stores, fewer of each, so that the page stays small. */
 static int most_of(const mba_stores *r)
@@ -189,7 +189,7 @@ static void record(mba_buf *b, const mba_stores *r, int run, const mba_kernel_vi
     for (int f = 0; f < MBA_FLOORS; f++) floors[f] = 1e6 * k->floor_s[f];
     mba_buf_add(b, "%s\n{\"id\":%d,\"run\":%d", id ? "," : "", id, run);
     text_field(b, "name", mba_kernel_label(r->run[run].a, k, 90).s);
-    text_field(b, "symbol", k->row->symbol ? mba_short(k->row->symbol, 300).s : NULL);
+    text_field(b, "symbol", k->row->symbol ? mba_short(k->row->symbol, SYMBOL).s : NULL);
     text_field(b, "op", k->row->op);
     text_field(b, "kind", mba_breakdown_kind_name(k->kind));
     text_field(b, "cls", mba_kernel_class_name(k->cls));

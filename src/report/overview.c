@@ -37,7 +37,10 @@ void mba_part_top(mba_buf *b, const mba_stores *r)
     char day[11];
     snprintf(day, sizeof day, "%s", date ? date : "");
     if (date)      item(b, day);
-    if (commit)    mba_buf_put(b, "<span>measured by "), mba_buf_html(b, commit), mba_buf_put(b, "</span>");
+    const char *sources = mba_sheet_find(a, "program.sources");
+    if (commit)    mba_buf_put(b, "<span>measured by "), mba_buf_html(b, commit);
+    if (commit && sources && *sources) mba_buf_put(b, ", sources "), mba_buf_html(b, mba_short(sources, 12).s);
+    if (commit)    mba_buf_put(b, "</span>");
     mba_buf_put(b, "<span class=\"sp\"></span><button id=\"theme\" class=\"noprint\">theme: auto</button></header>");
 }
 

@@ -9,6 +9,7 @@ enum { OPS_MAX = 4096 };
 typedef struct reading {
     mba_analysis *a;
     int64_t       steps;               /* 1 + the highest seen */
+    int64_t       recorded;            /* events of captured graphs */
     int64_t      *launches_of, *kernels_of;        /* per node: launches of its plan; kernels on the whole timeline */
     int64_t       at, kernel;          /* medians: place in the run of one kernel */
     int64_t       stream, step, end;   /* gaps */
@@ -64,6 +65,7 @@ static mba_status see_step(void *ctx, const void *row)
     const mba_row_node  *n = node_of(r->a, e->node);
     MBA_TRY(sound(r->a, e));
     if (n && e->kernel != MBA_ABSENT) r->kernels_of[n - r->a->node]++;
+    if (e->graph_node != MBA_ABSENT) r->recorded++;
     if (step_of(e) >= r->steps) r->steps = step_of(e) + 1;
     return MBA_OK;
 }
@@ -230,6 +232,14 @@ static mba_status see_gap(void *ctx, const void *row)
     return MBA_OK;
 }
 
+/* The cost of a record is the difference of two passes over the number of records. In long steps clocks differ more
+ * from pass to pass than that: then it is not known. */
+static void doubt_cost(mba_analysis *a, const reading *r)
+{
+    const double all_s = r->steps > 0 ? a->record_cost_s * (double)r->recorded / (double)r->steps : NAN;
+    if (!(all_s > 2 * a->plain_spread_s)) a->record_cost_s = NAN;
+}
+
 static mba_status read_all(reading *r)
 {
     mba_analysis *a = r->a;
@@ -239,6 +249,7 @@ static mba_status read_all(reading *r)
         if (n) r->launches_of[n - a->node]++;
     }
     a->steps = r->steps;
+    doubt_cost(a, r);
     MBA_TRY(mba_store_each(a->store, MBA_ROWS_event, NULL, see_time, r));
     MBA_TRY(finish_sums(r));
     MBA_TRY(mba_store_each(a->store, MBA_ROWS_event, "kernel, duration_ns", see_duration, r));

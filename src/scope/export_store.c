@@ -96,7 +96,6 @@ static mba_status copy_event(const copying *c, mba_row_event e)
         const int64_t first = at < 0 ? -1 : c->first_launch[at];
         e.launch = first < 0 ? MBA_ABSENT : c->launch[first].id;
     }
-    e.graph_node = MBA_ABSENT;
     e.phase = NULL;                                            // that of its node or kernel
     return mba_store_put(c->to, MBA_ROWS_event, &e);
 }

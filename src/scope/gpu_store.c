@@ -23,6 +23,7 @@ typedef struct storing {
     const mba_gpu_profile *g;
     found *kernel;
     int64_t n, room;
+    int32_t *ran;                                  /* per node: kernels in the first step of the timeline */
 } storing;
 
 static const mba_node *node_of(const storing *x, int32_t node) { return node < 0 ? NULL : x->p->graph->nodes[node]; }
@@ -77,14 +78,28 @@ static void describe_occupancy(mba_row_kernel *r, const mba_machine *m, const mb
     r->occupancy_limit = o.percent;
 }
 
-/* Ours by the name in the plan, which tells element-wise operators apart; a library's by its own. */
-static void name_kernel(char *out, size_t room, const found *f)
+static bool is_library(const char *planned)
 {
-    const char *planned = f->plan && f->launch >= 0 && f->launch < f->plan->nlaunches
-                              ? f->plan->launch[f->launch].kernel
-                              : "cublaslt_";
-    if (strncmp(planned, "cublaslt_", 9) && strncmp(planned, "cudnn_", 6)) snprintf(out, room, "%s", planned);
-    else                                                                   mba_kernel_short(out, room, f->first->name);
+    return !strncmp(planned, "cublaslt_", 9) || !strncmp(planned, "cudnn_", 6);
+}
+
+/* A library may run more kernels than the one launch that stands for it: behind that places say nothing. */
+static const mba_launch *launch_of(const storing *x, const found *f)
+{
+    const mba_plan *p = f->plan;
+    bool            library = false;
+    if (!p || f->launch < 0 || f->launch >= p->nlaunches) return NULL;
+    for (int i = 0; i < p->nlaunches; i++) library |= is_library(p->launch[i].kernel);
+    const int32_t ran = x->ran[f->first->node];
+    return library && ran && ran != p->nlaunches && p->nlaunches > 1 ? NULL : &p->launch[f->launch];
+}
+
+/* Ours by the name in the plan, which tells element-wise operators apart; a library's by its own. */
+static void name_kernel(char *out, size_t room, const storing *x, const found *f)
+{
+    const mba_launch *l = launch_of(x, f);
+    if (l && !is_library(l->kernel)) snprintf(out, room, "%s", l->kernel);
+    else                             mba_kernel_short(out, room, f->first->name);
 }
 
 static mba_status put_kernel(const storing *x, int64_t id)
@@ -94,7 +109,7 @@ static mba_status put_kernel(const storing *x, int64_t id)
     const mba_node  *n = node_of(x, e->node);
     char             name[256], shape[512];
     mba_row_kernel   r = mba_no_kernel;
-    name_kernel(name, sizeof name, f);
+    name_kernel(name, sizeof name, x, f);
     r.id = id, r.name = name, r.symbol = e->name;
     r.grid_x = e->grid[0], r.grid_y = e->grid[1], r.grid_z = e->grid[2];
     r.block_x = e->block[0], r.block_y = e->block[1], r.block_z = e->block[2];
@@ -108,7 +123,7 @@ static mba_status put_kernel(const storing *x, int64_t id)
         mba_node_shape(shape, sizeof shape, n);
         r.op = n->op->name, r.kind = mba_kind_name(n->op->kind), r.shape = shape;
         if (f->one_phase) r.phase = mba_pass_name(f->phase);
-        if (e->launch >= 0 && e->launch < f->plan->nlaunches) r.class = class_name(f->plan->launch[e->launch].cls);
+        if (launch_of(x, f)) r.class = class_name(launch_of(x, f)->cls);
     }
     return mba_put_kernel(x->s, &r);
 }
@@ -134,6 +149,9 @@ static mba_status put_event(storing *x, int64_t id, const mba_event *e, int64_t 
 static mba_status put_events(storing *x)
 {
     const mba_events *l = &x->g->events;
+    for (int64_t i = 0; i < l->n; i++)
+        if (l->event[i].kind == MBA_EVENT_KERNEL && l->event[i].step == 0 && l->event[i].node >= 0)
+            x->ran[l->event[i].node]++;
     for (int64_t i = 0; i < l->n; i++) MBA_TRY(put_event(x, i, &l->event[i], l->event[0].start_ns));
     return MBA_OK;
 }
@@ -258,15 +276,16 @@ static mba_status put_rest(mba_store *s, const mba_gpu_profile *g, double units)
 
 mba_status mba_gpu_store(mba_store *s, const mba_program *p, const mba_gpu_profile *g, double units)
 {
-    storing    x = { .s = s, .p = p, .g = g };
+    storing    x = { .s = s, .p = p, .g = g, .ran = calloc((size_t)p->graph->nnodes + 1, sizeof *x.ran) };
     mba_event *stand = calloc((size_t)g->nkernels + 1, sizeof *stand);
-    mba_status st = stand ? put_events(&x) : mba_fail(MBA_E_NOMEM, "no memory to store kernels");
+    mba_status st = stand && x.ran ? put_events(&x) : mba_fail(MBA_E_NOMEM, "no memory to store kernels");
     if (st == MBA_OK) st = put_all_counters(&x, stand);
     for (int64_t i = 0; i < x.n && st == MBA_OK; i++) st = put_kernel(&x, i);
     if (st == MBA_OK) st = put_blocks(&x);
     if (st == MBA_OK) st = put_instructions(&x);
     if (st == MBA_OK) st = put_rest(s, g, units);
     free(x.kernel);
+    free(x.ran);
     free(stand);
     return st;
 }

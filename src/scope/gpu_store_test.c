@@ -30,7 +30,18 @@ static mba_program *plan_model(mba_graph **g)
     return p;
 }
 
-/* What the collector would have: every launch of every plan, once per step, in order; of node 3 one kernel more than planned. */
+/* A node whose plan has launches of a library and of ours. */
+static int32_t shared_node(const mba_program *p)
+{
+    for (int32_t i = 0; i < p->graph->nnodes; i++)
+        for (int k = 0; k < p->plan[i]->nlaunches; k++)
+            if (p->plan[i]->nlaunches > 1 && !strncmp(p->plan[i]->launch[k].kernel, "cublaslt_", 9)) return i;
+    fail_msg("no plan with a library's launch among ours");
+    return -1;
+}
+
+/* What the collector would have: every launch of every plan, once per step, in order; of node 3 one kernel more than
+ * planned, and of the node that shares with a library. */
 static mba_event event_of(const mba_program *p, int32_t node, int k, int64_t at)
 {
     const mba_plan *plan = p->plan[node];
@@ -75,7 +86,7 @@ static mba_gpu_profile *make_profile(const mba_program *p)
     int64_t          at = 1000000;
     for (int32_t s = 0; s < STEPS; s++)
         for (int32_t i = 0; i < p->graph->nnodes; i++)
-            for (int k = 0; k < p->plan[i]->nlaunches + (i == 3); k++) {
+            for (int k = 0; k < p->plan[i]->nlaunches + (i == 3 || i == shared_node(p)); k++) {
                 mba_event e = event_of(p, i, k, at);
                 e.step = s;
                 at += 20;
@@ -135,6 +146,18 @@ static void check_events(mba_store *s, const mba_program *p, const mba_gpu_profi
     }
 }
 
+/* Where a library ran more kernels than planned, places in the plan say nothing about ours. */
+static void check_places(mba_store *s, const mba_program *p, const mba_row_kernel *k)
+{
+    mba_row_event *e;
+    int64_t        n;
+    assert_ok(mba_load_event(s, &e, &n));
+    for (int64_t i = 0; i < n; i++) {
+        const bool planned = e[i].launch != MBA_ABSENT && p->plan[e[i].node] != p->plan[shared_node(p)];
+        assert_true(planned == (k[e[i].kernel].class != NULL));
+    }
+}
+
 static void check_details(mba_store *s, const mba_program *p, const mba_row_kernel *k)
 {
     mba_row_block       *b;
@@ -173,6 +196,7 @@ static void a_profile_becomes_a_store(void **state)
     assert_true(n < g->events.n / STEPS / 4);
     for (int64_t i = 0; i < n; i++) assert_true(k[i].blocks_per_sm > 0 && k[i].waves > 0 && k[i].shape && k[i].kind);
     check_events(s, p, g, k);
+    check_places(s, p, k);
     check_details(s, p, k);
     assert_ok(mba_load_counter(s, &c, &n));
     assert_int_equal(n, g->nkernels * (g->set[0]->n - 1));         // the one that is NaN is absent

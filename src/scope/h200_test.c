@@ -46,8 +46,11 @@ static double percent(const mba_analysis *a, int kind)
 /* ---- sums ---- */
 
 static const struct { const char *name; double busy_ms, gemm_pct, ssm_pct, mean_gb_s, weighted_gb_s; } sums[] = {
-    { "mamba2", 123.8928, 44.069, 26.748, 1403.11, 2409.88 },
-    { "mamba1", 134.4574, 34.809, 48.896, 1233.58, 1078.85 },
+    { "mamba2", 119.2989, 49.432, 20.988, 2147.90, 2861.41 },
+    { "mamba1", 119.3292, 39.315, 42.676, 1754.41, 1450.62 },
+    { "hybrid", 100.9962, 54.540, 10.019, 2133.44, 2861.24 },
+    { "vision", 18.1313, 21.747, 3.159, 400.67, 592.16 },
+    { "graph", 4.1943, 19.647, 33.296, 226.03, 221.86 },
     { "chunked", 157.1565, 33.883, 43.500, 1667.67, 1760.90 },
     { "chunked_small", 21.2955, 21.064, 44.972, 249.94, 222.86 },
     { "peer", 209.0433, 28.137, 36.363, 2381.01, 2195.11 },
@@ -72,11 +75,14 @@ static void sums_are_those_of_the_rows(void **state)
 
 /* o open, r reproduced, x refuted, d depends: F1 .. F11 of a store with others beside it. */
 static const struct { const char *name, *beside[3], *verdicts; } judged[] = {
-    { "mamba2", { "chunked", "chunked_small", "mamba1" }, "rxrxrrxrrrd" },
+    { "mamba2", { "chunked", "chunked_small", "mamba1" }, "rrdxrrxrrrr" },
     { "chunked", { "mamba2", "chunked_small", "mamba1" }, "xxrxrooxrdr" },
-    { "mamba1", { "mamba2" }, "xxdxodrrorr" },
+    { "mamba1", { "mamba2" }, "xxdxodrrord" },
     { "peer", { "mamba2" }, "xxrxrrdroor" },                   // PyTorch, mamba_ssm, Triton: the same model
-    { "mamba2", { NULL }, "rxrxorxrood" },                     // alone: F5, F9 and F10 need another store
+    { "mamba2", { NULL }, "rrdxorxroor" },                     // alone: F5, F9 and F10 need another store
+    { "hybrid", { NULL }, "rrdxorxrood" },
+    { "vision", { NULL }, "xrrxodrrood" },
+    { "graph", { NULL }, "xxrxodrxoox" },
 };
 
 static void claims_come_out_as_they_did(void **state)
@@ -110,11 +116,11 @@ static void rules_know_the_peers_kernels(void **state)
     assert_near(a->units, 16384, 0);
 }
 
-/* The intervention behind F5: blocks of the fused variant live 38.7 us instead of 17.1. */
+/* The intervention behind F5: blocks of the fused variant live 98.7 us instead of 17.1. */
 static void blocks_of_the_fused_variant_live_longer(void **state)
 {
     (void)state;
-    static const struct { const char *name; double us; } lives[] = { { "mamba2", 38.697 }, { "chunked", 17.093 } };
+    static const struct { const char *name; double us; } lives[] = { { "mamba2", 98.652 }, { "chunked", 17.093 } };
     for (int i = 0; i < 2; i++) {
         const mba_analysis *a = find(lives[i].name);
         double              s = 0, life = 0;
@@ -126,6 +132,34 @@ static void blocks_of_the_fused_variant_live_longer(void **state)
         }
         assert_near(1e6 * life / s, lives[i].us, 1e-2);
     }
+}
+
+/* ---- the timeline ---- */
+
+/* Every event of a captured step has an operator, also where a set of memory ran as a kernel of the driver's (vision);
+ * a step recorded as a whole takes what it takes unwatched. Vision's plain steps of this run were 1.9 ms longer than
+ * those of every other run, whoever made them so; another run had 18.06 and 18.05 ms. */
+static mba_status see_orphan(void *ctx, const void *row)
+{
+    const mba_row_event *e = row;
+    *(int64_t *)ctx += e->graph_node != MBA_ABSENT && e->node == MBA_ABSENT;
+    return MBA_OK;
+}
+
+static void events_have_operators_and_steps_their_time(void **state)
+{
+    static const char *const names[] = { "mamba2", "mamba1", "hybrid", "graph", "vision" };
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        const mba_analysis *a = find(names[i]);
+        int64_t             orphans = 0;
+        assert_ok(mba_store_each(a->store, MBA_ROWS_event, NULL, see_orphan, &orphans));
+        assert_int_equal(orphans, 0);
+        assert_true(a->record_s < a->whole_s);
+        if (i < 4) assert_near(a->whole_s / a->plain_s, 1, 0.005);
+    }
+    assert_near(find("graph")->record_cost_s, 178.5e-9, 0.1e-9);
+    assert_true(isnan(find("hybrid")->record_cost_s));                           // below what clocks do
 }
 
 /* ---- plans ---- */
@@ -141,9 +175,10 @@ static void plans_and_counters_agree_on_tensor_work(void **state)
         bytes[v[i].bytes]++;
     }
     free(v);
-    assert_int_equal(count[MBA_AGREES], 15);
+    assert_int_equal(count[MBA_AGREES], 6);
     assert_int_equal(count[MBA_DIFFERS], 0);
-    assert_int_equal(bytes[MBA_DIFFERS], 1);                  // ssd_bwd_bc: its plan left B and C out then
+    assert_int_equal(bytes[MBA_AGREES], 14);
+    assert_int_equal(bytes[MBA_DIFFERS], 2);                  // ssd_scan, ssd_scan_rev: states that are still in L2
 }
 
 int main(void)
@@ -152,6 +187,7 @@ int main(void)
                                         cmocka_unit_test(claims_come_out_as_they_did),
                                         cmocka_unit_test(rules_know_the_peers_kernels),
                                         cmocka_unit_test(blocks_of_the_fused_variant_live_longer),
+                                        cmocka_unit_test(events_have_operators_and_steps_their_time),
                                         cmocka_unit_test(plans_and_counters_agree_on_tensor_work) };
     return cmocka_run_group_tests(tests, NULL, close_all);
 }
