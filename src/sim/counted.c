@@ -361,7 +361,8 @@ static void rebuild(mba_sim_kernel *k, const mba_counted_kernel *c)
     enum { STAGES = 3, BYTES_A_THREAD = 64, BYTES_LEAST = 4096 };
     const double in  = fmax(0, fmax(32 * c->n[MBA_N_L2_RD], c->n[MBA_N_DRAM_RD])) / c->grid, // absent counts: none
                  out = fmax(0, fmax(32 * c->n[MBA_N_L2_WR], c->n[MBA_N_DRAM_WR])) / c->grid;
-    const double     stage = c->smem_bytes > 16384 ? c->smem_bytes / STAGES : fmax(BYTES_LEAST, BYTES_A_THREAD * c->block);
+    const double     held  = fmax(BYTES_LEAST, BYTES_A_THREAD * c->block),
+                     stage = c->smem_bytes > 16384 ? c->smem_bytes / STAGES : held;
     const mba_sim_op op    = {.stream = -1, .ring = -1, .parts = 1};
     k->grid                = (int64_t)c->grid;
     k->threads             = (int64_t)c->block;

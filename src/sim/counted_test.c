@@ -210,7 +210,7 @@ static void bad_imitations_are_refused(void **state)
         assert_int_equal(mba_imitated_parse(&d, "bad.tsv", bad[i], strlen(bad[i])), MBA_E_FORMAT);
 }
 
-/* What was imitated on the H200: the direction always; 18 of 20 within 10 % (docs/simulator.md says which are not). */
+/* What was imitated on the H200: the direction always; 19 of 20 within 10 % (docs/simulator.md says which is not). */
 static void imitated_machines_are_predicted(void **state)
 {
     (void)state;
@@ -230,7 +230,7 @@ static void imitated_machines_are_predicted(void **state)
                      slower);
     }
     printf("%d of %d imitated machines within 10 %%\n", within, d.n);
-    assert_true(within >= d.n - 2);
+    assert_true(within >= d.n - 1);
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(bad_measured_sets_are_refused),

@@ -100,8 +100,8 @@ void mba_sim_set_ring(mba_sim_kernel *k, int64_t stages, const mba_gpu *m);
 int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m);
 
 /* Cycles until code and arguments are where blocks run, once a launch: all SMs ask for them at once. `each`:
- * instructions of a warp, those of loops counted as often as they run. `step_bytes`: what goes through memory in a step;
- * where that is much, neither code nor translations of addresses are where the last launch left them. */
+ * instructions of a warp, those of loops counted as often as they run. `step_bytes`: what goes through memory in a
+ * step; where that is much, neither code nor translations of addresses are where the last launch left them. */
 int64_t mba_sim_fetch(double blocks, double each, double step_bytes, const mba_gpu *m);
 
 #endif
