@@ -1,9 +1,8 @@
 /* machine_test.c -- machine files: those that come with the program load, what is wrong is refused with a reason. */
 #include "tests/test.h"
 
-#include <unistd.h>
-
 #include "sim/machine.h"
+#include "tests/scratch.h"
 
 static void expect_refusal(const char *text, const char *word)
 {
@@ -51,21 +50,26 @@ static void bad_machine_files_are_refused_with_a_reason(void **state)
     assert_true(m.v[MBA_GPU_hbm] == 9600 && m.v[MBA_GPU_xu] == 32 && m.changed);
 }
 
+/* A machine file of one line that includes another. */
+static void write_including(const char *path, const char *other)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fprintf(f, "include = %s\n", other) > 0);
+    assert_int_equal(fclose(f), 0);
+}
+
 static void a_machine_that_includes_itself_is_refused(void **state)
 {
     (void)state;
     mba_gpu m;
-    char    a[] = "/tmp/mba_sim_a_XXXXXX.ini", b[] = "/tmp/mba_sim_b_XXXXXX.ini";
-    const int fa = mkstemps(a, 4), fb = mkstemps(b, 4);
-    assert_true(fa >= 0 && fb >= 0);
-    dprintf(fa, "include = %s\n", b);
-    dprintf(fb, "include = %s\n", a);
-    close(fa);
-    close(fb);
+    scratch_make();
+    const char *a = scratch("a.ini"), *b = scratch("b.ini");
+    write_including(a, b);
+    write_including(b, a);
     assert_int_equal(mba_gpu_load(&m, a), MBA_E_FORMAT);
     assert_non_null(strstr(mba_message(), "includes itself"));
-    unlink(a);
-    unlink(b);
+    scratch_remove();
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(built_in_machines_load),
