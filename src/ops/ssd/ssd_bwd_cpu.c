@@ -345,11 +345,12 @@ static void store_group(const run *r, int out, const float *x, int64_t b, int64_
     }
 }
 
-static void bwd_group(const run *r, int64_t b, int64_t g, int64_t k, float *mine)
+static void bwd_group(const run *r, int64_t b, int64_t g, int64_t k, int thread)
 {
     const ssd_work  *w = &r->w;
     const bwd_packed p = bwd_packed_of(r, b, g, k);
     const bwd_part   sum = bwd_part_of(r, b, g * r->d.J, k);
+    float           *turned = bwd_cell_of(r, mine_of(r, thread)).U;
     const int64_t    q = length_of(r, k);
     resets           m;
     for (int64_t j = w->block; j < r->d.J; j += w->block) {
@@ -360,10 +361,10 @@ static void bwd_group(const run *r, int64_t b, int64_t g, int64_t k, float *mine
     }
     resets_of(&m, r, b, k);
     mask_pairs(sum.dCB, r, &m, q);
-    transpose(mine, w->ldq, sum.dCB, w->ldq, Q, Q);
+    transpose(turned, w->ldq, sum.dCB, w->ldq, Q, Q);
     multiply(&(product){ .m = q, .n = w->N, .k = q, .a = sum.dCB, .lda = w->ldq, .b = p.C, .ldb = w->ldn, .c = sum.dB,
                          .ldc = w->ldn, .c0 = sum.dB, .beta = &ONE, .a_part = ABOVE });
-    multiply(&(product){ .m = q, .n = w->N, .k = q, .a = mine, .lda = w->ldq, .b = p.B, .ldb = w->ldn, .c = sum.dC,
+    multiply(&(product){ .m = q, .n = w->N, .k = q, .a = turned, .lda = w->ldq, .b = p.B, .ldb = w->ldn, .c = sum.dC,
                          .ldc = w->ldn, .c0 = sum.dC, .beta = &ONE, .a_part = BELOW });
     store_group(r, DBM, sum.dB, b, g, k);
     store_group(r, DCM, sum.dC, b, g, k);
@@ -397,22 +398,7 @@ mba_status MBA_CPU_FN(ssd_bwd)(const mba_call *c)
 {
     run r = { .d = ssd_dims_of(c->node), .c = c };
     r.w = ssd_work_of(&r.d, true);
-    const int     team = team_of(&r);
-    const int64_t GK = r.d.G * r.w.chunks, blocks = r.d.H / r.w.block;
-    clear_cells(&r);
-    for (; r.b0 < r.d.B; r.b0 += r.w.slab) {
-        const int64_t B = min64(r.w.slab, r.d.B - r.b0);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
-        for (int64_t i = 0; i < B * GK; i++)
-            bwd_pack(&r, r.b0 + i / GK, i / r.w.chunks % r.d.G, i % r.w.chunks, omp_get_thread_num());
-#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
-        for (int64_t i = 0; i < B * blocks; i++)
-            bwd_block(&r, r.b0 + i / blocks, i % blocks * r.w.block, mine_of(&r, omp_get_thread_num()));
-#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
-        for (int64_t i = 0; i < B * GK; i++)
-            bwd_group(&r, r.b0 + i / GK, i / r.w.chunks % r.d.G, i % r.w.chunks,
-                      bwd_cell_of(&r, mine_of(&r, omp_get_thread_num())).U);
-    }
+    over_slabs(&r, bwd_pack, bwd_block, bwd_group);
     bwd_params(&r);
     return MBA_OK;
 }

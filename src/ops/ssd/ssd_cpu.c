@@ -102,17 +102,6 @@ mba_status MBA_CPU_FN(ssd_fwd)(const mba_call *c)
 {
     run r = { .d = ssd_dims_of(c->node), .c = c };
     r.w = ssd_work_of(&r.d, false);
-    const int     team = team_of(&r);
-    const int64_t GK = r.d.G * r.w.chunks, blocks = r.d.H / r.w.block;
-    clear_cells(&r);
-    for (; r.b0 < r.d.B; r.b0 += r.w.slab) {
-        const int64_t B = min64(r.w.slab, r.d.B - r.b0);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
-        for (int64_t i = 0; i < B * GK; i++)
-            fwd_pack(&r, r.b0 + i / GK, i / r.w.chunks % r.d.G, i % r.w.chunks, omp_get_thread_num());
-#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
-        for (int64_t i = 0; i < B * blocks; i++)
-            fwd_block(&r, r.b0 + i / blocks, i % blocks * r.w.block, mine_of(&r, omp_get_thread_num()));
-    }
+    over_slabs(&r, fwd_pack, fwd_block, NULL);
     return MBA_OK;
 }
