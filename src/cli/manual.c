@@ -1,6 +1,5 @@
 /* manual.c -- `mambascope manual`: the man page, from the same tables that parse options and print --help; and
- * completion
- * for bash, which asks the program itself (`COMMAND --list-options`), so that neither can fall behind. */
+ * completion for bash, which asks the program itself (`COMMAND --list-options`), so that neither can fall behind. */
 #include <stdio.h>
 #include <string.h>
 

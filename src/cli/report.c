@@ -46,9 +46,9 @@ mba_status mba_command_report(int argc, char **argv)
         { "--svg",    MBA_OPT_FLAG, &svg,    NULL, "of --figure: the drawing, for papers (default)", 0, 0 },
         { "--csv",    MBA_OPT_FLAG, &csv,    NULL, "of --figure: its numbers", 0, 0 },
         { "--study",  MBA_OPT_FLAG, &study,  NULL, "the numbers of the study (arXiv 2508.17679) beside ours", 0, 0 },
-        { "--main",   MBA_OPT_INT,  &shown,  "N", "sections of their own for the first N stores; the others stand "
-          "beside "
-                                                  "them where stores are compared (all)", 1, MBA_RUNS_MAX },
+        { "--main",   MBA_OPT_INT,  &shown,  "N",
+          "sections of their own for the first N stores; the others stand beside them where stores are compared (all)",
+          1, MBA_RUNS_MAX },
         { "--no-simulation", MBA_OPT_FLAG, &measured, NULL, "without what-if, other machines and sizes: saves seconds",
           0, 0 },
         { "--list",   MBA_OPT_FLAG, &list,   NULL, "print the names of the figures, and what they are", 0, 0 },

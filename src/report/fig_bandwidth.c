@@ -148,11 +148,10 @@ const mba_figure mba_figure_fig4 = {
     "DRAM GB/s of a launch of the longest kernels: counted bytes over the time of the counter run; without counters "
     "the least bytes, a lower bound.",
     "Bars short of the copy line leave bandwidth unused. Two means, because they answer different questions: over "
-    "launches every kernel counts the same, time-weighted every "
-    "microsecond. The study's 57.5 % is of the H100's 3350 GB/s.",
-    "bytes: mambascope profile --sets roofline (counted), or a store of our own models (least)", false, NULL,
-        fig4_columns, has_bandwidth, fig4_heading, fig4_numbers,
-    fig4_draw, paint_legend };
+    "launches every kernel counts the same, time-weighted every microsecond. The study's 57.5 % is of the H100's "
+    "3350 GB/s.",
+    "bytes: mambascope profile --sets roofline (counted), or a store of our own models (least)",
+    false, NULL, fig4_columns, has_bandwidth, fig4_heading, fig4_numbers, fig4_draw, paint_legend };
 
 /* ---- skyline ---- */
 
@@ -238,8 +237,7 @@ static mba_status skyline_draw(mba_canvas *c, double w, const mba_stores *r, int
 const mba_figure mba_figure_skyline = {
     "skyline", "Skyline", "Fig. 4 · bandwidth over time",
     "Kernels of a step, widest by time, sorted by bandwidth: the area is the bytes that moved.",
-    "A low wide block is where the step loses bandwidth. Short fast kernels lift the mean over launches, not the mean "
-    "over time.",
-    "bytes: mambascope profile --sets roofline (counted), or a store of our own models (least)", false, NULL,
-        skyline_columns, has_bandwidth, skyline_heading,
-    skyline_numbers, skyline_draw, paint_legend };
+    "A low wide block is where the step loses bandwidth. Short fast kernels lift the mean over launches, not the "
+    "mean over time.",
+    "bytes: mambascope profile --sets roofline (counted), or a store of our own models (least)",
+    false, NULL, skyline_columns, has_bandwidth, skyline_heading, skyline_numbers, skyline_draw, paint_legend };

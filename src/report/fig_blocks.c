@@ -144,14 +144,13 @@ static void class_legend(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_fig5 = {
-    "fig5", "Block lifetime", "Fig. 5 · thread-block lifetimes", "Mean lifetime of a thread block: resident block "
-                                                                 "cycles over blocks launched; from records also "
-                                                                 "median, p95, prologue and epilogue.",
+    "fig5", "Block lifetime", "Fig. 5 · thread-block lifetimes",
+    "Mean lifetime of a thread block: resident block cycles over blocks launched; from records also median, p95, "
+    "prologue and epilogue.",
     "A short-lived block pays its launch and its first loads again and again. Whether that is the cause of low "
     "bandwidth is shown by a variant with longer lives, not by this picture.",
-    "counters of occupancy (mambascope profile --sets occupancy), or records of blocks (--blocks)", false, NULL,
-        fig5_columns, has_lives, fig5_heading, fig5_numbers,
-    fig5_draw, class_legend };
+    "counters of occupancy (mambascope profile --sets occupancy), or records of blocks (--blocks)",
+    false, NULL, fig5_columns, has_lives, fig5_heading, fig5_numbers, fig5_draw, class_legend };
 
 /* ---- Fig. 8 ---- */
 
@@ -305,9 +304,8 @@ static void fig8_legend(mba_buf *b, const mba_stores *r, int run)
 static const char *const fig8_views[] = { "occupancy", "stalls", NULL };
 
 const mba_figure mba_figure_fig8 = {
-    "fig8", "Stalls", "Fig. 8 · occupancy and stalls", "Possible and measured occupancy with its limiter; why warps "
-                                                       "wait, as shares of the stalled warps.",
+    "fig8", "Stalls", "Fig. 8 · occupancy and stalls",
+    "Possible and measured occupancy with its limiter; why warps wait, as shares of the stalled warps.",
     "Low occupancy is a fault only where warps wait for latency: the stalls say whether they do.",
-    "launch geometry of a GPU (mambascope profile on a GPU), and for stalls: --sets occupancy,stalls", false,
-        fig8_views, fig8_columns, has_occupancy, fig8_heading, fig8_numbers,
-    fig8_draw, fig8_legend };
+    "launch geometry of a GPU (mambascope profile on a GPU), and for stalls: --sets occupancy,stalls",
+    false, fig8_views, fig8_columns, has_occupancy, fig8_heading, fig8_numbers, fig8_draw, fig8_legend };

@@ -175,12 +175,11 @@ static void kinds_legend(mba_buf *b, const mba_stores *r, int run)
 const mba_figure mba_figure_fig1 = {
     "fig1", "Operators", "Fig. 1 · operator breakdown",
     "Time of a training step by operator class: median step of the timeline, forward, loss, backward and optimizer.",
-    "Each stack is one run. Percent is of the time in kernels and copies; the second view adds the idle time between "
-    "them, the third splits by phase. "
-    "Classes are those of the operators that launched the kernels; of foreign programs, of the rules file.",
-    "a timeline: mambascope profile --model NAME --out run.db", true, breakdown_views, fig1_columns, has_timeline,
-        fig1_heading, fig1_numbers, fig1_draw,
-    kinds_legend };
+    "Each stack is one run. Percent is of the time in kernels and copies; the second view adds the idle time "
+    "between them, the third splits by phase. Classes are those of the operators that launched the kernels; of "
+    "foreign programs, of the rules file.",
+    "a timeline: mambascope profile --model NAME --out run.db",
+    true, breakdown_views, fig1_columns, has_timeline, fig1_heading, fig1_numbers, fig1_draw, kinds_legend };
 
 /* ---- operators of a run ---- */
 
@@ -249,8 +248,7 @@ static bool has_operators(const mba_stores *r, int run) { return r->run[run].a->
 const mba_figure mba_figure_operators = {
     "operators", "Longest operators", "Operators · the longest twenty",
     "Median time of an operator in a phase over the steps watched (↩ backward), and its floor.",
-    "The floor is the least work of the operator at the best known rates of this machine. The distance between bar and "
-    "tick is what a better kernel could win.",
-    "a timeline: mambascope profile --model NAME --out run.db", false, NULL, operator_columns, has_operators,
-        operator_heading, operator_numbers, operator_draw,
-    kinds_legend };
+    "The floor is the least work of the operator at the best known rates of this machine. The distance between bar "
+    "and tick is what a better kernel could win.",
+    "a timeline: mambascope profile --model NAME --out run.db",
+    false, NULL, operator_columns, has_operators, operator_heading, operator_numbers, operator_draw, kinds_legend };

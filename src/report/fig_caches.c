@@ -97,13 +97,13 @@ static void fig3_legend(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_fig3 = {
-    "fig3", "Caches", "Fig. 3 · cache hit rates and footprints", "Sector hit rates of L1 and L2 of the longest "
-                                                                 "kernels; the table has operands, traffic by level "
-                                                                 "and whether operands fit in L2.",
+    "fig3", "Caches", "Fig. 3 · cache hit rates and footprints",
+    "Sector hit rates of L1 and L2 of the longest kernels; the table has operands, traffic by level and whether "
+    "operands fit in L2.",
     "TMA loads bypass the L1 counters. Rates combine two passes of the counters and can exceed 100 %; the axis ends "
     "there.",
-    "cache counters, on a GPU: mambascope profile --sets cache,roofline", false, NULL, fig3_columns, has_caches,
-        fig3_heading, fig3_numbers, fig3_draw, fig3_legend };
+    "cache counters, on a GPU: mambascope profile --sets cache,roofline",
+    false, NULL, fig3_columns, has_caches, fig3_heading, fig3_numbers, fig3_draw, fig3_legend };
 
 /* ---- reuse ---- */
 
@@ -154,12 +154,13 @@ static void reuse_heading(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_reuse = {
-    "reuse", "Reuse", "Fig. 3 · producer to consumer", "The largest flows between operators, and how much of each an "
-                                                       "implementation could still find in the last-level cache.",
+    "reuse", "Reuse", "Fig. 3 · producer to consumer",
+    "The largest flows between operators, and how much of each an implementation could still find in the last-level "
+    "cache.",
     "A read is within reach where the bytes touched since the memory was touched last, and its own, fit into the "
     "cache. From the graph, not from counters.",
-    "operands of the graph: a store of our own models, not one made smaller with export --store", false, NULL,
-        reuse_columns, has_reuse, reuse_heading, reuse_numbers, NULL, NULL };
+    "operands of the graph: a store of our own models, not one made smaller with export --store",
+    false, NULL, reuse_columns, has_reuse, reuse_heading, reuse_numbers, NULL, NULL };
 
 /* ---- Fig. 9 ---- */
 
@@ -230,10 +231,10 @@ static void fig9_legend(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_fig9 = {
-    "fig9", "Access", "Fig. 9 · access pattern", "32-byte sectors that a load or store of a warp touches: 4 for "
-                                                 "consecutive floats, 16 for consecutive 16-byte vectors, 32 for "
-                                                 "scattered ones.",
-    "More sectors than the width of the access needs are scattered lanes. Strides and reuse distances per instruction "
-    "are not collected yet.",
-    "access counters, on a GPU: mambascope profile --sets access", false, NULL, fig9_columns, has_sectors, fig9_heading,
-        fig9_numbers, fig9_draw, fig9_legend };
+    "fig9", "Access", "Fig. 9 · access pattern",
+    "32-byte sectors that a load or store of a warp touches: 4 for consecutive floats, 16 for consecutive 16-byte "
+    "vectors, 32 for scattered ones.",
+    "More sectors than the width of the access needs are scattered lanes. Strides and reuse distances per "
+    "instruction are not collected yet.",
+    "access counters, on a GPU: mambascope profile --sets access",
+    false, NULL, fig9_columns, has_sectors, fig9_heading, fig9_numbers, fig9_draw, fig9_legend };

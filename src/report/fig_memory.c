@@ -104,9 +104,7 @@ const mba_figure mba_figure_memory = {
     "memory", "Memory plan", "Memory plan · what is alive",
     "Megabytes alive at each operator, from the graph: parameters, gradients and optimizer state all the time, "
     "activations from first to last use.",
-    "Every value counts by itself, from its first to its last use. The line is what the plan really takes: alignment "
-    "and "
-    "scratch lift it, operators that write over what they read lower it.",
-    "operands of the graph: a store of our own models, not one made smaller with export --store", false, NULL,
-        memory_columns, has_memory, memory_heading, memory_numbers,
-    memory_draw, NULL };
+    "Every value counts by itself, from its first to its last use. The line is what the plan really takes: "
+    "alignment and scratch lift it, operators that write over what they read lower it.",
+    "operands of the graph: a store of our own models, not one made smaller with export --store",
+    false, NULL, memory_columns, has_memory, memory_heading, memory_numbers, memory_draw, NULL };

@@ -120,11 +120,10 @@ const mba_figure mba_figure_fig6 = {
     "fig6", "Tensor : vector", "Fig. 6 · tensor : vector : special functions",
     "Executed tensor FLOPs per vector FLOP of kernels that do both, by two counting rules; log axis.",
     "Left of the hardware line the vector lanes have more to do than the tensor cores can wait for. Rule (b) counts "
-    "conversions, selects and integer work too, because they occupy the "
-    "same lanes. The line for special functions is 256 : 1 on Hopper.",
-    "counters of kernels with tensor work, on a GPU: mambascope profile --sets roofline,pipes", false, NULL,
-        fig6_columns, has_ratios, fig6_heading, fig6_numbers, fig6_draw,
-    fig6_legend };
+    "conversions, selects and integer work too, because they occupy the same lanes. The line for special functions "
+    "is 256 : 1 on Hopper.",
+    "counters of kernels with tensor work, on a GPU: mambascope profile --sets roofline,pipes",
+    false, NULL, fig6_columns, has_ratios, fig6_heading, fig6_numbers, fig6_draw, fig6_legend };
 
 /* ---- the four floors ---- */
 
@@ -220,12 +219,12 @@ static void floor_legend(mba_buf *b, const mba_stores *r, int run)
 
 const mba_figure mba_figure_floors = {
     "floors", "Floors", "Fig. 6 · the four floors",
-    "The least time of a launch by each resource, from least work and the best known rates, and the median time on the "
-    "timeline.",
-    "The rightmost floor is the kernel's floor; the stem to the measured tick is what could be won. Bound by its floor "
-    "and busiest unit are two statements: the table has both.",
-    "least work and ceilings: mambascope profile --model NAME --out run.db", false, NULL, floor_columns, has_floors,
-        floor_heading, floor_numbers, floor_draw, floor_legend };
+    "The least time of a launch by each resource, from least work and the best known rates, and the median time on "
+    "the timeline.",
+    "The rightmost floor is the kernel's floor; the stem to the measured tick is what could be won. Bound by its "
+    "floor and busiest unit are two statements: the table has both.",
+    "least work and ceilings: mambascope profile --model NAME --out run.db",
+    false, NULL, floor_columns, has_floors, floor_heading, floor_numbers, floor_draw, floor_legend };
 
 /* ---- Fig. 7: what binds ---- */
 
@@ -328,7 +327,9 @@ static bool has_bounds(const mba_stores *r, int run)
 
 const mba_figure mba_figure_fig7 = {
     "fig7", "What binds", "Fig. 7 · vector-bound share",
-    "Part of the time in kernels bound by each resource, and of mixed kernels bound by vector work under each reading.",
-    "Floors use least work; pipes use what counters saw. Where readings disagree, the claim depends on the convention.",
-    "least work and ceilings; for mixed kernels: mambascope profile --sets roofline,pipes", false, NULL, fig7_columns,
-        has_bounds, fig7_heading, fig7_numbers, fig7_draw, NULL };
+    "Part of the time in kernels bound by each resource, and of mixed kernels bound by vector work under each "
+    "reading.",
+    "Floors use least work; pipes use what counters saw. Where readings disagree, the claim depends on the "
+    "convention.",
+    "least work and ceilings; for mixed kernels: mambascope profile --sets roofline,pipes",
+    false, NULL, fig7_columns, has_bounds, fig7_heading, fig7_numbers, fig7_draw, NULL };

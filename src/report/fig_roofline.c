@@ -222,13 +222,11 @@ const mba_figure mba_figure_fig2 = {
     "The longest kernels: TFLOP/s against FLOP per byte at each level of memory. An FMA is 2 FLOPs; time of the "
     "counter run.",
     "Marks of one kernel share a height: the further right, the fewer bytes at that level per FLOP. A kernel whose "
-    "DRAM mark is on the slope is bound by DRAM; one far below both "
-    "slope and roof is bound by neither, and its card says by what. Hollow circles are least work over least bytes, "
-    "where no counters saw the kernel. Marks beyond the axis (copies by TMA hardly touch the L1 counters) are in the "
-    "table only.",
-    "operation and byte counts: mambascope profile --model NAME --sets roofline --out run.db", false, flop_views,
-        fig2_columns, has_roofline, fig2_heading,
-    fig2_numbers, fig2_draw, fig2_legend };
+    "DRAM mark is on the slope is bound by DRAM; one far below both slope and roof is bound by neither, and its "
+    "card says by what. Hollow circles are least work over least bytes, where no counters saw the kernel. Marks "
+    "beyond the axis (copies by TMA hardly touch the L1 counters) are in the table only.",
+    "operation and byte counts: mambascope profile --model NAME --sets roofline --out run.db",
+    false, flop_views, fig2_columns, has_roofline, fig2_heading, fig2_numbers, fig2_draw, fig2_legend };
 
 /* ---- intensity ---- */
 
@@ -280,5 +278,5 @@ const mba_figure mba_figure_intensity = {
     "{tensor, vector, both} FLOPs over {DRAM, L2, L1} bytes, summed over the kernels of a step.",
     "The study's \"below 3.5 FLOP/byte\" can only be judged with its convention; here are all of them.",
     "a timeline with least work (our own models), and for the executed columns: mambascope profile --sets "
-    "roofline,cache", false, NULL, intensity_columns,
-    has_intensity, intensity_heading, intensity_numbers, NULL, NULL };
+    "roofline,cache",
+    false, NULL, intensity_columns, has_intensity, intensity_heading, intensity_numbers, NULL, NULL };

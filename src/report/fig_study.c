@@ -187,10 +187,10 @@ static void study_legend(mba_buf *b, const mba_stores *r, int run)
 
 const mba_figure mba_figure_study = {
     "study", "The study", "Beside the study · arXiv 2508.17679",
-        "Numbers of the study, of one H100, and the same quantities "
-    "of these stores; ratios and intensities are in the table.",
-    "The study does not print the sizes of its models, so equal numbers are not expected to the point: what counts is "
-        "on "
-    "which side they lie. \"Up to\" is drawn from 0. Counting rules change some numbers more than hardware does.",
-    "the flag: mambascope report --study A.db ..", true, NULL, study_columns, asked, study_heading, study_numbers,
-    study_draw, study_legend };
+    "Numbers of the study, of one H100, and the same quantities of these stores; ratios and intensities are in the "
+    "table.",
+    "The study does not print the sizes of its models, so equal numbers are not expected to the point: what counts "
+    "is on which side they lie. \"Up to\" is drawn from 0. Counting rules change some numbers more than hardware "
+    "does.",
+    "the flag: mambascope report --study A.db ..",
+    true, NULL, study_columns, asked, study_heading, study_numbers, study_draw, study_legend };

@@ -57,8 +57,10 @@ static void table1_heading(mba_buf *b, const mba_stores *r, int run)
 const mba_figure mba_figure_table1 = {
     "table1", "Workloads", "Table I · the workloads as they ran",
     "Model, number of parameters, shape of a batch, precision, and the memory that the plan of a step takes.",
-    "Random tokens and pixels take a step through the same kernels as real ones. What a store does not say is a dash.",
-    "a store", true, NULL, table1_columns, always, table1_heading, table1_numbers, NULL, NULL };
+    "Random tokens and pixels take a step through the same kernels as real ones. What a store does not say is a "
+    "dash.",
+    "a store",
+    true, NULL, table1_columns, always, table1_heading, table1_numbers, NULL, NULL };
 
 /* ---- the fields of a model ---- */
 
@@ -91,10 +93,11 @@ static void field_heading(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_fields = {
-    "fields", "Fields", "Table I · the fields of a model", "Every field of the model as it ran.",
+    "fields", "Fields", "Table I · the fields of a model",
+    "Every field of the model as it ran.",
     "Every field can be changed with --set; `mambascope list fields` says what it means.",
-    "a store of one of our own models: mambascope profile --model NAME", false, NULL, field_columns, has_fields,
-    field_heading, field_numbers, NULL, NULL };
+    "a store of one of our own models: mambascope profile --model NAME",
+    false, NULL, field_columns, has_fields, field_heading, field_numbers, NULL, NULL };
 
 /* ---- what the small models learned ---- */
 
@@ -143,13 +146,11 @@ static void training_heading(mba_buf *b, const mba_stores *r, int run)
 
 const mba_figure mba_figure_training = {
     "training", "Training", "Training · small models of each family",
-        "A small relative of each model, trained by the same "
-    "program on SYNTHETIC data: bytes, shapes, graphs.",
+    "A small relative of each model, trained by the same program on SYNTHETIC data: bytes, shapes, graphs.",
     "That the engine learns is shown here, not how well a model can become: docs/results has longer runs. Loss in "
-        "nats, of "
-    "the first and the last update; held out: of data it never saw.",
-    "stores of the suite: mambascope suite", true, NULL, training_columns, has_training, training_heading,
-    training_numbers, NULL, NULL };
+    "nats, of the first and the last update; held out: of data it never saw.",
+    "stores of the suite: mambascope suite",
+    true, NULL, training_columns, has_training, training_heading, training_numbers, NULL, NULL };
 
 /* ---- Table II ---- */
 
@@ -198,9 +199,9 @@ static void table2_heading(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_table2 = {
-    "table2", "Kernel classes", "Table II · classes of SSM kernels", "Tensor-only, vector-only or both, with the "
-                                                                     "counts of a launch and the pipes that prove it.",
-    "Mixed: the FMA pipe is at least half as busy as the tensor pipe; without pipe counters, 16 × vector FLOPs are at "
-    "least a tenth of the tensor FLOPs. Without counters the class is the plan's.",
-    "SSM kernels on the timeline; proofs need counters: mambascope profile --sets roofline,pipes", false, NULL,
-        table2_columns, has_ssm, table2_heading, table2_numbers, NULL, NULL };
+    "table2", "Kernel classes", "Table II · classes of SSM kernels",
+    "Tensor-only, vector-only or both, with the counts of a launch and the pipes that prove it.",
+    "Mixed: the FMA pipe is at least half as busy as the tensor pipe; without pipe counters, 16 × vector FLOPs are "
+    "at least a tenth of the tensor FLOPs. Without counters the class is the plan's.",
+    "SSM kernels on the timeline; proofs need counters: mambascope profile --sets roofline,pipes",
+    false, NULL, table2_columns, has_ssm, table2_heading, table2_numbers, NULL, NULL };

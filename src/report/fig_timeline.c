@@ -150,12 +150,12 @@ static void timeline_legend(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_timeline = {
-    "timeline", "Timeline", "Timeline · one step", "Every kernel and copy of one step, true to scale, cut into strips; "
-                                                   "gaps are empty.",
+    "timeline", "Timeline", "Timeline · one step",
+    "Every kernel and copy of one step, true to scale, cut into strips; gaps are empty.",
     "The strips show the rhythm of the step. The zoom below has every event with its name and time: drag or use the "
     "buttons; arrow keys move, + and − zoom.",
-    "a timeline: mambascope profile --model NAME --out run.db", false, NULL, timeline_columns, has_events,
-        timeline_heading, timeline_numbers, timeline_draw, timeline_legend };
+    "a timeline: mambascope profile --model NAME --out run.db",
+    false, NULL, timeline_columns, has_events, timeline_heading, timeline_numbers, timeline_draw, timeline_legend };
 
 /* ---- for the script ---- */
 

@@ -134,14 +134,12 @@ static const char *const fig13_views[] = { "DRAM", "tensor", "vector", "special"
                                            "registers", "launches", "clock", NULL };
 
 const mba_figure mba_figure_fig13 = {
-    "fig13", "What-if", "Fig. 13 · what-if", "SIMULATED training steps on a machine with one number changed; below, "
-        "sliders "
-    "over a grid of three.",
+    "fig13", "What-if", "Fig. 13 · what-if",
+    "SIMULATED training steps on a machine with one number changed; below, sliders over a grid of three.",
     "Hollow marks are simulated, with the error that the section on validation states. Launches: half the cost is "
-        "0.5. A "
-    "line that is flat says that this number does not bind.",
-    "the simulator: mambascope report without --no-simulation", true, fig13_views, fig13_columns, has_whatif,
-    fig13_heading, fig13_numbers, fig13_draw, model_legend };
+    "0.5. A line that is flat says that this number does not bind.",
+    "the simulator: mambascope report without --no-simulation",
+    true, fig13_views, fig13_columns, has_whatif, fig13_heading, fig13_numbers, fig13_draw, model_legend };
 
 /* ---- other machines ---- */
 
@@ -236,14 +234,12 @@ static mba_status machine_draw(mba_canvas *c, double width, const mba_stores *r,
 }
 
 const mba_figure mba_figure_machines = {
-    "machines", "Other GPUs", "Fig. 13 · other machines", "SIMULATED step of each model on every machine that comes "
-        "with "
-    "the program; filled: measured.",
-    "The band is the least and the largest ratio of measured to predicted time over whole steps on the H200. Grade B: "
-    "validated against measured times of that machine; C: not.",
-    "the simulator: mambascope report without --no-simulation", true, NULL, machine_columns, has_whatif,
-        machine_heading,
-    machine_numbers, machine_draw, model_legend };
+    "machines", "Other GPUs", "Fig. 13 · other machines",
+    "SIMULATED step of each model on every machine that comes with the program; filled: measured.",
+    "The band is the least and the largest ratio of measured to predicted time over whole steps on the H200. Grade "
+    "B: validated against measured times of that machine; C: not.",
+    "the simulator: mambascope report without --no-simulation",
+    true, NULL, machine_columns, has_whatif, machine_heading, machine_numbers, machine_draw, model_legend };
 
 /* ---- other sizes ---- */
 
@@ -311,12 +307,11 @@ static const char *const size_views[] = { "length", "batch", "chunk", "state", "
 
 const mba_figure mba_figure_sizes = {
     "sizes", "Other sizes", "Fig. 11 · sensitivity, simulated",
-        "SIMULATED time per token of the language models at other "
-    "lengths, batches, chunks, states and head widths.",
-    "Hollow: simulated. A size that a model does not have is left out; where our kernels choose a chunk of their own, "
-        "that line is flat.",
-    "a language model: mambascope report mamba2.db", true, size_views, size_columns, has_sizes, size_heading,
-    size_numbers, size_draw, size_legend };
+    "SIMULATED time per token of the language models at other lengths, batches, chunks, states and head widths.",
+    "Hollow: simulated. A size that a model does not have is left out; where our kernels choose a chunk of their "
+    "own, that line is flat.",
+    "a language model: mambascope report mamba2.db",
+    true, size_views, size_columns, has_sizes, size_heading, size_numbers, size_draw, size_legend };
 
 /* ---- how far it is to be believed ---- */
 
@@ -386,13 +381,13 @@ static mba_status validation_draw(mba_canvas *c, double width, const mba_stores 
 
 const mba_figure mba_figure_validation = {
     "validation", "Error budget", "Validation · how far simulated numbers are off",
-        "The simulator against times measured on "
-    "an H200: whole steps, and in the table all operators, fitted and held out.",
+    "The simulator against times measured on an H200: whole steps, and in the table all operators, fitted and held "
+    "out.",
     "Which points constants may be fitted to was decided before the first comparison. What an error means for a "
-        "what-if: "
-    "a speed-up smaller than the error of a step is not a finding. `mambascope validate --points` has every point.",
-    "the simulator: mambascope report without --no-simulation", true, NULL, validation_columns, has_whatif,
-    validation_heading, validation_numbers, validation_draw, NULL };
+    "what-if: a speed-up smaller than the error of a step is not a finding. `mambascope validate --points` has "
+    "every point.",
+    "the simulator: mambascope report without --no-simulation",
+    true, NULL, validation_columns, has_whatif, validation_heading, validation_numbers, validation_draw, NULL };
 
 /* ---- for the script ---- */
 

@@ -18,30 +18,38 @@ enum { PAGE_BYTES_MAX = 3000000, SCRIPT_LINES_MAX = 600 };
 
 static void put_counters(mba_store *s, int64_t kernel, double tensor)
 {
-    const struct { const char *metric; double value; } row[] = { { "gpu__time_duration.sum", 2e4 },
-            { "dram__bytes_read.sum", 3e7 }, { "dram__bytes_write.sum", 1e7 },
-        { "dram__throughput.avg.pct_of_peak_sustained_elapsed", 41 }, { "lts__t_bytes.sum", 9e7 },
-            { "l1tex__t_bytes.sum", 2e8 }, { "sm__ops_path_tensor_src_bf16_dst_fp32.sum", tensor },
+    const struct { const char *metric; double value; } row[] = {
+        { "gpu__time_duration.sum", 2e4 },
+        { "dram__bytes_read.sum", 3e7 },
+        { "dram__bytes_write.sum", 1e7 },
+        { "dram__throughput.avg.pct_of_peak_sustained_elapsed", 41 },
+        { "lts__t_bytes.sum", 9e7 },
+        { "l1tex__t_bytes.sum", 2e8 },
+        { "sm__ops_path_tensor_src_bf16_dst_fp32.sum", tensor },
         { "sm__sass_thread_inst_executed_op_ffma_pred_on.sum", 5e8 },
-            { "sm__sass_thread_inst_executed_op_fadd_pred_on.sum", 1e8 },
-                { "sm__sass_thread_inst_executed_op_fmul_pred_on.sum", 1e8 },
+        { "sm__sass_thread_inst_executed_op_fadd_pred_on.sum", 1e8 },
+        { "sm__sass_thread_inst_executed_op_fmul_pred_on.sum", 1e8 },
         { "sm__sass_thread_inst_executed_op_hfma_pred_on.sum", 0 },
-            { "sm__sass_thread_inst_executed_op_hadd_pred_on.sum", 0 },
-                { "sm__sass_thread_inst_executed_op_hmul_pred_on.sum", 0 },
-        { "sm__inst_executed_pipe_xu.sum", 1e6 }, { "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
-                                                    20 },
-                                                        { "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
-                                                          30 },
+        { "sm__sass_thread_inst_executed_op_hadd_pred_on.sum", 0 },
+        { "sm__sass_thread_inst_executed_op_hmul_pred_on.sum", 0 },
+        { "sm__inst_executed_pipe_xu.sum", 1e6 },
+        { "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", 20 },
+        { "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active", 30 },
         { "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active", 25 },
-            { "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active", 12 }, { "sm__cycles_active.avg", 3e4 },
-        { "sm__cycles_elapsed.max", 3.2e4 }, { "sm__cycles_elapsed.avg.per_second", 1.6e9 },
-            { "sm__ctas_active.sum", 4e6 }, { "sm__ctas_launched.sum", 500 },
+        { "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active", 12 },
+        { "sm__cycles_active.avg", 3e4 },
+        { "sm__cycles_elapsed.max", 3.2e4 },
+        { "sm__cycles_elapsed.avg.per_second", 1.6e9 },
+        { "sm__ctas_active.sum", 4e6 },
+        { "sm__ctas_launched.sum", 500 },
         { "sm__warps_active.avg.pct_of_peak_sustained_active", 33 },
-            { "smsp__issue_active.avg.pct_of_peak_sustained_active", 44 }, { "l1tex__t_sector_hit_rate.pct", 7 },
-        { "lts__t_sector_hit_rate.pct", 62 }, { "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", 1600 },
-            { "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", 100 },
+        { "smsp__issue_active.avg.pct_of_peak_sustained_active", 44 },
+        { "l1tex__t_sector_hit_rate.pct", 7 },
+        { "lts__t_sector_hit_rate.pct", 62 },
+        { "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", 1600 },
+        { "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", 100 },
         { "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio", 3 },
-            { "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio", 1.5 },
+        { "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio", 1.5 },
         { "smsp__average_warps_issue_stalled_drain_per_issue_active.ratio", 0.5 } };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = kernel, .metric = row[i].metric,
@@ -96,8 +104,7 @@ static void put_machine(mba_store *s, const char *workload, double units)
 }
 
 /* A store with everything in it: a product, an SSM kernel of both kinds of work and one of vectors, three steps.
- * Without
- * a graph it is one of a program that is not ours. */
+ * Without a graph it is one of a program that is not ours. */
 static const char *store_of(const char *file, const char *workload, const char *ssm_op, const char *ssm_kernel,
                             double units, bool graph)
 {

@@ -7,8 +7,7 @@
  *     mba_svg_end(&s);
  *
  * Every figure is drawn twice, for wide and for narrow containers; CSS shows one. Text is never measured: a label is
- * drawn
- * where MBA_LETTER x characters fit. */
+ * drawn where MBA_LETTER x characters fit. */
 #ifndef MBA_REPORT_SVG_H
 #define MBA_REPORT_SVG_H
 
