@@ -2,7 +2,7 @@
 
     python bindings/torch/check.py                                  # gradients against a recurrence in float64
     PYTHONPATH=a/checkout/of/mamba python bindings/torch/check.py    # and against mamba_ssm's kernels, side by side
-    ... check.py --operators | --training                           # one half of it
+    ... check.py --operators | --training [--width 2048]            # one half of it
 
 1. Both operators on six small shapes each, fp32 and bf16: relative error (norm) of the result and of every gradient.
 2. The same inputs through mamba_ssm's functions where they can be imported. Ours may not be further from float64 than
@@ -254,7 +254,7 @@ class ReferenceBlock(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
-    def __init__(self, block, vocabulary=512, model=256, layers=4):
+    def __init__(self, block, model, vocabulary=512, layers=4):
         super().__init__()
         self.embed = torch.nn.Embedding(vocabulary, model)
         self.layers = torch.nn.ModuleList(block(model) for _ in range(layers))
@@ -267,10 +267,10 @@ class Model(torch.nn.Module):
         return self.head(self.norm(h))
 
 
-def train(block, steps=20, batch=8, length=1024):
+def train(block, width=256, steps=20, batch=8, length=1024):
     """Losses, and the median time of a step after the first five."""
     torch.manual_seed(17)
-    model = Model(block).cuda()
+    model = Model(block, width).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     start = torch.randint(0, 512, (batch, 1), device="cuda")
     tokens = (start + 7 * torch.arange(length + 1, device="cuda") ** 2) % 512        # something to learn
@@ -309,12 +309,12 @@ def train_ours_alone():
     print(f"  step {1e3 * step:.2f} ms; nothing to compare with")
 
 
-def compare_training(kind):
-    print(f"training: 4 layers {kind} of mamba_ssm, 8 x 1024 tokens, bf16 autocast")
-    fused, fused_step = train(lambda model: ReferenceBlock(model, kind, True))
-    plain, plain_step = train(lambda model: ReferenceBlock(model, kind, False))
+def compare_training(kind, width):
+    print(f"training: 4 layers {kind} of mamba_ssm, width {width}, 8 x 1024 tokens, bf16 autocast")
+    fused, fused_step = train(lambda model: ReferenceBlock(model, kind, True), width)
+    plain, plain_step = train(lambda model: ReferenceBlock(model, kind, False), width)
     print("  installed in: " + ", ".join(mt.install()))
-    ours, our_step = train(lambda model: ReferenceBlock(model, kind, False))
+    ours, our_step = train(lambda model: ReferenceBlock(model, kind, False), width)
     mt.uninstall()
     print("  step  mamba_ssm, fused path  same, path of operators  mambascope's operators  difference")
     for i, (f, a, b) in enumerate(zip(fused, plain, ours)):
@@ -329,13 +329,13 @@ def compare_training(kind):
             bad.append(f"{kind}: loss curves are {apart:.4f} apart")
 
 
-def check_training():
+def check_training(width):
     absent = {kind: try_layers(kind) for kind in ReferenceBlock.KINDS}
     for kind, why in absent.items():
         if why:
             print(f"  without layers {kind} of mamba_ssm: {why}")
         else:
-            compare_training(kind)
+            compare_training(kind, width)
     if absent["Mamba2"]:
         train_ours_alone()
 
@@ -344,6 +344,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--operators", action="store_true", help="parts 1 and 2 alone")
     parser.add_argument("--training", action="store_true", help="part 3 alone")
+    parser.add_argument("--width", type=int, default=256, help="of the model in part 3; the steps of small ones are "
+                        "the host's time, from 1024 on the GPU's (default 256)")
     args = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("no GPU: mambascope_torch_test.py is for the CPU")
@@ -353,7 +355,7 @@ def main():
     for operator in ("ssd", "selective_scan") if not args.training else ():
         check_operator(operator)
     if not args.operators:
-        check_training()
+        check_training(args.width)
     print("\n".join(["not met:"] + bad) if bad else "all bounds met")
     sys.exit(1 if bad else 0)
 
