@@ -118,7 +118,8 @@ static mba_status check_images(const mba_array *a, const mba_array *labels)
                         "fix: float32 of shape (number, 3, side, side), normalised", a->file,
                         mba_wire_name(a->dtype), mba_shape_words(a->rank, a->shape).text);
     if (labels && labels->shape[0] != a->shape[0])
-        return mba_fail(MBA_E_SHAPE, "%lld images, %lld labels\nfix: --labels with a class for each image", (long long)a->shape[0], (long long)labels->shape[0]);
+        return mba_fail(MBA_E_SHAPE, "%lld images, %lld labels\nfix: --labels with a class for each image",
+                        (long long)a->shape[0], (long long)labels->shape[0]);
     return MBA_OK;
 }
 
