@@ -184,6 +184,7 @@ static void a_dry_run_tells_what_a_step_costs(void **state)
     says(run("train --model hybrid-headline --dry-run"), 0, "step arena");
     says(run("train --model graphmamba-malnet --set head_layers=200 --dry-run"), 0, "post_mp.198.weight");
     says(run("train --model mambavision-t --set depths=512:512:512:512 --image 32 --dry-run"), 2, "512 in all");
+    says(run("train --model mamba-2.8b --batch 1048576 --length 1073741824 --dry-run"), 1, "no machine holds");
     says(run("list models --json"), 0, "mamba-2.8b");
     json_decref(json_output());
     says(run("list ops --csv"), 0, "operator,kind,cpu,cuda,cases,doc");
