@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,15 +227,6 @@ static mba_status make_folder(work *w, const char *out)
     return st;
 }
 
-static void remove_folder(const char *folder)
-{
-    DIR *d = opendir(folder);
-    for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) (void)unlinkat(dirfd(d), e->d_name, 0);
-    if (d) closedir(d);
-    (void)rmdir(folder);
-}
-
 static mba_status publish(work *w, const char *out)
 {
     if (rename(w->folder, out) == 0) return MBA_OK;
@@ -284,7 +274,7 @@ mba_status mba_prepare(mba_prepared *made, mba_tokenizer *t, const mba_prepare_o
     if (st == MBA_OK) st = make_folder(&w, out);
     if (st == MBA_OK) st = fill(&w);
     if (st == MBA_OK) st = publish(&w, out);
-    if (st != MBA_OK && w.folder) remove_folder(w.folder);
+    if (st != MBA_OK && w.folder) mba_folder_remove(w.folder);
     if (st == MBA_OK) *made = w.made;
     free(w.folder);
     free(w.shard.id);

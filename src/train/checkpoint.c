@@ -339,6 +339,6 @@ mba_status mba_checkpoint_save(const mba_session *s, const char *directory, cons
     MBA_TRY(mba__directory_begin(building, sizeof building, directory));
     mba_status st = save_all(s, building, trainer);
     if (st == MBA_OK) st = mba__directory_commit(building, directory);
-    if (st != MBA_OK) mba__directory_remove(building);
+    if (st != MBA_OK) mba_folder_remove(building);
     return st == MBA_OK ? st : mba_where(st, "saving the checkpoint '%s'", directory);
 }

@@ -3,11 +3,9 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/file.h"
@@ -15,23 +13,11 @@
 
 enum { PATH_ROOM = 4096 };
 
-void mba__directory_remove(const char *directory)
-{
-    DIR *d = opendir(directory);
-    char path[PATH_ROOM];
-    for (const struct dirent *e; d && (e = readdir(d));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")
-            && snprintf(path, sizeof path, "%s/%s", directory, e->d_name) < PATH_ROOM)
-            unlink(path);
-    if (d) closedir(d);
-    rmdir(directory);
-}
-
 mba_status mba__directory_begin(char *building, size_t room, const char *directory)
 {
     if (snprintf(building, room, "%s.partial", directory) >= (int)room)
         return mba_fail(MBA_E_ARG, "the path '%s' is too long", directory);
-    mba__directory_remove(building);              // left by a run that was killed
+    mba_folder_remove(building);              // left by a run that was killed
     return mba_mkdirs(building);
 }
 
@@ -42,7 +28,7 @@ mba_status mba__directory_commit(const char *building, const char *directory)
     char old[PATH_ROOM];
     if (snprintf(old, sizeof old, "%s.old", directory) >= PATH_ROOM)
         return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", directory);
-    if (access(directory, F_OK) == 0) mba__directory_remove(old);
+    if (access(directory, F_OK) == 0) mba_folder_remove(old);
     const bool replaced = rename(directory, old) == 0;
     if (rename(building, directory)) {
         const int why = errno;
@@ -50,7 +36,7 @@ mba_status mba__directory_commit(const char *building, const char *directory)
         return mba_fail(MBA_E_IO, "cannot name the checkpoint '%s'\nwhy: %s\nfix: is something else there that bears "
                         "the name?", directory, strerror(why));
     }
-    mba__directory_remove(old);
+    mba_folder_remove(old);
     return MBA_OK;
 }
 
@@ -85,7 +71,7 @@ mba_status mba_checkpoint_prune(const char *run, int64_t keep, int64_t newest)
     while (n > 0 && steps[n - 1] > newest) n--;
     for (int64_t i = 0; i + keep < n; i++)
         if (snprintf(path, sizeof path, "%s/step-%06lld", run, (long long)steps[i]) < PATH_ROOM)
-            mba__directory_remove(path);
+            mba_folder_remove(path);
     free(steps);
     return MBA_OK;
 }
