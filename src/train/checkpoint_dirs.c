@@ -16,7 +16,7 @@ enum { PATH_ROOM = 4096 };
 mba_status mba__directory_begin(char *building, size_t room, const char *directory)
 {
     if (snprintf(building, room, "%s.partial", directory) >= (int)room)
-        return mba_fail(MBA_E_ARG, "the path '%s' is too long", directory);
+        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", directory);
     mba_folder_remove(building);              // left by a run that was killed
     return mba_mkdirs(building);
 }
@@ -86,7 +86,8 @@ mba_status mba_checkpoint_latest(char *out, size_t room, const char *run)
         return mba_fail(MBA_E_IO,
                         "no checkpoint in '%s'\nwhy: it has no directory step-*\n"
                         "fix: name the directory that --out named", run);
-    return used < (int)room ? MBA_OK : mba_fail(MBA_E_ARG, "the path '%s' is too long", run);
+    if (used < (int)room) return MBA_OK;
+    return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter one", run);
 }
 
 mba_status mba_checkpoint_find(char *out, size_t room, const char *path)

@@ -38,7 +38,8 @@ static mba_status check_integers(const mba_array *a, int rank, int64_t bound, bo
     for (int64_t i = 0; i < a->elems; i++) {
         const int64_t v = integer_at(a, i);
         if ((v < 0 && !ignored) || v >= bound)
-            return mba_fail(MBA_E_FORMAT, "%s %lld of '%s' is %lld\nwhy: the %s of the model has %lld", what,
+            return mba_fail(MBA_E_FORMAT, "%s %lld of '%s' is %lld\nwhy: the %s of the model has %lld\n"
+                            "fix: the file that goes with this model", what,
                             (long long)i, a->file, (long long)v, rank == 2 ? "vocabulary" : "head", (long long)bound);
     }
     return MBA_OK;

@@ -123,7 +123,7 @@ static mba_status save(run *r)
     char path[PATH_ROOM];
     if (!r->o->out) return MBA_OK;
     if (snprintf(path, sizeof path, "%s/step-%06lld", r->o->out, (long long)r->step.index) >= PATH_ROOM)
-        return mba_fail(MBA_E_ARG, "the path '%s' is too long", r->o->out);
+        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", r->o->out);
     json_t *trainer = trainer_json(r);
     mba_status st = trainer ? mba_checkpoint_save(&r->s, path, trainer)
                             : mba_fail(MBA_E_NOMEM, "no memory for trainer.json");
@@ -135,7 +135,8 @@ static mba_status save(run *r)
 static mba_status read_floats(float *x, int n, const json_t *a)
 {
     if (!json_is_array(a) || json_array_size(a) != (size_t)n)
-        return mba_fail(MBA_E_FORMAT, "the guard of trainer.json is damaged");
+        return mba_fail(MBA_E_FORMAT, "the guard of trainer.json is damaged\n"
+                        "fix: --resume with an older checkpoint of the run");
     for (int i = 0; i < n; i++) x[i] = (float)json_number_value(json_array_get(a, (size_t)i));
     return MBA_OK;
 }
