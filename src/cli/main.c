@@ -3,9 +3,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "core/file.h"
 #include "core/version.h"
 #include "device/cpu/gemm.h"
@@ -34,7 +34,7 @@ static void print_usage(FILE *f)
 /* "what\nwhy: ..\nfix: .." as an indented block; colours only on a terminal. */
 static void print_story(const char *story)
 {
-    const bool  colour = isatty(2);
+    const bool  colour = mba_on_terminal();
     const char *red = colour ? "\033[31m" : "", *plain = colour ? "\033[0m" : "";
     fprintf(stderr, "%serror:%s ", red, plain);
     for (const char *s = story; *s;) {

@@ -18,8 +18,7 @@ double mba_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* One that can go back to the start of a line and wipe it. */
-static bool is_terminal(void)
+bool mba_on_terminal(void)
 {
     const char *term = getenv("TERM");
     return isatty(2) && term && *term && strcmp(term, "dumb");
@@ -35,7 +34,7 @@ static int columns(void)
 
 mba_progress mba_progress_start(const char *title, int64_t total)
 {
-    return (mba_progress){ .title = title, .total = total, .began = mba_seconds(), .terminal = is_terminal(),
+    return (mba_progress){ .title = title, .total = total, .began = mba_seconds(), .terminal = mba_on_terminal(),
                            .from = -1 };
 }
 
