@@ -1,6 +1,7 @@
 /* eval.c -- `mambascope eval`: loss, scores, logits and gradients of a checkpoint on given data. */
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/command.h"
 #include "cli/model_options.h"
@@ -89,6 +90,11 @@ mba_status mba_command_eval(int argc, char **argv)
     if (!o.checkpoint || !o.tokens + !o.images + !o.graphs + !o.data != 3)
         return mba_fail(MBA_E_ARG, "eval needs --checkpoint, and one of --tokens, --images, --graphs and --data\nfix: "
                                    "mambascope eval --help");
+    if (o.labels && !o.images)
+        return mba_fail(MBA_E_ARG, "--labels without --images\nwhy: other data has its own\nfix: leave --labels out");
+    if (!o.data && (o.validation > 0 || o.made || memcmp(&o.shape, &(mba_batch_shape){ 0 }, sizeof o.shape)))
+        return mba_fail(MBA_E_ARG, "--validation, --made and sizes of batches go with --data\nwhy: a given batch is "
+                                   "taken as it is\nfix: leave them out, or --data");
     MBA_TRY(mba_run_options_apply(&m, &o.session));
     MBA_TRY(mba_evaluate(&e, &o));
     if (json) print_json(&e);
