@@ -17,6 +17,7 @@ static const mba_column columns[] = { { "kernel", "kernel", NULL },
                                       { "tensor_measured", "measured", "%.6g" },
                                       { "tensor_ratio", "ratio", "%.5f" },
                                       { "tensor", "tensor", NULL },
+                                      { "padding", "padding", "%.3f" },
                                       { "bytes_expected", "MB expected", "%.2f" },
                                       { "bytes_measured", "DRAM MB", "%.2f" },
                                       { "bytes_ratio", "ratio", "%.3f" },
@@ -37,6 +38,7 @@ static void put_row(mba_table *t, const mba_verification *v)
     mba_table_number(t, 1e-9 * v->tensor_measured);
     mba_table_number(t, v->tensor_ratio);
     mba_table_text(t, "%s%s", word[v->tensor], v->shared ? " (both)" : "");
+    mba_table_number(t, v->padding);
     mba_table_number(t, 1e-6 * v->bytes_expected);
     mba_table_number(t, 1e-6 * v->bytes_measured);
     mba_table_number(t, v->bytes_ratio);
@@ -97,7 +99,9 @@ mba_status mba_command_verify(int argc, char **argv)
         "ratio is its padding)\n"
         "and DRAM bytes against operands read and written once (judged where they are more than twice the L2). `both`: "
         "two launches share\n"
-        "their items as the data has it. `lags`: reads agree, and what is missing or too much of the writes is what L2 "
+        "their items as the data has it. `padding` of ours: what all launches of the node issue over the least, padded "
+        "and masked tiles and\n"
+        "products made again included. `lags`: reads agree, and what is missing or too much of the writes is what L2 "
         "holds back.",
         options,
         "mambascope profile --model mamba2-130m --device cuda --sets roofline --out run.db\nmambascope verify run.db\n"

@@ -120,6 +120,13 @@ static void all_work(work_sums *sum, const mba_launch *l)
     if (!l->nblocks) add_blocks(sum, l, (double)l->grid[0] * (double)l->grid[1] * (double)l->grid[2], none);
 }
 
+double mba_launch_work(const mba_launch *l, mba_work work)
+{
+    work_sums sum;
+    all_work(&sum, l);
+    return sum.of[work];
+}
+
 static double footprint(const mba_node *n, const mba_plan *p, int operand)
 {
     if (operand >= MBA_ARG_SCRATCH(0)) return (double)p->scratch[operand - MBA_ARG_SCRATCH(0)].bytes;

@@ -50,6 +50,15 @@ static int64_t launches_of(const mba_analysis *a, int64_t node)
     return n;
 }
 
+/* What the launches of a node issue over the least it could do with: tiles that are padded, halves that are masked,
+ * products made again. */
+static double padding_of(const mba_analysis *a, const mba_row_node *node)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < a->nlaunches; i++) if (a->launch[i].node == node->id) sum += a->launch[i].tensor_flops;
+    return node->tensor_flops > 0 && sum > 0 ? sum / node->tensor_flops : NAN;
+}
+
 /* Counts are whole numbers; a mean of several launches is one but for its rounding. */
 static mba_agreement judge_count(double measured, double expected)
 {
@@ -101,7 +110,7 @@ static bool is_library(const char *symbol)
 static mba_verification verify(const mba_analysis *a, const mba_kernel_view *k, const origins *o)
 {
     mba_verification v = { .kernel = k, .tensor_expected = NAN, .tensor_ratio = NAN, .bytes_expected = NAN,
-                           .bytes_ratio = NAN, .write_expected = NAN };
+                           .bytes_ratio = NAN, .write_expected = NAN, .padding = NAN };
     v.node   = node_at(a, o->node[k->row->id]);
     v.launch = launch_at(a, o->launch[k->row->id]);
     v.ours   = v.launch && strncmp(v.launch->kernel, "cublaslt_", 9) && strncmp(v.launch->kernel, "cudnn_", 6)
@@ -116,6 +125,7 @@ static mba_verification verify(const mba_analysis *a, const mba_kernel_view *k, 
     expect_bytes(&v, alone);
     v.tensor_ratio = ratio_of(v.tensor_measured, v.tensor_expected);
     v.bytes_ratio  = v.bytes_expected > 0 ? v.bytes_measured / v.bytes_expected : NAN;
+    if (v.ours) v.padding = padding_of(a, v.node);
     if (v.ours) v.tensor = judge_count(v.tensor_measured, v.tensor_expected);
     const bool full = isnan(v.node->filled) || v.node->filled >= 1; // of a ragged batch only a part was real
     if (v.ours && full) v.bytes = judge_bytes(&v, a->l2_bytes);

@@ -6,7 +6,8 @@
  * Our kernels: tensor FLOPs must be the plan's, exactly. Two launches of a node in a row under one name share items
  * as the data has it (ssd_scan: those beyond the range of a fast formula go to the first); they are judged by their
  * sum.
- * Library kernels: measured over least is their padding factor.
+ * A plan counts what warps issue, padded tiles included: over the least of the node it is our padding factor. Library
+ * kernels: measured over least is theirs.
  *
  * Bytes are judged where operands are more than twice the L2: DRAM traffic within 5 % of operands once each. What a
  * kernel leaves dirty in L2 is written while the next one runs: where reads agree and writes are off by no more than a
@@ -25,6 +26,7 @@ typedef struct mba_verification {
     bool                   ours;
     double tensor_expected, tensor_measured, tensor_ratio; /* FLOP of a launch; NaN: not measured */
     bool                   shared;                 /* tensor_ratio and tensor are of both launches */
+    double                 padding;                /* of ours: tensor FLOPs of all launches of its node over the least */
     double                 bytes_expected, bytes_measured, bytes_ratio;
     double                 write_expected, write_measured;         /* of the bytes */
     mba_agreement          tensor, bytes;

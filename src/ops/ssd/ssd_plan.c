@@ -209,6 +209,9 @@ typedef struct product {
 
 enum { T = SSD_TILE, TILE_BYTES = SSD_TILE * SSD_TILE * 2 };
 
+/* Tiles of sources at the diagonal that the four warps of a block of so many rows leave out, in a mean. */
+static double beyond_diagonal(double rows) { return 0.375 * rows / T; }
+
 /* Tiles of C B^T, made in a block: a step has 64 columns of so many tiles of C and of B, and makes `tiles`. */
 typedef struct made { double trips, c, b, tiles; } made;
 
@@ -231,6 +234,7 @@ static void draw_product(const drawing *w, const product *q)
     const int64_t classes = w->d.Q / w->t.rows < 8 ? mba_ceil(w->d.Q, w->t.rows) : 8;
     const bool    by_class = q->triangle && !l->persistent;              // a block that stays has tiles of all classes
     const double  mean = q->trips + (q->triangle ? (double)((classes + 1) * w->t.tiles) / (double)(2 * classes) : 0);
+    const double  done = w->tensor && q->triangle ? 1 - beyond_diagonal(q->m) / mean : 1;
     l->ring_depth = w->tensor ? q->stages : 0;
     for (int64_t i = 0; by_class && i < classes; i++)
         l->blocks[l->nblocks++] = (mba_blocks){ q->grid / classes,
@@ -240,7 +244,7 @@ static void draw_product(const drawing *w, const product *q)
     mba_phase_move(l, w->tensor ? MBA_ASYNC : MBA_LOAD, q->left, q->left_bytes);
     mba_phase_move(l, w->tensor ? MBA_ASYNC : MBA_LOAD, q->right, q->right_bytes);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, w->tensor ? MBA_MMA : MBA_FMA, (w->tensor ? 2 : 1) * q->m * q->n * q->k, NULL);
+    mba_phase_work(l, w->tensor ? MBA_MMA : MBA_FMA, (w->tensor ? 2 : 1) * q->m * q->n * q->k * done, NULL);
     if (q->fma > 0) mba_phase_work(l, MBA_FMA, q->fma, NULL);
     if (q->sfu > 0) mba_phase_work(l, MBA_SFU, q->sfu, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
@@ -323,7 +327,7 @@ static void draw_bc_scan(const drawing *w, bool rev)
     mba_phase_work(l, MBA_LOOP, MBA_TRIPS(1), NULL);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), n * T * w->e);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, MBA_MMA, 2 * T * n * T, NULL);
+    mba_phase_work(l, MBA_MMA, 2 * T * n * T * (1 - beyond_diagonal(T) / ((double)(tiles + 1) / 2)), NULL);
     mba_phase_work(l, MBA_FMA, 4.0 * T * T, NULL);
     mba_phase_work(l, MBA_SFU, 32.0 * T, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
