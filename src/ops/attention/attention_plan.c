@@ -81,7 +81,7 @@ static bool is_causal(const mba_node *n) { return ((const attention_attr *)n->at
  * steps of `step` columns of which they see nothing. */
 typedef struct pass {
     const char *kernel;
-    bool        tensor, keys, causal;             /* keys: rows are keys, columns the queries of a group */
+    bool        tensor, back, keys, causal;       /* keys: rows are keys, columns the queries of a group */
     int64_t     rows, columns, threads;           /* of a block, of a tile */
     int64_t     together, step;
     int         products, a1, a2, b1, b2, out1, out2;
@@ -135,6 +135,16 @@ static double plan_trips(mba_launch *l, const attention_dims *d, const pass *s, 
     return s->causal ? MBA_TRIPS(0) : trips;
 }
 
+enum { DELTA };                                   /* scratch of the backward */
+
+/* delta = <do, o>: made by the pass over queries, on the plain path by a launch before it. */
+static void plan_delta_of_rows(mba_launch *l, const pass *s, double rows)
+{
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(LSES), 4 * (double)s->rows);
+    if (s->tensor) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(OUT), rows);
+    mba_phase_move(l, s->tensor ? MBA_STORE : MBA_LOAD, MBA_ARG_SCRATCH(DELTA), 4 * (double)s->rows);
+}
+
 /* Products are those that warps make: in a mean over the tiles of all blocks. */
 static void plan_pass(mba_plan *p, const mba_node *n, const attention_dims *d, const pass *s)
 {
@@ -153,17 +163,20 @@ static void plan_pass(mba_plan *p, const mba_node *n, const attention_dims *d, c
     l->ring_depth = s->ring;
     mba_phase_move(l, copy, s->a1, rows);
     if (s->a2 >= 0) mba_phase_move(l, copy, s->a2, rows);
+    if (s->back && !s->keys) plan_delta_of_rows(l, s, rows);
     mba_phase_work(l, MBA_LOOP, loop, NULL);
     mba_phase_move(l, copy, s->b1, columns);
     if (!s->keys) mba_phase_share(l, d->group);
     mba_phase_move(l, copy, s->b2, columns);
     if (!s->keys) mba_phase_share(l, d->group);
+    if (s->back && s->keys) mba_phase_move(l, copy, MBA_ARG_IN(LSES), 4 * (double)s->columns);
+    if (s->back && s->keys) mba_phase_move(l, copy, MBA_ARG_SCRATCH(DELTA), 4 * (double)s->columns);
     mba_phase_work(l, MBA_BARRIER, s->tensor ? 1 : 2, NULL);
     mba_phase_work(l, s->tensor ? MBA_MMA : MBA_FMA, s->tensor ? 2 * macs : macs, NULL);
     mba_phase_work(l, MBA_SFU, scores, NULL);
     mba_phase_work(l, MBA_FMA, 4 * scores, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_move(l, MBA_STORE, s->out1, s->out1 == MBA_ARG_OUT(LSE) ? (double)s->rows * 4 : rows);
+    mba_phase_move(l, MBA_STORE, s->out1, s->back ? rows : (double)s->rows * 4);      // forward: LSE
     if (s->out2 >= 0) mba_phase_move(l, MBA_STORE, s->out2, rows);
 }
 
@@ -215,6 +228,7 @@ mba_status attention_plain_plan(mba_plan *p, const mba_node *n, const mba_machin
 static void plan_queries(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
 {
     s.products = 3;
+    s.back     = true;
     s.causal   = is_causal(n);
     s.a1 = MBA_ARG_IN(Q); s.a2 = MBA_ARG_IN(DOUT); s.b1 = KEYS_OF; s.b2 = VALUES_OF;
     s.out1 = MBA_ARG_OUT(DQ); s.out2 = -1;
@@ -223,7 +237,7 @@ static void plan_queries(mba_plan *p, const mba_node *n, const attention_dims *d
 
 static void plan_keys(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
 {
-    s.keys = true; s.products = 4; s.causal = is_causal(n);
+    s.keys = s.back = true; s.products = 4; s.causal = is_causal(n);
     s.a1 = KEYS_OF; s.a2 = VALUES_OF; s.b1 = MBA_ARG_IN(Q); s.b2 = MBA_ARG_IN(DOUT);
     s.out1 = MBA_ARG_OUT(DK); s.out2 = MBA_ARG_OUT(DV);
     plan_pass(p, n, d, &s);
@@ -257,7 +271,7 @@ mba_status attention_bwd_plain_plan(mba_plan *p, const mba_node *n, const mba_ma
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(OUT), mba_tensor_bytes(n->in[OUT]) / (double)l->grid[0]);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DOUT), mba_tensor_bytes(n->in[DOUT]) / (double)l->grid[0]);
     mba_phase_work(l, MBA_FMA, 8 * (double)d.P, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(0), 32);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(DELTA), 32);
     pass s = { .kernel = "attention_bwd_plain", .rows = PLAIN_TILE, .columns = PLAIN_TILE, .threads = PLAIN_THREADS,
                .together = PLAIN_TILE, .step = PLAIN_TILE, .regs = PP <= 64 ? 138 : 168,
                .smem = (size_t)(128 * (PP + 4) * 4 + 2 * 32 * 33 * 4 + 384) };
