@@ -23,7 +23,7 @@ typedef struct mba_gpu_options {
     int                   steps;                             /* of the timeline; 0: none */
     const mba_metric_set *set[MBA_GPU_SETS_MAX];
     int                   nsets;
-    double                plain_s;                           /* how long to measure without watching; 0: one second */
+    double plain_s; /* how long to measure without watching, half before the timeline, half in it; 0: 1.2 seconds */
     const char *deep; /* a kernel or operator, instruction by instruction; NULL: none */
     const char           *near;                              /* of deep: beside this file there is room for another */
     bool                  blocks;                            /* records of blocks, from inside our kernels */
@@ -55,6 +55,8 @@ typedef struct mba_gpu_cost {
     double seconds;
     int64_t launches, kernels, dropped;
 } mba_gpu_cost;
+/* What the driver said of the GPU while a step ran, at the end of a phase; -1: nothing. */
+typedef struct mba_gpu_clock { const char *when; int sm_mhz; double power_w; unsigned throttled; } mba_gpu_clock;
 typedef struct mba_gpu_note { const char *topic; char text[512], fix[256]; } mba_gpu_note;
 
 typedef struct mba_gpu_profile {
@@ -63,6 +65,8 @@ typedef struct mba_gpu_profile {
     double          plain_s[MBA_GPU_STEPS_MAX], timeline_s[MBA_GPU_STEPS_MAX], pass_s[MBA_GPU_SETS_MAX];
     double          whole_s[MBA_GPU_STEPS_MAX], record_s[MBA_GPU_STEPS_MAX];    /* each step as one record; and those */
     int             nplain, ntimeline, nwhole, nrecords;
+    int             nbefore;                                 /* of the plain steps: before the timeline */
+    mba_gpu_clock   clock[4];  int nclocks;
     double          record_cost_s;                           /* by how much a record delays what follows; NaN */
     double          energy_j, energy_s;                      /* NaN: no meter */
     int             energy_steps;
@@ -80,8 +84,12 @@ MBA_MUST mba_status mba_gpu_collect(mba_gpu_profile **out, mba_program *p, const
 void                mba_gpu_profile_free(mba_gpu_profile *g);             /* NULL is fine */
 
 /* Parts of it. */
+static inline double mba_gpu_plain_s(const mba_gpu_options *o) { return o->plain_s > 0 ? o->plain_s / 2 : 0.6; }
 MBA_MUST mba_status mba_gpu_run_step(mba_program *p, const mba_step *step, double *took_s);        /* and waits; NULL is fine */
-MBA_MUST mba_status mba_gpu_timeline(mba_gpu_profile *g, mba_program *p, const mba_step *step, int steps);
+MBA_MUST mba_status mba_gpu_plain(mba_gpu_profile *g, mba_program *p, const mba_step *step, double for_s);
+MBA_MUST mba_status mba_gpu_look(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *when);
+MBA_MUST mba_status mba_gpu_timeline(mba_gpu_profile *g, mba_program *p, const mba_step *step,
+                                     const mba_gpu_options *o);
 MBA_MUST mba_status mba_gpu_counters(mba_gpu_profile *g, mba_program *p, const mba_step *step,
                                      const mba_gpu_options *o);
 MBA_MUST mba_status mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *kernel);

@@ -329,6 +329,22 @@ mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_m
 
 /* ---- backward ---- */
 
+/* How many stretches of `tokens` all items have: the last of a sequence, or of a batch, may be shorter than the others. */
+static int64_t stretches_of(scan_dims d, scan_cut c, int64_t tokens)
+{
+    if (c.pieces > 1) return d.B * ((c.pieces - 1) * mba_ceil(c.piece, tokens) + mba_ceil(d.L - (c.pieces - 1) * c.piece, tokens));
+    const int64_t rest = d.B - (c.items - 1) * c.pack;
+    return (c.items - 1) * mba_ceil(c.pack * d.L, tokens) + mba_ceil(rest * d.L, tokens);
+}
+
+/* FLOPs of a tile's sums on bf16 tensor cores, a mean over all items: 2^16 for eight tokens of a block, whatever N is. Twins
+ * leave out half a tile behind the end; products of tf32 are not in it. */
+static double sums_of_tile(scan_dims d, scan_cut c, bool twins)
+{
+    const double halves = twins ? (double)stretches_of(d, c, KEEP) : 2 * (double)stretches_of(d, c, TILE);
+    return 65536 * halves / (double)(c.items * c.tiles);
+}
+
 /* `twins`: from what the forward kept. */
 static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, bool twins)
 {
@@ -355,7 +371,7 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
     mba_phase_work(l, MBA_BARRIER, 2, NULL);
     mba_phase_work(l, MBA_SFU, (twins ? 1 : 1.5) * elements + 3 * values, NULL);   // tiles make half of the states twice
     mba_phase_work(l, MBA_FMA, (twins ? 12 : 14) * elements + 30 * values, NULL);
-    if (e == 2) mba_phase_work(l, MBA_MMA, 16 * elements, NULL);            // sums of bf16; those of tf32 are not in it
+    if (e == 2) mba_phase_work(l, MBA_MMA, sums_of_tile(d, c, twins), NULL);
     mba_phase_work(l, MBA_SMEM, 8 * elements, NULL);
     store_operand(l, n, DU, values);
     store_operand(l, n, DDELTA, values);
