@@ -10,6 +10,9 @@
  *   even     fewer items than blocks: ssd_states makes, before the walk, what every piece but the last of an item adds
  *            to the state, and the walk folds what lies before its piece, in order. Neighbouring pairs of heads are cut
  *            alike, as ssd_states takes four heads at a time
+ *   again    fewer items than blocks, two or three pieces each: a block first walks what lies before its piece for the
+ *            state alone, without output, at a third of the price or less. Ranges are cut such that all blocks end
+ *            together; no launch before the walk, nothing to hand on. Chunks go by two, as that walk does
  *
  * Costs are in hundredths of a walked chunk (H200: 1.5 us forwards, 2 to 3 with states to save and backwards). The
  * choice depends on the shape and the number of SMs alone. */
@@ -18,9 +21,10 @@
 #include "ops/ssd/ssd_slots.h"
 
 /* chunk, cut: of a walk, of one through ranges, whose registers are short; fold: of one state; state: of a chunk in a
- * block of ssd_states; launch: of ssd_states, with what its blocks do before and after their chunks. */
-typedef struct prices { int64_t chunk, cut, begin, fold, leave, state, launch; } prices;
-static const prices price_of[2] = { { 100, 103, 120, 53, 60, 83, 300 }, { 100, 103, 80, 35, 30, 55, 200 } };
+ * block of ssd_states; launch: of ssd_states, with what its blocks do before and after their chunks; again: of a chunk
+ * for its state alone. */
+typedef struct prices { int64_t chunk, cut, begin, fold, leave, state, launch, again; } prices;
+static const prices price_of[2] = { { 100, 103, 120, 53, 60, 83, 300, 34 }, { 100, 103, 80, 35, 30, 55, 200, 22 } };
 
 enum { STATES_LEAST = 4, SHARES_MAX = 8, GAIN = 5 };       /* chunks of a state; states of a piece; percent to gain */
 
@@ -82,6 +86,12 @@ static int64_t piece_begin(const ssd_cuts *r, int64_t j)
     return most(r->at[j], r->at[j + 1] / r->K * r->K);
 }
 
+/* Of the state that a range begins with: `before` chunks of its item, `folds` states made of them. */
+static int64_t entering(const ssd_cuts *r, const prices *p, int64_t before, int64_t folds)
+{
+    return r->how == SSD_AGAIN ? before * p->again : r->how == SSD_HANDED ? p->fold : folds * p->fold;
+}
+
 static int64_t cost_of(const ssd_cuts *r)
 {
     const prices *p = &price_of[r->backward];
@@ -89,8 +99,8 @@ static int64_t cost_of(const ssd_cuts *r)
     for (int64_t j = 0; j < r->blocks; j++) {
         const int64_t pieces = (r->at[j + 1] - 1) / r->K - r->at[j] / r->K + 1;
         int64_t       cost = (r->at[j + 1] - r->at[j]) * p->cut + pieces * p->begin;
-        if (r->at[j] % r->K)     cost += r->parts ? (r->fold_to[j] - r->fold_from[j]) * p->fold : p->fold;
-        if (r->at[j + 1] % r->K) cost += r->parts ? 0 : p->leave;
+        if (r->at[j] % r->K)     cost += entering(r, p, r->at[j] % r->K, r->fold_to[j] - r->fold_from[j]);
+        if (r->at[j + 1] % r->K) cost += r->how == SSD_HANDED ? p->leave : 0;
         dearest = most(dearest, cost);
     }
     return dearest + (r->parts ? cost_of_states(r->blocks * r->wide, p, r->parts, r->part_chunks) : 0);
@@ -144,7 +154,7 @@ static bool cut_within(ssd_cuts *r, int64_t limit, int64_t blocks)
         int64_t left = limit, from = at;
         if (r->blocks == blocks) return false;
         r->at[r->blocks] = (int32_t)at;
-        if (at % r->K) left -= r->how == SSD_HANDED ? p->fold : p->fold * before * 3 / 2;
+        if (at % r->K) left -= entering(r, p, at % r->K, before * 3 / 2);
         for (; at < end; before = 0) {
             const int64_t rest = r->K - at % r->K;
             left -= p->begin;
@@ -154,6 +164,7 @@ static bool cut_within(ssd_cuts *r, int64_t limit, int64_t blocks)
         }
         if (at < end && r->how == SSD_HANDED) left -= p->leave;
         if (at < end && left >= p->cut) at += left / p->cut;
+        if (r->how == SSD_AGAIN) at -= at % r->K % 2;
         if (at == from) return false;
         before = at % r->K ? before + 1 : 0;
     }
@@ -175,7 +186,7 @@ static void cut_evenly(ssd_cuts *r, int64_t blocks)
 
 static void count_pieces(ssd_cuts *r)
 {
-    r->pieces = r->segments = r->folds = 0;
+    r->pieces = r->segments = r->folds = r->again = 0;
     for (int64_t j = 0; j < r->blocks; j++) {
         const int64_t item = r->at[j] / r->K;
         int64_t       begun = j;                       // the range in which this item begins
@@ -183,9 +194,10 @@ static void count_pieces(ssd_cuts *r)
         r->before[j] = (uint16_t)(j - begun);
         r->pieces   += (r->at[j + 1] - 1) / r->K - item + 1;
         r->segments  = most(r->segments, j - begun + 1);
-        if (begun < j) r->folds += r->parts ? r->fold_to[j] - r->fold_from[j] : 1;
+        if (begun < j && r->how == SSD_AGAIN) r->again += r->at[j] - item * r->K;
+        else if (begun < j)                   r->folds += r->parts ? r->fold_to[j] - r->fold_from[j] : 1;
     }
-    r->states = r->parts ? r->parts : r->blocks;
+    r->states = r->how == SSD_AGAIN ? 0 : r->parts ? r->parts : r->blocks;
 }
 
 int64_t ssd_cuts_wide(const ssd_dims *d, ssd_how how) { return how == SSD_EVEN ? ssd_state_heads(d) / SSD_HEADS : 1; }
@@ -211,21 +223,32 @@ static bool possible(const ssd_cuts *r)
     return true;
 }
 
-ssd_cuts ssd_cuts_of(const ssd_dims *d, int64_t sms, bool backward)
+/* A plan says how many blocks there are, not how many there might have been: both must lead to the same cut. */
+static ssd_cuts cut_for_plan(const ssd_dims *d, ssd_how how, int64_t sms, bool backward)
 {
-    const ssd_cuts none = { .how = SSD_UNCUT };
-    const int64_t  items = d->B * d->H / SSD_HEADS, most_blocks = least(sms, SSD_BLOCKS_MAX), K = mba_ceil(d->L, 64);
-    if (items % most_blocks == 0 || items >= SSD_LIST_MAX * most_blocks || items * K < 2 * most_blocks) return none;
-    /* A plan says how many blocks there are, not how many there might have been: both must lead to the same cut. */
-    const ssd_how how = items < most_blocks ? SSD_EVEN : SSD_HANDED;
-    const int64_t blocks = most_blocks / ssd_cuts_wide(d, how);
-    if (!blocks) return none;
+    const int64_t blocks = sms / ssd_cuts_wide(d, how);
+    if (!blocks) return (ssd_cuts){ .how = SSD_UNCUT };
     ssd_cuts r = ssd_cuts_as(d, how, blocks, backward);
     for (int64_t before = blocks; r.blocks < before;) {
         before = r.blocks;
         r      = ssd_cuts_as(d, how, before, backward);
     }
-    if (!possible(&r) || r.pieces == r.items) return none;
+    return possible(&r) && r.pieces > r.items ? r : (ssd_cuts){ .how = SSD_UNCUT };
+}
+
+ssd_cuts ssd_cuts_of(const ssd_dims *d, int64_t sms, bool backward)
+{
+    ssd_cuts      best = { .how = SSD_UNCUT };
+    const int64_t items = d->B * d->H / SSD_HEADS, most_blocks = least(sms, SSD_BLOCKS_MAX), K = mba_ceil(d->L, 64);
+    if (items % most_blocks == 0 || items >= SSD_LIST_MAX * most_blocks || items * K < 2 * most_blocks) return best;
     const ssd_ranges uncut = ssd_ranges_of(d, sms, backward);
-    return cost_of(&r) * 100 < cost_of_ranges(&uncut, sms, &price_of[backward]) * (100 - GAIN) ? r : none;
+    int64_t          cost = cost_of_ranges(&uncut, sms, &price_of[backward]) * (100 - GAIN);
+    for (ssd_how how = SSD_HANDED; how <= SSD_AGAIN; how++) {
+        if ((how == SSD_HANDED) != (items > most_blocks)) continue;
+        const ssd_cuts r = cut_for_plan(d, how, most_blocks, backward);
+        if (!r.how || cost_of(&r) * 100 >= cost) continue;
+        cost = cost_of(&r) * 100;
+        best = r;
+    }
+    return best;
 }

@@ -112,17 +112,27 @@ static void draw_prep(const drawing *w)
 /* One walk: `output` y or dx; `saves` bytes of states per chunk and head. */
 typedef struct walk { const char *kernel; bool output, rev; double saves; } walk;
 
-/* Blocks, pieces, and chunks of all of them; states that they read, that they write. */
-typedef struct share { int64_t grid, pieces, chunks, enter, leave; } share;
+/* Blocks, pieces, and chunks of all of them; states that they read, that they write; chunks for the state alone. */
+typedef struct share { int64_t grid, pieces, chunks, enter, leave, again; } share;
 
 static share share_of(const drawing *w)
 {
     const ssd_ranges *r = &w->r;
     const ssd_cuts   *c = &w->cut;
     const int64_t     pairs = r->items / r->segments, folds = pairs * r->segments * (r->segments - 1) / 2 * r->parts;
-    if (!c->how) return (share){ r->grid, r->items, pairs * r->K, folds, 0 };
+    if (!c->how) return (share){ r->grid, r->items, pairs * r->K, folds, 0, 0 };
     return (share){ c->blocks * c->wide, c->pieces * c->wide, pairs * r->K, c->folds * c->wide,
-                    c->parts ? 0 : c->pieces - c->items };
+                    c->how == SSD_HANDED ? c->pieces - c->items : 0, c->again };
+}
+
+/* What the producer of a walk asks for to move the state on by a chunk. */
+static void draw_sources(const drawing *w, mba_launch *l, bool rev)
+{
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), SSD_HEADS * TILE_BYTES);
+    mba_phase_move(l, MBA_ASYNC, rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK),
+                   SSD_HEADS * SSD_RECORD * 4);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? CM : BM), 2 * TILE_BYTES);
+    mba_phase_share(l, w->d.J / SSD_HEADS);
 }
 
 static void draw_walk(const drawing *w, walk k)
@@ -140,13 +150,19 @@ static void draw_walk(const drawing *w, walk k)
     l->tiles      = s.pieces;
     mba_phase_move(l, MBA_LOAD, records, 32.0 * (double)(w->chunks * w->d.H) / (double)s.grid);        // its flags
     if (s.enter) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)s.enter * state);
+    if (s.again) {
+        mba_phase_work(l, MBA_LOOP, (double)s.again / (double)s.grid, NULL);
+        mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
+        mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + P * Q / 2), NULL);       // scaling x: packed, two at a time
+        mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * STATE * Q, NULL);
+        mba_phase_work(l, MBA_END, 0, NULL);
+    }
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0)), NULL);
     mba_phase_work(l, MBA_ALU, SSD_HEADS * (k.output ? STATE / 2 + P * Q : 0.0), NULL);
     mba_phase_work(l, MBA_HALF2, SSD_HEADS * P * Q, NULL);
-    if (k.output) mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (STATE * Q + P * Q * Q), NULL);
-    mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * STATE * Q, NULL);
+    mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (STATE * Q + (k.output ? STATE * Q + P * Q * Q : 0)), NULL);
     mba_phase_work(l, MBA_SMEM, (k.output ? 2 : 1) * x * 2, NULL);
     if (k.output) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k.rev ? DX : Y), x);
     if (k.saves > 0) mba_phase_move(l, MBA_STORE, k.rev ? MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK) : w->saved,
@@ -154,13 +170,16 @@ static void draw_walk(const drawing *w, walk k)
     mba_phase_work(l, MBA_END, 0, NULL);
     if (s.leave) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)s.leave * state);
     mba_launch_role(l, 4);
+    if (s.again) {
+        mba_phase_work(l, MBA_LOOP, (double)s.again / (double)s.grid, NULL);
+        mba_phase_work(l, MBA_RING_FILL, 0, NULL);
+        draw_sources(w, l, k.rev);
+        mba_phase_work(l, MBA_END, 0, NULL);
+    }
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? DY : X), x);
+    draw_sources(w, l, k.rev);
     if (k.rev && k.output) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), x);
-    mba_phase_move(l, MBA_ASYNC, records, SSD_HEADS * SSD_RECORD * 4);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? CM : BM), 2 * TILE_BYTES);
-    mba_phase_share(l, w->d.J / SSD_HEADS);
     if (k.output) {
         mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? BM : CM), 2 * TILE_BYTES);
         mba_phase_share(l, w->d.J / SSD_HEADS);

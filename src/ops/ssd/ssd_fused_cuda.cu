@@ -52,7 +52,7 @@ static shares shares_of(const mba_call *c, bool even)
         if (!strncmp(l->kernel, "ssd_states", 10)) states = l;
     }
     if (strstr(walk->kernel, "_cut")) {
-        const ssd_how how = states ? SSD_EVEN : SSD_HANDED;
+        const ssd_how how = states ? SSD_EVEN : walk->grid[0] > pairs ? SSD_AGAIN : SSD_HANDED;
         s.cut    = ssd_cuts_as(&d, how, walk->grid[0] / ssd_cuts_wide(&d, how), even);
         s.device = for_device(s.cut);
         s.r      = ssd_ranges_as(&d, all, s.cut.segments, 1, walk->grid[0]);
@@ -158,6 +158,7 @@ static mba_status walk_forward(const mba_call *c, int *k, const fused_task &a, c
 {
     if (s.cut.how == SSD_HANDED)    MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, HANDED_ON>), a, m, s.device);
     else if (s.cut.how == SSD_EVEN) MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, EVENLY>), a, m, s.device);
+    else if (s.cut.how == SSD_AGAIN) MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, AGAIN>), a, m, s.device);
     else                            MBA_KERNEL(c, *k, ssd_scan<WHAT>, a, m);
     *k += 1;
     return MBA_OK;
@@ -218,6 +219,7 @@ static mba_status walk_backward(const mba_call *c, int *k, const fused_task &a, 
 {
     if (s.cut.how == SSD_HANDED)    MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, HANDED_ON>), a, m, s.device);
     else if (s.cut.how == SSD_EVEN) MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, EVENLY>), a, m, s.device);
+    else if (s.cut.how == SSD_AGAIN) MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, AGAIN>), a, m, s.device);
     else                            MBA_KERNEL(c, *k, ssd_scan_rev<SCAN_OUT>, a, m);
     *k += 1;
     return MBA_OK;

@@ -215,7 +215,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
             take_over();
             return;
         }
-        if (from.at)
+        if (from.at && reaches_begin())
 #pragma unroll
             for (int j = 0; j < 16; j++)
 #pragma unroll
@@ -277,10 +277,11 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         wgmma_commit();
     }
 
+    template <bool OUT>
     __device__ __forceinline__ void products(const packed_state &ha, const fragments &x, const scan_stage &t, int keep)
     {
         wgmma_fence();
-        if (has_output(WHAT)) {
+        if (OUT) {
             state_term(ha, t);
             pairs_term(x, t.cb);
             wgmma_commit();
@@ -344,6 +345,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         wgmma_commit();
         wgmma_wait<0>();
     }
+    template <bool OUT>
     __device__ __forceinline__ void slow_products(const packed_state &ha, fragments &x, const scan_stage &t, float all,
                                                   int keep)
     {
@@ -352,7 +354,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         operands(t);
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] *= decay;
-        if (has_output(WHAT)) slow_output(ha, x, t, all);
+        if (OUT) slow_output(ha, x, t, all);
 #pragma unroll
         for (int k = 0; k < 4; k++)
 #pragma unroll
@@ -489,10 +491,11 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         if (REV && more && tid == 0) ask_for_x(chunk() - 1);
     }
 
-    /* One chunk; false: it was the last. */
-    __device__ __forceinline__ bool step(fragments &x, fragments &xn)
+    /* One chunk; false: it was the last. Silent: for the state alone, before the others. */
+    template <bool SILENT = false> __device__ __forceinline__ bool step(fragments &x, fragments &xn)
     {
-        const bool   more = CUT ? left > 0 : c != last_c;
+        constexpr bool OUT = has_output(WHAT) && !SILENT;
+        const bool   more = SILENT || (CUT ? left > 0 : c != last_c);
         scan_stage  &t = sm.st[s];
         const int    sn = next_stage<SLOW>(s), phn = sn ? ph : ph ^ 1;
         if (SLOW) {                                    // registers are short: x comes when it is needed
@@ -517,10 +520,10 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         for (int k = 0; k < 8; k++)
 #pragma unroll
             for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
-        if (saves_states(WHAT, REV) && (chunk() & 1) == REV) save_state(ha);
-        if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products(ha, x, t, last.w, keep);
-        else                                                  products(ha, x, t, keep);
-        if (has_output(WHAT)) {
+        if (!SILENT && saves_states(WHAT, REV) && (chunk() & 1) == REV) save_state(ha);
+        if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products<OUT>(ha, x, t, last.w, keep);
+        else                                                  products<OUT>(ha, x, t, keep);
+        if (OUT) {
             leave(more, xn, sn, phn);
         } else if (!SLOW && more) {
             fetch(sn, phn);
@@ -538,6 +541,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
     __device__ __forceinline__ void take(int n)
     {
         it   = item_no<REV, CUT>(a, r, n);
+        if (CUT == AGAIN) reach_back<REV>(sm, it);
         head = it.pair * HEADS + wg;
         c      = REV ? it.c0 + it.chunks - 1 : it.c0;
         last_c = REV ? it.c0 : it.c0 + it.chunks - 1;
@@ -546,6 +550,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         it.from  = shared(it.from);
         it.to    = shared(it.to);
         it.leave = shared(it.leave);
+        it.again = shared(it.again);
         __syncwarp();
         if (lane == 0) {
             auto &k = sm.kept[wg * 4 + warp];
@@ -553,8 +558,27 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
             k.b    = it.b;
             k.head = head;
             k.last = last_c;
+            k.own  = it.chunks - it.again;
         }
         __syncwarp();
+    }
+    /* Chunks that the other head alone wants; returns how many this one walks again. */
+    __device__ __forceinline__ int skip_silent()
+    {
+        const int mine = min(shared(sm.reach[wg]), it.again);
+        for (int skip = it.again - mine; skip > 0; skip--) {
+            mbar_wait(smem_address(&sm.full[SLOW][s]), ph);
+            if (lane == 0) mbar_arrive(smem_address(&sm.empty[SLOW][s]));
+            s  = next_stage<SLOW>(s);
+            ph ^= s == 0;
+            left--;
+        }
+        return mine;
+    }
+    /* Whether the state that enters a sequence reaches this piece. */
+    __device__ __forceinline__ bool reaches_begin() const
+    {
+        return CUT != AGAIN || it.again == 0 || (REV ? it.c0 + it.chunks == a.K : it.c0 == 0);
     }
     __device__ __forceinline__ int walk(int n)         /* returns n: nobody has to keep it meanwhile */
     {
@@ -568,8 +592,9 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         if (CUT && has_output(WHAT)) sm.D[threadIdx.x] = make_float2(D0, D1);
         if (REV && has_output(WHAT)) {
             sm.skip[wg][tid] = make_float2(0, 0);
-            if (tid == 0) ask_for_x(chunk());
+            if (tid == 0) ask_for_x(chunk() - it.again);
         }
+        const int again = CUT == AGAIN ? skip_silent() : 0;
         enter_state();
         if (CUT && !REV && has_output(WHAT)) {         // the tile of the piece before may be that of this one
             if (tid == 0) bulk_wait_read<0>();
@@ -579,6 +604,12 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
             fetch(s, ph);
             scale(A);
         }
+        if (CUT == AGAIN && !SLOW)
+            for (int pairs = again >> 1; pairs > 0; pairs--) {
+                step<true>(A, B);
+                step<true>(B, A);
+            }
+        while (CUT == AGAIN && SLOW && left >= shared(sm.kept[wg * 4 + warp].own)) step<true>(A, B);
         while (step(A, B) && (SLOW || step(B, A))) { }
         if (CUT) n = sm.kept[wg * 4 + warp].n;
         asm volatile("" : "+r"(n));                    // so that nothing of this is kept in registers all the way
@@ -618,6 +649,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
         mbar_init_done();
     }
     if (threadIdx.x < ITEM_WORDS) sm.slow[threadIdx.x] = 0;
+    if (CUT == AGAIN && threadIdx.x < HEADS) sm.reach[threadIdx.x] = 0;
     __syncthreads();
     find_slow<REV, CUT>(sm, a, cuts);
     if (threadIdx.x >= 128 * HEADS) {

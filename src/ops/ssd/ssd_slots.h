@@ -119,7 +119,7 @@ int64_t    ssd_state_heads(const ssd_dims *d);    /* of a block of ssd_states: 2
 
 /* The other way, where it pays: ranges of the row of all chunks of all items (ssd_cuts.c). */
 enum { SSD_BLOCKS_MAX = 160, SSD_PARTS_MAX = 2 * SSD_BLOCKS_MAX, SSD_LIST_MAX = 48 };      /* list: items of a block */
-typedef enum ssd_how { SSD_UNCUT, SSD_HANDED, SSD_EVEN } ssd_how;
+typedef enum ssd_how { SSD_UNCUT, SSD_HANDED, SSD_EVEN, SSD_AGAIN } ssd_how;
 typedef struct ssd_cuts {
     ssd_how  how;                                 /* UNCUT: as ssd_ranges has it */
     bool     backward;
@@ -128,6 +128,7 @@ typedef struct ssd_cuts {
     int64_t  blocks, pieces, segments;            /* a range each; pieces of all items, of one item at most */
     int64_t  parts, part_chunks;                  /* blocks of ssd_states, a state each; chunks of one at most */
     int64_t  states, folds;                       /* between pieces: how many, how often they are read */
+    int64_t  again;                               /* chunks that blocks walk again for the state they begin with */
     int32_t  at[SSD_BLOCKS_MAX + 1];              /* where a range begins */
     int32_t  part_at[SSD_PARTS_MAX], part_end[SSD_PARTS_MAX];      /* what makes a state, in the row */
     uint16_t fold_from[SSD_BLOCKS_MAX + 1], fold_to[SSD_BLOCKS_MAX + 1];       /* those that a range begins with */
