@@ -81,7 +81,7 @@ static void draw_common_scratch(const drawing *w)
     const ssd_dims *d = &w->d;
     const int64_t   pairs = w->chunks * d->G * Q * Q + (w->backward ? w->chunks / 2 * d->G * Q * Q : 0);
     const int64_t   uncut = w->r.segments > 1 ? d->B * d->H * w->r.segments * w->r.parts : 0;
-    const int64_t   states = w->cut.how ? SSD_HEADS * w->cut.wide * w->cut.states : uncut;
+    const int64_t   states = w->cut.how ? SSD_HEADS * w->cut.handed : uncut;
     const int64_t   records = !w->backward ? 1 : w->kept ? 0 : 3;
     mba_plan_scratch(w->p, "records", (size_t)(w->chunks * d->H * SSD_RECORD * 4 * records));
     mba_plan_scratch(w->p, "CB", (size_t)(w->kept ? 0 : pairs * 2));
@@ -121,8 +121,8 @@ static share share_of(const drawing *w)
     const ssd_cuts   *c = &w->cut;
     const int64_t     pairs = r->items / r->segments, folds = pairs * r->segments * (r->segments - 1) / 2 * r->parts;
     if (!c->how) return (share){ r->grid, r->items, pairs * r->K, folds, 0, 0 };
-    return (share){ c->blocks * c->wide, c->pieces * c->wide, pairs * r->K, c->folds * c->wide,
-                    c->how == SSD_HANDED ? c->pieces - c->items : 0, c->again };
+    const int64_t handed = c->how == SSD_HANDED ? c->pieces - c->items : 0;
+    return (share){ c->blocks, c->pieces, pairs * r->K, handed, handed, c->again };
 }
 
 /* What the producer of a walk asks for to move the state on by a chunk. */
@@ -193,12 +193,10 @@ static void draw_walk(const drawing *w, walk k)
 static void draw_states(const drawing *w, bool rev)
 {
     const ssd_ranges *r = &w->r;
-    const int64_t     heads = ssd_state_heads(&w->d), blocks = w->cut.how ? w->cut.parts : r->state_blocks;
+    const int64_t     heads = ssd_state_heads(&w->d), blocks = r->state_blocks;
     const int64_t     each = rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment;   // chunks of a sequence
-    const int64_t     uncut = r->items / r->segments * SSD_HEADS / heads * each;
-    int64_t           cut = 0;
-    for (int64_t i = 0; i < w->cut.parts; i++) cut += w->cut.part_end[i] - w->cut.part_at[i];
-    const double trips = (double)(w->cut.how ? cut : uncut) / (double)blocks, n = (double)heads;     // on average
+    const int64_t     all = r->items / r->segments * SSD_HEADS / heads * each;
+    const double trips = (double)all / (double)blocks, n = (double)heads;                        // on average
     const int    records = rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
     mba_launch  *l = mba_plan_launch(w->p, rev ? "ssd_states_rev" : "ssd_states", MBA_MIXED, blocks,
                                   128 * (heads + 1));
@@ -247,7 +245,7 @@ static drawing begin_drawing(mba_plan *p, const mba_node *n, const mba_machine *
     return w;
 }
 
-static bool makes_states(const drawing *w) { return w->cut.how ? w->cut.parts > 0 : w->r.segments > 1; }
+static bool makes_states(const drawing *w) { return !w->cut.how && w->r.segments > 1; }
 
 mba_status ssd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {

@@ -14,9 +14,8 @@ static __device__ constexpr bool saves_states(int what, bool rev)
 }
 enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
 
-/* Whole items (or segments); ranges, with states that go from block to block, that ssd_states has made, or that the
- * block makes again. */
-enum scan_cut { WHOLE, HANDED_ON, EVENLY, AGAIN };
+/* Whole items (or segments); ranges, with states that go from block to block, or that a block makes again. */
+enum scan_cut { WHOLE, HANDED_ON, AGAIN };
 
 /* k: C (reverse B), of the state term; u: B (reverse C), of the update; x: x (reverse dy); y: y (reverse dx);
  * other: reverse x. */
@@ -24,17 +23,14 @@ struct scan_maps { CUtensorMap k, u, cb, x, y, other; };
 
 /* As ssd_cuts has it. */
 struct scan_cuts {
-    int      wide;                                     /* blocks that take the same range, of neighbouring pairs */
     int      at[SSD_BLOCKS_MAX + 1];                   /* where the range of a block begins, in the row of all chunks */
-    int      part_at[SSD_PARTS_MAX], part_end[SSD_PARTS_MAX];       /* pieces whose states a launch makes */
-    uint16_t fold_from[SSD_BLOCKS_MAX + 1], fold_to[SSD_BLOCKS_MAX + 1];     /* the states that a range begins with */
     uint16_t before[SSD_BLOCKS_MAX + 1];               /* pieces of that item before it */
 };
 
-/* A sequence or a segment of one, of two heads. Cut items: seg is how many pieces come before; the state is folded (or
- * taken over) from the numbers in [from, to), and left under `leave` if that is not negative; or the first `again` of
- * its chunks are walked for the state alone. */
-struct scan_item { int b, pair, seg, c0, chunks, from, to, leave, last, again; };
+/* A sequence or a segment of one, of two heads. Cut items: seg is how many pieces come before; the state is taken over
+ * from number `from` and left under `leave`, where these are not negative; or the first `again` of its chunks are walked
+ * for the state alone. */
+struct scan_item { int b, pair, seg, c0, chunks, from, leave, last, again; };
 
 struct scan_stage {                                    /* one chunk, 58 KB; every tile 1 KB aligned */
     unsigned char k[2 * TILE_BYTES], u[2 * TILE_BYTES], cb[TILE_BYTES], x[HEADS][TILE_BYTES];
@@ -87,16 +83,15 @@ static __device__ __forceinline__ int anew(int v)
 }
 
 /* A piece of an item, from `begin` to `end` in the row. */
-static __device__ __forceinline__ scan_item cut_piece(const fused_task &a, int item, int begin, int end, int wide,
-                                                      int which, bool rev)
+static __device__ __forceinline__ scan_item cut_piece(const fused_task &a, int item, int begin, int end, bool rev)
 {
-    const int K = anew(a.K), each = anew(a.H / HEADS) / wide, from = begin - item * K, to = end - item * K;
+    const int K = anew(a.K), each = anew(a.H / HEADS), from = begin - item * K, to = end - item * K;
     scan_item i = {};
-    i.pair   = item % each * wide + which;
+    i.pair   = item % each;
     i.b      = item / each;
     i.c0     = rev ? K - to : from;
     i.chunks = to - from;
-    i.leave  = -1;
+    i.from   = i.leave = -1;
     i.last   = to == K;
     return i;
 }
@@ -106,13 +101,12 @@ static __device__ __forceinline__ scan_item cut_piece(const fused_task &a, int i
 template <bool REV, int CUT>
 static __device__ __forceinline__ scan_item cut_item(const fused_task &a, const scan_cuts &r, int n)
 {
-    const int block = anew((int)blockIdx.x), wide = anew(r.wide), k = block / wide, K = anew(a.K);
+    const int k = (int)blockIdx.x, K = anew(a.K);
     const int begin = r.at[k], end = r.at[k + 1], item = (end - 1) / K - n;
-    scan_item i = cut_piece(a, item, max(begin, item * K), min(end, (item + 1) * K), wide, block - k * wide, REV);
+    scan_item i = cut_piece(a, item, max(begin, item * K), min(end, (item + 1) * K), REV);
     if (begin > item * K) {
         i.seg  = r.before[k];
-        i.from = CUT == HANDED_ON ? k - 1 : r.fold_from[k];
-        i.to   = CUT == HANDED_ON ? k : r.fold_to[k];
+        i.from = k - 1;
     }
     if (CUT == HANDED_ON && !i.last) i.leave = k;
     if (CUT == AGAIN) i.again = max(begin - item * K, 0);
@@ -120,7 +114,7 @@ static __device__ __forceinline__ scan_item cut_item(const fused_task &a, const 
 }
 static __device__ __forceinline__ int cut_items(const fused_task &a, const scan_cuts &r)
 {
-    const int k = anew((int)blockIdx.x) / anew(r.wide), K = anew(a.K);
+    const int k = anew((int)blockIdx.x), K = anew(a.K);
     return (r.at[k + 1] - 1) / K - r.at[k] / K + 1;
 }
 
@@ -148,31 +142,38 @@ static __device__ __forceinline__ int64_t record_no(const fused_task &a, int b, 
     return (int64_t)((unsigned)(b * a.H + h) * (unsigned)a.K + (unsigned)c) * REC;
 }
 
-/* A state that all later decays multiply by less than this has no part in the next: the product would not be a normal
- * number any more. */
+/* What all later decays together multiply by less than e to this has no part in a state: the product would not be a
+ * normal number any more. */
 static constexpr float FORGOTTEN = -88.0f;
 
-/* How many chunks before a piece its state depends on, an even number: by one warp, `before` of them in the item. */
+/* Of log decays, this lane's and those of the lanes before it; by one warp. */
+static __device__ __forceinline__ float decay_so_far(float decay)
+{
+    const int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) {
+        const float v = __shfl_up_sync(0xffffffffu, decay, d);
+        if (lane >= d) decay += v;
+    }
+    return decay;
+}
+
+/* How far back the state at a boundary reaches: on how many of `count` chunks it depends, the nearest of which is
+ * `first`, or on more (then count + 1); by one warp. */
 template <bool REV>
-static __device__ __forceinline__ int reach_of(const fused_task &a, const scan_item &i, int head, int before)
+static __device__ __forceinline__ int reach_of(const fused_task &a, int b, int head, int first, int count)
 {
     const float *rec = REV ? a.rec_rev : a.rec;
-    const int    lane = threadIdx.x & 31, first = REV ? i.c0 + i.chunks : i.c0 - 1;
     float        sum = 0;
-    for (int n = 0; n < before; n += 32) {
-        const int    c = min(n + lane, before - 1);
-        const float *r = rec + record_at(a, i.b, head, REV ? first + c : first - c);
-        float        run = (int)r[REC_FLAGS] & HAS_RESET ? -INFINITY : r[REC_ALL];
-#pragma unroll
-        for (int d = 1; d < 32; d *= 2) {
-            const float v = __shfl_up_sync(0xffffffffu, run, d);
-            if (lane >= d) run += v;
-        }
+    for (int n = 0; n < count; n += 32) {
+        const int      c = min(n + ((int)threadIdx.x & 31), count - 1);
+        const float   *r = rec + record_at(a, b, head, REV ? first + c : first - c);
+        const float    run = decay_so_far((int)r[REC_FLAGS] & HAS_RESET ? -INFINITY : r[REC_ALL]);
         const unsigned gone = __ballot_sync(0xffffffffu, sum + run < FORGOTTEN);
-        if (gone) return min(n + (__ffs(gone) + 1) / 2 * 2, before);
+        if (gone) return min(n + __ffs((int)gone), count);
         sum += __shfl_sync(0xffffffffu, run, 31);
     }
-    return before;
+    return count + 1;
 }
 
 /* The piece with what it walks again. Forwards these chunks lie before it, backwards behind. */
@@ -197,8 +198,8 @@ static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task
         if (CUT == AGAIN && i.again) {
             const int head = (int)threadIdx.x / 32;
             if (head < HEADS) {
-                const int reach = reach_of<REV>(a, i, i.pair * HEADS + head, i.again);
-                if (threadIdx.x % 32 == 0) sm.reach[head] = reach;
+                const int reach = reach_of<REV>(a, i.b, i.pair * HEADS + head, REV ? i.c0 + i.chunks : i.c0 - 1, i.again);
+                if (threadIdx.x % 32 == 0) sm.reach[head] = min((reach + 1) / 2 * 2, i.again);     // they go by two
             }
             i.chunks += i.again;
             if (!REV) i.c0 = 0;

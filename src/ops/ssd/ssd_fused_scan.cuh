@@ -161,9 +161,24 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] = load_fresh(from + i * 128);
     }
+    /* Of `count` parts: how many come before those on which the state after all of them depends. */
+    __device__ __forceinline__ int forgotten(const float *decay, int step, int count) const
+    {
+        float sum = 0;
+        for (int n = 0; n < count; n += 32) {
+            const float    run = decay_so_far(decay[(count - 1 - min(n + lane, count - 1)) * step]);
+            const unsigned gone = __ballot_sync(0xffffffffu, sum + run < FORGOTTEN);
+            if (gone) return max(count - n - __ffs((int)gone), 0);
+            sum += __shfl_sync(0xffffffffu, run, 31);
+        }
+        return 0;
+    }
     /* What ssd_states left of `count` parts, in order, two at a time: what costs is waiting for them. */
     __device__ __forceinline__ void fold(int64_t first, int step, int count)
     {
+        const int skip = forgotten(a.seg_decay + first, step, count);
+        count -= skip;
+        first += (int64_t)skip * step;
         const float *decay = a.seg_decay + first, *from = a.seg_state + first * FP * FN + tid;
         for (; count > 1; count -= 2) {
             const float *then = from + (int64_t)step * FP * FN;
@@ -182,11 +197,6 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         const float d = __expf(decay[0]);
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] = h[i] * d + from[i * 128];
-    }
-    __device__ __forceinline__ void fold_pieces()
-    {
-        const int heads = r->wide * HEADS;
-        fold((int64_t)it.from * heads + head % heads, heads, it.to - it.from);
     }
     /* What the earlier (reverse: later) segments leave. */
     __device__ __forceinline__ void fold_segments()
@@ -211,7 +221,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         const strided<const float> &from = REV ? a.dfinal : a.initial;
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] = 0;
-        if (CUT == HANDED_ON && it.from < it.to) {
+        if (CUT == HANDED_ON && it.from >= 0) {
             take_over();
             return;
         }
@@ -221,8 +231,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
 #pragma unroll
                 for (int i = 0; i < 4; i++)
                     h[4 * j + i] = from.row(it.b, head, row_of(i >> 1))[8 * j + 2 * t4 + (i & 1)];
-        if (CUT == EVENLY) fold_pieces();
-        if (CUT == WHOLE)  fold_segments();
+        if (CUT == WHOLE) fold_segments();
     }
     __device__ __forceinline__ void leave_state()
     {
@@ -548,7 +557,6 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         if (!CUT) return;
         left     = shared(it.chunks - 1);
         it.from  = shared(it.from);
-        it.to    = shared(it.to);
         it.leave = shared(it.leave);
         it.again = shared(it.again);
         __syncwarp();

@@ -563,31 +563,24 @@ static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
 
 /* ---- how the walks of `fused` are cut ---- */
 
-/* The states that range j begins with are made of all that lies before it in its item, each chunk once, in order. */
-static void check_states(const ssd_cuts *r, int64_t j)
-{
-    int64_t at = r->at[j] / r->K * r->K;
-    for (int i = r->fold_from[j]; i < r->fold_to[j]; i++) {
-        assert_int_equal(r->part_at[i], at);
-        assert_true(r->part_end[i] > at);
-        at = r->part_end[i];
-    }
-    assert_int_equal(at, r->at[j]);
-}
-
 static void check_cuts(const ssd_cuts *r, int64_t sms)
 {
-    assert_in_range(r->blocks * r->wide, 1, sms);
-    assert_in_range(r->parts, r->how == SSD_EVEN, r->how == SSD_EVEN ? SSD_PARTS_MAX : 0);
+    int64_t again = 0;
+    assert_in_range(r->blocks, 1, sms);
     assert_int_equal(r->at[0], 0);
     assert_int_equal(r->at[r->blocks], r->items * r->K);
+    assert_int_equal(r->handed, r->how == SSD_HANDED ? r->blocks : 0);
+    assert_true((r->how == SSD_AGAIN) == (r->blocks > r->items));      // by this a launcher knows
     for (int64_t j = 0; j < r->blocks; j++) {
+        const int64_t before = r->at[j] % r->K;
         assert_true(r->at[j] < r->at[j + 1]);
-        if (!(r->at[j] % r->K)) continue;
-        assert_true(r->at[j - r->before[j]] <= r->at[j] / r->K * r->K);
-        if (r->how == SSD_EVEN) check_states(r, j);
-        else assert_int_equal(r->before[j], 1);        // the block before begins the item: no chain of waits
+        if (!before) continue;
+        assert_true(r->at[j - r->before[j]] <= r->at[j] - before);
+        if (r->how == SSD_HANDED) assert_int_equal(r->before[j], 1);   // the block before begins the item: no chain
+        else                      assert_int_equal(before % 2, 0);     // what is walked again goes by two
+        again += before;
     }
+    assert_int_equal(r->again, r->how == SSD_AGAIN ? again : 0);
 }
 
 static void cuts_cover_every_chunk_once(void **state)
