@@ -13,7 +13,7 @@
  *
  * Costs are in hundredths of a walked chunk (H200: 1.5 us forwards, 2 to 3 with states to save and backwards). The
  * choice depends on the shape and the number of SMs alone. */
-#include <string.h>
+#include <stdlib.h>
 
 #include "ops/ssd/ssd_slots.h"
 
@@ -80,7 +80,9 @@ ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward)
 /* Of the state that a range begins with, `before` chunks of its item. */
 static int64_t entering(const ssd_cuts *r, const prices *p, int64_t before)
 {
-    return !before ? 0 : r->how == SSD_AGAIN ? before * p->again : p->fold;
+    const char   *own = getenv("MBA_SSD_AGAIN");               /* being measured */
+    const int64_t again = own ? atoi(own) : p->again;
+    return !before ? 0 : r->how == SSD_AGAIN ? before * again : p->fold;
 }
 
 static int64_t cost_of(const ssd_cuts *r)
@@ -174,10 +176,14 @@ static bool possible(const ssd_cuts *r)
 ssd_cuts ssd_cuts_of(const ssd_dims *d, int64_t sms, bool backward)
 {
     const ssd_cuts none = { .how = SSD_UNCUT };
-    const int64_t  items = d->B * d->H / SSD_HEADS, most_blocks = least(sms, SSD_BLOCKS_MAX), K = mba_ceil(d->L, 64);
+    const int64_t  items = d->B * d->H / SSD_HEADS, K = mba_ceil(d->L, 64);
+    int64_t        most_blocks = least(sms, SSD_BLOCKS_MAX);
     if (items % most_blocks == 0 || items >= SSD_LIST_MAX * most_blocks || items * K < 2 * most_blocks) return none;
     /* A plan says how many blocks there are, not how many there might have been: both must lead to the same cut. */
     const ssd_how how = items < most_blocks ? SSD_AGAIN : SSD_HANDED;
+    if (how == SSD_AGAIN && getenv("MBA_SSD_UNCUT")) return none;     /* being measured */
+    if (how == SSD_AGAIN && getenv("MBA_SSD_BLOCKS")) most_blocks = atoi(getenv("MBA_SSD_BLOCKS"));
+    if (items >= most_blocks && how == SSD_AGAIN) return none;
     ssd_cuts      r = ssd_cuts_as(d, how, most_blocks, backward);
     for (int64_t before = most_blocks; r.blocks < before;) {
         before = r.blocks;

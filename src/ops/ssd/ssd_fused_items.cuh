@@ -142,10 +142,6 @@ static __device__ __forceinline__ int64_t record_no(const fused_task &a, int b, 
     return (int64_t)((unsigned)(b * a.H + h) * (unsigned)a.K + (unsigned)c) * REC;
 }
 
-/* What all later decays together multiply by less than e to this has no part in a state: the product would not be a
- * normal number any more. */
-static constexpr float FORGOTTEN = -88.0f;
-
 /* Of log decays, this lane's and those of the lanes before it; by one warp. */
 static __device__ __forceinline__ float decay_so_far(float decay)
 {
@@ -163,15 +159,24 @@ static __device__ __forceinline__ float decay_so_far(float decay)
 template <bool REV>
 static __device__ __forceinline__ int reach_of(const fused_task &a, int b, int head, int first, int count)
 {
+    enum { AT_ONCE = 4 };                              // what costs is waiting for them
     const float *rec = REV ? a.rec_rev : a.rec;
     float        sum = 0;
-    for (int n = 0; n < count; n += 32) {
-        const int      c = min(n + ((int)threadIdx.x & 31), count - 1);
-        const float   *r = rec + record_at(a, b, head, REV ? first + c : first - c);
-        const float    run = decay_so_far((int)r[REC_FLAGS] & HAS_RESET ? -INFINITY : r[REC_ALL]);
-        const unsigned gone = __ballot_sync(0xffffffffu, sum + run < FORGOTTEN);
-        if (gone) return min(n + __ffs((int)gone), count);
-        sum += __shfl_sync(0xffffffffu, run, 31);
+    for (int n = (int)threadIdx.x & 31; n - ((int)threadIdx.x & 31) < count; n += 32 * AT_ONCE) {
+        float decay[AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const int    c = min(n + 32 * j, count - 1);
+            const float *r = rec + record_at(a, b, head, REV ? first + c : first - c);
+            decay[j] = n + 32 * j >= count ? 0 : (int)r[REC_FLAGS] & HAS_RESET ? -INFINITY : r[REC_ALL];
+        }
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const float    run = decay_so_far(decay[j]);
+            const unsigned gone = __ballot_sync(0xffffffffu, sum + run < a.forget);
+            if (gone) return (n & ~31) + 32 * j + __ffs((int)gone);
+            sum += __shfl_sync(0xffffffffu, run, 31);
+        }
     }
     return count + 1;
 }
