@@ -279,7 +279,7 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     const scan_cut c = scan_cut_of(d, items);
     const int64_t  width = (half ? HALVES_STATES : TWINS_STATES) / d.N, buffers = 3;
     const double   values = (double)(TILE * width), elements = values * (double)d.N;
-    const int      threads = half ? (carry ? 160 : 192) : split ? 256 : 192;
+    const int      threads = half ? (carry ? 160 : 256) : split ? 256 : 192;
     mba_launch    *l = mba_plan_launch(p, half ? "scan_fwd_halves" : "scan_fwd_twins", MBA_MIXED, items * sub, threads);
     l->grid[1]    = channel_blocks(d, width);
     l->regs       = 80;

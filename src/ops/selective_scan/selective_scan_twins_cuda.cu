@@ -236,7 +236,7 @@ twins_fill(const twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
 
 /* C h of a tile whose states went by: skip, gate, store. `taken` is called when C h and u are no longer wanted. */
 template <typename S, typename F> static __device__ __forceinline__ void
-twins_finish(const twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, int et, int tile, int turn, int slot, F taken)
+twins_finish(const twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, int et, int tile, int turn, int slot, int gate, F taken)
 {
     const auto &s = sm.buf[turn];
     const auto &from = sm.ring[slot];
@@ -267,7 +267,7 @@ twins_finish(const twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, 
         if (e.ys) write8(row_at(e.ys, t, 2 * p.D), y[i], e.whole, e.second);
         if (e.gated) {
             float z[8];
-            values(z, from.z[i * S::ELEMENTS + et]);
+            values(z, sm.ring[gate].z[i * S::ELEMENTS + et]);
 #pragma unroll
             for (int k = 0; k < 8; k++) {
                 const float half = 0.5f * z[k];
@@ -296,7 +296,7 @@ twins_elements(const scan_operands<bf16> &p, S &sm, int et)
     for (int tile = 0; tile < tiles; tile++) {
         if (tile >= BUFFERS) {
             wait_turn<DONE>(turn, S::HANDS);
-            if (!CARRY) twins_finish<S>(e, p, sm, et, tile - BUFFERS, turn, ahead, [] {});
+            if (!CARRY) twins_finish<S>(e, p, sm, et, tile - BUFFERS, turn, ahead, ahead, [] {});
         }
         ask(tile + 2, ahead);
         copies_wait<2>();
@@ -309,55 +309,61 @@ twins_elements(const scan_operands<bf16> &p, S &sm, int et)
     }
     for (int tile = max(tiles - BUFFERS, 0); tile < tiles; tile++) {
         wait_turn<DONE>(tile % BUFFERS, S::HANDS);
-        if (!CARRY) twins_finish<S>(e, p, sm, et, tile, tile % BUFFERS, tile % RING, [] {});
+        if (!CARRY) twins_finish<S>(e, p, sm, et, tile, tile % BUFFERS, tile % RING, tile % RING, [] {});
     }
 }
 
-/* SPLIT: some warps before the states, others behind them. Who finishes tells who fills when a buffer is read. */
-template <typename S, bool PLAIN> static __device__ __forceinline__ void
-twins_before(const scan_operands<bf16> &p, S &sm, int et)
+/* SPLIT: some warps before the states, others behind them. Who finishes tells who fills when a buffer is read. TEAMS of either
+ * kind take tiles in turn. */
+template <typename S, bool PLAIN, int TEAMS> static __device__ __forceinline__ void
+twins_before(const scan_operands<bf16> &p, S &sm, int et, int team)
 {
     twins_role<S> e = twins_role_of<S, PLAIN>(p, sm, et);
     const int     tiles = (e.length + TILE - 1) / TILE;
-    for (int tile = 0; tile < 2; tile++) {
+    for (int tile = team; tile < 2; tile += TEAMS) {
         if (tile < tiles) twins_ask<S, false>(e, p, sm, et, tile, tile);
         copies_commit();
     }
-    if (e.docs) twins_documents<S>(e, p, 0);
-    int turn = 0, slot = 0, ahead = 2;
-    for (int tile = 0; tile < tiles; tile++) {
+    for (int tile = 0; e.docs && tile <= team; tile++) twins_documents<S>(e, p, tile);
+    int turn = team, slot = team, ahead = team + 2;
+    for (int tile = team; tile < tiles; tile += TEAMS) {
         if (tile >= BUFFERS) wait_turn<EMPTY>(turn, 2 * S::ELEMENTS);
         if (tile + 2 < tiles) twins_ask<S, false>(e, p, sm, et, tile + 2, ahead);
         copies_commit();
-        copies_wait<2>();
+        copies_wait<2 / TEAMS>();
         twins_fill<S, false>(e, sm, et, tile, turn, slot);
         arrive_turn<FULL>(turn, S::HANDS);
-        if (e.docs && tile + 1 < tiles) twins_documents<S>(e, p, tile + 1);
-        turn  = next<BUFFERS>(turn);
-        slot  = next<RING>(slot);
-        ahead = next<RING>(ahead);
+#pragma unroll
+        for (int i = 1; i <= TEAMS; i++) {
+            if (e.docs && tile + i < tiles) twins_documents<S>(e, p, tile + i);
+            turn  = next<BUFFERS>(turn);
+            slot  = next<RING>(slot);
+            ahead = next<RING>(ahead);
+        }
     }
 }
 
-template <typename S, bool PLAIN> static __device__ __forceinline__ void
-twins_behind(const scan_operands<bf16> &p, S &sm, int et)
+template <typename S, bool PLAIN, int TEAMS> static __device__ __forceinline__ void
+twins_behind(const scan_operands<bf16> &p, S &sm, int et, int team)
 {
     const twins_role<S> e = twins_role_of<S, PLAIN>(p, sm, et);
     const int           tiles = (e.length + TILE - 1) / TILE;
-    for (int tile = 0; tile < 2; tile++) {
+    for (int tile = team; tile < 2; tile += TEAMS) {
         if (tile < tiles) twins_ask_gate<S>(e, p, sm, et, tile, tile);
         copies_commit();
     }
-    int turn = 0, slot = 0, ahead = 2;
-    for (int tile = 0; tile < tiles; tile++) {
-        if (tile + 2 < tiles) twins_ask_gate<S>(e, p, sm, et, tile + 2, ahead);
+    int turn = team, slot = team;                             // z: a team must not write where another still reads, so four
+    for (int tile = team; tile < tiles; tile += TEAMS) {
+        if (tile + 2 < tiles) twins_ask_gate<S>(e, p, sm, et, tile + 2, (tile + 2) % 4);
         copies_commit();
-        copies_wait<2>();
+        copies_wait<2 / TEAMS>();
         wait_turn<DONE>(turn, S::HANDS);
-        twins_finish<S>(e, p, sm, et, tile, turn, slot, [&] { if (tile + BUFFERS < tiles) arrive_turn<EMPTY>(turn, 2 * S::ELEMENTS); });
-        turn  = next<BUFFERS>(turn);
-        slot  = next<RING>(slot);
-        ahead = next<RING>(ahead);
+        twins_finish<S>(e, p, sm, et, tile, turn, slot, tile % 4, [&] { if (tile + BUFFERS < tiles) arrive_turn<EMPTY>(turn, 2 * S::ELEMENTS); });
+#pragma unroll
+        for (int i = 0; i < TEAMS; i++) {
+            turn = next<BUFFERS>(turn);
+            slot = next<RING>(slot);
+        }
     }
 }
 
@@ -493,74 +499,119 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
     }
 }
 
+/* Where a lane of halves reads and writes in a buffer, as shared addresses. Kept from the compiler, which would find them
+ * anew for every tile: a tenth of its instructions. */
+struct lane_offsets { uint32_t dt, x, b, c, y; };
+
+template <typename T> static __device__ __forceinline__ T *shared_at(uint32_t address)
+{
+    return (T *)__cvta_shared_to_generic(address);
+}
+
+template <typename S> static __device__ __forceinline__ lane_offsets lane_offsets_of(const S &sm, int wc, int ns, int l4, int l8)
+{
+    const auto  &s = sm.buf[0];
+    lane_offsets o = { (uint32_t)__cvta_generic_to_shared(&s.dt[0][wc / 8][4 * l8]),
+                       (uint32_t)__cvta_generic_to_shared(&s.x[l4][wc + l8]),
+                       (uint32_t)__cvta_generic_to_shared(&s.b[l4][8 * ns + l8]),
+                       (uint32_t)__cvta_generic_to_shared(&s.c[l8][8 * ns + 2 * l4]),
+                       (uint32_t)__cvta_generic_to_shared(&s.y[TILE * ns + 2 * l4][wc + l8]) };
+    asm volatile("" : "+r"(o.dt), "+r"(o.x), "+r"(o.b), "+r"(o.c), "+r"(o.y));
+    return o;
+}
+
+/* Operands of four tokens, and of C of eight. */
+struct half_tokens { float4 dt; float2 c; float x, b; };
+
+template <typename S, bool CARRY> static __device__ __forceinline__ void
+read_tokens(half_tokens &f, const lane_offsets &o, uint32_t turn, int four)
+{
+    typedef typename S::buffer buffer;
+    f.dt = *shared_at<const float4>(o.dt + turn + four * (int)sizeof(buffer::dt[0]));
+    f.x  = *shared_at<const float>(o.x + turn + four * 4 * (int)sizeof(buffer::x[0]));
+    f.b  = *shared_at<const float>(o.b + turn + four * 4 * (int)sizeof(buffer::b[0]));
+    if (!CARRY && four % 2 == 0) f.c = *shared_at<const float2>(o.c + turn + four * 4 * (int)sizeof(buffer::c[0]));
+}
+
 /* HALF: rows of a product are eight channels at one token and the same at the next, columns are eight states. So b and C h
  * of two tokens are one product each, operand a has the token as k, and C of eight tokens is one operand b: each pair of
- * tokens takes its two columns of the product. */
-template <bool CARRY, typename B, typename F> static __device__ __forceinline__ void
-halves_tokens(float (&h)[2], float &steps, const float (&A2)[2], B &s, int wc, int ns, int l4, int l8, F keep)
+ * tokens takes its two columns of the product. f: the first four tokens. */
+template <typename S, bool CARRY, typename F> static __device__ __forceinline__ void
+halves_tokens(float (&h)[2], float (&y)[TILE / 8][2], float &steps, half_tokens f, const float (&A2)[2], const lane_offsets &o,
+              uint32_t turn, int l4, F keep)
 {
-    float y[TILE / 8][2];
 #pragma unroll
-    for (int g = 0; g < TILE / 8; g++) {
-        float2 c;
-        keep(g);
-        if (!CARRY) c = *(const float2 *)&s.c[8 * g + l8][8 * ns + 2 * l4];
+    for (int four = 0; four < TILE / 4; four++) {
+        if (four) read_tokens<S, CARRY>(f, o, turn, four);
+        if (four % 2 == 0) keep(four);
+        if (CARRY) steps += (f.dt.x + f.dt.y) + (f.dt.z + f.dt.w);
 #pragma unroll
-        for (int q = 0; q < 2; q++) {
-            const int    t = 8 * g + 4 * q;
-            const float4 dt = *(const float4 *)&s.dt[t / 4][wc / 8][4 * l8];
-            const float  x = s.x[t + l4][wc + l8], b = s.b[t + l4][8 * ns + l8];
-            if (CARRY) steps += (dt.x + dt.y) + (dt.z + dt.w);
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                const float d0 = i ? dt.z : dt.x, d1 = i ? dt.w : dt.y;
-                float       r[4] = { 0, 0, 0, 0 }, d[4] = { 0, 0, 0, 0 }, n[4];
-                mma_tf32_k4(r, l4 == 2 * i ? x : 0, l4 == 2 * i + 1 ? x : 0, b);
-                n[0] = fmaf(exp2_fast(d0 * A2[0]), h[0], r[0]);
-                n[2] = fmaf(exp2_fast(d0 * A2[1]), h[1], r[1]);
-                n[1] = fmaf(exp2_fast(d1 * A2[0]), n[0], r[2]);
-                n[3] = fmaf(exp2_fast(d1 * A2[1]), n[2], r[3]);
-                h[0] = n[1];
-                h[1] = n[3];
-                if (CARRY) continue;
-                mma_tf32_k8(d, n[0], n[1], n[2], n[3], c.x, c.y);
-                if (l4 == 2 * q + i) { y[g][0] = d[0]; y[g][1] = d[3]; }
-            }
+        for (int i = 0; i < 2; i++) {
+            const float d0 = i ? f.dt.z : f.dt.x, d1 = i ? f.dt.w : f.dt.y;
+            float       r[4] = { 0, 0, 0, 0 }, d[4] = { 0, 0, 0, 0 }, n[4];
+            mma_tf32_k4(r, l4 == 2 * i ? f.x : 0, l4 == 2 * i + 1 ? f.x : 0, f.b);
+            n[0] = fmaf(exp2_fast(d0 * A2[0]), h[0], r[0]);
+            n[2] = fmaf(exp2_fast(d0 * A2[1]), h[1], r[1]);
+            n[1] = fmaf(exp2_fast(d1 * A2[0]), n[0], r[2]);
+            n[3] = fmaf(exp2_fast(d1 * A2[1]), n[2], r[3]);
+            h[0] = n[1];
+            h[1] = n[3];
+            if (CARRY) continue;
+            mma_tf32_k8(d, n[0], n[1], n[2], n[3], f.c.x, f.c.y);
+            if (l4 == four % 2 * 2 + i) { y[four / 2][0] = d[0]; y[four / 2][1] = d[3]; }
         }
-    }
-#pragma unroll
-    for (int g = 0; g < TILE / 8 && !CARRY; g++) {            // behind all reads: no load waits for them
-        s.y[TILE * ns + 8 * g + 2 * l4][wc + l8]     = y[g][0];
-        s.y[TILE * ns + 8 * g + 2 * l4 + 1][wc + l8] = y[g][1];
     }
 }
 
+template <typename S> static __device__ __forceinline__ void
+put_sums(const lane_offsets &o, uint32_t turn, const float (&y)[TILE / 8][2])
+{
+    typedef typename S::buffer buffer;
+#pragma unroll
+    for (int g = 0; g < TILE / 8; g++) {
+        float *to = shared_at<float>(o.y + turn + 8 * g * (uint32_t)sizeof(buffer::y[0]));
+        to[0] = y[g][0];
+        to[sizeof(buffer::y[0]) / sizeof(float)] = y[g][1];
+    }
+}
+
+/* The first operands of a tile are asked for before the sums of the last are put away: both take their time. */
 template <typename S, bool CARRY> static __device__ __forceinline__ void
 halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
 {
-    enum { N = S::N };
+    enum { N = S::N, BUFFER = sizeof(typename S::buffer) };
     const part &a = sm.at.a;
-    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp % 2 * 8, ns = warp / 2, tiles = (a.length + TILE - 1) / TILE;
-    const int  ch = a.channel + wc + l8, n = 8 * ns + 2 * l4, length = a.length;
+    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp % 2 * 8, ns = warp / 2, length = a.length;
+    const int  ch = a.channel + wc + l8, n = 8 * ns + 2 * l4, tiles = (length + TILE - 1) / TILE;
     const bool ok = ch < a.channels, keeps = !CARRY && sm.at.kept && ok;
     bf16      *kept = sm.at.kept + (wc + l8) * N + n;         // goes on where nothing is kept
-    float A2[2], h[2] = { 0, 0 }, steps = 0;
+    const lane_offsets o = lane_offsets_of(sm, wc, ns, l4, l8);
+    float A2[2], h[2] = { 0, 0 }, y[TILE / 8][2], steps = 0;
 #pragma unroll
     for (int e = 0; e < 2; e++) {
         A2[e] = ok ? A2_of(p.A_log.at[ch * p.A_log.row + n + e]) : 0;
         if (!CARRY && p.start.at && ok) h[e] = p.start.sequence(a.item)[ch * p.start.row + n + e];
     }
-    int turn = 0;
-    for (int tile = 0; tile < tiles; tile++) {
-        wait_turn<FULL>(turn, S::HANDS);
+    half_tokens f;
+    int         turn = 0;
+    wait_turn<FULL>(turn, S::HANDS);
+    read_tokens<S, CARRY>(f, o, 0, 0);
+    for (int tile = 0;;) {
         const bool more = keeps && tile * TILE + KEEP < length;
-        halves_tokens<CARRY>(h, steps, A2, sm.buf[turn], wc, ns, l4, l8, [&](int g) {
-            if (!CARRY) write2_global(g ? more : keeps, kept, h[0], h[1]);
+        halves_tokens<S, CARRY>(h, y, steps, f, A2, o, turn * (uint32_t)BUFFER, l4, [&](int four) {
+            if (!CARRY) write2_global(four ? more : keeps, kept, h[0], h[1]);
             kept += p.D * N;
         });
+        if (++tile == tiles) break;
+        const int then = next<BUFFERS>(turn);
+        wait_turn<FULL>(then, S::HANDS);
+        read_tokens<S, CARRY>(f, o, then * (uint32_t)BUFFER, 0);
+        if (!CARRY) put_sums<S>(o, turn * (uint32_t)BUFFER, y);
         arrive_turn<DONE>(turn, S::HANDS);
-        turn = next<BUFFERS>(turn);
+        turn = then;
     }
+    if (!CARRY) put_sums<S>(o, turn * (uint32_t)BUFFER, y);
+    arrive_turn<DONE>(turn, S::HANDS);
     if (!ok || (!CARRY && (!p.final.at || a.first + a.length < p.L))) return;
     float *final = (CARRY ? p.ends + a.item * p.D * N : p.final.sequence(a.sequence)) + ch * (CARRY ? N : p.final.row) + n;
     final[0] = h[0];
@@ -572,7 +623,7 @@ halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
 template <typename S, bool CARRY, bool SPLIT, bool PLAIN> static __device__ __forceinline__ void
 scan_block(const scan_operands<bf16> &p, S &sm)
 {
-    enum { THREADS = S::HANDS + SPLIT * S::ELEMENTS };
+    enum { TEAMS = S::HALF ? 2 : 1, THREADS = SPLIT ? SCANNERS + 2 * TEAMS * S::ELEMENTS : S::HANDS };
     const part a = part_of(p, S::CH);
     if (CARRY && a.item % p.pieces >= p.pieces - p.sub) return;   // nobody goes on from it
     find_origins(sm.at, p, a, (int)threadIdx.x);
@@ -590,10 +641,10 @@ scan_block(const scan_operands<bf16> &p, S &sm)
         else                   twins_states<S, CARRY>(p, sm, warp, threadIdx.x % 32);
     } else if (!SPLIT) {
         twins_elements<S, CARRY, PLAIN>(p, sm, et);
-    } else if (et < S::ELEMENTS) {
-        twins_before<S, PLAIN>(p, sm, et);
     } else {
-        twins_behind<S, PLAIN>(p, sm, et - S::ELEMENTS);
+        const int team = et / S::ELEMENTS % TEAMS, member = et % S::ELEMENTS;
+        if (et < TEAMS * S::ELEMENTS) twins_before<S, PLAIN, TEAMS>(p, sm, member, team);
+        else                          twins_behind<S, PLAIN, TEAMS>(p, sm, member, team);
     }
 }
 
@@ -605,7 +656,7 @@ __launch_bounds__(SPLIT ? 256 : 192, SPLIT ? 3 : 4) scan_fwd_twins(const __grid_
 }
 
 template <bool CARRY, bool PLAIN> __global__ void
-__launch_bounds__(CARRY ? 160 : 192, 4) scan_fwd_halves(const __grid_constant__ scan_operands<bf16> p)
+__launch_bounds__(CARRY ? 160 : 256, CARRY ? 4 : 3) scan_fwd_halves(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(16) char smem[];
     scan_block<twins_smem<16, 16>, CARRY, !CARRY, PLAIN>(p, *(twins_smem<16, 16> *)smem);
