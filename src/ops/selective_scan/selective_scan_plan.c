@@ -277,7 +277,7 @@ static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, con
 static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t sub, bool half, bool carry, bool split)
 {
     const scan_cut c = scan_cut_of(d, items);
-    const int64_t  width = (half ? HALVES_STATES : TWINS_STATES) / d.N, buffers = 3;
+    const int64_t  width = (half ? HALVES_STATES : TWINS_STATES) / d.N, buffers = d.N == 8 ? 2 : 3;
     const double   values = (double)(TILE * width), elements = values * (double)d.N;
     const int      threads = half ? (carry ? 160 : 256) : split ? 256 : 192;
     mba_launch    *l = mba_plan_launch(p, half ? "scan_fwd_halves" : "scan_fwd_twins", MBA_MIXED, items * sub, threads);
@@ -324,7 +324,7 @@ mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_m
     int64_t items = twins_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
     const int64_t k = forced("MBA_SCAN_PIECES", 0), sub = forced("MBA_SCAN_SUB", 1);
     const bool half = d.N == 16 && forced("MBA_SCAN_HALF", 0), half_carry = d.N == 16 && forced("MBA_SCAN_HALF_CARRY", 0);
-    if (k && items >= d.B) items = d.B * mba_ceil(d.L, mba_ceil(mba_ceil(d.L, k), TILE * sub) * TILE * sub);
+    if (k && d.B == 1 && items >= d.B) items = d.B * mba_ceil(d.L, mba_ceil(mba_ceil(d.L, k), TILE * sub) * TILE * sub);
     scratch_of_pieces(p, d, items, sub, false);
     if (items > d.B) {
         plan_twins(p, n, d, items, sub, half_carry, true, false);

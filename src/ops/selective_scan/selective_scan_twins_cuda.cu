@@ -24,8 +24,7 @@
  * twins_tokens). */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-/* Buffers between the roles, and tiles that arrive or wait for their end. A barrier of each kind for every buffer. */
-enum { SCANNERS = 128, BUFFERS = 3, RING = BUFFERS + 2, FULL = 1, DONE = FULL + BUFFERS, EMPTY = DONE + BUFFERS };
+enum { SCANNERS = 128, FULL = 1, DONE = 4, EMPTY = 7 };       /* barriers: one of each kind for a buffer, of three at the most */
 
 /* What the tensor cores lose of C h by dropping bits of h, on average: 0.72 of 2^-11. */
 #define TF32_LOSS 1.000352f
@@ -34,6 +33,7 @@ enum { SCANNERS = 128, BUFFERS = 3, RING = BUFFERS + 2, FULL = 1, DONE = FULL + 
 template <int N_, int CH_> struct twins_smem {
     enum { N = N_, CH = CH_, HALF = CH * N == 256, CO = CH / 8, VALUES = TILE * CO, OCTET = 36 };   /* 8 channels x 4 tokens, padded */
     enum { NP = N == 8 ? 2 : 1, ELEMENTS = VALUES / NP, HANDS = SCANNERS + ELEMENTS };   /* rows of a thread; threads of a role */
+    enum { BUFFERS = N == 8 ? 2 : 3, RING = BUFFERS + 2 };    /* between roles; tiles that arrive or wait for their end */
     enum { BROW = HALF ? N + 8 : N, CROW = HALF ? N + 8 : 64 };
     struct buffer {
         float dt[TILE / 4][CO][OCTET];                        /* four tokens of a channel lie together */
@@ -294,22 +294,22 @@ twins_elements(const scan_operands<bf16> &p, S &sm, int et)
     ask(1, 1);
     if (e.docs) twins_documents<S>(e, p, 0);
     for (int tile = 0; tile < tiles; tile++) {
-        if (tile >= BUFFERS) {
+        if (tile >= S::BUFFERS) {
             wait_turn<DONE>(turn, S::HANDS);
-            if (!CARRY) twins_finish<S>(e, p, sm, et, tile - BUFFERS, turn, ahead, ahead, [] {});
+            if (!CARRY) twins_finish<S>(e, p, sm, et, tile - S::BUFFERS, turn, ahead, ahead, [] {});
         }
         ask(tile + 2, ahead);
         copies_wait<2>();
         twins_fill<S, CARRY>(e, sm, et, tile, turn, slot);
         arrive_turn<FULL>(turn, S::HANDS);
         if (e.docs && tile + 1 < tiles) twins_documents<S>(e, p, tile + 1);
-        turn  = next<BUFFERS>(turn);
-        slot  = next<RING>(slot);
-        ahead = next<RING>(ahead);
+        turn  = next<S::BUFFERS>(turn);
+        slot  = next<S::RING>(slot);
+        ahead = next<S::RING>(ahead);
     }
-    for (int tile = max(tiles - BUFFERS, 0); tile < tiles; tile++) {
-        wait_turn<DONE>(tile % BUFFERS, S::HANDS);
-        if (!CARRY) twins_finish<S>(e, p, sm, et, tile, tile % BUFFERS, tile % RING, tile % RING, [] {});
+    for (int tile = max(tiles - S::BUFFERS, 0); tile < tiles; tile++) {
+        wait_turn<DONE>(tile % S::BUFFERS, S::HANDS);
+        if (!CARRY) twins_finish<S>(e, p, sm, et, tile, tile % S::BUFFERS, tile % S::RING, tile % S::RING, [] {});
     }
 }
 
@@ -327,7 +327,7 @@ twins_before(const scan_operands<bf16> &p, S &sm, int et, int team)
     for (int tile = 0; e.docs && tile <= team; tile++) twins_documents<S>(e, p, tile);
     int turn = team, slot = team, ahead = team + 2;
     for (int tile = team; tile < tiles; tile += TEAMS) {
-        if (tile >= BUFFERS) wait_turn<EMPTY>(turn, 2 * S::ELEMENTS);
+        if (tile >= S::BUFFERS) wait_turn<EMPTY>(turn, 2 * S::ELEMENTS);
         if (tile + 2 < tiles) twins_ask<S, false>(e, p, sm, et, tile + 2, ahead);
         copies_commit();
         copies_wait<2 / TEAMS>();
@@ -336,9 +336,9 @@ twins_before(const scan_operands<bf16> &p, S &sm, int et, int team)
 #pragma unroll
         for (int i = 1; i <= TEAMS; i++) {
             if (e.docs && tile + i < tiles) twins_documents<S>(e, p, tile + i);
-            turn  = next<BUFFERS>(turn);
-            slot  = next<RING>(slot);
-            ahead = next<RING>(ahead);
+            turn  = next<S::BUFFERS>(turn);
+            slot  = next<S::RING>(slot);
+            ahead = next<S::RING>(ahead);
         }
     }
 }
@@ -358,11 +358,11 @@ twins_behind(const scan_operands<bf16> &p, S &sm, int et, int team)
         copies_commit();
         copies_wait<2 / TEAMS>();
         wait_turn<DONE>(turn, S::HANDS);
-        twins_finish<S>(e, p, sm, et, tile, turn, slot, tile % 4, [&] { if (tile + BUFFERS < tiles) arrive_turn<EMPTY>(turn, 2 * S::ELEMENTS); });
+        twins_finish<S>(e, p, sm, et, tile, turn, slot, tile % 4, [&] { if (tile + S::BUFFERS < tiles) arrive_turn<EMPTY>(turn, 2 * S::ELEMENTS); });
 #pragma unroll
         for (int i = 0; i < TEAMS; i++) {
-            turn = next<BUFFERS>(turn);
-            slot = next<RING>(slot);
+            turn = next<S::BUFFERS>(turn);
+            slot = next<S::RING>(slot);
         }
     }
 }
@@ -486,7 +486,7 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
             twins_tokens<N, GROUPS, CARRY>(h, steps, A2, sm.buf[turn], g, wc, l4, l8, [&] { keep(more); });
         }
         arrive_turn<DONE>(turn, S::HANDS);
-        turn = next<BUFFERS>(turn);
+        turn = next<S::BUFFERS>(turn);
     }
     if (!CARRY && (!p.final.at || a.first + a.length < p.L)) return;
     float *final = CARRY ? p.ends + a.item * p.D * N : p.final.sequence(a.sequence);
@@ -603,7 +603,7 @@ halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
             kept += p.D * N;
         });
         if (++tile == tiles) break;
-        const int then = next<BUFFERS>(turn);
+        const int then = next<S::BUFFERS>(turn);
         wait_turn<FULL>(then, S::HANDS);
         read_tokens<S, CARRY>(f, o, then * (uint32_t)BUFFER, 0);
         if (!CARRY) put_sums<S>(o, turn * (uint32_t)BUFFER, y);
@@ -632,7 +632,7 @@ scan_block(const scan_operands<bf16> &p, S &sm)
         sm.bias[c] = in && p.bias ? p.bias[a.channel + c] : 0;
         sm.skip[c] = in && p.skip ? p.skip[a.channel + c] : 0;
     }
-    for (int c = threadIdx.x; !S::HALF && c < BUFFERS * TILE * 64; c += THREADS)
+    for (int c = threadIdx.x; !S::HALF && c < S::BUFFERS * TILE * 64; c += THREADS)
         (&sm.buf[c / (TILE * 64)].c[0][0])[c % (TILE * 64)] = 0;
     __syncthreads();
     const int warp = (int)(threadIdx.x / 32), et = (int)threadIdx.x - SCANNERS;
