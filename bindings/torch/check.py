@@ -3,6 +3,7 @@
     python bindings/torch/check.py                                  # gradients against a recurrence in float64
     PYTHONPATH=a/checkout/of/mamba python bindings/torch/check.py    # and against mamba_ssm's kernels, side by side
     ... check.py --operators | --training [--width 2048]            # one half of it
+    ... check.py --operators --all                                  # every tensor, not the worst of each shape alone
 
 1. Both operators on six small shapes each, fp32 and bf16: relative error (norm) of the result and of every gradient.
 2. The same inputs through mamba_ssm's functions where they can be imported. Ours may not be further from float64 than
@@ -163,7 +164,7 @@ def compare(op, dtype, shape, functions):
     return mine, other
 
 
-def judge(title, dtype, mine, other):
+def judge(title, dtype, mine, other, everything=False):
     for name, error in mine.items():
         limit = BOUND[dtype]
         beside = other.get(name) if other else None
@@ -179,6 +180,8 @@ def judge(title, dtype, mine, other):
         theirs = max((k for k in other if other[k] == other[k]), key=lambda k: other[k])
         line += f"   mamba_ssm {theirs:16s} {other[theirs]:.2e}   same tensor {other[worst]:.2e}"
     print(line)
+    for name, error in mine.items() if everything else ():
+        print(f"    {name:16s} {error:.2e}" + (f"   mamba_ssm {other[name]:.2e}" if other else ""))
 
 
 def one_tiling():
@@ -197,7 +200,7 @@ def one_tiling():
     return undo
 
 
-def check_operator(op):
+def check_operator(op, everything=False):
     print(f"{op}: error against float64")
     functions = functions_of(op)
     undo = one_tiling()
@@ -205,7 +208,8 @@ def check_operator(op):
         for shape in shapes_of(op)[0]:
             torch.manual_seed(11)
             mine, other = compare(op, dtype, shape, functions)
-            judge(f"{str(dtype)[6:]} {' '.join(f'{k[0:2]}{int(v)}' for k, v in shape.items())}", dtype, mine, other)
+            title = f"{str(dtype)[6:]} {' '.join(f'{k[0:2]}{int(v)}' for k, v in shape.items())}"
+            judge(title, dtype, mine, other, everything)
     undo()
 
 
@@ -343,6 +347,7 @@ def check_training(width):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--operators", action="store_true", help="parts 1 and 2 alone")
+    parser.add_argument("--all", action="store_true", help="errors of all tensors")
     parser.add_argument("--training", action="store_true", help="part 3 alone")
     parser.add_argument("--width", type=int, default=256, help="of the model in part 3; the steps of small ones are "
                         "the host's time, from 1024 on the GPU's (default 256)")
@@ -353,7 +358,7 @@ def main():
     version = mt.library().mba_kernels_version().decode()
     print(torch.cuda.get_device_name(), "torch", torch.__version__, "mambascope", version)
     for operator in ("ssd", "selective_scan") if not args.training else ():
-        check_operator(operator)
+        check_operator(operator, args.all)
     if not args.operators:
         check_training(args.width)
     print("\n".join(["not met:"] + bad) if bad else "all bounds met")
