@@ -137,12 +137,6 @@ __global__ void __launch_bounds__(32 * CONV1D_TILE_WARPS) conv1d_fwd_tiles(conv 
  * divided by K, so that dx needs nothing, and dw and dbias are multiplied once at the end. */
 constexpr float K = -1.44269504f;
 
-static __device__ __forceinline__ void copy_or_zero(void *to, const void *from, bool there)
-{
-    const uint32_t slot = (uint32_t)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(slot), "l"(from), "r"(there ? 16 : 0) : "memory");
-}
-
 /* A warp brings its rows in together, 16 bytes a lane: a row of fp32, two of bf16 at a time. The lane's piece of them
  * is at channel `piece` of row `row`. */
 template <typename T> struct share {
@@ -249,8 +243,8 @@ conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_
                 for (int u = 0; u < U; u += S::AT_ONCE) {
                     const int  i = p.t + j + u + own_share.row, t = i - ahead;
                     const bool in = own_share.there && i < a.L, got = own_share.there && t >= 0 && t < a.L;
-                    copy_or_zero(at + plane(0, 0, u), in ? own_share.x + (int64_t)u * x.row : x.at, in);
-                    copy_or_zero(at + plane(0, 1, u), got ? own_share.dy + (int64_t)u * dy.row : dy.at, got);
+                    copy_async_or_zero<16>(at + plane(0, 0, u), in ? own_share.x + (int64_t)u * x.row : x.at, in);
+                    copy_async_or_zero<16>(at + plane(0, 1, u), got ? own_share.dy + (int64_t)u * dy.row : dy.at, got);
                 }
             }
             own_share.x  += (int64_t)U * x.row;
