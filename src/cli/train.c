@@ -56,6 +56,14 @@ static void put_shape(json_t *o, const mba_model *m)
         if (shape[i].task == m->task) json_object_set_new(o, shape[i].key, json_integer((json_int_t)shape[i].value));
 }
 
+/* What gradients could make again: bytes that are kept (or not) instead. */
+static int64_t kept_bytes(const mba_session *s, bool kept)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < MBA_REMADES; k++) bytes += kept ? s->graph->kept[k] : s->graph->remade[k];
+    return bytes;
+}
+
 static json_t *cost_json(const mba_session *s)
 {
     const mba_cost    c   = mba_graph_cost(s->graph, MBA_STEP);
@@ -65,11 +73,12 @@ static json_t *cost_json(const mba_session *s)
         if (lay->role_bytes[r])
             json_object_set_new(memory, mba_role_name((mba_role)r), json_integer((json_int_t)lay->role_bytes[r]));
     json_object_set_new(memory, "step arena", json_integer((json_int_t)lay->arena_bytes[MBA_ACT]));
-    json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:b, s:i, s:{s:f, s:f, s:f}, s:{s:f, s:f}, s:o}", "model",
+    json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:i, s:{s:f, s:f, s:f}, s:{s:f, s:f}, s:o}", "model",
                           mba_model_name(&s->model),
                           "task", mba_task_name(s->model.task), "parameters", (json_int_t)mba_session_parameters(s),
                           "plan_bytes",
-                          (json_int_t)mba_program_bytes(s->program), "recompute", (int)s->recomputes, "nodes",
+                          (json_int_t)mba_program_bytes(s->program), "kept_bytes", (json_int_t)kept_bytes(s, true),
+                          "remade_bytes", (json_int_t)kept_bytes(s, false), "recompute", (int)s->recomputes, "nodes",
                               (int)s->graph->nnodes,
                           "flops", "tensor", c.tensor_flops, "vector", c.vector_flops, "special", c.special_ops,
                           "bytes", "read",
@@ -139,6 +148,16 @@ static void print_cost(FILE *f, const mba_session *s)
     fputs("(the least any implementation computes and moves; an FMA is 2 FLOP)\n\n", f);
 }
 
+/* Of what gradients could make again, how much is kept: `--memory` decides (train/session.h). */
+static void print_kept(FILE *f, const mba_session *s)
+{
+    static const char *const name[MBA_REMADES] = { "results of gated norms", "states of ssd" };
+    for (int k = 0; k < MBA_REMADES; k++)
+        if (s->graph->kept[k] + s->graph->remade[k])
+            fprintf(f, "%-40s %10.1f MB kept, %10.1f MB made again by gradients\n", name[k],
+                    (double)s->graph->kept[k] / 1e6, (double)s->graph->remade[k] / 1e6);
+}
+
 static mba_status dry_run(train_cli *c)
 {
     mba_session         s  = { 0 };
@@ -158,6 +177,7 @@ static mba_status dry_run(train_cli *c)
         st = print_parameters(stdout, &s);
         print_cost(stdout, &s);
         mba_program_print_memory(stdout, s.program);
+        print_kept(stdout, &s);
     }
     mba_session_end(&s);
     return st;
