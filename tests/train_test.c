@@ -7,6 +7,7 @@
 #include "data/safetensors.h"
 #include "tests/scratch.h"
 #include "train/checkpoint.h"
+#include "train/generate.h"
 #include "train/guard.h"
 #include "train/train.h"
 #include "train/watchdog.h"
@@ -442,6 +443,22 @@ static void the_watchdog_names_the_first_bad_operator(void **state)
     mba_session_end(&s);
 }
 
+static void weights_that_are_no_numbers_generate_nothing(void **state)
+{
+    (void)state;
+    mba_session s = { 0 };
+    int32_t     ids[8] = { 1, 2, 3 };
+    assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = small("M") }));
+    assert_ok(mba_session_bind(&s, 1));
+    assert_ok(mba_checkpoint_save(&s, scratch("sound"), NULL));
+    ((float *)mba_session_at(&s, "backbone.embeddings.weight"))[40] = NAN;           // of token 1
+    assert_ok(mba_checkpoint_save(&s, scratch("unsound"), NULL));
+    mba_session_end(&s);
+    assert_ok(mba_generate(ids, 3, 8, &(mba_generate_options){ .checkpoint = scratch("sound"), .temperature = 1 }));
+    assert_fails(mba_generate(ids, 3, 8, &(mba_generate_options){ .checkpoint = scratch("unsound"), .temperature = 1 }),
+                 MBA_E_FORMAT, "not a number");
+}
+
 static void the_guard_skips_what_is_out_of_line(void **state)
 {
     (void)state;
@@ -483,6 +500,7 @@ int main(void)
         cmocka_unit_test(a_run_keeps_its_hands_off_another),
         cmocka_unit_test(a_step_that_is_not_finite_is_skipped_and_forgotten),
         cmocka_unit_test(the_watchdog_names_the_first_bad_operator),
+        cmocka_unit_test(weights_that_are_no_numbers_generate_nothing),
         cmocka_unit_test(the_guard_skips_what_is_out_of_line), cmocka_unit_test(the_learning_rate_warms_up_and_falls),
     };
     return cmocka_run_group_tests(tests, prepare_data, remove_data);
