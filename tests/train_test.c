@@ -184,6 +184,40 @@ static void looking_ahead_changes_nothing(void **state)
     }
 }
 
+static int runs_left;
+static mba_status failing_run(mba_program *p, unsigned passes, const mba_hooks *h)
+{
+    runs_left--;
+    return apart_run(p, passes, h);
+}
+
+static mba_status failing_wait(void)
+{
+    return runs_left >= 0 ? MBA_OK : mba_fail(MBA_E_DEVICE, "the device has stopped");
+}
+
+/* A device that works by itself tells a failure when it is waited for, from then on: whichever run it was. */
+static void a_device_that_fails_ends_the_run_with_its_words(void **state)
+{
+    (void)state;
+    mba_device fails = mba_device_cpu;
+    fails.take_host = apart_take_host;
+    fails.give_host = free;
+    fails.run  = failing_run;
+    fails.wait = failing_wait;
+    for (int micros = 1; micros <= 2; micros++)
+        for (int n = 0, enough = 0; !enough; n++) {
+            mba_train_options o = options("M", 3);
+            o.session.device = &fails;
+            o.micros         = micros;
+            runs_left        = n;
+            const mba_status st = mba_train(&o);
+            enough = runs_left >= 0;
+            if (enough) assert_ok(st);
+            else        assert_fails(st, MBA_E_DEVICE, "the device has stopped");
+        }
+}
+
 static void states_carried_from_batch_to_batch_resume_too(void **state)
 {
     (void)state;
@@ -493,6 +527,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_at_any_number_of_threads_and_after_resuming),
         cmocka_unit_test(looking_ahead_changes_nothing),
+        cmocka_unit_test(a_device_that_fails_ends_the_run_with_its_words),
         cmocka_unit_test(states_carried_from_batch_to_batch_resume_too),
         cmocka_unit_test(two_micro_batches_are_one_batch), cmocka_unit_test(small_networks_for_images_and_graphs_learn),
         cmocka_unit_test(batches_of_graphs_are_closed_before_they_overflow), cmocka_unit_test(a_small_model_learns), cmocka_unit_test(a_checkpoint_of_other_options_is_refused),

@@ -62,6 +62,7 @@ static mba_status run(evaluation *e, int64_t targets, int64_t rows)
 {
     const mba_tensor *logits = e->s.io.logits;
     MBA_TRY(mba_program_run(e->s.program, e->o->grads ? MBA_FORWARD | MBA_BACKWARD : MBA_FORWARD, &e->step, NULL));
+    MBA_TRY(mba_program_wait(e->s.program));
     e->out->loss       = e->s.io.loss && targets > 0 ? (double)*(const float *)mba_session_at(&e->s, "loss") : NAN;
     e->out->targets    = targets;
     e->out->parameters = mba_session_parameters(&e->s);

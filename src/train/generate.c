@@ -44,11 +44,13 @@ static mba_status next_logits(const float **out, mba_session *s, const int32_t *
     if (s->model.lm.carry) {
         tokens[0] = ids[n - 1];
         MBA_TRY(mba_program_run(s->program, MBA_FORWARD, &step, NULL));
+        MBA_TRY(mba_program_wait(s->program));
         mba_session_carry(s);
         *out = logits;
     } else {
         memcpy(tokens, ids, sizeof *ids * (size_t)n);          // what lies behind n does not reach back
         MBA_TRY(mba_program_run(s->program, MBA_FORWARD, &step, NULL));
+        MBA_TRY(mba_program_wait(s->program));
         *out = logits + (n - 1) * s->model.lm.vocab;
     }
     return MBA_OK;

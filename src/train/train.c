@@ -288,12 +288,14 @@ static mba_status run_passes(run *r, double *loss)
         r->ahead = false;
         MBA_TRY(mba_program_run(r->s.program, at_once ? MBA_STEP : MBA_FORWARD | MBA_BACKWARD, &r->step, NULL));
         if (at_once) MBA_TRY(look_ahead(r));
+        MBA_TRY(mba_program_wait(r->s.program));
         *loss += (double)*(const float *)mba_session_at(&r->s, "loss");
         if (r->o->carry) mba_session_carry(&r->s);
     }
     if (at_once) return MBA_OK;
     if (mba_guard_skips(&r->guard, *loss, 0)) r->step.norm_max = FLT_MIN;
-    return mba_program_run(r->s.program, MBA_UPDATE, &r->step, NULL);
+    MBA_TRY(mba_program_run(r->s.program, MBA_UPDATE, &r->step, NULL));
+    return mba_program_wait(r->s.program);
 }
 
 /* Where the micro-batches of a step add, what the update has left at zero must be zero. */
@@ -307,7 +309,7 @@ static mba_status clear_gradients(const mba_program *p)
         if (!zeros) return mba_fail(MBA_E_NOMEM, "no memory to clear gradients");
         const mba_tensor whole = { .st = (mba_storage *)g };
         st = p->device->put(mba_program_beside(p, g, &whole), zeros, (size_t)g->elems * mba_dtype_bytes(g->dtype));
-        if (st == MBA_OK && p->device->wait) st = p->device->wait();
+        if (st == MBA_OK) st = mba_program_wait(p);
         free(zeros);
     }
     return st;
