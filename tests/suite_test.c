@@ -135,6 +135,8 @@ static char *skeleton_of(const char *path)
     return out;
 }
 
+static void whole_page(const char *folder) { free(skeleton_of(in(folder, "report.html"))); }
+
 static void same_report(const char *x, const char *y)
 {
     char *a = skeleton_of(x), *b = skeleton_of(y);
@@ -224,6 +226,10 @@ static void resumed_anywhere_it_ends_the_same(void **state)
     }
     put(in("disturbed", ".mamba1.part.db.99999.new"), "left by a part that was killed while it made its tables");
     put(in("disturbed", ".report.html.99999.0.tmp"), "left by a suite that was killed while it wrote the page");
+    complete("disturbed", "--resume");
+    for (int i = 0; i < 3; i++)                    // nothing is left but the page: interrupted while it is made
+        interrupt_after(0.02 + 0.2 * rand_r(&seed) / RAND_MAX, rand_r(&seed) % 2 ? SIGKILL : SIGINT, false);
+    whole_page("disturbed");                       // the old one or the new one, whole
     complete("disturbed", "--resume");
     same_folder("whole", "disturbed");
 }
