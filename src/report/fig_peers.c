@@ -216,7 +216,7 @@ static void store_legend(mba_buf *b, const mba_stores *r, int run)
 const mba_figure mba_figure_stores = {
     "stores", "Side by side", "Peers and ours · stores side by side",
     "Time of a step of every store given, and where it goes.",
-    "Stores of programs that are not ours come from `mambascope profile -- CMD`. Their units are not known; compare "
-    "steps of equal shape only.",
+    "Stores of programs that are not ours come from `mambascope profile -- CMD`. Their units are those of --units; "
+    "compare steps of equal shape only.",
     "more than one store: mambascope report ours.db peer.db",
     true, NULL, store_columns, has_several, store_heading, store_numbers, store_draw, store_legend };
