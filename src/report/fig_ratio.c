@@ -246,8 +246,7 @@ static int readings_of(reading *out, const mba_analysis *a, mba_group_of g)
     for (int f = 0; f < MBA_FLOORS; f++) {
         if (isnan(b.share[f])) continue;
         out[n].share = b.share[f], out[n].paint = paint[f];
-        snprintf(out[n++].text, sizeof out->text, "floor by %s", f == MBA_BY_SPECIAL ? "special functions"
-                 : mba_floor_name((mba_floor)f));
+        snprintf(out[n++].text, sizeof out->text, "floor by %s", mba_floor_words((mba_floor)f));
     }
     for (int i = 0; i < 4 && g != MBA_GEMM_KERNELS; i++) {
         if (isnan(mixed[i].share)) continue;
