@@ -187,6 +187,9 @@ static void a_dry_run_tells_what_a_step_costs(void **state)
     says(run("list models"), 0, "graphmamba-malnet");
     says(run("list fields"), 0, "drop_path");
     says(run("train --model hybrid-headline --dry-run"), 0, "step arena");
+    says(run("train --model graphmamba-malnet --set head_layers=200 --dry-run"), 0, "post_mp.198.weight");
+    says(run("train --model mambavision-t --set depths=512:512:512:512 --image 32 --dry-run"), 2, "512 in all");
+    says(run("train --model mamba-2.8b --batch 1048576 --length 1073741824 --dry-run"), 1, "no machine holds");
     says(run("list models --json"), 0, "mamba-2.8b");
     json_decref(json_output());
     says(run("list ops --csv"), 0, "operator,kind,cpu,cuda,cases,doc");
@@ -205,6 +208,13 @@ static void training_evaluating_and_generating_work_together(void **state)
     says(run("data inspect '%s/tokens/tokens_00000.bin'", scratch_dir), 0, "SYNTHETIC");
     says(run("eval --checkpoint tests/golden/mamba_odd --tokens tests/golden/mamba_odd/tokens.npy --json"), 0, "\"tokens\": 72");
     says(run("train --resume '%s/run' " DATA " --validation 0.1 --steps 14 --batch 2 --length 32 --quiet", scratch_dir, scratch_dir), 0, "14 steps");
+    /* nothing left to do: no loss, and still JSON */
+    says(run("train --resume '%s/run' " DATA " --validation 0.1 --steps 12 --batch 2 --length 32 --quiet --json",
+             scratch_dir, scratch_dir), 0, "\"loss\": null");
+    json_decref(json_output());
+    says(run("train --resume '%s/run' " DATA " --validation 0.1 --steps 12 --batch 2 --length 32 --quiet", scratch_dir,
+             scratch_dir), 0, "no step left");
+    says(run("train " SMALL " " DATA " --steps 2 --out '%s/run' --quiet", scratch_dir, scratch_dir), 2, "--resume");
 }
 
 /* A number of the JSON that was printed; NaN where there is none. */

@@ -1,6 +1,7 @@
 /* file.c -- see file.h. */
 #include "core/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -324,4 +325,13 @@ mba_status mba_mkdirs(const char *path)
     if (!error) error = make_one(part);
     free(part);
     return error ? failed("make the directory", path, error) : MBA_OK;
+}
+
+void mba_folder_remove(const char *path)
+{
+    DIR *d = opendir(path);
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) (void)unlinkat(dirfd(d), e->d_name, 0);
+    if (d) closedir(d);
+    (void)rmdir(path);
 }

@@ -50,4 +50,7 @@ void mba_writers_abandon(void);
 /* Makes a directory and those above it; one that is there already is fine. */
 MBA_MUST mba_status mba_mkdirs(const char *path);
 
+/* Removes a directory of files, as far as it can: one that has directories in it stays, with them. */
+void mba_folder_remove(const char *path);
+
 #endif

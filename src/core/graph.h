@@ -49,6 +49,10 @@ typedef struct mba_node {
 /* Whether a run of these passes runs the node. */
 static inline bool mba_runs(const mba_node *n, unsigned passes) { return (n->pass & passes) && !(n->unless & passes); }
 
+/* What a gradient can make again instead of finding it kept, the cheapest to make first: rows that it writes once more
+ * on its way (v of gated norms), states that take another pass over the sequence (ssd). See mba_remakes. */
+typedef enum mba_remade { MBA_REMADE_ROWS, MBA_REMADE_STATES, MBA_REMADES } mba_remade;
+
 struct mba_graph {
     mba_arena    *arena;
     mba_status    status;                         /* the first failure sticks */
@@ -59,7 +63,8 @@ struct mba_graph {
     mba_pass      pass;                           /* what appended nodes belong to */
     const char   *scope;
     bool          recompute;                      /* autodiff recomputes cheap outputs */
-    bool          remake;                         /* gradients make again what they can: states of ssd, v of the gated norm */
+    int64_t       remake[MBA_REMADES];            /* bytes of each kind that gradients shall make again; 0: all is kept */
+    int64_t       remade[MBA_REMADES], kept[MBA_REMADES];  /* what became of it, in bytes */
     bool          accumulate;                     /* several micro-batches: gradients are always added */
     mba_tensor   *loss;                           /* what mba_backward was asked for; NULL before */
     mba_dtype     compute;                        /* of the activations in cases of operators; models have their own */
@@ -156,6 +161,11 @@ void        mba_spare(mba_graph *g, const mba_node *n, const mba_node *b);
  * t once more on its way, t need not be kept. mba_can_wait asks; mba_wait puts them behind b, to read `again`, an output of it. */
 bool        mba_can_wait(const mba_graph *g, const mba_tensor *t);
 void        mba_wait(mba_graph *g, const mba_tensor *t, mba_tensor *again);
+
+/* In an operator's `grad`: whether it shall make `bytes` of this kind again rather than keep them. Asked once for each
+ * node, from the last one of the forward pass back, and says yes until g->remake of them are made again (always, with
+ * g->recompute). Train/session.c decides how many those are. */
+bool        mba_remakes(mba_graph *g, mba_remade kind, double bytes);
 
 /* In an operator's `grad`: output k of the forward node n, a saved slot that `shape` left out since only a backward pass
  * wants it. Graphs that are never differentiated do without. */

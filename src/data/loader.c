@@ -105,9 +105,10 @@ static mba_status check_options(const mba_loader_options *o)
 {
     const int64_t ranks = o->ranks ? o->ranks : 1;
     if (o->B < 1 || o->L < 1 || o->B > INT32_MAX || o->L > INT32_MAX || o->B * o->L > INT64_MAX / 8 / ranks)
-        return mba_fail(MBA_E_ARG, "batches of %" PRId64 " x %" PRId64 " tokens are impossible", o->B, o->L);
+        return mba_fail(MBA_E_ARG, "batches of %" PRId64 " x %" PRId64 " tokens are impossible\n"
+                        "fix: at least one of each, and fewer than 2^31", o->B, o->L);
     if (o->vocab < 1 || o->vocab > INT32_MAX)
-        return mba_fail(MBA_E_ARG, "a vocabulary of %" PRId64 " is impossible", o->vocab);
+        return mba_fail(MBA_E_ARG, "a vocabulary of %" PRId64 " is impossible\nfix: 1 to 2147483647", o->vocab);
     if (o->rank < 0 || ranks < 1 || o->rank >= ranks)
         return mba_fail(MBA_E_ARG, "there is no rank %d of %d", o->rank, o->ranks);
     if (o->split != MBA_PART_ALL && !(o->validation > 0 && o->validation < 1))

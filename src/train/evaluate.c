@@ -38,7 +38,8 @@ static mba_status check_integers(const mba_array *a, int rank, int64_t bound, bo
     for (int64_t i = 0; i < a->elems; i++) {
         const int64_t v = integer_at(a, i);
         if ((v < 0 && !ignored) || v >= bound)
-            return mba_fail(MBA_E_FORMAT, "%s %lld of '%s' is %lld\nwhy: the %s of the model has %lld", what,
+            return mba_fail(MBA_E_FORMAT, "%s %lld of '%s' is %lld\nwhy: the %s of the model has %lld\n"
+                            "fix: the file that goes with this model", what,
                             (long long)i, a->file, (long long)v, rank == 2 ? "vocabulary" : "head", (long long)bound);
     }
     return MBA_OK;
@@ -118,7 +119,8 @@ static mba_status check_images(const mba_array *a, const mba_array *labels)
                         "fix: float32 of shape (number, 3, side, side), normalised", a->file,
                         mba_wire_name(a->dtype), mba_shape_words(a->rank, a->shape).text);
     if (labels && labels->shape[0] != a->shape[0])
-        return mba_fail(MBA_E_SHAPE, "%lld images, %lld labels\nfix: --labels with a class for each image", (long long)a->shape[0], (long long)labels->shape[0]);
+        return mba_fail(MBA_E_SHAPE, "%lld images, %lld labels\nfix: --labels with a class for each image",
+                        (long long)a->shape[0], (long long)labels->shape[0]);
     return MBA_OK;
 }
 

@@ -21,6 +21,9 @@ enum { HEADS = 2 };                                    /* of a block: one consum
 enum { TILE_BYTES = FQ * TILE_ROW_BYTES };             /* 64 positions x 64 bf16 */
 enum { IS_SLOW = 1, HAS_RESET = 2 };                   /* flags of a chunk of a head */
 static constexpr float RANGE_MAX = 140.0f;             /* e^70 squared fits bf16 as it fits fp32 */
+/* What all later decays together multiply by less than e to this has no part in a state: the product would not be a
+ * normal number any more. */
+static constexpr float FORGOTTEN = -88.0f;
 
 /* A record of a (sequence, head, chunk), in the order in which fragments want it; position l = 16 k + 8 j + 2 t + i:
  *   word t*16 + k*4 + j*2 + i     scale of what leaves (e; reverse f), fp32
@@ -36,7 +39,7 @@ struct fused_task {
     int   segments, per_segment, items;                /* of a sequence, chunks of one, work items */
     int   parts;                                       /* of a segment, a state each (ssd_states) */
     int   skip_cols;
-    float dt_min, dt_max;
+    float dt_min, dt_max, forget;
     bool  adds[DINITIAL + 1];
     strided<const bf16>  x, dt, bm, cm, dy;
     strided<bf16>        ddt, dbm, dcm;

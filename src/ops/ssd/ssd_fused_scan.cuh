@@ -161,9 +161,24 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] = load_fresh(from + i * 128);
     }
+    /* Of `count` parts: how many come before those on which the state after all of them depends. */
+    __device__ __forceinline__ int forgotten(const float *decay, int step, int count) const
+    {
+        float sum = 0;
+        for (int n = 0; n < count; n += 32) {
+            const float    run = decay_so_far(decay[(count - 1 - min(n + lane, count - 1)) * step]);
+            const unsigned gone = __ballot_sync(0xffffffffu, sum + run < a.forget);
+            if (gone) return max(count - n - __ffs((int)gone), 0);
+            sum += __shfl_sync(0xffffffffu, run, 31);
+        }
+        return 0;
+    }
     /* What ssd_states left of `count` parts, in order, two at a time: what costs is waiting for them. */
     __device__ __forceinline__ void fold(int64_t first, int step, int count)
     {
+        const int skip = forgotten(a.seg_decay + first, step, count);
+        count -= skip;
+        first += (int64_t)skip * step;
         const float *decay = a.seg_decay + first, *from = a.seg_state + first * FP * FN + tid;
         for (; count > 1; count -= 2) {
             const float *then = from + (int64_t)step * FP * FN;
@@ -182,11 +197,6 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         const float d = __expf(decay[0]);
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] = h[i] * d + from[i * 128];
-    }
-    __device__ __forceinline__ void fold_pieces()
-    {
-        const int heads = r->wide * HEADS;
-        fold((int64_t)it.from * heads + head % heads, heads, it.to - it.from);
     }
     /* What the earlier (reverse: later) segments leave. */
     __device__ __forceinline__ void fold_segments()
@@ -211,18 +221,17 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         const strided<const float> &from = REV ? a.dfinal : a.initial;
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] = 0;
-        if (CUT == HANDED_ON && it.from < it.to) {
+        if (CUT == HANDED_ON && it.from >= 0) {
             take_over();
             return;
         }
-        if (from.at)
+        if (from.at && reaches_begin())
 #pragma unroll
             for (int j = 0; j < 16; j++)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
                     h[4 * j + i] = from.row(it.b, head, row_of(i >> 1))[8 * j + 2 * t4 + (i & 1)];
-        if (CUT == EVENLY) fold_pieces();
-        if (CUT == WHOLE)  fold_segments();
+        if (CUT == WHOLE) fold_segments();
     }
     __device__ __forceinline__ void leave_state()
     {
@@ -277,10 +286,11 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         wgmma_commit();
     }
 
+    template <bool OUT>
     __device__ __forceinline__ void products(const packed_state &ha, const fragments &x, const scan_stage &t, int keep)
     {
         wgmma_fence();
-        if (has_output(WHAT)) {
+        if (OUT) {
             state_term(ha, t);
             pairs_term(x, t.cb);
             wgmma_commit();
@@ -344,6 +354,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         wgmma_commit();
         wgmma_wait<0>();
     }
+    template <bool OUT>
     __device__ __forceinline__ void slow_products(const packed_state &ha, fragments &x, const scan_stage &t, float all,
                                                   int keep)
     {
@@ -352,7 +363,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         operands(t);
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] *= decay;
-        if (has_output(WHAT)) slow_output(ha, x, t, all);
+        if (OUT) slow_output(ha, x, t, all);
 #pragma unroll
         for (int k = 0; k < 4; k++)
 #pragma unroll
@@ -489,10 +500,11 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         if (REV && more && tid == 0) ask_for_x(chunk() - 1);
     }
 
-    /* One chunk; false: it was the last. */
-    __device__ __forceinline__ bool step(fragments &x, fragments &xn)
+    /* One chunk; false: it was the last. Silent: for the state alone, before the others. */
+    template <bool SILENT = false> __device__ __forceinline__ bool step(fragments &x, fragments &xn)
     {
-        const bool   more = CUT ? left > 0 : c != last_c;
+        constexpr bool OUT = has_output(WHAT) && !SILENT;
+        const bool   more = SILENT || (CUT ? left > 0 : c != last_c);
         scan_stage  &t = sm.st[s];
         const int    sn = next_stage<SLOW>(s), phn = sn ? ph : ph ^ 1;
         if (SLOW) {                                    // registers are short: x comes when it is needed
@@ -517,10 +529,10 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         for (int k = 0; k < 8; k++)
 #pragma unroll
             for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
-        if (saves_states(WHAT, REV) && (chunk() & 1) == REV) save_state(ha);
-        if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products(ha, x, t, last.w, keep);
-        else                                                  products(ha, x, t, keep);
-        if (has_output(WHAT)) {
+        if (!SILENT && saves_states(WHAT, REV) && (chunk() & 1) == REV) save_state(ha);
+        if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products<OUT>(ha, x, t, last.w, keep);
+        else                                                  products<OUT>(ha, x, t, keep);
+        if (OUT) {
             leave(more, xn, sn, phn);
         } else if (!SLOW && more) {
             fetch(sn, phn);
@@ -538,14 +550,15 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
     __device__ __forceinline__ void take(int n)
     {
         it   = item_no<REV, CUT>(a, r, n);
+        if (CUT == AGAIN) reach_back<REV>(sm, it);
         head = it.pair * HEADS + wg;
         c      = REV ? it.c0 + it.chunks - 1 : it.c0;
         last_c = REV ? it.c0 : it.c0 + it.chunks - 1;
         if (!CUT) return;
         left     = shared(it.chunks - 1);
         it.from  = shared(it.from);
-        it.to    = shared(it.to);
         it.leave = shared(it.leave);
+        it.again = shared(it.again);
         __syncwarp();
         if (lane == 0) {
             auto &k = sm.kept[wg * 4 + warp];
@@ -553,8 +566,27 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
             k.b    = it.b;
             k.head = head;
             k.last = last_c;
+            k.own  = it.chunks - it.again;
         }
         __syncwarp();
+    }
+    /* Chunks that the other head alone wants; returns how many this one walks again. */
+    __device__ __forceinline__ int skip_silent()
+    {
+        const int mine = min(shared(sm.reach[wg]), it.again);
+        for (int skip = it.again - mine; skip > 0; skip--) {
+            mbar_wait(smem_address(&sm.full[SLOW][s]), ph);
+            if (lane == 0) mbar_arrive(smem_address(&sm.empty[SLOW][s]));
+            s  = next_stage<SLOW>(s);
+            ph ^= s == 0;
+            left--;
+        }
+        return mine;
+    }
+    /* Whether the state that enters a sequence reaches this piece. */
+    __device__ __forceinline__ bool reaches_begin() const
+    {
+        return CUT != AGAIN || it.again == 0 || (REV ? it.c0 + it.chunks == a.K : it.c0 == 0);
     }
     __device__ __forceinline__ int walk(int n)         /* returns n: nobody has to keep it meanwhile */
     {
@@ -568,8 +600,9 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         if (CUT && has_output(WHAT)) sm.D[threadIdx.x] = make_float2(D0, D1);
         if (REV && has_output(WHAT)) {
             sm.skip[wg][tid] = make_float2(0, 0);
-            if (tid == 0) ask_for_x(chunk());
+            if (tid == 0) ask_for_x(chunk() - it.again);
         }
+        const int again = CUT == AGAIN ? skip_silent() : 0;
         enter_state();
         if (CUT && !REV && has_output(WHAT)) {         // the tile of the piece before may be that of this one
             if (tid == 0) bulk_wait_read<0>();
@@ -579,6 +612,12 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
             fetch(s, ph);
             scale(A);
         }
+        if (CUT == AGAIN && !SLOW)
+            for (int pairs = again >> 1; pairs > 0; pairs--) {
+                step<true>(A, B);
+                step<true>(B, A);
+            }
+        while (CUT == AGAIN && SLOW && left >= shared(sm.kept[wg * 4 + warp].own)) step<true>(A, B);
         while (step(A, B) && (SLOW || step(B, A))) { }
         if (CUT) n = sm.kept[wg * 4 + warp].n;
         asm volatile("" : "+r"(n));                    // so that nothing of this is kept in registers all the way
@@ -618,6 +657,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
         mbar_init_done();
     }
     if (threadIdx.x < ITEM_WORDS) sm.slow[threadIdx.x] = 0;
+    if (CUT == AGAIN && threadIdx.x < HEADS) sm.reach[threadIdx.x] = 0;
     __syncthreads();
     find_slow<REV, CUT>(sm, a, cuts);
     if (threadIdx.x >= 128 * HEADS) {
