@@ -45,7 +45,8 @@ static mba_status finish(target *t, mba_status st)
     const mba_status closed = mba_store_close(t->store);
     if (st == MBA_OK) st = closed;
     if (st == MBA_OK && strcmp(t->path, t->out) && rename(t->path, t->out))
-        return mba_fail(MBA_E_IO, "cannot name '%s'\nwhy: %s\nfix: the store is '%s'", t->out, strerror(errno), t->path);
+        return mba_fail(MBA_E_IO, "cannot name '%s'\nwhy: %s\nfix: the store is '%s'", t->out, strerror(errno),
+                        t->path);
     if (st != MBA_OK) unlink(t->path);
     return st;
 }
@@ -94,7 +95,8 @@ static mba_status check_ours(const profile_options *o)
                         "`mambascope list models`, or -- CMD");
     if (f->skip_s > 0 || f->skip_launches || f->launches || f->range || f->workload || f->units > 0 || f->rules)
         return mba_fail(MBA_E_ARG, "--skip-seconds, --skip-launches, --launches, --range, --workload, --units and "
-                        "--rules go with a program\nwhy: of a model all of it is known\nfix: leave them out, or -- CMD");
+                        "--rules go with a program\nwhy: of a model all of it is known\n"
+                        "fix: leave them out, or -- CMD");
     return MBA_OK;
 }
 
@@ -113,7 +115,7 @@ mba_status mba_command_profile(int argc, char **argv)
     bool            help;
     const mba_option options[] = {
         { "--out",    MBA_OPT_TEXT, &o.out,            "FILE.db",
-          "the store to write (run.db); an old store is replaced", 0, 0 },
+          "the store to write (run.db); an old store is replaced when the new one is complete", 0, 0 },
         { "--steps",  MBA_OPT_INT,  &o.collect.steps,  "K",    "steps that are watched (5)", 1, 4000 },
         { "--warmup", MBA_OPT_INT,  &o.collect.warmup, "K",    "steps that run before (3)", 1, 100000 },
         { "--sets",   MBA_OPT_TEXT, &o.collect.sets,   "A,..",

@@ -132,13 +132,19 @@ static bool has_gpu(void)
     return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+static bool is_device(const char *name)
+{
+    if (!strcmp(name, "cpu") || !strcmp(name, "cuda")) return true;
+    return !strncmp(name, "cuda:", 5) && name[5] && strspn(name + 5, "0123456789") == strlen(name + 5);
+}
+
 static mba_status settle_options(suite *u)
 {
     if (u->quick + u->full + u->tiny > 1) return mba_fail(MBA_E_ARG, "--quick, --full or --tiny\nfix: one of them");
     if (u->quick) u->o.scale = "quick";
     if (u->full)  u->o.scale = "full";
     if (u->tiny)  u->o.scale = "tiny";
-    if (u->o.device && strcmp(u->o.device, "cpu") && strncmp(u->o.device, "cuda", 4))
+    if (u->o.device && !is_device(u->o.device))
         return mba_fail(MBA_E_ARG, "--device %s\nfix: cpu, cuda or cuda:N", u->o.device);
     if (u->resume || u->only) MBA_TRY(read_begun(u));
     if (!u->o.device) u->o.device = has_gpu() ? "cuda" : "cpu";

@@ -170,7 +170,7 @@ static void gain_line(FILE *f, const mba_stores *r)
     if (!most.kernel) { fputs("most to gain: no kernel has a floor here\n", f); return; }
     fprintf(f, "most to gain: %s in %s, %.1f %% of the step above its floor by %s\n",
             mba_short(most.kernel->row->name, 40).s, name_of(most.run), 100 * most.part,
-            mba_floor_name(most.kernel->bound));
+            mba_floor_words(most.kernel->bound));
 }
 
 static void claims_line(FILE *f, const mba_stores *r)

@@ -50,8 +50,8 @@ static void fig1_heading(mba_buf *b, const mba_stores *r, int run)
         if (!(lo <= ssm)) lo = ssm;
         if (!(hi >= ssm)) hi = ssm;
     }
-    mba_buf_add(b, "GEMM is the largest class in %d of %d models; SSM operators take %s to %s %% of the kernel time", gemm_first, known,
-                mba_num(lo).s, mba_num(hi).s);
+    mba_buf_add(b, "GEMM is the largest class in %d of %d models; SSM operators take %s to %s %% of the kernel time",
+                gemm_first, known, mba_num(lo).s, mba_num(hi).s);
 }
 
 static const mba_grid_column fig1_columns[] = { { "run", "run" }, { "class", "class" }, { "phase", "phase" },
