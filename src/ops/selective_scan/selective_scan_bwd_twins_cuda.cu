@@ -19,6 +19,7 @@
  *   N = 8    state l8, channel 4 l4 + e of sixteen
  * A pair of elements is an operand b of mma.sync as it lies (k: channels, n: states). With dt u (dy) of one token as the only row
  * of a that is not zero, the product sums lam dt u (h dy) over the warp's channels: dB in rows 0 .. 7 of the result, dC in 8 .. 15. */
+#include "device/cuda/blocks.cuh"
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
 enum { CH = TILE_CHANNELS, CQ = CH / 4, SLOTS = TILE * CQ };  /* SLOTS: fours of channels in a tile */
@@ -423,6 +424,7 @@ template <int N> static __device__ __forceinline__ void close_item(const scan_op
 template <int N, bool PLAIN> __global__ void __launch_bounds__(8 * N, N == 16 ? 3 : EIGHT_STATES)
 scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
+    MBA_BLOCK;
     constexpr int NT = 8 * N, WIDE = 128 / N;
     extern __shared__ __align__(16) char smem[];
     bwd_twins_smem<N> &sm = *(bwd_twins_smem<N> *)smem;
