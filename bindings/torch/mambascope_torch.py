@@ -422,6 +422,23 @@ def _check_shape(name, t, shape):
         raise ValueError(f"mambascope: {name} is {tuple(t.shape)}, not {tuple(shape)}")
 
 
+class _Gate(torch.autograd.Function):
+    """y silu(z), each result rounded once: PyTorch would round silu(z) too, and keep it."""
+
+    @staticmethod
+    def forward(ctx, y, z):
+        ctx.save_for_backward(y, z)
+        return (y.float() * torch.nn.functional.silu(z.float())).to(y.dtype)
+
+    @staticmethod
+    def backward(ctx, dout):
+        y, z = ctx.saved_tensors
+        dout, wide = dout.float(), z.float()
+        slope = torch.sigmoid(wide)
+        gate = wide * slope
+        return (dout * gate).to(y.dtype), (dout * y.float() * (slope + gate * (1 - slope))).to(z.dtype)
+
+
 def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bias=None, initial_states=None,
                               seq_idx=None, cu_seqlens=None, dt_softplus=False, dt_limit=(0.0, float("inf")),
                               return_final_states=False, return_varlen_states=False, state_dtype=None):
@@ -448,7 +465,7 @@ def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bia
     y, final = _call_operator(SSD, operands, bool(return_final_states), chunk=int(chunk_size),
                               dt_min=float(dt_limit[0]), dt_max=float(dt_limit[1]))
     if z is not None:
-        y = y * torch.nn.functional.silu(z)
+        y = _Gate.apply(y, z)
     return (y, final) if return_final_states else y
 
 
