@@ -1,5 +1,5 @@
-/* ssd_fused_group.cuh -- a consumer warpgroup of the walks of `fused`: what it holds, and what it does the same way in all
- * of them: scaling, products, folding of states, sums (ssd_fused_scan.cuh walks). */
+/* ssd_fused_group.cuh -- a consumer warpgroup of the walks of `fused`: what it holds, and what it does the same way in
+ * all of them: scaling, products, folding of states, sums (ssd_fused_scan.cuh walks). */
 #ifndef MBA_SSD_FUSED_GROUP_CUH
 #define MBA_SSD_FUSED_GROUP_CUH
 

@@ -28,8 +28,8 @@ struct scan_cuts {
 };
 
 /* A sequence or a segment of one, of two heads. Cut items: seg is how many pieces come before; the state is taken over
- * from number `from` and left under `leave`, where these are not negative; or the first `again` of its chunks are walked
- * for the state alone. */
+ * from number `from` and left under `leave`, where these are not negative; or the first `again` of its chunks are
+ * walked for the state alone. */
 struct scan_item { int b, pair, seg, c0, chunks, from, leave, last, again; };
 
 struct scan_stage {                                    /* one chunk, 58 KB; every tile 1 KB aligned */
@@ -46,7 +46,7 @@ struct scan_smem {
     uint64_t      came[HEADS][2];
     uint32_t      slow[ITEM_WORDS];                    /* which items of this block hold a slow chunk */
     int           any;                                 /* some do */
-    struct { volatile int n, b, head, last, own; } kept[4 * HEADS];     /* cut items, of a warp: registers are short there */
+    struct { volatile int n, b, head, last, own; } kept[4 * HEADS];     /* cut items, of a warp: registers are short */
     float2        D[HEADS * 128];                      /* cut items: of a thread's rows p and p + 8 */
     volatile int  now, b, pair, c0, to;                /* cut items, of the producer: it has few registers */
     volatile int  reach[HEADS];                        /* chunks before the range that its state depends on */
@@ -203,7 +203,8 @@ static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task
         if (CUT == AGAIN && i.again) {
             const int head = (int)threadIdx.x / 32;
             if (head < HEADS) {
-                const int reach = reach_of<REV>(a, i.b, i.pair * HEADS + head, REV ? i.c0 + i.chunks : i.c0 - 1, i.again);
+                const int nearest = REV ? i.c0 + i.chunks : i.c0 - 1;
+                const int reach = reach_of<REV>(a, i.b, i.pair * HEADS + head, nearest, i.again);
                 if (threadIdx.x % 32 == 0) sm.reach[head] = min((reach + 1) / 2 * 2, i.again);     // they go by two
             }
             i.chunks += i.again;
