@@ -87,7 +87,7 @@ struct walk_group {
         float sum = 0;
         for (int n = 0; n < count; n += 32) {
             const float    run = decay_so_far(decay[(count - 1 - min(n + lane, count - 1)) * step]);
-            const unsigned gone = __ballot_sync(0xffffffffu, sum + run < a.forget);
+            const unsigned gone = __ballot_sync(0xffffffffu, sum + run < FORGOTTEN);
             if (gone) return max(count - n - __ffs((int)gone), 0);
             sum += __shfl_sync(0xffffffffu, run, 31);
         }
