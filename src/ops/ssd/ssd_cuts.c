@@ -191,5 +191,6 @@ ssd_cuts ssd_cuts_of(const ssd_dims *d, int64_t sms, bool backward)
     }
     if (!possible(&r) || r.pieces == r.items) return none;
     const ssd_ranges uncut = ssd_ranges_of(d, sms, backward);
+    if (how == SSD_AGAIN && uncut.segments == 1) return none;
     return cost_of(&r) * 100 < cost_of_ranges(&uncut, sms, &price_of[backward]) * (100 - GAIN) ? r : none;
 }

@@ -9,7 +9,7 @@
  * path with a decay per pair (`slow`). A reset is a zero in C B^T, in a copy of C for the state term (rows that the
  * state does not reach), in a copy of B for the update (rows that do not reach the end), and drops the old state there.
  * ssd_fused_prep.cuh makes C B^T and the factors, ssd_fused_items.cuh says which block walks what and feeds it,
- * ssd_fused_scan.cuh walks, ssd_fused_bc.cuh and its neighbours make the other gradients. */
+ * ssd_fused_group.cuh and ssd_fused_scan.cuh walk, ssd_fused_bc.cuh and its neighbours make the other gradients. */
 #ifndef MBA_SSD_FUSED_CUH
 #define MBA_SSD_FUSED_CUH
 
@@ -39,7 +39,7 @@ struct fused_task {
     int   segments, per_segment, items;                /* of a sequence, chunks of one, work items */
     int   parts;                                       /* of a segment, a state each (ssd_states) */
     int   skip_cols;
-    float dt_min, dt_max, forget;
+    float dt_min, dt_max;
     bool  adds[DINITIAL + 1];
     strided<const bf16>  x, dt, bm, cm, dy;
     strided<bf16>        ddt, dbm, dcm;

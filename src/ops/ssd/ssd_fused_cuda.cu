@@ -1,5 +1,4 @@
 /* ssd_fused_cuda.cu -- the variant `fused` of ssd: launchers. The kernels are in ssd_fused.cuh and ssd_fused_bc.cuh. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ops/ssd/ssd_fused_bc.cuh"
@@ -80,7 +79,6 @@ static fused_task fused_task_of(const mba_call *c, const shares &share)
     a.skip_cols   = (int)d.C;
     a.dt_min = (float)d.dt_min;
     a.dt_max = (float)d.dt_max;
-    a.forget = getenv("MBA_SSD_FORGET") ? (float)atof(getenv("MBA_SSD_FORGET")) : FORGOTTEN;       /* being measured */
     a.x  = strided_of<const bf16>(n->in[X], c->in[X]);
     a.dt = strided_of<const bf16>(n->in[DT], c->in[DT]);
     a.bm = strided_of<const bf16>(n->in[BM], c->in[BM]);

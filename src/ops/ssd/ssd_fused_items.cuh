@@ -28,8 +28,8 @@ struct scan_cuts {
 };
 
 /* A sequence or a segment of one, of two heads. Cut items: seg is how many pieces come before; the state is taken over
- * from number `from` and left under `leave`, where these are not negative; or the first `again` of its chunks are walked
- * for the state alone. */
+ * from number `from` and left under `leave`, where these are not negative; or the first `again` of its chunks are
+ * walked for the state alone. */
 struct scan_item { int b, pair, seg, c0, chunks, from, leave, last, again; };
 
 struct scan_stage {                                    /* one chunk, 58 KB; every tile 1 KB aligned */
@@ -46,7 +46,7 @@ struct scan_smem {
     uint64_t      came[HEADS][2];
     uint32_t      slow[ITEM_WORDS];                    /* which items of this block hold a slow chunk */
     int           any;                                 /* some do */
-    struct { volatile int n, b, head, last, own; } kept[4 * HEADS];     /* cut items, of a warp: registers are short there */
+    struct { volatile int n, b, head, last, own; } kept[4 * HEADS];     /* cut items, of a warp: registers are short */
     float2        D[HEADS * 128];                      /* cut items: of a thread's rows p and p + 8 */
     volatile int  now, b, pair, c0, to;                /* cut items, of the producer: it has few registers */
     volatile int  reach[HEADS];                        /* chunks before the range that its state depends on */
@@ -173,7 +173,7 @@ static __device__ __forceinline__ int reach_of(const fused_task &a, int b, int h
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++) {
             const float    run = decay_so_far(decay[j]);
-            const unsigned gone = __ballot_sync(0xffffffffu, sum + run < a.forget);
+            const unsigned gone = __ballot_sync(0xffffffffu, sum + run < FORGOTTEN);
             if (gone) return (n & ~31) + 32 * j + __ffs((int)gone);
             sum += __shfl_sync(0xffffffffu, run, 31);
         }
@@ -203,7 +203,8 @@ static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task
         if (CUT == AGAIN && i.again) {
             const int head = (int)threadIdx.x / 32;
             if (head < HEADS) {
-                const int reach = reach_of<REV>(a, i.b, i.pair * HEADS + head, REV ? i.c0 + i.chunks : i.c0 - 1, i.again);
+                const int nearest = REV ? i.c0 + i.chunks : i.c0 - 1;
+                const int reach = reach_of<REV>(a, i.b, i.pair * HEADS + head, nearest, i.again);
                 if (threadIdx.x % 32 == 0) sm.reach[head] = min((reach + 1) / 2 * 2, i.again);     // they go by two
             }
             i.chunks += i.again;
@@ -228,6 +229,17 @@ template <bool SLOW> static __device__ __forceinline__ bool walks(const scan_sme
     return (bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW;
 }
 
+/* Chunks walked for the state alone are done sooner than x comes from memory: it is brought into L2 that many chunks
+ * before it is asked for. */
+enum { AHEAD = 8 };
+template <bool REV>
+static __device__ __forceinline__ void announce(scan_smem &sm, const scan_maps &maps, int c, int i)
+{
+    if (i >= sm.to) return;
+    for (int h = 0; h < HEADS; h++)
+        if (i >= sm.silent[h]) tma_prefetch3(&maps.x, (sm.pair * HEADS + h) * FP, c * FQ, sm.b);
+}
+
 /* The copies of chunk c into stage s; walked again, for the state alone: of heads that want it. */
 template <bool REV, bool SLOW>
 static __device__ __forceinline__ void feed_state(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s,
@@ -246,6 +258,7 @@ static __device__ __forceinline__ void feed_state(scan_smem &sm, const fused_tas
     }
     for (int j = 0; j < 2; j++)
         tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, b);
+    for (int j = i ? AHEAD : STAGES; j <= AHEAD; j++) announce<REV>(sm, maps, REV ? c - j : c + j, i + j);
 }
 template <bool REV, int WHAT, bool SLOW, int CUT>
 static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s, int b,
