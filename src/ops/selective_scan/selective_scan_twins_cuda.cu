@@ -294,6 +294,7 @@ twins_elements(const scan_operands<bf16> &p, S &sm, int et)
     ask(1, 1);
     if (e.docs) twins_documents<S>(e, p, 0);
     for (int tile = 0; tile < tiles; tile++) {
+        if (S::BUFFERS == 2) { turn = tile % 2; slot = tile % 4; ahead = (tile + 2) % 4; }   // cheaper than to count
         if (tile >= S::BUFFERS) {
             wait_turn<DONE>(turn, S::HANDS);
             if (!CARRY) twins_finish<S>(e, p, sm, et, tile - S::BUFFERS, turn, ahead, ahead, [] {});
