@@ -24,15 +24,15 @@
  * twins_tokens). */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-enum { SCANNERS = 128, FULL = 1, DONE = 4, EMPTY = 7 };       /* barriers: one of each kind for a buffer, of three at the most */
+enum { FULL = 1, DONE = 4, EMPTY = 7 };       /* barriers: one of each kind for a buffer, of three at the most */
 
 /* What the tensor cores lose of C h by dropping bits of h, on average: 0.72 of 2^-11. */
 #define TF32_LOSS 1.000352f
 
 /* HALF: 64 states to a warp instead of 128, eight of each channel; each warp of a pair leaves its part of C h. */
-template <int N_, int CH_> struct twins_smem {
-    enum { N = N_, CH = CH_, HALF = CH * N == 256, CO = CH / 8, VALUES = TILE * CO, OCTET = 36 };   /* 8 channels x 4 tokens, padded */
-    enum { NP = N == 8 ? 2 : 1, ELEMENTS = VALUES / NP, HANDS = SCANNERS + ELEMENTS };   /* rows of a thread; threads of a role */
+template <int N_, int CH_, bool HALF_> struct twins_smem {
+    enum { N = N_, CH = CH_, HALF = HALF_, CO = CH / 8, VALUES = TILE * CO, OCTET = 36 };   /* 8 channels x 4 tokens, padded */
+    enum { NP = N == 8 ? 2 : 1, ELEMENTS = VALUES / NP, SCANNERS = HALF ? 8 * CH : 128, HANDS = SCANNERS + ELEMENTS };   /* rows of a thread; threads of a role */
     enum { BUFFERS = N == 8 ? 2 : 3, RING = BUFFERS + 2 };    /* between roles; tiles that arrive or wait for their end */
     enum { BROW = HALF ? N + 8 : N, CROW = HALF ? N + 8 : 64 };
     struct buffer {
@@ -67,7 +67,7 @@ template <int ID> static __device__ __forceinline__ void arrive_turn(int turn, i
 /* ---- element-wise: asks for tiles two ahead, finishes BUFFERS behind ---- */
 
 template <typename S> struct twins_role {
-    enum { CO = S::CO, NP = S::NP, RP = TILE / NP, BP = 64 / S::ELEMENTS };   /* BP: quarters of rows of B and C of a thread */
+    enum { CO = S::CO, NP = S::NP, RP = TILE / NP, BP = S::ELEMENTS < 64 ? 2 : 1 };   /* BP: quarters of rows of B and C of a thread */
     const bf16    *u, *delta, *z, *bc;                        /* at this thread's columns */
     bf16          *out, *ys;
     const int32_t *ids;
@@ -123,7 +123,7 @@ twins_ask(const twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et, i
         copy8(&to.u[s], row_at(e.u, t, 2 * (int)p.u.row), e.whole, e.second);
         copy8(&to.delta[s], row_at(e.delta, t, 2 * (int)p.delta.row), e.whole, e.second);
     }
-    if (CARRY && e.is_c) return;
+    if ((CARRY && e.is_c) || et >= 64) return;                // a quarter of a row of B or C for each of 64
 #pragma unroll
     for (int i = 0; i < e.BP; i++) {
         const int   s = i * S::ELEMENTS + et;
@@ -217,7 +217,7 @@ twins_fill(const twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
             x[0] = x[1] = make_float4(0, 0, 0, 0);
         }
     }
-    if (CARRY && e.is_c) return;
+    if ((CARRY && e.is_c) || et >= 64) return;                // a quarter of a row of B or C for each of 64
 #pragma unroll
     for (int i = 0; i < e.BP; i++) {
         const int piece = i * S::ELEMENTS + et, at = et % 2 * (S::N / 2), row = piece / 4;
@@ -582,7 +582,7 @@ halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
 {
     enum { N = S::N, BUFFER = sizeof(typename S::buffer) };
     const part &a = sm.at.a;
-    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp % 2 * 8, ns = warp / 2, length = a.length;
+    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp % S::CO * 8, ns = warp / S::CO, length = a.length;
     const int  ch = a.channel + wc + l8, n = 8 * ns + 2 * l4, tiles = (length + TILE - 1) / TILE;
     const bool ok = ch < a.channels, keeps = !CARRY && sm.at.kept && ok;
     bf16      *kept = sm.at.kept + (wc + l8) * N + n;         // goes on where nothing is kept
@@ -624,7 +624,7 @@ halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
 template <typename S, bool CARRY, bool SPLIT, bool PLAIN> static __device__ __forceinline__ void
 scan_block(const scan_operands<bf16> &p, S &sm)
 {
-    enum { TEAMS = S::HALF ? 2 : 1, THREADS = SPLIT ? SCANNERS + 2 * TEAMS * S::ELEMENTS : S::HANDS };
+    enum { TEAMS = S::HALF ? 2 : 1, THREADS = SPLIT ? S::SCANNERS + 2 * TEAMS * S::ELEMENTS : S::HANDS };
     const part a = part_of(p, S::CH);
     if (CARRY && a.item % p.pieces >= p.pieces - p.sub) return;   // nobody goes on from it
     find_origins(sm.at, p, a, (int)threadIdx.x);
@@ -636,8 +636,8 @@ scan_block(const scan_operands<bf16> &p, S &sm)
     for (int c = threadIdx.x; !S::HALF && c < S::BUFFERS * TILE * 64; c += THREADS)
         (&sm.buf[c / (TILE * 64)].c[0][0])[c % (TILE * 64)] = 0;
     __syncthreads();
-    const int warp = (int)(threadIdx.x / 32), et = (int)threadIdx.x - SCANNERS;
-    if (warp < SCANNERS / 32) {
+    const int warp = (int)(threadIdx.x / 32), et = (int)threadIdx.x - S::SCANNERS;
+    if (warp < S::SCANNERS / 32) {
         if constexpr (S::HALF) halves_states<S, CARRY>(p, sm, warp, threadIdx.x % 32);
         else                   twins_states<S, CARRY>(p, sm, warp, threadIdx.x % 32);
     } else if (!SPLIT) {
@@ -653,26 +653,33 @@ template <int N, bool CARRY, bool SPLIT, bool PLAIN> __global__ void
 __launch_bounds__(SPLIT ? 256 : 192, SPLIT ? 3 : 4) scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(16) char smem[];
-    scan_block<twins_smem<N, 512 / N>, CARRY, SPLIT, PLAIN>(p, *(twins_smem<N, 512 / N> *)smem);
+    typedef twins_smem<N, 512 / N, false> S;
+    scan_block<S, CARRY, SPLIT, PLAIN>(p, *(S *)smem);
 }
 
-template <bool CARRY, bool PLAIN> __global__ void
-__launch_bounds__(CARRY ? 160 : 256, CARRY ? 4 : 3) scan_fwd_halves(const __grid_constant__ scan_operands<bf16> p)
+template <int CH, bool CARRY, bool PLAIN> __global__ void
+__launch_bounds__(CARRY ? 10 * CH : 16 * CH, CARRY ? 64 / CH : 48 / CH) scan_fwd_halves(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(16) char smem[];
-    scan_block<twins_smem<16, 16>, CARRY, !CARRY, PLAIN>(p, *(twins_smem<16, 16> *)smem);
+    typedef twins_smem<16, CH, true> S;
+    scan_block<S, CARRY, !CARRY, PLAIN>(p, *(S *)smem);
 }
 
 /* ---- launcher ---- */
 
 typedef void pass_kernel(const scan_operands<bf16>);
 
-template <bool PLAIN> static pass_kernel *kernel_of(int64_t N, bool half, bool carry, bool split)
+template <bool PLAIN> static pass_kernel *twins_of(int64_t N, bool carry, bool split)
 {
-    if (half)   return carry ? scan_fwd_halves<true, PLAIN> : scan_fwd_halves<false, PLAIN>;
     if (N == 8) return carry ? scan_fwd_twins<8, true, false, false> : scan_fwd_twins<8, false, false, false>;
     return carry ? scan_fwd_twins<16, true, false, PLAIN>
          : split ? scan_fwd_twins<16, false, true, PLAIN> : scan_fwd_twins<16, false, false, PLAIN>;
+}
+
+template <bool PLAIN> static pass_kernel *halves_of(int width, bool carry)
+{
+    if (carry) return scan_fwd_halves<16, true, PLAIN>;
+    return width == 16 ? scan_fwd_halves<16, false, PLAIN> : width == 32 ? scan_fwd_halves<32, false, PLAIN> : scan_fwd_halves<48, false, PLAIN>;
 }
 
 /* Launch k: the pass itself, or what pieces leave behind. */
@@ -680,12 +687,14 @@ static mba_status launch_pass(const mba_call *c, int k, scan_operands<bf16> p, b
 {
     const mba_launch *l = &c->plan->launch[k];
     const bool half = strcmp(l->kernel, "scan_fwd_halves") == 0, split = l->block > 192;
-    const int  width = (half ? 256 : 512) / p.N;
+    const int  width = half ? l->block / (carry ? 10 : 16) : 512 / p.N;
     const bool plain = p.L % TILE == 0 && p.Dg % width == 0 && p.eights && p.eights_bc && p.z.at && !p.ids.at && p.pack == 1;
-    const size_t bytes = half ? sizeof(twins_smem<16, 16>) : p.N == 8 ? sizeof(twins_smem<8, 64>) : sizeof(twins_smem<16, 32>);
+    const size_t bytes = !half ? (p.N == 8 ? sizeof(twins_smem<8, 64, false>) : sizeof(twins_smem<16, 32, false>))
+                       : width == 16 ? sizeof(twins_smem<16, 16, true>) : width == 32 ? sizeof(twins_smem<16, 32, true>) : sizeof(twins_smem<16, 48, true>);
     mba_assert(bytes <= l->smem_bytes);
     p.blocks = (int)mba_ceil(p.Dg, width);
-    auto *kernel = plain ? kernel_of<true>(p.N, half, carry, split) : kernel_of<false>(p.N, half, carry, split);
+    auto *kernel = half ? (plain ? halves_of<true>(width, carry) : halves_of<false>(width, carry))
+                        : (plain ? twins_of<true>(p.N, carry, split) : twins_of<false>(p.N, carry, split));
     MBA_KERNEL(c, k, kernel, p);
     return MBA_OK;
 }
