@@ -375,52 +375,81 @@ twin_channel(int e, int l8) { return N == 16 ? l8 : l8 + e / 2 * 8; }
 template <int N> static __device__ __forceinline__ int
 twin_state(int e, int l4)   { return N == 16 ? 4 * l4 + e : 2 * l4 + e % 2; }
 
+/* Where a lane reads and writes in a buffer, as shared addresses. Kept from the compiler, which would find them
+ * anew for every tile: a tenth of its instructions. */
+struct lane_offsets { uint32_t dt, x, b, c, y; };
+
+template <typename T> static __device__ __forceinline__ T *shared_at(uint32_t address)
+{
+    return (T *)__cvta_shared_to_generic(address);
+}
+
+static __device__ __forceinline__ uint32_t shared_of(const void *at) { return (uint32_t)__cvta_generic_to_shared(at); }
+
+template <typename S> static __device__ __forceinline__ lane_offsets lane_offsets_of(const S &sm, int wc, int ns, int l4, int l8)
+{
+    const auto  &s = sm.buf[0];
+    lane_offsets o;
+    o.dt = shared_of(&s.dt[0][wc / 8][4 * l8]);
+    if (S::HALF) {
+        o.x = shared_of(&s.x[l4][wc + l8]);
+        o.b = shared_of(&s.b[l4][8 * ns + l8]);
+        o.c = shared_of(&s.c[l8][8 * ns + 2 * l4]);
+        o.y = shared_of(&s.y[TILE * ns + 2 * l4][wc + l8]);
+    } else {
+        o.x = shared_of(S::N == 16 ? &s.x[l4 / 2][wc + l8] : &s.x[l4][wc + l8]);
+        o.b = shared_of(S::N == 16 ? &s.b[l4 / 2][4 * (l8 / 2) + l8 % 2 + 2 * (l4 & 1)] : &s.b[l4][l8]);
+        o.c = shared_of(&s.c[0][l8 * 8 + l4 * 2]);
+        o.y = shared_of(S::N == 16 ? &s.x[l4][wc + l8] : &s.x[l4 / 2][wc + l8 + 8 * (l4 & 1)]);
+    }
+    asm volatile("" : "+r"(o.dt), "+r"(o.x), "+r"(o.b), "+r"(o.c), "+r"(o.y));
+    return o;
+}
+
 /* dt u and B of four tokens as operands of products with four k. N = 8: k is the token. N = 16: a product has two
  * tokens, each twice: k even for rows 0 .. 7, odd for the others. */
-template <int N> struct four_tokens { float x0[N / 8], x1[N / 8], b[N / 8]; };
+template <int N> struct four_tokens { float x0[N / 8], x1[N / 8], b[N / 8]; float4 dt[16 / N]; };
 
-template <int N, typename B> static __device__ __forceinline__ void
-read_tokens(four_tokens<N> &f, const B &s, int g, int wc, int l4, int l8)
+template <typename S> static __device__ __forceinline__ void
+read_tokens(four_tokens<S::N> &f, const lane_offsets &o, uint32_t turn, int four, int l4)
 {
+    typedef typename S::buffer buffer;
+    enum { N = S::N, XROW = sizeof(buffer::x[0]), BROW = sizeof(buffer::b[0]), DT = sizeof(buffer::dt[0]) };
 #pragma unroll
     for (int p = 0; p < N / 8; p++) {
-        if (N == 16) {
-            const int   t = 4 * g + 2 * p + l4 / 2;
-            const float x = s.x[t][wc + l8];
-            f.x0[p] = l4 & 1 ? 0 : x;
-            f.x1[p] = l4 & 1 ? x : 0;
-            f.b[p]  = s.b[t][4 * (l8 / 2) + l8 % 2 + 2 * (l4 & 1)];
-        } else {
-            f.x0[p] = s.x[4 * g + l4][wc + l8];
-            f.x1[p] = s.x[4 * g + l4][wc + 8 + l8];
-            f.b[p]  = s.b[4 * g + l4][l8];
-        }
+        const int   t = 4 * four + 2 * p;
+        const float x = *shared_at<const float>(o.x + turn + t * XROW);
+        f.x0[p] = N == 16 && (l4 & 1) ? 0 : x;
+        f.x1[p] = N == 16 ? (l4 & 1 ? x : 0) : *shared_at<const float>(o.x + turn + t * XROW + 32);
+        f.b[p]  = *shared_at<const float>(o.b + turn + t * BROW);
     }
+#pragma unroll
+    for (int i = 0; i < 16 / N; i++)
+        f.dt[i] = *shared_at<const float4>(o.dt + turn + four * DT + i * (int)sizeof(buffer::dt[0][0]));
 }
 
 /* Tokens of one buffer, from group `from` of four on; `middle` is called after KEEP of them. The state enters C h as
  * operand a, element e as a[e]: so row l8 of that operand has elements 0 and 2, row l8 + 8 elements 1 and 3, and the sum
  * over a channel is that of two entries of the result, both of one lane. */
-template <int N, int GROUPS, bool CARRY, typename B, typename F> static __device__ __forceinline__ void
-twins_tokens(float (&h)[4], float (&steps)[16 / N], const float (&A2)[4], B &s, int from, int wc, int l4, int l8, F middle)
+template <typename S, int GROUPS, bool CARRY, typename F> static __device__ __forceinline__ void
+twins_tokens(float (&h)[4], float (&steps)[16 / S::N], const float (&A2)[4], const lane_offsets &o, uint32_t turn, int from,
+             int l4, F middle)
 {
-    enum { PER = N / 4, SUMS = 4 * GROUPS / PER };            /* a lane has C h of one token in PER */
+    typedef typename S::buffer buffer;
+    enum { N = S::N, PER = N / 4, SUMS = 4 * GROUPS / PER };  /* a lane has C h of one token in PER */
     float y[SUMS], d[4] = { 0, 0, 0, 0 };
 #pragma unroll
     for (int g = 0; g < GROUPS; g++) {
         if (g == KEEP / 4) middle();
         four_tokens<N> f;
-        float4         steps4[16 / N];
-        read_tokens<N>(f, s, from + g, wc, l4, l8);
-#pragma unroll
-        for (int i = 0; i < 16 / N; i++) steps4[i] = *(const float4 *)&s.dt[from + g][wc / 8 + i][4 * l8];
+        read_tokens<S>(f, o, turn, from + g, l4);
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             const int p = N == 16 ? j / 2 : 0;
             float     b[4] = { 0, 0, 0, 0 }, dt[16 / N];
 #pragma unroll
             for (int i = 0; i < 16 / N; i++) {
-                dt[i] = j == 0 ? steps4[i].x : j == 1 ? steps4[i].y : j == 2 ? steps4[i].z : steps4[i].w;
+                dt[i] = j == 0 ? f.dt[i].x : j == 1 ? f.dt[i].y : j == 2 ? f.dt[i].z : f.dt[i].w;
                 if (CARRY) steps[i] += dt[i];
             }
             const bool here = N == 16 ? l4 / 2 == j % 2 : l4 == j;        // all other tokens are zero
@@ -428,7 +457,7 @@ twins_tokens(float (&h)[4], float (&steps)[16 / N], const float (&A2)[4], B &s, 
 #pragma unroll
             for (int e = 0; e < 4; e++) h[e] = fmaf(exp2_fast(dt[N == 16 ? 0 : e / 2] * A2[e]), h[e], b[e]);
             if (CARRY) continue;
-            const float2 c = *(const float2 *)&s.c[4 * (from + g) + j][l8 * 8 + l4 * 2];
+            const float2 c = *shared_at<const float2>(o.c + turn + (4 * (from + g) + j) * (int)sizeof(buffer::c[0]));
             mma_tf32_k8(d, h[0], h[1], h[2], h[3], c.x, c.y);
             if (j % PER != PER - 1) continue;
             y[(4 * g + j) / PER] = d[0] + d[3];
@@ -436,10 +465,8 @@ twins_tokens(float (&h)[4], float (&steps)[16 / N], const float (&A2)[4], B &s, 
         }
     }
 #pragma unroll
-    for (int i = 0; i < SUMS && !CARRY; i++) {                // behind all reads of dt u: no load waits for them
-        if (N == 16) s.x[4 * (from + i) + l4][wc + l8] = y[i];
-        else         s.x[4 * from + 2 * i + l4 / 2][wc + l8 + 8 * (l4 & 1)] = y[i];
-    }
+    for (int i = 0; i < SUMS && !CARRY; i++)                  // behind all reads of dt u: no load waits for them
+        *shared_at<float>(o.y + turn + (4 * from + PER * i) * (int)sizeof(buffer::x[0])) = y[i];
 }
 
 /* The states of this lane's channels if `now`; k is where the first lies. */
@@ -458,11 +485,12 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
 {
     enum { N = S::N };
     const part &a = sm.at.a;
-    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp * (128 / N), tiles = (a.length + TILE - 1) / TILE;
-    const int  here = a.channels - a.channel;
+    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp * (128 / N), length = a.length;
+    const int  here = a.channels - a.channel, tiles = (length + TILE - 1) / TILE;
     const bool keeps = !CARRY && sm.at.kept && wc + l8 < here;
     bf16      *kept = sm.at.kept + (wc + l8) * N + twin_state<N>(0, l4);   // goes on where nothing is kept
     const bool second = wc + l8 + 8 < here;
+    const lane_offsets o = lane_offsets_of(sm, wc, 0, l4, l8);
     float A2[4], h[4], steps[16 / N] = {};
     const float *start = !CARRY && p.start.at ? p.start.sequence(a.item) : NULL;
 #pragma unroll
@@ -479,12 +507,12 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
             if (!CARRY) twins_keep<N>(now, kept, h, second);
             kept += p.D * N;
         };
-        const bool more = keeps && tile * TILE + KEEP < a.length;
+        const bool more = keeps && tile * TILE + KEEP < length;
         constexpr int GROUPS = N / 4;                         // as many as registers allow to look ahead over
 #pragma unroll 1
         for (int g = 0; g < TILE / 4; g += GROUPS) {
             keep(g ? more : keeps);
-            twins_tokens<N, GROUPS, CARRY>(h, steps, A2, sm.buf[turn], g, wc, l4, l8, [&] { keep(more); });
+            twins_tokens<S, GROUPS, CARRY>(h, steps, A2, o, turn * (uint32_t)sizeof(sm.buf[0]), g, l4, [&] { keep(more); });
         }
         arrive_turn<DONE>(turn, S::HANDS);
         turn = next<S::BUFFERS>(turn);
@@ -498,27 +526,6 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
         final[ch * (CARRY ? N : p.final.row) + n] = h[e];
         if (CARRY && l4 == 0 && e % (N / 4) == 0) p.steps[a.item * p.D + ch] = steps[e / (N / 4)];
     }
-}
-
-/* Where a lane of halves reads and writes in a buffer, as shared addresses. Kept from the compiler, which would find them
- * anew for every tile: a tenth of its instructions. */
-struct lane_offsets { uint32_t dt, x, b, c, y; };
-
-template <typename T> static __device__ __forceinline__ T *shared_at(uint32_t address)
-{
-    return (T *)__cvta_shared_to_generic(address);
-}
-
-template <typename S> static __device__ __forceinline__ lane_offsets lane_offsets_of(const S &sm, int wc, int ns, int l4, int l8)
-{
-    const auto  &s = sm.buf[0];
-    lane_offsets o = { (uint32_t)__cvta_generic_to_shared(&s.dt[0][wc / 8][4 * l8]),
-                       (uint32_t)__cvta_generic_to_shared(&s.x[l4][wc + l8]),
-                       (uint32_t)__cvta_generic_to_shared(&s.b[l4][8 * ns + l8]),
-                       (uint32_t)__cvta_generic_to_shared(&s.c[l8][8 * ns + 2 * l4]),
-                       (uint32_t)__cvta_generic_to_shared(&s.y[TILE * ns + 2 * l4][wc + l8]) };
-    asm volatile("" : "+r"(o.dt), "+r"(o.x), "+r"(o.b), "+r"(o.c), "+r"(o.y));
-    return o;
 }
 
 /* Operands of four tokens, and of C of eight. */
