@@ -123,7 +123,7 @@ twins_ask(const twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et, i
         copy8(&to.u[s], row_at(e.u, t, 2 * (int)p.u.row), e.whole, e.second);
         copy8(&to.delta[s], row_at(e.delta, t, 2 * (int)p.delta.row), e.whole, e.second);
     }
-    if ((CARRY && e.is_c) || et >= 64) return;                // a quarter of a row of B or C for each of 64
+    if ((CARRY && e.is_c) || (S::ELEMENTS > 64 && et >= 64)) return;   // a quarter of a row of B or C for each of 64
 #pragma unroll
     for (int i = 0; i < e.BP; i++) {
         const int   s = i * S::ELEMENTS + et;
@@ -217,7 +217,7 @@ twins_fill(const twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
             x[0] = x[1] = make_float4(0, 0, 0, 0);
         }
     }
-    if ((CARRY && e.is_c) || et >= 64) return;                // a quarter of a row of B or C for each of 64
+    if ((CARRY && e.is_c) || (S::ELEMENTS > 64 && et >= 64)) return;   // a quarter of a row of B or C for each of 64
 #pragma unroll
     for (int i = 0; i < e.BP; i++) {
         const int piece = i * S::ELEMENTS + et, at = et % 2 * (S::N / 2), row = piece / 4;
