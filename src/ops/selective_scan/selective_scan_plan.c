@@ -217,7 +217,7 @@ mba_status selective_scan_tiles_plan(mba_plan *p, const mba_node *n, const mba_m
 
 /* ---- twins ---- */
 
-enum { TWINS_STATES = 512, HALVES_STATES = 256 };             // of a token and block
+enum { TWINS_STATES = 512 };                                 // of a token and block
 
 static mba_status twins_take(const mba_node *n, const mba_machine *m, bool back)
 {
@@ -274,12 +274,12 @@ static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, con
     return best;
 }
 
-static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t sub, bool half, bool carry, bool split)
+static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t sub, int64_t half, bool carry, bool split)
 {
     const scan_cut c = scan_cut_of(d, items);
-    const int64_t  width = (half ? HALVES_STATES : TWINS_STATES) / d.N, buffers = d.N == 8 ? 2 : 3;
+    const int64_t  width = half ? half : TWINS_STATES / d.N, buffers = d.N == 8 ? 2 : 3;
     const double   values = (double)(TILE * width), elements = values * (double)d.N;
-    const int      threads = half ? (carry ? 160 : 256) : split ? 256 : 192;
+    const int      threads = half ? (int)(carry ? 10 * width : 16 * width) : split ? 256 : 192;
     mba_launch    *l = mba_plan_launch(p, half ? "scan_fwd_halves" : "scan_fwd_twins", MBA_MIXED, items * sub, threads);
     l->grid[1]    = channel_blocks(d, width);
     l->regs       = 80;
@@ -294,7 +294,7 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     if (!carry) store_operand(l, n, KEPT, (double)(TILE / KEEP * width * d.N));
     mba_phase_work(l, MBA_END, 0, NULL);
     if (carry) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * (double)(width * d.N));
-    mba_launch_role(l, threads / 32 - 4);
+    mba_launch_role(l, threads / 32 - (int)(half ? width / 4 : 4));
     mba_phase_work(l, MBA_LOOP, (double)mba_ceil(c.tiles, sub), NULL);
     load_operand(l, n, U, values);
     load_operand(l, n, DELTA, values);
@@ -323,7 +323,7 @@ mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_m
     const int64_t width = TWINS_STATES / d.N;
     int64_t items = twins_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
     const int64_t k = forced("MBA_SCAN_PIECES", 0), sub = forced("MBA_SCAN_SUB", 1);
-    const bool half = d.N == 16 && forced("MBA_SCAN_HALF", 0), half_carry = d.N == 16 && forced("MBA_SCAN_HALF_CARRY", 0);
+    const int64_t half = d.N == 16 ? forced("MBA_SCAN_HALF", 0) : 0, half_carry = d.N == 16 ? forced("MBA_SCAN_HALF_CARRY", 0) : 0;
     if (k && d.B == 1 && items >= d.B) items = d.B * mba_ceil(d.L, mba_ceil(mba_ceil(d.L, k), TILE * sub) * TILE * sub);
     scratch_of_pieces(p, d, items, sub, false);
     if (items > d.B) {

@@ -24,15 +24,15 @@
  * twins_tokens). */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-enum { SCANNERS = 128, FULL = 1, DONE = 4, EMPTY = 7 };       /* barriers: one of each kind for a buffer, of three at the most */
+enum { FULL = 1, DONE = 4, EMPTY = 7 };       /* barriers: one of each kind for a buffer, of three at the most */
 
 /* What the tensor cores lose of C h by dropping bits of h, on average: 0.72 of 2^-11. */
 #define TF32_LOSS 1.000352f
 
 /* HALF: 64 states to a warp instead of 128, eight of each channel; each warp of a pair leaves its part of C h. */
-template <int N_, int CH_> struct twins_smem {
-    enum { N = N_, CH = CH_, HALF = CH * N == 256, CO = CH / 8, VALUES = TILE * CO, OCTET = 36 };   /* 8 channels x 4 tokens, padded */
-    enum { NP = N == 8 ? 2 : 1, ELEMENTS = VALUES / NP, HANDS = SCANNERS + ELEMENTS };   /* rows of a thread; threads of a role */
+template <int N_, int CH_, bool HALF_> struct twins_smem {
+    enum { N = N_, CH = CH_, HALF = HALF_, CO = CH / 8, VALUES = TILE * CO, OCTET = 36 };   /* 8 channels x 4 tokens, padded */
+    enum { NP = N == 8 ? 2 : 1, ELEMENTS = VALUES / NP, SCANNERS = HALF ? 8 * CH : 128, HANDS = SCANNERS + ELEMENTS };   /* rows of a thread; threads of a role */
     enum { BUFFERS = N == 8 ? 2 : 3, RING = BUFFERS + 2 };    /* between roles; tiles that arrive or wait for their end */
     enum { BROW = HALF ? N + 8 : N, CROW = HALF ? N + 8 : 64 };
     struct buffer {
@@ -67,7 +67,7 @@ template <int ID> static __device__ __forceinline__ void arrive_turn(int turn, i
 /* ---- element-wise: asks for tiles two ahead, finishes BUFFERS behind ---- */
 
 template <typename S> struct twins_role {
-    enum { CO = S::CO, NP = S::NP, RP = TILE / NP, BP = 64 / S::ELEMENTS };   /* BP: quarters of rows of B and C of a thread */
+    enum { CO = S::CO, NP = S::NP, RP = TILE / NP, BP = S::ELEMENTS < 64 ? 2 : 1 };   /* BP: quarters of rows of B and C of a thread */
     const bf16    *u, *delta, *z, *bc;                        /* at this thread's columns */
     bf16          *out, *ys;
     const int32_t *ids;
@@ -123,7 +123,7 @@ twins_ask(const twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et, i
         copy8(&to.u[s], row_at(e.u, t, 2 * (int)p.u.row), e.whole, e.second);
         copy8(&to.delta[s], row_at(e.delta, t, 2 * (int)p.delta.row), e.whole, e.second);
     }
-    if (CARRY && e.is_c) return;
+    if ((CARRY && e.is_c) || (S::ELEMENTS > 64 && et >= 64)) return;   // a quarter of a row of B or C for each of 64
 #pragma unroll
     for (int i = 0; i < e.BP; i++) {
         const int   s = i * S::ELEMENTS + et;
@@ -217,7 +217,7 @@ twins_fill(const twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
             x[0] = x[1] = make_float4(0, 0, 0, 0);
         }
     }
-    if (CARRY && e.is_c) return;
+    if ((CARRY && e.is_c) || (S::ELEMENTS > 64 && et >= 64)) return;   // a quarter of a row of B or C for each of 64
 #pragma unroll
     for (int i = 0; i < e.BP; i++) {
         const int piece = i * S::ELEMENTS + et, at = et % 2 * (S::N / 2), row = piece / 4;
@@ -294,6 +294,7 @@ twins_elements(const scan_operands<bf16> &p, S &sm, int et)
     ask(1, 1);
     if (e.docs) twins_documents<S>(e, p, 0);
     for (int tile = 0; tile < tiles; tile++) {
+        if (S::BUFFERS == 2) { turn = tile % 2; slot = tile % 4; ahead = (tile + 2) % 4; }   // cheaper than to count
         if (tile >= S::BUFFERS) {
             wait_turn<DONE>(turn, S::HANDS);
             if (!CARRY) twins_finish<S>(e, p, sm, et, tile - S::BUFFERS, turn, ahead, ahead, [] {});
@@ -374,52 +375,81 @@ twin_channel(int e, int l8) { return N == 16 ? l8 : l8 + e / 2 * 8; }
 template <int N> static __device__ __forceinline__ int
 twin_state(int e, int l4)   { return N == 16 ? 4 * l4 + e : 2 * l4 + e % 2; }
 
+/* Where a lane reads and writes in a buffer, as shared addresses. Kept from the compiler, which would find them
+ * anew for every tile: a tenth of its instructions. */
+struct lane_offsets { uint32_t dt, x, b, c, y; };
+
+template <typename T> static __device__ __forceinline__ T *shared_at(uint32_t address)
+{
+    return (T *)__cvta_shared_to_generic(address);
+}
+
+static __device__ __forceinline__ uint32_t shared_of(const void *at) { return (uint32_t)__cvta_generic_to_shared(at); }
+
+template <typename S> static __device__ __forceinline__ lane_offsets lane_offsets_of(const S &sm, int wc, int ns, int l4, int l8)
+{
+    const auto  &s = sm.buf[0];
+    lane_offsets o;
+    o.dt = shared_of(&s.dt[0][wc / 8][4 * l8]);
+    if (S::HALF) {
+        o.x = shared_of(&s.x[l4][wc + l8]);
+        o.b = shared_of(&s.b[l4][8 * ns + l8]);
+        o.c = shared_of(&s.c[l8][8 * ns + 2 * l4]);
+        o.y = shared_of(&s.y[TILE * ns + 2 * l4][wc + l8]);
+    } else {
+        o.x = shared_of(S::N == 16 ? &s.x[l4 / 2][wc + l8] : &s.x[l4][wc + l8]);
+        o.b = shared_of(S::N == 16 ? &s.b[l4 / 2][4 * (l8 / 2) + l8 % 2 + 2 * (l4 & 1)] : &s.b[l4][l8]);
+        o.c = shared_of(&s.c[0][l8 * 8 + l4 * 2]);
+        o.y = shared_of(S::N == 16 ? &s.x[l4][wc + l8] : &s.x[l4 / 2][wc + l8 + 8 * (l4 & 1)]);
+    }
+    asm volatile("" : "+r"(o.dt), "+r"(o.x), "+r"(o.b), "+r"(o.c), "+r"(o.y));
+    return o;
+}
+
 /* dt u and B of four tokens as operands of products with four k. N = 8: k is the token. N = 16: a product has two
  * tokens, each twice: k even for rows 0 .. 7, odd for the others. */
-template <int N> struct four_tokens { float x0[N / 8], x1[N / 8], b[N / 8]; };
+template <int N> struct four_tokens { float x0[N / 8], x1[N / 8], b[N / 8]; float4 dt[16 / N]; };
 
-template <int N, typename B> static __device__ __forceinline__ void
-read_tokens(four_tokens<N> &f, const B &s, int g, int wc, int l4, int l8)
+template <typename S> static __device__ __forceinline__ void
+read_tokens(four_tokens<S::N> &f, const lane_offsets &o, uint32_t turn, int four, int l4)
 {
+    typedef typename S::buffer buffer;
+    enum { N = S::N, XROW = sizeof(buffer::x[0]), BROW = sizeof(buffer::b[0]), DT = sizeof(buffer::dt[0]) };
 #pragma unroll
     for (int p = 0; p < N / 8; p++) {
-        if (N == 16) {
-            const int   t = 4 * g + 2 * p + l4 / 2;
-            const float x = s.x[t][wc + l8];
-            f.x0[p] = l4 & 1 ? 0 : x;
-            f.x1[p] = l4 & 1 ? x : 0;
-            f.b[p]  = s.b[t][4 * (l8 / 2) + l8 % 2 + 2 * (l4 & 1)];
-        } else {
-            f.x0[p] = s.x[4 * g + l4][wc + l8];
-            f.x1[p] = s.x[4 * g + l4][wc + 8 + l8];
-            f.b[p]  = s.b[4 * g + l4][l8];
-        }
+        const int   t = 4 * four + 2 * p;
+        const float x = *shared_at<const float>(o.x + turn + t * XROW);
+        f.x0[p] = N == 16 && (l4 & 1) ? 0 : x;
+        f.x1[p] = N == 16 ? (l4 & 1 ? x : 0) : *shared_at<const float>(o.x + turn + t * XROW + 32);
+        f.b[p]  = *shared_at<const float>(o.b + turn + t * BROW);
     }
+#pragma unroll
+    for (int i = 0; i < 16 / N; i++)
+        f.dt[i] = *shared_at<const float4>(o.dt + turn + four * DT + i * (int)sizeof(buffer::dt[0][0]));
 }
 
 /* Tokens of one buffer, from group `from` of four on; `middle` is called after KEEP of them. The state enters C h as
  * operand a, element e as a[e]: so row l8 of that operand has elements 0 and 2, row l8 + 8 elements 1 and 3, and the sum
  * over a channel is that of two entries of the result, both of one lane. */
-template <int N, int GROUPS, bool CARRY, typename B, typename F> static __device__ __forceinline__ void
-twins_tokens(float (&h)[4], float (&steps)[16 / N], const float (&A2)[4], B &s, int from, int wc, int l4, int l8, F middle)
+template <typename S, int GROUPS, bool CARRY, typename F> static __device__ __forceinline__ void
+twins_tokens(float (&h)[4], float (&steps)[16 / S::N], const float (&A2)[4], const lane_offsets &o, uint32_t turn, int from,
+             int l4, F middle)
 {
-    enum { PER = N / 4, SUMS = 4 * GROUPS / PER };            /* a lane has C h of one token in PER */
+    typedef typename S::buffer buffer;
+    enum { N = S::N, PER = N / 4, SUMS = 4 * GROUPS / PER };  /* a lane has C h of one token in PER */
     float y[SUMS], d[4] = { 0, 0, 0, 0 };
 #pragma unroll
     for (int g = 0; g < GROUPS; g++) {
         if (g == KEEP / 4) middle();
         four_tokens<N> f;
-        float4         steps4[16 / N];
-        read_tokens<N>(f, s, from + g, wc, l4, l8);
-#pragma unroll
-        for (int i = 0; i < 16 / N; i++) steps4[i] = *(const float4 *)&s.dt[from + g][wc / 8 + i][4 * l8];
+        read_tokens<S>(f, o, turn, from + g, l4);
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             const int p = N == 16 ? j / 2 : 0;
             float     b[4] = { 0, 0, 0, 0 }, dt[16 / N];
 #pragma unroll
             for (int i = 0; i < 16 / N; i++) {
-                dt[i] = j == 0 ? steps4[i].x : j == 1 ? steps4[i].y : j == 2 ? steps4[i].z : steps4[i].w;
+                dt[i] = j == 0 ? f.dt[i].x : j == 1 ? f.dt[i].y : j == 2 ? f.dt[i].z : f.dt[i].w;
                 if (CARRY) steps[i] += dt[i];
             }
             const bool here = N == 16 ? l4 / 2 == j % 2 : l4 == j;        // all other tokens are zero
@@ -427,7 +457,7 @@ twins_tokens(float (&h)[4], float (&steps)[16 / N], const float (&A2)[4], B &s, 
 #pragma unroll
             for (int e = 0; e < 4; e++) h[e] = fmaf(exp2_fast(dt[N == 16 ? 0 : e / 2] * A2[e]), h[e], b[e]);
             if (CARRY) continue;
-            const float2 c = *(const float2 *)&s.c[4 * (from + g) + j][l8 * 8 + l4 * 2];
+            const float2 c = *shared_at<const float2>(o.c + turn + (4 * (from + g) + j) * (int)sizeof(buffer::c[0]));
             mma_tf32_k8(d, h[0], h[1], h[2], h[3], c.x, c.y);
             if (j % PER != PER - 1) continue;
             y[(4 * g + j) / PER] = d[0] + d[3];
@@ -435,10 +465,8 @@ twins_tokens(float (&h)[4], float (&steps)[16 / N], const float (&A2)[4], B &s, 
         }
     }
 #pragma unroll
-    for (int i = 0; i < SUMS && !CARRY; i++) {                // behind all reads of dt u: no load waits for them
-        if (N == 16) s.x[4 * (from + i) + l4][wc + l8] = y[i];
-        else         s.x[4 * from + 2 * i + l4 / 2][wc + l8 + 8 * (l4 & 1)] = y[i];
-    }
+    for (int i = 0; i < SUMS && !CARRY; i++)                  // behind all reads of dt u: no load waits for them
+        *shared_at<float>(o.y + turn + (4 * from + PER * i) * (int)sizeof(buffer::x[0])) = y[i];
 }
 
 /* The states of this lane's channels if `now`; k is where the first lies. */
@@ -457,11 +485,12 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
 {
     enum { N = S::N };
     const part &a = sm.at.a;
-    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp * (128 / N), tiles = (a.length + TILE - 1) / TILE;
-    const int  here = a.channels - a.channel;
+    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp * (128 / N), length = a.length;
+    const int  here = a.channels - a.channel, tiles = (length + TILE - 1) / TILE;
     const bool keeps = !CARRY && sm.at.kept && wc + l8 < here;
     bf16      *kept = sm.at.kept + (wc + l8) * N + twin_state<N>(0, l4);   // goes on where nothing is kept
     const bool second = wc + l8 + 8 < here;
+    const lane_offsets o = lane_offsets_of(sm, wc, 0, l4, l8);
     float A2[4], h[4], steps[16 / N] = {};
     const float *start = !CARRY && p.start.at ? p.start.sequence(a.item) : NULL;
 #pragma unroll
@@ -478,12 +507,12 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
             if (!CARRY) twins_keep<N>(now, kept, h, second);
             kept += p.D * N;
         };
-        const bool more = keeps && tile * TILE + KEEP < a.length;
+        const bool more = keeps && tile * TILE + KEEP < length;
         constexpr int GROUPS = N / 4;                         // as many as registers allow to look ahead over
 #pragma unroll 1
         for (int g = 0; g < TILE / 4; g += GROUPS) {
             keep(g ? more : keeps);
-            twins_tokens<N, GROUPS, CARRY>(h, steps, A2, sm.buf[turn], g, wc, l4, l8, [&] { keep(more); });
+            twins_tokens<S, GROUPS, CARRY>(h, steps, A2, o, turn * (uint32_t)sizeof(sm.buf[0]), g, l4, [&] { keep(more); });
         }
         arrive_turn<DONE>(turn, S::HANDS);
         turn = next<S::BUFFERS>(turn);
@@ -497,27 +526,6 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
         final[ch * (CARRY ? N : p.final.row) + n] = h[e];
         if (CARRY && l4 == 0 && e % (N / 4) == 0) p.steps[a.item * p.D + ch] = steps[e / (N / 4)];
     }
-}
-
-/* Where a lane of halves reads and writes in a buffer, as shared addresses. Kept from the compiler, which would find them
- * anew for every tile: a tenth of its instructions. */
-struct lane_offsets { uint32_t dt, x, b, c, y; };
-
-template <typename T> static __device__ __forceinline__ T *shared_at(uint32_t address)
-{
-    return (T *)__cvta_shared_to_generic(address);
-}
-
-template <typename S> static __device__ __forceinline__ lane_offsets lane_offsets_of(const S &sm, int wc, int ns, int l4, int l8)
-{
-    const auto  &s = sm.buf[0];
-    lane_offsets o = { (uint32_t)__cvta_generic_to_shared(&s.dt[0][wc / 8][4 * l8]),
-                       (uint32_t)__cvta_generic_to_shared(&s.x[l4][wc + l8]),
-                       (uint32_t)__cvta_generic_to_shared(&s.b[l4][8 * ns + l8]),
-                       (uint32_t)__cvta_generic_to_shared(&s.c[l8][8 * ns + 2 * l4]),
-                       (uint32_t)__cvta_generic_to_shared(&s.y[TILE * ns + 2 * l4][wc + l8]) };
-    asm volatile("" : "+r"(o.dt), "+r"(o.x), "+r"(o.b), "+r"(o.c), "+r"(o.y));
-    return o;
 }
 
 /* Operands of four tokens, and of C of eight. */
@@ -581,7 +589,7 @@ halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
 {
     enum { N = S::N, BUFFER = sizeof(typename S::buffer) };
     const part &a = sm.at.a;
-    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp % 2 * 8, ns = warp / 2, length = a.length;
+    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp % S::CO * 8, ns = warp / S::CO, length = a.length;
     const int  ch = a.channel + wc + l8, n = 8 * ns + 2 * l4, tiles = (length + TILE - 1) / TILE;
     const bool ok = ch < a.channels, keeps = !CARRY && sm.at.kept && ok;
     bf16      *kept = sm.at.kept + (wc + l8) * N + n;         // goes on where nothing is kept
@@ -623,7 +631,7 @@ halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
 template <typename S, bool CARRY, bool SPLIT, bool PLAIN> static __device__ __forceinline__ void
 scan_block(const scan_operands<bf16> &p, S &sm)
 {
-    enum { TEAMS = S::HALF ? 2 : 1, THREADS = SPLIT ? SCANNERS + 2 * TEAMS * S::ELEMENTS : S::HANDS };
+    enum { TEAMS = S::HALF ? 2 : 1, THREADS = SPLIT ? S::SCANNERS + 2 * TEAMS * S::ELEMENTS : S::HANDS };
     const part a = part_of(p, S::CH);
     if (CARRY && a.item % p.pieces >= p.pieces - p.sub) return;   // nobody goes on from it
     find_origins(sm.at, p, a, (int)threadIdx.x);
@@ -635,8 +643,8 @@ scan_block(const scan_operands<bf16> &p, S &sm)
     for (int c = threadIdx.x; !S::HALF && c < S::BUFFERS * TILE * 64; c += THREADS)
         (&sm.buf[c / (TILE * 64)].c[0][0])[c % (TILE * 64)] = 0;
     __syncthreads();
-    const int warp = (int)(threadIdx.x / 32), et = (int)threadIdx.x - SCANNERS;
-    if (warp < SCANNERS / 32) {
+    const int warp = (int)(threadIdx.x / 32), et = (int)threadIdx.x - S::SCANNERS;
+    if (warp < S::SCANNERS / 32) {
         if constexpr (S::HALF) halves_states<S, CARRY>(p, sm, warp, threadIdx.x % 32);
         else                   twins_states<S, CARRY>(p, sm, warp, threadIdx.x % 32);
     } else if (!SPLIT) {
@@ -652,26 +660,33 @@ template <int N, bool CARRY, bool SPLIT, bool PLAIN> __global__ void
 __launch_bounds__(SPLIT ? 256 : 192, SPLIT ? 3 : 4) scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(16) char smem[];
-    scan_block<twins_smem<N, 512 / N>, CARRY, SPLIT, PLAIN>(p, *(twins_smem<N, 512 / N> *)smem);
+    typedef twins_smem<N, 512 / N, false> S;
+    scan_block<S, CARRY, SPLIT, PLAIN>(p, *(S *)smem);
 }
 
-template <bool CARRY, bool PLAIN> __global__ void
-__launch_bounds__(CARRY ? 160 : 256, CARRY ? 4 : 3) scan_fwd_halves(const __grid_constant__ scan_operands<bf16> p)
+template <int CH, bool CARRY, bool PLAIN> __global__ void
+__launch_bounds__(CARRY ? 10 * CH : 16 * CH, CARRY ? 64 / CH : 48 / CH) scan_fwd_halves(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(16) char smem[];
-    scan_block<twins_smem<16, 16>, CARRY, !CARRY, PLAIN>(p, *(twins_smem<16, 16> *)smem);
+    typedef twins_smem<16, CH, true> S;
+    scan_block<S, CARRY, !CARRY, PLAIN>(p, *(S *)smem);
 }
 
 /* ---- launcher ---- */
 
 typedef void pass_kernel(const scan_operands<bf16>);
 
-template <bool PLAIN> static pass_kernel *kernel_of(int64_t N, bool half, bool carry, bool split)
+template <bool PLAIN> static pass_kernel *twins_of(int64_t N, bool carry, bool split)
 {
-    if (half)   return carry ? scan_fwd_halves<true, PLAIN> : scan_fwd_halves<false, PLAIN>;
     if (N == 8) return carry ? scan_fwd_twins<8, true, false, false> : scan_fwd_twins<8, false, false, false>;
     return carry ? scan_fwd_twins<16, true, false, PLAIN>
          : split ? scan_fwd_twins<16, false, true, PLAIN> : scan_fwd_twins<16, false, false, PLAIN>;
+}
+
+template <bool PLAIN> static pass_kernel *halves_of(int width, bool carry)
+{
+    if (carry) return scan_fwd_halves<16, true, PLAIN>;
+    return width == 16 ? scan_fwd_halves<16, false, PLAIN> : width == 32 ? scan_fwd_halves<32, false, PLAIN> : scan_fwd_halves<48, false, PLAIN>;
 }
 
 /* Launch k: the pass itself, or what pieces leave behind. */
@@ -679,12 +694,14 @@ static mba_status launch_pass(const mba_call *c, int k, scan_operands<bf16> p, b
 {
     const mba_launch *l = &c->plan->launch[k];
     const bool half = strcmp(l->kernel, "scan_fwd_halves") == 0, split = l->block > 192;
-    const int  width = (half ? 256 : 512) / p.N;
+    const int  width = half ? l->block / (carry ? 10 : 16) : 512 / p.N;
     const bool plain = p.L % TILE == 0 && p.Dg % width == 0 && p.eights && p.eights_bc && p.z.at && !p.ids.at && p.pack == 1;
-    const size_t bytes = half ? sizeof(twins_smem<16, 16>) : p.N == 8 ? sizeof(twins_smem<8, 64>) : sizeof(twins_smem<16, 32>);
+    const size_t bytes = !half ? (p.N == 8 ? sizeof(twins_smem<8, 64, false>) : sizeof(twins_smem<16, 32, false>))
+                       : width == 16 ? sizeof(twins_smem<16, 16, true>) : width == 32 ? sizeof(twins_smem<16, 32, true>) : sizeof(twins_smem<16, 48, true>);
     mba_assert(bytes <= l->smem_bytes);
     p.blocks = (int)mba_ceil(p.Dg, width);
-    auto *kernel = plain ? kernel_of<true>(p.N, half, carry, split) : kernel_of<false>(p.N, half, carry, split);
+    auto *kernel = half ? (plain ? halves_of<true>(width, carry) : halves_of<false>(width, carry))
+                        : (plain ? twins_of<true>(p.N, carry, split) : twins_of<false>(p.N, carry, split));
     MBA_KERNEL(c, k, kernel, p);
     return MBA_OK;
 }
