@@ -56,7 +56,7 @@ static void put_shape(json_t *o, const mba_model *m)
         if (shape[i].task == m->task) json_object_set_new(o, shape[i].key, json_integer((json_int_t)shape[i].value));
 }
 
-/* What gradients could make again: bytes that are kept (or not) instead. */
+/* What could be made again in the backward pass: bytes that are kept, or made again. */
 static int64_t kept_bytes(const mba_session *s, bool kept)
 {
     int64_t bytes = 0;
@@ -151,10 +151,10 @@ static void print_cost(FILE *f, const mba_session *s)
 /* Of what gradients could make again, how much is kept: `--memory` decides (train/session.h). */
 static void print_kept(FILE *f, const mba_session *s)
 {
-    static const char *const name[MBA_REMADES] = { "results of gated norms", "states of ssd" };
+    static const char *const name[MBA_REMADES] = { "results of gated norms", "states of ssd", "what is cheap" };
     for (int k = 0; k < MBA_REMADES; k++)
         if (s->graph->kept[k] + s->graph->remade[k])
-            fprintf(f, "%-40s %10.1f MB kept, %10.1f MB made again by gradients\n", name[k],
+            fprintf(f, "%-24s %10.1f MB kept, %10.1f MB made again\n", name[k],
                     (double)s->graph->kept[k] / 1e6, (double)s->graph->remade[k] / 1e6);
 }
 

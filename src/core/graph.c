@@ -363,7 +363,7 @@ mba_node *mba_append(mba_graph *g, const mba_op *op, const void *attr, mba_tenso
     *n = (mba_node){ .op = op, .pass = g->pass, .of = g->of, .scope = g->of ? g->of->scope : g->scope };
     memcpy(n->in, in, sizeof n->in);
     for (int k = 0; k < MBA_IN_MAX; k++)
-        if (g->recompute && g->pass == MBA_BACKWARD) n->in[k] = recomputed(g, n->in[k]);
+        if (g->pass == MBA_BACKWARD) n->in[k] = recomputed(g, n->in[k]);
     if (op->attr_bytes) {
         mba_assert(attr);
         n->attr = memcpy(mba_arena_take(g->arena, op->attr_bytes), attr, op->attr_bytes);
@@ -393,7 +393,21 @@ mba_tensor *mba_keep(mba_graph *g, const mba_node *n, int k, mba_type type)
     return m->out[k] = make_output(g, m, k, type);
 }
 
-/* In the backward pass, an input that is cheap is made again just before its first use there. Whole
+/* A twin of m in the backward pass, which makes its outputs again; or they are kept, and are their own. */
+static void make_again(mba_graph *g, const mba_node *m)
+{
+    const mba_node *serving = g->of, *twin = m;
+    double          bytes = 0;
+    for (int k = 0; k < MBA_OUT_MAX; k++) if (m->out[k]) bytes += mba_tensor_bytes(m->out[k]);
+    if (mba_remakes(g, MBA_REMADE_CHEAP, bytes)) {
+        g->of = m;
+        twin  = mba_append(g, m->op, m->attr, m->in);
+        g->of = serving;
+    }
+    for (int k = 0; k < MBA_OUT_MAX; k++) if (m->out[k]) m->out[k]->again = twin->out[k];
+}
+
+/* In the backward pass, an input that is cheap may be made again just before its first use there. Whole
  * nodes are repeated, so every output must be cheap; the inputs of the repeated node may be cheap too. */
 static mba_tensor *recomputed(mba_graph *g, mba_tensor *t)
 {
@@ -402,13 +416,8 @@ static mba_tensor *recomputed(mba_graph *g, mba_tensor *t)
     const mba_node *m     = whole->maker;
     if (!m || m->pass != MBA_FORWARD) return t;
     for (int k = 0; k < MBA_OUT_MAX; k++) if (m->out[k] && !m->out[k]->cheap) return t;
-    if (!whole->again) {
-        const mba_node *serving = g->of;
-        g->of = m;
-        const mba_node *twin = mba_append(g, m->op, m->attr, m->in);
-        g->of = serving;
-        for (int k = 0; k < MBA_OUT_MAX; k++) if (m->out[k]) m->out[k]->again = twin->out[k];
-    }
+    if (!whole->again) make_again(g, m);
+    if (whole->again == whole) return t;
     if (t != whole && !t->again) {
         t->again     = window_like(g, t, t->type);
         t->again->st = whole->again->st;

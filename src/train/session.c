@@ -44,6 +44,7 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
     MBA_TRY(mba_graph_status(s->graph));
     if (o->backward) MBA_TRY(mba_backward(s->graph, s->io.loss));
     if (o->update) append_update(s->graph, o);
+    s->recomputes |= s->graph->remade[MBA_REMADE_CHEAP] > 0;
     return mba_program_create(&s->program, s->graph, &(mba_program_options){ .cuda = s->device->machine->cc > 0, .machine = s->device->machine,
                                                                             .variants = o->variants });
 }
@@ -53,13 +54,16 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
  * Beyond it somebody uses the memory for something else. */
 static const double KEEP_BELOW = 0.75;
 
-/* Gives up what gradients can make again, kind after kind, until the plan is no more than `most` bytes; of the last
- * kind as little as will do. A plan takes milliseconds, and seven halvings end within a hundredth of the kind. */
-static mba_status give_up(mba_session *s, const mba_session_options *o, double most)
+/* Gives up what can be made again, kind after kind, until the plan is no more than `most` bytes, or `limit` with what
+ * costs more; of the last kind as little as will do. A plan takes milliseconds, and seven halvings end within a
+ * hundredth of the kind. */
+static mba_status give_up(mba_session *s, const mba_session_options *o, double most, double limit)
 {
     int64_t remake[MBA_REMADES] = { 0 };
     for (int kind = 0; kind < MBA_REMADES; kind++) {
         int64_t few = 0, enough = s->graph->kept[kind];
+        if (kind == MBA_REMADE_CHEAP) most = limit;
+        if ((double)mba_program_bytes(s->program) <= most) return MBA_OK;
         remake[kind] = enough;
         if (enough) MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_AUTO, remake));
         if ((double)mba_program_bytes(s->program) > most) continue;
@@ -82,10 +86,10 @@ mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
     const double limit = o->memory_bytes > 0 ? (double)o->memory_bytes : 0.9 * (double)machine_bytes(o->device);
     const double most = o->memory_bytes > 0 ? limit : KEEP_BELOW * limit;      // with what could be made again
     const bool   may = o->recompute == MBA_RECOMPUTE_AUTO && o->backward;
-    static const int64_t none[MBA_REMADES], all[MBA_REMADES] = { INT64_MAX, INT64_MAX };
-    MBA_TRY(plan_once(s, o, o->recompute, o->recompute == MBA_RECOMPUTE_STATES ? all : none));
-    if (may && (double)mba_program_bytes(s->program) > most) MBA_TRY(give_up(s, o, most));
-    if (may && (double)mba_program_bytes(s->program) > limit) MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_ON, all));
+    static const int64_t none[MBA_REMADES], speed[MBA_REMADES] = { INT64_MAX, INT64_MAX, 0 };
+    MBA_TRY(plan_once(s, o, o->recompute, o->recompute == MBA_RECOMPUTE_STATES ? speed : none));
+    if (may && (double)mba_program_bytes(s->program) > most) MBA_TRY(give_up(s, o, most, limit));
+    if (may && (double)mba_program_bytes(s->program) > limit) MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_ON, none));
     const double planned = (double)mba_program_bytes(s->program);
     if (planned > limit)
         return mba_fail(MBA_E_NOMEM, "the plan needs %.*f %s, %.*f %s are allowed\nwhy: %s%s\n"

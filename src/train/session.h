@@ -16,7 +16,7 @@
 
 /* AUTO keeps as much as fits the limit. What speed alone keeps is given up first, node by node as far as it must be: v of
  * gated norms, then states of ssd (STATES: all of both), and where nobody stated a limit already beyond three quarters
- * of the machine's; only then all that is cheap is recomputed (ON). */
+ * of the machine's; then what is cheap is recomputed, as much of it as must be (ON: all, and no state of a scan kept). */
 typedef enum mba_recompute { MBA_RECOMPUTE_AUTO, MBA_RECOMPUTE_OFF, MBA_RECOMPUTE_ON,
                              MBA_RECOMPUTE_STATES } mba_recompute;
 

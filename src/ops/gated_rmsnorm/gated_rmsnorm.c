@@ -153,8 +153,8 @@ static void gated_rmsnorm_build(mba_graph *g, const mba_case *c)
 const mba_op mba_op_gated_rmsnorm = {
     .name  = "gated_rmsnorm", .doc = "v = w q rstd(q), q = y silu(z), in groups of channels", .kind = MBA_NORM,
     .in    = { [Y] = MBA_SLOT("y"), [Z] = MBA_SLOT("z"), [W] = MBA_SLOT("w") },
-    .out   = { [V]    = MBA_SLOT("v", .cheap = true, .reuse = MBA_FROM(Y)),
-               [RSTD] = MBA_SLOT("rstd", .cheap = true, .saved = true) },
+    .out   = { [V]    = MBA_SLOT("v", .reuse = MBA_FROM(Y)),         // not cheap: its gradient writes it again for less
+               [RSTD] = MBA_SLOT("rstd", .saved = true) },
     .attr_bytes = sizeof(gated_rmsnorm_attr),
     .shape = gated_rmsnorm_shape, .grad = gated_rmsnorm_grad, .cost = gated_rmsnorm_cost, .ref = gated_rmsnorm_ref,
     .terms = gated_rmsnorm_terms,
