@@ -8,20 +8,18 @@
  *            first, so the piece that another block continues comes first, and the one that continues another's comes
  *            last: by then its state is there, and no block waits for one that waits
  *   again    fewer items than blocks, two or three pieces each: a block first walks what lies before its piece for the
- *            state alone, without output, at a third of the price or less. Ranges are cut such that all blocks end
- *            together; no launch before the walk, nothing to hand on. Chunks go by two, as that walk does
+ *            state alone, without output, at half the price. Ranges are cut such that all blocks end together; no
+ *            launch before the walk, nothing to hand on. Chunks go by two, as that walk does
  *
  * Costs are in hundredths of a walked chunk (H200: 1.5 us forwards, 2 to 3 with states to save and backwards). The
  * choice depends on the shape and the number of SMs alone. */
-#include <stdlib.h>
-
 #include "ops/ssd/ssd_slots.h"
 
 /* chunk, cut: of a walk, of one through ranges, whose registers are short; fold: of one state; state: of a chunk in a
  * block of ssd_states; launch: of ssd_states, with what its blocks do before and after their chunks; again: of a chunk
  * for its state alone. */
 typedef struct prices { int64_t chunk, cut, begin, fold, leave, state, launch, again; } prices;
-static const prices price_of[2] = { { 100, 103, 120, 53, 60, 83, 300, 34 }, { 100, 103, 80, 35, 30, 55, 200, 22 } };
+static const prices price_of[2] = { { 100, 103, 120, 53, 60, 83, 300, 45 }, { 100, 103, 80, 35, 30, 55, 200, 45 } };
 
 enum { STATES_LEAST = 4, SHARES_MAX = 8, GAIN = 5 };       /* chunks of a state; states of a piece; percent to gain */
 
@@ -80,9 +78,7 @@ ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward)
 /* Of the state that a range begins with, `before` chunks of its item. */
 static int64_t entering(const ssd_cuts *r, const prices *p, int64_t before)
 {
-    const char   *own = getenv("MBA_SSD_AGAIN");               /* being measured */
-    const int64_t again = own ? atoi(own) : p->again;
-    return !before ? 0 : r->how == SSD_AGAIN ? before * again : p->fold;
+    return !before ? 0 : r->how == SSD_AGAIN ? before * p->again : p->fold;
 }
 
 static int64_t cost_of(const ssd_cuts *r)
@@ -176,14 +172,10 @@ static bool possible(const ssd_cuts *r)
 ssd_cuts ssd_cuts_of(const ssd_dims *d, int64_t sms, bool backward)
 {
     const ssd_cuts none = { .how = SSD_UNCUT };
-    const int64_t  items = d->B * d->H / SSD_HEADS, K = mba_ceil(d->L, 64);
-    int64_t        most_blocks = least(sms, SSD_BLOCKS_MAX);
+    const int64_t  items = d->B * d->H / SSD_HEADS, most_blocks = least(sms, SSD_BLOCKS_MAX), K = mba_ceil(d->L, 64);
     if (items % most_blocks == 0 || items >= SSD_LIST_MAX * most_blocks || items * K < 2 * most_blocks) return none;
     /* A plan says how many blocks there are, not how many there might have been: both must lead to the same cut. */
     const ssd_how how = items < most_blocks ? SSD_AGAIN : SSD_HANDED;
-    if (how == SSD_AGAIN && getenv("MBA_SSD_UNCUT")) return none;     /* being measured */
-    if (how == SSD_AGAIN && getenv("MBA_SSD_BLOCKS")) most_blocks = atoi(getenv("MBA_SSD_BLOCKS"));
-    if (items >= most_blocks && how == SSD_AGAIN) return none;
     ssd_cuts      r = ssd_cuts_as(d, how, most_blocks, backward);
     for (int64_t before = most_blocks; r.blocks < before;) {
         before = r.blocks;
@@ -191,6 +183,6 @@ ssd_cuts ssd_cuts_of(const ssd_dims *d, int64_t sms, bool backward)
     }
     if (!possible(&r) || r.pieces == r.items) return none;
     const ssd_ranges uncut = ssd_ranges_of(d, sms, backward);
-    if (how == SSD_AGAIN && uncut.segments == 1) return none;
+    if (how == SSD_AGAIN && uncut.segments == 1) return none;          // whole items in step: cut, they lost (ssd.md)
     return cost_of(&r) * 100 < cost_of_ranges(&uncut, sms, &price_of[backward]) * (100 - GAIN) ? r : none;
 }

@@ -125,10 +125,11 @@ static share share_of(const drawing *w)
     return (share){ c->blocks, c->pieces, pairs * r->K, handed, handed, c->again };
 }
 
-/* What the producer of a walk asks for to move the state on by a chunk. */
-static void draw_sources(const drawing *w, mba_launch *l, bool rev)
+/* What the producer of a walk asks for to move the state on by a chunk; `other`: and x, which dx meets. */
+static void draw_sources(const drawing *w, mba_launch *l, bool rev, bool other)
 {
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), SSD_HEADS * TILE_BYTES);
+    if (other) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), SSD_HEADS * TILE_BYTES);
     mba_phase_move(l, MBA_ASYNC, rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK),
                    SSD_HEADS * SSD_RECORD * 4);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? CM : BM), 2 * TILE_BYTES);
@@ -162,7 +163,8 @@ static void draw_walk(const drawing *w, walk k)
     mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0)), NULL);
     mba_phase_work(l, MBA_ALU, SSD_HEADS * (k.output ? STATE / 2 + P * Q : 0.0), NULL);
     mba_phase_work(l, MBA_HALF2, SSD_HEADS * P * Q, NULL);
-    mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (STATE * Q + (k.output ? STATE * Q + P * Q * Q : 0)), NULL);
+    if (k.output) mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (STATE * Q + P * Q * Q), NULL);
+    mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * STATE * Q, NULL);
     mba_phase_work(l, MBA_SMEM, (k.output ? 2 : 1) * x * 2, NULL);
     if (k.output) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k.rev ? DX : Y), x);
     if (k.saves > 0) mba_phase_move(l, MBA_STORE, k.rev ? MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK) : w->saved,
@@ -173,13 +175,12 @@ static void draw_walk(const drawing *w, walk k)
     if (s.again) {
         mba_phase_work(l, MBA_LOOP, (double)s.again / (double)s.grid, NULL);
         mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-        draw_sources(w, l, k.rev);
+        draw_sources(w, l, k.rev, false);
         mba_phase_work(l, MBA_END, 0, NULL);
     }
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-    draw_sources(w, l, k.rev);
-    if (k.rev && k.output) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), x);
+    draw_sources(w, l, k.rev, k.rev && k.output);
     if (k.output) {
         mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? BM : CM), 2 * TILE_BYTES);
         mba_phase_share(l, w->d.J / SSD_HEADS);

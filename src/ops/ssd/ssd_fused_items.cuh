@@ -229,17 +229,6 @@ template <bool SLOW> static __device__ __forceinline__ bool walks(const scan_sme
     return (bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW;
 }
 
-/* Chunks walked for the state alone are done sooner than x comes from memory: it is brought into L2 that many chunks
- * before it is asked for. */
-enum { AHEAD = 8 };
-template <bool REV>
-static __device__ __forceinline__ void announce(scan_smem &sm, const scan_maps &maps, int c, int i)
-{
-    if (i >= sm.to) return;
-    for (int h = 0; h < HEADS; h++)
-        if (i >= sm.silent[h]) tma_prefetch3(&maps.x, (sm.pair * HEADS + h) * FP, c * FQ, sm.b);
-}
-
 /* The copies of chunk c into stage s; walked again, for the state alone: of heads that want it. */
 template <bool REV, bool SLOW>
 static __device__ __forceinline__ void feed_state(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s,
@@ -258,7 +247,6 @@ static __device__ __forceinline__ void feed_state(scan_smem &sm, const fused_tas
     }
     for (int j = 0; j < 2; j++)
         tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, b);
-    for (int j = i ? AHEAD : STAGES; j <= AHEAD; j++) announce<REV>(sm, maps, REV ? c - j : c + j, i + j);
 }
 template <bool REV, int WHAT, bool SLOW, int CUT>
 static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s, int b,

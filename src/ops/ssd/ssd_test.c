@@ -301,7 +301,7 @@ static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
             "fused: segments, states, strong decays" },
         { { 2, 190, 2, 64, 1, 128,  64, SKIP_HEAD | BIAS | STATES }, "fused: initial and final states" },
         { { 2, 200, 4, 64, 2, 128,  64, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: a reset at every other token" },
-        { { 1, 700, 54, 64, 1, 128, 256, SKIP_FULL | BIAS | STATES }, "fused: states made again by every block" },
+        { { 2, 1000, 18, 64, 1, 128, 256, SKIP_FULL | BIAS | STATES }, "fused: states made again by every block" },
         { { 2, 4500, 4, 64, 2, 128, 256, SKIP_HEAD | BIAS }, "fused: more pairs of chunks than SMs" } };
     const mba_device *d;
     int               bad = 0;
