@@ -277,7 +277,7 @@ static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, con
 static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t sub, int64_t half, bool carry, bool split)
 {
     const scan_cut c = scan_cut_of(d, items);
-    const int64_t  width = half ? half : TWINS_STATES / d.N, buffers = d.N == 8 ? 2 : 3;
+    const int64_t  width = half ? half : TWINS_STATES / d.N, buffers = half ? 3 : 2;
     const double   values = (double)(TILE * width), elements = values * (double)d.N;
     const int      threads = half ? (int)(carry ? 10 * width : 16 * width) : split ? 256 : 192;
     mba_launch    *l = mba_plan_launch(p, half ? "scan_fwd_halves" : "scan_fwd_twins", MBA_MIXED, items * sub, threads);

@@ -24,7 +24,9 @@
  * twins_tokens). */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-enum { FULL = 1, DONE = 4, EMPTY = 7 };       /* barriers: one of each kind for a buffer, of three at the most */
+/* Barriers: one of each kind for a buffer; of DONE and EMPTY, which teams wait for in turn, one for each team too: a team
+ * that is late must not find its place taken (that hung). */
+enum { FULL = 1, DONE = 4, EMPTY = 10 };
 
 /* What the tensor cores lose of C h by dropping bits of h, on average: 0.72 of 2^-11. */
 #define TF32_LOSS 1.000352f
@@ -33,7 +35,7 @@ enum { FULL = 1, DONE = 4, EMPTY = 7 };       /* barriers: one of each kind for 
 template <int N_, int CH_, bool HALF_> struct twins_smem {
     enum { N = N_, CH = CH_, HALF = HALF_, CO = CH / 8, VALUES = TILE * CO, OCTET = 36 };   /* 8 channels x 4 tokens, padded */
     enum { NP = N == 8 ? 2 : 1, ELEMENTS = VALUES / NP, SCANNERS = HALF ? 8 * CH : 128, HANDS = SCANNERS + ELEMENTS };   /* rows of a thread; threads of a role */
-    enum { BUFFERS = N == 8 ? 2 : 3, RING = BUFFERS + 2 };    /* between roles; tiles that arrive or wait for their end */
+    enum { BUFFERS = HALF ? 3 : 2, RING = BUFFERS + 2, TEAMS = HALF ? 2 : 1 };   /* between roles; tiles on their way; see SPLIT */
     enum { BROW = HALF ? N + 8 : N, CROW = HALF ? N + 8 : 64 };
     struct buffer {
         float dt[TILE / 4][CO][OCTET];                        /* four tokens of a channel lie together */
@@ -316,9 +318,10 @@ twins_elements(const scan_operands<bf16> &p, S &sm, int et)
 
 /* SPLIT: some warps before the states, others behind them. Who finishes tells who fills when a buffer is read. TEAMS of either
  * kind take tiles in turn. */
-template <typename S, bool PLAIN, int TEAMS> static __device__ __forceinline__ void
+template <typename S, bool PLAIN> static __device__ __forceinline__ void
 twins_before(const scan_operands<bf16> &p, S &sm, int et, int team)
 {
+    enum { TEAMS = S::TEAMS };
     twins_role<S> e = twins_role_of<S, PLAIN>(p, sm, et);
     const int     tiles = (e.length + TILE - 1) / TILE;
     for (int tile = team; tile < 2; tile += TEAMS) {
@@ -328,7 +331,7 @@ twins_before(const scan_operands<bf16> &p, S &sm, int et, int team)
     for (int tile = 0; e.docs && tile <= team; tile++) twins_documents<S>(e, p, tile);
     int turn = team, slot = team, ahead = team + 2;
     for (int tile = team; tile < tiles; tile += TEAMS) {
-        if (tile >= S::BUFFERS) wait_turn<EMPTY>(turn, 2 * S::ELEMENTS);
+        if (tile >= S::BUFFERS) wait_turn<EMPTY>(turn + S::BUFFERS * ((team + S::BUFFERS) % TEAMS), 2 * S::ELEMENTS);
         if (tile + 2 < tiles) twins_ask<S, false>(e, p, sm, et, tile + 2, ahead);
         copies_commit();
         copies_wait<2 / TEAMS>();
@@ -344,9 +347,10 @@ twins_before(const scan_operands<bf16> &p, S &sm, int et, int team)
     }
 }
 
-template <typename S, bool PLAIN, int TEAMS> static __device__ __forceinline__ void
+template <typename S, bool PLAIN> static __device__ __forceinline__ void
 twins_behind(const scan_operands<bf16> &p, S &sm, int et, int team)
 {
+    enum { TEAMS = S::TEAMS };
     const twins_role<S> e = twins_role_of<S, PLAIN>(p, sm, et);
     const int           tiles = (e.length + TILE - 1) / TILE;
     for (int tile = team; tile < 2; tile += TEAMS) {
@@ -358,8 +362,8 @@ twins_behind(const scan_operands<bf16> &p, S &sm, int et, int team)
         if (tile + 2 < tiles) twins_ask_gate<S>(e, p, sm, et, tile + 2, (tile + 2) % 4);
         copies_commit();
         copies_wait<2 / TEAMS>();
-        wait_turn<DONE>(turn, S::HANDS);
-        twins_finish<S>(e, p, sm, et, tile, turn, slot, tile % 4, [&] { if (tile + S::BUFFERS < tiles) arrive_turn<EMPTY>(turn, 2 * S::ELEMENTS); });
+        wait_turn<DONE>(turn + S::BUFFERS * team, S::HANDS);
+        twins_finish<S>(e, p, sm, et, tile, turn, slot, tile % 4, [&] { if (tile + S::BUFFERS < tiles) arrive_turn<EMPTY>(turn + S::BUFFERS * team, 2 * S::ELEMENTS); });
 #pragma unroll
         for (int i = 0; i < TEAMS; i++) {
             turn = next<S::BUFFERS>(turn);
@@ -500,8 +504,8 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
         A2[e] = ok ? A2_of(p.A_log.at[ch * p.A_log.row + n]) : 0;
         h[e]  = start && ok ? start[ch * p.start.row + n] : 0;
     }
-    int turn = 0;
     for (int tile = 0; tile < tiles; tile++) {
+        const int turn = tile % S::BUFFERS;
         wait_turn<FULL>(turn, S::HANDS);
         const auto keep = [&](bool now) {
             if (!CARRY) twins_keep<N>(now, kept, h, second);
@@ -515,7 +519,6 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
             twins_tokens<S, GROUPS, CARRY>(h, steps, A2, o, turn * (uint32_t)sizeof(sm.buf[0]), g, l4, [&] { keep(more); });
         }
         arrive_turn<DONE>(turn, S::HANDS);
-        turn = next<S::BUFFERS>(turn);
     }
     if (!CARRY && (!p.final.at || a.first + a.length < p.L)) return;
     float *final = CARRY ? p.ends + a.item * p.D * N : p.final.sequence(a.sequence);
@@ -587,7 +590,7 @@ put_sums(const lane_offsets &o, uint32_t turn, const float (&y)[TILE / 8][2])
 template <typename S, bool CARRY> static __device__ __forceinline__ void
 halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
 {
-    enum { N = S::N, BUFFER = sizeof(typename S::buffer) };
+    enum { N = S::N, BUFFER = sizeof(typename S::buffer), TEAMS = CARRY ? 1 : S::TEAMS };
     const part &a = sm.at.a;
     const int  l4 = lane & 3, l8 = lane >> 2, wc = warp % S::CO * 8, ns = warp / S::CO, length = a.length;
     const int  ch = a.channel + wc + l8, n = 8 * ns + 2 * l4, tiles = (length + TILE - 1) / TILE;
@@ -604,7 +607,8 @@ halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
     int         turn = 0;
     wait_turn<FULL>(turn, S::HANDS);
     read_tokens<S, CARRY>(f, o, 0, 0);
-    for (int tile = 0;;) {
+    int tile = 0;
+    for (;;) {
         const bool more = keeps && tile * TILE + KEEP < length;
         halves_tokens<S, CARRY>(h, y, steps, f, A2, o, turn * (uint32_t)BUFFER, l4, [&](int four) {
             if (!CARRY) write2_global(four ? more : keeps, kept, h[0], h[1]);
@@ -615,23 +619,25 @@ halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
         wait_turn<FULL>(then, S::HANDS);
         read_tokens<S, CARRY>(f, o, then * (uint32_t)BUFFER, 0);
         if (!CARRY) put_sums<S>(o, turn * (uint32_t)BUFFER, y);
-        arrive_turn<DONE>(turn, S::HANDS);
+        arrive_turn<DONE>(turn + S::BUFFERS * ((tile - 1) % TEAMS), S::HANDS);
         turn = then;
     }
     if (!CARRY) put_sums<S>(o, turn * (uint32_t)BUFFER, y);
-    arrive_turn<DONE>(turn, S::HANDS);
-    if (!ok || (!CARRY && (!p.final.at || a.first + a.length < p.L))) return;
-    float *final = (CARRY ? p.ends + a.item * p.D * N : p.final.sequence(a.sequence)) + ch * (CARRY ? N : p.final.row) + n;
+    arrive_turn<DONE>(turn + S::BUFFERS * ((tile - 1) % TEAMS), S::HANDS);
+    if (!CARRY && (!p.final.at || a.first + a.length < p.L)) return;
+    const int who = thread_anew(), at = a.channel + who / 32 % S::CO * 8 + who % 32 / 4, state = who / 32 / S::CO * 8 + who % 4 * 2;
+    if (at >= a.channels) return;
+    float *final = (CARRY ? p.ends + a.item * p.D * N : p.final.sequence(a.sequence)) + at * (CARRY ? N : p.final.row) + state;
     final[0] = h[0];
     final[1] = h[1];
-    if (CARRY && n == 0) p.steps[a.item * p.D + ch] = steps;
+    if (CARRY && state == 0) p.steps[a.item * p.D + at] = steps;
 }
 
 /* CARRY: what a piece of a long sequence leaves behind when it starts from zero, and the sum of its steps. */
 template <typename S, bool CARRY, bool SPLIT, bool PLAIN> static __device__ __forceinline__ void
 scan_block(const scan_operands<bf16> &p, S &sm)
 {
-    enum { TEAMS = S::HALF ? 2 : 1, THREADS = SPLIT ? S::SCANNERS + 2 * TEAMS * S::ELEMENTS : S::HANDS };
+    enum { TEAMS = S::TEAMS, THREADS = SPLIT ? S::SCANNERS + 2 * TEAMS * S::ELEMENTS : S::HANDS };
     const part a = part_of(p, S::CH);
     if (CARRY && a.item % p.pieces >= p.pieces - p.sub) return;   // nobody goes on from it
     find_origins(sm.at, p, a, (int)threadIdx.x);
@@ -651,8 +657,8 @@ scan_block(const scan_operands<bf16> &p, S &sm)
         twins_elements<S, CARRY, PLAIN>(p, sm, et);
     } else {
         const int team = et / S::ELEMENTS % TEAMS, member = et % S::ELEMENTS;
-        if (et < TEAMS * S::ELEMENTS) twins_before<S, PLAIN, TEAMS>(p, sm, member, team);
-        else                          twins_behind<S, PLAIN, TEAMS>(p, sm, member, team);
+        if (et < TEAMS * S::ELEMENTS) twins_before<S, PLAIN>(p, sm, member, team);
+        else                          twins_behind<S, PLAIN>(p, sm, member, team);
     }
 }
 
