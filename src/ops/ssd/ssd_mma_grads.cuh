@@ -15,13 +15,6 @@
 
 enum { HEADS_STAGES = 4 };
 
-/* Steps of 16 in a row, with 128 rows a block: more would cost spilled registers. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
-enum { HEADS_STEPS = 1 };
-#else
-enum { HEADS_STEPS = 2 };
-#endif
-
 template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads(const tensor_task &a, unsigned z)
 {
     MBA_DYNAMIC_SMEM(smem);
@@ -87,7 +80,7 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
                 for (int n = 0; n < 8; n++)
 #pragma unroll
                     for (int e = 0; e < 4; e++) mine[j][n][e] = 0;
-#pragma unroll (MT == 1 ? 4 : (int)HEADS_STEPS)
+#pragma unroll (4 / MT)
         for (int k = 0; k < SSD_TILE; k += 16) {
             uint32_t A[MT][4];
             for (int j = 0; j < MT; j++) a_rows(A[j], t, w0 + 16 * j, k);
