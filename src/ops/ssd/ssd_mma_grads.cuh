@@ -80,7 +80,7 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
                 for (int n = 0; n < 8; n++)
 #pragma unroll
                     for (int e = 0; e < 4; e++) mine[j][n][e] = 0;
-#pragma unroll (4 / MT)
+#pragma unroll
         for (int k = 0; k < SSD_TILE; k += 16) {
             uint32_t A[MT][4];
             for (int j = 0; j < MT; j++) a_rows(A[j], t, w0 + 16 * j, k);
