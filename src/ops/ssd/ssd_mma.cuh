@@ -12,7 +12,7 @@
  * launch     grid B K G t(t+1)/2 with t = Q/64, block 128, dynamic smem 32 KB
  * STAYS      (variant persistent) as many blocks as fit, each with a share of these tiles
  * takes      bf16; P, N, token distances and offsets multiples of 8, N <= 256, Q a multiple of 64 up to 512
- * resources  84 to 255 registers (the plans in ssd_plan.c say which; CUDA 13.0), no spill on sm_80, sm_90a, sm_100
+ * resources  84 to 254 registers (the plans in ssd_plan.c say which; CUDA 13.0), no spill on sm_80, sm_90a, sm_100
  * measured   docs/results/ssd-ladder.md
  * order      fixed: k ascends (descends in the gradient of x), heads ascend, partial sums in order */
 #ifndef MBA_SSD_MMA_CUH

@@ -349,7 +349,7 @@ static void draw_heads(const drawing *w, bool output)
     draw_product(w, &(product){
         .kernel = output ? "chunk_scan_bwd_dc" : "chunk_state_bwd_db",
         .plain = output ? "chunk_scan_bwd_dc_fma" : "chunk_state_bwd_db_fma",
-        .grid = w->chunks * d->G * w->t.rtiles * w->t.ntiles, .block = 256, .regs = w->t.rows == WIDE ? 255 : 187,
+        .grid = w->chunks * d->G * w->t.rtiles * w->t.ntiles, .block = 256, .regs = w->t.rows == WIDE ? 254 : 178,
         .stages = 4,
         .smem_bytes = (size_t)(4 * ((w->t.rows / T + 2) * TILE_BYTES + 8 * w->t.rows) + 16 * w->t.rows), .m = m,
         .n = n, .k = T,
