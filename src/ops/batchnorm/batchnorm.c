@@ -134,15 +134,17 @@ static void columns_launch(mba_plan *p, const mba_node *n, const mba_tensor *x, 
     const mba_cost c = n->op->cost(n);
     l->grid[1] = across;
     l->regs    = regs;                                     // of bf16, as the compiler says for sm_90
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(0), c.read_bytes / (double)(down * across));
+    for (int k = 0; k < 2; k++)                            // x, or dy and x
+        if (mba_rows(n->in[k]) == mba_rows(x) && mba_cols(n->in[k]) == mba_cols(x))
+            mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)(down * across));
     mba_phase_work(l, MBA_FMA, c.vector_flops / 2 / (double)(down * across), NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(0), c.write_bytes / (double)(down * across));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(0), mba_tensor_bytes(n->out[0]) / (double)(down * across));
 }
 
 static mba_status stats_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba__plan_column_sums(p, "batchnorm_sums", n->in[SX], 2, batchnorm_columns(n, n->in[SX], NULL, NULL), mba_tensor_bytes(n->in[SX]));
+    mba__plan_column_sums(p, n, "batchnorm_sums", n->in[SX], 2, batchnorm_columns(n, n->in[SX], NULL, NULL), 1u << SX);
     return MBA_OK;
 }
 
@@ -158,7 +160,7 @@ static mba_status batchnorm_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
 {
     const int V = batchnorm_columns(n, n->in[XB], n->in[DY], n->out[DX]);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba__plan_column_sums(p, "batchnorm_bwd_sums", n->in[XB], 2, V, 2 * mba_tensor_bytes(n->in[XB]));
+    mba__plan_column_sums(p, n, "batchnorm_bwd_sums", n->in[XB], 2, V, 1u << DY | 1u << XB);
     columns_launch(p, n, n->in[XB], "batchnorm_dx", V, 8 * 132, 110);         // four of two
     mba_plan_scratch(p, "totals", 2 * sizeof(float) * (size_t)mba_cols(n->in[XB]));
     return MBA_OK;

@@ -92,7 +92,7 @@ static mba_status layernorm_loop_plan(mba_plan *p, const mba_node *n, const mba_
 static mba_status layernorm_bwd_loop_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba__plan_column_sums(p, "layernorm_sums", n->in[XB], 2, 1, 2 * mba_tensor_bytes(n->in[XB]));
+    mba__plan_column_sums(p, n, "layernorm_sums", n->in[XB], 2, 1, 1u << DY | 1u << XB);
     rows_launch(p, n, "layernorm_dx_loop");
     return MBA_OK;
 }
