@@ -99,7 +99,7 @@ static mba_status layernorm_bwd_loop_plan(mba_plan *p, const mba_node *n, const 
 
 /* CUDA, rows in whole pieces: teams of threads (layernorm_cuda.cu); registers by pieces of a thread, as compiled for
  * sm_90. */
-static const int fwd_regs[LAYERNORM_PIECES + 1] = { 0, 40, 48, 64, 64, 64 };
+static const int fwd_regs[LAYERNORM_PIECES + 1] = { 0, 40, 48, 56, 72, 80 };
 static const int bwd_regs[LAYERNORM_PIECES + 1] = { 0, 88, 112, 128, 128, 128 };
 
 static mba_status layernorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)

@@ -9,10 +9,10 @@
  * takes      rows of whole pieces at even distances, up to 1280 of them
  * launch     forward: grid ceil(R / teams), block 128 or a team; backward: grid as many blocks as fit on the SMs, block 256,
  *            dynamic smem three rows of each team, of x and dy, and of dx where it is added to
- * resources  sm_90: forward 32 to 64 registers, backward 75 to 128 (five pieces); no spill
+ * resources  sm_90: forward 32 to 80 registers, backward 75 to 128 (five pieces); no spill
  * moves      every operand once, parts of dw and db beside it: bound by DRAM
- * in flight  4 TB/s for 0.7 us is 22 KB an SM. Forward, R=25088 C=320 bf16: 16 rows a block, 8 blocks an SM, 5 pieces of 16 bytes a
- *            thread, 82 KB; 1568 blocks are 1.5 rounds of 132 x 8. Backward: 2 blocks of 16 teams an SM, 2 rows of 5 pieces of
+ * in flight  4 TB/s for 0.7 us is 22 KB an SM. Forward, R=25088 C=320 bf16: 16 rows a block, 7 blocks an SM, 5 pieces of 16 bytes a
+ *            thread, 61 KB; 1568 blocks are 2 rounds of 132 x 6. Backward: 2 blocks of 16 teams an SM, 2 rows of 5 pieces of
  *            8 bytes of x and dy a thread, 82 KB; 4224 teams take 5.94 rows each. R=6272 C=640: 784 blocks, one round; 2112 teams,
  *            2.97 rows each
  * work       about 7 instructions a value forward (2 us of 8 at the first shape), 25 backward (6 of 12, of 16 where dx adds)
@@ -47,39 +47,39 @@ template <typename T> struct layernorm_rows {
 };
 
 template <typename T, int V, int NV>
-__global__ void __launch_bounds__(LAYERNORM_THREADS, 4) layernorm_fwd_team(layernorm_rows<T> a)
+__global__ void __launch_bounds__(LAYERNORM_THREADS, 3) layernorm_fwd_team(layernorm_rows<T> a)
 {
     __shared__ __align__(16) float warps[2][TEAM_WARPS];
     const team  t = team_alone(a.threads);
     const int   cols = (int)a.cols, row = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
     const int   own = t.lane * V, apart = t.threads * V, end = row < a.rows ? cols : 0;      // beyond the last row there are no columns
     const float each = 1 / (float)cols;
-    float       sum = 0, squares = 0;
+    float       s[NV][V], sum = 0, squares = 0;
     team_clear(t, warps[0]);
     team_clear(t, warps[1]);
 
-    // 1. ask for all of the row, which waits as it lies in memory, then its mean
+    // 1. ask for all of the row, then its mean
     packed<T, V>   px[NV];
     const T *const x = strip<const T>(a.x, own).row(row);
 #pragma unroll
     for (int i = 0; i < NV; i++) fetch(px[i], x + i * apart, own + i * apart < end);
 #pragma unroll
     for (int i = 0; i < NV; i++) {
-        float s[V];
-        unpack(s, px[i]);
+        unpack(s[i], px[i]);
 #pragma unroll
-        for (int v = 0; v < V; v++) sum += s[v];
+        for (int v = 0; v < V; v++) sum += s[i][v];
     }
     const float mean = team_sum<true>(sum, t, warps[0]) * each;
 
-    // 2. the squares of what is left of the row
+    // 2. what is left of the row, and its squares
 #pragma unroll
     for (int i = 0; i < NV; i++) {
         const float shift = own + i * apart < end ? mean : 0;
-        float       s[V];
-        unpack(s, px[i]);
 #pragma unroll
-        for (int v = 0; v < V; v++) squares = fmaf(s[v] - shift, s[v] - shift, squares);
+        for (int v = 0; v < V; v++) {
+            s[i][v] -= shift;
+            squares = fmaf(s[i][v], s[i][v], squares);
+        }
     }
     const float k = rsqrtf(fmaf(team_sum<true>(squares, t, warps[1]), each, a.eps));
     if (t.lane == 0 && end) { a.mean[row] = mean; a.rstd[row] = k; }
@@ -89,12 +89,11 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 4) layernorm_fwd_team(layer
 #pragma unroll
     for (int i = 0; i < NV; i++) {
         const int at = own + i * apart < cols ? own + i * apart : 0;         // no branch: the weights come together
-        float     s[V], w[V], b[V];
+        float     w[V], b[V];
         load_weights(w, a.w + at);
         load_weights(b, a.b + at);
-        unpack(s, px[i]);
 #pragma unroll
-        for (int v = 0; v < V; v++) b[v] = fmaf((s[v] - mean) * k, w[v], b[v]);
+        for (int v = 0; v < V; v++) b[v] = fmaf(s[i][v] * k, w[v], b[v]);
         if (own + i * apart < end) store(y + i * apart, b);
     }
 }
