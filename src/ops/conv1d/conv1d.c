@@ -318,6 +318,7 @@ const mba_op mba_op_conv1d = {
         { { 1, 17, 136, 4 }, "pieces of 16 bytes, more than one tile of channels" },
         { { 1, 120, 8, 4, NO_BIAS }, "pieces of 16 bytes, more than one tile of time" },
         { { 2, 20, 8, 4, COLUMNS }, "pieces of 16 bytes, columns in" },
+        { { 1, 257, 8, 4, NO_BIAS }, "pieces of 16 bytes, blocks of eight warps" },
         { { 1, 130, 4, 4, NO_BIAS }, "whole pieces, more than one tile of time" },
         { { 2, 21, 8, 4, WITH_INITIAL | WITH_FINAL | PLAIN | NO_BIAS }, "whole pieces, a piece of a longer sequence" },
         { { 2, 2, 4, 4, WITH_INITIAL | WITH_FINAL }, "whole pieces, shorter than the state" },

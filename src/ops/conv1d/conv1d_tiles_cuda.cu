@@ -9,8 +9,9 @@
  * launch     grid ceil(C / 128) * B * ceil(L / rows of 4 warps), block 128
  * kernel     conv1d_bwd_tiles     a warp takes 128 channels and `rows` rows of dx, and makes the W-1 values of g behind
  *                                 them once more; eight rows of x and dy at a time come in ahead by asynchronous copies
- *                                 of 16 bytes a lane; the warps' dw and dbias are added in shared memory
- * launch     as above; dynamic smem 32 rows of a thread
+ *                                 of 16 bytes a lane; every second warp goes back in time, so that neighbours read the
+ *                                 rows they share together; the warps' dw and dbias are added in shared memory
+ * launch     as above, block 128 or 256 (conv1d_bwd_tile_of); dynamic smem 32 rows of a thread
  * takes      4 taps, or 3 with silu; rows of whole pieces of 4 values at even distances, x and dy of the backward of
  *            16 bytes; no documents, no state, a dx that is stored
  * resources  sm_90a: forward 80 registers, backward 128 (fp32: 162); no spill
@@ -20,9 +21,8 @@
  *            bytes). conv1d_bwd_walk has 33 (three for a dx that is added to, two for the upper halves of pairs)
  * why tiles  walking parts that all begin at once end at different times: by counters (H200, 4 x 4096 x 4096) a block of
  *            conv1d_fwd_walk lived 124 of 155 thousand cycles, one of conv1d_bwd_walk 188 of 228
- * measured   H200, bench op, % of the copy rate, totals included: 16384 x 1792 93 / 75 (walk 86 / 71), 16384 x 4352
- *            102 / 90 (89 / 80), before lanes read for each other; since then seen inside steps alone: 1792 backward 66.3 to
- *            62.9 us
+ * measured   H200, bench op, % of the copy rate, totals included: 16384 x 1792 97 / 84 (all warps forward in time, in
+ *            blocks of four: 80; walk 86 / 71), 16384 x 4352 104 / 90 (walk 89 / 80)
  * order      fixed by shape: rows of a warp, warps of a block, blocks */
 #include <type_traits>
 
