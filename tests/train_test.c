@@ -7,6 +7,7 @@
 #include "data/safetensors.h"
 #include "tests/scratch.h"
 #include "train/checkpoint.h"
+#include "train/generate.h"
 #include "train/guard.h"
 #include "train/train.h"
 #include "train/watchdog.h"
@@ -183,6 +184,40 @@ static void looking_ahead_changes_nothing(void **state)
     }
 }
 
+static int runs_left;
+static mba_status failing_run(mba_program *p, unsigned passes, const mba_hooks *h)
+{
+    runs_left--;
+    return apart_run(p, passes, h);
+}
+
+static mba_status failing_wait(void)
+{
+    return runs_left >= 0 ? MBA_OK : mba_fail(MBA_E_DEVICE, "the device has stopped");
+}
+
+/* A device that works by itself tells a failure when it is waited for, from then on: whichever run it was. */
+static void a_device_that_fails_ends_the_run_with_its_words(void **state)
+{
+    (void)state;
+    mba_device fails = mba_device_cpu;
+    fails.take_host = apart_take_host;
+    fails.give_host = free;
+    fails.run  = failing_run;
+    fails.wait = failing_wait;
+    for (int micros = 1; micros <= 2; micros++)
+        for (int n = 0, enough = 0; !enough; n++) {
+            mba_train_options o = options("M", 3);
+            o.session.device = &fails;
+            o.micros         = micros;
+            runs_left        = n;
+            const mba_status st = mba_train(&o);
+            enough = runs_left >= 0;
+            if (enough) assert_ok(st);
+            else        assert_fails(st, MBA_E_DEVICE, "the device has stopped");
+        }
+}
+
 static void states_carried_from_batch_to_batch_resume_too(void **state)
 {
     (void)state;
@@ -342,6 +377,88 @@ static void only_the_newest_checkpoints_are_kept(void **state)
     assert_int_equal(f, MBA_HF_MAMBA2);
 }
 
+/* The name of the directory says nothing; one that was left behind when a run was killed does not stop the next. */
+static void a_run_is_resumed_whatever_it_is_called(void **state)
+{
+    (void)state;
+    mba_train_options o = options("M", 4);
+    char              newest[512];
+    o.out = scratch("step-by-step");
+    o.stop_after = 2;
+    assert_ok(mba_train(&o));
+    assert_ok(mba_mkdirs(scratch("step-by-step/step-000004")));
+    assert_ok(mba_mkdirs(scratch("step-by-step/step-000004.old")));
+    FILE *left = fopen(scratch("step-by-step/step-000004.old/left"), "w");
+    assert_non_null(left);
+    fclose(left);
+    o.stop_after = 0;
+    o.resume = scratch("step-by-step/step-000002");
+    assert_ok(mba_train(&o));
+    assert_int_equal(scratch_entries("step-by-step"), 3);                          // the log, steps 2 and 4
+    o.resume = o.out;
+    o.schedule.steps = 5;
+    assert_ok(mba_train(&o));
+    assert_ok(mba_checkpoint_find(newest, sizeof newest, o.out));
+    assert_non_null(strstr(newest, "step-000005"));
+}
+
+/* Another run in the same directory would be taken for the first, and its checkpoints for old ones. */
+static void a_run_keeps_its_hands_off_another(void **state)
+{
+    (void)state;
+    mba_train_options o = options("M", 6);
+    o.out = scratch("first-run");
+    o.save_every = 3;
+    o.keep = 2;
+    assert_ok(mba_train(&o));
+    o.schedule.steps = 2;
+    assert_fails(mba_train(&o), MBA_E_ARG, "has checkpoints of a run already");
+    o.resume = scratch("first-run/step-000003");                                   // from the middle: 4 is kept, 6 is not ours
+    o.schedule.steps = 5;
+    o.save_every = 1;
+    assert_ok(mba_train(&o));
+    assert_int_equal(scratch_entries("first-run"), 4);                             // the log, steps 4, 5 and 6
+    char own[512];
+    assert_ok(mba_checkpoint_find(own, sizeof own, scratch("first-run/step-000005")));
+    assert_string_equal(own, scratch("first-run/step-000005"));
+}
+
+/* The CPU, with a weight that is not a number while step 2 is computed. */
+static mba_status hurt_run(mba_program *p, unsigned passes, const mba_hooks *h)
+{
+    const mba_tensor *t = mba_graph_find(p->graph, "backbone.norm_f.weight");
+    float            *w = mba_program_at(p, t), kept = *w;
+    if (p->step->index == 2 && passes & MBA_FORWARD) *w = NAN;
+    const mba_status st = mba_device_cpu.run(p, passes, h);
+    if (p->step->index == 2 && passes & MBA_FORWARD) *w = kept;
+    return st;
+}
+
+static int skipped_steps;
+static void count_skipped(void *ctx, const mba_train_report *r)
+{
+    (void)ctx;
+    skipped_steps += r->skipped;
+    if (r->skipped) assert_non_null(strstr(r->note, "add_rmsnorm"));
+}
+
+/* Looking for the operator runs a micro-batch once more, which must not be left in the gradients. */
+static void a_step_that_is_not_finite_is_skipped_and_forgotten(void **state)
+{
+    (void)state;
+    for (int micros = 1; micros <= 2; micros++) {
+        mba_train_options o = options("M", 6);
+        mba_device        hurt = mba_device_cpu;
+        hurt.run = hurt_run;
+        o.session.device = &hurt;
+        o.micros = micros;
+        o.report = count_skipped;
+        skipped_steps = 0;
+        assert_ok(mba_train(&o));
+        assert_int_equal(skipped_steps, 1);
+    }
+}
+
 static void the_watchdog_names_the_first_bad_operator(void **state)
 {
     (void)state;
@@ -358,6 +475,22 @@ static void the_watchdog_names_the_first_bad_operator(void **state)
     assert_string_equal(f.node->op->name, "conv1d");
     assert_string_equal(f.node->scope, "backbone/layers.1/mixer");
     mba_session_end(&s);
+}
+
+static void weights_that_are_no_numbers_generate_nothing(void **state)
+{
+    (void)state;
+    mba_session s = { 0 };
+    int32_t     ids[8] = { 1, 2, 3 };
+    assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = small("M") }));
+    assert_ok(mba_session_bind(&s, 1));
+    assert_ok(mba_checkpoint_save(&s, scratch("sound"), NULL));
+    ((float *)mba_session_at(&s, "backbone.embeddings.weight"))[40] = NAN;           // of token 1
+    assert_ok(mba_checkpoint_save(&s, scratch("unsound"), NULL));
+    mba_session_end(&s);
+    assert_ok(mba_generate(ids, 3, 8, &(mba_generate_options){ .checkpoint = scratch("sound"), .temperature = 1 }));
+    assert_fails(mba_generate(ids, 3, 8, &(mba_generate_options){ .checkpoint = scratch("unsound"), .temperature = 1 }),
+                 MBA_E_FORMAT, "not a number");
 }
 
 static void the_guard_skips_what_is_out_of_line(void **state)
@@ -394,10 +527,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_at_any_number_of_threads_and_after_resuming),
         cmocka_unit_test(looking_ahead_changes_nothing),
+        cmocka_unit_test(a_device_that_fails_ends_the_run_with_its_words),
         cmocka_unit_test(states_carried_from_batch_to_batch_resume_too),
         cmocka_unit_test(two_micro_batches_are_one_batch), cmocka_unit_test(small_networks_for_images_and_graphs_learn),
         cmocka_unit_test(batches_of_graphs_are_closed_before_they_overflow), cmocka_unit_test(a_small_model_learns), cmocka_unit_test(a_checkpoint_of_other_options_is_refused),
-        cmocka_unit_test(only_the_newest_checkpoints_are_kept), cmocka_unit_test(the_watchdog_names_the_first_bad_operator),
+        cmocka_unit_test(only_the_newest_checkpoints_are_kept), cmocka_unit_test(a_run_is_resumed_whatever_it_is_called),
+        cmocka_unit_test(a_run_keeps_its_hands_off_another),
+        cmocka_unit_test(a_step_that_is_not_finite_is_skipped_and_forgotten),
+        cmocka_unit_test(the_watchdog_names_the_first_bad_operator),
+        cmocka_unit_test(weights_that_are_no_numbers_generate_nothing),
         cmocka_unit_test(the_guard_skips_what_is_out_of_line), cmocka_unit_test(the_learning_rate_warms_up_and_falls),
     };
     return cmocka_run_group_tests(tests, prepare_data, remove_data);

@@ -109,7 +109,7 @@ int mba_suite_plan(mba_suite_part part[MBA_SUITE_PARTS_MAX], const mba_suite_opt
         p.model.shape    = besides[i].shape;
         p.model.variants = besides[i].variants;
         p.sets           = besides[i].sets;
-        if (p.sets == NO_SETS) p.expect_s = 7;
+        if (p.sets == NO_SETS) p.expect_s = 5.5;
         snprintf(p.name, sizeof p.name, "%s", besides[i].name);
         part[n++] = p;
     }

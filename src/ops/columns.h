@@ -4,7 +4,8 @@
 
 #include "core/op.h"
 
-/* Values a thread takes at once: 16 bytes where every row of these tensors allows it, else one. */
+/* Values a thread takes at once: 16 bytes where every row of these tensors allows it and rows lie at one distance (what
+ * mba_column_row counts on), else one. */
 static inline int mba__columns_at_once(const mba_tensor *const *t, int n)
 {
     int v = 4;
@@ -13,7 +14,7 @@ static inline int mba__columns_at_once(const mba_tensor *const *t, int n)
         if (!t[k]) continue;
         const int64_t e = (int64_t)mba_dtype_bytes(t[k]->type.dtype), bytes = v * e;
         const bool    whole = mba_cols(t[k]) % v == 0 && t[k]->offset * e % bytes == 0
-                           && (mba_dense(t[k]) || t[k]->pitch % v == 0);
+                           && (mba_dense(t[k]) || (t[k]->pitch % v == 0 && t[k]->run == mba_cols(t[k])));
         if (!whole || bytes > 16) return 1;
     }
     return v;

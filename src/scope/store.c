@@ -117,8 +117,7 @@ static mba_status create_tables(mba_store *s)
     return execute(s, "COMMIT", "making its tables");
 }
 
-/* Only a store may be replaced: a slip of the keyboard must not cost a file. */
-static mba_status may_replace(const char *path)
+mba_status mba_store_may_replace(const char *path)
 {
     struct stat  is;
     mba_store   *old = NULL;
@@ -159,7 +158,7 @@ mba_status mba_store_create(mba_store **out, const char *path)
 {
     mba_store *s = NULL;
     *out = NULL;
-    MBA_TRY(may_replace(path));
+    MBA_TRY(mba_store_may_replace(path));
     MBA_TRY(make(&s, path));
     s->writing = true;
     s->version = MBA_STORE_VERSION;

@@ -91,6 +91,9 @@ MBA_MUST mba_status mba_sim_lower(mba_sim_kernel *out, const mba_node *n, const 
  * what the machine's shared memory holds. */
 MBA_MUST mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m);
 
+/* The one error of kernels that no machine could run. */
+MBA_MUST mba_status mba_sim_impossible(const mba_sim_kernel *k, const char *why, const char *fix);
+
 /* What if: blocks that stay and take the work of several in a loop (where all blocks are alike and there are more than
  * places); rings of another depth, with the shared memory that takes (as deep as the machine holds). */
 void mba_sim_persist(mba_sim_kernel *k, const mba_gpu *m);

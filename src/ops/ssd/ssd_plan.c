@@ -50,6 +50,9 @@ typedef struct drawing {
     const mba_machine *m;
 } drawing;
 
+/* Whether the backward keeps what C B^T lost when it was rounded to bf16. */
+static bool keeps_low(const drawing *w) { return w->way == SSD_CHUNKED || w->way == SSD_PERSISTENT; }
+
 static bool is_param(const mba_node *n, const mba_tensor *t)
 {
     return t == n->in[A_LOG] || t == n->in[SKIP] || t == n->in[DT_BIAS];
@@ -113,8 +116,10 @@ static void draw_scratch(const drawing *w, bool ids, bool backward)
     mba_plan_scratch(p, "dstates",     (size_t)(t->st_bytes * states));
     mba_plan_scratch(p, "dCB",         (size_t)(t->st_bytes * pairs));
     mba_plan_scratch(p, "dB, dC of states", (size_t)(2 * 4 * d->B * t->KQ * d->G * d->N));
-    mba_plan_scratch(p, "sums per token", (size_t)(4 * steps * (2 * t->tiles + 2 * t->ntiles + t->ptiles + 1)));
+    mba_plan_scratch(p, "sums per token",
+        (size_t)(4 * steps * (2 * t->tiles + 2 * t->ntiles + (w->tensor ? 1 : t->ptiles) + 1)));
     mba_plan_scratch(p, "partial sums", (size_t)(4 * (d->B * d->H * t->K * t->cparts + 2 * w->chunks * d->H + t->dD)));
+    mba_plan_scratch(p, "CB, lower halves", (size_t)(keeps_low(w) ? t->st_bytes * pairs : 0));
 }
 
 /* ---- tiles and blocks ---- */
@@ -209,6 +214,8 @@ typedef struct product {
     int         also[2];                          /* operands that a block reads besides, and writes; */
     double      also_bytes[2];                    /* its bytes of them */
     bool        makes_pairs;                      /* begins with a tile of C B^T */
+    bool        reads_low;                        /* the lower halves of a tile of C B^T too */
+    double      low_bytes;                        /* those it writes beside the result */
 } product;
 
 enum { T = SSD_TILE, TILE_BYTES = SSD_TILE * SSD_TILE * 2 };
@@ -266,7 +273,9 @@ static void draw_product(const drawing *w, const product *q)
     }
     if (q->also_bytes[0] > 0) mba_phase_move(l, MBA_LOAD, q->also[0], q->also_bytes[0]);
     if (q->also_bytes[1] > 0) mba_phase_move(l, MBA_STORE, q->also[1], q->also_bytes[1]);
+    if (q->reads_low) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_CB_LOW_WORK), T * T * w->st);
     mba_phase_move(l, MBA_STORE, q->to, q->to_bytes);
+    if (q->low_bytes > 0) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_CB_LOW_WORK), q->low_bytes);
     end_tiles(w, l);
 }
 
@@ -286,7 +295,7 @@ static void draw_state(const drawing *w, bool output)
         .fma = m * T * (w->tensor ? 2 : 1) });
 }
 
-static void draw_bmm(const drawing *w)
+static void draw_bmm(const drawing *w, bool backward)
 {
     const int64_t t = w->t.tiles;
     draw_product(w, &(product){
@@ -295,7 +304,8 @@ static void draw_bmm(const drawing *w)
         .smem_bytes = 4 * TILE_BYTES, .m = T, .n = T, .k = T, .trips = (double)mba_ceil(w->d.N, T),
         .left = MBA_ARG_IN(CM),
         .left_bytes = T * T * w->e, .right = MBA_ARG_IN(BM), .right_bytes = T * T * w->e,
-        .to = MBA_ARG_SCRATCH(SSD_CB_WORK), .to_bytes = T * T * w->st });
+        .to = MBA_ARG_SCRATCH(SSD_CB_WORK), .to_bytes = T * T * w->st,
+        .low_bytes = backward && keeps_low(w) ? T * T * w->st : 0 });
 }
 
 /* The entering state and the sources of a tile of rows; backwards the leaving state and what a source feeds. */
@@ -390,7 +400,8 @@ static void draw_dcb(const drawing *w)
         .also = { MBA_ARG_SCRATCH(SSD_CB_WORK), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
         .also_bytes = { w->way == SSD_BC_FUSED ? 0 : T * T * w->st, 2.0 * T * 4 * (double)w->d.J },
         .to = MBA_ARG_SCRATCH(SSD_DCB_WORK), .to_bytes = T * T * w->st, .fma = 6 * T * T,
-        .sfu = (double)(w->tensor ? 12 * 128 : T * T), .makes_pairs = w->way == SSD_BC_FUSED });
+        .sfu = (double)(w->tensor ? 12 * 128 : T * T), .makes_pairs = w->way == SSD_BC_FUSED,
+        .reads_low = keeps_low(w) });
 }
 
 static void draw_bmm_bwd(const drawing *w, bool output)
@@ -439,7 +450,7 @@ static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     if (way == SSD_BC_FUSED) {
         draw_bc_scan(&w, false);
     } else {
-        draw_bmm(&w);
+        draw_bmm(&w, false);
         draw_scan(&w, false);
     }
     return MBA_OK;
@@ -453,7 +464,7 @@ static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     const double parts = 4.0 * (double)(w.t.tiles + 1 + 2 * w.t.ntiles);
     draw_steps(&w, "chunk_cumsum_fwd", 48, MBA_ARG_IN(DT), w.e, MBA_ARG_SCRATCH(SSD_STEPS_WORK),
         12 + (double)w.t.cs_bytes, 16, 5);
-    if (way != SSD_BC_FUSED) draw_bmm(&w);
+    if (way != SSD_BC_FUSED) draw_bmm(&w, true);
     draw_state(&w, false);
     draw_passing(&w, false);
     draw_state(&w, true);
