@@ -9,7 +9,7 @@ import sys
 
 PROGRAM = os.environ.get("MAMBASCOPE", "build/mambascope")
 WHY = {"agrees": "", "lags": "writes held back by L2, or those of the kernel before",
-       "kept": "reads that the launch before has left in L2", "again": "operands that blocks read more than once",
+       "kept": "reads that launches before have left in L2", "again": "operands that blocks read more than once",
        "DIFFERS": "not known"}
 
 

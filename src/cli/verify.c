@@ -111,9 +111,8 @@ mba_status mba_command_verify(int argc, char **argv)
         "and masked tiles and\n"
         "products made again included. Where bytes are not within 5 %, writes may be off by half the L2, which holds "
         "them back; `lags`: reads\n"
-        "agree; `kept`: reads are missing that the launch before has touched (`recent`), at most half the L2; `again`: "
-        "blocks read operands\n"
-        "more than once (`loads`, as planned), and some of it missed L2.",
+        "agree; `kept`: reads are missing that the two launches before have touched (`recent`), at most half the L2;\n"
+        "`again`: blocks read operands more than once (`loads`, as planned), and some of it missed L2.",
         options,
         "mambascope profile --model mamba2-130m --device cuda --sets roofline --out run.db\nmambascope verify run.db\n"
     };

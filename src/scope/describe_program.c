@@ -163,18 +163,29 @@ static bool same_memory(const footprints *a, int k, const footprints *b, int j)
     return !x && !y && k == j && a->node == b->node && k >= MBA_ARG_SCRATCH(0);
 }
 
-/* Of what a launch reads: what the one before it has read or written, so that L2 may hold it still. Launches too small
+/* Of what a launch reads: what the two before it have read or written, so that L2 may hold it still. Launches too small
  * to displace anything are passed over. */
+enum { BEFORE = 2 };
 static const double SMALL_BYTES = 1e6;
+
+static double met_before(const footprints *now, int k, const footprints *before)
+{
+    double met = 0;
+    for (int j = 0; before->node && j < OPERANDS; j++)
+        for (int way = 0; way < 2; way++)
+            if (before->of[j][way] > met && same_memory(now, k, before, j)) met = before->of[j][way];
+    return met;
+}
 
 static double recent_bytes(const footprints *now, const footprints *before)
 {
     double sum = 0;
-    for (int k = 0; k < OPERANDS && before->node; k++) {
+    for (int k = 0; k < OPERANDS; k++) {
         double met = 0;
-        for (int j = 0; now->of[k][0] > 0 && j < OPERANDS; j++)
-            for (int way = 0; way < 2; way++)
-                if (before->of[j][way] > met && same_memory(now, k, before, j)) met = before->of[j][way];
+        for (int b = 0; b < BEFORE && now->of[k][0] > 0; b++) {
+            const double here = met_before(now, k, &before[b]);
+            if (here > met) met = here;
+        }
         sum += met < now->of[k][0] ? met : now->of[k][0];
     }
     return sum;
@@ -190,7 +201,10 @@ static mba_status put_launch(mba_store *s, int64_t id, const mba_node *n, int k,
     const footprints f = footprints_of(&sum, n, p);
     for (int i = 0; i < OPERANDS; i++) least += f.of[i][0] + f.of[i][1];
     const double recent = recent_bytes(&f, before);
-    if (least >= SMALL_BYTES) *before = f;
+    if (least >= SMALL_BYTES) {
+        before[1] = before[0];
+        before[0] = f;
+    }
     return mba_put_launch(s, &(mba_row_launch){
         .id = id, .node = n->id, .place = k, .kernel = l->kernel, .class = cls[l->cls], .grid_x = l->grid[0],
         .grid_y = l->grid[1],
@@ -213,12 +227,12 @@ int64_t mba_launch_number(const mba_program *p, int32_t node, int k)
 mba_status mba_describe_program_at(mba_store *s, const mba_program *p, const mba_step *step)
 {
     int64_t    launch = 0;
-    footprints before = { 0 };
+    footprints before[BEFORE] = { 0 };
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
         const mba_node *n = p->graph->nodes[i];
         MBA_TRY(put_node(s, p, n, step));
         MBA_TRY(put_operands(s, n));
-        for (int k = 0; k < p->plan[i]->nlaunches; k++) MBA_TRY(put_launch(s, launch++, n, k, p->plan[i], &before));
+        for (int k = 0; k < p->plan[i]->nlaunches; k++) MBA_TRY(put_launch(s, launch++, n, k, p->plan[i], before));
     }
     return MBA_OK;
 }

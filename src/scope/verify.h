@@ -13,7 +13,7 @@
  * and writes are judged by themselves. Writes may be off by half the L2: what a kernel leaves dirty there is written
  * while the next ones run (the H200 has held 28 of 60 MB; over a whole step writes agree, see mba_verified_writes).
  *   lags    reads agree
- *   kept    reads are missing, no more of them than the launch before it has touched, nor than half the L2
+ *   kept    reads are missing, no more of them than the two launches before have touched, nor than half the L2
  *   again   blocks read operands more than once (as planned), and some of that missed L2 */
 #ifndef MBA_SCOPE_VERIFY_H
 #define MBA_SCOPE_VERIFY_H
@@ -34,7 +34,7 @@ typedef struct mba_verification {
     double                 padding;                /* of ours: tensor FLOPs of all launches of its node over the least */
     double                 bytes_expected, bytes_measured, bytes_ratio;
     double                 write_expected, write_measured;         /* of the bytes */
-    double                 recent;                 /* of the reads: what the launch before has touched; 0: not known */
+    double                 recent;                 /* of the reads: what the two launches before have touched */
     double                 loads;                  /* what blocks read, as planned: operands again and again */
     mba_agreement          tensor, bytes;
 } mba_verification;
