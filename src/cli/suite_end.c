@@ -254,6 +254,8 @@ static mba_status end_with(ending *e, const char *out, bool json)
     e->r.whatif = whatif;
     if (st == MBA_OK) st = write_files(e, out);
     if (st == MBA_OK) st = print_all(e, out, json, !cuda && !tiny);
+    else if (json)    print_json(e);
+    else              print_tables(e);
     e->r.whatif = NULL;
     free(whatif);
     return st;

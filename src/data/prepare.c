@@ -272,7 +272,8 @@ mba_status mba_prepare(mba_prepared *made, mba_tokenizer *t, const mba_prepare_o
     char *out = strdup(o->out);
     if (!out) return mba_fail(MBA_E_NOMEM, "no memory to prepare data");
     for (size_t n = strlen(out); n > 1 && out[n - 1] == '/';) out[--n] = 0;
-    mba_status st = *out ? check_out(out) : mba_fail(MBA_E_ARG, "the output has no name");
+    mba_status st = *out ? check_out(out)
+                         : mba_fail(MBA_E_ARG, "the output has no name\nfix: --out with a new directory");
     if (st == MBA_OK) st = make_folder(&w, out);
     if (st == MBA_OK) st = fill(&w);
     if (st == MBA_OK) st = publish(&w, out);

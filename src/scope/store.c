@@ -38,6 +38,11 @@ mba_status mba__store_failed(const mba_store *s, int code, const char *doing)
     if (c == SQLITE_NOMEM)
         return mba_fail(MBA_E_NOMEM, "no memory for the store '%s'\nwhy: %s\nfix: close other programs", s->path,
                         doing);
+    if (s->writing && c == SQLITE_CANTOPEN) {
+        const int error = s->db ? sqlite3_system_errno(s->db) : 0;
+        return mba_fail(MBA_E_IO, "cannot write the store '%s'\nwhy: %s: %s\nfix: name a file in a folder that exists "
+                        "and that you may write to", s->path, doing, error ? strerror(error) : why);
+    }
     if (s->writing)
         return mba_fail(MBA_E_IO,
                         "cannot write the store '%s'\nwhy: %s: %s\nfix: is the disk full, or the file open elsewhere?",
