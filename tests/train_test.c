@@ -14,17 +14,17 @@
 
 static mba_lm small(const char *pattern)
 {
-    mba_lm c = { .batch = 2, .length = 33, .width = 32, .vocab = 264, .state = 8, .head_dim = 16, .chunk = 16, .q_heads = 2, .kv_heads = 1,
-                 .attn_dim = 16, .mlp = 48 };
+    mba_lm c = { .batch = 2, .length = 33, .width = 32, .vocab = 264, .state = 8, .head_dim = 16, .chunk = 16,
+                 .q_heads = 2, .kv_heads = 1, .attn_dim = 16, .mlp = 48 };
     strcpy(c.pattern, pattern);
     return c;
 }
 
 static mba_train_options options(const char *pattern, int64_t steps)
 {
-    return (mba_train_options){ .session = { .model.lm = small(pattern), .adamw = mba_adamw_defaults() }, .feed.data = scratch("tokens"), .seed = 5,
-                                .schedule = { .lr = 5e-3, .lr_min = 1e-4, .warmup = 4, .steps = steps }, .feed.validation = 0.2, .valid_batches = 2,
-                                .guard = 8 };
+    return (mba_train_options){ .session = { .model.lm = small(pattern), .adamw = mba_adamw_defaults() }, .seed = 5,
+                                .feed = { .data = scratch("tokens"), .validation = 0.2 }, .valid_batches = 2,
+                                .schedule = { .lr = 5e-3, .lr_min = 1e-4, .warmup = 4, .steps = steps }, .guard = 8 };
 }
 
 /* Small networks for made-up images and graphs. */
@@ -50,7 +50,8 @@ static int prepare_data(void **state)
     mba_prepared   made;
     scratch_make();
     if (mba_tokenizer_create(&t, "bytes") != MBA_OK) return -1;
-    const mba_status st = mba_prepare(&made, t, &(mba_prepare_options){ .out = scratch("tokens"), .synthetic_bytes = 100000, .seed = 3 });
+    const mba_prepare_options o = { .out = scratch("tokens"), .synthetic_bytes = 100000, .seed = 3 };
+    const mba_status          st = mba_prepare(&made, t, &o);
     mba_tokenizer_destroy(t);
     return st == MBA_OK ? 0 : -1;
 }
@@ -101,7 +102,8 @@ static mba_train_options workload(int i)
 {
     static const char *const pattern[] = { "mm", "MM", "M*-M+" };
     if (i < 3) return options(pattern[i], 20);
-    if (i == 4) return other("graphmamba-peptides-func", SMALL_PEPTIDES, (mba_batch_shape){ .graphs = 6, .nodes = 700, .edges = 1500 }, 20);
+    if (i == 4) return other("graphmamba-peptides-func", SMALL_PEPTIDES,
+                             (mba_batch_shape){ .graphs = 6, .nodes = 700, .edges = 1500 }, 20);
     if (i == 5) return other("graphmamba-cluster", SMALL_CLUSTER, (mba_batch_shape){ .graphs = 3 }, 20);
     mba_train_options o = other("mambavision-t", SMALL_VISION, (mba_batch_shape){ .batch = 4 }, 20);
     o.session.optimizer = MBA_LAMB;
@@ -125,8 +127,8 @@ static void same_bits_at_any_number_of_threads_and_after_resuming(void **state)
     }
 }
 
-/* The CPU as a device with memory of its own: inputs are what was in their mirror when a run began, and what a run leaves
- * there is overwritten at once, so that who reads the wrong mirror gets another result. */
+/* The CPU as a device with memory of its own: inputs are what was in their mirror when a run began, and what a run
+ * leaves there is overwritten at once, so that who reads the wrong mirror gets another result. */
 static int sent;
 
 static mba_status apart_take_host(void **out, size_t bytes)
@@ -153,7 +155,7 @@ static mba_status apart_run(mba_program *p, unsigned passes, const mba_hooks *h)
     return MBA_OK;
 }
 
-/* Batches that are bound while a step is under way make the same run, also in halves and with validations in between. */
+/* Batches that are bound while a step is under way make the same run, also in halves and with validations between. */
 static void looking_ahead_changes_nothing(void **state)
 {
     (void)state;
@@ -288,8 +290,8 @@ static double score(const char *name)
 static void small_networks_for_images_and_graphs_learn(void **state)
 {
     (void)state;
-    mba_train_options o = other("mambavision-t", "dim=16,in_dim=16,depths=1:1:1:1,heads=2:2:4:8,windows=0:0:2:1,image=32,drop_path=0",
-                                (mba_batch_shape){ .batch = 32 }, 90);
+    mba_train_options o = other("mambavision-t", "dim=16,in_dim=16,depths=1:1:1:1,heads=2:2:4:8,windows=0:0:2:1,"
+                                "image=32,drop_path=0", (mba_batch_shape){ .batch = 32 }, 90);
     o.schedule.lr = 2e-3;
     o.feed.mixup = o.feed.cutmix = o.feed.smoothing = 0;
     o.report = keep_report;
@@ -314,7 +316,8 @@ static void small_networks_for_images_and_graphs_learn(void **state)
 static void batches_of_graphs_are_closed_before_they_overflow(void **state)
 {
     (void)state;
-    mba_train_options o = other("graphmamba-peptides-func", SMALL_PEPTIDES, (mba_batch_shape){ .graphs = 8, .nodes = 500, .edges = 1100 }, 1);
+    mba_train_options o = other("graphmamba-peptides-func", SMALL_PEPTIDES,
+                                (mba_batch_shape){ .graphs = 8, .nodes = 500, .edges = 1100 }, 1);
     mba_feed *f;
     mba_step  step = { .seed = 1 };
     int64_t   graphs = 0, batches = 0;
@@ -413,7 +416,7 @@ static void a_run_keeps_its_hands_off_another(void **state)
     assert_ok(mba_train(&o));
     o.schedule.steps = 2;
     assert_fails(mba_train(&o), MBA_E_ARG, "has checkpoints of a run already");
-    o.resume = scratch("first-run/step-000003");                                   // from the middle: 4 is kept, 6 is not ours
+    o.resume = scratch("first-run/step-000003");                                   // from the middle: 6 is not ours
     o.schedule.steps = 5;
     o.save_every = 1;
     assert_ok(mba_train(&o));
@@ -530,8 +533,10 @@ int main(void)
         cmocka_unit_test(a_device_that_fails_ends_the_run_with_its_words),
         cmocka_unit_test(states_carried_from_batch_to_batch_resume_too),
         cmocka_unit_test(two_micro_batches_are_one_batch), cmocka_unit_test(small_networks_for_images_and_graphs_learn),
-        cmocka_unit_test(batches_of_graphs_are_closed_before_they_overflow), cmocka_unit_test(a_small_model_learns), cmocka_unit_test(a_checkpoint_of_other_options_is_refused),
-        cmocka_unit_test(only_the_newest_checkpoints_are_kept), cmocka_unit_test(a_run_is_resumed_whatever_it_is_called),
+        cmocka_unit_test(batches_of_graphs_are_closed_before_they_overflow), cmocka_unit_test(a_small_model_learns),
+        cmocka_unit_test(a_checkpoint_of_other_options_is_refused),
+        cmocka_unit_test(only_the_newest_checkpoints_are_kept),
+        cmocka_unit_test(a_run_is_resumed_whatever_it_is_called),
         cmocka_unit_test(a_run_keeps_its_hands_off_another),
         cmocka_unit_test(a_step_that_is_not_finite_is_skipped_and_forgotten),
         cmocka_unit_test(the_watchdog_names_the_first_bad_operator),
