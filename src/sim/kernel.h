@@ -55,6 +55,7 @@ enum {
     MBA_SIM_STAGES = 8,
     MBA_SIM_LOOPS = 4,
     MBA_SIM_CLASSES = 8,
+    MBA_SIM_PLANNED_CYCLES = 700,                 /* code that plans do not count, once a launch: chosen as t_kernel */
     MBA_SIM_LIBRARY_CYCLES = 2000                 /* a block of a library's product begins with: chosen as t_kernel */
 };
 

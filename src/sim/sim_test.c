@@ -171,9 +171,10 @@ static void time_scales(void **state)
         m.v[MBA_GPU_t_kernel] = 0;                // once per launch, however large the grid is
         const mba_sim_kernel k = random_kernel(&m);
         mba_gpu              fast = m;
-        static const int in_seconds[] = { MBA_GPU_clk,   MBA_GPU_clk_tc, MBA_GPU_clk_mma,
+        static const int in_seconds[] = { MBA_GPU_clk,   MBA_GPU_clk_tc, MBA_GPU_clk_busy, MBA_GPU_clk_mma,
                                           MBA_GPU_l2_rd, MBA_GPU_l2_wr,  MBA_GPU_hbm };
-        for (int j = 0; j < 6; j++) fast.v[in_seconds[j]] *= 2;
+        for (int j = 0; j < 7; j++) fast.v[in_seconds[j]] *= 2;
+        fast.v[MBA_GPU_t_power] /= 2;
         const double a = time_of(&k, &m, MBA_SIM_FOLDED), b = time_of(&k, &fast, MBA_SIM_FOLDED);
         assert_true(a == 2 * b);
         mba_sim_kernel large = k;

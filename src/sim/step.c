@@ -172,7 +172,8 @@ static void set_fetch(mba_sim_kernel *k, const mba_gpu *m)
     double far = 0;
     for (int64_t s = 0; s < k->nstreams; s++)
         if (!k->stream[s].writes) far += k->stream[s].moved * (double)(256 - k->stream[s].hit) / 256;
-    k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps), far, m);
+    k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps), far, m)
+               + MBA_SIM_PLANNED_CYCLES;
 }
 
 /* Nodes that share a plan share its kernels. */
