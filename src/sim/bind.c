@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "sim/crowd.h"
+#include "sim/library.h"
 
 /* Chosen by the fitted kernels of bench/results/h200/kernels.tsv. */
-static const double WAITS_SEEN = 0.75; /* of the waits that are read in SASS, where remainders of loops count */
-static const double OUR_PATH = 2.7, OUR_WAITS = 0.12; /* of our own compiled kernels, in the middle */
-static const double REDUCED    = 1.5;  /* what a sum costs in L2, of what a write would */
+static const double TAIL_TAKEN = 0.8;                  /* of the code behind a block's last barrier */
+static const double REDUCED = 1.2;                     /* what a sum costs in L2, of what a write would */
+static const double OUR_PATH = 3.5, OUR_WAITS = 0.21;  /* of their code, in the middle: for code that nobody has read */
+enum { L1_CYCLES = 33 };                               /* of a load that L1 answers: public measurements */
 
 static bool is_library(const mba_sim_kernel *k)
 {
@@ -47,7 +49,6 @@ static void set_bytes(mba_sim_kernel *k, bool writes, double wanted)
     for (int64_t s = 0; s < k->nstreams; s++)
         if (k->stream[s].writes == writes) moved += k->stream[s].moved;
     if (isnan(wanted) || !(moved > 0)) return;
-    if (writes && is_library(k) && wanted < moved / 10) wanted = REDUCED * moved; // added in L2: not counted as writes
     for (int64_t i = 0; i < k->nops; i++) {
         mba_sim_op *o = &k->op[i];
         if (o->stream < 0 || k->stream[o->stream].writes != writes) continue;
@@ -200,10 +201,25 @@ static void rebuild(mba_sim_kernel *k, const mba_counted_kernel *c)
     if (k->mma_flops == 16) k->mma_flops = products_of(c);
 }
 
+/* Of loads, how many find in L1 what they ask for. */
+static double in_l1(const mba_counted_kernel *c)
+{
+    const double asked = c->n[MBA_N_L1_LD], passed = c->n[MBA_N_L2_RD];
+    return asked > passed ? 1 - passed / asked : 0;
+}
+
+/* Bytes that come from DRAM and are data: code and constants are read with them. */
+static double data_read(const mba_counted_kernel *c)
+{
+    enum { CONSTANTS = 4096, INSTRUCTION = 16 };
+    const double code = CONSTANTS + (c->n[MBA_N_CODE] > 0 ? INSTRUCTION * c->n[MBA_N_CODE] : 0);
+    return c->n[MBA_N_DRAM_RD] < code ? 0 : c->n[MBA_N_DRAM_RD] - code; // an absent count stays one
+}
+
 /* Of a load that a warp waits for: four lines, one of which may be in DRAM. */
 static double latency_of(const mba_counted_kernel *c, const mba_gpu *m)
 {
-    const double read = 32 * c->n[MBA_N_L2_RD], hit = c->n[MBA_N_DRAM_RD] < read ? 1 - c->n[MBA_N_DRAM_RD] / read : 0;
+    const double read = 32 * c->n[MBA_N_L2_RD], far = data_read(c), hit = far < read ? 1 - far / read : 0;
     return m->v[MBA_GPU_l2_lat] + (m->v[MBA_GPU_hbm_lat] - m->v[MBA_GPU_l2_lat]) * (1 - hit * hit * hit * hit);
 }
 
@@ -217,51 +233,73 @@ static void deal_blocks(mba_sim_kernel *k, int64_t blocks)
     k->grid = blocks;
 }
 
+/* A plan may say nothing but what is loaded; what was counted is done behind the last load. */
+static void give_work(mba_sim_kernel *k)
+{
+    int64_t at = k->nops - 1;
+    if (k->total[MBA_P_ISSUE] > 0 || k->total[MBA_P_MMA] > 0 || k->nops == MBA_SIM_OPS || k->nroles != 1) return;
+    for (int64_t i = 0; i < k->nops; i++)
+        if (k->op[i].work == MBA_OP_LOAD || k->op[i].work == MBA_OP_ASYNC) at = i + 1;
+    for (int64_t i = k->nops++; i > at; i--) k->op[i] = k->op[i - 1];
+    k->op[at] = (mba_sim_op){.work = MBA_OP_MIX, .stream = -1, .ring = -1, .parts = 1};
+    k->op[at].n[MBA_P_ALU] = 1 << 20; // a weight: the counts replace it
+}
+
 void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
 {
-    enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32 };
+    enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32, HALF = 2 };
     const mba_sim_kernel was = *k;
-    const double        *n   = c->n;
+    const double        *n   = c->n, added = n[MBA_N_L2_SUM] > 0 ? REDUCED * SECTOR * n[MBA_N_L2_SUM] : 0;
     if (is_library(k)) {
-        if (strncmp(c->kernel, "nvjet", 5)) rebuild(k, c);
+        mba_library_tile tile;
+        if (mba_library_tile_of(&tile, c)) mba_library_rebuild(k, c, &tile);
+        else if (strncmp(c->kernel, "nvjet", 5)) rebuild(k, c);
         else deal_blocks(k, (int64_t)c->grid);
         if (mba_sim_finish(k, m) != MBA_OK) {
             *k = was;
             return;
         }
     }
+    give_work(k);
+    if (mba_sim_finish(k, m) != MBA_OK) {
+        *k = was;
+        return;
+    }
     set_pipe(k, MBA_P_ALU, LANES * n[MBA_N_ALU]);
     set_pipe(k, MBA_P_XU, LANES * n[MBA_N_XU]);
-    set_pipe(k, MBA_P_FMA, LANES * n[MBA_N_FMA]);
+    set_pipe(k, MBA_P_FMA, LANES * fmax(n[MBA_N_FMA], HALF * n[MBA_N_HEAVY]));
     if (!isnan(n[MBA_N_FMA])) set_pipe(k, MBA_P_H2, 0);      // packed halves are multiply-adds of the same pipe
     set_pipe(k, MBA_P_SMEM, WAVEFRONT * n[MBA_N_SHARED_WF]); // tensor cores' reads are among them
     set_pipe(k, MBA_P_ISSUE, LANES * n[MBA_N_INST]);
     if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]); // last: others go by it
-    set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], n[MBA_N_DRAM_RD]));
-    set_bytes(k, true, fmax(SECTOR * n[MBA_N_L2_WR], n[MBA_N_DRAM_WR]));
-    const double warps = c->grid * c->block / LANES, each = n[MBA_N_INST] / warps;
-    const double rounds = WAITS_SEEN * n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps;
+    set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], data_read(c)));
+    const double stored = SECTOR * n[MBA_N_L2_WR] + added;
+    k->evicts = n[MBA_N_DRAM_WR] > stored ? (int64_t)(n[MBA_N_DRAM_WR] - stored) : 0;
+    set_bytes(k, true, stored);
+    const double warps = c->grid * ceil(c->block / LANES), each = n[MBA_N_INST] / warps;
+    const double waits = n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps, near = in_l1(c),
+                 rounds = waits * (1 - near);
     k->regs       = (int64_t)c->regs;
     k->smem_bytes = (int64_t)c->smem_bytes;
     const double waiting = rounds > 0 ? rounds * latency_of(c, m) / each : 0,
-                 path = isnan(n[MBA_N_PATH]) ? NAN : mba_sim_crowded(k, c, m, n[MBA_N_PATH], waiting);
+                 path = isnan(n[MBA_N_PATH]) ? NAN : mba_sim_crowded(k, c, m, n[MBA_N_PATH] + near * waits * L1_CYCLES / each, waiting);
     set_path(k, path);
     for (int64_t i = 0; i < k->nops; i++) // what stands for code that plans do not count is counted now
         if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = is_library(k) ? MBA_SIM_LIBRARY_CYCLES : 1;
     set_rounds(k, rounds, latency_of(c, m));
     const double code = n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each;
-    k->fetch      = mba_sim_fetch(c->grid, code, c->step_bytes, m);
+    k->fetch      = mba_sim_fetch(c->grid, code, data_read(c), m);
     k->longest    = longest_of(k, c, m, each * (isnan(path) ? OUR_PATH : path) + each * waiting);
     if (n[MBA_N_TAIL] > 0) // no more than a warp can have done of what its block was counted to do
-        set_tail(k, fmin(each * (double)k->warps, n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * m->v[MBA_GPU_l2_lat]));
+        set_tail(k, TAIL_TAKEN * fmin(each * (double)k->warps, n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * m->v[MBA_GPU_l2_lat]));
     k->counted    = 1;
     k->products   = n[MBA_N_TENSOR] > 0 || n[MBA_N_PRODUCTS] > 0;
     if (mba_sim_finish(k, m) != MBA_OK) {
         *k = was;
         return;
     }
-    set_hits(k, false, n[MBA_N_DRAM_RD]);
-    set_hits(k, true, n[MBA_N_DRAM_WR]);
+    set_hits(k, false, data_read(c));
+    set_hits(k, true, n[MBA_N_DRAM_WR] - (double)k->evicts);
 }
 
 mba_status mba_counted_foreign(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)

@@ -46,18 +46,19 @@ static mba_status take_row(mba_counted_kernel *c, const char *where, int line, c
         if (!take_number(&at, end, geometry[i]) || isnan(*geometry[i]))
             return bad(where, line, "no launch geometry", "six numbers follow the shape");
     for (int i = 0; i < MBA_N_KINDS; i++)
-        if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "29 numbers follow the geometry");
+        if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "31 numbers follow the geometry");
     const char *p = place;
     if (!take_number(&at, end, &c->us) || !(c->us > 0) || end - at >= MBA_FROZEN_BYTES
         || memchr(at, '\t', (size_t)(end - at)))
         return bad(where, line, "no time", "the time in us follows the counts; then a frozen plan, or nothing");
     if (!take_number(&p, place + strlen(place), &number) || !(number < 1000) || c->grid < 1 || c->block < 1)
         return bad(where, line, "no place or no blocks", "place, grid and block are whole numbers");
-    if (strcmp(set, "held") && strcmp(set, "fitted")) return bad(where, line, "an unknown set", "held or fitted");
+    if (strcmp(set, "held") && strcmp(set, "fitted") && strcmp(set, "-"))
+        return bad(where, line, "an unknown set", "held, fitted, or - for what is not compared");
     if (at < end && !(c->program = strndup(at, (size_t)(end - at))))
         return mba_fail(MBA_E_NOMEM, "no memory for a frozen plan");
     c->place = (int)number;
-    c->set   = !strcmp(set, "held") ? MBA_POINT_HELD : MBA_POINT_FITTED;
+    c->set   = !strcmp(set, "held") ? MBA_POINT_HELD : *set == '-' ? MBA_POINT_UNCOUNTED : MBA_POINT_FITTED;
     return MBA_OK;
 }
 
@@ -82,17 +83,6 @@ static void find_twins(mba_counted_set *d)
         for (int j = 0; j < i && !d->one[i].again; j++) d->one[i].again = same_point(&d->one[i], &d->one[j]);
 }
 
-/* What the steps of workloads move. */
-static void add_up_steps(mba_counted_set *d)
-{
-    for (int i = 0; i < d->n; i++)
-        for (int j = 0; j < d->n; j++) {
-            const mba_counted_kernel *c = &d->one[j];
-            const double              moved = c->launches * (c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR]);
-            if (!strcmp(c->workload, d->one[i].workload) && !isnan(moved)) d->one[i].step_bytes += moved;
-        }
-}
-
 mba_status mba_counted_parse(mba_counted_set **out, const char *where, const char *text, size_t bytes)
 {
     mba_counted_set *d = calloc(1, sizeof *d);
@@ -107,7 +97,6 @@ mba_status mba_counted_parse(mba_counted_set **out, const char *where, const cha
                       "fix: tools/kernel_points",
                       where);
     find_twins(d);
-    add_up_steps(d);
     if (st == MBA_OK)
         *out = d;
     else

@@ -5,20 +5,23 @@
 
 /* What warps of a sub-partition queue for: its scheduler and pipes, and with those of the other three the SM's shared
  * memory and its share of L2 and DRAM. */
-enum { ISSUE, ALU, FMA, XU, MMA, SHARED, L2, DRAM, STATIONS, PARTITIONS = 4 };
+enum { ISSUE, ALU, FMA, XU, MMA, SHARED, ASKING, L2, DRAM, STATIONS, PARTITIONS = 4 };
 
 /* Cycles that an instruction takes of each, on average. */
 static void demands_of(double each[STATIONS], const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
 {
-    static const double LANES = 32, WAVEFRONT = 128, SECTOR = 32;
+    // Half of the FMA units multiply whole numbers; an SM takes an instruction for memory every other cycle.
+    static const double LANES = 32, WAVEFRONT = 128, SECTOR = 32, HALF = 2, ASKED = 2;
     const double *n = c->n, *v = m->v, mma = v[MBA_GPU_mma16] * (k->mma_flops > 100 ? v[MBA_GPU_mma_sync] : 1),
-                 chip = v[MBA_GPU_clk] * v[MBA_GPU_sm]; // cycles of an SM for a byte at a GB/s of the chip
+                 active = c->grid < v[MBA_GPU_sm] ? c->grid : v[MBA_GPU_sm],
+                 chip = v[MBA_GPU_clk] * active; // cycles of an SM for a byte at a GB/s of the chip
     each[ISSUE]  = n[MBA_N_INST] * LANES / v[MBA_GPU_issue];
     each[ALU]    = n[MBA_N_ALU] * LANES / v[MBA_GPU_alu];
-    each[FMA]    = n[MBA_N_FMA] * LANES / v[MBA_GPU_fma];
+    each[FMA]    = fmax(n[MBA_N_FMA], HALF * n[MBA_N_HEAVY]) * LANES / v[MBA_GPU_fma];
     each[XU]     = n[MBA_N_XU] * LANES / v[MBA_GPU_xu];
     each[MMA]    = n[MBA_N_TENSOR] / mma;
     each[SHARED] = n[MBA_N_LSU_WF] * WAVEFRONT / v[MBA_GPU_smem_bw];
+    each[ASKING] = n[MBA_N_LSU] * ASKED;
     each[L2]     = SECTOR * (n[MBA_N_L2_RD] / v[MBA_GPU_l2_rd] + n[MBA_N_L2_WR] / v[MBA_GPU_l2_wr]) * chip;
     each[DRAM]   = (n[MBA_N_DRAM_RD] + n[MBA_N_DRAM_WR]) / (v[MBA_GPU_hbm] * v[MBA_GPU_hbm_mix]) * chip;
     for (int s = 0; s < STATIONS; s++) {          // counts that nobody took: nothing

@@ -113,10 +113,10 @@ static tick drain_wait(const engine *e, tick now, uint64_t lines)
 static uint64_t missing(const mba_sim_stream *s, uint64_t bytes) { return bytes * (uint64_t)(256 - s->hit) / 256; }
 
 /* A warp that waits for four lines waits for DRAM if one of them is there. */
-static tick latency_of(const engine *e, const mba_sim_stream *s)
+static double any_far(const mba_sim_stream *s)
 {
-    const double hit = (double)s->hit / 256, all = hit * hit * hit * hit;
-    return e->r.l2_lat + (tick)((double)(e->r.hbm_lat - e->r.l2_lat) * (1 - all));
+    const double hit = (double)s->hit / 256;
+    return 1 - hit * hit * hit * hit;
 }
 
 /* A read walks its servers at once, as bytes stream through them; it is done when the slowest has passed the last. */
@@ -132,9 +132,13 @@ static tick read_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
     if (l2 > done) done = l2;
     if (both > done) done = both;
     if (miss < 64) return done + e->r.l2_lat;
-    const tick hbm = take_share(&e->hbm, now, miss, e->r.hbm, e->r.hbm_full);
+    const uint64_t out = miss * e->r.evicts / 256;
+    const tick     hbm = take_share(&e->hbm, now, miss + out, e->r.hbm, e->r.hbm_full);
+    e->written += out;
     if (hbm > done) done = hbm;
-    return done + (e->k->counted ? latency_of(e, s) : e->r.hbm_lat) + drain_wait(e, now, (miss + 127) / 128);
+    const double far  = e->k->counted ? any_far(s) : 1;
+    const tick   more = e->r.hbm_lat - e->r.l2_lat + drain_wait(e, now, (miss + 127) / 128);
+    return done + e->r.l2_lat + (tick)(far * (double)more);
 }
 
 /* Where too much is in flight, a copy waits for the oldest to land; 0: there is room. */
@@ -159,15 +163,15 @@ static tick copy_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
 }
 
 /* Stores go on their own, and a block leaves without waiting for them; but who is far ahead of the port, of L2 or of
- * DRAM is held back. */
+ * DRAM is held back. Behind the port there is more room: not all SMs store at the same time. */
 static tick write_bytes(engine *e, sm *p, slot *b, tick now, const mba_sim_op *o)
 {
-    enum { PORT_SLACK_CYCLES = 512, DRAM_SLACK_CYCLES = 2000 };
-    const uint64_t out = missing(&e->k->stream[o->stream], o->bytes);
-    const tick port = take(&p->wr, now, o->bytes, e->r.wr), l2 = take(&e->l2w, now, o->bytes, e->r.l2w),
-               both = take(&e->l2, now, o->bytes, e->r.l2w_both);
-    const tick last = port > l2 ? port : l2, held = (last > both ? last : both) - (tick)PORT_SLACK_CYCLES * TICKS,
-               dram = take(&e->hbm, now, out, e->r.hbm) - (tick)DRAM_SLACK_CYCLES * TICKS;
+    enum { PORT_SLACK_CYCLES = 512, SLACK_CYCLES = 2000 };
+    const uint64_t out = missing(&e->k->stream[o->stream], o->bytes) + o->bytes * e->r.evicts / 256;
+    const tick port = take(&p->wr, now, o->bytes, e->r.wr) - (tick)PORT_SLACK_CYCLES * TICKS,
+               l2 = take(&e->l2w, now, o->bytes, e->r.l2w), both = take(&e->l2, now, o->bytes, e->r.l2w_both),
+               last = (l2 > both ? l2 : both) - (tick)SLACK_CYCLES * TICKS, held = port > last ? port : last,
+               dram = take(&e->hbm, now, out, e->r.hbm) - (tick)SLACK_CYCLES * TICKS;
     e->written += out;
     if (held > now) now = held;
     if (dram > now) now = dram;

@@ -115,13 +115,12 @@ mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m)
     return MBA_OK;
 }
 
-int64_t mba_sim_fetch(double blocks, double each, double step_bytes, const mba_gpu *m)
+int64_t mba_sim_fetch(double blocks, double each, double far_bytes, const mba_gpu *m)
 {
-    enum { ALL_SMS = 1000, ALL_SMS_COLD = 700, CODE_MOST = 1000 };         // chosen by the fitted kernels of
-    static const double EACH = 0.75, EACH_COLD = 1.75, REACH_BYTES = 4e10;   // bench/results/h200
+    static const double ALL_SMS = 400, EACH = 0.37, FAR = 3000, FAR_BYTES = 1e7; // chosen by the fitted kernels
     const double wide = blocks < m->v[MBA_GPU_sm] ? blocks / m->v[MBA_GPU_sm] : 1,
-                 code = each < CODE_MOST ? each : CODE_MOST, x = step_bytes / REACH_BYTES, cold = x * x / (1 + x * x);
-    return (int64_t)(ALL_SMS * wide + EACH * code + cold * (ALL_SMS_COLD * wide + EACH_COLD * code));
+                 far = far_bytes > 0 ? far_bytes / (far_bytes + FAR_BYTES) : 0;
+    return (int64_t)(ALL_SMS * wide + EACH * each + FAR * far);
 }
 
 /* ---- what if ---- */

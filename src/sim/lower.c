@@ -329,8 +329,10 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
     add_op(w, MBA_OP_DELAY)->parts = LIBRARY_CYCLES;
     open_loop(w, trips, -1);
     add_op(w, MBA_OP_FILL)->ring = 0;
-    for (int i = 0; i < copies; i++)
-        lower_move(w, &(mba_phase){ .work = MBA_ASYNC, .operand = (int16_t)a[i], .n = in[i] / 2 }, false);
+    for (int i = 0; i < copies; i++) { // pairs share copies, but somebody must read everything once
+        const double once = operand_bytes(w, a[i]) / trips / blocks, n = in[i] / 2 > once ? in[i] / 2 : once;
+        lower_move(w, &(mba_phase){ .work = MBA_ASYNC, .operand = (int16_t)a[i], .n = n }, false);
+    }
     for (int64_t i = k->first[1]; i < k->nops; i++) k->op[i].ahead = 0;
     add_op(w, MBA_OP_COMMIT)->ring = 0;
     close_loop(w);
@@ -400,6 +402,7 @@ mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch 
     else for (int r = 0; r < l->nroles && w.st == MBA_OK; r++) lower_role(&w, r);
     MBA_TRY(w.st);
     MBA_TRY(mba_sim_finish(k, m));
-    k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps), 0, m);
+    k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps), 0, m)
+               + MBA_SIM_PLANNED_CYCLES;
     return MBA_OK;
 }

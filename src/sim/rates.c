@@ -25,7 +25,7 @@ static double dram_bytes(const mba_sim_kernel *k, bool writes)
     double sum = 0;
     for (int64_t s = 0; s < k->nstreams; s++)
         if (k->stream[s].writes == writes) sum += k->stream[s].moved * (double)(256 - k->stream[s].hit) / 256;
-    return sum;
+    return sum + (writes ? (double)k->evicts : 0);
 }
 
 static double moved_bytes(const mba_sim_kernel *k, bool writes)
@@ -50,13 +50,16 @@ static double mma_rate(const mba_sim_kernel *k, const mba_gpu *m)
     return k->mma_flops > 100 ? full * m->v[MBA_GPU_mma_sync] : full;
 }
 
-/* Tensor work lowers the clock: at once by a step, and from TENSOR_FREE of the tensor units' time on by a line. */
-double mba_sim_clock_of(const mba_gpu *m, double tensor_busy)
+/* Tensor work lowers the clock by a line, and where it fills more than TENSOR_FREE of a long kernel, power does. */
+double mba_sim_clock_of(const mba_gpu *m, double tensor_busy, double seconds)
 {
     static const double TENSOR_FREE = 0.6;
-    const double clk = m->v[MBA_GPU_clk_tc] < m->v[MBA_GPU_clk] ? m->v[MBA_GPU_clk_tc] : m->v[MBA_GPU_clk],
-                 over = tensor_busy > TENSOR_FREE ? (tensor_busy - TENSOR_FREE) / (1 - TENSOR_FREE) : 0;
-    return clk + (m->v[MBA_GPU_clk_mma] - clk) * (over < 1 ? over : 1);
+    const double *v = m->v, clk = v[MBA_GPU_clk_tc] < v[MBA_GPU_clk] ? v[MBA_GPU_clk_tc] : v[MBA_GPU_clk],
+                 busy = tensor_busy < 1 ? tensor_busy : 1, least = v[MBA_GPU_clk_busy] < clk ? v[MBA_GPU_clk_busy] : clk,
+                 over = busy > TENSOR_FREE ? (busy - TENSOR_FREE) / (1 - TENSOR_FREE) : 0,
+                 x = seconds * 1e6 / v[MBA_GPU_t_power], xx = x * x, lasts = xx * xx / (1 + xx * xx),
+                 fall = least > v[MBA_GPU_clk_mma] ? least - v[MBA_GPU_clk_mma] : 0;
+    return clk + (least - clk) * busy - fall * over * lasts;
 }
 
 /* `share`: of the chip's L2, DRAM and dispatcher, for one server of a folded chip. */
@@ -86,6 +89,8 @@ rates mba_sim_rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, do
                 .clk = clk,
                 .active = active };
     for (int p = 0; p < MBA_PIPES; p++) r.pipe[p] = per_unit(lanes[p]);
+    const double taken = dram_bytes(k, false) + moved_bytes(k, true);
+    r.evicts   = k->evicts > 0 && taken > 0 ? (uint64_t)(256 * (double)k->evicts / taken + 0.5) : 0;
     r.l2r_full = per_unit(v[MBA_GPU_l2_rd] / clk);
     r.hbm_full = per_unit(dram_rate(k, m) / (clk * 1e9));
     r.blocks = (k->grid + (int64_t)active - 1) / (int64_t)active;

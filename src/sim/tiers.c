@@ -60,7 +60,7 @@ static void cut_mixes(mba_sim_kernel *k, const rates *r)
 
 /* Of what the second busiest part of an SM or of memory would take alone, this much is not hidden behind the busiest.
  * Chosen by the fitted kernels of bench/results/h200. */
-static const double INTERFERENCE = 0.12;
+static const double INTERFERENCE = 0.1;
 
 /* Of vector units, shared memory, tensor units and memory: what the second busiest would take alone. */
 static double second_bound(const mba_sim_result *r)
@@ -78,10 +78,34 @@ static double second_bound(const mba_sim_result *r)
     return second;
 }
 
+/* At one clock: bounds, then events. */
+static mba_status run_at(mba_sim_result *out, mba_sim_kernel *k, const mba_gpu *m, mba_sim_tier tier, double clk)
+{
+    const double active = (double)k->grid < m->v[MBA_GPU_sm] ? (double)k->grid : m->v[MBA_GPU_sm];
+    const bool   whole = tier == MBA_SIM_WHOLE;
+    tick         end = 0;
+    mba_sim_find_bounds(out, k, m, clk);
+    out->seconds = out->bound[out->limit];
+    if (tier == MBA_SIM_BOUNDS) return MBA_OK;
+    const rates r = mba_sim_rates_of(k, m, clk, active, whole ? 1 : (double)out->blocks / (double)k->grid);
+    cut_mixes(k, &r);
+    if (whole) MBA_TRY(run_whole(&end, &out->events, k, &r, out->resident));
+    else       MBA_TRY(run_folded(&end, &out->events, k, &r, out->resident));
+    out->seconds = (double)end / TICKS / (clk * 1e9);
+    if (!whole && out->seconds < out->bound[out->limit])
+        out->seconds = out->bound[out->limit]; // rounds were extrapolated
+    if (k->counted && strncmp(k->name, "cu", 2)) out->seconds += INTERFERENCE * second_bound(out);
+    return MBA_OK;
+}
+
+/* Tensor work lowers the clock by how busy the units are, which the run tells: a second one is at that clock. */
 mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const mba_gpu *m, mba_sim_tier tier)
 {
     mba_sim_kernel k = *kernel;
     const double   active = (double)k.grid < m->v[MBA_GPU_sm] ? (double)k.grid : m->v[MBA_GPU_sm];
+    const bool     tensor = k.products || (k.total[MBA_P_MMA] > 0 && k.mma_flops % 100 == 16);
+    const int      passes = !tensor ? 0 : tier == MBA_SIM_BOUNDS ? 1 : 2;
+    double         clk = m->v[MBA_GPU_clk];
     *out = (mba_sim_result){ .resident = mba_sim_resident(&k, m),
                              .blocks = (k.grid + (int64_t)active - 1) / (int64_t)active };
     if (!out->resident)
@@ -89,28 +113,11 @@ mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const 
                         "%s does not fit on an SM of %s\nwhy: mba_sim_finish was not asked\nfix: ask it", k.name,
                         m->name);
     out->waves = mba_ceil(out->blocks, out->resident);
-    double clk = m->v[MBA_GPU_clk];
-    mba_sim_find_bounds(out, &k, m, clk);
-    if (k.products || (k.total[MBA_P_MMA] > 0 && k.mma_flops % 100 == 16)) { // how busy it would be at the full clock
-        clk = mba_sim_clock_of(m, out->bound[MBA_P_MMA] / out->bound[out->limit]
-                              * (k.mma_flops > 100 ? m->v[MBA_GPU_mma_sync] : 1));
-        mba_sim_find_bounds(out, &k, m, clk);
-    }
-    out->seconds = out->bound[out->limit];
-    if (tier != MBA_SIM_BOUNDS) {
-        const bool   whole = tier == MBA_SIM_WHOLE;
-        const double share = whole ? 1 : (double)out->blocks / (double)k.grid;
-        const rates  r = mba_sim_rates_of(&k, m, clk, active, share);
-        tick         end = 0;
-        cut_mixes(&k, &r);
-        if (whole) MBA_TRY(run_whole(&end, &out->events, &k, &r, out->resident));
-        else       MBA_TRY(run_folded(&end, &out->events, &k, &r, out->resident));
-        out->seconds = (double)end / TICKS / (clk * 1e9);
-        if (!whole && out->seconds < out->bound[out->limit])
-            out->seconds = out->bound[out->limit]; // rounds were extrapolated
-    }
-    if (tier != MBA_SIM_BOUNDS && k.counted && strncmp(k.name, "cu", 2)) {
-        out->seconds += INTERFERENCE * second_bound(out);
+    MBA_TRY(run_at(out, &k, m, tensor ? MBA_SIM_BOUNDS : tier, clk));
+    for (int i = 0; i < passes; i++) {
+        clk = mba_sim_clock_of(m, out->bound[MBA_P_MMA] / out->seconds * (k.mma_flops > 100 ? m->v[MBA_GPU_mma_sync] : 1),
+                               out->seconds);
+        MBA_TRY(run_at(out, &k, m, tier, clk));
     }
     out->cycles = out->seconds * clk * 1e9;
     for (int p = 0; p < MBA_PIPES; p++) out->busy[p] = out->seconds > 0 ? out->bound[p] / out->seconds : 0;
