@@ -141,6 +141,9 @@ static mba_status print_imitated(const options *o)
     MBA_TRY(mba_gpu_load(&m, o->machine));
     MBA_TRY(mba_gpu_set(&m, o->changes));
     MBA_TRY(mba_imitated_load(&d, strcmp(o->imitated, "-") ? o->imitated : NULL));
+    if (!d.n)
+        return mba_fail(MBA_E_FORMAT, "no imitated machine in '%s'\nfix: make it with `mambascope calibrate "
+                        "--imitate FILE`", o->imitated);
     MBA_TRY(mba_table_create(&t, imitated_columns));
     mba_status st = MBA_OK;
     for (int i = 0; i < d.n && st == MBA_OK; i++) {
@@ -183,10 +186,11 @@ static void json_score(const char *name, const mba_score *s)
     fputs("}", stdout);
 }
 
-/* Of a workload whose kernels were counted; 0: they were not. */
-static double step_from_counts(const mba_counted_set *k, const char *workload)
+/* Of a workload whose kernels were counted, with the inputs that counters do not see; 0: they were not. */
+static double step_from_counts(const mba_counted_set *k, const mba_point *p)
 {
-    for (int i = 0; i < k->n; i++) if (!strcmp(k->one[i].workload, workload)) return k->one[i].step_ms;
+    for (int i = 0; i < k->n; i++)
+        if (!strcmp(k->one[i].workload, p->subject) && k->one[i].step_ms > 0) return k->one[i].step_ms + p->inputs_ms;
     return 0;
 }
 
@@ -200,7 +204,7 @@ static const mba_column step_columns[] = { { "workload", "step of", NULL },
 
 static void step_row(mba_table *t, const mba_point *p, const mba_counted_set *k)
 {
-    const double ms = step_from_counts(k, p->subject);
+    const double ms = step_from_counts(k, p);
     mba_table_text(t, "%s", p->subject);
     mba_table_number(t, p->ms);
     mba_table_number(t, ms > 0 ? ms : NAN);
@@ -240,7 +244,7 @@ static mba_status print_json(const mba_measured *d, const mba_counted_set *k, bo
     fputs(",\n \"step_error\": {", stdout);
     for (int i = 0; i < d->n; i++) {
         const mba_point *p = &d->point[i];
-        const double     ms = step_from_counts(k, p->subject);
+        const double     ms = step_from_counts(k, p);
         if (p->source != MBA_POINT_TOTAL) continue;
         const int name = strstr(p->subject, "--op") ? (int)strlen(p->subject) : (int)strcspn(p->subject, " ");
         printf("%s\"%.*s\": %.4g", first ? "" : ", ", name, p->subject,

@@ -32,7 +32,7 @@ static const machine_axis curves[] = {
     { { "smem", "shared-memory bandwidth", FACTORS }, "smem_bw" },
     { { "registers", "registers", 4, { 0.75, 1, 1.5, 2 } }, "rf" },
     { { "launch", "cost of launches and blocks", FACTORS }, "t_kernel,t_blk,t_blk_w,t_exit,gap_graph" },
-    { { "clock", "clock", 4, { 0.75, 1, 1.5, 2 } }, "clk,clk_mma" },
+    { { "clock", "clock", 4, { 0.75, 1, 1.5, 2 } }, "clk,clk_tc,clk_busy,clk_mma" },
 };
 enum { CURVES = sizeof curves / sizeof *curves };
 

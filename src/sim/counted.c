@@ -1,4 +1,4 @@
-/* counted.c -- see counted.h. */
+/* counted.c -- see counted.h. Reading sets and scoring predictions; binding is in bind.c. */
 #include "sim/counted.h"
 
 #include <math.h>
@@ -12,11 +12,6 @@
 #include "sim/counted_built_in.h" /* made by CMake from bench/results/h200/kernels.tsv */
 
 enum { FILE_BYTES_MAX = 1 << 24, ROWS_MAX = 1 << 14, GEOMETRY = 6 };
-
-/* Chosen by the fitted kernels of bench/results/h200/kernels.tsv. */
-static const double WAITS_SEEN = 0.75; /* of the waits that are read in SASS, where remainders of loops count */
-static const double OUR_PATH = 2.7, OUR_WAITS = 0.12; /* of our own compiled kernels, in the middle */
-static const double REDUCED    = 1.5;  /* what a sum costs in L2, of what a write would */
 
 static mba_status bad(const char *where, int line, const char *what, const char *why)
 {
@@ -51,18 +46,19 @@ static mba_status take_row(mba_counted_kernel *c, const char *where, int line, c
         if (!take_number(&at, end, geometry[i]) || isnan(*geometry[i]))
             return bad(where, line, "no launch geometry", "six numbers follow the shape");
     for (int i = 0; i < MBA_N_KINDS; i++)
-        if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "29 numbers follow the geometry");
+        if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "31 numbers follow the geometry");
     const char *p = place;
     if (!take_number(&at, end, &c->us) || !(c->us > 0) || end - at >= MBA_FROZEN_BYTES
         || memchr(at, '\t', (size_t)(end - at)))
         return bad(where, line, "no time", "the time in us follows the counts; then a frozen plan, or nothing");
     if (!take_number(&p, place + strlen(place), &number) || !(number < 1000) || c->grid < 1 || c->block < 1)
         return bad(where, line, "no place or no blocks", "place, grid and block are whole numbers");
-    if (strcmp(set, "held") && strcmp(set, "fitted")) return bad(where, line, "an unknown set", "held or fitted");
+    if (strcmp(set, "held") && strcmp(set, "fitted") && strcmp(set, "-"))
+        return bad(where, line, "an unknown set", "held, fitted, or - for what is not compared");
     if (at < end && !(c->program = strndup(at, (size_t)(end - at))))
         return mba_fail(MBA_E_NOMEM, "no memory for a frozen plan");
     c->place = (int)number;
-    c->set   = !strcmp(set, "held") ? MBA_POINT_HELD : MBA_POINT_FITTED;
+    c->set   = !strcmp(set, "held") ? MBA_POINT_HELD : *set == '-' ? MBA_POINT_UNCOUNTED : MBA_POINT_FITTED;
     return MBA_OK;
 }
 
@@ -87,17 +83,6 @@ static void find_twins(mba_counted_set *d)
         for (int j = 0; j < i && !d->one[i].again; j++) d->one[i].again = same_point(&d->one[i], &d->one[j]);
 }
 
-/* What the steps of workloads move. */
-static void add_up_steps(mba_counted_set *d)
-{
-    for (int i = 0; i < d->n; i++)
-        for (int j = 0; j < d->n; j++) {
-            const mba_counted_kernel *c = &d->one[j];
-            const double              moved = c->launches * (c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR]);
-            if (!strcmp(c->workload, d->one[i].workload) && !isnan(moved)) d->one[i].step_bytes += moved;
-        }
-}
-
 mba_status mba_counted_parse(mba_counted_set **out, const char *where, const char *text, size_t bytes)
 {
     mba_counted_set *d = calloc(1, sizeof *d);
@@ -112,7 +97,6 @@ mba_status mba_counted_parse(mba_counted_set **out, const char *where, const cha
                       "fix: tools/kernel_points",
                       where);
     find_twins(d);
-    add_up_steps(d);
     if (st == MBA_OK)
         *out = d;
     else
@@ -137,344 +121,6 @@ void mba_counted_destroy(mba_counted_set *d)
     for (int i = 0; d && i < d->n; i++) free(d->one[i].program);
     if (d) free(d->one);
     free(d);
-}
-
-/* ---- binding ---- */
-
-static bool is_library(const mba_sim_kernel *k)
-{
-    return !strncmp(k->name, "cublas", 6) || !strncmp(k->name, "cudnn", 5);
-}
-
-/* Libraries say in a kernel's name what it is built for; products of whole groups of warps came with sm_90. */
-static int64_t products_of(const mba_counted_kernel *c)
-{
-    enum { OF_GROUPS = 16, OF_WARPS = 116 };
-    if (!(c->n[MBA_N_TENSOR] > 0)) return 0;
-    return strstr(c->kernel, "sm90_") || strstr(c->kernel, "warpgroup") ? OF_GROUPS : OF_WARPS;
-}
-
-/* Work of a pipe in proportion to what the plan says; where it says nothing, to products, or to what is issued. A
- * library's plan knows of nothing but products. */
-static void set_pipe(mba_sim_kernel *k, int pipe, double wanted)
-{
-    const bool   library = !strcmp(k->name, "cublaslt_gemm");
-    const int    by      = k->total[pipe] > 0 && (!library || pipe == MBA_P_MMA) ? pipe
-                           : k->total[MBA_P_MMA] > 0                             ? MBA_P_MMA
-                                                                                 : MBA_P_ISSUE;
-    const double from    = k->total[by];
-    if (isnan(wanted) || !(from > 0)) return;
-    for (int64_t i = 0; i < k->nops; i++) {
-        mba_sim_op *o = &k->op[i];
-        o->n[pipe]    = o->work == MBA_OP_MIX ? (uint64_t)((double)o->n[by] * wanted / from + 0.5) : 0;
-    }
-}
-
-static void set_bytes(mba_sim_kernel *k, bool writes, double wanted)
-{
-    double moved = 0;
-    for (int64_t s = 0; s < k->nstreams; s++)
-        if (k->stream[s].writes == writes) moved += k->stream[s].moved;
-    if (isnan(wanted) || !(moved > 0)) return;
-    if (writes && is_library(k) && wanted < moved / 10) wanted = REDUCED * moved; // added in L2: not counted as writes
-    for (int64_t i = 0; i < k->nops; i++) {
-        mba_sim_op *o = &k->op[i];
-        if (o->stream < 0 || k->stream[o->stream].writes != writes) continue;
-        const double bytes = (double)o->bytes * wanted / moved;
-        o->bytes           = bytes > 1 ? (uint64_t)(bytes + 0.5) : 1;
-    }
-    for (int64_t s = 0; s < k->nstreams; s++)
-        if (k->stream[s].writes == writes) k->stream[s].unique *= wanted / moved;
-}
-
-static void set_hits(mba_sim_kernel *k, bool writes, double dram)
-{
-    double moved = 0;
-    for (int64_t s = 0; s < k->nstreams; s++)
-        if (k->stream[s].writes == writes) moved += k->stream[s].moved;
-    if (isnan(dram) || !(moved > 0)) return;
-    const double hit = dram < moved ? 1 - dram / moved : 0;
-    for (int64_t s = 0; s < k->nstreams; s++)
-        if (k->stream[s].writes == writes) k->stream[s].hit = (int64_t)(256 * hit + 0.5);
-}
-
-/* Warps of a block go through what is issued one instruction after the other, in the cycles that the code's own stall
- * counts and barriers give a warp that is alone. */
-static void set_path(mba_sim_kernel *k, double cycles)
-{
-    for (int64_t r = 0, i = 0; i < k->nops; i++) {
-        while (r + 1 < k->nroles && k->first[r + 1] <= i) r++;
-        mba_sim_op *o = &k->op[i];
-        if (o->work == MBA_OP_MIX && !isnan(cycles))
-            o->trips = (int64_t)(cycles * (double)o->n[MBA_P_ISSUE] / 32 / (double)k->role_warps[r] + 0.5);
-    }
-}
-
-/* What warps of a sub-partition queue for: its scheduler and pipes, and with those of the other three the SM's shared
- * memory and its share of L2 and DRAM. */
-enum { ISSUE, ALU, FMA, XU, MMA, SHARED, L2, DRAM, STATIONS, PARTITIONS = 4 };
-
-/* Cycles that an instruction takes of each, on average. */
-static void demands_of(double each[STATIONS], const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
-{
-    static const double LANES = 32, WAVEFRONT = 128, SECTOR = 32;
-    const double *n = c->n, *v = m->v, mma = v[MBA_GPU_mma16] * (k->mma_flops > 100 ? v[MBA_GPU_mma_sync] : 1),
-                 chip = v[MBA_GPU_clk] * v[MBA_GPU_sm]; // cycles of an SM for a byte at a GB/s of the chip
-    each[ISSUE]  = n[MBA_N_INST] * LANES / v[MBA_GPU_issue];
-    each[ALU]    = n[MBA_N_ALU] * LANES / v[MBA_GPU_alu];
-    each[FMA]    = n[MBA_N_FMA] * LANES / v[MBA_GPU_fma];
-    each[XU]     = n[MBA_N_XU] * LANES / v[MBA_GPU_xu];
-    each[MMA]    = n[MBA_N_TENSOR] / mma;
-    each[SHARED] = n[MBA_N_LSU_WF] * WAVEFRONT / v[MBA_GPU_smem_bw];
-    each[L2]     = SECTOR * (n[MBA_N_L2_RD] / v[MBA_GPU_l2_rd] + n[MBA_N_L2_WR] / v[MBA_GPU_l2_wr]) * chip;
-    each[DRAM]   = (n[MBA_N_DRAM_RD] + n[MBA_N_DRAM_WR]) / (v[MBA_GPU_hbm] * v[MBA_GPU_hbm_mix]) * chip;
-    for (int s = 0; s < STATIONS; s++) {          // counts that nobody took: nothing
-        each[s] *= (s < SHARED ? PARTITIONS : 1) / n[MBA_N_INST];
-        if (!(each[s] > 0)) each[s] = 0;
-    }
-}
-
-/* One more warp, w in all: how long it waits at each station, by what it finds there (mean value analysis; service
- * takes a constant time, so that who is being served is half done). `alone`: cycles of an instruction when nobody is in
- * the way, service included; pipes serve a warp at once. */
-static void add_warp(double wait[STATIONS], double queue[STATIONS], double used[STATIONS], const double *each,
-                     double w, double alone)
-{
-    double all = alone;
-    for (int s = 0; s < STATIONS; s++) {
-        wait[s] = each[s] * (s < SHARED ? 1 : PARTITIONS) * (queue[s] - used[s] / 2);
-        all += wait[s];
-    }
-    for (int s = 0; s < STATIONS; s++) {          // nobody serves more than all the time
-        const double least = w * each[s] * (s < SHARED ? 1 : PARTITIONS);
-        if (least <= all) continue;
-        wait[s] += least - all;
-        all = least;
-    }
-    for (int s = 0; s < STATIONS; s++) {
-        queue[s] = w * (each[s] + wait[s]) / all;
-        used[s]  = w * each[s] / all;
-    }
-}
-
-/* Cycles of a warp per instruction among as many as an SM holds, memory apart: its own `path` and what it waits for the
- * others; meanwhile some are `waiting` for loads. */
-static double crowded(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, double path,
-                      double waiting)
-{
-    static const double MOST = 1e6;
-    const double blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m),
-                 warps = blocks / ceil(blocks / places) * (double)k->warps / PARTITIONS; // the last round is no fuller
-    double       each[STATIONS], wait[STATIONS], queue[STATIONS] = { 0 }, used[STATIONS] = { 0 }, now = path;
-    if (!(c->n[MBA_N_INST] > 0)) return path;
-    demands_of(each, k, c, m);
-    for (double w = 1; w < warps + 1; w++) {
-        const double before = now;
-        add_warp(wait, queue, used, each, w, path + waiting);
-        now = path;
-        for (int s = 0; s < L2; s++) now += wait[s];
-        if (w > warps) now = before + (now - before) * (warps - (w - 1));
-    }
-    return now < MOST ? now : MOST;
-}
-
-/* Of a loop, on average over classes of blocks. */
-static double mean_trips(const mba_sim_kernel *k, const mba_sim_op *o)
-{
-    double sum = 0, blocks = 0;
-    if (o->trips >= 0) return o->trips > 0 ? (double)o->trips : 1;
-    for (int64_t i = 0; i < k->nclasses; i++) {
-        sum    += (double)k->count[i] * (double)k->trips[i][-1 - o->trips];
-        blocks += (double)k->count[i];
-    }
-    return sum > blocks ? sum / blocks : 1;
-}
-
-/* Loads of a block in the plan's order: how often one is executed. */
-static double loads_of(const mba_sim_kernel *k)
-{
-    double sum = 0, times[MBA_SIM_LOOPS + 1] = {1};
-    int    depth = 0;
-    for (int64_t i = 0; i < k->nops; i++) {
-        const mba_sim_op *o = &k->op[i];
-        if (o->work == MBA_OP_LOOP) times[depth + 1] = times[depth] * mean_trips(k, o), depth++;
-        if (o->work == MBA_OP_END) depth--;
-        if (o->work == MBA_OP_LOAD) sum += times[depth];
-    }
-    return sum;
-}
-
-/* A warp waits for global loads `rounds` times: in the loop that lowering made, else at the loads of the plan, else (a
- * plan that has none) at its beginning, `cycles` each. */
-static void set_rounds(mba_sim_kernel *k, double rounds, double cycles)
-{
-    const double loads = loads_of(k);
-    if (isnan(rounds)) return;
-    const int64_t whole = rounds < 1 ? 1 : (int64_t)(rounds + 0.5);
-    if (k->hidden > 1) {
-        const double part = (double)k->hidden / (double)whole;
-        for (int64_t i = 0; i < k->nops; i++) {
-            mba_sim_op *o = &k->op[i];
-            if (o->work == MBA_OP_LOOP) o->trips = whole;
-            o->bytes = (uint64_t)((double)o->bytes * part + 0.5);
-            if (o->work == MBA_OP_MIX) o->trips = (int64_t)((double)o->trips * part + 0.5);
-            for (int p = 0; p < MBA_PIPES; p++) o->n[p] = (uint64_t)((double)o->n[p] * part + 0.5);
-        }
-        k->hidden = whole;
-    } else if (loads > 0) {
-        const double each = rounds / loads;
-        for (int64_t i = 0; i < k->nops; i++)
-            if (k->op[i].work == MBA_OP_LOAD) k->op[i].parts = each < 1 ? 1 : (int64_t)(each + 0.5);
-    } else {
-        for (int64_t i = 0; i < k->nops; i++)
-            if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts += (int64_t)(rounds * cycles);
-    }
-}
-
-/* Blocks that differ: the busiest sub-partition has executed more than its share of equal blocks would be. Where each
- * block has warps in all of them, that was one block of those that ran beside each other; where blocks are smaller, the
- * same warp of each. It took `lone` cycles as often as a block comes after a block there, and what it had in excess. */
-static int64_t longest_of(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, double lone)
-{
-    static const double ALIKE = 1.1, MOST = 1e12;
-    const double blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m),
-                 beside = k->warps < PARTITIONS ? 1 : blocks < places ? blocks : places;
-    const double share = ceil(blocks * (double)k->warps / PARTITIONS) * c->n[MBA_N_INST] / c->grid / (double)k->warps;
-    const double excess = c->n[MBA_N_MOST] / share;
-    if (isnan(excess) || isnan(lone) || excess < ALIKE) return 0;
-    return (int64_t)fmin(MOST, lone * (ceil(blocks / places) + (excess - 1) * beside));
-}
-
-/* What a block ends with when most of its warps have left. */
-static void set_tail(mba_sim_kernel *k, double cycles)
-{
-    if (k->nops == MBA_SIM_OPS || k->nroles != 1 || k->op[k->nops - 1].work != MBA_OP_EXIT) return;
-    k->op[k->nops]     = k->op[k->nops - 1];
-    k->op[k->nops - 1] = (mba_sim_op){.work = MBA_OP_DELAY, .stream = -1, .ring = -1, .parts = 1 + (int64_t)cycles};
-    k->nops++;
-}
-
-/* A library's kernel that is no product of persistent blocks: blocks as they were launched, loads a few stages ahead.
- */
-static void rebuild(mba_sim_kernel *k, const mba_counted_kernel *c)
-{
-    enum { STAGES = 3, BYTES_A_THREAD = 64, BYTES_LEAST = 4096 };
-    const double in  = fmax(0, fmax(32 * c->n[MBA_N_L2_RD], c->n[MBA_N_DRAM_RD])) / c->grid, // absent counts: none
-                 out = fmax(0, fmax(32 * c->n[MBA_N_L2_WR], c->n[MBA_N_DRAM_WR])) / c->grid;
-    const double     held  = fmax(BYTES_LEAST, BYTES_A_THREAD * c->block),
-                     stage = c->smem_bytes > 16384 ? c->smem_bytes / STAGES : held;
-    const mba_sim_op op    = {.stream = -1, .ring = -1, .parts = 1};
-    k->grid                = (int64_t)c->grid;
-    k->threads             = (int64_t)c->block;
-    k->warps               = mba_ceil(k->threads, 32);
-    k->nroles              = 1;
-    k->first[0]            = 0;
-    k->role_warps[0]       = k->warps;
-    k->nclasses            = 0;
-    k->piece               = 0;
-    k->hidden              = 1;
-    k->depth               = STAGES;
-    k->nstreams            = 2;
-    k->stream[0]           = (mba_sim_stream){.operand = -1};
-    k->stream[1]           = (mba_sim_stream){.operand = -1, .writes = 1};
-    for (k->nops = 0; k->nops < 7; k->nops++) k->op[k->nops] = op;
-    k->op[0].work         = MBA_OP_DELAY;
-    k->op[1].work         = MBA_OP_LOOP;
-    k->op[1].trips        = in > stage ? (int64_t)ceil(in / stage) : 1;
-    k->op[2].work         = MBA_OP_ASYNC;
-    k->op[2].stream       = 0;
-    k->op[2].ahead        = STAGES - 1;
-    k->op[2].bytes        = (uint64_t)(in / (double)k->op[1].trips) + 1;
-    k->op[3].work         = MBA_OP_MIX;
-    k->op[3].n[MBA_P_ALU] = 1 << 20; // weights: the counts replace them
-    if (c->n[MBA_N_TENSOR] > 0) k->op[3].n[MBA_P_MMA] = 1 << 20;
-    k->op[4].work   = MBA_OP_END;
-    k->op[5].work   = MBA_OP_STORE;
-    k->op[5].stream = 1;
-    k->op[5].bytes  = (uint64_t)out + 1;
-    k->op[6].work   = MBA_OP_EXIT;
-    if (k->mma_flops == 16) k->mma_flops = products_of(c);
-}
-
-/* Of a load that a warp waits for: four lines, one of which may be in DRAM. */
-static double latency_of(const mba_counted_kernel *c, const mba_gpu *m)
-{
-    const double read = 32 * c->n[MBA_N_L2_RD], hit = c->n[MBA_N_DRAM_RD] < read ? 1 - c->n[MBA_N_DRAM_RD] / read : 0;
-    return m->v[MBA_GPU_l2_lat] + (m->v[MBA_GPU_hbm_lat] - m->v[MBA_GPU_l2_lat]) * (1 - hit * hit * hit * hit);
-}
-
-/* A library's product as it was launched: its steps dealt to as many blocks. */
-static void deal_blocks(mba_sim_kernel *k, int64_t blocks)
-{
-    const double part = (double)k->grid / (double)blocks;
-    for (int64_t i = 0; i < k->nops; i++)
-        if (k->op[i].work == MBA_OP_LOOP && k->op[i].trips > 0)
-            k->op[i].trips = (double)k->op[i].trips * part > 1 ? (int64_t)((double)k->op[i].trips * part + 0.5) : 1;
-    k->grid = blocks;
-}
-
-void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
-{
-    enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32 };
-    const mba_sim_kernel was = *k;
-    const double        *n   = c->n;
-    if (is_library(k)) {
-        if (strncmp(c->kernel, "nvjet", 5)) rebuild(k, c);
-        else deal_blocks(k, (int64_t)c->grid);
-        if (mba_sim_finish(k, m) != MBA_OK) {
-            *k = was;
-            return;
-        }
-    }
-    set_pipe(k, MBA_P_ALU, LANES * n[MBA_N_ALU]);
-    set_pipe(k, MBA_P_XU, LANES * n[MBA_N_XU]);
-    set_pipe(k, MBA_P_FMA, LANES * n[MBA_N_FMA]);
-    if (!isnan(n[MBA_N_FMA])) set_pipe(k, MBA_P_H2, 0);      // packed halves are multiply-adds of the same pipe
-    set_pipe(k, MBA_P_SMEM, WAVEFRONT * n[MBA_N_SHARED_WF]); // tensor cores' reads are among them
-    set_pipe(k, MBA_P_ISSUE, LANES * n[MBA_N_INST]);
-    if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]); // last: others go by it
-    set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], n[MBA_N_DRAM_RD]));
-    set_bytes(k, true, fmax(SECTOR * n[MBA_N_L2_WR], n[MBA_N_DRAM_WR]));
-    const double warps = c->grid * c->block / LANES, each = n[MBA_N_INST] / warps;
-    const double rounds = WAITS_SEEN * n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps;
-    k->regs       = (int64_t)c->regs;
-    k->smem_bytes = (int64_t)c->smem_bytes;
-    const double waiting = rounds > 0 ? rounds * latency_of(c, m) / each : 0,
-                 path = isnan(n[MBA_N_PATH]) ? NAN : crowded(k, c, m, n[MBA_N_PATH], waiting);
-    set_path(k, path);
-    for (int64_t i = 0; i < k->nops; i++) // what stands for code that plans do not count is counted now
-        if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = is_library(k) ? MBA_SIM_LIBRARY_CYCLES : 1;
-    set_rounds(k, rounds, latency_of(c, m));
-    const double code = n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each;
-    k->fetch      = mba_sim_fetch(c->grid, code, c->step_bytes, m);
-    k->longest    = longest_of(k, c, m, each * (isnan(path) ? OUR_PATH : path) + each * waiting);
-    if (n[MBA_N_TAIL] > 0) // no more than a warp can have done of what its block was counted to do
-        set_tail(k, fmin(each * (double)k->warps, n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * m->v[MBA_GPU_l2_lat]));
-    k->counted    = 1;
-    k->products   = n[MBA_N_TENSOR] > 0 || n[MBA_N_PRODUCTS] > 0;
-    if (mba_sim_finish(k, m) != MBA_OK) {
-        *k = was;
-        return;
-    }
-    set_hits(k, false, n[MBA_N_DRAM_RD]);
-    set_hits(k, true, n[MBA_N_DRAM_WR]);
-}
-
-mba_status mba_counted_foreign(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
-{
-    mba_counted_kernel  all      = *c;
-    memset(k, 0, sizeof *k);
-    snprintf(k->name, sizeof k->name, "%.63s", c->kernel);
-    k->mma_flops  = products_of(c);
-    k->regs       = (int64_t)c->regs;
-    k->smem_bytes = (int64_t)c->smem_bytes;
-    if (isnan(all.n[MBA_N_PATH])) all.n[MBA_N_PATH] = OUR_PATH;
-    if (isnan(all.n[MBA_N_WAITS])) all.n[MBA_N_WAITS] = OUR_WAITS;
-    if (isnan(all.n[MBA_N_ALU])) all.n[MBA_N_ALU] = 0; // issued all the same
-    rebuild(k, &all);
-    MBA_TRY(mba_sim_finish(k, m));
-    mba_counted_bind(k, &all, m);
-    return MBA_OK;
 }
 
 /* ---- scores ---- */

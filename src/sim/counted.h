@@ -37,6 +37,8 @@ typedef enum mba_counted_what {
     MBA_N_L2_WR, /* sectors of 32 bytes */
     MBA_N_DRAM_RD,
     MBA_N_DRAM_WR, /* bytes */
+    MBA_N_L1_LD,   /* sectors that global loads ask L1 for */
+    MBA_N_L2_SUM,  /* sectors that L2 adds to */
     MBA_N_CODE,    /* instructions of the compiled kernel */
     MBA_N_PATH,    /* cycles of a lone warp per instruction, read in SASS */
     MBA_N_WAITS,   /* waits for global loads per such load, read in SASS */
@@ -55,7 +57,6 @@ typedef struct mba_counted_kernel {
     double bound_us, planned_us, roofline_us, dram_rd, dram_wr, step_ms, between_us; /* step: of all of it */
     int    limit, met;                                                   /* met: launches of plans that were this row */
     char  *program; /* the plan's launch when it was measured (frozen.h); NULL: nobody wrote it down */
-    double step_bytes; /* of DRAM, that a step of the workload moves */
     bool   again; /* an earlier workload has the same kernel at the same shape */
 } mba_counted_kernel;
 

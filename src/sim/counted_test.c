@@ -7,6 +7,7 @@
 #include "sim/counted.h"
 #include "sim/engine.h"
 #include "sim/imitate.h"
+#include "sim/library.h"
 #include "sim/measured.h"
 #include "sim/signature.h"
 
@@ -90,7 +91,7 @@ static void counters_of_peers_predict_their_times(void **state)
 
 #define COUNTED_WORDS "held\tmamba2-130m\tssd\tfused\tforward\t0\tk\tshape\t"
 #define COUNTED_COUNTS \
-    "1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13\t14\t15\t16\t17\t18\t19\t20\t21\t22\t23\t-\t-\t-\t-\t-\t-\t"
+    "1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13\t14\t15\t16\t17\t18\t19\t20\t21\t22\t23\t24\t25\t-\t-\t-\t-\t-\t-\t"
 
 static void bad_counted_kernels_are_refused(void **state)
 {
@@ -113,6 +114,33 @@ static void bad_counted_kernels_are_refused(void **state)
     mba_counted_destroy(d);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(mba_counted_parse(&d, "bad.tsv", bad[i], strlen(bad[i])), MBA_E_FORMAT);
+}
+
+/* Names of libraries say what their products are made of; counts, how many tiles and steps. */
+static void names_of_libraries_say_tiles(void **state)
+{
+    (void)state;
+    mba_counted_kernel c = { .grid = 132, .smem_bytes = 231424 };
+    mba_library_tile   t;
+    snprintf(c.kernel, sizeof c.kernel, "nvjet_sm90_tst_160x256_64x4_1x2_h_bz_coopA_TNN");
+    c.n[MBA_N_TENSOR] = 2.0 * 160 * 39 * 16384 * 1024;         // 6176 columns fill 39 tiles of 160
+    c.n[MBA_N_L2_WR]  = 16384.0 * 6176 * 2 / 32;
+    assert_true(mba_library_tile_of(&t, &c));
+    assert_true(t.m == 160 && t.n == 256 && t.k == 64 && t.stages == 4 && t.together);
+    assert_true(t.tiles == 39 * 64 && t.steps == 16);
+    snprintf(c.kernel, sizeof c.kernel,
+             "sm90_xmma_fprop_implicit_gemm_bf16_tilesize128x64x64_warpgroupsize1x1x1_g1_execute");
+    c.n[MBA_N_L2_WR] = 16;                                     // steps of a few tiles are dealt to all blocks
+    assert_true(mba_library_tile_of(&t, &c) && t.tiles == 132 && !t.together && t.stages == 8);
+    static const char *const others[] = { "Kernel2", "nvjet_sm90_tst_160x256", "nvjet_sm90_tst_0x256_64x4_1x2_h",
+                                          "sm90_xmma_tilesize128x64", "sm90_xmma_tilesize0x0x0_warpgroupsize1x1x1" };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        snprintf(c.kernel, sizeof c.kernel, "%s", others[i]);
+        assert_false(mba_library_tile_of(&t, &c));
+    }
+    c.n[MBA_N_TENSOR] = NAN;
+    snprintf(c.kernel, sizeof c.kernel, "nvjet_sm90_tst_160x256_64x4_1x2_h_bz_coopA_TNN");
+    assert_false(mba_library_tile_of(&t, &c));
 }
 
 static void near_to(double a, double b) { if (fabs(a / b - 1) > 0.01) fail_msg("%g is not %g", a, b); }
@@ -233,7 +261,7 @@ static void imitated_machines_are_predicted(void **state)
     assert_true(within >= d.n - 1);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(bad_measured_sets_are_refused),
+MBA_TEST_MAIN(cmocka_unit_test(names_of_libraries_say_tiles), cmocka_unit_test(bad_measured_sets_are_refused),
               cmocka_unit_test(bad_signatures_are_refused),
               cmocka_unit_test(counters_of_peers_predict_their_times),
               cmocka_unit_test(bad_counted_kernels_are_refused),

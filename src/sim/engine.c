@@ -1,112 +1,9 @@
-/* engine.c -- see engine.h. The loop is at the end; above it what a team of warps can do, and the servers it asks. */
-#include "sim/engine.h"
+/* engine.c -- see events.h. The loop is at the end; above it what a team of warps can do, and the servers it asks. */
+#include "sim/events.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef int64_t tick;                             /* 1/256 of a cycle */
-enum { TICKS = 256, FRACTION = 20 };              /* bits behind the point of a rate */
-
-const char *const mba_sim_limits[MBA_LIMITS] = { "FMA",           "ALU",   "SFU",          "HALF2",         "tensor",
-                                                 "shared memory", "issue", "SM read port", "SM write port", "L2",
-                                                 "DRAM",          "launch" };
-
-/* Reads and writes pass the same slices of L2: of the time that each would take alone, this much is taken from the
- * other, too. By public measurements (three loads and a store, GH200, in sim_test.c) and the fitted kernels. */
-static const double L2_SHARED = 0.72;
-
-/* ---- rates: ticks per unit, in whole 2^-20 ---- */
-
-typedef struct rates {
-    uint64_t pipe[MBA_PIPES], rd, wr, l2r, l2w, l2r_both, l2w_both, hbm, dispatch;
-    uint64_t l2r_full, hbm_full; /* of the whole chip: how fast bytes of one request follow each other */
-    tick     t_kernel, t_blk, t_exit, bar, dep, l2_lat, hbm_lat, async_lat, drain;
-    uint64_t async_bytes;
-    double   clk, active;                         /* GHz; SMs that work */
-    int64_t  blocks;                              /* of the busiest SM */
-} rates;
-
-/* No slower than a unit in 2^14 cycles, so that products fit into 64 bits. */
-static uint64_t per_unit(double units_per_cycle)
-{
-    const double x = TICKS * (double)(1 << FRACTION) / units_per_cycle + 0.5, most = 4398046511104.0;
-    return x < most ? (uint64_t)x : (uint64_t)most;
-}
-
-static tick     ticks_of(double cycles) { return (tick)(cycles * TICKS + 0.5); }
-
-static double dram_bytes(const mba_sim_kernel *k, bool writes)
-{
-    double sum = 0;
-    for (int64_t s = 0; s < k->nstreams; s++)
-        if (k->stream[s].writes == writes) sum += k->stream[s].moved * (double)(256 - k->stream[s].hit) / 256;
-    return sum;
-}
-
-static double moved_bytes(const mba_sim_kernel *k, bool writes)
-{
-    double sum = 0;
-    for (int64_t s = 0; s < k->nstreams; s++) if (k->stream[s].writes == writes) sum += k->stream[s].moved;
-    return sum;
-}
-
-/* Bytes per second that a mix of reads and writes reaches: by straight lines between reads, copies and writes. */
-static double dram_rate(const mba_sim_kernel *k, const mba_gpu *m)
-{
-    const double r = dram_bytes(k, false), w = dram_bytes(k, true), f = r + w > 0 ? w / (r + w) : 0;
-    const double e = f < 0.5 ? m->v[MBA_GPU_hbm_rd] + (m->v[MBA_GPU_hbm_mix] - m->v[MBA_GPU_hbm_rd]) * 2 * f
-                             : m->v[MBA_GPU_hbm_mix] + (m->v[MBA_GPU_hbm_wr] - m->v[MBA_GPU_hbm_mix]) * (2 * f - 1);
-    return e * m->v[MBA_GPU_hbm] * 1e9;
-}
-
-static double mma_rate(const mba_sim_kernel *k, const mba_gpu *m)
-{
-    const double full = m->v[k->mma_flops % 100 == 32 ? MBA_GPU_mma32 : MBA_GPU_mma16];
-    return k->mma_flops > 100 ? full * m->v[MBA_GPU_mma_sync] : full;
-}
-
-/* Tensor work lowers the clock: at once by a step, and from TENSOR_FREE of the tensor units' time on by a line. */
-static double clock_of(const mba_gpu *m, double tensor_busy)
-{
-    static const double TENSOR_FREE = 0.6;
-    const double clk = m->v[MBA_GPU_clk_tc] < m->v[MBA_GPU_clk] ? m->v[MBA_GPU_clk_tc] : m->v[MBA_GPU_clk],
-                 over = tensor_busy > TENSOR_FREE ? (tensor_busy - TENSOR_FREE) / (1 - TENSOR_FREE) : 0;
-    return clk + (m->v[MBA_GPU_clk_mma] - clk) * (over < 1 ? over : 1);
-}
-
-/* `share`: of the chip's L2, DRAM and dispatcher, for one server of a folded chip. */
-static rates rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, double active, double share)
-{
-    const double *v = m->v, per_clk = share / (clk * 1e9);
-    const double lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu],     v[MBA_GPU_xu],   v[MBA_GPU_h2],
-                                      mma_rate(k, m), v[MBA_GPU_smem_bw], v[MBA_GPU_issue] };
-    rates r = { .rd = per_unit(v[MBA_GPU_rd_port]),
-                .wr = per_unit(v[MBA_GPU_wr_port]),
-                .l2r = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk),
-                .l2w = per_unit(v[MBA_GPU_l2_wr] * 1e9 * per_clk),
-                .l2r_both = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk / L2_SHARED),
-                .l2w_both = per_unit(v[MBA_GPU_l2_wr] * 1e9 * per_clk / L2_SHARED),
-                .hbm = per_unit(dram_rate(k, m) * per_clk),
-                .dispatch = per_unit(v[MBA_GPU_r_blk] * share),
-                .t_kernel = ticks_of(v[MBA_GPU_t_kernel] + (double)k->fetch),
-                .t_blk = ticks_of(v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps),
-                .t_exit = ticks_of(v[MBA_GPU_t_exit]),
-                .bar = ticks_of(v[MBA_GPU_bar]),
-                .dep = ticks_of(v[MBA_GPU_dep]),
-                .l2_lat = ticks_of(v[MBA_GPU_l2_lat]),
-                .hbm_lat = ticks_of(v[MBA_GPU_hbm_lat]),
-                .async_lat = ticks_of(v[MBA_GPU_async_lat]),
-                .drain = ticks_of(v[MBA_GPU_hbm_drain]),
-                .async_bytes = (uint64_t)(v[MBA_GPU_async_kb] * 1024),
-                .clk = clk,
-                .active = active };
-    for (int p = 0; p < MBA_PIPES; p++) r.pipe[p] = per_unit(lanes[p]);
-    r.l2r_full = per_unit(v[MBA_GPU_l2_rd] / clk);
-    r.hbm_full = per_unit(dram_rate(k, m) / (clk * 1e9));
-    r.blocks = (k->grid + (int64_t)active - 1) / (int64_t)active;
-    return r;
-}
 
 /* ---- servers: first come, first served, never idle while there is work ---- */
 
@@ -216,10 +113,10 @@ static tick drain_wait(const engine *e, tick now, uint64_t lines)
 static uint64_t missing(const mba_sim_stream *s, uint64_t bytes) { return bytes * (uint64_t)(256 - s->hit) / 256; }
 
 /* A warp that waits for four lines waits for DRAM if one of them is there. */
-static tick latency_of(const engine *e, const mba_sim_stream *s)
+static double any_far(const mba_sim_stream *s)
 {
-    const double hit = (double)s->hit / 256, all = hit * hit * hit * hit;
-    return e->r.l2_lat + (tick)((double)(e->r.hbm_lat - e->r.l2_lat) * (1 - all));
+    const double hit = (double)s->hit / 256;
+    return 1 - hit * hit * hit * hit;
 }
 
 /* A read walks its servers at once, as bytes stream through them; it is done when the slowest has passed the last. */
@@ -235,9 +132,13 @@ static tick read_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
     if (l2 > done) done = l2;
     if (both > done) done = both;
     if (miss < 64) return done + e->r.l2_lat;
-    const tick hbm = take_share(&e->hbm, now, miss, e->r.hbm, e->r.hbm_full);
+    const uint64_t out = miss * e->r.evicts / 256;
+    const tick     hbm = take_share(&e->hbm, now, miss + out, e->r.hbm, e->r.hbm_full);
+    e->written += out;
     if (hbm > done) done = hbm;
-    return done + (e->k->counted ? latency_of(e, s) : e->r.hbm_lat) + drain_wait(e, now, (miss + 127) / 128);
+    const double far  = e->k->counted ? any_far(s) : 1;
+    const tick   more = e->r.hbm_lat - e->r.l2_lat + drain_wait(e, now, (miss + 127) / 128);
+    return done + e->r.l2_lat + (tick)(far * (double)more);
 }
 
 /* Where too much is in flight, a copy waits for the oldest to land; 0: there is room. */
@@ -262,15 +163,15 @@ static tick copy_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
 }
 
 /* Stores go on their own, and a block leaves without waiting for them; but who is far ahead of the port, of L2 or of
- * DRAM is held back. */
+ * DRAM is held back. Behind the port there is more room: not all SMs store at the same time. */
 static tick write_bytes(engine *e, sm *p, slot *b, tick now, const mba_sim_op *o)
 {
-    enum { PORT_SLACK_CYCLES = 512, DRAM_SLACK_CYCLES = 2000 };
-    const uint64_t out = missing(&e->k->stream[o->stream], o->bytes);
-    const tick port = take(&p->wr, now, o->bytes, e->r.wr), l2 = take(&e->l2w, now, o->bytes, e->r.l2w),
-               both = take(&e->l2, now, o->bytes, e->r.l2w_both);
-    const tick last = port > l2 ? port : l2, held = (last > both ? last : both) - (tick)PORT_SLACK_CYCLES * TICKS,
-               dram = take(&e->hbm, now, out, e->r.hbm) - (tick)DRAM_SLACK_CYCLES * TICKS;
+    enum { PORT_SLACK_CYCLES = 512, SLACK_CYCLES = 2000 };
+    const uint64_t out = missing(&e->k->stream[o->stream], o->bytes) + o->bytes * e->r.evicts / 256;
+    const tick port = take(&p->wr, now, o->bytes, e->r.wr) - (tick)PORT_SLACK_CYCLES * TICKS,
+               l2 = take(&e->l2w, now, o->bytes, e->r.l2w), both = take(&e->l2, now, o->bytes, e->r.l2w_both),
+               last = (l2 > both ? l2 : both) - (tick)SLACK_CYCLES * TICKS, held = port > last ? port : last,
+               dram = take(&e->hbm, now, out, e->r.hbm) - (tick)SLACK_CYCLES * TICKS;
     e->written += out;
     if (held > now) now = held;
     if (dram > now) now = dram;
@@ -532,142 +433,11 @@ static mba_status simulate(engine *e)
     return st;
 }
 
-/* ---- bounds ---- */
-
-static void find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba_gpu *m, double clk)
+mba_status mba_sim_events(mba_sim_ends *out, const mba_sim_kernel *k, const rates *r, const mba_sim_extent *x)
 {
-    const double *v = m->v, active = (double)k->grid < v[MBA_GPU_sm] ? (double)k->grid : v[MBA_GPU_sm], hz = clk * 1e9;
-    const double lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu],     v[MBA_GPU_xu],   v[MBA_GPU_h2],
-                                      mma_rate(k, m), v[MBA_GPU_smem_bw], v[MBA_GPU_issue] };
-    out->dram_read  = dram_bytes(k, false);
-    out->dram_write = dram_bytes(k, true);
-    out->l2_read    = moved_bytes(k, false);
-    out->l2_write   = moved_bytes(k, true);
-    for (int p = 0; p < MBA_PIPES; p++) out->bound[p] = k->total[p] / (lanes[p] * active * hz);
-    out->bound[MBA_P_SMEM] += out->l2_read / (v[MBA_GPU_smem_bw] * active * hz); // what is loaded passes through L1
-    out->bound[MBA_LIMIT_RD]  = out->l2_read / (v[MBA_GPU_rd_port] * active * hz);
-    out->bound[MBA_LIMIT_WR]  = out->l2_write / (v[MBA_GPU_wr_port] * active * hz);
-    const double read = out->l2_read / (v[MBA_GPU_l2_rd] * 1e9), write = out->l2_write / (v[MBA_GPU_l2_wr] * 1e9);
-    out->bound[MBA_LIMIT_L2] = fmax(L2_SHARED * (read + write), fmax(read, write));
-    out->bound[MBA_LIMIT_HBM] =
-        out->dram_read > 0 || out->dram_write > 0 ? (out->dram_read + out->dram_write) / dram_rate(k, m) : 0;
-    const double rounds = ceil((double)out->blocks / (double)out->resident);
-    out->bound[MBA_LIMIT_LAUNCH] =
-        rounds * (v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps + v[MBA_GPU_t_exit]) / hz;
-    out->limit = 0;
-    for (int i = 1; i < MBA_LIMITS; i++) if (out->bound[i] > out->bound[out->limit]) out->limit = i;
-}
-
-/* ---- tiers ---- */
-
-/* Of a folded chip: rounds of resident blocks that are simulated one by one. */
-static int64_t rounds_of(const mba_sim_kernel *k, int64_t resident)
-{
-    enum { ROUNDS = 9, BLOCKS_LEAST = 18 };
-    int64_t n = mba_ceil(BLOCKS_LEAST, resident);
-    if (n < ROUNDS) n = ROUNDS;
-    if (n < mba_ceil(3 * k->nclasses, resident)) n = mba_ceil(3 * k->nclasses, resident);
-    return n;
-}
-
-static mba_status run_folded(tick *end, int64_t *events, const mba_sim_kernel *k, const rates *r, int64_t resident)
-{
-    const int64_t rounds = rounds_of(k, resident), most = rounds * resident;
-    engine e = { .k = k, .r = *r, .nsm = 1, .resident = resident < r->blocks ? resident : r->blocks };
-    const bool cut = r->blocks > most + most / 4;
-    e.todo       = cut ? most : r->blocks;
-    e.mark_at[0] = cut ? rounds / 3 * resident : 0; // blocks end in bunches: whole rounds lie between the marks
-    e.mark_at[1] = cut ? (rounds - 1) * resident : 0;
+    engine e = { .k = k, .r = *r, .nsm = x->sms, .resident = x->resident, .todo = x->blocks,
+                 .mark_at = { x->mark_at[0], x->mark_at[1] } };
     MBA_TRY(simulate(&e));
-    *end = e.last;
-    if (cut) *end += (r->blocks - most) * (e.mark[1] - e.mark[0]) / (e.mark_at[1] - e.mark_at[0]);
-    *events += e.nevents;
-    return MBA_OK;
-}
-
-static mba_status run_whole(tick *end, int64_t *events, const mba_sim_kernel *k, const rates *r, int64_t resident)
-{
-    engine e = { .k = k,
-                 .r = *r,
-                 .nsm = (int64_t)r->active,
-                 .resident = resident < r->blocks ? resident : r->blocks,
-                 .todo = k->grid };
-    MBA_TRY(simulate(&e));
-    *end = e.last;
-    *events += e.nevents;
-    return MBA_OK;
-}
-
-/* Pieces of mixes: short enough that teams interleave, few enough to be quick. */
-static void cut_mixes(mba_sim_kernel *k, const rates *r)
-{
-    enum { PIECE_CYCLES = 192, PIECES_MOST = 4 };
-    for (int64_t i = 0; i < k->nops; i++) {
-        mba_sim_op *o = &k->op[i];
-        if (o->work != MBA_OP_MIX) continue;
-        o->parts = 1;
-        for (int p = 0; p < MBA_PIPES; p++) {
-            const int64_t parts = (int64_t)((o->n[p] * r->pipe[p] >> FRACTION) / (PIECE_CYCLES * TICKS)) + 1;
-            if (parts > o->parts) o->parts = parts < PIECES_MOST ? parts : PIECES_MOST;
-        }
-    }
-}
-
-/* Of what the second busiest part of an SM or of memory would take alone, this much is not hidden behind the busiest.
- * Chosen by the fitted kernels of bench/results/h200. */
-static const double INTERFERENCE = 0.12;
-
-/* Of vector units, shared memory, tensor units and memory: what the second busiest would take alone. */
-static double second_bound(const mba_sim_result *r)
-{
-    enum { VECTOR, SHARED, TENSOR, MEMORY, GROUPS };
-    double most[GROUPS] = { 0 }, first = 0, second = 0;
-    for (int i = 0; i < MBA_LIMIT_LAUNCH; i++) {
-        const int g = i == MBA_P_SMEM ? SHARED : i == MBA_P_MMA ? TENSOR : i < MBA_PIPES ? VECTOR : MEMORY;
-        if (r->bound[i] > most[g]) most[g] = r->bound[i];
-    }
-    for (int g = 0; g < GROUPS; g++) {
-        if (most[g] > first) { second = first; first = most[g]; }
-        else if (most[g] > second) second = most[g];
-    }
-    return second;
-}
-
-mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const mba_gpu *m, mba_sim_tier tier)
-{
-    mba_sim_kernel k = *kernel;
-    const double   active = (double)k.grid < m->v[MBA_GPU_sm] ? (double)k.grid : m->v[MBA_GPU_sm];
-    *out = (mba_sim_result){ .resident = mba_sim_resident(&k, m),
-                             .blocks = (k.grid + (int64_t)active - 1) / (int64_t)active };
-    if (!out->resident)
-        return mba_fail(MBA_E_UNSUPPORTED,
-                        "%s does not fit on an SM of %s\nwhy: mba_sim_finish was not asked\nfix: ask it", k.name,
-                        m->name);
-    out->waves = mba_ceil(out->blocks, out->resident);
-    double clk = m->v[MBA_GPU_clk];
-    find_bounds(out, &k, m, clk);
-    if (k.products || (k.total[MBA_P_MMA] > 0 && k.mma_flops % 100 == 16)) { // how busy it would be at the full clock
-        clk = clock_of(m, out->bound[MBA_P_MMA] / out->bound[out->limit]
-                              * (k.mma_flops > 100 ? m->v[MBA_GPU_mma_sync] : 1));
-        find_bounds(out, &k, m, clk);
-    }
-    out->seconds = out->bound[out->limit];
-    if (tier != MBA_SIM_BOUNDS) {
-        const bool   whole = tier == MBA_SIM_WHOLE;
-        const double share = whole ? 1 : (double)out->blocks / (double)k.grid;
-        const rates  r = rates_of(&k, m, clk, active, share);
-        tick         end = 0;
-        cut_mixes(&k, &r);
-        if (whole) MBA_TRY(run_whole(&end, &out->events, &k, &r, out->resident));
-        else       MBA_TRY(run_folded(&end, &out->events, &k, &r, out->resident));
-        out->seconds = (double)end / TICKS / (clk * 1e9);
-        if (!whole && out->seconds < out->bound[out->limit])
-            out->seconds = out->bound[out->limit]; // rounds were extrapolated
-    }
-    if (tier != MBA_SIM_BOUNDS && k.counted && strncmp(k.name, "cu", 2)) {
-        out->seconds += INTERFERENCE * second_bound(out);
-    }
-    out->cycles = out->seconds * clk * 1e9;
-    for (int p = 0; p < MBA_PIPES; p++) out->busy[p] = out->seconds > 0 ? out->bound[p] / out->seconds : 0;
+    *out = (mba_sim_ends){ e.last, { e.mark[0], e.mark[1] }, e.nevents };
     return MBA_OK;
 }

@@ -24,7 +24,7 @@ bool mba_sim_freeze(char *text, size_t space, const mba_sim_kernel *k)
     const double head[] = { (double)k->grid,   (double)k->threads,  (double)k->warps,    (double)k->regs,
                             (double)k->smem_bytes, (double)k->nroles, (double)k->nops,   (double)k->nclasses,
                             (double)k->nstreams, (double)k->depth,  (double)k->mma_flops, (double)k->hidden,
-                            (double)k->resets, (double)k->fetch,    k->piece };
+                            (double)k->resets, (double)k->fetch,    (double)k->evicts, k->piece };
     const int    n = snprintf(text, space, "%s", k->name);
     text_end     t = { text + n, space - (size_t)n, n > 0 && (size_t)n < space };
     if (!t.fits || strchr(k->name, ' ')) return false;
@@ -91,6 +91,7 @@ mba_status mba_sim_thaw(mba_sim_kernel *k, const char *text, const mba_gpu *m)
     k->hidden = (int64_t)take(&at, 0, MOST, &bad);
     k->resets = (int64_t)take(&at, 0, 1, &bad);
     k->fetch = (int64_t)take(&at, 0, MOST, &bad);
+    k->evicts = (int64_t)take(&at, 0, MOST, &bad);
     k->piece = take(&at, 0, 1, &bad);
     for (int64_t i = 0; i < k->nroles && !bad; i++) {
         k->first[i]      = (int64_t)take(&at, i ? (double)k->first[i - 1] + 1 : 0, (double)k->nops - 1, &bad);

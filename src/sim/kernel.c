@@ -1,421 +1,12 @@
-/* kernel.c -- see kernel.h. */
+/* kernel.c -- see kernel.h: what every kernel must be, how many of its blocks fit, and what-ifs. */
 #include "sim/kernel.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-/* What estimates leave out. Derived from how our kernels are written, not fitted. */
-static const double ADDRESS_OPS  = 4;             /* integer operations of a lane around a 16-byte access */
-static const double UNPACK_OPS   = 1;             /* per bf16 read; packing two takes one operation */
-static const double BESIDE_MMA_ALU = 3.0 * 32 / 4096,
-                    BESIDE_MMA_FMA =
-                        2.0 * 32 / 4096; /* lanes per FLOP of warp-level products: what SASS
-                                          * of the SSD kernels has per HMMA.16816 beyond what their plans count */
-/* Chosen by the fitted points of bench/results/h200/measured.tsv, but for BESIDE_BODY (SASS) and TILE_PATH_CYCLES
- * (latencies). */
-static const double BESIDE_FMA =
-    1.5; /* selects, conversions, loop counters per multiply-add that an operator needs at least */
-static const double BESIDE_SFU = 8; /* the rest of exp, division, erf per special function it needs at least */
-static const double BESIDE_BODY =
-    0.8; /* per multiply-add where a plan counts the body of a loop: SASS of the scans has 0.2 to 1.05 */
-enum {
-    TILE_PATH_CYCLES = 4 * (33 + 33) + 60
-}; /* a step of 64 deep: four times a tile from shared memory and a product, then scaling */
-enum {
-    LIBRARY_CYCLES = MBA_SIM_LIBRARY_CYCLES,
-    PROLOGUE_CYCLES = 600, /* arguments, the step's numbers, 64-bit indices: before the first load of a block */
-    TAIL_CYCLES = 500, /* sums over threads and warps at the end of a launch that adds up */
-    BYTES_A_TRIP = 32,
-    BYTES_STRAIGHT = 32
-}; /* of a thread: in flight in a loop; as much needs no loop */
-static const double LIBRARY_REACHES = 0.92;      /* of steps dealt evenly: tiles that do not come out even, last stores.
-                                                  * Chosen by the products of the fitted steps */
-static const double TILE_BYTES   = 0.055;         /* shared memory per FLOP of warp-level products of 32 x 64 tiles */
-
-typedef struct lowering {
-    mba_sim_kernel   *k;
-    const mba_node   *n;
-    const mba_plan   *plan;
-    const mba_launch *l;
-    double            scale;                      /* of phases: a part of a block, in loops that the plan leaves out */
-    double            body[MBA_SIM_LOOPS];        /* of loops whose trips are no whole number */
-    double            owed;                       /* integer operations that loads bring along, due in the next mix */
-    int               depth;
-    bool              dealt;                      /* trips of outer loops are those of classes that deal_tiles made */
-    bool counted; /* the plan counts a loop's body, not the least that an operator needs */
-    mba_status        st;
-} lowering;
-
-static mba_status impossible(const mba_sim_kernel *k, const char *why, const char *fix)
+mba_status mba_sim_impossible(const mba_sim_kernel *k, const char *why, const char *fix)
 {
     return mba_fail(MBA_E_UNSUPPORTED, "the simulator cannot run %s\nwhy: %s\nfix: %s", k->name, why, fix);
-}
-
-/* ---- operations ---- */
-
-static mba_sim_op *add_op(lowering *w, mba_sim_work work)
-{
-    mba_sim_kernel *k = w->k;
-    if (k->nops == MBA_SIM_OPS) {
-        w->st = impossible(k, "its plan has too many phases", "fewer phases, or a larger MBA_SIM_OPS");
-        k->nops--;
-    }
-    mba_sim_op *o = &k->op[k->nops++];
-    *o = (mba_sim_op){ .work = (int32_t)work, .stream = -1, .ring = -1, .parts = 1 };
-    return o;
-}
-
-static bool is_arithmetic(mba_work w)
-{
-    return w == MBA_SMEM || w == MBA_MMA || w == MBA_FMA || w == MBA_HALF2 || w == MBA_ALU || w == MBA_SFU;
-}
-
-static uint64_t whole(double n) { return n > 0 ? (uint64_t)(n + 0.5) : 0; }
-
-/* The mix that is open at the end of the program, or a new one. */
-static mba_sim_op *mix_of(lowering *w)
-{
-    mba_sim_kernel *k = w->k;
-    const bool open = k->nops > k->first[k->nroles - 1] && k->op[k->nops - 1].work == MBA_OP_MIX;
-    mba_sim_op *o = open ? &k->op[k->nops - 1] : add_op(w, MBA_OP_MIX);
-    o->n[MBA_P_ALU] += whole(w->owed);
-    w->owed = 0;
-    return o;
-}
-
-static double scale_of(const lowering *w)
-{
-    double s = w->scale;
-    for (int i = 0; i < w->depth; i++) s *= w->body[i];
-    return s;
-}
-
-static const mba_tensor *tensor_of(const mba_node *n, int operand)
-{
-    if (operand < 0 || operand >= MBA_ARG_SCRATCH(0) || !n) return NULL;
-    return operand < MBA_IN_MAX ? n->in[operand] : n->out[operand - MBA_IN_MAX];
-}
-
-static bool is_half(const lowering *w, int operand)
-{
-    const mba_tensor *t = tensor_of(w->n, operand);
-    return t && t->type.dtype == MBA_BF16;
-}
-
-static double operand_bytes(const lowering *w, int operand)
-{
-    const mba_tensor *t = tensor_of(w->n, operand);
-    if (t) return mba_tensor_bytes(t);
-    const int s = operand - MBA_ARG_SCRATCH(0);
-    return w->plan && s >= 0 && s < w->plan->nscratch ? (double)w->plan->scratch[s].bytes : 0;
-}
-
-static int stream_of(lowering *w, int operand, bool writes)
-{
-    mba_sim_kernel *k = w->k;
-    for (int i = 0; i < k->nstreams; i++)
-        if (k->stream[i].operand == operand && k->stream[i].writes == writes) return i;
-    if (k->nstreams == MBA_SIM_STREAMS) {
-        w->st = impossible(k, "it has too many operands", "a larger MBA_SIM_STREAMS");
-        return 0;
-    }
-    k->stream[k->nstreams] =
-        (mba_sim_stream){ .operand = operand, .writes = writes, .unique = operand_bytes(w, operand) };
-    return (int)k->nstreams++;
-}
-
-/* ---- phases ---- */
-
-static void lower_arithmetic(lowering *w, const mba_phase *ph)
-{
-    const double n = ph->n * scale_of(w);
-    mba_sim_op  *o = mix_of(w);
-    switch (ph->work) {
-    case MBA_FMA:
-        o->n[MBA_P_FMA] += whole(n);
-        if (!ph->mix) o->n[MBA_P_ALU] += whole((w->counted ? BESIDE_BODY : BESIDE_FMA) * n);
-        break;
-    case MBA_ALU:   o->n[MBA_P_ALU]  += whole(n); break;
-    case MBA_SFU:
-        o->n[MBA_P_XU] += whole(n);
-        if (ph->mix || w->counted) break;
-        o->n[MBA_P_FMA] += whole(BESIDE_SFU / 2 * n);
-        o->n[MBA_P_ALU] += whole(BESIDE_SFU / 2 * n);
-        break;
-    case MBA_HALF2: o->n[MBA_P_H2]   += whole(n); break;
-    case MBA_SMEM:  o->n[MBA_P_SMEM] += whole(n); break;
-    default:
-        o->n[MBA_P_MMA] += whole(n);
-        if (w->k->mma_flops < 100) break;
-        o->n[MBA_P_SMEM] += whole(TILE_BYTES * n);
-        o->n[MBA_P_ALU]  += whole(BESIDE_MMA_ALU * n);
-        o->n[MBA_P_FMA]  += whole(BESIDE_MMA_FMA * n);
-        o->trips = TILE_PATH_CYCLES;
-    }
-}
-
-static bool inside_loop(const lowering *w) { return w->depth > 0; }
-
-static void lower_move(lowering *w, const mba_phase *ph, bool ahead)
-{
-    const double bytes = ph->n * scale_of(w), pieces = bytes / 16;
-    const bool   store = ph->work == MBA_STORE, async = (ph->work == MBA_ASYNC || (ahead && !store)) && inside_loop(w);
-    const bool   half = is_half(w, ph->operand);
-    const int    s = stream_of(w, ph->operand, store);
-    mba_sim_op  *o;
-    if (!(bytes > 0)) return;
-    if (store) {                                  // what is stored has been packed
-        o = mix_of(w);
-        o->n[MBA_P_ALU] += whole(pieces * ADDRESS_OPS + (half ? bytes / 4 * UNPACK_OPS : 0));
-    }
-    o = add_op(w, store ? MBA_OP_STORE : async ? MBA_OP_ASYNC : MBA_OP_LOAD);
-    o->stream = s;
-    o->bytes  = whole(bytes) ? whole(bytes) : 1;
-    o->ahead  = async && w->k->depth > 1 ? (int32_t)w->k->depth - 1 : 0;
-    if (!store) w->owed += pieces * ADDRESS_OPS + (half && w->k->mma_flops == 0 ? bytes / 2 * UNPACK_OPS : 0);
-}
-
-static void open_loop(lowering *w, double trips, int by_class)
-{
-    if (w->depth == MBA_SIM_LOOPS) {
-        w->st = impossible(w->k, "its loops are nested too deeply", "at most four");
-        return;
-    }
-    const double n = trips < 1 ? 1 : floor(trips + 0.5);
-    mba_sim_op *o = add_op(w, MBA_OP_LOOP);
-    o->trips = by_class >= 0 ? -1 - by_class : (int64_t)n;
-    w->body[w->depth++] = by_class >= 0 ? 1 : trips / n;
-}
-
-static void close_loop(lowering *w)
-{
-    if (!w->depth) {
-        w->st = impossible(w->k, "a loop ends that has not begun", "mend its plan");
-        return;
-    }
-    add_op(w, MBA_OP_END);
-    w->depth--;
-}
-
-/* Asynchronous copies behind `i`, up to the end of the loop: then the stage is full when they land, not at FILL. */
-static int last_copy(const mba_launch *l, int i)
-{
-    int last = -1;
-    for (int j = i + 1; j < l->nphases && l->phase[j].role == l->phase[i].role && l->phase[j].work != MBA_END
-                        && l->phase[j].work != MBA_RING_FILL;
-         j++)
-        if (l->phase[j].work == MBA_ASYNC) last = j;
-    return last;
-}
-
-typedef struct rings {
-    int fill, commit_at, held;
-} rings; /* ring that is filled; after which phase; ring that is read */
-
-static void lower_phase(lowering *w, int i, rings *r, bool ahead)
-{
-    const mba_launch *l = w->l;
-    const mba_phase  *ph = &l->phase[i];
-    if (is_arithmetic(ph->work)) lower_arithmetic(w, ph);
-    else if (ph->work == MBA_LOAD || ph->work == MBA_STORE || ph->work == MBA_ASYNC) lower_move(w, ph, ahead);
-    else if (ph->work == MBA_BARRIER) add_op(w, MBA_OP_BARRIER)->parts = ph->n >= 1 ? (int64_t)ph->n : 1;
-    else if (ph->work == MBA_LOOP)
-        open_loop(w, ph->n, ph->n < 0 ? (int)(-1 - ph->n) : w->dealt && !inside_loop(w) ? 0 : -1);
-    else if (ph->work == MBA_RING_FILL) {
-        add_op(w, MBA_OP_FILL)->ring = r->fill = (int32_t)ph->n;
-        r->commit_at = last_copy(l, i) < 0 ? i : last_copy(l, i);
-    } else if (ph->work == MBA_RING_WAIT) {
-        add_op(w, MBA_OP_WAIT)->ring = r->held = (int32_t)ph->n;
-    } else if (ph->work == MBA_END) {
-        if (r->held >= 0) add_op(w, MBA_OP_RELEASE)->ring = (int32_t)r->held;
-        r->held = -1;
-        close_loop(w);
-    }
-    if (r->fill >= 0 && r->commit_at == i) {
-        add_op(w, MBA_OP_COMMIT)->ring = (int32_t)r->fill;
-        r->fill = -1;
-    }
-}
-
-/* Trips of a loop that the plan leaves out: tiles of a block that stays; pieces of a block that reads more than it
- * holds. */
-static double hidden_trips(const mba_launch *l, int64_t grid)
-{
-    double bytes = 0;
-    for (int i = 0; i < l->nphases; i++) {
-        if (l->phase[i].work == MBA_LOOP) return 1;
-        if (l->phase[i].work == MBA_LOAD) bytes += l->phase[i].n;
-    }
-    if (l->persistent && l->tiles > grid) return ceil((double)l->tiles / (double)grid);
-    const double thread = bytes / (double)l->block;
-    return thread > BYTES_STRAIGHT ? ceil(thread / BYTES_A_TRIP) : 1;
-}
-
-/* A launch that stores little of what it loads adds up: sums of threads, then of warps, one after the other. */
-static bool adds_up(const mba_launch *l)
-{
-    double in = 0, out = 0;
-    for (int i = 0; i < l->nphases; i++) {
-        if (l->phase[i].work == MBA_LOOP) return false;
-        if (l->phase[i].work == MBA_LOAD)  in  += l->phase[i].n;
-        if (l->phase[i].work == MBA_STORE) out += l->phase[i].n;
-    }
-    return out < in / 8;
-}
-
-static void lower_role(lowering *w, int role)
-{
-    mba_sim_kernel *k = w->k;
-    const double    trips = w->l->nroles == 1 ? hidden_trips(w->l, k->grid) : 1;
-    rings           r = { -1, -1, -1 };
-    k->first[role]      = k->nops;
-    k->role_warps[role] = w->l->role_warps[role] > 0 ? w->l->role_warps[role] : 1;
-    k->nroles           = role + 1;
-    add_op(w, MBA_OP_DELAY)->parts = PROLOGUE_CYCLES;
-    k->hidden = (int64_t)trips;
-    if (trips > 1) {
-        w->scale = k->piece = 1 / trips;
-        open_loop(w, trips, -1);
-    }
-    for (int i = 0; i < w->l->nphases && w->st == MBA_OK; i++)
-        if (w->l->phase[i].role == role) lower_phase(w, i, &r, trips > 1 && w->l->ring_depth > 1);
-    if (trips > 1) close_loop(w);
-    if (adds_up(w->l)) add_op(w, MBA_OP_DELAY)->parts = TAIL_CYCLES;
-    if (w->depth && w->st == MBA_OK) w->st = impossible(k, "a loop does not end", "mend its plan");
-    add_op(w, MBA_OP_EXIT);
-    w->scale = 1;
-    w->owed  = 0;
-}
-
-/* ---- libraries ---- */
-
-/* A product of a library, from the plan's tiles of 128 x 128 x 64: tiles of 128 x 256, blocks in pairs that share
- * copies, and steps dealt evenly to as many blocks as the machine holds, as good libraries do (split or streamed K). */
-static mba_status lower_library(lowering *w, const mba_gpu *m)
-{
-    enum { STEPS_LEAST = 8, THREADS = 384 };
-    const mba_launch *l = w->l;
-    mba_sim_kernel   *k = w->k;
-    double            steps = 1, flops = 0, in[2] = { 0, 0 }, out = 0;
-    int               a[2] = { -1, -1 }, c = -1, copies = 0;
-    for (int i = 0; i < l->nphases; i++) {
-        const mba_phase *ph = &l->phase[i];
-        if (ph->work == MBA_LOOP) steps = ph->n < 1 ? 1 : ph->n;
-        if (ph->work == MBA_MMA)  flops = ph->n;
-        if (ph->work == MBA_STORE) { out = ph->n; c = ph->operand; }
-        if (ph->work == MBA_ASYNC && copies < 2) { in[copies] = ph->n; a[copies++] = ph->operand; }
-    }
-    k->resets = k->grid > (int64_t)m->v[MBA_GPU_sm];   // more tiles than SMs: they are dealt by a counter
-    const double all = steps * (double)k->grid;
-    double       blocks = m->v[MBA_GPU_sm];
-    if (blocks > all / STEPS_LEAST) blocks = ceil(all / STEPS_LEAST);
-    if (blocks < (double)k->grid && (double)k->grid < m->v[MBA_GPU_sm]) blocks = (double)k->grid;
-    const double trips = all / blocks, tiles = (double)k->grid / blocks;
-    k->piece   = tiles > 1 ? 1 / tiles : 1;
-    k->grid    = (int64_t)blocks;
-    k->threads = THREADS;
-    k->warps   = THREADS / 32;
-    k->first[0] = 0; k->role_warps[0] = 8; k->nroles = 1;
-    add_op(w, MBA_OP_DELAY)->parts = LIBRARY_CYCLES;
-    open_loop(w, trips, -1);
-    add_op(w, MBA_OP_WAIT)->ring = 0;
-    mix_of(w)->n[MBA_P_MMA] = whole(flops * scale_of(w) / LIBRARY_REACHES);
-    add_op(w, MBA_OP_RELEASE)->ring = 0;
-    const double last =
-        tiles < 1 ? tiles : 1; // the last tile of a block is stored when nothing is left to do meanwhile
-    if (tiles > last)
-        lower_move(w, &(mba_phase){ .work = MBA_STORE, .operand = (int16_t)c, .n = out * (tiles - last) / trips },
-                   false);
-    close_loop(w);
-    lower_move(w, &(mba_phase){ .work = MBA_STORE, .operand = (int16_t)c, .n = out * last }, false);
-    add_op(w, MBA_OP_EXIT);
-    k->first[1] = k->nops; k->role_warps[1] = 4; k->nroles = 2;
-    add_op(w, MBA_OP_DELAY)->parts = LIBRARY_CYCLES;
-    open_loop(w, trips, -1);
-    add_op(w, MBA_OP_FILL)->ring = 0;
-    for (int i = 0; i < copies; i++)
-        lower_move(w, &(mba_phase){ .work = MBA_ASYNC, .operand = (int16_t)a[i], .n = in[i] / 2 }, false);
-    for (int64_t i = k->first[1]; i < k->nops; i++) k->op[i].ahead = 0;
-    add_op(w, MBA_OP_COMMIT)->ring = 0;
-    close_loop(w);
-    add_op(w, MBA_OP_EXIT);
-    return w->st;
-}
-
-/* ---- a whole launch ---- */
-
-static int64_t rate_of_products(const mba_node *n, const mba_launch *l)
-{
-    bool half = false, products = false;
-    for (int i = 0; i < l->nphases; i++) {
-        const mba_tensor *t = tensor_of(n, l->phase[i].operand);
-        products |= l->phase[i].work == MBA_MMA;
-        half     |= (t && t->type.dtype == MBA_BF16) || !n;
-    }
-    if (!products) return 0;
-    for (int k = 0; n && k < MBA_IN_MAX; k++) half |= n->in[k] && n->in[k]->type.dtype == MBA_BF16;
-    const bool library = !strncmp(l->kernel, "cublas", 6) || !strncmp(l->kernel, "cudnn", 5);
-    return (half ? 16 : 32) + (library || l->nroles > 1 || !half ? 0 : 100); // they use whole-group instructions
-}
-
-/* Blocks that stay take whole tiles: where these do not come out even, some take one more than others, and where there
- * are fewer tiles than blocks, some have nothing to do. The trips of the plan are those of a block on average. */
-static void deal_tiles(mba_sim_kernel *k, const mba_launch *l)
-{
-    double trips = 0;
-    int    depth = 0;
-    for (int i = 0; i < l->nphases; i++) {
-        if (l->phase[i].work == MBA_LOOP && depth++ == 0) {
-            if (l->phase[i].n < 1 || (trips > 0 && l->phase[i].n != trips)) return;
-            trips = l->phase[i].n;
-        }
-        depth -= l->phase[i].work == MBA_END;
-    }
-    if (!l->persistent || l->nblocks || l->tiles < 1 || l->tiles % k->grid == 0 || !(trips > 0)) return;
-    const double  each = trips * (double)k->grid / (double)l->tiles;
-    const int64_t least = l->tiles / k->grid, more = l->tiles % k->grid;
-    if (!least) k->grid = more;                   // who has nothing to do is as good as not there
-    k->count[0]    = more;
-    k->trips[0][0] = (int64_t)floor(each * (double)(least + 1) + 0.5);
-    k->nclasses    = least ? 2 : 1;
-    if (!least) return;
-    k->count[1]    = k->grid - more;
-    k->trips[1][0] = (int64_t)floor(each * (double)least + 0.5);
-}
-
-int64_t mba_sim_fetch(double blocks, double each, double step_bytes, const mba_gpu *m)
-{
-    enum { ALL_SMS = 1000, ALL_SMS_COLD = 700, CODE_MOST = 1000 };         // chosen by the fitted kernels of
-    static const double EACH = 0.75, EACH_COLD = 1.75, REACH_BYTES = 4e10;   // bench/results/h200
-    const double wide = blocks < m->v[MBA_GPU_sm] ? blocks / m->v[MBA_GPU_sm] : 1,
-                 code = each < CODE_MOST ? each : CODE_MOST, x = step_bytes / REACH_BYTES, cold = x * x / (1 + x * x);
-    return (int64_t)(ALL_SMS * wide + EACH * code + cold * (ALL_SMS_COLD * wide + EACH_COLD * code));
-}
-
-mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch *l, const mba_plan *p, const mba_gpu *m)
-{
-    memset(k, 0, sizeof *k);
-    snprintf(k->name, sizeof k->name, "%s", l->kernel);
-    lowering w = { .k = k, .n = n, .plan = p, .l = l, .scale = 1, .st = MBA_OK };
-    k->grid = l->grid[0] * l->grid[1] * l->grid[2];
-    k->threads = l->block; k->warps = mba_ceil(l->block, 32); k->regs = l->regs; k->smem_bytes = (int64_t)l->smem_bytes;
-    k->depth = l->ring_depth > MBA_SIM_STAGES ? MBA_SIM_STAGES : l->ring_depth;
-    k->mma_flops = rate_of_products(n, l);
-    for (int i = 0; i < l->nphases; i++) w.counted |= l->phase[i].work == MBA_LOOP;
-    k->nclasses = l->nblocks;
-    for (int i = 0; i < l->nblocks; i++) {
-        k->count[i] = l->blocks[i].count;
-        for (int t = 0; t < 2; t++) k->trips[i][t] = (int64_t)floor(l->blocks[i].trips[t] + 0.5);
-    }
-    deal_tiles(k, l);
-    w.dealt = k->nclasses > l->nblocks;
-    if (!strcmp(l->kernel, "cublaslt_gemm")) MBA_TRY(lower_library(&w, m));
-    else for (int r = 0; r < l->nroles && w.st == MBA_OK; r++) lower_role(&w, r);
-    MBA_TRY(w.st);
-    MBA_TRY(mba_sim_finish(k, m));
-    k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps), 0, m);
-    return MBA_OK;
 }
 
 /* ---- checks and totals ---- */
@@ -474,34 +65,34 @@ static mba_status add_up_role(mba_sim_kernel *k, int64_t role, double *filled, d
     double times[MBA_SIM_LOOPS + 1] = { 1 };
     int    depth = 0;
     for (int64_t i = k->first[role];; i++) {
-        if (i >= k->nops) return impossible(k, "a role has no end", "mend its plan");
+        if (i >= k->nops) return mba_sim_impossible(k, "a role has no end", "mend its plan");
         const mba_sim_op *o = &k->op[i];
         const double t = times[depth];
         if (o->work == MBA_OP_EXIT) break;
         if (o->work == MBA_OP_LOOP) {
-            if (depth == MBA_SIM_LOOPS) return impossible(k, "its loops are nested too deeply", "at most four");
+            if (depth == MBA_SIM_LOOPS) return mba_sim_impossible(k, "its loops are nested too deeply", "at most four");
             if (o->trips < -2 || (o->trips < 0 && !k->nclasses))
-                return impossible(k, "a loop takes its trips from a class it has not", "declare the classes");
+                return mba_sim_impossible(k, "a loop takes its trips from a class it has not", "declare the classes");
             times[++depth] = t * trips_of(k, o);
         }
         if (o->work == MBA_OP_END && depth-- == 0)
-            return impossible(k, "a loop ends that has not begun", "mend its plan");
+            return mba_sim_impossible(k, "a loop ends that has not begun", "mend its plan");
         if (o->work >= MBA_OP_FILL && o->work <= MBA_OP_RELEASE && (o->ring < 0 || o->ring >= MBA_SIM_RINGS))
-            return impossible(k, "a ring it has not", "rings 0 to 3");
+            return mba_sim_impossible(k, "a ring it has not", "rings 0 to 3");
         if (o->work == MBA_OP_COMMIT) filled[o->ring] += t;
         if (o->work == MBA_OP_WAIT) emptied[o->ring] += t;
-        if (o->stream >= k->nstreams) return impossible(k, "an operand it has not", "mend its plan");
+        if (o->stream >= k->nstreams) return mba_sim_impossible(k, "an operand it has not", "mend its plan");
         if (o->stream >= 0) k->stream[o->stream].moved += t * (double)o->bytes * (double)k->grid;
         for (int p = 0; p < MBA_PIPES; p++) k->total[p] += t * (double)o->n[p] * (double)k->grid;
     }
-    return depth ? impossible(k, "a loop does not end", "mend its plan") : MBA_OK;
+    return depth ? mba_sim_impossible(k, "a loop does not end", "mend its plan") : MBA_OK;
 }
 
 mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m)
 {
     double filled[MBA_SIM_RINGS] = { 0 }, emptied[MBA_SIM_RINGS] = { 0 };
     if (k->grid < 1 || k->grid > (int64_t)1 << 40 || k->threads < 1)
-        return impossible(k, "it has no blocks", "mend its plan");
+        return mba_sim_impossible(k, "it has no blocks", "mend its plan");
     if (k->depth < 1) k->depth = 1;
     cut_ring(k, m);
     if (!mba_sim_resident(k, m))
@@ -516,12 +107,20 @@ mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m)
     for (int64_t r = 0; r < k->nroles; r++) MBA_TRY(add_up_role(k, r, filled, emptied));
     for (int r = 0; r < MBA_SIM_RINGS; r++)
         if (fabs(filled[r] - emptied[r]) > 0.5)
-            return impossible(k, "a ring is filled and emptied different numbers of times: it would wait for ever",
+            return mba_sim_impossible(k, "a ring is filled and emptied different numbers of times: it would wait for ever",
                               "mend its plan");
     for (int64_t s = 0; s < k->nstreams; s++)
         if (k->stream[s].unique <= 0 || k->stream[s].unique > k->stream[s].moved)
             k->stream[s].unique = k->stream[s].moved;
     return MBA_OK;
+}
+
+int64_t mba_sim_fetch(double blocks, double each, double far_bytes, const mba_gpu *m)
+{
+    static const double ALL_SMS = 400, EACH = 0.37, FAR = 3000, FAR_BYTES = 1e7; // chosen by the fitted kernels
+    const double wide = blocks < m->v[MBA_GPU_sm] ? blocks / m->v[MBA_GPU_sm] : 1,
+                 far = far_bytes > 0 ? far_bytes / (far_bytes + FAR_BYTES) : 0;
+    return (int64_t)(ALL_SMS * wide + EACH * each + FAR * far);
 }
 
 /* ---- what if ---- */

@@ -55,7 +55,8 @@ enum {
     MBA_SIM_STAGES = 8,
     MBA_SIM_LOOPS = 4,
     MBA_SIM_CLASSES = 8,
-    MBA_SIM_LIBRARY_CYCLES = 2100                 /* a block of a library's product begins with: chosen as t_kernel */
+    MBA_SIM_PLANNED_CYCLES = 700,                 /* code that plans do not count, once a launch: chosen as t_kernel */
+    MBA_SIM_LIBRARY_CYCLES = 2000                 /* a block of a library's product begins with: chosen as t_kernel */
 };
 
 typedef struct mba_sim_stream {
@@ -74,6 +75,7 @@ typedef struct mba_sim_kernel {
     int64_t        resets;                        /* 1: a counter of tiles is set back before it runs */
     int64_t        longest;                       /* cycles of the longest chain of blocks by itself; 0: all alike */
     int64_t        products;                      /* 1: it uses tensor units, if only a little */
+    int64_t        evicts;                        /* bytes of others that it drives from L2 to DRAM */
     int64_t        counted;                       /* 1: its instructions were counted, issue among them */
     int64_t        first[MBA_SIM_ROLES], role_warps[MBA_SIM_ROLES];
     int64_t        count[MBA_SIM_CLASSES], trips[MBA_SIM_CLASSES][2];
@@ -91,6 +93,9 @@ MBA_MUST mba_status mba_sim_lower(mba_sim_kernel *out, const mba_node *n, const 
  * what the machine's shared memory holds. */
 MBA_MUST mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m);
 
+/* The one error of kernels that no machine could run. */
+MBA_MUST mba_status mba_sim_impossible(const mba_sim_kernel *k, const char *why, const char *fix);
+
 /* What if: blocks that stay and take the work of several in a loop (where all blocks are alike and there are more than
  * places); rings of another depth, with the shared memory that takes (as deep as the machine holds). */
 void mba_sim_persist(mba_sim_kernel *k, const mba_gpu *m);
@@ -99,9 +104,9 @@ void mba_sim_set_ring(mba_sim_kernel *k, int64_t stages, const mba_gpu *m);
 /* Blocks of it that an SM of m holds at a time; 0: none. */
 int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m);
 
-/* Cycles until code and arguments are where blocks run, once a launch: all SMs ask for them at once. `each`:
- * instructions of a warp, those of loops counted as often as they run. `step_bytes`: what goes through memory in a
- * step; where that is much, neither code nor translations of addresses are where the last launch left them. */
-int64_t mba_sim_fetch(double blocks, double each, double step_bytes, const mba_gpu *m);
+/* Cycles until blocks are at work, once a launch: all SMs ask for code and arguments at once (`each`: instructions of a
+ * warp, those of loops once), and what comes from DRAM (`far_bytes`) begins slowly: what has left L2 has left the caches
+ * of addresses too, and all blocks ask for their first bytes at the same time. */
+int64_t mba_sim_fetch(double blocks, double each, double far_bytes, const mba_gpu *m);
 
 #endif

@@ -2,20 +2,25 @@
 #include "sim/ledger.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 enum { PAGE_BITS = 18 };                          /* 256 KB */
 
 typedef struct page {
-    double at, size;
-    int32_t seen, dirty;
-} page; /* end and size of the kernel that touched it last */
+    double at, size;                              /* end and size of the kernel that touched it last */
+    double written;                               /* where in the flow of bytes that come into L2 it was written */
+    float  dirty;                                 /* of 1: written, and not yet in DRAM */
+    bool   seen, listed;
+} page;
 
 struct mba_ledger {
     const mba_gpu *m;
     page   *pages;
     int64_t npages;
+    int64_t *dirty, ndirty;                       /* pages that are */
     double  now;                                  /* different bytes that have passed so far */
+    double  come;                                 /* those of them that were not there */
 };
 
 /* x to the power of s, a multiple of one half, by multiplications and one root: the same bits everywhere. */
@@ -37,8 +42,9 @@ mba_status mba_ledger_create(mba_ledger **out, int64_t bytes, const mba_gpu *m)
     mba_ledger *l = calloc(1, sizeof *l);
     const int64_t n = (bytes >> PAGE_BITS) + 2;
     if (l) l->pages = calloc((size_t)n, sizeof *l->pages);
-    if (!l || !l->pages) {
-        free(l);
+    if (l) l->dirty = calloc((size_t)n, sizeof *l->dirty);
+    if (!l || !l->pages || !l->dirty) {
+        mba_ledger_destroy(l);
         return mba_fail(MBA_E_NOMEM, "no memory for the ledger of %lld pages", (long long)n);
     }
     l->m      = m;
@@ -49,11 +55,15 @@ mba_status mba_ledger_create(mba_ledger **out, int64_t bytes, const mba_gpu *m)
 
 void mba_ledger_destroy(mba_ledger *l)
 {
-    if (l) free(l->pages);
+    if (l) free(l->pages), free(l->dirty);
     free(l);
 }
 
-void mba_ledger_sweep(mba_ledger *l) { l->now += 1e12; }
+void mba_ledger_sweep(mba_ledger *l)
+{
+    l->now += 1e12;
+    l->come += 1e12;
+}
 
 static int64_t first_page(const mba_ledger *l, mba_place p)
 {
@@ -65,15 +75,14 @@ static int64_t last_page(const mba_ledger *l, mba_place p)
     return i < l->npages ? i : l->npages - 1;
 }
 
-/* The share of a window that is still there, before a kernel of `size` bytes has touched anything. `dirty`: of what was
- * written. */
-static double found(const mba_ledger *l, mba_place p, double size, bool dirty)
+/* The share of a window that is still there, before a kernel of `size` bytes has touched anything. */
+static double found(const mba_ledger *l, mba_place p, double size)
 {
     double sum = 0, hit = 0, at = -1, of = -1;
     if (p.span <= 0) return 0;
     for (int64_t i = first_page(l, p); i <= last_page(l, p); i++) {
         const page *g = &l->pages[i];
-        if (!g->seen || (dirty && !g->dirty)) continue;
+        if (!g->seen) continue;
         if (g->at != at || g->size != of) {                    // runs of pages share their past
             at  = g->at;
             of  = g->size;
@@ -100,26 +109,105 @@ static double working_set(const mba_sim_kernel *k, const mba_gpu *m, double *sha
     return sum;
 }
 
+/* What is written stays for a shorter while: L2 begins to write it to DRAM long before it needs the room. By what
+ * kernels of the fitted set that only read were counted to write (22 MB behind one that has written much more). */
+static const double DIRTY = 0.5;                  /* of c50 */
+static double stays_dirty(const mba_gpu *m, double d) { return mba_ledger_hit(m, d / DIRTY); }
+
+/* Of bytes written evenly while `size` bytes pass, how many have left L2 at the end. */
+static double left_meanwhile(const mba_gpu *m, double size)
+{
+    enum { PARTS = 32 };
+    const double reach = 3e6 * m->v[MBA_GPU_l2_c50], far = size < reach ? size : reach; // nothing stays beyond
+    double       kept = 0;
+    if (!(size > 0)) return 0;
+    for (int i = 0; i < PARTS; i++) kept += stays_dirty(m, far * (i + 0.5) / PARTS);
+    return 1 - kept / PARTS * far / size;
+}
+
+/* Dirty pages that leave while `size` bytes pass: their bytes are written by whoever passes. */
+static double drive_out(mba_ledger *l, double size)
+{
+    static const double FORGOTTEN = 0.004;
+    double  bytes = 0;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < l->ndirty; i++) {
+        page        *g = &l->pages[l->dirty[i]];
+        const double before = stays_dirty(l->m, l->come - g->written),
+                     after = stays_dirty(l->m, l->come + size - g->written),
+                     stays = before > 0 ? after / before : 0, rest = g->dirty * stays;
+        bytes += (double)g->dirty * (1 - stays) * (1 << PAGE_BITS);
+        g->dirty  = rest > FORGOTTEN ? (float)rest : 0;
+        g->listed = g->dirty > 0;
+        if (g->listed) l->dirty[kept++] = l->dirty[i];
+    }
+    l->ndirty = kept;
+    return bytes;
+}
+
+static void touch(mba_ledger *l, mba_place p, double size, double dirty)
+{
+    for (int64_t i = first_page(l, p); p.span > 0 && i <= last_page(l, p); i++) {
+        page *g = &l->pages[i];
+        g->at   = l->now;
+        g->size = size;
+        g->seen = true;
+        if (dirty > 0) g->written = l->come;
+        if (dirty > g->dirty) g->dirty = (float)dirty;
+        if (g->dirty > 0 && !g->listed) l->dirty[l->ndirty++] = i, g->listed = true;
+    }
+}
+
+/* Of the pages of a window, how much is written: others may own what lies between its rows. */
+static double share_of(const mba_ledger *l, const mba_sim_stream *t, mba_place p)
+{
+    if (p.span <= 0) return 0;
+    const double pages = (double)(last_page(l, p) - first_page(l, p) + 1) * (1 << PAGE_BITS);
+    return t->unique < pages ? t->unique / pages : 1;
+}
+
+/* An earlier stream of the kernel is of the same bytes. */
+static bool in_place(const mba_place place[MBA_SIM_STREAMS], int64_t s)
+{
+    bool same = false;
+    for (int64_t t = 0; t < s && place[s].span > 0; t++)
+        same |= place[t].address == place[s].address && place[t].span == place[s].span;
+    return same;
+}
+
+/* That pass through L2: what is read and written in place passes once. */
+static double different_bytes(const mba_sim_kernel *k, const mba_place place[MBA_SIM_STREAMS])
+{
+    double sum = 0;
+    for (int64_t s = 0; s < k->nstreams; s++)
+        sum += in_place(place, s) ? 0 : k->stream[s].unique;
+    return sum;
+}
+
 /* Bytes that blocks read together, in step, reach DRAM once; those that a later round of blocks reads again hit as the
- * working set of a round lets them; the first touch hits what is left from before. */
+ * working set of a round lets them; the first touch hits what is left from before. Of what is written some leaves L2
+ * before the end, the rest when others come. */
 void mba_ledger_kernel(mba_ledger *l, mba_sim_kernel *k, const mba_place place[MBA_SIM_STREAMS])
 {
-    double size = 0, sharers;
-    for (int64_t s = 0; s < k->nstreams; s++) size += k->stream[s].unique;
-    const double again = mba_ledger_hit(l->m, working_set(k, l->m, &sharers));
+    const double size = different_bytes(k, place);
+    double       sharers, here = 0;
+    const double again = mba_ledger_hit(l->m, working_set(k, l->m, &sharers)), leaves = left_meanwhile(l->m, size);
     for (int64_t s = 0; s < k->nstreams; s++) {
         mba_sim_stream *t = &k->stream[s];
         const double reuse = t->unique > 0 ? t->moved / t->unique : 1, together = reuse < sharers ? reuse : sharers;
         const double rounds = t->moved / together, later = rounds > t->unique ? rounds - t->unique : 0;
-        const double hits =
-            found(l, place[s], size, t->writes) * t->unique + (t->moved - t->unique - later) + again * later;
+        const double first = found(l, place[s], size) * t->unique;
+        const double hits = t->writes ? t->moved - leaves * t->unique : first + (t->moved - t->unique - later) + again * later;
+        if (!in_place(place, s)) here += first;
         t->hit = t->moved > 0 ? (int64_t)(256 * hits / t->moved + 0.5) : 0;
         if (t->hit > 256) t->hit = 256;
     }
+    const double come = size > here ? size - here : 0;
+    k->evicts = (int64_t)drive_out(l, come);
     l->now += size;
+    l->come += come;
     for (int64_t s = 0; s < k->nstreams; s++)
-        for (int64_t i = first_page(l, place[s]); place[s].span > 0 && i <= last_page(l, place[s]); i++) {
-            page *g = &l->pages[i];
-            *g = (page){ l->now, size, 1, k->stream[s].writes || (g->dirty && g->at == l->now) };
-        }
+        if (!k->stream[s].writes) touch(l, place[s], size, 0);
+    for (int64_t s = 0; s < k->nstreams; s++)
+        if (k->stream[s].writes) touch(l, place[s], size, (1 - leaves) * share_of(l, &k->stream[s], place[s]));
 }

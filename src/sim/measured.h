@@ -20,6 +20,7 @@ typedef struct mba_point {
     char             subject[96], operator[48], which[16];
     double           nodes, ms;
     double           predicted_ms, roofline_ms;   /* 0: nobody has said */
+    double           inputs_ms;                   /* of predicted_ms, of a whole step: what the host sends */
 } mba_point;
 
 typedef struct mba_measured { mba_point *point; int n; } mba_measured;

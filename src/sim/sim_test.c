@@ -171,9 +171,10 @@ static void time_scales(void **state)
         m.v[MBA_GPU_t_kernel] = 0;                // once per launch, however large the grid is
         const mba_sim_kernel k = random_kernel(&m);
         mba_gpu              fast = m;
-        static const int in_seconds[] = { MBA_GPU_clk,   MBA_GPU_clk_tc, MBA_GPU_clk_mma,
+        static const int in_seconds[] = { MBA_GPU_clk,   MBA_GPU_clk_tc, MBA_GPU_clk_busy, MBA_GPU_clk_mma,
                                           MBA_GPU_l2_rd, MBA_GPU_l2_wr,  MBA_GPU_hbm };
-        for (int j = 0; j < 6; j++) fast.v[in_seconds[j]] *= 2;
+        for (int j = 0; j < 7; j++) fast.v[in_seconds[j]] *= 2;
+        fast.v[MBA_GPU_t_power] /= 2;
         const double a = time_of(&k, &m, MBA_SIM_FOLDED), b = time_of(&k, &fast, MBA_SIM_FOLDED);
         assert_true(a == 2 * b);
         mba_sim_kernel large = k;
@@ -354,6 +355,33 @@ static void a_larger_cache_never_reads_more(void **state)
     }
 }
 
+/* What is written reaches DRAM once, by whoever drives it out of L2; what is written again before that, never. */
+static void bytes_are_written_once(void **state)
+{
+    (void)state;
+    enum { TENSORS = 40, BYTES = 8 << 20 };
+    mba_gpu     m;
+    mba_ledger *l;
+    double      once = 0, in_place = 0;
+    assert_ok(mba_gpu_load(&m, "h200"));
+    for (int again = 0; again < 2; again++) {
+        assert_ok(mba_ledger_create(&l, (int64_t)BYTES * (TENSORS + 40), &m));
+        for (int i = 0; i < TENSORS + 40; i++) { // the last forty only read, elsewhere
+            mba_sim_kernel  k = { .grid = 1000, .threads = 256, .warps = 8, .regs = 32, .nstreams = 1 };
+            const bool      writes = i < TENSORS;
+            const mba_place place[MBA_SIM_STREAMS] = { { again && writes ? 0 : (int64_t)BYTES * i, BYTES } };
+            k.stream[0] = (mba_sim_stream){ .writes = writes, .moved = BYTES, .unique = BYTES };
+            mba_ledger_kernel(l, &k, place);
+            assert_true(k.evicts >= 0 && k.stream[0].hit >= 0 && k.stream[0].hit <= 256);
+            *(again ? &in_place : &once) +=
+                (double)k.evicts + (writes ? BYTES * (double)(256 - k.stream[0].hit) / 256 : 0);
+        }
+        mba_ledger_destroy(l);
+    }
+    assert_true(once > 0.95 * TENSORS * BYTES && once < 1.02 * TENSORS * BYTES);
+    assert_true(in_place > 0.9 * BYTES && in_place < 1.2 * BYTES);
+}
+
 /* The sweep of RRZE's gpu-benches on a GH200: half of what is reread comes from L2 near 47.5 MB. */
 static void the_hit_curve_is_that_of_public_sweeps(void **state)
 {
@@ -485,6 +513,7 @@ MBA_TEST_MAIN(cmocka_unit_test(no_kernel_beats_its_bounds),
               cmocka_unit_test(occupancy_is_that_of_the_calculator),
               cmocka_unit_test(impossible_kernels_are_refused),
               cmocka_unit_test(a_larger_cache_never_reads_more),
+              cmocka_unit_test(bytes_are_written_once),
               cmocka_unit_test(the_hit_curve_is_that_of_public_sweeps),
               cmocka_unit_test(streaming_agrees_with_public_measurements),
               cmocka_unit_test(every_compiler_gives_the_same_bits),

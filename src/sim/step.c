@@ -52,7 +52,7 @@ static bool notices(const mba_sim_kernel *k, int number)
     } pipes[] = { { MBA_GPU_fma, MBA_P_FMA },      { MBA_GPU_alu, MBA_P_ALU },    { MBA_GPU_xu, MBA_P_XU },
                   { MBA_GPU_h2, MBA_P_H2 },        { MBA_GPU_mma16, MBA_P_MMA },  { MBA_GPU_mma32, MBA_P_MMA },
                   { MBA_GPU_mma_sync, MBA_P_MMA }, { MBA_GPU_clk_tc, MBA_P_MMA },
-                  { MBA_GPU_clk_mma, MBA_P_MMA } };
+                  { MBA_GPU_clk_busy, MBA_P_MMA }, { MBA_GPU_clk_mma, MBA_P_MMA }, { MBA_GPU_t_power, MBA_P_MMA } };
     bool misses = false, copies = false;
     for (size_t i = 0; i < sizeof pipes / sizeof *pipes; i++)
         if (pipes[i].number == number) return k->total[pipes[i].pipe] > 0;
@@ -62,7 +62,7 @@ static bool notices(const mba_sim_kernel *k, int number)
     if (number == MBA_GPU_async_kb || number == MBA_GPU_async_lat) return copies;
     return number != MBA_GPU_cc && number != MBA_GPU_plan_cc && number != MBA_GPU_l2 && number != MBA_GPU_l2_c50
            && number != MBA_GPU_l2_s && number != MBA_GPU_memory && number != MBA_GPU_gap_stream
-           && number != MBA_GPU_gap_graph && number != MBA_GPU_gap_reset;
+           && number != MBA_GPU_gap_graph && number != MBA_GPU_gap_reset && number != MBA_GPU_host;
 }
 
 static key key_of(const mba_sim_kernel *k, const mba_gpu *m, mba_sim_tier tier)
@@ -102,8 +102,7 @@ typedef struct job { mba_sim_kernel kernel; key key; mba_status st; mba_sim_resu
 typedef struct lowered {
     const mba_plan *plan;
     mba_sim_kernel *kernel;
-    int64_t         nodes;
-} lowered; /* one array of launches per plan, and how many nodes run it */
+} lowered; /* one array of launches per plan */
 
 typedef struct walk {
     mba_sim           *sim;
@@ -167,21 +166,14 @@ static mba_status keep_on_chip(mba_sim_kernel *k, const mba_plan *plan, const ch
     return mba_sim_finish(k, m);
 }
 
-/* Code and addresses are far away where a step moves much. */
-static void set_fetches(walk *w)
+/* What a launch begins with, by what the ledger has found. */
+static void set_fetch(mba_sim_kernel *k, const mba_gpu *m)
 {
-    static const double SWEPT_BYTES = 1e12;
-    double              bytes = 0;
-    for (int64_t p = 0; p < w->nplans; p++)
-        for (int l = 0; l < w->plans[p].plan->nlaunches; l++)
-            for (int64_t s = 0; s < w->plans[p].kernel[l].nstreams; s++)
-                bytes += (double)w->plans[p].nodes * w->plans[p].kernel[l].stream[s].unique;
-    for (int64_t p = 0; p < w->nplans; p++)
-        for (int l = 0; l < w->plans[p].plan->nlaunches; l++) {
-            mba_sim_kernel *k = &w->plans[p].kernel[l];
-            k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps),
-                                     w->how->cold ? SWEPT_BYTES : bytes, w->m);
-        }
+    double far = 0;
+    for (int64_t s = 0; s < k->nstreams; s++)
+        if (!k->stream[s].writes) far += k->stream[s].moved * (double)(256 - k->stream[s].hit) / 256;
+    k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps), far, m)
+               + MBA_SIM_PLANNED_CYCLES;
 }
 
 /* Nodes that share a plan share its kernels. */
@@ -190,13 +182,12 @@ static mba_status kernels_of(walk *w, int32_t i, mba_sim_kernel **out)
     const mba_plan *plan = w->p->plan[i];
     for (int64_t k = 0; k < w->nplans; k++)
         if (w->plans[k].plan == plan) {
-            w->plans[k].nodes++;
             *out = w->plans[k].kernel;
             return MBA_OK;
         }
     mba_sim_kernel *all = calloc((size_t)plan->nlaunches + 1, sizeof *all);
     if (!all) return mba_fail(MBA_E_NOMEM, "no memory for %d kernels", plan->nlaunches);
-    w->plans[w->nplans++] = (lowered){ plan, all, 1 };
+    w->plans[w->nplans++] = (lowered){ plan, all };
     for (int l = 0; l < plan->nlaunches; l++) {
         const mba_status st = mba_sim_lower(&all[l], w->p->graph->nodes[i], &plan->launch[l], plan, w->m);
         if (st != MBA_OK) return mba_where(st, "node %d, %s, launch %d", i, w->p->graph->nodes[i]->op->name, l);
@@ -243,6 +234,7 @@ static mba_status walk_node(walk *w, int32_t i)
     for (int l = 0; l < w->p->plan[i]->nlaunches; l++) {
         find_places(w, i, &all[l], place);
         mba_ledger_kernel(w->ledger, &all[l], place);
+        set_fetch(&all[l], w->m);
         mba_sim_kernel bound;
         if (w->how->bind) {                       // a plan's kernels are shared: what is bound is a copy
             bound = all[l];
@@ -308,6 +300,9 @@ static void add_up(mba_sim_step *out, const walk *w)
         for (int p = 0; p < MBA_PIPES && out->node[i].kernels_s > 0; p++)
             out->node[i].busy[p] /= out->node[i].kernels_s;
     }
+    if ((w->how->passes & MBA_STEP) == MBA_STEP)
+        out->inputs_s = (double)w->p->layout.arena_bytes[MBA_INPUT] / (1e9 * w->m->v[MBA_GPU_host]);
+    out->seconds += out->inputs_s;
     out->unique = w->njobs;
     for (int64_t j = 0; j < w->njobs; j++) out->events += w->jobs[j].r.events;
 }
@@ -345,11 +340,6 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
                         ? MBA_OK
                         : mba_fail(MBA_E_NOMEM, "no memory for %lld launches", (long long)launches);
     if (st == MBA_OK) st = mba_ledger_create(&w.ledger, lay_arenas(&w), m);
-    for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++) {
-        mba_sim_kernel *all;
-        if (runs(&w, i)) st = kernels_of(&w, i, &all);
-    }
-    if (st == MBA_OK) set_fetches(&w);
     for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++)
         if (runs(&w, i)) st = walk_node(&w, i);
     if (st == MBA_OK) st = run_jobs(&w);

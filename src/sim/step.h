@@ -55,6 +55,7 @@ typedef struct mba_sim_launch {
 
 typedef struct mba_sim_step {
     double        seconds, kernels_s, resets_s, dram_read, dram_write;
+    double        inputs_s;                       /* of `seconds`: inputs come from the host, in steps */
     int64_t       launches, unique, events;       /* unique: simulated now, not remembered */
     mba_sim_node *node;                           /* per node of the graph */
     mba_sim_launch *launch;                       /* `launches` of them, in order */

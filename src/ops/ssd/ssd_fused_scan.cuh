@@ -15,6 +15,7 @@
 #ifndef MBA_SSD_FUSED_SCAN_CUH
 #define MBA_SSD_FUSED_SCAN_CUH
 
+#include "device/cuda/blocks.cuh"
 #include "ops/ssd/ssd_fused_group.cuh"
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
@@ -462,6 +463,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
 {
     MBA_DYNAMIC_SMEM(smem);
     scan_smem &sm = *(scan_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
+    if (!CUT) MBA_BLOCK_BEGINS;
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2 * STAGES; i++) {
             mbar_init(smem_address(&sm.full[0][i]), 1);
@@ -489,6 +491,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
         walk_items<REV, WHAT, true, CUT>(sm, a, maps, cuts, steps);
     }
     if (has_output(WHAT) && (threadIdx.x & 127) == 0) bulk_wait<0>();
+    if (!CUT) MBA_BLOCK_ENDS;
 }
 
 #endif

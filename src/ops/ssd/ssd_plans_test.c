@@ -6,6 +6,7 @@
 #include "core/program.h"
 #include "ops/ssd/ssd.h"
 #include "ops/ssd/ssd_slots.h"
+#include "scope/describe.h"
 #include "tests/machines.h"
 
 /* Launches of the same kernels: `persistent` has the tiles of `chunked` in fewer blocks, `bc_fused` one launch less and
@@ -113,5 +114,73 @@ static void cuts_cover_every_chunk_once(void **state)
     for (int k = 0; k < 3; k++) assert_true(seen[k] > 0);
 }
 
+/* ---- plans: products that warps issue, counted by the loops of the kernels (ssd_mma*.cuh) ---- */
+
+/* y or dx of a chunk and two heads of 64 columns: four warps of `wide` rows per head leave out what lies beyond the
+ * diagonal, in blocks of 16. */
+static double scan_flops(int Q, int N, int rows, bool rev)
+{
+    const int wide = rows / 4;
+    double    sum = 0;
+    for (int r0 = 0; r0 < Q; r0 += rows)
+        for (int lo = r0; lo < r0 + rows; lo += wide) {
+            sum += 2 * 2.0 * wide * 64 * ((N + 63) / 64 * 64);
+            for (int s = rev ? r0 : 0; s < (rev ? Q : r0 + rows); s += 16)
+                if (rev ? s >= lo : s < lo + wide) sum += 2 * 2.0 * wide * 64 * 16;
+        }
+    return sum;
+}
+
+static double expected_flops(const ssd_dims *d, const char *kernel, bool made)       /* made: C B^T, in the block */
+{
+    const int    Q = (int)d->Q, N = (int)d->N, tiles = Q / 64, rows = Q % 128 ? 64 : 128;
+    const double chunks = (double)(d->B * mba_ceil(d->L, Q)), groups = chunks * (double)d->G, P = (double)mba_ceil(d->P, 64);
+    const double pairs = groups * (double)mba_ceil(d->J, 2) * P, slabs = (double)mba_ceil(N, 64), wide = (double)mba_ceil(N, 128);
+    const double half = tiles * (tiles + 1) / 2, tile = 2.0 * 64 * 64 * 64;
+    if (!strcmp(kernel, "chunk_state_fwd") || !strcmp(kernel, "chunk_scan_bwd_dstates")) return pairs * wide * 4 * tiles * tile;
+    if (!strcmp(kernel, "bmm_chunk_fwd"))                 return groups * half * slabs * tile;
+    if (!strcmp(kernel, "chunk_scan_fwd"))                return pairs * scan_flops(Q, N, rows, false);
+    if (!strcmp(kernel, "chunk_scan_chunk_state_bwd_dx")) return pairs * scan_flops(Q, N, rows, true);
+    if (!strcmp(kernel, "bc_chunk_scan_fwd") || !strcmp(kernel, "bc_chunk_scan_bwd_dx"))
+        return groups * P * (double)mba_ceil(mba_ceil(d->J, 2), SSD_BC_PAIRS) * half * slabs * tile
+             + pairs * scan_flops(Q, N, 64, kernel[14] == 'b');
+    if (!strcmp(kernel, "chunk_state_bwd_db") || !strcmp(kernel, "chunk_scan_bwd_dc"))
+        return groups * wide * (double)d->J * P * tiles * 2 * tile;
+    if (!strcmp(kernel, "chunk_scan_bwd_dcb")) return groups * half * ((double)d->J * P + (made ? slabs : 0)) * tile;
+    if (!strcmp(kernel, "bmm_chunk_bwd")) return groups * wide * half * 2 * tile;
+    return -1;
+}
+
+static void plans_count_the_products_that_warps_issue(void **state)
+{
+    (void)state;
+    static const mba_case cases[] = {
+        { { 4, 4096, 32, 64, 8, 128, 256, MODEL }, "headline" }, { { 1, 1001, 6, 64, 2, 128, 128, MODEL }, "odd" },
+        { { 2, 300, 3, 40, 1, 72, 192, 0 }, "odd heads, tiles of 64 rows" }, { { 1, 65, 18, 64, 1, 256, 64, 0 }, "nine pairs" } };
+    int seen = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mba_case_graph o;
+        assert_ok(mba_case_build(&o, &mba_op_ssd, &cases[i], (mba_case_how){ .compute = MBA_BF16 }));
+        for (int32_t k = 0; k < o.g->nnodes; k++) {
+            const mba_node *n = o.g->nodes[k];
+            const bool      mine = n->op == &mba_op_ssd || n->op == &mba_op_ssd_bwd;
+            for (const mba_variant *v = n->op->cuda; mine && v->name; v++) {
+                const ssd_dims d = ssd_dims_of(n);
+                mba_plan       p;
+                if (!strcmp(v->name, "fma") || mba_plan_variant(&p, NULL, o.g->arena, n, v, &machines[1]) != MBA_OK) continue;
+                for (int l = 0; l < p.nlaunches; l++) {
+                    const double want = expected_flops(&d, p.launch[l].kernel, !strcmp(v->name, "bc_fused"));
+                    if (want < 0) continue;
+                    assert_near(mba_launch_work(&p.launch[l], MBA_MMA) / want, 1, 1e-12);
+                    seen++;
+                }
+            }
+        }
+        mba_graph_destroy(o.g);
+    }
+    assert_int_equal(seen, 136);
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(steps_of_the_ladder_differ_from_chunked_in_one_thing),
-              cmocka_unit_test(backward_takes_what_its_own_forward_kept), cmocka_unit_test(cuts_cover_every_chunk_once))
+              cmocka_unit_test(backward_takes_what_its_own_forward_kept), cmocka_unit_test(cuts_cover_every_chunk_once),
+              cmocka_unit_test(plans_count_the_products_that_warps_issue))

@@ -82,7 +82,7 @@ ssd_cut ssd_cut_of(const ssd_dims *d, ssd_way way);
 
 /* Scratch, in the order of the plans. The forward pass needs the first five. */
 enum { SSD_STEPS_WORK, SSD_CS_WORK, SSD_SINCE_WORK, SSD_STATES_WORK, SSD_CB_WORK, SSD_DSTATES_WORK, SSD_DCB_WORK,
-       SSD_DBC_WORK, SSD_SUMS_WORK, SSD_PARTS_WORK };
+       SSD_DBC_WORK, SSD_SUMS_WORK, SSD_PARTS_WORK, SSD_CB_LOW_WORK };
 
 /* Distances between neighbours along the first axes (three at most), the last ones side by side; false: not so. */
 typedef struct ssd_axes { int64_t axis[3]; } ssd_axes;

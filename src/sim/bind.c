@@ -1,0 +1,320 @@
+/* bind.c -- see counted.h: the plan's order of work with the counted amounts. */
+#include "sim/counted.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/crowd.h"
+#include "sim/library.h"
+
+/* Chosen by the fitted kernels of bench/results/h200/kernels.tsv. */
+static const double TAIL_TAKEN = 0.8;                  /* of the code behind a block's last barrier */
+static const double REDUCED = 1.2;                     /* what a sum costs in L2, of what a write would */
+static const double OUR_PATH = 3.5, OUR_WAITS = 0.21;  /* of their code, in the middle: for code that nobody has read */
+enum { L1_CYCLES = 33 };                               /* of a load that L1 answers: public measurements */
+
+static bool is_library(const mba_sim_kernel *k)
+{
+    return !strncmp(k->name, "cublas", 6) || !strncmp(k->name, "cudnn", 5);
+}
+
+/* Libraries say in a kernel's name what it is built for; products of whole groups of warps came with sm_90. */
+static int64_t products_of(const mba_counted_kernel *c)
+{
+    enum { OF_GROUPS = 16, OF_WARPS = 116 };
+    if (!(c->n[MBA_N_TENSOR] > 0)) return 0;
+    return strstr(c->kernel, "sm90_") || strstr(c->kernel, "warpgroup") ? OF_GROUPS : OF_WARPS;
+}
+
+/* Work of a pipe in proportion to what the plan says; where it says nothing, to products, or to what is issued. A
+ * library's plan knows of nothing but products. */
+static void set_pipe(mba_sim_kernel *k, int pipe, double wanted)
+{
+    const bool   library = !strcmp(k->name, "cublaslt_gemm");
+    const int    by      = k->total[pipe] > 0 && (!library || pipe == MBA_P_MMA) ? pipe
+                           : k->total[MBA_P_MMA] > 0                             ? MBA_P_MMA
+                                                                                 : MBA_P_ISSUE;
+    const double from    = k->total[by];
+    if (isnan(wanted) || !(from > 0)) return;
+    for (int64_t i = 0; i < k->nops; i++) {
+        mba_sim_op *o = &k->op[i];
+        o->n[pipe]    = o->work == MBA_OP_MIX ? (uint64_t)((double)o->n[by] * wanted / from + 0.5) : 0;
+    }
+}
+
+static void set_bytes(mba_sim_kernel *k, bool writes, double wanted)
+{
+    double moved = 0;
+    for (int64_t s = 0; s < k->nstreams; s++)
+        if (k->stream[s].writes == writes) moved += k->stream[s].moved;
+    if (isnan(wanted) || !(moved > 0)) return;
+    for (int64_t i = 0; i < k->nops; i++) {
+        mba_sim_op *o = &k->op[i];
+        if (o->stream < 0 || k->stream[o->stream].writes != writes) continue;
+        const double bytes = (double)o->bytes * wanted / moved;
+        o->bytes           = bytes > 1 ? (uint64_t)(bytes + 0.5) : 1;
+    }
+    for (int64_t s = 0; s < k->nstreams; s++)
+        if (k->stream[s].writes == writes) k->stream[s].unique *= wanted / moved;
+}
+
+static void set_hits(mba_sim_kernel *k, bool writes, double dram)
+{
+    double moved = 0;
+    for (int64_t s = 0; s < k->nstreams; s++)
+        if (k->stream[s].writes == writes) moved += k->stream[s].moved;
+    if (isnan(dram) || !(moved > 0)) return;
+    const double hit = dram < moved ? 1 - dram / moved : 0;
+    for (int64_t s = 0; s < k->nstreams; s++)
+        if (k->stream[s].writes == writes) k->stream[s].hit = (int64_t)(256 * hit + 0.5);
+}
+
+/* Warps of a block go through what is issued one instruction after the other, in the cycles that the code's own stall
+ * counts and barriers give a warp that is alone. */
+static void set_path(mba_sim_kernel *k, double cycles)
+{
+    for (int64_t r = 0, i = 0; i < k->nops; i++) {
+        while (r + 1 < k->nroles && k->first[r + 1] <= i) r++;
+        mba_sim_op *o = &k->op[i];
+        if (o->work == MBA_OP_MIX && !isnan(cycles))
+            o->trips = (int64_t)(cycles * (double)o->n[MBA_P_ISSUE] / 32 / (double)k->role_warps[r] + 0.5);
+    }
+}
+
+/* Of a loop, on average over classes of blocks. */
+static double mean_trips(const mba_sim_kernel *k, const mba_sim_op *o)
+{
+    double sum = 0, blocks = 0;
+    if (o->trips >= 0) return o->trips > 0 ? (double)o->trips : 1;
+    for (int64_t i = 0; i < k->nclasses; i++) {
+        sum    += (double)k->count[i] * (double)k->trips[i][-1 - o->trips];
+        blocks += (double)k->count[i];
+    }
+    return sum > blocks ? sum / blocks : 1;
+}
+
+/* Loads of a block in the plan's order: how often one is executed. */
+static double loads_of(const mba_sim_kernel *k)
+{
+    double sum = 0, times[MBA_SIM_LOOPS + 1] = {1};
+    int    depth = 0;
+    for (int64_t i = 0; i < k->nops; i++) {
+        const mba_sim_op *o = &k->op[i];
+        if (o->work == MBA_OP_LOOP) times[depth + 1] = times[depth] * mean_trips(k, o), depth++;
+        if (o->work == MBA_OP_END) depth--;
+        if (o->work == MBA_OP_LOAD) sum += times[depth];
+    }
+    return sum;
+}
+
+/* A warp waits for global loads `rounds` times: in the loop that lowering made, else at the loads of the plan, else (a
+ * plan that has none) at its beginning, `cycles` each. */
+static void set_rounds(mba_sim_kernel *k, double rounds, double cycles)
+{
+    const double loads = loads_of(k);
+    if (isnan(rounds)) return;
+    const int64_t whole = rounds < 1 ? 1 : (int64_t)(rounds + 0.5);
+    if (k->hidden > 1) {
+        const double part = (double)k->hidden / (double)whole;
+        for (int64_t i = 0; i < k->nops; i++) {
+            mba_sim_op *o = &k->op[i];
+            if (o->work == MBA_OP_LOOP) o->trips = whole;
+            o->bytes = (uint64_t)((double)o->bytes * part + 0.5);
+            if (o->work == MBA_OP_MIX) o->trips = (int64_t)((double)o->trips * part + 0.5);
+            for (int p = 0; p < MBA_PIPES; p++) o->n[p] = (uint64_t)((double)o->n[p] * part + 0.5);
+        }
+        k->hidden = whole;
+    } else if (loads > 0) {
+        const double each = rounds / loads;
+        for (int64_t i = 0; i < k->nops; i++)
+            if (k->op[i].work == MBA_OP_LOAD) k->op[i].parts = each < 1 ? 1 : (int64_t)(each + 0.5);
+    } else {
+        for (int64_t i = 0; i < k->nops; i++)
+            if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts += (int64_t)(rounds * cycles);
+    }
+}
+
+/* Blocks that differ: the busiest sub-partition has executed more than its share of equal blocks would be. Where each
+ * block has warps in all of them, that was one block of those that ran beside each other; where blocks are smaller, the
+ * same warp of each. It took `lone` cycles as often as a block comes after a block there, and what it had in excess. */
+static int64_t longest_of(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, double lone)
+{
+    enum { PARTITIONS = 4 };
+    static const double ALIKE = 1.1, MOST = 1e12;
+    const double blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m),
+                 beside = k->warps < PARTITIONS ? 1 : blocks < places ? blocks : places;
+    const double share = ceil(blocks * (double)k->warps / PARTITIONS) * c->n[MBA_N_INST] / c->grid / (double)k->warps;
+    const double excess = c->n[MBA_N_MOST] / share;
+    if (isnan(excess) || isnan(lone) || excess < ALIKE) return 0;
+    return (int64_t)fmin(MOST, lone * (ceil(blocks / places) + (excess - 1) * beside));
+}
+
+/* What a block ends with when most of its warps have left. */
+static void set_tail(mba_sim_kernel *k, double cycles)
+{
+    if (k->nops == MBA_SIM_OPS || k->nroles != 1 || k->op[k->nops - 1].work != MBA_OP_EXIT) return;
+    k->op[k->nops]     = k->op[k->nops - 1];
+    k->op[k->nops - 1] = (mba_sim_op){.work = MBA_OP_DELAY, .stream = -1, .ring = -1, .parts = 1 + (int64_t)cycles};
+    k->nops++;
+}
+
+/* A library's kernel that is no product of persistent blocks: blocks as they were launched, loads a few stages ahead.
+ */
+static void rebuild(mba_sim_kernel *k, const mba_counted_kernel *c)
+{
+    enum { STAGES = 3, BYTES_A_THREAD = 64, BYTES_LEAST = 4096 };
+    const double in  = fmax(0, fmax(32 * c->n[MBA_N_L2_RD], c->n[MBA_N_DRAM_RD])) / c->grid, // absent counts: none
+                 out = fmax(0, fmax(32 * c->n[MBA_N_L2_WR], c->n[MBA_N_DRAM_WR])) / c->grid;
+    const double     held  = fmax(BYTES_LEAST, BYTES_A_THREAD * c->block),
+                     stage = c->smem_bytes > 16384 ? c->smem_bytes / STAGES : held;
+    const mba_sim_op op    = {.stream = -1, .ring = -1, .parts = 1};
+    k->grid                = (int64_t)c->grid;
+    k->threads             = (int64_t)c->block;
+    k->warps               = mba_ceil(k->threads, 32);
+    k->nroles              = 1;
+    k->first[0]            = 0;
+    k->role_warps[0]       = k->warps;
+    k->nclasses            = 0;
+    k->piece               = 0;
+    k->hidden              = 1;
+    k->depth               = STAGES;
+    k->nstreams            = 2;
+    k->stream[0]           = (mba_sim_stream){.operand = -1};
+    k->stream[1]           = (mba_sim_stream){.operand = -1, .writes = 1};
+    for (k->nops = 0; k->nops < 7; k->nops++) k->op[k->nops] = op;
+    k->op[0].work         = MBA_OP_DELAY;
+    k->op[1].work         = MBA_OP_LOOP;
+    k->op[1].trips        = in > stage ? (int64_t)ceil(in / stage) : 1;
+    k->op[2].work         = MBA_OP_ASYNC;
+    k->op[2].stream       = 0;
+    k->op[2].ahead        = STAGES - 1;
+    k->op[2].bytes        = (uint64_t)(in / (double)k->op[1].trips) + 1;
+    k->op[3].work         = MBA_OP_MIX;
+    k->op[3].n[MBA_P_ALU] = 1 << 20; // weights: the counts replace them
+    if (c->n[MBA_N_TENSOR] > 0) k->op[3].n[MBA_P_MMA] = 1 << 20;
+    k->op[4].work   = MBA_OP_END;
+    k->op[5].work   = MBA_OP_STORE;
+    k->op[5].stream = 1;
+    k->op[5].bytes  = (uint64_t)out + 1;
+    k->op[6].work   = MBA_OP_EXIT;
+    if (k->mma_flops == 16) k->mma_flops = products_of(c);
+}
+
+/* Of loads, how many find in L1 what they ask for. */
+static double in_l1(const mba_counted_kernel *c)
+{
+    const double asked = c->n[MBA_N_L1_LD], passed = c->n[MBA_N_L2_RD];
+    return asked > passed ? 1 - passed / asked : 0;
+}
+
+/* Bytes that come from DRAM and are data: code and constants are read with them. */
+static double data_read(const mba_counted_kernel *c)
+{
+    enum { CONSTANTS = 4096, INSTRUCTION = 16 };
+    const double code = CONSTANTS + (c->n[MBA_N_CODE] > 0 ? INSTRUCTION * c->n[MBA_N_CODE] : 0);
+    return c->n[MBA_N_DRAM_RD] < code ? 0 : c->n[MBA_N_DRAM_RD] - code; // an absent count stays one
+}
+
+/* Of a load that a warp waits for: four lines, one of which may be in DRAM. */
+static double latency_of(const mba_counted_kernel *c, const mba_gpu *m)
+{
+    const double read = 32 * c->n[MBA_N_L2_RD], far = data_read(c), hit = far < read ? 1 - far / read : 0;
+    return m->v[MBA_GPU_l2_lat] + (m->v[MBA_GPU_hbm_lat] - m->v[MBA_GPU_l2_lat]) * (1 - hit * hit * hit * hit);
+}
+
+/* A library's product as it was launched: its steps dealt to as many blocks. */
+static void deal_blocks(mba_sim_kernel *k, int64_t blocks)
+{
+    const double part = (double)k->grid / (double)blocks;
+    for (int64_t i = 0; i < k->nops; i++)
+        if (k->op[i].work == MBA_OP_LOOP && k->op[i].trips > 0)
+            k->op[i].trips = (double)k->op[i].trips * part > 1 ? (int64_t)((double)k->op[i].trips * part + 0.5) : 1;
+    k->grid = blocks;
+}
+
+/* A plan may say nothing but what is loaded; what was counted is done behind the last load. */
+static void give_work(mba_sim_kernel *k)
+{
+    int64_t at = k->nops - 1;
+    if (k->total[MBA_P_ISSUE] > 0 || k->total[MBA_P_MMA] > 0 || k->nops == MBA_SIM_OPS || k->nroles != 1) return;
+    for (int64_t i = 0; i < k->nops; i++)
+        if (k->op[i].work == MBA_OP_LOAD || k->op[i].work == MBA_OP_ASYNC) at = i + 1;
+    for (int64_t i = k->nops++; i > at; i--) k->op[i] = k->op[i - 1];
+    k->op[at] = (mba_sim_op){.work = MBA_OP_MIX, .stream = -1, .ring = -1, .parts = 1};
+    k->op[at].n[MBA_P_ALU] = 1 << 20; // a weight: the counts replace it
+}
+
+void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
+{
+    enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32, HALF = 2 };
+    const mba_sim_kernel was = *k;
+    const double        *n   = c->n, added = n[MBA_N_L2_SUM] > 0 ? REDUCED * SECTOR * n[MBA_N_L2_SUM] : 0;
+    if (is_library(k)) {
+        mba_library_tile tile;
+        if (mba_library_tile_of(&tile, c)) mba_library_rebuild(k, c, &tile);
+        else if (strncmp(c->kernel, "nvjet", 5)) rebuild(k, c);
+        else deal_blocks(k, (int64_t)c->grid);
+        if (mba_sim_finish(k, m) != MBA_OK) {
+            *k = was;
+            return;
+        }
+    }
+    give_work(k);
+    if (mba_sim_finish(k, m) != MBA_OK) {
+        *k = was;
+        return;
+    }
+    set_pipe(k, MBA_P_ALU, LANES * n[MBA_N_ALU]);
+    set_pipe(k, MBA_P_XU, LANES * n[MBA_N_XU]);
+    set_pipe(k, MBA_P_FMA, LANES * fmax(n[MBA_N_FMA], HALF * n[MBA_N_HEAVY]));
+    if (!isnan(n[MBA_N_FMA])) set_pipe(k, MBA_P_H2, 0);      // packed halves are multiply-adds of the same pipe
+    set_pipe(k, MBA_P_SMEM, WAVEFRONT * n[MBA_N_SHARED_WF]); // tensor cores' reads are among them
+    set_pipe(k, MBA_P_ISSUE, LANES * n[MBA_N_INST]);
+    if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]); // last: others go by it
+    set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], data_read(c)));
+    const double stored = SECTOR * n[MBA_N_L2_WR] + added;
+    k->evicts = n[MBA_N_DRAM_WR] > stored ? (int64_t)(n[MBA_N_DRAM_WR] - stored) : 0;
+    set_bytes(k, true, stored);
+    const double warps = c->grid * ceil(c->block / LANES), each = n[MBA_N_INST] / warps;
+    const double waits = n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps, near = in_l1(c),
+                 rounds = waits * (1 - near);
+    k->regs       = (int64_t)c->regs;
+    k->smem_bytes = (int64_t)c->smem_bytes;
+    const double waiting = rounds > 0 ? rounds * latency_of(c, m) / each : 0,
+                 path = isnan(n[MBA_N_PATH]) ? NAN : mba_sim_crowded(k, c, m, n[MBA_N_PATH] + near * waits * L1_CYCLES / each, waiting);
+    set_path(k, path);
+    for (int64_t i = 0; i < k->nops; i++) // what stands for code that plans do not count is counted now
+        if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = is_library(k) ? MBA_SIM_LIBRARY_CYCLES : 1;
+    set_rounds(k, rounds, latency_of(c, m));
+    const double code = n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each;
+    k->fetch      = mba_sim_fetch(c->grid, code, data_read(c), m);
+    k->longest    = longest_of(k, c, m, each * (isnan(path) ? OUR_PATH : path) + each * waiting);
+    if (n[MBA_N_TAIL] > 0) // no more than a warp can have done of what its block was counted to do
+        set_tail(k, TAIL_TAKEN * fmin(each * (double)k->warps, n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * m->v[MBA_GPU_l2_lat]));
+    k->counted    = 1;
+    k->products   = n[MBA_N_TENSOR] > 0 || n[MBA_N_PRODUCTS] > 0;
+    if (mba_sim_finish(k, m) != MBA_OK) {
+        *k = was;
+        return;
+    }
+    set_hits(k, false, data_read(c));
+    set_hits(k, true, n[MBA_N_DRAM_WR] - (double)k->evicts);
+}
+
+mba_status mba_counted_foreign(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
+{
+    mba_counted_kernel  all      = *c;
+    memset(k, 0, sizeof *k);
+    snprintf(k->name, sizeof k->name, "%.63s", c->kernel);
+    k->mma_flops  = products_of(c);
+    k->regs       = (int64_t)c->regs;
+    k->smem_bytes = (int64_t)c->smem_bytes;
+    if (isnan(all.n[MBA_N_PATH])) all.n[MBA_N_PATH] = OUR_PATH;
+    if (isnan(all.n[MBA_N_WAITS])) all.n[MBA_N_WAITS] = OUR_WAITS;
+    if (isnan(all.n[MBA_N_ALU])) all.n[MBA_N_ALU] = 0; // issued all the same
+    rebuild(k, &all);
+    MBA_TRY(mba_sim_finish(k, m));
+    mba_counted_bind(k, &all, m);
+    return MBA_OK;
+}

@@ -1,0 +1,17 @@
+/* crowd.h -- how long an instruction of a counted kernel takes when warps are in each other's way.
+ *
+ *     double cycles = mba_sim_crowded(&kernel, &counts, gpu, path, waiting);
+ *
+ * Warps of a sub-partition are customers of a closed network: scheduler, pipes, and with the other sub-partitions
+ * shared memory, L2 and DRAM. Mean value analysis with service in constant time; no constant of its own. */
+#ifndef MBA_SIM_CROWD_H
+#define MBA_SIM_CROWD_H
+
+#include "sim/counted.h"
+
+/* Cycles of a warp per instruction among as many as an SM holds, memory apart: its own `path` and what it waits for the
+ * others; meanwhile some are `waiting` for loads. */
+double mba_sim_crowded(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, double path,
+                       double waiting);
+
+#endif

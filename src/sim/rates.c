@@ -1,0 +1,124 @@
+/* rates.c -- see rates.h. */
+#include "sim/rates.h"
+
+#include <math.h>
+
+const char *const mba_sim_limits[MBA_LIMITS] = { "FMA",           "ALU",   "SFU",          "HALF2",         "tensor",
+                                                 "shared memory", "issue", "SM read port", "SM write port", "L2",
+                                                 "DRAM",          "launch" };
+
+/* Reads and writes pass the same slices of L2: of the time that each would take alone, this much is taken from the
+ * other, too. By public measurements (three loads and a store, GH200, in sim_test.c) and the fitted kernels. */
+static const double L2_SHARED = 0.72;
+
+/* No slower than a unit in 2^14 cycles, so that products fit into 64 bits. */
+static uint64_t per_unit(double units_per_cycle)
+{
+    const double x = TICKS * (double)(1 << FRACTION) / units_per_cycle + 0.5, most = 4398046511104.0;
+    return x < most ? (uint64_t)x : (uint64_t)most;
+}
+
+static tick     ticks_of(double cycles) { return (tick)(cycles * TICKS + 0.5); }
+
+static double dram_bytes(const mba_sim_kernel *k, bool writes)
+{
+    double sum = 0;
+    for (int64_t s = 0; s < k->nstreams; s++)
+        if (k->stream[s].writes == writes) sum += k->stream[s].moved * (double)(256 - k->stream[s].hit) / 256;
+    return sum + (writes ? (double)k->evicts : 0);
+}
+
+static double moved_bytes(const mba_sim_kernel *k, bool writes)
+{
+    double sum = 0;
+    for (int64_t s = 0; s < k->nstreams; s++) if (k->stream[s].writes == writes) sum += k->stream[s].moved;
+    return sum;
+}
+
+/* Bytes per second that a mix of reads and writes reaches: by straight lines between reads, copies and writes. */
+static double dram_rate(const mba_sim_kernel *k, const mba_gpu *m)
+{
+    const double r = dram_bytes(k, false), w = dram_bytes(k, true), f = r + w > 0 ? w / (r + w) : 0;
+    const double e = f < 0.5 ? m->v[MBA_GPU_hbm_rd] + (m->v[MBA_GPU_hbm_mix] - m->v[MBA_GPU_hbm_rd]) * 2 * f
+                             : m->v[MBA_GPU_hbm_mix] + (m->v[MBA_GPU_hbm_wr] - m->v[MBA_GPU_hbm_mix]) * (2 * f - 1);
+    return e * m->v[MBA_GPU_hbm] * 1e9;
+}
+
+static double mma_rate(const mba_sim_kernel *k, const mba_gpu *m)
+{
+    const double full = m->v[k->mma_flops % 100 == 32 ? MBA_GPU_mma32 : MBA_GPU_mma16];
+    return k->mma_flops > 100 ? full * m->v[MBA_GPU_mma_sync] : full;
+}
+
+/* Tensor work lowers the clock by a line, and where it fills more than TENSOR_FREE of a long kernel, power does. */
+double mba_sim_clock_of(const mba_gpu *m, double tensor_busy, double seconds)
+{
+    static const double TENSOR_FREE = 0.6;
+    const double *v = m->v, clk = v[MBA_GPU_clk_tc] < v[MBA_GPU_clk] ? v[MBA_GPU_clk_tc] : v[MBA_GPU_clk],
+                 busy = tensor_busy < 1 ? tensor_busy : 1, least = v[MBA_GPU_clk_busy] < clk ? v[MBA_GPU_clk_busy] : clk,
+                 over = busy > TENSOR_FREE ? (busy - TENSOR_FREE) / (1 - TENSOR_FREE) : 0,
+                 x = seconds * 1e6 / v[MBA_GPU_t_power], xx = x * x, lasts = xx * xx / (1 + xx * xx),
+                 fall = least > v[MBA_GPU_clk_mma] ? least - v[MBA_GPU_clk_mma] : 0;
+    return clk + (least - clk) * busy - fall * over * lasts;
+}
+
+/* `share`: of the chip's L2, DRAM and dispatcher, for one server of a folded chip. */
+rates mba_sim_rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, double active, double share)
+{
+    const double *v = m->v, per_clk = share / (clk * 1e9);
+    const double lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu],     v[MBA_GPU_xu],   v[MBA_GPU_h2],
+                                      mma_rate(k, m), v[MBA_GPU_smem_bw], v[MBA_GPU_issue] };
+    rates r = { .rd = per_unit(v[MBA_GPU_rd_port]),
+                .wr = per_unit(v[MBA_GPU_wr_port]),
+                .l2r = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk),
+                .l2w = per_unit(v[MBA_GPU_l2_wr] * 1e9 * per_clk),
+                .l2r_both = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk / L2_SHARED),
+                .l2w_both = per_unit(v[MBA_GPU_l2_wr] * 1e9 * per_clk / L2_SHARED),
+                .hbm = per_unit(dram_rate(k, m) * per_clk),
+                .dispatch = per_unit(v[MBA_GPU_r_blk] * share),
+                .t_kernel = ticks_of(v[MBA_GPU_t_kernel] + (double)k->fetch),
+                .t_blk = ticks_of(v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps),
+                .t_exit = ticks_of(v[MBA_GPU_t_exit]),
+                .bar = ticks_of(v[MBA_GPU_bar]),
+                .dep = ticks_of(v[MBA_GPU_dep]),
+                .l2_lat = ticks_of(v[MBA_GPU_l2_lat]),
+                .hbm_lat = ticks_of(v[MBA_GPU_hbm_lat]),
+                .async_lat = ticks_of(v[MBA_GPU_async_lat]),
+                .drain = ticks_of(v[MBA_GPU_hbm_drain]),
+                .async_bytes = (uint64_t)(v[MBA_GPU_async_kb] * 1024),
+                .clk = clk,
+                .active = active };
+    for (int p = 0; p < MBA_PIPES; p++) r.pipe[p] = per_unit(lanes[p]);
+    const double taken = dram_bytes(k, false) + moved_bytes(k, true);
+    r.evicts   = k->evicts > 0 && taken > 0 ? (uint64_t)(256 * (double)k->evicts / taken + 0.5) : 0;
+    r.l2r_full = per_unit(v[MBA_GPU_l2_rd] / clk);
+    r.hbm_full = per_unit(dram_rate(k, m) / (clk * 1e9));
+    r.blocks = (k->grid + (int64_t)active - 1) / (int64_t)active;
+    return r;
+}
+
+/* ---- bounds ---- */
+
+void mba_sim_find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba_gpu *m, double clk)
+{
+    const double *v = m->v, active = (double)k->grid < v[MBA_GPU_sm] ? (double)k->grid : v[MBA_GPU_sm], hz = clk * 1e9;
+    const double lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu],     v[MBA_GPU_xu],   v[MBA_GPU_h2],
+                                      mma_rate(k, m), v[MBA_GPU_smem_bw], v[MBA_GPU_issue] };
+    out->dram_read  = dram_bytes(k, false);
+    out->dram_write = dram_bytes(k, true);
+    out->l2_read    = moved_bytes(k, false);
+    out->l2_write   = moved_bytes(k, true);
+    for (int p = 0; p < MBA_PIPES; p++) out->bound[p] = k->total[p] / (lanes[p] * active * hz);
+    out->bound[MBA_P_SMEM] += out->l2_read / (v[MBA_GPU_smem_bw] * active * hz); // what is loaded passes through L1
+    out->bound[MBA_LIMIT_RD]  = out->l2_read / (v[MBA_GPU_rd_port] * active * hz);
+    out->bound[MBA_LIMIT_WR]  = out->l2_write / (v[MBA_GPU_wr_port] * active * hz);
+    const double read = out->l2_read / (v[MBA_GPU_l2_rd] * 1e9), write = out->l2_write / (v[MBA_GPU_l2_wr] * 1e9);
+    out->bound[MBA_LIMIT_L2] = fmax(L2_SHARED * (read + write), fmax(read, write));
+    out->bound[MBA_LIMIT_HBM] =
+        out->dram_read > 0 || out->dram_write > 0 ? (out->dram_read + out->dram_write) / dram_rate(k, m) : 0;
+    const double rounds = ceil((double)out->blocks / (double)out->resident);
+    out->bound[MBA_LIMIT_LAUNCH] =
+        rounds * (v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps + v[MBA_GPU_t_exit]) / hz;
+    out->limit = 0;
+    for (int i = 1; i < MBA_LIMITS; i++) if (out->bound[i] > out->bound[out->limit]) out->limit = i;
+}
