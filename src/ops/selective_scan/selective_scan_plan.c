@@ -313,9 +313,9 @@ static bool splits(scan_dims d, int64_t items, const mba_machine *m)
     return d.N == 16 && items * channel_blocks(d, TWINS_STATES / d.N) <= 3 * (int64_t)m->sm;
 }
 
-/* Long pieces: what they leave behind is found from quarters of them, so that SMs end together; 4 in what is returned. That wants
- * pieces that can be quartered, a power of two of them. Measured: 1 x 32768 x 1536 in 8 instead of 11, 680 -> 661 us; shorter
- * quarters lose. */
+/* Long pieces: what they leave behind is found from quarters of them, so that SMs end together; returns 4 then. Wants
+ * pieces that can be quartered, a power of two of them. Measured: 1 x 32768 x 1536 in 8 instead of 11, 680 -> 661 us
+ * (with three buffers, which lost otherwise); shorter quarters lose. */
 static int64_t quarters(scan_dims d, int64_t *items)
 {
     int64_t pieces = 1;
