@@ -53,7 +53,7 @@ static double mma_rate(const mba_sim_kernel *k, const mba_gpu *m)
 /* Tensor work lowers the clock by a line, and where it fills more than TENSOR_FREE of a long kernel, power does. */
 double mba_sim_clock_of(const mba_gpu *m, double tensor_busy, double seconds)
 {
-    static const double TENSOR_FREE = 0.6;
+    static const double TENSOR_FREE = 0.3;
     const double *v = m->v, clk = v[MBA_GPU_clk_tc] < v[MBA_GPU_clk] ? v[MBA_GPU_clk_tc] : v[MBA_GPU_clk],
                  busy = tensor_busy < 1 ? tensor_busy : 1, least = v[MBA_GPU_clk_busy] < clk ? v[MBA_GPU_clk_busy] : clk,
                  over = busy > TENSOR_FREE ? (busy - TENSOR_FREE) / (1 - TENSOR_FREE) : 0,
