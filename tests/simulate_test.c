@@ -61,7 +61,8 @@ static void a_step_is_its_kernels_and_gaps(void **state)
     for (int32_t i = 0; i < r.session.graph->nnodes; i++) kernels += r.step.node[i].kernels_s;
     assert_near(kernels, r.step.kernels_s, 1e-9);
     assert_near(r.step.seconds,
-                kernels + (double)r.step.launches * 1e-6 * r.gpu.v[MBA_GPU_gap_graph] + r.step.resets_s + r.step.inputs_s, 1e-9);
+                kernels + (double)r.step.launches * 1e-6 * r.gpu.v[MBA_GPU_gap_graph] + r.step.resets_s
+                    + r.step.inputs_s, 1e-9);
     mba_simulated_end(&r);
     mba_sim_destroy(sim);
 }

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A step takes as long at least, however small its tile: a wait for the ring, the tail of a product (64), and what is said
- * back. Chosen by the fitted kernels; documents give 125. */
+/* A step takes as long at least, however small its tile: a wait for the ring, the tail of a product (64), and what is
+ * said back. Chosen by the fitted kernels; documents give 125. */
 enum { STEP_CYCLES = 160 };
 
 /* Whole tiles: as many as what is stored fills at least, and a whole number of steps each. */

@@ -55,7 +55,8 @@ double mba_sim_clock_of(const mba_gpu *m, double tensor_busy, double seconds)
 {
     static const double TENSOR_FREE = 0.3;
     const double *v = m->v, clk = v[MBA_GPU_clk_tc] < v[MBA_GPU_clk] ? v[MBA_GPU_clk_tc] : v[MBA_GPU_clk],
-                 busy = tensor_busy < 1 ? tensor_busy : 1, least = v[MBA_GPU_clk_busy] < clk ? v[MBA_GPU_clk_busy] : clk,
+                 busy = tensor_busy < 1 ? tensor_busy : 1,
+                 least = v[MBA_GPU_clk_busy] < clk ? v[MBA_GPU_clk_busy] : clk,
                  over = busy > TENSOR_FREE ? (busy - TENSOR_FREE) / (1 - TENSOR_FREE) : 0,
                  x = seconds * 1e6 / v[MBA_GPU_t_power], xx = x * x, lasts = xx * xx / (1 + xx * xx),
                  fall = least > v[MBA_GPU_clk_mma] ? least - v[MBA_GPU_clk_mma] : 0;
