@@ -21,6 +21,14 @@
   }
   drawings("first view");
 
+  // every section has what the rail promises: numbers, or a frame that says how to get them
+  for (const a of $$("nav a")) {
+    const section = $(a.getAttribute("href")), frame = /no data yet/.test(section?.querySelector("h2")?.textContent), empty = a.classList.contains("nodata");
+    expect(section && (empty ? frame && !section.querySelector("td") : section.querySelector("td, .find, .grid2, select")), `section ${a.textContent}`);
+  }
+  for (const svg of $$(".plot svg").filter(s => s.getClientRects().length && !/no data yet/.test(s.textContent)))
+    expect(svg.querySelector("[data-t]") && svg.getAttribute("aria-label"), `an empty drawing in ${svg.closest("section")?.id}`);
+
   // switches: each shows exactly its view, and the page of every run is without overlap
   for (const seg of $$(".seg[data-for]:not([data-key])")) {
     const host = document.getElementById(seg.dataset.for), buttons = [...seg.querySelectorAll("button")];
@@ -80,8 +88,17 @@
     const live = zoom.querySelector("[aria-live]"), before = live.textContent;
     zoom.querySelector("button[aria-label='zoom in']").click();
     expect(live.textContent !== before, "zoom of the timeline");
-    zoom.querySelector("svg").dispatchEvent(new KeyboardEvent("keydown", {key: "Home"}));
+    const press = key => { const was = live.textContent; zoom.querySelector("svg").dispatchEvent(new KeyboardEvent("keydown", {key})); return live.textContent !== was; };
+    press("Home");
     expect(live.textContent === before, "Home shows the whole step");
+    for (const key of ["+", "ArrowRight", "ArrowLeft", "-"]) expect(press(key) || key.startsWith("Arrow"), `key ${key} in the timeline`);
+    const ends = () => zoom.querySelector("svg").textContent, whole = ends();
+    press("+"), press("+");
+    const near = ends();
+    press("ArrowRight");
+    expect(near !== whole && ends() !== near, "arrows move the zoomed timeline");
+    press("Home");
+    expect(live.textContent === before && ends() === whole, "Home undoes keys");
   }
   for (const svg of $$("svg.walk").filter(s => s.getClientRects().length && s.querySelectorAll("[data-t]").length > 1).slice(0, 8)) {
     const marks = [...svg.querySelectorAll("[data-t]")];
@@ -121,8 +138,9 @@
     expect(svg.querySelectorAll("[data-t][tabindex='0']").length === 1, `stops of ${svg.closest("section")?.id}`);
 
   // names, theme, raw data
-  for (const e of $$("button, select, input, [role=region], [role=application]"))
-    expect((e.getAttribute("aria-label") || e.textContent || e.closest("label")?.textContent || "").trim(), `a control without a name: ${e.outerHTML.slice(0, 80)}`);
+  const nameOf = e => e.getAttribute("aria-label") || [...e.labels || []].map(l => l.textContent).join(" ") || (e.matches("select, input") ? "" : e.textContent);
+  for (const e of $$("button, select, input, summary, a[href], [role=region], [role=application], [role=group], [role=img]"))
+    expect(nameOf(e).trim(), `a control without a name: ${e.outerHTML.slice(0, 80)}`);
   const paper = () => getComputedStyle(document.body).backgroundColor, colours = new Set();
   for (let i = 0; i < 3; i++) { $("#theme").click(); colours.add(paper()); }
   expect(colours.size === 2, "light and dark differ");
@@ -138,6 +156,19 @@
       expect((two[0] + .05) / (two[1] + .05) >= 4.5, `${theme}: "${e.textContent.slice(0, 20)}" (${e.tagName} ${e.getAttribute("class") || ""}) has a contrast of ${((two[0] + .05) / (two[1] + .05)).toFixed(1)}`);
     }
   }
+
+  // print, asked for in the dark: its rules as those of the screen. White paper, dark ink, no controls, no drawing cut or broken
+  const rules = [...document.styleSheets].flatMap(s => [...s.cssRules]).filter(r => r instanceof CSSMediaRule && r.media.mediaText === "print");
+  expect(rules.length === 1, "rules of print");
+  for (const r of rules) r.media.mediaText = "all";
+  expect(paper() === "rgb(255, 255, 255)" && shine(rgb(getComputedStyle(document.body).color).slice(0, 3)) < .05, `print on ${paper()}`);
+  for (const e of $$("nav, button, select, input, summary, #raw, #tip").filter(x => x.getClientRects().length && !x.closest("#kt"))) faults.push(`print has ${e.outerHTML.slice(0, 60)}`);
+  for (const svg of $$(".plot svg").filter(s => s.getClientRects().length)) {
+    expect(getComputedStyle(svg).breakInside === "avoid", `print breaks a drawing of ${svg.closest("section")?.id}`);
+    expect(innerWidth > 1024 || box(svg).height < 1.3 * innerWidth, `a drawing of ${svg.closest("section")?.id} is longer than a page`);
+  }
+  if (innerWidth >= 700) drawings("print");                          // paper is not narrower
+  for (const r of rules) r.media.mediaText = "print";
   delete root.dataset.theme;
   expect($("#raw-pick").options.length > 5 && $("#raw-view table")?.rows.length > 0, "raw data");
   const ids = $$("[id]").map(e => e.id);

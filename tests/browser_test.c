@@ -99,10 +99,31 @@ static void the_page_works_at_every_width(void **state)
     }
 }
 
+static void it_prints_on_few_pages(void **state)
+{
+    char        command[2048], page[512], *pdf;
+    const char *store[] = { REAL_STORE };
+    size_t      n;
+    int         pages = 0;
+    (void)state;
+    snprintf(page, sizeof page, "%s", scratch("page.html"));
+    make_page(page, store, 1);
+    snprintf(command, sizeof command, "%s --headless --no-sandbox --disable-gpu --no-first-run --user-data-dir=%s "
+             "--virtual-time-budget=8000 --print-to-pdf='%s' file://%s 2>/dev/null", browser, scratch("profile"),
+             scratch("page.pdf"), page);
+    assert_int_equal(system(command), 0);
+    assert_ok(mba_file_read(&pdf, &n, scratch("page.pdf"), 1 << 26));
+    for (const char *at = pdf; (at = memmem(at, n - (size_t)(at - pdf), "/Type /Page", 11)) != NULL; at += 11)
+        pages += at[11] != 's';
+    free(pdf);
+    if (pages < 4 || pages > 25) fail_msg("%d pages of paper", pages);
+}
+
 int main(void)
 {
     const char *own = getenv("MBA_CHROMIUM");
-    const struct CMUnitTest tests[] = { cmocka_unit_test(the_page_works_at_every_width) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(the_page_works_at_every_width),
+                                        cmocka_unit_test(it_prints_on_few_pages) };
     for (const char *const *name = (const char *const[]){ own && *own ? own : "chromium", "chromium-browser", NULL }; *name && !browser; name++)
         if (can_run(*name)) browser = *name;
     if (!browser) {

@@ -138,6 +138,11 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "list", "list what?" },                         { "bench nothing", "bench what?" },
         { "data prepare", "--out" },                      { "eval", "--checkpoint" },
         { "generate", "--checkpoint" },                   { "selftest nobody", "no operator 'nobody'" },
+        { "eval --checkpoint x --data shapes --labels y.npy", "--labels without --images" },
+        { "eval --checkpoint x --tokens t.npy --batch 3", "go with --data" },
+        { "profile --model mamba2-130m --units 5", "go with a program" },
+        { "diff a.db b.db --gate 1e400", "0 to 1000" },   { "suite --only ''", "--only" },
+        { "data prepare --out ''", "--out with a new directory" },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) says(run("%s", table[i].args), 2, table[i].words);
 }
@@ -182,6 +187,9 @@ static void a_dry_run_tells_what_a_step_costs(void **state)
     says(run("list models"), 0, "graphmamba-malnet");
     says(run("list fields"), 0, "drop_path");
     says(run("train --model hybrid-headline --dry-run"), 0, "step arena");
+    says(run("train --model graphmamba-malnet --set head_layers=200 --dry-run"), 0, "post_mp.198.weight");
+    says(run("train --model mambavision-t --set depths=512:512:512:512 --image 32 --dry-run"), 2, "512 in all");
+    says(run("train --model mamba-2.8b --batch 1048576 --length 1073741824 --dry-run"), 1, "no machine holds");
     says(run("list models --json"), 0, "mamba-2.8b");
     json_decref(json_output());
     says(run("list ops --csv"), 0, "operator,kind,cpu,cuda,cases,doc");
@@ -200,6 +208,13 @@ static void training_evaluating_and_generating_work_together(void **state)
     says(run("data inspect '%s/tokens/tokens_00000.bin'", scratch_dir), 0, "SYNTHETIC");
     says(run("eval --checkpoint tests/golden/mamba_odd --tokens tests/golden/mamba_odd/tokens.npy --json"), 0, "\"tokens\": 72");
     says(run("train --resume '%s/run' " DATA " --validation 0.1 --steps 14 --batch 2 --length 32 --quiet", scratch_dir, scratch_dir), 0, "14 steps");
+    /* nothing left to do: no loss, and still JSON */
+    says(run("train --resume '%s/run' " DATA " --validation 0.1 --steps 12 --batch 2 --length 32 --quiet --json",
+             scratch_dir, scratch_dir), 0, "\"loss\": null");
+    json_decref(json_output());
+    says(run("train --resume '%s/run' " DATA " --validation 0.1 --steps 12 --batch 2 --length 32 --quiet", scratch_dir,
+             scratch_dir), 0, "no step left");
+    says(run("train " SMALL " " DATA " --steps 2 --out '%s/run' --quiet", scratch_dir, scratch_dir), 2, "--resume");
 }
 
 /* A number of the JSON that was printed; NaN where there is none. */
@@ -427,6 +442,34 @@ static void bad_data_is_told(void **state)
     assert_int_equal(access(scratch("t2"), F_OK), -1);                             // nothing half-written
 }
 
+/* What was there before stays until what replaces it is complete. */
+static void failures_cost_no_file(void **state)
+{
+    char   store[512], *before, *after;
+    size_t n, m;
+    (void)state;
+    snprintf(store, sizeof store, "%s", scratch("old.db"));
+    says(run("export tests/data/stores/v1.db --store '%s'", store), 0, "wrote");
+    assert_ok(mba_file_read(&before, &n, store, 1 << 24));
+    assert_int_equal(run("profile --out '%s' -- false", store), 1);
+    assert_int_equal(run("profile " SMALL " --steps 1 --device cuda:99 --out '%s'", store), 1);
+    assert_ok(mba_file_read(&after, &m, store, 1 << 24));
+    assert_int_equal(n, m);
+    assert_memory_equal(before, after, n);
+    free(before);
+    free(after);
+    assert_int_equal(access(scratch("old.db.unfinished"), F_OK), -1);
+    put(scratch("there.tsv"), "measured last year");
+    if (access("/dev/nvidiactl", F_OK)) {                               // where there is a GPU it would be used
+        assert_int_equal(run("calibrate --imitate '%s/there.tsv'", scratch_dir), 1);
+        assert_ok(mba_file_read(&after, &m, scratch("there.tsv"), 1 << 20));
+        assert_string_equal(after, "measured last year");
+        free(after);
+    }
+    says(run("export tests/data/stores/v1.db --json /dev/full"), 1, "a device or a pipe");
+    says(run("validate --counterfactual /dev/null"), 1, "/dev/null");
+}
+
 static void full_disks_and_closed_doors_are_told(void **state)
 {
     (void)state;
@@ -458,6 +501,7 @@ int main(void)
         cmocka_unit_test(damaged_images_are_counted_and_empty_classes_told),
         cmocka_unit_test(ctrl_c_finishes_the_step_and_saves), cmocka_unit_test(damaged_checkpoints_are_told),
         cmocka_unit_test(bad_data_is_told), cmocka_unit_test(full_disks_and_closed_doors_are_told),
+        cmocka_unit_test(failures_cost_no_file),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

@@ -1,5 +1,6 @@
 /* cuda_stress_test.c -- the state-space kernels under what small cases do not reach: a busy GPU, very many launches, a
- * sequence of 131072 tokens, tensors of more than 2^31 elements, walks cut as those of the peers' shapes are. Every variant of ssd through include/mba_kernels.h.
+ * sequence of 131072 tokens, tensors of more than 2^31 elements, walks cut as those of the peers' shapes are. Every
+ * variant of ssd through include/mba_kernels.h.
  *
  *     MBA_TEST_STRESS=1 build/tests/cuda_stress_test          # on a GPU, less than a minute; skipped otherwise */
 #include "mba_kernels.h"
@@ -43,13 +44,19 @@ static void *take(job *j, size_t bytes)
     return j->taken[j->ntaken++] = p;
 }
 
-static void job_begin(job *j, const mba_device *d, int64_t B, int64_t L, int64_t H, const char *variant)
+static mba_kernels_plan *plan_of(int64_t B, int64_t L, int64_t H, const char *variant, bool backward)
 {
     const mba_kernels_desc desc = { .bytes = sizeof desc, .op = MBA_KERNELS_SSD, .type = MBA_KERNELS_BF16, .batch = B,
-        .length = L, .heads = H, .head_dim = P, .groups = 1, .state = N, .chunk = 256, .backward = 1,
+        .length = L, .heads = H, .head_dim = P, .groups = 1, .state = N, .chunk = 256, .backward = backward,
         .variant = variant, .given = 1u << MBA_KERNELS_D | 1u << MBA_KERNELS_DT_BIAS };
-    *j = (job){ .d = d, .B = B, .L = L, .H = H };
-    if (mba_kernels_plan_create(&j->plan, &desc, NULL)) fail_msg("%s", mba_kernels_error());
+    mba_kernels_plan *p;
+    if (mba_kernels_plan_create(&p, &desc, NULL)) fail_msg("%s", mba_kernels_error());
+    return p;
+}
+
+static void job_begin(job *j, const mba_device *d, int64_t B, int64_t L, int64_t H, const char *variant)
+{
+    *j = (job){ .d = d, .B = B, .L = L, .H = H, .plan = plan_of(B, L, H, variant, true) };
     const size_t tokens = (size_t)(B * L), heads = (size_t)H;
     j->operand[MBA_KERNELS_X]  = tokens * heads * P * 2;
     j->operand[MBA_KERNELS_DT] = tokens * heads * 2;
@@ -345,6 +352,24 @@ static int results_apart(const job *j, const answer *have, const answer *want)
     return bad;
 }
 
+/* y of a forward that keeps nothing, which may share the GPU otherwise: how far from that of `want`. */
+static double alone_apart(job *j, const answer *want)
+{
+    const size_t         bytes = j->operand[MBA_KERNELS_X];
+    mba_kernels_plan    *p = plan_of(j->B, j->L, j->H, "fused", false);
+    mba_kernels_pointers a = j->a;
+    char                *y = malloc(bytes);
+    assert_non_null(y);
+    a.work = take(j, mba_kernels_work_bytes(p, 0));
+    a.out[MBA_KERNELS_Y] = take(j, bytes);            // where no right y is yet
+    if (mba_kernels_forward(p, &a, j->d->stream)) fail_msg("%s", mba_kernels_error());
+    assert_ok(j->d->get(y, a.out[MBA_KERNELS_Y], bytes));
+    const double off = apart((const uint16_t *)y, (const uint16_t *)want->bytes, (int64_t)bytes / 2);
+    mba_kernels_plan_destroy(p);
+    free(y);
+    return off;
+}
+
 /* Walks that are cut, hand states on or share the GPU otherwise than small cases do: there is no reference in double at
  * these sizes, but `chunked`, whose blocks do not depend on the size, has one at small ones. */
 static void fused_gives_what_chunked_gives_at_the_sizes_of_the_peers(void **state)
@@ -368,6 +393,8 @@ static void fused_gives_what_chunked_gives_at_the_sizes_of_the_peers(void **stat
         }
         printf("%2lld x %5lld x %2lld:", (long long)B, (long long)L, (long long)H);
         bad += results_apart(&j, &of[1], &of[0]);
+        const double alone = alone_apart(&j, &of[0]);
+        if (!(alone < 8e-3)) { printf("BAD y without keeping: %.1e\n", alone); bad++; }
         job_end(&j);
         for (int v = 0; v < 2; v++) free(of[v].bytes);
         sequence_end(&s);

@@ -208,7 +208,28 @@ static void gradients_lend_their_memory(void **state)
     }
 }
 
+/* A limit between keeping all that gradients could make again and keeping nothing: node by node, as much as fits. */
+static void a_plan_keeps_what_fits(void **state)
+{
+    (void)state;
+    mba_session         s = { 0 };
+    mba_session_options o = options("mamba2-130m", 1024);
+    o.memory_bytes = INT64_MAX;
+    assert_ok(mba_session_plan(&s, &o));
+    const int64_t most = (int64_t)mba_program_bytes(s.program), all = s.graph->kept[MBA_REMADE_ROWS];
+    assert_true(all > 0 && s.graph->remade[MBA_REMADE_ROWS] == 0);
+    const int64_t one = all / s.model.lm.layers;
+    for (int part = 1; part < 4; part++) {
+        o.memory_bytes = most - all * part / 4;
+        assert_ok(mba_session_plan(&s, &o));
+        const int64_t bytes = (int64_t)mba_program_bytes(s.program);
+        assert_true(bytes <= o.memory_bytes && bytes > o.memory_bytes - 2 * one);
+        assert_true(s.graph->kept[MBA_REMADE_ROWS] > 0 && s.graph->remade[MBA_REMADE_ROWS] > 0 && !s.recomputes);
+    }
+    mba_session_end(&s);
+}
+
 /* peak_kb comes first: OpenMP's threads do not survive a fork. */
 MBA_TEST_MAIN(cmocka_unit_test(peak_memory_is_the_plan), cmocka_unit_test(a_step_allocates_nothing),
               cmocka_unit_test(a_step_allocates_nothing_on_the_gpu), cmocka_unit_test(a_step_of_images_or_graphs_allocates_nothing),
-              cmocka_unit_test(gradients_lend_their_memory))
+              cmocka_unit_test(gradients_lend_their_memory), cmocka_unit_test(a_plan_keeps_what_fits))

@@ -51,7 +51,8 @@ static void check_model(mba_lm c, bool recompute)
     assert_ok(mba_graph_status(g));
     /* An embedding as small as training starts with makes the norms curve within a step of the differences. */
     for (int32_t i = 0; i < g->ntensors; i++)
-        if (mba_is_param(g->tensors[i]) && strstr(g->tensors[i]->name, "embeddings")) g->tensors[i]->init = MBA_INIT_NORMAL(1);
+        if (mba_is_param(g->tensors[i]) && strstr(g->tensors[i]->name, "embeddings"))
+            g->tensors[i]->init = MBA_INIT_NORMAL(1);
     assert_ok(mba_backward(g, loss));
     assert_ok(mba_check_graph(&w, g, 1, &loss, (mba_tensor *[]){ NULL }));
     mba_graph_destroy(g);
@@ -93,7 +94,8 @@ static void every_family_agrees_with_finite_differences(void **state)
 static void gradients_are_added_where_they_are_made(void **state)
 {
     (void)state;
-    static const char *const name[] = { "mamba-130m", "mamba2-130m", "hybrid-130m", "hybrid-b-130m", "hybrid-j-370m", "hybrid-a-130m" };
+    static const char *const name[] = { "mamba-130m",    "mamba2-130m",   "hybrid-130m",
+                                        "hybrid-b-130m", "hybrid-j-370m", "hybrid-a-130m" };
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
         mba_session s = { 0 };
         mba_lm      c = *mba_lm_preset(name[i]);
@@ -128,7 +130,8 @@ static void fields_survive_their_files(void **state)
                 static const size_t bytes[] = { 8, sizeof(bool), 8, 8, sizeof(int), 1 };
                 const void *config = m.task == MBA_TASK_IMAGES ? (void *)&m.vision : &m.graph;
                 const void *copy   = m.task == MBA_TASK_IMAGES ? (void *)&back.vision : &back.graph;
-                assert_memory_equal(mba_field_at(config, f), mba_field_at(copy, f), bytes[f->kind] * (size_t)(f->count ? f->count : 1));
+                assert_memory_equal(mba_field_at(config, f), mba_field_at(copy, f),
+                                    bytes[f->kind] * (size_t)(f->count ? f->count : 1));
             }
         }
 }

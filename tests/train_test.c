@@ -7,23 +7,24 @@
 #include "data/safetensors.h"
 #include "tests/scratch.h"
 #include "train/checkpoint.h"
+#include "train/generate.h"
 #include "train/guard.h"
 #include "train/train.h"
 #include "train/watchdog.h"
 
 static mba_lm small(const char *pattern)
 {
-    mba_lm c = { .batch = 2, .length = 33, .width = 32, .vocab = 264, .state = 8, .head_dim = 16, .chunk = 16, .q_heads = 2, .kv_heads = 1,
-                 .attn_dim = 16, .mlp = 48 };
+    mba_lm c = { .batch = 2, .length = 33, .width = 32, .vocab = 264, .state = 8, .head_dim = 16, .chunk = 16,
+                 .q_heads = 2, .kv_heads = 1, .attn_dim = 16, .mlp = 48 };
     strcpy(c.pattern, pattern);
     return c;
 }
 
 static mba_train_options options(const char *pattern, int64_t steps)
 {
-    return (mba_train_options){ .session = { .model.lm = small(pattern), .adamw = mba_adamw_defaults() }, .feed.data = scratch("tokens"), .seed = 5,
-                                .schedule = { .lr = 5e-3, .lr_min = 1e-4, .warmup = 4, .steps = steps }, .feed.validation = 0.2, .valid_batches = 2,
-                                .guard = 8 };
+    return (mba_train_options){ .session = { .model.lm = small(pattern), .adamw = mba_adamw_defaults() }, .seed = 5,
+                                .feed = { .data = scratch("tokens"), .validation = 0.2 }, .valid_batches = 2,
+                                .schedule = { .lr = 5e-3, .lr_min = 1e-4, .warmup = 4, .steps = steps }, .guard = 8 };
 }
 
 /* Small networks for made-up images and graphs. */
@@ -49,7 +50,8 @@ static int prepare_data(void **state)
     mba_prepared   made;
     scratch_make();
     if (mba_tokenizer_create(&t, "bytes") != MBA_OK) return -1;
-    const mba_status st = mba_prepare(&made, t, &(mba_prepare_options){ .out = scratch("tokens"), .synthetic_bytes = 100000, .seed = 3 });
+    const mba_prepare_options o = { .out = scratch("tokens"), .synthetic_bytes = 100000, .seed = 3 };
+    const mba_status          st = mba_prepare(&made, t, &o);
     mba_tokenizer_destroy(t);
     return st == MBA_OK ? 0 : -1;
 }
@@ -100,7 +102,8 @@ static mba_train_options workload(int i)
 {
     static const char *const pattern[] = { "mm", "MM", "M*-M+" };
     if (i < 3) return options(pattern[i], 20);
-    if (i == 4) return other("graphmamba-peptides-func", SMALL_PEPTIDES, (mba_batch_shape){ .graphs = 6, .nodes = 700, .edges = 1500 }, 20);
+    if (i == 4) return other("graphmamba-peptides-func", SMALL_PEPTIDES,
+                             (mba_batch_shape){ .graphs = 6, .nodes = 700, .edges = 1500 }, 20);
     if (i == 5) return other("graphmamba-cluster", SMALL_CLUSTER, (mba_batch_shape){ .graphs = 3 }, 20);
     mba_train_options o = other("mambavision-t", SMALL_VISION, (mba_batch_shape){ .batch = 4 }, 20);
     o.session.optimizer = MBA_LAMB;
@@ -124,8 +127,8 @@ static void same_bits_at_any_number_of_threads_and_after_resuming(void **state)
     }
 }
 
-/* The CPU as a device with memory of its own: inputs are what was in their mirror when a run began, and what a run leaves
- * there is overwritten at once, so that who reads the wrong mirror gets another result. */
+/* The CPU as a device with memory of its own: inputs are what was in their mirror when a run began, and what a run
+ * leaves there is overwritten at once, so that who reads the wrong mirror gets another result. */
 static int sent;
 
 static mba_status apart_take_host(void **out, size_t bytes)
@@ -152,7 +155,7 @@ static mba_status apart_run(mba_program *p, unsigned passes, const mba_hooks *h)
     return MBA_OK;
 }
 
-/* Batches that are bound while a step is under way make the same run, also in halves and with validations in between. */
+/* Batches that are bound while a step is under way make the same run, also in halves and with validations between. */
 static void looking_ahead_changes_nothing(void **state)
 {
     (void)state;
@@ -181,6 +184,40 @@ static void looking_ahead_changes_nothing(void **state)
         train(o, 2, dir[2], 0, dir[2]);
         same_run(dir[0], dir[2], "step-000020");
     }
+}
+
+static int runs_left;
+static mba_status failing_run(mba_program *p, unsigned passes, const mba_hooks *h)
+{
+    runs_left--;
+    return apart_run(p, passes, h);
+}
+
+static mba_status failing_wait(void)
+{
+    return runs_left >= 0 ? MBA_OK : mba_fail(MBA_E_DEVICE, "the device has stopped");
+}
+
+/* A device that works by itself tells a failure when it is waited for, from then on: whichever run it was. */
+static void a_device_that_fails_ends_the_run_with_its_words(void **state)
+{
+    (void)state;
+    mba_device fails = mba_device_cpu;
+    fails.take_host = apart_take_host;
+    fails.give_host = free;
+    fails.run  = failing_run;
+    fails.wait = failing_wait;
+    for (int micros = 1; micros <= 2; micros++)
+        for (int n = 0, enough = 0; !enough; n++) {
+            mba_train_options o = options("M", 3);
+            o.session.device = &fails;
+            o.micros         = micros;
+            runs_left        = n;
+            const mba_status st = mba_train(&o);
+            enough = runs_left >= 0;
+            if (enough) assert_ok(st);
+            else        assert_fails(st, MBA_E_DEVICE, "the device has stopped");
+        }
 }
 
 static void states_carried_from_batch_to_batch_resume_too(void **state)
@@ -253,8 +290,8 @@ static double score(const char *name)
 static void small_networks_for_images_and_graphs_learn(void **state)
 {
     (void)state;
-    mba_train_options o = other("mambavision-t", "dim=16,in_dim=16,depths=1:1:1:1,heads=2:2:4:8,windows=0:0:2:1,image=32,drop_path=0",
-                                (mba_batch_shape){ .batch = 32 }, 90);
+    mba_train_options o = other("mambavision-t", "dim=16,in_dim=16,depths=1:1:1:1,heads=2:2:4:8,windows=0:0:2:1,"
+                                "image=32,drop_path=0", (mba_batch_shape){ .batch = 32 }, 90);
     o.schedule.lr = 2e-3;
     o.feed.mixup = o.feed.cutmix = o.feed.smoothing = 0;
     o.report = keep_report;
@@ -279,7 +316,8 @@ static void small_networks_for_images_and_graphs_learn(void **state)
 static void batches_of_graphs_are_closed_before_they_overflow(void **state)
 {
     (void)state;
-    mba_train_options o = other("graphmamba-peptides-func", SMALL_PEPTIDES, (mba_batch_shape){ .graphs = 8, .nodes = 500, .edges = 1100 }, 1);
+    mba_train_options o = other("graphmamba-peptides-func", SMALL_PEPTIDES,
+                                (mba_batch_shape){ .graphs = 8, .nodes = 500, .edges = 1100 }, 1);
     mba_feed *f;
     mba_step  step = { .seed = 1 };
     int64_t   graphs = 0, batches = 0;
@@ -342,6 +380,88 @@ static void only_the_newest_checkpoints_are_kept(void **state)
     assert_int_equal(f, MBA_HF_MAMBA2);
 }
 
+/* The name of the directory says nothing; one that was left behind when a run was killed does not stop the next. */
+static void a_run_is_resumed_whatever_it_is_called(void **state)
+{
+    (void)state;
+    mba_train_options o = options("M", 4);
+    char              newest[512];
+    o.out = scratch("step-by-step");
+    o.stop_after = 2;
+    assert_ok(mba_train(&o));
+    assert_ok(mba_mkdirs(scratch("step-by-step/step-000004")));
+    assert_ok(mba_mkdirs(scratch("step-by-step/step-000004.old")));
+    FILE *left = fopen(scratch("step-by-step/step-000004.old/left"), "w");
+    assert_non_null(left);
+    fclose(left);
+    o.stop_after = 0;
+    o.resume = scratch("step-by-step/step-000002");
+    assert_ok(mba_train(&o));
+    assert_int_equal(scratch_entries("step-by-step"), 3);                          // the log, steps 2 and 4
+    o.resume = o.out;
+    o.schedule.steps = 5;
+    assert_ok(mba_train(&o));
+    assert_ok(mba_checkpoint_find(newest, sizeof newest, o.out));
+    assert_non_null(strstr(newest, "step-000005"));
+}
+
+/* Another run in the same directory would be taken for the first, and its checkpoints for old ones. */
+static void a_run_keeps_its_hands_off_another(void **state)
+{
+    (void)state;
+    mba_train_options o = options("M", 6);
+    o.out = scratch("first-run");
+    o.save_every = 3;
+    o.keep = 2;
+    assert_ok(mba_train(&o));
+    o.schedule.steps = 2;
+    assert_fails(mba_train(&o), MBA_E_ARG, "has checkpoints of a run already");
+    o.resume = scratch("first-run/step-000003");                                   // from the middle: 6 is not ours
+    o.schedule.steps = 5;
+    o.save_every = 1;
+    assert_ok(mba_train(&o));
+    assert_int_equal(scratch_entries("first-run"), 4);                             // the log, steps 4, 5 and 6
+    char own[512];
+    assert_ok(mba_checkpoint_find(own, sizeof own, scratch("first-run/step-000005")));
+    assert_string_equal(own, scratch("first-run/step-000005"));
+}
+
+/* The CPU, with a weight that is not a number while step 2 is computed. */
+static mba_status hurt_run(mba_program *p, unsigned passes, const mba_hooks *h)
+{
+    const mba_tensor *t = mba_graph_find(p->graph, "backbone.norm_f.weight");
+    float            *w = mba_program_at(p, t), kept = *w;
+    if (p->step->index == 2 && passes & MBA_FORWARD) *w = NAN;
+    const mba_status st = mba_device_cpu.run(p, passes, h);
+    if (p->step->index == 2 && passes & MBA_FORWARD) *w = kept;
+    return st;
+}
+
+static int skipped_steps;
+static void count_skipped(void *ctx, const mba_train_report *r)
+{
+    (void)ctx;
+    skipped_steps += r->skipped;
+    if (r->skipped) assert_non_null(strstr(r->note, "add_rmsnorm"));
+}
+
+/* Looking for the operator runs a micro-batch once more, which must not be left in the gradients. */
+static void a_step_that_is_not_finite_is_skipped_and_forgotten(void **state)
+{
+    (void)state;
+    for (int micros = 1; micros <= 2; micros++) {
+        mba_train_options o = options("M", 6);
+        mba_device        hurt = mba_device_cpu;
+        hurt.run = hurt_run;
+        o.session.device = &hurt;
+        o.micros = micros;
+        o.report = count_skipped;
+        skipped_steps = 0;
+        assert_ok(mba_train(&o));
+        assert_int_equal(skipped_steps, 1);
+    }
+}
+
 static void the_watchdog_names_the_first_bad_operator(void **state)
 {
     (void)state;
@@ -358,6 +478,22 @@ static void the_watchdog_names_the_first_bad_operator(void **state)
     assert_string_equal(f.node->op->name, "conv1d");
     assert_string_equal(f.node->scope, "backbone/layers.1/mixer");
     mba_session_end(&s);
+}
+
+static void weights_that_are_no_numbers_generate_nothing(void **state)
+{
+    (void)state;
+    mba_session s = { 0 };
+    int32_t     ids[8] = { 1, 2, 3 };
+    assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = small("M") }));
+    assert_ok(mba_session_bind(&s, 1));
+    assert_ok(mba_checkpoint_save(&s, scratch("sound"), NULL));
+    ((float *)mba_session_at(&s, "backbone.embeddings.weight"))[40] = NAN;           // of token 1
+    assert_ok(mba_checkpoint_save(&s, scratch("unsound"), NULL));
+    mba_session_end(&s);
+    assert_ok(mba_generate(ids, 3, 8, &(mba_generate_options){ .checkpoint = scratch("sound"), .temperature = 1 }));
+    assert_fails(mba_generate(ids, 3, 8, &(mba_generate_options){ .checkpoint = scratch("unsound"), .temperature = 1 }),
+                 MBA_E_FORMAT, "not a number");
 }
 
 static void the_guard_skips_what_is_out_of_line(void **state)
@@ -394,10 +530,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_at_any_number_of_threads_and_after_resuming),
         cmocka_unit_test(looking_ahead_changes_nothing),
+        cmocka_unit_test(a_device_that_fails_ends_the_run_with_its_words),
         cmocka_unit_test(states_carried_from_batch_to_batch_resume_too),
         cmocka_unit_test(two_micro_batches_are_one_batch), cmocka_unit_test(small_networks_for_images_and_graphs_learn),
-        cmocka_unit_test(batches_of_graphs_are_closed_before_they_overflow), cmocka_unit_test(a_small_model_learns), cmocka_unit_test(a_checkpoint_of_other_options_is_refused),
-        cmocka_unit_test(only_the_newest_checkpoints_are_kept), cmocka_unit_test(the_watchdog_names_the_first_bad_operator),
+        cmocka_unit_test(batches_of_graphs_are_closed_before_they_overflow), cmocka_unit_test(a_small_model_learns),
+        cmocka_unit_test(a_checkpoint_of_other_options_is_refused),
+        cmocka_unit_test(only_the_newest_checkpoints_are_kept),
+        cmocka_unit_test(a_run_is_resumed_whatever_it_is_called),
+        cmocka_unit_test(a_run_keeps_its_hands_off_another),
+        cmocka_unit_test(a_step_that_is_not_finite_is_skipped_and_forgotten),
+        cmocka_unit_test(the_watchdog_names_the_first_bad_operator),
+        cmocka_unit_test(weights_that_are_no_numbers_generate_nothing),
         cmocka_unit_test(the_guard_skips_what_is_out_of_line), cmocka_unit_test(the_learning_rate_warms_up_and_falls),
     };
     return cmocka_run_group_tests(tests, prepare_data, remove_data);

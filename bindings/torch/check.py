@@ -2,7 +2,8 @@
 
     python bindings/torch/check.py                                  # gradients against a recurrence in float64
     PYTHONPATH=a/checkout/of/mamba python bindings/torch/check.py    # and against mamba_ssm's kernels, side by side
-    ... check.py --operators | --training                           # one half of it
+    ... check.py --operators | --training [--width 2048]            # one half of it
+    ... check.py --operators --all                                  # every tensor, not the worst of each shape alone
 
 1. Both operators on six small shapes each, fp32 and bf16: relative error (norm) of the result and of every gradient.
 2. The same inputs through mamba_ssm's functions where they can be imported. Ours may not be further from float64 than
@@ -163,7 +164,7 @@ def compare(op, dtype, shape, functions):
     return mine, other
 
 
-def judge(title, dtype, mine, other):
+def judge(title, dtype, mine, other, everything=False):
     for name, error in mine.items():
         limit = BOUND[dtype]
         beside = other.get(name) if other else None
@@ -179,6 +180,8 @@ def judge(title, dtype, mine, other):
         theirs = max((k for k in other if other[k] == other[k]), key=lambda k: other[k])
         line += f"   mamba_ssm {theirs:16s} {other[theirs]:.2e}   same tensor {other[worst]:.2e}"
     print(line)
+    for name, error in mine.items() if everything else ():
+        print(f"    {name:16s} {error:.2e}" + (f"   mamba_ssm {other[name]:.2e}" if other else ""))
 
 
 def one_tiling():
@@ -197,7 +200,7 @@ def one_tiling():
     return undo
 
 
-def check_operator(op):
+def check_operator(op, everything=False):
     print(f"{op}: error against float64")
     functions = functions_of(op)
     undo = one_tiling()
@@ -205,7 +208,8 @@ def check_operator(op):
         for shape in shapes_of(op)[0]:
             torch.manual_seed(11)
             mine, other = compare(op, dtype, shape, functions)
-            judge(f"{str(dtype)[6:]} {' '.join(f'{k[0:2]}{int(v)}' for k, v in shape.items())}", dtype, mine, other)
+            title = f"{str(dtype)[6:]} {' '.join(f'{k[0:2]}{int(v)}' for k, v in shape.items())}"
+            judge(title, dtype, mine, other, everything)
     undo()
 
 
@@ -254,7 +258,7 @@ class ReferenceBlock(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
-    def __init__(self, block, vocabulary=512, model=256, layers=4):
+    def __init__(self, block, model, vocabulary=512, layers=4):
         super().__init__()
         self.embed = torch.nn.Embedding(vocabulary, model)
         self.layers = torch.nn.ModuleList(block(model) for _ in range(layers))
@@ -267,10 +271,10 @@ class Model(torch.nn.Module):
         return self.head(self.norm(h))
 
 
-def train(block, steps=20, batch=8, length=1024):
+def train(block, width=256, steps=20, batch=8, length=1024):
     """Losses, and the median time of a step after the first five."""
     torch.manual_seed(17)
-    model = Model(block).cuda()
+    model = Model(block, width).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     start = torch.randint(0, 512, (batch, 1), device="cuda")
     tokens = (start + 7 * torch.arange(length + 1, device="cuda") ** 2) % 512        # something to learn
@@ -309,12 +313,12 @@ def train_ours_alone():
     print(f"  step {1e3 * step:.2f} ms; nothing to compare with")
 
 
-def compare_training(kind):
-    print(f"training: 4 layers {kind} of mamba_ssm, 8 x 1024 tokens, bf16 autocast")
-    fused, fused_step = train(lambda model: ReferenceBlock(model, kind, True))
-    plain, plain_step = train(lambda model: ReferenceBlock(model, kind, False))
+def compare_training(kind, width):
+    print(f"training: 4 layers {kind} of mamba_ssm, width {width}, 8 x 1024 tokens, bf16 autocast")
+    fused, fused_step = train(lambda model: ReferenceBlock(model, kind, True), width)
+    plain, plain_step = train(lambda model: ReferenceBlock(model, kind, False), width)
     print("  installed in: " + ", ".join(mt.install()))
-    ours, our_step = train(lambda model: ReferenceBlock(model, kind, False))
+    ours, our_step = train(lambda model: ReferenceBlock(model, kind, False), width)
     mt.uninstall()
     print("  step  mamba_ssm, fused path  same, path of operators  mambascope's operators  difference")
     for i, (f, a, b) in enumerate(zip(fused, plain, ours)):
@@ -329,13 +333,13 @@ def compare_training(kind):
             bad.append(f"{kind}: loss curves are {apart:.4f} apart")
 
 
-def check_training():
+def check_training(width):
     absent = {kind: try_layers(kind) for kind in ReferenceBlock.KINDS}
     for kind, why in absent.items():
         if why:
             print(f"  without layers {kind} of mamba_ssm: {why}")
         else:
-            compare_training(kind)
+            compare_training(kind, width)
     if absent["Mamba2"]:
         train_ours_alone()
 
@@ -343,7 +347,10 @@ def check_training():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--operators", action="store_true", help="parts 1 and 2 alone")
+    parser.add_argument("--all", action="store_true", help="errors of all tensors")
     parser.add_argument("--training", action="store_true", help="part 3 alone")
+    parser.add_argument("--width", type=int, default=256, help="of the model in part 3; the steps of small ones are "
+                        "the host's time, from 1024 on the GPU's (default 256)")
     args = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("no GPU: mambascope_torch_test.py is for the CPU")
@@ -351,9 +358,9 @@ def main():
     version = mt.library().mba_kernels_version().decode()
     print(torch.cuda.get_device_name(), "torch", torch.__version__, "mambascope", version)
     for operator in ("ssd", "selective_scan") if not args.training else ():
-        check_operator(operator)
+        check_operator(operator, args.all)
     if not args.operators:
-        check_training()
+        check_training(args.width)
     print("\n".join(["not met:"] + bad) if bad else "all bounds met")
     sys.exit(1 if bad else 0)
 

@@ -195,12 +195,16 @@ def _empty_like_results(op, x, B, final):
     return x.new_empty(x.shape), state
 
 
-def _forward(op, operands, final, backward, **sizes):
-    call = _Call(op, operands, final, backward, **sizes)
-    y, state = _empty_like_results(op, operands[X], operands[B_], final)
-    saved = torch.empty(call.plan.saved_bytes, dtype=torch.uint8, device=y.device)
+def _run_forward(call, op, final):
+    x, B = call.operands[X], call.operands[B_]
+    y, state = _empty_like_results(op, x, B, final)
+    saved = torch.empty(call.plan.saved_bytes, dtype=torch.uint8, device=call.device)
     call.forward(y, state, saved)
     return y, state, saved
+
+
+def _forward(op, operands, final, backward, **sizes):
+    return _run_forward(_Call(op, operands, final, backward, **sizes), op, final)
 
 
 def _empty_gradients(operands):
@@ -276,14 +280,19 @@ def _fake_saved(x):
     return x.new_empty((torch.library.get_ctx().new_dynamic_size(),), dtype=torch.uint8)
 
 
-def _gradients(ctx, op, dy, dfinal, call):
-    operands, saved = ctx.saved_tensors[:-1], ctx.saved_tensors[-1]
-    x, B = operands[0], operands[2]
+def _seeds(op, x, B, dy, dfinal, final):
+    """The gradients of the results, zeros where nothing flows back through one of them."""
     if dy is None:
         dy = torch.zeros_like(x)
-    if ctx.final and dfinal is None:
+    if final and dfinal is None:
         dfinal = x.new_zeros(_state_shape(op, x, B), dtype=torch.float32)
-    grads = call(dy, dfinal if ctx.final else None, saved, *operands, *ctx.numbers, ctx.final)
+    return dy, dfinal if final else None
+
+
+def _gradients(ctx, op, dy, dfinal, call):
+    operands, saved = ctx.saved_tensors[:-1], ctx.saved_tensors[-1]
+    dy, dfinal = _seeds(op, operands[0], operands[2], dy, dfinal, ctx.final)
+    grads = call(dy, dfinal, saved, *operands, *ctx.numbers, ctx.final)
     return [g if t is not None and t.dtype != torch.int32 else None
             for g, t in zip((g for k, g in enumerate(grads) if op == SCAN or k != Z), operands)]
 
@@ -314,6 +323,40 @@ ssd.register_autograd(_ssd_gradients, setup_context=_ssd_setup)
 selective_scan.register_autograd(_scan_gradients, setup_context=_scan_setup)
 
 
+class _Eager(torch.autograd.Function):
+    """An operator without PyTorch's dispatcher, whose Python side takes longer than the kernels of a small layer. What
+    had to be copied for the kernels is kept, so that the way back does not copy it again."""
+
+    @staticmethod
+    def forward(ctx, op, sizes, final, backward, *operands):
+        call = _Call(op, operands, final, backward, **sizes)
+        y, state, saved = _run_forward(call, op, final)
+        if backward:
+            ctx.set_materialize_grads(False)
+            ctx.op, ctx.sizes, ctx.final = op, sizes, final
+            ctx.save_for_backward(*call.operands, saved)
+        return y, state
+
+    @staticmethod
+    def backward(ctx, dy, dfinal):
+        *operands, saved = ctx.saved_tensors
+        dy, dfinal = _seeds(ctx.op, operands[X], operands[B_], dy, dfinal, ctx.final)
+        grads = _backward(ctx.op, dy, dfinal, saved, operands, ctx.final, **ctx.sizes)
+        return None, None, None, None, *(g if t is not None and k != IDS else None
+                                         for k, (g, t) in enumerate(zip(grads, operands)))
+
+
+def _call_operator(op, operands, final, **sizes):
+    """Result and final state. The registered operators are for what traces them: compiled models, exports, tensors that
+    hold no numbers."""
+    wants = _wants(*operands)
+    if type(operands[X]) is Tensor and not torch.compiler.is_compiling():
+        return _Eager.apply(op, sizes, final, wants, *operands)
+    if op == SSD:
+        return ssd(*(t for k, t in enumerate(operands) if k != Z), *sizes.values(), final, wants)[:2]
+    return selective_scan(*operands, final, wants)[:2]
+
+
 # ---- the reference's functions ----
 
 def _unsupported(fact, what):
@@ -327,8 +370,8 @@ def _check(fact, what):
 
 
 def _check_values(fact, what):
-    """Of numbers on the device: a GPU is not waited for, it stops by itself."""
-    if fact.is_cuda:
+    """Of numbers on the device: a GPU is not waited for, it stops by itself; so does a compiled model."""
+    if fact.is_cuda or torch.compiler.is_compiling():
         torch._assert_async(fact, "mambascope: " + what)
     else:
         _check(bool(fact), what)
@@ -336,14 +379,17 @@ def _check_values(fact, what):
 
 def _check_types(activations):
     first = next(iter(activations.values()))
-    _check(first.dtype in (torch.float32, torch.bfloat16), f"activations of type {first.dtype}: float32 or bfloat16")
-    for name, t in activations.items():
-        if t is None:
-            continue
-        _check(t.dtype == first.dtype, f"{name} is {t.dtype}, others {first.dtype}: activations have one type")
-        _check(t.device == first.device, f"{name} is on {t.device}, the first operand on {first.device}")
-    _unsupported(first.device.type == "cpu" and first.dtype != torch.float32, "on the CPU only float32")
-    _unsupported(first.device.type not in ("cpu", "cuda"), f"a device of type {first.device.type}")
+    kind, device = first.dtype, first.device
+    if kind not in (torch.float32, torch.bfloat16):
+        raise ValueError(f"mambascope: activations of type {kind}: float32 or bfloat16")
+    for name, t in activations.items():                 # words are made only where they are needed: this is every call
+        if t is not None and t.dtype != kind:
+            raise ValueError(f"mambascope: {name} is {t.dtype}, others {kind}: activations have one type")
+        if t is not None and t.device != device:
+            raise ValueError(f"mambascope: {name} is on {t.device}, the first operand on {device}")
+    _unsupported(device.type == "cpu" and kind != torch.float32, "on the CPU only float32")
+    if device.type not in ("cpu", "cuda"):
+        raise NotImplementedError(f"mambascope: a device of type {device.type}")
 
 
 def _log_of(A):
@@ -372,8 +418,25 @@ def _wants(*tensors):
 
 
 def _check_shape(name, t, shape):
-    if t is not None:
-        _check(tuple(t.shape) == tuple(shape), f"{name} is {tuple(t.shape)}, not {tuple(shape)}")
+    if t is not None and t.shape != shape:
+        raise ValueError(f"mambascope: {name} is {tuple(t.shape)}, not {tuple(shape)}")
+
+
+class _Gate(torch.autograd.Function):
+    """y silu(z), each result rounded once: PyTorch would round silu(z) too, and keep it."""
+
+    @staticmethod
+    def forward(ctx, y, z):
+        ctx.save_for_backward(y, z)
+        return (y.float() * torch.nn.functional.silu(z.float())).to(y.dtype)
+
+    @staticmethod
+    def backward(ctx, dout):
+        y, z = ctx.saved_tensors
+        dout, wide = dout.float(), z.float()
+        slope = torch.sigmoid(wide)
+        gate = wide * slope
+        return (dout * gate).to(y.dtype), (dout * y.float() * (slope + gate * (1 - slope))).to(z.dtype)
 
 
 def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bias=None, initial_states=None,
@@ -397,12 +460,12 @@ def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bia
         _check_shape(name, t, shape)
     if not dt_softplus:
         dt, dt_bias = _before_softplus(dt, dt_bias), None
-    arguments = [x, dt, B, C, _log_of(A), _float(D), _float(dt_bias), None if seq_idx is None else seq_idx.int(),
-                 _float(initial_states)]
-    y, final, _ = ssd(*arguments, int(chunk_size), float(dt_limit[0]), float(dt_limit[1]), bool(return_final_states),
-                      _wants(*arguments))
+    operands = [x, dt, B, C, None, _log_of(A), _float(D), _float(dt_bias), None if seq_idx is None else seq_idx.int(),
+                _float(initial_states)]
+    y, final = _call_operator(SSD, operands, bool(return_final_states), chunk=int(chunk_size),
+                              dt_min=float(dt_limit[0]), dt_max=float(dt_limit[1]))
     if z is not None:
-        y = y * torch.nn.functional.silu(z)
+        y = _Gate.apply(y, z)
     return (y, final) if return_final_states else y
 
 
@@ -418,8 +481,8 @@ def selective_scan_fn(u, delta, A, B, C, D=None, z=None, delta_bias=None, delta_
     """u, delta, z (B, D, L), A (D, N), B and C (B, N, L) or (B, G, N, L) -> out, or (out, last state in float32).
 
     The kernels want channels side by side: u, delta, z whose memory is (B, L, D) are taken as they are, others are
-    copied; out is a transposed view of (B, L, D), so that a following rearrange to tokens first costs nothing. A gradient
-    flows through the last state too."""
+    copied; out is a transposed view of (B, L, D), so that a following rearrange to tokens first costs nothing. A
+    gradient flows through the last state too."""
     _unsupported(A.is_complex() or B.is_complex() or C.is_complex(), "complex A; the kernels hold real states")
     _check(u.dim() == 3, "u is (B, D, L)")
     _check_types({"u": u, "delta": delta, "B": B, "C": C, "z": z})
@@ -434,9 +497,9 @@ def selective_scan_fn(u, delta, A, B, C, D=None, z=None, delta_bias=None, delta_
     if not delta_softplus:
         delta = _before_softplus(delta, None if delta_bias is None else delta_bias.float()[:, None])
         delta_bias = None
-    arguments = [u.transpose(1, 2), delta.transpose(1, 2), B, C, None if z is None else z.transpose(1, 2), _log_of(A),
-                 _float(D), _float(delta_bias), None, None]
-    out, last, _ = selective_scan(*arguments, bool(return_last_state), _wants(*arguments))
+    operands = [u.transpose(1, 2), delta.transpose(1, 2), B, C, None if z is None else z.transpose(1, 2), _log_of(A),
+                _float(D), _float(delta_bias), None, None]
+    out, last = _call_operator(SCAN, operands, bool(return_last_state))
     return (out.transpose(1, 2), last) if return_last_state else out.transpose(1, 2)
 
 

@@ -177,6 +177,16 @@ class Binding(unittest.TestCase):
                      b["C"].permute(0, 2, 1)[:, :, None], None, A_log, None, None, None, None, True, True)
         torch.library.opcheck(mt.selective_scan, arguments, test_utils=kinds)
 
+    def test_compiled_is_the_same(self):
+        def loss(x, dt, A, B, C):
+            return mt.mamba_chunk_scan_combined(x, dt, A, B, C, 16, dt_softplus=True).square().sum()
+        a = ssd_arguments(length=9)
+        compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
+        want = torch.autograd.grad(loss(**a), list(a.values()))
+        got = torch.autograd.grad(compiled(**a), list(a.values()))
+        for name, g, w in zip(a, got, want):
+            self.assertTrue(torch.equal(g, w), name)
+
     def test_install_replaces_and_uninstall_restores(self):
         original = {"mamba_chunk_scan_combined": lambda: 1, "selective_scan_fn": lambda: 2}
         modules = {name: types.ModuleType(name) for name in

@@ -54,6 +54,15 @@ static mba_status write_file(const char *path, const mba_reading *r, int n)
     return st;
 }
 
+/* Asked before a minute of measuring. */
+static mba_status can_write(const char *path)
+{
+    mba_writer *w = NULL;
+    MBA_TRY(mba_writer_create(&w, path));
+    mba_writer_destroy(w);
+    return MBA_OK;
+}
+
 static void print_readings(const mba_reading *r, int n)
 {
     mba_gpu base;
@@ -74,29 +83,36 @@ static void say_part(void *of, const char *part, int readings, const char *faile
 
 /* ---- machines imitated ---- */
 
+typedef struct lines { mba_writer *file; int n; } lines;
+
 static void say_imitated(void *of, const mba_imitation *w, double us, double imitated_us, const char *failed)
 {
-    mba_writer *file = of;
-    char        line[128];
+    lines *to = of;
+    char   line[128];
     fprintf(stderr, "%-8s %-6s x%-6.3g ", w->kernel, w->axis, w->factor);
     if (failed) fprintf(stderr, "not measured: %s\n", failed);
     else fprintf(stderr, "%9.2f us, %9.2f us imitated: x%.3f\n", us, imitated_us, imitated_us / us);
     const int n = snprintf(line, sizeof line, "%s\t%s\t%.6g\t%.3f\t%.3f\n", w->kernel, w->axis, w->factor, us,
                            imitated_us);
-    if (!failed && mba_writer_put(file, line, (size_t)n) != MBA_OK) fprintf(stderr, "%s\n", mba_message());
+    if (failed) return;
+    if (mba_writer_put(to->file, line, (size_t)n) == MBA_OK) to->n++;
+    else                                                     fprintf(stderr, "%s\n", mba_message());
 }
 
 static mba_status imitate(const char *path)
 {
     static const char head[] = "# Made by `mambascope calibrate --imitate`, commit " MBA_COMMIT
                                ": kernel, axis, factor, us here, us on the imitated machine (core/imitate.h).\n";
-    mba_writer       *w = NULL;
-    MBA_TRY(mba_writer_create(&w, path));
-    mba_status st = mba_writer_put(w, head, sizeof head - 1);
-    if (st == MBA_OK) st = mba_imitate_cuda(say_imitated, w);
-    const mba_status written = mba_writer_commit(w);            // what was measured before a failure is worth keeping
-    mba_writer_destroy(w);
-    return st == MBA_OK ? written : st;
+    lines             to = { 0 };
+    MBA_TRY(mba_writer_create(&to.file, path));
+    mba_status st = mba_writer_put(to.file, head, sizeof head - 1);
+    if (st == MBA_OK) st = mba_imitate_cuda(say_imitated, &to);
+    if (to.n) {                                                 // measured before a failure: worth keeping
+        const mba_status written = mba_writer_commit(to.file);
+        if (st == MBA_OK) st = written;
+    }
+    mba_writer_destroy(to.file);
+    return st;
 }
 
 mba_status mba_command_calibrate(int argc, char **argv)
@@ -124,6 +140,7 @@ mba_status mba_command_calibrate(int argc, char **argv)
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if (imitated) return imitate(imitated);
+    MBA_TRY(can_write(out));
     MBA_TRY(mba_calibrate_cuda(r, &n, say_part, NULL));
     print_readings(r, n);
     MBA_TRY(write_file(out, r, n));

@@ -1,4 +1,5 @@
 /* data.c -- `mambascope data prepare | inspect`: text to token files, and what a dataset holds. */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,10 +15,14 @@ typedef struct data_options {
     bool        json;
 } data_options;
 
+static volatile sig_atomic_t stopped;
+static void on_signal(int number) { stopped = number; }
+
 static mba_status show(void *ctx, int64_t done, int64_t all, int64_t tokens)
 {
     char note[64];
     mba_progress *p = ctx;
+    if (stopped) return mba_fail(MBA_E_IO, "interrupted; nothing was kept\nfix: the same command again");
     p->total = all;
     snprintf(note, sizeof note, "%.1f M tokens", (double)tokens / 1e6);
     mba_progress_show(p, done, note);
@@ -32,6 +37,8 @@ static mba_status prepare(const data_options *o, const mba_operands *words)
     if (!o->out) return mba_fail(MBA_E_ARG, "prepare into which directory?\nfix: mambascope data prepare --out DIR "
                                  "[FILE..]");
     MBA_TRY(mba_tokenizer_create(&t, o->tokenizer));
+    sigaction(SIGINT, &(struct sigaction){ .sa_handler = on_signal }, NULL);
+    sigaction(SIGTERM, &(struct sigaction){ .sa_handler = on_signal }, NULL);
     mba_status st = mba_prepare(&made, t, &(mba_prepare_options){ .out = o->out, .input = words->word + 1,
                                                                   .inputs = words->n - 1,
         .field = o->field, .shard_tokens = o->shard, .synthetic_bytes = o->synthetic, .seed = (uint64_t)o->seed,

@@ -24,8 +24,8 @@ static mba_status gate_of(double *out, const char *text)
     char *end;
     *out = strtod(text, &end) / 100;
     if (*end == '%') end++;
-    if (end == text || *end || !(*out >= 0))
-        return mba_fail(MBA_E_ARG, "--gate %s\nwhy: percent belong there\nfix: --gate 3%%", text);
+    if (end == text || *end || !(*out >= 0 && *out <= 10))
+        return mba_fail(MBA_E_ARG, "--gate %s\nwhy: percent from 0 to 1000 belong there\nfix: --gate 3%%", text);
     return MBA_OK;
 }
 

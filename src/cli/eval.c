@@ -1,26 +1,21 @@
 /* eval.c -- `mambascope eval`: loss, scores, logits and gradients of a checkpoint on given data. */
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/command.h"
 #include "cli/model_options.h"
 #include "cli/options.h"
+#include "data/json.h"
 #include "train/evaluate.h"
-
-static void put_number(json_t *o, const char *key, double v)
-{
-    json_object_set_new(o, key, isfinite(v) ? json_real(v) : json_null());
-}
 
 static void print_json(const mba_evaluation *e)
 {
     json_t *j = json_pack("{s:s, s:I, s:I}", "task", mba_task_name(e->task), "targets", (json_int_t)e->targets,
-                          "parameters",
-                          (json_int_t)e->parameters);
+                          "parameters", (json_int_t)e->parameters);
     if (e->task == MBA_TASK_TEXT) json_object_set_new(j, "tokens", json_integer((json_int_t)e->targets));
-    put_number(j, "loss", e->loss);
-    for (int i = 0; i < e->scores; i++) put_number(j, e->score[i].name, e->score[i].value);
+    json_object_set_new(j, "loss", mba_json_finite(e->loss));
+    for (int i = 0; i < e->scores; i++) json_object_set_new(j, e->score[i].name, mba_json_finite(e->score[i].value));
     json_dumpf(j, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
     putchar('\n');
     json_decref(j);
@@ -28,7 +23,7 @@ static void print_json(const mba_evaluation *e)
 
 static void print_text(const mba_evaluation *e)
 {
-    if (isnan(e->loss)) {
+    if (!e->targets) {
         puts(e->task == MBA_TASK_TEXT ? "no loss: sequences of one token predict nothing"
              : "no loss: nothing is labelled");
         return;
@@ -95,6 +90,11 @@ mba_status mba_command_eval(int argc, char **argv)
     if (!o.checkpoint || !o.tokens + !o.images + !o.graphs + !o.data != 3)
         return mba_fail(MBA_E_ARG, "eval needs --checkpoint, and one of --tokens, --images, --graphs and --data\nfix: "
                                    "mambascope eval --help");
+    if (o.labels && !o.images)
+        return mba_fail(MBA_E_ARG, "--labels without --images\nwhy: other data has its own\nfix: leave --labels out");
+    if (!o.data && (o.validation > 0 || o.made || memcmp(&o.shape, &(mba_batch_shape){ 0 }, sizeof o.shape)))
+        return mba_fail(MBA_E_ARG, "--validation, --made and sizes of batches go with --data\nwhy: a given batch is "
+                                   "taken as it is\nfix: leave them out, or --data");
     MBA_TRY(mba_run_options_apply(&m, &o.session));
     MBA_TRY(mba_evaluate(&e, &o));
     if (json) print_json(&e);

@@ -30,14 +30,34 @@ static mba_status print_schema(void)
     return MBA_OK;
 }
 
-static mba_status to_file(mba_store *s, mba_export_fn *write, const char *path)
+static ssize_t put(void *writer, const char *bytes, size_t n)
 {
-    FILE *f = path ? fopen(path, "wb") : stdout;
-    if (!f) return mba_fail(MBA_E_IO, "cannot write '%s'\nfix: name a file in a folder that exists", path);
-    mba_status st = write(f, s);
-    if (path && (fclose(f) && st == MBA_OK)) st = mba_fail(MBA_E_IO, "cannot write '%s'\nfix: is the disk full?", path);
-    if (path && st == MBA_OK) fprintf(stderr, "wrote %s\n", path);
+    return mba_writer_put(writer, bytes, n) == MBA_OK ? (ssize_t)n : 0;
+}
+
+typedef struct written { mba_store *store; mba_export_fn *all; mba_store_rows table; } written;
+
+/* A file is there whole or not at all, whatever interrupts it. */
+static mba_status to_file(const written *what, const char *path)
+{
+    mba_writer *w = NULL;
+    MBA_TRY(mba_writer_create(&w, path));
+    FILE      *f  = fopencookie(w, "w", (cookie_io_functions_t){ .write = put });
+    mba_status st = !f          ? mba_fail(MBA_E_NOMEM, "no memory to write '%s'", path)
+                    : what->all ? what->all(f, what->store)
+                                : mba_export_csv(f, what->store, what->table);
+    if (f) fclose(f);                              // the writer knows what went wrong, and says so
+    if (st == MBA_OK) st = mba_writer_commit(w);
+    mba_writer_destroy(w);
     return st;
+}
+
+static mba_status to_file_or_stdout(mba_store *s, mba_export_fn *write, const char *path)
+{
+    if (!strcmp(path, "-")) return write(stdout, s);
+    MBA_TRY(to_file(&(written){ .store = s, .all = write }, path));
+    fprintf(stderr, "wrote %s\n", path);
+    return MBA_OK;
 }
 
 /* One file per table that has rows. */
@@ -50,11 +70,7 @@ static mba_status to_folder(mba_store *s, const char *folder)
         MBA_TRY(mba_store_count(s, (mba_store_rows)t, &n));
         if (!n) continue;
         snprintf(path, sizeof path, "%s/%s.csv", folder, mba_store_tables[t].name);
-        FILE *f = fopen(path, "wb");
-        if (!f) return mba_fail(MBA_E_IO, "cannot write '%s'\nfix: name another folder", path);
-        mba_status st = mba_export_csv(f, s, (mba_store_rows)t);
-        if (fclose(f) && st == MBA_OK) st = mba_fail(MBA_E_IO, "cannot write '%s'\nfix: is the disk full?", path);
-        MBA_TRY(st);
+        MBA_TRY(to_file(&(written){ .store = s, .table = (mba_store_rows)t }, path));
         fprintf(stderr, "wrote %s (%lld rows)\n", path, (long long)n);
     }
     return MBA_OK;
@@ -123,8 +139,8 @@ mba_status mba_command_export(int argc, char **argv)
     mba_status st = check ? mba_store_check(s) : MBA_OK;
     if (st == MBA_OK && check) fprintf(stderr, "%s is sound\n", words.word[0]);
     if (st == MBA_OK && csv)   st = to_folder(s, csv);
-    if (st == MBA_OK && json)  st = to_file(s, mba_export_json, strcmp(json, "-") ? json : NULL);
-    if (st == MBA_OK && trace) st = to_file(s, mba_export_trace, strcmp(trace, "-") ? trace : NULL);
+    if (st == MBA_OK && json)  st = to_file_or_stdout(s, mba_export_json, json);
+    if (st == MBA_OK && trace) st = to_file_or_stdout(s, mba_export_trace, trace);
     if (st == MBA_OK && small) st = mba_export_store(s, small, steps);
     if (st == MBA_OK && small) fprintf(stderr, "wrote %s\n", small);
     if (st == MBA_OK && figures) st = figures_to_folder(words.word[0], figures);

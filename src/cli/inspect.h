@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "core/file.h"
-#include "data/image.h"
+#include "data/image_set.h"
 
 typedef struct mba_inspect_options {
     bool        json;
@@ -54,16 +54,31 @@ void mba__fact_spread(json_t *to, const char *key, const mba_spread *s, bool his
 /* A count as one row of a list of bars: {"class": name, "count": count}. */
 void mba__fact_count(json_t *list, const char *name, int64_t count);
 
+/* A list of counts by class; of very many classes only those that occur. `names` may be NULL. */
+void mba__fact_classes(json_t *to, const int64_t *count, int64_t classes, const mba_image_set *names);
+
 /* Keeps a small copy of an image while there is room. */
 MBA_MUST mba_status mba__report_picture(mba_report *r, const mba_image *m, const char *caption);
 
 /* As people read it; `colour` draws the pictures in 24-bit colour. */
 void mba__report_print(const mba_report *r, FILE *f, bool colour);
 
-/* Images and graphs: true and *st where the path is such a set. */
+/* Files of one kind: whether the bytes are of it, and what they hold. Tables end with an empty row. */
+typedef struct mba_inspect_kind {
+    bool       (*is)(const mba_map *m);
+    mba_status (*inspect)(mba_report *r, const mba_map *m);
+} mba_inspect_kind;
+extern const mba_inspect_kind mba__array_kinds[], mba__text_kinds[], mba__token_kinds[];
+
+bool                mba__begins(const mba_map *m, const char *magic, size_t n);
+MBA_MUST mba_status mba__refuse_others(const char *path, const mba_map *m);   /* what others write and we do not read */
+
+/* True and *st where the path is such a file or folder. */
 bool mba__inspect_image_file(mba_status *st, mba_report *r, const mba_map *m);
 bool mba__inspect_graph_file(mba_status *st, mba_report *r, const mba_map *m);
 bool mba__inspect_graph_folder(mba_status *st, mba_report *r);
+bool mba__inspect_token_folder(mba_status *st, mba_report *r);
+bool mba__inspect_checkpoint(mba_status *st, mba_report *r);
 MBA_MUST mba_status mba__inspect_image_folder(mba_report *r);
 MBA_MUST mba_status mba__inspect_edge_list(mba_report *r);
 

@@ -7,6 +7,7 @@
 
 #include "cli/inspect.h"
 #include "data/array.h"
+#include "data/json.h"
 #include "data/unicode.h"
 
 enum { ROWS_MAX = 12, BAR = 32, NAME = 20 };
@@ -48,7 +49,10 @@ void mba__spread_add(mba_spread *s, double value)
     s->bin[bin < MBA_SPREAD_BINS ? bin : MBA_SPREAD_BINS - 1]++;
 }
 
-static json_t *number(double v) { return v == floor(v) && fabs(v) < 9e15 ? json_integer((json_int_t)v) : json_real(v); }
+static json_t *number(double v)
+{
+    return v == floor(v) && fabs(v) < 9e15 ? json_integer((json_int_t)v) : mba_json_finite(v);
+}
 
 static json_t *histogram_of(const mba_spread *s)
 {

@@ -1,10 +1,12 @@
 /* main.c -- the program: finds the command, runs it, tells what went wrong. */
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/progress.h"
+#include "core/file.h"
 #include "core/version.h"
 #include "device/cpu/gemm.h"
 
@@ -32,7 +34,7 @@ static void print_usage(FILE *f)
 /* "what\nwhy: ..\nfix: .." as an indented block; colours only on a terminal. */
 static void print_story(const char *story)
 {
-    const bool  colour = isatty(2);
+    const bool  colour = mba_on_terminal();
     const char *red = colour ? "\033[31m" : "", *plain = colour ? "\033[0m" : "";
     fprintf(stderr, "%serror:%s ", red, plain);
     for (const char *s = story; *s;) {
@@ -42,8 +44,26 @@ static void print_story(const char *story)
     }
 }
 
+static void on_end(int number)
+{
+    mba_writers_abandon();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* train, suite and data prepare have more to do when they are interrupted, and handlers of their own. */
+static void mind_signals(void)
+{
+    static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
+    struct sigaction was, act = { .sa_handler = on_end };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (sigaction(ends[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN) sigaction(ends[i], &act, NULL);
+    signal(SIGXFSZ, SIG_IGN);                      // a file that may not grow is an error to tell, not a death
+}
+
 int main(int argc, char **argv)
 {
+    mind_signals();
     mba_gemm_choose_kernels(argv);
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         print_usage(argc < 2 ? stderr : stdout);

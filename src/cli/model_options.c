@@ -25,7 +25,8 @@ static mba_status device_of(const mba_device **out, const char *text)
     if (!text || !strcmp(text, "cpu")) return MBA_OK;
     if (!strcmp(text, "cuda")) return mba_device_cuda(out, 0);
     const long n = strncmp(text, "cuda:", 5) ? -1 : strtol(text + 5, &end, 10);
-    if (n < 0 || end == text + 5 || *end) return mba_fail(MBA_E_ARG, "--device %s\nfix: cpu, cuda or cuda:N", text);
+    if (n < 0 || n > 1024 || end == text + 5 || *end)
+        return mba_fail(MBA_E_ARG, "--device %s\nfix: cpu, cuda or cuda:N", text);
     return mba_device_cuda(out, (int)n);
 }
 

@@ -26,7 +26,7 @@ typedef struct mba_model_options {
     { "--precision", MBA_OPT_TEXT,  &(m)->precision, "TYPE",                                                          \
       "fp32 or bf16, of activations and products (default: bf16 on cuda)", 0, 0 },                                    \
     { "--memory",    MBA_OPT_BYTES, &(m)->memory,    "BYTES",                                                         \
-      "the plan may not exceed it: 6GB (default: 90 % of the machine)", 0, 0 },                                       \
+      "the plan keeps as much as fits: 6GB (default: 90 % of the machine)", 0, 0 },                                       \
     { "--recompute", MBA_OPT_TEXT,  &(m)->recompute, "WHEN",                                                          \
       "auto (only where memory asks for it), on, off, states (of ssd alone)", 0, 0 },                                 \
     { "--op",        MBA_OPT_TEXT,  &(m)->variants,  "OP=V,..", "force variants of operators", 0, 0 },                \

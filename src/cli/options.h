@@ -40,7 +40,7 @@ typedef struct mba_usage {
     const char       *examples;        /* one per line: the help ends in them */
 } mba_usage;
 
-enum { MBA_OPERANDS_MAX = 16 };
+enum { MBA_OPERANDS_MAX = 32 };
 typedef struct mba_operands { const char *word[MBA_OPERANDS_MAX]; int n; } mba_operands;
 
 /* argv[0] is the command's name. Words that are no options go to `words` (NULL: there must be none).

@@ -1,4 +1,5 @@
 /* profile.c -- `mambascope profile`: watches training steps of a model, or any CUDA program, and writes a store. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +27,28 @@ static void join(char *text, size_t room, int argc, char **argv)
         n += snprintf(text + n, room - (size_t)n, " %s", argv[i]);
 }
 
-static mba_status finish(mba_store *store, mba_status st)
+/* A store that is there already stays until the new one is complete; where there is none, the new one bears its name
+ * from the start, and what a killed run has seen can be read. */
+typedef struct target { const char *out; char path[4096]; mba_store *store; } target;
+
+static mba_status begin(target *t, const char *out)
 {
-    const mba_status closed = mba_store_close(store);
-    return st == MBA_OK ? closed : st;
+    MBA_TRY(mba_store_may_replace(out));
+    t->out = out;
+    const int n = snprintf(t->path, sizeof t->path, "%s%s", out, access(out, F_OK) ? "" : ".unfinished");
+    if (n >= (int)sizeof t->path) return mba_fail(MBA_E_ARG, "the name of the store is too long\nfix: --out FILE.db");
+    return mba_store_create(&t->store, t->path);
+}
+
+static mba_status finish(target *t, mba_status st)
+{
+    const mba_status closed = mba_store_close(t->store);
+    if (st == MBA_OK) st = closed;
+    if (st == MBA_OK && strcmp(t->path, t->out) && rename(t->path, t->out))
+        return mba_fail(MBA_E_IO, "cannot name '%s'\nwhy: %s\nfix: the store is '%s'", t->out, strerror(errno),
+                        t->path);
+    if (st != MBA_OK) unlink(t->path);
+    return st;
 }
 
 static mba_status tell(const char *path)
@@ -42,7 +61,7 @@ static mba_status tell(const char *path)
 mba_status mba_profile_model(const mba_model_options *m, const mba_collect_options *o, const char *out,
                              mba_profile_more_fn *more, void *ctx)
 {
-    mba_store           *store = NULL;
+    target               to = { 0 };
     mba_session          s = { 0 };
     mba_session_options  so = { .backward = true, .update = true, .adamw = mba_adamw_defaults() };
     mba_collect_options  collect = *o;
@@ -50,11 +69,11 @@ mba_status mba_profile_model(const mba_model_options *m, const mba_collect_optio
     collect.compute = so.compute;
     mba_status st = mba_session_plan(&s, &so);
     if (st == MBA_OK) st = mba_session_bind(&s, 1);
-    if (st == MBA_OK) st = mba_store_create(&store, out);
+    if (st == MBA_OK) st = begin(&to, out);
     if (st == MBA_OK) {
-        st = mba_collect(store, &s, &collect);
-        if (st == MBA_OK && more) st = more(ctx, store);
-        st = finish(store, st);
+        st = mba_collect(to.store, &s, &collect);
+        if (st == MBA_OK && more) st = more(ctx, to.store);
+        st = finish(&to, st);
     }
     mba_session_end(&s);
     return st;
@@ -63,11 +82,22 @@ mba_status mba_profile_model(const mba_model_options *m, const mba_collect_optio
 /* A program that could not be watched leaves no store: there would be nothing in it but the machine. */
 static mba_status profile_foreign(const profile_options *o)
 {
-    mba_store *store;
-    MBA_TRY(mba_store_create(&store, o->out));
-    const mba_status st = finish(store, mba_collect_foreign(store, &o->foreign));
-    if (st != MBA_OK) unlink(o->out);
-    return st;
+    target to = { 0 };
+    MBA_TRY(begin(&to, o->out));
+    return finish(&to, mba_collect_foreign(to.store, &o->foreign));
+}
+
+static mba_status check_ours(const profile_options *o)
+{
+    const mba_foreign_options *f = &o->foreign;
+    if (!o->model.name)
+        return mba_fail(MBA_E_ARG, "profile what?\nwhy: no model is named\nfix: --model NAME, with a name of "
+                        "`mambascope list models`, or -- CMD");
+    if (f->skip_s > 0 || f->skip_launches || f->launches || f->range || f->workload || f->units > 0 || f->rules)
+        return mba_fail(MBA_E_ARG, "--skip-seconds, --skip-launches, --launches, --range, --workload, --units and "
+                        "--rules go with a program\nwhy: of a model all of it is known\n"
+                        "fix: leave them out, or -- CMD");
+    return MBA_OK;
 }
 
 /* Every device is asked for the same sets, so that a wrong name is one everywhere. */
@@ -85,7 +115,7 @@ mba_status mba_command_profile(int argc, char **argv)
     bool            help;
     const mba_option options[] = {
         { "--out",    MBA_OPT_TEXT, &o.out,            "FILE.db",
-          "the store to write (run.db); an old store is replaced", 0, 0 },
+          "the store to write (run.db); an old store is replaced when the new one is complete", 0, 0 },
         { "--steps",  MBA_OPT_INT,  &o.collect.steps,  "K",    "steps that are watched (5)", 1, 4000 },
         { "--warmup", MBA_OPT_INT,  &o.collect.warmup, "K",    "steps that run before (3)", 1, 100000 },
         { "--sets",   MBA_OPT_TEXT, &o.collect.sets,   "A,..",
@@ -131,9 +161,7 @@ mba_status mba_command_profile(int argc, char **argv)
     if (ours < argc)
         return mba_fail(MBA_E_ARG,
                         "profile what?\nwhy: nothing stands behind --\nfix: mambascope profile [options] -- CMD");
-    if (!o.model.name)
-        return mba_fail(MBA_E_ARG, "profile what?\nwhy: no model is named\nfix: --model NAME, with a name of "
-                        "`mambascope list models`, or -- CMD");
+    MBA_TRY(check_ours(&o));
     MBA_TRY(mba_profile_model(&o.model, &o.collect, o.out, NULL, NULL));
     return tell(o.out);
 }

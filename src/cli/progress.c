@@ -2,11 +2,13 @@
 #include "cli/progress.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR = 24 };
+enum { BAR = 24, USUAL_COLUMNS = 80 };
 static const double EVERY_S = 0.1;
 
 double mba_seconds(void)
@@ -16,9 +18,24 @@ double mba_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+bool mba_on_terminal(void)
+{
+    const char *term = getenv("TERM");
+    return isatty(2) && term && *term && strcmp(term, "dumb");
+}
+
+static int columns(void)
+{
+    struct winsize is;
+    const char    *given = getenv("COLUMNS");
+    if (ioctl(2, TIOCGWINSZ, &is) == 0 && is.ws_col) return is.ws_col;
+    return given && atoi(given) > 0 ? atoi(given) : USUAL_COLUMNS;
+}
+
 mba_progress mba_progress_start(const char *title, int64_t total)
 {
-    return (mba_progress){ .title = title, .total = total, .began = mba_seconds(), .terminal = isatty(2), .from = -1 };
+    return (mba_progress){ .title = title, .total = total, .began = mba_seconds(), .terminal = mba_on_terminal(),
+                           .from = -1 };
 }
 
 void mba_progress_show(mba_progress *p, int64_t done, const char *note)
@@ -29,13 +46,15 @@ void mba_progress_show(mba_progress *p, int64_t done, const char *note)
     p->shown = now;
     const double part = p->total > 0 ? (double)done / (double)p->total : 0;
     const double left = done > p->from ? (now - p->began) * (double)(p->total - done) / (double)(done - p->from) : 0;
-    char bar[BAR + 1];
-    memset(bar, '.', BAR);
-    memset(bar, '#', (size_t)(part * BAR));
-    bar[BAR] = 0;
-    fprintf(stderr, "\r%s [%s] %3.0f %%  %s  %d:%02d left\033[K", p->title, bar, 100 * part, note ? note : "",
-            (int)left / 60,
-            (int)left % 60);
+    char bar[BAR + 4] = "", line[256];
+    if (columns() >= USUAL_COLUMNS) {              // where a line is short, the number says it too
+        memset(bar, '.', BAR + 2);
+        memset(bar + 1, '#', (size_t)(part * BAR));
+        bar[0] = '[', bar[BAR + 1] = ']', bar[BAR + 2] = ' ';
+    }
+    snprintf(line, sizeof line, "%s %s%3.0f %%  %d:%02d left  %s", p->title, bar, 100 * part, (int)left / 60,
+             (int)left % 60, note ? note : "");
+    fprintf(stderr, "\r%.*s\033[K", columns() - 1, line);        // a line that wraps could not be wiped
     fflush(stderr);
 }
 

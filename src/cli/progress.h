@@ -17,6 +17,7 @@ typedef struct mba_progress {
     bool        terminal;
 } mba_progress;
 
+bool         mba_on_terminal(void);            /* stderr is one that can wipe a line and has colours */
 mba_progress mba_progress_start(const char *title, int64_t total);
 void         mba_progress_show(mba_progress *p, int64_t done, const char *note);
 void         mba_progress_end(mba_progress *p);

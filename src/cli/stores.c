@@ -22,9 +22,9 @@ static mba_status look_at(const char *path)
 
 static void leave_out(char *names, size_t room, const char *path)
 {
-    const char  *slash = strrchr(path, '/');
+    const char  *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const size_t n = strlen(names);
-    snprintf(names + n, room - n, "%s%s", n ? ", " : "", slash ? slash + 1 : path);
+    snprintf(names + n, room - n, "%s%s", n ? ", " : "", *name ? name : "one without a name");
     fprintf(stderr, "left out: %s\n", mba_message());
 }
 

@@ -33,7 +33,7 @@ typedef struct suite {
     bool              resume, json, quick, full, tiny;
     mba_suite_part    part[MBA_SUITE_PARTS_MAX];
     bool              wanted[MBA_SUITE_PARTS_MAX], done[MBA_SUITE_PARTS_MAX];
-    int               n, failed;
+    int               n, failed, widest;           /* name of a wanted part, in characters */
     char              device[16], scale[16];       /* where o's texts are kept when they come from a file */
     char              failures[256];
     double            expected_s, spent_s, gauge;  /* of finished parts of this call: foreseen, taken; their ratio */
@@ -132,13 +132,19 @@ static bool has_gpu(void)
     return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+static bool is_device(const char *name)
+{
+    if (!strcmp(name, "cpu") || !strcmp(name, "cuda")) return true;
+    return !strncmp(name, "cuda:", 5) && name[5] && strspn(name + 5, "0123456789") == strlen(name + 5);
+}
+
 static mba_status settle_options(suite *u)
 {
     if (u->quick + u->full + u->tiny > 1) return mba_fail(MBA_E_ARG, "--quick, --full or --tiny\nfix: one of them");
     if (u->quick) u->o.scale = "quick";
     if (u->full)  u->o.scale = "full";
     if (u->tiny)  u->o.scale = "tiny";
-    if (u->o.device && strcmp(u->o.device, "cpu") && strncmp(u->o.device, "cuda", 4))
+    if (u->o.device && !is_device(u->o.device))
         return mba_fail(MBA_E_ARG, "--device %s\nfix: cpu, cuda or cuda:N", u->o.device);
     if (u->resume || u->only) MBA_TRY(read_begun(u));
     if (!u->o.device) u->o.device = has_gpu() ? "cuda" : "cpu";
@@ -151,7 +157,7 @@ static mba_status settle_options(suite *u)
 static mba_status choose_parts(suite *u)
 {
     for (int i = 0; i < u->n; i++) u->wanted[i] = !u->only;
-    for (const char *at = u->only; at && *at;) {
+    for (const char *at = u->only; at && (*at || at == u->only);) {
         const size_t n = strcspn(at, ",");
         int          hits = 0;
         for (int i = 0; i < u->n; i++) {
@@ -306,6 +312,8 @@ static bool give_name(const suite *u, const mba_suite_part *p)
     return false;
 }
 
+static int digits(int n) { return n > 9 ? 2 : 1; }
+
 static void make_part(suite *u, int i, int number, int of)
 {
     mba_suite_part *p = &u->part[i];
@@ -320,7 +328,7 @@ static void make_part(suite *u, int i, int number, int of)
         u->done[i] = true;
         u->gauge   = u->spent_s / u->expected_s;
         const int left = (int)(left_s(u) + 0.5);
-        fprintf(stderr, "[%d/%d] %-12s %5.1f s%s", number, of, p->name, took, left ? "" : "\n");
+        fprintf(stderr, "[%*d/%d] %-*s %5.1f s%s", digits(of), number, of, u->widest, p->name, took, left ? "" : "\n");
         if (left) fprintf(stderr, "; about %d:%02d left\n", left / 60, left % 60);
         return;
     }
@@ -329,13 +337,15 @@ static void make_part(suite *u, int i, int number, int of)
     u->failed++;
     snprintf(u->failures + strlen(u->failures), sizeof u->failures - strlen(u->failures), "%s%s",
              *u->failures ? ", " : "", p->name);
-    fprintf(stderr, "[%d/%d] %-12s failed; the others go on\n", number, of, p->name);
+    fprintf(stderr, "[%*d/%d] %-*s failed; the others go on\n", digits(of), number, of, u->widest, p->name);
 }
 
 static void make_parts(suite *u)
 {
     int of = 0, number = 0, kept = 0;
     for (int i = 0; i < u->n; i++) {
+        const int name = (int)strlen(u->part[i].name);
+        if (u->wanted[i] && name > u->widest) u->widest = name;
         of   += u->wanted[i] && !u->done[i];
         kept += u->done[i];
     }
@@ -415,7 +425,6 @@ static mba_status run_suite(suite *u)
     if (st == MBA_OK) {
         sigaction(SIGINT, &act, NULL);
         sigaction(SIGTERM, &act, NULL);
-        signal(SIGXFSZ, SIG_IGN);                  // a file that may not grow is an error to tell, not a death
         make_parts(u);
         st = finish(u);
     }

@@ -16,6 +16,7 @@
 #include "core/version.h"
 #include "report/figure.h"
 
+enum { MAIN_PARTS = 5 };               /* that a page has room for, where none of them is a workload's main one */
 typedef struct ending { mba_stores r; mba_table *step, *kinds, *training; } ending;
 
 /* The name of the part: of its store. */
@@ -158,7 +159,7 @@ static void workload_line(FILE *f, const mba_run *run)
 {
     const mba_analysis *a = run->a;
     const mba_bounds    b = mba_bounds_of(a, MBA_ALL_KERNELS);
-    fprintf(f, "%-12s %s ms a step, %s %s/s; GEMM %.0f %%, SSM %.0f %% of it; at %.0f %% of its floor\n", name_of(run),
+    fprintf(f, "%-11s %s ms a step, %s %s/s; GEMM %.0f %%, SSM %.0f %% of it; at %.0f %% of its floor\n", name_of(run),
             mba_num(1e3 * a->plain_s).s, mba_num(a->units / a->plain_s).s, a->unit,
             100 * mba_kind_s(a, MBA_GEMM) / a->busy_s, 100 * mba_kind_s(a, MBA_SSM) / a->busy_s, b.percent_of_floor);
 }
@@ -169,7 +170,7 @@ static void gain_line(FILE *f, const mba_stores *r)
     if (!most.kernel) { fputs("most to gain: no kernel has a floor here\n", f); return; }
     fprintf(f, "most to gain: %s in %s, %.1f %% of the step above its floor by %s\n",
             mba_short(most.kernel->row->name, 40).s, name_of(most.run), 100 * most.part,
-            mba_floor_name(most.kernel->bound));
+            mba_floor_words(most.kernel->bound));
 }
 
 static void claims_line(FILE *f, const mba_stores *r)
@@ -230,22 +231,31 @@ static void print_summary(FILE *f, const mba_stores *r, const char *out)
     fprintf(f, "the report: %s/report.html; its numbers: %s/summary.json\n", out, out);
 }
 
+static mba_status print_all(const ending *e, const char *out, bool json, bool simulate)
+{
+    if (json) print_json(e);
+    else      print_tables(e);
+    if (simulate && !json) MBA_TRY(mba_suite_simulated());
+    print_summary(json ? stderr : stdout, &e->r, out);
+    return MBA_OK;
+}
+
+/* Files first: who reads the tables through a pipe may have seen enough after a line. */
 static mba_status end_with(ending *e, const char *out, bool json)
 {
     bool cuda = false;
     for (int i = 0; i < e->r.n; i++) cuda |= !strncmp(e->r.run[i].a->device, "cuda", 4);
     MBA_TRY(fill_tables(e));
-    if (json) print_json(e);
-    else      print_tables(e);
     const char *scale = mba_sheet_find(e->r.run[0].a, "suite.scale");
     const bool  tiny = scale && !strcmp(scale, "tiny");            // nobody quotes it: no seconds for simulations
-    if (!json && !cuda && !tiny) MBA_TRY(mba_suite_simulated());
     mba_whatif *whatif = tiny ? NULL : calloc(1, sizeof *whatif);
     mba_status  st = whatif ? mba_whatif_make(whatif, &e->r) : MBA_OK;
     e->r.study  = true;
     e->r.whatif = whatif;
     if (st == MBA_OK) st = write_files(e, out);
-    if (st == MBA_OK) print_summary(json ? stderr : stdout, &e->r, out);
+    if (st == MBA_OK) st = print_all(e, out, json, !cuda && !tiny);
+    else if (json)    print_json(e);
+    else              print_tables(e);
     e->r.whatif = NULL;
     free(whatif);
     return st;
@@ -255,7 +265,7 @@ mba_status mba_suite_end(const char *out, const char *const *path, int n, int sh
 {
     ending e = { .step = NULL };
     MBA_TRY(mba_stores_open_good(&e.r, path, n, &shown));
-    mba_stores_show(&e.r, shown);
+    mba_stores_show(&e.r, shown ? shown : e.r.n < MAIN_PARTS ? e.r.n : MAIN_PARTS);
     const mba_status st = end_with(&e, out, json);
     mba_table_destroy(e.step);
     mba_table_destroy(e.kinds);

@@ -109,7 +109,7 @@ int mba_suite_plan(mba_suite_part part[MBA_SUITE_PARTS_MAX], const mba_suite_opt
         p.model.shape    = besides[i].shape;
         p.model.variants = besides[i].variants;
         p.sets           = besides[i].sets;
-        if (p.sets == NO_SETS) p.expect_s = 7;
+        if (p.sets == NO_SETS) p.expect_s = 5.5;
         snprintf(p.name, sizeof p.name, "%s", besides[i].name);
         part[n++] = p;
     }
@@ -141,6 +141,8 @@ static void add_shape(words *w, const mba_batch_shape *s)
     add_number(w, "--graphs", s->graphs);
 }
 
+enum { BLOCKS_MOST = 512 };                       // of a kernel, whose lifetimes go into a store with all counters
+
 void mba_suite_part_words(char *text, size_t room, const mba_suite_part *p)
 {
     words w = { text, room, 0 };
@@ -153,6 +155,7 @@ void mba_suite_part_words(char *text, size_t room, const mba_suite_part *p)
     add_number(&w, "--steps", p->steps);
     add(&w, "--sets", p->sets && !*p->sets ? "''" : p->sets);
     add_number(&w, "--threads", p->model.threads);
+    if (!p->sets && !strncmp(p->model.device, "cuda", 4)) add_number(&w, "--blocks", BLOCKS_MOST);
     if (!p->train_steps) return;
     add(&w, "; train --set", p->small);
     add_shape(&w, &p->batch);
@@ -223,7 +226,8 @@ mba_status mba_suite_part_make(const mba_suite_part *p, const mba_suite_options 
     if (trained_st != MBA_OK)
         snprintf(m.t.failed, sizeof m.t.failed, "the small model did not train: %.480s", mba_message());
     snprintf(command, sizeof command, "mambascope suite --%s --device %s --only %s", o->scale, o->device, p->name);
-    const mba_collect_options collect = { .steps = p->steps, .sets = p->sets, .command = command };
+    const mba_collect_options collect = { .steps = p->steps, .sets = p->sets, .command = command,
+                                          .blocks = !p->sets, .blocks_most = BLOCKS_MOST };
     return mba_profile_model(&p->model, &collect, path, write_part, &m);
 }
 

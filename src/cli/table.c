@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/json.h"
+
 typedef struct cell { char *text; double number; } cell;
 
 struct mba_table { const mba_column *column; int ncolumns; cell *cells; size_t ncells, room; };
@@ -124,9 +126,9 @@ static void print_json(const mba_table *t, FILE *f)
         if (c == 0) json_array_append_new(rows, json_object());
         json_t *row = json_array_get(rows, json_array_size(rows) - 1);
         const double v = t->cells[i].number;
+        const bool   whole = v == floor(v) && fabs(v) < 9e15;
         json_object_set_new(row, t->column[c].key, !t->column[c].format ? json_string(t->cells[i].text)
-                            : isnan(v) ? json_null() : v == floor(v) && fabs(v) < 9e15 ? json_integer((json_int_t)v)
-                                : json_real(v));
+                            : whole ? json_integer((json_int_t)v) : mba_json_finite(v));
     }
     json_dumpf(rows, f, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
     fputc('\n', f);

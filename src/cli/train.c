@@ -3,6 +3,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "core/print.h"
+#include "data/json.h"
 #include "device/cpu/ceilings.h"
 #include "ops/lamb/lamb.h"
 #include "train/checkpoint.h"
@@ -54,6 +56,14 @@ static void put_shape(json_t *o, const mba_model *m)
         if (shape[i].task == m->task) json_object_set_new(o, shape[i].key, json_integer((json_int_t)shape[i].value));
 }
 
+/* What could be made again in the backward pass: bytes that are kept, or made again. */
+static int64_t kept_bytes(const mba_session *s, bool kept)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < MBA_REMADES; k++) bytes += kept ? s->graph->kept[k] : s->graph->remade[k];
+    return bytes;
+}
+
 static json_t *cost_json(const mba_session *s)
 {
     const mba_cost    c   = mba_graph_cost(s->graph, MBA_STEP);
@@ -63,11 +73,12 @@ static json_t *cost_json(const mba_session *s)
         if (lay->role_bytes[r])
             json_object_set_new(memory, mba_role_name((mba_role)r), json_integer((json_int_t)lay->role_bytes[r]));
     json_object_set_new(memory, "step arena", json_integer((json_int_t)lay->arena_bytes[MBA_ACT]));
-    json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:b, s:i, s:{s:f, s:f, s:f}, s:{s:f, s:f}, s:o}", "model",
+    json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:i, s:{s:f, s:f, s:f}, s:{s:f, s:f}, s:o}", "model",
                           mba_model_name(&s->model),
                           "task", mba_task_name(s->model.task), "parameters", (json_int_t)mba_session_parameters(s),
                           "plan_bytes",
-                          (json_int_t)mba_program_bytes(s->program), "recompute", (int)s->recomputes, "nodes",
+                          (json_int_t)mba_program_bytes(s->program), "kept_bytes", (json_int_t)kept_bytes(s, true),
+                          "remade_bytes", (json_int_t)kept_bytes(s, false), "recompute", (int)s->recomputes, "nodes",
                               (int)s->graph->nnodes,
                           "flops", "tensor", c.tensor_flops, "vector", c.vector_flops, "special", c.special_ops,
                           "bytes", "read",
@@ -90,31 +101,37 @@ static void fold(char *out, size_t room, const char *name)
     snprintf(out, room, "%s", name);
 }
 
-/* Parameters by their names: layers fold into one row. */
-static void print_parameters(FILE *f, const mba_session *s)
+typedef struct parameter_row { char name[96]; int64_t n, count; } parameter_row;
+
+static int collect_rows(parameter_row *rows, const mba_session *s)
 {
-    typedef struct row { char name[96]; int64_t n, count; } row;
-    row rows[256];
     int n = 0;
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i];
-        char name[96];
-        int  k = 0;
+        parameter_row     row = { .n = 0 };
+        int               k = 0;
         if (!mba_is_param(t)) continue;
-        fold(name, sizeof name, t->name);
-        while (k < n && strcmp(rows[k].name, name)) k++;
-        if (k == n) {
-            mba_assert(n < 256);
-            rows[n] = (row){ .n = 0 };
-            memcpy(rows[n++].name, name, sizeof name);
-        }
+        fold(row.name, sizeof row.name, t->name);
+        while (k < n && strcmp(rows[k].name, row.name)) k++;
+        if (k == n) rows[n++] = row;
         rows[k].n += mba_elems(t);
         rows[k].count++;
     }
+    return n;
+}
+
+/* Parameters by their names: layers fold into one row. */
+static mba_status print_parameters(FILE *f, const mba_session *s)
+{
+    parameter_row *rows = calloc((size_t)s->graph->ntensors, sizeof *rows);
+    if (!rows) return mba_fail(MBA_E_NOMEM, "no memory for a table of the parameters");
+    const int n = collect_rows(rows, s);
     fprintf(f, "%-40s %8s %14s\n", "parameter", "tensors", "numbers");
     for (int k = 0; k < n; k++)
         fprintf(f, "%-40s %8lld %14lld\n", rows[k].name, (long long)rows[k].count, (long long)rows[k].n);
     fprintf(f, "%-40s %8s %14lld\n\n", "in all", "", (long long)mba_session_parameters(s));
+    free(rows);
+    return MBA_OK;
 }
 
 static void print_cost(FILE *f, const mba_session *s)
@@ -129,6 +146,16 @@ static void print_cost(FILE *f, const mba_session *s)
                 c.special_ops / 1e9, c.read_bytes / 1e6, c.write_bytes / 1e6);
     }
     fputs("(the least any implementation computes and moves; an FMA is 2 FLOP)\n\n", f);
+}
+
+/* Of what gradients could make again, how much is kept: `--memory` decides (train/session.h). */
+static void print_kept(FILE *f, const mba_session *s)
+{
+    static const char *const name[MBA_REMADES] = { "results of gated norms", "states of ssd", "what is cheap" };
+    for (int k = 0; k < MBA_REMADES; k++)
+        if (s->graph->kept[k] + s->graph->remade[k])
+            fprintf(f, "%-24s %10.1f MB kept, %10.1f MB made again\n", name[k],
+                    (double)s->graph->kept[k] / 1e6, (double)s->graph->remade[k] / 1e6);
 }
 
 static mba_status dry_run(train_cli *c)
@@ -147,9 +174,10 @@ static mba_status dry_run(train_cli *c)
         putchar('\n');
         json_decref(o);
     } else if (st == MBA_OK) {
-        print_parameters(stdout, &s);
+        st = print_parameters(stdout, &s);
         print_cost(stdout, &s);
         mba_program_print_memory(stdout, s.program);
+        print_kept(stdout, &s);
     }
     mba_session_end(&s);
     return st;
@@ -192,7 +220,7 @@ static void report(void *ctx, const mba_train_report *r)
              100 * c->floor_s / r->step_s);
     mba_progress_show(&c->bar, r->step, note);
     c->last = *r;
-    if (isnan(r->valid.loss)) c->last.valid = before;
+    if (!r->valid.units) c->last.valid = before;
     if (c->quiet) return;
     if (r->left_out > c->left_out) {
         c->left_out = r->left_out;
@@ -200,10 +228,10 @@ static void report(void *ctx, const mba_train_report *r)
         fprintf(stderr, "step %lld: %lld left out so far; the last: %s\n", (long long)r->step, (long long)r->left_out,
                 r->story ? r->story : "");
     }
-    if (r->skipped || !isnan(r->valid.loss)) {
+    if (r->skipped || r->valid.units) {
         mba_progress_end(&c->bar);
         if (r->skipped) fprintf(stderr, "step %lld skipped: %s\n", (long long)r->step, r->note);
-        if (!isnan(r->valid.loss)) {
+        if (r->valid.units) {
             fprintf(stderr, "step %lld  loss %.4f  ", (long long)r->step, r->loss);
             print_judgement(stderr, &r->valid, c->loss_unit);
             fputc('\n', stderr);
@@ -222,32 +250,37 @@ static json_int_t peak_bytes(void)
     return getrusage(RUSAGE_SELF, &use) ? 0 : (json_int_t)use.ru_maxrss * 1024;
 }
 
+static void print_json(const mba_train_report *r)
+{
+    char    key[64];
+    json_t *o = json_pack("{s:I, s:I, s:I}", "step", (json_int_t)r->step, r->unit, (json_int_t)r->units, "left_out",
+                          (json_int_t)r->left_out);
+    json_object_set_new(o, "loss", mba_json_finite(r->loss));
+    json_object_set_new(o, "grad_norm", mba_json_finite(r->grad_norm));
+    json_object_set_new(o, "seconds", mba_json_finite(r->run_s));
+    snprintf(key, sizeof key, "%s_per_s", r->unit);
+    json_object_set_new(o, key, mba_json_finite((double)r->units / r->run_s));
+    json_object_set_new(o, "valid_loss", mba_json_finite(r->valid.loss));
+    for (int i = 0; i < r->valid.scores; i++) {
+        snprintf(key, sizeof key, "valid_%s", r->valid.score[i].name);
+        json_object_set_new(o, key, mba_json_finite(r->valid.score[i].value));
+    }
+    json_object_set_new(o, "peak_bytes", json_integer(peak_bytes()));
+    json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
+    putchar('\n');
+    json_decref(o);
+}
+
 static void print_result(const train_cli *c)
 {
     const mba_train_report *r = &c->last;
-    if (c->json) {
-        char    key[64];
-        json_t *o = json_pack("{s:I, s:f, s:f, s:I, s:f, s:I}", "step", (json_int_t)r->step, "loss", r->loss,
-                              "grad_norm", r->grad_norm,
-                              r->unit, (json_int_t)r->units, "seconds", r->run_s, "left_out", (json_int_t)r->left_out);
-        snprintf(key, sizeof key, "%s_per_s", r->unit);
-        json_object_set_new(o, key, json_real((double)r->units / r->run_s));
-        json_object_set_new(o, "valid_loss", isnan(r->valid.loss) ? json_null() : json_real(r->valid.loss));
-        for (int i = 0; i < r->valid.scores; i++) {
-            snprintf(key, sizeof key, "valid_%s", r->valid.score[i].name);
-            json_object_set_new(o, key, isfinite(r->valid.score[i].value) ? json_real(r->valid.score[i].value)
-                                : json_null());
-        }
-        json_object_set_new(o, "peak_bytes", json_integer(peak_bytes()));
-        json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
-        putchar('\n');
-        json_decref(o);
+    if (!r->step) {
+        puts("no step left to take: the checkpoint has as many as --steps asks for");
         return;
     }
     printf("%lld steps, %lld %s in %.1f s (%.0f %s/s): loss %.4f %s", (long long)r->step, (long long)r->units, r->unit,
-           r->run_s,
-           (double)r->units / r->run_s, r->unit, r->loss, c->loss_unit);
-    if (!isnan(r->valid.loss)) {
+           r->run_s, (double)r->units / r->run_s, r->unit, r->loss, c->loss_unit);
+    if (r->valid.units) {
         fputs(", ", stdout);
         print_judgement(stdout, &r->valid, c->loss_unit);
     }
@@ -269,7 +302,8 @@ static mba_status run_training(train_cli *c)
     c->loss_unit = "";
     const mba_status st = mba_train(&c->o);
     mba_progress_end(&c->bar);
-    if (st == MBA_OK) print_result(c);
+    if (st == MBA_OK && c->json) print_json(&c->last);
+    else if (st == MBA_OK)       print_result(c);
     return st;
 }
 
@@ -279,8 +313,7 @@ static mba_status choose_model(train_cli *c)
     char          path[4096];
     mba_hf_format format;
     if (c->o.resume && !c->model.name) {
-        snprintf(path, sizeof path, "%s", c->o.resume);
-        if (!strstr(c->o.resume, "step-")) MBA_TRY(mba_checkpoint_latest(path, sizeof path, c->o.resume));
+        MBA_TRY(mba_checkpoint_find(path, sizeof path, c->o.resume));
         MBA_TRY(mba_checkpoint_config(&c->o.session.model, &format, path));
     } else if (!c->model.name) {
         return mba_fail(MBA_E_ARG, "no model\nfix: --model NAME, with a name of `mambascope list models`, or --resume "

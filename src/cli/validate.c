@@ -141,6 +141,9 @@ static mba_status print_imitated(const options *o)
     MBA_TRY(mba_gpu_load(&m, o->machine));
     MBA_TRY(mba_gpu_set(&m, o->changes));
     MBA_TRY(mba_imitated_load(&d, strcmp(o->imitated, "-") ? o->imitated : NULL));
+    if (!d.n)
+        return mba_fail(MBA_E_FORMAT, "no imitated machine in '%s'\nfix: make it with `mambascope calibrate "
+                        "--imitate FILE`", o->imitated);
     MBA_TRY(mba_table_create(&t, imitated_columns));
     mba_status st = MBA_OK;
     for (int i = 0; i < d.n && st == MBA_OK; i++) {

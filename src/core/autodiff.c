@@ -237,6 +237,13 @@ void mba_wait(mba_graph *g, const mba_tensor *t, mba_tensor *again)
     for (int32_t i = 0; i < g->nnodes; i++) g->nodes[i]->id = i;
 }
 
+bool mba_remakes(mba_graph *g, mba_remade kind, double bytes)
+{
+    const bool yes = g->recompute || g->remade[kind] < g->remake[kind];
+    *(yes ? &g->remade[kind] : &g->kept[kind]) += (int64_t)bytes;
+    return yes;
+}
+
 /* The maker of t has been asked: t needs its gradient no more. */
 static void drop_share(const mba_tensor *t)
 {

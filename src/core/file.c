@@ -1,8 +1,10 @@
 /* file.c -- see file.h. */
 #include "core/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -159,6 +161,26 @@ static mba_status check_target(const char *path)
     return MBA_OK;
 }
 
+/* Temporary names of open writers, for mba_writers_abandon; a writer that finds no room is not abandoned. */
+static const char *_Atomic unfinished[16];
+enum { UNFINISHED = sizeof unfinished / sizeof *unfinished };
+
+static void note_unfinished(const char *was, const char *is)
+{
+    for (int i = 0; i < UNFINISHED; i++) {
+        const char *expected = was;
+        if (atomic_compare_exchange_strong(&unfinished[i], &expected, is)) return;
+    }
+}
+
+void mba_writers_abandon(void)
+{
+    for (int i = 0; i < UNFINISHED; i++) {
+        const char *name = unfinished[i];
+        if (name) unlink(name);
+    }
+}
+
 /* Opens a file of a new name beside the target, with the permissions any new file would get. */
 static int open_temporary(mba_writer *w)
 {
@@ -172,6 +194,7 @@ static int open_temporary(mba_writer *w)
         w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (w->fd >= 0 || errno != EEXIST) break;
     }
+    if (w->fd >= 0) note_unfinished(NULL, w->temporary);
     return w->fd >= 0 ? 0 : w->temporary ? errno : ENOMEM;
 }
 
@@ -270,6 +293,7 @@ void mba_writer_destroy(mba_writer *w)
     const bool opened = w->fd >= 0 || w->error;                  // otherwise the name may be somebody else's
     if (w->fd >= 0) close(w->fd);
     if (opened && !w->committed) unlink(w->temporary);
+    if (w->temporary) note_unfinished(w->temporary, NULL);
     free(w->temporary);
     free(w->path);
     free(w);
@@ -301,4 +325,13 @@ mba_status mba_mkdirs(const char *path)
     if (!error) error = make_one(part);
     free(part);
     return error ? failed("make the directory", path, error) : MBA_OK;
+}
+
+void mba_folder_remove(const char *path)
+{
+    DIR *d = opendir(path);
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) (void)unlinkat(dirfd(d), e->d_name, 0);
+    if (d) closedir(d);
+    (void)rmdir(path);
 }

@@ -44,7 +44,13 @@ MBA_MUST mba_status mba_writer_put(mba_writer *w, const void *bytes, size_t n);
 MBA_MUST mba_status mba_writer_commit(mba_writer *w);         /* once, at the end */
 void                mba_writer_destroy(mba_writer *w);        /* removes what was not committed; NULL is fine */
 
+/* Removes the temporary files of all writers that are open: for the handler of a signal that ends the process. */
+void mba_writers_abandon(void);
+
 /* Makes a directory and those above it; one that is there already is fine. */
 MBA_MUST mba_status mba_mkdirs(const char *path);
+
+/* Removes a directory of files, as far as it can: one that has directories in it stays, with them. */
+void mba_folder_remove(const char *path);
 
 #endif

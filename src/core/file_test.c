@@ -298,6 +298,22 @@ static void directories_are_made_with_those_above(void **state)
     assert_fails(mba_mkdirs(""), MBA_E_IO, "cannot make the directory ''");
 }
 
+static void a_folder_goes_with_its_files_and_no_further(void **state)
+{
+    (void)state;
+    assert_ok(mba_mkdirs(scratch("f/inner")));
+    assert_ok(write_file(scratch("f/a"), "1"));
+    assert_ok(write_file(scratch("f/.hidden"), "1"));
+    assert_ok(write_file(scratch("f/inner/b"), "1"));
+    mba_folder_remove(scratch("f"));
+    assert_int_equal(scratch_entries("f"), 1);
+    assert_int_equal(scratch_entries("f/inner"), 1);
+    mba_folder_remove(scratch("f/inner"));
+    mba_folder_remove(scratch("f"));
+    assert_int_equal(scratch_entries("f"), -1);
+    mba_folder_remove(scratch("f"));                     // not there: nothing happens
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +332,7 @@ int main(void)
         cmocka_unit_test(a_failed_writer_stays_failed),
         cmocka_unit_test(a_long_name_can_be_written),
         cmocka_unit_test(directories_are_made_with_those_above),
+        cmocka_unit_test(a_folder_goes_with_its_files_and_no_further),
     };
     scratch_make();
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,6 +79,25 @@ mba_status mba_graph_fail(mba_graph *g, mba_status code)
     return g->status;
 }
 
+/* Sums and products of a few such sizes, in bytes, stay inside 64 bits; no machine holds one. */
+static const int64_t ELEMS_MAX = INT64_C(1) << 46;
+
+/* False, and the graph has failed, where a tensor of this type could not be. */
+static bool can_be(mba_graph *g, const mba_type *t)
+{
+    int64_t n = 1;
+    bool    fits = true;
+    for (int i = 0; i < t->rank; i++) fits &= t->dim[i] >= 0 && !__builtin_mul_overflow(n, t->dim[i], &n);
+    if (fits && n <= ELEMS_MAX) return true;
+    const int64_t *d = t->dim;
+    mba_graph_fail(g, mba_fail(MBA_E_SHAPE, "a tensor of %lld x %lld x %lld x %lld x %lld numbers\n"
+                               "why: no machine holds 2^46 of them\nfix: a smaller batch, length or model",
+                               (long long)(t->rank > 0 ? d[0] : 1), (long long)(t->rank > 1 ? d[1] : 1),
+                               (long long)(t->rank > 2 ? d[2] : 1), (long long)(t->rank > 3 ? d[3] : 1),
+                               (long long)(t->rank > 4 ? d[4] : 1)));
+    return false;
+}
+
 /* ---- names ---- */
 
 void mba_enter(mba_graph *g, const char *fmt, ...)
@@ -110,6 +129,7 @@ static const char *full_name(mba_graph *g, const char *name)
 
 mba_tensor *mba_state(mba_graph *g, const char *name, mba_role role, mba_type type)
 {
+    if (!can_be(g, &type)) return g->poison;
     name = full_name(g, name);
     return mba__window(g, mba__storage(g, role, type.dtype, mba_type_elems(&type), name), type, name);
 }
@@ -165,6 +185,7 @@ void mba_cheap(mba_tensor *t) { t->cheap = true; }
 mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group)
 {
     static const char *const title[] = { "params.decay", "params.no_decay" };
+    if (!can_be(g, &type)) return g->poison;
     if (!g->params[group]) g->params[group] = mba__storage(g, MBA_PARAM, MBA_F32, 0, title[group]);
     mba_storage *st = g->params[group];
     mba_assert(!st->grad);                        // parameters come before the backward pass
@@ -342,7 +363,7 @@ mba_node *mba_append(mba_graph *g, const mba_op *op, const void *attr, mba_tenso
     *n = (mba_node){ .op = op, .pass = g->pass, .of = g->of, .scope = g->of ? g->of->scope : g->scope };
     memcpy(n->in, in, sizeof n->in);
     for (int k = 0; k < MBA_IN_MAX; k++)
-        if (g->recompute && g->pass == MBA_BACKWARD) n->in[k] = recomputed(g, n->in[k]);
+        if (g->pass == MBA_BACKWARD) n->in[k] = recomputed(g, n->in[k]);
     if (op->attr_bytes) {
         mba_assert(attr);
         n->attr = memcpy(mba_arena_take(g->arena, op->attr_bytes), attr, op->attr_bytes);
@@ -354,6 +375,8 @@ mba_node *mba_append(mba_graph *g, const mba_op *op, const void *attr, mba_tenso
         mba_graph_fail(g, st);
         return g->poison_node;
     }
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        if (type[k].dtype && !can_be(g, &type[k])) return g->poison_node;
     n->stream = stream_of(g, n);
     for (int k = 0; k < MBA_OUT_MAX; k++)
         if (type[k].dtype) n->out[k] = make_output(g, n, k, type[k]);
@@ -370,7 +393,21 @@ mba_tensor *mba_keep(mba_graph *g, const mba_node *n, int k, mba_type type)
     return m->out[k] = make_output(g, m, k, type);
 }
 
-/* In the backward pass, an input that is cheap is made again just before its first use there. Whole
+/* A twin of m in the backward pass, which makes its outputs again; or they are kept, and are their own. */
+static void make_again(mba_graph *g, const mba_node *m)
+{
+    const mba_node *serving = g->of, *twin = m;
+    double          bytes = 0;
+    for (int k = 0; k < MBA_OUT_MAX; k++) if (m->out[k]) bytes += mba_tensor_bytes(m->out[k]);
+    if (mba_remakes(g, MBA_REMADE_CHEAP, bytes)) {
+        g->of = m;
+        twin  = mba_append(g, m->op, m->attr, m->in);
+        g->of = serving;
+    }
+    for (int k = 0; k < MBA_OUT_MAX; k++) if (m->out[k]) m->out[k]->again = twin->out[k];
+}
+
+/* In the backward pass, an input that is cheap may be made again just before its first use there. Whole
  * nodes are repeated, so every output must be cheap; the inputs of the repeated node may be cheap too. */
 static mba_tensor *recomputed(mba_graph *g, mba_tensor *t)
 {
@@ -379,13 +416,8 @@ static mba_tensor *recomputed(mba_graph *g, mba_tensor *t)
     const mba_node *m     = whole->maker;
     if (!m || m->pass != MBA_FORWARD) return t;
     for (int k = 0; k < MBA_OUT_MAX; k++) if (m->out[k] && !m->out[k]->cheap) return t;
-    if (!whole->again) {
-        const mba_node *serving = g->of;
-        g->of = m;
-        const mba_node *twin = mba_append(g, m->op, m->attr, m->in);
-        g->of = serving;
-        for (int k = 0; k < MBA_OUT_MAX; k++) if (m->out[k]) m->out[k]->again = twin->out[k];
-    }
+    if (!whole->again) make_again(g, m);
+    if (whole->again == whole) return t;
     if (t != whole && !t->again) {
         t->again     = window_like(g, t, t->type);
         t->again->st = whole->again->st;

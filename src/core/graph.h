@@ -49,6 +49,11 @@ typedef struct mba_node {
 /* Whether a run of these passes runs the node. */
 static inline bool mba_runs(const mba_node *n, unsigned passes) { return (n->pass & passes) && !(n->unless & passes); }
 
+/* What need not be kept for gradients, by what a byte of it costs, least first: rows that a gradient writes once more on
+ * its way (v of gated norms), states that it makes in another pass over the sequence (ssd), and outputs marked cheap,
+ * whose makers are run again. See mba_remakes. */
+typedef enum mba_remade { MBA_REMADE_ROWS, MBA_REMADE_STATES, MBA_REMADE_CHEAP, MBA_REMADES } mba_remade;
+
 struct mba_graph {
     mba_arena    *arena;
     mba_status    status;                         /* the first failure sticks */
@@ -58,8 +63,9 @@ struct mba_graph {
     mba_storage  *params[MBA_GROUPS], *copies[MBA_GROUPS];
     mba_pass      pass;                           /* what appended nodes belong to */
     const char   *scope;
-    bool          recompute;                      /* autodiff recomputes cheap outputs */
-    bool          remake;                         /* gradients make again what they can: states of ssd, v of the gated norm */
+    bool          recompute;                      /* nothing is kept that can be made again */
+    int64_t       remake[MBA_REMADES];            /* bytes of each kind that are made again instead; 0: all is kept */
+    int64_t       remade[MBA_REMADES], kept[MBA_REMADES];  /* what became of it, in bytes */
     bool          accumulate;                     /* several micro-batches: gradients are always added */
     mba_tensor   *loss;                           /* what mba_backward was asked for; NULL before */
     mba_dtype     compute;                        /* of the activations in cases of operators; models have their own */
@@ -107,7 +113,7 @@ mba_tensor *mba_slice(mba_graph *g, mba_tensor *t, int axis, int64_t from, int64
 mba_tensor *mba_reshape(mba_graph *g, mba_tensor *t, mba_type shape);   /* dtype is kept */
 mba_tensor *mba_join(mba_graph *g, mba_tensor *a, mba_tensor *b);
 
-/* With g->recompute, t is made again in the backward pass instead of being kept (all outputs of its
+/* t may be made again in the backward pass instead of being kept, as mba_remakes says (all outputs of its
  * maker must be cheap). Operators mark their cheap outputs themselves; a model marks, say, a thin GEMM. */
 void mba_cheap(mba_tensor *t);
 
@@ -156,6 +162,11 @@ void        mba_spare(mba_graph *g, const mba_node *n, const mba_node *b);
  * t once more on its way, t need not be kept. mba_can_wait asks; mba_wait puts them behind b, to read `again`, an output of it. */
 bool        mba_can_wait(const mba_graph *g, const mba_tensor *t);
 void        mba_wait(mba_graph *g, const mba_tensor *t, mba_tensor *again);
+
+/* In an operator's `grad`: whether `bytes` of this kind shall be made again rather than kept. Asked once for each node,
+ * from the last one of the forward pass back, and says yes until g->remake of them are made again (always, with
+ * g->recompute). train/session.c decides how many those are. */
+bool        mba_remakes(mba_graph *g, mba_remade kind, double bytes);
 
 /* In an operator's `grad`: output k of the forward node n, a saved slot that `shape` left out since only a backward pass
  * wants it. Graphs that are never differentiated do without. */

@@ -184,7 +184,7 @@ mba_status mba_program_push(mba_program *p)
         const mba_tensor whole = { .st = (mba_storage *)master };
         MBA_TRY(put_bf16(p, mba_program_beside(p, st, &whole), mba_program_host_beside(p, master, &whole), st->elems));
     }
-    return p->device->wait ? p->device->wait() : MBA_OK;
+    return mba_program_wait(p);
 }
 
 void *mba__copy_of(const mba_program *p, const mba_tensor *t)
@@ -261,6 +261,8 @@ mba_status mba_program_run(mba_program *p, unsigned passes, const mba_step *step
     p->apart = false;
     return p->device->run(p, passes, h);
 }
+
+mba_status mba_program_wait(const mba_program *p) { return p->device->wait ? p->device->wait() : MBA_OK; }
 
 void mba_program_destroy(mba_program *p)
 {

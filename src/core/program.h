@@ -63,6 +63,9 @@ typedef struct mba_program {
 MBA_MUST mba_status mba_program_create(mba_program **out, const mba_graph *g, const mba_program_options *o);
 MBA_MUST mba_status mba_program_bind(mba_program *p, const mba_device *d);
 MBA_MUST mba_status mba_program_run(mba_program *p, unsigned passes, const mba_step *step, const mba_hooks *h);
+/* Until the device has done all of it. What it could not do is told here, and must be asked for before results are
+ * looked at: mba_program_host has no way to tell. */
+MBA_MUST mba_status mba_program_wait(const mba_program *p);
 void                mba_program_destroy(mba_program *p);
 void               *mba_program_at(const mba_program *p, const mba_tensor *t);  /* device address, lent */
 /* The host's side of an input or a result; waits until the device is done with it. What is written to an input

@@ -98,7 +98,7 @@ typedef struct mba_tensor {
     struct mba_node *maker;                /* NULL for inputs, parameters and windows of others */
     bool             needs_grad;
     struct mba_tensor *of;                 /* of a slice or reshape: the tensor it was cut from */
-    struct mba_tensor *again;              /* its recomputed twin in the backward pass */
+    struct mba_tensor *again;              /* its twin in the backward pass, or itself if it is kept */
 } mba_tensor;
 
 /* bf16 is the upper half of an fp32; rounding is to nearest, ties to even. */

@@ -119,8 +119,8 @@ static mba_status word_room(mba_bpe *b, size_t bytes)
 {
     if (bytes <= b->room) return MBA_OK;
     if (bytes > UINT32_MAX / 2)
-        return mba_fail(MBA_E_UNSUPPORTED, "a word of %zu bytes without a space is more than the tokenizer takes",
-                        bytes);
+        return mba_fail(MBA_E_UNSUPPORTED, "a word of %zu bytes without a space is more than the tokenizer takes\n"
+                        "fix: break it, or --tokenizer bytes", bytes);
     const size_t room   = bytes + bytes / 2 + 64;
     symbol      *fresh  = realloc(b->symbol, room * sizeof *fresh);
     if (fresh) b->symbol = fresh;

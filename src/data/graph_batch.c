@@ -36,7 +36,8 @@ static mba_status check_ends(const mba_batch_graph *it, int64_t g)
 {
     for (int64_t k = 0; k < it->edges; k++)
         if (it->src[k] >= it->nodes || it->dst[k] >= it->nodes)
-            return mba_fail(MBA_E_FORMAT, "edge %lld of graph %lld goes from %u to %u, there are %lld nodes",
+            return mba_fail(MBA_E_FORMAT, "edge %lld of graph %lld goes from %u to %u, there are %lld nodes\n"
+                            "fix: correct the data",
                             (long long)k, (long long)g, it->src[k], it->dst[k], (long long)it->nodes);
     return MBA_OK;
 }
@@ -46,7 +47,8 @@ static mba_status check_index(const int32_t *index, int64_t rows, int64_t fields
 {
     for (int64_t i = 0; i < rows * fields; i++)
         if (index[i] < 0 || index[i] >= table_rows[i % fields])
-            return mba_fail(MBA_E_FORMAT, "%s %lld of graph %lld has %d in field %lld, its table has %lld rows", what,
+            return mba_fail(MBA_E_FORMAT, "%s %lld of graph %lld has %d in field %lld, its table has %lld rows\n"
+                            "fix: --set node_tables=.. or edge_tables=.. as large as the data", what,
                             (long long)(i / fields), (long long)g, (int)index[i], (long long)(i % fields),
                             (long long)table_rows[i % fields]);
     return MBA_OK;
@@ -66,13 +68,15 @@ static mba_status check_item(const mba_graph_batch *b, const mba_graph_shape *s,
     };
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
         if (parts[k].wanted && !parts[k].there)
-            return mba_fail(MBA_E_FORMAT, "graph %lld of the batch has no %s", (long long)g, parts[k].what);
+            return mba_fail(MBA_E_FORMAT, "graph %lld of the batch has no %s\n"
+                            "fix: data that has them, or a model that does without", (long long)g, parts[k].what);
     MBA_TRY(check_ends(it, g));
     if (b->node_index) MBA_TRY(check_index(it->node_index, it->nodes, s->node_fields, s->node_rows, "node", g));
     if (b->edge_index) MBA_TRY(check_index(it->edge_index, it->edges, s->edge_fields, s->edge_rows, "edge", g));
     for (int64_t i = 0; b->label && i < labels; i++)
         if (it->label[i] >= s->classes)
-            return mba_fail(MBA_E_FORMAT, "label %lld of graph %lld is %d, there are %lld classes", (long long)i,
+            return mba_fail(MBA_E_FORMAT, "label %lld of graph %lld is %d, there are %lld classes\n"
+                            "fix: --set outputs=.. as many as the data has", (long long)i,
                             (long long)g, (int)it->label[i], (long long)s->classes);
     return MBA_OK;
 }

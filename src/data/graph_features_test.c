@@ -1,5 +1,5 @@
-/* graph_features_test.c -- Laplacian, walks and degree profiles against NumPy (tools/golden/graph_features.py), and the eigen
- * solver against the equations it solves. */
+/* graph_features_test.c -- Laplacian, walks and degree profiles against NumPy (tools/golden/graph_features.py), and the
+ * eigen solver against the equations it solves. */
 #include <omp.h>
 
 #include "tests/test.h"

@@ -286,11 +286,12 @@ static mba_status check(const mba_image_loader_options *o)
 {
     const mba_image_recipe *r = &o->recipe;
     if (o->B < 1 || o->B > INT32_MAX || r->size < 1 || r->size > 8192)
-        return mba_fail(MBA_E_ARG, "batches of %" PRId64 " images of %d pixels a side are impossible", o->B, r->size);
+        return mba_fail(MBA_E_ARG, "batches of %" PRId64 " images of %d pixels a side are impossible\n"
+                        "fix: at least one image, of 1 to 8192 pixels a side", o->B, r->size);
     if (o->rank < 0 || o->ranks < 0 || o->rank >= (o->ranks ? o->ranks : 1))
         return mba_fail(MBA_E_ARG, "there is no rank %d of %d", o->rank, o->ranks);
     if (o->workers < 0 || o->workers > WORKERS_MAX || o->prefetch < 0 || o->prefetch > RING_MAX)
-        return mba_fail(MBA_E_ARG, "%d workers and %d batches ahead are impossible\nwhy: at most %d and %d", o->workers,
+        return mba_fail(MBA_E_ARG, "%d workers and %d batches ahead are impossible\nfix: at most %d and %d", o->workers,
                         o->prefetch, WORKERS_MAX, RING_MAX);
     if (o->partial && (r->mixup > 0 || r->cutmix > 0))
         return mba_fail(MBA_E_ARG,

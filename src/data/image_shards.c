@@ -164,23 +164,6 @@ static image_shards *new_shards(void)
 
 static bool is_tar(const char *name) { return mba_ends_with(name, ".tar"); }
 
-static mba_status list_folder(mba_listing *paths, const char *folder)
-{
-    mba_listing names = { 0 };
-    mba_status  st    = mba_listing_read(&names, folder, is_tar);
-    for (int64_t i = 0; st == MBA_OK && i < names.n; i++) {
-        char *path;
-        if (asprintf(&path, "%s/%s", folder, names.name[i]) < 0)
-            st = mba_fail(MBA_E_NOMEM, "no memory for the names of the shards");
-        if (st == MBA_OK) {
-            st = mba_listing_add(paths, path);
-            free(path);
-        }
-    }
-    mba_listing_free(&names);
-    return st;
-}
-
 /* With names such as x-train-000.tar and x-val-000.tar, the part that was asked for. */
 static bool is_part(const char *path, bool validation)
 {
@@ -206,7 +189,7 @@ static mba_status open_shard(image_shards *f, const char *path)
 static mba_status open_shards(image_shards *f, const mba_listing *paths, const mba_image_set_options *o)
 {
     const bool choose = has_part(paths, true) && has_part(paths, false);
-    if (!paths->n)
+    if (paths->n < 1)
         return mba_fail(MBA_E_IO, "no shards at '%s'\nwhy: no .tar file is there\nfix: check the path", o->path);
     if (!(f->map = calloc((size_t)paths->n, sizeof *f->map)))
         return mba_fail(MBA_E_NOMEM, "no memory for %" PRId64 " shards", paths->n);
@@ -226,7 +209,7 @@ mba_status mba_image_shards_open(mba_image_set **out, const mba_image_set_option
     image_shards *f     = new_shards();
     mba_listing   paths = { 0 };
     if (!f) return mba_fail(MBA_E_NOMEM, "no memory to open '%s'", o->path);
-    mba_status st = mba_is_folder(o->path) ? list_folder(&paths, o->path)
+    mba_status st = mba_is_folder(o->path) ? mba_listing_paths(&paths, o->path, is_tar)
                     : mba_is_file(o->path) ? mba_listing_add(&paths, o->path)
                                            : mba_listing_glob(&paths, o->path);
     if (st == MBA_OK) st = open_shards(f, &paths, o);

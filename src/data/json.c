@@ -198,6 +198,8 @@ mba_status mba_json_load(json_t **out, const char *path, const mba_json_limits *
 
 /* ---- writing ---- */
 
+json_t *mba_json_finite(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+
 typedef struct sink { mba_writer *writer; mba_status status; } sink;
 
 static int put(const char *bytes, size_t n, void *to)

@@ -32,6 +32,9 @@ MBA_MUST mba_status mba_json_parse(json_t **out, const char *file, const char *t
                                    const mba_json_limits *limits);
 MBA_MUST mba_status mba_json_load(json_t **out, const char *path, const mba_json_limits *limits);
 
+/* A number to be written: JSON has no NaN and no infinity, they become null. */
+json_t *mba_json_finite(double v);
+
 /* Writes an indented file, all or nothing. */
 MBA_MUST mba_status mba_json_save(const json_t *root, const char *path);
 

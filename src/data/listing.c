@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -41,6 +42,20 @@ mba_status mba_listing_read(mba_listing *l, const char *folder, bool (*wanted)(c
         if (e->d_name[0] != '.' && (!wanted || wanted(e->d_name))) st = mba_listing_add(l, e->d_name);
     closedir(d);
     mba_listing_sort(l);
+    return st;
+}
+
+mba_status mba_listing_paths(mba_listing *l, const char *folder, bool (*wanted)(const char *name))
+{
+    mba_listing names = { 0 };
+    mba_status  st    = mba_listing_read(&names, folder, wanted);
+    for (int64_t i = 0; st == MBA_OK && i < names.n; i++) {
+        char      *path;
+        const bool made = asprintf(&path, "%s/%s", folder, names.name[i]) >= 0;
+        st = made ? mba_listing_add(l, path) : mba_fail(MBA_E_NOMEM, "no memory for the names of a directory");
+        if (made) free(path);
+    }
+    mba_listing_free(&names);
     return st;
 }
 

@@ -20,7 +20,9 @@ typedef struct mba_listing {
 
 MBA_MUST mba_status mba_listing_add(mba_listing *l, const char *name);
 MBA_MUST mba_status mba_listing_read(mba_listing *l, const char *folder, bool (*wanted)(const char *name));
-MBA_MUST mba_status mba_listing_glob(mba_listing *l, const char *pattern);       /* whole paths */
+/* The same with whole paths; those that match a pattern. */
+MBA_MUST mba_status mba_listing_paths(mba_listing *l, const char *folder, bool (*wanted)(const char *name));
+MBA_MUST mba_status mba_listing_glob(mba_listing *l, const char *pattern);
 void                mba_listing_sort(mba_listing *l);
 void                mba_listing_free(mba_listing *l);
 

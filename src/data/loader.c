@@ -1,15 +1,12 @@
 /* loader.c -- see loader.h. */
 #include "data/loader.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <glob.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
+#include "data/listing.h"
 #include "data/permute.h"
 
 /* A stretch of one file that belongs to the chosen part, and how much of an epoch it holds. */
@@ -31,72 +28,18 @@ struct mba_loader {
 
 /* ---- which files ---- */
 
-typedef struct names {
-    char **name;
-    int    n;
-} names;
+static bool is_bin(const char *name) { return mba_ends_with(name, ".bin"); }
 
-static void names_free(names *l)
+static mba_status find_files(mba_listing *l, const char *data)
 {
-    for (int i = 0; i < l->n; i++) free(l->name[i]);
-    free(l->name);
-}
-
-static mba_status names_add(names *l, const char *folder, const char *name)
-{
-    char **bigger = realloc(l->name, ((size_t)l->n + 1) * sizeof *bigger);
-    if (bigger) l->name = bigger;
-    const size_t n    = strlen(folder) + strlen(name) + 2;
-    char        *path = bigger ? malloc(n) : NULL;
-    if (!path) return mba_fail(MBA_E_NOMEM, "no memory for the names of the token files");
-    snprintf(path, n, "%s%s%s", folder, *folder ? "/" : "", name);
-    l->name[l->n++] = path;
-    return MBA_OK;
-}
-
-static mba_status names_of_folder(names *l, const char *folder)
-{
-    DIR *d = opendir(folder);
-    if (!d) return mba_fail(MBA_E_IO, "cannot read the directory '%s'\nwhy: %s\nfix: name a directory "
-                            "that you may read", folder, strerror(errno));
-    mba_status st = MBA_OK;
-    for (const struct dirent *e; st == MBA_OK && (e = readdir(d)) != NULL;) {
-        const size_t n = strlen(e->d_name);
-        if (n > 4 && e->d_name[0] != '.' && !strcmp(e->d_name + n - 4, ".bin")) st = names_add(l, folder, e->d_name);
-    }
-    closedir(d);
-    return st;
-}
-
-static mba_status names_of_pattern(names *l, const char *pattern)
-{
-    glob_t     g;
-    mba_status st = MBA_OK;
-    if (glob(pattern, 0, NULL, &g) == 0) {
-        for (size_t i = 0; st == MBA_OK && i < g.gl_pathc; i++) st = names_add(l, "", g.gl_pathv[i]);
-        globfree(&g);
-    }
-    return st;
-}
-
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-static mba_status find_files(names *l, const char *data)
-{
-    struct stat s;
-    const bool  there = stat(data, &s) == 0;
-    if (there && S_ISDIR(s.st_mode)) MBA_TRY(names_of_folder(l, data));
-    else if (there)                  MBA_TRY(names_add(l, "", data));
-    else                             MBA_TRY(names_of_pattern(l, data));
-    if (!l->n)
-        return mba_fail(MBA_E_IO,
-                        "no token files at '%s'\nwhy: %s\nfix: name a file, a directory with .bin files or a glob; "
-                        "make them with `mambascope data prepare`",
-                        data,
-                        there ? "the directory has no .bin files"
-                              : "there is no such file, and no file matches it as a glob");
-    qsort(l->name, (size_t)l->n, sizeof *l->name, by_name);
-    return MBA_OK;
+    const bool folder = mba_is_folder(data), file = !folder && access(data, F_OK) == 0;
+    MBA_TRY(folder ? mba_listing_paths(l, data, is_bin) : file ? mba_listing_add(l, data) : mba_listing_glob(l, data));
+    if (l->n) return MBA_OK;
+    return mba_fail(MBA_E_IO,
+                    "no token files at '%s'\nwhy: %s\nfix: name a file, a directory with .bin files or a glob; "
+                    "make them with `mambascope data prepare`", data,
+                    folder ? "the directory has no .bin files"
+                           : "there is no such file, and no file matches it as a glob");
 }
 
 /* ---- opening ---- */
@@ -105,9 +48,10 @@ static mba_status check_options(const mba_loader_options *o)
 {
     const int64_t ranks = o->ranks ? o->ranks : 1;
     if (o->B < 1 || o->L < 1 || o->B > INT32_MAX || o->L > INT32_MAX || o->B * o->L > INT64_MAX / 8 / ranks)
-        return mba_fail(MBA_E_ARG, "batches of %" PRId64 " x %" PRId64 " tokens are impossible", o->B, o->L);
+        return mba_fail(MBA_E_ARG, "batches of %" PRId64 " x %" PRId64 " tokens are impossible\n"
+                        "fix: at least one of each, and fewer than 2^31", o->B, o->L);
     if (o->vocab < 1 || o->vocab > INT32_MAX)
-        return mba_fail(MBA_E_ARG, "a vocabulary of %" PRId64 " is impossible", o->vocab);
+        return mba_fail(MBA_E_ARG, "a vocabulary of %" PRId64 " is impossible\nfix: 1 to 2147483647", o->vocab);
     if (o->rank < 0 || ranks < 1 || o->rank >= ranks)
         return mba_fail(MBA_E_ARG, "there is no rank %d of %d", o->rank, o->ranks);
     if (o->split != MBA_PART_ALL && !(o->validation > 0 && o->validation < 1))
@@ -134,12 +78,12 @@ static mba_status check_notes(mba_loader *l, const mba_token_file *f)
     return MBA_OK;
 }
 
-static mba_status open_files(mba_loader *l, const names *list)
+static mba_status open_files(mba_loader *l, const mba_listing *list)
 {
     l->file = calloc((size_t)list->n, sizeof *l->file);
     l->part = calloc((size_t)list->n, sizeof *l->part);
-    if (!l->file || !l->part) return mba_fail(MBA_E_NOMEM, "no memory for %d token files", list->n);
-    for (int i = 0; i < list->n; i++) {
+    if (!l->file || !l->part) return mba_fail(MBA_E_NOMEM, "no memory for %" PRId64 " token files", list->n);
+    for (int64_t i = 0; i < list->n; i++) {
         MBA_TRY(mba_token_file_open(&l->file[i], list->name[i]));
         l->files++;
         MBA_TRY(check_notes(l, l->file[i]));
@@ -201,12 +145,12 @@ mba_status mba_loader_create(mba_loader **out, const mba_loader_options *options
     l->o = *options;
     if (!l->o.ranks) l->o.ranks = 1;
     if (l->o.split == MBA_PART_ALL) l->o.validation = 0;
-    names      list = { 0 };
-    mba_status st   = find_files(&list, options->data);
+    mba_listing list = { 0 };
+    mba_status  st   = find_files(&list, options->data);
     if (st == MBA_OK) st = open_files(l, &list);
     if (st == MBA_OK) choose_part(l);
     if (st == MBA_OK) st = measure(l);
-    names_free(&list);
+    mba_listing_free(&list);
     l->o.data        = NULL;                 /* both were the caller's */
     l->o.end_of_text = NULL;
     if (st == MBA_OK) *out = l;

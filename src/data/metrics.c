@@ -10,7 +10,11 @@
 
 mba_status mba_confusion_create(mba_confusion *out, int64_t classes)
 {
-    mba_assert(classes > 0 && classes <= 1 << 14);
+    enum { CLASSES_MAX = 1 << 14 };               // their square is counted
+    mba_assert(classes > 0);
+    if (classes > CLASSES_MAX)
+        return mba_fail(MBA_E_ARG, "%" PRId64 " classes are too many to be counted\nwhy: a table has a place for every "
+                        "pair of them\nfix: at most %d: --set outputs=..", classes, CLASSES_MAX);
     out->classes = classes;
     out->count   = calloc((size_t)(classes * classes), sizeof *out->count);
     return out->count ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory to count %" PRId64 " classes", classes);

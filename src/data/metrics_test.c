@@ -10,6 +10,7 @@ static void counted_by_hand(void **state)
 {
     (void)state;
     mba_confusion c;
+    assert_fails(mba_confusion_create(&c, 20000), MBA_E_ARG, "at most 16384");
     assert_ok(mba_confusion_create(&c, 5));
     assert_true(isnan(mba_accuracy(&c)));
     // Class 0: three, two found. Class 1: one, not found. Class 2: two, both found. Class 3: only said. Class 4: never.

@@ -271,7 +271,8 @@ static mba_status find_file(char *path, size_t room, bool *there, const char *fo
     if (split && !scheme) return MBA_OK;
     const int n = snprintf(path, room, "%s/%s%s%s%s", folder, split ? "split/" : "", split ? scheme : "",
                            split ? "/" : "", files[file].name);
-    if (n < 0 || (size_t)n + 4 > room) return mba_fail(MBA_E_ARG, "the path of the collection is too long");
+    if (n < 0 || (size_t)n + 4 > room)
+        return mba_fail(MBA_E_ARG, "the path of the collection is too long\nfix: a shorter one");
     *there = access(path, F_OK) == 0;
     if (*there) return MBA_OK;
     memcpy(path + n, ".gz", 4);

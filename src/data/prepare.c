@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,7 +110,8 @@ static mba_status add_line(work *w, const char *line, size_t bytes, int64_t numb
                       "JSON lines have one object a line",
                       number, mba_show(e.text).text, e.position);
     else if (!json_is_object(row))
-        st = mba_fail(MBA_E_FORMAT, "line %" PRId64 " is %s, not an object", number, mba_json_kind(row));
+        st = mba_fail(MBA_E_FORMAT, "line %" PRId64 " is %s, not an object\nfix: one object a line", number,
+                      mba_json_kind(row));
     else if (!json_is_string(text))
         st = mba_fail(MBA_E_FORMAT,
                       "line %" PRId64
@@ -222,25 +222,17 @@ static mba_status make_folder(work *w, const char *out)
         return mba_fail(MBA_E_NOMEM, "no memory to make '%s'", out);
     }
     if (mkdtemp(w->folder) && chmod(w->folder, 0755) == 0) return MBA_OK;
-    const mba_status st = mba_fail(MBA_E_IO, "cannot make the directory '%s'\nwhy: %s", w->folder, strerror(errno));
+    const mba_status st = mba_fail(MBA_E_IO, "cannot make the directory '%s'\nwhy: %s\nfix: --out where you may write",
+                                   w->folder, strerror(errno));
     free(w->folder);
     w->folder = NULL;
     return st;
 }
 
-static void remove_folder(const char *folder)
-{
-    DIR *d = opendir(folder);
-    for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) (void)unlinkat(dirfd(d), e->d_name, 0);
-    if (d) closedir(d);
-    (void)rmdir(folder);
-}
-
 static mba_status publish(work *w, const char *out)
 {
     if (rename(w->folder, out) == 0) return MBA_OK;
-    return mba_fail(MBA_E_IO, "cannot make the directory '%s'\nwhy: %s", out, strerror(errno));
+    return mba_fail(MBA_E_IO, "cannot make the directory '%s'\nwhy: %s\nfix: another --out", out, strerror(errno));
 }
 
 /* ---- all of it ---- */
@@ -266,8 +258,8 @@ mba_status mba_prepare(mba_prepared *made, mba_tokenizer *t, const mba_prepare_o
     work w = { .o = o, .t = t, .shard_tokens = o->shard_tokens ? o->shard_tokens : SHARD_TOKENS };
     if (w.shard_tokens < 1 || w.shard_tokens > INT32_MAX)
         return mba_fail(MBA_E_ARG,
-                        "shards of %" PRId64 " tokens are impossible\nwhy: the format counts 1 to 2147483647",
-                        w.shard_tokens);
+                        "shards of %" PRId64 " tokens are impossible\nwhy: the format counts 1 to 2147483647\n"
+                        "fix: a number among them", w.shard_tokens);
     if (mba_tokenizer_end_of_text(t) < 0)
         return mba_fail(MBA_E_UNSUPPORTED,
                         "the tokenizer has no end-of-text token\nwhy: it has none of the usual names, such as "
@@ -280,11 +272,12 @@ mba_status mba_prepare(mba_prepared *made, mba_tokenizer *t, const mba_prepare_o
     char *out = strdup(o->out);
     if (!out) return mba_fail(MBA_E_NOMEM, "no memory to prepare data");
     for (size_t n = strlen(out); n > 1 && out[n - 1] == '/';) out[--n] = 0;
-    mba_status st = *out ? check_out(out) : mba_fail(MBA_E_ARG, "the output has no name");
+    mba_status st = *out ? check_out(out)
+                         : mba_fail(MBA_E_ARG, "the output has no name\nfix: --out with a new directory");
     if (st == MBA_OK) st = make_folder(&w, out);
     if (st == MBA_OK) st = fill(&w);
     if (st == MBA_OK) st = publish(&w, out);
-    if (st != MBA_OK && w.folder) remove_folder(w.folder);
+    if (st != MBA_OK && w.folder) mba_folder_remove(w.folder);
     if (st == MBA_OK) *made = w.made;
     free(w.folder);
     free(w.shard.id);

@@ -151,7 +151,8 @@ static mba_status write_notes(const char *path, const mba_token_notes *n, int64_
                              "documents", (json_int_t)n->documents, "bytes", (json_int_t)n->bytes,
                              "source", n->source, "synthetic", (int)n->synthetic);
     mba_status st = MBA_OK;
-    if (!to || !root) st = mba_fail(MBA_E_ARG, "the notes of '%s' cannot be made\nwhy: no memory, or no UTF-8", path);
+    if (!to || !root) st = mba_fail(MBA_E_ARG, "the notes of '%s' cannot be made\nwhy: no memory, or no UTF-8\n"
+                                      "fix: names of files in UTF-8", path);
     else              st = mba_json_save(root, to);
     json_decref(root);
     free(to);
@@ -252,7 +253,8 @@ mba_status mba_token_file_write(const char *path, const int32_t *tokens, int64_t
 {
     if (n < 1 || n > INT32_MAX)
         return mba_fail(MBA_E_ARG,
-                        "a shard of %" PRId64 " tokens cannot be written\nwhy: the format counts 1 to 2147483647", n);
+                        "a shard of %" PRId64 " tokens cannot be written\nwhy: the format counts 1 to 2147483647\n"
+                        "fix: more and smaller shards", n);
     const int     width = vocab <= 1 << 16 ? 2 : 4;
     unsigned char head[HEADER_BYTES] = { 0 };
     write_32(head, width == 2 ? MAGIC_16 : MAGIC_32);

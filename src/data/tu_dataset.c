@@ -327,7 +327,7 @@ mba_status mba_tu_dataset_read(mba_graph_store **out, const char *folder)
     for (int k = 0; st == MBA_OK && k < MBA_TU_FILES; k++) {
         char *p = path + k * PATH_BYTES;
         if (snprintf(p, PATH_BYTES, "%s/%.*s_%s.txt", folder, n, name, files[k].ending) >= PATH_BYTES)
-            st = mba_fail(MBA_E_ARG, "the path of the collection is too long");
+            st = mba_fail(MBA_E_ARG, "the path of the collection is too long\nfix: a shorter one");
         else if (access(p, F_OK) == 0 || k == MBA_TU_EDGES || k == MBA_TU_INDICATOR)
             st = mba_text_file_open(&file[k], p);
         text[k]      = file[k].text;

@@ -92,7 +92,8 @@ static mba_status lend(mba_kernels_plan *p, const mba_kernels_desc *d, int k)
                         (long long)w->stride[0], (long long)w->stride[1], (long long)w->stride[2],
                         (long long)w->stride[3]);
     if (w->skew < 0 || w->skew >= piece)
-        return mba_fail(MBA_E_ARG, "%s has a skew of %lld elements\nwhy: 16 bytes hold %lld", names[k],
+        return mba_fail(MBA_E_ARG, "%s has a skew of %lld elements\nwhy: 16 bytes hold %lld\n"
+                        "fix: how many elements it is beyond a multiple of 16 bytes", names[k],
                         (long long)w->skew, (long long)piece);
     p->operand[k] = mba_lent(p->graph, names[k], type, w->skew, run, pitch, d->backward && type.dtype != MBA_I32);
     if (k == MBA_KERNELS_IDS) p->operand[k]->bound = INT32_MAX;
@@ -110,10 +111,11 @@ static mba_status check_sizes(const mba_kernels_desc *d)
     for (size_t i = 0; i < sizeof dim / sizeof *dim; i++) {
         if (dim[i] < 1)
             return mba_fail(MBA_E_ARG, "a dimension is %lld\nwhy: batch, length, heads, head_dim, groups and state are "
-                            "at least 1", (long long)dim[i]);
+                            "at least 1\nfix: set all of them", (long long)dim[i]);
         all *= (double)dim[i];
     }
-    if (all > 0x1p56) return mba_fail(MBA_E_ARG, "%g elements in all\nwhy: no machine holds them", all);
+    if (all > 0x1p56)
+        return mba_fail(MBA_E_ARG, "%g elements in all\nwhy: no machine holds them\nfix: a smaller shape", all);
     return MBA_OK;
 }
 
@@ -122,9 +124,10 @@ static mba_status check_desc(const mba_kernels_desc *d)
     if (d->bytes != sizeof *d)
         return mba_fail(MBA_E_ARG, "a description of %zu bytes\nwhy: this library (%s) has one of %zu\n"
                         "fix: use the header that came with it, and set .bytes", d->bytes, MBA_COMMIT, sizeof *d);
-    if (d->op != MBA_KERNELS_SSD && d->op != MBA_KERNELS_SCAN) return mba_fail(MBA_E_ARG, "no operator %d", d->op);
+    if (d->op != MBA_KERNELS_SSD && d->op != MBA_KERNELS_SCAN)
+        return mba_fail(MBA_E_ARG, "no operator %d\nfix: MBA_KERNELS_SSD or MBA_KERNELS_SCAN", d->op);
     if (d->type != MBA_KERNELS_F32 && d->type != MBA_KERNELS_BF16)
-        return mba_fail(MBA_E_ARG, "activations of type %d\nwhy: there are fp32 (0) and bf16 (1)", d->type);
+        return mba_fail(MBA_E_ARG, "activations of type %d\nfix: MBA_KERNELS_F32 or MBA_KERNELS_BF16", d->type);
     if (d->op == MBA_KERNELS_SSD && d->given >> MBA_KERNELS_Z & 1)
         return mba_fail(MBA_E_UNSUPPORTED, "ssd has no gate z\nfix: multiply y by silu(z) behind it");
     return check_sizes(d);
@@ -138,7 +141,8 @@ static mba_status find_machine(mba_kernels_plan *p, const mba_kernels_machine *m
     p->machine = (mba_machine){ .name = p->machine_name, .cc = m->cc, .sm = m->sms, .warp = 32, .regs_sm = m->regs_sm,
                                 .threads_sm = m->threads_sm, .smem_block_bytes = m->smem_block_bytes,
                                 .smem_sm_bytes = m->smem_sm_bytes };
-    if (m->cc && m->sms < 1) return mba_fail(MBA_E_ARG, "a machine with %d SMs", m->sms);
+    if (m->cc && m->sms < 1)
+        return mba_fail(MBA_E_ARG, "a machine with %d SMs\nfix: at least one, or .cc of 0 for the host", m->sms);
     return MBA_OK;
 }
 
@@ -275,8 +279,8 @@ static mba_status resolve(void **at, const mba_kernels_pointers *a, const place 
     enum { UNIT = 16 };
     *at = look_up(a, w);
     if (!*at)
-        return mba_fail(MBA_E_ARG, "no pointer for %s%s", w->from == DIN || w->from == DOUT ? "the gradient of " : "",
-                        w->name);
+        return mba_fail(MBA_E_ARG, "no pointer for %s%s\nfix: what the description gives has one",
+                        w->from == DIN || w->from == DOUT ? "the gradient of " : "", w->name);
     if ((uintptr_t)*at % UNIT != w->skew_bytes)
         return mba_fail(MBA_E_ARG, "%s lies %zu bytes beyond a multiple of %d\nwhy: its plan was made for %zu\n"
                         "fix: a plan with its skew, or a copy", w->name, (size_t)((uintptr_t)*at % UNIT), UNIT,
@@ -292,7 +296,8 @@ static mba_status fill_call(mba_call *c, const mba_kernels_plan *p, int way, con
     for (int k = 0; k < MBA_IN_MAX; k++)  if (n->in[k])  MBA_TRY(resolve(&c->in[k], a, &p->in[way][k]));
     for (int k = 0; k < MBA_OUT_MAX; k++) if (n->out[k]) MBA_TRY(resolve(&c->out[k], a, &p->out[way][k]));
     if (c->plan->work_bytes && (!a->work || (uintptr_t)a->work % MBA_ALIGN_BYTES))
-        return mba_fail(MBA_E_ARG, "no workspace, or not at a multiple of %d bytes", MBA_ALIGN_BYTES);
+        return mba_fail(MBA_E_ARG, "no workspace, or not at a multiple of %d bytes\n"
+                        "fix: mba_kernels_work_bytes of them", MBA_ALIGN_BYTES);
     return MBA_OK;
 }
 

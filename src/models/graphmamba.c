@@ -359,56 +359,70 @@ const mba_field mba_graphnet_fields[] = {
 #undef FIELD
 
 /* Stacked tables are one matrix. */
-static mba_status stack(int64_t *rows, int64_t *columns, const int64_t *tables, const char *what)
+static void stack(int64_t *rows, int64_t *columns, const int64_t *tables)
 {
-    if (!tables[0]) return MBA_OK;
+    if (!tables[0]) return;
     *rows = *columns = 0;
-    for (int i = 0; i < MBA_TABLES_MAX && tables[i]; i++, (*columns)++) {
-        if (tables[i] < 1 || tables[i] > MBA_FIELD_MOST)
-            return mba_fail(MBA_E_ARG, "table %d of the %s features has %lld rows\nfix: between 1 and %d", i, what, (long long)tables[i],
-                            MBA_FIELD_MOST);
-        *rows += tables[i];
-    }
-    return MBA_OK;
+    for (int i = 0; i < MBA_TABLES_MAX && tables[i]; i++, (*columns)++) *rows += tables[i];
 }
 
-static mba_status check_ranges(const mba_graphnet *c)
+/* Every number of the table of fields, first by what fits a network at all, then by what fits this kind of it. */
+static mba_status check_fields(const mba_graphnet *c)
 {
     for (const mba_field *f = mba_graphnet_fields; f->name; f++) {
         const int64_t *v = mba_field_at(c, f);
         for (int i = 0; (f->kind == MBA_FIELD_INT || f->kind == MBA_FIELD_LIST) && i < (f->count ? f->count : 1); i++)
             if (v[i] < 0 || v[i] > MBA_FIELD_MOST)
-                return mba_fail(MBA_E_ARG, "%s = %lld\nwhy: %s\nfix: between 0 and %d", f->name, (long long)v[i], f->meaning, MBA_FIELD_MOST);
+                return mba_fail(MBA_E_ARG, "%s = %lld\nwhy: %s\nfix: between 0 and %d", f->name, (long long)v[i],
+                                f->meaning, MBA_FIELD_MOST);
     }
-    if (c->nodes >= INT32_MAX || c->edges >= INT32_MAX || c->graphs > 1 << 22)
-        return mba_fail(MBA_E_ARG, "a batch of at most %lld nodes, %lld edges, %lld graphs\nwhy: their numbers have 31 bits, those of graphs 22\n"
-                        "fix: smaller --nodes, --edges, --graphs",
-                        (long long)c->nodes, (long long)c->edges, (long long)c->graphs);
-    if (!(c->dropout >= 0 && c->dropout < 1)) return mba_fail(MBA_E_ARG, "dropout = %g\nfix: 0 <= dropout < 1", c->dropout);
+    if (!(c->dropout >= 0 && c->dropout < 1))
+        return mba_fail(MBA_E_ARG, "dropout = %g\nfix: 0 <= dropout < 1", c->dropout);
     return MBA_OK;
+}
+
+static mba_status check_ranges(const mba_graphnet *c)
+{
+    const struct { const char *name; int64_t value, least, most; } range[] = {
+        { "layers", c->layers, 1, 256 },       { "width", c->width, 1, 1 << 16 },
+        { "pre_layers", c->pre_layers, 0, 256 }, { "head_layers", c->head_layers, 1, 256 },
+        { "outputs", c->outputs, 1, MBA_FIELD_MOST }, { "pe_width", c->pe_width, 0, c->width - 1 },
+    };
+    for (size_t i = 0; i < sizeof range / sizeof *range; i++)
+        if (range[i].value < range[i].least || range[i].value > range[i].most)
+            return mba_fail(MBA_E_ARG, "%s = %lld\nfix: between %lld and %lld; mambascope list fields says what it is",
+                            range[i].name, (long long)range[i].value, (long long)range[i].least,
+                            (long long)range[i].most);
+    return MBA_OK;
+}
+
+static mba_status check_batch(const mba_graphnet *c)
+{
+    const bool large = c->nodes >= INT32_MAX || c->edges >= INT32_MAX || c->graphs > 1 << 22;
+    if (!large && c->nodes >= 1 && c->edges >= 1 && c->graphs >= 1) return MBA_OK;
+    return mba_fail(MBA_E_ARG, "a batch of at most %lld nodes, %lld edges, %lld graphs\nwhy: %s\nfix: %s --nodes, "
+                    "--edges, --graphs", (long long)c->nodes, (long long)c->edges, (long long)c->graphs,
+                    large ? "their numbers have 31 bits, those of graphs 22" : "each is at least 1",
+                    large ? "smaller" : "larger");
 }
 
 mba_status mba_graphnet_complete(mba_graphnet *c)
 {
-    MBA_TRY(check_ranges(c));
+    MBA_TRY(check_fields(c));
     if (c->node_reals) memset(c->node_tables, 0, sizeof c->node_tables);
     if (c->edge_reals) memset(c->edge_tables, 0, sizeof c->edge_tables);
-    MBA_TRY(stack(&c->node_rows, &c->node_columns, c->node_tables, "node"));
-    MBA_TRY(stack(&c->edge_rows, &c->edge_columns, c->edge_tables, "edge"));
+    stack(&c->node_rows, &c->node_columns, c->node_tables);
+    stack(&c->edge_rows, &c->edge_columns, c->edge_tables);
     if (!c->compute) c->compute = MBA_F32;
-    if (!c->state) c->state = 16;
-    if (!c->conv)  c->conv = 4;
-    if (c->width < 1 || c->pe_width >= c->width || c->layers < 1 || c->layers > 256 || c->width > 1 << 16 || c->head_layers > 256 || c->pre_layers > 256 || c->head_layers < 1 || c->outputs < 1)
-        return mba_fail(MBA_E_ARG, "a graph network of %lld layers, width %lld, %lld outputs\n"
-                        "why: each at least 1, at most 256 layers, positions narrower than the width\nfix: --set layers=..,width=..",
-                        (long long)c->layers, (long long)c->width, (long long)c->outputs);
+    if (!c->state)   c->state = 16;
+    if (!c->conv)    c->conv = 4;
+    MBA_TRY(check_ranges(c));
+    MBA_TRY(check_batch(c));
     if (c->train && c->draws > 1)
-        return mba_fail(MBA_E_ARG, "training over %lld orders at once\nwhy: only evaluation averages\nfix: --set draws=1",
+        return mba_fail(MBA_E_ARG, "training over %lld orders at once\nwhy: only evaluation averages\nfix: draws of 1",
                         (long long)c->draws);
-    if (c->nodes < 1 || c->edges < 1 || c->graphs < 1 || c->nodes >= INT32_MAX || c->edges >= INT32_MAX || c->graphs > 1 << 22)
-        return mba_fail(MBA_E_ARG, "a batch of at most %lld nodes, %lld edges, %lld graphs\nfix: capacities of at least 1", (long long)c->nodes,
-                        (long long)c->edges, (long long)c->graphs);
     if (!c->node_reals && (!c->node_rows || !c->node_columns))
-        return mba_fail(MBA_E_ARG, "nodes without features\nfix: real features, or tables with rows and columns");
+        return mba_fail(MBA_E_ARG, "nodes without features\n"
+                        "fix: --set node_reals=.., or node_tables=.. with the rows of each table");
     return MBA_OK;
 }

@@ -61,16 +61,17 @@ static mba_status check_ranges(const mba_lm *c)
     MBA_LM_FIELDS(X)
 #undef X
     if (c->batch < 1 || c->batch > most || c->length < 1 || c->length > INT64_C(1) << 31)
-        return mba_fail(MBA_E_ARG, "a batch of %lld sequences of %lld tokens\nfix: both at least 1",
-                        (long long)c->batch,
-                        (long long)c->length);
+        return mba_fail(MBA_E_ARG, "a batch of %lld sequences of %lld tokens\n"
+                        "fix: at least 1 of each, at most %lld sequences of 2147483648", (long long)c->batch,
+                        (long long)c->length, (long long)most);
     return MBA_OK;
 }
 
 static mba_status need(bool fact, const char *field, int64_t value, const char *why)
 {
-    return fact ? MBA_OK : mba_fail(MBA_E_ARG, "%s = %lld does not fit\nwhy: %s\nfix: --set %s=..; mambascope list fields",
-                                    field, (long long)value, why, field);
+    if (fact) return MBA_OK;
+    return mba_fail(MBA_E_ARG, "%s = %lld does not fit\nwhy: %s\nfix: --set %s=..; mambascope list fields", field,
+                    (long long)value, why, field);
 }
 
 static mba_status check_mamba2(const mba_lm *c)

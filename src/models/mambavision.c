@@ -234,7 +234,7 @@ const mba_field mba_vision_fields[] = {
 };
 #undef FIELD
 
-mba_status mba_vision_complete(mba_vision *c)
+static void complete_numbers(mba_vision *c)
 {
     if (!c->compute)    c->compute = MBA_F32;
     if (!c->batch)      c->batch = 1;
@@ -245,22 +245,44 @@ mba_status mba_vision_complete(mba_vision *c)
     if (!c->conv)       c->conv = 3;
     if (!c->windows[2]) c->windows[2] = 14;
     if (!c->windows[3]) c->windows[3] = 7;
-    if (c->dim < 1 || c->dim > 1 << 16 || c->in_dim > 1 << 16 || c->image > 1 << 14 || c->classes > MBA_FIELD_MOST || c->mlp_ratio < 1
-        || c->mlp_ratio > 256 || c->state < 1 || c->state > 4096 || c->conv < 1 || c->conv > 16 || c->batch > MBA_FIELD_MOST)
-        return mba_fail(MBA_E_ARG, "dim %lld, in_dim %lld, image %lld, mlp_ratio %lld, state %lld, conv %lld\n"
-                        "why: one of them is out of bounds\nfix: --set with smaller ones; mambascope list fields",
-                        (long long)c->dim, (long long)c->in_dim, (long long)c->image, (long long)c->mlp_ratio, (long long)c->state, (long long)c->conv);
+}
+
+/* Sizes beyond these are typing errors or hostile files. */
+static mba_status check_ranges(const mba_vision *c)
+{
+    const struct { const char *name; int64_t value, least, most; } range[] = {
+        { "batch", c->batch, 1, MBA_FIELD_MOST },     { "image", c->image, 1, 1 << 14 },
+        { "classes", c->classes, 2, MBA_FIELD_MOST }, { "dim", c->dim, 1, 1 << 16 },
+        { "in_dim", c->in_dim, 1, 1 << 16 },          { "mlp_ratio", c->mlp_ratio, 1, 256 },
+        { "state", c->state, 1, 4096 },               { "conv", c->conv, 1, 16 },
+    };
+    for (size_t i = 0; i < sizeof range / sizeof *range; i++)
+        if (range[i].value < range[i].least || range[i].value > range[i].most)
+            return mba_fail(MBA_E_ARG, "%s = %lld\nfix: between %lld and %lld; mambascope list fields says what it is",
+                            range[i].name, (long long)range[i].value, (long long)range[i].least,
+                            (long long)range[i].most);
+    if (!(c->drop_path >= 0 && c->drop_path < 1))
+        return mba_fail(MBA_E_ARG, "drop_path = %g\nfix: 0 <= drop_path < 1", c->drop_path);
+    return MBA_OK;
+}
+
+mba_status mba_vision_complete(mba_vision *c)
+{
+    enum { BLOCKS_MAX = 512 };                    // a graph has room for so many
+    int64_t blocks = 0;
+    complete_numbers(c);
+    MBA_TRY(check_ranges(c));
     for (int i = 0; i < MBA_STAGES; i++) {
         const int64_t C = c->dim << i;
-        if (c->depths[i] < 1 || c->depths[i] > 512)
-            return mba_fail(MBA_E_ARG, "stage %d has %lld blocks\nfix: between 1 and 512", i, (long long)c->depths[i]);
+        blocks += c->depths[i];
+        if (c->depths[i] < 1 || c->depths[i] > BLOCKS_MAX || blocks > BLOCKS_MAX)
+            return mba_fail(MBA_E_ARG, "stage %d has %lld blocks\n"
+                            "fix: --set depths=.., at least 1 each, at most %d in all", i, (long long)c->depths[i],
+                            BLOCKS_MAX);
         if (i >= 2 && (C % 2 || c->heads[i] < 1 || C % c->heads[i] || c->windows[i] < 1))
             return mba_fail(MBA_E_ARG, "stage %d: %lld channels, %lld heads, windows of %lld\n"
-                            "why: channels are even and the heads divide them\nfix: --set dim=..,heads=..,windows=..", i,
-                            (long long)C, (long long)c->heads[i], (long long)c->windows[i]);
+                            "why: channels are even and the heads divide them\nfix: --set dim=..,heads=..,windows=..",
+                            i, (long long)C, (long long)c->heads[i], (long long)c->windows[i]);
     }
-    if (c->dim < 1 || c->in_dim < 1 || c->batch < 1 || c->image < 1 || c->classes < 2 || !(c->drop_path >= 0 && c->drop_path < 1))
-        return mba_fail(MBA_E_ARG, "an image network of width %lld for %lld pixels and %lld classes\nfix: sizes of at least 1, two classes, 0 <= drop_path < 1",
-                        (long long)c->dim, (long long)c->image, (long long)c->classes);
     return MBA_OK;
 }

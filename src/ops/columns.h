@@ -4,7 +4,8 @@
 
 #include "core/op.h"
 
-/* Values a thread takes at once: 16 bytes where every row of these tensors allows it, else one. */
+/* Values a thread takes at once: 16 bytes where every row of these tensors allows it and rows lie at one distance (what
+ * mba_column_row counts on), else one. */
 static inline int mba__columns_at_once(const mba_tensor *const *t, int n)
 {
     int v = 4;
@@ -13,7 +14,7 @@ static inline int mba__columns_at_once(const mba_tensor *const *t, int n)
         if (!t[k]) continue;
         const int64_t e = (int64_t)mba_dtype_bytes(t[k]->type.dtype), bytes = v * e;
         const bool    whole = mba_cols(t[k]) % v == 0 && t[k]->offset * e % bytes == 0
-                           && (mba_dense(t[k]) || t[k]->pitch % v == 0);
+                           && (mba_dense(t[k]) || (t[k]->pitch % v == 0 && t[k]->run == mba_cols(t[k])));
         if (!whole || bytes > 16) return 1;
     }
     return v;
@@ -30,10 +31,10 @@ static inline void mba__plan_column_totals(mba_plan *p, int scratch, int64_t par
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(scratch), 4.0 * (double)(wide * parts * sums));
 }
 
-/* Sums of `sums` kinds over the rows of t, V columns a thread: appends launches <parts> and "column_totals", and
- * scratch. */
-static inline int mba__plan_column_sums(mba_plan *p, const char *parts_name, const mba_tensor *t, int sums, int V,
-                                        double read_bytes)
+/* Sums of `sums` kinds over the rows of t, V columns a thread, from the inputs of the bits `reads`, once each: appends
+ * launches <parts> and "column_totals", and scratch. */
+static inline int mba__plan_column_sums(mba_plan *p, const mba_node *n, const char *parts_name, const mba_tensor *t,
+                                        int sums, int V, unsigned reads)
 {
     /* Two blocks for each of 132 processors, which all of these kernels' registers allow, so that there is one round
      * of them: bias_bwd with 72 registers had 528 blocks in 1.3 rounds. MambaVision-T, 128 images, V = 8: 401408 x 80
@@ -47,7 +48,9 @@ static inline int mba__plan_column_sums(mba_plan *p, const char *parts_name, con
     mba_launch *l = mba_plan_launch(p, parts_name, MBA_VECTOR, parts, THREADS);
     l->grid[1] = across;
     l->regs    = 48;                                                       /* estimate */
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(0), read_bytes / (double)(parts * across));
+    for (int k = 0; k < MBA_IN_MAX; k++)
+        if (reads >> k & 1)
+            mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)(parts * across));
     mba_phase_work(l, MBA_FMA, (double)(rows * cols * sums) / (double)(parts * across), NULL);
     const int scratch = mba_plan_scratch(p, "parts of column sums", sizeof(float) * (size_t)(parts * sums * cols));
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(scratch), 4.0 * (double)(sums * cols) / (double)across);

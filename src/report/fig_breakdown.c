@@ -27,15 +27,16 @@ static double share(const mba_analysis *a, int kind) { return 100 * mba_kind_s(a
 
 static void fig1_heading(mba_buf *b, const mba_stores *r, int run)
 {
-    int gemm_first = 0, known = 0;
+    int gemm_first = 0, known = 0, one = 0;
     (void)run;
-    for (int i = 0; i < r->n; i++) {
-        if (!(r->run[i].a->busy_s > 0) || mba_run_is_size(r, i)) continue;
+    for (int i = 0; i < r->shown; i++) {
+        if (!(r->run[i].a->busy_s > 0)) continue;
         known++;
+        one = i;
         gemm_first += largest_kind(r->run[i].a) == MBA_GEMM;
     }
     if (known == 1) {
-        const mba_analysis *a = r->run[0].a;
+        const mba_analysis *a = r->run[one].a;
         const int           top = largest_kind(a);
         mba_buf_add(b, "%s is the largest class: %s %% of the kernel time; GEMM %s %%, SSM %s %%", mba_kind_long(top),
                     mba_num(share(a, top)).s,
@@ -43,14 +44,14 @@ static void fig1_heading(mba_buf *b, const mba_stores *r, int run)
         return;
     }
     double lo = NAN, hi = NAN;
-    for (int i = 0; i < r->n; i++) {
-        const double ssm = mba_run_is_size(r, i) ? NAN : share(r->run[i].a, MBA_SSM);
+    for (int i = 0; i < r->shown; i++) {
+        const double ssm = share(r->run[i].a, MBA_SSM);
         if (isnan(ssm)) continue;
         if (!(lo <= ssm)) lo = ssm;
         if (!(hi >= ssm)) hi = ssm;
     }
-    mba_buf_add(b, "GEMM is the largest class in %d of %d runs; SSM operators take %s to %s %%", gemm_first, known,
-                mba_num(lo).s, mba_num(hi).s);
+    mba_buf_add(b, "GEMM is the largest class in %d of %d models; SSM operators take %s to %s %% of the kernel time",
+                gemm_first, known, mba_num(lo).s, mba_num(hi).s);
 }
 
 static const mba_grid_column fig1_columns[] = { { "run", "run" }, { "class", "class" }, { "phase", "phase" },
@@ -63,7 +64,7 @@ static mba_status fig1_numbers(mba_grid *g, const mba_stores *r, int run)
     (void)run;
     for (int i = 0; i < r->n; i++) {
         const mba_analysis *a = r->run[i].a;
-        for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
+        for (int k = 0; k < MBA_BREAKDOWN_KINDS && !mba_run_is_size(r, i); k++)
             for (int p = 0; p < MBA_PHASES; p++) {
                 if (!(a->launches[k][p] > 0)) continue;
                 mba_grid_text(g, mba_run_label(r, i));

@@ -9,18 +9,24 @@
 /* Ours beside a program that is not: the same workload and units on the same machine. */
 typedef struct match { int ours, peer; } match;
 
-static match match_of(const mba_stores *r)
+static bool is_match(const mba_analysis *ours, const mba_analysis *peer)
 {
-    for (int p = 0; p < r->n; p++)
-        for (int i = 0; i < r->n && mba_run_is_foreign(r->run[p].a); i++) {
-            const mba_analysis *a = r->run[i].a, *b = r->run[p].a;
-            if (!mba_run_is_foreign(a) && *a->workload && !strcmp(a->workload, b->workload) && a->units == b->units
-                && !strcmp(a->device, b->device)) return (match){ i, p };
-        }
+    return !mba_run_is_foreign(ours) && mba_run_is_foreign(peer) && *ours->workload
+           && !strcmp(ours->workload, peer->workload) && ours->units == peer->units
+           && !strcmp(ours->device, peer->device);
+}
+
+/* Of this run, whichever of the two it is. */
+static match match_of(const mba_stores *r, int run)
+{
+    for (int i = 0; i < r->n; i++) {
+        if (is_match(r->run[run].a, r->run[i].a)) return (match){ run, i };
+        if (is_match(r->run[i].a, r->run[run].a)) return (match){ i, run };
+    }
     return (match){ -1, -1 };
 }
 
-static bool has_peer(const mba_stores *r, int run) { (void)run; return match_of(r).peer >= 0; }
+static bool has_peer(const mba_stores *r, int run) { return run >= 0 && match_of(r, run).peer >= 0; }
 
 static double floor_ms(const mba_analysis *a, int kind)
 {
@@ -43,9 +49,8 @@ static double launches_of(const mba_analysis *a, int kind)
 
 static mba_status peer_numbers(mba_grid *g, const mba_stores *r, int run)
 {
-    const match         m = match_of(r);
+    const match         m = match_of(r, run);
     const mba_analysis *a = r->run[m.ours].a, *b = r->run[m.peer].a;
-    (void)run;
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
         const double ours = mba_kind_s(a, k), peer = mba_kind_s(b, k);
         if (!(ours > 0) && !(peer > 0)) continue;
@@ -62,22 +67,22 @@ static mba_status peer_numbers(mba_grid *g, const mba_stores *r, int run)
 
 static void peer_heading(mba_buf *b, const mba_stores *r, int run)
 {
-    const match  m = match_of(r);
+    const match  m = match_of(r, run);
     const double ours = r->run[m.ours].a->busy_s, peer = r->run[m.peer].a->busy_s;
     const double ssm = mba_kind_s(r->run[m.peer].a, MBA_SSM) / mba_kind_s(r->run[m.ours].a, MBA_SSM);
-    (void)run;
-    mba_buf_add(b, "The kernels of a step take %s ms in ours, %s ms in the peer's program: %s ×", mba_num(1e3 * ours).s,
-                mba_num(1e3 * peer).s, mba_num(peer / ours).s);
-    if (isfinite(ssm) && ssm > 0) mba_buf_add(b, "; SSM operators %s ×", mba_num(ssm).s);
+    mba_buf_html(b, r->run[m.ours].a->workload);
+    mba_buf_add(b, ": the kernels of a step take %s ms in ours, %s ms in the peer's program, %s\u00a0×",
+                mba_num(1e3 * ours).s, mba_num(1e3 * peer).s, mba_num(peer / ours).s);
+    if (isfinite(ssm) && ssm > 0) mba_buf_add(b, "; SSM operators %s\u00a0×", mba_num(ssm).s);
 }
 
 static mba_status peer_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
-    const match         m = match_of(r);
+    const match         m = match_of(r, run);
     const mba_analysis *a = r->run[m.ours].a, *b = r->run[m.peer].a;
     int                 kind[MBA_BREAKDOWN_KINDS], n = 0;
     mba_range           seen = { NAN, NAN };
-    (void)run, (void)view;
+    (void)view;
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
         if (!(mba_kind_s(a, k) > 2e-5 * a->busy_s) && !(mba_kind_s(b, k) > 2e-5 * b->busy_s)) continue;
         kind[n++] = k;
@@ -125,7 +130,7 @@ const mba_figure mba_figure_peers = {
     "fuses differently moves between classes.",
     "a store of another program at the same size: mambascope profile --workload mamba2-headline --units 16384 "
     "--range step --out peer.db -- CMD",
-    true, NULL, peer_columns, has_peer, peer_heading, peer_numbers, peer_draw, peer_legend };
+    false, NULL, peer_columns, has_peer, peer_heading, peer_numbers, peer_draw, peer_legend };
 
 /* ---- stores side by side ---- */
 
@@ -211,7 +216,7 @@ static void store_legend(mba_buf *b, const mba_stores *r, int run)
 const mba_figure mba_figure_stores = {
     "stores", "Side by side", "Peers and ours · stores side by side",
     "Time of a step of every store given, and where it goes.",
-    "Stores of programs that are not ours come from `mambascope profile -- CMD`. Their units are not known; compare "
-    "steps of equal shape only.",
+    "Stores of programs that are not ours come from `mambascope profile -- CMD`. Their units are those of --units; "
+    "compare steps of equal shape only.",
     "more than one store: mambascope report ours.db peer.db",
     true, NULL, store_columns, has_several, store_heading, store_numbers, store_draw, store_legend };

@@ -70,7 +70,7 @@ static void fig2_heading(mba_buf *b, const mba_stores *r, int run)
     for (int f = 1; f < MBA_FLOORS; f++) if (bounds.share[f] > bounds.share[top]) top = f;
     mba_buf_add(b, "%s %% of the kernel time is in kernels whose floor is %s; all together run at %s %% of their "
                    "floors", mba_num(100 * bounds.share[top]).s,
-                top == MBA_BY_SPECIAL ? "special functions" : mba_floor_name((mba_floor)top),
+                mba_floor_words((mba_floor)top),
                     mba_num(bounds.percent_of_floor).s);
 }
 

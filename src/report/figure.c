@@ -43,6 +43,8 @@ double mba_launches_of(const mba_analysis *a)
 
 /* ---- kernels ---- */
 
+const char *mba_floor_words(mba_floor f) { return f == MBA_BY_SPECIAL ? "special functions" : mba_floor_name(f); }
+
 mba_gain mba_most_to_gain(const mba_stores *r)
 {
     mba_gain most = { NULL, NULL, 0 };

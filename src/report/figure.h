@@ -40,6 +40,7 @@ double      mba_launches_of(const mba_analysis *a);           /* of a step */
 /* ---- kernels ---- */
 /* Of all kernels of the runs shown the one that would give the largest part of its step if it met its floor. */
 typedef struct mba_gain { const mba_run *run; const mba_kernel_view *kernel; double part; } mba_gain;
+const char *mba_floor_words(mba_floor f);                      /* as mba_floor_name, for sentences */
 mba_gain mba_most_to_gain(const mba_stores *r);                /* kernel NULL: none has a floor */
 /* free(k) */
 typedef struct mba_chosen { const mba_kernel_view **k; int n, left_out; double left_out_s; } mba_chosen;

@@ -211,7 +211,7 @@ static void vector_readings(const mba_analysis *a, double v[READINGS])
 }
 
 /* The largest reading: whether any rule comes to the study's number. */
-static double percent_vector(const mba_analysis *a)
+double mba_percent_vector(const mba_analysis *a)
 {
     double v[READINGS], most = NAN;
     vector_readings(a, v);
@@ -282,7 +282,7 @@ static const card cards[] = {
     { "F2", "% SSM operators", "fig1", "Operators", percent_ssm, say_ssm, spark_ssm },
     { "F3", "% bound by memory", "fig2", "Roofline", percent_memory, say_memory, spark_bounds },
     { "F4", "% of DRAM bandwidth", "fig4", "Bandwidth", percent_bandwidth, say_bandwidth, spark_bandwidth },
-    { "F7", "% vector-bound", "fig7", "What binds", percent_vector, say_vector, spark_vector },
+    { "F7", "% vector-bound", "fig7", "What binds", mba_percent_vector, say_vector, spark_vector },
     { NULL, "% of the floor", "floors", "Floors", percent_floor, say_floor, spark_floor },
 };
 

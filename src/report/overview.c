@@ -74,6 +74,11 @@ static double class_part(const mba_analysis *a, int kind)
 
 static double gemm_part(const mba_analysis *a)  { return class_part(a, MBA_GEMM); }
 static double ssm_part(const mba_analysis *a)   { return class_part(a, MBA_SSM); }
+static double ssm_gb_s(const mba_analysis *a)
+{
+    const mba_bandwidth w = mba_bandwidth_of(a, MBA_SSM_KERNELS);
+    return w.least ? NAN : w.mean / 1e9;           // the least bytes would be a bound, not a bandwidth
+}
 static double floor_part(const mba_analysis *a) { return mba_bounds_of(a, MBA_ALL_KERNELS).percent_of_floor; }
 
 static spread spread_of(const mba_stores *r, part_fn *part)
@@ -90,11 +95,11 @@ static spread spread_of(const mba_stores *r, part_fn *part)
 }
 
 /* "21.2 %", or "10.1 to 45.5 %". */
-static void put_spread(mba_buf *b, spread s)
+static void put_spread(mba_buf *b, spread s, const char *unit)
 {
     mba_buf_add(b, "<b>%s", mba_num(s.lo).s);
     if (strcmp(mba_num(s.lo).s, mba_num(s.hi).s)) mba_buf_add(b, " to %s", mba_num(s.hi).s);
-    mba_buf_put(b, "\u00a0%</b>");
+    mba_buf_add(b, "\u00a0%s</b>", unit);
 }
 
 static void what_was_measured(mba_buf *b, const mba_stores *r)
@@ -108,19 +113,35 @@ static void what_was_measured(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, ".");
 }
 
+/* The study's two other numbers, where counters tell them. */
+static void how_ssm_runs(mba_buf *b, const mba_stores *r)
+{
+    const spread moved = spread_of(r, ssm_gb_s), vector = spread_of(r, mba_percent_vector);
+    if (moved.known) {
+        mba_buf_put(b, " SSM kernels move ");
+        put_spread(b, moved, "GB/s");
+        mba_buf_put(b, " of DRAM in the mean over launches");
+        mba_buf_put(b, vector.known ? "; vector work binds at most " : ".");
+    }
+    if (!moved.known || !vector.known) return;
+    put_spread(b, vector, "%");
+    mba_buf_put(b, " of the time of those that use tensor cores too.");
+}
+
 static void what_was_found(mba_buf *b, const mba_stores *r)
 {
     const spread   gemm = spread_of(r, gemm_part), ssm = spread_of(r, ssm_part), met = spread_of(r, floor_part);
     const mba_gain most = mba_most_to_gain(r);
     if (!gemm.known) return;
     mba_buf_put(b, " GEMM takes ");
-    put_spread(b, gemm);
+    put_spread(b, gemm, "%");
     mba_buf_put(b, " of the kernel time, SSM operators ");
-    put_spread(b, ssm);
+    put_spread(b, ssm, "%");
     mba_buf_put(b, ".");
+    how_ssm_runs(b, r);
     if (met.known) {
         mba_buf_put(b, " The kernels of a step run at ");
-        put_spread(b, met);
+        put_spread(b, met, "%");
         mba_buf_put(b, " of their floor, the least work at the best rates measured.");
     }
     if (most.kernel) {
@@ -129,7 +150,7 @@ static void what_was_found(mba_buf *b, const mba_stores *r)
         mba_buf_put(b, "</b>");
         if (r->shown > 1) mba_buf_put(b, " in "), mba_buf_html(b, most.run->label);
         mba_buf_add(b, ", %s %% of the step above its floor by %s.", mba_num(100 * most.part).s,
-                    mba_floor_name(most.kernel->bound));
+                    mba_floor_words(most.kernel->bound));
     }
 }
 

@@ -164,14 +164,15 @@ static void navigation(mba_buf *b, const mba_stores *r)
 /* What a reader must know before the first number. */
 static void banner(mba_buf *b, const mba_stores *r)
 {
-    int synthetic = 0, uncounted = 0, foreign = 0, empty = 0;
+    int synthetic = 0, uncounted = 0, beside = 0, foreign = 0, empty = 0;
     for (int i = 0; i < r->n; i++) {
         empty += mba_run_is_empty(&r->run[i]);
         synthetic += mba_sheet_value(r->run[i].a, "run.synthetic") > 0;
-        uncounted += r->run[i].a->ncounters == 0;
+        uncounted += i < r->shown && r->run[i].a->ncounters == 0;
+        beside    += i >= r->shown && r->run[i].a->ncounters == 0;
         foreign += mba_run_is_foreign(r->run[i].a);
     }
-    if (!synthetic && !uncounted && !foreign && !empty && !*r->left_out) return;
+    if (!synthetic && !uncounted && !beside && !foreign && !empty && !*r->left_out) return;
     mba_buf_put(b, "<p class=\"banner\">");
     if (*r->left_out) {
         mba_buf_put(b, "LEFT OUT, because they could not be read: ");
@@ -181,7 +182,9 @@ static void banner(mba_buf *b, const mba_stores *r)
     if (empty)     mba_buf_add(b, "NOTHING WAS MEASURED in %d of %d runs. ", empty, r->n);
     if (synthetic) mba_buf_add(b, "%d of %d runs used SYNTHETIC data of the true shapes. ", synthetic, r->n);
     if (uncounted) mba_buf_add(b, "%d of %d runs have no hardware counters: bytes and FLOPs there are the least of the "
-                                  "algorithm. ", uncounted, r->n);
+                                  "algorithm. ", uncounted, r->shown);
+    if (beside)    mba_buf_add(b, "%d stores beside them have no counters, by intent: they are there for their times. ",
+                               beside);
     if (foreign)   mba_buf_add(b, "%d of %d runs are of programs that are not ours.", foreign, r->n);
     mba_buf_put(b, "</p>");
 }

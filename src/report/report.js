@@ -244,7 +244,7 @@ if (wi && W) {
   const slider = W.sliders.map(s => {
     const base = s.values.indexOf(1), out = make("output", {});
     const input = make("input", {type: "range", id: "wi-" + s.key, min: 0, max: s.values.length - 1, step: 1, value: base});
-    return {...s, base, input, out, label: make("label", {}, make("b", {textContent: s.name}), out, input)};
+    return {...s, base, input, out, label: make("label", {htmlFor: input.id}, make("b", {textContent: s.name}), out, input)};
   });
   const reset = make("button", {id: "wi-reset", textContent: `${W.machine} as it is`});
   const text = make("p", {id: "wi-out"}), knee = make("p", {id: "wi-knee", className: "small"}), bars = make("div", {className: "hb", id: "wi-bars"}), plot = make("div", {id: "wi-plot"});

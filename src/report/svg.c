@@ -107,7 +107,8 @@ void mba_svg_bar(mba_svg *s, double x, double y, double w, double h, const char 
 
 void mba_svg_bar_path(mba_buf *d, double x, double y, double w, double h)
 {
-    mba_buf_add(d, "M%s %sh%sv%sh%sz", c1(x).s, c1(y).s, c1(w).s, c1(h).s, c1(-w).s);
+    if (!d->n) mba_buf_add(d, "M%s %s", c1(x).s, c1(y + h).s);
+    mba_buf_add(d, "H%sV%sh%sV%s", c1(x).s, c1(y).s, c1(w).s, c1(y + h).s);
 }
 
 void mba_svg_bars(mba_svg *s, const char *d, const char *paint, int tip)

@@ -20,6 +20,7 @@ typedef struct mba_collect_options {
     const char *sets;                  /* counter sets, "overview,roofline"; NULL: all; "": none */
     const char *deep;                  /* this kernel instruction by instruction; NULL: none */
     bool        blocks;                /* lifetimes of blocks from inside our kernels */
+    int         blocks_most;           /* how many of a kernel; 0: 8192 */
     const char *command;               /* how the program was called, for the sheet; NULL: not known */
     mba_dtype   compute;               /* precision of the session; MBA_NONE: fp32 */
     const mba_ceilings *ceilings;      /* measured before, NULL: they are measured here */

@@ -89,7 +89,7 @@ static mba_status put_operands(mba_store *s, const mba_node *n)
 /* ---- launches ---- */
 
 enum { OPERANDS = MBA_ARG_SCRATCH(MBA_SCRATCH_MAX) };
-/* operand: bytes in, bytes out */
+/* operand: bytes in, bytes out; those that neighbouring blocks read together once */
 typedef struct work_sums { double of[MBA_END + 1], operand[OPERANDS][2]; } work_sums;
 
 /* Adds the work of `blocks` blocks of one class; a loop multiplies what is inside. */
@@ -107,7 +107,8 @@ static void add_blocks(work_sums *sum, const mba_launch *l, double blocks, const
         } else {
             sum->of[ph->work] += times[depth] * ph->n;
             if (ph->operand >= 0 && ph->operand < OPERANDS && ph->work <= MBA_ASYNC)
-                sum->operand[ph->operand][ph->work == MBA_STORE] += times[depth] * ph->n;
+                sum->operand[ph->operand][ph->work == MBA_STORE] +=
+                    times[depth] * ph->n / (ph->share > 1 ? ph->share : 1);
         }
     }
 }
@@ -120,6 +121,13 @@ static void all_work(work_sums *sum, const mba_launch *l)
     if (!l->nblocks) add_blocks(sum, l, (double)l->grid[0] * (double)l->grid[1] * (double)l->grid[2], none);
 }
 
+double mba_launch_work(const mba_launch *l, mba_work work)
+{
+    work_sums sum;
+    all_work(&sum, l);
+    return sum.of[work];
+}
+
 static double footprint(const mba_node *n, const mba_plan *p, int operand)
 {
     if (operand >= MBA_ARG_SCRATCH(0)) return (double)p->scratch[operand - MBA_ARG_SCRATCH(0)].bytes;
@@ -127,24 +135,76 @@ static double footprint(const mba_node *n, const mba_plan *p, int operand)
     return t ? mba_tensor_bytes(t) : 0;
 }
 
-/* What several blocks read is read once. */
-static double least_bytes(const work_sums *sum, const mba_node *n, const mba_plan *p)
+/* A launch and its operands, once each: what several blocks read is read once, and no more of it than is moved. */
+typedef struct footprints { const mba_node *node; const mba_plan *plan; double of[OPERANDS][2]; } footprints;
+
+static footprints footprints_of(const work_sums *sum, const mba_node *n, const mba_plan *p)
 {
-    double least = 0;
+    footprints f = { .node = n, .plan = p };
     for (int k = 0; k < OPERANDS; k++)
         for (int way = 0; way < 2; way++) {
             const double moved = sum->operand[k][way], once = moved > 0 ? footprint(n, p, k) : 0;
-            least += moved < once ? moved : once;
+            f.of[k][way] = moved < once ? moved : once;
         }
-    return least;
+    return f;
 }
 
-static mba_status put_launch(mba_store *s, int64_t id, const mba_node *n, int k, const mba_plan *p)
+static const mba_tensor *tensor_of(const mba_node *n, int operand)
+{
+    if (operand >= MBA_ARG_SCRATCH(0)) return NULL;
+    return operand >= MBA_ARG_OUT(0) ? n->out[operand - MBA_ARG_OUT(0)] : n->in[operand];
+}
+
+/* The same window of a tensor, or the same scratch of one node. */
+static bool same_memory(const footprints *a, int k, const footprints *b, int j)
+{
+    const mba_tensor *x = tensor_of(a->node, k), *y = tensor_of(b->node, j);
+    if (x && y) return x->st == y->st && x->offset == y->offset;
+    return !x && !y && k == j && a->node == b->node && k >= MBA_ARG_SCRATCH(0);
+}
+
+/* Of what a launch reads: what the two before it have read or written, so that L2 may hold it still. Launches too small
+ * to displace anything are passed over. */
+enum { BEFORE = 2 };
+static const double SMALL_BYTES = 1e6;
+
+static double met_before(const footprints *now, int k, const footprints *before)
+{
+    double met = 0;
+    for (int j = 0; before->node && j < OPERANDS; j++)
+        for (int way = 0; way < 2; way++)
+            if (before->of[j][way] > met && same_memory(now, k, before, j)) met = before->of[j][way];
+    return met;
+}
+
+static double recent_bytes(const footprints *now, const footprints *before)
+{
+    double sum = 0;
+    for (int k = 0; k < OPERANDS; k++) {
+        double met = 0;
+        for (int b = 0; b < BEFORE && now->of[k][0] > 0; b++) {
+            const double here = met_before(now, k, &before[b]);
+            if (here > met) met = here;
+        }
+        sum += met < now->of[k][0] ? met : now->of[k][0];
+    }
+    return sum;
+}
+
+static mba_status put_launch(mba_store *s, int64_t id, const mba_node *n, int k, const mba_plan *p, footprints *before)
 {
     const mba_launch *l = &p->launch[k];
     static const char *const cls[] = { "tensor", "vector", "mixed", "copy" };
     work_sums sum;
+    double    least = 0;
     all_work(&sum, l);
+    const footprints f = footprints_of(&sum, n, p);
+    for (int i = 0; i < OPERANDS; i++) least += f.of[i][0] + f.of[i][1];
+    const double recent = recent_bytes(&f, before);
+    if (least >= SMALL_BYTES) {
+        before[1] = before[0];
+        before[0] = f;
+    }
     return mba_put_launch(s, &(mba_row_launch){
         .id = id, .node = n->id, .place = k, .kernel = l->kernel, .class = cls[l->cls], .grid_x = l->grid[0],
         .grid_y = l->grid[1],
@@ -153,8 +213,8 @@ static mba_status put_launch(mba_store *s, int64_t id, const mba_node *n, int k,
         .persistent = l->persistent, .tensor_flops = sum.of[MBA_MMA], .fma_ops = sum.of[MBA_FMA],
         .half2_ops = sum.of[MBA_HALF2],
         .alu_ops = sum.of[MBA_ALU], .special_ops = sum.of[MBA_SFU], .load_bytes = sum.of[MBA_LOAD] + sum.of[MBA_ASYNC],
-        .store_bytes = sum.of[MBA_STORE], .smem_moved_bytes = sum.of[MBA_SMEM],
-        .least_bytes = least_bytes(&sum, n, p) });
+        .store_bytes = sum.of[MBA_STORE], .smem_moved_bytes = sum.of[MBA_SMEM], .least_bytes = least,
+        .recent_bytes = recent });
 }
 
 int64_t mba_launch_number(const mba_program *p, int32_t node, int k)
@@ -166,12 +226,13 @@ int64_t mba_launch_number(const mba_program *p, int32_t node, int k)
 
 mba_status mba_describe_program_at(mba_store *s, const mba_program *p, const mba_step *step)
 {
-    int64_t launch = 0;
+    int64_t    launch = 0;
+    footprints before[BEFORE] = { 0 };
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
         const mba_node *n = p->graph->nodes[i];
         MBA_TRY(put_node(s, p, n, step));
         MBA_TRY(put_operands(s, n));
-        for (int k = 0; k < p->plan[i]->nlaunches; k++) MBA_TRY(put_launch(s, launch++, n, k, p->plan[i]));
+        for (int k = 0; k < p->plan[i]->nlaunches; k++) MBA_TRY(put_launch(s, launch++, n, k, p->plan[i], before));
     }
     return MBA_OK;
 }

@@ -101,12 +101,50 @@ static void loops_and_classes_multiply(void **state)
     mba_graph_destroy(g);
 }
 
+/* 4 MB of scratch written; a small launch; then 3 MB of it read, by blocks that go together in pairs. */
+static void what_the_launch_before_touched_is_recent(void **state)
+{
+    (void)state;
+    mba_graph *g;
+    mba_arena *arena;
+    mba_store *store;
+    assert_ok(mba_graph_create(&g));
+    assert_ok(mba_arena_create(&arena, 1 << 20));
+    MBA_APPEND(g, accumulate, NULL, mba_input(g, "x", MBA_TYPE(MBA_F32, 50)));
+    mba_plan plan = { .variant = "by hand", .arena = arena };
+    assert_int_equal(mba_plan_scratch(&plan, "states", 4000000), 0);
+    mba_phase_move(mba_plan_launch(&plan, "makes", MBA_MIXED, 4, 32), MBA_STORE, MBA_ARG_SCRATCH(0), 1e6);
+    mba_phase_move(mba_plan_launch(&plan, "small", MBA_MIXED, 1, 32), MBA_LOAD, MBA_ARG_IN(0), 200);
+    mba_launch *l = mba_plan_launch(&plan, "reads", MBA_MIXED, 2, 32);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(0), 3e6);
+    mba_phase_share(l, 2);
+    const mba_plan *plans[] = { &plan };
+    mba_program     p = { .graph = g, .plan = plans };
+    mba_row_launch *row;
+    int64_t         rows;
+    assert_ok(mba_store_create(&store, scratch("recent.db")));
+    assert_ok(mba_describe_program(store, &p));
+    assert_ok(mba_store_close(store));
+    assert_ok(mba_store_open(&store, scratch("recent.db")));
+    assert_ok(mba_load_launch(store, &row, &rows));
+    assert_int_equal(rows, 3);
+    assert_near(row[0].recent_bytes, 0, 0);
+    assert_near(row[1].recent_bytes, 0, 0);
+    assert_near(row[2].load_bytes, 6e6, 0);
+    assert_near(row[2].least_bytes, 3e6, 0);
+    assert_near(row[2].recent_bytes, 3e6, 0);
+    assert_ok(mba_store_close(store));
+    mba_arena_destroy(arena);
+    mba_graph_destroy(g);
+}
+
 static int prepare(void **state) { (void)state; scratch_make(); return 0; }
 static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(launches_hold_the_work_of_their_plans),
-                                        cmocka_unit_test(loops_and_classes_multiply) };
+                                        cmocka_unit_test(loops_and_classes_multiply),
+                                        cmocka_unit_test(what_the_launch_before_touched_is_recent) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

@@ -10,7 +10,7 @@
 #include "scope/cupti_collect.h"
 #include "scope/gpu_profile.h"
 
-enum { ROOM = 1 << 20, KEPT = 8192, LAUNCHES = 64 }; // blocks of a node; of a kernel, what is kept; launches of a node
+enum { ROOM = 1 << 20, LAUNCHES = 64 };            // blocks of a node; launches of a node
 
 typedef struct pointed { int32_t place, room_at; int64_t blocks; } pointed;
 
@@ -23,6 +23,7 @@ typedef struct looking {
     pointed           launch[LAUNCHES];
     int               nlaunches, place;
     int64_t           used;
+    int64_t           most;                        /* blocks of a kernel that are kept */
     bool              active;
     mba_status        st;
 } looking;
@@ -67,7 +68,7 @@ static mba_status keep(looking *x, const mba_node *n, const pointed *l)
 {
     mba_gpu_profile        *g = x->g;
     const mba_block_record *r = x->host + l->room_at;
-    const int64_t           every = mba_ceil(l->blocks, KEPT);
+    const int64_t           every = mba_ceil(l->blocks, x->most);
     uint64_t                began = UINT64_MAX;
     for (int64_t i = 0; i < l->blocks; i++) if (r[i].written && r[i].start_ns < began) began = r[i].start_ns;
     mba_gpu_block *more = realloc(g->block, (size_t)(g->nblocks + l->blocks / every + 1) * sizeof *more);
@@ -113,9 +114,9 @@ static mba_status look(looking *x, const mba_step *step)
                      "no kernel left records of its blocks\nwhy: none of them has MBA_BLOCK (device/cuda/blocks.cuh)");
 }
 
-mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *step)
+mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *step, int most)
 {
-    looking x = { .g = g, .p = p };
+    looking x = { .g = g, .p = p, .most = most > 0 ? most : 8192 };
     if (!mba_blocks_units())
         return mba_fail(MBA_E_UNSUPPORTED,
                         "no kernel can record its blocks\nwhy: none of them has MBA_BLOCK (device/cuda/blocks.cuh)");

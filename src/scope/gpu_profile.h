@@ -23,10 +23,11 @@ typedef struct mba_gpu_options {
     int                   steps;                             /* of the timeline; 0: none */
     const mba_metric_set *set[MBA_GPU_SETS_MAX];
     int                   nsets;
-    double                plain_s;                           /* how long to measure without watching; 0: one second */
+    double plain_s; /* how long to measure without watching, half before the timeline, half in it; 0: 1.2 seconds */
     const char *deep; /* a kernel or operator, instruction by instruction; NULL: none */
     const char           *near;                              /* of deep: beside this file there is room for another */
     bool                  blocks;                            /* records of blocks, from inside our kernels */
+    int                   blocks_most;                       /* of a kernel, evenly taken; 0: 8192 */
     int                   warmup;                            /* steps before that; at least 3: the second is captured */
 } mba_gpu_options;
 
@@ -55,6 +56,8 @@ typedef struct mba_gpu_cost {
     double seconds;
     int64_t launches, kernels, dropped;
 } mba_gpu_cost;
+/* What the driver said of the GPU while a step ran, at the end of a phase; -1: nothing. */
+typedef struct mba_gpu_clock { const char *when; int sm_mhz; double power_w; unsigned throttled; } mba_gpu_clock;
 typedef struct mba_gpu_note { const char *topic; char text[512], fix[256]; } mba_gpu_note;
 
 typedef struct mba_gpu_profile {
@@ -63,12 +66,14 @@ typedef struct mba_gpu_profile {
     double          plain_s[MBA_GPU_STEPS_MAX], timeline_s[MBA_GPU_STEPS_MAX], pass_s[MBA_GPU_SETS_MAX];
     double          whole_s[MBA_GPU_STEPS_MAX], record_s[MBA_GPU_STEPS_MAX];    /* each step as one record; and those */
     int             nplain, ntimeline, nwhole, nrecords;
+    int             nbefore;                                 /* of the plain steps: before the timeline */
+    mba_gpu_clock   clock[4];  int nclocks;
     double          record_cost_s;                           /* by how much a record delays what follows; NaN */
     double          energy_j, energy_s;                      /* NaN: no meter */
     int             energy_steps;
     mba_gpu_kernel *kernel;  int64_t nkernels;
     mba_events      names;                                   /* owns the names of kernels */
-    mba_gpu_block  *block;  int64_t nblocks;                 /* at most 8192 of a kernel, evenly taken */
+    mba_gpu_block  *block;  int64_t nblocks;                 /* at most blocks_most of a kernel */
     mba_gpu_instruction *instruction;  int64_t ninstructions, instructions_room;
     const mba_metric_set *set[MBA_GPU_SETS_MAX];  int nsets; /* those that were measured */
     mba_gpu_cost    cost[MBA_GPU_SETS_MAX + 5];   int ncosts;
@@ -80,8 +85,12 @@ MBA_MUST mba_status mba_gpu_collect(mba_gpu_profile **out, mba_program *p, const
 void                mba_gpu_profile_free(mba_gpu_profile *g);             /* NULL is fine */
 
 /* Parts of it. */
+static inline double mba_gpu_plain_s(const mba_gpu_options *o) { return o->plain_s > 0 ? o->plain_s / 2 : 0.6; }
 MBA_MUST mba_status mba_gpu_run_step(mba_program *p, const mba_step *step, double *took_s);        /* and waits; NULL is fine */
-MBA_MUST mba_status mba_gpu_timeline(mba_gpu_profile *g, mba_program *p, const mba_step *step, int steps);
+MBA_MUST mba_status mba_gpu_plain(mba_gpu_profile *g, mba_program *p, const mba_step *step, double for_s);
+MBA_MUST mba_status mba_gpu_look(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *when);
+MBA_MUST mba_status mba_gpu_timeline(mba_gpu_profile *g, mba_program *p, const mba_step *step,
+                                     const mba_gpu_options *o);
 MBA_MUST mba_status mba_gpu_counters(mba_gpu_profile *g, mba_program *p, const mba_step *step,
                                      const mba_gpu_options *o);
 MBA_MUST mba_status mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *kernel);
@@ -90,7 +99,7 @@ const char         *mba_gpu_deep_only(const mba_node *n, const char *kernel);   
 MBA_MUST mba_status mba_gpu_instruction_add(mba_gpu_profile *g, const mba_gpu_instruction *i);     /* copies names */
 MBA_MUST mba_status mba_gpu_samples(mba_gpu_profile *g, const char *near);         /* by a second process */
 MBA_MUST mba_status mba_gpu_samples_read(mba_gpu_profile *g, const char *path);    /* what it left */
-MBA_MUST mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *step);
+MBA_MUST mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *step, int most);
 void                mba_gpu_say(mba_gpu_profile *g, const char *topic, const char *text, const char *fix); /* a note */
 void                mba_gpu_say_failure(mba_gpu_profile *g, const char *topic);        /* the last error as a note */
 

@@ -7,6 +7,7 @@
 
 #include "core/print.h"
 #include "scope/describe.h"
+#include "scope/nvml.h"
 #include "scope/occupancy.h"
 
 /* Distinct kernels in the order they are met: the same plan, place, name and geometry. */
@@ -251,6 +252,22 @@ static mba_status put_costs(mba_store *s, const mba_gpu_profile *g)
     return MBA_OK;
 }
 
+static mba_status put_clocks(mba_store *s, const mba_gpu_profile *g)
+{
+    char key[64], words[160];
+    for (int i = 0; i < g->nclocks; i++) {
+        const mba_gpu_clock *c = &g->clock[i];
+        snprintf(key, sizeof key, "clock.%s", c->when);
+        if (c->sm_mhz >= 0) MBA_TRY(mba_sheet_number(s, key, "read", c->sm_mhz, "MHz"));
+        snprintf(key, sizeof key, "power.%s", c->when);
+        if (c->power_w >= 0) MBA_TRY(mba_sheet_number(s, key, "read", c->power_w, "W"));
+        snprintf(key, sizeof key, "throttled.%s", c->when);
+        mba_nvml_throttle_words(words, sizeof words, c->throttled);
+        MBA_TRY(mba_sheet_text(s, key, "read", "%s", *words ? words : "no"));
+    }
+    return MBA_OK;
+}
+
 static mba_status put_rest(mba_store *s, const mba_gpu_profile *g, double units)
 {
     MBA_TRY(put_steps(s, "plain", g->plain_s, g->nplain, units));
@@ -261,6 +278,7 @@ static mba_status put_rest(mba_store *s, const mba_gpu_profile *g, double units)
         MBA_TRY(mba_sheet_number(s, "timeline.record_cost", "measured", 1e9 * g->record_cost_s, "ns"));
     MBA_TRY(put_steps(s, "counters", g->pass_s, g->nsets, units));
     MBA_TRY(put_costs(s, g));
+    MBA_TRY(put_clocks(s, g));
     if (g->energy_j == g->energy_j) {
         const mba_row_energy r = { .mode = "plain",
                                    .steps = g->energy_steps,

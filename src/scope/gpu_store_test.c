@@ -100,6 +100,8 @@ static mba_gpu_profile *make_profile(const mba_program *p)
         .mode = "counters", .set = "overview", .passes = 1, .seconds = 3, .kernels = 4
     };
     g->energy_j = 100, g->energy_s = 0.75, g->energy_steps = 2;
+    g->clock[g->nclocks++] = (mba_gpu_clock){ "plain", 1755, 690, 1u << 2 };
+    g->clock[g->nclocks++] = (mba_gpu_clock){ "graph", 1980, -1, 0 };
     g->block = calloc(1, sizeof *g->block);
     g->block[g->nblocks++] = (mba_gpu_block){
         .node = 3, .launch = 0, .sm = 17, .block = 5, .start_ns = 10, .end_ns = 30
@@ -173,6 +175,21 @@ static void check_details(mba_store *s, const mba_program *p, const mba_row_kern
     assert_true(i[0].pc == 16 && i[0].line == 9 && i[0].value == 64);
 }
 
+static void check_clocks(mba_store *s)
+{
+    mba_row_sheet *row;
+    int64_t        n, found = 0;
+    assert_ok(mba_load_sheet(s, &row, &n));
+    for (int64_t i = 0; i < n; i++) {
+        if (!strcmp(row[i].key, "clock.plain")) assert_near(row[i].number, 1755, 0), found++;
+        if (!strcmp(row[i].key, "power.plain")) assert_near(row[i].number, 690, 0), found++;
+        if (!strcmp(row[i].key, "clock.graph")) assert_near(row[i].number, 1980, 0), found++;
+        if (!strcmp(row[i].key, "throttled.plain")) assert_string_equal(row[i].text, "power limit"), found++;
+        assert_string_not_equal(row[i].key, "power.graph");                     // the driver did not say
+    }
+    assert_int_equal(found, 4);
+}
+
 static void a_profile_becomes_a_store(void **state)
 {
     (void)state;
@@ -206,6 +223,7 @@ static void a_profile_becomes_a_store(void **state)
     }
     assert_ok(mba_load_energy(s, &energy, &n));
     assert_near(energy[0].joules / energy[0].units, 100.0 / 512, 1e-12);
+    check_clocks(s);
     assert_ok(mba_load_step(s, &step, &n));
     assert_int_equal(n, 4);
     assert_ok(mba_store_close(s));

@@ -15,12 +15,20 @@
 #include "scope/clock.h"
 #include "scope/cupti_collect.h"
 #include "scope/gpu_profile.h"
+#include "scope/nvml.h"
 #include "scope/watch.h"
 
 static const double OVERHEAD_MOST = 0.02;          // of the timeline; beyond, the store has a note
+static const double SETTLED = 0.01;                // how far unwatched steps before and after may be apart, unsaid
 static const double WHOLE_S = 0.3;                 // how long steps are recorded whole, at least
 
-typedef struct job { mba_gpu_profile *g; mba_program *p; const mba_step *step; int steps; } job;
+typedef struct job {
+    mba_gpu_profile *g;
+    mba_program     *p;
+    const mba_step  *step;
+    int              steps;
+    double           plain_s;                      /* of steps again that nobody watches */
+} job;
 
 typedef struct gathering { mba_events *to; mba_status st; } gathering;
 
@@ -66,7 +74,7 @@ static mba_status run_whole(job *j)
     const double began = mba_clock_s();
     while (g->nwhole < j->steps || (mba_clock_s() - began < WHOLE_S && g->nwhole < MBA_GPU_STEPS_MAX))
         MBA_TRY(mba_gpu_run_step(j->p, j->step, &g->whole_s[g->nwhole++]));
-    return MBA_OK;
+    return mba_gpu_look(g, j->p, j->step, "graph");
 }
 
 /* The first record is of the warm-up. */
@@ -183,6 +191,8 @@ static mba_status measure_kernels(job *j)
     const double     began = mba_clock_s();
     MBA_TRY(start_anew(j));
     MBA_TRY(mba_gpu_run_step(j->p, j->step, NULL));          // captured as in a run that nobody watches
+    MBA_TRY(mba_gpu_plain(g, j->p, j->step, j->plain_s));
+    MBA_TRY(mba_gpu_look(g, j->p, j->step, "plain_again"));
     MBA_TRY(mba_activity_begin(gather, &to));
     mba_status st = mba_gpu_run_step(j->p, j->step, NULL);
     for (int i = 0; i < j->steps && st == MBA_OK; i++)
@@ -197,11 +207,29 @@ static mba_status measure_kernels(job *j)
     return MBA_OK;
 }
 
-mba_status mba_gpu_timeline(mba_gpu_profile *g, mba_program *p, const mba_step *step, int steps)
+/* Steps that nobody watches, before and after those recorded as a whole: were clocks the same? */
+static void judge_clocks(mba_gpu_profile *g)
 {
-    job j = { g, p, step, steps };
+    const double before = median(g->plain_s, g->nbefore),
+                 after = median(g->plain_s + g->nbefore, g->nplain - g->nbefore);
+    char         text[360], words[2][160];
+    int          n;
+    if (!(fabs(after / before - 1) > SETTLED)) return;
+    n = snprintf(text, sizeof text, "unwatched steps took %.3f ms before the recorded ones and %.3f ms after",
+                 1e3 * before, 1e3 * after);
+    if (g->nclocks < 3) { mba_gpu_say(g, "clocks", text, ""); return; }
+    for (int i = 0; i < 2; i++) mba_nvml_throttle_words(words[i], sizeof words[i], g->clock[2 * i].throttled);
+    snprintf(text + n, sizeof text - (size_t)n, ": %d MHz (%s), then %d MHz (%s)", g->clock[0].sm_mhz,
+             *words[0] ? words[0] : "not held back", g->clock[2].sm_mhz, *words[1] ? words[1] : "not held back");
+    mba_gpu_say(g, "clocks", text, "profile again, when nothing else has loaded the GPU before");
+}
+
+mba_status mba_gpu_timeline(mba_gpu_profile *g, mba_program *p, const mba_step *step, const mba_gpu_options *o)
+{
+    job j = { g, p, step, o->steps, mba_gpu_plain_s(o) };
     if (measure_whole(&j) != MBA_OK) mba_gpu_say_failure(g, "timeline of whole steps");
     MBA_TRY(measure_kernels(&j));
+    judge_clocks(g);
     judge_overhead(g);
     return MBA_OK;
 }

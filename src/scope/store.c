@@ -14,16 +14,35 @@
 enum { BATCH_ROWS = 8192, BATCH_LOOK = 64, CACHE_KB = 4096, TEXT_BYTES_MAX = 1 << 20, WAIT_MS = 5000 };
 static const double BATCH_S = 1;
 
+/* Sizes that a damaged file invents are beyond what SQLite allocates, and it says that memory is short. */
+static bool asks_too_much(const mba_store *s)
+{
+    sqlite3_stmt *q = NULL;
+    bool          damaged = false;
+    if (s->writing || !s->db) return false;
+    if (sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &q, NULL) == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(q, 0);
+        damaged = text && strcmp(text, "ok") != 0;
+    }
+    sqlite3_finalize(q);
+    return damaged;
+}
+
 mba_status mba__store_failed(const mba_store *s, int code, const char *doing)
 {
-    const int  c = code & 0xff;
+    const int  c = (code & 0xff) == SQLITE_NOMEM && asks_too_much(s) ? SQLITE_CORRUPT : code & 0xff;
     const bool damaged = c == SQLITE_NOTADB || c == SQLITE_CORRUPT || c == SQLITE_ERROR || c == SQLITE_SCHEMA
         || c == SQLITE_TOOBIG
                       || c == SQLITE_MISMATCH || c == SQLITE_INTERRUPT;
-    const char *why = s->db ? sqlite3_errmsg(s->db) : sqlite3_errstr(code);
+    const char *why = s->db && c == (code & 0xff) ? sqlite3_errmsg(s->db) : sqlite3_errstr(c);
     if (c == SQLITE_NOMEM)
         return mba_fail(MBA_E_NOMEM, "no memory for the store '%s'\nwhy: %s\nfix: close other programs", s->path,
                         doing);
+    if (s->writing && c == SQLITE_CANTOPEN) {
+        const int error = s->db ? sqlite3_system_errno(s->db) : 0;
+        return mba_fail(MBA_E_IO, "cannot write the store '%s'\nwhy: %s: %s\nfix: name a file in a folder that exists "
+                        "and that you may write to", s->path, doing, error ? strerror(error) : why);
+    }
     if (s->writing)
         return mba_fail(MBA_E_IO,
                         "cannot write the store '%s'\nwhy: %s: %s\nfix: is the disk full, or the file open elsewhere?",
@@ -103,8 +122,7 @@ static mba_status create_tables(mba_store *s)
     return execute(s, "COMMIT", "making its tables");
 }
 
-/* Only a store may be replaced: a slip of the keyboard must not cost a file. */
-static mba_status may_replace(const char *path)
+mba_status mba_store_may_replace(const char *path)
 {
     struct stat  is;
     mba_store   *old = NULL;
@@ -145,7 +163,7 @@ mba_status mba_store_create(mba_store **out, const char *path)
 {
     mba_store *s = NULL;
     *out = NULL;
-    MBA_TRY(may_replace(path));
+    MBA_TRY(mba_store_may_replace(path));
     MBA_TRY(make(&s, path));
     s->writing = true;
     s->version = MBA_STORE_VERSION;

@@ -28,7 +28,7 @@
 
 #include "core/status.h"
 
-enum { MBA_STORE_VERSION = 2, MBA_STORE_ID = 0x6d626173 };           /* user_version; application_id: "mbas" */
+enum { MBA_STORE_VERSION = 3, MBA_STORE_ID = 0x6d626173 };           /* user_version; application_id: "mbas" */
 #define MBA_ABSENT INT64_MIN
 
 /* ---- rows ---- */
@@ -89,6 +89,8 @@ typedef struct mba_store mba_store;
 
 /* A new store at `path`. A file that is there must be a store; anything else is left alone (MBA_E_ARG). */
 MBA_MUST mba_status mba_store_create(mba_store **out, const char *path);
+/* Nothing is there, or a store, or an empty file? A slip of the keyboard must not cost a file. */
+MBA_MUST mba_status mba_store_may_replace(const char *path);
 MBA_MUST mba_status mba_store_put(mba_store *s, mba_store_rows table, const void *row);
 MBA_MUST mba_status mba_store_commit(mba_store *s);                  /* now, not when the batch is full */
 /* commits and frees; frees also where that fails. NULL is fine */

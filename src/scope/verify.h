@@ -6,17 +6,23 @@
  * Our kernels: tensor FLOPs must be the plan's, exactly. Two launches of a node in a row under one name share items
  * as the data has it (ssd_scan: those beyond the range of a fast formula go to the first); they are judged by their
  * sum.
- * Library kernels: measured over least is their padding factor.
+ * A plan counts what warps issue, padded tiles included: over the least of the node it is our padding factor. Library
+ * kernels: measured over least is theirs.
  *
- * Bytes are judged where operands are more than twice the L2: DRAM traffic within 5 % of operands once each. What a
- * kernel leaves dirty in L2 is written while the next one runs: where reads agree and writes are off by no more than a
- * third of the L2, it lags. */
+ * Bytes are judged where operands are more than twice the L2: DRAM traffic within 5 % of operands once each. Else reads
+ * and writes are judged by themselves. Writes may be off by half the L2: what a kernel leaves dirty there is written
+ * while the next ones run (the H200 has held 28 of 60 MB; over a whole step writes agree, see mba_verified_writes).
+ *   lags    reads agree
+ *   kept    reads are missing, no more of them than the two launches before have touched, nor than half the L2
+ *   again   blocks read operands more than once (as planned), and some of that missed L2 */
 #ifndef MBA_SCOPE_VERIFY_H
 #define MBA_SCOPE_VERIFY_H
 
 #include "scope/analysis.h"
 
-typedef enum mba_agreement { MBA_NOT_JUDGED, MBA_AGREES, MBA_LAGS, MBA_DIFFERS, MBA_AGREEMENTS } mba_agreement;
+typedef enum mba_agreement {
+    MBA_NOT_JUDGED, MBA_AGREES, MBA_LAGS, MBA_KEPT, MBA_AGAIN, MBA_DIFFERS, MBA_AGREEMENTS
+} mba_agreement;
 
 typedef struct mba_verification {
     const mba_kernel_view *kernel;
@@ -25,11 +31,18 @@ typedef struct mba_verification {
     bool                   ours;
     double tensor_expected, tensor_measured, tensor_ratio; /* FLOP of a launch; NaN: not measured */
     bool                   shared;                 /* tensor_ratio and tensor are of both launches */
+    double                 padding;                /* of ours: tensor FLOPs of all launches of its node over the least */
     double                 bytes_expected, bytes_measured, bytes_ratio;
     double                 write_expected, write_measured;         /* of the bytes */
+    double                 recent;                 /* of the reads: what the two launches before have touched */
+    double                 loads;                  /* what blocks read, as planned: operands again and again */
     mba_agreement          tensor, bytes;
 } mba_verification;
 
 MBA_MUST mba_status mba_verify(mba_verification **out, int64_t *n, const mba_analysis *a);
+
+/* DRAM writes of a whole step, over those of all plans and nodes: what lags in one kernel is written in another. NaN:
+ * not all kernels were counted. */
+double mba_verified_writes(const mba_analysis *a);
 
 #endif

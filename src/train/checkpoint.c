@@ -14,7 +14,8 @@ enum { PATH_ROOM = 4096 };
 static mba_status join(char *out, const char *directory, const char *name)
 {
     const int n = snprintf(out, PATH_ROOM, "%s/%s", directory, name);
-    return n > 0 && n < PATH_ROOM ? MBA_OK : mba_fail(MBA_E_ARG, "the path '%s/%s' is too long", directory, name);
+    return n > 0 && n < PATH_ROOM ? MBA_OK : mba_fail(MBA_E_ARG, "the path '%s/%s' is too long\nfix: a shorter one",
+                                                        directory, name);
 }
 
 mba_status mba_checkpoint_config(mba_model *m, mba_hf_format *format, const char *directory)
@@ -69,9 +70,11 @@ static mba_status find_piece(const mba_array **out, const mba_weights *w, const 
     const mba_array *a = find(w, m, p->name);
     if (!a)
         return mba_fail(MBA_E_FORMAT,
-                        "the checkpoint has no tensor \"%s\"\nwhy: the model of its config.json needs one", p->name);
+                        "the checkpoint has no tensor \"%s\"\nwhy: the model of its config.json needs one\n"
+                        "fix: weights and config.json of one model", p->name);
     if (!same_shape(a, &p->type))
-        return mba_fail(MBA_E_SHAPE, "the tensor \"%s\" is %s, the model asks for %s", p->name,
+        return mba_fail(MBA_E_SHAPE, "the tensor \"%s\" is %s, the model asks for %s\n"
+                        "fix: weights and config.json of one model", p->name,
                         mba_shape_words(a->rank, a->shape).text,
                         mba_shape_words((int)p->type.rank, p->type.dim).text);
     *out = a;
@@ -104,7 +107,7 @@ static mba_status check_leftovers(const mba_weights *w, const mba_model *m, int6
     if (count == used) return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
                     "the checkpoint has %lld tensors, the model %lld\n"
-                    "why: the weights and config.json are of different models",
+                    "why: the weights and config.json are of different models\nfix: those of one model",
                     (long long)count, (long long)used);
 }
 
@@ -270,8 +273,12 @@ static mba_status save_moments(const mba_session *s, const char *directory)
 static mba_status load_state(const mba_safetensors *f, const char *name, const mba_type *type, float *to)
 {
     const mba_array *a = mba_safetensors_find(f, name);
-    if (!a) return mba_fail(MBA_E_FORMAT, "there is no \"%s\"\nwhy: it is not the optimizer of this run", name);
-    if (!same_shape(a, type)) return mba_fail(MBA_E_SHAPE, "\"%s\" has another shape than in this run", name);
+    if (!a)
+        return mba_fail(MBA_E_FORMAT, "there is no \"%s\"\nwhy: it is not the optimizer of this run\n"
+                        "fix: the options of the run that saved it", name);
+    if (!same_shape(a, type))
+        return mba_fail(MBA_E_SHAPE, "\"%s\" has another shape than in this run\n"
+                        "fix: the model and options of the run that saved it", name);
     return mba_array_read_f32(a, to, mba_type_elems(type));
 }
 
@@ -339,6 +346,6 @@ mba_status mba_checkpoint_save(const mba_session *s, const char *directory, cons
     MBA_TRY(mba__directory_begin(building, sizeof building, directory));
     mba_status st = save_all(s, building, trainer);
     if (st == MBA_OK) st = mba__directory_commit(building, directory);
-    if (st != MBA_OK) mba__directory_remove(building);
+    if (st != MBA_OK) mba_folder_remove(building);
     return st == MBA_OK ? st : mba_where(st, "saving the checkpoint '%s'", directory);
 }

@@ -3,11 +3,9 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/file.h"
@@ -15,37 +13,30 @@
 
 enum { PATH_ROOM = 4096 };
 
-void mba__directory_remove(const char *directory)
-{
-    DIR *d = opendir(directory);
-    char path[PATH_ROOM];
-    for (const struct dirent *e; d && (e = readdir(d));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")
-            && snprintf(path, sizeof path, "%s/%s", directory, e->d_name) < PATH_ROOM)
-            unlink(path);
-    if (d) closedir(d);
-    rmdir(directory);
-}
-
 mba_status mba__directory_begin(char *building, size_t room, const char *directory)
 {
     if (snprintf(building, room, "%s.partial", directory) >= (int)room)
-        return mba_fail(MBA_E_ARG, "the path '%s' is too long", directory);
-    mba__directory_remove(building);              // left by a run that was killed
+        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", directory);
+    mba_folder_remove(building);              // left by a run that was killed
     return mba_mkdirs(building);
 }
 
+/* A run that was killed in here leaves the old directory under its other name, and nothing under its own: then it goes
+ * when the new one stands. */
 mba_status mba__directory_commit(const char *building, const char *directory)
 {
     char old[PATH_ROOM];
-    snprintf(old, sizeof old, "%s.old", directory);
+    if (snprintf(old, sizeof old, "%s.old", directory) >= PATH_ROOM)
+        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", directory);
+    if (access(directory, F_OK) == 0) mba_folder_remove(old);
     const bool replaced = rename(directory, old) == 0;
     if (rename(building, directory)) {
         const int why = errno;
         if (replaced) (void)!rename(old, directory);
-        return mba_fail(MBA_E_IO, "cannot name the checkpoint '%s'\nwhy: %s", directory, strerror(why));
+        return mba_fail(MBA_E_IO, "cannot name the checkpoint '%s'\nwhy: %s\nfix: is something else there that bears "
+                        "the name?", directory, strerror(why));
     }
-    if (replaced) mba__directory_remove(old);
+    mba_folder_remove(old);
     return MBA_OK;
 }
 
@@ -72,14 +63,15 @@ static int64_t *steps_of(const char *run, int64_t *n)
     return steps;
 }
 
-mba_status mba_checkpoint_prune(const char *run, int64_t keep)
+mba_status mba_checkpoint_prune(const char *run, int64_t keep, int64_t newest)
 {
     int64_t  n;
     int64_t *steps = steps_of(run, &n);
     char     path[PATH_ROOM];
+    while (n > 0 && steps[n - 1] > newest) n--;
     for (int64_t i = 0; i + keep < n; i++)
         if (snprintf(path, sizeof path, "%s/step-%06lld", run, (long long)steps[i]) < PATH_ROOM)
-            mba__directory_remove(path);
+            mba_folder_remove(path);
     free(steps);
     return MBA_OK;
 }
@@ -94,5 +86,24 @@ mba_status mba_checkpoint_latest(char *out, size_t room, const char *run)
         return mba_fail(MBA_E_IO,
                         "no checkpoint in '%s'\nwhy: it has no directory step-*\n"
                         "fix: name the directory that --out named", run);
-    return used < (int)room ? MBA_OK : mba_fail(MBA_E_ARG, "the path '%s' is too long", run);
+    if (used < (int)room) return MBA_OK;
+    return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter one", run);
+}
+
+mba_status mba_checkpoint_find(char *out, size_t room, const char *path)
+{
+    const int  n = snprintf(out, room, "%s/config.json", path);
+    const bool itself = n < (int)room && access(out, F_OK) == 0;
+    if (!itself) return mba_checkpoint_latest(out, room, path);
+    out[strlen(path)] = 0;
+    return MBA_OK;
+}
+
+mba_status mba_checkpoint_none(const char *run)
+{
+    char newest[PATH_ROOM];
+    if (mba_checkpoint_latest(newest, sizeof newest, run) != MBA_OK) return MBA_OK;
+    return mba_fail(MBA_E_ARG, "'%s' has checkpoints of a run already\n"
+                    "why: '%s' would be taken for one of the new run\n"
+                    "fix: --resume %s to go on with it, or another --out", run, newest, run);
 }

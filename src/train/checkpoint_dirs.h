@@ -12,7 +12,4 @@ MBA_MUST mba_status mba__directory_begin(char *building, size_t room, const char
 /* Gives it the name it was made for; an older directory of that name is removed. */
 MBA_MUST mba_status mba__directory_commit(const char *building, const char *directory);
 
-/* Removes a directory and the files in it; no error if it is not there. */
-void mba__directory_remove(const char *directory);
-
 #endif

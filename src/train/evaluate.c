@@ -38,7 +38,8 @@ static mba_status check_integers(const mba_array *a, int rank, int64_t bound, bo
     for (int64_t i = 0; i < a->elems; i++) {
         const int64_t v = integer_at(a, i);
         if ((v < 0 && !ignored) || v >= bound)
-            return mba_fail(MBA_E_FORMAT, "%s %lld of '%s' is %lld\nwhy: the %s of the model has %lld", what,
+            return mba_fail(MBA_E_FORMAT, "%s %lld of '%s' is %lld\nwhy: the %s of the model has %lld\n"
+                            "fix: the file that goes with this model", what,
                             (long long)i, a->file, (long long)v, rank == 2 ? "vocabulary" : "head", (long long)bound);
     }
     return MBA_OK;
@@ -61,6 +62,7 @@ static mba_status run(evaluation *e, int64_t targets, int64_t rows)
 {
     const mba_tensor *logits = e->s.io.logits;
     MBA_TRY(mba_program_run(e->s.program, e->o->grads ? MBA_FORWARD | MBA_BACKWARD : MBA_FORWARD, &e->step, NULL));
+    MBA_TRY(mba_program_wait(e->s.program));
     e->out->loss       = e->s.io.loss && targets > 0 ? (double)*(const float *)mba_session_at(&e->s, "loss") : NAN;
     e->out->targets    = targets;
     e->out->parameters = mba_session_parameters(&e->s);
@@ -118,7 +120,8 @@ static mba_status check_images(const mba_array *a, const mba_array *labels)
                         "fix: float32 of shape (number, 3, side, side), normalised", a->file,
                         mba_wire_name(a->dtype), mba_shape_words(a->rank, a->shape).text);
     if (labels && labels->shape[0] != a->shape[0])
-        return mba_fail(MBA_E_SHAPE, "%lld images, %lld labels\nfix: --labels with a class for each image", (long long)a->shape[0], (long long)labels->shape[0]);
+        return mba_fail(MBA_E_SHAPE, "%lld images, %lld labels\nfix: --labels with a class for each image",
+                        (long long)a->shape[0], (long long)labels->shape[0]);
     return MBA_OK;
 }
 

@@ -57,6 +57,7 @@ mba_status mba_feed_judge(mba_judgement *out, mba_feed *f, mba_session *s, int64
         MBA_TRY(mba_feed_bind(f, s, 0, &step));
         step.loss_scale = 0;                      // the mean over the batch
         MBA_TRY(mba_program_run(s->program, MBA_FORWARD, &step, NULL));
+        MBA_TRY(mba_program_wait(s->program));
         if (f->type->score) MBA_TRY(f->type->score(f, s));
         if (f->targets > 0) sum += (double)f->targets * (double)*(const float *)mba_session_at(s, "loss");
         out->targets += f->targets;

@@ -44,13 +44,25 @@ static mba_status next_logits(const float **out, mba_session *s, const int32_t *
     if (s->model.lm.carry) {
         tokens[0] = ids[n - 1];
         MBA_TRY(mba_program_run(s->program, MBA_FORWARD, &step, NULL));
+        MBA_TRY(mba_program_wait(s->program));
         mba_session_carry(s);
         *out = logits;
     } else {
         memcpy(tokens, ids, sizeof *ids * (size_t)n);          // what lies behind n does not reach back
         MBA_TRY(mba_program_run(s->program, MBA_FORWARD, &step, NULL));
+        MBA_TRY(mba_program_wait(s->program));
         *out = logits + (n - 1) * s->model.lm.vocab;
     }
+    return MBA_OK;
+}
+
+/* What is not a number cannot be sorted, nor drawn from. */
+static mba_status check_logits(const float *logits, int64_t V, int64_t at)
+{
+    for (int64_t i = 0; i < V; i++)
+        if (isnan(logits[i]))
+            return mba_fail(MBA_E_FORMAT, "the model's result for token %lld is not a number (NaN)\n"
+                            "why: its weights are not sound\nfix: an earlier checkpoint of the run", (long long)at);
     return MBA_OK;
 }
 
@@ -62,6 +74,7 @@ static mba_status fill(int32_t *ids, int64_t n, int64_t room, mba_session *s, co
     for (int64_t i = 1; s->model.lm.carry && i < n && st == MBA_OK; i++) st = next_logits(&logits, s, ids, i);
     for (int64_t i = n; i < room && st == MBA_OK; i++) {
         st = next_logits(&logits, s, ids, i);
+        if (st == MBA_OK) st = check_logits(logits, s->model.lm.vocab, i);
         if (st != MBA_OK) break;
         ids[i] = draw(c, logits, s->model.lm.vocab, o, i);
         if (o->each) st = o->each(o->ctx, ids[i]);

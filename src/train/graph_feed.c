@@ -198,6 +198,12 @@ static mba_status find_order(graph_feed *f)
                                         "fix: a published name such as Mamba_Hybrid_Degree_Noise", name);
 }
 
+/* True where a result is one class of several: a table of them is kept instead of all results. */
+static bool tells_classes(const mba_graphnet *c)
+{
+    return mba_is_class_loss(c->loss) || (c->loss == MBA_LOSS_WEIGHTED_BCE && c->outputs == 1);
+}
+
 static mba_status take_memory(graph_feed *f)
 {
     const size_t N = (size_t)f->c.nodes, G = (size_t)f->c.graphs;
@@ -207,8 +213,7 @@ static mba_status take_memory(graph_feed *f)
     f->work   = calloc(3 * N, sizeof *f->work);
     if (!f->chosen || !f->item || !f->places || !f->work)
         return mba_fail(MBA_E_NOMEM, "no memory for batches of graphs");
-    return mba_is_class_loss(f->c.loss) || f->c.loss == MBA_LOSS_WEIGHTED_BCE
-         ? mba_confusion_create(&f->confusion, f->c.outputs > 1 ? f->c.outputs : 2) : MBA_OK;
+    return tells_classes(&f->c) ? mba_confusion_create(&f->confusion, f->c.outputs > 1 ? f->c.outputs : 2) : MBA_OK;
 }
 
 static mba_status graph_open(mba_feed **out, const mba_model *m, const mba_feed_options *o)
@@ -415,17 +420,16 @@ static mba_status graph_score(mba_feed *base, const mba_session *s)
     const float  *logits = mba_session_at(s, "logits");
     const int64_t rows = f->c.readout == MBA_READ_NODES ? f->batch.nodes : f->batch.graphs;
     int32_t      *guess = f->places + f->c.graphs + 1 + 2 * f->c.nodes, *truth = (int32_t *)f->work;
+    if (!tells_classes(&f->c)) return keep_scores(f, logits, rows * f->c.outputs);
     if (mba_is_class_loss(f->c.loss)) {
         mba_argmax(guess, logits, rows, f->c.outputs);
         mba_confusion_add(&f->confusion, guess, f->batch.label, rows);
-    } else if (f->c.loss == MBA_LOSS_WEIGHTED_BCE && f->c.outputs == 1) {
+    } else {
         for (int64_t i = 0; i < rows; i++) {
             guess[i] = logits[i] > 0;             // a probability above one half
             truth[i] = f->batch.target[i] == f->batch.target[i] ? f->batch.target[i] > 0.5f : -1;
         }
         mba_confusion_add(&f->confusion, guess, truth, rows);
-    } else {
-        return keep_scores(f, logits, rows * f->c.outputs);
     }
     return MBA_OK;
 }

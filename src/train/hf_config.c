@@ -44,14 +44,16 @@ static mba_status must_be(const json_t *o, const char *key, const char *wanted)
     const char *v;
     MBA_TRY(mba_json_text(o, key, wanted, &v));
     if (!strcmp(v, wanted) || (!strcmp(wanted, "silu") && !strcmp(v, "swish"))) return MBA_OK;
-    return mba_fail(MBA_E_UNSUPPORTED, "\"%s\" is \"%s\"\nwhy: only \"%s\" can be computed", key, v, wanted);
+    return mba_fail(MBA_E_UNSUPPORTED, "\"%s\" is \"%s\"\nwhy: only \"%s\" can be computed\n"
+                    "fix: choose a checkpoint without it", key, mba_show(v).text, wanted);
 }
 
 static mba_status must_be_false(const json_t *o, const char *key)
 {
     bool v;
     MBA_TRY(mba_json_bool(o, key, false, &v));
-    return v ? mba_fail(MBA_E_UNSUPPORTED, "\"%s\" is true\nwhy: only false can be computed", key) : MBA_OK;
+    return v ? mba_fail(MBA_E_UNSUPPORTED, "\"%s\" is true\nwhy: only false can be computed\n"
+                        "fix: choose a checkpoint without it", key) : MBA_OK;
 }
 
 static mba_status epsilon(const json_t *o, const char *key, double standard, double *out)
@@ -67,7 +69,8 @@ static mba_status step_limits(const json_t *o, mba_lm *c)
     if (!pair) return MBA_OK;
     if (!json_is_array(pair) || json_array_size(pair) != 2 || !mba_json_number(json_array_get(pair, 0), &c->dt_min)
         || !mba_json_number(json_array_get(pair, 1), &hi) || !(c->dt_min >= 0) || !(hi >= c->dt_min))
-        return mba_fail(MBA_E_FORMAT, "\"time_step_limit\" is not a pair of numbers, the smaller first");
+        return mba_fail(MBA_E_FORMAT, "\"time_step_limit\" is not a pair of numbers, the smaller first\n"
+                        "fix: correct it, or leave it out");
     c->dt_max = isinf(hi) ? 0 : hi;
     return MBA_OK;
 }
@@ -101,8 +104,8 @@ static mba_status repeat(mba_lm *c, int64_t layers, const char *(*block)(const v
     for (int64_t i = 0; i < layers; i++) {
         const char *b = block(ctx, i);
         if (n + strlen(b) + 1 > MBA_PATTERN_MAX)
-            return mba_fail(MBA_E_UNSUPPORTED, "%lld layers\nwhy: at most %d sub-layers", (long long)layers,
-                            MBA_PATTERN_MAX - 1);
+            return mba_fail(MBA_E_UNSUPPORTED, "%lld layers\nwhy: at most %d sub-layers\n"
+                            "fix: choose a smaller checkpoint", (long long)layers, MBA_PATTERN_MAX - 1);
         strcpy(c->pattern + n, b);
         n += strlen(b);
     }
@@ -122,9 +125,8 @@ static mba_status read_mamba(mba_lm *c, const json_t *o)
     MBA_TRY(size(o, "expand", 2, &expand));
     MBA_TRY(size(o, "intermediate_size", expand * c->width, &c->inner));
     if (c->inner != expand * c->width)
-        return mba_fail(MBA_E_FORMAT, "\"intermediate_size\" is %lld, but \"expand\" x \"hidden_size\" is %lld",
-                        (long long)c->inner,
-                        (long long)(expand * c->width));
+        return mba_fail(MBA_E_FORMAT, "\"intermediate_size\" is %lld, but \"expand\" x \"hidden_size\" is %lld\n"
+                        "fix: correct one of them", (long long)c->inner, (long long)(expand * c->width));
     MBA_TRY(size(o, "state_size", 16, &c->state));
     MBA_TRY(size(o, "conv_kernel", 4, &c->conv));
     if (rank && !(json_is_string(rank) && !strcmp(json_string_value(rank), "auto")))
@@ -173,27 +175,32 @@ static mba_status nemotron_pattern(mba_lm *c, const json_t *o)
     const json_t *list = mba_json_get(o, "layers_block_type");
     const char   *text;
     MBA_TRY(mba_json_text(o, "hybrid_override_pattern", NULL, &text));
-    if (!list && !text) return mba_fail(MBA_E_FORMAT, "neither \"layers_block_type\" nor \"hybrid_override_pattern\"");
-    if (list && !json_is_array(list)) return mba_fail(MBA_E_FORMAT, "\"layers_block_type\" is not a list");
+    if (!list && !text)
+        return mba_fail(MBA_E_FORMAT, "neither \"layers_block_type\" nor \"hybrid_override_pattern\"\nfix: add one");
+    if (list && !json_is_array(list))
+        return mba_fail(MBA_E_FORMAT, "\"layers_block_type\" is not a list\nfix: correct it");
     if (text && strlen(text) >= MBA_PATTERN_MAX)
-        return mba_fail(MBA_E_UNSUPPORTED, "a pattern of %zu sub-layers", strlen(text));
+        return mba_fail(MBA_E_UNSUPPORTED, "a pattern of %zu sub-layers\nwhy: at most %d\n"
+                        "fix: choose a smaller checkpoint", strlen(text), MBA_PATTERN_MAX - 1);
     if (text) strcpy(c->pattern, text);
     if (list) {
         mba_lm from_list = *c;
         MBA_TRY(repeat(&from_list, (int64_t)json_array_size(list), nemotron_block, list));
         if (text && strcmp(text, from_list.pattern))
             return mba_fail(MBA_E_FORMAT,
-                            "\"hybrid_override_pattern\" and \"layers_block_type\" contradict each other");
+                            "\"hybrid_override_pattern\" and \"layers_block_type\" contradict each other\n"
+                            "fix: keep the right one");
         strcpy(c->pattern, from_list.pattern);
     }
     if (strspn(c->pattern, "M*-") != strlen(c->pattern) || !c->pattern[0])
         return mba_fail(MBA_E_UNSUPPORTED,
-                        "the layers \"%s\"\nwhy: only Mamba-2, attention and dense MLPs can be computed", c->pattern);
+                        "the layers \"%s\"\nwhy: only Mamba-2, attention and dense MLPs can be computed\n"
+                        "fix: choose a checkpoint of these alone", mba_show(c->pattern).text);
     int64_t layers;
     MBA_TRY(mba_json_int(o, "num_hidden_layers", (int64_t)strlen(c->pattern), 1, MOST, &layers));
     return layers == (int64_t)strlen(c->pattern) ? MBA_OK
-         : mba_fail(MBA_E_FORMAT, "\"num_hidden_layers\" is %lld, the pattern has %zu", (long long)layers,
-                    strlen(c->pattern));
+         : mba_fail(MBA_E_FORMAT, "\"num_hidden_layers\" is %lld, the pattern has %zu\nfix: correct one of them",
+                    (long long)layers, strlen(c->pattern));
 }
 
 static mba_status read_nemotron_h(mba_lm *c, const json_t *o)
@@ -219,7 +226,8 @@ static mba_status read_nemotron_h(mba_lm *c, const json_t *o)
     MBA_TRY(epsilon(o, "layer_norm_epsilon", 1e-5, &c->eps));
     MBA_TRY(step_limits(o, c));
     if (mba_json_get(o, "sliding_window"))
-        return mba_fail(MBA_E_UNSUPPORTED, "\"sliding_window\" is set\nwhy: attention here sees everything");
+        return mba_fail(MBA_E_UNSUPPORTED, "\"sliding_window\" is set\nwhy: attention here sees everything\n"
+                        "fix: choose a checkpoint without it");
     MBA_TRY(must_be(o, "mamba_hidden_act", "silu"));
     return must_be(o, "mlp_hidden_act", "relu2");
 }
@@ -278,8 +286,8 @@ static mba_status read_jamba(mba_lm *c, const json_t *o)
     c->paired = c->inner_norms = 1;
     MBA_TRY(mba_json_int(o, "num_experts", 16, 1, MOST, &experts));
     if (experts != 1)
-        return mba_fail(MBA_E_UNSUPPORTED, "a mixture of %lld experts\nwhy: only dense Jamba models can be computed",
-                        (long long)experts);
+        return mba_fail(MBA_E_UNSUPPORTED, "a mixture of %lld experts\nwhy: only dense Jamba models can be computed\n"
+                        "fix: choose a dense checkpoint", (long long)experts);
     MBA_TRY(size(o, "hidden_size", 0, &c->width));
     MBA_TRY(size(o, "num_hidden_layers", 0, &layers));
     MBA_TRY(size(o, "vocab_size", 0, &c->vocab));
@@ -354,11 +362,12 @@ static mba_status read_list(const json_t *o, const mba_field *f, int64_t *to)
     const json_t *list = mba_json_get(o, f->name);
     if (!list) return MBA_OK;
     if (!json_is_array(list) || json_array_size(list) > (size_t)f->count)
-        return mba_fail(MBA_E_FORMAT, "\"%s\" is not a list of at most %d numbers", f->name, f->count);
+        return mba_fail(MBA_E_FORMAT, "\"%s\" is not a list of at most %d numbers\nfix: correct it", f->name, f->count);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *v = json_array_get(list, i);
         if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > MOST)
-            return mba_fail(MBA_E_FORMAT, "entry %zu of \"%s\" is not a number between 0 and %d", i, f->name, MOST);
+            return mba_fail(MBA_E_FORMAT, "entry %zu of \"%s\" is not a number between 0 and %d\nfix: correct it",
+                            i, f->name, MOST);
         to[i] = json_integer_value(v);
     }
     return MBA_OK;
@@ -370,13 +379,15 @@ static mba_status read_words(const json_t *o, const mba_field *f, void *to)
     MBA_TRY(mba_json_text(o, f->name, f->kind == MBA_FIELD_WORD ? f->words[0] : "", &text));
     if (f->kind == MBA_FIELD_TEXT) {
         if (strlen(text) >= (size_t)f->count)
-            return mba_fail(MBA_E_FORMAT, "\"%s\" has %zu letters", f->name, strlen(text));
+            return mba_fail(MBA_E_FORMAT, "\"%s\" has %zu letters\nfix: at most %d", f->name, strlen(text),
+                            f->count - 1);
         strcpy(to, text);
         return MBA_OK;
     }
     *(int *)to = mba_field_word(f, text, strlen(text));
     if (*(int *)to >= 0) return MBA_OK;
-    return mba_fail(MBA_E_FORMAT, "\"%s\" is \"%s\"\nwhy: %s", f->name, mba_show(text).text, f->meaning);
+    return mba_fail(MBA_E_FORMAT, "\"%s\" is \"%s\"\nwhy: %s\nfix: correct it", f->name, mba_show(text).text,
+                    f->meaning);
 }
 
 static mba_status read_fields(void *config, const mba_field *fields, const json_t *o)
@@ -426,9 +437,10 @@ mba_status mba_hf_config_read(mba_model *m, mba_hf_format *format, const json_t 
             *format = (mba_hf_format)f;
             return read_model(m, *format, config);
         }
-    if (!type) return mba_fail(MBA_E_FORMAT, "no \"model_type\"\nwhy: nothing says which model this is");
+    if (!type)
+        return mba_fail(MBA_E_FORMAT, "no \"model_type\"\nwhy: nothing says which model this is\nfix: add it");
     return mba_fail(MBA_E_UNSUPPORTED,
                     "the model type \"%s\"\n"
-                    "why: known are mamba, mamba2, nemotron_h, bamba, jamba, mambavision, graphmamba and mambascope",
-                    type);
+                    "why: known are mamba, mamba2, nemotron_h, bamba, jamba, mambavision, graphmamba and mambascope\n"
+                    "fix: choose a checkpoint of one of them", mba_show(type).text);
 }

@@ -1,13 +1,12 @@
 /* made_text.c -- see made_text.h. */
 #include "train/made_text.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "core/file.h"
 #include "data/prepare.h"
 
 mba_status mba_made_text_create(mba_made_text *out, uint64_t seed, int64_t bytes)
@@ -32,14 +31,8 @@ mba_status mba_made_text_create(mba_made_text *out, uint64_t seed, int64_t bytes
 
 void mba_made_text_remove(mba_made_text *d)
 {
-    char path[600];
     if (!d->root[0]) return;
-    DIR *dir = opendir(d->path);
-    for (const struct dirent *e; dir && (e = readdir(dir));)
-        if (e->d_name[0] != '.' && snprintf(path, sizeof path, "%s/%s", d->path, e->d_name) < (int)sizeof path)
-            unlink(path);
-    if (dir) closedir(dir);
-    rmdir(d->path);
-    rmdir(d->root);
+    mba_folder_remove(d->path);
+    mba_folder_remove(d->root);
     *d = (mba_made_text){ 0 };
 }

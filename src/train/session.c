@@ -24,7 +24,8 @@ static void append_update(mba_graph *g, const mba_session_options *o)
     if (o->ema > 0) mba_ema_all(g, o->ema);
 }
 
-static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_recompute how)
+/* One plan; of what gradients can make again, so many bytes of each kind are. */
+static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_recompute how, const int64_t *remake)
 {
     const bool recompute = how == MBA_RECOMPUTE_ON;
     mba_session_end(s);
@@ -37,20 +38,45 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
     MBA_TRY(mba_model_complete(&s->model));
     MBA_TRY(mba_graph_create(&s->graph));
     s->graph->recompute  = recompute;
-    s->graph->remake     = recompute || how == MBA_RECOMPUTE_STATES;
+    memcpy(s->graph->remake, remake, sizeof s->graph->remake);
     s->graph->accumulate = o->accumulate;
     s->io = mba_model_build(s->graph, &s->model);
     MBA_TRY(mba_graph_status(s->graph));
     if (o->backward) MBA_TRY(mba_backward(s->graph, s->io.loss));
     if (o->update) append_update(s->graph, o);
+    s->recomputes |= s->graph->remade[MBA_REMADE_CHEAP] > 0;
     return mba_program_create(&s->program, s->graph, &(mba_program_options){ .cuda = s->device->machine->cc > 0, .machine = s->device->machine,
                                                                             .variants = o->variants });
 }
 
-/* Up to this part of the limit a plan may keep what gradients could make again: the states of ssd, a seventh of what it
- * needs, which save 1 to 3 % of a step, and the results of gated norms, a tenth. Beyond it somebody uses the memory for
- * something else. */
+/* Where nobody stated a limit, up to this part of the machine's a plan may keep what gradients could make again: the
+ * states of ssd, a seventh of what it needs, which save 1 to 3 % of a step, and the results of gated norms, a tenth.
+ * Beyond it somebody uses the memory for something else. */
 static const double KEEP_BELOW = 0.75;
+
+/* Gives up what can be made again, kind after kind, until the plan is no more than `most` bytes, or `limit` with what
+ * costs more; of the last kind as little as will do. A plan takes milliseconds, and seven halvings end within a
+ * hundredth of the kind. */
+static mba_status give_up(mba_session *s, const mba_session_options *o, double most, double limit)
+{
+    int64_t remake[MBA_REMADES] = { 0 };
+    for (int kind = 0; kind < MBA_REMADES; kind++) {
+        int64_t few = 0, enough = s->graph->kept[kind];
+        if (kind == MBA_REMADE_CHEAP) most = limit;
+        if ((double)mba_program_bytes(s->program) <= most) return MBA_OK;
+        remake[kind] = enough;
+        if (enough) MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_AUTO, remake));
+        if ((double)mba_program_bytes(s->program) > most) continue;
+        for (int i = 0; i < 7; i++) {
+            remake[kind] = few + (enough - few) / 2;
+            MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_AUTO, remake));
+            *((double)mba_program_bytes(s->program) > most ? &few : &enough) = remake[kind];
+        }
+        remake[kind] = enough;
+        return plan_once(s, o, MBA_RECOMPUTE_AUTO, remake);
+    }
+    return MBA_OK;
+}
 
 /* For "%.*f %s": digits, number and unit that say something of a plan of kilobytes as well. */
 #define SIZE(b) (b) < 1e7 ? 0 : 2, (b) / ((b) < 1e7 ? 1e3 : (b) < 1e9 ? 1e6 : 1e9), (b) < 1e7 ? "KB" : (b) < 1e9 ? "MB" : "GB"
@@ -58,10 +84,12 @@ static const double KEEP_BELOW = 0.75;
 mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
 {
     const double limit = o->memory_bytes > 0 ? (double)o->memory_bytes : 0.9 * (double)machine_bytes(o->device);
+    const double most = o->memory_bytes > 0 ? limit : KEEP_BELOW * limit;      // with what could be made again
     const bool   may = o->recompute == MBA_RECOMPUTE_AUTO && o->backward;
-    MBA_TRY(plan_once(s, o, o->recompute));
-    if (may && (double)mba_program_bytes(s->program) > KEEP_BELOW * limit) MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_STATES));
-    if (may && (double)mba_program_bytes(s->program) > limit) MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_ON));
+    static const int64_t none[MBA_REMADES], speed[MBA_REMADES] = { INT64_MAX, INT64_MAX, 0 };
+    MBA_TRY(plan_once(s, o, o->recompute, o->recompute == MBA_RECOMPUTE_STATES ? speed : none));
+    if (may && (double)mba_program_bytes(s->program) > most) MBA_TRY(give_up(s, o, most, limit));
+    if (may && (double)mba_program_bytes(s->program) > limit) MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_ON, none));
     const double planned = (double)mba_program_bytes(s->program);
     if (planned > limit)
         return mba_fail(MBA_E_NOMEM, "the plan needs %.*f %s, %.*f %s are allowed\nwhy: %s%s\n"

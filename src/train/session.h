@@ -14,10 +14,11 @@
 #include "models/model.h"
 #include "ops/adamw/adamw.h"
 
-/* AUTO recomputes, and slices the head, only where the plan would not fit the limit without; states of ssd, which are
- * many and soon made again, where it would not fit two fifths of it. */
+/* AUTO keeps as much as fits the limit. What speed alone keeps is given up first, node by node as far as it must be: v of
+ * gated norms, then states of ssd (STATES: all of both), and where nobody stated a limit already beyond three quarters
+ * of the machine's; then what is cheap is recomputed, as much of it as must be (ON: all, and no state of a scan kept). */
 typedef enum mba_recompute { MBA_RECOMPUTE_AUTO, MBA_RECOMPUTE_OFF, MBA_RECOMPUTE_ON,
-                             MBA_RECOMPUTE_STATES } mba_recompute;     /* states of ssd, v of gated norms: what speed alone keeps */
+                             MBA_RECOMPUTE_STATES } mba_recompute;
 
 typedef enum mba_optimizer { MBA_ADAMW, MBA_LAMB } mba_optimizer;
 

@@ -17,6 +17,7 @@
 #include "train/watchdog.h"
 
 enum { BAD_STEPS_MAX = 8, PATH_ROOM = 4096 };      // so many skipped steps in a row end a run
+static const int64_t STEP_MOST = INT64_C(1) << 48; // a trainer.json that says more is damaged
 
 typedef struct run {
     const mba_train_options *o;
@@ -67,6 +68,7 @@ static mba_status open_feeds(run *r, const mba_feed_options *data)
 static mba_status begin(run *r)
 {
     mba_session_options so = r->o->session;
+    if (r->o->out && !r->o->resume) MBA_TRY(mba_checkpoint_none(r->o->out));
     r->micros     = r->o->micros > 0 ? r->o->micros : 1;
     r->step       = (mba_step){ .seed = r->o->seed };
     r->guard      = (mba_guard){ .factor = r->o->guard };
@@ -121,19 +123,20 @@ static mba_status save(run *r)
     char path[PATH_ROOM];
     if (!r->o->out) return MBA_OK;
     if (snprintf(path, sizeof path, "%s/step-%06lld", r->o->out, (long long)r->step.index) >= PATH_ROOM)
-        return mba_fail(MBA_E_ARG, "the path '%s' is too long", r->o->out);
+        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", r->o->out);
     json_t *trainer = trainer_json(r);
     mba_status st = trainer ? mba_checkpoint_save(&r->s, path, trainer)
                             : mba_fail(MBA_E_NOMEM, "no memory for trainer.json");
     json_decref(trainer);
-    if (st == MBA_OK && r->o->keep > 0) st = mba_checkpoint_prune(r->o->out, r->o->keep);
+    if (st == MBA_OK && r->o->keep > 0) st = mba_checkpoint_prune(r->o->out, r->o->keep, r->step.index);
     return st;
 }
 
 static mba_status read_floats(float *x, int n, const json_t *a)
 {
     if (!json_is_array(a) || json_array_size(a) != (size_t)n)
-        return mba_fail(MBA_E_FORMAT, "the guard of trainer.json is damaged");
+        return mba_fail(MBA_E_FORMAT, "the guard of trainer.json is damaged\n"
+                        "fix: --resume with an older checkpoint of the run");
     for (int i = 0; i < n; i++) x[i] = (float)json_number_value(json_array_get(a, (size_t)i));
     return MBA_OK;
 }
@@ -167,9 +170,9 @@ static mba_status restore_trainer(run *r, const json_t *t)
     MBA_TRY(same_words(t, "optimizer", optimizer_name(r)));
     MBA_TRY(same(t, "micros", r->micros));
     MBA_TRY(same(t, "data_size", r->train->size));
-    MBA_TRY(mba_json_int(t, "step", 0, 0, INT64_MAX, &r->step.index));
-    MBA_TRY(mba_json_int(t, "epoch", 0, 0, INT64_MAX, &r->train->at.epoch));
-    MBA_TRY(mba_json_int(t, "index", 0, 0, INT64_MAX, &r->train->at.index));
+    MBA_TRY(mba_json_int(t, "step", 0, 0, STEP_MOST, &r->step.index));
+    MBA_TRY(mba_json_int(t, "epoch", 0, 0, STEP_MOST, &r->train->at.epoch));
+    MBA_TRY(mba_json_int(t, "index", 0, 0, STEP_MOST, &r->train->at.index));
     const json_t *guard = mba_json_get(t, "guard");
     MBA_TRY(mba_json_int(guard, "n", 0, 0, 2 * MBA_GUARD_STEPS, &n));
     MBA_TRY(mba_json_int(guard, "skipped", 0, 0, INT32_MAX, &skipped));
@@ -186,12 +189,12 @@ static mba_status restore(run *r)
     mba_hf_format format;
     json_t       *trainer = NULL;
     if (!r->o->resume) return MBA_OK;
-    snprintf(path, sizeof path, "%s", r->o->resume);
-    if (strlen(r->o->resume) < 8 || !strstr(r->o->resume, "step-")) MBA_TRY(mba_checkpoint_latest(path, sizeof path, r->o->resume));
+    MBA_TRY(mba_checkpoint_find(path, sizeof path, r->o->resume));
     MBA_TRY(mba_checkpoint_config(&m, &format, path));
     if (m.task != r->s.model.task)
-        return mba_fail(MBA_E_ARG, "'%s' is a model of %s, not of %s\nfix: --resume without --model goes on with its own",
-                        path, mba_task_name(m.task), mba_task_name(r->s.model.task));
+        return mba_fail(MBA_E_ARG, "'%s' is a model of %s, not of %s\n"
+                        "fix: --resume without --model goes on with its own", path, mba_task_name(m.task),
+                        mba_task_name(r->s.model.task));
     MBA_TRY(mba_checkpoint_load(&r->s, format, path));
     mba_status st = mba_checkpoint_load_trainer(&r->s, path, &trainer);
     if (st == MBA_OK) st = restore_trainer(r, trainer);
@@ -233,7 +236,7 @@ static void tell(run *r, mba_train_report *p)
         log_number(r->log, "lr", p->lr);
         log_number(r->log, "seconds", p->run_s);
         log_number(r->log, rate, p->units_per_s);
-        if (!isnan(p->valid.loss)) log_number(r->log, "valid_loss", p->valid.loss);
+        if (p->valid.units) log_number(r->log, "valid_loss", p->valid.loss);
         for (int i = 0; i < p->valid.scores; i++) {
             char key[48];
             snprintf(key, sizeof key, "valid_%s", p->valid.score[i].name);
@@ -285,12 +288,31 @@ static mba_status run_passes(run *r, double *loss)
         r->ahead = false;
         MBA_TRY(mba_program_run(r->s.program, at_once ? MBA_STEP : MBA_FORWARD | MBA_BACKWARD, &r->step, NULL));
         if (at_once) MBA_TRY(look_ahead(r));
+        MBA_TRY(mba_program_wait(r->s.program));
         *loss += (double)*(const float *)mba_session_at(&r->s, "loss");
         if (r->o->carry) mba_session_carry(&r->s);
     }
     if (at_once) return MBA_OK;
     if (mba_guard_skips(&r->guard, *loss, 0)) r->step.norm_max = FLT_MIN;
-    return mba_program_run(r->s.program, MBA_UPDATE, &r->step, NULL);
+    MBA_TRY(mba_program_run(r->s.program, MBA_UPDATE, &r->step, NULL));
+    return mba_program_wait(r->s.program);
+}
+
+/* Where the micro-batches of a step add, what the update has left at zero must be zero. */
+static mba_status clear_gradients(const mba_program *p)
+{
+    mba_status st = MBA_OK;
+    for (int k = 0; k < MBA_GROUPS && st == MBA_OK; k++) {
+        const mba_storage *g = p->graph->params[k] ? p->graph->params[k]->grad : NULL;
+        if (!g || p->layout.first[g->id] < 0) continue;
+        void *zeros = calloc((size_t)g->elems, mba_dtype_bytes(g->dtype));
+        if (!zeros) return mba_fail(MBA_E_NOMEM, "no memory to clear gradients");
+        const mba_tensor whole = { .st = (mba_storage *)g };
+        st = p->device->put(mba_program_beside(p, g, &whole), zeros, (size_t)g->elems * mba_dtype_bytes(g->dtype));
+        if (st == MBA_OK) st = mba_program_wait(p);
+        free(zeros);
+    }
+    return st;
 }
 
 /* Names the operator that first made a NaN or an infinity, by running the last micro-batch again. */
@@ -301,6 +323,7 @@ static mba_status explain(run *r, const char **note)
     const mba_status st = mba_watchdog(&f, &r->s, MBA_FORWARD | MBA_BACKWARD, &r->step);
     if (r->ahead) mba_program_turn(r->s.program);
     MBA_TRY(st);
+    if (r->micros > 1) MBA_TRY(clear_gradients(r->s.program));
     if (f.node)
         snprintf(r->note, sizeof r->note, "%s in %s: output '%s' has %g at element %lld", f.node->op->name,
                  *f.node->scope ? f.node->scope : "the model", f.output, f.value, (long long)f.element);

@@ -16,7 +16,7 @@
 #include "train/schedule.h"
 #include "train/session.h"
 
-/* What the loop tells after every step, and after every validation (valid.loss is NaN elsewhere). */
+/* What the loop tells after every step, and after every validation (elsewhere valid.units is 0). */
 typedef struct mba_train_report {
     int64_t     step, steps, units;               /* steps done; of how many; tokens, images, graphs seen by this run */
     const char *unit;                             /* "tokens" */

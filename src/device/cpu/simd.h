@@ -47,7 +47,6 @@ typedef float mba__vf_loose __attribute__((vector_size(4 * MBA_LANES), aligned(4
 MBA_SIMD vf vf_load(const float *p)    { return (vf)*(const mba__vf_loose *)p; }
 MBA_SIMD void vf_store(float *p, vf v) { *(mba__vf_loose *)p = (mba__vf_loose)v; }
 MBA_SIMD vi vi_load(const int32_t *p)    { vi v; __builtin_memcpy(&v, p, sizeof v); return v; }
-MBA_SIMD void vi_store(int32_t *p, vi v) { __builtin_memcpy(p, &v, sizeof v); }
 
 /* The first n floats (n may exceed the lanes, or be 0): never touches what lies behind. Missing lanes are 0. */
 MBA_SIMD vf vf_load_n(const float *p, int64_t n)
@@ -85,11 +84,7 @@ MBA_SIMD vf vf_set(float x)          { return x - (vf){ 0 }; }             /* br
 MBA_SIMD vi vi_set(int32_t x)        { return x + (vi){ 0 }; }
 MBA_SIMD vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
 MBA_SIMD vf vf_abs(vf x)             { return (vf)((vi)x & vi_set(INT32_MAX)); }
-MBA_SIMD vf vf_neg(vf x)             { return (vf)((vi)x ^ vi_set(INT32_MIN)); }
 MBA_SIMD vf vf_select(vi m, vf a, vf b)   { return (vf)((m & (vi)a) | (~m & (vi)b)); }   /* m ? a : b */
-MBA_SIMD vf vf_copysign(vf x, vf sign)    { return vf_select(vi_set(INT32_MIN), sign, x); }
-MBA_SIMD vf vf_float(vi x)           { return __builtin_convertvector(x, vf); }
-MBA_SIMD vi vi_trunc(vf x)           { return __builtin_convertvector(x, vi); }           /* towards zero */
 
 /* A NaN in x stays; one in the bound need not. */
 MBA_SIMD vf vf_max(vf bound, vf x)
@@ -138,10 +133,9 @@ MBA_SIMD vf vf_sqrt(vf x)                                                  /* ro
 #endif
 }
 
-MBA_SIMD vf vf_rcp(vf x)   { return 1.0f / x; }                            /* rounded correctly: a true division */
-MBA_SIMD vf vf_rsqrt(vf x) { return 1.0f / vf_sqrt(x); }                   /* 1.5 ulp, x >= 2^-126 */
+MBA_SIMD vf vf_rcp(vf x) { return 1.0f / x; }                              /* rounded correctly: a true division */
 
-/* The sum, the largest and the smallest of the lanes; neighbours first, always in this order. */
+/* The sum and the largest of the lanes; neighbours first, always in this order. */
 MBA_SIMD float vf_sum(vf x)
 {
 #ifdef __ARM_NEON
@@ -183,8 +177,6 @@ MBA_SIMD float vf_max_lanes(vf x)
     return m;
 }
 
-MBA_SIMD float vf_min_lanes(vf x) { return -vf_max_lanes(-x); }
-
 /* ---- exponentials ----
  * x = n ln 2 + r with n the nearest integer; n comes out of the low bits of x log2 e + 1.5 * 2^23, where
  * addition rounds to integers. 2 exp(r) is a polynomial, and 2^(n-1) an exponent shifted into place: the
@@ -224,36 +216,7 @@ MBA_SIMD vf vf_exp2_neg(vf x)
          * mba__poly5(r, 2.0f, 0x1.62e42ap0f, 0x1.ebf9c2p-2f, 0x1.c6b6dcp-4f, 0x1.3ce8bep-6f, 0x1.5bd88p-9f);
 }
 
-/* 2^x, any x: 3 ulp; 0 from -125.5 down, infinity from 128. */
-MBA_SIMD vf vf_exp2(vf x) { return vf_exp2_neg(vf_min(vf_set(128.4f), x)); }
-
-/* ---- logarithms ---- */
-
-/* ln x, x >= 2^-126: 1 ulp. 0 and smaller numbers give -infinity, negative ones NaN. */
-MBA_SIMD vf vf_log(vf x)
-{
-    const vi e = ((vi)x - 0x3f3504f3) >> 23;                               // m = x / 2^e in sqrt(1/2) .. sqrt(2)
-    const vf f = (vf)((vi)x - (vi)((vu)e << 23)) - 1.0f, k = vf_float(e), ff = f * f;
-    vf p = f * -0x1.38c9dep-4f + 0x1.055ec6p-3f;
-    p = f * p - 0x1.0d8242p-3f;
-    p = f * p + 0x1.22d92ep-3f;
-    p = f * p - 0x1.54728ap-3f;
-    p = f * p + 0x1.99a01cp-3f;
-    p = f * p - 0x1.000226p-2f;
-    p = f * p + 0x1.555554p-2f;
-    p = f * p - 0.5f;
-    p = k * 0x1.62ep-1f + (f + (ff * p + k * 0x1.0bfbe8p-15f));
-    p = vf_select(x < 0x1p-126f, vf_set(-__builtin_inff()), p);
-    p = vf_select(x < 0.0f, vf_set(__builtin_nanf("")), p);
-    return vf_select(x < __builtin_inff(), p, x);                          // infinity and NaN are their own
-}
-
-/* ln(1 + x), x >= -1: 1.5 ulp. The sum's rounding error is put back, so small x lose nothing. */
-MBA_SIMD vf vf_log1p(vf x)
-{
-    const vf u = 1.0f + x, lost = (x - (u - 1.0f)) / u;
-    return vf_log(u) + vf_select((u > 0.0f) & (u < 0x1p24f), lost, vf_set(0));
-}
+/* ---- the logarithm behind softplus ---- */
 
 /* ln(1 + x) for 0 <= x <= 1 only: 1.6 ulp, without division. */
 MBA_SIMD vf vf_log1p_unit(vf x)
@@ -297,17 +260,6 @@ MBA_SIMD vf vf_silu_and_slope(vf t, vf *slope)
     return t * s;
 }
 
-/* tanh x, any x: 2.5 ulp. Near zero x + x^3 P(x^2), so that small x lose nothing. */
-MBA_SIMD vf vf_tanh(vf x)
-{
-    const vf a = vf_abs(x), z = x * x;
-    vf p = z * -0x1.75e1ccp-8f + 0x1.52269ap-6f;
-    p = z * p - 0x1.b83c5ap-5f;
-    p = z * p + 0x1.110726p-3f;
-    p = z * p - 0x1.555532p-2f;
-    return vf_copysign(vf_select(a < 0.625f, a * z * p + a, 1.0f - 2.0f / (vf_exp(a + a) + 1.0f)), x);
-}
-
 /* ---- the normal distribution ---- */
 
 /* exp(a^2) erfc(a) = t P(t) with t = 1 / (1 + 0.3 a), for 0 <= a <= 9.5 (beyond, exp(-a^2) is 0): 2e-8. */
@@ -317,15 +269,6 @@ MBA_SIMD vf mba__erfcx(vf t)
     const vf low  = tt * (t * 0x1.b72a8ap-3f + 0x1.301784p-3f) + (t * 0x1.5d93bep-3f + 0x1.5a8016p-3f);
     const vf high = tt * (t * 0x1.f0bd3ep-2f - 0x1.05bf9ap-1f) + (t * 0x1.17c13cp-1f - 0x1.7f8446p-4f);
     return t * (t4 * (t4 * -0x1.0914c8p-3f + high) + low);
-}
-
-/* erf x, any x: 3.5 ulp. */
-MBA_SIMD vf vf_erf(vf x)
-{
-    const vf a = vf_abs(x), z = x * x;
-    const vf p = mba__poly5(z, 0x1.20dd74p0f, -0x1.8126fap-2f, 0x1.ce1dd2p-4f, -0x1.b6bee2p-6f, 0x1.4876c8p-8f,
-                            -0x1.3f4f6ep-11f);
-    return vf_copysign(vf_select(a < 0.9f, a * p, 1.0f - vf_exp(-z) * mba__erfcx(1.0f / (1.0f + 0.3f * a))), x);
 }
 
 /* The probability of a normal number below x, (1 + erf(x / sqrt 2)) / 2, and beside it its density

@@ -45,59 +45,40 @@ static double worst_ulp(vector_fn *f, scalar_fn *want, double from, double to)
 static float at(vector_fn *f, float x) { return f(vf_set(x))[MBA_LANES - 1]; }
 
 static vf wrap_exp(vf x)          { return vf_exp(x); }
-static vf wrap_exp2(vf x)         { return vf_exp2(x); }
 static vf wrap_exp2_neg(vf x)     { return vf_exp2_neg(x); }
-static vf wrap_log(vf x)          { return vf_log(x); }
-static vf wrap_log1p(vf x)        { return vf_log1p(x); }
 static vf wrap_log1p_unit(vf x)   { return vf_log1p_unit(x); }
 static vf wrap_sigmoid(vf x)      { return vf_sigmoid(x); }
 static vf wrap_softplus(vf x)     { return vf_softplus(x); }
 static vf wrap_softplus2(vf x)    { vf s; return vf_softplus_and_slope(x, &s); }
 static vf wrap_softplus_slope(vf x) { vf s; vf_softplus_and_slope(x, &s); return s; }
 static vf wrap_silu(vf x)         { return vf_silu(x); }
-static vf wrap_tanh(vf x)         { return vf_tanh(x); }
-static vf wrap_erf(vf x)          { return vf_erf(x); }
 static vf wrap_sqrt(vf x)         { return vf_sqrt(x); }
 static vf wrap_rcp(vf x)          { return vf_rcp(x); }
-static vf wrap_rsqrt(vf x)        { return vf_rsqrt(x); }
 
 static double sigmoid(double t)  { return 1 / (1 + exp(-t)); }
 static double softplus(double t) { return t > 20 ? t : log1p(exp(t)); }
 static double silu(double t)     { return t / (1 + exp(-t)); }
 static double rcp(double x)      { return 1 / x; }
-static double rsqrt(double x)    { return 1 / sqrt(x); }
 
 static void exponentials_keep_their_bounds(void **state)
 {
     (void)state;
     assert_ulp(wrap_exp, exp, -86.98, 88.72, 3);
     assert_ulp(wrap_exp, exp, -1, 1, 3);
-    assert_ulp(wrap_exp2, exp2, -125.49, 127.99, 3);
     assert_ulp(wrap_exp2_neg, exp2, -125.49, 0, 3);
-    assert_true(at(wrap_exp, 0) == 1 && at(wrap_exp2, 0) == 1 && at(wrap_exp2_neg, 0) == 1);
-    assert_true(at(wrap_exp2_neg, -3) == 0.125f && at(wrap_exp2, 10) == 1024);
+    assert_true(at(wrap_exp, 0) == 1 && at(wrap_exp2_neg, 0) == 1 && at(wrap_exp2_neg, -3) == 0.125f);
     assert_true(at(wrap_exp, -INFINITY) == 0 && at(wrap_exp, -1e30f) == 0 && at(wrap_exp, -87) == 0);
     assert_true(at(wrap_exp, INFINITY) == INFINITY && at(wrap_exp, 1e30f) == INFINITY);
     assert_true(at(wrap_exp, 88.73f) == INFINITY);
-    assert_true(at(wrap_exp2, INFINITY) == INFINITY && at(wrap_exp2, 128) == INFINITY);
-    assert_true(at(wrap_exp2, -INFINITY) == 0 && at(wrap_exp2_neg, -INFINITY) == 0 && at(wrap_exp2_neg, -1e30f) == 0);
-    assert_true(isnan(at(wrap_exp, NAN)) && isnan(at(wrap_exp2, NAN)) && isnan(at(wrap_exp2_neg, NAN)));
+    assert_true(at(wrap_exp2_neg, -INFINITY) == 0 && at(wrap_exp2_neg, -1e30f) == 0);
+    assert_true(isnan(at(wrap_exp, NAN)) && isnan(at(wrap_exp2_neg, NAN)));
 }
 
-static void logarithms_keep_their_bounds(void **state)
+static void the_logarithm_keeps_its_bound(void **state)
 {
     (void)state;
-    assert_ulp(wrap_log, log, 0x1p-126, 1e-30, 1);
-    assert_ulp(wrap_log, log, 1e-30, 1e38, 1);
-    assert_ulp(wrap_log, log, 0.5, 2, 1);
-    assert_ulp(wrap_log1p, log1p, -0.9999, 1e30, 1.5);
-    assert_ulp(wrap_log1p, log1p, -1e-3, 1e-3, 1.5);
     assert_ulp(wrap_log1p_unit, log1p, 0, 1, 1.6);
     assert_ulp(wrap_log1p_unit, log1p, 1e-30, 1e-3, 1.6);
-    assert_true(at(wrap_log, 1) == 0 && at(wrap_log, 0) == -INFINITY && at(wrap_log, INFINITY) == INFINITY);
-    assert_true(isnan(at(wrap_log, -1)) && isnan(at(wrap_log, -INFINITY)) && isnan(at(wrap_log, NAN)));
-    assert_true(at(wrap_log1p, 0) == 0 && at(wrap_log1p, -1) == -INFINITY && at(wrap_log1p, INFINITY) == INFINITY);
-    assert_true(at(wrap_log1p, 1e-30f) == 1e-30f && isnan(at(wrap_log1p, -2)) && isnan(at(wrap_log1p, NAN)));
 }
 
 static void activations_keep_their_bounds(void **state)
@@ -123,20 +104,6 @@ static void activations_keep_their_bounds(void **state)
     }
 }
 
-static void tanh_and_erf_keep_their_bounds(void **state)
-{
-    (void)state;
-    assert_ulp(wrap_tanh, tanh, -12, 12, 2.5);
-    assert_ulp(wrap_tanh, tanh, 1e-30, 0.7, 2.5);
-    assert_ulp(wrap_erf, erf, -6, 6, 3.5);
-    assert_ulp(wrap_erf, erf, 1e-30, 1, 3.5);
-    assert_true(at(wrap_tanh, INFINITY) == 1 && at(wrap_tanh, -INFINITY) == -1 && at(wrap_tanh, 1e30f) == 1);
-    assert_true(at(wrap_erf, INFINITY) == 1 && at(wrap_erf, -INFINITY) == -1 && at(wrap_erf, -1e30f) == -1);
-    assert_true(isnan(at(wrap_tanh, NAN)) && isnan(at(wrap_erf, NAN)));
-    assert_true(at(wrap_tanh, 0) == 0 && at(wrap_erf, 0) == 0);
-    assert_true(signbit(at(wrap_tanh, -0.0f)) && signbit(at(wrap_erf, -0.0f)));
-}
-
 static void normal_distribution_keeps_its_bounds(void **state)
 {
     (void)state;
@@ -158,14 +125,13 @@ static void roots_and_reciprocals_keep_their_bounds(void **state)
     (void)state;
     assert_ulp(wrap_sqrt, sqrt, 0, 1e30, 0.5);
     assert_ulp(wrap_rcp, rcp, 1e-30, 1e30, 0.5);
-    assert_ulp(wrap_rsqrt, rsqrt, 0x1p-126, 1e30, 1.5);
-    assert_true(isnan(at(wrap_sqrt, -1)) && at(wrap_rcp, 0) == INFINITY && at(wrap_rsqrt, 0) == INFINITY);
+    assert_true(isnan(at(wrap_sqrt, -1)) && at(wrap_rcp, 0) == INFINITY);
 }
 
 static void small_words_do_what_they_say(void **state)
 {
     (void)state;
-    float a[MBA_LANES], got[MBA_LANES];
+    float  a[MBA_LANES];
     double sum = 0;
     for (int i = 0; i < MBA_LANES; i++) sum += a[i] = (float)(i % 3 ? i + 1 : -i - 1);
     const vf x = vf_load(a), zero = vf_set(0);
@@ -174,21 +140,17 @@ static void small_words_do_what_they_say(void **state)
     const double sums[4] = { sum, sum + MBA_LANES, 2 * sum, MBA_LANES * (MBA_LANES + 1) / 2.0 };
     for (int i = 0; i < 4; i++) assert_near(four[i], sums[i], 0);
     assert_near(vf_max_lanes(x), MBA_LANES % 3 == 1 ? MBA_LANES - 1 : MBA_LANES, 0);
-    assert_near(vf_min_lanes(-x), MBA_LANES % 3 == 1 ? 1 - MBA_LANES : -MBA_LANES, 0);
     for (int i = 0; i < MBA_LANES; i++) {
         assert_near(vf_abs(x)[i], i + 1, 0);
-        assert_near(vf_neg(x)[i], -a[i], 0);
         assert_near(vf_max(zero, x)[i], fmax(a[i], 0), 0);
         assert_near(vf_min(zero, x)[i], fmin(a[i], 0), 0);
         assert_near(vf_select(x < zero, vf_set(7), x)[i], a[i] < 0 ? 7 : a[i], 0);
-        assert_near(vf_copysign(vf_set(-2), x)[i], a[i] < 0 ? -2 : 2, 0);
-        assert_near(vf_float(vi_trunc(x * 1.25f))[i], trunc(a[i] * 1.25), 0);
         assert_near(vf_fma(x, x, vf_set(1))[i], a[i] * a[i] + 1, 0);
     }
     assert_true(isnan(vf_max(zero, vf_set(NAN))[0]) && isnan(vf_min(zero, vf_set(NAN))[0]));
     assert_true(signbit(vf_set(-0.0f)[0]));
-    vi_store((int32_t *)got, vi_load((const int32_t *)a) + vi_set(0));
-    assert_memory_equal(got, a, sizeof a);
+    const vi same = vi_load((const int32_t *)a) + vi_set(0);
+    assert_memory_equal(&same, a, sizeof a);
 }
 
 /* Blocks of exactly n floats: the address sanitizer sees a touch behind them. */
@@ -223,8 +185,8 @@ static void squares_are_turned(void **state)
         for (int k = 0; k < 4; k++) assert_near(to[1 + 4 * r + k], 1 + 5 * k + r, 0);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(exponentials_keep_their_bounds), cmocka_unit_test(logarithms_keep_their_bounds),
-              cmocka_unit_test(activations_keep_their_bounds), cmocka_unit_test(tanh_and_erf_keep_their_bounds),
+MBA_TEST_MAIN(cmocka_unit_test(exponentials_keep_their_bounds), cmocka_unit_test(the_logarithm_keeps_its_bound),
+              cmocka_unit_test(activations_keep_their_bounds),
               cmocka_unit_test(normal_distribution_keeps_its_bounds),
               cmocka_unit_test(roots_and_reciprocals_keep_their_bounds), cmocka_unit_test(small_words_do_what_they_say),
               cmocka_unit_test(tails_touch_nothing_behind), cmocka_unit_test(squares_are_turned))

@@ -19,6 +19,17 @@ template <int BYTES> static __device__ __forceinline__ void copy_async(void *to,
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(slot), "l"(from), "n"(BYTES) : "memory");
 }
 
+/* The same; zeros where `there` is false, and then `from` is any address. */
+template <int BYTES> static __device__ __forceinline__ void copy_async_or_zero(void *to, const void *from, bool there)
+{
+    const uint32_t slot = (uint32_t)__cvta_generic_to_shared(to);
+    if constexpr (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(slot), "l"(from), "r"(there ? 16 : 0) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                     ::"r"(slot), "l"(from), "n"(BYTES), "r"(there ? BYTES : 0) : "memory");
+}
+
 static __device__ __forceinline__ void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
 template <int NEWER> static __device__ __forceinline__ void copy_async_wait()

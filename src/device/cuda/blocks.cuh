@@ -24,11 +24,32 @@ static int mba_blocks_set(mba_block_record *records, void *stream)
 
 static const struct mba_blocks_unit { mba_blocks_unit() { mba__blocks_unit(mba_blocks_set); } } mba_blocks_unit_;
 
+#define MBA_BLOCKS_READ(type, name, from)                                                                              \
+    static __device__ __forceinline__ type name()                                                                      \
+    {                                                                                                                  \
+        type v;                                                                                                        \
+        asm volatile("mov." from : "=r"(v));                                                                           \
+        return v;                                                                                                      \
+    }
+
+/* Everything is read anew at both ends, by statements that the compiler may not merge: a register that lived from one
+ * end to the other would be one too many in kernels that have none left. */
 struct mba_block_marks {
-    static __device__ __forceinline__ bool on() { return mba_block_records && !(threadIdx.x | threadIdx.y | threadIdx.z); }
+    MBA_BLOCKS_READ(unsigned, sm, "u32 %0, %%smid;")
+    MBA_BLOCKS_READ(unsigned, x, "u32 %0, %%ctaid.x;")
+    MBA_BLOCKS_READ(unsigned, y, "u32 %0, %%ctaid.y;")
+    MBA_BLOCKS_READ(unsigned, z, "u32 %0, %%ctaid.z;")
+    MBA_BLOCKS_READ(unsigned, tx, "u32 %0, %%tid.x;")
+    MBA_BLOCKS_READ(unsigned, ty, "u32 %0, %%tid.y;")
+    MBA_BLOCKS_READ(unsigned, tz, "u32 %0, %%tid.z;")
+    static __device__ __forceinline__ mba_block_record *all()
+    {
+        return *(mba_block_record *volatile const *)&mba_block_records;
+    }
+    static __device__ __forceinline__ bool on() { return all() && !(tx() | ty() | tz()); }
     static __device__ __forceinline__ mba_block_record *mine()
     {
-        return mba_block_records + ((size_t)blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+        return all() + ((size_t)z() * gridDim.y + y()) * gridDim.x + x();
     }
     static __device__ __forceinline__ unsigned long long now()
     {
@@ -36,22 +57,24 @@ struct mba_block_marks {
         asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
         return t;
     }
-    __device__ __forceinline__ mba_block_marks()
+    static __device__ __forceinline__ void begins()
     {
         if (!on()) return;
-        unsigned sm;
-        asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
         mine()->start_ns = now();
-        mine()->sm       = sm;
+        mine()->sm       = sm();
     }
-    __device__ __forceinline__ ~mba_block_marks()
+    static __device__ __forceinline__ void ends()
     {
         if (!on()) return;
         mine()->end_ns  = now();
         mine()->written = 1;
     }
+    __device__ __forceinline__ mba_block_marks() { begins(); }
+    __device__ __forceinline__ ~mba_block_marks() { ends(); }
 };
 
 #define MBA_BLOCK mba_block_marks mba_block_marks_
+#define MBA_BLOCK_BEGINS mba_block_marks::begins()       /* where other threads than thread 0 leave early: the end by hand */
+#define MBA_BLOCK_ENDS   mba_block_marks::ends()
 
 #endif

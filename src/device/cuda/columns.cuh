@@ -21,6 +21,12 @@
 
 enum { COLUMN_THREADS = 256, TOTAL_THREADS = 512, TOTAL_COLUMNS = 32, TOTAL_COLUMNS_FEW = 8 };   /* of a block, as ops/columns.h plans */
 
+/* Row r. Threads that take several columns are used where rows lie at one distance alone: no test, no division. */
+template <int V, typename T> static __device__ __forceinline__ T *mba_column_row(const window<T> &w, int64_t r, int64_t cols)
+{
+    return V > 1 ? w.at + r * w.pitch : w.row(r, cols);
+}
+
 /* Threads that share a block's columns: who owns which, and at which row it starts. */
 template <int V> struct column_share {
     int64_t column;                               /* first of the V columns */

@@ -23,33 +23,19 @@ adamw_factors adamw_factors_of(const adamw_attr *a, const mba_step *s, double no
 static mba_status adamw_shape(const mba_node *n, mba_type *out)
 {
     const mba_adamw_options *o = &((const adamw_attr *)n->attr)->o;
-    MBA_NEED(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1, "adamw: betas of %g and %g\n"
-             "why: moments are averages, so 0 <= beta < 1", o->beta1, o->beta2);
-    MBA_NEED(o->eps > 0, "adamw: an eps of %g\nwhy: parameters without a gradient are divided by it", o->eps);
-    MBA_NEED(o->decay >= 0 && o->clip >= 0, "adamw: a decay of %g, a clip of %g\nwhy: neither can be negative",
-             o->decay, o->clip);
-    for (int k = P; k <= V; k++) {
-        const mba_tensor *t = n->in[k];
-        MBA_NEED(mba_type_equal(&t->type, &n->in[P]->type) && t->type.dtype == MBA_F32 && mba_dense(t),
-                 "adamw: %s is not flat fp32 beside the parameters", t->name);
-        out[k] = t->type;                         // PO .. VO stand in the order of P .. V
-    }
-    if (n->in[COPY]) out[COPYO] = n->in[COPY]->type;
-    return MBA_OK;
+    MBA_NEED(o->decay >= 0 && o->clip >= 0, "adamw: a decay of %g, a clip of %g\nwhy: neither can be negative\n"
+             "fix: 0 or more", o->decay, o->clip);
+    return mba_moments_shape(n, out, (mba_moments_options){ o->beta1, o->beta2, o->eps });
 }
 
 void mba_adamw_all(mba_graph *g, const mba_adamw_options *o)
 {
-    static const char *const m_name[] = { "m.decay", "m.no_decay" }, *const v_name[] = { "v.decay", "v.no_decay" };
     mba_tensor *norm = mba_grad_norm(g);
     for (int k = 0; k < MBA_GROUPS; k++) {
-        mba_tensor *grad = mba_flat_grads(g, (mba_group)k);
-        if (!grad) continue;
-        adamw_attr a = { .o = *o, .zero = g->accumulate };
+        mba_tensor *in[MBA_IN_MAX] = { NULL };
+        adamw_attr  a = { .o = *o, .zero = g->accumulate };
         if (k == MBA_NO_DECAY) a.o.decay = 0;
-        mba_tensor *m = mba_state(g, m_name[k], MBA_OPTIM, grad->type);
-        mba_tensor *v = mba_state(g, v_name[k], MBA_OPTIM, grad->type);
-        MBA_APPEND(g, adamw, &a, mba_flat_params(g, (mba_group)k), grad, m, v, norm, mba_flat_copies(g, (mba_group)k));
+        if (mba_moments_of(in, g, (mba_group)k, norm)) mba_append(g, &mba_op_adamw, &a, in);
     }
 }
 
@@ -93,11 +79,7 @@ static mba_status adamw_flat_plan(mba_plan *p, const mba_node *n, const mba_mach
 const mba_op mba_op_adamw = {
     .name  = "adamw", .doc = "Adam with decoupled decay, over a flat group", .kind = MBA_OPTIMIZER,
     .no_grad = "the end of a step",
-    .in    = { [P] = MBA_SLOT("p"), [G] = MBA_SLOT("g"), [M] = MBA_SLOT("m"), [V] = MBA_SLOT("v"),
-               [NORM] = MBA_SLOT("norm"), [COPY] = MBA_SLOT("copy", .optional = true) },
-    .out   = { [PO] = MBA_SLOT("p", .update = MBA_FROM(P)), [GO] = MBA_SLOT("g", .update = MBA_FROM(G)),
-               [MO] = MBA_SLOT("m", .update = MBA_FROM(M)), [VO] = MBA_SLOT("v", .update = MBA_FROM(V)),
-               [COPYO] = MBA_SLOT("copy", .update = MBA_FROM(COPY)) },
+    .in    = MBA_MOMENTS_IN, .out = MBA_MOMENTS_OUT,
     .attr_bytes = sizeof(adamw_attr),
     .shape = adamw_shape, .cost = adamw_cost, .ref = adamw_ref,
     .cpu   = (const mba_variant[]){ { "blocks", adamw_cpu_plan, MBA_CPU(adamw_fwd) }, { 0 } },

@@ -2,11 +2,9 @@
 #ifndef MBA_ADAMW_SLOTS_H
 #define MBA_ADAMW_SLOTS_H
 
-#include "core/op.h"
 #include "ops/adamw/adamw.h"
+#include "ops/moments.h"
 
-enum { P, G, M, V, NORM, COPY };                  /* parameters, gradient, moments; the compute copy, if any */
-enum { PO, GO, MO, VO, COPYO };
 typedef struct adamw_attr { mba_adamw_options o; int64_t zero; } adamw_attr;   /* zero: leave no gradient behind */
 
 /* What a step multiplies by, in double: 1 - beta^t loses half its digits in float. */

@@ -75,78 +75,108 @@ static int64_t padded(int64_t P, bool tensor)
     return *w;
 }
 
-/* One launch: blocks of `rows` of a head go through the columns of `b1` and `b2` in tiles. */
+static bool is_causal(const mba_node *n) { return ((const attention_attr *)n->attr)->causal; }
+
+/* One launch: blocks of `rows` of a head go through the columns of `b1` and `b2` in tiles. `together` rows leave out
+ * steps of `step` columns of which they see nothing. */
 typedef struct pass {
     const char *kernel;
-    bool        tensor, keys;                     /* keys: rows are keys, columns the queries of a group */
+    bool        tensor, back, keys, causal;       /* keys: rows are keys, columns the queries of a group */
     int64_t     rows, columns, threads;           /* of a block, of a tile */
+    int64_t     together, step;
     int         products, a1, a2, b1, b2, out1, out2;
     int         regs, ring;
     size_t      smem;
-    int64_t     together;                         /* rows that leave out a tile they do not see; 0: not counted */
 } pass;
 
-/* Tiles of columns that rows from `row` on see; none beyond the end. */
-static int64_t tiles_seen(const attention_dims *d, const pass *s, int64_t row)
+/* Pieces of `width` columns of which some of `rows` rows from `row` on see something; none beyond the end. */
+static int64_t pieces_seen(const attention_dims *d, const pass *s, int64_t row, int64_t rows, int64_t width)
 {
-    const int64_t columns = s->keys ? d->L : d->Lk, all = mba_ceil(columns, s->columns);
+    const int64_t columns = s->keys ? d->L : d->Lk, all = mba_ceil(columns, width);
     if (row >= (s->keys ? d->Lk : d->L)) return 0;
-    if (s->keys) return row / s->columns < all ? all - row / s->columns : 0;
-    const int64_t seen = (row + s->together - 1) / s->columns + 1;
+    if (!s->causal) return all;
+    if (s->keys) return row / width < all ? all - row / width : 0;
+    const int64_t seen = (row + rows - 1) / width + 1;
     return seen < all ? seen : all;
 }
 
-/* Of causal blocks `from` .. `to` in the order in which they start, the longest first; a mean over their rows. */
-static double trips_of(const attention_dims *d, const pass *s, int64_t tiles, int64_t from, int64_t to)
+/* Of a head: scores that its warps make, those they hide included. */
+static double scores_made(const attention_dims *d, const pass *s)
 {
-    const double all = (double)(s->keys ? d->L : d->Lk);
-    if (!s->together)                                       // from the first key on
-        return (all - (double)(s->rows * (from + to - 1)) / 2) / (double)s->columns + 0.5;
     int64_t sum = 0;
-    for (int64_t i = from; i < to; i++)
-        for (int64_t r = 0; r < s->rows; r += s->together)
-            sum += tiles_seen(d, s, (s->keys ? i : tiles - 1 - i) * s->rows + r);
-    return (double)(sum * s->together) / (double)(s->rows * (to - from));
+    for (int64_t r = 0; r < (s->keys ? d->Lk : d->L); r += s->together)
+        sum += pieces_seen(d, s, r, s->together, s->step);
+    return (double)(sum * s->together * s->step);
 }
 
-/* Causal blocks differ in length: classes of like ones, in the order in which they start, the longest first. */
-static double plan_trips(mba_launch *l, const mba_node *n, const attention_dims *d, const pass *s)
+/* Tiles that blocks `from` .. `to` go through, a mean; in the order in which they start, the longest first. */
+static double tiles_of(const attention_dims *d, const pass *s, int64_t blocks, int64_t from, int64_t to)
+{
+    int64_t sum = 0;
+    for (int64_t i = from; i < to; i++)
+        sum += pieces_seen(d, s, (s->keys ? i : blocks - 1 - i) * s->rows, s->rows, s->columns);
+    return (double)sum / (double)(to - from);
+}
+
+/* Causal blocks differ in length: classes of like ones. Returns what a loop takes, and the trips of all blocks. */
+static double plan_trips(mba_launch *l, const attention_dims *d, const pass *s, double *sum)
 {
     const int64_t tiles = mba_ceil(s->keys ? d->Lk : d->L, s->rows), classes = tiles < CLASSES ? tiles : CLASSES;
     const int64_t per = l->grid[0] / tiles;                           // heads
-    const double  all = (double)(s->keys ? d->L : d->Lk), heads = s->keys ? (double)d->group : 1;
-    if (!((const attention_attr *)n->attr)->causal) return heads * (double)mba_ceil((int64_t)all, s->columns);
-    for (int64_t i = 0; i < classes; i++) {
+    const double  heads = s->keys ? (double)d->group : 1;
+    const double  trips = heads * (double)mba_ceil(s->keys ? d->L : d->Lk, s->columns);
+    *sum = s->causal ? 0 : trips * (double)l->grid[0];
+    for (int64_t i = 0; i < classes && s->causal; i++) {
         const int64_t from = tiles * i / classes, to = tiles * (i + 1) / classes;
-        l->blocks[l->nblocks++] = (mba_blocks){ (to - from) * per, { heads * trips_of(d, s, tiles, from, to) } };
+        const double  mean = heads * tiles_of(d, s, tiles, from, to);
+        l->blocks[l->nblocks++] = (mba_blocks){ (to - from) * per, { mean } };
+        *sum += mean * (double)((to - from) * per);
     }
-    return MBA_TRIPS(0);
+    return s->causal ? MBA_TRIPS(0) : trips;
 }
 
+enum { DELTA };                                   /* scratch of the backward */
+
+/* delta = <do, o>: made by the pass over queries, on the plain path by a launch before it. */
+static void plan_delta_of_rows(mba_launch *l, const pass *s, double rows)
+{
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(LSES), 4 * (double)s->rows);
+    if (s->tensor) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(OUT), rows);
+    mba_phase_move(l, s->tensor ? MBA_STORE : MBA_LOAD, MBA_ARG_SCRATCH(DELTA), 4 * (double)s->rows);
+}
+
+/* Products are those that warps make: in a mean over the tiles of all blocks. */
 static void plan_pass(mba_plan *p, const mba_node *n, const attention_dims *d, const pass *s)
 {
-    const double   e = (double)mba_dtype_bytes(n->in[Q]->type.dtype), P = (double)d->P, rows = (double)s->rows * P * e,
-                   columns = (double)s->columns * P * e, tile = (double)(s->rows * s->columns),
-                   flops = 2 * s->products * tile * (double)padded(d->P, s->tensor);
-    const int64_t  blocks = d->B * (s->keys ? d->Hk : d->H) * mba_ceil(s->keys ? d->Lk : d->L, s->rows);
+    const int64_t  length = s->keys ? d->Lk : d->L, heads = d->B * (s->keys ? d->Hk : d->H);
+    const double   e = (double)mba_dtype_bytes(n->in[Q]->type.dtype), rows = (double)(s->rows * d->P) * e,
+                   columns = (double)(s->columns * d->P) * e;
     const mba_work copy = s->ring ? MBA_ASYNC : MBA_LOAD;
-    mba_launch    *l = mba_plan_launch(p, s->kernel, s->tensor ? MBA_TENSOR : MBA_VECTOR, blocks, (int)s->threads);
+    mba_launch    *l = mba_plan_launch(p, s->kernel, s->tensor ? MBA_TENSOR : MBA_VECTOR,
+                                       heads * mba_ceil(length, s->rows), (int)s->threads);
+    double         trips;
+    const double   loop = plan_trips(l, d, s, &trips), times = (double)(heads * (s->keys ? d->group : 1));
+    const double   scores = times * scores_made(d, s) / trips,
+                   macs = s->products * scores * (double)padded(d->P, s->tensor);
     l->smem_bytes = s->smem;
     l->regs       = s->regs;
     l->ring_depth = s->ring;
     mba_phase_move(l, copy, s->a1, rows);
     if (s->a2 >= 0) mba_phase_move(l, copy, s->a2, rows);
-    mba_phase_work(l, MBA_LOOP, plan_trips(l, n, d, s), NULL);
+    if (s->back && !s->keys) plan_delta_of_rows(l, s, rows);
+    mba_phase_work(l, MBA_LOOP, loop, NULL);
     mba_phase_move(l, copy, s->b1, columns);
     if (!s->keys) mba_phase_share(l, d->group);
     mba_phase_move(l, copy, s->b2, columns);
     if (!s->keys) mba_phase_share(l, d->group);
+    if (s->back && s->keys) mba_phase_move(l, copy, MBA_ARG_IN(LSES), 4 * (double)s->columns);
+    if (s->back && s->keys) mba_phase_move(l, copy, MBA_ARG_SCRATCH(DELTA), 4 * (double)s->columns);
     mba_phase_work(l, MBA_BARRIER, s->tensor ? 1 : 2, NULL);
-    mba_phase_work(l, s->tensor ? MBA_MMA : MBA_FMA, s->tensor ? flops : flops / 2, NULL);
-    mba_phase_work(l, MBA_SFU, tile, NULL);
-    mba_phase_work(l, MBA_FMA, 4 * tile, NULL);
+    mba_phase_work(l, s->tensor ? MBA_MMA : MBA_FMA, s->tensor ? 2 * macs : macs, NULL);
+    mba_phase_work(l, MBA_SFU, scores, NULL);
+    mba_phase_work(l, MBA_FMA, 4 * scores, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_move(l, MBA_STORE, s->out1, s->out1 == MBA_ARG_OUT(LSE) ? (double)s->rows * 4 : rows);
+    mba_phase_move(l, MBA_STORE, s->out1, s->back ? rows : (double)s->rows * 4);      // forward: LSE
     if (s->out2 >= 0) mba_phase_move(l, MBA_STORE, s->out2, rows);
 }
 
@@ -162,6 +192,7 @@ enum { KEYS_OF = MBA_ARG_IN(K), VALUES_OF = MBA_ARG_IN(V) };
 static void plan_forward(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
 {
     s.products = 2;
+    s.causal   = is_causal(n);
     s.a1 = MBA_ARG_IN(Q); s.a2 = -1; s.b1 = KEYS_OF; s.b2 = VALUES_OF;
     s.out1 = MBA_ARG_OUT(LSE); s.out2 = MBA_ARG_OUT(O);
     plan_pass(p, n, d, &s);
@@ -176,7 +207,8 @@ mba_status attention_mma_plan(mba_plan *p, const mba_node *n, const mba_machine 
     const size_t  smem = (size_t)((rows + 4 * ATT_MMA_COLUMNS) * (PP + 8) * 2 + 8 * ATT_MMA_COLUMNS);
     MBA_TRY(fits(smem, m));
     plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_mma", .tensor = true, .rows = rows,
-                 .columns = ATT_MMA_COLUMNS, .threads = rows, .regs = PP <= 64 ? 168 : 222, .ring = 2, .smem = smem });
+                 .columns = ATT_MMA_COLUMNS, .threads = rows, .together = 32, .step = PP <= 96 ? 32 : 16,
+                 .regs = PP <= 64 ? 168 : 222, .ring = 2, .smem = smem });
     return MBA_OK;
 }
 
@@ -186,7 +218,7 @@ mba_status attention_plain_plan(mba_plan *p, const mba_node *n, const mba_machin
     MBA_TRY(plain_takes(&d, m));
     const int64_t PP = padded(d.P, false);
     plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_plain", .rows = PLAIN_TILE, .columns = PLAIN_TILE,
-                 .threads = PLAIN_THREADS, .regs = PP <= 64 ? 117 : 165,
+                 .threads = PLAIN_THREADS, .together = PLAIN_TILE, .step = PLAIN_TILE, .regs = PP <= 64 ? 117 : 165,
                  .smem = (size_t)(96 * (PP + 4) * 4 + 32 * 33 * 4 + 128) });
     return MBA_OK;
 }
@@ -196,6 +228,8 @@ mba_status attention_plain_plan(mba_plan *p, const mba_node *n, const mba_machin
 static void plan_queries(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
 {
     s.products = 3;
+    s.back     = true;
+    s.causal   = is_causal(n);
     s.a1 = MBA_ARG_IN(Q); s.a2 = MBA_ARG_IN(DOUT); s.b1 = KEYS_OF; s.b2 = VALUES_OF;
     s.out1 = MBA_ARG_OUT(DQ); s.out2 = -1;
     plan_pass(p, n, d, &s);
@@ -203,7 +237,7 @@ static void plan_queries(mba_plan *p, const mba_node *n, const attention_dims *d
 
 static void plan_keys(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
 {
-    s.keys = true; s.products = 4;
+    s.keys = s.back = true; s.products = 4; s.causal = is_causal(n);
     s.a1 = KEYS_OF; s.a2 = VALUES_OF; s.b1 = MBA_ARG_IN(Q); s.b2 = MBA_ARG_IN(DOUT);
     s.out1 = MBA_ARG_OUT(DK); s.out2 = MBA_ARG_OUT(DV);
     plan_pass(p, n, d, &s);
@@ -215,12 +249,13 @@ mba_status attention_bwd_mma_plan(mba_plan *p, const mba_node *n, const mba_mach
     MBA_TRY(tensor_takes(n, &d, m));
     const int64_t PP = padded(d.P, true), rows = PP <= 64 ? 128 : 64, C = ATT_MMA_COLUMNS;
     pass s = { .kernel = "attention_bwd_mma", .tensor = true, .rows = rows, .columns = C, .threads = ATT_MMA_THREADS,
-               .regs = PP <= 64 ? 238 : 165, .ring = 2,
+               .together = rows / (ATT_MMA_THREADS / 32), .step = 32, .regs = PP <= 64 ? 238 : 165, .ring = 2,
                .smem = (size_t)((2 * rows + 4 * C) * (PP + 8) * 2 + 8 * rows + 24 * C) };
     MBA_TRY(fits(s.smem, m));
     plan_delta(p, &d);
     plan_queries(p, n, &d, s);
     s.regs = 244;
+    if (PP == 64) s.step = 16;
     plan_keys(p, n, &d, s);
     return MBA_OK;
 }
@@ -236,9 +271,10 @@ mba_status attention_bwd_plain_plan(mba_plan *p, const mba_node *n, const mba_ma
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(OUT), mba_tensor_bytes(n->in[OUT]) / (double)l->grid[0]);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DOUT), mba_tensor_bytes(n->in[DOUT]) / (double)l->grid[0]);
     mba_phase_work(l, MBA_FMA, 8 * (double)d.P, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(0), 32);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(DELTA), 32);
     pass s = { .kernel = "attention_bwd_plain", .rows = PLAIN_TILE, .columns = PLAIN_TILE, .threads = PLAIN_THREADS,
-               .regs = PP <= 64 ? 138 : 168, .smem = (size_t)(128 * (PP + 4) * 4 + 2 * 32 * 33 * 4 + 384) };
+               .together = PLAIN_TILE, .step = PLAIN_TILE, .regs = PP <= 64 ? 138 : 168,
+               .smem = (size_t)(128 * (PP + 4) * 4 + 2 * 32 * 33 * 4 + 384) };
     plan_queries(p, n, &d, s);
     s.regs = PP <= 64 ? 168 : 243;
     plan_keys(p, n, &d, s);
@@ -259,16 +295,18 @@ mba_status attention_bwd_whole_plan(mba_plan *p, const mba_node *n, const mba_ma
     MBA_REFUSE_IF(d.group > 1, "key heads that %lld query heads share", (long long)d.group);
     MBA_TRY(fits(smem, m));
     mba_launch *l = mba_plan_launch(p, "attention_bwd_whole", MBA_TENSOR, d.B * d.H, (int)(32 * warps));
-    const double q = (double)(d.L * d.P) * 2, k = (double)(d.Lk * d.P) * 2, tile = 1024.0 * (double)(pieces * pieces);
+    pass        s = { .causal = is_causal(n), .together = 32, .step = 16 };
+    const double queries = scores_made(&d, &s), keys = (s.keys = true, scores_made(&d, &s));
+    const double q = (double)(d.L * d.P) * 2, k = (double)(d.Lk * d.P) * 2;
     l->smem_bytes = smem;
     l->regs       = PP <= 48 ? 200 : 250;
     for (int i = DOUT; i >= OUT; i--)
         if (i != LSES) mba_phase_move(l, i == OUT ? MBA_LOAD : MBA_ASYNC, MBA_ARG_IN(i), q);
     for (int i = Q; i <= V; i++) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(i), i == Q ? q : k);
     mba_phase_work(l, MBA_BARRIER, 2, NULL);
-    mba_phase_work(l, MBA_MMA, 14 * tile * (double)PP, NULL);
-    mba_phase_work(l, MBA_SFU, 2 * tile, NULL);
-    mba_phase_work(l, MBA_FMA, 6 * tile, NULL);
+    mba_phase_work(l, MBA_MMA, 2 * (3 * queries + 4 * keys) * (double)PP, NULL);
+    mba_phase_work(l, MBA_SFU, queries + keys, NULL);
+    mba_phase_work(l, MBA_FMA, 3 * (queries + keys), NULL);
     for (int i = DQ; i <= DV; i++) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(i), i == DQ ? q : k);
     return MBA_OK;
 }
@@ -282,6 +320,7 @@ mba_status attention_wgmma_plan(mba_plan *p, const mba_node *n, const mba_machin
     MBA_TRY(wgmma_takes(n, &d, m));
     plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_wgmma", .tensor = true, .rows = R, .columns = C,
                  .threads = 2 * R, .regs = d.P == 64 ? 127 : 161, .ring = (int)ring, .together = WARPGROUP_ROWS,
+                 .step = C,
                  .smem = (size_t)((R + 2 * ring * C) * d.P * 2 + 4 * ring * C) });
     return MBA_OK;
 }
@@ -293,7 +332,7 @@ mba_status attention_bwd_wgmma_plan(mba_plan *p, const mba_node *n, const mba_ma
     MBA_TRY(wgmma_takes(n, &d, m));
     plan_delta(p, &d);
     pass s = { .kernel = "attention_bwd_wgmma", .tensor = true, .rows = R, .columns = C, .threads = 2 * R,
-               .regs = d.P == 64 ? 128 : 184, .ring = (int)ring, .together = WARPGROUP_ROWS,
+               .regs = d.P == 64 ? 128 : 184, .ring = (int)ring, .together = WARPGROUP_ROWS, .step = C,
                .smem = (size_t)((2 * R + 2 * ring * C) * d.P * 2 + 8 * R + 12 * ring * C) };
     plan_queries(p, n, &d, s);
     if (d.P == 64) s.rows = ATT_WGMMA_KEYS;

@@ -123,32 +123,36 @@ static mba_status batchnorm_bwd_plan(mba_plan *p, const mba_node *n, const mba_m
 }
 
 /* CUDA: threads own columns and walk down the rows, so that what belongs to a column stays in registers. */
-static void columns_launch(mba_plan *p, const mba_node *n, const mba_tensor *x, const char *kernel, int V)
+static void columns_launch(mba_plan *p, const mba_node *n, const mba_tensor *x, const char *kernel, int V, int rounds,
+                           int regs)
 {
-    enum { THREADS = 256, BLOCKS = 8 * 132 };              // a thread reads what belongs to its columns once: as many rows as that allows
+    enum { THREADS = 256 };
+    const int64_t blocks = rounds * BATCHNORM_SUM_PARTS;   // few: a thread reads what belongs to its columns once
     const int64_t owners = mba_ceil(mba_cols(x), V), across = mba_ceil(owners, THREADS), at_once = owners < THREADS ? THREADS / owners : 1;
     int64_t       down = mba_ceil(mba_rows(x), at_once);
-    if (down > mba_ceil(BLOCKS, across)) down = mba_ceil(BLOCKS, across);
+    if (down > mba_ceil(blocks, across)) down = mba_ceil(blocks, across);
     mba_launch   *l = mba_plan_launch(p, kernel, MBA_VECTOR, down, THREADS);
     const mba_cost c = n->op->cost(n);
     l->grid[1] = across;
-    l->regs    = 110;                                      // of bf16, as the compiler says for sm_90; the forward 86
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(0), c.read_bytes / (double)(down * across));
+    l->regs    = regs;                                     // of bf16, as the compiler says for sm_90
+    for (int k = 0; k < 2; k++)                            // x, or dy and x
+        if (mba_rows(n->in[k]) == mba_rows(x) && mba_cols(n->in[k]) == mba_cols(x))
+            mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)(down * across));
     mba_phase_work(l, MBA_FMA, c.vector_flops / 2 / (double)(down * across), NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(0), c.write_bytes / (double)(down * across));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(0), mba_tensor_bytes(n->out[0]) / (double)(down * across));
 }
 
 static mba_status stats_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba__plan_column_sums(p, "batchnorm_sums", n->in[SX], 2, batchnorm_columns(n, n->in[SX], NULL, NULL), mba_tensor_bytes(n->in[SX]));
+    mba__plan_column_sums(p, n, "batchnorm_sums", n->in[SX], 2, batchnorm_columns(n, n->in[SX], NULL, NULL), 1u << SX);
     return MBA_OK;
 }
 
 static mba_status batchnorm_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    columns_launch(p, n, n->in[X], "batchnorm_rows", batchnorm_columns(n, n->in[X], n->out[Y], NULL));
+    columns_launch(p, n, n->in[X], "batchnorm_rows", batchnorm_columns(n, n->in[X], n->out[Y], NULL), 3, 80);
     return MBA_OK;
 }
 
@@ -156,8 +160,8 @@ static mba_status batchnorm_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
 {
     const int V = batchnorm_columns(n, n->in[XB], n->in[DY], n->out[DX]);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba__plan_column_sums(p, "batchnorm_bwd_sums", n->in[XB], 2, V, 2 * mba_tensor_bytes(n->in[XB]));
-    columns_launch(p, n, n->in[XB], "batchnorm_dx", V);
+    mba__plan_column_sums(p, n, "batchnorm_bwd_sums", n->in[XB], 2, V, 1u << DY | 1u << XB);
+    columns_launch(p, n, n->in[XB], "batchnorm_dx", V, 4, 110);
     mba_plan_scratch(p, "totals", 2 * sizeof(float) * (size_t)mba_cols(n->in[XB]));
     return MBA_OK;
 }

@@ -9,9 +9,12 @@
  * kernel     batchnorm_dx          as batchnorm_rows
  * takes      everything; one column a thread where rows are not whole 16-byte pieces
  * launch     grid (parts of the rows, ceil(C / V / 256)), block 256
- * resources  sm_90, bf16: sums 86 to 102 registers, rows 86, dx 110; no spill
+ * resources  sm_90, bf16: sums 78 to 102 registers, rows 80, dx 110; no spill
  * moves      statistics: x once; y: x and y once; backward: x and dy twice, dx once
  * in flight  of the 22 KB an SM that 4 TB/s for 0.7 us are: 512 threads with the loads of 4 rows (8, of the statistics) on their way, 33 to 66 KB
+ * in L2      x (and dy, backward) were read just before: rows and dx begin with what was read last
+ * measured   H200, bench op, 128 images, % of the copy rate (56 x 56, 28 x 28, stem): statistics 65, 45, 76; rows 88, 83, 96 (84, 75,
+ *            89 from the first row on, with two blocks an SM and a test of the window in every row); backward 89, 85, 94 (88, 80, 90)
  * measured   41 (statistics), 68 (rows) and 46 % (backward) of the copy rate in MambaVision-T at batch 128, when a thread had one row on its way
  *            and read what belongs to its columns again for every row
  * order      fixed: rows of a part, threads of a block, parts
@@ -45,7 +48,10 @@ template <typename T> struct batchnorm_sums {
     template <int V> struct known { float first[V]; };
     template <int V> using seen = packed<T, V>;
     template <int V> __device__ void know(known<V> &k, int64_t c) const { load(k.first, x.row(0, cols) + c); }
-    template <int V> __device__ void look(packed<T, V> &s, int64_t r, int64_t c, bool there) const { fetch(s, x.row(r, cols) + c, there); }
+    template <int V> __device__ void look(packed<T, V> &s, int64_t r, int64_t c, bool there) const
+    {
+        fetch(s, mba_column_row<V>(x, r, cols) + c, there);
+    }
     template <int V> __device__ void add(float (&sum)[2][V], const packed<T, V> &s, const known<V> &k) const
     {
         float v[V];
@@ -87,14 +93,25 @@ template <typename T, int V> static mba_status statistics(const mba_call *c)
 
 /* ---- the norm ---- */
 
+/* Which part of the rows a block takes. The sums went over the same rows just before, each of their blocks through one
+ * of 264 parts from its beginning to its end, and the ends are still in L2: they come first, then what lies before them. */
+static __device__ __forceinline__ int64_t part_of_block()
+{
+    const int block = blockIdx.x, rounds = gridDim.x / BATCHNORM_SUM_PARTS;
+    if (rounds * BATCHNORM_SUM_PARTS != gridDim.x) return block;
+    const int round = block / BATCHNORM_SUM_PARTS;
+    return (int64_t)(block - round * BATCHNORM_SUM_PARTS) * rounds + (rounds - 1 - round);
+}
+
 template <typename T, int V, bool RELU>
-__global__ void __launch_bounds__(COLUMN_THREADS, 2)
+__global__ void __launch_bounds__(COLUMN_THREADS, 3)
 batchnorm_rows(window<T> y, window<const T> x, const float *w, const float *b, const float *mean, const float *var, float eps, int64_t cols,
                int64_t per_part, extent e, const mba_step *step)
 {
     constexpr int         U = 4;
     const column_share<V> s = mba_column_share<V>(cols);
-    const int64_t real = real_rows(e, step), from = (int64_t)blockIdx.x * per_part, end = from + per_part < e.rows ? from + per_part : e.rows;
+    const int64_t real = real_rows(e, step), from = part_of_block() * per_part;
+    const int64_t end = from + per_part < e.rows ? from + per_part : e.rows;
     float         m[V], f[V], t[V], v[V];
     packed<T, V>  seen[U];
     if (!s.active) return;
@@ -106,7 +123,8 @@ batchnorm_rows(window<T> y, window<const T> x, const float *w, const float *b, c
     for (int k = 0; k < V; k++) f[k] *= rsqrtf(v[k] + eps);
     for (int64_t r = from + s.row; r < end; r += U * s.rows) {
 #pragma unroll
-        for (int u = 0; u < U; u++) fetch(seen[u], x.row(r + u * s.rows, cols) + s.column, r + u * s.rows < end);
+        for (int u = 0; u < U; u++)
+            fetch(seen[u], mba_column_row<V>(x, r + u * s.rows, cols) + s.column, r + u * s.rows < end);
 #pragma unroll
         for (int u = 0; u < U; u++) {
             const int64_t i = r + u * s.rows;
@@ -118,7 +136,7 @@ batchnorm_rows(window<T> y, window<const T> x, const float *w, const float *b, c
                 if (RELU) v[k] = fmaxf(v[k], 0.0f);
                 if (i >= real) v[k] = 0;
             }
-            store(y.row(i, cols) + s.column, v);
+            store(mba_column_row<V>(y, i, cols) + s.column, v);
         }
     }
 }
@@ -172,8 +190,8 @@ template <typename T, bool RELU> struct batchnorm_bwd_sums {
     template <int V> __device__ void know(gate<V, RELU> &g, int64_t c) const { g.load_from(k, c); }
     template <int V> __device__ void look(seen<V> &s, int64_t r, int64_t c, bool there) const
     {
-        fetch(s.dy, dy.row(r, cols) + c, there);
-        fetch(s.x, x.row(r, cols) + c, there);
+        fetch(s.dy, mba_column_row<V>(dy, r, cols) + c, there);
+        fetch(s.x, mba_column_row<V>(x, r, cols) + c, there);
     }
     template <int V> __device__ void add(float (&sum)[2][V], const seen<V> &s, const gate<V, RELU> &t) const
     {
@@ -212,7 +230,8 @@ batchnorm_dx(window<T> dx, window<const T> dy, window<const T> x, channel k, con
 {
     constexpr int         U = 4;
     const column_share<V> s = mba_column_share<V>(cols);
-    const int64_t real = real_rows(e, step), from = (int64_t)blockIdx.x * per_part, end = from + per_part < e.rows ? from + per_part : e.rows;
+    const int64_t real = real_rows(e, step), from = part_of_block() * per_part;
+    const int64_t end = from + per_part < e.rows ? from + per_part : e.rows;
     float         f[V], dw[V], db[V], a[V], v[V];
     packed<T, V>  seen_dy[U], seen_x[U];
     gate<V, RELU> t;
@@ -232,14 +251,14 @@ batchnorm_dx(window<T> dx, window<const T> dy, window<const T> x, channel k, con
     for (int64_t r = from + s.row; r < end; r += U * s.rows) {
 #pragma unroll
         for (int u = 0; u < U; u++) {
-            fetch(seen_dy[u], dy.row(r + u * s.rows, cols) + s.column, r + u * s.rows < end);
-            fetch(seen_x[u], x.row(r + u * s.rows, cols) + s.column, r + u * s.rows < end);
+            fetch(seen_dy[u], mba_column_row<V>(dy, r + u * s.rows, cols) + s.column, r + u * s.rows < end);
+            fetch(seen_x[u], mba_column_row<V>(x, r + u * s.rows, cols) + s.column, r + u * s.rows < end);
         }
 #pragma unroll
         for (int u = 0; u < U; u++) {
             const int64_t i = r + u * s.rows;
             if (i >= end) break;
-            T *to = dx.row(i, cols) + s.column;
+            T *to = mba_column_row<V>(dx, i, cols) + s.column;
             unpack(a, seen_dy[u]);
             unpack(v, seen_x[u]);
 #pragma unroll

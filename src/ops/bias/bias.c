@@ -47,7 +47,7 @@ static mba_status bias_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_m
 {
     const mba_tensor *dy = n->in[DY];
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba__plan_column_sums(p, "bias_bwd_sums", dy, 1, mba__columns_at_once(&dy, 1), mba_tensor_bytes(dy));
+    mba__plan_column_sums(p, n, "bias_bwd_sums", dy, 1, mba__columns_at_once(&dy, 1), 1u << DY);
     return MBA_OK;
 }
 

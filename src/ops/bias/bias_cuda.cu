@@ -26,7 +26,10 @@ template <typename T> struct bias_bwd_sums {
     template <int V> struct known {};
     template <int V> using seen = packed<T, V>;
     template <int V> __device__ void know(known<V> &, int64_t) const {}
-    template <int V> __device__ void look(packed<T, V> &s, int64_t r, int64_t c, bool there) const { fetch(s, dy.row(r, cols) + c, there); }
+    template <int V> __device__ void look(packed<T, V> &s, int64_t r, int64_t c, bool there) const
+    {
+        fetch(s, mba_column_row<V>(dy, r, cols) + c, there);
+    }
     template <int V> __device__ void add(float (&sum)[1][V], const packed<T, V> &s, const known<V> &) const
     {
         float d[V];

@@ -45,35 +45,41 @@ static inline conv1d_cut conv1d_cut_of(const mba_node *n, int64_t blocks, int ch
     return k;
 }
 
-/* Of the tiles (conv1d_tiles_cuda.cu): threads of a block, rows of a warp forward; 128 channels side by side. */
-enum { CONV1D_TILE_THREADS = 128 };
+/* Of the tiles (conv1d_tiles_cuda.cu): warps of a block, rows of a warp forward; 128 channels side by side. */
+enum { CONV1D_TILE_WARPS = 4 };
 #define CONV1D_TILE_ROWS(bytes) ((bytes) == 4 ? 8 : 16)
 
-/* Blocks side by side over the channels, and over a sequence where a warp takes `rows` rows. */
+/* Blocks side by side over the channels, and over a sequence where each of `warps` takes `rows` rows. */
 typedef struct conv1d_tile_grid { int64_t across, segs; } conv1d_tile_grid;
-static inline conv1d_tile_grid conv1d_tile_grid_of(const conv1d_dims *d, int64_t rows)
+static inline conv1d_tile_grid conv1d_tile_grid_of(const conv1d_dims *d, int64_t warps, int64_t rows)
 {
-    const conv1d_tile_grid k = { mba_ceil(d->C, 32 * CONV1D_WALK), mba_ceil(d->L, CONV1D_TILE_THREADS / 32 * rows) };
+    const conv1d_tile_grid k = { mba_ceil(d->C, 32 * CONV1D_WALK), mba_ceil(d->L, warps * rows) };
     return k;
 }
 
-/* Rows of a warp backward. It makes W-1 steps more than rows, in eights, and begins with about six steps' time of waiting:
- * with four taps the one of 29, 37 .. 61 rows with which 132 processors, four blocks each, would be done first, round
- * after round. mamba2-130m, 16384 tokens: 37 rows are 3 rounds (2.97) of 46; 29 were 4 of 38, 61 two of 70. */
-static inline int conv1d_tile_rows_bwd(const mba_node *n)
+/* Warps of a block and rows of a warp backward. A warp makes W-1 steps more than rows, in eights, and begins with about
+ * six steps' time of waiting: with four taps the one of 29, 37 .. 61 rows, in blocks of eight warps or four, with which
+ * 132 processors of 16 warps would be done first, round after round. Eight have half as many parts of dw to write and
+ * to add, and come first where a sequence is longer than such a block. mamba2-130m, 16384 tokens: 37 rows are 3 rounds (2.97) of 46; 29 were
+ * 4 of 38, 61 two of 70. mamba2-1.3b: 61 rows of four warps are 5 rounds (4.6) of 70, 37 of eight would be 8 (7.2) of
+ * 46, which took 6.9 ms a step instead of 6.5. */
+typedef struct conv1d_bwd_tile { int warps, rows; } conv1d_bwd_tile;
+static inline conv1d_bwd_tile conv1d_bwd_tile_of(const mba_node *n)
 {
-    enum { BLOCKS = 4 * 132, BEGIN = 6, LEAST = 4, MOST = 8 };
+    enum { WARPS = 16 * 132, BEGIN = 6, LEAST = 4, MOST = 8, LONG = 256 };
     const conv1d_dims d = conv1d_dims_of(n);
-    int     best = 0;
-    int64_t least = INT64_MAX;
-    for (int eights = LEAST; eights <= MOST; eights++) {
-        const int              steps = eights * CONV1D_ROWS_AHEAD, rows = steps - ((int)d.taps - 1);
-        const conv1d_tile_grid k = conv1d_tile_grid_of(&d, rows);
-        const int64_t          time = mba_ceil(d.B * k.segs * k.across, BLOCKS) * (steps + BEGIN);
-        if (time >= least) continue;
-        least = time;
-        best  = rows;
-    }
+    conv1d_bwd_tile   best = { 0, 0 };
+    int64_t           least = INT64_MAX;
+    for (int warps = d.L < LONG ? CONV1D_TILE_WARPS : 2 * CONV1D_TILE_WARPS; warps >= CONV1D_TILE_WARPS; warps /= 2)
+        for (int eights = LEAST; eights <= MOST; eights++) {
+            const int              steps = eights * CONV1D_ROWS_AHEAD, rows = steps - ((int)d.taps - 1);
+            const conv1d_tile_grid k = conv1d_tile_grid_of(&d, warps, rows);
+            const int64_t          time = mba_ceil(d.B * k.segs * k.across, WARPS / warps) * (steps + BEGIN);
+            if (time >= least) continue;
+            least      = time;
+            best.warps = warps;
+            best.rows  = rows;
+        }
     return best;
 }
 

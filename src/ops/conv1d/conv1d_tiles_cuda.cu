@@ -9,8 +9,9 @@
  * launch     grid ceil(C / 128) * B * ceil(L / rows of 4 warps), block 128
  * kernel     conv1d_bwd_tiles     a warp takes 128 channels and `rows` rows of dx, and makes the W-1 values of g behind
  *                                 them once more; eight rows of x and dy at a time come in ahead by asynchronous copies
- *                                 of 16 bytes a lane; the warps' dw and dbias are added in shared memory
- * launch     as above; dynamic smem 32 rows of a thread
+ *                                 of 16 bytes a lane; every second warp goes back in time, so that neighbours read the
+ *                                 rows they share together; the warps' dw and dbias are added in shared memory
+ * launch     as above, block 128 or 256 (conv1d_bwd_tile_of); dynamic smem 32 rows of a thread
  * takes      4 taps, or 3 with silu; rows of whole pieces of 4 values at even distances, x and dy of the backward of
  *            16 bytes; no documents, no state, a dx that is stored
  * resources  sm_90a: forward 80 registers, backward 128 (fp32: 162); no spill
@@ -20,9 +21,8 @@
  *            bytes). conv1d_bwd_walk has 33 (three for a dx that is added to, two for the upper halves of pairs)
  * why tiles  walking parts that all begin at once end at different times: by counters (H200, 4 x 4096 x 4096) a block of
  *            conv1d_fwd_walk lived 124 of 155 thousand cycles, one of conv1d_bwd_walk 188 of 228
- * measured   H200, bench op, % of the copy rate, totals included: 16384 x 1792 93 / 75 (walk 86 / 71), 16384 x 4352
- *            102 / 90 (89 / 80), before lanes read for each other; since then seen inside steps alone: 1792 backward 66.3 to
- *            62.9 us
+ * measured   H200, bench op, % of the copy rate, totals included: 16384 x 1792 97 / 84 (all warps forward in time, in
+ *            blocks of four: 80; walk 86 / 71), 16384 x 4352 104 / 90 (walk 89 / 80)
  * order      fixed by shape: rows of a warp, warps of a block, blocks */
 #include <type_traits>
 
@@ -30,7 +30,7 @@
 #include "device/cuda/packed.cuh"
 #include "ops/conv1d/conv1d_totals.cuh"
 
-enum { THREADS = CONV1D_TILE_THREADS, WARPS = THREADS / 32, CH = CONV1D_WALK, U = CONV1D_ROWS_AHEAD };
+enum { CH = CONV1D_WALK, U = CONV1D_ROWS_AHEAD };
 
 /* A tensor (B, L, C) whose rows are at even distances. */
 template <typename T> struct strip {
@@ -40,6 +40,12 @@ template <typename T> struct strip {
     __device__ __forceinline__ T *operator()(int b, int t, int c) const
     {
         return at + b * sequence + (int64_t)t * row + c;
+    }
+    /* The same rows counted from the last of L. */
+    __device__ __forceinline__ strip turned(int L) const
+    {
+        const strip s = { at + (int64_t)(L - 1) * row, sequence, -row };
+        return s;
     }
 };
 
@@ -58,7 +64,7 @@ struct conv {
 /* Where a warp stands: sequence, first row, first channel of the thread. */
 struct place { int b, t, c; };
 
-static __device__ __forceinline__ place place_of(const conv &a, int rows)
+template <int WARPS> static __device__ __forceinline__ place place_of(const conv &a, int rows)
 {
     const int time = blockIdx.x / a.across, b = time / a.segs;
     const place p = { b, ((time - b * a.segs) * WARPS + (int)threadIdx.x / 32) * rows,
@@ -66,9 +72,10 @@ static __device__ __forceinline__ place place_of(const conv &a, int rows)
     return p;
 }
 
-/* Taps and bias of the thread's channels, times `by`. */
+/* Taps, the last one first if `back`, and bias of the thread's channels, times `by`. */
 template <int TAPS>
-static __device__ __forceinline__ void load_taps(float (&w)[TAPS][CH], float (&bias)[CH], const conv &a, int c, float by)
+static __device__ __forceinline__ void load_taps(float (&w)[TAPS][CH], float (&bias)[CH], const conv &a, int c, float by,
+                                                 bool back = false)
 {
     float flat[CH * TAPS];                        // channel after channel
 #pragma unroll
@@ -81,16 +88,16 @@ static __device__ __forceinline__ void load_taps(float (&w)[TAPS][CH], float (&b
 #pragma unroll
     for (int k = 0; k < TAPS; k++)
 #pragma unroll
-        for (int e = 0; e < CH; e++) w[k][e] = flat[e * TAPS + k] * by;
+        for (int e = 0; e < CH; e++) w[k][e] = (back ? flat[e * TAPS + TAPS - 1 - k] : flat[e * TAPS + k]) * by;
 }
 
 /* ---- forward ---- */
 
 template <typename T, int TAPS, bool SILU>
-__global__ void __launch_bounds__(THREADS) conv1d_fwd_tiles(conv a, strip<const T> x, strip<T> y)
+__global__ void __launch_bounds__(32 * CONV1D_TILE_WARPS) conv1d_fwd_tiles(conv a, strip<const T> x, strip<T> y)
 {
     constexpr int ROWS = CONV1D_TILE_ROWS(sizeof(T));
-    const place p = place_of(a, ROWS);
+    const place p = place_of<CONV1D_TILE_WARPS>(a, ROWS);
     if (p.c >= a.C || p.t >= a.L) return;
     const int   first = p.t - (TAPS - 1 - a.ahead);               // row of the first input
     const bool  inside = first >= 0 && p.t + ROWS + a.ahead <= a.L;
@@ -130,12 +137,6 @@ __global__ void __launch_bounds__(THREADS) conv1d_fwd_tiles(conv a, strip<const 
  * divided by K, so that dx needs nothing, and dw and dbias are multiplied once at the end. */
 constexpr float K = -1.44269504f;
 
-static __device__ __forceinline__ void copy_or_zero(void *to, const void *from, bool there)
-{
-    const uint32_t slot = (uint32_t)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(slot), "l"(from), "r"(there ? 16 : 0) : "memory");
-}
-
 /* A warp brings its rows in together, 16 bytes a lane: a row of fp32, two of bf16 at a time. The lane's piece of them
  * is at channel `piece` of row `row`. */
 template <typename T> struct share {
@@ -146,7 +147,7 @@ template <typename T> struct share {
 };
 
 template <typename T>
-static __device__ __forceinline__ share<T> share_of(const conv &a, const place &p, const strip<const T> &x,
+static __device__ __forceinline__ share<T> share_of(const conv &a, const place &p, int ahead, const strip<const T> &x,
                                                     const strip<const T> &dy)
 {
     typedef share<T> S;
@@ -156,15 +157,16 @@ static __device__ __forceinline__ share<T> share_of(const conv &a, const place &
     s.row   = lane / S::LANES;
     s.there = c0 + s.piece < a.C;
     s.x     = x(p.b, p.t + s.row, c0 + s.piece);
-    s.dy    = dy(p.b, p.t + s.row - a.ahead, c0 + s.piece);
+    s.dy    = dy(p.b, p.t + s.row - ahead, c0 + s.piece);
     return s;
 }
 
 template <int TAPS> struct sums { float dw[TAPS][CH], dbias[CH]; };
 
-/* The warps' sums, added in order, are this block's part (W + 1, C). */
-template <int TAPS>
-static __device__ __forceinline__ void add_warps(float *memory, const sums<TAPS> &s, float by, float *part, int64_t C, int c0)
+/* The warps' sums, added in order, are this block's part (W + 1, C); `back`: this warp has its taps the other way. */
+template <int TAPS, int WARPS>
+static __device__ __forceinline__ void add_warps(float *memory, const sums<TAPS> &s, bool back, float by, float *part,
+                                                 int64_t C, int c0)
 {
     constexpr int KINDS = (TAPS + 1) * CH;
     const int     lane = threadIdx.x % 32;
@@ -173,11 +175,11 @@ static __device__ __forceinline__ void add_warps(float *memory, const sums<TAPS>
 #pragma unroll
     for (int e = 0; e < CH; e++) {
 #pragma unroll
-        for (int k = 0; k < TAPS; k++) mine[(k * CH + e) * 32] = s.dw[k][e];
+        for (int k = 0; k < TAPS; k++) mine[((back ? TAPS - 1 - k : k) * CH + e) * 32] = s.dw[k][e];
         mine[(TAPS * CH + e) * 32] = s.dbias[e];
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < KINDS * 32; i += THREADS) {
+    for (int i = threadIdx.x; i < KINDS * 32; i += 32 * WARPS) {
         const int k = i / (CH * 32), c = i % (CH * 32);
         float     total = 0;
 #pragma unroll
@@ -187,20 +189,25 @@ static __device__ __forceinline__ void add_warps(float *memory, const sums<TAPS>
 }
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000                // whose compiler wants four registers more
-enum { BLOCKS_SM = 3 };
+enum { WARPS_SM = 12 };
 #else
-enum { BLOCKS_SM = 4 };
+enum { WARPS_SM = 16 };
 #endif
 
 /* Step j of a warp that begins at s0 takes in x of time s0 + j, makes g of time t = s0 + j - ahead, and with it dx of
- * s = s0 + j - (TAPS-1): its window of g is complete then. */
-template <typename T, int TAPS, bool SILU>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 3 : BLOCKS_SM)
-conv1d_bwd_tiles(conv a, strip<const T> x, strip<const T> dy, strip<T> dx, float *part, int rows)
+ * s = s0 + j - (TAPS-1): its window of g is complete then. Every second warp goes back in time: it sees the sequence
+ * turned round, the last tap first, and as many taps ahead as were behind. So neighbours come to the rows they share,
+ * 2 (W-1) of x and W-1 of dy, at the same time, both at their first or both at their last steps, and the second finds
+ * them in L2. */
+template <typename T, int TAPS, bool SILU, int WARPS>
+__global__ void __launch_bounds__(32 * WARPS, (sizeof(T) == 4 ? 12 : WARPS_SM) / WARPS)
+conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_on, float *part, int rows)
 {
     typedef share<T> S;
+    constexpr int THREADS = 32 * WARPS;
     extern __shared__ uint4 memory[];
-    const place p = place_of(a, rows);
+    place       p = place_of<WARPS>(a, rows);
+    const bool  back = threadIdx.x / 32 % 2;
     T *const    warp_slots = (T *)memory + threadIdx.x / 32 * 32 * CH;
     T *const    slots = warp_slots + threadIdx.x % 32 * CH;
     const auto  plane = [=](int stage, int operand, int u) { return ((stage * 2 + operand) * U + u) * THREADS * CH; };
@@ -213,28 +220,35 @@ conv1d_bwd_tiles(conv a, strip<const T> x, strip<const T> dy, strip<T> dx, float
     }
     if (p.t < a.L) {                                              // the whole warp: its lanes bring rows for each other
         const bool  here = p.c < a.C, whole = p.c - (int)threadIdx.x % 32 * CH + 32 * CH <= a.C;
-        const int   s1 = min(p.t + rows, a.L), all = s1 - p.t + TAPS - 1, c = here ? p.c : 0;
-        const S     own_share = share_of(a, p, x, dy);
+        const int   count = min(rows, a.L - p.t), all = count + TAPS - 1, c = here ? p.c : 0;
+        const int   ahead = back ? TAPS - 1 - a.ahead : a.ahead;
+        const strip<const T> x = back ? x_on.turned(a.L) : x_on, dy = back ? dy_on.turned(a.L) : dy_on;
+        const strip<T>       dx = back ? dx_on.turned(a.L) : dx_on;
+        if (back) p.t = a.L - p.t - count;
+        const int   s1 = p.t + count;
+        S           own_share = share_of(a, p, ahead, x, dy);
         T          *dx_at = dx(p.b, p.t - (TAPS - 1), p.c);
         float       w[TAPS][CH], bias[CH], past[TAPS - 1][CH], past_g[TAPS - 1][CH];          // oldest first
         int         stage = 0;
         const auto fetch_rows = [&](int j, int to) {
             T *const at = warp_slots + own_share.piece + plane(to, 0, own_share.row);
-            if (whole && p.t + j >= a.ahead && p.t + j + U <= a.L) {
+            if (whole && p.t + j >= ahead && p.t + j + U <= a.L) {
 #pragma unroll
                 for (int u = 0; u < U; u += S::AT_ONCE) {
-                    copy_async<16>(at + plane(0, 0, u), own_share.x + (int64_t)(j + u) * x.row);
-                    copy_async<16>(at + plane(0, 1, u), own_share.dy + (int64_t)(j + u) * dy.row);
+                    copy_async<16>(at + plane(0, 0, u), own_share.x + (int64_t)u * x.row);
+                    copy_async<16>(at + plane(0, 1, u), own_share.dy + (int64_t)u * dy.row);
                 }
             } else {
 #pragma unroll 1
                 for (int u = 0; u < U; u += S::AT_ONCE) {
-                    const int  i = p.t + j + u + own_share.row, t = i - a.ahead;
+                    const int  i = p.t + j + u + own_share.row, t = i - ahead;
                     const bool in = own_share.there && i < a.L, got = own_share.there && t >= 0 && t < a.L;
-                    copy_or_zero(at + plane(0, 0, u), in ? own_share.x + (int64_t)(j + u) * x.row : x.at, in);
-                    copy_or_zero(at + plane(0, 1, u), got ? own_share.dy + (int64_t)(j + u) * dy.row : dy.at, got);
+                    copy_async_or_zero<16>(at + plane(0, 0, u), in ? own_share.x + (int64_t)u * x.row : x.at, in);
+                    copy_async_or_zero<16>(at + plane(0, 1, u), got ? own_share.dy + (int64_t)u * dy.row : dy.at, got);
                 }
             }
+            own_share.x  += (int64_t)U * x.row;
+            own_share.dy += (int64_t)U * dy.row;
             copy_async_commit();
         };
         fetch_rows(0, 0);
@@ -242,7 +256,7 @@ conv1d_bwd_tiles(conv a, strip<const T> x, strip<const T> dy, strip<T> dx, float
 #pragma unroll
         for (int k = 0; k < TAPS - 1; k++)
             fetch(before[k], x(p.b, p.t + k - (TAPS - 1), c), here && p.t + k >= TAPS - 1);
-        load_taps(w, bias, a, c, SILU ? K : 1);
+        load_taps(w, bias, a, c, SILU ? K : 1, back);
 #pragma unroll
         for (int k = 0; k < TAPS - 1; k++) {
             unpack(past[k], before[k]);
@@ -254,7 +268,7 @@ conv1d_bwd_tiles(conv a, strip<const T> x, strip<const T> dy, strip<T> dx, float
 #pragma unroll
             for (int u = 0; u < U; u++) {
                 const int  j = j0 + u;
-                const bool own = FULL || (j >= a.ahead && p.t + j - a.ahead < s1);
+                const bool own = FULL || (j >= ahead && p.t + j - ahead < s1);
                 float in[CH], g[CH], out[CH];
                 load(in, slots + plane(stage, 0, u));
                 load(g, slots + plane(stage, 1, u));
@@ -277,7 +291,7 @@ conv1d_bwd_tiles(conv a, strip<const T> x, strip<const T> dy, strip<T> dx, float
 #pragma unroll
                     for (int k = 1; k < TAPS; k++) out[e] = fmaf(w[k][e], past_g[TAPS - 1 - k][e], out[e]);
                 }
-                if (FULL || (here && j >= TAPS - 1 && j < all)) store(dx_at + (int64_t)j * dx.row, out);
+                if (FULL || (here && j >= TAPS - 1 && j < all)) store(dx_at + (int64_t)u * dx.row, out);
 #pragma unroll
                 for (int k = 0; k < TAPS - 1; k++)
 #pragma unroll
@@ -286,6 +300,7 @@ conv1d_bwd_tiles(conv a, strip<const T> x, strip<const T> dy, strip<T> dx, float
                         past_g[k][e] = k < TAPS - 2 ? past_g[k + 1][e] : g[e];
                     }
             }
+            dx_at += (int64_t)U * dx.row;
         };
         for (int j = 0; j < all; j += U, stage ^= 1) {
             __syncwarp();                                         // all have read what comes to lie here
@@ -293,22 +308,23 @@ conv1d_bwd_tiles(conv a, strip<const T> x, strip<const T> dy, strip<T> dx, float
             else             copy_async_commit();
             copy_async_wait<1>();
             __syncwarp();                                         // what the others brought is there too
-            if (whole && j >= TAPS - 1 && p.t + j + U - a.ahead <= s1) steps(j, std::true_type());
+            if (whole && j >= TAPS - 1 && p.t + j + U - ahead <= s1) steps(j, std::true_type());
             else                                                       steps(j, std::false_type());
         }
     }
     copy_async_wait<0>();
     const int c0 = p.c - (int)threadIdx.x % 32 * CH;
-    add_warps((float *)memory, s, SILU ? K : 1.0f, part + (int64_t)(blockIdx.x / a.across) * (TAPS + 1) * a.C, a.C, c0);
+    add_warps<TAPS, WARPS>((float *)memory, s, back, SILU ? K : 1.0f,
+                           part + (int64_t)(blockIdx.x / a.across) * (TAPS + 1) * a.C, a.C, c0);
 }
 
 /* ---- launchers ---- */
 
-static conv conv_of(const mba_call *c, int rows)
+static conv conv_of(const mba_call *c, int warps, int rows)
 {
     const mba_node         *n = c->node;
     const conv1d_dims       d = conv1d_dims_of(n);
-    const conv1d_tile_grid  k = conv1d_tile_grid_of(&d, rows);
+    const conv1d_tile_grid  k = conv1d_tile_grid_of(&d, warps, rows);
     const conv a = { (const float *)c->in[W], (const float *)c->in[BIAS], (int)d.L, (int)d.C, (int)d.ahead,
                      (int)k.across, (int)k.segs };
     return a;
@@ -317,20 +333,21 @@ static conv conv_of(const mba_call *c, int rows)
 template <typename T, int TAPS, bool SILU> static mba_status forward(const mba_call *c)
 {
     const mba_node *n = c->node;
-    MBA_KERNEL(c, 0, (conv1d_fwd_tiles<T, TAPS, SILU>), conv_of(c, CONV1D_TILE_ROWS(sizeof(T))),
+    MBA_KERNEL(c, 0, (conv1d_fwd_tiles<T, TAPS, SILU>), conv_of(c, CONV1D_TILE_WARPS, CONV1D_TILE_ROWS(sizeof(T))),
                strip_of<const T>(n->in[X], c->in[X]), strip_of<T>(n->out[Y], c->out[Y]));
     return MBA_OK;
 }
 
 template <typename T, int TAPS, bool SILU> static mba_status backward(const mba_call *c)
 {
-    const mba_node *n = c->node;
-    const int       rows = conv1d_tile_rows_bwd(n);
-    MBA_KERNEL(c, 0, (conv1d_bwd_tiles<T, TAPS, SILU>), conv_of(c, rows), strip_of<const T>(n->in[X], c->in[X]),
-               strip_of<const T>(n->in[DY], c->in[DY]), strip_of<T>(n->out[DX], c->out[DX]),
-               (float *)mba_cuda_scratch(c, 0), rows);
+    const mba_node       *n = c->node;
+    const conv1d_bwd_tile t = conv1d_bwd_tile_of(n);
+    MBA_WITH_BOOL(t.warps == 2 * CONV1D_TILE_WARPS, LONG,
+        MBA_KERNEL(c, 0, (conv1d_bwd_tiles<T, TAPS, SILU, (LONG ? 2 : 1) * CONV1D_TILE_WARPS>), conv_of(c, t.warps, t.rows),
+                   strip_of<const T>(n->in[X], c->in[X]), strip_of<const T>(n->in[DY], c->in[DY]),
+                   strip_of<T>(n->out[DX], c->out[DX]), (float *)mba_cuda_scratch(c, 0), t.rows));
     const conv1d_dims d = conv1d_dims_of(n);
-    return sum_weights(c, d.B * conv1d_tile_grid_of(&d, rows).segs);
+    return sum_weights(c, d.B * conv1d_tile_grid_of(&d, t.warps, t.rows).segs);
 }
 
 #define WITH_CONV(c, direction)                                                                                \

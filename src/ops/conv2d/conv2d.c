@@ -161,7 +161,7 @@ static void cuda_scratch(mba_plan *p, const mba_node *n, size_t library_bytes)
     mba_plan_scratch(p, "library", library_bytes);
     mba_plan_scratch(p, "gradient of the filter", n->in[DY] ? filter : 0);
     if (n->in[DY] && n->in[BIAS])
-        mba__plan_column_sums(p, "conv2d_bias_sums", n->in[DY], 1, conv2d_bias_columns(n), mba_tensor_bytes(n->in[DY]));
+        mba__plan_column_sums(p, n, "conv2d_bias_sums", n->in[DY], 1, conv2d_bias_columns(n), 1u << DY);
 }
 
 static bool whole_pieces(const mba_tensor *t)

@@ -41,8 +41,8 @@ mba_tensor *mba_gated_rmsnorm(mba_graph *g, mba_tensor *y, mba_tensor *z, mba_te
 /* Where memory is short v is made again for those who read it; where it is not, that is a row too much to write. */
 static void gated_rmsnorm_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
-    const gated_rmsnorm_bwd_attr a = { *(const gated_rmsnorm_attr *)n->attr,
-                                       (g->recompute || g->remake) && mba_can_wait(g, n->out[V]) };
+    const gated_rmsnorm_bwd_attr a = { *(const gated_rmsnorm_attr *)n->attr, mba_can_wait(g, n->out[V])
+                                       && mba_remakes(g, MBA_REMADE_ROWS, mba_tensor_bytes(n->out[V])) };
     const mba_node *b = MBA_APPEND(g, gated_rmsnorm_bwd, &a, n->in[Y], n->in[Z], n->in[W], d[V], n->out[RSTD]);
     mba_grad_add(g, n->in[Y], b->out[DY]);
     mba_grad_add(g, n->in[Z], b->out[DZ]);
@@ -133,7 +133,7 @@ static mba_status gated_rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, co
 static void gated_rmsnorm_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[3], gap = how == 1 ? 1 : 0, wide = how % 2 ? 2 * C + 3 * gap : C;
-    g->remake = how == 4;
+    g->remake[MBA_REMADE_ROWS] = how == 4 ? INT64_MAX : 0;
     mba_tensor *y = mba_case_act(g, "y", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1)), *z = y;
     mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
     if (how % 4 == 0) z = mba_case_act(g, "z", MBA_TYPE(MBA_F32, R, C), MBA_INIT_NORMAL(1));
@@ -153,8 +153,8 @@ static void gated_rmsnorm_build(mba_graph *g, const mba_case *c)
 const mba_op mba_op_gated_rmsnorm = {
     .name  = "gated_rmsnorm", .doc = "v = w q rstd(q), q = y silu(z), in groups of channels", .kind = MBA_NORM,
     .in    = { [Y] = MBA_SLOT("y"), [Z] = MBA_SLOT("z"), [W] = MBA_SLOT("w") },
-    .out   = { [V]    = MBA_SLOT("v", .cheap = true, .reuse = MBA_FROM(Y)),
-               [RSTD] = MBA_SLOT("rstd", .cheap = true, .saved = true) },
+    .out   = { [V]    = MBA_SLOT("v", .reuse = MBA_FROM(Y)),         // not cheap: its gradient writes it again for less
+               [RSTD] = MBA_SLOT("rstd", .saved = true) },
     .attr_bytes = sizeof(gated_rmsnorm_attr),
     .shape = gated_rmsnorm_shape, .grad = gated_rmsnorm_grad, .cost = gated_rmsnorm_cost, .ref = gated_rmsnorm_ref,
     .terms = gated_rmsnorm_terms,

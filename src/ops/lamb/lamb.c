@@ -30,35 +30,21 @@ int64_t lamb_blocks(const mba_tensor *p)
 static mba_status lamb_shape(const mba_node *n, mba_type *out)
 {
     const mba_lamb_options *o = &((const lamb_attr *)n->attr)->o;
-    MBA_NEED(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1, "lamb: betas of %g and %g\n"
-             "why: moments are averages, so 0 <= beta < 1", o->beta1, o->beta2);
-    MBA_NEED(o->eps > 0, "lamb: an eps of %g\nwhy: parameters without a gradient are divided by it", o->eps);
     MBA_NEED(o->decay >= 0 && o->clip >= 0 && o->own_clip >= 0, "lamb: a decay of %g, clips of %g and %g\n"
-             "why: none can be negative", o->decay, o->clip, o->own_clip);
+             "why: none can be negative\nfix: 0 or more", o->decay, o->clip, o->own_clip);
     MBA_NEED(n->in[P]->st->role == MBA_PARAM && n->in[P]->st->elems == mba_elems(n->in[P]),
              "lamb: %s is not a whole group of parameters", n->in[P]->name);
-    for (int k = P; k <= V; k++) {
-        const mba_tensor *t = n->in[k];
-        MBA_NEED(mba_type_equal(&t->type, &n->in[P]->type) && t->type.dtype == MBA_F32 && mba_dense(t),
-                 "lamb: %s is not flat fp32 beside the parameters", t->name);
-        out[k] = t->type;                         // PO .. VO stand in the order of P .. V
-    }
-    if (n->in[COPY]) out[COPYO] = n->in[COPY]->type;
-    return MBA_OK;
+    return mba_moments_shape(n, out, (mba_moments_options){ o->beta1, o->beta2, o->eps });
 }
 
 void mba_lamb_all(mba_graph *g, const mba_lamb_options *o)
 {
-    static const char *const m_name[] = { "m.decay", "m.no_decay" }, *const v_name[] = { "v.decay", "v.no_decay" };
     mba_tensor *norm = mba_grad_norm(g);
     for (int k = 0; k < MBA_GROUPS; k++) {
-        mba_tensor *grad = mba_flat_grads(g, (mba_group)k);
-        if (!grad) continue;
-        lamb_attr a = { .o = *o, .zero = g->accumulate };
+        mba_tensor *in[MBA_IN_MAX] = { NULL };
+        lamb_attr  a = { .o = *o, .zero = g->accumulate };
         if (k == MBA_NO_DECAY) a.o.decay = 0;
-        mba_tensor *m = mba_state(g, m_name[k], MBA_OPTIM, grad->type);
-        mba_tensor *v = mba_state(g, v_name[k], MBA_OPTIM, grad->type);
-        MBA_APPEND(g, lamb, &a, mba_flat_params(g, (mba_group)k), grad, m, v, norm, mba_flat_copies(g, (mba_group)k));
+        if (mba_moments_of(in, g, (mba_group)k, norm)) mba_append(g, &mba_op_lamb, &a, in);
     }
 }
 
@@ -126,11 +112,7 @@ static mba_status lamb_blocks_plan(mba_plan *p, const mba_node *n, const mba_mac
 const mba_op mba_op_lamb = {
     .name  = "lamb", .doc = "LAMB with decoupled decay, over a flat group", .kind = MBA_OPTIMIZER,
     .no_grad = "the end of a step",
-    .in    = { [P] = MBA_SLOT("p"), [G] = MBA_SLOT("g"), [M] = MBA_SLOT("m"), [V] = MBA_SLOT("v"),
-               [NORM] = MBA_SLOT("norm"), [COPY] = MBA_SLOT("copy", .optional = true) },
-    .out   = { [PO] = MBA_SLOT("p", .update = MBA_FROM(P)), [GO] = MBA_SLOT("g", .update = MBA_FROM(G)),
-               [MO] = MBA_SLOT("m", .update = MBA_FROM(M)), [VO] = MBA_SLOT("v", .update = MBA_FROM(V)),
-               [COPYO] = MBA_SLOT("copy", .update = MBA_FROM(COPY)) },
+    .in    = MBA_MOMENTS_IN, .out = MBA_MOMENTS_OUT,
     .attr_bytes = sizeof(lamb_attr),
     .shape = lamb_shape, .cost = lamb_cost, .ref = lamb_ref,
     .cpu   = (const mba_variant[]){ { "blocks", lamb_cpu_plan, MBA_CPU(lamb_fwd) }, { 0 } },

@@ -3,10 +3,9 @@
 #define MBA_LAMB_SLOTS_H
 
 #include "ops/lamb/lamb.h"
+#include "ops/moments.h"
 #include "ops/rows.h"
 
-enum { P, G, M, V, NORM, COPY };                  /* parameters, gradient, moments; the compute copy, if any */
-enum { PO, GO, MO, VO, COPYO };
 typedef struct lamb_attr { mba_lamb_options o; int64_t zero; } lamb_attr;      /* zero: leave no gradient behind */
 
 /* What a step multiplies by, in double: 1 - beta^t loses half its digits in float. */

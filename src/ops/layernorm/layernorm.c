@@ -92,15 +92,15 @@ static mba_status layernorm_loop_plan(mba_plan *p, const mba_node *n, const mba_
 static mba_status layernorm_bwd_loop_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba__plan_column_sums(p, "layernorm_sums", n->in[XB], 2, 1, 2 * mba_tensor_bytes(n->in[XB]));
+    mba__plan_column_sums(p, n, "layernorm_sums", n->in[XB], 2, 1, 1u << DY | 1u << XB);
     rows_launch(p, n, "layernorm_dx_loop");
     return MBA_OK;
 }
 
 /* CUDA, rows in whole pieces: teams of threads (layernorm_cuda.cu); registers by pieces of a thread, as compiled for
  * sm_90. */
-static const int fwd_regs[LAYERNORM_PIECES + 1] = { 0, 40, 48, 56, 64, 72 };
-static const int bwd_regs[LAYERNORM_PIECES + 1] = { 0, 64, 80, 96, 112, 128 };
+static const int fwd_regs[LAYERNORM_PIECES + 1] = { 0, 40, 48, 56, 72, 80 };
+static const int bwd_regs[LAYERNORM_PIECES + 1] = { 0, 88, 112, 128, 128, 128 };
 
 static mba_status layernorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
@@ -118,7 +118,8 @@ static mba_status layernorm_bwd_team_plan(mba_plan *p, const mba_node *n, const 
     const mba__team     t = layernorm_bwd_team(x);
     const mba__norm_bwd b = { .kernel = "layernorm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1,
                               .sums = 2, .team = t,
-                              .staged_bytes = 2 * (int)mba_dtype_bytes(x->type.dtype), .regs = bwd_regs[t.pieces],
+                              .staged_bytes = (mba_adds(n, DX) ? 3 : 2) * (int)mba_dtype_bytes(x->type.dtype),
+                              .regs = bwd_regs[t.pieces],
                               .stages = LAYERNORM_STAGES, .block = LAYERNORM_THREADS };
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(!t.pieces || !mba__in_lines(x, t.width) || !mba__in_lines(n->in[DY], t.width)

@@ -8,16 +8,18 @@
  *                                copies into the thread's own slots; dw and db in registers, then per block (column_totals)
  * takes      rows of whole pieces at even distances, up to 1280 of them
  * launch     forward: grid ceil(R / teams), block 128 or a team; backward: grid as many blocks as fit on the SMs, block 256,
- *            dynamic smem three rows of each team
- * resources  sm_90: forward 32 to 70 registers, backward 60 to 128 (five pieces); no spill
+ *            dynamic smem three rows of each team, of x and dy, and of dx where it is added to
+ * resources  sm_90: forward 32 to 80 registers, backward 75 to 128 (five pieces); no spill
  * moves      every operand once, parts of dw and db beside it: bound by DRAM
  * in flight  4 TB/s for 0.7 us is 22 KB an SM. Forward, R=25088 C=320 bf16: 16 rows a block, 7 blocks an SM, 5 pieces of 16 bytes a
- *            thread, 72 KB; 1568 blocks are 1.7 rounds of 132 x 7. Backward: 2 blocks of 16 teams an SM, 2 rows of 5 pieces of
+ *            thread, 61 KB; 1568 blocks are 2 rounds of 132 x 6. Backward: 2 blocks of 16 teams an SM, 2 rows of 5 pieces of
  *            8 bytes of x and dy a thread, 82 KB; 4224 teams take 5.94 rows each. R=6272 C=640: 784 blocks, one round; 2112 teams,
  *            2.97 rows each
- * work       about 7 instructions a value forward (2 us of 8 at the first shape), 15 backward (4 of 12)
+ * work       about 7 instructions a value forward (2 us of 8 at the first shape), 25 backward (6 of 12, of 16 where dx adds)
  * floor      R=25088 C=320 bf16: forward 32 MB, 8 us, backward 48 MB, 12 us at 4 TB/s (copy)
- * measured   as kernels that read rows from L1 again, and in three launches backward: 31 and 26 % inside MambaVision-T's step
+ * measured   H200, bench op, 25088 x 320: 59 / 48 % of the copy rate, inside MambaVision-T's step 77 / 49 %, with a branch around
+ *            each piece (35 instructions a value, five loads of an old dx waited for one after the other); 31 and 26 % in the step
+ *            as kernels that read rows from L1 again, and in three launches backward
  * kernel     layernorm_fwd_loop, layernorm_dx_loop     one warp per row, one value a lane; the row is read again, from L1
  * kernel     layernorm_sums      (column_parts) dw and db: a column a thread, rows with a stride
  * takes      everything
@@ -86,13 +88,13 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 3) layernorm_fwd_team(layer
     T *const y = strip<T>(a.y, own).row(row);
 #pragma unroll
     for (int i = 0; i < NV; i++) {
-        if (own + i * apart >= end) continue;
-        float w[V], b[V];
-        load_weights(w, a.w + own + i * apart);
-        load_weights(b, a.b + own + i * apart);
+        const int at = own + i * apart < cols ? own + i * apart : 0;         // no branch: the weights come together
+        float     w[V], b[V];
+        load_weights(w, a.w + at);
+        load_weights(b, a.b + at);
 #pragma unroll
         for (int v = 0; v < V; v++) b[v] = fmaf(s[i][v] * k, w[v], b[v]);
-        store(y + i * apart, b);
+        if (own + i * apart < end) store(y + i * apart, b);
     }
 }
 
@@ -124,31 +126,68 @@ template <typename T> struct layernorm_grads {
     bool            adds;
 };
 
-template <typename T, int NV>
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000                // whose compiler wants a few registers more
+enum { SM_100 = 1 };
+#else
+enum { SM_100 = 0 };
+#endif
+
+/* Two sums over a team at once; `warps` as for team_sum, a place for both. */
+static __device__ __forceinline__ float2 team_sums(float2 x, team t, float *first, float *second)
+{
+    if (t.threads < 32) {
+        for (int d = t.threads / 2; d; d >>= 1) {
+            x.x += __shfl_xor_sync(0xffffffffu, x.x, d);
+            x.y += __shfl_xor_sync(0xffffffffu, x.y, d);
+        }
+        return x;
+    }
+    x.x = warp_sum(x.x);
+    x.y = warp_sum(x.y);
+    if (t.threads == 32) return x;
+    float *const one = first + t.number * TEAM_WARPS, *const two = second + t.number * TEAM_WARPS;
+    if (t.lane % 32 == 0) { one[t.lane / 32] = x.x; two[t.lane / 32] = x.y; }
+    team_meet(t);
+    x.x = x.y = 0;
+#pragma unroll
+    for (int i = 0; i < TEAM_WARPS; i += 4) {
+        const float4 p = *(const float4 *)(one + i), q = *(const float4 *)(two + i);
+        x.x += (p.x + p.y) + (p.z + p.w);
+        x.y += (q.x + q.y) + (q.z + q.w);
+    }
+    return x;
+}
+
+/* Pieces and rows that are not there are zeros in shared memory, so that nothing but copies and stores has a condition, and
+ * the loads of all pieces go together: with a branch a piece they were waited for one after the other. */
+template <typename T, int NV, bool ADDS>
 __global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_team(layernorm_grads<T> a)
 {
-    constexpr int V = LAYERNORM_BWD_WIDTH, STAGES = LAYERNORM_STAGES;
+    constexpr int  V = LAYERNORM_BWD_WIDTH, STAGES = LAYERNORM_STAGES, OPERANDS = ADDS ? 3 : 2;
+    constexpr bool HOLD = sizeof(T) == 2 && !SM_100;                // a row in registers; else it is read again
     extern __shared__ uint4 memory[];
-    __shared__ __align__(16) float warps[2][MBA__TEAMS_MAX * TEAM_WARPS];
+    __shared__ __align__(16) float warps[2][2][MBA__TEAMS_MAX * TEAM_WARPS];
     const team  t = team_of(a.threads);
     const int   cols = (int)a.cols, rows = (int)a.rows, teams = blockDim.x / t.threads, step = gridDim.x * teams;
     const int   own = t.lane * V, apart = t.threads * V;
     const float each = 1 / (float)cols;
     const strip<const T> in_x(a.x, own), in_dy(a.dy, own);
     const strip<T>       out_dx(a.dx, own);
-    /* the slots of this thread: x, dy of piece i */
-    T *const   slots = (T *)memory + (int)threadIdx.x * V;
+    T *const   slots = (T *)memory + (int)threadIdx.x * V;         // of this thread: x, dy and what dx was, of piece i
     const int  plane = (int)blockDim.x * V;
-    const auto slot_x  = [=](int stage, int i) { return slots + (stage * 2 * NV + i) * plane; };
-    const auto slot_dy = [=](int stage, int i) { return slots + (stage * 2 * NV + NV + i) * plane; };
+    const auto slot = [=](int stage, int operand, int i) { return slots + ((stage * OPERANDS + operand) * NV + i) * plane; };
     const auto copy_row = [&](int row, int stage) {
-        if (row < rows)
+        const bool there = row < rows;
+        const int  r = there ? row : 0;
+        const T   *x = in_x.row(r), *dy = in_dy.row(r), *dx = out_dx.row(r);
 #pragma unroll
-            for (int i = 0; i < NV; i++) {
-                if (own + i * apart >= cols) continue;
-                copy_async<V * sizeof(T)>(slot_x(stage, i), in_x.row(row) + i * apart);
-                copy_async<V * sizeof(T)>(slot_dy(stage, i), in_dy.row(row) + i * apart);
-            }
+        for (int i = 0; i < NV; i++) {
+            const bool in = there && own + i * apart < cols;
+            const int  at = in ? i * apart : 0;
+            copy_async_or_zero<V * sizeof(T)>(slot(stage, 0, i), in ? x + at : (const T *)a.x.at, in);
+            copy_async_or_zero<V * sizeof(T)>(slot(stage, 1, i), in ? dy + at : (const T *)a.dy.at, in);
+            if (ADDS) copy_async_or_zero<V * sizeof(T)>(slot(stage, 2, i), in ? dx + at : (const T *)a.dx.at, in);
+        }
         copy_async_commit();
     };
 
@@ -156,57 +195,67 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_team(layer
 #pragma unroll
     for (int i = 0; i < NV; i++) {
 #pragma unroll
-        for (int v = 0; v < V; v++) dw[i][v] = db[i][v] = 0;
+        for (int v = 0; v < V; v++) dw[i][v] = db[i][v] = w[i][v] = 0;
         if (own + i * apart < cols) load_weights(w[i], a.w + own + i * apart);
     }
-    int   row = (int)blockIdx.x * teams + t.number, stage = 0;
+    int   row = (int)blockIdx.x * teams + t.number, stage = 0, turn = 0;
     float next_mean = row < rows ? a.mean[row] : 0, next = row < rows ? a.rstd[row] : 0;
-    team_clear(t, warps[0]);
-    team_clear(t, warps[1]);
+#pragma unroll
+    for (int k = 0; k < 4; k++) team_clear(t, warps[k / 2][k % 2]);
 #pragma unroll
     for (int k = 0; k < STAGES - 1; k++) copy_row(row + k * step, k);
-    for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
+    for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, turn ^= 1) {
         const float k = next, shift = -next_mean * next;                     // h = x k + shift
-        const int   end = row < rows ? cols : 0;
         copy_row(row + (STAGES - 1) * step, stage == 0 ? STAGES - 1 : stage - 1);
         next      = row + step < rows ? a.rstd[row + step] : 0;
         next_mean = row + step < rows ? a.mean[row + step] : 0;
         copy_async_wait<STAGES - 1>();
 
         // 1. the sums over w dy and w dy h of the row
-        float m1 = 0, m2 = 0;
+        packed<T, V> px[NV], pdy[NV];
+        float2       m = { 0, 0 };
 #pragma unroll
         for (int i = 0; i < NV; i++) {
-            if (own + i * apart >= end) continue;
+            fetch(px[i], (const T *)slot(stage, 0, i));
+            fetch(pdy[i], (const T *)slot(stage, 1, i));
+        }
+#pragma unroll
+        for (int i = 0; i < NV; i++) {
             float x[V], dy[V];
-            load(x, slot_x(stage, i));
-            load(dy, slot_dy(stage, i));
+            unpack(x, px[i]);
+            unpack(dy, pdy[i]);
 #pragma unroll
             for (int v = 0; v < V; v++) {
                 const float g = w[i][v] * dy[v];
-                m1 += g;
-                m2 = fmaf(g, fmaf(x[v], k, shift), m2);
+                m.x += g;
+                m.y = fmaf(g, fmaf(x[v], k, shift), m.y);
             }
         }
-        m1 = team_sum<false>(m1, t, warps[0]) * each * -k;
-        m2 = team_sum<false>(m2, t, warps[1]) * each * -k;
+        m = team_sums(m, t, warps[turn][0], warps[turn][1]);
+        const float m1 = m.x * each * -k, m2 = m.y * each * -k;
 
         // 2. gradients
+        T *const to = out_dx.row(row);
 #pragma unroll
         for (int i = 0; i < NV; i++) {
-            if (own + i * apart >= end) continue;
             float x[V], dy[V], d[V];
-            load(x, slot_x(stage, i));
-            load(dy, slot_dy(stage, i));
+            if (!HOLD) {
+                fetch(px[i], (const T *)slot(stage, 0, i));
+                fetch(pdy[i], (const T *)slot(stage, 1, i));
+            }
+            unpack(x, px[i]);
+            unpack(dy, pdy[i]);
+            if (ADDS) load(d, slot(stage, 2, i));
 #pragma unroll
             for (int v = 0; v < V; v++) {
-                const float h = fmaf(x[v], k, shift);
+                const float h = fmaf(x[v], k, shift), old = ADDS ? d[v] : 0;
                 dw[i][v] = fmaf(dy[v], h, dw[i][v]);
                 db[i][v] += dy[v];
-                d[v]     = fmaf(w[i][v] * k, dy[v], fmaf(h, m2, m1));
+                d[v]     = fmaf(w[i][v] * k, dy[v], fmaf(h, m2, m1)) + old;
             }
-            put_grad(out_dx.row(row) + i * apart, d, a.adds);
+            if (row < rows && own + i * apart < cols) store(to + i * apart, d);
         }
+        stage = stage == STAGES - 1 ? 0 : stage + 1;
     }
     keep_part(a.part + (int64_t)blockIdx.x * 2 * cols, (float *)memory, dw, t, cols);
     keep_part(a.part + ((int64_t)blockIdx.x * 2 + 1) * cols, (float *)memory, db, t, cols);
@@ -332,8 +381,8 @@ static layernorm_totals totals_of(const mba_call *c)
 extern "C" mba_status layernorm_bwd_cuda(const mba_call *c)
 {
     const mba__team t = layernorm_bwd_team(c->node->in[XB]);
-    MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T,
-        WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (layernorm_bwd_team<T, NV>), grads_of<T>(c, t.threads))));
+    MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T, MBA_WITH_BOOL(mba_adds(c->node, DX), ADDS,
+        WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (layernorm_bwd_team<T, NV, ADDS>), grads_of<T>(c, t.threads)))));
     MBA_KERNEL(c, 1, (column_totals<2, layernorm_totals>), (const float *)mba_cuda_scratch(c, 0), mba_cols(c->node->in[XB]),
                (int)c->plan->launch[0].grid[0], totals_of(c), c->step);
     return MBA_OK;

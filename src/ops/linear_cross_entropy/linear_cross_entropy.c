@@ -86,19 +86,31 @@ static mba_status lce_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine
 /* CUDA: a product that makes the logits of a block, a pass over them, and backward two products more. */
 typedef void plan_product(mba_plan *p, const mba__product *x);
 
-/* The pass over m rows of logits. Backward looks at a row a second time, from the outer cache, and writes it. */
-static void plan_pass(mba_plan *p, int64_t m, int64_t V, double e, bool bwd)
+/* Shared memory of the pass where a row stays in it: two blocks fit an SM, and the batches hold the row; else 0. */
+static int64_t kept_bytes(const mba_machine *m, int64_t V, int64_t e)
 {
-    const double grid = (double)lce_grid(m, V), some = (double)(m * V) / grid;
-    mba_launch  *l = mba_plan_launch(p, "linear_cross_entropy_rows", MBA_VECTOR, lce_grid(m, V), LCE_BLOCK);
-    l->regs = 63;
+    enum { RESERVED = 2048, PIECE = 16, AHEAD = 4 };                       // an SM keeps 1024 for itself of each block
+    const int64_t bytes = V * e / PIECE * PIECE;
+    const bool    fits = 2 * (bytes + RESERVED) <= m->smem_sm_bytes && bytes + RESERVED <= m->smem_block_bytes;
+    return lce_team(V) == LCE_BLOCK && fits && bytes <= LCE_BATCHES * AHEAD * LCE_BLOCK * PIECE ? bytes : 0;
+}
+
+/* The pass over m rows of logits. Backward looks at a row a second time, in shared memory or the outer cache, and
+ * writes it. */
+static void plan_pass(mba_plan *p, const mba_machine *machine, int64_t m, int64_t V, int64_t bytes, bool bwd)
+{
+    const int64_t smem = bwd ? kept_bytes(machine, V, bytes) : 0;
+    const double  grid = (double)lce_grid(m, V), some = (double)(m * V) / grid, e = (double)bytes;
+    mba_launch   *l = mba_plan_launch(p, "linear_cross_entropy_rows", MBA_VECTOR, lce_grid(m, V), LCE_BLOCK);
+    l->regs       = 63;
+    l->smem_bytes = (size_t)smem;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(LOGITS), some * e);
     mba_phase_work(l, MBA_FMA, (bwd ? 3 : 1.5) * some, NULL);
     mba_phase_work(l, MBA_SFU, (bwd ? 2 : 1) * some, NULL);
     if (bwd) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(LOGITS), some * e);
 }
 
-static void plan_blocks(mba_plan *p, const mba_node *n, plan_product *product)
+static void plan_blocks(mba_plan *p, const mba_node *n, const mba_machine *machine, plan_product *product)
 {
     const mba_tensor *x = n->in[X], *w = n->in[W];
     const bool        bwd = n->op == &mba_op_linear_cross_entropy_bwd;
@@ -112,7 +124,7 @@ static void plan_blocks(mba_plan *p, const mba_node *n, plan_product *product)
     for (int64_t r = 0; r < R; r += rows) {
         const int64_t m = R - r < rows ? R - r : rows;
         product(p, &(mba__product){ m, V, M, e, e, MBA_ARG_IN(X), MBA_ARG_IN(W), z });
-        plan_pass(p, m, V, e, bwd);
+        plan_pass(p, machine, m, V, (int64_t)mba_dtype_bytes(x->type.dtype), bwd);
         if (n->out[DX]) product(p, &(mba__product){ m, M, V, e, e, z, MBA_ARG_IN(W), MBA_ARG_OUT(DX) });
         if (n->out[DW]) product(p, &(mba__product){ V, M, m, e, 4, z, MBA_ARG_IN(X), MBA_ARG_OUT(DW) });
     }
@@ -126,14 +138,14 @@ static mba_status lce_cublaslt_plan(mba_plan *p, const mba_node *n, const mba_ma
     for (int k = DX; k <= DW; k++) takes = takes && (!n->out[k] || mba__library_takes(n->out[k], type));
     MBA_TRY(ce_plan_fits(m, mba_rows(n->in[W])));
     MBA_REFUSE_IF(!takes, "rows that do not begin at multiples of 16 bytes\nwhy: the library's bf16 kernels want them");
-    plan_blocks(p, n, mba__plan_library);
+    plan_blocks(p, n, m, mba__plan_library);
     return MBA_OK;
 }
 
 static mba_status lce_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_TRY(ce_plan_fits(m, mba_rows(n->in[W])));
-    plan_blocks(p, n, mba__plan_tiles);
+    plan_blocks(p, n, m, mba__plan_tiles);
     return MBA_OK;
 }
 

@@ -75,7 +75,7 @@ static mba_status residual_bwd_cuda_plan(mba_plan *p, const mba_node *n, const m
 {
     MBA_TRY(mba_plan_streaming(p, n, m));
     if (n->in[GAMMAB])
-        mba__plan_column_sums(p, "residual_sums", n->in[DY], 1, residual_columns(n), 2 * mba_tensor_bytes(n->in[DY]));
+        mba__plan_column_sums(p, n, "residual_sums", n->in[DY], 1, residual_columns(n), 1u << DY | 1u << VB);
     return MBA_OK;
 }
 

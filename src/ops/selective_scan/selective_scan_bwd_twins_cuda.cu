@@ -18,7 +18,10 @@
  *   N = 16   state 2 l8 + e/2, channel 2 l4 + e%2 of eight
  *   N = 8    state l8, channel 4 l4 + e of sixteen
  * A pair of elements is an operand b of mma.sync as it lies (k: channels, n: states). With dt u (dy) of one token as the only row
- * of a that is not zero, the product sums lam dt u (h dy) over the warp's channels: dB in rows 0 .. 7 of the result, dC in 8 .. 15. */
+ * of a that is not zero, the product sums lam dt u (h dy) over the warp's channels: dB in rows 0 .. 7 of the result, dC in 8 .. 15.
+ * q and r are sums over states, across lanes: N = 16 rounds what a lane has to bf16 and lets tensor cores add it up; N = 8, a
+ * small part of its models, adds in fp32 by shuffles (about 19 instructions a token more). */
+#include "device/cuda/blocks.cuh"
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
 enum { CH = TILE_CHANNELS, CQ = CH / 4, SLOTS = TILE * CQ };  /* SLOTS: fours of channels in a tile */
@@ -110,10 +113,10 @@ run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], const bwd_t
     }
 }
 
-/* Sums over eight tokens on the tensor cores. qr: column k is the token, rows are channels (q, then r; N = 8: one tile each).
+/* Sums over eight tokens on the tensor cores. qr (N = 16): column k is the token, rows are channels, q and then r.
  * b, c: row k is the token of lam dt u, row k + 8 that of h dy, columns are the states of elements 0 and 1 (N = 16: and of 2 and 3);
  * the other rows are void. */
-template <int N> struct twin_sums { float qr[16 / N][4], b[N / 8][4], c[N / 8][4]; };
+template <int N> struct twin_sums { float qr[4], b[N / 8][4], c[N / 8][4]; };
 
 template <int N> static __device__ __forceinline__ void
 add_token(twin_sums<N> &s, int k, int l8, const float (&lam)[4], const float (&h)[4], const float (&x)[4], const float (&dy)[4])
@@ -130,15 +133,20 @@ add_token(twin_sums<N> &s, int k, int l8, const float (&lam)[4], const float (&h
 }
 
 /* q and r of tokens k and k + 1 into their columns; p: pairs of channels of this lane's states, as 8 x 8 matrices. */
-template <int N> static __device__ __forceinline__ void add_pair(twin_sums<N> &s, int k, int l8, const uint32_t (&p)[2][32 / N])
+static __device__ __forceinline__ void add_pair(twin_sums<16> &s, int k, int l8, const uint32_t (&p)[2][2])
 {
     const uint32_t ones = 0x3f803f80u;                        // two of 1.0
-    const uint32_t b0 = l8 == k ? ones : 0u, b1 = l8 == k + 1 ? ones : 0u;
-#pragma unroll
-    for (int i = 0; i < 16 / N; i++) {
-        const uint32_t a[4] = { transpose_8x8(p[0][2 * i]), transpose_8x8(p[0][2 * i + 1]), transpose_8x8(p[1][2 * i]), transpose_8x8(p[1][2 * i + 1]) };
-        mma_bf16_k16(s.qr[i], a, b0, b1);
-    }
+    const uint32_t a[4] = { transpose_8x8(p[0][0]), transpose_8x8(p[0][1]), transpose_8x8(p[1][0]), transpose_8x8(p[1][1]) };
+    mma_bf16_k16(s.qr, a, l8 == k ? ones : 0u, l8 == k + 1 ? ones : 0u);
+}
+
+/* q and r of a token, summed over the eight lanes that hold a channel's eight states, in fp32: every lane ends with one of
+ * the eight sums. */
+static __device__ __forceinline__ void
+sum_states(bwd_twins_smem<8> &sm, int t, int wc, int l4, int l8, const float (&q)[4], const float (&r)[4])
+{
+    const float qs = fold(fold(q[0], q[1], 4), fold(q[2], q[3], 4), 8), rs = fold(fold(r[0], r[1], 4), fold(r[2], r[3], 4), 8);
+    (l8 & 4 ? sm.r : sm.q)[t][wc + 4 * l4 + (l8 & 3)] = fold(qs, rs, 16);
 }
 
 template <int N> static __device__ __forceinline__ void
@@ -154,16 +162,7 @@ store_sums(bwd_twins_smem<N> &sm, const twin_sums<N> &s, int from, int warp, int
         *(float2 *)(bc + 8 + 2 * l4) = make_float2(s.c[0][2], s.c[0][3]);
     }
 #pragma unroll
-    for (int e = 0; e < 4; e++) {
-        const int t = from + 2 * l4 + (e & 1);
-        if (N == 16) {
-            (e >> 1 ? sm.r : sm.q)[t][wc + l8] = s.qr[0][e];
-        } else {
-            const int ch = wc + 4 * (l8 >> 1) + (l8 & 1) + (e >> 1) * 2;
-            sm.q[t][ch] = s.qr[0][e];
-            sm.r[t][ch] = s.qr[16 / N - 1][e];
-        }
-    }
+    for (int e = 0; e < 4 && N == 16; e++) (e >> 1 ? sm.r : sm.q)[from + 2 * l4 + (e & 1)][wc + l8] = s.qr[e];
 }
 
 /* Eight tokens back: g comes in as a_{t+1} lam_{t+1} of the last of them and leaves as a lam of the first. */
@@ -173,7 +172,7 @@ run_down(float (&g)[4], const float (&h)[9][4], const float (&decay)[8][4], cons
 {
     float2 c[2];
     float  y[2], dA[4] = { 0, 0, 0, 0 }, xs[4], ys[4];
-    uint32_t     pairs[2][32 / N];
+    uint32_t     pairs[2][2];
     twin_sums<N> s = {};
     if (N == 16) {
 #pragma unroll
@@ -200,17 +199,13 @@ run_down(float (&g)[4], const float (&h)[9][4], const float (&decay)[8][4], cons
         by_channel<N>(dt, &sm.dt[from + k][wc], l4);
         token_back(g, q, r, dA, lam, decay[k], h[k], A2, b, dt);
         add_token<N>(s, k, l8, lam, h[k + 1], xs, ys);
-        if (N == 16) {
+        if constexpr (N == 16) {
             pairs[k & 1][0] = pack_bf16(q[0] + q[2], q[1] + q[3]);
             pairs[k & 1][1] = pack_bf16(r[0] + r[2], r[1] + r[3]);
+            if (k % 2 == 0) add_pair(s, k, l8, pairs);
         } else {
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                pairs[k & 1][i]                = pack_bf16(q[2 * i], q[2 * i + 1]);
-                pairs[k & 1][32 / N - 2 + i]   = pack_bf16(r[2 * i], r[2 * i + 1]);
-            }
+            sum_states(sm, from + k, wc, l4, l8, q, r);
         }
-        if (k % 2 == 0) add_pair<N>(s, k, l8, pairs);
     }
     store_sums<N>(sm, s, from, warp, wc, l4, l8);
     const float4 sum = sm.dA[threadIdx.x];
@@ -423,6 +418,7 @@ template <int N> static __device__ __forceinline__ void close_item(const scan_op
 template <int N, bool PLAIN> __global__ void __launch_bounds__(8 * N, N == 16 ? 3 : EIGHT_STATES)
 scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
+    MBA_BLOCK;
     constexpr int NT = 8 * N, WIDE = 128 / N;
     extern __shared__ __align__(16) char smem[];
     bwd_twins_smem<N> &sm = *(bwd_twins_smem<N> *)smem;

@@ -112,13 +112,18 @@ mba_tensor *mba_ssd_(mba_graph *g, mba_ssd_args a)
     return n->out[Y];
 }
 
+static double bytes_of(const mba_type *t) { return (double)mba_type_elems(t) * (double)mba_dtype_bytes(t->dtype); }
+
 /* What only one variant of a GPU writes and reads; where memory is short its backward makes it again. */
 static void keep(mba_graph *g, const mba_node *n)
 {
     const ssd_dims d = ssd_dims_of(n);
     mba_type       type[MBA_OUT_MAX] = { { 0 } };
-    if (g->recompute || g->remake || !ssd_fused_shape(&d, n->in[X]->type.dtype)) return;
+    double         bytes = 0;
+    if (!ssd_fused_shape(&d, n->in[X]->type.dtype)) return;
     ssd_kept_types(type, &d, n->in[IDS] != NULL);
+    for (int k = KEPT_STATES; k <= KEPT_REACH; k++) if (type[k].dtype) bytes += bytes_of(&type[k]);
+    if (mba_remakes(g, MBA_REMADE_STATES, bytes)) return;
     for (int k = KEPT_STATES; k <= KEPT_REACH; k++) if (type[k].dtype) mba_keep(g, n, k, type[k]);
 }
 

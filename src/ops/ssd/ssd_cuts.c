@@ -7,20 +7,19 @@
  *   handed   at least one item per block, each item cut once at most. A block takes its pieces from the last to the
  *            first, so the piece that another block continues comes first, and the one that continues another's comes
  *            last: by then its state is there, and no block waits for one that waits
- *   even     fewer items than blocks: ssd_states makes, before the walk, what every piece but the last of an item adds
- *            to the state, and the walk folds what lies before its piece, in order. Neighbouring pairs of heads are cut
- *            alike, as ssd_states takes four heads at a time
+ *   again    fewer items than blocks, two or three pieces each: a block first walks what lies before its piece for the
+ *            state alone, without output, at half the price. Ranges are cut such that all blocks end together; no
+ *            launch before the walk, nothing to hand on. Chunks go by two, as that walk does
  *
  * Costs are in hundredths of a walked chunk (H200: 1.5 us forwards, 2 to 3 with states to save and backwards). The
  * choice depends on the shape and the number of SMs alone. */
-#include <string.h>
-
 #include "ops/ssd/ssd_slots.h"
 
 /* chunk, cut: of a walk, of one through ranges, whose registers are short; fold: of one state; state: of a chunk in a
- * block of ssd_states; launch: of ssd_states, with what its blocks do before and after their chunks. */
-typedef struct prices { int64_t chunk, cut, begin, fold, leave, state, launch; } prices;
-static const prices price_of[2] = { { 100, 103, 120, 53, 60, 83, 300 }, { 100, 103, 80, 35, 30, 55, 200 } };
+ * block of ssd_states; launch: of ssd_states, with what its blocks do before and after their chunks; again: of a chunk
+ * for its state alone. */
+typedef struct prices { int64_t chunk, cut, begin, fold, leave, state, launch, again; } prices;
+static const prices price_of[2] = { { 100, 103, 120, 53, 60, 83, 300, 45 }, { 100, 103, 80, 35, 30, 55, 200, 45 } };
 
 enum { STATES_LEAST = 4, SHARES_MAX = 8, GAIN = 5 };       /* chunks of a state; states of a piece; percent to gain */
 
@@ -76,10 +75,10 @@ ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward)
 
 /* ---- what a cut costs ---- */
 
-/* Where the part of range j begins whose state at its end somebody needs: the piece that the next range continues. */
-static int64_t piece_begin(const ssd_cuts *r, int64_t j)
+/* Of the state that a range begins with, `before` chunks of its item. */
+static int64_t entering(const ssd_cuts *r, const prices *p, int64_t before)
 {
-    return most(r->at[j], r->at[j + 1] / r->K * r->K);
+    return !before ? 0 : r->how == SSD_AGAIN ? before * p->again : p->fold;
 }
 
 static int64_t cost_of(const ssd_cuts *r)
@@ -89,47 +88,11 @@ static int64_t cost_of(const ssd_cuts *r)
     for (int64_t j = 0; j < r->blocks; j++) {
         const int64_t pieces = (r->at[j + 1] - 1) / r->K - r->at[j] / r->K + 1;
         int64_t       cost = (r->at[j + 1] - r->at[j]) * p->cut + pieces * p->begin;
-        if (r->at[j] % r->K)     cost += r->parts ? (r->fold_to[j] - r->fold_from[j]) * p->fold : p->fold;
-        if (r->at[j + 1] % r->K) cost += r->parts ? 0 : p->leave;
+        cost += entering(r, p, r->at[j] % r->K);
+        if (r->at[j + 1] % r->K && r->how == SSD_HANDED) cost += p->leave;
         dearest = most(dearest, cost);
     }
-    return dearest + (r->parts ? cost_of_states(r->blocks * r->wide, p, r->parts, r->part_chunks) : 0);
-}
-
-/* Cuts what needs states into parts of `per` chunks at most; false: too many. */
-static bool share_states(ssd_cuts *r, int64_t per)
-{
-    r->parts = r->part_chunks = 0;
-    memset(r->part_at, 0, sizeof r->part_at);
-    memset(r->part_end, 0, sizeof r->part_end);
-    for (int64_t j = 0; j < r->blocks; j++) {
-        const int64_t end = r->at[j + 1], from = end % r->K ? piece_begin(r, j) : end;
-        const int64_t chunks = end - from, parts = mba_ceil(chunks, per);
-        if (from == end / r->K * r->K) r->fold_from[j + 1] = (uint16_t)r->parts;               // the item begins here
-        else                           r->fold_from[j + 1] = r->fold_from[j];
-        if (r->parts + parts > SSD_PARTS_MAX) return false;
-        for (int64_t i = 0; i < parts; i++, r->parts++) {
-            r->part_at[r->parts]  = (int32_t)(from + chunks * i / parts);
-            r->part_end[r->parts] = (int32_t)(from + chunks * (i + 1) / parts);
-            r->part_chunks = most(r->part_chunks, r->part_end[r->parts] - r->part_at[r->parts]);
-        }
-        r->fold_to[j + 1] = (uint16_t)r->parts;
-    }
-    return true;
-}
-
-/* Long parts, or many to fold: the cheapest. */
-static void make_states(ssd_cuts *r)
-{
-    int64_t best = r->K, cost = INT64_MAX;
-    (void)share_states(r, r->K);
-    const int64_t longest = r->part_chunks, step = mba_ceil(longest, 64);
-    for (int64_t per = longest; per >= STATES_LEAST && per * SHARES_MAX >= longest; per -= step) {
-        if (!share_states(r, per) || cost_of(r) >= cost) continue;
-        cost = cost_of(r);
-        best = per;
-    }
-    (void)share_states(r, best);
+    return dearest;
 }
 
 /* ---- cuts ---- */
@@ -139,13 +102,12 @@ static bool cut_within(ssd_cuts *r, int64_t limit, int64_t blocks)
 {
     const prices *p = &price_of[r->backward];
     const int64_t end = r->items * r->K;
-    int64_t       at = 0, before = 0;                  // before: pieces of this item so far
+    int64_t       at = 0;
     for (r->blocks = 0; at < end; r->blocks++) {
-        int64_t left = limit, from = at;
+        int64_t left = limit - entering(r, p, at % r->K), from = at;
         if (r->blocks == blocks) return false;
         r->at[r->blocks] = (int32_t)at;
-        if (at % r->K) left -= r->how == SSD_HANDED ? p->fold : p->fold * before * 3 / 2;
-        for (; at < end; before = 0) {
+        while (at < end) {
             const int64_t rest = r->K - at % r->K;
             left -= p->begin;
             if (left < rest * p->cut) break;
@@ -154,8 +116,8 @@ static bool cut_within(ssd_cuts *r, int64_t limit, int64_t blocks)
         }
         if (at < end && r->how == SSD_HANDED) left -= p->leave;
         if (at < end && left >= p->cut) at += left / p->cut;
+        if (r->how == SSD_AGAIN) at -= at % r->K % 2;
         if (at == from) return false;
-        before = at % r->K ? before + 1 : 0;
     }
     for (int64_t j = r->blocks; j <= SSD_BLOCKS_MAX; j++) r->at[j] = (int32_t)end;
     return true;
@@ -175,7 +137,7 @@ static void cut_evenly(ssd_cuts *r, int64_t blocks)
 
 static void count_pieces(ssd_cuts *r)
 {
-    r->pieces = r->segments = r->folds = 0;
+    r->pieces = r->segments = r->handed = r->again = 0;
     for (int64_t j = 0; j < r->blocks; j++) {
         const int64_t item = r->at[j] / r->K;
         int64_t       begun = j;                       // the range in which this item begins
@@ -183,20 +145,16 @@ static void count_pieces(ssd_cuts *r)
         r->before[j] = (uint16_t)(j - begun);
         r->pieces   += (r->at[j + 1] - 1) / r->K - item + 1;
         r->segments  = most(r->segments, j - begun + 1);
-        if (begun < j) r->folds += r->parts ? r->fold_to[j] - r->fold_from[j] : 1;
+        if (r->how == SSD_AGAIN) r->again += r->at[j] - item * r->K;
     }
-    r->states = r->parts ? r->parts : r->blocks;
+    if (r->how == SSD_HANDED) r->handed = r->blocks;
 }
-
-int64_t ssd_cuts_wide(const ssd_dims *d, ssd_how how) { return how == SSD_EVEN ? ssd_state_heads(d) / SSD_HEADS : 1; }
 
 ssd_cuts ssd_cuts_as(const ssd_dims *d, ssd_how how, int64_t blocks, bool backward)
 {
-    ssd_cuts r = { .K = mba_ceil(d->L, 64), .wide = ssd_cuts_wide(d, how), .how = how, .backward = backward };
-    r.items = d->B * d->H / SSD_HEADS / r.wide;
+    ssd_cuts r = { .K = mba_ceil(d->L, 64), .items = d->B * d->H / SSD_HEADS, .how = how, .backward = backward };
     if (backward) r.K = (r.K + 1) / 2 * 2;
     cut_evenly(&r, blocks);
-    if (how == SSD_EVEN) make_states(&r);
     count_pieces(&r);
     return r;
 }
@@ -217,15 +175,14 @@ ssd_cuts ssd_cuts_of(const ssd_dims *d, int64_t sms, bool backward)
     const int64_t  items = d->B * d->H / SSD_HEADS, most_blocks = least(sms, SSD_BLOCKS_MAX), K = mba_ceil(d->L, 64);
     if (items % most_blocks == 0 || items >= SSD_LIST_MAX * most_blocks || items * K < 2 * most_blocks) return none;
     /* A plan says how many blocks there are, not how many there might have been: both must lead to the same cut. */
-    const ssd_how how = items < most_blocks ? SSD_EVEN : SSD_HANDED;
-    const int64_t blocks = most_blocks / ssd_cuts_wide(d, how);
-    if (!blocks) return none;
-    ssd_cuts r = ssd_cuts_as(d, how, blocks, backward);
-    for (int64_t before = blocks; r.blocks < before;) {
+    const ssd_how how = items < most_blocks ? SSD_AGAIN : SSD_HANDED;
+    ssd_cuts      r = ssd_cuts_as(d, how, most_blocks, backward);
+    for (int64_t before = most_blocks; r.blocks < before;) {
         before = r.blocks;
         r      = ssd_cuts_as(d, how, before, backward);
     }
     if (!possible(&r) || r.pieces == r.items) return none;
     const ssd_ranges uncut = ssd_ranges_of(d, sms, backward);
+    if (how == SSD_AGAIN && uncut.segments == 1) return none;          // whole items in step: cut, they lost (ssd.md)
     return cost_of(&r) * 100 < cost_of_ranges(&uncut, sms, &price_of[backward]) * (100 - GAIN) ? r : none;
 }

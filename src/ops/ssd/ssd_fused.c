@@ -81,7 +81,7 @@ static void draw_common_scratch(const drawing *w)
     const ssd_dims *d = &w->d;
     const int64_t   pairs = w->chunks * d->G * Q * Q + (w->backward ? w->chunks / 2 * d->G * Q * Q : 0);
     const int64_t   uncut = w->r.segments > 1 ? d->B * d->H * w->r.segments * w->r.parts : 0;
-    const int64_t   states = w->cut.how ? SSD_HEADS * w->cut.wide * w->cut.states : uncut;
+    const int64_t   states = w->cut.how ? SSD_HEADS * w->cut.handed : uncut;
     const int64_t   records = !w->backward ? 1 : w->kept ? 0 : 3;
     mba_plan_scratch(w->p, "records", (size_t)(w->chunks * d->H * SSD_RECORD * 4 * records));
     mba_plan_scratch(w->p, "CB", (size_t)(w->kept ? 0 : pairs * 2));
@@ -112,17 +112,28 @@ static void draw_prep(const drawing *w)
 /* One walk: `output` y or dx; `saves` bytes of states per chunk and head. */
 typedef struct walk { const char *kernel; bool output, rev; double saves; } walk;
 
-/* Blocks, pieces, and chunks of all of them; states that they read, that they write. */
-typedef struct share { int64_t grid, pieces, chunks, enter, leave; } share;
+/* Blocks, pieces, and chunks of all of them; states that they read, that they write; chunks for the state alone. */
+typedef struct share { int64_t grid, pieces, chunks, enter, leave, again; } share;
 
 static share share_of(const drawing *w)
 {
     const ssd_ranges *r = &w->r;
     const ssd_cuts   *c = &w->cut;
     const int64_t     pairs = r->items / r->segments, folds = pairs * r->segments * (r->segments - 1) / 2 * r->parts;
-    if (!c->how) return (share){ r->grid, r->items, pairs * r->K, folds, 0 };
-    return (share){ c->blocks * c->wide, c->pieces * c->wide, pairs * r->K, c->folds * c->wide,
-                    c->parts ? 0 : c->pieces - c->items };
+    if (!c->how) return (share){ r->grid, r->items, pairs * r->K, folds, 0, 0 };
+    const int64_t handed = c->how == SSD_HANDED ? c->pieces - c->items : 0;
+    return (share){ c->blocks, c->pieces, pairs * r->K, handed, handed, c->again };
+}
+
+/* What the producer of a walk asks for to move the state on by a chunk; `other`: and x, which dx meets. */
+static void draw_sources(const drawing *w, mba_launch *l, bool rev, bool other)
+{
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), SSD_HEADS * TILE_BYTES);
+    if (other) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), SSD_HEADS * TILE_BYTES);
+    mba_phase_move(l, MBA_ASYNC, rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK),
+                   SSD_HEADS * SSD_RECORD * 4);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? CM : BM), 2 * TILE_BYTES);
+    mba_phase_share(l, w->d.J / SSD_HEADS);
 }
 
 static void draw_walk(const drawing *w, walk k)
@@ -140,6 +151,13 @@ static void draw_walk(const drawing *w, walk k)
     l->tiles      = s.pieces;
     mba_phase_move(l, MBA_LOAD, records, 32.0 * (double)(w->chunks * w->d.H) / (double)s.grid);        // its flags
     if (s.enter) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)s.enter * state);
+    if (s.again) {
+        mba_phase_work(l, MBA_LOOP, (double)s.again / (double)s.grid, NULL);
+        mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
+        mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + P * Q / 2), NULL);       // scaling x: packed, two at a time
+        mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * STATE * Q, NULL);
+        mba_phase_work(l, MBA_END, 0, NULL);
+    }
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0)), NULL);
@@ -154,13 +172,15 @@ static void draw_walk(const drawing *w, walk k)
     mba_phase_work(l, MBA_END, 0, NULL);
     if (s.leave) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)s.leave * state);
     mba_launch_role(l, 4);
+    if (s.again) {
+        mba_phase_work(l, MBA_LOOP, (double)s.again / (double)s.grid, NULL);
+        mba_phase_work(l, MBA_RING_FILL, 0, NULL);
+        draw_sources(w, l, k.rev, false);
+        mba_phase_work(l, MBA_END, 0, NULL);
+    }
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? DY : X), x);
-    if (k.rev && k.output) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), x);
-    mba_phase_move(l, MBA_ASYNC, records, SSD_HEADS * SSD_RECORD * 4);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? CM : BM), 2 * TILE_BYTES);
-    mba_phase_share(l, w->d.J / SSD_HEADS);
+    draw_sources(w, l, k.rev, k.rev && k.output);
     if (k.output) {
         mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? BM : CM), 2 * TILE_BYTES);
         mba_phase_share(l, w->d.J / SSD_HEADS);
@@ -174,12 +194,10 @@ static void draw_walk(const drawing *w, walk k)
 static void draw_states(const drawing *w, bool rev)
 {
     const ssd_ranges *r = &w->r;
-    const int64_t     heads = ssd_state_heads(&w->d), blocks = w->cut.how ? w->cut.parts : r->state_blocks;
+    const int64_t     heads = ssd_state_heads(&w->d), blocks = r->state_blocks;
     const int64_t     each = rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment;   // chunks of a sequence
-    const int64_t     uncut = r->items / r->segments * SSD_HEADS / heads * each;
-    int64_t           cut = 0;
-    for (int64_t i = 0; i < w->cut.parts; i++) cut += w->cut.part_end[i] - w->cut.part_at[i];
-    const double trips = (double)(w->cut.how ? cut : uncut) / (double)blocks, n = (double)heads;     // on average
+    const int64_t     all = r->items / r->segments * SSD_HEADS / heads * each;
+    const double trips = (double)all / (double)blocks, n = (double)heads;                        // on average
     const int    records = rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
     mba_launch  *l = mba_plan_launch(w->p, rev ? "ssd_states_rev" : "ssd_states", MBA_MIXED, blocks,
                                   128 * (heads + 1));
@@ -228,7 +246,7 @@ static drawing begin_drawing(mba_plan *p, const mba_node *n, const mba_machine *
     return w;
 }
 
-static bool makes_states(const drawing *w) { return w->cut.how ? w->cut.parts > 0 : w->r.segments > 1; }
+static bool makes_states(const drawing *w) { return !w->cut.how && w->r.segments > 1; }
 
 mba_status ssd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {

@@ -9,7 +9,7 @@
  * path with a decay per pair (`slow`). A reset is a zero in C B^T, in a copy of C for the state term (rows that the
  * state does not reach), in a copy of B for the update (rows that do not reach the end), and drops the old state there.
  * ssd_fused_prep.cuh makes C B^T and the factors, ssd_fused_items.cuh says which block walks what and feeds it,
- * ssd_fused_scan.cuh walks, ssd_fused_bc.cuh and its neighbours make the other gradients. */
+ * ssd_fused_group.cuh and ssd_fused_scan.cuh walk, ssd_fused_bc.cuh and its neighbours make the other gradients. */
 #ifndef MBA_SSD_FUSED_CUH
 #define MBA_SSD_FUSED_CUH
 
@@ -21,6 +21,9 @@ enum { HEADS = 2 };                                    /* of a block: one consum
 enum { TILE_BYTES = FQ * TILE_ROW_BYTES };             /* 64 positions x 64 bf16 */
 enum { IS_SLOW = 1, HAS_RESET = 2 };                   /* flags of a chunk of a head */
 static constexpr float RANGE_MAX = 140.0f;             /* e^70 squared fits bf16 as it fits fp32 */
+/* What all later decays together multiply by less than e to this has no part in a state: the product would not be a
+ * normal number any more. */
+static constexpr float FORGOTTEN = -88.0f;
 
 /* A record of a (sequence, head, chunk), in the order in which fragments want it; position l = 16 k + 8 j + 2 t + i:
  *   word t*16 + k*4 + j*2 + i     scale of what leaves (e; reverse f), fp32

@@ -474,31 +474,28 @@ template <int I, bool DOCS> struct bc_rows {
         }
         return bits;
     }
-    /* A warp's rows of C B^T are its own too: dCB takes their place. */
-    __device__ __forceinline__ void mask_pairs(fragments &p0, fragments &p1)
+    /* dCB as two bf16, upper and lower halves: its rounding would cost dB and dC as much as their own does, and these
+     * products are made once for all heads. */
+    static __device__ __forceinline__ void halve_pairs(fragments (&p)[2], const float (&sums)[32], uint32_t counts)
     {
-        const uint32_t here = reach(false), below = I == 1 && DOCS ? reach(true) : 0xffffffffu;
 #pragma unroll
         for (int i = 0; i < 4; i++)
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                const int e = 8 * i + 4 * (j >> 1) + 2 * (j & 1);
-                p0[i][j] = pack(here >> e & 1 ? own[e] : 0, here >> (e + 1) & 1 ? own[e + 1] : 0);
-                p1[i][j] = pack(below >> e & 1 ? low[e] : 0, below >> (e + 1) & 1 ? low[e + 1] : 0);
+                const int   e = 8 * i + 4 * (j >> 1) + 2 * (j & 1);
+                const uint2 w = split(counts >> e & 1 ? sums[e] : 0, counts >> (e + 1) & 1 ? sums[e + 1] : 0);
+                p[0][i][j] = w.x;
+                p[1][i][j] = w.y;
             }
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            stmatrix_at(smem_address(sm.m[2 * I]) + piece(i), p0[i]);
-            if (I == 1) stmatrix_at(smem_address(sm.m[1]) + piece(i), p1[i]);
-        }
     }
-    __device__ __forceinline__ void last_products()
+    /* A warp's rows of C B^T are its own too: dCB takes their place. */
+    __device__ __forceinline__ void put_pairs(unsigned char *tile, const fragments &p) const
     {
-        fragments p0, p1;
-        find_place();
-        mask_pairs(p0, p1);
-        fence_async();
-        bar_sync<1, 256>();
+#pragma unroll
+        for (int i = 0; i < 4; i++) stmatrix_at(smem_address(tile) + piece(i), p[i]);
+    }
+    __device__ __forceinline__ void multiply_pairs(const fragments &p0, const fragments &p1)
+    {
         const uint64_t b0 = mdesc(smem_address(sm.b[0]), TILE_BYTES), c0 = mdesc(smem_address(sm.c[0]), TILE_BYTES);
         const uint64_t b1 = mdesc(smem_address(sm.b[1]), TILE_BYTES), c1 = mdesc(smem_address(sm.c[1]), TILE_BYTES);
         const uint64_t own_m = mdesc(smem_address(sm.m[2 * I])), low_m = mdesc(smem_address(sm.m[1]));
@@ -512,6 +509,22 @@ template <int I, bool DOCS> struct bc_rows {
             if (I == 0) wgmma_n128_ss<1, 1>(dB, low_m + at, c1 + at, 1);
         }
         finish_products();
+    }
+    __device__ __forceinline__ void last_products()
+    {
+        fragments p0[2], p1[2];
+        find_place();
+        halve_pairs(p0, own, reach(false));
+        if (I == 1) halve_pairs(p1, low, DOCS ? reach(true) : 0xffffffffu);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            if (half) bar_sync<1, 256>();              // both have multiplied with the upper halves
+            put_pairs(sm.m[2 * I], p0[half]);
+            if (I == 1) put_pairs(sm.m[1], p1[half]);
+            fence_async();
+            bar_sync<1, 256>();
+            multiply_pairs(p0[half], p1[half]);
+        }
     }
     /* A piece of my row q: what ssd_bwd_slow has for it, what is there, and what the sums have. */
     __device__ __forceinline__ void put(bf16 *to, const float (&sums)[64], const float *slow, bool adds, int q, int k)

@@ -30,12 +30,7 @@ struct shares { ssd_ranges r; ssd_cuts cut; scan_cuts device; };
 static scan_cuts for_device(const ssd_cuts &c)
 {
     scan_cuts s = {};
-    s.wide = (int)c.wide;
     memcpy(s.at, c.at, sizeof s.at);
-    memcpy(s.part_at, c.part_at, sizeof s.part_at);
-    memcpy(s.part_end, c.part_end, sizeof s.part_end);
-    memcpy(s.fold_from, c.fold_from, sizeof s.fold_from);
-    memcpy(s.fold_to, c.fold_to, sizeof s.fold_to);
     memcpy(s.before, c.before, sizeof s.before);
     return s;
 }
@@ -52,8 +47,7 @@ static shares shares_of(const mba_call *c, bool even)
         if (!strncmp(l->kernel, "ssd_states", 10)) states = l;
     }
     if (strstr(walk->kernel, "_cut")) {
-        const ssd_how how = states ? SSD_EVEN : SSD_HANDED;
-        s.cut    = ssd_cuts_as(&d, how, walk->grid[0] / ssd_cuts_wide(&d, how), even);
+        s.cut    = ssd_cuts_as(&d, walk->grid[0] > pairs ? SSD_AGAIN : SSD_HANDED, walk->grid[0], even);
         s.device = for_device(s.cut);
         s.r      = ssd_ranges_as(&d, all, s.cut.segments, 1, walk->grid[0]);
     } else {
@@ -64,7 +58,7 @@ static shares shares_of(const mba_call *c, bool even)
     return s;
 }
 
-static bool makes_states(const shares &s) { return s.cut.how ? s.cut.parts > 0 : s.r.segments > 1; }
+static bool makes_states(const shares &s) { return !s.cut.how && s.r.segments > 1; }
 
 static fused_task fused_task_of(const mba_call *c, const shares &share)
 {
@@ -98,8 +92,8 @@ static fused_task fused_task_of(const mba_call *c, const shares &share)
     a.cb  = (bf16 *)mba_cuda_scratch(c, SSD_PAIRS_WORK);
     if (n->in[IDS]) set_reach(a, mba_cuda_scratch(c, SSD_REACH_WORK));
     a.seg_state = (float *)mba_cuda_scratch(c, SSD_SEGMENTS_WORK);
-    a.states    = (int)share.cut.states;
-    const int64_t states = share.cut.how ? share.cut.states * share.cut.wide * HEADS : d.B * d.H * r.segments * r.parts;
+    a.states    = (int)share.cut.handed;
+    const int64_t states = share.cut.how ? share.cut.handed * HEADS : d.B * d.H * r.segments * r.parts;
     a.seg_decay = a.seg_state + states * FP * FN;
     a.handed    = share.cut.how == SSD_HANDED ? (int *)a.seg_decay : NULL;
     return a;
@@ -147,8 +141,8 @@ static mba_status make_states(const mba_call *c, int *k, const fused_task &a, co
 {
     const ssd_dims d = ssd_dims_of(c->node);
     if (!makes_states(s)) return MBA_OK;
-    if (ssd_state_heads(&d) > HEADS) MBA_KERNEL(c, *k, (ssd_states<REV, 2 * HEADS>), a, m, s.device);
-    else                             MBA_KERNEL(c, *k, (ssd_states<REV, HEADS>), a, m, s.device);
+    if (ssd_state_heads(&d) > HEADS) MBA_KERNEL(c, *k, (ssd_states<REV, 2 * HEADS>), a, m);
+    else                             MBA_KERNEL(c, *k, (ssd_states<REV, HEADS>), a, m);
     *k += 1;
     return MBA_OK;
 }
@@ -156,9 +150,9 @@ static mba_status make_states(const mba_call *c, int *k, const fused_task &a, co
 template <int WHAT>
 static mba_status walk_forward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
 {
-    if (s.cut.how == SSD_HANDED)    MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, HANDED_ON>), a, m, s.device);
-    else if (s.cut.how == SSD_EVEN) MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, EVENLY>), a, m, s.device);
-    else                            MBA_KERNEL(c, *k, ssd_scan<WHAT>, a, m);
+    if (s.cut.how == SSD_HANDED)     MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, HANDED_ON>), a, m, s.device);
+    else if (s.cut.how == SSD_AGAIN) MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, AGAIN>), a, m, s.device);
+    else                             MBA_KERNEL(c, *k, ssd_scan<WHAT>, a, m);
     *k += 1;
     return MBA_OK;
 }
@@ -216,9 +210,9 @@ static void set_gradients(fused_task &a, const mba_call *c, bool kept)
 
 static mba_status walk_backward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
 {
-    if (s.cut.how == SSD_HANDED)    MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, HANDED_ON>), a, m, s.device);
-    else if (s.cut.how == SSD_EVEN) MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, EVENLY>), a, m, s.device);
-    else                            MBA_KERNEL(c, *k, ssd_scan_rev<SCAN_OUT>, a, m);
+    if (s.cut.how == SSD_HANDED)     MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, HANDED_ON>), a, m, s.device);
+    else if (s.cut.how == SSD_AGAIN) MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, AGAIN>), a, m, s.device);
+    else                             MBA_KERNEL(c, *k, ssd_scan_rev<SCAN_OUT>, a, m);
     *k += 1;
     return MBA_OK;
 }

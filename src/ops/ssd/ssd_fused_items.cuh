@@ -14,8 +14,8 @@ static __device__ constexpr bool saves_states(int what, bool rev)
 }
 enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
 
-/* Whole items (or segments); ranges, with states that go from block to block, or that ssd_states has made. */
-enum scan_cut { WHOLE, HANDED_ON, EVENLY };
+/* Whole items (or segments); ranges, with states that go from block to block, or that a block makes again. */
+enum scan_cut { WHOLE, HANDED_ON, AGAIN };
 
 /* k: C (reverse B), of the state term; u: B (reverse C), of the update; x: x (reverse dy); y: y (reverse dx);
  * other: reverse x. */
@@ -23,16 +23,14 @@ struct scan_maps { CUtensorMap k, u, cb, x, y, other; };
 
 /* As ssd_cuts has it. */
 struct scan_cuts {
-    int      wide;                                     /* blocks that take the same range, of neighbouring pairs */
     int      at[SSD_BLOCKS_MAX + 1];                   /* where the range of a block begins, in the row of all chunks */
-    int      part_at[SSD_PARTS_MAX], part_end[SSD_PARTS_MAX];       /* pieces whose states a launch makes */
-    uint16_t fold_from[SSD_BLOCKS_MAX + 1], fold_to[SSD_BLOCKS_MAX + 1];     /* the states that a range begins with */
     uint16_t before[SSD_BLOCKS_MAX + 1];               /* pieces of that item before it */
 };
 
-/* A sequence or a segment of one, of two heads. Cut items: seg is how many pieces come before; the state is folded (or
- * taken over) from the numbers in [from, to), and left under `leave` if that is not negative. */
-struct scan_item { int b, pair, seg, c0, chunks, from, to, leave, last; };
+/* A sequence or a segment of one, of two heads. Cut items: seg is how many pieces come before; the state is taken over
+ * from number `from` and left under `leave`, where these are not negative; or the first `again` of its chunks are
+ * walked for the state alone. */
+struct scan_item { int b, pair, seg, c0, chunks, from, leave, last, again; };
 
 struct scan_stage {                                    /* one chunk, 58 KB; every tile 1 KB aligned */
     unsigned char k[2 * TILE_BYTES], u[2 * TILE_BYTES], cb[TILE_BYTES], x[HEADS][TILE_BYTES];
@@ -48,9 +46,12 @@ struct scan_smem {
     uint64_t      came[HEADS][2];
     uint32_t      slow[ITEM_WORDS];                    /* which items of this block hold a slow chunk */
     int           any;                                 /* some do */
-    struct { volatile int n, b, head, last; } kept[4 * HEADS];     /* cut items, of a warp: registers are short there */
+    struct { volatile int n, b, head, last, own; } kept[4 * HEADS];     /* cut items, of a warp: registers are short */
     float2        D[HEADS * 128];                      /* cut items: of a thread's rows p and p + 8 */
     volatile int  now, b, pair, c0, to;                /* cut items, of the producer: it has few registers */
+    volatile int  reach[HEADS];                        /* chunks before the range that its state depends on */
+    volatile int  silent[HEADS];                       /* of the producer: chunks before x of a head is wanted; .. */
+    volatile int  again;                               /* .. before there is output */
 };
 static_assert(sizeof(scan_smem) + 1024 <= SSD_SCAN_SMEM, "the plan asks for less");
 static_assert(sizeof(scan_stage) >= HEADS * TILE_BYTES, "room for C B^T of slow items");
@@ -82,16 +83,15 @@ static __device__ __forceinline__ int anew(int v)
 }
 
 /* A piece of an item, from `begin` to `end` in the row. */
-static __device__ __forceinline__ scan_item cut_piece(const fused_task &a, int item, int begin, int end, int wide,
-                                                      int which, bool rev)
+static __device__ __forceinline__ scan_item cut_piece(const fused_task &a, int item, int begin, int end, bool rev)
 {
-    const int K = anew(a.K), each = anew(a.H / HEADS) / wide, from = begin - item * K, to = end - item * K;
+    const int K = anew(a.K), each = anew(a.H / HEADS), from = begin - item * K, to = end - item * K;
     scan_item i = {};
-    i.pair   = item % each * wide + which;
+    i.pair   = item % each;
     i.b      = item / each;
     i.c0     = rev ? K - to : from;
     i.chunks = to - from;
-    i.leave  = -1;
+    i.from   = i.leave = -1;
     i.last   = to == K;
     return i;
 }
@@ -101,20 +101,20 @@ static __device__ __forceinline__ scan_item cut_piece(const fused_task &a, int i
 template <bool REV, int CUT>
 static __device__ __forceinline__ scan_item cut_item(const fused_task &a, const scan_cuts &r, int n)
 {
-    const int block = anew((int)blockIdx.x), wide = anew(r.wide), k = block / wide, K = anew(a.K);
+    const int k = (int)blockIdx.x, K = anew(a.K);
     const int begin = r.at[k], end = r.at[k + 1], item = (end - 1) / K - n;
-    scan_item i = cut_piece(a, item, max(begin, item * K), min(end, (item + 1) * K), wide, block - k * wide, REV);
+    scan_item i = cut_piece(a, item, max(begin, item * K), min(end, (item + 1) * K), REV);
     if (begin > item * K) {
         i.seg  = r.before[k];
-        i.from = CUT == HANDED_ON ? k - 1 : r.fold_from[k];
-        i.to   = CUT == HANDED_ON ? k : r.fold_to[k];
+        i.from = k - 1;
     }
     if (CUT == HANDED_ON && !i.last) i.leave = k;
+    if (CUT == AGAIN) i.again = max(begin - item * K, 0);
     return i;
 }
 static __device__ __forceinline__ int cut_items(const fused_task &a, const scan_cuts &r)
 {
-    const int k = anew((int)blockIdx.x) / anew(r.wide), K = anew(a.K);
+    const int k = anew((int)blockIdx.x), K = anew(a.K);
     return (r.at[k + 1] - 1) / K - r.at[k] / K + 1;
 }
 
@@ -142,8 +142,56 @@ static __device__ __forceinline__ int64_t record_no(const fused_task &a, int b, 
     return (int64_t)((unsigned)(b * a.H + h) * (unsigned)a.K + (unsigned)c) * REC;
 }
 
+/* Of log decays, this lane's and those of the lanes before it; by one warp. */
+static __device__ __forceinline__ float decay_so_far(float decay)
+{
+    const int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) {
+        const float v = __shfl_up_sync(0xffffffffu, decay, d);
+        if (lane >= d) decay += v;
+    }
+    return decay;
+}
+
+/* How far back the state at a boundary reaches: on how many of `count` chunks it depends, the nearest of which is
+ * `first`, or on more (then count + 1); by one warp. */
+template <bool REV>
+static __device__ __forceinline__ int reach_of(const fused_task &a, int b, int head, int first, int count)
+{
+    enum { AT_ONCE = 4 };                              // what costs is waiting for them
+    const float *rec = REV ? a.rec_rev : a.rec;
+    float        sum = 0;
+    for (int n = (int)threadIdx.x & 31; n - ((int)threadIdx.x & 31) < count; n += 32 * AT_ONCE) {
+        float decay[AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const int    c = min(n + 32 * j, count - 1);
+            const float *r = rec + record_at(a, b, head, REV ? first + c : first - c);
+            decay[j] = n + 32 * j >= count ? 0 : (int)r[REC_FLAGS] & HAS_RESET ? -INFINITY : r[REC_ALL];
+        }
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const float    run = decay_so_far(decay[j]);
+            const unsigned gone = __ballot_sync(0xffffffffu, sum + run < FORGOTTEN);
+            if (gone) return (n & ~31) + 32 * j + __ffs((int)gone);
+            sum += __shfl_sync(0xffffffffu, run, 31);
+        }
+    }
+    return count + 1;
+}
+
+/* The piece with what it walks again. Forwards these chunks lie before it, backwards behind. */
+template <bool REV> static __device__ __forceinline__ void reach_back(const scan_smem &sm, scan_item &i)
+{
+    const int reach = max(sm.reach[0], sm.reach[1]);
+    i.again   = i.again ? reach : 0;                   // no branch: products below one would be addressed lane by lane
+    i.chunks += i.again;
+    if (!REV) i.c0 -= i.again;
+}
+
 /* Pieces that hand states on within a launch must be of one kind, else blocks could wait for each other: there the
- * whole item counts. */
+ * whole item counts. With what a piece walks again, that counts too. */
 template <bool REV, int CUT>
 static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task &a, const scan_cuts *r)
 {
@@ -152,6 +200,16 @@ static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task
     for (int n = 0; has_item<CUT>(a, r, n); n++) {
         scan_item i = item_no<REV, CUT>(a, r, n);
         if (CUT == HANDED_ON) i.c0 = 0, i.chunks = a.K;
+        if (CUT == AGAIN && i.again) {
+            const int head = (int)threadIdx.x / 32;
+            if (head < HEADS) {
+                const int nearest = REV ? i.c0 + i.chunks : i.c0 - 1;
+                const int reach = reach_of<REV>(a, i.b, i.pair * HEADS + head, nearest, i.again);
+                if (threadIdx.x % 32 == 0) sm.reach[head] = min((reach + 1) / 2 * 2, i.again);     // they go by two
+            }
+            i.chunks += i.again;
+            if (!REV) i.c0 = 0;
+        }
         for (int e = (int)threadIdx.x; e < HEADS * i.chunks; e += (int)blockDim.x) {
             const int h = i.pair * HEADS + e / i.chunks, c = i.c0 + e % i.chunks;
             if ((int)rec[record_at(a, i.b, h, c) + REC_FLAGS] & IS_SLOW) {
@@ -171,7 +229,25 @@ template <bool SLOW> static __device__ __forceinline__ bool walks(const scan_sme
     return (bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW;
 }
 
-/* The copies of chunk c into stage s. */
+/* The copies of chunk c into stage s; walked again, for the state alone: of heads that want it. */
+template <bool REV, bool SLOW>
+static __device__ __forceinline__ void feed_state(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s,
+                                                  int c, int i)
+{
+    const int      b = sm.b, pair = sm.pair, g = pair * HEADS / a.J;
+    const uint32_t bar = smem_address(&sm.full[SLOW][s]);
+    const bool     first = i >= sm.silent[0], second = i >= sm.silent[1];
+    scan_stage    &t = sm.st[s];
+    mbar_expect(bar, 2 * TILE_BYTES + ((int)first + (int)second) * (TILE_BYTES + REC * 4));
+    for (int h = 0; h < HEADS; h++) {
+        const int head = pair * HEADS + h;
+        if (!(h ? second : first)) continue;
+        tma_load3(smem_address(t.x[h]), &maps.x, bar, head * FP, c * FQ, b);
+        bulk_load(smem_address(t.rec[h]), (REV ? a.rec_rev : a.rec) + record_no(a, b, head, c), REC * 4, bar);
+    }
+    for (int j = 0; j < 2; j++)
+        tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, b);
+}
 template <bool REV, int WHAT, bool SLOW, int CUT>
 static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s, int b,
                                             int pair, int c)
@@ -205,7 +281,12 @@ static __device__ __forceinline__ void scan_produce(scan_smem &sm, const fused_t
     int s = 0, ph = 1;                                 // the first pass over the ring finds it empty
     for (int n = 0; has_item<CUT>(a, r, n); n++) {
         if (walks<SLOW>(sm, n)) {
-            const scan_item it = item_no<REV, CUT>(a, r, n);
+            scan_item it = item_no<REV, CUT>(a, r, n);
+            if (CUT == AGAIN) {
+                reach_back<REV>(sm, it);
+                sm.again = it.again;
+                for (int h = 0; h < HEADS; h++) sm.silent[h] = it.again ? it.again - sm.reach[h] : 0;
+            }
             if (CUT) {
                 sm.b    = it.b;
                 sm.pair = it.pair;
@@ -216,8 +297,11 @@ static __device__ __forceinline__ void scan_produce(scan_smem &sm, const fused_t
             for (int i = 0; i < (CUT ? sm.to : it.chunks); i++) {
                 const int chunks = CUT ? sm.to : it.chunks, c0 = CUT ? sm.c0 : it.c0;
                 mbar_wait(smem_address(&sm.empty[SLOW][s]), ph);
-                feed<REV, WHAT, SLOW, CUT>(sm, a, maps, s, CUT ? sm.b : it.b, CUT ? sm.pair : it.pair,
-                                           REV ? c0 + chunks - 1 - i : c0 + i);
+                if (CUT == AGAIN && i < sm.again)
+                    feed_state<REV, SLOW>(sm, a, maps, s, REV ? c0 + chunks - 1 - i : c0 + i, i);
+                else
+                    feed<REV, WHAT, SLOW, CUT>(sm, a, maps, s, CUT ? sm.b : it.b, CUT ? sm.pair : it.pair,
+                                               REV ? c0 + chunks - 1 - i : c0 + i);
                 s = next_stage<SLOW>(s);
                 ph ^= s == 0;
             }

@@ -14,56 +14,17 @@
 #ifndef MBA_SSD_FUSED_SCAN_CUH
 #define MBA_SSD_FUSED_SCAN_CUH
 
-#include "ops/ssd/ssd_fused_items.cuh"
+#include "device/cuda/blocks.cuh"
+#include "ops/ssd/ssd_fused_group.cuh"
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
-/* A consumer warpgroup: the head it walks, its state, and what is on its way. Loads from shared memory queue behind the
- * products a warp has issued, and the compiler likes to pull their first use up between those: every load is placed by
- * hand, and pin() keeps its use below the point where it is wanted. */
-template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
-    typedef uint32_t fragments[4][4];                  /* 64 p x 64 positions: [16 positions][as A of mma.cuh] */
-    typedef uint32_t packed_state[8][4];               /* 64 p x 128 n likewise */
-    scan_smem        &sm;
-    const fused_task &a;
-    const scan_maps  &maps;
-    const scan_cuts  *r;
-    int       wg, tid, warp, lane, t4;
-    uint32_t  moff;                                    /* my row for ldmatrix and stmatrix, transposed */
-    int       s, ph;                                   /* place in the ring */
-    unsigned  steps;                                   /* chunks so far: which output tile, and phase of its barrier */
-    scan_item it;
-    int       head, c, last_c;                         /* this chunk, the last one of the item */
-    int       left;                                    /* cut items, instead of c: chunks of the piece after this one */
-    float     D0, D1;                                  /* of my rows p and p + 8 */
-    float     after;                                   /* log factor owed to the state */
-    float     h[64], y[32];
-    float4    out[4];                                  /* scale of what leaves */
-    fragments raw, next;                               /* x of this chunk and of the next */
-    uint32_t  in[16];                                  /* next: scale of what enters, upper halves, lower halves */
-
-    __device__ __forceinline__ scan_walk(scan_smem &smem, const fused_task &task, const scan_maps &m,
-                                         const scan_cuts *cuts, unsigned done)
-        : sm(smem), a(task), maps(m), r(cuts)
-    {
-        uint32_t thread = threadIdx.x;
-        pin(thread);                                   // so that nothing is made before the other pass for this one
-        wg   = (int)thread >> 7;
-        tid  = (int)thread & 127;
-        warp = tid >> 5;
-        lane = tid & 31;
-        t4   = lane & 3;
-        moff = (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * 128 + ((2 * warp + ((lane >> 3) & 1)) ^ (lane & 7)) * 16);
-        s = ph = 0;
-        steps = done;
-    }
+/* The walk of a warpgroup: one head, item after item. */
+template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group {
+    using walk_group::walk_group;
 
     /* Which of the two tiles y leaves through. Cut items, forward: no register for `steps`. */
     __device__ __forceinline__ unsigned tile_no() const { return CUT && !REV ? (unsigned)left & 1 : steps & 1; }
-
-    /* A number that all lanes share, so that the compiler knows: loops around products must depend on such alone, or
-     * every lane addresses their operands and copies the addresses to where products want them. */
-    static __device__ __forceinline__ int shared(int v) { return __shfl_sync(0xffffffffu, v, 0); }
 
     /* All threads of this warpgroup. Numbers of barriers are constants: else all sixteen count as used. */
     __device__ __forceinline__ void together()
@@ -79,32 +40,10 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
 #pragma unroll
         for (int k = 0; k < 4; k++) ldmatrix_t_at(next[k], smem_address(sm.st[at].x[wg]) + moff + k * 16 * 128);
     }
-    __device__ __forceinline__ void fetch_scale(int at)
-    {
-        const uint4 *scales = (const uint4 *)(sm.st[at].rec[wg] + 64) + 2 * t4;
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            const uint4 v = scales[(j >> 1) * 8 + (j & 1)];
-            in[4 * j] = v.x;
-            in[4 * j + 1] = v.y;
-            in[4 * j + 2] = v.z;
-            in[4 * j + 3] = v.w;
-        }
-    }
     __device__ __forceinline__ void fetch(int at, int phase)
     {
         fetch_x(at, phase);
         fetch_scale(at);
-    }
-    __device__ __forceinline__ void scale(fragments &x)
-    {
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                pin(next[k][j]);
-                x[k][j] = times(next[k][j], in[2 * k + (j >> 1)], in[8 + 2 * k + (j >> 1)]);
-            }
     }
     __device__ __forceinline__ void operands(const scan_stage &t)
     {
@@ -141,14 +80,6 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         return (int64_t)((unsigned)(my_b() * a.H + my_head()) * (unsigned)count + (unsigned)n);
     }
 
-    /* ---- states outside: rows p = 16 warp + lane/4 (+ 8), columns 8 j + 2 t4 (+ 1) ---- */
-    __device__ __forceinline__ int row_of(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
-
-    /* Handed on: state `number` of this head. */
-    __device__ __forceinline__ float *state_no(int number) const
-    {
-        return a.seg_state + ((int64_t)number * HEADS + wg) * FP * FN + tid;
-    }
     __device__ __forceinline__ void take_over()
     {
         int *there = a.handed + it.from * HEADS + wg;
@@ -161,46 +92,11 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] = load_fresh(from + i * 128);
     }
-    /* What ssd_states left of `count` parts, in order, two at a time: what costs is waiting for them. */
-    __device__ __forceinline__ void fold(int64_t first, int step, int count)
-    {
-        const float *decay = a.seg_decay + first, *from = a.seg_state + first * FP * FN + tid;
-        for (; count > 1; count -= 2) {
-            const float *then = from + (int64_t)step * FP * FN;
-            const float  d0 = __expf(decay[0]), d1 = __expf(decay[step]);
-            float        s0[64], s1[64];
-#pragma unroll
-            for (int i = 0; i < 64; i++) s0[i] = from[i * 128];
-#pragma unroll
-            for (int i = 0; i < 64; i++) s1[i] = then[i * 128];
-#pragma unroll
-            for (int i = 0; i < 64; i++) h[i] = (h[i] * d0 + s0[i]) * d1 + s1[i];
-            decay += 2 * step;
-            from  += 2 * (int64_t)step * FP * FN;
-        }
-        if (count <= 0) return;
-        const float d = __expf(decay[0]);
-#pragma unroll
-        for (int i = 0; i < 64; i++) h[i] = h[i] * d + from[i * 128];
-    }
-    __device__ __forceinline__ void fold_pieces()
-    {
-        const int heads = r->wide * HEADS;
-        fold((int64_t)it.from * heads + head % heads, heads, it.to - it.from);
-    }
     /* What the earlier (reverse: later) segments leave. */
     __device__ __forceinline__ void fold_segments()
     {
         const int all = a.segments * a.parts, done = REV ? (a.segments - 1 - it.seg) * a.parts : it.seg * a.parts;
         fold(bh() * all + (REV ? all - 1 : 0), REV ? -1 : 1, done);
-    }
-    /* To the block that continues this item. */
-    __device__ __forceinline__ void leave_piece(float f)
-    {
-        float *to = state_no(it.leave);
-#pragma unroll
-        for (int i = 0; i < 64; i++) to[i * 128] = h[i] * f;
-        publish(a.handed + it.leave * HEADS + wg);
     }
     __device__ __forceinline__ bool ends_sequence() const
     {
@@ -211,18 +107,17 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         const strided<const float> &from = REV ? a.dfinal : a.initial;
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] = 0;
-        if (CUT == HANDED_ON && it.from < it.to) {
+        if (CUT == HANDED_ON && it.from >= 0) {
             take_over();
             return;
         }
-        if (from.at)
+        if (from.at && reaches_begin())
 #pragma unroll
             for (int j = 0; j < 16; j++)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
                     h[4 * j + i] = from.row(it.b, head, row_of(i >> 1))[8 * j + 2 * t4 + (i & 1)];
-        if (CUT == EVENLY) fold_pieces();
-        if (CUT == WHOLE)  fold_segments();
+        if (CUT == WHOLE) fold_segments();
     }
     __device__ __forceinline__ void leave_state()
     {
@@ -254,13 +149,6 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         }
     }
 
-    /* ---- products: Y = H1 C^T + x' (C B^T)^T, then H1 += x' B ---- */
-    __device__ __forceinline__ void state_term(const packed_state &ha, const scan_stage &t)
-    {
-        const uint64_t d = mdesc(smem_address(t.k));
-#pragma unroll
-        for (int k = 0; k < 8; k++) wgmma_n64_rs<0>(y, ha[k], d + (((k >> 2) * TILE_BYTES + (k & 3) * 32) >> 4), k > 0);
-    }
     __device__ __forceinline__ void pairs_term(const fragments &x, const void *pairs)
     {
         const uint64_t d = mdesc(smem_address(pairs));
@@ -269,18 +157,11 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
             if (REV) wgmma_n64_rs<1>(y, x[k], d + ((k * 2048) >> 4), 1);
             else     wgmma_n64_rs<0>(y, x[k], d + ((k * 32) >> 4), 1);
     }
-    __device__ __forceinline__ void update(const fragments &x, const scan_stage &t, int keep)
-    {
-        const uint64_t d = mdesc(smem_address(t.u), TILE_BYTES);
-#pragma unroll
-        for (int k = 0; k < 4; k++) wgmma_n128_rs<1>(h, x[k], d + ((k * 2048) >> 4), k > 0 ? 1 : keep);
-        wgmma_commit();
-    }
-
+    template <bool OUT>
     __device__ __forceinline__ void products(const packed_state &ha, const fragments &x, const scan_stage &t, int keep)
     {
         wgmma_fence();
-        if (has_output(WHAT)) {
+        if (OUT) {
             state_term(ha, t);
             pairs_term(x, t.cb);
             wgmma_commit();
@@ -289,26 +170,6 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         update(x, t, keep);
     }
 
-    /* A decay per pair: right for any decay. Loads stay where they stand: all at once would not fit into registers. */
-    static __device__ __forceinline__ void in_order() { asm volatile("" ::: "memory"); }
-    static __device__ __forceinline__ float at(const float *v, int l)      /* position l of a record */
-    {
-        return v[((l >> 1) & 3) * 16 + (l >> 4) * 4 + ((l >> 3) & 1) * 2 + (l & 1)];
-    }
-    __device__ __forceinline__ unsigned char *own_pairs()
-    {
-        return (unsigned char *)&sm.st[SLOW_STAGES] + wg * TILE_BYTES;
-    }
-    __device__ __forceinline__ void decayed_pairs(const scan_stage &t, const float *cs)
-    {
-        for (int i = tid; i < FQ * FQ / 2; i += 128) {
-            const int      l = i >> 5, q = i & 31, place = tile_at(l, q >> 2) + (q & 3) * 4;
-            const uint32_t v = *(const uint32_t *)(t.cb + place);
-            const float    cl = at(cs, l);
-            *(uint32_t *)(own_pairs() + place) = pack(low_of(v) * __expf(fminf(cl - at(cs, 2 * q), 0)),
-                                                       high_of(v) * __expf(fminf(cl - at(cs, 2 * q + 1), 0)));
-        }
-    }
     __device__ __forceinline__ void slow_output(const packed_state &ha, fragments &x, const scan_stage &t, float all)
     {
         const float *cs = t.rec[wg], *dt = t.rec[wg] + 64;
@@ -344,6 +205,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         wgmma_commit();
         wgmma_wait<0>();
     }
+    template <bool OUT>
     __device__ __forceinline__ void slow_products(const packed_state &ha, fragments &x, const scan_stage &t, float all,
                                                   int keep)
     {
@@ -352,7 +214,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         operands(t);
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] *= decay;
-        if (has_output(WHAT)) slow_output(ha, x, t, all);
+        if (OUT) slow_output(ha, x, t, all);
 #pragma unroll
         for (int k = 0; k < 4; k++)
 #pragma unroll
@@ -380,42 +242,6 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         const uint32_t bar = smem_address(&sm.came[wg][steps & 1]);
         mbar_expect(bar, TILE_BYTES);
         tma_load3(smem_address(sm.y[wg][steps & 1]), &maps.other, bar, my_head() * FP, from * FQ, my_b());
-    }
-    /* <x', gradient of x'> of four positions, and dD. */
-    __device__ __forceinline__ void source_sums(float (&src)[16], float2 &dD, int k, uint32_t tile)
-    {
-        uint32_t     x[4];
-        const float *v = y + 8 * k;
-        ldmatrix_t_at(x, tile + moff + k * 16 * 128);
-        const uint2    f0 = split(out[k].x, out[k].y), f1 = split(out[k].z, out[k].w);
-        const uint32_t s0 = times(x[0], f0.x, f0.y), s1 = times(x[1], f0.x, f0.y), s2 = times(x[2], f1.x, f1.y),
-                       s3 = times(x[3], f1.x, f1.y);
-        src[4 * k]     = low_of(s0) * v[0] + low_of(s1) * v[2];
-        src[4 * k + 1] = high_of(s0) * v[1] + high_of(s1) * v[3];
-        src[4 * k + 2] = low_of(s2) * v[4] + low_of(s3) * v[6];
-        src[4 * k + 3] = high_of(s2) * v[5] + high_of(s3) * v[7];
-        dD.x += low_of(x[0]) * low_of(raw[k][0]) + high_of(x[0]) * high_of(raw[k][0])
-             + low_of(x[2]) * low_of(raw[k][2]) + high_of(x[2]) * high_of(raw[k][2]);
-        dD.y += low_of(x[1]) * low_of(raw[k][1]) + high_of(x[1]) * high_of(raw[k][1])
-             + low_of(x[3]) * low_of(raw[k][3]) + high_of(x[3]) * high_of(raw[k][3]);
-    }
-    /* Sixteen sums over the eight lanes that share positions: each step halves what a lane is left with. */
-    template <int KEPT, int BIT> __device__ __forceinline__ void halve(float (&src)[16])
-    {
-        const bool upper = lane & BIT;
-#pragma unroll
-        for (int i = 0; i < KEPT; i++) {
-            const float give = upper ? src[i] : src[i + KEPT], mine = upper ? src[i + KEPT] : src[i];
-            src[i] = mine + __shfl_xor_sync(0xffffffffu, give, BIT);
-        }
-    }
-    __device__ __forceinline__ void keep_sources(float (&src)[16])
-    {
-        halve<8, 16>(src);
-        halve<4, 8>(src);
-        halve<2, 4>(src);
-        const int k = (lane >> 4) * 2 + (lane >> 3 & 1), j = lane >> 2 & 1;
-        *(float2 *)&sm.src[wg][steps & 1][warp][16 * k + 8 * j + 2 * t4] = make_float2(src[0], src[1]);
     }
     __device__ __forceinline__ void store_sources()
     {
@@ -489,10 +315,11 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         if (REV && more && tid == 0) ask_for_x(chunk() - 1);
     }
 
-    /* One chunk; false: it was the last. */
-    __device__ __forceinline__ bool step(fragments &x, fragments &xn)
+    /* One chunk; false: it was the last. Silent: for the state alone, before the others. */
+    template <bool SILENT = false> __device__ __forceinline__ bool step(fragments &x, fragments &xn)
     {
-        const bool   more = CUT ? left > 0 : c != last_c;
+        constexpr bool OUT = has_output(WHAT) && !SILENT;
+        const bool   more = SILENT || (CUT ? left > 0 : c != last_c);
         scan_stage  &t = sm.st[s];
         const int    sn = next_stage<SLOW>(s), phn = sn ? ph : ph ^ 1;
         if (SLOW) {                                    // registers are short: x comes when it is needed
@@ -517,10 +344,10 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         for (int k = 0; k < 8; k++)
 #pragma unroll
             for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
-        if (saves_states(WHAT, REV) && (chunk() & 1) == REV) save_state(ha);
-        if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products(ha, x, t, last.w, keep);
-        else                                                  products(ha, x, t, keep);
-        if (has_output(WHAT)) {
+        if (!SILENT && saves_states(WHAT, REV) && (chunk() & 1) == REV) save_state(ha);
+        if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products<OUT>(ha, x, t, last.w, keep);
+        else                                                  products<OUT>(ha, x, t, keep);
+        if (OUT) {
             leave(more, xn, sn, phn);
         } else if (!SLOW && more) {
             fetch(sn, phn);
@@ -538,14 +365,15 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
     __device__ __forceinline__ void take(int n)
     {
         it   = item_no<REV, CUT>(a, r, n);
+        if (CUT == AGAIN) reach_back<REV>(sm, it);
         head = it.pair * HEADS + wg;
         c      = REV ? it.c0 + it.chunks - 1 : it.c0;
         last_c = REV ? it.c0 : it.c0 + it.chunks - 1;
         if (!CUT) return;
         left     = shared(it.chunks - 1);
         it.from  = shared(it.from);
-        it.to    = shared(it.to);
         it.leave = shared(it.leave);
+        it.again = shared(it.again);
         __syncwarp();
         if (lane == 0) {
             auto &k = sm.kept[wg * 4 + warp];
@@ -553,8 +381,27 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
             k.b    = it.b;
             k.head = head;
             k.last = last_c;
+            k.own  = it.chunks - it.again;
         }
         __syncwarp();
+    }
+    /* Chunks that the other head alone wants; returns how many this one walks again. */
+    __device__ __forceinline__ int skip_silent()
+    {
+        const int mine = min(shared(sm.reach[wg]), it.again);
+        for (int skip = it.again - mine; skip > 0; skip--) {
+            mbar_wait(smem_address(&sm.full[SLOW][s]), ph);
+            if (lane == 0) mbar_arrive(smem_address(&sm.empty[SLOW][s]));
+            s  = next_stage<SLOW>(s);
+            ph ^= s == 0;
+            left--;
+        }
+        return mine;
+    }
+    /* Whether the state that enters a sequence reaches this piece. */
+    __device__ __forceinline__ bool reaches_begin() const
+    {
+        return CUT != AGAIN || it.again == 0 || (REV ? it.c0 + it.chunks == a.K : it.c0 == 0);
     }
     __device__ __forceinline__ int walk(int n)         /* returns n: nobody has to keep it meanwhile */
     {
@@ -568,8 +415,9 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
         if (CUT && has_output(WHAT)) sm.D[threadIdx.x] = make_float2(D0, D1);
         if (REV && has_output(WHAT)) {
             sm.skip[wg][tid] = make_float2(0, 0);
-            if (tid == 0) ask_for_x(chunk());
+            if (tid == 0) ask_for_x(chunk() - it.again);
         }
+        const int again = CUT == AGAIN ? skip_silent() : 0;
         enter_state();
         if (CUT && !REV && has_output(WHAT)) {         // the tile of the piece before may be that of this one
             if (tid == 0) bulk_wait_read<0>();
@@ -579,6 +427,12 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk {
             fetch(s, ph);
             scale(A);
         }
+        if (CUT == AGAIN && !SLOW)
+            for (int pairs = again >> 1; pairs > 0; pairs--) {
+                step<true>(A, B);
+                step<true>(B, A);
+            }
+        while (CUT == AGAIN && SLOW && left >= shared(sm.kept[wg * 4 + warp].own)) step<true>(A, B);
         while (step(A, B) && (SLOW || step(B, A))) { }
         if (CUT) n = sm.kept[wg * 4 + warp].n;
         asm volatile("" : "+r"(n));                    // so that nothing of this is kept in registers all the way
@@ -608,6 +462,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
 {
     MBA_DYNAMIC_SMEM(smem);
     scan_smem &sm = *(scan_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
+    if (!CUT) MBA_BLOCK_BEGINS;
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2 * STAGES; i++) {
             mbar_init(smem_address(&sm.full[0][i]), 1);
@@ -618,6 +473,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
         mbar_init_done();
     }
     if (threadIdx.x < ITEM_WORDS) sm.slow[threadIdx.x] = 0;
+    if (CUT == AGAIN && threadIdx.x < HEADS) sm.reach[threadIdx.x] = 0;
     __syncthreads();
     find_slow<REV, CUT>(sm, a, cuts);
     if (threadIdx.x >= 128 * HEADS) {
@@ -634,6 +490,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
         walk_items<REV, WHAT, true, CUT>(sm, a, maps, cuts, steps);
     }
     if (has_output(WHAT) && (threadIdx.x & 127) == 0) bulk_wait<0>();
+    if (!CUT) MBA_BLOCK_ENDS;
 }
 
 #endif

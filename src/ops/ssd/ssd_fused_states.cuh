@@ -19,39 +19,50 @@ template <int WIDE> struct states_smem {
     struct { unsigned char u[2 * TILE_BYTES], x[WIDE][TILE_BYTES]; } st[STAGES_HERE];      /* tiles 1 KB aligned */
     float    rec[STAGES_HERE][WIDE][REC];
     uint64_t full[STAGES_HERE], empty[STAGES_HERE];
+    int      silent[WIDE], forgotten[WIDE];            /* of a head: find_reach */
 };
 static_assert(sizeof(states_smem<2 * HEADS>) + 1024 <= SSD_STATES_SMEM, "the plan asks for less");
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
-/* A part: chunks of a sequence for heads from h0 on; the state of head i is number first + i step. */
-struct states_part { int b, h0, c0, chunks, first, step; };
+/* A part: chunks of a sequence for heads from h0 on; the state of head i is number first + i step. `beyond`: chunks
+ * between the part and the end of its segment, the first place where somebody wants it. */
+struct states_part { int b, h0, c0, chunks, first, step, beyond; };
 
-/* Cut walks have a list. Else nobody wants what the last segment (reverse: the first) adds. */
-template <bool REV, int WIDE>
-static __device__ __forceinline__ states_part part_of(const fused_task &a, const scan_cuts &r)
+/* Nobody wants what the last segment (reverse: the first) adds. */
+template <bool REV, int WIDE> static __device__ __forceinline__ states_part part_of(const fused_task &a)
 {
     states_part p;
-    if (a.states) {
-        const int begin = r.part_at[blockIdx.x], end = r.part_end[blockIdx.x], item = begin / a.K, each = a.H / WIDE;
-        p.b      = item / each;
-        p.h0     = item % each * WIDE;
-        p.c0     = REV ? (item + 1) * a.K - end : begin - item * a.K;
-        p.chunks = end - begin;
-        p.first  = (int)blockIdx.x * WIDE;
-        p.step   = 1;
-        return p;
-    }
-    unsigned  z = blockIdx.x;
-    const int per = (a.per_segment + a.parts - 1) / a.parts;
+    unsigned    z = blockIdx.x;
+    const int   per = (a.per_segment + a.parts - 1) / a.parts;
     p.h0 = digit(z, a.H / WIDE) * WIDE;
-    const int part = digit(z, a.parts), seg = digit(z, a.segments - 1) + (REV ? 1 : 0);
+    const int part = digit(z, a.parts), seg = digit(z, a.segments - 1) + (REV ? 1 : 0), begin = seg * a.per_segment;
     p.b      = (int)z;
-    p.c0     = seg * a.per_segment + part * per;
+    p.c0     = begin + part * per;
     p.chunks = min(min(per, a.per_segment - part * per), a.K - p.c0);
     p.first  = ((p.b * a.H + p.h0) * a.segments + seg) * a.parts + part;
     p.step   = a.segments * a.parts;
+    p.beyond = REV ? p.c0 - begin : min(begin + a.per_segment, a.K) - p.c0 - p.chunks;
     return p;
+}
+
+/* How many chunks of the part pass before a head's state depends on one: all of them, if what they add is forgotten
+ * before somebody wants it. Whether all that is before is forgotten. */
+template <bool REV, int WIDE>
+static __device__ __forceinline__ void find_reach(states_smem<WIDE> &sm, const fused_task &a, const states_part &p)
+{
+    const int i = (int)threadIdx.x >> 5, before = p.chunks + p.beyond;
+    if (i >= WIDE) return;
+    const int reach = reach_of<REV>(a, p.b, p.h0 + i, REV ? p.c0 - p.beyond : p.c0 + before - 1, before);
+    if (threadIdx.x & 31) return;
+    sm.silent[i]    = min(max(before - reach, 0), p.chunks);
+    sm.forgotten[i] = reach <= before;
+}
+template <int WIDE> static __device__ __forceinline__ int first_of(const states_smem<WIDE> &sm)
+{
+    int first = sm.silent[0];
+    for (int i = 1; i < WIDE; i++) first = min(first, sm.silent[i]);
+    return first;
 }
 
 /* One thread. */
@@ -62,12 +73,15 @@ static __device__ __forceinline__ void states_produce(states_smem<WIDE> &sm, con
     const float *rec = REV ? a.rec_rev : a.rec;
     const int    g = p.h0 / a.J;
     int          s = 0, ph = 1;                        // the first pass over the ring finds it empty
-    for (int i = 0; i < p.chunks; i++) {
+    for (int i = first_of(sm); i < p.chunks; i++) {
         const int      c = REV ? p.c0 + p.chunks - 1 - i : p.c0 + i;
         const uint32_t bar = smem_address(&sm.full[s]);
         mbar_wait(smem_address(&sm.empty[s]), ph);
-        mbar_expect(bar, 2 * TILE_BYTES + WIDE * (TILE_BYTES + REC * 4));
+        int wanted = 0;
+        for (int h = 0; h < WIDE; h++) wanted += i >= sm.silent[h];
+        mbar_expect(bar, 2 * TILE_BYTES + wanted * (TILE_BYTES + REC * 4));
         for (int h = 0; h < WIDE; h++) {
+            if (i < sm.silent[h]) continue;
             tma_load3(smem_address(sm.st[s].x[h]), &maps.x, bar, (p.h0 + h) * FP, c * FQ, p.b);
             bulk_load(smem_address(sm.rec[s][h]), rec + record_at(a, p.b, p.h0 + h, c), REC * 4, bar);
         }
@@ -118,12 +132,23 @@ static __device__ __forceinline__ void states_walk(states_smem<WIDE> &sm, const 
     const int      wg = (int)threadIdx.x >> 7, tid = (int)threadIdx.x & 127, warp = tid >> 5, lane = tid & 31;
     const uint32_t moff = (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * 128
                                      + ((2 * warp + ((lane >> 3) & 1)) ^ (lane & 7)) * 16);
+    const int     silent = __shfl_sync(0xffffffffu, sm.silent[wg], 0);
+    const int64_t number = p.first + (int64_t)wg * p.step;
     float h[64], after = 0, total = 0;
     int   s = 0, ph = 0;
+    for (int i = first_of(sm); i < silent; i++) {      // what other heads alone want
+        mbar_wait(smem_address(&sm.full[s]), ph);
+        if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
+        if (++s == states_smem<WIDE>::STAGES_HERE) s = 0, ph ^= 1;
+    }
+    if (silent == p.chunks) {
+        if (tid == 0) a.seg_decay[number] = -INFINITY;
+        return;
+    }
 #pragma unroll
     for (int i = 0; i < 64; i++) h[i] = 0;
 #pragma unroll 1
-    for (int left = p.chunks; left > 0; left--) {
+    for (int left = p.chunks - silent; left > 0; left--) {
         const float *rec = sm.rec[s][wg];
         uint32_t     x[4][4];
         mbar_wait(smem_address(&sm.full[s]), ph);
@@ -158,25 +183,23 @@ static __device__ __forceinline__ void states_walk(states_smem<WIDE> &sm, const 
         if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
         if (++s == states_smem<WIDE>::STAGES_HERE) s = 0, ph ^= 1;
     }
-    const float   f = __expf(after);
-    const int64_t number = p.first + (int64_t)wg * p.step;
-    float        *to = a.seg_state + number * FP * FN + tid;
+    const float f = __expf(after);
+    float      *to = a.seg_state + number * FP * FN + tid;
 #pragma unroll
     for (int i = 0; i < 64; i++) to[i * 128] = h[i] * f;
-    if (tid == 0) a.seg_decay[number] = total;
+    if (tid == 0) a.seg_decay[number] = sm.forgotten[wg] ? -INFINITY : total;
 }
 
 #endif
 
 template <bool REV, int WIDE>
 static __global__ void __launch_bounds__(128 * (WIDE + 1), 1)
-ssd_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
-           const __grid_constant__ scan_cuts cuts)
+ssd_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
     MBA_DYNAMIC_SMEM(smem);
     states_smem<WIDE> &sm = *(states_smem<WIDE> *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
-    const states_part  p = part_of<REV, WIDE>(a, cuts);
+    const states_part  p = part_of<REV, WIDE>(a);
     if (threadIdx.x == 0) {
         for (int i = 0; i < states_smem<WIDE>::STAGES_HERE; i++) {
             mbar_init(smem_address(&sm.full[i]), 1);
@@ -184,6 +207,7 @@ ssd_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_ma
         }
         mbar_init_done();
     }
+    find_reach<REV, WIDE>(sm, a, p);
     __syncthreads();
     if (threadIdx.x < 128 * WIDE) {
         if (WIDE > HEADS) regs_take<112>();

@@ -30,11 +30,12 @@ template <typename A> static void set_scratch(A &a, const mba_call *c, const ssd
     a.colsum  = take<float>(sums, t.tiles * BHKQ);
     a.r       = take<float>(sums, t.ntiles * BHKQ);
     a.q       = take<float>(sums, t.ntiles * BHKQ);
-    a.dstep   = take<float>(sums, t.ptiles * BHKQ);
+    a.dstep   = take<float>(sums, (A::TENSOR ? 1 : t.ptiles) * BHKQ);
     a.ddA     = take<float>(sums, BHKQ);
     a.dchunk  = take<float>(parts, (int64_t)a.B * a.H * a.K * a.cparts);
     a.dpar    = take<float>(parts, 2 * (int64_t)a.B * a.K * a.H);
     a.dD      = take<float>(parts, t.dD);
+    a.cb_low  = A::TENSOR ? (typename A::ST *)mba_cuda_scratch(c, SSD_CB_LOW_WORK) : NULL;
 }
 
 template <typename A> static A task_of(const mba_call *c, const ssd_cut &t, bool backward)

@@ -223,8 +223,12 @@ static __device__ __forceinline__ void pairs_tile(const tensor_task &a, unsigned
             for (int r = 0; r < 2; r++) {
                 const int l = l0 * SSD_TILE + warp / 2 * 32 + m * 16 + 8 * r + lane_row(),
                           s = s0 * SSD_TILE + warp % 2 * 32 + n * 8 + 2 * lane_pair();
-                *(uint32_t *)(a.cb + pairs_at(a, b, c, g) + (int64_t)l * a.Q + s) =
-                    reached(a, b, c, l, s, acc[m][n][2 * r], acc[m][n][2 * r + 1]);
+                const int64_t at = pairs_at(a, b, c, g) + (int64_t)l * a.Q + s;
+                const float   x = acc[m][n][2 * r], y = acc[m][n][2 * r + 1];
+                const uint32_t w = reached(a, b, c, l, s, x, y);
+                *(uint32_t *)(a.cb + at) = w;
+                if (a.cb_low)
+                    *(uint32_t *)(a.cb_low + at) = reached(a, b, c, l, s, x - low_of(w), y - high_of(w));
             }
 }
 

@@ -162,9 +162,10 @@ static __device__ __forceinline__ float fold4(const float (&v)[4])
     return (lane & 1 ? a[1] : a[0]) + __shfl_xor_sync(0xffffffffu, lane & 1 ? a[0] : a[1], 1);
 }
 
-/* What this thread needs of C B^T: made here (MADE), or from memory. */
+/* What this thread needs of C B^T, in fp32: made here (MADE), or from the two halves in memory. Sums of M want it so:
+ * rounded to bf16 it would be all of their error. */
 template <bool MADE>
-static __device__ __forceinline__ void take_pairs(uint32_t (&cb)[2][4][2], const tensor_task &a, int b, int c, int g,
+static __device__ __forceinline__ void take_pairs(float (&cb)[2][4][4], const tensor_task &a, int b, int c, int g,
                                                   int l0, int s0)
 {
     float acc[2][4][4] = {};
@@ -176,11 +177,18 @@ static __device__ __forceinline__ void take_pairs(uint32_t (&cb)[2][4][2], const
 #pragma unroll
         for (int n = 0; n < 4; n++)
 #pragma unroll
-            for (int r = 0; r < 2; r++)
-                cb[m][n][r] = MADE ? reached(a, b, c, l + 16 * m + 8 * r, s + 8 * n, acc[m][n][2 * r],
-                                             acc[m][n][2 * r + 1])
-                                   : *(const uint32_t *)(a.cb + pairs_at(a, b, c, g) +
-                                                         (int64_t)(l + 16 * m + 8 * r) * a.Q + s + 8 * n);
+            for (int r = 0; r < 2; r++) {
+                const int l2 = l + 16 * m + 8 * r, s2 = s + 8 * n;
+                if (MADE) {
+                    for (int e = 0; e < 2; e++)
+                        cb[m][n][2 * r + e] = reaches(a, b, c, l2, s2 + e) ? acc[m][n][2 * r + e] : 0;
+                } else {
+                    const int64_t  at = pairs_at(a, b, c, g) + (int64_t)l2 * a.Q + s2;
+                    const uint32_t up = *(const uint32_t *)(a.cb + at), low = *(const uint32_t *)(a.cb_low + at);
+                    cb[m][n][2 * r]     = low_of(up) + low_of(low);
+                    cb[m][n][2 * r + 1] = high_of(up) + high_of(low);
+                }
+            }
 }
 
 template <bool MADE> static __device__ __forceinline__ void dcb_tile(const tensor_task &a, unsigned z)
@@ -211,7 +219,7 @@ template <bool MADE> static __device__ __forceinline__ void dcb_tile(const tenso
         if (tid < 64) a.rowsum[sj * all + at + l0 + tid] = from[0] + from[64];
         else          a.colsum[li * all + at + s0 + tid - 64] = from[0] + from[64];
     };
-    uint32_t cb[2][4][2];
+    float cb[2][4][4];
     if (MADE) take_pairs<true>(cb, a, b, c, g, l0, s0);
     for (int i = 0; i < DCB_STAGES - 1; i++) {
         if (i < steps) fetch(i);
@@ -253,13 +261,15 @@ template <bool MADE> static __device__ __forceinline__ void dcb_tile(const tenso
                 const float cs = cs_s[8 * n + e], dt = step[8 * n + e], col = li > sj ? __expf(pivot - cs) * dt : cs;
 #pragma unroll
                 for (int m = 0; m < 4; m++) {
-                    const int      i16 = m / 2, r = m % 2;
-                    const float    f = li > sj ? row[m] * col : __expf(fminf(row[m] - col, 0)) * dt;
-                    const float    d = acc[i16][n][2 * r + e] * f;
-                    const uint32_t w = cb[i16][n][r];
-                    const bool     diagonal = li == sj && wm * 32 + 8 * m + lane_row() == wn * 32 + 8 * n + 2 * t + e;
-                    const float    M = diagonal ? 0 : d * (e ? high_of(w) : low_of(w));
-                    total[i16][n][2 * r + e] += d;
+                    const int   i16 = m / 2, k = m % 2 * 2 + e;
+                    const float f = li > sj ? row[m] * col : __expf(fminf(row[m] - col, 0)) * dt;
+                    const float d = acc[i16][n][k] * f;
+                    const bool  diagonal = m == n && li == sj && wm == wn && lane_row() == 2 * t + e;
+                    const float M = diagonal ? 0 : d * cb[i16][n][k];
+                    if (diagonal)                      // what a token gives to itself knows no decay
+                        a.dstep[steps_at(a, b, g * a.J + h, c) + l0 + wm * 32 + 8 * m + lane_row()] =
+                            acc[i16][n][k] * cb[i16][n][k];
+                    total[i16][n][k] += d;
                     rows[m]         += M;
                     cols[2 * n + e] += M;
                 }

@@ -220,7 +220,7 @@ static __device__ __forceinline__ void scan_store(const tensor_task &a, const sc
     for (int r = tid / 8; r < 64 * MT; r += 32) {
         const int  l = k.r0 + r;
         const bool real = l < k.real && p < a.P;
-        float      x[8] = {}, dy[8] = {}, o[8], dot = 0;
+        float      x[8] = {}, dy[8] = {}, o[8];
         if (real) load(x, a.x.row(k.b, k.l0 + l, h) + p);
         if (REV && real && a.dy.at) load(dy, a.dy.row(k.b, k.l0 + l, h) + p);
         const float step = REV ? a.step[at + l] : 1;
@@ -229,12 +229,7 @@ static __device__ __forceinline__ void scan_store(const tensor_task &a, const sc
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             o[i]     = fmaf(step, sum[i / 4][i % 4], D[i] * (REV ? dy[i] : x[i]));
-            dot     += sum[i / 4][i % 4] * x[i];
             cols[i] += x[i] * dy[i];
-        }
-        if (REV) {
-            for (int d = 1; d < 8; d *= 2) dot += __shfl_xor_sync(0xffffffffu, dot, d);
-            if (piece == 0) a.dstep[(int64_t)k.pt * a.B * a.H * a.KQ + at + l] = dot;
         }
         if (!real) continue;
         bf16 *to = (REV ? a.dx : a.y).row(k.b, k.l0 + l, h) + p;

@@ -50,6 +50,9 @@ typedef struct drawing {
     const mba_machine *m;
 } drawing;
 
+/* Whether the backward keeps what C B^T lost when it was rounded to bf16. */
+static bool keeps_low(const drawing *w) { return w->way == SSD_CHUNKED || w->way == SSD_PERSISTENT; }
+
 static bool is_param(const mba_node *n, const mba_tensor *t)
 {
     return t == n->in[A_LOG] || t == n->in[SKIP] || t == n->in[DT_BIAS];
@@ -113,8 +116,10 @@ static void draw_scratch(const drawing *w, bool ids, bool backward)
     mba_plan_scratch(p, "dstates",     (size_t)(t->st_bytes * states));
     mba_plan_scratch(p, "dCB",         (size_t)(t->st_bytes * pairs));
     mba_plan_scratch(p, "dB, dC of states", (size_t)(2 * 4 * d->B * t->KQ * d->G * d->N));
-    mba_plan_scratch(p, "sums per token", (size_t)(4 * steps * (2 * t->tiles + 2 * t->ntiles + t->ptiles + 1)));
+    mba_plan_scratch(p, "sums per token",
+        (size_t)(4 * steps * (2 * t->tiles + 2 * t->ntiles + (w->tensor ? 1 : t->ptiles) + 1)));
     mba_plan_scratch(p, "partial sums", (size_t)(4 * (d->B * d->H * t->K * t->cparts + 2 * w->chunks * d->H + t->dD)));
+    mba_plan_scratch(p, "CB, lower halves", (size_t)(keeps_low(w) ? t->st_bytes * pairs : 0));
 }
 
 /* ---- tiles and blocks ---- */
@@ -203,11 +208,20 @@ typedef struct product {
     int         left, right, to;                  /* operands; bytes of one step, of the result */
     double      left_bytes, right_bytes, to_bytes;
     double      fma, sfu;                         /* lane operations of one step besides the product */
-    bool        triangle;                         /* row tile i takes trips + i + 1 steps */
+    bool        triangle;                         /* row tile i takes i + 1 steps more, of other operands: */
+    int         left2, right2;
+    int         sharers;                          /* blocks with the same left2 */
+    int         also[2];                          /* operands that a block reads besides, and writes; */
+    double      also_bytes[2];                    /* its bytes of them */
     bool        makes_pairs;                      /* begins with a tile of C B^T */
+    bool        reads_low;                        /* the lower halves of a tile of C B^T too */
+    double      low_bytes;                        /* those it writes beside the result */
 } product;
 
 enum { T = SSD_TILE, TILE_BYTES = SSD_TILE * SSD_TILE * 2 };
+
+/* Tiles of sources at the diagonal that the four warps of a block of so many rows leave out, in a mean. */
+static double beyond_diagonal(double rows) { return 0.375 * rows / T; }
 
 /* Tiles of C B^T, made in a block: a step has 64 columns of so many tiles of C and of B, and makes `tiles`. */
 typedef struct made { double trips, c, b, tiles; } made;
@@ -222,6 +236,22 @@ static void draw_made_pairs(const drawing *w, mba_launch *l, made k)
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
+/* `done`: the part of the products that is not left out. */
+static void draw_steps_of(const drawing *w, mba_launch *l, const product *q, double trips, int left, int right,
+                          double done)
+{
+    const mba_work copy = w->tensor ? MBA_ASYNC : MBA_LOAD;
+    mba_phase_work(l, MBA_LOOP, trips, NULL);
+    mba_phase_move(l, copy, left, q->left_bytes);
+    if (q->sharers) mba_phase_share(l, q->sharers);
+    mba_phase_move(l, copy, right, q->right_bytes);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+    mba_phase_work(l, w->tensor ? MBA_MMA : MBA_FMA, (w->tensor ? 2 : 1) * q->m * q->n * q->k * done, NULL);
+    if (q->fma > 0) mba_phase_work(l, MBA_FMA, q->fma, NULL);
+    if (q->sfu > 0) mba_phase_work(l, MBA_SFU, q->sfu, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+}
+
 static void draw_product(const drawing *w, const product *q)
 {
     const mba_class cls = !w->tensor ? MBA_VECTOR : q->fma > 0 ? MBA_MIXED : MBA_TENSOR;
@@ -230,21 +260,22 @@ static void draw_product(const drawing *w, const product *q)
                                     w->tensor ? q->smem_bytes : 0);      // registers without tensor cores: 71 to 165
     const int64_t classes = w->d.Q / w->t.rows < 8 ? mba_ceil(w->d.Q, w->t.rows) : 8;
     const bool    by_class = q->triangle && !l->persistent;              // a block that stays has tiles of all classes
-    const double  mean = q->trips + (q->triangle ? (double)((classes + 1) * w->t.tiles) / (double)(2 * classes) : 0);
     l->ring_depth = w->tensor ? q->stages : 0;
     for (int64_t i = 0; by_class && i < classes; i++)
         l->blocks[l->nblocks++] = (mba_blocks){ q->grid / classes,
-            { q->trips + (double)((i + 1) * w->t.tiles) / (double)classes } };
+            { (double)((i + 1) * w->t.tiles) / (double)classes } };
     if (q->makes_pairs) draw_made_pairs(w, l, (made){ (double)mba_ceil(w->d.N, T), .c = 1, .b = 1, .tiles = 1 });
-    mba_phase_work(l, MBA_LOOP, by_class ? MBA_TRIPS(0) : mean, NULL);
-    mba_phase_move(l, w->tensor ? MBA_ASYNC : MBA_LOAD, q->left, q->left_bytes);
-    mba_phase_move(l, w->tensor ? MBA_ASYNC : MBA_LOAD, q->right, q->right_bytes);
-    mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, w->tensor ? MBA_MMA : MBA_FMA, (w->tensor ? 2 : 1) * q->m * q->n * q->k, NULL);
-    if (q->fma > 0) mba_phase_work(l, MBA_FMA, q->fma, NULL);
-    if (q->sfu > 0) mba_phase_work(l, MBA_SFU, q->sfu, NULL);
-    mba_phase_work(l, MBA_END, 0, NULL);
+    draw_steps_of(w, l, q, q->trips, q->left, q->right, 1);
+    if (q->triangle) {
+        const double mean = (double)((classes + 1) * w->t.tiles) / (double)(2 * classes);
+        const double done = w->tensor ? 1 - beyond_diagonal(q->m) / mean : 1;
+        draw_steps_of(w, l, q, by_class ? MBA_TRIPS(0) : mean, q->left2, q->right2, done);
+    }
+    if (q->also_bytes[0] > 0) mba_phase_move(l, MBA_LOAD, q->also[0], q->also_bytes[0]);
+    if (q->also_bytes[1] > 0) mba_phase_move(l, MBA_STORE, q->also[1], q->also_bytes[1]);
+    if (q->reads_low) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_CB_LOW_WORK), T * T * w->st);
     mba_phase_move(l, MBA_STORE, q->to, q->to_bytes);
+    if (q->low_bytes > 0) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_CB_LOW_WORK), q->low_bytes);
     end_tiles(w, l);
 }
 
@@ -264,7 +295,7 @@ static void draw_state(const drawing *w, bool output)
         .fma = m * T * (w->tensor ? 2 : 1) });
 }
 
-static void draw_bmm(const drawing *w)
+static void draw_bmm(const drawing *w, bool backward)
 {
     const int64_t t = w->t.tiles;
     draw_product(w, &(product){
@@ -273,7 +304,8 @@ static void draw_bmm(const drawing *w)
         .smem_bytes = 4 * TILE_BYTES, .m = T, .n = T, .k = T, .trips = (double)mba_ceil(w->d.N, T),
         .left = MBA_ARG_IN(CM),
         .left_bytes = T * T * w->e, .right = MBA_ARG_IN(BM), .right_bytes = T * T * w->e,
-        .to = MBA_ARG_SCRATCH(SSD_CB_WORK), .to_bytes = T * T * w->st });
+        .to = MBA_ARG_SCRATCH(SSD_CB_WORK), .to_bytes = T * T * w->st,
+        .low_bytes = backward && keeps_low(w) ? T * T * w->st : 0 });
 }
 
 /* The entering state and the sources of a tile of rows; backwards the leaving state and what a source feeds. */
@@ -288,10 +320,14 @@ static void draw_scan(const drawing *w, bool rev)
         .regs = w->t.rows == WIDE ? 120 : 84, .stages = 3,
         .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 48 * d->Q), .m = m, .n = n, .k = T,
         .trips = (double)mba_ceil(d->N, T),
-        .left = MBA_ARG_SCRATCH(SSD_CB_WORK), .left_bytes = m * T * w->st, .right = MBA_ARG_IN(rev ? DY : X),
-        .right_bytes = n * T * w->e,
+        .left = MBA_ARG_IN(rev ? BM : CM), .left_bytes = m * T * w->e,
+        .right = MBA_ARG_SCRATCH(rev ? SSD_DSTATES_WORK : SSD_STATES_WORK), .right_bytes = n * T * w->e,
+        .triangle = true, .left2 = MBA_ARG_SCRATCH(SSD_CB_WORK), .right2 = MBA_ARG_IN(rev ? DY : X),
+        .sharers = (int)(w->t.pairs * w->t.ptiles),
+        .also = { MBA_ARG_IN(X), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
+        .also_bytes = { rev ? m * n * w->e : 0, rev ? m * n / T * 4 : 0 },
         .to = rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), .to_bytes = m * n * w->e, .fma = 4 * m * T,
-        .sfu = w->tensor ? m * 32 : m * T, .triangle = true });
+        .sfu = w->tensor ? m * 32 : m * T });
 }
 
 static size_t bc_smem_bytes(const ssd_dims *d)
@@ -323,10 +359,11 @@ static void draw_bc_scan(const drawing *w, bool rev)
     mba_phase_work(l, MBA_LOOP, MBA_TRIPS(1), NULL);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), n * T * w->e);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, MBA_MMA, 2 * T * n * T, NULL);
+    mba_phase_work(l, MBA_MMA, 2 * T * n * T * (1 - beyond_diagonal(T) / ((double)(tiles + 1) / 2)), NULL);
     mba_phase_work(l, MBA_FMA, 4.0 * T * T, NULL);
     mba_phase_work(l, MBA_SFU, 32.0 * T, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
+    if (rev) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(X), T * n * w->e);
     mba_phase_move(l, MBA_STORE, rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), T * n * w->e);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
@@ -345,6 +382,8 @@ static void draw_heads(const drawing *w, bool output)
         .n = n, .k = T,
         .trips = (double)(d->J * w->t.ptiles), .left = MBA_ARG_IN(output ? DY : X), .left_bytes = m * T * w->e,
         .right = MBA_ARG_SCRATCH(output ? SSD_STATES_WORK : SSD_DSTATES_WORK), .right_bytes = n * T * w->st,
+        .also = { MBA_ARG_IN(output ? CM : BM), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
+        .also_bytes = { m * n * w->e, 4 * m * (double)d->J },
         .to = MBA_ARG_SCRATCH(SSD_DBC_WORK),
         .to_bytes = 4 * m * n, .fma = 2 * m * T + 2 * m * n });
 }
@@ -358,8 +397,11 @@ static void draw_dcb(const drawing *w)
         .stages = 3, .smem_bytes = 3 * (2 * TILE_BYTES + 1024) + 2048, .m = T, .n = T, .k = T,
         .trips = (double)(w->d.J * w->t.ptiles),
         .left = MBA_ARG_IN(DY), .left_bytes = T * T * w->e, .right = MBA_ARG_IN(X), .right_bytes = T * T * w->e,
+        .also = { MBA_ARG_SCRATCH(SSD_CB_WORK), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
+        .also_bytes = { w->way == SSD_BC_FUSED ? 0 : T * T * w->st, 2.0 * T * 4 * (double)w->d.J },
         .to = MBA_ARG_SCRATCH(SSD_DCB_WORK), .to_bytes = T * T * w->st, .fma = 6 * T * T,
-        .sfu = (double)(w->tensor ? 12 * 128 : T * T), .makes_pairs = w->way == SSD_BC_FUSED });
+        .sfu = (double)(w->tensor ? 12 * 128 : T * T), .makes_pairs = w->way == SSD_BC_FUSED,
+        .reads_low = keeps_low(w) });
 }
 
 static void draw_bmm_bwd(const drawing *w, bool output)
@@ -370,7 +412,7 @@ static void draw_bmm_bwd(const drawing *w, bool output)
         .block = 128, .regs = 130,
         .stages = 3, .smem_bytes = 9 * TILE_BYTES, .m = T, .n = n, .k = T, .trips = (double)(w->t.tiles + 1) / 2,
         .left = MBA_ARG_SCRATCH(SSD_DCB_WORK), .left_bytes = T * T * w->st, .right = MBA_ARG_IN(output ? BM : CM),
-        .right_bytes = n * T * w->e,
+        .right_bytes = n * T * w->e, .also = { MBA_ARG_SCRATCH(SSD_DBC_WORK) }, .also_bytes = { T * n * 4 },
         .to = MBA_ARG_OUT(output ? DCM : DBM), .to_bytes = T * n * w->e });
 }
 
@@ -408,7 +450,7 @@ static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     if (way == SSD_BC_FUSED) {
         draw_bc_scan(&w, false);
     } else {
-        draw_bmm(&w);
+        draw_bmm(&w, false);
         draw_scan(&w, false);
     }
     return MBA_OK;
@@ -422,7 +464,7 @@ static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     const double parts = 4.0 * (double)(w.t.tiles + 1 + 2 * w.t.ntiles);
     draw_steps(&w, "chunk_cumsum_fwd", 48, MBA_ARG_IN(DT), w.e, MBA_ARG_SCRATCH(SSD_STEPS_WORK),
         12 + (double)w.t.cs_bytes, 16, 5);
-    if (way != SSD_BC_FUSED) draw_bmm(&w);
+    if (way != SSD_BC_FUSED) draw_bmm(&w, true);
     draw_state(&w, false);
     draw_passing(&w, false);
     draw_state(&w, true);

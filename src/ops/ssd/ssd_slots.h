@@ -82,7 +82,7 @@ ssd_cut ssd_cut_of(const ssd_dims *d, ssd_way way);
 
 /* Scratch, in the order of the plans. The forward pass needs the first five. */
 enum { SSD_STEPS_WORK, SSD_CS_WORK, SSD_SINCE_WORK, SSD_STATES_WORK, SSD_CB_WORK, SSD_DSTATES_WORK, SSD_DCB_WORK,
-       SSD_DBC_WORK, SSD_SUMS_WORK, SSD_PARTS_WORK };
+       SSD_DBC_WORK, SSD_SUMS_WORK, SSD_PARTS_WORK, SSD_CB_LOW_WORK };
 
 /* Distances between neighbours along the first axes (three at most), the last ones side by side; false: not so. */
 typedef struct ssd_axes { int64_t axis[3]; } ssd_axes;
@@ -118,24 +118,20 @@ ssd_ranges ssd_ranges_as(const ssd_dims *d, int64_t K, int64_t segments, int64_t
 int64_t    ssd_state_heads(const ssd_dims *d);    /* of a block of ssd_states: 2 or 4 */
 
 /* The other way, where it pays: ranges of the row of all chunks of all items (ssd_cuts.c). */
-enum { SSD_BLOCKS_MAX = 160, SSD_PARTS_MAX = 2 * SSD_BLOCKS_MAX, SSD_LIST_MAX = 48 };      /* list: items of a block */
-typedef enum ssd_how { SSD_UNCUT, SSD_HANDED, SSD_EVEN } ssd_how;
+enum { SSD_BLOCKS_MAX = 160, SSD_LIST_MAX = 48 };                             /* list: items of a block */
+typedef enum ssd_how { SSD_UNCUT, SSD_HANDED, SSD_AGAIN } ssd_how;
 typedef struct ssd_cuts {
     ssd_how  how;                                 /* UNCUT: as ssd_ranges has it */
     bool     backward;
-    int64_t  wide;                                /* pairs of heads that are cut alike, a block each */
-    int64_t  K, items;                            /* chunks of a sequence, (sequence, `wide` pairs of heads) */
+    int64_t  K, items;                            /* chunks of a sequence, (sequence, two heads) */
     int64_t  blocks, pieces, segments;            /* a range each; pieces of all items, of one item at most */
-    int64_t  parts, part_chunks;                  /* blocks of ssd_states, a state each; chunks of one at most */
-    int64_t  states, folds;                       /* between pieces: how many, how often they are read */
+    int64_t  handed;                              /* states that go from block to block */
+    int64_t  again;                               /* chunks that blocks walk again for the state they begin with */
     int32_t  at[SSD_BLOCKS_MAX + 1];              /* where a range begins */
-    int32_t  part_at[SSD_PARTS_MAX], part_end[SSD_PARTS_MAX];      /* what makes a state, in the row */
-    uint16_t fold_from[SSD_BLOCKS_MAX + 1], fold_to[SSD_BLOCKS_MAX + 1];       /* those that a range begins with */
     uint16_t before[SSD_BLOCKS_MAX + 1];          /* pieces of the item of its first piece before it */
 } ssd_cuts;
 ssd_cuts ssd_cuts_of(const ssd_dims *d, int64_t sms, bool backward);                       /* the cheapest */
 ssd_cuts ssd_cuts_as(const ssd_dims *d, ssd_how how, int64_t blocks, bool backward);       /* this one */
-int64_t  ssd_cuts_wide(const ssd_dims *d, ssd_how how);
 bool       ssd_fused_shape(const ssd_dims *d, mba_dtype type);      /* one that `fused` takes */
 bool       ssd_finds_kept(const mba_plan *p, const mba_node *n);    /* a backward, what the forward kept */
 void       ssd_kept_types(mba_type type[MBA_OUT_MAX], const ssd_dims *d, bool ids);      /* of KEPT_* */

@@ -195,7 +195,8 @@ static __device__ __forceinline__ float sum_of(const A &a, const float *parts, i
     return s;
 }
 
-/* ddA_i = sum_{j<i} (col_j - row_j + r_j) + sum_{l>=i} q_l + dchunk */
+/* ddA_i = sum_{j<i} (col_j - row_j + r_j) + sum_{l>=i} q_l + dchunk. On tensor cores col + r, with what a token gives
+ * to itself, is also dt acc . x, and in better digits than acc has, whose operands are rounded. */
 template <typename A> static __device__ __forceinline__ void ddacs_stable(const A &a, unsigned tile)
 {
     typedef typename A::CS NUM;                        // sums are made in the precision of cs
@@ -216,9 +217,12 @@ template <typename A> static __device__ __forceinline__ void ddacs_stable(const 
     for (int l0 = 0; l0 < real; l0 += 32) {
         const int l = l0 + lane;
         NUM       v = 0;
-        if (l < real)
-            v = (NUM)sum_of(a, a.colsum, l / SSD_TILE, a.tiles, e.at + l) -
-                sum_of(a, a.rowsum, 0, l / SSD_TILE + 1, e.at + l) + sum_of(a, a.r, 0, a.ntiles, e.at + l);
+        if (l < real) {
+            const float col = sum_of(a, a.colsum, l / SSD_TILE, a.tiles, e.at + l),
+                        r = sum_of(a, a.r, 0, a.ntiles, e.at + l), step = a.step[e.at + l];
+            v = (NUM)col - sum_of(a, a.rowsum, 0, l / SSD_TILE + 1, e.at + l) + r;
+            if (A::TENSOR) a.dstep[e.at + l] += step > 0 ? (col + r) / step : 0;
+        }
         const NUM s = prefix + scan_up(v);
         if (l < real) a.ddA[e.at + l] += (float)(s - v);
         prefix = __shfl_sync(0xffffffffu, s, 31);
@@ -239,7 +243,7 @@ template <typename A> static __device__ __forceinline__ void cumsum_bwd(const A 
         const int64_t t = (int64_t)e.c * a.Q + l;
         const float   raw = raw_step(a, e.b, t, e.h), s = softplus(raw), ddA = a.ddA[e.at + l];
         const float   slope = s < a.dt_min || s > a.dt_max ? 0 : raw > 20 ? 1 : 1 / (1 + expf(-raw));
-        const float   draw = fmaf(A_h, ddA, sum_of(a, a.dstep, 0, a.ptiles, e.at + l)) * slope;
+        const float   draw = fmaf(A_h, ddA, sum_of(a, a.dstep, 0, A::TENSOR ? 1 : a.ptiles, e.at + l)) * slope;
         T            *to = a.ddt.row(e.b, t, e.h);
         *to    = from_float<T>(draw + (a.adds[DDT] ? to_float(*to) : 0));
         dbias += draw;

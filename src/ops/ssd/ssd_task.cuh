@@ -43,6 +43,7 @@ template <typename TT, typename CC, typename SS> struct task {
     typedef TT T;
     typedef CC CS;
     typedef SS ST;
+    enum { TENSOR = sizeof(SS) == 2 };                 /* products on tensor cores: ST is rounded to bf16 */
     int   B, L, H, P, G, N, J, Q, K, KQ;               /* K chunks of Q; KQ = K Q positions, padding included */
     int   tiles, ptiles, ntiles;                       /* of a chunk by 64; of P, of N */
     int   rtiles, xtiles;                              /* of the rows of a chunk: per block of dB, dC; of scan, dx */
@@ -64,10 +65,11 @@ template <typename TT, typename CC, typename SS> struct task {
     int *since; /* (B, KQ): the first source that reaches a position; NULL: all do */
     ST    *states, *dstates;                           /* (B, K, H, P, N) */
     ST    *cb, *dcb;                                   /* (B, K, G, Q, Q), tiles on and below the diagonal */
+    ST    *cb_low;                                     /* TENSOR, backward: what cb lost; NULL: nobody wants it */
     float *dbs, *dcs;                                  /* (B, KQ, G, N): dB and dC through the states */
     float *rowsum, *colsum;                            /* (tiles, B, H, KQ): of M, without its diagonal */
     float *r, *q;                                      /* (ntiles, B, H, KQ) */
-    float *dstep;                                      /* (ptiles, B, H, KQ): acc . x */
+    float *dstep;                                      /* (ptiles, B, H, KQ): acc . x; TENSOR: (B, H, KQ), from M */
     float *ddA;                                        /* (B, H, KQ) */
     float *dchunk;                                     /* (B, H, K, cparts) */
     float *dpar;                                       /* (2, B K, H): parts of dA_log, ddt_bias */

@@ -1,5 +1,5 @@
-/* ssd_test.c -- the golden values of specs/mamba2.md section 11, chunks against the recurrence, and what the CPU path
- * claims beyond the general proofs of tests/operators_test.c: bits, splits, real sizes. */
+/* ssd_test.c -- what the CPU path claims beyond the general proofs of tests/operators_test.c: bits, splits, real sizes;
+ * and every variant of the CUDA path against the reference where there is a GPU. */
 #include "tests/test.h"
 
 #include "core/check.h"
@@ -7,189 +7,6 @@
 #include "core/program.h"
 #include "ops/ssd/ssd.h"
 #include "ops/ssd/ssd_slots.h"
-#include "tests/machines.h"
-
-/* ---- fp64: a node made by hand ---- */
-
-enum { SLOTS_IN = DFINAL + 1, SLOTS_OUT = DINITIAL + 1 };
-
-typedef struct bench {                            /* one call of all four references */
-    ssd_attr     attr;
-    mba_tensor   tensor[SLOTS_IN + SLOTS_OUT];
-    mba_node     node;
-    double      *in[SLOTS_IN];
-    double      *y, *final, *grad[SLOTS_OUT];
-} bench;
-
-static double *array(int64_t n)
-{
-    double *x = calloc((size_t)n, sizeof *x);
-    assert_non_null(x);
-    return x;
-}
-
-static int64_t elems(const bench *t, int slot) { return mba_elems(&t->tensor[slot]); }
-
-static void bench_init(bench *t, const int64_t d[6], int64_t chunk, int has)      /* d: B, L, H, P, G, N */
-{
-    const mba_type type[SLOTS_IN] = {
-        [X] = MBA_TYPE(MBA_F32, d[0], d[1], d[2], d[3]), [DT] = MBA_TYPE(MBA_F32, d[0], d[1], d[2]),
-        [BM] = MBA_TYPE(MBA_F32, d[0], d[1], d[4], d[5]), [CM] = MBA_TYPE(MBA_F32, d[0], d[1], d[4], d[5]),
-        [A_LOG] = MBA_TYPE(MBA_F32, d[2]), [SKIP] = MBA_TYPE(MBA_F32, d[2]), [DT_BIAS] = MBA_TYPE(MBA_F32, d[2]),
-        [IDS] = MBA_TYPE(MBA_I32, d[0], d[1]), [INITIAL] = MBA_TYPE(MBA_F32, d[0], d[2], d[3], d[5]),
-        [DY] = MBA_TYPE(MBA_F32, d[0], d[1], d[2], d[3]), [DFINAL] = MBA_TYPE(MBA_F32, d[0], d[2], d[3], d[5]) };
-    *t = (bench){ .attr = { .chunk = chunk, .final = 1, .dt_max = (double)INFINITY } };
-    for (int k = 0; k < SLOTS_IN; k++) {
-        if (k == IDS && !(has & RESETS)) continue;
-        const int64_t n = mba_type_elems(&type[k]);
-        t->tensor[k]  = (mba_tensor){ .type = type[k], .run = n, .pitch = n };
-        t->node.in[k] = &t->tensor[k];
-        t->in[k]      = array(n);
-    }
-    t->node.attr = &t->attr;
-    t->y         = array(elems(t, X));
-    t->final     = array(elems(t, INITIAL));
-    const int of[SLOTS_OUT] = { X, DT, BM, CM, A_LOG, SKIP, DT_BIAS, INITIAL };
-    for (int k = 0; k < SLOTS_OUT; k++) t->grad[k] = array(elems(t, of[k]));
-}
-
-static void bench_free(bench *t)
-{
-    for (int k = 0; k < SLOTS_IN; k++) free(t->in[k]);
-    for (int k = 0; k < SLOTS_OUT; k++) free(t->grad[k]);
-    free(t->y);
-    free(t->final);
-}
-
-static mba_ref_call call_of(bench *t, bool backward)
-{
-    mba_ref_call c = { .node = &t->node };
-    for (int k = 0; k < SLOTS_IN; k++) c.in[k] = t->in[k];
-    if (!backward) { c.out[Y] = t->y; c.out[FINAL] = t->final; }
-    for (int k = 0; k < SLOTS_OUT && backward; k++) c.out[k] = t->grad[k];
-    return c;
-}
-
-static void fill(double *x, int64_t n, double amp, double fr, double ph)
-{
-    for (int64_t k = 0; k < n; k++) x[k] = amp * sin(fr * (double)k + ph);
-}
-
-/* ---- the golden case ---- */
-
-static void golden_init(bench *t)
-{
-    bench_init(t, (const int64_t[]){ 1, 10, 2, 2, 1, 3 }, 4, 0);
-    fill(t->in[X], 40, 1, .7, .1);        fill(t->in[DT], 20, .8, .5, .3);     fill(t->in[A_LOG], 2, .5, 1.1, .6);
-    fill(t->in[BM], 30, 1, .6, .4);       fill(t->in[CM], 30, 1, .8, .5);      fill(t->in[SKIP], 2, .5, 1, 1);
-    fill(t->in[DT_BIAS], 2, .4, 1, 2);    fill(t->in[INITIAL], 12, .3, .9, .2);
-    fill(t->in[DY], 40, 1, .3, .7);       fill(t->in[DFINAL], 12, .5, .4, .9);
-}
-
-static void assert_sums(const double *x, int64_t n, double sum, double weighted)
-{
-    double s = 0, w = 0;
-    for (int64_t k = 0; k < n; k++) { s += x[k]; w += (double)(k + 1) * x[k]; }
-    assert_near(s, sum, 1e-11 * fmax(1, fabs(sum)));
-    assert_near(w, weighted, 1e-11 * fmax(1, fabs(weighted)));
-}
-
-static void assert_golden_outputs(const bench *t)
-{
-    const double y[] = { 0.3664681196, 1.5851072223, 2.4512782237, 1.9633600295, 0.1541134116, -0.4884664294,
-                         -0.9130292557, -0.8949996082 };
-    const double tail[] = { 0.2693432188, 1.4815886419, 1.3495026338, 1.0991340551 };
-    const double last[] = { -0.2478645188, -0.1724087197, -0.0367257388, -0.8201739046, -0.7773127357, -0.4629137659,
-                            -0.7009188984, -0.6242196688, -0.3294625825, -0.4937173013, -0.4892182216, -0.3138211759 };
-    for (int i = 0; i < 8; i++)  assert_near(t->y[i], y[i], 1e-10);
-    for (int i = 0; i < 4; i++)  assert_near(t->y[36 + i], tail[i], 1e-10);
-    for (int i = 0; i < 12; i++) assert_near(t->final[i], last[i], 1e-10);
-}
-
-static void assert_golden_gradients(const bench *t)
-{
-    assert_sums(t->grad[DX],       40, -0.05494335104425, -332.2162876405);
-    assert_sums(t->grad[DDT],      20, 3.139925309713, 16.03877028381);
-    assert_sums(t->grad[DA_LOG],   2,  1.619409218976, 2.179654474424);
-    assert_sums(t->grad[DBM],      30, 13.50579791441, 204.2531831111);
-    assert_sums(t->grad[DCM],      30, 16.40638127064, 209.2037878834);
-    assert_sums(t->grad[DSKIP],    2,  1.400457928676, 2.418983872819);
-    assert_sums(t->grad[DDT_BIAS], 2,  3.139925309713, 6.637437377607);
-    assert_sums(t->grad[DINITIAL], 12, 1.539980843331, 10.35731640384);
-}
-
-static void recurrence_gives_the_golden_values(void **state)
-{
-    (void)state;
-    bench t;
-    golden_init(&t);
-    mba_ref_call f = call_of(&t, false), b = call_of(&t, true);
-    ssd_ref(&f);
-    ssd_bwd_ref(&b);
-    assert_golden_outputs(&t);
-    assert_golden_gradients(&t);
-    bench_free(&t);
-}
-
-static void chunks_give_the_golden_values(void **state)
-{
-    (void)state;
-    bench t;
-    golden_init(&t);
-    mba_ref_call f = call_of(&t, false), b = call_of(&t, true);
-    ssd_chunked_ref(&f);
-    ssd_bwd_chunked_ref(&b);
-    assert_golden_outputs(&t);
-    assert_golden_gradients(&t);
-    ssd_parts p = ssd_parts_of(&f);
-    assert_sums(p.dt, 24, 18.49021729055, 199.6125216655);
-    assert_sums(p.cs, 24, -72.08165376575, -888.1966882919);
-    assert_sums(p.S,  36, 1.254006959909, -52.65271360160);
-    assert_sums(p.H,  36, 7.675529818051, 218.3575414426);
-    assert_sums(p.CB, 48, 0.4457935122383, 28.47010455860);
-    ssd_parts_free(&p);
-    bench_free(&t);
-}
-
-/* ---- chunks against the recurrence ---- */
-
-static void assert_same(const double *x, const double *y, int64_t n, double tolerance)
-{
-    double top = 0;
-    for (int64_t i = 0; i < n; i++) top = fmax(top, fabs(y[i]));
-    assert_true(top > 0);
-    for (int64_t i = 0; i < n; i++) assert_near(x[i], y[i], tolerance * top);
-}
-
-static void compare_with_chunks_of(int64_t chunk, int has)
-{
-    bench a, b;
-    const int64_t d[6] = { 2, 300, 4, 3, 2, 5 };              // 300 leaves a ragged end for every chunk
-    bench_init(&a, d, chunk, has);
-    bench_init(&b, d, chunk, has);
-    for (int k = 0; k < SLOTS_IN; k++)
-        for (int64_t i = 0; a.in[k] && i < elems(&a, k); i++)
-            a.in[k][i] = b.in[k][i] = k == IDS ? (double)(i * i % 47 / 31) : sin(1.3 * (double)i + k + (double)(i % 7));
-    mba_ref_call f = call_of(&a, false), g = call_of(&b, false), df = call_of(&a, true), dg = call_of(&b, true);
-    ssd_ref(&f);          ssd_bwd_ref(&df);
-    ssd_chunked_ref(&g);  ssd_bwd_chunked_ref(&dg);
-    assert_same(b.y, a.y, elems(&a, X), 1e-10);
-    assert_same(b.final, a.final, elems(&a, INITIAL), 1e-10);
-    const int of[SLOTS_OUT] = { X, DT, BM, CM, A_LOG, SKIP, DT_BIAS, INITIAL };
-    for (int k = 0; k < SLOTS_OUT; k++) assert_same(b.grad[k], a.grad[k], elems(&a, of[k]), 1e-10);
-    bench_free(&a);
-    bench_free(&b);
-}
-
-static void chunks_equal_the_recurrence(void **state)
-{
-    (void)state;
-    const int64_t chunk[] = { 1, 16, 64, 256, 300, 512 };
-    for (size_t i = 0; i < sizeof chunk / sizeof *chunk; i++) {
-        compare_with_chunks_of(chunk[i], 0);
-        compare_with_chunks_of(chunk[i], RESETS);
-    }
-}
 
 /* ---- the CPU path: graphs ---- */
 
@@ -462,67 +279,6 @@ static void refuses_what_does_not_fit(void **state)
     mba_graph_destroy(g);
 }
 
-/* Launches of the same kernels: `persistent` has the tiles of `chunked` in fewer blocks, `bc_fused` one launch less and
- * no C B^T among its scratch. */
-static void steps_of_the_ladder_differ_from_chunked_in_one_thing(void **state)
-{
-    (void)state;
-    static const mba_case peer = { { 4, 4096, 64, 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, "mamba2-1.3b" };
-    enum { WAYS = 3 };                            // chunked, persistent, bc_fused follow `fused` in the list
-    mba_case_graph o;
-    assert_ok(mba_case_build(&o, &mba_op_ssd, &peer, (mba_case_how){ .compute = MBA_BF16 }));
-    for (size_t m = 0; m < sizeof machines / sizeof *machines; m++)
-        for (int32_t i = 0; i < o.g->nnodes; i++) {
-            const mba_node *n = o.g->nodes[i];
-            mba_plan        plan[WAYS];
-            if (n->op != &mba_op_ssd && n->op != &mba_op_ssd_bwd) continue;
-            for (int k = 0; k < WAYS; k++)
-                assert_ok(mba_plan_variant(&plan[k], NULL, o.g->arena, n, &n->op->cuda[1 + k], &machines[m]));
-            assert_string_equal(plan[1].variant, "persistent");
-            assert_int_equal(plan[1].nlaunches, plan[0].nlaunches);
-            assert_int_equal(plan[2].nlaunches, plan[0].nlaunches - 1);
-            assert_int_equal(plan[2].scratch[SSD_CB_WORK].bytes, 0);
-            for (int k = 0; k < plan[1].nlaunches; k++) {
-                const mba_launch *all = &plan[0].launch[k], *few = &plan[1].launch[k];
-                assert_string_equal(few->kernel, all->kernel);
-                assert_int_equal(few->tiles, all->grid[0]);
-                assert_true(few->persistent && few->grid[0] <= few->tiles && few->grid[0] > 0);
-                assert_true(few->grid[0] == few->tiles || few->grid[0] % machines[m].sm == 0);
-            }
-        }
-    mba_graph_destroy(o.g);
-}
-
-/* Whether the backward of a case begins by making again what the forward has had. */
-static bool remakes(const mba_case *c, mba_case_how how, const char *variants)
-{
-    mba_case_graph o;
-    mba_program   *p;
-    bool           prepares = false, keeps = false;
-    assert_ok(mba_case_build(&o, &mba_op_ssd, c, how));
-    assert_ok(mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = &machines[1],
-                                                                  .variants = variants }));
-    for (int32_t i = 0; i < o.g->nnodes; i++) {
-        const mba_node *n = o.g->nodes[i];
-        if (n->op == &mba_op_ssd)     keeps = n->out[KEPT_STATES] != NULL;
-        if (n->op == &mba_op_ssd_bwd) prepares = !strcmp(p->plan[i]->launch[0].kernel, "ssd_prep");
-        if (n->op == &mba_op_ssd_bwd) assert_string_equal(p->plan[i]->variant, "fused");
-    }
-    assert_int_equal(keeps, !how.recompute);
-    mba_program_destroy(p);
-    mba_graph_destroy(o.g);
-    return prepares;
-}
-
-static void backward_takes_what_its_own_forward_kept(void **state)
-{
-    (void)state;
-    const mba_case c = { { 2, 200, 4, 64, 2, 128, 64, SKIP_HEAD | BIAS | RESETS }, "fused" };
-    assert_false(remakes(&c, (mba_case_how){ .compute = MBA_BF16 }, NULL));
-    assert_true(remakes(&c, (mba_case_how){ .compute = MBA_BF16 }, "ssd=chunked"));        // which writes none of it
-    assert_true(remakes(&c, (mba_case_how){ .compute = MBA_BF16, .recompute = true }, NULL));
-}
-
 /* What the small cases of the operator do not reach: several tiles of P and N, of rows and of sources. */
 static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
 {
@@ -545,6 +301,7 @@ static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
             "fused: segments, states, strong decays" },
         { { 2, 190, 2, 64, 1, 128,  64, SKIP_HEAD | BIAS | STATES }, "fused: initial and final states" },
         { { 2, 200, 4, 64, 2, 128,  64, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: a reset at every other token" },
+        { { 2, 1000, 18, 64, 1, 128, 256, SKIP_FULL | BIAS | STATES }, "fused: states made again by every block" },
         { { 2, 4500, 4, 64, 2, 128, 256, SKIP_HEAD | BIAS }, "fused: more pairs of chunks than SMs" } };
     const mba_device *d;
     int               bad = 0;
@@ -561,63 +318,8 @@ static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
     assert_int_equal(bad, 0);
 }
 
-/* ---- how the walks of `fused` are cut ---- */
-
-/* The states that range j begins with are made of all that lies before it in its item, each chunk once, in order. */
-static void check_states(const ssd_cuts *r, int64_t j)
-{
-    int64_t at = r->at[j] / r->K * r->K;
-    for (int i = r->fold_from[j]; i < r->fold_to[j]; i++) {
-        assert_int_equal(r->part_at[i], at);
-        assert_true(r->part_end[i] > at);
-        at = r->part_end[i];
-    }
-    assert_int_equal(at, r->at[j]);
-}
-
-static void check_cuts(const ssd_cuts *r, int64_t sms)
-{
-    assert_in_range(r->blocks * r->wide, 1, sms);
-    assert_in_range(r->parts, r->how == SSD_EVEN, r->how == SSD_EVEN ? SSD_PARTS_MAX : 0);
-    assert_int_equal(r->at[0], 0);
-    assert_int_equal(r->at[r->blocks], r->items * r->K);
-    for (int64_t j = 0; j < r->blocks; j++) {
-        assert_true(r->at[j] < r->at[j + 1]);
-        if (!(r->at[j] % r->K)) continue;
-        assert_true(r->at[j - r->before[j]] <= r->at[j] / r->K * r->K);
-        if (r->how == SSD_EVEN) check_states(r, j);
-        else assert_int_equal(r->before[j], 1);        // the block before begins the item: no chain of waits
-    }
-}
-
-static void cuts_cover_every_chunk_once(void **state)
-{
-    (void)state;
-    const int64_t batch[] = { 1, 2, 3, 4, 8, 300 }, heads[] = { 2, 4, 24, 32, 64, 80, 128 };
-    const int64_t length[] = { 1, 64, 65, 300, 512, 1100, 2048, 4096, 32768, 131072 };
-    const int64_t sms[] = { 1, 2, 3, 7, 114, 132, 400 };
-    int           seen[3] = { 0 };
-    for (int i = 0; i < 6 * 10 * 7 * 7 * 2; i++) {
-        const bool     backward = i / 420 % 2;
-        const int64_t  n = sms[i / 840 % 7];
-        const int64_t  H = heads[i / 60 % 7];
-        const ssd_dims d = { .B = batch[i % 6], .L = length[i / 6 % 10], .H = H, .P = 64, .N = 128, .G = 1, .J = H };
-        const ssd_cuts r = ssd_cuts_of(&d, n, backward);
-        seen[r.how]++;
-        if (r.how == SSD_UNCUT) continue;
-        check_cuts(&r, n);
-        const ssd_cuts again = ssd_cuts_as(&d, r.how, r.blocks, backward);
-        assert_memory_equal(&again, &r, sizeof r);     // what a launcher makes of the plan
-    }
-    for (int k = 0; k < 3; k++) assert_true(seen[k] > 0);
-}
-
-MBA_TEST_MAIN(cmocka_unit_test(recurrence_gives_the_golden_values), cmocka_unit_test(chunks_give_the_golden_values),
-              cmocka_unit_test(chunks_equal_the_recurrence), cmocka_unit_test(same_bits_at_any_thread_count),
+MBA_TEST_MAIN(cmocka_unit_test(same_bits_at_any_thread_count),
               cmocka_unit_test(thread_count_may_change_after_planning),
               cmocka_unit_test(cpu_matches_reference_at_the_sizes_of_the_models),
-              cmocka_unit_test(steps_of_the_ladder_differ_from_chunked_in_one_thing),
               cmocka_unit_test(cuda_matches_reference_at_the_sizes_of_the_models),
-              cmocka_unit_test(cuts_cover_every_chunk_once),
-              cmocka_unit_test(a_sequence_in_two_halves_equals_the_whole), cmocka_unit_test(refuses_what_does_not_fit),
-              cmocka_unit_test(backward_takes_what_its_own_forward_kept))
+              cmocka_unit_test(a_sequence_in_two_halves_equals_the_whole), cmocka_unit_test(refuses_what_does_not_fit))

@@ -1,0 +1,204 @@
+/* ssd_fused_group.cuh -- a consumer warpgroup of the walks of `fused`: what it holds, and what it does the same way in
+ * all of them: scaling, products, folding of states, sums (ssd_fused_scan.cuh walks). */
+#ifndef MBA_SSD_FUSED_GROUP_CUH
+#define MBA_SSD_FUSED_GROUP_CUH
+
+#include "ops/ssd/ssd_fused_items.cuh"
+
+#if MBA_HOPPER || !defined(__CUDA_ARCH__)
+
+/* A consumer warpgroup: the head it walks, its state, and what is on its way. Loads from shared memory queue behind the
+ * products a warp has issued, and the compiler likes to pull their first use up between those: every load is placed by
+ * hand, and pin() keeps its use below the point where it is wanted. */
+struct walk_group {
+    typedef uint32_t fragments[4][4];                  /* 64 p x 64 positions: [16 positions][as A of mma.cuh] */
+    typedef uint32_t packed_state[8][4];               /* 64 p x 128 n likewise */
+    scan_smem        &sm;
+    const fused_task &a;
+    const scan_maps  &maps;
+    const scan_cuts  *r;
+    int       wg, tid, warp, lane, t4;
+    uint32_t  moff;                                    /* my row for ldmatrix and stmatrix, transposed */
+    int       s, ph;                                   /* place in the ring */
+    unsigned  steps;                                   /* chunks so far: which output tile, and phase of its barrier */
+    scan_item it;
+    int       head, c, last_c;                         /* this chunk, the last one of the item */
+    int       left;                                    /* cut items, instead of c: chunks of the piece after this one */
+    float     D0, D1;                                  /* of my rows p and p + 8 */
+    float     after;                                   /* log factor owed to the state */
+    float     h[64], y[32];
+    float4    out[4];                                  /* scale of what leaves */
+    fragments raw, next;                               /* x of this chunk and of the next */
+    uint32_t  in[16];                                  /* next: scale of what enters, upper halves, lower halves */
+
+    __device__ __forceinline__ walk_group(scan_smem &smem, const fused_task &task, const scan_maps &m,
+                                          const scan_cuts *cuts, unsigned done)
+        : sm(smem), a(task), maps(m), r(cuts)
+    {
+        uint32_t thread = threadIdx.x;
+        pin(thread);                                   // so that nothing is made before the other pass for this one
+        wg   = (int)thread >> 7;
+        tid  = (int)thread & 127;
+        warp = tid >> 5;
+        lane = tid & 31;
+        t4   = lane & 3;
+        moff = (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * 128 + ((2 * warp + ((lane >> 3) & 1)) ^ (lane & 7)) * 16);
+        s = ph = 0;
+        steps = done;
+    }
+
+    /* A number that all lanes share, so that the compiler knows: loops around products must depend on such alone, or
+     * every lane addresses their operands and copies the addresses to where products want them. */
+    static __device__ __forceinline__ int shared(int v) { return __shfl_sync(0xffffffffu, v, 0); }
+
+    __device__ __forceinline__ void fetch_scale(int at)
+    {
+        const uint4 *scales = (const uint4 *)(sm.st[at].rec[wg] + 64) + 2 * t4;
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const uint4 v = scales[(j >> 1) * 8 + (j & 1)];
+            in[4 * j] = v.x;
+            in[4 * j + 1] = v.y;
+            in[4 * j + 2] = v.z;
+            in[4 * j + 3] = v.w;
+        }
+    }
+    __device__ __forceinline__ void scale(fragments &x)
+    {
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                pin(next[k][j]);
+                x[k][j] = times(next[k][j], in[2 * k + (j >> 1)], in[8 + 2 * k + (j >> 1)]);
+            }
+    }
+    /* ---- states outside: rows p = 16 warp + lane/4 (+ 8), columns 8 j + 2 t4 (+ 1) ---- */
+    __device__ __forceinline__ int row_of(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
+
+    /* Handed on: state `number` of this head. */
+    __device__ __forceinline__ float *state_no(int number) const
+    {
+        return a.seg_state + ((int64_t)number * HEADS + wg) * FP * FN + tid;
+    }
+    /* Of `count` parts: how many come before those on which the state after all of them depends. */
+    __device__ __forceinline__ int forgotten(const float *decay, int step, int count) const
+    {
+        float sum = 0;
+        for (int n = 0; n < count; n += 32) {
+            const float    run = decay_so_far(decay[(count - 1 - min(n + lane, count - 1)) * step]);
+            const unsigned gone = __ballot_sync(0xffffffffu, sum + run < FORGOTTEN);
+            if (gone) return max(count - n - __ffs((int)gone), 0);
+            sum += __shfl_sync(0xffffffffu, run, 31);
+        }
+        return 0;
+    }
+    /* What ssd_states left of `count` parts, in order, two at a time: what costs is waiting for them. */
+    __device__ __forceinline__ void fold(int64_t first, int step, int count)
+    {
+        const int skip = forgotten(a.seg_decay + first, step, count);
+        count -= skip;
+        first += (int64_t)skip * step;
+        const float *decay = a.seg_decay + first, *from = a.seg_state + first * FP * FN + tid;
+        for (; count > 1; count -= 2) {
+            const float *then = from + (int64_t)step * FP * FN;
+            const float  d0 = __expf(decay[0]), d1 = __expf(decay[step]);
+            float        s0[64], s1[64];
+#pragma unroll
+            for (int i = 0; i < 64; i++) s0[i] = from[i * 128];
+#pragma unroll
+            for (int i = 0; i < 64; i++) s1[i] = then[i * 128];
+#pragma unroll
+            for (int i = 0; i < 64; i++) h[i] = (h[i] * d0 + s0[i]) * d1 + s1[i];
+            decay += 2 * step;
+            from  += 2 * (int64_t)step * FP * FN;
+        }
+        if (count <= 0) return;
+        const float d = __expf(decay[0]);
+#pragma unroll
+        for (int i = 0; i < 64; i++) h[i] = h[i] * d + from[i * 128];
+    }
+    /* To the block that continues this item. */
+    __device__ __forceinline__ void leave_piece(float f)
+    {
+        float *to = state_no(it.leave);
+#pragma unroll
+        for (int i = 0; i < 64; i++) to[i * 128] = h[i] * f;
+        publish(a.handed + it.leave * HEADS + wg);
+    }
+    /* ---- products: Y = H1 C^T + x' (C B^T)^T, then H1 += x' B ---- */
+    __device__ __forceinline__ void state_term(const packed_state &ha, const scan_stage &t)
+    {
+        const uint64_t d = mdesc(smem_address(t.k));
+#pragma unroll
+        for (int k = 0; k < 8; k++) wgmma_n64_rs<0>(y, ha[k], d + (((k >> 2) * TILE_BYTES + (k & 3) * 32) >> 4), k > 0);
+    }
+    __device__ __forceinline__ void update(const fragments &x, const scan_stage &t, int keep)
+    {
+        const uint64_t d = mdesc(smem_address(t.u), TILE_BYTES);
+#pragma unroll
+        for (int k = 0; k < 4; k++) wgmma_n128_rs<1>(h, x[k], d + ((k * 2048) >> 4), k > 0 ? 1 : keep);
+        wgmma_commit();
+    }
+
+    /* A decay per pair: right for any decay. Loads stay where they stand: all at once would not fit into registers. */
+    static __device__ __forceinline__ void in_order() { asm volatile("" ::: "memory"); }
+    static __device__ __forceinline__ float at(const float *v, int l)      /* position l of a record */
+    {
+        return v[((l >> 1) & 3) * 16 + (l >> 4) * 4 + ((l >> 3) & 1) * 2 + (l & 1)];
+    }
+    __device__ __forceinline__ unsigned char *own_pairs()
+    {
+        return (unsigned char *)&sm.st[SLOW_STAGES] + wg * TILE_BYTES;
+    }
+    __device__ __forceinline__ void decayed_pairs(const scan_stage &t, const float *cs)
+    {
+        for (int i = tid; i < FQ * FQ / 2; i += 128) {
+            const int      l = i >> 5, q = i & 31, place = tile_at(l, q >> 2) + (q & 3) * 4;
+            const uint32_t v = *(const uint32_t *)(t.cb + place);
+            const float    cl = at(cs, l);
+            *(uint32_t *)(own_pairs() + place) = pack(low_of(v) * __expf(fminf(cl - at(cs, 2 * q), 0)),
+                                                       high_of(v) * __expf(fminf(cl - at(cs, 2 * q + 1), 0)));
+        }
+    }
+    /* <x', gradient of x'> of four positions, and dD. */
+    __device__ __forceinline__ void source_sums(float (&src)[16], float2 &dD, int k, uint32_t tile)
+    {
+        uint32_t     x[4];
+        const float *v = y + 8 * k;
+        ldmatrix_t_at(x, tile + moff + k * 16 * 128);
+        const uint2    f0 = split(out[k].x, out[k].y), f1 = split(out[k].z, out[k].w);
+        const uint32_t s0 = times(x[0], f0.x, f0.y), s1 = times(x[1], f0.x, f0.y), s2 = times(x[2], f1.x, f1.y),
+                       s3 = times(x[3], f1.x, f1.y);
+        src[4 * k]     = low_of(s0) * v[0] + low_of(s1) * v[2];
+        src[4 * k + 1] = high_of(s0) * v[1] + high_of(s1) * v[3];
+        src[4 * k + 2] = low_of(s2) * v[4] + low_of(s3) * v[6];
+        src[4 * k + 3] = high_of(s2) * v[5] + high_of(s3) * v[7];
+        dD.x += low_of(x[0]) * low_of(raw[k][0]) + high_of(x[0]) * high_of(raw[k][0])
+             + low_of(x[2]) * low_of(raw[k][2]) + high_of(x[2]) * high_of(raw[k][2]);
+        dD.y += low_of(x[1]) * low_of(raw[k][1]) + high_of(x[1]) * high_of(raw[k][1])
+             + low_of(x[3]) * low_of(raw[k][3]) + high_of(x[3]) * high_of(raw[k][3]);
+    }
+    /* Sixteen sums over the eight lanes that share positions: each step halves what a lane is left with. */
+    template <int KEPT, int BIT> __device__ __forceinline__ void halve(float (&src)[16])
+    {
+        const bool upper = lane & BIT;
+#pragma unroll
+        for (int i = 0; i < KEPT; i++) {
+            const float give = upper ? src[i] : src[i + KEPT], mine = upper ? src[i + KEPT] : src[i];
+            src[i] = mine + __shfl_xor_sync(0xffffffffu, give, BIT);
+        }
+    }
+    __device__ __forceinline__ void keep_sources(float (&src)[16])
+    {
+        halve<8, 16>(src);
+        halve<4, 8>(src);
+        halve<2, 4>(src);
+        const int k = (lane >> 4) * 2 + (lane >> 3 & 1), j = lane >> 2 & 1;
+        *(float2 *)&sm.src[wg][steps & 1][warp][16 * k + 8 * j + 2 * t4] = make_float2(src[0], src[1]);
+    }
+};
+
+#endif
+
+#endif

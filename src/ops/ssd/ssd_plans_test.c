@@ -1,0 +1,186 @@
+/* ssd_plans_test.c -- what plans of the CUDA variants claim of each other, and how the walks of `fused` are cut. No GPU
+ * is needed. */
+#include "tests/test.h"
+
+#include "core/check.h"
+#include "core/program.h"
+#include "ops/ssd/ssd.h"
+#include "ops/ssd/ssd_slots.h"
+#include "scope/describe.h"
+#include "tests/machines.h"
+
+/* Launches of the same kernels: `persistent` has the tiles of `chunked` in fewer blocks, `bc_fused` one launch less and
+ * no C B^T among its scratch. */
+static void steps_of_the_ladder_differ_from_chunked_in_one_thing(void **state)
+{
+    (void)state;
+    static const mba_case peer = { { 4, 4096, 64, 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, "mamba2-1.3b" };
+    enum { WAYS = 3 };                            // chunked, persistent, bc_fused follow `fused` in the list
+    mba_case_graph o;
+    assert_ok(mba_case_build(&o, &mba_op_ssd, &peer, (mba_case_how){ .compute = MBA_BF16 }));
+    for (size_t m = 0; m < sizeof machines / sizeof *machines; m++)
+        for (int32_t i = 0; i < o.g->nnodes; i++) {
+            const mba_node *n = o.g->nodes[i];
+            mba_plan        plan[WAYS];
+            if (n->op != &mba_op_ssd && n->op != &mba_op_ssd_bwd) continue;
+            for (int k = 0; k < WAYS; k++)
+                assert_ok(mba_plan_variant(&plan[k], NULL, o.g->arena, n, &n->op->cuda[1 + k], &machines[m]));
+            assert_string_equal(plan[1].variant, "persistent");
+            assert_int_equal(plan[1].nlaunches, plan[0].nlaunches);
+            assert_int_equal(plan[2].nlaunches, plan[0].nlaunches - 1);
+            assert_int_equal(plan[2].scratch[SSD_CB_WORK].bytes, 0);
+            for (int k = 0; k < plan[1].nlaunches; k++) {
+                const mba_launch *all = &plan[0].launch[k], *few = &plan[1].launch[k];
+                assert_string_equal(few->kernel, all->kernel);
+                assert_int_equal(few->tiles, all->grid[0]);
+                assert_true(few->persistent && few->grid[0] <= few->tiles && few->grid[0] > 0);
+                assert_true(few->grid[0] == few->tiles || few->grid[0] % machines[m].sm == 0);
+            }
+        }
+    mba_graph_destroy(o.g);
+}
+
+/* Whether the backward of a case begins by making again what the forward has had. */
+static bool remakes(const mba_case *c, mba_case_how how, const char *variants)
+{
+    mba_case_graph o;
+    mba_program   *p;
+    bool           prepares = false, keeps = false;
+    assert_ok(mba_case_build(&o, &mba_op_ssd, c, how));
+    assert_ok(mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = &machines[1],
+                                                                  .variants = variants }));
+    for (int32_t i = 0; i < o.g->nnodes; i++) {
+        const mba_node *n = o.g->nodes[i];
+        if (n->op == &mba_op_ssd)     keeps = n->out[KEPT_STATES] != NULL;
+        if (n->op == &mba_op_ssd_bwd) prepares = !strcmp(p->plan[i]->launch[0].kernel, "ssd_prep");
+        if (n->op == &mba_op_ssd_bwd) assert_string_equal(p->plan[i]->variant, "fused");
+    }
+    assert_int_equal(keeps, !how.recompute);
+    mba_program_destroy(p);
+    mba_graph_destroy(o.g);
+    return prepares;
+}
+
+static void backward_takes_what_its_own_forward_kept(void **state)
+{
+    (void)state;
+    const mba_case c = { { 2, 200, 4, 64, 2, 128, 64, SKIP_HEAD | BIAS | RESETS }, "fused" };
+    assert_false(remakes(&c, (mba_case_how){ .compute = MBA_BF16 }, NULL));
+    assert_true(remakes(&c, (mba_case_how){ .compute = MBA_BF16 }, "ssd=chunked"));        // which writes none of it
+    assert_true(remakes(&c, (mba_case_how){ .compute = MBA_BF16, .recompute = true }, NULL));
+}
+
+/* ---- how the walks of `fused` are cut ---- */
+
+static void check_cuts(const ssd_cuts *r, int64_t sms)
+{
+    int64_t again = 0;
+    assert_in_range(r->blocks, 1, sms);
+    assert_int_equal(r->at[0], 0);
+    assert_int_equal(r->at[r->blocks], r->items * r->K);
+    assert_int_equal(r->handed, r->how == SSD_HANDED ? r->blocks : 0);
+    assert_true((r->how == SSD_AGAIN) == (r->blocks > r->items));      // by this a launcher knows
+    for (int64_t j = 0; j < r->blocks; j++) {
+        const int64_t before = r->at[j] % r->K;
+        assert_true(r->at[j] < r->at[j + 1]);
+        if (!before) continue;
+        assert_true(r->at[j - r->before[j]] <= r->at[j] - before);
+        if (r->how == SSD_HANDED) assert_int_equal(r->before[j], 1);   // the block before begins the item: no chain
+        else                      assert_int_equal(before % 2, 0);     // what is walked again goes by two
+        again += before;
+    }
+    assert_int_equal(r->again, r->how == SSD_AGAIN ? again : 0);
+}
+
+static void cuts_cover_every_chunk_once(void **state)
+{
+    (void)state;
+    const int64_t batch[] = { 1, 2, 3, 4, 8, 300 }, heads[] = { 2, 4, 24, 32, 64, 80, 128 };
+    const int64_t length[] = { 1, 64, 65, 300, 512, 1100, 2048, 4096, 32768, 131072 };
+    const int64_t sms[] = { 1, 2, 3, 7, 114, 132, 400 };
+    int           seen[3] = { 0 };
+    for (int i = 0; i < 6 * 10 * 7 * 7 * 2; i++) {
+        const bool     backward = i / 420 % 2;
+        const int64_t  n = sms[i / 840 % 7];
+        const int64_t  H = heads[i / 60 % 7];
+        const ssd_dims d = { .B = batch[i % 6], .L = length[i / 6 % 10], .H = H, .P = 64, .N = 128, .G = 1, .J = H };
+        const ssd_cuts r = ssd_cuts_of(&d, n, backward);
+        seen[r.how]++;
+        if (r.how == SSD_UNCUT) continue;
+        check_cuts(&r, n);
+        const ssd_cuts again = ssd_cuts_as(&d, r.how, r.blocks, backward);
+        assert_memory_equal(&again, &r, sizeof r);     // what a launcher makes of the plan
+    }
+    for (int k = 0; k < 3; k++) assert_true(seen[k] > 0);
+}
+
+/* ---- plans: products that warps issue, counted by the loops of the kernels (ssd_mma*.cuh) ---- */
+
+/* y or dx of a chunk and two heads of 64 columns: four warps of `wide` rows per head leave out what lies beyond the
+ * diagonal, in blocks of 16. */
+static double scan_flops(int Q, int N, int rows, bool rev)
+{
+    const int wide = rows / 4;
+    double    sum = 0;
+    for (int r0 = 0; r0 < Q; r0 += rows)
+        for (int lo = r0; lo < r0 + rows; lo += wide) {
+            sum += 2 * 2.0 * wide * 64 * ((N + 63) / 64 * 64);
+            for (int s = rev ? r0 : 0; s < (rev ? Q : r0 + rows); s += 16)
+                if (rev ? s >= lo : s < lo + wide) sum += 2 * 2.0 * wide * 64 * 16;
+        }
+    return sum;
+}
+
+static double expected_flops(const ssd_dims *d, const char *kernel, bool made)       /* made: C B^T, in the block */
+{
+    const int    Q = (int)d->Q, N = (int)d->N, tiles = Q / 64, rows = Q % 128 ? 64 : 128;
+    const double chunks = (double)(d->B * mba_ceil(d->L, Q)), groups = chunks * (double)d->G, P = (double)mba_ceil(d->P, 64);
+    const double pairs = groups * (double)mba_ceil(d->J, 2) * P, slabs = (double)mba_ceil(N, 64), wide = (double)mba_ceil(N, 128);
+    const double half = tiles * (tiles + 1) / 2, tile = 2.0 * 64 * 64 * 64;
+    if (!strcmp(kernel, "chunk_state_fwd") || !strcmp(kernel, "chunk_scan_bwd_dstates")) return pairs * wide * 4 * tiles * tile;
+    if (!strcmp(kernel, "bmm_chunk_fwd"))                 return groups * half * slabs * tile;
+    if (!strcmp(kernel, "chunk_scan_fwd"))                return pairs * scan_flops(Q, N, rows, false);
+    if (!strcmp(kernel, "chunk_scan_chunk_state_bwd_dx")) return pairs * scan_flops(Q, N, rows, true);
+    if (!strcmp(kernel, "bc_chunk_scan_fwd") || !strcmp(kernel, "bc_chunk_scan_bwd_dx"))
+        return groups * P * (double)mba_ceil(mba_ceil(d->J, 2), SSD_BC_PAIRS) * half * slabs * tile
+             + pairs * scan_flops(Q, N, 64, kernel[14] == 'b');
+    if (!strcmp(kernel, "chunk_state_bwd_db") || !strcmp(kernel, "chunk_scan_bwd_dc"))
+        return groups * wide * (double)d->J * P * tiles * 2 * tile;
+    if (!strcmp(kernel, "chunk_scan_bwd_dcb")) return groups * half * ((double)d->J * P + (made ? slabs : 0)) * tile;
+    if (!strcmp(kernel, "bmm_chunk_bwd")) return groups * wide * half * 2 * tile;
+    return -1;
+}
+
+static void plans_count_the_products_that_warps_issue(void **state)
+{
+    (void)state;
+    static const mba_case cases[] = {
+        { { 4, 4096, 32, 64, 8, 128, 256, MODEL }, "headline" }, { { 1, 1001, 6, 64, 2, 128, 128, MODEL }, "odd" },
+        { { 2, 300, 3, 40, 1, 72, 192, 0 }, "odd heads, tiles of 64 rows" }, { { 1, 65, 18, 64, 1, 256, 64, 0 }, "nine pairs" } };
+    int seen = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mba_case_graph o;
+        assert_ok(mba_case_build(&o, &mba_op_ssd, &cases[i], (mba_case_how){ .compute = MBA_BF16 }));
+        for (int32_t k = 0; k < o.g->nnodes; k++) {
+            const mba_node *n = o.g->nodes[k];
+            const bool      mine = n->op == &mba_op_ssd || n->op == &mba_op_ssd_bwd;
+            for (const mba_variant *v = n->op->cuda; mine && v->name; v++) {
+                const ssd_dims d = ssd_dims_of(n);
+                mba_plan       p;
+                if (!strcmp(v->name, "fma") || mba_plan_variant(&p, NULL, o.g->arena, n, v, &machines[1]) != MBA_OK) continue;
+                for (int l = 0; l < p.nlaunches; l++) {
+                    const double want = expected_flops(&d, p.launch[l].kernel, !strcmp(v->name, "bc_fused"));
+                    if (want < 0) continue;
+                    assert_near(mba_launch_work(&p.launch[l], MBA_MMA) / want, 1, 1e-12);
+                    seen++;
+                }
+            }
+        }
+        mba_graph_destroy(o.g);
+    }
+    assert_int_equal(seen, 136);
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(steps_of_the_ladder_differ_from_chunked_in_one_thing),
+              cmocka_unit_test(backward_takes_what_its_own_forward_kept), cmocka_unit_test(cuts_cover_every_chunk_once),
+              cmocka_unit_test(plans_count_the_products_that_warps_issue))
