@@ -127,7 +127,10 @@ static mba_status predict_steps(mba_measured *d, mba_sim *sim, const char *machi
         for (int j = 0; j < d->n && st == MBA_OK; j++)
             if (d->point[j].source == MBA_POINT_STEP && !strcmp(d->point[j].subject, d->point[i].subject))
                 predict_group(&d->point[j], &r);
-        if (st == MBA_OK) d->point[i].predicted_ms = 1e3 * r.step.seconds, d->point[i].inputs_ms = 1e3 * r.step.inputs_s;
+        if (st == MBA_OK) {
+            d->point[i].predicted_ms = 1e3 * r.step.seconds;
+            d->point[i].inputs_ms    = 1e3 * r.step.inputs_s;
+        }
         mba_simulated_end(&r);
         if (st != MBA_OK) st = mba_where(st, "%s", d->point[i].subject);
     }
@@ -317,7 +320,7 @@ static mba_status predict_workload(mba_counted_set *d, mba_sim *sim, const mba_g
 {
     if (!all_frozen(d, workload)) return predict_kernels(d, sim, machine, changes, workload, false);
     for (int i = 0; i < d->n; i++)
-        if (!strcmp(d->one[i].workload, workload) && !(getenv("ONLYFIT") && d->one[i].set != MBA_POINT_FITTED))
+        if (!strcmp(d->one[i].workload, workload))
             MBA_TRY(d->one[i].program ? predict_frozen(&d->one[i], m) : predict_foreign(&d->one[i], m));
     const double ms = step_of(d, workload);
     for (int i = 0; i < d->n; i++) if (!strcmp(d->one[i].workload, workload)) d->one[i].step_ms = ms;

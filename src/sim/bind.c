@@ -11,7 +11,8 @@
 /* Chosen by the fitted kernels of bench/results/h200/kernels.tsv. */
 static const double TAIL_TAKEN = 0.8;                  /* of the code behind a block's last barrier */
 static const double REDUCED = 1.2;                     /* what a sum costs in L2, of what a write would */
-static const double OUR_PATH = 3.5, OUR_WAITS = 0.21;  /* of their code, in the middle: for code that nobody has read */
+/* Of our own code, in the middle (144 kernels; those that multiply on tensor units): for code that nobody has read. */
+static const struct { double path, waits; } of_ours = { 3.5, 0.21 }, of_products = { 2.9, 0.16 };
 enum { L1_CYCLES = 33 };                               /* of a load that L1 answers: public measurements */
 
 static bool is_library(const mba_sim_kernel *k)
@@ -245,26 +246,28 @@ static void give_work(mba_sim_kernel *k)
     k->op[at].n[MBA_P_ALU] = 1 << 20; // a weight: the counts replace it
 }
 
-void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
+/* What is done, in which order: the plan's, or that of a library's kernel as it was launched. */
+static mba_status set_order(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
 {
-    enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32, HALF = 2 };
-    const mba_sim_kernel was = *k;
-    const double        *n   = c->n, added = n[MBA_N_L2_SUM] > 0 ? REDUCED * SECTOR * n[MBA_N_L2_SUM] : 0;
+    mba_library_tile tile;
+    k->regs       = (int64_t)c->regs;
+    k->smem_bytes = (int64_t)c->smem_bytes;
     if (is_library(k)) {
-        mba_library_tile tile;
         if (mba_library_tile_of(&tile, c)) mba_library_rebuild(k, c, &tile);
         else if (strncmp(c->kernel, "nvjet", 5)) rebuild(k, c);
         else deal_blocks(k, (int64_t)c->grid);
-        if (mba_sim_finish(k, m) != MBA_OK) {
-            *k = was;
-            return;
-        }
+        MBA_TRY(mba_sim_finish(k, m));
     }
     give_work(k);
-    if (mba_sim_finish(k, m) != MBA_OK) {
-        *k = was;
-        return;
-    }
+    return mba_sim_finish(k, m);
+}
+
+/* How much: of every pipe, of L2, and what leaves it. */
+static void set_amounts(mba_sim_kernel *k, const mba_counted_kernel *c)
+{
+    enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32, HALF = 2 };
+    const double *n = c->n, added = n[MBA_N_L2_SUM] > 0 ? REDUCED * SECTOR * n[MBA_N_L2_SUM] : 0,
+                 stored = SECTOR * n[MBA_N_L2_WR] + added;
     set_pipe(k, MBA_P_ALU, LANES * n[MBA_N_ALU]);
     set_pipe(k, MBA_P_XU, LANES * n[MBA_N_XU]);
     set_pipe(k, MBA_P_FMA, LANES * fmax(n[MBA_N_FMA], HALF * n[MBA_N_HEAVY]));
@@ -273,45 +276,59 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
     set_pipe(k, MBA_P_ISSUE, LANES * n[MBA_N_INST]);
     if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]); // last: others go by it
     set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], data_read(c)));
-    const double stored = SECTOR * n[MBA_N_L2_WR] + added;
-    k->evicts = n[MBA_N_DRAM_WR] > stored ? (int64_t)(n[MBA_N_DRAM_WR] - stored) : 0;
     set_bytes(k, true, stored);
-    const double warps = c->grid * ceil(c->block / LANES), each = n[MBA_N_INST] / warps;
-    const double waits = n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps, near = in_l1(c),
-                 rounds = waits * (1 - near);
-    k->regs       = (int64_t)c->regs;
-    k->smem_bytes = (int64_t)c->smem_bytes;
-    const double waiting = rounds > 0 ? rounds * latency_of(c, m) / each : 0,
-                 path = isnan(n[MBA_N_PATH]) ? NAN : mba_sim_crowded(k, c, m, n[MBA_N_PATH] + near * waits * L1_CYCLES / each, waiting);
+    k->evicts = n[MBA_N_DRAM_WR] > stored ? (int64_t)(n[MBA_N_DRAM_WR] - stored) : 0;
+}
+
+/* How long warps take for it, among others and waiting for loads; what a launch begins and a block ends with. */
+static void set_waits(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
+{
+    const double *n = c->n, warps = c->grid * ceil(c->block / 32), each = n[MBA_N_INST] / warps,
+                 waits = n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps, near = in_l1(c), rounds = waits * (1 - near),
+                 waiting = rounds > 0 ? rounds * latency_of(c, m) / each : 0,
+                 alone = n[MBA_N_PATH] + near * waits * L1_CYCLES / each,
+                 path = isnan(n[MBA_N_PATH]) ? NAN : mba_sim_crowded(k, c, m, alone, waiting),
+                 tail = n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * m->v[MBA_GPU_l2_lat];
     set_path(k, path);
     for (int64_t i = 0; i < k->nops; i++) // what stands for code that plans do not count is counted now
         if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = is_library(k) ? MBA_SIM_LIBRARY_CYCLES : 1;
     set_rounds(k, rounds, latency_of(c, m));
-    const double code = n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each;
-    k->fetch      = mba_sim_fetch(c->grid, code, data_read(c), m);
-    k->longest    = longest_of(k, c, m, each * (isnan(path) ? OUR_PATH : path) + each * waiting);
-    if (n[MBA_N_TAIL] > 0) // no more than a warp can have done of what its block was counted to do
-        set_tail(k, TAIL_TAKEN * fmin(each * (double)k->warps, n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * m->v[MBA_GPU_l2_lat]));
-    k->counted    = 1;
-    k->products   = n[MBA_N_TENSOR] > 0 || n[MBA_N_PRODUCTS] > 0;
-    if (mba_sim_finish(k, m) != MBA_OK) {
+    k->fetch   = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, data_read(c), m);
+    k->longest = longest_of(k, c, m, each * (isnan(path) ? of_ours.path : path) + each * waiting);
+    if (n[MBA_N_TAIL] > 0)                // no more than a warp can have done of what its block was counted to do
+        set_tail(k, TAIL_TAKEN * fmin(each * (double)k->warps, tail));
+}
+
+void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
+{
+    const mba_sim_kernel was = *k;
+    mba_status           st  = set_order(k, c, m);
+    if (st == MBA_OK) {
+        set_amounts(k, c);
+        set_waits(k, c, m);
+        k->counted  = 1;
+        k->products = c->n[MBA_N_TENSOR] > 0 || c->n[MBA_N_PRODUCTS] > 0;
+        st          = mba_sim_finish(k, m);
+    }
+    if (st != MBA_OK) {                   // counts that no kernel of this machine can have: the plan alone
         *k = was;
         return;
     }
     set_hits(k, false, data_read(c));
-    set_hits(k, true, n[MBA_N_DRAM_WR] - (double)k->evicts);
+    set_hits(k, true, c->n[MBA_N_DRAM_WR] - (double)k->evicts);
 }
 
 mba_status mba_counted_foreign(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
 {
-    mba_counted_kernel  all      = *c;
+    mba_counted_kernel all = *c;
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%.63s", c->kernel);
     k->mma_flops  = products_of(c);
     k->regs       = (int64_t)c->regs;
     k->smem_bytes = (int64_t)c->smem_bytes;
-    if (isnan(all.n[MBA_N_PATH])) all.n[MBA_N_PATH] = OUR_PATH;
-    if (isnan(all.n[MBA_N_WAITS])) all.n[MBA_N_WAITS] = OUR_WAITS;
+    const bool products = c->n[MBA_N_TENSOR] > 0;
+    if (isnan(all.n[MBA_N_PATH])) all.n[MBA_N_PATH] = products ? of_products.path : of_ours.path;
+    if (isnan(all.n[MBA_N_WAITS])) all.n[MBA_N_WAITS] = products ? of_products.waits : of_ours.waits;
     if (isnan(all.n[MBA_N_ALU])) all.n[MBA_N_ALU] = 0; // issued all the same
     rebuild(k, &all);
     MBA_TRY(mba_sim_finish(k, m));

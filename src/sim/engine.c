@@ -119,12 +119,15 @@ static double any_far(const mba_sim_stream *s)
     return 1 - hit * hit * hit * hit;
 }
 
-/* A read walks its servers at once, as bytes stream through them; it is done when the slowest has passed the last. */
+/* A read walks its servers at once, as bytes stream through them; it is done when the slowest has passed the last. What
+ * is copied into shared memory does not get in the way of who reads there: products read and copy 1.25 times what the
+ * pipe gives (128 x 128 tiles at 97 % of the tensor rate). */
 static tick read_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
 {
     const mba_sim_stream *s = &e->k->stream[o->stream];
     const uint64_t        bytes = o->bytes / (uint64_t)o->parts, miss = missing(s, bytes);
-    tick done = take(&p->pipe[MBA_P_SMEM], now, bytes, e->r.pipe[MBA_P_SMEM]);
+    tick done = now;
+    if (o->work == MBA_OP_LOAD) done = take(&p->pipe[MBA_P_SMEM], now, bytes, e->r.pipe[MBA_P_SMEM]);
     const tick port = take(&p->rd, now, bytes, e->r.rd),
                l2 = take_share(&e->l2r, now, bytes, e->r.l2r, e->r.l2r_full),
                both = take_share(&e->l2, now, bytes, e->r.l2r_both, e->r.l2r_full);

@@ -107,8 +107,8 @@ mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m)
     for (int64_t r = 0; r < k->nroles; r++) MBA_TRY(add_up_role(k, r, filled, emptied));
     for (int r = 0; r < MBA_SIM_RINGS; r++)
         if (fabs(filled[r] - emptied[r]) > 0.5)
-            return mba_sim_impossible(k, "a ring is filled and emptied different numbers of times: it would wait for ever",
-                              "mend its plan");
+            return mba_sim_impossible(
+                k, "a ring is filled and emptied different numbers of times: it would wait for ever", "mend its plan");
     for (int64_t s = 0; s < k->nstreams; s++)
         if (k->stream[s].unique <= 0 || k->stream[s].unique > k->stream[s].moved)
             k->stream[s].unique = k->stream[s].moved;

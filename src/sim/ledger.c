@@ -197,7 +197,8 @@ void mba_ledger_kernel(mba_ledger *l, mba_sim_kernel *k, const mba_place place[M
         const double reuse = t->unique > 0 ? t->moved / t->unique : 1, together = reuse < sharers ? reuse : sharers;
         const double rounds = t->moved / together, later = rounds > t->unique ? rounds - t->unique : 0;
         const double first = found(l, place[s], size) * t->unique;
-        const double hits = t->writes ? t->moved - leaves * t->unique : first + (t->moved - t->unique - later) + again * later;
+        const double hits = t->writes ? t->moved - leaves * t->unique
+                                      : first + (t->moved - t->unique - later) + again * later;
         if (!in_place(place, s)) here += first;
         t->hit = t->moved > 0 ? (int64_t)(256 * hits / t->moved + 0.5) : 0;
         if (t->hit > 256) t->hit = 256;

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A step takes as long at least, however small its tile: a wait for the ring, the tail of a product (64), and what is said
- * back. Chosen by the fitted kernels; documents give 125. */
+/* A step takes as long at least, however small its tile: a wait for the ring, the tail of a product (64), and what is
+ * said back. Chosen by the fitted kernels; documents give 125. */
 enum { STEP_CYCLES = 160 };
 
 /* Whole tiles: as many as what is stored fills at least, and a whole number of steps each. */
@@ -28,26 +28,12 @@ static bool count_tiles(mba_library_tile *t, const mba_counted_kernel *c, double
     return true;
 }
 
-/* Libraries of images: tilesize128x64x64_warpgroupsize1x1x1, and as many steps in flight as shared memory holds. */
-static bool tile_of_images(mba_library_tile *t, const mba_counted_kernel *c)
-{
-    static const double OF_SMEM = 0.85; // the rest is for what is stored
-    const char *at = strstr(c->kernel, "sm90_xmma_") ? strstr(c->kernel, "tilesize") : NULL;
-    int         m, n, k, groups;
-    if (!at || sscanf(at, "tilesize%dx%dx%d_warpgroupsize%dx", &m, &n, &k, &groups) != 4
-        || m < 1 || n < 1 || k < 1)
-        return false;
-    *t = (mba_library_tile){.m = m, .n = n, .k = k, .together = groups > 1};
-    t->stages = fmax(2, floor(OF_SMEM * c->smem_bytes / (2 * (t->m + t->n) * t->k)));
-    return count_tiles(t, c, 2);
-}
-
 bool mba_library_tile_of(mba_library_tile *t, const mba_counted_kernel *c)
 {
     char types[4];
     int  m, n, k, stages;
     if (sscanf(c->kernel, "nvjet_sm90_%3[a-z]_%dx%d_%dx%d_", types, &m, &n, &k, &stages) != 5)
-        return tile_of_images(t, c);
+        return false;
     *t = (mba_library_tile){.m = m, .n = n, .k = k, .stages = stages, .together = strstr(c->kernel, "_coop")};
     return m > 0 && n > 0 && k > 0 && count_tiles(t, c, types[2] == 's' ? 4 : 2);
 }

@@ -53,9 +53,10 @@ static double mma_rate(const mba_sim_kernel *k, const mba_gpu *m)
 /* Tensor work lowers the clock by a line, and where it fills more than TENSOR_FREE of a long kernel, power does. */
 double mba_sim_clock_of(const mba_gpu *m, double tensor_busy, double seconds)
 {
-    static const double TENSOR_FREE = 0.6;
+    static const double TENSOR_FREE = 0.3;
     const double *v = m->v, clk = v[MBA_GPU_clk_tc] < v[MBA_GPU_clk] ? v[MBA_GPU_clk_tc] : v[MBA_GPU_clk],
-                 busy = tensor_busy < 1 ? tensor_busy : 1, least = v[MBA_GPU_clk_busy] < clk ? v[MBA_GPU_clk_busy] : clk,
+                 busy = tensor_busy < 1 ? tensor_busy : 1,
+                 least = v[MBA_GPU_clk_busy] < clk ? v[MBA_GPU_clk_busy] : clk,
                  over = busy > TENSOR_FREE ? (busy - TENSOR_FREE) / (1 - TENSOR_FREE) : 0,
                  x = seconds * 1e6 / v[MBA_GPU_t_power], xx = x * x, lasts = xx * xx / (1 + xx * xx),
                  fall = least > v[MBA_GPU_clk_mma] ? least - v[MBA_GPU_clk_mma] : 0;
@@ -109,7 +110,9 @@ void mba_sim_find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba
     out->l2_read    = moved_bytes(k, false);
     out->l2_write   = moved_bytes(k, true);
     for (int p = 0; p < MBA_PIPES; p++) out->bound[p] = k->total[p] / (lanes[p] * active * hz);
-    out->bound[MBA_P_SMEM] += out->l2_read / (v[MBA_GPU_smem_bw] * active * hz); // what is loaded passes through L1
+    bool copies = false;
+    for (int64_t i = 0; i < k->nops; i++) copies |= k->op[i].work == MBA_OP_ASYNC;
+    if (!copies) out->bound[MBA_P_SMEM] += out->l2_read / (v[MBA_GPU_smem_bw] * active * hz); // loads pass L1
     out->bound[MBA_LIMIT_RD]  = out->l2_read / (v[MBA_GPU_rd_port] * active * hz);
     out->bound[MBA_LIMIT_WR]  = out->l2_write / (v[MBA_GPU_wr_port] * active * hz);
     const double read = out->l2_read / (v[MBA_GPU_l2_rd] * 1e9), write = out->l2_write / (v[MBA_GPU_l2_wr] * 1e9);

@@ -1,5 +1,5 @@
-/* rates.h -- what a machine gives a kernel: rates of servers, costs in ticks, the clock, and bounds nothing can beat. Of
- * the engine alone. */
+/* rates.h -- what a machine gives a kernel: rates of servers, costs in ticks, the clock, and bounds nothing can beat.
+ * Of the engine alone. */
 #ifndef MBA_SIM_RATES_H
 #define MBA_SIM_RATES_H
 

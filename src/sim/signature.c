@@ -126,7 +126,8 @@ mba_status mba_signature_kernel(mba_sim_kernel *k, const mba_signature *s, const
     o->n[MBA_P_ALU]  = each(s->alu * 1e9, parts);
     o->n[MBA_P_XU]   = each(s->xu * 1e9, parts);
     o->n[MBA_P_MMA]  = each(s->tensor * 1e9, parts);
-    o->n[MBA_P_SMEM] = each(s->l1_gb * 1e9 > read ? s->l1_gb * 1e9 - read : 0, parts);     // loads pass there too
+    const double loaded = k->depth > 1 ? 0 : read; // loads pass there too; copies are counted, but nobody reads them
+    o->n[MBA_P_SMEM] = each(s->l1_gb * 1e9 > loaded ? s->l1_gb * 1e9 - loaded : 0, parts);
     o = add_op(k, MBA_OP_STORE);
     o->stream = 1; o->bytes = each(written, parts) + 1;
     add_op(k, MBA_OP_END);

@@ -201,7 +201,7 @@ static void draw_states(const drawing *w, bool rev)
     const int    records = rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
     mba_launch  *l = mba_plan_launch(w->p, rev ? "ssd_states_rev" : "ssd_states", MBA_MIXED, blocks,
                                   128 * (heads + 1));
-    l->regs       = heads > SSD_HEADS ? 96 : 168;
+    l->regs       = heads > SSD_HEADS ? 96 : 147;
     l->smem_bytes = SSD_STATES_SMEM;
     l->ring_depth = 4;
     mba_phase_work(l, MBA_LOOP, trips, NULL);
