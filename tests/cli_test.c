@@ -270,6 +270,8 @@ static void graphs_train_and_evaluate(void **state)
              scratch_dir), 0, "\"ap\"");
     assert_int_equal((int)number("targets"), 9 * 10);
     says(run("eval --checkpoint '%s/graphs/step-000006' --data peptides-func", scratch_dir), 2, "--max-graphs, --nodes and --edges");
+    says(run("train --model graphmamba-peptides-func --set layers=1,width=8,pe_count=0 --graphs 4 --made 30 --steps 1 "
+             "--quiet"), 0, "1 steps");                                            // a width of positions, and none
     says(run("train " GRAPH " --made 30 --steps 1"), 0, "data: 24 graphs");         // eight of ten are for training
 }
 

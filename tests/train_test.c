@@ -241,6 +241,21 @@ static void states_carried_from_batch_to_batch_resume_too(void **state)
 static double last_loss;
 static void keep_loss(void *ctx, const mba_train_report *r) { (void)ctx; last_loss = r->loss; }
 
+/* A convolution of one tap looks at no token before its own: it has nothing to carry. */
+static void models_without_a_past_carry_what_they_have(void **state)
+{
+    (void)state;
+    mba_train_options o = options("mM", 3);
+    int32_t           ids[6] = { 1, 2 };
+    o.session.model.lm.conv = 1;
+    o.carry = true;
+    o.feed.validation = 0;
+    o.out = scratch("one-tap");
+    assert_ok(mba_train(&o));
+    const mba_generate_options how = { .checkpoint = scratch("one-tap/step-000003"), .temperature = 1 };
+    assert_ok(mba_generate(ids, 2, 6, &how));
+}
+
 static void two_micro_batches_are_one_batch(void **state)
 {
     (void)state;
@@ -532,6 +547,7 @@ int main(void)
         cmocka_unit_test(looking_ahead_changes_nothing),
         cmocka_unit_test(a_device_that_fails_ends_the_run_with_its_words),
         cmocka_unit_test(states_carried_from_batch_to_batch_resume_too),
+        cmocka_unit_test(models_without_a_past_carry_what_they_have),
         cmocka_unit_test(two_micro_batches_are_one_batch), cmocka_unit_test(small_networks_for_images_and_graphs_learn),
         cmocka_unit_test(batches_of_graphs_are_closed_before_they_overflow), cmocka_unit_test(a_small_model_learns),
         cmocka_unit_test(a_checkpoint_of_other_options_is_refused),

@@ -86,15 +86,18 @@ static const int64_t ELEMS_MAX = INT64_C(1) << 46;
 static bool can_be(mba_graph *g, const mba_type *t)
 {
     int64_t n = 1;
-    bool    fits = true;
-    for (int i = 0; i < t->rank; i++) fits &= t->dim[i] >= 0 && !__builtin_mul_overflow(n, t->dim[i], &n);
-    if (fits && n <= ELEMS_MAX) return true;
+    bool    fits = true, none = false;
+    for (int i = 0; i < t->rank; i++) none |= t->dim[i] < 1;
+    for (int i = 0; i < t->rank; i++) fits &= !__builtin_mul_overflow(n, t->dim[i], &n);
+    if (fits && !none && n <= ELEMS_MAX) return true;
     const int64_t *d = t->dim;
     mba_graph_fail(g, mba_fail(MBA_E_SHAPE, "a tensor of %lld x %lld x %lld x %lld x %lld numbers\n"
-                               "why: no machine holds 2^46 of them\nfix: a smaller batch, length or model",
+                               "why: %s\nfix: a %s batch, length or model",
                                (long long)(t->rank > 0 ? d[0] : 1), (long long)(t->rank > 1 ? d[1] : 1),
                                (long long)(t->rank > 2 ? d[2] : 1), (long long)(t->rank > 3 ? d[3] : 1),
-                               (long long)(t->rank > 4 ? d[4] : 1)));
+                               (long long)(t->rank > 4 ? d[4] : 1),
+                               none ? "there is none in it" : "no machine holds 2^46 of them",
+                               none ? "larger" : "smaller"));
     return false;
 }
 

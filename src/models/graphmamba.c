@@ -411,6 +411,7 @@ mba_status mba_graphnet_complete(mba_graphnet *c)
     MBA_TRY(check_fields(c));
     if (c->node_reals) memset(c->node_tables, 0, sizeof c->node_tables);
     if (c->edge_reals) memset(c->edge_tables, 0, sizeof c->edge_tables);
+    if (!c->pe_count || !c->pe_width) c->pe_count = c->pe_width = 0;       // one without the other says nothing
     stack(&c->node_rows, &c->node_columns, c->node_tables);
     stack(&c->edge_rows, &c->edge_columns, c->edge_tables);
     if (!c->compute) c->compute = MBA_F32;

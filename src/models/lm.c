@@ -27,7 +27,9 @@ mba_tensor *mba_lm_linear_(mba_graph *g, const mba_lm *c, const mba_lm_site *s, 
 
 mba_lm_state mba_lm_state_in(mba_graph *g, const mba_lm *c, const char *name, mba_type type)
 {
-    return (mba_lm_state){ .in = c->carry ? mba_input(g, name, type) : NULL };
+    bool any = true;                              // a convolution of one tap has no past
+    for (int i = 0; i < type.rank; i++) any &= type.dim[i] > 0;
+    return (mba_lm_state){ .in = c->carry && any ? mba_input(g, name, type) : NULL };
 }
 
 void mba_lm_state_out(mba_graph *g, const mba_lm_state *state)

@@ -32,7 +32,7 @@ mba_tensor *mba_mamba1_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s
     mba_lm_state past = mba_lm_state_in(g, c, "past", MBA_TYPE(MBA_F32, B, W - 1, D));
     x = mba_conv1d(g, .x = x, .w = PARAM("conv1d.weight", tap, MBA_DECAY, D, 1, W), .silu = true, .ids = s->ids,
                    .bias = c->no_conv_bias ? NULL : PARAM("conv1d.bias", tap, MBA_NO_DECAY, D),
-                   .initial = past.in, .final = c->carry ? &past.out : NULL);
+                   .initial = past.in, .final = past.in ? &past.out : NULL);
     mba_lm_state_out(g, &past);
 
     mba_tensor *dbc = mba_lm_linear(g, c, s, .x = x, .name = "x_proj", .rows = R + 2 * N);

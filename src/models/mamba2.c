@@ -28,7 +28,7 @@ mba_tensor *mba_mamba2_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s
     mba_lm_state past = mba_lm_state_in(g, c, "past", MBA_TYPE(MBA_F32, B, W - 1, K));
     xBC = mba_conv1d(g, .x = xBC, .w = PARAM("conv1d.weight", tap, MBA_DECAY, K, 1, W), .silu = true, .ids = s->ids,
                      .bias = c->no_conv_bias ? NULL : PARAM("conv1d.bias", tap, MBA_NO_DECAY, K),
-                     .initial = past.in, .final = c->carry ? &past.out : NULL);
+                     .initial = past.in, .final = past.in ? &past.out : NULL);
     mba_lm_state_out(g, &past);
     mba_tensor *x  = mba_reshape(g, mba_slice(g, xBC, 2, 0, D),             MBA_TYPE(T, B, L, H, P));
     mba_tensor *Bm = mba_reshape(g, mba_slice(g, xBC, 2, D, G * N),         MBA_TYPE(T, B, L, G, N));

@@ -297,6 +297,18 @@ static void card_head(mba_buf *b, const char *verdict, const char *id)
     mba_buf_add(b, "<div class=\"find\"><div><span class=\"chip %s\">%s</span> <b>%s</b></div>", verdict, verdict, id);
 }
 
+/* Counters saw the SSM kernels, and none of them does both: claim F7 has no object, which is not a lack of data. */
+static bool none_is_mixed(const mba_analysis *a)
+{
+    bool counted = false, mixed = false;
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        if (!mba_in_group(&a->kernel[i], MBA_SSM_KERNELS)) continue;
+        counted |= a->kernel[i].cls_counted;
+        mixed   |= a->kernel[i].cls == MBA_CLASS_MIXED;
+    }
+    return counted && !mixed;
+}
+
 static void one_card(mba_canvas *c, const card *k, const mba_stores *r, int run, const mba_claim *claims)
 {
     mba_buf         *b = &c->out;
@@ -307,6 +319,8 @@ static void one_card(mba_canvas *c, const card *k, const mba_stores *r, int run,
                 k->unit);
     if (!isnan(v)) {
         k->say(b, r, run);
+    } else if (k->number == mba_percent_vector && none_is_mixed(r->run[run].a)) {
+        mba_buf_put(b, "No SSM kernel of this model does tensor and vector work at once: there is nothing to judge.");
     } else {
         mba_buf_put(b, "Not measured here");
         if (f && *f->needs) mba_buf_put(b, ": it needs "), mba_buf_html(b, f->needs);

@@ -46,13 +46,13 @@ static double percent(const mba_analysis *a, int kind)
 /* ---- sums ---- */
 
 static const struct { const char *name; double busy_ms, gemm_pct, ssm_pct, mean_gb_s, weighted_gb_s; } sums[] = {
-    { "mamba2", 119.2989, 49.432, 20.988, 2147.90, 2861.41 },
-    { "mamba1", 119.3292, 39.315, 42.676, 1754.41, 1450.62 },
-    { "hybrid", 100.9962, 54.540, 10.019, 2133.44, 2861.24 },
-    { "vision", 18.1313, 21.747, 3.159, 400.67, 592.16 },
-    { "graph", 4.1943, 19.647, 33.296, 226.03, 221.86 },
-    { "chunked", 151.8424, 33.871, 44.416, 1702.18, 1776.26 },
-    { "chunked_small", 21.0176, 21.573, 45.510, 225.99, 197.61 },
+    { "mamba2", 116.6506, 48.994, 21.422, 2023.49, 2749.11 },
+    { "mamba1", 120.0257, 39.431, 42.742, 1762.15, 1442.83 },
+    { "hybrid", 103.4996, 54.965, 10.174, 2056.73, 2781.73 },
+    { "vision", 17.8171, 22.307, 3.642, 373.57, 530.69 },
+    { "graph", 4.1209, 20.052, 34.067, 224.67, 220.52 },
+    { "chunked", 158.8573, 33.291, 45.692, 1660.89, 1778.65 },
+    { "chunked_small", 21.1934, 21.300, 46.074, 236.47, 221.78 },
     { "peer", 209.0433, 28.137, 36.363, 2381.01, 2195.11 },
     { "peer_small", 3.9313, 19.521, 17.611, 744.34, 790.91 },
     { "peer_mamba1", 226.8872, 23.467, 62.162, 424.71, 330.17 },
@@ -77,15 +77,15 @@ static void sums_are_those_of_the_rows(void **state)
 
 /* o open, r reproduced, x refuted, d depends: F1 .. F11 of a store with others beside it. */
 static const struct { const char *name, *beside[3], *verdicts; } judged[] = {
-    { "mamba2", { "chunked", "chunked_small", "mamba1" }, "rrdxrrxrrrr" },
+    { "mamba2", { "chunked", "chunked_small", "mamba1" }, "rrddrrxrrrr" },
     { "chunked", { "mamba2", "chunked_small", "mamba1" }, "xxrxrddxrdr" },
-    { "mamba1", { "mamba2" }, "xxdxodrrord" },
+    { "mamba1", { "mamba2" }, "xxddodrrord" },
     { "peer", { "mamba2", "peer_small", "peer_mamba1" }, "xxrxrrdrrrr" },    // PyTorch, mamba_ssm, Triton
     { "peer", { "mamba2" }, "xxrxrrdroor" },
     { "peer_mamba1", { "peer" }, "xxdxoxoxorr" },              // selective_scan_cuda: scans alone
-    { "mamba2", { NULL }, "rrdxorxroor" },                     // alone: F5, F9 and F10 need another store
-    { "hybrid", { NULL }, "rrdxorxrood" },
-    { "vision", { NULL }, "xrrxodrrood" },
+    { "mamba2", { NULL }, "rrddorxroor" },                     // alone: F5, F9 and F10 need another store
+    { "hybrid", { NULL }, "rrddorxroor" },
+    { "vision", { NULL }, "xrrxoxodood" },
     { "graph", { NULL }, "xxrxodrxoox" },
 };
 
@@ -120,11 +120,11 @@ static void rules_know_the_peers_kernels(void **state)
     assert_near(a->units, 16384, 0);
 }
 
-/* The intervention behind F5: blocks of the fused variant live 98.7 us instead of 17.1. */
+/* The intervention behind F5: blocks of the fused variant live 104 us instead of 17. */
 static void blocks_of_the_fused_variant_live_longer(void **state)
 {
     (void)state;
-    static const struct { const char *name; double us; } lives[] = { { "mamba2", 98.652 }, { "chunked", 17.070 } };
+    static const struct { const char *name; double us; } lives[] = { { "mamba2", 104.071 }, { "chunked", 16.717 } };
     for (int i = 0; i < 2; i++) {
         const mba_analysis *a = find(lives[i].name);
         double              s = 0, life = 0;
@@ -141,8 +141,8 @@ static void blocks_of_the_fused_variant_live_longer(void **state)
 /* ---- the timeline ---- */
 
 /* Every event of a captured step has an operator, also where a set of memory ran as a kernel of the driver's (vision);
- * a step recorded as a whole takes what it takes unwatched. Vision's plain steps of this run were 1.9 ms longer than
- * those of every other run, whoever made them so; another run had 18.06 and 18.05 ms. */
+ * a step recorded as a whole takes what it takes unwatched: where the power limit did not hold clocks back (vision,
+ * graph: 1980 MHz all the time) within a quarter of a percent, where they moved with it (1320 to 1860 MHz) within 2 %. */
 static mba_status see_orphan(void *ctx, const void *row)
 {
     const mba_row_event *e = row;
@@ -160,9 +160,9 @@ static void events_have_operators_and_steps_their_time(void **state)
         assert_ok(mba_store_each(a->store, MBA_ROWS_event, NULL, see_orphan, &orphans));
         assert_int_equal(orphans, 0);
         assert_true(a->record_s < a->whole_s);
-        if (i < 4) assert_near(a->whole_s / a->plain_s, 1, 0.005);
+        assert_near(a->whole_s / a->plain_s, 1, i < 3 ? 0.02 : 0.0025);
     }
-    assert_near(find("graph")->record_cost_s, 178.5e-9, 0.1e-9);
+    assert_near(find("graph")->record_cost_s, 213.1e-9, 0.1e-9);
     assert_true(isnan(find("hybrid")->record_cost_s));                           // below what clocks do
 }
 
@@ -179,10 +179,14 @@ static void plans_and_counters_agree_on_tensor_work(void **state)
         bytes[v[i].bytes]++;
     }
     free(v);
-    assert_int_equal(count[MBA_AGREES], 6);
-    assert_int_equal(count[MBA_DIFFERS], 0);
-    assert_int_equal(bytes[MBA_AGREES], 14);
-    assert_int_equal(bytes[MBA_DIFFERS], 2);                  // ssd_scan, ssd_scan_rev: states that are still in L2
+    assert_int_equal(count[MBA_AGREES], 3);
+    assert_int_equal(count[MBA_AT_MOST], 2);                  // ssd_states, ssd_states_rev: chunks that are forgotten
+    assert_int_equal(count[MBA_DIFFERS], 1);                  // ssd_bwd_bc: its plan of that day had dCB as one bf16
+    assert_int_equal(bytes[MBA_AGREES], 15);
+    assert_int_equal(bytes[MBA_LAGS], 4);
+    assert_int_equal(bytes[MBA_KEPT], 1);                     // ssd_scan: states that are still in L2
+    assert_int_equal(bytes[MBA_DIFFERS], 0);
+    assert_true(isnan(mba_verified_writes(find("mamba2"))));  // a small store has one node of each kind
 }
 
 int main(void)

@@ -59,6 +59,9 @@ static double padding_of(const mba_analysis *a, const mba_row_node *node)
     return node->tensor_flops > 0 && sum > 0 ? sum / node->tensor_flops : NAN;
 }
 
+/* Leaves out what does not reach, as decays of the data have it. */
+static bool forgets(const char *kernel) { return !strncmp(kernel, "ssd_states", 10); }
+
 /* Counts are whole numbers; a mean of several launches is one but for its rounding. */
 static mba_agreement judge_count(double measured, double expected)
 {
@@ -131,6 +134,8 @@ static mba_verification verify(const mba_analysis *a, const mba_kernel_view *k, 
     v.bytes_ratio  = v.bytes_expected > 0 ? v.bytes_measured / v.bytes_expected : NAN;
     if (v.ours) v.padding = padding_of(a, v.node);
     if (v.ours) v.tensor = judge_count(v.tensor_measured, v.tensor_expected);
+    if (v.tensor == MBA_DIFFERS && forgets(v.launch->kernel) && v.tensor_measured < v.tensor_expected)
+        v.tensor = MBA_AT_MOST;
     const bool full = isnan(v.node->filled) || v.node->filled >= 1; // of a ragged batch only a part was real
     if (v.ours && full) v.bytes = judge_bytes(&v, a->l2_bytes);
     return v;
@@ -158,6 +163,7 @@ static void judge_shared(mba_verification *v, int64_t n)
 double mba_verified_writes(const mba_analysis *a)
 {
     double measured = 0, expected = 0;
+    if (a->nnodes == 0 || a->node[a->nnodes - 1].id + 1 != a->nnodes) return NAN;      // a small one: `export --store`
     for (int64_t i = 0; i < a->nkernels; i++)
         if (a->kernel[i].per_step > 0)
             measured += a->kernel[i].per_step * mba_counter_value(&a->kernel[i], "dram__bytes_write.sum");

@@ -5,7 +5,7 @@
  *
  * Our kernels: tensor FLOPs must be the plan's, exactly. Two launches of a node in a row under one name share items
  * as the data has it (ssd_scan: those beyond the range of a fast formula go to the first); they are judged by their
- * sum.
+ * sum. ssd_states leaves out chunks that are forgotten before anybody wants them: at most what is planned.
  * A plan counts what warps issue, padded tiles included: over the least of the node it is our padding factor. Library
  * kernels: measured over least is theirs.
  *
@@ -21,7 +21,7 @@
 #include "scope/analysis.h"
 
 typedef enum mba_agreement {
-    MBA_NOT_JUDGED, MBA_AGREES, MBA_LAGS, MBA_KEPT, MBA_AGAIN, MBA_DIFFERS, MBA_AGREEMENTS
+    MBA_NOT_JUDGED, MBA_AGREES, MBA_AT_MOST, MBA_LAGS, MBA_KEPT, MBA_AGAIN, MBA_DIFFERS, MBA_AGREEMENTS
 } mba_agreement;
 
 typedef struct mba_verification {
@@ -42,7 +42,7 @@ typedef struct mba_verification {
 MBA_MUST mba_status mba_verify(mba_verification **out, int64_t *n, const mba_analysis *a);
 
 /* DRAM writes of a whole step, over those of all plans and nodes: what lags in one kernel is written in another. NaN:
- * not all kernels were counted. */
+ * not all kernels were counted, or not all nodes are there. */
 double mba_verified_writes(const mba_analysis *a);
 
 #endif

@@ -146,6 +146,26 @@ static void reads_may_be_in_the_cache_or_come_again(void **state)
     end(a, v);
 }
 
+/* What is forgotten is left out: fewer is right, more is not; and of no other kernel. */
+static void states_that_are_forgotten_may_be_left_out(void **state)
+{
+    (void)state;
+    static const struct { const char *kernel; double measured; mba_agreement want; } of[] = {
+        { "ssd_states", 64, MBA_AGREES }, { "ssd_states_rev", 40, MBA_AT_MOST }, { "ssd_states", 65, MBA_DIFFERS },
+        { "ssd_scan", 40, MBA_DIFFERS } };
+    enum { N = sizeof of / sizeof *of };
+    mba_analysis *a;
+    begin("forgets.db");
+    for (int64_t i = 0; i < N; i++) {
+        put_node(i, 10, 10);
+        put_launch(i, i, 0, of[i].kernel, 64, 1, 1);
+        put_kernel(i, i, i, of[i].measured, 1, 1);
+    }
+    mba_verification *v = verified("forgets.db", &a, N);
+    for (int i = 0; i < N; i++) assert_int_equal(v[i].tensor, of[i].want);
+    end(a, v);
+}
+
 /* Of an operator with two launches each has the bytes of its plan. */
 static void launches_of_one_operator_have_their_own_bytes(void **state)
 {
@@ -169,6 +189,7 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(launches_that_share_items_are_judged_by_their_sum),
                                         cmocka_unit_test(writes_may_lag_by_half_the_cache),
                                         cmocka_unit_test(reads_may_be_in_the_cache_or_come_again),
+                                        cmocka_unit_test(states_that_are_forgotten_may_be_left_out),
                                         cmocka_unit_test(launches_of_one_operator_have_their_own_bytes) };
     scratch_make();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

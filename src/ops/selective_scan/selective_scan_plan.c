@@ -8,7 +8,7 @@
 #include "core/op.h"
 #include "ops/selective_scan/selective_scan_slots.h"
 
-enum { ELEMENT_THREADS = 128, PIECE_LEAST = 8 * TILE, QUARTER_LEAST = 64 * TILE, PIECES_MOST = 64, INT_MOST = 1 << 30 };
+enum { ELEMENT_THREADS = 128, PIECE_LEAST = 8 * TILE, PIECES_MOST = 64, INT_MOST = 1 << 30 };
 enum { ORIGINS_BYTES = 160 };                                // of struct origins
 
 /* ---- what the fast path takes ---- */
@@ -274,19 +274,18 @@ static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, con
     return best;
 }
 
-static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t sub, bool carry, bool split)
+static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, bool carry, bool split)
 {
     const scan_cut c = scan_cut_of(d, items);
-    const double   tiles = (double)mba_ceil(c.tiles, sub);
     const int64_t  width = TWINS_STATES / d.N;
     const double   values = (double)(TILE * width), elements = values * (double)d.N;
-    mba_launch    *l = mba_plan_launch(p, "scan_fwd_twins", MBA_MIXED, items * sub, split ? 256 : 192);
+    mba_launch    *l = mba_plan_launch(p, "scan_fwd_twins", MBA_MIXED, items, split ? 256 : 192);
     l->grid[1]    = channel_blocks(d, width);
     l->regs       = 80;
     l->smem_bytes = (size_t)(8 * TILE * (9 * width / 8 + width + 8 + d.N + 64) + 4 * (6 * TILE * width + 64 * d.N) + 8 * width
                              + ORIGINS_BYTES);
     l->ring_depth = 2;
-    mba_phase_work(l, MBA_LOOP, tiles, NULL);
+    mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_SMEM, elements * 3, NULL);
     mba_phase_work(l, MBA_SFU, elements, NULL);
@@ -295,7 +294,7 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     mba_phase_work(l, MBA_END, 0, NULL);
     if (carry) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * (double)(width * d.N));
     mba_launch_role(l, split ? 4 : 2);
-    mba_phase_work(l, MBA_LOOP, tiles, NULL);
+    mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
     load_operand(l, n, U, values);
     load_operand(l, n, DELTA, values);
     if (!carry) load_operand(l, n, Z, values);
@@ -313,32 +312,19 @@ static bool splits(scan_dims d, int64_t items, const mba_machine *m)
     return d.N == 16 && items * channel_blocks(d, TWINS_STATES / d.N) <= 3 * (int64_t)m->sm;
 }
 
-/* Long pieces: what they leave behind is found from quarters of them, so that SMs end together; 4 in what is returned. That wants
- * pieces that can be quartered, a power of two of them. Measured: 1 x 32768 x 1536 in 8 instead of 11, 680 -> 661 us; shorter
- * quarters lose. */
-static int64_t quarters(scan_dims d, int64_t *items)
-{
-    int64_t pieces = 1;
-    while (2 * pieces <= *items / d.B) pieces *= 2;
-    if (pieces == 1 || d.N != 16 || d.L % (4 * pieces * QUARTER_LEAST)) return 1;
-    *items = pieces * d.B;
-    return 4;
-}
-
 mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const scan_dims d = scan_dims_of(n);
     MBA_TRY(twins_take(n, m, false));
     PACKS_TAKEN(n, d, n->out[KEPT], false);
     const int64_t width = TWINS_STATES / d.N;
-    int64_t       items = twins_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
-    const int64_t sub = quarters(d, &items);
-    scratch_of_pieces(p, d, items, sub, false);
+    const int64_t items = twins_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
+    scratch_of_pieces(p, d, items, 1, false);
     if (items > d.B) {
-        plan_twins(p, n, d, items, sub, true, false);
-        plan_combine(p, d, items, sub, false);
+        plan_twins(p, n, d, items, true, false);
+        plan_combine(p, d, items, 1, false);
     }
-    plan_twins(p, n, d, items, 1, false, splits(d, items, m));
+    plan_twins(p, n, d, items, false, splits(d, items, m));
     return MBA_OK;
 }
 
@@ -352,10 +338,11 @@ static int64_t stretches_of(scan_dims d, scan_cut c, int64_t tokens)
     return (c.items - 1) * mba_ceil(c.pack * d.L, tokens) + mba_ceil(rest * d.L, tokens);
 }
 
-/* FLOPs of a tile's sums on bf16 tensor cores, a mean over all items: 2^16 for eight tokens of a block, whatever N is. Twins
- * leave out half a tile behind the end; products of tf32 are not in it. */
+/* FLOPs of a tile's sums on bf16 tensor cores, a mean over all items: 2^16 for eight tokens of a block. Twins leave out half a
+ * tile behind the end, and add up 8 states without them; products of tf32 are not in it. */
 static double sums_of_tile(scan_dims d, scan_cut c, bool twins)
 {
+    if (twins && d.N == 8) return 0;
     const double halves = twins ? (double)stretches_of(d, c, KEEP) : 2 * (double)stretches_of(d, c, TILE);
     return 65536 * halves / (double)(c.items * c.tiles);
 }

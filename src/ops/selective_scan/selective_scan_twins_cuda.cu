@@ -454,7 +454,7 @@ scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
     extern __shared__ __align__(16) char smem[];
     twins_smem<N> &sm = *(twins_smem<N> *)smem;
     const part a = part_of(p, twins_smem<N>::CH);
-    if (CARRY && a.item % p.pieces >= p.pieces - p.sub) return;   // nobody goes on from it
+    if (CARRY && a.item % p.pieces == p.pieces - 1) return;   // nobody goes on from it
     find_origins(sm.at, p, a, (int)threadIdx.x);
     for (int c = threadIdx.x; c < twins_smem<N>::CH; c += THREADS) {
         const bool in = a.channel + c < a.channels;
@@ -492,12 +492,8 @@ extern "C" mba_status selective_scan_twins_cuda(const mba_call *c)
         p.steps = (float *)mba_cuda_scratch(c, CU_STEPS);
         auto *carry = d.N == 8 ? scan_fwd_twins<8, true, false, false>
                     : plain    ? scan_fwd_twins<16, true, false, true> : scan_fwd_twins<16, true, false, false>;
-        scan_operands<bf16> fine = p;
-        fine.sub = (int)(c->plan->launch[0].grid[0] / p.items);
-        fine.pieces *= fine.sub;
-        fine.piece /= fine.sub;
-        MBA_KERNEL(c, 0, carry, fine);
-        MBA_TRY(scan_starts(c, 1, &p, false, fine.sub));
+        MBA_KERNEL(c, 0, carry, p);
+        MBA_TRY(scan_starts(c, 1, &p, false, 1));
     }
     const bool split = c->plan->launch[main].block > HANDS;
     auto *kernel = d.N == 8 ? scan_fwd_twins<8, false, false, false>

@@ -201,7 +201,7 @@ static void draw_states(const drawing *w, bool rev)
     const int    records = rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
     mba_launch  *l = mba_plan_launch(w->p, rev ? "ssd_states_rev" : "ssd_states", MBA_MIXED, blocks,
                                   128 * (heads + 1));
-    l->regs       = heads > SSD_HEADS ? 96 : 168;
+    l->regs       = heads > SSD_HEADS ? 96 : 147;
     l->smem_bytes = SSD_STATES_SMEM;
     l->ring_depth = 4;
     mba_phase_work(l, MBA_LOOP, trips, NULL);
@@ -307,7 +307,7 @@ static void draw_bc(const drawing *w, int64_t sms)
     mba_phase_work(l, MBA_FMA, 3.0 * Q * N + 3.0 * Q * Q, NULL);
     mba_phase_work(l, MBA_SMEM, 3.0 * Q * N * 2 + 3.0 * Q * Q * 2 + 5.0 * 2 * TILE_BYTES, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), 2.0 * 2 * Q * 4);
-    mba_phase_work(l, MBA_MMA, 2.0 * 6 * Q * Q * N / heads, NULL);
+    mba_phase_work(l, MBA_MMA, 2.0 * 6 * Q * Q * N * 2 / heads, NULL);            // dCB as two bf16
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DBM), 2.0 * Q * N * 2 / heads);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DCM), 2.0 * Q * N * 2 / heads);
     mba_phase_work(l, MBA_END, 0, NULL);

@@ -8,7 +8,8 @@
  * resources  sm_90a, CUDA 13.0: 168 registers, no spill
  * measured   ssd.md
  * kernel     ssd_scan_cut, ssd_scan_rev_cut    the same walks; a block takes a range of the row of all chunks
- *            (ssd_cuts.c), a list of pieces of items; states go from block to block where items are many
+ *            (ssd_cuts.c), a list of pieces of items; states go from block to block where items are many, else a block
+ *            makes the one it begins with again, from the chunks before its range that are not forgotten
  * order      fixed: chunks in turn, states folded in order; no atomics on floats. Only a cut walk waits for another
  *            block: for a state which that one makes before all else (await() gives up after seconds) */
 #ifndef MBA_SSD_FUSED_SCAN_CUH

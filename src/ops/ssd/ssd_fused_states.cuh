@@ -6,9 +6,9 @@
  * moves      per chunk and four heads: x 32 KB, B 16 KB, factors 2 KB; tensor 1024 cycles. In a walk, two heads share B
  *            and wait for each other's products; here four do, and others multiply meanwhile
  * takes      as ssd_scan
- * resources  sm_90a, CUDA 13.0: 96 registers (WIDE 2: 168), no spill; warpgroups with a head take 112
+ * resources  sm_90a, CUDA 13.0: 96 registers (WIDE 2: 147), no spill; warpgroups with a head take 112
  * measured   ssd.md
- * order      fixed: chunks in turn */
+ * order      fixed: chunks in turn; which of them the state depends on follows from their decays */
 #ifndef MBA_SSD_FUSED_STATES_CUH
 #define MBA_SSD_FUSED_STATES_CUH
 
