@@ -5,7 +5,8 @@
  *
  * In training, mean and (biased) variance are those of all real rows of the batch, and the running statistics move:
  * state = (1 - momentum) state + momentum batch, with the unbiased variance. In evaluation they are the running
- * statistics themselves, constants to the gradient.
+ * statistics themselves, constants to the gradient. Those of a channel whose batch is not finite stay: the step is given
+ * up, and they would not recover.
  *
  * They are states of role MBA_STATE, "<scope>.<name>.running_mean" and ".running_var", which start at 0 and 1. Rows of
  * a ragged batch beyond its count take no part: their results and gradients are zeros. */

@@ -3,6 +3,8 @@
  * A part is summed strip by strip: four vectors of channels down all of its rows, with the sums in registers. It stays
  * in the cache, so its squares are taken around its own mean in a second pass, and the parts are merged exactly:
  * M2 = sum of M2_p + n_p (mean_p - mean)^2. y may lie in the memory of x and dx in that of dy. */
+#include <math.h>
+
 #include "device/cpu/simd.h"
 #include "ops/batchnorm/batchnorm_slots.h"
 
@@ -68,6 +70,7 @@ static void merge_stats(merge s, int64_t from, int64_t end, int64_t M, int64_t C
         const int64_t j = from + i;
         s.out_mean[j] = (float)mean[i];
         s.out_var[j]  = (float)(m2[i] / (double)M);
+        if (!isfinite(s.out_mean[j]) || !isfinite(s.out_var[j])) continue;
         s.run_mean[j] = (float)((1 - s.k) * (double)s.run_mean[j] + s.k * mean[i]);
         s.run_var[j]  = (float)((1 - s.k) * (double)s.run_var[j] + s.k * m2[i] / (double)(M > 1 ? M - 1 : 1));
     }

@@ -76,6 +76,7 @@ template <typename T> struct keep_statistics {
         const float n = (float)M, d = total[0] / n, v = fmaxf(total[1] / n - d * d, 0.0f), m = to_float(x.at[i]) + d;
         mean[i] = m;
         var[i]  = v;
+        if (!isfinite(m) || !isfinite(v)) return;
         running_mean[i] += momentum * (m - running_mean[i]);
         running_var[i]  += momentum * (v * (M > 1 ? n / (n - 1) : 1) - running_var[i]);
     }

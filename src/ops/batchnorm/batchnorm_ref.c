@@ -13,8 +13,9 @@ void batchnorm_stats_ref(const mba_ref_call *c)
         for (int64_t r = 0; r < M; r++) var += pow(c->in[SX][r * C + i] - mean, 2) / n;
         c->out[SMEAN][i]  = mean;
         c->out[SVAR][i]   = var;
-        c->out[RMEANO][i] = M ? (1 - k) * c->in[RMEAN][i] + k * mean : c->in[RMEAN][i];
-        c->out[RVARO][i]  = M ? (1 - k) * c->in[RVAR][i] + k * var * (M > 1 ? n / (n - 1) : 1) : c->in[RVAR][i];
+        const bool moves = M && isfinite(mean) && isfinite(var);
+        c->out[RMEANO][i] = moves ? (1 - k) * c->in[RMEAN][i] + k * mean : c->in[RMEAN][i];
+        c->out[RVARO][i]  = moves ? (1 - k) * c->in[RVAR][i] + k * var * (M > 1 ? n / (n - 1) : 1) : c->in[RVAR][i];
     }
 }
 

@@ -135,6 +135,23 @@ static void batchnorm_of_no_rows_leaves_no_trace(void **state)
     rig_destroy(&u.r);
 }
 
+/* A step that is given up for a number that is none must not stay in what evaluation uses. */
+static void batchnorm_of_what_is_not_finite_moves_nothing(void **state)
+{
+    (void)state;
+    unit u = make(MBA_TYPE(MBA_F32, 4, 3), 1e-5, true, false);
+    for (int i = 0; i < 12; i++) rig_set(&u.r, u.x, i, i == 4 ? (double)NAN : i == 8 ? (double)INFINITY : 2);
+    rig_run(&u.r);
+    for (int i = 0; i < 3; i++) {
+        assert_near(rig_have(&u.r, u.mean, i), i ? 0 : 0.2, 1e-6);
+        assert_near(rig_have(&u.r, u.var, i), i ? 1 : 0.9, 1e-6);
+        assert_near(rig_want(&u.r, u.mean, i), i ? 0 : 0.2, 1e-6);
+        assert_near(rig_want(&u.r, u.var, i), i ? 1 : 0.9, 1e-6);
+    }
+    assert_true(isnan(rig_have(&u.r, u.y, 1)) && isfinite(rig_have(&u.r, u.y, 0)));     // and the watchdog sees it
+    rig_destroy(&u.r);
+}
+
 /* The statistics start at 0 and 1; those of a channel that is always 3 go to 3 and 0. */
 static void batchnorm_statistics_run(void **state)
 {
@@ -235,6 +252,7 @@ static void batchnorm_refuses_what_does_not_fit(void **state)
 
 MBA_TEST_MAIN(cmocka_unit_test(batchnorm_of_golden_values_below_its_capacity),
               cmocka_unit_test(batchnorm_of_no_rows_leaves_no_trace),
+              cmocka_unit_test(batchnorm_of_what_is_not_finite_moves_nothing),
               cmocka_unit_test(batchnorm_statistics_run),
               cmocka_unit_test(batchnorm_takes_a_large_mean_and_one_row),
               cmocka_unit_test(batchnorm_takes_many_rows_at_any_thread_count),
