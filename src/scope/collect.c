@@ -6,14 +6,32 @@
 
 static const double CEILING_S = 0.3;               // per rate
 
-static mba_status ceilings(mba_collecting *c)
+static double more(double a, double b) { return a > b ? a : b; }
+
+static mba_ceilings best_of(mba_ceilings a, mba_ceilings b)
 {
-    const mba_device *d = c->session->device;
-    mba_ceilings      rates = { 0 };
-    if (c->options->ceilings)    rates = *c->options->ceilings;
-    else if (d->machine->cc > 0) MBA_TRY(mba_ceilings_measure_cuda(&rates, c->options->compute));
-    else                         rates = mba_ceilings_measure(CEILING_S);
-    return mba_describe_ceilings(c->store, &rates, d);
+    return (mba_ceilings){ more(a.stream_bytes, b.stream_bytes), more(a.fma_flops, b.fma_flops),
+                           more(a.tensor_flops, b.tensor_flops), more(a.exp_ops, b.exp_ops) };
+}
+
+/* A processor's rates are measured on both sides of the steps: its neighbours may take a third of it for seconds, and
+ * steps beyond their floor were the result. */
+static mba_status nodes_between_ceilings(mba_collecting *c)
+{
+    const mba_ceilings *given = c->options->ceilings;
+    mba_ceilings        rates = given ? *given : mba_ceilings_measure(CEILING_S);
+    MBA_TRY(mba_collect_nodes(c));
+    if (!given) rates = best_of(rates, mba_ceilings_measure(CEILING_S));
+    return mba_describe_ceilings(c->store, &rates, c->session->device);
+}
+
+static mba_status events_under_ceilings(mba_collecting *c)
+{
+    mba_ceilings rates;
+    if (c->options->ceilings) rates = *c->options->ceilings;
+    else                      MBA_TRY(mba_ceilings_measure_cuda(&rates, c->options->compute));
+    MBA_TRY(mba_describe_ceilings(c->store, &rates, c->session->device));
+    return mba_collect_cuda(c);
 }
 
 static mba_status describe(mba_collecting *c)
@@ -45,7 +63,6 @@ mba_status mba_collect(mba_store *store, mba_session *s, const mba_collect_optio
     c.units = (double)(s->model.task == MBA_TASK_GRAPHS ? c.step.count[MBA_GRAPHS] : mba_model_units(&s->model));
     if (mba_samples_wanted()) return mba_collect_samples(&c, mba_samples_wanted());
     MBA_TRY(describe(&c));
-    MBA_TRY(ceilings(&c));
-    MBA_TRY(s->device->machine->cc > 0 ? mba_collect_cuda(&c) : mba_collect_nodes(&c));
+    MBA_TRY(s->device->machine->cc > 0 ? events_under_ceilings(&c) : nodes_between_ceilings(&c));
     return mba_store_commit(store);
 }
