@@ -20,9 +20,6 @@ MBA_MUST mba_status mba_describe_model(mba_store *s, const mba_session *session)
 MBA_MUST mba_status mba_describe_program(mba_store *s, const mba_program *p);
 MBA_MUST mba_status mba_describe_program_at(mba_store *s, const mba_program *p, const mba_step *step);
 
-/* Work of one kind of all blocks of a launch, as planned. */
-double mba_launch_work(const mba_launch *l, mba_work work);
-
 /* The number of launch k of a node in table launch. */
 int64_t mba_launch_number(const mba_program *p, int32_t node, int k);
 

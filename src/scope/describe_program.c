@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/plan_work.h"
 #include "core/print.h"
 #include "scope/describe.h"
 
@@ -88,45 +89,7 @@ static mba_status put_operands(mba_store *s, const mba_node *n)
 
 /* ---- launches ---- */
 
-enum { OPERANDS = MBA_ARG_SCRATCH(MBA_SCRATCH_MAX) };
-/* operand: bytes in, bytes out; those that neighbouring blocks read together once */
-typedef struct work_sums { double of[MBA_END + 1], operand[OPERANDS][2]; } work_sums;
-
-/* Adds the work of `blocks` blocks of one class; a loop multiplies what is inside. */
-static void add_blocks(work_sums *sum, const mba_launch *l, double blocks, const double *trips)
-{
-    double times[MBA_PHASE_MAX + 1] = { blocks };
-    int    depth = 0;
-    for (int k = 0; k < l->nphases; k++) {
-        const mba_phase *ph = &l->phase[k];
-        if (ph->work == MBA_LOOP) {
-            times[depth + 1] = times[depth] * (ph->n >= 0 ? ph->n : trips[(int)(-1 - ph->n)]);
-            depth++;
-        } else if (ph->work == MBA_END) {
-            if (depth > 0) depth--;
-        } else {
-            sum->of[ph->work] += times[depth] * ph->n;
-            if (ph->operand >= 0 && ph->operand < OPERANDS && ph->work <= MBA_ASYNC)
-                sum->operand[ph->operand][ph->work == MBA_STORE] +=
-                    times[depth] * ph->n / (ph->share > 1 ? ph->share : 1);
-        }
-    }
-}
-
-static void all_work(work_sums *sum, const mba_launch *l)
-{
-    static const double none[2] = { 0, 0 };
-    memset(sum, 0, sizeof *sum);
-    for (int b = 0; b < l->nblocks; b++) add_blocks(sum, l, (double)l->blocks[b].count, l->blocks[b].trips);
-    if (!l->nblocks) add_blocks(sum, l, (double)l->grid[0] * (double)l->grid[1] * (double)l->grid[2], none);
-}
-
-double mba_launch_work(const mba_launch *l, mba_work work)
-{
-    work_sums sum;
-    all_work(&sum, l);
-    return sum.of[work];
-}
+enum { OPERANDS = MBA_WORK_OPERANDS };
 
 static double footprint(const mba_node *n, const mba_plan *p, int operand)
 {
@@ -138,7 +101,7 @@ static double footprint(const mba_node *n, const mba_plan *p, int operand)
 /* A launch and its operands, once each: what several blocks read is read once, and no more of it than is moved. */
 typedef struct footprints { const mba_node *node; const mba_plan *plan; double of[OPERANDS][2]; } footprints;
 
-static footprints footprints_of(const work_sums *sum, const mba_node *n, const mba_plan *p)
+static footprints footprints_of(const mba_work_sums *sum, const mba_node *n, const mba_plan *p)
 {
     footprints f = { .node = n, .plan = p };
     for (int k = 0; k < OPERANDS; k++)
@@ -195,9 +158,9 @@ static mba_status put_launch(mba_store *s, int64_t id, const mba_node *n, int k,
 {
     const mba_launch *l = &p->launch[k];
     static const char *const cls[] = { "tensor", "vector", "mixed", "copy" };
-    work_sums sum;
+    mba_work_sums sum;
     double    least = 0;
-    all_work(&sum, l);
+    mba_launch_sums(&sum, l);
     const footprints f = footprints_of(&sum, n, p);
     for (int i = 0; i < OPERANDS; i++) least += f.of[i][0] + f.of[i][1];
     const double recent = recent_bytes(&f, before);

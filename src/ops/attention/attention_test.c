@@ -3,12 +3,12 @@
 #include "tests/test.h"
 
 #include "core/check.h"
+#include "core/plan_work.h"
 #include "core/program.h"
 #include "ops/add/add.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_slots.h"
 #include "ops/rotary/rotary.h"
-#include "scope/describe.h"
 #include "tests/machines.h"
 
 /* ---- a trial: attention over columns q | k | v of one matrix, forward and backward, fp32 and fp64 ---- */

@@ -3,10 +3,10 @@
 #include "tests/test.h"
 
 #include "core/check.h"
+#include "core/plan_work.h"
 #include "core/program.h"
 #include "ops/selective_scan/selective_scan.h"
 #include "ops/selective_scan/selective_scan_slots.h"
-#include "scope/describe.h"
 #include "tests/machines.h"
 
 static const mba_machine host = { .name = "host" };

@@ -3,10 +3,10 @@
 #include "tests/test.h"
 
 #include "core/check.h"
+#include "core/plan_work.h"
 #include "core/program.h"
 #include "ops/ssd/ssd.h"
 #include "ops/ssd/ssd_slots.h"
-#include "scope/describe.h"
 #include "tests/machines.h"
 
 /* Launches of the same kernels: `persistent` has the tiles of `chunked` in fewer blocks, `bc_fused` one launch less and
