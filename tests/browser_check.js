@@ -69,7 +69,8 @@
     const card = rows()[0].nextElementSibling;
     expect(!card.hidden && card.textContent.includes("Floors against") && !/undefined|NaN/.test(card.textContent) && open.getAttribute("aria-expanded") === "true", "card opens");
     expect(root.scrollWidth <= innerWidth, "card is wider than the page");
-    const whole = JSON.parse($("#data").textContent), kernel = whole.kernels.find(k => k.id === +rows()[0].dataset.id);
+    const whole = JSON.parse($("#data").textContent), {keys, rows: records} = whole.kernels;
+    const kernel = Object.fromEntries(keys.map((k, i) => [k, records[+rows()[0].dataset.id][i]]));
     const known = whole.whatif?.models.find(m => m.name === whole.meta.workloads[kernel.run])?.ops[kernel.op];
     expect(!known || whole.whatif.machines.every(m => card.textContent.includes(m)), "the card has the operator on every simulated machine");
   }

@@ -371,6 +371,8 @@ mba_status mba_whatif_make(mba_whatif *out, const mba_stores *r)
     snprintf(out->machine, sizeof out->machine, "%s", base[0].machine);
     MBA_TRY(mba_gpu_load(&m, out->machine));
     out->grade = mba_simulated_grade(&m);
+    out->l2_bytes_s = 1e9 * m.v[MBA_GPU_l2_rd];
+    out->l1_bytes_s = 1e9 * m.v[MBA_GPU_smem_bw] * m.v[MBA_GPU_sm] * m.v[MBA_GPU_clk];
     MBA_TRY(axes(out));
     MBA_TRY(validate(out));
     MBA_TRY(mba_sim_create(&sim));

@@ -30,7 +30,8 @@ static void name_run(mba_stores *r, int i)
     for (int k = 0; k < (i < r->shown ? r->shown : r->n); k++)
         alone &= k == i || strcmp(workload, r->run[k].a->workload) != 0;
     const size_t family = strcspn(workload, "-");                      // mamba2-130m.chunked.db, mamba2-512.db
-    if (!*workload || (!alone && !strncmp(file, workload, family) && stem > (int)family))
+    const bool   theirs = !alone && mba_run_is_foreign(run->a);        // peer_mamba2.db
+    if (!*workload || theirs || (!alone && !strncmp(file, workload, family) && stem > (int)family))
         snprintf(run->label, sizeof run->label, "%.*s", stem, file);
     else if (alone)
         snprintf(run->label, sizeof run->label, "%s", mba_short(workload, 60).s);
