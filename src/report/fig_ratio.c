@@ -56,15 +56,21 @@ static mba_status fig6_numbers(mba_grid *g, const mba_stores *r, int run)
 static void fig6_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
-    int                 below = 0, mixed = 0;
+    int                 below = 0, slots = 0, mixed = 0;
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *k = &a->kernel[i];
         if (k->launches <= 0 || k->cls != MBA_CLASS_MIXED || isnan(k->ratio_a)) continue;
         mixed++;
         below += k->ratio_a < hardware_ratio(a);
+        slots += k->ratio_b < hardware_ratio(a);
     }
-    mba_buf_add(b, "%d of %d mixed kernels have less tensor work per vector FLOP than the hardware's %s : 1", below,
-                mixed, mba_num(hardware_ratio(a)).s);
+    if (!mixed) {
+        mba_buf_put(b, "No kernel does tensor and vector work in like measure");
+        return;
+    }
+    mba_buf_add(b, "Vector work limits %d of %d mixed kernels by arithmetic, %d by issue slots: less than the"
+        " hardware's "
+                   "%s : 1", below, mixed, slots, mba_num(hardware_ratio(a)).s);
 }
 
 /* The hardware's ratio of tensor FLOPs to special functions: the line of the triangles. `other`: where the other is. */
@@ -135,7 +141,8 @@ static void fig6_legend(mba_buf *b, const mba_stores *r, int run)
 const mba_figure mba_figure_fig6 = {
     "fig6", "Tensor : vector", "Fig. 6 · tensor : vector : special functions",
     "Executed tensor FLOPs per vector FLOP of kernels that do both, by two counting rules; log axis.",
-    "Left of the hardware line the vector lanes have more to do than the tensor cores can wait for. Rule (b) counts "
+    "Mixed: the FMA pipe is at least half as busy as the tensor pipe. Left of the hardware line the vector lanes have"
+    " more to do than the tensor cores can wait for. Rule (b) counts "
     "conversions, selects and integer work too, because they occupy the same lanes. The dashed line is "
     "the hardware's for special functions.",
     "counters of kernels with tensor work, on a GPU: mambascope profile --sets roofline,pipes",

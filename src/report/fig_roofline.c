@@ -148,13 +148,10 @@ static level_rate rate_at(const mba_stores *r, int run, int level)
     const mba_analysis *a = r->run[run].a;
     const double        best[] = { a->best.dram, a->best.l2, a->best.l1 };
     const double        measured[] = { a->measured.dram, a->measured.l2, a->measured.l1 };
-    const mba_whatif   *w = r->whatif;
-    const double        file[] = { NAN, w ? w->l2_bytes_s : NAN, w ? w->l1_bytes_s : NAN };
-    const char         *gpu = mba_sheet_find(a, "gpu.name");
-    const bool          here = w && gpu && *w->machine && strcasestr(gpu, w->machine);
+    const double        file[] = { NAN, r->run[run].l2_bytes_s, r->run[run].l1_bytes_s };
     if (!isnan(measured[level])) return (level_rate){ measured[level], "measured", true };
     if (!isnan(best[level]))     return (level_rate){ best[level], "data sheet", false };
-    return (level_rate){ here ? file[level] : NAN, "machine file", false };
+    return (level_rate){ file[level], "machine file", false };
 }
 
 /* A slope up to the roof, with its name to the right of its lower part, where there is room. */

@@ -269,7 +269,7 @@ for (const host of $$(".zoom")) {
     const mark = svgEl("path", {class: "c-" + DATA.meta.paint[kind], d: box(x, 10, Math.max(w, .4), 40)});
     mark.tip = `${text}|${fmt(d / 1e3)} µs at ${fmt(a / 1e3, 6)} µs, ${DATA.meta.phase[phase]}`;
     svg.append(mark);
-    const fits = [text, DATA.meta.kinds[kind]].find(t => w > 6.9 * t.length + 4);
+    const fits = [text, DATA.meta.kinds[kind]].find(t => w > 8.5 * t.length + 4);
     if (!fits) return;
     const label = svgEl("text", {class: (DATA.meta.light[kind] ? "inv2" : "inv") + " m", x: x + w / 2, y: 34}, fits);
     label.tip = mark.tip;

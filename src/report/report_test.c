@@ -334,8 +334,8 @@ static void runs_beside_have_names_and_places_of_their_own(void **state)
     assert_string_equal(mba_run_label(&r, 0), "mamba2");
     assert_string_equal(mba_run_label(&r, 1), "mamba2-512");
     assert_string_equal(mba_run_label(&r, 2), "mamba2 (other)");
-    assert_ok(mba_report_svg(&fig1, &r, "fig1", 0));
-    assert_ok(mba_report_svg(&fig11, &r, "fig11", 0));
+    assert_ok(mba_report_svg(&fig1, &r, "fig1", NULL));
+    assert_ok(mba_report_svg(&fig11, &r, "fig11", NULL));
     assert_non_null(strstr(fig1.s, "mamba2 (other)"));
     assert_null(strstr(fig1.s, "mamba2-512"));
     int marks = 0;
@@ -523,7 +523,7 @@ static void a_figure_alone_is_one_svg_without_variables(void **state)
         const mba_figure *f = mba_figures[i];
         mba_buf           svg = { 0 }, csv = { 0 };
         const bool        has = f->has(&r, f->across ? -1 : 0);
-        const mba_status  drawn = mba_report_svg(&svg, &r, f->name, 0), told = mba_report_csv(&csv, &r, f->name);
+        const mba_status  drawn = mba_report_svg(&svg, &r, f->name, NULL), told = mba_report_csv(&csv, &r, f->name);
         assert_int_equal(drawn, has && f->draw ? MBA_OK : MBA_E_ARG);
         assert_int_equal(told, has ? MBA_OK : MBA_E_ARG);
         if (drawn == MBA_OK) {
@@ -534,7 +534,8 @@ static void a_figure_alone_is_one_svg_without_variables(void **state)
         mba_buf_free(&csv);
     }
     mba_buf b = { 0 };
-    assert_fails(mba_report_svg(&b, &r, "fig99", 0), MBA_E_ARG, "no figure");
+    assert_fails(mba_report_svg(&b, &r, "fig99", NULL), MBA_E_ARG, "no figure");
+    assert_fails(mba_report_svg(&b, &r, "fig1", "upside down"), MBA_E_ARG, "'by phase'");
     assert_ok(mba_stores_close(&r));
 }
 
@@ -595,7 +596,7 @@ static void figures_of_the_committed_stores_are_golden(void **state)
         const mba_figure *f = mba_figures[i];
         mba_buf           made = { 0 };
         if (!f->has(&r, f->across ? -1 : 0)) continue;                 // needs operands, or the simulator
-        if (f->draw) assert_ok(mba_report_svg(&made, &r, f->name, 0));
+        if (f->draw) assert_ok(mba_report_svg(&made, &r, f->name, NULL));
         else         assert_ok(mba_report_csv(&made, &r, f->name));
         check_golden(f->name, f->draw ? "svg" : "csv", &made);
         drawings += f->draw != NULL, tables += !f->draw;

@@ -38,7 +38,6 @@ typedef struct mba_wi_measured { char subject[96]; double measured_ms, predicted
 typedef struct mba_whatif {
     char            machine[64];                  /* that is changed: "h200" */
     char            grade;                        /* of the unchanged machine; changed ones are C */
-    double          l2_bytes_s, l1_bytes_s;       /* of its file: L2 reads; L1 and shared memory of all SMs */
     double          low, high;                    /* measured over predicted time of whole steps, least and most */
     mba_wi_axis     slider[MBA_WI_SLIDERS], curve[MBA_WI_CURVES], size[MBA_WI_SIZES];
     int             ncurves, nsizes;
