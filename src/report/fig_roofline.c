@@ -71,8 +71,8 @@ static void fig2_heading(mba_buf *b, const mba_stores *r, int run)
     for (int f = 1; f < MBA_FLOORS; f++) if (bounds.share[f] > bounds.share[top]) top = f;
     mba_buf_add(b, "%s %% of the kernel time is in kernels whose floor is %s; all together run at %s %% of their "
                    "floors", mba_num(100 * bounds.share[top]).s,
-                mba_floor_words((mba_floor)top),
-                    mba_num(bounds.percent_of_floor).s);
+                top == MBA_BY_TENSOR && isnan(r->run[run].a->best.tensor) ? "the product of matrices"
+                : mba_floor_words((mba_floor)top), mba_num(bounds.percent_of_floor).s);
 }
 
 /* ---- the drawing ---- */
@@ -80,7 +80,14 @@ static void fig2_heading(mba_buf *b, const mba_stores *r, int run)
 /* Where something is drawn, so that names find room beside it. */
 typedef struct area { double l, t, r, b; } area;
 enum { AREAS = 256 };
-typedef struct plane { mba_scale x, y; double l, r, top, bottom; area taken[AREAS]; int ntaken; } plane;
+/* y in units: 1e12 FLOP/s, of a processor 1e9; letter: T or G */
+typedef struct plane {
+    mba_scale x, y;
+    double    l, r, top, bottom, unit;
+    char      letter;
+    area      taken[AREAS];
+    int       ntaken;
+} plane;
 
 static bool is_free(const plane *p, area a)
 {
@@ -104,16 +111,18 @@ static plane plane_for(double w, double h, const mba_analysis *a, const mba_chos
 {
     const bool narrow = w <= MBA_NARROW;
     mba_range  x = { NAN, NAN }, y = { NAN, NAN };
-    plane      p = { .l = narrow ? 44 : 56, .r = w - 8, .top = 26, .bottom = h - 46 };
+    const bool large = roof_of(a, view) >= 2e12;
+    plane      p = { .l = narrow ? 44 : 56, .r = w - 8, .top = 26, .bottom = h - 46, .unit = large ? 1e12 : 1e9,
+                     .letter = large ? 'T' : 'G' };
     for (int i = 0; i < c->n; i++) {
         const point at = point_of(c->k[i], view);
         if (!(at.flops > 0)) continue;
-        mba_see(&y, at.flops / at.s / 1e12);
+        mba_see(&y, at.flops / at.s / p.unit);
         for (int l = 0; l < 3; l++) mba_see(&x, at.flops / at.bytes[l]);
     }
     mba_see(&x, 2 * roof_of(a, view) / a->best.dram);
     x = mba_decades(x, 0.1, 1000), y = mba_decades(y, 0.01, 100);
-    y.hi = fmax(y.hi > 10 * y.lo ? y.hi / 10 : y.hi, 1.8 * roof_of(a, view) / 1e12);     // room for the roof's label
+    y.hi = fmax(y.hi > 10 * y.lo ? y.hi / 10 : y.hi, 1.8 * roof_of(a, view) / p.unit);   // room for the roof's label
     x.hi = fmin(x.hi, mba_decades((mba_range){ 1, 20 * roof_of(a, view) / a->best.dram }, 1, 1000).hi);
     // sums and scatters hardly compute: in the table only
     x.lo = fmax(x.lo, 0.01), y.lo = fmax(y.lo, y.hi * 1e-6);
@@ -135,7 +144,7 @@ static void draw_axes(mba_svg *s, const plane *p, int view)
         mba_svg_line(s, p->l, y, p->r, y, "g", NULL);
         mba_svg_text(s, p->l - 5, y + 4, "t3", 'e', "%s", mba_num(tick[i]).s);
     }
-    mba_svg_text(s, 0, 12, "t2 halo", 's', "TFLOP/s (log)");
+    mba_svg_text(s, 0, 12, "t2 halo", 's', "%cFLOP/s (log)", p->letter);
 }
 
 /* The rate of a level of memory: of the store, else of the machine's file, which the simulator uses too. */
@@ -157,14 +166,14 @@ static level_rate rate_at(const mba_stores *r, int run, int level)
 /* A slope up to the roof, with its name to the right of its lower part, where there is room. */
 static void draw_slope(mba_svg *s, plane *p, level_rate rate, double roof, int level)
 {
-    const double bw = rate.bytes_s / 1e12, top = roof / 1e12, x1 = fmin(top / bw, p->x.hi);
+    const double bw = rate.bytes_s / p->unit, top = roof / p->unit, x1 = fmin(top / bw, p->x.hi);
     const double x0 = fmax(p->x.lo, p->y.lo / bw);
     if (!(bw > 0) || !(top > 0) || !(x1 > x0)) return;
     const double l = mba_at(p->x, x0), b = mba_at(p->y, x0 * bw), r = mba_at(p->x, x1), t = mba_at(p->y, x1 * bw);
     mba_svg_line(s, l, b, r, t, rate.solid ? "ref" : "ref dash", NULL);
     if (s->narrow) return;
     char         text[64];
-    const int    n = snprintf(text, sizeof text, "%s %s TB/s", level_name[level], mba_num(bw).s);
+    const int    n = snprintf(text, sizeof text, "%s %s %cB/s", level_name[level], mba_num(bw).s, p->letter);
     for (double at = 0.04; at < 0.5; at += 0.03) {
         const double px = l + (r - l) * at, py = b + (t - b) * at;
         const area   a = { px + 6, py - 2, px + 6 + MBA_LETTER * n, py + 11 };
@@ -177,10 +186,10 @@ static void draw_slope(mba_svg *s, plane *p, level_rate rate, double roof, int l
 
 static void draw_roof(mba_svg *s, plane *p, double flops_s, const char *name, const char *cls, double dy)
 {
-    const double v = flops_s / 1e12, y = mba_at(p->y, v);
+    const double v = flops_s / p->unit, y = mba_at(p->y, v);
     char         text[96];
     if (!(v > p->y.lo) || v > p->y.hi) return;
-    const int n = snprintf(text, sizeof text, "%s %s TFLOP/s", name, mba_num(v).s);
+    const int n = snprintf(text, sizeof text, "%s %s %cFLOP/s", name, mba_num(v).s, p->letter);
     mba_svg_line(s, p->l, y, p->r, y, cls, NULL);
     mba_svg_text(s, p->l + 4, y + dy, "t3 halo", 's', "%s", text);
     take(p, (area){ p->l, y + dy - 11, p->l + 8 + MBA_LETTER * n, y + dy + 3 });
@@ -216,7 +225,7 @@ static void draw_ceilings(mba_svg *s, plane *p, const mba_stores *r, int run, in
 static bool extent_of(const plane *p, point at, double *lo, double *hi)
 {
     *lo = *hi = NAN;
-    if (!(at.flops > 0) || at.flops / at.s / 1e12 < p->y.lo) return false;
+    if (!(at.flops > 0) || at.flops / at.s / p->unit < p->y.lo) return false;
     for (int l = 0; l < LEVELS; l++) {
         const double x = at.flops / at.bytes[l];
         if (!(x >= p->x.lo && x <= p->x.hi)) continue;
@@ -248,7 +257,7 @@ static void draw_name(mba_svg *s, plane *p, const mba_analysis *a, const mba_ker
 {
     const point    at = point_of(k, view);
     const mba_name name = is_product(k) ? mba_short(k->row->op, 22) : mba_kernel_label(a, k, 22);
-    const double   w = MBA_LETTER * mba_characters(name.s), y = mba_at(p->y, at.flops / at.s / 1e12);
+    const double   w = MBA_LETTER * mba_characters(name.s), y = mba_at(p->y, at.flops / at.s / p->unit);
     double         lo, hi;
     if (!extent_of(p, at, &lo, &hi)) return;
     const double r = radius_of(s, a, k) + 4, l = mba_at(p->x, lo), e = mba_at(p->x, hi);
@@ -267,7 +276,7 @@ static void draw_kernel(mba_svg *s, plane *p, const mba_analysis *a, const mba_k
     static const mba_shape shape[] = { MBA_CIRCLE, MBA_SQUARE, MBA_TRIANGLE };
     static const char *const tag[] = { "dram", "l2", "l1" };
     const point  at = point_of(k, view);
-    const double rate = at.flops / at.s / 1e12, y = mba_at(p->y, rate), r = radius_of(s, a, k);
+    const double rate = at.flops / at.s / p->unit, y = mba_at(p->y, rate), r = radius_of(s, a, k);
     const char  *paint = mba_kind_paint(k->kind);
     double       lo, hi;
     char         tags[64];
@@ -281,9 +290,9 @@ static void draw_kernel(mba_svg *s, plane *p, const mba_analysis *a, const mba_k
         snprintf(tags, sizeof tags, "k-%s %s", paint, tag[l]);
         take(p, (area){ px - r - 1, y - r - 1, px + r + 1, y + r + 1 });
         mba_svg_mark(s, shape[l], px, y, r, paint, at.least || l > 0,
-                     mba_tip(s->c, "%s · %s|%s TFLOP/s at %s FLOP/byte (%s, %s)|%s µs, %s %% of its floor",
+                     mba_tip(s->c, "%s · %s|%s %cFLOP/s at %s FLOP/byte (%s, %s)|%s µs, %s %% of its floor",
                              mba_kernel_label(a, k, 60).s, level_name[l],
-                             mba_num(rate).s, mba_num(x).s, flop_views[view], at.least ? "least work" : "executed",
+                             mba_num(rate).s, p->letter, mba_num(x).s, flop_views[view], at.least ? "least work" : "executed",
                                  mba_num(1e6 * at.s).s,
                              mba_num(100 * k->least_s / k->median_s).s), tags);
     }
@@ -325,7 +334,7 @@ static void fig2_legend(mba_buf *b, const mba_stores *r, int run)
 
 const mba_figure mba_figure_fig2 = {
     "fig2", "Roofline", "Fig. 2 · roofline",
-    "The longest kernels: TFLOP/s against FLOP per byte at each level of memory; the area of a mark grows with its "
+    "The longest kernels: FLOP/s against FLOP per byte at each level of memory; the area of a mark grows with its "
     "part of the step. An FMA is 2 FLOPs; time of the counter run.",
     "Solid lines are measured in the run, dashed ones are not: of the data sheet, or of the machine's file that the "
     "simulator uses. Marks of one kernel share a height: the further right, the fewer bytes at that level per FLOP. A"
@@ -353,6 +362,9 @@ static const mba_grid_column intensity_columns[] = { { "kernels", "kernels" }, {
     { "per_dram_byte", "executed / DRAM byte" }, { "per_l2_byte", "/ L2 byte" }, { "per_l1_byte", "/ L1 byte" },
         { "under_3.5", "under 3.5 somewhere" }, { 0 } };
 
+/* Under the study's line; no FLOPs at all are not few of them. */
+static bool is_low(double flop_per_byte) { return flop_per_byte > 0 && flop_per_byte < 3.5; }
+
 static mba_status intensity_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     static const char *const flops[] = { "tensor", "vector", "both" };
@@ -361,12 +373,15 @@ static mba_status intensity_numbers(mba_grid *g, const mba_stores *r, int run)
         const mba_intensity in = mba_intensity_of(a, (mba_group_of)group);
         if (!(mba_bounds_of(a, (mba_group_of)group).time_s > 0)) continue;
         for (int f = 0; f < 3; f++) {
-            bool below = in.least[f] < 3.5;
+            bool below = is_low(in.least[f]), any = in.least[f] > 0;
             mba_grid_text(g, mba_group_name((mba_group_of)group));
             mba_grid_text(g, flops[f]);
             mba_grid_number(g, in.least[f]);
-            for (int l = 0; l < 3; l++) mba_grid_number(g, in.executed[f][l]), below |= in.executed[f][l] < 3.5;
-            mba_grid_text(g, below ? "yes" : "no");
+            for (int l = 0; l < 3; l++) {
+                mba_grid_number(g, in.executed[f][l]);
+                below |= is_low(in.executed[f][l]), any |= in.executed[f][l] > 0;
+            }
+            mba_grid_text(g, below ? "yes" : any ? "no" : NULL);
         }
     }
     return MBA_OK;

@@ -287,7 +287,7 @@ for (const host of $$(".zoom")) {
       last = x + w;
       event(i, x, w);
     }
-    for (const t of [0, .25, .5, .75, 1]) {
+    for (const t of W < 500 ? [0, .5, 1] : [0, .25, .5, .75, 1]) {
       const side = t === 0 ? "" : t === 1 ? "e" : "m", us = fmt((lo + t * (hi - lo)) / 1e3, 5);
       svg.append(svgEl("text", {class: "t3 " + side, x: 4 + t * (W - 8), y: 66}, t === 1 ? us + " µs" : us));
     }
