@@ -46,13 +46,10 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         fetch_x(at, phase);
         fetch_scale(at);
     }
-    __device__ __forceinline__ void operands(const scan_stage &t)
+    __device__ __forceinline__ void scales_out(const scan_stage &t)
     {
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            out[k] = *((const float4 *)t.rec[wg] + 4 * t4 + k);
-            ldmatrix_t_at(raw[k], smem_address(t.x[wg]) + moff + k * 16 * 128);
-        }
+        for (int k = 0; k < 4; k++) out[k] = *((const float4 *)t.rec[wg] + 4 * t4 + k);
         if (CUT) {
             const float2 D = sm.D[threadIdx.x];
             D0 = D.x;
@@ -161,14 +158,20 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     template <bool OUT>
     __device__ __forceinline__ void products(const packed_state &ha, const fragments &x, const scan_stage &t, int keep)
     {
+        fragments rest;
+        if (OUT) find_rest(rest, x, t);
         wgmma_fence();
         if (OUT) {
             state_term(ha, t);
             pairs_term(x, t.cb);
+            pairs_term(rest, t.cb);
             wgmma_commit();
-            operands(t);
         }
         update(x, t, keep);
+        if (OUT) {
+            wgmma_wait<1>();                           // before, there are no registers for them
+            scales_out(t);
+        }
     }
 
     __device__ __forceinline__ void slow_output(const packed_state &ha, fragments &x, const scan_stage &t, float all)
@@ -212,7 +215,9 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     {
         const float *cs = t.rec[wg], *dt = t.rec[wg] + 64;
         const float  decay = __expf(all);
-        operands(t);
+        scales_out(t);
+#pragma unroll
+        for (int k = 0; k < 4; k++) ldmatrix_t_at(raw[k], smem_address(t.x[wg]) + moff + k * 16 * 128);
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] *= decay;
         if (OUT) slow_output(ha, x, t, all);
@@ -274,7 +279,6 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         const uint32_t tile = smem_address(sm.y[CUT ? anew((int)threadIdx.x) >> 7 : wg][tile_no()]);
         float          src[16];
         float2         dD = make_float2(0, 0);
-        wgmma_wait<1>();
         if (!SLOW && more) {
             fetch_x(sn, phn);
             if (!REV) fetch_scale(sn);                 // reverse: no registers for it yet
@@ -287,12 +291,13 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             const float4 e = out[k];
-            const float *v = y + 8 * k;
-            const uint32_t o[4] = { pack(v[0] * e.x + D0 * low_of(raw[k][0]), v[1] * e.y + D0 * high_of(raw[k][0])),
-                                    pack(v[2] * e.x + D1 * low_of(raw[k][1]), v[3] * e.y + D1 * high_of(raw[k][1])),
-                                    pack(v[4] * e.z + D0 * low_of(raw[k][2]), v[5] * e.w + D0 * high_of(raw[k][2])),
-                                    pack(v[6] * e.z + D1 * low_of(raw[k][3]), v[7] * e.w + D1 * high_of(raw[k][3])) };
-            if (REV) source_sums(src, dD, k, tile);
+            const float *u = y + 8 * k, v[8] = { u[0] * e.x, u[1] * e.y, u[2] * e.x, u[3] * e.y,
+                                                 u[4] * e.z, u[5] * e.w, u[6] * e.z, u[7] * e.w };
+            const uint32_t o[4] = { pack(v[0] + D0 * low_of(raw[k][0]), v[1] + D0 * high_of(raw[k][0])),
+                                    pack(v[2] + D1 * low_of(raw[k][1]), v[3] + D1 * high_of(raw[k][1])),
+                                    pack(v[4] + D0 * low_of(raw[k][2]), v[5] + D0 * high_of(raw[k][2])),
+                                    pack(v[6] + D1 * low_of(raw[k][3]), v[7] + D1 * high_of(raw[k][3])) };
+            if (REV) source_sums(src, dD, k, v, tile);
             stmatrix_t_at(tile + moff + k * 16 * 128, o);
         }
         if (!SLOW && more) {
