@@ -236,7 +236,8 @@ static mba_status see_gap(void *ctx, const void *row)
  * from pass to pass than that: then it is not known. */
 static void doubt_cost(mba_analysis *a, const reading *r)
 {
-    const double all_s = r->steps > 0 ? a->record_cost_s * (double)r->recorded / (double)r->steps : NAN;
+    a->records = r->steps > 0 ? (double)r->recorded / (double)r->steps : NAN;
+    const double all_s = a->record_cost_s * a->records;
     if (!(all_s > 2 * a->plain_spread_s)) a->record_cost_s = NAN;
 }
 

@@ -68,7 +68,8 @@ typedef struct mba_gpu_profile {
     mba_link_report link;
     double          plain_s[MBA_GPU_STEPS_MAX], timeline_s[MBA_GPU_STEPS_MAX], pass_s[MBA_GPU_SETS_MAX];
     double          whole_s[MBA_GPU_STEPS_MAX], record_s[MBA_GPU_STEPS_MAX];    /* each step as one record; and those */
-    int             nplain, ntimeline, nwhole, nrecords;
+    double          queued_s[MBA_GPU_STEPS_MAX];             /* not watched, one behind the other, as in training */
+    int             nplain, ntimeline, nwhole, nrecords, nqueued;
     int             nbefore;                                 /* of the plain steps: before the timeline */
     mba_gpu_clock   clock[4];  int nclocks;
     double          record_cost_s;                           /* by how much a record delays what follows; NaN */

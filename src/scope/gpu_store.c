@@ -289,6 +289,7 @@ static mba_status put_rest(mba_store *s, const mba_gpu_profile *g, double units)
     MBA_TRY(put_steps(s, "plain", g->plain_s, g->nplain, units));
     MBA_TRY(put_steps(s, "graph", g->whole_s, g->nwhole, units));
     MBA_TRY(put_steps(s, "record", g->record_s, g->nrecords, units));
+    MBA_TRY(put_steps(s, "queued", g->queued_s, g->nqueued, units));
     MBA_TRY(put_steps(s, "timeline", g->timeline_s, g->ntimeline, units));
     if (g->record_cost_s == g->record_cost_s)
         MBA_TRY(mba_sheet_number(s, "timeline.record_cost", "measured", 1e9 * g->record_cost_s, "ns"));
