@@ -71,9 +71,9 @@ static void sum_up(const mba_verification *v, int64_t n, double writes)
         if (v[i].tensor_ratio > most)  most = v[i].tensor_ratio;
     }
     fprintf(stderr,
-            "tensor FLOPs of our kernels: %lld agree exactly, %lld at most (as the data has it), %lld differ; bytes beyond "
-            "twice the L2, in a step: %lld within 5 %%, %lld with writes that lag, %lld that found reads in L2, %lld that read again, "
-            "%lld differ\n",
+            "tensor FLOPs of our kernels: %lld agree exactly, %lld at most (as the data has it), %lld differ; bytes "
+            "beyond twice the L2, in a step: %lld within 5 %%, %lld with writes that lag, %lld that found reads in L2, "
+            "%lld that read again, %lld differ\n",
             (long long)tensor[MBA_AGREES], (long long)tensor[MBA_AT_MOST], (long long)tensor[MBA_DIFFERS],
             (long long)bytes[MBA_AGREES], (long long)bytes[MBA_LAGS], (long long)bytes[MBA_KEPT],
             (long long)bytes[MBA_AGAIN], (long long)bytes[MBA_DIFFERS]);
