@@ -205,6 +205,11 @@ static __device__ __forceinline__ void write4_global(bool now, bf16 *at, const f
                  ::"l"(at), "r"(pack_bf16(v[0], v[1])), "r"(pack_bf16(v[2], v[3])), "r"((int)now));
 }
 
+static __device__ __forceinline__ void write2_global(bool now, bf16 *at, float a, float b)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p st.global.u32 [%0], %1; }" ::"l"(at), "r"(pack_bf16(a, b)), "r"((int)now));
+}
+
 /* ---- eight neighbouring values of bf16. `whole`: aligned as such, else in fours; then the second four may lie outside (second 0),
  * and the first are read instead ---- */
 
