@@ -686,9 +686,8 @@ pairs_tokens(float (&h)[4], float (&steps)[2], const float (&A2)[4], const lane_
             mma_tf32_k8(d, h[0], h[2], h[1], h[3], c.x, c.y);
             if (l4 == four * 2 + j / 2) { y[j % 2][0] = d[j % 2]; y[j % 2][1] = d[2 + j % 2]; }
         }
-        if (CARRY || four == 0) continue;
 #pragma unroll
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 4 && !CARRY && four; i++)
             *shared_at<float>(o.y + turn + (4 * from + i / 2) * (int)sizeof(buffer::y[0]) + i % 2 * 32) = y[i / 2][i % 2];
     }
 }
@@ -776,7 +775,7 @@ __launch_bounds__(SPLIT ? 256 : 192, SPLIT ? 3 : 4) scan_fwd_twins(const __grid_
 }
 
 template <bool CARRY, bool SPLIT, bool PLAIN> __global__ void
-__launch_bounds__(SPLIT ? 256 : 192, SPLIT ? 3 : 4) scan_fwd_pairs(const __grid_constant__ scan_operands<bf16> p)
+__launch_bounds__(SPLIT ? 256 : 192, SPLIT ? 2 + PLAIN : 3 + PLAIN) scan_fwd_pairs(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(16) char smem[];
     typedef twins_smem<16, 32, PAIRS> S;
