@@ -52,6 +52,8 @@ template <int N_, int CH_, int STYLE_> struct twins_smem {
     } ring[RING];
     float         bias[CH], skip[CH];
     origins<bf16> at;
+    /* Fours of x in odd rows lie in pairs the other way around: so eight threads write two rows to all banks. */
+    static __device__ __forceinline__ int odd(int row) { return STYLE == TWINS && N == 16 ? row & 1 : 0; }
 };
 
 /* ---- whose turn it is: the buffer of a tile, and the barriers that belong to it ---- */
@@ -214,7 +216,7 @@ twins_fill(const twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
         float      *dt = s.dt[row / 4][e.octet] + row % 4;
         float4     *x = (float4 *)&s.x[row][8 * e.octet];
         put_dt(dt, d);
-        put8(x, u);                                           // exceptions are written over: cheaper than choices
+        put8(x, u, S::odd(row));                              // exceptions are written over: cheaper than choices
         if (e.docs && e.doc[i].here != e.doc[i].before) put_dt(dt, RESET_STEP);
         if (!e.full && row >= left) {
             put_dt(dt, 0.0f);
@@ -256,7 +258,7 @@ twins_finish(const twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, 
 #pragma unroll
             for (int k = 0; k < 8; k++) y[i][k] += other[k];
         } else {
-            read8(y[i], (const float4 *)&s.x[e.row + i * e.RP][8 * e.octet]);
+            read8(y[i], (const float4 *)&s.x[e.row + i * e.RP][8 * e.octet], S::odd(e.row + i * e.RP));
         }
         values(u, from.u[i * S::ELEMENTS + et]);
 #pragma unroll
@@ -408,10 +410,10 @@ template <typename S> static __device__ __forceinline__ lane_offsets lane_offset
         o.c = shared_of(&s.c[l8][8 * ns + 2 * l4]);
         o.y = shared_of(&s.y[TILE * ns + 2 * l4][wc + l8]);
     } else {
-        o.x = shared_of(S::N == 16 ? &s.x[l4 / 2][wc + l8] : &s.x[l4][wc + l8]);
+        o.x = shared_of(S::N == 16 ? &s.x[l4 / 2][(wc + l8) ^ 4 * (l4 / 2)] : &s.x[l4][wc + l8]);
         o.b = shared_of(S::N == 16 ? &s.b[l4 / 2][4 * (l8 / 2) + l8 % 2 + 2 * (l4 & 1)] : &s.b[l4][l8]);
         o.c = shared_of(&s.c[0][l8 * 8 + l4 * 2]);
-        o.y = shared_of(S::N == 16 ? &s.x[l4][wc + l8] : &s.x[l4 / 2][wc + l8 + 8 * (l4 & 1)]);
+        o.y = shared_of(S::N == 16 ? &s.x[l4][(wc + l8) ^ 4 * (l4 & 1)] : &s.x[l4 / 2][wc + l8 + 8 * (l4 & 1)]);
     }
     asm volatile("" : "+r"(o.dt), "+r"(o.x), "+r"(o.b), "+r"(o.c), "+r"(o.y));
     return o;
