@@ -131,6 +131,12 @@ static __device__ __forceinline__ void tma_load3(uint32_t to, const CUtensorMap 
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to), "l"(map), "r"(bar), "r"(x), "r"(y), "r"(z) : "memory");
 }
+/* Into L2 only: for a tile that is loaded soon. */
+static __device__ __forceinline__ void tma_prefetch3(const CUtensorMap *map, int x, int y, int z)
+{
+    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];"
+                 ::"l"(map), "r"(x), "r"(y), "r"(z) : "memory");
+}
 static __device__ __forceinline__ void tma_store3(const CUtensorMap *map, uint32_t from, int x, int y, int z)
 {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];"
