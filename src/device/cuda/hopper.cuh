@@ -147,6 +147,12 @@ static __device__ __forceinline__ void bulk_load(uint32_t to, const void *from, 
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                  ::"r"(to), "l"(from), "r"(bytes), "r"(bar) : "memory");
 }
+/* From shared memory, side by side: multiples of 16 bytes. */
+static __device__ __forceinline__ void bulk_store(void *to, uint32_t from, uint32_t bytes)
+{
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
+                 : "memory");
+}
 static __device__ __forceinline__ void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int PENDING> static __device__ __forceinline__ void bulk_wait_read()     /* the tile may be overwritten */
 {

@@ -40,14 +40,20 @@ enum { STAGES = 3, SLOW_STAGES = 2 };
 struct scan_smem {
     scan_stage    st[STAGES];                          /* slow items: in the last C B^T of heads with decays */
     unsigned char y[HEADS][2][TILE_BYTES];             /* on the way out; reverse: first x on its way in */
-    float         src[HEADS][2][4][FQ];                /* reverse: parts of four warps */
+    union {
+        unsigned char state[4 * HEADS][2048];          /* of a warp: half of its rows of a state, on their way out */
+        struct {                                       /* cut items, which have no registers for that */
+            float     src[HEADS][2][4][FQ];            /* reverse: parts of four warps */
+            float2    D[HEADS * 128];                  /* of a thread's rows p and p + 8 */
+        } cut;
+    };
     float2        skip[HEADS][128];                    /* reverse: dD of a thread's rows */
+    uint4        *volatile goes[4 * HEADS];            /* of a warp: where the next state does */
     uint64_t      full[2][STAGES], empty[2][STAGES];   /* of the items in range, of the slow ones */
     uint64_t      came[HEADS][2];
     uint32_t      slow[ITEM_WORDS];                    /* which items of this block hold a slow chunk */
     int           any;                                 /* some do */
     struct { volatile int n, b, head, last, own; } kept[4 * HEADS];     /* cut items, of a warp: registers are short */
-    float2        D[HEADS * 128];                      /* cut items: of a thread's rows p and p + 8 */
     volatile int  now, b, pair, c0, to;                /* cut items, of the producer: it has few registers */
     volatile int  reach[HEADS];                        /* chunks before the range that its state depends on */
     volatile int  silent[HEADS];                       /* of the producer: chunks before x of a head is wanted; .. */
