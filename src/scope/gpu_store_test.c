@@ -106,6 +106,11 @@ static mba_gpu_profile *make_profile(const mba_program *p)
     g->block[g->nblocks++] = (mba_gpu_block){
         .node = 3, .launch = 0, .sm = 17, .block = 5, .start_ns = 10, .end_ns = 30
     };
+    g->settled = calloc(2, sizeof *g->settled);
+    for (int k = 0; k < 2; k++) // the second with a grid that no event has
+        g->settled[g->nsettled++] = (mba_gpu_settled){ .node = 3, .launch = 0, .read = 70, .written = 30,
+                                                       .grid = { -1, -1, -1 } };
+    for (int i = 0; i < 3; i++) g->settled[0].grid[i] = event_of(p, 3, 0, 0).grid[i];
     g->instruction = calloc(1, sizeof *g->instruction);
     g->instruction[g->ninstructions++] = (mba_gpu_instruction){ .symbol = p->plan[3]->launch[0].kernel,
                                                                 .file = "x.cu",
@@ -124,6 +129,7 @@ static void free_profile(mba_gpu_profile *g)
     mba_events_free(&g->names);
     free(g->kernel);
     free(g->block);
+    free(g->settled);
     free(g->instruction);
     free(g);
 }
@@ -175,6 +181,20 @@ static void check_details(mba_store *s, const mba_program *p, const mba_row_kern
     assert_true(i[0].pc == 16 && i[0].line == 9 && i[0].value == 64);
 }
 
+/* One of the two that were measured has a kernel; how many rows that is. */
+static int64_t check_settled(const mba_row_counter *c, const mba_program *p, const mba_row_kernel *k)
+{
+    assert_string_equal(c[0].metric, "settled__dram_bytes_read.sum");
+    assert_string_equal(c[1].metric, "settled__dram_bytes_write.sum");
+    assert_true(c[0].value == 70 && c[1].value == 30);
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(k[c[i].kernel].op, p->graph->nodes[3]->op->name);
+        assert_string_equal(c[i].metric_set, "settled");
+        assert_string_equal(c[i].unit, "byte");
+    }
+    return 2;
+}
+
 static void check_clocks(mba_store *s)
 {
     mba_row_sheet *row;
@@ -216,6 +236,7 @@ static void a_profile_becomes_a_store(void **state)
     check_places(s, p, k);
     check_details(s, p, k);
     assert_ok(mba_load_counter(s, &c, &n));
+    n -= check_settled(&c[n - 2], p, k);
     assert_int_equal(n, g->nkernels * (g->set[0]->n - 1));         // the one that is NaN is absent
     for (int64_t i = 0; i < n; i++) {
         assert_near(floor(c[i].value / 1000), (double)c[i].kernel, 0);

@@ -99,6 +99,19 @@ static mba_agreement judge_bytes(const mba_verification *v, double l2_bytes)
     return read <= v->loads ? MBA_AGAIN : MBA_DIFFERS;
 }
 
+/* Between two sweeps nothing is there before, nothing is left behind. */
+static void judge_settled(mba_verification *v, double l2_bytes)
+{
+    const double read = mba_counter_value(v->kernel, "settled__dram_bytes_read.sum"),
+                 written = mba_counter_value(v->kernel, "settled__dram_bytes_write.sum");
+    v->settled_bytes = read + written;
+    v->settled_ratio = v->bytes_expected > 0 ? v->settled_bytes / v->bytes_expected : NAN;
+    if (!(v->bytes_expected > 2 * l2_bytes)) return;
+    v->settled = judge(v->settled_ratio, BYTES_WITHIN);
+    if (v->settled == MBA_DIFFERS && read > v->bytes_expected - v->write_expected && read <= v->loads &&
+        fabs(written - v->write_expected) <= BYTES_WITHIN * v->bytes_expected) v->settled = MBA_AGAIN;
+}
+
 static double ratio_of(double measured, double expected)
 {
     return expected > 0 ? measured / expected : measured > 0 ? INFINITY : NAN;
@@ -115,7 +128,8 @@ static bool is_library(const char *symbol)
 static mba_verification verify(const mba_analysis *a, const mba_kernel_view *k, const origins *o)
 {
     mba_verification v = { .kernel = k, .tensor_expected = NAN, .tensor_ratio = NAN, .bytes_expected = NAN,
-                           .bytes_ratio = NAN, .write_expected = NAN, .padding = NAN };
+                           .bytes_ratio = NAN, .write_expected = NAN, .padding = NAN, .settled_bytes = NAN,
+                           .settled_ratio = NAN };
     v.node   = node_at(a, o->node[k->row->id]);
     v.launch = launch_at(a, o->launch[k->row->id]);
     v.ours   = v.launch && strncmp(v.launch->kernel, "cublaslt_", 9) && strncmp(v.launch->kernel, "cudnn_", 6)
@@ -138,6 +152,7 @@ static mba_verification verify(const mba_analysis *a, const mba_kernel_view *k, 
         v.tensor = MBA_AT_MOST;
     const bool full = isnan(v.node->filled) || v.node->filled >= 1; // of a ragged batch only a part was real
     if (v.ours && full) v.bytes = judge_bytes(&v, a->l2_bytes);
+    if (v.ours && full) judge_settled(&v, a->l2_bytes);
     return v;
 }
 
