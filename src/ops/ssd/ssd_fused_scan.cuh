@@ -198,10 +198,6 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             wgmma_commit();
         }
         update(x, t, keep);
-        if (OUT) {
-            wgmma_wait<1>();                           // before, there are no registers for them
-            scales_out(t);
-        }
     }
 
     __device__ __forceinline__ void slow_output(const packed_state &ha, fragments &x, const scan_stage &t, float all)
@@ -383,9 +379,14 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         const bool saves = !SILENT && saves_states(WHAT, REV) && (chunk() & 1) == REV;
         if (saves && CUT)  save_state(ha);
         if (saves && !CUT) save_rows<0>(ha);
-        if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products<OUT>(ha, x, t, last.w, keep);
-        else                                                  products<OUT>(ha, x, t, keep);
+        const bool slow = SLOW && __any_sync(0xffffffffu, flags & IS_SLOW);
+        if (slow) slow_products<OUT>(ha, x, t, last.w, keep);
+        else      products<OUT>(ha, x, t, keep);
         if (saves && !CUT) save_rows<1>(ha);
+        if (OUT && !slow) {
+            wgmma_wait<1>();                           // before, there are no registers for them
+            scales_out(t);
+        }
         if (OUT) {
             leave(more, xn, sn, phn);
         } else if (!SLOW && more) {
