@@ -143,6 +143,9 @@ template <int I, bool DOCS> struct bc_rows {
         moff = (uint32_t)(r * 128);
     }
     static __device__ __forceinline__ void together() { bar_sync<2 + I, 128>(); }
+    /* A number that all lanes share, so that the compiler knows (walk_group::shared); with resets, the end of a block
+     * has no registers for that. */
+    static __device__ __forceinline__ unsigned shared(unsigned v) { return DOCS ? v : __shfl_sync(0xffffffffu, v, 0); }
     /* False, which the compiler cannot know: it makes nothing ready beyond a branch that would cost registers here. */
     static __device__ __forceinline__ bool nobody()
     {
@@ -412,7 +415,7 @@ template <int I, bool DOCS> struct bc_rows {
     __device__ __forceinline__ void heads(unsigned turn)
     {
 #pragma unroll 1
-        for (; turn < (sm.where[I].n + 1) * (unsigned)a.J; turn++) {
+        for (; turn < shared((sm.where[I].n + 1) * (unsigned)a.J); turn++) {
             find_place();
             const int s = turn % BC_STAGES;
             if (I == 1) sm.turn[tid] = turn;
@@ -423,7 +426,7 @@ template <int I, bool DOCS> struct bc_rows {
             __syncwarp();
             if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
             decay_sums(pair, rows);
-            if (I == 1) turn = sm.turn[tid];
+            if (I == 1) turn = shared(sm.turn[tid]);
         }
     }
 
@@ -534,10 +537,10 @@ template <int I, bool DOCS> struct bc_rows {
             heads(n * (unsigned)a.J);
             last_products();
             store();
-            block = sm.where[I].block + gridDim.x;
-            n     = sm.where[I].n + 1;
+            block = shared(sm.where[I].block) + gridDim.x;
+            n     = shared(sm.where[I].n) + 1;
             together();                                // where() is read, and may change
-        } while (block < *(volatile unsigned *)&sm.blocks);
+        } while (block < shared(*(volatile unsigned *)&sm.blocks));
     }
 };
 
@@ -545,7 +548,7 @@ template <bool DOCS> static __device__ __forceinline__ void bc_block_run(const f
 {
     MBA_DYNAMIC_SMEM(smem);
     bc_smem  &sm = *(bc_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
-    const int wg = (int)threadIdx.x >> 7;
+    const int wg = (int)bc_rows<0, DOCS>::shared(threadIdx.x >> 7);
     if (threadIdx.x == 0) {
         for (int i = 0; i < BC_STAGES; i++) {
             mbar_init(smem_address(&sm.full[i]), 1);
