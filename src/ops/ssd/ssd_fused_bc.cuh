@@ -354,10 +354,40 @@ template <int I, bool DOCS> struct bc_rows {
         }
         return make_float2(e0 * by_row.x, e1 * by_row.y);
     }
+    /* Chunk 0 has registers to scale under one product what the next one takes. */
+    __device__ __forceinline__ float2 products_under_way(int s)
+    {
+        const bc_stage &t = sm.st[s];
+        const float     e0 = e_of(s, row), e1 = e_of(s, row + 8);
+        float2          by_row = make_float2(0, 0);
+        float           dot[16];
+        fragments       f, d;
+        wgmma_fence();
+        multiply_rows(dot, t.dy[0], t.x[0], 0);
+        wgmma_commit();
+        scaled(f, t.x[0], f_to_end(s, row), f_to_end(s, row + 8));
+        wgmma_fence();
+        by_state(dB, f, t.g);
+        wgmma_commit();
+        wgmma_wait<1>();
+        add_pairs(own, by_row, dot, sm.rec[s][0], e0, e1, sm.m[0], 0);
+        wgmma_fence();
+        multiply_rows(dot, t.dy[0], t.x[0], 1);
+        wgmma_commit();
+        scaled(d, t.dy[0], e0, e1);
+        wgmma_fence();
+        by_state(dC, d, t.h);
+        wgmma_commit();
+        wgmma_wait<1>();
+        add_pairs(own, by_row, dot, sm.rec[s][0], e0, e1, sm.m[0], 1);
+        wgmma_wait<0>();
+        return make_float2(e0 * by_row.x, e1 * by_row.y);
+    }
     /* Returns `row` of my two rows. */
     __device__ __forceinline__ float2 products(int s)
     {
         const bc_stage &t = sm.st[s];
+        if (I == 0 && !DOCS) return products_under_way(s);
         {
             fragments f;
             scaled(f, t.x[I], f_to_end(s, row), f_to_end(s, row + 8));
@@ -382,8 +412,10 @@ template <int I, bool DOCS> struct bc_rows {
             uint32_t     v[4];
             const float *d = sums + 8 * i;
             ldmatrix_at(v, smem_address(tiles) + (i >> 2) * TILE_BYTES + piece(i & 3));
-            u.x += low_of(v[0]) * d[0] + high_of(v[0]) * d[1] + low_of(v[2]) * d[4] + high_of(v[2]) * d[5];
-            u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3] + low_of(v[3]) * d[6] + high_of(v[3]) * d[7];
+            u.x = fmaf(low_of(v[0]), d[0], fmaf(high_of(v[0]), d[1], u.x));
+            u.y = fmaf(low_of(v[1]), d[2], fmaf(high_of(v[1]), d[3], u.y));
+            u.x = fmaf(low_of(v[2]), d[4], fmaf(high_of(v[2]), d[5], u.x));
+            u.y = fmaf(low_of(v[3]), d[6], fmaf(high_of(v[3]), d[7], u.y));
         }
         return u;
     }
