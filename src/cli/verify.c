@@ -35,7 +35,7 @@ static const char *const word[MBA_AGREEMENTS] = { "-", "agrees", "at most", "lag
 
 static void put_row(mba_table *t, const mba_verification *v)
 {
-    mba_table_text(t, "%s", v->kernel->row->name);
+    mba_table_text(t, "%s", v->kernel->row->name ? v->kernel->row->name : "?");
     mba_table_text(t, "%s", v->kernel->row->op ? v->kernel->row->op : "-");
     mba_table_text(t, "%s", v->ours ? "ours" : "library");
     mba_table_number(t, v->kernel->per_step);

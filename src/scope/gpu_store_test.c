@@ -1,10 +1,13 @@
 /* gpu_store_test.c -- a made-up profile of a real plan: kernels, events and counters find each other in the store. */
 #include "scope/gpu_store.h"
 
+#include <jansson.h>
+
 #include "core/print.h"
 #include "models/model.h"
 #include "ops/adamw/adamw.h"
 #include "scope/describe.h"
+#include "scope/export.h"
 #include "scope/verify.h"
 #include "tests/machines.h"
 #include "tests/scratch.h"
@@ -210,6 +213,34 @@ static void check_clocks(mba_store *s)
     assert_int_equal(found, 4);
 }
 
+/* A block is drawn on the lane of its SM, where its kernel is first on the timeline. */
+static void check_trace(mba_store *s)
+{
+    char   *text = NULL;
+    size_t  n = 0, i;
+    double  kernel = NAN, block = NAN;
+    json_t *root, *e;
+    FILE   *f = open_memstream(&text, &n);
+    assert_ok(mba_export_trace(f, s));
+    fclose(f);
+    assert_non_null(root = json_loadb(text, n, 0, NULL));
+    const char *name = NULL;
+    json_array_foreach(json_object_get(root, "traceEvents"), i, e)
+        if (json_integer_value(json_object_get(e, "pid")) == 2 && json_object_get(e, "dur")) {
+            assert_int_equal(json_integer_value(json_object_get(e, "tid")), 17);
+            assert_near(json_number_value(json_object_get(e, "dur")), 0.02, 1e-9);
+            block = json_number_value(json_object_get(e, "ts"));
+            name = json_string_value(json_object_get(e, "name"));
+        }
+    assert_non_null(name);
+    json_array_foreach(json_object_get(root, "traceEvents"), i, e)
+        if (isnan(kernel) && json_object_get(e, "dur") && !strcmp(json_string_value(json_object_get(e, "name")), name))
+            kernel = json_number_value(json_object_get(e, "ts"));
+    assert_near(block, kernel + 0.01, 1e-9);
+    json_decref(root);
+    free(text);
+}
+
 static void a_profile_becomes_a_store(void **state)
 {
     (void)state;
@@ -235,6 +266,7 @@ static void a_profile_becomes_a_store(void **state)
     check_events(s, p, g, k);
     check_places(s, p, k);
     check_details(s, p, k);
+    check_trace(s);
     assert_ok(mba_load_counter(s, &c, &n));
     n -= check_settled(&c[n - 2], p, k);
     assert_int_equal(n, g->nkernels * (g->set[0]->n - 1));         // the one that is NaN is absent

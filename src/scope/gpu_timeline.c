@@ -23,7 +23,7 @@ static const double OVERHEAD_MOST = 0.02;          // of the timeline; beyond, t
 static const double SETTLED = 0.01;                // how far unwatched steps before and after may be apart, unsaid
 static const double WHOLE_S = 0.3;                 // how long steps are recorded whole, at least
 static const double QUEUED_S = 0.3;                // and how long they run one behind the other, unwatched
-enum { WARM_UP = 2, QUEUE = 5 };                   // steps before those that count, and of a row
+enum { WARM_UP = 2, QUEUE = 3 };                   // steps before those that count, and of a row
 
 typedef struct job {
     mba_gpu_profile *g;

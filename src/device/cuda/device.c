@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/program.h"
+#include "device/cuda/counters.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/launched.h"
 
@@ -123,8 +124,9 @@ static mba_status capture(mba_program *p, unsigned passes, cudaGraphExec_t *exec
 {
     cudaGraph_t graph = NULL;
     CUDA_TRY(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal));
-    const mba_status  st = launch_nodes(p, passes, NULL);
+    mba_status        st = launch_nodes(p, passes, NULL);
     const cudaError_t e  = cudaStreamEndCapture(gpu.stream, &graph);
+    if (st == MBA_OK && e == cudaSuccess && !getenv("MBA_MEMSETS")) st = mba__cuda_clear_once(graph);
     if (st == MBA_OK && e == cudaSuccess) {
         const cudaError_t made = cudaGraphInstantiate(exec, graph, 0);
         cudaGraphDestroy(graph);
