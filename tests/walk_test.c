@@ -424,21 +424,36 @@ static int check_claim(sqlite3 *db, const char *store, const char *page, const c
     return rows;
 }
 
-/* All rows of all tables with the page of one store; a figure that compares stores is walked below. */
-static void every_table_of_every_figure_is_the_database(void **state)
+static char    *pages[STORES];                     /* of one store each */
+static sqlite3 *rows_of[STORES];
+
+static int begin(void **state)
 {
-    int asked[CLAIMS] = { 0 }, all = 0;
     (void)state;
     for (int i = 0; i < STORES; i++) {
         char        path[128];
         const char *one[] = { path };
         snprintf(path, sizeof path, "tests/data/stores/%s", stores[i]);
-        char    *page = page_of(one, 1);
-        sqlite3 *db = open_rows(path);
-        for (int c = 0; c < CLAIMS; c++) asked[c] += check_claim(db, stores[i], page, &claims[c]);
-        sqlite3_close(db);
-        free(page);
+        pages[i]   = page_of(one, 1);
+        rows_of[i] = open_rows(path);
     }
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    for (int i = 0; i < STORES; i++) free(pages[i]), sqlite3_close(rows_of[i]);
+    return 0;
+}
+
+/* All rows of all tables with the page of one store; a figure that compares stores is walked below. */
+static void every_table_of_every_figure_is_the_database(void **state)
+{
+    int asked[CLAIMS] = { 0 }, all = 0;
+    (void)state;
+    for (int i = 0; i < STORES; i++)
+        for (int c = 0; c < CLAIMS; c++) asked[c] += check_claim(rows_of[i], stores[i], pages[i], &claims[c]);
     for (int c = 0; c < CLAIMS; c++) {
         const bool compares = !strcmp(claims[c].figure, "stores") || !strcmp(claims[c].figure, "fig12");
         if (!asked[c] && !compares) fail_msg("no page has a number of %s, %s", claims[c].figure, claims[c].column);
@@ -452,7 +467,7 @@ static void every_table_of_every_figure_is_the_database(void **state)
 
 static char label[STORES][384];
 
-static char *page_of_all(sqlite3 *db[STORES])
+static char *page_of_all(void)
 {
     static char paths[STORES][128];
     const char *path[STORES];
@@ -461,7 +476,6 @@ static char *page_of_all(sqlite3 *db[STORES])
     for (int i = 0; i < STORES; i++) {
         snprintf(paths[i], sizeof paths[i], "tests/data/stores/%s", stores[i]);
         path[i] = paths[i];
-        db[i] = open_rows(path[i]);
     }
     assert_ok(mba_stores_open(&r, path, STORES));
     for (int i = 0; i < STORES; i++) snprintf(label[i], sizeof label[i], "%s", r.run[i].label);
@@ -531,9 +545,8 @@ static int check_peers(const char *page, sqlite3 *ours, sqlite3 *theirs)
 
 static void figures_that_compare_stores_are_the_databases(void **state)
 {
-    sqlite3 *db[STORES];
-    char    *page = page_of_all(db);
-    int      rows = 0;
+    char *page = page_of_all();
+    int   rows = 0;
     (void)state;
     for (int c = 0; c < CLAIMS; c++) {
         sheet    t;
@@ -542,14 +555,13 @@ static void figures_that_compare_stores_are_the_databases(void **state)
         const int column = column_named(&t, claims[c].column);
         for (const char *at = t.rows; (at = next_row(at, &row)) != NULL && row.n > column; rows++) {
             unescape(row.cell[0]);
-            const double want = ask(db[run_labelled(row.cell[0])], claims[c].sql, (subject){ 0 });
+            const double want = ask(rows_of[run_labelled(row.cell[0])], claims[c].sql, (subject){ 0 });
             same(claims[c].column, row.cell[0], row.value[column], want);
         }
     }
     assert_true(rows > 100);
-    assert_int_equal(check_pair(page, db[1], db[0]), 6);
-    assert_true(check_peers(page, db[0], db[6]) >= 7);
-    for (int i = 0; i < STORES; i++) sqlite3_close(db[i]);
+    assert_int_equal(check_pair(page, rows_of[1], rows_of[0]), 6);
+    assert_true(check_peers(page, rows_of[0], rows_of[6]) >= 7);
     free(page);
 }
 
@@ -574,13 +586,10 @@ static void records_of_kernels_are_the_database(void **state)
     int asked = 0;
     (void)state;
     for (int i = 0; i < STORES; i++) {
-        char        path[128];
-        const char *one[] = { path };
-        snprintf(path, sizeof path, "tests/data/stores/%s", stores[i]);
-        char    *page = page_of(one, 1), *json = strstr(page, "id=\"data\">");
-        sqlite3 *db = open_rows(path);
-        *strstr(json, "</script>") = 0;
-        json_t *data = json_loads(json + 10, 0, NULL), *kernels = json_object_get(data, "kernels"), *row, *key;
+        sqlite3    *db = rows_of[i];
+        const char *json = strstr(pages[i], "id=\"data\">") + 10;
+        json_t     *data = json_loadb(json, (size_t)(strstr(json, "</script>") - json), 0, NULL);
+        json_t     *kernels = json_object_get(data, "kernels"), *row, *key;
         json_t *keys = json_object_get(kernels, "keys"), *rows = json_object_get(kernels, "rows");
         size_t  r, k, name = 0;
         json_array_foreach(keys, k, key) if (!strcmp(json_string_value(key), "name")) name = k;
@@ -596,8 +605,6 @@ static void records_of_kernels_are_the_database(void **state)
             }
         }
         json_decref(data);
-        sqlite3_close(db);
-        free(page);
     }
     print_message("%d numbers of records\n", asked);
     assert_true(asked > 5000);
@@ -630,5 +637,5 @@ int main(void)
                                         cmocka_unit_test(figures_that_compare_stores_are_the_databases),
                                         cmocka_unit_test(records_of_kernels_are_the_database),
                                         cmocka_unit_test(the_memory_plan_is_the_operands) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, begin, end);
 }

@@ -292,7 +292,8 @@ static void draw_kernel(mba_svg *s, plane *p, const mba_analysis *a, const mba_k
         mba_svg_mark(s, shape[l], px, y, r, paint, at.least || l > 0,
                      mba_tip(s->c, "%s · %s|%s %cFLOP/s at %s FLOP/byte (%s, %s)|%s µs, %s %% of its floor",
                              mba_kernel_label(a, k, 60).s, level_name[l],
-                             mba_num(rate).s, p->letter, mba_num(x).s, flop_views[view], at.least ? "least work" : "executed",
+                             mba_num(rate).s, p->letter, mba_num(x).s, flop_views[view],
+                             at.least ? "least work" : "executed",
                                  mba_num(1e6 * at.s).s,
                              mba_num(100 * k->least_s / k->median_s).s), tags);
     }

@@ -88,11 +88,11 @@ bool mba_any_kernel(const mba_analysis *a, mba_want_fn *want)
 /* Another kernel has this name, or one that is cut to the same letters. */
 static bool name_repeats(const mba_analysis *a, const mba_kernel_view *k, int characters)
 {
-    const mba_name shown = mba_short(k->row->name ? k->row->name : "?", characters);
+    const char *name = k->row->name ? k->row->name : "?";
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *o = &a->kernel[i];
-        if (o == k || o->launches <= 0 || !o->row->name || *o->row->name != *shown.s) continue;
-        if (!strcmp(mba_short(o->row->name, characters).s, shown.s)) return true;
+        if (o == k || o->launches <= 0 || !o->row->name || strncmp(o->row->name, name, (size_t)characters - 1)) continue;
+        if (!strcmp(mba_short(o->row->name, characters).s, mba_short(name, characters).s)) return true;
     }
     return false;
 }
