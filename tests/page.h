@@ -70,8 +70,8 @@ static inline bool attribute(const page_tag *t, const char *name, char *out, siz
 {
     char key[64];
     snprintf(key, sizeof key, " %s=\"", name);
-    const char *at = strstr(t->start, key);
-    if (!at || at >= t->end) return false;
+    const char *at = memmem(t->start, (size_t)(t->end - t->start), key, strlen(key));
+    if (!at) return false;
     at += strlen(key);
     snprintf(out, room, "%.*s", (int)strcspn(at, "\""), at);
     return true;

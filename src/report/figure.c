@@ -91,7 +91,8 @@ static bool name_repeats(const mba_analysis *a, const mba_kernel_view *k, int ch
     const char *name = k->row->name ? k->row->name : "?";
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *o = &a->kernel[i];
-        if (o == k || o->launches <= 0 || !o->row->name || strncmp(o->row->name, name, (size_t)characters - 1)) continue;
+        if (o == k || o->launches <= 0 || !o->row->name) continue;
+        if (strncmp(o->row->name, name, (size_t)characters - 1)) continue;
         if (!strcmp(mba_short(o->row->name, characters).s, mba_short(name, characters).s)) return true;
     }
     return false;
