@@ -618,7 +618,8 @@ static void the_command_writes_the_page_and_tells_what_is_wrong(void **state)
     const struct { const char *before, *after; int exit; } call[] = { { "--out ", "/page.html", 0 },
             { "--figure fig2 --svg > ", "/fig2.svg", 0 },
         { "--figure fig4 --csv > ", "/fig4.csv", 0 }, { "--out ", "/nowhere/page.html", 1 },
-            { "--figure fig5 > ", "/fig5.svg", 2 } };
+            { "--figure fig5 > ", "/fig5.svg", 2 }, { "--figure fig1 --view 'by phase' > ", "/phase.svg", 0 },
+            { "--figure fig1 --view 'upside down' > ", "/view.svg", 2 }, { "--view percent > ", "/none.svg", 2 } };
     for (size_t i = 0; i < sizeof call / sizeof *call; i++) {
         snprintf(command, sizeof command, "'%s' report %s %s %s%s%s 2>/dev/null", program,
                  i || getenv("MBA_TEST_SANITIZED") ? "--no-simulation" : "--study", REAL_STORE, call[i].before,
@@ -631,6 +632,35 @@ static void the_command_writes_the_page_and_tells_what_is_wrong(void **state)
     check_tags(page);
     free(page);
     assert_int_equal(scratch_entries("nowhere"), -1);
+}
+
+/* One file per figure; those that compare stores come with several. */
+static void export_has_the_numbers_of_every_figure(void **state)
+{
+    static const char *const one[] = { "fig1", "fig2", "table2", "fig4", "fig5", "fig6", "fig7", "fig8", "study",
+                                         NULL };
+    static const char *const more[] = { "fig10", "fig11", "fig12", "stores", "peers", NULL };
+    const char *program = getenv("MBA_PROGRAM");
+    char        command[2048], *csv;
+    size_t      bytes, n = 0;
+    (void)state;
+    if (!program) skip();
+    const size_t all = sizeof golden_stores / sizeof *golden_stores;
+    for (int several = 0; several < 2; several++) {
+        n = (size_t)snprintf(command, sizeof command, "'%s' export --no-simulation --figures '%s'", program,
+                             scratch(several ? "several" : "one"));
+        for (size_t i = 0; i < (several ? all : 1); i++)
+            n += (size_t)snprintf(command + n, sizeof command - n, " %s", golden_stores[i]);
+        snprintf(command + n, sizeof command - n, " 2>/dev/null");
+        assert_int_equal(system(command), 0);
+        for (const char *const *f = several ? more : one; *f; f++) {
+            char name[64];
+            snprintf(name, sizeof name, "%s/%s.csv", several ? "several" : "one", *f);
+            assert_ok(mba_file_read(&csv, &bytes, scratch(name), 1 << 20));
+            assert_true(bytes > 40);
+            free(csv);
+        }
+    }
 }
 
 static void numbers_have_three_digits(void **state)
@@ -660,6 +690,7 @@ int main(void)
         cmocka_unit_test(a_figure_alone_is_one_svg_without_variables), cmocka_unit_test(numbers_have_three_digits),
         cmocka_unit_test(figures_of_the_committed_stores_are_golden),
         cmocka_unit_test(the_command_writes_the_page_and_tells_what_is_wrong),
+        cmocka_unit_test(export_has_the_numbers_of_every_figure),
     };
     scratch_make();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
