@@ -289,6 +289,10 @@ static const claim claims[] = {
     { "fig8", "kernel", NULL, "issue_pct", K("M('smsp__issue_active.avg.pct_of_peak_sustained_active')") },
     { "fig8", "kernel", NULL, "stalled", "select max(value) from c where kernel = :kernel and metric glob"
       " 'smsp__average_warps_issue_stalled_*_per_issue_active.ratio' and metric not glob '*selected*'" },
+    { "fig9", "kernel", NULL, "load_requests", K("M('l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum')") },
+    { "fig9", "kernel", NULL, "store_requests", K("M('l1tex__t_requests_pipe_lsu_mem_global_op_st.sum')") },
+    { "fig9", "kernel", NULL, "l1_per_l2_byte", K("l1 / nullif(l2, 0)") },
+    { "fig9", "kernel", NULL, "l2_per_dram_byte", K("l2 / nullif(dram, 0)") },
     { "fig9", "kernel", NULL, "sectors_per_load", K("M('l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum')"
       " / nullif(M('l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum'), 0)") },
     { "fig9", "kernel", NULL, "sectors_per_store", K("M('l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum')"
