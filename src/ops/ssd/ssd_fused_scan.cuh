@@ -23,6 +23,7 @@
 /* The walk of a warpgroup: one head, item after item. */
 template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group {
     using walk_group::walk_group;
+    static constexpr bool STAGED = staged(WHAT, REV, CUT);
 
     /* Which of the two tiles y leaves through. Cut items, forward: no register for `steps`. */
     __device__ __forceinline__ unsigned tile_no() const { return CUT && !REV ? (unsigned)left & 1 : steps & 1; }
@@ -277,8 +278,8 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     __device__ __forceinline__ void store_sources()
     {
         if (tid < FQ)
-            a.src[row_of_head(a.K, chunk()) * FQ + tid] = *source_at<CUT != WHOLE>(0, tid) + *source_at<CUT != WHOLE>(1, tid)
-                                                        + *source_at<CUT != WHOLE>(2, tid) + *source_at<CUT != WHOLE>(3, tid);
+            a.src[row_of_head(a.K, chunk()) * FQ + tid] = *source_at<!STAGED>(0, tid) + *source_at<!STAGED>(1, tid)
+                                                        + *source_at<!STAGED>(2, tid) + *source_at<!STAGED>(3, tid);
     }
     __device__ __forceinline__ void store_skip_sums()
     {
@@ -330,7 +331,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             scale(xn);
         }
         if (REV) {
-            keep_sources<CUT != WHOLE>(src);
+            keep_sources<!STAGED>(src);
             sm.skip[wg][tid].x += dD.x;
             sm.skip[wg][tid].y += dD.y;
         }
@@ -376,11 +377,11 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
 #pragma unroll
             for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
         const bool saves = !SILENT && saves_states(WHAT, REV) && (chunk() & 1) == REV;
-        if (saves && CUT)  save_state(ha);
-        if (saves && !CUT) save_rows<0>(ha);
+        if (saves && !STAGED) save_state(ha);
+        if (saves && STAGED)  save_rows<0>(ha);
         if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products<OUT>(ha, x, t, last.w, keep);
         else                                                  products<OUT>(ha, x, t, keep);
-        if (saves && !CUT) save_rows<1>(ha);
+        if (saves && STAGED) save_rows<1>(ha);
         if (OUT) {
             leave(more, xn, sn, phn);
         } else if (!SLOW && more) {
@@ -441,7 +442,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     {
         fragments A, B;                                // scaled x of two chunks in flight
         take(n);
-        if (!CUT && saves_states(WHAT, REV)) find_saved();
+        if (STAGED) find_saved();
         D0 = D1 = after = 0;
         if (has_output(WHAT) && a.skip_cols) {
             D0 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(0)];
@@ -524,7 +525,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
         bar_sync<3, 128 * HEADS>();                    // nobody reads the stage that C B^T with decays goes to
         walk_items<REV, WHAT, true, CUT>(sm, a, maps, cuts, steps);
     }
-    if ((threadIdx.x & (!CUT && saves_states(WHAT, REV) ? 31 : 127)) == 0) bulk_wait<0>();
+    if ((threadIdx.x & (staged(WHAT, REV, CUT) ? 31 : 127)) == 0) bulk_wait<0>();
     if (!CUT) MBA_BLOCK_ENDS;
 }
 
