@@ -20,7 +20,7 @@ enum scan_cut { WHOLE, HANDED_ON, AGAIN };
 /* Whether states that are kept leave through shared memory. */
 static __device__ constexpr bool staged(int what, bool rev, int cut)
 {
-    return cut == WHOLE && !rev && saves_states(what, rev);
+    return cut == WHOLE && saves_states(what, rev);
 }
 
 /* k: C (reverse B), of the state term; u: B (reverse C), of the update; x: x (reverse dy); y: y (reverse dx);

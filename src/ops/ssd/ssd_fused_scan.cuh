@@ -113,12 +113,13 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             take_over();
             return;
         }
+        const int row = fresh_row(), col = fresh_col();
         if (from.at && reaches_begin())
 #pragma unroll
             for (int j = 0; j < 16; j++)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    h[4 * j + i] = from.row(it.b, head, row_of(i >> 1))[8 * j + 2 * t4 + (i & 1)];
+                    h[4 * j + i] = from.row(it.b, head, row + 8 * (i >> 1))[8 * j + col + (i & 1)];
         if (CUT == WHOLE) fold_segments();
     }
     __device__ __forceinline__ void leave_state()
@@ -128,11 +129,12 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         const strided<float> &to = REV ? a.dinitial : a.final;
         if (!has_output(WHAT) || !to.at || !ends_sequence()) return;
         const bool adds = REV && a.adds[DINITIAL];
+        const int  row = fresh_row(), col = fresh_col();
 #pragma unroll
         for (int j = 0; j < 16; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                float *e = to.row(it.b, head, row_of(i >> 1)) + 8 * j + 2 * t4 + (i & 1);
+                float *e = to.row(it.b, head, row + 8 * (i >> 1)) + 8 * j + col + (i & 1);
                 *e = h[4 * j + i] * f + (adds ? *e : 0);
             }
     }
@@ -142,7 +144,8 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     __device__ __forceinline__ void find_saved()
     {
         const int first = REV ? (it.c0 + it.chunks - it.again - 2) >> 1 : (it.c0 + it.again + 1) >> 1;
-        if (lane == 0) sm.goes[wg * 4 + warp] = (uint4 *)(REV ? a.saved_rev : a.saved)
+        const int thread = anew((int)threadIdx.x);
+        if ((thread & 31) == 0) sm.goes[thread >> 5] = (uint4 *)(REV ? a.saved_rev : a.saved)
                                               + ((bh() * (a.K / 2) + first) * 64 + warp * 16) * 16;
     }
     /* bf16, n in the order in which threads have it, so that four write 64 bytes in a row; ssd_bwd_bc undoes it. */
@@ -289,13 +292,14 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             dD.x += __shfl_xor_sync(0xffffffffu, dD.x, d);
             dD.y += __shfl_xor_sync(0xffffffffu, dD.y, d);
         }
-        float *to = a.dD + (((int64_t)it.b * a.segments + it.seg) * a.H + head) * FP;
-        if (t4) return;
-        to[row_of(0)] = dD.x;
-        to[row_of(1)] = dD.y;
+        const int row = fresh_row();
+        float    *to = a.dD + (((int64_t)it.b * a.segments + it.seg) * a.H + head) * FP;
+        if (fresh_col()) return;
+        to[row]     = dD.x;
+        to[row + 8] = dD.y;
         for (int j = it.seg + 1; CUT && it.last && j < a.segments; j++) {       // as many as items have at most
             to += (int64_t)a.H * FP;
-            to[row_of(0)] = to[row_of(1)] = 0;
+            to[row] = to[row + 8] = 0;
         }
     }
 
