@@ -75,6 +75,12 @@ struct walk_group {
     }
     /* ---- states outside: rows p = 16 warp + lane/4 (+ 8), columns 8 j + 2 t4 (+ 1) ---- */
     __device__ __forceinline__ int row_of(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
+    static __device__ __forceinline__ int fresh_row()  /* the first of them; nobody has to keep it */
+    {
+        const int thread = anew((int)threadIdx.x);
+        return (thread >> 5 & 3) * 16 + (thread >> 2 & 7);
+    }
+    static __device__ __forceinline__ int fresh_col() { return 2 * (anew((int)threadIdx.x) & 3); }
 
     /* Handed on: state `number` of this head. */
     __device__ __forceinline__ float *state_no(int number) const

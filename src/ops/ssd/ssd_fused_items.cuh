@@ -17,6 +17,12 @@ enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
 /* Whole items (or segments); ranges, with states that go from block to block, or that a block makes again. */
 enum scan_cut { WHOLE, HANDED_ON, AGAIN };
 
+/* Whether states that are kept leave through shared memory. */
+static __device__ constexpr bool staged(int what, bool rev, int cut)
+{
+    return cut == WHOLE && saves_states(what, rev);
+}
+
 /* k: C (reverse B), of the state term; u: B (reverse C), of the update; x: x (reverse dy); y: y (reverse dx);
  * other: reverse x. */
 struct scan_maps { CUtensorMap k, u, cb, x, y, other; };

@@ -23,6 +23,7 @@
 /* The walk of a warpgroup: one head, item after item. */
 template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group {
     using walk_group::walk_group;
+    static constexpr bool STAGED = staged(WHAT, REV, CUT);
 
     /* Which of the two tiles y leaves through. Cut items, forward: no register for `steps`. */
     __device__ __forceinline__ unsigned tile_no() const { return CUT && !REV ? (unsigned)left & 1 : steps & 1; }
@@ -112,12 +113,13 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             take_over();
             return;
         }
+        const int row = fresh_row(), col = fresh_col();
         if (from.at && reaches_begin())
 #pragma unroll
             for (int j = 0; j < 16; j++)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    h[4 * j + i] = from.row(it.b, head, row_of(i >> 1))[8 * j + 2 * t4 + (i & 1)];
+                    h[4 * j + i] = from.row(it.b, head, row + 8 * (i >> 1))[8 * j + col + (i & 1)];
         if (CUT == WHOLE) fold_segments();
     }
     __device__ __forceinline__ void leave_state()
@@ -127,11 +129,12 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         const strided<float> &to = REV ? a.dinitial : a.final;
         if (!has_output(WHAT) || !to.at || !ends_sequence()) return;
         const bool adds = REV && a.adds[DINITIAL];
+        const int  row = fresh_row(), col = fresh_col();
 #pragma unroll
         for (int j = 0; j < 16; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                float *e = to.row(it.b, head, row_of(i >> 1)) + 8 * j + 2 * t4 + (i & 1);
+                float *e = to.row(it.b, head, row + 8 * (i >> 1)) + 8 * j + col + (i & 1);
                 *e = h[4 * j + i] * f + (adds ? *e : 0);
             }
     }
@@ -141,7 +144,8 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     __device__ __forceinline__ void find_saved()
     {
         const int first = REV ? (it.c0 + it.chunks - it.again - 2) >> 1 : (it.c0 + it.again + 1) >> 1;
-        if (lane == 0) sm.goes[wg * 4 + warp] = (uint4 *)(REV ? a.saved_rev : a.saved)
+        const int thread = anew((int)threadIdx.x);
+        if ((thread & 31) == 0) sm.goes[thread >> 5] = (uint4 *)(REV ? a.saved_rev : a.saved)
                                               + ((bh() * (a.K / 2) + first) * 64 + warp * 16) * 16;
     }
     /* bf16, n in the order in which threads have it, so that four write 64 bytes in a row; ssd_bwd_bc undoes it. */
@@ -277,8 +281,8 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     __device__ __forceinline__ void store_sources()
     {
         if (tid < FQ)
-            a.src[row_of_head(a.K, chunk()) * FQ + tid] = *source_at<CUT != WHOLE>(0, tid) + *source_at<CUT != WHOLE>(1, tid)
-                                                        + *source_at<CUT != WHOLE>(2, tid) + *source_at<CUT != WHOLE>(3, tid);
+            a.src[row_of_head(a.K, chunk()) * FQ + tid] = *source_at<!STAGED>(0, tid) + *source_at<!STAGED>(1, tid)
+                                                        + *source_at<!STAGED>(2, tid) + *source_at<!STAGED>(3, tid);
     }
     __device__ __forceinline__ void store_skip_sums()
     {
@@ -288,13 +292,14 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             dD.x += __shfl_xor_sync(0xffffffffu, dD.x, d);
             dD.y += __shfl_xor_sync(0xffffffffu, dD.y, d);
         }
-        float *to = a.dD + (((int64_t)it.b * a.segments + it.seg) * a.H + head) * FP;
-        if (t4) return;
-        to[row_of(0)] = dD.x;
-        to[row_of(1)] = dD.y;
+        const int row = fresh_row();
+        float    *to = a.dD + (((int64_t)it.b * a.segments + it.seg) * a.H + head) * FP;
+        if (fresh_col()) return;
+        to[row]     = dD.x;
+        to[row + 8] = dD.y;
         for (int j = it.seg + 1; CUT && it.last && j < a.segments; j++) {       // as many as items have at most
             to += (int64_t)a.H * FP;
-            to[row_of(0)] = to[row_of(1)] = 0;
+            to[row] = to[row + 8] = 0;
         }
     }
 
@@ -330,7 +335,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             scale(xn);
         }
         if (REV) {
-            keep_sources<CUT != WHOLE>(src);
+            keep_sources<!STAGED>(src);
             sm.skip[wg][tid].x += dD.x;
             sm.skip[wg][tid].y += dD.y;
         }
@@ -376,11 +381,11 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
 #pragma unroll
             for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
         const bool saves = !SILENT && saves_states(WHAT, REV) && (chunk() & 1) == REV;
-        if (saves && CUT)  save_state(ha);
-        if (saves && !CUT) save_rows<0>(ha);
+        if (saves && !STAGED) save_state(ha);
+        if (saves && STAGED)  save_rows<0>(ha);
         if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products<OUT>(ha, x, t, last.w, keep);
         else                                                  products<OUT>(ha, x, t, keep);
-        if (saves && !CUT) save_rows<1>(ha);
+        if (saves && STAGED) save_rows<1>(ha);
         if (OUT) {
             leave(more, xn, sn, phn);
         } else if (!SLOW && more) {
@@ -441,7 +446,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     {
         fragments A, B;                                // scaled x of two chunks in flight
         take(n);
-        if (!CUT && saves_states(WHAT, REV)) find_saved();
+        if (STAGED) find_saved();
         D0 = D1 = after = 0;
         if (has_output(WHAT) && a.skip_cols) {
             D0 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(0)];
@@ -524,7 +529,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
         bar_sync<3, 128 * HEADS>();                    // nobody reads the stage that C B^T with decays goes to
         walk_items<REV, WHAT, true, CUT>(sm, a, maps, cuts, steps);
     }
-    if ((threadIdx.x & (!CUT && saves_states(WHAT, REV) ? 31 : 127)) == 0) bulk_wait<0>();
+    if ((threadIdx.x & (staged(WHAT, REV, CUT) ? 31 : 127)) == 0) bulk_wait<0>();
     if (!CUT) MBA_BLOCK_ENDS;
 }
 
