@@ -44,7 +44,7 @@ template <int N_, int CH_, int STYLE_> struct twins_smem {
         float x[TILE][CH + 8];                                /* dt u, and in its place C h */
         float b[TILE][BROW];
         float c[TILE][CROW];                                  /* as operand b of mma.sync, zeros and all: see put_c; HALF: as it is */
-        float y[HALF ? 2 * TILE : 1][HALF ? CH + 4 : 4];      /* HALF: C h of either half of the states */
+        float y[HALF ? 2 * TILE : 1][HALF ? CH + 4 : 8];      /* HALF: C h of either half of the states */
     } buf[BUFFERS];
     struct slot {                                             /* a tile as it arrives: private to who asked, but u */
         uint4 u[VALUES], delta[VALUES], z[VALUES];
@@ -70,15 +70,40 @@ template <int ID> static __device__ __forceinline__ void arrive_turn(int turn, i
     asm volatile("bar.arrive %0, %1;" ::"r"(ID + turn), "r"(threads) : "memory");
 }
 
+/* ---- shared addresses: known to the compiler as such, and not found anew for every tile ---- */
+
+template <typename T> static __device__ __forceinline__ T *shared_at(uint32_t address)
+{
+    return (T *)__cvta_shared_to_generic(address);
+}
+
+static __device__ __forceinline__ uint32_t shared_of(const void *at) { return (uint32_t)__cvta_generic_to_shared(at); }
+
+/* Eight values: fours lie in either order, `at` is where the first is. */
+static __device__ __forceinline__ void read8(float (&v)[8], uint32_t at)
+{
+    const float4 a = *shared_at<const float4>(at), b = *shared_at<const float4>(at ^ 16);
+    v[0] = a.x; v[1] = a.y; v[2] = a.z; v[3] = a.w; v[4] = b.x; v[5] = b.y; v[6] = b.z; v[7] = b.w;
+}
+
+static __device__ __forceinline__ void put8(uint32_t at, const float (&v)[8])
+{
+    *shared_at<float4>(at)      = make_float4(v[0], v[1], v[2], v[3]);
+    *shared_at<float4>(at ^ 16) = make_float4(v[4], v[5], v[6], v[7]);
+}
+
 /* ---- element-wise: asks for tiles two ahead, finishes BUFFERS behind ---- */
 
 template <typename S> struct twins_role {
     enum { CO = S::CO, NP = S::NP, RP = TILE / NP, BP = S::ELEMENTS < 64 ? 2 : 1 };   /* BP: quarters of rows of B and C of a thread */
-    const bf16    *u, *delta, *z, *bc;                        /* at this thread's columns */
+    enum { BUFFER = sizeof(typename S::buffer), SLOT = sizeof(typename S::slot), LOW = S::ELEMENTS * 16, ALL = S::VALUES * 16 };
+    enum { DELTA_AT = ALL, Z_AT = 2 * ALL, BC_AT = 3 * ALL, BC = S::N };   /* of a slot */
+    const bf16    *u, *delta, *z, *bc[BP];                    /* at this thread's columns */
     bf16          *out, *ys;
     const int32_t *ids;
-    int            length, first, octet, row, second, bc_bytes;   /* bc_bytes: between rows */
-    bool           full, mine, docs, gated, whole, whole_bc, is_c;
+    int            length, first, octet, row, second, bc_bytes[BP];   /* bc_bytes: between rows */
+    uint32_t       dt_at, x_at, bc_at[BP], ring_at;           /* shared: in the first buffer, in the first slot */
+    bool           full, mine, docs, gated, whole, whole_bc, no_bc;
     int            phase[NP];                                 /* token within its sequence, of the row read next */
     document       doc[NP];
     __device__ __forceinline__ int token(int tile, int r) const
@@ -87,8 +112,14 @@ template <typename S> struct twins_role {
     }
 };
 
+/* Where put_c begins in a row. */
+template <int N> static __device__ __forceinline__ int c_place(int t, int from)
+{
+    return N == 16 ? t % 4 * 16 + from / 2 : t % 2 * 32 + from;
+}
+
 /* PLAIN: what a model has: whole tiles and blocks of channels, aligned, gated, no documents. Else that is looked at. */
-template <typename S, bool PLAIN> static __device__ __forceinline__ twins_role<S>
+template <typename S, bool CARRY, bool PLAIN> static __device__ __forceinline__ twins_role<S>
 twins_role_of(const scan_operands<bf16> &p, const S &sm, int et)
 {
     twins_role<S> e;
@@ -109,10 +140,21 @@ twins_role_of(const scan_operands<bf16> &p, const S &sm, int et)
     e.out   = sm.at.out ? sm.at.out + column : NULL;
     e.ys    = sm.at.ys ? sm.at.ys + column : NULL;
     e.ids   = sm.at.ids;
-    e.is_c     = et % 4 >= 2;                                 // a quarter of a row of B and C, of token et / 4
     e.whole_bc = PLAIN || p.eights_bc;
-    e.bc       = (e.is_c ? sm.at.C : sm.at.B) + et % 2 * (S::N / 2);
-    e.bc_bytes = 2 * (int)(e.is_c ? p.C.row : p.B.row);
+    e.no_bc    = S::ELEMENTS > 64 && et >= 64;
+#pragma unroll
+    for (int i = 0; i < e.BP; i++) {                          // half a row of B, of 32 threads, or of C
+        const int  piece = i * S::ELEMENTS + et, row = piece % 32 / 2, at = et % 2 * (S::N / 2);
+        const bool is_c = piece / 32;
+        e.no_bc |= CARRY && is_c && e.BP == 1;
+        e.bc[i]       = (is_c ? sm.at.C : sm.at.B) + at;
+        e.bc_bytes[i] = 2 * (int)(is_c ? p.C.row : p.B.row);
+        e.bc_at[i]    = shared_of(is_c && !e.no_bc ? S::HALF ? &sm.buf[0].c[row][at] : &sm.buf[0].c[row][c_place<S::N>(row, at)] : &sm.buf[0].b[row][at]);
+    }
+    e.dt_at   = shared_of(&sm.buf[0].dt[e.row / 4][e.octet][e.row % 4]);
+    e.x_at    = shared_of(&sm.buf[0].x[e.row][8 * e.octet]) ^ 16 * S::odd(e.row);
+    e.ring_at = shared_of(&sm.ring[0]) + 16 * et;
+    asm volatile("" : "+r"(e.dt_at), "+r"(e.x_at), "+r"(e.bc_at[0]), "+r"(e.ring_at));
 #pragma unroll
     for (int i = 0; i < e.NP; i++) e.phase[i] = (e.first + e.row + i * e.RP) % p.L;
     return e;
@@ -122,20 +164,21 @@ twins_role_of(const scan_operands<bf16> &p, const S &sm, int et)
 template <typename S, bool CARRY> static __device__ __forceinline__ void
 twins_ask(const twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et, int tile, int slot)
 {
-    auto &to = sm.ring[slot];
+    const uint32_t to = e.ring_at + slot * e.SLOT;
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
-        const int t = e.token(tile, e.row + i * e.RP), s = i * S::ELEMENTS + et;
-        copy8(&to.u[s], row_at(e.u, t, 2 * (int)p.u.row), e.whole, e.second);
-        copy8(&to.delta[s], row_at(e.delta, t, 2 * (int)p.delta.row), e.whole, e.second);
+        const int t = e.token(tile, e.row + i * e.RP);
+        copy8(shared_at<void>(to + i * e.LOW), row_at(e.u, t, 2 * (int)p.u.row), e.whole, e.second);
+        copy8(shared_at<void>(to + i * e.LOW + e.DELTA_AT), row_at(e.delta, t, 2 * (int)p.delta.row), e.whole, e.second);
     }
-    if ((CARRY && e.is_c) || (S::ELEMENTS > 64 && et >= 64)) return;   // a quarter of a row of B or C for each of 64
+    if (e.no_bc) return;
 #pragma unroll
-    for (int i = 0; i < e.BP; i++) {
-        const int   s = i * S::ELEMENTS + et;
-        const bf16 *bc = row_at(e.bc, e.token(tile, s / 4), e.bc_bytes);
-        if (S::N == 16) copy8(&to.bc[s], bc, e.whole_bc, 4);
-        else            copy_async<8>(&to.bc[s], bc);
+    for (int i = 0; i < (CARRY ? 1 : e.BP); i++) {
+        const int   piece = i * S::ELEMENTS + et;
+        const bf16 *bc = row_at(e.bc[i], e.token(tile, piece % 32 / 2), e.bc_bytes[i]);
+        void       *at = shared_at<void>(to + e.BC_AT + i * S::ELEMENTS * e.BC - et * (16 - e.BC));
+        if (S::N == 16) copy8(at, bc, e.whole_bc, 4);
+        else            copy_async<8>(at, bc);
     }
 }
 
@@ -146,7 +189,7 @@ twins_ask_gate(const twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int 
 #pragma unroll
     for (int i = 0; i < e.NP && e.gated; i++) {
         const int t = e.token(tile, e.row + i * e.RP);
-        copy8(&sm.ring[slot].z[i * S::ELEMENTS + et], row_at(e.z, t, 2 * (int)p.z.row), e.whole, e.second);
+        copy8(shared_at<void>(e.ring_at + slot * e.SLOT + e.Z_AT + i * e.LOW), row_at(e.z, t, 2 * (int)p.z.row), e.whole, e.second);
     }
 }
 
@@ -166,14 +209,13 @@ twins_documents(twins_role<S> &e, const scan_operands<bf16> &p, int tile)
  * N = 16: columns 2 (t%4), for elements 0 and 2 of a lane, and the next, for 1 and 3.
  * N = 8: columns 4 (t%2) and the next, for elements 0 and 1; the two behind, for elements 2 and 3.
  * All others are zero and stay so. v: states from `from` on. */
-template <int N> static __device__ __forceinline__ void put_c(float *c, int t, int from, const float *v)
+template <int N> static __device__ __forceinline__ void put_c(float *at, const float *v)
 {
+    float4 *to = (float4 *)at;
     if (N == 16) {
-        float *to = c + t % 4 * 16 + from / 2;
-        *(float4 *)to       = make_float4(v[0], v[2], v[4], v[6]);
-        *(float4 *)(to + 8) = make_float4(v[1], v[3], v[5], v[7]);
+        to[0] = make_float4(v[0], v[2], v[4], v[6]);
+        to[2] = make_float4(v[1], v[3], v[5], v[7]);
     } else {
-        float4 *to = (float4 *)(c + t % 2 * 32 + from);
         to[0] = make_float4(v[0], 0, v[2], 0);
         to[2] = make_float4(v[1], 0, v[3], 0);
         to[4] = make_float4(0, v[0], 0, v[2]);
@@ -197,43 +239,41 @@ static __device__ __forceinline__ void put_dt(float *to, float all)
 template <typename S, bool CARRY> static __device__ __forceinline__ void
 twins_fill(const twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
 {
-    auto       &s = sm.buf[turn];
-    const auto &from = sm.ring[slot];
-    const int   left = e.length - tile * TILE;
-    float       bias[8];
+    const uint32_t buffer = turn * e.BUFFER, from = e.ring_at + slot * e.SLOT;
+    const int      left = e.length - tile * TILE;
+    float          bias[8];
     read8(bias, (const float4 *)sm.bias + 2 * e.octet);
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
         const int row = e.row + i * e.RP;
         float     u[8], d[8];
-        values(u, from.u[i * S::ELEMENTS + et]);
-        values(d, from.delta[i * S::ELEMENTS + et]);
+        values(u, *shared_at<const uint4>(from + i * e.LOW));
+        values(d, *shared_at<const uint4>(from + i * e.LOW + e.DELTA_AT));
 #pragma unroll
         for (int k = 0; k < 8; k++) {
             d[k] = step_of<false>(d[k] + bias[k]);
             u[k] = rounded_tf32(u[k] * d[k]);
         }
-        float      *dt = s.dt[row / 4][e.octet] + row % 4;
-        float4     *x = (float4 *)&s.x[row][8 * e.octet];
+        float *dt = shared_at<float>(e.dt_at + buffer + i * e.RP / 4 * (int)sizeof(sm.buf[0].dt[0]));
+        const uint32_t x = e.x_at + buffer + i * e.RP * (int)sizeof(sm.buf[0].x[0]);
         put_dt(dt, d);
-        put8(x, u, S::odd(row));                              // exceptions are written over: cheaper than choices
+        put8(x, u);                                           // exceptions are written over: cheaper than choices
         if (e.docs && e.doc[i].here != e.doc[i].before) put_dt(dt, RESET_STEP);
         if (!e.full && row >= left) {
             put_dt(dt, 0.0f);
-            x[0] = x[1] = make_float4(0, 0, 0, 0);
+            put8(x, {});
         }
     }
-    if ((CARRY && e.is_c) || (S::ELEMENTS > 64 && et >= 64)) return;   // a quarter of a row of B or C for each of 64
+    if (e.no_bc) return;
 #pragma unroll
-    for (int i = 0; i < e.BP; i++) {
-        const int piece = i * S::ELEMENTS + et, at = et % 2 * (S::N / 2), row = piece / 4;
-        float     v[8];
-        if (S::N == 16) values(v, *(const uint4 *)&from.bc[piece]);
-        else            values(*(float (*)[4])v, *(const quad<bf16> *)&from.bc[piece]);
-        if (e.is_c && !S::HALF) {
-            put_c<S::N>(s.c[row], row, at, v);
+    for (int i = 0; i < (CARRY ? 1 : e.BP); i++) {
+        const uint32_t at = from + e.BC_AT + i * S::ELEMENTS * e.BC - et * (16 - e.BC);
+        float          v[8], *to = shared_at<float>(e.bc_at[i] + buffer);
+        if (S::N == 16) values(v, *shared_at<const uint4>(at));
+        else            values(*(float (*)[4])v, *shared_at<const quad<bf16>>(at));
+        if (!CARRY && !S::HALF && et >= 32) {
+            put_c<S::N>(to, v);
         } else {
-            float *to = S::HALF && e.is_c ? &s.c[row][at] : &s.b[row][at];
 #pragma unroll
             for (int k = 0; k < S::N / 2; k += 4) *(float4 *)(to + k) = make_float4(v[k], v[k + 1], v[k + 2], v[k + 3]);
         }
@@ -244,9 +284,9 @@ twins_fill(const twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
 template <typename S, typename F> static __device__ __forceinline__ void
 twins_finish(const twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, int et, int tile, int turn, int slot, int gate, F taken)
 {
-    const auto &s = sm.buf[turn];
-    const auto &from = sm.ring[slot];
-    float       skip[8], y[e.NP][8];
+    const auto    &s = sm.buf[turn];
+    const uint32_t from = e.ring_at + slot * e.SLOT;
+    float          skip[8], y[e.NP][8];
     read8(skip, (const float4 *)sm.skip + 2 * e.octet);
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
@@ -258,9 +298,9 @@ twins_finish(const twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, 
 #pragma unroll
             for (int k = 0; k < 8; k++) y[i][k] += other[k];
         } else {
-            read8(y[i], (const float4 *)&s.x[e.row + i * e.RP][8 * e.octet], S::odd(e.row + i * e.RP));
+            read8(y[i], e.x_at + turn * e.BUFFER + i * e.RP * (uint32_t)sizeof(s.x[0]));
         }
-        values(u, from.u[i * S::ELEMENTS + et]);
+        values(u, *shared_at<const uint4>(from + i * e.LOW));
 #pragma unroll
         for (int k = 0; k < 8; k++) y[i][k] = fmaf(skip[k], u[k], TF32_LOSS * y[i][k]);
     }
@@ -273,12 +313,9 @@ twins_finish(const twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, 
         if (e.ys) write8(row_at(e.ys, t, 2 * p.D), y[i], e.whole, e.second);
         if (e.gated) {
             float z[8];
-            values(z, sm.ring[gate].z[i * S::ELEMENTS + et]);
+            values(z, halved(*shared_at<const uint4>(e.ring_at + gate * e.SLOT + e.Z_AT + i * e.LOW)));
 #pragma unroll
-            for (int k = 0; k < 8; k++) {
-                const float half = 0.5f * z[k];
-                y[i][k] *= fmaf(half, tanh_fast(half), half); // z sigmoid(z)
-            }
+            for (int k = 0; k < 8; k++) y[i][k] *= fmaf(z[k], tanh_fast(z[k]), z[k]);   // z sigmoid(z)
         }
         write8(row_at(e.out, t, 2 * (int)p.out.row), y[i], e.whole, e.second);
     }
@@ -288,7 +325,7 @@ twins_finish(const twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, 
 template <typename S, bool CARRY, bool PLAIN> static __device__ __forceinline__ void
 twins_elements(const scan_operands<bf16> &p, S &sm, int et)
 {
-    twins_role<S> e = twins_role_of<S, PLAIN>(p, sm, et);
+    twins_role<S> e = twins_role_of<S, CARRY, PLAIN>(p, sm, et);
     const int     tiles = (e.length + TILE - 1) / TILE;
     const auto    ask = [&](int tile, int slot) {
         if (tile < tiles) twins_ask<S, CARRY>(e, p, sm, et, tile, slot);
@@ -326,7 +363,7 @@ template <typename S, bool PLAIN> static __device__ __forceinline__ void
 twins_before(const scan_operands<bf16> &p, S &sm, int et, int team)
 {
     enum { TEAMS = S::TEAMS };
-    twins_role<S> e = twins_role_of<S, PLAIN>(p, sm, et);
+    twins_role<S> e = twins_role_of<S, false, PLAIN>(p, sm, et);
     const int     tiles = (e.length + TILE - 1) / TILE;
     for (int tile = team; tile < 2; tile += TEAMS) {
         if (tile < tiles) twins_ask<S, false>(e, p, sm, et, tile, tile);
@@ -355,7 +392,7 @@ template <typename S, bool PLAIN> static __device__ __forceinline__ void
 twins_behind(const scan_operands<bf16> &p, S &sm, int et, int team)
 {
     enum { TEAMS = S::TEAMS };
-    const twins_role<S> e = twins_role_of<S, PLAIN>(p, sm, et);
+    const twins_role<S> e = twins_role_of<S, false, PLAIN>(p, sm, et);
     const int           tiles = (e.length + TILE - 1) / TILE;
     for (int tile = team; tile < 2; tile += TEAMS) {
         if (tile < tiles) twins_ask_gate<S>(e, p, sm, et, tile, tile);
@@ -386,13 +423,6 @@ twin_state(int e, int l4)   { return N == 16 ? 4 * l4 + e : 2 * l4 + e % 2; }
 /* Where a lane reads and writes in a buffer, as shared addresses. Kept from the compiler, which would find them
  * anew for every tile: a tenth of its instructions. */
 struct lane_offsets { uint32_t dt, x, b, c, y; };
-
-template <typename T> static __device__ __forceinline__ T *shared_at(uint32_t address)
-{
-    return (T *)__cvta_shared_to_generic(address);
-}
-
-static __device__ __forceinline__ uint32_t shared_of(const void *at) { return (uint32_t)__cvta_generic_to_shared(at); }
 
 template <typename S> static __device__ __forceinline__ lane_offsets lane_offsets_of(const S &sm, int wc, int ns, int l4, int l8)
 {
@@ -771,7 +801,7 @@ scan_block(const scan_operands<bf16> &p, S &sm)
 template <int N, bool CARRY, bool SPLIT, bool PLAIN> __global__ void
 __launch_bounds__(SPLIT ? 256 : 192, SPLIT ? 3 : 4) scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
-    extern __shared__ __align__(16) char smem[];
+    extern __shared__ __align__(128) char smem[];
     typedef twins_smem<N, 512 / N, TWINS> S;
     scan_block<S, CARRY, SPLIT, PLAIN>(p, *(S *)smem);
 }
@@ -779,7 +809,7 @@ __launch_bounds__(SPLIT ? 256 : 192, SPLIT ? 3 : 4) scan_fwd_twins(const __grid_
 template <bool CARRY, bool SPLIT, bool PLAIN> __global__ void
 __launch_bounds__(SPLIT ? 256 : 192, SPLIT ? 2 + PLAIN : 3 + PLAIN) scan_fwd_pairs(const __grid_constant__ scan_operands<bf16> p)
 {
-    extern __shared__ __align__(16) char smem[];
+    extern __shared__ __align__(128) char smem[];
     typedef twins_smem<16, 32, PAIRS> S;
     scan_block<S, CARRY, SPLIT, PLAIN>(p, *(S *)smem);
 }
@@ -787,7 +817,7 @@ __launch_bounds__(SPLIT ? 256 : 192, SPLIT ? 2 + PLAIN : 3 + PLAIN) scan_fwd_pai
 template <int CH, bool CARRY, bool PLAIN> __global__ void
 __launch_bounds__(CARRY ? 10 * CH : 16 * CH, CARRY ? 64 / CH : 48 / CH) scan_fwd_halves(const __grid_constant__ scan_operands<bf16> p)
 {
-    extern __shared__ __align__(16) char smem[];
+    extern __shared__ __align__(128) char smem[];
     typedef twins_smem<16, CH, HALVES> S;
     scan_block<S, CARRY, !CARRY, PLAIN>(p, *(S *)smem);
 }
