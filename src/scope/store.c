@@ -20,7 +20,8 @@ static bool asks_too_much(const mba_store *s)
     sqlite3_stmt *q = NULL;
     bool          damaged = false;
     if (s->writing || !s->db) return false;
-    if (sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &q, NULL) == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW) {
+    const int rc = sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &q, NULL);
+    if (rc == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW) {
         const char *text = (const char *)sqlite3_column_text(q, 0);
         damaged = text && strcmp(text, "ok") != 0;
     }

@@ -205,6 +205,11 @@ static __device__ __forceinline__ void write4_global(bool now, bf16 *at, const f
                  ::"l"(at), "r"(pack_bf16(v[0], v[1])), "r"(pack_bf16(v[2], v[3])), "r"((int)now));
 }
 
+static __device__ __forceinline__ void write2_global(bool now, bf16 *at, float a, float b)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p st.global.u32 [%0], %1; }" ::"l"(at), "r"(pack_bf16(a, b)), "r"((int)now));
+}
+
 /* ---- eight neighbouring values of bf16. `whole`: aligned as such, else in fours; then the second four may lie outside (second 0),
  * and the first are read instead ---- */
 
@@ -241,16 +246,16 @@ static __device__ __forceinline__ void write8(bf16 *to, const float (&v)[8], boo
 }
 
 /* In fp32, in shared memory. */
-static __device__ __forceinline__ void read8(float (&v)[8], const float4 *at)
+static __device__ __forceinline__ void read8(float (&v)[8], const float4 *at, int swapped = 0)
 {
-    const float4 a = at[0], b = at[1];
+    const float4 a = at[swapped], b = at[1 - swapped];
     v[0] = a.x; v[1] = a.y; v[2] = a.z; v[3] = a.w; v[4] = b.x; v[5] = b.y; v[6] = b.z; v[7] = b.w;
 }
 
-static __device__ __forceinline__ void put8(float4 *at, const float (&v)[8])
+static __device__ __forceinline__ void put8(float4 *at, const float (&v)[8], int swapped = 0)
 {
-    at[0]     = make_float4(v[0], v[1], v[2], v[3]);
-    at[1] = make_float4(v[4], v[5], v[6], v[7]);
+    at[swapped]     = make_float4(v[0], v[1], v[2], v[3]);
+    at[1 - swapped] = make_float4(v[4], v[5], v[6], v[7]);
 }
 
 /* Half a unit of tf32 added, for operands of tensor cores alone: those drop the 13 bits behind. cvt.rna takes three instructions. */

@@ -2,7 +2,7 @@
  *
  * kernel     ssd_scan, ssd_scan_rev    persistent; item = (sequence, segment, two heads of a group); one producer
  *            thread, two warpgroups of 240 registers, one head each; ring of three stages of 58 KB by TMA
- * launch     grid min(items, SMs), block 384, dynamic smem 217 KB; items with a slow chunk after the others
+ * launch     grid min(items, SMs), block 384, dynamic smem 227 KB; items with a slow chunk after the others
  * moves      per chunk and two heads: x 16 KB, C, B, C B^T 40 KB (from L2), y 16 KB; tensor 2 x 640 cycles
  * takes      bf16, P 64, N 128, H/G even, rows at multiples of 16 bytes
  * resources  sm_90a, CUDA 13.0: 168 registers, no spill
@@ -46,15 +46,12 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         fetch_x(at, phase);
         fetch_scale(at);
     }
-    __device__ __forceinline__ void operands(const scan_stage &t)
+    __device__ __forceinline__ void scales_out(const scan_stage &t)
     {
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            out[k] = *((const float4 *)t.rec[wg] + 4 * t4 + k);
-            ldmatrix_t_at(raw[k], smem_address(t.x[wg]) + moff + k * 16 * 128);
-        }
+        for (int k = 0; k < 4; k++) out[k] = *((const float4 *)t.rec[wg] + 4 * t4 + k);
         if (CUT) {
-            const float2 D = sm.D[threadIdx.x];
+            const float2 D = sm.cut.D[threadIdx.x];
             D0 = D.x;
             D1 = D.y;
         }
@@ -135,6 +132,15 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
                 *e = h[4 * j + i] * f + (adds ? *e : 0);
             }
     }
+    /* ---- states that are kept ---- */
+
+    /* Where the first of this piece goes. Only the first lane of a warp asks. */
+    __device__ __forceinline__ void find_saved()
+    {
+        const int first = REV ? (it.c0 + it.chunks - it.again - 2) >> 1 : (it.c0 + it.again + 1) >> 1;
+        if (lane == 0) sm.goes[wg * 4 + warp] = (uint4 *)(REV ? a.saved_rev : a.saved)
+                                              + ((bh() * (a.K / 2) + first) * 64 + warp * 16) * 16;
+    }
     /* bf16, n in the order in which threads have it, so that four write 64 bytes in a row; ssd_bwd_bc undoes it. */
     __device__ __forceinline__ void save_state(const packed_state &ha)
     {
@@ -149,6 +155,27 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
                 to[2 * k] = make_uint4(ha[k][q], ha[k][q + 2], ha[k + 1][q], ha[k + 1][q + 2]);
         }
     }
+    /* Eight of a warp's sixteen rows, which lie side by side in memory: through shared memory, so that nothing waits
+     * behind these stores. */
+    template <int Q> __device__ __forceinline__ void save_rows(const packed_state &ha)
+    {
+        const int thread = anew((int)threadIdx.x);
+        uint4    *at = (uint4 *)sm.state[0] + (thread >> 5) * 128 + (thread >> 2 & 7) * 16 + (thread & 3);
+        if ((thread & 31) == 0) bulk_wait_read<0>();
+        __syncwarp();
+#pragma unroll
+        for (int k = 0; k < 8; k += 2)
+            at[2 * k] = make_uint4(ha[k][Q], ha[k][Q + 2], ha[k + 1][Q], ha[k + 1][Q + 2]);
+        fence_async();
+        __syncwarp();
+        if ((thread & 31) == 0) {
+            uint4 *to = sm.goes[thread >> 5];
+            bulk_store(to, smem_address(at), sizeof sm.state[0]);
+            bulk_commit();
+            sm.goes[thread >> 5] = to + (Q == 0 ? 128 : REV ? -1024 - 128 : 1024 - 128);
+        }
+        __syncwarp();
+    }
 
     __device__ __forceinline__ void pairs_term(const fragments &x, const void *pairs)
     {
@@ -161,12 +188,14 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     template <bool OUT>
     __device__ __forceinline__ void products(const packed_state &ha, const fragments &x, const scan_stage &t, int keep)
     {
+        fragments rest;
+        if (OUT) find_rest(rest, x, t);
         wgmma_fence();
         if (OUT) {
             state_term(ha, t);
             pairs_term(x, t.cb);
+            pairs_term(rest, t.cb);
             wgmma_commit();
-            operands(t);
         }
         update(x, t, keep);
     }
@@ -212,7 +241,9 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     {
         const float *cs = t.rec[wg], *dt = t.rec[wg] + 64;
         const float  decay = __expf(all);
-        operands(t);
+        scales_out(t);
+#pragma unroll
+        for (int k = 0; k < 4; k++) ldmatrix_t_at(raw[k], smem_address(t.x[wg]) + moff + k * 16 * 128);
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] *= decay;
         if (OUT) slow_output(ha, x, t, all);
@@ -246,9 +277,9 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     }
     __device__ __forceinline__ void store_sources()
     {
-        const float (&part)[4][FQ] = sm.src[wg][steps & 1];
         if (tid < FQ)
-            a.src[row_of_head(a.K, chunk()) * FQ + tid] = part[0][tid] + part[1][tid] + part[2][tid] + part[3][tid];
+            a.src[row_of_head(a.K, chunk()) * FQ + tid] = *source_at<CUT != WHOLE>(0, tid) + *source_at<CUT != WHOLE>(1, tid)
+                                                        + *source_at<CUT != WHOLE>(2, tid) + *source_at<CUT != WHOLE>(3, tid);
     }
     __device__ __forceinline__ void store_skip_sums()
     {
@@ -274,7 +305,6 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         const uint32_t tile = smem_address(sm.y[CUT ? anew((int)threadIdx.x) >> 7 : wg][tile_no()]);
         float          src[16];
         float2         dD = make_float2(0, 0);
-        wgmma_wait<1>();
         if (!SLOW && more) {
             fetch_x(sn, phn);
             if (!REV) fetch_scale(sn);                 // reverse: no registers for it yet
@@ -287,12 +317,13 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             const float4 e = out[k];
-            const float *v = y + 8 * k;
-            const uint32_t o[4] = { pack(v[0] * e.x + D0 * low_of(raw[k][0]), v[1] * e.y + D0 * high_of(raw[k][0])),
-                                    pack(v[2] * e.x + D1 * low_of(raw[k][1]), v[3] * e.y + D1 * high_of(raw[k][1])),
-                                    pack(v[4] * e.z + D0 * low_of(raw[k][2]), v[5] * e.w + D0 * high_of(raw[k][2])),
-                                    pack(v[6] * e.z + D1 * low_of(raw[k][3]), v[7] * e.w + D1 * high_of(raw[k][3])) };
-            if (REV) source_sums(src, dD, k, tile);
+            const float *u = y + 8 * k, v[8] = { u[0] * e.x, u[1] * e.y, u[2] * e.x, u[3] * e.y,
+                                                 u[4] * e.z, u[5] * e.w, u[6] * e.z, u[7] * e.w };
+            const uint32_t o[4] = { pack(v[0] + D0 * low_of(raw[k][0]), v[1] + D0 * high_of(raw[k][0])),
+                                    pack(v[2] + D1 * low_of(raw[k][1]), v[3] + D1 * high_of(raw[k][1])),
+                                    pack(v[4] + D0 * low_of(raw[k][2]), v[5] + D0 * high_of(raw[k][2])),
+                                    pack(v[6] + D1 * low_of(raw[k][3]), v[7] + D1 * high_of(raw[k][3])) };
+            if (REV) source_sums(src, dD, k, v, tile);
             stmatrix_t_at(tile + moff + k * 16 * 128, o);
         }
         if (!SLOW && more) {
@@ -300,7 +331,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             scale(xn);
         }
         if (REV) {
-            keep_sources(src);
+            keep_sources<CUT != WHOLE>(src);
             sm.skip[wg][tid].x += dD.x;
             sm.skip[wg][tid].y += dD.y;
         }
@@ -345,9 +376,17 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         for (int k = 0; k < 8; k++)
 #pragma unroll
             for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
-        if (!SILENT && saves_states(WHAT, REV) && (chunk() & 1) == REV) save_state(ha);
-        if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products<OUT>(ha, x, t, last.w, keep);
-        else                                                  products<OUT>(ha, x, t, keep);
+        const bool saves = !SILENT && saves_states(WHAT, REV) && (chunk() & 1) == REV;
+        if (saves && CUT)  save_state(ha);
+        if (saves && !CUT) save_rows<0>(ha);
+        const bool slow = SLOW && __any_sync(0xffffffffu, flags & IS_SLOW);
+        if (slow) slow_products<OUT>(ha, x, t, last.w, keep);
+        else      products<OUT>(ha, x, t, keep);
+        if (saves && !CUT) save_rows<1>(ha);
+        if (OUT && !slow) {
+            wgmma_wait<1>();                           // before, there are no registers for them
+            scales_out(t);
+        }
         if (OUT) {
             leave(more, xn, sn, phn);
         } else if (!SLOW && more) {
@@ -408,12 +447,13 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     {
         fragments A, B;                                // scaled x of two chunks in flight
         take(n);
+        if (!CUT && saves_states(WHAT, REV)) find_saved();
         D0 = D1 = after = 0;
         if (has_output(WHAT) && a.skip_cols) {
             D0 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(0)];
             D1 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(1)];
         }
-        if (CUT && has_output(WHAT)) sm.D[threadIdx.x] = make_float2(D0, D1);
+        if (CUT && has_output(WHAT)) sm.cut.D[threadIdx.x] = make_float2(D0, D1);
         if (REV && has_output(WHAT)) {
             sm.skip[wg][tid] = make_float2(0, 0);
             if (tid == 0) ask_for_x(chunk() - it.again);
@@ -490,7 +530,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
         bar_sync<3, 128 * HEADS>();                    // nobody reads the stage that C B^T with decays goes to
         walk_items<REV, WHAT, true, CUT>(sm, a, maps, cuts, steps);
     }
-    if (has_output(WHAT) && (threadIdx.x & 127) == 0) bulk_wait<0>();
+    if ((threadIdx.x & (!CUT && saves_states(WHAT, REV) ? 31 : 127)) == 0) bulk_wait<0>();
     if (!CUT) MBA_BLOCK_ENDS;
 }
 
