@@ -390,7 +390,7 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         { "--valid-batches", MBA_OPT_INT, &c->o.valid_batches, "N", "batches of a validation (16); 0: all", 0, 1e9 },
         { "--resume",    MBA_OPT_TEXT, &c->o.resume,   "DIR",
           "go on from a checkpoint, or from the newest of a run", 0, 0 },
-        { "--stop-after", MBA_OPT_INT, &c->o.stop_after, "N",    "leave after N steps of this session, saved", 1, 1e12 },
+        { "--stop-after", MBA_OPT_INT, &c->o.stop_after, "N",   "leave after N steps of this session, saved", 1, 1e12 },
         { "--dry-run",   MBA_OPT_FLAG, &c->dry_run,    NULL,
           "print parameters, memory plan, FLOPs and bytes of a step; run nothing", 0, 0 },
         { "--json",      MBA_OPT_FLAG, &c->json,       NULL,
