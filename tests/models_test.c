@@ -168,6 +168,26 @@ static void configurations_survive_their_files(void **state)
         }
 }
 
+/* A file says which part of a head turns: 30 of 44 must not come back as 29. */
+static void every_rotary_width_survives_its_file(void **state)
+{
+    (void)state;
+    for (int64_t width = 44; width <= 49; width++)
+        for (int64_t turns = 2; turns <= width; turns += 2) {
+            mba_model     back, m = { .lm = { .width = width, .inner = 2 * width, .head_dim = 2, .norm_groups = 1,
+                                              .vocab = 60, .mlp = 8, .q_heads = 1, .rotary = turns, .paired = 1,
+                                              .pattern = "*+M+" } };
+            mba_hf_format format;
+            assert_ok(mba_model_complete(&m));
+            assert_int_equal(mba_hf_format_for(&m), MBA_HF_BAMBA);
+            json_t *j = mba_hf_config_write(&m, MBA_HF_BAMBA);
+            assert_ok(mba_hf_config_read(&back, &format, j));
+            assert_int_equal(back.lm.rotary, turns);
+            assert_true(back.lm.rope_base == m.lm.rope_base);
+            json_decref(j);
+        }
+}
+
 static void nonsense_is_refused_with_its_reason(void **state)
 {
     (void)state;
@@ -188,5 +208,6 @@ static void nonsense_is_refused_with_its_reason(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_the_published_ones), cmocka_unit_test(every_family_agrees_with_finite_differences),
-              cmocka_unit_test(gradients_are_added_where_they_are_made), cmocka_unit_test(configurations_survive_their_files), cmocka_unit_test(fields_survive_their_files),
+              cmocka_unit_test(gradients_are_added_where_they_are_made), cmocka_unit_test(configurations_survive_their_files),
+              cmocka_unit_test(every_rotary_width_survives_its_file), cmocka_unit_test(fields_survive_their_files),
               cmocka_unit_test(nonsense_is_refused_with_its_reason))

@@ -395,6 +395,31 @@ static void only_the_newest_checkpoints_are_kept(void **state)
     assert_int_equal(f, MBA_HF_MAMBA2);
 }
 
+/* nemotron_h in transformers has a head of its own whatever config.json says: it finds ours, and we know it for tied. */
+static void a_tied_head_is_written_where_its_public_class_wants_one(void **state)
+{
+    (void)state;
+    mba_train_options o = options("M*-", 2);
+    mba_model         m;
+    mba_hf_format     f;
+    mba_weights      *w;
+    o.out = scratch("tied");
+    assert_ok(mba_train(&o));
+    assert_ok(mba_weights_open(&w, scratch("tied/step-000002")));
+    const mba_array *head = mba_weights_find(w, "lm_head.weight");
+    const mba_array *table = mba_weights_find(w, "backbone.embeddings.weight");
+    assert_non_null(head);
+    assert_int_equal(head->bytes, table->bytes);
+    assert_memory_equal(head->data, table->data, (size_t)head->bytes);
+    mba_weights_close(w);
+    assert_ok(mba_checkpoint_config(&m, &f, scratch("tied/step-000002")));
+    assert_int_equal(f, MBA_HF_NEMOTRON_H);
+    assert_int_equal(m.lm.untied, 0);
+    o.resume = o.out;
+    o.schedule.steps = 3;
+    assert_ok(mba_train(&o));
+}
+
 /* The name of the directory says nothing; one that was left behind when a run was killed does not stop the next. */
 static void a_run_is_resumed_whatever_it_is_called(void **state)
 {
@@ -552,6 +577,7 @@ int main(void)
         cmocka_unit_test(batches_of_graphs_are_closed_before_they_overflow), cmocka_unit_test(a_small_model_learns),
         cmocka_unit_test(a_checkpoint_of_other_options_is_refused),
         cmocka_unit_test(only_the_newest_checkpoints_are_kept),
+        cmocka_unit_test(a_tied_head_is_written_where_its_public_class_wants_one),
         cmocka_unit_test(a_run_is_resumed_whatever_it_is_called),
         cmocka_unit_test(a_run_keeps_its_hands_off_another),
         cmocka_unit_test(a_step_that_is_not_finite_is_skipped_and_forgotten),

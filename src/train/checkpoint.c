@@ -18,25 +18,7 @@ static mba_status join(char *out, const char *directory, const char *name)
                                                         directory, name);
 }
 
-mba_status mba_checkpoint_config(mba_model *m, mba_hf_format *format, const char *directory)
-{
-    char    path[PATH_ROOM];
-    json_t *config = NULL;
-    MBA_TRY(join(path, directory, "config.json"));
-    mba_status st = mba_json_load(&config, path, NULL);
-    if (st == MBA_OK) {
-        st = mba_hf_config_read(m, format, config);
-        if (st == MBA_OK) {
-            mba_model whole = *m;
-            st = mba_model_complete(&whole);         // contradictions are the file's, so the file is named
-        }
-        if (st != MBA_OK) st = mba_where(st, "reading '%s'", path);
-    }
-    json_decref(config);
-    return st;
-}
-
-/* ---- weights ---- */
+/* ---- names ---- */
 
 /* A stored tensor under the piece's name, or one of the other names it goes by in the wild. */
 static const mba_array *find(const mba_weights *w, const mba_model *m, const char *name)
@@ -57,6 +39,53 @@ static const mba_array *find(const mba_weights *w, const mba_model *m, const cha
     if (!a && embedding && !m->lm.untied) a = mba_weights_find(w, "lm_head.weight");
     return a;
 }
+
+/* ---- the configuration ---- */
+
+static bool same_numbers(const mba_array *a, const mba_array *b)
+{
+    return a && b && a->dtype == b->dtype && a->bytes == b->bytes && !memcmp(a->data, b->data, (size_t)a->bytes);
+}
+
+/* transformers' class of nemotron_h never ties its head and has no biases in attention, whatever its config.json says;
+ * other programs obey the file. So the weights decide. */
+static mba_status believe_weights(mba_model *m, const char *directory)
+{
+    mba_lm      *c = &m->lm;
+    mba_weights *w = NULL;
+    if (c->untied && !c->attn_bias) return MBA_OK;
+    MBA_TRY(mba_weights_open(&w, directory));
+    const mba_array *head = mba_weights_find(w, "lm_head.weight");
+    if (head && !c->untied) c->untied = !same_numbers(head, find(w, m, "backbone.embeddings.weight"));
+    const char *attends = strchr(c->pattern, '*');
+    if (attends && c->attn_bias) {
+        char name[MBA_PIECE_NAME_MAX];
+        snprintf(name, sizeof name, "backbone.layers.%d.mixer.q_proj.bias", (int)(attends - c->pattern));
+        c->attn_bias = find(w, m, name) != NULL;
+    }
+    mba_weights_close(w);
+    return MBA_OK;
+}
+
+mba_status mba_checkpoint_config(mba_model *m, mba_hf_format *format, const char *directory)
+{
+    char    path[PATH_ROOM];
+    json_t *config = NULL;
+    MBA_TRY(join(path, directory, "config.json"));
+    mba_status st = mba_json_load(&config, path, NULL);
+    if (st == MBA_OK) {
+        st = mba_hf_config_read(m, format, config);
+        if (st == MBA_OK) {
+            mba_model whole = *m;
+            st = mba_model_complete(&whole);         // contradictions are the file's, so the file is named
+        }
+        if (st != MBA_OK) st = mba_where(st, "reading '%s'", path);
+    }
+    json_decref(config);
+    return st == MBA_OK && *format == MBA_HF_NEMOTRON_H ? believe_weights(m, directory) : st;
+}
+
+/* ---- reading ---- */
 
 static bool same_shape(const mba_array *a, const mba_type *t)
 {
@@ -189,6 +218,14 @@ mba_status mba_checkpoint_save_grads(const mba_session *s, mba_hf_format format,
     return st;
 }
 
+/* The class of nemotron_h wants a head of its own even where it is tied: without one it would draw it anew. */
+static mba_status add_tied_head(mba_safetensors_writer *w, const mba_session *s, mba_hf_format format)
+{
+    if (format != MBA_HF_NEMOTRON_H || s->model.lm.untied) return MBA_OK;
+    const mba_tensor *t = mba_graph_find(s->graph, "backbone.embeddings.weight");
+    return add_piece(w, "lm_head.weight", &t->type, mba_program_host(s->program, t));
+}
+
 static mba_status save_weights(const mba_session *s, mba_hf_format format, const char *directory)
 {
     char                    path[PATH_ROOM];
@@ -196,6 +233,7 @@ static mba_status save_weights(const mba_session *s, mba_hf_format format, const
     MBA_TRY(join(path, directory, "model.safetensors"));
     mba_status st = mba_safetensors_create(&w, path);
     if (st == MBA_OK) st = add_params(w, s, format, NULL, false);
+    if (st == MBA_OK) st = add_tied_head(w, s, format);
     if (st == MBA_OK) st = mba_safetensors_commit(w);
     mba_safetensors_destroy(w);
     return st;

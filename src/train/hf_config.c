@@ -84,7 +84,10 @@ static mba_status rotary(const json_t *o, mba_lm *c, double part_standard)
     else MBA_TRY(must_be(r, "rope_type", "default"));
     MBA_TRY(mba_json_real(r, "partial_rotary_factor", part_standard, 0, 1, &part));
     MBA_TRY(mba_json_real(r, "rope_theta", 10000, 1, 1e12, &c->rope_base));
-    c->rotary = (int64_t)(part * (double)c->attn_dim) / 2 * 2;
+    const int64_t dims = (int64_t)(part * (double)c->attn_dim);
+    c->rotary = (dims + 1) / 2 * 2;
+    /* The class has a pair for every even number below `dims`: an odd one turns one value more, by the same angles. */
+    if (dims % 2) c->rope_base = pow(c->rope_base, (double)c->rotary / (double)dims);
     return MBA_OK;
 }
 
@@ -278,18 +281,28 @@ static const char *jamba_block(const void *ctx, int64_t i)
     return i % p->every == p->from ? "*+" : "m+";
 }
 
+/* Experts stand in the layers i % period == offset: in none, where the offset lies behind the last. */
+static mba_status no_experts(const json_t *o, int64_t layers)
+{
+    int64_t experts;
+    period  p;
+    MBA_TRY(mba_json_int(o, "num_experts", 16, 1, MOST, &experts));
+    MBA_TRY(size(o, "expert_layer_period", 2, &p.every));
+    MBA_TRY(mba_json_int(o, "expert_layer_offset", 1, 0, MOST, &p.from));
+    if (experts == 1 || p.from >= p.every || p.from >= layers) return MBA_OK;
+    return mba_fail(MBA_E_UNSUPPORTED, "a mixture of %lld experts\nwhy: only dense Jamba models can be computed\n"
+                    "fix: choose a dense checkpoint", (long long)experts);
+}
+
 static mba_status read_jamba(mba_lm *c, const json_t *o)
 {
     const json_t *rank = mba_json_get(o, "mamba_dt_rank");
-    int64_t       layers, expand, experts;
+    int64_t       layers, expand;
     period        p;
     c->paired = c->inner_norms = 1;
-    MBA_TRY(mba_json_int(o, "num_experts", 16, 1, MOST, &experts));
-    if (experts != 1)
-        return mba_fail(MBA_E_UNSUPPORTED, "a mixture of %lld experts\nwhy: only dense Jamba models can be computed\n"
-                        "fix: choose a dense checkpoint", (long long)experts);
     MBA_TRY(size(o, "hidden_size", 0, &c->width));
     MBA_TRY(size(o, "num_hidden_layers", 0, &layers));
+    MBA_TRY(no_experts(o, layers));
     MBA_TRY(size(o, "vocab_size", 0, &c->vocab));
     MBA_TRY(size(o, "attn_layer_period", 8, &p.every));
     MBA_TRY(mba_json_int(o, "attn_layer_offset", 4, 0, p.every - 1, &p.from));
@@ -302,6 +315,7 @@ static mba_status read_jamba(mba_lm *c, const json_t *o)
         MBA_TRY(size(o, "mamba_dt_rank", 0, &c->dt_rank));
     MBA_TRY(size(o, "intermediate_size", 14336, &c->mlp));
     MBA_TRY(attention(o, c));
+    c->attn_bias = 0;                             // the class has none, whatever a file says
     MBA_TRY(flag(o, "mamba_proj_bias", false, &c->bias));
     MBA_TRY(no_flag(o, "mamba_conv_bias", true, &c->no_conv_bias));
     MBA_TRY(no_flag(o, "tie_word_embeddings", false, &c->untied));

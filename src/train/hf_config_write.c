@@ -1,4 +1,5 @@
 /* hf_config_write.c -- config.json as the public model classes read it, or ours where none of them fits. */
+#include <math.h>
 #include <string.h>
 
 #include "train/hf.h"
@@ -24,7 +25,7 @@ static mba_hf_format lm_format(const mba_lm *c)
     if (!c->paired && !c->inner_norms && only(c, "m") && c->inner % c->width == 0) return MBA_HF_MAMBA;
     if (!c->paired && only(c, "M") && c->norm_groups == 1 && c->inner % c->width == 0) return MBA_HF_MAMBA2;
     if (c->attn_conv) return MBA_HF_OURS;
-    if (!c->paired && only(c, "M*-") && !c->rotary && (c->norm_groups == c->groups || !has(c, 'M')))
+    if (!c->paired && only(c, "M*-") && !c->rotary && !c->attn_bias && (c->norm_groups == c->groups || !has(c, 'M')))
         return MBA_HF_NEMOTRON_H;
     if (c->paired && only(c, "M*+") && c->norm_groups == 1 && c->inner % c->width == 0
         && c->attn_dim * c->q_heads == c->width && c->rotary) return MBA_HF_BAMBA;
@@ -130,6 +131,13 @@ static void write_paired(json_t *o, const mba_lm *c)           // what Bamba and
     put_attention(o, c);
 }
 
+/* Readers take the whole number below factor x width: 30 / 44 x 44 is less than 30. */
+static double rotary_factor(const mba_lm *c)
+{
+    const double width = (double)c->attn_dim, factor = (double)c->rotary / width;
+    return factor * width < (double)c->rotary ? nextafter(factor, 1) : factor;
+}
+
 static void write_bamba(json_t *o, const mba_lm *c)
 {
     json_t *where = json_array();
@@ -144,7 +152,7 @@ static void write_bamba(json_t *o, const mba_lm *c)
     put_bool(o, "mlp_bias", c->mlp_bias);
     json_object_set_new(o, "rope_parameters",
                         json_pack("{s:f, s:f, s:s}", "rope_theta", c->rope_base, "partial_rotary_factor",
-                        (double)c->rotary / (double)c->attn_dim, "rope_type", "default"));
+                                  rotary_factor(c), "rope_type", "default"));
     put_limits(o, c);
 }
 

@@ -85,6 +85,21 @@ MODELS = {
     "jamba_dense": describe("jamba", 53, num_hidden_layers=3, attn_layer_period=3, attn_layer_offset=1, num_experts=1,
                             mamba_d_state=8, mamba_dt_rank=3, num_attention_heads=4, num_key_value_heads=2,
                             intermediate_size=48),
+    # What config.json says and the class does not obey: nemotron_h never ties and, like jamba, has no biases in
+    # attention; bamba with an odd number of turning values turns one more; experts that stand in no layer.
+    "nemotron_h_flags": describe("nemotron_h", 75, pattern="-M*", n_groups=3, mamba_num_heads=6, mamba_head_dim=7,
+                                 ssm_state_size=9, chunk_size=64, num_attention_heads=4, num_key_value_heads=2,
+                                 head_dim=5, intermediate_size=37, conv_kernel=2, use_conv_bias=False, use_bias=True,
+                                 mlp_bias=True, attention_bias=True, tie_word_embeddings=True),
+    "bamba_odd_rotary": describe("bamba", 50, hidden_size=40, attn_layer_indices=[0], mamba_n_groups=2,
+                                 mamba_n_heads=4, mamba_d_state=11, mamba_chunk_size=64, mamba_d_conv=3,
+                                 mamba_proj_bias=True, mamba_conv_bias=False, num_attention_heads=4,
+                                 num_key_value_heads=2, intermediate_size=41, attention_bias=True, mlp_bias=True),
+    "jamba_no_experts": describe("jamba", 37, attn_layer_period=2, attn_layer_offset=0, num_experts=4,
+                                 expert_layer_period=9, expert_layer_offset=7, mamba_d_state=5, mamba_d_conv=3,
+                                 mamba_proj_bias=True, mamba_conv_bias=False, num_attention_heads=4,
+                                 num_key_value_heads=2, intermediate_size=40, attention_bias=True,
+                                 tie_word_embeddings=True),
     # The file formats
     "mamba2_sharded": describe("mamba2", 45, dict(max_shard_size="30KB"), n_groups=1, num_heads=8, head_dim=8,
                                state_size=16, chunk_size=64),

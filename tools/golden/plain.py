@@ -157,11 +157,11 @@ def mamba2(at, u, P, N, G, norm_groups, limit, eps):
 
 
 def rotate(v, width, theta):
-    """Rotary embedding, halves split, on the first `width` of each head: v (B, L, H, P)."""
-    half = width // 2
+    """Rotary embedding, halves split, on the first `width` of each head: v (B, L, H, P). An odd width turns one more."""
+    half = (width + 1) // 2
     angle = np.arange(v.shape[1])[:, None] * theta ** (-2.0 * np.arange(half) / width)       # (L, half)
     cos, sin = np.cos(angle)[:, None, :], np.sin(angle)[:, None, :]
-    a, b, rest = v[..., :half], v[..., half:width], v[..., width:]
+    a, b, rest = v[..., :half], v[..., half:2 * half], v[..., 2 * half:]
     return np.concatenate([a * cos - b * sin, b * cos + a * sin, rest], axis=-1)
 
 

@@ -114,7 +114,8 @@ template <typename T, int V, int NV>
 __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team(gated_grads<T> a)
 {
     enum { OPERANDS = 3, OF_Y = 0, OF_Z = 1, OF_DV = 2, STAGES = GATED_RMSNORM_STAGES };
-    constexpr bool KEEP = V * NV <= 8, AGAIN = NV != 2;              // the weights stay in registers; the gate does not
+    constexpr bool KEEP = V * NV <= 8, AGAIN = NV > 2;               // the weights stay in registers; the gate is made again
+    constexpr bool ASIDE = NV == 1;                                  // the gate waits in shared memory: no registers are left
     extern __shared__ uint4 memory[];
     __shared__ __align__(16) float warps[STAGES][MBA__TEAMS_MAX * TEAM_WARPS];
     const team  t = team_of(a.threads);
@@ -126,6 +127,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
     const int    plane = blockDim.x, room = OPERANDS * NV * plane;
     uint4 *const slots = memory + threadIdx.x;
     const auto slot = [=](int stage, int operand, int i) { return (T *)(slots + stage * room + (operand * NV + i) * plane); };   // 16 bytes
+    const auto aside = [=](int q) { return (float4 *)(slots + STAGES * room + q * plane); };
     const auto copy_row = [&](int row, int stage) {
         if (row < rows)
 #pragma unroll
@@ -174,6 +176,11 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
                 gate[i][v] = sigmoid(z[v]);
                 dot = fmaf(y[v] * z[v] * gate[i][v], (KEEP ? kept[KEEP ? i : 0][v] : w[v]) * dv[v], dot);
             }
+            if constexpr (ASIDE) {
+#pragma unroll
+                for (int q = 0; q < V / 4; q++)
+                    *aside(q) = make_float4(gate[i][4 * q], gate[i][4 * q + 1], gate[i][4 * q + 2], gate[i][4 * q + 3]);
+            }
         }
         const float back = team_sum<false>(dot, t, warps[stage]) * each * k * k * k;
 
@@ -186,6 +193,13 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
             load(y, slot(stage, OF_Y, i));
             load(dv, slot(stage, OF_DV, i));
             if (!KEEP) load_weights(w, a.w + from + own + i * apart);
+            if constexpr (ASIDE) {
+#pragma unroll
+                for (int q = 0; q < V / 4; q++) {
+                    const float4 g = *aside(q);
+                    gate[i][4 * q] = g.x; gate[i][4 * q + 1] = g.y; gate[i][4 * q + 2] = g.z; gate[i][4 * q + 3] = g.w;
+                }
+            }
 #pragma unroll
             for (int v = 0; v < V; v++) {
                 const float s = AGAIN ? sigmoid(z[v]) : gate[i][v], open = z[v] * s, q = y[v] * open, r = dv[v] * k;
@@ -193,9 +207,13 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
                 dw[i][v] = fmaf(q, r, dw[i][v]);
                 dv[v]    = dq * open;
                 z[v]     = dq * y[v] * fmaf(open, 1 - s, s);
-                y[v]     = q * k * (KEEP ? kept[KEEP ? i : 0][v] : w[v]);          // v once more, as the forward kernel makes it
+                y[v]     = q;
             }
-            if (a.v.at) store(out_v.row(row) + i * apart, y);
+            if (a.v.at) {                                                          // v once more, as the forward kernel makes it
+#pragma unroll
+                for (int v = 0; v < V; v++) y[v] = y[v] * k * (KEEP ? kept[KEEP ? i : 0][v] : w[v]);
+                store(out_v.row(row) + i * apart, y);
+            }
             put_grad(out_dy.row(row) + i * apart, dv, a.dy_adds);
             put_grad(out_dz.row(row) + i * apart, z, a.dz_adds);              // may be dy itself: read after dy is written
         }

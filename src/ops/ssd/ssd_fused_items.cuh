@@ -17,6 +17,12 @@ enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
 /* Whole items (or segments); ranges, with states that go from block to block, or that a block makes again. */
 enum scan_cut { WHOLE, HANDED_ON, AGAIN };
 
+/* Whether states that are kept leave through shared memory. */
+static __device__ constexpr bool staged(int what, bool rev, int cut)
+{
+    return cut == WHOLE && saves_states(what, rev);
+}
+
 /* k: C (reverse B), of the state term; u: B (reverse C), of the update; x: x (reverse dy); y: y (reverse dx);
  * other: reverse x. */
 struct scan_maps { CUtensorMap k, u, cb, x, y, other; };
@@ -40,14 +46,20 @@ enum { STAGES = 3, SLOW_STAGES = 2 };
 struct scan_smem {
     scan_stage    st[STAGES];                          /* slow items: in the last C B^T of heads with decays */
     unsigned char y[HEADS][2][TILE_BYTES];             /* on the way out; reverse: first x on its way in */
-    float         src[HEADS][2][4][FQ];                /* reverse: parts of four warps */
+    union {
+        unsigned char state[4 * HEADS][2048];          /* of a warp: half of its rows of a state, on their way out */
+        struct {                                       /* cut items, which have no registers for that */
+            float     src[HEADS][2][4][FQ];            /* reverse: parts of four warps */
+            float2    D[HEADS * 128];                  /* of a thread's rows p and p + 8 */
+        } cut;
+    };
     float2        skip[HEADS][128];                    /* reverse: dD of a thread's rows */
+    uint4        *volatile goes[4 * HEADS];            /* of a warp: where the next state does */
     uint64_t      full[2][STAGES], empty[2][STAGES];   /* of the items in range, of the slow ones */
     uint64_t      came[HEADS][2];
     uint32_t      slow[ITEM_WORDS];                    /* which items of this block hold a slow chunk */
     int           any;                                 /* some do */
     struct { volatile int n, b, head, last, own; } kept[4 * HEADS];     /* cut items, of a warp: registers are short */
-    float2        D[HEADS * 128];                      /* cut items: of a thread's rows p and p + 8 */
     volatile int  now, b, pair, c0, to;                /* cut items, of the producer: it has few registers */
     volatile int  reach[HEADS];                        /* chunks before the range that its state depends on */
     volatile int  silent[HEADS];                       /* of the producer: chunks before x of a head is wanted; .. */
@@ -229,6 +241,21 @@ template <bool SLOW> static __device__ __forceinline__ bool walks(const scan_sme
     return (bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW;
 }
 
+/* Tiles that are asked for later are brought into L2 ahead of that: x (reverse: dy) of chunk c. */
+static __device__ __forceinline__ void announce(const CUtensorMap &map, int b, int pair, int c)
+{
+#pragma unroll 1
+    for (int h = 0; h < HEADS; h++) tma_prefetch3(&map, (pair * HEADS + h) * FP, c * FQ, b);
+}
+/* Cut items: of chunk i of the piece, as far as its heads want it. */
+static __device__ __forceinline__ void announce_piece(const scan_smem &sm, const scan_maps &maps, int c, int i)
+{
+    if (i >= sm.to) return;
+#pragma unroll 1
+    for (int h = 0; h < HEADS; h++)
+        if (i >= sm.silent[h]) tma_prefetch3(&maps.x, (sm.pair * HEADS + h) * FP, c * FQ, sm.b);
+}
+
 /* The copies of chunk c into stage s; walked again, for the state alone: of heads that want it. */
 template <bool REV, bool SLOW>
 static __device__ __forceinline__ void feed_state(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s,
@@ -247,6 +274,9 @@ static __device__ __forceinline__ void feed_state(scan_smem &sm, const fused_tas
     }
     for (int j = 0; j < 2; j++)
         tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, b);
+    if (!a.ahead[0]) return;
+#pragma unroll 1
+    for (int j = i ? a.ahead[0] : STAGES; j <= a.ahead[0]; j++) announce_piece(sm, maps, REV ? c - j : c + j, i + j);
 }
 template <bool REV, int WHAT, bool SLOW, int CUT>
 static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s, int b,
@@ -302,6 +332,11 @@ static __device__ __forceinline__ void scan_produce(scan_smem &sm, const fused_t
                 else
                     feed<REV, WHAT, SLOW, CUT>(sm, a, maps, s, CUT ? sm.b : it.b, CUT ? sm.pair : it.pair,
                                                REV ? c0 + chunks - 1 - i : c0 + i);
+                if (CUT != AGAIN && !SLOW && a.ahead[1] && i + a.ahead[1] < (CUT ? sm.to : it.chunks))
+                    announce(maps.x, CUT ? sm.b : it.b, CUT ? sm.pair : it.pair,
+                             REV ? c0 + chunks - 1 - i - a.ahead[1] : c0 + i + a.ahead[1]);
+                if (REV && !SLOW && a.ahead[2] && (CUT != AGAIN || i >= sm.again))
+                    announce(maps.other, CUT ? sm.b : it.b, CUT ? sm.pair : it.pair, c0 + chunks - 1 - i);
                 s = next_stage<SLOW>(s);
                 ph ^= s == 0;
             }
