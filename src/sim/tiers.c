@@ -94,7 +94,7 @@ static mba_status run_at(mba_sim_result *out, mba_sim_kernel *k, const mba_gpu *
     out->seconds = (double)end / TICKS / (clk * 1e9);
     if (!whole && out->seconds < out->bound[out->limit])
         out->seconds = out->bound[out->limit]; // rounds were extrapolated
-    if (strncmp(k->name, "cu", 2)) out->seconds += INTERFERENCE * second_bound(out);
+    if (k->counted && strncmp(k->name, "cu", 2)) out->seconds += INTERFERENCE * second_bound(out);
     return MBA_OK;
 }
 
