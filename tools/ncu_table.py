@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 EXACT = ("ops_path_tensor", "sass_thread_inst", "ctas_launched")
-INSTRUCTIONS = ("smsp__inst_executed.sum", "inst_executed_pipe_xu.sum")
+INSTRUCTIONS = ("smsp__inst_executed.sum", "smsp__inst_executed.max", "inst_executed_pipe_xu.sum")
 CACHES = ("dram__", "lts__", "l1tex__t_sector_hit_rate", "gpu__time", "sm__cycles_active", "pct_of_peak")
 WITHIN = 0.02
 TIME, CYCLES = "gpu__time_duration.sum", "sm__cycles_active.avg"
@@ -148,7 +148,13 @@ def launches(out, name):
         second = {m: v[0] for m, v in seen_by_ncu([again], i, row["Kernel Name"]).items()}
         if HIT in second and SECTORS in theirs:
             second[RATE] = 100 * second[HIT] / theirs[SECTORS][0]
-        yield dict(id=kernel, again=second, name=short, whose=whose(key[0]), grid="x".join(map(str, grid)), moved=moved, l2=l2), theirs, mine
+        yield dict(id=kernel, again=second, name=shorter(short), whose=whose(key[0]), grid="x".join(map(str, grid)), moved=moved, l2=l2), theirs, mine
+
+
+def shorter(kernel):
+    """"sm90_xmma_fprop_implicit_gemm_.._tilesize128x128x32_.." -> "xmma_fprop_128x128x32"."""
+    m = re.match(r"sm\d+_(xmma_[a-z]+).*_tilesize([0-9x]+)_.*?(_segment_k_on)?_kernel", kernel)
+    return f"{m[1]}_{m[2]}{m[3] or ''}" if m else kernel
 
 
 def whose(kernel):
