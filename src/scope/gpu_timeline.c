@@ -30,7 +30,7 @@ typedef struct job {
     mba_gpu_profile *g;
     mba_program     *p;
     const mba_step  *step;
-    int              steps, warm_up;               /* of those recorded kernel by kernel: how many count, how many do not */
+    int              steps, warm_up;               /* recorded kernel by kernel: how many count, how many do not */
     double           plain_s;                      /* of steps again that nobody watches */
 } job;
 
