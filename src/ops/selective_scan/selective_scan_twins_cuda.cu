@@ -50,7 +50,6 @@ template <int N_, int CH_, int STYLE_> struct twins_smem {
         uint4 u[VALUES], delta[VALUES], z[VALUES];
         typename word<N>::type bc[64];
     } ring[RING];
-    float         bias[CH], skip[CH];
     origins<bf16> at;
     /* Fours of x in odd rows lie in pairs the other way around: so eight threads write two rows to all banks. */
     static __device__ __forceinline__ int odd(int row) { return STYLE == TWINS && N == 16 ? row & 1 : 0; }
@@ -131,6 +130,16 @@ template <typename S, typename T> static __device__ __forceinline__ void go_on(c
     if (e.full) at = row_at(at, row, 2 * TILE * e.teams);
 }
 
+/* Of eight channels, from `octet` of this block on; 0 where there are none. */
+template <bool PLAIN> static __device__ __forceinline__ void
+read_parameters(float (&v)[8], const float *all, const part &a, int octet)
+{
+    const float *from = all + a.channel + octet;
+    if (PLAIN && all) read8(v, (const float4 *)from);
+#pragma unroll
+    for (int k = 0; k < 8 && !(PLAIN && all); k++) v[k] = all && a.channel + octet + k < a.channels ? from[k] : 0;
+}
+
 /* PLAIN: what a model has: whole tiles and blocks of channels, aligned, gated, no documents. Else that is looked at. */
 template <typename S, bool CARRY, bool PLAIN> static __device__ __forceinline__ twins_role<S>
 twins_role_of(const scan_operands<bf16> &p, const S &sm, int et, int team, int teams)
@@ -166,8 +175,8 @@ twins_role_of(const scan_operands<bf16> &p, const S &sm, int et, int team, int t
         e.bc[i]       = (is_c ? sm.at.C : sm.at.B) + at + (PLAIN ? (int64_t)(from + row) * e.bc_row[i] : 0);
         e.bc_at[i]    = shared_of(is_c && !e.no_bc ? S::HALF ? &sm.buf[0].c[row][at] : &sm.buf[0].c[row][c_place<S::N>(row, at)] : &sm.buf[0].b[row][at]);
     }
-    read8(e.bias, (const float4 *)sm.bias + 2 * e.octet);
-    read8(e.skip, (const float4 *)sm.skip + 2 * e.octet);
+    read_parameters<PLAIN>(e.bias, p.bias, sm.at.a, 8 * e.octet);
+    if (!CARRY) read_parameters<PLAIN>(e.skip, p.skip, sm.at.a, 8 * e.octet);
     e.dt_at   = shared_of(&sm.buf[0].dt[e.row / 4][e.octet][e.row % 4]);
     e.x_at    = shared_of(&sm.buf[0].x[e.row][8 * e.octet]) ^ 16 * S::odd(e.row);
     e.ring_at = shared_of(&sm.ring[0]) + 16 * et;
@@ -696,13 +705,9 @@ scan_block(const scan_operands<bf16> &p, S &sm)
     const part a = part_of(p, S::CH);
     if (CARRY && a.item % p.pieces >= p.pieces - p.sub) return;   // nobody goes on from it
     find_origins(sm.at, p, a, (int)threadIdx.x);
-    for (int c = threadIdx.x; c < S::CH; c += THREADS) {
-        const bool in = a.channel + c < a.channels;
-        sm.bias[c] = in && p.bias ? p.bias[a.channel + c] : 0;
-        sm.skip[c] = in && p.skip ? p.skip[a.channel + c] : 0;
-    }
-    for (int c = threadIdx.x; !S::HALF && c < S::BUFFERS * TILE * 64; c += THREADS)
-        (&sm.buf[c / (TILE * 64)].c[0][0])[c % (TILE * 64)] = 0;
+    enum { FOURS = TILE * S::CROW / 4 };
+    for (int c = threadIdx.x; !S::HALF && c < S::BUFFERS * FOURS; c += THREADS)
+        ((float4 *)sm.buf[c / FOURS].c)[c % FOURS] = make_float4(0, 0, 0, 0);
     __syncthreads();
     const int warp = (int)(threadIdx.x / 32), et = (int)threadIdx.x - S::SCANNERS;
     if (warp < S::SCANNERS / 32) {
@@ -762,7 +767,8 @@ static mba_status launch_pass(const mba_call *c, int k, scan_operands<bf16> p, b
     const mba_launch *l = &c->plan->launch[k];
     const bool half = strcmp(l->kernel, "scan_fwd_halves") == 0, split = l->block > 192;
     const int  width = half ? l->block / (carry ? 10 : 16) : 512 / p.N;
-    const bool plain = p.L % TILE == 0 && p.Dg % width == 0 && p.eights && p.eights_bc && p.z.at && !p.ids.at && p.pack == 1;
+    const bool plain = p.L % TILE == 0 && p.Dg % width == 0 && p.eights && p.eights_bc && p.z.at && !p.ids.at && p.pack == 1
+                    && (uintptr_t)p.bias % 16 == 0 && (uintptr_t)p.skip % 16 == 0;
     const size_t bytes = !half ? (p.N == 8 ? sizeof(twins_smem<8, 64, TWINS>) : sizeof(twins_smem<16, 32, TWINS>))
                        : width == 16 ? sizeof(twins_smem<16, 16, HALVES>) : width == 32 ? sizeof(twins_smem<16, 32, HALVES>) : sizeof(twins_smem<16, 48, HALVES>);
     mba_assert(bytes <= l->smem_bytes);
