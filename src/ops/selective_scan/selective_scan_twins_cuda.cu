@@ -52,7 +52,7 @@ template <int N_, int CH_, int STYLE_> struct twins_smem {
     } ring[RING];
     origins<bf16> at;
     /* Fours of x in odd rows lie in pairs the other way around: so eight threads write two rows to all banks. */
-    static __device__ __forceinline__ int odd(int row) { return STYLE == TWINS && N == 16 ? row & 1 : 0; }
+    static __device__ __forceinline__ int odd(int row) { return N == 16 ? row & 1 : 0; }
 };
 
 /* ---- whose turn it is: the buffer of a tile, and the barriers that belong to it ---- */
@@ -460,7 +460,7 @@ template <typename S> static __device__ __forceinline__ lane_offsets lane_offset
     lane_offsets o;
     o.dt = shared_of(&s.dt[0][wc / 8][4 * l8]);
     if (S::HALF) {
-        o.x = shared_of(&s.x[l4][wc + l8]);
+        o.x = shared_of(&s.x[l4][(wc + l8) ^ 4 * (l4 & 1)]);
         o.b = shared_of(&s.b[l4][8 * ns + l8]);
         o.c = shared_of(&s.c[l8][8 * ns + 2 * l4]);
         o.y = shared_of(&s.y[TILE * ns + 2 * l4][wc + l8]);
@@ -611,13 +611,15 @@ read_tokens(half_tokens &f, const lane_offsets &o, uint32_t turn, int four)
 /* HALF: rows of a product are eight channels at one token and the same at the next, columns are eight states. So b and C h
  * of two tokens are one product each, operand a has the token as k, and C of eight tokens is one operand b: each pair of
  * tokens takes its two columns of the product. f: the first four tokens. */
-template <typename S, bool CARRY, typename F> static __device__ __forceinline__ void
-halves_tokens(float (&h)[2], float (&y)[TILE / 8][2], float &steps, half_tokens f, const float (&A2)[2], const lane_offsets &o,
-              uint32_t turn, int l4, F keep)
+template <typename S, bool CARRY, typename F, typename G> static __device__ __forceinline__ void
+halves_tokens(float (&h)[2], float (&y)[TILE / 8][2], float &steps, half_tokens &next, const float (&A2)[2], const lane_offsets &o,
+              uint32_t turn, int l4, F keep, G ahead)
 {
+    half_tokens f = next;
 #pragma unroll
     for (int four = 0; four < TILE / 4; four++) {
         if (four) read_tokens<S, CARRY>(f, o, turn, four);
+        if (four == TILE / 4 - 1) ahead();
         if (four % 2 == 0) keep(four);
         if (CARRY) steps += (f.dt.x + f.dt.y) + (f.dt.z + f.dt.w);
 #pragma unroll
@@ -650,7 +652,7 @@ put_sums(const lane_offsets &o, uint32_t turn, const float (&y)[TILE / 8][2])
     }
 }
 
-/* The first operands of a tile are asked for before the sums of the last are put away: both take their time. */
+/* The first operands of a tile are asked for before the last is done. */
 template <typename S, bool CARRY> static __device__ __forceinline__ void
 halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
 {
@@ -668,26 +670,28 @@ halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
         if (!CARRY && p.start.at && ok) h[e] = p.start.sequence(a.item)[ch * p.start.row + n + e];
     }
     half_tokens f;
-    int         turn = 0;
+    int         turn = 0, tile = 0;
     wait_turn<FULL>(turn, S::HANDS);
     read_tokens<S, CARRY>(f, o, 0, 0);
-    int tile = 0;
-    for (;;) {
+    const auto one = [&](auto ahead) {
         const bool more = keeps && tile * TILE + KEEP < length;
         halves_tokens<S, CARRY>(h, y, steps, f, A2, o, turn * (uint32_t)BUFFER, l4, [&](int four) {
             if (!CARRY) write2_global(four ? more : keeps, kept, h[0], h[1]);
             kept += p.D * N;
-        });
-        if (++tile == tiles) break;
-        const int then = next<S::BUFFERS>(turn);
-        wait_turn<FULL>(then, S::HANDS);
-        read_tokens<S, CARRY>(f, o, then * (uint32_t)BUFFER, 0);
+        }, ahead);
         if (!CARRY) put_sums<S>(o, turn * (uint32_t)BUFFER, y);
-        arrive_turn<DONE>(turn + S::BUFFERS * ((tile - 1) % TEAMS), S::HANDS);
+        arrive_turn<DONE>(turn + S::BUFFERS * (tile % TEAMS), S::HANDS);
+    };
+#pragma unroll 1
+    for (; tile < tiles - 1; tile++) {
+        const int then = next<S::BUFFERS>(turn);
+        one([&] {                                             // operands of the next tile: their way is long
+            wait_turn<FULL>(then, S::HANDS);
+            read_tokens<S, CARRY>(f, o, then * (uint32_t)BUFFER, 0);
+        });
         turn = then;
     }
-    if (!CARRY) put_sums<S>(o, turn * (uint32_t)BUFFER, y);
-    arrive_turn<DONE>(turn + S::BUFFERS * ((tile - 1) % TEAMS), S::HANDS);
+    one([] {});
     if (!CARRY && (!p.final.at || a.first + a.length < p.L)) return;
     const int who = thread_anew(), at = a.channel + who / 32 % S::CO * 8 + who % 32 / 4, state = who / 32 / S::CO * 8 + who % 4 * 2;
     if (at >= a.channels) return;
