@@ -271,12 +271,19 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
 
     /* ---- what leaves ---- */
 
-    /* Reverse: x comes where dx will leave; each thread reads the bytes its warp will write. */
-    __device__ __forceinline__ void ask_for_x(int from)
+    /* Reverse: x comes where dx will leave; each thread reads the bytes its warp will write. `n`: as `steps` then. */
+    __device__ __forceinline__ void ask_for_x(int from, unsigned n)
     {
-        const uint32_t bar = smem_address(&sm.came[wg][steps & 1]);
+        const uint32_t bar = smem_address(&sm.came[wg][n & 1]);
         mbar_expect(bar, TILE_BYTES);
-        tma_load3(smem_address(sm.y[wg][steps & 1]), &maps.other, bar, my_head() * FP, from * FQ, my_b());
+        tma_load3(smem_address(sm.y[wg][n & 1]), &maps.other, bar, my_head() * FP, from * FQ, my_b());
+    }
+    /* A whole chunk before it is wanted: as soon as dx of the chunk before this one has left that tile. */
+    __device__ __forceinline__ void ask_for_next_x()
+    {
+        if (tid != 0) return;
+        bulk_wait_read<0>();
+        ask_for_x(chunk() - 1, steps + 1);
     }
     __device__ __forceinline__ void store_sources()
     {
@@ -348,7 +355,6 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         }
         if (REV) store_sources();
         steps++;
-        if (REV && more && tid == 0) ask_for_x(chunk() - 1);
     }
 
     /* One chunk; false: it was the last. Silent: for the state alone, before the others. */
@@ -385,6 +391,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         if (saves && STAGED)  save_rows<0>(ha);
         if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products<OUT>(ha, x, t, last.w, keep);
         else                                                  products<OUT>(ha, x, t, keep);
+        if (REV && OUT && more) ask_for_next_x();
         if (saves && STAGED) save_rows<1>(ha);
         if (OUT) {
             leave(more, xn, sn, phn);
@@ -455,7 +462,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         if (CUT && has_output(WHAT)) sm.cut.D[threadIdx.x] = make_float2(D0, D1);
         if (REV && has_output(WHAT)) {
             sm.skip[wg][tid] = make_float2(0, 0);
-            if (tid == 0) ask_for_x(chunk() - it.again);
+            if (tid == 0) ask_for_x(chunk() - it.again, steps);
         }
         const int again = CUT == AGAIN ? skip_silent() : 0;
         enter_state();
