@@ -59,14 +59,17 @@ template <int N_, int CH_, int STYLE_> struct twins_smem {
 
 template <int WRAP> static __device__ __forceinline__ int next(int turn) { return turn == WRAP - 1 ? 0 : turn + 1; }
 
-template <int ID> static __device__ __forceinline__ void wait_turn(int turn, int threads)
+/* Two of a kind are named in the code, more by a register. */
+template <int ID, typename S> static __device__ __forceinline__ void wait_turn(int turn, int threads)
 {
-    asm volatile("bar.sync %0, %1;" ::"r"(ID + turn), "r"(threads) : "memory");
+    if constexpr (S::BUFFERS == 2) barrier_wait<ID>(turn, threads);
+    else asm volatile("bar.sync %0, %1;" ::"r"(ID + turn), "r"(threads) : "memory");
 }
 
-template <int ID> static __device__ __forceinline__ void arrive_turn(int turn, int threads)
+template <int ID, typename S> static __device__ __forceinline__ void arrive_turn(int turn, int threads)
 {
-    asm volatile("bar.arrive %0, %1;" ::"r"(ID + turn), "r"(threads) : "memory");
+    if constexpr (S::BUFFERS == 2) barrier_arrive<ID>(turn, threads);
+    else asm volatile("bar.arrive %0, %1;" ::"r"(ID + turn), "r"(threads) : "memory");
 }
 
 /* ---- shared addresses: known to the compiler as such, and not found anew for every tile ---- */
@@ -369,20 +372,20 @@ twins_elements(const scan_operands<bf16> &p, S &sm, int et)
     for (int tile = 0; tile < tiles; tile++) {
         if (S::BUFFERS == 2) { turn = tile % 2; slot = tile % 4; ahead = (tile + 2) % 4; }   // cheaper than to count
         if (tile >= S::BUFFERS) {
-            wait_turn<DONE>(turn, S::HANDS);
+            wait_turn<DONE, S>(turn, S::HANDS);
             if (!CARRY) twins_finish<S>(e, p, sm, et, tile - S::BUFFERS, turn, ahead, ahead, [] {});
         }
         ask(tile + 2, ahead);
         copies_wait<2>();
         twins_fill<S, CARRY>(e, sm, et, tile, turn, slot);
-        arrive_turn<FULL>(turn, S::HANDS);
+        arrive_turn<FULL, S>(turn, S::HANDS);
         if (e.docs && tile + 1 < tiles) twins_documents<S>(e, p, tile + 1);
         turn  = next<S::BUFFERS>(turn);
         slot  = next<S::RING>(slot);
         ahead = next<S::RING>(ahead);
     }
     for (int tile = max(tiles - S::BUFFERS, 0); tile < tiles; tile++) {
-        wait_turn<DONE>(tile % S::BUFFERS, S::HANDS);
+        wait_turn<DONE, S>(tile % S::BUFFERS, S::HANDS);
         if (!CARRY) twins_finish<S>(e, p, sm, et, tile, tile % S::BUFFERS, tile % S::RING, tile % S::RING, [] {});
     }
 }
@@ -402,12 +405,12 @@ twins_before(const scan_operands<bf16> &p, S &sm, int et, int team)
     for (int tile = 0; e.docs && tile <= team; tile++) twins_documents<S>(e, p, tile);
     int turn = team, slot = team, ahead = team + 2;
     for (int tile = team; tile < tiles; tile += TEAMS) {
-        if (tile >= S::BUFFERS) wait_turn<EMPTY>(turn + S::BUFFERS * ((team + S::BUFFERS) % TEAMS), 2 * S::ELEMENTS);
+        if (tile >= S::BUFFERS) wait_turn<EMPTY, S>(turn + S::BUFFERS * ((team + S::BUFFERS) % TEAMS), 2 * S::ELEMENTS);
         if (tile + 2 < tiles) twins_ask<S, false>(e, p, sm, et, tile + 2, ahead);
         copies_commit();
         copies_wait<2 / TEAMS>();
         twins_fill<S, false>(e, sm, et, tile, turn, slot);
-        arrive_turn<FULL>(turn, S::HANDS);
+        arrive_turn<FULL, S>(turn, S::HANDS);
 #pragma unroll
         for (int i = 1; i <= TEAMS; i++) {
             if (e.docs && tile + i < tiles) twins_documents<S>(e, p, tile + i);
@@ -433,8 +436,8 @@ twins_behind(const scan_operands<bf16> &p, S &sm, int et, int team)
         if (tile + 2 < tiles) twins_ask_gate<S>(e, p, sm, et, tile + 2, (tile + 2) % 4);
         copies_commit();
         copies_wait<2 / TEAMS>();
-        wait_turn<DONE>(turn + S::BUFFERS * team, S::HANDS);
-        twins_finish<S>(e, p, sm, et, tile, turn, slot, tile % 4, [&] { if (tile + S::BUFFERS < tiles) arrive_turn<EMPTY>(turn + S::BUFFERS * team, 2 * S::ELEMENTS); });
+        wait_turn<DONE, S>(turn + S::BUFFERS * team, S::HANDS);
+        twins_finish<S>(e, p, sm, et, tile, turn, slot, tile % 4, [&] { if (tile + S::BUFFERS < tiles) arrive_turn<EMPTY, S>(turn + S::BUFFERS * team, 2 * S::ELEMENTS); });
 #pragma unroll
         for (int i = 0; i < TEAMS; i++) {
             turn = next<S::BUFFERS>(turn);
@@ -570,7 +573,7 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
     }
     for (int tile = 0; tile < tiles; tile++) {
         const int turn = tile % S::BUFFERS;
-        wait_turn<FULL>(turn, S::HANDS);
+        wait_turn<FULL, S>(turn, S::HANDS);
         const auto keep = [&](bool now) {
             if (!CARRY) twins_keep<N>(now, kept, h, second);
             kept += p.D * N;
@@ -582,7 +585,7 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
             keep(g ? more : keeps);
             twins_tokens<S, GROUPS, CARRY>(h, steps, A2, o, turn * (uint32_t)sizeof(sm.buf[0]), g, l4, [&] { keep(more); });
         }
-        arrive_turn<DONE>(turn, S::HANDS);
+        arrive_turn<DONE, S>(turn, S::HANDS);
     }
     if (!CARRY && (!p.final.at || a.first + a.length < p.L)) return;
     float *final = CARRY ? p.ends + a.item * p.D * N : p.final.sequence(a.sequence);
@@ -671,7 +674,7 @@ halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
     }
     half_tokens f;
     int         turn = 0, tile = 0;
-    wait_turn<FULL>(turn, S::HANDS);
+    wait_turn<FULL, S>(turn, S::HANDS);
     read_tokens<S, CARRY>(f, o, 0, 0);
     const auto one = [&](auto ahead) {
         const bool more = keeps && tile * TILE + KEEP < length;
@@ -680,13 +683,13 @@ halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
             kept += p.D * N;
         }, ahead);
         if (!CARRY) put_sums<S>(o, turn * (uint32_t)BUFFER, y);
-        arrive_turn<DONE>(turn + S::BUFFERS * (tile % TEAMS), S::HANDS);
+        arrive_turn<DONE, S>(turn + S::BUFFERS * (tile % TEAMS), S::HANDS);
     };
 #pragma unroll 1
     for (; tile < tiles - 1; tile++) {
         const int then = next<S::BUFFERS>(turn);
         one([&] {                                             // operands of the next tile: their way is long
-            wait_turn<FULL>(then, S::HANDS);
+            wait_turn<FULL, S>(then, S::HANDS);
             read_tokens<S, CARRY>(f, o, then * (uint32_t)BUFFER, 0);
         });
         turn = then;
