@@ -285,7 +285,7 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     l->grid[1]    = channel_blocks(d, width);
     l->regs       = 80;
     l->smem_bytes = (size_t)(buffers * 4 * TILE * (9 * width / 8 + width + 8 + (half ? 2 * (d.N + 8) + 2 * (width + 4) : d.N + 64))
-                             + 32 * buffers + (buffers + 2) * (6 * TILE * width + 64 * d.N) + 8 * width + ORIGINS_BYTES);
+                             + 32 * buffers + (buffers + 2) * (6 * TILE * width + 64 * d.N) + ORIGINS_BYTES);
     l->ring_depth = (int)buffers;
     mba_phase_work(l, MBA_LOOP, (double)mba_ceil(c.tiles, sub), NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);

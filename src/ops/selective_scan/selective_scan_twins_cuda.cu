@@ -50,10 +50,9 @@ template <int N_, int CH_, int STYLE_> struct twins_smem {
         uint4 u[VALUES], delta[VALUES], z[VALUES];
         typename word<N>::type bc[64];
     } ring[RING];
-    float         bias[CH], skip[CH];
     origins<bf16> at;
     /* Fours of x in odd rows lie in pairs the other way around: so eight threads write two rows to all banks. */
-    static __device__ __forceinline__ int odd(int row) { return STYLE == TWINS && N == 16 ? row & 1 : 0; }
+    static __device__ __forceinline__ int odd(int row) { return N == 16 ? row & 1 : 0; }
 };
 
 /* ---- whose turn it is: the buffer of a tile, and the barriers that belong to it ---- */
@@ -131,6 +130,16 @@ template <typename S, typename T> static __device__ __forceinline__ void go_on(c
     if (e.full) at = row_at(at, row, 2 * TILE * e.teams);
 }
 
+/* Of eight channels, from `octet` of this block on; 0 where there are none. */
+template <bool PLAIN> static __device__ __forceinline__ void
+read_parameters(float (&v)[8], const float *all, const part &a, int octet)
+{
+    const float *from = all + a.channel + octet;
+    if (PLAIN && all) read8(v, (const float4 *)from);
+#pragma unroll
+    for (int k = 0; k < 8 && !(PLAIN && all); k++) v[k] = all && a.channel + octet + k < a.channels ? from[k] : 0;
+}
+
 /* PLAIN: what a model has: whole tiles and blocks of channels, aligned, gated, no documents. Else that is looked at. */
 template <typename S, bool CARRY, bool PLAIN> static __device__ __forceinline__ twins_role<S>
 twins_role_of(const scan_operands<bf16> &p, const S &sm, int et, int team, int teams)
@@ -166,8 +175,8 @@ twins_role_of(const scan_operands<bf16> &p, const S &sm, int et, int team, int t
         e.bc[i]       = (is_c ? sm.at.C : sm.at.B) + at + (PLAIN ? (int64_t)(from + row) * e.bc_row[i] : 0);
         e.bc_at[i]    = shared_of(is_c && !e.no_bc ? S::HALF ? &sm.buf[0].c[row][at] : &sm.buf[0].c[row][c_place<S::N>(row, at)] : &sm.buf[0].b[row][at]);
     }
-    read8(e.bias, (const float4 *)sm.bias + 2 * e.octet);
-    read8(e.skip, (const float4 *)sm.skip + 2 * e.octet);
+    read_parameters<PLAIN>(e.bias, p.bias, sm.at.a, 8 * e.octet);
+    if (!CARRY) read_parameters<PLAIN>(e.skip, p.skip, sm.at.a, 8 * e.octet);
     e.dt_at   = shared_of(&sm.buf[0].dt[e.row / 4][e.octet][e.row % 4]);
     e.x_at    = shared_of(&sm.buf[0].x[e.row][8 * e.octet]) ^ 16 * S::odd(e.row);
     e.ring_at = shared_of(&sm.ring[0]) + 16 * et;
@@ -451,7 +460,7 @@ template <typename S> static __device__ __forceinline__ lane_offsets lane_offset
     lane_offsets o;
     o.dt = shared_of(&s.dt[0][wc / 8][4 * l8]);
     if (S::HALF) {
-        o.x = shared_of(&s.x[l4][wc + l8]);
+        o.x = shared_of(&s.x[l4][(wc + l8) ^ 4 * (l4 & 1)]);
         o.b = shared_of(&s.b[l4][8 * ns + l8]);
         o.c = shared_of(&s.c[l8][8 * ns + 2 * l4]);
         o.y = shared_of(&s.y[TILE * ns + 2 * l4][wc + l8]);
@@ -602,13 +611,15 @@ read_tokens(half_tokens &f, const lane_offsets &o, uint32_t turn, int four)
 /* HALF: rows of a product are eight channels at one token and the same at the next, columns are eight states. So b and C h
  * of two tokens are one product each, operand a has the token as k, and C of eight tokens is one operand b: each pair of
  * tokens takes its two columns of the product. f: the first four tokens. */
-template <typename S, bool CARRY, typename F> static __device__ __forceinline__ void
-halves_tokens(float (&h)[2], float (&y)[TILE / 8][2], float &steps, half_tokens f, const float (&A2)[2], const lane_offsets &o,
-              uint32_t turn, int l4, F keep)
+template <typename S, bool CARRY, typename F, typename G> static __device__ __forceinline__ void
+halves_tokens(float (&h)[2], float (&y)[TILE / 8][2], float &steps, half_tokens &next, const float (&A2)[2], const lane_offsets &o,
+              uint32_t turn, int l4, F keep, G ahead)
 {
+    half_tokens f = next;
 #pragma unroll
     for (int four = 0; four < TILE / 4; four++) {
         if (four) read_tokens<S, CARRY>(f, o, turn, four);
+        if (four == TILE / 4 - 1) ahead();
         if (four % 2 == 0) keep(four);
         if (CARRY) steps += (f.dt.x + f.dt.y) + (f.dt.z + f.dt.w);
 #pragma unroll
@@ -641,7 +652,7 @@ put_sums(const lane_offsets &o, uint32_t turn, const float (&y)[TILE / 8][2])
     }
 }
 
-/* The first operands of a tile are asked for before the sums of the last are put away: both take their time. */
+/* The first operands of a tile are asked for before the last is done. */
 template <typename S, bool CARRY> static __device__ __forceinline__ void
 halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
 {
@@ -659,26 +670,28 @@ halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
         if (!CARRY && p.start.at && ok) h[e] = p.start.sequence(a.item)[ch * p.start.row + n + e];
     }
     half_tokens f;
-    int         turn = 0;
+    int         turn = 0, tile = 0;
     wait_turn<FULL>(turn, S::HANDS);
     read_tokens<S, CARRY>(f, o, 0, 0);
-    int tile = 0;
-    for (;;) {
+    const auto one = [&](auto ahead) {
         const bool more = keeps && tile * TILE + KEEP < length;
         halves_tokens<S, CARRY>(h, y, steps, f, A2, o, turn * (uint32_t)BUFFER, l4, [&](int four) {
             if (!CARRY) write2_global(four ? more : keeps, kept, h[0], h[1]);
             kept += p.D * N;
-        });
-        if (++tile == tiles) break;
-        const int then = next<S::BUFFERS>(turn);
-        wait_turn<FULL>(then, S::HANDS);
-        read_tokens<S, CARRY>(f, o, then * (uint32_t)BUFFER, 0);
+        }, ahead);
         if (!CARRY) put_sums<S>(o, turn * (uint32_t)BUFFER, y);
-        arrive_turn<DONE>(turn + S::BUFFERS * ((tile - 1) % TEAMS), S::HANDS);
+        arrive_turn<DONE>(turn + S::BUFFERS * (tile % TEAMS), S::HANDS);
+    };
+#pragma unroll 1
+    for (; tile < tiles - 1; tile++) {
+        const int then = next<S::BUFFERS>(turn);
+        one([&] {                                             // operands of the next tile: their way is long
+            wait_turn<FULL>(then, S::HANDS);
+            read_tokens<S, CARRY>(f, o, then * (uint32_t)BUFFER, 0);
+        });
         turn = then;
     }
-    if (!CARRY) put_sums<S>(o, turn * (uint32_t)BUFFER, y);
-    arrive_turn<DONE>(turn + S::BUFFERS * ((tile - 1) % TEAMS), S::HANDS);
+    one([] {});
     if (!CARRY && (!p.final.at || a.first + a.length < p.L)) return;
     const int who = thread_anew(), at = a.channel + who / 32 % S::CO * 8 + who % 32 / 4, state = who / 32 / S::CO * 8 + who % 4 * 2;
     if (at >= a.channels) return;
@@ -696,13 +709,9 @@ scan_block(const scan_operands<bf16> &p, S &sm)
     const part a = part_of(p, S::CH);
     if (CARRY && a.item % p.pieces >= p.pieces - p.sub) return;   // nobody goes on from it
     find_origins(sm.at, p, a, (int)threadIdx.x);
-    for (int c = threadIdx.x; c < S::CH; c += THREADS) {
-        const bool in = a.channel + c < a.channels;
-        sm.bias[c] = in && p.bias ? p.bias[a.channel + c] : 0;
-        sm.skip[c] = in && p.skip ? p.skip[a.channel + c] : 0;
-    }
-    for (int c = threadIdx.x; !S::HALF && c < S::BUFFERS * TILE * 64; c += THREADS)
-        (&sm.buf[c / (TILE * 64)].c[0][0])[c % (TILE * 64)] = 0;
+    enum { FOURS = TILE * S::CROW / 4 };
+    for (int c = threadIdx.x; !S::HALF && c < S::BUFFERS * FOURS; c += THREADS)
+        ((float4 *)sm.buf[c / FOURS].c)[c % FOURS] = make_float4(0, 0, 0, 0);
     __syncthreads();
     const int warp = (int)(threadIdx.x / 32), et = (int)threadIdx.x - S::SCANNERS;
     if (warp < S::SCANNERS / 32) {
@@ -762,7 +771,8 @@ static mba_status launch_pass(const mba_call *c, int k, scan_operands<bf16> p, b
     const mba_launch *l = &c->plan->launch[k];
     const bool half = strcmp(l->kernel, "scan_fwd_halves") == 0, split = l->block > 192;
     const int  width = half ? l->block / (carry ? 10 : 16) : 512 / p.N;
-    const bool plain = p.L % TILE == 0 && p.Dg % width == 0 && p.eights && p.eights_bc && p.z.at && !p.ids.at && p.pack == 1;
+    const bool plain = p.L % TILE == 0 && p.Dg % width == 0 && p.eights && p.eights_bc && p.z.at && !p.ids.at && p.pack == 1
+                    && (uintptr_t)p.bias % 16 == 0 && (uintptr_t)p.skip % 16 == 0;
     const size_t bytes = !half ? (p.N == 8 ? sizeof(twins_smem<8, 64, TWINS>) : sizeof(twins_smem<16, 32, TWINS>))
                        : width == 16 ? sizeof(twins_smem<16, 16, HALVES>) : width == 32 ? sizeof(twins_smem<16, 32, HALVES>) : sizeof(twins_smem<16, 48, HALVES>);
     mba_assert(bytes <= l->smem_bytes);
