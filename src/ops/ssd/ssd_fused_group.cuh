@@ -73,21 +73,14 @@ struct walk_group {
                 x[k][j] = times(next[k][j], in[2 * k + (j >> 1)], in[8 + 2 * k + (j >> 1)]);
             }
     }
-    /* What the rounding of x' lost: y has it too. x and its scale are read again, as registers are short. */
-    __device__ __forceinline__ void find_rest(fragments &rest, const fragments &x, const scan_stage &t)
-    {
-        const uint2 *scales = (const uint2 *)(t.rec[wg] + 64) + 4 * t4;
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const uint2 up = scales[k], low = scales[16 + k];
-            ldmatrix_t_at(raw[k], smem_address(t.x[wg]) + moff + k * 16 * 128);
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                rest[k][j] = times_rest(raw[k][j], j < 2 ? up.x : up.y, j < 2 ? low.x : low.y, x[k][j]);
-        }
-    }
     /* ---- states outside: rows p = 16 warp + lane/4 (+ 8), columns 8 j + 2 t4 (+ 1) ---- */
     __device__ __forceinline__ int row_of(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
+    static __device__ __forceinline__ int fresh_row()  /* the first of them; nobody has to keep it */
+    {
+        const int thread = anew((int)threadIdx.x);
+        return (thread >> 5 & 3) * 16 + (thread >> 2 & 7);
+    }
+    static __device__ __forceinline__ int fresh_col() { return 2 * (anew((int)threadIdx.x) & 3); }
 
     /* Handed on: state `number` of this head. */
     __device__ __forceinline__ float *state_no(int number) const
@@ -174,15 +167,19 @@ struct walk_group {
                                                        high_of(v) * __expf(fminf(cl - at(cs, 2 * q + 1), 0)));
         }
     }
-    /* <x', gradient of x'> of four positions, and dD; v: f times that gradient. */
-    __device__ __forceinline__ void source_sums(float (&src)[16], float2 &dD, int k, const float (&v)[8], uint32_t tile)
+    /* <x', gradient of x'> of four positions, and dD. */
+    __device__ __forceinline__ void source_sums(float (&src)[16], float2 &dD, int k, uint32_t tile)
     {
-        uint32_t x[4];
+        uint32_t     x[4];
+        const float *v = y + 8 * k;
         ldmatrix_t_at(x, tile + moff + k * 16 * 128);
-        src[4 * k]     = low_of(x[0]) * v[0] + low_of(x[1]) * v[2];
-        src[4 * k + 1] = high_of(x[0]) * v[1] + high_of(x[1]) * v[3];
-        src[4 * k + 2] = low_of(x[2]) * v[4] + low_of(x[3]) * v[6];
-        src[4 * k + 3] = high_of(x[2]) * v[5] + high_of(x[3]) * v[7];
+        const uint2    f0 = split(out[k].x, out[k].y), f1 = split(out[k].z, out[k].w);
+        const uint32_t s0 = times(x[0], f0.x, f0.y), s1 = times(x[1], f0.x, f0.y), s2 = times(x[2], f1.x, f1.y),
+                       s3 = times(x[3], f1.x, f1.y);
+        src[4 * k]     = low_of(s0) * v[0] + low_of(s1) * v[2];
+        src[4 * k + 1] = high_of(s0) * v[1] + high_of(s1) * v[3];
+        src[4 * k + 2] = low_of(s2) * v[4] + low_of(s3) * v[6];
+        src[4 * k + 3] = high_of(s2) * v[5] + high_of(s3) * v[7];
         dD.x += low_of(x[0]) * low_of(raw[k][0]) + high_of(x[0]) * high_of(raw[k][0])
              + low_of(x[2]) * low_of(raw[k][2]) + high_of(x[2]) * high_of(raw[k][2]);
         dD.y += low_of(x[1]) * low_of(raw[k][1]) + high_of(x[1]) * high_of(raw[k][1])
