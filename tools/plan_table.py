@@ -34,17 +34,33 @@ def tensor_table(stores):
 
 
 def bytes_table(stores):
-    print("| workload | kernel | launches | MB planned | counted | ratio | reads +- | writes +- | verdict | why |\n" + "|---" * 10 + "|")
+    print("| workload | kernel | launches | MB planned | between sweeps | ratio | verdict | in a step | ratio | reads +- | writes +- | verdict | why |\n"
+          + "|---" * 13 + "|")
     for name, rows in stores:
         for r in rows:
             if r["bytes"] == "-":
                 continue
-            print("| %s | `%s` | %d | %.1f | %.1f | %.3f | %+.1f | %+.1f | %s | %s |" % (
-                name, r["kernel"], r["per_step"], r["bytes_expected"], r["bytes_measured"], r["bytes_ratio"], r["read_excess"],
-                r["write_excess"], r["bytes"], WHY[r["bytes"]]))
+            print("| %s | `%s` | %d | %.1f | %s | %s | %s | %.1f | %.3f | %+.1f | %+.1f | %s | %s |" % (
+                name, r["kernel"], r["per_step"], r["bytes_expected"], number(r["settled_bytes"], "%.1f"),
+                number(r["settled_ratio"], "%.3f"), r["settled"].replace("-", "–"), r["bytes_measured"], r["bytes_ratio"],
+                r["read_excess"], r["write_excess"], r["bytes"], WHY[r["bytes"]]))
+
+
+def count_table(stores):
+    """Per workload: how many kernels beyond twice the L2 agree, and what else there is."""
+    print("| workload | kernels | between sweeps: within 5 % | again | differs | in a step: within 5 % | lags | kept | again | differs |\n" + "|---" * 10 + "|")
+    for name, rows in stores:
+        of = [r for r in rows if r["bytes"] != "-"]
+        if of:
+            print("| %s | %d | " % (name, len(of)) + " | ".join(
+                str(sum(r[k] == w for r in of)) for k, w in (("settled", "agrees"), ("settled", "again"), ("settled", "DIFFERS"),
+                                                             ("bytes", "agrees"), ("bytes", "lags"), ("bytes", "kept"), ("bytes", "again"),
+                                                             ("bytes", "DIFFERS"))) + " |")
 
 
 stores = [(a.split("=")[0], rows_of(a.split("=")[1])) for a in sys.argv[1:]]
 tensor_table(stores)
 print()
 bytes_table(stores)
+print()
+count_table(stores)

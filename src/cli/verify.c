@@ -25,14 +25,17 @@ static const mba_column columns[] = { { "kernel", "kernel", NULL },
                                       { "write_excess", "written MB +", "%+.1f" },
                                       { "recent", "recent MB", "%.1f" },
                                       { "loads", "loads MB", "%.0f" },
-                                      { "bytes", "bytes", NULL },
+                                      { "bytes", "in a step", NULL },
+                                      { "settled_bytes", "settled MB", "%.2f" },
+                                      { "settled_ratio", "ratio", "%.3f" },
+                                      { "settled", "settled", NULL },
                                       { 0 } };
 
 static const char *const word[MBA_AGREEMENTS] = { "-", "agrees", "at most", "lags", "kept", "again", "DIFFERS" };
 
 static void put_row(mba_table *t, const mba_verification *v)
 {
-    mba_table_text(t, "%s", v->kernel->row->name);
+    mba_table_text(t, "%s", v->kernel->row->name ? v->kernel->row->name : "?");
     mba_table_text(t, "%s", v->kernel->row->op ? v->kernel->row->op : "-");
     mba_table_text(t, "%s", v->ours ? "ours" : "library");
     mba_table_number(t, v->kernel->per_step);
@@ -50,26 +53,33 @@ static void put_row(mba_table *t, const mba_verification *v)
     mba_table_number(t, 1e-6 * v->recent);
     mba_table_number(t, 1e-6 * v->loads);
     mba_table_text(t, "%s", word[v->bytes]);
+    mba_table_number(t, 1e-6 * v->settled_bytes);
+    mba_table_number(t, v->settled_ratio);
+    mba_table_text(t, "%s", word[v->settled]);
 }
 
 static void sum_up(const mba_verification *v, int64_t n, double writes)
 {
-    int64_t tensor[MBA_AGREEMENTS] = { 0 }, bytes[MBA_AGREEMENTS] = { 0 };
+    int64_t tensor[MBA_AGREEMENTS] = { 0 }, bytes[MBA_AGREEMENTS] = { 0 }, settled[MBA_AGREEMENTS] = { 0 };
     double  least = INFINITY, most = 0;
     for (int64_t i = 0; i < n; i++) {
         tensor[v[i].tensor]++;
         bytes[v[i].bytes]++;
+        settled[v[i].settled]++;
         if (v[i].ours || !(v[i].tensor_ratio > 0) || isinf(v[i].tensor_ratio)) continue;
         if (v[i].tensor_ratio < least) least = v[i].tensor_ratio;
         if (v[i].tensor_ratio > most)  most = v[i].tensor_ratio;
     }
     fprintf(stderr,
-            "tensor FLOPs of our kernels: %lld agree exactly, %lld at most (as the data has it), %lld differ; bytes beyond "
-            "twice the L2: %lld within 5 %%, %lld with writes that lag, %lld that found reads in L2, %lld that read again, "
-            "%lld differ\n",
+            "tensor FLOPs of our kernels: %lld agree exactly, %lld at most (as the data has it), %lld differ; bytes "
+            "beyond twice the L2, in a step: %lld within 5 %%, %lld with writes that lag, %lld that found reads in L2, "
+            "%lld that read again, %lld differ\n",
             (long long)tensor[MBA_AGREES], (long long)tensor[MBA_AT_MOST], (long long)tensor[MBA_DIFFERS],
             (long long)bytes[MBA_AGREES], (long long)bytes[MBA_LAGS], (long long)bytes[MBA_KEPT],
             (long long)bytes[MBA_AGAIN], (long long)bytes[MBA_DIFFERS]);
+    if (n > settled[MBA_NOT_JUDGED])
+        fprintf(stderr, "the same between two sweeps of L2: %lld within 5 %%, %lld that read again, %lld differ\n",
+                (long long)settled[MBA_AGREES], (long long)settled[MBA_AGAIN], (long long)settled[MBA_DIFFERS]);
     if (!isnan(writes)) fprintf(stderr, "DRAM writes of the whole step: %.3f times those of plans and nodes\n", writes);
     if (most > 0) fprintf(stderr, "library products execute %.3f to %.3f times their least FLOPs\n", least, most);
 }
@@ -113,7 +123,9 @@ mba_status mba_command_verify(int argc, char **argv)
         "products made again included. Where bytes are not within 5 %, writes may be off by half the L2, which holds "
         "them back; `lags`: reads\n"
         "agree; `kept`: reads are missing that the two launches before have touched (`recent`), at most half the L2;\n"
-        "`again`: blocks read operands more than once (`loads`, as planned), and some of it missed L2.",
+        "`again`: blocks read operands more than once (`loads`, as planned), and some of it missed L2. `settled`: the "
+        "same launch between two\n"
+        "sweeps of L2, where nothing is there before and nothing stays behind.",
         options,
         "mambascope profile --model mamba2-130m --device cuda --sets roofline --out run.db\nmambascope verify run.db\n"
     };

@@ -73,6 +73,7 @@ typedef struct mba__norm_bwd {
     int         sums;                             /* over rows, of every channel: gradients of so many vectors */
     mba__team   team;
     int         staged_bytes, regs;               /* of one value: what is copied ahead */
+    int         kept_bytes;                       /* of one value of the row at hand: what stays beside that */
     int         stages, block;                    /* rows a team has room for; threads of a block, about */
 } mba__norm_bwd;
 
@@ -81,7 +82,8 @@ static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, cons
 {
     enum { RESIDENT = 4 };                                                 /* blocks on an SM, at most */
     const mba__team t = b->team;
-    const int64_t   each = (int64_t)b->stages * t.pieces * t.width * b->staged_bytes, regs = mba_ceil(b->regs, 8) * 8;
+    const int64_t   each = ((int64_t)b->stages * b->staged_bytes + b->kept_bytes) * t.pieces * t.width;
+    const int64_t   regs = mba_ceil(b->regs, 8) * 8;
     int64_t         resident = RESIDENT, teams = t.threads < b->block ? b->block / t.threads : 1;
     if (t.threads > 32 && teams > MBA__TEAMS_MAX) teams = MBA__TEAMS_MAX;
     const int64_t   threads = teams * t.threads;

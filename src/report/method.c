@@ -93,7 +93,7 @@ static mba_status collections(mba_buf *b, const mba_analysis *a)
         mba_buf_add(b, "<p class=\"small\">A step takes %s ms when nobody watches (spread of the quartiles %s ms)",
                     mba_num(1e3 * a->plain_s).s, mba_num(1e3 * a->plain_spread_s).s);
         add_watched(b, "recorded as a whole", a->whole_s, a->plain_s);
-        add_watched(b, "recorded event by event", a->timeline_s, a->plain_s);
+        add_watched(b, "recorded event by event", a->timeline_s, isnan(a->queued_s) ? a->plain_s : a->queued_s);
         mba_buf_put(b, ".</p>");
     }
     return MBA_OK;

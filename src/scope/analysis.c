@@ -116,6 +116,7 @@ static mba_status read_steps(mba_analysis *a)
     a->timeline_s = mba__median(v, steps_of(v, row, n, "timeline"));
     a->whole_s    = mba__median(v, steps_of(v, row, n, "graph"));
     a->record_s   = mba__median(v, steps_of(v, row, n, "record"));
+    a->queued_s   = mba__median(v, steps_of(v, row, n, "queued"));
     a->attached_s = mba__median(v, steps_of(v, row, n, "attached"));
     a->record_cost_s = 1e-9 * mba_sheet_value(a, "timeline.record_cost");
     free(v);

@@ -85,6 +85,7 @@ typedef struct mba_analysis {
     double            plain_s, plain_spread_s, timeline_s, units;   /* of a step, medians */
     /* recorded as a whole: by the host's clock, and the record; what a record of a kernel costs; NaN: not measured */
     double            whole_s, record_s, record_cost_s;
+    double            queued_s, records;           /* unwatched, one behind the other; records of a step in the timeline */
     double            attached_s;                  /* of a foreign program: our library in it, nothing recorded */
     /* of a step of the timeline; idle_s is less what records cost, idle_seen_s as they have it */
     double            busy_s, idle_s, idle_seen_s;

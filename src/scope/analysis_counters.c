@@ -53,7 +53,8 @@ int mba_stalls_of(const mba_kernel_view *k, mba_stall *out, int room)
     for (int64_t i = 0; i < k->ncounters; i++) {
         const char  *name = metric_of(&k->counter[i]), *end = strstr(name, after);
         const double v = k->counter[i].value;
-        if (strncmp(name, before, sizeof before - 1) || !end || strstr(name, "selected") || isnan(v)) continue;   // "selected" has issued, or could have
+        if (strncmp(name, before, sizeof before - 1) || !end || isnan(v)) continue;
+        if (strstr(name, "selected")) continue;               // has issued, or could have
         int at = n;
         while (at > 0 && out[at - 1].warps < v) at--;
         if (at >= room) continue;

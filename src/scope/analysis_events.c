@@ -236,7 +236,8 @@ static mba_status see_gap(void *ctx, const void *row)
  * from pass to pass than that: then it is not known. */
 static void doubt_cost(mba_analysis *a, const reading *r)
 {
-    const double all_s = r->steps > 0 ? a->record_cost_s * (double)r->recorded / (double)r->steps : NAN;
+    a->records = r->steps > 0 ? (double)r->recorded / (double)r->steps : NAN;
+    const double all_s = a->record_cost_s * a->records;
     if (!(all_s > 2 * a->plain_spread_s)) a->record_cost_s = NAN;
 }
 
@@ -290,8 +291,10 @@ static mba_status see_moment(void *ctx, const void *row)
     const mba_row_node    *n = node_of(m->a, e->node);
     const mba_kernel_view *k = kernel_of(m->a, e);
     // Names must outlive the row: they are lent by the node or the kernel, or are words of ours.
-    m->all[m->n++] = (mba_moment){ 1e-9 * (double)e->start_ns, 1e-9 * (double)e->duration_ns, k ? k - m->a->kernel : -1, e->stream,
-        k ? k->kind : (int)MBA_MEMORY, phase_of(e, n, k), k && k->row->name ? k->row->name : operator_name(e, n, k), n ? n->scope : NULL };
+    m->all[m->n++] = (mba_moment){ 1e-9 * (double)e->start_ns, 1e-9 * (double)e->duration_ns,
+                                   k ? k - m->a->kernel : -1, e->stream, k ? k->kind : (int)MBA_MEMORY,
+                                   phase_of(e, n, k),
+                                   k && k->row->name ? k->row->name : operator_name(e, n, k), n ? n->scope : NULL };
     return MBA_OK;
 }
 

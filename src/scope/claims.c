@@ -1,8 +1,7 @@
 /* claims.c -- the eleven claims of the study against a store: target, measured, verdict.
  *
- * A verdict stands only on numbers the store has;
-     without them a claim is open, and says what it needs. Thresholds are in one
- * place, below, so that a test can stand at their edges. */
+ * A verdict stands only on numbers the store has; without them a claim is open, and says what it needs. Thresholds are
+ * in one place, below, so that a test can stand at their edges. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,10 +10,8 @@
 
 /* How near is "about": in points of percent unless said otherwise. */
 static const double GEMM_MOST = 65, SSM_MOST = 25, INTENSITY_MOST = 3.5, BANDWIDTH = 57.5, BANDWIDTH_OFF = 5,
-    H100_BYTES = 3350e9,
-                    VECTOR_BOUND_LEAST = 85, L1_HIT_LOW = 10, L1_HIT_HIGH = 25, MAJORITY = 50, RATIO_MOST = 16,
-                        LIVES_LONGER = 1.5, RISES = 0.05,
-                    HITS_FALL = 5;
+                    H100_BYTES = 3350e9, VECTOR_BOUND_LEAST = 85, L1_HIT_LOW = 10, L1_HIT_HIGH = 25, MAJORITY = 50,
+                    RATIO_MOST = 16, LIVES_LONGER = 1.5, RISES = 0.05, HITS_FALL = 5;
 
 const char *mba_verdict_name(mba_verdict v)
 {

@@ -1,4 +1,5 @@
-/* collect_foreign.c -- `profile -- CMD`: runs a CUDA program with our library inside (inject.c), then stores what it left. */
+/* collect_foreign.c -- `profile -- CMD`: runs a CUDA program with our library inside (inject.c), then stores what it
+ * left. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

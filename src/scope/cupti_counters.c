@@ -1,4 +1,5 @@
-/* cupti_counters.c -- hardware counters per kernel: CUPTI's range profiler, one range per launch, repeated by the program.
+/* cupti_counters.c -- hardware counters per kernel: CUPTI's range profiler, one range per launch, repeated by the
+ * program.
  *
  * The order of calls and every oddity below were found on an H200; see docs/scope.md. The two that bite: a new set of
  * metrics needs a new object (a second configuration is ignored without a word), and both images must outlive it. */
@@ -82,7 +83,8 @@ static CUptiResult host_add(host *h, const char *const *metric, int n)
     return gpu.c->cuptiProfilerHostConfigAddMetrics(&add);
 }
 
-/* One unknown name refuses the whole list without saying which, and spoils the object: ask for each by itself, with a new one. */
+/* One unknown name refuses the whole list without saying which, and spoils the object: ask for each by itself, with a
+ * new one. */
 static mba_status unknown_metric(const char *chip, const uint8_t *available, const char *const *metric, int n)
 {
     for (int i = 0; i < n; i++) {

@@ -1,4 +1,5 @@
-/* cupti_launches.c -- launches as the driver sees them, and NVTX ranges: names for the counters of a kernel, and when to begin. */
+/* cupti_launches.c -- launches as the driver sees them, and NVTX ranges: names for the counters of a kernel, and when to
+ * begin. */
 #include "scope/cupti_api.h"
 #include "scope/cupti_collect.h"
 

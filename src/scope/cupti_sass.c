@@ -1,4 +1,5 @@
-/* cupti_sass.c -- how often every instruction of a kernel runs: CUPTI's SASS metrics, for one launch that is patched. */
+/* cupti_sass.c -- how often every instruction of a kernel runs: CUPTI's SASS metrics, for one launch that is
+ * patched. */
 #include <cupti_sass_metrics.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,6 +9,7 @@ typedef struct tracing {
     FILE                 *f;
     const mba_row_kernel *kernel;  int64_t nkernels;
     const mba_row_node   *node;    int64_t nnodes;
+    int64_t              *began;                   /* per kernel: its first event; MBA_ABSENT: none */
     int64_t               lanes[2][256];           /* named so far */
     int                   nlanes[2];
 } tracing;
@@ -44,8 +45,8 @@ static void text_arg(FILE *f, const char *name, const char *text)
 }
 
 /* A complete event; times of the format are in microseconds. */
-static void slice(tracing *t, int process, int64_t lane, const char *name, const char *category, int64_t start_ns,
-                  int64_t duration_ns)
+static void slice(tracing *t, int process, int64_t lane, const char *name, const char *category, double start_ns,
+                  double duration_ns)
 {
     name_lane(t, process, lane);
     fputs(",\n{\"name\":", t->f);
@@ -53,8 +54,7 @@ static void slice(tracing *t, int process, int64_t lane, const char *name, const
     fputs(",\"cat\":", t->f);
     mba_export_string(t->f, category ? category : "other");
     fprintf(t->f, ",\"ph\":\"X\",\"pid\":%d,\"tid\":%lld,\"ts\":%.3f,\"dur\":%.3f", process, (long long)lane,
-            1e-3 * (double)start_ns,
-            1e-3 * (double)duration_ns);
+            1e-3 * start_ns, 1e-3 * duration_ns);
 }
 
 static mba_status trace_event(void *ctx, const void *row)
@@ -65,8 +65,9 @@ static mba_status trace_event(void *ctx, const void *row)
     const mba_row_node   *n = node_of(t, e->node);
     const char           *name = k && k->name ? k->name : e->what ? e->what : "event";
     if (e->start_ns == MBA_ABSENT || e->duration_ns == MBA_ABSENT) return MBA_OK;
-    slice(t, STREAMS, e->stream == MBA_ABSENT ? 0 : e->stream, name, k ? k->kind : "memory", e->start_ns,
-          e->duration_ns);
+    if (k && t->began[k - t->kernel] == MBA_ABSENT) t->began[k - t->kernel] = e->start_ns;
+    slice(t, STREAMS, e->stream == MBA_ABSENT ? 0 : e->stream, name, k ? k->kind : "memory",
+          (double)e->start_ns, (double)e->duration_ns);
     fprintf(t->f, ",\"args\":{\"event\":%lld", (long long)e->id);
     if (e->step != MBA_ABSENT) fprintf(t->f, ",\"step\":%lld", (long long)e->step);
     text_arg(t->f, "phase", e->phase);
@@ -77,15 +78,31 @@ static mba_status trace_event(void *ctx, const void *row)
     return MBA_OK;
 }
 
-/* Blocks of the kernel that has records; their times begin with the kernel. */
+/* Blocks of a kernel that has records: their times begin with the kernel, so they are drawn where it first is on the
+ * timeline. They were recorded in a run of their own and may end later than it does there. */
 static mba_status trace_block(void *ctx, const void *row)
 {
     tracing              *t = ctx;
     const mba_row_block  *b = row;
     const mba_row_kernel *k = kernel_of(t, b->kernel);
+    const int64_t         began = k ? t->began[k - t->kernel] : MBA_ABSENT;
     if (b->start_ns == MBA_ABSENT || b->end_ns == MBA_ABSENT || b->sm == MBA_ABSENT) return MBA_OK;
-    slice(t, SMS, b->sm, k && k->name ? k->name : "block", k ? k->kind : NULL, b->start_ns, b->end_ns - b->start_ns);
+    slice(t, SMS, b->sm, k && k->name ? k->name : "block", k ? k->kind : NULL,
+          (began == MBA_ABSENT ? 0 : (double)began) + (double)b->start_ns, (double)b->end_ns - (double)b->start_ns);
     fprintf(t->f, ",\"args\":{\"block\":%lld}}", (long long)b->block);
+    return MBA_OK;
+}
+
+static mba_status write_all(tracing *t, mba_store *s)
+{
+    for (int64_t i = 0; i < t->nkernels; i++) t->began[i] = MBA_ABSENT;
+    fprintf(t->f, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
+                  "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"timeline\"}},\n"
+                  "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"blocks by SM\"}}",
+            STREAMS, SMS);
+    MBA_TRY(mba_store_each(s, MBA_ROWS_event, NULL, trace_event, t));
+    MBA_TRY(mba_store_each(s, MBA_ROWS_block, NULL, trace_block, t));
+    fputs("\n]}\n", t->f);
     return MBA_OK;
 }
 
@@ -98,12 +115,9 @@ mba_status mba_export_trace(FILE *f, mba_store *s)
     MBA_TRY(mba_load_node(s, &node, &t.nnodes));
     t.kernel = kernel;
     t.node = node;
-    fprintf(f, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
-               "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"timeline\"}},\n"
-               "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"blocks by SM\"}}", STREAMS,
-               SMS);
-    MBA_TRY(mba_store_each(s, MBA_ROWS_event, NULL, trace_event, &t));
-    MBA_TRY(mba_store_each(s, MBA_ROWS_block, NULL, trace_block, &t));
-    fputs("\n]}\n", f);
-    return MBA_OK;
+    t.began = calloc((size_t)t.nkernels + 1, sizeof *t.began);
+    const mba_status st = t.began ? write_all(&t, s) : mba_fail(MBA_E_NOMEM, "no memory for %lld kernels",
+                                                                 (long long)t.nkernels);
+    free(t.began);
+    return st;
 }

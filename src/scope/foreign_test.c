@@ -133,6 +133,26 @@ static mba_status count(void *ctx, const mba_event *e)
 #define HEAD "mambascope-trace 1\nname 0 k\n"
 #define LINE "kernel 0 -1 1 2 7 0 3 0 0 1 1 1 32 1 1 0 0 0 16 0 0 0\n"
 
+/* Three factors of a block or a cluster that no GPU has would not fit into their product. */
+static void blocks_that_cannot_be_are_refused(void **state)
+{
+    static const char *const lines[] = {
+        "kernel 0 -1 1 2 0 0 0 0 0 1 1 1 2147483647 2147483647 2147483647 1 1 1 32 0 0 0\n",
+        "kernel 0 -1 1 2 0 0 0 0 0 1 1 1 32 1 1 2147483647 2147483647 2147483647 32 0 0 0\n",
+        "counter 0 1 1 1 1025 1 1 1 overview gpu__time_duration.sum 1\n" };
+    (void)state;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const char      *path = scratch("hostile.trace");
+        mba_trace_reader r = { .event = NULL };
+        FILE            *f = fopen(path, "w+");
+        assert_non_null(f);
+        fprintf(f, "mambascope-trace 1\nname 0 k\n%s", lines[i]);
+        rewind(f);
+        assert_fails(mba_trace_read(&r, path, f), MBA_E_FORMAT, "line 3");
+        fclose(f);
+    }
+}
+
 static void a_killed_process_leaves_what_it_wrote(void **state)
 {
     (void)state;
@@ -167,6 +187,7 @@ static void a_damaged_trace_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_trace_becomes_a_store),
+                                        cmocka_unit_test(blocks_that_cannot_be_are_refused),
                                         cmocka_unit_test(a_killed_process_leaves_what_it_wrote),
                                         cmocka_unit_test(a_damaged_trace_is_refused) };
     scratch_make();

@@ -1,7 +1,8 @@
-/* gpu_blocks.c -- `profile --blocks`: when and where the blocks of our kernels ran, by their own records (device/cuda/blocks.h).
+/* gpu_blocks.c -- `profile --blocks`: when and where the blocks of our kernels ran, by their own records
+ * (device/cuda/blocks.h).
  *
- * The step is launched node by node. For the first node of every plan the driver's callback points the records at free room before
- * each launch; when the node is done the room is read. Kernels without MBA_BLOCK leave nothing. */
+ * The step is launched node by node. For the first node of every plan the driver's callback points the records at free
+ * room before each launch; when the node is done the room is read. Kernels without MBA_BLOCK leave nothing. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -96,6 +96,23 @@ static mba_status measure_blocks(job *j)
     return MBA_OK;
 }
 
+/* What plans are held to: beside the tensor FLOPs of this set. */
+static bool wants_settled(const mba_gpu_options *o)
+{
+    for (int i = 0; i < o->nsets; i++) if (!strcmp(o->set[i]->name, "roofline")) return true;
+    return false;
+}
+
+static mba_status measure_settled(job *j)
+{
+    const double began = mba_clock_s();
+    const mba_status st = mba_gpu_settle(j->g, j->p, &j->step);
+    j->g->cost[j->g->ncosts++] = (mba_gpu_cost){
+        .mode = "settled", .passes = 2, .seconds = mba_clock_s() - began, .kernels = j->g->nsettled
+    };
+    return st;
+}
+
 static mba_status measure_deep(job *j)
 {
     const double began = mba_clock_s();
@@ -114,6 +131,7 @@ static mba_status collect(job *j)
         mba_gpu_say_failure(j->g, "timeline");
     if (st == MBA_OK && j->o->nsets > 0 && mba_gpu_counters(j->g, j->p, &j->step, j->o) != MBA_OK)
         mba_gpu_say_failure(j->g, "counters");
+    if (st == MBA_OK && wants_settled(j->o) && measure_settled(j) != MBA_OK) mba_gpu_say_failure(j->g, "settled");
     if (st == MBA_OK && j->o->blocks && measure_blocks(j) != MBA_OK) mba_gpu_say_failure(j->g, "blocks");
     if (st == MBA_OK && j->o->deep && measure_deep(j) != MBA_OK) mba_gpu_say_failure(j->g, "deep");
     if (st == MBA_OK && j->o->deep && j->o->near && mba_gpu_samples(j->g, j->o->near) != MBA_OK)
@@ -146,5 +164,6 @@ void mba_gpu_profile_free(mba_gpu_profile *g)
     free(g->kernel);
     free(g->instruction);
     free(g->block);
+    free(g->settled);
     free(g);
 }

@@ -50,6 +50,9 @@ typedef struct mba_gpu_instruction {
 /* A block of launch `launch` of a node: where, and when since the first block of it. */
 typedef struct mba_gpu_block { int32_t node, launch, sm; int64_t block, start_ns, end_ns; } mba_gpu_block;
 
+/* DRAM bytes of launch `launch` of a node that began and ended with an L2 nobody had left anything in. */
+typedef struct mba_gpu_settled { int32_t node, launch, grid[3]; double read, written; } mba_gpu_settled;
+
 typedef struct mba_gpu_cost {
     const char *mode, *set;
     int passes;
@@ -65,7 +68,8 @@ typedef struct mba_gpu_profile {
     mba_link_report link;
     double          plain_s[MBA_GPU_STEPS_MAX], timeline_s[MBA_GPU_STEPS_MAX], pass_s[MBA_GPU_SETS_MAX];
     double          whole_s[MBA_GPU_STEPS_MAX], record_s[MBA_GPU_STEPS_MAX];    /* each step as one record; and those */
-    int             nplain, ntimeline, nwhole, nrecords;
+    double          queued_s[MBA_GPU_STEPS_MAX];             /* not watched, one behind the other, as in training */
+    int             nplain, ntimeline, nwhole, nrecords, nqueued;
     int             nbefore;                                 /* of the plain steps: before the timeline */
     mba_gpu_clock   clock[4];  int nclocks;
     double          record_cost_s;                           /* by how much a record delays what follows; NaN */
@@ -74,9 +78,10 @@ typedef struct mba_gpu_profile {
     mba_gpu_kernel *kernel;  int64_t nkernels;
     mba_events      names;                                   /* owns the names of kernels */
     mba_gpu_block  *block;  int64_t nblocks;                 /* at most blocks_most of a kernel */
+    mba_gpu_settled *settled;  int64_t nsettled;
     mba_gpu_instruction *instruction;  int64_t ninstructions, instructions_room;
     const mba_metric_set *set[MBA_GPU_SETS_MAX];  int nsets; /* those that were measured */
-    mba_gpu_cost    cost[MBA_GPU_SETS_MAX + 5];   int ncosts;
+    mba_gpu_cost    cost[MBA_GPU_SETS_MAX + 6];   int ncosts;
     mba_gpu_note    note[MBA_GPU_NOTES_MAX];      int nnotes;
 } mba_gpu_profile;
 
@@ -93,6 +98,7 @@ MBA_MUST mba_status mba_gpu_timeline(mba_gpu_profile *g, mba_program *p, const m
                                      const mba_gpu_options *o);
 MBA_MUST mba_status mba_gpu_counters(mba_gpu_profile *g, mba_program *p, const mba_step *step,
                                      const mba_gpu_options *o);
+MBA_MUST mba_status mba_gpu_settle(mba_gpu_profile *g, mba_program *p, const mba_step *step);
 MBA_MUST mba_status mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *kernel);
 bool                mba_gpu_deep_is(const mba_node *n, const mba_plan *plan, const char *kernel);
 const char         *mba_gpu_deep_only(const mba_node *n, const char *kernel);      /* words of the names that count; NULL: all */

@@ -182,6 +182,22 @@ static mba_status put_counters(const storing *x, int64_t id, const mba_gpu_kerne
     return MBA_OK;
 }
 
+static mba_status put_settled(const storing *x, const mba_gpu_settled *b)
+{
+    const struct { const char *metric; double value; } of[] = { { "settled__dram_bytes_read.sum", b->read },
+                                                                { "settled__dram_bytes_write.sum", b->written } };
+    mba_row_counter r = mba_no_counter;
+    for (int64_t i = 0; i < x->n && r.kernel == MBA_ABSENT; i++)
+        if (x->kernel[i].plan == plan_of(x, b->node) && x->kernel[i].launch == b->launch &&
+            !memcmp(x->kernel[i].first->grid, b->grid, sizeof b->grid)) r.kernel = i;
+    if (r.kernel == MBA_ABSENT) return MBA_OK;               // the timeline had it otherwise
+    for (int k = 0; k < 2; k++) {
+        r.metric = of[k].metric, r.value = of[k].value, r.unit = "byte", r.metric_set = "settled", r.launches = 1;
+        MBA_TRY(mba_put_counter(x->s, &r));
+    }
+    return MBA_OK;
+}
+
 /* Where there is no timeline a kernel is known by its launch alone. `stand` keeps those events until the end. */
 static mba_status put_all_counters(storing *x, mba_event *stand)
 {
@@ -273,6 +289,7 @@ static mba_status put_rest(mba_store *s, const mba_gpu_profile *g, double units)
     MBA_TRY(put_steps(s, "plain", g->plain_s, g->nplain, units));
     MBA_TRY(put_steps(s, "graph", g->whole_s, g->nwhole, units));
     MBA_TRY(put_steps(s, "record", g->record_s, g->nrecords, units));
+    MBA_TRY(put_steps(s, "queued", g->queued_s, g->nqueued, units));
     MBA_TRY(put_steps(s, "timeline", g->timeline_s, g->ntimeline, units));
     if (g->record_cost_s == g->record_cost_s)
         MBA_TRY(mba_sheet_number(s, "timeline.record_cost", "measured", 1e9 * g->record_cost_s, "ns"));
@@ -298,6 +315,7 @@ mba_status mba_gpu_store(mba_store *s, const mba_program *p, const mba_gpu_profi
     mba_event *stand = calloc((size_t)g->nkernels + 1, sizeof *stand);
     mba_status st = stand && x.ran ? put_events(&x) : mba_fail(MBA_E_NOMEM, "no memory to store kernels");
     if (st == MBA_OK) st = put_all_counters(&x, stand);
+    for (int64_t i = 0; i < g->nsettled && st == MBA_OK; i++) st = put_settled(&x, &g->settled[i]);
     for (int64_t i = 0; i < x.n && st == MBA_OK; i++) st = put_kernel(&x, i);
     if (st == MBA_OK) st = put_blocks(&x);
     if (st == MBA_OK) st = put_instructions(&x);

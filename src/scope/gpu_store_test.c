@@ -1,10 +1,13 @@
 /* gpu_store_test.c -- a made-up profile of a real plan: kernels, events and counters find each other in the store. */
 #include "scope/gpu_store.h"
 
+#include <jansson.h>
+
 #include "core/print.h"
 #include "models/model.h"
 #include "ops/adamw/adamw.h"
 #include "scope/describe.h"
+#include "scope/export.h"
 #include "scope/verify.h"
 #include "tests/machines.h"
 #include "tests/scratch.h"
@@ -106,6 +109,11 @@ static mba_gpu_profile *make_profile(const mba_program *p)
     g->block[g->nblocks++] = (mba_gpu_block){
         .node = 3, .launch = 0, .sm = 17, .block = 5, .start_ns = 10, .end_ns = 30
     };
+    g->settled = calloc(2, sizeof *g->settled);
+    for (int k = 0; k < 2; k++) // the second with a grid that no event has
+        g->settled[g->nsettled++] = (mba_gpu_settled){ .node = 3, .launch = 0, .read = 70, .written = 30,
+                                                       .grid = { -1, -1, -1 } };
+    for (int i = 0; i < 3; i++) g->settled[0].grid[i] = event_of(p, 3, 0, 0).grid[i];
     g->instruction = calloc(1, sizeof *g->instruction);
     g->instruction[g->ninstructions++] = (mba_gpu_instruction){ .symbol = p->plan[3]->launch[0].kernel,
                                                                 .file = "x.cu",
@@ -124,6 +132,7 @@ static void free_profile(mba_gpu_profile *g)
     mba_events_free(&g->names);
     free(g->kernel);
     free(g->block);
+    free(g->settled);
     free(g->instruction);
     free(g);
 }
@@ -175,6 +184,20 @@ static void check_details(mba_store *s, const mba_program *p, const mba_row_kern
     assert_true(i[0].pc == 16 && i[0].line == 9 && i[0].value == 64);
 }
 
+/* One of the two that were measured has a kernel; how many rows that is. */
+static int64_t check_settled(const mba_row_counter *c, const mba_program *p, const mba_row_kernel *k)
+{
+    assert_string_equal(c[0].metric, "settled__dram_bytes_read.sum");
+    assert_string_equal(c[1].metric, "settled__dram_bytes_write.sum");
+    assert_true(c[0].value == 70 && c[1].value == 30);
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(k[c[i].kernel].op, p->graph->nodes[3]->op->name);
+        assert_string_equal(c[i].metric_set, "settled");
+        assert_string_equal(c[i].unit, "byte");
+    }
+    return 2;
+}
+
 static void check_clocks(mba_store *s)
 {
     mba_row_sheet *row;
@@ -188,6 +211,34 @@ static void check_clocks(mba_store *s)
         assert_string_not_equal(row[i].key, "power.graph");                     // the driver did not say
     }
     assert_int_equal(found, 4);
+}
+
+/* A block is drawn on the lane of its SM, where its kernel is first on the timeline. */
+static void check_trace(mba_store *s)
+{
+    char   *text = NULL;
+    size_t  n = 0, i;
+    double  kernel = NAN, block = NAN;
+    json_t *root, *e;
+    FILE   *f = open_memstream(&text, &n);
+    assert_ok(mba_export_trace(f, s));
+    fclose(f);
+    assert_non_null(root = json_loadb(text, n, 0, NULL));
+    const char *name = NULL;
+    json_array_foreach(json_object_get(root, "traceEvents"), i, e)
+        if (json_integer_value(json_object_get(e, "pid")) == 2 && json_object_get(e, "dur")) {
+            assert_int_equal(json_integer_value(json_object_get(e, "tid")), 17);
+            assert_near(json_number_value(json_object_get(e, "dur")), 0.02, 1e-9);
+            block = json_number_value(json_object_get(e, "ts"));
+            name = json_string_value(json_object_get(e, "name"));
+        }
+    assert_non_null(name);
+    json_array_foreach(json_object_get(root, "traceEvents"), i, e)
+        if (isnan(kernel) && json_object_get(e, "dur") && !strcmp(json_string_value(json_object_get(e, "name")), name))
+            kernel = json_number_value(json_object_get(e, "ts"));
+    assert_near(block, kernel + 0.01, 1e-9);
+    json_decref(root);
+    free(text);
 }
 
 static void a_profile_becomes_a_store(void **state)
@@ -215,7 +266,9 @@ static void a_profile_becomes_a_store(void **state)
     check_events(s, p, g, k);
     check_places(s, p, k);
     check_details(s, p, k);
+    check_trace(s);
     assert_ok(mba_load_counter(s, &c, &n));
+    n -= check_settled(&c[n - 2], p, k);
     assert_int_equal(n, g->nkernels * (g->set[0]->n - 1));         // the one that is NaN is absent
     for (int64_t i = 0; i < n; i++) {
         assert_near(floor(c[i].value / 1000), (double)c[i].kernel, 0);

@@ -1,14 +1,14 @@
-/* inject.c -- libmambascope_inject.so: the driver loads it into any CUDA process (CUDA_INJECTION64_PATH), where it watches and
- * writes a trace file (trace_file.h) for `mambascope profile -- CMD`, which sets the environment:
+/* inject.c -- libmambascope_inject.so: the driver loads it into any CUDA process (CUDA_INJECTION64_PATH), where it
+ * watches and writes a trace file (trace_file.h) for `mambascope profile -- CMD`, which sets the environment:
  *
  *     MAMBASCOPE_TRACE=FILE            where to; the first process that makes the file is the one that is watched
  *     MAMBASCOPE_SKIP_SECONDS=S, MAMBASCOPE_SKIP_LAUNCHES=N, MAMBASCOPE_RANGE=NAME    what is left out
  *     MAMBASCOPE_LAUNCHES=N            how many launches are watched; of each counter group too
  *     MAMBASCOPE_SETS=overview,..      counters, after the timeline
  *
- * Counters are read in groups that need one pass, each over its own stretch of launches: a training loop repeats itself, so
- * nothing has to be replayed and no memory is saved. A failure is a note in the file; the process is never disturbed more
- * than that. Kernels inside CUDA graphs have times but no counters. */
+ * Counters are read in groups that need one pass, each over its own stretch of launches: a training loop repeats
+ * itself, so nothing has to be replayed and no memory is saved. A failure is a note in the file; the process is never
+ * disturbed more than that. Kernels inside CUDA graphs have times but no counters. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static struct {
     int64_t          skip_launches, limit, seen, taken;
     const char      *range;
     int              inside;                                 // how many threads are in our NVTX range
-    const char      *entered_as;                             // how it was watched when the first entered; NULL: it was not
+    const char      *entered_as;                             // how it was watched at the first entry; NULL: it was not
     double           entered_s;
     bool             selective, was_wanted, counting, timeline_ended, ended;
     span             spans[SPANS_MAX];
@@ -55,7 +55,8 @@ static int span_of(uint32_t correlation)
     return -1;
 }
 
-/* While counters are read CUPTI leaves the times at zero: such events say nothing. Every entry into the range is a step. */
+/* While counters are read CUPTI leaves the times at zero: such events say nothing. Every entry into the range is a
+ * step. */
 static void on_event(void *ctx, const mba_event *e)
 {
     mba_event with_step = *e;

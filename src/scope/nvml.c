@@ -1,4 +1,5 @@
-/* nvml.c -- see nvml.h. The few functions are declared here: NVIDIA promises their ABI, and the header is not always there. */
+/* nvml.c -- see nvml.h. The few functions are declared here: NVIDIA promises their ABI, and the header is not always
+ * there. */
 #include "scope/nvml.h"
 
 #include <stdbool.h>
@@ -73,8 +74,8 @@ mba_status mba_nvml_look(mba_nvml_state *s, unsigned gpu)
     unsigned           v;
     int                mode, pending;
     unsigned long long bits;
-    *s = (mba_nvml_state){ .sm_mhz = -1, .sm_mhz_max = -1, .memory_mhz = -1, .memory_mhz_max = -1, .temperature_c = -1, .ecc = -1,
-                           .persistence = -1, .power_w = -1, .power_limit_w = -1 };
+    *s = (mba_nvml_state){ .sm_mhz = -1, .sm_mhz_max = -1, .memory_mhz = -1, .memory_mhz_max = -1, .temperature_c = -1,
+                           .ecc = -1, .persistence = -1, .power_w = -1, .power_limit_w = -1 };
     MBA_TRY(find(&d, gpu));
     NVML_TRY(lib.f.name(d, s->name, sizeof s->name));
     NVML_TRY(lib.f.driver(s->driver, sizeof s->driver));

@@ -50,7 +50,13 @@ static double real(line *l)
     return v;
 }
 
-static void triple(line *l, int32_t out[3]) { for (int i = 0; i < 3; i++) out[i] = (int32_t)integer(l, 0, INT32_MAX); }
+/* No GPU has more threads or blocks in a block or cluster: products of three stay numbers. */
+enum { BLOCK_MOST = 1024 };
+
+static void triple(line *l, int32_t out[3], int32_t most)
+{
+    for (int i = 0; i < 3; i++) out[i] = (int32_t)integer(l, 0, most);
+}
 
 typedef struct reading { mba_trace_reader *r; mba_events names; const char **of; int64_t nof, room; } reading;
 
@@ -91,9 +97,9 @@ static mba_status read_event(reading *g, line *l, mba_event_kind kind)
     e.graph       = (uint32_t)integer(l, 0, UINT32_MAX);
     e.graph_node  = natural(l);
     if (kind == MBA_EVENT_KERNEL) {
-        triple(l, e.grid);
-        triple(l, e.block);
-        triple(l, e.cluster);
+        triple(l, e.grid, INT32_MAX);
+        triple(l, e.block, BLOCK_MOST);
+        triple(l, e.cluster, BLOCK_MOST);
         e.regs         = (int32_t)integer(l, 0, INT32_MAX);
         e.smem_static  = (int32_t)integer(l, 0, INT32_MAX);
         e.smem_dynamic = (int32_t)integer(l, 0, INT32_MAX);
@@ -108,8 +114,8 @@ static mba_status read_event(reading *g, line *l, mba_event_kind kind)
 static mba_status read_counter(reading *g, line *l)
 {
     mba_trace_counter c = { .name = name_of(g, l) };
-    triple(l, c.grid);
-    triple(l, c.block);
+    triple(l, c.grid, INT32_MAX);
+    triple(l, c.block, BLOCK_MOST);
     c.launches = integer(l, 1, INT64_MAX);
     c.set      = word(l);
     c.metric   = word(l);

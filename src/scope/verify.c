@@ -7,40 +7,40 @@
 
 static const double BYTES_WITHIN = 0.05, LAG_OF_L2 = 0.5, KEPT_OF_L2 = 0.5;
 
-/* What kernel ran for which node and launch of the plan: the first event of each says it. */
-typedef struct origins { int64_t *node, *launch, n; } origins;
+/* What kernel ran for which node and launch of the plan: the first event of each says it. By their places, for numbers
+ * are the file's. */
+typedef struct origins { const mba_analysis *a; int64_t *node, *launch; } origins;
 
 static mba_status see(void *ctx, const void *row)
 {
     origins             *o = ctx;
     const mba_row_event *e = row;
-    if (e->kernel < 0 || e->kernel >= o->n || o->node[e->kernel] >= 0 || e->node == MBA_ABSENT) return MBA_OK;
-    o->node[e->kernel]   = e->node;
-    o->launch[e->kernel] = e->launch;
+    const int64_t        k = mba_store_find(MBA_ROWS_kernel, o->a->kernel[0].row, o->a->nkernels, e->kernel);
+    if (k < 0 || o->node[k] >= 0 || e->node == MBA_ABSENT) return MBA_OK;
+    o->node[k]   = e->node;
+    o->launch[k] = e->launch;
     return MBA_OK;
 }
 
 static mba_status find_origins(origins *o, const mba_analysis *a)
 {
-    *o = (origins){ .n = 0 };
-    for (int64_t i = 0; i < a->nkernels; i++) if (a->kernel[i].row->id >= o->n) o->n = a->kernel[i].row->id + 1;
-    o->node   = malloc((size_t)(o->n + 1) * sizeof *o->node);
-    o->launch = malloc((size_t)(o->n + 1) * sizeof *o->launch);
-    if (!o->node || !o->launch) return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)o->n);
-    for (int64_t i = 0; i < o->n; i++) o->node[i] = o->launch[i] = -1;
-    return mba_store_each(a->store, MBA_ROWS_event, NULL, see, o);
+    const size_t n = (size_t)a->nkernels + 1;
+    *o = (origins){ a, malloc(n * sizeof *o->node), malloc(n * sizeof *o->launch) };
+    if (!o->node || !o->launch) return mba_fail(MBA_E_NOMEM, "no memory for %zu kernels", n);
+    for (size_t i = 0; i < n; i++) o->node[i] = o->launch[i] = -1;
+    return a->nkernels ? mba_store_each(a->store, MBA_ROWS_event, NULL, see, o) : MBA_OK;
 }
 
 static const mba_row_node *node_at(const mba_analysis *a, int64_t id)
 {
-    for (int64_t i = 0; i < a->nnodes; i++) if (a->node[i].id == id) return &a->node[i];
-    return NULL;
+    const int64_t i = mba_store_find(MBA_ROWS_node, a->node, a->nnodes, id);
+    return i < 0 ? NULL : &a->node[i];
 }
 
 static const mba_row_launch *launch_at(const mba_analysis *a, int64_t id)
 {
-    for (int64_t i = 0; i < a->nlaunches; i++) if (a->launch[i].id == id) return &a->launch[i];
-    return NULL;
+    const int64_t i = mba_store_find(MBA_ROWS_launch, a->launch, a->nlaunches, id);
+    return i < 0 ? NULL : &a->launch[i];
 }
 
 static int64_t launches_of(const mba_analysis *a, int64_t node)
@@ -58,6 +58,8 @@ static double padding_of(const mba_analysis *a, const mba_row_node *node)
     for (int64_t i = 0; i < a->nlaunches; i++) if (a->launch[i].node == node->id) sum += a->launch[i].tensor_flops;
     return node->tensor_flops > 0 && sum > 0 ? sum / node->tensor_flops : NAN;
 }
+
+static const char *kernel_of(const mba_row_launch *l) { return l && l->kernel ? l->kernel : ""; }
 
 /* Leaves out what does not reach, as decays of the data have it. */
 static bool forgets(const char *kernel) { return !strncmp(kernel, "ssd_states", 10); }
@@ -99,6 +101,19 @@ static mba_agreement judge_bytes(const mba_verification *v, double l2_bytes)
     return read <= v->loads ? MBA_AGAIN : MBA_DIFFERS;
 }
 
+/* Between two sweeps nothing is there before, nothing is left behind. */
+static void judge_settled(mba_verification *v, double l2_bytes)
+{
+    const double read = mba_counter_value(v->kernel, "settled__dram_bytes_read.sum"),
+                 written = mba_counter_value(v->kernel, "settled__dram_bytes_write.sum");
+    v->settled_bytes = read + written;
+    v->settled_ratio = v->bytes_expected > 0 ? v->settled_bytes / v->bytes_expected : NAN;
+    if (!(v->bytes_expected > 2 * l2_bytes)) return;
+    v->settled = judge(v->settled_ratio, BYTES_WITHIN);
+    if (v->settled == MBA_DIFFERS && read > v->bytes_expected - v->write_expected && read <= v->loads &&
+        fabs(written - v->write_expected) <= BYTES_WITHIN * v->bytes_expected) v->settled = MBA_AGAIN;
+}
+
 static double ratio_of(double measured, double expected)
 {
     return expected > 0 ? measured / expected : measured > 0 ? INFINITY : NAN;
@@ -115,10 +130,11 @@ static bool is_library(const char *symbol)
 static mba_verification verify(const mba_analysis *a, const mba_kernel_view *k, const origins *o)
 {
     mba_verification v = { .kernel = k, .tensor_expected = NAN, .tensor_ratio = NAN, .bytes_expected = NAN,
-                           .bytes_ratio = NAN, .write_expected = NAN, .padding = NAN };
-    v.node   = node_at(a, o->node[k->row->id]);
-    v.launch = launch_at(a, o->launch[k->row->id]);
-    v.ours   = v.launch && strncmp(v.launch->kernel, "cublaslt_", 9) && strncmp(v.launch->kernel, "cudnn_", 6)
+                           .bytes_ratio = NAN, .write_expected = NAN, .padding = NAN, .settled_bytes = NAN,
+                           .settled_ratio = NAN };
+    v.node   = node_at(a, o->node[k - a->kernel]);
+    v.launch = launch_at(a, o->launch[k - a->kernel]);
+    v.ours   = v.launch && strncmp(kernel_of(v.launch), "cublaslt_", 9) && strncmp(kernel_of(v.launch), "cudnn_", 6)
              && !is_library(k->row->symbol);
     v.tensor_measured = k->counted.tensor_flops;
     v.bytes_measured  = k->counted.dram_bytes;
@@ -134,17 +150,19 @@ static mba_verification verify(const mba_analysis *a, const mba_kernel_view *k, 
     v.bytes_ratio  = v.bytes_expected > 0 ? v.bytes_measured / v.bytes_expected : NAN;
     if (v.ours) v.padding = padding_of(a, v.node);
     if (v.ours) v.tensor = judge_count(v.tensor_measured, v.tensor_expected);
-    if (v.tensor == MBA_DIFFERS && forgets(v.launch->kernel) && v.tensor_measured < v.tensor_expected)
+    if (v.tensor == MBA_DIFFERS && forgets(kernel_of(v.launch)) && v.tensor_measured < v.tensor_expected)
         v.tensor = MBA_AT_MOST;
     const bool full = isnan(v.node->filled) || v.node->filled >= 1; // of a ragged batch only a part was real
     if (v.ours && full) v.bytes = judge_bytes(&v, a->l2_bytes);
+    if (v.ours && full) judge_settled(&v, a->l2_bytes);
     return v;
 }
 
 static bool shares(const mba_verification *v, const mba_verification *w)
 {
-    return v->ours && w->ours && v->node == w->node && w->launch->place == v->launch->place + 1
-        && !strcmp(v->launch->kernel, w->launch->kernel) && v->launch->tensor_flops == 0 && w->launch->tensor_flops > 0;
+    return v->ours && w->ours && v->node == w->node && (double)w->launch->place == (double)v->launch->place + 1
+        && !strcmp(kernel_of(v->launch), kernel_of(w->launch)) && v->launch->tensor_flops == 0
+        && w->launch->tensor_flops > 0;
 }
 
 /* The first of two takes what the data gives it; the plan counts all of it under the second. */
@@ -163,7 +181,7 @@ static void judge_shared(mba_verification *v, int64_t n)
 double mba_verified_writes(const mba_analysis *a)
 {
     double measured = 0, expected = 0;
-    if (a->nnodes == 0 || a->node[a->nnodes - 1].id + 1 != a->nnodes) return NAN;      // a small one: `export --store`
+    if (a->nnodes == 0 || a->node[a->nnodes - 1].id != a->nnodes - 1) return NAN;      // a small one: `export --store`
     for (int64_t i = 0; i < a->nkernels; i++)
         if (a->kernel[i].per_step > 0)
             measured += a->kernel[i].per_step * mba_counter_value(&a->kernel[i], "dram__bytes_write.sum");
@@ -187,8 +205,7 @@ mba_status mba_verify(mba_verification **out, int64_t *n, const mba_analysis *a)
     if (st == MBA_OK && !(*out = calloc((size_t)a->nkernels + 1, sizeof **out)))
         st = mba_fail(MBA_E_NOMEM, "no memory for a verification");
     for (int64_t i = 0; i < a->nkernels && st == MBA_OK; i++)
-        if (a->kernel[i].row->id >= 0 &&
-            (!isnan(a->kernel[i].counted.tensor_flops) || !isnan(a->kernel[i].counted.dram_bytes)))
+        if (!isnan(a->kernel[i].counted.tensor_flops) || !isnan(a->kernel[i].counted.dram_bytes))
             (*out)[(*n)++] = verify(a, &a->kernel[i], &o);
     if (st == MBA_OK) judge_shared(*out, *n);
     free(o.node);

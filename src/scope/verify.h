@@ -14,7 +14,9 @@
  * while the next ones run (the H200 has held 28 of 60 MB; over a whole step writes agree, see mba_verified_writes).
  *   lags    reads agree
  *   kept    reads are missing, no more of them than the two launches before have touched, nor than half the L2
- *   again   blocks read operands more than once (as planned), and some of that missed L2 */
+ *   again   blocks read operands more than once (as planned), and some of that missed L2
+ * That is in a step, among neighbours. A store that has settled bytes (gpu_settled.c: every launch between two sweeps of
+ * L2) is judged by them too, and there nothing lags and nothing is kept: within 5 %, or `again`, or it differs. */
 #ifndef MBA_SCOPE_VERIFY_H
 #define MBA_SCOPE_VERIFY_H
 
@@ -36,7 +38,8 @@ typedef struct mba_verification {
     double                 write_expected, write_measured;         /* of the bytes */
     double                 recent;                 /* of the reads: what the two launches before have touched */
     double                 loads;                  /* what blocks read, as planned: operands again and again */
-    mba_agreement          tensor, bytes;
+    double                 settled_bytes, settled_ratio;           /* between two sweeps of L2; NaN: not measured */
+    mba_agreement          tensor, bytes, settled;
 } mba_verification;
 
 MBA_MUST mba_status mba_verify(mba_verification **out, int64_t *n, const mba_analysis *a);

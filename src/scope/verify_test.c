@@ -146,6 +146,46 @@ static void reads_may_be_in_the_cache_or_come_again(void **state)
     end(a, v);
 }
 
+static void put_settled(int64_t kernel, double reads, double writes)
+{
+    const struct { const char *metric; double value; } of[] = { { "settled__dram_bytes_read.sum", reads },
+                                                                { "settled__dram_bytes_write.sum", writes } };
+    for (int i = 0; i < 2; i++)
+        assert_ok(mba_put_counter(store, &(mba_row_counter){ .kernel = kernel, .metric = of[i].metric,
+                                                             .value = of[i].value, .metric_set = "settled",
+                                                             .launches = 1 }));
+}
+
+/* 500 bytes read, 600 loaded, 300 written; in a step 40 of those lag. Between two sweeps nothing may. */
+static void between_sweeps_nothing_lags(void **state)
+{
+    (void)state;
+    static const struct { double reads, writes; mba_agreement want; } of[] = {
+        { 500, 300, MBA_AGREES }, { 470, 310, MBA_AGREES }, { 500, 251, MBA_DIFFERS }, { 450, 300, MBA_DIFFERS },
+        { 590, 300, MBA_AGAIN }, { 601, 300, MBA_DIFFERS }, { 590, 350, MBA_DIFFERS } };
+    enum { N = sizeof of / sizeof *of };
+    mba_analysis *a;
+    begin("settled.db");
+    for (int64_t i = 0; i <= N; i++) {
+        mba_row_launch l = mba_no_launch;
+        put_node(i, 500, 300);
+        l.id = l.node = i, l.place = 0, l.kernel = "stream", l.tensor_flops = 0, l.load_bytes = 600,
+            l.store_bytes = 300, l.least_bytes = 800;
+        assert_ok(mba_put_launch(store, &l));
+        put_kernel(i, i, i, 0, 500, 255);
+        if (i < N) put_settled(i, of[i].reads, of[i].writes);
+    }
+    mba_verification *v = verified("settled.db", &a, N + 1);
+    for (int i = 0; i < N; i++) {
+        if (v[i].settled != of[i].want) fail_msg("case %d: %d instead of %d", i, v[i].settled, of[i].want);
+        assert_near(v[i].settled_bytes, of[i].reads + of[i].writes, 0);
+        assert_int_equal(v[i].bytes, MBA_LAGS);
+    }
+    assert_int_equal(v[N].settled, MBA_NOT_JUDGED);           // a store of before
+    assert_true(isnan(v[N].settled_ratio));
+    end(a, v);
+}
+
 /* What is forgotten is left out: fewer is right, more is not; and of no other kernel. */
 static void states_that_are_forgotten_may_be_left_out(void **state)
 {
@@ -189,6 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(launches_that_share_items_are_judged_by_their_sum),
                                         cmocka_unit_test(writes_may_lag_by_half_the_cache),
                                         cmocka_unit_test(reads_may_be_in_the_cache_or_come_again),
+                                        cmocka_unit_test(between_sweeps_nothing_lags),
                                         cmocka_unit_test(states_that_are_forgotten_may_be_left_out),
                                         cmocka_unit_test(launches_of_one_operator_have_their_own_bytes) };
     scratch_make();

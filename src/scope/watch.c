@@ -36,7 +36,8 @@ static int kind_of(cudaGraphNode_t n)
          : type == cudaGraphNodeTypeMemset ? MBA_EVENT_SET : -1;
 }
 
-/* All nodes are counted each time: nothing promises that new ones come last. A step of three thousand takes a third of a second. */
+/* All nodes are counted each time: nothing promises that new ones come last. A step of three thousand takes a third of a
+ * second. */
 static mba_status count(cudaGraph_t graph, mba_node_counts *out)
 {
     size_t n = 0;

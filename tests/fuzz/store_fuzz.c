@@ -1,4 +1,4 @@
-/* store_fuzz.c -- any bytes as a store: opened, checked, analysed, judged, exported. */
+/* store_fuzz.c -- any bytes as a store: opened, checked, analysed, judged, verified, exported. */
 #include <stdio.h>
 
 #include "fuzz.h"
@@ -6,6 +6,8 @@
 #include "scope/blocks.h"
 #include "scope/diff.h"
 #include "scope/export.h"
+#include "scope/memory.h"
+#include "scope/verify.h"
 
 static void read_all(mba_store *s)
 {
@@ -15,6 +17,8 @@ static void read_all(mba_store *s)
     mba_diff_row *row = NULL;
     mba_blocks_view *blocks = NULL;
     mba_reuse    *reuse = NULL;
+    mba_verification *v = NULL;
+    mba_memory   *memory = NULL;
     int64_t       n;
     if (!nowhere) nowhere = fopen("/dev/null", "w");
     mba_assert(nowhere);
@@ -34,6 +38,11 @@ static void read_all(mba_store *s)
     if ((st = mba_diff(&row, &n, a, a, 0.03)) != MBA_OK) check_refusal(st);
     if ((st = mba_blocks_of(a, &blocks, &n)) != MBA_OK) check_refusal(st); else free(blocks);
     if ((st = mba_reuse_of(a, 1e6, &reuse, &n)) != MBA_OK) check_refusal(st); else free(reuse);
+    if ((st = mba_verify(&v, &n, a)) != MBA_OK) check_refusal(st);
+    if ((st = mba_memory_of(a, &memory)) != MBA_OK) check_refusal(st);
+    mba_verified_writes(a);
+    free(v);
+    mba_memory_destroy(memory);
     if ((st = mba_export_json(nowhere, s)) != MBA_OK) check_refusal(st);
     if ((st = mba_export_trace(nowhere, s)) != MBA_OK) check_refusal(st);
     free(row);

@@ -8,6 +8,7 @@ static mba_status see_event(void *ctx, const mba_event *e)
     (void)ctx;
     mba_kernel_short(name, sizeof name, e->name);
     mba_assert(e->end_ns >= e->start_ns && e->start_ns >= 0 && e->bytes >= 0 && e->grid[0] >= 0 && e->regs >= 0);
+    mba_assert(e->block[0] * e->block[1] * e->block[2] >= 0 && e->cluster[0] * e->cluster[1] * e->cluster[2] >= 0);
     return MBA_OK;
 }
 

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "core/program.h"
+#include "device/cuda/counters.h"
 #include "device/cuda/cuda.h"
+#include "device/cuda/launched.h"
 
 static struct { bool ready; cudaStream_t stream; char name[256]; mba_machine machine; mba_device device; } gpu;
 
@@ -23,9 +25,18 @@ mba_status mba__cuda_failed(int error, const char *call)
                     cudaGetErrorString((cudaError_t)error), call, fix);
 }
 
+static struct { mba_cuda_launched_fn *fn; void *ctx; } listener;
+
+void mba_cuda_on_launch(mba_cuda_launched_fn *fn, void *ctx)
+{
+    listener.fn  = fn;
+    listener.ctx = ctx;
+}
+
 mba_status mba__cuda_launched(const mba_call *c, int k)
 {
     const cudaError_t e = cudaGetLastError();
+    if (e == cudaSuccess && listener.fn) listener.fn(listener.ctx);
     if (e == cudaSuccess) return MBA_OK;
     const mba_launch *l = &c->plan->launch[k];
     return mba_where(mba__cuda_failed(e, l->kernel), "grid (%lld, %lld, %lld), block %d, shared memory %zu", (long long)l->grid[0],
@@ -113,8 +124,9 @@ static mba_status capture(mba_program *p, unsigned passes, cudaGraphExec_t *exec
 {
     cudaGraph_t graph = NULL;
     CUDA_TRY(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal));
-    const mba_status  st = launch_nodes(p, passes, NULL);
+    mba_status        st = launch_nodes(p, passes, NULL);
     const cudaError_t e  = cudaStreamEndCapture(gpu.stream, &graph);
+    if (st == MBA_OK && e == cudaSuccess && !getenv("MBA_MEMSETS")) st = mba__cuda_clear_once(graph);
     if (st == MBA_OK && e == cudaSuccess) {
         const cudaError_t made = cudaGraphInstantiate(exec, graph, 0);
         cudaGraphDestroy(graph);

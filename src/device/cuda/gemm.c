@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/cuda/counters.h"
 #include "device/cuda/library.h"
 #include "device/cuda/products.h"
 
@@ -30,6 +31,7 @@ typedef struct choice {
     cublasLtMatmulDesc_t   op;
     cublasLtMatrixLayout_t a, b, c;               /* in the library's order: its a is our b */
     cublasLtMatmulAlgo_t   algo;
+    size_t                 work_bytes;            /* what the kernel needs */
     bool                   none;                  /* the library has no kernel for it */
     int64_t                calls;
     mba_cuda_gemm_args     last;                  /* for the bench: operands that are there */
@@ -143,6 +145,7 @@ static mba_status ask(choice *c)
     }
     c->none = n == 0;
     c->algo = found[best].algo;
+    c->work_bytes = found[best].workspaceSize;
     return MBA_OK;
 }
 
@@ -167,6 +170,7 @@ static mba_status find(choice **out, const shape *s)
             return MBA_OK;
         }
     if (!lt.handle) MBA_TRY(mba_library_open("libcublasLt.so.13", names, &lt.f));
+    if (!lt.handle) MBA_TRY(mba__cuda_counters());
     if (!lt.handle) LT_TRY(lt.f.cublasLtCreate(&lt.handle));
     if (!lt.kept && !(lt.kept = calloc(SHAPES_MAX, sizeof *lt.kept))) return mba_fail(MBA_E_NOMEM, "no memory for matrix products");
     if (lt.n == SHAPES_MAX) return mba_fail(MBA_E_UNSUPPORTED, "more than %d shapes of matrix products", SHAPES_MAX);
@@ -176,11 +180,24 @@ static mba_status find(choice **out, const shape *s)
     return MBA_OK;
 }
 
-static cublasStatus_t multiply(const choice *c, const cublasLtMatmulAlgo_t *algo, const mba_cuda_gemm_args *g)
+static cublasStatus_t multiply_in(const choice *c, const cublasLtMatmulAlgo_t *algo, const mba_cuda_gemm_args *g,
+                                  void *work, size_t work_bytes)
 {
     const float one = 1, beta = g->adds ? 1 : 0;
     return lt.f.cublasLtMatmul(lt.handle, c->op, &one, g->b, c->a, g->a, c->b, &beta, g->c, c->c, g->c, c->c, algo,
-                               g->work, g->work ? MBA_CUDA_GEMM_WORK_BYTES : 0, (cudaStream_t)g->stream);
+                               work, work_bytes, (cudaStream_t)g->stream);
+}
+
+static cublasStatus_t multiply(const choice *c, const cublasLtMatmulAlgo_t *algo, const mba_cuda_gemm_args *g)
+{
+    return multiply_in(c, algo, g, g->work, g->work ? MBA_CUDA_GEMM_WORK_BYTES : 0);
+}
+
+/* With what the kernel needs: a word to count in is its own, so that a step clears all of them at once (counters.h). */
+static cublasStatus_t multiply_as_chosen(const choice *c, const mba_cuda_gemm_args *g)
+{
+    if (!c->work_bytes || c->work_bytes > MBA_CUDA_COUNTER_BYTES) return multiply(c, &c->algo, g);
+    return multiply_in(c, &c->algo, g, mba__cuda_counter(), MBA_CUDA_COUNTER_BYTES);
 }
 
 static mba_status multiply_whole(const mba_cuda_gemm_args *g)
@@ -197,7 +214,7 @@ static mba_status multiply_whole(const mba_cuda_gemm_args *g)
                         (long long)s->k, (long long)s->lda, (long long)s->ldb, (long long)s->ldc);
     c->calls++;
     c->last = *g;
-    LT_TRY(multiply(c, &c->algo, g));
+    LT_TRY(multiply_as_chosen(c, g));
     return MBA_OK;
 }
 

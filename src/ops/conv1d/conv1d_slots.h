@@ -2,6 +2,8 @@
 #ifndef MBA_CONV1D_SLOTS_H
 #define MBA_CONV1D_SLOTS_H
 
+#include <stdlib.h>
+
 #include "ops/columns.h"
 #include "ops/pieces.h"
 #include "ops/rows.h"
@@ -57,28 +59,39 @@ static inline conv1d_tile_grid conv1d_tile_grid_of(const conv1d_dims *d, int64_t
     return k;
 }
 
-/* Warps of a block and rows of a warp backward. A warp makes W-1 steps more than rows, in eights, and begins with about
- * six steps' time of waiting: with four taps the one of 29, 37 .. 61 rows, in blocks of eight warps or four, with which
- * 132 processors of 16 warps would be done first, round after round. Eight have half as many parts of dw to write and
- * to add, and come first where a sequence is longer than such a block. mamba2-130m, 16384 tokens: 37 rows are 3 rounds (2.97) of 46; 29 were
- * 4 of 38, 61 two of 70. mamba2-1.3b: 61 rows of four warps are 5 rounds (4.6) of 70, 37 of eight would be 8 (7.2) of
- * 46, which took 6.9 ms a step instead of 6.5. */
+/* Backward a warp's tile is `rows` rows of one sequence, and a block takes the next `warps` of all sequences' tiles. */
 typedef struct conv1d_bwd_tile { int warps, rows; } conv1d_bwd_tile;
+typedef struct conv1d_bwd_grid { int64_t across, tiles, parts; } conv1d_bwd_grid;       /* tiles: of a sequence; parts: blocks over all */
+static inline conv1d_bwd_grid conv1d_bwd_grid_of(const conv1d_dims *d, conv1d_bwd_tile t)
+{
+    const int64_t         tiles = mba_ceil(d->L, t.rows);
+    const conv1d_bwd_grid k = { mba_ceil(d->C, 32 * CONV1D_WALK), tiles, mba_ceil(d->B * tiles, t.warps) };
+    return k;
+}
+
+/* A warp makes W-1 steps more than rows, in eights, and begins with about six steps' time of waiting: with four taps the
+ * one of 29, 37 .. 125 rows, in blocks of eight warps or four, with which 132 processors of 16 warps would be done first,
+ * round after round. Eight have half as many parts of dw to write and to add, and come first where a sequence is longer
+ * than such a block. mamba2-1.3b, 16384 tokens: 93 rows are 3 rounds (2.96) of 102 steps; 61, and blocks that did not go
+ * on into the next sequence, were 5 (4.64) of 70. */
 static inline conv1d_bwd_tile conv1d_bwd_tile_of(const mba_node *n)
 {
-    enum { WARPS = 16 * 132, BEGIN = 6, LEAST = 4, MOST = 8, LONG = 256 };
+    enum { WARPS = 16 * 132, BEGIN = 6, LEAST = 4, MOST = 16, LONG = 256 };
     const conv1d_dims d = conv1d_dims_of(n);
     conv1d_bwd_tile   best = { 0, 0 };
     int64_t           least = INT64_MAX;
+    const char *env = getenv("MBA_CONV_E"), *envw = getenv("MBA_CONV_W");
     for (int warps = d.L < LONG ? CONV1D_TILE_WARPS : 2 * CONV1D_TILE_WARPS; warps >= CONV1D_TILE_WARPS; warps /= 2)
         for (int eights = LEAST; eights <= MOST; eights++) {
-            const int              steps = eights * CONV1D_ROWS_AHEAD, rows = steps - ((int)d.taps - 1);
-            const conv1d_tile_grid k = conv1d_tile_grid_of(&d, warps, rows);
-            const int64_t          time = mba_ceil(d.B * k.segs * k.across, WARPS / warps) * (steps + BEGIN);
+            if (env && eights != atoi(env) && d.L >= LONG) continue;
+            if (envw && warps != atoi(envw) && d.L >= LONG) continue;
+            const int             steps = eights * CONV1D_ROWS_AHEAD, rows = steps - ((int)d.taps - 1);
+            const conv1d_bwd_tile t = { warps, rows };
+            const conv1d_bwd_grid k = conv1d_bwd_grid_of(&d, t);
+            const int64_t         time = mba_ceil(k.parts * k.across, WARPS / warps) * (steps + BEGIN);
             if (time >= least) continue;
-            least      = time;
-            best.warps = warps;
-            best.rows  = rows;
+            least = time;
+            best  = t;
         }
     return best;
 }

@@ -11,7 +11,8 @@
  *                                 them once more; eight rows of x and dy at a time come in ahead by asynchronous copies
  *                                 of 16 bytes a lane; every second warp goes back in time, so that neighbours read the
  *                                 rows they share together; the warps' dw and dbias are added in shared memory
- * launch     as above, block 128 or 256 (conv1d_bwd_tile_of); dynamic smem 32 rows of a thread
+ * launch     grid ceil(C / 128) * ceil(B * ceil(L / rows) / warps), block 128 or 256 (conv1d_bwd_tile_of); dynamic smem 32
+ *            rows of a thread
  * takes      4 taps, or 3 with silu; rows of whole pieces of 4 values at even distances, x and dy of the backward of
  *            16 bytes; no documents, no state, a dx that is stored
  * resources  sm_90a: forward 80 registers, backward 128 (fp32: 162); no spill
@@ -58,7 +59,8 @@ template <typename T> static strip<T> strip_of(const mba_tensor *t, void *at)
 
 struct conv {
     const float *w, *bias;                        // (C, W), (C) or NULL
-    int          L, C, ahead, across, segs;       // blocks: across the channels, over a sequence
+    int          L, C, ahead, across, segs;       // across the channels; over a sequence: blocks, backward tiles of a warp
+    bool         down;                            // forward: from the last tile to the first
 };
 
 /* Where a warp stands: sequence, first row, first channel of the thread. */
@@ -66,8 +68,18 @@ struct place { int b, t, c; };
 
 template <int WARPS> static __device__ __forceinline__ place place_of(const conv &a, int rows)
 {
-    const int time = blockIdx.x / a.across, b = time / a.segs;
+    const int block = a.down ? gridDim.x - 1 - blockIdx.x : blockIdx.x, time = block / a.across, b = time / a.segs;
     const place p = { b, ((time - b * a.segs) * WARPS + (int)threadIdx.x / 32) * rows,
+                      (int)((block - time * a.across) * 32 + threadIdx.x % 32) * CH };
+    return p;
+}
+
+/* Backward: the block's tiles are neighbours, and the last of one sequence is followed by the first of the next. Behind the
+ * last sequence a warp has none: t is L. */
+template <int WARPS> static __device__ __forceinline__ place tile_of(const conv &a, int sequences, int rows)
+{
+    const int time = blockIdx.x / a.across, i = time * WARPS + (int)threadIdx.x / 32, b = i / a.segs;
+    const place p = { b, b < sequences ? (i - b * a.segs) * rows : a.L,
                       (int)((blockIdx.x - time * a.across) * 32 + threadIdx.x % 32) * CH };
     return p;
 }
@@ -201,12 +213,12 @@ enum { WARPS_SM = 16 };
  * them in L2. */
 template <typename T, int TAPS, bool SILU, int WARPS>
 __global__ void __launch_bounds__(32 * WARPS, (sizeof(T) == 4 ? 12 : WARPS_SM) / WARPS)
-conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_on, float *part, int rows)
+conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_on, float *part, int sequences, int rows)
 {
     typedef share<T> S;
     constexpr int THREADS = 32 * WARPS;
     extern __shared__ uint4 memory[];
-    place       p = place_of<WARPS>(a, rows);
+    place       p = tile_of<WARPS>(a, sequences, rows);
     const bool  back = threadIdx.x / 32 % 2;
     T *const    warp_slots = (T *)memory + threadIdx.x / 32 * 32 * CH;
     T *const    slots = warp_slots + threadIdx.x % 32 * CH;
@@ -320,20 +332,20 @@ conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_
 
 /* ---- launchers ---- */
 
-static conv conv_of(const mba_call *c, int warps, int rows)
+static conv conv_of(const mba_call *c, int64_t across, int64_t segs)
 {
-    const mba_node         *n = c->node;
-    const conv1d_dims       d = conv1d_dims_of(n);
-    const conv1d_tile_grid  k = conv1d_tile_grid_of(&d, warps, rows);
-    const conv a = { (const float *)c->in[W], (const float *)c->in[BIAS], (int)d.L, (int)d.C, (int)d.ahead,
-                     (int)k.across, (int)k.segs };
+    const conv1d_dims d = conv1d_dims_of(c->node);
+    const conv a = { (const float *)c->in[W], (const float *)c->in[BIAS], (int)d.L, (int)d.C, (int)d.ahead, (int)across,
+                     (int)segs, getenv("MBA_TURN") && (atoi(getenv("MBA_TURN")) & 2) };
     return a;
 }
 
 template <typename T, int TAPS, bool SILU> static mba_status forward(const mba_call *c)
 {
-    const mba_node *n = c->node;
-    MBA_KERNEL(c, 0, (conv1d_fwd_tiles<T, TAPS, SILU>), conv_of(c, CONV1D_TILE_WARPS, CONV1D_TILE_ROWS(sizeof(T))),
+    const mba_node        *n = c->node;
+    const conv1d_dims      d = conv1d_dims_of(n);
+    const conv1d_tile_grid k = conv1d_tile_grid_of(&d, CONV1D_TILE_WARPS, CONV1D_TILE_ROWS(sizeof(T)));
+    MBA_KERNEL(c, 0, (conv1d_fwd_tiles<T, TAPS, SILU>), conv_of(c, k.across, k.segs),
                strip_of<const T>(n->in[X], c->in[X]), strip_of<T>(n->out[Y], c->out[Y]));
     return MBA_OK;
 }
@@ -341,13 +353,15 @@ template <typename T, int TAPS, bool SILU> static mba_status forward(const mba_c
 template <typename T, int TAPS, bool SILU> static mba_status backward(const mba_call *c)
 {
     const mba_node       *n = c->node;
+    const conv1d_dims     d = conv1d_dims_of(n);
     const conv1d_bwd_tile t = conv1d_bwd_tile_of(n);
+    const conv1d_bwd_grid k = conv1d_bwd_grid_of(&d, t);
     MBA_WITH_BOOL(t.warps == 2 * CONV1D_TILE_WARPS, LONG,
-        MBA_KERNEL(c, 0, (conv1d_bwd_tiles<T, TAPS, SILU, (LONG ? 2 : 1) * CONV1D_TILE_WARPS>), conv_of(c, t.warps, t.rows),
-                   strip_of<const T>(n->in[X], c->in[X]), strip_of<const T>(n->in[DY], c->in[DY]),
-                   strip_of<T>(n->out[DX], c->out[DX]), (float *)mba_cuda_scratch(c, 0), t.rows));
-    const conv1d_dims d = conv1d_dims_of(n);
-    return sum_weights(c, d.B * conv1d_tile_grid_of(&d, t.warps, t.rows).segs);
+        MBA_KERNEL(c, 0, (conv1d_bwd_tiles<T, TAPS, SILU, (LONG ? 2 : 1) * CONV1D_TILE_WARPS>),
+                   conv_of(c, k.across, k.tiles), strip_of<const T>(n->in[X], c->in[X]),
+                   strip_of<const T>(n->in[DY], c->in[DY]), strip_of<T>(n->out[DX], c->out[DX]),
+                   (float *)mba_cuda_scratch(c, 0), (int)d.B, t.rows));
+    return sum_weights(c, k.parts);
 }
 
 #define WITH_CONV(c, direction)                                                                                \

@@ -82,7 +82,7 @@ static mba_status gated_rmsnorm_bwd_plan(mba_plan *p, const mba_node *n, const m
 
 /* CUDA: teams where every group is whole pieces, else a block per group of a row. Registers by pieces of a thread, as the compiler
  * says for sm_90. */
-static const int fwd_regs[] = { 0, 38, 59, 80, 93 }, bwd_regs[] = { 0, 64, 108, 113, 120 };
+static const int fwd_regs[] = { 0, 38, 59, 80, 93 }, bwd_regs[] = { 0, 64, 116, 113, 121 };
 
 static mba_status gated_rmsnorm_loop_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
@@ -118,7 +118,8 @@ static mba_status gated_rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, co
     const mba__team     t = gated_rmsnorm_bwd_team(n);
     const mba__norm_bwd b = { .kernel = "gated_bwd_team", .rows = mba_rows(n->in[Y]), .cols = mba_cols(n->in[Y]) / G, .groups = G, .sums = 1, .team = t,
                               .staged_bytes = 3 * (int)mba_dtype_bytes(n->in[Y]->type.dtype), .regs = bwd_regs[t.pieces],
-                              .stages = GATED_RMSNORM_STAGES, .block = MBA__TEAM_MAX };
+                              .kept_bytes = t.pieces == 1 ? (int)sizeof(float) : 0, .stages = GATED_RMSNORM_STAGES,
+                              .block = MBA__TEAM_MAX };
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     const mba_tensor *const rows[] = { n->in[Y], n->in[Z], n->in[DV], n->out[DY], n->out[DZ], n->out[V_AGAIN] };   // not rstd: one number a group
     MBA_REFUSE_IF(b.rows * G >= 1 << 30, "%lld rows of %lld groups", (long long)b.rows, (long long)G);

@@ -78,15 +78,15 @@ struct part {
 /* Blocks that differ in channels only are neighbours: they read the same B and C, and neighbouring bytes of the rest. */
 template <typename T> static __device__ __forceinline__ part part_of(const scan_operands<T> &p, int width)
 {
-    const int64_t i = (int64_t)blockIdx.y * gridDim.x + blockIdx.x;
+    const uint32_t i = blockIdx.y * gridDim.x + blockIdx.x, item = i / gridDim.y;   // no machine holds 2^32 blocks' operands
     part a;
-    a.item     = i / gridDim.y;
+    a.item     = item;
     a.block    = (int)(i % gridDim.y);
     a.group    = a.block / p.blocks;
     a.channel  = a.group * p.Dg + a.block % p.blocks * width;
     a.channels = (a.group + 1) * p.Dg;
-    a.sequence = p.pieces > 1 ? a.item / p.pieces : a.item * p.pack;
-    a.first    = p.pieces > 1 ? (int)(a.item % p.pieces) * p.piece : 0;
+    a.sequence = p.pieces > 1 ? item / (uint32_t)p.pieces : a.item * p.pack;
+    a.first    = p.pieces > 1 ? (int)(item % (uint32_t)p.pieces) * p.piece : 0;
     a.length   = p.pack > 1 ? (int)min((int64_t)p.pack, p.B_ - a.sequence) * p.L : min(p.piece, p.L - a.first);
     a.token    = a.sequence * p.L + a.first;
     return a;
@@ -205,6 +205,11 @@ static __device__ __forceinline__ void write4_global(bool now, bf16 *at, const f
                  ::"l"(at), "r"(pack_bf16(v[0], v[1])), "r"(pack_bf16(v[2], v[3])), "r"((int)now));
 }
 
+static __device__ __forceinline__ void write2_global(bool now, bf16 *at, float a, float b)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p st.global.u32 [%0], %1; }" ::"l"(at), "r"(pack_bf16(a, b)), "r"((int)now));
+}
+
 /* ---- eight neighbouring values of bf16. `whole`: aligned as such, else in fours; then the second four may lie outside (second 0),
  * and the first are read instead ---- */
 
@@ -216,6 +221,19 @@ static __device__ __forceinline__ void values(float (&v)[8], uint4 q)
         v[2 * i]     = __uint_as_float(w[i] << 16);
         v[2 * i + 1] = __uint_as_float(w[i] & 0xffff0000u);
     }
+}
+
+/* Half of each: exact, two at a time. */
+static __device__ __forceinline__ uint32_t halved(uint32_t v)
+{
+    asm("fma.rn.bf16x2 %0, %0, %1, %2;" : "+r"(v) : "r"(0x3f003f00u), "r"(0x80008000u));
+    return v;
+}
+
+static __device__ __forceinline__ uint4 halved(uint4 q)
+{
+    q.x = halved(q.x); q.y = halved(q.y); q.z = halved(q.z); q.w = halved(q.w);
+    return q;
 }
 
 static __device__ __forceinline__ void copy8(void *to, const bf16 *from, bool whole, int second)
@@ -249,7 +267,7 @@ static __device__ __forceinline__ void read8(float (&v)[8], const float4 *at)
 
 static __device__ __forceinline__ void put8(float4 *at, const float (&v)[8])
 {
-    at[0]     = make_float4(v[0], v[1], v[2], v[3]);
+    at[0] = make_float4(v[0], v[1], v[2], v[3]);
     at[1] = make_float4(v[4], v[5], v[6], v[7]);
 }
 

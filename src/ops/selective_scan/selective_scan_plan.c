@@ -4,6 +4,7 @@
  * fill the machine, a piece of one (which costs another pass for the states between pieces); where sequences are short, several
  * of them, so that tiles of 16 tokens are full. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "core/op.h"
 #include "ops/selective_scan/selective_scan_slots.h"
@@ -274,18 +275,19 @@ static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, con
     return best;
 }
 
-static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, bool carry, bool split)
+static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t sub, int64_t half, bool carry, bool split)
 {
     const scan_cut c = scan_cut_of(d, items);
-    const int64_t  width = TWINS_STATES / d.N;
+    const int64_t  width = half ? half : TWINS_STATES / d.N, buffers = half ? 3 : 2;
     const double   values = (double)(TILE * width), elements = values * (double)d.N;
-    mba_launch    *l = mba_plan_launch(p, "scan_fwd_twins", MBA_MIXED, items, split ? 256 : 192);
+    const int      threads = half ? (int)(carry ? 10 * width : 16 * width) : split ? 256 : 192;
+    mba_launch    *l = mba_plan_launch(p, half ? "scan_fwd_halves" : "scan_fwd_twins", MBA_MIXED, items * sub, threads);
     l->grid[1]    = channel_blocks(d, width);
     l->regs       = 80;
-    l->smem_bytes = (size_t)(8 * TILE * (9 * width / 8 + width + 8 + d.N + 64) + 4 * (6 * TILE * width + 64 * d.N) + 8 * width
-                             + ORIGINS_BYTES);
-    l->ring_depth = 2;
-    mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
+    l->smem_bytes = (size_t)(buffers * 4 * TILE * (9 * width / 8 + width + 8 + (half ? 2 * (d.N + 8) + 2 * (width + 4) : d.N + 64))
+                             + 32 * buffers + (buffers + 2) * (6 * TILE * width + 64 * d.N) + ORIGINS_BYTES);
+    l->ring_depth = (int)buffers;
+    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(c.tiles, sub), NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_SMEM, elements * 3, NULL);
     mba_phase_work(l, MBA_SFU, elements, NULL);
@@ -293,8 +295,8 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     if (!carry) store_operand(l, n, KEPT, (double)(TILE / KEEP * width * d.N));
     mba_phase_work(l, MBA_END, 0, NULL);
     if (carry) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * (double)(width * d.N));
-    mba_launch_role(l, split ? 4 : 2);
-    mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
+    mba_launch_role(l, threads / 32 - (int)(half ? width / 4 : 4));
+    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(c.tiles, sub), NULL);
     load_operand(l, n, U, values);
     load_operand(l, n, DELTA, values);
     if (!carry) load_operand(l, n, Z, values);
@@ -305,6 +307,8 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     if (!carry) { store_operand(l, n, OUT, values); store_operand(l, n, YS, values); }
     mba_phase_work(l, MBA_END, 0, NULL);
 }
+
+static int64_t forced(const char *name, int64_t otherwise) { const char *v = getenv(name); return v ? atoll(v) : otherwise; }
 
 /* Three roles to a block (measured at 1 and 3 blocks on an SM: 8 and 2 % less time) do not go four together. */
 static bool splits(scan_dims d, int64_t items, const mba_machine *m)
@@ -318,13 +322,16 @@ mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_m
     MBA_TRY(twins_take(n, m, false));
     PACKS_TAKEN(n, d, n->out[KEPT], false);
     const int64_t width = TWINS_STATES / d.N;
-    const int64_t items = twins_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
-    scratch_of_pieces(p, d, items, 1, false);
+    int64_t items = twins_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
+    const int64_t k = forced("MBA_SCAN_PIECES", 0), sub = forced("MBA_SCAN_SUB", 1);
+    const int64_t half = d.N == 16 ? forced("MBA_SCAN_HALF", 0) : 0, half_carry = d.N == 16 ? forced("MBA_SCAN_HALF_CARRY", 0) : 0;
+    if (k && d.B == 1 && items >= d.B) items = d.B * mba_ceil(d.L, mba_ceil(mba_ceil(d.L, k), TILE * sub) * TILE * sub);
+    scratch_of_pieces(p, d, items, sub, false);
     if (items > d.B) {
-        plan_twins(p, n, d, items, true, false);
-        plan_combine(p, d, items, 1, false);
+        plan_twins(p, n, d, items, sub, half_carry, true, false);
+        plan_combine(p, d, items, sub, false);
     }
-    plan_twins(p, n, d, items, false, splits(d, items, m));
+    plan_twins(p, n, d, items, 1, half, false, splits(d, items, m));
     return MBA_OK;
 }
 

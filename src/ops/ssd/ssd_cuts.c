@@ -13,6 +13,8 @@
  *
  * Costs are in hundredths of a walked chunk (H200: 1.5 us forwards, 2 to 3 with states to save and backwards). The
  * choice depends on the shape and the number of SMs alone. */
+#include <stdlib.h>
+
 #include "ops/ssd/ssd_slots.h"
 
 /* chunk, cut: of a walk, of one through ranges, whose registers are short; fold: of one state; state: of a chunk in a
@@ -75,10 +77,15 @@ ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward)
 
 /* ---- what a cut costs ---- */
 
+static int64_t again_of(bool backward, const prices *p)              /* being measured */
+{
+    const char *price = getenv(backward ? "MBA_SSD_AGAIN_BACK" : "MBA_SSD_AGAIN");
+    return price ? atoi(price) : p->again;
+}
 /* Of the state that a range begins with, `before` chunks of its item. */
 static int64_t entering(const ssd_cuts *r, const prices *p, int64_t before)
 {
-    return !before ? 0 : r->how == SSD_AGAIN ? before * p->again : p->fold;
+    return !before ? 0 : r->how == SSD_AGAIN ? before * again_of(r->backward, p) : p->fold;
 }
 
 static int64_t cost_of(const ssd_cuts *r)

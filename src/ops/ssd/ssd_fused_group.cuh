@@ -75,6 +75,12 @@ struct walk_group {
     }
     /* ---- states outside: rows p = 16 warp + lane/4 (+ 8), columns 8 j + 2 t4 (+ 1) ---- */
     __device__ __forceinline__ int row_of(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
+    static __device__ __forceinline__ int fresh_row()  /* the first of them; nobody has to keep it */
+    {
+        const int thread = anew((int)threadIdx.x);
+        return (thread >> 5 & 3) * 16 + (thread >> 2 & 7);
+    }
+    static __device__ __forceinline__ int fresh_col() { return 2 * (anew((int)threadIdx.x) & 3); }
 
     /* Handed on: state `number` of this head. */
     __device__ __forceinline__ float *state_no(int number) const
@@ -189,13 +195,19 @@ struct walk_group {
             src[i] = mine + __shfl_xor_sync(0xffffffffu, give, BIT);
         }
     }
-    __device__ __forceinline__ void keep_sources(float (&src)[16])
+    /* Of a warp, position l: in the tile that dy came in. The columns that a warp had of it nobody else reads: eight
+     * numbers in each row whose columns lie in order (tile_at). */
+    template <bool CUT> __device__ __forceinline__ float *source_at(int of, int l)
+    {
+        if (CUT) return &sm.cut.src[wg][steps & 1][of][l];
+        return (float *)(sm.st[s].x[wg] + (l >> 3) * 8 * TILE_ROW_BYTES + of * 32) + (l & 7);
+    }
+    template <bool CUT> __device__ __forceinline__ void keep_sources(float (&src)[16])
     {
         halve<8, 16>(src);
         halve<4, 8>(src);
         halve<2, 4>(src);
-        const int k = (lane >> 4) * 2 + (lane >> 3 & 1), j = lane >> 2 & 1;
-        *(float2 *)&sm.src[wg][steps & 1][warp][16 * k + 8 * j + 2 * t4] = make_float2(src[0], src[1]);
+        *(float2 *)source_at<CUT>(warp, 2 * lane) = make_float2(src[0], src[1]);
     }
 };
 

@@ -17,6 +17,12 @@ enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
 /* Whole items (or segments); ranges, with states that go from block to block, or that a block makes again. */
 enum scan_cut { WHOLE, HANDED_ON, AGAIN };
 
+/* Whether states that are kept leave through shared memory. */
+static __device__ constexpr bool staged(int what, bool rev, int cut)
+{
+    return cut == WHOLE && saves_states(what, rev);
+}
+
 /* k: C (reverse B), of the state term; u: B (reverse C), of the update; x: x (reverse dy); y: y (reverse dx);
  * other: reverse x. */
 struct scan_maps { CUtensorMap k, u, cb, x, y, other; };
@@ -40,14 +46,20 @@ enum { STAGES = 3, SLOW_STAGES = 2 };
 struct scan_smem {
     scan_stage    st[STAGES];                          /* slow items: in the last C B^T of heads with decays */
     unsigned char y[HEADS][2][TILE_BYTES];             /* on the way out; reverse: first x on its way in */
-    float         src[HEADS][2][4][FQ];                /* reverse: parts of four warps */
+    union {
+        unsigned char state[4 * HEADS][2048];          /* of a warp: half of its rows of a state, on their way out */
+        struct {                                       /* cut items, which have no registers for that */
+            float     src[HEADS][2][4][FQ];            /* reverse: parts of four warps */
+            float2    D[HEADS * 128];                  /* of a thread's rows p and p + 8 */
+        } cut;
+    };
     float2        skip[HEADS][128];                    /* reverse: dD of a thread's rows */
+    uint4        *volatile goes[4 * HEADS];            /* of a warp: where the next state does */
     uint64_t      full[2][STAGES], empty[2][STAGES];   /* of the items in range, of the slow ones */
     uint64_t      came[HEADS][2];
     uint32_t      slow[ITEM_WORDS];                    /* which items of this block hold a slow chunk */
     int           any;                                 /* some do */
     struct { volatile int n, b, head, last, own; } kept[4 * HEADS];     /* cut items, of a warp: registers are short */
-    float2        D[HEADS * 128];                      /* cut items: of a thread's rows p and p + 8 */
     volatile int  now, b, pair, c0, to;                /* cut items, of the producer: it has few registers */
     volatile int  reach[HEADS];                        /* chunks before the range that its state depends on */
     volatile int  silent[HEADS];                       /* of the producer: chunks before x of a head is wanted; .. */
@@ -229,6 +241,13 @@ template <bool SLOW> static __device__ __forceinline__ bool walks(const scan_sme
     return (bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW;
 }
 
+/* x that dx meets has room for one chunk ahead in shared memory: it is brought into L2 with the ring. */
+static __device__ __forceinline__ void announce(const CUtensorMap &map, int b, int pair, int c)
+{
+#pragma unroll 1
+    for (int h = 0; h < HEADS; h++) tma_prefetch3(&map, (pair * HEADS + h) * FP, c * FQ, b);
+}
+
 /* The copies of chunk c into stage s; walked again, for the state alone: of heads that want it. */
 template <bool REV, bool SLOW>
 static __device__ __forceinline__ void feed_state(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s,
@@ -270,6 +289,7 @@ static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, 
     }
     for (int j = 0; j < 2; j++)
         tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, b);
+    if (REV && has_output(WHAT) && a.ahead) announce(maps.other, b, pair, c);
 }
 
 /* One thread feeds the ring; at the end it waits until all of it is read. Cut items: what it works on is in shared

@@ -2,7 +2,7 @@
  *
  * kernel     ssd_scan, ssd_scan_rev    persistent; item = (sequence, segment, two heads of a group); one producer
  *            thread, two warpgroups of 240 registers, one head each; ring of three stages of 58 KB by TMA
- * launch     grid min(items, SMs), block 384, dynamic smem 217 KB; items with a slow chunk after the others
+ * launch     grid min(items, SMs), block 384, dynamic smem 227 KB; items with a slow chunk after the others
  * moves      per chunk and two heads: x 16 KB, C, B, C B^T 40 KB (from L2), y 16 KB; tensor 2 x 640 cycles
  * takes      bf16, P 64, N 128, H/G even, rows at multiples of 16 bytes
  * resources  sm_90a, CUDA 13.0: 168 registers, no spill
@@ -23,6 +23,7 @@
 /* The walk of a warpgroup: one head, item after item. */
 template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group {
     using walk_group::walk_group;
+    static constexpr bool STAGED = staged(WHAT, REV, CUT);
 
     /* Which of the two tiles y leaves through. Cut items, forward: no register for `steps`. */
     __device__ __forceinline__ unsigned tile_no() const { return CUT && !REV ? (unsigned)left & 1 : steps & 1; }
@@ -54,7 +55,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             ldmatrix_t_at(raw[k], smem_address(t.x[wg]) + moff + k * 16 * 128);
         }
         if (CUT) {
-            const float2 D = sm.D[threadIdx.x];
+            const float2 D = sm.cut.D[threadIdx.x];
             D0 = D.x;
             D1 = D.y;
         }
@@ -112,12 +113,13 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             take_over();
             return;
         }
+        const int row = fresh_row(), col = fresh_col();
         if (from.at && reaches_begin())
 #pragma unroll
             for (int j = 0; j < 16; j++)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    h[4 * j + i] = from.row(it.b, head, row_of(i >> 1))[8 * j + 2 * t4 + (i & 1)];
+                    h[4 * j + i] = from.row(it.b, head, row + 8 * (i >> 1))[8 * j + col + (i & 1)];
         if (CUT == WHOLE) fold_segments();
     }
     __device__ __forceinline__ void leave_state()
@@ -127,13 +129,24 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         const strided<float> &to = REV ? a.dinitial : a.final;
         if (!has_output(WHAT) || !to.at || !ends_sequence()) return;
         const bool adds = REV && a.adds[DINITIAL];
+        const int  row = fresh_row(), col = fresh_col();
 #pragma unroll
         for (int j = 0; j < 16; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                float *e = to.row(it.b, head, row_of(i >> 1)) + 8 * j + 2 * t4 + (i & 1);
+                float *e = to.row(it.b, head, row + 8 * (i >> 1)) + 8 * j + col + (i & 1);
                 *e = h[4 * j + i] * f + (adds ? *e : 0);
             }
+    }
+    /* ---- states that are kept ---- */
+
+    /* Where the first of this piece goes. Only the first lane of a warp asks. */
+    __device__ __forceinline__ void find_saved()
+    {
+        const int first = REV ? (it.c0 + it.chunks - it.again - 2) >> 1 : (it.c0 + it.again + 1) >> 1;
+        const int thread = anew((int)threadIdx.x);
+        if ((thread & 31) == 0) sm.goes[thread >> 5] = (uint4 *)(REV ? a.saved_rev : a.saved)
+                                              + ((bh() * (a.K / 2) + first) * 64 + warp * 16) * 16;
     }
     /* bf16, n in the order in which threads have it, so that four write 64 bytes in a row; ssd_bwd_bc undoes it. */
     __device__ __forceinline__ void save_state(const packed_state &ha)
@@ -148,6 +161,27 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             for (int k = 0; k < 8; k += 2)
                 to[2 * k] = make_uint4(ha[k][q], ha[k][q + 2], ha[k + 1][q], ha[k + 1][q + 2]);
         }
+    }
+    /* Eight of a warp's sixteen rows, which lie side by side in memory: through shared memory, so that nothing waits
+     * behind these stores. */
+    template <int Q> __device__ __forceinline__ void save_rows(const packed_state &ha)
+    {
+        const int thread = anew((int)threadIdx.x);
+        uint4    *at = (uint4 *)sm.state[0] + (thread >> 5) * 128 + (thread >> 2 & 7) * 16 + (thread & 3);
+        if ((thread & 31) == 0) bulk_wait_read<0>();
+        __syncwarp();
+#pragma unroll
+        for (int k = 0; k < 8; k += 2)
+            at[2 * k] = make_uint4(ha[k][Q], ha[k][Q + 2], ha[k + 1][Q], ha[k + 1][Q + 2]);
+        fence_async();
+        __syncwarp();
+        if ((thread & 31) == 0) {
+            uint4 *to = sm.goes[thread >> 5];
+            bulk_store(to, smem_address(at), sizeof sm.state[0]);
+            bulk_commit();
+            sm.goes[thread >> 5] = to + (Q == 0 ? 128 : REV ? -1024 - 128 : 1024 - 128);
+        }
+        __syncwarp();
     }
 
     __device__ __forceinline__ void pairs_term(const fragments &x, const void *pairs)
@@ -237,18 +271,25 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
 
     /* ---- what leaves ---- */
 
-    /* Reverse: x comes where dx will leave; each thread reads the bytes its warp will write. */
-    __device__ __forceinline__ void ask_for_x(int from)
+    /* Reverse: x comes where dx will leave; each thread reads the bytes its warp will write. `n`: as `steps` then. */
+    __device__ __forceinline__ void ask_for_x(int from, unsigned n)
     {
-        const uint32_t bar = smem_address(&sm.came[wg][steps & 1]);
+        const uint32_t bar = smem_address(&sm.came[wg][n & 1]);
         mbar_expect(bar, TILE_BYTES);
-        tma_load3(smem_address(sm.y[wg][steps & 1]), &maps.other, bar, my_head() * FP, from * FQ, my_b());
+        tma_load3(smem_address(sm.y[wg][n & 1]), &maps.other, bar, my_head() * FP, from * FQ, my_b());
+    }
+    /* A whole chunk before it is wanted: as soon as dx of the chunk before this one has left that tile. */
+    __device__ __forceinline__ void ask_for_next_x()
+    {
+        if (tid != 0) return;
+        bulk_wait_read<0>();
+        ask_for_x(chunk() - 1, steps + 1);
     }
     __device__ __forceinline__ void store_sources()
     {
-        const float (&part)[4][FQ] = sm.src[wg][steps & 1];
         if (tid < FQ)
-            a.src[row_of_head(a.K, chunk()) * FQ + tid] = part[0][tid] + part[1][tid] + part[2][tid] + part[3][tid];
+            a.src[row_of_head(a.K, chunk()) * FQ + tid] = *source_at<!STAGED>(0, tid) + *source_at<!STAGED>(1, tid)
+                                                        + *source_at<!STAGED>(2, tid) + *source_at<!STAGED>(3, tid);
     }
     __device__ __forceinline__ void store_skip_sums()
     {
@@ -258,13 +299,14 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             dD.x += __shfl_xor_sync(0xffffffffu, dD.x, d);
             dD.y += __shfl_xor_sync(0xffffffffu, dD.y, d);
         }
-        float *to = a.dD + (((int64_t)it.b * a.segments + it.seg) * a.H + head) * FP;
-        if (t4) return;
-        to[row_of(0)] = dD.x;
-        to[row_of(1)] = dD.y;
+        const int row = fresh_row();
+        float    *to = a.dD + (((int64_t)it.b * a.segments + it.seg) * a.H + head) * FP;
+        if (fresh_col()) return;
+        to[row]     = dD.x;
+        to[row + 8] = dD.y;
         for (int j = it.seg + 1; CUT && it.last && j < a.segments; j++) {       // as many as items have at most
             to += (int64_t)a.H * FP;
-            to[row_of(0)] = to[row_of(1)] = 0;
+            to[row] = to[row + 8] = 0;
         }
     }
 
@@ -300,7 +342,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             scale(xn);
         }
         if (REV) {
-            keep_sources(src);
+            keep_sources<!STAGED>(src);
             sm.skip[wg][tid].x += dD.x;
             sm.skip[wg][tid].y += dD.y;
         }
@@ -313,7 +355,6 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         }
         if (REV) store_sources();
         steps++;
-        if (REV && more && tid == 0) ask_for_x(chunk() - 1);
     }
 
     /* One chunk; false: it was the last. Silent: for the state alone, before the others. */
@@ -345,9 +386,13 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         for (int k = 0; k < 8; k++)
 #pragma unroll
             for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
-        if (!SILENT && saves_states(WHAT, REV) && (chunk() & 1) == REV) save_state(ha);
+        const bool saves = !SILENT && saves_states(WHAT, REV) && (chunk() & 1) == REV;
+        if (saves && !STAGED) save_state(ha);
+        if (saves && STAGED)  save_rows<0>(ha);
         if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products<OUT>(ha, x, t, last.w, keep);
         else                                                  products<OUT>(ha, x, t, keep);
+        if (REV && OUT && more) ask_for_next_x();
+        if (saves && STAGED) save_rows<1>(ha);
         if (OUT) {
             leave(more, xn, sn, phn);
         } else if (!SLOW && more) {
@@ -408,15 +453,16 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     {
         fragments A, B;                                // scaled x of two chunks in flight
         take(n);
+        if (STAGED) find_saved();
         D0 = D1 = after = 0;
         if (has_output(WHAT) && a.skip_cols) {
             D0 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(0)];
             D1 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(1)];
         }
-        if (CUT && has_output(WHAT)) sm.D[threadIdx.x] = make_float2(D0, D1);
+        if (CUT && has_output(WHAT)) sm.cut.D[threadIdx.x] = make_float2(D0, D1);
         if (REV && has_output(WHAT)) {
             sm.skip[wg][tid] = make_float2(0, 0);
-            if (tid == 0) ask_for_x(chunk() - it.again);
+            if (tid == 0) ask_for_x(chunk() - it.again, steps);
         }
         const int again = CUT == AGAIN ? skip_silent() : 0;
         enter_state();
@@ -490,7 +536,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
         bar_sync<3, 128 * HEADS>();                    // nobody reads the stage that C B^T with decays goes to
         walk_items<REV, WHAT, true, CUT>(sm, a, maps, cuts, steps);
     }
-    if (has_output(WHAT) && (threadIdx.x & 127) == 0) bulk_wait<0>();
+    if ((threadIdx.x & (staged(WHAT, REV, CUT) ? 31 : 127)) == 0) bulk_wait<0>();
     if (!CUT) MBA_BLOCK_ENDS;
 }
 
