@@ -39,14 +39,15 @@ static_assert(END_Q + 4 == SSD_ENDS, "what the plan asks for");
 
 struct bc_stage { unsigned char dy[2][TILE_BYTES], x[2][TILE_BYTES], h[2 * TILE_BYTES], g[2 * TILE_BYTES]; };
 struct bc_smem {
-    bc_stage      st[BC_STAGES];
+    bc_stage      st[BC_STAGES];                       /* x becomes x' where it lies */
     unsigned char c[2][2 * TILE_BYTES], b[2][2 * TILE_BYTES];      /* C, B of both chunks, n in the order of states */
     unsigned char m[3][TILE_BYTES];                    /* C B^T 00, 10, 11; at the end dCB */
     float         rec[BC_STAGES][2][REC];
-    float2        had[256];                            /* products with the sums before this head: q */
+    float4        had[256];                            /* products with the sums before this head: q, row */
     float         had_end[256];                        /* and the one that goes into `ends` */
-    unsigned      turn[128];                           /* chunk 1: heads so far, as registers are short */
+    unsigned      turn[256];                           /* with resets: heads so far, as registers are short */
     uint64_t      full[BC_STAGES], empty[BC_STAGES];
+    uint64_t      scaled[2][BC_STAGES];                /* x' of a chunk is there */
     uint64_t      pairs;                               /* C B^T is */
     int           pair[BC_STAGES];                     /* (sequence, head, pair of chunks) of a stage */
     int           resets[2][FQ];
@@ -143,16 +144,6 @@ template <int I, bool DOCS> struct bc_rows {
         moff = (uint32_t)(r * 128);
     }
     static __device__ __forceinline__ void together() { bar_sync<2 + I, 128>(); }
-    /* A number that all lanes share, so that the compiler knows (walk_group::shared); with resets, the end of a block
-     * has no registers for that. */
-    static __device__ __forceinline__ unsigned shared(unsigned v) { return DOCS ? v : __shfl_sync(0xffffffffu, v, 0); }
-    /* False, which the compiler cannot know: it makes nothing ready beyond a branch that would cost registers here. */
-    static __device__ __forceinline__ bool nobody()
-    {
-        uint32_t thread = threadIdx.x;
-        pin(thread);
-        return !__any_sync(0xffffffffu, thread < 256);
-    }
     __device__ __forceinline__ uint32_t piece(int i) const        /* 16 columns from 16 i on */
     {
         return moff + (((2 * i + (uint32_t)(lane >> 4)) ^ (moff >> 7 & 7)) << 4);
@@ -221,7 +212,7 @@ template <int I, bool DOCS> struct bc_rows {
         put_rows_of(sm.b[I], b);
         __syncwarp();
         fence_async();                                 // products at the end read them
-        sm.had[I * 128 + tid] = make_float2(0, 0);
+        sm.had[I * 128 + tid] = make_float4(0, 0, 0, 0);
         sm.had_end[I * 128 + tid] = 0;
         if (DOCS) bar_sync<1, 256>();
 #pragma unroll
@@ -258,20 +249,18 @@ template <int I, bool DOCS> struct bc_rows {
         }
         pin_all(f);
     }
-    /* sums += f (a state of 64 p x 128 n) */
+    /* sums += f (a state of 64 p x 128 n), or f (rows of x')^T */
     static __device__ __forceinline__ void by_state(float (&sums)[64], const fragments &f, const unsigned char *state)
     {
         const uint64_t d = mdesc(smem_address(state), TILE_BYTES);
 #pragma unroll
         for (int i = 0; i < 4; i++) wgmma_n128_rs<1>(sums, f[i], d + ((i * 2048) >> 4), 1);
     }
-    /* dy x^T, 64 rows and 32 sources from 32 half on: as they are, hence exact. */
-    static __device__ __forceinline__ void multiply_rows(float (&dot)[16], const unsigned char *dy,
-                                                         const unsigned char *x, int half)
+    static __device__ __forceinline__ void by_rows(float (&sums)[32], const fragments &f, const unsigned char *tile)
     {
-        const uint64_t rows = mdesc(smem_address(dy)), sources = mdesc(smem_address(x) + half * 32 * 128);
+        const uint64_t d = mdesc(smem_address(tile));
 #pragma unroll
-        for (int k = 0; k < 4; k++) wgmma_n32_ss<0, 0>(dot, rows + ((k * 32) >> 4), sources + ((k * 32) >> 4), k > 0);
+        for (int i = 0; i < 4; i++) wgmma_n64_rs<0>(sums, f[i], d + ((i * 32) >> 4), 1);
     }
     static __device__ __forceinline__ void finish_products()
     {
@@ -307,115 +296,112 @@ template <int I, bool DOCS> struct bc_rows {
         return I ? e_kappa(s, r) : e_of(s, r);
     }
 
-    /* Scaled behind the product, in fp32: sums += e f (dy . x), and by row C B^T f (dy . x), which e still has to
-     * scale. Above the diagonal e f may overflow, where C B^T is zero and f (dy . x) finite. */
-    __device__ __forceinline__ void add_pairs(float (&sums)[32], float2 &by_row, const float (&dot)[16],
-                                              const float *rec, float e0, float e1, const unsigned char *pairs,
-                                              int half) const
+    /* x' takes the place of x: a warp's rows are its own. f = x as seen from the end of the pair. */
+    __device__ __forceinline__ void scale_x(fragments &f, int s)
     {
+        const uint32_t tile = smem_address(sm.st[s].x[I]);
+        if (DOCS || I == 0) scaled(f, sm.st[s].x[I], f_to_end(s, row), f_to_end(s, row + 8));
+        if (DOCS) asm volatile("" : "+r"(s) :: "memory");      // what was read for one scale is read again for the next
+        if (DOCS) find_place();
+        const float    s0 = f_of(s, row), s1 = f_of(s, row + 8);
+        const uint2    u0 = split(s0, s0), u1 = split(s1, s1);
 #pragma unroll
-        for (int i = 2 * half; i < 2 * half + 2; i++) {
-            uint32_t v[4];
-            if (nobody()) continue;
-            ldmatrix_at(v, smem_address(pairs) + piece(i));
+        for (int i = 0; i < 4; i++) {
+            uint32_t v[4], x[4];
+            ldmatrix_at(v, tile + piece(i));
+            scale(x, v, u0, u1);
+            stmatrix_at(tile + piece(i), x);
 #pragma unroll
-            for (int j = 0; j < 2; j++) {
-                const float  *d = dot + 8 * (i & 1) + 4 * j;
-                float        *to = sums + 8 * i + 4 * j;
-                const float2  f = *(const float2 *)(rec + FQ + 16 * i + 8 * j + 2 * t4);
-                const float   t0 = d[0] * f.x, t1 = d[1] * f.y, t2 = d[2] * f.x, t3 = d[3] * f.y;
-                to[0] = fmaf(e0, t0, to[0]);
-                to[1] = fmaf(e0, t1, to[1]);
-                to[2] = fmaf(e1, t2, to[2]);
-                to[3] = fmaf(e1, t3, to[3]);
-                by_row.x = fmaf(high_of(v[2 * j]), t1, fmaf(low_of(v[2 * j]), t0, by_row.x));
-                by_row.y = fmaf(high_of(v[2 * j + 1]), t3, fmaf(low_of(v[2 * j + 1]), t2, by_row.y));
-            }
+            for (int j = 0; j < 4 && !DOCS && I == 1; j++) f[i][j] = x[j];
         }
+        pin_all(f);
+        fence_async();
+        __syncwarp();
+        if (lane == 0) mbar_arrive(smem_address(&sm.scaled[I][s]));
     }
-    /* Pairs with half of the sources at a time, as registers are short; returns their sums by row. LOW: block 10. */
-    template <bool LOW> __device__ __forceinline__ float2 all_pairs(int s)
+    __device__ __forceinline__ void wait_x(int chunk, int s, uint32_t phase)
     {
-        const float e0 = LOW ? e_kappa(s, row) : e_of(s, row), e1 = LOW ? e_kappa(s, row + 8) : e_of(s, row + 8);
-        float2      by_row = make_float2(0, 0);
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            float dot[16];
-            wgmma_fence();
-            multiply_rows(dot, sm.st[s].dy[I], sm.st[s].x[LOW ? 0 : I], half);
-            finish_products();
-            find_place();
-            asm volatile("" : "+r"(s));                // as find_place(): nothing that follows from it is kept
-            add_pairs(LOW ? low : own, by_row, dot, sm.rec[s][LOW ? 0 : I], e0, e1, sm.m[LOW ? 1 : 2 * I], half);
-            if (!LOW) continue;
-            float2 &had = sm.had[128 + tid];           // low belongs to q: as if it had been missing before
-            had = make_float2(had.x - e0 * by_row.x, had.y - e1 * by_row.y);
-            by_row = make_float2(0, 0);
-        }
-        return make_float2(e0 * by_row.x, e1 * by_row.y);
+        mbar_wait(smem_address(&sm.scaled[chunk][s]), phase);
     }
-    /* Chunk 0 has registers to scale under one product what the next one takes. */
-    __device__ __forceinline__ float2 products_under_way(int s)
+
+    /* The warpgroups meet at x' of chunk 0 alone, which both multiply with. */
+    __device__ __forceinline__ void products(int s, uint32_t phase)
     {
         const bc_stage &t = sm.st[s];
-        const float     e0 = e_of(s, row), e1 = e_of(s, row + 8);
-        float2          by_row = make_float2(0, 0);
-        float           dot[16];
-        fragments       f, d;
-        wgmma_fence();
-        multiply_rows(dot, t.dy[0], t.x[0], 0);
-        wgmma_commit();
-        scaled(f, t.x[0], f_to_end(s, row), f_to_end(s, row + 8));
+        const int       r = row, r8 = row + 8;
+        fragments       f;
+        scale_x(f, s);
         wgmma_fence();
         by_state(dB, f, t.g);
         wgmma_commit();
-        wgmma_wait<1>();
-        add_pairs(own, by_row, dot, sm.rec[s][0], e0, e1, sm.m[0], 0);
-        wgmma_fence();
-        multiply_rows(dot, t.dy[0], t.x[0], 1);
-        wgmma_commit();
-        scaled(d, t.dy[0], e0, e1);
-        wgmma_fence();
-        by_state(dC, d, t.h);
-        wgmma_commit();
-        wgmma_wait<1>();
-        add_pairs(own, by_row, dot, sm.rec[s][0], e0, e1, sm.m[0], 1);
-        wgmma_wait<0>();
-        return make_float2(e0 * by_row.x, e1 * by_row.y);
-    }
-    /* Returns `row` of my two rows. */
-    __device__ __forceinline__ float2 products(int s)
-    {
-        const bc_stage &t = sm.st[s];
-        if (I == 0 && !DOCS) return products_under_way(s);
-        {
-            fragments f;
-            scaled(f, t.x[I], f_to_end(s, row), f_to_end(s, row + 8));
+        if (!DOCS && I == 0) {
+            fragments d;                               // scaled under the product: chunk 1 has no registers for it
+            scaled(d, t.dy[0], e_of(s, r), e_of(s, r8));
+            wait_x(0, s, phase);
             wgmma_fence();
-            by_state(dB, f, t.g);
+            by_state(dC, d, t.h);
+            by_rows(own, d, t.x[0]);
             finish_products();
-            scaled(f, t.dy[I], e_from_begin(s, row), e_from_begin(s, row + 8));
+            return;
+        }
+        wgmma_wait<0>();
+        scaled(f, t.dy[I], e_from_begin(s, r), e_from_begin(s, r8));
+        wait_x(0, s, phase);
+        wgmma_fence();
+        by_state(dC, f, t.h);
+        if (!DOCS) by_rows(low, f, t.x[0]);
+        finish_products();
+        if (DOCS && I == 1) {
+            scaled(f, t.dy[1], e_kappa(s, r), e_kappa(s, r8));
             wgmma_fence();
-            by_state(dC, f, t.h);
+            by_rows(low, f, t.x[0]);
             finish_products();
         }
-        if (I == 1) all_pairs<true>(s);
-        return all_pairs<false>(s);
+        scaled(f, t.dy[I], e_of(s, r), e_of(s, r8));
+        if (DOCS) phase = sm.turn[I * 128 + tid] / BC_STAGES & 1;
+        if (I == 1) wait_x(1, s, phase);
+        wgmma_fence();
+        by_rows(own, f, t.x[I]);
+        finish_products();
     }
 
     /* Sums over my columns of numbers of a tile times sums, for my rows (x) and those eight below (y). */
-    __device__ __forceinline__ float2 rows_dot(const float (&sums)[64], const void *tiles) const
+    template <int COUNT> __device__ __forceinline__ float2 rows_dot(const float (&sums)[COUNT], const void *tiles) const
     {
         float2 u = make_float2(0, 0);
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
+        for (int i = 0; i < COUNT / 8; i++) {
             uint32_t     v[4];
             const float *d = sums + 8 * i;
             ldmatrix_at(v, smem_address(tiles) + (i >> 2) * TILE_BYTES + piece(i & 3));
-            u.x = fmaf(low_of(v[0]), d[0], fmaf(high_of(v[0]), d[1], u.x));
-            u.y = fmaf(low_of(v[1]), d[2], fmaf(high_of(v[1]), d[3], u.y));
-            u.x = fmaf(low_of(v[2]), d[4], fmaf(high_of(v[2]), d[5], u.x));
-            u.y = fmaf(low_of(v[3]), d[6], fmaf(high_of(v[3]), d[7], u.y));
+            u.x += low_of(v[0]) * d[0] + high_of(v[0]) * d[1] + low_of(v[2]) * d[4] + high_of(v[2]) * d[5];
+            u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3] + low_of(v[3]) * d[6] + high_of(v[3]) * d[7];
+        }
+        return u;
+    }
+    /* The same for a diagonal block of 64 x 64, on and below the diagonal alone: above it the products of two pivots
+     * may overflow, and zero times infinity is not zero. Warp w has rows 16 w + g (and + 8), numbers 8 i .. of columns
+     * 16 i + 2 t .. */
+    __device__ __forceinline__ float2 lower_dot(const float (&sums)[32], const void *tile) const
+    {
+        const int first = 2 * t4, g = lane >> 2;
+        float2    u = make_float2(0, 0);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float *d = sums + 8 * i;
+            uint32_t     v[4];
+            if (i > warp) continue;
+            ldmatrix_at(v, smem_address(tile) + piece(i));
+            u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3];
+            if (i < warp || first <= g) {
+                u.x += low_of(v[0]) * d[0];
+                u.y += low_of(v[3]) * d[6];
+            }
+            if (i < warp || first < g) {
+                u.x += high_of(v[0]) * d[1];
+                u.y += high_of(v[3]) * d[7];
+            }
+            if (i < warp) u.x += low_of(v[2]) * d[4] + high_of(v[2]) * d[5];
         }
         return u;
     }
@@ -424,13 +410,22 @@ template <int I, bool DOCS> struct bc_rows {
         x += __shfl_xor_sync(0xffffffffu, x, 1);
         return x + __shfl_xor_sync(0xffffffffu, x, 2);
     }
-    __device__ __forceinline__ void decay_sums(int pair_or_slow, float2 r)
+    __device__ __forceinline__ void decay_sums(int pair_or_slow)
     {
-        const float2 q = rows_dot(dC, sm.c[I]), end = I ? q : rows_dot(dB, sm.b[0]), had = sm.had[I * 128 + tid];
+        float2       q = rows_dot(dC, sm.c[I]), end = q;
+        const float2 r = lower_dot(own, sm.m[2 * I]);
+        if (I == 0) {
+            end = rows_dot(dB, sm.b[0]);
+        } else {
+            const float2 below = rows_dot(low, sm.m[1]);
+            q.x += below.x;
+            q.y += below.y;
+        }
+        const float4 had = sm.had[I * 128 + tid];
         const float  q0 = over_columns(q.x - had.x), q1 = over_columns(q.y - had.y);
-        const float  r0 = over_columns(r.x), r1 = over_columns(r.y);
+        const float  r0 = over_columns(r.x - had.z), r1 = over_columns(r.y - had.w);
         const float  all = warp_sum(end.x + end.y - sm.had_end[I * 128 + tid]);
-        sm.had[I * 128 + tid]     = q;
+        sm.had[I * 128 + tid]     = make_float4(q.x, q.y, r.x, r.y);
         sm.had_end[I * 128 + tid] = end.x + end.y;
         if (t4) return;
         const bool    slow = pair_or_slow < 0;
@@ -447,18 +442,19 @@ template <int I, bool DOCS> struct bc_rows {
     __device__ __forceinline__ void heads(unsigned turn)
     {
 #pragma unroll 1
-        for (; turn < shared((sm.where[I].n + 1) * (unsigned)a.J); turn++) {
+        for (; turn < (sm.where[I].n + 1) * (unsigned)a.J; turn++) {
             find_place();
-            const int s = turn % BC_STAGES;
-            if (I == 1) sm.turn[tid] = turn;
-            mbar_wait(smem_address(&sm.full[s]), turn / BC_STAGES & 1);
-            const float2 rows = products(s);
+            const int      s = turn % BC_STAGES;
+            const uint32_t phase = turn / BC_STAGES & 1;
+            if (DOCS) sm.turn[I * 128 + tid] = turn;
+            mbar_wait(smem_address(&sm.full[s]), phase);
+            products(s, phase);
             const int pair = is_slow(s) ? ~sm.pair[s] : sm.pair[s];        // one register
             if (pair < 0 && tid == 0) sm.where[I].slow = 1;
             __syncwarp();
             if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
-            decay_sums(pair, rows);
-            if (I == 1) turn = shared(sm.turn[tid]);
+            decay_sums(pair);
+            if (DOCS) turn = sm.turn[I * 128 + tid];
         }
     }
 
@@ -569,10 +565,10 @@ template <int I, bool DOCS> struct bc_rows {
             heads(n * (unsigned)a.J);
             last_products();
             store();
-            block = shared(sm.where[I].block) + gridDim.x;
-            n     = shared(sm.where[I].n) + 1;
+            block = sm.where[I].block + gridDim.x;
+            n     = sm.where[I].n + 1;
             together();                                // where() is read, and may change
-        } while (block < shared(*(volatile unsigned *)&sm.blocks));
+        } while (block < *(volatile unsigned *)&sm.blocks);
     }
 };
 
@@ -580,11 +576,12 @@ template <bool DOCS> static __device__ __forceinline__ void bc_block_run(const f
 {
     MBA_DYNAMIC_SMEM(smem);
     bc_smem  &sm = *(bc_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
-    const int wg = (int)bc_rows<0, DOCS>::shared(threadIdx.x >> 7);
+    const int wg = (int)threadIdx.x >> 7;
     if (threadIdx.x == 0) {
         for (int i = 0; i < BC_STAGES; i++) {
             mbar_init(smem_address(&sm.full[i]), 1);
             mbar_init(smem_address(&sm.empty[i]), 8 + DOT_WARPS);
+            for (int c = 0; c < 2; c++) mbar_init(smem_address(&sm.scaled[c][i]), 4);
         }
         mbar_init(smem_address(&sm.pairs), 1);
         mbar_init_done();

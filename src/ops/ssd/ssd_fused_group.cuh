@@ -20,6 +20,7 @@ struct walk_group {
     int       wg, tid, warp, lane, t4;
     uint32_t  moff;                                    /* my row for ldmatrix and stmatrix, transposed */
     int       s, ph;                                   /* place in the ring */
+    int       quiet, quiet_ph;                         /* in that of chunks for the state alone */
     unsigned  steps;                                   /* chunks so far: which output tile, and phase of its barrier */
     scan_item it;
     int       head, c, last_c;                         /* this chunk, the last one of the item */
@@ -43,7 +44,7 @@ struct walk_group {
         lane = tid & 31;
         t4   = lane & 3;
         moff = (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * 128 + ((2 * warp + ((lane >> 3) & 1)) ^ (lane & 7)) * 16);
-        s = ph = 0;
+        s = ph = quiet = quiet_ph = 0;
         steps = done;
     }
 
@@ -51,9 +52,9 @@ struct walk_group {
      * every lane addresses their operands and copies the addresses to where products want them. */
     static __device__ __forceinline__ int shared(int v) { return __shfl_sync(0xffffffffu, v, 0); }
 
-    __device__ __forceinline__ void fetch_scale(int at)
+    __device__ __forceinline__ void fetch_scale(const float *rec)
     {
-        const uint4 *scales = (const uint4 *)(sm.st[at].rec[wg] + 64) + 2 * t4;
+        const uint4 *scales = (const uint4 *)(rec + 64) + 2 * t4;
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             const uint4 v = scales[(j >> 1) * 8 + (j & 1)];
@@ -73,21 +74,30 @@ struct walk_group {
                 x[k][j] = times(next[k][j], in[2 * k + (j >> 1)], in[8 + 2 * k + (j >> 1)]);
             }
     }
-    /* What the rounding of x' lost: y has it too. x and its scale are read again, as registers are short. */
-    __device__ __forceinline__ void find_rest(fragments &rest, const fragments &x, const scan_stage &t)
+    /* The state under the pivot of the next chunk; returns whether the update adds to it. */
+    __device__ __forceinline__ int enter_chunk(const float4 &last)
     {
-        const uint2 *scales = (const uint2 *)(t.rec[wg] + 64) + 4 * t4;
+        const float owed = after;
+        float       factor = __expf(last.x + owed);
+        after = last.y;
+        if (__any_sync(0xffffffffu, last.x + owed < -80)) {      // together they would underflow, the state would not
+            factor = __expf(owed);
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const uint2 up = scales[k], low = scales[16 + k];
-            ldmatrix_t_at(raw[k], smem_address(t.x[wg]) + moff + k * 16 * 128);
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                rest[k][j] = times_rest(raw[k][j], j < 2 ? up.x : up.y, j < 2 ? low.x : low.y, x[k][j]);
+            for (int j = 0; j < 64; j++) h[j] *= factor;
+            factor = __expf(last.x);
         }
+#pragma unroll
+        for (int j = 0; j < 64; j++) h[j] *= factor;
+        return !((int)last.z & HAS_RESET);
     }
     /* ---- states outside: rows p = 16 warp + lane/4 (+ 8), columns 8 j + 2 t4 (+ 1) ---- */
     __device__ __forceinline__ int row_of(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
+    static __device__ __forceinline__ int fresh_row()  /* the first of them; nobody has to keep it */
+    {
+        const int thread = anew((int)threadIdx.x);
+        return (thread >> 5 & 3) * 16 + (thread >> 2 & 7);
+    }
+    static __device__ __forceinline__ int fresh_col() { return 2 * (anew((int)threadIdx.x) & 3); }
 
     /* Handed on: state `number` of this head. */
     __device__ __forceinline__ float *state_no(int number) const
@@ -146,9 +156,9 @@ struct walk_group {
 #pragma unroll
         for (int k = 0; k < 8; k++) wgmma_n64_rs<0>(y, ha[k], d + (((k >> 2) * TILE_BYTES + (k & 3) * 32) >> 4), k > 0);
     }
-    __device__ __forceinline__ void update(const fragments &x, const scan_stage &t, int keep)
+    __device__ __forceinline__ void update(const fragments &x, const unsigned char *u, int keep)
     {
-        const uint64_t d = mdesc(smem_address(t.u), TILE_BYTES);
+        const uint64_t d = mdesc(smem_address(u), TILE_BYTES);
 #pragma unroll
         for (int k = 0; k < 4; k++) wgmma_n128_rs<1>(h, x[k], d + ((k * 2048) >> 4), k > 0 ? 1 : keep);
         wgmma_commit();
@@ -174,15 +184,19 @@ struct walk_group {
                                                        high_of(v) * __expf(fminf(cl - at(cs, 2 * q + 1), 0)));
         }
     }
-    /* <x', gradient of x'> of four positions, and dD; v: f times that gradient. */
-    __device__ __forceinline__ void source_sums(float (&src)[16], float2 &dD, int k, const float (&v)[8], uint32_t tile)
+    /* <x', gradient of x'> of four positions, and dD. */
+    __device__ __forceinline__ void source_sums(float (&src)[16], float2 &dD, int k, uint32_t tile)
     {
-        uint32_t x[4];
+        uint32_t     x[4];
+        const float *v = y + 8 * k;
         ldmatrix_t_at(x, tile + moff + k * 16 * 128);
-        src[4 * k]     = low_of(x[0]) * v[0] + low_of(x[1]) * v[2];
-        src[4 * k + 1] = high_of(x[0]) * v[1] + high_of(x[1]) * v[3];
-        src[4 * k + 2] = low_of(x[2]) * v[4] + low_of(x[3]) * v[6];
-        src[4 * k + 3] = high_of(x[2]) * v[5] + high_of(x[3]) * v[7];
+        const uint2    f0 = split(out[k].x, out[k].y), f1 = split(out[k].z, out[k].w);
+        const uint32_t s0 = times(x[0], f0.x, f0.y), s1 = times(x[1], f0.x, f0.y), s2 = times(x[2], f1.x, f1.y),
+                       s3 = times(x[3], f1.x, f1.y);
+        src[4 * k]     = low_of(s0) * v[0] + low_of(s1) * v[2];
+        src[4 * k + 1] = high_of(s0) * v[1] + high_of(s1) * v[3];
+        src[4 * k + 2] = low_of(s2) * v[4] + low_of(s3) * v[6];
+        src[4 * k + 3] = high_of(s2) * v[5] + high_of(s3) * v[7];
         dD.x += low_of(x[0]) * low_of(raw[k][0]) + high_of(x[0]) * high_of(raw[k][0])
              + low_of(x[2]) * low_of(raw[k][2]) + high_of(x[2]) * high_of(raw[k][2]);
         dD.y += low_of(x[1]) * low_of(raw[k][1]) + high_of(x[1]) * high_of(raw[k][1])

@@ -154,11 +154,9 @@ static __device__ __forceinline__ void write_walk(float *r, const lane_steps &s,
 
 static __device__ __forceinline__ void write_plain(float *r, const lane_steps &s)
 {
-    const int    lane = threadIdx.x & 31;
-    const bool   slow = (int)s.flags & IS_SLOW;        // beyond the range they may be infinite
-    const float2 zero = make_float2(0, 0);
-    ((float2 *)r)[lane]      = slow ? zero : s.e;
-    ((float2 *)r)[32 + lane] = slow ? zero : s.f;
+    const int lane = threadIdx.x & 31;
+    ((float2 *)r)[lane]      = s.e;
+    ((float2 *)r)[32 + lane] = s.f;
     if (lane == 0) *(float4 *)(r + REC_BEFORE) = make_float4(s.m, s.all - s.m, s.flags, s.all);
 }
 
