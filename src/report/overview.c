@@ -149,7 +149,7 @@ static void what_was_found(mba_buf *b, const mba_stores *r)
         mba_buf_html(b, mba_short(most.kernel->row->name, 40).s);
         mba_buf_put(b, "</b>");
         if (r->shown > 1) mba_buf_put(b, " in "), mba_buf_html(b, most.run->label);
-        mba_buf_add(b, ", %s %% of the step above its floor by %s.", mba_num(100 * most.part).s,
+        mba_buf_add(b, ", %s\u00a0%% of the step above its floor by %s.", mba_num(100 * most.part).s,
                     mba_floor_words(most.kernel->bound));
     }
 }
