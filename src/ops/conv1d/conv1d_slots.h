@@ -59,7 +59,9 @@ static inline conv1d_tile_grid conv1d_tile_grid_of(const conv1d_dims *d, int64_t
 
 /* Backward a warp's tile is `rows` rows of one sequence, and a block takes the next `warps` of all sequences' tiles. */
 typedef struct conv1d_bwd_tile { int warps, rows; } conv1d_bwd_tile;
-typedef struct conv1d_bwd_grid { int64_t across, tiles, parts; } conv1d_bwd_grid;       /* tiles: of a sequence; parts: blocks over all */
+typedef struct conv1d_bwd_grid {
+    int64_t across, tiles, parts;                 /* blocks over the channels, tiles of a sequence, blocks over all */
+} conv1d_bwd_grid;
 static inline conv1d_bwd_grid conv1d_bwd_grid_of(const conv1d_dims *d, conv1d_bwd_tile t)
 {
     const int64_t         tiles = mba_ceil(d->L, t.rows);
