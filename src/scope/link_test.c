@@ -204,7 +204,7 @@ static void a_set_that_runs_as_a_kernel_is_a_set(void **state)
     mba_events_free(&l);
 }
 
-/* Sets that were captured for each product, and one at the beginning that ran for all of them (device/cuda/counters.h). */
+/* Sets were captured for each product, and one at the beginning ran for all of them (device/cuda/counters.h). */
 static void one_set_for_many_belongs_to_no_node(void **state)
 {
     (void)state;

@@ -59,7 +59,7 @@ template <typename T> static strip<T> strip_of(const mba_tensor *t, void *at)
 
 struct conv {
     const float *w, *bias;                        // (C, W), (C) or NULL
-    int          L, C, ahead, across, segs;       // across the channels; over a sequence: blocks, backward tiles of a warp
+    int          L, C, ahead, across, segs;       // blocks across the channels, over a sequence; or tiles over it
 };
 
 /* Where a warp stands: sequence, first row, first channel of the thread. */
