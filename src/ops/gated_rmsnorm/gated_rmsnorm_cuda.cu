@@ -6,14 +6,15 @@
  *
  * kernel     gated_fwd_team     a team of threads per group of a row, q stays in registers
  * kernel     gated_bwd_team     blocks stay and keep to one group; rows with a stride, the next one on its way by asynchronous
- *                               copies into the thread's own slots; sigmoid(z) and dw in registers
+ *                               copies into the thread's own slots; dw in registers, sigmoid(z) too or in a slot
  * takes      groups of whole 16-byte pieces, up to 2048 of them, in rows at even distances
- * launch     as planned in ops/norm_plan.h; backward: dynamic smem three rows of each team
+ * launch     as planned in ops/norm_plan.h; backward: dynamic smem three rows of each team, and sigmoid(z) of one
  * resources  sm_90: forward 32 to 93 registers, backward 62 to 120; no spill
  * moves      forward reads 2 and writes 1 row, backward reads 3 and writes 2, or 3 where v is made again: bound by DRAM
  * in flight  an SM, of the 22 KB that 4 TB/s for 0.7 us are: forward C=1536 59 registers, 10 blocks of 96 threads of 2 x 2 pieces, 61 KB;
  *            backward 64 registers, 2 blocks of 2 teams of 192 threads of 3 pieces, two rows ahead, 74 KB
- * issue      backward about 46 instructions a value: R=16384 C=1536, 40 us of the SMs' time beside 64 us of memory's
+ * issue      backward about 51 instructions a value by the assembly, 54 and twice the exponentials when sigmoid(z) was made
+ *            twice (in steps of two calls, 1.3b 9.50 and 9.34 ms, 130m 1.81 and 1.76): R=16384 C=1536, 40 us of the SMs' time beside 64 us of memory's
  * floor      R=16384 C=1536 bf16: forward 151 MB, 35 us, backward 252 MB, 59 us at 4.3 TB/s (copy)
  * measured   H200, 91 / 91 % of the copy rate (1536), 101 / 92 % (4096); 54 / 75 and 50 / 73 % when the forward waited for each of its
  *            loads before the next, rows were found by division and the backward had three pieces a thread at 126 registers
@@ -176,7 +177,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
                 gate[i][v] = sigmoid(z[v]);
                 dot = fmaf(y[v] * z[v] * gate[i][v], (KEEP ? kept[KEEP ? i : 0][v] : w[v]) * dv[v], dot);
             }
-            if constexpr (ASIDE) {
+            if constexpr (ASIDE) {                // nvcc 13.0 drops more than the loop if a pragma follows without the brace
 #pragma unroll
                 for (int q = 0; q < V / 4; q++)
                     *aside(q) = make_float4(gate[i][4 * q], gate[i][4 * q + 1], gate[i][4 * q + 2], gate[i][4 * q + 3]);

@@ -78,15 +78,15 @@ struct part {
 /* Blocks that differ in channels only are neighbours: they read the same B and C, and neighbouring bytes of the rest. */
 template <typename T> static __device__ __forceinline__ part part_of(const scan_operands<T> &p, int width)
 {
-    const int64_t i = (int64_t)blockIdx.y * gridDim.x + blockIdx.x;
+    const uint32_t i = blockIdx.y * gridDim.x + blockIdx.x, item = i / gridDim.y;   // no machine holds 2^32 blocks' operands
     part a;
-    a.item     = i / gridDim.y;
+    a.item     = item;
     a.block    = (int)(i % gridDim.y);
     a.group    = a.block / p.blocks;
     a.channel  = a.group * p.Dg + a.block % p.blocks * width;
     a.channels = (a.group + 1) * p.Dg;
-    a.sequence = p.pieces > 1 ? a.item / p.pieces : a.item * p.pack;
-    a.first    = p.pieces > 1 ? (int)(a.item % p.pieces) * p.piece : 0;
+    a.sequence = p.pieces > 1 ? item / (uint32_t)p.pieces : a.item * p.pack;
+    a.first    = p.pieces > 1 ? (int)(item % (uint32_t)p.pieces) * p.piece : 0;
     a.length   = p.pack > 1 ? (int)min((int64_t)p.pack, p.B_ - a.sequence) * p.L : min(p.piece, p.L - a.first);
     a.token    = a.sequence * p.L + a.first;
     return a;
