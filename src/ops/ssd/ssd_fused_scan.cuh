@@ -45,7 +45,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     __device__ __forceinline__ void fetch(int at, int phase)
     {
         fetch_x(at, phase);
-        fetch_scale(at);
+        fetch_scale(sm.st[at].rec[wg]);
     }
     __device__ __forceinline__ void operands(const scan_stage &t)
     {
@@ -162,25 +162,33 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
                 to[2 * k] = make_uint4(ha[k][q], ha[k][q + 2], ha[k + 1][q], ha[k + 1][q + 2]);
         }
     }
-    /* Eight of a warp's sixteen rows, which lie side by side in memory: through shared memory, so that nothing waits
-     * behind these stores. */
-    template <int Q> __device__ __forceinline__ void save_rows(const packed_state &ha)
+    /* Eight of a warp's sixteen rows, which lie side by side in memory: through shared memory, so that fewer stores are
+     * in the way of loads. The first warp has waited in leave() until the copy before was read. */
+    __device__ __forceinline__ void save_half(const packed_state &ha)
     {
         const int thread = anew((int)threadIdx.x);
         uint4    *at = (uint4 *)sm.state[0] + (thread >> 5) * 128 + (thread >> 2 & 7) * 16 + (thread & 3);
-        if ((thread & 31) == 0) bulk_wait_read<0>();
+        if ((thread & 31) == 0 && (!has_output(WHAT) || (thread & 127))) bulk_wait_read<0>();
         __syncwarp();
 #pragma unroll
-        for (int k = 0; k < 8; k += 2)
-            at[2 * k] = make_uint4(ha[k][Q], ha[k][Q + 2], ha[k + 1][Q], ha[k + 1][Q + 2]);
+        for (int k = 0; k < 8; k += 2) at[2 * k] = make_uint4(ha[k][0], ha[k][2], ha[k + 1][0], ha[k + 1][2]);
         fence_async();
         __syncwarp();
         if ((thread & 31) == 0) {
-            uint4 *to = sm.goes[thread >> 5];
-            bulk_store(to, smem_address(at), sizeof sm.state[0]);
+            bulk_store(sm.goes[thread >> 5], smem_address(at), sizeof sm.state[0]);
             bulk_commit();
-            sm.goes[thread >> 5] = to + (Q == 0 ? 128 : REV ? -1024 - 128 : 1024 - 128);
         }
+        __syncwarp();
+    }
+    /* The other eight as they are: there is no room for them before the copy of the first ones has left. */
+    __device__ __forceinline__ void save_rest(const packed_state &ha)
+    {
+        const int thread = anew((int)threadIdx.x);
+        uint4    *goes = sm.goes[thread >> 5], *to = goes + 128 + (thread >> 2 & 7) * 16 + (thread & 3);
+#pragma unroll
+        for (int k = 0; k < 8; k += 2) to[2 * k] = make_uint4(ha[k][1], ha[k][3], ha[k + 1][1], ha[k + 1][3]);
+        __syncwarp();
+        if ((thread & 31) == 0) sm.goes[thread >> 5] = goes + (REV ? -1024 : 1024);
         __syncwarp();
     }
 
@@ -202,7 +210,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             wgmma_commit();
             operands(t);
         }
-        update(x, t, keep);
+        update(x, t.u, keep);
     }
 
     __device__ __forceinline__ void slow_output(const packed_state &ha, fragments &x, const scan_stage &t, float all)
@@ -262,7 +270,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
                 in_order();
             }
         wgmma_fence();
-        update(x, t, keep);
+        update(x, t.u, keep);
         wgmma_wait<0>();
 #pragma unroll
         for (int k = 0; k < 4; k++)
@@ -279,10 +287,11 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         tma_load3(smem_address(sm.y[wg][n & 1]), &maps.other, bar, my_head() * FP, from * FQ, my_b());
     }
     /* A whole chunk before it is wanted: as soon as dx of the chunk before this one has left that tile. */
-    __device__ __forceinline__ void ask_for_next_x()
+    __device__ __forceinline__ void ask_for_next_x(bool saved)
     {
         if (tid != 0) return;
-        bulk_wait_read<0>();
+        if (saved) bulk_wait_read<1>();                // not for the state that has just been sent
+        else       bulk_wait_read<0>();
         ask_for_x(chunk() - 1, steps + 1);
     }
     __device__ __forceinline__ void store_sources()
@@ -319,7 +328,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         wgmma_wait<1>();
         if (!SLOW && more) {
             fetch_x(sn, phn);
-            if (!REV) fetch_scale(sn);                 // reverse: no registers for it yet
+            if (!REV) fetch_scale(sm.st[sn].rec[wg]);  // reverse: no registers for it yet
         }
 #pragma unroll
         for (int k = 0; k < 4; k++)
@@ -338,7 +347,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             stmatrix_t_at(tile + moff + k * 16 * 128, o);
         }
         if (!SLOW && more) {
-            if (REV) fetch_scale(sn);
+            if (REV) fetch_scale(sm.st[sn].rec[wg]);
             scale(xn);
         }
         if (REV) {
@@ -369,18 +378,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             scale(x);
         }
         const float4 last = *(const float4 *)(t.rec[wg] + REC_BEFORE);
-        const float  owed = after;
-        float        factor = __expf(last.x + owed);
-        const int    flags = (int)last.z, keep = !(flags & HAS_RESET);
-        after = last.y;
-        if (__any_sync(0xffffffffu, last.x + owed < -80)) {      // together they would underflow, the state would not
-            factor = __expf(owed);
-#pragma unroll
-            for (int j = 0; j < 64; j++) h[j] *= factor;
-            factor = __expf(last.x);
-        }
-#pragma unroll
-        for (int j = 0; j < 64; j++) h[j] *= factor;
+        const int    flags = (int)last.z, keep = enter_chunk(last);
         packed_state ha;
 #pragma unroll
         for (int k = 0; k < 8; k++)
@@ -388,11 +386,12 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
         const bool saves = !SILENT && saves_states(WHAT, REV) && (chunk() & 1) == REV;
         if (saves && !STAGED) save_state(ha);
-        if (saves && STAGED)  save_rows<0>(ha);
+        if (saves && STAGED)  save_half(ha);
+        if (saves && STAGED && !REV) save_rest(ha);    // later there are no registers for its addresses
         if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products<OUT>(ha, x, t, last.w, keep);
         else                                                  products<OUT>(ha, x, t, keep);
-        if (REV && OUT && more) ask_for_next_x();
-        if (saves && STAGED) save_rows<1>(ha);
+        if (REV && OUT && more) ask_for_next_x(saves && STAGED);
+        if (saves && STAGED && REV) save_rest(ha);
         if (OUT) {
             leave(more, xn, sn, phn);
         } else if (!SLOW && more) {
@@ -436,13 +435,53 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     {
         const int mine = min(shared(sm.reach[wg]), it.again);
         for (int skip = it.again - mine; skip > 0; skip--) {
-            mbar_wait(smem_address(&sm.full[SLOW][s]), ph);
-            if (lane == 0) mbar_arrive(smem_address(&sm.empty[SLOW][s]));
-            s  = next_stage<SLOW>(s);
-            ph ^= s == 0;
+            mbar_wait(smem_address(SLOW ? &sm.full[SLOW][s] : &sm.quiet_full[quiet]), SLOW ? ph : quiet_ph);
+            if (lane == 0) mbar_arrive(smem_address(SLOW ? &sm.empty[SLOW][s] : &sm.quiet_empty[quiet]));
+            if (SLOW) {
+                s  = next_stage<SLOW>(s);
+                ph ^= s == 0;
+            } else {
+                next_quiet();
+            }
             left--;
         }
         return mine;
+    }
+
+    /* ---- chunks for the state alone, in a ring of their own ---- */
+
+    __device__ __forceinline__ void next_quiet()
+    {
+        quiet    = quiet + 1 == QUIET_STAGES ? 0 : quiet + 1;
+        quiet_ph ^= quiet == 0;
+    }
+    __device__ __forceinline__ void fetch_quiet(fragments &x, int at, int phase)
+    {
+        mbar_wait(smem_address(&sm.quiet_full[at]), phase);
+#pragma unroll
+        for (int k = 0; k < 4; k++) ldmatrix_t_at(next[k], smem_address(sm.quiet[at].x[wg]) + moff + k * 16 * 128);
+        fetch_scale(sm.quiet[at].rec[wg]);
+        scale(x);
+    }
+    __device__ __forceinline__ void quiet_step(fragments &x, fragments &xn, bool more)
+    {
+        const quiet_stage &t = sm.quiet[quiet];
+        const int          now = quiet, keep = enter_chunk(*(const float4 *)(t.rec[wg] + REC_BEFORE));
+        wgmma_fence();
+        update(x, t.u, keep);
+        next_quiet();
+        if (more) fetch_quiet(xn, quiet, quiet_ph);
+        wgmma_wait<0>();
+        if (lane == 0) mbar_arrive(smem_address(&sm.quiet_empty[now]));
+        left--;
+    }
+    __device__ __forceinline__ void walk_quietly(fragments &A, fragments &B, int count)
+    {
+        if (count) fetch_quiet(A, quiet, quiet_ph);
+        for (; count > 0; count -= 2) {
+            quiet_step(A, B, true);
+            quiet_step(B, A, count > 2);
+        }
     }
     /* Whether the state that enters a sequence reaches this piece. */
     __device__ __forceinline__ bool reaches_begin() const
@@ -470,15 +509,11 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             if (tid == 0) bulk_wait_read<0>();
             together();
         }
+        if (CUT == AGAIN && !SLOW) walk_quietly(A, B, again);
         if (!SLOW) {
             fetch(s, ph);
             scale(A);
         }
-        if (CUT == AGAIN && !SLOW)
-            for (int pairs = again >> 1; pairs > 0; pairs--) {
-                step<true>(A, B);
-                step<true>(B, A);
-            }
         while (CUT == AGAIN && SLOW && left >= shared(sm.kept[wg * 4 + warp].own)) step<true>(A, B);
         while (step(A, B) && (SLOW || step(B, A))) { }
         if (CUT) n = sm.kept[wg * 4 + warp].n;
@@ -517,6 +552,10 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
         }
         for (int i = 0; i < HEADS; i++)
             for (int j = 0; j < 2; j++) mbar_init(smem_address(&sm.came[i][j]), 1);
+        for (int i = 0; CUT == AGAIN && i < QUIET_STAGES; i++) {
+            mbar_init(smem_address(&sm.quiet_full[i]), 1);
+            mbar_init(smem_address(&sm.quiet_empty[i]), 4 * HEADS);
+        }
         mbar_init_done();
     }
     if (threadIdx.x < ITEM_WORDS) sm.slow[threadIdx.x] = 0;
