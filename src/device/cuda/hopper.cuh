@@ -175,15 +175,6 @@ template <int REGS> static __device__ __forceinline__ void regs_give()
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGS));
 }
-/* What times() (mma.cuh) lost by rounding its product, as two more bf16. */
-static __device__ __forceinline__ uint32_t times_rest(uint32_t x, uint32_t up, uint32_t low, uint32_t product)
-{
-    uint32_t r;
-    asm("{\n.reg .b32 q;\nneg.bf16x2 q, %4;\nfma.rn.bf16x2 q, %1, %2, q;\nfma.rn.bf16x2 %0, %1, %3, q;\n}\n"
-        : "=r"(r)
-        : "r"(x), "r"(up), "r"(low), "r"(product));
-    return r;
-}
 /* Keeps the use of a value below this point. */
 static __device__ __forceinline__ void pin(uint32_t &v) { asm volatile("" : "+r"(v)); }
 static __device__ __forceinline__ void pin(float &v)    { asm volatile("" : "+f"(v)); }

@@ -91,6 +91,16 @@ static __device__ __forceinline__ uint32_t times(uint32_t x, uint32_t up, uint32
     return r;
 }
 
+/* What times() lost by rounding its product, as two more bf16. */
+static __device__ __forceinline__ uint32_t times_rest(uint32_t x, uint32_t up, uint32_t low, uint32_t product)
+{
+    uint32_t r;
+    asm("{\n.reg .b32 q;\nneg.bf16x2 q, %4;\nfma.rn.bf16x2 q, %1, %2, q;\nfma.rn.bf16x2 %0, %1, %3, q;\n}\n"
+        : "=r"(r)
+        : "r"(x), "r"(up), "r"(low), "r"(product));
+    return r;
+}
+
 /* Two numbers as bf16 in one word, the first one low. */
 static __device__ __forceinline__ uint32_t pack(float a, float b)
 {

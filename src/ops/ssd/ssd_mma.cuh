@@ -12,7 +12,7 @@
  * launch     grid B K G t(t+1)/2 with t = Q/64, block 128, dynamic smem 32 KB
  * STAYS      (variant persistent) as many blocks as fit, each with a share of these tiles
  * takes      bf16; P, N, token distances and offsets multiples of 8, N <= 256, Q a multiple of 64 up to 512
- * resources  84 to 254 registers (the plans in ssd_plan.c say which; CUDA 13.0), no spill on sm_80, sm_90a, sm_100
+ * resources  84 to 255 registers (the plans in ssd_plan.c say which; CUDA 13.0), no spill on sm_80, sm_90a, sm_100
  * measured   docs/results/ssd-ladder.md
  * order      fixed: k ascends (descends in the gradient of x), heads ascend, partial sums in order */
 #ifndef MBA_SSD_MMA_CUH
@@ -39,6 +39,18 @@ template <int MT> static __device__ __forceinline__ void scale_columns(uint32_t 
         A[m][2] = times(A[m][2], f8.x, f8.y);
         A[m][3] = times(A[m][3], f8.x, f8.y);
     }
+}
+
+/* What the rounding of that lost (A as it was), to be multiplied as well. */
+template <int MT> static __device__ __forceinline__ void rest_of_columns(uint32_t (&A)[MT][4], uint2 f, uint2 f8)
+{
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const uint2 u = i < 2 ? f : f8;
+            A[m][i] = times_rest(A[m][i], u.x, u.y, times(A[m][i], u.x, u.y));
+        }
 }
 
 /* acc (16 MT rows, 64 columns) += A (16 MT, 16) B (16, 64), B from a tile of rows k, or of rows n. */
@@ -138,6 +150,9 @@ template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const te
             uint32_t A[2][4];
             for (int m = 0; m < 2; m++) a_columns(A[m], t + u * TILE_BYTES, m0 + 16 * m, k);
             scale_columns(A, f[k / 2], f[k / 2 + 4]);
+            step_columns(acc, A, t + (2 + half) * TILE_BYTES, k);
+            for (int m = 0; m < 2; m++) a_columns(A[m], t + u * TILE_BYTES, m0 + 16 * m, k);
+            rest_of_columns(A, f[k / 2], f[k / 2 + 4]);
             step_columns(acc, A, t + (2 + half) * TILE_BYTES, k);
         }
     }

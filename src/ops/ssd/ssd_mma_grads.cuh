@@ -15,6 +15,13 @@
 
 enum { HEADS_STAGES = 4 };
 
+/* Steps of 16 in a row, with 128 rows a block: more would cost spilled registers. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+enum { HEADS_STEPS = 1 };
+#else
+enum { HEADS_STEPS = 2 };
+#endif
+
 template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads(const tensor_task &a, unsigned z)
 {
     MBA_DYNAMIC_SMEM(smem);
@@ -63,7 +70,7 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
                 const int l = r0 + w0 + 16 * i + 8 * r + lane_row(), col = n0 + half * 64 + n * 8 + 2 * lane_pair();
                 bc[i][n][r] = l < real && col < a.N ? *(const uint32_t *)(m.row(b, l0 + l, g) + col) : 0;
             }
-    float acc[MT][8][4] = {}, before[MT][2] = {};
+    float acc[MT][8][4] = {}, mine[MT][8][4];          // over heads; this head's, whose rows are scaled in fp32
     for (int i = 0; i < steps; i++) {
         const int h = i / a.ptiles;
         cp_wait<HEADS_STAGES - 2>();
@@ -73,37 +80,36 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
         cp_commit();
         const unsigned char *t = smem + i % HEADS_STAGES * STAGE;
         const float         *f = (const float *)(t + (MT + 2) * TILE_BYTES) + w0 + lane_row();
-        uint2                scale[MT][2];
-        for (int j = 0; j < MT; j++)
-            for (int r = 0; r < 2; r++) {
-                const float v = OUTPUT ? f[16 * j + 8 * r] : f[16 * j + 8 * r] * f[ROWS + 16 * j + 8 * r];
-                scale[j][r] = split(v, v);
-            }
+        if (i % a.ptiles == 0)
 #pragma unroll
+            for (int j = 0; j < MT; j++)
+#pragma unroll
+                for (int n = 0; n < 8; n++)
+#pragma unroll
+                    for (int e = 0; e < 4; e++) mine[j][n][e] = 0;
+#pragma unroll (MT == 1 ? 4 : (int)HEADS_STEPS)
         for (int k = 0; k < SSD_TILE; k += 16) {
             uint32_t A[MT][4];
-            for (int j = 0; j < MT; j++) {
-                a_rows(A[j], t, w0 + 16 * j, k);
-#pragma unroll
-                for (int e = 0; e < 4; e++) A[j][e] = times(A[j][e], scale[j][e % 2].x, scale[j][e % 2].y);
-            }
-            step_columns(acc, A, t + (MT + half) * TILE_BYTES, k);
+            for (int j = 0; j < MT; j++) a_rows(A[j], t, w0 + 16 * j, k);
+            step_columns(mine, A, t + (MT + half) * TILE_BYTES, k);
         }
         if ((i + 1) % a.ptiles) continue;
 #pragma unroll
         for (int j = 0; j < MT; j++)
 #pragma unroll
-            for (int r = 0; r < 2; r++) {              // <sum over heads so far, B>: the difference is this head's
-                float dot = 0;
+            for (int r = 0; r < 2; r++) {              // and <this head's, B>
+                const float scale = OUTPUT ? f[16 * j + 8 * r] : f[16 * j + 8 * r] * f[ROWS + 16 * j + 8 * r];
+                float       dot = 0;
 #pragma unroll
-                for (int n = 0; n < 8; n++)
-                    dot = fmaf(acc[j][n][2 * r], low_of(bc[j][n][r]),
-                               fmaf(acc[j][n][2 * r + 1], high_of(bc[j][n][r]), dot));
+                for (int n = 0; n < 8; n++) {
+                    const float x = mine[j][n][2 * r], y = mine[j][n][2 * r + 1];
+                    dot = fmaf(x, low_of(bc[j][n][r]), fmaf(y, high_of(bc[j][n][r]), dot));
+                    acc[j][n][2 * r]     = fmaf(scale, x, acc[j][n][2 * r]);
+                    acc[j][n][2 * r + 1] = fmaf(scale, y, acc[j][n][2 * r + 1]);
+                }
                 dot += __shfl_xor_sync(0xffffffffu, dot, 1);
                 dot += __shfl_xor_sync(0xffffffffu, dot, 2);
-                if (lane_pair() == 0)
-                    red[(h % 2 * 2 + half) * ROWS + w0 + 16 * j + 8 * r + lane_row()] = dot - before[j][r];
-                before[j][r] = dot;
+                if (lane_pair() == 0) red[(h % 2 * 2 + half) * ROWS + w0 + 16 * j + 8 * r + lane_row()] = scale * dot;
             }
     }
     __syncthreads();

@@ -120,17 +120,31 @@ static __device__ __forceinline__ void scan_factors(const tensor_task &a, const 
     }
 }
 
-/* A fragment of pairs near the diagonal, with its decays: rows l (or m) = cs_row, columns s.. of the fragment. */
+/* Fragments of C B^T: columns k .. of a tile, rows w0 .. (or the other way round). */
+template <bool REV, int MT>
+static __device__ __forceinline__ void take_pairs(uint32_t (&A)[MT][4], const unsigned char *left, int w0, int k)
+{
+    for (int m = 0; m < MT; m++) {
+        const int at = w0 + 16 * m;
+        if (REV) a_columns(A[m], left + at / 64 * TILE_BYTES, at % 64, k);
+        else     a_rows(A[m], left, at, k);
+    }
+}
+
+/* A fragment of pairs near the diagonal, with its decays: rows l (or m) = cs_row, columns s.. of the fragment. What
+ * rounding loses becomes a second fragment. */
 template <bool REV>
-static __device__ __forceinline__ void scale_pairs(uint32_t (&A)[4], const float (&row)[2], const float *cs,
-                                                   const float *step)
+static __device__ __forceinline__ void scale_pairs(uint32_t (&A)[4], uint32_t (&rest)[4], const float (&row)[2],
+                                                   const float *cs, const float *step)
 {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const float2 c = *(const float2 *)(cs + i / 2 * 8), d = *(const float2 *)(step + i / 2 * 8);
         const float  x = row[i % 2] - c.x, y = row[i % 2] - c.y;
-        if (!REV) A[i] = pack(low_of(A[i]) * __expf(fminf(x, 0)) * d.x, high_of(A[i]) * __expf(fminf(y, 0)) * d.y);
-        else      A[i] = pack(low_of(A[i]) * __expf(fminf(-x, 0)), high_of(A[i]) * __expf(fminf(-y, 0)));
+        const uint2  w = split(low_of(A[i]) * __expf(fminf(REV ? -x : x, 0)) * (REV ? 1 : d.x),
+                               high_of(A[i]) * __expf(fminf(REV ? -y : y, 0)) * (REV ? 1 : d.y));
+        A[i]    = w.x;
+        rest[i] = w.y;
     }
 }
 
@@ -163,13 +177,12 @@ static __device__ __forceinline__ void scan_sources(float (&acc)[MT][8][4], cons
         const bool off = REV ? s >= lo + 16 * MT : s < lo;
         if (REV ? s < lo : s >= lo + 16 * MT) continue;
         uint32_t A[MT][4];
-        for (int m = 0; m < MT; m++) {
-            const int at = w0 + 16 * m;
-            if (REV) a_columns(A[m], left + at / 64 * TILE_BYTES, at % 64, k);
-            else     a_rows(A[m], left, at, k);
-        }
+        take_pairs<REV>(A, left, w0, k);
         if (off) {
             scale_columns(A, factor[s / 2 + t], factor[s / 2 + t + 4]);
+            step_columns(acc, A, right, k);
+            take_pairs<REV>(A, left, w0, k);
+            rest_of_columns(A, factor[s / 2 + t], factor[s / 2 + t + 4]);
             step_columns(acc, A, right, k);
             continue;
         }
@@ -183,8 +196,10 @@ static __device__ __forceinline__ void scan_sources(float (&acc)[MT][8][4], cons
                 for (int r = 0; r < 2; r++) f[m][r] = __expf(REV ? pivot - row[m][r] : row[m][r] - pivot);
             scale_rows(acc, f);
         }
-        for (int m = 0; m < MT; m++) scale_pairs<REV>(A[m], row[m], cs + s + 2 * t, step + s + 2 * t);
+        uint32_t rest[MT][4];
+        for (int m = 0; m < MT; m++) scale_pairs<REV>(A[m], rest[m], row[m], cs + s + 2 * t, step + s + 2 * t);
         step_columns(acc, A, right, k);                    // blocks beyond the diagonal are zero in C B^T
+        step_columns(acc, rest, right, k);
     }
 }
 

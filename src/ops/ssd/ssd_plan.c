@@ -317,7 +317,7 @@ static void draw_scan(const drawing *w, bool rev)
         .kernel = rev ? "chunk_scan_chunk_state_bwd_dx" : "chunk_scan_fwd",
         .plain = rev ? "chunk_scan_chunk_state_bwd_dx_fma" : "chunk_scan_fwd_fma",
         .grid = w->chunks * w->t.xtiles * d->G * w->t.pairs * w->t.ptiles, .block = 256,
-        .regs = w->t.rows == WIDE ? 120 : 84, .stages = 3,
+        .regs = w->t.rows == WIDE ? 125 : 90, .stages = 3,
         .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 48 * d->Q), .m = m, .n = n, .k = T,
         .trips = (double)mba_ceil(d->N, T),
         .left = MBA_ARG_IN(rev ? BM : CM), .left_bytes = m * T * w->e,
@@ -376,7 +376,7 @@ static void draw_heads(const drawing *w, bool output)
     draw_product(w, &(product){
         .kernel = output ? "chunk_scan_bwd_dc" : "chunk_state_bwd_db",
         .plain = output ? "chunk_scan_bwd_dc_fma" : "chunk_state_bwd_db_fma",
-        .grid = w->chunks * d->G * w->t.rtiles * w->t.ntiles, .block = 256, .regs = w->t.rows == WIDE ? 254 : 178,
+        .grid = w->chunks * d->G * w->t.rtiles * w->t.ntiles, .block = 256, .regs = w->t.rows == WIDE ? 255 : 187,
         .stages = 4,
         .smem_bytes = (size_t)(4 * ((w->t.rows / T + 2) * TILE_BYTES + 8 * w->t.rows) + 16 * w->t.rows), .m = m,
         .n = n, .k = T,
