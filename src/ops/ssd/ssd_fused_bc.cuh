@@ -50,6 +50,7 @@ struct bc_smem {
     uint64_t      pairs;                               /* C B^T is */
     int           pair[BC_STAGES];                     /* (sequence, head, pair of chunks) of a stage */
     int           resets[2][FQ];
+    float         diagonal[2][FQ];                     /* C_l . B_l; then what its rounding in C B^T lost */
     struct { pair_block at; unsigned block, n; int slow; } where[2];     /* each warpgroup's own; slow: some head is */
     unsigned      blocks;
 };
@@ -219,6 +220,17 @@ template <int I, bool DOCS> struct bc_rows {
         }
         put_rows_of(sm.c[I], c);
         put_rows_of(sm.b[I], b);
+#pragma unroll
+        for (int q = 0; q < 2; q++) {
+            float dot = 0;
+#pragma unroll
+            for (int e = 0; e < 16; e++) {
+                const uint32_t v = word_of(c[e >> 2][q], e & 3), w = word_of(b[e >> 2][q], e & 3);
+                dot = fmaf(low_of(v), low_of(w), fmaf(high_of(v), high_of(w), dot));
+            }
+            dot = over_columns(dot);
+            if (t4 == 0) sm.diagonal[I][row + 8 * q] = dot;
+        }
         __syncwarp();
         fence_async();                                 // products at the end read them
         sm.had[I * 128 + tid] = make_float2(0, 0);
@@ -228,6 +240,17 @@ template <int I, bool DOCS> struct bc_rows {
         for (int i = 0; i < 64; i++) dC[i] = dB[i] = 0;
 #pragma unroll
         for (int i = 0; i < 32; i++) own[i] = low[i] = 0;
+    }
+
+    /* C B^T is there. */
+    __device__ __forceinline__ void begin_pairs()
+    {
+        find_place();
+        if (lane < 16) {
+            const int l = 16 * warp + lane;
+            sm.diagonal[I][l] -= to_float(*(const bf16 *)(sm.m[2 * I] + tile_at(l, l >> 3) + (l & 7) * 2));
+        }
+        __syncwarp();
     }
 
     /* ---- a head ---- */
@@ -333,6 +356,23 @@ template <int I, bool DOCS> struct bc_rows {
             }
         }
     }
+    /* What the rounding of C B^T took from the share of a token in itself goes to both sums that have it: by_row, and
+     * src, which is whole but for this. (The one in src is the largest of its terms, and all else cancels nowhere.) */
+    __device__ __forceinline__ void mend_diagonal(float2 &by_row, const float (&dot)[16], int s, float e0, float e1,
+                                                  int half) const
+    {
+        const int g = lane >> 2;
+        if (DOCS || warp >> 1 != half || t4 != g >> 1) return;         // with resets there are no registers for it
+        const float d0 = warp & 1 ? g & 1 ? dot[9] : dot[8] : g & 1 ? dot[1] : dot[0];
+        const float d1 = warp & 1 ? g & 1 ? dot[15] : dot[14] : g & 1 ? dot[7] : dot[6];
+        const float c0 = sm.diagonal[I][row] * sm.rec[s][I][FQ + row] * d0;
+        const float c1 = sm.diagonal[I][row + 8] * sm.rec[s][I][FQ + row + 8] * d1;
+        float      *src = a.src + (2 * (int64_t)sm.pair[s] + I) * FQ + row;
+        by_row.x += c0;
+        by_row.y += c1;
+        atomicAdd(src, e0 * c0);                       // nobody else does, so there is an order
+        atomicAdd(src + 8, e1 * c1);
+    }
     /* Pairs with half of the sources at a time, as registers are short; returns their sums by row. LOW: block 10. */
     template <bool LOW> __device__ __forceinline__ float2 all_pairs(int s)
     {
@@ -347,6 +387,7 @@ template <int I, bool DOCS> struct bc_rows {
             find_place();
             asm volatile("" : "+r"(s));                // as find_place(): nothing that follows from it is kept
             add_pairs(LOW ? low : own, by_row, dot, sm.rec[s][LOW ? 0 : I], e0, e1, sm.m[LOW ? 1 : 2 * I], half);
+            if (!LOW) mend_diagonal(by_row, dot, s, e0, e1, half);
             if (!LOW) continue;
             float2 &had = sm.had[128 + tid];           // low belongs to q: as if it had been missing before
             had = make_float2(had.x - e0 * by_row.x, had.y - e1 * by_row.y);
@@ -371,6 +412,7 @@ template <int I, bool DOCS> struct bc_rows {
         wgmma_commit();
         wgmma_wait<1>();
         add_pairs(own, by_row, dot, sm.rec[s][0], e0, e1, sm.m[0], 0);
+        mend_diagonal(by_row, dot, s, e0, e1, 0);
         wgmma_fence();
         multiply_rows(dot, t.dy[0], t.x[0], 1);
         wgmma_commit();
@@ -380,6 +422,7 @@ template <int I, bool DOCS> struct bc_rows {
         wgmma_commit();
         wgmma_wait<1>();
         add_pairs(own, by_row, dot, sm.rec[s][0], e0, e1, sm.m[0], 1);
+        mend_diagonal(by_row, dot, s, e0, e1, 1);
         wgmma_wait<0>();
         return make_float2(e0 * by_row.x, e1 * by_row.y);
     }
@@ -566,6 +609,7 @@ template <int I, bool DOCS> struct bc_rows {
         do {                                           // what lives all the way lives in shared memory
             begin(block, n, maps);
             mbar_wait(smem_address(&sm.pairs), n & 1);
+            begin_pairs();
             heads(n * (unsigned)a.J);
             last_products();
             store();
