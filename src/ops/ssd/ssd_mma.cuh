@@ -30,26 +30,16 @@ typedef task<bf16, float, bf16> tensor_task;
 static __device__ __forceinline__ int lane_row() { return (threadIdx.x & 31) >> 2; }
 static __device__ __forceinline__ int lane_pair() { return threadIdx.x & 3; }
 
-template <int MT> static __device__ __forceinline__ void scale_columns(uint32_t (&A)[MT][4], uint2 f, uint2 f8)
-{
-#pragma unroll
-    for (int m = 0; m < MT; m++) {
-        A[m][0] = times(A[m][0], f.x, f.y);
-        A[m][1] = times(A[m][1], f.x, f.y);
-        A[m][2] = times(A[m][2], f8.x, f8.y);
-        A[m][3] = times(A[m][3], f8.x, f8.y);
-    }
-}
-
-/* What the rounding of that lost (A as it was), to be multiplied as well. */
-template <int MT> static __device__ __forceinline__ void rest_of_columns(uint32_t (&A)[MT][4], uint2 f, uint2 f8)
+/* `rest`: what rounding loses of that, to be multiplied as well. */
+template <int MT> static __device__ __forceinline__ void scale_columns(uint32_t (&A)[MT][4], uint2 f, uint2 f8, bool rest)
 {
 #pragma unroll
     for (int m = 0; m < MT; m++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const uint2 u = i < 2 ? f : f8;
-            A[m][i] = times_rest(A[m][i], u.x, u.y, times(A[m][i], u.x, u.y));
+            const uint2    u = i < 2 ? f : f8;
+            const uint32_t v = times(A[m][i], u.x, u.y);
+            A[m][i] = rest ? times_rest(A[m][i], u.x, u.y, v) : v;
         }
 }
 
@@ -146,13 +136,11 @@ template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const te
         const unsigned char *t = smem + i % STATE_STAGES * STATE_STAGE;
         const uint2         *f = factor + u * (a.Q / 2) + i * 32 + lane_pair();
 #pragma unroll 1
-        for (int k = 0; k < SSD_TILE; k += 16) {
-            uint32_t A[2][4];
+        for (int n = 0; n < 2 * SSD_TILE; n += 16) {
+            const int k = n % SSD_TILE;
+            uint32_t  A[2][4];
             for (int m = 0; m < 2; m++) a_columns(A[m], t + u * TILE_BYTES, m0 + 16 * m, k);
-            scale_columns(A, f[k / 2], f[k / 2 + 4]);
-            step_columns(acc, A, t + (2 + half) * TILE_BYTES, k);
-            for (int m = 0; m < 2; m++) a_columns(A[m], t + u * TILE_BYTES, m0 + 16 * m, k);
-            rest_of_columns(A, f[k / 2], f[k / 2 + 4]);
+            scale_columns(A, f[k / 2], f[k / 2 + 4], n >= SSD_TILE);
             step_columns(acc, A, t + (2 + half) * TILE_BYTES, k);
         }
     }

@@ -120,22 +120,11 @@ static __device__ __forceinline__ void scan_factors(const tensor_task &a, const 
     }
 }
 
-/* Fragments of C B^T: columns k .. of a tile, rows w0 .. (or the other way round). */
-template <bool REV, int MT>
-static __device__ __forceinline__ void take_pairs(uint32_t (&A)[MT][4], const unsigned char *left, int w0, int k)
-{
-    for (int m = 0; m < MT; m++) {
-        const int at = w0 + 16 * m;
-        if (REV) a_columns(A[m], left + at / 64 * TILE_BYTES, at % 64, k);
-        else     a_rows(A[m], left, at, k);
-    }
-}
-
-/* A fragment of pairs near the diagonal, with its decays: rows l (or m) = cs_row, columns s.. of the fragment. What
- * rounding loses becomes a second fragment. */
+/* A fragment of pairs near the diagonal, with its decays: rows l (or m) = cs_row, columns s.. of the fragment; `rest`:
+ * what its rounding loses. */
 template <bool REV>
-static __device__ __forceinline__ void scale_pairs(uint32_t (&A)[4], uint32_t (&rest)[4], const float (&row)[2],
-                                                   const float *cs, const float *step)
+static __device__ __forceinline__ void scale_pairs(uint32_t (&A)[4], const float (&row)[2], const float *cs,
+                                                   const float *step, bool rest)
 {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -143,8 +132,7 @@ static __device__ __forceinline__ void scale_pairs(uint32_t (&A)[4], uint32_t (&
         const float  x = row[i % 2] - c.x, y = row[i % 2] - c.y;
         const uint2  w = split(low_of(A[i]) * __expf(fminf(REV ? -x : x, 0)) * (REV ? 1 : d.x),
                                high_of(A[i]) * __expf(fminf(REV ? -y : y, 0)) * (REV ? 1 : d.y));
-        A[i]    = w.x;
-        rest[i] = w.y;
+        A[i] = rest ? w.y : w.x;
     }
 }
 
@@ -172,34 +160,33 @@ static __device__ __forceinline__ void scan_sources(float (&acc)[MT][8][4], cons
 {
     const int t = lane_pair();
 #pragma unroll 1
-    for (int kk = 0; kk < SSD_TILE; kk += 16) {
-        const int  k = REV ? SSD_TILE - 16 - kk : kk, s = j * SSD_TILE + k;
-        const bool off = REV ? s >= lo + 16 * MT : s < lo;
+    for (int n = 0; n < 2 * SSD_TILE; n += 16) {           // what rounding loses of a fragment comes right after it
+        const int  kk = n / 32 * 16, k = REV ? SSD_TILE - 16 - kk : kk, s = j * SSD_TILE + k;
+        const bool off = REV ? s >= lo + 16 * MT : s < lo, rest = n % 32;
         if (REV ? s < lo : s >= lo + 16 * MT) continue;
         uint32_t A[MT][4];
-        take_pairs<REV>(A, left, w0, k);
+        for (int m = 0; m < MT; m++) {
+            const int at = w0 + 16 * m;
+            if (REV) a_columns(A[m], left + at / 64 * TILE_BYTES, at % 64, k);
+            else     a_rows(A[m], left, at, k);
+        }
         if (off) {
-            scale_columns(A, factor[s / 2 + t], factor[s / 2 + t + 4]);
-            step_columns(acc, A, right, k);
-            take_pairs<REV>(A, left, w0, k);
-            rest_of_columns(A, factor[s / 2 + t], factor[s / 2 + t + 4]);
+            scale_columns(A, factor[s / 2 + t], factor[s / 2 + t + 4], rest);
             step_columns(acc, A, right, k);
             continue;
         }
         float row[MT][2];
         for (int m = 0; m < MT; m++)
             for (int r = 0; r < 2; r++) row[m][r] = cs[lo + 16 * m + 8 * r + lane_row()];
-        if (s == (REV ? lo + 16 * MT - 16 : lo)) { // the first block at the diagonal: from the pivot to the rows
+        if (!rest && s == (REV ? lo + 16 * MT - 16 : lo)) { // the first block at the diagonal: from pivot to rows
             const float pivot = pivot_of<REV, MT>(cs, lo);
             float       f[MT][2];
             for (int m = 0; m < MT; m++)
                 for (int r = 0; r < 2; r++) f[m][r] = __expf(REV ? pivot - row[m][r] : row[m][r] - pivot);
             scale_rows(acc, f);
         }
-        uint32_t rest[MT][4];
-        for (int m = 0; m < MT; m++) scale_pairs<REV>(A[m], rest[m], row[m], cs + s + 2 * t, step + s + 2 * t);
+        for (int m = 0; m < MT; m++) scale_pairs<REV>(A[m], row[m], cs + s + 2 * t, step + s + 2 * t, rest);
         step_columns(acc, A, right, k);                    // blocks beyond the diagonal are zero in C B^T
-        step_columns(acc, rest, right, k);
     }
 }
 
