@@ -80,14 +80,21 @@ struct walk_group {
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             const uint2 up = scales[k], low = scales[16 + k];
-            ldmatrix_t_at(raw[k], smem_address(t.x[wg]) + moff + k * 16 * 128);
+            uint32_t    v[4];
+            ldmatrix_t_at(v, smem_address(t.x[wg]) + moff + k * 16 * 128);
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                rest[k][j] = times_rest(raw[k][j], j < 2 ? up.x : up.y, j < 2 ? low.x : low.y, x[k][j]);
+                rest[k][j] = times_rest(v[j], j < 2 ? up.x : up.y, j < 2 ? low.x : low.y, x[k][j]);
         }
     }
     /* ---- states outside: rows p = 16 warp + lane/4 (+ 8), columns 8 j + 2 t4 (+ 1) ---- */
     __device__ __forceinline__ int row_of(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
+    static __device__ __forceinline__ int fresh_row()  /* the first of them; nobody has to keep it */
+    {
+        const int thread = anew((int)threadIdx.x);
+        return (thread >> 5 & 3) * 16 + (thread >> 2 & 7);
+    }
+    static __device__ __forceinline__ int fresh_col() { return 2 * (anew((int)threadIdx.x) & 3); }
 
     /* Handed on: state `number` of this head. */
     __device__ __forceinline__ float *state_no(int number) const

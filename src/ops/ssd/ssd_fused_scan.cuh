@@ -23,6 +23,7 @@
 /* The walk of a warpgroup: one head, item after item. */
 template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group {
     using walk_group::walk_group;
+    static constexpr bool STAGED = staged(WHAT, REV, CUT);
 
     /* Which of the two tiles y leaves through. Cut items, forward: no register for `steps`. */
     __device__ __forceinline__ unsigned tile_no() const { return CUT && !REV ? (unsigned)left & 1 : steps & 1; }
@@ -46,10 +47,13 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         fetch_x(at, phase);
         fetch_scale(at);
     }
-    __device__ __forceinline__ void scales_out(const scan_stage &t)
+    __device__ __forceinline__ void operands(const scan_stage &t)
     {
 #pragma unroll
-        for (int k = 0; k < 4; k++) out[k] = *((const float4 *)t.rec[wg] + 4 * t4 + k);
+        for (int k = 0; k < 4; k++) {
+            out[k] = *((const float4 *)t.rec[wg] + 4 * t4 + k);
+            ldmatrix_t_at(raw[k], smem_address(t.x[wg]) + moff + k * 16 * 128);
+        }
         if (CUT) {
             const float2 D = sm.cut.D[threadIdx.x];
             D0 = D.x;
@@ -109,12 +113,13 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             take_over();
             return;
         }
+        const int row = fresh_row(), col = fresh_col();
         if (from.at && reaches_begin())
 #pragma unroll
             for (int j = 0; j < 16; j++)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    h[4 * j + i] = from.row(it.b, head, row_of(i >> 1))[8 * j + 2 * t4 + (i & 1)];
+                    h[4 * j + i] = from.row(it.b, head, row + 8 * (i >> 1))[8 * j + col + (i & 1)];
         if (CUT == WHOLE) fold_segments();
     }
     __device__ __forceinline__ void leave_state()
@@ -124,11 +129,12 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         const strided<float> &to = REV ? a.dinitial : a.final;
         if (!has_output(WHAT) || !to.at || !ends_sequence()) return;
         const bool adds = REV && a.adds[DINITIAL];
+        const int  row = fresh_row(), col = fresh_col();
 #pragma unroll
         for (int j = 0; j < 16; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                float *e = to.row(it.b, head, row_of(i >> 1)) + 8 * j + 2 * t4 + (i & 1);
+                float *e = to.row(it.b, head, row + 8 * (i >> 1)) + 8 * j + col + (i & 1);
                 *e = h[4 * j + i] * f + (adds ? *e : 0);
             }
     }
@@ -138,7 +144,8 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     __device__ __forceinline__ void find_saved()
     {
         const int first = REV ? (it.c0 + it.chunks - it.again - 2) >> 1 : (it.c0 + it.again + 1) >> 1;
-        if (lane == 0) sm.goes[wg * 4 + warp] = (uint4 *)(REV ? a.saved_rev : a.saved)
+        const int thread = anew((int)threadIdx.x);
+        if ((thread & 31) == 0) sm.goes[thread >> 5] = (uint4 *)(REV ? a.saved_rev : a.saved)
                                               + ((bh() * (a.K / 2) + first) * 64 + warp * 16) * 16;
     }
     /* bf16, n in the order in which threads have it, so that four write 64 bytes in a row; ssd_bwd_bc undoes it. */
@@ -186,16 +193,27 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             else     wgmma_n64_rs<0>(y, x[k], d + ((k * 32) >> 4), 1);
     }
     template <bool OUT>
-    __device__ __forceinline__ void products(const packed_state &ha, const fragments &x, const scan_stage &t, int keep)
+    __device__ __forceinline__ void products(const packed_state &ha, fragments &x, const scan_stage &t, int keep)
     {
         fragments rest;
-        if (OUT) find_rest(rest, x, t);
+        if (OUT && !SLOW) find_rest(rest, x, t);
         wgmma_fence();
         if (OUT) {
             state_term(ha, t);
             pairs_term(x, t.cb);
-            pairs_term(rest, t.cb);
+            if (!SLOW) pairs_term(rest, t.cb);
             wgmma_commit();
+        }
+        if (OUT && SLOW) {                             // registers are short: the rest takes the place of x meanwhile
+            wgmma_wait<0>();
+            find_rest(x, x, t);
+            wgmma_fence();
+            pairs_term(x, t.cb);
+            wgmma_commit();
+            wgmma_wait<0>();
+            fetch(s, ph);
+            scale(x);
+            wgmma_fence();
         }
         update(x, t, keep);
     }
@@ -241,9 +259,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     {
         const float *cs = t.rec[wg], *dt = t.rec[wg] + 64;
         const float  decay = __expf(all);
-        scales_out(t);
-#pragma unroll
-        for (int k = 0; k < 4; k++) ldmatrix_t_at(raw[k], smem_address(t.x[wg]) + moff + k * 16 * 128);
+        operands(t);
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] *= decay;
         if (OUT) slow_output(ha, x, t, all);
@@ -261,25 +277,29 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         wgmma_fence();
         update(x, t, keep);
         wgmma_wait<0>();
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-            out[k] = REV ? *((const float4 *)t.rec[wg] + 16 + 4 * t4 + k) : make_float4(1, 1, 1, 1);
     }
 
     /* ---- what leaves ---- */
 
-    /* Reverse: x comes where dx will leave; each thread reads the bytes its warp will write. */
-    __device__ __forceinline__ void ask_for_x(int from)
+    /* Reverse: x comes where dx will leave; each thread reads the bytes its warp will write. `n`: as `steps` then. */
+    __device__ __forceinline__ void ask_for_x(int from, unsigned n)
     {
-        const uint32_t bar = smem_address(&sm.came[wg][steps & 1]);
+        const uint32_t bar = smem_address(&sm.came[wg][n & 1]);
         mbar_expect(bar, TILE_BYTES);
-        tma_load3(smem_address(sm.y[wg][steps & 1]), &maps.other, bar, my_head() * FP, from * FQ, my_b());
+        tma_load3(smem_address(sm.y[wg][n & 1]), &maps.other, bar, my_head() * FP, from * FQ, my_b());
+    }
+    /* A whole chunk before it is wanted: as soon as dx of the chunk before this one has left that tile. */
+    __device__ __forceinline__ void ask_for_next_x()
+    {
+        if (tid != 0) return;
+        bulk_wait_read<0>();
+        ask_for_x(chunk() - 1, steps + 1);
     }
     __device__ __forceinline__ void store_sources()
     {
         if (tid < FQ)
-            a.src[row_of_head(a.K, chunk()) * FQ + tid] = *source_at<CUT != WHOLE>(0, tid) + *source_at<CUT != WHOLE>(1, tid)
-                                                        + *source_at<CUT != WHOLE>(2, tid) + *source_at<CUT != WHOLE>(3, tid);
+            a.src[row_of_head(a.K, chunk()) * FQ + tid] = *source_at<!STAGED>(0, tid) + *source_at<!STAGED>(1, tid)
+                                                        + *source_at<!STAGED>(2, tid) + *source_at<!STAGED>(3, tid);
     }
     __device__ __forceinline__ void store_skip_sums()
     {
@@ -289,22 +309,28 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             dD.x += __shfl_xor_sync(0xffffffffu, dD.x, d);
             dD.y += __shfl_xor_sync(0xffffffffu, dD.y, d);
         }
-        float *to = a.dD + (((int64_t)it.b * a.segments + it.seg) * a.H + head) * FP;
-        if (t4) return;
-        to[row_of(0)] = dD.x;
-        to[row_of(1)] = dD.y;
+        const int row = fresh_row();
+        float    *to = a.dD + (((int64_t)it.b * a.segments + it.seg) * a.H + head) * FP;
+        if (fresh_col()) return;
+        to[row]     = dD.x;
+        to[row + 8] = dD.y;
         for (int j = it.seg + 1; CUT && it.last && j < a.segments; j++) {       // as many as items have at most
             to += (int64_t)a.H * FP;
-            to[row_of(0)] = to[row_of(1)] = 0;
+            to[row] = to[row + 8] = 0;
         }
     }
 
     /* y = out Y + D x, from registers through a tile in shared memory; meanwhile the next chunk comes in. */
-    __device__ __forceinline__ void leave(bool more, fragments &xn, int sn, int phn)
+    __device__ __forceinline__ void leave(bool more, bool slow, fragments &xn, int sn, int phn)
     {
         const uint32_t tile = smem_address(sm.y[CUT ? anew((int)threadIdx.x) >> 7 : wg][tile_no()]);
         float          src[16];
         float2         dD = make_float2(0, 0);
+        wgmma_wait<1>();
+        operands(sm.st[s]);                            // before, there are no registers for them
+#pragma unroll
+        for (int k = 0; k < 4 && SLOW; k++)
+            if (slow) out[k] = REV ? *((const float4 *)sm.st[s].rec[wg] + 16 + 4 * t4 + k) : make_float4(1, 1, 1, 1);
         if (!SLOW && more) {
             fetch_x(sn, phn);
             if (!REV) fetch_scale(sn);                 // reverse: no registers for it yet
@@ -331,7 +357,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             scale(xn);
         }
         if (REV) {
-            keep_sources<CUT != WHOLE>(src);
+            keep_sources<!STAGED>(src);
             sm.skip[wg][tid].x += dD.x;
             sm.skip[wg][tid].y += dD.y;
         }
@@ -344,7 +370,6 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         }
         if (REV) store_sources();
         steps++;
-        if (REV && more && tid == 0) ask_for_x(chunk() - 1);
     }
 
     /* One chunk; false: it was the last. Silent: for the state alone, before the others. */
@@ -377,18 +402,15 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
 #pragma unroll
             for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
         const bool saves = !SILENT && saves_states(WHAT, REV) && (chunk() & 1) == REV;
-        if (saves && CUT)  save_state(ha);
-        if (saves && !CUT) save_rows<0>(ha);
+        if (saves && !STAGED) save_state(ha);
+        if (saves && STAGED)  save_rows<0>(ha);
         const bool slow = SLOW && __any_sync(0xffffffffu, flags & IS_SLOW);
         if (slow) slow_products<OUT>(ha, x, t, last.w, keep);
         else      products<OUT>(ha, x, t, keep);
-        if (saves && !CUT) save_rows<1>(ha);
-        if (OUT && !slow) {
-            wgmma_wait<1>();                           // before, there are no registers for them
-            scales_out(t);
-        }
+        if (REV && OUT && more) ask_for_next_x();
+        if (saves && STAGED) save_rows<1>(ha);
         if (OUT) {
-            leave(more, xn, sn, phn);
+            leave(more, slow, xn, sn, phn);
         } else if (!SLOW && more) {
             fetch(sn, phn);
             scale(xn);
@@ -447,7 +469,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     {
         fragments A, B;                                // scaled x of two chunks in flight
         take(n);
-        if (!CUT && saves_states(WHAT, REV)) find_saved();
+        if (STAGED) find_saved();
         D0 = D1 = after = 0;
         if (has_output(WHAT) && a.skip_cols) {
             D0 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(0)];
@@ -456,7 +478,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         if (CUT && has_output(WHAT)) sm.cut.D[threadIdx.x] = make_float2(D0, D1);
         if (REV && has_output(WHAT)) {
             sm.skip[wg][tid] = make_float2(0, 0);
-            if (tid == 0) ask_for_x(chunk() - it.again);
+            if (tid == 0) ask_for_x(chunk() - it.again, steps);
         }
         const int again = CUT == AGAIN ? skip_silent() : 0;
         enter_state();
@@ -530,7 +552,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
         bar_sync<3, 128 * HEADS>();                    // nobody reads the stage that C B^T with decays goes to
         walk_items<REV, WHAT, true, CUT>(sm, a, maps, cuts, steps);
     }
-    if ((threadIdx.x & (!CUT && saves_states(WHAT, REV) ? 31 : 127)) == 0) bulk_wait<0>();
+    if ((threadIdx.x & (staged(WHAT, REV, CUT) ? 31 : 127)) == 0) bulk_wait<0>();
     if (!CUT) MBA_BLOCK_ENDS;
 }
 
