@@ -1,137 +1,260 @@
-/* browser_test.c -- the report in headless Chromium, from file://, at widths from 320 to 3840 px: see browser_check.js.
+/* browser_test.c -- the report in headless Chromium, from file://: what browser_check.js looks at, at widths from 320
+ * to 3840 px, in light, dark and print; no console message, no request; Tab as a person presses it; the accessibility
+ * tree; the first paint of the largest committed page.
  *
  * Skipped, and counted as skipped, where Debian's package `chromium` is not installed ($MBA_CHROMIUM names another). */
-#include <sys/wait.h>
+#include "tests/browser.h"
 
 #include "cli/whatif.h"
 #include "core/file.h"
 #include "report/report.h"
 #include "tests/scratch.h"
-#include "tests/test.h"
 
-enum { SKIPPED = 77, NARROWEST_WINDOW = 500 };
-static const char REAL_STORE[] = "tests/data/stores/h200_graphmamba.db";
-static const char *browser;
+enum { SKIPPED = 77 };
+static const char  REAL_STORE[] = "tests/data/stores/h200_graphmamba.db", OTHER_STORE[] = "tests/data/stores/v1.db";
+static const char  LARGEST_PAGE[] = "docs/results/h200.html", CPU_PAGE[] = "docs/results/cpu.html";
+static const char *program;
+static browser     chrome;
+static char        one[600], two[600];             /* addresses of the page of one store, and of two */
 
-static bool can_run(const char *program)
+static bool can_run(const char *name)
 {
     char command[512];
-    snprintf(command, sizeof command, "%s --version >/dev/null 2>&1", program);
+    snprintf(command, sizeof command, "%s --version >/dev/null 2>&1", name);
     return system(command) == 0;
 }
 
-static void write_text(const char *path, const char *const *part)
-{
-    mba_writer *w = NULL;
-    assert_ok(mba_writer_create(&w, path));
-    for (; *part; part++) assert_ok(mba_writer_put(w, *part, strlen(*part)));
-    assert_ok(mba_writer_commit(w));
-    mba_writer_destroy(w);
-}
-
-/* The page with a trap for errors in front and the check behind. */
 static void make_page(const char *path, const char *const *store, int n)
 {
-    mba_stores r;
-    mba_buf    page = { 0 };
+    mba_stores  r;
     mba_whatif *whatif = calloc(1, sizeof *whatif);
-    char      *check;
-    size_t     bytes;
-    assert_ok(mba_file_read(&check, &bytes, "tests/browser_check.js", 1 << 20));
     assert_ok(mba_stores_open(&r, store, n));
+    assert_ok(mba_machine_rates(&r));
+    assert_ok(mba_whatif_make(whatif, &r));
     r.study  = true;
     r.whatif = whatif;
-    assert_ok(mba_whatif_make(whatif, &r));
-    assert_ok(mba_report_page(&page, &r));
+    assert_ok(mba_report_write(&r, path));
     free(whatif);
     assert_ok(mba_stores_close(&r));
-    char *head = strstr(page.s, "<style>"), *end = strstr(page.s, "</body>");
-    assert_true(head && end);
-    *end = 0;
-    head[-1] = 0;
-    const char *const part[] = { page.s, "\n<script>window.pageFaults=[];for(const w of ['error','warn','log']){console[w]=(...a)=>pageFaults.push('console: '+a)};"
-        "window.onerror=m=>{pageFaults.push('error: '+m)};new PerformanceObserver(l=>l.getEntries().forEach(e=>pageFaults.push('request: '+e.name))).observe({type:'resource',buffered:true})</script>",
-        head, "<script>", check, "</script></body></html>", NULL };
-    write_text(path, part);
-    free(check);
-    mba_buf_free(&page);
 }
 
-/* What the check says at this width. Windows have a least width: narrower pages stand in a frame. */
-static char *verdict_at(const char *page, int width)
+static void quiet(const char *where)
 {
-    char command[2048], frame[1024];
-    snprintf(frame, sizeof frame, "<!doctype html><body style='margin:0'><iframe id=f src='%s' style='border:0;width:%dpx;height:900px'></iframe><pre id=layout></pre>"
-             "<script>f.onload=()=>{document.getElementById('layout').textContent=f.contentDocument.getElementById('layout').textContent}</script>", strrchr(page, '/') + 1, width);
-    const char *const part[] = { frame, NULL };
-    write_text(scratch("frame.html"), part);
-    snprintf(command, sizeof command, "%s --headless --no-sandbox --disable-gpu --no-first-run --user-data-dir=%s --allow-file-access-from-files --virtual-time-budget=8000 "
-             "--window-size=%d,900 --dump-dom file://%s 2>/dev/null", browser, scratch("profile"), width < NARROWEST_WINDOW ? 900 : width,
-             width < NARROWEST_WINDOW ? scratch("frame.html") : page);
-    FILE  *f = popen(command, "r");
-    size_t n = 0, room = 1 << 24;
-    char  *dom = malloc(room);
-    assert_true(f && dom);
-    n = fread(dom, 1, room - 1, f);
-    dom[n] = 0;
-    pclose(f);
-    char *at = strstr(dom, "<pre id=\"layout\">");
-    char *text = at ? strndup(at + 17, strcspn(at + 17, "<")) : strdup("the browser said nothing");
-    free(dom);
-    return text;
+    if (chrome.nfaults) fail_msg("%s: %s (and %d more)", where, chrome.fault[0], chrome.nfaults - 1);
+}
+
+/* ---- layout, switches, filters, sliders, keys ---- */
+
+static void check_at(const char *url, int width, const char *media, const char *colours)
+{
+    static char *check;
+    char         where[128];
+    size_t       bytes;
+    if (!check) assert_ok(mba_file_read(&check, &bytes, "tests/browser_check.js", 1 << 20));
+    snprintf(where, sizeof where, "%d px, %s, %s", width, media, colours);
+    browser_size(&chrome, width, 900);
+    browser_media(&chrome, media, colours);
+    browser_go(&chrome, url);
+    char *said = browser_eval(&chrome, check);
+    if (strcmp(said, "ok")) fail_msg("%s: %s", where, said);
+    free(said);
+    quiet(where);
 }
 
 static void the_page_works_at_every_width(void **state)
 {
-    const char *store[] = { REAL_STORE, "tests/data/stores/v1.db" };
-    const char *page = scratch("page.html");
-    char        kept[512];
     (void)state;
-    snprintf(kept, sizeof kept, "%s", page);
-    for (int n = 1; n <= 2; n++) {
-        make_page(kept, store, n);
-        for (const int *w = (const int[]){ 320, 360, 600, 768, 1024, 1440, 1920, 3840, 0 }; *w; w++) {
-            if (n == 2 && *w != 360 && *w != 1440) continue;           // two runs: the switch between them
-            char *text = verdict_at(kept, *w);
-            if (strcmp(text, "ok")) fail_msg("%d px, %d stores: %s", *w, n, text);
-            free(text);
-        }
+    for (const int *w = (const int[]){ 320, 360, 600, 768, 1024, 1440, 1920, 3840, 0 }; *w; w++)
+        check_at(one, *w, "screen", "light");
+    check_at(one, 360, "screen", "dark");
+    check_at(one, 1440, "screen", "dark");
+    check_at(two, 360, "screen", "light");         // two runs: the switch between them
+    check_at(two, 1440, "screen", "dark");
+}
+
+/* Pictures differ where they should: colours, and paper is white whatever the screen is. */
+static void light_dark_and_print_look_different(void **state)
+{
+    char *picture[4];
+    (void)state;
+    browser_size(&chrome, 1440, 900);
+    for (int i = 0; i < 4; i++) {
+        browser_media(&chrome, i < 2 ? "screen" : "print", i % 2 ? "dark" : "light");
+        browser_go(&chrome, one);
+        picture[i] = browser_picture(&chrome);
+        assert_true(strlen(picture[i]) > 20000);                       // not an empty window
+        char *paper = browser_eval(&chrome, "getComputedStyle(document.body).backgroundColor");
+        if (i >= 2) assert_string_equal(paper, "rgb(255, 255, 255)");
+        free(paper);
     }
+    assert_true(strcmp(picture[0], picture[1]) != 0);
+    assert_true(strcmp(picture[0], picture[2]) != 0);
+    assert_string_equal(picture[2], picture[3]);
+    for (int i = 0; i < 4; i++) free(picture[i]);
+    browser_media(&chrome, "screen", "light");
+    quiet("pictures");
+}
+
+/* ---- keyboard and names ---- */
+
+/* Everything that can be used and is to be seen; a drawing is one stop, its first mark. */
+#define STOPS "[...document.querySelectorAll('a[href], button, select, input, summary, [tabindex=\"0\"]')]" \
+              ".filter(e => e.checkVisibility())"
+
+static void tab_reaches_everything(void **state)
+{
+    (void)state;
+    browser_size(&chrome, 1440, 900);
+    browser_go(&chrome, one);
+    free(browser_eval(&chrome, "window.reached = new Set();"
+                               "addEventListener('focusin', e => reached.add(e.target)); 1"));
+    const int stops = (int)browser_number(&chrome, STOPS ".length");
+    assert_true(stops > 100);
+    for (int i = 0; i < stops + 2; i++) browser_key(&chrome, "Tab", 9);
+    char *missed = browser_eval(&chrome, STOPS ".filter(e => !reached.has(e))"
+                                               ".map(e => e.outerHTML.slice(0, 80)).join('\\n')");
+    if (*missed) fail_msg("Tab never comes to: %.600s", missed);
+    free(missed);
+    quiet("Tab");
+}
+
+static bool needs_a_name(const char *role)
+{
+    static const char *const roles[] = { "button", "link", "combobox", "slider", "searchbox", "textbox", "checkbox",
+                                         "DisclosureTriangle", "region", "application", "navigation", "img", "image",
+                                         NULL };
+    for (int i = 0; roles[i]; i++) if (role && !strcmp(role, roles[i])) return true;
+    return false;
+}
+
+static void the_accessibility_tree_names_every_control(void **state)
+{
+    int     named = 0;
+    size_t  i;
+    json_t *node;
+    (void)state;
+    browser_size(&chrome, 1440, 900);
+    browser_go(&chrome, one);
+    browser_do(&chrome, "Accessibility.enable", NULL);
+    json_t *tree = browser_call(&chrome, "Accessibility.getFullAXTree", NULL);
+    json_array_foreach(json_object_get(tree, "nodes"), i, node) {
+        const char *role = browser_text(node, "role", "value", NULL), *name = browser_text(node, "name", "value", NULL);
+        if (json_is_true(json_object_get(node, "ignored")) || !needs_a_name(role)) continue;
+        if (!name || !*name) fail_msg("a %s without a name, number %zu of the tree", role, i);
+        named++;
+    }
+    json_decref(tree);
+    print_message("%d controls and marks with names\n", named);
+    assert_true(named > 300);
+    browser_do(&chrome, "Accessibility.disable", NULL);
+    quiet("names");
+}
+
+/* ---- the largest page ---- */
+
+/* The address of a committed page. */
+static const char *committed(const char *path)
+{
+    static char url[600];
+    char       *folder = getcwd(NULL, 0);
+    snprintf(url, sizeof url, "file://%s/%s", folder, path);
+    free(folder);
+    return url;
+}
+
+static void committed_pages_work(void **state)
+{
+    (void)state;
+    check_at(committed(LARGEST_PAGE), 1440, "screen", "light");
+    check_at(committed(LARGEST_PAGE), 360, "screen", "dark");
+    check_at(committed(CPU_PAGE), 360, "screen", "light");
+}
+
+static void the_largest_page_paints_within_a_second(void **state)
+{
+    const char *url = committed(LARGEST_PAGE);
+    double      least = INFINITY;
+    (void)state;
+    browser_size(&chrome, 1440, 900);
+    for (int i = 0; i < 3; i++) {                  // a machine may be busy for a moment
+        browser_go(&chrome, url);
+        const double ms = browser_number(&chrome,
+                                         "performance.getEntriesByName('first-contentful-paint')[0].startTime");
+        if (ms > 0 && ms < least) least = ms;
+    }
+    print_message("first contentful paint of %s after %.0f ms\n", LARGEST_PAGE, least);
+    if (!(least < 1000)) fail_msg("first paint after %.0f ms", least);
+    quiet(LARGEST_PAGE);
 }
 
 static void it_prints_on_few_pages(void **state)
 {
-    char        command[2048], page[512], *pdf;
-    const char *store[] = { REAL_STORE };
-    size_t      n;
-    int         pages = 0;
+    int pages = 0;
     (void)state;
-    snprintf(page, sizeof page, "%s", scratch("page.html"));
-    make_page(page, store, 1);
-    snprintf(command, sizeof command, "%s --headless --no-sandbox --disable-gpu --no-first-run --user-data-dir=%s "
-             "--virtual-time-budget=8000 --print-to-pdf='%s' file://%s 2>/dev/null", browser, scratch("profile"),
-             scratch("page.pdf"), page);
-    assert_int_equal(system(command), 0);
-    assert_ok(mba_file_read(&pdf, &n, scratch("page.pdf"), 1 << 26));
-    for (const char *at = pdf; (at = memmem(at, n - (size_t)(at - pdf), "/Type /Page", 11)) != NULL; at += 11)
+    browser_go(&chrome, one);
+    json_t     *r = browser_call(&chrome, "Page.printToPDF",
+                                 json_pack("{s:f, s:f}", "paperWidth", 8.27, "paperHeight", 11.7));
+    const char *base64 = browser_text(r, "data", NULL, NULL);
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const size_t n = strlen(base64);
+    char        *pdf = calloc(1, n), *out = pdf;
+    unsigned     bits = 0;
+    for (size_t i = 0; i < n && base64[i] != '='; i++) {
+        bits = bits << 6 | (unsigned)(strchr(digits, base64[i]) - digits);
+        if (i % 4) *out++ = (char)(bits >> (6 - 2 * (i % 4)));
+    }
+    for (const char *at = pdf; (at = memmem(at, (size_t)(out - at), "/Type /Page", 11)) != NULL; at += 11)
         pages += at[11] != 's';
     free(pdf);
+    json_decref(r);
     if (pages < 4 || pages > 25) fail_msg("%d pages of paper", pages);
+}
+
+static int begin(void **state)
+{
+    const char *store[] = { REAL_STORE, OTHER_STORE };
+    char        path[512];
+    (void)state;
+    for (int n = 1; n <= 2; n++) {
+        snprintf(path, sizeof path, "%s", scratch(n == 1 ? "one.html" : "two.html"));
+        make_page(path, store, n);
+        snprintf(n == 1 ? one : two, sizeof one, "file://%s", path);
+    }
+    browser_open(&chrome, program, scratch("profile"));
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    browser_close(&chrome);
+    return 0;
 }
 
 int main(void)
 {
     const char *own = getenv("MBA_CHROMIUM");
-    const struct CMUnitTest tests[] = { cmocka_unit_test(the_page_works_at_every_width),
-                                        cmocka_unit_test(it_prints_on_few_pages) };
-    for (const char *const *name = (const char *const[]){ own && *own ? own : "chromium", "chromium-browser", NULL }; *name && !browser; name++)
-        if (can_run(*name)) browser = *name;
-    if (!browser) {
+    const char *const names[] = { own && *own ? own : "chromium", "chromium-browser", NULL };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_page_works_at_every_width),
+        cmocka_unit_test(light_dark_and_print_look_different),
+        cmocka_unit_test(tab_reaches_everything),
+        cmocka_unit_test(the_accessibility_tree_names_every_control),
+        cmocka_unit_test(committed_pages_work),
+        cmocka_unit_test(the_largest_page_paints_within_a_second),
+        cmocka_unit_test(it_prints_on_few_pages),
+    };
+    if (getenv("MBA_TEST_SANITIZED")) {
+        puts("skipped: the page is the same one that the plain build shows");
+        return SKIPPED;
+    }
+    for (const char *const *name = names; *name && !program; name++) if (can_run(*name)) program = *name;
+    if (!program) {
         puts("skipped: no Chromium here (Debian package `chromium`)");
         return SKIPPED;
     }
     scratch_make();
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(tests, begin, end);
     scratch_remove();
     return failed;
 }

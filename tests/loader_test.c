@@ -4,14 +4,6 @@
 
 #include "data/loader.h"
 
-static void put_file(const char *path, const void *bytes, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
-}
-
 enum { V = 30000 };
 
 /* A shard whose tokens count up from `first`. */
@@ -29,7 +21,7 @@ static void two_shards(void)
     scratch_make();
     shard("b.bin", 1000, 61, NULL);
     shard("a.bin", 0, 100, NULL);
-    put_file(scratch("readme.txt"), "x", 1);
+    scratch_put(scratch("readme.txt"), "x", 1);
 }
 
 static void batches_come_in_the_order_of_the_specification(void **state)

@@ -1,6 +1,6 @@
 /* page.h -- walks an HTML page in tests: tags, ids, links, controls, tables.
  *
- *     check_page(html);                                    // balanced tags, unique ids, live links, named controls, nothing from outside
+ *     check_page(html);            // balanced tags, unique ids, live links, named controls, nothing from outside
  *     const char *t = table_named(html, "fig1, all runs");  page_row row;
  *     while ((t = next_row(t, &row))) use(row.cell[0], row.value[1]);
  */
@@ -14,7 +14,8 @@
 
 /* ---- tags ---- */
 
-typedef struct page_tag { char name[32]; const char *start, *end; bool closes, empty; } page_tag;   /* end: behind its > */
+/* end: behind its > */
+typedef struct page_tag { char name[32]; const char *start, *end; bool closes, empty; } page_tag;
 
 /* The next tag at or behind `at`; what is inside <script> and <style> is no markup. NULL behind the last. */
 static inline const char *next_tag(const char *at, page_tag *t)
@@ -29,7 +30,8 @@ static inline const char *next_tag(const char *at, page_tag *t)
     for (at = name; *at && (quoted || *at != '>'); at++) if (*at == '"') quoted = !quoted;
     if (!*at) fail_msg("a tag does not end: %.60s", t->start);
     t->end = at + 1;
-    t->empty = at[-1] == '/' || !strcmp(t->name, "meta") || !strcmp(t->name, "br") || !strcmp(t->name, "input") || t->start[1] == '!';
+    t->empty = at[-1] == '/' || !strcmp(t->name, "meta") || !strcmp(t->name, "br") || !strcmp(t->name, "input")
+            || t->start[1] == '!';
     return t->end;
 }
 
@@ -50,7 +52,8 @@ static inline void check_tags(const char *html)
     page_tag    t;
     for (const char *at = html; (at = next_tag(at, &t)) != NULL; at = behind_text_of(&t)) {
         if (t.closes) {
-            if (depth == 0 || strcmp(open[depth - 1], t.name)) fail_msg("</%s> closes <%s>: %.80s", t.name, depth ? open[depth - 1] : "nothing", t.start);
+            if (depth == 0 || strcmp(open[depth - 1], t.name))
+                fail_msg("</%s> closes <%s>: %.80s", t.name, depth ? open[depth - 1] : "nothing", t.start);
             depth--;
         } else if (!t.empty) {
             assert_true(depth < 256);
@@ -67,8 +70,8 @@ static inline bool attribute(const page_tag *t, const char *name, char *out, siz
 {
     char key[64];
     snprintf(key, sizeof key, " %s=\"", name);
-    const char *at = strstr(t->start, key);
-    if (!at || at >= t->end) return false;
+    const char *at = memmem(t->start, (size_t)(t->end - t->start), key, strlen(key));
+    if (!at) return false;
     at += strlen(key);
     snprintf(out, room, "%.*s", (int)strcspn(at, "\""), at);
     return true;
@@ -90,8 +93,10 @@ static inline void check_ids_and_links(const char *html)
     for (const char *at = html; (at = next_tag(at, &t)) != NULL; at = behind_text_of(&t)) {
         if (t.closes) continue;
         const bool kernel = !strcmp(t.name, "tr");                     // hundreds of them, numbered by a counter
-        if (!kernel && attribute(&t, "id", word, sizeof word) && times_id(html, word) != 1) fail_msg("id '%s' is not the only one", word);
-        if (attribute(&t, "href", word, sizeof word) && (word[0] != '#' || times_id(html, word + 1) != 1)) fail_msg("link '%s' leads nowhere", word);
+        if (!kernel && attribute(&t, "id", word, sizeof word) && times_id(html, word) != 1)
+            fail_msg("id '%s' is not the only one", word);
+        if (attribute(&t, "href", word, sizeof word) && (word[0] != '#' || times_id(html, word + 1) != 1))
+            fail_msg("link '%s' leads nowhere", word);
     }
 }
 
@@ -106,8 +111,9 @@ static inline void check_controls(const char *html)
         if (t.closes) continue;
         const bool named = attribute(&t, "aria-label", word, sizeof word) && *word;
         if (!strcmp(t.name, "button") && !named && *t.end == '<') fail_msg("a button without a name: %.80s", t.start);
-        if ((!strcmp(t.name, "select") || !strcmp(t.name, "input")) && !named && labels == 0) fail_msg("a field without a name: %.80s", t.start);
-        if ((!strcmp(t.name, "svg") || attribute(&t, "tabindex", word, sizeof word)) && !(attribute(&t, "aria-label", word, sizeof word) && *word))
+        const bool field = !strcmp(t.name, "select") || !strcmp(t.name, "input");
+        if (field && !named && labels == 0) fail_msg("a field without a name: %.80s", t.start);
+        if ((!strcmp(t.name, "svg") || attribute(&t, "tabindex", word, sizeof word)) && !named)
             fail_msg("a drawing or region without a name: %.80s", t.start);
     }
 }
@@ -118,7 +124,8 @@ static inline void check_alone(const char *html)
     static const char name_space[] = "http://www.w3.org/2000/svg";
     for (const char *at = html; (at = strstr(at, "http")) != NULL; at++)
         if (strncmp(at, name_space, sizeof name_space - 1)) fail_msg("an address: %.60s", at);
-    for (const char *const *word = (const char *const[]){ "@import", " src=", "url(", "fetch(", "XMLHttpRequest", NULL }; *word; word++)
+    static const char *const words[] = { "@import", " src=", "url(", "fetch(", "XMLHttpRequest", NULL };
+    for (const char *const *word = words; *word; word++)
         if (strstr(html, *word)) fail_msg("'%s' in the page", *word);
 }
 
@@ -147,7 +154,8 @@ static inline void check_page(const char *html)
 /* ---- tables ---- */
 
 enum { PAGE_CELLS = 16 };
-typedef struct page_row { int n; char cell[PAGE_CELLS][256]; double value[PAGE_CELLS]; } page_row;     /* value: of data-v; NaN */
+/* value: of data-v; NaN */
+typedef struct page_row { int n; char cell[PAGE_CELLS][256]; double value[PAGE_CELLS]; } page_row;
 
 static inline char *table_named(char *html, const char *caption)
 {

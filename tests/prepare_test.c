@@ -5,14 +5,6 @@
 #include "data/loader.h"
 #include "data/prepare.h"
 
-static void put_file(const char *path, const void *bytes, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
-}
-
 #define TOKENIZER "tests/data/tokenizer/neox.json"
 
 /* All tokens of a directory of shards, and the sums of their notes. */
@@ -54,8 +46,8 @@ static void documents_come_back_from_the_shards(void **state)
     scratch_make();
     assert_ok(mba_tokenizer_create(&t, TOKENIZER));
     const char *a = scratch("a.txt"), *b = scratch("b.jsonl"), *out = scratch("deep/er/out/");
-    put_file(a, text, sizeof text - 1);
-    put_file(b, lines, sizeof lines - 1);
+    scratch_put(a, text, sizeof text - 1);
+    scratch_put(b, lines, sizeof lines - 1);
     assert_ok(mba_prepare(
         &made, t,
         &(mba_prepare_options){ .out = out, .input = (const char *[]){ a, b }, .inputs = 2, .shard_tokens = 10 }));
@@ -102,7 +94,7 @@ static void failures_leave_nothing_behind(void **state)
     assert_ok(mba_tokenizer_create(&t, "bytes"));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *path = scratch(cases[i].name);
-        put_file(path, cases[i].text, strlen(cases[i].text));
+        scratch_put(path, cases[i].text, strlen(cases[i].text));
         const mba_prepare_options o = {
             .out = scratch("out"), .input = &path, .inputs = 1, .field = cases[i].field, .shard_tokens = 1};
         assert_fails(mba_prepare(&made, t, &o), cases[i].code, cases[i].words);
@@ -132,7 +124,7 @@ static void an_output_is_not_overwritten(void **state)
     assert_fails(mba_prepare(&made, t, &o), MBA_E_ARG, "is there already");
     assert_int_equal(scratch_entries("out"), 2);
     const char *file = scratch("file");
-    put_file(file, "x", 1);
+    scratch_put(file, "x", 1);
     assert_fails(mba_prepare(&made, t, &(mba_prepare_options){ .out = file }), MBA_E_ARG, "is there already");
     assert_fails(mba_prepare(&made, t, &(mba_prepare_options){ .out = "" }), MBA_E_ARG, "no name");
     assert_fails(mba_prepare(&made, t, &(mba_prepare_options){ .out = "x", .shard_tokens = -1 }), MBA_E_ARG,
@@ -160,7 +152,7 @@ static void progress_can_stop_the_work(void **state)
     const char *path = scratch("a.txt"), *out = scratch("out");
     char       *text = malloc(8 << 20);
     memset(text, 'x', 8 << 20);
-    put_file(path, text, 8 << 20);
+    scratch_put(path, text, 8 << 20);
     free(text);
     assert_fails(mba_prepare(&made, t,
                              &(mba_prepare_options){

@@ -11,13 +11,11 @@
  * statistics; with statistics of the batch they are compared where the batch is the same set of rows: at another
  * capacity, and with the nodes renumbered. That the norm itself does not see padding is in batchnorm_test.c.
  *
- * The padded form of the scan, which pads every graph to the longest, exists only here. */
-#include "tests/rig.h"
+ * The padded form of convolution and scan is in padded_test.c. */
+#include "tests/agree.h"
 
 #include "data/graph_batch.h"
 #include "models/graphmamba.h"
-#include "ops/conv1d/conv1d.h"
-#include "ops/selective_scan/selective_scan.h"
 
 enum { GRAPHS = 6, NODES = 23, EDGES = 60, ROWS = GRAPHS * NODES };       /* NODES, EDGES: of one graph, at most */
 enum { NODE_REALS = 3, EDGE_REALS = 2, LAP = 4, OUTPUTS = 3 };
@@ -240,24 +238,6 @@ static void run(net *n, const one *x, int count)
 
 /* ---- comparing ---- */
 
-/* The worst of all tensors, in the reference and in the program. */
-typedef struct worst { double want, have, largest[2]; } worst;
-
-static double value(rig *r, const mba_tensor *t, int64_t i, int which)
-{
-    return which ? (double)rig_have(r, t, i) : rig_want(r, t, i);
-}
-
-static void compare(worst *w, const double *a, const double *b, int64_t n, int which)
-{
-    double d = 0, s = 0;
-    for (int64_t i = 0; i < n; i++) d += pow(a[i] - b[i], 2), s += b[i] * b[i];
-    const double e = sqrt(d) / fmax(sqrt(s), (which ? 1 : 1e-4) * w->largest[which]);
-    double      *to = which ? &w->have : &w->want;
-    assert_true(s == s);
-    if (!(e <= *to)) *to = e;
-}
-
 static double norm_of(const double *x, int64_t n)
 {
     double s = 0;
@@ -318,19 +298,6 @@ static worst difference(net *n, const outcome *a, const outcome *b)
         compare_gradients(&w, n, a->grads[which], b->grads[which], which);
     }
     return w;
-}
-
-static void judge(worst *all, worst w)
-{
-    if (!(w.want <= all->want)) all->want = w.want;
-    if (!(w.have <= all->have)) all->have = w.have;
-}
-
-static void assert_equal_to_rounding(const char *what, worst w)
-{
-    printf("    %s: fp64 within %.1e, fp32 within %.1e\n", what, w.want, w.have);
-    assert_true(w.want <= 1e-12);
-    assert_true(w.have <= 1e-6);
 }
 
 static int64_t rows_of(const net *n, const one *x, int count)
@@ -505,104 +472,7 @@ static void a_batch_without_edges_trains(void **state)
     free(q);
 }
 
-/* ---- the padded form ---- */
-
-/* Convolution and scan of sequences: `ids` cut the one sequence they are packed in, or B sequences lie padded. */
-typedef struct branch { rig r; mba_tensor *xz, *delta, *bc, *y, *dy, *ids; } branch;
-
-enum { WIDTH = 20, STATE = 16 };
-
-static branch make_branch(int64_t B, int64_t L, bool packed)
-{
-    branch     s;
-    mba_graph *g = graph();
-#define WEIGHT(name, ...) mba_param(g, name, MBA_TYPE(MBA_F32, __VA_ARGS__), MBA_INIT_NORMAL(0.5), MBA_DECAY)
-    s.xz    = mba_param(g, "xz", MBA_TYPE(MBA_F32, B, L, 2 * WIDTH), MBA_INIT_CONST(0), MBA_NO_DECAY);
-    s.delta = mba_param(g, "delta", MBA_TYPE(MBA_F32, B, L, WIDTH), MBA_INIT_CONST(0), MBA_NO_DECAY);
-    s.bc    = mba_param(g, "bc", MBA_TYPE(MBA_F32, B, L, 2 * STATE), MBA_INIT_CONST(0), MBA_NO_DECAY);
-    s.ids   = packed ? mba_index(g, "ids", MBA_TYPE(MBA_I32, B, L), GRAPHS + 1) : NULL;
-    mba_tensor *u = mba_conv1d(g, .x = mba_slice(g, s.xz, 2, 0, WIDTH), .w = WEIGHT("conv", WIDTH, 1, 4),
-                               .bias = WEIGHT("conv_b", WIDTH), .silu = true, .ids = s.ids);
-    s.y = mba_selective_scan(g, .u = u, .delta = s.delta, .A_log = WEIGHT("A_log", WIDTH, STATE),
-                             .B = mba_slice(g, s.bc, 2, 0, STATE), .C = mba_slice(g, s.bc, 2, STATE, STATE),
-                             .D = WEIGHT("D", WIDTH), .z = mba_slice(g, s.xz, 2, WIDTH, WIDTH),
-                             .dt_bias = WEIGHT("dt_bias", WIDTH), .ids = s.ids);
-#undef WEIGHT
-    s.dy = mba_input(g, "dy", s.y->type);
-    s.r  = rig_create(g, 1, &s.y, &s.dy);
-    return s;
-}
-
-/* Row t of sequence g, wherever it lies, gets numbers that depend on g and t. */
-static void fill_row(branch *s, const mba_tensor *t, int64_t row, int g, int64_t time, uint64_t stream)
-{
-    for (int64_t i = 0; i < mba_cols(t); i++) {
-        uint32_t u[4];
-        mba_philox(u, stream, (uint64_t)g, (uint64_t)(time * 64 + i));
-        rig_set(&s->r, t, row * mba_cols(t) + i, (float)(2 * mba_unit(u[0]) - 1));
-    }
-}
-
-static void fill_branch(branch *s, const int64_t *length, int64_t L, bool packed)
-{
-    int64_t row = 0;
-    for (int g = 0; g < GRAPHS; g++)
-        for (int64_t t = 0; t < length[g]; t++, row++) {
-            const int64_t at = packed ? row : g * L + t;
-            fill_row(s, s->xz, at, g, t, 1);
-            fill_row(s, s->delta, at, g, t, 2);
-            fill_row(s, s->bc, at, g, t, 3);
-            fill_row(s, s->dy, at, g, t, 4);
-            if (packed) rig_set(&s->r, s->ids, at, g);
-        }
-    for (; packed && row < L; row++) rig_set(&s->r, s->ids, row, GRAPHS);         // unused rows: by themselves
-    rig_run(&s->r);
-}
-
-/* The rows of all sequences, behind each other. L is the padded length; 0: they are packed. */
-static int64_t rows_in_order(double *to, branch *s, const mba_tensor *t, const int64_t *length, int64_t L, int which)
-{
-    const int64_t C = mba_cols(t);
-    int64_t       n = 0;
-    for (int g = 0; g < GRAPHS; g++) {
-        const int64_t from = L ? g * L * C : n;
-        for (int64_t i = 0; i < length[g] * C; i++) to[n++] = value(&s->r, t, from + i, which);
-    }
-    return n;
-}
-
-static void packed_sequences_are_the_padded_ones(void **state)
-{
-    (void)state;
-    static const int64_t length[GRAPHS] = { 9, 1, 70, 2, 33, 5 };
-    static const char   *const weight[] = { "conv", "conv_b", "A_log", "D", "dt_bias" };
-    enum { ALL = 120, ROOM = 131, LONGEST = 70 };
-    static double a[ALL * 2 * WIDTH], b[ALL * 2 * WIDTH];
-    branch p = make_branch(1, ROOM, true), q = make_branch(GRAPHS, LONGEST, false);
-    worst  w = { 0 };
-    fill_branch(&p, length, ROOM, true);
-    fill_branch(&q, length, LONGEST, false);
-    for (int which = 0; which < 2; which++) {
-        const mba_tensor *rows[2][4] = { { p.y, rig_grad(&p.r, p.xz), rig_grad(&p.r, p.delta), rig_grad(&p.r, p.bc) },
-                                         { q.y, rig_grad(&q.r, q.xz), rig_grad(&q.r, q.delta), rig_grad(&q.r, q.bc) } };
-        for (int k = 0; k < 4; k++) {
-            const int64_t n = rows_in_order(a, &p, rows[0][k], length, 0, which);
-            assert_int_equal(rows_in_order(b, &q, rows[1][k], length, LONGEST, which), n);
-            compare(&w, a, b, n, which);
-        }
-        for (int k = 0; k < 5; k++) {
-            const mba_tensor *d = rig_grad(&p.r, mba_graph_find(p.r.g, weight[k]));
-            const mba_tensor *e = rig_grad(&q.r, mba_graph_find(q.r.g, weight[k]));
-            for (int64_t i = 0; i < mba_elems(d); i++) a[i] = value(&p.r, d, i, which), b[i] = value(&q.r, e, i, which);
-            compare(&w, a, b, mba_elems(d), which);
-        }
-    }
-    assert_equal_to_rounding("packed against padded", w);
-    rig_destroy(&p.r);
-    rig_destroy(&q.r);
-}
-
 MBA_TEST_MAIN(cmocka_unit_test(packed_graphs_are_what_each_is_alone),
               cmocka_unit_test(capacity_and_what_is_in_it_do_not_matter_to_training),
               cmocka_unit_test(renumbered_nodes_permute_the_outputs_and_nothing_else),
-              cmocka_unit_test(a_batch_without_edges_trains), cmocka_unit_test(packed_sequences_are_the_padded_ones))
+              cmocka_unit_test(a_batch_without_edges_trains))

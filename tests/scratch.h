@@ -35,6 +35,13 @@ static inline const char *scratch(const char *name)
     return p;
 }
 
+/* A file of these bytes, wherever `path` says. */
+static inline void scratch_put(const char *path, const void *bytes, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(bytes, 1, n, f) != n || fclose(f)) abort();
+}
+
 /* Entries of a directory of the scratch, hidden ones too; "" is the scratch itself. */
 static inline int scratch_entries(const char *name)
 {

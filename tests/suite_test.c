@@ -1,7 +1,8 @@
 /* suite_test.c -- `suite` interrupted anywhere and resumed, on a full disk, beside broken stores, with strange parts.
  *
  * Toy models (`suite --tiny`). Two interruptions of two workloads here, one of one under sanitizers, which take their
- * time; ten of all five with MBA_TEST_LONG (`tests/long suite`). The points are random: $MBA_TEST_SEED repeats a run, and the seed is printed. */
+ * time; ten of all five with MBA_TEST_LONG (`tests/long suite`). The points are random: $MBA_TEST_SEED repeats a run,
+ * and the seed is printed. */
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

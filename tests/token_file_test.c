@@ -4,14 +4,6 @@
 
 #include "data/token_file.h"
 
-static void put_file(const char *path, const void *bytes, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
-}
-
 static void put_32(unsigned char *p, uint32_t v) { for (int i = 0; i < 4; i++) p[i] = (unsigned char)(v >> 8 * i); }
 
 /* Opens a file of these bytes, with the three words of a header in front where `magic` is not 0. */
@@ -21,7 +13,7 @@ static mba_status open_with(mba_token_file **f, uint32_t magic, uint32_t version
     for (size_t i = 0; i < bytes; i++) p[i] = i < 1024 ? 0 : (unsigned char)(i % 7);
     if (magic) { put_32(p, magic); put_32(p + 4, version); put_32(p + 8, count); }
     const char *path = scratch("x.bin");
-    put_file(path, p, bytes);
+    scratch_put(path, p, bytes);
     free(p);
     return mba_token_file_open(f, path);
 }
@@ -61,13 +53,13 @@ static void a_bare_file_may_begin_like_a_header(void **state)
     scratch_make();
     memset(p, 3, sizeof p);
     put_32(p, 20240520);
-    put_file(scratch("y.bin"), p, sizeof p);
+    scratch_put(scratch("y.bin"), p, sizeof p);
     assert_ok(mba_token_file_open(&f, scratch("y.bin")));
     assert_int_equal(mba_token_file_count(f), 1000);
     mba_token_file_close(f);
     put_32(p + 4, 1);
     put_32(p + 8, (2000 - 1024) / 2);                        /* now the size fits: a shard */
-    put_file(scratch("y.bin"), p, sizeof p);
+    scratch_put(scratch("y.bin"), p, sizeof p);
     assert_ok(mba_token_file_open(&f, scratch("y.bin")));
     assert_int_equal(mba_token_file_count(f), 488);
     mba_token_file_close(f);
@@ -80,6 +72,7 @@ static void bad_files_are_refused_with_numbers(void **state)
     mba_token_file *f = NULL;
     scratch_make();
     assert_fails(open_with(&f, 20240520, 1, 51, 1124), MBA_E_FORMAT, "has 1124 bytes and should have 1126");
+    assert_fails(open_with(&f, 20240520, 1, 51, 500), MBA_E_FORMAT, "has 500 bytes and should have 1126");
     assert_fails(open_with(&f, 20240520, 1, 0xffffffffu, 1124), MBA_E_FORMAT, "should have 8589935614");
     assert_fails(open_with(&f, 20240801, 7, 0x80000000u, 1124), MBA_E_FORMAT, "2147483648 tokens of 4 bytes");
     assert_fails(open_with(&f, 20240520, 2, 50, 1124), MBA_E_UNSUPPORTED, "version 2");
@@ -148,7 +141,7 @@ static void huge_values_are_refused(void **state)
     unsigned char   p[1028] = { 0 };
     scratch_make();
     put_32(p, 20240801); put_32(p + 4, 7); put_32(p + 8, 1); put_32(p + 1024, 0xfffffffeu);
-    put_file(scratch("h.bin"), p, sizeof p);
+    scratch_put(scratch("h.bin"), p, sizeof p);
     assert_ok(mba_token_file_open(&f, scratch("h.bin")));
     assert_fails(mba_token_file_read(f, &v, 0, 1, INT32_MAX), MBA_E_FORMAT,
                  "the token 4294967294 is not in a vocabulary of 2147483647");
@@ -171,7 +164,7 @@ static void bad_notes_are_refused(void **state)
     mba_token_file *f = NULL;
     scratch_make();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        put_file(scratch("x.bin.json"), cases[i].json, strlen(cases[i].json));
+        scratch_put(scratch("x.bin.json"), cases[i].json, strlen(cases[i].json));
         assert_fails(open_with(&f, 0, 0, 0, 20), MBA_E_FORMAT, cases[i].words);
         assert_non_null(strstr(mba_message(), "x.bin.json"));
     }

@@ -164,6 +164,7 @@ static void long_texts_are_cut_where_it_does_not_show(void **state)
                                         " and   more",
                                         "\n\n  indented cafe\u0301",
                                         " <|endoftext|>x",
+                                        "<|endoftext|>\ty",
                                         "\tna\xc3\xafve\xff",
                                         " \u304b\u3099 12 it's",
                                         "\r\nend",

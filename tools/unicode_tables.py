@@ -4,8 +4,8 @@
     python3 tools/unicode_tables.py > src/data/unicode_tables.c
     python3 tools/unicode_tables.py --digest            # what src/data/unicode_test.c compares with
 
-Everything comes from Python's unicodedata; the Unicode version is the one of that Python and is written into
-the file. Code points that were assigned later are in no class and are left alone by NFC."""
+Everything comes from Python's unicodedata, whose Unicode version is written into the file; but classes are those of
+Unicode 16, as in the Hugging Face library (0.23): what was assigned since 14.0 stands below. NFC leaves it alone."""
 import sys
 import textwrap
 import unicodedata
@@ -26,8 +26,24 @@ COMPOSED = {c: d for c, d in DECOMPOSED.items() if len(d) == 2 and unicodedata.n
 SECONDS = {d[1] for d in COMPOSED.values()}
 
 
+def code_points(ranges):
+    pairs = (r.split("-") for r in ranges.split())
+    return {c for p in pairs for c in range(int(p[0], 16), int(p[-1], 16) + 1)}
+
+
+# Letters and numbers of Unicode 15.0, 15.1 and 16.0 that 14.0 does not have.
+LATER_LETTERS = code_points(
+    "1C89-1C8A A7CB-A7CD A7DA-A7DC 105C0-105F3 10D4A-10D65 10D6F-10D85 10EC2-10EC4 1123F-11240 11380-11389 1138B 1138E "
+    "11390-113B5 113B7 113D1 113D3 11BC0-11BE0 11F02 11F04-11F10 11F12-11F33 1342F 13441-13446 13460-143FA 16100-1611D "
+    "16D40-16D6C 18CFF 1B132 1B155 1DF25-1DF2A 1E030-1E06D 1E4D0-1E4EB 1E5D0-1E5ED 1E5F0 2B739 2EBF0-2EE5D 31350-323AF")
+LATER_NUMBERS = code_points("10D40-10D49 116D0-116E3 11BF0-11BF9 11F50-11F59 16130-16139 16D70-16D79 1CCF0-1CCF9 "
+                            "1D2C0-1D2D3 1E4F0-1E4F9 1E5F1-1E5FA")
+
+
 def kind(c):
     """LETTER, NUMBER, SPACE (the property White_Space) or 0."""
+    if c in LATER_LETTERS or c in LATER_NUMBERS:
+        return LETTER if c in LATER_LETTERS else NUMBER
     category = unicodedata.category(chr(c))
     if category[0] == "Z" or c in (9, 10, 11, 12, 13, 0x85):
         return SPACE
@@ -90,7 +106,7 @@ def write():
     packed = [c << 36 | d[0] << 18 | (d[1] if len(d) > 1 else 0) for c, d in sorted(DECOMPOSED.items())]
     place = {c: i for i, c in enumerate(sorted(DECOMPOSED))}
     pairs = [place[c] for c, _ in sorted(COMPOSED.items(), key=lambda item: item[1])]
-    print(f"""/* unicode_tables.c -- Unicode {unicodedata.unidata_version}.
+    print(f"""/* unicode_tables.c -- Unicode {unicodedata.unidata_version}; letters and numbers of 16.0.
  * Written by tools/unicode_tables.py: change that, not this. */
 #include "data/unicode_tables.h"
 

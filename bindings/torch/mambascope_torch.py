@@ -112,8 +112,15 @@ class Plan:
         work = torch.empty(self.work_bytes[backward] + 256, dtype=torch.uint8, device=device)
         pointers.work = (work.data_ptr() + 255) // 256 * 256
         call = library().mba_kernels_backward if backward else library().mba_kernels_forward
-        stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
+        stream = _stream_of(device) if device.type == "cuda" else None
         _try(call(self._plan, ctypes.byref(pointers), stream))
+
+
+def _stream_of(device):
+    """Its handle; Triton's launchers take the first way too, which makes no object."""
+    if hasattr(torch._C, "_cuda_getCurrentRawStream") and device.index is not None:
+        return torch._C._cuda_getCurrentRawStream(device.index)
+    return torch.cuda.current_stream(device).cuda_stream
 
 
 @functools.lru_cache(maxsize=512)
@@ -176,12 +183,16 @@ class _Call:
         self.plan.run(0, self.pointers, self.device)
 
     def backward(self, dy, dfinal, grads, saved):
-        self.pointers.dout[Y] = dy.data_ptr()
-        self.pointers.dout[FINAL] = dfinal.data_ptr() if dfinal is not None else None
-        self.pointers.saved = saved.data_ptr()
-        for k, t in enumerate(grads):
-            self.pointers.din[k] = t.data_ptr() if t is not None else None
-        self.plan.run(1, self.pointers, self.device)
+        _run_backward(self.plan, self.pointers, dy, dfinal, grads, saved)
+
+
+def _run_backward(plan, pointers, dy, dfinal, grads, saved):
+    pointers.dout[Y] = dy.data_ptr()
+    pointers.dout[FINAL] = dfinal.data_ptr() if dfinal is not None else None
+    pointers.saved = saved.data_ptr()
+    for k, t in enumerate(grads):
+        pointers.din[k] = t.data_ptr() if t is not None else None
+    plan.run(1, pointers, dy.device)
 
 
 # ---- the operators ----
@@ -324,37 +335,69 @@ selective_scan.register_autograd(_scan_gradients, setup_context=_scan_setup)
 
 
 class _Eager(torch.autograd.Function):
-    """An operator without PyTorch's dispatcher, whose Python side takes longer than the kernels of a small layer. What
-    had to be copied for the kernels is kept, so that the way back does not copy it again."""
+    """An operator without PyTorch's dispatcher, whose Python side takes longer than the kernels of a small layer; and
+    with all that leads from the arguments to the kernels' operands, which would be twenty nodes of their own. What had
+    to be copied for the kernels is kept, so that the way back does not copy it again."""
 
     @staticmethod
-    def forward(ctx, op, sizes, final, backward, *operands):
-        call = _Call(op, operands, final, backward, **sizes)
+    def forward(ctx, op, sizes, final, backward, *given):
+        call = _Call(op, _operands(op, given), final, backward, **sizes)
         y, state, saved = _run_forward(call, op, final)
         if backward:
             ctx.set_materialize_grads(False)
             ctx.op, ctx.sizes, ctx.final = op, sizes, final
-            ctx.save_for_backward(*call.operands, saved)
-        return y, state
+            ctx.plan, ctx.pointers = call.plan, call.pointers
+            ctx.shapes = given[B_].dim(), given[C_].dim()
+            ctx.save_for_backward(*call.operands, saved, given[A_LOG])
+        return (y.transpose(1, 2) if op == SCAN else y), state
 
     @staticmethod
     def backward(ctx, dy, dfinal):
-        *operands, saved = ctx.saved_tensors
+        *operands, saved, A = ctx.saved_tensors
+        if ctx.op == SCAN and dy is not None:
+            dy = dy.transpose(1, 2)
         dy, dfinal = _seeds(ctx.op, operands[X], operands[B_], dy, dfinal, ctx.final)
-        grads = _backward(ctx.op, dy, dfinal, saved, operands, ctx.final, **ctx.sizes)
-        return None, None, None, None, *(g if t is not None and k != IDS else None
-                                         for k, (g, t) in enumerate(zip(grads, operands)))
+        grads = _gradients_again(ctx, operands, _aligned(dy), None if dfinal is None else _aligned(dfinal), saved)
+        grads[A_LOG] = grads[A_LOG] / A                      # of log(-A)
+        if ctx.op == SCAN:
+            for k in (X, DT, Z):
+                grads[k] = None if grads[k] is None else grads[k].transpose(1, 2)
+            for k, dims in zip((B_, C_), ctx.shapes):
+                grads[k] = grads[k].permute(0, 2, 3, 1) if dims == 4 else grads[k].squeeze(2).transpose(1, 2)
+        return None, None, None, None, *grads
 
 
-def _call_operator(op, operands, final, **sizes):
+def _gradients_again(ctx, operands, dy, dfinal, saved):
+    """By the plan and the pointers of the way there, unless hooks of saved tensors have put them elsewhere."""
+    grads = [None if t is None or k == IDS else torch.empty(t.shape, dtype=t.dtype, device=t.device)
+             for k, t in enumerate(operands)]
+    if all(at == (None if t is None else t.data_ptr()) for at, t in zip(ctx.pointers.in_, operands)):
+        _run_backward(ctx.plan, ctx.pointers, dy, dfinal, grads, saved)
+    else:
+        _Call(ctx.op, operands, ctx.final, True, **ctx.sizes).backward(dy, dfinal, grads, saved)
+    return grads
+
+
+def _operands(op, given):
+    """The kernels' operands of the arguments: tokens first, numbers of parameters in fp32, log(-A)."""
+    x, dt, B, C, z, A, D, bias, ids, initial = given
+    if op == SCAN:
+        x, dt, z = x.transpose(1, 2), dt.transpose(1, 2), None if z is None else z.transpose(1, 2)
+        B, C = _tokens_first(B), _tokens_first(C)
+    return [x, dt, B, C, z, _log_of(A), _float(D), _float(bias), None if ids is None else ids.int(), _float(initial)]
+
+
+def _call_operator(op, given, final, **sizes):
     """Result and final state. The registered operators are for what traces them: compiled models, exports, tensors that
     hold no numbers."""
-    wants = _wants(*operands)
-    if type(operands[X]) is Tensor and not torch.compiler.is_compiling():
-        return _Eager.apply(op, sizes, final, wants, *operands)
+    wants = _wants(*given)
+    if type(given[X]) is Tensor and not torch.compiler.is_compiling():
+        return _Eager.apply(op, sizes, final, wants, *given)
+    operands = _operands(op, given)
     if op == SSD:
         return ssd(*(t for k, t in enumerate(operands) if k != Z), *sizes.values(), final, wants)[:2]
-    return selective_scan(*operands, final, wants)[:2]
+    y, state = selective_scan(*operands, final, wants)[:2]
+    return y.transpose(1, 2), state
 
 
 # ---- the reference's functions ----
@@ -460,20 +503,17 @@ def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bia
         _check_shape(name, t, shape)
     if not dt_softplus:
         dt, dt_bias = _before_softplus(dt, dt_bias), None
-    operands = [x, dt, B, C, None, _log_of(A), _float(D), _float(dt_bias), None if seq_idx is None else seq_idx.int(),
-                _float(initial_states)]
-    y, final = _call_operator(SSD, operands, bool(return_final_states), chunk=int(chunk_size),
-                              dt_min=float(dt_limit[0]), dt_max=float(dt_limit[1]))
+    y, final = _call_operator(SSD, [x, dt, B, C, None, A, D, dt_bias, seq_idx, initial_states],
+                              bool(return_final_states), chunk=int(chunk_size), dt_min=float(dt_limit[0]),
+                              dt_max=float(dt_limit[1]))
     if z is not None:
         y = _Gate.apply(y, z)
     return (y, final) if return_final_states else y
 
 
-def _tokens_first(name, t):
+def _tokens_first(t):
     """(B, N, L) or (B, G, N, L) as (B, L, G, N)."""
-    _unsupported(t.dim() == 2, f"a {name} that does not change from token to token; (B, N, L) or (B, G, N, L)")
-    _check(t.dim() in (3, 4), f"{name} is (B, N, L) or (B, G, N, L)")
-    return (t.unsqueeze(1) if t.dim() == 3 else t).permute(0, 3, 1, 2)
+    return t.transpose(1, 2).unsqueeze(2) if t.dim() == 3 else t.permute(0, 3, 1, 2)
 
 
 def selective_scan_fn(u, delta, A, B, C, D=None, z=None, delta_bias=None, delta_softplus=False,
@@ -487,20 +527,22 @@ def selective_scan_fn(u, delta, A, B, C, D=None, z=None, delta_bias=None, delta_
     _check(u.dim() == 3, "u is (B, D, L)")
     _check_types({"u": u, "delta": delta, "B": B, "C": C, "z": z})
     batch, channels, length = u.shape
-    B, C = _tokens_first("B", B), _tokens_first("C", C)
-    groups, state = B.shape[2:]
+    for name, t in (("B", B), ("C", C)):
+        _unsupported(t.dim() == 2, f"a {name} that does not change from token to token; (B, N, L) or (B, G, N, L)")
+        _check(t.dim() in (3, 4), f"{name} is (B, N, L) or (B, G, N, L)")
+    groups, state = B.shape[1] if B.dim() == 4 else 1, B.shape[-2]
     _check(channels % groups == 0, f"{channels} channels do not share {groups} groups")
     for name, t, shape in (("delta", delta, u.shape), ("A", A, (channels, state)), ("z", z, u.shape),
-                           ("B, tokens first,", B, (batch, length, groups, state)), ("C, tokens first,", C, B.shape),
+                           ("B", B, (batch, *(() if B.dim() == 3 else (groups,)), state, length)),
+                           ("C", C, (batch, *(() if C.dim() == 3 else (groups,)), state, length)),
                            ("D", D, (channels,)), ("delta_bias", delta_bias, (channels,))):
         _check_shape(name, t, shape)
+    _check(C.dim() == 4 or groups == 1, f"C is (B, N, L), B has {groups} groups")
     if not delta_softplus:
         delta = _before_softplus(delta, None if delta_bias is None else delta_bias.float()[:, None])
         delta_bias = None
-    operands = [u.transpose(1, 2), delta.transpose(1, 2), B, C, None if z is None else z.transpose(1, 2), _log_of(A),
-                _float(D), _float(delta_bias), None, None]
-    out, last = _call_operator(SCAN, operands, bool(return_last_state))
-    return (out.transpose(1, 2), last) if return_last_state else out.transpose(1, 2)
+    out, last = _call_operator(SCAN, [u, delta, B, C, z, A, D, delta_bias, None, None], bool(return_last_state))
+    return (out, last) if return_last_state else out
 
 
 # ---- in an installed mamba_ssm ----

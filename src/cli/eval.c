@@ -34,43 +34,47 @@ static void print_text(const mba_evaluation *e)
     putchar('\n');
 }
 
-mba_status mba_command_eval(int argc, char **argv)
+typedef struct eval_cli {
+    mba_evaluate_options o;
+    mba_model_options    model;
+    bool                 json;
+} eval_cli;
+
+static mba_status parse(eval_cli *c, int argc, char **argv, bool *help)
 {
-    mba_evaluate_options o = { .seed = -1 };
-    mba_model_options    m = { 0 };
-    bool                 json = false, help;
+    mba_evaluate_options *o = &c->o;
     const mba_option options[] = {
-        { "--checkpoint", MBA_OPT_TEXT, &o.checkpoint, "DIR",
+        { "--checkpoint", MBA_OPT_TEXT, &o->checkpoint, "DIR",
           "a directory: mamba, mamba2, nemotron_h, bamba, jamba, mambavision, or ours", 0, 0 },
-        { "--tokens",     MBA_OPT_TEXT, &o.tokens,     "T.npy", "text: int32 or int64 tokens (batch, length)", 0, 0 },
-        { "--images",     MBA_OPT_TEXT, &o.images,     "X.npy",
+        { "--tokens",     MBA_OPT_TEXT, &o->tokens,    "T.npy", "text: int32 or int64 tokens (batch, length)", 0, 0 },
+        { "--images",     MBA_OPT_TEXT, &o->images,    "X.npy",
           "images: fp32 (number, 3, side, side), normalised", 0, 0 },
-        { "--labels",     MBA_OPT_TEXT, &o.labels,     "Y.npy",
+        { "--labels",     MBA_OPT_TEXT, &o->labels,    "Y.npy",
           "images: int32 or int64 classes (number); negative: none", 0, 0 },
-        { "--graphs",     MBA_OPT_TEXT, &o.graphs,     "FILE",
+        { "--graphs",     MBA_OPT_TEXT, &o->graphs,    "FILE",
           "graphs: a collection in our container, as one batch", 0, 0 },
-        { "--data",       MBA_OPT_TEXT, &o.data,       "PATH",
+        { "--data",       MBA_OPT_TEXT, &o->data,      "PATH",
           "what train takes instead: the mean over its held-out part", 0, 0 },
-        { "--validation", MBA_OPT_REAL, &o.validation, "PART",  "only the last part of the data", 0, 0.9 },
-        { "--batch",      MBA_OPT_INT,  &o.shape.batch, "B",    "of --data (8 sequences, 32 images)", 1, 1 << 20 },
-        { "--length",     MBA_OPT_INT,  &o.shape.length, "L",   "of --data (256)", 1, 1 << 30 },
-        { "--max-graphs", MBA_OPT_INT,  &o.shape.graphs, "G",
+        { "--validation", MBA_OPT_REAL, &o->validation, "PART",  "only the last part of the data", 0, 0.9 },
+        { "--batch",      MBA_OPT_INT,  &o->shape.batch, "B",    "of --data (8 sequences, 32 images)", 1, 1 << 20 },
+        { "--length",     MBA_OPT_INT,  &o->shape.length, "L",   "of --data (256)", 1, 1 << 30 },
+        { "--max-graphs", MBA_OPT_INT,  &o->shape.graphs, "G",
           "of --data: at most so many graphs per batch", 1, 1 << 22 },
-        { "--nodes",      MBA_OPT_INT,  &o.shape.nodes, "N",
+        { "--nodes",      MBA_OPT_INT,  &o->shape.nodes, "N",
           "of --data: at most so many nodes per batch", 1, 1 << 30 },
-        { "--edges",      MBA_OPT_INT,  &o.shape.edges, "E",
+        { "--edges",      MBA_OPT_INT,  &o->shape.edges, "E",
           "of --data: at most so many edges per batch", 1, 1 << 30 },
-        { "--made",       MBA_OPT_INT,  &o.made,       "N",
+        { "--made",       MBA_OPT_INT,  &o->made,      "N",
           "of --data: how many graphs of a made-up collection (five batches)", 20, 1e9 },
-        { "--train-mode", MBA_OPT_FLAG, &o.train_mode, NULL,
+        { "--train-mode", MBA_OPT_FLAG, &o->train_mode, NULL,
           "batch statistics; drop path and dropout only with --seed", 0, 0 },
-        { "--seed",       MBA_OPT_INT,  &o.seed,       "N",     "of drop path, dropout and node orders", 0, 9e15 },
-        { "--ema",        MBA_OPT_FLAG, &o.averaged,   NULL,    "the averaged model of a run with --ema", 0, 0 },
-        { "--logits",     MBA_OPT_TEXT, &o.logits,     "L.npy", "write fp32 logits", 0, 0 },
-        { "--grads",      MBA_OPT_TEXT, &o.grads,      "G.safetensors",
+        { "--seed",       MBA_OPT_INT,  &o->seed,      "N",     "of drop path, dropout and node orders", 0, 9e15 },
+        { "--ema",        MBA_OPT_FLAG, &o->averaged,  NULL,    "the averaged model of a run with --ema", 0, 0 },
+        { "--logits",     MBA_OPT_TEXT, &o->logits,    "L.npy", "write fp32 logits", 0, 0 },
+        { "--grads",      MBA_OPT_TEXT, &o->grads,     "G.safetensors",
           "write the gradient of the loss for every stored tensor", 0, 0 },
-        MBA_RUN_OPTIONS(&m),
-        { "--json",       MBA_OPT_FLAG, &json,         NULL,
+        MBA_RUN_OPTIONS(&c->model),
+        { "--json",       MBA_OPT_FLAG, &c->json,       NULL,
           "as JSON: loss (null without targets), targets, parameters, scores", 0, 0 },
         { 0 },
     };
@@ -84,20 +88,33 @@ mba_status mba_command_eval(int argc, char **argv)
         "mambascope eval --checkpoint run/step-000500 --images x.npy --labels y.npy --train-mode --grads "
         "g.safetensors\n"
         "mambascope eval --checkpoint run/step-000500 --tokens t.npy --logits l.npy --grads g.safetensors --json\n" };
-    mba_evaluation e;
-    MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
-    if (help) return MBA_OK;
-    if (!o.checkpoint || !o.tokens + !o.images + !o.graphs + !o.data != 3)
+    return mba_options_parse(&usage, argc, argv, NULL, help);
+}
+
+static mba_status check(const mba_evaluate_options *o)
+{
+    if (!o->checkpoint || !o->tokens + !o->images + !o->graphs + !o->data != 3)
         return mba_fail(MBA_E_ARG, "eval needs --checkpoint, and one of --tokens, --images, --graphs and --data\nfix: "
                                    "mambascope eval --help");
-    if (o.labels && !o.images)
+    if (o->labels && !o->images)
         return mba_fail(MBA_E_ARG, "--labels without --images\nwhy: other data has its own\nfix: leave --labels out");
-    if (!o.data && (o.validation > 0 || o.made || memcmp(&o.shape, &(mba_batch_shape){ 0 }, sizeof o.shape)))
+    if (!o->data && (o->validation > 0 || o->made || memcmp(&o->shape, &(mba_batch_shape){ 0 }, sizeof o->shape)))
         return mba_fail(MBA_E_ARG, "--validation, --made and sizes of batches go with --data\nwhy: a given batch is "
                                    "taken as it is\nfix: leave them out, or --data");
-    MBA_TRY(mba_run_options_apply(&m, &o.session));
-    MBA_TRY(mba_evaluate(&e, &o));
-    if (json) print_json(&e);
-    else      print_text(&e);
+    return MBA_OK;
+}
+
+mba_status mba_command_eval(int argc, char **argv)
+{
+    eval_cli       c = { .o.seed = -1 };
+    mba_evaluation e;
+    bool           help;
+    MBA_TRY(parse(&c, argc, argv, &help));
+    if (help) return MBA_OK;
+    MBA_TRY(check(&c.o));
+    MBA_TRY(mba_run_options_apply(&c.model, &c.o.session));
+    MBA_TRY(mba_evaluate(&e, &c.o));
+    if (c.json) print_json(&e);
+    else        print_text(&e);
     return MBA_OK;
 }

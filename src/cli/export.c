@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/whatif.h"
 #include "core/file.h"
 #include "report/report.h"
 #include "scope/export.h"
@@ -76,14 +77,18 @@ static mba_status to_folder(mba_store *s, const char *folder)
     return MBA_OK;
 }
 
-/* The numbers of every figure of the report that has data. */
-static mba_status figures_to_folder(const char *store, const char *folder)
+/* The numbers of every figure of the report that has data; of several stores those that compare them, too. */
+static mba_status figures_to_folder(const mba_operands *stores, const char *folder, bool simulate)
 {
     char       path[4096];
     mba_stores r;
     MBA_TRY(mba_mkdirs(folder));
-    MBA_TRY(mba_stores_open(&r, &store, 1));
-    mba_status st = MBA_OK;
+    MBA_TRY(mba_stores_open(&r, stores->word, stores->n));
+    mba_whatif *whatif = simulate ? calloc(1, sizeof *whatif) : NULL;
+    mba_status  st = mba_machine_rates(&r);
+    if (st == MBA_OK && whatif) st = mba_whatif_make(whatif, &r);
+    r.study  = true;
+    r.whatif = whatif;
     for (int i = 0; mba_report_figure_name(i) && st == MBA_OK; i++) {
         mba_buf     b = { 0 };
         mba_writer *w = NULL;
@@ -97,6 +102,7 @@ static mba_status figures_to_folder(const char *store, const char *folder)
         }
         mba_buf_free(&b);
     }
+    free(whatif);
     const mba_status closed = mba_stores_close(&r);
     return st == MBA_OK ? closed : st;
 }
@@ -105,14 +111,16 @@ mba_status mba_command_export(int argc, char **argv)
 {
     const char *csv = NULL, *json = NULL, *trace = NULL, *small = NULL, *figures = NULL;
     int64_t     steps = 1;
-    bool        schema = false, check = false, help;
+    bool        schema = false, check = false, measured = false, help;
     const mba_option options[] = {
         { "--csv",    MBA_OPT_TEXT, &csv,    "FOLDER", "one CSV file per table", 0, 0 },
         { "--json",   MBA_OPT_TEXT, &json,   "FILE", "all tables as one object; - for stdout", 0, 0 },
         { "--trace",  MBA_OPT_TEXT, &trace,  "FILE",
           "the timeline for Perfetto or chrome://tracing: a lane per stream and per SM; - for stdout", 0, 0 },
         { "--figures", MBA_OPT_TEXT, &figures, "FOLDER",
-          "the numbers of every figure of the report, one CSV file each", 0, 0 },
+          "the numbers of every figure of the report, one CSV file each; takes several stores, as report does", 0, 0 },
+        { "--no-simulation", MBA_OPT_FLAG, &measured, NULL, "of --figures: without what the simulator says: saves "
+                                                            "seconds", 0, 0 },
         { "--store",  MBA_OPT_TEXT, &small,  "FILE.db",
           "a smaller store, for tests: no operands, blocks or instructions", 0, 0 },
         { "--steps",  MBA_OPT_INT,  &steps,  "N", "of --store: steps of the timeline that are kept (1)", 1, 4000 },
@@ -121,17 +129,21 @@ mba_status mba_command_export(int argc, char **argv)
           "print tables, columns and units as in docs/store.md; needs no file", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "export", "FILE.db [options]", "Writes a store of `mambascope profile` in other forms.",
+    const mba_usage usage = { "export", "FILE.db [B.db ..] [options]",
+                              "Writes a store of `mambascope profile` in other forms.",
                               options,
         "mambascope export run.db --csv run\nmambascope export run.db --trace run.json      # open it at "
         "ui.perfetto.dev\n"
-        "mambascope export run.db --json - | jq .step\nmambascope export run.db --store small.db --steps 2\n" };
+        "mambascope export run.db --json - | jq .step\nmambascope export run.db --store small.db --steps 2\n"
+        "mambascope export mamba1.db mamba2.db peer.db --figures figures\n" };
     mba_operands words = { 0 };
     mba_store   *s = NULL;
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     if (schema) return print_schema();
-    if (words.n != 1) return mba_fail(MBA_E_ARG, "export which store?\nfix: mambascope export FILE.db --csv FOLDER");
+    if (words.n < 1) return mba_fail(MBA_E_ARG, "export which store?\nfix: mambascope export FILE.db --csv FOLDER");
+    if (words.n > 1 && (csv || json || trace || small || check))
+        return mba_fail(MBA_E_ARG, "export which of %d stores?\nfix: one; only --figures takes several", words.n);
     if (!csv && !json && !trace && !small && !figures && !check)
         return mba_fail(MBA_E_ARG, "export as what?\nfix: --csv FOLDER, "
                         "--json FILE, --trace FILE, --figures FOLDER, --store FILE.db, or --check");
@@ -143,7 +155,7 @@ mba_status mba_command_export(int argc, char **argv)
     if (st == MBA_OK && trace) st = to_file_or_stdout(s, mba_export_trace, trace);
     if (st == MBA_OK && small) st = mba_export_store(s, small, steps);
     if (st == MBA_OK && small) fprintf(stderr, "wrote %s\n", small);
-    if (st == MBA_OK && figures) st = figures_to_folder(words.word[0], figures);
+    if (st == MBA_OK && figures) st = figures_to_folder(&words, figures, !measured);
     const mba_status closed = mba_store_close(s);
     return st == MBA_OK ? closed : st;
 }

@@ -9,13 +9,23 @@
 #include "cli/whatif.h"
 #include "report/report.h"
 
-static mba_status print_figure(const mba_stores *r, const char *figure, bool svg)
+typedef struct wanted { const char *figure, *view; bool csv; } wanted;
+
+static mba_status print_figure(const mba_stores *r, const wanted *w)
 {
     mba_buf          b = { 0 };
-    const mba_status st = svg ? mba_report_svg(&b, r, figure, 0) : mba_report_csv(&b, r, figure);
+    const mba_status st = w->csv ? mba_report_csv(&b, r, w->figure) : mba_report_svg(&b, r, w->figure, w->view);
     if (st == MBA_OK && b.s) fputs(b.s, stdout);
     mba_buf_free(&b);
     return st;
+}
+
+/* One of the figures that only the simulator has numbers for. */
+static bool is_simulated(const char *figure)
+{
+    static const char *const names[] = { "fig13", "machines", "sizes", "validation" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) if (!strcmp(figure, names[i])) return true;
+    return false;
 }
 
 static mba_status write_page(const mba_stores *r, const char *path)
@@ -36,15 +46,18 @@ static void warn_of_empty(const mba_stores *r)
 
 mba_status mba_command_report(int argc, char **argv)
 {
-    const char *out = "report.html", *figure = NULL;
+    const char *out = "report.html";
+    wanted      want = { 0 };
     int64_t     shown = MBA_RUNS_MAX;
     bool        svg = false, csv = false, list = false, study = false, measured = false, help;
     const mba_option options[] = {
         { "--out",    MBA_OPT_TEXT, &out,    "FILE.html", "where the page goes (report.html)", 0, 0 },
-        { "--figure", MBA_OPT_TEXT, &figure, "NAME", "one figure on stdout instead of the page; of the first store "
+        { "--figure", MBA_OPT_TEXT, &want.figure, "NAME", "one figure on stdout instead of the page; of the first store "
                                                      "where it shows one", 0, 0 },
         { "--svg",    MBA_OPT_FLAG, &svg,    NULL, "of --figure: the drawing, for papers (default)", 0, 0 },
         { "--csv",    MBA_OPT_FLAG, &csv,    NULL, "of --figure: its numbers", 0, 0 },
+        { "--view",   MBA_OPT_TEXT, &want.view, "NAME", "of --svg: another view, as the switch above the figure calls "
+                                                     "it", 0, 0 },
         { "--study",  MBA_OPT_FLAG, &study,  NULL, "the numbers of the study (arXiv 2508.17679) beside ours", 0, 0 },
         { "--main",   MBA_OPT_INT,  &shown,  "N",
           "sections of their own for the first N stores; the others stand beside them where stores are compared (all)",
@@ -60,6 +73,7 @@ mba_status mba_command_report(int argc, char **argv)
         "and no GPU. Several stores stand side by side; claims that need two of them are judged with all.", options,
         "mambascope report run.db\nmambascope report mamba1.db mamba2.db --out both.html\nmambascope report run.db "
         "--figure fig2 --svg > roofline.svg\n"
+        "mambascope report run.db --figure fig1 --view 'by phase' > phases.svg\n"
         "mambascope report run.db --figure fig4 --csv > bandwidth.csv\n"
         "mambascope report --study --main 2 mamba1.db mamba2.db mamba2-chunked.db\n" };
     mba_operands words = { 0 };
@@ -69,10 +83,12 @@ mba_status mba_command_report(int argc, char **argv)
     for (int i = 0; list && mba_report_figure_name(i); i++)
         printf("%-12s %s\n", mba_report_figure_name(i), mba_report_figure_title(i));
     if (list) return MBA_OK;
-    if ((svg || csv) && !figure)
+    if ((svg || csv || want.view) && !want.figure)
         return mba_fail(MBA_E_ARG, "%s of which figure?\nfix: --figure fig2; mambascope report --list names them",
-                        svg ? "--svg" : "--csv");
-    if (svg && csv) return mba_fail(MBA_E_ARG, "--svg or --csv\nfix: one of them");
+                        svg ? "--svg" : csv ? "--csv" : "--view");
+    if (csv && (svg || want.view))
+        return mba_fail(MBA_E_ARG, "--%s or --csv\nfix: one of them", svg ? "svg" : "view");
+    want.csv = csv;
     if (!words.n) return mba_fail(MBA_E_ARG, "a report of what?\nfix: mambascope report run.db");
     int first = (int)shown < words.n ? (int)shown : words.n;
     MBA_TRY(mba_stores_open_good(&r, words.word, words.n, &first));
@@ -80,11 +96,13 @@ mba_status mba_command_report(int argc, char **argv)
     warn_of_empty(&r);
     char left_out[sizeof r.left_out];
     memcpy(left_out, r.left_out, sizeof left_out);
-    mba_whatif *whatif = measured ? NULL : calloc(1, sizeof *whatif);
-    mba_status  st = whatif ? mba_whatif_make(whatif, &r) : MBA_OK;
-    r.study  = study;
+    const bool  simulate = !measured && (!want.figure || is_simulated(want.figure));
+    mba_whatif *whatif = simulate ? calloc(1, sizeof *whatif) : NULL;
+    mba_status  st = mba_machine_rates(&r);
+    if (st == MBA_OK && whatif) st = mba_whatif_make(whatif, &r);
+    r.study  = study || want.figure;
     r.whatif = whatif;
-    if (st == MBA_OK) st = figure ? print_figure(&r, figure, svg || !csv) : write_page(&r, out);
+    if (st == MBA_OK) st = want.figure ? print_figure(&r, &want) : write_page(&r, out);
     free(whatif);
     const mba_status closed = mba_stores_close(&r);
     if (st != MBA_OK || closed != MBA_OK) return st == MBA_OK ? closed : st;

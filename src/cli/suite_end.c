@@ -249,7 +249,8 @@ static mba_status end_with(ending *e, const char *out, bool json)
     const char *scale = mba_sheet_find(e->r.run[0].a, "suite.scale");
     const bool  tiny = scale && !strcmp(scale, "tiny");            // nobody quotes it: no seconds for simulations
     mba_whatif *whatif = tiny ? NULL : calloc(1, sizeof *whatif);
-    mba_status  st = whatif ? mba_whatif_make(whatif, &e->r) : MBA_OK;
+    mba_status  st = mba_machine_rates(&e->r);
+    if (st == MBA_OK && whatif) st = mba_whatif_make(whatif, &e->r);
     e->r.study  = true;
     e->r.whatif = whatif;
     if (st == MBA_OK) st = write_files(e, out);

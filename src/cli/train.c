@@ -343,64 +343,59 @@ static mba_status choose_optimizer(train_cli *c)
     return MBA_OK;
 }
 
-mba_status mba_command_train(int argc, char **argv)
+static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
 {
-    bool      help;
-    train_cli c = { .lr = 1e-3, .lr_min = 1e-5, .decay = -1, .beta1 = -1, .beta2 = -1, .clip = -1, .steps = 100,
-                    .warmup = -1, .seed = 1,
-                    .o = { .micros = 1, .guard = 8, .valid_batches = 16, .keep = 3,
-                           .feed = { .smoothing = -1, .mixup = -1, .cutmix = -1 } } };
     const mba_option options[] = {
-        MBA_MODEL_OPTIONS(&c.model),
-        { "--data",      MBA_OPT_TEXT, &c.o.feed.data, "PATH",
+        MBA_MODEL_OPTIONS(&c->model),
+        { "--data",      MBA_OPT_TEXT, &c->o.feed.data, "PATH",
           "token files, images or graphs (docs/commands.md); without it, SYNTHETIC data", 0, 0 },
-        { "--validation", MBA_OPT_REAL, &c.o.feed.validation, "PART",
+        { "--validation", MBA_OPT_REAL, &c->o.feed.validation, "PART",
           "hold this part out, where the data has no held-out part of its own", 0, 0.9 },
-        { "--steps",     MBA_OPT_INT,  &c.steps,       "N",     "updates (100)", 1, 1e12 },
-        { "--micros",    MBA_OPT_INT,  &c.o.micros,    "N",     "micro-batches per update (1)", 1, 32768 },
-        { "--lr",        MBA_OPT_REAL, &c.lr,          "X",     "largest learning rate (1e-3)", 0, 100 },
-        { "--lr-min",    MBA_OPT_REAL, &c.lr_min,      "X",     "what the cosine ends at (1e-5)", 0, 100 },
-        { "--warmup",    MBA_OPT_INT,  &c.warmup,      "N",     "steps of linear warm-up (2 % of the steps)", 0, 1e12 },
-        { "--optimizer", MBA_OPT_TEXT, &c.optimizer,   "NAME",  "adamw (default) or lamb", 0, 0 },
-        { "--decay",     MBA_OPT_REAL, &c.decay,       "X",
+        { "--steps",     MBA_OPT_INT,  &c->steps,      "N",     "updates (100)", 1, 1e12 },
+        { "--micros",    MBA_OPT_INT,  &c->o.micros,   "N",     "micro-batches per update (1)", 1, 32768 },
+        { "--lr",        MBA_OPT_REAL, &c->lr,         "X",     "largest learning rate (1e-3)", 0, 100 },
+        { "--lr-min",    MBA_OPT_REAL, &c->lr_min,     "X",     "what the cosine ends at (1e-5)", 0, 100 },
+        { "--warmup",    MBA_OPT_INT,  &c->warmup,     "N",     "steps of linear warm-up (2 % of the steps)", 0, 1e12 },
+        { "--optimizer", MBA_OPT_TEXT, &c->optimizer,  "NAME",  "adamw (default) or lamb", 0, 0 },
+        { "--decay",     MBA_OPT_REAL, &c->decay,      "X",
           "weight decay of matrices (text 0.1, else 0.05)", 0, 100 },
-        { "--beta1",     MBA_OPT_REAL, &c.beta1,       "X",     "(0.9)", 0, 1 },
-        { "--beta2",     MBA_OPT_REAL, &c.beta2,       "X",     "(text 0.95, else 0.999)", 0, 1 },
-        { "--clip",      MBA_OPT_REAL, &c.clip,        "X",     "longest gradient (1; lamb 5); 0: any", 0, 1e9 },
-        { "--ema",       MBA_OPT_REAL, &c.o.session.ema, "X",
+        { "--beta1",     MBA_OPT_REAL, &c->beta1,      "X",     "(0.9)", 0, 1 },
+        { "--beta2",     MBA_OPT_REAL, &c->beta2,      "X",     "(text 0.95, else 0.999)", 0, 1 },
+        { "--clip",      MBA_OPT_REAL, &c->clip,       "X",     "longest gradient (1; lamb 5); 0: any", 0, 1e9 },
+        { "--ema",       MBA_OPT_REAL, &c->o.session.ema, "X",
           "keep an average of the model with this decay (0.9998); validation judges it", 0, 0.9999999 },
-        { "--smoothing", MBA_OPT_REAL, &c.o.feed.smoothing, "X",
+        { "--smoothing", MBA_OPT_REAL, &c->o.feed.smoothing, "X",
           "images: label smoothing (the recipe of the data)", 0, 1 },
-        { "--mixup",     MBA_OPT_REAL, &c.o.feed.mixup, "X",
+        { "--mixup",     MBA_OPT_REAL, &c->o.feed.mixup, "X",
           "images: alpha of mixup (the recipe of the data); 0: none", 0, 100 },
-        { "--cutmix",    MBA_OPT_REAL, &c.o.feed.cutmix, "X",
+        { "--cutmix",    MBA_OPT_REAL, &c->o.feed.cutmix, "X",
           "images: alpha of cutmix (the recipe of the data); 0: none", 0, 100 },
-        { "--made",      MBA_OPT_INT,  &c.o.feed.made, "N",
+        { "--made",      MBA_OPT_INT,  &c->o.feed.made, "N",
           "graphs: how many of a made-up collection (five batches)", 20, 1e9 },
-        { "--workers",   MBA_OPT_INT,  &c.o.feed.workers, "N",
+        { "--workers",   MBA_OPT_INT,  &c->o.feed.workers, "N",
           "images: threads that decode ahead (cores less one)", 1, 256 },
-        { "--guard",     MBA_OPT_REAL, &c.o.guard,     "X",
+        { "--guard",     MBA_OPT_REAL, &c->o.guard,    "X",
           "skip norms above X times their median (8); 0: only NaN", 0, 1e9 },
-        { "--seed",      MBA_OPT_INT,  &c.seed,        "N",     "of parameters and data order (1)", 0, 9e15 },
-        { "--in-order",  MBA_OPT_FLAG, &c.o.feed.in_order, NULL,
+        { "--seed",      MBA_OPT_INT,  &c->seed,       "N",     "of parameters and data order (1)", 0, 9e15 },
+        { "--in-order",  MBA_OPT_FLAG, &c->o.feed.in_order, NULL,
           "batches in the order of the data, not shuffled", 0, 0 },
-        { "--carry",     MBA_OPT_FLAG, &c.o.carry,     NULL,
+        { "--carry",     MBA_OPT_FLAG, &c->o.carry,    NULL,
           "in order, states carried from batch to batch (truncated back-propagation)", 0, 0 },
-        { "--documents", MBA_OPT_FLAG, &c.documents,   NULL,
+        { "--documents", MBA_OPT_FLAG, &c->documents,  NULL,
           "reset states and mask attention at document borders", 0, 0 },
-        { "--out",       MBA_OPT_TEXT, &c.o.out,       "DIR",   "keep log.jsonl and checkpoints step-* there", 0, 0 },
-        { "--save-every", MBA_OPT_INT, &c.o.save_every, "N",    "steps between checkpoints (only the last)", 1, 1e12 },
-        { "--keep",      MBA_OPT_INT,  &c.o.keep,      "N",     "newest checkpoints to keep (3); 0: all", 0, 1e9 },
-        { "--valid-every", MBA_OPT_INT, &c.o.valid_every, "N",  "steps between validations (only the last)", 1, 1e12 },
-        { "--valid-batches", MBA_OPT_INT, &c.o.valid_batches, "N", "batches of a validation (16); 0: all", 0, 1e9 },
-        { "--resume",    MBA_OPT_TEXT, &c.o.resume,    "DIR",
+        { "--out",       MBA_OPT_TEXT, &c->o.out,      "DIR",   "keep log.jsonl and checkpoints step-* there", 0, 0 },
+        { "--save-every", MBA_OPT_INT, &c->o.save_every, "N",    "steps between checkpoints (only the last)", 1, 1e12 },
+        { "--keep",      MBA_OPT_INT,  &c->o.keep,     "N",     "newest checkpoints to keep (3); 0: all", 0, 1e9 },
+        { "--valid-every", MBA_OPT_INT, &c->o.valid_every, "N",  "steps between validations (only the last)", 1, 1e12 },
+        { "--valid-batches", MBA_OPT_INT, &c->o.valid_batches, "N", "batches of a validation (16); 0: all", 0, 1e9 },
+        { "--resume",    MBA_OPT_TEXT, &c->o.resume,   "DIR",
           "go on from a checkpoint, or from the newest of a run", 0, 0 },
-        { "--stop-after", MBA_OPT_INT, &c.o.stop_after, "N",    "leave after N steps of this session, saved", 1, 1e12 },
-        { "--dry-run",   MBA_OPT_FLAG, &c.dry_run,     NULL,
+        { "--stop-after", MBA_OPT_INT, &c->o.stop_after, "N",   "leave after N steps of this session, saved", 1, 1e12 },
+        { "--dry-run",   MBA_OPT_FLAG, &c->dry_run,    NULL,
           "print parameters, memory plan, FLOPs and bytes of a step; run nothing", 0, 0 },
-        { "--json",      MBA_OPT_FLAG, &c.json,        NULL,
+        { "--json",      MBA_OPT_FLAG, &c->json,       NULL,
           "result as JSON (docs/commands.md has the keys)", 0, 0 },
-        { "--quiet",     MBA_OPT_FLAG, &c.quiet,       NULL,    "no talk on stderr", 0, 0 },
+        { "--quiet",     MBA_OPT_FLAG, &c->quiet,      NULL,    "no talk on stderr", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "train", "--model NAME [options]",
@@ -413,7 +408,17 @@ mba_status mba_command_train(int argc, char **argv)
         "--steps 1000 --out run\n"
         "mambascope train --model graphmamba-peptides-func --graphs 32 --steps 200\n"
         "mambascope train --resume run --data shards --validation 0.1 --steps 500 --out run\n" };
-    MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
+    return mba_options_parse(&usage, argc, argv, NULL, help);
+}
+
+mba_status mba_command_train(int argc, char **argv)
+{
+    bool      help;
+    train_cli c = { .lr = 1e-3, .lr_min = 1e-5, .decay = -1, .beta1 = -1, .beta2 = -1, .clip = -1, .steps = 100,
+                    .warmup = -1, .seed = 1,
+                    .o = { .micros = 1, .guard = 8, .valid_batches = 16, .keep = 3,
+                           .feed = { .smoothing = -1, .mixup = -1, .cutmix = -1 } } };
+    MBA_TRY(parse(&c, argc, argv, &help));
     if (help) return MBA_OK;
     c.o.schedule = (mba_schedule){ c.lr, c.lr_min < c.lr ? c.lr_min : c.lr, c.warmup < 0 ? c.steps / 50 : c.warmup,
                                    c.steps };

@@ -265,35 +265,62 @@ static mba_status predict_kernels(mba_counted_set *d, mba_sim *sim, const char *
 /* ---- kernels whose plans were written down ---- */
 
 /* What a library starts beside the launches of a plan is known by its counts alone. */
-static mba_status predict_foreign(mba_counted_kernel *c, const mba_gpu *m)
+static mba_status predict_foreign(mba_counted_kernel *c, const mba_gpu *m, int64_t load)
 {
     mba_sim_kernel k;
     mba_sim_result r;
     MBA_TRY(mba_counted_foreign(&k, c, m));
+    k.load = load;
     MBA_TRY(mba_sim_run(&r, &k, m, MBA_SIM_FOLDED));
     c->bound_us   = 1e6 * r.seconds;
+    c->tensor_us  = 1e6 * r.bound[MBA_P_MMA];
     c->limit      = r.limit;
     c->met        = 1;
     c->between_us = m->v[MBA_GPU_gap_graph];
     return MBA_OK;
 }
 
-static mba_status predict_frozen(mba_counted_kernel *c, const mba_gpu *m)
+static mba_status predict_frozen(mba_counted_kernel *c, const mba_gpu *m, int64_t load)
 {
     mba_sim_kernel k;
     mba_sim_result plain, bound;
     MBA_TRY(mba_sim_thaw(&k, c->program, m));
+    k.load = load;
     MBA_TRY(mba_sim_run(&plain, &k, m, MBA_SIM_FOLDED));
     mba_counted_bind(&k, c, m);
     MBA_TRY(mba_sim_run(&bound, &k, m, MBA_SIM_FOLDED));
     c->planned_us = 1e6 * plain.seconds;
     c->bound_us   = 1e6 * bound.seconds;
+    c->tensor_us  = 1e6 * bound.bound[MBA_P_MMA];
     c->dram_rd    = plain.dram_read;
     c->dram_wr    = plain.dram_write;
     c->limit      = bound.limit;
     c->met        = 1;
     c->between_us = m->v[MBA_GPU_gap_graph] + (k.resets ? m->v[MBA_GPU_gap_reset] : 0);
     return MBA_OK;
+}
+
+static mba_status predict_rows(mba_counted_set *d, const mba_gpu *m, const char *workload, int64_t load)
+{
+    for (int i = 0; i < d->n; i++) {
+        mba_counted_kernel *c = &d->one[i];
+        if (!strcmp(c->workload, workload) && (!load || c->tensor_us > 0))
+            MBA_TRY(c->program ? predict_frozen(c, m, load) : predict_foreign(c, m, load));
+    }
+    return MBA_OK;
+}
+
+/* How busy tensor units are in the step of these rows, of 256. */
+static int64_t load_of(const mba_counted_set *d, const char *workload)
+{
+    double busy = 0, all = 0;
+    for (int i = 0; i < d->n; i++) {
+        const mba_counted_kernel *c = &d->one[i];
+        if (strcmp(c->workload, workload)) continue;
+        busy += c->launches * c->tensor_us;
+        all  += c->launches * c->bound_us;
+    }
+    return all > 0 ? (int64_t)(256 * busy / all + 0.5) : 0;
 }
 
 /* A step is its kernels, as often as they ran, and what lies between them. */
@@ -319,9 +346,8 @@ static mba_status predict_workload(mba_counted_set *d, mba_sim *sim, const mba_g
                                    const char *changes, const char *workload)
 {
     if (!all_frozen(d, workload)) return predict_kernels(d, sim, machine, changes, workload, false);
-    for (int i = 0; i < d->n; i++)
-        if (!strcmp(d->one[i].workload, workload))
-            MBA_TRY(d->one[i].program ? predict_frozen(&d->one[i], m) : predict_foreign(&d->one[i], m));
+    MBA_TRY(predict_rows(d, m, workload, 0));
+    MBA_TRY(predict_rows(d, m, workload, load_of(d, workload)));
     const double ms = step_of(d, workload);
     for (int i = 0; i < d->n; i++) if (!strcmp(d->one[i].workload, workload)) d->one[i].step_ms = ms;
     return MBA_OK;

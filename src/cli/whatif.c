@@ -361,6 +361,19 @@ static mba_status axes(mba_whatif *w)
     return MBA_OK;
 }
 
+mba_status mba_machine_rates(mba_stores *r)
+{
+    for (int i = 0; i < r->n; i++) {
+        const char *machine = strcmp(r->run[i].a->device, "cpu") ? machine_of(r->run[i].a) : NULL;
+        mba_gpu     m;
+        if (!machine) continue;
+        MBA_TRY(mba_gpu_load(&m, machine));
+        r->run[i].l2_bytes_s = 1e9 * m.v[MBA_GPU_l2_rd];
+        r->run[i].l1_bytes_s = 1e9 * m.v[MBA_GPU_smem_bw] * m.v[MBA_GPU_sm] * m.v[MBA_GPU_clk];
+    }
+    return MBA_OK;
+}
+
 mba_status mba_whatif_make(mba_whatif *out, const mba_stores *r)
 {
     mba_workload base[MBA_WI_MODELS];

@@ -189,14 +189,6 @@ static void mixed_batches_hold_both_images_and_both_labels(void **state)
 
 /* ---- files ---- */
 
-static void put_file(const char *path, const void *bytes, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
-}
-
 /* Two classes of six files each; the fourth of the first class is damaged, the last of the second is a PNG. */
 static void make_folder(void)
 {
@@ -210,7 +202,7 @@ static void make_folder(void)
             size_t n;
             char  *bytes = golden_bytes(&n, c && i == 5 ? "really.png" : names[i]);
             snprintf(name, sizeof name, "c%d/%d.JPEG", c, i);
-            put_file(scratch(name), bytes, !c && i == 3 ? n / 2 : n);
+            scratch_put(scratch(name), bytes, !c && i == 3 ? n / 2 : n);
             free(bytes);
         }
     }
@@ -262,7 +254,7 @@ static void a_set_of_nothing_but_damage_is_an_error(void **state)
     for (int i = 0; i < 2 * B; i++) {
         char name[64];
         snprintf(name, sizeof name, "c/%02d.jpg", i);
-        put_file(scratch(name), "no image", 8);
+        scratch_put(scratch(name), "no image", 8);
     }
     assert_ok(mba_image_set_open(&s, &(mba_image_set_options){ .path = scratch_dir }));
     for (int workers = 0; workers < 3; workers++) {
@@ -293,7 +285,7 @@ static void large_files_are_decoded_small_and_look_the_same(void **state)
     assert_ok(mba_jpeg_encode(&jpeg, &n, &m, 98));
     scratch_make();
     assert_int_equal(mkdir(scratch("c"), 0777), 0);
-    put_file(scratch("c/a.jpg"), jpeg, n);
+    scratch_put(scratch("c/a.jpg"), jpeg, n);
     mba_image_set *s;
     assert_ok(mba_image_set_open(&s, &(mba_image_set_options){ .path = scratch_dir }));
     mba_image_maker  maker = { 0 };

@@ -11,7 +11,7 @@
 #include "data/json.h"
 
 enum {
-    HEADER_WORDS = 256, HEADER_BYTES = 4 * HEADER_WORDS,
+    HEADER_WORDS = 256, HEADER_BYTES = 4 * HEADER_WORDS, HEADER_KNOWN = 12,   /* magic, version, count; then zeros */
     MAGIC_16 = 20240520, VERSION_16 = 1, MAGIC_32 = 20240801, VERSION_32 = 7, MAGIC_CHOICE = 20240522,
     NOTES_BYTES_MAX = 1 << 20
 };
@@ -37,10 +37,11 @@ typedef struct header {
     bool     zeros;                          /* the words behind are zero */
 } header;
 
-static header read_header(const unsigned char *p)
+/* Of a file that ends inside it, what there is. */
+static header read_header(const unsigned char *p, size_t bytes)
 {
     header h = { .magic = read_32(p), .version = read_32(p + 4), .count = read_32(p + 8), .zeros = true };
-    for (int i = 12; i < HEADER_BYTES; i++) h.zeros &= p[i] == 0;
+    for (size_t i = HEADER_KNOWN; i < HEADER_BYTES && i < bytes; i++) h.zeros &= p[i] == 0;
     return h;
 }
 
@@ -83,8 +84,8 @@ static mba_status set_shard(mba_token_file *f, const header *h, int width, uint3
 
 static mba_status find_tokens(mba_token_file *f)
 {
-    if (f->bytes < HEADER_BYTES) return set_bare(f);
-    const header h = read_header(f->begin);
+    if (f->bytes < HEADER_KNOWN) return set_bare(f);
+    const header h = read_header(f->begin, f->bytes);
     if (h.magic == MAGIC_16) return set_shard(f, &h, 2, VERSION_16);
     if (h.magic == MAGIC_32) return set_shard(f, &h, 4, VERSION_32);
     if (h.magic == MAGIC_CHOICE && h.version == 1)

@@ -75,6 +75,7 @@ typedef struct sink {
     mba_ids     ids;
     mba_ids_fn *take;
     void       *user;
+    bool        inside;                       /* a piece: no added token, and not the beginning, stands before */
 } sink;
 
 static mba_status flush(sink *s)
@@ -149,10 +150,13 @@ static mba_status encode_words(mba_tokenizer *t, sink *s, const char *text, size
     return MBA_OK;
 }
 
-/* A piece between added tokens; `continued`: the text before it belongs to it. */
-static mba_status encode_piece(mba_tokenizer *t, sink *s, const char *text, size_t n, bool continued)
+/* A piece between added tokens, or what follows of one that was cut. */
+static mba_status encode_piece(mba_tokenizer *t, sink *s, const char *text, size_t n)
 {
-    if (!n || !t->prefix_space || continued || text[0] == ' ') return encode_words(t, s, text, n);
+    const bool begins = !s->inside;
+    if (!n) return MBA_OK;
+    s->inside = true;
+    if (!begins || !t->prefix_space || text[0] == ' ') return encode_words(t, s, text, n);
     t->spaced.n = 0;
     MBA_TRY(mba_text_add(&t->spaced, " ", 1));
     MBA_TRY(mba_text_add(&t->spaced, text, n));
@@ -160,21 +164,22 @@ static mba_status encode_piece(mba_tokenizer *t, sink *s, const char *text, size
 }
 
 /* Added tokens become their numbers, and `encode` takes what lies between them. */
-typedef mba_status encode_fn(mba_tokenizer *t, sink *s, const char *text, size_t n, bool continued);
+typedef mba_status encode_fn(mba_tokenizer *t, sink *s, const char *text, size_t n);
 static mba_status encode_around(mba_tokenizer *t, sink *s, const mba_literals *added, encode_fn *encode,
-                                const char *text, size_t n, bool continued)
+                                const char *text, size_t n)
 {
     size_t      from = 0;
     mba_literal m;
     while (mba__literals_find(added, &m, text, n, from)) {
-        MBA_TRY(encode(t, s, text + from, m.at - from, continued && !from));
+        MBA_TRY(encode(t, s, text + from, m.at - from));
         MBA_TRY(emit(s, m.id));
-        from = m.at + m.bytes;
+        s->inside = false;
+        from      = m.at + m.bytes;
     }
-    return encode(t, s, text + from, n - from, continued && !from);
+    return encode(t, s, text + from, n - from);
 }
 
-static mba_status encode_normalized(mba_tokenizer *t, sink *s, const char *text, size_t n, bool continued)
+static mba_status encode_normalized(mba_tokenizer *t, sink *s, const char *text, size_t n)
 {
     if (t->nfc && !mba_nfc_already(text, n)) {
         t->composed.n = 0;
@@ -182,10 +187,10 @@ static mba_status encode_normalized(mba_tokenizer *t, sink *s, const char *text,
         text = t->composed.data;
         n    = t->composed.n;
     }
-    return encode_around(t, s, &t->normalized, encode_piece, text, n, continued);
+    return encode_around(t, s, &t->normalized, encode_piece, text, n);
 }
 
-static mba_status encode_chunk(mba_tokenizer *t, sink *s, const char *text, size_t n, bool continued)
+static mba_status encode_chunk(mba_tokenizer *t, sink *s, const char *text, size_t n)
 {
     if (!mba_utf8_valid(text, n)) {
         t->repaired.n = 0;
@@ -193,7 +198,7 @@ static mba_status encode_chunk(mba_tokenizer *t, sink *s, const char *text, size
         text = t->repaired.data;
         n    = t->repaired.n;
     }
-    return encode_around(t, s, &t->raw, encode_normalized, text, n, continued);
+    return encode_around(t, s, &t->raw, encode_normalized, text, n);
 }
 
 /* Where a long text may be cut: before an ASCII space that follows another ASCII character. A word ends there
@@ -212,7 +217,7 @@ mba_status mba_tokenizer_stream(mba_tokenizer *t, const char *text, size_t bytes
     mba_status st = MBA_OK;
     for (size_t at = 0, n; st == MBA_OK && t->bpe && at < bytes; at += n) {
         n  = chunk_end(t, text + at, bytes - at);
-        st = encode_chunk(t, &s, text + at, n, at > 0);
+        st = encode_chunk(t, &s, text + at, n);
     }
     for (size_t i = 0; st == MBA_OK && !t->bpe && i < bytes; i++) st = emit(&s, (unsigned char)text[i]);
     if (st == MBA_OK) st = flush(&s);

@@ -5,8 +5,8 @@
  *     if (!mba_nfc_already(text, n)) MBA_TRY(mba_nfc(&out, text, n));
  *     free(out.data);
  *
- * The tables are of one Unicode version (mba_unicode_version()); code points assigned later have no class and
- * are left alone by NFC. */
+ * NFC is that of one Unicode version (mba_unicode_version()), classes are those of 16.0; code points assigned later have
+ * no class and are left alone by NFC. */
 #ifndef MBA_UNICODE_H
 #define MBA_UNICODE_H
 

@@ -26,6 +26,8 @@
 #ifndef MBA_OPS_NORM_ROWS_CUH
 #define MBA_OPS_NORM_ROWS_CUH
 
+#include <stdlib.h>
+
 #include "device/cuda/async.cuh"
 #include "device/cuda/columns.cuh"
 #include "device/cuda/packed.cuh"
@@ -152,6 +154,8 @@ static inline mba_status mba__norm_dw(const mba_call *c, int out, int64_t cols)
     return MBA_OK;
 }
 
+static inline int turned(int bit) { return getenv("MBA_TURN") ? atoi(getenv("MBA_TURN")) >> bit & 1 : 0; }
+
 /* ---- forward ---- */
 
 template <typename TX, typename TY> struct norm_rows {
@@ -164,6 +168,7 @@ template <typename TX, typename TY> struct norm_rows {
     int64_t          rows, cols;
     float            eps;
     int              threads;
+    bool             down;                        // from the last row to the first
 };
 
 template <typename TX, typename TY, int V, int NV>
@@ -171,8 +176,9 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_fwd_team(norm_rows<TX, 
 {
     __shared__ __align__(16) float warps[TEAM_WARPS];
     const team t = team_alone(a.threads);
-    const int  cols = (int)a.cols, row = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
-    const int  own = t.lane * V, apart = t.threads * V, end = row < a.rows ? cols : 0;       // beyond the last row there are no columns
+    const int  cols = (int)a.cols, unit = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
+    const int  row = a.down ? (int)a.rows - 1 - unit : unit;
+    const int  own = t.lane * V, apart = t.threads * V, end = unit < a.rows ? cols : 0;      // beyond the last row there are no columns
     float      s[NV][V], w[NV][V], ss = 0;
     team_clear(t, warps);
 
@@ -254,7 +260,7 @@ template <typename TX, typename TY> struct norm_grads {
     float           *part;                        // (parts, C)
     int64_t          rows, cols;
     int              threads;
-    bool             dx_adds, dm_adds;
+    bool             dx_adds, dm_adds, down;      // down: from the last row to the first
 };
 
 /* to (+)= d */
@@ -293,7 +299,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) norm_bwd_team(
     const auto slot_ds = [=](int stage, int i) {
         return (TX *)(slots + stage * stage_bytes + plane * (XB + YB) + (i * (int)blockDim.x + (int)threadIdx.x) * XB); };
     const auto copy_row = [&](int row, int stage) {
-        if (row < rows)
+        if ((unsigned)row < (unsigned)rows)
 #pragma unroll
             for (int i = 0; i < NV; i++) {
                 if (own + i * apart >= cols) continue;
@@ -311,18 +317,21 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) norm_bwd_team(
         for (int v = 0; v < V; v++) dw[i][v] = 0;
         if (KEEP && own + i * apart < cols) load_weights(kept[KEEP ? i : 0], a.w + own + i * apart);
     }
+    /* Rows before the first and behind the last are none, as unsigned numbers. */
+    const int by = a.down ? -step : step;
     int   row = (int)blockIdx.x * teams + t.number, stage = 0;
-    float next = row < rows ? a.rstd[row] : 0;
+    if (a.down) row = rows - 1 - row;
+    float next = (unsigned)row < (unsigned)rows ? a.rstd[row] : 0;
 #pragma unroll
     for (int k = 0; k < STAGES; k++) {
         team_clear(t, warps[k]);
-        if (k < STAGES - 1) copy_row(row + k * step, k);
+        if (k < STAGES - 1) copy_row(row + k * by, k);
     }
-    for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
+    for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += by, stage = stage == STAGES - 1 ? 0 : stage + 1) {
         const float k = next;
-        const int   end = row < rows ? cols : 0;
-        copy_row(row + (STAGES - 1) * step, stage == 0 ? STAGES - 1 : stage - 1);
-        next = row + step < rows ? a.rstd[row + step] : 0;
+        const int   end = (unsigned)row < (unsigned)rows ? cols : 0;
+        copy_row(row + (STAGES - 1) * by, stage == 0 ? STAGES - 1 : stage - 1);
+        next = (unsigned)(row + by) < (unsigned)rows ? a.rstd[row + by] : 0;
         copy_async_wait<STAGES - 1>();
 
         // 1. the sum over x w dy of the row

@@ -111,6 +111,20 @@ static void separate(char *out, size_t room, const char *digits)
     out[n] = 0;
 }
 
+/* 9.6e-08 -> 9.6×10⁻⁸ */
+static mba_word power_of_ten(double v)
+{
+    static const char *const raised[] = { "⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹" };
+    mba_word    w;
+    char        digits[32];
+    snprintf(digits, sizeof digits, "%.3g", v);
+    const int   length = (int)strcspn(digits, "e"), power = atoi(digits + length + 1);
+    snprintf(w.s, sizeof w.s, "%.*s×10%s%s%s%s", length, digits, power < 0 ? "⁻" : "",
+             abs(power) > 99 ? raised[abs(power) / 100] : "", abs(power) > 9 ? raised[abs(power) / 10 % 10] : "",
+             raised[abs(power) % 10]);
+    return w;
+}
+
 mba_word mba_num(double v)
 {
     mba_word w;
@@ -119,10 +133,7 @@ mba_word mba_num(double v)
         snprintf(w.s, sizeof w.s, "–");
         return w;
     }
-    if (v != 0 && (fabs(v) < 1e-4 || fabs(v) >= 1e12)) {
-        snprintf(w.s, sizeof w.s, "%.3g", v);
-        return w;
-    }
+    if (v != 0 && (fabs(v) < 1e-4 || fabs(v) >= 1e12)) return power_of_ten(v);
     const int decade = v == 0 ? 0 : (int)floor(log10(fabs(v)) + 1e-12), places = decade >= 2 ? 0 : 2 - decade;
     snprintf(digits, sizeof digits, "%.*f", places, v);
     if (strchr(digits, '.')) {

@@ -2,8 +2,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/parts.h"
+#include "scope/blocks.h"
+#include "scope/verify.h"
 
 enum { ROWS = 300, FEWEST = 50, MOST = 120, REASONS = 8, SYMBOL = 160 };
 
@@ -107,125 +110,231 @@ mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
 
 /* ---- records ---- */
 
-/* What was not measured is left out of a record. */
-static void text_field(mba_buf *b, const char *name, const char *text)
+/* The records of kernels as one table: keys once, then a row of values per kernel; null: not measured. A row is written
+ * field by field, and the same walk writes the keys. Reasons of stalls are numbers of one list of names. */
+enum { NAMES_MAX = 64 };
+typedef struct records {
+    mba_buf *b;
+    bool     keys, any;                            /* keys: write names instead of values; any: a field was written */
+    char     stall[NAMES_MAX][48];
+    int      nstalls;
+} records;
+
+/* Begins the next field; true where its value is wanted. */
+static bool begin_field(records *r, const char *name)
 {
-    if (!text) return;
-    mba_buf_add(b, ",\"%s\":", name);
-    mba_buf_json(b, text);
+    if (r->any) mba_buf_put(r->b, ",");
+    r->any = true;
+    if (r->keys) mba_buf_add(r->b, "\"%s\"", name);
+    return !r->keys;
 }
 
-static void field(mba_buf *b, const char *name, double v)
+static void text_field(records *r, const char *name, const char *text)
 {
-    if (!isfinite(v)) return;
-    mba_buf_add(b, ",\"%s\":", name);
-    mba_buf_json_number(b, v);
+    if (begin_field(r, name)) mba_buf_json(r->b, text);
 }
 
-static void list_field(mba_buf *b, const char *name, const double *v, int n)
+static void field(records *r, const char *name, double v)
 {
-    mba_buf_add(b, ",\"%s\":[", name);
+    if (begin_field(r, name)) mba_buf_json_number(r->b, v);
+}
+
+static void list_field(records *r, const char *name, const double *v, int n)
+{
+    if (!begin_field(r, name)) return;
+    mba_buf_put(r->b, "[");
     for (int i = 0; i < n; i++) {
-        if (i) mba_buf_put(b, ",");
-        mba_buf_json_number(b, v[i]);
+        if (i) mba_buf_put(r->b, ",");
+        mba_buf_json_number(r->b, v[i]);
     }
-    mba_buf_put(b, "]");
+    mba_buf_put(r->b, "]");
 }
 
-static void stall_field(mba_buf *b, const mba_kernel_view *k)
+static int number_of_stall(records *r, const mba_stall *s)
+{
+    char name[sizeof r->stall[0]];
+    snprintf(name, sizeof name, "%.*s", s->length, s->name);
+    for (int i = 0; i < r->nstalls; i++) if (!strcmp(r->stall[i], name)) return i;
+    if (r->nstalls == NAMES_MAX) return -1;                            // a hostile file
+    strcpy(r->stall[r->nstalls], name);
+    return r->nstalls++;
+}
+
+static void stall_field(records *r, const mba_kernel_view *k)
 {
     mba_stall all[REASONS];
-    const int n = mba_stalls_of(k, all, REASONS);
-    mba_buf_put(b, ",\"stalls\":[");
-    for (int i = 0; i < n; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "%.*s", all[i].length, all[i].name);
-        mba_buf_put(b, i ? ",[" : "[");
-        mba_buf_json(b, name);
-        mba_buf_put(b, ",");
-        mba_buf_json_number(b, all[i].warps);
-        mba_buf_put(b, "]");
+    bool      any = false;
+    if (!begin_field(r, "stalls")) return;
+    mba_buf_put(r->b, "[");
+    for (int i = 0, n = mba_stalls_of(k, all, REASONS); i < n; i++) {
+        const int number = number_of_stall(r, &all[i]);
+        if (number < 0) continue;
+        mba_buf_add(r->b, "%s[%d,", any ? "," : "", number);
+        mba_buf_json_number(r->b, all[i].warps);
+        mba_buf_put(r->b, "]");
+        any = true;
     }
-    mba_buf_put(b, "]");
+    mba_buf_put(r->b, "]");
 }
 
-static void geometry_fields(mba_buf *b, const mba_row_kernel *k)
+static void geometry_fields(records *r, const mba_row_kernel *k)
 {
     const double grid[] = { mba_whole(k->grid_x), mba_whole(k->grid_y), mba_whole(k->grid_z) };
-    list_field(b, "grid", grid, 3);
-    field(b, "threads", mba_whole(k->block_x) * mba_whole(k->block_y) * mba_whole(k->block_z));
-    field(b, "regs", mba_whole(k->regs));
-    field(b, "smem", mba_whole(k->smem_static_bytes) + mba_whole(k->smem_dynamic_bytes));
-    field(b, "local", mba_whole(k->local_bytes));
-    field(b, "blocks_per_sm", mba_whole(k->blocks_per_sm));
-    field(b, "waves", k->waves);
-    field(b, "occ_max", k->occupancy_limit);
-    text_field(b, "limiter", k->limiter);
+    list_field(r, "grid", grid, 3);
+    field(r, "threads", mba_whole(k->block_x) * mba_whole(k->block_y) * mba_whole(k->block_z));
+    field(r, "regs", mba_whole(k->regs));
+    field(r, "smem", mba_whole(k->smem_static_bytes) + mba_whole(k->smem_dynamic_bytes));
+    field(r, "local", mba_whole(k->local_bytes));
+    field(r, "blocks_per_sm", mba_whole(k->blocks_per_sm));
+    field(r, "waves", k->waves);
+    field(r, "occ_max", k->occupancy_limit);
+    text_field(r, "limiter", k->limiter);
 }
 
-static void counted_fields(mba_buf *b, const mba_kernel_view *k)
+static void counted_fields(records *r, const mba_kernel_view *k)
 {
     const mba_counted *c = &k->counted;
     const double util[] = { c->dram_pct, c->l1_pct, c->tensor_pct, c->fma_pct, c->alu_pct, c->xu_pct, c->issue_pct };
-    list_field(b, "util", util, 7);
-    field(b, "us_c", 1e6 * c->time_s);
-    field(b, "ghz", c->clock_hz / 1e9);
-    field(b, "dram", c->dram_bytes);
-    field(b, "l2", c->l2_bytes);
-    field(b, "l1", c->l1_bytes);
-    field(b, "l1_hit", c->l1_hit_pct);
-    field(b, "l2_hit", c->l2_hit_pct);
-    field(b, "tf", c->tensor_flops);
-    field(b, "vf", c->fp32_flops + c->half_flops);
-    field(b, "sf", c->special_ops);
-    field(b, "occ", c->occupancy_pct);
-    field(b, "life", 1e6 * c->block_s);
-    stall_field(b, k);
+    list_field(r, "util", util, 7);
+    field(r, "us_c", 1e6 * c->time_s);
+    field(r, "ghz", c->clock_hz / 1e9);
+    field(r, "dram", c->dram_bytes);
+    field(r, "l2", c->l2_bytes);
+    field(r, "l1", c->l1_bytes);
+    field(r, "l1_hit", c->l1_hit_pct);
+    field(r, "l2_hit", c->l2_hit_pct);
+    field(r, "tf", c->tensor_flops);
+    field(r, "vf", c->fp32_flops + c->half_flops);
+    field(r, "sf", c->special_ops);
+    field(r, "occ", c->occupancy_pct);
+    field(r, "life", 1e6 * c->block_s);
+    stall_field(r, k);
 }
 
-static void record(mba_buf *b, const mba_stores *r, int run, const mba_kernel_view *k, int id)
+static void least_fields(records *r, const mba_kernel_view *k)
 {
     double floors[MBA_FLOORS];
     for (int f = 0; f < MBA_FLOORS; f++) floors[f] = 1e6 * k->floor_s[f];
-    mba_buf_add(b, "%s\n{\"id\":%d,\"run\":%d", id ? "," : "", id, run);
-    text_field(b, "name", mba_kernel_label(r->run[run].a, k, 90).s);
-    text_field(b, "symbol", k->row->symbol ? mba_short(k->row->symbol, SYMBOL).s : NULL);
-    text_field(b, "op", k->row->op);
-    text_field(b, "kind", mba_breakdown_kind_name(k->kind));
-    text_field(b, "cls", mba_kernel_class_name(k->cls));
-    text_field(b, "phase", k->row->phase);
-    text_field(b, "shape", k->row->shape ? mba_short(k->row->shape, 300).s : NULL);
-    field(b, "n", k->per_step);
-    field(b, "ms", 1e3 * k->step_s);
-    field(b, "us", 1e6 * k->median_s);
-    field(b, "p10", 1e6 * k->p10_s);
-    field(b, "p90", 1e6 * k->p90_s);
-    field(b, "gap", 1e6 * k->gap_s);
-    list_field(b, "floors", floors, MBA_FLOORS);
-    field(b, "floor", 1e6 * k->least_s);
-    text_field(b, "bound", isnan(k->least_s) ? NULL : mba_floor_name(k->bound));
-    field(b, "executed_floor", k->from_counters ? 1 : 0);
-    text_field(b, "busy", k->busiest);
-    field(b, "busy_pct", k->busiest_pct);
-    field(b, "least_b", k->least.bytes);
-    field(b, "least_tf", k->least.tensor_flops);
-    field(b, "least_vf", k->least.vector_flops);
-    field(b, "least_sf", k->least.special_ops);
-    geometry_fields(b, k->row);
-    counted_fields(b, k);
-    mba_buf_put(b, "}");
+    list_field(r, "floors", floors, MBA_FLOORS);
+    field(r, "floor", 1e6 * k->least_s);
+    text_field(r, "bound", isnan(k->least_s) ? NULL : mba_floor_name(k->bound));
+    field(r, "executed_floor", k->from_counters ? 1 : 0);
+    text_field(r, "busy", k->busiest);
+    field(r, "busy_pct", k->busiest_pct);
+    field(r, "least_b", k->least.bytes);
+    field(r, "least_tf", k->least.tensor_flops);
+    field(r, "least_vf", k->least.vector_flops);
+    field(r, "least_sf", k->least.special_ops);
+}
+
+/* What else is known of the kernels of a run: plan against counters, and records of their blocks. */
+typedef struct proofs { mba_verification *plan; mba_blocks_view *block; int64_t nplans, nblocks; } proofs;
+
+static void proofs_free(proofs *p)
+{
+    free(p->plan);
+    free(p->block);
+}
+
+static mba_status proofs_of(proofs *p, const mba_analysis *a)
+{
+    *p = (proofs){ 0 };
+    mba_status st = a->nlaunches && a->ncounters ? mba_verify(&p->plan, &p->nplans, a) : MBA_OK;
+    if (st == MBA_OK) st = mba_blocks_of(a, &p->block, &p->nblocks);
+    if (st != MBA_OK) proofs_free(p);
+    return st;
+}
+
+static const char *agreement(mba_agreement a)
+{
+    switch (a) {
+    case MBA_AGREES:  return "agrees";
+    case MBA_AT_MOST: return "at most, as the data has it";
+    case MBA_LAGS:    return "writes lag in L2";
+    case MBA_KEPT:    return "reads found in L2";
+    case MBA_AGAIN:   return "read again, as planned";
+    case MBA_DIFFERS: return "DIFFERS";
+    default:          return NULL;
+    }
+}
+
+static void proof_fields(records *r, const mba_analysis *a, const mba_kernel_view *k, const proofs *p)
+{
+    const mba_verification *v = NULL;
+    const mba_blocks_view  *b = NULL;
+    for (int64_t i = 0; i < p->nplans && !v; i++) if (p->plan[i].kernel == k && p->plan[i].launch) v = &p->plan[i];
+    for (int64_t i = 0; i < p->nblocks && !b; i++) if (&a->kernel[p->block[i].kernel] == k) b = &p->block[i];
+    field(r, "plan_tf", v && v->ours ? v->tensor_expected : NAN);
+    field(r, "plan_b", v ? v->bytes_expected : NAN);
+    text_field(r, "plan_tf_said", v && v->ours ? agreement(v->tensor) : NULL);
+    text_field(r, "plan_bytes_said", v ? agreement(v->bytes) : NULL);
+    field(r, "life_median", b ? 1e6 * b->median_s : NAN);
+    field(r, "life_p95", b ? 1e6 * b->p95_s : NAN);
+    field(r, "prologue", b ? 100 * b->prologue : NAN);
+    field(r, "epilogue", b ? 100 * b->epilogue : NAN);
+}
+
+static void record(records *r, const mba_stores *all, int run, const mba_kernel_view *k, int id, const proofs *p)
+{
+    const mba_analysis *a = all->run[run].a;
+    mba_buf_put(r->b, id && !r->keys ? ",\n[" : "[");
+    r->any = false;
+    field(r, "id", id);
+    field(r, "run", run);
+    text_field(r, "name", mba_kernel_label(a, k, 90).s);
+    text_field(r, "symbol", k->row->symbol ? mba_short(k->row->symbol, SYMBOL).s : NULL);
+    text_field(r, "op", k->row->op);
+    text_field(r, "kind", mba_breakdown_kind_name(k->kind));
+    text_field(r, "cls", mba_kernel_class_name(k->cls));
+    text_field(r, "phase", k->row->phase);
+    text_field(r, "shape", k->row->shape ? mba_short(k->row->shape, 300).s : NULL);
+    field(r, "n", k->per_step);
+    field(r, "ms", 1e3 * k->step_s);
+    field(r, "us", 1e6 * k->median_s);
+    field(r, "p10", 1e6 * k->p10_s);
+    field(r, "p90", 1e6 * k->p90_s);
+    field(r, "gap", 1e6 * k->gap_s);
+    least_fields(r, k);
+    geometry_fields(r, k->row);
+    counted_fields(r, k);
+    proof_fields(r, a, k, p);
+    mba_buf_put(r->b, "]");
+}
+
+static mba_status records_of(records *r, const mba_stores *all, int run, int *id)
+{
+    mba_chosen c;
+    proofs     p;
+    MBA_TRY(proofs_of(&p, all->run[run].a));
+    const mba_status st = mba_choose(&c, all->run[run].a, every, most_of(all));
+    if (st == MBA_OK) {
+        for (int i = 0; i < c.n; i++) record(r, all, run, c.k[i], (*id)++, &p);
+        free(c.k);
+    }
+    proofs_free(&p);
+    return st;
 }
 
 mba_status mba_part_kernels_json(mba_buf *b, const mba_stores *r)
 {
-    int id = 0;
-    mba_buf_put(b, "[");
-    for (int run = 0; run < r->shown; run++) {
-        mba_chosen c;
-        MBA_TRY(mba_choose(&c, r->run[run].a, every, most_of(r)));
-        for (int i = 0; i < c.n; i++, id++) record(b, r, run, c.k[i], id);
-        free(c.k);
+    static const mba_row_kernel   no_row;
+    static const mba_kernel_view  none = { .row = &no_row };
+    records *out = calloc(1, sizeof *out);
+    int      id = 0;
+    if (!out) return mba_fail(MBA_E_NOMEM, "no memory for the records of kernels");
+    *out = (records){ .b = b, .keys = true };
+    mba_buf_put(b, "{\"keys\":");
+    record(out, r, 0, &none, 0, &(proofs){ 0 });
+    out->keys = false;
+    mba_buf_put(b, ",\n\"rows\":[");
+    mba_status st = MBA_OK;
+    for (int run = 0; run < r->shown && st == MBA_OK; run++) st = records_of(out, r, run, &id);
+    mba_buf_put(b, "],\n\"stalls\":[");
+    for (int i = 0; i < out->nstalls; i++) {
+        if (i) mba_buf_put(b, ",");
+        mba_buf_json(b, out->stall[i]);
     }
-    mba_buf_put(b, "]");
-    return MBA_OK;
+    mba_buf_put(b, "]}");
+    free(out);
+    return st;
 }

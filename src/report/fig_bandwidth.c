@@ -219,12 +219,18 @@ static mba_status skyline_draw(mba_canvas *c, double w, const mba_stores *r, int
     for (int i = 0; i < chosen.n; i++) {
         const mba_kernel_view *k = chosen.k[i];
         const double           us = 1e6 * k->per_step * seconds_of(k), v = rate_of(k) / 1e9;
-        if (mba_at(x, at + us) - mba_at(x, at) >= 0.4)
+        const double           px = mba_at(x, at + us) - mba_at(x, at);
+        const mba_name         name = mba_short(k->kind == MBA_GEMM && k->row->op ? k->row->op : k->row->name
+                                                ? k->row->name : "?", 40);
+        if (px >= 0.4)
             mba_svg_bar(&s, mba_at(x, at), mba_at(y, v), mba_at(x, at + us) - mba_at(x, at), bottom - mba_at(y, v),
                         "bar", mba_kind_paint(k->kind),
                         mba_tip(c, "%s|%s GB/s for %s µs of the step = %s MB", mba_kernel_label(a, k, 60).s,
                                 mba_num(v).s, mba_num(us).s,
                                 mba_num(k->per_step * bytes_of(k) / 1e6).s), NULL);
+        if (px > MBA_LETTER * mba_characters(name.s) + 4 && bottom - mba_at(y, v) > 18)
+            mba_svg_text(&s, mba_at(x, at) + px / 2, bottom - 6, mba_kind_is_light(k->kind) ? "inv2" : "inv", 'm', "%s",
+                         name.s);
         at += us;
     }
     mba_svg_line(&s, left, mba_at(y, weighted), right, mba_at(y, weighted), "ref strong dash", NULL);

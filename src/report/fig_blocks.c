@@ -43,7 +43,20 @@ static double blocks_of(const mba_kernel_view *k)
 static const mba_grid_column fig5_columns[] = { { "kernel", "kernel" }, { "mean_us", "mean, µs" },
                                                 { "median_us", "median, µs" }, { "p95_us", "p95, µs" },
     { "prologue_pct", "prologue, %" }, { "epilogue_pct", "epilogue, %" }, { "blocks", "blocks" }, { "waves", "waves" },
-        { "dram_kib_per_block", "DRAM KiB per block" }, { 0 } };
+        { "blocks_per_sm", "blocks per SM" }, { "dram_kib_per_block", "DRAM KiB per block" },
+        { "dram_kib_per_sm_us", "DRAM KiB per SM and µs" }, { 0 } };
+
+/* Little's law over the counter run: blocks that are there at once on an SM; NaN where lives were not counted. */
+static double resident_of(const mba_analysis *a, const mba_kernel_view *k)
+{
+    return blocks_of(k) * k->counted.block_s / (k->counted.time_s * a->sms);
+}
+
+/* What an SM and DRAM exchange in a microsecond: times the latency of DRAM, the bytes in flight. */
+static double exchanged_of(const mba_analysis *a, const mba_kernel_view *k)
+{
+    return 1e-6 * k->counted.dram_bytes / k->counted.time_s / a->sms;
+}
 
 static bool any(const mba_kernel_view *k) { (void)k; return true; }
 
@@ -66,7 +79,9 @@ static mba_status fig5_numbers(mba_grid *g, const mba_stores *r, int run)
         mba_grid_number(g, 100 * l.epilogue);
         mba_grid_number(g, blocks_of(c.k[i]));
         mba_grid_number(g, c.k[i]->row->waves);
+        mba_grid_number(g, resident_of(a, c.k[i]));
         mba_grid_number(g, c.k[i]->counted.dram_bytes / blocks_of(c.k[i]) / 1024);
+        mba_grid_number(g, exchanged_of(a, c.k[i]) / 1024);
         shown++;
     }
     if (st == MBA_OK) free(c.k);
@@ -86,32 +101,115 @@ static void fig5_heading(mba_buf *b, const mba_stores *r, int run)
     else       mba_buf_put(b, "How long thread blocks live");
 }
 
-static mba_status draw_lives(mba_svg *s, const mba_analysis *a, const mba_chosen *c, const mba_blocks_view *b,
-                             int64_t n)
+/* Three columns at the right of a wide drawing. */
+static void draw_columns(mba_svg *s, const mba_lanes *lanes, const mba_analysis *a, const mba_chosen *c)
+{
+    static const char *const heading[] = { "blocks", "waves", "per SM" };
+    for (int j = 0; j < 3; j++) {
+        const double x = s->w - 4 - 58 * (2 - j);
+        mba_svg_text(s, x, lanes->top - 10, "t3", 'e', "%s", heading[j]);
+        for (int i = 0; i < c->n; i++) {
+            const double v[] = { blocks_of(c->k[i]), c->k[i]->row->waves, resident_of(a, c->k[i]) };
+            mba_svg_text(s, x, mba_lanes_at(lanes, i) + 4, "t3", 'e', "%s", mba_num(v[j]).s);
+        }
+    }
+}
+
+static void draw_lives(mba_svg *s, const mba_analysis *a, const mba_chosen *c, const mba_blocks_view *b, int64_t n)
 {
     mba_range       seen = { NAN, NAN };
-    const mba_lanes lanes = mba_lanes_for(s->w, c->n, 10, 18);
+    const mba_lanes lanes = mba_lanes_for(s->w, c->n, 26, 18);
     for (int i = 0; i < c->n; i++) {
         const lives l = lives_of(a, c->k[i], b, n);
         mba_see(&seen, 1e6 * l.mean_s), mba_see(&seen, 1e6 * l.median_s), mba_see(&seen, 1e6 * l.p95_s);
     }
     seen = mba_decades(seen, 1, 1000);
-    const mba_scale x = mba_log(seen.lo, seen.hi, lanes.left, s->w - 12);
+    const mba_scale x = mba_log(seen.lo, seen.hi, lanes.left, s->w - (s->narrow ? 12 : 196));
     mba_svg_axis(s, x, lanes.top - 4, lanes.bottom, "lifetime of a block, µs (log)");
+    if (!s->narrow) draw_columns(s, &lanes, a, c);
     for (int i = 0; i < c->n; i++) {
         const lives    l = lives_of(a, c->k[i], b, n);
         const double   y = mba_lanes_at(&lanes, i);
         const mba_name name = mba_kernel_label(a, c->k[i], 60);
         mba_lanes_label(s, &lanes, i, a, c->k[i]);
-        if (!isnan(l.p95_s)) mba_svg_line(s, mba_at(x, 1e6 * l.median_s), y, mba_at(x, 1e6 * l.p95_s), y, "stem", NULL);
+        mba_svg_line(s, x.a, y, mba_at(x, 1e6 * l.mean_s), y, "stem", NULL);
+        if (!isnan(l.p95_s)) mba_svg_line(s, mba_at(x, 1e6 * l.median_s), y, mba_at(x, 1e6 * l.p95_s), y, "ref", NULL);
         if (!isnan(l.mean_s))
             mba_svg_mark(s, MBA_CIRCLE, mba_at(x, 1e6 * l.mean_s), y, 4.6, mba_class_paint(c->k[i]->cls), false,
-                         mba_tip(s->c, "%s|mean lifetime %s µs|%s blocks, %s waves", name.s, mba_num(1e6 * l.mean_s).s,
-                                 mba_num(blocks_of(c->k[i])).s, mba_num(c->k[i]->row->waves).s), NULL);
-        if (!isnan(l.median_s)) mba_svg_mark(s, MBA_DIAMOND, mba_at(x, 1e6 * l.median_s), y, 4.2, "ssm", false,
+                         mba_tip(s->c, "%s|mean lifetime %s µs|%s blocks, %s waves, %s at once on an SM", name.s,
+                                 mba_num(1e6 * l.mean_s).s, mba_num(blocks_of(c->k[i])).s,
+                                 mba_num(c->k[i]->row->waves).s, mba_num(resident_of(a, c->k[i])).s), NULL);
+        if (!isnan(l.median_s)) mba_svg_mark(s, MBA_DIAMOND, mba_at(x, 1e6 * l.median_s), y, 3.6, "ssm", false,
                                              mba_tip(s->c, "%s · records|median %s µs, p95 %s µs", name.s,
                                                      mba_num(1e6 * l.median_s).s, mba_num(1e6 * l.p95_s).s), NULL);
     }
+}
+
+/* ---- records of single blocks: a histogram each ---- */
+
+enum { BINS = 40, KERNELS_MAX = 8 };
+
+/* Shares of the blocks of a kernel by lifetime, of 0 to *hi_s. */
+static void bins_of(const mba_row_block *b, int64_t n, int64_t kernel, double bin[BINS], double *hi_s)
+{
+    double all = 0;
+    *hi_s = 0;
+    for (int i = 0; i < BINS; i++) bin[i] = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (b[i].kernel == kernel) *hi_s = fmax(*hi_s, 1e-9 * (double)(b[i].end_ns - b[i].start_ns));
+    for (int64_t i = 0; i < n && *hi_s > 0; i++) {
+        if (b[i].kernel != kernel) continue;
+        const int at = (int)(BINS * 1e-9 * (double)(b[i].end_ns - b[i].start_ns) / *hi_s);
+        if (at < 0) continue;                                          // a clock that ran backwards
+        bin[at < BINS ? at : BINS - 1]++, all++;
+    }
+    for (int i = 0; i < BINS && all > 0; i++) bin[i] /= all;
+}
+
+static void draw_histogram(mba_svg *s, double top, const mba_analysis *a, const mba_blocks_view *v,
+                           const mba_row_block *b, int64_t n)
+{
+    const mba_kernel_view *k = &a->kernel[v->kernel];
+    double                 bin[BINS], hi_s, most = 0;
+    bins_of(b, n, k->row->id, bin, &hi_s);
+    for (int i = 0; i < BINS; i++) most = fmax(most, bin[i]);
+    const mba_scale x = mba_lin(0, 1e6 * hi_s, 8, s->w - 12), y = mba_lin(0, most, top + 86, top + 24);
+    const mba_name  name = mba_kernel_label(a, k, s->narrow ? 24 : 60);
+    char            said[160] = "";
+    if (!isnan(v->prologue)) snprintf(said, sizeof said, ", prologue %s %%, epilogue %s %%",
+                                      mba_num(100 * v->prologue).s, mba_num(100 * v->epilogue).s);
+    mba_svg_text(s, 8, top + 12, "b", 's', "%s", name.s);
+    if (s->narrow) mba_svg_text(s, s->w - 12, top + 12, "t3", 'e', "%lld blocks", (long long)v->blocks);
+    else           mba_svg_text(s, s->w - 12, top + 12, "t3", 'e', "%lld blocks, median %s µs, p95 %s µs%s",
+                                (long long)v->blocks, mba_num(1e6 * v->median_s).s, mba_num(1e6 * v->p95_s).s, said);
+    mba_svg_axis(s, x, y.b, y.a, "");
+    for (int i = 0; i < BINS; i++)
+        if (bin[i] > 0)
+            mba_svg_bar(s, mba_at(x, x.hi * i / BINS), mba_at(y, bin[i]), (x.b - x.a) / BINS - 0.6,
+                        y.a - mba_at(y, bin[i]), "", mba_class_paint(k->cls),
+                        mba_tip(s->c, "%s|%s %% of %lld blocks live %s to %s µs", name.s, mba_num(100 * bin[i]).s,
+                                (long long)v->blocks, mba_num(x.hi * i / BINS).s, mba_num(x.hi * (i + 1) / BINS).s),
+                        NULL);
+    mba_svg_line(s, mba_at(x, 1e6 * v->median_s), y.b - 4, mba_at(x, 1e6 * v->median_s), y.a, "ref", NULL);
+    mba_svg_line(s, mba_at(x, 1e6 * v->p95_s), y.b - 4, mba_at(x, 1e6 * v->p95_s), y.a, "ref dash", NULL);
+}
+
+static mba_status draw_records(mba_canvas *canvas, double w, const mba_analysis *a, const mba_blocks_view *v, int64_t n)
+{
+    mba_row_block *b;
+    int64_t        rows;
+    const int      shown = n < KERNELS_MAX ? (int)n : KERNELS_MAX;
+    if (!n) {
+        mba_svg_frame(canvas, w, "Histograms: no data yet", "lifetime of a block, µs", "share of the blocks",
+                      "needs records of blocks: mambascope profile --blocks 512 on a GPU (kernels of ours that keep"
+                      " them)");
+        return MBA_OK;
+    }
+    MBA_TRY(mba_load_block(a->store, &b, &rows));
+    mba_svg s = mba_svg_begin(canvas, w, 112.0 * shown + 20, "Histograms of the lifetimes of thread blocks");
+    for (int i = 0; i < shown; i++) draw_histogram(&s, 112.0 * i, a, &v[i], b, rows);
+    mba_svg_text(&s, w / 2, 112.0 * shown + 12, "t2", 'm', "lifetime of a block, µs; line: median, dashed: p95");
+    mba_svg_end(&s);
     return MBA_OK;
 }
 
@@ -121,12 +219,16 @@ static mba_status fig5_draw(mba_canvas *canvas, double w, const mba_stores *r, i
     mba_blocks_view    *b;
     int64_t             n;
     mba_chosen          c;
-    (void)view;
     MBA_TRY(mba_blocks_of(a, &b, &n));
-    mba_status st = mba_choose(&c, a, n ? any : has_life, mba_most(r, MOST));
+    if (view) {
+        const mba_status drawn = draw_records(canvas, w, a, b, n);
+        free(b);
+        return drawn;
+    }
+    const mba_status st = mba_choose(&c, a, n ? any : has_life, mba_most(r, MOST));
     if (st == MBA_OK) {
-        mba_svg s = mba_svg_begin(canvas, w, 10 + 18.0 * c.n + 40, "Lifetimes of thread blocks");
-        st = draw_lives(&s, a, &c, b, n);
+        mba_svg s = mba_svg_begin(canvas, w, 26 + 18.0 * c.n + 40, "Lifetimes of thread blocks");
+        draw_lives(&s, a, &c, b, n);
         mba_svg_end(&s);
         free(c.k);
     }
@@ -137,20 +239,24 @@ static mba_status fig5_draw(mba_canvas *canvas, double w, const mba_stores *r, i
 static void class_legend(mba_buf *b, const mba_stores *r, int run)
 {
     (void)r, (void)run;
-    mba_legend_item(b, "tensor", "● tensor-only");
-    mba_legend_item(b, "vector", "● vector-only");
-    mba_legend_item(b, "mixed", "● mixed");
-    mba_legend_item(b, "ssm", "◆ median of records, line to p95");
+    mba_legend_item(b, "tensor", "tensor-only");
+    mba_legend_item(b, "vector", "vector-only");
+    mba_legend_item(b, "mixed", "mixed");
+    mba_legend_view(b, 0, "ssm", "◆ median of records, line to p95");
 }
+
+static const char *const fig5_views[] = { "means", "histograms", NULL };
 
 const mba_figure mba_figure_fig5 = {
     "fig5", "Block lifetime", "Fig. 5 · thread-block lifetimes",
-    "Mean lifetime of a thread block: resident block cycles over blocks launched; from records also median, p95, "
-    "prologue and epilogue.",
+    "Mean lifetime of a thread block: resident block cycles over blocks launched; histograms from records of single "
+    "blocks, which some kernels of ours keep, with median, p95, prologue and epilogue.",
     "A short-lived block pays its launch and its first loads again and again. Whether that is the cause of low "
-    "bandwidth is shown by a variant with longer lives, not by this picture.",
+    "bandwidth is shown by a variant with longer lives, not by this picture. Per SM: blocks there at once, by Little's "
+    "law. The table has what an SM and DRAM exchange in a microsecond: times the latency of DRAM (0.34 µs on an H200, "
+    "a chase of pointers), that is in flight.",
     "counters of occupancy (mambascope profile --sets occupancy), or records of blocks (--blocks)",
-    false, NULL, fig5_columns, has_lives, fig5_heading, fig5_numbers, fig5_draw, class_legend };
+    false, fig5_views, fig5_columns, has_lives, fig5_heading, fig5_numbers, fig5_draw, class_legend };
 
 /* ---- Fig. 8 ---- */
 
@@ -274,9 +380,9 @@ static mba_status fig8_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         free(chosen.k);
         return MBA_OK;
     }
-    const mba_lanes lanes = mba_lanes_for(w, chosen.n, 10, 18);
+    const mba_lanes lanes = mba_lanes_for(w, chosen.n, view && w > MBA_NARROW ? 24 : 10, 18);
     mba_svg         s = mba_svg_begin(c, w, lanes.bottom + 40, view ? "Why warps wait" : "Occupancy and its limit");
-    const mba_scale x = mba_lin(0, 100, lanes.left, w - (s.narrow || view ? 14 : 130));
+    const mba_scale x = mba_lin(0, 100, lanes.left, w - (s.narrow ? 14 : view ? 170 : 130));
     mba_svg_axis(&s, x, lanes.top - 4, lanes.bottom, view ? "share of stalled warps, %" : "occupancy, %");
     for (int i = 0; i < chosen.n; i++) {
         const mba_name name = mba_kernel_label(a, chosen.k[i], 60);
@@ -284,8 +390,11 @@ static mba_status fig8_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         mba_lanes_label(&s, &lanes, i, a, chosen.k[i]);
         if (view) draw_stalls(&s, x, y, name.s, chosen.k[i]);
         else      draw_occupancy(&s, x, y, name.s, chosen.k[i]);
-        if (!view && !s.narrow && chosen.k[i]->row->limiter) mba_svg_text(&s, w - 118, y + 4, "t3", 's', "%s",
-                                                                          mba_short(chosen.k[i]->row->limiter, 16).s);
+        if (s.narrow) continue;
+        if (view && i == 0) mba_svg_text(&s, w - 4, lanes.top - 8, "t3", 'e', "occupancy, %% limited by");
+        if (view) mba_svg_text(&s, w - 124, y + 4, "t3", 'e', "%s", mba_num(chosen.k[i]->counted.occupancy_pct).s);
+        if (chosen.k[i]->row->limiter) mba_svg_text(&s, w - 118, y + 4, "t3", 's', "%s",
+                                                    mba_short(chosen.k[i]->row->limiter, 16).s);
     }
     mba_svg_end(&s);
     free(chosen.k);

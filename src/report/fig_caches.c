@@ -57,12 +57,52 @@ static void fig3_heading(mba_buf *b, const mba_stores *r, int run)
     else       mba_buf_put(b, "Hit rates of the kernels that were counted");
 }
 
+/* Operands of a launch, once each, as a bar against the cache; DRAM traffic as a mark. */
+static void draw_operands(mba_canvas *c, double w, const mba_analysis *a, const mba_chosen *chosen)
+{
+    mba_range seen = { NAN, NAN };
+    for (int i = 0; i < chosen->n; i++) {
+        mba_see(&seen, chosen->k[i]->least.bytes / 1e6);
+        mba_see(&seen, chosen->k[i]->counted.dram_bytes / 1e6);
+    }
+    mba_see(&seen, a->l2_bytes / 1e6);
+    seen = mba_decades(seen, 1, 1000);
+    const mba_lanes lanes = mba_lanes_for(w, chosen->n, 26, 18);
+    mba_svg         s = mba_svg_begin(c, w, lanes.bottom + 40, "Operands of a launch against the L2");
+    const mba_scale x = mba_log(seen.lo, seen.hi, lanes.left, w - 14);
+    mba_svg_axis(&s, x, lanes.top - 4, lanes.bottom, "MB of a launch (log)");
+    for (int i = 0; i < chosen->n; i++) {
+        const mba_kernel_view *k = chosen->k[i];
+        const double           mb = k->least.bytes / 1e6, dram = k->counted.dram_bytes / 1e6;
+        const double           y = mba_lanes_at(&lanes, i);
+        const mba_name         name = mba_kernel_label(a, k, 60);
+        const int              tip = mba_tip(c, "%s|operands %s MB, DRAM %s MB|%s the L2 of %s"
+            " MB", name.s, mba_num(mb).s,
+                                             mba_num(dram).s, k->least.bytes <= a->l2_bytes ? "they fit in"
+                                             : "they do not fit in", mba_num(a->l2_bytes / 1e6).s);
+        mba_lanes_label(&s, &lanes, i, a, k);
+        if (mb > 0)   mba_svg_bar(&s, x.a, y - 5, mba_at(x, mb) - x.a, 10, "", k->least.bytes <= a->l2_bytes ? "norm"
+                                  : "ssm", tip, NULL);
+        if (dram > 0) mba_svg_mark(&s, MBA_CIRCLE, mba_at(x, dram), y, 3.6, "measured", false, tip, NULL);
+    }
+    if (a->l2_bytes > 0) {
+        const double at = mba_at(x, a->l2_bytes / 1e6);
+        mba_svg_line(&s, at, lanes.top - 8, at, lanes.bottom, "ref dash", NULL);
+        mba_svg_text(&s, at, lanes.top - 12, "t3", 'm', "L2 %s MB", mba_num(a->l2_bytes / 1e6).s);
+    }
+    mba_svg_end(&s);
+}
+
 static mba_status fig3_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          chosen;
-    (void)view;
     MBA_TRY(mba_choose(&chosen, a, has_hits, mba_most(r, MOST)));
+    if (view) {
+        draw_operands(c, w, a, &chosen);
+        free(chosen.k);
+        return MBA_OK;
+    }
     const mba_lanes lanes = mba_lanes_for(w, chosen.n, 10, 18);
     mba_svg         s = mba_svg_begin(c, w, lanes.bottom + 40, "L1 and L2 hit rates");
     const mba_scale x = mba_lin(0, 100, lanes.left, w - 14);
@@ -92,18 +132,24 @@ static mba_status fig3_draw(mba_canvas *c, double w, const mba_stores *r, int ru
 static void fig3_legend(mba_buf *b, const mba_stores *r, int run)
 {
     (void)r, (void)run;
-    mba_legend_item(b, "vector", "▲ L1 hit rate");
-    mba_legend_item(b, "gemm", "■ L2 hit rate");
+    mba_legend_view(b, 0, "vector", "▲ L1 hit rate");
+    mba_legend_view(b, 0, "gemm", "■ L2 hit rate");
+    mba_legend_view(b, 1, "norm", "operands fit in L2");
+    mba_legend_view(b, 1, "ssm", "they do not");
+    mba_legend_view(b, 1, "measured", "● DRAM traffic");
 }
+
+static const char *const fig3_views[] = { "hit rates", "operands and L2", NULL };
 
 const mba_figure mba_figure_fig3 = {
     "fig3", "Caches", "Fig. 3 · cache hit rates and footprints",
-    "Sector hit rates of L1 and L2 of the longest kernels; the table has operands, traffic by level and whether "
-    "operands fit in L2.",
+    "Sector hit rates of L1 and L2 of the longest kernels; operands of a launch, once each, against the L2 and what"
+    " came "
+    "from DRAM.",
     "TMA loads bypass the L1 counters. Rates combine two passes of the counters and can exceed 100 %; the axis ends "
     "there.",
     "cache counters, on a GPU: mambascope profile --sets cache,roofline",
-    false, NULL, fig3_columns, has_caches, fig3_heading, fig3_numbers, fig3_draw, fig3_legend };
+    false, fig3_views, fig3_columns, has_caches, fig3_heading, fig3_numbers, fig3_draw, fig3_legend };
 
 /* ---- reuse ---- */
 

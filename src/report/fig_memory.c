@@ -13,8 +13,8 @@ static bool has_memory(const mba_stores *r, int run)
     return r->run[run].a->nnodes > 0 && mba_store_count(r->run[run].store, MBA_ROWS_operand, &n) == MBA_OK && n > 0;
 }
 
-static const mba_grid_column memory_columns[] = { { "role", "role" }, { "storages", "storages" }, { "mb", "MB, all" },
-                                                  { "lives", "lives" }, { 0 } };
+static const mba_grid_column memory_columns[] = { { "role", "role" }, { "storages", "storages" },
+                                                  { "mb", "MB, all of them" }, { "lives", "lives" }, { 0 } };
 
 static mba_status memory_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -38,6 +38,13 @@ static mba_status memory_numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
+/* Bytes in words: GB from ten of them on, else MB. */
+typedef struct sized { double by; const char *name; } sized;
+static sized unit_of(const mba_memory *m)
+{
+    return m->peak_bytes >= 1e10 ? (sized){ 1e9, "GB" } : (sized){ 1e6, "MB" };
+}
+
 static void memory_heading(mba_buf *b, const mba_stores *r, int run)
 {
     mba_memory *m;
@@ -45,55 +52,66 @@ static void memory_heading(mba_buf *b, const mba_stores *r, int run)
         mba_buf_put(b, "Memory of a step");
         return;
     }
-    mba_buf_add(b, "At its peak %s MB are alive, at ", mba_num(m->peak_bytes / 1e6).s);
+    const sized unit = unit_of(m);
+    if (!isnan(m->planned_bytes)) mba_buf_add(b, "A step takes %s %s; values", mba_num(m->planned_bytes / unit.by).s,
+                                              unit.name);
+    else                          mba_buf_put(b, "Values");
+    mba_buf_add(b, " of %s %s are alive at its peak, at ", mba_num(m->peak_bytes / unit.by).s, unit.name);
     mba_buf_html(b, r->run[run].a->node[m->peak].op);
-    if (!isnan(m->planned_bytes)) mba_buf_add(b, "; the plan takes %s MB", mba_num(m->planned_bytes / 1e6).s);
     mba_memory_destroy(m);
 }
 
 /* At most this many points: the highest of its stretch each. */
 enum { POINTS = 120 };
 
+static void draw_level(mba_svg *s, mba_scale x, mba_scale y, double v, const char *cls)
+{
+    mba_svg_line(s, x.a, mba_at(y, v), x.b, mba_at(y, v), cls, NULL);
+}
+
+static void draw_alive(mba_svg *s, mba_scale x, mba_scale y, const mba_analysis *a, const mba_memory *m, int points)
+{
+    const sized   unit = unit_of(m);
+    const int64_t stretch = m->nnodes / points + 1;
+    for (int64_t i = 0; i < m->nnodes; i += stretch) {
+        int64_t at = i;
+        for (int64_t k = i; k < i + stretch && k < m->nnodes; k++) if (m->alive_bytes[k] > m->alive_bytes[at]) at = k;
+        const mba_row_node *n = &a->node[at];
+        const double        v = m->alive_bytes[at] / unit.by, from = mba_at(x, (double)i);
+        mba_svg_bar(s, from, mba_at(y, v), mba_at(x, (double)(i + stretch)) - from, y.a - mba_at(y, v), "",
+                    mba_kind_paint(MBA_CONV),
+                    mba_tip(s->c, "%s%s%s|%s %s alive at node %lld", n->op ? n->op : "?", n->scope ? ", " : "",
+                            n->scope ? n->scope : "", mba_num(v).s, unit.name, (long long)n->id), NULL);
+    }
+}
+
 static mba_status memory_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
-    const mba_analysis *a = r->run[run].a;
-    const double        left = 56, right = w - 8, top = 20, bottom = 210;
-    double              tick[16], px[POINTS], py[POINTS];
-    mba_memory         *m;
-    int                 n = 0;
+    const double left = 56, right = w - 8, top = 20, bottom = 210;
+    double       tick[16];
+    mba_memory  *m;
     (void)view;
-    MBA_TRY(mba_memory_of(a, &m));
-    const double    hi = 1.05 * fmax(m->peak_bytes, isnan(m->planned_bytes) ? 0 : m->planned_bytes) / 1e6;
+    MBA_TRY(mba_memory_of(r->run[run].a, &m));
+    const sized     unit = unit_of(m);
+    const double    planned = m->planned_bytes / unit.by, kept = m->kept_bytes / unit.by;
+    const double    hi = 1.05 * fmax(m->peak_bytes / unit.by, isnan(planned) ? 0 : planned);
     const mba_scale x = mba_lin(0, (double)m->nnodes, left, right), y = mba_lin(0, hi, bottom, top);
-    mba_svg         s = mba_svg_begin(c, w, bottom + 40, "Megabytes alive at each node of a step");
+    mba_svg         s = mba_svg_begin(c, w, bottom + 40, "Bytes alive at each node of a step");
     const int       ticks = mba_ticks(y, tick);
     for (int i = 0; i < ticks; i++) {
-        mba_svg_line(&s, left, mba_at(y, tick[i]), right, mba_at(y, tick[i]), "g", NULL);
+        draw_level(&s, x, y, tick[i], "g");
         mba_svg_text(&s, left - 5, mba_at(y, tick[i]) + 4, "t3", 'e', "%s", mba_num(tick[i]).s);
     }
     mba_svg_axis(&s, x, bottom, bottom, "operator, in the order they run");
-    mba_svg_text(&s, 0, 11, "t2", 's', "MB alive");
-    const int64_t stretch = m->nnodes / mba_most(r, POINTS) + 1;
-    for (int64_t i = 0; i < m->nnodes && n < POINTS; i += stretch) {
-        int64_t at = i;
-        for (int64_t k = i; k < i + stretch && k < m->nnodes; k++) if (m->alive_bytes[k] > m->alive_bytes[at]) at = k;
-        const double mb = m->alive_bytes[at] / 1e6;
-        px[n] = mba_at(x, (double)at), py[n] = mba_at(y, mb), n++;
-        mba_svg_bar(&s, mba_at(x, (double)i), mba_at(y, mb), mba_at(x, (double)(i + stretch)) - mba_at(x, (double)i),
-                    bottom - mba_at(y, mb), "",
-                    mba_kind_paint(MBA_CONV), mba_tip(c, "%s%s%s|%s MB alive at node %lld", a->node[at].op
-                                                      ? a->node[at].op : "?", a->node[at].scope ? ", " : "",
-                    a->node[at].scope ? a->node[at].scope : "", mba_num(mb).s, (long long)a->node[at].id), NULL);
-    }
-    mba_svg_polyline(&s, px, py, n, "gemm");
-    mba_svg_line(&s, left, mba_at(y, m->kept_bytes / 1e6), right, mba_at(y, m->kept_bytes / 1e6), "ref dash", NULL);
-    mba_svg_text(&s, left + 4, mba_at(y, m->kept_bytes / 1e6) + (m->kept_bytes / 1e6 > 0.15 * hi ? 12 : -4), "t3 halo",
-                 's', "always there %s MB", mba_num(m->kept_bytes / 1e6).s);
-    if (!isnan(m->planned_bytes)) {
-        mba_svg_line(&s, left, mba_at(y, m->planned_bytes / 1e6), right, mba_at(y, m->planned_bytes / 1e6), "ref",
-                     NULL);
-        mba_svg_text(&s, right - 2, mba_at(y, m->planned_bytes / 1e6) - 4, "t3 halo", 'e', "plan %s MB",
-                     mba_num(m->planned_bytes / 1e6).s);
+    mba_svg_text(&s, 0, 11, "t2", 's', "%s alive", unit.name);
+    draw_alive(&s, x, y, r->run[run].a, m, mba_most(r, POINTS));
+    draw_level(&s, x, y, kept, "ref dash");
+    mba_svg_text(&s, left + 4, mba_at(y, kept) + (kept > 0.15 * hi ? 12 : -4), "t3 halo", 's', "always there %s %s",
+                 mba_num(kept).s, unit.name);
+    if (!isnan(planned)) {
+        draw_level(&s, x, y, planned, "ref");
+        mba_svg_text(&s, right - 2, mba_at(y, planned) - 4, "t3 halo", 'e', "plan %s %s", mba_num(planned).s,
+                     unit.name);
     }
     mba_svg_end(&s);
     mba_memory_destroy(m);
@@ -102,7 +120,7 @@ static mba_status memory_draw(mba_canvas *c, double w, const mba_stores *r, int 
 
 const mba_figure mba_figure_memory = {
     "memory", "Memory plan", "Memory plan · what is alive",
-    "Megabytes alive at each operator, from the graph: parameters, gradients and optimizer state all the time, "
+    "What is alive at each operator, from the graph: parameters, gradients and optimizer state all the time, "
     "activations from first to last use.",
     "Every value counts by itself, from its first to its last use. The line is what the plan really takes: "
     "alignment and scratch lift it, operators that write over what they read lower it.",

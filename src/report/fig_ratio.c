@@ -14,6 +14,12 @@ static double hardware_ratio(const mba_analysis *a)
                                                                           : a->sheet.fma);
 }
 
+static double hardware_special(const mba_analysis *a)
+{
+    return (isnan(a->sheet.tensor) ? a->best.tensor : a->sheet.tensor)
+        / (isnan(a->sheet.special) ? a->best.special : a->sheet.special);
+}
+
 static double special_ratio(const mba_kernel_view *k) { return k->counted.tensor_flops / k->counted.special_ops; }
 
 /* ---- Fig. 6: ratios ---- */
@@ -50,15 +56,30 @@ static mba_status fig6_numbers(mba_grid *g, const mba_stores *r, int run)
 static void fig6_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
-    int                 below = 0, mixed = 0;
+    int                 below = 0, slots = 0, mixed = 0;
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *k = &a->kernel[i];
         if (k->launches <= 0 || k->cls != MBA_CLASS_MIXED || isnan(k->ratio_a)) continue;
         mixed++;
         below += k->ratio_a < hardware_ratio(a);
+        slots += k->ratio_b < hardware_ratio(a);
     }
-    mba_buf_add(b, "%d of %d mixed kernels have less tensor work per vector FLOP than the hardware's %s : 1", below,
-                mixed, mba_num(hardware_ratio(a)).s);
+    if (!mixed) {
+        mba_buf_put(b, "No kernel does tensor and vector work in like measure");
+        return;
+    }
+    mba_buf_add(b, "Vector work limits %d of %d mixed kernels by arithmetic, %d by issue slots: less than the"
+        " hardware's "
+                   "%s : 1", below, mixed, slots, mba_num(hardware_ratio(a)).s);
+}
+
+/* The hardware's ratio of tensor FLOPs to special functions: the line of the triangles. `other`: where the other is. */
+static void draw_special_line(mba_svg *s, mba_scale x, const mba_lanes *lanes, const mba_analysis *a, double other)
+{
+    const double v = hardware_special(a), at = mba_at(x, v);
+    if (!(v > x.lo && v < x.hi)) return;
+    mba_svg_line(s, at, lanes->top - 4, at, lanes->bottom, "ref dash", NULL);
+    if (!s->narrow && at - other > 160) mba_svg_text(s, at, lanes->top - 11, "t3", 'm', "▲ %s : 1", mba_num(v).s);
 }
 
 static mba_status fig6_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
@@ -84,6 +105,7 @@ static mba_status fig6_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     mba_svg_text(&s, at, lanes.top - 26, "b", 'm', "hardware %s : 1", mba_num(hardware).s);
     mba_svg_text(&s, at - 5, lanes.top - 11, "t3", 'e', "← vector limits");
     mba_svg_text(&s, at + 5, lanes.top - 11, "t3", 's', "tensor limits →");
+    draw_special_line(&s, x, &lanes, a, at);
     for (int i = 0; i < chosen.n; i++) {
         const mba_kernel_view *k = chosen.k[i];
         const double           y = mba_lanes_at(&lanes, i);
@@ -119,9 +141,10 @@ static void fig6_legend(mba_buf *b, const mba_stores *r, int run)
 const mba_figure mba_figure_fig6 = {
     "fig6", "Tensor : vector", "Fig. 6 · tensor : vector : special functions",
     "Executed tensor FLOPs per vector FLOP of kernels that do both, by two counting rules; log axis.",
-    "Left of the hardware line the vector lanes have more to do than the tensor cores can wait for. Rule (b) counts "
-    "conversions, selects and integer work too, because they occupy the same lanes. The line for special functions "
-    "is 256 : 1 on Hopper.",
+    "Mixed: the FMA pipe is at least half as busy as the tensor pipe. Left of the hardware line the vector lanes have"
+    " more to do than the tensor cores can wait for. Rule (b) counts "
+    "conversions, selects and integer work too, because they occupy the same lanes. The dashed line is "
+    "the hardware's for special functions.",
     "counters of kernels with tensor work, on a GPU: mambascope profile --sets roofline,pipes",
     false, NULL, fig6_columns, has_ratios, fig6_heading, fig6_numbers, fig6_draw, fig6_legend };
 
@@ -198,7 +221,8 @@ static mba_status floor_draw(mba_canvas *c, double w, const mba_stores *r, int r
             mba_svg_line(&s, mba_at(x, 1e6 * k->p10_s), y, mba_at(x, 1e6 * k->p90_s), y, "ref", NULL);
         mba_svg_bar(&s, mba_at(x, us) - 1.5, y - 8, 3, 16, "", "measured",
                     mba_tip(c, "%s · measured|%s µs (p10 to p90 %s to %s); floor %s µs by %s = %s %%%s", name.s,
-                            mba_num(us).s, mba_num(1e6 * k->p10_s).s, mba_num(1e6 * k->p90_s).s, mba_num(1e6 * k->least_s).s, mba_floor_name(k->bound),
+                            mba_num(us).s, mba_num(1e6 * k->p10_s).s, mba_num(1e6 * k->p90_s).s,
+                            mba_num(1e6 * k->least_s).s, mba_floor_name(k->bound),
                             mba_num(100 * k->least_s / k->median_s).s, k->from_counters ? "|floor of executed work: "
                                     "the least is not known" : ""), NULL);
     }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/figure.h"
 
@@ -70,13 +71,35 @@ static void fig2_heading(mba_buf *b, const mba_stores *r, int run)
     for (int f = 1; f < MBA_FLOORS; f++) if (bounds.share[f] > bounds.share[top]) top = f;
     mba_buf_add(b, "%s %% of the kernel time is in kernels whose floor is %s; all together run at %s %% of their "
                    "floors", mba_num(100 * bounds.share[top]).s,
-                mba_floor_words((mba_floor)top),
-                    mba_num(bounds.percent_of_floor).s);
+                top == MBA_BY_TENSOR && isnan(r->run[run].a->best.tensor) ? "the product of matrices"
+                : mba_floor_words((mba_floor)top), mba_num(bounds.percent_of_floor).s);
 }
 
 /* ---- the drawing ---- */
 
-typedef struct plane { mba_scale x, y; double l, r, top, bottom; } plane;
+/* Where something is drawn, so that names find room beside it. */
+typedef struct area { double l, t, r, b; } area;
+enum { AREAS = 256 };
+/* y in units: 1e12 FLOP/s, of a processor 1e9; letter: T or G */
+typedef struct plane {
+    mba_scale x, y;
+    double    l, r, top, bottom, unit;
+    char      letter;
+    area      taken[AREAS];
+    int       ntaken;
+} plane;
+
+static bool is_free(const plane *p, area a)
+{
+    if (a.l < p->l + 2 || a.r > p->r || a.t < p->top || a.b > p->bottom) return false;
+    for (int i = 0; i < p->ntaken; i++) {
+        const area *o = &p->taken[i];
+        if (a.l < o->r && o->l < a.r && a.t < o->b && o->t < a.b) return false;
+    }
+    return true;
+}
+
+static void take(plane *p, area a) { if (p->ntaken < AREAS) p->taken[p->ntaken++] = a; }
 
 static double roof_of(const mba_analysis *a, int view)
 {
@@ -88,16 +111,18 @@ static plane plane_for(double w, double h, const mba_analysis *a, const mba_chos
 {
     const bool narrow = w <= MBA_NARROW;
     mba_range  x = { NAN, NAN }, y = { NAN, NAN };
-    plane      p = { .l = narrow ? 44 : 56, .r = w - 8, .top = 26, .bottom = h - 46 };
+    const bool large = roof_of(a, view) >= 2e12;
+    plane      p = { .l = narrow ? 44 : 56, .r = w - 8, .top = 26, .bottom = h - 46, .unit = large ? 1e12 : 1e9,
+                     .letter = large ? 'T' : 'G' };
     for (int i = 0; i < c->n; i++) {
         const point at = point_of(c->k[i], view);
         if (!(at.flops > 0)) continue;
-        mba_see(&y, at.flops / at.s / 1e12);
+        mba_see(&y, at.flops / at.s / p.unit);
         for (int l = 0; l < 3; l++) mba_see(&x, at.flops / at.bytes[l]);
     }
     mba_see(&x, 2 * roof_of(a, view) / a->best.dram);
     x = mba_decades(x, 0.1, 1000), y = mba_decades(y, 0.01, 100);
-    y.hi = fmax(y.hi > 10 * y.lo ? y.hi / 10 : y.hi, 1.8 * roof_of(a, view) / 1e12);     // room for the roof's label
+    y.hi = fmax(y.hi > 10 * y.lo ? y.hi / 10 : y.hi, 1.8 * roof_of(a, view) / p.unit);   // room for the roof's label
     x.hi = fmin(x.hi, mba_decades((mba_range){ 1, 20 * roof_of(a, view) / a->best.dram }, 1, 1000).hi);
     // sums and scatters hardly compute: in the table only
     x.lo = fmax(x.lo, 0.01), y.lo = fmax(y.lo, y.hi * 1e-6);
@@ -119,64 +144,156 @@ static void draw_axes(mba_svg *s, const plane *p, int view)
         mba_svg_line(s, p->l, y, p->r, y, "g", NULL);
         mba_svg_text(s, p->l - 5, y + 4, "t3", 'e', "%s", mba_num(tick[i]).s);
     }
-    mba_svg_text(s, 0, 12, "t2 halo", 's', "TFLOP/s (log)");
+    mba_svg_text(s, 0, 12, "t2 halo", 's', "%cFLOP/s (log)", p->letter);
 }
 
-/* Bandwidth lines from the left or lower edge to the roof; text goes where the legend says: no rotated labels to
- * collide. */
-static void draw_slope(mba_svg *s, const plane *p, double bytes_s, double roof, const char *cls)
+/* The rate of a level of memory: of the store, else of the machine's file, which the simulator uses too. */
+typedef struct level_rate { double bytes_s; const char *how; bool solid; } level_rate;
+enum { AT_DRAM, AT_L2, AT_L1, LEVELS };
+static const char *const level_name[LEVELS] = { "DRAM", "L2", "L1/shared" };
+
+static level_rate rate_at(const mba_stores *r, int run, int level)
 {
-    const double bw = bytes_s / 1e12, top = roof / 1e12, x1 = fmin(top / bw, p->x.hi), x0 = fmax(p->x.lo, p->y.lo / bw);
+    const mba_analysis *a = r->run[run].a;
+    const double        best[] = { a->best.dram, a->best.l2, a->best.l1 };
+    const double        measured[] = { a->measured.dram, a->measured.l2, a->measured.l1 };
+    const double        file[] = { NAN, r->run[run].l2_bytes_s, r->run[run].l1_bytes_s };
+    if (!isnan(measured[level])) return (level_rate){ measured[level], "measured", true };
+    if (!isnan(best[level]))     return (level_rate){ best[level], "data sheet", false };
+    return (level_rate){ file[level], "machine file", false };
+}
+
+/* A slope up to the roof, with its name to the right of its lower part, where there is room. */
+static void draw_slope(mba_svg *s, plane *p, level_rate rate, double roof, int level)
+{
+    const double bw = rate.bytes_s / p->unit, top = roof / p->unit, x1 = fmin(top / bw, p->x.hi);
+    const double x0 = fmax(p->x.lo, p->y.lo / bw);
     if (!(bw > 0) || !(top > 0) || !(x1 > x0)) return;
-    mba_svg_line(s, mba_at(p->x, x0), mba_at(p->y, x0 * bw), mba_at(p->x, x1), mba_at(p->y, x1 * bw), cls, NULL);
+    const double l = mba_at(p->x, x0), b = mba_at(p->y, x0 * bw), r = mba_at(p->x, x1), t = mba_at(p->y, x1 * bw);
+    mba_svg_line(s, l, b, r, t, rate.solid ? "ref" : "ref dash", NULL);
+    if (s->narrow) return;
+    char         text[64];
+    const int    n = snprintf(text, sizeof text, "%s %s %cB/s", level_name[level], mba_num(bw).s, p->letter);
+    for (double at = 0.04; at < 0.5; at += 0.03) {
+        const double px = l + (r - l) * at, py = b + (t - b) * at;
+        const area   a = { px + 6, py - 2, px + 6 + MBA_LETTER * n, py + 11 };
+        if (!is_free(p, a)) continue;
+        mba_svg_text(s, a.l, a.b - 2, "t3 halo", 's', "%s", text);
+        take(p, a);
+        break;
+    }
 }
 
-static void draw_roof(mba_svg *s, const plane *p, double flops_s, const char *name, const char *cls, double dy)
+static void draw_roof(mba_svg *s, plane *p, double flops_s, const char *name, const char *cls, double dy)
 {
-    const double v = flops_s / 1e12;
+    const double v = flops_s / p->unit, y = mba_at(p->y, v);
+    char         text[96];
     if (!(v > p->y.lo) || v > p->y.hi) return;
-    mba_svg_line(s, p->l, mba_at(p->y, v), p->r, mba_at(p->y, v), cls, NULL);
-    mba_svg_text(s, p->l + 4, mba_at(p->y, v) + dy, "t3 halo", 's', "%s %s TFLOP/s", name, mba_num(v).s);
+    const int n = snprintf(text, sizeof text, "%s %s %cFLOP/s", name, mba_num(v).s, p->letter);
+    mba_svg_line(s, p->l, y, p->r, y, cls, NULL);
+    mba_svg_text(s, p->l + 4, y + dy, "t3 halo", 's', "%s", text);
+    take(p, (area){ p->l, y + dy - 11, p->l + 8 + MBA_LETTER * n, y + dy + 3 });
+    take(p, (area){ p->l, y - 1, p->r, y + 1 });
 }
 
-static void draw_ceilings(mba_svg *s, const plane *p, const mba_analysis *a, int view)
+/* Where the roof begins to bind instead of DRAM: a tick on the axis. */
+static void draw_ridge(mba_svg *s, plane *p, double flops_s, double bytes_s)
 {
-    const double roof = roof_of(a, view);
-    draw_slope(s, p, a->best.dram, roof, isnan(a->measured.dram) ? "ref dash" : "ref");
-    draw_slope(s, p, a->best.l2, roof, isnan(a->measured.l2) ? "ref dash" : "ref");
-    draw_slope(s, p, a->best.l1, roof, isnan(a->measured.l1) ? "ref dash" : "ref");
+    const double x = mba_at(p->x, flops_s / bytes_s);
+    char         text[64];
+    if (s->narrow || !(flops_s / bytes_s > p->x.lo && flops_s / bytes_s < p->x.hi)) return;
+    const int    n = snprintf(text, sizeof text, "ridge at %s FLOP/byte", mba_num(flops_s / bytes_s).s);
+    const double half = MBA_LETTER * n / 2, at = fmin(fmax(x, p->l + half), p->r - half);
+    mba_svg_line(s, x, p->bottom - 6, x, p->bottom, "ref", NULL);
+    mba_svg_text(s, at, p->bottom - 9, "t3 halo", 'm', "%s", text);
+    take(p, (area){ at - half, p->bottom - 20, at + half, p->bottom });
+}
+
+static void draw_ceilings(mba_svg *s, plane *p, const mba_stores *r, int run, int view)
+{
+    const mba_analysis *a = r->run[run].a;
+    const double        roof = roof_of(a, view);
     if (view != VECTOR) draw_roof(s, p, a->best.tensor, isnan(a->measured.tensor) ? "tensor, data sheet"
                                   : "tensor, measured", isnan(a->measured.tensor) ? "ref dash" : "ref", -5);
     draw_roof(s, p, a->best.fma, isnan(a->measured.fma) ? "FMA, data sheet" : "FMA, measured", isnan(a->measured.fma)
-              ? "ref dash" : "ref", 13);
+              ? "ref dash" : "ref", view == VECTOR ? -5 : 13);
+    draw_ridge(s, p, roof, a->best.dram);
+    for (int l = 0; l < LEVELS; l++) draw_slope(s, p, rate_at(r, run, l), roof, l);
 }
 
-static void draw_kernel(mba_svg *s, const plane *p, const mba_analysis *a, const mba_kernel_view *k, int view)
+/* From the leftmost to the rightmost mark of a kernel; false: it has none in the picture. */
+static bool extent_of(const plane *p, point at, double *lo, double *hi)
 {
-    static const mba_shape shape[] = { MBA_CIRCLE, MBA_SQUARE, MBA_TRIANGLE };
-    static const char *const level[] = { "DRAM", "L2", "L1/shared" }, *const tag[] = { "dram", "l2", "l1" };
-    const point  at = point_of(k, view);
-    const double rate = at.flops / at.s / 1e12, y = mba_at(p->y, rate), r = s->narrow ? 3.6 : 4.6;
-    const char  *paint = mba_kind_paint(k->kind);
-    double       lo = NAN, hi = NAN;
-    if (!(at.flops > 0) || rate < p->y.lo) return;
-    for (int l = 0; l < 3; l++) {
+    *lo = *hi = NAN;
+    if (!(at.flops > 0) || at.flops / at.s / p->unit < p->y.lo) return false;
+    for (int l = 0; l < LEVELS; l++) {
         const double x = at.flops / at.bytes[l];
         if (!(x >= p->x.lo && x <= p->x.hi)) continue;
-        if (!(lo <= x)) lo = x;
-        if (!(hi >= x)) hi = x;
+        if (!(*lo <= x)) *lo = x;
+        if (!(*hi >= x)) *hi = x;
     }
-    char tags[64];
+    return !isnan(*lo);
+}
+
+/* Area as the part of the step that it takes, within limits that stay readable. */
+static double radius_of(const mba_svg *s, const mba_analysis *a, const mba_kernel_view *k)
+{
+    const double part = k->step_s / a->busy_s;
+    return (s->narrow ? 2.8 : 3.4) + (s->narrow ? 4 : 7) * sqrt(part > 0 ? part : 0);
+}
+
+/* Products of a library go by their operator, once. */
+static bool is_product(const mba_kernel_view *k) { return k->kind == MBA_GEMM && k->row->op; }
+
+static bool is_named_before(const mba_chosen *c, int i)
+{
+    for (int j = 0; j < i && is_product(c->k[i]); j++)
+        if (is_product(c->k[j]) && !strcmp(c->k[j]->row->op, c->k[i]->row->op)) return true;
+    return false;
+}
+
+/* The name of a kernel beside its marks, where there is room. */
+static void draw_name(mba_svg *s, plane *p, const mba_analysis *a, const mba_kernel_view *k, int view)
+{
+    const point    at = point_of(k, view);
+    const mba_name name = is_product(k) ? mba_short(k->row->op, 22) : mba_kernel_label(a, k, 22);
+    const double   w = MBA_LETTER * mba_characters(name.s), y = mba_at(p->y, at.flops / at.s / p->unit);
+    double         lo, hi;
+    if (!extent_of(p, at, &lo, &hi)) return;
+    const double r = radius_of(s, a, k) + 4, l = mba_at(p->x, lo), e = mba_at(p->x, hi);
+    const area   place[] = { { e + r, y - 7, e + r + w, y + 6 }, { l - r - w, y - 7, l - r, y + 6 },
+                             { e - w / 2, y - r - 13, e + w / 2, y - r }, { e - w / 2, y + r, e + w / 2, y + r + 13 } };
+    for (size_t i = 0; i < sizeof place / sizeof *place; i++) {
+        if (!is_free(p, place[i])) continue;
+        mba_svg_text(s, place[i].l, place[i].b - 3, "t3 halo", 's', "%s", name.s);
+        take(p, place[i]);
+        return;
+    }
+}
+
+static void draw_kernel(mba_svg *s, plane *p, const mba_analysis *a, const mba_kernel_view *k, int view)
+{
+    static const mba_shape shape[] = { MBA_CIRCLE, MBA_SQUARE, MBA_TRIANGLE };
+    static const char *const tag[] = { "dram", "l2", "l1" };
+    const point  at = point_of(k, view);
+    const double rate = at.flops / at.s / p->unit, y = mba_at(p->y, rate), r = radius_of(s, a, k);
+    const char  *paint = mba_kind_paint(k->kind);
+    double       lo, hi;
+    char         tags[64];
+    if (!extent_of(p, at, &lo, &hi)) return;
+    take(p, (area){ mba_at(p->x, lo), y - 1, mba_at(p->x, hi), y + 1 });
     snprintf(tags, sizeof tags, "k-%s", paint);
     if (hi > lo) mba_svg_line(s, mba_at(p->x, lo), y, mba_at(p->x, hi), y, "thin", tags);
     for (int l = 2; l >= 0; l--) {
-        const double x = at.flops / at.bytes[l];
+        const double x = at.flops / at.bytes[l], px = mba_at(p->x, x);
         if (!(x >= p->x.lo && x <= p->x.hi)) continue;
         snprintf(tags, sizeof tags, "k-%s %s", paint, tag[l]);
-        mba_svg_mark(s, shape[l], mba_at(p->x, x), y, r, paint, at.least || l > 0,
-                     mba_tip(s->c, "%s · %s|%s TFLOP/s at %s FLOP/byte (%s, %s)|%s µs, %s %% of its floor",
-                             mba_kernel_label(a, k, 60).s, level[l],
-                             mba_num(rate).s, mba_num(x).s, flop_views[view], at.least ? "least work" : "executed",
+        take(p, (area){ px - r - 1, y - r - 1, px + r + 1, y + r + 1 });
+        mba_svg_mark(s, shape[l], px, y, r, paint, at.least || l > 0,
+                     mba_tip(s->c, "%s · %s|%s %cFLOP/s at %s FLOP/byte (%s, %s)|%s µs, %s %% of its floor",
+                             mba_kernel_label(a, k, 60).s, level_name[l],
+                             mba_num(rate).s, p->letter, mba_num(x).s, flop_views[view],
+                             at.least ? "least work" : "executed",
                                  mba_num(1e6 * at.s).s,
                              mba_num(100 * k->least_s / k->median_s).s), tags);
     }
@@ -188,40 +305,41 @@ static mba_status fig2_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     const double        h = w <= MBA_NARROW ? 380 : 500;
     mba_chosen          chosen;
     MBA_TRY(mba_choose(&chosen, a, has_point, mba_most(r, MOST)));
-    const plane p = plane_for(w, h, a, &chosen, view);
+    plane       p = plane_for(w, h, a, &chosen, view);
     mba_svg     s = mba_svg_begin(c, w, h, "Roofline of the kernels, by level of memory");
     draw_axes(&s, &p, view);
-    draw_ceilings(&s, &p, a, view);
+    draw_ceilings(&s, &p, r, run, view);
     for (int i = chosen.n - 1; i >= 0; i--) draw_kernel(&s, &p, a, chosen.k[i], view);
+    for (int i = 0; i < chosen.n && !s.narrow; i++)
+        if (!is_named_before(&chosen, i)) draw_name(&s, &p, a, chosen.k[i], view);
     mba_svg_end(&s);
     free(chosen.k);
     return MBA_OK;
 }
 
-static void slope_words(mba_buf *b, const char *name, double best, double measured)
-{
-    if (!isnan(best)) mba_buf_add(b, "<li>%s %s GB/s, %s</li>", name, mba_num(best / 1e9).s, isnan(measured)
-                                  ? "data sheet (dashed)" : "measured (solid)");
-}
-
 static void fig2_legend(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
-    mba_legend_mark(b, "●", "DRAM (○ least work)");
-    mba_legend_mark(b, "□", "L2");
-    mba_legend_mark(b, "△", "L1/shared");
-    slope_words(b, "slope: DRAM", a->best.dram, a->measured.dram);
-    slope_words(b, "L2", a->best.l2, a->measured.l2);
-    slope_words(b, "L1", a->best.l1, a->measured.l1);
+    static const char *const mark[LEVELS] = { "●", "□", "△" };
+    for (int l = 0; l < LEVELS; l++) {
+        const level_rate rate = rate_at(r, run, l);
+        char             text[128] = "";
+        if (!isnan(rate.bytes_s))
+            snprintf(text, sizeof text, ", slope %s GB/s, %s", mba_num(rate.bytes_s / 1e9).s, rate.how);
+        mba_buf_add(b, "<li><b>%s</b> %s%s</li>", mark[l], level_name[l], text);
+    }
+    mba_legend_mark(b, "○", "least work, where nothing was counted");
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) if (mba_kind_s(a, k) > 0) mba_legend_item(b, mba_kind_paint(k),
             mba_kind_long(k));
 }
 
 const mba_figure mba_figure_fig2 = {
     "fig2", "Roofline", "Fig. 2 · roofline",
-    "The longest kernels: TFLOP/s against FLOP per byte at each level of memory. An FMA is 2 FLOPs; time of the "
-    "counter run.",
-    "Marks of one kernel share a height: the further right, the fewer bytes at that level per FLOP. A kernel whose "
+    "The longest kernels: FLOP/s against FLOP per byte at each level of memory; the area of a mark grows with its "
+    "part of the step. An FMA is 2 FLOPs; time of the counter run.",
+    "Solid lines are measured in the run, dashed ones are not: of the data sheet, or of the machine's file that the "
+    "simulator uses. Marks of one kernel share a height: the further right, the fewer bytes at that level per FLOP. A"
+    " kernel whose "
     "DRAM mark is on the slope is bound by DRAM; one far below both slope and roof is bound by neither, and its "
     "card says by what. Hollow circles are least work over least bytes, where no counters saw the kernel. Marks "
     "beyond the axis (copies by TMA hardly touch the L1 counters) are in the table only.",
@@ -245,6 +363,9 @@ static const mba_grid_column intensity_columns[] = { { "kernels", "kernels" }, {
     { "per_dram_byte", "executed / DRAM byte" }, { "per_l2_byte", "/ L2 byte" }, { "per_l1_byte", "/ L1 byte" },
         { "under_3.5", "under 3.5 somewhere" }, { 0 } };
 
+/* Under the study's line; no FLOPs at all are not few of them. */
+static bool is_low(double flop_per_byte) { return flop_per_byte > 0 && flop_per_byte < 3.5; }
+
 static mba_status intensity_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     static const char *const flops[] = { "tensor", "vector", "both" };
@@ -253,12 +374,15 @@ static mba_status intensity_numbers(mba_grid *g, const mba_stores *r, int run)
         const mba_intensity in = mba_intensity_of(a, (mba_group_of)group);
         if (!(mba_bounds_of(a, (mba_group_of)group).time_s > 0)) continue;
         for (int f = 0; f < 3; f++) {
-            bool below = in.least[f] < 3.5;
+            bool below = is_low(in.least[f]), any = in.least[f] > 0;
             mba_grid_text(g, mba_group_name((mba_group_of)group));
             mba_grid_text(g, flops[f]);
             mba_grid_number(g, in.least[f]);
-            for (int l = 0; l < 3; l++) mba_grid_number(g, in.executed[f][l]), below |= in.executed[f][l] < 3.5;
-            mba_grid_text(g, below ? "yes" : "no");
+            for (int l = 0; l < 3; l++) {
+                mba_grid_number(g, in.executed[f][l]);
+                below |= is_low(in.executed[f][l]), any |= in.executed[f][l] > 0;
+            }
+            mba_grid_text(g, below ? "yes" : any ? "no" : NULL);
         }
     }
     return MBA_OK;

@@ -85,12 +85,15 @@ bool mba_any_kernel(const mba_analysis *a, mba_want_fn *want)
     return false;
 }
 
-static bool name_repeats(const mba_analysis *a, const mba_kernel_view *k)
+/* Another kernel has this name, or one that is cut to the same letters. */
+static bool name_repeats(const mba_analysis *a, const mba_kernel_view *k, int characters)
 {
+    const char *name = k->row->name ? k->row->name : "?";
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *o = &a->kernel[i];
-        if (o != k && o->launches > 0 && o->row->name && k->row->name && !strcmp(o->row->name,
-                k->row->name)) return true;
+        if (o == k || o->launches <= 0 || !o->row->name) continue;
+        if (strncmp(o->row->name, name, (size_t)characters - 1)) continue;
+        if (!strcmp(mba_short(o->row->name, characters).s, mba_short(name, characters).s)) return true;
     }
     return false;
 }
@@ -100,7 +103,7 @@ mba_name mba_kernel_label(const mba_analysis *a, const mba_kernel_view *k, int c
     mba_name    w;
     char        number[32] = "";
     const char *name = k->row->name ? k->row->name : "?";
-    if (name_repeats(a, k)) snprintf(number, sizeof number, " #%lld", (long long)k->row->id);
+    if (name_repeats(a, k, characters)) snprintf(number, sizeof number, " #%lld", (long long)k->row->id);
     snprintf(w.s, sizeof w.s, "%.200s%s", mba_short(name, characters - (int)strlen(number)).s, number);
     return w;
 }

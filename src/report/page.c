@@ -243,6 +243,8 @@ static mba_status data(mba_canvas *c, const mba_stores *r)
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) mba_buf_add(b, "%s\"%s\"", k ? "," : "", mba_kind_paint(k));
     mba_buf_put(b, "],\"kinds\":[");
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) mba_buf_add(b, "%s\"%s\"", k ? "," : "", mba_kind_long(k));
+    mba_buf_put(b, "],\"light\":[");               // dark letters on these
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) mba_buf_add(b, "%s%d", k ? "," : "", mba_kind_is_light(k));
     mba_buf_put(b, "],\"phase\":[");
     for (int p = 0; p < MBA_PHASES; p++) mba_buf_add(b, "%s\"%s\"", p ? "," : "", mba_phase_name(p));
     mba_buf_put(b, "]},\n\"events\":[");
@@ -276,7 +278,7 @@ static mba_status body(mba_canvas *c, const mba_stores *r)
     head(c, r);
     for (int i = 0; mba_figures[i]; i++) MBA_TRY(figure(c, mba_figures[i], r));
     mba_buf_put(b, "<section id=\"explorer\" aria-label=\"kernel explorer\"><p class=\"eyebrow\">Kernel "
-                   "explorer</p><h2>Every kernel, how long, how far from its floor, and why</h2>");
+                   "explorer</p><h2>Which kernel, how long, how far from its floor, and why</h2>");
     MBA_TRY(mba_part_explorer(b, r));
     mba_buf_put(b, "</section>\n<section id=\"claims\" aria-label=\"claims\"><p class=\"eyebrow\">Claims F1–F11 of "
                    "arXiv 2508.17679</p><h2>What the study claims, and what these stores say</h2>");

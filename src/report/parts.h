@@ -8,7 +8,8 @@
 /* overview.c: the first screen; the top line, the title with what was found, the picture. */
 void mba_part_top(mba_buf *b, const mba_stores *r);
 void mba_part_overview(mba_canvas *c, const mba_stores *r);
-double mba_percent_vector(const mba_analysis *a);  /* of the time of mixed SSM kernels, by the rule that says most; NaN */
+/* of the time of mixed SSM kernels, by the rule that says most; NaN */
+double mba_percent_vector(const mba_analysis *a);
 
 /* findings.c: the band of cards, and the eleven claims with their verdicts. */
 void mba_part_findings(mba_canvas *c, const mba_stores *r);

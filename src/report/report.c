@@ -30,7 +30,8 @@ static void name_run(mba_stores *r, int i)
     for (int k = 0; k < (i < r->shown ? r->shown : r->n); k++)
         alone &= k == i || strcmp(workload, r->run[k].a->workload) != 0;
     const size_t family = strcspn(workload, "-");                      // mamba2-130m.chunked.db, mamba2-512.db
-    if (!*workload || (!alone && !strncmp(file, workload, family) && stem > (int)family))
+    const bool   theirs = !alone && mba_run_is_foreign(run->a);        // peer_mamba2.db
+    if (!*workload || theirs || (!alone && !strncmp(file, workload, family) && stem > (int)family))
         snprintf(run->label, sizeof run->label, "%.*s", stem, file);
     else if (alone)
         snprintf(run->label, sizeof run->label, "%s", mba_short(workload, 60).s);
@@ -78,6 +79,7 @@ mba_status mba_stores_open(mba_stores *r, const char *const *path, int n)
                                                    MBA_RUNS_MAX);
     for (int i = 0; i < n && st == MBA_OK; i++) {
         mba_run *run = &r->run[r->n++];
+        run->l2_bytes_s = run->l1_bytes_s = NAN;
         st = mba_store_open(&run->store, path[i]);
         if (st == MBA_OK) st = mba_analysis_create(&run->a, run->store);
         if (st == MBA_OK) st = read_model(run);
@@ -151,16 +153,35 @@ static void drawing_rules(mba_buf *b)
     mba_buf_put(b, "</style>");
 }
 
-mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure, int run)
+static mba_status view_named(int *out, const mba_figure *f, const char *name)
+{
+    char all[256] = "";
+    *out = 0;
+    if (!name) return MBA_OK;
+    for (int v = 0; f->views && f->views[v]; v++) {
+        if (!strcmp(f->views[v], name)) {
+            *out = v;
+            return MBA_OK;
+        }
+        const size_t n = strlen(all);
+        snprintf(all + n, sizeof all - n, "%s'%s'", n ? ", " : "", f->views[v]);
+    }
+    return mba_fail(MBA_E_ARG, "'%s' has no view '%s'\nfix: %s%s", f->name, name, *all ? "one of " : "it has one view: "
+                    "leave --view out", all);
+}
+
+mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure, const char *view)
 {
     const mba_figure *f = NULL;
     mba_canvas        c = { .alone = true };
+    int               which;
     MBA_TRY(figure_named(&f, figure));
-    if (f->across) run = -1;
+    MBA_TRY(view_named(&which, f, view));
+    const int run = f->across ? -1 : 0;
     if (!f->draw) return mba_fail(MBA_E_ARG, "'%s' is a table\nfix: --csv instead of --svg", figure);
     if (!f->has(r, run))
         return mba_fail(MBA_E_ARG, "no data for '%s' in these stores\nfix: it needs %s", figure, f->needs);
-    const mba_status st = f->draw(&c, MBA_WIDE, r, run, 0);
+    const mba_status st = f->draw(&c, MBA_WIDE, r, run, which);
     const char      *open = c.out.s ? strchr(c.out.s, '>') : NULL;
     if (st == MBA_OK && open) {
         mba_buf_add(out, "%.*s", (int)(open + 1 - c.out.s), c.out.s);

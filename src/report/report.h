@@ -20,6 +20,7 @@ typedef struct mba_run {
     mba_store    *store;
     mba_analysis *a;
     char          label[384];
+    double        l2_bytes_s, l1_bytes_s;          /* of the file of its machine, where the run did not measure; NaN */
     char          parameters[32], batch[128];      /* values it learns, shape of a batch, as the store words them; "" */
     mba_analysis *beside[MBA_BESIDE_MAX];
 } mba_run;
@@ -42,8 +43,9 @@ void                mba_stores_show(mba_stores *r, int shown);        /* section
 MBA_MUST mba_status mba_report_page(mba_buf *out, const mba_stores *r);
 MBA_MUST mba_status mba_report_write(const mba_stores *r, const char *path);           /* whole or not at all */
 
-/* One figure alone, light colours, for papers; `run`: which store, of figures that show one. */
-MBA_MUST mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure, int run);
+/* One figure alone, light colours, for papers, of the first store where it shows one; view: as its switch is called,
+ * NULL: the first. */
+MBA_MUST mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure, const char *view);
 /* The numbers of a figure; those of all runs where it shows one at a time, with a first column `run`. */
 MBA_MUST mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure);
 const char         *mba_report_figure_name(int i);                                   /* NULL behind the last */

@@ -127,6 +127,11 @@ static const char *store_of(const char *file, const char *workload, const char *
     }
     put_counters(s, 0, 4e9);
     put_counters(s, 1, 2e9);
+    for (int64_t b = 0; b < 20; b++)
+        assert_ok(mba_put_block(s, &(mba_row_block){ .kernel = 1, .event = MBA_ABSENT, .block = b, .sm = b,
+                                                     .start_ns = 10 * b, .end_ns = 18000 + 100 * b,
+                                                     .work_start_ns = 10 * b + 500,
+                                                     .work_end_ns = 17000 + 100 * b }));
     assert_ok(mba_store_close(s));
     return file;
 }
@@ -329,8 +334,8 @@ static void runs_beside_have_names_and_places_of_their_own(void **state)
     assert_string_equal(mba_run_label(&r, 0), "mamba2");
     assert_string_equal(mba_run_label(&r, 1), "mamba2-512");
     assert_string_equal(mba_run_label(&r, 2), "mamba2 (other)");
-    assert_ok(mba_report_svg(&fig1, &r, "fig1", 0));
-    assert_ok(mba_report_svg(&fig11, &r, "fig11", 0));
+    assert_ok(mba_report_svg(&fig1, &r, "fig1", NULL));
+    assert_ok(mba_report_svg(&fig11, &r, "fig11", NULL));
     assert_non_null(strstr(fig1.s, "mamba2 (other)"));
     assert_null(strstr(fig1.s, "mamba2-512"));
     int marks = 0;
@@ -363,6 +368,16 @@ static void every_number_is_what_it_says(void **state)
     free(page);
 }
 
+/* Where a key stands in the rows of the records. */
+static size_t key_number(const json_t *data, const char *key)
+{
+    const json_t *keys = json_object_get(json_object_get(data, "kernels"), "keys");
+    for (size_t i = 0; i < json_array_size(keys); i++)
+        if (!strcmp(json_string_value(json_array_get(keys, i)), key)) return i;
+    fail_msg("records have no '%s'", key);
+    return 0;
+}
+
 static void records_of_kernels_are_the_stores(void **state)
 {
     (void)state;
@@ -372,14 +387,15 @@ static void records_of_kernels_are_the_stores(void **state)
     mba_analysis *a;
     assert_non_null(json);
     *strstr(json, "</script>") = 0;
-    json_t *data = json_loads(json + 10, 0, NULL), *kernels = json_object_get(data, "kernels");
+    json_t *data = json_loads(json + 10, 0, NULL), *kernels = json_object_get(json_object_get(data, "kernels"), "rows");
     assert_non_null(data);
+    const size_t ms_at = key_number(data, "ms");
     assert_ok(mba_store_open(&s, REAL_STORE));
     assert_ok(mba_analysis_create(&a, s));
     assert_true(json_array_size(kernels) == (size_t)a->nkernels);
     double ms = 0;
     for (size_t i = 0; i < json_array_size(kernels); i++)
-        ms += json_number_value(json_object_get(json_array_get(kernels, i), "ms"));
+        ms += json_number_value(json_array_get(json_array_get(kernels, i), ms_at));
     assert_near(ms, event_ms(s, 0, INT64_MAX), 1e-6 * ms);
     mba_row_event *e;
     int64_t        nevents;
@@ -390,7 +406,7 @@ static void records_of_kernels_are_the_stores(void **state)
         for (int64_t k = 0; k < nevents; k++)
             if (e[k].kernel == a->kernel[i].row->id) want += 1e-6 * (double)e[k].duration_ns;
         for (size_t k = 0; k < json_array_size(kernels) && !there; k++) {
-            const double got = json_number_value(json_object_get(json_array_get(kernels, k), "ms"));
+            const double got = json_number_value(json_array_get(json_array_get(kernels, k), ms_at));
             there = fabs(got - want) < 1e-6 * want + 1e-9;
         }
         if (!there) fail_msg("no kernel of the page takes %.9g ms, as %s does", want, a->kernel[i].row->name);
@@ -507,7 +523,7 @@ static void a_figure_alone_is_one_svg_without_variables(void **state)
         const mba_figure *f = mba_figures[i];
         mba_buf           svg = { 0 }, csv = { 0 };
         const bool        has = f->has(&r, f->across ? -1 : 0);
-        const mba_status  drawn = mba_report_svg(&svg, &r, f->name, 0), told = mba_report_csv(&csv, &r, f->name);
+        const mba_status  drawn = mba_report_svg(&svg, &r, f->name, NULL), told = mba_report_csv(&csv, &r, f->name);
         assert_int_equal(drawn, has && f->draw ? MBA_OK : MBA_E_ARG);
         assert_int_equal(told, has ? MBA_OK : MBA_E_ARG);
         if (drawn == MBA_OK) {
@@ -518,7 +534,8 @@ static void a_figure_alone_is_one_svg_without_variables(void **state)
         mba_buf_free(&csv);
     }
     mba_buf b = { 0 };
-    assert_fails(mba_report_svg(&b, &r, "fig99", 0), MBA_E_ARG, "no figure");
+    assert_fails(mba_report_svg(&b, &r, "fig99", NULL), MBA_E_ARG, "no figure");
+    assert_fails(mba_report_svg(&b, &r, "fig1", "upside down"), MBA_E_ARG, "'by phase'");
     assert_ok(mba_stores_close(&r));
 }
 
@@ -541,24 +558,51 @@ static void same_drawing(const char *name, const char *got, const char *want)
     }
 }
 
-/* Made by `mambascope report STORE --no-simulation --figure NAME --svg > tests/data/figures/NAME.svg` */
-static void figures_of_the_committed_store_are_golden(void **state)
+/* Every figure and table that committed stores of an H200 have data for: our Mamba-2 first, then what it is compared
+ * with. `MBA_GOLDEN=write build/tests/report_test` writes them again; look at the difference before it is committed. */
+static const char *const golden_stores[] = { "tests/data/stores/h200_mamba2.db", "tests/data/stores/h200_mamba1.db",
+                                             "tests/data/stores/h200_chunked.db",
+                                             "tests/data/stores/h200_chunked_small.db",
+                                             "tests/data/stores/h200_peer.db" };
+
+static void check_golden(const char *name, const char *ending, mba_buf *made)
 {
-    const char *path[] = { REAL_STORE };
-    mba_stores  r;
-    (void)state;
-    assert_ok(mba_stores_open(&r, path, 1));
-    for (const char *const *f = (const char *const[]){ "fig1", "fig2", "fig4", NULL }; *f; f++) {
-        char    file[128], *want;
-        size_t  n;
-        mba_buf svg = { 0 };
-        snprintf(file, sizeof file, "tests/data/figures/%s.svg", *f);
-        assert_ok(mba_file_read(&want, &n, file, 1 << 20));
-        assert_ok(mba_report_svg(&svg, &r, *f, 0));
-        same_drawing(*f, svg.s, want);
-        mba_buf_free(&svg);
-        free(want);
+    char        file[128], *want;
+    size_t      n;
+    const char *how = getenv("MBA_GOLDEN");
+    snprintf(file, sizeof file, "tests/data/figures/%s.%s", name, ending);
+    if (how && !strcmp(how, "write")) {
+        mba_writer *w = NULL;
+        assert_ok(mba_writer_create(&w, file));
+        assert_ok(mba_writer_put(w, made->s, made->n));
+        assert_ok(mba_writer_commit(w));
+        mba_writer_destroy(w);
     }
+    assert_ok(mba_file_read(&want, &n, file, 1 << 20));
+    same_drawing(file, made->s, want);
+    free(want);
+    mba_buf_free(made);
+}
+
+static void figures_of_the_committed_stores_are_golden(void **state)
+{
+    mba_stores r;
+    int        drawings = 0, tables = 0;
+    (void)state;
+    assert_ok(mba_stores_open(&r, golden_stores, sizeof golden_stores / sizeof *golden_stores));
+    mba_stores_show(&r, 1);
+    r.study = true;
+    for (int i = 0; mba_figures[i]; i++) {
+        const mba_figure *f = mba_figures[i];
+        mba_buf           made = { 0 };
+        if (!f->has(&r, f->across ? -1 : 0)) continue;                 // needs operands, or the simulator
+        if (f->draw) assert_ok(mba_report_svg(&made, &r, f->name, NULL));
+        else         assert_ok(mba_report_csv(&made, &r, f->name));
+        check_golden(f->name, f->draw ? "svg" : "csv", &made);
+        drawings += f->draw != NULL, tables += !f->draw;
+    }
+    assert_int_equal(drawings, 19);
+    assert_int_equal(tables, 5);
     assert_ok(mba_stores_close(&r));
 }
 
@@ -574,7 +618,8 @@ static void the_command_writes_the_page_and_tells_what_is_wrong(void **state)
     const struct { const char *before, *after; int exit; } call[] = { { "--out ", "/page.html", 0 },
             { "--figure fig2 --svg > ", "/fig2.svg", 0 },
         { "--figure fig4 --csv > ", "/fig4.csv", 0 }, { "--out ", "/nowhere/page.html", 1 },
-            { "--figure fig5 > ", "/fig5.svg", 2 } };
+            { "--figure fig5 > ", "/fig5.svg", 2 }, { "--figure fig1 --view 'by phase' > ", "/phase.svg", 0 },
+            { "--figure fig1 --view 'upside down' > ", "/view.svg", 2 }, { "--view percent > ", "/none.svg", 2 } };
     for (size_t i = 0; i < sizeof call / sizeof *call; i++) {
         snprintf(command, sizeof command, "'%s' report %s %s %s%s%s 2>/dev/null", program,
                  i || getenv("MBA_TEST_SANITIZED") ? "--no-simulation" : "--study", REAL_STORE, call[i].before,
@@ -589,13 +634,42 @@ static void the_command_writes_the_page_and_tells_what_is_wrong(void **state)
     assert_int_equal(scratch_entries("nowhere"), -1);
 }
 
+/* One file per figure; those that compare stores come with several. */
+static void export_has_the_numbers_of_every_figure(void **state)
+{
+    static const char *const one[] = { "fig1", "fig2", "table2", "fig4", "fig5", "fig6", "fig7", "fig8", "study",
+                                         NULL };
+    static const char *const more[] = { "fig10", "fig11", "fig12", "stores", "peers", NULL };
+    const char *program = getenv("MBA_PROGRAM");
+    char        command[2048], *csv;
+    size_t      bytes, n = 0;
+    (void)state;
+    if (!program) skip();
+    const size_t all = sizeof golden_stores / sizeof *golden_stores;
+    for (int several = 0; several < 2; several++) {
+        n = (size_t)snprintf(command, sizeof command, "'%s' export --no-simulation --figures '%s'", program,
+                             scratch(several ? "several" : "one"));
+        for (size_t i = 0; i < (several ? all : 1); i++)
+            n += (size_t)snprintf(command + n, sizeof command - n, " %s", golden_stores[i]);
+        snprintf(command + n, sizeof command - n, " 2>/dev/null");
+        assert_int_equal(system(command), 0);
+        for (const char *const *f = several ? more : one; *f; f++) {
+            char name[64];
+            snprintf(name, sizeof name, "%s/%s.csv", several ? "several" : "one", *f);
+            assert_ok(mba_file_read(&csv, &bytes, scratch(name), 1 << 20));
+            assert_true(bytes > 40);
+            free(csv);
+        }
+    }
+}
+
 static void numbers_have_three_digits(void **state)
 {
     (void)state;
     const struct { double v; const char *text; } row[] = { { 0, "0" }, { 1, "1" }, { 12.345, "12.3" },
                                                            { 1234567, "1,234,567" }, { 999.6, "1,000" },
                                                                { 0.012345, "0.0123" }, { -4.5, "-4.5" },
-        { NAN, "–" }, { 1e15, "1e+15" }, { 1e-7, "1e-07" }, { 100, "100" } };
+        { NAN, "–" }, { 1e15, "1×10¹⁵" }, { -9.6e-8, "-9.6×10⁻⁸" }, { 1e-120, "1×10⁻¹²⁰" }, { 100, "100" } };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) assert_string_equal(mba_num(row[i].v).s, row[i].text);
 }
 
@@ -614,8 +688,9 @@ int main(void)
         cmocka_unit_test(hostile_names_are_escaped_and_cut_between_characters),
             cmocka_unit_test(a_broken_store_among_good_ones_is_named),
         cmocka_unit_test(a_figure_alone_is_one_svg_without_variables), cmocka_unit_test(numbers_have_three_digits),
-        cmocka_unit_test(figures_of_the_committed_store_are_golden),
+        cmocka_unit_test(figures_of_the_committed_stores_are_golden),
         cmocka_unit_test(the_command_writes_the_page_and_tells_what_is_wrong),
+        cmocka_unit_test(export_has_the_numbers_of_every_figure),
     };
     scratch_make();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

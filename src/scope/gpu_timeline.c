@@ -23,13 +23,14 @@ static const double OVERHEAD_MOST = 0.02;          // of the timeline; beyond, t
 static const double SETTLED = 0.01;                // how far unwatched steps before and after may be apart, unsaid
 static const double WHOLE_S = 0.3;                 // how long steps are recorded whole, at least
 static const double QUEUED_S = 0.3;                // and how long they run one behind the other, unwatched
-enum { WARM_UP = 2, QUEUE = 3 };                   // steps before those that count, and of a row
+static const double LONG_S = 0.05;                 // a step like that loads the GPU so that its clocks move
+enum { ALONE = 1, LEAD = 1, LEAD_LONG = 3, QUEUE = 3 };      // steps before those that count; steps of a row
 
 typedef struct job {
     mba_gpu_profile *g;
     mba_program     *p;
     const mba_step  *step;
-    int              steps;
+    int              steps, warm_up;               /* recorded kernel by kernel: how many count, how many do not */
     double           plain_s;                      /* of steps again that nobody watches */
 } job;
 
@@ -137,27 +138,29 @@ static mba_status measure_queued(job *j)
 }
 
 /* From the end of the step before to the end of the step, by what ran on the GPU. */
-static void time_steps(mba_gpu_profile *g, int steps)
+static void time_steps(const job *j)
 {
-    int64_t last[MBA_GPU_STEPS_MAX + WARM_UP] = { 0 };
-    if (g->link.steps != steps + WARM_UP) return;
+    mba_gpu_profile *g = j->g;
+    int64_t          last[MBA_GPU_STEPS_MAX + ALONE + LEAD_LONG] = { 0 };
+    if (g->link.steps != j->steps + j->warm_up) return;
     for (int64_t i = 0; i < g->events.n; i++) {
         const mba_event *e = &g->events.event[i];
         if (e->step >= 0 && e->step < g->link.steps && e->end_ns > last[e->step]) last[e->step] = e->end_ns;
     }
-    for (int i = WARM_UP; i < g->link.steps; i++)
+    for (int i = j->warm_up; i < g->link.steps; i++)
         g->timeline_s[g->ntimeline++] = 1e-9 * (double)(last[i] - last[i - 1]);
 }
 
-/* The first steps with CUPTI are a warm-up, one alone and one ahead of the row: their events go, later ones count from
- * 0. */
-static void drop_warm_up(mba_gpu_profile *g)
+/* The first steps with CUPTI are a warm-up, one alone and one or three at the head of the row: their events go, later
+ * ones count from 0. */
+static void drop_warm_up(const job *j)
 {
-    int64_t n = 0;
+    mba_gpu_profile *g = j->g;
+    int64_t          n = 0;
     for (int64_t i = 0; i < g->events.n; i++) {
         mba_event e = g->events.event[i];
-        if (e.step < WARM_UP) continue;
-        e.step -= WARM_UP;
+        if (e.step < j->warm_up) continue;
+        e.step -= j->warm_up;
         g->events.event[n++] = e;
     }
     g->events.n = n;
@@ -167,8 +170,8 @@ static void judge_links(job *j)
 {
     const mba_link_report *r = &j->g->link;
     char                   text[256];
-    if (r->steps != j->steps + WARM_UP) {
-        snprintf(text, sizeof text, "the timeline shows %d captured steps of %d", r->steps, j->steps + WARM_UP);
+    if (r->steps != j->steps + j->warm_up) {
+        snprintf(text, sizeof text, "the timeline shows %d captured steps of %d", r->steps, j->steps + j->warm_up);
         mba_gpu_say(j->g, "timeline", text, "");
     }
     if (r->unlinked) {
@@ -205,22 +208,37 @@ static double extent_of_steps(const mba_gpu_profile *g, double *records, double 
     return median(extent, steps);
 }
 
-/* What a record costs, and the words for a step that it shows in. */
+/* How far unwatched steps are apart among themselves. */
+static double spread(const double *x, int n)
+{
+    double sorted[MBA_GPU_STEPS_MAX];
+    memcpy(sorted, x, (size_t)n * sizeof *x);
+    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    return n ? sorted[3 * n / 4] - sorted[n / 4] : NAN;
+}
+
+/* What a record costs, and the words for a step that it shows in, or that clocks have made another. */
 static void judge_overhead(mba_gpu_profile *g)
 {
     char         text[480];
     double       records, busy_s;
     const double extent_s = extent_of_steps(g, &records, &busy_s), plain_s = median(g->plain_s, g->nplain);
     const double watched_s = median(g->timeline_s, g->ntimeline), whole_s = median(g->record_s, g->nrecords);
-    const double row_s = median(g->queued_s, g->nqueued);
+    const double row_s = median(g->queued_s, g->nqueued), apart_s = spread(g->plain_s, g->nplain);
     if (records > 1 && g->nrecords) g->record_cost_s = fmax(0, extent_s - whole_s) / (records - 1);
     if (!(watched_s > (1 + OVERHEAD_MOST) * row_s)) return;
-    snprintf(text, sizeof text,
-             "of steps in a row one of which every kernel is recorded takes %+.1f %%: on the GPU %.3f instead of %.3f "
-             "ms by CUPTI's stamps, %.2f us for each of %.0f kernels and sets. "
-             "Kernels alone add up to %.3f ms. Recorded as a whole the step takes %+.1f %%",
-             100 * (watched_s / row_s - 1), 1e3 * extent_s, 1e3 * whole_s, 1e6 * g->record_cost_s, records,
-             1e3 * busy_s, 100 * (median(g->whole_s, g->nwhole) / plain_s - 1));
+    int n = snprintf(text, sizeof text, "of steps in a row one of which every kernel is recorded takes %+.1f %%",
+                     100 * (watched_s / row_s - 1));
+    if (!(extent_s - whole_s > 2 * apart_s))
+        snprintf(text + n, sizeof text - (size_t)n,
+                 "; unwatched ones are %.1f %% apart, as clocks have it: what records cost is less than that",
+                 100 * apart_s / plain_s);
+    else
+        snprintf(text + n, sizeof text - (size_t)n,
+                 ": on the GPU %.3f instead of %.3f ms by CUPTI's stamps, %.2f us for each of %.0f kernels and sets. "
+                 "Kernels alone add up to %.3f ms. Recorded as a whole the step takes %+.1f %%",
+                 1e3 * extent_s, 1e3 * whole_s, 1e6 * g->record_cost_s, records, 1e3 * busy_s,
+                 100 * (median(g->whole_s, g->nwhole) / plain_s - 1));
     mba_gpu_say(g, "timeline", text,
                 "how long a step takes is that of mode plain or graph; gaps are read less the stamps");
 }
@@ -239,15 +257,15 @@ static mba_status measure_kernels(job *j)
     MBA_TRY(mba_activity_begin(gather, &to));
     double     row;
     mba_status st = mba_gpu_run_step(j->p, j->step, NULL);
-    if (st == MBA_OK) st = run_row(j, j->steps + WARM_UP - 1, &row);
+    if (st == MBA_OK) st = run_row(j, j->steps + j->warm_up - ALONE, &row);
     const mba_status ended = mba_activity_end(&dropped);
     if (st == MBA_OK) st = ended != MBA_OK ? ended : to.st;
     if (st == MBA_OK) st = mba_link(&g->events, mba_watch_counts(), j->p->graph->nnodes, &g->link);
     MBA_TRY(st);
     judge_links(j);
-    time_steps(g, j->steps);
-    drop_warm_up(g);
-    put_cost(j, "timeline", j->steps + WARM_UP, began, g->events.n, dropped);
+    time_steps(j);
+    drop_warm_up(j);
+    put_cost(j, "timeline", j->steps + j->warm_up, began, g->events.n, dropped);
     return MBA_OK;
 }
 
@@ -270,7 +288,8 @@ static void judge_clocks(mba_gpu_profile *g)
 
 mba_status mba_gpu_timeline(mba_gpu_profile *g, mba_program *p, const mba_step *step, const mba_gpu_options *o)
 {
-    job j = { g, p, step, o->steps, mba_gpu_plain_s(o) };
+    job j = { g, p, step, o->steps, ALONE + LEAD, mba_gpu_plain_s(o) };
+    if (median(g->plain_s, g->nplain) > LONG_S) j.warm_up = ALONE + LEAD_LONG;
     if (measure_whole(&j) != MBA_OK) mba_gpu_say_failure(g, "timeline of whole steps");
     MBA_TRY(measure_kernels(&j));
     judge_clocks(g);

@@ -34,7 +34,8 @@ mba_status mba__store_failed(const mba_store *s, int code, const char *doing)
     const int  c = (code & 0xff) == SQLITE_NOMEM && asks_too_much(s) ? SQLITE_CORRUPT : code & 0xff;
     const bool damaged = c == SQLITE_NOTADB || c == SQLITE_CORRUPT || c == SQLITE_ERROR || c == SQLITE_SCHEMA
         || c == SQLITE_TOOBIG
-                      || c == SQLITE_MISMATCH || c == SQLITE_INTERRUPT;
+                      || c == SQLITE_MISMATCH || c == SQLITE_INTERRUPT
+        || s->in_memory;                           // nothing but its bytes can be wrong: one that asks for a log beside it
     const char *why = s->db && c == (code & 0xff) ? sqlite3_errmsg(s->db) : sqlite3_errstr(c);
     if (c == SQLITE_NOMEM)
         return mba_fail(MBA_E_NOMEM, "no memory for the store '%s'\nwhy: %s\nfix: close other programs", s->path,
@@ -265,6 +266,7 @@ mba_status mba_store_open_bytes(mba_store **out, const char *name, const void *b
     mba_store *s = NULL;
     *out = NULL;
     MBA_TRY(make(&s, name));
+    s->in_memory = true;
     mba_status st = connect(s, ":memory:", SQLITE_OPEN_READWRITE);
     if (st == MBA_OK) {
         const int rc = sqlite3_deserialize(s->db, "main", (unsigned char *)(uintptr_t)bytes, (sqlite3_int64)n,

@@ -9,7 +9,7 @@
 struct mba_store {
     sqlite3      *db;
     char         *path;
-    bool          writing, open_batch;
+    bool          writing, open_batch, in_memory; /* in_memory: opened from bytes, not from a file */
     int           version;                        /* of the file */
     int64_t       batched;                        /* rows since the last commit */
     double        batch_began_s;

@@ -13,6 +13,7 @@ static const double TAIL_TAKEN = 0.8;                  /* of the code behind a b
 static const double REDUCED = 1.2;                     /* what a sum costs in L2, of what a write would */
 /* Of our own code, in the middle (144 kernels; those that multiply on tensor units): for code that nobody has read. */
 static const struct { double path, waits; } of_ours = { 3.5, 0.21 }, of_products = { 2.9, 0.16 };
+static const double SELDOM = 0.5;                      /* waits of the code for a load of the plan */
 enum { L1_CYCLES = 33 };                               /* of a load that L1 answers: public measurements */
 
 static bool is_library(const mba_sim_kernel *k)
@@ -95,18 +96,41 @@ static double mean_trips(const mba_sim_kernel *k, const mba_sim_op *o)
     return sum > blocks ? sum / blocks : 1;
 }
 
-/* Loads of a block in the plan's order: how often one is executed. */
-static double loads_of(const mba_sim_kernel *k)
+/* Of a block in the plan's order: how often a load is executed, or what is issued, by operations from `from` on. */
+static double sum_over(const mba_sim_kernel *k, mba_sim_work work, int64_t from, int64_t to)
 {
     double sum = 0, times[MBA_SIM_LOOPS + 1] = {1};
     int    depth = 0;
-    for (int64_t i = 0; i < k->nops; i++) {
+    for (int64_t i = from; i < to; i++) {
         const mba_sim_op *o = &k->op[i];
         if (o->work == MBA_OP_LOOP) times[depth + 1] = times[depth] * mean_trips(k, o), depth++;
         if (o->work == MBA_OP_END) depth--;
-        if (o->work == MBA_OP_LOAD) sum += times[depth];
+        if (o->work == (int32_t)work) sum += times[depth] * (work == MBA_OP_MIX ? (double)o->n[MBA_P_ISSUE] : 1);
     }
     return sum;
+}
+
+static double loads_of(const mba_sim_kernel *k) { return sum_over(k, MBA_OP_LOAD, 0, k->nops); }
+
+static double issued_by(const mba_sim_kernel *k, int64_t role)
+{
+    return sum_over(k, MBA_OP_MIX, k->first[role], role + 1 < k->nroles ? k->first[role + 1] : k->nops);
+}
+
+/* Code that waits for loads less often than the plan loads has asked before: of loads in loops, one trip early. */
+static void load_early(mba_sim_kernel *k)
+{
+    int depth = 0;
+    for (int64_t i = 0; i < k->nops; i++)
+        if (k->depth < 2 && k->op[i].work >= MBA_OP_FILL && k->op[i].work <= MBA_OP_RELEASE) return;
+    for (int64_t i = 0; i < k->nops; i++) {
+        mba_sim_op *o = &k->op[i];
+        depth += (o->work == MBA_OP_LOOP) - (o->work == MBA_OP_END);
+        if (o->work != MBA_OP_LOAD || !depth) continue;
+        o->work  = MBA_OP_ASYNC;
+        o->ahead = 1;
+        if (k->depth < 2) k->depth = 2;
+    }
 }
 
 /* A warp waits for global loads `rounds` times: in the loop that lowering made, else at the loads of the plan, else (a
@@ -128,6 +152,7 @@ static void set_rounds(mba_sim_kernel *k, double rounds, double cycles)
         k->hidden = whole;
     } else if (loads > 0) {
         const double each = rounds / loads;
+        if (each < SELDOM) load_early(k);
         for (int64_t i = 0; i < k->nops; i++)
             if (k->op[i].work == MBA_OP_LOAD) k->op[i].parts = each < 1 ? 1 : (int64_t)(each + 0.5);
     } else {
@@ -202,6 +227,25 @@ static void rebuild(mba_sim_kernel *k, const mba_counted_kernel *c)
     if (k->mma_flops == 16) k->mma_flops = products_of(c);
 }
 
+/* Plans say roughly how two roles share the work; without products in one of them nothing speaks for other than equal
+ * warps (the busiest sub-partition's instructions of kernels with a block on an SM say so). */
+static void level_roles(mba_sim_kernel *k)
+{
+    double of[MBA_SIM_ROLES] = { 0 }, all = 0, warps = 0;
+    if (k->nroles != 2 || k->total[MBA_P_MMA] > 0) return;
+    for (int64_t r = 0; r < k->nroles; r++) {
+        of[r] = issued_by(k, r);
+        all += of[r];
+        warps += (double)k->role_warps[r];
+        if (!(of[r] > 0)) return;
+    }
+    for (int64_t r = 0, i = 0; i < k->nops; i++) {
+        while (r + 1 < k->nroles && k->first[r + 1] <= i) r++;
+        const double part = all * (double)k->role_warps[r] / warps / of[r];
+        for (int p = 0; p < MBA_PIPES; p++) k->op[i].n[p] = (uint64_t)((double)k->op[i].n[p] * part + 0.5);
+    }
+}
+
 /* Of loads, how many find in L1 what they ask for. */
 static double in_l1(const mba_counted_kernel *c)
 {
@@ -259,6 +303,8 @@ static mba_status set_order(mba_sim_kernel *k, const mba_counted_kernel *c, cons
         MBA_TRY(mba_sim_finish(k, m));
     }
     give_work(k);
+    MBA_TRY(mba_sim_finish(k, m));
+    level_roles(k);
     return mba_sim_finish(k, m);
 }
 
@@ -287,7 +333,9 @@ static void set_waits(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
                  waits = n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps, near = in_l1(c), rounds = waits * (1 - near),
                  waiting = rounds > 0 ? rounds * latency_of(c, m) / each : 0,
                  alone = n[MBA_N_PATH] + near * waits * L1_CYCLES / each,
-                 path = isnan(n[MBA_N_PATH]) ? NAN : mba_sim_crowded(k, c, m, alone, waiting),
+                 start = m->v[MBA_GPU_t_blk] + m->v[MBA_GPU_t_blk_w] * (double)k->warps + m->v[MBA_GPU_t_exit],
+                 away = waiting + (c->grid > (double)mba_sim_resident(k, m) * m->v[MBA_GPU_sm] ? start / each : 0),
+                 path = isnan(n[MBA_N_PATH]) ? NAN : mba_sim_crowded(k, c, m, alone, away),
                  tail = n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * m->v[MBA_GPU_l2_lat];
     set_path(k, path);
     for (int64_t i = 0; i < k->nops; i++) // what stands for code that plans do not count is counted now

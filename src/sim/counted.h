@@ -45,6 +45,7 @@ typedef enum mba_counted_what {
     MBA_N_TAIL,    /* cycles of the few warps that a block ends with, read in SASS */
     MBA_N_TAIL_WAITS,
     MBA_N_PRODUCTS, /* of 100 instructions, products of tensor units, read in SASS */
+    MBA_N_STEP,     /* as MBA_N_PATH, of a warp whose block walks through the code beside it, in step at barriers */
     MBA_N_KINDS
 } mba_counted_what;
 
@@ -55,6 +56,7 @@ typedef struct mba_counted_kernel {
     double        launches, grid, block, cluster, regs, smem_bytes, n[MBA_N_KINDS], us;
     /* what a simulation said; 0: nobody has */
     double bound_us, planned_us, roofline_us, dram_rd, dram_wr, step_ms, between_us; /* step: of all of it */
+    double tensor_us;                                                    /* of bound_us, at least */
     int    limit, met;                                                   /* met: launches of plans that were this row */
     char  *program; /* the plan's launch when it was measured (frozen.h); NULL: nobody wrote it down */
     bool   again; /* an earlier workload has the same kernel at the same shape */

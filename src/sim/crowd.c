@@ -2,6 +2,7 @@
 #include "sim/crowd.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 /* What warps of a sub-partition queue for: its scheduler and pipes, and with those of the other three the SM's shared
  * memory and its share of L2 and DRAM. */
@@ -58,16 +59,20 @@ double mba_sim_crowded(const mba_sim_kernel *k, const mba_counted_kernel *c, con
 {
     static const double MOST = 1e6;
     const double blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m),
-                 warps = blocks / ceil(blocks / places) * (double)k->warps / PARTITIONS; // the last round is no fuller
-    double       each[STATIONS], wait[STATIONS], queue[STATIONS] = { 0 }, used[STATIONS] = { 0 }, now = path;
+                 together = blocks / ceil(blocks / places), // the last round is no fuller
+                 step = c->n[MBA_N_STEP] - c->n[MBA_N_PATH], beside = (double)k->warps / PARTITIONS;
+    const bool   in_step = step > 0 && beside > 1 && c->n[MBA_N_PRODUCTS] > 0;
+    const double more = in_step ? beside : 1, alone = path + (in_step ? step : 0), customers = together * beside / more;
+    double       each[STATIONS], wait[STATIONS], queue[STATIONS] = { 0 }, used[STATIONS] = { 0 }, now = alone;
     if (!(c->n[MBA_N_INST] > 0)) return path;
     demands_of(each, k, c, m);
-    for (double w = 1; w < warps + 1; w++) {
+    for (int s = 0; s < STATIONS; s++) each[s] *= more;
+    for (double w = 1; w < customers + 1; w++) {
         const double before = now;
-        add_warp(wait, queue, used, each, w, path + waiting);
-        now = path;
+        add_warp(wait, queue, used, each, w, alone + waiting);
+        now = alone;
         for (int s = 0; s < L2; s++) now += wait[s];
-        if (w > warps) now = before + (now - before) * (warps - (w - 1));
+        if (w > customers) now = before + (now - before) * (customers - (w - 1));
     }
     return now < MOST ? now : MOST;
 }

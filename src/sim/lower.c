@@ -353,7 +353,8 @@ static int64_t rate_of_products(const mba_node *n, const mba_launch *l)
     if (!products) return 0;
     for (int k = 0; n && k < MBA_IN_MAX; k++) half |= n->in[k] && n->in[k]->type.dtype == MBA_BF16;
     const bool library = !strncmp(l->kernel, "cublas", 6) || !strncmp(l->kernel, "cudnn", 5);
-    return (half ? 16 : 32) + (library || l->nroles > 1 || !half ? 0 : 100); // they use whole-group instructions
+    const bool groups = library || l->nroles > 1 || strstr(l->kernel, "wgmma"); // products of whole groups of warps
+    return (half ? 16 : 32) + (groups || !half ? 0 : 100);
 }
 
 /* Blocks that stay take whole tiles: where these do not come out even, some take one more than others, and where there

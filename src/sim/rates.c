@@ -50,17 +50,22 @@ static double mma_rate(const mba_sim_kernel *k, const mba_gpu *m)
     return k->mma_flops > 100 ? full * m->v[MBA_GPU_mma_sync] : full;
 }
 
-/* Tensor work lowers the clock by a line, and where it fills more than TENSOR_FREE of a long kernel, power does. */
-double mba_sim_clock_of(const mba_gpu *m, double tensor_busy, double seconds)
+/* Tensor work lowers the clock by a line, and where it fills more than TENSOR_FREE of a long kernel, power does: as far
+ * as the step is full of it, since power is counted over milliseconds. LOAD_NONE and LOAD_FULL are chosen by the fitted
+ * kernels (products of 50 us and more run at 1.45 to 1.55 GHz where a step has a load of 0.54 and more, at 1.6 to 1.85
+ * where it has 0.22 to 0.39). */
+double mba_sim_clock_of(const mba_gpu *m, double tensor_busy, double seconds, double load)
 {
-    static const double TENSOR_FREE = 0.3;
+    static const double TENSOR_FREE = 0.3, LOAD_NONE = 0.35, LOAD_FULL = 0.5;
     const double *v = m->v, clk = v[MBA_GPU_clk_tc] < v[MBA_GPU_clk] ? v[MBA_GPU_clk_tc] : v[MBA_GPU_clk],
                  busy = tensor_busy < 1 ? tensor_busy : 1,
                  least = v[MBA_GPU_clk_busy] < clk ? v[MBA_GPU_clk_busy] : clk,
                  over = busy > TENSOR_FREE ? (busy - TENSOR_FREE) / (1 - TENSOR_FREE) : 0,
                  x = seconds * 1e6 / v[MBA_GPU_t_power], xx = x * x, lasts = xx * xx / (1 + xx * xx),
-                 fall = least > v[MBA_GPU_clk_mma] ? least - v[MBA_GPU_clk_mma] : 0;
-    return clk + (least - clk) * busy - fall * over * lasts;
+                 fall = least > v[MBA_GPU_clk_mma] ? least - v[MBA_GPU_clk_mma] : 0,
+                 part = load > 0 ? (load - LOAD_NONE) / (LOAD_FULL - LOAD_NONE) : 1,
+                 full = part < 0 ? 0 : part < 1 ? part : 1;
+    return clk + (least - clk) * busy - fall * over * lasts * full;
 }
 
 /* `share`: of the chip's L2, DRAM and dispatcher, for one server of a folded chip. */

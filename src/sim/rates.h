@@ -22,8 +22,8 @@ typedef struct rates {
 /* `share`: of the chip's L2, DRAM and dispatcher, for one server of a folded chip. */
 rates mba_sim_rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, double active, double share);
 
-/* GHz, by how busy tensor units are, and for how long. */
-double mba_sim_clock_of(const mba_gpu *m, double tensor_busy, double seconds);
+/* GHz, by how busy tensor units are, for how long, and (of 1; 0: as busy) in the step around. */
+double mba_sim_clock_of(const mba_gpu *m, double tensor_busy, double seconds, double load);
 
 /* Fills bytes, bounds and limit of a result. */
 void mba_sim_find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba_gpu *m, double clk);

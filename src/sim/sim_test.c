@@ -388,6 +388,7 @@ static void the_hit_curve_is_that_of_public_sweeps(void **state)
     (void)state;
     mba_gpu m;
     assert_ok(mba_gpu_load(&m, "h200"));
+    m.v[MBA_GPU_l2_c50] = 47.5;
     assert_true(mba_ledger_hit(&m, 20e6) > 0.98 && mba_ledger_hit(&m, 130e6) < 0.02);
     assert_true(fabs(mba_ledger_hit(&m, 47.5e6) - 0.5) < 1e-12);
 }
@@ -450,6 +451,7 @@ static void streaming_agrees_with_public_measurements(void **state)
     m.v[MBA_GPU_clk] = 1.98;                      // kernels alone, not in training steps; its own L2
     m.v[MBA_GPU_l2_lat] = 280;
     m.v[MBA_GPU_l2_wr] = 4250;
+    m.v[MBA_GPU_l2_rd] = 10300;
     for (size_t i = 0; i < sizeof gh200 / sizeof *gh200; i++)
         for (int kind = 0; kind < 4; kind++)
             for (int resident = 0; resident < 2; resident++) {

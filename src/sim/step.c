@@ -113,9 +113,10 @@ typedef struct walk {
     mba_ledger        *ledger;
     int64_t            base[MBA_ROLES];           /* of every arena in one line of addresses */
     lowered           *plans; int64_t nplans;
-    job               *jobs;  int64_t njobs, space;
+    job               *jobs;  int64_t njobs, space, ran;
     key               *keys;  int64_t nlaunches;  /* in order */
     bool              *resets;
+    int64_t            load;                      /* of 256: of tensor units, in the walk before; 0: the first */
 } walk;
 
 static int64_t lay_arenas(walk *w)
@@ -240,7 +241,8 @@ static mba_status walk_node(walk *w, int32_t i)
             bound = all[l];
             w->how->bind(w->how->of, w->p, i, l, &bound);
         }
-        const mba_sim_kernel *k = w->how->bind ? &bound : &all[l];
+        mba_sim_kernel *k = w->how->bind ? &bound : &all[l];
+        k->load = k->total[MBA_P_MMA] > 0 && k->mma_flops % 100 == 16 ? w->load : 0;
         const key h = key_of(k, w->m, w->tier);
         w->resets[w->nlaunches] = k->resets;
         w->keys[w->nlaunches++] = h;
@@ -253,9 +255,10 @@ static mba_status walk_node(walk *w, int32_t i)
 static mba_status run_jobs(walk *w)
 {
     #pragma omp parallel for schedule(dynamic, 1)
-    for (int64_t j = 0; j < w->njobs; j++)
+    for (int64_t j = w->ran; j < w->njobs; j++)
         w->jobs[j].st = mba_sim_run(&w->jobs[j].r, &w->jobs[j].kernel, w->m, w->tier);
-    for (int64_t j = 0; j < w->njobs; j++) {
+    for (; w->ran < w->njobs; w->ran++) {
+        const int64_t j = w->ran;
         known *e = slot_of(w->sim->table, w->sim->size, w->jobs[j].key);
         if (w->jobs[j].st != MBA_OK) return mba_sim_run(&w->jobs[j].r, &w->jobs[j].kernel, w->m, w->tier);
         e->r    = w->jobs[j].r;
@@ -307,6 +310,32 @@ static void add_up(mba_sim_step *out, const walk *w)
     for (int64_t j = 0; j < w->njobs; j++) out->events += w->jobs[j].r.events;
 }
 
+/* How busy tensor units are in a whole step, of 256; 0: it has no products, or is no step. */
+static int64_t load_of(const walk *w)
+{
+    double busy = 0, all = 0;
+    if ((w->how->passes & MBA_STEP) != MBA_STEP) return 0;
+    for (int64_t i = 0; i < w->nlaunches; i++) {
+        const mba_sim_result *r = &slot_of(w->sim->table, w->sim->size, w->keys[i])->r;
+        busy += r->bound[MBA_P_MMA];
+        all  += r->seconds;
+    }
+    return all > 0 ? (int64_t)(256 * busy / all + 0.5) : 0;
+}
+
+/* From the first launch to the last, and every kernel that nobody knows yet. */
+static mba_status walk_all(walk *w)
+{
+    mba_status st = mba_ledger_create(&w->ledger, lay_arenas(w), w->m);
+    w->nlaunches = 0;
+    for (int32_t i = 0; i < w->p->graph->nnodes && st == MBA_OK; i++)
+        if (runs(w, i)) st = walk_node(w, i);
+    if (st == MBA_OK) st = run_jobs(w);
+    mba_ledger_destroy(w->ledger);
+    w->ledger = NULL;
+    return st;
+}
+
 /* What failed half-way must not be found later. */
 static void forget_undone(mba_sim *s)
 {
@@ -339,14 +368,11 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
     mba_status st = out->node && out->launch && w.plans && w.keys && w.resets
                         ? MBA_OK
                         : mba_fail(MBA_E_NOMEM, "no memory for %lld launches", (long long)launches);
-    if (st == MBA_OK) st = mba_ledger_create(&w.ledger, lay_arenas(&w), m);
-    for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++)
-        if (runs(&w, i)) st = walk_node(&w, i);
-    if (st == MBA_OK) st = run_jobs(&w);
+    if (st == MBA_OK) st = walk_all(&w);
+    if (st == MBA_OK && (w.load = load_of(&w)) > 0) st = walk_all(&w);
     if (st == MBA_OK) add_up(out, &w);
     else forget_undone(s);
     for (int64_t k = 0; k < w.nplans; k++) free(w.plans[k].kernel);
-    mba_ledger_destroy(w.ledger);
     free(w.plans);
     free(w.keys);
     free(w.resets);

@@ -116,7 +116,8 @@ mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const 
     MBA_TRY(run_at(out, &k, m, tensor ? MBA_SIM_BOUNDS : tier, clk));
     for (int i = 0; i < passes; i++) {
         const double busy = out->bound[MBA_P_MMA] / out->seconds;
-        clk = mba_sim_clock_of(m, k.mma_flops > 100 ? busy * m->v[MBA_GPU_mma_sync] : busy, out->seconds);
+        clk = mba_sim_clock_of(m, k.mma_flops > 100 ? busy * m->v[MBA_GPU_mma_sync] : busy, out->seconds,
+                               (double)k.load / 256);
         MBA_TRY(run_at(out, &k, m, tier, clk));
     }
     out->cycles = out->seconds * clk * 1e9;

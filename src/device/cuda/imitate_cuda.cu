@@ -3,6 +3,7 @@
  * kernel     imitate_body<pieces, stores>   loads pieces of 16 bytes, works on every fp32 number, stores them
  * kernel     imitate_park                   holds all shared memory of an SM until it is told to go
  * kernel     imitate_touch                  reads a buffer through a window of lines that persist in L2
+ * kernel     imitate_probe                  one thread asks for lines of that window, one after the other: do they stay?
  * measured   see bench/results/h200/imitated.tsv */
 #include <algorithm>
 #include <functional>
@@ -100,6 +101,21 @@ __global__ void __launch_bounds__(512) imitate_touch(const float4 *x, int64_t pi
     if (sum == 12345.678f) sink->x = sum;
 }
 
+enum { PROBES = 64, PROBERS = 64, LINE = 128 };
+
+/* Memory holds zeros, which the compiler cannot know: every address waits for the number before it. */
+__global__ void imitate_probe(const char *x, int64_t lines, long long *cycles)
+{
+    int64_t         at = (int64_t)blockIdx.x * PROBES * 1009 % lines;
+    const long long began = clock64();
+    for (int i = 0; i < PROBES; i++) {
+        int v;
+        asm volatile("ld.global.cg.s32 %0, [%1];" : "=r"(v) : "l"(x + at * LINE) : "memory");
+        at = (at + 1009 + v) % lines;
+    }
+    cycles[blockIdx.x] = clock64() - began + (at < 0);
+}
+
 /* ---- one run ---- */
 
 typedef struct rig {
@@ -107,6 +123,7 @@ typedef struct rig {
     cudaEvent_t    from, to;
     char          *memory;                        /* read; written; kept in L2 */
     int           *flags, *host;                  /* go, started: of the device; of the host */
+    long long     *cycles;                        /* of probes */
     cudaDeviceProp d;
 } rig;
 
@@ -186,9 +203,38 @@ static mba_status timed_parked(double *us, const rig *g, const mba_imitated_kern
     return st == MBA_OK ? told : st;
 }
 
-/* Lines of a window persist; what is left of L2 is the imitated one. */
-static mba_status timed_small_l2(double *us, const rig *g, const mba_imitated_kernel *k, const imitated_how &h)
+/* Mean cycles until lines of the window are there. */
+static mba_status probe(double *cycles, const rig *g, size_t window)
 {
+    long long of[PROBERS], sum = 0;
+    imitate_probe<<<PROBERS, 1, 0, g->park>>>(g->memory + 2 * PART, (int64_t)(window / LINE), g->cycles);
+    CUDA_TRY(cudaGetLastError());
+    CUDA_TRY(cudaMemcpyAsync(of, g->cycles, sizeof of, cudaMemcpyDeviceToHost, g->park));
+    CUDA_TRY(cudaStreamSynchronize(g->park));
+    for (long long c : of) sum += c;
+    *cycles = (double)sum / (PROBERS * PROBES);
+    return MBA_OK;
+}
+
+/* How much of the window is still there: between lines that were just read and lines that have left. */
+static mba_status window_stays(double *share, const rig *g, size_t window)
+{
+    double now = 0, near_by = 0, far_off = 0;
+    MBA_TRY(probe(&now, g, window));
+    MBA_TRY(probe(&near_by, g, window));
+    CUDA_TRY(cudaCtxResetPersistingL2Cache());
+    CUDA_TRY(cudaMemsetAsync(g->memory + PART, 0, PART, g->park));
+    MBA_TRY(probe(&far_off, g, window));
+    const double part = far_off > near_by ? (far_off - now) / (far_off - near_by) : 0;
+    *share = std::min(std::max(part, 0.0), 1.0);
+    return MBA_OK;
+}
+
+/* Lines of a window persist; what is left of L2 is the imitated one. `left`: of L2, by the lines that did stay. */
+static mba_status timed_small_l2(double *us, double *left, const rig *g, const mba_imitated_kernel *k,
+                                 const imitated_how &h)
+{
+    double stays = 0;
     const size_t want = (size_t)(h.l2_kept * g->d.l2CacheSize),
                  kept = std::min(want, (size_t)g->d.persistingL2CacheMaxSize);
     if (kept < want)
@@ -202,7 +248,9 @@ static mba_status timed_small_l2(double *us, const rig *g, const mba_imitated_ke
                                                                      (int64_t)(kept / 16), (float4 *)g->memory);
     CUDA_TRY(cudaGetLastError());
     CUDA_TRY(cudaStreamSynchronize(g->park));
-    const mba_status st = timed(us, g, k, h);
+    mba_status st = timed(us, g, k, h);
+    if (st == MBA_OK) st = window_stays(&stays, g, kept);
+    *left = 1 - stays * (double)kept / (double)g->d.l2CacheSize;
     window.accessPolicyWindow.num_bytes = 0;
     CUDA_TRY(cudaStreamSetAttribute(g->park, cudaStreamAttributeAccessPolicyWindow, &window));
     CUDA_TRY(cudaCtxResetPersistingL2Cache());
@@ -210,7 +258,8 @@ static mba_status timed_small_l2(double *us, const rig *g, const mba_imitated_ke
     return st;
 }
 
-static mba_status measure_one(double *base, double *imitated, const rig *g, const mba_imitation *w)
+/* The factor becomes what was reached, where that can be measured. */
+static mba_status measure_one(double *base, double *imitated, const rig *g, mba_imitation *w)
 {
     const mba_imitated_kernel *k = mba_imitated_kernel_find(w->kernel);
     const int                  sms = g->d.multiProcessorCount;
@@ -222,7 +271,7 @@ static mba_status measure_one(double *base, double *imitated, const rig *g, cons
     }
     if (!strcmp(w->axis, "l2")) {
         h.l2_kept = 1 - w->factor;
-        return timed_small_l2(imitated, g, k, h);
+        return timed_small_l2(imitated, &w->factor, g, k, h);
     }
     if (!strcmp(w->axis, "xu")) h.e.special = (int)lround(k->special * (1 / w->factor - 1));
     else if (!strcmp(w->axis, "rf")) h.blocks_sm = std::max((int)(k->blocks_sm * w->factor), 1);
@@ -242,6 +291,7 @@ static mba_status prepare(rig *g)
     CUDA_TRY(cudaStreamCreateWithFlags(&g->tell, cudaStreamNonBlocking));
     CUDA_TRY(cudaHostAlloc(&g->host, 2 * sizeof(int), cudaHostAllocDefault));
     CUDA_TRY(cudaMalloc(&g->flags, 2 * sizeof(int)));
+    CUDA_TRY(cudaMalloc(&g->cycles, PROBERS * sizeof *g->cycles));
     CUDA_TRY(cudaMemset(g->memory, 0, 3 * PART));
     MBA_TRY(tell(g, 1, 0));
     imitate_park<<<1, 32, 0, g->park>>>(g->flags, g->flags + 1);    // loaded now, not while something waits
@@ -258,14 +308,16 @@ extern "C" mba_status mba_imitate_cuda(mba_imitated_told *told, void *of)
     mba_status st = prepare(&g);
     for (int i = 0; st == MBA_OK && mba_imitations[i].kernel; i++) {
         double           base = 0, imitated = 0;
-        const mba_status one = measure_one(&base, &imitated, &g, &mba_imitations[i]);
-        told(of, &mba_imitations[i], base, imitated, one == MBA_OK ? NULL : mba_message());
+        mba_imitation    what = mba_imitations[i];
+        const mba_status one = measure_one(&base, &imitated, &g, &what);
+        told(of, &what, base, imitated, one == MBA_OK ? NULL : mba_message());
         cudaGetLastError();                       // a refused launch is forgotten; a lost context is not
         if (cudaDeviceSynchronize() != cudaSuccess) st = one == MBA_OK ? MBA_E_DEVICE : one;
     }
     cudaFree(g.memory);
     cudaFreeHost(g.host);
     cudaFree(g.flags);
+    cudaFree(g.cycles);
     if (g.tell) cudaStreamDestroy(g.tell);
     if (g.run) cudaStreamDestroy(g.run);
     if (g.park) cudaStreamDestroy(g.park);

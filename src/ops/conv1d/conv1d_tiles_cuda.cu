@@ -60,6 +60,7 @@ template <typename T> static strip<T> strip_of(const mba_tensor *t, void *at)
 struct conv {
     const float *w, *bias;                        // (C, W), (C) or NULL
     int          L, C, ahead, across, segs;       // across the channels; over a sequence: blocks, backward tiles of a warp
+    bool         down;                            // forward: from the last tile to the first
 };
 
 /* Where a warp stands: sequence, first row, first channel of the thread. */
@@ -67,9 +68,9 @@ struct place { int b, t, c; };
 
 template <int WARPS> static __device__ __forceinline__ place place_of(const conv &a, int rows)
 {
-    const int time = blockIdx.x / a.across, b = time / a.segs;
+    const int block = a.down ? gridDim.x - 1 - blockIdx.x : blockIdx.x, time = block / a.across, b = time / a.segs;
     const place p = { b, ((time - b * a.segs) * WARPS + (int)threadIdx.x / 32) * rows,
-                      (int)((blockIdx.x - time * a.across) * 32 + threadIdx.x % 32) * CH };
+                      (int)((block - time * a.across) * 32 + threadIdx.x % 32) * CH };
     return p;
 }
 
@@ -335,7 +336,7 @@ static conv conv_of(const mba_call *c, int64_t across, int64_t segs)
 {
     const conv1d_dims d = conv1d_dims_of(c->node);
     const conv a = { (const float *)c->in[W], (const float *)c->in[BIAS], (int)d.L, (int)d.C, (int)d.ahead, (int)across,
-                     (int)segs };
+                     (int)segs, getenv("MBA_TURN") && (atoi(getenv("MBA_TURN")) & 2) };
     return a;
 }
 

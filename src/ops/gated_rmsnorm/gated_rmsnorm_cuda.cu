@@ -33,15 +33,24 @@ template <typename T> struct gated_rows {
     int64_t         rows;
     int             groups, cols, threads;        // cols: P
     float           eps;
+    int             sequences;                    // 0: rows in order; else the last of each sequence first
 };
+
+/* Row number `place` of all, counted from the ends of the sequences: the last of each, then those before. */
+static __device__ __forceinline__ int last_first(int place, int rows, int sequences)
+{
+    const int length = rows / sequences, back = place / sequences;
+    return (place - back * sequences) * length + length - 1 - back;
+}
 
 template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) gated_fwd_team(gated_rows<T> a)
 {
     __shared__ __align__(16) float warps[TEAM_WARPS];
     const team   t = team_alone(a.threads);
     const int    unit = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
-    const int    row = a.groups == 1 ? unit : unit / a.groups, from = (unit - row * a.groups) * a.cols;   // the group's first channel
-    const int    own = t.lane * V, apart = t.threads * V, end = row < a.rows ? a.cols : 0;
+    const int    place = a.groups == 1 ? unit : unit / a.groups, from = (unit - place * a.groups) * a.cols;   // the group's first channel
+    const int    own = t.lane * V, apart = t.threads * V, end = place < a.rows ? a.cols : 0;
+    const int    row = a.sequences ? last_first(place, (int)a.rows, a.sequences) : place;
     packed<T, V> py[NV], pz[NV];
     float        q[NV][V], w[NV][V], ss = 0;
     team_clear(t, warps);
@@ -67,7 +76,7 @@ template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM
 
     // 2. every thread learns the sum of its row
     const float k = rsqrtf(__fdividef(team_sum<true>(ss, t, warps), (float)a.cols) + a.eps);
-    if (t.lane == 0 && end) a.rstd[unit] = k;
+    if (t.lane == 0 && end) a.rstd[unit + (row - place) * a.groups] = k;
 
     // 3. scale and write
     T *const to = strip<T>(a.v, from + own).row(row);
@@ -106,7 +115,7 @@ template <typename T> struct gated_grads {
     float          *part;                         // (parts, G P)
     int64_t         rows;
     int             groups, cols, threads;
-    bool            dy_adds, dz_adds;
+    bool            dy_adds, dz_adds, down;       // down: from the last row to the first
 };
 
 /* One piece a thread leaves room for two blocks of the largest teams on an SM. */
@@ -129,7 +138,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
     const auto slot = [=](int stage, int operand, int i) { return (T *)(slots + stage * room + (operand * NV + i) * plane); };   // 16 bytes
     const auto aside = [=](int q) { return (float4 *)(slots + STAGES * room + q * plane); };
     const auto copy_row = [&](int row, int stage) {
-        if (row < rows)
+        if ((unsigned)row < (unsigned)rows)
 #pragma unroll
             for (int i = 0; i < NV; i++) {
                 if (own + i * apart >= a.cols) continue;
@@ -147,18 +156,21 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
         for (int v = 0; v < V; v++) dw[i][v] = 0;
         if (KEEP && own + i * apart < a.cols) load_weights(kept[KEEP ? i : 0], a.w + from + own + i * apart);
     }
+    /* Rows before the first and behind the last are none, as unsigned numbers. */
+    const int by = a.down ? -step : step;
     int   row = (int)blockIdx.x * teams + t.number, stage = 0;
-    float next = row < rows ? rstd[row * a.groups] : 0;
+    if (a.down) row = rows - 1 - row;
+    float next = (unsigned)row < (unsigned)rows ? rstd[row * a.groups] : 0;
 #pragma unroll
     for (int k = 0; k < STAGES; k++) {
         team_clear(t, warps[k]);
-        if (k < STAGES - 1) copy_row(row + k * step, k);
+        if (k < STAGES - 1) copy_row(row + k * by, k);
     }
-    for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
+    for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += by, stage = stage == STAGES - 1 ? 0 : stage + 1) {
         const float k = next;
-        const int   end = row < rows ? a.cols : 0;
-        copy_row(row + (STAGES - 1) * step, stage == 0 ? STAGES - 1 : stage - 1);
-        next = row + step < rows ? rstd[(row + step) * a.groups] : 0;
+        const int   end = (unsigned)row < (unsigned)rows ? a.cols : 0;
+        copy_row(row + (STAGES - 1) * by, stage == 0 ? STAGES - 1 : stage - 1);
+        next = (unsigned)(row + by) < (unsigned)rows ? rstd[(row + by) * a.groups] : 0;
         copy_async_wait<STAGES - 1>();
 
         // 1. open the gate: the sum over q w dv
@@ -265,6 +277,7 @@ template <typename T> static gated_rows<T> rows_of(const mba_call *c)
     a.cols    = (int)(mba_cols(n->in[Y]) / t->groups);
     a.eps     = (float)t->eps;
     a.threads = gated_rmsnorm_fwd_team(n).threads;
+    a.sequences = turned(2) && n->in[Y]->type.rank > 2 ? (int)n->in[Y]->type.dim[0] : 0;
     return a;
 }
 
@@ -301,6 +314,7 @@ template <typename T> static gated_grads<T> grads_of(const mba_call *c)
     a.threads = gated_rmsnorm_bwd_team(n).threads;
     a.dy_adds = mba_adds(n, DY);
     a.dz_adds = mba_adds(n, DZ);
+    a.down    = turned(4);
     return a;
 }
 

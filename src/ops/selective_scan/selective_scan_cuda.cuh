@@ -78,15 +78,15 @@ struct part {
 /* Blocks that differ in channels only are neighbours: they read the same B and C, and neighbouring bytes of the rest. */
 template <typename T> static __device__ __forceinline__ part part_of(const scan_operands<T> &p, int width)
 {
-    const int64_t i = (int64_t)blockIdx.y * gridDim.x + blockIdx.x;
+    const uint32_t i = blockIdx.y * gridDim.x + blockIdx.x, item = i / gridDim.y;   // no machine holds 2^32 blocks' operands
     part a;
-    a.item     = i / gridDim.y;
+    a.item     = item;
     a.block    = (int)(i % gridDim.y);
     a.group    = a.block / p.blocks;
     a.channel  = a.group * p.Dg + a.block % p.blocks * width;
     a.channels = (a.group + 1) * p.Dg;
-    a.sequence = p.pieces > 1 ? a.item / p.pieces : a.item * p.pack;
-    a.first    = p.pieces > 1 ? (int)(a.item % p.pieces) * p.piece : 0;
+    a.sequence = p.pieces > 1 ? item / (uint32_t)p.pieces : a.item * p.pack;
+    a.first    = p.pieces > 1 ? (int)(item % (uint32_t)p.pieces) * p.piece : 0;
     a.length   = p.pack > 1 ? (int)min((int64_t)p.pack, p.B_ - a.sequence) * p.L : min(p.piece, p.L - a.first);
     a.token    = a.sequence * p.L + a.first;
     return a;
@@ -223,6 +223,19 @@ static __device__ __forceinline__ void values(float (&v)[8], uint4 q)
     }
 }
 
+/* Half of each: exact, two at a time. */
+static __device__ __forceinline__ uint32_t halved(uint32_t v)
+{
+    asm("fma.rn.bf16x2 %0, %0, %1, %2;" : "+r"(v) : "r"(0x3f003f00u), "r"(0x80008000u));
+    return v;
+}
+
+static __device__ __forceinline__ uint4 halved(uint4 q)
+{
+    q.x = halved(q.x); q.y = halved(q.y); q.z = halved(q.z); q.w = halved(q.w);
+    return q;
+}
+
 static __device__ __forceinline__ void copy8(void *to, const bf16 *from, bool whole, int second)
 {
     if (whole) {
@@ -246,16 +259,16 @@ static __device__ __forceinline__ void write8(bf16 *to, const float (&v)[8], boo
 }
 
 /* In fp32, in shared memory. */
-static __device__ __forceinline__ void read8(float (&v)[8], const float4 *at, int swapped = 0)
+static __device__ __forceinline__ void read8(float (&v)[8], const float4 *at)
 {
-    const float4 a = at[swapped], b = at[1 - swapped];
+    const float4 a = at[0], b = at[1];
     v[0] = a.x; v[1] = a.y; v[2] = a.z; v[3] = a.w; v[4] = b.x; v[5] = b.y; v[6] = b.z; v[7] = b.w;
 }
 
-static __device__ __forceinline__ void put8(float4 *at, const float (&v)[8], int swapped = 0)
+static __device__ __forceinline__ void put8(float4 *at, const float (&v)[8])
 {
-    at[swapped]     = make_float4(v[0], v[1], v[2], v[3]);
-    at[1 - swapped] = make_float4(v[4], v[5], v[6], v[7]);
+    at[0] = make_float4(v[0], v[1], v[2], v[3]);
+    at[1] = make_float4(v[4], v[5], v[6], v[7]);
 }
 
 /* Half a unit of tf32 added, for operands of tensor cores alone: those drop the 13 bits behind. cvt.rna takes three instructions. */

@@ -275,17 +275,17 @@ static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, con
     return best;
 }
 
-static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t sub, int64_t half, bool pairs, bool carry, bool split)
+static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t sub, int64_t half, bool carry, bool split)
 {
     const scan_cut c = scan_cut_of(d, items);
     const int64_t  width = half ? half : TWINS_STATES / d.N, buffers = half ? 3 : 2;
     const double   values = (double)(TILE * width), elements = values * (double)d.N;
     const int      threads = half ? (int)(carry ? 10 * width : 16 * width) : split ? 256 : 192;
-    mba_launch    *l = mba_plan_launch(p, half ? "scan_fwd_halves" : pairs ? "scan_fwd_pairs" : "scan_fwd_twins", MBA_MIXED, items * sub, threads);
+    mba_launch    *l = mba_plan_launch(p, half ? "scan_fwd_halves" : "scan_fwd_twins", MBA_MIXED, items * sub, threads);
     l->grid[1]    = channel_blocks(d, width);
     l->regs       = 80;
-    l->smem_bytes = (size_t)(buffers * 4 * TILE * (9 * width / 8 + width + 8 + (half || pairs ? 2 * (d.N + 8) + 2 * (width + 4) : d.N + 64))
-                             + 16 * buffers + (buffers + 2) * (6 * TILE * width + 64 * d.N) + 8 * width + ORIGINS_BYTES);
+    l->smem_bytes = (size_t)(buffers * 4 * TILE * (9 * width / 8 + width + 8 + (half ? 2 * (d.N + 8) + 2 * (width + 4) : d.N + 64))
+                             + 32 * buffers + (buffers + 2) * (6 * TILE * width + 64 * d.N) + ORIGINS_BYTES);
     l->ring_depth = (int)buffers;
     mba_phase_work(l, MBA_LOOP, (double)mba_ceil(c.tiles, sub), NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
@@ -325,14 +325,13 @@ mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_m
     int64_t items = twins_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
     const int64_t k = forced("MBA_SCAN_PIECES", 0), sub = forced("MBA_SCAN_SUB", 1);
     const int64_t half = d.N == 16 ? forced("MBA_SCAN_HALF", 0) : 0, half_carry = d.N == 16 ? forced("MBA_SCAN_HALF_CARRY", 0) : 0;
-    const bool pairs = d.N == 16 && forced("MBA_SCAN_PAIRS", 0);
     if (k && d.B == 1 && items >= d.B) items = d.B * mba_ceil(d.L, mba_ceil(mba_ceil(d.L, k), TILE * sub) * TILE * sub);
     scratch_of_pieces(p, d, items, sub, false);
     if (items > d.B) {
-        plan_twins(p, n, d, items, sub, half_carry, pairs, true, false);
+        plan_twins(p, n, d, items, sub, half_carry, true, false);
         plan_combine(p, d, items, sub, false);
     }
-    plan_twins(p, n, d, items, 1, half, pairs, false, splits(d, items, m));
+    plan_twins(p, n, d, items, 1, half, false, splits(d, items, m));
     return MBA_OK;
 }
 

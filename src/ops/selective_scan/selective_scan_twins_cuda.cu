@@ -32,11 +32,11 @@ enum { FULL = 1, DONE = 4, EMPTY = 10 };
 #define TF32_LOSS 1.000352f
 
 /* HALF: 64 states to a warp instead of 128, eight of each channel; each warp of a pair leaves its part of C h. */
-enum style { TWINS, PAIRS, HALVES };
+enum style { TWINS, HALVES };
 
 template <int N_, int CH_, int STYLE_> struct twins_smem {
     enum { N = N_, CH = CH_, STYLE = STYLE_, HALF = STYLE != TWINS, CO = CH / 8, VALUES = TILE * CO, OCTET = 36 };   /* 8 channels x 4 tokens, padded */
-    enum { NP = N == 8 ? 2 : 1, ELEMENTS = VALUES / NP, SCANNERS = STYLE == HALVES ? 8 * CH : STYLE == PAIRS ? CH * N / 4 : 128, HANDS = SCANNERS + ELEMENTS };   /* rows of a thread; threads of a role */
+    enum { NP = N == 8 ? 2 : 1, ELEMENTS = VALUES / NP, SCANNERS = HALF ? 8 * CH : 128, HANDS = SCANNERS + ELEMENTS };   /* rows of a thread; threads of a role */
     enum { BUFFERS = STYLE == HALVES ? 3 : 2, RING = BUFFERS + 2, TEAMS = STYLE == HALVES ? 2 : 1 };   /* between roles; tiles on their way; see SPLIT */
     enum { BROW = HALF ? N + 8 : N, CROW = HALF ? N + 8 : 64 };
     struct buffer {
@@ -44,16 +44,15 @@ template <int N_, int CH_, int STYLE_> struct twins_smem {
         float x[TILE][CH + 8];                                /* dt u, and in its place C h */
         float b[TILE][BROW];
         float c[TILE][CROW];                                  /* as operand b of mma.sync, zeros and all: see put_c; HALF: as it is */
-        float y[HALF ? 2 * TILE : 1][HALF ? CH + 4 : 4];      /* HALF: C h of either half of the states */
+        float y[HALF ? 2 * TILE : 1][HALF ? CH + 4 : 8];      /* HALF: C h of either half of the states */
     } buf[BUFFERS];
     struct slot {                                             /* a tile as it arrives: private to who asked, but u */
         uint4 u[VALUES], delta[VALUES], z[VALUES];
         typename word<N>::type bc[64];
     } ring[RING];
-    float         bias[CH], skip[CH];
     origins<bf16> at;
     /* Fours of x in odd rows lie in pairs the other way around: so eight threads write two rows to all banks. */
-    static __device__ __forceinline__ int odd(int row) { return STYLE == TWINS && N == 16 ? row & 1 : 0; }
+    static __device__ __forceinline__ int odd(int row) { return N == 16 ? row & 1 : 0; }
 };
 
 /* ---- whose turn it is: the buffer of a tile, and the barriers that belong to it ---- */
@@ -70,15 +69,41 @@ template <int ID> static __device__ __forceinline__ void arrive_turn(int turn, i
     asm volatile("bar.arrive %0, %1;" ::"r"(ID + turn), "r"(threads) : "memory");
 }
 
+/* ---- shared addresses: known to the compiler as such, and not found anew for every tile ---- */
+
+template <typename T> static __device__ __forceinline__ T *shared_at(uint32_t address)
+{
+    return (T *)__cvta_shared_to_generic(address);
+}
+
+static __device__ __forceinline__ uint32_t shared_of(const void *at) { return (uint32_t)__cvta_generic_to_shared(at); }
+
+/* Eight values: fours lie in either order, `at` is where the first is. */
+static __device__ __forceinline__ void read8(float (&v)[8], uint32_t at)
+{
+    const float4 a = *shared_at<const float4>(at), b = *shared_at<const float4>(at ^ 16);
+    v[0] = a.x; v[1] = a.y; v[2] = a.z; v[3] = a.w; v[4] = b.x; v[5] = b.y; v[6] = b.z; v[7] = b.w;
+}
+
+static __device__ __forceinline__ void put8(uint32_t at, const float (&v)[8])
+{
+    *shared_at<float4>(at)      = make_float4(v[0], v[1], v[2], v[3]);
+    *shared_at<float4>(at ^ 16) = make_float4(v[4], v[5], v[6], v[7]);
+}
+
 /* ---- element-wise: asks for tiles two ahead, finishes BUFFERS behind ---- */
 
 template <typename S> struct twins_role {
     enum { CO = S::CO, NP = S::NP, RP = TILE / NP, BP = S::ELEMENTS < 64 ? 2 : 1 };   /* BP: quarters of rows of B and C of a thread */
-    const bf16    *u, *delta, *z, *bc;                        /* at this thread's columns */
+    enum { BUFFER = sizeof(typename S::buffer), SLOT = sizeof(typename S::slot), LOW = S::ELEMENTS * 16, ALL = S::VALUES * 16 };
+    enum { DELTA_AT = ALL, Z_AT = 2 * ALL, BC_AT = 3 * ALL, BC = S::N };   /* of a slot */
+    const bf16    *u, *delta, *z, *bc[BP];                    /* at this thread's columns */
     bf16          *out, *ys;
     const int32_t *ids;
-    int            length, first, octet, row, second, bc_bytes;   /* bc_bytes: between rows */
-    bool           full, mine, docs, gated, whole, whole_bc, is_c;
+    int            length, first, octet, row, second, teams, bc_row[BP];   /* bc_row: values between rows */
+    float          bias[8], skip[8];
+    uint32_t       dt_at, x_at, bc_at[BP], ring_at;           /* shared: in the first buffer, in the first slot */
+    bool           full, mine, docs, gated, whole, whole_bc, no_bc;
     int            phase[NP];                                 /* token within its sequence, of the row read next */
     document       doc[NP];
     __device__ __forceinline__ int token(int tile, int r) const
@@ -87,15 +112,44 @@ template <typename S> struct twins_role {
     }
 };
 
+/* Where put_c begins in a row. */
+template <int N> static __device__ __forceinline__ int c_place(int t, int from)
+{
+    return N == 16 ? t % 4 * 16 + from / 2 : t % 2 * 32 + from;
+}
+
+/* Row r of a tile, of rows `row` values apart. Where all tiles are whole, pointers go from tile to tile (of this team). */
+template <typename S, typename T> static __device__ __forceinline__ T *
+tile_row(const twins_role<S> &e, T *at, int tile, int r, int row)
+{
+    return e.full ? at : row_at(at, e.token(tile, r), 2 * row);
+}
+
+template <typename S, typename T> static __device__ __forceinline__ void go_on(const twins_role<S> &e, T *&at, int row)
+{
+    if (e.full) at = row_at(at, row, 2 * TILE * e.teams);
+}
+
+/* Of eight channels, from `octet` of this block on; 0 where there are none. */
+template <bool PLAIN> static __device__ __forceinline__ void
+read_parameters(float (&v)[8], const float *all, const part &a, int octet)
+{
+    const float *from = all + a.channel + octet;
+    if (PLAIN && all) read8(v, (const float4 *)from);
+#pragma unroll
+    for (int k = 0; k < 8 && !(PLAIN && all); k++) v[k] = all && a.channel + octet + k < a.channels ? from[k] : 0;
+}
+
 /* PLAIN: what a model has: whole tiles and blocks of channels, aligned, gated, no documents. Else that is looked at. */
-template <typename S, bool PLAIN> static __device__ __forceinline__ twins_role<S>
-twins_role_of(const scan_operands<bf16> &p, const S &sm, int et)
+template <typename S, bool CARRY, bool PLAIN> static __device__ __forceinline__ twins_role<S>
+twins_role_of(const scan_operands<bf16> &p, const S &sm, int et, int team, int teams)
 {
     twins_role<S> e;
     e.octet  = et % e.CO;
     e.row    = et / e.CO;
     e.length = sm.at.a.length;
     e.full   = PLAIN;
+    e.teams  = teams;
     e.first  = sm.at.a.first;
     e.mine   = PLAIN || sm.at.a.channel + 8 * e.octet < sm.at.a.channels;
     e.second = sm.at.a.channel + 8 * e.octet + 4 < sm.at.a.channels ? 4 : 0;
@@ -103,16 +157,30 @@ twins_role_of(const scan_operands<bf16> &p, const S &sm, int et)
     e.docs   = !PLAIN && (p.ids.at || p.pack > 1);
     e.gated  = PLAIN || p.z.at;
     const int column = e.mine ? 8 * e.octet : 0;
-    e.u     = sm.at.u + column;
-    e.delta = sm.at.delta + column;
-    e.z     = sm.at.z ? sm.at.z + column : NULL;
-    e.out   = sm.at.out ? sm.at.out + column : NULL;
-    e.ys    = sm.at.ys ? sm.at.ys + column : NULL;
+    const int from = PLAIN ? team * TILE : 0, own = PLAIN ? from + e.row : 0;   // see tile_row
+    e.u     = sm.at.u + column + own * p.u.row;
+    e.delta = sm.at.delta + column + own * p.delta.row;
+    e.z     = sm.at.z ? sm.at.z + column + own * p.z.row : NULL;
+    e.out   = sm.at.out ? sm.at.out + column + own * p.out.row : NULL;
+    e.ys    = sm.at.ys ? sm.at.ys + column + (int64_t)own * p.D : NULL;
     e.ids   = sm.at.ids;
-    e.is_c     = et % 4 >= 2;                                 // a quarter of a row of B and C, of token et / 4
     e.whole_bc = PLAIN || p.eights_bc;
-    e.bc       = (e.is_c ? sm.at.C : sm.at.B) + et % 2 * (S::N / 2);
-    e.bc_bytes = 2 * (int)(e.is_c ? p.C.row : p.B.row);
+    e.no_bc    = S::ELEMENTS > 64 && et >= 64;
+#pragma unroll
+    for (int i = 0; i < e.BP; i++) {                          // half a row of B, of 32 threads, or of C
+        const int  piece = i * S::ELEMENTS + et, row = piece % 32 / 2, at = et % 2 * (S::N / 2);
+        const bool is_c = piece / 32;
+        e.no_bc |= CARRY && is_c && e.BP == 1;
+        e.bc_row[i]   = (int)(is_c ? p.C.row : p.B.row);
+        e.bc[i]       = (is_c ? sm.at.C : sm.at.B) + at + (PLAIN ? (int64_t)(from + row) * e.bc_row[i] : 0);
+        e.bc_at[i]    = shared_of(is_c && !e.no_bc ? S::HALF ? &sm.buf[0].c[row][at] : &sm.buf[0].c[row][c_place<S::N>(row, at)] : &sm.buf[0].b[row][at]);
+    }
+    read_parameters<PLAIN>(e.bias, p.bias, sm.at.a, 8 * e.octet);
+    if (!CARRY) read_parameters<PLAIN>(e.skip, p.skip, sm.at.a, 8 * e.octet);
+    e.dt_at   = shared_of(&sm.buf[0].dt[e.row / 4][e.octet][e.row % 4]);
+    e.x_at    = shared_of(&sm.buf[0].x[e.row][8 * e.octet]) ^ 16 * S::odd(e.row);
+    e.ring_at = shared_of(&sm.ring[0]) + 16 * et;
+    asm volatile("" : "+r"(e.dt_at), "+r"(e.x_at), "+r"(e.bc_at[0]), "+r"(e.ring_at));
 #pragma unroll
     for (int i = 0; i < e.NP; i++) e.phase[i] = (e.first + e.row + i * e.RP) % p.L;
     return e;
@@ -120,34 +188,40 @@ twins_role_of(const scan_operands<bf16> &p, const S &sm, int et)
 
 /* For step sizes and states: u, delta, B and C of a tile. */
 template <typename S, bool CARRY> static __device__ __forceinline__ void
-twins_ask(const twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et, int tile, int slot)
+twins_ask(twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et, int tile, int slot)
 {
-    auto &to = sm.ring[slot];
+    const uint32_t to = e.ring_at + slot * e.SLOT;
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
-        const int t = e.token(tile, e.row + i * e.RP), s = i * S::ELEMENTS + et;
-        copy8(&to.u[s], row_at(e.u, t, 2 * (int)p.u.row), e.whole, e.second);
-        copy8(&to.delta[s], row_at(e.delta, t, 2 * (int)p.delta.row), e.whole, e.second);
+        const int r = e.row + i * e.RP;
+        copy8(shared_at<void>(to + i * e.LOW), tile_row(e, e.u, tile, r, (int)p.u.row), e.whole, e.second);
+        copy8(shared_at<void>(to + i * e.LOW + e.DELTA_AT), tile_row(e, e.delta, tile, r, (int)p.delta.row), e.whole, e.second);
     }
-    if ((CARRY && e.is_c) || (S::ELEMENTS > 64 && et >= 64)) return;   // a quarter of a row of B or C for each of 64
+    go_on(e, e.u, (int)p.u.row);
+    go_on(e, e.delta, (int)p.delta.row);
+    if (e.no_bc) return;
 #pragma unroll
-    for (int i = 0; i < e.BP; i++) {
-        const int   s = i * S::ELEMENTS + et;
-        const bf16 *bc = row_at(e.bc, e.token(tile, s / 4), e.bc_bytes);
-        if (S::N == 16) copy8(&to.bc[s], bc, e.whole_bc, 4);
-        else            copy_async<8>(&to.bc[s], bc);
+    for (int i = 0; i < (CARRY ? 1 : e.BP); i++) {
+        const int   piece = i * S::ELEMENTS + et;
+        const bf16 *bc = tile_row(e, e.bc[i], tile, piece % 32 / 2, e.bc_row[i]);
+        void       *at = shared_at<void>(to + e.BC_AT + i * S::ELEMENTS * e.BC - et * (16 - e.BC));
+        if (S::N == 16) copy8(at, bc, e.whole_bc, 4);
+        else            copy_async<8>(at, bc);
+        go_on(e, e.bc[i], e.bc_row[i]);
     }
 }
 
 /* For the output. */
 template <typename S> static __device__ __forceinline__ void
-twins_ask_gate(const twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et, int tile, int slot)
+twins_ask_gate(twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et, int tile, int slot)
 {
 #pragma unroll
     for (int i = 0; i < e.NP && e.gated; i++) {
-        const int t = e.token(tile, e.row + i * e.RP);
-        copy8(&sm.ring[slot].z[i * S::ELEMENTS + et], row_at(e.z, t, 2 * (int)p.z.row), e.whole, e.second);
+        const int r = e.row + i * e.RP;
+        copy8(shared_at<void>(e.ring_at + slot * e.SLOT + e.Z_AT + i * e.LOW), tile_row(e, e.z, tile, r, (int)p.z.row), e.whole,
+              e.second);
     }
+    go_on(e, e.z, (int)p.z.row);
 }
 
 template <typename S> static __device__ __forceinline__ void
@@ -166,14 +240,13 @@ twins_documents(twins_role<S> &e, const scan_operands<bf16> &p, int tile)
  * N = 16: columns 2 (t%4), for elements 0 and 2 of a lane, and the next, for 1 and 3.
  * N = 8: columns 4 (t%2) and the next, for elements 0 and 1; the two behind, for elements 2 and 3.
  * All others are zero and stay so. v: states from `from` on. */
-template <int N> static __device__ __forceinline__ void put_c(float *c, int t, int from, const float *v)
+template <int N> static __device__ __forceinline__ void put_c(float *at, const float *v)
 {
+    float4 *to = (float4 *)at;
     if (N == 16) {
-        float *to = c + t % 4 * 16 + from / 2;
-        *(float4 *)to       = make_float4(v[0], v[2], v[4], v[6]);
-        *(float4 *)(to + 8) = make_float4(v[1], v[3], v[5], v[7]);
+        to[0] = make_float4(v[0], v[2], v[4], v[6]);
+        to[2] = make_float4(v[1], v[3], v[5], v[7]);
     } else {
-        float4 *to = (float4 *)(c + t % 2 * 32 + from);
         to[0] = make_float4(v[0], 0, v[2], 0);
         to[2] = make_float4(v[1], 0, v[3], 0);
         to[4] = make_float4(0, v[0], 0, v[2]);
@@ -197,43 +270,39 @@ static __device__ __forceinline__ void put_dt(float *to, float all)
 template <typename S, bool CARRY> static __device__ __forceinline__ void
 twins_fill(const twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
 {
-    auto       &s = sm.buf[turn];
-    const auto &from = sm.ring[slot];
-    const int   left = e.length - tile * TILE;
-    float       bias[8];
-    read8(bias, (const float4 *)sm.bias + 2 * e.octet);
+    const uint32_t buffer = turn * e.BUFFER, from = e.ring_at + slot * e.SLOT;
+    const int      left = e.length - tile * TILE;
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
         const int row = e.row + i * e.RP;
         float     u[8], d[8];
-        values(u, from.u[i * S::ELEMENTS + et]);
-        values(d, from.delta[i * S::ELEMENTS + et]);
+        values(u, *shared_at<const uint4>(from + i * e.LOW));
+        values(d, *shared_at<const uint4>(from + i * e.LOW + e.DELTA_AT));
 #pragma unroll
         for (int k = 0; k < 8; k++) {
-            d[k] = step_of<false>(d[k] + bias[k]);
+            d[k] = step_of<false>(d[k] + e.bias[k]);
             u[k] = rounded_tf32(u[k] * d[k]);
         }
-        float      *dt = s.dt[row / 4][e.octet] + row % 4;
-        float4     *x = (float4 *)&s.x[row][8 * e.octet];
+        float *dt = shared_at<float>(e.dt_at + buffer + i * e.RP / 4 * (int)sizeof(sm.buf[0].dt[0]));
+        const uint32_t x = e.x_at + buffer + i * e.RP * (int)sizeof(sm.buf[0].x[0]);
         put_dt(dt, d);
-        put8(x, u, S::odd(row));                              // exceptions are written over: cheaper than choices
+        put8(x, u);                                           // exceptions are written over: cheaper than choices
         if (e.docs && e.doc[i].here != e.doc[i].before) put_dt(dt, RESET_STEP);
         if (!e.full && row >= left) {
             put_dt(dt, 0.0f);
-            x[0] = x[1] = make_float4(0, 0, 0, 0);
+            put8(x, {});
         }
     }
-    if ((CARRY && e.is_c) || (S::ELEMENTS > 64 && et >= 64)) return;   // a quarter of a row of B or C for each of 64
+    if (e.no_bc) return;
 #pragma unroll
-    for (int i = 0; i < e.BP; i++) {
-        const int piece = i * S::ELEMENTS + et, at = et % 2 * (S::N / 2), row = piece / 4;
-        float     v[8];
-        if (S::N == 16) values(v, *(const uint4 *)&from.bc[piece]);
-        else            values(*(float (*)[4])v, *(const quad<bf16> *)&from.bc[piece]);
-        if (e.is_c && !S::HALF) {
-            put_c<S::N>(s.c[row], row, at, v);
+    for (int i = 0; i < (CARRY ? 1 : e.BP); i++) {
+        const uint32_t at = from + e.BC_AT + i * S::ELEMENTS * e.BC - et * (16 - e.BC);
+        float          v[8], *to = shared_at<float>(e.bc_at[i] + buffer);
+        if (S::N == 16) values(v, *shared_at<const uint4>(at));
+        else            values(*(float (*)[4])v, *shared_at<const quad<bf16>>(at));
+        if (!CARRY && !S::HALF && et >= 32) {
+            put_c<S::N>(to, v);
         } else {
-            float *to = S::HALF && e.is_c ? &s.c[row][at] : &s.b[row][at];
 #pragma unroll
             for (int k = 0; k < S::N / 2; k += 4) *(float4 *)(to + k) = make_float4(v[k], v[k + 1], v[k + 2], v[k + 3]);
         }
@@ -242,12 +311,11 @@ twins_fill(const twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
 
 /* C h of a tile whose states went by: skip, gate, store. `taken` is called when C h and u are no longer wanted. */
 template <typename S, typename F> static __device__ __forceinline__ void
-twins_finish(const twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, int et, int tile, int turn, int slot, int gate, F taken)
+twins_finish(twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, int et, int tile, int turn, int slot, int gate, F taken)
 {
-    const auto &s = sm.buf[turn];
-    const auto &from = sm.ring[slot];
-    float       skip[8], y[e.NP][8];
-    read8(skip, (const float4 *)sm.skip + 2 * e.octet);
+    const auto    &s = sm.buf[turn];
+    const uint32_t from = e.ring_at + slot * e.SLOT;
+    float          y[e.NP][8];
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
         float u[8];
@@ -258,37 +326,36 @@ twins_finish(const twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, 
 #pragma unroll
             for (int k = 0; k < 8; k++) y[i][k] += other[k];
         } else {
-            read8(y[i], (const float4 *)&s.x[e.row + i * e.RP][8 * e.octet], S::odd(e.row + i * e.RP));
+            read8(y[i], e.x_at + turn * e.BUFFER + i * e.RP * (uint32_t)sizeof(s.x[0]));
         }
-        values(u, from.u[i * S::ELEMENTS + et]);
+        values(u, *shared_at<const uint4>(from + i * e.LOW));
 #pragma unroll
-        for (int k = 0; k < 8; k++) y[i][k] = fmaf(skip[k], u[k], TF32_LOSS * y[i][k]);
+        for (int k = 0; k < 8; k++) y[i][k] = fmaf(e.skip[k], u[k], TF32_LOSS * y[i][k]);
     }
     taken();
     if (!e.mine) return;
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
-        const int t = tile * TILE + e.row + i * e.RP;
-        if (!e.full && t >= e.length) break;                            // rows ascend
-        if (e.ys) write8(row_at(e.ys, t, 2 * p.D), y[i], e.whole, e.second);
+        const int r = e.row + i * e.RP;
+        if (!e.full && tile * TILE + r >= e.length) break;              // rows ascend
+        if (e.ys) write8(tile_row(e, e.ys, tile, r, p.D), y[i], e.whole, e.second);
         if (e.gated) {
             float z[8];
-            values(z, sm.ring[gate].z[i * S::ELEMENTS + et]);
+            values(z, halved(*shared_at<const uint4>(e.ring_at + gate * e.SLOT + e.Z_AT + i * e.LOW)));
 #pragma unroll
-            for (int k = 0; k < 8; k++) {
-                const float half = 0.5f * z[k];
-                y[i][k] *= fmaf(half, tanh_fast(half), half); // z sigmoid(z)
-            }
+            for (int k = 0; k < 8; k++) y[i][k] *= fmaf(z[k], tanh_fast(z[k]), z[k]);   // z sigmoid(z)
         }
-        write8(row_at(e.out, t, 2 * (int)p.out.row), y[i], e.whole, e.second);
+        write8(tile_row(e, e.out, tile, r, (int)p.out.row), y[i], e.whole, e.second);
     }
+    go_on(e, e.out, (int)p.out.row);
+    if (e.ys) go_on(e, e.ys, p.D);
 }
 
 /* All of it by the same warps. */
 template <typename S, bool CARRY, bool PLAIN> static __device__ __forceinline__ void
 twins_elements(const scan_operands<bf16> &p, S &sm, int et)
 {
-    twins_role<S> e = twins_role_of<S, PLAIN>(p, sm, et);
+    twins_role<S> e = twins_role_of<S, CARRY, PLAIN>(p, sm, et, 0, 1);
     const int     tiles = (e.length + TILE - 1) / TILE;
     const auto    ask = [&](int tile, int slot) {
         if (tile < tiles) twins_ask<S, CARRY>(e, p, sm, et, tile, slot);
@@ -326,7 +393,7 @@ template <typename S, bool PLAIN> static __device__ __forceinline__ void
 twins_before(const scan_operands<bf16> &p, S &sm, int et, int team)
 {
     enum { TEAMS = S::TEAMS };
-    twins_role<S> e = twins_role_of<S, PLAIN>(p, sm, et);
+    twins_role<S> e = twins_role_of<S, false, PLAIN>(p, sm, et, team, TEAMS);
     const int     tiles = (e.length + TILE - 1) / TILE;
     for (int tile = team; tile < 2; tile += TEAMS) {
         if (tile < tiles) twins_ask<S, false>(e, p, sm, et, tile, tile);
@@ -355,7 +422,7 @@ template <typename S, bool PLAIN> static __device__ __forceinline__ void
 twins_behind(const scan_operands<bf16> &p, S &sm, int et, int team)
 {
     enum { TEAMS = S::TEAMS };
-    const twins_role<S> e = twins_role_of<S, PLAIN>(p, sm, et);
+    twins_role<S> e = twins_role_of<S, false, PLAIN>(p, sm, et, team, TEAMS);
     const int           tiles = (e.length + TILE - 1) / TILE;
     for (int tile = team; tile < 2; tile += TEAMS) {
         if (tile < tiles) twins_ask_gate<S>(e, p, sm, et, tile, tile);
@@ -387,25 +454,13 @@ twin_state(int e, int l4)   { return N == 16 ? 4 * l4 + e : 2 * l4 + e % 2; }
  * anew for every tile: a tenth of its instructions. */
 struct lane_offsets { uint32_t dt, x, b, c, y; };
 
-template <typename T> static __device__ __forceinline__ T *shared_at(uint32_t address)
-{
-    return (T *)__cvta_shared_to_generic(address);
-}
-
-static __device__ __forceinline__ uint32_t shared_of(const void *at) { return (uint32_t)__cvta_generic_to_shared(at); }
-
 template <typename S> static __device__ __forceinline__ lane_offsets lane_offsets_of(const S &sm, int wc, int ns, int l4, int l8)
 {
     const auto  &s = sm.buf[0];
     lane_offsets o;
     o.dt = shared_of(&s.dt[0][wc / 8][4 * l8]);
-    if (S::STYLE == PAIRS) {
-        o.x = shared_of(&s.x[l4][wc + l8]);
-        o.b = shared_of(&s.b[l4][8 * ns + l8]);
-        o.c = shared_of(&s.c[l8][8 * ns + 2 * l4]);
-        o.y = shared_of(&s.y[TILE * ns + 2 * l4][wc + l8]);
-    } else if (S::HALF) {
-        o.x = shared_of(&s.x[l4][wc + l8]);
+    if (S::HALF) {
+        o.x = shared_of(&s.x[l4][(wc + l8) ^ 4 * (l4 & 1)]);
         o.b = shared_of(&s.b[l4][8 * ns + l8]);
         o.c = shared_of(&s.c[l8][8 * ns + 2 * l4]);
         o.y = shared_of(&s.y[TILE * ns + 2 * l4][wc + l8]);
@@ -415,7 +470,7 @@ template <typename S> static __device__ __forceinline__ lane_offsets lane_offset
         o.c = shared_of(&s.c[0][l8 * 8 + l4 * 2]);
         o.y = shared_of(S::N == 16 ? &s.x[l4][(wc + l8) ^ 4 * (l4 & 1)] : &s.x[l4 / 2][wc + l8 + 8 * (l4 & 1)]);
     }
-    asm volatile("" : "+r"(o.dt), "+r"(o.x), "+r"(o.b), "+r"(o.c), "+r"(o.y));
+    asm volatile("" : "+r"(o.dt), "+r"(o.x), "+r"(o.b), "+r"(o.c));
     return o;
 }
 
@@ -556,13 +611,15 @@ read_tokens(half_tokens &f, const lane_offsets &o, uint32_t turn, int four)
 /* HALF: rows of a product are eight channels at one token and the same at the next, columns are eight states. So b and C h
  * of two tokens are one product each, operand a has the token as k, and C of eight tokens is one operand b: each pair of
  * tokens takes its two columns of the product. f: the first four tokens. */
-template <typename S, bool CARRY, typename F> static __device__ __forceinline__ void
-halves_tokens(float (&h)[2], float (&y)[TILE / 8][2], float &steps, half_tokens f, const float (&A2)[2], const lane_offsets &o,
-              uint32_t turn, int l4, F keep)
+template <typename S, bool CARRY, typename F, typename G> static __device__ __forceinline__ void
+halves_tokens(float (&h)[2], float (&y)[TILE / 8][2], float &steps, half_tokens &next, const float (&A2)[2], const lane_offsets &o,
+              uint32_t turn, int l4, F keep, G ahead)
 {
+    half_tokens f = next;
 #pragma unroll
     for (int four = 0; four < TILE / 4; four++) {
         if (four) read_tokens<S, CARRY>(f, o, turn, four);
+        if (four == TILE / 4 - 1) ahead();
         if (four % 2 == 0) keep(four);
         if (CARRY) steps += (f.dt.x + f.dt.y) + (f.dt.z + f.dt.w);
 #pragma unroll
@@ -595,7 +652,7 @@ put_sums(const lane_offsets &o, uint32_t turn, const float (&y)[TILE / 8][2])
     }
 }
 
-/* The first operands of a tile are asked for before the sums of the last are put away: both take their time. */
+/* The first operands of a tile are asked for before the last is done. */
 template <typename S, bool CARRY> static __device__ __forceinline__ void
 halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
 {
@@ -613,26 +670,28 @@ halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
         if (!CARRY && p.start.at && ok) h[e] = p.start.sequence(a.item)[ch * p.start.row + n + e];
     }
     half_tokens f;
-    int         turn = 0;
+    int         turn = 0, tile = 0;
     wait_turn<FULL>(turn, S::HANDS);
     read_tokens<S, CARRY>(f, o, 0, 0);
-    int tile = 0;
-    for (;;) {
+    const auto one = [&](auto ahead) {
         const bool more = keeps && tile * TILE + KEEP < length;
         halves_tokens<S, CARRY>(h, y, steps, f, A2, o, turn * (uint32_t)BUFFER, l4, [&](int four) {
             if (!CARRY) write2_global(four ? more : keeps, kept, h[0], h[1]);
             kept += p.D * N;
-        });
-        if (++tile == tiles) break;
-        const int then = next<S::BUFFERS>(turn);
-        wait_turn<FULL>(then, S::HANDS);
-        read_tokens<S, CARRY>(f, o, then * (uint32_t)BUFFER, 0);
+        }, ahead);
         if (!CARRY) put_sums<S>(o, turn * (uint32_t)BUFFER, y);
-        arrive_turn<DONE>(turn + S::BUFFERS * ((tile - 1) % TEAMS), S::HANDS);
+        arrive_turn<DONE>(turn + S::BUFFERS * (tile % TEAMS), S::HANDS);
+    };
+#pragma unroll 1
+    for (; tile < tiles - 1; tile++) {
+        const int then = next<S::BUFFERS>(turn);
+        one([&] {                                             // operands of the next tile: their way is long
+            wait_turn<FULL>(then, S::HANDS);
+            read_tokens<S, CARRY>(f, o, then * (uint32_t)BUFFER, 0);
+        });
         turn = then;
     }
-    if (!CARRY) put_sums<S>(o, turn * (uint32_t)BUFFER, y);
-    arrive_turn<DONE>(turn + S::BUFFERS * ((tile - 1) % TEAMS), S::HANDS);
+    one([] {});
     if (!CARRY && (!p.final.at || a.first + a.length < p.L)) return;
     const int who = thread_anew(), at = a.channel + who / 32 % S::CO * 8 + who % 32 / 4, state = who / 32 / S::CO * 8 + who % 4 * 2;
     if (at >= a.channels) return;
@@ -640,102 +699,6 @@ halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
     final[0] = h[0];
     final[1] = h[1];
     if (CARRY && state == 0) p.steps[a.item * p.D + at] = steps;
-}
-
-/* PAIRS: sixteen channels, eight states. */
-struct pair_tokens { float4 dt[2]; float x[2], b; };
-
-template <typename S> static __device__ __forceinline__ void
-read_tokens(pair_tokens &f, const lane_offsets &o, uint32_t turn, int four)
-{
-    typedef typename S::buffer buffer;
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        f.dt[i] = *shared_at<const float4>(o.dt + turn + four * (int)sizeof(buffer::dt[0]) + i * (int)sizeof(buffer::dt[0][0]));
-        f.x[i]  = *shared_at<const float>(o.x + turn + four * 4 * (int)sizeof(buffer::x[0]) + i * 32);
-    }
-    f.b = *shared_at<const float>(o.b + turn + four * 4 * (int)sizeof(buffer::b[0]));
-}
-
-/* Rows of a product are sixteen channels, columns eight states; C of eight tokens is one operand, and a token takes its column
- * of the product. */
-template <typename S, bool CARRY, typename F> static __device__ __forceinline__ void
-pairs_tokens(float (&h)[4], float (&steps)[2], const float (&A2)[4], const lane_offsets &o, uint32_t turn, int from, int l4, F keep)
-{
-    typedef typename S::buffer buffer;
-    float  y[2][2];
-    float2 c;
-#pragma unroll
-    for (int four = 0; four < 2; four++) {
-        pair_tokens f;
-        read_tokens<S>(f, o, turn, from + four);
-        if (four == 0) {
-            keep();
-            if (!CARRY) c = *shared_at<const float2>(o.c + turn + (from + four) * 4 * (int)sizeof(buffer::c[0]));
-        }
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            float r[4] = { 0, 0, 0, 0 }, d[4] = { 0, 0, 0, 0 }, dt[2];
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                dt[i] = j == 0 ? f.dt[i].x : j == 1 ? f.dt[i].y : j == 2 ? f.dt[i].z : f.dt[i].w;
-                if (CARRY) steps[i] += dt[i];
-            }
-            mma_tf32_k4(r, f.x[0], f.x[1], l4 == j ? f.b : 0);
-#pragma unroll
-            for (int e = 0; e < 4; e++) h[e] = fmaf(exp2_fast(dt[e / 2] * A2[e]), h[e], r[e]);
-            if (CARRY) continue;
-            mma_tf32_k8(d, h[0], h[2], h[1], h[3], c.x, c.y);
-            if (l4 == four * 2 + j / 2) { y[j % 2][0] = d[j % 2]; y[j % 2][1] = d[2 + j % 2]; }
-        }
-#pragma unroll
-        for (int i = 0; i < 4 && !CARRY && four; i++)
-            *shared_at<float>(o.y + turn + (4 * from + i / 2) * (int)sizeof(buffer::y[0]) + i % 2 * 32) = y[i / 2][i % 2];
-    }
-}
-
-template <typename S, bool CARRY> static __device__ __forceinline__ void
-pairs_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
-{
-    enum { N = S::N, BUFFER = sizeof(typename S::buffer), ACROSS = S::CH / 16 };
-    const part &a = sm.at.a;
-    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp % ACROSS * 16, ns = warp / ACROSS, length = a.length;
-    const int  ch = a.channel + wc + l8, n = 8 * ns + 2 * l4, tiles = (length + TILE - 1) / TILE;
-    const int  here = a.channels - ch;
-    const bool keeps = !CARRY && sm.at.kept;
-    bf16      *kept = sm.at.kept + (wc + l8) * N + n;         // goes on where nothing is kept
-    const lane_offsets o = lane_offsets_of(sm, wc, ns, l4, l8);
-    float A2[4], h[4] = { 0, 0, 0, 0 }, steps[2] = { 0, 0 };
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
-        const int64_t at = ch + e / 2 * 8;
-        A2[e] = (here > e / 2 * 8) ? A2_of(p.A_log.at[at * p.A_log.row + n + e % 2]) : 0;
-        if (!CARRY && p.start.at && (here > e / 2 * 8)) h[e] = p.start.sequence(a.item)[at * p.start.row + n + e % 2];
-    }
-    for (int tile = 0; tile < tiles; tile++) {
-        const int turn = tile % S::BUFFERS;
-        wait_turn<FULL>(turn, S::HANDS);
-        const bool more = keeps && tile * TILE + KEEP < length;
-#pragma unroll 1
-        for (int from = 0; from < TILE / 4; from += 2)
-            pairs_tokens<S, CARRY>(h, steps, A2, o, turn * (uint32_t)BUFFER, from, l4, [&] {
-                if (CARRY) return;
-                write2_global((from ? more : keeps) && here > 0, kept, h[0], h[1]);
-                write2_global((from ? more : keeps) && here > 8, kept + 8 * N, h[2], h[3]);
-                kept += p.D * N;
-            });
-        arrive_turn<DONE>(turn, S::HANDS);
-    }
-    if (!CARRY && (!p.final.at || a.first + a.length < p.L)) return;
-    const int who = thread_anew(), at0 = a.channel + who / 32 % ACROSS * 16 + who % 32 / 4, n0 = who / 32 / ACROSS * 8 + who % 4 * 2;
-    float *final = CARRY ? p.ends + a.item * p.D * N : p.final.sequence(a.sequence);
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
-        const int64_t at = at0 + e / 2 * 8;
-        if (at >= a.channels) continue;
-        final[at * (CARRY ? N : p.final.row) + n0 + e % 2] = h[e];
-        if (CARRY && n0 == 0 && e % 2 == 0) p.steps[a.item * p.D + at] = steps[e / 2];
-    }
 }
 
 /* CARRY: what a piece of a long sequence leaves behind when it starts from zero, and the sum of its steps. */
@@ -746,18 +709,13 @@ scan_block(const scan_operands<bf16> &p, S &sm)
     const part a = part_of(p, S::CH);
     if (CARRY && a.item % p.pieces >= p.pieces - p.sub) return;   // nobody goes on from it
     find_origins(sm.at, p, a, (int)threadIdx.x);
-    for (int c = threadIdx.x; c < S::CH; c += THREADS) {
-        const bool in = a.channel + c < a.channels;
-        sm.bias[c] = in && p.bias ? p.bias[a.channel + c] : 0;
-        sm.skip[c] = in && p.skip ? p.skip[a.channel + c] : 0;
-    }
-    for (int c = threadIdx.x; !S::HALF && c < S::BUFFERS * TILE * 64; c += THREADS)
-        (&sm.buf[c / (TILE * 64)].c[0][0])[c % (TILE * 64)] = 0;
+    enum { FOURS = TILE * S::CROW / 4 };
+    for (int c = threadIdx.x; !S::HALF && c < S::BUFFERS * FOURS; c += THREADS)
+        ((float4 *)sm.buf[c / FOURS].c)[c % FOURS] = make_float4(0, 0, 0, 0);
     __syncthreads();
     const int warp = (int)(threadIdx.x / 32), et = (int)threadIdx.x - S::SCANNERS;
     if (warp < S::SCANNERS / 32) {
-        if constexpr (S::STYLE == PAIRS) pairs_states<S, CARRY>(p, sm, warp, threadIdx.x % 32);
-        else if constexpr (S::HALF) halves_states<S, CARRY>(p, sm, warp, threadIdx.x % 32);
+        if constexpr (S::HALF) halves_states<S, CARRY>(p, sm, warp, threadIdx.x % 32);
         else                   twins_states<S, CARRY>(p, sm, warp, threadIdx.x % 32);
     } else if (!SPLIT) {
         twins_elements<S, CARRY, PLAIN>(p, sm, et);
@@ -768,26 +726,24 @@ scan_block(const scan_operands<bf16> &p, S &sm)
     }
 }
 
-template <int N, bool CARRY, bool SPLIT, bool PLAIN> __global__ void
-__launch_bounds__(SPLIT ? 256 : 192, SPLIT ? 3 : 4) scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
-{
-    extern __shared__ __align__(16) char smem[];
-    typedef twins_smem<N, 512 / N, TWINS> S;
-    scan_block<S, CARRY, SPLIT, PLAIN>(p, *(S *)smem);
-}
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000           /* where 80 registers are three too few */
+#define TOGETHER 3
+#else
+#define TOGETHER 4
+#endif
 
-template <bool CARRY, bool SPLIT, bool PLAIN> __global__ void
-__launch_bounds__(SPLIT ? 256 : 192, SPLIT ? 2 + PLAIN : 3 + PLAIN) scan_fwd_pairs(const __grid_constant__ scan_operands<bf16> p)
+template <int N, bool CARRY, bool SPLIT, bool PLAIN> __global__ void
+__launch_bounds__(SPLIT ? 256 : 192, TOGETHER - SPLIT) scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
-    extern __shared__ __align__(16) char smem[];
-    typedef twins_smem<16, 32, PAIRS> S;
+    extern __shared__ __align__(128) char smem[];
+    typedef twins_smem<N, 512 / N, TWINS> S;
     scan_block<S, CARRY, SPLIT, PLAIN>(p, *(S *)smem);
 }
 
 template <int CH, bool CARRY, bool PLAIN> __global__ void
 __launch_bounds__(CARRY ? 10 * CH : 16 * CH, CARRY ? 64 / CH : 48 / CH) scan_fwd_halves(const __grid_constant__ scan_operands<bf16> p)
 {
-    extern __shared__ __align__(16) char smem[];
+    extern __shared__ __align__(128) char smem[];
     typedef twins_smem<16, CH, HALVES> S;
     scan_block<S, CARRY, !CARRY, PLAIN>(p, *(S *)smem);
 }
@@ -809,23 +765,19 @@ template <bool PLAIN> static pass_kernel *halves_of(int width, bool carry)
     return width == 16 ? scan_fwd_halves<16, false, PLAIN> : width == 32 ? scan_fwd_halves<32, false, PLAIN> : scan_fwd_halves<48, false, PLAIN>;
 }
 
-template <bool PLAIN> static pass_kernel *pairs_of(bool carry, bool split)
-{
-    return carry ? scan_fwd_pairs<true, false, PLAIN> : split ? scan_fwd_pairs<false, true, PLAIN> : scan_fwd_pairs<false, false, PLAIN>;
-}
-
 /* Launch k: the pass itself, or what pieces leave behind. */
 static mba_status launch_pass(const mba_call *c, int k, scan_operands<bf16> p, bool carry)
 {
     const mba_launch *l = &c->plan->launch[k];
-    const bool half = strcmp(l->kernel, "scan_fwd_halves") == 0, pairs = strcmp(l->kernel, "scan_fwd_pairs") == 0, split = l->block > 192;
+    const bool half = strcmp(l->kernel, "scan_fwd_halves") == 0, split = l->block > 192;
     const int  width = half ? l->block / (carry ? 10 : 16) : 512 / p.N;
-    const bool plain = p.L % TILE == 0 && p.Dg % width == 0 && p.eights && p.eights_bc && p.z.at && !p.ids.at && p.pack == 1;
-    const size_t bytes = pairs ? sizeof(twins_smem<16, 32, PAIRS>) : !half ? (p.N == 8 ? sizeof(twins_smem<8, 64, TWINS>) : sizeof(twins_smem<16, 32, TWINS>))
+    const bool plain = p.L % TILE == 0 && p.Dg % width == 0 && p.eights && p.eights_bc && p.z.at && !p.ids.at && p.pack == 1
+                    && (uintptr_t)p.bias % 16 == 0 && (uintptr_t)p.skip % 16 == 0;
+    const size_t bytes = !half ? (p.N == 8 ? sizeof(twins_smem<8, 64, TWINS>) : sizeof(twins_smem<16, 32, TWINS>))
                        : width == 16 ? sizeof(twins_smem<16, 16, HALVES>) : width == 32 ? sizeof(twins_smem<16, 32, HALVES>) : sizeof(twins_smem<16, 48, HALVES>);
     mba_assert(bytes <= l->smem_bytes);
     p.blocks = (int)mba_ceil(p.Dg, width);
-    auto *kernel = pairs ? (plain ? pairs_of<true>(carry, split) : pairs_of<false>(carry, split)) : half ? (plain ? halves_of<true>(width, carry) : halves_of<false>(width, carry))
+    auto *kernel = half ? (plain ? halves_of<true>(width, carry) : halves_of<false>(width, carry))
                         : (plain ? twins_of<true>(p.N, carry, split) : twins_of<false>(p.N, carry, split));
     MBA_KERNEL(c, k, kernel, p);
     return MBA_OK;

@@ -20,6 +20,7 @@ struct walk_group {
     int       wg, tid, warp, lane, t4;
     uint32_t  moff;                                    /* my row for ldmatrix and stmatrix, transposed */
     int       s, ph;                                   /* place in the ring */
+    int       quiet, quiet_ph;                         /* in that of chunks for the state alone */
     unsigned  steps;                                   /* chunks so far: which output tile, and phase of its barrier */
     scan_item it;
     int       head, c, last_c;                         /* this chunk, the last one of the item */
@@ -43,7 +44,7 @@ struct walk_group {
         lane = tid & 31;
         t4   = lane & 3;
         moff = (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * 128 + ((2 * warp + ((lane >> 3) & 1)) ^ (lane & 7)) * 16);
-        s = ph = 0;
+        s = ph = quiet = quiet_ph = 0;
         steps = done;
     }
 
@@ -51,9 +52,9 @@ struct walk_group {
      * every lane addresses their operands and copies the addresses to where products want them. */
     static __device__ __forceinline__ int shared(int v) { return __shfl_sync(0xffffffffu, v, 0); }
 
-    __device__ __forceinline__ void fetch_scale(int at)
+    __device__ __forceinline__ void fetch_scale(const float *rec)
     {
-        const uint4 *scales = (const uint4 *)(sm.st[at].rec[wg] + 64) + 2 * t4;
+        const uint4 *scales = (const uint4 *)(rec + 64) + 2 * t4;
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             const uint4 v = scales[(j >> 1) * 8 + (j & 1)];
@@ -86,6 +87,22 @@ struct walk_group {
             for (int j = 0; j < 4; j++)
                 rest[k][j] = times_rest(v[j], j < 2 ? up.x : up.y, j < 2 ? low.x : low.y, x[k][j]);
         }
+    }
+    /* The state under the pivot of the next chunk; returns whether the update adds to it. */
+    __device__ __forceinline__ int enter_chunk(const float4 &last)
+    {
+        const float owed = after;
+        float       factor = __expf(last.x + owed);
+        after = last.y;
+        if (__any_sync(0xffffffffu, last.x + owed < -80)) {      // together they would underflow, the state would not
+            factor = __expf(owed);
+#pragma unroll
+            for (int j = 0; j < 64; j++) h[j] *= factor;
+            factor = __expf(last.x);
+        }
+#pragma unroll
+        for (int j = 0; j < 64; j++) h[j] *= factor;
+        return !((int)last.z & HAS_RESET);
     }
     /* ---- states outside: rows p = 16 warp + lane/4 (+ 8), columns 8 j + 2 t4 (+ 1) ---- */
     __device__ __forceinline__ int row_of(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
@@ -153,9 +170,9 @@ struct walk_group {
 #pragma unroll
         for (int k = 0; k < 8; k++) wgmma_n64_rs<0>(y, ha[k], d + (((k >> 2) * TILE_BYTES + (k & 3) * 32) >> 4), k > 0);
     }
-    __device__ __forceinline__ void update(const fragments &x, const scan_stage &t, int keep)
+    __device__ __forceinline__ void update(const fragments &x, const unsigned char *u, int keep)
     {
-        const uint64_t d = mdesc(smem_address(t.u), TILE_BYTES);
+        const uint64_t d = mdesc(smem_address(u), TILE_BYTES);
 #pragma unroll
         for (int k = 0; k < 4; k++) wgmma_n128_rs<1>(h, x[k], d + ((k * 2048) >> 4), k > 0 ? 1 : keep);
         wgmma_commit();

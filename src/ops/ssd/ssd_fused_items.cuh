@@ -42,9 +42,18 @@ struct scan_stage {                                    /* one chunk, 58 KB; ever
     unsigned char k[2 * TILE_BYTES], u[2 * TILE_BYTES], cb[TILE_BYTES], x[HEADS][TILE_BYTES];
     float         rec[HEADS][256];
 };
-enum { STAGES = 3, SLOW_STAGES = 2 };
+/* One that is walked again, for the state alone: without output a chunk takes less time than memory answers in, so
+ * more of them are on their way. */
+struct quiet_stage {
+    unsigned char u[2 * TILE_BYTES], x[HEADS][TILE_BYTES];
+    float         rec[HEADS][256];
+};
+enum { STAGES = 3, SLOW_STAGES = 2, QUIET_STAGES = 5 };
 struct scan_smem {
-    scan_stage    st[STAGES];                          /* slow items: in the last C B^T of heads with decays */
+    union {
+        scan_stage  st[STAGES];                        /* slow items: in the last C B^T of heads with decays */
+        quiet_stage quiet[QUIET_STAGES];               /* before them; whoever fills the ring waits in between */
+    };
     unsigned char y[HEADS][2][TILE_BYTES];             /* on the way out; reverse: first x on its way in */
     union {
         unsigned char state[4 * HEADS][2048];          /* of a warp: half of its rows of a state, on their way out */
@@ -57,6 +66,7 @@ struct scan_smem {
     uint4        *volatile goes[4 * HEADS];            /* of a warp: where the next state does */
     uint64_t      full[2][STAGES], empty[2][STAGES];   /* of the items in range, of the slow ones */
     uint64_t      came[HEADS][2];
+    uint64_t      quiet_full[QUIET_STAGES], quiet_empty[QUIET_STAGES];
     uint32_t      slow[ITEM_WORDS];                    /* which items of this block hold a slow chunk */
     int           any;                                 /* some do */
     struct { volatile int n, b, head, last, own; } kept[4 * HEADS];     /* cut items, of a warp: registers are short */
@@ -248,15 +258,13 @@ static __device__ __forceinline__ void announce(const CUtensorMap &map, int b, i
     for (int h = 0; h < HEADS; h++) tma_prefetch3(&map, (pair * HEADS + h) * FP, c * FQ, b);
 }
 
-/* The copies of chunk c into stage s; walked again, for the state alone: of heads that want it. */
-template <bool REV, bool SLOW>
-static __device__ __forceinline__ void feed_state(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s,
-                                                  int c, int i)
+/* The copies of chunk c into a stage; walked again, for the state alone: of heads that want it. */
+template <bool REV, typename STAGE>
+static __device__ __forceinline__ void feed_state(scan_smem &sm, const fused_task &a, const scan_maps &maps, STAGE &t,
+                                                  uint32_t bar, int c, int i)
 {
-    const int      b = sm.b, pair = sm.pair, g = pair * HEADS / a.J;
-    const uint32_t bar = smem_address(&sm.full[SLOW][s]);
-    const bool     first = i >= sm.silent[0], second = i >= sm.silent[1];
-    scan_stage    &t = sm.st[s];
+    const int  b = sm.b, pair = sm.pair, g = pair * HEADS / a.J;
+    const bool first = i >= sm.silent[0], second = i >= sm.silent[1];
     mbar_expect(bar, 2 * TILE_BYTES + ((int)first + (int)second) * (TILE_BYTES + REC * 4));
     for (int h = 0; h < HEADS; h++) {
         const int head = pair * HEADS + h;
@@ -292,6 +300,25 @@ static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, 
     if (REV && has_output(WHAT) && a.ahead) announce(maps.other, b, pair, c);
 }
 
+/* All chunks that are walked again: once in a block. The other ring is empty before, this one after. */
+template <bool REV>
+static __device__ __forceinline__ void feed_quiet(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s,
+                                                  int ph)
+{
+    for (int i = 0; i < STAGES; i++) {
+        mbar_wait(smem_address(&sm.empty[0][s]), ph);
+        s = next_stage<false>(s);
+        ph ^= s == 0;
+    }
+    int q = 0, p = 1;
+    for (int i = 0; i < sm.again + QUIET_STAGES; i++) {
+        mbar_wait(smem_address(&sm.quiet_empty[q]), p);
+        if (i < sm.again) feed_state<REV>(sm, a, maps, sm.quiet[q], smem_address(&sm.quiet_full[q]),
+                                          REV ? sm.c0 + sm.to - 1 - i : sm.c0 + i, i);
+        if (++q == QUIET_STAGES) q = 0, p ^= 1;
+    }
+}
+
 /* One thread feeds the ring; at the end it waits until all of it is read. Cut items: what it works on is in shared
  * memory, as it has few registers. */
 template <bool REV, int WHAT, bool SLOW, int CUT>
@@ -314,11 +341,13 @@ static __device__ __forceinline__ void scan_produce(scan_smem &sm, const fused_t
                 sm.c0   = it.c0;
                 sm.now  = n;
             }
-            for (int i = 0; i < (CUT ? sm.to : it.chunks); i++) {
+            if (CUT == AGAIN && !SLOW && sm.again) feed_quiet<REV>(sm, a, maps, s, ph);
+            for (int i = CUT == AGAIN && !SLOW ? sm.again : 0; i < (CUT ? sm.to : it.chunks); i++) {
                 const int chunks = CUT ? sm.to : it.chunks, c0 = CUT ? sm.c0 : it.c0;
                 mbar_wait(smem_address(&sm.empty[SLOW][s]), ph);
-                if (CUT == AGAIN && i < sm.again)
-                    feed_state<REV, SLOW>(sm, a, maps, s, REV ? c0 + chunks - 1 - i : c0 + i, i);
+                if (CUT == AGAIN && SLOW && i < sm.again)
+                    feed_state<REV>(sm, a, maps, sm.st[s], smem_address(&sm.full[SLOW][s]),
+                                    REV ? c0 + chunks - 1 - i : c0 + i, i);
                 else
                     feed<REV, WHAT, SLOW, CUT>(sm, a, maps, s, CUT ? sm.b : it.b, CUT ? sm.pair : it.pair,
                                                REV ? c0 + chunks - 1 - i : c0 + i);

@@ -45,7 +45,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     __device__ __forceinline__ void fetch(int at, int phase)
     {
         fetch_x(at, phase);
-        fetch_scale(at);
+        fetch_scale(sm.st[at].rec[wg]);
     }
     __device__ __forceinline__ void operands(const scan_stage &t)
     {
@@ -215,7 +215,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             scale(x);
             wgmma_fence();
         }
-        update(x, t, keep);
+        update(x, t.u, keep);
     }
 
     __device__ __forceinline__ void slow_output(const packed_state &ha, fragments &x, const scan_stage &t, float all)
@@ -275,7 +275,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
                 in_order();
             }
         wgmma_fence();
-        update(x, t, keep);
+        update(x, t.u, keep);
         wgmma_wait<0>();
     }
 
@@ -333,7 +333,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             if (slow) out[k] = REV ? *((const float4 *)sm.st[s].rec[wg] + 16 + 4 * t4 + k) : make_float4(1, 1, 1, 1);
         if (!SLOW && more) {
             fetch_x(sn, phn);
-            if (!REV) fetch_scale(sn);                 // reverse: no registers for it yet
+            if (!REV) fetch_scale(sm.st[sn].rec[wg]);  // reverse: no registers for it yet
         }
 #pragma unroll
         for (int k = 0; k < 4; k++)
@@ -353,7 +353,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             stmatrix_t_at(tile + moff + k * 16 * 128, o);
         }
         if (!SLOW && more) {
-            if (REV) fetch_scale(sn);
+            if (REV) fetch_scale(sm.st[sn].rec[wg]);
             scale(xn);
         }
         if (REV) {
@@ -384,18 +384,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             scale(x);
         }
         const float4 last = *(const float4 *)(t.rec[wg] + REC_BEFORE);
-        const float  owed = after;
-        float        factor = __expf(last.x + owed);
-        const int    flags = (int)last.z, keep = !(flags & HAS_RESET);
-        after = last.y;
-        if (__any_sync(0xffffffffu, last.x + owed < -80)) {      // together they would underflow, the state would not
-            factor = __expf(owed);
-#pragma unroll
-            for (int j = 0; j < 64; j++) h[j] *= factor;
-            factor = __expf(last.x);
-        }
-#pragma unroll
-        for (int j = 0; j < 64; j++) h[j] *= factor;
+        const int    flags = (int)last.z, keep = enter_chunk(last);
         packed_state ha;
 #pragma unroll
         for (int k = 0; k < 8; k++)
@@ -452,13 +441,53 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     {
         const int mine = min(shared(sm.reach[wg]), it.again);
         for (int skip = it.again - mine; skip > 0; skip--) {
-            mbar_wait(smem_address(&sm.full[SLOW][s]), ph);
-            if (lane == 0) mbar_arrive(smem_address(&sm.empty[SLOW][s]));
-            s  = next_stage<SLOW>(s);
-            ph ^= s == 0;
+            mbar_wait(smem_address(SLOW ? &sm.full[SLOW][s] : &sm.quiet_full[quiet]), SLOW ? ph : quiet_ph);
+            if (lane == 0) mbar_arrive(smem_address(SLOW ? &sm.empty[SLOW][s] : &sm.quiet_empty[quiet]));
+            if (SLOW) {
+                s  = next_stage<SLOW>(s);
+                ph ^= s == 0;
+            } else {
+                next_quiet();
+            }
             left--;
         }
         return mine;
+    }
+
+    /* ---- chunks for the state alone, in a ring of their own ---- */
+
+    __device__ __forceinline__ void next_quiet()
+    {
+        quiet    = quiet + 1 == QUIET_STAGES ? 0 : quiet + 1;
+        quiet_ph ^= quiet == 0;
+    }
+    __device__ __forceinline__ void fetch_quiet(fragments &x, int at, int phase)
+    {
+        mbar_wait(smem_address(&sm.quiet_full[at]), phase);
+#pragma unroll
+        for (int k = 0; k < 4; k++) ldmatrix_t_at(next[k], smem_address(sm.quiet[at].x[wg]) + moff + k * 16 * 128);
+        fetch_scale(sm.quiet[at].rec[wg]);
+        scale(x);
+    }
+    __device__ __forceinline__ void quiet_step(fragments &x, fragments &xn, bool more)
+    {
+        const quiet_stage &t = sm.quiet[quiet];
+        const int          now = quiet, keep = enter_chunk(*(const float4 *)(t.rec[wg] + REC_BEFORE));
+        wgmma_fence();
+        update(x, t.u, keep);
+        next_quiet();
+        if (more) fetch_quiet(xn, quiet, quiet_ph);
+        wgmma_wait<0>();
+        if (lane == 0) mbar_arrive(smem_address(&sm.quiet_empty[now]));
+        left--;
+    }
+    __device__ __forceinline__ void walk_quietly(fragments &A, fragments &B, int count)
+    {
+        if (count) fetch_quiet(A, quiet, quiet_ph);
+        for (; count > 0; count -= 2) {
+            quiet_step(A, B, true);
+            quiet_step(B, A, count > 2);
+        }
     }
     /* Whether the state that enters a sequence reaches this piece. */
     __device__ __forceinline__ bool reaches_begin() const
@@ -486,15 +515,11 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             if (tid == 0) bulk_wait_read<0>();
             together();
         }
+        if (CUT == AGAIN && !SLOW) walk_quietly(A, B, again);
         if (!SLOW) {
             fetch(s, ph);
             scale(A);
         }
-        if (CUT == AGAIN && !SLOW)
-            for (int pairs = again >> 1; pairs > 0; pairs--) {
-                step<true>(A, B);
-                step<true>(B, A);
-            }
         while (CUT == AGAIN && SLOW && left >= shared(sm.kept[wg * 4 + warp].own)) step<true>(A, B);
         while (step(A, B) && (SLOW || step(B, A))) { }
         if (CUT) n = sm.kept[wg * 4 + warp].n;
@@ -533,6 +558,10 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
         }
         for (int i = 0; i < HEADS; i++)
             for (int j = 0; j < 2; j++) mbar_init(smem_address(&sm.came[i][j]), 1);
+        for (int i = 0; CUT == AGAIN && i < QUIET_STAGES; i++) {
+            mbar_init(smem_address(&sm.quiet_full[i]), 1);
+            mbar_init(smem_address(&sm.quiet_empty[i]), 4 * HEADS);
+        }
         mbar_init_done();
     }
     if (threadIdx.x < ITEM_WORDS) sm.slow[threadIdx.x] = 0;

@@ -1,0 +1,142 @@
+/* warp_costs.cu -- what instructions cost one warp, or a few on an SM, beside each other: for tools/sass_path.
+ *
+ *     nvcc -O3 -arch=sm_90a tools/warp_costs.cu -o warp_costs && ./warp_costs
+ *
+ * One block on one SM, warps as named; cycles of the block over repetitions. No part of the product. */
+#include <cstdio>
+#include <cstdint>
+
+enum { TRIPS = 64 };
+
+struct frag { uint32_t a[4], b[2]; float c[4]; };
+
+__device__ __forceinline__ void mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ void fma4(float (&x)[4], float y)
+{
+#pragma unroll
+    for (int i = 0; i < 4; i++) asm volatile("fma.rn.f32 %0,%0,%1,%1;" : "+f"(x[i]) : "f"(y));
+}
+__device__ __forceinline__ void alu4(uint32_t (&x)[4], uint32_t y)
+{
+#pragma unroll
+    for (int i = 0; i < 4; i++) asm volatile("lop3.b32 %0,%0,%1,%1,0x96;" : "+r"(x[i]) : "r"(y));
+}
+__device__ __forceinline__ void ldsm(uint32_t (&a)[4], uint32_t at)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3},[%4];"
+                 : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(at));
+}
+
+/* KIND 0: eight products; 1: with four multiply-adds each; 2: with four logic operations each; 3: with both; 4: each pair
+ * of products from its own ldmatrix; 5: one product after the other, a multiply-add on its result between; 6: 32
+ * multiply-adds of four chains; 7: 32 multiply-adds and 16 logic operations; 8: 16 ldmatrix; 9: 32 jumps that are taken;
+ * 10: 16 shuffles one after the other; 11: 4096 multiply-adds without a loop; 12: eight ex2 and 24 multiply-adds. */
+template <int KIND> __global__ void cost(long long *cycles, float *sink, int n)
+{
+    __shared__ alignas(16) char tile[16384];
+    float    c[8][4], x[4] = { 1, 2, 3, 4 };
+    uint32_t a[4] = { 0, 0, 0, 0 }, b[2] = { 0, 0 }, u[4] = { 1, 2, 3, 4 };
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(tile) + (threadIdx.x % 32) * 16 + threadIdx.x / 32 % 16 * 512;
+    for (int i = 0; i < 8; i++) for (int j = 0; j < 4; j++) c[i][j] = 0;
+    for (int i = threadIdx.x; i < 4096; i += blockDim.x) ((float *)tile)[i] = 0;
+    __syncthreads();
+    long long began = 0;
+    for (int t = 0; t < n; t++) {
+        if (t == n / 2) began = clock64();
+        if (KIND <= 3)
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                mma(c[i], a, b);
+                if (KIND & 1) fma4(x, 0.5f);
+                if (KIND & 2) alu4(u, 5);
+            }
+        if (KIND == 4)
+#pragma unroll
+            for (int i = 0; i < 8; i += 2) {
+                uint32_t v[4];
+                ldsm(v, at);
+                mma(c[i], v, b);
+                mma(c[i + 1], v, b);
+            }
+        if (KIND == 5)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                mma(c[0], a, b);
+#pragma unroll
+                for (int j = 0; j < 4; j++) asm volatile("fma.rn.f32 %0,%0,%0,%0;" : "+f"(c[0][j]));
+            }
+        if (KIND == 6 || KIND == 7)
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                fma4(x, 0.5f);
+                if (KIND == 7 && i % 2) alu4(u, 5);
+            }
+        if (KIND == 8)
+#pragma unroll
+            for (int i = 0; i < 16; i++) { uint32_t v[4]; ldsm(v, at); u[0] ^= v[0]; }
+        if (KIND == 9)
+#pragma unroll 1
+            for (int i = 0; i < 32; i++) asm volatile("fma.rn.f32 %0,%0,%1,%1;" : "+f"(x[i & 0]) : "f"(0.5f));
+        if (KIND == 10)
+#pragma unroll
+            for (int i = 0; i < 16; i++) x[0] += __shfl_xor_sync(0xffffffffu, x[0], 1);
+        if (KIND == 11)
+#pragma unroll
+            for (int i = 0; i < 1024; i++) fma4(x, 0.5f);
+        if (KIND == 12)
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                asm volatile("ex2.approx.ftz.f32 %0,%0;" : "+f"(x[i % 4]));
+#pragma unroll
+                for (int j = 0; j < 3; j++) asm volatile("fma.rn.f32 %0,%0,%1,%1;" : "+f"(c[i][j]) : "f"(0.5f));
+            }
+    }
+    const long long ended = clock64();
+    float           sum = x[0] + x[1] + x[2] + x[3] + (float)(u[0] + u[1] + u[2] + u[3]);
+    for (int i = 0; i < 8; i++) for (int j = 0; j < 4; j++) sum += c[i][j];
+    if (threadIdx.x % 32 == 0) cycles[threadIdx.x / 32] = ended - began;
+    if (sum == 12345.678f) *sink = sum;
+}
+
+template <int KIND> static void show(const char *what, double each, long long *cycles, float *sink)
+{
+    printf("%-52s", what);
+    for (int warps = 1; warps <= 16; warps *= 2) {
+        long long most = 0, of[16];
+        for (int run = 0; run < 3; run++) {
+            cost<KIND><<<1, 32 * warps>>>(cycles, sink, TRIPS);
+            cudaMemcpy(of, cycles, sizeof of, cudaMemcpyDeviceToHost);
+        }
+        for (int w = 0; w < warps; w++) if (of[w] > most) most = of[w];
+        printf("  %2d: %7.2f", warps, (double)most / (TRIPS / 2) / each);
+    }
+    printf("   %s\n", cudaGetErrorString(cudaGetLastError()));
+}
+
+int main()
+{
+    long long *cycles;
+    float     *sink;
+    cudaMalloc(&cycles, 16 * sizeof *cycles);
+    cudaMalloc(&sink, sizeof *sink);
+    printf("cycles of a warp, by warps on the SM\n");
+    show<0>("product", 8, cycles, sink);
+    show<1>("product and 4 multiply-adds", 8, cycles, sink);
+    show<2>("product and 4 logic operations", 8, cycles, sink);
+    show<3>("product, 4 multiply-adds, 4 logic operations", 8, cycles, sink);
+    show<4>("two products of an ldmatrix of their own", 4, cycles, sink);
+    show<5>("product that waits for the one before, multiply-add", 4, cycles, sink);
+    show<6>("multiply-add, four chains", 32, cycles, sink);
+    show<7>("two multiply-adds and a logic operation", 16, cycles, sink);
+    show<8>("ldmatrix x4", 16, cycles, sink);
+    show<9>("trip of a loop of one multiply-add", 32, cycles, sink);
+    show<10>("shuffle and addition, one after the other", 16, cycles, sink);
+    show<11>("multiply-add, 4096 without a jump", 4096, cycles, sink);
+    show<12>("ex2 and three multiply-adds", 8, cycles, sink);
+    return 0;
+}
