@@ -162,25 +162,33 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
                 to[2 * k] = make_uint4(ha[k][q], ha[k][q + 2], ha[k + 1][q], ha[k + 1][q + 2]);
         }
     }
-    /* Eight of a warp's sixteen rows, which lie side by side in memory: through shared memory, so that nothing waits
-     * behind these stores. */
-    template <int Q> __device__ __forceinline__ void save_rows(const packed_state &ha)
+    /* Eight of a warp's sixteen rows, which lie side by side in memory: through shared memory, so that fewer stores are
+     * in the way of loads. The first warp has waited in leave() until the copy before was read. */
+    __device__ __forceinline__ void save_half(const packed_state &ha)
     {
         const int thread = anew((int)threadIdx.x);
         uint4    *at = (uint4 *)sm.state[0] + (thread >> 5) * 128 + (thread >> 2 & 7) * 16 + (thread & 3);
-        if ((thread & 31) == 0) bulk_wait_read<0>();
+        if ((thread & 31) == 0 && (!has_output(WHAT) || (thread & 127))) bulk_wait_read<0>();
         __syncwarp();
 #pragma unroll
-        for (int k = 0; k < 8; k += 2)
-            at[2 * k] = make_uint4(ha[k][Q], ha[k][Q + 2], ha[k + 1][Q], ha[k + 1][Q + 2]);
+        for (int k = 0; k < 8; k += 2) at[2 * k] = make_uint4(ha[k][0], ha[k][2], ha[k + 1][0], ha[k + 1][2]);
         fence_async();
         __syncwarp();
         if ((thread & 31) == 0) {
-            uint4 *to = sm.goes[thread >> 5];
-            bulk_store(to, smem_address(at), sizeof sm.state[0]);
+            bulk_store(sm.goes[thread >> 5], smem_address(at), sizeof sm.state[0]);
             bulk_commit();
-            sm.goes[thread >> 5] = to + (Q == 0 ? 128 : REV ? -1024 - 128 : 1024 - 128);
         }
+        __syncwarp();
+    }
+    /* The other eight as they are: there is no room for them before the copy of the first ones has left. */
+    __device__ __forceinline__ void save_rest(const packed_state &ha)
+    {
+        const int thread = anew((int)threadIdx.x);
+        uint4    *goes = sm.goes[thread >> 5], *to = goes + 128 + (thread >> 2 & 7) * 16 + (thread & 3);
+#pragma unroll
+        for (int k = 0; k < 8; k += 2) to[2 * k] = make_uint4(ha[k][1], ha[k][3], ha[k + 1][1], ha[k + 1][3]);
+        __syncwarp();
+        if ((thread & 31) == 0) sm.goes[thread >> 5] = goes + (REV ? -1024 : 1024);
         __syncwarp();
     }
 
@@ -289,10 +297,11 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         tma_load3(smem_address(sm.y[wg][n & 1]), &maps.other, bar, my_head() * FP, from * FQ, my_b());
     }
     /* A whole chunk before it is wanted: as soon as dx of the chunk before this one has left that tile. */
-    __device__ __forceinline__ void ask_for_next_x()
+    __device__ __forceinline__ void ask_for_next_x(bool saved)
     {
         if (tid != 0) return;
-        bulk_wait_read<0>();
+        if (saved) bulk_wait_read<1>();                // not for the state that has just been sent
+        else       bulk_wait_read<0>();
         ask_for_x(chunk() - 1, steps + 1);
     }
     __device__ __forceinline__ void store_sources()
@@ -392,12 +401,13 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
         const bool saves = !SILENT && saves_states(WHAT, REV) && (chunk() & 1) == REV;
         if (saves && !STAGED) save_state(ha);
-        if (saves && STAGED)  save_rows<0>(ha);
+        if (saves && STAGED)  save_half(ha);
+        if (saves && STAGED && !REV) save_rest(ha);    // later there are no registers for its addresses
         const bool slow = SLOW && __any_sync(0xffffffffu, flags & IS_SLOW);
         if (slow) slow_products<OUT>(ha, x, t, last.w, keep);
         else      products<OUT>(ha, x, t, keep);
-        if (REV && OUT && more) ask_for_next_x();
-        if (saves && STAGED) save_rows<1>(ha);
+        if (REV && OUT && more) ask_for_next_x(saves && STAGED);
+        if (saves && STAGED && REV) save_rest(ha);
         if (OUT) {
             leave(more, slow, xn, sn, phn);
         } else if (!SLOW && more) {
