@@ -77,6 +77,18 @@
       const v = rows().map(r => +r.cells[ms].dataset.v);
       expect(v.every((x, i) => !i || sign * (v[i - 1] - x) >= 0), `sort ${sign > 0 ? "down" : "up"}`);
     }
+    const units = [...$("#explorer").querySelectorAll(".seg button")].find(b => b.textContent === "units");
+    if (units) {
+      const shown = () => [...rows()[0].cells].filter(seen).map(c => $$("#kt thead th")[c.cellIndex].textContent);
+      const before = shown().join();
+      units.click();
+      const columns = shown();
+      expect(columns.includes("tensor pipe, %") && columns.includes("occupancy, %") && !columns.includes("floor by"),
+             `columns of units: ${columns}`);
+      expect(root.scrollWidth <= innerWidth, "units are wider than the page");
+      units.previousSibling.click();
+      expect(shown().join() === before, "columns of time again");
+    }
     const open = rows()[0].querySelector("button");
     open.click();
     const card = rows()[0].nextElementSibling, said = card.textContent;

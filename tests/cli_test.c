@@ -27,7 +27,8 @@ static int run(const char *fmt, ...)
     va_end(ap);
     /* The sanitizer's search for leaks takes seconds at the end of every process, so every 24th has it. */
     static int runs;
-    snprintf(line, sizeof line, "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=%d '%s' %s 2>&1", runs++ % 24 == 0, program, args);
+    snprintf(line, sizeof line, "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=%d '%s' %s 2>&1", runs++ % 24 == 0, program,
+             args);
     FILE *f = popen(line, "r");
     assert_non_null(f);
     const size_t n = fread(output, 1, sizeof output - 1, f);
@@ -53,7 +54,8 @@ static void put(const char *path, const char *text)
 }
 
 #define DATA "--data '%s/tokens'"
-#define VISION "--model mambavision-t --set dim=8,in_dim=8,depths=1:1:1:1,heads=1:1:2:4,windows=0:0:2:1,image=24,drop_path=0.1"
+#define VISION "--model mambavision-t --set dim=8,in_dim=8,depths=1:1:1:1,heads=1:1:2:4,windows=0:0:2:1,image=24," \
+               "drop_path=0.1"
 #define GRAPH "--model graphmamba-peptides-func --set layers=2,width=16,pe_count=4,pe_width=4 --graphs 4"
 #define SMALL "--model mamba2-130m --set width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16 --batch 2 --length 32"
 
@@ -74,7 +76,8 @@ static int remove_data(void **state)
 static void help_ends_in_examples(void **state)
 {
     (void)state;
-    static const char *const command[] = { "suite", "train", "eval", "generate", "data", "list", "bench", "selftest", "doctor", "profile", "show", "export", "diff",
+    static const char *const command[] = { "suite", "train", "eval", "generate", "data", "list", "bench", "selftest",
+                                           "doctor", "profile", "show", "export", "diff",
                                            "report", "verify", "simulate", "sweep", "validate", "calibrate", "manual" };
     says(run("--help"), 0, "examples:");
     for (size_t i = 0; i < sizeof command / sizeof *command; i++) {
@@ -105,8 +108,10 @@ static void the_manual_and_the_shell_know_every_option(void **state)
             if (!strstr(page, line)) fail_msg("the manual has no '%s' of %s", o, name);
         }
     }
-    snprintf(line, sizeof line, "manual --bash > '%s'; bash -c 'source \"$1\"; COMP_WORDS=(\"$2\" suite --res); COMP_CWORD=2; "
-             "_mambascope; echo \"${COMPREPLY[@]}\"; COMP_WORDS=(\"$2\" sim); COMP_CWORD=1; _mambascope; echo \"${COMPREPLY[@]}\"' "
+    snprintf(line, sizeof line,
+             "manual --bash > '%s'; bash -c 'source \"$1\"; COMP_WORDS=(\"$2\" suite --res); COMP_CWORD=2; "
+             "_mambascope; echo \"${COMPREPLY[@]}\"; COMP_WORDS=(\"$2\" sim); COMP_CWORD=1; _mambascope; echo "
+             "\"${COMPREPLY[@]}\"' "
              "x '%s' '%s'", scratch("completion"), scratch("completion"), getenv("MBA_PROGRAM"));
     says(run("%s", line), 0, "--resume\nsimulate\n");
 }
@@ -173,7 +178,8 @@ static void a_dry_run_tells_what_a_step_costs(void **state)
     assert_true(json_real_value(json_object_get(json_object_get(j, "bytes"), "write")) > 0);
     json_decref(j);
     static const struct { const char *model; int64_t parameters; const char *key; } others[] = {
-        { "mambavision-t --batch 2", 31794248, "image" }, { "graphmamba-peptides-func --graphs 4", 491770, "max_nodes" },
+        { "mambavision-t --batch 2", 31794248, "image" },
+        { "graphmamba-peptides-func --graphs 4", 491770, "max_nodes" },
     };
     for (int i = 0; i < 2; i++) {
         says(run("train --model %s --dry-run --json", others[i].model), 0, others[i].key);
@@ -193,21 +199,26 @@ static void a_dry_run_tells_what_a_step_costs(void **state)
     says(run("list models --json"), 0, "mamba-2.8b");
     json_decref(json_output());
     says(run("list ops --csv"), 0, "operator,kind,cpu,cuda,cases,doc");
-    says(run("train --model mamba-130m --length 4096 --batch 1 --memory 5GB --dry-run --json"), 0, "\"recompute\": true");
-    says(run("train --model mamba-130m --length 4096 --batch 1 --memory 6GB --dry-run --json"), 0, "\"recompute\": false");
+    says(run("train --model mamba-130m --length 4096 --batch 1 --memory 5GB --dry-run --json"), 0,
+         "\"recompute\": true");
+    says(run("train --model mamba-130m --length 4096 --batch 1 --memory 6GB --dry-run --json"), 0,
+         "\"recompute\": false");
 }
 
 static void training_evaluating_and_generating_work_together(void **state)
 {
     (void)state;
-    says(run("train " SMALL " " DATA " --validation 0.1 --steps 12 --out '%s/run' --json --quiet", scratch_dir, scratch_dir), 0, "valid_loss");
+    says(run("train " SMALL " " DATA " --validation 0.1 --steps 12 --out '%s/run' --json --quiet", scratch_dir,
+             scratch_dir), 0, "valid_loss");
     json_t *j = json_output();
     assert_int_equal(json_integer_value(json_object_get(j, "step")), 12);
     json_decref(j);
     says(run("generate --checkpoint '%s/run/step-000012' --prompt 'The ' --tokens 20", scratch_dir), 0, "The ");
     says(run("data inspect '%s/tokens/tokens_00000.bin'", scratch_dir), 0, "SYNTHETIC");
-    says(run("eval --checkpoint tests/golden/mamba_odd --tokens tests/golden/mamba_odd/tokens.npy --json"), 0, "\"tokens\": 72");
-    says(run("train --resume '%s/run' " DATA " --validation 0.1 --steps 14 --batch 2 --length 32 --quiet", scratch_dir, scratch_dir), 0, "14 steps");
+    says(run("eval --checkpoint tests/golden/mamba_odd --tokens tests/golden/mamba_odd/tokens.npy --json"), 0,
+         "\"tokens\": 72");
+    says(run("train --resume '%s/run' " DATA " --validation 0.1 --steps 14 --batch 2 --length 32 --quiet", scratch_dir,
+             scratch_dir), 0, "14 steps");
     /* nothing left to do: no loss, and still JSON */
     says(run("train --resume '%s/run' " DATA " --validation 0.1 --steps 12 --batch 2 --length 32 --quiet --json",
              scratch_dir, scratch_dir), 0, "\"loss\": null");
@@ -231,25 +242,34 @@ static void images_train_and_evaluate(void **state)
 {
     (void)state;
     const char *golden = "tests/golden_vision/scale_pad";
-    says(run("train " VISION " --batch 4 --steps 4 --valid-batches 2 --ema 0.5 --optimizer lamb --out '%s/images' --json --quiet", scratch_dir), 0,
+    says(run("train " VISION " --batch 4 --steps 4 --valid-batches 2 --ema 0.5 --optimizer lamb --out '%s/images' "
+             "--json --quiet", scratch_dir), 0,
          "valid_accuracy");
     assert_int_equal(number("images"), 16);
-    says(run("train --resume '%s/images' --batch 4 --steps 6 --ema 0.5 --optimizer lamb --valid-batches 1 --out '%s/images'", scratch_dir,
+    says(run("train --resume '%s/images' --batch 4 --steps 6 --ema 0.5 --optimizer lamb --valid-batches 1 --out "
+             "'%s/images'", scratch_dir,
              scratch_dir), 0, "SYNTHETIC shapes");
-    says(run("eval --checkpoint '%s/images/step-000006' --data shapes --batch 100 --json", scratch_dir), 0, "\"targets\": 10000");
+    says(run("eval --checkpoint '%s/images/step-000006' --data shapes --batch 100 --json", scratch_dir), 0,
+         "\"targets\": 10000");
     const double plain = number("loss");
-    says(run("eval --checkpoint '%s/images/step-000006' --ema --data shapes --batch 100 --json", scratch_dir), 0, "accuracy");
+    says(run("eval --checkpoint '%s/images/step-000006' --ema --data shapes --batch 100 --json", scratch_dir), 0,
+         "accuracy");
     assert_true(isfinite(number("loss")) && number("loss") != plain);
     /* the golden network: batch statistics, and the running ones */
-    says(run("eval --checkpoint %s --images %s/images.npy --labels %s/labels.npy --train-mode --json", golden, golden, golden), 0, "accuracy");
+    says(run("eval --checkpoint %s --images %s/images.npy --labels %s/labels.npy --train-mode --json", golden, golden,
+             golden), 0, "accuracy");
     assert_near(number("loss"), 1.7488295839086248, 1e-5);
-    says(run("eval --checkpoint %s --images %s/images.npy --logits '%s/l.npy'", golden, golden, scratch_dir), 0, "nothing is labelled");
-    says(run("eval --checkpoint %s --images %s/images.npy --labels %s/labels.npy --grads '%s/g.safetensors'", golden, golden, golden,
+    says(run("eval --checkpoint %s --images %s/images.npy --logits '%s/l.npy'", golden, golden, scratch_dir), 0,
+         "nothing is labelled");
+    says(run("eval --checkpoint %s --images %s/images.npy --labels %s/labels.npy --grads '%s/g.safetensors'", golden,
+             golden, golden,
              scratch_dir), 0, "loss");
-    says(run("eval --checkpoint %s --tokens tests/golden/mamba_odd/tokens.npy", golden), 2, "a model of images, given are tokens");
+    says(run("eval --checkpoint %s --tokens tests/golden/mamba_odd/tokens.npy", golden), 2,
+         "a model of images, given are tokens");
     says(run("generate --checkpoint %s", golden), 2, "a model of images");
     assert_ok(mba_npy_write(scratch("y.npy"), MBA_WIRE_I32, 1, (int64_t[]){ 2 }, (int32_t[]){ 3, 7 }));
-    says(run("eval --checkpoint %s --images %s/images.npy --labels '%s/y.npy'", golden, golden, scratch_dir), 1, "label 1 of");
+    says(run("eval --checkpoint %s --images %s/images.npy --labels '%s/y.npy'", golden, golden, scratch_dir), 1,
+         "label 1 of");
     assert_ok(mba_npy_write(scratch("x.npy"), MBA_WIRE_F32, 4, (int64_t[]){ 1, 3, 1, 1 }, (float[]){ 0, NAN, 0 }));
     says(run("eval --checkpoint %s --images '%s/x.npy'", golden, scratch_dir), 1, "value 1 of");
 }
@@ -257,19 +277,26 @@ static void images_train_and_evaluate(void **state)
 static void graphs_train_and_evaluate(void **state)
 {
     (void)state;
-    says(run("train " GRAPH " --steps 4 --valid-batches 0 --out '%s/graphs' --json --quiet", scratch_dir), 0, "valid_ap");
+    says(run("train " GRAPH " --steps 4 --valid-batches 0 --out '%s/graphs' --json --quiet", scratch_dir), 0,
+         "valid_ap");
     assert_true(number("graphs") > 4);
-    says(run("train --resume '%s/graphs' --graphs 4 --nodes 750 --edges 1532 --steps 6 --out '%s/graphs'", scratch_dir, scratch_dir), 0,
+    says(run("train --resume '%s/graphs' --graphs 4 --nodes 750 --edges 1532 --steps 6 --out '%s/graphs'", scratch_dir,
+             scratch_dir), 0,
          "SYNTHETIC peptides-func");
-    says(run("eval --checkpoint '%s/graphs/step-000006' --graphs tests/golden_graph/peptides_like/batch.graphpk", scratch_dir), 2,
+    says(run("eval --checkpoint '%s/graphs/step-000006' --graphs tests/golden_graph/peptides_like/batch.graphpk",
+             scratch_dir), 2,
          "is not what the model reads");
-    says(run("eval --checkpoint '%s/graphs/step-000006' --data peptides-func --max-graphs 8 --nodes 3000 --edges 6000 --json", scratch_dir), 0,
+    says(run("eval --checkpoint '%s/graphs/step-000006' --data peptides-func --max-graphs 8 --nodes 3000 --edges 6000 "
+             "--json", scratch_dir), 0,
          "\"ap\"");
-    assert_int_equal((int)number("targets"), 4 * 10);                               // a tenth of five batches of 8, ten tasks each
-    says(run("eval --checkpoint '%s/graphs/step-000006' --data peptides-func --made 90 --max-graphs 8 --nodes 3000 --edges 6000 --json",
+    // a tenth of five batches of 8, ten tasks each
+    assert_int_equal((int)number("targets"), 4 * 10);
+    says(run("eval --checkpoint '%s/graphs/step-000006' --data peptides-func --made 90 --max-graphs 8 --nodes 3000 "
+             "--edges 6000 --json",
              scratch_dir), 0, "\"ap\"");
     assert_int_equal((int)number("targets"), 9 * 10);
-    says(run("eval --checkpoint '%s/graphs/step-000006' --data peptides-func", scratch_dir), 2, "--max-graphs, --nodes and --edges");
+    says(run("eval --checkpoint '%s/graphs/step-000006' --data peptides-func", scratch_dir), 2,
+         "--max-graphs, --nodes and --edges");
     says(run("train --model graphmamba-peptides-func --set layers=1,width=8,pe_count=0 --graphs 4 --made 30 --steps 1 "
              "--quiet"), 0, "1 steps");                                            // a width of positions, and none
     says(run("train " GRAPH " --made 30 --steps 1"), 0, "data: 24 graphs");         // eight of ten are for training
@@ -280,21 +307,27 @@ static void graph_checkpoints_have_the_published_names(void **state)
 {
     (void)state;
     static const struct { const char *name, *config, *score; } table[] = {
-        { "voc_like", "{\"model_type\": \"graphmamba\", \"width\": 24, \"layers\": 3, \"node_reals\": 5, \"edge_reals\": 2, \"pe_count\": 8, "
+        { "voc_like", "{\"model_type\": \"graphmamba\", \"width\": 24, \"layers\": 3, \"node_reals\": 5, "
+                      "\"edge_reals\": 2, \"pe_count\": 8, "
           "\"pe_width\": 8, \"head_layers\": 3, \"outputs\": 7, \"buckets\": 3}", "f1" },
-        { "peptides_like", "{\"model_type\": \"graphmamba\", \"width\": 20, \"layers\": 3, \"node_tables\": [119, 5, 12, 12, 10, 6, 6, 2, 2], "
-          "\"edge_tables\": [5, 6, 2], \"pe_count\": 10, \"pe_width\": 6, \"head_layers\": 1, \"outputs\": 4, \"readout\": \"mean\", "
+        { "peptides_like", "{\"model_type\": \"graphmamba\", \"width\": 20, \"layers\": 3, "
+                           "\"node_tables\": [119, 5, 12, 12, 10, 6, 6, 2, 2], "
+          "\"edge_tables\": [5, 6, 2], \"pe_count\": 10, \"pe_width\": 6, \"head_layers\": 1, \"outputs\": 4, "
+          "\"readout\": \"mean\", "
           "\"loss\": \"bce\"}", "ap" },
-        { "malnet_like", "{\"model_type\": \"graphmamba\", \"width\": 18, \"layers\": 2, \"node_reals\": 5, \"pre_layers\": 1, "
+        { "malnet_like",
+          "{\"model_type\": \"graphmamba\", \"width\": 18, \"layers\": 2, \"node_reals\": 5, \"pre_layers\": 1, "
           "\"head_layers\": 3, \"outputs\": 5, \"readout\": \"max\", \"loss\": \"ce\", \"buckets\": 3}", "accuracy" },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         char line[1024], path[600];
-        snprintf(line, sizeof line, "rm -rf '%s/g' && cp -r tests/golden_graph/%s '%s/g'", scratch_dir, table[i].name, scratch_dir);
+        snprintf(line, sizeof line, "rm -rf '%s/g' && cp -r tests/golden_graph/%s '%s/g'", scratch_dir, table[i].name,
+                 scratch_dir);
         assert_int_equal(system(line), 0);
         snprintf(path, sizeof path, "%s/g/config.json", scratch_dir);
         put(path, table[i].config);
-        says(run("eval --checkpoint '%s/g' --graphs '%s/g/batch.graphpk' --train-mode --grads '%s/g/gg.safetensors' --logits '%s/g/ll.npy' --json",
+        says(run("eval --checkpoint '%s/g' --graphs '%s/g/batch.graphpk' --train-mode --grads '%s/g/gg.safetensors' "
+                 "--logits '%s/g/ll.npy' --json",
                  scratch_dir, scratch_dir, scratch_dir, scratch_dir), 0, table[i].score);
         assert_true(isfinite(number("loss")));
     }
@@ -304,7 +337,8 @@ static void graph_checkpoints_have_the_published_names(void **state)
 static void tu_files(const char *edges, const char *attributes)
 {
     const struct { const char *name, *text; } file[] = {
-        { "A", edges }, { "graph_indicator", "1\n1\n2\n2\n" }, { "graph_labels", "0\n1\n" }, { "node_attributes", attributes } };
+        { "A", edges }, { "graph_indicator", "1\n1\n2\n2\n" }, { "graph_labels", "0\n1\n" },
+        { "node_attributes", attributes } };
     mkdir(scratch("T"), 0777);
     for (int i = 0; i < 4; i++) {
         char path[600];
@@ -313,7 +347,8 @@ static void tu_files(const char *edges, const char *attributes)
     }
 }
 
-#define TU "train --model graphmamba-mnist --set layers=1,width=8,node_reals=2,edge_reals=0,outputs=2,pe_count=0,pe_width=0 --graphs 2 --steps 2 --quiet"
+#define TU "train --model graphmamba-mnist --set layers=1,width=8,node_reals=2,edge_reals=0,outputs=2,pe_count=0," \
+           "pe_width=0 --graphs 2 --steps 2 --quiet"
 
 static void bad_graphs_are_told(void **state)
 {
@@ -361,8 +396,10 @@ static void damaged_images_are_counted_and_empty_classes_told(void **state)
     says(run("train " VISION " --batch 4 --steps 4 --data '%s/jpegs' --json --quiet", scratch_dir), 0, "left_out");
     assert_true(number("left_out") >= 1);
     says(run("train " VISION " --batch 4 --steps 4 --data '%s/jpegs'", scratch_dir), 0, "5.jpg");
-    says(run("train " VISION ",classes=7 --batch 4 --steps 1 --data '%s/jpegs' --quiet", scratch_dir), 2, "--set classes=2");
-    says(run("train " VISION " --batch 4 --steps 1 --validation 0.1 --data '%s/jpegs' --quiet", scratch_dir), 2, "held out");
+    says(run("train " VISION ",classes=7 --batch 4 --steps 1 --data '%s/jpegs' --quiet", scratch_dir), 2,
+         "--set classes=2");
+    says(run("train " VISION " --batch 4 --steps 1 --validation 0.1 --data '%s/jpegs' --quiet", scratch_dir), 2,
+         "held out");
     snprintf(path, sizeof path, "%s/jpegs/class2", scratch_dir);
     assert_ok(mba_mkdirs(path));
     says(run("train " VISION " --batch 4 --steps 1 --data '%s/jpegs' --quiet", scratch_dir), 1, "has no images");
@@ -375,7 +412,8 @@ static void ctrl_c_finishes_the_step_and_saves(void **state)
 {
     (void)state;
     char line[2048];
-    snprintf(line, sizeof line, "'%s' train " SMALL " --data '%s/tokens' --steps 1000000 --out '%s/cut' --quiet 2>&1 & p=$!; "
+    snprintf(line, sizeof line,
+             "'%s' train " SMALL " --data '%s/tokens' --steps 1000000 --out '%s/cut' --quiet 2>&1 & p=$!; "
              "while [ ! -s '%s/cut/log.jsonl' ]; do sleep 0.05; done; kill -INT $p; wait $p; echo exit $?",
              getenv("MBA_PROGRAM"), scratch_dir, scratch_dir, scratch_dir);
     FILE *f = popen(line, "r");
@@ -407,9 +445,12 @@ static void damaged_checkpoints_are_told(void **state)
         { "config.json", "{\"model_type\": \"gpt2\"}", "gpt2" },
         { "config.json", "{\"model_type\": \"mamba\", \"hidden_size\": -3}", "hidden_size" },
         { "config.json", "{\"model_type\": \"mamba\", \"hidden_size\": \"many\"}", "hidden_size" },
-        { "config.json", "{\"model_type\": \"mamba\", \"hidden_size\": 64, \"num_hidden_layers\": 3, \"vocab_size\": 61}", "the model asks for" },
-        { "config.json", "{\"model_type\": \"mamba\", \"hidden_size\": 32, \"num_hidden_layers\": 4, \"vocab_size\": 61}", "no tensor" },
-        { "config.json", "{\"model_type\": \"mamba\", \"hidden_size\": 32, \"num_hidden_layers\": 2, \"vocab_size\": 61}", "tensors" },
+        { "config.json", "{\"model_type\": \"mamba\", \"hidden_size\": 64, \"num_hidden_layers\": 3, "
+                         "\"vocab_size\": 61}", "the model asks for" },
+        { "config.json", "{\"model_type\": \"mamba\", \"hidden_size\": 32, \"num_hidden_layers\": 4, "
+                         "\"vocab_size\": 61}", "no tensor" },
+        { "config.json",
+          "{\"model_type\": \"mamba\", \"hidden_size\": 32, \"num_hidden_layers\": 2, \"vocab_size\": 61}", "tensors" },
         { "model.safetensors", "", "model.safetensors" },
         { "model.safetensors", "nonsense that is not a header at all", "model.safetensors" },
         { "tokens.npy", "not numpy", "tokens.npy" },
@@ -438,8 +479,10 @@ static void bad_data_is_told(void **state)
     put(path, "ab");
     says(run("train " SMALL " --data '%s' --quiet", path), 2, "too short");
     says(run("train " SMALL " --data '%s/nowhere' --quiet", scratch_dir), 1, "nowhere");
-    says(run("train --model mamba2-130m --set width=32,layers=1,vocab=10,state=8,head_dim=16 --batch 1 --length 16 " DATA " --quiet", scratch_dir), 2, "vocab");
-    says(run("data prepare --out '%s/t2' --tokenizer '%s/short.bin' '%s/short.bin'", scratch_dir, scratch_dir, scratch_dir), 1, "short.bin");
+    says(run("train --model mamba2-130m --set width=32,layers=1,vocab=10,state=8,head_dim=16 --batch 1 --length 16 "
+             DATA " --quiet", scratch_dir), 2, "vocab");
+    says(run("data prepare --out '%s/t2' --tokenizer '%s/short.bin' '%s/short.bin'", scratch_dir, scratch_dir,
+             scratch_dir), 1, "short.bin");
     says(run("data prepare --out '%s/t2' '%s/none.txt'", scratch_dir, scratch_dir), 1, "none.txt");
     assert_int_equal(access(scratch("t2"), F_OK), -1);                             // nothing half-written
 }
@@ -475,13 +518,17 @@ static void failures_cost_no_file(void **state)
 static void full_disks_and_closed_doors_are_told(void **state)
 {
     (void)state;
-    says(run("eval --checkpoint tests/golden/mamba_odd --tokens tests/golden/mamba_odd/tokens.npy --logits /proc/logits.npy"), 1, "/proc/logits.npy");
+    says(run("eval --checkpoint tests/golden/mamba_odd --tokens tests/golden/mamba_odd/tokens.npy --logits "
+             "/proc/logits.npy"), 1, "/proc/logits.npy");
     says(run("train " SMALL " " DATA " --steps 2 --out /proc/run --quiet", scratch_dir), 1, "/proc/run");
     put(scratch("file"), "x");
-    says(run("train " SMALL " " DATA " --steps 2 --out '%s/file/run' --quiet", scratch_dir, scratch_dir), 1, "file/run");
+    says(run("train " SMALL " " DATA " --steps 2 --out '%s/file/run' --quiet", scratch_dir, scratch_dir), 1,
+         "file/run");
     /* a limit on file sizes stands in for a full disk: the checkpoint fails whole, the log stays readable */
     char line[2048];
-    snprintf(line, sizeof line, "(ulimit -f 64; trap '' XFSZ; '%s' train " SMALL " --data '%s/tokens' --steps 2 --out '%s/full' --quiet 2>&1; "
+    snprintf(line, sizeof line,
+             "(ulimit -f 64; trap '' XFSZ; '%s' train " SMALL " --data '%s/tokens' --steps 2 --out '%s/full' --quiet "
+             "2>&1; "
              "echo exit $?)", getenv("MBA_PROGRAM"), scratch_dir, scratch_dir);
     FILE *f = popen(line, "r");
     assert_non_null(f);
@@ -497,7 +544,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_ends_in_examples), cmocka_unit_test(misuse_is_told_and_exits_with_2),
         cmocka_unit_test(the_manual_and_the_shell_know_every_option),
-        cmocka_unit_test(a_dry_run_tells_what_a_step_costs), cmocka_unit_test(training_evaluating_and_generating_work_together),
+        cmocka_unit_test(a_dry_run_tells_what_a_step_costs),
+        cmocka_unit_test(training_evaluating_and_generating_work_together),
         cmocka_unit_test(images_train_and_evaluate), cmocka_unit_test(graphs_train_and_evaluate),
         cmocka_unit_test(graph_checkpoints_have_the_published_names), cmocka_unit_test(bad_graphs_are_told),
         cmocka_unit_test(damaged_images_are_counted_and_empty_classes_told),

@@ -25,7 +25,8 @@ static chain build(int64_t rows, const mba_device *d)
     c.tail = mba_relu2(c.g, mba_slice(c.g, x, 0, rows - TAIL, TAIL));
     mba_result(c.g, "tail", c.tail);
     assert_ok(mba_backward_from(c.g, 1, &y, (mba_tensor *[]){ NULL }));
-    assert_ok(mba_program_create(&c.p, c.g, &(mba_program_options){ .cuda = d->machine->cc > 0, .machine = d->machine }));
+    assert_ok(mba_program_create(&c.p, c.g, &(mba_program_options){ .cuda = d->machine->cc > 0,
+                                                                    .machine = d->machine }));
     return c;
 }
 
@@ -79,7 +80,8 @@ static void more_than_two_billion_elements(void **state)
     if (mba_device_cuda(&d, 0) != MBA_OK) skip();
     chain large = build(ROWS, d);
     if (mba_program_bytes(large.p) > d->left()) {
-        printf("needs %.1f GB, the GPU has %.1f GB left\n", (double)mba_program_bytes(large.p) / 1e9, (double)d->left() / 1e9);
+        printf("needs %.1f GB, the GPU has %.1f GB left\n", (double)mba_program_bytes(large.p) / 1e9,
+               (double)d->left() / 1e9);
         end(&large);
         skip();
     }
@@ -103,4 +105,5 @@ static void the_comparison_holds_for_one_pass_of_the_cpu(void **state)
     end(&b);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(more_than_two_billion_elements), cmocka_unit_test(the_comparison_holds_for_one_pass_of_the_cpu))
+MBA_TEST_MAIN(cmocka_unit_test(more_than_two_billion_elements),
+              cmocka_unit_test(the_comparison_holds_for_one_pass_of_the_cpu))

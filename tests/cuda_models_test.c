@@ -31,7 +31,8 @@ static double kept_by_scans(const mba_graph *g)
     double bytes = 0;
     for (int32_t i = 0; i < g->nnodes; i++)
         for (int k = 0; k < MBA_OUT_MAX && g->nodes[i]->op->kind == MBA_SSM; k++)
-            if (g->nodes[i]->out[k] && g->nodes[i]->op->out[k].saved) bytes += (double)mba_tensor_bytes(g->nodes[i]->out[k]);
+            if (g->nodes[i]->out[k] && g->nodes[i]->op->out[k].saved)
+                bytes += (double)mba_tensor_bytes(g->nodes[i]->out[k]);
     return bytes;
 }
 

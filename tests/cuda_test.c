@@ -39,20 +39,23 @@ static int check(const mba_op *op, const mba_device *d, mba_dtype compute, int *
     for (const mba_case *c = op->cases; c->note; c++) {
         mba_check one = { 0 };
         if (!complete(op, c, compute, d, &lacks)) {
-            printf("ABSENT %-24s %s \"%s\": %s\n%s\n", op->name, type, c->note, lacks, strcmp(lacks, "a plan") ? "" : mba_message());
+            printf("ABSENT %-24s %s \"%s\": %s\n%s\n", op->name, type, c->note, lacks,
+                   strcmp(lacks, "a plan") ? "" : mba_message());
             ++*absent;
             continue;
         }
         const mba_status st = mba_check_case_on(&one, op, c, d, compute);
         if (st != MBA_OK || !(one.cpu_error <= 1) || one.strays) {
-            printf("BAD    %-24s %s \"%s\": %.2f of its tolerance (%.1e relative), %d strays %s\n", op->name, type, c->note, one.cpu_error,
+            printf("BAD    %-24s %s \"%s\": %.2f of its tolerance (%.1e relative), %d strays %s\n", op->name, type,
+                   c->note, one.cpu_error,
                    one.cpu_relative, one.strays, st == MBA_OK ? "" : mba_message());
             bad++;
         }
         if (st == MBA_E_DEVICE) exit(1);          // a broken context would blame everyone
         if (!(one.cpu_error <= w.cpu_error)) w = one;
     }
-    printf("%s %-24s %s off by %.2f of its tolerance, %.1e relative\n", bad ? "BAD   " : "      ", op->name, type, w.cpu_error, w.cpu_relative);
+    printf("%s %-24s %s off by %.2f of its tolerance, %.1e relative\n", bad ? "BAD   " : "      ", op->name, type,
+           w.cpu_error, w.cpu_relative);
     return bad;
 }
 
@@ -83,8 +86,10 @@ static void every_operator_has_a_plan_for_every_architecture(void **state)
                 for (int half = 0; half < 2; half++) {
                     mba_case_graph o;
                     mba_program   *p = NULL;
-                    assert_ok(mba_case_build(&o, mba_ops[i], c, (mba_case_how){ .compute = half ? MBA_BF16 : MBA_F32 }));
-                    if (mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = &machines[m] }) == MBA_OK)
+                    assert_ok(mba_case_build(&o, mba_ops[i], c,
+                                             (mba_case_how){ .compute = half ? MBA_BF16 : MBA_F32 }));
+                    if (mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true,
+                                                                            .machine = &machines[m] }) == MBA_OK)
                         mba_program_destroy(p);
                     else if (without++ < 20) printf("%s: %s\n", machines[m].name, mba_message());
                     mba_graph_destroy(o.g);

@@ -104,7 +104,8 @@ static int check(const char *dir, mba_recompute recompute)
     snprintf(tokens, sizeof tokens, "%s/tokens.npy", dir);
     snprintf(logits, sizeof logits, "%s", scratch("logits.npy"));
     snprintf(grads, sizeof grads, "%s", scratch("grads.safetensors"));
-    assert_ok(mba_evaluate(&e, &(mba_evaluate_options){ .checkpoint = dir, .tokens = tokens, .logits = logits, .grads = grads,
+    assert_ok(mba_evaluate(&e, &(mba_evaluate_options){ .checkpoint = dir, .tokens = tokens, .logits = logits,
+                                                        .grads = grads,
                                                         .session = { .recompute = recompute } }));
     const double loss = fabs(e.loss - expected_loss(dir)), z = logits_error(dir), g = grads_error(dir);
     const int    bad = !(loss <= 1e-5) + !(z <= 1e-4) + !(g <= 1e-4);

@@ -21,7 +21,8 @@ void *__wrap_realloc(void *p, size_t n) { allocations++; return __real_realloc(p
 
 static mba_session_options options(const char *name, int64_t length)
 {
-    mba_session_options o = { .model.lm = *mba_lm_preset(name), .backward = true, .update = true, .adamw = mba_adamw_defaults() };
+    mba_session_options o = { .model.lm = *mba_lm_preset(name), .backward = true, .update = true,
+                              .adamw = mba_adamw_defaults() };
     o.model.lm.batch  = 1;
     o.model.lm.length = length;
     return o;
@@ -39,11 +40,13 @@ static void no_step_allocates(const mba_device *d, mba_dtype compute)
         o.device  = d;
         o.compute = compute;
         mba_step            step = { .seed = 1, .lr = 1e-4f };
-        assert_ok(mba_lm_set(&o.model.lm, "vocab=300,width=128,heads=4,head_dim=64,inner=256,q_heads=2,kv_heads=1,attn_dim=64,mlp=128"));
+        assert_ok(mba_lm_set(&o.model.lm, "vocab=300,width=128,heads=4,head_dim=64,inner=256,q_heads=2,"
+                                          "kv_heads=1,attn_dim=64,mlp=128"));
         assert_ok(mba_session_plan(&s, &o));
         assert_ok(mba_session_bind(&s, 1));
         mba_fill_inputs(s.program);
-        for (; step.index < 2; step.index++)                                        // threads, library handles, the captured graph
+        // threads, library handles, the captured graph
+        for (; step.index < 2; step.index++)
             assert_ok(mba_program_run(s.program, MBA_STEP, &step, NULL));
         if (d && d->wait) assert_ok(d->wait());
         const long   before = allocations;
@@ -75,7 +78,8 @@ static void a_step_of_images_or_graphs_allocates_nothing(void **state)
 {
     (void)state;
     static const struct { const char *name, *set; mba_batch_shape shape; } table[] = {
-        { "mambavision-t", "dim=8,in_dim=8,depths=1:1:2:2,heads=1:1:2:4,windows=0:0:2:1,image=32,classes=10", { .batch = 4 } },
+        { "mambavision-t", "dim=8,in_dim=8,depths=1:1:2:2,heads=1:1:2:4,windows=0:0:2:1,image=32,classes=10",
+          { .batch = 4 } },
         { "graphmamba-peptides-func", "layers=2,width=16,pe_count=4,pe_width=4", { .graphs = 6 } },
         { "graphmamba-cluster", "layers=2,width=16,pe_count=0,pe_width=0,buckets=3", { .graphs = 3 } },
     };
@@ -90,7 +94,8 @@ static void a_step_of_images_or_graphs_allocates_nothing(void **state)
         assert_ok(mba_model_shape(&o.model, &table[i].shape));
         assert_ok(mba_session_plan(&s, &o));
         assert_ok(mba_session_bind(&s, 1));
-        assert_ok(mba_feed_open(&f, &s.model, &(mba_feed_options){ .seed = 1, .smoothing = -1, .mixup = -1, .cutmix = -1 }));
+        assert_ok(mba_feed_open(&f, &s.model, &(mba_feed_options){ .seed = 1, .smoothing = -1, .mixup = -1,
+                                                                   .cutmix = -1 }));
         for (; step.index < 12; step.index++) {
             if (step.index == 6) before = allocations;                              // threads and buffers are there
             assert_ok(mba_feed_stage(f, &step));
@@ -115,8 +120,8 @@ static long peak_kb(const char *name, int64_t length)
         const mba_step      step = { .seed = 1, .lr = 1e-4f };
         struct rusage       use;
         long                kb[2] = { -1, 0 };
-        if (mba_lm_set(&o.model.lm, length < 32 ? "vocab=300,layers=1" : "vocab=4096,layers=6") == MBA_OK && mba_session_plan(&s, &o) == MBA_OK
-            && mba_session_bind(&s, 1) == MBA_OK) {
+        if (mba_lm_set(&o.model.lm, length < 32 ? "vocab=300,layers=1" : "vocab=4096,layers=6") == MBA_OK
+            && mba_session_plan(&s, &o) == MBA_OK && mba_session_bind(&s, 1) == MBA_OK) {
             mba_fill_inputs(s.program);
             if (mba_program_run(s.program, MBA_STEP, &step, NULL) == MBA_OK && getrusage(RUSAGE_SELF, &use) == 0) {
                 kb[0] = use.ru_maxrss;
@@ -149,7 +154,8 @@ static void peak_memory_is_the_plan(void **state)
         assert_ok(mba_session_plan(&s, &o));
         const double plan_kb = (double)mba_program_bytes(s.program) / 1024;
         mba_session_end(&s);
-        printf("    %s: %+.2f %% of the plan beyond the binary's own %ld kB\n", name[i], 100 * (double)more / plan_kb, own);
+        printf("    %s: %+.2f %% of the plan beyond the binary's own %ld kB\n", name[i], 100 * (double)more / plan_kb,
+               own);
         assert_true(fabs((double)more) <= 0.05 * plan_kb);
     }
 }
@@ -159,14 +165,16 @@ static size_t first_byte(const mba_program *p, const mba_tensor *t)
     return p->layout.offset[t->st->id] + (size_t)t->offset * mba_dtype_bytes(t->st->dtype);
 }
 
-/* Activations that lie in the memory of gradients are dead when these are made, and lie beside each other while they live. */
+/* Activations that lie in the memory of gradients are dead when these are made, and lie beside each other while they
+ * live. */
 static int lent(const mba_program *p)
 {
     const mba_graph  *g = p->graph;
     const mba_layout *lay = &p->layout;
     int               n = 0;
     for (int32_t s = 0; s < g->nstorages; s++) {
-        const size_t from = lay->offset[s], to = from + (size_t)g->storages[s]->elems * mba_dtype_bytes(g->storages[s]->dtype);
+        const size_t from = lay->offset[s];
+        const size_t to = from + (size_t)g->storages[s]->elems * mba_dtype_bytes(g->storages[s]->dtype);
         if (g->storages[s]->role < MBA_ACT || lay->first[s] < 0 || lay->arena[s] != MBA_GRAD) continue;
         n++;
         assert_true(to <= lay->arena_bytes[MBA_GRAD]);
@@ -174,11 +182,14 @@ static int lent(const mba_program *p)
             for (int k = 0; k < MBA_OUT_MAX; k++) {
                 const mba_tensor *t = g->nodes[i]->out[k];
                 if (!t || t->st->role != MBA_GRAD) continue;
-                const size_t end = first_byte(p, t) + (size_t)((mba_elems(t) / t->run - 1) * t->pitch + t->run) * mba_dtype_bytes(t->st->dtype);
+                const int64_t elems = (mba_elems(t) / t->run - 1) * t->pitch + t->run;
+                const size_t  end = first_byte(p, t) + (size_t)elems * mba_dtype_bytes(t->st->dtype);
                 assert_true(end <= from || to <= first_byte(p, t));
             }
-        for (int32_t j = 0; j < s; j++) {                  // one that takes over memory in place begins where the other ends
-            const size_t at = lay->offset[j], end = at + (size_t)g->storages[j]->elems * mba_dtype_bytes(g->storages[j]->dtype);
+        // one that takes over memory in place begins where the other ends
+        for (int32_t j = 0; j < s; j++) {
+            const size_t at = lay->offset[j];
+            const size_t end = at + (size_t)g->storages[j]->elems * mba_dtype_bytes(g->storages[j]->dtype);
             if (lay->first[j] < 0 || lay->arena[j] != MBA_GRAD || g->storages[j]->role < MBA_ACT) continue;
             assert_true(end <= from || to <= at || lay->last[j] <= lay->first[s] || lay->last[s] <= lay->first[j]);
         }
@@ -200,10 +211,12 @@ static void gradients_lend_their_memory(void **state)
             assert_ok(mba_session_plan(&s, &o));
             bytes[accumulate] = mba_program_bytes(s.program);
             const int n = lent(s.program);
-            assert_true(accumulate ? n == 0 : n > 0);       // several micro-batches: gradients are added to what is there
+            // several micro-batches: gradients are added to what is there
+            assert_true(accumulate ? n == 0 : n > 0);
             mba_session_end(&s);
         }
-        printf("    %s: %.0f MB, %.0f MB with several micro-batches\n", name[i], (double)bytes[0] / 1e6, (double)bytes[1] / 1e6);
+        printf("    %s: %.0f MB, %.0f MB with several micro-batches\n", name[i], (double)bytes[0] / 1e6,
+               (double)bytes[1] / 1e6);
         assert_true(bytes[0] < bytes[1]);
     }
 }
@@ -231,5 +244,6 @@ static void a_plan_keeps_what_fits(void **state)
 
 /* peak_kb comes first: OpenMP's threads do not survive a fork. */
 MBA_TEST_MAIN(cmocka_unit_test(peak_memory_is_the_plan), cmocka_unit_test(a_step_allocates_nothing),
-              cmocka_unit_test(a_step_allocates_nothing_on_the_gpu), cmocka_unit_test(a_step_of_images_or_graphs_allocates_nothing),
+              cmocka_unit_test(a_step_allocates_nothing_on_the_gpu),
+              cmocka_unit_test(a_step_of_images_or_graphs_allocates_nothing),
               cmocka_unit_test(gradients_lend_their_memory), cmocka_unit_test(a_plan_keeps_what_fits))

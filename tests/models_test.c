@@ -33,7 +33,8 @@ static void parameter_totals_are_the_published_ones(void **state)
 
 static mba_lm tiny(const char *pattern)
 {
-    mba_lm c = { .batch = 2, .length = 5, .width = 4, .vocab = 7, .inner = 8, .state = 3, .head_dim = 4, .groups = 2, .chunk = 4, .conv = 3,
+    mba_lm c = { .batch = 2, .length = 5, .width = 4, .vocab = 7, .inner = 8, .state = 3, .head_dim = 4, .groups = 2,
+                 .chunk = 4, .conv = 3,
                  .q_heads = 2, .kv_heads = 1, .attn_dim = 4, .rotary = 2, .mlp = 5 };
     strcpy(c.pattern, pattern);
     return c;
@@ -56,7 +57,8 @@ static void check_model(mba_lm c, bool recompute)
     assert_ok(mba_backward(g, loss));
     assert_ok(mba_check_graph(&w, g, 1, &loss, (mba_tensor *[]){ NULL }));
     mba_graph_destroy(g);
-    printf("    %-8s %s%s%s%4d derivatives: backward off by %.1e, CPU by %.1e\n", c.pattern, c.documents ? "documents " : "",
+    printf("    %-8s %s%s%s%4d derivatives: backward off by %.1e, CPU by %.1e\n", c.pattern,
+           c.documents ? "documents " : "",
            c.carry ? "carried " : "", recompute ? "recomputed " : "", w.values, w.grad_error, w.cpu_relative);
     /* A loss of 2 rounds to 4e-16; over a step of 1e-3 x 0.1 and 1e-4 of a largest derivative of 0.1: 4e-7. */
     assert_true(w.grad_error < 1e-6);
@@ -102,7 +104,8 @@ static void gradients_are_added_where_they_are_made(void **state)
         int         n = 0;
         c.batch = 1;
         c.length = 16;
-        assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = c, .backward = true, .update = true, .memory_bytes = INT64_MAX,
+        assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = c, .backward = true, .update = true,
+                                                               .memory_bytes = INT64_MAX,
                                                                .adamw = { 0.9, 0.95, 1e-8, 0.1, 1 } }));
         for (int32_t k = 0; k < s.graph->nnodes; k++) n += s.graph->nodes[k]->op == &mba_op_accumulate;
         printf("    %-14s %d nodes, %d of them accumulate\n", name[i], s.graph->nnodes, n);
@@ -192,7 +195,8 @@ static void nonsense_is_refused_with_its_reason(void **state)
 {
     (void)state;
     static const struct { const char *set, *words; } table[] = {
-        { "heads=7", "heads x head_dim" },  { "groups=5", "divide the heads" },     { "pattern=MX", "symbol nobody knows" },
+        { "heads=7", "heads x head_dim" },  { "groups=5", "divide the heads" },
+        { "pattern=MX", "symbol nobody knows" },
         { "width=-1", "width = -1" },       { "vocab=1", "vocab = 1" },             { "layers=9999999", "layers" },
         { "pattern=M*", "attention" },      { "pattern=M-", "MLP" },                { "conv=99", "taps" },
     };
@@ -207,7 +211,9 @@ static void nonsense_is_refused_with_its_reason(void **state)
     assert_fails(mba_lm_set(&c, "width=abc"), MBA_E_ARG, "width=abc");
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_the_published_ones), cmocka_unit_test(every_family_agrees_with_finite_differences),
-              cmocka_unit_test(gradients_are_added_where_they_are_made), cmocka_unit_test(configurations_survive_their_files),
+MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_the_published_ones),
+              cmocka_unit_test(every_family_agrees_with_finite_differences),
+              cmocka_unit_test(gradients_are_added_where_they_are_made),
+              cmocka_unit_test(configurations_survive_their_files),
               cmocka_unit_test(every_rotary_width_survives_its_file), cmocka_unit_test(fields_survive_their_files),
               cmocka_unit_test(nonsense_is_refused_with_its_reason))

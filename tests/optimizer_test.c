@@ -1,5 +1,6 @@
-/* optimizer_test.c -- AdamW, LAMB, the average behind them and the norm before them against fp64, on the GPU where there is
- * one and on the CPU: several steps, resumed late, clipped, one of them skipped. On the GPU the compute copy goes along.
+/* optimizer_test.c -- AdamW, LAMB, the average behind them and the norm before them against fp64, on the GPU where
+ * there is one and on the CPU: several steps, resumed late, clipped, one of them skipped. On the GPU the compute copy
+ * goes along.
  *
  * These operators have no cases: tests/cuda_test.c does not see them. */
 #include "tests/test.h"
@@ -25,7 +26,8 @@ static mba_tensor *master(mba_graph *g, const char *name, int64_t rows, int64_t 
 {
     mba_tensor *w = mba_param(g, name, MBA_TYPE(dtype, rows, cols), MBA_INIT_NORMAL(1), group);
     if (dtype == MBA_F32) mba_relu2(g, w);
-    else                  mba_linear(g, mba_input(g, mba_arena_printf(g->arena, "x.%s", name), MBA_TYPE(dtype, 1, cols)), w);
+    else
+        mba_linear(g, mba_input(g, mba_arena_printf(g->arena, "x.%s", name), MBA_TYPE(dtype, 1, cols)), w);
     return mba_graph_find(g, name);
 }
 
@@ -56,7 +58,8 @@ static rig make(const mba_device *d, mba_dtype compute, bool lamb)
     if (lamb) { mba_lamb_options o = mba_lamb_defaults(); mba_lamb_all(m.g, &o); }
     else      { mba_adamw_options o = mba_adamw_defaults(); mba_adamw_all(m.g, &o); }
     mba_ema_all(m.g, 0.75);
-    assert_ok(mba_program_create(&m.p, m.g, &(mba_program_options){ .cuda = d->machine->cc > 0, .machine = d->machine }));
+    assert_ok(mba_program_create(&m.p, m.g, &(mba_program_options){ .cuda = d->machine->cc > 0,
+                                                                    .machine = d->machine }));
     assert_ok(mba_program_bind(m.p, d));
     assert_ok(mba_reference_create(&m.r, m.g));
     start(&m);
@@ -123,7 +126,8 @@ static void compare_copy(const rig *m)
     for (int i = 0; i < 24 * 40; i++) assert_int_equal(have[i], mba_to_bf16(want[i]));
 }
 
-/* A parameter rounds at its own size every step, and a step of 1e-2 is off by some ten roundings; so are the moments. */
+/* A parameter rounds at its own size every step, and a step of 1e-2 is off by some ten roundings; so are the
+ * moments. */
 static void follow(const mba_device *d, mba_dtype compute, bool lamb)
 {
     rig m = make(d, compute, lamb);

@@ -395,7 +395,8 @@ static void only_the_newest_checkpoints_are_kept(void **state)
     assert_int_equal(f, MBA_HF_MAMBA2);
 }
 
-/* nemotron_h in transformers has a head of its own whatever config.json says: it finds ours, and we know it for tied. */
+/* nemotron_h in transformers has a head of its own whatever config.json says: it finds ours, and we know it for
+ * tied. */
 static void a_tied_head_is_written_where_its_public_class_wants_one(void **state)
 {
     (void)state;

@@ -200,7 +200,21 @@ static const mba_column step_columns[] = { { "workload", "step of", NULL },
                                            { "error", "error, %", "%+.1f" },
                                            { "planned_ms", "from plans, ms", "%.2f" },
                                            { "planned_error", "error, %", "%+.1f" },
+                                           { "dram_gb", "DRAM, GB", "%.2f" },
+                                           { "planned_dram_error", "of plans, %", "%+.1f" },
                                            { 0 } };
+
+/* Of all counted kernels of a workload, as often as they run in a step; 0: they were not. */
+static double counted_bytes(const mba_counted_set *k, const char *workload)
+{
+    double sum = 0;
+    for (int i = 0; i < k->n; i++) {
+        const mba_counted_kernel *c = &k->one[i];
+        const double bytes = c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR];
+        if (!strcmp(c->workload, workload) && bytes > 0) sum += c->launches * bytes;
+    }
+    return sum;
+}
 
 static void step_row(mba_table *t, const mba_point *p, const mba_counted_set *k)
 {
@@ -211,6 +225,9 @@ static void step_row(mba_table *t, const mba_point *p, const mba_counted_set *k)
     mba_table_number(t, percent(ms, p->ms));
     mba_table_number(t, p->predicted_ms);
     mba_table_number(t, percent(p->predicted_ms, p->ms));
+    const double bytes = counted_bytes(k, p->subject);
+    mba_table_number(t, bytes > 0 ? 1e-9 * bytes : NAN);
+    mba_table_number(t, percent(p->dram_bytes, bytes));
 }
 
 /* Every kernel and every point of operators and steps, under the keys of their CSV columns. */

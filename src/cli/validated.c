@@ -130,6 +130,7 @@ static mba_status predict_steps(mba_measured *d, mba_sim *sim, const char *machi
         if (st == MBA_OK) {
             d->point[i].predicted_ms = 1e3 * r.step.seconds;
             d->point[i].inputs_ms    = 1e3 * r.step.inputs_s;
+            d->point[i].dram_bytes   = r.step.dram_read + r.step.dram_write;
         }
         mba_simulated_end(&r);
         if (st != MBA_OK) st = mba_where(st, "%s", d->point[i].subject);

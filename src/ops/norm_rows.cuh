@@ -156,6 +156,23 @@ static inline mba_status mba__norm_dw(const mba_call *c, int out, int64_t cols)
 
 static inline int turned(int bit) { return getenv("MBA_TURN") ? atoi(getenv("MBA_TURN")) >> bit & 1 : 0; }
 
+/* What is not read again soon leaves the outer cache first, and what is stays: fetch and store with that hint. */
+template <bool ONCE, int N, typename T> static __device__ __forceinline__ void fetch_so(packed<T, N> &to, const T *from, bool there)
+{
+    typedef typename word<N * sizeof(T)>::type W;
+    to.w = W();
+    if (there) to.w = ONCE ? __ldcs((const W *)from) : *(const W *)from;
+}
+
+template <bool ONCE, int N, typename T> static __device__ __forceinline__ void store_so(T *to, const float (&from)[N])
+{
+    union { typename word<N * sizeof(T)>::type w; T v[N]; } u;
+#pragma unroll
+    for (int i = 0; i < N; i++) u.v[i] = from_float<T>(from[i]);
+    if (ONCE) __stcs((typename word<N * sizeof(T)>::type *)to, u.w);
+    else      *(typename word<N * sizeof(T)>::type *)to = u.w;
+}
+
 /* ---- forward ---- */
 
 template <typename TX, typename TY> struct norm_rows {
@@ -171,7 +188,7 @@ template <typename TX, typename TY> struct norm_rows {
     bool             down;                        // from the last row to the first
 };
 
-template <typename TX, typename TY, int V, int NV>
+template <typename TX, typename TY, int V, int NV, bool ONCE>
 __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_fwd_team(norm_rows<TX, TY> a)
 {
     __shared__ __align__(16) float warps[TEAM_WARPS];
@@ -186,7 +203,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_fwd_team(norm_rows<TX, 
     packed<TX, V>   px[NV];
     const TX *const x = strip<const TX>(a.x, own).row(row);
 #pragma unroll
-    for (int i = 0; i < NV; i++) fetch(px[i], x + i * apart, own + i * apart < end);
+    for (int i = 0; i < NV; i++) fetch_so<ONCE>(px[i], x + i * apart, own + i * apart < end);
     if (a.m.at) {
         packed<TY, V>   pm[NV];
         const TY *const m = strip<const TY>(a.m, own).row(row);
@@ -200,7 +217,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_fwd_team(norm_rows<TX, 
             unpack(add, pm[i]);
 #pragma unroll
             for (int v = 0; v < V; v++) s[i][v] += add[v];
-            if (own + i * apart < end) store(sum + i * apart, s[i]);
+            if (own + i * apart < end) store_so<ONCE>(sum + i * apart, s[i]);
         }
     } else {
 #pragma unroll
@@ -264,9 +281,10 @@ template <typename TX, typename TY> struct norm_grads {
 };
 
 /* to (+)= d */
-template <typename T, int V> static __device__ __forceinline__ void put_grad(T *to, const float (&d)[V], bool adds)
+template <bool ONCE = false, typename T, int V>
+static __device__ __forceinline__ void put_grad(T *to, const float (&d)[V], bool adds)
 {
-    if (!adds) { store(to, d); return; }
+    if (!adds) { store_so<ONCE>(to, d); return; }
     float all[V];
     load(all, to);
 #pragma unroll
@@ -274,7 +292,7 @@ template <typename T, int V> static __device__ __forceinline__ void put_grad(T *
     store(to, all);
 }
 
-template <typename TX, typename TY, int V, int NV, int STAGES>
+template <typename TX, typename TY, int V, int NV, int STAGES, bool ONCE>
 __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) norm_bwd_team(norm_grads<TX, TY> a)
 {
     constexpr int  XB = V * (int)sizeof(TX), YB = V * (int)sizeof(TY);
@@ -363,7 +381,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) norm_bwd_team(
                 dw[i][v] = fmaf(x[v], r, dw[i][v]);
                 d[v]     = fmaf(KEEP ? kept[KEEP ? i : 0][v] : w[v], r, fmaf(-x[v], back, streams ? d[v] : 0.0f));
             }
-            put_grad(out_dx.row(row) + i * apart, d, a.dx_adds);
+            put_grad<ONCE>(out_dx.row(row) + i * apart, d, a.dx_adds);
             if (branches) put_grad(out_dm.row(row) + i * apart, d, a.dm_adds);      // may be dx itself: read after dx is written
         }
     }

@@ -215,6 +215,32 @@ if (table) {
     table.classList.toggle("one", run.value !== "all" || run.options.length < 3);
   };
   search.oninput = cls.onchange = run.onchange = filter;
+
+  // a second set of columns: how busy every unit is, from the records
+  const units = [...UNITS.map(([name, color], i) => [name, color, k => k.util[i]]), ["occupancy", "mem", k => k.occ]];
+  if (DATA.kernels.some(k => units.some(([, , of]) => known(of(k))))) {
+    const head = ([name]) => `<th scope="col" class="n u"><button>${name}, %</button></th>`;
+    table.tHead.rows[0].insertAdjacentHTML("beforeend", units.map(head).join(""));
+    for (const {row} of rows) {
+      const k = DATA.kernels[+row.dataset.id];
+      row.insertAdjacentHTML("beforeend", units.map(([, color, of]) => {
+        const v = of(k);
+        return known(v) ? `<td class="n u" data-v="${v}"><span class="m c-${color}" style="--p:${Math.min(v, 100)}">` +
+          `<b>${v.toFixed(v < 10 ? 1 : 0)}</b></span></td>` : '<td class="n u" data-v="-1">–</td>';
+      }).join(""));
+    }
+    const seg = document.createElement("div");
+    seg.className = "seg";
+    seg.setAttribute("role", "group");
+    seg.setAttribute("aria-label", "columns");
+    seg.innerHTML = '<button aria-pressed="true">time and floors</button><button aria-pressed="false">units</button>';
+    seg.onclick = e => {
+      if (e.target.tagName !== "BUTTON") return;
+      for (const b of seg.children) b.setAttribute("aria-pressed", b === e.target);
+      table.classList.toggle("units", e.target === seg.lastChild);
+    };
+    count.before(seg);
+  }
   document.addEventListener("pick-run", e => { if (run.value !== "all") { run.value = e.detail; filter(); } });
   filter();
   table.tHead.onclick = e => {

@@ -354,6 +354,7 @@ static void every_number_is_what_it_says(void **state)
     const char *path[] = { REAL_STORE };
     char       *page = page_of(path, 1);
     int         seen = 0;
+    *strstr(page, "<script") = 0;                                      // what it writes is made of records
     for (const char *at = page; (at = strstr(at, "data-v=\"")) != NULL;) {
         const double v = strtod(at += 8, NULL);
         const char  *text = strchr(at, '>') + 1;

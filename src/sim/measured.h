@@ -21,6 +21,7 @@ typedef struct mba_point {
     double           nodes, ms;
     double           predicted_ms, roofline_ms;   /* 0: nobody has said */
     double           inputs_ms;                   /* of predicted_ms, of a whole step: what the host sends */
+    double           dram_bytes;                  /* of a whole step, predicted */
 } mba_point;
 
 typedef struct mba_measured { mba_point *point; int n; } mba_measured;

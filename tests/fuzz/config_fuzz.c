@@ -6,30 +6,33 @@
 
 static bool is_small(const mba_lm *c)
 {
-    return c->width <= 256 && c->inner <= 512 && c->vocab <= 1000 && c->state <= 256 && c->mlp <= 512 && c->q_heads * c->attn_dim <= 512
-        && strlen(c->pattern) <= 12 && c->dt_rank <= 512 && c->groups <= 64;
+    return c->width <= 256 && c->inner <= 512 && c->vocab <= 1000 && c->state <= 256 && c->mlp <= 512
+        && c->q_heads * c->attn_dim <= 512 && strlen(c->pattern) <= 12 && c->dt_rank <= 512 && c->groups <= 64;
 }
 
 static bool is_small_vision(const mba_vision *c)
 {
     int64_t blocks = 0;
     for (int i = 0; i < MBA_STAGES; i++) blocks += c->depths[i];
-    return blocks <= 12 && c->dim <= 64 && c->in_dim <= 64 && c->image <= 64 && c->classes <= 1000 && c->mlp_ratio <= 8 && c->state <= 64
-        && c->windows[2] <= 16 && c->windows[3] <= 16;
+    return blocks <= 12 && c->dim <= 64 && c->in_dim <= 64 && c->image <= 64 && c->classes <= 1000 && c->mlp_ratio <= 8
+        && c->state <= 64 && c->windows[2] <= 16 && c->windows[3] <= 16;
 }
 
 static bool is_small_graph(const mba_graphnet *c)
 {
-    return c->layers <= 4 && c->width <= 128 && c->state <= 64 && c->node_rows <= 1000 && c->edge_rows <= 1000 && c->node_reals <= 1000
-        && c->edge_reals <= 1000 && c->pe_count <= 64 && c->outputs <= 1000 && c->head_layers <= 8 && c->pre_layers <= 8;
+    return c->layers <= 4 && c->width <= 128 && c->state <= 64 && c->node_rows <= 1000 && c->edge_rows <= 1000
+        && c->node_reals <= 1000 && c->edge_reals <= 1000 && c->pe_count <= 64 && c->outputs <= 1000
+        && c->head_layers <= 8 && c->pre_layers <= 8;
 }
 
 /* Configurations that fit a small machine are built, so that shapes nobody thought of meet the operators. */
 static void build(mba_model m, mba_hf_format format)
 {
-    static const mba_batch_shape few[MBA_TASKS] = { { .batch = 1, .length = 3 }, { .batch = 1 }, { .graphs = 1, .nodes = 3, .edges = 2 } };
+    static const mba_batch_shape few[MBA_TASKS] = { { .batch = 1, .length = 3 }, { .batch = 1 },
+                                                    { .graphs = 1, .nodes = 3, .edges = 2 } };
     mba_graph *g;
-    if (m.task == MBA_TASK_TEXT ? !is_small(&m.lm) : m.task == MBA_TASK_IMAGES ? !is_small_vision(&m.vision) : !is_small_graph(&m.graph)) return;
+    if (m.task == MBA_TASK_TEXT ? !is_small(&m.lm)
+        : m.task == MBA_TASK_IMAGES ? !is_small_vision(&m.vision) : !is_small_graph(&m.graph)) return;
     mba_assert(mba_model_shape(&m, &few[m.task]) == MBA_OK);
     mba_assert(mba_graph_create(&g) == MBA_OK);
     const mba_model_graph o = mba_model_build(g, &m);
@@ -37,7 +40,8 @@ static void build(mba_model m, mba_hf_format format)
     for (int32_t i = 0; i < g->ntensors && mba_graph_status(g) == MBA_OK; i++) {
         mba_piece piece[MBA_PIECES_MAX];
         if (!mba_is_param(g->tensors[i])) continue;
-        const mba_hf_format formats[] = { format, mba_hf_format_for(&m), m.task == MBA_TASK_TEXT ? MBA_HF_OURS : format };
+        const mba_hf_format formats[] = { format, mba_hf_format_for(&m),
+                                          m.task == MBA_TASK_TEXT ? MBA_HF_OURS : format };
         for (int f = 0; f < 3; f++) {
             const int n = mba_hf_pieces(piece, formats[f], &m, g->tensors[i]);
             int64_t   rows = 0;

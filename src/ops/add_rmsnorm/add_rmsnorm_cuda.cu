@@ -28,7 +28,7 @@ extern "C" mba_status add_rmsnorm_cuda(const mba_call *c)
         norm_rows<float, T> a = rows_of<T>(c);
         a.threads = t.threads;
         a.down    = turned(0);
-        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_team<float, T, 4, NV>), a)));
+        MBA_WITH_BOOL(turned(6), ONCE, MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_team<float, T, 4, NV, ONCE>), a))));
     return MBA_OK;
 }
 
@@ -64,7 +64,7 @@ extern "C" mba_status add_rmsnorm_bwd_cuda(const mba_call *c)
         norm_grads<float, T> a = grads_of<T>(c);
         a.threads = t.threads;
         a.down    = turned(3);
-        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_bwd_team<float, T, 4, NV, ADD_RMSNORM_STAGES>), a)));
+        MBA_WITH_BOOL(turned(8), ONCE, MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_bwd_team<float, T, 4, NV, ADD_RMSNORM_STAGES, ONCE>), a))));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[STREAM]));
 }
 

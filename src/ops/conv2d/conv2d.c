@@ -169,6 +169,22 @@ static bool whole_pieces(const mba_tensor *t)
     return !t || (t->offset % 8 == 0 && mba_ld(t) % 8 == 0 && mba_cols(t) % 8 == 0);
 }
 
+/* What a tile of `tiles` writes: y, or dx (larger than dy where the stride is) and dw. The stem's padded pixels are
+ * written and read besides. */
+static void plan_outputs(mba_launch *l, const mba_node *n, double tiles, double tile_bytes)
+{
+    enum { PIXELS = 1 };                                   // of cuda_scratch
+    const conv2d_dims d = conv2d_dims_of(n);
+    const double      e = (double)mba_dtype_bytes(n->in[X]->type.dtype),
+                      pixels = conv2d_padded(n) != d.Ci ? e * (double)(d.B * d.H * d.W * conv2d_padded(n)) : 0;
+    if (!n->in[DY]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(Y), tile_bytes);
+    if (n->in[DY] && n->out[DX]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DX), mba_tensor_bytes(n->out[DX]) / tiles);
+    if (n->in[DY] && n->out[DW]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DW), mba_tensor_bytes(n->out[DW]) / tiles);
+    if (!(pixels > 0)) return;
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(PIXELS), pixels / tiles);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(PIXELS), pixels / tiles);
+}
+
 /* The library's kernel as an implicit product: tiles of 128 x 128, patches through a ring of four stages. */
 static mba_status conv2d_cudnn_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
@@ -193,9 +209,10 @@ static mba_status conv2d_cudnn_plan(mba_plan *p, const mba_node *n, const mba_ma
     mba_phase_work(l, MBA_LOOP, (double)mba_ceil(d.taps * d.Ci, TK), NULL);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), T * TK * e);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(W), T * TK * e);
+    if (n->in[DY]) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(DY), T * TK * e);
     mba_phase_work(l, MBA_MMA, 2.0 * T * T * TK * (n->in[DY] && n->out[DX] ? 2 : 1), NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(0), (double)T * T * e);
+    plan_outputs(l, n, (double)l->grid[0], (double)T * T * e);
     cuda_scratch(p, n, DNN_WORK_BYTES);
     return MBA_OK;
 }

@@ -43,7 +43,7 @@ static __device__ __forceinline__ int last_first(int place, int rows, int sequen
     return (place - back * sequences) * length + length - 1 - back;
 }
 
-template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) gated_fwd_team(gated_rows<T> a)
+template <typename T, int V, int NV, bool ONCE> __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) gated_fwd_team(gated_rows<T> a)
 {
     __shared__ __align__(16) float warps[TEAM_WARPS];
     const team   t = team_alone(a.threads);
@@ -59,8 +59,8 @@ template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM
     const T *const y = strip<const T>(a.y, from + own).row(row), *const z = strip<const T>(a.z, from + own).row(row);
 #pragma unroll
     for (int i = 0; i < NV; i++) {
-        fetch(pz[i], z + i * apart, own + i * apart < end);
-        fetch(py[i], y + i * apart, own + i * apart < end);
+        fetch_so<ONCE>(pz[i], z + i * apart, own + i * apart < end);
+        fetch_so<ONCE>(py[i], y + i * apart, own + i * apart < end);
     }
 #pragma unroll
     for (int i = 0; i < NV; i++) {
@@ -119,7 +119,7 @@ template <typename T> struct gated_grads {
 };
 
 /* One piece a thread leaves room for two blocks of the largest teams on an SM. */
-template <typename T, int V, int NV>
+template <typename T, int V, int NV, bool ONCE>
 __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team(gated_grads<T> a)
 {
     enum { OPERANDS = 3, OF_Y = 0, OF_Z = 1, OF_DV = 2, STAGES = GATED_RMSNORM_STAGES };
@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
                 store(out_v.row(row) + i * apart, y);
             }
             put_grad(out_dy.row(row) + i * apart, dv, a.dy_adds);
-            put_grad(out_dz.row(row) + i * apart, z, a.dz_adds);              // may be dy itself: read after dy is written
+            put_grad<ONCE>(out_dz.row(row) + i * apart, z, a.dz_adds);              // may be dy itself: read after dy is written
         }
     }
     keep_part(a.part + (int64_t)blockIdx.x * a.groups * a.cols + from, (float *)memory, dw, t, a.cols);
@@ -284,7 +284,7 @@ template <typename T> static gated_rows<T> rows_of(const mba_call *c)
 extern "C" mba_status gated_rmsnorm_cuda(const mba_call *c)
 {
     MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T, MBA_WITH_PIECES(gated_rmsnorm_fwd_team(c->node).pieces, NV,
-        MBA_KERNEL(c, 0, (gated_fwd_team<T, 16 / sizeof(T), NV>), rows_of<T>(c))));
+        MBA_WITH_BOOL(turned(7), ONCE, MBA_KERNEL(c, 0, (gated_fwd_team<T, 16 / sizeof(T), NV, ONCE>), rows_of<T>(c)))));
     return MBA_OK;
 }
 
@@ -321,7 +321,7 @@ template <typename T> static gated_grads<T> grads_of(const mba_call *c)
 extern "C" mba_status gated_rmsnorm_bwd_cuda(const mba_call *c)
 {
     MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T, MBA_WITH_PIECES(gated_rmsnorm_bwd_team(c->node).pieces, NV,
-        MBA_KERNEL(c, 0, (gated_bwd_team<T, 16 / sizeof(T), NV>), grads_of<T>(c))));
+        MBA_WITH_BOOL(turned(8), ONCE, MBA_KERNEL(c, 0, (gated_bwd_team<T, 16 / sizeof(T), NV, ONCE>), grads_of<T>(c)))));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[Y]));
 }
 

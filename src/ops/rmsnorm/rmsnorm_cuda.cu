@@ -25,7 +25,7 @@ extern "C" mba_status rmsnorm_cuda(const mba_call *c)
         norm_rows<T, T> a = rows_of<T>(c);
         a.threads = t.threads;
         a.down    = turned(0);
-        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_team<T, T, 16 / sizeof(T), NV>), a)));
+        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_team<T, T, 16 / sizeof(T), NV, false>), a)));
     return MBA_OK;
 }
 
@@ -58,7 +58,7 @@ extern "C" mba_status rmsnorm_bwd_cuda(const mba_call *c)
         norm_grads<T, T> a = grads_of<T>(c);
         a.threads = t.threads;
         a.down    = turned(3);
-        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_bwd_team<T, T, 16 / sizeof(T), NV, RMSNORM_STAGES>), a)));
+        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_bwd_team<T, T, 16 / sizeof(T), NV, RMSNORM_STAGES, false>), a)));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[XB]));
 }
 

@@ -218,7 +218,7 @@ mba_status selective_scan_tiles_plan(mba_plan *p, const mba_node *n, const mba_m
 
 /* ---- twins ---- */
 
-enum { TWINS_STATES = 512 };                                 // of a token and block
+enum { TWINS_STATES = 512, HALVES_CHANNELS = 16 };           // of a token and block; of a block of halves
 
 static mba_status twins_take(const mba_node *n, const mba_machine *m, bool back)
 {
@@ -239,6 +239,7 @@ static mba_status twins_take(const mba_node *n, const mba_machine *m, bool back)
 #define PACK_COST 1.08
 typedef struct pace { int64_t together; double us[7], carry; } pace;
 static const pace forward_pace    = { 4, { 0, 0.75, 0.98, 1.58, 1.93 }, 0.84 };
+static const pace halves_pace     = { 3, { 0, 0.28, 0.45, 0.70 }, 0 };    // blocks of 16 channels
 static const pace backward_pace   = { 3, { 0, 2.2, 2.9, 4.4 }, 0.27 };
 static const pace backward_pace_8 = { 6, { 0, 2, 2.7, 3.4, 4.3, 5.2, 6.1 }, 0.27 };
 
@@ -247,6 +248,16 @@ static double rounds_of(int64_t blocks, int64_t sm, const pace *p)
 {
     const int64_t each = mba_ceil(blocks, sm);
     return (double)(each / p->together) * p->us[p->together] + p->us[each % p->together];
+}
+
+/* Of the pass over `items` in blocks of `width` channels, with what pieces cost before it. */
+static double twins_us(scan_dims d, int64_t items, int64_t width, const mba_machine *m, const pace *at)
+{
+    const int64_t blocks = channel_blocks(d, width);
+    const double  main = rounds_of(items * blocks, m->sm, at);
+    const int64_t before = items > d.B ? (items - d.B) * blocks : 0;               // the last piece leaves nothing
+    const double  carry = before ? at->carry * rounds_of(before, m->sm, at) : 0;
+    return (main + carry) * (double)(scan_cut_of(d, items).tiles + 2) * (items < d.B ? PACK_COST : 1);
 }
 
 /* The items that take least time. */
@@ -263,31 +274,31 @@ static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, con
         packs &= !kept && k <= PACK_MOST && packed * k * d.L <= INT_MOST;
         for (int pack = 0; pack < 2; pack++) {
             if (!(pack ? packs : pieces)) continue;
-            const int64_t items = pack ? packed : cut, blocks = channel_blocks(d, width);
-            const double  main = rounds_of(items * blocks, m->sm, at);
-            const int64_t before = items > d.B ? (items - d.B) * blocks : 0;       // the last piece leaves nothing
-            const double  carry = before ? at->carry * rounds_of(before, m->sm, at) : 0;
-            const double  tiles = (double)(scan_cut_of(d, items).tiles + 2);
-            const double  t = (main + carry) * tiles * (items < d.B ? PACK_COST : 1);
+            const int64_t items = pack ? packed : cut;
+            const double  t = twins_us(d, items, width, m, at);
             if (t < least) { least = t; best = items; }
         }
     }
     return best;
 }
 
-static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t sub, int64_t half, bool carry, bool split)
+enum forward_role { TWINS_PASS, HALVES_PASS, CARRY_PASS };   // what a launch of the forward is
+
+static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, enum forward_role role, bool split)
 {
     const scan_cut c = scan_cut_of(d, items);
-    const int64_t  width = half ? half : TWINS_STATES / d.N, buffers = half ? 3 : 2;
+    const bool     carry = role == CARRY_PASS, half = role == HALVES_PASS;
+    const int64_t  width = half ? HALVES_CHANNELS : TWINS_STATES / d.N, buffers = half ? 3 : 2;
     const double   values = (double)(TILE * width), elements = values * (double)d.N;
-    const int      threads = half ? (int)(carry ? 10 * width : 16 * width) : split ? 256 : 192;
-    mba_launch    *l = mba_plan_launch(p, half ? "scan_fwd_halves" : "scan_fwd_twins", MBA_MIXED, items * sub, threads);
+    mba_launch    *l = mba_plan_launch(p, half ? "scan_fwd_halves" : "scan_fwd_twins", MBA_MIXED, items,
+                                       half || split ? 256 : 192);
     l->grid[1]    = channel_blocks(d, width);
-    l->regs       = 80;
-    l->smem_bytes = (size_t)(buffers * 4 * TILE * (9 * width / 8 + width + 8 + (half ? 2 * (d.N + 8) + 2 * (width + 4) : d.N + 64))
+    l->regs       = half ? 75 : 80;
+    l->smem_bytes = (size_t)(buffers * 4 * TILE * (9 * width / 8 + width + 8
+                                                   + (half ? 2 * (d.N + 8) + 2 * (width + 4) : d.N + 64))
                              + 32 * buffers + (buffers + 2) * (6 * TILE * width + 64 * d.N) + ORIGINS_BYTES);
     l->ring_depth = (int)buffers;
-    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(c.tiles, sub), NULL);
+    mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_SMEM, elements * 3, NULL);
     mba_phase_work(l, MBA_SFU, elements, NULL);
@@ -295,8 +306,8 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     if (!carry) store_operand(l, n, KEPT, (double)(TILE / KEEP * width * d.N));
     mba_phase_work(l, MBA_END, 0, NULL);
     if (carry) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * (double)(width * d.N));
-    mba_launch_role(l, threads / 32 - (int)(half ? width / 4 : 4));
-    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(c.tiles, sub), NULL);
+    mba_launch_role(l, half || split ? 4 : 2);
+    mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
     load_operand(l, n, U, values);
     load_operand(l, n, DELTA, values);
     if (!carry) load_operand(l, n, Z, values);
@@ -308,12 +319,19 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-static int64_t forced(const char *name, int64_t otherwise) { const char *v = getenv(name); return v ? atoll(v) : otherwise; }
-
 /* Three roles to a block (measured at 1 and 3 blocks on an SM: 8 and 2 % less time) do not go four together. */
 static bool splits(scan_dims d, int64_t items, const mba_machine *m)
 {
     return d.N == 16 && items * channel_blocks(d, TWINS_STATES / d.N) <= 3 * (int64_t)m->sm;
+}
+
+/* Blocks of 16 channels, whole sequences: where those of 32 would leave SMs idle or sequences would be cut. */
+static bool takes_halves(scan_dims d, int64_t items, const mba_machine *m)
+{
+    const char *forced = getenv("MBA_SCAN_HALVES");
+    if (forced) return *forced == '1' && d.N == 16 && items >= d.B;
+    return d.N == 16 && items >= d.B && twins_us(d, d.B, HALVES_CHANNELS, m, &halves_pace)
+                                          < 0.95 * twins_us(d, items, TWINS_STATES / d.N, m, &forward_pace);
 }
 
 mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
@@ -322,16 +340,18 @@ mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_m
     MBA_TRY(twins_take(n, m, false));
     PACKS_TAKEN(n, d, n->out[KEPT], false);
     const int64_t width = TWINS_STATES / d.N;
-    int64_t items = twins_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
-    const int64_t k = forced("MBA_SCAN_PIECES", 0), sub = forced("MBA_SCAN_SUB", 1);
-    const int64_t half = d.N == 16 ? forced("MBA_SCAN_HALF", 0) : 0, half_carry = d.N == 16 ? forced("MBA_SCAN_HALF_CARRY", 0) : 0;
-    if (k && d.B == 1 && items >= d.B) items = d.B * mba_ceil(d.L, mba_ceil(mba_ceil(d.L, k), TILE * sub) * TILE * sub);
-    scratch_of_pieces(p, d, items, sub, false);
-    if (items > d.B) {
-        plan_twins(p, n, d, items, sub, half_carry, true, false);
-        plan_combine(p, d, items, sub, false);
+    const int64_t items = twins_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
+    if (takes_halves(d, items, m)) {
+        scratch_of_pieces(p, d, d.B, 1, false);
+        plan_twins(p, n, d, d.B, HALVES_PASS, true);
+        return MBA_OK;
     }
-    plan_twins(p, n, d, items, 1, half, false, splits(d, items, m));
+    scratch_of_pieces(p, d, items, 1, false);
+    if (items > d.B) {
+        plan_twins(p, n, d, items, CARRY_PASS, false);
+        plan_combine(p, d, items, 1, false);
+    }
+    plan_twins(p, n, d, items, TWINS_PASS, splits(d, items, m));
     return MBA_OK;
 }
 

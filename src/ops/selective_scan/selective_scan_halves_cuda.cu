@@ -1,0 +1,152 @@
+/* selective_scan_halves_cuda.cu -- the scan of Mamba-1, forward: bf16, 16 states, for few sequences and channels.
+ *
+ *   see selective_scan_twins_cuda.cu: the same in blocks of 16 channels, whose warps hold half as many states
+ *
+ * kernel     scan_fwd_halves    four warps hold 64 states each; two make step sizes, two gate and store, taking tiles in turn
+ * takes      as scan_fwd_twins, N = 16, sequences that are not cut
+ * launch     grid (sequences, blocks of 16 channels), block 256, dynamic smem 41 KB
+ * resources  sm_90a, CUDA 13.0: HREGS registers, no spill; 3 blocks an SM
+ * moves      u, delta, z, B, C in, out, y and kept states once each: bound by exponentials and instructions
+ * floor      as scan_fwd_twins
+ * measured   MEASURED
+ * order      fixed: time ascends */
+#include "ops/selective_scan/selective_scan_twins.cuh"
+
+typedef twins_smem<16, true> halves;
+
+/* Where a lane reads and writes in a buffer, as shared addresses, kept from the compiler. */
+struct lane_offsets { uint32_t dt, x, b, c, y; };
+
+static __device__ __forceinline__ lane_offsets halves_offsets(const halves &sm, int wc, int ns, int l4, int l8)
+{
+    const auto  &s = sm.buf[0];
+    lane_offsets o;
+    o.dt = shared_of(&s.dt[0][wc / 8][4 * l8]);
+    o.x = shared_of(&s.x[l4][(wc + l8) ^ 4 * (l4 & 1)]);
+    o.b = shared_of(&s.b[l4][8 * ns + l8]);
+    o.c = shared_of(&s.c[l8][8 * ns + 2 * l4]);
+    o.y = shared_of(&s.y[TILE * ns + 2 * l4][wc + l8]);
+    asm volatile("" : "+r"(o.dt), "+r"(o.x), "+r"(o.b), "+r"(o.c));
+    return o;
+}
+
+/* Operands of four tokens, and of C of eight. */
+struct half_tokens { float4 dt; float2 c; float x, b; };
+
+static __device__ __forceinline__ void
+read_tokens(half_tokens &f, const lane_offsets &o, uint32_t turn, int four)
+{
+    typedef halves::buffer buffer;
+    f.dt = *shared_at<const float4>(o.dt + turn + four * (int)sizeof(buffer::dt[0]));
+    f.x  = *shared_at<const float>(o.x + turn + four * 4 * (int)sizeof(buffer::x[0]));
+    f.b  = *shared_at<const float>(o.b + turn + four * 4 * (int)sizeof(buffer::b[0]));
+    if (four % 2 == 0) f.c = *shared_at<const float2>(o.c + turn + four * 4 * (int)sizeof(buffer::c[0]));
+}
+
+/* HALF: rows of a product are eight channels at one token and the same at the next, columns are eight states. So b and C h
+ * of two tokens are one product each, operand a has the token as k, and C of eight tokens is one operand b: each pair of
+ * tokens takes its two columns of the product. f: the first four tokens. */
+template <typename F, typename G> static __device__ __forceinline__ void
+halves_tokens(float (&h)[2], float (&y)[TILE / 8][2], const half_tokens &first, const float (&A2)[2],
+              const lane_offsets &o, uint32_t turn, int l4, F keep, G ahead)
+{
+    half_tokens f = first;
+#pragma unroll
+    for (int four = 0; four < TILE / 4; four++) {
+        if (four) read_tokens(f, o, turn, four);
+        if (four == TILE / 4 - 1) ahead();
+        if (four % 2 == 0) keep(four);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const float d0 = i ? f.dt.z : f.dt.x, d1 = i ? f.dt.w : f.dt.y;
+            float       r[4] = { 0, 0, 0, 0 }, d[4] = { 0, 0, 0, 0 }, n[4];
+            mma_tf32_k4(r, l4 == 2 * i ? f.x : 0, l4 == 2 * i + 1 ? f.x : 0, f.b);
+            n[0] = fmaf(exp2_fast(d0 * A2[0]), h[0], r[0]);
+            n[2] = fmaf(exp2_fast(d0 * A2[1]), h[1], r[1]);
+            n[1] = fmaf(exp2_fast(d1 * A2[0]), n[0], r[2]);
+            n[3] = fmaf(exp2_fast(d1 * A2[1]), n[2], r[3]);
+            h[0] = n[1];
+            h[1] = n[3];
+            mma_tf32_k8(d, n[0], n[1], n[2], n[3], f.c.x, f.c.y);
+            if (l4 == four % 2 * 2 + i) { y[four / 2][0] = d[0]; y[four / 2][1] = d[3]; }
+        }
+    }
+}
+
+static __device__ __forceinline__ void
+put_sums(const lane_offsets &o, uint32_t turn, const float (&y)[TILE / 8][2])
+{
+    typedef halves::buffer buffer;
+#pragma unroll
+    for (int g = 0; g < TILE / 8; g++) {
+        float *to = shared_at<float>(o.y + turn + 8 * g * (uint32_t)sizeof(buffer::y[0]));
+        to[0] = y[g][0];
+        to[sizeof(buffer::y[0]) / sizeof(float)] = y[g][1];
+    }
+}
+
+/* The first operands of a tile are asked for before the last is done. */
+static __device__ __forceinline__ void halves_states(const scan_operands<bf16> &p, halves &sm, int warp, int lane)
+{
+    typedef halves S;
+    enum { N = S::N, BUFFER = sizeof(S::buffer) };
+    const part &a = sm.at.a;
+    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp % S::CO * 8, ns = warp / S::CO, length = a.length;
+    const int  ch = a.channel + wc + l8, n = 8 * ns + 2 * l4, tiles = (length + TILE - 1) / TILE;
+    const bool ok = ch < a.channels, keeps = sm.at.kept && ok;
+    bf16      *kept = sm.at.kept + (wc + l8) * N + n;         // goes on where nothing is kept
+    const lane_offsets o = halves_offsets(sm, wc, ns, l4, l8);
+    float A2[2], h[2] = { 0, 0 }, y[TILE / 8][2];
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+        A2[e] = ok ? A2_of(p.A_log.at[ch * p.A_log.row + n + e]) : 0;
+        if (p.start.at && ok) h[e] = p.start.sequence(a.item)[ch * p.start.row + n + e];
+    }
+    half_tokens f;
+    int         turn = 0, tile = 0;
+    wait_turn<FULL, S>(turn, S::HANDS);
+    read_tokens(f, o, 0, 0);
+    const auto one = [&](auto ahead) {
+        const bool more = keeps && tile * TILE + KEEP < length;
+        halves_tokens(h, y, f, A2, o, turn * (uint32_t)BUFFER, l4, [&](int four) {
+            write2_global(four ? more : keeps, kept, h[0], h[1]);
+            kept += p.D * N;
+        }, ahead);
+        put_sums(o, turn * (uint32_t)BUFFER, y);
+        arrive_turn<DONE, S>(turn + S::BUFFERS * (tile % S::TEAMS), S::HANDS);
+    };
+#pragma unroll 1
+    for (; tile < tiles - 1; tile++) {
+        const int then = next<S::BUFFERS>(turn);
+        one([&] {                                             // operands of the next tile: their way is long
+            wait_turn<FULL, S>(then, S::HANDS);
+            read_tokens(f, o, then * (uint32_t)BUFFER, 0);
+        });
+        turn = then;
+    }
+    one([] {});
+    if (!p.final.at || a.first + a.length < p.L) return;
+    const int who = thread_anew(), state = who / 32 / S::CO * 8 + who % 4 * 2;      // for want of registers
+    const int at = a.channel + who / 32 % S::CO * 8 + who % 32 / 4;
+    if (at >= a.channels) return;
+    float *final = p.final.sequence(a.sequence) + at * p.final.row + state;
+    final[0] = h[0];
+    final[1] = h[1];
+}
+
+template <bool PLAIN> __global__ void
+__launch_bounds__(256, 3) scan_fwd_halves(const __grid_constant__ scan_operands<bf16> p)
+{
+    extern __shared__ __align__(128) char smem[];
+    halves &sm = *(halves *)smem;
+    scan_block<halves, false, true, PLAIN>(p, sm, [&](int warp, int lane) { halves_states(p, sm, warp, lane); });
+}
+
+mba_status scan_halves(const mba_call *c, int k, scan_operands<bf16> p)
+{
+    mba_assert(sizeof(halves) <= c->plan->launch[k].smem_bytes);
+    p.blocks = (int)mba_ceil(p.Dg, halves::CH);
+    auto *kernel = plain_operands(p, halves::CH) ? scan_fwd_halves<true> : scan_fwd_halves<false>;
+    MBA_KERNEL(c, k, kernel, p);
+    return MBA_OK;
+}

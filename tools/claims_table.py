@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""claims_table -- the tables of docs/results/claims.md, by `mambascope show`: what watching costs, the claims of each store.
+
+    tools/claims_table.py watching NAME=FILE.db ..                        one line per store
+    tools/claims_table.py claims NAME=FILE.db[,BESIDE.db..] ..            one column per store
+(build/mambascope, or $MAMBASCOPE)"""
+import json
+import os
+import subprocess
+import sys
+
+PROGRAM = os.environ.get("MAMBASCOPE", "build/mambascope")
+
+
+def shown(path, tables, beside=""):
+    call = [PROGRAM, "show", path, *tables, "--json"] + (["--beside", beside] if beside else [])
+    return json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
+
+
+def step_facts(path):
+    """what -> value; an overhead bears the name of the line before it."""
+    facts, last = {}, ""
+    for r in shown(path, ["steps"])["steps"]:
+        what, value = r[list(r)[0]], r["value"]
+        facts["overhead: " + last if what == "overhead of that" else what] = value
+        last = what
+    return facts
+
+
+def number(x, form):
+    return "–" if x is None else form % x
+
+
+def watching(names):
+    print("| workload | all of it | steps, timeline | counter sets (passes) | settled bytes, blocks | step, plain | recorded as a whole | steps in a row | "
+          "every kernel recorded | less its records |\n" + "|---" * 10 + "|")
+    for name, path in names:
+        f, rows = step_facts(path), shown(path, ["collection", "environment"])
+        seconds = ["%.1f s" % r["number"] for r in rows["environment"] if r["key"] == "suite.seconds"]
+        sets = [r for r in rows["collection"] if r["mode"] == "counters"]
+        total = lambda *modes: sum(r["seconds"] for r in rows["collection"] if r["mode"] in modes)
+        print("| %s | %s | %.1f s | %d (%d): %.1f s | %.1f s | %.2f ms | **%s** | %s | **%s** | %s |" % (
+            name, seconds[0] if seconds else "–", total("plain", "graph", "timeline"), len(sets), sum(r["passes"] for r in sets), total("counters"),
+            total("settled", "blocks"), f["not watched, median"], number(f.get("overhead: the timeline's, recorded as a whole"), "%+.1f %%"),
+            number(f.get("not watched, one behind the other"), "%.2f ms"), number(f.get("overhead: under the timeline, event by event"), "%+.1f %%"),
+            number(f.get("overhead: event by event, less its records (corrected)"), "%+.1f %%")))
+
+
+def claims(names):
+    print("| | " + " | ".join(n for n, _ in names) + " |\n" + "|---" * (len(names) + 1) + "|")
+    all_of = []
+    for _, paths in names:
+        first, *beside = paths.split(",")
+        all_of.append(shown(first, ["claims"], ",".join(beside))["claims"])
+    for row in zip(*all_of):
+        cells = [f"**{r['verdict']}**" + (f": {r['measured']}" if r["measured"] and r["verdict"] != "open" else "") for r in row]
+        print(f"| {row[0]['id']} {row[0]['claim']} ({row[0]['target']}) | " + " | ".join(cells) + " |")
+
+
+pairs = [a.split("=", 1) for a in sys.argv[2:]]
+{"watching": watching, "claims": claims}[sys.argv[1]](pairs)
