@@ -6,15 +6,16 @@
  * With dy'_l = e_l dy_l, x'_s = f_s x_s, kappa = exp(m1 + a0 - m0) (the decay between the pivots, at most 1):
  *     dC_0 += dy'_0 H1          dC_1 += (kappa dy'_1) H1        dB_0 += (kappa x'_0) G1      dB_1 += x'_1 G1
  *     dCB_00 += dy'_0 x'_0^T    dCB_11 += dy'_1 x'_1^T          dCB_10 += (kappa dy'_1) x'_0^T
- * and once at the end dC += mask(dCB) B, dB += mask(dCB)^T C. Warpgroup i owns the rows of chunk i.
+ * and once at the end dC += mask(dCB) B, dB += mask(dCB)^T C. Warpgroup i owns the rows of chunk i. For dCB, dy and x
+ * are multiplied as they are and scaled behind the product, in fp32: nothing of it is rounded.
  *
- * Gradient of the decay: q_l = <C_l, what dC_l gained from H1>, row_l and low_l = <CB_l, what dCB_l gained> in the
- * block of its own chunk and in block 10, out_s = <B_s, what dB_s gained> are, per head, differences of products with
- * the running sums. With src_s = <x'_s, gradient of x'_s> from ssd_scan_rev
+ * Gradient of the decay: row_l and low_l = <CB_l, what dCB_l gains> in the block of its own chunk and in block 10 are
+ * made on the way; q_l = <C_l, what dC_l gained from H1> and out_s = <B_s, what dB_s gained> are, per head, differences
+ * of products with the running sums. With src_s = <x'_s, gradient of x'_s> from ssd_scan_rev
  *     chunk 0:  ddA_i = kappa <H1, G1> + sum_{l of 1} q_l + sum_{l>=i} q_l + sum_{s<i} (src_s - row_s)
  *     chunk 1:  ddA_i = kappa <H1, G1> + sum_{s of 0} out_s + sum_{l>=i} (q_l + low_l) + sum_{s<i} (src_s - row_s)
- * Sources and rows of a chunk meet the same bf16 operands, so what should cancel does. (In one formula over both chunks
- * src would meet block 10, which is rounded differently: dA_log was off by 3 to 4 times as much.)
+ * Sources and rows of a chunk meet the same numbers but for the last bits: C B^T in bf16, dy' and x' with what rounding
+ * them lost. So what should cancel does; exact in one place and rounded in the other, dA_log would be off by 20 %.
  *
  * A head with a chunk beyond the range of a pivot counts as zero in ssd_bwd_bc; ssd_bwd_slow does its pairs token by
  * token in fp32.

@@ -3,7 +3,7 @@
  * kernel     ssd_scan, ssd_scan_rev    persistent; item = (sequence, segment, two heads of a group); one producer
  *            thread, two warpgroups of 240 registers, one head each; ring of three stages of 58 KB by TMA
  * launch     grid min(items, SMs), block 384, dynamic smem 227 KB; items with a slow chunk after the others
- * moves      per chunk and two heads: x 16 KB, C, B, C B^T 40 KB (from L2), y 16 KB; tensor 2 x 640 cycles
+ * moves      per chunk and two heads: x 16 KB, C, B, C B^T 40 KB (from L2), y 16 KB; tensor 2 x 768 cycles
  * takes      bf16, P 64, N 128, H/G even, rows at multiples of 16 bytes
  * resources  sm_90a, CUDA 13.0: 168 registers, no spill
  * measured   ssd.md
