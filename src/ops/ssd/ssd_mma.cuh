@@ -31,7 +31,8 @@ static __device__ __forceinline__ int lane_row() { return (threadIdx.x & 31) >> 
 static __device__ __forceinline__ int lane_pair() { return threadIdx.x & 3; }
 
 /* `rest`: what rounding loses of that, to be multiplied as well. */
-template <int MT> static __device__ __forceinline__ void scale_columns(uint32_t (&A)[MT][4], uint2 f, uint2 f8, bool rest)
+template <int MT>
+static __device__ __forceinline__ void scale_columns(uint32_t (&A)[MT][4], uint2 f, uint2 f8, bool rest)
 {
 #pragma unroll
     for (int m = 0; m < MT; m++)
