@@ -162,10 +162,10 @@ static void draw_walk(const drawing *w, walk k)
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0)), NULL);
     mba_phase_work(l, MBA_ALU, SSD_HEADS * (k.output ? STATE / 2 + P * Q : 0.0), NULL);
-    mba_phase_work(l, MBA_HALF2, SSD_HEADS * P * Q, NULL);
-    if (k.output) mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (STATE * Q + P * Q * Q), NULL);
+    mba_phase_work(l, MBA_HALF2, SSD_HEADS * (k.output ? 2.5 : 1) * P * Q, NULL);               // x', and its rest
+    if (k.output) mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (STATE * Q + 2 * P * Q * Q), NULL);
     mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * STATE * Q, NULL);
-    mba_phase_work(l, MBA_SMEM, (k.output ? 2 : 1) * x * 2, NULL);
+    mba_phase_work(l, MBA_SMEM, (k.output ? 2.5 : 1) * x * 2, NULL);
     if (k.output) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k.rev ? DX : Y), x);
     if (k.saves > 0) mba_phase_move(l, MBA_STORE, k.rev ? MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK) : w->saved,
                                     SSD_HEADS * k.saves);
@@ -301,11 +301,10 @@ static void draw_bc(const drawing *w, int64_t sms)
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), 2.0 * Q * N * 2 / heads);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), 2.0 * Q * N * 2 / heads);
     mba_phase_move(l, MBA_LOAD, w->pairs, 3.0 * TILE_BYTES / heads);
-    mba_phase_work(l, MBA_HALF2, 5.0 * 2 * P * Q / 2 * 2, NULL);
-    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+    mba_phase_work(l, MBA_HALF2, 2.0 * 2 * P * Q / 2 * 2, NULL);
     mba_phase_work(l, MBA_MMA, 2.0 * (4 * STATE * Q + 3 * P * Q * Q), NULL);
-    mba_phase_work(l, MBA_FMA, 3.0 * Q * N + 3.0 * Q * Q, NULL);
-    mba_phase_work(l, MBA_SMEM, 3.0 * Q * N * 2 + 3.0 * Q * Q * 2 + 5.0 * 2 * TILE_BYTES, NULL);
+    mba_phase_work(l, MBA_FMA, 3.0 * Q * N + 3.0 * 3 * Q * Q, NULL);              // pairs: two scales, and C B^T
+    mba_phase_work(l, MBA_SMEM, 3.0 * Q * N * 2 + 3.0 * Q * Q * 2 + 2.0 * 2 * TILE_BYTES, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), 2.0 * 2 * Q * 4);
     mba_phase_work(l, MBA_MMA, 2.0 * 6 * Q * Q * N * 2 / heads, NULL);            // dCB as two bf16
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DBM), 2.0 * Q * N * 2 / heads);

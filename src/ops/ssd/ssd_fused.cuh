@@ -6,10 +6,10 @@
  *     y_l = e_l ( H1 C_l + sum_{s<=l} (C_l . B_s) x'_s ) + D x_l        H_next = exp(a - m) ( H1 + sum_s x'_s B_s^T )
  * so C B^T is the same for all heads of a group (made once, bf16), no exponential per pair is left, and all products
  * have their left operand in registers: H1 and x' with rows p. What rounding x' loses is multiplied with C B^T too (it
- * would cost y as much as the rounding of C B^T does), but not with B for the state. A chunk whose decays span more than
- * RANGE_MAX takes a path with a decay per pair (`slow`). A reset is a zero in C B^T, in a copy of C for the state term
- * (rows that the state does not reach), in a copy of B for the update (rows that do not reach the end), and drops the
- * old state there.
+ * would cost y as much as the rounding of C B^T does), but not with B for the state. A chunk whose decays span more
+ * than RANGE_MAX takes a path with a decay per pair (`slow`). A reset is a zero in C B^T, in a copy of C for the state
+ * term (rows that the state does not reach), in a copy of B for the update (rows that do not reach the end), and drops
+ * the old state there.
  * ssd_fused_prep.cuh makes C B^T and the factors, ssd_fused_items.cuh says which block walks what and feeds it,
  * ssd_fused_group.cuh and ssd_fused_scan.cuh walk, ssd_fused_bc.cuh and its neighbours make the other gradients. */
 #ifndef MBA_SSD_FUSED_CUH

@@ -208,6 +208,7 @@ typedef struct product {
     int         left, right, to;                  /* operands; bytes of one step, of the result */
     double      left_bytes, right_bytes, to_bytes;
     double      fma, sfu;                         /* lane operations of one step besides the product */
+    bool        rests;                            /* what rounding lost of the scaled operand is multiplied too */
     bool        triangle;                         /* row tile i takes i + 1 steps more, of other operands: */
     int         left2, right2;
     int         sharers;                          /* blocks with the same left2 */
@@ -265,11 +266,12 @@ static void draw_product(const drawing *w, const product *q)
         l->blocks[l->nblocks++] = (mba_blocks){ q->grid / classes,
             { (double)((i + 1) * w->t.tiles) / (double)classes } };
     if (q->makes_pairs) draw_made_pairs(w, l, (made){ (double)mba_ceil(w->d.N, T), .c = 1, .b = 1, .tiles = 1 });
-    draw_steps_of(w, l, q, q->trips, q->left, q->right, 1);
+    const double times = w->tensor && q->rests ? 2 : 1;
+    draw_steps_of(w, l, q, q->trips, q->left, q->right, q->triangle ? 1 : times);
     if (q->triangle) {
         const double mean = (double)((classes + 1) * w->t.tiles) / (double)(2 * classes);
         const double done = w->tensor ? 1 - beyond_diagonal(q->m) / mean : 1;
-        draw_steps_of(w, l, q, by_class ? MBA_TRIPS(0) : mean, q->left2, q->right2, done);
+        draw_steps_of(w, l, q, by_class ? MBA_TRIPS(0) : mean, q->left2, q->right2, times * done);
     }
     if (q->also_bytes[0] > 0) mba_phase_move(l, MBA_LOAD, q->also[0], q->also_bytes[0]);
     if (q->also_bytes[1] > 0) mba_phase_move(l, MBA_STORE, q->also[1], q->also_bytes[1]);
@@ -289,6 +291,7 @@ static void draw_state(const drawing *w, bool output)
         .plain = output ? "chunk_scan_bwd_dstates_fma" : "chunk_state_fwd_fma",
         .grid = w->chunks * d->G * w->t.pairs * w->t.ptiles * w->t.ntiles, .block = 256, .regs = 128, .stages = 3,
         .smem_bytes = (size_t)(3 * 4 * TILE_BYTES + 8 * d->Q), .m = m, .n = n, .k = T, .trips = (double)w->t.tiles,
+        .rests = true,
         .left = MBA_ARG_IN(output ? DY : X), .left_bytes = m * T * w->e, .right = MBA_ARG_IN(output ? CM : BM),
         .right_bytes = n * T * w->e,
         .to = MBA_ARG_SCRATCH(output ? SSD_DSTATES_WORK : SSD_STATES_WORK), .to_bytes = m * n * w->st,
@@ -322,7 +325,7 @@ static void draw_scan(const drawing *w, bool rev)
         .trips = (double)mba_ceil(d->N, T),
         .left = MBA_ARG_IN(rev ? BM : CM), .left_bytes = m * T * w->e,
         .right = MBA_ARG_SCRATCH(rev ? SSD_DSTATES_WORK : SSD_STATES_WORK), .right_bytes = n * T * w->e,
-        .triangle = true, .left2 = MBA_ARG_SCRATCH(SSD_CB_WORK), .right2 = MBA_ARG_IN(rev ? DY : X),
+        .rests = true, .triangle = true, .left2 = MBA_ARG_SCRATCH(SSD_CB_WORK), .right2 = MBA_ARG_IN(rev ? DY : X),
         .sharers = (int)(w->t.pairs * w->t.ptiles),
         .also = { MBA_ARG_IN(X), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
         .also_bytes = { rev ? m * n * w->e : 0, rev ? m * n / T * 4 : 0 },
@@ -359,7 +362,7 @@ static void draw_bc_scan(const drawing *w, bool rev)
     mba_phase_work(l, MBA_LOOP, MBA_TRIPS(1), NULL);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), n * T * w->e);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, MBA_MMA, 2 * T * n * T * (1 - beyond_diagonal(T) / ((double)(tiles + 1) / 2)), NULL);
+    mba_phase_work(l, MBA_MMA, 2 * 2 * T * n * T * (1 - beyond_diagonal(T) / ((double)(tiles + 1) / 2)), NULL);
     mba_phase_work(l, MBA_FMA, 4.0 * T * T, NULL);
     mba_phase_work(l, MBA_SFU, 32.0 * T, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);

@@ -126,7 +126,7 @@ static double scan_flops(int Q, int N, int rows, bool rev)
         for (int lo = r0; lo < r0 + rows; lo += wide) {
             sum += 2 * 2.0 * wide * 64 * ((N + 63) / 64 * 64);
             for (int s = rev ? r0 : 0; s < (rev ? Q : r0 + rows); s += 16)
-                if (rev ? s >= lo : s < lo + wide) sum += 2 * 2.0 * wide * 64 * 16;
+                if (rev ? s >= lo : s < lo + wide) sum += 2 * 2 * 2.0 * wide * 64 * 16;      // and its rest
         }
     return sum;
 }
@@ -137,7 +137,8 @@ static double expected_flops(const ssd_dims *d, const char *kernel, bool made)  
     const double chunks = (double)(d->B * mba_ceil(d->L, Q)), groups = chunks * (double)d->G, P = (double)mba_ceil(d->P, 64);
     const double pairs = groups * (double)mba_ceil(d->J, 2) * P, slabs = (double)mba_ceil(N, 64), wide = (double)mba_ceil(N, 128);
     const double half = tiles * (tiles + 1) / 2, tile = 2.0 * 64 * 64 * 64;
-    if (!strcmp(kernel, "chunk_state_fwd") || !strcmp(kernel, "chunk_scan_bwd_dstates")) return pairs * wide * 4 * tiles * tile;
+    if (!strcmp(kernel, "chunk_state_fwd") || !strcmp(kernel, "chunk_scan_bwd_dstates"))
+        return pairs * wide * 2 * 4 * tiles * tile;    // x' and its rest
     if (!strcmp(kernel, "bmm_chunk_fwd"))                 return groups * half * slabs * tile;
     if (!strcmp(kernel, "chunk_scan_fwd"))                return pairs * scan_flops(Q, N, rows, false);
     if (!strcmp(kernel, "chunk_scan_chunk_state_bwd_dx")) return pairs * scan_flops(Q, N, rows, true);
