@@ -340,7 +340,7 @@ template <int I, bool DOCS> struct bc_rows {
 #pragma unroll
         for (int i = 2 * half; i < 2 * half + 2; i++) {
             uint32_t v[4];
-            if (nobody()) continue;
+            if ((I == 1 || DOCS) && nobody()) continue;
             ldmatrix_at(v, smem_address(pairs) + piece(i));
 #pragma unroll
             for (int j = 0; j < 2; j++) {
@@ -441,7 +441,8 @@ template <int I, bool DOCS> struct bc_rows {
             scaled(f, t.dy[I], e_from_begin(s, row), e_from_begin(s, row + 8));
             wgmma_fence();
             by_state(dC, f, t.h);
-            finish_products();
+            if (DOCS) finish_products();
+            else      wgmma_commit();                  // waited for with the first product of pairs
         }
         if (I == 1) all_pairs<true>(s);
         return all_pairs<false>(s);

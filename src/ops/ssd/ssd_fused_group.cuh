@@ -12,6 +12,7 @@
  * hand, and pin() keeps its use below the point where it is wanted. */
 struct walk_group {
     typedef uint32_t fragments[4][4];                  /* 64 p x 64 positions: [16 positions][as A of mma.cuh] */
+    struct scaled_x { fragments x, rest; };            /* x', and what its rounding lost */
     typedef uint32_t packed_state[8][4];               /* 64 p x 128 n likewise */
     scan_smem        &sm;
     const fused_task &a;
@@ -73,6 +74,15 @@ struct walk_group {
                 pin(next[k][j]);
                 x[k][j] = times(next[k][j], in[2 * k + (j >> 1)], in[8 + 2 * k + (j >> 1)]);
             }
+    }
+    template <bool REST> __device__ __forceinline__ void scale(scaled_x &to)
+    {
+        scale(to.x);
+#pragma unroll
+        for (int k = 0; k < 4 && REST; k++)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                to.rest[k][j] = times_rest(next[k][j], in[2 * k + (j >> 1)], in[8 + 2 * k + (j >> 1)], to.x[k][j]);
     }
     /* What the rounding of x' lost: y has it too. x and its scale are read again, as registers are short. */
     __device__ __forceinline__ void find_rest(fragments &rest, const fragments &x, const scan_stage &t)

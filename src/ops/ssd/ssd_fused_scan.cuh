@@ -24,6 +24,8 @@
 template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group {
     using walk_group::walk_group;
     static constexpr bool STAGED = staged(WHAT, REV, CUT);
+    /* Where registers allow: what rounding x' loses is made together with it; scales come before y leaves. */
+    static constexpr bool EARLY = !CUT && !SLOW, LATE = REV || (EARLY && WHAT == SCAN_OUT);
 
     /* Which of the two tiles y leaves through. Cut items, forward: no register for `steps`. */
     __device__ __forceinline__ unsigned tile_no() const { return CUT && !REV ? (unsigned)left & 1 : steps & 1; }
@@ -201,15 +203,15 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             else     wgmma_n64_rs<0>(y, x[k], d + ((k * 32) >> 4), 1);
     }
     template <bool OUT>
-    __device__ __forceinline__ void products(const packed_state &ha, fragments &x, const scan_stage &t, int keep)
+    __device__ __forceinline__ void products(const packed_state &ha, scaled_x &in, const scan_stage &t, int keep)
     {
-        fragments rest;
-        if (OUT && !SLOW) find_rest(rest, x, t);
+        fragments &x = in.x;
+        if (OUT && !SLOW && !EARLY) find_rest(in.rest, x, t);
         wgmma_fence();
         if (OUT) {
             state_term(ha, t);
             pairs_term(x, t.cb);
-            if (!SLOW) pairs_term(rest, t.cb);
+            if (!SLOW) pairs_term(in.rest, t.cb);
             wgmma_commit();
         }
         if (OUT && SLOW) {                             // registers are short: the rest takes the place of x meanwhile
@@ -330,7 +332,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     }
 
     /* y = out Y + D x, from registers through a tile in shared memory; meanwhile the next chunk comes in. */
-    __device__ __forceinline__ void leave(bool more, bool slow, fragments &xn, int sn, int phn)
+    __device__ __forceinline__ void leave(bool more, bool slow, scaled_x &xn, int sn, int phn)
     {
         const uint32_t tile = smem_address(sm.y[CUT ? anew((int)threadIdx.x) >> 7 : wg][tile_no()]);
         float          src[16];
@@ -342,7 +344,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             if (slow) out[k] = REV ? *((const float4 *)sm.st[s].rec[wg] + 16 + 4 * t4 + k) : make_float4(1, 1, 1, 1);
         if (!SLOW && more) {
             fetch_x(sn, phn);
-            if (!REV) fetch_scale(sm.st[sn].rec[wg]);  // reverse: no registers for it yet
+            if (!LATE) fetch_scale(sm.st[sn].rec[wg]);
         }
 #pragma unroll
         for (int k = 0; k < 4; k++)
@@ -362,8 +364,8 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             stmatrix_t_at(tile + moff + k * 16 * 128, o);
         }
         if (!SLOW && more) {
-            if (REV) fetch_scale(sm.st[sn].rec[wg]);
-            scale(xn);
+            if (LATE) fetch_scale(sm.st[sn].rec[wg]);
+            scale<has_output(WHAT) && EARLY>(xn);
         }
         if (REV) {
             keep_sources<!STAGED>(src);
@@ -382,7 +384,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     }
 
     /* One chunk; false: it was the last. Silent: for the state alone, before the others. */
-    template <bool SILENT = false> __device__ __forceinline__ bool step(fragments &x, fragments &xn)
+    template <bool SILENT = false> __device__ __forceinline__ bool step(scaled_x &x, scaled_x &xn)
     {
         constexpr bool OUT = has_output(WHAT) && !SILENT;
         const bool   more = SILENT || (CUT ? left > 0 : c != last_c);
@@ -390,7 +392,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         const int    sn = next_stage<SLOW>(s), phn = sn ? ph : ph ^ 1;
         if (SLOW) {                                    // registers are short: x comes when it is needed
             fetch(s, ph);
-            scale(x);
+            scale(x.x);
         }
         const float4 last = *(const float4 *)(t.rec[wg] + REC_BEFORE);
         const int    flags = (int)last.z, keep = enter_chunk(last);
@@ -404,7 +406,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         if (saves && STAGED)  save_half(ha);
         if (saves && STAGED && !REV) save_rest(ha);    // later there are no registers for its addresses
         const bool slow = SLOW && __any_sync(0xffffffffu, flags & IS_SLOW);
-        if (slow) slow_products<OUT>(ha, x, t, last.w, keep);
+        if (slow) slow_products<OUT>(ha, x.x, t, last.w, keep);
         else      products<OUT>(ha, x, t, keep);
         if (REV && OUT && more) ask_for_next_x(saves && STAGED);
         if (saves && STAGED && REV) save_rest(ha);
@@ -412,7 +414,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             leave(more, slow, xn, sn, phn);
         } else if (!SLOW && more) {
             fetch(sn, phn);
-            scale(xn);
+            scale(xn.x);
         }
         wgmma_wait<0>();
         if (lane == 0) mbar_arrive(smem_address(&sm.empty[SLOW][s]));
@@ -506,7 +508,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     }
     __device__ __forceinline__ int walk(int n)         /* returns n: nobody has to keep it meanwhile */
     {
-        fragments A, B;                                // scaled x of two chunks in flight
+        scaled_x A, B;                                 // of two chunks in flight
         take(n);
         if (STAGED) find_saved();
         D0 = D1 = after = 0;
@@ -525,10 +527,10 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             if (tid == 0) bulk_wait_read<0>();
             together();
         }
-        if (CUT == AGAIN && !SLOW) walk_quietly(A, B, again);
+        if (CUT == AGAIN && !SLOW) walk_quietly(A.x, B.x, again);
         if (!SLOW) {
             fetch(s, ph);
-            scale(A);
+            scale<has_output(WHAT) && EARLY>(A);
         }
         while (CUT == AGAIN && SLOW && left >= shared(sm.kept[wg * 4 + warp].own)) step<true>(A, B);
         while (step(A, B) && (SLOW || step(B, A))) { }
