@@ -149,7 +149,6 @@ static mba_status bench_ops(const bench_options *o, const mba_operands *words)
         for (int w = 1; w < words->n; w++) wanted |= !strcmp(words->word[w], mba_ops[i]->name);
         for (const mba_case *k = wanted ? mba_ops[i]->sizes : NULL; k && k->note && st == MBA_OK; k++) {
             bool again;
-            if (getenv("MBA_BENCH_CASE") && !strstr(k->note, getenv("MBA_BENCH_CASE"))) continue;
             st = bench_case(t, &c, &so, mba_ops[i], k, o, false, &again);
             if (st == MBA_OK && again) st = bench_case(t, &c, &so, mba_ops[i], k, o, true, &again);
         }

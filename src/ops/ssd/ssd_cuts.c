@@ -13,15 +13,13 @@
  *
  * Costs are in hundredths of a walked chunk (H200: 1.5 us forwards, 2 to 3 with states to save and backwards). The
  * choice depends on the shape and the number of SMs alone. */
-#include <stdlib.h>
-
 #include "ops/ssd/ssd_slots.h"
 
 /* chunk, cut: of a walk, of one through ranges, whose registers are short; fold: of one state; state: of a chunk in a
  * block of ssd_states; launch: of ssd_states, with what its blocks do before and after their chunks; again: of a chunk
  * for its state alone. */
 typedef struct prices { int64_t chunk, cut, begin, fold, leave, state, launch, again; } prices;
-static const prices price_of[2] = { { 100, 103, 120, 53, 60, 83, 300, 45 }, { 100, 103, 80, 35, 30, 55, 200, 45 } };
+static const prices price_of[2] = { { 100, 103, 120, 53, 60, 83, 300, 45 }, { 100, 103, 80, 35, 30, 55, 200, 26 } };
 
 enum { STATES_LEAST = 4, SHARES_MAX = 8, GAIN = 5 };       /* chunks of a state; states of a piece; percent to gain */
 
@@ -77,15 +75,10 @@ ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward)
 
 /* ---- what a cut costs ---- */
 
-static int64_t again_of(bool backward, const prices *p)              /* being measured */
-{
-    const char *price = getenv(backward ? "MBA_SSD_AGAIN_BACK" : "MBA_SSD_AGAIN");
-    return price ? atoi(price) : p->again;
-}
 /* Of the state that a range begins with, `before` chunks of its item. */
 static int64_t entering(const ssd_cuts *r, const prices *p, int64_t before)
 {
-    return !before ? 0 : r->how == SSD_AGAIN ? before * again_of(r->backward, p) : p->fold;
+    return !before ? 0 : r->how == SSD_AGAIN ? before * p->again : p->fold;
 }
 
 static int64_t cost_of(const ssd_cuts *r)

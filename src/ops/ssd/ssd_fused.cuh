@@ -41,7 +41,6 @@ struct fused_task {
     int   segments, per_segment, items;                /* of a sequence, chunks of one, work items */
     int   parts;                                       /* of a segment, a state each (ssd_states) */
     int   skip_cols;
-    int   ahead;                                       /* being measured */
     float dt_min, dt_max;
     bool  adds[DINITIAL + 1];
     strided<const bf16>  x, dt, bm, cm, dy;

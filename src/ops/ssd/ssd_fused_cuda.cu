@@ -1,5 +1,4 @@
 /* ssd_fused_cuda.cu -- the variant `fused` of ssd: launchers. The kernels are in ssd_fused.cuh and ssd_fused_bc.cuh. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ops/ssd/ssd_fused_bc.cuh"
@@ -78,7 +77,6 @@ static fused_task fused_task_of(const mba_call *c, const shares &share)
     a.items       = (int)r.items;
     a.parts       = (int)r.parts;
     a.skip_cols   = (int)d.C;
-    a.ahead = getenv("MBA_SSD_AHEAD") ? atoi(getenv("MBA_SSD_AHEAD")) : 1;          // being measured
     a.dt_min = (float)d.dt_min;
     a.dt_max = (float)d.dt_max;
     a.x  = strided_of<const bf16>(n->in[X], c->in[X]);

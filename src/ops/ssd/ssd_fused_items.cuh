@@ -297,7 +297,7 @@ static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, 
     }
     for (int j = 0; j < 2; j++)
         tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, b);
-    if (REV && has_output(WHAT) && a.ahead) announce(maps.other, b, pair, c);
+    if (REV && has_output(WHAT)) announce(maps.other, b, pair, c);
 }
 
 /* All chunks that are walked again: once in a block. The other ring is empty before, this one after. */
