@@ -141,9 +141,9 @@ static inline void browser_open(browser *b, const char *program, const char *pro
     char command[1024];
     *b = (browser){ 0 };
     assert_true(pipe(to) == 0 && pipe(from) == 0);
-    snprintf(command, sizeof command, "exec %s --headless --no-sandbox --disable-gpu --no-first-run --hide-scrollbars "
-             "--user-data-dir='%s' --allow-file-access-from-files --remote-debugging-pipe 2>/dev/null >&2", program,
-             profile);
+    snprintf(command, sizeof command, "exec %s --headless --no-sandbox --disable-gpu --disable-dev-shm-usage "
+             "--no-first-run --hide-scrollbars --user-data-dir='%s' --allow-file-access-from-files "
+             "--remote-debugging-pipe 2>/dev/null >&2", program, profile);
     b->child = fork();
     assert_true(b->child >= 0);
     if (b->child == 0) {                           // it reads what we say at 3, and answers at 4

@@ -242,7 +242,8 @@ static void the_gate_exits_with_1(void **state)
     says(run("diff '%s/base.db' '%s/slow.db' --csv", scratch_dir, scratch_dir), 0, "what,name,phase,a_ms,b_ms,ratio");
 }
 
-/* A program that is not ours has no unwatched step: its kernels and copies are judged. Without any step nothing passes. */
+/* A program that is not ours has no unwatched step: its kernels and copies are judged. Without any step nothing
+ * passes. */
 static void the_gate_judges_some_step(void **state)
 {
     sqlite3 *db;
@@ -272,7 +273,8 @@ static void misuse_is_told(void **state)
     says(run("diff '%s/a.db' '%s/a.db' --gate much 2>&1", scratch_dir, scratch_dir), 2, "--gate much");
     says(run("profile " SMALL " --out docs/architecture.md 2>&1"), 2, "exists and is not a store");
     says(run("profile -- 2>&1"), 2, "nothing stands behind --");
-    says(run("profile " SMALL " --sets overview,frob --out '%s/none.db' 2>&1", scratch_dir), 2, "no counter set 'frob'");
+    says(run("profile " SMALL " --sets overview,frob --out '%s/none.db' 2>&1", scratch_dir), 2,
+         "no counter set 'frob'");
     run("profile --out '%s/none.db' -- /bin/true 2>&1", scratch_dir);            // nothing on a GPU, or no CUPTI
     assert_true(access(scratch("none.db"), F_OK) != 0);
 }

@@ -224,7 +224,7 @@ static void resumed_anywhere_it_ends_the_same(void **state)
     complete("whole", "");
     const double all_s = now_s() - began;          // points follow the machine: a busy one is not always caught early
     for (int i = 0; i < points; i++) {
-        const double s = 0.05 + (is_long ? 0.22 : 0.8) * all_s * rand_r(&seed) / RAND_MAX;
+        const double s = 0.05 + (is_long ? 0.26 : 0.8) * all_s * rand_r(&seed) / RAND_MAX;
         const int    number = rand_r(&seed) % 2 ? SIGKILL : SIGINT;
         if (i) kept("disturbed", before);
         interrupt_after(s, number, i == 0);

@@ -289,6 +289,10 @@ static const claim claims[] = {
     { "fig8", "kernel", NULL, "issue_pct", K("M('smsp__issue_active.avg.pct_of_peak_sustained_active')") },
     { "fig8", "kernel", NULL, "stalled", "select max(value) from c where kernel = :kernel and metric glob"
       " 'smsp__average_warps_issue_stalled_*_per_issue_active.ratio' and metric not glob '*selected*'" },
+    { "fig9", "kernel", NULL, "load_requests", K("M('l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum')") },
+    { "fig9", "kernel", NULL, "store_requests", K("M('l1tex__t_requests_pipe_lsu_mem_global_op_st.sum')") },
+    { "fig9", "kernel", NULL, "l1_per_l2_byte", K("l1 / nullif(l2, 0)") },
+    { "fig9", "kernel", NULL, "l2_per_dram_byte", K("l2 / nullif(dram, 0)") },
     { "fig9", "kernel", NULL, "sectors_per_load", K("M('l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum')"
       " / nullif(M('l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum'), 0)") },
     { "fig9", "kernel", NULL, "sectors_per_store", K("M('l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum')"
@@ -463,6 +467,36 @@ static void every_table_of_every_figure_is_the_database(void **state)
     assert_true(all > 5000);
 }
 
+static void same(const char *what, const char *where, double got, double want)
+{
+    if (isnan(want) != isnan(got) || fabs(got - want) > 1e-6 * fabs(want) + 1e-12)
+        fail_msg("%s of %s: %.9g on the page, %.9g in the database", what, where, got, want);
+}
+
+/* The large numbers of the cards above everything else; where a card has none ("–"), neither has the database. */
+static void findings_are_the_database(void **state)
+{
+    static const struct { const char *card, *sql; } card[] = {
+        { "<b>F1</b>", "select 100 * sum(ns) / (select ns from busy) from k where kind = 'gemm'" },
+        { "<b>F2</b>", "select 100 * sum(ns) / (select ns from busy) from k where kind = 'ssm'" },
+        { "<b>F3</b>", "select " PART("by_memory") " from floors where floor is not null" },
+        { "<b>F4</b>", "select 1e11 * sum(n * dram / c_ns) / sum(n) / (select sheet from ceil) from k where kind ="
+          " 'ssm'" },
+    };
+    int seen = 0;
+    (void)state;
+    for (int i = 0; i < STORES; i++)
+        for (size_t c = 0; c < sizeof card / sizeof *card; c++) {
+            const char  *at = strstr(pages[i], card[c].card), *big = at ? strstr(at, "class=\"big\"") : NULL;
+            const char  *value = big ? strstr(big, "data-v=\"") : NULL;
+            const double want = ask(rows_of[i], card[c].sql, (subject){ 0 });
+            if (!value || value - big > 40 || isnan(want)) continue;
+            same(card[c].card, stores[i], strtod(value + 8, NULL), want);
+            seen++;
+        }
+    assert_true(seen > 20);
+}
+
 /* ---- several stores on one page ---- */
 
 static char label[STORES][384];
@@ -489,12 +523,6 @@ static int run_labelled(const char *text)
     for (int i = 0; i < STORES; i++) if (!strcmp(label[i], text)) return i;
     fail_msg("no store is called '%s'", text);
     return 0;
-}
-
-static void same(const char *what, const char *where, double got, double want)
-{
-    if (isnan(want) != isnan(got) || fabs(got - want) > 1e-6 * fabs(want) + 1e-12)
-        fail_msg("%s of %s: %.9g on the page, %.9g in the database", what, where, got, want);
 }
 
 /* Fig. 10: a column of Mamba-1, one of Mamba-2. */
@@ -610,6 +638,64 @@ static void records_of_kernels_are_the_database(void **state)
     assert_true(asked > 5000);
 }
 
+/* ---- tooltips: a label, words, a number as people read it ---- */
+
+static const struct { const char *words, *sql; } tips[] = {
+    { " · L1|", K("M('l1tex__t_sector_hit_rate.pct')") },
+    { " · L2|", K("100 * M('lts__t_sectors_lookup_hit.sum') / M('lts__t_sectors.sum')") },
+    { "|mean lifetime ", K("1e6 * block_s") },
+    { "|occupancy ", K("M('sm__warps_active.avg.pct_of_peak_sustained_active')") },
+    { "|possible occupancy ", ROW("occupancy_limit") },
+    { " · measured|", "select " MEDIAN_NS " / 1e3" },
+    { "|memory floor ", F("by_memory / 1e3") },
+    { "|tensor floor ", F("by_tensor / 1e3") },
+    { "|vector floor ", F("by_vector / 1e3") },
+    { "|special-function floor ", F("by_special / 1e3") },
+    { " · rule (a), arithmetic|", K("tensor / (fp32 + half)") },
+    { " · rule (b), issue slots × 2|", K("tensor / (2 * " SLOTS ")") },
+    { " · tensor : special functions|", K("tensor / special") },
+    { "|operands ", K("least_b / 1e6") },
+    { " · loads|", K("M('l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum')"
+                     " / M('l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum')") },
+    { " · stores|", K("M('l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum')"
+                      " / M('l1tex__t_requests_pipe_lsu_mem_global_op_st.sum')") },
+};
+enum { TIPS = sizeof tips / sizeof *tips };
+
+/* 1 where the tip is of this kind, and right. A rate of the roofline stands behind " · L1|" too: it is in FLOP/s. */
+static int check_tip(sqlite3 *db, const char *store, const char *tip, int kind)
+{
+    const char *at = strstr(tip, tips[kind].words);
+    char        called[256];
+    if (!at || strstr(tip, "FLOP/byte") || strstr(tip, "records|")) return 0;
+    snprintf(called, sizeof called, "%.*s", (int)(at - tip), tip);
+    const subject  who = { .kernel = kernel_labelled(db, called) };
+    const mba_word want = mba_num(ask(db, tips[kind].sql, who));
+    const char    *said = at + strlen(tips[kind].words);
+    if (strncmp(said, want.s, strlen(want.s)) || said[strlen(want.s)] != ' ')
+        fail_msg("%s: '%s', the database has %s", store, tip, want.s);
+    return 1;
+}
+
+static void tooltips_say_what_the_database_has(void **state)
+{
+    int seen[TIPS] = { 0 }, all = 0;
+    (void)state;
+    for (int i = 0; i < STORES; i++) {
+        const char *json = strstr(pages[i], "id=\"data\">") + 10;
+        json_t     *data = json_loadb(json, (size_t)(strstr(json, "</script>") - json), 0, NULL), *tip;
+        size_t      t;
+        json_array_foreach(json_object_get(data, "tips"), t, tip)
+            for (int k = 0; k < TIPS; k++) seen[k] += check_tip(rows_of[i], stores[i], json_string_value(tip), k);
+        json_decref(data);
+    }
+    for (int k = 0; k < TIPS; k++) {
+        if (!seen[k]) fail_msg("no tooltip has '%s'", tips[k].words);
+        all += seen[k];
+    }
+    print_message("%d numbers of tooltips\n", all);
+}
+
 /* ---- operands: the one store that has them is of the first version ---- */
 
 static void the_memory_plan_is_the_operands(void **state)
@@ -634,8 +720,10 @@ static void the_memory_plan_is_the_operands(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_table_of_every_figure_is_the_database),
+                                        cmocka_unit_test(findings_are_the_database),
                                         cmocka_unit_test(figures_that_compare_stores_are_the_databases),
                                         cmocka_unit_test(records_of_kernels_are_the_database),
+                                        cmocka_unit_test(tooltips_say_what_the_database_has),
                                         cmocka_unit_test(the_memory_plan_is_the_operands) };
     return cmocka_run_group_tests(tests, begin, end);
 }

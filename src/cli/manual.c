@@ -81,7 +81,7 @@ mba_status mba_command_manual(int argc, char **argv)
         "options.",
         options,
         "mambascope manual | man -l -\nmambascope manual > /usr/local/share/man/man1/mambascope.1\n"
-        "eval \"$(mambascope manual --bash)\"\n" };
+        "eval \"$(mambascope manual --bash)\"        # zsh: after autoload -U bashcompinit; bashcompinit\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     for (const mba_command *c = mba_commands; list && c->name; c++) puts(c->name);

@@ -26,8 +26,6 @@
 #ifndef MBA_OPS_NORM_ROWS_CUH
 #define MBA_OPS_NORM_ROWS_CUH
 
-#include <stdlib.h>
-
 #include "device/cuda/async.cuh"
 #include "device/cuda/columns.cuh"
 #include "device/cuda/packed.cuh"
@@ -154,25 +152,6 @@ static inline mba_status mba__norm_dw(const mba_call *c, int out, int64_t cols)
     return MBA_OK;
 }
 
-static inline int turned(int bit) { return getenv("MBA_TURN") ? atoi(getenv("MBA_TURN")) >> bit & 1 : 0; }
-
-/* What is not read again soon leaves the outer cache first, and what is stays: fetch and store with that hint. */
-template <bool ONCE, int N, typename T> static __device__ __forceinline__ void fetch_so(packed<T, N> &to, const T *from, bool there)
-{
-    typedef typename word<N * sizeof(T)>::type W;
-    to.w = W();
-    if (there) to.w = ONCE ? __ldcs((const W *)from) : *(const W *)from;
-}
-
-template <bool ONCE, int N, typename T> static __device__ __forceinline__ void store_so(T *to, const float (&from)[N])
-{
-    union { typename word<N * sizeof(T)>::type w; T v[N]; } u;
-#pragma unroll
-    for (int i = 0; i < N; i++) u.v[i] = from_float<T>(from[i]);
-    if (ONCE) __stcs((typename word<N * sizeof(T)>::type *)to, u.w);
-    else      *(typename word<N * sizeof(T)>::type *)to = u.w;
-}
-
 /* ---- forward ---- */
 
 template <typename TX, typename TY> struct norm_rows {
@@ -185,17 +164,15 @@ template <typename TX, typename TY> struct norm_rows {
     int64_t          rows, cols;
     float            eps;
     int              threads;
-    bool             down;                        // from the last row to the first
 };
 
-template <typename TX, typename TY, int V, int NV, bool ONCE>
+template <typename TX, typename TY, int V, int NV>
 __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_fwd_team(norm_rows<TX, TY> a)
 {
     __shared__ __align__(16) float warps[TEAM_WARPS];
     const team t = team_alone(a.threads);
-    const int  cols = (int)a.cols, unit = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
-    const int  row = a.down ? (int)a.rows - 1 - unit : unit;
-    const int  own = t.lane * V, apart = t.threads * V, end = unit < a.rows ? cols : 0;      // beyond the last row there are no columns
+    const int  cols = (int)a.cols, row = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
+    const int  own = t.lane * V, apart = t.threads * V, end = row < a.rows ? cols : 0;       // beyond the last row there are no columns
     float      s[NV][V], w[NV][V], ss = 0;
     team_clear(t, warps);
 
@@ -203,7 +180,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_fwd_team(norm_rows<TX, 
     packed<TX, V>   px[NV];
     const TX *const x = strip<const TX>(a.x, own).row(row);
 #pragma unroll
-    for (int i = 0; i < NV; i++) fetch_so<ONCE>(px[i], x + i * apart, own + i * apart < end);
+    for (int i = 0; i < NV; i++) fetch(px[i], x + i * apart, own + i * apart < end);
     if (a.m.at) {
         packed<TY, V>   pm[NV];
         const TY *const m = strip<const TY>(a.m, own).row(row);
@@ -217,7 +194,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_fwd_team(norm_rows<TX, 
             unpack(add, pm[i]);
 #pragma unroll
             for (int v = 0; v < V; v++) s[i][v] += add[v];
-            if (own + i * apart < end) store_so<ONCE>(sum + i * apart, s[i]);
+            if (own + i * apart < end) store(sum + i * apart, s[i]);
         }
     } else {
 #pragma unroll
@@ -277,14 +254,13 @@ template <typename TX, typename TY> struct norm_grads {
     float           *part;                        // (parts, C)
     int64_t          rows, cols;
     int              threads;
-    bool             dx_adds, dm_adds, down;      // down: from the last row to the first
+    bool             dx_adds, dm_adds;
 };
 
 /* to (+)= d */
-template <bool ONCE = false, typename T, int V>
-static __device__ __forceinline__ void put_grad(T *to, const float (&d)[V], bool adds)
+template <typename T, int V> static __device__ __forceinline__ void put_grad(T *to, const float (&d)[V], bool adds)
 {
-    if (!adds) { store_so<ONCE>(to, d); return; }
+    if (!adds) { store(to, d); return; }
     float all[V];
     load(all, to);
 #pragma unroll
@@ -292,7 +268,7 @@ static __device__ __forceinline__ void put_grad(T *to, const float (&d)[V], bool
     store(to, all);
 }
 
-template <typename TX, typename TY, int V, int NV, int STAGES, bool ONCE>
+template <typename TX, typename TY, int V, int NV, int STAGES>
 __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) norm_bwd_team(norm_grads<TX, TY> a)
 {
     constexpr int  XB = V * (int)sizeof(TX), YB = V * (int)sizeof(TY);
@@ -317,7 +293,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) norm_bwd_team(
     const auto slot_ds = [=](int stage, int i) {
         return (TX *)(slots + stage * stage_bytes + plane * (XB + YB) + (i * (int)blockDim.x + (int)threadIdx.x) * XB); };
     const auto copy_row = [&](int row, int stage) {
-        if ((unsigned)row < (unsigned)rows)
+        if (row < rows)
 #pragma unroll
             for (int i = 0; i < NV; i++) {
                 if (own + i * apart >= cols) continue;
@@ -335,21 +311,18 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) norm_bwd_team(
         for (int v = 0; v < V; v++) dw[i][v] = 0;
         if (KEEP && own + i * apart < cols) load_weights(kept[KEEP ? i : 0], a.w + own + i * apart);
     }
-    /* Rows before the first and behind the last are none, as unsigned numbers. */
-    const int by = a.down ? -step : step;
     int   row = (int)blockIdx.x * teams + t.number, stage = 0;
-    if (a.down) row = rows - 1 - row;
-    float next = (unsigned)row < (unsigned)rows ? a.rstd[row] : 0;
+    float next = row < rows ? a.rstd[row] : 0;
 #pragma unroll
     for (int k = 0; k < STAGES; k++) {
         team_clear(t, warps[k]);
-        if (k < STAGES - 1) copy_row(row + k * by, k);
+        if (k < STAGES - 1) copy_row(row + k * step, k);
     }
-    for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += by, stage = stage == STAGES - 1 ? 0 : stage + 1) {
+    for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
         const float k = next;
-        const int   end = (unsigned)row < (unsigned)rows ? cols : 0;
-        copy_row(row + (STAGES - 1) * by, stage == 0 ? STAGES - 1 : stage - 1);
-        next = (unsigned)(row + by) < (unsigned)rows ? a.rstd[row + by] : 0;
+        const int   end = row < rows ? cols : 0;
+        copy_row(row + (STAGES - 1) * step, stage == 0 ? STAGES - 1 : stage - 1);
+        next = row + step < rows ? a.rstd[row + step] : 0;
         copy_async_wait<STAGES - 1>();
 
         // 1. the sum over x w dy of the row
@@ -381,7 +354,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) norm_bwd_team(
                 dw[i][v] = fmaf(x[v], r, dw[i][v]);
                 d[v]     = fmaf(KEEP ? kept[KEEP ? i : 0][v] : w[v], r, fmaf(-x[v], back, streams ? d[v] : 0.0f));
             }
-            put_grad<ONCE>(out_dx.row(row) + i * apart, d, a.dx_adds);
+            put_grad(out_dx.row(row) + i * apart, d, a.dx_adds);
             if (branches) put_grad(out_dm.row(row) + i * apart, d, a.dm_adds);      // may be dx itself: read after dx is written
         }
     }

@@ -65,8 +65,7 @@ static void kernel_row(mba_buf *b, const mba_stores *r, int run, const mba_kerne
     text_cell(b, k->busiest);
     number_cell(b, k->busiest_pct);
     number_cell(b, k->counted.dram_bytes / k->counted.time_s / 1e9);
-    mba_buf_put(b, "</tr>");
-    mba_buf_put(b, "<tr class=\"cardrow\" hidden><td colspan=\"14\"></td></tr>\n");
+    mba_buf_put(b, "</tr>\n");
 }
 
 static void controls(mba_buf *b, const mba_stores *r)

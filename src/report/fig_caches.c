@@ -218,7 +218,21 @@ static bool has_sector(const mba_kernel_view *k)
 static bool has_sectors(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, has_sector); }
 
 static const mba_grid_column fig9_columns[] = { { "kernel", "kernel" }, { "sectors_per_load", "sectors per load" },
-                                                { "sectors_per_store", "sectors per store" }, { 0 } };
+                                                { "sectors_per_store", "sectors per store" },
+                                                { "load_requests", "load requests" },
+                                                { "store_requests", "store requests" },
+                                                { "l1_per_l2_byte", "L1 bytes per L2 byte" },
+                                                { "l2_per_dram_byte", "L2 bytes per DRAM byte" }, { 0 } };
+
+/* Of a launch. */
+static double requests_of(const mba_kernel_view *k, bool store)
+{
+    return mba_counter_value(k, store ? "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"
+                             : "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum");
+}
+
+/* How often what a level holds is asked for, for each byte that comes from the next one. */
+static double reuse_at(double bytes, double next) { return next > 0 ? bytes / next : NAN; }
 
 static mba_status fig9_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -229,6 +243,10 @@ static mba_status fig9_numbers(mba_grid *g, const mba_stores *r, int run)
         mba_grid_text(g, mba_kernel_label(a, c.k[i], 60).s);
         mba_grid_number(g, c.k[i]->counted.sectors_per_load);
         mba_grid_number(g, c.k[i]->counted.sectors_per_store);
+        mba_grid_number(g, requests_of(c.k[i], false));
+        mba_grid_number(g, requests_of(c.k[i], true));
+        mba_grid_number(g, reuse_at(c.k[i]->counted.l1_bytes, c.k[i]->counted.l2_bytes));
+        mba_grid_number(g, reuse_at(c.k[i]->counted.l2_bytes, c.k[i]->counted.dram_bytes));
     }
     free(c.k);
     return MBA_OK;
@@ -244,26 +262,86 @@ static void fig9_heading(mba_buf *b, const mba_stores *r, int run)
     mba_buf_add(b, "%d of %d kernels touch more than 16 sectors with a load of a warp", wide, n);
 }
 
+/* Requests of a step by the sectors they touch: each kernel's where its mean is. */
+enum { SECTOR_BINS = 16 };
+static void requests_by_sectors(const mba_analysis *a, bool store, double bin[SECTOR_BINS])
+{
+    double all = 0;
+    for (int i = 0; i < SECTOR_BINS; i++) bin[i] = 0;
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        const mba_kernel_view *k = &a->kernel[i];
+        const double           n = k->per_step * requests_of(k, store);
+        const double           sectors = store ? k->counted.sectors_per_store : k->counted.sectors_per_load;
+        if (!(n > 0) || !(sectors > 0)) continue;
+        const int at = (int)ceil(sectors / 2) - 1;                     // 0 to 2, 2 to 4, ..
+        bin[at < SECTOR_BINS ? at : SECTOR_BINS - 1] += n;
+        all += n;
+    }
+    for (int i = 0; i < SECTOR_BINS && all > 0; i++) bin[i] *= 100 / all;
+}
+
+static void draw_requests(mba_canvas *c, double w, const mba_analysis *a)
+{
+    const double left = 46, bottom = 190;
+    double       bin[2][SECTOR_BINS], most = 0, tick[16];
+    for (int j = 0; j < 2; j++) requests_by_sectors(a, j == 1, bin[j]);
+    for (int j = 0; j < 2; j++) for (int i = 0; i < SECTOR_BINS; i++) most = fmax(most, bin[j][i]);
+    mba_svg         s = mba_svg_begin(c, w, bottom + 40, "Requests of a step by the sectors they touch");
+    const mba_scale x = mba_lin(0, 32, left, w - 14), y = mba_lin(0, mba_axis_end(most), bottom, 20);
+    const int       ticks = mba_ticks(y, tick);
+    for (int i = 0; i < ticks; i++) {
+        mba_svg_line(&s, left, mba_at(y, tick[i]), w - 14, mba_at(y, tick[i]), "g", NULL);
+        mba_svg_text(&s, left - 5, mba_at(y, tick[i]) + 4, "t3", 'e', "%s", mba_num(tick[i]).s);
+    }
+    mba_svg_text(&s, 0, 10, "t2", 's', "%% of the requests of a step");
+    mba_svg_axis(&s, x, bottom, bottom, s.narrow ? "sectors per request, mean of its kernel"
+                 : "32-byte sectors per request of a warp, mean of its kernel");
+    const double half = (mba_at(x, 2) - x.a) / 2 - 1;
+    for (int j = 0; j < 2; j++)
+        for (int i = 0; i < SECTOR_BINS; i++)
+            if (bin[j][i] > 0)
+                mba_svg_bar(&s, mba_at(x, 2 * i) + 0.5 + j * half, mba_at(y, bin[j][i]), half,
+                            y.a - mba_at(y, bin[j][i]), "", j ? "ssm" : "gemm",
+                            mba_tip(c, "%s|%s %% of the requests touch %d to %d sectors", j ? "stores" : "loads",
+                                    mba_num(bin[j][i]).s, 2 * i, 2 * i + 2), NULL);
+    mba_svg_end(&s);
+}
+
+static void draw_sectors(mba_svg *s, const mba_lanes *lanes, const mba_analysis *a, const mba_chosen *chosen)
+{
+    const mba_scale x = mba_lin(0, 32, lanes->left, s->w - (s->narrow ? 14 : 150));
+    mba_svg_axis(s, x, lanes->top - 4, lanes->bottom, s->narrow ? "sectors per request"
+                 : "32-byte sectors per request of a warp");
+    for (int i = 0; i < chosen->n; i++) {
+        const mba_counted *k = &chosen->k[i]->counted;
+        const double       y = mba_lanes_at(lanes, i), load = k->sectors_per_load, store = k->sectors_per_store;
+        const mba_name     name = mba_kernel_label(a, chosen->k[i], 60);
+        mba_lanes_label(s, lanes, i, a, chosen->k[i]);
+        if (load > 0)  mba_svg_mark(s, MBA_CIRCLE, mba_at(x, load), y, 4.6, "gemm", false, mba_tip(s->c, "%s · "
+                "loads|%s sectors per request", name.s, mba_num(load).s), NULL);
+        if (store > 0) mba_svg_mark(s, MBA_DIAMOND, mba_at(x, store), y, 4.4, "ssm", false, mba_tip(s->c, "%s · "
+                "stores|%s sectors per request", name.s, mba_num(store).s), NULL);
+        if (s->narrow) continue;
+        mba_svg_text(s, s->w - 76, y + 4, "t3", 'e', "%s", mba_num(reuse_at(k->l1_bytes, k->l2_bytes)).s);
+        mba_svg_text(s, s->w - 4, y + 4, "t3", 'e', "%s", mba_num(reuse_at(k->l2_bytes, k->dram_bytes)).s);
+    }
+    if (s->narrow) return;
+    mba_svg_text(s, s->w - 76, lanes->top - 10, "t3", 'e', "L1 : L2");
+    mba_svg_text(s, s->w - 4, lanes->top - 10, "t3", 'e', "L2 : DRAM");
+}
+
 static mba_status fig9_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          chosen;
-    (void)view;
-    MBA_TRY(mba_choose(&chosen, a, has_sector, mba_most(r, MOST)));
-    const mba_lanes lanes = mba_lanes_for(w, chosen.n, 10, 18);
-    mba_svg         s = mba_svg_begin(c, w, lanes.bottom + 40, "Sectors per request");
-    const mba_scale x = mba_lin(0, 32, lanes.left, w - 14);
-    mba_svg_axis(&s, x, lanes.top - 4, lanes.bottom, "32-byte sectors per request of a warp");
-    for (int i = 0; i < chosen.n; i++) {
-        const double   y = mba_lanes_at(&lanes, i), load = chosen.k[i]->counted.sectors_per_load,
-            store = chosen.k[i]->counted.sectors_per_store;
-        const mba_name name = mba_kernel_label(a, chosen.k[i], 60);
-        mba_lanes_label(&s, &lanes, i, a, chosen.k[i]);
-        if (load > 0)  mba_svg_mark(&s, MBA_CIRCLE, mba_at(x, load), y, 4.6, "gemm", false, mba_tip(c, "%s · loads|%s "
-                "sectors per request", name.s, mba_num(load).s), NULL);
-        if (store > 0) mba_svg_mark(&s, MBA_DIAMOND, mba_at(x, store), y, 4.4, "ssm", false,
-                                    mba_tip(c, "%s · stores|%s sectors per request", name.s, mba_num(store).s), NULL);
+    if (view) {
+        draw_requests(c, w, a);
+        return MBA_OK;
     }
+    MBA_TRY(mba_choose(&chosen, a, has_sector, mba_most(r, MOST)));
+    const mba_lanes lanes = mba_lanes_for(w, chosen.n, w > MBA_NARROW ? 26 : 10, 18);
+    mba_svg         s = mba_svg_begin(c, w, lanes.bottom + 40, "Sectors per request");
+    draw_sectors(&s, &lanes, a, &chosen);
     mba_svg_end(&s);
     free(chosen.k);
     return MBA_OK;
@@ -276,11 +354,15 @@ static void fig9_legend(mba_buf *b, const mba_stores *r, int run)
     mba_legend_item(b, "ssm", "◆ stores");
 }
 
+static const char *const fig9_views[] = { "by kernel", "by requests", NULL };
+
 const mba_figure mba_figure_fig9 = {
     "fig9", "Access", "Fig. 9 · access pattern",
     "32-byte sectors that a load or store of a warp touches: 4 for consecutive floats, 16 for consecutive 16-byte "
     "vectors, 32 for scattered ones.",
-    "More sectors than the width of the access needs are scattered lanes. Strides and reuse distances per "
-    "instruction are not collected yet.",
+    "More sectors than the width of the access needs are strided or scattered lanes. At the right how often what a"
+    " level "
+    "holds is asked for: bytes through it for each byte of the next one (TMA loads bypass the L1 counters). Strides of "
+    "single instructions are not collected: requests stand where the mean of their kernel is.",
     "access counters, on a GPU: mambascope profile --sets access",
-    false, NULL, fig9_columns, has_sectors, fig9_heading, fig9_numbers, fig9_draw, fig9_legend };
+    false, fig9_views, fig9_columns, has_sectors, fig9_heading, fig9_numbers, fig9_draw, fig9_legend };

@@ -127,7 +127,7 @@ const mba_figure mba_figure_peers = {
     "peers", "Peers and ours", "Peers and ours · by operator class",
     "Kernel time of a step of the same workload and size by class: ours, a program that is not ours, and our floor.",
     "Both were watched by the same collector. Classes of the peer's kernels follow rules over their names; what it "
-    "fuses differently moves between classes.",
+    "fuses differently moves between classes. Its sorts and gathers (of the embedding) count as message passing.",
     "a store of another program at the same size: mambascope profile --workload mamba2-headline --units 16384 "
     "--range step --out peer.db -- CMD",
     false, NULL, peer_columns, has_peer, peer_heading, peer_numbers, peer_draw, peer_legend };

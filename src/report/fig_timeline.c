@@ -159,7 +159,7 @@ const mba_figure mba_figure_timeline = {
 
 /* ---- for the script ---- */
 
-/* Names once, events as five numbers each: start, duration (ns), name, class, phase. */
+/* Names once, events as five numbers each: start since that of the event before, duration (ns), name, class, phase. */
 mba_status mba_timeline_json(mba_buf *b, const mba_analysis *a)
 {
     mba_moment *m = NULL;
@@ -177,8 +177,9 @@ mba_status mba_timeline_json(mba_buf *b, const mba_analysis *a)
         int at = 0;
         while (at < names && name[at] != m[i].name) at++;                  // lent by the same row: the same pointer
         if (at == names) name[names++] = m[i].name;
-        mba_buf_add(b, "%s%.0f,%.0f,%d,%d,%d", i ? "," : "", 1e9 * m[i].start_s, 1e9 * m[i].duration_s, at, m[i].kind,
-                    m[i].phase);
+        const int64_t start = llround(1e9 * m[i].start_s), before = i ? llround(1e9 * m[i - 1].start_s) : 0;
+        mba_buf_add(b, "%s%lld,%.0f,%d,%d,%d", i ? "," : "", (long long)(start - before), 1e9 * m[i].duration_s, at,
+                    m[i].kind, m[i].phase);
     }
     mba_buf_put(b, "],\"names\":[");
     for (int i = 0; i < names; i++) {

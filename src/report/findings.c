@@ -399,13 +399,16 @@ void mba_part_claims(mba_buf *b, const mba_stores *r)
     mba_run_switch(b, r);
     for (int i = 0; i < r->shown; i++) {
         mba_claim c[MBA_CLAIMS];
+        bool      lacking = false;                                     // a claim needs something
         mba_claims_judge(r->run[i].a, c);
+        for (int k = 0; k < MBA_CLAIMS; k++) lacking |= *c[k].needs != 0;
         mba_run_open(b, r, i);
         mba_buf_put(b, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"claims of ");
         mba_buf_html(b, mba_run_label(r, i));
         mba_buf_put(b, "\"><table class=\"claims\"><thead><tr><th scope=\"col\">id</th><th scope=\"col\">claim</th><th "
                        "scope=\"col\">target</th><th scope=\"col\">measured</th>"
-                       "<th scope=\"col\">verdict</th><th scope=\"col\">needs</th></tr></thead><tbody>");
+                       "<th scope=\"col\">verdict</th>");
+        mba_buf_put(b, lacking ? "<th scope=\"col\">needs</th></tr></thead><tbody>" : "</tr></thead><tbody>");
         for (int k = 0; k < MBA_CLAIMS; k++) {
             const char *cell[] = { c[k].id, c[k].claim, c[k].target, c[k].measured };
             mba_buf_put(b, "<tr>");
@@ -414,10 +417,10 @@ void mba_part_claims(mba_buf *b, const mba_stores *r)
                 mba_buf_html(b, *cell[j] ? cell[j] : "–");
                 mba_buf_put(b, "</td>");
             }
-            mba_buf_add(b, "<td><span class=\"chip %s\">%s</span></td><td>", mba_verdict_name(c[k].verdict),
+            mba_buf_add(b, "<td><span class=\"chip %s\">%s</span></td>", mba_verdict_name(c[k].verdict),
                         mba_verdict_name(c[k].verdict));
-            mba_buf_html(b, c[k].needs);
-            mba_buf_put(b, "</td></tr>\n");
+            if (lacking) mba_buf_put(b, "<td>"), mba_buf_html(b, c[k].needs), mba_buf_put(b, "</td>");
+            mba_buf_put(b, "</tr>\n");
         }
         mba_buf_put(b, "</tbody></table></div>");
         mba_run_end(b);

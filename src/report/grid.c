@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/status.h"
+
 void mba_grid_begin(mba_grid *g, const mba_grid_column *columns)
 {
     *g = (mba_grid){ .column = columns };
@@ -44,13 +46,15 @@ void mba_grid_number(mba_grid *g, double v) { add(g, (mba_grid_cell){ NULL, v })
 
 /* ---- HTML ---- */
 
+enum { COLUMNS_MAX = 32 };
+
 static bool is_number_column(const mba_grid *g, int column)
 {
     for (size_t i = (size_t)column; i < g->n; i += (size_t)g->ncolumns) if (g->cell[i].text) return false;
     return true;
 }
 
-static void html_cell(mba_buf *b, const mba_grid_cell *c)
+static void html_cell(mba_buf *b, const mba_grid_cell *c, bool among_numbers)
 {
     if (c->text) {
         mba_buf_put(b, "<td>");
@@ -58,27 +62,30 @@ static void html_cell(mba_buf *b, const mba_grid_cell *c)
     } else if (isfinite(c->number)) {
         mba_buf_add(b, "<td class=\"n\" data-v=\"%s\">%s", mba_exact(c->number).s, mba_num(c->number).s);
     } else {
-        mba_buf_put(b, "<td class=\"n\">–");
+        mba_buf_put(b, among_numbers ? "<td class=\"n\">–" : "<td>–");
     }
     mba_buf_put(b, "</td>");
 }
 
 void mba_grid_html(const mba_grid *g, mba_buf *b, const char *caption)
 {
+    bool number[COLUMNS_MAX];
+    mba_assert(g->ncolumns <= COLUMNS_MAX);
+    for (int i = 0; i < g->ncolumns; i++) number[i] = is_number_column(g, i);
     mba_buf_put(b, "<table data-csv=\"");
     for (int i = 0; i < g->ncolumns; i++) mba_buf_add(b, "%s%s", i ? "," : "", g->column[i].key);
     mba_buf_put(b, "\"><caption>");
     mba_buf_html(b, caption);
     mba_buf_put(b, "</caption><thead><tr>");
     for (int i = 0; i < g->ncolumns; i++) {
-        mba_buf_put(b, is_number_column(g, i) ? "<th scope=\"col\" class=\"n\">" : "<th scope=\"col\">");
+        mba_buf_put(b, number[i] ? "<th scope=\"col\" class=\"n\">" : "<th scope=\"col\">");
         mba_buf_html(b, g->column[i].heading);
         mba_buf_put(b, "</th>");
     }
     mba_buf_put(b, "</tr></thead><tbody>");
     for (size_t i = 0; i < g->n; i++) {
         if (i % (size_t)g->ncolumns == 0) mba_buf_put(b, i ? "</tr>\n<tr>" : "<tr>");
-        html_cell(b, &g->cell[i]);
+        html_cell(b, &g->cell[i], number[i % (size_t)g->ncolumns]);
     }
     mba_buf_put(b, g->n ? "</tr></tbody></table>" : "</tbody></table>");
 }

@@ -121,11 +121,11 @@ static void how_ssm_runs(mba_buf *b, const mba_stores *r)
         mba_buf_put(b, " SSM kernels move ");
         put_spread(b, moved, "GB/s");
         mba_buf_put(b, " of DRAM in the mean over launches");
-        mba_buf_put(b, vector.known ? "; vector work binds at most " : ".");
+        mba_buf_put(b, vector.known ? "; by the rule that says most, vector work binds " : ".");
     }
     if (!moved.known || !vector.known) return;
     put_spread(b, vector, "%");
-    mba_buf_put(b, " of the time of those that use tensor cores too.");
+    mba_buf_put(b, " of the time of those that use tensor cores as well.");
 }
 
 static void what_was_found(mba_buf *b, const mba_stores *r)
@@ -149,7 +149,7 @@ static void what_was_found(mba_buf *b, const mba_stores *r)
         mba_buf_html(b, mba_short(most.kernel->row->name, 40).s);
         mba_buf_put(b, "</b>");
         if (r->shown > 1) mba_buf_put(b, " in "), mba_buf_html(b, most.run->label);
-        mba_buf_add(b, ", %s %% of the step above its floor by %s.", mba_num(100 * most.part).s,
+        mba_buf_add(b, ", %s\u00a0%% of the step above its floor by %s.", mba_num(100 * most.part).s,
                     mba_floor_words(most.kernel->bound));
     }
 }
@@ -160,7 +160,8 @@ static void what_would_help(mba_buf *b, const mba_stores *r)
     if (!w || !w->nmodels) return;
     const mba_doubled d = mba_wi_doubled(w, -1);
     if (!(d.gain > 1)) return;
-    mba_buf_add(b, " SIMULATED: of the numbers of an %s twice the %s gives most, <b>%s ×</b> for ", w->machine,
+    mba_buf_add(b, " SIMULATED: of all numbers of an %s, doubled one at a time, the %s gives most, <b>%s ×</b>"
+        " for ", w->machine,
                 w->curve[d.axis].name, mba_num(d.gain).s);
     mba_buf_html(b, w->model[d.model].name);
     mba_buf_put(b, ".");

@@ -16,6 +16,10 @@ DATA.kernels = records.map(row => {
   return k;
 });
 
+// Starts of events come as differences.
+for (const {events} of DATA.events)
+  for (let i = 5; i < events.length; i += 5) events[i] += events[i - 5];
+
 // ---- theme: system by default, the button cycles and remembers -----------------------------------------------------
 const theme = $("#theme");
 function setTheme(t) {
@@ -188,7 +192,12 @@ function card(k) {
 const table = $("#kt");
 if (table) {
   const body = table.tBodies[0];
-  const rows = $$("tr.row", body).map(row => ({row, card: row.nextElementSibling}));
+  const rows = $$("tr.row", body).map(row => {
+    const card = Object.assign(document.createElement("tr"), {className: "cardrow", hidden: true});
+    card.append(Object.assign(document.createElement("td"), {colSpan: 14}));
+    row.after(card);
+    return {row, card};
+  });
   const search = $("#ksearch"), cls = $("#kclass"), run = $("#krun"), count = $("#kcount");
   const value = (row, col) => {
     const c = row.cells[col];

@@ -70,7 +70,7 @@ static void link_step(mba_events *l, int32_t k, const step *s, const mba_node_co
     for (int64_t i = 0; i < l->n; i++) {
         mba_event *e = &l->event[i];
         if (!e->graph || e->step != k) continue;
-        if (e->kind == MBA_EVENT_SET && s->n[e->kind] < r->expected[e->kind]) continue;      // device/cuda/counters.h: one for many
+        if (e->kind == MBA_EVENT_SET && s->n[e->kind] < r->expected[e->kind]) continue;      // one for many
         if (s->n[e->kind] != r->expected[e->kind]) {
             r->unlinked++;
             r->got[e->kind] = s->n[e->kind];

@@ -4,7 +4,8 @@
  *
  * A step is one graph launch on one stream, so its kernels run in the order in which they were captured; `counts` says how
  * many of each kind every node added to the captured graph (watch.h). Where the numbers of a launch do not agree with that,
- * its events stay without a node, and the report says so. Plain C. */
+ * its events stay without a node, and the report says so; fewer sets than captured are no fault (device/cuda/counters.h
+ * makes one of many). Plain C. */
 #ifndef MBA_SCOPE_LINK_H
 #define MBA_SCOPE_LINK_H
 

@@ -204,8 +204,27 @@ static void a_set_that_runs_as_a_kernel_is_a_set(void **state)
     mba_events_free(&l);
 }
 
+/* Sets were captured for each product, and one at the beginning ran for all of them (device/cuda/counters.h). */
+static void one_set_for_many_belongs_to_no_node(void **state)
+{
+    (void)state;
+    static const mba_node_counts products[2] = { { { 1, 0, 1 } }, { { 1, 0, 1 } } };
+    mba_events                   l = { 0 };
+    mba_link_report              r;
+    add(&l, MBA_EVENT_SET, "set memory", 0, 10, true);
+    add(&l, MBA_EVENT_KERNEL, "a", 10, 10, true);
+    add(&l, MBA_EVENT_KERNEL, "b", 20, 10, true);
+    assert_ok(mba_link(&l, products, 2, &r));
+    assert_int_equal(r.unlinked, 0);
+    assert_int_equal(named(&l, "set memory", 0)->node, -1);
+    assert_int_equal(named(&l, "a", 0)->node, 0);
+    assert_int_equal(named(&l, "b", 0)->node, 1);
+    mba_events_free(&l);
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(kernels_find_the_node_that_launched_them),
               cmocka_unit_test(a_set_that_runs_as_a_kernel_is_a_set),
+              cmocka_unit_test(one_set_for_many_belongs_to_no_node),
               cmocka_unit_test(a_step_with_other_counts_is_not_linked),
               cmocka_unit_test(nothing_is_linked_without_events), cmocka_unit_test(names_are_kept_once),
               cmocka_unit_test(short_names_are_the_last_identifier), cmocka_unit_test(occupancy_is_that_of_nsight),

@@ -13,7 +13,10 @@ mba_status mba__cuda_counters(void)
     return MBA_OK;
 }
 
-void *mba__cuda_counter(void) { return words.at + (size_t)(words.next++ % MBA_CUDA_COUNTERS) * MBA_CUDA_COUNTER_BYTES; }
+void *mba__cuda_counter(void)
+{
+    return words.at + (size_t)(words.next++ % MBA_CUDA_COUNTERS) * MBA_CUDA_COUNTER_BYTES;
+}
 
 /* The counter that this node sets to zero; -1: it does something else. */
 static int counter_of(cudaGraphNode_t node)
@@ -27,7 +30,7 @@ static int counter_of(cudaGraphNode_t node)
     return (int)((at - words.at) / MBA_CUDA_COUNTER_BYTES);
 }
 
-/* Takes a node out of a chain: what came before it is followed by what came behind it. Elsewhere than in a chain it stays. */
+/* Takes a node out of a chain: what came before it is followed by what came behind it. Elsewhere it stays. */
 static bool take_out(cudaGraph_t graph, cudaGraphNode_t node)
 {
     cudaGraphNode_t before, behind;
@@ -37,7 +40,7 @@ static bool take_out(cudaGraph_t graph, cudaGraphNode_t node)
         || cudaGraphNodeGetDependencies(node, &before, NULL, &nbefore) != cudaSuccess
         || cudaGraphNodeGetDependentNodes(node, &behind, NULL, &nbehind) != cudaSuccess
         || cudaGraphAddDependencies(graph, &before, &behind, NULL, 1) != cudaSuccess) {
-        cudaGetLastError();                                       // of edges that are more than an order: not ours to cut
+        cudaGetLastError();                                       // edges that are more than an order: not ours to cut
         return false;
     }
     return cudaGraphDestroyNode(node) == cudaSuccess;
@@ -60,8 +63,8 @@ static mba_status clear_first(cudaGraph_t graph)
 
 mba_status mba__cuda_clear_once(cudaGraph_t graph)
 {
-    size_t           n = 0, roots = 0;
-    int              used[MBA_CUDA_COUNTERS] = { 0 }, gone = 0;
+    size_t n = 0, roots = 0;
+    int    used[MBA_CUDA_COUNTERS] = { 0 }, gone = 0;
     CUDA_TRY(cudaGraphGetNodes(graph, NULL, &n));
     CUDA_TRY(cudaGraphGetRootNodes(graph, NULL, &roots));
     if (!words.at || roots != 1) return MBA_OK;

@@ -1,11 +1,12 @@
 /* counters.h -- words in which kernels of the library count their tiles, cleared once for a whole captured step.
  *
  *     MBA_TRY(mba__cuda_counters());                        // before the first capture
- *     cublasLtMatmul(.., mba__cuda_counter(), MBA_CUDA_COUNTER_BYTES, stream);      // sets the word to 0, then counts in it
- *     MBA_TRY(mba__cuda_clear_once(graph));                 // one set of all words at the beginning, those of each product gone
+ *     cublasLtMatmul(.., mba__cuda_counter(), MBA_CUDA_COUNTER_BYTES, stream);      // sets it to 0, then counts in it
+ *     MBA_TRY(mba__cuda_clear_once(graph));                 // one set of all at the beginning, those of products gone
  *
- * A product that shares its word with none needs it cleared only before the step. As the library captures it, the set stands
- * between two kernels that would follow each other at once: by the timeline 5 us each, 200 times in a step of mamba2-1.3b. */
+ * A product that shares its word with none needs it cleared only before the step. As the library captures it, the set
+ * stands between two kernels that would follow each other at once: by the timeline 5 us each, 200 times in a step of
+ * mamba2-1.3b. */
 #ifndef MBA_CUDA_COUNTERS_H
 #define MBA_CUDA_COUNTERS_H
 

@@ -126,7 +126,7 @@ static mba_status capture(mba_program *p, unsigned passes, cudaGraphExec_t *exec
     CUDA_TRY(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal));
     mba_status        st = launch_nodes(p, passes, NULL);
     const cudaError_t e  = cudaStreamEndCapture(gpu.stream, &graph);
-    if (st == MBA_OK && e == cudaSuccess && !getenv("MBA_MEMSETS")) st = mba__cuda_clear_once(graph);
+    if (st == MBA_OK && e == cudaSuccess) st = mba__cuda_clear_once(graph);
     if (st == MBA_OK && e == cudaSuccess) {
         const cudaError_t made = cudaGraphInstantiate(exec, graph, 0);
         cudaGraphDestroy(graph);

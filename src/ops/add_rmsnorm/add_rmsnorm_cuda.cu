@@ -27,8 +27,7 @@ extern "C" mba_status add_rmsnorm_cuda(const mba_call *c)
     MBA_WITH_DTYPE(c->node->out[Y]->type.dtype, T,
         norm_rows<float, T> a = rows_of<T>(c);
         a.threads = t.threads;
-        a.down    = turned(0);
-        MBA_WITH_BOOL(turned(6), ONCE, MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_team<float, T, 4, NV, ONCE>), a))));
+        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_team<float, T, 4, NV>), a)));
     return MBA_OK;
 }
 
@@ -63,8 +62,7 @@ extern "C" mba_status add_rmsnorm_bwd_cuda(const mba_call *c)
     MBA_WITH_DTYPE(c->node->in[DY]->type.dtype, T,
         norm_grads<float, T> a = grads_of<T>(c);
         a.threads = t.threads;
-        a.down    = turned(3);
-        MBA_WITH_BOOL(turned(8), ONCE, MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_bwd_team<float, T, 4, NV, ADD_RMSNORM_STAGES, ONCE>), a))));
+        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_bwd_team<float, T, 4, NV, ADD_RMSNORM_STAGES>), a)));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[STREAM]));
 }
 

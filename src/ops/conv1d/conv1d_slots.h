@@ -2,8 +2,6 @@
 #ifndef MBA_CONV1D_SLOTS_H
 #define MBA_CONV1D_SLOTS_H
 
-#include <stdlib.h>
-
 #include "ops/columns.h"
 #include "ops/pieces.h"
 #include "ops/rows.h"
@@ -61,7 +59,9 @@ static inline conv1d_tile_grid conv1d_tile_grid_of(const conv1d_dims *d, int64_t
 
 /* Backward a warp's tile is `rows` rows of one sequence, and a block takes the next `warps` of all sequences' tiles. */
 typedef struct conv1d_bwd_tile { int warps, rows; } conv1d_bwd_tile;
-typedef struct conv1d_bwd_grid { int64_t across, tiles, parts; } conv1d_bwd_grid;       /* tiles: of a sequence; parts: blocks over all */
+typedef struct conv1d_bwd_grid {
+    int64_t across, tiles, parts;                 /* blocks over the channels, tiles of a sequence, blocks over all */
+} conv1d_bwd_grid;
 static inline conv1d_bwd_grid conv1d_bwd_grid_of(const conv1d_dims *d, conv1d_bwd_tile t)
 {
     const int64_t         tiles = mba_ceil(d->L, t.rows);
@@ -80,11 +80,8 @@ static inline conv1d_bwd_tile conv1d_bwd_tile_of(const mba_node *n)
     const conv1d_dims d = conv1d_dims_of(n);
     conv1d_bwd_tile   best = { 0, 0 };
     int64_t           least = INT64_MAX;
-    const char *env = getenv("MBA_CONV_E"), *envw = getenv("MBA_CONV_W");
     for (int warps = d.L < LONG ? CONV1D_TILE_WARPS : 2 * CONV1D_TILE_WARPS; warps >= CONV1D_TILE_WARPS; warps /= 2)
         for (int eights = LEAST; eights <= MOST; eights++) {
-            if (env && eights != atoi(env) && d.L >= LONG) continue;
-            if (envw && warps != atoi(envw) && d.L >= LONG) continue;
             const int             steps = eights * CONV1D_ROWS_AHEAD, rows = steps - ((int)d.taps - 1);
             const conv1d_bwd_tile t = { warps, rows };
             const conv1d_bwd_grid k = conv1d_bwd_grid_of(&d, t);

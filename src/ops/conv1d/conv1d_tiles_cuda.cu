@@ -11,8 +11,8 @@
  *                                 them once more; eight rows of x and dy at a time come in ahead by asynchronous copies
  *                                 of 16 bytes a lane; every second warp goes back in time, so that neighbours read the
  *                                 rows they share together; the warps' dw and dbias are added in shared memory
- * launch     grid ceil(C / 128) * ceil(B * ceil(L / rows) / warps), block 128 or 256 (conv1d_bwd_tile_of); dynamic smem 32
- *            rows of a thread
+ * launch     grid ceil(C / 128) * ceil(B * ceil(L / rows) / warps), block 128 or 256 (conv1d_bwd_tile_of); dynamic smem
+ *            32 rows of a thread
  * takes      4 taps, or 3 with silu; rows of whole pieces of 4 values at even distances, x and dy of the backward of
  *            16 bytes; no documents, no state, a dx that is stored
  * resources  sm_90a: forward 80 registers, backward 128 (fp32: 162); no spill
@@ -59,8 +59,7 @@ template <typename T> static strip<T> strip_of(const mba_tensor *t, void *at)
 
 struct conv {
     const float *w, *bias;                        // (C, W), (C) or NULL
-    int          L, C, ahead, across, segs;       // across the channels; over a sequence: blocks, backward tiles of a warp
-    bool         down;                            // forward: from the last tile to the first
+    int          L, C, ahead, across, segs;       // blocks across the channels, over a sequence; or tiles over it
 };
 
 /* Where a warp stands: sequence, first row, first channel of the thread. */
@@ -68,14 +67,14 @@ struct place { int b, t, c; };
 
 template <int WARPS> static __device__ __forceinline__ place place_of(const conv &a, int rows)
 {
-    const int block = a.down ? gridDim.x - 1 - blockIdx.x : blockIdx.x, time = block / a.across, b = time / a.segs;
+    const int time = blockIdx.x / a.across, b = time / a.segs;
     const place p = { b, ((time - b * a.segs) * WARPS + (int)threadIdx.x / 32) * rows,
-                      (int)((block - time * a.across) * 32 + threadIdx.x % 32) * CH };
+                      (int)((blockIdx.x - time * a.across) * 32 + threadIdx.x % 32) * CH };
     return p;
 }
 
-/* Backward: the block's tiles are neighbours, and the last of one sequence is followed by the first of the next. Behind the
- * last sequence a warp has none: t is L. */
+/* Backward: the block's tiles are neighbours, and the last of one sequence is followed by the first of the next. Behind
+ * the last sequence a warp has none: t is L. */
 template <int WARPS> static __device__ __forceinline__ place tile_of(const conv &a, int sequences, int rows)
 {
     const int time = blockIdx.x / a.across, i = time * WARPS + (int)threadIdx.x / 32, b = i / a.segs;
@@ -213,7 +212,8 @@ enum { WARPS_SM = 16 };
  * them in L2. */
 template <typename T, int TAPS, bool SILU, int WARPS>
 __global__ void __launch_bounds__(32 * WARPS, (sizeof(T) == 4 ? 12 : WARPS_SM) / WARPS)
-conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_on, float *part, int sequences, int rows)
+conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_on, float *part, int sequences,
+                 int rows)
 {
     typedef share<T> S;
     constexpr int THREADS = 32 * WARPS;
@@ -336,7 +336,7 @@ static conv conv_of(const mba_call *c, int64_t across, int64_t segs)
 {
     const conv1d_dims d = conv1d_dims_of(c->node);
     const conv a = { (const float *)c->in[W], (const float *)c->in[BIAS], (int)d.L, (int)d.C, (int)d.ahead, (int)across,
-                     (int)segs, getenv("MBA_TURN") && (atoi(getenv("MBA_TURN")) & 2) };
+                     (int)segs };
     return a;
 }
 

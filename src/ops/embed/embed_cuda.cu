@@ -3,8 +3,8 @@
  *   y[r,:] = table[token[r],:]        dtable[v,:] (+)= sum of dy[r,:] over the rows r with token[r] = v, in order of r
  *   tokens (R) i32     table, y fp32 or bf16     dy fp32 or bf16     dtable (V, M) fp32
  *
- * kernel     embed_fwd_rows     pieces of rows, four a thread
- * launch     grid ceil(R M / (1024 W)), block 256, W = 4 values or one
+ * kernel     embed_fwd_rows     pieces of rows, two a thread
+ * launch     grid ceil(R M / (512 W)), block 256, W = 4 values or one
  *
  * kernel     embed_bwd_sort     a block owns a range of the vocabulary: it counts the tokens in front of its range, gathers its
  *                               own in order, and sorts them by counting; nobody waits for another block
@@ -18,7 +18,7 @@
  * kernel     embed_bwd_join     runs that cross borders, by the block where they begin: parts in order
  * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256; to store, four blocks an SM at least
  * moves      dy once, the touched rows of dtable once each way: bound by DRAM
- * resources  sm_90: 52, 47, 64 and 32 registers, no spill
+ * resources  sm_90: 38, 47, 64 and 32 registers, no spill
  * measured   none yet
  * order      fixed: rows in order, cut at multiples of 32 of the sorted order */
 #include "device/cuda/vocab.cuh"

@@ -6,14 +6,15 @@
  *
  * kernel     gated_fwd_team     a team of threads per group of a row, q stays in registers
  * kernel     gated_bwd_team     blocks stay and keep to one group; rows with a stride, the next one on its way by asynchronous
- *                               copies into the thread's own slots; sigmoid(z) and dw in registers
+ *                               copies into the thread's own slots; dw in registers, sigmoid(z) too or in a slot
  * takes      groups of whole 16-byte pieces, up to 2048 of them, in rows at even distances
- * launch     as planned in ops/norm_plan.h; backward: dynamic smem three rows of each team
+ * launch     as planned in ops/norm_plan.h; backward: dynamic smem three rows of each team, and sigmoid(z) of one
  * resources  sm_90: forward 32 to 93 registers, backward 62 to 120; no spill
  * moves      forward reads 2 and writes 1 row, backward reads 3 and writes 2, or 3 where v is made again: bound by DRAM
  * in flight  an SM, of the 22 KB that 4 TB/s for 0.7 us are: forward C=1536 59 registers, 10 blocks of 96 threads of 2 x 2 pieces, 61 KB;
  *            backward 64 registers, 2 blocks of 2 teams of 192 threads of 3 pieces, two rows ahead, 74 KB
- * issue      backward about 46 instructions a value: R=16384 C=1536, 40 us of the SMs' time beside 64 us of memory's
+ * issue      backward about 51 instructions a value by the assembly, 54 and twice the exponentials when sigmoid(z) was made
+ *            twice (in steps of two calls, 1.3b 9.50 and 9.34 ms, 130m 1.81 and 1.76): R=16384 C=1536, 40 us of the SMs' time beside 64 us of memory's
  * floor      R=16384 C=1536 bf16: forward 151 MB, 35 us, backward 252 MB, 59 us at 4.3 TB/s (copy)
  * measured   H200, 91 / 91 % of the copy rate (1536), 101 / 92 % (4096); 54 / 75 and 50 / 73 % when the forward waited for each of its
  *            loads before the next, rows were found by division and the backward had three pieces a thread at 126 registers
@@ -33,24 +34,15 @@ template <typename T> struct gated_rows {
     int64_t         rows;
     int             groups, cols, threads;        // cols: P
     float           eps;
-    int             sequences;                    // 0: rows in order; else the last of each sequence first
 };
 
-/* Row number `place` of all, counted from the ends of the sequences: the last of each, then those before. */
-static __device__ __forceinline__ int last_first(int place, int rows, int sequences)
-{
-    const int length = rows / sequences, back = place / sequences;
-    return (place - back * sequences) * length + length - 1 - back;
-}
-
-template <typename T, int V, int NV, bool ONCE> __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) gated_fwd_team(gated_rows<T> a)
+template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) gated_fwd_team(gated_rows<T> a)
 {
     __shared__ __align__(16) float warps[TEAM_WARPS];
     const team   t = team_alone(a.threads);
     const int    unit = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
-    const int    place = a.groups == 1 ? unit : unit / a.groups, from = (unit - place * a.groups) * a.cols;   // the group's first channel
-    const int    own = t.lane * V, apart = t.threads * V, end = place < a.rows ? a.cols : 0;
-    const int    row = a.sequences ? last_first(place, (int)a.rows, a.sequences) : place;
+    const int    row = a.groups == 1 ? unit : unit / a.groups, from = (unit - row * a.groups) * a.cols;   // the group's first channel
+    const int    own = t.lane * V, apart = t.threads * V, end = row < a.rows ? a.cols : 0;
     packed<T, V> py[NV], pz[NV];
     float        q[NV][V], w[NV][V], ss = 0;
     team_clear(t, warps);
@@ -59,8 +51,8 @@ template <typename T, int V, int NV, bool ONCE> __global__ void __launch_bounds_
     const T *const y = strip<const T>(a.y, from + own).row(row), *const z = strip<const T>(a.z, from + own).row(row);
 #pragma unroll
     for (int i = 0; i < NV; i++) {
-        fetch_so<ONCE>(pz[i], z + i * apart, own + i * apart < end);
-        fetch_so<ONCE>(py[i], y + i * apart, own + i * apart < end);
+        fetch(pz[i], z + i * apart, own + i * apart < end);
+        fetch(py[i], y + i * apart, own + i * apart < end);
     }
 #pragma unroll
     for (int i = 0; i < NV; i++) {
@@ -76,7 +68,7 @@ template <typename T, int V, int NV, bool ONCE> __global__ void __launch_bounds_
 
     // 2. every thread learns the sum of its row
     const float k = rsqrtf(__fdividef(team_sum<true>(ss, t, warps), (float)a.cols) + a.eps);
-    if (t.lane == 0 && end) a.rstd[unit + (row - place) * a.groups] = k;
+    if (t.lane == 0 && end) a.rstd[unit] = k;
 
     // 3. scale and write
     T *const to = strip<T>(a.v, from + own).row(row);
@@ -115,11 +107,11 @@ template <typename T> struct gated_grads {
     float          *part;                         // (parts, G P)
     int64_t         rows;
     int             groups, cols, threads;
-    bool            dy_adds, dz_adds, down;       // down: from the last row to the first
+    bool            dy_adds, dz_adds;
 };
 
 /* One piece a thread leaves room for two blocks of the largest teams on an SM. */
-template <typename T, int V, int NV, bool ONCE>
+template <typename T, int V, int NV>
 __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team(gated_grads<T> a)
 {
     enum { OPERANDS = 3, OF_Y = 0, OF_Z = 1, OF_DV = 2, STAGES = GATED_RMSNORM_STAGES };
@@ -138,7 +130,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
     const auto slot = [=](int stage, int operand, int i) { return (T *)(slots + stage * room + (operand * NV + i) * plane); };   // 16 bytes
     const auto aside = [=](int q) { return (float4 *)(slots + STAGES * room + q * plane); };
     const auto copy_row = [&](int row, int stage) {
-        if ((unsigned)row < (unsigned)rows)
+        if (row < rows)
 #pragma unroll
             for (int i = 0; i < NV; i++) {
                 if (own + i * apart >= a.cols) continue;
@@ -156,21 +148,18 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
         for (int v = 0; v < V; v++) dw[i][v] = 0;
         if (KEEP && own + i * apart < a.cols) load_weights(kept[KEEP ? i : 0], a.w + from + own + i * apart);
     }
-    /* Rows before the first and behind the last are none, as unsigned numbers. */
-    const int by = a.down ? -step : step;
     int   row = (int)blockIdx.x * teams + t.number, stage = 0;
-    if (a.down) row = rows - 1 - row;
-    float next = (unsigned)row < (unsigned)rows ? rstd[row * a.groups] : 0;
+    float next = row < rows ? rstd[row * a.groups] : 0;
 #pragma unroll
     for (int k = 0; k < STAGES; k++) {
         team_clear(t, warps[k]);
-        if (k < STAGES - 1) copy_row(row + k * by, k);
+        if (k < STAGES - 1) copy_row(row + k * step, k);
     }
-    for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += by, stage = stage == STAGES - 1 ? 0 : stage + 1) {
+    for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
         const float k = next;
-        const int   end = (unsigned)row < (unsigned)rows ? a.cols : 0;
-        copy_row(row + (STAGES - 1) * by, stage == 0 ? STAGES - 1 : stage - 1);
-        next = (unsigned)(row + by) < (unsigned)rows ? rstd[(row + by) * a.groups] : 0;
+        const int   end = row < rows ? a.cols : 0;
+        copy_row(row + (STAGES - 1) * step, stage == 0 ? STAGES - 1 : stage - 1);
+        next = row + step < rows ? rstd[(row + step) * a.groups] : 0;
         copy_async_wait<STAGES - 1>();
 
         // 1. open the gate: the sum over q w dv
@@ -188,7 +177,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
                 gate[i][v] = sigmoid(z[v]);
                 dot = fmaf(y[v] * z[v] * gate[i][v], (KEEP ? kept[KEEP ? i : 0][v] : w[v]) * dv[v], dot);
             }
-            if constexpr (ASIDE) {
+            if constexpr (ASIDE) {                // nvcc 13.0 drops more than the loop if a pragma follows without the brace
 #pragma unroll
                 for (int q = 0; q < V / 4; q++)
                     *aside(q) = make_float4(gate[i][4 * q], gate[i][4 * q + 1], gate[i][4 * q + 2], gate[i][4 * q + 3]);
@@ -227,7 +216,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
                 store(out_v.row(row) + i * apart, y);
             }
             put_grad(out_dy.row(row) + i * apart, dv, a.dy_adds);
-            put_grad<ONCE>(out_dz.row(row) + i * apart, z, a.dz_adds);              // may be dy itself: read after dy is written
+            put_grad(out_dz.row(row) + i * apart, z, a.dz_adds);              // may be dy itself: read after dy is written
         }
     }
     keep_part(a.part + (int64_t)blockIdx.x * a.groups * a.cols + from, (float *)memory, dw, t, a.cols);
@@ -277,14 +266,13 @@ template <typename T> static gated_rows<T> rows_of(const mba_call *c)
     a.cols    = (int)(mba_cols(n->in[Y]) / t->groups);
     a.eps     = (float)t->eps;
     a.threads = gated_rmsnorm_fwd_team(n).threads;
-    a.sequences = turned(2) && n->in[Y]->type.rank > 2 ? (int)n->in[Y]->type.dim[0] : 0;
     return a;
 }
 
 extern "C" mba_status gated_rmsnorm_cuda(const mba_call *c)
 {
     MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T, MBA_WITH_PIECES(gated_rmsnorm_fwd_team(c->node).pieces, NV,
-        MBA_WITH_BOOL(turned(7), ONCE, MBA_KERNEL(c, 0, (gated_fwd_team<T, 16 / sizeof(T), NV, ONCE>), rows_of<T>(c)))));
+        MBA_KERNEL(c, 0, (gated_fwd_team<T, 16 / sizeof(T), NV>), rows_of<T>(c))));
     return MBA_OK;
 }
 
@@ -314,14 +302,13 @@ template <typename T> static gated_grads<T> grads_of(const mba_call *c)
     a.threads = gated_rmsnorm_bwd_team(n).threads;
     a.dy_adds = mba_adds(n, DY);
     a.dz_adds = mba_adds(n, DZ);
-    a.down    = turned(4);
     return a;
 }
 
 extern "C" mba_status gated_rmsnorm_bwd_cuda(const mba_call *c)
 {
     MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T, MBA_WITH_PIECES(gated_rmsnorm_bwd_team(c->node).pieces, NV,
-        MBA_WITH_BOOL(turned(8), ONCE, MBA_KERNEL(c, 0, (gated_bwd_team<T, 16 / sizeof(T), NV, ONCE>), grads_of<T>(c)))));
+        MBA_KERNEL(c, 0, (gated_bwd_team<T, 16 / sizeof(T), NV>), grads_of<T>(c))));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[Y]));
 }
 

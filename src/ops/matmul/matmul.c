@@ -4,8 +4,6 @@
  *   backward  dx (R, K) = dy (R, N) w           dw (N, K) = dy^T x, fp32, adds */
 #include "ops/matmul/matmul.h"
 
-#include <stdlib.h>
-
 #include "ops/cast/cast.h"
 #include "ops/matmul/matmul_plan.h"
 #include "ops/matmul/matmul_slots.h"
@@ -49,10 +47,8 @@ static void matmul_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
     const matmul_attr *t = n->attr;
     mba_tensor *x = n->in[A], *w = n->in[B];
     mba_assert(!t->ta && t->tb);                                       // what mba_linear makes
-    const bool last = getenv("MBA_TURN") && (atoi(getenv("MBA_TURN")) & 32);
-    if (mba_wants(x) && !last) mba_grad_add(g, x, matmul(g, d[C], w, (matmul_attr){ .out = x->type.dtype }));
+    if (mba_wants(x)) mba_grad_add(g, x, matmul(g, d[C], w, (matmul_attr){ .out = x->type.dtype }));
     if (mba_wants(w)) mba_grad_add(g, w, matmul(g, d[C], x, (matmul_attr){ .ta = 1, .out = MBA_F32 }));
-    if (mba_wants(x) && last) mba_grad_add(g, x, matmul(g, d[C], w, (matmul_attr){ .out = x->type.dtype }));
 }
 
 static mba_cost matmul_cost(const mba_node *n)

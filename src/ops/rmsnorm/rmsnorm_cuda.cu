@@ -24,8 +24,7 @@ extern "C" mba_status rmsnorm_cuda(const mba_call *c)
     MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T,
         norm_rows<T, T> a = rows_of<T>(c);
         a.threads = t.threads;
-        a.down    = turned(0);
-        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_team<T, T, 16 / sizeof(T), NV, false>), a)));
+        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_team<T, T, 16 / sizeof(T), NV>), a)));
     return MBA_OK;
 }
 
@@ -57,8 +56,7 @@ extern "C" mba_status rmsnorm_bwd_cuda(const mba_call *c)
     MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T,
         norm_grads<T, T> a = grads_of<T>(c);
         a.threads = t.threads;
-        a.down    = turned(3);
-        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_bwd_team<T, T, 16 / sizeof(T), NV, RMSNORM_STAGES, false>), a)));
+        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_bwd_team<T, T, 16 / sizeof(T), NV, RMSNORM_STAGES>), a)));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[XB]));
 }
 

@@ -22,7 +22,7 @@
  *
  * kernel     scan_combine       states at the borders of pieces, one thread per state
  * launch     grid ceil(B D N / 256), block 256
- * resources  sm_90a, CUDA 13.0: 32 registers, no spill
+ * resources  sm_90a, CUDA 13.0: 60 registers, no spill
  * moves      one state per item in, one out
  * measured   none yet
  * order      fixed: pieces in order */
@@ -327,19 +327,39 @@ __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_
 /* start[item] from the ends of the pieces before it (behind it), `sub` of them to an item: the decay over a piece is
  * that of the sum of its steps. */
 __global__ void __launch_bounds__(256)
-scan_combine(float *start, const float *ends, const float *steps, lines<const float> first, lines<const float> A_log,
-             int64_t states, int D, int N, int pieces, int sub, bool back)
+scan_combine(float *__restrict__ start, const float *__restrict__ ends, const float *__restrict__ steps,
+             lines<const float> first, lines<const float> A_log, int64_t states, int D, int N, int pieces, int sub, bool back)
 {
+    enum { AHEAD = 8 };                                       /* pieces read at once: one after another took most of the time */
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
     if (i >= states) return;
     const int64_t n = i % N, ch = i / N % D, b = i / N / D;
     const float   A2 = A2_of(A_log.at[ch * A_log.row + n]);
     float         h = first.at ? first.sequence(b)[ch * first.row + n] : 0;
-    for (int q = 0;; q++) {
-        const int64_t piece = b * pieces + (back ? pieces - 1 - q : q), at = piece * D + ch;
-        if (q % sub == 0) start[(piece / sub * D + ch) * N + n] = h;
-        if (q == pieces - sub) break;
-        h = fmaf(exp2_fast(A2 * steps[at]), h, ends[at * N + n]);
+    const int     last = pieces - sub, items = pieces / sub, way = back ? -1 : 1;
+    const int64_t leads = (b * pieces + (back ? pieces - 1 : 0)) * D + ch;
+    int64_t       item = ((b * items + (back ? items - 1 : 0)) * D + ch) * N + n;
+    int           left = 0;                                   // pieces until the next item begins
+    for (int from = 0; from <= last; from += AHEAD) {
+        float step[AHEAD], end[AHEAD];
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++) {
+            const int64_t at = leads + (int64_t)way * min(from + k, last - 1) * D;      // the rest leaves nothing
+            step[k] = steps[at];
+            end[k]  = ends[at * N + n];
+        }
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++) {
+            if (from + k > last) break;
+            if (left == 0) {
+                start[item] = h;
+                item += (int64_t)way * D * N;
+                left = sub;
+            }
+            left--;
+            if (from + k == last) break;
+            h = fmaf(exp2_fast(A2 * step[k]), h, end[k]);
+        }
     }
 }
 

@@ -4,7 +4,6 @@
  * fill the machine, a piece of one (which costs another pass for the states between pieces); where sequences are short, several
  * of them, so that tiles of 16 tokens are full. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "core/op.h"
 #include "ops/selective_scan/selective_scan_slots.h"
@@ -129,7 +128,7 @@ static void plan_combine(mba_plan *p, scan_dims d, int64_t items, int64_t sub, b
 {
     const double pieces = (double)(scan_cut_of(d, items).pieces * sub);
     mba_launch  *l = mba_plan_launch(p, "scan_combine", MBA_VECTOR, mba_ceil(d.B * d.D * d.N, 256), 256);
-    l->regs = 32;
+    l->regs = 60;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_ENDS), 1024.0 * pieces);
     mba_phase_work(l, MBA_SFU, 256.0 * pieces, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(back ? CU_STARTS_BACK : CU_STARTS), 1024.0 * pieces);
@@ -239,7 +238,7 @@ static mba_status twins_take(const mba_node *n, const mba_machine *m, bool back)
 #define PACK_COST 1.08
 typedef struct pace { int64_t together; double us[7], carry; } pace;
 static const pace forward_pace    = { 4, { 0, 0.75, 0.98, 1.58, 1.93 }, 0.84 };
-static const pace halves_pace     = { 3, { 0, 0.28, 0.45, 0.70 }, 0 };    // blocks of 16 channels
+static const pace halves_pace     = { 3, { 0, 0.36, 0.55, 0.80 }, 0 };    // blocks of 16 channels
 static const pace backward_pace   = { 3, { 0, 2.2, 2.9, 4.4 }, 0.27 };
 static const pace backward_pace_8 = { 6, { 0, 2, 2.7, 3.4, 4.3, 5.2, 6.1 }, 0.27 };
 
@@ -328,8 +327,6 @@ static bool splits(scan_dims d, int64_t items, const mba_machine *m)
 /* Blocks of 16 channels, whole sequences: where those of 32 would leave SMs idle or sequences would be cut. */
 static bool takes_halves(scan_dims d, int64_t items, const mba_machine *m)
 {
-    const char *forced = getenv("MBA_SCAN_HALVES");
-    if (forced) return *forced == '1' && d.N == 16 && items >= d.B;
     return d.N == 16 && items >= d.B && twins_us(d, d.B, HALVES_CHANNELS, m, &halves_pace)
                                           < 0.95 * twins_us(d, items, TWINS_STATES / d.N, m, &forward_pace);
 }
