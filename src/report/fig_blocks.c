@@ -149,6 +149,13 @@ static void draw_lives(mba_svg *s, const mba_analysis *a, const mba_chosen *c, c
 
 enum { BINS = 40, KERNELS_MAX = 8 };
 
+/* Of a record; NaN where it is not sound. */
+static double life_of(const mba_row_block *b)
+{
+    return b->start_ns == MBA_ABSENT || b->end_ns < b->start_ns ? NAN
+                                                                : 1e-9 * ((double)b->end_ns - (double)b->start_ns);
+}
+
 /* Shares of the blocks of a kernel by lifetime, of 0 to *hi_s. */
 static void bins_of(const mba_row_block *b, int64_t n, int64_t kernel, double bin[BINS], double *hi_s)
 {
@@ -156,11 +163,10 @@ static void bins_of(const mba_row_block *b, int64_t n, int64_t kernel, double bi
     *hi_s = 0;
     for (int i = 0; i < BINS; i++) bin[i] = 0;
     for (int64_t i = 0; i < n; i++)
-        if (b[i].kernel == kernel) *hi_s = fmax(*hi_s, 1e-9 * (double)(b[i].end_ns - b[i].start_ns));
+        if (b[i].kernel == kernel && life_of(&b[i]) > *hi_s) *hi_s = life_of(&b[i]);
     for (int64_t i = 0; i < n && *hi_s > 0; i++) {
-        if (b[i].kernel != kernel) continue;
-        const int at = (int)(BINS * 1e-9 * (double)(b[i].end_ns - b[i].start_ns) / *hi_s);
-        if (at < 0) continue;                                          // a clock that ran backwards
+        if (b[i].kernel != kernel || isnan(life_of(&b[i]))) continue;
+        const int at = (int)(BINS * life_of(&b[i]) / *hi_s);
         bin[at < BINS ? at : BINS - 1]++, all++;
     }
     for (int i = 0; i < BINS && all > 0; i++) bin[i] /= all;

@@ -273,8 +273,7 @@ static void requests_by_sectors(const mba_analysis *a, bool store, double bin[SE
         const double           n = k->per_step * requests_of(k, store);
         const double           sectors = store ? k->counted.sectors_per_store : k->counted.sectors_per_load;
         if (!(n > 0) || !(sectors > 0)) continue;
-        const int at = (int)ceil(sectors / 2) - 1;                     // 0 to 2, 2 to 4, ..
-        bin[at < SECTOR_BINS ? at : SECTOR_BINS - 1] += n;
+        bin[sectors < 32 ? (int)ceil(sectors / 2) - 1 : SECTOR_BINS - 1] += n;         // 0 to 2, 2 to 4, ..
         all += n;
     }
     for (int i = 0; i < SECTOR_BINS && all > 0; i++) bin[i] *= 100 / all;

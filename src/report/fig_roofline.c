@@ -239,7 +239,7 @@ static bool extent_of(const plane *p, point at, double *lo, double *hi)
 static double radius_of(const mba_svg *s, const mba_analysis *a, const mba_kernel_view *k)
 {
     const double part = k->step_s / a->busy_s;
-    return (s->narrow ? 2.8 : 3.4) + (s->narrow ? 4 : 7) * sqrt(part > 0 ? part : 0);
+    return (s->narrow ? 2.8 : 3.4) + (s->narrow ? 4 : 7) * sqrt(part > 0 ? fmin(part, 1) : 0);
 }
 
 /* Products of a library go by their operator, once. */

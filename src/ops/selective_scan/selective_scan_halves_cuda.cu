@@ -2,7 +2,8 @@
  *
  *   see selective_scan_twins_cuda.cu: the same in blocks of 16 channels, whose warps hold half as many states
  *
- * kernel     scan_fwd_halves    four warps hold 64 states each; two make step sizes, two gate and store, taking tiles in turn
+ * kernel     scan_fwd_halves    four warps hold 64 states each; two make step sizes, two gate and store, and take tiles
+ *                               in turn
  * takes      as scan_fwd_twins, N = 16, sequences that are not cut
  * launch     grid (sequences, blocks of 16 channels), block 256, dynamic smem 37 KB
  * resources  sm_90a, CUDA 13.0: 75 registers, no spill; 3 blocks an SM
@@ -14,18 +15,15 @@
 
 typedef twins_smem<16, true> halves;
 
-/* Where a lane reads and writes in a buffer, as shared addresses, kept from the compiler. */
-struct lane_offsets { uint32_t dt, x, b, c, y; };
-
 static __device__ __forceinline__ lane_offsets halves_offsets(const halves &sm, int wc, int ns, int l4, int l8)
 {
     const auto  &s = sm.buf[0];
     lane_offsets o;
     o.dt = shared_of(&s.dt[0][wc / 8][4 * l8]);
-    o.x = shared_of(&s.x[l4][(wc + l8) ^ 4 * (l4 & 1)]);
-    o.b = shared_of(&s.b[l4][8 * ns + l8]);
-    o.c = shared_of(&s.c[l8][8 * ns + 2 * l4]);
-    o.y = shared_of(&s.y[TILE * ns + 2 * l4][wc + l8]);
+    o.x  = shared_of(&s.x[l4][(wc + l8) ^ 4 * (l4 & 1)]);
+    o.b  = shared_of(&s.b[l4][8 * ns + l8]);
+    o.c  = shared_of(&s.c[l8][8 * ns + 2 * l4]);
+    o.y  = shared_of(&s.y[TILE * ns + 2 * l4][wc + l8]);
     asm volatile("" : "+r"(o.dt), "+r"(o.x), "+r"(o.b), "+r"(o.c));
     return o;
 }
@@ -43,9 +41,9 @@ read_tokens(half_tokens &f, const lane_offsets &o, uint32_t turn, int four)
     if (four % 2 == 0) f.c = *shared_at<const float2>(o.c + turn + four * 4 * (int)sizeof(buffer::c[0]));
 }
 
-/* HALF: rows of a product are eight channels at one token and the same at the next, columns are eight states. So b and C h
- * of two tokens are one product each, operand a has the token as k, and C of eight tokens is one operand b: each pair of
- * tokens takes its two columns of the product. f: the first four tokens. */
+/* Rows of a product are eight channels at one token and the same at the next, columns are eight states. So b and C h of
+ * two tokens are one product each, operand a has the token as k, and C of eight tokens is one operand b: each pair of
+ * tokens takes its two columns of the product. `first`: four tokens; `ahead` is called before the last four. */
 template <typename F, typename G> static __device__ __forceinline__ void
 halves_tokens(float (&h)[2], float (&y)[TILE / 8][2], const half_tokens &first, const float (&A2)[2],
               const lane_offsets &o, uint32_t turn, int l4, F keep, G ahead)

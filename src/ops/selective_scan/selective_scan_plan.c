@@ -218,6 +218,7 @@ mba_status selective_scan_tiles_plan(mba_plan *p, const mba_node *n, const mba_m
 /* ---- twins ---- */
 
 enum { TWINS_STATES = 512, HALVES_CHANNELS = 16 };           // of a token and block; of a block of halves
+enum { HALVES_LEAST = 256 };                                 // tokens of a sequence; below nothing was measured
 
 static mba_status twins_take(const mba_node *n, const mba_machine *m, bool back)
 {
@@ -327,7 +328,7 @@ static bool splits(scan_dims d, int64_t items, const mba_machine *m)
 /* Blocks of 16 channels, whole sequences: where those of 32 would leave SMs idle or sequences would be cut. */
 static bool takes_halves(scan_dims d, int64_t items, const mba_machine *m)
 {
-    return d.N == 16 && items >= d.B && twins_us(d, d.B, HALVES_CHANNELS, m, &halves_pace)
+    return d.N == 16 && items >= d.B && d.L >= HALVES_LEAST && twins_us(d, d.B, HALVES_CHANNELS, m, &halves_pace)
                                           < 0.95 * twins_us(d, items, TWINS_STATES / d.N, m, &forward_pace);
 }
 

@@ -8,8 +8,8 @@
 
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-/* Barriers: one of each kind for a buffer; of DONE and EMPTY, which teams wait for in turn, one for each team too: a team
- * that is late must not find its place taken (that hung). */
+/* Barriers: one of each kind for a buffer; of DONE and EMPTY, which teams wait for in turn, one for each team too: a
+ * team that is late must not find its place taken (that hung). */
 enum { FULL = 1, DONE = 4, EMPTY = 10 };
 
 /* What the tensor cores lose of C h by dropping bits of h, on average: 0.72 of 2^-11. */
@@ -28,7 +28,7 @@ template <int N_, bool HALF_> struct twins_smem {
         float dt[TILE / 4][CO][OCTET];                        /* four tokens of a channel lie together */
         float x[TILE][CH + 8];                                /* dt u, and in its place C h */
         float b[TILE][BROW];
-        float c[TILE][CROW];                                  /* as operand b, zeros and all: see put_c; HALF: as it is */
+        float c[TILE][CROW];                                  /* as operand b: see put_c; HALF: as it is */
         float y[HALF ? 2 * TILE : 1][HALF ? CH + 4 : 8];      /* HALF: C h of either half of the states */
     } buf[BUFFERS];
     struct slot {                                             /* a tile as it arrives: private to who asked, but u */
@@ -65,6 +65,10 @@ template <typename T> static __device__ __forceinline__ T *shared_at(uint32_t ad
 }
 
 static __device__ __forceinline__ uint32_t shared_of(const void *at) { return (uint32_t)__cvta_generic_to_shared(at); }
+
+/* Where a lane of a warp with states reads and writes in a buffer: kept from the compiler, which would find them anew
+ * for every tile, a tenth of its instructions. */
+struct lane_offsets { uint32_t dt, x, b, c, y; };
 
 /* Eight values: fours lie in either order, `at` is where the first is. */
 static __device__ __forceinline__ void read8(float (&v)[8], uint32_t at)
@@ -108,7 +112,7 @@ template <int N> static __device__ __forceinline__ int c_place(int t, int from)
     return N == 16 ? t % 4 * 16 + from / 2 : t % 2 * 32 + from;
 }
 
-/* Row r of a tile, of rows `row` values apart. Where all tiles are whole, pointers go from tile to tile of this team. */
+/* Row r of a tile, of rows `row` values apart. Where tiles are whole, pointers go from tile to tile of this team. */
 template <typename S, typename T> static __device__ __forceinline__ T *
 tile_row(const twins_role<S> &e, T *at, int tile, int r, int row)
 {
@@ -162,7 +166,8 @@ twins_role_of(const scan_operands<bf16> &p, const S &sm, int et, int team, int t
         const bool is_c = piece / 32;
         e.bc_row[i]   = (int)(is_c ? p.C.row : p.B.row);
         e.bc[i]       = (is_c ? sm.at.C : sm.at.B) + at + (PLAIN ? (int64_t)(from + row) * e.bc_row[i] : 0);
-        e.bc_at[i]    = shared_of(is_c ? &sm.buf[0].c[row][S::HALF ? at : c_place<S::N>(row, at)] : &sm.buf[0].b[row][at]);
+        const int place = S::HALF ? at : c_place<S::N>(row, at);
+        e.bc_at[i]    = shared_of(is_c ? &sm.buf[0].c[row][place] : &sm.buf[0].b[row][at]);
     }
     read_parameters<PLAIN>(e.bias, p.bias, sm.at.a, 8 * e.octet);
     if (!CARRY) read_parameters<PLAIN>(e.skip, p.skip, sm.at.a, 8 * e.octet);
@@ -354,7 +359,7 @@ twins_elements(const scan_operands<bf16> &p, S &sm, int et)
         if (tile < tiles && !CARRY) twins_ask_gate<S>(e, p, sm, et, tile, slot);
         copies_commit();
     };
-    int turn = 0, slot = 0, ahead = 2;                        // ahead: the slot of the tile asked for, and of that finished
+    int turn = 0, slot = 0, ahead = 2;                        // ahead: slot of the tile asked for, and of that finished
     ask(0, 0);
     ask(1, 1);
     if (e.docs) twins_documents<S>(e, p, 0);
@@ -420,7 +425,7 @@ twins_behind(const scan_operands<bf16> &p, S &sm, int et, int team)
         if (tile < tiles) twins_ask_gate<S>(e, p, sm, et, tile, tile);
         copies_commit();
     }
-    int turn = team, slot = team;                             // z: a team must not write where another still reads, so four
+    int turn = team, slot = team;                             // z: four slots, or a team writes where another reads
     for (int tile = team; tile < tiles; tile += TEAMS) {
         if (tile + 2 < tiles) twins_ask_gate<S>(e, p, sm, et, tile + 2, (tile + 2) % 4);
         copies_commit();

@@ -3,16 +3,15 @@
  *   h = 2^(dt A2) h + dt u B,   out = (C h + D u) silu(z),   dt = softplus(delta + dt_bias)
  *   u, delta, z, out (B, L, D), B, C (B, L, G, N), kept (items, tiles, D, N) bf16   A_log (D, N), states (B, D, N) fp32
  *
- * kernel     scan_fwd_twins     four warps hold 128 states each and nothing else; two make step sizes, gate and store, or
- *                               two make step sizes and two gate and store (SPLIT, where there are at most 3 blocks an SM)
+ * kernel     scan_fwd_twins     four warps hold 128 states each and nothing else; two make step sizes, gate and store,
+ *                               or two make step sizes and two gate and store (SPLIT: at most 3 blocks an SM)
  * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values (faster: of eight)
  * launch     grid (items, blocks of 512/N channels), block 192 or 256, dynamic smem 36 KB (N = 16), 54 KB (N = 8)
  * resources  sm_90a, CUDA 13.0: 78 to 80 registers, no spill; 4 blocks an SM, 3 of 256 threads
  * moves      u, delta, z, B, C in, out, y and kept states once each: bound by exponentials and instructions
  * floor      8 x 2048 x 4096, N = 16: one exponential per element, 331 us at 16 a clock and SM, 1.73 GHz
- * measured   H200: 8 x 2048 x 1536 189 us, 32 x 512 x 1536 181, 4 x 4096 x 1536 257, 8 x 2048 x 4096 472,
- *            4 x 4096 x 4096 485, 1 x 32768 x 1536 666 with its carries; a tile 0.59, 0.99, 1.45, 1.82 us with 1 to 4
- *            blocks an SM
+ * measured   H200: 8 x 2048 x 1536 183 us, 32 x 512 x 1536 176, 8 x 2048 x 4096 459, 4 x 4096 x 4096 473,
+ *            1 x 32768 x 1536 650 with its carries; a tile 0.56, 0.96, 1.43, 1.80 us with 1 to 4 blocks an SM
  * order      fixed: time ascends, pieces of a sequence in order
  *
  * A lane has one 16 x 8 accumulator of mma.sync. Which channel a row and which state a column stands for is free
@@ -30,10 +29,6 @@ template <int N> static __device__ __forceinline__ int
 twin_channel(int e, int l8) { return N == 16 ? l8 : l8 + e / 2 * 8; }
 template <int N> static __device__ __forceinline__ int
 twin_state(int e, int l4)   { return N == 16 ? 4 * l4 + e : 2 * l4 + e % 2; }
-
-/* Where a lane reads and writes in a buffer, as shared addresses. Kept from the compiler, which would find them
- * anew for every tile: a tenth of its instructions. */
-struct lane_offsets { uint32_t dt, x, b, c, y; };
 
 template <typename S> static __device__ __forceinline__ lane_offsets twins_offsets(const S &sm, int wc, int l4, int l8)
 {
@@ -71,11 +66,11 @@ read_tokens(four_tokens<S::N> &f, const lane_offsets &o, uint32_t turn, int four
 }
 
 /* Tokens of one buffer, from group `from` of four on; `middle` is called after KEEP of them. The state enters C h as
- * operand a, element e as a[e]: so row l8 of that operand has elements 0 and 2, row l8 + 8 elements 1 and 3, and the sum
- * over a channel is that of two entries of the result, both of one lane. */
+ * operand a, element e as a[e]: so row l8 of that operand has elements 0 and 2, row l8 + 8 elements 1 and 3, and the
+ * sum over a channel is that of two entries of the result, both of one lane. */
 template <typename S, int GROUPS, bool CARRY, typename F> static __device__ __forceinline__ void
-twins_tokens(float (&h)[4], float (&steps)[16 / S::N], const float (&A2)[4], const lane_offsets &o, uint32_t turn, int from,
-             int l4, F middle)
+twins_tokens(float (&h)[4], float (&steps)[16 / S::N], const float (&A2)[4], const lane_offsets &o, uint32_t turn,
+             int from, int l4, F middle)
 {
     typedef typename S::buffer buffer;
     enum { N = S::N, PER = N / 4, SUMS = 4 * GROUPS / PER };  /* a lane has C h of one token in PER */
@@ -154,7 +149,8 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
 #pragma unroll 1
         for (int g = 0; g < TILE / 4; g += GROUPS) {
             keep(g ? more : keeps);
-            twins_tokens<S, GROUPS, CARRY>(h, steps, A2, o, turn * (uint32_t)sizeof(sm.buf[0]), g, l4, [&] { keep(more); });
+            twins_tokens<S, GROUPS, CARRY>(h, steps, A2, o, turn * (uint32_t)sizeof(sm.buf[0]), g, l4,
+                                           [&] { keep(more); });
         }
         arrive_turn<DONE, S>(turn, S::HANDS);
     }
