@@ -166,8 +166,8 @@ twins_role_of(const scan_operands<bf16> &p, const S &sm, int et, int team, int t
         const bool is_c = piece / 32;
         e.bc_row[i]   = (int)(is_c ? p.C.row : p.B.row);
         e.bc[i]       = (is_c ? sm.at.C : sm.at.B) + at + (PLAIN ? (int64_t)(from + row) * e.bc_row[i] : 0);
-        const int place = S::HALF ? at : c_place<S::N>(row, at);
-        e.bc_at[i]    = shared_of(is_c ? &sm.buf[0].c[row][place] : &sm.buf[0].b[row][at]);
+        e.bc_at[i]    = shared_of(is_c ? &sm.buf[0].c[row][S::HALF ? at : c_place<S::N>(row, at)]
+                                       : &sm.buf[0].b[row][at]);
     }
     read_parameters<PLAIN>(e.bias, p.bias, sm.at.a, 8 * e.octet);
     if (!CARRY) read_parameters<PLAIN>(e.skip, p.skip, sm.at.a, 8 * e.octet);
