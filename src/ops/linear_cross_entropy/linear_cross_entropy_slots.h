@@ -2,8 +2,6 @@
 #ifndef MBA_LINEAR_CROSS_ENTROPY_SLOTS_H
 #define MBA_LINEAR_CROSS_ENTROPY_SLOTS_H
 
-#include <stdlib.h>
-
 #include "core/op.h"
 
 enum { X, W, TARGET, DLOSS, LOSSB };        /* in; the last two only backward: the gradient of the loss, and the loss */
