@@ -126,8 +126,8 @@ static mba_status run_row(job *j, int n, double *took_s)
     return MBA_OK;
 }
 
-/* What a row takes beyond its first step, alternating with one alone. A launch is nothing to a long step, and its
- * clocks move more than that (five in a row: 104.8 ms on average beside 98.8 alone): those are held against plain ones. */
+/* What a row takes beyond its first step, alternating with one alone. A launch is nothing to a long step, and clocks
+ * move more than that (five in a row: 104.8 ms on average beside 98.8 alone): those are held against plain ones. */
 static mba_status measure_queued(job *j)
 {
     mba_gpu_profile *g = j->g;
@@ -229,7 +229,8 @@ static void judge_overhead(mba_gpu_profile *g)
     double       records, busy_s;
     const double extent_s = extent_of_steps(g, &records, &busy_s), plain_s = median(g->plain_s, g->nplain);
     const double watched_s = median(g->timeline_s, g->ntimeline), whole_s = median(g->record_s, g->nrecords);
-    const double row_s = g->nqueued ? median(g->queued_s, g->nqueued) : plain_s, apart_s = spread(g->plain_s, g->nplain);
+    const double row_s = g->nqueued ? median(g->queued_s, g->nqueued) : plain_s;
+    const double apart_s = spread(g->plain_s, g->nplain);
     if (records > 1 && g->nrecords) g->record_cost_s = fmax(0, extent_s - whole_s) / (records - 1);
     if (!(watched_s > (1 + OVERHEAD_MOST) * row_s)) return;
     int n = snprintf(text, sizeof text, "of steps in a row one of which every kernel is recorded takes %+.1f %%",
