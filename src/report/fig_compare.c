@@ -200,27 +200,32 @@ static double faster(const mba_stores *r, int i, int which)
     return slowest / aspect(r->run[i].a, which);
 }
 
-static const mba_grid_column partner_columns[] = { { "run", "run" }, { "variants", "SSM operators by" },
-                                                   { "units", "units a step" },
-                                                   { "step_us_per_unit", "step, µs per unit" },
-                                                       { "ssm_us_per_unit", "SSM, µs per unit" },
-    { "ssm_percent_of_floor", "SSM, % of floor" }, { "ssm_gb_s", "SSM, DRAM GB/s" },
-        { "ssm_mb", "SSM, DRAM MB a step" }, { 0 } };
+/* The columns that stores of other sizes and of other variants have in common. */
+#define PARTNER_COLUMNS                                                                                              \
+    { "run", "run" }, { "variants", "SSM operators by" }, { "units", "units a step" },                               \
+    { "step_us_per_unit", "step, µs per unit" }, { "ssm_us_per_unit", "SSM, µs per unit" },                          \
+    { "ssm_percent_of_floor", "SSM, % of floor" }, { "ssm_gb_s", "SSM, DRAM GB/s" }, { "ssm_mb", "SSM, DRAM MB a step" }
+
+static void add_partner(mba_grid *g, const mba_stores *r, int i)
+{
+    const mba_analysis *a = r->run[i].a;
+    mba_grid_text(g, mba_run_label(r, i));
+    mba_grid_text(g, variants_of(a).s);
+    mba_grid_number(g, a->units);
+    mba_grid_number(g, aspect(a, 0));
+    mba_grid_number(g, aspect(a, 1));
+    mba_grid_number(g, aspect(a, 4));
+    mba_grid_number(g, aspect(a, 5));
+    mba_grid_number(g, ssm_of(a).bytes / 1e6);
+}
+
+static const mba_grid_column partner_columns[] = { PARTNER_COLUMNS, { 0 } };
 
 static mba_status fig11_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     (void)run;
     for (int i = 0; i < r->n; i++) {
-        const mba_analysis *a = r->run[i].a;
-        if (!has_partner(r, i, false)) continue;
-        mba_grid_text(g, mba_run_label(r, i));
-        mba_grid_text(g, variants_of(a).s);
-        mba_grid_number(g, a->units);
-        mba_grid_number(g, aspect(a, 0));
-        mba_grid_number(g, aspect(a, 1));
-        mba_grid_number(g, aspect(a, 4));
-        mba_grid_number(g, aspect(a, 5));
-        mba_grid_number(g, ssm_of(a).bytes / 1e6);
+        if (has_partner(r, i, false)) add_partner(g, r, i);
     }
     return MBA_OK;
 }
@@ -243,10 +248,7 @@ static inside inside_of(const mba_analysis *a)
     return in;
 }
 
-static const mba_grid_column variant_columns[] = { { "run", "run" }, { "variants", "SSM operators by" },
-    { "units", "units a step" }, { "step_us_per_unit", "step, µs per unit" },
-    { "ssm_us_per_unit", "SSM, µs per unit" }, { "ssm_percent_of_floor", "SSM, % of floor" },
-    { "ssm_gb_s", "SSM, DRAM GB/s" }, { "ssm_mb", "SSM, DRAM MB a step" }, { "ssm_l2_mb", "SSM, L2 MB a step" },
+static const mba_grid_column variant_columns[] = { PARTNER_COLUMNS, { "ssm_l2_mb", "SSM, L2 MB a step" },
     { "ssm_block_us", "SSM, life of a block, µs" }, { "step_faster", "step, × the slowest" },
     { "ssm_faster", "SSM, × the slowest" }, { 0 } };
 
@@ -256,14 +258,7 @@ static mba_status fig12_numbers(mba_grid *g, const mba_stores *r, int run)
     for (int i = 0; i < r->n; i++) {
         const mba_analysis *a = r->run[i].a;
         if (!has_partner(r, i, true)) continue;
-        mba_grid_text(g, mba_run_label(r, i));
-        mba_grid_text(g, variants_of(a).s);
-        mba_grid_number(g, a->units);
-        mba_grid_number(g, aspect(a, 0));
-        mba_grid_number(g, aspect(a, 1));
-        mba_grid_number(g, aspect(a, 4));
-        mba_grid_number(g, aspect(a, 5));
-        mba_grid_number(g, ssm_of(a).bytes / 1e6);
+        add_partner(g, r, i);
         mba_grid_number(g, inside_of(a).l2_bytes / 1e6);
         mba_grid_number(g, 1e6 * inside_of(a).block_s);
         mba_grid_number(g, faster(r, i, 0));
