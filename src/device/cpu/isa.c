@@ -42,7 +42,19 @@ const char *mba_cpu_isa_name(void)
 #endif
 }
 
-void mba_cpu_set_threads(int threads) { omp_set_num_threads(threads > 0 ? threads : omp_get_num_procs()); }
+/* What OpenMP started with: OMP_NUM_THREADS where it is set, else every processor this process may use. */
+static int usual_threads(void)
+{
+    static int usual;
+    if (!usual) usual = omp_get_max_threads();
+    return usual;
+}
+
+void mba_cpu_set_threads(int threads)
+{
+    const int usual = usual_threads();            // asked before the first change
+    omp_set_num_threads(threads > 0 ? threads : usual);
+}
 
 int mba_cpu_threads(void) { return omp_get_max_threads(); }
 
