@@ -4,7 +4,7 @@
 
 #include "core/op.h"
 
-enum { MBA__COLUMN_SLICES = 1024 };
+enum { MBA__COLUMN_SLICES = 64 };                 /* MBA_CUDA_TURNS, by which their blocks are counted */
 
 /* Slices of a row of `owners` threads of V columns: up to 512 bytes each, alike where a number of them divides the row. */
 static inline int64_t mba__column_slices(int64_t owners, int V)
