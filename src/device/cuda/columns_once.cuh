@@ -130,7 +130,7 @@ static mba_status mba_column_sums_once(const mba_call *c, int k, const mba_tenso
     const mba_launch *l = &c->plan->launch[k];
     const int64_t     cols = mba_cols(t), rows = mba_rows(t), inner = t->type.rank > 1 ? rows / t->type.dim[0] : 1;
     unsigned         *done;
-    MBA_TRY(mba__cuda_turns(&done));
+    MBA_TRY(mba__cuda_turns(&done, l->grid[1]));
     MBA_KERNEL(c, k, (column_sums<K, V, F, G>), part, done, f, use, cols, (int)mba_ceil(mba_ceil(cols, V), l->grid[1]), rows,
                mba_ceil(rows, l->grid[0]), c->step, t->type.count, inner);
     return MBA_OK;

@@ -9,16 +9,16 @@
  * mamba2-1.3b.
  *
  *     unsigned *turn;
- *     MBA_TRY(mba__cuda_turns(&turn));                      // all 0, and left so by the kernel: atomicInc(turn + k, all - 1)
+ *     MBA_TRY(mba__cuda_turns(&turn, n));                   // n words of 0; the kernel leaves 0: atomicInc(turn + k, all - 1)
  *
  * What blocks of one launch of ours count in, to know which of them is the last. Every launch (captured: every node) has
- * words of its own, so that launches on two streams never meet in them while fewer than MBA_CUDA_TURN_SETS are alive. */
+ * words of its own, so that launches on two streams do not meet in them: there are MBA_CUDA_TURNS, dealt round and round. */
 #ifndef MBA_CUDA_COUNTERS_H
 #define MBA_CUDA_COUNTERS_H
 
 #include "device/cuda/cuda.h"
 
-enum { MBA_CUDA_COUNTER_BYTES = 256, MBA_CUDA_COUNTERS = 1024, MBA_CUDA_TURNS = 64, MBA_CUDA_TURN_SETS = 4096 };
+enum { MBA_CUDA_COUNTER_BYTES = 256, MBA_CUDA_COUNTERS = 1024, MBA_CUDA_TURNS = 1 << 18 };
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,8 +29,8 @@ MBA_MUST mba_status mba__cuda_counters(void);
 /* The next of them, round and round. */
 void *mba__cuda_counter(void);
 
-/* MBA_CUDA_TURNS words that are 0. */
-MBA_MUST mba_status mba__cuda_turns(unsigned **turns);
+/* The next n words, all 0. */
+MBA_MUST mba_status mba__cuda_turns(unsigned **turns, int64_t n);
 
 /* A set of a counter that no other set of the graph has, between one node and the next, is left out. */
 MBA_MUST mba_status mba__cuda_clear_once(cudaGraph_t graph);

@@ -403,7 +403,7 @@ template <typename T, int TAPS, bool SILU> static mba_status backward(const mba_
     const conv1d_bwd_grid k = conv1d_bwd_grid_of(&d, t);
     const bool            once = c->plan->nlaunches == 1;
     unsigned             *done = NULL;
-    if (once) MBA_TRY(mba__cuda_turns(&done));
+    if (once) MBA_TRY(mba__cuda_turns(&done, k.across));
     MBA_WITH_BOOL(t.warps == 2 * CONV1D_TILE_WARPS, LONG,
         MBA_KERNEL(c, 0, (conv1d_bwd_tiles<T, TAPS, SILU, (LONG ? 2 : 1) * CONV1D_TILE_WARPS>),
                    conv_of(c, k.across, k.tiles), strip_of<const T>(n->in[X], c->in[X]),
