@@ -13,7 +13,10 @@
  * moves      forward reads 2 and writes 1 row, backward reads 3 and writes 2, or 3 where v is made again: bound by DRAM
  * in flight  an SM, of the 22 KB that 4 TB/s for 0.7 us are: forward C=1536 59 registers, 10 blocks of 96 threads of 2 x 2 pieces, 61 KB;
  *            backward 64 registers, 2 blocks of 2 teams of 192 threads of 3 pieces, two rows ahead, 74 KB
- * issue      backward about 51 instructions a value by the assembly, 54 and twice the exponentials when sigmoid(z) was made
+ * known      teams of 192, 256 and 512 threads in bf16 (1536, 2048, 4096 wide) are templates: a row is 345 instructions of a
+ *            thread instead of 450 (no addresses of slots, no search for the barrier); same bits. Steps of mamba2-130m in
+ *            one call (8B): 1.78 and 1.69 ms, 86 and 90.5 % of the floor
+ * issue      backward, any team: about 51 instructions a value by the assembly, 54 and twice the exponentials when sigmoid(z) was made
  *            twice (in steps of two calls, 1.3b 9.50 and 9.34 ms, 130m 1.81 and 1.76): R=16384 C=1536, 40 us of the SMs' time beside 64 us of memory's
  * floor      R=16384 C=1536 bf16: forward 151 MB, 35 us, backward 252 MB, 59 us at 4.3 TB/s (copy)
  * measured   H200, 91 / 91 % of the copy rate (1536), 101 / 92 % (4096); 54 / 75 and 50 / 73 % when the forward waited for each of its
@@ -110,8 +113,8 @@ template <typename T> struct gated_grads {
     bool            dy_adds, dz_adds;
 };
 
-/* One piece a thread leaves room for two blocks of the largest teams on an SM. TEAM: the row is one group, which a team of so many
- * threads covers wholly, and all places are known to the compiler; else 0. */
+/* One piece a thread leaves room for two blocks of the largest teams on an SM. TEAM: the row is one group that a team of so
+ * many threads covers wholly, and all places are known to the compiler; else 0. */
 template <typename T, int V, int NV, int TEAM>
 __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team(gated_grads<T> a)
 {
@@ -310,16 +313,17 @@ template <typename T> static gated_grads<T> grads_of(const mba_call *c)
 
 extern "C" mba_status gated_rmsnorm_bwd_cuda(const mba_call *c)
 {
+    const mba_tensor *y = c->node->in[Y];
     const mba_launch *l = &c->plan->launch[0];
     const mba__team   t = gated_rmsnorm_bwd_team(c->node);
-    const bool        whole = c->node->in[Y]->type.dtype == MBA_BF16 && t.pieces == 1 && l->grid[1] == 1 && t.threads * t.width == mba_cols(c->node->in[Y])
-                            && l->block == MBA__TEAM_MAX / t.threads * t.threads && !getenv("MBA_GATED");
+    const bool        whole = y->type.dtype == MBA_BF16 && l->grid[1] == 1 && t.threads * t.width == mba_cols(y)
+                           && l->block == MBA__TEAM_MAX / t.threads * t.threads;
     if (whole && t.threads == 512)      MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 512>), grads_of<bf16>(c));
     else if (whole && t.threads == 256) MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 256>), grads_of<bf16>(c));
     else if (whole && t.threads == 192) MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 192>), grads_of<bf16>(c));
-    else MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T, MBA_WITH_PIECES(t.pieces, NV,
+    else MBA_WITH_DTYPE(y->type.dtype, T, MBA_WITH_PIECES(t.pieces, NV,
         MBA_KERNEL(c, 0, (gated_bwd_team<T, 16 / sizeof(T), NV, 0>), grads_of<T>(c))));
-    return mba__norm_dw(c, DW, mba_cols(c->node->in[Y]));
+    return mba__norm_dw(c, DW, mba_cols(y));
 }
 
 extern "C" mba_status gated_rmsnorm_bwd_loop_cuda(const mba_call *c)
