@@ -315,6 +315,7 @@ static mba_status choose_model(train_cli *c)
     if (c->o.resume && !c->model.name) {
         MBA_TRY(mba_checkpoint_find(path, sizeof path, c->o.resume));
         MBA_TRY(mba_checkpoint_config(&c->o.session.model, &format, path));
+        if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.padding = 0;   // every token is trained
     } else if (!c->model.name) {
         return mba_fail(MBA_E_ARG, "no model\nfix: --model NAME, with a name of `mambascope list models`, or --resume "
                                    "DIR");

@@ -32,14 +32,20 @@ static mba_status embed_bwd_shape(const mba_node *n, mba_type *out)
     return MBA_OK;
 }
 
+mba_tensor *mba_embed_padded(mba_graph *g, mba_tensor *tokens, mba_tensor *table, mba_dtype out, int64_t padding)
+{
+    const embed_attr a = { .padding = padding < 0 ? -1 : padding, .out = out };
+    return MBA_APPEND(g, embed, &a, tokens, table)->out[Y];
+}
+
 mba_tensor *mba_embed(mba_graph *g, mba_tensor *tokens, mba_tensor *table, mba_dtype out)
 {
-    return MBA_APPEND(g, embed, &(embed_attr){ out }, tokens, table)->out[Y];
+    return mba_embed_padded(g, tokens, table, out, -1);
 }
 
 static void embed_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
-    const embed_bwd_attr a = { n->in[TABLE]->type };
+    const embed_bwd_attr a = { ((const embed_attr *)n->attr)->padding, n->in[TABLE]->type };
     mba_grad_add(g, n->in[TABLE], MBA_APPEND(g, embed_bwd, &a, n->in[TOKEN], d[Y])->out[DTABLE]);
 }
 
@@ -98,6 +104,8 @@ static mba_status embed_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_
     const int64_t pieces = M / embed_bwd_width(n), threads = pieces < 256 ? mba_ceil(pieces, 32) * 32 : 256, across = mba_ceil(pieces, threads);
     int64_t       ranges = mba_ceil(V, EMBED_SPAN_MAX) > m->sm ? mba_ceil(V, EMBED_SPAN_MAX) : m->sm;
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(((const embed_bwd_attr *)n->attr)->padding >= 0, "gradients of a batch with padding tokens\n"
+                  "why: their rows are left out of the embedding's, which the CPU alone does\nfix: --device cpu");
     MBA_REFUSE_IF(R >= INT32_MAX - EMBED_SORT_THREADS || V >= INT32_MAX, "%lld rows of a table of %lld", (long long)R, (long long)V);
     if (ranges > V) ranges = V;
     /* Rows of the table that R tokens meet, were they drawn evenly: many meet the same. */
