@@ -120,7 +120,7 @@ static double scores_made(const attention_dims *d, const pass *s)
     return (double)(sum * s->together * s->step);
 }
 
-/* Tiles that blocks `from` .. `to` go through, a mean; in the order in which those of a turn start, the longest first. */
+/* Tiles that blocks `from` .. `to` go through, a mean; in the order in which those of a turn start, longest first. */
 static double tiles_of(const attention_dims *d, const pass *s, int64_t blocks, int64_t from, int64_t to)
 {
     int64_t sum = 0;

@@ -50,9 +50,10 @@ enum {
 static inline int64_t attention_round(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 /* Heads whose blocks run beside each other, rows of all of them from the longest to the shortest; the next ones follow.
- * Blocks that run at the same time meet the same columns, each wave of blocks from the beginning again: what these heads
- * have of columns must stay in L2 until then, beside the rows that stream through. All 64 heads of hybrid-headline at
- * once have 34 MB of keys and values, 67 MB of queries and gradients, and an H200 read half of that again and again. */
+ * Blocks that run at the same time meet the same columns, each wave of blocks from the beginning again: what these
+ * heads have of columns must stay in L2 until then, beside the rows that stream through. All 64 heads of
+ * hybrid-headline at once have 34 MB of keys and values, 67 MB of queries and gradients: an H200 read 84 and 123 MB of
+ * them again. */
 int64_t attention_together(const attention_dims *d, int64_t value_bytes, bool keys);
 
 /* Where a block works: its tile of rows, counted in the order in which tiles start, and its head of all B H. */
