@@ -5,6 +5,7 @@
 
 #include "ops/add/add.h"
 #include "ops/cast/cast.h"
+#include "ops/columns_once.h"
 #include "ops/batchnorm/batchnorm_slots.h"
 
 static mba_status stats_shape(const mba_node *n, mba_type *out)
@@ -149,6 +150,13 @@ static mba_status stats_cuda_plan(mba_plan *p, const mba_node *n, const mba_mach
     return MBA_OK;
 }
 
+static mba_status stats_once_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    return mba__plan_column_once(p, n, "batchnorm_sums", n->in[SX], 2, batchnorm_columns(n, n->in[SX], NULL, NULL),
+                                 1u << SX);
+}
+
 static mba_status batchnorm_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
@@ -161,6 +169,16 @@ static mba_status batchnorm_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
     const int V = batchnorm_columns(n, n->in[XB], n->in[DY], n->out[DX]);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     mba__plan_column_sums(p, n, "batchnorm_bwd_sums", n->in[XB], 2, V, 1u << DY | 1u << XB);
+    columns_launch(p, n, n->in[XB], "batchnorm_dx", V, 4, 110);
+    mba_plan_scratch(p, "totals", 2 * sizeof(float) * (size_t)mba_cols(n->in[XB]));
+    return MBA_OK;
+}
+
+static mba_status batchnorm_bwd_once_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int V = batchnorm_columns(n, n->in[XB], n->in[DY], n->out[DX]);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_TRY(mba__plan_column_once(p, n, "batchnorm_bwd_sums", n->in[XB], 2, V, 1u << DY | 1u << XB));
     columns_launch(p, n, n->in[XB], "batchnorm_dx", V, 4, 110);
     mba_plan_scratch(p, "totals", 2 * sizeof(float) * (size_t)mba_cols(n->in[XB]));
     return MBA_OK;
@@ -203,7 +221,8 @@ const mba_op mba_op_batchnorm_stats = {
     .attr_bytes = sizeof(batchnorm_stats_attr),
     .shape = stats_shape, .cost = stats_cost, .ref = batchnorm_stats_ref, .terms = stats_terms,
     .cpu   = (const mba_variant[]){ { "parts", stats_plan, MBA_CPU(batchnorm_stats) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "columns", stats_cuda_plan, MBA_CUDA(batchnorm_stats_cuda) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "columns", stats_cuda_plan, MBA_CUDA(batchnorm_stats_cuda) },
+                                    { "once", stats_once_plan, MBA_CUDA(batchnorm_stats_once_cuda) }, { 0 } },
     .build = batchnorm_build, .sizes = sizes,
 };
 
@@ -234,5 +253,6 @@ const mba_op mba_op_batchnorm_bwd = {
     .attr_bytes = sizeof(batchnorm_attr),
     .shape = batchnorm_bwd_shape, .cost = batchnorm_bwd_cost, .ref = batchnorm_bwd_ref, .terms = batchnorm_bwd_terms,
     .cpu   = (const mba_variant[]){ { "parts", batchnorm_bwd_plan, MBA_CPU(batchnorm_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "columns", batchnorm_bwd_cuda_plan, MBA_CUDA(batchnorm_bwd_cuda) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "columns", batchnorm_bwd_cuda_plan, MBA_CUDA(batchnorm_bwd_cuda) },
+                                    { "once", batchnorm_bwd_once_plan, MBA_CUDA(batchnorm_bwd_once_cuda) }, { 0 } },
 };

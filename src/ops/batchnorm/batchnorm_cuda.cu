@@ -20,7 +20,7 @@
  * order      fixed: rows of a part, threads of a block, parts
  *
  * Rows beyond the count of a ragged batch are left out of sums and written as zeros. */
-#include "device/cuda/columns.cuh"
+#include "device/cuda/columns_once.cuh"
 extern "C" {
 #include "ops/batchnorm/batchnorm_slots.h"
 }
@@ -82,14 +82,15 @@ template <typename T> struct keep_statistics {
     }
 };
 
-template <typename T, int V> static mba_status statistics(const mba_call *c)
+template <typename T, int V, bool ONCE> static mba_status statistics(const mba_call *c)
 {
     const mba_node          *n = c->node;
     const window<const T>    x = mba_window<const T>(n->in[SX], c->in[SX]);
     const batchnorm_sums<T>  f = { x, mba_cols(n->in[SX]) };
     const keep_statistics<T> use = { x, (float *)c->out[SMEAN], (float *)c->out[SVAR], (float *)c->out[RMEANO], (float *)c->out[RVARO],
                                      (float)((const batchnorm_stats_attr *)n->attr)->momentum, extent_of(n->in[SX]) };
-    return mba_column_sums<2, V>(c, 0, n->in[SX], f, use, (float *)mba_cuda_scratch(c, 0));
+    if constexpr (ONCE) return mba_column_sums_once<2, V>(c, 0, n->in[SX], f, use, (float *)mba_cuda_scratch(c, 0));
+    else                return mba_column_sums<2, V>(c, 0, n->in[SX], f, use, (float *)mba_cuda_scratch(c, 0));
 }
 
 /* ---- the norm ---- */
@@ -277,7 +278,7 @@ batchnorm_dx(window<T> dx, window<const T> dy, window<const T> x, channel k, con
     }
 }
 
-template <typename T, int V, bool RELU> static mba_status backward(const mba_call *c)
+template <typename T, int V, bool RELU, bool ONCE> static mba_status backward(const mba_call *c)
 {
     const mba_node       *n = c->node;
     const batchnorm_attr *t = (const batchnorm_attr *)n->attr;
@@ -287,19 +288,24 @@ template <typename T, int V, bool RELU> static mba_status backward(const mba_cal
     const channel         k = { (const float *)c->in[WB], (const float *)c->in[BB], (const float *)c->in[MEANB], (const float *)c->in[VARB], (float)t->eps };
     const batchnorm_bwd_sums<T, RELU> f = { dy, x, k, cols };
     const keep_totals     use = { (float *)c->out[DW], (float *)c->out[DB], totals, k, cols, mba_adds(n, DW), mba_adds(n, DB) };
-    MBA_TRY((mba_column_sums<2, V>(c, 0, n->in[XB], f, use, (float *)mba_cuda_scratch(c, 0))));
-    const int64_t per_part = mba_ceil(mba_rows(n->in[XB]), c->plan->launch[2].grid[0]);
+    if constexpr (ONCE) MBA_TRY((mba_column_sums_once<2, V>(c, 0, n->in[XB], f, use, (float *)mba_cuda_scratch(c, 0))));
+    else                MBA_TRY((mba_column_sums<2, V>(c, 0, n->in[XB], f, use, (float *)mba_cuda_scratch(c, 0))));
+    constexpr int LAST = ONCE ? 1 : 2;
+    const int64_t per_part = mba_ceil(mba_rows(n->in[XB]), c->plan->launch[LAST].grid[0]);
     MBA_WITH_BOOL(mba_adds(n, DX), ADDS,
-        MBA_KERNEL(c, 2, (batchnorm_dx<T, V, RELU, ADDS>), mba_window<T>(n->out[DX], c->out[DX]), dy, x, k, totals, t->train != 0, cols, per_part,
+        MBA_KERNEL(c, LAST, (batchnorm_dx<T, V, RELU, ADDS>), mba_window<T>(n->out[DX], c->out[DX]), dy, x, k, totals, t->train != 0, cols, per_part,
                    extent_of(n->in[XB]), c->step));
     return MBA_OK;
 }
 
-extern "C" mba_status batchnorm_stats_cuda(const mba_call *c)
+template <bool ONCE> static mba_status statistics_of(const mba_call *c)
 {
     const bool wide = batchnorm_columns(c->node, c->node->in[SX], NULL, NULL) > 1;
-    MBA_WITH_DTYPE(c->node->in[SX]->type.dtype, T, return wide ? statistics<T, 16 / sizeof(T)>(c) : statistics<T, 1>(c));
+    MBA_WITH_DTYPE(c->node->in[SX]->type.dtype, T, return wide ? statistics<T, 16 / sizeof(T), ONCE>(c) : statistics<T, 1, ONCE>(c));
 }
+
+extern "C" mba_status batchnorm_stats_cuda(const mba_call *c)      { return statistics_of<false>(c); }
+extern "C" mba_status batchnorm_stats_once_cuda(const mba_call *c) { return statistics_of<true>(c); }
 
 extern "C" mba_status batchnorm_cuda(const mba_call *c)
 {
@@ -307,11 +313,14 @@ extern "C" mba_status batchnorm_cuda(const mba_call *c)
     MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T, return wide ? forward<T, 16 / sizeof(T)>(c) : forward<T, 1>(c));
 }
 
-extern "C" mba_status batchnorm_bwd_cuda(const mba_call *c)
+template <bool ONCE> static mba_status gradients_of(const mba_call *c)
 {
     const mba_node *n = c->node;
     const bool      wide = batchnorm_columns(n, n->in[XB], n->in[DY], n->out[DX]) > 1;
     MBA_WITH_BOOL(((const batchnorm_attr *)n->attr)->relu, RELU, MBA_WITH_DTYPE(n->in[XB]->type.dtype, T,
-        if (wide) return backward<T, 16 / sizeof(T), RELU>(c);
-        else      return backward<T, 1, RELU>(c)));
+        if (wide) return backward<T, 16 / sizeof(T), RELU, ONCE>(c);
+        else      return backward<T, 1, RELU, ONCE>(c)));
 }
+
+extern "C" mba_status batchnorm_bwd_cuda(const mba_call *c)      { return gradients_of<false>(c); }
+extern "C" mba_status batchnorm_bwd_once_cuda(const mba_call *c) { return gradients_of<true>(c); }

@@ -33,6 +33,6 @@ void batchnorm_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(batchnorm_stats);
 MBA_CPU_DECLARE(batchnorm_fwd);
 MBA_CPU_DECLARE(batchnorm_bwd);
-mba_launch_fn batchnorm_stats_cuda, batchnorm_cuda, batchnorm_bwd_cuda;
+mba_launch_fn batchnorm_stats_cuda, batchnorm_cuda, batchnorm_bwd_cuda, batchnorm_stats_once_cuda, batchnorm_bwd_once_cuda;
 
 #endif

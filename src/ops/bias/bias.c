@@ -3,6 +3,7 @@
 
 #include "ops/bias/bias_slots.h"
 #include "ops/cast/cast.h"
+#include "ops/columns_once.h"
 #include "ops/pieces.h"
 #include "ops/relu2/relu2.h"
 
@@ -51,6 +52,13 @@ static mba_status bias_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_m
     return MBA_OK;
 }
 
+static mba_status bias_bwd_once_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const mba_tensor *dy = n->in[DY];
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    return mba__plan_column_once(p, n, "bias_bwd_sums", dy, 1, mba__columns_at_once(&dy, 1), 1u << DY);
+}
+
 static double bias_bwd_terms(const mba_node *n, int out)
 {
     (void)out;
@@ -84,5 +92,6 @@ const mba_op mba_op_bias_bwd = {
     .in    = { [DY] = MBA_SLOT("dy") }, .out = { [DBIAS] = MBA_SLOT("db", .adds = true) },
     .shape = bias_bwd_shape, .cost = bias_cost, .ref = bias_bwd_ref, .terms = bias_bwd_terms,
     .cpu   = (const mba_variant[]){ { "parts", bias_bwd_plan, MBA_CPU(bias_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "columns", bias_bwd_cuda_plan, MBA_CUDA(bias_bwd_cuda) }, { 0 } },
+    .cuda  = (const mba_variant[]){ { "columns", bias_bwd_cuda_plan, MBA_CUDA(bias_bwd_cuda) },
+                                    { "once", bias_bwd_once_plan, MBA_CUDA(bias_bwd_once_cuda) }, { 0 } },
 };

@@ -1,7 +1,7 @@
 /* bias_cuda.cu -- forward: kernel `map_rows` of ops/map_rows.cuh. Backward: column sums of device/cuda/columns.cuh.
  *
  *   y[r,c] = x[r,c] + b[c]      db[c] = sum_r dy[r,c] */
-#include "device/cuda/columns.cuh"
+#include "device/cuda/columns_once.cuh"
 #include "ops/map_rows.cuh"
 extern "C" {
 #include "ops/bias/bias_slots.h"
@@ -45,7 +45,7 @@ struct keep_bias_total {
     __device__ void operator()(int64_t i, const float (&total)[1], const mba_step *) const { db[i] = total[0] + (adds ? db[i] : 0); }
 };
 
-extern "C" mba_status bias_bwd_cuda(const mba_call *c)
+template <bool ONCE> static mba_status bias_bwd(const mba_call *c)
 {
     const mba_tensor *dy = c->node->in[DY];
     const keep_bias_total  use = { (float *)c->out[DBIAS], mba_adds(c->node, DBIAS) };
@@ -53,5 +53,9 @@ extern "C" mba_status bias_bwd_cuda(const mba_call *c)
     const bool        wide = mba__columns_at_once(&dy, 1) > 1;
     MBA_WITH_DTYPE(dy->type.dtype, T,
         const bias_bwd_sums<T> f = { mba_window<const T>(dy, c->in[DY]), mba_cols(dy) };
-        return wide ? mba_column_sums<1, 16 / sizeof(T)>(c, 0, dy, f, use, part) : mba_column_sums<1, 1>(c, 0, dy, f, use, part));
+        if (ONCE) return wide ? mba_column_sums_once<1, 16 / sizeof(T)>(c, 0, dy, f, use, part) : mba_column_sums_once<1, 1>(c, 0, dy, f, use, part);
+        else      return wide ? mba_column_sums<1, 16 / sizeof(T)>(c, 0, dy, f, use, part) : mba_column_sums<1, 1>(c, 0, dy, f, use, part));
 }
+
+extern "C" mba_status bias_bwd_cuda(const mba_call *c)      { return bias_bwd<false>(c); }
+extern "C" mba_status bias_bwd_once_cuda(const mba_call *c) { return bias_bwd<true>(c); }

@@ -14,6 +14,6 @@ void bias_ref(const mba_ref_call *c);
 void bias_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(bias_fwd);
 MBA_CPU_DECLARE(bias_bwd);
-mba_launch_fn bias_cuda, bias_bwd_cuda;
+mba_launch_fn bias_cuda, bias_bwd_cuda, bias_bwd_once_cuda;
 
 #endif

@@ -244,7 +244,10 @@ static mba_status conv1d_bwd_tiles_plan(mba_plan *p, const mba_node *n, const mb
                4 * CONV1D_ROWS_AHEAD * CONV1D_WALK * e * 32 * t.warps);
     const int scratch = mba_plan_scratch(p, "dw and dbias parts", sizeof(float) * (size_t)(k.parts * each));
     mba_phase_move(&p->launch[0], MBA_STORE, MBA_ARG_SCRATCH(scratch), 4.0 * (double)((d.taps + 1) * 32 * CONV1D_WALK));
-    mba__plan_column_totals(p, scratch, k.parts, 1, each);
+    if (conv1d_bwd_once(&k, m))
+        mba_phase_move(&p->launch[0], MBA_LOAD, MBA_ARG_SCRATCH(scratch), 4.0 * (double)((d.taps + 1) * 32 * CONV1D_WALK));
+    else
+        mba__plan_column_totals(p, scratch, k.parts, 1, each);
     return MBA_OK;
 }
 

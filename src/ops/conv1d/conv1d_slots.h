@@ -2,6 +2,8 @@
 #ifndef MBA_CONV1D_SLOTS_H
 #define MBA_CONV1D_SLOTS_H
 
+#include <stdlib.h>
+
 #include "ops/columns.h"
 #include "ops/pieces.h"
 #include "ops/rows.h"
@@ -67,6 +69,13 @@ static inline conv1d_bwd_grid conv1d_bwd_grid_of(const conv1d_dims *d, conv1d_bw
     const int64_t         tiles = mba_ceil(d->L, t.rows);
     const conv1d_bwd_grid k = { mba_ceil(d->C, 32 * CONV1D_WALK), tiles, mba_ceil(d->B * tiles, t.warps) };
     return k;
+}
+
+/* Few parts are added up by the last block of their channels to finish, more by a second launch. */
+enum { CONV1D_PARTS_FEW = 48, CONV1D_ACROSS_MAX = 1024 };
+static inline bool conv1d_bwd_once(const conv1d_bwd_grid *k, const mba_machine *m)
+{
+    return m->cc == 90 && k->parts <= CONV1D_PARTS_FEW && k->across <= CONV1D_ACROSS_MAX && !getenv("MBA_CONV");
 }
 
 /* A warp makes W-1 steps more than rows, in eights, and begins with about six steps' time of waiting: with four taps the

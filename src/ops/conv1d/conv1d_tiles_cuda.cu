@@ -199,6 +199,44 @@ static __device__ __forceinline__ void add_warps(float *memory, const sums<TAPS>
     }
 }
 
+/* The last block of channels c0 .. c0 + 127 to finish adds up what all `parts` of them have left, part after part, four
+ * channels of one tap a thread. */
+template <int TAPS, int WARPS>
+static __device__ __forceinline__ void add_parts(const float *part, int parts, const conv &a, int c0, const hand_out &use)
+{
+    constexpr int AT_ONCE = 8, EACH = 4, PIECES = 32 * CH / EACH;
+    static __device__ unsigned blocks_done[CONV1D_ACROSS_MAX];    // of the same channels; the last one leaves 0
+    __shared__ unsigned done;
+    __threadfence();                                              // the part is there before the block is counted
+    __syncthreads();
+    if (threadIdx.x == 0) done = atomicInc(&blocks_done[c0 / (32 * CH)], parts - 1);
+    __syncthreads();
+    if (done != (unsigned)parts - 1) return;
+    __threadfence();
+    for (int i = threadIdx.x; i < (TAPS + 1) * PIECES; i += 32 * WARPS) {
+        const int   k = i / PIECES, c = c0 + i % PIECES * EACH;
+        const float *at = part + (int64_t)k * a.C + c;
+        float        total[EACH] = {};
+        if (c >= a.C) continue;
+        for (int p = 0; p < parts; p += AT_ONCE) {
+            float4 v[AT_ONCE];
+#pragma unroll
+            for (int u = 0; u < AT_ONCE; u++)
+                v[u] = p + u < parts ? __ldcg((const float4 *)(at + (int64_t)(p + u) * (TAPS + 1) * a.C))
+                                     : make_float4(0, 0, 0, 0);
+#pragma unroll
+            for (int u = 0; u < AT_ONCE; u++) {
+                total[0] += v[u].x; total[1] += v[u].y; total[2] += v[u].z; total[3] += v[u].w;
+            }
+        }
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            const float one[1] = { total[e] };
+            use((int64_t)k * a.C + c + e, one, NULL);
+        }
+    }
+}
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000                // whose compiler wants four registers more
 enum { WARPS_SM = 12 };
 #else
@@ -213,7 +251,7 @@ enum { WARPS_SM = 16 };
 template <typename T, int TAPS, bool SILU, int WARPS>
 __global__ void __launch_bounds__(32 * WARPS, (sizeof(T) == 4 ? 12 : WARPS_SM) / WARPS)
 conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_on, float *part, int sequences,
-                 int rows)
+                 int rows, int parts, hand_out use)
 {
     typedef share<T> S;
     constexpr int THREADS = 32 * WARPS;
@@ -325,9 +363,15 @@ conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_
         }
     }
     copy_async_wait<0>();
-    const int c0 = p.c - (int)threadIdx.x % 32 * CH;
-    add_warps<TAPS, WARPS>((float *)memory, s, back, SILU ? K : 1.0f,
-                           part + (int64_t)(blockIdx.x / a.across) * (TAPS + 1) * a.C, a.C, c0);
+    int block, thread;                                            // asked for again: not kept over the loop
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    const int time = block / a.across, c0 = (block - time * a.across) * 32 * CH;
+    add_warps<TAPS, WARPS>((float *)memory, s, thread / 32 % 2, SILU ? K : 1.0f, part + (int64_t)time * (TAPS + 1) * a.C,
+                           a.C, c0);
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 900               // it spills on the others, where two launches are planned
+    if (parts) add_parts<TAPS, WARPS>(part, parts, a, c0, use);
+#endif
 }
 
 /* ---- launchers ---- */
@@ -356,12 +400,13 @@ template <typename T, int TAPS, bool SILU> static mba_status backward(const mba_
     const conv1d_dims     d = conv1d_dims_of(n);
     const conv1d_bwd_tile t = conv1d_bwd_tile_of(n);
     const conv1d_bwd_grid k = conv1d_bwd_grid_of(&d, t);
+    const bool            once = c->plan->nlaunches == 1;
     MBA_WITH_BOOL(t.warps == 2 * CONV1D_TILE_WARPS, LONG,
         MBA_KERNEL(c, 0, (conv1d_bwd_tiles<T, TAPS, SILU, (LONG ? 2 : 1) * CONV1D_TILE_WARPS>),
                    conv_of(c, k.across, k.tiles), strip_of<const T>(n->in[X], c->in[X]),
                    strip_of<const T>(n->in[DY], c->in[DY]), strip_of<T>(n->out[DX], c->out[DX]),
-                   (float *)mba_cuda_scratch(c, 0), (int)d.B, t.rows));
-    return sum_weights(c, k.parts);
+                   (float *)mba_cuda_scratch(c, 0), (int)d.B, t.rows, once ? (int)k.parts : 0, hand_out_of(c)));
+    return once ? MBA_OK : sum_weights(c, k.parts);
 }
 
 #define WITH_CONV(c, direction)                                                                                \

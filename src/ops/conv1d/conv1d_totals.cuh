@@ -19,15 +19,21 @@ struct hand_out {
     }
 };
 
-/* Launch 1 of the plan: parts (parts, W + 1, C), dbias last. */
-static mba_status sum_weights(const mba_call *c, int64_t parts)
+static hand_out hand_out_of(const mba_call *c)
 {
     const mba_node   *n = c->node;
     const conv1d_dims d = conv1d_dims_of(n);
     const hand_out    use = { (float *)c->out[DW], (float *)c->out[DBIAS], d.C, d.taps, mba_adds(n, DW),
                               mba_adds(n, DBIAS) };
+    return use;
+}
+
+/* Launch 1 of the plan: parts (parts, W + 1, C), dbias last. */
+static mba_status sum_weights(const mba_call *c, int64_t parts)
+{
+    const conv1d_dims d = conv1d_dims_of(c->node);
     MBA_KERNEL(c, 1, (column_totals<1, hand_out>), (const float *)mba_cuda_scratch(c, 0), (d.taps + 1) * d.C,
-               (int)parts, use, c->step);
+               (int)parts, hand_out_of(c), c->step);
     return MBA_OK;
 }
 

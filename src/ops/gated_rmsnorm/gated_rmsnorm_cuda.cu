@@ -110,22 +110,25 @@ template <typename T> struct gated_grads {
     bool            dy_adds, dz_adds;
 };
 
-/* One piece a thread leaves room for two blocks of the largest teams on an SM. */
-template <typename T, int V, int NV>
+/* One piece a thread leaves room for two blocks of the largest teams on an SM. TEAM: the row is one group, which a team of so many
+ * threads covers wholly, and all places are known to the compiler; else 0. */
+template <typename T, int V, int NV, int TEAM>
 __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team(gated_grads<T> a)
 {
+    constexpr int TEAMS = TEAM ? MBA__TEAM_MAX / TEAM : 0;
     enum { OPERANDS = 3, OF_Y = 0, OF_Z = 1, OF_DV = 2, STAGES = GATED_RMSNORM_STAGES };
     constexpr bool KEEP = V * NV <= 8, AGAIN = NV > 2;               // the weights stay in registers; the gate is made again
     constexpr bool ASIDE = NV == 1;                                  // the gate waits in shared memory: no registers are left
     extern __shared__ uint4 memory[];
     __shared__ __align__(16) float warps[STAGES][MBA__TEAMS_MAX * TEAM_WARPS];
-    const team  t = team_of(a.threads);
-    const int   rows = (int)a.rows, teams = blockDim.x / t.threads, step = gridDim.x * teams;
-    const int   from = blockIdx.y * a.cols, own = t.lane * V, apart = t.threads * V;
-    const float each = 1 / (float)a.cols, *const rstd = a.rstd + blockIdx.y;
+    const team  t = team_of(TEAM ? TEAM : a.threads);
+    const int   cols = TEAM ? TEAM * NV * V : a.cols, groups = TEAM ? 1 : a.groups;
+    const int   rows = (int)a.rows, teams = TEAM ? TEAMS : blockDim.x / t.threads, step = gridDim.x * teams;
+    const int   from = TEAM ? 0 : blockIdx.y * cols, own = t.lane * V, apart = t.threads * V;
+    const float each = 1 / (float)cols, *const rstd = TEAM ? a.rstd : a.rstd + blockIdx.y;
     const strip<const T> in_y(a.y, from + own), in_z(a.z, from + own), in_dv(a.dv, from + own);
     const strip<T>       out_dy(a.dy, from + own), out_dz(a.dz, from + own), out_v(a.v, from + own);
-    const int    plane = blockDim.x, room = OPERANDS * NV * plane;
+    const int    plane = TEAM ? TEAM * TEAMS : blockDim.x, room = OPERANDS * NV * plane;
     uint4 *const slots = memory + threadIdx.x;
     const auto slot = [=](int stage, int operand, int i) { return (T *)(slots + stage * room + (operand * NV + i) * plane); };   // 16 bytes
     const auto aside = [=](int q) { return (float4 *)(slots + STAGES * room + q * plane); };
@@ -133,7 +136,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
         if (row < rows)
 #pragma unroll
             for (int i = 0; i < NV; i++) {
-                if (own + i * apart >= a.cols) continue;
+                if (own + i * apart >= cols) continue;
                 copy_async<16>(slot(stage, OF_Y, i), in_y.row(row) + i * apart);
                 copy_async<16>(slot(stage, OF_Z, i), in_z.row(row) + i * apart);
                 copy_async<16>(slot(stage, OF_DV, i), in_dv.row(row) + i * apart);
@@ -146,10 +149,10 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
     for (int i = 0; i < NV; i++) {
 #pragma unroll
         for (int v = 0; v < V; v++) dw[i][v] = 0;
-        if (KEEP && own + i * apart < a.cols) load_weights(kept[KEEP ? i : 0], a.w + from + own + i * apart);
+        if (KEEP && own + i * apart < cols) load_weights(kept[KEEP ? i : 0], a.w + from + own + i * apart);
     }
     int   row = (int)blockIdx.x * teams + t.number, stage = 0;
-    float next = row < rows ? rstd[row * a.groups] : 0;
+    float next = row < rows ? rstd[row * groups] : 0;
 #pragma unroll
     for (int k = 0; k < STAGES; k++) {
         team_clear(t, warps[k]);
@@ -157,9 +160,9 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
     }
     for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
         const float k = next;
-        const int   end = row < rows ? a.cols : 0;
+        const int   end = row < rows ? cols : 0;
         copy_row(row + (STAGES - 1) * step, stage == 0 ? STAGES - 1 : stage - 1);
-        next = row + step < rows ? rstd[(row + step) * a.groups] : 0;
+        next = row + step < rows ? rstd[(row + step) * groups] : 0;
         copy_async_wait<STAGES - 1>();
 
         // 1. open the gate: the sum over q w dv
@@ -183,7 +186,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
                     *aside(q) = make_float4(gate[i][4 * q], gate[i][4 * q + 1], gate[i][4 * q + 2], gate[i][4 * q + 3]);
             }
         }
-        const float back = team_sum<false>(dot, t, warps[stage]) * each * k * k * k;
+        const float back = team_sum<TEAMS == 1>(dot, t, warps[stage]) * each * k * k * k;
 
         // 2. gradients
 #pragma unroll
@@ -219,7 +222,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
             put_grad(out_dz.row(row) + i * apart, z, a.dz_adds);              // may be dy itself: read after dy is written
         }
     }
-    keep_part(a.part + (int64_t)blockIdx.x * a.groups * a.cols + from, (float *)memory, dw, t, a.cols);
+    keep_part(a.part + (int64_t)blockIdx.x * groups * cols + from, (float *)memory, dw, t, cols);
 }
 
 template <typename T> __global__ void __launch_bounds__(MBA__LOOP_THREADS) gated_bwd_loop(gated_grads<T> a)
@@ -307,8 +310,15 @@ template <typename T> static gated_grads<T> grads_of(const mba_call *c)
 
 extern "C" mba_status gated_rmsnorm_bwd_cuda(const mba_call *c)
 {
-    MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T, MBA_WITH_PIECES(gated_rmsnorm_bwd_team(c->node).pieces, NV,
-        MBA_KERNEL(c, 0, (gated_bwd_team<T, 16 / sizeof(T), NV>), grads_of<T>(c))));
+    const mba_launch *l = &c->plan->launch[0];
+    const mba__team   t = gated_rmsnorm_bwd_team(c->node);
+    const bool        whole = c->node->in[Y]->type.dtype == MBA_BF16 && t.pieces == 1 && l->grid[1] == 1 && t.threads * t.width == mba_cols(c->node->in[Y])
+                            && l->block == MBA__TEAM_MAX / t.threads * t.threads && !getenv("MBA_GATED");
+    if (whole && t.threads == 512)      MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 512>), grads_of<bf16>(c));
+    else if (whole && t.threads == 256) MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 256>), grads_of<bf16>(c));
+    else if (whole && t.threads == 192) MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 192>), grads_of<bf16>(c));
+    else MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T, MBA_WITH_PIECES(t.pieces, NV,
+        MBA_KERNEL(c, 0, (gated_bwd_team<T, 16 / sizeof(T), NV, 0>), grads_of<T>(c))));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[Y]));
 }
 

@@ -2,6 +2,8 @@
 #ifndef MBA_LINEAR_CROSS_ENTROPY_SLOTS_H
 #define MBA_LINEAR_CROSS_ENTROPY_SLOTS_H
 
+#include <stdlib.h>
+
 #include "core/op.h"
 
 enum { X, W, TARGET, DLOSS, LOSSB };        /* in; the last two only backward: the gradient of the loss, and the loss */
@@ -17,7 +19,8 @@ enum { LCE_ROWS = 512, LCE_PAD = 16, LCE_BLOCKS_MAX = 16, LCE_BLOCK_LOGITS = 1 <
 
 static inline int64_t lce_block_rows(int64_t R, int64_t V)
 {
-    const int64_t few = mba_ceil(R * V, LCE_BLOCK_LOGITS), blocks = few < LCE_BLOCKS_MAX ? few : LCE_BLOCKS_MAX;
+    const char   *e = getenv("MBA_LCE");          // for one measurement
+    const int64_t few = mba_ceil(R * V, e ? (int64_t)1 << atoi(e) : LCE_BLOCK_LOGITS), blocks = few < LCE_BLOCKS_MAX ? few : LCE_BLOCKS_MAX;
     const int64_t rows = mba_ceil(mba_ceil(R, blocks), 128) * 128;
     return rows < R ? rows : R;
 }
