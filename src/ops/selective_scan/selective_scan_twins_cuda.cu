@@ -117,8 +117,31 @@ template <int N> static __device__ __forceinline__ void twins_keep(bool now, bf1
     }
 }
 
+/* The state before a piece: what the first leaves behind, then the others in turn; the decay over one is that of the
+ * sum of its steps. */
+template <int N> static __device__ __forceinline__ void
+pieces_before(float (&h)[4], const scan_operands<bf16> &p, const part &a, const float (&A2)[4], int wc, int l4, int l8)
+{
+    const int     before = (int)(a.item % p.pieces);
+    const int64_t row = (a.item - before) * p.D;
+    int64_t       ch[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++) ch[e] = row + min(a.channel + wc + twin_channel<N>(e, l8), a.channels - 1);
+#pragma unroll
+    for (int e = 0; e < 4; e++) h[e] = p.ends[ch[e] * N + twin_state<N>(e, l4)];
+#pragma unroll 4
+    for (int k = 1; k < before; k++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const int64_t at = ch[e] + (int64_t)k * p.D;
+            h[e] = fmaf(exp2_fast(A2[e] * p.steps[at]), h[e], p.ends[at * N + twin_state<N>(e, l4)]);
+        }
+    }
+}
+
+/* `leads`: the first piece of a sequence, before the states of the others are known. */
 template <typename S, bool CARRY> static __device__ __forceinline__ void
-twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
+twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane, bool leads)
 {
     enum { N = S::N };
     const part &a = sm.at.a;
@@ -129,7 +152,7 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
     const bool second = wc + l8 + 8 < here;
     const lane_offsets o = twins_offsets(sm, wc, l4, l8);
     float A2[4], h[4], steps[16 / N] = {};
-    const float *start = !CARRY && p.start.at ? p.start.sequence(a.item) : NULL;
+    const float *start = !CARRY && p.start.at ? p.start.sequence(a.sequence) : NULL;
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const int64_t ch = a.channel + wc + twin_channel<N>(e, l8), n = twin_state<N>(e, l4);
@@ -137,9 +160,10 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
         A2[e] = ok ? A2_of(p.A_log.at[ch * p.A_log.row + n]) : 0;
         h[e]  = start && ok ? start[ch * p.start.row + n] : 0;
     }
+    if (!CARRY && !leads && p.pieces > 1) pieces_before<N>(h, p, a, A2, wc, l4, l8);
     for (int tile = 0; tile < tiles; tile++) {
         const int turn = tile % S::BUFFERS;
-        wait_turn<FULL, S>(turn, S::HANDS);
+        wait_turn<FULL, S>(sm, tile, turn, S::HANDS);
         const auto keep = [&](bool now) {
             if (!CARRY) twins_keep<N>(now, kept, h, second);
             kept += p.D * N;
@@ -152,50 +176,64 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
             twins_tokens<S, GROUPS, CARRY>(h, steps, A2, o, turn * (uint32_t)sizeof(sm.buf[0]), g, l4,
                                            [&] { keep(more); });
         }
-        arrive_turn<DONE, S>(turn, S::HANDS);
+        arrive_turn<DONE, S>(sm, turn, S::HANDS);
     }
-    if (!CARRY && (!p.final.at || a.first + a.length < p.L)) return;
-    float *final = CARRY ? p.ends + a.item * p.D * N : p.final.sequence(a.sequence);
+    const bool between = CARRY || leads;
+    if (!between && (!p.final.at || a.first + a.length < p.L)) return;
+    float *final = between ? p.ends + a.item * p.D * N : p.final.sequence(a.sequence);
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const int64_t ch = a.channel + wc + twin_channel<N>(e, l8), n = twin_state<N>(e, l4);
         if (ch >= a.channels) continue;
-        final[ch * (CARRY ? N : p.final.row) + n] = h[e];
+        final[ch * (between ? N : p.final.row) + n] = h[e];
         if (CARRY && l4 == 0 && e % (N / 4) == 0) p.steps[a.item * p.D + ch] = steps[e / (N / 4)];
     }
 }
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000           /* where 80 registers are three too few */
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1000)   /* 80 registers are too few there */
 #define TOGETHER 3
 #else
 #define TOGETHER 4
 #endif
 
-template <int N, bool CARRY, bool SPLIT, bool PLAIN> __global__ void
+/* CARRY: before the pass, the first piece of every sequence, and what the others leave behind. */
+template <int N, bool CARRY, bool SPLIT, bool PLAIN, bool COUNTED> __global__ void
 __launch_bounds__(SPLIT ? 256 : 192, TOGETHER - SPLIT) scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(128) char smem[];
-    typedef twins_smem<N, false> S;
+    typedef twins_smem<N, false, false, COUNTED> S;
     S &sm = *(S *)smem;
-    scan_block<S, CARRY, SPLIT, PLAIN>(p, sm, [&](int warp, int lane) { twins_states<S, CARRY>(p, sm, warp, lane); });
+    const part a = part_of(p, S::CH);
+    const bool leads = p.pieces > 1 && a.first == 0;
+    if (CARRY ? a.item % p.pieces == p.pieces - 1 : leads) return;   // nobody goes on from it; it is done
+    if (CARRY && !leads)
+        scan_block<S, true, false, PLAIN>(p, sm, a, [&](int warp, int lane) {
+            twins_states<S, true>(p, sm, warp, lane, false);
+        });
+    else
+        scan_block<S, false, SPLIT, PLAIN>(p, sm, a, [&](int warp, int lane) {
+            twins_states<S, false>(p, sm, warp, lane, CARRY);
+        });
 }
 
 /* ---- launcher ---- */
 
-template <bool PLAIN> static auto *twins_of(int64_t N, bool carry, bool split)
+template <bool PLAIN, bool COUNTED> static auto *twins_of(int64_t N, bool carry, bool split)
 {
-    if (N == 8) return carry ? scan_fwd_twins<8, true, false, false> : scan_fwd_twins<8, false, false, false>;
-    return carry ? scan_fwd_twins<16, true, false, PLAIN>
-         : split ? scan_fwd_twins<16, false, true, PLAIN> : scan_fwd_twins<16, false, false, PLAIN>;
+    if (N == 8) return carry ? scan_fwd_twins<8, true, false, false, false> : scan_fwd_twins<8, false, false, false, false>;
+    return carry ? scan_fwd_twins<16, true, false, PLAIN, COUNTED>
+         : split ? scan_fwd_twins<16, false, true, PLAIN, COUNTED> : scan_fwd_twins<16, false, false, PLAIN, COUNTED>;
 }
 
 /* Launch k: the pass itself, or what pieces leave behind. */
 static mba_status launch_twins(const mba_call *c, int k, const scan_operands<bf16> &p, bool carry)
 {
     const mba_launch *l = &c->plan->launch[k];
-    mba_assert((p.N == 16 ? sizeof(twins_smem<16, false>) : sizeof(twins_smem<8, false>)) <= l->smem_bytes);
+    mba_assert((p.N == 16 ? sizeof(twins_smem<16, false, false, true>) : sizeof(twins_smem<8, false, false, true>)) <= l->smem_bytes);
     const bool split = l->block > 192, plain = plain_operands(p, 512 / p.N);
-    auto *kernel = plain ? twins_of<true>(p.N, carry, split) : twins_of<false>(p.N, carry, split);
+    const bool counted = scan_try() & 4;
+    auto *kernel = counted ? (plain ? twins_of<true, true>(p.N, carry, split) : twins_of<false, true>(p.N, carry, split))
+                 : plain ? twins_of<true, false>(p.N, carry, split) : twins_of<false, false>(p.N, carry, split);
     MBA_KERNEL(c, k, kernel, p);
     return MBA_OK;
 }
@@ -217,7 +255,6 @@ extern "C" mba_status selective_scan_twins_cuda(const mba_call *c)
         p.ends  = (float *)mba_cuda_scratch(c, CU_ENDS);
         p.steps = (float *)mba_cuda_scratch(c, CU_STEPS);
         MBA_TRY(launch_twins(c, 0, p, true));
-        MBA_TRY(scan_starts(c, 1, &p, false, 1));
     }
     return launch_twins(c, main, p, false);
 }
