@@ -200,7 +200,8 @@ static void other_spellings_are_understood_or_refused(void **state)
 #define NEMOTRON "\"model_type\": \"nemotron_h\", \"hidden_size\": 32, \"vocab_size\": 60, " \
                  "\"mamba_num_heads\": 4, \"mamba_head_dim\": 8, \"num_attention_heads\": 2, "
 #define BAMBA    "\"model_type\": \"bamba\", \"hidden_size\": 32, \"vocab_size\": 60, "      \
-                 "\"num_hidden_layers\": 1, \"attn_layer_indices\": [0], \"num_attention_heads\": 2, \"mamba_n_heads\": 4"
+                 "\"num_hidden_layers\": 1, \"attn_layer_indices\": [0], \"num_attention_heads\": 2, " \
+                 "\"mamba_n_heads\": 4"
 #define LISTED   "\"layers_block_type\": [\"linear_attention\", \"mlp\"], "
     static const struct {
         const char *text;
