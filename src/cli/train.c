@@ -32,7 +32,7 @@ typedef struct train_cli {
     mba_model_options model;
     double            lr, lr_min, decay, beta1, beta2, clip;
     const char       *optimizer;
-    int64_t           steps, warmup, seed;
+    int64_t           steps, warmup, seed, end_of_text;
     bool              dry_run, json, documents, quiet;
     mba_progress      bar;
     const char       *loss_unit;
@@ -324,6 +324,9 @@ static mba_status choose_model(train_cli *c)
     if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.documents = c->documents;
     else if (c->documents || c->o.carry) return mba_fail(MBA_E_ARG, "--documents and --carry are for text\nfix: leave "
                                                          "them out, or --model with a model of text");
+    if (c->end_of_text >= 0 && !c->documents)
+        return mba_fail(MBA_E_ARG, "--end-of-text without --documents\nfix: leave it out, or add --documents");
+    c->o.feed.end_of_text = c->end_of_text + 1;
     return MBA_OK;
 }
 
@@ -384,6 +387,8 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
           "in order, states carried from batch to batch (truncated back-propagation)", 0, 0 },
         { "--documents", MBA_OPT_FLAG, &c->documents,  NULL,
           "reset states and mask attention at document borders", 0, 0 },
+        { "--end-of-text", MBA_OPT_INT, &c->end_of_text, "ID",
+          "of --documents: the token that begins one (as the data says)", 0, INT32_MAX },
         { "--out",       MBA_OPT_TEXT, &c->o.out,      "DIR",   "keep log.jsonl and checkpoints step-* there", 0, 0 },
         { "--save-every", MBA_OPT_INT, &c->o.save_every, "N",    "steps between checkpoints (only the last)", 1, 1e12 },
         { "--keep",      MBA_OPT_INT,  &c->o.keep,     "N",     "newest checkpoints to keep (3); 0: all", 0, 1e9 },
@@ -416,7 +421,7 @@ mba_status mba_command_train(int argc, char **argv)
 {
     bool      help;
     train_cli c = { .lr = 1e-3, .lr_min = 1e-5, .decay = -1, .beta1 = -1, .beta2 = -1, .clip = -1, .steps = 100,
-                    .warmup = -1, .seed = 1,
+                    .warmup = -1, .seed = 1, .end_of_text = -1,
                     .o = { .micros = 1, .guard = 8, .valid_batches = 16, .keep = 3,
                            .feed = { .smoothing = -1, .mixup = -1, .cutmix = -1 } } };
     MBA_TRY(parse(&c, argc, argv, &help));

@@ -90,9 +90,13 @@ static mba_status rotary(const json_t *o, mba_lm *c, double part_standard)
     double        part;
     MBA_TRY(plain_angles(r));
     MBA_TRY(plain_angles(mba_json_get(o, "rope_scaling")));
-    if (!r) r = o;
+    MBA_TRY(mba_json_real(o, "partial_rotary_factor", part_standard, 0, 1, &part));
+    if (!mba_json_get(r, "partial_rotary_factor") && part != part_standard)
+        return mba_fail(MBA_E_UNSUPPORTED, "\"partial_rotary_factor\" is %g, outside of \"rope_parameters\"\n"
+                        "why: transformers takes %g all the same\nfix: move it there, or leave it out", part,
+                        part_standard);
     MBA_TRY(mba_json_real(r, "partial_rotary_factor", part_standard, 0, 1, &part));
-    MBA_TRY(mba_json_real(r, "rope_theta", 10000, 1, 1e12, &c->rope_base));
+    MBA_TRY(mba_json_real(mba_json_get(r, "rope_theta") ? r : o, "rope_theta", 10000, 1, 1e12, &c->rope_base));
     const int64_t dims = (int64_t)(part * (double)c->attn_dim);
     c->rotary = (dims + 1) / 2 * 2;
     /* The class has a pair for every even number below `dims`: an odd one turns one value more, by the same angles. */
@@ -195,6 +199,7 @@ static mba_status nemotron_pattern(mba_lm *c, const json_t *o)
 {
     const json_t *list = mba_json_get(o, "layers_block_type");
     const char   *text;
+    if (!list) list = mba_json_get(o, "layer_types");
     MBA_TRY(mba_json_text(o, "hybrid_override_pattern", NULL, &text));
     if (!list && !text)
         return mba_fail(MBA_E_FORMAT, "neither \"layers_block_type\" nor \"hybrid_override_pattern\"\nfix: add one");
