@@ -196,6 +196,7 @@ static void planned(void *ctx, const mba_session *s, const mba_feed *data)
                         * (double)(s->graph->nodes[i]->pass == MBA_UPDATE || c->o.micros < 1 ? 1 : c->o.micros);
     c->bar = mba_progress_start("training", c->o.schedule.steps);
     c->loss_unit = mba_task_loss_unit(s->model.task);
+    c->last.unit = mba_task_unit(s->model.task);
     if (c->quiet) return;
     fprintf(stderr, "%s: %lld parameters, %s x %lld, %d threads\n", c->model.name ? c->model.name : "checkpoint",
             (long long)mba_session_parameters(s), mba_model_batch_words(&s->model).text,

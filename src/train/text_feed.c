@@ -34,7 +34,8 @@ static mba_status open_loader(text_feed *f, const mba_lm *c, const mba_feed_opti
     return mba_loader_create(&f->loader, &(mba_loader_options){
         .data = o->data ? o->data : f->made.path, .B = c->batch, .L = c->length, .vocab = c->vocab, .split = part,
         .validation = o->validation, .shuffle = !o->in_order && !c->carry && !o->held_out, .seed = o->seed,
-        .end_of_text = o->end_of_text ? &border : NULL, .documents = c->documents, .targets_within_documents = o->targets_within_documents });
+        .documents = c->documents, .end_of_text = o->end_of_text ? &border : NULL,
+        .targets_within_documents = o->targets_within_documents });
 }
 
 static mba_status text_open(mba_feed **out, const mba_model *m, const mba_feed_options *o)
