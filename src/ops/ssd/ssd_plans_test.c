@@ -75,11 +75,10 @@ static void backward_takes_what_its_own_forward_kept(void **state)
 
 static void check_cuts(const ssd_cuts *r, int64_t sms)
 {
-    int64_t again = 0;
+    int64_t again = 0, taken = 0;
     assert_in_range(r->blocks, 1, sms);
     assert_int_equal(r->at[0], 0);
     assert_int_equal(r->at[r->blocks], r->items * r->K);
-    assert_int_equal(r->handed, r->how == SSD_HANDED ? r->blocks : 0);
     assert_true((r->how == SSD_AGAIN) == (r->blocks > r->items));      // by this a launcher knows
     for (int64_t j = 0; j < r->blocks; j++) {
         const int64_t before = r->at[j] % r->K;
@@ -88,9 +87,14 @@ static void check_cuts(const ssd_cuts *r, int64_t sms)
         assert_true(r->at[j - r->before[j]] <= r->at[j] - before);
         if (r->how == SSD_HANDED) assert_int_equal(r->before[j], 1);   // the block before begins the item: no chain
         else                      assert_int_equal(before % 2, 0);     // what is walked again goes by two
-        again += before;
+        const bool within = r->at[j - 1] > r->at[j] - before;          // the range before lies inside the item too
+        again += within ? r->at[j] - r->at[j - 1] : before;
+        taken += r->how == SSD_HANDED || within;
+        if (within) assert_int_equal((r->at[j] - 1) / r->K, r->at[j - 1] / r->K);      // which has one piece: no wait
     }
     assert_int_equal(r->again, r->how == SSD_AGAIN ? again : 0);
+    assert_int_equal(r->taken, taken);
+    assert_int_equal(r->handed, taken ? r->blocks : 0);
 }
 
 static void cuts_cover_every_chunk_once(void **state)
