@@ -4,8 +4,6 @@
 
 #include "core/op.h"
 
-enum { MBA__COLUMN_SLICES = 1024 };
-
 /* Slices of a row of `owners` threads of V columns: up to 512 bytes each, alike where a number of them divides the row. */
 static inline int64_t mba__column_slices(int64_t owners, int V)
 {
@@ -22,7 +20,6 @@ static inline mba_status mba__plan_column_once(mba_plan *p, const mba_node *n, c
     enum { THREADS = 256, BLOCKS = 264, ROWS_LEAST = 8 };
     const int64_t cols = mba_cols(t), rows = mba_rows(t), owners = mba_ceil(cols, V),
                   slices = mba__column_slices(owners, V), at_once = THREADS / mba_ceil(owners, slices);
-    MBA_REFUSE_IF(slices > MBA__COLUMN_SLICES, "%lld columns", (long long)cols);
     int64_t parts = mba_ceil(rows, at_once * ROWS_LEAST);
     if (parts > BLOCKS / slices) parts = BLOCKS / slices > 0 ? BLOCKS / slices : 1;
     const double blocks = (double)(parts * slices), bytes = 4.0 * (double)(sums * cols) * (double)parts / blocks;

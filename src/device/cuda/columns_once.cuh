@@ -8,11 +8,10 @@
 #define MBA_COLUMNS_ONCE_CUH
 
 #include "device/cuda/columns.cuh"
+#include "device/cuda/counters.h"
 extern "C" {
 #include "ops/columns_once.h"
 }
-
-static __device__ unsigned column_turn[MBA__COLUMN_SLICES];      /* blocks of a slice that are done; the last leaves 0 */
 
 /* The thread's share of a slice of `lanes` owners. */
 template <int V> static __device__ __forceinline__ column_share<V> mba_column_slice(int64_t cols, int lanes)
@@ -80,10 +79,11 @@ static __device__ __forceinline__ float mba_column_total(float *sums, const floa
     return total;
 }
 
-/* part (parts, K, cols): block (p, j) sums rows p * per_part .. of slice j; the last of a slice hands its totals to `use`. */
+/* part (parts, K, cols): block (p, j) sums rows p * per_part .. of slice j; done (slices): blocks that have; the last of a slice
+ * leaves 0 there and hands its totals to `use`. */
 template <int K, int V, typename F, typename G>
 __global__ void __launch_bounds__(COLUMN_THREADS, 2)
-column_sums(float *part, F f, G use, int64_t cols, int lanes, int64_t capacity, int64_t per_part, const mba_step *step, mba_count kind,
+column_sums(float *part, unsigned *done, F f, G use, int64_t cols, int lanes, int64_t capacity, int64_t per_part, const mba_step *step, mba_count kind,
             int64_t inner)
 {
     __shared__ float      sums[COLUMN_THREADS * V];
@@ -114,7 +114,7 @@ column_sums(float *part, F f, G use, int64_t cols, int lanes, int64_t capacity, 
     }
     __threadfence();                              // the part is there before the block is counted
     __syncthreads();
-    if (threadIdx.x == 0) turn = atomicInc(&column_turn[blockIdx.y], gridDim.x - 1);
+    if (threadIdx.x == 0) turn = atomicInc(done + blockIdx.y, gridDim.x - 1);
     __syncthreads();
     if (turn != gridDim.x - 1) return;
     __threadfence();
@@ -129,7 +129,9 @@ static mba_status mba_column_sums_once(const mba_call *c, int k, const mba_tenso
 {
     const mba_launch *l = &c->plan->launch[k];
     const int64_t     cols = mba_cols(t), rows = mba_rows(t), inner = t->type.rank > 1 ? rows / t->type.dim[0] : 1;
-    MBA_KERNEL(c, k, (column_sums<K, V, F, G>), part, f, use, cols, (int)mba_ceil(mba_ceil(cols, V), l->grid[1]), rows,
+    unsigned         *done;
+    MBA_TRY(mba__cuda_turns(&done, l->grid[1]));
+    MBA_KERNEL(c, k, (column_sums<K, V, F, G>), part, done, f, use, cols, (int)mba_ceil(mba_ceil(cols, V), l->grid[1]), rows,
                mba_ceil(rows, l->grid[0]), c->step, t->type.count, inner);
     return MBA_OK;
 }

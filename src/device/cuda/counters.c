@@ -18,6 +18,22 @@ void *mba__cuda_counter(void)
     return words.at + (size_t)(words.next++ % MBA_CUDA_COUNTERS) * MBA_CUDA_COUNTER_BYTES;
 }
 
+mba_status mba__cuda_turns(unsigned **to, int64_t n)
+{
+    static struct { unsigned *at; int64_t next; } turns;
+    enum { BYTES = MBA_CUDA_TURNS * 4 };
+    mba_assert(n <= MBA_CUDA_TURNS);
+    if (!turns.at) {                              // a first run goes node by node: nothing is captured yet
+        CUDA_TRY(cudaMalloc((void **)&turns.at, BYTES));
+        CUDA_TRY(cudaMemset(turns.at, 0, BYTES));
+        CUDA_TRY(cudaDeviceSynchronize());
+    }
+    if (turns.next + n > MBA_CUDA_TURNS) turns.next = 0;
+    *to = turns.at + turns.next;
+    turns.next += n;
+    return MBA_OK;
+}
+
 /* The counter that this node sets to zero; -1: it does something else. */
 static int counter_of(cudaGraphNode_t node)
 {

@@ -6,13 +6,19 @@
  *
  * A product that shares its word with none needs it cleared only before the step. As the library captures it, the set
  * stands between two kernels that would follow each other at once: by the timeline 5 us each, 200 times in a step of
- * mamba2-1.3b. */
+ * mamba2-1.3b.
+ *
+ *     unsigned *turn;
+ *     MBA_TRY(mba__cuda_turns(&turn, n));                   // n words of 0; the kernel leaves 0: atomicInc(turn + k, all - 1)
+ *
+ * What blocks of one launch of ours count in, to know which of them is the last. Every launch (captured: every node) has
+ * words of its own, so that launches on two streams do not meet in them: there are MBA_CUDA_TURNS, dealt round and round. */
 #ifndef MBA_CUDA_COUNTERS_H
 #define MBA_CUDA_COUNTERS_H
 
 #include "device/cuda/cuda.h"
 
-enum { MBA_CUDA_COUNTER_BYTES = 256, MBA_CUDA_COUNTERS = 1024 };
+enum { MBA_CUDA_COUNTER_BYTES = 256, MBA_CUDA_COUNTERS = 1024, MBA_CUDA_TURNS = 1 << 18 };
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,6 +28,9 @@ MBA_MUST mba_status mba__cuda_counters(void);
 
 /* The next of them, round and round. */
 void *mba__cuda_counter(void);
+
+/* The next n words, all 0. */
+MBA_MUST mba_status mba__cuda_turns(unsigned **turns, int64_t n);
 
 /* A set of a counter that no other set of the graph has, between one node and the next, is left out. */
 MBA_MUST mba_status mba__cuda_clear_once(cudaGraph_t graph);

@@ -72,10 +72,10 @@ static inline conv1d_bwd_grid conv1d_bwd_grid_of(const conv1d_dims *d, conv1d_bw
 }
 
 /* Few parts are added up by the last block of their channels to finish, more by a second launch. */
-enum { CONV1D_PARTS_FEW = 48, CONV1D_ACROSS_MAX = 1024 };
+enum { CONV1D_PARTS_FEW = 48 };
 static inline bool conv1d_bwd_once(const conv1d_bwd_grid *k, const mba_machine *m)
 {
-    return m->cc == 90 && k->parts <= CONV1D_PARTS_FEW && k->across <= CONV1D_ACROSS_MAX && !getenv("MBA_CONV");
+    return m->cc == 90 && k->parts <= CONV1D_PARTS_FEW && !getenv("MBA_CONV");
 }
 
 /* A warp makes W-1 steps more than rows, in eights, and begins with about six steps' time of waiting: with four taps the

@@ -28,6 +28,7 @@
 #include <type_traits>
 
 #include "device/cuda/async.cuh"
+#include "device/cuda/counters.h"
 #include "device/cuda/packed.cuh"
 #include "ops/conv1d/conv1d_totals.cuh"
 
@@ -200,12 +201,12 @@ static __device__ __forceinline__ void add_warps(float *memory, const sums<TAPS>
 }
 
 /* The last block of channels c0 .. c0 + 127 to finish adds up what all `parts` of them have left, part after part, four
- * channels of one tap a thread. */
+ * channels of one tap a thread. `blocks_done` (across) is 0 before and after. */
 template <int TAPS, int WARPS>
-static __device__ __forceinline__ void add_parts(const float *part, int parts, const conv &a, int c0, const hand_out &use)
+static __device__ __forceinline__ void add_parts(const float *part, int parts, unsigned *blocks_done, const conv &a, int c0,
+                                                 const hand_out &use)
 {
     constexpr int AT_ONCE = 8, EACH = 4, PIECES = 32 * CH / EACH;
-    static __device__ unsigned blocks_done[CONV1D_ACROSS_MAX];    // of the same channels; the last one leaves 0
     __shared__ unsigned done;
     __threadfence();                                              // the part is there before the block is counted
     __syncthreads();
@@ -251,7 +252,7 @@ enum { WARPS_SM = 16 };
 template <typename T, int TAPS, bool SILU, int WARPS>
 __global__ void __launch_bounds__(32 * WARPS, (sizeof(T) == 4 ? 12 : WARPS_SM) / WARPS)
 conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_on, float *part, int sequences,
-                 int rows, int parts, hand_out use)
+                 int rows, int parts, unsigned *blocks_done, hand_out use)
 {
     typedef share<T> S;
     constexpr int THREADS = 32 * WARPS;
@@ -370,7 +371,7 @@ conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_
     add_warps<TAPS, WARPS>((float *)memory, s, thread / 32 % 2, SILU ? K : 1.0f, part + (int64_t)time * (TAPS + 1) * a.C,
                            a.C, c0);
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 900               // it spills on the others, where two launches are planned
-    if (parts) add_parts<TAPS, WARPS>(part, parts, a, c0, use);
+    if (parts) add_parts<TAPS, WARPS>(part, parts, blocks_done, a, c0, use);
 #endif
 }
 
@@ -401,11 +402,13 @@ template <typename T, int TAPS, bool SILU> static mba_status backward(const mba_
     const conv1d_bwd_tile t = conv1d_bwd_tile_of(n);
     const conv1d_bwd_grid k = conv1d_bwd_grid_of(&d, t);
     const bool            once = c->plan->nlaunches == 1;
+    unsigned             *done = NULL;
+    if (once) MBA_TRY(mba__cuda_turns(&done, k.across));
     MBA_WITH_BOOL(t.warps == 2 * CONV1D_TILE_WARPS, LONG,
         MBA_KERNEL(c, 0, (conv1d_bwd_tiles<T, TAPS, SILU, (LONG ? 2 : 1) * CONV1D_TILE_WARPS>),
                    conv_of(c, k.across, k.tiles), strip_of<const T>(n->in[X], c->in[X]),
                    strip_of<const T>(n->in[DY], c->in[DY]), strip_of<T>(n->out[DX], c->out[DX]),
-                   (float *)mba_cuda_scratch(c, 0), (int)d.B, t.rows, once ? (int)k.parts : 0, hand_out_of(c)));
+                   (float *)mba_cuda_scratch(c, 0), (int)d.B, t.rows, once ? (int)k.parts : 0, done, hand_out_of(c)));
     return once ? MBA_OK : sum_weights(c, k.parts);
 }
 
