@@ -261,6 +261,16 @@ carry_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
 #define TOGETHER 4
 #endif
 
+/* All items, or pieces but one of each sequence: before the pass (CARRY) the last is left out, for nobody goes on from
+ * it; in the pass the first, which is done. */
+template <bool CARRY> static __device__ __forceinline__ part twins_part(const scan_operands<bf16> &p, int width)
+{
+    const uint32_t i = blockIdx.y * gridDim.x + blockIdx.x, each = (uint32_t)p.pieces - 1;
+    uint32_t       item = i / gridDim.y;
+    if (CARRY || each) item += item / each + !CARRY;
+    return part_at(p, width, item, (int)(i % gridDim.y));
+}
+
 /* CARRY: before the pass, the first piece of every sequence, and what the others leave behind. */
 template <int N, bool CARRY, bool SPLIT, bool PLAIN, bool COUNTED> __global__ void
 __launch_bounds__(SPLIT ? 256 : 192, TOGETHER - SPLIT) scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
@@ -268,13 +278,9 @@ __launch_bounds__(SPLIT ? 256 : 192, TOGETHER - SPLIT) scan_fwd_twins(const __gr
     extern __shared__ __align__(128) char smem[];
     typedef twins_smem<N, false, false, COUNTED> S;
     S &sm = *(S *)smem;
-    const part a = part_of(p, S::CH);
-    const bool leads = p.pieces > 1 && a.first == 0;
-    if (CARRY ? a.item % p.pieces == p.pieces - 1 : leads) return;   // nobody goes on from it; it is done
-    if (CARRY && !leads)
-        scan_block<S, true, false, PLAIN>(p, sm, a, [&](int warp, int lane) {
-            carry_states(p, sm, warp, lane);
-        });
+    const part a = twins_part<CARRY>(p, S::CH);
+    if (CARRY && a.first > 0)
+        scan_block<S, true, false, PLAIN>(p, sm, a, [&](int warp, int lane) { carry_states(p, sm, warp, lane); });
     else
         scan_block<S, false, SPLIT, PLAIN>(p, sm, a, [&](int warp, int lane) {
             twins_states(p, sm, warp, lane, CARRY);
@@ -308,7 +314,7 @@ extern "C" mba_status selective_scan_twins_cuda(const mba_call *c)
     const mba_node *n = c->node;
     const scan_dims d = scan_dims_of(n);
     const int       main = c->plan->nlaunches - 1;
-    scan_operands<bf16> p = scan_operands_of<bf16>(c, c->plan->launch[main].grid[0], 512 / d.N);
+    scan_operands<bf16> p = scan_operands_of<bf16>(c, c->plan->launch[main].grid[0] + (main ? d.B : 0), 512 / d.N);
     p.out   = lines_of<bf16>(n->out[OUT], c->out[OUT], d.L, d.D);
     p.final = lines_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
     keep_for_backward(&p, n->out[KEPT], c->out[KEPT]);
