@@ -285,7 +285,11 @@ static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, con
     return best;
 }
 
-enum forward_role { TWINS_PASS, HALVES_PASS, CARRY_PASS };   // what a launch of the forward is
+/* What a launch of the forward is. Where sequences are cut, CARRY_PASS does their first pieces and finds what the others
+ * leave behind, but the last; TWINS_PASS then does those behind the first. */
+enum forward_role { TWINS_PASS, HALVES_PASS, CARRY_PASS };
+
+static int64_t launched(scan_dims d, int64_t items) { return items > d.B ? items - d.B : items; }
 
 static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, enum forward_role role, bool split)
 {
@@ -293,7 +297,8 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     const bool     carry = role == CARRY_PASS, half = role == HALVES_PASS;
     const int64_t  width = half ? HALVES_CHANNELS : TWINS_STATES / d.N, buffers = half ? 4 : 2, ring = half ? 8 : 4;
     const double   values = (double)(TILE * width), elements = values * (double)d.N;
-    mba_launch    *l = mba_plan_launch(p, half ? "scan_fwd_halves" : "scan_fwd_twins", MBA_MIXED, items,
+    const double   whole = carry ? (double)d.B / (double)launched(d, items) : 1;   // so much of it is the pass itself
+    mba_launch    *l = mba_plan_launch(p, half ? "scan_fwd_halves" : "scan_fwd_twins", MBA_MIXED, launched(d, items),
                                        half || split ? 256 : 192);
     l->grid[1]    = channel_blocks(d, width);
     l->regs       = half ? 75 : 80;
@@ -301,31 +306,35 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
                                                    + (half ? 2 * (d.N + 8) + 2 * (width + 4) : d.N + 64))
                              + 32 * buffers + ring * (6 * TILE * width + 64 * d.N) + ORIGINS_BYTES + 24 * buffers);
     l->ring_depth = (int)buffers;
+    if (c.pieces > 1 && !carry)
+        mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_ENDS), 2.0 * (double)(c.pieces * width * d.N));   // on average
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_SMEM, elements * 3, NULL);
     mba_phase_work(l, MBA_SFU, elements, NULL);
-    mba_phase_work(l, MBA_FMA, elements * (carry ? 2.5 : 3.5), NULL);
-    if (!carry) store_operand(l, n, KEPT, (double)(TILE / KEEP * width * d.N));
+    mba_phase_work(l, MBA_FMA, elements * (2.5 + whole), NULL);
+    store_operand(l, n, KEPT, whole * (double)(TILE / KEEP * width * d.N));
     mba_phase_work(l, MBA_END, 0, NULL);
     if (carry) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * (double)(width * d.N));
     mba_launch_role(l, half || split ? 4 : 2);
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
     load_operand(l, n, U, values);
     load_operand(l, n, DELTA, values);
-    if (!carry) load_operand(l, n, Z, values);
-    load_states(l, n, d, width, BM, carry ? BM : CM, TILE);
-    mba_phase_work(l, MBA_SFU, values * (n->in[Z] && !carry ? 2 : 1), NULL);
-    mba_phase_work(l, MBA_FMA, values * (carry ? 14 : 32), NULL);
+    load_operand(l, n, Z, whole * values);
+    load_states(l, n, d, width, BM, BM, TILE);
+    load_states(l, n, d, width, CM, CM, whole * TILE);
+    mba_phase_work(l, MBA_SFU, values * (n->in[Z] ? 1 + whole : 1), NULL);
+    mba_phase_work(l, MBA_FMA, values * (14 + 18 * whole), NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-    if (!carry) { store_operand(l, n, OUT, values); store_operand(l, n, YS, values); }
+    store_operand(l, n, OUT, whole * values);
+    store_operand(l, n, YS, whole * values);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
 /* Three roles to a block (measured at 1 and 3 blocks on an SM: 8 and 2 % less time) do not go four together. */
 static bool splits(scan_dims d, int64_t items, const mba_machine *m)
 {
-    return d.N == 16 && items * channel_blocks(d, TWINS_STATES / d.N) <= 3 * (int64_t)m->sm;
+    return d.N == 16 && launched(d, items) * channel_blocks(d, TWINS_STATES / d.N) <= 3 * (int64_t)m->sm;
 }
 
 /* Blocks of 16 channels, whole sequences: where those of 32 would leave SMs idle or sequences would be cut. */
@@ -343,12 +352,16 @@ mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_m
     const int64_t width = TWINS_STATES / d.N;
     const int64_t items = twins_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
     if (takes_halves(d, items, m)) {
-        scratch_of_pieces(p, d, d.B, 1, false);
         plan_twins(p, n, d, d.B, HALVES_PASS, true);
         return MBA_OK;
     }
-    scratch_of_pieces(p, d, items, 1, false);
-    if (items > d.B) plan_twins(p, n, d, items, CARRY_PASS, false);
+    if (items > d.B) {
+        const size_t state = sizeof(float) * (size_t)(items * d.D);
+        mba_plan_scratch(p, "no states before pieces", 0);    // each block finds its own
+        mba_plan_scratch(p, "states of pieces", state * (size_t)d.N);
+        mba_plan_scratch(p, "steps of pieces", state);
+        plan_twins(p, n, d, items, CARRY_PASS, false);
+    }
     plan_twins(p, n, d, items, TWINS_PASS, splits(d, items, m));
     return MBA_OK;
 }

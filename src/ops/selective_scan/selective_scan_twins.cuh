@@ -144,7 +144,7 @@ template <typename S> struct twins_role {
     bf16          *out, *ys;
     const int32_t *ids;
     int            length, first, octet, row, second, teams, bc_row[BP];   /* bc_row: values between rows */
-    float          bias[8], skip[8];
+    float          bias[8], skip[8], steps[8];                /* steps: sums of a carry */
     uint32_t       dt_at, x_at, bc_at[BP], ring_at;           /* shared: in the first buffer, in the first slot */
     bool           full, mine, docs, gated, whole, whole_bc, no_bc;
     int            phase[NP];                                 /* token within its sequence, of the row read next */
@@ -220,6 +220,8 @@ twins_role_of(const scan_operands<bf16> &p, const S &sm, int et, int team, int t
     }
     read_parameters<PLAIN>(e.bias, p.bias, sm.at.a, 8 * e.octet);
     if (!CARRY) read_parameters<PLAIN>(e.skip, p.skip, sm.at.a, 8 * e.octet);
+#pragma unroll
+    for (int k = 0; CARRY && k < 8; k++) e.steps[k] = 0;
     e.dt_at   = shared_of(&sm.buf[0].dt[e.row / 4][e.octet][e.row % 4]);
     e.x_at    = shared_of(&sm.buf[0].x[e.row][8 * e.octet]) ^ 16 * S::odd(e.row);
     e.ring_at = shared_of(&sm.ring[0]) + 16 * et;
@@ -312,7 +314,7 @@ static __device__ __forceinline__ void put_dt(float *to, float all)
 
 /* Step sizes, dt u, B and C of a tile into its buffer. */
 template <typename S, bool CARRY> static __device__ __forceinline__ void
-twins_fill(const twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
+twins_fill(twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
 {
     const uint32_t buffer = turn * e.BUFFER, from = e.ring_at + slot * e.SLOT;
     const int      left = e.length - tile * TILE;
@@ -326,12 +328,17 @@ twins_fill(const twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
         for (int k = 0; k < 8; k++) {
             d[k] = step_of<false>(d[k] + e.bias[k]);
             u[k] = rounded_tf32(u[k] * d[k]);
+            if (CARRY) e.steps[k] += e.full || row < left ? d[k] : 0;
         }
         float *dt = shared_at<float>(e.dt_at + buffer + i * e.RP / 4 * (int)sizeof(sm.buf[0].dt[0]));
         const uint32_t x = e.x_at + buffer + i * e.RP * (int)sizeof(sm.buf[0].x[0]);
         put_dt(dt, d);
         put8(x, u);                                           // exceptions are written over: cheaper than choices
-        if (e.docs && e.doc[i].here != e.doc[i].before) put_dt(dt, RESET_STEP);
+        if (e.docs && e.doc[i].here != e.doc[i].before) {
+            put_dt(dt, RESET_STEP);
+#pragma unroll
+            for (int k = 0; CARRY && k < 8; k++) e.steps[k] += row < left ? RESET_STEP : 0;
+        }
         if (!e.full && row >= left) {
             put_dt(dt, 0.0f);
             put8(x, {});
@@ -397,6 +404,18 @@ twins_finish(twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, int et
     if (e.ys) go_on(e, e.ys, p.D);
 }
 
+/* The sum of a carry's step sizes over its rows, in order; what lay in the first buffer has been read. */
+template <typename S> static __device__ __forceinline__ void
+twins_steps(const twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et)
+{
+    enum { MEET = FULL + 2 };                                 /* a barrier that nobody else has: BUFFERS is 2 */
+    put8((float4 *)&sm.buf[0].x[e.row][8 * e.octet], e.steps);
+    barrier_wait<MEET>(0, S::ELEMENTS);
+    float steps = 0;
+    for (int r = 0; r < e.RP; r++) steps += sm.buf[0].x[r][et % S::CH];
+    if (et < S::CH && sm.at.a.channel + et < sm.at.a.channels) p.steps[sm.at.a.item * p.D + sm.at.a.channel + et] = steps;
+}
+
 /* All of it by the same warps. */
 template <typename S, bool CARRY, bool PLAIN> static __device__ __forceinline__ void
 twins_elements(const scan_operands<bf16> &p, S &sm, int et)
@@ -431,6 +450,7 @@ twins_elements(const scan_operands<bf16> &p, S &sm, int et)
         wait_turn<DONE, S>(sm, tile, tile % S::BUFFERS, S::HANDS);
         if (!CARRY) twins_finish<S>(e, p, sm, et, tile, tile % S::BUFFERS, tile % S::RING, tile % S::RING, [] {});
     }
+    if (CARRY) twins_steps<S>(e, p, sm, et);
 }
 
 /* SPLIT: some warps before the states, others behind them. Who finishes tells who fills when a buffer is read. TEAMS of
