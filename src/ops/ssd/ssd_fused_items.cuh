@@ -69,7 +69,7 @@ struct scan_smem {
     uint64_t      quiet_full[QUIET_STAGES], quiet_empty[QUIET_STAGES];
     uint32_t      slow[ITEM_WORDS];                    /* which items of this block hold a slow chunk */
     int           any;                                 /* some do */
-    struct { volatile int n, b, head, last, own, from, leave; } kept[4 * HEADS];        /* cut items, of a warp: few regs */
+    struct { volatile int n, b, head, last, own, from, leave; } kept[4 * HEADS];  /* cut items, of a warp */
     volatile int  now, b, pair, c0, to;                /* cut items, of the producer: it has few registers */
     volatile int  reach[HEADS];                        /* chunks before the range that its state depends on */
     volatile float passes[HEADS];                      /* log of what passes through all that a block walks again */
