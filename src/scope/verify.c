@@ -62,7 +62,10 @@ static double padding_of(const mba_analysis *a, const mba_row_node *node)
 static const char *kernel_of(const mba_row_launch *l) { return l && l->kernel ? l->kernel : ""; }
 
 /* Leaves out what does not reach, as decays of the data have it: a store may say what that comes to (gpu_data.c). */
-static bool forgets(const char *kernel) { return !strncmp(kernel, "ssd_states", 10); }
+static bool forgets(const char *kernel)
+{
+    return !strncmp(kernel, "ssd_states", 10) || (!strncmp(kernel, "ssd_scan", 8) && strstr(kernel, "_cut"));
+}
 
 /* Counts are whole numbers; a mean of several launches is one but for its rounding. */
 static mba_agreement judge_count(double measured, double expected)
