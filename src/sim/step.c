@@ -171,11 +171,13 @@ static mba_status keep_on_chip(mba_sim_kernel *k, const mba_plan *plan, const ch
 /* What a launch begins with, by what the ledger has found. */
 static void set_fetch(mba_sim_kernel *k, const mba_gpu *m)
 {
-    double far = 0;
-    for (int64_t s = 0; s < k->nstreams; s++)
+    const double issued = k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps);
+    double       far = 0, moved = 0;
+    for (int64_t s = 0; s < k->nstreams; s++) {
+        moved += k->stream[s].moved;
         if (!k->stream[s].writes) far += k->stream[s].moved * (double)(256 - k->stream[s].hit) / 256;
-    k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps), far, m)
-               + MBA_SIM_PLANNED_CYCLES;
+    }
+    k->fetch = mba_sim_fetch((double)k->grid, issued, moved, far, m) + MBA_SIM_PLANNED_CYCLES;
 }
 
 /* Nodes that share a plan share its kernels. */
