@@ -68,8 +68,8 @@ static mba_status step_limits(const json_t *o, const char *key, mba_lm *c)
     double        hi = INFINITY;
     if (!pair) return MBA_OK;
     if (!json_is_array(pair) || json_array_size(pair) != 2 || !mba_json_number(json_array_get(pair, 0), &c->dt_min)
-        || !mba_json_number(json_array_get(pair, 1), &hi) || !(c->dt_min >= 0) || !(hi > c->dt_min))
-        return mba_fail(MBA_E_FORMAT, "\"%s\" is not a pair of numbers, the smaller first\n"
+        || !mba_json_number(json_array_get(pair, 1), &hi) || !(c->dt_min >= 0) || !(hi >= c->dt_min && hi > 0))
+        return mba_fail(MBA_E_FORMAT, "\"%s\" is not a pair of numbers, the smaller first, the larger above 0\n"
                         "fix: correct it, or leave it out", key);
     c->dt_max = isinf(hi) ? 0 : hi;
     return MBA_OK;
