@@ -202,6 +202,7 @@ static void other_spellings_are_understood_or_refused(void **state)
 #define BAMBA    "\"model_type\": \"bamba\", \"hidden_size\": 32, \"vocab_size\": 60, "      \
                  "\"num_hidden_layers\": 1, \"attn_layer_indices\": [0], \"num_attention_heads\": 2, " \
                  "\"mamba_n_heads\": 4"
+#define SSM      "\"d_model\": 64, \"n_layer\": 1, \"vocab_size\": 60, "
 #define LISTED   "\"layers_block_type\": [\"linear_attention\", \"mlp\"], "
     static const struct {
         const char *text;
@@ -215,7 +216,13 @@ static void other_spellings_are_understood_or_refused(void **state)
         { NEMOTRON "\"hybrid_override_pattern\": \"M-\", \"time_step_min\": 0.001", 0, 0, 0, 8, 0, NULL },
         { NEMOTRON "\"layer_types\": [\"mamba\"], \"mamba_n_groups\": 2, \"mamba_dt_limit\": [0.01, Infinity]",
           0.01, 0, 0, 2, 0, NULL },
-        { NEMOTRON LISTED "\"time_step_limit\": [0.1, 0.1]", 0, 0, 0, 0, 0, "the smaller first" },
+        { NEMOTRON LISTED "\"time_step_limit\": [0.1, 0.1]", 0.1, 0.1, 0, 8, 0, NULL },
+        { NEMOTRON LISTED "\"time_step_limit\": [0, 0]", 0, 0, 0, 0, 0, "above 0" },
+        { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"ngroups\": 2, \"dt_limit\": [0.01, 0.2]}",
+          0.01, 0.2, 0, 2, 0, NULL },
+        { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"norm_before_gate\": true}", 0, 0, 0, 0, 0, "norm_before_gate" },
+        { SSM "\"rms_norm\": false", 0, 0, 0, 0, 0, "rms_norm" },
+        { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": false}", 0, 0, 0, 0, 0, "causal" },
         { BAMBA, 0, 0, 10000, 1, 1, NULL },
         { BAMBA ", \"pad_token_id\": null, \"rope_parameters\": {\"rope_type\": \"default\"}, \"rope_theta\": 55",
           0, 0, 55, 1, 0, NULL },

@@ -56,6 +56,14 @@ static mba_status must_be_false(const json_t *o, const char *key)
                         "fix: choose a checkpoint without it", key) : MBA_OK;
 }
 
+/* The rank of Mamba-1's steps: a number, or "auto", which is ours when it is not given. */
+static mba_status step_rank(const json_t *o, const char *key, mba_lm *c)
+{
+    const json_t *rank = mba_json_get(o, key);
+    if (!rank || (json_is_string(rank) && !strcmp(json_string_value(rank), "auto"))) return MBA_OK;
+    return size(o, key, 0, &c->dt_rank);
+}
+
 static mba_status epsilon(const json_t *o, const char *key, double standard, double *out)
 {
     return mba_json_real(o, key, standard, 1e-30, 1, out);
@@ -68,8 +76,8 @@ static mba_status step_limits(const json_t *o, const char *key, mba_lm *c)
     double        hi = INFINITY;
     if (!pair) return MBA_OK;
     if (!json_is_array(pair) || json_array_size(pair) != 2 || !mba_json_number(json_array_get(pair, 0), &c->dt_min)
-        || !mba_json_number(json_array_get(pair, 1), &hi) || !(c->dt_min >= 0) || !(hi > c->dt_min))
-        return mba_fail(MBA_E_FORMAT, "\"%s\" is not a pair of numbers, the smaller first\n"
+        || !mba_json_number(json_array_get(pair, 1), &hi) || !(c->dt_min >= 0) || !(hi >= c->dt_min && hi > 0))
+        return mba_fail(MBA_E_FORMAT, "\"%s\" is not a pair of numbers, the smaller first, the larger above 0\n"
                         "fix: correct it, or leave it out", key);
     c->dt_max = isinf(hi) ? 0 : hi;
     return MBA_OK;
@@ -142,8 +150,7 @@ static mba_status repeat(mba_lm *c, int64_t layers, const char *(*block)(const v
 
 static mba_status read_mamba(mba_lm *c, const json_t *o)
 {
-    const json_t *rank = mba_json_get(o, "time_step_rank");
-    int64_t       expand;
+    int64_t expand;
     c->symbol = 'm';
     MBA_TRY(size(o, "hidden_size", 0, &c->width));
     MBA_TRY(size(o, "num_hidden_layers", 0, &c->layers));
@@ -155,8 +162,7 @@ static mba_status read_mamba(mba_lm *c, const json_t *o)
                         "fix: correct one of them", (long long)c->inner, (long long)(expand * c->width));
     MBA_TRY(size(o, "state_size", 16, &c->state));
     MBA_TRY(size(o, "conv_kernel", 4, &c->conv));
-    if (rank && !(json_is_string(rank) && !strcmp(json_string_value(rank), "auto")))
-        MBA_TRY(size(o, "time_step_rank", 0, &c->dt_rank));
+    MBA_TRY(step_rank(o, "time_step_rank", c));
     MBA_TRY(flag(o, "use_bias", false, &c->bias));
     MBA_TRY(no_flag(o, "use_conv_bias", true, &c->no_conv_bias));
     MBA_TRY(no_flag(o, "tie_word_embeddings", true, &c->untied));
@@ -339,9 +345,8 @@ static mba_status no_experts(const json_t *o, int64_t layers)
 
 static mba_status read_jamba(mba_lm *c, const json_t *o)
 {
-    const json_t *rank = mba_json_get(o, "mamba_dt_rank");
-    int64_t       layers, expand;
-    period        p;
+    int64_t layers, expand;
+    period  p;
     c->paired = c->inner_norms = 1;
     MBA_TRY(size(o, "hidden_size", 0, &c->width));
     MBA_TRY(size(o, "num_hidden_layers", 0, &layers));
@@ -354,8 +359,7 @@ static mba_status read_jamba(mba_lm *c, const json_t *o)
     c->inner = expand * c->width;
     MBA_TRY(size(o, "mamba_d_state", 16, &c->state));
     MBA_TRY(size(o, "mamba_d_conv", 4, &c->conv));
-    if (rank && !(json_is_string(rank) && !strcmp(json_string_value(rank), "auto")))
-        MBA_TRY(size(o, "mamba_dt_rank", 0, &c->dt_rank));
+    MBA_TRY(step_rank(o, "mamba_dt_rank", c));
     MBA_TRY(size(o, "intermediate_size", 14336, &c->mlp));
     MBA_TRY(attention(o, c));
     MBA_TRY(padding(o, c));
@@ -388,6 +392,9 @@ static mba_status mamba_ssm_attention(mba_lm *c, const json_t *a)
     MBA_TRY(mba_json_int(a, "rotary_emb_dim", 0, 0, MOST, &c->rotary));
     MBA_TRY(mba_json_real(a, "rotary_emb_base", 10000, 1, 1e12, &c->rope_base));
     MBA_TRY(must_be_false(a, "rotary_emb_interleaved"));
+    if (json_is_false(mba_json_get(a, "causal")))
+        return mba_fail(MBA_E_UNSUPPORTED, "attention is not causal\nwhy: a language model does not see what comes\n"
+                        "fix: choose a checkpoint with \"causal\": true");
     MBA_TRY(mba_json_int(a, "d_conv", 0, 0, 16, &c->attn_conv));
     return flag(a, "qkv_proj_bias", false, &c->attn_bias);
 }
@@ -395,7 +402,10 @@ static mba_status mamba_ssm_attention(mba_lm *c, const json_t *a)
 static mba_status read_mamba_ssm(mba_lm *c, const json_t *o)
 {
     const json_t *ssm = mba_json_get(o, "ssm_cfg");
-    int64_t       layers, multiple, expand;
+    int64_t       layers, multiple, expand, layer_norm;
+    MBA_TRY(no_flag(o, "rms_norm", true, &layer_norm));
+    if (layer_norm) return mba_fail(MBA_E_UNSUPPORTED, "\"rms_norm\" is false\nwhy: only RMS norms can be computed\n"
+                                    "fix: choose a checkpoint with them");
     MBA_TRY(size(o, "d_model", 0, &c->width));
     MBA_TRY(size(o, "n_layer", 0, &layers));
     MBA_TRY(size(o, "vocab_size", 50277, &c->vocab));
@@ -411,6 +421,7 @@ static mba_status read_mamba_ssm(mba_lm *c, const json_t *o)
     MBA_TRY(size(ssm, "headdim", 64, &c->head_dim));
     MBA_TRY(size(ssm, "ngroups", 1, &c->groups));
     MBA_TRY(size(ssm, "chunk_size", 256, &c->chunk));
+    MBA_TRY(step_rank(ssm, "dt_rank", c));
     MBA_TRY(flag(ssm, "bias", false, &c->bias));
     MBA_TRY(no_flag(ssm, "conv_bias", true, &c->no_conv_bias));
     MBA_TRY(step_limits(ssm, "dt_limit", c));
