@@ -163,7 +163,7 @@ static const mba_whatif *made_up_whatif(void)
         for (int i = 0; i < MBA_WI_GRID; i++) x->grid[i] = (mba_wi_step){ 1000 * m + i + 1, { 0.5, 0, 0.5 } };
         for (int i = 0; i < MBA_WI_MACHINES; i++) x->machine_ms[i] = 36 + 4 * i, x->op[0].ms[i] = 6 + i;
         for (int k = 0; k < MBA_WI_CURVES; k++) for (int i = 0; i < 6; i++) x->curve_ms[k][i] = 40 - 2 * i;
-        for (int k = 0; k < MBA_WI_SIZES; k++) for (int i = 0; i < 6; i++) x->size_ns[k][i] = i == 5 ? NAN : 100 + i;
+        for (int k = 0; k < MBA_WI_SIZES; k++) for (int i = 0; i < 6; i++) x->size_us[k][i] = i == 5 ? NAN : 100 + i;
     }
     return &w;
 }
