@@ -13,9 +13,10 @@
  * order      fixed: time ascends */
 #include "ops/selective_scan/selective_scan_twins.cuh"
 
-typedef twins_smem<16, true> halves;
+typedef twins_smem<16, true, true, true> halves;
 
-static __device__ __forceinline__ lane_offsets halves_offsets(const halves &sm, int wc, int ns, int l4, int l8)
+template <typename S> static __device__ __forceinline__ lane_offsets
+halves_offsets(const S &sm, int wc, int ns, int l4, int l8)
 {
     const auto  &s = sm.buf[0];
     lane_offsets o;
@@ -84,10 +85,10 @@ put_sums(const lane_offsets &o, uint32_t turn, const float (&y)[TILE / 8][2])
 }
 
 /* The first operands of a tile are asked for before the last is done. */
-static __device__ __forceinline__ void halves_states(const scan_operands<bf16> &p, halves &sm, int warp, int lane)
+template <typename S> static __device__ __forceinline__ void
+halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
 {
-    typedef halves S;
-    enum { N = S::N, BUFFER = sizeof(S::buffer) };
+    enum { N = S::N, BUFFER = sizeof(typename S::buffer) };
     const part &a = sm.at.a;
     const int  l4 = lane & 3, l8 = lane >> 2, wc = warp % S::CO * 8, ns = warp / S::CO, length = a.length;
     const int  ch = a.channel + wc + l8, n = 8 * ns + 2 * l4, tiles = (length + TILE - 1) / TILE;
@@ -102,7 +103,7 @@ static __device__ __forceinline__ void halves_states(const scan_operands<bf16> &
     }
     half_tokens f;
     int         turn = 0, tile = 0;
-    wait_turn<FULL, S>(turn, S::HANDS);
+    wait_turn<FULL, S>(sm, 0, turn, S::HANDS);
     read_tokens(f, o, 0, 0);
     const auto one = [&](auto ahead) {
         const bool more = keeps && tile * TILE + KEEP < length;
@@ -111,13 +112,13 @@ static __device__ __forceinline__ void halves_states(const scan_operands<bf16> &
             kept += p.D * N;
         }, ahead);
         put_sums(o, turn * (uint32_t)BUFFER, y);
-        arrive_turn<DONE, S>(turn + S::BUFFERS * (tile % S::TEAMS), S::HANDS);
+        arrive_turn<DONE, S>(sm, S::OWN ? turn : turn + S::BUFFERS * (tile % S::TEAMS), S::HANDS);
     };
 #pragma unroll 1
     for (; tile < tiles - 1; tile++) {
         const int then = next<S::BUFFERS>(turn);
         one([&] {                                             // operands of the next tile: their way is long
-            wait_turn<FULL, S>(then, S::HANDS);
+            wait_turn<FULL, S>(sm, tile + 1, then, S::HANDS);
             read_tokens(f, o, then * (uint32_t)BUFFER, 0);
         });
         turn = then;
@@ -132,19 +133,26 @@ static __device__ __forceinline__ void halves_states(const scan_operands<bf16> &
     final[1] = h[1];
 }
 
-template <bool PLAIN> __global__ void
+template <bool PLAIN, bool OWN, bool COUNTED> __global__ void
 __launch_bounds__(256, 3) scan_fwd_halves(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(128) char smem[];
-    halves &sm = *(halves *)smem;
-    scan_block<halves, false, true, PLAIN>(p, sm, [&](int warp, int lane) { halves_states(p, sm, warp, lane); });
+    typedef twins_smem<16, true, OWN, COUNTED> S;
+    S &sm = *(S *)smem;
+    scan_block<S, false, true, PLAIN>(p, sm, part_of(p, S::CH), [&](int warp, int lane) {
+        halves_states(p, sm, warp, lane);
+    });
 }
 
 mba_status scan_halves(const mba_call *c, int k, scan_operands<bf16> p)
 {
     mba_assert(sizeof(halves) <= c->plan->launch[k].smem_bytes);
     p.blocks = (int)mba_ceil(p.Dg, halves::CH);
-    auto *kernel = plain_operands(p, halves::CH) ? scan_fwd_halves<true> : scan_fwd_halves<false>;
+    const int  how = scan_try();
+    const bool plain = plain_operands(p, halves::CH);
+    auto *kernel = how & 2 ? (plain ? scan_fwd_halves<true, true, true> : scan_fwd_halves<false, true, true>)
+                 : how & 1 ? (plain ? scan_fwd_halves<true, true, false> : scan_fwd_halves<false, true, false>)
+                 : plain ? scan_fwd_halves<true, false, false> : scan_fwd_halves<false, false, false>;
     MBA_KERNEL(c, k, kernel, p);
     return MBA_OK;
 }
