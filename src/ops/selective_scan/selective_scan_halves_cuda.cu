@@ -13,10 +13,9 @@
  * order      fixed: time ascends */
 #include "ops/selective_scan/selective_scan_twins.cuh"
 
-typedef twins_smem<16, true, true, true> halves;
+typedef twins_smem<16, true> halves;
 
-template <typename S> static __device__ __forceinline__ lane_offsets
-halves_offsets(const S &sm, int wc, int ns, int l4, int l8)
+static __device__ __forceinline__ lane_offsets halves_offsets(const halves &sm, int wc, int ns, int l4, int l8)
 {
     const auto  &s = sm.buf[0];
     lane_offsets o;
@@ -85,10 +84,10 @@ put_sums(const lane_offsets &o, uint32_t turn, const float (&y)[TILE / 8][2])
 }
 
 /* The first operands of a tile are asked for before the last is done. */
-template <typename S> static __device__ __forceinline__ void
-halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
+static __device__ __forceinline__ void halves_states(const scan_operands<bf16> &p, halves &sm, int warp, int lane)
 {
-    enum { N = S::N, BUFFER = sizeof(typename S::buffer) };
+    typedef halves S;
+    enum { N = S::N, BUFFER = sizeof(S::buffer) };
     const part &a = sm.at.a;
     const int  l4 = lane & 3, l8 = lane >> 2, wc = warp % S::CO * 8, ns = warp / S::CO, length = a.length;
     const int  ch = a.channel + wc + l8, n = 8 * ns + 2 * l4, tiles = (length + TILE - 1) / TILE;
@@ -112,7 +111,7 @@ halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
             kept += p.D * N;
         }, ahead);
         put_sums(o, turn * (uint32_t)BUFFER, y);
-        arrive_turn<DONE, S>(sm, S::OWN ? turn : turn + S::BUFFERS * (tile % S::TEAMS), S::HANDS);
+        arrive_turn<DONE, S>(sm, turn, S::HANDS);
     };
 #pragma unroll 1
     for (; tile < tiles - 1; tile++) {
@@ -133,13 +132,12 @@ halves_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
     final[1] = h[1];
 }
 
-template <bool PLAIN, bool OWN, bool COUNTED> __global__ void
+template <bool PLAIN> __global__ void
 __launch_bounds__(256, 3) scan_fwd_halves(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(128) char smem[];
-    typedef twins_smem<16, true, OWN, COUNTED> S;
-    S &sm = *(S *)smem;
-    scan_block<S, false, true, PLAIN>(p, sm, part_of(p, S::CH), [&](int warp, int lane) {
+    halves &sm = *(halves *)smem;
+    scan_block<halves, false, false, PLAIN>(p, sm, part_of(p, halves::CH), [&](int warp, int lane) {
         halves_states(p, sm, warp, lane);
     });
 }
@@ -148,11 +146,7 @@ mba_status scan_halves(const mba_call *c, int k, scan_operands<bf16> p)
 {
     mba_assert(sizeof(halves) <= c->plan->launch[k].smem_bytes);
     p.blocks = (int)mba_ceil(p.Dg, halves::CH);
-    const int  how = scan_try();
-    const bool plain = plain_operands(p, halves::CH);
-    auto *kernel = how & 2 ? (plain ? scan_fwd_halves<true, true, true> : scan_fwd_halves<false, true, true>)
-                 : how & 1 ? (plain ? scan_fwd_halves<true, true, false> : scan_fwd_halves<false, true, false>)
-                 : plain ? scan_fwd_halves<true, false, false> : scan_fwd_halves<false, false, false>;
+    auto *kernel = plain_operands(p, halves::CH) ? scan_fwd_halves<true> : scan_fwd_halves<false>;
     MBA_KERNEL(c, k, kernel, p);
     return MBA_OK;
 }

@@ -240,7 +240,7 @@ static mba_status twins_take(const mba_node *n, const mba_machine *m, bool back)
 #define PACK_COST 1.08
 typedef struct pace { int64_t together; double us[7], carry, more; bool leads; } pace;
 static const pace forward_pace    = { 4, { 0, 0.562, 0.96, 1.43, 1.80 }, 0.88, 5, true };
-static const pace halves_pace     = { 3, { 0, 0.36, 0.546, 0.80 }, 0, 0, false };    // blocks of 16 channels
+static const pace halves_pace     = { 3, { 0, 0.34, 0.512, 0.76 }, 0, 0, false };    // blocks of 16 channels
 static const pace backward_pace   = { 3, { 0, 2.2, 2.9, 4.4 }, 0.27, 0, false };
 static const pace backward_pace_8 = { 6, { 0, 2, 2.7, 3.4, 4.3, 5.2, 6.1 }, 0.27, 0, false };
 
@@ -295,7 +295,7 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
 {
     const scan_cut c = scan_cut_of(d, items);
     const bool     carry = role == CARRY_PASS, half = role == HALVES_PASS;
-    const int64_t  width = half ? HALVES_CHANNELS : TWINS_STATES / d.N, buffers = half ? 4 : 2, ring = half ? 8 : 4;
+    const int64_t  width = half ? HALVES_CHANNELS : TWINS_STATES / d.N, buffers = half ? 4 : 2;
     const double   values = (double)(TILE * width), elements = values * (double)d.N;
     const double   whole = carry ? (double)d.B / (double)launched(d, items) : 1;   // so much of it is the pass itself
     mba_launch    *l = mba_plan_launch(p, half ? "scan_fwd_halves" : "scan_fwd_twins", MBA_MIXED, launched(d, items),
@@ -304,7 +304,7 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     l->regs       = half ? 75 : 80;
     l->smem_bytes = (size_t)(buffers * 4 * TILE * (9 * width / 8 + width + 8
                                                    + (half ? 2 * (d.N + 8) + 2 * (width + 4) : d.N + 64))
-                             + 32 * buffers + ring * (6 * TILE * width + 64 * d.N) + ORIGINS_BYTES + 24 * buffers);
+                             + 2 * buffers * (6 * TILE * width + 64 * d.N) + ORIGINS_BYTES + 48 * buffers);
     l->ring_depth = (int)buffers;
     if (c.pieces > 1 && !carry)
         mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_ENDS), 2.0 * (double)(c.pieces * width * d.N));   // on average

@@ -272,11 +272,11 @@ template <bool CARRY> static __device__ __forceinline__ part twins_part(const sc
 }
 
 /* CARRY: before the pass, the first piece of every sequence, and what the others leave behind. */
-template <int N, bool CARRY, bool SPLIT, bool PLAIN, bool COUNTED> __global__ void
+template <int N, bool CARRY, bool SPLIT, bool PLAIN> __global__ void
 __launch_bounds__(SPLIT ? 256 : 192, TOGETHER - SPLIT) scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(128) char smem[];
-    typedef twins_smem<N, false, false, COUNTED> S;
+    typedef twins_smem<N, false> S;
     S &sm = *(S *)smem;
     const part a = twins_part<CARRY>(p, S::CH);
     if (CARRY && a.first > 0)
@@ -289,22 +289,20 @@ __launch_bounds__(SPLIT ? 256 : 192, TOGETHER - SPLIT) scan_fwd_twins(const __gr
 
 /* ---- launcher ---- */
 
-template <bool PLAIN, bool COUNTED> static auto *twins_of(int64_t N, bool carry, bool split)
+template <bool PLAIN> static auto *twins_of(int64_t N, bool carry, bool split)
 {
-    if (N == 8) return carry ? scan_fwd_twins<8, true, false, false, false> : scan_fwd_twins<8, false, false, false, false>;
-    return carry ? scan_fwd_twins<16, true, false, PLAIN, COUNTED>
-         : split ? scan_fwd_twins<16, false, true, PLAIN, COUNTED> : scan_fwd_twins<16, false, false, PLAIN, COUNTED>;
+    if (N == 8) return carry ? scan_fwd_twins<8, true, false, false> : scan_fwd_twins<8, false, false, false>;
+    return carry ? scan_fwd_twins<16, true, false, PLAIN>
+         : split ? scan_fwd_twins<16, false, true, PLAIN> : scan_fwd_twins<16, false, false, PLAIN>;
 }
 
 /* Launch k: the pass itself, or what pieces leave behind. */
 static mba_status launch_twins(const mba_call *c, int k, const scan_operands<bf16> &p, bool carry)
 {
     const mba_launch *l = &c->plan->launch[k];
-    mba_assert((p.N == 16 ? sizeof(twins_smem<16, false, false, true>) : sizeof(twins_smem<8, false, false, true>)) <= l->smem_bytes);
+    mba_assert((p.N == 16 ? sizeof(twins_smem<16, false>) : sizeof(twins_smem<8, false>)) <= l->smem_bytes);
     const bool split = l->block > 192, plain = plain_operands(p, 512 / p.N);
-    const bool counted = scan_try() & 4;
-    auto *kernel = counted ? (plain ? twins_of<true, true>(p.N, carry, split) : twins_of<false, true>(p.N, carry, split))
-                 : plain ? twins_of<true, false>(p.N, carry, split) : twins_of<false, false>(p.N, carry, split);
+    auto *kernel = plain ? twins_of<true>(p.N, carry, split) : twins_of<false>(p.N, carry, split);
     MBA_KERNEL(c, k, kernel, p);
     return MBA_OK;
 }
