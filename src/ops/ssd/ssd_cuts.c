@@ -14,26 +14,13 @@
  *
  * Costs are in hundredths of a walked chunk (H200: 1.5 us forwards, 2 to 3 with states to save and backwards). The
  * choice depends on the shape and the number of SMs alone. */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "ops/ssd/ssd_slots.h"
 
 /* chunk, cut: of a walk, of one through ranges, whose registers are short; fold: of one state; state: of a chunk in a
  * block of ssd_states; launch: of ssd_states, with what its blocks do before and after their chunks; again: of a chunk
  * for its state alone. */
 typedef struct prices { int64_t chunk, cut, begin, fold, leave, state, launch, again; } prices;
-static const prices price_table[2] = { { 100, 103, 120, 53, 60, 83, 300, 45 }, { 100, 103, 80, 35, 30, 55, 200, 26 } };
-
-/* To be measured: MBA_SSD=forwards,backwards prices of a chunk walked again. Goes when they are chosen. */
-static prices price(bool backward)
-{
-    prices      p = price_table[backward];
-    int         forwards, back;
-    const char *v = getenv("MBA_SSD");
-    if (v && sscanf(v, "%d,%d", &forwards, &back) == 2) p.again = backward ? back : forwards;
-    return p;
-}
+static const prices price_of[2] = { { 100, 103, 120, 53, 60, 83, 300, 50 }, { 100, 103, 80, 35, 30, 55, 200, 40 } };
 
 /* Chunks of a state; states of a piece; percent to gain; pieces of an item, where each state waits for the last. */
 enum { STATES_LEAST = 4, SHARES_MAX = 8, GAIN = 5, CHAIN_MAX = 5 };
@@ -74,7 +61,7 @@ ssd_ranges ssd_ranges_as(const ssd_dims *d, int64_t K, int64_t segments, int64_t
 ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward)
 {
     enum { MOST = 32 };
-    const prices  known_price = price(backward), *p = &known_price;
+    const prices *p = &price_of[backward];
     int64_t       K = mba_ceil(d->L, 64);
     if (backward) K = (K + 1) / 2 * 2;
     ssd_ranges best = ssd_ranges_as(d, K, 1, 1, sms);
@@ -123,7 +110,7 @@ static bool leaves(const ssd_cuts *r, int64_t from, int64_t to)
 /* Of the block that ends last. Walked again: a block has its state no sooner than the one it takes it from. */
 static int64_t cost_of(const ssd_cuts *r)
 {
-    const prices  known_price = price(r->backward), *p = &known_price;
+    const prices *p = &price_of[r->backward];
     int64_t       dearest = 0, known = 0;
     for (int64_t j = 0; j < r->blocks; j++) {
         const int64_t from = r->at[j], to = r->at[j + 1], first = least(r->K - chunks_before(r, from), to - from);
@@ -140,7 +127,7 @@ static int64_t cost_of(const ssd_cuts *r)
 /* Ranges that cost `limit` at most, as long as they can be; false: more than `blocks`. */
 static bool cut_within(ssd_cuts *r, int64_t limit, int64_t blocks)
 {
-    const prices  known_price = price(r->backward), *p = &known_price;
+    const prices *p = &price_of[r->backward];
     const int64_t end = r->items * r->K;
     int64_t       at = 0, known = 0;
     for (r->blocks = 0; at < end; r->blocks++) {
@@ -228,6 +215,5 @@ ssd_cuts ssd_cuts_of(const ssd_dims *d, int64_t sms, bool backward)
     if (!possible(&r) || r.pieces == r.items || (how == SSD_AGAIN && r.segments > CHAIN_MAX)) return none;
     const ssd_ranges uncut = ssd_ranges_of(d, sms, backward);
     if (how == SSD_AGAIN && uncut.segments == 1) return none;          // whole items in step: cut, they lost (ssd.md)
-    const prices p = price(backward);
-    return cost_of(&r) * 100 < cost_of_ranges(&uncut, sms, &p) * (100 - GAIN) ? r : none;
+    return cost_of(&r) * 100 < cost_of_ranges(&uncut, sms, &price_of[backward]) * (100 - GAIN) ? r : none;
 }

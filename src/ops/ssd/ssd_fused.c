@@ -3,7 +3,8 @@
  *
  * As a rule blocks never wait for each other: a sequence that is cut into segments has the states between them made by
  * a launch of its own. Where ssd_cuts.c hands states from block to block, the one that is waited for has made its state
- * before it waits itself; a block fills an SM and there are no more blocks than SMs, so all of them get their turn. */
+ * before it waits itself, or waits only for blocks before it in the row of ranges, and for none of them in a circle; a
+ * block fills an SM and there are no more blocks than SMs, so all of them get their turn. */
 #include <string.h>
 
 #include "core/device.h"

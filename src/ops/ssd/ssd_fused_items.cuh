@@ -240,7 +240,8 @@ static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task
             }
         }
         if (CUT) i.c0 = 0, i.chunks = a.K;
-        for (int e = (int)threadIdx.x; e < HEADS * i.chunks; e += (int)blockDim.x) {
+        const int first = (int)(CUT == AGAIN ? (threadIdx.x + blockDim.x - 32 * HEADS) % blockDim.x : threadIdx.x);
+        for (int e = first; e < HEADS * i.chunks; e += (int)blockDim.x) {      // others than those who look back
             const int h = i.pair * HEADS + e / i.chunks, c = i.c0 + e % i.chunks;
             if ((int)rec[record_at(a, i.b, h, c) + REC_FLAGS] & IS_SLOW) {
                 atomicOr(&sm.slow[n >> 5], 1u << (n & 31));

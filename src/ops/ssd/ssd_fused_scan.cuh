@@ -9,7 +9,8 @@
  * measured   ssd.md
  * kernel     ssd_scan_cut, ssd_scan_rev_cut    the same walks; a block takes a range of the row of all chunks
  *            (ssd_cuts.c), a list of pieces of items; states go from block to block where items are many, else a block
- *            makes the one it begins with again, from the chunks before its range that are not forgotten
+ *            makes the one it begins with again, from those chunks of the piece before its own that are not forgotten
+ *            and the state that entered that piece, which the block that has it hands on before its first output
  * order      fixed: chunks in turn, states folded in order; no atomics on floats. Only a cut walk waits for another
  *            block: for a state which that one makes before all else (await() gives up after seconds) */
 #ifndef MBA_SSD_FUSED_SCAN_CUH
@@ -94,8 +95,9 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] = load_fresh(from + i * 128);
     }
-    /* Walked again: what entered the piece before this one, as far as it passes through; and what enters this one, for
-     * the block that goes on. Without it the flag is cleared all the same, as nobody else would. */
+    /* Walked again: adds what entered the piece before this one, as far as it passes through, and leaves what enters
+     * this one for the block that goes on. Where nothing passes, the flag is waited for all the same: somebody has to
+     * clear it. */
     __device__ __forceinline__ void meet_neighbours()
     {
         const int thread = anew((int)threadIdx.x), mine = thread >> 7;         // nothing is kept for this
