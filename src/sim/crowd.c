@@ -11,8 +11,8 @@ enum { ISSUE, ALU, FMA, XU, MMA, SHARED, ASKING, L2, DRAM, STATIONS, PARTITIONS 
 /* Cycles that an instruction takes of each, on average. */
 static void demands_of(double each[STATIONS], const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
 {
-    // Half of the FMA units multiply whole numbers; an SM takes an instruction for memory every other cycle.
-    static const double LANES = 32, WAVEFRONT = 128, SECTOR = 32, HALF = 2, ASKED = 2;
+    // Half of the FMA units multiply whole numbers; an SM has 32 units for loads and stores (vendor's documents).
+    static const double LANES = 32, WAVEFRONT = 128, SECTOR = 32, HALF = 2, ASKED = 1;
     const double *n = c->n, *v = m->v, mma = v[MBA_GPU_mma16] * (k->mma_flops > 100 ? v[MBA_GPU_mma_sync] : 1),
                  active = c->grid < v[MBA_GPU_sm] ? c->grid : v[MBA_GPU_sm],
                  chip = v[MBA_GPU_clk] * active; // cycles of an SM for a byte at a GB/s of the chip
