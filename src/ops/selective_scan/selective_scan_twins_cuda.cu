@@ -182,8 +182,9 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane, bool leads
     }
 }
 
-/* ---- what a piece leaves behind. Without C h a product serves eight channels at two tokens and eight states: element
- * e of a lane is state 2 l4 + e%2 of channel l8, of the second eight states (N = 16) or channels (N = 8) from e = 2 on --- */
+/* ---- what a piece leaves behind. Without C h a product serves eight channels at two tokens and eight states (as in
+ * halves): element e of a lane is state 2 l4 + e%2 of channel l8, and from e = 2 on of the second eight states (N = 16)
+ * or channels (N = 8) ---- */
 
 template <typename S> static __device__ __forceinline__ lane_offsets carry_offsets(const S &sm, int wc, int l4, int l8)
 {
