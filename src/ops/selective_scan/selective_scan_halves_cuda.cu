@@ -2,14 +2,14 @@
  *
  *   see selective_scan_twins_cuda.cu: the same in blocks of 16 channels, whose warps hold half as many states
  *
- * kernel     scan_fwd_halves    four warps hold 64 states each; two make step sizes, two gate and store, and take tiles
- *                               in turn
+ * kernel     scan_fwd_halves    four warps hold 64 states each; four others take tiles in turn, from the step sizes to
+ *                               what is stored
  * takes      as scan_fwd_twins, N = 16, sequences that are not cut
- * launch     grid (sequences, blocks of 16 channels), block 256, dynamic smem 37 KB
- * resources  sm_90a, CUDA 13.0: 75 registers, no spill; 3 blocks an SM
+ * launch     grid (sequences, blocks of 16 channels), block 256, dynamic smem 53 KB
+ * resources  sm_90a, CUDA 13.0: 72 and 80 registers, no spill; 3 blocks an SM
  * moves      u, delta, z, B, C in, out, y and kept states once each: bound by exponentials and instructions
  * floor      as scan_fwd_twins
- * measured   H200: 4 x 4096 x 1536 206 us, 1 x 32768 x 4096 1120; a tile 0.36, 0.55, 0.80 us with 1 to 3 blocks an SM
+ * measured   H200: 4 x 4096 x 1536 196 us, 1 x 32768 x 4096 1050; a tile 0.51, 0.76 us with 2 and 3 blocks an SM
  * order      fixed: time ascends */
 #include "ops/selective_scan/selective_scan_twins.cuh"
 

@@ -301,7 +301,7 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
     mba_launch    *l = mba_plan_launch(p, half ? "scan_fwd_halves" : "scan_fwd_twins", MBA_MIXED, launched(d, items),
                                        half || split ? 256 : 192);
     l->grid[1]    = channel_blocks(d, width);
-    l->regs       = half ? 75 : 80;
+    l->regs       = 80;
     l->smem_bytes = (size_t)(buffers * 4 * TILE * (9 * width / 8 + width + 8
                                                    + (half ? 2 * (d.N + 8) + 2 * (width + 4) : d.N + 64))
                              + 2 * buffers * (6 * TILE * width + 64 * d.N) + ORIGINS_BYTES + 48 * buffers);

@@ -2,7 +2,7 @@
  * states and those that make step sizes before them, gate and store behind them; whose turn it is; the latter's work.
  *
  * twins    four warps of 128 states, 512/N channels to a block (selective_scan_twins_cuda.cu)
- * halves   four warps of 64 states, 16 channels to a block: N = 16 (selective_scan_halves_cuda.cu) */
+ * halves   four warps of 64 states, 16 channels to a block: N = 16 (selective_scan_halves_cuda.cu); HALF here */
 #ifndef MBA_SELECTIVE_SCAN_TWINS_CUH
 #define MBA_SELECTIVE_SCAN_TWINS_CUH
 
@@ -59,7 +59,8 @@ static __device__ __forceinline__ void count_init(uint32_t at, int arrivals)
 static __device__ __forceinline__ void count_arrive(uint32_t at)
 {
     __syncwarp();
-    if (threadIdx.x % 32 == 0) asm volatile("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [%0]; }" ::"r"(at) : "memory");
+    if (threadIdx.x % 32 == 0)
+        asm volatile("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [%0]; }" ::"r"(at) : "memory");
 }
 
 static __device__ __forceinline__ void count_wait(uint32_t at, uint32_t phase)
@@ -85,7 +86,9 @@ template <int ID, typename S> static __device__ __forceinline__ uint32_t count_o
     return shared_of(&sm.counts[ID == DONE][0]) + 8 * turn;
 }
 
-template <int ID, typename S> static __device__ __forceinline__ void wait_turn(const S &sm, int tile, int turn, int threads)
+/* For what happens to buffer `turn` on behalf of `tile`. */
+template <int ID, typename S> static __device__ __forceinline__ void
+wait_turn(const S &sm, int tile, int turn, int threads)
 {
     if constexpr (S::HALF) count_wait(count_of<ID>(sm, turn), tile / S::BUFFERS & 1);
     else                   barrier_wait<ID>(turn, threads);
@@ -393,7 +396,8 @@ twins_steps(const twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et)
     barrier_wait<MEET>(0, S::ELEMENTS);
     float steps = 0;
     for (int r = 0; r < e.RP; r++) steps += sm.buf[0].x[r][et % S::CH];
-    if (et < S::CH && sm.at.a.channel + et < sm.at.a.channels) p.steps[sm.at.a.item * p.D + sm.at.a.channel + et] = steps;
+    const part &a = sm.at.a;
+    if (et < S::CH && a.channel + et < a.channels) p.steps[a.item * p.D + a.channel + et] = steps;
 }
 
 /* All of it by the same warps. */
@@ -478,8 +482,8 @@ twins_behind(const scan_operands<bf16> &p, S &sm, int et)
     }
 }
 
-/* HALF: every warp beside the states has a buffer and two slots of the ring, and takes a tile from its step sizes to its
- * output. */
+/* HALF: every warp beside the states has a buffer and two slots of the ring, and takes a tile from its step sizes to
+ * its output. So nobody else need know when a buffer is empty. */
 template <typename S, bool PLAIN> static __device__ __forceinline__ void
 twins_own(const scan_operands<bf16> &p, S &sm, int et, int own)
 {

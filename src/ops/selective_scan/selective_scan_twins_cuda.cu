@@ -6,8 +6,9 @@
  * kernel     scan_fwd_twins     four warps hold 128 states each and nothing else; two make step sizes, gate and store,
  *                               or two make step sizes and two gate and store (SPLIT: at most 3 blocks an SM)
  * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values (faster: of eight)
- * launch     grid (items, blocks of 512/N channels), block 192 or 256, dynamic smem 36 KB (N = 16), 54 KB (N = 8)
- * resources  sm_90a, CUDA 13.0: 78 to 80 registers, no spill; 4 blocks an SM, 3 of 256 threads
+ * launch     grid (items, blocks of 512/N channels), block 192 or 256, dynamic smem 36 KB (N = 16), 54 KB (N = 8);
+ *            where sequences are cut twice, over all pieces but the last, then all but the first: see twins_part
+ * resources  sm_90a, CUDA 13.0: 80 registers, no spill; 4 blocks an SM, 3 of 256 threads
  * moves      u, delta, z, B, C in, out, y and kept states once each: bound by exponentials and instructions
  * floor      8 x 2048 x 4096, N = 16: one exponential per element, 331 us at 16 a clock and SM, 1.73 GHz
  * measured   H200: 8 x 2048 x 1536 183 us, 32 x 512 x 1536 176, 8 x 2048 x 4096 459, 4 x 4096 x 4096 473,
@@ -182,8 +183,9 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane, bool leads
     }
 }
 
-/* ---- what a piece leaves behind. Without C h a product serves eight channels at two tokens and eight states: element
- * e of a lane is state 2 l4 + e%2 of channel l8, of the second eight states (N = 16) or channels (N = 8) from e = 2 on --- */
+/* ---- what a piece leaves behind. Without C h a product serves eight channels at two tokens and eight states (as in
+ * halves): element e of a lane is state 2 l4 + e%2 of channel l8, and from e = 2 on of the second eight states (N = 16)
+ * or channels (N = 8) ---- */
 
 template <typename S> static __device__ __forceinline__ lane_offsets carry_offsets(const S &sm, int wc, int l4, int l8)
 {
