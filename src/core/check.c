@@ -37,36 +37,35 @@ void mba_fill_inputs(mba_program *p)
     }
 }
 
-/* Program and reference start from the same numbers. Where activations are bf16 all reals are bf16 numbers: what the
- * device rounds away then is its own error, not that of its inputs. */
-static mba_status begin(mba_reference *r, mba_program *p)
+/* What devices are held against: one run of the reference, for all variants of a graph. */
+typedef struct proof { mba_reference *r; bool ran; } proof;
+
+/* Program and reference start from the same numbers, the reference once. Where activations are bf16 all reals are bf16
+ * numbers: what the device rounds away then is its own error, not that of its inputs. */
+static mba_status begin(const proof *of, mba_program *p)
 {
     mba_status st = MBA_OK;
-    // A run may have been here before, and gradients of parameters add.
-    for (int32_t s = 0; s < p->graph->nstorages; s++) {
-        mba_storage     *g = p->graph->storages[s];
-        const mba_tensor whole = { .type = MBA_TYPE(g->dtype, g->elems), .st = g, .run = g->elems, .pitch = g->elems };
-        if (g->role == MBA_GRAD) memset(mba_reference_at(r, &whole), 0, sizeof(double) * (size_t)g->elems);
-    }
     for (int32_t k = 0; k < p->graph->ntensors && st == MBA_OK; k++) {
         const mba_tensor *t = p->graph->tensors[k];
         const bool state = mba_is_state(t) && p->layout.first[t->st->id] >= 0, index = t->type.dtype == MBA_I32;
         if (!mba_is_param(t) && !is_input(t) && !state) continue;
-        float *x = calloc((size_t)mba_elems(t), sizeof *x);
+        const int64_t n = mba_elems(t);
+        double       *want = of->ran ? NULL : mba_reference_at(of->r, t);
+        float        *x = calloc((size_t)n, sizeof *x);
         if (!x) return mba_fail(MBA_E_NOMEM, "no memory for %s", t->name);
-        for (int64_t i = 0; i < mba_elems(t); i++) {
+        for (int64_t i = 0; i < n; i++) {
             double v = is_input(t) ? input_value(t, i) : mba_init_value(t, 5, i);
             if (p->graph->compute == MBA_BF16 && !index) v = mba_from_bf16(mba_to_bf16((float)v));
             if (index) ((int32_t *)x)[i] = (int32_t)v;
             else       x[i] = (float)v;
-            mba_reference_at(r, t)[i] = index ? (double)(int32_t)v : (double)x[i];
+            if (want) want[i] = index ? (double)(int32_t)v : (double)x[i];
         }
-        for (int q = 0; q < MBA_GROUPS && t->st->role == MBA_PARAM; q++) {       // the reference has compute copies too
+        for (int q = 0; q < MBA_GROUPS && want && t->st->role == MBA_PARAM; q++) {      // it has compute copies too
             mba_storage *copy = p->graph->copies[q];
             mba_tensor   beside = *t;
             beside.st = copy;
             if (copy && copy->master == t->st)
-                memcpy(mba_reference_at(r, &beside), mba_reference_at(r, t), sizeof(double) * (size_t)mba_elems(t));
+                memcpy(mba_reference_at(of->r, &beside), want, sizeof *want * (size_t)n);
         }
         st = mba_program_set(p, t, x);
         free(x);
@@ -123,9 +122,10 @@ static double objective(mba_reference *r, int n, mba_tensor *const out[], mba_te
 {
     double s = 0;
     mba_reference_run(r, MBA_FORWARD, &step);
-    for (int k = 0; k < n; k++)
-        for (int64_t i = 0; i < mba_elems(out[k]); i++)
-            s += mba_reference_at(r, out[k])[i] * (seed[k] ? mba_reference_at(r, seed[k])[i] : 1);
+    for (int k = 0; k < n; k++) {
+        const double *value = mba_reference_at(r, out[k]), *weight = seed[k] ? mba_reference_at(r, seed[k]) : NULL;
+        for (int64_t i = 0, elems = mba_elems(out[k]); i < elems; i++) s += value[i] * (weight ? weight[i] : 1);
+    }
     return s;
 }
 
@@ -255,32 +255,29 @@ static mba_status check_device(mba_check *w, mba_reference *r, mba_program *p)
     return MBA_OK;
 }
 
-static mba_status check_variant(mba_check *w, mba_reference *r, const mba_graph *g, const mba_device *d,
-                                const char *variants)
+static mba_status check_variant(mba_check *w, proof *of, const mba_graph *g, const mba_device *d, const char *variants)
 {
     mba_program *p  = NULL;
     const mba_program_options how = { .cuda = d->machine->cc > 0, .machine = d->machine, .variants = variants,
                                       .guard_bytes = GUARD_BYTES };
     mba_status   st = mba_program_create(&p, g, &how);
     if (st == MBA_OK) st = mba_program_bind(p, d);
-    if (st == MBA_OK) st = begin(r, p);
-    if (st == MBA_OK) {
-        mba_reference_run(r, MBA_FORWARD | MBA_BACKWARD, &step);
-        st = check_device(w, r, p);
-    }
+    if (st == MBA_OK) st = begin(of, p);
+    if (st == MBA_OK && !of->ran) mba_reference_run(of->r, MBA_FORWARD | MBA_BACKWARD, &step), of->ran = true;
+    if (st == MBA_OK) st = check_device(w, of->r, p);
     mba_program_destroy(p);
     return st;
 }
 
 mba_status mba_check_graph(mba_check *w, const mba_graph *g, int n, mba_tensor *const out[], mba_tensor *const seed[])
 {
-    mba_reference *r = NULL;
-    mba_status st = mba_reference_create(&r, g);
-    if (st == MBA_OK) st = check_variant(w, r, g, &mba_device_cpu, NULL);
-    const double least = st == MBA_OK ? 1e-4 * largest_derivative(r, g) : 0;
+    proof      of = { 0 };
+    mba_status st = mba_reference_create(&of.r, g);
+    if (st == MBA_OK) st = check_variant(w, &of, g, &mba_device_cpu, NULL);
+    const double least = st == MBA_OK ? 1e-4 * largest_derivative(of.r, g) : 0;
     for (int32_t k = 0; k < g->ntensors && st == MBA_OK; k++)
-        if (mba_is_param(g->tensors[k])) check_gradient(w, r, g->tensors[k], least, n, out, seed);
-    mba_reference_destroy(r);
+        if (mba_is_param(g->tensors[k])) check_gradient(w, of.r, g->tensors[k], least, n, out, seed);
+    mba_reference_destroy(of.r);
     return st;
 }
 
@@ -320,43 +317,42 @@ mba_status mba_case_build(mba_case_graph *o, const mba_op *op, const mba_case *c
 }
 
 /* Every further variant of one operator, against the same reference. */
-static mba_status check_variants(mba_check *w, mba_reference *r, const mba_op *op, const mba_graph *g,
-                                 const mba_device *d)
+static mba_status check_variants(mba_check *w, proof *of, const mba_op *op, const mba_graph *g, const mba_device *d)
 {
     const mba_variant *all = d->machine->cc > 0 ? op->cuda : op->cpu;
     mba_status         st  = MBA_OK;
     for (const mba_variant *v = all ? all + 1 : NULL; v && st == MBA_OK && v[-1].name && v->name; v++) {
         char forced[128];
         snprintf(forced, sizeof forced, "%s=%s", op->name, v->name);
-        st = check_variant(w, r, g, d, forced);
+        st = check_variant(w, of, g, d, forced);
         if (st == MBA_E_UNSUPPORTED) st = MBA_OK;              // a variant may refuse a shape
     }
     return st;
 }
 
 /* The backward operators of a case have variants of their own; each is tried once. */
-static mba_status check_all_variants(mba_check *w, const mba_op *op, const mba_graph *g, const mba_device *d)
+static mba_status check_all_variants(mba_check *w, proof *of, const mba_op *op, const mba_graph *g, const mba_device *d)
 {
-    mba_reference *r = NULL;
-    mba_status     st = mba_reference_create(&r, g);
-    if (st == MBA_OK) st = check_variants(w, r, op, g, d);
+    mba_status    st   = check_variants(w, of, op, g, d);
     const mba_op *last = NULL;
     for (int32_t i = 0; i < g->nnodes && st == MBA_OK; i++) {
         const mba_node *n = g->nodes[i];
         if (n->pass != MBA_BACKWARD || !n->of || n->of->op != op || n->op == op || n->op == last) continue;
         if (n->op->kind != op->kind) continue;
-        st = check_variants(w, r, last = n->op, g, d);
+        st = check_variants(w, of, last = n->op, g, d);
     }
-    mba_reference_destroy(r);
     return st;
 }
 
 static mba_status check_case(mba_check *w, const mba_op *op, const mba_case *c, bool recompute)
 {
     mba_case_graph o;
+    proof          of = { 0 };
     MBA_TRY(mba_case_build(&o, op, c, (mba_case_how){ .recompute = recompute }));
     mba_status st = mba_check_graph(w, o.g, o.n, o.out, o.seed);
-    if (st == MBA_OK) st = check_all_variants(w, op, o.g, &mba_device_cpu);
+    if (st == MBA_OK) st = mba_reference_create(&of.r, o.g);
+    if (st == MBA_OK) st = check_all_variants(w, &of, op, o.g, &mba_device_cpu);
+    mba_reference_destroy(of.r);
     mba_graph_destroy(o.g);
     return st == MBA_OK ? st : mba_where(st, "%s, case \"%s\"", op->name, c->note);
 }
@@ -373,12 +369,12 @@ mba_status mba_check_op(mba_check *w, const mba_op *op)
 mba_status mba_check_case_on(mba_check *w, const mba_op *op, const mba_case *c, const mba_device *d, mba_dtype compute)
 {
     mba_case_graph o;
-    mba_reference *r = NULL;
+    proof          of = { 0 };
     MBA_TRY(mba_case_build(&o, op, c, (mba_case_how){ .compute = compute }));
-    mba_status st = mba_reference_create(&r, o.g);
-    if (st == MBA_OK) st = check_variant(w, r, o.g, d, NULL);
-    if (st == MBA_OK) st = check_all_variants(w, op, o.g, d);
-    mba_reference_destroy(r);
+    mba_status st = mba_reference_create(&of.r, o.g);
+    if (st == MBA_OK) st = check_variant(w, &of, o.g, d, NULL);
+    if (st == MBA_OK) st = check_all_variants(w, &of, op, o.g, d);
+    mba_reference_destroy(of.r);
     mba_graph_destroy(o.g);
     return st == MBA_OK ? st : mba_where(st, "%s, case \"%s\"", op->name, c->note);
 }

@@ -38,9 +38,11 @@ double *mba_reference_at(mba_reference *r, const mba_tensor *t)
 
 static double *dense_copy(const mba_reference *r, const mba_tensor *t)
 {
-    double *x = malloc(sizeof(double) * (size_t)mba_elems(t));
+    const int64_t n = mba_elems(t);
+    const double *y = r->memory[t->st->id];
+    double       *x = malloc(sizeof(double) * (size_t)n);
     mba_assert(x);
-    for (int64_t i = 0; i < mba_elems(t); i++) x[i] = r->memory[t->st->id][where(t, i)];
+    for (int64_t i = 0; i < n; i++) x[i] = y[where(t, i)];
     return x;
 }
 
@@ -55,9 +57,10 @@ static void run_node(mba_reference *r, const mba_node *n, const mba_step *step)
     n->op->ref(&c);
     for (int k = 0; k < MBA_OUT_MAX; k++) {
         const mba_tensor *t = n->out[k];
-        for (int64_t i = 0; t && i < mba_elems(t); i++) {
+        const bool        adds = t && mba_adds(n, k);
+        for (int64_t i = 0, elems = t ? mba_elems(t) : 0; i < elems; i++) {
             double *y = &r->memory[t->st->id][where(t, i)];
-            *y = c.out[k][i] + (mba_adds(n, k) ? *y : 0);
+            *y = c.out[k][i] + (adds ? *y : 0);
         }
         free(c.out[k]);
     }

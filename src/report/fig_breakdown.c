@@ -221,7 +221,6 @@ static void operator_heading(mba_buf *b, const mba_stores *r, int run)
 static mba_status operator_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
     const mba_analysis *a = r->run[run].a;
-    const bool          narrow = w <= MBA_NARROW;
     const int           n = a->nops < 20 ? a->nops : 20;
     const mba_lanes      rows = mba_lanes_for(w, n, 8, 20);
     mba_svg             s = mba_svg_begin(c, w, rows.bottom + 40, "Time and floor of the longest operators");
@@ -234,9 +233,10 @@ static mba_status operator_draw(mba_canvas *c, double w, const mba_stores *r, in
         char                     label[160];
         bool                     again = false;            // launches of another class, such as a product's clearing
         for (int k = 0; k < i; k++) again |= !strcmp(a->op[k]->op, o->op) && a->op[k]->phase == o->phase;
-        snprintf(label, sizeof label, "%.100s%s%s%s", o->op, again ? ", " : "",
-                 again ? mba_breakdown_kind_name(o->kind) : "", o->phase == 1 && !narrow ? " ↩" : "");
-        mba_svg_text(&s, rows.left - 8, y + 4, "mono", 'e', "%s", mba_short(label, rows.characters).s);
+        snprintf(label, sizeof label, "%.100s%s%s", o->op, again ? ", " : "",
+                 again ? mba_breakdown_kind_name(o->kind) : "");
+        mba_svg_text(&s, rows.left - 8, y + 4, "mono", 'e', "%s%s",
+                     mba_short(label, rows.characters - (o->phase == 1 ? 3 : 0)).s, o->phase == 1 ? " ↩" : "");
         mba_svg_bar(&s, x.a, y - 7, mba_at(x, ms) - x.a, 14, "bar", mba_kind_paint(o->kind),
                     mba_tip(c, "%s, %s|%s ms per step, %s launches|floor %s ms", o->op, mba_phase_name(o->phase),
                             mba_num(ms).s, mba_num(o->per_step).s,
