@@ -5,7 +5,9 @@
 #include "tests/test.h"
 
 #include <dirent.h>
+#include <unistd.h>
 
+#include "core/file.h"
 #include "data/json.h"
 #include "data/npy.h"
 #include "data/safetensors.h"
@@ -134,4 +136,94 @@ static void every_golden_model_agrees(void **state)
     assert_int_equal(bad, 0);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(every_golden_model_agrees))
+/* A golden checkpoint with another value in its config.json, in scratch("changed"). */
+static void change(const char *dir, const char *key, json_t *value)
+{
+    char    from[512], *whole;
+    json_t *config;
+    assert_ok(mba_mkdirs(scratch("changed")));
+    snprintf(from, sizeof from, "%s/config.json", dir);
+    assert_ok(mba_json_load(&config, from, NULL));
+    json_object_set_new(config, key, value);
+    assert_int_equal(json_dump_file(config, scratch("changed/config.json"), 0), 0);
+    json_decref(config);
+    snprintf(from, sizeof from, "%s/model.safetensors", dir);
+    assert_non_null(whole = realpath(from, NULL));
+    remove(scratch("changed/model.safetensors"));
+    assert_int_equal(symlink(whole, scratch("changed/model.safetensors")), 0);
+    free(whole);
+}
+
+static double evaluate_changed(const char *dir)
+{
+    char           tokens[512], checkpoint[512], grads[512];
+    mba_evaluation e;
+    snprintf(tokens, sizeof tokens, "%s/tokens.npy", dir);
+    snprintf(checkpoint, sizeof checkpoint, "%s", scratch("changed"));
+    snprintf(grads, sizeof grads, "%s", scratch("grads.safetensors"));
+    assert_ok(mba_evaluate(&e, &(mba_evaluate_options){ .checkpoint = checkpoint, .tokens = tokens, .grads = grads }));
+    return e.loss;
+}
+
+/* As transformers has it: two different matrices in a file are two, though config.json calls them tied. */
+static void a_head_with_numbers_of_its_own_is_not_tied(void **state)
+{
+    (void)state;
+    static const char *const dirs[] = { "tests/golden/mamba_untied", "tests/golden/mamba2_bias",
+                                        "tests/golden/bamba_gqa", "tests/golden/jamba_dense" };
+    scratch_make();
+    for (int k = 0; k < 4; k++) {
+        change(dirs[k], "tie_word_embeddings", json_true());
+        assert_near(evaluate_changed(dirs[k]), expected_loss(dirs[k]), 1e-5);
+        assert_true(grads_error(dirs[k]) <= 1e-4);
+    }
+    scratch_remove();
+}
+
+/* Gradient of the embedding with another padding token (-1: none); the caller's to free. */
+static float *embedding_gradient(const char *dir, int64_t pad, int64_t *elems, int64_t *cols)
+{
+    mba_safetensors *f;
+    change(dir, "pad_token_id", pad < 0 ? json_null() : json_integer(pad));
+    evaluate_changed(dir);
+    assert_ok(mba_safetensors_open(&f, scratch("grads.safetensors")));
+    const mba_array *a = mba_safetensors_find(f, "model.embed_tokens.weight");
+    assert_non_null(a);
+    float *g = malloc(sizeof *g * (size_t)a->elems);
+    assert_non_null(g);
+    assert_ok(mba_array_read_f32(a, g, a->elems));
+    *elems = a->elems;
+    *cols  = a->shape[1];
+    mba_safetensors_close(f);
+    return g;
+}
+
+/* As transformers has it for bamba and jamba: look-ups of the padding token give the embedding no gradient, a tied head
+ * does. */
+static void look_ups_of_padding_have_no_gradient(void **state)
+{
+    (void)state;
+    static const struct { const char *dir; bool tied; } models[] = {
+        { "tests/golden/bamba_tied", true }, { "tests/golden/bamba_gqa", false },
+        { "tests/golden/jamba_dense", false } };
+    scratch_make();
+    for (int m = 0; m < 3; m++) {
+        int64_t       n, cols;
+        float        *all = embedding_gradient(models[m].dir, -1, &n, &cols);
+        const int64_t pad = 7;
+        float        *some = embedding_gradient(models[m].dir, pad, &n, &cols);
+        double        left = 0, was = 0;
+        for (int64_t i = 0; i < n; i++) {
+            if (i / cols != pad) assert_true(all[i] == some[i]);
+            else { was += fabs((double)all[i]); left += fabs((double)some[i]); }
+        }
+        assert_true(models[m].tied ? left > 0 && left != was : left == 0);
+        assert_true(was > 0);
+        free(all);
+        free(some);
+    }
+    scratch_remove();
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(every_golden_model_agrees), cmocka_unit_test(a_head_with_numbers_of_its_own_is_not_tied),
+              cmocka_unit_test(look_ups_of_padding_have_no_gradient))

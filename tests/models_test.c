@@ -3,6 +3,7 @@
 
 #include "core/check.h"
 #include "models/model.h"
+#include "data/json.h"
 #include "train/hf.h"
 #include "train/session.h"
 
@@ -166,6 +167,7 @@ static void configurations_survive_their_files(void **state)
             if (strchr(c.pattern, '*')) assert_int_equal(c.q_heads, back.q_heads);
             if (strchr(c.pattern, '*')) assert_int_equal(c.kv_heads, back.kv_heads);
             assert_int_equal(c.attn_conv, back.attn_conv);
+            assert_true(c.dt_min == back.dt_min && c.dt_max == back.dt_max && !back.padding);
             if (strchr(c.pattern, 'M')) assert_int_equal(c.norm_groups, back.norm_groups);
             json_decref(j);
         }
@@ -189,6 +191,65 @@ static void every_rotary_width_survives_its_file(void **state)
             assert_true(back.lm.rope_base == m.lm.rope_base);
             json_decref(j);
         }
+}
+
+/* Keys of hybrids that have several names or places, or that their class does not obey. */
+static void other_spellings_are_understood_or_refused(void **state)
+{
+    (void)state;
+#define NEMOTRON "\"model_type\": \"nemotron_h\", \"hidden_size\": 32, \"vocab_size\": 60, " \
+                 "\"mamba_num_heads\": 4, \"mamba_head_dim\": 8, \"num_attention_heads\": 2, "
+#define BAMBA    "\"model_type\": \"bamba\", \"hidden_size\": 32, \"vocab_size\": 60, "      \
+                 "\"num_hidden_layers\": 1, \"attn_layer_indices\": [0], \"num_attention_heads\": 2, " \
+                 "\"mamba_n_heads\": 4"
+#define SSM      "\"d_model\": 64, \"n_layer\": 1, \"vocab_size\": 60, "
+#define LISTED   "\"layers_block_type\": [\"linear_attention\", \"mlp\"], "
+    static const struct {
+        const char *text;
+        double      dt_min, dt_max, base;
+        int64_t     groups, padding;
+        const char *no;
+    } table[] = {
+        { NEMOTRON LISTED "\"time_step_min\": 0.001", 0.001, 0, 0, 8, 0, NULL },
+        { NEMOTRON LISTED "\"time_step_min\": 1e-30", 0, 0, 0, 8, 0, NULL },
+        { NEMOTRON LISTED "\"time_step_min\": 0.001, \"time_step_limit\": [0, 0.5]", 0, 0.5, 0, 8, 0, NULL },
+        { NEMOTRON "\"hybrid_override_pattern\": \"M-\", \"time_step_min\": 0.001", 0, 0, 0, 8, 0, NULL },
+        { NEMOTRON "\"layer_types\": [\"mamba\"], \"mamba_n_groups\": 2, \"mamba_dt_limit\": [0.01, Infinity]",
+          0.01, 0, 0, 2, 0, NULL },
+        { NEMOTRON LISTED "\"time_step_limit\": [0.1, 0.1]", 0.1, 0.1, 0, 8, 0, NULL },
+        { NEMOTRON LISTED "\"time_step_limit\": [0, 0]", 0, 0, 0, 0, 0, "above 0" },
+        { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"ngroups\": 2, \"dt_limit\": [0.01, 0.2]}",
+          0.01, 0.2, 0, 2, 0, NULL },
+        { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"norm_before_gate\": true}", 0, 0, 0, 0, 0, "norm_before_gate" },
+        { SSM "\"rms_norm\": false", 0, 0, 0, 0, 0, "rms_norm" },
+        { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": false}", 0, 0, 0, 0, 0, "causal" },
+        { BAMBA, 0, 0, 10000, 1, 1, NULL },
+        { BAMBA ", \"pad_token_id\": null, \"rope_parameters\": {\"rope_type\": \"default\"}, \"rope_theta\": 55",
+          0, 0, 55, 1, 0, NULL },
+        { BAMBA ", \"pad_token_id\": -1, \"rope_theta\": 77", 0, 0, 77, 1, 60, NULL },
+        { BAMBA ", \"partial_rotary_factor\": 0.25", 0, 0, 0, 0, 0, "outside of" },
+        { BAMBA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}", 0, 0, 0, 0, 0, "\"linear\"" },
+        { BAMBA ", \"rope_parameters\": {\"rope_type\": \"yarn\"}", 0, 0, 0, 0, 0, "\"yarn\"" },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        char          text[1024];
+        json_t       *config;
+        mba_model     m;
+        mba_hf_format format;
+        const int     n = snprintf(text, sizeof text, "{%s}", table[i].text);
+        assert_ok(mba_json_parse(&config, "table", text, (size_t)n, NULL));
+        const mba_status st = mba_hf_config_read(&m, &format, config);
+        json_decref(config);
+        if (table[i].no) {
+            assert_true(st != MBA_OK);
+            assert_non_null(strstr(mba_message(), table[i].no));
+            continue;
+        }
+        assert_int_equal(st, MBA_OK);
+        assert_true(m.lm.dt_min == table[i].dt_min && m.lm.dt_max == table[i].dt_max);
+        assert_true(m.lm.rope_base == table[i].base && m.lm.padding == table[i].padding);
+        assert_int_equal(m.lm.groups, table[i].groups);
+    }
 }
 
 static void nonsense_is_refused_with_its_reason(void **state)
@@ -216,4 +277,5 @@ MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_the_published_ones),
               cmocka_unit_test(gradients_are_added_where_they_are_made),
               cmocka_unit_test(configurations_survive_their_files),
               cmocka_unit_test(every_rotary_width_survives_its_file), cmocka_unit_test(fields_survive_their_files),
+              cmocka_unit_test(other_spellings_are_understood_or_refused),
               cmocka_unit_test(nonsense_is_refused_with_its_reason))

@@ -87,6 +87,8 @@ static void failures_leave_nothing_behind(void **state)
         {"a.jsonl", NULL, "\n\n", MBA_E_ARG, "no text"},
         {"a.txt", NULL, "", MBA_E_ARG, "no text"},
         {"a.txt", NULL, "\x1f\x8b\x08\x08zipped", MBA_E_UNSUPPORTED, "gzip"},
+        {"a.txt", NULL, "PAR1 a table", MBA_E_UNSUPPORTED, "parquet"},
+        {"A.JSONL", NULL, "no object\n", MBA_E_FORMAT, "line 1"},
     };
     mba_tokenizer *t;
     mba_prepared   made;

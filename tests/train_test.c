@@ -367,6 +367,14 @@ static void a_checkpoint_of_other_options_is_refused(void **state)
     assert_fails(mba_train(&o), MBA_E_ARG, "optimizer 'adamw'");
     o = options("MM", 4);
     o.resume = scratch("first");
+    o.feed.in_order = !o.feed.in_order;
+    assert_fails(mba_train(&o), MBA_E_ARG, "order '");
+    o = options("MM", 4);
+    o.resume = scratch("first");
+    o.session.model.lm.documents = true;
+    assert_fails(mba_train(&o), MBA_E_ARG, "documents'");
+    o = options("MM", 4);
+    o.resume = scratch("first");
     o.session.ema = 0.9;
     assert_fails(mba_train(&o), MBA_E_FORMAT, "ema.");
     o = options("M", 4);

@@ -32,7 +32,7 @@ typedef struct train_cli {
     mba_model_options model;
     double            lr, lr_min, decay, beta1, beta2, clip;
     const char       *optimizer;
-    int64_t           steps, warmup, seed;
+    int64_t           steps, warmup, seed, end_of_text;
     bool              dry_run, json, documents, quiet;
     mba_progress      bar;
     const char       *loss_unit;
@@ -196,6 +196,7 @@ static void planned(void *ctx, const mba_session *s, const mba_feed *data)
                         * (double)(s->graph->nodes[i]->pass == MBA_UPDATE || c->o.micros < 1 ? 1 : c->o.micros);
     c->bar = mba_progress_start("training", c->o.schedule.steps);
     c->loss_unit = mba_task_loss_unit(s->model.task);
+    c->last.unit = mba_task_unit(s->model.task);
     if (c->quiet) return;
     fprintf(stderr, "%s: %lld parameters, %s x %lld, %d threads\n", c->model.name ? c->model.name : "checkpoint",
             (long long)mba_session_parameters(s), mba_model_batch_words(&s->model).text,
@@ -315,6 +316,7 @@ static mba_status choose_model(train_cli *c)
     if (c->o.resume && !c->model.name) {
         MBA_TRY(mba_checkpoint_find(path, sizeof path, c->o.resume));
         MBA_TRY(mba_checkpoint_config(&c->o.session.model, &format, path));
+        if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.padding = 0;   // every token is trained
     } else if (!c->model.name) {
         return mba_fail(MBA_E_ARG, "no model\nfix: --model NAME, with a name of `mambascope list models`, or --resume "
                                    "DIR");
@@ -323,6 +325,9 @@ static mba_status choose_model(train_cli *c)
     if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.documents = c->documents;
     else if (c->documents || c->o.carry) return mba_fail(MBA_E_ARG, "--documents and --carry are for text\nfix: leave "
                                                          "them out, or --model with a model of text");
+    if (c->end_of_text >= 0 && !c->documents)
+        return mba_fail(MBA_E_ARG, "--end-of-text without --documents\nfix: leave it out, or add --documents");
+    c->o.feed.end_of_text = c->end_of_text + 1;
     return MBA_OK;
 }
 
@@ -383,6 +388,8 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
           "in order, states carried from batch to batch (truncated back-propagation)", 0, 0 },
         { "--documents", MBA_OPT_FLAG, &c->documents,  NULL,
           "reset states and mask attention at document borders", 0, 0 },
+        { "--end-of-text", MBA_OPT_INT, &c->end_of_text, "ID",
+          "of --documents: the token that begins one (as the data says)", 0, INT32_MAX },
         { "--out",       MBA_OPT_TEXT, &c->o.out,      "DIR",   "keep log.jsonl and checkpoints step-* there", 0, 0 },
         { "--save-every", MBA_OPT_INT, &c->o.save_every, "N",    "steps between checkpoints (only the last)", 1, 1e12 },
         { "--keep",      MBA_OPT_INT,  &c->o.keep,     "N",     "newest checkpoints to keep (3); 0: all", 0, 1e9 },
@@ -415,7 +422,7 @@ mba_status mba_command_train(int argc, char **argv)
 {
     bool      help;
     train_cli c = { .lr = 1e-3, .lr_min = 1e-5, .decay = -1, .beta1 = -1, .beta2 = -1, .clip = -1, .steps = 100,
-                    .warmup = -1, .seed = 1,
+                    .warmup = -1, .seed = 1, .end_of_text = -1,
                     .o = { .micros = 1, .guard = 8, .valid_batches = 16, .keep = 3,
                            .feed = { .smoothing = -1, .mixup = -1, .cutmix = -1 } } };
     MBA_TRY(parse(&c, argc, argv, &help));

@@ -91,7 +91,7 @@ static mba_status open_files(mba_loader *l, const mba_listing *list)
     l->end_of_text = l->o.end_of_text ? *l->o.end_of_text : l->notes ? l->notes->end_of_text : -1;
     if ((l->o.documents || l->o.targets_within_documents) && (l->end_of_text < 0 || l->end_of_text >= l->o.vocab))
         return mba_fail(MBA_E_ARG,
-                        "documents cannot be told apart\nwhy: %s\nfix: give the number of the end-of-text token",
+                        "documents cannot be told apart\nwhy: %s\nfix: --end-of-text with the number of that token",
                         l->o.end_of_text ? "the end-of-text token is not in the vocabulary"
                                          : "the data has no notes that name its end-of-text token");
     return MBA_OK;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -140,17 +141,19 @@ static mba_status add_lines(work *w, const char *text, size_t bytes)
 static bool ends_in(const char *name, const char *end)
 {
     const size_t n = strlen(name), k = strlen(end);
-    return n >= k && !strcmp(name + n - k, end);
+    return n >= k && !strcasecmp(name + n - k, end);
 }
 
 static mba_status refuse_compressed(const mba_map *m)
 {
-    const unsigned char *p = m->data;
-    const char          *kind = m->bytes < 4                        ? NULL
-                                : p[0] == 0x1f && p[1] == 0x8b      ? "gzip"
-                                : !memcmp(p, "\x28\xb5\x2f\xfd", 4) ? "zstd"
-                                                                    : NULL;
-    return kind ? mba_fail(MBA_E_UNSUPPORTED, "the text is compressed with %s\nfix: unpack it first", kind) : MBA_OK;
+    static const struct { const char *begin, *kind; } table[] = {
+        { "\x1f\x8b", "gzip" }, { "\x28\xb5\x2f\xfd", "zstd" }, { "\xfd""7zXZ", "xz" }, { "BZh91AY", "bzip2" },
+        { "PK\3\4", "zip" },    { "PAR1", "parquet" },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (m->bytes >= strlen(table[i].begin) && !memcmp(m->data, table[i].begin, strlen(table[i].begin)))
+            return mba_fail(MBA_E_UNSUPPORTED, "the text is compressed with %s\nfix: unpack it first", table[i].kind);
+    return MBA_OK;
 }
 
 static mba_status add_file(work *w, const char *path)
@@ -158,8 +161,10 @@ static mba_status add_file(work *w, const char *path)
     mba_map m = { 0 };
     MBA_TRY(mba_file_map(&m, path));
     const int64_t before = w->done;
+    const bool    lines  = ends_in(path, ".jsonl") || ends_in(path, ".jsonlines") || ends_in(path, ".ndjson")
+                        || ends_in(path, ".json");
     mba_status    st     = refuse_compressed(&m);
-    if (st == MBA_OK && (ends_in(path, ".jsonl") || ends_in(path, ".ndjson") || ends_in(path, ".json")))
+    if (st == MBA_OK && lines)
         st = add_lines(w, m.data, m.bytes);
     else if (st == MBA_OK)
         st = add_document(w, m.data, m.bytes, take_plain);

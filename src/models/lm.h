@@ -67,6 +67,7 @@ typedef struct mba_lm {
     double      eps, eps_inner;        /* of the norms; of Jamba's inner ones (0: eps) */
     double      dt_min, dt_max;        /* limits of the Mamba-2 step; dt_max 0: none */
     double      rope_base;
+    int64_t     padding;               /* 1 + the token whose look-ups give the embedding no gradient; 0: none */
     char        pattern[MBA_PATTERN_MAX];  /* "": `symbol` repeated */
     char        symbol;                    /* what a homogeneous model is made of */
 } mba_lm;

@@ -47,18 +47,21 @@ static bool same_numbers(const mba_array *a, const mba_array *b)
     return a && b && a->dtype == b->dtype && a->bytes == b->bytes && !memcmp(a->data, b->data, (size_t)a->bytes);
 }
 
-/* transformers' class of nemotron_h never ties its head and has no biases in attention, whatever its config.json says;
- * other programs obey the file. So the weights decide. */
-static mba_status believe_weights(mba_model *m, const char *directory)
+/* transformers does not tie a head that is stored beside the embedding with other numbers, and its class of nemotron_h
+ * has no biases in attention, whatever config.json says; other programs obey the file. So the weights decide. */
+static mba_status believe_weights(mba_model *m, mba_hf_format format, const char *directory)
 {
     mba_lm      *c = &m->lm;
     mba_weights *w = NULL;
-    if (c->untied && !c->attn_bias) return MBA_OK;
+    const bool   biases = format == MBA_HF_NEMOTRON_H && c->attn_bias;
+    if (c->untied && !biases) return MBA_OK;
     MBA_TRY(mba_weights_open(&w, directory));
     const mba_array *head = mba_weights_find(w, "lm_head.weight");
-    if (head && !c->untied) c->untied = !same_numbers(head, find(w, m, "backbone.embeddings.weight"));
+    const char      *table = format == MBA_HF_BAMBA || format == MBA_HF_JAMBA ? "model.embed_tokens.weight"
+                                                                              : "backbone.embeddings.weight";
+    if (head && !c->untied) c->untied = !same_numbers(head, find(w, m, table));
     const char *attends = strchr(c->pattern, '*');
-    if (attends && c->attn_bias) {
+    if (attends && biases) {
         char name[MBA_PIECE_NAME_MAX];
         snprintf(name, sizeof name, "backbone.layers.%d.mixer.q_proj.bias", (int)(attends - c->pattern));
         c->attn_bias = find(w, m, name) != NULL;
@@ -82,7 +85,7 @@ mba_status mba_checkpoint_config(mba_model *m, mba_hf_format *format, const char
         if (st != MBA_OK) st = mba_where(st, "reading '%s'", path);
     }
     json_decref(config);
-    return st == MBA_OK && *format == MBA_HF_NEMOTRON_H ? believe_weights(m, directory) : st;
+    return st == MBA_OK && m->task == MBA_TASK_TEXT ? believe_weights(m, *format, directory) : st;
 }
 
 /* ---- reading ---- */
@@ -112,14 +115,20 @@ static mba_status find_piece(const mba_array **out, const mba_weights *w, const 
 
 static int64_t row_elems(const mba_tensor *t) { return mba_elems(t) / t->type.dim[0]; }
 
-/* Counters that PyTorch keeps beside running statistics; nothing is computed with them here. */
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t n = strlen(name), k = strlen(end);
+    return n > k && !strcmp(name + n - k, end);
+}
+
+/* Counters that PyTorch keeps beside running statistics, tables of angles that it once stored; nothing is computed with
+ * them here. */
 static int64_t counters(const mba_weights *w)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < mba_weights_count(w); i++) {
-        const char  *name = mba_weights_at(w, i)->name, end[] = ".num_batches_tracked";
-        const size_t k = strlen(name);
-        n += k >= sizeof end && !strcmp(name + k - (sizeof end - 1), end);
+        const char *name = mba_weights_at(w, i)->name;
+        n += ends_with(name, ".num_batches_tracked") || ends_with(name, ".rotary_emb.inv_freq");
     }
     return n;
 }

@@ -20,6 +20,7 @@ typedef struct mba_feed_options {
     double      validation;              /* how much that is, of data without a part of its own */
     bool        in_order;                /* not shuffled */
     bool        targets_within_documents;
+    int64_t     end_of_text;             /* text: 1 + the token between documents; 0: what the data says */
     uint64_t    seed;
     int64_t     micros;                  /* micro-batches of a step; 0: 1 */
     bool        plain;                   /* images: judged, not trained on: no augmentation, none left out */

@@ -39,6 +39,9 @@ typedef enum mba_hf_format {
 
 const char *mba_hf_type(mba_hf_format format);
 
+/* nemotron_h: a time_step_min that keeps no step from anything, and whose logarithm exists. */
+#define MBA_HF_NO_FLOOR 1e-30
+
 /* Reads a parsed config.json into *m, which is left incomplete (mba_model_complete). Unknown keys are ignored;
  * what we cannot compute is an error. */
 MBA_MUST mba_status mba_hf_config_read(mba_model *m, mba_hf_format *format, const json_t *config);

@@ -56,34 +56,55 @@ static mba_status must_be_false(const json_t *o, const char *key)
                         "fix: choose a checkpoint without it", key) : MBA_OK;
 }
 
+/* The rank of Mamba-1's steps: a number, or "auto", which is ours when it is not given. */
+static mba_status step_rank(const json_t *o, const char *key, mba_lm *c)
+{
+    const json_t *rank = mba_json_get(o, key);
+    if (!rank || (json_is_string(rank) && !strcmp(json_string_value(rank), "auto"))) return MBA_OK;
+    return size(o, key, 0, &c->dt_rank);
+}
+
 static mba_status epsilon(const json_t *o, const char *key, double standard, double *out)
 {
     return mba_json_real(o, key, standard, 1e-30, 1, out);
 }
 
 /* [lo, hi], where hi may be infinite: limits of the step */
-static mba_status step_limits(const json_t *o, mba_lm *c)
+static mba_status step_limits(const json_t *o, const char *key, mba_lm *c)
 {
-    const json_t *pair = mba_json_get(o, "time_step_limit");
+    const json_t *pair = mba_json_get(o, key);
     double        hi = INFINITY;
     if (!pair) return MBA_OK;
     if (!json_is_array(pair) || json_array_size(pair) != 2 || !mba_json_number(json_array_get(pair, 0), &c->dt_min)
-        || !mba_json_number(json_array_get(pair, 1), &hi) || !(c->dt_min >= 0) || !(hi >= c->dt_min))
-        return mba_fail(MBA_E_FORMAT, "\"time_step_limit\" is not a pair of numbers, the smaller first\n"
-                        "fix: correct it, or leave it out");
+        || !mba_json_number(json_array_get(pair, 1), &hi) || !(c->dt_min >= 0) || !(hi >= c->dt_min && hi > 0))
+        return mba_fail(MBA_E_FORMAT, "\"%s\" is not a pair of numbers, the smaller first, the larger above 0\n"
+                        "fix: correct it, or leave it out", key);
     c->dt_max = isinf(hi) ? 0 : hi;
     return MBA_OK;
 }
 
-/* Rotary settings stand in rope_parameters or, older, at the top. */
+/* Angles as they are: no scaling of positions. The kind was once called "type". */
+static mba_status plain_angles(const json_t *r)
+{
+    if (!r) return MBA_OK;
+    MBA_TRY(must_be(r, "type", "default"));
+    return must_be(r, "rope_type", "default");
+}
+
+/* Rotary settings stand in rope_parameters or, older, at the top, and what scales the positions in rope_scaling. */
 static mba_status rotary(const json_t *o, mba_lm *c, double part_standard)
 {
     const json_t *r = mba_json_get(o, "rope_parameters");
     double        part;
-    if (!r) r = o;
-    else MBA_TRY(must_be(r, "rope_type", "default"));
+    MBA_TRY(plain_angles(r));
+    MBA_TRY(plain_angles(mba_json_get(o, "rope_scaling")));
+    MBA_TRY(mba_json_real(o, "partial_rotary_factor", part_standard, 0, 1, &part));
+    if (!mba_json_get(r, "partial_rotary_factor") && part != part_standard)
+        return mba_fail(MBA_E_UNSUPPORTED, "\"partial_rotary_factor\" is %g, outside of \"rope_parameters\"\n"
+                        "why: transformers takes %g all the same\nfix: move it there, or leave it out", part,
+                        part_standard);
     MBA_TRY(mba_json_real(r, "partial_rotary_factor", part_standard, 0, 1, &part));
-    MBA_TRY(mba_json_real(r, "rope_theta", 10000, 1, 1e12, &c->rope_base));
+    MBA_TRY(mba_json_real(mba_json_get(r, "rope_theta") ? r : o, "rope_theta", 10000, 1, 1e12, &c->rope_base));
     const int64_t dims = (int64_t)(part * (double)c->attn_dim);
     c->rotary = (dims + 1) / 2 * 2;
     /* The class has a pair for every even number below `dims`: an odd one turns one value more, by the same angles. */
@@ -98,6 +119,16 @@ static mba_status attention(const json_t *o, mba_lm *c)
     MBA_TRY(size(o, "head_dim", c->width >= c->q_heads ? c->width / c->q_heads : 1, &c->attn_dim));
     if (mba_json_get(o, "attention_head_dim")) MBA_TRY(size(o, "attention_head_dim", 0, &c->attn_dim));
     return flag(o, "attention_bias", false, &c->attn_bias);
+}
+
+/* Bamba and Jamba: look-ups of this token give the embedding no gradient. By default 0; null: there is none. */
+static mba_status padding(const json_t *o, mba_lm *c)
+{
+    int64_t id;
+    if (json_is_null(json_object_get(o, "pad_token_id"))) return MBA_OK;
+    MBA_TRY(mba_json_int(o, "pad_token_id", 0, -MOST, MOST, &id));
+    c->padding = 1 + (id < 0 ? id + c->vocab : id);
+    return MBA_OK;
 }
 
 static mba_status repeat(mba_lm *c, int64_t layers, const char *(*block)(const void *ctx, int64_t i), const void *ctx)
@@ -119,8 +150,7 @@ static mba_status repeat(mba_lm *c, int64_t layers, const char *(*block)(const v
 
 static mba_status read_mamba(mba_lm *c, const json_t *o)
 {
-    const json_t *rank = mba_json_get(o, "time_step_rank");
-    int64_t       expand;
+    int64_t expand;
     c->symbol = 'm';
     MBA_TRY(size(o, "hidden_size", 0, &c->width));
     MBA_TRY(size(o, "num_hidden_layers", 0, &c->layers));
@@ -132,8 +162,7 @@ static mba_status read_mamba(mba_lm *c, const json_t *o)
                         "fix: correct one of them", (long long)c->inner, (long long)(expand * c->width));
     MBA_TRY(size(o, "state_size", 16, &c->state));
     MBA_TRY(size(o, "conv_kernel", 4, &c->conv));
-    if (rank && !(json_is_string(rank) && !strcmp(json_string_value(rank), "auto")))
-        MBA_TRY(size(o, "time_step_rank", 0, &c->dt_rank));
+    MBA_TRY(step_rank(o, "time_step_rank", c));
     MBA_TRY(flag(o, "use_bias", false, &c->bias));
     MBA_TRY(no_flag(o, "use_conv_bias", true, &c->no_conv_bias));
     MBA_TRY(no_flag(o, "tie_word_embeddings", true, &c->untied));
@@ -161,8 +190,7 @@ static mba_status read_mamba2(mba_lm *c, const json_t *o)
     MBA_TRY(no_flag(o, "use_conv_bias", true, &c->no_conv_bias));
     MBA_TRY(no_flag(o, "tie_word_embeddings", false, &c->untied));
     MBA_TRY(epsilon(o, "layer_norm_epsilon", 1e-5, &c->eps));
-    MBA_TRY(must_be_false(o, "norm_before_gate"));
-    MBA_TRY(step_limits(o, c));
+    MBA_TRY(step_limits(o, "time_step_limit", c));
     return must_be(o, "hidden_act", "silu");
 }
 
@@ -177,6 +205,7 @@ static mba_status nemotron_pattern(mba_lm *c, const json_t *o)
 {
     const json_t *list = mba_json_get(o, "layers_block_type");
     const char   *text;
+    if (!list) list = mba_json_get(o, "layer_types");
     MBA_TRY(mba_json_text(o, "hybrid_override_pattern", NULL, &text));
     if (!list && !text)
         return mba_fail(MBA_E_FORMAT, "neither \"layers_block_type\" nor \"hybrid_override_pattern\"\nfix: add one");
@@ -206,6 +235,25 @@ static mba_status nemotron_pattern(mba_lm *c, const json_t *o)
                     (long long)layers, strlen(c->pattern));
 }
 
+/* transformers' own class keeps the step above time_step_min where no limit is set, and so were its models trained;
+ * NVIDIA's code, whose files have the pattern as a text, does not. (A limit that is set is obeyed in both.) */
+static mba_status nemotron_steps(mba_lm *c, const json_t *o)
+{
+    double floor;
+    MBA_TRY(step_limits(o, "mamba_dt_limit", c));
+    MBA_TRY(step_limits(o, "time_step_limit", c));
+    MBA_TRY(mba_json_real(o, "time_step_min", 0, 0, 1e6, &floor));
+    if (!mba_json_get(o, "hybrid_override_pattern") && !(c->dt_min > 0) && !(c->dt_max > 0) && floor > MBA_HF_NO_FLOOR)
+        c->dt_min = floor;
+    return MBA_OK;
+}
+
+/* The older name of a key, where a file has that: transformers takes it first. */
+static const char *renamed(const json_t *o, const char *now, const char *before)
+{
+    return mba_json_get(o, before) ? before : now;
+}
+
 static mba_status read_nemotron_h(mba_lm *c, const json_t *o)
 {
     int64_t more_bias;
@@ -216,18 +264,18 @@ static mba_status read_nemotron_h(mba_lm *c, const json_t *o)
     MBA_TRY(size(o, "mamba_head_dim", 64, &c->head_dim));
     c->inner = c->heads * c->head_dim;
     MBA_TRY(size(o, "ssm_state_size", 128, &c->state));
-    MBA_TRY(size(o, "n_groups", 8, &c->groups));
-    MBA_TRY(size(o, "conv_kernel", 4, &c->conv));
-    MBA_TRY(size(o, "chunk_size", 128, &c->chunk));
+    MBA_TRY(size(o, renamed(o, "n_groups", "mamba_n_groups"), 8, &c->groups));
+    MBA_TRY(size(o, renamed(o, "conv_kernel", "mamba_d_conv"), 4, &c->conv));
+    MBA_TRY(size(o, renamed(o, "chunk_size", "mamba_chunk_size"), 128, &c->chunk));
     MBA_TRY(size(o, "intermediate_size", 21504, &c->mlp));
     MBA_TRY(attention(o, c));
     MBA_TRY(flag(o, "mlp_bias", false, &c->mlp_bias));
     MBA_TRY(flag(o, "mamba_proj_bias", false, &more_bias));
     MBA_TRY(flag(o, "use_bias", more_bias != 0, &c->bias));
-    MBA_TRY(no_flag(o, "use_conv_bias", true, &c->no_conv_bias));
+    MBA_TRY(no_flag(o, renamed(o, "use_conv_bias", "mamba_conv_bias"), true, &c->no_conv_bias));
     MBA_TRY(no_flag(o, "tie_word_embeddings", false, &c->untied));
     MBA_TRY(epsilon(o, "layer_norm_epsilon", 1e-5, &c->eps));
-    MBA_TRY(step_limits(o, c));
+    MBA_TRY(nemotron_steps(c, o));
     if (mba_json_get(o, "sliding_window"))
         return mba_fail(MBA_E_UNSUPPORTED, "\"sliding_window\" is set\nwhy: attention here sees everything\n"
                         "fix: choose a checkpoint without it");
@@ -264,12 +312,13 @@ static mba_status read_bamba(mba_lm *c, const json_t *o)
     MBA_TRY(size(o, "intermediate_size", 14336, &c->mlp));
     MBA_TRY(attention(o, c));
     MBA_TRY(rotary(o, c, 0.5));
+    MBA_TRY(padding(o, c));
     MBA_TRY(flag(o, "mlp_bias", false, &c->mlp_bias));
     MBA_TRY(flag(o, "mamba_proj_bias", false, &c->bias));
     MBA_TRY(no_flag(o, "mamba_conv_bias", true, &c->no_conv_bias));
     MBA_TRY(no_flag(o, "tie_word_embeddings", false, &c->untied));
     MBA_TRY(epsilon(o, "rms_norm_eps", 1e-5, &c->eps));
-    MBA_TRY(step_limits(o, c));
+    MBA_TRY(step_limits(o, "time_step_limit", c));
     return must_be(o, "hidden_act", "silu");
 }
 
@@ -296,9 +345,8 @@ static mba_status no_experts(const json_t *o, int64_t layers)
 
 static mba_status read_jamba(mba_lm *c, const json_t *o)
 {
-    const json_t *rank = mba_json_get(o, "mamba_dt_rank");
-    int64_t       layers, expand;
-    period        p;
+    int64_t layers, expand;
+    period  p;
     c->paired = c->inner_norms = 1;
     MBA_TRY(size(o, "hidden_size", 0, &c->width));
     MBA_TRY(size(o, "num_hidden_layers", 0, &layers));
@@ -311,10 +359,10 @@ static mba_status read_jamba(mba_lm *c, const json_t *o)
     c->inner = expand * c->width;
     MBA_TRY(size(o, "mamba_d_state", 16, &c->state));
     MBA_TRY(size(o, "mamba_d_conv", 4, &c->conv));
-    if (rank && !(json_is_string(rank) && !strcmp(json_string_value(rank), "auto")))
-        MBA_TRY(size(o, "mamba_dt_rank", 0, &c->dt_rank));
+    MBA_TRY(step_rank(o, "mamba_dt_rank", c));
     MBA_TRY(size(o, "intermediate_size", 14336, &c->mlp));
     MBA_TRY(attention(o, c));
+    MBA_TRY(padding(o, c));
     c->attn_bias = 0;                             // the class has none, whatever a file says
     MBA_TRY(flag(o, "mamba_proj_bias", false, &c->bias));
     MBA_TRY(no_flag(o, "mamba_conv_bias", true, &c->no_conv_bias));
@@ -342,6 +390,11 @@ static mba_status mamba_ssm_attention(mba_lm *c, const json_t *a)
     MBA_TRY(size(a, "num_heads_kv", c->q_heads, &c->kv_heads));
     MBA_TRY(size(a, "head_dim", c->width >= c->q_heads ? c->width / c->q_heads : 1, &c->attn_dim));
     MBA_TRY(mba_json_int(a, "rotary_emb_dim", 0, 0, MOST, &c->rotary));
+    MBA_TRY(mba_json_real(a, "rotary_emb_base", 10000, 1, 1e12, &c->rope_base));
+    MBA_TRY(must_be_false(a, "rotary_emb_interleaved"));
+    if (json_is_false(mba_json_get(a, "causal")))
+        return mba_fail(MBA_E_UNSUPPORTED, "attention is not causal\nwhy: a language model does not see what comes\n"
+                        "fix: choose a checkpoint with \"causal\": true");
     MBA_TRY(mba_json_int(a, "d_conv", 0, 0, 16, &c->attn_conv));
     return flag(a, "qkv_proj_bias", false, &c->attn_bias);
 }
@@ -349,7 +402,10 @@ static mba_status mamba_ssm_attention(mba_lm *c, const json_t *a)
 static mba_status read_mamba_ssm(mba_lm *c, const json_t *o)
 {
     const json_t *ssm = mba_json_get(o, "ssm_cfg");
-    int64_t       layers, multiple, expand;
+    int64_t       layers, multiple, expand, layer_norm;
+    MBA_TRY(no_flag(o, "rms_norm", true, &layer_norm));
+    if (layer_norm) return mba_fail(MBA_E_UNSUPPORTED, "\"rms_norm\" is false\nwhy: only RMS norms can be computed\n"
+                                    "fix: choose a checkpoint with them");
     MBA_TRY(size(o, "d_model", 0, &c->width));
     MBA_TRY(size(o, "n_layer", 0, &layers));
     MBA_TRY(size(o, "vocab_size", 50277, &c->vocab));
@@ -365,6 +421,12 @@ static mba_status read_mamba_ssm(mba_lm *c, const json_t *o)
     MBA_TRY(size(ssm, "headdim", 64, &c->head_dim));
     MBA_TRY(size(ssm, "ngroups", 1, &c->groups));
     MBA_TRY(size(ssm, "chunk_size", 256, &c->chunk));
+    MBA_TRY(step_rank(ssm, "dt_rank", c));
+    MBA_TRY(flag(ssm, "bias", false, &c->bias));
+    MBA_TRY(no_flag(ssm, "conv_bias", true, &c->no_conv_bias));
+    MBA_TRY(step_limits(ssm, "dt_limit", c));
+    MBA_TRY(must_be_false(ssm, "norm_before_gate"));
+    MBA_TRY(must_be(ssm, "activation", "silu"));
     MBA_TRY(no_flag(o, "tie_embeddings", true, &c->untied));
     return mamba_ssm_attention(c, mba_json_get(o, "attn_cfg"));
 }

@@ -115,6 +115,7 @@ static void write_nemotron_h(json_t *o, const mba_lm *c)
     put_real(o, "layer_norm_epsilon", c->eps);
     put_bool(o, "residual_in_fp32", true);
     put_limits(o, c);
+    put_real(o, "time_step_min", c->dt_min > 0 ? c->dt_min : MBA_HF_NO_FLOOR);   // transformers obeys this one alone
 }
 
 static void write_paired(json_t *o, const mba_lm *c)           // what Bamba and Jamba have in common
@@ -128,6 +129,7 @@ static void write_paired(json_t *o, const mba_lm *c)           // what Bamba and
     put_bool(o, "mamba_conv_bias", !c->no_conv_bias);
     put_real(o, "rms_norm_eps", c->eps);
     put_text(o, "hidden_act", "silu");
+    json_object_set_new(o, "pad_token_id", json_null());       // by default 0 is, and would not be trained
     put_attention(o, c);
 }
 

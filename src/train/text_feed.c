@@ -29,11 +29,13 @@ static void text_close(mba_feed *base)
 static mba_status open_loader(text_feed *f, const mba_lm *c, const mba_feed_options *o)
 {
     const mba_part part = o->validation <= 0 ? MBA_PART_ALL : o->held_out ? MBA_PART_VALIDATION : MBA_PART_TRAIN;
+    const int32_t  border = (int32_t)(o->end_of_text - 1);
     if (!o->data) MBA_TRY(mba_made_text_create(&f->made, o->seed, MADE_BYTES));
     return mba_loader_create(&f->loader, &(mba_loader_options){
         .data = o->data ? o->data : f->made.path, .B = c->batch, .L = c->length, .vocab = c->vocab, .split = part,
         .validation = o->validation, .shuffle = !o->in_order && !c->carry && !o->held_out, .seed = o->seed,
-        .documents = c->documents, .targets_within_documents = o->targets_within_documents });
+        .documents = c->documents, .end_of_text = o->end_of_text ? &border : NULL,
+        .targets_within_documents = o->targets_within_documents });
 }
 
 static mba_status text_open(mba_feed **out, const mba_model *m, const mba_feed_options *o)

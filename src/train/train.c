@@ -104,6 +104,15 @@ static json_t *floats(const float *x, int n)
 
 static const char *optimizer_name(const run *r) { return r->o->session.optimizer == MBA_LAMB ? "lamb" : "adamw"; }
 
+/* How the data is gone through; two runs of one kind see the same batches. */
+static const char *order_words(const run *r)
+{
+    const bool documents = r->s.model.task == MBA_TASK_TEXT && r->s.model.lm.documents;
+    if (r->o->carry) return documents ? "carried, documents" : "carried";
+    if (r->o->feed.in_order) return documents ? "in order, documents" : "in order";
+    return documents ? "shuffled, documents" : "shuffled";
+}
+
 static json_t *trainer_json(const run *r)
 {
     const mba_position at = r->ahead ? r->at : r->train->at;
@@ -111,7 +120,8 @@ static json_t *trainer_json(const run *r)
                               r->guard.in_a_row);
     json_object_set_new(guard, "norm", floats(r->guard.norm, MBA_GUARD_STEPS));
     json_object_set_new(guard, "loss", floats(r->guard.loss, MBA_GUARD_STEPS));
-    return json_pack("{s:i, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o}", "version", 2, "optimizer", optimizer_name(r),
+    return json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o}", "version", 2,
+                     "optimizer", optimizer_name(r), "order", order_words(r),
                      "step", (json_int_t)r->step.index,
                      "seed", (json_int_t)r->o->seed, "epoch", (json_int_t)at.epoch, "index", (json_int_t)at.index,
                      "batch", mba_model_batch_words(&r->s.model).text, "micros",
@@ -168,6 +178,7 @@ static mba_status restore_trainer(run *r, const json_t *t)
     MBA_TRY(same(t, "seed", (int64_t)r->o->seed));
     MBA_TRY(same_words(t, "batch", mba_model_batch_words(&r->s.model).text));
     MBA_TRY(same_words(t, "optimizer", optimizer_name(r)));
+    if (mba_json_get(t, "order")) MBA_TRY(same_words(t, "order", order_words(r)));     // older ones do not say
     MBA_TRY(same(t, "micros", r->micros));
     MBA_TRY(same(t, "data_size", r->train->size));
     MBA_TRY(mba_json_int(t, "step", 0, 0, STEP_MOST, &r->step.index));

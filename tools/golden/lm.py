@@ -192,15 +192,15 @@ def evaluate(model, tokens):
 
 
 def load(directory, obey_limit=True):
-    """`obey_limit` repairs nemotron_h: its mixer clamps the step to (time_step_min, inf) and never reads
-    time_step_limit (transformers 5.22; their pull request 48989 says the same and does this). time_step_min is a bound
-    of the initialisation."""
+    """`obey_limit` repairs nemotron_h where a limit is set: its mixer clamps the step to (time_step_min, inf) and never
+    reads time_step_limit (transformers 5.22; their pull request 48989 says the same and does this)."""
     import torch
     import transformers
     model = transformers.AutoModelForCausalLM.from_pretrained(
         directory, dtype=torch.float32, attn_implementation="eager")
     for module in model.modules():
-        if obey_limit and type(module).__name__ == "NemotronHMamba2Mixer":
+        limited = tuple(getattr(model.config, "time_step_limit", ())) != (0.0, math.inf)
+        if obey_limit and limited and type(module).__name__ == "NemotronHMamba2Mixer":
             assert module.time_step_limit == (model.config.time_step_min, math.inf), "has transformers repaired it?"
             module.time_step_limit = model.config.time_step_limit
     return model
@@ -309,7 +309,7 @@ def make(name):
 
     model, loss, logits = evaluate_double(directory, tokens)
     ways = {"float32": load(directory), "double(), float32 forced inside": load(directory).double()}
-    if kind == "nemotron_h":
+    if kind == "nemotron_h" and "time_step_limit" in config:
         ways["float32, time_step_limit ignored"] = load(directory, obey_limit=False)
     for way, other in ways.items():
         other_loss, other_logits = evaluate(other, tokens)

@@ -211,6 +211,8 @@ def branches_mamba2(c, tensors):
 
 def branches_nemotron_h(c, tensors):
     limit = [number(v) for v in c["time_step_limit"]]
+    if limit == [0, np.inf]:
+        limit[0] = c["time_step_min"]                    # as transformers' class has it; NVIDIA's has no such bound
     mixers = {
         "linear_attention": lambda at, u: mamba2(at, u, c["mamba_head_dim"], c["ssm_state_size"], c["n_groups"],
                                                  c["n_groups"], limit, c["layer_norm_epsilon"]),

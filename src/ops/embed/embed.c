@@ -32,14 +32,20 @@ static mba_status embed_bwd_shape(const mba_node *n, mba_type *out)
     return MBA_OK;
 }
 
+mba_tensor *mba_embed_padded(mba_graph *g, mba_tensor *tokens, mba_tensor *table, mba_dtype out, int64_t padding)
+{
+    const embed_attr a = { .padding = padding < 0 ? -1 : padding, .out = out };
+    return MBA_APPEND(g, embed, &a, tokens, table)->out[Y];
+}
+
 mba_tensor *mba_embed(mba_graph *g, mba_tensor *tokens, mba_tensor *table, mba_dtype out)
 {
-    return MBA_APPEND(g, embed, &(embed_attr){ out }, tokens, table)->out[Y];
+    return mba_embed_padded(g, tokens, table, out, -1);
 }
 
 static void embed_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
-    const embed_bwd_attr a = { n->in[TABLE]->type };
+    const embed_bwd_attr a = { ((const embed_attr *)n->attr)->padding, n->in[TABLE]->type };
     mba_grad_add(g, n->in[TABLE], MBA_APPEND(g, embed_bwd, &a, n->in[TOKEN], d[Y])->out[DTABLE]);
 }
 
@@ -143,12 +149,13 @@ static double embed_bwd_terms(const mba_node *n, int out)
     return (double)mba_rows(n->in[DY]);
 }
 
+/* dims: rows, tokens, columns, columns more in windows, 1 + the padding token (differences would not agree: no case) */
 static void embed_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], V = c->dim[1], M = c->dim[2], extra = c->dim[3];
     mba_tensor *e = mba_param(g, "table", MBA_TYPE(g->compute, V, M + extra), MBA_INIT_NORMAL(1), MBA_DECAY);
     if (!extra) {
-        mba_embed(g, mba_index(g, "tokens", MBA_TYPE(MBA_I32, R), V), e, MBA_F32);
+        mba_embed_padded(g, mba_index(g, "tokens", MBA_TYPE(MBA_I32, R), V), e, MBA_F32, c->dim[4] - 1);
         return;
     }
     /* tokens, tables and outputs as windows: one batch read twice, two columns of one table, joined */

@@ -10,6 +10,9 @@
 
 mba_tensor *mba_embed(mba_graph *g, mba_tensor *tokens, mba_tensor *table, mba_dtype out);
 
+/* The same, but rows of one token (-1: none) add nothing to the gradient, as PyTorch has it for padding. */
+mba_tensor *mba_embed_padded(mba_graph *g, mba_tensor *tokens, mba_tensor *table, mba_dtype out, int64_t padding);
+
 extern const mba_op mba_op_embed, mba_op_embed_bwd;
 
 #endif

@@ -25,10 +25,11 @@ static void add_rows(const mba_call *c, int64_t class, int64_t from, int64_t col
 {
     const mba_node *n = c->node;
     const int64_t   M = mba_cols(n->in[DY]), ld = mba_ld(n->out[DTABLE]);
+    const int64_t   padding = ((const embed_bwd_attr *)n->attr)->padding;
     const int32_t  *token = c->in[TOKENB];
     for (int64_t r = 0; r < mba_rows(n->in[DY]); r++) {
         const int64_t v = token[embed_at(n->in[TOKENB], r)];
-        if (v % CLASSES != class) continue;
+        if (v % CLASSES != class || v == padding) continue;
         const float *dy = (const float *)c->in[DY] + embed_at(n->in[DY], r * M) + from;
         float       *dt = (float *)c->out[DTABLE] + v * ld + from;
         for (int64_t i = 0; i < cols; i++) dt[i] += dy[i];

@@ -10,7 +10,9 @@ void embed_ref(const mba_ref_call *c)
 
 void embed_bwd_ref(const mba_ref_call *c)
 {
-    const int64_t M = mba_cols(c->node->in[DY]);
-    for (int64_t i = 0; i < mba_elems(c->node->in[DY]); i++)
-        c->out[DTABLE][(int64_t)c->in[TOKENB][i / M] * M + i % M] += c->in[DY][i];
+    const int64_t M = mba_cols(c->node->in[DY]), padding = ((const embed_bwd_attr *)c->node->attr)->padding;
+    for (int64_t i = 0; i < mba_elems(c->node->in[DY]); i++) {
+        const int64_t v = (int64_t)c->in[TOKENB][i / M];
+        if (v != padding) c->out[DTABLE][v * M + i % M] += c->in[DY][i];
+    }
 }

@@ -8,8 +8,8 @@ enum { TOKEN, TABLE };                            /* forward: in, out */
 enum { Y };
 enum { TOKENB, DY };                              /* backward: in, out */
 enum { DTABLE };
-typedef struct embed_attr { mba_dtype out; } embed_attr;
-typedef struct embed_bwd_attr { mba_type table; } embed_bwd_attr;
+typedef struct embed_attr { int64_t padding; mba_dtype out; } embed_attr;          /* padding -1: none */
+typedef struct embed_bwd_attr { int64_t padding; mba_type table; } embed_bwd_attr;
 
 /* Where element i of a window lies. Tokens may be columns of a wider batch, and rows a window's rows. */
 static inline int64_t embed_at(const mba_tensor *t, int64_t i)

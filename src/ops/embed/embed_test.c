@@ -1,6 +1,8 @@
 /* embed_test.c -- hand-worked values, refusals, cost, bits; the general proofs run over `cases`. */
 #include "tests/threads.h"
 
+#include "core/check.h"
+
 #include "ops/embed/embed.h"
 #include "ops/embed/embed_slots.h"
 
@@ -12,7 +14,8 @@ static void embed_of_hand_worked_values(void **state)
     double       y[6], dtable[6] = { 0 };
     mba_tensor   t = { .type = MBA_TYPE(MBA_I32, 3), .run = 3, .pitch = 3 };
     mba_tensor   m = { .type = MBA_TYPE(MBA_F32, 3, 2), .run = 6, .pitch = 6 };
-    mba_node     f = { .in = { &t, &m }, .out = { &m } }, b = { .in = { &t, &m }, .out = { &m } };
+    embed_bwd_attr a = { .padding = -1 };
+    mba_node     f = { .in = { &t, &m }, .out = { &m } }, b = { .in = { &t, &m }, .out = { &m }, .attr = &a };
     embed_ref(&(mba_ref_call){ .node = &f, .in = { token, table }, .out = { y } });
     embed_bwd_ref(&(mba_ref_call){ .node = &b, .in = { token, dy }, .out = { dtable } });
     for (int i = 0; i < 6; i++) assert_near(y[i], want[i], 0);
@@ -56,6 +59,42 @@ static void embed_backward_adds_into_what_is_there(void **state)
     mba_graph_destroy(g);
 }
 
+/* Rows of the padding token are left out; all others have the bits they had. */
+static void embed_backward_leaves_padding_out(void **state)
+{
+    (void)state;
+    enum { R = 40, V = 3, M = 5 };
+    float d[2][V * M];
+    for (int k = 0; k < 2; k++) {
+        mba_graph *g;
+        assert_ok(mba_graph_create(&g));
+        mba_tensor *e = mba_param(g, "table", MBA_TYPE(MBA_F32, V, M), MBA_INIT_NORMAL(1), MBA_DECAY);
+        mba_tensor *y = mba_embed_padded(g, mba_index(g, "tokens", MBA_TYPE(MBA_I32, R), V), e, MBA_F32, k ? 1 : -1);
+        assert_ok(mba_backward_from(g, 1, &y, (mba_tensor *[]){ mba_input(g, "dy", y->type) }));
+        mba_program *p = run_once(g, &(mba_step){ 0 }, 2);
+        memcpy(d[k], p->memory[MBA_GRAD], sizeof d[k]);
+        mba_program_destroy(p);
+        mba_graph_destroy(g);
+    }
+    for (int i = 0; i < V * M; i++) assert_true(i / M == 1 ? d[0][i] != 0 && d[1][i] == 0 : d[1][i] == d[0][i]);
+}
+
+static void embed_backward_leaves_padding_out_on_the_gpu(void **state)
+{
+    static const mba_case cases[] = { { { 70, 3, 12, 0, 2 }, "runs of a padding token longer than a chunk" },
+                                      { { 40, 600, 5, 0, 8 }, "ranges of the vocabulary" } };
+    const mba_device *d;
+    (void)state;
+    if (mba_device_cuda(&d, 0) != MBA_OK) skip();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int half = 0; half < 2; half++) {
+            mba_check w = { 0 };
+            assert_ok(mba_check_case_on(&w, &mba_op_embed, &cases[i], d, half ? MBA_BF16 : MBA_F32));
+            assert_true(w.cpu_error <= 1);
+            assert_int_equal(w.strays, 0);
+        }
+}
+
 static void embed_cost_counts_the_rows_it_touches(void **state)
 {
     (void)state;
@@ -89,5 +128,7 @@ static void embed_refuses_values_without_a_row(void **state)
 MBA_TEST_MAIN(cmocka_unit_test(embed_of_hand_worked_values),
               cmocka_unit_test(embed_gives_the_same_bits_at_any_thread_count),
               cmocka_unit_test(embed_backward_adds_into_what_is_there),
+              cmocka_unit_test(embed_backward_leaves_padding_out),
+              cmocka_unit_test(embed_backward_leaves_padding_out_on_the_gpu),
               cmocka_unit_test(embed_cost_counts_the_rows_it_touches),
               cmocka_unit_test(embed_refuses_values_without_a_row))

@@ -43,7 +43,7 @@ MBA_SIMD void begin_back_channels(const strip *of, const span *when, rows dout, 
     for (int64_t t = 0; t < q.T; t++) {
         const int64_t at = q.t0 + t;
         const float  *u_row = s.u.p + at * s.u.ld, *delta_row = s.delta.p + at * s.delta.ld;
-        const float  *z_row = s.z.p + at * s.z.ld, *dout_row = dout.p + at * dout.ld;
+        const float  *z_row = s.z.p ? s.z.p + at * s.z.ld : NULL, *dout_row = dout.p ? dout.p + at * dout.ld : NULL;
         for (int v = 0; v < s.vecs; v++) {
             const int64_t i = span_at(&q, t, v);
             vf slope, gate_slope = zero, gate = vf_set(1);

@@ -74,7 +74,7 @@ MBA_SIMD void end_channels(const strip *of, const span *at, rows out, const bool
     const strip s = *of;
     const span  q = *at;
     for (int64_t t = 0; t < q.T; t++) {
-        const float *z_row = s.z.p + (q.t0 + t) * s.z.ld;
+        const float *z_row = s.z.p ? s.z.p + (q.t0 + t) * s.z.ld : NULL;
         for (int v = 0; v < s.vecs; v++) {
             vf y = vf_load(q.y + span_at(&q, t, v));
             if (s.z.p) y *= vf_silu(load_lanes(&s, z_row, v, whole));

@@ -120,8 +120,9 @@ static inline void read_A(const strip *s, const mba_call *call, float *A2)
 /* True where a document begins: the state before it is not its own. Token 0 goes on from the initial state. */
 static inline bool starts_document(const strip *s, int64_t t)
 {
+    if (!s->ids.p || t <= 0) return false;
     const float *p = s->ids.p + t * s->ids.ld;
-    return s->ids.p && t > 0 && memcmp(p, p - s->ids.ld, sizeof *p) != 0;
+    return memcmp(p, p - s->ids.ld, sizeof *p) != 0;
 }
 
 /* Steps t .. t + 3 are of the document of step t - 1. */

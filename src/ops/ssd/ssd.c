@@ -84,7 +84,7 @@ static mba_status ssd_shape(const mba_node *n, mba_type *out)
     const ssd_attr *a = n->attr;
     MBA_TRY(check_inputs(n));
     MBA_NEED(a->chunk > 0, "ssd: a chunk of %lld tokens", (long long)a->chunk);
-    MBA_NEED(a->dt_min >= 0 && a->dt_min < a->dt_max, "ssd: the step is to lie in %g .. %g", a->dt_min, a->dt_max);
+    MBA_NEED(a->dt_min >= 0 && a->dt_min <= a->dt_max, "ssd: the step is to lie in %g .. %g", a->dt_min, a->dt_max);
     const int64_t *x = n->in[X]->type.dim;
     out[Y] = n->in[X]->type;
     if (a->final) out[FINAL] = MBA_TYPE(MBA_F32, x[0], x[2], x[3], n->in[BM]->type.dim[3]);
