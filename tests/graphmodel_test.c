@@ -5,6 +5,7 @@
 #include "data/graph_pack.h"
 #include "models/graphmamba.h"
 #include "tests/reference_fill.h"
+#include "train/hf.h"
 
 static void parameter_totals_are_those_of_the_released_configurations(void **state)
 {
@@ -32,6 +33,28 @@ static void parameter_totals_are_those_of_the_released_configurations(void **sta
         wrong += n != table[i].parameters;
     }
     assert_int_equal(wrong, 0);
+}
+
+/* Four of the released configurations let the encoder of positions take the features too, under names of its own. */
+static void encoders_of_nodes_have_their_released_names(void **state)
+{
+    (void)state;
+    static const struct { const char *preset, *ours, *stored; } table[] = {
+        { "graphmamba-voc", "node_encoder.encoder.bias", "encoder.node_encoder.encoder1.encoder.bias" },
+        { "graphmamba-voc", "node_encoder.linear_A.weight", "encoder.node_encoder.encoder2.linear_A.weight" },
+        { "graphmamba-mnist", "node_encoder.encoder.weight", "encoder.node_encoder.linear_x.weight" },
+        { "graphmamba-cifar10", "node_encoder.linear_A.bias", "encoder.node_encoder.linear_A.bias" },
+        { "graphmamba-pattern", "node_encoder.encoder.bias", "encoder.node_encoder.linear_x.bias" },
+        { "graphmamba-cluster", "node_encoder.pe_encoder.1.weight", "encoder.node_encoder.pe_encoder.1.weight" },
+        { "graphmamba-malnet", "node_encoder.encoder.weight", "encoder.node_encoder.encoder.weight" },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        mba_piece        piece[MBA_PIECES_MAX];
+        const mba_tensor t = { .name = table[i].ours, .type = MBA_TYPE(MBA_F32, 4) };
+        const mba_model  m = { .task = MBA_TASK_GRAPHS, .graph = *mba_graphnet_preset(table[i].preset) };
+        assert_int_equal(mba_hf_pieces(piece, MBA_HF_GRAPH, &m, &t), 1);
+        assert_string_equal(piece[0].name, table[i].stored);
+    }
 }
 
 /* ---- message passing alone ---- */
@@ -414,6 +437,7 @@ static void a_golden_network_for_call_graphs_agrees(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_those_of_the_released_configurations),
+              cmocka_unit_test(encoders_of_nodes_have_their_released_names),
               cmocka_unit_test(message_passing_has_its_reference_vectors),
               cmocka_unit_test(a_golden_network_for_nodes_agrees),
               cmocka_unit_test(a_golden_network_for_molecules_agrees),

@@ -25,9 +25,13 @@ static int run(const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(args, sizeof args, fmt, ap);
     va_end(ap);
-    /* The sanitizer's search for leaks takes seconds at the end of every process, so every eighth has it. */
-    static int runs;
-    snprintf(line, sizeof line, "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=%d '%s' %s", runs++ % 8 == 0,
+    /* The sanitizer's search for leaks takes seconds at the end of every process: the first of each command has it. */
+    static char seen[128];
+    char        name[16];
+    snprintf(name, sizeof name, " %.*s ", (int)strcspn(args, " "), args);
+    const int first = !strstr(seen, name);
+    if (first) strncat(seen, name, sizeof seen - 1 - strlen(seen));
+    snprintf(line, sizeof line, "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=%d '%s' %s", first,
              getenv("MBA_PROGRAM"), args);
     FILE *f = popen(line, "r");
     assert_non_null(f);

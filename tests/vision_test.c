@@ -221,7 +221,21 @@ static void a_golden_network_with_dropped_paths_agrees(void **state)
     check_evaluation("tests/golden_vision/drop");
 }
 
+static void numbers_beyond_sense_are_refused(void **state)
+{
+    (void)state;
+    static const double crop[] = { 1, 0.98, 0.93, 1, 1 };          // what evaluation sees of a photograph, as published
+    for (int i = 0; i < 5; i++) assert_true(mba_vision_presets()[i].crop == crop[i]);
+    mba_vision c = *mba_vision_presets();
+    c.crop = 1e-9;
+    assert_fails(mba_vision_complete(&c), MBA_E_ARG, "crop = 1e-09");
+    c = *mba_vision_presets();
+    c.layer_scale = -1;
+    assert_fails(mba_vision_complete(&c), MBA_E_ARG, "layer_scale = -1");
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_the_published_ones),
+              cmocka_unit_test(numbers_beyond_sense_are_refused),
               cmocka_unit_test(multiply_accumulates_are_the_published_ones),
               cmocka_unit_test(the_mixer_has_its_reference_vectors),
               cmocka_unit_test(a_golden_network_with_layer_scale_and_padded_windows_agrees),

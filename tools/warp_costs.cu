@@ -35,13 +35,15 @@ __device__ __forceinline__ void ldsm(uint32_t (&a)[4], uint32_t at)
 /* KIND 0: eight products; 1: with four multiply-adds each; 2: with four logic operations each; 3: with both; 4: each pair
  * of products from its own ldmatrix; 5: one product after the other, a multiply-add on its result between; 6: 32
  * multiply-adds of four chains; 7: 32 multiply-adds and 16 logic operations; 8: 16 ldmatrix; 9: 32 jumps that are taken;
- * 10: 16 shuffles one after the other; 11: 4096 multiply-adds without a loop; 12: eight ex2 and 24 multiply-adds. */
+ * 10: 16 shuffles one after the other; 11: 4096 multiply-adds without a loop; 12: eight ex2 and 24 multiply-adds; 13: 32
+ * words of shared memory, each of its own address, 14: 32 times four of them. */
 template <int KIND> __global__ void cost(long long *cycles, float *sink, int n)
 {
     __shared__ alignas(16) char tile[16384];
     float    c[8][4], x[4] = { 1, 2, 3, 4 };
     uint32_t a[4] = { 0, 0, 0, 0 }, b[2] = { 0, 0 }, u[4] = { 1, 2, 3, 4 };
     const uint32_t at = (uint32_t)__cvta_generic_to_shared(tile) + (threadIdx.x % 32) * 16 + threadIdx.x / 32 % 16 * 512;
+    const uint32_t word = (uint32_t)__cvta_generic_to_shared(tile) + threadIdx.x % 32 * 4;
     for (int i = 0; i < 8; i++) for (int j = 0; j < 4; j++) c[i][j] = 0;
     for (int i = threadIdx.x; i < 4096; i += blockDim.x) ((float *)tile)[i] = 0;
     __syncthreads();
@@ -95,6 +97,21 @@ template <int KIND> __global__ void cost(long long *cycles, float *sink, int n)
 #pragma unroll
                 for (int j = 0; j < 3; j++) asm volatile("fma.rn.f32 %0,%0,%1,%1;" : "+f"(c[i][j]) : "f"(0.5f));
             }
+        if (KIND == 13)
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                uint32_t v;
+                asm volatile("ld.volatile.shared.u32 %0,[%1];" : "=r"(v) : "r"(word + 128 * i));
+                u[i % 4] ^= v;
+            }
+        if (KIND == 14)
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                uint32_t v[4];
+                asm volatile("ld.volatile.shared.v4.u32 {%0,%1,%2,%3},[%4];"
+                             : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "r"(at - threadIdx.x / 32 % 16 * 512 + 256 * i));
+                u[i % 4] ^= v[0] ^ v[1] ^ v[2] ^ v[3];
+            }
     }
     const long long ended = clock64();
     float           sum = x[0] + x[1] + x[2] + x[3] + (float)(u[0] + u[1] + u[2] + u[3]);
@@ -138,5 +155,7 @@ int main()
     show<10>("shuffle and addition, one after the other", 16, cycles, sink);
     show<11>("multiply-add, 4096 without a jump", 4096, cycles, sink);
     show<12>("ex2 and three multiply-adds", 8, cycles, sink);
+    show<13>("word of shared memory", 32, cycles, sink);
+    show<14>("four words of shared memory", 32, cycles, sink);
     return 0;
 }

@@ -86,34 +86,46 @@ static const mba_column kernel_columns[] = { { "node", "node", "%.0f" },       {
                                              { "threads", "threads", "%.0f" }, { "regs", "registers", "%.0f" },
                                              { "smem", "shared, KB", "%.0f" }, { "resident", "blocks/SM", "%.0f" },
                                              { "us", "us", "%.2f" },           { "bound_us", "bound, us", "%.2f" },
-                                             { "bound", "bound by", NULL },    { 0 } };
+                                             { "bound", "bound by", NULL },    { "read_mb", "DRAM read, MB", "%.2f" },
+                                             { "stored_mb", "stored, MB", "%.2f" }, { 0 } };
 
-/* Every launch of every plan by itself, L2 empty: to look at a kernel. */
-static mba_status fill_kernels(mba_table *t, const mba_simulated *r)
+static void kernel_row(mba_table *t, const mba_sim_launch *x, const mba_node *n, const mba_sim_kernel *k,
+                       const mba_gpu *m)
+{
+    mba_table_number(t, x->node);
+    mba_table_text(t, "%s", n->op->name);
+    mba_table_text(t, "%s", k->name);
+    mba_table_number(t, (double)k->grid);
+    mba_table_number(t, (double)k->threads);
+    mba_table_number(t, (double)k->regs);
+    mba_table_number(t, (double)k->smem_bytes / 1024);
+    mba_table_number(t, (double)mba_sim_resident(k, m));
+    mba_table_number(t, 1e6 * x->seconds);
+    mba_table_number(t, 1e6 * x->floor_s);
+    mba_table_text(t, "%s", mba_sim_limits[x->limit]);
+    mba_table_number(t, 1e-6 * x->dram_read);
+    mba_table_number(t, 1e-6 * x->stored);
+}
+
+/* Every different launch by itself, L2 empty: to look at a kernel, and for what a store calls settled bytes. */
+static mba_status fill_kernels(mba_table *t, const mba_simulated *r, mba_sim *sim)
 {
     const mba_program *p = r->session.program;
-    for (int32_t i = 0; i < p->graph->nnodes; i++) {
-        bool seen = false;
-        for (int32_t j = 0; j < i && !seen; j++) seen = p->plan[j] == p->plan[i];
-        for (int l = 0; l < p->plan[i]->nlaunches && !seen; l++) {
-            mba_sim_kernel k;
-            mba_sim_result x;
-            MBA_TRY(mba_sim_lower(&k, p->graph->nodes[i], &p->plan[i]->launch[l], p->plan[i], &r->gpu));
-            MBA_TRY(mba_sim_run(&x, &k, &r->gpu, MBA_SIM_FOLDED));
-            mba_table_number(t, i);
-            mba_table_text(t, "%s", p->graph->nodes[i]->op->name);
-            mba_table_text(t, "%s", k.name);
-            mba_table_number(t, (double)k.grid);
-            mba_table_number(t, (double)k.threads);
-            mba_table_number(t, (double)k.regs);
-            mba_table_number(t, (double)k.smem_bytes / 1024);
-            mba_table_number(t, (double)x.resident);
-            mba_table_number(t, 1e6 * x.seconds);
-            mba_table_number(t, 1e6 * x.bound[x.limit]);
-            mba_table_text(t, "%s", mba_sim_limits[x.limit]);
-        }
+    mba_sim_step       s;
+    MBA_TRY(mba_sim_program(&s, sim, p, &r->gpu, &(mba_sim_how){ .passes = MBA_STEP, .apart = true, .spared = true }));
+    mba_status st = MBA_OK;
+    for (int64_t i = 0; i < s.launches && st == MBA_OK; i++) {
+        const mba_sim_launch *x = &s.launch[i];
+        const mba_plan       *plan = p->plan[x->node];
+        bool                  seen = false;
+        for (int32_t j = 0; j < x->node && !seen; j++) seen = p->plan[j] == plan;
+        if (seen) continue;
+        mba_sim_kernel k;
+        st = mba_sim_lower(&k, p->graph->nodes[x->node], &plan->launch[x->place], plan, &r->gpu);
+        if (st == MBA_OK) kernel_row(t, x, p->graph->nodes[x->node], &k, &r->gpu);
     }
-    return MBA_OK;
+    mba_sim_step_free(&s);
+    return st;
 }
 
 static void print_json(const mba_simulated *r, const mba_table *t, const double *band)
@@ -276,7 +288,7 @@ static mba_status run(const options *o)
     if (st == MBA_OK) st = mba_table_create(&t, o->kernels ? kernel_columns : op_columns);
     if (st == MBA_OK) st = mba_simulated_run(&r, &o->w, sim);
     if (st == MBA_OK && !o->csv && !o->kernels) st = mba_validated_band(&band[0], &band[1]);
-    if (st == MBA_OK && o->kernels) st = fill_kernels(t, &r);
+    if (st == MBA_OK && o->kernels) st = fill_kernels(t, &r, sim);
     else if (st == MBA_OK) fill_ops(t, &r);
     if (st == MBA_OK) {
         if (o->csv || o->kernels)

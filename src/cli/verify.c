@@ -43,7 +43,7 @@ static void put_row(mba_table *t, const mba_verification *v)
     mba_table_number(t, 1e-9 * v->tensor_expected);
     mba_table_number(t, 1e-9 * v->tensor_measured);
     mba_table_number(t, v->tensor_ratio);
-    mba_table_text(t, "%s%s", word[v->tensor], v->shared ? " (both)" : "");
+    mba_table_text(t, "%s%s", word[v->tensor], v->shared ? " (both)" : v->by_data ? " (data)" : "");
     mba_table_number(t, v->padding);
     mba_table_number(t, 1e-6 * v->bytes_expected);
     mba_table_number(t, 1e-6 * v->bytes_measured);
@@ -60,10 +60,11 @@ static void put_row(mba_table *t, const mba_verification *v)
 
 static void sum_up(const mba_verification *v, int64_t n, double writes)
 {
-    int64_t tensor[MBA_AGREEMENTS] = { 0 }, bytes[MBA_AGREEMENTS] = { 0 }, settled[MBA_AGREEMENTS] = { 0 };
+    int64_t tensor[MBA_AGREEMENTS] = { 0 }, bytes[MBA_AGREEMENTS] = { 0 }, settled[MBA_AGREEMENTS] = { 0 }, by_data = 0;
     double  least = INFINITY, most = 0;
     for (int64_t i = 0; i < n; i++) {
         tensor[v[i].tensor]++;
+        by_data += v[i].by_data && v[i].tensor == MBA_AGREES;
         bytes[v[i].bytes]++;
         settled[v[i].settled]++;
         if (v[i].ours || !(v[i].tensor_ratio > 0) || isinf(v[i].tensor_ratio)) continue;
@@ -71,12 +72,12 @@ static void sum_up(const mba_verification *v, int64_t n, double writes)
         if (v[i].tensor_ratio > most)  most = v[i].tensor_ratio;
     }
     fprintf(stderr,
-            "tensor FLOPs of our kernels: %lld agree exactly, %lld at most (as the data has it), %lld differ; bytes "
-            "beyond twice the L2, in a step: %lld within 5 %%, %lld with writes that lag, %lld that found reads in L2, "
-            "%lld that read again, %lld differ\n",
-            (long long)tensor[MBA_AGREES], (long long)tensor[MBA_AT_MOST], (long long)tensor[MBA_DIFFERS],
-            (long long)bytes[MBA_AGREES], (long long)bytes[MBA_LAGS], (long long)bytes[MBA_KEPT],
-            (long long)bytes[MBA_AGAIN], (long long)bytes[MBA_DIFFERS]);
+            "tensor FLOPs of our kernels: %lld agree exactly (%lld as counted from the data), %lld at most, %lld "
+            "differ; bytes beyond twice the L2, in a step: %lld within 5 %%, %lld with writes that lag, %lld that found "
+            "reads in L2, %lld that read again, %lld differ\n",
+            (long long)tensor[MBA_AGREES], (long long)by_data, (long long)tensor[MBA_AT_MOST],
+            (long long)tensor[MBA_DIFFERS], (long long)bytes[MBA_AGREES], (long long)bytes[MBA_LAGS],
+            (long long)bytes[MBA_KEPT], (long long)bytes[MBA_AGAIN], (long long)bytes[MBA_DIFFERS]);
     if (n > settled[MBA_NOT_JUDGED])
         fprintf(stderr, "the same between two sweeps of L2: %lld within 5 %%, %lld that read again, %lld differ\n",
                 (long long)settled[MBA_AGREES], (long long)settled[MBA_AGAIN], (long long)settled[MBA_DIFFERS]);
@@ -118,10 +119,11 @@ mba_status mba_command_verify(int argc, char **argv)
         "ratio is its padding)\n"
         "and DRAM bytes against operands read and written once (judged where they are more than twice the L2). `both`: "
         "two launches share\n"
-        "their items as the data has it. `padding` of ours: what all launches of the node issue over the least, padded "
-        "and masked tiles and\n"
-        "products made again included. Where bytes are not within 5 %, writes may be off by half the L2, which holds "
-        "them back; `lags`: reads\n"
+        "their items as the data has it; `data`: what the data of the step leaves of the plan, counted from it. "
+        "`padding` of ours:\n"
+        "what all launches of the node issue over the least, padded and masked tiles and products made again "
+        "included.\n"
+        "Where bytes are not within 5 %, writes may be off by half the L2, which holds them back; `lags`: reads\n"
         "agree; `kept`: reads are missing that the two launches before have touched (`recent`), at most half the L2;\n"
         "`again`: blocks read operands more than once (`loads`, as planned), and some of it missed L2. `settled`: the "
         "same launch between two\n"

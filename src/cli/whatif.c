@@ -172,7 +172,7 @@ static mba_status fill_sizes(mba_wi_model *m, planner *p, const mba_workload *ba
             mba_workload at = *base;
             mba_wi_step  step;
             double       units = (double)tokens;
-            m->size_ns[k][i] = NAN;
+            m->size_us[k][i] = NAN;
             if (k >= SSD_SIZES && !has_op(m, "ssd")) continue;
             if (!strcmp(sizes[k].key, "length")) {
                 at.model.shape.length = (int64_t)v;
@@ -187,7 +187,7 @@ static mba_status fill_sizes(mba_wi_model *m, planner *p, const mba_workload *ba
             }
             forget(p);                             // another model
             MBA_TRY(simulate(&step, p, &at));
-            m->size_ns[k][i] = 1e6 * step.ms / units;
+            m->size_us[k][i] = 1e3 * step.ms / units;
         }
     return MBA_OK;
 }

@@ -210,6 +210,7 @@ mba_status mba_jpeg_read(mba_jpeg *j, mba_image *out, int scale, int32_t rows)
     mba_assert(rows > 0 && !j->started);
     j->started = true;
     if (!start(j, scale)) return wrong(j, j->h.text);
+    if (j->h.ended && jpeg_has_multiple_scans(&j->c)) return wrong(j, "it is cut short");   // by now all scans are read
     const int32_t W = (int32_t)j->c.output_width, H = (int32_t)j->c.output_height;
     MBA_TRY(mba_image_reshape(out, W, rows < H ? rows : H));
     if (j->c.out_color_space == JCS_CMYK && !(j->cmyk = malloc((size_t)W * 4)))

@@ -111,26 +111,43 @@ static mba_status read_class(image_folder *f, int32_t label)
     return st;
 }
 
-/* Keeps the names that are directories. */
-static mba_status find_classes(image_folder *f)
+/* The folders in a folder, by name. */
+static mba_status find_folders(mba_listing *l, const char *in)
 {
     int64_t kept = 0;
-    MBA_TRY(mba_listing_read(&f->classes, f->path, NULL));
-    for (int64_t i = 0; i < f->classes.n; i++) {
-        char *path, *name = f->classes.name[i];
-        if (asprintf(&path, "%s/%s", f->path, name) < 0) path = NULL;
-        const bool folder    = path && mba_is_folder(path);
+    MBA_TRY(mba_listing_read(l, in, NULL));
+    for (int64_t i = 0; i < l->n; i++) {
+        char *path, *name = l->name[i];
+        if (asprintf(&path, "%s/%s", in, name) < 0) path = NULL;
+        const bool folder = path && mba_is_folder(path);
         free(path);
-        f->classes.name[i]   = f->classes.name[kept];
-        f->classes.name[kept] = name;
+        l->name[i]    = l->name[kept];
+        l->name[kept] = name;
         kept += folder;
     }
-    while (f->classes.n > kept) free(f->classes.name[--f->classes.n]);
+    while (l->n > kept) free(l->name[--l->n]);
     if (kept > 0 && kept <= INT32_MAX) return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
                     "no images at '%s'\nwhy: it has no class folders, no .tar shards and no CIFAR or MNIST "
                     "files\nfix: name the directory that holds train/ and val/, or a folder per class",
-                    f->path);
+                    in);
+}
+
+static mba_status read_classes(image_folder *f, const char *classes_of)
+{
+    mba_listing there = { 0 };
+    int64_t     label = 0;
+    mba_status  st = find_folders(&there, f->path);
+    if (st == MBA_OK) st = find_folders(&f->classes, classes_of ? classes_of : f->path);
+    for (int64_t i = 0; st == MBA_OK && i < there.n; i++) {            // both lists are sorted
+        while (label < f->classes.n && strcmp(f->classes.name[label], there.name[i]) < 0) label++;
+        if (label == f->classes.n || strcmp(f->classes.name[label], there.name[i]))
+            st = mba_fail(MBA_E_FORMAT, "'%s/%s' is a class that nothing is trained on\nwhy: '%s' has no such folder\n"
+                          "fix: remove the folder, or name it as there", f->path, there.name[i], classes_of);
+        else st = read_class(f, (int32_t)label);
+    }
+    mba_listing_free(&there);
+    return st;
 }
 
 mba_status mba_image_folder_open(mba_image_set **out, const mba_image_set_options *o)
@@ -140,9 +157,8 @@ mba_status mba_image_folder_open(mba_image_set **out, const mba_image_set_option
         free(f);
         return mba_fail(MBA_E_NOMEM, "no memory to open '%s'", o->path);
     }
-    f->set        = (mba_image_set){ .kind = &kind, .colours = mba_colours_imagenet };
-    mba_status st = find_classes(f);
-    for (int32_t i = 0; st == MBA_OK && i < f->classes.n; i++) st = read_class(f, i);
+    f->set         = (mba_image_set){ .kind = &kind, .colours = mba_colours_imagenet };
+    mba_status st  = read_classes(f, o->classes_of);
     f->set.classes = f->classes.n;
     if (st == MBA_OK) *out = &f->set;
     else              folder_close(&f->set);

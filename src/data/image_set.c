@@ -80,16 +80,20 @@ static char *choose_part(const char *path, bool validation)
     return strdup(path);
 }
 
+/* Classes have the numbers they are trained with, also where the held-out part lacks some. */
 static mba_status open_part(mba_image_set **out, const mba_image_set_options *o)
 {
     mba_image_set_options part = *o;
-    char                 *path = choose_part(o->path, o->validation);
-    bool                  tars = false;
-    if (!path) return mba_fail(MBA_E_NOMEM, "no memory to open '%s'", o->path);
-    part.path     = path;
-    mba_status st = holds_tars(&tars, path);
+    char                 *path = choose_part(o->path, o->validation), *train = choose_part(o->path, false);
+    bool                  tars = false, train_tars = false;
+    mba_status            st   = path && train ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory to open '%s'", o->path);
+    part.path = path;
+    if (st == MBA_OK) st = holds_tars(&tars, path);
+    if (st == MBA_OK) st = holds_tars(&train_tars, train);
+    if (st == MBA_OK && !train_tars && strcmp(path, o->path) && strcmp(train, o->path)) part.classes_of = train;
     if (st == MBA_OK) st = tars ? mba_image_shards_open(out, &part) : mba_image_folder_open(out, &part);
     free(path);
+    free(train);
     return st;
 }
 

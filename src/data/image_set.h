@@ -58,6 +58,7 @@ typedef struct mba_image_set_options {
     int64_t     count;                   /* made-up sets: 0 is 50000, or 10000 for validation */
     int32_t     size;                    /* synthetic: side of the images, 0: 256 .. 512 */
     uint64_t    seed;                    /* made-up sets */
+    const char *classes_of;              /* a folder per class: where the names that number them stand; NULL: in path */
 } mba_image_set_options;
 
 MBA_MUST mba_status mba_image_set_open(mba_image_set **out, const mba_image_set_options *o);

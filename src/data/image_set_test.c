@@ -57,6 +57,15 @@ static void classes_are_numbered_by_name(void **state)
     assert_fails(mba_image_set_read(s, 0, &p), MBA_E_IO, "a.jpg");
     mba_sample_free(&p);
     mba_image_set_close(s);
+    assert_int_equal(rmdir(scratch("val/n01")), 0);               // what is held out keeps the numbers of train/
+    assert_ok(opened(&s, scratch_dir, true));
+    assert_int_equal(s->count, 1);
+    assert_int_equal(s->classes, 2);
+    assert_int_equal(mba_image_set_label(s, 0), 1);
+    mba_image_set_close(s);
+    folder("val/n03");
+    copy_file(scratch("val/n03/v.jpg"), "444.jpg");
+    assert_fails(opened(&s, scratch_dir, true), MBA_E_FORMAT, "val/n03' is a class that nothing is trained on");
     assert_fails(opened(&s, scratch("train/n01"), false), MBA_E_FORMAT, "no class folders");
     assert_fails(opened(&s, scratch("nowhere"), false), MBA_E_IO, "neither a directory nor a .tar");
     scratch_remove();

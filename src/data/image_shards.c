@@ -124,12 +124,15 @@ static mba_status take_member(image_shards *f, sample *s, const mba_tar_member *
         *s = (sample){ .label = -1, .open = true };
         memcpy(s->key, m->name, key);
     }
+    const char *file = f->files.name[f->files.n - 1];
     if (!strcasecmp(field, "jpg") || !strcasecmp(field, "jpeg")) {
+        if (s->jpeg) return wrong(file, s->key, "it has two images");
         s->jpeg  = m->data;
         s->bytes = (int64_t)m->bytes;
     } else if (!strcmp(field, "cls")) {
+        if (s->label >= 0) return wrong(file, s->key, "it has two classes");
         s->label = parse_label(m->data, m->bytes);
-        if (s->label < 0) return wrong(f->files.name[f->files.n - 1], s->key, "its .cls is no number below 10^6");
+        if (s->label < 0) return wrong(file, s->key, "its .cls is no number below 10^6");
     } else if (!strcasecmp(field, "png") || !strcasecmp(field, "webp")) {
         s->other = true;
     }

@@ -88,6 +88,37 @@ static void members_of_an_archive_are_found(void **state)
     assert_fails(mba_tar_next(&t, &m), MBA_E_FORMAT, "wrong checksum (byte 512)");
 }
 
+/* What tar would not give back, or not as it was, is refused: nothing is lost in silence. */
+static void what_would_be_lost_is_refused(void **state)
+{
+    (void)state;
+    static archive a;
+    mba_tar_member m;
+    a.n = 0;
+    add_member(&a, "", "one", '0', "1", 1);
+    end_archive(&a);
+    const size_t whole = a.n;
+    memset(a.bytes + a.n, 0, 4096);                               /* blocks of 20 records: zeros are fine */
+    mba_tar t = mba_tar_start("a.tar", a.bytes, whole + 4096);
+    assert_ok(mba_tar_next(&t, &m));
+    assert_ok(mba_tar_next(&t, &m));
+    assert_null(m.data);
+    add_member(&a, "", "two", '0', "2", 1);
+    end_archive(&a);
+    t = mba_tar_start("a.tar", a.bytes, a.n);
+    assert_ok(mba_tar_next(&t, &m));
+    assert_fails(mba_tar_next(&t, &m), MBA_E_FORMAT, "at byte 1024 there is one, and something behind it");
+    static const struct { char type; const char *data; } sparse[] = { { 'S', "" }, { 'x', "22 GNU.sparse.major=1\n" } };
+    for (int i = 0; i < 2; i++) {
+        a.n = 0;
+        add_member(&a, "", "holes", sparse[i].type, sparse[i].data, strlen(sparse[i].data));
+        add_member(&a, "", "holes", '0', "1", 1);
+        end_archive(&a);
+        t = mba_tar_start("a.tar", a.bytes, a.n);
+        assert_fails(mba_tar_next(&t, &m), MBA_E_UNSUPPORTED, "has a sparse file in it");
+    }
+}
+
 static void shard(const char *path, int first, int n)
 {
     static archive a;
@@ -155,6 +186,8 @@ static void samples_that_lack_something_are_named(void **state)
         { "k.jpg", "k.cls", "-1", "its .cls is no number below 10^6" },
         { "k.jpg", "k.cls", "1000001", "its .cls is no number below 10^6" },
         { "k.jpg", "k.cls", "", "its .cls is no number below 10^6" },
+        { "k.jpg", "k.JPEG", "x", "'k' of 'a.tar' cannot be used\nwhy: it has two images" },
+        { "k.cls", "k.cls", "4", "it has two classes" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         a.n = 0;
@@ -206,6 +239,7 @@ static void damage_inside_a_shard_is_left_out(void **state)
     mba_image_set_close(s);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(members_of_an_archive_are_found), cmocka_unit_test(shards_give_samples_in_order),
+MBA_TEST_MAIN(cmocka_unit_test(members_of_an_archive_are_found), cmocka_unit_test(what_would_be_lost_is_refused),
+              cmocka_unit_test(shards_give_samples_in_order),
               cmocka_unit_test(samples_that_lack_something_are_named), cmocka_unit_test(a_shard_cut_short_is_named),
               cmocka_unit_test(damage_inside_a_shard_is_left_out))

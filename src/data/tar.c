@@ -13,6 +13,20 @@ static mba_status wrong(const mba_tar *t, const char *why)
                     "fix: fetch it again; it may be cut short or compressed", t->file, why, t->at);
 }
 
+/* What follows would be lost, as it is to tar itself. */
+static mba_status joined(const mba_tar *t)
+{
+    return mba_fail(MBA_E_FORMAT, "'%s' does not end with its end record\nwhy: at byte %zu there is one, and something "
+                    "behind it, as where archives were joined\nfix: one file for each, or tar --concatenate", t->file,
+                    t->at);
+}
+
+static mba_status sparse(const mba_tar *t)
+{
+    return mba_fail(MBA_E_UNSUPPORTED, "'%s' has a sparse file in it\nwhy: its header ends at byte %zu\n"
+                    "fix: make the archive without --sparse", t->file, t->at);
+}
+
 /* Octal digits between blanks, ended by a blank, a NUL or the field. */
 static bool octal(uint64_t *out, const uint8_t *p, int n)
 {
@@ -51,10 +65,10 @@ static bool checksum_fits(const uint8_t *h)
     return want == (uint64_t)plain || (int64_t)want == with_sign;
 }
 
-static bool all_zero(const uint8_t *h)
+static bool all_zero(const uint8_t *p, size_t n)
 {
-    for (int i = 0; i < RECORD; i++)
-        if (h[i]) return false;
+    for (size_t i = 0; i < n; i++)
+        if (p[i]) return false;
     return true;
 }
 
@@ -88,6 +102,7 @@ static mba_status take_attribute(const mba_tar *t, override *o, const uint8_t *p
     if (!equals) return wrong(t, "an extended attribute has no value");
     *used = length;
     const uint8_t *value = equals + 1;
+    if (equals - key > 11 && !memcmp(key, "GNU.sparse.", 11)) return sparse(t);
     if (equals - key == 4 && !memcmp(key, "path", 4)) return take_name(t, o, value, (uint64_t)(end - value));
     if (equals - key != 4 || memcmp(key, "size", 4)) return MBA_OK;
     o->has_size = true;
@@ -121,7 +136,7 @@ static mba_status next_record(mba_tar *t, const override *o, int *type, const ui
     if (t->n - t->at < RECORD) return wrong(t, "it ends without an end record");
     const uint8_t *h = t->bytes + t->at;
     *type            = 0;
-    if (all_zero(h)) return MBA_OK;
+    if (all_zero(h, RECORD)) return all_zero(h, t->n - t->at) ? MBA_OK : joined(t);
     if (!checksum_fits(h)) return wrong(t, "a header has a wrong checksum");
     if (!size_of(bytes, h + SIZE)) return wrong(t, "a member has no size");
     *type = h[TYPE] ? h[TYPE] : '0';
@@ -147,6 +162,7 @@ mba_status mba_tar_next(mba_tar *t, mba_tar_member *m)
         m->bytes = 0;
         if (!type) return MBA_OK;
         if (type == '0' || type == '7') break;
+        if (type == 'S') return sparse(t);
         if (type == 'L') MBA_TRY(take_name(t, &o, data, bytes));
         else if (type == 'x') MBA_TRY(take_attributes(t, &o, data, bytes));
         else if (type != 'g' && type != 'K') o = (override){ .has_name = false };    // theirs, and passed over

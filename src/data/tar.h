@@ -9,7 +9,8 @@
  *     }
  *
  * POSIX ustar, GNU long names and sizes, pax `path` and `size`. Directories, links and devices are passed over.
- * Headers must have a right checksum and the archive its end record: one that is cut short is an error. */
+ * Headers must have a right checksum and the archive its end record, with nothing but zeros behind it: one that is cut
+ * short is an error, and so are several in one file, and sparse files. */
 #ifndef MBA_TAR_H
 #define MBA_TAR_H
 

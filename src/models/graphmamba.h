@@ -33,6 +33,8 @@ typedef struct mba_graphnet {
     int64_t         edge_reals, edge_rows, edge_columns;      /* all 0: one learned vector for every edge */
     int64_t         node_tables[MBA_TABLES_MAX], edge_tables[MBA_TABLES_MAX];   /* rows of each table; in all .._rows */
     int64_t         pe_count, pe_width;           /* LapPE: eigenvectors, channels; 0: none */
+    bool            pe_alone;                     /* checkpoints name its parts, and the linear map of real features, as
+                                                     one encoder: four of the released configurations */
     int64_t         pre_layers, head_layers, outputs;
     mba_readout     readout;
     mba_graph_loss  loss;

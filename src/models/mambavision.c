@@ -195,16 +195,16 @@ mba_vision_graph mba_vision_build(mba_graph *g, const mba_vision *c)
 
 /* ---- sizes ---- */
 
-#define SIZE(title, width, stem_width, d0, d1, d2, d3, h0, scale, path)                                \
+#define SIZE(title, width, stem_width, d0, d1, d2, d3, h0, scale, path, part)                        \
     { .name = (title), .dim = (width), .in_dim = (stem_width), .depths = { (d0), (d1), (d2), (d3) }, \
-      .heads = { (h0), 2 * (h0), 4 * (h0), 8 * (h0) }, .layer_scale = (scale), .drop_path = (path) }
+      .heads = { (h0), 2 * (h0), 4 * (h0), 8 * (h0) }, .layer_scale = (scale), .drop_path = (path), .crop = (part) }
 
 static const mba_vision presets[] = {
-    SIZE("mambavision-t",  80,  32, 1, 3, 8,  4, 2, 0,    0.2),
-    SIZE("mambavision-t2", 80,  32, 1, 3, 11, 4, 2, 0,    0.2),
-    SIZE("mambavision-s",  96,  64, 3, 3, 7,  5, 2, 0,    0.2),
-    SIZE("mambavision-b",  128, 64, 3, 3, 10, 5, 2, 1e-5, 0.3),
-    SIZE("mambavision-l",  196, 64, 3, 3, 10, 5, 4, 1e-5, 0.3),
+    SIZE("mambavision-t",  80,  32, 1, 3, 8,  4, 2, 0,    0.2, 1),
+    SIZE("mambavision-t2", 80,  32, 1, 3, 11, 4, 2, 0,    0.2, 0.98),
+    SIZE("mambavision-s",  96,  64, 3, 3, 7,  5, 2, 0,    0.2, 0.93),
+    SIZE("mambavision-b",  128, 64, 3, 3, 10, 5, 2, 1e-5, 0.3, 1),
+    SIZE("mambavision-l",  196, 64, 3, 3, 10, 5, 4, 1e-5, 0.3, 1),
     { .name = NULL },
 };
 
@@ -230,6 +230,7 @@ const mba_field mba_vision_fields[] = {
     FIELD(conv,        INT,  .standard = 3, .meaning = "width of the convolutions in front of the scans"),
     FIELD(layer_scale, REAL, .meaning = "where the scales of the branches start; 0: none"),
     FIELD(drop_path,   REAL, .meaning = "chance of the last block to be skipped; it grows with the depth"),
+    FIELD(crop,        REAL, .standard = 0.875, .meaning = "part of a photograph's shorter side that evaluation sees"),
     { 0 },
 };
 #undef FIELD
@@ -263,6 +264,10 @@ static mba_status check_ranges(const mba_vision *c)
                             (long long)range[i].most);
     if (!(c->drop_path >= 0 && c->drop_path < 1))
         return mba_fail(MBA_E_ARG, "drop_path = %g\nfix: 0 <= drop_path < 1", c->drop_path);
+    if (c->crop != 0 && !(c->crop >= 0.1 && c->crop <= 1))
+        return mba_fail(MBA_E_ARG, "crop = %g\nfix: 0.1 <= crop <= 1, or 0 for 0.875", c->crop);
+    if (!(c->layer_scale >= 0 && c->layer_scale <= 1e6))
+        return mba_fail(MBA_E_ARG, "layer_scale = %g\nfix: 0 for none, or more", c->layer_scale);
     return MBA_OK;
 }
 

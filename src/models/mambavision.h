@@ -22,6 +22,8 @@ typedef struct mba_vision {
     int64_t mlp_ratio, state, conv;
     double  layer_scale, drop_path;               /* 0: none; largest probability, of the last block */
     double  smoothing;                            /* of the labels */
+    double  crop;                                 /* evaluation: side of the centre that is looked at, in the resized
+                                                     image's shorter one; 0: 0.875. The network does not know it */
     bool    train;                                /* batch statistics and drop path */
     bool    given_drop;                           /* drop path from inputs: "<block>.drop_a" (and "drop_b", of the MLP)
                                                      holds the factor of the branch for every image or window */

@@ -1,6 +1,7 @@
 /* fig_breakdown.c -- Fig. 1: where the step goes, by class, for every run; and the operators of one run. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "report/figure.h"
 
@@ -231,7 +232,10 @@ static mba_status operator_draw(mba_canvas *c, double w, const mba_stores *r, in
         const mba_operator_view *o = a->op[i];
         const double             y = mba_lanes_at(&rows, i), ms = 1e3 * o->median_s, least = 1e3 * o->least_s;
         char                     label[160];
-        snprintf(label, sizeof label, "%.100s%s", o->op, o->phase == 1 && !narrow ? " ↩" : "");
+        bool                     again = false;            // launches of another class, such as a product's clearing
+        for (int k = 0; k < i; k++) again |= !strcmp(a->op[k]->op, o->op) && a->op[k]->phase == o->phase;
+        snprintf(label, sizeof label, "%.100s%s%s%s", o->op, again ? ", " : "",
+                 again ? mba_breakdown_kind_name(o->kind) : "", o->phase == 1 && !narrow ? " ↩" : "");
         mba_svg_text(&s, rows.left - 8, y + 4, "mono", 'e', "%s", mba_short(label, rows.characters).s);
         mba_svg_bar(&s, x.a, y - 7, mba_at(x, ms) - x.a, 14, "bar", mba_kind_paint(o->kind),
                     mba_tip(c, "%s, %s|%s ms per step, %s launches|floor %s ms", o->op, mba_phase_name(o->phase),

@@ -82,7 +82,7 @@ static const quantity quantities[] = {
     { "Fig. 2, F3", "vector FLOP per DRAM byte", "FLOP/byte", 0, 3.5, vector_dram },
     { "Fig. 2, F3", "all FLOP per DRAM byte", "FLOP/byte", 0, 3.5, both_dram },
     { "Fig. 2, F3", "least vector FLOP per least byte", "FLOP/byte", 0, 3.5, least_vector },
-    { "Fig. 4, F4", "SSM bandwidth, mean over launches, of the data sheet", "%", 57.5, 57.5, mean_sheet },
+    { "Fig. 4, F4", "SSM bandwidth, of data sheet, mean of launches", "%", 57.5, 57.5, mean_sheet },
     { "Fig. 4, F4", "the same, weighted by time", "%", 57.5, 57.5, weighted_sheet },
     { "Fig. 4, F4", "mean over launches, of the H100's 3350 GB/s", "%", 57.5, 57.5, mean_h100 },
     { "Fig. 4, F4", "mean over launches", "GB/s", 1926, 1926, mean_gb_s },

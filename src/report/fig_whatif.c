@@ -252,13 +252,13 @@ static bool has_sizes(const mba_stores *r, int run)
 
 static double size_at(const mba_whatif *w, int model, int axis, int i)
 {
-    return w->model[model].text ? w->model[model].size_ns[axis][i] : NAN;
+    return w->model[model].text ? w->model[model].size_us[axis][i] : NAN;
 }
 
 static family sizes_of(const mba_whatif *w) { return (family){ w->size, w->nsizes, size_at }; }
 
 static const mba_grid_column size_columns[] = { { "model", "model" }, { "parameter", "parameter" },
-    { "value", "value" }, { "ns_per_token", "ns per token" }, { 0 } };
+    { "value", "value" }, { "us_per_token", "µs per token" }, { 0 } };
 
 static mba_status size_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -290,7 +290,7 @@ static mba_status size_draw(mba_canvas *c, double width, const mba_stores *r, in
     (void)run;
     snprintf(label, sizeof label, "%s (log)", f.axis[view].name);
     return family_draw(c, width, r->whatif, &f, view,
-                       (mba_lines){ "Simulated time per token at other sizes", label, "ns per token", "ns per token",
+                       (mba_lines){ "Simulated time per token at other sizes", label, "µs per token", "µs per token",
                                     NULL, 0 });
 }
 
@@ -352,6 +352,23 @@ static void validation_heading(mba_buf *b, const mba_stores *r, int run)
                 mba_num(w->score[0].mean).s, w->score[0].points, mba_num(least).s, mba_num(most).s);
 }
 
+/* "mamba2-headline --batch 4 --length 4096 --op X" as "mamba2-headline, 4 × 4096, X". */
+static mba_name words_of(const char *subject, int room)
+{
+    static const struct { const char *option, *word; } as[] = {
+        { " --batch ", ", " }, { " --length ", " × " }, { " --graphs ", ", " }, { " --op ", ", " } };
+    char   text[160] = "";
+    size_t n = 0;
+    while (*subject && n + 8 < sizeof text) {
+        size_t k = 0;
+        while (k < sizeof as / sizeof *as && strncmp(subject, as[k].option, strlen(as[k].option))) k++;
+        if (k == sizeof as / sizeof *as) { text[n++] = *subject++; continue; }
+        n       += (size_t)snprintf(text + n, sizeof text - n, "%s", as[k].word);
+        subject += strlen(as[k].option);
+    }
+    return mba_short(text, room);
+}
+
 static mba_status validation_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
 {
     const mba_whatif *w = r->whatif;
@@ -369,7 +386,7 @@ static mba_status validation_draw(mba_canvas *c, double width, const mba_stores 
         const mba_wi_measured *p = &w->step[i];
         const double           y = 8 + rh * i + (narrow ? 26 : 11), at = mba_at(x, error_of(p));
         mba_svg_text(&s, narrow ? 0 : left - 8, narrow ? y - 12 : y + 4, "halo", narrow ? 's' : 'e', "%s",
-                     mba_short(p->subject, narrow ? 46 : 44).s);
+                     words_of(p->subject, narrow ? 46 : 44).s);
         mba_svg_line(&s, mba_at(x, 0), y, at, y, "stem", NULL);
         mba_svg_mark(&s, MBA_DIAMOND, at, y, 5, "ssm", true,
                      mba_tip(c, "%s · H200|measured %s ms, predicted %s ms: %s %% off", p->subject,

@@ -25,7 +25,7 @@ typedef struct mba_wi_model {
     mba_wi_step base, grid[MBA_WI_GRID];          /* grid: all values of the sliders, the last one fastest */
     double      curve_ms[MBA_WI_CURVES][MBA_WI_VALUES];                     /* NaN: the machine is too small for it */
     double      machine_ms[MBA_WI_MACHINES];
-    double      size_ns[MBA_WI_SIZES][MBA_WI_VALUES];                       /* per unit; of text */
+    double      size_us[MBA_WI_SIZES][MBA_WI_VALUES];                       /* per unit; of text */
     mba_wi_op   op[MBA_WI_OPS];
     int         nops;
 } mba_wi_model;

@@ -1,6 +1,8 @@
 /* collect_foreign.c -- `profile -- CMD`: runs a CUDA program with our library inside (inject.c), then stores what it
  * left. */
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,9 +49,11 @@ static void set_number(const char *name, double value)
     if (value > 0) setenv(name, text, 1);
 }
 
-/* In the child: never returns. */
-static void become(const mba_foreign_options *o, const char *library, const char *trace)
+/* In the child: never returns. `told` closes where the program begins; else it says why it does not. */
+static void become(const mba_foreign_options *o, const char *library, const char *trace, int told)
 {
+    signal(SIGINT, SIG_DFL);
+    signal(SIGQUIT, SIG_DFL);
     setenv("CUDA_INJECTION64_PATH", library, 1);
     setenv("MAMBASCOPE_TRACE", trace, 1);
     set_number("MAMBASCOPE_SKIP_SECONDS", o->skip_s);
@@ -61,21 +65,39 @@ static void become(const mba_foreign_options *o, const char *library, const char
         setenv("NVTX_INJECTION64_PATH", library, 1);         // which hands NVTX on to CUPTI, which reports to us
     }
     execvp(o->argv[0], o->argv);
-    _exit(errno == ENOENT ? 127 : 126);
+    const int why = errno;
+    _exit(write(told, &why, sizeof why) == sizeof why ? 127 : 126);
+}
+
+/* What the keyboard sends ends the program, not us: what it has left is stored. 0: it ran, else why it did not. */
+static mba_status wait_for(pid_t child, int told, const char *name, int *status, int *why)
+{
+    void (*const interrupted)(int) = signal(SIGINT, SIG_IGN), (*const quit)(int) = signal(SIGQUIT, SIG_IGN);
+    ssize_t    n;
+    mba_status st = MBA_OK;
+    while ((n = read(told, why, sizeof *why)) < 0 && errno == EINTR) continue;
+    if (n != sizeof *why) *why = 0;
+    while (waitpid(child, status, 0) < 0 && st == MBA_OK)
+        if (errno != EINTR) st = mba_fail(MBA_E_IO, "cannot wait for '%s'\nwhy: %s", name, strerror(errno));
+    signal(SIGINT, interrupted);
+    signal(SIGQUIT, quit);
+    return st;
 }
 
 static mba_status run_child(const mba_foreign_options *o, const char *library, const char *trace, int *status)
 {
+    int told[2], why = 0;
+    if (pipe2(told, O_CLOEXEC)) return mba_fail(MBA_E_IO, "cannot make a pipe\nwhy: %s", strerror(errno));
     const pid_t child = fork();
-    if (child < 0) return mba_fail(MBA_E_IO, "cannot start '%s'\nwhy: %s", o->argv[0], strerror(errno));
-    if (child == 0) become(o, library, trace);
-    while (waitpid(child, status, 0) < 0)
-        if (errno != EINTR) return mba_fail(MBA_E_IO, "cannot wait for '%s'\nwhy: %s", o->argv[0], strerror(errno));
-    if (WIFEXITED(*status) && (WEXITSTATUS(*status) == 127 || WEXITSTATUS(*status) == 126))
-        return mba_fail(MBA_E_ARG,
-                        "cannot run '%s'\nwhy: there is no such program, or it may not be run\nfix: mambascope profile "
-                        "[options] -- CMD",
-                        o->argv[0]);
+    if (child == 0) become(o, library, trace, told[1]);
+    mba_status st = child > 0 ? MBA_OK : mba_fail(MBA_E_IO, "cannot start '%s'\nwhy: %s", o->argv[0], strerror(errno));
+    close(told[1]);
+    if (st == MBA_OK) st = wait_for(child, told[0], o->argv[0], status, &why);
+    close(told[0]);
+    MBA_TRY(st);
+    if (why)
+        return mba_fail(MBA_E_ARG, "cannot run '%s'\nwhy: %s\nfix: mambascope profile [options] -- CMD", o->argv[0],
+                        strerror(why));
     return MBA_OK;
 }
 

@@ -105,20 +105,37 @@ static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *bu
     free(buffer);
 }
 
-static mba_status begin(const CUpti_ActivityKind *kind, int nkinds, mba_event_fn *fn, void *ctx)
+static void hand_to(mba_event_fn *fn, void *ctx)
 {
-    MBA_TRY(mba_cupti_open(&on.c));
     pthread_mutex_lock(&on.lock);
     on.fn = fn;
     on.ctx = ctx;
-    on.dropped = 0;
+    if (fn) on.dropped = 0;
     pthread_mutex_unlock(&on.lock);
+}
+
+/* nkinds: those that CUPTI took. */
+static mba_status enable(const CUpti_ActivityKind *kind, int nkinds)
+{
     on.kind   = kind;
-    on.nkinds = nkinds;
+    on.nkinds = 0;
     if (!on.registered) CUPTI_TRY(on.c, on.c->cuptiActivityRegisterCallbacks(give_buffer, take_buffer));
     on.registered = true;
-    for (int i = 0; i < nkinds; i++) CUPTI_TRY(on.c, on.c->cuptiActivityEnable(kind[i]));
+    for (; on.nkinds < nkinds; on.nkinds++) CUPTI_TRY(on.c, on.c->cuptiActivityEnable(kind[on.nkinds]));
     return MBA_OK;
+}
+
+/* Whoever is told of a failure is not called again: what it waited with may be gone. */
+static mba_status begin(const CUpti_ActivityKind *kind, int nkinds, mba_event_fn *fn, void *ctx)
+{
+    MBA_TRY(mba_cupti_open(&on.c));
+    hand_to(fn, ctx);
+    const mba_status st = enable(kind, nkinds);
+    if (st == MBA_OK) return MBA_OK;
+    hand_to(NULL, NULL);
+    for (int i = 0; i < on.nkinds; i++) on.c->cuptiActivityDisable(kind[i]);         // the story is that of the failure
+    on.nkinds = 0;
+    return st;
 }
 
 mba_status mba_activity_begin(mba_event_fn *fn, void *ctx) { return begin(each_kernel, EACH_KERNEL, fn, ctx); }
@@ -127,20 +144,22 @@ mba_status mba_activity_begin_graphs(mba_event_fn *fn, void *ctx) { return begin
 
 mba_status mba_activity_stop(void)
 {
-    for (int i = 0; i < on.nkinds; i++) CUPTI_TRY(on.c, on.c->cuptiActivityDisable(on.kind[i]));
-    return MBA_OK;
+    CUptiResult failed = CUPTI_SUCCESS;
+    for (int i = 0; i < on.nkinds; i++) {
+        const CUptiResult r = on.c->cuptiActivityDisable(on.kind[i]);
+        if (failed == CUPTI_SUCCESS) failed = r;
+    }
+    return failed == CUPTI_SUCCESS ? MBA_OK : mba_cupti_failed(on.c, failed, "cuptiActivityDisable");
 }
 
 mba_status mba_activity_end(int64_t *dropped)
 {
-    *dropped = 0;
-    MBA_TRY(mba_activity_stop());
-    CUPTI_TRY(on.c, on.c->cuptiActivityFlushAll(1));
-    pthread_mutex_lock(&on.lock);
-    on.fn = NULL;
+    const mba_status  st = mba_activity_stop();
+    const CUptiResult flushed = on.c->cuptiActivityFlushAll(1);
+    hand_to(NULL, NULL);
     *dropped = on.dropped;
-    pthread_mutex_unlock(&on.lock);
-    return MBA_OK;
+    MBA_TRY(st);
+    return flushed == CUPTI_SUCCESS ? MBA_OK : mba_cupti_failed(on.c, flushed, "cuptiActivityFlushAll");
 }
 
 void mba_activity_flush(void) { if (on.c) on.c->cuptiActivityFlushAll(1); }

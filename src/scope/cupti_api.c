@@ -58,6 +58,8 @@ mba_status mba_cupti_failed(const mba_cupti *c, CUptiResult r, const char *call)
         fix = "as root: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > "
               "/etc/modprobe.d/nvidia-counters.conf, then "
               "restart; or run as root";
+    if (r == CUPTI_ERROR_HARDWARE_BUSY)
+        fix = "another process reads the counters of this GPU (ncu, DCGM): end it, or `dcgmi profile --pause`";
     if (r == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
         fix = "another profiler holds this process (ncu, nsys, torch.profiler): run without it";
     return mba_fail(MBA_E_UNSUPPORTED, "CUPTI reports: %s\nwhy: error %d of %.160s\nfix: %s", text ? text : "?", (int)r,

@@ -30,6 +30,19 @@ struct mba_counters {
 
 static struct { const mba_cupti *c; bool ready; CUcontext context; const char *chip; uint8_t *available; } gpu;
 
+static mba_status see_what_there_is(void)
+{
+    CUPTI_PARAMS(CUpti_Profiler_GetCounterAvailability_Params, a);
+    a.ctx = gpu.context;
+    CUPTI_TRY(gpu.c, gpu.c->cuptiProfilerGetCounterAvailability(&a));
+    free(gpu.available);                           // of an attempt before this one
+    if (!(gpu.available = calloc(1, a.counterAvailabilityImageSize + 16)))
+        return mba_fail(MBA_E_NOMEM, "no memory for the list of counters");
+    a.pCounterAvailabilityImage = gpu.available;
+    CUPTI_TRY(gpu.c, gpu.c->cuptiProfilerGetCounterAvailability(&a));
+    return MBA_OK;
+}
+
 /* Once per process; a tenth of a second, and up to half a second more for what counters this GPU has to offer. */
 static mba_status prepare(void)
 {
@@ -40,13 +53,7 @@ static mba_status prepare(void)
     CUPTI_TRY(gpu.c, gpu.c->cuptiProfilerInitialize(&init));
     CUPTI_PARAMS(CUpti_Device_GetChipName_Params, name);
     CUPTI_TRY(gpu.c, gpu.c->cuptiDeviceGetChipName(&name));
-    CUPTI_PARAMS(CUpti_Profiler_GetCounterAvailability_Params, a);
-    a.ctx = gpu.context;
-    CUPTI_TRY(gpu.c, gpu.c->cuptiProfilerGetCounterAvailability(&a));
-    if (!(gpu.available = calloc(1, a.counterAvailabilityImageSize + 16)))
-        return mba_fail(MBA_E_NOMEM, "no memory for the list of counters");
-    a.pCounterAvailabilityImage = gpu.available;
-    CUPTI_TRY(gpu.c, gpu.c->cuptiProfilerGetCounterAvailability(&a));
+    MBA_TRY(see_what_there_is());
     gpu.chip  = name.pChipName;
     gpu.ready = true;
     return MBA_OK;

@@ -72,18 +72,27 @@ static void CUPTIAPI called(void *ctx, CUpti_CallbackDomain domain, CUpti_Callba
     on.fn(on.ctx, &l);
 }
 
+static mba_status subscribe(bool with_ranges)
+{
+    CUPTI_TRY(on.c, on.c->cuptiSubscribe(&on.subscriber, (CUpti_CallbackFunc)called, NULL));
+    for (int i = 0; i < LAUNCHES; i++)
+        CUPTI_TRY(on.c, on.c->cuptiEnableCallback(1, on.subscriber, CUPTI_CB_DOMAIN_DRIVER_API, launches[i]));
+    for (int i = 0; with_ranges && i < RANGES; i++)
+        CUPTI_TRY(on.c, on.c->cuptiEnableCallback(1, on.subscriber, CUPTI_CB_DOMAIN_NVTX, ranges[i]));
+    return MBA_OK;
+}
+
+/* Whoever is told of a failure is not called. */
 mba_status mba_launches_begin(mba_launch_seen_fn *fn, mba_range_seen_fn *range, void *ctx)
 {
     MBA_TRY(mba_cupti_open(&on.c));
     on.fn = fn;
     on.range = range;
     on.ctx = ctx;
-    CUPTI_TRY(on.c, on.c->cuptiSubscribe(&on.subscriber, (CUpti_CallbackFunc)called, NULL));
-    for (int i = 0; i < LAUNCHES; i++)
-        CUPTI_TRY(on.c, on.c->cuptiEnableCallback(1, on.subscriber, CUPTI_CB_DOMAIN_DRIVER_API, launches[i]));
-    for (int i = 0; range && i < RANGES; i++)
-        CUPTI_TRY(on.c, on.c->cuptiEnableCallback(1, on.subscriber, CUPTI_CB_DOMAIN_NVTX, ranges[i]));
-    return MBA_OK;
+    on.subscriber = NULL;
+    const mba_status st = subscribe(range != NULL);
+    if (st != MBA_OK) mba_launches_end();
+    return st;
 }
 
 void mba_launches_end(void)

@@ -95,7 +95,7 @@ static int64_t kernel_of(mba_gpu_profile *g, const mba_program *p, const launche
     if (!more) return -1;
     g->kernel = more;
     mba_gpu_kernel *k = &g->kernel[g->nkernels];
-    *k = (mba_gpu_kernel){ .name = l->name, .node = l->node, .launch = l->place };
+    *k = (mba_gpu_kernel){ .name = l->name, .node = l->node, .launch = l->place, .data_flops = NAN };
     memcpy(k->grid, l->grid, sizeof k->grid);
     memcpy(k->block, l->block, sizeof k->block);
     for (int s = 0; s < MBA_GPU_SETS_MAX; s++)
@@ -173,6 +173,14 @@ static mba_status run_step(counting *x, double *took_s)
 
 /* ---- one group ---- */
 
+static bool counts_products(const mba_counter_group *group)
+{
+    for (int m = 0; m < group->n; m++) if (strstr(group->metric[m], "ops_path_tensor")) return true;
+    return false;
+}
+
+static void add_to_mean(double *mean, double v, double n) { *mean = n > 1 ? *mean + (v - *mean) / n : v; }
+
 /* Means over the launches of each kernel that were read. */
 static mba_status take_values(counting *x, const launches *l, const mba_counter_group *group, int set)
 {
@@ -186,10 +194,9 @@ static mba_status take_values(counting *x, const launches *l, const mba_counter_
         MBA_TRY(mba_counters_values(x->session, range++, v));
         mba_gpu_kernel *k = &x->g->kernel[at];
         const double    n = (double)++k->launches;
-        for (int m = 0; m < group->n; m++) {
-            double *mean = &k->value[set][group->place[m]];
-            *mean = n > 1 ? *mean + (v[m] - *mean) / n : v[m];
-        }
+        for (int m = 0; m < group->n; m++) add_to_mean(&k->value[set][group->place[m]], v[m], n);
+        if (counts_products(group))
+            add_to_mean(&k->data_flops, mba_gpu_data_flops(x->g, l->l[i].node, l->l[i].place), n);
     }
     return MBA_OK;
 }

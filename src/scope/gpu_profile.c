@@ -97,10 +97,20 @@ static mba_status measure_blocks(job *j)
 }
 
 /* What plans are held to: beside the tensor FLOPs of this set. */
-static bool wants_settled(const mba_gpu_options *o)
+static bool holds_plans(const mba_gpu_options *o)
 {
     for (int i = 0; i < o->nsets; i++) if (!strcmp(o->set[i]->name, "roofline")) return true;
     return false;
+}
+
+static mba_status look_at_data(job *j)
+{
+    const double     began = mba_clock_s();
+    const mba_status st = mba_gpu_look_at_data(j->g, j->p, &j->step);
+    if (j->g->ndata)
+        j->g->cost[j->g->ncosts++] = (mba_gpu_cost){ .mode = "data", .passes = 1, .seconds = mba_clock_s() - began,
+                                                     .launches = j->g->ndata };
+    return st;
 }
 
 static mba_status measure_settled(job *j)
@@ -129,9 +139,10 @@ static mba_status collect(job *j)
     mba_status st = measure_plain(j);
     if (st == MBA_OK && j->o->steps > 0 && mba_gpu_timeline(j->g, j->p, &j->step, j->o) != MBA_OK)
         mba_gpu_say_failure(j->g, "timeline");
+    if (st == MBA_OK && holds_plans(j->o) && look_at_data(j) != MBA_OK) mba_gpu_say_failure(j->g, "data");
     if (st == MBA_OK && j->o->nsets > 0 && mba_gpu_counters(j->g, j->p, &j->step, j->o) != MBA_OK)
         mba_gpu_say_failure(j->g, "counters");
-    if (st == MBA_OK && wants_settled(j->o) && measure_settled(j) != MBA_OK) mba_gpu_say_failure(j->g, "settled");
+    if (st == MBA_OK && holds_plans(j->o) && measure_settled(j) != MBA_OK) mba_gpu_say_failure(j->g, "settled");
     if (st == MBA_OK && j->o->blocks && measure_blocks(j) != MBA_OK) mba_gpu_say_failure(j->g, "blocks");
     if (st == MBA_OK && j->o->deep && measure_deep(j) != MBA_OK) mba_gpu_say_failure(j->g, "deep");
     if (st == MBA_OK && j->o->deep && j->o->near && mba_gpu_samples(j->g, j->o->near) != MBA_OK)
@@ -165,5 +176,6 @@ void mba_gpu_profile_free(mba_gpu_profile *g)
     free(g->instruction);
     free(g->block);
     free(g->settled);
+    free(g->data);
     free(g);
 }

@@ -37,6 +37,7 @@ typedef struct mba_gpu_kernel {
     int32_t     node, launch, grid[3], block[3];
     int64_t     launches;                                    /* that were measured */
     double      value[MBA_GPU_SETS_MAX][MBA_METRICS_MAX];    /* mean of its launches; NaN: not measured */
+    double      data_flops;                                  /* the same of what data decides: NaN where plans do */
 } mba_gpu_kernel;
 
 /* How often the instruction at `pc` of a kernel of this node ran. */
@@ -52,6 +53,9 @@ typedef struct mba_gpu_block { int32_t node, launch, sm; int64_t block, start_ns
 
 /* DRAM bytes of launch `launch` of a node that began and ended with an L2 nobody had left anything in. */
 typedef struct mba_gpu_settled { int32_t node, launch, grid[3]; double read, written; } mba_gpu_settled;
+
+/* What launch `launch` of a node issues with the data of the step. */
+typedef struct mba_gpu_data { int32_t node, launch; double tensor_flops; } mba_gpu_data;
 
 typedef struct mba_gpu_cost {
     const char *mode, *set;
@@ -79,9 +83,10 @@ typedef struct mba_gpu_profile {
     mba_events      names;                                   /* owns the names of kernels */
     mba_gpu_block  *block;  int64_t nblocks;                 /* at most blocks_most of a kernel */
     mba_gpu_settled *settled;  int64_t nsettled;
+    mba_gpu_data   *data;  int64_t ndata;
     mba_gpu_instruction *instruction;  int64_t ninstructions, instructions_room;
     const mba_metric_set *set[MBA_GPU_SETS_MAX];  int nsets; /* those that were measured */
-    mba_gpu_cost    cost[MBA_GPU_SETS_MAX + 6];   int ncosts;
+    mba_gpu_cost    cost[MBA_GPU_SETS_MAX + 8];   int ncosts;
     mba_gpu_note    note[MBA_GPU_NOTES_MAX];      int nnotes;
 } mba_gpu_profile;
 
@@ -98,6 +103,8 @@ MBA_MUST mba_status mba_gpu_timeline(mba_gpu_profile *g, mba_program *p, const m
                                      const mba_gpu_options *o);
 MBA_MUST mba_status mba_gpu_counters(mba_gpu_profile *g, mba_program *p, const mba_step *step,
                                      const mba_gpu_options *o);
+MBA_MUST mba_status mba_gpu_look_at_data(mba_gpu_profile *g, mba_program *p, const mba_step *step);
+double              mba_gpu_data_flops(const mba_gpu_profile *g, int32_t node, int32_t launch); /* NaN: plans decide */
 MBA_MUST mba_status mba_gpu_settle(mba_gpu_profile *g, mba_program *p, const mba_step *step);
 MBA_MUST mba_status mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *kernel);
 bool                mba_gpu_deep_is(const mba_node *n, const mba_plan *plan, const char *kernel);

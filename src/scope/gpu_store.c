@@ -182,6 +182,16 @@ static mba_status put_counters(const storing *x, int64_t id, const mba_gpu_kerne
     return MBA_OK;
 }
 
+/* Beside the products that were counted. */
+static mba_status put_data(const storing *x, int64_t id, const mba_gpu_kernel *k)
+{
+    mba_row_counter r = mba_no_counter;
+    if (k->data_flops != k->data_flops) return MBA_OK;
+    r.kernel = id, r.metric = "data__tensor_flops.sum", r.value = k->data_flops, r.unit = "FLOP";
+    r.metric_set = "data", r.launches = k->launches;
+    return mba_put_counter(x->s, &r);
+}
+
 static mba_status put_settled(const storing *x, const mba_gpu_settled *b)
 {
     const struct { const char *metric; double value; } of[] = { { "settled__dram_bytes_read.sum", b->read },
@@ -211,6 +221,7 @@ static mba_status put_all_counters(storing *x, mba_event *stand)
             MBA_TRY(add(x, &stand[i], &id));
         }
         MBA_TRY(put_counters(x, id, k));
+        MBA_TRY(put_data(x, id, k));
     }
     return MBA_OK;
 }

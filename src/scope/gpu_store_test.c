@@ -78,7 +78,8 @@ static void add_kernel(mba_gpu_profile *g, const mba_program *p, const mba_event
     g->kernel = realloc(g->kernel, (size_t)(g->nkernels + 1) * sizeof *g->kernel);
     mba_gpu_kernel *k = &g->kernel[g->nkernels++];
     const int64_t   name = mba_events_name(&g->names, e->name);
-    *k = (mba_gpu_kernel){ .name = g->names.names[name], .node = e->node, .launch = e->launch, .launches = 1 };
+    *k = (mba_gpu_kernel){ .name = g->names.names[name], .node = e->node, .launch = e->launch, .launches = 1,
+                           .data_flops = NAN };
     memcpy(k->grid, e->grid, sizeof k->grid);
     for (int m = 0; m < MBA_METRICS_MAX; m++) k->value[0][m] = m == 1 ? NAN : 1000.0 * (double)(g->nkernels - 1) + m;
 }
@@ -96,6 +97,7 @@ static mba_gpu_profile *make_profile(const mba_program *p)
                 assert_ok(mba_events_add(&g->events, &e));
                 if (s == 0) add_kernel(g, p, &e);
             }
+    g->kernel[g->nkernels - 1].data_flops = 4096;  // of the last, so that its row is where it is looked for
     g->set[g->nsets++] = mba_metric_set_find("overview");
     g->nplain = 2, g->plain_s[0] = 0.5, g->plain_s[1] = 0.25, g->ntimeline = 1, g->timeline_s[0] = 0.6,
     g->pass_s[0] = 2;
@@ -198,6 +200,16 @@ static int64_t check_settled(const mba_row_counter *c, const mba_program *p, con
     return 2;
 }
 
+static int64_t check_data(const mba_row_counter *c, const mba_gpu_profile *g)
+{
+    assert_string_equal(c->metric, "data__tensor_flops.sum");
+    assert_string_equal(c->metric_set, "data");
+    assert_string_equal(c->unit, "FLOP");
+    assert_int_equal(c->kernel, g->nkernels - 1);
+    assert_near(c->value, 4096, 0);
+    return 1;
+}
+
 static void check_clocks(mba_store *s)
 {
     mba_row_sheet *row;
@@ -269,6 +281,7 @@ static void a_profile_becomes_a_store(void **state)
     check_trace(s);
     assert_ok(mba_load_counter(s, &c, &n));
     n -= check_settled(&c[n - 2], p, k);
+    n -= check_data(&c[n - 1], g);
     assert_int_equal(n, g->nkernels * (g->set[0]->n - 1));         // the one that is NaN is absent
     for (int64_t i = 0; i < n; i++) {
         assert_near(floor(c[i].value / 1000), (double)c[i].kernel, 0);

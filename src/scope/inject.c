@@ -36,6 +36,7 @@ static struct {
     bool             selective, was_wanted, counting, timeline_ended, ended;
     span             spans[SPANS_MAX];
     int              nspans;
+    pid_t            pid;                                    // a fork has our memory and our file, and is not watched
 } in = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void write_note(const char *topic)
@@ -103,10 +104,11 @@ static void on_launch(void *ctx, const mba_launch_seen *l)
     pthread_mutex_unlock(&in.lock);                          // outside of it: CUPTI may hand us buffers meanwhile
     // sm__sass_* read 0 beside records of kernels
     if (first && mba_activity_stop() != MBA_OK) write_note("timeline");
-    if (count && mba_inject_count(l) != MBA_OK) {
-        in.counting = false;
-        write_note("counters");
-    }
+    if (!count || mba_inject_count(l) == MBA_OK) return;
+    write_note("counters");
+    pthread_mutex_lock(&in.lock);
+    in.counting = false;
+    pthread_mutex_unlock(&in.lock);
 }
 
 /* How launches are watched now; steps are told apart by it. */
@@ -172,6 +174,7 @@ static void put_cost(void *ctx, const mba_trace_cost *c)
 
 static void finish(void)
 {
+    if (getpid() != in.pid) return;
     mba_activity_flush();
     mba_inject_count_end();
     pthread_mutex_lock(&in.lock);
@@ -214,7 +217,8 @@ int InitializeInjectionNvtx2(void *tables)
 int InitializeInjection(void)
 {
     const char *path = getenv("MAMBASCOPE_TRACE");
-    if (!path || !access(path, F_OK) || mba_trace_create(&in.out, path) != MBA_OK) return 1;
+    if (!path || mba_trace_create(&in.out, path) != MBA_OK) return 1;        // it is there: another process's
+    in.pid = getpid();
     if (watch() != MBA_OK) write_note("injection");
     atexit(finish);
     return 1;

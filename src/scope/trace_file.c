@@ -214,7 +214,7 @@ mba_status mba_trace_read(mba_trace_reader *r, const char *name, FILE *f)
 
 mba_status mba_trace_create(mba_trace_writer *w, const char *path)
 {
-    *w = (mba_trace_writer){ .f = fopen(path, "w") };
+    *w = (mba_trace_writer){ .f = fopen(path, "wx") };         // of two processes one makes it
     if (!w->f) return mba_fail(MBA_E_IO, "cannot write the trace '%s'\nwhy: %s", path, strerror(errno));
     setvbuf(w->f, NULL, _IOFBF, 1 << 16);
     fputs("mambascope-trace 1\n", w->f);

@@ -5,7 +5,9 @@
  *
  * Our kernels: tensor FLOPs must be the plan's, exactly. Two launches of a node in a row under one name share items
  * as the data has it (ssd_scan: those beyond the range of a fast formula go to the first); they are judged by their
- * sum. ssd_states leaves out chunks that are forgotten before anybody wants them: at most what is planned.
+ * sum. ssd_states leaves out chunks that are forgotten before anybody wants them: then the number is the one counted
+ * from the data of the step (gpu_data.c), exactly; of a store without it, at most what is planned. So is a walk in
+ * pieces (ssd_scan_cut), which makes again what is not forgotten of the piece before.
  * A plan counts what warps issue, padded tiles included: over the least of the node it is our padding factor. Library
  * kernels: measured over least is theirs.
  *
@@ -33,6 +35,7 @@ typedef struct mba_verification {
     bool                   ours;
     double tensor_expected, tensor_measured, tensor_ratio; /* FLOP of a launch; NaN: not measured */
     bool                   shared;                 /* tensor_ratio and tensor are of both launches */
+    bool                   by_data;                /* tensor_expected is what the data leaves of the plan */
     double                 padding;                /* of ours: tensor FLOPs of all launches of its node over the least */
     double                 bytes_expected, bytes_measured, bytes_ratio;
     double                 write_expected, write_measured;         /* of the bytes */

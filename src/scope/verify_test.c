@@ -192,7 +192,7 @@ static void states_that_are_forgotten_may_be_left_out(void **state)
     (void)state;
     static const struct { const char *kernel; double measured; mba_agreement want; } of[] = {
         { "ssd_states", 64, MBA_AGREES }, { "ssd_states_rev", 40, MBA_AT_MOST }, { "ssd_states", 65, MBA_DIFFERS },
-        { "ssd_scan", 40, MBA_DIFFERS } };
+        { "ssd_scan", 40, MBA_DIFFERS }, { "ssd_scan_rev_cut", 40, MBA_AT_MOST } };
     enum { N = sizeof of / sizeof *of };
     mba_analysis *a;
     begin("forgets.db");
@@ -203,6 +203,32 @@ static void states_that_are_forgotten_may_be_left_out(void **state)
     }
     mba_verification *v = verified("forgets.db", &a, N);
     for (int i = 0; i < N; i++) assert_int_equal(v[i].tensor, of[i].want);
+    end(a, v);
+}
+
+/* What the data leaves of the plan is held to exactly; fewer, or all of the plan, is not right then. */
+static void what_data_decides_is_exact_where_it_was_counted(void **state)
+{
+    (void)state;
+    static const struct { double data, measured; mba_agreement want; } of[] = {
+        { 40, 40, MBA_AGREES }, { 40, 39, MBA_DIFFERS }, { 40, 64, MBA_DIFFERS }, { 64, 64, MBA_AGREES } };
+    enum { N = sizeof of / sizeof *of };
+    mba_analysis *a;
+    begin("data.db");
+    for (int64_t i = 0; i < N; i++) {
+        put_node(i, 10, 10);
+        put_launch(i, i, 0, "ssd_states", 64, 1, 1);
+        put_kernel(i, i, i, of[i].measured, 1, 1);
+        assert_ok(mba_put_counter(store, &(mba_row_counter){ .kernel = i, .metric = "data__tensor_flops.sum",
+                                                             .value = of[i].data, .metric_set = "data",
+                                                             .launches = 1 }));
+    }
+    mba_verification *v = verified("data.db", &a, N);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(v[i].tensor, of[i].want);
+        assert_near(v[i].tensor_expected, of[i].data, 0);
+        assert_true(v[i].by_data);
+    }
     end(a, v);
 }
 
@@ -231,6 +257,7 @@ int main(void)
                                         cmocka_unit_test(reads_may_be_in_the_cache_or_come_again),
                                         cmocka_unit_test(between_sweeps_nothing_lags),
                                         cmocka_unit_test(states_that_are_forgotten_may_be_left_out),
+                                        cmocka_unit_test(what_data_decides_is_exact_where_it_was_counted),
                                         cmocka_unit_test(launches_of_one_operator_have_their_own_bytes) };
     scratch_make();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -336,12 +336,13 @@ static void set_waits(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
                  start = m->v[MBA_GPU_t_blk] + m->v[MBA_GPU_t_blk_w] * (double)k->warps + m->v[MBA_GPU_t_exit],
                  away = waiting + (c->grid > (double)mba_sim_resident(k, m) * m->v[MBA_GPU_sm] ? start / each : 0),
                  path = isnan(n[MBA_N_PATH]) ? NAN : mba_sim_crowded(k, c, m, alone, away),
-                 tail = n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * m->v[MBA_GPU_l2_lat];
+                 tail = n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * m->v[MBA_GPU_l2_lat],
+                 moved = 32 * (fmax(0, n[MBA_N_L2_RD]) + fmax(0, n[MBA_N_L2_WR])); // absent counts: none
     set_path(k, path);
     for (int64_t i = 0; i < k->nops; i++) // what stands for code that plans do not count is counted now
         if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = is_library(k) ? MBA_SIM_LIBRARY_CYCLES : 1;
     set_rounds(k, rounds, latency_of(c, m));
-    k->fetch   = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, data_read(c), m);
+    k->fetch   = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, moved, data_read(c), m);
     k->longest = longest_of(k, c, m, each * (isnan(path) ? of_ours.path : path) + each * waiting);
     if (n[MBA_N_TAIL] > 0)                // no more than a warp can have done of what its block was counted to do
         set_tail(k, TAIL_TAKEN * fmin(each * (double)k->warps, tail));

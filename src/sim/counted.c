@@ -46,7 +46,7 @@ static mba_status take_row(mba_counted_kernel *c, const char *where, int line, c
         if (!take_number(&at, end, geometry[i]) || isnan(*geometry[i]))
             return bad(where, line, "no launch geometry", "six numbers follow the shape");
     for (int i = 0; i < MBA_N_KINDS; i++)
-        if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "32 numbers follow the geometry");
+        if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "33 numbers follow the geometry");
     const char *p = place;
     if (!take_number(&at, end, &c->us) || !(c->us > 0) || end - at >= MBA_FROZEN_BYTES
         || memchr(at, '\t', (size_t)(end - at)))

@@ -91,7 +91,7 @@ static void counters_of_peers_predict_their_times(void **state)
 
 #define COUNTED_WORDS "held\tmamba2-130m\tssd\tfused\tforward\t0\tk\tshape\t"
 #define COUNTED_COUNTS \
-    "1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13\t14\t15\t16\t17\t18\t19\t20\t21\t22\t23\t24\t25\t-\t-\t-\t-\t-\t-\t-\t"
+    "1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13\t14\t15\t16\t17\t18\t19\t20\t21\t22\t23\t24\t25\t-\t-\t-\t-\t-\t-\t-\t-\t"
 
 static void bad_counted_kernels_are_refused(void **state)
 {

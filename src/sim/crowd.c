@@ -11,8 +11,8 @@ enum { ISSUE, ALU, FMA, XU, MMA, SHARED, ASKING, L2, DRAM, STATIONS, PARTITIONS 
 /* Cycles that an instruction takes of each, on average. */
 static void demands_of(double each[STATIONS], const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
 {
-    // Half of the FMA units multiply whole numbers; an SM takes an instruction for memory every other cycle.
-    static const double LANES = 32, WAVEFRONT = 128, SECTOR = 32, HALF = 2, ASKED = 2;
+    // Half of the FMA units multiply whole numbers; an SM has 32 units for loads and stores (vendor's documents).
+    static const double LANES = 32, WAVEFRONT = 128, SECTOR = 32, HALF = 2, ASKED = 1;
     const double *n = c->n, *v = m->v, mma = v[MBA_GPU_mma16] * (k->mma_flops > 100 ? v[MBA_GPU_mma_sync] : 1),
                  active = c->grid < v[MBA_GPU_sm] ? c->grid : v[MBA_GPU_sm],
                  chip = v[MBA_GPU_clk] * active; // cycles of an SM for a byte at a GB/s of the chip
@@ -54,6 +54,21 @@ static void add_warp(double wait[STATIONS], double queue[STATIONS], double used[
     }
 }
 
+/* Blocks that multiply start together and keep in step: they find each other at the same units at the same time. A
+ * block that waits for loads, or is starting, is in nobody's way. Roles that multiply nothing hand over by rings, and
+ * are not in step with each other. */
+static double beside_others(const mba_sim_kernel *k, const mba_counted_kernel *c, double path, double together,
+                            double waiting)
+{
+    enum { TURNS = 8 };
+    const bool   apart = k->nroles > 1 && !(k->total[MBA_P_MMA] > 0);
+    const double one = path + (apart ? 0 : fmax(0, c->n[MBA_N_STEP] - c->n[MBA_N_PATH])),
+                 more = c->n[MBA_N_BESIDE] * (together - 1);
+    double       now = one + more;
+    for (int i = 0; i < TURNS; i++) now = one + more * now / (now + waiting);
+    return now;
+}
+
 double mba_sim_crowded(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, double path,
                        double waiting)
 {
@@ -65,6 +80,7 @@ double mba_sim_crowded(const mba_sim_kernel *k, const mba_counted_kernel *c, con
     const double more = in_step ? beside : 1, alone = path + (in_step ? step : 0), customers = together * beside / more;
     double       each[STATIONS], wait[STATIONS], queue[STATIONS] = { 0 }, used[STATIONS] = { 0 }, now = alone;
     if (!(c->n[MBA_N_INST] > 0)) return path;
+    if (c->n[MBA_N_PRODUCTS] > 0 && c->n[MBA_N_BESIDE] >= 0) return beside_others(k, c, path, together, waiting);
     demands_of(each, k, c, m);
     for (int s = 0; s < STATIONS; s++) each[s] *= more;
     for (double w = 1; w < customers + 1; w++) {

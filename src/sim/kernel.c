@@ -115,12 +115,14 @@ mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m)
     return MBA_OK;
 }
 
-int64_t mba_sim_fetch(double blocks, double each, double far_bytes, const mba_gpu *m)
+int64_t mba_sim_fetch(double blocks, double each, double bytes, double far_bytes, const mba_gpu *m)
 {
-    static const double ALL_SMS = 400, EACH = 0.37, FAR = 3000, FAR_BYTES = 1e7; // chosen by the fitted kernels
+    // Chosen by the fitted kernels.
+    static const double ALL_SMS = 400, EACH = 0.37, NEAR = 450, NEAR_BYTES = 5e6, FAR = 3000, FAR_BYTES = 1e7;
     const double wide = blocks < m->v[MBA_GPU_sm] ? blocks / m->v[MBA_GPU_sm] : 1,
+                 near = bytes > 0 ? bytes / (bytes + NEAR_BYTES) : 0,
                  far = far_bytes > 0 ? far_bytes / (far_bytes + FAR_BYTES) : 0;
-    return (int64_t)(ALL_SMS * wide + EACH * each + FAR * far);
+    return (int64_t)(ALL_SMS * wide + EACH * each + NEAR * near + FAR * far);
 }
 
 /* ---- what if ---- */

@@ -107,7 +107,8 @@ int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m);
 
 /* Cycles until blocks are at work, once a launch: all SMs ask for code and arguments at once (`each`: instructions of a
  * warp, those of loops once), and what comes from DRAM (`far_bytes`) begins slowly: what has left L2 has left
- * the caches of addresses too, and all blocks ask for their first bytes at the same time. */
-int64_t mba_sim_fetch(double blocks, double each, double far_bytes, const mba_gpu *m);
+ * the caches of addresses too, and all blocks ask for their first bytes at the same time; so does, for a shorter while,
+ * what passes L2 at all (`bytes`). */
+int64_t mba_sim_fetch(double blocks, double each, double bytes, double far_bytes, const mba_gpu *m);
 
 #endif

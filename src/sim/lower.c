@@ -403,7 +403,7 @@ mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch 
     else for (int r = 0; r < l->nroles && w.st == MBA_OK; r++) lower_role(&w, r);
     MBA_TRY(w.st);
     MBA_TRY(mba_sim_finish(k, m));
-    k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps), 0, m)
+    k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps), 0, 0, m)
                + MBA_SIM_PLANNED_CYCLES;
     return MBA_OK;
 }

@@ -116,6 +116,7 @@ typedef struct walk {
     job               *jobs;  int64_t njobs, space, ran;
     key               *keys;  int64_t nlaunches;  /* in order */
     bool              *resets;
+    double            *stored;
     int64_t            load;                      /* of 256: of tensor units, in the walk before; 0: the first */
 } walk;
 
@@ -170,11 +171,13 @@ static mba_status keep_on_chip(mba_sim_kernel *k, const mba_plan *plan, const ch
 /* What a launch begins with, by what the ledger has found. */
 static void set_fetch(mba_sim_kernel *k, const mba_gpu *m)
 {
-    double far = 0;
-    for (int64_t s = 0; s < k->nstreams; s++)
+    const double issued = k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps);
+    double       far = 0, moved = 0;
+    for (int64_t s = 0; s < k->nstreams; s++) {
+        moved += k->stream[s].moved;
         if (!k->stream[s].writes) far += k->stream[s].moved * (double)(256 - k->stream[s].hit) / 256;
-    k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps), far, m)
-               + MBA_SIM_PLANNED_CYCLES;
+    }
+    k->fetch = mba_sim_fetch((double)k->grid, issued, moved, far, m) + MBA_SIM_PLANNED_CYCLES;
 }
 
 /* Nodes that share a plan share its kernels. */
@@ -219,6 +222,13 @@ static mba_status remember(walk *w, const mba_sim_kernel *k, key h)
     return MBA_OK;
 }
 
+static double different_stored(const mba_sim_kernel *k)
+{
+    double sum = 0;
+    for (int64_t s = 0; s < k->nstreams; s++) sum += k->stream[s].writes ? k->stream[s].unique : 0;
+    return sum;
+}
+
 /* Nodes whose outputs another pass makes too do not run with it (mba_spare: the loss with its product, in training). */
 static bool runs(const walk *w, int32_t i)
 {
@@ -233,6 +243,7 @@ static mba_status walk_node(walk *w, int32_t i)
     MBA_TRY(kernels_of(w, i, &all));
     if (w->how->cold) mba_ledger_sweep(w->ledger);
     for (int l = 0; l < w->p->plan[i]->nlaunches; l++) {
+        if (w->how->apart) mba_ledger_sweep(w->ledger);
         find_places(w, i, &all[l], place);
         mba_ledger_kernel(w->ledger, &all[l], place);
         set_fetch(&all[l], w->m);
@@ -245,6 +256,7 @@ static mba_status walk_node(walk *w, int32_t i)
         k->load = k->total[MBA_P_MMA] > 0 && k->mma_flops % 100 == 16 ? w->load : 0;
         const key h = key_of(k, w->m, w->tier);
         w->resets[w->nlaunches] = k->resets;
+        w->stored[w->nlaunches] = different_stored(k);
         w->keys[w->nlaunches++] = h;
         MBA_TRY(remember(w, k, h));
     }
@@ -297,7 +309,7 @@ static void add_up(mba_sim_step *out, const walk *w)
         for (int l = 0; l < w->p->plan[i]->nlaunches; l++) {
             const mba_sim_result *r = &slot_of(w->sim->table, w->sim->size, w->keys[at++])->r;
             out->launch[out->launches] = (mba_sim_launch){ i, l, r->limit, r->seconds, r->dram_read, r->dram_write,
-                                                           r->bound[r->limit] };
+                                                           r->bound[r->limit], w->stored[at - 1] };
             add_launch(out, &out->node[i], r, gap, w->resets[at - 1] ? reset : 0, &longest);
         }
         for (int p = 0; p < MBA_PIPES && out->node[i].kernels_s > 0; p++)
@@ -365,7 +377,8 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
     w.plans = calloc((size_t)p->graph->nnodes + 1, sizeof *w.plans);
     w.keys  = calloc((size_t)launches + 1, sizeof *w.keys);
     w.resets = calloc((size_t)launches + 1, sizeof *w.resets);
-    mba_status st = out->node && out->launch && w.plans && w.keys && w.resets
+    w.stored = calloc((size_t)launches + 1, sizeof *w.stored);
+    mba_status st = out->node && out->launch && w.plans && w.keys && w.resets && w.stored
                         ? MBA_OK
                         : mba_fail(MBA_E_NOMEM, "no memory for %lld launches", (long long)launches);
     if (st == MBA_OK) st = walk_all(&w);
@@ -376,6 +389,7 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
     free(w.plans);
     free(w.keys);
     free(w.resets);
+    free(w.stored);
     free(w.jobs);
     if (st != MBA_OK) mba_sim_step_free(out);
     return st;

@@ -24,6 +24,7 @@ void                mba_sim_destroy(mba_sim *s);               /* NULL is fine *
 typedef struct mba_sim_how {
     unsigned     passes;
     bool         cold;                            /* L2 is swept before every node, as `bench op` does */
+    bool         apart;                           /* and before every launch, as for settled bytes (scope) */
     bool         spared;                          /* run nodes too whose outputs another pass makes: each by itself */
     bool         stream;                          /* launched one by one instead of as a captured graph */
     mba_sim_tier tier;                            /* MBA_SIM_BOUNDS (0) stands for MBA_SIM_FOLDED unless `bounds` */
@@ -51,6 +52,7 @@ typedef struct mba_sim_launch {
     int32_t node;
     int     place, limit;
     double  seconds, dram_read, dram_write, floor_s;
+    double  stored;                               /* different bytes written: they reach DRAM now or later */
 } mba_sim_launch;
 
 typedef struct mba_sim_step {

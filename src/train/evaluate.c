@@ -87,13 +87,6 @@ static void set_tokens(const mba_session *s, const mba_array *a)
     for (int64_t i = 0; targets && i < a->elems; i++) targets[i] = i % L + 1 < L ? tokens[i + 1] : -1;
 }
 
-static bool occurs(const mba_array *a, int64_t token)
-{
-    for (int64_t i = 0; i < a->elems; i++)
-        if (integer_at(a, i) == token) return true;
-    return false;
-}
-
 static mba_status evaluate_tokens(evaluation *e)
 {
     mba_npy   *f = NULL;
@@ -104,7 +97,6 @@ static mba_status evaluate_tokens(evaluation *e)
     if (st == MBA_OK) {
         c->batch  = a->shape[0];
         c->length = a->shape[1];
-        if (!occurs(a, c->padding - 1)) c->padding = 0;      // so that devices that cannot leave it out need not
         mba_model_outputs(&e->so.model, c->length > 1, e->o->logits != NULL);
         if (c->length == 1 && e->o->grads)
             st = mba_fail(MBA_E_ARG, "sequences of one token have no loss and no gradients\nfix: leave --grads out");

@@ -17,6 +17,16 @@ void mba_graph_source_close(mba_graph_source *s)
     *s = (mba_graph_source){ 0 };
 }
 
+/* "nodes have 3 real features, the model reads 3, numbers of table rows" */
+static void tell_features(char why[160], const char *what, int64_t width, mba_graph_type type, int64_t reals,
+                          int64_t columns)
+{
+    const bool same = width == (reals ? reals : columns);
+    snprintf(why, 160, "%s have %lld%s features, the model reads %lld%s", what, (long long)width,
+             same && type == MBA_GRAPH_F32 ? " real" : "", (long long)(reals ? reals : columns),
+             same ? ", numbers of table rows" : "");
+}
+
 /* Whether graphs of this form are what the model reads; `why` says what is not. */
 static bool fits(const mba_graphnet *c, const mba_graph_form *f, char why[160])
 {
@@ -27,12 +37,8 @@ static bool fits(const mba_graphnet *c, const mba_graph_form *f, char why[160])
                                                : f->edge_width == c->edge_columns && f->edge_type != MBA_GRAPH_F32);
     const bool labels = mba_is_class_loss(c->loss) ? f->label_width == 1 && f->classes >= 2 && f->classes <= c->outputs
                                                    : f->label_width == c->outputs;
-    if (!nodes)
-        snprintf(why, 160, "nodes have %lld features, the model reads %lld", (long long)f->node_width,
-                 (long long)(c->node_reals ? c->node_reals : c->node_columns));
-    else if (!edges)
-        snprintf(why, 160, "edges have %lld features, the model reads %lld", (long long)f->edge_width,
-                 (long long)(c->edge_reals ? c->edge_reals : c->edge_columns));
+    if (!nodes) tell_features(why, "nodes", f->node_width, f->node_type, c->node_reals, c->node_columns);
+    else if (!edges) tell_features(why, "edges", f->edge_width, f->edge_type, c->edge_reals, c->edge_columns);
     else if (f->node_labels != (c->readout == MBA_READ_NODES))
         snprintf(why, 160, "labels belong to %s, the model's results to %s", f->node_labels ? "nodes" : "graphs",
                  f->node_labels ? "graphs" : "nodes");

@@ -108,10 +108,12 @@ static int tables(mba_piece *p, const mba_tensor *t, const int64_t *rows, const 
     return n;
 }
 
-/* node_encoder.: features by themselves, or first beside the positions */
+/* node_encoder.: features by themselves, or first beside the positions, or as their linear_x */
 static int node_encoder(mba_piece *p, const mba_graphnet *c, const mba_tensor *t, const char *rest)
 {
-    const bool positions = c->pe_width > 0;
+    const bool positions = c->pe_width > 0, alone = positions && c->pe_alone && c->node_reals;
+    if (alone && !strncmp(rest, "encoder.", 8)) return whole(p, t, "encoder.node_encoder.linear_x.", rest + 8);
+    if (alone) return whole(p, t, "encoder.node_encoder.", rest);
     if (!strncmp(rest, "embedding.", 10))
         return tables(p, t, c->node_tables, positions ? "encoder.node_encoder.encoder1.atom_embedding_list."
                                                       : "encoder.node_encoder.atom_embedding_list.");

@@ -26,6 +26,7 @@ template <typename T> struct attention_operands {
     float          *lse;                                     /* (B, H, L) */
     float          *delta;                                   /* (B, H, L), scratch: <do, o> */
     int             B, L, Lk, H, Hk, group, P;
+    int             together[2];                             /* heads whose blocks run beside each other; of keys */
     float           scale;
     bool            causal;
     uint32_t        adds;
@@ -55,6 +56,7 @@ template <typename T> static inline attention_operands<T> attention_operands_of(
     }
     p.B = (int)d.B; p.L = (int)d.L; p.Lk = (int)d.Lk; p.P = (int)d.P;
     p.H = (int)d.H; p.Hk = (int)d.Hk; p.group = (int)d.group;
+    for (int keys = 0; keys < 2; keys++) p.together[keys] = (int)attention_together(&d, sizeof(T), keys);
     p.scale  = (float)a->scale;
     p.causal = a->causal;
     p.adds   = n->adds;
@@ -79,17 +81,17 @@ template <typename T> static inline attention_operands<T> attention_bwd_operands
  * every head of their group. */
 struct rows_of_block { int first, head; int64_t b; };
 
-/* Rows with most to do first: causal queries from the end, causal keys from the beginning. */
+/* Rows with most to do first: causal queries from the end, causal keys from the beginning; some heads after others, so
+ * that what they meet stays in L2 (attention_together). */
 template <typename T> static __device__ __forceinline__ rows_of_block
 rows_of_block_of(const attention_operands<T> &p, int rows, bool keys)
 {
-    const int     H = keys ? p.Hk : p.H, tiles = ((keys ? p.Lk : p.L) + rows - 1) / rows;
-    const int64_t all = (int64_t)p.B * H, i = blockIdx.x;
-    const int     tile = (int)(i / all);
-    rows_of_block r;
-    r.first = (keys ? tile : tiles - 1 - tile) * rows;
-    r.head  = (int)(i % all % H);
-    r.b     = i % all / H;
+    const int             H = keys ? p.Hk : p.H, tiles = ((keys ? p.Lk : p.L) + rows - 1) / rows;
+    const attention_place at = attention_place_of(blockIdx.x, tiles, p.B * H, p.together[keys]);
+    rows_of_block         r;
+    r.first = (keys ? at.tile : tiles - 1 - at.tile) * rows;
+    r.head  = at.head % H;
+    r.b     = at.head / H;
     return r;
 }
 

@@ -5,6 +5,17 @@
 
 enum { PLAIN_TILE = 32, PLAIN_THREADS = 128, CLASSES = 8, WARPGROUP_ROWS = 64, INT_MOST = 1 << 30 };
 
+/* Of columns, in L2. Rows of a wave of blocks pass by: of queries, with gradients and outputs, 17 MB on an H200. */
+static const int64_t QUERIES_MEET = 10000000, KEYS_MEET = 24000000;
+
+int64_t attention_together(const attention_dims *d, int64_t value_bytes, bool keys)
+{
+    const int64_t heads = d->B * (keys ? d->Hk : d->H), met = 2 * d->B * (keys ? d->H * d->L : d->Hk * d->Lk) * d->P;
+    const int64_t turns = mba_ceil(met * value_bytes, keys ? KEYS_MEET : QUERIES_MEET);
+    if (turns <= 1) return heads;
+    return attention_round(mba_ceil(heads, turns), keys ? 1 : d->group);          // a group has the same keys
+}
+
 /* ---- what a path takes ---- */
 
 static mba_status takes(const attention_dims *d, const mba_machine *m)
@@ -109,7 +120,7 @@ static double scores_made(const attention_dims *d, const pass *s)
     return (double)(sum * s->together * s->step);
 }
 
-/* Tiles that blocks `from` .. `to` go through, a mean; in the order in which they start, the longest first. */
+/* Tiles that blocks `from` .. `to` go through, a mean; in the order in which those of a turn start, longest first. */
 static double tiles_of(const attention_dims *d, const pass *s, int64_t blocks, int64_t from, int64_t to)
 {
     int64_t sum = 0;
@@ -337,7 +348,7 @@ mba_status attention_bwd_wgmma_plan(mba_plan *p, const mba_node *n, const mba_ma
     plan_queries(p, n, &d, s);
     if (d.P == 64) s.rows = ATT_WGMMA_KEYS;
     s.threads = 2 * s.rows;
-    s.regs    = d.P == 64 ? 165 : 239;
+    s.regs    = d.P == 64 ? 166 : 238;
     s.smem    = (size_t)((2 * s.rows + 2 * ring * C) * d.P * 2 + 8 * s.rows + 12 * ring * C);
     plan_keys(p, n, &d, s);
     return MBA_OK;

@@ -43,8 +43,10 @@ void attention_ref(const mba_ref_call *c)
         scores(row, c, &d, b, t, h);
         for (int64_t s = 0; s < d.Lk; s++) top = fmax(top, row[s]);
         for (int64_t s = 0; s < d.Lk; s++) sum += exp(row[s] - top);
-        for (int64_t s = 0; s < d.Lk; s++)
-            for (int64_t e = 0; e < d.P; e++) o[e] += exp(row[s] - top) / sum * key_row(c->in[V], &d, b, s, h)[e];
+        for (int64_t s = 0; s < d.Lk; s++) {
+            const double p = exp(row[s] - top) / sum, *v = key_row(c->in[V], &d, b, s, h);
+            for (int64_t e = 0; e < d.P; e++) o[e] += p * v[e];
+        }
         c->out[LSE][(b * d.H + h) * d.L + t] = top + log(sum);
     }
     free(row);

@@ -49,6 +49,24 @@ enum {
 
 static inline int64_t attention_round(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
+/* Heads whose blocks run beside each other, rows of all of them from the longest to the shortest; the next ones follow.
+ * Blocks that run at the same time meet the same columns, each wave of blocks from the beginning again: what these
+ * heads have of columns must stay in L2 until then, beside the rows that stream through. All 64 heads of
+ * hybrid-headline at once have 34 MB of keys and values, 67 MB of queries and gradients: an H200 read 84 and 123 MB of
+ * them again. */
+int64_t attention_together(const attention_dims *d, int64_t value_bytes, bool keys);
+
+/* Where a block works: its tile of rows, counted in the order in which tiles start, and its head of all B H. */
+typedef struct attention_place { int tile, head; } attention_place;
+
+static inline MBA_HD attention_place attention_place_of(int block, int tiles, int heads, int together)
+{
+    const int begin = block / (together * tiles) * together, i = block - begin * tiles, rest = heads - begin,
+              beside = rest < together ? rest : together;
+    const attention_place at = { i / beside, begin + i % beside };
+    return at;
+}
+
 /* Scratch. A worker takes items until there are none; there is one per thread at the time of planning, and results
  * do not depend on their number. */
 enum { ATT_PACKED_K, ATT_PACKED_V, ATT_WORKERS };                                          /* forward */

@@ -429,6 +429,7 @@ static void every_width_agrees_with_fp64_on_the_gpu(void **state)
         { { 3, 49, 2, 2, 32, PACKED | TWICE }, "windows of 7 x 7, gradients added" },
         { { 1, 200, 2, 2, 48, WITH_IDS }, "short rows with documents" },
         { { 1, 40, 1, 1, 200, CAUSAL }, "only the plain path" },
+        { { 3, 129, 64, 64, 128, CAUSAL }, "heads in several turns" },
         { { 0 }, NULL } };
     const mba_device *d;
     if (mba_device_cuda(&d, 0) != MBA_OK) skip();
@@ -513,10 +514,45 @@ static void plans_count_the_products_that_warps_issue(void **state)
     assert_int_equal(seen, 47);
 }
 
+/* Every tile of every head is some block's, no two blocks' the same; heads of a turn before those of the next, a turn
+ * from its first tiles to its last ones. */
+static void assert_places_are_a_whole(int tiles, int heads, int together)
+{
+    unsigned char *seen = calloc((size_t)(tiles * heads), 1);
+    int            turn = 0, tile = 0;
+    assert_non_null(seen);
+    for (int i = 0; i < tiles * heads; i++) {
+        const attention_place at = attention_place_of(i, tiles, heads, together);
+        assert_in_range(at.tile, 0, tiles - 1);
+        assert_in_range(at.head, 0, heads - 1);
+        assert_int_equal(seen[at.tile * heads + at.head]++, 0);
+        assert_true(at.head / together > turn || (at.head / together == turn && at.tile >= tile));
+        turn = at.head / together;
+        tile = at.tile;
+    }
+    free(seen);
+}
+
+static void blocks_take_heads_in_turns_that_fit_l2(void **state)
+{
+    (void)state;
+    for (int tiles = 1; tiles <= 7; tiles += 3)
+        for (int heads = 1; heads <= 13; heads++)
+            for (int together = 1; together <= heads; together++) assert_places_are_a_whole(tiles, heads, together);
+    const attention_dims hybrid = { .B = 4, .L = 4096, .Lk = 4096, .H = 16, .Hk = 8, .P = 64, .group = 2 },
+                         small = { .B = 2, .L = 128, .Lk = 128, .H = 4, .Hk = 4, .P = 64, .group = 1 },
+                         odd = { .B = 3, .L = 9000, .Lk = 9000, .H = 9, .Hk = 3, .P = 128, .group = 3 };
+    assert_int_equal(attention_together(&hybrid, 2, false), 16);       // 8 of 34 MB of keys and values
+    assert_int_equal(attention_together(&hybrid, 2, true), 11);        // 23 of 67 MB of queries and gradients
+    assert_int_equal(attention_together(&small, 2, false), 8);         // all
+    assert_int_equal(attention_together(&odd, 2, false) % 3, 0);       // a group has the same keys
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(golden_rotary_and_attention), cmocka_unit_test(large_shapes_agree_with_the_reference),
               cmocka_unit_test(earlier_outputs_do_not_see_later_tokens), cmocka_unit_test(documents_are_as_if_alone),
               cmocka_unit_test(groups_are_as_if_repeated), cmocka_unit_test(equal_keys_give_the_mean_value),
               cmocka_unit_test(large_scores_do_not_overflow), cmocka_unit_test(threads_do_not_change_bits),
               cmocka_unit_test(cost_counts_the_pairs_below_the_diagonal), cmocka_unit_test(every_width_agrees_with_fp64_on_the_gpu),
               cmocka_unit_test(what_does_not_fit_is_refused),
-              cmocka_unit_test(plans_count_the_products_that_warps_issue))
+              cmocka_unit_test(plans_count_the_products_that_warps_issue),
+              cmocka_unit_test(blocks_take_heads_in_turns_that_fit_l2))

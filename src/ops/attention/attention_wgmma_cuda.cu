@@ -16,8 +16,9 @@
  * takes      as forward
  * launch     grid B H ceil(L/128) (dq), block 256, then B Hk ceil(Lk/192) (dk, dv), block 384 (P = 128: 128, 256);
  *            dynamic smem two rows of P bf16 for each row, 3 x 128 more
- * resources  CUDA 13.0: dq 128 registers (P = 64), 184 (128), dk and dv 165 and 239, no spill
- * moves      q, k, v, do once per block and again from L2; 7 products instead of 5, for no sum needs an atomic
+ * resources  CUDA 13.0: dq 128 registers (P = 64), 184 (128), dk and dv 166 and 238, no spill
+ * moves      q, k, v, do once per block, from L2 but for the first time (attention_together); 7 products instead of 5,
+ *            for no sum needs an atomic
  * floor      B=8 L=2048 H=16 P=64 causal: 172 GFLOP (5 products), 220 us at 780 TFLOP/s
  * measured   none yet
  * order      fixed: columns ascend, heads of a group in order */

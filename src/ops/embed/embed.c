@@ -104,8 +104,6 @@ static mba_status embed_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_
     const int64_t pieces = M / embed_bwd_width(n), threads = pieces < 256 ? mba_ceil(pieces, 32) * 32 : 256, across = mba_ceil(pieces, threads);
     int64_t       ranges = mba_ceil(V, EMBED_SPAN_MAX) > m->sm ? mba_ceil(V, EMBED_SPAN_MAX) : m->sm;
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(((const embed_bwd_attr *)n->attr)->padding >= 0, "gradients of a batch with padding tokens\n"
-                  "why: their rows are left out of the embedding's, which the CPU alone does\nfix: --device cpu");
     MBA_REFUSE_IF(R >= INT32_MAX - EMBED_SORT_THREADS || V >= INT32_MAX, "%lld rows of a table of %lld", (long long)R, (long long)V);
     if (ranges > V) ranges = V;
     /* Rows of the table that R tokens meet, were they drawn evenly: many meet the same. */
@@ -151,12 +149,13 @@ static double embed_bwd_terms(const mba_node *n, int out)
     return (double)mba_rows(n->in[DY]);
 }
 
+/* dims: rows, tokens, columns, columns more in windows, 1 + the padding token (differences would not agree: no case) */
 static void embed_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], V = c->dim[1], M = c->dim[2], extra = c->dim[3];
     mba_tensor *e = mba_param(g, "table", MBA_TYPE(g->compute, V, M + extra), MBA_INIT_NORMAL(1), MBA_DECAY);
     if (!extra) {
-        mba_embed(g, mba_index(g, "tokens", MBA_TYPE(MBA_I32, R), V), e, MBA_F32);
+        mba_embed_padded(g, mba_index(g, "tokens", MBA_TYPE(MBA_I32, R), V), e, MBA_F32, c->dim[4] - 1);
         return;
     }
     /* tokens, tables and outputs as windows: one batch read twice, two columns of one table, joined */

@@ -225,13 +225,19 @@ template <typename TY> struct embed_sums {
     const int32_t   *order, *value;               // (R), sorted
     float           *head, *tail;                 // (chunks, M): of runs that began before, or go on behind
     const uint8_t   *met;                         // (V)
-    int              rows, V;
+    int              rows, V, padding;            // padding: the token whose rows count nothing, or -1
 };
 
 template <int W> static __device__ __forceinline__ void add_to(float (&sum)[W], const float (&x)[W])
 {
 #pragma unroll
     for (int w = 0; w < W; w++) sum[w] += x[w];
+}
+
+template <int W> static __device__ __forceinline__ void clear(float (&x)[W])
+{
+#pragma unroll
+    for (int w = 0; w < W; w++) x[w] = 0;
 }
 
 /* Zeros into rows of the table from .. end-1 that no token meets. */
@@ -266,7 +272,8 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 
         for (int j = 0; j < AHEAD; j++) {
             const int  k = k0 + j, v = k < n ? value[1 + k] : -1;
             const bool ends = k < n && v != value[2 + k], whole = ends && !(late && v == value[1]);
-            if (k < n) load(in[j], a.dy.row(rows[k], a.cols) + c);
+            if (k < n && v != a.padding) load(in[j], a.dy.row(rows[k], a.cols) + c);
+            else                         clear(in[j]);
             if (ADDS && whole) load(old[j], a.dtable + v * a.ld + c);
         }
         if (!ADDS) clear_unmet<W>(a.dtable, a.ld, c, a.met, min(unmet, a.V), min(unmet + share, a.V));   // while they come
@@ -284,8 +291,7 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 
                 if (ADDS) add_to(sum, old[j]);
                 store(a.dtable + v * a.ld + c, sum);
             }
-#pragma unroll
-            for (int w = 0; w < W; w++) sum[w] = 0;
+            clear(sum);
         }
     }
 }
@@ -341,6 +347,7 @@ template <typename TY, int W, bool ADDS> static mba_status sum_rows(const mba_ca
     a.met    = (const uint8_t *)mba_cuda_scratch(c, EMBED_MET);
     a.rows   = (int)mba_rows(n->in[DY]);
     a.V      = (int)mba_rows(n->out[DTABLE]);
+    a.padding = (int)((const embed_bwd_attr *)n->attr)->padding;
     MBA_KERNEL(c, 1, (embed_bwd_sum<TY, W, ADDS>), a);
     MBA_KERNEL(c, 2, (embed_bwd_join<TY, W, ADDS>), a);
     return MBA_OK;

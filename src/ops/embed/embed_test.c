@@ -1,6 +1,8 @@
 /* embed_test.c -- hand-worked values, refusals, cost, bits; the general proofs run over `cases`. */
 #include "tests/threads.h"
 
+#include "core/check.h"
+
 #include "ops/embed/embed.h"
 #include "ops/embed/embed_slots.h"
 
@@ -77,6 +79,22 @@ static void embed_backward_leaves_padding_out(void **state)
     for (int i = 0; i < V * M; i++) assert_true(i / M == 1 ? d[0][i] != 0 && d[1][i] == 0 : d[1][i] == d[0][i]);
 }
 
+static void embed_backward_leaves_padding_out_on_the_gpu(void **state)
+{
+    static const mba_case cases[] = { { { 70, 3, 12, 0, 2 }, "runs of a padding token longer than a chunk" },
+                                      { { 40, 600, 5, 0, 8 }, "ranges of the vocabulary" } };
+    const mba_device *d;
+    (void)state;
+    if (mba_device_cuda(&d, 0) != MBA_OK) skip();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int half = 0; half < 2; half++) {
+            mba_check w = { 0 };
+            assert_ok(mba_check_case_on(&w, &mba_op_embed, &cases[i], d, half ? MBA_BF16 : MBA_F32));
+            assert_true(w.cpu_error <= 1);
+            assert_int_equal(w.strays, 0);
+        }
+}
+
 static void embed_cost_counts_the_rows_it_touches(void **state)
 {
     (void)state;
@@ -111,5 +129,6 @@ MBA_TEST_MAIN(cmocka_unit_test(embed_of_hand_worked_values),
               cmocka_unit_test(embed_gives_the_same_bits_at_any_thread_count),
               cmocka_unit_test(embed_backward_adds_into_what_is_there),
               cmocka_unit_test(embed_backward_leaves_padding_out),
+              cmocka_unit_test(embed_backward_leaves_padding_out_on_the_gpu),
               cmocka_unit_test(embed_cost_counts_the_rows_it_touches),
               cmocka_unit_test(embed_refuses_values_without_a_row))

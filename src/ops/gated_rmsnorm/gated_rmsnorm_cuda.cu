@@ -13,7 +13,10 @@
  * moves      forward reads 2 and writes 1 row, backward reads 3 and writes 2, or 3 where v is made again: bound by DRAM
  * in flight  an SM, of the 22 KB that 4 TB/s for 0.7 us are: forward C=1536 59 registers, 10 blocks of 96 threads of 2 x 2 pieces, 61 KB;
  *            backward 64 registers, 2 blocks of 2 teams of 192 threads of 3 pieces, two rows ahead, 74 KB
- * issue      backward about 51 instructions a value by the assembly, 54 and twice the exponentials when sigmoid(z) was made
+ * known      teams of 192, 256 and 512 threads in bf16 (1536, 2048, 4096 wide) are templates: a row is 345 instructions of a
+ *            thread instead of 450 (no addresses of slots, no search for the barrier); same bits. Steps of mamba2-130m in
+ *            one call (8B): 1.78 and 1.69 ms, 86 and 90.5 % of the floor
+ * issue      backward, any team: about 51 instructions a value by the assembly, 54 and twice the exponentials when sigmoid(z) was made
  *            twice (in steps of two calls, 1.3b 9.50 and 9.34 ms, 130m 1.81 and 1.76): R=16384 C=1536, 40 us of the SMs' time beside 64 us of memory's
  * floor      R=16384 C=1536 bf16: forward 151 MB, 35 us, backward 252 MB, 59 us at 4.3 TB/s (copy)
  * measured   H200, 91 / 91 % of the copy rate (1536), 101 / 92 % (4096); 54 / 75 and 50 / 73 % when the forward waited for each of its
@@ -110,22 +113,25 @@ template <typename T> struct gated_grads {
     bool            dy_adds, dz_adds;
 };
 
-/* One piece a thread leaves room for two blocks of the largest teams on an SM. */
-template <typename T, int V, int NV>
+/* One piece a thread leaves room for two blocks of the largest teams on an SM. TEAM: the row is one group that a team of so
+ * many threads covers wholly, and all places are known to the compiler; else 0. */
+template <typename T, int V, int NV, int TEAM>
 __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team(gated_grads<T> a)
 {
+    constexpr int TEAMS = TEAM ? MBA__TEAM_MAX / TEAM : 0;
     enum { OPERANDS = 3, OF_Y = 0, OF_Z = 1, OF_DV = 2, STAGES = GATED_RMSNORM_STAGES };
     constexpr bool KEEP = V * NV <= 8, AGAIN = NV > 2;               // the weights stay in registers; the gate is made again
     constexpr bool ASIDE = NV == 1;                                  // the gate waits in shared memory: no registers are left
     extern __shared__ uint4 memory[];
     __shared__ __align__(16) float warps[STAGES][MBA__TEAMS_MAX * TEAM_WARPS];
-    const team  t = team_of(a.threads);
-    const int   rows = (int)a.rows, teams = blockDim.x / t.threads, step = gridDim.x * teams;
-    const int   from = blockIdx.y * a.cols, own = t.lane * V, apart = t.threads * V;
-    const float each = 1 / (float)a.cols, *const rstd = a.rstd + blockIdx.y;
+    const team  t = team_of(TEAM ? TEAM : a.threads);
+    const int   cols = TEAM ? TEAM * NV * V : a.cols, groups = TEAM ? 1 : a.groups;
+    const int   rows = (int)a.rows, teams = TEAM ? TEAMS : blockDim.x / t.threads, step = gridDim.x * teams;
+    const int   from = TEAM ? 0 : blockIdx.y * cols, own = t.lane * V, apart = t.threads * V;
+    const float each = 1 / (float)cols, *const rstd = TEAM ? a.rstd : a.rstd + blockIdx.y;
     const strip<const T> in_y(a.y, from + own), in_z(a.z, from + own), in_dv(a.dv, from + own);
     const strip<T>       out_dy(a.dy, from + own), out_dz(a.dz, from + own), out_v(a.v, from + own);
-    const int    plane = blockDim.x, room = OPERANDS * NV * plane;
+    const int    plane = TEAM ? TEAM * TEAMS : blockDim.x, room = OPERANDS * NV * plane;
     uint4 *const slots = memory + threadIdx.x;
     const auto slot = [=](int stage, int operand, int i) { return (T *)(slots + stage * room + (operand * NV + i) * plane); };   // 16 bytes
     const auto aside = [=](int q) { return (float4 *)(slots + STAGES * room + q * plane); };
@@ -133,7 +139,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
         if (row < rows)
 #pragma unroll
             for (int i = 0; i < NV; i++) {
-                if (own + i * apart >= a.cols) continue;
+                if (own + i * apart >= cols) continue;
                 copy_async<16>(slot(stage, OF_Y, i), in_y.row(row) + i * apart);
                 copy_async<16>(slot(stage, OF_Z, i), in_z.row(row) + i * apart);
                 copy_async<16>(slot(stage, OF_DV, i), in_dv.row(row) + i * apart);
@@ -146,10 +152,10 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
     for (int i = 0; i < NV; i++) {
 #pragma unroll
         for (int v = 0; v < V; v++) dw[i][v] = 0;
-        if (KEEP && own + i * apart < a.cols) load_weights(kept[KEEP ? i : 0], a.w + from + own + i * apart);
+        if (KEEP && own + i * apart < cols) load_weights(kept[KEEP ? i : 0], a.w + from + own + i * apart);
     }
     int   row = (int)blockIdx.x * teams + t.number, stage = 0;
-    float next = row < rows ? rstd[row * a.groups] : 0;
+    float next = row < rows ? rstd[row * groups] : 0;
 #pragma unroll
     for (int k = 0; k < STAGES; k++) {
         team_clear(t, warps[k]);
@@ -157,9 +163,9 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
     }
     for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
         const float k = next;
-        const int   end = row < rows ? a.cols : 0;
+        const int   end = row < rows ? cols : 0;
         copy_row(row + (STAGES - 1) * step, stage == 0 ? STAGES - 1 : stage - 1);
-        next = row + step < rows ? rstd[(row + step) * a.groups] : 0;
+        next = row + step < rows ? rstd[(row + step) * groups] : 0;
         copy_async_wait<STAGES - 1>();
 
         // 1. open the gate: the sum over q w dv
@@ -183,7 +189,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
                     *aside(q) = make_float4(gate[i][4 * q], gate[i][4 * q + 1], gate[i][4 * q + 2], gate[i][4 * q + 3]);
             }
         }
-        const float back = team_sum<false>(dot, t, warps[stage]) * each * k * k * k;
+        const float back = team_sum<TEAMS == 1>(dot, t, warps[stage]) * each * k * k * k;
 
         // 2. gradients
 #pragma unroll
@@ -219,7 +225,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
             put_grad(out_dz.row(row) + i * apart, z, a.dz_adds);              // may be dy itself: read after dy is written
         }
     }
-    keep_part(a.part + (int64_t)blockIdx.x * a.groups * a.cols + from, (float *)memory, dw, t, a.cols);
+    keep_part(a.part + (int64_t)blockIdx.x * groups * cols + from, (float *)memory, dw, t, cols);
 }
 
 template <typename T> __global__ void __launch_bounds__(MBA__LOOP_THREADS) gated_bwd_loop(gated_grads<T> a)
@@ -307,9 +313,17 @@ template <typename T> static gated_grads<T> grads_of(const mba_call *c)
 
 extern "C" mba_status gated_rmsnorm_bwd_cuda(const mba_call *c)
 {
-    MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T, MBA_WITH_PIECES(gated_rmsnorm_bwd_team(c->node).pieces, NV,
-        MBA_KERNEL(c, 0, (gated_bwd_team<T, 16 / sizeof(T), NV>), grads_of<T>(c))));
-    return mba__norm_dw(c, DW, mba_cols(c->node->in[Y]));
+    const mba_tensor *y = c->node->in[Y];
+    const mba_launch *l = &c->plan->launch[0];
+    const mba__team   t = gated_rmsnorm_bwd_team(c->node);
+    const bool        whole = y->type.dtype == MBA_BF16 && l->grid[1] == 1 && t.threads * t.width == mba_cols(y)
+                           && l->block == MBA__TEAM_MAX / t.threads * t.threads;
+    if (whole && t.threads == 512)      MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 512>), grads_of<bf16>(c));
+    else if (whole && t.threads == 256) MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 256>), grads_of<bf16>(c));
+    else if (whole && t.threads == 192) MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 192>), grads_of<bf16>(c));
+    else MBA_WITH_DTYPE(y->type.dtype, T, MBA_WITH_PIECES(t.pieces, NV,
+        MBA_KERNEL(c, 0, (gated_bwd_team<T, 16 / sizeof(T), NV, 0>), grads_of<T>(c))));
+    return mba__norm_dw(c, DW, mba_cols(y));
 }
 
 extern "C" mba_status gated_rmsnorm_bwd_loop_cuda(const mba_call *c)

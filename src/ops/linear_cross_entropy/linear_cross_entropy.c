@@ -114,7 +114,7 @@ static void plan_blocks(mba_plan *p, const mba_node *n, const mba_machine *machi
 {
     const mba_tensor *x = n->in[X], *w = n->in[W];
     const bool        bwd = n->op == &mba_op_linear_cross_entropy_bwd;
-    const int64_t     R = mba_rows(x), M = mba_cols(x), V = mba_rows(w), rows = lce_block_rows(R, V);
+    const int64_t     R = mba_rows(x), M = mba_cols(x), V = mba_rows(w), rows = lce_block_rows(R, V, M);
     const double      e = (double)mba_dtype_bytes(x->type.dtype);
     const int         z = MBA_ARG_SCRATCH(LOGITS);
     mba_plan_scratch(p, "logits", mba_dtype_bytes(x->type.dtype) * (size_t)(rows * lce_pitch(V)));

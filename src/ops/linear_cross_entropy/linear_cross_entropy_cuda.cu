@@ -191,7 +191,7 @@ static head head_of(const mba_call *c)
     h.R = mba_rows(n->in[X]); h.M = mba_cols(n->in[X]); h.V = mba_rows(n->in[W]);
     h.type   = n->in[X]->type.dtype;
     h.e      = (int64_t)mba_dtype_bytes(h.type);
-    h.rows   = lce_block_rows(h.R, h.V);
+    h.rows   = lce_block_rows(h.R, h.V, h.M);
     h.pitch  = lce_pitch(h.V);
     h.z      = mba_cuda_scratch(c, LOGITS);
     h.each   = (float *)mba_cuda_scratch(c, ROWS);

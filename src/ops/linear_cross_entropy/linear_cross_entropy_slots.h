@@ -2,6 +2,8 @@
 #ifndef MBA_LINEAR_CROSS_ENTROPY_SLOTS_H
 #define MBA_LINEAR_CROSS_ENTROPY_SLOTS_H
 
+#include <stdlib.h>
+
 #include "core/op.h"
 
 enum { X, W, TARGET, DLOSS, LOSSB };        /* in; the last two only backward: the gradient of the loss, and the loss */
@@ -9,15 +11,18 @@ enum { LOSS, DX, DW };                            /* out; the last two only back
 typedef struct lce_bwd_attr { int32_t wants_x, wants_w; } lce_bwd_attr;
 
 /* Logits exist as one block of rows over the whole vocabulary: on the CPU LCE_ROWS of them, on CUDA some 2^28 logits,
- * in as few blocks of 128s of rows as that takes and never more than a plan has launches for. Both directions cut
- * alike, so that they see the same bits. Rows begin 16 numbers further than they must on the CPU: rows a power of two
+ * or 2^29 where rows are wide, and all else is larger too: every block reads and writes dw once more. There are as few
+ * blocks of 128s of rows as that takes and never more than a plan has launches for. Both directions cut alike, so that
+ * they see the same bits. Rows begin 16 numbers further than they must on the CPU: rows a power of two
  * apart would share one set of the nearest cache. */
 enum { LOGITS, ROWS, LIBRARY };                   /* scratch; the last only on CUDA */
-enum { LCE_ROWS = 512, LCE_PAD = 16, LCE_BLOCKS_MAX = 16, LCE_BLOCK_LOGITS = 1 << 28 };
+enum { LCE_ROWS = 512, LCE_PAD = 16, LCE_BLOCKS_MAX = 16, LCE_BLOCK_LOGITS = 1 << 28, LCE_WIDE = 2048 };
 
-static inline int64_t lce_block_rows(int64_t R, int64_t V)
+static inline int64_t lce_block_rows(int64_t R, int64_t V, int64_t M)
 {
-    const int64_t few = mba_ceil(R * V, LCE_BLOCK_LOGITS), blocks = few < LCE_BLOCKS_MAX ? few : LCE_BLOCKS_MAX;
+    const char   *e = getenv("MBA_LCE");          // for one measurement
+    const int64_t logits = e ? (int64_t)1 << atoi(e) : LCE_BLOCK_LOGITS * (M < LCE_WIDE ? 1 : 2);
+    const int64_t few = mba_ceil(R * V, logits), blocks = few < LCE_BLOCKS_MAX ? few : LCE_BLOCKS_MAX;
     const int64_t rows = mba_ceil(mba_ceil(R, blocks), 128) * 128;
     return rows < R ? rows : R;
 }

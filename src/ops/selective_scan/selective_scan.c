@@ -7,7 +7,7 @@
 #include "core/device.h"
 #include "ops/add/add.h"
 #include "ops/cast/cast.h"
-#include "ops/selective_scan/selective_scan_slots.h"
+#include "ops/selective_scan/selective_scan_lines.h"
 
 scan_dims scan_dims_of(const mba_node *n)
 {
@@ -215,14 +215,14 @@ static double selective_scan_bwd_terms(const mba_node *n, int out)
 /* ---- CPU plans: scratch only; a launch never uses more threads than there is space for ---- */
 
 /* Floats: A and the state of a strip, and three values per channel and step of a segment. */
-size_t selective_scan_fwd_thread_floats(scan_dims d) { return (size_t)(STRIP * (2 * d.N + 3 * scan_segment(d))); }
+size_t selective_scan_fwd_thread_floats(scan_dims d) { return (size_t)(2 * d.N * STRIP + 3 * scan_line_floats(d)); }
 
 /* A, the state before a segment, the adjoint, sums over a sequence; nine values per channel and step of a segment;
  * decays and states of one vector of channels. */
 size_t selective_scan_bwd_thread_floats(scan_dims d)
 {
     const int64_t lanes = 4 << mba_cpu_isa();
-    return (size_t)(STRIP * (4 * d.N + 2) + scan_segment(d) * (9 * STRIP + 2 * GROUP * lanes));
+    return (size_t)(STRIP * (4 * d.N + 2) + 9 * scan_line_floats(d) + scan_segment(d) * 2 * GROUP * lanes);
 }
 
 #define CPU_TAKES(n) \

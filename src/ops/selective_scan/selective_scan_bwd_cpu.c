@@ -1,9 +1,9 @@
 /* selective_scan_bwd_cpu.c -- the backward scan: strips of channels in parallel.
  *
  * A strip goes through its segments of time from the last to the first, each from the state that the forward kept
- * before it. In a segment, GROUP states of one vector of channels run forward once more, leaving decays and a h
- * behind, and then the adjoint runs back over them. Partial sums of dB and dC (over the channels of a strip) and of
- * the parameters (over the tokens of a sequence) are added up in a second pass, in a fixed order. */
+ * before it. In a segment, GROUP states of one vector of channels run forward once more, leaving every decay and the
+ * state before it behind, and then the adjoint runs back over them. Partial sums of dB and dC (over the channels of a
+ * strip) and of the parameters (over the tokens of a sequence) are added up in a second pass, in a fixed order. */
 #include "core/device.h"
 #include "ops/selective_scan/selective_scan_strip.h"
 
@@ -16,12 +16,12 @@ typedef struct space {
     float *u, *dt, *x, *y;                        /* dt, x, y as in span */
     float *dy, *dgate, *slope;                    /* dout silu(z), dout silu'(z), the slope of softplus */
     float *lamB, *lamA;                           /* sums over states: lam B, and lam w A log2 e */
-    float *a, *w;                                 /* [steps][GROUP] vectors: the decay, and decay times state */
+    float *a, *before;                            /* [steps][GROUP] vectors: the decay, and the state before it */
 } space;
 
 static space space_at(float *p, scan_dims d)
 {
-    const int64_t state = d.N * STRIP, line = scan_segment(d) * STRIP;
+    const int64_t state = d.N * STRIP, line = scan_line_floats(d);
     space m = { .A2 = p, .h = p + state, .lam = p + 2 * state, .dA = p + 3 * state };
     float **const array[] = { &m.u, &m.dt, &m.x, &m.y, &m.dy, &m.dgate, &m.slope, &m.lamB, &m.lamA };
     m.dskip = m.dA + state;
@@ -29,31 +29,34 @@ static space space_at(float *p, scan_dims d)
     p = m.dbias + STRIP;
     for (int i = 0; i < 9; i++, p += line) *array[i] = p;
     m.a = p;
-    m.w = p + scan_segment(d) * GROUP * MBA_LANES;
+    m.before = p + scan_segment(d) * GROUP * MBA_LANES;
     return m;
 }
 
 /* What the segment needs of its channels at every step. */
-MBA_SIMD void begin_back_channels(const strip *s, const span *q, rows dout, const space *m, const bool whole)
+MBA_SIMD void begin_back_channels(const strip *of, const span *when, rows dout, const space *to, const bool whole)
 {
-    const vf zero = vf_set(0);
-    for (int64_t t = 0; t < q->T; t++) {
-        const int64_t at = q->t0 + t;
-        const float  *u_row = s->u.p + at * s->u.ld, *delta_row = s->delta.p + at * s->delta.ld;
-        const float  *z_row = s->z.p ? s->z.p + at * s->z.ld : NULL, *dout_row = dout.p + at * dout.ld;
-        for (int v = 0; v < s->vecs; v++) {
-            const int64_t i = span_at(q, t, v);
+    const strip s = *of;
+    const span  q = *when;
+    const space m = *to;
+    const vf    zero = vf_set(0);
+    for (int64_t t = 0; t < q.T; t++) {
+        const int64_t at = q.t0 + t;
+        const float  *u_row = s.u.p + at * s.u.ld, *delta_row = s.delta.p + at * s.delta.ld;
+        const float  *z_row = s.z.p ? s.z.p + at * s.z.ld : NULL, *dout_row = dout.p + at * dout.ld;
+        for (int v = 0; v < s.vecs; v++) {
+            const int64_t i = span_at(&q, t, v);
             vf slope, gate_slope = zero, gate = vf_set(1);
-            const vf u = load_lanes(s, u_row, v, whole), g = dout.p ? load_lanes(s, dout_row, v, whole) : zero;
-            const vf dt = vf_softplus_and_slope(load_lanes(s, delta_row, v, whole) + s->bias[v], &slope);
-            if (s->z.p) gate = vf_silu_and_slope(load_lanes(s, z_row, v, whole), &gate_slope);
-            vf_store(m->u + i, u);
-            vf_store(m->dt + i, dt);
-            vf_store(m->x + i, dt * u);
-            vf_store(m->y + i, s->skip[v] * u);
-            vf_store(m->dy + i, g * gate);
-            vf_store(m->dgate + i, g * gate_slope);
-            vf_store(m->slope + i, slope);
+            const vf u = load_lanes(&s, u_row, v, whole), g = dout.p ? load_lanes(&s, dout_row, v, whole) : zero;
+            const vf dt = vf_softplus_and_slope(load_lanes(&s, delta_row, v, whole) + s.bias[v], &slope);
+            if (s.z.p) gate = vf_silu_and_slope(load_lanes(&s, z_row, v, whole), &gate_slope);
+            vf_store(m.u + i, u);
+            vf_store(m.dt + i, dt);
+            vf_store(m.x + i, dt * u);
+            vf_store(m.y + i, s.skip[v] * u);
+            vf_store(m.dy + i, g * gate);
+            vf_store(m.dgate + i, g * gate_slope);
+            vf_store(m.slope + i, slope);
         }
     }
 }
@@ -66,53 +69,85 @@ static void begin_back(const strip *s, const span *q, rows dout, const space *m)
 
 MBA_SIMD void add4(float *p, v4 x) { v4_store(p, v4_load(p) + x); }
 
-/* K states of vector v forward through a segment: leaves a and w, adds to y and to dC (bc + GROUP). */
+/* Up to four numbers that vectors are multiplied by, one after the other: in a register where a product takes one lane
+ * of it, else in memory, from where x86 spreads them on its way. */
+#ifdef __ARM_NEON
+typedef v4 four;
+MBA_SIMD four four_of(const float *p, const int n)
+{
+    if (n == 4) return v4_load(p);
+    four v = { 0 };
+    for (int j = 0; j < n; j++) v[j] = p[j];
+    return v;
+}
+#else
+typedef const float *four;
+MBA_SIMD four four_of(const float *p, const int n) { (void)n; return p; }
+#endif
+
+/* The decays of K states of vector v: a loop of its own, so that the constants of exp2 stay in registers. */
+MBA_SIMD void decays(const int K, const span *q, const space *m, int v, int64_t k)
+{
+    const int64_t T = q->T;
+    const float  *dt = q->dt + span_at(q, 0, v);
+    float        *to = m->a;
+    vf            A[GROUP], a[GROUP];
+    for (int j = 0; j < K; j++) A[j] = vf_load(m->A2 + (k + j) * STRIP + v * MBA_LANES);
+    int64_t t = 0;
+    do {
+        const vf step = vf_load(dt);
+        for (int j = 0; j < K; j++) a[j] = vf_exp2_neg(step * A[j]);
+        for (int j = 0; j < K; j++) vf_store(to + j * MBA_LANES, a[j]);
+        dt += MBA_LANES; to += GROUP * MBA_LANES;
+    } while (++t < T);
+}
+
+/* K states of vector v forward through a segment: leaves the states before, adds to y and to dC (bc + GROUP). */
 MBA_SIMD void forward_states(const int K, const strip *s, const span *q, const space *m, int v, int64_t k,
                              float *bc)
 {
     const int64_t ldB = s->B.ld, ldC = s->C.ld, T = q->T;
     const float  *B = s->B.p + q->t0 * ldB + k, *C = s->C.p + q->t0 * ldC + k;
-    const float  *dt = q->dt + span_at(q, 0, v), *x = q->x + span_at(q, 0, v), *dy = m->dy + span_at(q, 0, v);
-    float        *y = q->y + span_at(q, 0, v), *to_a = m->a, *to_w = m->w;
-    vf A[GROUP], h[GROUP], a[GROUP], c[GROUP] = { { 0 } };
-    for (int j = 0; j < K; j++) A[j] = vf_load(m->A2 + (k + j) * STRIP + v * MBA_LANES);
+    const float  *x = q->x + span_at(q, 0, v), *dy = m->dy + span_at(q, 0, v);
+    float        *y = q->y + span_at(q, 0, v), *a = m->a, *before = m->before;
+    vf h[GROUP], d[GROUP], c[GROUP] = { { 0 } };
     for (int j = 0; j < K; j++) h[j] = vf_load(m->h + (k + j) * STRIP + v * MBA_LANES);
     bc += q->t0 * 2 * GROUP + GROUP;
     int64_t t = 0;
     do {
         const int64_t end = run_end(s, q->t0 + t, q->t0 + T) - q->t0;
         const bool    fresh = starts_document(s, q->t0 + t);
-        float        *first = to_a;
+        float        *first = a;
         if (fresh)
             for (int j = 0; j < K; j++) h[j] = vf_set(0);
         do {
-            const vf step = vf_load(dt), in = vf_load(x), g = vf_load(dy);
+            const vf   in = vf_load(x), g = vf_load(dy);
+            const four B4 = four_of(B, K), C4 = four_of(C, K);
             vf sum = vf_load(y);
-            for (int j = 0; j < K; j++) a[j] = vf_exp2_neg(step * A[j]);
+            for (int j = 0; j < K; j++) d[j] = vf_load(a + j * MBA_LANES);
             for (int j = 0; j < K; j++) {
-                const vf w = a[j] * h[j];
-                h[j] = w + in * B[j];
-                sum += h[j] * C[j];
+                vf_store(before + j * MBA_LANES, h[j]);
+                h[j] = d[j] * h[j] + in * B4[j];
+                sum += h[j] * C4[j];
                 c[j] = g * h[j];
-                vf_store(to_a + j * MBA_LANES, a[j]);
-                vf_store(to_w + j * MBA_LANES, w);
             }
             vf_store(y, sum);
             add4(bc, vf_sum4(c[0], c[1], c[2], c[3]));
-            to_a += GROUP * MBA_LANES; to_w += GROUP * MBA_LANES; bc += 2 * GROUP; B += ldB; C += ldC;
-            dt += MBA_LANES; x += MBA_LANES; dy += MBA_LANES; y += MBA_LANES;
+            a += GROUP * MBA_LANES; before += GROUP * MBA_LANES; bc += 2 * GROUP; B += ldB; C += ldC;
+            x += MBA_LANES; dy += MBA_LANES; y += MBA_LANES;
         } while (++t < end);
         if (fresh) memset(first, 0, sizeof(vf) * (size_t)K);                // nothing flows back into another document
     } while (t < T);
 }
 
-/* The same states backwards: lam, dA, and the sums over states and (bc) over channels. */
-MBA_SIMD void backward_states(const int K, const strip *s, const span *q, const space *m, int v, int64_t k, float *bc)
+/* The same states backwards: lam, dA, the sums over states, which the first group begins, and (bc) over channels. */
+MBA_SIMD void backward_states(const int K, const bool begins, const strip *s, const span *q, const space *m, int v,
+                              int64_t k, float *bc)
 {
     const int64_t ldB = s->B.ld, ldC = s->C.ld, last = q->T - 1, i = span_at(q, last, v);
     const float  *B = s->B.p + (q->t0 + last) * ldB + k, *C = s->C.p + (q->t0 + last) * ldC + k;
     const float  *dt = q->dt + i, *x = q->x + i, *dy = m->dy + i;
-    const float  *a = m->a + last * GROUP * MBA_LANES, *w = m->w + last * GROUP * MBA_LANES;
+    const float  *a = m->a + last * GROUP * MBA_LANES, *before = m->before + last * GROUP * MBA_LANES;
     float        *lamB = m->lamB + i, *lamA = m->lamA + i;
     vf A[GROUP], dA[GROUP], carry[GROUP], b[GROUP] = { { 0 } };             // carry: a lam of the step after
     for (int j = 0; j < K; j++) A[j] = vf_load(m->A2 + (k + j) * STRIP + v * MBA_LANES);
@@ -121,12 +156,14 @@ MBA_SIMD void backward_states(const int K, const strip *s, const span *q, const 
     bc += (q->t0 + last) * 2 * GROUP;
     int64_t t = last;
     do {
-        const vf step = vf_load(dt), in = vf_load(x), g = vf_load(dy);
-        vf sumB = k ? vf_load(lamB) : vf_set(0), sumA = k ? vf_load(lamA) : vf_set(0);   // the first group begins them
+        const vf   step = vf_load(dt), in = vf_load(x), g = vf_load(dy);
+        const four B4 = four_of(B, K), C4 = four_of(C, K);
+        vf sumB = begins ? vf_set(0) : vf_load(lamB), sumA = begins ? vf_set(0) : vf_load(lamA);
         for (int j = 0; j < K; j++) {
-            const vf lam = carry[j] + g * C[j], lw = lam * vf_load(w + j * MBA_LANES);
+            const vf lam = carry[j] + g * C4[j];
             carry[j] = lam * vf_load(a + j * MBA_LANES);
-            sumB    += lam * B[j];
+            const vf lw = carry[j] * vf_load(before + j * MBA_LANES);
+            sumB    += lam * B4[j];
             sumA    += lw * A[j];
             dA[j]   += lw * step;
             b[j]     = lam * in;
@@ -134,7 +171,7 @@ MBA_SIMD void backward_states(const int K, const strip *s, const span *q, const 
         vf_store(lamB, sumB);
         vf_store(lamA, sumA);
         add4(bc, vf_sum4(b[0], b[1], b[2], b[3]));
-        a -= GROUP * MBA_LANES; w -= GROUP * MBA_LANES; bc -= 2 * GROUP; B -= ldB; C -= ldC;
+        a -= GROUP * MBA_LANES; before -= GROUP * MBA_LANES; bc -= 2 * GROUP; B -= ldB; C -= ldC;
         dt -= MBA_LANES; x -= MBA_LANES; dy -= MBA_LANES; lamB -= MBA_LANES; lamA -= MBA_LANES;
     } while (--t >= 0);
     for (int j = 0; j < K; j++) vf_store(m->dA + (k + j) * STRIP + v * MBA_LANES, dA[j]);
@@ -143,8 +180,10 @@ MBA_SIMD void backward_states(const int K, const strip *s, const span *q, const 
 
 MBA_SIMD void states_back(const int K, const strip *s, const span *q, const space *m, int v, int64_t k, float *bc)
 {
+    decays(K, q, m, v, k);
     forward_states(K, s, q, m, v, k, bc);
-    backward_states(K, s, q, m, v, k, bc);
+    if (k) backward_states(K, false, s, q, m, v, k, bc);
+    else   backward_states(K, true, s, q, m, v, k, bc);
 }
 
 /* Not inlined: among the registers of its caller the loops over time lose 4 %. */
@@ -185,19 +224,24 @@ MBA_SIMD void put(const strip *s, rows r, bool adds, int64_t t, int v, const boo
 MBA_SIMD void add(float *p, vf x) { vf_store(p, vf_load(p) + x); }
 
 /* Everything per channel and step that waited for the sums over states; dD and the bias sum over the steps. */
-MBA_SIMD void end_back_channels(const strip *s, const span *q, const space *m, const grads *to, const bool whole)
+MBA_SIMD void end_back_channels(const strip *of, const span *when, const space *from, const grads *into,
+                                const bool whole)
 {
-    for (int64_t t = 0; t < q->T; t++) {
-        const int64_t at = q->t0 + t;
-        for (int v = 0; v < s->vecs; v++) {
-            const int64_t i = span_at(q, t, v);
-            const vf u = vf_load(m->u + i), dy = vf_load(m->dy + i), lamB = vf_load(m->lamB + i);
-            const vf ddelta = (u * lamB + LN_2 * vf_load(m->lamA + i)) * vf_load(m->slope + i);
-            put(s, to->dz, to->add_z, at, v, whole, vf_load(m->dgate + i) * vf_load(m->y + i));
-            put(s, to->du, to->add_u, at, v, whole, s->skip[v] * dy + vf_load(m->dt + i) * lamB);
-            put(s, to->ddelta, to->add_delta, at, v, whole, ddelta);
-            add(m->dskip + v * MBA_LANES, dy * u);
-            add(m->dbias + v * MBA_LANES, ddelta);
+    const strip s  = *of;
+    const span  q  = *when;
+    const space m  = *from;
+    const grads to = *into;
+    for (int64_t t = 0; t < q.T; t++) {
+        const int64_t at = q.t0 + t;
+        for (int v = 0; v < s.vecs; v++) {
+            const int64_t i = span_at(&q, t, v);
+            const vf u = vf_load(m.u + i), dy = vf_load(m.dy + i), lamB = vf_load(m.lamB + i);
+            const vf ddelta = (u * lamB + LN_2 * vf_load(m.lamA + i)) * vf_load(m.slope + i);
+            put(&s, to.dz, to.add_z, at, v, whole, vf_load(m.dgate + i) * vf_load(m.y + i));
+            put(&s, to.du, to.add_u, at, v, whole, s.skip[v] * dy + vf_load(m.dt + i) * lamB);
+            put(&s, to.ddelta, to.add_delta, at, v, whole, ddelta);
+            add(m.dskip + v * MBA_LANES, dy * u);
+            add(m.dbias + v * MBA_LANES, ddelta);
         }
     }
 }

@@ -4,17 +4,19 @@
 #include "ops/selective_scan/selective_scan_strip.h"
 
 /* Step sizes dt, their products x with u, and y begun with D u. */
-MBA_SIMD void begin_channels(const strip *s, const span *q, const bool whole)
+MBA_SIMD void begin_channels(const strip *of, const span *at, const bool whole)
 {
-    for (int64_t t = 0; t < q->T; t++) {
-        const float *u_row = s->u.p + (q->t0 + t) * s->u.ld, *delta_row = s->delta.p + (q->t0 + t) * s->delta.ld;
-        for (int v = 0; v < s->vecs; v++) {
-            const vf u  = load_lanes(s, u_row, v, whole);
-            const vf dt = vf_softplus(load_lanes(s, delta_row, v, whole) + s->bias[v]);
-            const int64_t i = span_at(q, t, v);
-            vf_store(q->dt + i, dt);
-            vf_store(q->x + i, dt * u);
-            vf_store(q->y + i, s->skip[v] * u);
+    const strip s = *of;
+    const span  q = *at;
+    for (int64_t t = 0; t < q.T; t++) {
+        const float *u_row = s.u.p + (q.t0 + t) * s.u.ld, *delta_row = s.delta.p + (q.t0 + t) * s.delta.ld;
+        for (int v = 0; v < s.vecs; v++) {
+            const vf u  = load_lanes(&s, u_row, v, whole);
+            const vf dt = vf_softplus(load_lanes(&s, delta_row, v, whole) + s.bias[v]);
+            const int64_t i = span_at(&q, t, v);
+            vf_store(q.dt + i, dt);
+            vf_store(q.x + i, dt * u);
+            vf_store(q.y + i, s.skip[v] * u);
         }
     }
 }
@@ -67,14 +69,16 @@ static void advance_span(const strip *s, const span *q, const float *A2, float *
 }
 
 /* out = y, or y silu(z). */
-MBA_SIMD void end_channels(const strip *s, const span *q, rows out, const bool whole)
+MBA_SIMD void end_channels(const strip *of, const span *at, rows out, const bool whole)
 {
-    for (int64_t t = 0; t < q->T; t++) {
-        const float *z_row = s->z.p ? s->z.p + (q->t0 + t) * s->z.ld : NULL;
-        for (int v = 0; v < s->vecs; v++) {
-            vf y = vf_load(q->y + span_at(q, t, v));
-            if (s->z.p) y *= vf_silu(load_lanes(s, z_row, v, whole));
-            store_lanes(s, out.p + (q->t0 + t) * out.ld, v, whole, y);
+    const strip s = *of;
+    const span  q = *at;
+    for (int64_t t = 0; t < q.T; t++) {
+        const float *z_row = s.z.p ? s.z.p + (q.t0 + t) * s.z.ld : NULL;
+        for (int v = 0; v < s.vecs; v++) {
+            vf y = vf_load(q.y + span_at(&q, t, v));
+            if (s.z.p) y *= vf_silu(load_lanes(&s, z_row, v, whole));
+            store_lanes(&s, out.p + (q.t0 + t) * out.ld, v, whole, y);
         }
     }
 }
@@ -89,7 +93,7 @@ static void scan_strip_forward(const mba_call *c, const strip *s, float *space)
 {
     const mba_node *o = c->node;
     const rows      out = shifted(rows_of(o->out[OUT], c->out[OUT], s->b, s->d.L, s->d.D), s->c);
-    const int64_t   line = scan_segment(s->d) * STRIP;
+    const int64_t   line = scan_line_floats(s->d);
     float          *A2 = space, *h = A2 + s->d.N * STRIP, *dt = h + s->d.N * STRIP;
     read_A(s, c, A2);
     read_state(s, o->in[INITIAL], c->in[INITIAL], s->b, h);

@@ -75,13 +75,12 @@ struct part {
     int     first, length, block, group, channel, channels;   /* first: token within its sequence; channel .. channels-1 */
 };
 
-/* Blocks that differ in channels only are neighbours: they read the same B and C, and neighbouring bytes of the rest. */
-template <typename T> static __device__ __forceinline__ part part_of(const scan_operands<T> &p, int width)
+template <typename T> static __device__ __forceinline__ part
+part_at(const scan_operands<T> &p, int width, uint32_t item, int block)
 {
-    const uint32_t i = blockIdx.y * gridDim.x + blockIdx.x, item = i / gridDim.y;   // no machine holds 2^32 blocks' operands
     part a;
     a.item     = item;
-    a.block    = (int)(i % gridDim.y);
+    a.block    = block;
     a.group    = a.block / p.blocks;
     a.channel  = a.group * p.Dg + a.block % p.blocks * width;
     a.channels = (a.group + 1) * p.Dg;
@@ -90,6 +89,13 @@ template <typename T> static __device__ __forceinline__ part part_of(const scan_
     a.length   = p.pack > 1 ? (int)min((int64_t)p.pack, p.B_ - a.sequence) * p.L : min(p.piece, p.L - a.first);
     a.token    = a.sequence * p.L + a.first;
     return a;
+}
+
+/* Blocks that differ in channels only are neighbours: they read the same B and C, and neighbouring bytes of the rest. */
+template <typename T> static __device__ __forceinline__ part part_of(const scan_operands<T> &p, int width)
+{
+    const uint32_t i = blockIdx.y * gridDim.x + blockIdx.x;   // no machine holds 2^32 blocks' operands
+    return part_at(p, width, i / gridDim.y, (int)(i % gridDim.y));
 }
 
 /* ---- element-wise maths; EXACT: fp32, else good for bf16 results ---- */

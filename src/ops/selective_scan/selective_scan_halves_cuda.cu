@@ -102,7 +102,7 @@ static __device__ __forceinline__ void halves_states(const scan_operands<bf16> &
     }
     half_tokens f;
     int         turn = 0, tile = 0;
-    wait_turn<FULL, S>(turn, S::HANDS);
+    wait_turn<FULL, S>(sm, 0, turn, S::HANDS);
     read_tokens(f, o, 0, 0);
     const auto one = [&](auto ahead) {
         const bool more = keeps && tile * TILE + KEEP < length;
@@ -111,13 +111,13 @@ static __device__ __forceinline__ void halves_states(const scan_operands<bf16> &
             kept += p.D * N;
         }, ahead);
         put_sums(o, turn * (uint32_t)BUFFER, y);
-        arrive_turn<DONE, S>(turn + S::BUFFERS * (tile % S::TEAMS), S::HANDS);
+        arrive_turn<DONE, S>(sm, turn, S::HANDS);
     };
 #pragma unroll 1
     for (; tile < tiles - 1; tile++) {
         const int then = next<S::BUFFERS>(turn);
         one([&] {                                             // operands of the next tile: their way is long
-            wait_turn<FULL, S>(then, S::HANDS);
+            wait_turn<FULL, S>(sm, tile + 1, then, S::HANDS);
             read_tokens(f, o, then * (uint32_t)BUFFER, 0);
         });
         turn = then;
@@ -137,7 +137,9 @@ __launch_bounds__(256, 3) scan_fwd_halves(const __grid_constant__ scan_operands<
 {
     extern __shared__ __align__(128) char smem[];
     halves &sm = *(halves *)smem;
-    scan_block<halves, false, true, PLAIN>(p, sm, [&](int warp, int lane) { halves_states(p, sm, warp, lane); });
+    scan_block<halves, false, false, PLAIN>(p, sm, part_of(p, halves::CH), [&](int warp, int lane) {
+        halves_states(p, sm, warp, lane);
+    });
 }
 
 mba_status scan_halves(const mba_call *c, int k, scan_operands<bf16> p)

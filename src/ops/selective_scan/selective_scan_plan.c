@@ -235,13 +235,14 @@ static mba_status twins_take(const mba_node *n, const mba_machine *m, bool back)
 
 /* How long blocks take for a tile where so many are together on an SM, in us of an H200, and the pass that finds what
  * pieces leave behind, as a part of that. Measured with 16 states: forward 1 to 4 together, backward 2 and 3, and
- * the passes; the others reckoned. Packs take PACK_COST longer: documents are looked at. */
+ * the passes; the others reckoned. Packs take PACK_COST longer: documents are looked at. `leads`: first pieces are done
+ * in the pass before (forward); `more`: us for what begins and ends two more launches. */
 #define PACK_COST 1.08
-typedef struct pace { int64_t together; double us[7], carry; } pace;
-static const pace forward_pace    = { 4, { 0, 0.75, 0.98, 1.58, 1.93 }, 0.84 };
-static const pace halves_pace     = { 3, { 0, 0.36, 0.55, 0.80 }, 0 };    // blocks of 16 channels
-static const pace backward_pace   = { 3, { 0, 2.2, 2.9, 4.4 }, 0.27 };
-static const pace backward_pace_8 = { 6, { 0, 2, 2.7, 3.4, 4.3, 5.2, 6.1 }, 0.27 };
+typedef struct pace { int64_t together; double us[7], carry, more; bool leads; } pace;
+static const pace forward_pace    = { 4, { 0, 0.562, 0.96, 1.43, 1.80 }, 0.88, 5, true };
+static const pace halves_pace     = { 3, { 0, 0.34, 0.512, 0.76 }, 0, 0, false };    // blocks of 16 channels
+static const pace backward_pace   = { 3, { 0, 2.2, 2.9, 4.4 }, 0.27, 0, false };
+static const pace backward_pace_8 = { 6, { 0, 2, 2.7, 3.4, 4.3, 5.2, 6.1 }, 0.27, 0, false };
 
 /* What a machine takes for a tile of each of `blocks`: rounds of as many as go together, and a last one of the rest. */
 static double rounds_of(int64_t blocks, int64_t sm, const pace *p)
@@ -254,10 +255,12 @@ static double rounds_of(int64_t blocks, int64_t sm, const pace *p)
 static double twins_us(scan_dims d, int64_t items, int64_t width, const mba_machine *m, const pace *at)
 {
     const int64_t blocks = channel_blocks(d, width);
-    const double  main = rounds_of(items * blocks, m->sm, at);
     const int64_t before = items > d.B ? (items - d.B) * blocks : 0;               // the last piece leaves nothing
-    const double  carry = before ? at->carry * rounds_of(before, m->sm, at) : 0;
-    return (main + carry) * (double)(scan_cut_of(d, items).tiles + 2) * (items < d.B ? PACK_COST : 1);
+    const double  main = rounds_of(before && at->leads ? before : items * blocks, m->sm, at);
+    const double  leads = at->leads && before ? (double)d.B / (double)(items - d.B) : 0;   // of the pass before
+    const double  carry = before ? (leads + (1 - leads) * at->carry) * rounds_of(before, m->sm, at) : 0;
+    return (main + carry) * (double)(scan_cut_of(d, items).tiles + 2) * (items < d.B ? PACK_COST : 1)
+         + (before ? at->more : 0);
 }
 
 /* The items that take least time. */
@@ -282,54 +285,63 @@ static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, con
     return best;
 }
 
-enum forward_role { TWINS_PASS, HALVES_PASS, CARRY_PASS };   // what a launch of the forward is
+/* What a launch of the forward is. Where sequences are cut, CARRY_PASS does their first pieces and finds what the others
+ * leave behind, but the last; TWINS_PASS then does those behind the first. */
+enum forward_role { TWINS_PASS, HALVES_PASS, CARRY_PASS };
+
+static int64_t launched(scan_dims d, int64_t items) { return items > d.B ? items - d.B : items; }
 
 static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, enum forward_role role, bool split)
 {
     const scan_cut c = scan_cut_of(d, items);
     const bool     carry = role == CARRY_PASS, half = role == HALVES_PASS;
-    const int64_t  width = half ? HALVES_CHANNELS : TWINS_STATES / d.N, buffers = half ? 3 : 2;
+    const int64_t  width = half ? HALVES_CHANNELS : TWINS_STATES / d.N, buffers = half ? 4 : 2;
     const double   values = (double)(TILE * width), elements = values * (double)d.N;
-    mba_launch    *l = mba_plan_launch(p, half ? "scan_fwd_halves" : "scan_fwd_twins", MBA_MIXED, items,
+    const double   whole = carry ? (double)d.B / (double)launched(d, items) : 1;   // so much of it is the pass itself
+    mba_launch    *l = mba_plan_launch(p, half ? "scan_fwd_halves" : "scan_fwd_twins", MBA_MIXED, launched(d, items),
                                        half || split ? 256 : 192);
     l->grid[1]    = channel_blocks(d, width);
     l->regs       = half ? 75 : 80;
     l->smem_bytes = (size_t)(buffers * 4 * TILE * (9 * width / 8 + width + 8
                                                    + (half ? 2 * (d.N + 8) + 2 * (width + 4) : d.N + 64))
-                             + 32 * buffers + (buffers + 2) * (6 * TILE * width + 64 * d.N) + ORIGINS_BYTES);
+                             + 2 * buffers * (6 * TILE * width + 64 * d.N) + ORIGINS_BYTES + 48 * buffers);
     l->ring_depth = (int)buffers;
+    if (c.pieces > 1 && !carry)
+        mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_ENDS), 2.0 * (double)(c.pieces * width * d.N));   // on average
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_SMEM, elements * 3, NULL);
     mba_phase_work(l, MBA_SFU, elements, NULL);
-    mba_phase_work(l, MBA_FMA, elements * (carry ? 2.5 : 3.5), NULL);
-    if (!carry) store_operand(l, n, KEPT, (double)(TILE / KEEP * width * d.N));
+    mba_phase_work(l, MBA_FMA, elements * (2.5 + whole), NULL);
+    store_operand(l, n, KEPT, whole * (double)(TILE / KEEP * width * d.N));
     mba_phase_work(l, MBA_END, 0, NULL);
     if (carry) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * (double)(width * d.N));
     mba_launch_role(l, half || split ? 4 : 2);
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
     load_operand(l, n, U, values);
     load_operand(l, n, DELTA, values);
-    if (!carry) load_operand(l, n, Z, values);
-    load_states(l, n, d, width, BM, carry ? BM : CM, TILE);
-    mba_phase_work(l, MBA_SFU, values * (n->in[Z] && !carry ? 2 : 1), NULL);
-    mba_phase_work(l, MBA_FMA, values * (carry ? 14 : 32), NULL);
+    load_operand(l, n, Z, whole * values);
+    load_states(l, n, d, width, BM, BM, TILE);
+    load_states(l, n, d, width, CM, CM, whole * TILE);
+    mba_phase_work(l, MBA_SFU, values * (n->in[Z] ? 1 + whole : 1), NULL);
+    mba_phase_work(l, MBA_FMA, values * (14 + 18 * whole), NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-    if (!carry) { store_operand(l, n, OUT, values); store_operand(l, n, YS, values); }
+    store_operand(l, n, OUT, whole * values);
+    store_operand(l, n, YS, whole * values);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
 /* Three roles to a block (measured at 1 and 3 blocks on an SM: 8 and 2 % less time) do not go four together. */
 static bool splits(scan_dims d, int64_t items, const mba_machine *m)
 {
-    return d.N == 16 && items * channel_blocks(d, TWINS_STATES / d.N) <= 3 * (int64_t)m->sm;
+    return d.N == 16 && launched(d, items) * channel_blocks(d, TWINS_STATES / d.N) <= 3 * (int64_t)m->sm;
 }
 
 /* Blocks of 16 channels, whole sequences: where those of 32 would leave SMs idle or sequences would be cut. */
 static bool takes_halves(scan_dims d, int64_t items, const mba_machine *m)
 {
     return d.N == 16 && items >= d.B && d.L >= HALVES_LEAST && twins_us(d, d.B, HALVES_CHANNELS, m, &halves_pace)
-                                          < 0.95 * twins_us(d, items, TWINS_STATES / d.N, m, &forward_pace);
+                                          < 0.98 * twins_us(d, items, TWINS_STATES / d.N, m, &forward_pace);
 }
 
 mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
@@ -340,14 +352,15 @@ mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_m
     const int64_t width = TWINS_STATES / d.N;
     const int64_t items = twins_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
     if (takes_halves(d, items, m)) {
-        scratch_of_pieces(p, d, d.B, 1, false);
         plan_twins(p, n, d, d.B, HALVES_PASS, true);
         return MBA_OK;
     }
-    scratch_of_pieces(p, d, items, 1, false);
     if (items > d.B) {
+        const size_t state = sizeof(float) * (size_t)(items * d.D);
+        mba_plan_scratch(p, "no states before pieces", 0);    // each block finds its own
+        mba_plan_scratch(p, "states of pieces", state * (size_t)d.N);
+        mba_plan_scratch(p, "steps of pieces", state);
         plan_twins(p, n, d, items, CARRY_PASS, false);
-        plan_combine(p, d, items, 1, false);
     }
     plan_twins(p, n, d, items, TWINS_PASS, splits(d, items, m));
     return MBA_OK;

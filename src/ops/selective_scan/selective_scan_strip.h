@@ -8,7 +8,7 @@
 
 #include "device/cpu/simd.h"
 #include "ops/rows.h"
-#include "ops/selective_scan/selective_scan_slots.h"
+#include "ops/selective_scan/selective_scan_lines.h"
 
 enum { VECS = STRIP / MBA_LANES };
 static const float LOG2_E = 0x1.715476p0f;
@@ -125,17 +125,30 @@ static inline bool starts_document(const strip *s, int64_t t)
     return memcmp(p, p - s->ids.ld, sizeof *p) != 0;
 }
 
-/* The first step behind t that begins a document, or `end`. */
+/* Steps t .. t + 3 are of the document of step t - 1. */
+static inline bool goes_on(const float *ids)
+{
+    uint64_t now[2], before[2];
+    memcpy(now, ids, sizeof now);
+    memcpy(before, ids - 1, sizeof before);
+    return !((now[0] ^ before[0]) | (now[1] ^ before[1]));
+}
+
+/* The first step behind t that begins a document, or `end`. Every group of states asks, so four steps at a time. */
 static inline int64_t run_end(const strip *s, int64_t t, int64_t end)
 {
     if (!s->ids.p) return end;
-    for (t++; t < end && !starts_document(s, t);) t++;
+    t++;
+    while (s->ids.ld == 1 && t + 4 <= end && goes_on(s->ids.p + t)) t += 4;
+    while (t < end && !starts_document(s, t)) t++;
     return t;
 }
 
-/* Steps t0 .. t0 + T - 1; arrays are [VECS][T][MBA_LANES]: a vector of channels goes through lines of its own. */
+/* Steps t0 .. t0 + T - 1; arrays are [VECS][T + SPREAD][MBA_LANES]: a vector of channels goes through lines of its own.
+ * Loops that store vectors take copies of these structs: a vector may alias anything, and pointers in memory would be
+ * read again behind every store. */
 typedef struct span { int64_t t0, T; float *dt, *x, *y; } span;
-MBA_SIMD int64_t span_at(const span *q, int64_t t, int v) { return (v * q->T + t) * MBA_LANES; }
+MBA_SIMD int64_t span_at(const span *q, int64_t t, int v) { return (v * (q->T + SPREAD) + t) * MBA_LANES; }
 
 /* Segment i of the strip. */
 static inline span span_of(const strip *s, int64_t i, float *dt, float *x, float *y)

@@ -8,9 +8,8 @@
 
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-/* Barriers: one of each kind for a buffer; of DONE and EMPTY, which teams wait for in turn, one for each team too: a
- * team that is late must not find its place taken (that hung). */
-enum { FULL = 1, DONE = 4, EMPTY = 10 };
+/* Barriers: of each kind one for a buffer. Those of twins are the SM's; halves have FULL and DONE in shared memory. */
+enum { FULL = 1, DONE = 3, EMPTY = 5, MEET = 7 };
 
 /* What the tensor cores lose of C h by dropping bits of h, on average: 0.72 of 2^-11. */
 #define TF32_LOSS 1.000352f
@@ -21,8 +20,8 @@ template <int N_, bool HALF_> struct twins_smem {
     enum { OCTET = 36 };                                      /* 8 channels x 4 tokens, padded */
     enum { NP = N == 8 ? 2 : 1, ELEMENTS = VALUES / NP };     /* rows of a thread; threads of a role */
     enum { SCANNERS = 128, HANDS = SCANNERS + ELEMENTS };
-    enum { BUFFERS = HALF ? 3 : 2, RING = BUFFERS + 2 };      /* between roles; tiles on their way */
-    enum { TEAMS = HALF ? 2 : 1 };                            /* see SPLIT */
+    enum { BUFFERS = HALF ? 4 : 2, RING = 2 * BUFFERS };      /* between roles; tiles on their way */
+    enum { TEAMS = HALF ? BUFFERS : 1 };                      /* that take tiles in turn: see twins_own */
     enum { BROW = HALF ? N + 8 : N, CROW = HALF ? N + 8 : 64 };
     struct buffer {
         float dt[TILE / 4][CO][OCTET];                        /* four tokens of a channel lie together */
@@ -36,26 +35,10 @@ template <int N_, bool HALF_> struct twins_smem {
         typename word<N>::type bc[64];
     } ring[RING];
     origins<bf16> at;
+    uint64_t counts[2][BUFFERS];                              /* HALF: barriers FULL and DONE */
     /* Fours of x in odd rows lie in pairs the other way around: so eight threads write two rows to all banks. */
     static __device__ __forceinline__ int odd(int row) { return N == 16 ? row & 1 : 0; }
 };
-
-/* ---- whose turn it is: the buffer of a tile, and the barriers that belong to it ---- */
-
-template <int WRAP> static __device__ __forceinline__ int next(int turn) { return turn == WRAP - 1 ? 0 : turn + 1; }
-
-/* Two of a kind are named in the code, more by a register. */
-template <int ID, typename S> static __device__ __forceinline__ void wait_turn(int turn, int threads)
-{
-    if constexpr (S::BUFFERS == 2) barrier_wait<ID>(turn, threads);
-    else asm volatile("bar.sync %0, %1;" ::"r"(ID + turn), "r"(threads) : "memory");
-}
-
-template <int ID, typename S> static __device__ __forceinline__ void arrive_turn(int turn, int threads)
-{
-    if constexpr (S::BUFFERS == 2) barrier_arrive<ID>(turn, threads);
-    else asm volatile("bar.arrive %0, %1;" ::"r"(ID + turn), "r"(threads) : "memory");
-}
 
 /* ---- shared addresses: known to the compiler as such, and not found anew for every tile ---- */
 
@@ -65,6 +48,54 @@ template <typename T> static __device__ __forceinline__ T *shared_at(uint32_t ad
 }
 
 static __device__ __forceinline__ uint32_t shared_of(const void *at) { return (uint32_t)__cvta_generic_to_shared(at); }
+
+/* ---- barriers in shared memory: a warp arrives as one, each waits by itself ---- */
+
+static __device__ __forceinline__ void count_init(uint32_t at, int arrivals)
+{
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+}
+
+static __device__ __forceinline__ void count_arrive(uint32_t at)
+{
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) asm volatile("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [%0]; }" ::"r"(at) : "memory");
+}
+
+static __device__ __forceinline__ void count_wait(uint32_t at, uint32_t phase)
+{
+    uint32_t done = 0;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define COUNT_TEST "mbarrier.test_wait.parity.shared.b64"
+#else
+#define COUNT_TEST "mbarrier.try_wait.parity.shared.b64"
+#endif
+    while (!done)
+        asm volatile("{ .reg .pred p; " COUNT_TEST " p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done) : "r"(at), "r"(phase) : "memory");
+}
+
+/* ---- whose turn it is: the buffer of a tile, and the barriers that belong to it. At the SM's barriers all who come
+ * meet, so that warps with states wait for each other; in halves they do not, and run on into the next buffer ---- */
+
+template <int WRAP> static __device__ __forceinline__ int next(int turn) { return turn == WRAP - 1 ? 0 : turn + 1; }
+
+template <int ID, typename S> static __device__ __forceinline__ uint32_t count_of(const S &sm, int turn)
+{
+    return shared_of(&sm.counts[ID == DONE][0]) + 8 * turn;
+}
+
+template <int ID, typename S> static __device__ __forceinline__ void wait_turn(const S &sm, int tile, int turn, int threads)
+{
+    if constexpr (S::HALF) count_wait(count_of<ID>(sm, turn), tile / S::BUFFERS & 1);
+    else                   barrier_wait<ID>(turn, threads);
+}
+
+template <int ID, typename S> static __device__ __forceinline__ void arrive_turn(const S &sm, int turn, int threads)
+{
+    if constexpr (S::HALF) count_arrive(count_of<ID>(sm, turn));
+    else                   barrier_arrive<ID>(turn, threads);
+}
 
 /* Where a lane of a warp with states reads and writes in a buffer: kept from the compiler, which would find them anew
  * for every tile, a tenth of its instructions. */
@@ -94,8 +125,8 @@ template <typename S> struct twins_role {
     const bf16    *u, *delta, *z, *bc[BP];                    /* at this thread's columns */
     bf16          *out, *ys;
     const int32_t *ids;
-    int            length, first, octet, row, second, teams, bc_row[BP];   /* bc_row: values between rows */
-    float          bias[8], skip[8];
+    int            length, first, octet, row, second, bc_row[BP];   /* bc_row: values between rows */
+    float          bias[8], skip[8], steps[8];                /* steps: sums of a carry */
     uint32_t       dt_at, x_at, bc_at[BP], ring_at;           /* shared: in the first buffer, in the first slot */
     bool           full, mine, docs, gated, whole, whole_bc, no_bc;
     int            phase[NP];                                 /* token within its sequence, of the row read next */
@@ -121,7 +152,7 @@ tile_row(const twins_role<S> &e, T *at, int tile, int r, int row)
 
 template <typename S, typename T> static __device__ __forceinline__ void go_on(const twins_role<S> &e, T *&at, int row)
 {
-    if (e.full) at = row_at(at, row, 2 * TILE * e.teams);
+    if (e.full) at = row_at(at, row, 2 * TILE * S::TEAMS);
 }
 
 /* Of eight channels, from `octet` of this block on; 0 where there are none. */
@@ -136,14 +167,13 @@ read_parameters(float (&v)[8], const float *all, const part &a, int octet)
 
 /* PLAIN: what a model has: whole tiles and blocks of channels, aligned, gated, no documents. Else that is looked at. */
 template <typename S, bool CARRY, bool PLAIN> static __device__ __forceinline__ twins_role<S>
-twins_role_of(const scan_operands<bf16> &p, const S &sm, int et, int team, int teams)
+twins_role_of(const scan_operands<bf16> &p, const S &sm, int et, int team)
 {
     twins_role<S> e;
     e.octet  = et % e.CO;
     e.row    = et / e.CO;
     e.length = sm.at.a.length;
     e.full   = PLAIN;
-    e.teams  = teams;
     e.first  = sm.at.a.first;
     e.mine   = PLAIN || sm.at.a.channel + 8 * e.octet < sm.at.a.channels;
     e.second = sm.at.a.channel + 8 * e.octet + 4 < sm.at.a.channels ? 4 : 0;
@@ -171,6 +201,8 @@ twins_role_of(const scan_operands<bf16> &p, const S &sm, int et, int team, int t
     }
     read_parameters<PLAIN>(e.bias, p.bias, sm.at.a, 8 * e.octet);
     if (!CARRY) read_parameters<PLAIN>(e.skip, p.skip, sm.at.a, 8 * e.octet);
+#pragma unroll
+    for (int k = 0; CARRY && k < 8; k++) e.steps[k] = 0;
     e.dt_at   = shared_of(&sm.buf[0].dt[e.row / 4][e.octet][e.row % 4]);
     e.x_at    = shared_of(&sm.buf[0].x[e.row][8 * e.octet]) ^ 16 * S::odd(e.row);
     e.ring_at = shared_of(&sm.ring[0]) + 16 * et;
@@ -263,7 +295,7 @@ static __device__ __forceinline__ void put_dt(float *to, float all)
 
 /* Step sizes, dt u, B and C of a tile into its buffer. */
 template <typename S, bool CARRY> static __device__ __forceinline__ void
-twins_fill(const twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
+twins_fill(twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
 {
     const uint32_t buffer = turn * e.BUFFER, from = e.ring_at + slot * e.SLOT;
     const int      left = e.length - tile * TILE;
@@ -277,12 +309,17 @@ twins_fill(const twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
         for (int k = 0; k < 8; k++) {
             d[k] = step_of<false>(d[k] + e.bias[k]);
             u[k] = rounded_tf32(u[k] * d[k]);
+            if (CARRY) e.steps[k] += e.full || row < left ? d[k] : 0;
         }
         float *dt = shared_at<float>(e.dt_at + buffer + i * e.RP / 4 * (int)sizeof(sm.buf[0].dt[0]));
         const uint32_t x = e.x_at + buffer + i * e.RP * (int)sizeof(sm.buf[0].x[0]);
         put_dt(dt, d);
         put8(x, u);                                           // exceptions are written over: cheaper than choices
-        if (e.docs && e.doc[i].here != e.doc[i].before) put_dt(dt, RESET_STEP);
+        if (e.docs && e.doc[i].here != e.doc[i].before) {
+            put_dt(dt, RESET_STEP);
+#pragma unroll
+            for (int k = 0; CARRY && k < 8; k++) e.steps[k] += row < left ? RESET_STEP : 0;
+        }
         if (!e.full && row >= left) {
             put_dt(dt, 0.0f);
             put8(x, {});
@@ -348,124 +385,149 @@ twins_finish(twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, int et
     if (e.ys) go_on(e, e.ys, p.D);
 }
 
+/* The sum of a carry's step sizes over its rows, in order; what lay in the first buffer has been read. */
+template <typename S> static __device__ __forceinline__ void
+twins_steps(const twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et)
+{
+    put8((float4 *)&sm.buf[0].x[e.row][8 * e.octet], e.steps);
+    barrier_wait<MEET>(0, S::ELEMENTS);
+    float steps = 0;
+    for (int r = 0; r < e.RP; r++) steps += sm.buf[0].x[r][et % S::CH];
+    if (et < S::CH && sm.at.a.channel + et < sm.at.a.channels) p.steps[sm.at.a.item * p.D + sm.at.a.channel + et] = steps;
+}
+
 /* All of it by the same warps. */
 template <typename S, bool CARRY, bool PLAIN> static __device__ __forceinline__ void
 twins_elements(const scan_operands<bf16> &p, S &sm, int et)
 {
-    twins_role<S> e = twins_role_of<S, CARRY, PLAIN>(p, sm, et, 0, 1);
+    twins_role<S> e = twins_role_of<S, CARRY, PLAIN>(p, sm, et, 0);
     const int     tiles = (e.length + TILE - 1) / TILE;
     const auto    ask = [&](int tile, int slot) {
         if (tile < tiles) twins_ask<S, CARRY>(e, p, sm, et, tile, slot);
         if (tile < tiles && !CARRY) twins_ask_gate<S>(e, p, sm, et, tile, slot);
         copies_commit();
     };
-    int turn = 0, slot = 0, ahead = 2;                        // ahead: slot of the tile asked for, and of that finished
     ask(0, 0);
     ask(1, 1);
     if (e.docs) twins_documents<S>(e, p, 0);
     for (int tile = 0; tile < tiles; tile++) {
-        if (S::BUFFERS == 2) { turn = tile % 2; slot = tile % 4; ahead = (tile + 2) % 4; }   // cheaper than to count
+        const int turn = tile % 2, slot = tile % 4, ahead = (tile + 2) % 4;   // of that asked for, and of that finished
         if (tile >= S::BUFFERS) {
-            wait_turn<DONE, S>(turn, S::HANDS);
+            wait_turn<DONE, S>(sm, tile, turn, S::HANDS);
             if (!CARRY) twins_finish<S>(e, p, sm, et, tile - S::BUFFERS, turn, ahead, ahead, [] {});
         }
         ask(tile + 2, ahead);
         copies_wait<2>();
         twins_fill<S, CARRY>(e, sm, et, tile, turn, slot);
-        arrive_turn<FULL, S>(turn, S::HANDS);
+        arrive_turn<FULL, S>(sm, turn, S::HANDS);
+        if (e.docs && tile + 1 < tiles) twins_documents<S>(e, p, tile + 1);
+    }
+    for (int tile = max(tiles - S::BUFFERS, 0); tile < tiles; tile++) {
+        wait_turn<DONE, S>(sm, tile, tile % S::BUFFERS, S::HANDS);
+        if (!CARRY) twins_finish<S>(e, p, sm, et, tile, tile % S::BUFFERS, tile % S::RING, tile % S::RING, [] {});
+    }
+    if (CARRY) twins_steps<S>(e, p, sm, et);
+}
+
+/* SPLIT: some warps before the states, others behind them. Who finishes tells who fills when a buffer is read. */
+template <typename S, bool PLAIN> static __device__ __forceinline__ void
+twins_before(const scan_operands<bf16> &p, S &sm, int et)
+{
+    twins_role<S> e = twins_role_of<S, false, PLAIN>(p, sm, et, 0);
+    const int     tiles = (e.length + TILE - 1) / TILE;
+    for (int tile = 0; tile < 2; tile++) {
+        if (tile < tiles) twins_ask<S, false>(e, p, sm, et, tile, tile);
+        copies_commit();
+    }
+    if (e.docs) twins_documents<S>(e, p, 0);
+    int turn = 0, slot = 0, ahead = 2;
+    for (int tile = 0; tile < tiles; tile++) {
+        if (tile >= S::BUFFERS) wait_turn<EMPTY, S>(sm, tile, turn, 2 * S::ELEMENTS);
+        if (tile + 2 < tiles) twins_ask<S, false>(e, p, sm, et, tile + 2, ahead);
+        copies_commit();
+        copies_wait<2>();
+        twins_fill<S, false>(e, sm, et, tile, turn, slot);
+        arrive_turn<FULL, S>(sm, turn, S::HANDS);
         if (e.docs && tile + 1 < tiles) twins_documents<S>(e, p, tile + 1);
         turn  = next<S::BUFFERS>(turn);
         slot  = next<S::RING>(slot);
         ahead = next<S::RING>(ahead);
     }
-    for (int tile = max(tiles - S::BUFFERS, 0); tile < tiles; tile++) {
-        wait_turn<DONE, S>(tile % S::BUFFERS, S::HANDS);
-        if (!CARRY) twins_finish<S>(e, p, sm, et, tile, tile % S::BUFFERS, tile % S::RING, tile % S::RING, [] {});
-    }
-}
-
-/* SPLIT: some warps before the states, others behind them. Who finishes tells who fills when a buffer is read. TEAMS of
- * either kind take tiles in turn. */
-template <typename S, bool PLAIN> static __device__ __forceinline__ void
-twins_before(const scan_operands<bf16> &p, S &sm, int et, int team)
-{
-    enum { TEAMS = S::TEAMS };
-    twins_role<S> e = twins_role_of<S, false, PLAIN>(p, sm, et, team, TEAMS);
-    const int     tiles = (e.length + TILE - 1) / TILE;
-    for (int tile = team; tile < 2; tile += TEAMS) {
-        if (tile < tiles) twins_ask<S, false>(e, p, sm, et, tile, tile);
-        copies_commit();
-    }
-    for (int tile = 0; e.docs && tile <= team; tile++) twins_documents<S>(e, p, tile);
-    int turn = team, slot = team, ahead = team + 2;
-    for (int tile = team; tile < tiles; tile += TEAMS) {
-        if (tile >= S::BUFFERS) wait_turn<EMPTY, S>(turn + S::BUFFERS * ((team + S::BUFFERS) % TEAMS), 2 * S::ELEMENTS);
-        if (tile + 2 < tiles) twins_ask<S, false>(e, p, sm, et, tile + 2, ahead);
-        copies_commit();
-        copies_wait<2 / TEAMS>();
-        twins_fill<S, false>(e, sm, et, tile, turn, slot);
-        arrive_turn<FULL, S>(turn, S::HANDS);
-#pragma unroll
-        for (int i = 1; i <= TEAMS; i++) {
-            if (e.docs && tile + i < tiles) twins_documents<S>(e, p, tile + i);
-            turn  = next<S::BUFFERS>(turn);
-            slot  = next<S::RING>(slot);
-            ahead = next<S::RING>(ahead);
-        }
-    }
 }
 
 template <typename S, bool PLAIN> static __device__ __forceinline__ void
-twins_behind(const scan_operands<bf16> &p, S &sm, int et, int team)
+twins_behind(const scan_operands<bf16> &p, S &sm, int et)
 {
-    enum { TEAMS = S::TEAMS };
-    twins_role<S> e = twins_role_of<S, false, PLAIN>(p, sm, et, team, TEAMS);
+    twins_role<S> e = twins_role_of<S, false, PLAIN>(p, sm, et, 0);
     const int     tiles = (e.length + TILE - 1) / TILE;
-    for (int tile = team; tile < 2; tile += TEAMS) {
+    for (int tile = 0; tile < 2; tile++) {
         if (tile < tiles) twins_ask_gate<S>(e, p, sm, et, tile, tile);
         copies_commit();
     }
-    int turn = team, slot = team;                             // z: four slots, or a team writes where another reads
-    for (int tile = team; tile < tiles; tile += TEAMS) {
+    int turn = 0, slot = 0;
+    for (int tile = 0; tile < tiles; tile++) {
         if (tile + 2 < tiles) twins_ask_gate<S>(e, p, sm, et, tile + 2, (tile + 2) % 4);
         copies_commit();
-        copies_wait<2 / TEAMS>();
-        wait_turn<DONE, S>(turn + S::BUFFERS * team, S::HANDS);
-        twins_finish<S>(e, p, sm, et, tile, turn, slot, tile % 4, [&] {
-            if (tile + S::BUFFERS < tiles) arrive_turn<EMPTY, S>(turn + S::BUFFERS * team, 2 * S::ELEMENTS);
+        copies_wait<2>();
+        wait_turn<DONE, S>(sm, tile, turn, S::HANDS);
+        twins_finish<S>(e, p, sm, et, tile, turn, slot, slot, [&] {
+            if (tile + S::BUFFERS < tiles) arrive_turn<EMPTY, S>(sm, turn, 2 * S::ELEMENTS);
         });
-#pragma unroll
-        for (int i = 0; i < TEAMS; i++) {
-            turn = next<S::BUFFERS>(turn);
-            slot = next<S::RING>(slot);
-        }
+        turn = next<S::BUFFERS>(turn);
+        slot = next<S::RING>(slot);
+    }
+}
+
+/* HALF: every warp beside the states has a buffer and two slots of the ring, and takes a tile from its step sizes to its
+ * output. */
+template <typename S, bool PLAIN> static __device__ __forceinline__ void
+twins_own(const scan_operands<bf16> &p, S &sm, int et, int own)
+{
+    enum { TEAMS = S::TEAMS };
+    twins_role<S> e = twins_role_of<S, false, PLAIN>(p, sm, et, own);
+    const int     tiles = (e.length + TILE - 1) / TILE;
+    const auto    ask = [&](int tile, int slot) {
+        if (tile < tiles) twins_ask<S, false>(e, p, sm, et, tile, slot);
+        if (tile < tiles) twins_ask_gate<S>(e, p, sm, et, tile, slot);
+        copies_commit();
+    };
+    for (int tile = 0; e.docs && tile <= own; tile++) twins_documents<S>(e, p, tile);
+    int slot = 2 * own;
+    ask(own, slot);
+    for (int tile = own; tile < tiles; tile += TEAMS) {
+        ask(tile + TEAMS, slot ^ 1);
+        copies_wait<1>();
+        twins_fill<S, false>(e, sm, et, tile, own, slot);
+        arrive_turn<FULL, S>(sm, own, S::HANDS);
+        for (int i = 1; e.docs && i <= TEAMS; i++)
+            if (tile + i < tiles) twins_documents<S>(e, p, tile + i);
+        wait_turn<DONE, S>(sm, tile, own, S::HANDS);
+        twins_finish<S>(e, p, sm, et, tile, own, slot, slot, [] {});
+        slot ^= 1;
     }
 }
 
 /* ---- a block: states(warp, lane) is what its first warps do ---- */
 
-/* CARRY: what a piece of a long sequence leaves behind when it starts from zero, and the sum of its steps. */
+/* CARRY: what a piece of a long sequence leaves behind when it starts from zero, and the sum of its steps. The first
+ * piece of a sequence runs as the pass itself does, beside those: nothing comes before it. */
 template <typename S, bool CARRY, bool SPLIT, bool PLAIN, typename F> static __device__ __forceinline__ void
-scan_block(const scan_operands<bf16> &p, S &sm, F states)
+scan_block(const scan_operands<bf16> &p, S &sm, const part &a, F states)
 {
-    enum { TEAMS = S::TEAMS, THREADS = SPLIT ? S::SCANNERS + 2 * TEAMS * S::ELEMENTS : S::HANDS };
-    const part a = part_of(p, S::CH);
-    if (CARRY && a.item % p.pieces == p.pieces - 1) return;   // nobody goes on from it
-    find_origins(sm.at, p, a, (int)threadIdx.x);
-    enum { FOURS = TILE * S::CROW / 4 };
-    for (int c = threadIdx.x; !S::HALF && c < S::BUFFERS * FOURS; c += THREADS)
+    enum { THREADS = S::SCANNERS + (SPLIT ? 2 : S::TEAMS) * S::ELEMENTS, FOURS = TILE * S::CROW / 4 };
+    const int thread = (int)threadIdx.x;
+    find_origins(sm.at, p, a, thread);
+    for (int c = thread; !S::HALF && c < S::BUFFERS * FOURS; c += THREADS)
         ((float4 *)sm.buf[c / FOURS].c)[c % FOURS] = make_float4(0, 0, 0, 0);
+    if (S::HALF && thread < 2 * S::BUFFERS)                   // one warp fills, all with states are done
+        count_init(count_of<FULL>(sm, thread), thread < S::BUFFERS ? 1 : S::SCANNERS / 32);
     __syncthreads();
     const int warp = (int)(threadIdx.x / 32), et = (int)threadIdx.x - S::SCANNERS;
-    if (warp < S::SCANNERS / 32) {
-        states(warp, (int)threadIdx.x % 32);
-    } else if (!SPLIT) {
-        twins_elements<S, CARRY, PLAIN>(p, sm, et);
-    } else {
-        const int team = et / S::ELEMENTS % TEAMS, member = et % S::ELEMENTS;
-        if (et < TEAMS * S::ELEMENTS) twins_before<S, PLAIN>(p, sm, member, team);
-        else                          twins_behind<S, PLAIN>(p, sm, member, team);
-    }
+    if (warp < S::SCANNERS / 32)              states(warp, (int)threadIdx.x % 32);
+    else if constexpr (S::HALF)               twins_own<S, PLAIN>(p, sm, et % 32, et / 32);
+    else if constexpr (!SPLIT)                twins_elements<S, CARRY, PLAIN>(p, sm, et);
+    else if (et < S::ELEMENTS)                twins_before<S, PLAIN>(p, sm, et);
+    else                                      twins_behind<S, PLAIN>(p, sm, et - S::ELEMENTS);
 }
 
 /* What a model has, for kernels of `width` channels: see PLAIN. */

@@ -68,9 +68,8 @@ read_tokens(four_tokens<S::N> &f, const lane_offsets &o, uint32_t turn, int four
 /* Tokens of one buffer, from group `from` of four on; `middle` is called after KEEP of them. The state enters C h as
  * operand a, element e as a[e]: so row l8 of that operand has elements 0 and 2, row l8 + 8 elements 1 and 3, and the
  * sum over a channel is that of two entries of the result, both of one lane. */
-template <typename S, int GROUPS, bool CARRY, typename F> static __device__ __forceinline__ void
-twins_tokens(float (&h)[4], float (&steps)[16 / S::N], const float (&A2)[4], const lane_offsets &o, uint32_t turn,
-             int from, int l4, F middle)
+template <typename S, int GROUPS, typename F> static __device__ __forceinline__ void
+twins_tokens(float (&h)[4], const float (&A2)[4], const lane_offsets &o, uint32_t turn, int from, int l4, F middle)
 {
     typedef typename S::buffer buffer;
     enum { N = S::N, PER = N / 4, SUMS = 4 * GROUPS / PER };  /* a lane has C h of one token in PER */
@@ -85,15 +84,12 @@ twins_tokens(float (&h)[4], float (&steps)[16 / S::N], const float (&A2)[4], con
             const int p = N == 16 ? j / 2 : 0;
             float     b[4] = { 0, 0, 0, 0 }, dt[16 / N];
 #pragma unroll
-            for (int i = 0; i < 16 / N; i++) {
+            for (int i = 0; i < 16 / N; i++)
                 dt[i] = j == 0 ? f.dt[i].x : j == 1 ? f.dt[i].y : j == 2 ? f.dt[i].z : f.dt[i].w;
-                if (CARRY) steps[i] += dt[i];
-            }
             const bool here = N == 16 ? l4 / 2 == j % 2 : l4 == j;        // all other tokens are zero
             mma_tf32_k4(b, f.x0[p], f.x1[p], here ? f.b[p] : 0);
 #pragma unroll
             for (int e = 0; e < 4; e++) h[e] = fmaf(exp2_fast(dt[N == 16 ? 0 : e / 2] * A2[e]), h[e], b[e]);
-            if (CARRY) continue;
             const float2 c = *shared_at<const float2>(o.c + turn + (4 * (from + g) + j) * (int)sizeof(buffer::c[0]));
             mma_tf32_k8(d, h[0], h[1], h[2], h[3], c.x, c.y);
             if (j % PER != PER - 1) continue;
@@ -102,7 +98,7 @@ twins_tokens(float (&h)[4], float (&steps)[16 / S::N], const float (&A2)[4], con
         }
     }
 #pragma unroll
-    for (int i = 0; i < SUMS && !CARRY; i++)                  // behind all reads of dt u: no load waits for them
+    for (int i = 0; i < SUMS; i++)                  // behind all reads of dt u: no load waits for them
         *shared_at<float>(o.y + turn + (4 * from + PER * i) * (int)sizeof(buffer::x[0])) = y[i];
 }
 
@@ -117,19 +113,42 @@ template <int N> static __device__ __forceinline__ void twins_keep(bool now, bf1
     }
 }
 
-template <typename S, bool CARRY> static __device__ __forceinline__ void
-twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
+/* The state before a piece: what the first leaves behind, then the others in turn; the decay over one is that of the
+ * sum of its steps. */
+template <int N> static __device__ __forceinline__ void
+pieces_before(float (&h)[4], const scan_operands<bf16> &p, const part &a, const float (&A2)[4], int wc, int l4, int l8)
+{
+    const int     before = (int)(a.item % p.pieces);
+    const int64_t row = (a.item - before) * p.D;
+    int64_t       ch[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++) ch[e] = row + min(a.channel + wc + twin_channel<N>(e, l8), a.channels - 1);
+#pragma unroll
+    for (int e = 0; e < 4; e++) h[e] = p.ends[ch[e] * N + twin_state<N>(e, l4)];
+#pragma unroll 4
+    for (int k = 1; k < before; k++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const int64_t at = ch[e] + (int64_t)k * p.D;
+            h[e] = fmaf(exp2_fast(A2[e] * p.steps[at]), h[e], p.ends[at * N + twin_state<N>(e, l4)]);
+        }
+    }
+}
+
+/* `leads`: the first piece of a sequence, before the states of the others are known. */
+template <typename S> static __device__ __forceinline__ void
+twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane, bool leads)
 {
     enum { N = S::N };
     const part &a = sm.at.a;
     const int  l4 = lane & 3, l8 = lane >> 2, wc = warp * (128 / N), length = a.length;
     const int  here = a.channels - a.channel, tiles = (length + TILE - 1) / TILE;
-    const bool keeps = !CARRY && sm.at.kept && wc + l8 < here;
+    const bool keeps = sm.at.kept && wc + l8 < here;
     bf16      *kept = sm.at.kept + (wc + l8) * N + twin_state<N>(0, l4);   // goes on where nothing is kept
     const bool second = wc + l8 + 8 < here;
     const lane_offsets o = twins_offsets(sm, wc, l4, l8);
-    float A2[4], h[4], steps[16 / N] = {};
-    const float *start = !CARRY && p.start.at ? p.start.sequence(a.item) : NULL;
+    float A2[4], h[4];
+    const float *start = p.start.at ? p.start.sequence(a.sequence) : NULL;
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const int64_t ch = a.channel + wc + twin_channel<N>(e, l8), n = twin_state<N>(e, l4);
@@ -137,11 +156,12 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
         A2[e] = ok ? A2_of(p.A_log.at[ch * p.A_log.row + n]) : 0;
         h[e]  = start && ok ? start[ch * p.start.row + n] : 0;
     }
+    if (!leads && p.pieces > 1) pieces_before<N>(h, p, a, A2, wc, l4, l8);
     for (int tile = 0; tile < tiles; tile++) {
         const int turn = tile % S::BUFFERS;
-        wait_turn<FULL, S>(turn, S::HANDS);
+        wait_turn<FULL, S>(sm, tile, turn, S::HANDS);
         const auto keep = [&](bool now) {
-            if (!CARRY) twins_keep<N>(now, kept, h, second);
+            twins_keep<N>(now, kept, h, second);
             kept += p.D * N;
         };
         const bool more = keeps && tile * TILE + KEEP < length;
@@ -149,35 +169,122 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
 #pragma unroll 1
         for (int g = 0; g < TILE / 4; g += GROUPS) {
             keep(g ? more : keeps);
-            twins_tokens<S, GROUPS, CARRY>(h, steps, A2, o, turn * (uint32_t)sizeof(sm.buf[0]), g, l4,
-                                           [&] { keep(more); });
+            twins_tokens<S, GROUPS>(h, A2, o, turn * (uint32_t)sizeof(sm.buf[0]), g, l4, [&] { keep(more); });
         }
-        arrive_turn<DONE, S>(turn, S::HANDS);
+        arrive_turn<DONE, S>(sm, turn, S::HANDS);
     }
-    if (!CARRY && (!p.final.at || a.first + a.length < p.L)) return;
-    float *final = CARRY ? p.ends + a.item * p.D * N : p.final.sequence(a.sequence);
+    if (!leads && (!p.final.at || a.first + a.length < p.L)) return;
+    float *final = leads ? p.ends + a.item * p.D * N : p.final.sequence(a.sequence);
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const int64_t ch = a.channel + wc + twin_channel<N>(e, l8), n = twin_state<N>(e, l4);
-        if (ch >= a.channels) continue;
-        final[ch * (CARRY ? N : p.final.row) + n] = h[e];
-        if (CARRY && l4 == 0 && e % (N / 4) == 0) p.steps[a.item * p.D + ch] = steps[e / (N / 4)];
+        if (ch < a.channels) final[ch * (leads ? N : p.final.row) + n] = h[e];
     }
 }
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000           /* where 80 registers are three too few */
+/* ---- what a piece leaves behind. Without C h a product serves eight channels at two tokens and eight states: element
+ * e of a lane is state 2 l4 + e%2 of channel l8, of the second eight states (N = 16) or channels (N = 8) from e = 2 on --- */
+
+template <typename S> static __device__ __forceinline__ lane_offsets carry_offsets(const S &sm, int wc, int l4, int l8)
+{
+    const auto  &s = sm.buf[0];
+    lane_offsets o;
+    o.dt = shared_of(&s.dt[0][wc / 8][4 * l8]);
+    o.x  = shared_of(&s.x[l4][wc + (l8 ^ 4 * S::odd(l4))]);
+    o.b  = shared_of(&s.b[l4][l8]);
+    o.c  = o.y = 0;
+    asm volatile("" : "+r"(o.dt), "+r"(o.x), "+r"(o.b), "+r"(o.c));
+    return o;
+}
+
+template <typename S> static __device__ __forceinline__ void
+carry_tokens(float (&h)[4], const float (&A2)[4], const lane_offsets &o, uint32_t turn, int l4)
+{
+    typedef typename S::buffer buffer;
+    enum { XROW = sizeof(buffer::x[0]), BROW = sizeof(buffer::b[0]), DT = sizeof(buffer::dt[0]), OCTET = DT / S::CO };
+#pragma unroll
+    for (int four = 0; four < TILE / 4; four++) {
+        float4 dt[2];
+        float  x[2], b[2];
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const int channels = S::N == 8 ? i : 0, states = S::N == 16 ? i : 0;
+            dt[i] = *shared_at<const float4>(o.dt + turn + four * DT + channels * OCTET);
+            x[i]  = *shared_at<const float>(o.x + turn + 4 * four * XROW + channels * 32);
+            b[i]  = *shared_at<const float>(o.b + turn + 4 * four * BROW + states * 32);
+        }
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const float d0 = j ? dt[i].z : dt[i].x, d1 = j ? dt[i].w : dt[i].y;
+                float       r[4] = { 0, 0, 0, 0 }, *g = h + 2 * i;
+                mma_tf32_k4(r, l4 == 2 * j ? x[i] : 0, l4 == 2 * j + 1 ? x[i] : 0, b[i]);
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    g[e] = fmaf(exp2_fast(d0 * A2[2 * i + e]), g[e], r[e]);
+                    g[e] = fmaf(exp2_fast(d1 * A2[2 * i + e]), g[e], r[2 + e]);
+                }
+            }
+        }
+    }
+}
+
+template <typename S> static __device__ __forceinline__ void
+carry_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
+{
+    enum { N = S::N };
+    const part &a = sm.at.a;
+    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp * (128 / N), tiles = (a.length + TILE - 1) / TILE;
+    const lane_offsets o = carry_offsets(sm, wc, l4, l8);
+    const auto channel = [&](int e) { return a.channel + wc + l8 + (N == 8 ? e / 2 * 8 : 0); };
+    const auto state   = [&](int e) { return 2 * l4 + e % 2 + (N == 16 ? e / 2 * 8 : 0); };
+    float A2[4], h[4] = { 0, 0, 0, 0 };
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+        A2[e] = channel(e) < a.channels ? A2_of(p.A_log.at[channel(e) * p.A_log.row + state(e)]) : 0;
+#pragma unroll 1
+    for (int tile = 0; tile < tiles; tile++) {
+        const int turn = tile % S::BUFFERS;
+        wait_turn<FULL, S>(sm, tile, turn, S::HANDS);
+        carry_tokens<S>(h, A2, o, turn * (uint32_t)sizeof(sm.buf[0]), l4);
+        arrive_turn<DONE, S>(sm, turn, S::HANDS);
+    }
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+        if (channel(e) < a.channels) p.ends[(a.item * p.D + channel(e)) * N + state(e)] = h[e];
+}
+
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1000)   /* 80 registers are too few there */
 #define TOGETHER 3
 #else
 #define TOGETHER 4
 #endif
 
+/* All items, or pieces but one of each sequence: before the pass (CARRY) the last is left out, for nobody goes on from
+ * it; in the pass the first, which is done. */
+template <bool CARRY> static __device__ __forceinline__ part twins_part(const scan_operands<bf16> &p, int width)
+{
+    const uint32_t i = blockIdx.y * gridDim.x + blockIdx.x, each = (uint32_t)p.pieces - 1;
+    uint32_t       item = i / gridDim.y;
+    if (CARRY || each) item += item / each + !CARRY;
+    return part_at(p, width, item, (int)(i % gridDim.y));
+}
+
+/* CARRY: before the pass, the first piece of every sequence, and what the others leave behind. */
 template <int N, bool CARRY, bool SPLIT, bool PLAIN> __global__ void
 __launch_bounds__(SPLIT ? 256 : 192, TOGETHER - SPLIT) scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(128) char smem[];
     typedef twins_smem<N, false> S;
     S &sm = *(S *)smem;
-    scan_block<S, CARRY, SPLIT, PLAIN>(p, sm, [&](int warp, int lane) { twins_states<S, CARRY>(p, sm, warp, lane); });
+    const part a = twins_part<CARRY>(p, S::CH);
+    if (CARRY && a.first > 0)
+        scan_block<S, true, false, PLAIN>(p, sm, a, [&](int warp, int lane) { carry_states(p, sm, warp, lane); });
+    else
+        scan_block<S, false, SPLIT, PLAIN>(p, sm, a, [&](int warp, int lane) {
+            twins_states(p, sm, warp, lane, CARRY);
+        });
 }
 
 /* ---- launcher ---- */
@@ -205,7 +312,7 @@ extern "C" mba_status selective_scan_twins_cuda(const mba_call *c)
     const mba_node *n = c->node;
     const scan_dims d = scan_dims_of(n);
     const int       main = c->plan->nlaunches - 1;
-    scan_operands<bf16> p = scan_operands_of<bf16>(c, c->plan->launch[main].grid[0], 512 / d.N);
+    scan_operands<bf16> p = scan_operands_of<bf16>(c, c->plan->launch[main].grid[0] + (main ? d.B : 0), 512 / d.N);
     p.out   = lines_of<bf16>(n->out[OUT], c->out[OUT], d.L, d.D);
     p.final = lines_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
     keep_for_backward(&p, n->out[KEPT], c->out[KEPT]);
@@ -217,7 +324,6 @@ extern "C" mba_status selective_scan_twins_cuda(const mba_call *c)
         p.ends  = (float *)mba_cuda_scratch(c, CU_ENDS);
         p.steps = (float *)mba_cuda_scratch(c, CU_STEPS);
         MBA_TRY(launch_twins(c, 0, p, true));
-        MBA_TRY(scan_starts(c, 1, &p, false, 1));
     }
     return launch_twins(c, main, p, false);
 }

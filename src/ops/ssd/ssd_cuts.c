@@ -7,9 +7,10 @@
  *   handed   at least one item per block, each item cut once at most. A block takes its pieces from the last to the
  *            first, so the piece that another block continues comes first, and the one that continues another's comes
  *            last: by then its state is there, and no block waits for one that waits
- *   again    fewer items than blocks, two or three pieces each: a block first walks what lies before its piece for the
- *            state alone, without output, at half the price. Ranges are cut such that all blocks end together; no
- *            launch before the walk, nothing to hand on. Chunks go by two, as that walk does
+ *   again    fewer items than blocks, two or three pieces each: a block first walks the piece before its own for the
+ *            state alone, without output, at half the price. Where that one does not begin its item, the block that has
+ *            it hands on the state it begins with as soon as it knows it, which is when this one is about done. Ranges
+ *            are cut such that all blocks end together; no launch before the walk. Chunks go by two, as that walk does
  *
  * Costs are in hundredths of a walked chunk (H200: 1.5 us forwards, 2 to 3 with states to save and backwards). The
  * choice depends on the shape and the number of SMs alone. */
@@ -19,9 +20,10 @@
  * block of ssd_states; launch: of ssd_states, with what its blocks do before and after their chunks; again: of a chunk
  * for its state alone. */
 typedef struct prices { int64_t chunk, cut, begin, fold, leave, state, launch, again; } prices;
-static const prices price_of[2] = { { 100, 103, 120, 53, 60, 83, 300, 45 }, { 100, 103, 80, 35, 30, 55, 200, 26 } };
+static const prices price_of[2] = { { 100, 103, 120, 53, 60, 83, 300, 50 }, { 100, 103, 80, 35, 30, 55, 200, 40 } };
 
-enum { STATES_LEAST = 4, SHARES_MAX = 8, GAIN = 5 };       /* chunks of a state; states of a piece; percent to gain */
+/* Chunks of a state; states of a piece; percent to gain; pieces of an item, where each state waits for the last. */
+enum { STATES_LEAST = 4, SHARES_MAX = 8, GAIN = 5, CHAIN_MAX = 5 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -75,22 +77,47 @@ ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward)
 
 /* ---- what a cut costs ---- */
 
-/* Of the state that a range begins with, `before` chunks of its item. */
-static int64_t entering(const ssd_cuts *r, const prices *p, int64_t before)
+/* Chunks of its item that lie before range j, `at` the first of it; those it walks again. */
+static int64_t chunks_before(const ssd_cuts *r, int64_t at) { return at % r->K; }
+static int64_t chunks_again(const ssd_cuts *r, int64_t j, int64_t at)
 {
-    return !before ? 0 : r->how == SSD_AGAIN ? before * p->again : p->fold;
+    const int64_t before = chunks_before(r, at);
+    return before ? least(before, at - r->at[j - 1]) : 0;
+}
+/* Whether range j begins with a state of the block before. */
+static bool takes(const ssd_cuts *r, int64_t j, int64_t at)
+{
+    const int64_t before = chunks_before(r, at);
+    return before && (r->how == SSD_HANDED || chunks_again(r, j, at) < before);
+}
+/* Of the state that range j begins with. */
+static int64_t entering(const ssd_cuts *r, const prices *p, int64_t j, int64_t at)
+{
+    return (r->how == SSD_AGAIN ? chunks_again(r, j, at) * p->again : 0) + (takes(r, j, at) ? p->fold : 0);
+}
+/* How long range j then waits for a state that the block before has after `known`, if it has begun with that. */
+static int64_t waiting(const ssd_cuts *r, const prices *p, int64_t j, int64_t at, int64_t known)
+{
+    if (r->how == SSD_HANDED || !takes(r, j, at)) return 0;
+    return most(known + p->leave + p->fold - p->begin - entering(r, p, j, at), 0);
+}
+/* Whether the block of a range from one to the other hands a state on. */
+static bool leaves(const ssd_cuts *r, int64_t from, int64_t to)
+{
+    return chunks_before(r, to) && (r->how == SSD_HANDED || (chunks_before(r, from) && from / r->K == to / r->K));
 }
 
+/* Of the block that ends last. Walked again: a block has its state no sooner than the one it takes it from. */
 static int64_t cost_of(const ssd_cuts *r)
 {
     const prices *p = &price_of[r->backward];
-    int64_t       dearest = 0;
+    int64_t       dearest = 0, known = 0;
     for (int64_t j = 0; j < r->blocks; j++) {
-        const int64_t pieces = (r->at[j + 1] - 1) / r->K - r->at[j] / r->K + 1;
-        int64_t       cost = (r->at[j + 1] - r->at[j]) * p->cut + pieces * p->begin;
-        cost += entering(r, p, r->at[j] % r->K);
-        if (r->at[j + 1] % r->K && r->how == SSD_HANDED) cost += p->leave;
-        dearest = most(dearest, cost);
+        const int64_t from = r->at[j], to = r->at[j + 1], first = least(r->K - chunks_before(r, from), to - from);
+        const int64_t pieces = (to - 1) / r->K - from / r->K + 1;
+        const int64_t others = (to - from - first) * p->cut + (pieces - 1) * p->begin;      // which come first
+        known = p->begin + entering(r, p, j, from) + most(others, waiting(r, p, j, from, known));
+        dearest = most(dearest, known + first * p->cut + (leaves(r, from, to) ? p->leave : 0));
     }
     return dearest;
 }
@@ -102,19 +129,22 @@ static bool cut_within(ssd_cuts *r, int64_t limit, int64_t blocks)
 {
     const prices *p = &price_of[r->backward];
     const int64_t end = r->items * r->K;
-    int64_t       at = 0;
+    int64_t       at = 0, known = 0;
     for (r->blocks = 0; at < end; r->blocks++) {
-        int64_t left = limit - entering(r, p, at % r->K), from = at;
+        const int64_t from = at, enter = entering(r, p, r->blocks, at);
+        int64_t       wait = waiting(r, p, r->blocks, at, known), left = limit - enter - wait;
         if (r->blocks == blocks) return false;
         r->at[r->blocks] = (int32_t)at;
+        known = p->begin + enter + wait;
         while (at < end) {
             const int64_t rest = r->K - at % r->K;
             left -= p->begin;
             if (left < rest * p->cut) break;
-            left -= rest * p->cut;
+            left -= rest * p->cut - wait;                      // the next piece is walked meanwhile
             at   += rest;
+            wait  = 0;
         }
-        if (at < end && r->how == SSD_HANDED) left -= p->leave;
+        if (at < end && (r->how == SSD_HANDED || (at == from && at % r->K))) left -= p->leave;
         if (at < end && left >= p->cut) at += left / p->cut;
         if (r->how == SSD_AGAIN) at -= at % r->K % 2;
         if (at == from) return false;
@@ -137,7 +167,7 @@ static void cut_evenly(ssd_cuts *r, int64_t blocks)
 
 static void count_pieces(ssd_cuts *r)
 {
-    r->pieces = r->segments = r->handed = r->again = 0;
+    r->pieces = r->segments = r->handed = r->again = r->taken = 0;
     for (int64_t j = 0; j < r->blocks; j++) {
         const int64_t item = r->at[j] / r->K;
         int64_t       begun = j;                       // the range in which this item begins
@@ -145,9 +175,10 @@ static void count_pieces(ssd_cuts *r)
         r->before[j] = (uint16_t)(j - begun);
         r->pieces   += (r->at[j + 1] - 1) / r->K - item + 1;
         r->segments  = most(r->segments, j - begun + 1);
-        if (r->how == SSD_AGAIN) r->again += r->at[j] - item * r->K;
+        r->taken    += takes(r, j, r->at[j]);
+        if (r->how == SSD_AGAIN) r->again += chunks_again(r, j, r->at[j]);
     }
-    if (r->how == SSD_HANDED) r->handed = r->blocks;
+    if (r->taken) r->handed = r->blocks;
 }
 
 ssd_cuts ssd_cuts_as(const ssd_dims *d, ssd_how how, int64_t blocks, bool backward)
@@ -181,7 +212,7 @@ ssd_cuts ssd_cuts_of(const ssd_dims *d, int64_t sms, bool backward)
         before = r.blocks;
         r      = ssd_cuts_as(d, how, before, backward);
     }
-    if (!possible(&r) || r.pieces == r.items) return none;
+    if (!possible(&r) || r.pieces == r.items || (how == SSD_AGAIN && r.segments > CHAIN_MAX)) return none;
     const ssd_ranges uncut = ssd_ranges_of(d, sms, backward);
     if (how == SSD_AGAIN && uncut.segments == 1) return none;          // whole items in step: cut, they lost (ssd.md)
     return cost_of(&r) * 100 < cost_of_ranges(&uncut, sms, &price_of[backward]) * (100 - GAIN) ? r : none;

@@ -3,7 +3,8 @@
  *
  * As a rule blocks never wait for each other: a sequence that is cut into segments has the states between them made by
  * a launch of its own. Where ssd_cuts.c hands states from block to block, the one that is waited for has made its state
- * before it waits itself; a block fills an SM and there are no more blocks than SMs, so all of them get their turn. */
+ * before it waits itself, or waits only for blocks before it in the row of ranges, and for none of them in a circle; a
+ * block fills an SM and there are no more blocks than SMs, so all of them get their turn. */
 #include <string.h>
 
 #include "core/device.h"
@@ -121,8 +122,7 @@ static share share_of(const drawing *w)
     const ssd_cuts   *c = &w->cut;
     const int64_t     pairs = r->items / r->segments, folds = pairs * r->segments * (r->segments - 1) / 2 * r->parts;
     if (!c->how) return (share){ r->grid, r->items, pairs * r->K, folds, 0, 0 };
-    const int64_t handed = c->how == SSD_HANDED ? c->pieces - c->items : 0;
-    return (share){ c->blocks, c->pieces, pairs * r->K, handed, handed, c->again };
+    return (share){ c->blocks, c->pieces, pairs * r->K, c->taken, c->taken, c->again };
 }
 
 /* What the producer of a walk asks for to move the state on by a chunk; `other`: and x, which dx meets. */
@@ -160,11 +160,15 @@ static void draw_walk(const drawing *w, walk k)
     }
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
-    mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0)), NULL);
-    mba_phase_work(l, MBA_ALU, SSD_HEADS * (k.output ? STATE / 2 + P * Q : 0.0), NULL);
+    const bool   full = s.again && s.enter;            // a launch has 32 phases: then some are one
+    const double sums = SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0));
+    const double packs = SSD_HEADS * (k.output ? STATE / 2 + P * Q : 0.0);
+    mba_phase_work(l, MBA_FMA, sums + (full ? packs : 0), NULL);
+    if (!full) mba_phase_work(l, MBA_ALU, packs, NULL);
     mba_phase_work(l, MBA_HALF2, SSD_HEADS * P * Q, NULL);
-    if (k.output) mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (STATE * Q + P * Q * Q), NULL);
-    mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * STATE * Q, NULL);
+    const double shown = k.output ? SSD_HEADS * 2.0 * (STATE * Q + P * Q * Q) : 0, moved = SSD_HEADS * 2.0 * STATE * Q;
+    if (shown > 0 && !full) mba_phase_work(l, MBA_MMA, shown, NULL);
+    mba_phase_work(l, MBA_MMA, moved + (full ? shown : 0), NULL);
     mba_phase_work(l, MBA_SMEM, (k.output ? 2 : 1) * x * 2, NULL);
     if (k.output) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k.rev ? DX : Y), x);
     if (k.saves > 0) mba_phase_move(l, MBA_STORE, k.rev ? MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK) : w->saved,

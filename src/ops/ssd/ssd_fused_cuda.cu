@@ -95,7 +95,7 @@ static fused_task fused_task_of(const mba_call *c, const shares &share)
     a.states    = (int)share.cut.handed;
     const int64_t states = share.cut.how ? share.cut.handed * HEADS : d.B * d.H * r.segments * r.parts;
     a.seg_decay = a.seg_state + states * FP * FN;
-    a.handed    = share.cut.how == SSD_HANDED ? (int *)a.seg_decay : NULL;
+    a.handed    = share.cut.handed ? (int *)a.seg_decay : NULL;
     return a;
 }
 

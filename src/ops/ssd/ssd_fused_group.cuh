@@ -142,12 +142,13 @@ struct walk_group {
         for (int i = 0; i < 64; i++) h[i] = h[i] * d + from[i * 128];
     }
     /* To the block that continues this item. */
-    __device__ __forceinline__ void leave_piece(float f)
+    __device__ __forceinline__ void leave_piece(int number, float f)
     {
-        float *to = state_no(it.leave);
+        const int thread = anew((int)threadIdx.x);
+        float    *to = a.seg_state + ((int64_t)number * HEADS + (thread >> 7)) * FP * FN + (thread & 127);
 #pragma unroll
         for (int i = 0; i < 64; i++) to[i * 128] = h[i] * f;
-        publish(a.handed + it.leave * HEADS + wg);
+        publish(a.handed + number * HEADS + (thread >> 7));
     }
     /* ---- products: Y = H1 C^T + x' (C B^T)^T, then H1 += x' B ---- */
     __device__ __forceinline__ void state_term(const packed_state &ha, const scan_stage &t)

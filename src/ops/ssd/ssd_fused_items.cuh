@@ -34,8 +34,8 @@ struct scan_cuts {
 };
 
 /* A sequence or a segment of one, of two heads. Cut items: seg is how many pieces come before; the state is taken over
- * from number `from` and left under `leave`, where these are not negative; or the first `again` of its chunks are
- * walked for the state alone. */
+ * from number `from` and left under `leave`, where these are not negative; the first `again` of its chunks are walked
+ * for the state alone, from there on or from the beginning, and what is left is the state behind them. */
 struct scan_item { int b, pair, seg, c0, chunks, from, leave, last, again; };
 
 struct scan_stage {                                    /* one chunk, 58 KB; every tile 1 KB aligned */
@@ -69,9 +69,10 @@ struct scan_smem {
     uint64_t      quiet_full[QUIET_STAGES], quiet_empty[QUIET_STAGES];
     uint32_t      slow[ITEM_WORDS];                    /* which items of this block hold a slow chunk */
     int           any;                                 /* some do */
-    struct { volatile int n, b, head, last, own; } kept[4 * HEADS];     /* cut items, of a warp: registers are short */
+    struct { volatile int n, b, head, last, own, from, leave; } kept[4 * HEADS];  /* cut items, of a warp */
     volatile int  now, b, pair, c0, to;                /* cut items, of the producer: it has few registers */
     volatile int  reach[HEADS];                        /* chunks before the range that its state depends on */
+    volatile float passes[HEADS];                      /* log of what passes through all that a block walks again */
     volatile int  silent[HEADS];                       /* of the producer: chunks before x of a head is wanted; .. */
     volatile int  again;                               /* .. before there is output */
 };
@@ -131,7 +132,12 @@ static __device__ __forceinline__ scan_item cut_item(const fused_task &a, const 
         i.from = k - 1;
     }
     if (CUT == HANDED_ON && !i.last) i.leave = k;
-    if (CUT == AGAIN) i.again = max(begin - item * K, 0);
+    if (CUT == AGAIN && begin > item * K) {
+        const int since = r.at[k - 1];
+        i.again = begin - max(since, item * K);
+        if (since <= item * K) i.from = -1;
+        if (!i.last) i.leave = k;
+    }
     return i;
 }
 static __device__ __forceinline__ int cut_items(const fused_task &a, const scan_cuts &r)
@@ -177,13 +183,13 @@ static __device__ __forceinline__ float decay_so_far(float decay)
 }
 
 /* How far back the state at a boundary reaches: on how many of `count` chunks it depends, the nearest of which is
- * `first`, or on more (then count + 1); by one warp. */
+ * `first`, or on more (then count + 1, and `sum` is the log of what passes through all of them); by one warp. */
 template <bool REV>
-static __device__ __forceinline__ int reach_of(const fused_task &a, int b, int head, int first, int count)
+static __device__ __forceinline__ int reach_of(const fused_task &a, int b, int head, int first, int count, float &sum)
 {
     enum { AT_ONCE = 4 };                              // what costs is waiting for them
     const float *rec = REV ? a.rec_rev : a.rec;
-    float        sum = 0;
+    sum = 0;
     for (int n = (int)threadIdx.x & 31; n - ((int)threadIdx.x & 31) < count; n += 32 * AT_ONCE) {
         float decay[AT_ONCE];
 #pragma unroll
@@ -213,7 +219,7 @@ template <bool REV> static __device__ __forceinline__ void reach_back(const scan
 }
 
 /* Pieces that hand states on within a launch must be of one kind, else blocks could wait for each other: there the
- * whole item counts. With what a piece walks again, that counts too. */
+ * whole item counts. */
 template <bool REV, int CUT>
 static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task &a, const scan_cuts *r)
 {
@@ -221,18 +227,21 @@ static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task
     bool         any = false;
     for (int n = 0; has_item<CUT>(a, r, n); n++) {
         scan_item i = item_no<REV, CUT>(a, r, n);
-        if (CUT == HANDED_ON) i.c0 = 0, i.chunks = a.K;
         if (CUT == AGAIN && i.again) {
             const int head = (int)threadIdx.x / 32;
             if (head < HEADS) {
+                float     sum;
                 const int nearest = REV ? i.c0 + i.chunks : i.c0 - 1;
-                const int reach = reach_of<REV>(a, i.b, i.pair * HEADS + head, nearest, i.again);
-                if (threadIdx.x % 32 == 0) sm.reach[head] = min((reach + 1) / 2 * 2, i.again);     // they go by two
+                const int reach = reach_of<REV>(a, i.b, i.pair * HEADS + head, nearest, i.again, sum);
+                if (threadIdx.x % 32 == 0) {
+                    sm.reach[head]  = min((reach + 1) / 2 * 2, i.again);       // they go by two
+                    sm.passes[head] = reach > i.again ? sum : -INFINITY;
+                }
             }
-            i.chunks += i.again;
-            if (!REV) i.c0 = 0;
         }
-        for (int e = (int)threadIdx.x; e < HEADS * i.chunks; e += (int)blockDim.x) {
+        if (CUT) i.c0 = 0, i.chunks = a.K;
+        const int first = (int)(CUT == AGAIN ? (threadIdx.x + blockDim.x - 32 * HEADS) % blockDim.x : threadIdx.x);
+        for (int e = first; e < HEADS * i.chunks; e += (int)blockDim.x) {      // others than those who look back
             const int h = i.pair * HEADS + e / i.chunks, c = i.c0 + e % i.chunks;
             if ((int)rec[record_at(a, i.b, h, c) + REC_FLAGS] & IS_SLOW) {
                 atomicOr(&sm.slow[n >> 5], 1u << (n & 31));

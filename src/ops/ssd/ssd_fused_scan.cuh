@@ -9,7 +9,8 @@
  * measured   ssd.md
  * kernel     ssd_scan_cut, ssd_scan_rev_cut    the same walks; a block takes a range of the row of all chunks
  *            (ssd_cuts.c), a list of pieces of items; states go from block to block where items are many, else a block
- *            makes the one it begins with again, from the chunks before its range that are not forgotten
+ *            makes the one it begins with again, from those chunks of the piece before its own that are not forgotten
+ *            and the state that entered that piece, which the block that has it hands on before its first output
  * order      fixed: chunks in turn, states folded in order; no atomics on floats. Only a cut walk waits for another
  *            block: for a state which that one makes before all else (await() gives up after seconds) */
 #ifndef MBA_SSD_FUSED_SCAN_CUH
@@ -94,6 +95,28 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] = load_fresh(from + i * 128);
     }
+    /* Walked again: adds what entered the piece before this one, as far as it passes through, and leaves what enters
+     * this one for the block that goes on. Where nothing passes, the flag is waited for all the same: somebody has to
+     * clear it. */
+    __device__ __forceinline__ void meet_neighbours()
+    {
+        const int thread = anew((int)threadIdx.x), mine = thread >> 7;         // nothing is kept for this
+        const int from = shared(sm.kept[thread >> 5].from), leave = shared(sm.kept[thread >> 5].leave);
+        if (from >= 0) {
+            const float  owed = __expf(after), passes = __expf(sm.passes[mine]);
+            int         *there = a.handed + from * HEADS + mine;
+            const float *state = a.seg_state + ((int64_t)from * HEADS + mine) * FP * FN + (thread & 127);
+            if ((thread & 127) == 0) {
+                await(there, 4);
+                *there = 0;
+            }
+            together();
+#pragma unroll
+            for (int i = 0; i < 64; i++) h[i] = h[i] * owed + (passes > 0 ? passes * load_fresh(state + i * 128) : 0);
+            after = 0;
+        }
+        if (leave >= 0) leave_piece(leave, __expf(after));
+    }
     /* What the earlier (reverse: later) segments leave. */
     __device__ __forceinline__ void fold_segments()
     {
@@ -125,7 +148,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     __device__ __forceinline__ void leave_state()
     {
         const float f = __expf(after);
-        if (CUT == HANDED_ON && it.leave >= 0) leave_piece(f);
+        if (CUT == HANDED_ON && it.leave >= 0) leave_piece(it.leave, f);
         const strided<float> &to = REV ? a.dinitial : a.final;
         if (!has_output(WHAT) || !to.at || !ends_sequence()) return;
         const bool adds = REV && a.adds[DINITIAL];
@@ -427,13 +450,15 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             k.head = head;
             k.last = last_c;
             k.own  = it.chunks - it.again;
+            k.from  = it.from;
+            k.leave = it.leave;
         }
         __syncwarp();
     }
     /* Chunks that the other head alone wants; returns how many this one walks again. */
     __device__ __forceinline__ int skip_silent()
     {
-        const int mine = min(shared(sm.reach[wg]), it.again);
+        const int mine = min(shared(sm.reach[anew((int)threadIdx.x) >> 7]), it.again);
         for (int skip = it.again - mine; skip > 0; skip--) {
             mbar_wait(smem_address(SLOW ? &sm.full[SLOW][s] : &sm.quiet_full[quiet]), SLOW ? ph : quiet_ph);
             if (lane == 0) mbar_arrive(smem_address(SLOW ? &sm.empty[SLOW][s] : &sm.quiet_empty[quiet]));
@@ -495,8 +520,8 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         if (STAGED) find_saved();
         D0 = D1 = after = 0;
         if (has_output(WHAT) && a.skip_cols) {
-            D0 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(0)];
-            D1 = a.skip[a.skip_cols == 1 ? head : head * FP + row_of(1)];
+            D0 = a.skip[a.skip_cols == 1 ? head : head * FP + (CUT ? fresh_row() : row_of(0))];
+            D1 = a.skip[a.skip_cols == 1 ? head : head * FP + (CUT ? fresh_row() + 8 : row_of(1))];
         }
         if (CUT && has_output(WHAT)) sm.cut.D[threadIdx.x] = make_float2(D0, D1);
         if (REV && has_output(WHAT)) {
@@ -510,11 +535,12 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             together();
         }
         if (CUT == AGAIN && !SLOW) walk_quietly(A, B, again);
+        while (CUT == AGAIN && SLOW && left >= shared(sm.kept[wg * 4 + warp].own)) step<true>(A, B);
+        if (CUT == AGAIN) meet_neighbours();
         if (!SLOW) {
             fetch(s, ph);
             scale(A);
         }
-        while (CUT == AGAIN && SLOW && left >= shared(sm.kept[wg * 4 + warp].own)) step<true>(A, B);
         while (step(A, B) && (SLOW || step(B, A))) { }
         if (CUT) n = sm.kept[wg * 4 + warp].n;
         asm volatile("" : "+r"(n));                    // so that nothing of this is kept in registers all the way

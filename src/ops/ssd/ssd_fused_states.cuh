@@ -53,7 +53,8 @@ static __device__ __forceinline__ void find_reach(states_smem<WIDE> &sm, const f
 {
     const int i = (int)threadIdx.x >> 5, before = p.chunks + p.beyond;
     if (i >= WIDE) return;
-    const int reach = reach_of<REV>(a, p.b, p.h0 + i, REV ? p.c0 - p.beyond : p.c0 + before - 1, before);
+    float     sum;
+    const int reach = reach_of<REV>(a, p.b, p.h0 + i, REV ? p.c0 - p.beyond : p.c0 + before - 1, before, sum);
     if (threadIdx.x & 31) return;
     sm.silent[i]    = min(max(before - reach, 0), p.chunks);
     sm.forgotten[i] = reach <= before;

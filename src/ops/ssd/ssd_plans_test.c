@@ -6,6 +6,7 @@
 #include "core/plan_work.h"
 #include "core/program.h"
 #include "ops/ssd/ssd.h"
+#include "ops/ssd/ssd_reach.h"
 #include "ops/ssd/ssd_slots.h"
 #include "tests/machines.h"
 
@@ -74,11 +75,10 @@ static void backward_takes_what_its_own_forward_kept(void **state)
 
 static void check_cuts(const ssd_cuts *r, int64_t sms)
 {
-    int64_t again = 0;
+    int64_t again = 0, taken = 0;
     assert_in_range(r->blocks, 1, sms);
     assert_int_equal(r->at[0], 0);
     assert_int_equal(r->at[r->blocks], r->items * r->K);
-    assert_int_equal(r->handed, r->how == SSD_HANDED ? r->blocks : 0);
     assert_true((r->how == SSD_AGAIN) == (r->blocks > r->items));      // by this a launcher knows
     for (int64_t j = 0; j < r->blocks; j++) {
         const int64_t before = r->at[j] % r->K;
@@ -87,9 +87,14 @@ static void check_cuts(const ssd_cuts *r, int64_t sms)
         assert_true(r->at[j - r->before[j]] <= r->at[j] - before);
         if (r->how == SSD_HANDED) assert_int_equal(r->before[j], 1);   // the block before begins the item: no chain
         else                      assert_int_equal(before % 2, 0);     // what is walked again goes by two
-        again += before;
+        const bool within = r->at[j - 1] > r->at[j] - before;          // the range before lies inside the item too
+        again += within ? r->at[j] - r->at[j - 1] : before;
+        taken += r->how == SSD_HANDED || within;
+        if (within) assert_int_equal((r->at[j] - 1) / r->K, r->at[j - 1] / r->K);      // which has one piece: no wait
     }
     assert_int_equal(r->again, r->how == SSD_AGAIN ? again : 0);
+    assert_int_equal(r->taken, taken);
+    assert_int_equal(r->handed, taken ? r->blocks : 0);
 }
 
 static void cuts_cover_every_chunk_once(void **state)
@@ -181,6 +186,73 @@ static void plans_count_the_products_that_warps_issue(void **state)
     assert_int_equal(seen, 136);
 }
 
+/* ---- what the data leaves out ---- */
+
+enum { FLAGS = 130, ALL = 131, RESET = 2 };       /* of a record (ssd_fused.cuh) */
+
+/* Chunks that ssd_states multiplies, by the definition: of a part of a segment those from which a state gets to the end
+ * of the segment (reverse: to its beginning) through less than 88 of decay and no reset. */
+static int64_t wanted_chunks(const float *rec, const ssd_dims *d, const ssd_ranges *r, bool rev)
+{
+    int64_t n = 0;
+    for (int64_t head = 0; head < d->B * d->H; head++)
+        for (int64_t seg = 0; seg < r->segments; seg++) {
+            double        sum = 0;
+            const int64_t begin = seg * r->per_segment, next = begin + r->per_segment, end = next < r->K ? next : r->K;
+            if (seg == (rev ? 0 : r->segments - 1)) continue;
+            for (int64_t i = 0; i < end - begin && sum >= -88; i++, n++) {
+                const float *c = rec + (head * r->K + (rev ? begin + i : end - 1 - i)) * SSD_RECORD;
+                sum = (int)c[FLAGS] & RESET ? -1000 : sum + (double)c[ALL];
+            }
+        }
+    return n;
+}
+
+static void fill_records(float *rec, int64_t chunks, int how)
+{
+    uint32_t seed = 7;
+    for (int64_t i = 0; i < chunks; i++) {
+        seed = seed * 1664525 + 1013904223;
+        rec[i * SSD_RECORD + FLAGS] = how == 2 && seed >> 28 == 0 ? RESET : seed >> 31;      // bit 0 means nothing here
+        rec[i * SSD_RECORD + ALL]   = how ? -(float)(seed >> 8 & 0xffff) / 65536 * (float)(1 + i / 64 % 32) : -0.5f;
+    }
+}
+
+/* Nothing is forgotten: the plan, to the last FLOP. Else what the definition says. */
+static void states_are_counted_from_the_data(void **state)
+{
+    (void)state;
+    const mba_case c = { { 4, 4096, 32, 64, 8, 128, 64, SKIP_HEAD | BIAS | MODEL }, "headline" };
+    mba_case_graph o;
+    mba_program   *p;
+    int            seen = 0;
+    assert_ok(mba_case_build(&o, &mba_op_ssd, &c, (mba_case_how){ .compute = MBA_BF16 }));
+    assert_ok(mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = &machines[1] }));
+    for (int32_t i = 0; i < o.g->nnodes; i++) {
+        const mba_node   *n = o.g->nodes[i];
+        const mba_tensor *t = mba_ssd_records(n, p->plan[i]);
+        if (!t) continue;
+        const ssd_dims   d = ssd_dims_of(n);
+        const ssd_ranges r = ssd_ranges_of(&d, machines[1].sm, true);
+        const double     all = mba_launch_work(&p->plan[i]->launch[mba_ssd_states_launch(p->plan[i])], MBA_MMA);
+        float           *rec = calloc(1, (size_t)mba_tensor_bytes(t));
+        assert_non_null(rec);
+        assert_true(r.segments > 1);
+        for (int how = 0; how < 3; how++, seen++) {
+            fill_records(rec, d.B * d.H * r.K, how);
+            const double flops = mba_ssd_states_flops(n, p->plan[i], rec);
+            if (how == 0) assert_true(flops == all);
+            else          assert_true(flops > 0 && flops < all);
+            assert_true(flops == 2.0 * 64 * 128 * 64 * (double)wanted_chunks(rec, &d, &r, n->op == &mba_op_ssd_bwd));
+        }
+        free(rec);
+    }
+    assert_int_equal(seen, 6);                     // forward and backward
+    mba_program_destroy(p);
+    mba_graph_destroy(o.g);
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(steps_of_the_ladder_differ_from_chunked_in_one_thing),
               cmocka_unit_test(backward_takes_what_its_own_forward_kept), cmocka_unit_test(cuts_cover_every_chunk_once),
-              cmocka_unit_test(plans_count_the_products_that_warps_issue))
+              cmocka_unit_test(plans_count_the_products_that_warps_issue),
+              cmocka_unit_test(states_are_counted_from_the_data))

@@ -125,7 +125,7 @@ typedef struct ssd_cuts {
     bool     backward;
     int64_t  K, items;                            /* chunks of a sequence, (sequence, two heads) */
     int64_t  blocks, pieces, segments;            /* a range each; pieces of all items, of one item at most */
-    int64_t  handed;                              /* states that go from block to block */
+    int64_t  handed, taken;                       /* room for states that go from block to block; that do */
     int64_t  again;                               /* chunks that blocks walk again for the state they begin with */
     int32_t  at[SSD_BLOCKS_MAX + 1];              /* where a range begins */
     uint16_t before[SSD_BLOCKS_MAX + 1];          /* pieces of the item of its first piece before it */

@@ -1,0 +1,68 @@
+/* gpu_data.c -- what the data of a step decides of the work of our kernels, counted on the host from what they read.
+ *
+ * A plan is of shapes and counts all there may be to do. Where a kernel leaves out what the data does not need, the
+ * number it should issue is counted here, so that counters can be held to it exactly. Learning is off (lr = 0), so
+ * every pass over the step has the same data. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "ops/ssd/ssd.h"
+#include "ops/ssd/ssd_reach.h"
+#include "scope/gpu_profile.h"
+
+typedef struct looking { mba_gpu_profile *g; mba_program *p; float *records; size_t room; mba_status st; } looking;
+
+static mba_status take(looking *x, const mba_node *n, const mba_plan *plan, const mba_tensor *t)
+{
+    const size_t bytes = (size_t)mba_tensor_bytes(t);
+    if (bytes > x->room) {
+        free(x->records);
+        x->room = 0;
+        if (!(x->records = malloc(bytes))) return mba_fail(MBA_E_NOMEM, "no memory for %zu bytes of records", bytes);
+        x->room = bytes;
+    }
+    MBA_TRY(x->p->device->wait());
+    MBA_TRY(mba_program_get(x->p, t, x->records));
+    mba_gpu_data *more = realloc(x->g->data, (size_t)(x->g->ndata + 1) * sizeof *more);
+    if (!more) return mba_fail(MBA_E_NOMEM, "no memory for what data decides");
+    x->g->data = more;
+    more[x->g->ndata++] = (mba_gpu_data){ .node = n->id, .launch = mba_ssd_states_launch(plan),
+                                          .tensor_flops = mba_ssd_states_flops(n, plan, x->records) };
+    return MBA_OK;
+}
+
+/* Records are there behind a forward and before a backward. */
+static void before(void *ctx, const mba_node *n, const mba_plan *plan)
+{
+    looking          *x = ctx;
+    const mba_tensor *t = n->op == &mba_op_ssd_bwd ? mba_ssd_records(n, plan) : NULL;
+    if (x->st == MBA_OK && t) x->st = take(x, n, plan, t);
+}
+
+static void after(void *ctx, const mba_node *n, const mba_plan *plan)
+{
+    looking          *x = ctx;
+    const mba_tensor *t = n->op == &mba_op_ssd ? mba_ssd_records(n, plan) : NULL;
+    if (x->st == MBA_OK && t) x->st = take(x, n, plan, t);
+}
+
+mba_status mba_gpu_look_at_data(mba_gpu_profile *g, mba_program *p, const mba_step *step)
+{
+    looking         x = { .g = g, .p = p };
+    const mba_hooks h = { before, after, &x };
+    bool            any = false;
+    for (int32_t i = 0; i < p->graph->nnodes && !any; i++)
+        any = mba_ssd_records(p->graph->nodes[i], p->plan[i]) != NULL;
+    if (!any) return MBA_OK;
+    mba_status st = mba_program_run(p, MBA_STEP, step, &h);
+    if (st == MBA_OK) st = p->device->wait();
+    free(x.records);
+    return st == MBA_OK ? x.st : st;
+}
+
+double mba_gpu_data_flops(const mba_gpu_profile *g, int32_t node, int32_t launch)
+{
+    for (int64_t i = 0; i < g->ndata; i++)
+        if (g->data[i].node == node && g->data[i].launch == launch) return g->data[i].tensor_flops;
+    return NAN;
+}
