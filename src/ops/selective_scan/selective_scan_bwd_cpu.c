@@ -43,7 +43,7 @@ MBA_SIMD void begin_back_channels(const strip *of, const span *when, rows dout, 
     for (int64_t t = 0; t < q.T; t++) {
         const int64_t at = q.t0 + t;
         const float  *u_row = s.u.p + at * s.u.ld, *delta_row = s.delta.p + at * s.delta.ld;
-        const float  *z_row = s.z.p ? s.z.p + at * s.z.ld : NULL, *dout_row = dout.p + at * dout.ld;
+        const float  *z_row = s.z.p ? s.z.p + at * s.z.ld : NULL, *dout_row = dout.p ? dout.p + at * dout.ld : NULL;
         for (int v = 0; v < s.vecs; v++) {
             const int64_t i = span_at(&q, t, v);
             vf slope, gate_slope = zero, gate = vf_set(1);
@@ -223,16 +223,29 @@ MBA_SIMD void put(const strip *s, rows r, bool adds, int64_t t, int v, const boo
 
 MBA_SIMD void add(float *p, vf x) { vf_store(p, vf_load(p) + x); }
 
+/* Rows to be written lie pages apart, where no prefetcher of the processor finds them. */
+MBA_SIMD void expect_stores(const strip *s, rows r, int64_t t)
+{
+    enum { LINE = 16 };
+    for (int64_t j = 0; j < s->n && r.p; j += LINE) __builtin_prefetch(r.p + t * r.ld + j, 1);
+}
+
 /* Everything per channel and step that waited for the sums over states; dD and the bias sum over the steps. */
 MBA_SIMD void end_back_channels(const strip *of, const span *when, const space *from, const grads *into,
                                 const bool whole)
 {
+    enum { AHEAD = 12 };
     const strip s  = *of;
     const span  q  = *when;
     const space m  = *from;
     const grads to = *into;
     for (int64_t t = 0; t < q.T; t++) {
         const int64_t at = q.t0 + t;
+        if (t + AHEAD < q.T) {
+            expect_stores(&s, to.dz, at + AHEAD);
+            expect_stores(&s, to.du, at + AHEAD);
+            expect_stores(&s, to.ddelta, at + AHEAD);
+        }
         for (int v = 0; v < s.vecs; v++) {
             const int64_t i = span_at(&q, t, v);
             const vf u = vf_load(m.u + i), dy = vf_load(m.dy + i), lamB = vf_load(m.lamB + i);
