@@ -15,7 +15,7 @@
  *            backward 64 registers, 2 blocks of 2 teams of 192 threads of 3 pieces, two rows ahead, 74 KB
  * known      teams of 192, 256 and 512 threads in bf16 (1536, 2048, 4096 wide) are templates: a row is 345 instructions of a
  *            thread instead of 450 (no addresses of slots, no search for the barrier); same bits. Steps of mamba2-130m in
- *            one call (8B): 1.78 and 1.69 ms, 86 and 90.5 % of the floor
+ *            one call: 1.78 and 1.69 ms, 86 and 90.5 % of the floor
  * issue      backward, any team: about 51 instructions a value by the assembly, 54 and twice the exponentials when sigmoid(z) was made
  *            twice (in steps of two calls, 1.3b 9.50 and 9.34 ms, 130m 1.81 and 1.76): R=16384 C=1536, 40 us of the SMs' time beside 64 us of memory's
  * floor      R=16384 C=1536 bf16: forward 151 MB, 35 us, backward 252 MB, 59 us at 4.3 TB/s (copy)

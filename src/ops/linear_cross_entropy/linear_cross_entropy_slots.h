@@ -2,8 +2,6 @@
 #ifndef MBA_LINEAR_CROSS_ENTROPY_SLOTS_H
 #define MBA_LINEAR_CROSS_ENTROPY_SLOTS_H
 
-#include <stdlib.h>
-
 #include "core/op.h"
 
 enum { X, W, TARGET, DLOSS, LOSSB };        /* in; the last two only backward: the gradient of the loss, and the loss */
@@ -20,8 +18,7 @@ enum { LCE_ROWS = 512, LCE_PAD = 16, LCE_BLOCKS_MAX = 16, LCE_BLOCK_LOGITS = 1 <
 
 static inline int64_t lce_block_rows(int64_t R, int64_t V, int64_t M)
 {
-    const char   *e = getenv("MBA_LCE");          // for one measurement
-    const int64_t logits = e ? (int64_t)1 << atoi(e) : LCE_BLOCK_LOGITS * (M < LCE_WIDE ? 1 : 2);
+    const int64_t logits = (int64_t)LCE_BLOCK_LOGITS * (M < LCE_WIDE ? 1 : 2);
     const int64_t few = mba_ceil(R * V, logits), blocks = few < LCE_BLOCKS_MAX ? few : LCE_BLOCKS_MAX;
     const int64_t rows = mba_ceil(mba_ceil(R, blocks), 128) * 128;
     return rows < R ? rows : R;
