@@ -9,7 +9,7 @@
  * resources  sm_90a, CUDA 13.0: 72 and 80 registers, no spill; 3 blocks an SM
  * moves      u, delta, z, B, C in, out, y and kept states once each: bound by exponentials and instructions
  * floor      as scan_fwd_twins
- * measured   H200: 4 x 4096 x 1536 196 us, 1 x 32768 x 4096 1050; a tile 0.51, 0.76 us with 2 and 3 blocks an SM
+ * measured   H200: 4 x 4096 x 1536 195 us, 1 x 32768 x 4096 1059; a tile 0.51, 0.76 us with 2 and 3 blocks an SM
  * order      fixed: time ascends */
 #include "ops/selective_scan/selective_scan_twins.cuh"
 
