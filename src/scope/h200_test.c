@@ -118,16 +118,17 @@ static void blocks_live_as_the_counters_say(void **state)
 
 /* ---- the timeline ---- */
 
-/* Every event of a captured step has an operator, also where a set of memory ran as a kernel of the driver (vision). A
- * step that is recorded as a whole takes what it takes unwatched, within 2 %: that is the timeline's step time. */
+/* Every kernel of a captured step has an operator; sets of memory may be the step's own (words that blocks count in are
+ * cleared once, 1.4 us). A step that is recorded as a whole takes what it takes unwatched, within 2 %: that is the
+ * timeline's step time. */
 static mba_status see_orphan(void *ctx, const void *row)
 {
     const mba_row_event *e = row;
-    *(int64_t *)ctx += e->graph_node != MBA_ABSENT && e->node == MBA_ABSENT;
+    *(int64_t *)ctx += e->graph_node != MBA_ABSENT && e->node == MBA_ABSENT && e->kernel != MBA_ABSENT;
     return MBA_OK;
 }
 
-static void events_have_operators_and_steps_their_time(void **state)
+static void kernels_have_operators_and_steps_their_time(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof watched / sizeof *watched; i++) {
@@ -176,7 +177,7 @@ int main(void)
                                         cmocka_unit_test(claims_come_out_as_they_did),
                                         cmocka_unit_test(rules_know_the_peers_kernels),
                                         cmocka_unit_test(blocks_live_as_the_counters_say),
-                                        cmocka_unit_test(events_have_operators_and_steps_their_time),
+                                        cmocka_unit_test(kernels_have_operators_and_steps_their_time),
                                         cmocka_unit_test(plans_and_counters_agree) };
     return cmocka_run_group_tests(tests, NULL, close_all);
 }
