@@ -31,7 +31,7 @@ typedef struct browser {
     int    to, from, calls;
     char  *text;                       /* what was read and is not yet a whole message */
     size_t n, room;
-    char   session[96], url[512];
+    char   session[96], url[1024];
     bool   loaded;
     char   fault[BROWSER_FAULTS][256];
     int    nfaults;
