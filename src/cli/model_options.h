@@ -31,7 +31,7 @@ typedef struct mba_model_options {
       "auto (only where memory asks for it), on, off, states (of ssd alone)", 0, 0 },                                 \
     { "--op",        MBA_OPT_TEXT,  &(m)->variants,  "OP=V,..", "force variants of operators", 0, 0 },                \
     { "--threads",   MBA_OPT_INT,   &(m)->threads,   "N",                                                             \
-      "threads (default: one per core); bits do not depend on it", 1, 4096 }
+      "threads (default: OMP_NUM_THREADS, else one per core); bits do not depend on it", 1, 4096 }
 
 #define MBA_MODEL_OPTIONS(m)                                                                                          \
     { "--model",     MBA_OPT_TEXT,  &(m)->name,      "NAME",  "a preset: mambascope list models", 0, 0 },             \

@@ -452,7 +452,7 @@ mba_status mba_command_suite(int argc, char **argv)
         { "--repeats", MBA_OPT_INT,  &u.o.repeats, "N", "steps that are watched; the median counts (3; full 5)",
           1, 100 },
         { "--steps",   MBA_OPT_INT,  &u.o.steps,   "N", "updates of the small models (120; full 400)", 1, 1000000 },
-        { "--threads", MBA_OPT_INT,  &u.o.threads, "N", "threads (one per core)", 1, 4096 },
+        { "--threads", MBA_OPT_INT,  &u.o.threads, "N", "threads (OMP_NUM_THREADS, else one per core)", 1, 4096 },
         { "--json",    MBA_OPT_FLAG, &u.json,      NULL, "as JSON: step, operators, training", 0, 0 },
         { "--make-part", MBA_OPT_TEXT, &u.make,    "PART", "make one part, nothing else; the suite calls itself so",
           0, 0 },

@@ -42,7 +42,7 @@ int         mba_cpu_isa(void);
 const char *mba_cpu_isa_name(void);
 void        mba_cpu_name(char *out, size_t room);          /* as the processor calls itself */
 
-/* Threads of the CPU operators; 0 asks for one per core. Bits do not depend on it. */
+/* Threads of the CPU operators; 0 asks for OMP_NUM_THREADS, else one per core. Bits do not depend on it. */
 void mba_cpu_set_threads(int threads);
 int  mba_cpu_threads(void);
 MBA_MUST mba_status mba_device_cuda(const mba_device **out, int ordinal);   /* E_UNSUPPORTED if not built */
