@@ -160,9 +160,8 @@ static void what_would_help(mba_buf *b, const mba_stores *r)
     if (!w || !w->nmodels) return;
     const mba_doubled d = mba_wi_doubled(w, -1);
     if (!(d.gain > 1)) return;
-    mba_buf_add(b, " SIMULATED: of all numbers of an %s, doubled one at a time, the %s gives most, <b>%s ×</b>"
-        " for ", w->machine,
-                w->curve[d.axis].name, mba_num(d.gain).s);
+    mba_buf_add(b, " SIMULATED: of all numbers of an %s but its clock, doubled one at a time, the %s gives most, "
+                "<b>%s ×</b> for ", w->machine, w->curve[d.axis].name, mba_num(d.gain).s);
     mba_buf_html(b, w->model[d.model].name);
     mba_buf_put(b, ".");
 }
