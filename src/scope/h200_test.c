@@ -119,8 +119,8 @@ static void blocks_live_as_the_counters_say(void **state)
 /* ---- the timeline ---- */
 
 /* Every kernel of a captured step has an operator; sets of memory may be the step's own (words that blocks count in are
- * cleared once, 1.4 us). A step that is recorded as a whole takes what it takes unwatched, within 2 %: that is the
- * timeline's step time. */
+ * cleared once, 1.4 us). A step that is recorded as a whole takes what it takes unwatched (that is the timeline's step
+ * time): within a quarter of a percent where the power limit did not hold clocks back (vision, graph), else 2 %. */
 static mba_status see_orphan(void *ctx, const void *row)
 {
     const mba_row_event *e = row;
@@ -139,13 +139,25 @@ static void kernels_have_operators_and_steps_their_time(void **state)
         assert_int_equal(orphans, 0);
         assert_true(a->record_s < a->whole_s);
         assert_near(100 * (a->whole_s / a->plain_s - 1), watched[i].whole, 1e-3);
-        assert_true(fabs(watched[i].whole) <= 2);
+        const bool steady = !strcmp(watched[i].name, "vision") || !strcmp(watched[i].name, "graph");
+        assert_true(fabs(watched[i].whole) <= (steady ? 0.25 : 2));
         if (isnan(watched[i].row)) continue;
         assert_near(100 * (a->timeline_s / row_s - 1), watched[i].row, 1e-3);
     }
 }
 
 /* ---- plans ---- */
+
+/* Between sweeps of L2 all but three plans of mamba2-headline are right within half a percent: logits' products leave
+ * writes behind; of the walks, one leaves out what is forgotten and the reverse one reads 1.6 % more than planned. */
+static void bytes_between_sweeps_are_near(const mba_verification *v, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const char *kernel = v[i].kernel->row->name;
+        const bool  other = strstr(kernel, "linear_cross_entropy") || !strncmp(kernel, "ssd_scan", 8);
+        if (v[i].settled != MBA_NOT_JUDGED) assert_near(v[i].settled_ratio, 1, other ? 0.02 : 0.005);
+    }
+}
 
 static void plans_and_counters_agree(void **state)
 {
@@ -159,6 +171,7 @@ static void plans_and_counters_agree(void **state)
             settled[v[k].settled]++;
             step[v[k].bytes]++;
         }
+        if (!strcmp(plans[i].name, "mamba2")) bytes_between_sweeps_are_near(v, n);
         free(v);
         static const mba_agreement products[3] = { MBA_AGREES, MBA_AT_MOST, MBA_DIFFERS },
                                    moved[3] = { MBA_AGREES, MBA_AGAIN, MBA_DIFFERS };
