@@ -144,6 +144,9 @@ template <int I, bool DOCS> struct bc_rows {
         moff = (uint32_t)(r * 128);
     }
     static __device__ __forceinline__ void together() { bar_sync<2 + I, 128>(); }
+    /* A number that all lanes share, said so that the compiler knows: the places of operands of products are then made
+     * in uniform registers, one R2UR a head instead of two a product ("Addresses of products", ssd.md). */
+    static __device__ __forceinline__ unsigned shared(unsigned v) { return __shfl_sync(0xffffffffu, v, 0); }
     __device__ __forceinline__ uint32_t piece(int i) const        /* 16 columns from 16 i on */
     {
         return moff + (((2 * i + (uint32_t)(lane >> 4)) ^ (moff >> 7 & 7)) << 4);
@@ -358,7 +361,7 @@ template <int I, bool DOCS> struct bc_rows {
             finish_products();
         }
         scaled(f, t.dy[I], e_of(s, r), e_of(s, r8));
-        if (DOCS) phase = sm.turn[I * 128 + tid] / BC_STAGES & 1;
+        if (DOCS) phase = shared(sm.turn[I * 128 + tid]) / BC_STAGES & 1;
         if (I == 1) wait_x(1, s, phase);
         wgmma_fence();
         by_rows(own, f, t.x[I]);
@@ -442,7 +445,7 @@ template <int I, bool DOCS> struct bc_rows {
     __device__ __forceinline__ void heads(unsigned turn)
     {
 #pragma unroll 1
-        for (; turn < (sm.where[I].n + 1) * (unsigned)a.J; turn++) {
+        for (; turn < shared((sm.where[I].n + 1) * (unsigned)a.J); turn++) {
             find_place();
             const int      s = turn % BC_STAGES;
             const uint32_t phase = turn / BC_STAGES & 1;
@@ -454,13 +457,14 @@ template <int I, bool DOCS> struct bc_rows {
             __syncwarp();
             if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
             decay_sums(pair);
-            if (DOCS) turn = sm.turn[I * 128 + tid];
+            if (DOCS) turn = shared(sm.turn[I * 128 + tid]);
         }
     }
 
     /* ---- the end: dC += mask(dCB) B, dB += mask(dCB)^T C ---- */
 
-    /* Which of my 32 numbers of a block of dCB count: bit e of number e. */
+    /* Which of my 32 numbers of a block of dCB count: bit e of number e. Without a branch on what lanes differ in: the
+     * products behind it would take the places of their operands lane by lane, and registers would not do. */
     __device__ __forceinline__ uint32_t reach(bool below) const
     {
         const int(&from)[FQ] = sm.resets[below ? 0 : I], (&here)[FQ] = sm.resets[I];
@@ -468,8 +472,8 @@ template <int I, bool DOCS> struct bc_rows {
 #pragma unroll 1
         for (int e = 0; e < 32; e++) {
             const int  l = row + 8 * (e >> 1 & 1), s = 8 * (e >> 2) + 2 * t4 + (e & 1);
-            const bool ok = below ? !DOCS || (here[l] == 0 && from[s] == from[FQ - 1])
-                                  : s <= l && (!DOCS || from[s] == here[l]);
+            const bool ok = below ? !DOCS || ((here[l] == 0) & (from[s] == from[FQ - 1]))
+                                  : (s <= l) & (!DOCS || from[s] == here[l]);
             bits |= (uint32_t)ok << e;
         }
         return bits;
@@ -565,10 +569,10 @@ template <int I, bool DOCS> struct bc_rows {
             heads(n * (unsigned)a.J);
             last_products();
             store();
-            block = sm.where[I].block + gridDim.x;
-            n     = sm.where[I].n + 1;
+            block = shared(sm.where[I].block) + gridDim.x;
+            n     = shared(sm.where[I].n) + 1;
             together();                                // where() is read, and may change
-        } while (block < *(volatile unsigned *)&sm.blocks);
+        } while (block < shared(*(volatile unsigned *)&sm.blocks));
     }
 };
 
@@ -576,7 +580,7 @@ template <bool DOCS> static __device__ __forceinline__ void bc_block_run(const f
 {
     MBA_DYNAMIC_SMEM(smem);
     bc_smem  &sm = *(bc_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
-    const int wg = (int)threadIdx.x >> 7;
+    const int wg = (int)bc_rows<0, DOCS>::shared(threadIdx.x >> 7);
     if (threadIdx.x == 0) {
         for (int i = 0; i < BC_STAGES; i++) {
             mbar_init(smem_address(&sm.full[i]), 1);
