@@ -233,10 +233,10 @@ template <int I, bool DOCS> struct bc_rows {
         to[2] = times(v[2], u0.x, u0.y);
         to[3] = times(v[3], u1.x, u1.y);
     }
-    static __device__ __forceinline__ void pin_all(fragments &f)
+    static __device__ __forceinline__ void pin_all(fragments &f, int from = 0, int to = 4)
     {
 #pragma unroll
-        for (int i = 0; i < 4; i++)
+        for (int i = from; i < to; i++)
 #pragma unroll
             for (int j = 0; j < 4; j++) pin(f[i][j]);
     }
@@ -252,18 +252,20 @@ template <int I, bool DOCS> struct bc_rows {
         }
         pin_all(f);
     }
-    /* sums += f (a state of 64 p x 128 n), or f (rows of x')^T */
-    static __device__ __forceinline__ void by_state(float (&sums)[64], const fragments &f, const unsigned char *state)
+    /* sums += f (a state of 64 p x 128 n), or f (rows of x')^T; fragments `from` to `to` of f */
+    static __device__ __forceinline__ void by_state(float (&sums)[64], const fragments &f, const unsigned char *state,
+                                                    int from = 0, int to = 4)
     {
         const uint64_t d = mdesc(smem_address(state), TILE_BYTES);
 #pragma unroll
-        for (int i = 0; i < 4; i++) wgmma_n128_rs<1>(sums, f[i], d + ((i * 2048) >> 4), 1);
+        for (int i = from; i < to; i++) wgmma_n128_rs<1>(sums, f[i], d + ((i * 2048) >> 4), 1);
     }
-    static __device__ __forceinline__ void by_rows(float (&sums)[32], const fragments &f, const unsigned char *tile)
+    static __device__ __forceinline__ void by_rows(float (&sums)[32], const fragments &f, const unsigned char *tile,
+                                                   int from = 0, int to = 4)
     {
         const uint64_t d = mdesc(smem_address(tile));
 #pragma unroll
-        for (int i = 0; i < 4; i++) wgmma_n64_rs<0>(sums, f[i], d + ((i * 32) >> 4), 1);
+        for (int i = from; i < to; i++) wgmma_n64_rs<0>(sums, f[i], d + ((i * 32) >> 4), 1);
     }
     static __device__ __forceinline__ void finish_products()
     {
@@ -327,8 +329,83 @@ template <int I, bool DOCS> struct bc_rows {
         mbar_wait(smem_address(&sm.scaled[chunk][s]), phase);
     }
 
-    /* The warpgroups meet at x' of chunk 0 alone, which both multiply with. */
-    __device__ __forceinline__ void products(int s, uint32_t phase)
+    /* Two of the four fragments of my rows of a tile, as they are; then scaled, as fragments of f. */
+    typedef uint32_t half_rows[2][4];
+    __device__ __forceinline__ void fetch_half(half_rows &v, const unsigned char *tile, int half) const
+    {
+#pragma unroll
+        for (int i = 0; i < 2; i++) ldmatrix_at(v[i], smem_address(tile) + piece(2 * half + i));
+    }
+    static __device__ __forceinline__ void scale_half(fragments &f, half_rows &v, float s0, float s1, int half)
+    {
+        const uint2 u0 = split(s0, s0), u1 = split(s1, s1);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+#pragma unroll
+            for (int j = 0; j < 4; j++) pin(v[i][j]);
+            scale(f[2 * half + i], v[i], u0, u1);
+        }
+        pin_all(f, 2 * half, 2 * half + 2);
+    }
+    /* Chunk 1 has no registers for a second operand, so it goes by halves: while one half of f is multiplied, the other
+     * becomes what is multiplied next. Loads queue behind the products that a warp has issued, hence each stands before
+     * those that it need not wait for. */
+    __device__ __forceinline__ void products_by_halves(int s, uint32_t phase)
+    {
+        const bc_stage &t = sm.st[s];
+        fragments       f;
+        half_rows       v;
+        scale_x(f, s);
+        wgmma_fence();
+        by_state(dB, f, t.g, 0, 2);
+        wgmma_commit();
+        const float k0 = e_from_begin(s, row), k1 = e_from_begin(s, row + 8);
+        fetch_half(v, t.dy[1], 0);
+        by_state(dB, f, t.g, 2, 4);
+        wgmma_commit();
+        wait_x(0, s, phase);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            wgmma_wait<1>();
+            scale_half(f, v, k0, k1, half);
+            fetch_half(v, t.dy[1], half ^ 1);
+            wgmma_fence();
+            by_state(dC, f, t.h, 2 * half, 2 * half + 2);
+            by_rows(low, f, t.x[0], 2 * half, 2 * half + 2);
+            wgmma_commit();
+        }
+        const float e0 = e_of(s, row), e1 = e_of(s, row + 8);
+        wait_x(1, s, phase);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            wgmma_wait<1>();
+            scale_half(f, v, e0, e1, half);
+            if (!half) fetch_half(v, t.dy[1], 1);
+            wgmma_fence();
+            by_rows(own, f, t.x[1], 2 * half, 2 * half + 2);
+            wgmma_commit();
+        }
+        wgmma_wait<0>();
+    }
+
+    /* Chunk 0 has the registers: dy is scaled under the first product, and all others follow at once. */
+    __device__ __forceinline__ void products_at_once(int s, uint32_t phase)
+    {
+        const bc_stage &t = sm.st[s];
+        fragments       f, d;
+        scale_x(f, s);
+        wgmma_fence();
+        by_state(dB, f, t.g);
+        wgmma_commit();
+        scaled(d, t.dy[0], e_of(s, row), e_of(s, row + 8));
+        wait_x(0, s, phase);
+        wgmma_fence();
+        by_state(dC, d, t.h);
+        by_rows(own, d, t.x[0]);
+        finish_products();
+    }
+    /* With resets, operands differ from product to product, and nothing fits beside them. */
+    __device__ __forceinline__ void products_in_turn(int s, uint32_t phase)
     {
         const bc_stage &t = sm.st[s];
         const int       r = row, r8 = row + 8;
@@ -336,36 +413,31 @@ template <int I, bool DOCS> struct bc_rows {
         scale_x(f, s);
         wgmma_fence();
         by_state(dB, f, t.g);
-        wgmma_commit();
-        if (!DOCS && I == 0) {
-            fragments d;                               // scaled under the product: chunk 1 has no registers for it
-            scaled(d, t.dy[0], e_of(s, r), e_of(s, r8));
-            wait_x(0, s, phase);
-            wgmma_fence();
-            by_state(dC, d, t.h);
-            by_rows(own, d, t.x[0]);
-            finish_products();
-            return;
-        }
-        wgmma_wait<0>();
+        finish_products();
         scaled(f, t.dy[I], e_from_begin(s, r), e_from_begin(s, r8));
         wait_x(0, s, phase);
         wgmma_fence();
         by_state(dC, f, t.h);
-        if (!DOCS) by_rows(low, f, t.x[0]);
         finish_products();
-        if (DOCS && I == 1) {
+        if (I == 1) {
             scaled(f, t.dy[1], e_kappa(s, r), e_kappa(s, r8));
             wgmma_fence();
             by_rows(low, f, t.x[0]);
             finish_products();
         }
         scaled(f, t.dy[I], e_of(s, r), e_of(s, r8));
-        if (DOCS) phase = shared(sm.turn[I * 128 + tid]) / BC_STAGES & 1;
+        phase = shared(sm.turn[I * 128 + tid]) / BC_STAGES & 1;
         if (I == 1) wait_x(1, s, phase);
         wgmma_fence();
         by_rows(own, f, t.x[I]);
         finish_products();
+    }
+    /* The warpgroups meet at x' of chunk 0 alone, which both multiply with. */
+    __device__ __forceinline__ void products(int s, uint32_t phase)
+    {
+        if (DOCS)   products_in_turn(s, phase);
+        else if (I) products_by_halves(s, phase);
+        else        products_at_once(s, phase);
     }
 
     /* Sums over my columns of numbers of a tile times sums, for my rows (x) and those eight below (y). */
