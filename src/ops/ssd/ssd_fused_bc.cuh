@@ -20,7 +20,7 @@
  * token in fp32.
  *
  * kernel     ssd_bwd_bc      persistent; one producer thread, two warps for <H1, G1>, two warpgroups of 240 registers;
- *            a ring of two stages that goes on from block to block
+ *            a ring of two stages that goes on from block to block; x and G1 of a stage come before dy and H1
  * launch     grid min(B K/2 G, SMs), block 384, dynamic smem 227 KB
  * moves      per pair and head: x, dy 32 KB, H1, G1 32 KB; tensor 2 x 1024 cycles
  * resources  sm_90a, CUDA 13.0: 168 registers, no spill
@@ -46,7 +46,7 @@ struct bc_smem {
     float4        had[256];                            /* products with the sums before this head: q, row */
     float         had_end[256];                        /* and the one that goes into `ends` */
     unsigned      turn[256];                           /* with resets: heads so far, as registers are short */
-    uint64_t      full[BC_STAGES], empty[BC_STAGES];
+    uint64_t      full[BC_STAGES], late[BC_STAGES], empty[BC_STAGES];      /* x, G1, records; dy, H1 */
     uint64_t      scaled[2][BC_STAGES];                /* x' of a chunk is there */
     uint64_t      pairs;                               /* C B^T is */
     int           pair[BC_STAGES];                     /* (sequence, head, pair of chunks) of a stage */
@@ -75,18 +75,22 @@ static __device__ __forceinline__ void bc_produce(bc_smem &sm, const fused_task 
 #pragma unroll 1
         for (int i = 0; i < a.J; i++, turn++) {
             const int      s = turn % BC_STAGES, h = k.g * a.J + i, z = (k.b * a.H + h) * (a.K / 2) + k.c2;
-            const uint32_t bar = smem_address(&sm.full[s]);
+            const uint32_t full = smem_address(&sm.full[s]), late = smem_address(&sm.late[s]);
             bc_stage      &t = sm.st[s];
             mbar_wait(smem_address(&sm.empty[s]), (turn / BC_STAGES & 1) ^ 1);
             sm.pair[s] = z;
-            mbar_expect(bar, 8 * TILE_BYTES + 2 * REC * 4);
+            mbar_expect(full, 4 * TILE_BYTES + 2 * REC * 4);
+            mbar_expect(late, 4 * TILE_BYTES);
+#pragma unroll 1
+            for (int c = 0; c < 2; c++) {              // what the first product wants comes first
+                bulk_load(smem_address(sm.rec[s][c]), a.rec_plain + ((int64_t)z * 2 + c) * REC, REC * 4, full);
+                tma_load3(smem_address(t.x[c]), &maps.x, full, h * FP, k.c2 * PAIR + FQ * c, k.b);
+                tma_load3(smem_address(t.g) + c * TILE_BYTES, &maps.g, full, 64 * c, 0, z);
+            }
 #pragma unroll 1
             for (int c = 0; c < 2; c++) {
-                tma_load3(smem_address(t.x[c]), &maps.x, bar, h * FP, k.c2 * PAIR + FQ * c, k.b);
-                tma_load3(smem_address(t.g) + c * TILE_BYTES, &maps.g, bar, 64 * c, 0, z);
-                bulk_load(smem_address(sm.rec[s][c]), a.rec_plain + ((int64_t)z * 2 + c) * REC, REC * 4, bar);
-                tma_load3(smem_address(t.dy[c]), &maps.dy, bar, h * FP, k.c2 * PAIR + FQ * c, k.b);
-                tma_load3(smem_address(t.h) + c * TILE_BYTES, &maps.h, bar, 64 * c, 0, z);
+                tma_load3(smem_address(t.dy[c]), &maps.dy, late, h * FP, k.c2 * PAIR + FQ * c, k.b);
+                tma_load3(smem_address(t.h) + c * TILE_BYTES, &maps.h, late, 64 * c, 0, z);
             }
         }
     }
@@ -102,7 +106,8 @@ static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
         const uint4 *u = (const uint4 *)sm.st[s].h + thread;
         float        sum = 0;
         mbar_wait(smem_address(&sm.full[s]), turn / BC_STAGES & 1);
-#pragma unroll 1
+        mbar_wait(smem_address(&sm.late[s]), turn / BC_STAGES & 1);
+#pragma unroll 2
         for (int e = 0; e < 2 * TILE_BYTES / 16 / (32 * DOT_WARPS); e++, u += 32 * DOT_WARPS) {
             const uint4 x = u[0], y = u[2 * TILE_BYTES / 16];                  // g lies behind h
             sum += low_of(x.x) * low_of(y.x) + high_of(x.x) * high_of(y.x);
@@ -110,12 +115,13 @@ static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
             sum += low_of(x.z) * low_of(y.z) + high_of(x.z) * high_of(y.z);
             sum += low_of(x.w) * low_of(y.w) + high_of(x.w) * high_of(y.w);
         }
+        const int   flags = (int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS], pair = sm.pair[s];
+        const float kappa = sm.rec[s][1][REC_BEFORE] + sm.rec[s][0][REC_AFTER];        // its logarithm
+        __syncwarp();
+        if (thread % 32 == 0) mbar_arrive(smem_address(&sm.empty[s]));
         sum = warp_sum(sum);
         if (thread % 32) continue;
-        const int flags = (int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS];
-        if (!flags) sum *= __expf(sm.rec[s][1][REC_BEFORE] + sm.rec[s][0][REC_AFTER]);
-        a.ends[(int64_t)sm.pair[s] * SSD_ENDS + thread / 32] = flags ? 0 : sum;
-        mbar_arrive(smem_address(&sm.empty[s]));
+        a.ends[(int64_t)pair * SSD_ENDS + thread / 32] = flags ? 0 : sum * __expf(kappa);
     }
 }
 
@@ -329,6 +335,9 @@ template <int I, bool DOCS> struct bc_rows {
         mbar_wait(smem_address(&sm.scaled[chunk][s]), phase);
     }
 
+    /* dy and H1 are there. */
+    __device__ __forceinline__ void wait_late(int s, uint32_t phase) { mbar_wait(smem_address(&sm.late[s]), phase); }
+
     /* Two of the four fragments of my rows of a tile, as they are; then scaled, as fragments of f. */
     typedef uint32_t half_rows[2][4];
     __device__ __forceinline__ void fetch_half(half_rows &v, const unsigned char *tile, int half) const
@@ -360,7 +369,9 @@ template <int I, bool DOCS> struct bc_rows {
         by_state(dB, f, t.g, 0, 2);
         wgmma_commit();
         const float k0 = e_from_begin(s, row), k1 = e_from_begin(s, row + 8);
+        wait_late(s, phase);
         fetch_half(v, t.dy[1], 0);
+        wgmma_fence();
         by_state(dB, f, t.g, 2, 4);
         wgmma_commit();
         wait_x(0, s, phase);
@@ -397,6 +408,7 @@ template <int I, bool DOCS> struct bc_rows {
         wgmma_fence();
         by_state(dB, f, t.g);
         wgmma_commit();
+        wait_late(s, phase);
         scaled(d, t.dy[0], e_of(s, row), e_of(s, row + 8));
         wait_x(0, s, phase);
         wgmma_fence();
@@ -414,6 +426,7 @@ template <int I, bool DOCS> struct bc_rows {
         wgmma_fence();
         by_state(dB, f, t.g);
         finish_products();
+        wait_late(s, phase);
         scaled(f, t.dy[I], e_from_begin(s, r), e_from_begin(s, r8));
         wait_x(0, s, phase);
         wgmma_fence();
@@ -656,6 +669,7 @@ template <bool DOCS> static __device__ __forceinline__ void bc_block_run(const f
     if (threadIdx.x == 0) {
         for (int i = 0; i < BC_STAGES; i++) {
             mbar_init(smem_address(&sm.full[i]), 1);
+            mbar_init(smem_address(&sm.late[i]), 1);
             mbar_init(smem_address(&sm.empty[i]), 8 + DOT_WARPS);
             for (int c = 0; c < 2; c++) mbar_init(smem_address(&sm.scaled[c][i]), 4);
         }
