@@ -279,9 +279,11 @@ template <int I, bool DOCS> struct bc_rows {
         wgmma_wait<0>();
     }
 
-    /* Scales of a row, read where they are wanted: registers are short. A head beyond the range counts as zero. */
+    /* Scales of a row, read where they are wanted: registers are short. A head beyond the range counts as zero. Where
+     * there are no resets a flag can say nothing else, and need not become an integer first: products wait for this. */
     __device__ __forceinline__ bool is_slow(int s) const
     {
+        if (!DOCS) return sm.rec[s][0][REC_FLAGS] + sm.rec[s][1][REC_FLAGS] > 0;
         return ((int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS]) & IS_SLOW;
     }
     __device__ __forceinline__ float e_of(int s, int r) const { return is_slow(s) ? 0 : sm.rec[s][I][r]; }
@@ -404,12 +406,19 @@ template <int I, bool DOCS> struct bc_rows {
     {
         const bc_stage &t = sm.st[s];
         fragments       f, d;
+        half_rows       v[2];
         scale_x(f, s);
         wgmma_fence();
-        by_state(dB, f, t.g);
-        wgmma_commit();
+        by_state(dB, f, t.g, 0, 2);
         wait_late(s, phase);
-        scaled(d, t.dy[0], e_of(s, row), e_of(s, row + 8));
+        fetch_half(v[0], t.dy[0], 0);
+        fetch_half(v[1], t.dy[0], 1);
+        wgmma_fence();
+        by_state(dB, f, t.g, 2, 4);
+        wgmma_commit();
+        const float e0 = e_of(s, row), e1 = e_of(s, row + 8);
+        scale_half(d, v[0], e0, e1, 0);
+        scale_half(d, v[1], e0, e1, 1);
         wait_x(0, s, phase);
         wgmma_fence();
         by_state(dC, d, t.h);
@@ -474,12 +483,14 @@ template <int I, bool DOCS> struct bc_rows {
     {
         const int first = 2 * t4, g = lane >> 2;
         float2    u = make_float2(0, 0);
+        fragments m;
+#pragma unroll
+        for (int i = 0; i < 4; i++) ldmatrix_at(m[i], smem_address(tile) + piece(i));      // all, or each is waited for
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const float *d = sums + 8 * i;
-            uint32_t     v[4];
+            const float    *d = sums + 8 * i;
+            const uint32_t *v = m[i];
             if (i > warp) continue;
-            ldmatrix_at(v, smem_address(tile) + piece(i));
             u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3];
             if (i < warp || first <= g) {
                 u.x += low_of(v[0]) * d[0];
