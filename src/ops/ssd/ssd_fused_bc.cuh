@@ -20,7 +20,7 @@
  * token in fp32.
  *
  * kernel     ssd_bwd_bc      persistent; one producer thread, two warps for <H1, G1>, two warpgroups of 240 registers;
- *            a ring of two stages that goes on from block to block
+ *            a ring of two stages that goes on from block to block; x and G1 of a stage come before dy and H1
  * launch     grid min(B K/2 G, SMs), block 384, dynamic smem 227 KB
  * moves      per pair and head: x, dy 32 KB, H1, G1 32 KB; tensor 2 x 1024 cycles
  * resources  sm_90a, CUDA 13.0: 168 registers, no spill
@@ -46,7 +46,7 @@ struct bc_smem {
     float4        had[256];                            /* products with the sums before this head: q, row */
     float         had_end[256];                        /* and the one that goes into `ends` */
     unsigned      turn[256];                           /* with resets: heads so far, as registers are short */
-    uint64_t      full[BC_STAGES], empty[BC_STAGES];
+    uint64_t      full[BC_STAGES], late[BC_STAGES], empty[BC_STAGES];      /* x, G1, records; dy, H1 */
     uint64_t      scaled[2][BC_STAGES];                /* x' of a chunk is there */
     uint64_t      pairs;                               /* C B^T is */
     int           pair[BC_STAGES];                     /* (sequence, head, pair of chunks) of a stage */
@@ -75,18 +75,22 @@ static __device__ __forceinline__ void bc_produce(bc_smem &sm, const fused_task 
 #pragma unroll 1
         for (int i = 0; i < a.J; i++, turn++) {
             const int      s = turn % BC_STAGES, h = k.g * a.J + i, z = (k.b * a.H + h) * (a.K / 2) + k.c2;
-            const uint32_t bar = smem_address(&sm.full[s]);
+            const uint32_t full = smem_address(&sm.full[s]), late = smem_address(&sm.late[s]);
             bc_stage      &t = sm.st[s];
             mbar_wait(smem_address(&sm.empty[s]), (turn / BC_STAGES & 1) ^ 1);
             sm.pair[s] = z;
-            mbar_expect(bar, 8 * TILE_BYTES + 2 * REC * 4);
+            mbar_expect(full, 4 * TILE_BYTES + 2 * REC * 4);
+            mbar_expect(late, 4 * TILE_BYTES);
+#pragma unroll 1
+            for (int c = 0; c < 2; c++) {              // what the first product wants comes first
+                bulk_load(smem_address(sm.rec[s][c]), a.rec_plain + ((int64_t)z * 2 + c) * REC, REC * 4, full);
+                tma_load3(smem_address(t.x[c]), &maps.x, full, h * FP, k.c2 * PAIR + FQ * c, k.b);
+                tma_load3(smem_address(t.g) + c * TILE_BYTES, &maps.g, full, 64 * c, 0, z);
+            }
 #pragma unroll 1
             for (int c = 0; c < 2; c++) {
-                tma_load3(smem_address(t.x[c]), &maps.x, bar, h * FP, k.c2 * PAIR + FQ * c, k.b);
-                tma_load3(smem_address(t.g) + c * TILE_BYTES, &maps.g, bar, 64 * c, 0, z);
-                bulk_load(smem_address(sm.rec[s][c]), a.rec_plain + ((int64_t)z * 2 + c) * REC, REC * 4, bar);
-                tma_load3(smem_address(t.dy[c]), &maps.dy, bar, h * FP, k.c2 * PAIR + FQ * c, k.b);
-                tma_load3(smem_address(t.h) + c * TILE_BYTES, &maps.h, bar, 64 * c, 0, z);
+                tma_load3(smem_address(t.dy[c]), &maps.dy, late, h * FP, k.c2 * PAIR + FQ * c, k.b);
+                tma_load3(smem_address(t.h) + c * TILE_BYTES, &maps.h, late, 64 * c, 0, z);
             }
         }
     }
@@ -102,7 +106,8 @@ static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
         const uint4 *u = (const uint4 *)sm.st[s].h + thread;
         float        sum = 0;
         mbar_wait(smem_address(&sm.full[s]), turn / BC_STAGES & 1);
-#pragma unroll 1
+        mbar_wait(smem_address(&sm.late[s]), turn / BC_STAGES & 1);
+#pragma unroll 2
         for (int e = 0; e < 2 * TILE_BYTES / 16 / (32 * DOT_WARPS); e++, u += 32 * DOT_WARPS) {
             const uint4 x = u[0], y = u[2 * TILE_BYTES / 16];                  // g lies behind h
             sum += low_of(x.x) * low_of(y.x) + high_of(x.x) * high_of(y.x);
@@ -110,12 +115,13 @@ static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
             sum += low_of(x.z) * low_of(y.z) + high_of(x.z) * high_of(y.z);
             sum += low_of(x.w) * low_of(y.w) + high_of(x.w) * high_of(y.w);
         }
+        const int   flags = (int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS], pair = sm.pair[s];
+        const float kappa = sm.rec[s][1][REC_BEFORE] + sm.rec[s][0][REC_AFTER];        // its logarithm
+        __syncwarp();
+        if (thread % 32 == 0) mbar_arrive(smem_address(&sm.empty[s]));
         sum = warp_sum(sum);
         if (thread % 32) continue;
-        const int flags = (int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS];
-        if (!flags) sum *= __expf(sm.rec[s][1][REC_BEFORE] + sm.rec[s][0][REC_AFTER]);
-        a.ends[(int64_t)sm.pair[s] * SSD_ENDS + thread / 32] = flags ? 0 : sum;
-        mbar_arrive(smem_address(&sm.empty[s]));
+        a.ends[(int64_t)pair * SSD_ENDS + thread / 32] = flags ? 0 : sum * __expf(kappa);
     }
 }
 
@@ -144,6 +150,9 @@ template <int I, bool DOCS> struct bc_rows {
         moff = (uint32_t)(r * 128);
     }
     static __device__ __forceinline__ void together() { bar_sync<2 + I, 128>(); }
+    /* A number that all lanes share, said so that the compiler knows: the places of operands of products are then made
+     * in uniform registers, one R2UR a head instead of two a product ("Addresses of products", ssd.md). */
+    static __device__ __forceinline__ unsigned shared(unsigned v) { return __shfl_sync(0xffffffffu, v, 0); }
     __device__ __forceinline__ uint32_t piece(int i) const        /* 16 columns from 16 i on */
     {
         return moff + (((2 * i + (uint32_t)(lane >> 4)) ^ (moff >> 7 & 7)) << 4);
@@ -230,10 +239,10 @@ template <int I, bool DOCS> struct bc_rows {
         to[2] = times(v[2], u0.x, u0.y);
         to[3] = times(v[3], u1.x, u1.y);
     }
-    static __device__ __forceinline__ void pin_all(fragments &f)
+    static __device__ __forceinline__ void pin_all(fragments &f, int from = 0, int to = 4)
     {
 #pragma unroll
-        for (int i = 0; i < 4; i++)
+        for (int i = from; i < to; i++)
 #pragma unroll
             for (int j = 0; j < 4; j++) pin(f[i][j]);
     }
@@ -249,18 +258,20 @@ template <int I, bool DOCS> struct bc_rows {
         }
         pin_all(f);
     }
-    /* sums += f (a state of 64 p x 128 n), or f (rows of x')^T */
-    static __device__ __forceinline__ void by_state(float (&sums)[64], const fragments &f, const unsigned char *state)
+    /* sums += f (a state of 64 p x 128 n), or f (rows of x')^T; fragments `from` to `to` of f */
+    static __device__ __forceinline__ void by_state(float (&sums)[64], const fragments &f, const unsigned char *state,
+                                                    int from = 0, int to = 4)
     {
         const uint64_t d = mdesc(smem_address(state), TILE_BYTES);
 #pragma unroll
-        for (int i = 0; i < 4; i++) wgmma_n128_rs<1>(sums, f[i], d + ((i * 2048) >> 4), 1);
+        for (int i = from; i < to; i++) wgmma_n128_rs<1>(sums, f[i], d + ((i * 2048) >> 4), 1);
     }
-    static __device__ __forceinline__ void by_rows(float (&sums)[32], const fragments &f, const unsigned char *tile)
+    static __device__ __forceinline__ void by_rows(float (&sums)[32], const fragments &f, const unsigned char *tile,
+                                                   int from = 0, int to = 4)
     {
         const uint64_t d = mdesc(smem_address(tile));
 #pragma unroll
-        for (int i = 0; i < 4; i++) wgmma_n64_rs<0>(sums, f[i], d + ((i * 32) >> 4), 1);
+        for (int i = from; i < to; i++) wgmma_n64_rs<0>(sums, f[i], d + ((i * 32) >> 4), 1);
     }
     static __device__ __forceinline__ void finish_products()
     {
@@ -268,9 +279,11 @@ template <int I, bool DOCS> struct bc_rows {
         wgmma_wait<0>();
     }
 
-    /* Scales of a row, read where they are wanted: registers are short. A head beyond the range counts as zero. */
+    /* Scales of a row, read where they are wanted: registers are short. A head beyond the range counts as zero. Where
+     * there are no resets a flag can say nothing else, and need not become an integer first: products wait for this. */
     __device__ __forceinline__ bool is_slow(int s) const
     {
+        if (!DOCS) return sm.rec[s][0][REC_FLAGS] + sm.rec[s][1][REC_FLAGS] > 0;
         return ((int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS]) & IS_SLOW;
     }
     __device__ __forceinline__ float e_of(int s, int r) const { return is_slow(s) ? 0 : sm.rec[s][I][r]; }
@@ -324,8 +337,96 @@ template <int I, bool DOCS> struct bc_rows {
         mbar_wait(smem_address(&sm.scaled[chunk][s]), phase);
     }
 
-    /* The warpgroups meet at x' of chunk 0 alone, which both multiply with. */
-    __device__ __forceinline__ void products(int s, uint32_t phase)
+    /* dy and H1 are there. */
+    __device__ __forceinline__ void wait_late(int s, uint32_t phase) { mbar_wait(smem_address(&sm.late[s]), phase); }
+
+    /* Two of the four fragments of my rows of a tile, as they are; then scaled, as fragments of f. */
+    typedef uint32_t half_rows[2][4];
+    __device__ __forceinline__ void fetch_half(half_rows &v, const unsigned char *tile, int half) const
+    {
+#pragma unroll
+        for (int i = 0; i < 2; i++) ldmatrix_at(v[i], smem_address(tile) + piece(2 * half + i));
+    }
+    static __device__ __forceinline__ void scale_half(fragments &f, half_rows &v, float s0, float s1, int half)
+    {
+        const uint2 u0 = split(s0, s0), u1 = split(s1, s1);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+#pragma unroll
+            for (int j = 0; j < 4; j++) pin(v[i][j]);
+            scale(f[2 * half + i], v[i], u0, u1);
+        }
+        pin_all(f, 2 * half, 2 * half + 2);
+    }
+    /* Chunk 1 has no registers for a second operand, so it goes by halves: while one half of f is multiplied, the other
+     * becomes what is multiplied next. Loads queue behind the products that a warp has issued, hence each stands before
+     * those that it need not wait for. */
+    __device__ __forceinline__ void products_by_halves(int s, uint32_t phase)
+    {
+        const bc_stage &t = sm.st[s];
+        fragments       f;
+        half_rows       v;
+        scale_x(f, s);
+        wgmma_fence();
+        by_state(dB, f, t.g, 0, 2);
+        wgmma_commit();
+        const float k0 = e_from_begin(s, row), k1 = e_from_begin(s, row + 8);
+        wait_late(s, phase);
+        fetch_half(v, t.dy[1], 0);
+        wgmma_fence();
+        by_state(dB, f, t.g, 2, 4);
+        wgmma_commit();
+        wait_x(0, s, phase);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            wgmma_wait<1>();
+            scale_half(f, v, k0, k1, half);
+            fetch_half(v, t.dy[1], half ^ 1);
+            wgmma_fence();
+            by_state(dC, f, t.h, 2 * half, 2 * half + 2);
+            by_rows(low, f, t.x[0], 2 * half, 2 * half + 2);
+            wgmma_commit();
+        }
+        const float e0 = e_of(s, row), e1 = e_of(s, row + 8);
+        wait_x(1, s, phase);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            wgmma_wait<1>();
+            scale_half(f, v, e0, e1, half);
+            if (!half) fetch_half(v, t.dy[1], 1);
+            wgmma_fence();
+            by_rows(own, f, t.x[1], 2 * half, 2 * half + 2);
+            wgmma_commit();
+        }
+        wgmma_wait<0>();
+    }
+
+    /* Chunk 0 has the registers: dy is scaled under the first product, and all others follow at once. */
+    __device__ __forceinline__ void products_at_once(int s, uint32_t phase)
+    {
+        const bc_stage &t = sm.st[s];
+        fragments       f, d;
+        half_rows       v[2];
+        scale_x(f, s);
+        wgmma_fence();
+        by_state(dB, f, t.g, 0, 2);
+        wait_late(s, phase);
+        fetch_half(v[0], t.dy[0], 0);
+        fetch_half(v[1], t.dy[0], 1);
+        wgmma_fence();
+        by_state(dB, f, t.g, 2, 4);
+        wgmma_commit();
+        const float e0 = e_of(s, row), e1 = e_of(s, row + 8);
+        scale_half(d, v[0], e0, e1, 0);
+        scale_half(d, v[1], e0, e1, 1);
+        wait_x(0, s, phase);
+        wgmma_fence();
+        by_state(dC, d, t.h);
+        by_rows(own, d, t.x[0]);
+        finish_products();
+    }
+    /* With resets, operands differ from product to product, and nothing fits beside them. */
+    __device__ __forceinline__ void products_in_turn(int s, uint32_t phase)
     {
         const bc_stage &t = sm.st[s];
         const int       r = row, r8 = row + 8;
@@ -333,36 +434,32 @@ template <int I, bool DOCS> struct bc_rows {
         scale_x(f, s);
         wgmma_fence();
         by_state(dB, f, t.g);
-        wgmma_commit();
-        if (!DOCS && I == 0) {
-            fragments d;                               // scaled under the product: chunk 1 has no registers for it
-            scaled(d, t.dy[0], e_of(s, r), e_of(s, r8));
-            wait_x(0, s, phase);
-            wgmma_fence();
-            by_state(dC, d, t.h);
-            by_rows(own, d, t.x[0]);
-            finish_products();
-            return;
-        }
-        wgmma_wait<0>();
+        finish_products();
+        wait_late(s, phase);
         scaled(f, t.dy[I], e_from_begin(s, r), e_from_begin(s, r8));
         wait_x(0, s, phase);
         wgmma_fence();
         by_state(dC, f, t.h);
-        if (!DOCS) by_rows(low, f, t.x[0]);
         finish_products();
-        if (DOCS && I == 1) {
+        if (I == 1) {
             scaled(f, t.dy[1], e_kappa(s, r), e_kappa(s, r8));
             wgmma_fence();
             by_rows(low, f, t.x[0]);
             finish_products();
         }
         scaled(f, t.dy[I], e_of(s, r), e_of(s, r8));
-        if (DOCS) phase = sm.turn[I * 128 + tid] / BC_STAGES & 1;
+        phase = shared(sm.turn[I * 128 + tid]) / BC_STAGES & 1;
         if (I == 1) wait_x(1, s, phase);
         wgmma_fence();
         by_rows(own, f, t.x[I]);
         finish_products();
+    }
+    /* The warpgroups meet at x' of chunk 0 alone, which both multiply with. */
+    __device__ __forceinline__ void products(int s, uint32_t phase)
+    {
+        if (DOCS)   products_in_turn(s, phase);
+        else if (I) products_by_halves(s, phase);
+        else        products_at_once(s, phase);
     }
 
     /* Sums over my columns of numbers of a tile times sums, for my rows (x) and those eight below (y). */
@@ -386,12 +483,14 @@ template <int I, bool DOCS> struct bc_rows {
     {
         const int first = 2 * t4, g = lane >> 2;
         float2    u = make_float2(0, 0);
+        fragments m;
+#pragma unroll
+        for (int i = 0; i < 4; i++) ldmatrix_at(m[i], smem_address(tile) + piece(i));      // all, or each is waited for
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const float *d = sums + 8 * i;
-            uint32_t     v[4];
+            const float    *d = sums + 8 * i;
+            const uint32_t *v = m[i];
             if (i > warp) continue;
-            ldmatrix_at(v, smem_address(tile) + piece(i));
             u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3];
             if (i < warp || first <= g) {
                 u.x += low_of(v[0]) * d[0];
@@ -442,7 +541,7 @@ template <int I, bool DOCS> struct bc_rows {
     __device__ __forceinline__ void heads(unsigned turn)
     {
 #pragma unroll 1
-        for (; turn < (sm.where[I].n + 1) * (unsigned)a.J; turn++) {
+        for (; turn < shared((sm.where[I].n + 1) * (unsigned)a.J); turn++) {
             find_place();
             const int      s = turn % BC_STAGES;
             const uint32_t phase = turn / BC_STAGES & 1;
@@ -454,13 +553,14 @@ template <int I, bool DOCS> struct bc_rows {
             __syncwarp();
             if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
             decay_sums(pair);
-            if (DOCS) turn = sm.turn[I * 128 + tid];
+            if (DOCS) turn = shared(sm.turn[I * 128 + tid]);
         }
     }
 
     /* ---- the end: dC += mask(dCB) B, dB += mask(dCB)^T C ---- */
 
-    /* Which of my 32 numbers of a block of dCB count: bit e of number e. */
+    /* Which of my 32 numbers of a block of dCB count: bit e of number e. Without a branch on what lanes differ in: the
+     * products behind it would take the places of their operands lane by lane, and registers would not do. */
     __device__ __forceinline__ uint32_t reach(bool below) const
     {
         const int(&from)[FQ] = sm.resets[below ? 0 : I], (&here)[FQ] = sm.resets[I];
@@ -468,8 +568,8 @@ template <int I, bool DOCS> struct bc_rows {
 #pragma unroll 1
         for (int e = 0; e < 32; e++) {
             const int  l = row + 8 * (e >> 1 & 1), s = 8 * (e >> 2) + 2 * t4 + (e & 1);
-            const bool ok = below ? !DOCS || (here[l] == 0 && from[s] == from[FQ - 1])
-                                  : s <= l && (!DOCS || from[s] == here[l]);
+            const bool ok = below ? !DOCS || ((here[l] == 0) & (from[s] == from[FQ - 1]))
+                                  : (s <= l) & (!DOCS || from[s] == here[l]);
             bits |= (uint32_t)ok << e;
         }
         return bits;
@@ -565,10 +665,10 @@ template <int I, bool DOCS> struct bc_rows {
             heads(n * (unsigned)a.J);
             last_products();
             store();
-            block = sm.where[I].block + gridDim.x;
-            n     = sm.where[I].n + 1;
+            block = shared(sm.where[I].block) + gridDim.x;
+            n     = shared(sm.where[I].n) + 1;
             together();                                // where() is read, and may change
-        } while (block < *(volatile unsigned *)&sm.blocks);
+        } while (block < shared(*(volatile unsigned *)&sm.blocks));
     }
 };
 
@@ -576,10 +676,11 @@ template <bool DOCS> static __device__ __forceinline__ void bc_block_run(const f
 {
     MBA_DYNAMIC_SMEM(smem);
     bc_smem  &sm = *(bc_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
-    const int wg = (int)threadIdx.x >> 7;
+    const int wg = (int)bc_rows<0, DOCS>::shared(threadIdx.x >> 7);
     if (threadIdx.x == 0) {
         for (int i = 0; i < BC_STAGES; i++) {
             mbar_init(smem_address(&sm.full[i]), 1);
+            mbar_init(smem_address(&sm.late[i]), 1);
             mbar_init(smem_address(&sm.empty[i]), 8 + DOT_WARPS);
             for (int c = 0; c < 2; c++) mbar_init(smem_address(&sm.scaled[c][i]), 4);
         }
