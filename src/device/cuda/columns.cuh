@@ -91,10 +91,10 @@ column_parts(float *part, F f, int64_t cols, int64_t capacity, int64_t per_part,
 }
 
 /* The totals of K sums of one column, given to `use(column, total)`. Blocks take 32 columns; where those would be few blocks, 8, a
- * sector of every part: then a thread asks for its share of up to 512 parts at once. The grid says which. With 32 registers four
+ * sector of every part: then a thread asks for its share of up to 512 parts at once. The grid says which. With 32 registers (K = 1) four
  * blocks of 512 threads fit on an SM, and 512 blocks (4096 columns by sectors) are one round. */
 template <int K, typename F>
-__global__ void __launch_bounds__(TOTAL_THREADS, K > 2 ? 2 : 4)
+__global__ void __launch_bounds__(TOTAL_THREADS, K > 1 ? 2 : 4)
 column_totals(const float *part, int64_t cols, int parts, F use, const mba_step *step)
 {
     constexpr int AT_ONCE = K > 2 ? 4 : 8;
