@@ -55,18 +55,17 @@ static mba_status adamw_cpu_plan(mba_plan *p, const mba_node *n, const mba_machi
     return MBA_OK;
 }
 
-/* CUDA: resident blocks, so that the powers of the betas are taken a few hundred times and not for every thread. */
+/* CUDA: small blocks, so that an SM whose memory is nearer takes more of them; each takes several trips, so that the powers
+ * of the betas are not worked out too often, and fewer where the group would not fill the SMs. */
 static mba_status adamw_flat_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    enum { BLOCKS_SM = 4, VALUES = 4 };
-    const int64_t need = mba_ceil(mba_elems(n->in[P]), ADAMW_BLOCK * VALUES), most = (int64_t)m->sm * BLOCKS_SM,
-                  grid = need < most ? need : most;
+    enum { BLOCKS_SM = 4, TRIPS = 8 };
+    const int64_t need = mba_ceil(mba_elems(n->in[P]), ADAMW_BLOCK * ADAMW_VALUES),
+                  fill = mba_ceil(need, (int64_t)m->sm * BLOCKS_SM), grid = mba_ceil(need, fill < TRIPS ? fill : TRIPS);
     const mba_cost c = adamw_cost(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     mba_launch *l = mba_plan_launch(p, "adamw_flat", MBA_VECTOR, grid, ADAMW_BLOCK);
-    l->regs       = 55;
-    l->persistent = true;
-    l->tiles      = need;
+    l->regs = 52;
     for (int k = P; k <= V; k++) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)grid);
     mba_phase_work(l, MBA_FMA, c.vector_flops / (double)grid, NULL);
     mba_phase_work(l, MBA_SFU, c.special_ops / (double)grid, NULL);

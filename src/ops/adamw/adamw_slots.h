@@ -17,6 +17,6 @@ adamw_factors adamw_factors_of(const adamw_attr *a, const mba_step *s, double no
 void adamw_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(adamw_fwd);
 mba_launch_fn adamw_cuda;
-enum { ADAMW_BLOCK = 256 };                       /* threads of a CUDA block */
+enum { ADAMW_BLOCK = 256, ADAMW_VALUES = 4 };     /* threads of a CUDA block, values of a thread at a time */
 
 #endif

@@ -232,7 +232,7 @@ static mba_status conv1d_tiles_plan(mba_plan *p, const mba_node *n, const mba_ma
 
 static mba_status conv1d_bwd_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    enum { REGS = 128, REGS_F32 = 162 };
+    enum { REGS = 128, REGS_F32 = 168 };
     const conv1d_dims d = conv1d_dims_of(n);
     const int64_t     e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype), each = (d.taps + 1) * d.C;
     MBA_TRY(check_cuda(n, m));

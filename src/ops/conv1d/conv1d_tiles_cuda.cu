@@ -15,11 +15,13 @@
  *            32 rows of a thread
  * takes      4 taps, or 3 with silu; rows of whole pieces of 4 values at even distances, x and dy of the backward of
  *            16 bytes; no documents, no state, a dx that is stored
- * resources  sm_90a: forward 80 registers, backward 128 (fp32: 162); no spill
+ * resources  sm_90a: forward 80 registers, backward 128 (fp32: 168); no spill
  * moves      forward reads and writes a row, backward reads two and writes one; the W-1 rows (backward 2 (W-1)) that
  *            tiles share are in L1 or L2: bound by DRAM
  * issue      forward 12, backward 25 instructions a value, 20 of them arithmetic (27 where every thread copied its own 8
  *            bytes). conv1d_bwd_walk has 33 (three for a dx that is added to, two for the upper halves of pairs)
+ * path       eight rows of a warp alone (tools/sass_path, bf16, four taps): 1863 cycles where g of a row was used as soon as
+ *            it was made, 1129 now that g of the next row is on its way while it is used; 767 and 764 instructions
  * why tiles  walking parts that all begin at once end at different times: by counters (H200, 4 x 4096 x 4096) a block of
  *            conv1d_fwd_walk lived 124 of 155 thousand cycles, one of conv1d_bwd_walk 188 of 228
  * measured   H200, bench op, % of the copy rate, totals included: 16384 x 1792 97 / 84 (all warps forward in time, in
@@ -275,25 +277,38 @@ conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_
 #pragma unroll
             for (int e = 0; e < CH; e++) past_g[k][e] = 0;
         }
-        const auto steps = [&](int j0, auto full) {              // full: all of g and dx is this warp's and its lanes'
+        /* Row u of the batch: x, and g of the step that it completes; `seen` are the inputs before it. */
+        const auto make_g = [&](float (&in)[CH], float (&g)[CH], const float (&seen)[TAPS - 1][CH], int u) {
+            load(in, slots + plane(stage, 0, u));
+            load(g, slots + plane(stage, 1, u));
+#pragma unroll
+            for (int e = 0; e < CH && SILU; e++) {
+                float v = bias[e];
+#pragma unroll
+                for (int k = 0; k < TAPS - 1; k++) v = fmaf(w[k][e], seen[k][e], v);
+                v = fmaf(w[TAPS - 1][e], in[e], v);
+                const float sg = fast_reciprocal(1.0f + fast_exp2(v));               // v = K a, g = dy silu'(a) / K
+                g[e] = g[e] * sg * fmaf(v, fmaf(sg, -1 / (K * K), 1 / (K * K)), 1 / K);
+            }
+        };
+        /* g of a row is a chain of two loads' and two special functions' latencies: it is made while the one before is
+         * used. full: all of g and dx is this warp's and its lanes'. */
+        const auto steps = [&](int j0, auto full) {
             constexpr bool FULL = decltype(full)::value;
+            float in[CH], g[CH], next_in[CH], next_g[CH], next_past[TAPS - 1][CH];
+            make_g(in, g, past, 0);
 #pragma unroll
             for (int u = 0; u < U; u++) {
                 const int  j = j0 + u;
                 const bool own = FULL || (j >= ahead && p.t + j - ahead < s1);
-                float in[CH], g[CH], out[CH];
-                load(in, slots + plane(stage, 0, u));
-                load(g, slots + plane(stage, 1, u));
+                float      out[CH];
+#pragma unroll
+                for (int k = 0; k < TAPS - 1; k++)
+#pragma unroll
+                    for (int e = 0; e < CH; e++) next_past[k][e] = k < TAPS - 2 ? past[k + 1][e] : in[e];
+                if (u + 1 < U) make_g(next_in, next_g, next_past, u + 1);
 #pragma unroll
                 for (int e = 0; e < CH; e++) {
-                    if (SILU) {
-                        float v = bias[e];
-#pragma unroll
-                        for (int k = 0; k < TAPS - 1; k++) v = fmaf(w[k][e], past[k][e], v);
-                        v = fmaf(w[TAPS - 1][e], in[e], v);
-                        const float sg = fast_reciprocal(1.0f + fast_exp2(v));       // v = K a, g = dy silu'(a) / K
-                        g[e] *= sg * fmaf(v, fmaf(sg, -1 / (K * K), 1 / (K * K)), 1 / K);
-                    }
                     const float mine = own ? g[e] : 0.0f;
                     s.dbias[e] += mine;
 #pragma unroll
@@ -305,12 +320,16 @@ conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_
                 }
                 if (FULL || (here && j >= TAPS - 1 && j < all)) store(dx_at + (int64_t)u * dx.row, out);
 #pragma unroll
-                for (int k = 0; k < TAPS - 1; k++)
+                for (int e = 0; e < CH; e++) {
 #pragma unroll
-                    for (int e = 0; e < CH; e++) {
-                        past[k][e]   = k < TAPS - 2 ? past[k + 1][e] : in[e];
+                    for (int k = 0; k < TAPS - 1; k++) {
+                        past[k][e]   = next_past[k][e];
                         past_g[k][e] = k < TAPS - 2 ? past_g[k + 1][e] : g[e];
                     }
+                    if (u + 1 == U) continue;
+                    in[e] = next_in[e];
+                    g[e]  = next_g[e];
+                }
             }
             dx_at += (int64_t)U * dx.row;
         };
