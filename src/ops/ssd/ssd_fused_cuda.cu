@@ -157,6 +157,17 @@ static mba_status walk_forward(const mba_call *c, int *k, const fused_task &a, c
     return MBA_OK;
 }
 
+/* A forward that keeps nothing is no part of a training step: its walk begins while ssd_prep ends. */
+static mba_status walk_alone(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
+{
+    if (makes_states(s))             return walk_forward<SCAN_OUT>(c, k, a, m, s);
+    if (s.cut.how == SSD_HANDED)     MBA_KERNEL_EARLY(c, *k, (ssd_scan_cut<SCAN_OUT, HANDED_ON>), a, m, s.device);
+    else if (s.cut.how == SSD_AGAIN) MBA_KERNEL_EARLY(c, *k, (ssd_scan_cut<SCAN_OUT, AGAIN>), a, m, s.device);
+    else                             MBA_KERNEL_EARLY(c, *k, ssd_scan<SCAN_OUT>, a, m);
+    *k += 1;
+    return MBA_OK;
+}
+
 extern "C" mba_status ssd_fused_cuda(const mba_call *c)
 {
     const mba_node  *n = c->node;
@@ -172,7 +183,7 @@ extern "C" mba_status ssd_fused_cuda(const mba_call *c)
     MBA_KERNEL(c, k, ssd_prep, a);
     k++;
     MBA_TRY(make_states<false>(c, &k, a, m, s));
-    return keeps ? walk_forward<SCAN_KEEP>(c, &k, a, m, s) : walk_forward<SCAN_OUT>(c, &k, a, m, s);
+    return keeps ? walk_forward<SCAN_KEEP>(c, &k, a, m, s) : walk_alone(c, &k, a, m, s);
 }
 
 /* ---- backward ---- */

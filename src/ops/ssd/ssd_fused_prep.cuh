@@ -224,6 +224,9 @@ static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ f
     __shared__ int here[FQ], before[FQ];
     unsigned  z = blockIdx.x;
     const int c = digit(z, a.K), b = digit(z, a.B), what = (int)z;
+#if MBA_HOPPER
+    others_may_come();                                 // a walk that keeps nothing (walk_alone)
+#endif
     if (a.handed && blockIdx.x == 0)
         for (int i = (int)threadIdx.x; i < a.states * HEADS; i += 256) a.handed[i] = 0;
     if (what < a.G) {

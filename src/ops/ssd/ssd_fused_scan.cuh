@@ -587,6 +587,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
     if (threadIdx.x < ITEM_WORDS) sm.slow[threadIdx.x] = 0;
     if (CUT == AGAIN && threadIdx.x < HEADS) sm.reach[threadIdx.x] = 0;
     __syncthreads();
+    if (!REV && WHAT == SCAN_OUT) after_launch_before();
     find_slow<REV, CUT>(sm, a, cuts);
     if (threadIdx.x >= 128 * HEADS) {
         regs_give<24>();
