@@ -34,6 +34,9 @@ static const mba_array *find(const mba_weights *w, const mba_model *m, const cha
         snprintf(other, sizeof other, "model.%s", name + 9);
         a = mba_weights_find(w, other);
     }
+    /* A model that was saved without its head has no such prefix. */
+    if (!a && (!strncmp(name, "backbone.", 9) || !strncmp(name, "model.", 6)))
+        a = mba_weights_find(w, strchr(name, '.') + 1);
     if (!a && embedding) a = mba_weights_find(w, "backbone.embedding.weight");
     if (!a && embedding) a = mba_weights_find(w, "backbone.embeddings.weight");
     if (!a && embedding && !m->lm.untied) a = mba_weights_find(w, "lm_head.weight");
