@@ -146,6 +146,9 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "generate", "--checkpoint" },                   { "selftest nobody", "no operator 'nobody'" },
         { "eval --checkpoint x --data shapes --labels y.npy", "--labels without --images" },
         { "eval --checkpoint x --tokens t.npy --batch 3", "go with --data" },
+        { "eval --checkpoint x --tokens t.npy --logits l --grads l", "one file" },
+        { "eval --checkpoint tests/golden/mamba_odd --tokens t.npy --grads tests/golden/mamba_odd/model.safetensors",
+          "written over" },
         { "profile --model mamba2-130m --units 5", "go with a program" },
         { "diff a.db b.db --gate 1e400", "0 to 1000" },   { "suite --only ''", "--only" },
         { "data prepare --out ''", "--out with a new directory" },
@@ -434,6 +437,20 @@ static void copy_checkpoint(const char *to)
     assert_int_equal(system(line), 0);
 }
 
+/* The first F32 of a safetensors file becomes I32: as many bytes, other numbers. */
+static void mislabel(const char *path)
+{
+    char  head[512];
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fread(head, 1, sizeof head, f), sizeof head);
+    const char *at = memmem(head, sizeof head, "\"F32\"", 5);
+    assert_non_null(at);
+    assert_int_equal(fseek(f, at + 1 - head, SEEK_SET), 0);
+    assert_int_equal(fputc('I', f), 'I');
+    assert_int_equal(fclose(f), 0);
+}
+
 static void damaged_checkpoints_are_told(void **state)
 {
     (void)state;
@@ -470,6 +487,8 @@ static void damaged_checkpoints_are_told(void **state)
     says(run("eval --checkpoint '%s/nowhere' --tokens '%s/tokens.npy'", dir, dir), 1, "nowhere");
     copy_checkpoint(dir);
     says(run("eval --checkpoint '%s' --tokens tests/golden/mamba_untied/tokens.npy", dir), 1, "vocabulary");
+    mislabel(path);
+    says(run("eval --checkpoint '%s' --tokens '%s/tokens.npy'", dir, dir), 1, "is stored as I32");
 }
 
 static void bad_data_is_told(void **state)
