@@ -141,6 +141,7 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "train --model graphmamba-voc --set order=Sorted --graphs 1 --steps 1 --quiet", "no node order 'Sorted'" },
         { "train --model mamba-130m --graphs 3 --dry-run", "--batch and --length" },
         { "train --model mamba-130m --end-of-text 3 --dry-run", "--end-of-text without --documents" },
+        { "show -x", "no option -x" },                    { "data inspect -q x", "no option -q" },
         { "list", "list what?" },                         { "bench nothing", "bench what?" },
         { "data prepare", "--out" },                      { "eval", "--checkpoint" },
         { "generate", "--checkpoint" },                   { "selftest nobody", "no operator 'nobody'" },
