@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/file.h"
+#include "data/graph_pack.h"
 #include "data/image.h"
 #include "data/npy.h"
 #include "tests/scratch.h"
@@ -307,6 +308,54 @@ static void graphs_train_and_evaluate(void **state)
     says(run("train " GRAPH " --made 30 --steps 1"), 0, "data: 24 graphs");         // eight of ten are for training
 }
 
+/* `count` graphs of a set from `first` on, in a file of their own, and the results of the checkpoint g for them. */
+static float *results_of(const mba_graph_set *s, int64_t first, int64_t count, int64_t *n)
+{
+    mba_graph_store *store;
+    mba_npy         *logits;
+    mba_graph_form   form = s->form;
+    form.lap_k = form.rwse_k = 0;                         // computed anew, for one graph as for all
+    assert_ok(mba_graph_store_create(&store, &form));
+    for (int64_t i = 0; i < count; i++) {
+        const mba_graph_item g = mba_graph_set_item(s, first + i);
+        assert_ok(mba_graph_store_add(store, &g));
+    }
+    assert_ok(mba_graph_pack_write(scratch("some.graphpk"), mba_graph_store_set(store)));
+    mba_graph_store_destroy(store);
+    says(run("eval --checkpoint '%s/g' --graphs '%s/some.graphpk' --logits '%s/some.npy'", scratch_dir, scratch_dir,
+             scratch_dir), 0, "loss");
+    assert_ok(mba_npy_open(&logits, scratch("some.npy")));
+    const mba_array *a = mba_npy_array(logits);
+    float           *x = malloc(sizeof *x * (size_t)a->elems);
+    assert_non_null(x);
+    assert_ok(mba_array_read_f32(a, x, a->elems));
+    *n = a->elems;
+    mba_npy_close(logits);
+    return x;
+}
+
+/* Results of a graph do not depend on the others of its batch: random orders go by its own nodes. */
+static void each_graph_alone_is_as_in_the_batch(void)
+{
+    mba_graph_pack *p;
+    int64_t         n, at = 0;
+    assert_ok(mba_graph_pack_open(&p, scratch("g/batch.graphpk")));
+    const mba_graph_set *s = mba_graph_pack_set(p);
+    float               *all = results_of(s, 0, s->graphs, &n), most = 0;
+    for (int64_t i = 0; i < n; i++) most = fmaxf(most, fabsf(all[i]));
+    for (int64_t g = 0; g < s->graphs; g++) {
+        int64_t k;
+        float  *one = results_of(s, g, 1, &k);
+        assert_true(at + k <= n);
+        for (int64_t i = 0; i < k; i++) assert_near(one[i], all[at + i], 1e-6 * (double)most);
+        at += k;
+        free(one);
+    }
+    assert_int_equal(at, n);
+    free(all);
+    mba_graph_pack_close(p);
+}
+
 /* Every golden graph network is stored under the names of the released code; its batch gives finite results. */
 static void graph_checkpoints_have_the_published_names(void **state)
 {
@@ -335,6 +384,7 @@ static void graph_checkpoints_have_the_published_names(void **state)
                  "--logits '%s/g/ll.npy' --json",
                  scratch_dir, scratch_dir, scratch_dir, scratch_dir), 0, table[i].score);
         assert_true(isfinite(number("loss")));
+        each_graph_alone_is_as_in_the_batch();
     }
 }
 
