@@ -388,6 +388,25 @@ static void graph_checkpoints_have_the_published_names(void **state)
     }
 }
 
+/* As its archives unpack, in the raw/ of PyTorch Geometric, and by the folder of the graphs. */
+static void malnet_is_found_where_it_lies(void **state)
+{
+    (void)state;
+    static const char *const paths[] = { "mal", "pyg", "mal/malnet-graphs-tiny" };
+    char line[1024];
+    snprintf(line, sizeof line, "cd '%s' && mkdir -p mal/split_info_tiny/type pyg && for c in addisplay benign; do "
+             "mkdir -p mal/malnet-graphs-tiny/$c/x; for i in 1 2; do printf '0 1\\n1 2\\n' > "
+             "mal/malnet-graphs-tiny/$c/x/$i.edgelist; echo $c/x/$i >> mal/split_info_tiny/type/train.txt; done; done; "
+             "for p in val test; do echo benign/x/1 > mal/split_info_tiny/type/$p.txt; done; cp -r mal pyg/raw",
+             scratch_dir);
+    assert_int_equal(system(line), 0);
+    for (int i = 0; i < 3; i++)
+        says(run("train --model graphmamba-malnet --set layers=1,width=8 --graphs 4 --steps 1 --data '%s/%s'",
+                 scratch_dir, paths[i]), 0, "data: 4 graphs");
+    says(run("train --model graphmamba-malnet --graphs 4 --steps 1 --quiet --data '%s/mal/split_info_tiny'",
+             scratch_dir), 1, "as a TUDataset");
+}
+
 /* A folder of TUDataset's text: two graphs of two nodes. */
 static void tu_files(const char *edges, const char *attributes)
 {
@@ -618,7 +637,8 @@ int main(void)
         cmocka_unit_test(a_dry_run_tells_what_a_step_costs),
         cmocka_unit_test(training_evaluating_and_generating_work_together),
         cmocka_unit_test(images_train_and_evaluate), cmocka_unit_test(graphs_train_and_evaluate),
-        cmocka_unit_test(graph_checkpoints_have_the_published_names), cmocka_unit_test(bad_graphs_are_told),
+        cmocka_unit_test(graph_checkpoints_have_the_published_names),
+        cmocka_unit_test(malnet_is_found_where_it_lies), cmocka_unit_test(bad_graphs_are_told),
         cmocka_unit_test(damaged_images_are_counted_and_empty_classes_told),
         cmocka_unit_test(ctrl_c_finishes_the_step_and_saves), cmocka_unit_test(damaged_checkpoints_are_told),
         cmocka_unit_test(bad_data_is_told), cmocka_unit_test(full_disks_and_closed_doors_are_told),
