@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/file.h"
+#include "data/graph_pack.h"
 #include "data/image.h"
 #include "data/npy.h"
 #include "tests/scratch.h"
@@ -141,11 +142,15 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "train --model graphmamba-voc --set order=Sorted --graphs 1 --steps 1 --quiet", "no node order 'Sorted'" },
         { "train --model mamba-130m --graphs 3 --dry-run", "--batch and --length" },
         { "train --model mamba-130m --end-of-text 3 --dry-run", "--end-of-text without --documents" },
+        { "show -x", "no option -x" },                    { "data inspect -q x", "no option -q" },
         { "list", "list what?" },                         { "bench nothing", "bench what?" },
         { "data prepare", "--out" },                      { "eval", "--checkpoint" },
         { "generate", "--checkpoint" },                   { "selftest nobody", "no operator 'nobody'" },
         { "eval --checkpoint x --data shapes --labels y.npy", "--labels without --images" },
         { "eval --checkpoint x --tokens t.npy --batch 3", "go with --data" },
+        { "eval --checkpoint x --tokens t.npy --logits l --grads l", "one file" },
+        { "eval --checkpoint tests/golden/mamba_odd --tokens t.npy --grads tests/golden/mamba_odd/model.safetensors",
+          "written over" },
         { "profile --model mamba2-130m --units 5", "go with a program" },
         { "diff a.db b.db --gate 1e400", "0 to 1000" },   { "suite --only ''", "--only" },
         { "data prepare --out ''", "--out with a new directory" },
@@ -303,6 +308,54 @@ static void graphs_train_and_evaluate(void **state)
     says(run("train " GRAPH " --made 30 --steps 1"), 0, "data: 24 graphs");         // eight of ten are for training
 }
 
+/* `count` graphs of a set from `first` on, in a file of their own, and the results of the checkpoint g for them. */
+static float *results_of(const mba_graph_set *s, int64_t first, int64_t count, int64_t *n)
+{
+    mba_graph_store *store;
+    mba_npy         *logits;
+    mba_graph_form   form = s->form;
+    form.lap_k = form.rwse_k = 0;                         // computed anew, for one graph as for all
+    assert_ok(mba_graph_store_create(&store, &form));
+    for (int64_t i = 0; i < count; i++) {
+        const mba_graph_item g = mba_graph_set_item(s, first + i);
+        assert_ok(mba_graph_store_add(store, &g));
+    }
+    assert_ok(mba_graph_pack_write(scratch("some.graphpk"), mba_graph_store_set(store)));
+    mba_graph_store_destroy(store);
+    says(run("eval --checkpoint '%s/g' --graphs '%s/some.graphpk' --logits '%s/some.npy'", scratch_dir, scratch_dir,
+             scratch_dir), 0, "loss");
+    assert_ok(mba_npy_open(&logits, scratch("some.npy")));
+    const mba_array *a = mba_npy_array(logits);
+    float           *x = malloc(sizeof *x * (size_t)a->elems);
+    assert_non_null(x);
+    assert_ok(mba_array_read_f32(a, x, a->elems));
+    *n = a->elems;
+    mba_npy_close(logits);
+    return x;
+}
+
+/* Results of a graph do not depend on the others of its batch: random orders go by its own nodes. */
+static void each_graph_alone_is_as_in_the_batch(void)
+{
+    mba_graph_pack *p;
+    int64_t         n, at = 0;
+    assert_ok(mba_graph_pack_open(&p, scratch("g/batch.graphpk")));
+    const mba_graph_set *s = mba_graph_pack_set(p);
+    float               *all = results_of(s, 0, s->graphs, &n), most = 0;
+    for (int64_t i = 0; i < n; i++) most = fmaxf(most, fabsf(all[i]));
+    for (int64_t g = 0; g < s->graphs; g++) {
+        int64_t k;
+        float  *one = results_of(s, g, 1, &k);
+        assert_true(at + k <= n);
+        for (int64_t i = 0; i < k; i++) assert_near(one[i], all[at + i], 1e-6 * (double)most);
+        at += k;
+        free(one);
+    }
+    assert_int_equal(at, n);
+    free(all);
+    mba_graph_pack_close(p);
+}
+
 /* Every golden graph network is stored under the names of the released code; its batch gives finite results. */
 static void graph_checkpoints_have_the_published_names(void **state)
 {
@@ -331,7 +384,27 @@ static void graph_checkpoints_have_the_published_names(void **state)
                  "--logits '%s/g/ll.npy' --json",
                  scratch_dir, scratch_dir, scratch_dir, scratch_dir), 0, table[i].score);
         assert_true(isfinite(number("loss")));
+        each_graph_alone_is_as_in_the_batch();
     }
+}
+
+/* As its archives unpack, in the raw/ of PyTorch Geometric, and by the folder of the graphs. */
+static void malnet_is_found_where_it_lies(void **state)
+{
+    (void)state;
+    static const char *const paths[] = { "mal", "pyg", "mal/malnet-graphs-tiny" };
+    char line[1024];
+    snprintf(line, sizeof line, "cd '%s' && mkdir -p mal/split_info_tiny/type pyg && for c in addisplay benign; do "
+             "mkdir -p mal/malnet-graphs-tiny/$c/x; for i in 1 2; do printf '0 1\\n1 2\\n' > "
+             "mal/malnet-graphs-tiny/$c/x/$i.edgelist; echo $c/x/$i >> mal/split_info_tiny/type/train.txt; done; done; "
+             "for p in val test; do echo benign/x/1 > mal/split_info_tiny/type/$p.txt; done; cp -r mal pyg/raw",
+             scratch_dir);
+    assert_int_equal(system(line), 0);
+    for (int i = 0; i < 3; i++)
+        says(run("train --model graphmamba-malnet --set layers=1,width=8 --graphs 4 --steps 1 --data '%s/%s'",
+                 scratch_dir, paths[i]), 0, "data: 4 graphs");
+    says(run("train --model graphmamba-malnet --graphs 4 --steps 1 --quiet --data '%s/mal/split_info_tiny'",
+             scratch_dir), 1, "as a TUDataset");
 }
 
 /* A folder of TUDataset's text: two graphs of two nodes. */
@@ -434,6 +507,20 @@ static void copy_checkpoint(const char *to)
     assert_int_equal(system(line), 0);
 }
 
+/* The first F32 of a safetensors file becomes I32: as many bytes, other numbers. */
+static void mislabel(const char *path)
+{
+    char  head[512];
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fread(head, 1, sizeof head, f), sizeof head);
+    const char *at = memmem(head, sizeof head, "\"F32\"", 5);
+    assert_non_null(at);
+    assert_int_equal(fseek(f, at + 1 - head, SEEK_SET), 0);
+    assert_int_equal(fputc('I', f), 'I');
+    assert_int_equal(fclose(f), 0);
+}
+
 static void damaged_checkpoints_are_told(void **state)
 {
     (void)state;
@@ -470,6 +557,8 @@ static void damaged_checkpoints_are_told(void **state)
     says(run("eval --checkpoint '%s/nowhere' --tokens '%s/tokens.npy'", dir, dir), 1, "nowhere");
     copy_checkpoint(dir);
     says(run("eval --checkpoint '%s' --tokens tests/golden/mamba_untied/tokens.npy", dir), 1, "vocabulary");
+    mislabel(path);
+    says(run("eval --checkpoint '%s' --tokens '%s/tokens.npy'", dir, dir), 1, "is stored as I32");
 }
 
 static void bad_data_is_told(void **state)
@@ -548,7 +637,8 @@ int main(void)
         cmocka_unit_test(a_dry_run_tells_what_a_step_costs),
         cmocka_unit_test(training_evaluating_and_generating_work_together),
         cmocka_unit_test(images_train_and_evaluate), cmocka_unit_test(graphs_train_and_evaluate),
-        cmocka_unit_test(graph_checkpoints_have_the_published_names), cmocka_unit_test(bad_graphs_are_told),
+        cmocka_unit_test(graph_checkpoints_have_the_published_names),
+        cmocka_unit_test(malnet_is_found_where_it_lies), cmocka_unit_test(bad_graphs_are_told),
         cmocka_unit_test(damaged_images_are_counted_and_empty_classes_told),
         cmocka_unit_test(ctrl_c_finishes_the_step_and_saves), cmocka_unit_test(damaged_checkpoints_are_told),
         cmocka_unit_test(bad_data_is_told), cmocka_unit_test(full_disks_and_closed_doors_are_told),

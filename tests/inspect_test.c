@@ -265,6 +265,7 @@ static void folders_and_shards_show_classes_and_damage(void **state)
     put_jpeg("photos/train/cat/b.jpg", "grey.jpg");
     put_jpeg("photos/train/dog/c.jpeg", "444.jpg");
     put("photos/train/dog/d.jpg", "\xff\xd8 no more");
+    assert_int_equal(symlink("nowhere", scratch("photos/train/dog/e.jpg")), 0);
     put_jpeg("photos/val/cat/e.jpg", "420.jpg");
     put_jpeg("photos/val/dog/f.jpg", "420.jpg");
     inspect("photos", 0);
@@ -272,14 +273,14 @@ static void folders_and_shards_show_classes_and_damage(void **state)
         "photos: JPEG images, a folder per class\n"
         "  format               image-folder\n"
         "  training\n"
-        "    images               4\n"
+        "    images               5\n"
         "    width                min 61, mean 61, max 61\n"
         "    height               min 47, mean 47, max 47\n";
     assert_memory_equal(output, start, strlen(start));
-    assert_non_null(strstr(output, "    sampled              4\n    damaged              1\n"
+    assert_non_null(strstr(output, "    sampled              5\n    damaged              2\n"
                                    "    first damaged        photos/train/dog/d.jpg\n    classes              2\n"));
-    assert_non_null(strstr(output, "      cat                           2 ################################\n"
-                                   "      dog                           2 ################################\n"));
+    assert_non_null(strstr(output, "      cat                           2 ######################\n"
+                                   "      dog                           3 ################################\n"));
     assert_non_null(strstr(output, "  held out\n    images               2\n"));
     assert_non_null(strstr(output, "\n  cat                       cat                       dog\n"));
     assert_int_equal(run("mkdir t s && cp photos/train/cat/a.jpg t/a.jpg && cp photos/train/cat/b.jpg t/b.jpg && "

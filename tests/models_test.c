@@ -212,6 +212,8 @@ static void other_spellings_are_understood_or_refused(void **state)
     } table[] = {
         { NEMOTRON LISTED "\"time_step_min\": 0.001", 0.001, 0, 0, 8, 0, NULL },
         { NEMOTRON LISTED "\"time_step_min\": 1e-30", 0, 0, 0, 8, 0, NULL },
+        { NEMOTRON LISTED "\"mamba_proj_bias\": true", 0.001, 0, 0, 8, 0, NULL },
+        { NEMOTRON LISTED "\"mamba_dt_min\": 0.05", 0.05, 0, 0, 8, 0, NULL },
         { NEMOTRON LISTED "\"time_step_min\": 0.001, \"time_step_limit\": [0, 0.5]", 0, 0.5, 0, 8, 0, NULL },
         { NEMOTRON "\"hybrid_override_pattern\": \"M-\", \"time_step_min\": 0.001", 0, 0, 0, 8, 0, NULL },
         { NEMOTRON "\"layer_types\": [\"mamba\"], \"mamba_n_groups\": 2, \"mamba_dt_limit\": [0.01, Infinity]",
@@ -252,6 +254,45 @@ static void other_spellings_are_understood_or_refused(void **state)
     }
 }
 
+/* Files written by hand: what they leave out is as in the class of transformers, which the file may name instead of its
+ * type. */
+static void what_a_file_leaves_out_is_as_in_its_class(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t     width, layers, vocab, q_heads, kv_heads, attn_dim, bias;
+    } table[] = {
+        { "\"model_type\": \"mamba\"", 768, 32, 50280, 0, 0, 0, 0 },
+        { "\"architectures\": [\"MambaForCausalLM\"], \"use_bias\": true", 768, 32, 50280, 0, 0, 0, 1 },
+        { "\"architectures\": [\"Mamba2Model\"]", 4096, 64, 32768, 0, 0, 0, 0 },
+        { "\"architectures\": [\"NemotronHForCausalLM\"], \"mamba_proj_bias\": true, "
+          "\"layers_block_type\": [\"mlp\", \"attention\"]", 4096, 2, 131072, 32, 8, 128, 0 },
+        { "\"model_type\": \"bamba\", \"num_key_value_heads\": null", 4096, 64, 128000, 32, 32, 128, 0 },
+        { "\"architectures\": [\"BambaForCausalLM\"]", 4096, 64, 128000, 32, 8, 128, 0 },
+        { "\"architectures\": [\"JambaForCausalLM\"], \"num_experts\": 1, \"num_attention_heads\": 16",
+          4096, 64, 65536, 16, 8, 256, 0 },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        char          text[256];
+        json_t       *config;
+        mba_model     m;
+        mba_hf_format format;
+        const int     n = snprintf(text, sizeof text, "{%s}", table[i].text);
+        assert_ok(mba_json_parse(&config, "table", text, (size_t)n, NULL));
+        assert_ok(mba_hf_config_read(&m, &format, config));
+        json_decref(config);
+        const int64_t layers = m.lm.layers ? m.lm.layers : (int64_t)strlen(m.lm.pattern);     // two symbols a pair
+        assert_int_equal(m.lm.width, table[i].width);
+        assert_int_equal(layers, table[i].layers);
+        assert_int_equal(m.lm.vocab, table[i].vocab);
+        assert_int_equal(m.lm.q_heads, table[i].q_heads);
+        assert_int_equal(m.lm.kv_heads, table[i].kv_heads);
+        assert_int_equal(m.lm.attn_dim, table[i].attn_dim);
+        assert_int_equal(m.lm.bias, table[i].bias);
+    }
+}
+
 static void nonsense_is_refused_with_its_reason(void **state)
 {
     (void)state;
@@ -278,4 +319,5 @@ MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_the_published_ones),
               cmocka_unit_test(configurations_survive_their_files),
               cmocka_unit_test(every_rotary_width_survives_its_file), cmocka_unit_test(fields_survive_their_files),
               cmocka_unit_test(other_spellings_are_understood_or_refused),
+              cmocka_unit_test(what_a_file_leaves_out_is_as_in_its_class),
               cmocka_unit_test(nonsense_is_refused_with_its_reason))

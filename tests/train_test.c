@@ -112,6 +112,41 @@ static mba_train_options workload(int i)
     return o;
 }
 
+/* What a run that was killed after its checkpoint leaves in the log: a step more, and a piece of a line. */
+static void log_more(const char *run)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s/log.jsonl", scratch_dir, run);
+    FILE *f = fopen(path, "a");
+    assert_non_null(f);
+    assert_true(fputs("{\"step\": 11, \"loss\": 7}\n{\"step\": 12, \"lo", f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* The same steps with the same numbers, but for the time they took. */
+static void same_log(const char *a, const char *b)
+{
+    FILE *f[2];
+    char  line[2][1024];
+    for (int i = 0; i < 2; i++) {
+        snprintf(line[i], sizeof line[i], "%s/%s/log.jsonl", scratch_dir, i ? b : a);
+        assert_non_null(f[i] = fopen(line[i], "r"));
+    }
+    int steps = 0;
+    for (; fgets(line[0], sizeof line[0], f[0]); steps++) {
+        assert_non_null(fgets(line[1], sizeof line[1], f[1]));
+        for (int i = 0; i < 2; i++) {
+            char *time = strstr(line[i], ", \"seconds\"");
+            assert_non_null(time);
+            *time = 0;
+        }
+        assert_string_equal(line[0], line[1]);
+    }
+    assert_int_equal(steps, 20);
+    assert_null(fgets(line[1], sizeof line[1], f[1]));
+    for (int i = 0; i < 2; i++) fclose(f[i]);
+}
+
 static void same_bits_at_any_number_of_threads_and_after_resuming(void **state)
 {
     (void)state;
@@ -122,8 +157,12 @@ static void same_bits_at_any_number_of_threads_and_after_resuming(void **state)
         for (int k = 0; k < 3; k++) train(workload(i), k + 1, dir[k], 0, NULL);    // 1, 2 and 3 threads
         train(workload(i), 2, dir[3], 0, NULL);
         train(workload(i), 2, dir[4], 10, NULL);
+        log_more(dir[4]);
         train(workload(i), 1, dir[4], 0, dir[4]);
-        for (int k = 1; k < 5; k++) same_run(dir[0], dir[k], "step-000020");
+        for (int k = 1; k < 5; k++) {
+            same_run(dir[0], dir[k], "step-000020");
+            same_log(dir[0], dir[k]);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/command.h"
 #include "cli/model_options.h"
@@ -91,6 +92,27 @@ static mba_status parse(eval_cli *c, int argc, char **argv, bool *help)
     return mba_options_parse(&usage, argc, argv, NULL, help);
 }
 
+static bool same_file(const char *a, const char *b)
+{
+    struct stat s, t;
+    return a && b && !stat(a, &s) && !stat(b, &t) && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
+}
+
+/* What is read must not be written over, the weights least of all. */
+static mba_status check_outputs(const mba_evaluate_options *o)
+{
+    char weights[4096];
+    snprintf(weights, sizeof weights, "%s/model.safetensors", o->checkpoint);
+    const char *const inputs[] = { weights, o->tokens, o->images, o->labels, o->graphs, o->data };
+    if (o->logits && o->grads && (!strcmp(o->logits, o->grads) || same_file(o->logits, o->grads)))
+        return mba_fail(MBA_E_ARG, "--logits and --grads are one file, '%s'\nfix: two names", o->logits);
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        if (same_file(o->logits, inputs[i]) || same_file(o->grads, inputs[i]))
+            return mba_fail(MBA_E_ARG, "the result would be written over '%s'\nwhy: that is read here\nfix: another name",
+                            inputs[i]);
+    return MBA_OK;
+}
+
 static mba_status check(const mba_evaluate_options *o)
 {
     if (!o->checkpoint || !o->tokens + !o->images + !o->graphs + !o->data != 3)
@@ -101,7 +123,7 @@ static mba_status check(const mba_evaluate_options *o)
     if (!o->data && (o->validation > 0 || o->made || memcmp(&o->shape, &(mba_batch_shape){ 0 }, sizeof o->shape)))
         return mba_fail(MBA_E_ARG, "--validation, --made and sizes of batches go with --data\nwhy: a given batch is "
                                    "taken as it is\nfix: leave them out, or --data");
-    return MBA_OK;
+    return check_outputs(o);
 }
 
 mba_status mba_command_eval(int argc, char **argv)

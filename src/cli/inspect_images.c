@@ -79,7 +79,7 @@ static mba_status look_at_image(mba_report *r, image_count *c, mba_image *m, con
     if (st == MBA_OK && p->jpeg) st = look_at_jpeg(c, m, p);
     if (st == MBA_OK) st = show_image(r, s, m, p);
     c->sampled++;
-    if (st != MBA_E_FORMAT && st != MBA_E_UNSUPPORTED) return st;
+    if (st != MBA_E_FORMAT && st != MBA_E_UNSUPPORTED && st != MBA_E_IO) return st;     // what training leaves out too
     if (!c->damaged++) snprintf(c->first_damaged, sizeof c->first_damaged, "%s", p->name);
     return MBA_OK;
 }

@@ -146,7 +146,7 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
             else               print_names(u);
             return MBA_OK;
         }
-        if (strncmp(arg, "--", 2)) {
+        if (arg[0] != '-' || !arg[1]) {
             MBA_TRY(take_word(u, arg, words));
             continue;
         }

@@ -145,7 +145,8 @@ static void print_cost(FILE *f, const mba_session *s)
                 pass == MBA_STEP ? "step" : mba_pass_name((mba_pass)pass), c.tensor_flops / 1e9, c.vector_flops / 1e9,
                 c.special_ops / 1e9, c.read_bytes / 1e6, c.write_bytes / 1e6);
     }
-    fputs("(the least any implementation computes and moves; an FMA is 2 FLOP)\n\n", f);
+    fputs("(the least any implementation computes and moves; an FMA is 2 FLOP; a step needs less than its passes\n"
+          " by themselves where backward makes the loss as well)\n\n", f);
 }
 
 /* Of what gradients could make again, how much is kept: `--memory` decides (train/session.h). */

@@ -104,7 +104,7 @@ static mba_status read_descr(mba_array *a, text *t)
     if (n >= 2 && d[1] == 'O')
         return unsupported(t->file, "it holds Python objects, not numbers", "save it as numbers");
     return mba_fail(MBA_E_UNSUPPORTED, "the array in '%s' cannot be read\nwhy: its type is '%s'; int32, int64, float32 "
-                    "and float64 are supported\nfix: save it with a.astype('float32')", t->file,
+                    "and float64 are supported\nfix: save it with a.astype('int32') or 'float32'", t->file,
                     mba_show_bytes(d, n).text);
 }
 

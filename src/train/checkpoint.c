@@ -34,6 +34,9 @@ static const mba_array *find(const mba_weights *w, const mba_model *m, const cha
         snprintf(other, sizeof other, "model.%s", name + 9);
         a = mba_weights_find(w, other);
     }
+    /* A model that was saved without its head has no such prefix. */
+    if (!a && (!strncmp(name, "backbone.", 9) || !strncmp(name, "model.", 6)))
+        a = mba_weights_find(w, strchr(name, '.') + 1);
     if (!a && embedding) a = mba_weights_find(w, "backbone.embedding.weight");
     if (!a && embedding) a = mba_weights_find(w, "backbone.embeddings.weight");
     if (!a && embedding && !m->lm.untied) a = mba_weights_find(w, "lm_head.weight");
@@ -97,6 +100,11 @@ static bool same_shape(const mba_array *a, const mba_type *t)
     return same;
 }
 
+static bool is_real(mba_wire t)
+{
+    return t == MBA_WIRE_F16 || t == MBA_WIRE_BF16 || t == MBA_WIRE_F32 || t == MBA_WIRE_F64;
+}
+
 static mba_status find_piece(const mba_array **out, const mba_weights *w, const mba_model *m, const mba_piece *p)
 {
     const mba_array *a = find(w, m, p->name);
@@ -109,6 +117,10 @@ static mba_status find_piece(const mba_array **out, const mba_weights *w, const 
                         "fix: weights and config.json of one model", p->name,
                         mba_shape_words(a->rank, a->shape).text,
                         mba_shape_words((int)p->type.rank, p->type.dim).text);
+    if (!is_real(a->dtype))
+        return mba_fail(MBA_E_FORMAT, "the tensor \"%s\" is stored as %s\nwhy: weights are real numbers; the file may "
+                        "be mislabelled, or its weights quantized\nfix: a checkpoint in F32, BF16 or F16", p->name,
+                        mba_wire_name(a->dtype));
     *out = a;
     return MBA_OK;
 }

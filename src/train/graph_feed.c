@@ -40,6 +40,7 @@ typedef struct graph_feed {
     int64_t         draws;
     int32_t        *places;              /* graph_ptr, graph_of, degree, labels: what is no input */
     uint64_t       *work;                /* of the orders */
+    int64_t        *key;                 /* (c.nodes) where graphs are judged, see order_layers; else NULL */
     mba_confusion   confusion;
     float          *score, *truth;       /* of all that was judged */
     int64_t         judged, room;
@@ -184,6 +185,7 @@ static void graph_close(mba_feed *base)
     free(f->places);
     for (int i = 0; i < 2; i++) free(f->placed[i].orders);
     free(f->work);
+    free(f->key);
     free(f->score);
     free(f->truth);
     free(f);
@@ -204,14 +206,15 @@ static bool tells_classes(const mba_graphnet *c)
     return mba_is_class_loss(c->loss) || (c->loss == MBA_LOSS_WEIGHTED_BCE && c->outputs == 1);
 }
 
-static mba_status take_memory(graph_feed *f)
+static mba_status take_memory(graph_feed *f, bool judges)
 {
     const size_t N = (size_t)f->c.nodes, G = (size_t)f->c.graphs;
     f->chosen = calloc(G, sizeof *f->chosen);
     f->item   = calloc(G, sizeof *f->item);
     f->places = calloc(G + 1 + 2 * N + (N > G ? N : G), sizeof *f->places);
     f->work   = calloc(3 * N, sizeof *f->work);
-    if (!f->chosen || !f->item || !f->places || !f->work)
+    f->key    = judges ? calloc(N, sizeof *f->key) : NULL;
+    if (!f->chosen || !f->item || !f->places || !f->work || (judges && !f->key))
         return mba_fail(MBA_E_NOMEM, "no memory for batches of graphs");
     return tells_classes(&f->c) ? mba_confusion_create(&f->confusion, f->c.outputs > 1 ? f->c.outputs : 2) : MBA_OK;
 }
@@ -235,7 +238,7 @@ static mba_status graph_open(mba_feed **out, const mba_model *m, const mba_feed_
                                                "collection that has a training part", o->data ? o->data : "");
     if (st == MBA_OK && !empty) st = add_positions(f);
     if (st == MBA_OK && !empty) st = make_views(f);
-    if (st == MBA_OK && !empty) st = take_memory(f);
+    if (st == MBA_OK && !empty) st = take_memory(f, o->held_out || o->whole);
     if (st == MBA_OK && !empty) *out = &f->base;
     else                        graph_close(&f->base);
     return st;
@@ -354,12 +357,17 @@ static mba_status place(graph_feed *f, const mba_session *s)
     return MBA_OK;
 }
 
+/* In training every row of every step has random numbers of its own. A graph that is judged gets the same in any batch:
+ * they go by the number of a node in its graph, so that results depend neither on its neighbours nor on the capacity. */
 static void order_layers(graph_feed *f, const mba_step *step)
 {
+    const mba_graph_batch *b = &f->batch;
+    for (int64_t v = 0; f->key && v < b->nodes; v++) f->key[v] = v - b->graph_ptr[b->graph_of[v]];
     for (int64_t i = 0; i < f->c.layers * f->draws; i++)
         mba_graph_order(f->orders[i][0], f->orders[i][1], f->orders[i][2],
                         &(mba_graph_order_args){ .type = f->order, .batch = &f->batch, .capacity = f->c.nodes,
-                                                 .seed = step->seed, .counter = mba_step_counter(step),
+                                                 .key = f->key, .seed = step->seed,
+                                                 .counter = f->key ? 0 : mba_step_counter(step),
                                                  .layer = i / f->draws, .draw = i % f->draws, .work = f->work });
 }
 

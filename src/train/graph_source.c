@@ -83,24 +83,34 @@ static mba_status read_ogb(mba_graph_source *s, const mba_graphnet *c, const cha
     return st;
 }
 
-static mba_status read_malnet(mba_graph_source *s, const char *path)
+/* The folder of graphs stands below `folder`, and beside it that of the lists. */
+static mba_status read_malnet(mba_graph_source *s, const char *folder, const char *below)
 {
-    char        list[MBA_SPLITS][PATH_ROOM + 64], graphs[PATH_ROOM];
+    char        list[MBA_SPLITS][PATH_ROOM + 64], graphs[PATH_ROOM + 64];
     static const char *const part[] = { "train", "val", "test" };
-    snprintf(graphs, sizeof graphs, "%s/malnet-graphs-tiny", path);
+    snprintf(graphs, sizeof graphs, "%s%s/malnet-graphs-tiny", folder, below);
     for (int i = 0; i < MBA_SPLITS; i++)
-        snprintf(list[i], sizeof list[i], "%s/split_info_tiny/type/%s.txt", path, part[i]);
+        snprintf(list[i], sizeof list[i], "%s%s/split_info_tiny/type/%s.txt", folder, below, part[i]);
     return mba_malnet_read(&s->store, graphs, (const char *[]){ list[0], list[1], list[2] });
 }
 
-static mba_status read_folder(mba_graph_source *s, const mba_graphnet *c, const char *path)
+static bool has_folder(const char *path, const char *name)
 {
     char inner[PATH_ROOM];
-    snprintf(inner, sizeof inner, "%s/malnet-graphs-tiny", path);
-    if (mba_is_folder(inner)) return read_malnet(s, path);
-    snprintf(inner, sizeof inner, "%s/raw", path);
-    if (mba_is_folder(inner)) return read_ogb(s, c, path);
-    return mba_tu_dataset_read(&s->store, path);
+    snprintf(inner, sizeof inner, "%s/%s", path, name);
+    return mba_is_folder(inner);
+}
+
+/* MalNet as its archives unpack, or in the raw/ of PyTorch Geometric, or the folder of the graphs itself. */
+static mba_status read_folder(mba_graph_source *s, const mba_graphnet *c, const char *path)
+{
+    if (has_folder(path, "malnet-graphs-tiny"))     return read_malnet(s, path, "");
+    if (has_folder(path, "raw/malnet-graphs-tiny")) return read_malnet(s, path, "/raw");
+    if (has_folder(path, "../malnet-graphs-tiny") && has_folder(path, "addisplay")) return read_malnet(s, path, "/..");
+    if (has_folder(path, "raw"))                    return read_ogb(s, c, path);
+    const mba_status st = mba_tu_dataset_read(&s->store, path);
+    return st == MBA_E_IO ? mba_where(st, "reading '%s' as a TUDataset: it has neither raw/ (OGB) nor "
+                                      "malnet-graphs-tiny/ (MalNet)", path) : st;
 }
 
 mba_status mba_graph_source_open(mba_graph_source *s, const mba_graphnet *c, const mba_feed_options *o)

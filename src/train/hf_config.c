@@ -112,11 +112,14 @@ static mba_status rotary(const json_t *o, mba_lm *c, double part_standard)
     return MBA_OK;
 }
 
-static mba_status attention(const json_t *o, mba_lm *c)
+/* `dim` is the standard of the class for the width of a head; 0: a share of the model's. Heads of keys and values that
+ * are not given are 8 in all three classes; null means as many as there are queries. */
+static mba_status attention(const json_t *o, mba_lm *c, int64_t dim)
 {
-    MBA_TRY(size(o, "num_attention_heads", 0, &c->q_heads));
-    MBA_TRY(size(o, "num_key_value_heads", c->q_heads, &c->kv_heads));
-    MBA_TRY(size(o, "head_dim", c->width >= c->q_heads ? c->width / c->q_heads : 1, &c->attn_dim));
+    MBA_TRY(size(o, "num_attention_heads", 32, &c->q_heads));
+    const bool null = json_is_null(json_object_get(o, "num_key_value_heads"));
+    MBA_TRY(size(o, "num_key_value_heads", null ? c->q_heads : 8, &c->kv_heads));
+    MBA_TRY(size(o, "head_dim", dim ? dim : c->width >= c->q_heads ? c->width / c->q_heads : 1, &c->attn_dim));
     if (mba_json_get(o, "attention_head_dim")) MBA_TRY(size(o, "attention_head_dim", 0, &c->attn_dim));
     return flag(o, "attention_bias", false, &c->attn_bias);
 }
@@ -152,9 +155,9 @@ static mba_status read_mamba(mba_lm *c, const json_t *o)
 {
     int64_t expand;
     c->symbol = 'm';
-    MBA_TRY(size(o, "hidden_size", 0, &c->width));
-    MBA_TRY(size(o, "num_hidden_layers", 0, &c->layers));
-    MBA_TRY(size(o, "vocab_size", 0, &c->vocab));
+    MBA_TRY(size(o, "hidden_size", 768, &c->width));
+    MBA_TRY(size(o, "num_hidden_layers", 32, &c->layers));
+    MBA_TRY(size(o, "vocab_size", 50280, &c->vocab));
     MBA_TRY(size(o, "expand", 2, &expand));
     MBA_TRY(size(o, "intermediate_size", expand * c->width, &c->inner));
     if (c->inner != expand * c->width)
@@ -175,9 +178,9 @@ static mba_status read_mamba2(mba_lm *c, const json_t *o)
     int64_t expand;
     c->symbol      = 'M';
     c->norm_groups = 1;                           // this class normalises over all channels, whatever the groups
-    MBA_TRY(size(o, "hidden_size", 0, &c->width));
-    MBA_TRY(size(o, "num_hidden_layers", 0, &c->layers));
-    MBA_TRY(size(o, "vocab_size", 0, &c->vocab));
+    MBA_TRY(size(o, "hidden_size", 4096, &c->width));
+    MBA_TRY(size(o, "num_hidden_layers", 64, &c->layers));
+    MBA_TRY(size(o, "vocab_size", 32768, &c->vocab));
     MBA_TRY(size(o, "expand", 2, &expand));
     MBA_TRY(size(o, "head_dim", 64, &c->head_dim));
     MBA_TRY(size(o, "num_heads", 128, &c->heads));
@@ -235,31 +238,29 @@ static mba_status nemotron_pattern(mba_lm *c, const json_t *o)
                     (long long)layers, strlen(c->pattern));
 }
 
-/* transformers' own class keeps the step above time_step_min where no limit is set, and so were its models trained;
- * NVIDIA's code, whose files have the pattern as a text, does not. (A limit that is set is obeyed in both.) */
-static mba_status nemotron_steps(mba_lm *c, const json_t *o)
-{
-    double floor;
-    MBA_TRY(step_limits(o, "mamba_dt_limit", c));
-    MBA_TRY(step_limits(o, "time_step_limit", c));
-    MBA_TRY(mba_json_real(o, "time_step_min", 0, 0, 1e6, &floor));
-    if (!mba_json_get(o, "hybrid_override_pattern") && !(c->dt_min > 0) && !(c->dt_max > 0) && floor > MBA_HF_NO_FLOOR)
-        c->dt_min = floor;
-    return MBA_OK;
-}
-
 /* The older name of a key, where a file has that: transformers takes it first. */
 static const char *renamed(const json_t *o, const char *now, const char *before)
 {
     return mba_json_get(o, before) ? before : now;
 }
 
+/* transformers' own class keeps the step above time_step_min where no limit is set, and so were its models trained;
+ * NVIDIA's code, whose files have the pattern as a text, does not. (A limit that is set is obeyed in both.) */
+static mba_status nemotron_steps(mba_lm *c, const json_t *o)
+{
+    double floor;
+    MBA_TRY(step_limits(o, renamed(o, "time_step_limit", "mamba_dt_limit"), c));
+    MBA_TRY(mba_json_real(o, renamed(o, "time_step_min", "mamba_dt_min"), 0.001, 0, 1e6, &floor));
+    if (!mba_json_get(o, "hybrid_override_pattern") && !(c->dt_min > 0) && !(c->dt_max > 0) && floor > MBA_HF_NO_FLOOR)
+        c->dt_min = floor;
+    return MBA_OK;
+}
+
 static mba_status read_nemotron_h(mba_lm *c, const json_t *o)
 {
-    int64_t more_bias;
     MBA_TRY(nemotron_pattern(c, o));
-    MBA_TRY(size(o, "hidden_size", 0, &c->width));
-    MBA_TRY(size(o, "vocab_size", 0, &c->vocab));
+    MBA_TRY(size(o, "hidden_size", 4096, &c->width));
+    MBA_TRY(size(o, "vocab_size", 131072, &c->vocab));
     MBA_TRY(size(o, "mamba_num_heads", 128, &c->heads));
     MBA_TRY(size(o, "mamba_head_dim", 64, &c->head_dim));
     c->inner = c->heads * c->head_dim;
@@ -268,10 +269,9 @@ static mba_status read_nemotron_h(mba_lm *c, const json_t *o)
     MBA_TRY(size(o, renamed(o, "conv_kernel", "mamba_d_conv"), 4, &c->conv));
     MBA_TRY(size(o, renamed(o, "chunk_size", "mamba_chunk_size"), 128, &c->chunk));
     MBA_TRY(size(o, "intermediate_size", 21504, &c->mlp));
-    MBA_TRY(attention(o, c));
+    MBA_TRY(attention(o, c, 128));
     MBA_TRY(flag(o, "mlp_bias", false, &c->mlp_bias));
-    MBA_TRY(flag(o, "mamba_proj_bias", false, &more_bias));
-    MBA_TRY(flag(o, "use_bias", more_bias != 0, &c->bias));
+    MBA_TRY(flag(o, "use_bias", false, &c->bias));   // "mamba_proj_bias" is written beside it, and obeyed by nobody
     MBA_TRY(no_flag(o, renamed(o, "use_conv_bias", "mamba_conv_bias"), true, &c->no_conv_bias));
     MBA_TRY(no_flag(o, "tie_word_embeddings", false, &c->untied));
     MBA_TRY(epsilon(o, "layer_norm_epsilon", 1e-5, &c->eps));
@@ -296,9 +296,9 @@ static mba_status read_bamba(mba_lm *c, const json_t *o)
     const json_t *where = mba_json_get(o, "attn_layer_indices");
     c->paired      = 1;
     c->norm_groups = 1;
-    MBA_TRY(size(o, "hidden_size", 0, &c->width));
-    MBA_TRY(size(o, "num_hidden_layers", 0, &layers));
-    MBA_TRY(size(o, "vocab_size", 0, &c->vocab));
+    MBA_TRY(size(o, "hidden_size", 4096, &c->width));
+    MBA_TRY(size(o, "num_hidden_layers", 32, &layers));
+    MBA_TRY(size(o, "vocab_size", 128000, &c->vocab));
     MBA_TRY(repeat(c, layers, bamba_block, where));
     MBA_TRY(size(o, "mamba_n_heads", 128, &c->heads));
     MBA_TRY(size(o, "mamba_expand", 2, &expand));
@@ -310,7 +310,7 @@ static mba_status read_bamba(mba_lm *c, const json_t *o)
     MBA_TRY(size(o, "mamba_d_conv", 4, &c->conv));
     MBA_TRY(size(o, "mamba_chunk_size", 256, &c->chunk));
     MBA_TRY(size(o, "intermediate_size", 14336, &c->mlp));
-    MBA_TRY(attention(o, c));
+    MBA_TRY(attention(o, c, 0));
     MBA_TRY(rotary(o, c, 0.5));
     MBA_TRY(padding(o, c));
     MBA_TRY(flag(o, "mlp_bias", false, &c->mlp_bias));
@@ -348,10 +348,10 @@ static mba_status read_jamba(mba_lm *c, const json_t *o)
     int64_t layers, expand;
     period  p;
     c->paired = c->inner_norms = 1;
-    MBA_TRY(size(o, "hidden_size", 0, &c->width));
-    MBA_TRY(size(o, "num_hidden_layers", 0, &layers));
+    MBA_TRY(size(o, "hidden_size", 4096, &c->width));
+    MBA_TRY(size(o, "num_hidden_layers", 32, &layers));
     MBA_TRY(no_experts(o, layers));
-    MBA_TRY(size(o, "vocab_size", 0, &c->vocab));
+    MBA_TRY(size(o, "vocab_size", 65536, &c->vocab));
     MBA_TRY(size(o, "attn_layer_period", 8, &p.every));
     MBA_TRY(mba_json_int(o, "attn_layer_offset", 4, 0, p.every - 1, &p.from));
     MBA_TRY(repeat(c, layers, jamba_block, &p));
@@ -361,7 +361,7 @@ static mba_status read_jamba(mba_lm *c, const json_t *o)
     MBA_TRY(size(o, "mamba_d_conv", 4, &c->conv));
     MBA_TRY(step_rank(o, "mamba_dt_rank", c));
     MBA_TRY(size(o, "intermediate_size", 14336, &c->mlp));
-    MBA_TRY(attention(o, c));
+    MBA_TRY(attention(o, c, 0));
     MBA_TRY(padding(o, c));
     c->attn_bias = 0;                             // the class has none, whatever a file says
     MBA_TRY(flag(o, "mamba_proj_bias", false, &c->bias));
@@ -501,6 +501,20 @@ static mba_status read_model(mba_model *m, mba_hf_format format, const json_t *c
     }
 }
 
+/* A file without "model_type" may still name its class: "architectures": ["MambaForCausalLM"]. */
+static const char *type_of_class(const json_t *config)
+{
+    static const char *const known[][2] = { { "Mamba", "mamba" }, { "Mamba2", "mamba2" }, { "NemotronH", "nemotron_h" },
+                                            { "Bamba", "bamba" }, { "Jamba", "jamba" } };
+    const char *name = json_string_value(json_array_get(mba_json_get(config, "architectures"), 0));
+    for (size_t i = 0; name && i < sizeof known / sizeof *known; i++) {
+        const size_t n = strlen(known[i][0]);
+        if (!strncmp(name, known[i][0], n) && (!strcmp(name + n, "ForCausalLM") || !strcmp(name + n, "Model")))
+            return known[i][1];
+    }
+    return NULL;
+}
+
 mba_status mba_hf_config_read(mba_model *m, mba_hf_format *format, const json_t *config)
 {
     const char *type;
@@ -508,6 +522,7 @@ mba_status mba_hf_config_read(mba_model *m, mba_hf_format *format, const json_t 
     MBA_TRY(mba_json_text(config, "model_type", NULL, &type));
     if (!type && mba_json_get(config, "d_model")) type = types[MBA_HF_MAMBA_SSM];
     if (!type && mba_json_get(config, "in_dim") && mba_json_get(config, "depths")) type = types[MBA_HF_VISION];
+    if (!type) type = type_of_class(config);
     for (int f = 0; type && f < MBA_HF_FORMATS; f++)
         if (!strcmp(type, types[f])) {
             *format = (mba_hf_format)f;

@@ -1,6 +1,7 @@
 /* train.c -- see train.h. */
 #include "train/train.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <float.h>
 #include <math.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/file.h"
 #include "data/array.h"
@@ -29,7 +31,8 @@ typedef struct run {
     mba_step      next;                           /* as this says, */
     mba_position  at;                             /* from here on */
     mba_guard     guard;
-    int64_t       micros, units, began_at;
+    int64_t       micros, began_at;
+    int64_t       units, units_before;            /* of this session; of those that it goes on with */
     double        began_s;
     FILE         *log;
     char          note[512];
@@ -120,9 +123,9 @@ static json_t *trainer_json(const run *r)
                               r->guard.in_a_row);
     json_object_set_new(guard, "norm", floats(r->guard.norm, MBA_GUARD_STEPS));
     json_object_set_new(guard, "loss", floats(r->guard.loss, MBA_GUARD_STEPS));
-    return json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o}", "version", 2,
+    return json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o}", "version", 2,
                      "optimizer", optimizer_name(r), "order", order_words(r),
-                     "step", (json_int_t)r->step.index,
+                     "step", (json_int_t)r->step.index, "units", (json_int_t)(r->units_before + r->units),
                      "seed", (json_int_t)r->o->seed, "epoch", (json_int_t)at.epoch, "index", (json_int_t)at.index,
                      "batch", mba_model_batch_words(&r->s.model).text, "micros",
                      (json_int_t)r->micros, "data_size", (json_int_t)r->train->size, "guard", guard);
@@ -182,6 +185,7 @@ static mba_status restore_trainer(run *r, const json_t *t)
     MBA_TRY(same(t, "micros", r->micros));
     MBA_TRY(same(t, "data_size", r->train->size));
     MBA_TRY(mba_json_int(t, "step", 0, 0, STEP_MOST, &r->step.index));
+    MBA_TRY(mba_json_int(t, "units", 0, 0, INT64_MAX, &r->units_before));              // nor these
     MBA_TRY(mba_json_int(t, "epoch", 0, 0, STEP_MOST, &r->train->at.epoch));
     MBA_TRY(mba_json_int(t, "index", 0, 0, STEP_MOST, &r->train->at.index));
     const json_t *guard = mba_json_get(t, "guard");
@@ -213,12 +217,33 @@ static mba_status restore(run *r)
     return st == MBA_OK ? st : mba_where(st, "resuming from '%s'", path);
 }
 
+/* The log of a resumed run is that of an unbroken one: steps behind the checkpoint, which are taken anew, and the half
+ * line of a full disk are cut off. */
+static mba_status rewind_log(const char *path, int64_t step)
+{
+    mba_map map;
+    size_t  keep = 0;
+    if (access(path, F_OK)) return MBA_OK;
+    MBA_TRY(mba_file_map(&map, path));
+    for (const char *line = map.data, *all = line; keep < map.bytes; line = all + keep) {
+        static const char first[] = "{\"step\": ";
+        const char *end = memchr(line, '\n', map.bytes - keep);
+        if (!end || strncmp(line, first, sizeof first - 1) || strtoll(line + sizeof first - 1, NULL, 10) > step) break;
+        keep += (size_t)(end + 1 - line);
+    }
+    const bool whole = keep == map.bytes;
+    mba_file_unmap(&map);
+    return whole || !truncate(path, (off_t)keep) ? MBA_OK
+         : mba_fail(MBA_E_IO, "cannot shorten '%s'\nwhy: %s\nfix: is it writable?", path, strerror(errno));
+}
+
 static mba_status open_log(run *r)
 {
     char path[PATH_ROOM];
     if (!r->o->out) return MBA_OK;
     MBA_TRY(mba_mkdirs(r->o->out));
     snprintf(path, sizeof path, "%s/log.jsonl", r->o->out);
+    if (r->o->resume) MBA_TRY(rewind_log(path, r->step.index));
     r->log = fopen(path, r->o->resume ? "a" : "w");
     return r->log ? MBA_OK
                   : mba_fail(MBA_E_IO, "cannot write '%s'\nfix: is the directory writable, the disk full?", path);
@@ -241,7 +266,8 @@ static void tell(run *r, mba_train_report *p)
     if (r->log) {
         char rate[32];
         snprintf(rate, sizeof rate, "%s_per_s", p->unit);
-        fprintf(r->log, "{\"step\": %lld, \"%s\": %lld", (long long)p->step, p->unit, (long long)p->units);
+        fprintf(r->log, "{\"step\": %lld, \"%s\": %lld", (long long)p->step, p->unit,
+                (long long)(r->units_before + p->units));
         log_number(r->log, "loss", p->loss);
         log_number(r->log, "grad_norm", p->grad_norm);
         log_number(r->log, "lr", p->lr);

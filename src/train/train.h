@@ -18,7 +18,7 @@
 
 /* What the loop tells after every step, and after every validation (elsewhere valid.units is 0). */
 typedef struct mba_train_report {
-    int64_t     step, steps, units;               /* steps done; of how many; tokens, images, graphs seen by this run */
+    int64_t     step, steps, units;               /* steps done; of how many; tokens, images, graphs of this session */
     const char *unit;                             /* "tokens" */
     double      loss, grad_norm, lr;
     mba_judgement valid;
