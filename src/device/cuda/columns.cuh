@@ -91,14 +91,15 @@ column_parts(float *part, F f, int64_t cols, int64_t capacity, int64_t per_part,
 }
 
 /* The totals of K sums of one column, given to `use(column, total)`. Blocks take 32 columns; where those would be few blocks, 8, a
- * sector of every part: then a thread asks for its share of up to 512 parts at once. The grid says which. */
+ * sector of every part: then a thread asks for its share of up to 512 parts at once. The grid says which. With 32 registers (K = 1) four
+ * blocks of 512 threads fit on an SM, and 512 blocks (4096 columns by sectors) are one round. */
 template <int K, typename F>
-__global__ void __launch_bounds__(TOTAL_THREADS)
+__global__ void __launch_bounds__(TOTAL_THREADS, K > 1 ? 2 : 4)
 column_totals(const float *part, int64_t cols, int parts, F use, const mba_step *step)
 {
     constexpr int AT_ONCE = K > 2 ? 4 : 8;
     __shared__ float sums[TOTAL_THREADS / 32][K][TOTAL_COLUMNS];
-    const int     wide = (int64_t)gridDim.x * TOTAL_COLUMNS_FEW >= cols ? TOTAL_COLUMNS_FEW : TOTAL_COLUMNS, groups = TOTAL_THREADS / wide;
+    const int     wide = (int64_t)gridDim.x * TOTAL_COLUMNS_FEW >= cols ? TOTAL_COLUMNS_FEW : TOTAL_COLUMNS, groups = blockDim.x / wide;
     const int     x = threadIdx.x % wide, group = threadIdx.x / wide;
     const int64_t column = (int64_t)blockIdx.x * wide + x;
     const int     end = column < cols ? parts : 0;
@@ -130,7 +131,7 @@ column_totals(const float *part, int64_t cols, int parts, F use, const mba_step 
     for (int k = 0; k < K; k++) {
         total[k] = 0;
 #pragma unroll
-        for (int q = 0; q < TOTAL_THREADS / 32; q++) total[k] += sums[q][k][x];
+        for (int q = 0; q < TOTAL_THREADS / 32; q++) total[k] += q < blockDim.x / 32 ? sums[q][k][x] : 0.0f;
     }
     use(column, total, step);
 }
