@@ -29,7 +29,7 @@ template <int V, typename T> static __device__ __forceinline__ T *mba_column_row
 
 /* Threads that share a block's columns: who owns which, and at which row it starts. */
 template <int V> struct column_share {
-    int64_t column;                               /* first of the V columns */
+    int64_t first, column;                        /* of the block's columns; of the V columns */
     int     lane, lanes, row, rows;               /* owner `lane` of `lanes`; its first row, rows at once */
     bool    active;
 };
@@ -37,8 +37,9 @@ template <int V> struct column_share {
 template <int V> static __device__ __forceinline__ column_share<V> mba_column_share(int64_t cols)
 {
     column_share<V> s;
-    const int64_t owners = (cols + V - 1) / V, first = (int64_t)blockIdx.y * COLUMN_THREADS;
-    s.lanes  = (int)(owners - first < COLUMN_THREADS ? owners - first : COLUMN_THREADS);
+    const int64_t owners = (cols + V - 1) / V, each = (owners + gridDim.y - 1) / gridDim.y, first = blockIdx.y * each;
+    s.first  = first * V;
+    s.lanes  = (int)(owners - first < each ? owners - first : each);
     s.rows   = COLUMN_THREADS / s.lanes;
     s.lane   = threadIdx.x % s.lanes;
     s.row    = threadIdx.x / s.lanes;
@@ -73,8 +74,7 @@ column_parts(float *part, F f, int64_t cols, int64_t capacity, int64_t per_part,
             for (int u = 0; u < U; u++) if (r + u * s.rows < end) f.add(acc, seen[u], known);
         }
     }
-    const int     wide = s.lanes * V;             // columns of the block; every thread adds up whole ones
-    const int64_t first = (int64_t)blockIdx.y * COLUMN_THREADS * V;
+    const int wide = s.lanes * V;                 // columns of the block; every thread adds up whole ones
 #pragma unroll
     for (int k = 0; k < K; k++) {
         __syncthreads();
@@ -85,7 +85,7 @@ column_parts(float *part, F f, int64_t cols, int64_t capacity, int64_t per_part,
             float total = 0;
 #pragma unroll 4
             for (int r = 0; r < s.rows; r++) total += (&sums[0][0])[r * wide + j];
-            if (first + j < cols) part[((int64_t)blockIdx.x * K + k) * cols + first + j] = total;
+            if (s.first + j < cols) part[((int64_t)blockIdx.x * K + k) * cols + s.first + j] = total;
         }
     }
 }

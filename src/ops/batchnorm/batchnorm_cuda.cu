@@ -71,14 +71,15 @@ template <typename T> struct keep_statistics {
     extent          e;
     __device__ void operator()(int64_t i, const float (&total)[2], const mba_step *step) const
     {
+        const float   first = to_float(x.at[i]), old_mean = running_mean[i], old_var = running_var[i];   // one wait for all
         const int64_t M = real_rows(e, step);
         if (M == 0) { mean[i] = var[i] = 0; return; }
-        const float n = (float)M, d = total[0] / n, v = fmaxf(total[1] / n - d * d, 0.0f), m = to_float(x.at[i]) + d;
+        const float n = (float)M, d = total[0] / n, v = fmaxf(total[1] / n - d * d, 0.0f), m = first + d;
         mean[i] = m;
         var[i]  = v;
         if (!isfinite(m) || !isfinite(v)) return;
-        running_mean[i] += momentum * (m - running_mean[i]);
-        running_var[i]  += momentum * (v * (M > 1 ? n / (n - 1) : 1) - running_var[i]);
+        running_mean[i] = old_mean + momentum * (m - old_mean);
+        running_var[i]  = old_var + momentum * (v * (M > 1 ? n / (n - 1) : 1) - old_var);
     }
 };
 
