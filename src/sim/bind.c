@@ -133,13 +133,21 @@ static void load_early(mba_sim_kernel *k)
     }
 }
 
+/* Loads are waited for one after the other, `times` of them; what is left of a whole wait passes as such. */
+static void wait_for(mba_sim_op *o, double times, double cycles)
+{
+    const double whole = times < 1 ? 1 : floor(times);
+    o->parts = (int64_t)whole;
+    o->trips = times > whole ? (int64_t)((times - whole) * cycles + 0.5) : 0;
+}
+
 /* A warp waits for global loads `rounds` times: in the loop that lowering made, else at the loads of the plan, else (a
  * plan that has none) at its beginning, `cycles` each. */
 static void set_rounds(mba_sim_kernel *k, double rounds, double cycles)
 {
     const double loads = loads_of(k);
     if (isnan(rounds)) return;
-    const int64_t whole = rounds < 1 ? 1 : (int64_t)(rounds + 0.5);
+    const int64_t whole = rounds < 1 ? 1 : (int64_t)rounds;
     if (k->hidden > 1) {
         const double part = (double)k->hidden / (double)whole;
         for (int64_t i = 0; i < k->nops; i++) {
@@ -148,13 +156,14 @@ static void set_rounds(mba_sim_kernel *k, double rounds, double cycles)
             o->bytes = (uint64_t)((double)o->bytes * part + 0.5);
             if (o->work == MBA_OP_MIX) o->trips = (int64_t)((double)o->trips * part + 0.5);
             for (int p = 0; p < MBA_PIPES; p++) o->n[p] = (uint64_t)((double)o->n[p] * part + 0.5);
+            if (o->work == MBA_OP_LOAD) wait_for(o, rounds / (double)whole, cycles);
         }
         k->hidden = whole;
     } else if (loads > 0) {
         const double each = rounds / loads;
         if (each < SELDOM) load_early(k);
         for (int64_t i = 0; i < k->nops; i++)
-            if (k->op[i].work == MBA_OP_LOAD) k->op[i].parts = each < 1 ? 1 : (int64_t)(each + 0.5);
+            if (k->op[i].work == MBA_OP_LOAD) wait_for(&k->op[i], each, cycles);
     } else {
         for (int64_t i = 0; i < k->nops; i++)
             if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts += (int64_t)(rounds * cycles);
