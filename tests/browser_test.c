@@ -95,6 +95,25 @@ static void light_dark_and_print_look_different(void **state)
     quiet("pictures");
 }
 
+/* A link to a figure shows that figure at once: nothing is scrolled through on the way, at any width. */
+static void links_land_at_their_figure(void **state)
+{
+    (void)state;
+    for (const int *w = (const int[]){ 360, 1440, 0 }; *w; w++)
+        for (const char *const *name = (const char *const[]){ "fig4", "fig7", "fig13", "raw", NULL }; *name; name++) {
+            char url[640], top[128];
+            snprintf(url, sizeof url, "%s#%s", one, *name);
+            snprintf(top, sizeof top, "document.getElementById('%s').getBoundingClientRect().top", *name);
+            browser_size(&chrome, *w, 900);
+            browser_go(&chrome, two);              // another document: the next one is loaded, not scrolled
+            browser_go(&chrome, url);
+            const double at = browser_number(&chrome, top);
+            const double end = browser_number(&chrome, "document.documentElement.scrollHeight - innerHeight - scrollY");
+            if (at < 0 || (at > 80 && end > 1)) fail_msg("%d px: #%s stands %g px below the top", *w, *name, at);
+        }
+    quiet("links");
+}
+
 /* ---- keyboard and names ---- */
 
 /* Everything that can be used and is to be seen; a drawing is one stop, its first mark. */
@@ -238,6 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_page_works_at_every_width),
         cmocka_unit_test(light_dark_and_print_look_different),
+        cmocka_unit_test(links_land_at_their_figure),
         cmocka_unit_test(tab_reaches_everything),
         cmocka_unit_test(the_accessibility_tree_names_every_control),
         cmocka_unit_test(committed_pages_work),
