@@ -70,6 +70,28 @@ static void the_page_works_at_every_width(void **state)
     check_at(one, 1440, "screen", "dark");
     check_at(two, 360, "screen", "light");         // two runs: the switch between them
     check_at(two, 1440, "screen", "dark");
+    assert_true(browser_number(&chrome, "document.querySelectorAll('#wi-part option').length") == 2);
+}
+
+/* What people come for stands above the fold of a laptop's window, whatever the run: five questions, each with an
+ * answer. */
+static void five_answers_stand_on_the_first_screen(void **state)
+{
+    (void)state;
+    browser_size(&chrome, 1440, 900);
+    browser_media(&chrome, "screen", "light");
+    for (const char *const *url = (const char *const[]){ one, two, NULL }; *url; url++) {
+        browser_go(&chrome, *url);
+        char *said = browser_eval(&chrome,
+            "[...document.querySelectorAll('.seg[data-key=run] button')].concat([null]).map(b => { b?.click();"
+            " const all = [...document.querySelectorAll('#answers .find')].filter(e => e.checkVisibility());"
+            " return all.length === 5 && all.every(e => e.querySelector('h3') && e.querySelector('p').textContent.length"
+            " > 20 && e.getBoundingClientRect().bottom < innerHeight) ? '' : all.map(e => e.textContent).join('; ') + '!';"
+            " }).join('')");
+        if (*said) fail_msg("%s", said);
+        free(said);
+    }
+    quiet("answers");
 }
 
 /* Pictures differ where they should: colours, and paper is white whatever the screen is. */
@@ -257,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_page_works_at_every_width),
         cmocka_unit_test(light_dark_and_print_look_different),
+        cmocka_unit_test(five_answers_stand_on_the_first_screen),
         cmocka_unit_test(links_land_at_their_figure),
         cmocka_unit_test(tab_reaches_everything),
         cmocka_unit_test(the_accessibility_tree_names_every_control),

@@ -152,7 +152,8 @@ static mba_status figure(mba_canvas *c, const mba_figure *f, const mba_stores *r
 
 static void navigation(mba_buf *b, const mba_stores *r)
 {
-    mba_buf_put(b, "<nav aria-label=\"sections\"><ol><li><a href=\"#findings\">Findings</a></li>");
+    mba_buf_put(b, "<nav aria-label=\"sections\"><ol><li><a href=\"#answers\">Five answers</a></li><li><a "
+                   "href=\"#findings\">Findings</a></li>");
     for (int i = 0; mba_figures[i]; i++)
         mba_buf_add(b, "<li><a href=\"#%s\"%s>%s</a></li>", mba_figures[i]->name, has_data(mba_figures[i], r) ? ""
                     : " class=\"nodata\"", mba_figures[i]->nav);
@@ -214,6 +215,10 @@ static void head(mba_canvas *c, const mba_stores *r)
     mba_part_top(b, r);
     navigation(b, r);
     mba_buf_put(b, "<main id=\"main\"><div class=\"head\">");
+    mba_part_title(b, r);
+    mba_buf_put(b, "<section id=\"answers\" aria-label=\"five answers\">");
+    mba_part_answers(c, r);
+    mba_buf_put(b, "</section>");
     mba_part_overview(c, r);
     banner(b, r);
     mba_buf_put(b, "<section id=\"findings\" aria-label=\"findings\">");
