@@ -274,7 +274,9 @@ static const struct { const char *name, *words, *text, *paint; } reasons[] = {
     { "barrier", "barriers", "barrier", "msg" },
     { "math_pipe_throttle", "busy math pipes", "math pipe busy", "gemm" },
     { "wait", "fixed latencies", "fixed latency", "mem" },
-    { "gmma", "tensor results", "tensor result", "conv" } };
+    { "gmma", "tensor results", "tensor result", "conv" },
+    { "dispatch_stall", "the dispatcher", "dispatcher busy (dispatch stall)", "norm" },
+    { "no_instruction", "instructions", "instruction not there yet (no instruction)", "red" } };
 enum { KNOWN = sizeof reasons / sizeof *reasons };
 
 static int reason_named(const char *name)

@@ -310,8 +310,9 @@ static void say_help(mba_buf *b, const mba_whatif *w, int m, const mba_doubled *
     if (ssm.gain > 1)
         mba_buf_add(b, " SSM operators alone: most by twice the %s, %s ×.", w->curve[ssm.axis].name,
                     mba_num(ssm.gain).s);
-    mba_buf_add(b, " Predicted steps are off by up to %s %%.</p>",
-                mba_num(100 * fmax(fabs(1 / w->low - 1), fabs(1 / w->high - 1))).s);
+    const double off = fmax(fabs(1 / w->low - 1), fabs(1 / w->high - 1));
+    mba_buf_add(b, " Predicted steps are off by up to %s %%%s.</p>", mba_num(100 * off).s,
+                best->gain - 1 < off ? ": this gain is less, no finding" : "");
 }
 
 static void spark_help(mba_canvas *c, const mba_whatif *w, int m, int best)

@@ -241,9 +241,13 @@ static void step_times(mba_buf *b, const mba_stores *r, int run)
     mba_buf_put(b, "<p class=\"small\">Times of a step of ");
     mba_buf_html(b, mba_run_label(r, run));
     mba_buf_add(b, ": <b>%s ms</b> when nobody watches (steps and rates of this page)", mba_num(1e3 * a->plain_s).s);
-    if (!isnan(a->timeline_s))
-        mba_buf_add(b, "; <b>%s ms</b> while every event is recorded (Timeline and shares of classes: %s ms of them are "
+    if (!isnan(a->timeline_s)) {
+        mba_buf_add(b, "; <b>%s ms</b> while every event is recorded (Timeline and shares of classes; %s ms of them are "
                        "kernels)", mba_num(1e3 * a->timeline_s).s, mba_num(1e3 * a->busy_s).s);
+        if (!isnan(a->queued_s))
+            mba_buf_add(b, ", steps one behind the other, which take %s ms when nobody watches",
+                        mba_num(1e3 * a->queued_s).s);
+    }
     for (int m = 0; w && m < w->nmodels; m++)
         if (!strcmp(w->model[m].name, a->workload) && !isnan(w->model[m].measured_ms[MBA_WI_STEP]))
             mba_buf_add(b, "; <b>%s ms</b> SIMULATED (What-if only)", mba_num(w->model[m].base.of[MBA_WI_STEP].ms).s);

@@ -102,7 +102,7 @@ static void source(mba_buf *b, const mba_stores *r, int run)
     mba_buf_html(b, mba_run_label(r, run < 0 ? 0 : run));
     mba_buf_put(b, " · ");
     mba_buf_html(b, *mba_run_device(a) ? mba_run_device(a) : "device not known");
-    if (a->steps) mba_buf_add(b, " · %lld steps watched", (long long)a->steps);
+    if (a->steps) mba_buf_add(b, " · %lld step%s watched", (long long)a->steps, a->steps == 1 ? "" : "s");
     if (date)     mba_buf_put(b, " · "), mba_buf_html(b, date);
     if (command)  mba_buf_put(b, "<br><code>"), mba_buf_html(b, mba_short(command, 200).s), mba_buf_put(b, "</code>");
     mba_buf_put(b, "</p>");
