@@ -201,7 +201,7 @@ static inline void browser_media(browser *b, const char *media, const char *colo
 
 static inline void browser_go(browser *b, const char *url)
 {
-    snprintf(b->url, sizeof b->url, "%s", url);
+    snprintf(b->url, sizeof b->url, "%.*s", (int)strcspn(url, "#"), url);     // what is asked for has no fragment
     b->loaded = false;
     browser_do(b, "Page.navigate", json_pack("{s:s}", "url", url));
     while (!b->loaded) {

@@ -70,6 +70,28 @@ static void the_page_works_at_every_width(void **state)
     check_at(one, 1440, "screen", "dark");
     check_at(two, 360, "screen", "light");         // two runs: the switch between them
     check_at(two, 1440, "screen", "dark");
+    assert_true(browser_number(&chrome, "document.querySelectorAll('#wi-part option').length") == 2);
+}
+
+/* What people come for stands above the fold of a laptop's window, whatever the run: five questions, each with an
+ * answer. */
+static void five_answers_stand_on_the_first_screen(void **state)
+{
+    (void)state;
+    browser_size(&chrome, 1440, 900);
+    browser_media(&chrome, "screen", "light");
+    for (const char *const *url = (const char *const[]){ one, two, NULL }; *url; url++) {
+        browser_go(&chrome, *url);
+        char *said = browser_eval(&chrome,
+            "[...document.querySelectorAll('.seg[data-key=run] button')].concat([null]).map(b => { b?.click();"
+            " const all = [...document.querySelectorAll('#answers .find')].filter(e => e.checkVisibility());"
+            " return all.length === 5 && all.every(e => e.querySelector('h3') && e.querySelector('p').textContent.length"
+            " > 20 && e.getBoundingClientRect().bottom < innerHeight) ? '' : all.map(e => e.textContent).join('; ') + '!';"
+            " }).join('')");
+        if (*said) fail_msg("%s", said);
+        free(said);
+    }
+    quiet("answers");
 }
 
 /* Pictures differ where they should: colours, and paper is white whatever the screen is. */
@@ -93,6 +115,25 @@ static void light_dark_and_print_look_different(void **state)
     for (int i = 0; i < 4; i++) free(picture[i]);
     browser_media(&chrome, "screen", "light");
     quiet("pictures");
+}
+
+/* A link to a figure shows that figure at once: nothing is scrolled through on the way, at any width. */
+static void links_land_at_their_figure(void **state)
+{
+    (void)state;
+    for (const int *w = (const int[]){ 360, 1440, 0 }; *w; w++)
+        for (const char *const *name = (const char *const[]){ "fig4", "fig7", "fig13", "raw", NULL }; *name; name++) {
+            char url[640], top[128];
+            snprintf(url, sizeof url, "%s#%s", one, *name);
+            snprintf(top, sizeof top, "document.getElementById('%s').getBoundingClientRect().top", *name);
+            browser_size(&chrome, *w, 900);
+            browser_go(&chrome, two);              // another document: the next one is loaded, not scrolled
+            browser_go(&chrome, url);
+            const double at = browser_number(&chrome, top);
+            const double end = browser_number(&chrome, "document.documentElement.scrollHeight - innerHeight - scrollY");
+            if (at < 0 || (at > 80 && end > 1)) fail_msg("%d px: #%s stands %g px below the top", *w, *name, at);
+        }
+    quiet("links");
 }
 
 /* ---- keyboard and names ---- */
@@ -238,6 +279,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_page_works_at_every_width),
         cmocka_unit_test(light_dark_and_print_look_different),
+        cmocka_unit_test(five_answers_stand_on_the_first_screen),
+        cmocka_unit_test(links_land_at_their_figure),
         cmocka_unit_test(tab_reaches_everything),
         cmocka_unit_test(the_accessibility_tree_names_every_control),
         cmocka_unit_test(committed_pages_work),

@@ -9,6 +9,7 @@
 #include "cli/simulated.h"
 #include "cli/validated.h"
 #include "core/print.h"
+#include "report/figure.h"
 
 /* ---- axes ---- */
 
@@ -74,9 +75,17 @@ static int bound_of(int limit)
 
 static void step_of(mba_wi_step *out, const mba_simulated *r)
 {
-    *out = (mba_wi_step){ .ms = 1e3 * r->step.seconds };
-    for (int32_t i = 0; i < r->session.graph->nnodes; i++)
-        out->share[bound_of(r->step.node[i].limit)] += r->step.node[i].seconds / r->step.seconds;
+    mba_wi_time *all = &out->of[MBA_WI_STEP], *ssm = &out->of[MBA_WI_SSM];
+    *out = (mba_wi_step){ 0 };
+    for (int32_t i = 0; i < r->session.graph->nnodes; i++) {
+        const double ms = 1e3 * r->step.node[i].seconds;
+        const int    bound = bound_of(r->step.node[i].limit);
+        all->share[bound] += ms;
+        if (r->session.graph->nodes[i]->op->kind == MBA_SSM) ssm->ms += ms, ssm->share[bound] += ms;
+    }
+    all->ms = 1e3 * r->step.seconds;
+    for (int p = 0; p < MBA_WI_PARTS; p++)
+        for (int k = 0; k < MBA_WI_BOUNDS && out->of[p].ms > 0; k++) out->of[p].share[k] /= out->of[p].ms;
 }
 
 /* The last plan: most changes of a machine are none that plans can see. */
@@ -117,7 +126,7 @@ static mba_status run_planned(mba_wi_step *out, planner *p, const mba_workload *
 /* A machine that is too small for a kernel is an answer, too: NaN. */
 static mba_status simulate(mba_wi_step *out, planner *p, const mba_workload *w)
 {
-    *out = (mba_wi_step){ .ms = NAN };
+    *out = (mba_wi_step){ { { .ms = NAN }, { .ms = NAN } } };
     const mba_status st = run_planned(out, p, w);
     if (st != MBA_OK) forget(p);
     return st == MBA_E_UNSUPPORTED || st == MBA_E_ARG || st == MBA_E_SHAPE ? MBA_OK : st;
@@ -151,7 +160,7 @@ static mba_status fill_curves(mba_wi_model *m, planner *p, const mba_workload *b
             multiply(changes, sizeof changes, curves[k].numbers, curves[k].axis.value[i]);
             at.changes = curves[k].axis.value[i] == 1 ? NULL : changes;
             MBA_TRY(simulate(&step, p, &at));
-            m->curve_ms[k][i] = step.ms;
+            for (int part = 0; part < MBA_WI_PARTS; part++) m->curve_ms[part][k][i] = step.of[part].ms;
         }
     return MBA_OK;
 }
@@ -187,7 +196,7 @@ static mba_status fill_sizes(mba_wi_model *m, planner *p, const mba_workload *ba
             }
             forget(p);                             // another model
             MBA_TRY(simulate(&step, p, &at));
-            m->size_us[k][i] = 1e3 * step.ms / units;
+            m->size_us[k][i] = 1e3 * step.of[MBA_WI_STEP].ms / units;
         }
     return MBA_OK;
 }
@@ -293,7 +302,8 @@ static bool is_there(const mba_workload *all, int n, const mba_workload *w)
     return false;
 }
 
-static int workloads_of(mba_workload out[MBA_WI_MODELS], double measured_ms[MBA_WI_MODELS], const mba_stores *r)
+static int workloads_of(mba_workload out[MBA_WI_MODELS], double measured_ms[MBA_WI_MODELS][MBA_WI_PARTS],
+                        const mba_stores *r)
 {
     int n = 0;
     for (int i = 0; i < r->shown && n < MBA_WI_MODELS; i++) {
@@ -304,12 +314,13 @@ static int workloads_of(mba_workload out[MBA_WI_MODELS], double measured_ms[MBA_
             r->run[i].store)) continue;
         if (n && strcmp(out[0].machine, machine)) continue;                // one machine is changed
         if (is_there(out, n, &w)) continue;
-        measured_ms[n] = 1e3 * a->plain_s;
+        measured_ms[n][MBA_WI_STEP] = 1e3 * a->plain_s;
+        measured_ms[n][MBA_WI_SSM]  = 1e3 * mba_kind_s(a, MBA_SSM);
         out[n++] = w;
     }
     const bool none = n == 0;
     for (const mba_model_options *m = mba_full_size; none && m->name && n < MBA_WI_MODELS; m++) {
-        measured_ms[n] = NAN;
+        measured_ms[n][MBA_WI_STEP] = measured_ms[n][MBA_WI_SSM] = NAN;
         out[n++] = (mba_workload){ .machine = "h200", .model = *m };
     }
     return n;
@@ -377,7 +388,7 @@ mba_status mba_machine_rates(mba_stores *r)
 mba_status mba_whatif_make(mba_whatif *out, const mba_stores *r)
 {
     mba_workload base[MBA_WI_MODELS];
-    double       measured_ms[MBA_WI_MODELS];
+    double       measured_ms[MBA_WI_MODELS][MBA_WI_PARTS];
     mba_gpu      m;
     mba_sim     *sim = NULL;
     *out = (mba_whatif){ .nmodels = workloads_of(base, measured_ms, r) };
@@ -390,7 +401,7 @@ mba_status mba_whatif_make(mba_whatif *out, const mba_stores *r)
     mba_status st = MBA_OK;
     for (int i = 0; i < out->nmodels && st == MBA_OK; i++) {
         st = fill_model(&out->model[i], out, sim, &base[i]);
-        out->model[i].measured_ms = measured_ms[i];
+        memcpy(out->model[i].measured_ms, measured_ms[i], sizeof measured_ms[i]);
     }
     mba_sim_destroy(sim);
     return st;
@@ -401,8 +412,9 @@ double mba_whatif_gain(const mba_whatif *w, const mba_wi_model *m, int *axis)
     double best = -INFINITY;
     *axis = 0;
     for (int k = 0; k < w->ncurves; k++) {
-        const int    base = mba_wi_base(&w->curve[k]), next = base + 1;
-        const double gain = log(m->curve_ms[k][base] / m->curve_ms[k][next]) / log(w->curve[k].value[next]);
+        const int     base = mba_wi_base(&w->curve[k]), next = base + 1;
+        const double *ms = m->curve_ms[MBA_WI_STEP][k];
+        const double  gain = log(ms[base] / ms[next]) / log(w->curve[k].value[next]);
         if (base < 0 || next >= w->curve[k].n || !strcmp(w->curve[k].key, "clock") || !(gain > best)) continue;
         best  = gain;
         *axis = k;

@@ -266,13 +266,37 @@ const mba_figure mba_figure_fig5 = {
 
 /* ---- Fig. 8 ---- */
 
-static const struct { const char *name, *text, *paint; } reasons[] = {
-    { "long_scoreboard", "global memory (long scoreboard)", "ssm" }, { "short_scoreboard",
-            "shared memory, special functions (short scoreboard)", "elt" },
-    { "mio_throttle", "memory queue full", "attn" }, { "barrier", "barrier", "msg" }, { "math_pipe_throttle", "math "
-            "pipe busy", "gemm" }, { "wait", "fixed latency", "mem" },
-    { "gmma", "tensor result", "conv" } };
+static const struct { const char *name, *words, *text, *paint; } reasons[] = {
+    { "long_scoreboard", "global memory", "global memory (long scoreboard)", "ssm" },
+    { "short_scoreboard", "shared memory or special functions", "shared memory, special functions (short scoreboard)",
+      "elt" },
+    { "mio_throttle", "a full memory queue", "memory queue full", "attn" },
+    { "barrier", "barriers", "barrier", "msg" },
+    { "math_pipe_throttle", "busy math pipes", "math pipe busy", "gemm" },
+    { "wait", "fixed latencies", "fixed latency", "mem" },
+    { "gmma", "tensor results", "tensor result", "conv" },
+    { "dispatch_stall", "the dispatcher", "dispatcher busy (dispatch stall)", "norm" },
+    { "no_instruction", "instructions", "instruction not there yet (no instruction)", "red" } };
 enum { KNOWN = sizeof reasons / sizeof *reasons };
+
+static int reason_named(const char *name)
+{
+    int i = 0;
+    while (i < KNOWN && strcmp(reasons[i].name, name)) i++;
+    return i;
+}
+
+const char *mba_stall_words(const char *reason)
+{
+    const int i = reason_named(reason);
+    return i < KNOWN ? reasons[i].words : reason;
+}
+
+const char *mba_stall_paint(const char *reason)
+{
+    const int i = reason_named(reason);
+    return i < KNOWN ? reasons[i].paint : "oth";
+}
 
 static bool has_warps(const mba_kernel_view *k)
 {

@@ -65,9 +65,14 @@ static mba_status family_draw(mba_canvas *c, double width, const mba_whatif *w, 
 
 /* ---- Fig. 13 ---- */
 
+static double faster(const mba_whatif *w, int model, mba_wi_of part, int axis, int i)
+{
+    return w->model[model].base.of[part].ms / w->model[model].curve_ms[part][axis][i];
+}
+
 static double speedup(const mba_whatif *w, int model, int view, int i)
 {
-    return w->model[model].base.ms / w->model[model].curve_ms[view][i];
+    return faster(w, model, MBA_WI_STEP, view, i);
 }
 
 static const mba_grid_column fig13_columns[] = { { "model", "model" }, { "axis", "what is changed" },
@@ -88,7 +93,11 @@ static mba_status family_numbers(mba_grid *g, const mba_whatif *w, const family 
     return MBA_OK;
 }
 
-static double changed_ms(const mba_whatif *w, int model, int axis, int i) { return w->model[model].curve_ms[axis][i]; }
+static double changed_ms(const mba_whatif *w, int model, int axis, int i)
+{
+    return w->model[model].curve_ms[MBA_WI_STEP][axis][i];
+}
+
 static family curves_of(const mba_whatif *w) { return (family){ w->curve, w->ncurves, speedup }; }
 
 static mba_status fig13_numbers(mba_grid *g, const mba_stores *r, int run)
@@ -98,21 +107,21 @@ static mba_status fig13_numbers(mba_grid *g, const mba_stores *r, int run)
     return family_numbers(g, r->whatif, &f, changed_ms);
 }
 
-mba_doubled mba_wi_doubled(const mba_whatif *w, int model)
+mba_doubled mba_wi_doubled(const mba_whatif *w, int model, mba_wi_of part)
 {
     mba_doubled best = { 0, 0, 0 };
     for (int m = model < 0 ? 0 : model; m < (model < 0 ? w->nmodels : model + 1); m++)
         for (int k = 0; k < w->ncurves; k++)
             for (int i = 0; i < w->curve[k].n && strcmp(w->curve[k].key, "clock"); i++)
-                if (w->curve[k].value[i] == 2 && speedup(w, m, k, i) > best.gain)
-                    best = (mba_doubled){ speedup(w, m, k, i), k, m };
+                if (w->curve[k].value[i] == 2 && faster(w, m, part, k, i) > best.gain)
+                    best = (mba_doubled){ faster(w, m, part, k, i), k, m };
     return best;
 }
 
 static void fig13_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_whatif *w = r->whatif;
-    const mba_doubled best = mba_wi_doubled(w, -1);
+    const mba_doubled best = mba_wi_doubled(w, -1, MBA_WI_STEP);
     (void)run;
     mba_buf_add(b, "SIMULATED %s: twice the %s gives most, %s × for ", w->machine, w->curve[best.axis].name,
                 mba_num(best.gain).s);
@@ -141,6 +150,123 @@ const mba_figure mba_figure_fig13 = {
     "the simulator: mambascope report without --no-simulation",
     true, fig13_views, fig13_columns, has_whatif, fig13_heading, fig13_numbers, fig13_draw, model_legend };
 
+/* ---- every number of the machine, doubled: the step, and its SSM operators alone ---- */
+
+static const char *const doubled_views[] = { "SSM operators", "whole step", NULL };
+static const mba_wi_of   doubled_part[] = { MBA_WI_SSM, MBA_WI_STEP };
+
+/* Which value of an axis is the better one by two: twice a rate, half the cost of launches; -1: none. */
+static int better_by_two(const mba_wi_axis *a)
+{
+    const double want = strcmp(a->key, "launch") ? 2 : 0.5;
+    for (int i = 0; i < a->n; i++) if (a->value[i] == want) return i;
+    return -1;
+}
+
+static const mba_grid_column doubled_columns[] = { { "model", "model" }, { "axis", "what is changed" },
+    { "factor", "times" }, { "ssm_ms", "SSM operators, ms" }, { "ssm_speedup", "× as fast" }, { "step_ms", "step, ms" },
+    { "speedup", "× as fast" }, { 0 } };
+
+static mba_status doubled_numbers(mba_grid *g, const mba_stores *r, int run)
+{
+    const mba_whatif *w = r->whatif;
+    (void)run;
+    for (int m = 0; m < w->nmodels; m++)
+        for (int k = 0; k < w->ncurves; k++) {
+            const int i = better_by_two(&w->curve[k]);
+            if (i < 0) continue;
+            mba_grid_text(g, w->model[m].name);
+            mba_grid_text(g, w->curve[k].name);
+            mba_grid_number(g, w->curve[k].value[i]);
+            for (int v = 0; v < 2; v++) {
+                mba_grid_number(g, w->model[m].curve_ms[doubled_part[v]][k][i]);
+                mba_grid_number(g, faster(w, m, doubled_part[v], k, i));
+            }
+        }
+    return MBA_OK;
+}
+
+/* A gain below this is no answer: nothing but the clock helps, which is latency. */
+static const double WORTH = 1.1;
+
+static void doubled_heading(mba_buf *b, const mba_stores *r, int run)
+{
+    const mba_whatif *w = r->whatif;
+    const mba_doubled best = mba_wi_doubled(w, -1, MBA_WI_SSM);
+    int               little = 0, known = 0;
+    (void)run;
+    for (int m = 0; m < w->nmodels; m++) {
+        const mba_doubled own = mba_wi_doubled(w, m, MBA_WI_SSM);
+        known  += own.gain > 0;
+        little += own.gain > 0 && own.gain < WORTH;
+    }
+    mba_buf_add(b, "SIMULATED %s, SSM operators alone: twice the %s gives most, %s × in ", w->machine,
+                w->curve[best.axis].name, mba_num(best.gain).s);
+    mba_buf_html(b, w->model[best.model].name);
+    if (little) mba_buf_add(b, "; in %d of %d model%s nothing but the clock gives %s ×", little, known,
+                            known == 1 ? "" : "s", mba_num(WORTH).s);
+}
+
+static mba_range doubled_range(const mba_whatif *w, mba_wi_of part)
+{
+    mba_range seen = { 1, 1.2 };
+    for (int m = 0; m < w->nmodels; m++)
+        for (int k = 0; k < w->ncurves; k++) {
+            const int    i = better_by_two(&w->curve[k]);
+            const double v = i < 0 ? NAN : faster(w, m, part, k, i);
+            if (isfinite(v)) mba_see(&seen, v);
+        }
+    return (mba_range){ 0.1 * floor(10 * seen.lo), 0.1 * ceil(10 * seen.hi) };
+}
+
+static void doubled_row(mba_svg *s, mba_scale x, double y, const mba_whatif *w, mba_wi_of part, int axis)
+{
+    const mba_wi_axis *a = &w->curve[axis];
+    const int          i = better_by_two(a);
+    const bool         half = a->value[i] < 1;
+    if (s->narrow) mba_svg_text(s, 0, y - 10, "halo", 's', "%s × %g", a->name, a->value[i]);
+    else           mba_svg_text(s, x.a - 12, y + 4, "halo", 'e', "%s × %g", a->name, a->value[i]);
+    mba_svg_line(s, x.a, y, x.b, y, "g", NULL);
+    for (int m = 0; m < w->nmodels; m++) {
+        const double v = faster(w, m, part, axis, i), ms = w->model[m].curve_ms[part][axis][i];
+        if (!isfinite(v)) continue;
+        mba_svg_mark(s, mba_look_shape(m), mba_at(x, v), y, 5, mba_look_paint(m), true,
+                     mba_tip(s->c, "%s · %s the %s, SIMULATED|%s of a step %s ms instead of %s: %s × as fast",
+                             w->model[m].name, half ? "half" : "twice", a->name,
+                             part == MBA_WI_SSM ? "SSM operators" : "all", mba_num(ms).s,
+                             mba_num(w->model[m].base.of[part].ms).s, mba_num(v).s), NULL);
+    }
+}
+
+static mba_status doubled_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
+{
+    const mba_whatif *w = r->whatif;
+    const bool        narrow = width <= MBA_NARROW;
+    const double      rh = narrow ? 34 : 24;
+    const mba_range   seen = doubled_range(w, doubled_part[view]);
+    int               rows = 0;
+    (void)run;
+    for (int k = 0; k < w->ncurves; k++) rows += better_by_two(&w->curve[k]) >= 0;
+    mba_svg         s = mba_svg_begin(c, width, 10 + rh * rows + 40, "Simulated gain of every number of the machine");
+    const mba_scale x = mba_lin(seen.lo, seen.hi, narrow ? 8 : 250, width - 14);
+    mba_svg_axis(&s, x, 4, 8 + rh * rows, view ? "speed-up of the step" : "speed-up of its SSM operators");
+    for (int k = 0, row = 0; k < w->ncurves; k++)
+        if (better_by_two(&w->curve[k]) >= 0)
+            doubled_row(&s, x, 8 + rh * row++ + (narrow ? 24 : 12), w, doubled_part[view], k);
+    mba_svg_end(&s);
+    return MBA_OK;
+}
+
+const mba_figure mba_figure_doubled = {
+    "doubled", "What helps SSM", "Fig. 13 · every number doubled",
+    "SIMULATED speed-up of the SSM operators of a step, and of the whole step, with one number of the machine twice as "
+    "good (launches: half the cost).",
+    "Hollow marks are simulated. A step hides what its SSM operators would gain: GEMM takes most of it. Where only the "
+    "clock helps, latency binds. The simulator is further off for single operators than for steps: the error budget "
+    "has both. The sliders above know the SSM operators alone, too.",
+    "the simulator: mambascope report without --no-simulation",
+    true, doubled_views, doubled_columns, has_whatif, doubled_heading, doubled_numbers, doubled_draw, model_legend };
+
 /* ---- other machines ---- */
 
 static const mba_grid_column machine_columns[] = { { "model", "model" }, { "batch", "batch" }, { "machine", "machine" },
@@ -149,7 +275,7 @@ static const mba_grid_column machine_columns[] = { { "model", "model" }, { "batc
 
 static double measured_on(const mba_whatif *w, int model, int machine)
 {
-    return strcmp(w->machines[machine], w->machine) ? NAN : w->model[model].measured_ms;
+    return strcmp(w->machines[machine], w->machine) ? NAN : w->model[model].measured_ms[MBA_WI_STEP];
 }
 
 static mba_status machine_numbers(mba_grid *g, const mba_stores *r, int run)
@@ -408,12 +534,16 @@ const mba_figure mba_figure_validation = {
 
 /* ---- for the script ---- */
 
+/* For each part its time and per mille by what binds. */
 static void step_json(mba_buf *b, const mba_wi_step *s)
 {
-    mba_buf_put(b, "[");
-    if (isfinite(s->ms)) mba_buf_add(b, "%.4g", s->ms);
-    else                 mba_buf_put(b, "null");
-    for (int k = 0; k < MBA_WI_BOUNDS; k++) mba_buf_add(b, ",%.0f", 1000 * s->share[k]);
+    for (int part = 0; part < MBA_WI_PARTS; part++) {
+        const mba_wi_time *t = &s->of[part];
+        mba_buf_put(b, part ? "," : "[");
+        if (isfinite(t->ms)) mba_buf_add(b, "%.4g", t->ms);
+        else                 mba_buf_put(b, "null");
+        for (int k = 0; k < MBA_WI_BOUNDS; k++) mba_buf_add(b, ",%.0f", 1000 * t->share[k]);
+    }
     mba_buf_put(b, "]");
 }
 
@@ -428,9 +558,12 @@ static void model_json(mba_buf *b, const mba_whatif *w, const mba_wi_model *m)
     mba_buf_json(b, m->unit);
     mba_buf_put(b, ",\"units\":");
     mba_buf_json_number(b, m->units);
-    mba_buf_put(b, ",\"measured\":");
-    mba_buf_json_number(b, m->measured_ms);
-    mba_buf_put(b, ",\"grid\":[");
+    mba_buf_put(b, ",\"measured\":[");
+    for (int part = 0; part < MBA_WI_PARTS; part++) {
+        if (part) mba_buf_put(b, ",");
+        mba_buf_json_number(b, m->measured_ms[part]);
+    }
+    mba_buf_put(b, "],\"grid\":[");
     for (int i = 0; i < n; i++) {
         if (i) mba_buf_put(b, ",");
         step_json(b, &m->grid[i]);
@@ -452,7 +585,8 @@ void mba_part_whatif_json(mba_buf *b, const mba_whatif *w)
         mba_buf_put(b, "null");
         return;
     }
-    mba_buf_add(b, "{\"machine\":\"%s\",\"band\":[%.4g,%.4g],\"bounds\":[", w->machine, w->low, w->high);
+    mba_buf_add(b, "{\"machine\":\"%s\",\"band\":[%.4g,%.4g],\"held\":%.4g,\"bounds\":[", w->machine, w->low, w->high,
+                w->score[0].mean);
     for (int k = 0; k < MBA_WI_BOUNDS; k++) mba_buf_add(b, "%s[\"%s\",\"%s\"]", k ? "," : "", mba_wi_bounds[k],
                                                         bound_paints[k]);
     mba_buf_put(b, "],\"machines\":[");

@@ -42,6 +42,11 @@ double      mba_launches_of(const mba_analysis *a);           /* of a step */
 typedef struct mba_gain { const mba_run *run; const mba_kernel_view *kernel; double part; } mba_gain;
 const char *mba_floor_words(mba_floor f);                      /* as mba_floor_name, for sentences */
 mba_gain mba_most_to_gain(const mba_stores *r);                /* kernel NULL: none has a floor */
+/* of data sheets where they are known: tensor FLOPs to a vector FLOP; NaN */
+double      mba_hardware_ratio(const mba_analysis *a);
+/* why warps wait, for sentences ("global memory" of "long_scoreboard"; a reason we have no words for as it is) */
+const char *mba_stall_words(const char *reason);
+const char *mba_stall_paint(const char *reason);
 /* free(k) */
 typedef struct mba_chosen { const mba_kernel_view **k; int n, left_out; double left_out_s; } mba_chosen;
 typedef bool mba_want_fn(const mba_kernel_view *k);

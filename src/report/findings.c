@@ -1,75 +1,19 @@
-/* findings.c -- the answer first: cards with one number each, and the claims of the study with verdicts. */
+/* findings.c -- the answers first: five cards with one number each for the questions people come with, the other cards,
+ * and the claims of the study with verdicts. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/cards.h"
 #include "report/parts.h"
-
-/* ---- sparklines: shape only, the numbers are in the sentence and the figure ---- */
-
-enum { SPARK_W = 250, SPARK_H = 34 };
-
-static mba_svg spark_begin(mba_canvas *c, int h, const char *label)
-{
-    mba_svg s = { c, &c->out, SPARK_W, h, false };
-    mba_buf_add(s.out, "<figure><svg class=\"spark\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">", SPARK_W, h,
-                label);
-    return s;
-}
-
-static void spark_end(mba_svg *s, const char *caption)
-{
-    mba_buf_add(s->out, "</svg><figcaption>%s</figcaption></figure>", caption);
-}
-
-/* NaN: no line */
-typedef struct sticks { double v[24]; const char *paint[24]; int n; double top, line, dash; } sticks;
-
-static void add_stick(sticks *k, double v, const char *paint)
-{
-    if (k->n == 24 || isnan(v)) return;
-    k->v[k->n] = v;
-    k->paint[k->n++] = paint;
-    if (v > k->top) k->top = v;
-}
-
-static void spark_sticks(mba_canvas *c, const sticks *k, const char *caption)
-{
-    if (!k->n) return;
-    mba_svg         s = spark_begin(c, SPARK_H, caption);
-    const double    step = (double)SPARK_W / (k->n < 4 ? 4 : k->n);
-    const mba_scale y = mba_lin(0, fmax(k->top, fmax(isnan(k->line) ? 0 : k->line, isnan(k->dash) ? 0 : k->dash)),
-                                SPARK_H, 1);
-    for (int i = 0; i < k->n; i++) {
-        const double at = mba_at(y, k->v[i]);
-        mba_svg_bar(&s, step * i, at, step - 1.5, SPARK_H - at, "", k->paint[i], -1, NULL);
-    }
-    if (!isnan(k->line)) mba_svg_line(&s, 0, mba_at(y, k->line), SPARK_W, mba_at(y, k->line), "ref", NULL);
-    if (!isnan(k->dash)) mba_svg_line(&s, 0, mba_at(y, k->dash), SPARK_W, mba_at(y, k->dash), "ref dash", NULL);
-    spark_end(&s, caption);
-}
-
-/* One bar, cut: classes of the step, or what binds its kernels. */
-typedef struct piece { double part; const char *paint; } piece;
-
-static void spark_strip(mba_canvas *c, const piece *p, int n, const char *caption)
-{
-    mba_svg s = spark_begin(c, 18, caption);
-    double  at = 0;
-    for (int i = 0; i < n; i++) {
-        const double w = SPARK_W * p[i].part;
-        if (w >= 0.5) mba_svg_bar(&s, at, 0, w, 18, "bar", p[i].paint, -1, NULL);
-        if (w > 0) at += w;
-    }
-    spark_end(&s, caption);
-}
 
 /* ---- cards ---- */
 
-/* A card: the verdict on a claim (or something the study does not say), one number, a sentence, a sparkline. */
+/* A card: a question (""), the verdict on a claim (or something the study does not say), one number, a sentence, a
+ * sparkline. */
 typedef struct card {
-    const char *claim, *unit, *figure, *link;
+    const char *question, *claim, *unit, *figure, *link;
     double (*number)(const mba_analysis *a);
     void   (*say)(mba_buf *b, const mba_stores *r, int run);
     void   (*spark)(mba_canvas *c, const mba_stores *r, int run);
@@ -97,10 +41,10 @@ static void say_gemm(mba_buf *b, const mba_stores *r, int run)
 
 static void spark_classes(mba_canvas *c, const mba_stores *r, int run)
 {
-    piece p[MBA_BREAKDOWN_KINDS];
+    mba_piece p[MBA_BREAKDOWN_KINDS];
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
-        p[k] = (piece){ percent_of(r->run[run].a, k) / 100, mba_kind_paint(k) };
-    spark_strip(c, p, MBA_BREAKDOWN_KINDS, "classes of the step, in the order of Fig. 1");
+        p[k] = (mba_piece){ percent_of(r->run[run].a, k) / 100, mba_kind_paint(k) };
+    mba_spark_strip(c, p, MBA_BREAKDOWN_KINDS, "classes of the step, in the order of Fig. 1");
 }
 
 /* F2 */
@@ -120,9 +64,9 @@ static void say_ssm(mba_buf *b, const mba_stores *r, int run)
 
 static void spark_ssm(mba_canvas *c, const mba_stores *r, int run)
 {
-    sticks k = { .line = 20, .dash = NAN };
-    for (int i = 0; i < r->shown; i++) add_stick(&k, percent_ssm(r->run[i].a), i == run ? "ssm" : "oth");
-    if (r->shown > 1) spark_sticks(c, &k, "SSM share of each run, this one in colour; line: 20 %");
+    mba_sticks k = { .line = 20, .dash = NAN };
+    for (int i = 0; i < r->shown; i++) mba_spark_add(&k, percent_ssm(r->run[i].a), i == run ? "ssm" : "oth");
+    if (r->shown > 1) mba_spark_sticks(c, &k, "SSM share of each run, this one in colour; line: 20 %");
 }
 
 /* F3 */
@@ -152,10 +96,10 @@ static void spark_bounds(mba_canvas *c, const mba_stores *r, int run)
 {
     static const char *const paints[MBA_FLOORS] = { "memory", "tensor", "vector", "sfu" };
     const mba_bounds         bound = mba_bounds_of(r->run[run].a, MBA_ALL_KERNELS);
-    piece                    p[MBA_FLOORS];
+    mba_piece                    p[MBA_FLOORS];
     if (isnan(bound.percent_of_floor)) return;
-    for (int k = 0; k < MBA_FLOORS; k++) p[k] = (piece){ bound.share[k], paints[k] };
-    spark_strip(c, p, MBA_FLOORS, "kernel time by what its floor is: memory, tensor, vector, special functions");
+    for (int k = 0; k < MBA_FLOORS; k++) p[k] = (mba_piece){ bound.share[k], paints[k] };
+    mba_spark_strip(c, p, MBA_FLOORS, "kernel time by what its floor is: memory, tensor, vector, special functions");
 }
 
 /* F4 */
@@ -192,13 +136,13 @@ static void spark_bandwidth(mba_canvas *c, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          k;
-    sticks              s = { .line = a->sheet.dram / 1e9, .dash = mba_bandwidth_of(a, MBA_SSM_KERNELS).mean / 1e9 };
+    mba_sticks              s = { .line = a->sheet.dram / 1e9, .dash = mba_bandwidth_of(a, MBA_SSM_KERNELS).mean / 1e9 };
     double              v[24];
     if (mba_choose(&k, a, is_counted_ssm, 24) != MBA_OK) return;
     for (int i = 0; i < k.n; i++) v[i] = k.k[i]->counted.dram_bytes / k.k[i]->counted.time_s / 1e9;
     qsort(v, (size_t)k.n, sizeof *v, by_bandwidth);
-    for (int i = 0; i < k.n; i++) add_stick(&s, v[i], "ssm");
-    spark_sticks(c, &s, "GB/s of the SSM kernels, sorted; line: data sheet, dashes: mean");
+    for (int i = 0; i < k.n; i++) mba_spark_add(&s, v[i], "ssm");
+    mba_spark_sticks(c, &s, "GB/s of the SSM kernels, sorted; line: data sheet, dashes: mean");
     free(k.k);
 }
 
@@ -222,6 +166,16 @@ double mba_percent_vector(const mba_analysis *a)
     return most;
 }
 
+/* What claim F7 leaves aside: memory binds kernels, too, and Fig. 7 has it in the same picture. */
+static void say_all_floors(mba_buf *b, const mba_analysis *a)
+{
+    const mba_bounds bound = mba_bounds_of(a, MBA_SSM_KERNELS);
+    if (isnan(bound.percent_of_floor)) return;
+    mba_buf_add(b, " By all four floors, memory too, SSM kernels are bound by memory for %s %% of their time, by vector "
+                   "work for %s %% (Fig. 7 has both).", mba_num(100 * bound.share[MBA_BY_MEMORY]).s,
+                mba_num(100 * bound.share[MBA_BY_VECTOR]).s);
+}
+
 static void say_vector(mba_buf *b, const mba_stores *r, int run)
 {
     static const char *const rule[READINGS] = { "least arithmetic", "issue slots", "a busier FMA pipe",
@@ -229,7 +183,7 @@ static void say_vector(mba_buf *b, const mba_stores *r, int run)
     double v[READINGS], lo = NAN, hi = NAN;
     int    known = 0;
     vector_readings(r->run[run].a, v);
-    mba_buf_put(b, "At most, of the time of mixed SSM kernels. By ");
+    mba_buf_put(b, "Of the time of mixed SSM kernels, at most; vector against tensor work alone. By ");
     for (int i = 0; i < READINGS; i++) {
         if (isnan(v[i])) continue;
         mba_buf_add(b, "%s%s %s %%", known++ ? ", " : "", rule[i], mba_num(v[i]).s);
@@ -239,15 +193,16 @@ static void say_vector(mba_buf *b, const mba_stores *r, int run)
     mba_buf_put(b, "; the study: 89–92 %.");
     if (hi < VECTOR_BOUND)   mba_buf_put(b, " No rule comes to that.");
     else if (lo < VECTOR_BOUND) mba_buf_put(b, " The counting rule decides.");
+    say_all_floors(b, r->run[run].a);
 }
 
 static void spark_vector(mba_canvas *c, const mba_stores *r, int run)
 {
     double v[READINGS];
-    sticks k = { .top = 100, .line = 89, .dash = NAN };
+    mba_sticks k = { .top = 100, .line = 89, .dash = NAN };
     vector_readings(r->run[run].a, v);
-    for (int i = 0; i < READINGS; i++) add_stick(&k, v[i], "mixed");
-    spark_sticks(c, &k, "vector-bound share by each rule; line: the study's 89 %");
+    for (int i = 0; i < READINGS; i++) mba_spark_add(&k, v[i], "mixed");
+    mba_spark_sticks(c, &k, "vector-bound share by each rule; line: the study's 89 %");
 }
 
 /* beyond the study */
@@ -272,32 +227,31 @@ static bool has_floor(const mba_kernel_view *k) { return k->least_s > 0; }
 static void spark_floor(mba_canvas *c, const mba_stores *r, int run)
 {
     mba_chosen k;
-    sticks     s = { .top = 100, .line = 100, .dash = NAN };
+    mba_sticks     s = { .top = 100, .line = 100, .dash = NAN };
     if (mba_choose(&k, r->run[run].a, has_floor, 24) != MBA_OK) return;
     for (int i = 0; i < k.n; i++)
-        add_stick(&s, fmin(100, 100 * k.k[i]->least_s / k.k[i]->median_s), mba_kind_paint(k.k[i]->kind));
-    spark_sticks(c, &s, "% of floor of the longest kernels, the longest first");
+        mba_spark_add(&s, fmin(100, 100 * k.k[i]->least_s / k.k[i]->median_s), mba_kind_paint(k.k[i]->kind));
+    mba_spark_sticks(c, &s, "% of floor of the longest kernels, the longest first");
     free(k.k);
 }
 
-static const card cards[] = {
-    { "F1", "% GEMM", "fig1", "Operators", percent_gemm, say_gemm, spark_classes },
-    { "F2", "% SSM operators", "fig1", "Operators", percent_ssm, say_ssm, spark_ssm },
-    { "F3", "% bound by memory", "fig2", "Roofline", percent_memory, say_memory, spark_bounds },
-    { "F4", "% of DRAM bandwidth", "fig4", "Bandwidth", percent_bandwidth, say_bandwidth, spark_bandwidth },
-    { "F7", "% vector-bound", "fig7", "What binds", mba_percent_vector, say_vector, spark_vector },
-    { NULL, "% of the floor", "floors", "Floors", percent_floor, say_floor, spark_floor },
+/* The five questions: these, why (why.c), what would help (help_card). */
+static const card answers[] = {
+    { "GEMM share?", "F1", "% GEMM", "fig1", "Operators", percent_gemm, say_gemm, spark_classes },
+    { "Mean bandwidth?", "F4", "% of DRAM's peak", "fig4", "Bandwidth", percent_bandwidth, say_bandwidth,
+      spark_bandwidth },
+    { "Vector-bound?", "F7", "% vector-bound", "fig7", "What binds", mba_percent_vector, say_vector, spark_vector },
+};
+static const card others[] = {
+    { "", "F2", "% SSM operators", "fig1", "Operators", percent_ssm, say_ssm, spark_ssm },
+    { "", "F3", "% bound by memory", "fig2", "Roofline", percent_memory, say_memory, spark_bounds },
+    { "", NULL, "% of the floor", "floors", "Floors", percent_floor, say_floor, spark_floor },
 };
 
 static const mba_claim *claim_named(const mba_claim *all, const char *id)
 {
     for (int i = 0; id && i < MBA_CLAIMS; i++) if (!strcmp(all[i].id, id)) return &all[i];
     return NULL;
-}
-
-static void card_head(mba_buf *b, const char *verdict, const char *id)
-{
-    mba_buf_add(b, "<div class=\"find\"><div><span class=\"chip %s\">%s</span> <b>%s</b></div>", verdict, verdict, id);
 }
 
 /* Counters saw the SSM kernels, and none of them does both: claim F7 has no object, which is not a lack of data. */
@@ -317,9 +271,9 @@ static void one_card(mba_canvas *c, const card *k, const mba_stores *r, int run,
     mba_buf         *b = &c->out;
     const mba_claim *f = claim_named(claims, k->claim);
     const double     v = k->number(r->run[run].a);
-    card_head(b, f ? mba_verdict_name(f->verdict) : isnan(v) ? "open" : "new", f ? f->id : "");
-    mba_buf_add(b, "<div class=\"big\" data-v=\"%s\">%s <small>%s</small></div><p>", mba_exact(v).s, mba_num(v).s,
-                k->unit);
+    mba_card_head(b, k->question, f ? mba_verdict_name(f->verdict) : isnan(v) ? "open" : "new", f ? f->id : "");
+    mba_card_big(b, v, k->unit);
+    mba_buf_put(b, "<p>");
     if (!isnan(v)) {
         k->say(b, r, run);
     } else if (k->number == mba_percent_vector && none_is_mixed(r->run[run].a)) {
@@ -331,36 +285,71 @@ static void one_card(mba_canvas *c, const card *k, const mba_stores *r, int run,
     }
     mba_buf_put(b, "</p>");
     if (!isnan(v)) k->spark(c, r, run);
-    mba_buf_add(b, "<div class=\"foot\"><a href=\"#%s\">%s</a></div></div>", k->figure, k->link);
+    mba_card_end(b, k->figure, k->link);
 }
 
-/* What doubling one number of the machine would give this model: simulated, and said so. */
+/* ---- what would help: simulated, and said so ---- */
+
+static int simulated_model(const mba_whatif *w, const mba_analysis *a)
+{
+    for (int m = 0; w && m < w->nmodels; m++) if (!strcmp(w->model[m].name, a->workload)) return m;
+    return -1;
+}
+
+static void say_help(mba_buf *b, const mba_whatif *w, int m, const mba_doubled *best)
+{
+    const double      ms = w->model[m].base.of[MBA_WI_STEP].ms;
+    const mba_doubled ssm = mba_wi_doubled(w, m, MBA_WI_SSM);
+    mba_buf_add(b, "<p>The most of the numbers of an %s, its clock aside, doubled one at a time: the SIMULATED step "
+                   "takes %s instead of %s ms", w->machine, mba_num(ms / best->gain).s, mba_num(ms).s);
+    if (!isnan(w->model[m].measured_ms[MBA_WI_STEP]))
+        mba_buf_add(b, " (measured %s)", mba_num(w->model[m].measured_ms[MBA_WI_STEP]).s);
+    mba_buf_put(b, ", ");
+    mba_buf_html(b, w->model[m].batch);
+    mba_buf_put(b, ".");
+    if (ssm.gain > 1)
+        mba_buf_add(b, " SSM operators alone: most by twice the %s, %s ×.", w->curve[ssm.axis].name,
+                    mba_num(ssm.gain).s);
+    const double off = fmax(fabs(1 / w->low - 1), fabs(1 / w->high - 1));
+    mba_buf_add(b, " Predicted steps are off by up to %s %%%s.</p>", mba_num(100 * off).s,
+                best->gain - 1 < off ? ": this gain is less, no finding" : "");
+}
+
+static void spark_help(mba_canvas *c, const mba_whatif *w, int m, int best)
+{
+    mba_sticks s = { .line = NAN, .dash = NAN };
+    for (int k = 0; k < w->ncurves; k++)
+        for (int i = 0; i < w->curve[k].n && strcmp(w->curve[k].key, "clock"); i++)
+            if (w->curve[k].value[i] == 2)
+                mba_spark_add(&s, fmax(0, 100 * (w->model[m].base.of[MBA_WI_STEP].ms
+                                                 / w->model[m].curve_ms[MBA_WI_STEP][k][i] - 1)),
+                              k == best ? "ssm" : "oth");
+    mba_spark_sticks(c, &s, "% faster by each number doubled, in the order of Fig. 13");
+}
+
 static void help_card(mba_canvas *c, const mba_stores *r, int run)
 {
     mba_buf          *b = &c->out;
     const mba_whatif *w = r->whatif;
-    sticks            s = { .line = NAN, .dash = NAN };
-    int               m = 0;
-    while (w && m < w->nmodels && strcmp(w->model[m].name, r->run[run].a->workload)) m++;
-    if (!w || m == w->nmodels) return;
-    const mba_doubled best = mba_wi_doubled(w, m);
-    if (!(best.gain > 0)) return;
-    card_head(b, "new", "SIMULATED");
-    mba_buf_add(b, "<div class=\"big\" data-v=\"%s\">%s <small>× with twice the %s</small></div><p>",
-                mba_exact(best.gain).s, mba_num(best.gain).s, w->curve[best.axis].name);
-    mba_buf_add(b, "The most of the numbers of an %s, its clock aside, doubled one at a time: %s instead of %s ms, ",
-                w->machine, mba_num(w->model[m].base.ms / best.gain).s, mba_num(w->model[m].base.ms).s);
-    mba_buf_html(b, w->model[m].batch);
-    mba_buf_add(b, ". Predicted steps are off by up to %s %%.</p>",
-                mba_num(100 * fmax(fabs(1 / w->low - 1), fabs(1 / w->high - 1))).s);
-    for (int k = 0; k < w->ncurves; k++)
-        for (int i = 0; i < w->curve[k].n && strcmp(w->curve[k].key, "clock"); i++)
-            if (w->curve[k].value[i] == 2)
-                add_stick(&s, fmax(0, 100 * (w->model[m].base.ms / w->model[m].curve_ms[k][i] - 1)),
-                          k == best.axis ? "ssm" : "oth");
-    spark_sticks(c, &s, "% faster by each number doubled, in the order of Fig. 13");
-    mba_buf_put(b, "<div class=\"foot\"><a href=\"#fig13\">What-if</a></div></div>");
+    const int         m = simulated_model(w, r->run[run].a);
+    const mba_doubled best = m < 0 ? (mba_doubled){ 0, 0, 0 } : mba_wi_doubled(w, m, MBA_WI_STEP);
+    char              unit[128];
+    if (!(best.gain > 0)) {
+        mba_card_head(b, "What helps most?", "open", "");
+        mba_buf_put(b, "<p>This model is not simulated here");
+        mba_buf_put(b, r->whatif ? ": What-if has the models that are.</p>" : " (--no-simulation).</p>");
+        mba_card_end(b, r->whatif ? "fig13" : "floors", r->whatif ? "What-if" : "Floors");
+        return;
+    }
+    mba_card_head(b, "What helps most?", "new", "SIMULATED");
+    snprintf(unit, sizeof unit, "× with twice the %s", w->curve[best.axis].name);
+    mba_card_big(b, best.gain, unit);
+    say_help(b, w, m, &best);
+    spark_help(c, w, m, best.axis);
+    mba_card_end(b, "fig13", "What-if");
 }
+
+/* ---- bands ---- */
 
 static void tally(mba_buf *b, const mba_analysis *a, const mba_claim *claims)
 {
@@ -379,6 +368,27 @@ static void tally(mba_buf *b, const mba_analysis *a, const mba_claim *claims)
     mba_buf_put(b, "<div class=\"foot\"><a href=\"#claims\">All claims with numbers</a></div></div>");
 }
 
+static void band(mba_canvas *c, const card *k, size_t n, const mba_stores *r, int run, const mba_claim *claims)
+{
+    for (size_t i = 0; i < n; i++) one_card(c, &k[i], r, run, claims);
+}
+
+void mba_part_answers(mba_canvas *c, const mba_stores *r)
+{
+    mba_run_switch(&c->out, r);
+    for (int i = 0; i < r->shown; i++) {
+        mba_claim claims[MBA_CLAIMS];
+        mba_claims_judge(r->run[i].a, claims);
+        mba_run_open(&c->out, r, i);
+        mba_buf_put(&c->out, "<div class=\"band five\">");
+        band(c, answers, sizeof answers / sizeof *answers, r, i, claims);
+        mba_card_why(c, r->run[i].a);
+        help_card(c, r, i);
+        mba_buf_put(&c->out, "</div>");
+        mba_run_end(&c->out);
+    }
+}
+
 void mba_part_findings(mba_canvas *c, const mba_stores *r)
 {
     mba_run_switch(&c->out, r);
@@ -387,8 +397,7 @@ void mba_part_findings(mba_canvas *c, const mba_stores *r)
         mba_claims_judge(r->run[i].a, claims);
         mba_run_open(&c->out, r, i);
         mba_buf_put(&c->out, "<div class=\"band\">");
-        for (size_t k = 0; k < sizeof cards / sizeof *cards; k++) one_card(c, &cards[k], r, i, claims);
-        help_card(c, r, i);
+        band(c, others, sizeof others / sizeof *others, r, i, claims);
         tally(&c->out, r->run[i].a, claims);
         mba_buf_put(&c->out, "</div>");
         mba_run_end(&c->out);

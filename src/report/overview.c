@@ -158,7 +158,7 @@ static void what_would_help(mba_buf *b, const mba_stores *r)
 {
     const mba_whatif *w = r->whatif;
     if (!w || !w->nmodels) return;
-    const mba_doubled d = mba_wi_doubled(w, -1);
+    const mba_doubled d = mba_wi_doubled(w, -1, MBA_WI_STEP);
     if (!(d.gain > 1)) return;
     mba_buf_add(b, " SIMULATED: of all numbers of an %s but its clock, doubled one at a time, the %s gives most, "
                 "<b>%s ×</b> for ", w->machine, w->curve[d.axis].name, mba_num(d.gain).s);
@@ -218,7 +218,7 @@ static void picture(mba_canvas *c, const mba_stores *r, double w)
     mba_svg      s = mba_svg_begin(c, w, top + rh * r->shown, "A step of every run by operator class");
     if (!narrow) {
         mba_svg_text(&s, 216, 12, "t3", 's', "kernel time of a step by operator class, %%");
-        mba_svg_text(&s, 656, 12, "t3", 'e', "step");
+        mba_svg_text(&s, 656, 12, "t3", 'e', "step, unwatched");
         mba_svg_text(&s, 772, 12, "t3", 'e', "rate");
         mba_svg_text(&s, 860, 12, "t3", 'e', "of its floor");
     }
@@ -232,24 +232,59 @@ static void picture(mba_canvas *c, const mba_stores *r, double w)
     mba_svg_end(&s);
 }
 
-void mba_part_overview(mba_canvas *c, const mba_stores *r)
+/* Three times of a step stand on a page: who reads one must know which. */
+static void step_times(mba_buf *b, const mba_stores *r, int run)
 {
-    mba_buf *b = &c->out;
+    const mba_analysis *a = r->run[run].a;
+    const mba_whatif   *w = r->whatif;
+    if (isnan(a->plain_s)) return;
+    mba_buf_put(b, "<p class=\"small\">Times of a step of ");
+    mba_buf_html(b, mba_run_label(r, run));
+    mba_buf_add(b, ": <b>%s ms</b> when nobody watches (steps and rates of this page)", mba_num(1e3 * a->plain_s).s);
+    if (!isnan(a->timeline_s)) {
+        mba_buf_add(b, "; <b>%s ms</b> while every event is recorded (Timeline and shares of classes; %s ms of them are "
+                       "kernels)", mba_num(1e3 * a->timeline_s).s, mba_num(1e3 * a->busy_s).s);
+        if (!isnan(a->queued_s))
+            mba_buf_add(b, ", steps one behind the other, which take %s ms when nobody watches",
+                        mba_num(1e3 * a->queued_s).s);
+    }
+    for (int m = 0; w && m < w->nmodels; m++)
+        if (!strcmp(w->model[m].name, a->workload) && !isnan(w->model[m].measured_ms[MBA_WI_STEP]))
+            mba_buf_add(b, "; <b>%s ms</b> SIMULATED (What-if only)", mba_num(w->model[m].base.of[MBA_WI_STEP].ms).s);
+    mba_buf_put(b, ".</p>");
+}
+
+void mba_part_title(mba_buf *b, const mba_stores *r)
+{
     title(b, r);
     mba_buf_put(b, "<p class=\"lead\">");
     what_was_measured(b, r);
+    mba_buf_put(b, "</p>");
+}
+
+void mba_part_overview(mba_canvas *c, const mba_stores *r)
+{
+    mba_buf *b = &c->out;
+    if (any_time(r)) {
+        mba_buf_put(b, "<div class=\"plot\" id=\"overview\"><ul class=\"legend\">");
+        for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
+            bool seen = false;
+            for (int i = 0; i < r->shown; i++) seen |= mba_kind_s(r->run[i].a, k) > 0;
+            if (seen) mba_legend_item(b, mba_kind_paint(k), mba_kind_long(k));
+        }
+        mba_buf_put(b, "</ul>");
+        picture(c, r, MBA_WIDE);
+        picture(c, r, MBA_NARROW);
+        mba_buf_put(b, "</div>");
+    }
+    for (int i = 0; i < r->shown; i++) {
+        mba_run_open(b, r, i);
+        step_times(b, r, i);
+        mba_run_end(b);
+    }
+    mba_buf_put(b, "<p class=\"lead\">");
+    if (r->shown > 1) mba_buf_put(b, "All models:");
     what_was_found(b, r);
     what_would_help(b, r);
     mba_buf_put(b, "</p>");
-    if (!any_time(r)) return;
-    mba_buf_put(b, "<div class=\"plot\" id=\"overview\"><ul class=\"legend\">");
-    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
-        bool seen = false;
-        for (int i = 0; i < r->shown; i++) seen |= mba_kind_s(r->run[i].a, k) > 0;
-        if (seen) mba_legend_item(b, mba_kind_paint(k), mba_kind_long(k));
-    }
-    mba_buf_put(b, "</ul>");
-    picture(c, r, MBA_WIDE);
-    picture(c, r, MBA_NARROW);
-    mba_buf_put(b, "</div>");
 }

@@ -102,7 +102,7 @@ static void source(mba_buf *b, const mba_stores *r, int run)
     mba_buf_html(b, mba_run_label(r, run < 0 ? 0 : run));
     mba_buf_put(b, " · ");
     mba_buf_html(b, *mba_run_device(a) ? mba_run_device(a) : "device not known");
-    if (a->steps) mba_buf_add(b, " · %lld steps watched", (long long)a->steps);
+    if (a->steps) mba_buf_add(b, " · %lld step%s watched", (long long)a->steps, a->steps == 1 ? "" : "s");
     if (date)     mba_buf_put(b, " · "), mba_buf_html(b, date);
     if (command)  mba_buf_put(b, "<br><code>"), mba_buf_html(b, mba_short(command, 200).s), mba_buf_put(b, "</code>");
     mba_buf_put(b, "</p>");
@@ -152,7 +152,8 @@ static mba_status figure(mba_canvas *c, const mba_figure *f, const mba_stores *r
 
 static void navigation(mba_buf *b, const mba_stores *r)
 {
-    mba_buf_put(b, "<nav aria-label=\"sections\"><ol><li><a href=\"#findings\">Findings</a></li>");
+    mba_buf_put(b, "<nav aria-label=\"sections\"><ol><li><a href=\"#answers\">Five answers</a></li><li><a "
+                   "href=\"#findings\">Findings</a></li>");
     for (int i = 0; mba_figures[i]; i++)
         mba_buf_add(b, "<li><a href=\"#%s\"%s>%s</a></li>", mba_figures[i]->name, has_data(mba_figures[i], r) ? ""
                     : " class=\"nodata\"", mba_figures[i]->nav);
@@ -214,6 +215,10 @@ static void head(mba_canvas *c, const mba_stores *r)
     mba_part_top(b, r);
     navigation(b, r);
     mba_buf_put(b, "<main id=\"main\"><div class=\"head\">");
+    mba_part_title(b, r);
+    mba_buf_put(b, "<section id=\"answers\" aria-label=\"five answers\">");
+    mba_part_answers(c, r);
+    mba_buf_put(b, "</section>");
     mba_part_overview(c, r);
     banner(b, r);
     mba_buf_put(b, "<section id=\"findings\" aria-label=\"findings\">");

@@ -5,13 +5,16 @@
 
 #include "report/figure.h"
 
-/* overview.c: the first screen; the top line, the title with what was found, the picture. */
+/* overview.c: the first screen; the top line, the title, and (below the five answers) the picture of all runs with what
+ * was found in them. */
 void mba_part_top(mba_buf *b, const mba_stores *r);
+void mba_part_title(mba_buf *b, const mba_stores *r);
 void mba_part_overview(mba_canvas *c, const mba_stores *r);
 /* of the time of mixed SSM kernels, by the rule that says most; NaN */
 double mba_percent_vector(const mba_analysis *a);
 
-/* findings.c: the band of cards, and the eleven claims with their verdicts. */
+/* findings.c: the five answers, the other cards, and the eleven claims with their verdicts. */
+void mba_part_answers(mba_canvas *c, const mba_stores *r);
 void mba_part_findings(mba_canvas *c, const mba_stores *r);
 void mba_part_claims(mba_buf *b, const mba_stores *r);
 

@@ -157,12 +157,15 @@ static const mba_whatif *made_up_whatif(void)
     for (int k = 0; k < MBA_WI_SLIDERS; k++) w.slider[k] = axis, w.slider[k].n = values[k];
     for (int m = 0; m < w.nmodels; m++) {
         mba_wi_model *x = &w.model[m];
-        *x = (mba_wi_model){ .text = true, .units = 128, .measured_ms = m ? NAN : 38, .base = { .ms = 36 }, .nops = 1 };
+        *x = (mba_wi_model){ .text = true, .units = 128, .measured_ms = { m ? NAN : 38, m ? NAN : 9 },
+                             .base = { { { .ms = 36 }, { .ms = 8 } } }, .nops = 1 };
         snprintf(x->name, sizeof x->name, "mamba%d", m + 1);
         snprintf(x->op[0].name, sizeof x->op[0].name, "ssd");
-        for (int i = 0; i < MBA_WI_GRID; i++) x->grid[i] = (mba_wi_step){ 1000 * m + i + 1, { 0.5, 0, 0.5 } };
+        for (int i = 0; i < MBA_WI_GRID; i++)
+            x->grid[i] = (mba_wi_step){ { { 1000 * m + i + 1, { 0.5, 0, 0.5 } }, { 100 * m + i + 0.5, { 1 } } } };
         for (int i = 0; i < MBA_WI_MACHINES; i++) x->machine_ms[i] = 36 + 4 * i, x->op[0].ms[i] = 6 + i;
-        for (int k = 0; k < MBA_WI_CURVES; k++) for (int i = 0; i < 6; i++) x->curve_ms[k][i] = 40 - 2 * i;
+        for (int k = 0; k < MBA_WI_CURVES; k++)
+            for (int i = 0; i < 6; i++) x->curve_ms[MBA_WI_STEP][k][i] = 40 - 2 * i, x->curve_ms[MBA_WI_SSM][k][i] = 10 - i;
         for (int k = 0; k < MBA_WI_SIZES; k++) for (int i = 0; i < 6; i++) x->size_us[k][i] = i == 5 ? NAN : 100 + i;
     }
     return &w;
@@ -443,8 +446,10 @@ static void sliders_choose_among_what_was_simulated(void **state)
         const json_t *grid = json_object_get(json_array_get(models, m), "grid");
         assert_int_equal(json_array_size(grid), mba_wi_grid_size(made_up_whatif()));
         for (size_t i = 0; i < json_array_size(grid); i++)
-            assert_near(json_number_value(json_array_get(json_array_get(grid, i), 0)),
-                        made_up_whatif()->model[m].grid[i].ms, 0);
+            for (int part = 0; part < MBA_WI_PARTS; part++)
+                assert_near(json_number_value(json_array_get(json_array_get(grid, i),
+                                                             (size_t)part * (1 + MBA_WI_BOUNDS))),
+                            made_up_whatif()->model[m].grid[i].of[part].ms, 0);
     }
     json_decref(data);
     free(page);

@@ -12,18 +12,22 @@ enum {
 
 typedef struct mba_wi_axis { const char *key, *name; int n; double value[MBA_WI_VALUES]; } mba_wi_axis;
 
-/* A step: its time, and the parts of it by what binds the longest launch of each operator. */
-typedef struct mba_wi_step { double ms, share[MBA_WI_BOUNDS]; } mba_wi_step;
+/* A step: its time, and the parts of it by what binds the longest launch of each operator; the same of its SSM
+ * operators alone. */
+typedef struct mba_wi_time { double ms, share[MBA_WI_BOUNDS]; } mba_wi_time;
+typedef enum mba_wi_of { MBA_WI_STEP, MBA_WI_SSM, MBA_WI_PARTS } mba_wi_of;
+typedef struct mba_wi_step { mba_wi_time of[MBA_WI_PARTS]; } mba_wi_step;
 
 typedef struct mba_wi_op { char name[48]; double ms[MBA_WI_MACHINES]; } mba_wi_op;      /* of a step,
     all its launches */
 
 typedef struct mba_wi_model {
     char        name[64], batch[128], unit[16];
-    double      units, measured_ms;               /* measured: on the machine that is simulated, else NaN */
+    /* measured: on the machine that is simulated, else NaN; of a part: of its kernels */
+    double      units, measured_ms[MBA_WI_PARTS];
     bool        text;
     mba_wi_step base, grid[MBA_WI_GRID];          /* grid: all values of the sliders, the last one fastest */
-    double      curve_ms[MBA_WI_CURVES][MBA_WI_VALUES];                     /* NaN: the machine is too small for it */
+    double      curve_ms[MBA_WI_PARTS][MBA_WI_CURVES][MBA_WI_VALUES];       /* NaN: the machine is too small for it */
     double      machine_ms[MBA_WI_MACHINES];
     double      size_us[MBA_WI_SIZES][MBA_WI_VALUES];                       /* per unit; of text */
     mba_wi_op   op[MBA_WI_OPS];
@@ -59,6 +63,6 @@ int mba_wi_grid_size(const mba_whatif *w);
 /* Which number of the machine gives most when it is doubled, for a model or (-1) the model that gains most; the clock,
  * faster everything, is no answer. gain 0: nothing was doubled. */
 typedef struct mba_doubled { double gain; int axis, model; } mba_doubled;
-mba_doubled mba_wi_doubled(const mba_whatif *w, int model);
+mba_doubled mba_wi_doubled(const mba_whatif *w, int model, mba_wi_of part);
 
 #endif

@@ -327,7 +327,7 @@ static void work(engine *e, int32_t who, tick now)
             return;
         case MBA_OP_LOAD: {
             if (!t->left) t->left = o->parts;                  // one after the other, where a warp waits for each
-            const tick done = read_bytes(e, &e->sms[t->sm], now, o);
+            const tick done = read_bytes(e, &e->sms[t->sm], now, o) + (t->left > 1 ? 0 : o->trips * TICKS);
             if (done > t->loaded) t->loaded = done;
             if (--t->left > 0) { push(e, done, who); return; }
             break;

@@ -1,0 +1,30 @@
+/* cards.h -- what cards are made of: a head, a large number, a small picture; and the two that ask for more than one
+ * number of a store: why (why.c) and what would help (findings.c). */
+#ifndef MBA_REPORT_CARDS_H
+#define MBA_REPORT_CARDS_H
+
+#include "report/figure.h"
+
+/* A verdict's chip and the id of a claim, below the question it answers ("": none). */
+void mba_card_head(mba_buf *b, const char *question, const char *verdict, const char *id);
+void mba_card_big(mba_buf *b, double v, const char *unit);
+void mba_card_end(mba_buf *b, const char *figure, const char *link);
+
+/* ---- sparklines: shape only, the numbers are in the sentence and the figure ---- */
+
+/* line, dash: NaN, no line */
+typedef struct mba_sticks { double v[24]; const char *paint[24]; int n; double top, line, dash; } mba_sticks;
+void mba_spark_add(mba_sticks *k, double v, const char *paint);
+void mba_spark_sticks(mba_canvas *c, const mba_sticks *k, const char *caption);
+
+/* One bar, cut: classes of the step, or what binds its kernels. */
+typedef struct mba_piece { double part; const char *paint; } mba_piece;
+void mba_spark_strip(mba_canvas *c, const mba_piece *p, int n, const char *caption);
+
+/* ---- why.c ---- */
+
+/* Why SSM kernels take the time they take: what their warps wait for, what their floor is, which unit is busiest,
+ * and how much vector work there is to a tensor FLOP. */
+void mba_card_why(mba_canvas *c, const mba_analysis *a);
+
+#endif
