@@ -141,6 +141,10 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "train --model graphmamba-voc --set loss=hinge --dry-run", "loss=hinge" },
         { "train --model graphmamba-voc --set order=Sorted --graphs 1 --steps 1 --quiet", "no node order 'Sorted'" },
         { "train --model mamba-130m --graphs 3 --dry-run", "--batch and --length" },
+        { "train --model mamba-130m --mixup 1 --dry-run", "are for images" },
+        { "train --model mambavision-t --made 30 --dry-run", "--made is for graphs" },
+        { "train --model mamba-130m --set eps=-1 --dry-run", "cannot set 'eps=-1'" },
+        { "train --model mamba-130m --set width=64 --set layers=2 --dry-run", "--set is given twice" },
         { "train --model mamba-130m --end-of-text 3 --dry-run", "--end-of-text without --documents" },
         { "show -x", "no option -x" },                    { "data inspect -q x", "no option -q" },
         { "list", "list what?" },                         { "bench nothing", "bench what?" },
@@ -273,6 +277,7 @@ static void images_train_and_evaluate(void **state)
     says(run("eval --checkpoint %s --tokens tests/golden/mamba_odd/tokens.npy", golden), 2,
          "a model of images, given are tokens");
     says(run("generate --checkpoint %s", golden), 2, "a model of images");
+    assert_null(strstr(output, "In the beginning"));               // no text where there will be none
     assert_ok(mba_npy_write(scratch("y.npy"), MBA_WIRE_I32, 1, (int64_t[]){ 2 }, (int32_t[]){ 3, 7 }));
     says(run("eval --checkpoint %s --images %s/images.npy --labels '%s/y.npy'", golden, golden, scratch_dir), 1,
          "label 1 of");

@@ -13,10 +13,16 @@
 
 enum { BYTES_VOCAB_MAX = 512 };                    // byte models are padded to at most this
 
+/* The prompt stands in front of the first token, and nowhere if there is none. */
+typedef struct printer { mba_tokenizer *tokenizer; const char *prompt; } printer;
+
 static mba_status print_token(void *ctx, int32_t id)
 {
+    printer    *p = ctx;
     size_t      n;
-    const char *text = mba_tokenizer_token(ctx, id, &n);
+    const char *text = mba_tokenizer_token(p->tokenizer, id, &n);
+    if (p->prompt) fputs(p->prompt, stdout);
+    p->prompt = NULL;
     if (text) fwrite(text, 1, n, stdout);
     fflush(stdout);
     return MBA_OK;
@@ -40,6 +46,7 @@ static mba_status open_tokenizer(mba_tokenizer **t, const char *given, const cha
 static mba_status run(mba_tokenizer *t, const char *prompt, int64_t n, mba_generate_options *o)
 {
     mba_ids    ids = { 0 };
+    printer    p = { t, prompt };
     mba_status st = mba_tokenizer_encode(t, &ids, prompt, strlen(prompt));
     if (st == MBA_OK && ids.n == 0)
         st = mba_fail(MBA_E_ARG, "an empty prompt\nfix: --prompt with at least one character");
@@ -48,9 +55,10 @@ static mba_status run(mba_tokenizer *t, const char *prompt, int64_t n, mba_gener
     if (st == MBA_OK) {
         memcpy(all, ids.id, sizeof *all * (size_t)ids.n);
         o->vocab = mba_tokenizer_vocab(t);
-        fputs(prompt, stdout);
+        o->each  = print_token;
+        o->ctx   = &p;
         st = mba_generate(all, ids.n, ids.n + n, o);
-        putchar('\n');
+        if (!p.prompt) putchar('\n');
     }
     free(all);
     free(ids.id);
@@ -84,8 +92,6 @@ mba_status mba_command_generate(int argc, char **argv)
     if (!o.checkpoint) return mba_fail(MBA_E_ARG, "generate needs --checkpoint\nfix: mambascope generate --help");
     o.seed = (uint64_t)seed;
     mba_status st = open_tokenizer(&t, tokenizer, o.checkpoint);
-    o.each = print_token;
-    o.ctx  = t;
     if (st == MBA_OK) st = run(t, prompt, n, &o);
     mba_tokenizer_destroy(t);
     return st;

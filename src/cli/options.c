@@ -121,6 +121,15 @@ static const mba_option *find(const mba_usage *u, const char *arg, size_t n)
     return NULL;
 }
 
+/* Whoever gives two lists, K=V,.., means both; elsewhere the last word counts. */
+static bool is_second_list(const mba_option *o, int i, char **argv)
+{
+    const size_t n = strlen(o->name), v = o->value ? strlen(o->value) : 0;
+    bool         before = false;
+    for (int k = 1; k < i; k++) before |= !strncmp(argv[k], o->name, n) && (!argv[k][n] || argv[k][n] == '=');
+    return before && o->kind == MBA_OPT_TEXT && v > 5 && !strcmp(o->value + v - 5, "=V,..");
+}
+
 static mba_status take_word(const mba_usage *u, const char *arg, mba_operands *words)
 {
     if (!words) return mba_fail(MBA_E_ARG, "'%s' is not expected\nfix: mambascope %s --help", arg, u->command);
@@ -159,6 +168,9 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
         }
         if (!eq && i + 1 == argc)
             return mba_fail(MBA_E_ARG, "%s wants a value\nfix: %s %s", o->name, o->name, o->value);
+        if (is_second_list(o, i, argv))
+            return mba_fail(MBA_E_ARG, "%s is given twice\nwhy: the second would replace the first\nfix: one list, %s %s",
+                            o->name, o->name, o->value);
         MBA_TRY(set_value(o, eq ? eq + 1 : argv[++i]));
     }
     const mba_option *json = find(u, "--json", 6), *csv = find(u, "--csv", 5);

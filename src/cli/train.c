@@ -326,6 +326,11 @@ static mba_status choose_model(train_cli *c)
     if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.documents = c->documents;
     else if (c->documents || c->o.carry) return mba_fail(MBA_E_ARG, "--documents and --carry are for text\nfix: leave "
                                                          "them out, or --model with a model of text");
+    const mba_feed_options *f = &c->o.feed;
+    if (c->o.session.model.task != MBA_TASK_IMAGES && (f->smoothing >= 0 || f->mixup >= 0 || f->cutmix >= 0 || f->workers))
+        return mba_fail(MBA_E_ARG, "--smoothing, --mixup, --cutmix and --workers are for images\nfix: leave them out");
+    if (c->o.session.model.task != MBA_TASK_GRAPHS && f->made)
+        return mba_fail(MBA_E_ARG, "--made is for graphs\nfix: leave it out");
     if (c->end_of_text >= 0 && !c->documents)
         return mba_fail(MBA_E_ARG, "--end-of-text without --documents\nfix: leave it out, or add --documents");
     c->o.feed.end_of_text = c->end_of_text + 1;

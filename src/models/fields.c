@@ -58,7 +58,7 @@ static bool set_value(void *to, const mba_field *f, const char *text, const char
         return true;
     case MBA_FIELD_REAL:
         *(double *)to = strtod(text, &stop);
-        return stop == end && stop != text && isfinite(*(double *)to);
+        return stop == end && stop != text && isfinite(*(double *)to) && *(double *)to >= 0;      // none is below 0
     case MBA_FIELD_LIST:
         return set_list(to, f->count, text, end);
     case MBA_FIELD_WORD:

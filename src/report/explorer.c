@@ -21,16 +21,16 @@ static bool every(const mba_kernel_view *k) { (void)k; return true; }
 
 static void number_cell(mba_buf *b, double v)
 {
-    if (isfinite(v)) mba_buf_add(b, "<td class=\"n\" data-v=\"%s\">%s</td>", mba_exact(v).s, mba_num(v).s);
-    else             mba_buf_put(b, "<td class=\"n\" data-v=\"-1\">–</td>");
+    if (isfinite(v)) mba_buf_add(b, "<td data-v=\"%s\">%s</td>", mba_exact(v).s, mba_num(v).s);
+    else             mba_buf_put(b, "<td data-v=\"-1\">–</td>");
 }
 
 static void bar_cell(mba_buf *b, double percent, const char *paint)
 {
-    if (isfinite(percent)) mba_buf_add(b, "<td class=\"n\" data-v=\"%s\"><span class=\"m c-%s\" "
+    if (isfinite(percent)) mba_buf_add(b, "<td data-v=\"%s\"><span class=\"m c-%s\" "
                                           "style=\"--p:%.0f\"><b>%s</b></span></td>", mba_exact(percent).s, paint,
                                               fmin(percent, 100), mba_num(percent).s);
-    else                   mba_buf_put(b, "<td class=\"n\" data-v=\"-1\">–</td>");
+    else                   mba_buf_put(b, "<td data-v=\"-1\">–</td>");
 }
 
 static void text_cell(mba_buf *b, const char *text)

@@ -238,7 +238,7 @@ static void spark_floor(mba_canvas *c, const mba_stores *r, int run)
 /* The five questions: these, why (why.c), what would help (help_card). */
 static const card answers[] = {
     { "GEMM share?", "F1", "% GEMM", "fig1", "Operators", percent_gemm, say_gemm, spark_classes },
-    { "Mean bandwidth?", "F4", "% of DRAM's peak", "fig4", "Bandwidth", percent_bandwidth, say_bandwidth,
+    { "Mean bandwidth?", "F4", "% of DRAM bandwidth", "fig4", "Bandwidth", percent_bandwidth, say_bandwidth,
       spark_bandwidth },
     { "Vector-bound?", "F7", "% vector-bound", "fig7", "What binds", mba_percent_vector, say_vector, spark_vector },
 };

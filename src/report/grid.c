@@ -60,7 +60,7 @@ static void html_cell(mba_buf *b, const mba_grid_cell *c, bool among_numbers)
         mba_buf_put(b, "<td>");
         mba_buf_html(b, c->text);
     } else if (isfinite(c->number)) {
-        mba_buf_add(b, "<td class=\"n\" data-v=\"%s\">%s", mba_exact(c->number).s, mba_num(c->number).s);
+        mba_buf_add(b, "<td data-v=\"%s\">%s", mba_exact(c->number).s, mba_num(c->number).s);
     } else {
         mba_buf_put(b, among_numbers ? "<td class=\"n\">–" : "<td>–");
     }

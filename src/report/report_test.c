@@ -428,6 +428,21 @@ static void records_of_kernels_are_the_stores(void **state)
     free(page);
 }
 
+/* Of a part its own unchanged time over its own changed one: 36 / 32 ms of the step, 8 / 6 of its SSM operators. */
+static void doubled_numbers_are_of_their_part(void **state)
+{
+    const char *path[] = { full_store("s1.db", "mamba1", "selective_scan", "scan_fwd", 128) };
+    mba_stores  r;
+    mba_buf     csv = { 0 };
+    (void)state;
+    assert_ok(mba_stores_open(&r, path, 1));
+    r.whatif = made_up_whatif();
+    assert_ok(mba_report_csv(&csv, &r, "doubled"));
+    assert_non_null(strstr(csv.s, "mamba1,DRAM bandwidth,2,6,1.33333333,32,1.125"));
+    mba_buf_free(&csv);
+    assert_ok(mba_stores_close(&r));
+}
+
 /* What a slider chooses is what was simulated there: the last slider runs fastest. */
 static void sliders_choose_among_what_was_simulated(void **state)
 {
@@ -694,6 +709,7 @@ int main(void)
         cmocka_unit_test(records_of_kernels_are_the_stores),
             cmocka_unit_test(an_empty_store_gives_frames_and_no_verdict),
         cmocka_unit_test(sliders_choose_among_what_was_simulated),
+        cmocka_unit_test(doubled_numbers_are_of_their_part),
         cmocka_unit_test(hostile_names_are_escaped_and_cut_between_characters),
             cmocka_unit_test(a_broken_store_among_good_ones_is_named),
         cmocka_unit_test(a_figure_alone_is_one_svg_without_variables), cmocka_unit_test(numbers_have_three_digits),

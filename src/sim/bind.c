@@ -150,8 +150,9 @@ static bool has(const mba_sim_kernel *k, mba_sim_work work)
 }
 
 /* A warp waits for global loads `rounds` times: in the loop that lowering made, else at the loads of the plan, else (a
- * plan that has none) at its beginning, `cycles` each; who copies has waited once for the first of it. */
-static void set_rounds(mba_sim_kernel *k, double rounds, double cycles)
+ * plan that has none) at its beginning, `cycles` each. Where what is copied is what was loaded (`copied`: copies were
+ * counted and there were none), it has waited for the first of it once. */
+static void set_rounds(mba_sim_kernel *k, double rounds, double cycles, bool copied)
 {
     const double loads = loads_of(k);
     if (isnan(rounds)) return;
@@ -173,7 +174,7 @@ static void set_rounds(mba_sim_kernel *k, double rounds, double cycles)
         for (int64_t i = 0; i < k->nops; i++)
             if (k->op[i].work == MBA_OP_LOAD) wait_for(&k->op[i], each, cycles);
     } else {
-        const double more = has(k, MBA_OP_ASYNC) ? fmax(0, rounds - 1) : rounds;
+        const double more = copied && has(k, MBA_OP_ASYNC) ? fmax(0, rounds - 1) : rounds;
         for (int64_t i = 0; i < k->nops; i++)
             if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts += (int64_t)(more * cycles);
     }
@@ -359,7 +360,7 @@ static void set_waits(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
     set_path(k, path);
     for (int64_t i = 0; i < k->nops; i++) // what stands for code that plans do not count is counted now
         if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = is_library(k) ? MBA_SIM_LIBRARY_CYCLES : 1;
-    set_rounds(k, rounds, latency_of(c, m));
+    set_rounds(k, rounds, latency_of(c, m), n[MBA_N_LDGSTS] == 0);
     k->fetch   = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, moved, data_read(c), m);
     k->longest = longest_of(k, c, m, each * (isnan(path) ? of_ours.path : path) + each * waiting);
     if (n[MBA_N_TAIL] > 0)                // no more than a warp can have done of what its block was counted to do

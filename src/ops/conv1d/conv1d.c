@@ -322,6 +322,7 @@ const mba_op mba_op_conv1d = {
         { { 1, 77, 4, 4 }, "whole pieces, more than one item of time" },
         { { 1, 3, 132, 4 }, "whole pieces, more than one tile of channels" },
         { { 1, 17, 136, 4 }, "pieces of 16 bytes, more than one tile of channels" },
+        { { 1, 2, 848, 4 }, "pieces of 16 bytes, totals by lines of few parts" },
         { { 1, 120, 8, 4, NO_BIAS }, "pieces of 16 bytes, more than one tile of time" },
         { { 2, 20, 8, 4, COLUMNS }, "pieces of 16 bytes, columns in" },
         { { 1, 257, 8, 4, NO_BIAS }, "pieces of 16 bytes, blocks of eight warps" },
