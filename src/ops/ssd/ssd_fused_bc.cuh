@@ -51,7 +51,7 @@ struct bc_smem {
     uint64_t      pairs;                               /* C B^T is */
     int           pair[BC_STAGES];                     /* (sequence, head, pair of chunks) of a stage */
     int           resets[2][FQ];
-    struct { pair_block at; unsigned next, n; int slow; } where[2];      /* each warpgroup's own; slow: some head is */
+    struct { pair_block at; unsigned block, n; int slow; } where[2];     /* each warpgroup's own; slow: some head is */
     unsigned      blocks;
 };
 static_assert(sizeof(bc_smem) + 1024 <= SSD_BC_SMEM, "the plan asks for less");
@@ -201,10 +201,10 @@ template <int I, bool DOCS> struct bc_rows {
         uint4 c[4][2], b[4][2];
         find_place();
         if (tid == 0) {
-            sm.where[I].at   = pair_block_of(a, block);
-            sm.where[I].next = block + gridDim.x;
-            sm.where[I].n    = n;
-            sm.where[I].slow = 0;
+            sm.where[I].at    = pair_block_of(a, block);
+            sm.where[I].block = block;
+            sm.where[I].n     = n;
+            sm.where[I].slow  = 0;
         }
         bar_sync<1, 256>();                            // both are done with the block before
         if (I == 1 && tid == 0) ask_for_pairs(maps);
@@ -324,8 +324,10 @@ template <int I, bool DOCS> struct bc_rows {
             ldmatrix_at(v, tile + piece(i));
             scale(x, v, u0, u1);
             stmatrix_at(tile + piece(i), x);
+#pragma unroll
+            for (int j = 0; j < 4 && !DOCS && I == 1; j++) f[i][j] = x[j];
         }
-        if (DOCS || I == 0) pin_all(f);
+        pin_all(f);
         fence_async();
         __syncwarp();
         if (lane == 0) mbar_arrive(smem_address(&sm.scaled[I][s]));
@@ -364,12 +366,20 @@ template <int I, bool DOCS> struct bc_rows {
         const bc_stage &t = sm.st[s];
         fragments       f;
         half_rows       v;
+        scale_x(f, s);
+        wgmma_fence();
+        by_state(dB, f, t.g, 0, 2);
+        wgmma_commit();
         const float k0 = e_from_begin(s, row), k1 = e_from_begin(s, row + 8);
         wait_late(s, phase);
         fetch_half(v, t.dy[1], 0);
+        wgmma_fence();
+        by_state(dB, f, t.g, 2, 4);
+        wgmma_commit();
         wait_x(0, s, phase);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
+            wgmma_wait<1>();
             scale_half(f, v, k0, k1, half);
             fetch_half(v, t.dy[1], half ^ 1);
             wgmma_fence();
@@ -378,6 +388,7 @@ template <int I, bool DOCS> struct bc_rows {
             wgmma_commit();
         }
         const float e0 = e_of(s, row), e1 = e_of(s, row + 8);
+        wait_x(1, s, phase);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             wgmma_wait<1>();
@@ -390,13 +401,24 @@ template <int I, bool DOCS> struct bc_rows {
         wgmma_wait<0>();
     }
 
-    /* Chunk 0 has the registers, and takes all products at once. */
+    /* Chunk 0 has the registers: dy is scaled under the first product, and all others follow at once. */
     __device__ __forceinline__ void products_at_once(int s, uint32_t phase)
     {
         const bc_stage &t = sm.st[s];
-        fragments       d;
+        fragments       f, d;
+        half_rows       v[2];
+        scale_x(f, s);
+        wgmma_fence();
+        by_state(dB, f, t.g, 0, 2);
         wait_late(s, phase);
-        scaled(d, t.dy[0], e_of(s, row), e_of(s, row + 8));
+        fetch_half(v[0], t.dy[0], 0);
+        fetch_half(v[1], t.dy[0], 1);
+        wgmma_fence();
+        by_state(dB, f, t.g, 2, 4);
+        wgmma_commit();
+        const float e0 = e_of(s, row), e1 = e_of(s, row + 8);
+        scale_half(d, v[0], e0, e1, 0);
+        scale_half(d, v[1], e0, e1, 1);
         wait_x(0, s, phase);
         wgmma_fence();
         by_state(dC, d, t.h);
@@ -439,24 +461,6 @@ template <int I, bool DOCS> struct bc_rows {
         else if (I) products_by_halves(s, phase);
         else        products_at_once(s, phase);
     }
-    /* The first product of a head, dB. Chunk 1 takes x' from where it lies: no registers are tied up meanwhile. */
-    __device__ __forceinline__ void begin_products(const fragments &f, int s)
-    {
-        const uint64_t x = mdesc(smem_address(sm.st[s].x[1])), g = mdesc(smem_address(sm.st[s].g), TILE_BYTES);
-        wgmma_fence();
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            if (I == 0) wgmma_n128_rs<1>(dB, f[i], g + ((i * 2048) >> 4), 1);
-            else        wgmma_n128_ss<0, 1>(dB, x + ((i * 32) >> 4), g + ((i * 2048) >> 4), 1);
-        wgmma_commit();
-    }
-    /* What it multiplies. */
-    __device__ __forceinline__ void prepare_products(fragments &f, int s, uint32_t phase)
-    {
-        mbar_wait(smem_address(&sm.full[s]), phase);
-        scale_x(f, s);
-        if (I == 1) wait_x(1, s, phase);
-    }
 
     /* Sums over my columns of numbers of a tile times sums, for my rows (x) and those eight below (y). */
     template <int COUNT> __device__ __forceinline__ float2 rows_dot(const float (&sums)[COUNT], const void *tiles) const
@@ -475,10 +479,13 @@ template <int I, bool DOCS> struct bc_rows {
     /* The same for a diagonal block of 64 x 64, on and below the diagonal alone: above it the products of two pivots
      * may overflow, and zero times infinity is not zero. Warp w has rows 16 w + g (and + 8), numbers 8 i .. of columns
      * 16 i + 2 t .. */
-    __device__ __forceinline__ float2 lower_dot(const float (&sums)[32], const fragments &m) const
+    __device__ __forceinline__ float2 lower_dot(const float (&sums)[32], const void *tile) const
     {
         const int first = 2 * t4, g = lane >> 2;
         float2    u = make_float2(0, 0);
+        fragments m;
+#pragma unroll
+        for (int i = 0; i < 4; i++) ldmatrix_at(m[i], smem_address(tile) + piece(i));      // all, or each is waited for
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             const float    *d = sums + 8 * i;
@@ -497,22 +504,18 @@ template <int I, bool DOCS> struct bc_rows {
         }
         return u;
     }
-    __device__ __forceinline__ void fetch(fragments &m, const void *tile) const
-    {
-#pragma unroll
-        for (int i = 0; i < 4; i++) ldmatrix_at(m[i], smem_address(tile) + piece(i));
-    }
     static __device__ __forceinline__ float over_columns(float x)          /* the four lanes of a row */
     {
         x += __shfl_xor_sync(0xffffffffu, x, 1);
         return x + __shfl_xor_sync(0xffffffffu, x, 2);
     }
-    __device__ __forceinline__ void decay_sums(int pair_or_slow, float2 end, const fragments &pairs)
+    __device__ __forceinline__ void decay_sums(int pair_or_slow)
     {
-        const float2 r = lower_dot(own, pairs);
-        float2       q = rows_dot(dC, sm.c[I]);
-        if (I == 1) {
-            end = q;
+        float2       q = rows_dot(dC, sm.c[I]), end = q;
+        const float2 r = lower_dot(own, sm.m[2 * I]);
+        if (I == 0) {
+            end = rows_dot(dB, sm.b[0]);
+        } else {
             const float2 below = rows_dot(low, sm.m[1]);
             q.x += below.x;
             q.y += below.y;
@@ -535,35 +538,23 @@ template <int I, bool DOCS> struct bc_rows {
         a.q[at + 8] = q1;
     }
 
-    /* The first product of the next head is under way while the sums of this one are taken. */
     __device__ __forceinline__ void heads(unsigned turn)
     {
-        fragments f, m;
-        bool      more;
-        find_place();
-        if (!DOCS) prepare_products(f, turn % BC_STAGES, turn / BC_STAGES & 1);
-        if (!DOCS) begin_products(f, turn % BC_STAGES);
 #pragma unroll 1
-        do {
+        for (; turn < shared((sm.where[I].n + 1) * (unsigned)a.J); turn++) {
             find_place();
             const int      s = turn % BC_STAGES;
             const uint32_t phase = turn / BC_STAGES & 1;
             if (DOCS) sm.turn[I * 128 + tid] = turn;
-            if (DOCS) mbar_wait(smem_address(&sm.full[s]), phase);
+            mbar_wait(smem_address(&sm.full[s]), phase);
             products(s, phase);
             const int pair = is_slow(s) ? ~sm.pair[s] : sm.pair[s];        // one register
             if (pair < 0 && tid == 0) sm.where[I].slow = 1;
             __syncwarp();
             if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
-            const float2 end = I ? make_float2(0, 0) : rows_dot(dB, sm.b[0]);
+            decay_sums(pair);
             if (DOCS) turn = shared(sm.turn[I * 128 + tid]);
-            turn++;
-            more = turn < shared((sm.where[I].n + 1) * (unsigned)a.J);
-            if (!DOCS && more) prepare_products(f, turn % BC_STAGES, turn / BC_STAGES & 1);
-            fetch(m, sm.m[2 * I]);                     // before the product, behind which loads would queue
-            if (!DOCS && more) begin_products(f, turn % BC_STAGES);
-            decay_sums(pair, end, m);
-        } while (more);
+        }
     }
 
     /* ---- the end: dC += mask(dCB) B, dB += mask(dCB)^T C ---- */
@@ -674,7 +665,7 @@ template <int I, bool DOCS> struct bc_rows {
             heads(n * (unsigned)a.J);
             last_products();
             store();
-            block = shared(sm.where[I].next);
+            block = shared(sm.where[I].block) + gridDim.x;
             n     = shared(sm.where[I].n) + 1;
             together();                                // where() is read, and may change
         } while (block < shared(*(volatile unsigned *)&sm.blocks));
