@@ -82,6 +82,7 @@ def pick(db, ours, row, place):
 
 RUNS = ("one", "two", "hit", "")                            # of tools/gpu_ncu; the last takes several passes
 HIT, SECTORS, RATE = "lts__t_sectors_lookup_hit.sum", "lts__t_sectors.sum", "lts__t_sector_hit_rate.pct"
+BYTES, SECTOR_BYTES = "lts__t_bytes.sum", 32
 
 
 def seen_by_ncu(runs, i, kernel):
@@ -148,6 +149,8 @@ def launches(out, name):
         second = {m: v[0] for m, v in seen_by_ncu([again], i, row["Kernel Name"]).items()}
         if HIT in second and SECTORS in theirs:
             second[RATE] = 100 * second[HIT] / theirs[SECTORS][0]
+        if SECTORS in theirs and BYTES in theirs and theirs[SECTORS][3] != theirs[BYTES][3]:
+            second[BYTES] = SECTOR_BYTES * theirs[SECTORS][0]        # of another run than the bytes
         yield dict(id=kernel, again=second, name=shorter(short), whose=whose(key[0]), grid="x".join(map(str, grid)), moved=moved, l2=l2), theirs, mine
 
 
