@@ -17,8 +17,11 @@ threads in one step, the least over the steps. On a machine that others use, sec
 would show, and cpu_s / threads not far below it (threads that wait spin). `tried` lists the trials; `loss` must be the
 same for all settings of one size, or the script stops."""
 import os
+import sys
 
 import trials
+
+sys.path.pop(0)              # else kernels.py beside this is taken for the package of that name, which transformers asks for
 
 LENGTH = 1024
 HYBRID = "M-M-M-M*-M-M-M-M*-M-M-M-"
