@@ -193,6 +193,19 @@ static void every_rotary_width_survives_its_file(void **state)
         }
 }
 
+/* A config.json of these members. */
+static mba_status model_of(mba_model *m, const char *members)
+{
+    char          text[1024];
+    json_t       *config;
+    mba_hf_format format;
+    const int     n = snprintf(text, sizeof text, "{%s}", members);
+    assert_ok(mba_json_parse(&config, "table", text, (size_t)n, NULL));
+    const mba_status st = mba_hf_config_read(m, &format, config);
+    json_decref(config);
+    return st;
+}
+
 /* Keys of hybrids that have several names or places, or that their class does not obey. */
 static void other_spellings_are_understood_or_refused(void **state)
 {
@@ -234,14 +247,8 @@ static void other_spellings_are_understood_or_refused(void **state)
         { BAMBA ", \"rope_parameters\": {\"rope_type\": \"yarn\"}", 0, 0, 0, 0, 0, "\"yarn\"" },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        char          text[1024];
-        json_t       *config;
-        mba_model     m;
-        mba_hf_format format;
-        const int     n = snprintf(text, sizeof text, "{%s}", table[i].text);
-        assert_ok(mba_json_parse(&config, "table", text, (size_t)n, NULL));
-        const mba_status st = mba_hf_config_read(&m, &format, config);
-        json_decref(config);
+        mba_model        m;
+        const mba_status st = model_of(&m, table[i].text);
         if (table[i].no) {
             assert_true(st != MBA_OK);
             assert_non_null(strstr(mba_message(), table[i].no));
@@ -274,14 +281,8 @@ static void what_a_file_leaves_out_is_as_in_its_class(void **state)
           4096, 64, 65536, 16, 8, 256, 0 },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        char          text[256];
-        json_t       *config;
-        mba_model     m;
-        mba_hf_format format;
-        const int     n = snprintf(text, sizeof text, "{%s}", table[i].text);
-        assert_ok(mba_json_parse(&config, "table", text, (size_t)n, NULL));
-        assert_ok(mba_hf_config_read(&m, &format, config));
-        json_decref(config);
+        mba_model m;
+        assert_ok(model_of(&m, table[i].text));
         const int64_t layers = m.lm.layers ? m.lm.layers : (int64_t)strlen(m.lm.pattern);     // two symbols a pair
         assert_int_equal(m.lm.width, table[i].width);
         assert_int_equal(layers, table[i].layers);
