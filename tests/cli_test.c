@@ -171,6 +171,21 @@ static json_t *json_output(void)
     return j;
 }
 
+static void decoding_is_measured_per_core(void **state)
+{
+    (void)state;
+    assert_int_equal(run("bench decode --repeats 1 --threads 2 --json"), 0);
+    json_t *rows = json_output(), *row;
+    size_t  i;
+    assert_int_equal(json_array_size(rows), 4);       // with and without augmentation, one thread and all
+    json_array_foreach(rows, i, row) {
+        assert_int_equal(json_number_value(json_object_get(row, "threads")), i < 2 ? 1 : 2);
+        assert_true(json_number_value(json_object_get(row, "images")) > 0);
+        assert_true(json_number_value(json_object_get(row, "images_per_s_per_core")) > 0);
+    }
+    json_decref(rows);
+}
+
 static void a_dry_run_tells_what_a_step_costs(void **state)
 {
     (void)state;
@@ -639,7 +654,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_ends_in_examples), cmocka_unit_test(misuse_is_told_and_exits_with_2),
         cmocka_unit_test(the_manual_and_the_shell_know_every_option),
-        cmocka_unit_test(a_dry_run_tells_what_a_step_costs),
+        cmocka_unit_test(decoding_is_measured_per_core), cmocka_unit_test(a_dry_run_tells_what_a_step_costs),
         cmocka_unit_test(training_evaluating_and_generating_work_together),
         cmocka_unit_test(images_train_and_evaluate), cmocka_unit_test(graphs_train_and_evaluate),
         cmocka_unit_test(graph_checkpoints_have_the_published_names),

@@ -1,4 +1,4 @@
-/* bench.c -- `mambascope bench ceilings | op | step | gemm`: what the machine can do, and how near we come. */
+/* bench.c -- `mambascope bench ceilings | op | step | gemm | decode`: what the machine can do, and how near we come. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +11,7 @@
 #include "cli/table.h"
 #include "core/check.h"
 #include "core/print.h"
+#include "data/image_bench.h"
 #include "device/cuda/products.h"
 #include "train/feed.h"
 
@@ -332,6 +333,49 @@ static mba_status bench_gemm(const bench_options *o)
     return st;
 }
 
+/* ---- decode ---- */
+
+static const mba_column decode_columns[] = {
+    { "recipe", "recipe", NULL }, { "threads", "threads", "%.0f" }, { "images", "images", "%.0f" },
+    { "images_per_s_per_core", "images/s per core", "%.1f" }, { "images_per_cpu_s", "images/s of processor time", "%.1f" },
+    { "images_per_s", "images/s", "%.1f" }, { "file_kb", "file, kB", "%.1f" }, { 0 } };
+
+static mba_status decode_row(mba_table *t, const char *recipe, int threads, bool plain, int64_t repeats)
+{
+    const mba_image_bench_options how = { .threads = threads, .plain = plain, .seconds = 0.5 };
+    mba_image_bench b = { 0 }, run;
+    for (int64_t i = 0; i < repeats; i++) {
+        MBA_TRY(mba_image_bench_run(&run, &how));
+        if (run.images_per_s > b.images_per_s) b = run;
+    }
+    mba_table_text(t, "%s", recipe);
+    mba_table_number(t, threads);
+    mba_table_number(t, (double)b.images);
+    mba_table_number(t, b.images_per_s);
+    mba_table_number(t, b.images_per_cpu_s);
+    mba_table_number(t, b.images_per_s * threads);
+    mba_table_number(t, 1e-3 * b.jpeg_bytes);
+    return MBA_OK;
+}
+
+/* JPEGs as they come to a training step, by one core and by all of them. */
+static mba_status bench_decode(const bench_options *o)
+{
+    mba_table          *t;
+    mba_session_options so = { 0 };
+    MBA_TRY(mba_run_options_apply(&o->model, &so));
+    MBA_TRY(mba_table_create(&t, decode_columns));
+    const int  all = mba_cpu_threads();
+    mba_status st = MBA_OK;
+    for (int threads = 1; st == MBA_OK && threads <= all; threads = threads == 1 && all > 1 ? all : all + 1) {
+        st = decode_row(t, "decode, crop, augment, normalise", threads, false, o->repeats);
+        if (st == MBA_OK) st = decode_row(t, "decode, crop, normalise", threads, true, o->repeats);
+    }
+    if (st == MBA_OK) mba_table_print(t, stdout, form_of(o));
+    mba_table_destroy(t);
+    return st;
+}
+
 mba_status mba_command_bench(int argc, char **argv)
 {
     bench_options o = { .repeats = 5, .model = { .name = "mamba2-130m" } };
@@ -347,23 +391,26 @@ mba_status mba_command_bench(int argc, char **argv)
         { "--csv",  MBA_OPT_FLAG, &o.csv,  NULL, "as CSV", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "bench", "ceilings | op [NAME..] | step | gemm [options]",
+    const mba_usage usage = { "bench", "ceilings | op [NAME..] | step | gemm | decode [options]",
         "ceilings  the rates that floors are made of: memory, FMA, exp\n"
         "op        operators at sizes worth timing, with percent of floor (caches swept before each run); forward "
         "with\n"
         "          what it keeps for its gradient, and `alone` without\n"
         "step      a whole training step (mamba2-130m at 1 x 1024 tokens unless named), its GEMMs (and convolutions of\n"
         "          images) alone in the same process, and where the time goes\n"
-        "gemm      every matrix product of a step by each of the first eight kernels that the GPU's library names\n\n"
+        "gemm      every matrix product of a step by each of the first eight kernels that the GPU's library names\n"
+        "decode    photographs (made here, 500 x 375) read as a training step takes them: 224 x 224, per core\n\n"
         "The floor is max(bytes / stream, FLOPs / FMA + exponentials / exp) of the least work there is.",
         options, "mambascope bench ceilings\nmambascope bench op ssd selective_scan\n"
         "mambascope bench step --model mamba2-130m --batch 1 --length 1024\n"
         "mambascope bench step --model mambavision-t --batch 8\n"
-        "mambascope bench step --model graphmamba-peptides-func --graphs 32\n" };
+        "mambascope bench step --model graphmamba-peptides-func --graphs 32\n"
+        "mambascope bench decode\n" };
     mba_operands words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     if (words.n == 1 && !strcmp(words.word[0], "ceilings")) return bench_ceilings(&o);
+    if (words.n == 1 && !strcmp(words.word[0], "decode"))   return bench_decode(&o);
     if (words.n >= 1 && !strcmp(words.word[0], "op"))       return bench_ops(&o, &words);
     if (words.n == 1 && (!strcmp(words.word[0], "step") || !strcmp(words.word[0], "gemm"))) {
         mba_model m;
@@ -372,5 +419,5 @@ mba_status mba_command_bench(int argc, char **argv)
         if (m.task == MBA_TASK_TEXT && !o.model.shape.length) o.model.shape.length = 1024;
         return !strcmp(words.word[0], "step") ? bench_step(&o) : bench_gemm(&o);
     }
-    return mba_fail(MBA_E_ARG, "bench what?\nfix: mambascope bench ceilings, op, step or gemm");
+    return mba_fail(MBA_E_ARG, "bench what?\nfix: mambascope bench ceilings, op, step, gemm or decode");
 }
