@@ -225,12 +225,10 @@ static void damage_inside_a_shard_is_left_out(void **state)
     char          *jpeg = golden_bytes(&bytes, "grey.jpg");
     a.n = 0;
     for (int i = 0; i < 4; i++) {
-        char name[16], label[4];
-        snprintf(name, sizeof name, "s%d.jpg", i);
-        add_member(&a, "", name, '0', jpeg, i == 1 ? bytes / 2 : bytes);
-        snprintf(name, sizeof name, "s%d.cls", i);
-        snprintf(label, sizeof label, "%d", i);
-        add_member(&a, "", name, '0', label, 1);
+        char image[] = "s0.jpg", class[] = "s0.cls", label = (char)('0' + i);
+        image[1] = class[1] = label;
+        add_member(&a, "", image, '0', jpeg, i == 1 ? bytes / 2 : bytes);
+        add_member(&a, "", class, '0', &label, 1);
     }
     end_archive(&a);
     free(jpeg);
