@@ -16,7 +16,9 @@ Settings: threads; torch.compile block by block (not of the scan: it would unrol
 the convolutions; and the scan, always vectorised over sequences, channels and states with a loop over time:
     loop        decays and inputs for all positions at once, then the recurrence, differentiated by autograd
     function    the same with a backward pass of its own, which keeps all states and loops once in reverse
-Sequences of a ragged batch are walked together, longest first, so that no padding is computed.
+    published   not a candidate, timed by --trial alone: what the published models have where there is no CUDA, graphs
+                padded to the longest (here in the scan only) and y made token by token, differentiated by autograd
+Sequences of a ragged batch are walked together, longest first, so that no padding is computed (but for `published`).
 
 stdout: one JSON line per model; its fields are those of transformers_step.py."""
 import os
@@ -90,8 +92,31 @@ def scan_function():
     return Scan.apply
 
 
+def scan_published(u, step, A, B, C, D):
+    import torch
+    decay = torch.exp(torch.einsum("bld,dn->bldn", step, A))
+    driven = torch.einsum("bld,bln,bld->bldn", step, B, u)
+    state, ys = torch.zeros_like(driven[:, 0]), []
+    for t in range(u.shape[1]):
+        state = decay[:, t] * state + driven[:, t]
+        ys.append(torch.einsum("bdn,bn->bd", state, C[:, t]))
+    return torch.stack(ys, 1) + D * u
+
+
+def scan_padded(u, step, A, B, C, D, order):
+    graphs, longest = len(order.lengths), int(order.lengths.max())
+    row = order.segment * longest + order.place
+
+    def dense(x):
+        return x.new_zeros(graphs * longest, x.shape[1]).index_copy(0, row, x).view(graphs, longest, -1)
+
+    return scan_published(dense(u), dense(step), A, dense(B), dense(C), D).flatten(0, 1).index_select(0, row)
+
+
 def pick_scan(kind):
     import torch
+    if kind == "published":
+        return scan_published, scan_padded
     rows = {"loop": scan_loop, "function": scan_function()}[kind]
 
     @torch.compiler.disable
@@ -129,7 +154,7 @@ def check_scans():
         y = scan(u, torch.nn.functional.softplus(s), -A.exp(), B, C, D, *more)
         return y, *torch.autograd.grad((y * g).sum(), [u, s, A, B, C, D])
 
-    for kind in ("loop", "function"):
+    for kind in ("loop", "function", "published"):
         dense, packed = pick_scan(kind)
         pairs = [(results(dense, (3, 7)), results(pieces.scan, (3, 7))),
                  (results(packed, (20,), order), results(graphmamba.scan_packed, (20,), order))]
