@@ -90,7 +90,7 @@ static mba_status embed_cuda_plan(mba_plan *p, const mba_node *n, const mba_mach
     const int64_t blocks = mba_ceil(mba_elems(n->out[Y]), (int64_t)EMBED_THREADS * EMBED_DEPTH * embed_width(n));
     mba_launch   *l = mba_plan_launch(p, "embed_fwd_rows", MBA_VECTOR, blocks, EMBED_THREADS);
     const mba_cost c = embed_cost(n);
-    l->regs = 38;
+    l->regs = 32;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TOKEN), mba_tensor_bytes(n->in[TOKEN]) / (double)blocks);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TABLE), (c.read_bytes - mba_tensor_bytes(n->in[TOKEN])) / (double)blocks);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(Y), c.write_bytes / (double)blocks);

@@ -3,7 +3,7 @@
  *   y[r,:] = table[token[r],:]        dtable[v,:] (+)= sum of dy[r,:] over the rows r with token[r] = v, in order of r
  *   tokens (R) i32     table, y fp32 or bf16     dy fp32 or bf16     dtable (V, M) fp32
  *
- * kernel     embed_fwd_rows     pieces of rows, two a thread
+ * kernel     embed_fwd_rows     pieces of rows, two a thread, whose tokens are asked for together, then the pieces
  * launch     grid ceil(R M / (512 W)), block 256, W = 4 values or one
  *
  * kernel     embed_bwd_sort     a block owns a range of the vocabulary: it counts the tokens in front of its range, gathers its
@@ -18,49 +18,67 @@
  * kernel     embed_bwd_join     runs that cross borders, by the block where they begin: parts in order
  * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256; to store, four blocks an SM at least
  * moves      dy once, the touched rows of dtable once each way: bound by DRAM
- * resources  sm_90: 38, 47, 64 and 32 registers, no spill
+ * resources  sm_90: 32 (bf16 table, fp32 rows), 47, 64 and 32 registers, no spill
  * measured   none yet
  * order      fixed: rows in order, cut at multiples of 32 of the sorted order */
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/packed.cuh"
 extern "C" {
 #include "ops/embed/embed_slots.h"
 }
 
 /* ---- forward ---- */
 
-template <typename TE, typename TY, int W>
+/* The tokens of all pieces of a thread are asked for before the first is used, then the pieces. I holds the number of a piece. */
+template <typename TE, typename TY, int W, typename I>
 __global__ void __launch_bounds__(EMBED_THREADS)
-embed_fwd_rows(window<TY> y, window<const int32_t> token, const TE *table, int64_t ld, int64_t rows, int64_t cols)
+embed_fwd_rows(window<TY> y, window<const int32_t> token, const TE *table, int64_t ld, I rows, I per_row)
 {
     constexpr int D = EMBED_DEPTH;
-    const int64_t per_row = cols / W;
-    int64_t       row[D], col[D];
-    const TE     *from[D];
-    float         v[D][W];
+    const int64_t cols = (int64_t)per_row * W;
+    I             row[D], col[D];
+    bool          there[D];
+    int           v[D];
+    packed<TE, W> seen[D];
 #pragma unroll
     for (int d = 0; d < D; d++) {
-        const int64_t j = ((int64_t)blockIdx.x * D + d) * EMBED_THREADS + threadIdx.x;
-        row[d]  = j >> 31 ? j / per_row : (int64_t)((uint32_t)j / (uint32_t)per_row);
-        col[d]  = (j - row[d] * per_row) * W;
-        from[d] = row[d] < rows ? table + *token.element(row[d]) * ld + col[d] : NULL;
+        const I j = ((I)blockIdx.x * D + d) * EMBED_THREADS + threadIdx.x;
+        row[d]   = j / per_row;
+        there[d] = row[d] < rows;
+        row[d]   = there[d] ? row[d] : 0;
+        col[d]   = there[d] ? (j - row[d] * per_row) * W : 0;
     }
 #pragma unroll
-    for (int d = 0; d < D; d++) if (from[d]) load(v[d], from[d]);
+    for (int d = 0; d < D; d++) v[d] = *token.element((int64_t)row[d]);
 #pragma unroll
-    for (int d = 0; d < D; d++) if (from[d]) store(y.row(row[d], cols) + col[d], v[d]);
+    for (int d = 0; d < D; d++) fetch(seen[d], table + v[d] * ld + (int64_t)col[d], there[d]);
+#pragma unroll
+    for (int d = 0; d < D; d++) {
+        float x[W];
+        unpack(x, seen[d]);
+        if (there[d]) store(y.row((int64_t)row[d], cols) + (int64_t)col[d], x);
+    }
+}
+
+template <typename TE, typename TY, int W> static mba_status forward(const mba_call *c)
+{
+    const mba_node             *n = c->node;
+    const int64_t               rows = mba_rows(n->out[Y]), per_row = mba_cols(n->out[Y]) / W, ld = mba_ld(n->in[TABLE]);
+    const window<TY>            y = mba_window<TY>(n->out[Y], c->out[Y]);
+    const window<const int32_t> token = mba_window<const int32_t>(n->in[TOKEN], c->in[TOKEN]);
+    const TE *const             table = (const TE *)c->in[TABLE];
+    if (mba_elems(n->out[Y]) < INT64_C(1) << 31)
+        MBA_KERNEL(c, 0, (embed_fwd_rows<TE, TY, W, uint32_t>), y, token, table, ld, (uint32_t)rows, (uint32_t)per_row);
+    else
+        MBA_KERNEL(c, 0, (embed_fwd_rows<TE, TY, W, uint64_t>), y, token, table, ld, (uint64_t)rows, (uint64_t)per_row);
+    return MBA_OK;
 }
 
 extern "C" mba_status embed_cuda(const mba_call *c)
 {
-    const mba_node              *n = c->node;
-    const int64_t                rows = mba_rows(n->out[Y]), cols = mba_cols(n->out[Y]), ld = mba_ld(n->in[TABLE]);
-    const window<const int32_t>  token = mba_window<const int32_t>(n->in[TOKEN], c->in[TOKEN]);
-    const bool                   whole = embed_width(n) > 1;
+    const mba_node *n = c->node;
+    const bool      whole = embed_width(n) > 1;
     MBA_WITH_DTYPE(n->in[TABLE]->type.dtype, TE, MBA_WITH_DTYPE(n->out[Y]->type.dtype, TY,
-        const window<TY> y = mba_window<TY>(n->out[Y], c->out[Y]);
-        if (whole) MBA_KERNEL(c, 0, (embed_fwd_rows<TE, TY, EMBED_WIDTH>), y, token, (const TE *)c->in[TABLE], ld, rows, cols);
-        else       MBA_KERNEL(c, 0, (embed_fwd_rows<TE, TY, 1>), y, token, (const TE *)c->in[TABLE], ld, rows, cols)));
-    return MBA_OK;
+        return whole ? (forward<TE, TY, EMBED_WIDTH>(c)) : (forward<TE, TY, 1>(c))));
 }
 
 /* ---- backward: the sorted order of rows, by token, then by row ---- */
