@@ -8,8 +8,8 @@
  *
  * kernel     embed_bwd_sort     a block owns a range of the vocabulary: it counts the tokens in front of its range, gathers its
  *                               own in order, and sorts them by counting; nobody waits for another block
- * launch     grid max(SMs, ceil(V / 512)), block 1024, dynamic smem 132 bytes per token value of a range
- * moves      every block reads the R tokens twice, from L2; writes 12 R + V bytes in all. Bound by latency, so it brings
+ * launch     grid max(SMs, ceil(V / 512)), block 1024, dynamic smem 24 KB and 132 bytes per token value of a range
+ * moves      every block reads the R tokens twice, from L2, then L1; writes 8 R + V bytes in all. Bound by latency, so it brings
  *            the last 20 MB of dy into L2 on the side (sm_90)
  *
  * kernel     embed_bwd_sum      32 neighbours in the sorted order to a block; a run of equal tokens inside them has one owner,
@@ -18,7 +18,7 @@
  * kernel     embed_bwd_join     runs that cross borders, by the block where they begin: parts in order
  * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256; to store, four blocks an SM at least
  * moves      dy once, the touched rows of dtable once each way: bound by DRAM
- * resources  sm_90: 32 (bf16 table, fp32 rows), 47, 64 and 32 registers, no spill
+ * resources  sm_90: 32 (bf16 table, fp32 rows), 38, 64 and 32 registers, no spill
  * measured   none yet
  * order      fixed: rows in order, cut at multiples of 32 of the sorted order */
 #include "device/cuda/packed.cuh"
@@ -85,13 +85,6 @@ extern "C" mba_status embed_cuda(const mba_call *c)
 
 enum { SORT_WARPS = EMBED_SORT_THREADS / 32 };
 
-static __device__ __forceinline__ int warp_count(int x)
-{
-#pragma unroll
-    for (int d = 16; d; d >>= 1) x += __shfl_xor_sync(0xffffffffu, x, d);
-    return x;
-}
-
 /* Exclusive sum of x over the block, and the total; every thread takes part. `warps` has SORT_WARPS places. */
 static __device__ __forceinline__ int block_before(int x, int *warps, int *total)
 {
@@ -114,10 +107,12 @@ static __device__ __forceinline__ int block_before(int x, int *warps, int *total
     return before + upto - x;
 }
 
-/* order (R): rows, sorted; value (R): their tokens. `mine` (R) holds the rows of a block's range in order of rows, where
- * the sorted ones will be. counts (SORT_WARPS, span) and firsts (span) in shared memory. */
+/* order (R): rows, sorted; value (R): their tokens. kept (EMBED_KEPT), counts (SORT_WARPS, span) and firsts (span) are in shared
+ * memory. The rows of a block's range and their tokens, in order of rows, are in `kept`, or in `mine` (R), where the sorted ones will be,
+ * if they are more. */
 struct embed_sort {
-    int32_t              *order, *value, *mine;
+    int32_t              *order, *value;
+    int2                 *mine;
     uint8_t              *met;                    // (V): whether a token has this value
     const int32_t        *token;
     int64_t               pitch;                  // of runs of tokens
@@ -145,14 +140,14 @@ static __device__ __forceinline__ void bring_soon(const char *from, int64_t byte
 template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) embed_bwd_sort(embed_sort a)
 {
     constexpr int  AT_ONCE = DENSE ? 8 : 2;
-    int32_t *const order = a.order, *const value = a.value, *const mine = a.mine;
     const int      rows = a.rows, span = a.span;
     const auto     token = [&](int r) {           // of row r; rows are counted in 32 bits
         return DENSE ? a.token[r] : a.token[(int64_t)((unsigned)r / a.run) * a.pitch + (unsigned)r % a.run];
     };
-    extern __shared__ int counts[];
-    __shared__ int warps[SORT_WARPS];
-    int           *firsts = counts + SORT_WARPS * span;
+    extern __shared__ int2 kept[];
+    __shared__ int2 seen[SORT_WARPS];
+    __shared__ int  warps[SORT_WARPS];
+    int *const     counts = (int *)(kept + EMBED_KEPT), *const firsts = counts + SORT_WARPS * span;
     const int      lane = threadIdx.x % 32, warp = threadIdx.x / 32, low = blockIdx.x * span;
     const uint32_t before_me = (1u << lane) - 1;
 
@@ -171,19 +166,26 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
             own   += v[u] >= 0 && v[u] < span;
         }
     }
-    int base, count;
-    block_before(below, warps, &base);
-    own = warp_count(own);
-    int at = base + block_before(lane == 0 ? own : 0, warps, &count);
-    at = __shfl_sync(0xffffffffu, at, 0);         // where this warp's begin
+    below = __reduce_add_sync(0xffffffffu, below);
+    own   = __reduce_add_sync(0xffffffffu, own);
+    if (lane == 0) seen[warp] = make_int2(below, own);
+    __syncthreads();
+    int base = 0, count = 0, at = 0;              // tokens in front of the range, in it, and of warps before this one
+#pragma unroll 8
+    for (int w = 0; w < SORT_WARPS; w++) {
+        base  += seen[w].x;
+        count += seen[w].y;
+        at    += w < warp ? seen[w].y : 0;
+    }
 
     // 2. gather them, in order of rows
+    int2 *const list = count <= EMBED_KEPT ? kept : a.mine + base;
 #pragma unroll (AT_ONCE / 2)
     for (int r = from; r < end; r += 32) {
         const int      v = r + lane < end ? token(r + lane) - low : -1;
         const bool     here = v >= 0 && v < span;
         const uint32_t mask = __ballot_sync(0xffffffffu, here);
-        if (here) mine[at + __popc(mask & before_me)] = r + lane;
+        if (here) list[at + __popc(mask & before_me)] = make_int2(r + lane, v);
         at += __popc(mask);
     }
     for (int i = threadIdx.x; i < SORT_WARPS * span; i += EMBED_SORT_THREADS) counts[i] = 0;
@@ -193,7 +195,7 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
     const int share = (count + EMBED_SORT_THREADS - 1) / EMBED_SORT_THREADS * 32, first = warp * share, last = min(first + share, count);
     int      *my_counts = counts + warp * span;
     for (int i = first; i < last; i += 32) {
-        const int      v = i + lane < last ? token(mine[base + i + lane]) - low : -1;
+        const int      v = i + lane < last ? list[i + lane].y : -1;
         const uint32_t equal = __match_any_sync(0xffffffffu, v);
         if (v >= 0 && (equal & before_me) == 0) my_counts[v] += __popc(equal);
         __syncwarp();
@@ -220,13 +222,13 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
 
     // 5. to their places
     for (int i = first; i < last; i += 32) {
-        const int      r = i + lane < last ? mine[base + i + lane] : 0;
-        const int      v = i + lane < last ? token(r) - low : -1;
+        const int2     own_row = i + lane < last ? list[i + lane] : make_int2(0, -1);
+        const int      v = own_row.y;
         const uint32_t equal = __match_any_sync(0xffffffffu, v);
         if (v >= 0) {
             const int to = firsts[v] + my_counts[v] + __popc(equal & before_me);
-            order[to] = r;
-            value[to] = v + low;
+            a.order[to] = own_row.x;
+            a.value[to] = v + low;
         }
         __syncwarp();
         if (v >= 0 && (equal & before_me) == 0) my_counts[v] += __popc(equal);
@@ -331,22 +333,25 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256) 
     const int     next = (blockIdx.x + 1) * EMBED_CHUNK, first = next - EMBED_CHUNK;
     const int64_t c = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * W;
     if (next >= a.rows || c >= a.cols) return;
-    const int v = a.value[next - 1];
-    if (a.value[next] != v) return;                                  // nothing crosses this border
-    if (first > 0 && a.value[first - 1] == v) return;                // it began before: another block's
-    const int chunks = (run_end(a.value, next, a.rows, v) - 1) / EMBED_CHUNK;
-    float     sum[W], in[W];
+    const int far = next + EMBED_CHUNK - 1;                          // the last of the next chunk
+    const int v = a.value[next - 1], behind = a.value[next], before = first > 0 ? a.value[first - 1] : -1,
+              beyond = far < a.rows ? a.value[far] : -1;             // together: one wait
+    if (behind != v || before == v) return;                          // nothing crosses this border, or it is another block's
+    float *const to = a.dtable + v * a.ld + c;
+    float        sum[W], in[W], old[W] = {};
     load(sum, a.tail + blockIdx.x * a.cols + c);
+    load(in, a.head + (int64_t)(blockIdx.x + 1) * a.cols + c);
+    if (ADDS) load(old, to);
+    add_to(sum, in);
+    if (beyond == v) {                                               // a long run: more chunks than the next one
+        const int chunks = (run_end(a.value, far, a.rows, v) - 1) / EMBED_CHUNK;
 #pragma unroll 8
-    for (int64_t d = blockIdx.x + 1; d <= chunks; d++) {
-        load(in, a.head + d * a.cols + c);
-        add_to(sum, in);
+        for (int64_t d = blockIdx.x + 2; d <= chunks; d++) {
+            load(in, a.head + d * a.cols + c);
+            add_to(sum, in);
+        }
     }
-    float *to = a.dtable + v * a.ld + c;
-    if (ADDS) {
-        load(in, to);
-        add_to(sum, in);
-    }
+    if (ADDS) add_to(sum, old);
     store(to, sum);
 }
 
@@ -380,7 +385,7 @@ extern "C" mba_status embed_bwd_cuda(const mba_call *c)
     embed_sort        a = {};
     a.order = (int32_t *)mba_cuda_scratch(c, EMBED_ORDER);
     a.value = (int32_t *)mba_cuda_scratch(c, EMBED_VALUE);
-    a.mine  = (int32_t *)mba_cuda_scratch(c, EMBED_MINE);
+    a.mine  = (int2 *)mba_cuda_scratch(c, EMBED_MINE);
     a.met   = (uint8_t *)mba_cuda_scratch(c, EMBED_MET);
     a.token = (const int32_t *)c->in[TOKENB];
     a.run   = (unsigned)n->in[TOKENB]->run;
