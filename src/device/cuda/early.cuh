@@ -5,9 +5,9 @@
  *     MBA_KERNEL(c, 0, first, ..);
  *     MBA_KERNEL_EARLY(c, 1, second, ..);
  *
- * The second waits in every block before it reads what the first wrote or writes what that one reads. It takes its places when all
- * blocks of the first have called others_may_come() or are gone; without the call, when all are gone. After an ordinary launch, and
- * below sm_90, both words mean nothing.
+ * The second waits in every block, before any return: were it over before the first, what comes behind it would not wait for that one;
+ * and before it reads what the first wrote or writes what that one reads. It takes its places when all blocks of the first have called
+ * others_may_come() or are gone; without the call, when all are gone. After an ordinary launch, and below sm_90, both mean nothing.
  *
  * In whatever watches kernels the second begins while the first still runs, though it only waits. So inside a training step a kernel
  * calls others_may_come() behind its last loop, not before, and the timeline counts the second from where the first ends (scope/link.c). */

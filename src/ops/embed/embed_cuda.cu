@@ -16,11 +16,13 @@
  *                               which adds it to the table; what crosses the border of a block is left in scratch. Where the
  *                               gradient is stored, rows that no token meets become zero here, an equal share in each block
  * kernel     embed_bwd_join     runs that cross borders, by the block where they begin: parts in order
- * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256; to store, four blocks an SM at least
+ * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256; to store, four blocks an SM at least. Both take their places
+ *            while the blocks of the launch before leave (early.cuh)
  * moves      dy once, the touched rows of dtable once each way: bound by DRAM
  * resources  sm_90: 32 (bf16 table, fp32 rows), 38, 64 and 32 registers, no spill
  * measured   none yet
  * order      fixed: rows in order, cut at multiples of 32 of the sorted order */
+#include "device/cuda/early.cuh"
 #include "device/cuda/packed.cuh"
 extern "C" {
 #include "ops/embed/embed_slots.h"
@@ -221,6 +223,7 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
     __syncthreads();
 
     // 5. to their places
+    others_may_come();
     for (int i = first; i < last; i += 32) {
         const int2     own_row = i + lane < last ? list[i + lane] : make_int2(0, -1);
         const int      v = own_row.y;
@@ -275,6 +278,7 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 
     __shared__ int rows[CHUNK], value[CHUNK + 2];                    // value[1 + k] is that of entry k
     const int     first = blockIdx.x * CHUNK, n = min((int)CHUNK, a.rows - first);
     const int64_t c = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * W;
+    after_launch_before();
     if (threadIdx.x < CHUNK && threadIdx.x < n) rows[threadIdx.x] = a.order[first + threadIdx.x];
     for (int k = threadIdx.x; k < CHUNK + 2; k += blockDim.x) {
         const int i = first + k - 1;
@@ -314,6 +318,7 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 
             clear(sum);
         }
     }
+    others_may_come();
 }
 
 /* The first place behind the run of token v. */
@@ -332,6 +337,7 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256) 
 {
     const int     next = (blockIdx.x + 1) * EMBED_CHUNK, first = next - EMBED_CHUNK;
     const int64_t c = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * W;
+    after_launch_before();
     if (next >= a.rows || c >= a.cols) return;
     const int far = next + EMBED_CHUNK - 1;                          // the last of the next chunk
     const int v = a.value[next - 1], behind = a.value[next], before = first > 0 ? a.value[first - 1] : -1,
@@ -371,8 +377,8 @@ template <typename TY, int W, bool ADDS> static mba_status sum_rows(const mba_ca
     a.rows   = (int)mba_rows(n->in[DY]);
     a.V      = (int)mba_rows(n->out[DTABLE]);
     a.padding = (int)((const embed_bwd_attr *)n->attr)->padding;
-    MBA_KERNEL(c, 1, (embed_bwd_sum<TY, W, ADDS>), a);
-    MBA_KERNEL(c, 2, (embed_bwd_join<TY, W, ADDS>), a);
+    MBA_KERNEL_EARLY(c, 1, (embed_bwd_sum<TY, W, ADDS>), a);
+    MBA_KERNEL_EARLY(c, 2, (embed_bwd_join<TY, W, ADDS>), a);
     return MBA_OK;
 }
 
