@@ -230,6 +230,29 @@ static void a_dry_run_tells_what_a_step_costs(void **state)
          "\"recompute\": false");
 }
 
+/* Beside what memory bounds stands a copy of as many bytes, timed, not reckoned from the rate of large arrays. */
+static void copies_stand_beside_what_memory_bounds(void **state)
+{
+    (void)state;
+    double last = 0;
+    says(run("bench op residual --copies --repeats 1 --json"), 0, "\"copy_ms\"");
+    json_t *j = json_output();
+    assert_true(json_array_size(j) >= 4);
+    for (size_t i = 0; i < json_array_size(j); i++) {
+        const json_t *row = json_array_get(j, i);
+        const double  ms = json_real_value(json_object_get(row, "ms")), gb_s = json_real_value(json_object_get(row, "gb_s"));
+        const double  copy = json_real_value(json_object_get(row, "copy_ms")), mb = gb_s * ms;
+        assert_true(copy > 0);
+        assert_near(json_real_value(json_object_get(row, "percent_of_copy")), 100 * copy / ms, 1e-6 * copy / ms * 100);
+        assert_true(mb / copy < 1e4);                                     // no machine copies 10 TB/s
+        if (i == 0) last = copy;
+    }
+    /* eight times the bytes, by another copy: 128 images after 16 */
+    const double more = json_real_value(json_object_get(json_array_get(j, json_array_size(j) - 1), "copy_ms"));
+    assert_true(more > last);
+    json_decref(j);
+}
+
 static void training_evaluating_and_generating_work_together(void **state)
 {
     (void)state;
@@ -655,6 +678,7 @@ int main(void)
         cmocka_unit_test(help_ends_in_examples), cmocka_unit_test(misuse_is_told_and_exits_with_2),
         cmocka_unit_test(the_manual_and_the_shell_know_every_option),
         cmocka_unit_test(decoding_is_measured_per_core), cmocka_unit_test(a_dry_run_tells_what_a_step_costs),
+        cmocka_unit_test(copies_stand_beside_what_memory_bounds),
         cmocka_unit_test(training_evaluating_and_generating_work_together),
         cmocka_unit_test(images_train_and_evaluate), cmocka_unit_test(graphs_train_and_evaluate),
         cmocka_unit_test(graph_checkpoints_have_the_published_names),

@@ -67,17 +67,22 @@ static mba_status bench_ceilings(const bench_options *o)
 
 /* ---- op ---- */
 
-static const mba_column op_columns[] = {
-    { "operator", "operator", NULL }, { "case", "case", NULL }, { "ms", "ms", "%.3f" }, { "gb_s", "GB/s", "%.1f" },
-    { "gflop_s", "GFLOP/s", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" }, { "bound", "bound by", NULL },
-    { 0 } };
+#define OP_COLUMNS                                                                                                   \
+    { "operator", "operator", NULL }, { "case", "case", NULL }, { "ms", "ms", "%.3f" }, { "gb_s", "GB/s", "%.1f" },    \
+    { "gflop_s", "GFLOP/s", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" }, { "bound", "bound by", NULL }
+static const mba_column op_columns[]   = { OP_COLUMNS, { 0 } };
+static const mba_column copy_columns[] = { OP_COLUMNS, { "copy_ms", "copy of as many bytes, ms", "%.4f" },
+                                           { "percent_of_copy", "% of it", "%.1f" }, { 0 } };
 
-/* `memory`: only what moves bytes for longer than it computes. */
-static void op_row(mba_table *t, const mba_ceilings *c, const mba_node *n, const char *note, double s, bool memory)
+/* With --copies only what moves bytes for longer than it computes, and beside it a copy of as many. */
+static mba_status op_row(mba_table *t, const mba_ceilings *c, const mba_device *d, const bench_options *bo,
+                         const mba_node *n, const char *note, double s)
 {
     const mba_cost k = n->op->cost(n);
     const double   bytes = k.read_bytes + k.write_bytes, flops = k.tensor_flops + k.vector_flops;
-    if (memory && mba_ceilings_floor(c, k) * c->stream_bytes > bytes * 1.0001) return;
+    double         copy_s = 0;
+    if (bo->memory && mba_ceilings_floor(c, k) * c->stream_bytes > bytes * 1.0001) return MBA_OK;
+    if (bo->memory) MBA_TRY(mba_measure_copy(&copy_s, d, bytes, (int)bo->repeats + 1));
     mba_table_text(t, "%s", n->op->name);
     mba_table_text(t, "%s", note);
     mba_table_number(t, 1e3 * s);
@@ -86,6 +91,10 @@ static void op_row(mba_table *t, const mba_ceilings *c, const mba_node *n, const
     mba_table_number(t, 100 * mba_ceilings_floor(c, k) / s);
     mba_table_text(t, "%s", bytes / c->stream_bytes > flops / c->fma_flops + k.special_ops / c->exp_ops ? "memory"
                    : "arithmetic");
+    if (!bo->memory) return MBA_OK;
+    mba_table_number(t, 1e3 * copy_s);
+    mba_table_number(t, 100 * copy_s / s);
+    return MBA_OK;
 }
 
 /* Whether the operator keeps something for its gradient that it does not make otherwise. */
@@ -126,7 +135,7 @@ static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_sess
     for (int32_t i = 0; st == MBA_OK && i < o.g->nnodes; i++) {
         const mba_node *n = o.g->nodes[i];
         if (n->op == op || (n->of && n->of->op == op && n->op->kind != MBA_MEMORY))
-            op_row(t, c, n, note, best[i], bo->memory);
+            st = op_row(t, c, so->device, bo, n, note, best[i]);
     }
     free(best);
     mba_program_destroy(p);
@@ -140,7 +149,7 @@ static mba_status bench_ops(const bench_options *o, const mba_operands *words)
     for (int w = 1; w < words->n; w++)
         if (!mba_op_find(words->word[w]))
             return mba_fail(MBA_E_ARG, "no operator '%s'\nfix: mambascope list ops", words->word[w]);
-    MBA_TRY(mba_table_create(&t, op_columns));
+    MBA_TRY(mba_table_create(&t, o->memory ? copy_columns : op_columns));
     mba_session_options so = { 0 };
     mba_ceilings        c;
     mba_status          st = mba_run_options_apply(&o->model, &so);
@@ -384,7 +393,7 @@ mba_status mba_command_bench(int argc, char **argv)
         { "--repeats", MBA_OPT_INT, &o.repeats, "N", "the best of N runs counts (5)", 1, 1000 },
         MBA_MODEL_OPTIONS(&o.model),
         { "--copies", MBA_OPT_FLAG, &o.memory, NULL,
-          "op: only what memory bounds, whose floor is the copy rate", 0, 0 },
+          "op: only what memory bounds, beside a copy of as many bytes", 0, 0 },
         { "--hold", MBA_OPT_INT, &o.hold_ms, "MS",
           "gemm: the mean over so many ms back to back, as warm as a step", 1, 10000 },
         { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON: an array of objects", 0, 0 },
@@ -400,7 +409,11 @@ mba_status mba_command_bench(int argc, char **argv)
         "          images) alone in the same process, and where the time goes\n"
         "gemm      every matrix product of a step by each of the first eight kernels that the GPU's library names\n"
         "decode    photographs (made here, 500 x 375) read as a training step takes them: 224 x 224, per core\n\n"
-        "The floor is max(bytes / stream, FLOPs / FMA + exponentials / exp) of the least work there is.",
+        "The floor is max(bytes / stream, FLOPs / FMA + exponentials / exp) of the least work there is. Where memory "
+        "bounds,\n% of floor is that of the copy rate of gigabytes, which no copy of a few megabytes reaches: beginning "
+        "and\nend are microseconds. So --copies also times a plain copy that moves as many bytes as the operator must, "
+        "half\nof them read and half written, in the same process, after the same sweep of the caches, the fastest of "
+        "several\nways to copy and the best of as many runs: `% of it` is that time over the operator's.",
         options, "mambascope bench ceilings\nmambascope bench op ssd selective_scan\n"
         "mambascope bench step --model mamba2-130m --batch 1 --length 1024\n"
         "mambascope bench step --model mambavision-t --batch 8\n"

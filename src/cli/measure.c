@@ -139,11 +139,13 @@ mba_status mba_measure_products(double *best_s, const mba_session *s, const mba_
 typedef struct clock_ctx { double *best, began; float *sweep; } clock_ctx;
 enum { SWEEP_FLOATS = 1 << 25 };                   // 128 MB: larger than any last-level cache we met
 
+static void sweep_caches(float *x) { MBA_PARALLEL_FOR(i, SWEEP_FLOATS / 16) x[16 * i] += 1; }
+
 static void start(void *ctx, const mba_node *n, const mba_plan *plan)
 {
     clock_ctx *c = ctx;
     (void)n, (void)plan;
-    if (c->sweep) MBA_PARALLEL_FOR(i, SWEEP_FLOATS / 16) c->sweep[16 * i] += 1;
+    if (c->sweep) sweep_caches(c->sweep);
     c->began = mba_seconds();
 }
 
@@ -177,6 +179,27 @@ mba_status mba_measure_nodes(double *best_s, mba_program *p, unsigned passes, co
     mba_status      st = MBA_OK;
     for (int r = 0; r < repeats && st == MBA_OK; r++) st = mba_program_run(p, passes, step, &h);
     free(c.sweep);
+    return st;
+}
+
+mba_status mba_measure_copy(double *best_s, const mba_device *d, double bytes, int repeats)
+{
+    *best_s = 0;
+    if (d != &mba_device_cpu) return mba_copy_measure_cuda(best_s, bytes, repeats);
+    const int64_t n = (int64_t)(bytes / 8) + 1, room = n + MBA_COPY_ROOM;
+    float *x = malloc(sizeof(float) * (size_t)room), *y = malloc(sizeof(float) * (size_t)room);
+    float *sweep = calloc(SWEEP_FLOATS, sizeof(float));
+    mba_status st = x && y && sweep ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for a copy of %.0f bytes", bytes);
+    if (st == MBA_OK) MBA_PARALLEL_FOR(i, room) x[i] = y[i] = 1;             // pages of the threads that copy them
+    for (int r = 0; r < MBA_COPY_WAYS * repeats && st == MBA_OK; r++) {
+        sweep_caches(sweep);
+        const double began = mba_seconds();
+        mba_ceilings_copy(y, x, n, r % MBA_COPY_WAYS);
+        keep_best(best_s, mba_seconds() - began);
+    }
+    free(x);
+    free(y);
+    free(sweep);
     return st;
 }
 

@@ -120,6 +120,7 @@ template <int V, int NV>
 static __device__ __forceinline__ void keep_part(float *part, float *memory, const float (&dw)[NV][V], team t, int cols)
 {
     const int teams = blockDim.x / t.threads;
+    others_may_come();
     copy_async_wait<0>();
     __syncthreads();
 #pragma unroll
@@ -147,9 +148,7 @@ struct keep_dw {
 static inline mba_status mba__norm_dw(const mba_call *c, int out, int64_t cols)
 {
     const keep_dw use = { (float *)c->out[out], mba_adds(c->node, out) };
-    MBA_KERNEL(c, 1, (column_totals<1, keep_dw>), (const float *)mba_cuda_scratch(c, 0), cols,
-               (int)c->plan->launch[0].grid[0], use, c->step);
-    return MBA_OK;
+    return mba_column_totals<1>(c, 1, (const float *)mba_cuda_scratch(c, 0), cols, c->plan->launch[0].grid[0], use);
 }
 
 /* ---- forward ---- */

@@ -63,10 +63,19 @@ static void advance(cursor *c, const mba_node_counts *counts, int32_t nnodes, mb
     }
 }
 
+/* Blocks of a kernel that was launched early (device/cuda/early.cuh) take their places while those of the launch before, of the same
+ * node, leave, and wait: its time begins where that one ends. */
+static void cut_waiting(mba_event *e, const mba_event *before)
+{
+    if (!before || before->node != e->node || e->start_ns >= before->end_ns) return;
+    e->start_ns = before->end_ns < e->end_ns ? before->end_ns : e->end_ns;
+}
+
 static void link_step(mba_events *l, int32_t k, const step *s, const mba_node_counts *counts, int32_t nnodes,
                       mba_link_report *r)
 {
-    cursor at[MBA_EVENT_KINDS] = { { 0, 0 } };
+    cursor           at[MBA_EVENT_KINDS] = { { 0, 0 } };
+    const mba_event *before = NULL;
     for (int64_t i = 0; i < l->n; i++) {
         mba_event *e = &l->event[i];
         if (!e->graph || e->step != k) continue;
@@ -82,6 +91,9 @@ static void link_step(mba_events *l, int32_t k, const step *s, const mba_node_co
         e->launch = e->kind == MBA_EVENT_KERNEL ? c->used : -1;
         c->used++;
         r->linked++;
+        if (e->kind != MBA_EVENT_KERNEL) continue;
+        cut_waiting(e, before);
+        before = e;
     }
 }
 

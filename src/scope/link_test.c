@@ -69,6 +69,28 @@ static void kernels_find_the_node_that_launched_them(void **state)
     mba_events_free(&l);
 }
 
+/* "b", of the node of "a", took its places when "a" had 2 ns to go; "c", of another node, ran beside it. */
+static void what_waits_for_the_launch_before_is_not_counted(void **state)
+{
+    (void)state;
+    mba_events      l = { 0 };
+    mba_link_report r;
+    add(&l, MBA_EVENT_KERNEL, "a", 1000, 10, true);
+    add(&l, MBA_EVENT_KERNEL, "b", 1003, 10, true);
+    add(&l, MBA_EVENT_SET, "set memory", 1004, 10, true);
+    add(&l, MBA_EVENT_KERNEL, "c", 1006, 10, true);
+    add(&l, MBA_EVENT_KERNEL, "d", 1020, 10, true);
+    assert_ok(mba_link(&l, counts, 4, &r));
+    assert_int_equal(r.unlinked, 0);
+    const struct { const char *name; int64_t start, end; } want[] = { { "a", 1000, 1005 }, { "b", 1005, 1008 },
+                                                                      { "c", 1006, 1011 }, { "d", 1020, 1025 } };
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(named(&l, want[i].name, 0)->start_ns, want[i].start);
+        assert_int_equal(named(&l, want[i].name, 0)->end_ns, want[i].end);
+    }
+    mba_events_free(&l);
+}
+
 static void a_step_with_other_counts_is_not_linked(void **state)
 {
     (void)state;
@@ -222,7 +244,8 @@ static void one_set_for_many_belongs_to_no_node(void **state)
     mba_events_free(&l);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(kernels_find_the_node_that_launched_them),
+MBA_TEST_MAIN(cmocka_unit_test(what_waits_for_the_launch_before_is_not_counted),
+              cmocka_unit_test(kernels_find_the_node_that_launched_them),
               cmocka_unit_test(a_set_that_runs_as_a_kernel_is_a_set),
               cmocka_unit_test(one_set_for_many_belongs_to_no_node),
               cmocka_unit_test(a_step_with_other_counts_is_not_linked),

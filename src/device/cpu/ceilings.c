@@ -3,6 +3,7 @@
 
 #include <omp.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "core/device.h"
@@ -81,6 +82,18 @@ mba_ceilings mba_ceilings_measure(double time_s)
     free(x);
     free(y);
     return c;
+}
+
+void mba_ceilings_copy(float *to, const float *from, int64_t n, int way)
+{
+    const int64_t whole = (n + MBA_COPY_ROOM - 1) / MBA_COPY_ROOM;
+#pragma omp parallel
+    {
+        const int64_t threads = omp_get_num_threads(), me = omp_get_thread_num();
+        const int64_t first = whole * me / threads * MBA_COPY_ROOM, end = whole * (me + 1) / threads * MBA_COPY_ROOM;
+        if (way == 0) kernels()->stream(to + first, from + first, end - first);
+        else          memcpy(to + first, from + first, sizeof(float) * (size_t)(end - first));
+    }
 }
 
 double mba_ceilings_floor(const mba_ceilings *c, mba_cost cost)

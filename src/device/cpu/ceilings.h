@@ -26,6 +26,15 @@ double mba_ceilings_floor(const mba_ceilings *c, mba_cost cost);
 /* The same rates of the GPU in use, in fp32 or bf16; an error where this build or machine has none. */
 MBA_MUST mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype compute);
 
+/* Seconds of a plain copy on the GPU in use that moves `bytes`, half of them read and half written, its caches swept before: the
+ * best of `repeats` runs of every way there is to copy. */
+MBA_MUST mba_status mba_copy_measure_cuda(double *seconds, double bytes, int repeats);
+
+/* A copy by all threads, of `n` floats rounded up to whole vectors, which both arrays have room for (MBA_COPY_ROOM).
+ * way: 0 the loop of `stream_bytes`, 1 the C library's; which is the faster depends on the machine and on n. */
+enum { MBA_COPY_WAYS = 2, MBA_COPY_ROOM = 256 };
+void mba_ceilings_copy(float *to, const float *from, int64_t n, int way);
+
 /* ---- made once per instruction set, in ceilings_cpu.c: one thread's share of work ---- */
 typedef double mba_ceiling_fn(float *x, const float *y, int64_t n);     /* returns what it did, in the unit above */
 typedef struct mba_ceiling_kernels { mba_ceiling_fn *stream, *fma, *exp; } mba_ceiling_kernels;

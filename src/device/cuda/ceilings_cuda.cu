@@ -1,6 +1,8 @@
 /* ceilings_cuda.cu -- the rates of the GPU in use: memory, FMA, exponentials, matrix units.
  *
  * kernel     ceiling_copy     16 bytes a thread and trip over 4 GB: far more than the L2
+ * kernel     ceiling_pieces   1 to 8 pieces of 16 bytes a thread, all asked for before the first is stored; as many blocks as that takes:
+ *                             copies of megabytes, of which launch, ramp and tail are a good part
  * kernel     ceiling_fma      eight independent chains a thread
  * kernel     ceiling_exp      ex2.approx, eight independent chains a thread
  * The matrix rate is cuBLASLt's on an 8192^3 product of random numbers (constant ones would draw less power and run faster). */
@@ -9,6 +11,7 @@
 extern "C" {
 #include "core/device.h"
 #include "device/cpu/ceilings.h"
+#include "device/cuda/sweep.h"
 }
 
 enum { COPY_BYTES = 1 << 30, BLOCKS = 132 * 16, TRIPS = 4096, CHAINS = 8, SIDE = 8192, REPEATS = 8 };
@@ -17,6 +20,50 @@ __global__ void __launch_bounds__(256) ceiling_copy(uint4 *to, const uint4 *from
 {
     const int64_t stride = (int64_t)gridDim.x * 256;
     for (int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x; i < n; i += stride) to[i] = from[i];
+}
+
+template <int D, bool ONCE> __global__ void __launch_bounds__(1024) ceiling_pieces(uint4 *to, const uint4 *from, int64_t n)
+{
+    const int64_t first = (int64_t)blockIdx.x * D * blockDim.x + threadIdx.x;
+    uint4         seen[D];
+#pragma unroll
+    for (int d = 0; d < D; d++) {
+        const int64_t i = first + d * blockDim.x;
+        if (i < n) seen[d] = ONCE ? __ldcs(from + i) : from[i];
+    }
+#pragma unroll
+    for (int d = 0; d < D; d++) {
+        const int64_t i = first + d * blockDim.x;
+        if (i < n && ONCE) __stcs(to + i, seen[d]);
+        else if (i < n)    to[i] = seen[d];
+    }
+}
+
+template <int D, bool ONCE> static void copy_pieces(uint4 *to, const uint4 *from, int64_t n, int threads, cudaStream_t s)
+{
+    ceiling_pieces<D, ONCE><<<(unsigned)mba_ceil(n, D * threads), threads, 0, s>>>(to, from, n);
+}
+
+enum { COPY_WAYS = 8 };
+
+/* Which is the fastest depends on how much there is; one that is slower costs the yardstick nothing: the best counts. */
+static mba_status copy_once(void *to, const void *from, size_t bytes, int way, cudaStream_t s)
+{
+    const int64_t      n = (int64_t)(bytes / 16);
+    uint4 *const       y = (uint4 *)to;
+    const uint4 *const x = (const uint4 *)from;
+    switch (way) {
+    case 0:  copy_pieces<1, false>(y, x, n, 1024, s); break;
+    case 1:  copy_pieces<2, false>(y, x, n, 512, s); break;
+    case 2:  copy_pieces<4, false>(y, x, n, 256, s); break;
+    case 3:  copy_pieces<4, true>(y, x, n, 256, s); break;
+    case 4:  copy_pieces<4, false>(y, x, n, 512, s); break;
+    case 5:  copy_pieces<8, false>(y, x, n, 128, s); break;
+    case 6:  ceiling_copy<<<BLOCKS / 2, 256, 0, s>>>(y, x, n); break;
+    default: CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, s)); break;
+    }
+    CUDA_TRY(cudaGetLastError());
+    return MBA_OK;
 }
 
 __global__ void __launch_bounds__(256) ceiling_fma(float *out)
@@ -109,5 +156,62 @@ extern "C" mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype com
     CUDA_TRY(cudaMalloc(&p, 3 * (size_t)COPY_BYTES + MBA_CUDA_GEMM_WORK_BYTES));
     const mba_status st = measure(out, compute, (cudaStream_t)d->stream, p, p + COPY_BYTES, p + 2 * (size_t)COPY_BYTES, p + 3 * (size_t)COPY_BYTES);
     cudaFree(p);
+    return st;
+}
+
+/* What a copy is timed with: x and y, one behind the other, and what sweeps the caches. */
+struct copying { char *x, *y, *sweep; size_t bytes; cudaEvent_t event[2]; cudaStream_t stream; };
+
+/* As a node is timed (device.c): in a graph, behind a sweep, between two events. */
+static mba_status capture_copy(cudaGraphExec_t *exec, const copying &c, int way)
+{
+    cudaGraph_t graph = NULL;
+    CUDA_TRY(cudaStreamBeginCapture(c.stream, cudaStreamCaptureModeThreadLocal));
+    mba__cuda_sweep(c.sweep, MBA__SWEEP_BYTES, c.stream);
+    cudaEventRecordWithFlags(c.event[0], c.stream, cudaEventRecordExternal);
+    mba_status st = copy_once(c.y, c.x, c.bytes, way, c.stream);
+    cudaEventRecordWithFlags(c.event[1], c.stream, cudaEventRecordExternal);
+    cudaError_t e = cudaStreamEndCapture(c.stream, &graph);
+    if (st == MBA_OK && e == cudaSuccess) e = cudaGraphInstantiate(exec, graph, 0);
+    if (graph) cudaGraphDestroy(graph);
+    return st != MBA_OK || e == cudaSuccess ? st : mba__cuda_failed(e, "capturing a copy");
+}
+
+static mba_status time_way(double *seconds, const copying &c, int way, int repeats)
+{
+    cudaGraphExec_t exec = NULL;
+    MBA_TRY(copy_once(c.y, c.x, c.bytes, way, c.stream));                     // the code is loaded
+    mba_status st = capture_copy(&exec, c, way);
+    for (int r = 0; r < repeats && st == MBA_OK; r++) {
+        float       ms = 0;
+        cudaError_t e = cudaGraphLaunch(exec, c.stream);
+        if (e == cudaSuccess) e = cudaStreamSynchronize(c.stream);
+        if (e == cudaSuccess) e = cudaEventElapsedTime(&ms, c.event[0], c.event[1]);
+        if (e != cudaSuccess) st = mba__cuda_failed(e, "a timed copy");
+        if (ms > 0 && (*seconds <= 0 || 1e-3 * ms < *seconds)) *seconds = 1e-3 * ms;
+    }
+    if (exec) cudaGraphExecDestroy(exec);
+    return st;
+}
+
+extern "C" mba_status mba_copy_measure_cuda(double *seconds, double bytes, int repeats)
+{
+    enum { APART = 4096 };
+    const mba_device *d;
+    const size_t      half = bytes < 32 ? 16 : (size_t)(bytes / 32) * 16, room = (half + APART - 1) / APART * APART;
+    copying           c = {};
+    MBA_TRY(mba_device_cuda(&d, 0));
+    CUDA_TRY(cudaMalloc(&c.x, 2 * room + MBA__SWEEP_BYTES));
+    c.y      = c.x + room;
+    c.sweep  = c.y + room;
+    c.bytes  = half;
+    c.stream = (cudaStream_t)d->stream;
+    cudaMemsetAsync(c.x, 0, 2 * room + MBA__SWEEP_BYTES, c.stream);
+    for (int i = 0; i < 2; i++) cudaEventCreate(&c.event[i]);
+    *seconds = 0;
+    mba_status st = MBA_OK;
+    for (int way = 0; way < COPY_WAYS && st == MBA_OK; way++) st = time_way(seconds, c, way, repeats);
+    for (int i = 0; i < 2; i++) cudaEventDestroy(c.event[i]);
+    cudaFree(c.x);
     return st;
 }

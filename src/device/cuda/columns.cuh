@@ -13,10 +13,12 @@
  *
  * A thread owns V neighbouring columns and adds up rows with a stride; the threads of a block that own the same columns are
  * added in order, then the blocks' parts. How many parts there are is the plan's business and depends on the shape alone,
- * so the same shape gives the same bits. With two blocks an SM, 256 threads, eight pieces of 16 bytes are 65 KB in flight. */
+ * so the same shape gives the same bits. With two blocks an SM, 256 threads, eight pieces of 16 bytes are 65 KB in flight. The blocks
+ * of the totals take their places while those of the parts leave (early.cuh). */
 #ifndef MBA_COLUMNS_CUH
 #define MBA_COLUMNS_CUH
 
+#include "device/cuda/early.cuh"
 #include "device/cuda/packed.cuh"
 
 enum { COLUMN_THREADS = 256, TOTAL_THREADS = 512, TOTAL_COLUMNS = 32, TOTAL_COLUMNS_FEW = 8 };   /* of a block, as ops/columns.h plans */
@@ -74,6 +76,7 @@ column_parts(float *part, F f, int64_t cols, int64_t capacity, int64_t per_part,
             for (int u = 0; u < U; u++) if (r + u * s.rows < end) f.add(acc, seen[u], known);
         }
     }
+    others_may_come();
     const int wide = s.lanes * V;                 // columns of the block; every thread adds up whole ones
 #pragma unroll
     for (int k = 0; k < K; k++) {
@@ -104,6 +107,7 @@ column_totals(const float *part, int64_t cols, int parts, F use, const mba_step 
     const int64_t column = (int64_t)blockIdx.x * wide + x;
     const int     end = column < cols ? parts : 0;
     float         total[K];
+    after_launch_before();
 #pragma unroll
     for (int k = 0; k < K; k++) total[k] = 0;
     for (int p = group; p < end; p += AT_ONCE * groups) {
@@ -136,6 +140,14 @@ column_totals(const float *part, int64_t cols, int parts, F use, const mba_step 
     use(column, total, step);
 }
 
+/* Launch k: the totals of the parts (parts, K, cols) that launch k - 1 left. */
+template <int K, typename G>
+static mba_status mba_column_totals(const mba_call *c, int k, const float *part, int64_t cols, int64_t parts, G use)
+{
+    MBA_KERNEL_EARLY(c, k, (column_totals<K, G>), part, cols, (int)parts, use, c->step);
+    return MBA_OK;
+}
+
 /* Launch k of the plan makes parts, launch k + 1 their totals; ops/columns.h planned both. `t` is the matrix whose rows count. */
 template <int K, int V, typename F, typename G>
 static mba_status mba_column_sums(const mba_call *c, int k, const mba_tensor *t, F f, G use, float *part)
@@ -143,8 +155,7 @@ static mba_status mba_column_sums(const mba_call *c, int k, const mba_tensor *t,
     const int64_t cols = mba_cols(t), rows = mba_rows(t), parts = c->plan->launch[k].grid[0];
     const int64_t inner = t->type.rank > 1 ? rows / t->type.dim[0] : 1;
     MBA_KERNEL(c, k, (column_parts<K, V, F>), part, f, cols, rows, mba_ceil(rows, parts), c->step, t->type.count, inner);
-    MBA_KERNEL(c, k + 1, (column_totals<K, G>), part, cols, (int)parts, use, c->step);
-    return MBA_OK;
+    return mba_column_totals<K>(c, k + 1, part, cols, parts, use);
 }
 
 #endif

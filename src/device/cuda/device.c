@@ -11,6 +11,7 @@
 #include "device/cuda/counters.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/launched.h"
+#include "device/cuda/sweep.h"
 
 static struct { bool ready; cudaStream_t stream; char name[256]; mba_machine machine; mba_device device; } gpu;
 
@@ -200,8 +201,6 @@ static mba_status cuda_run(mba_program *p, unsigned passes, const mba_hooks *h)
 
 /* ---- timing ---- */
 
-enum { SWEEP_BYTES = 256 << 20 };                 // several times the largest L2 there is
-
 /* The passes as a graph in which every node lies between two events that can be asked when it is done. */
 static mba_status capture_timed(mba_program *p, unsigned passes, cudaEvent_t *event, void *sweep, cudaGraphExec_t *exec)
 {
@@ -210,7 +209,7 @@ static mba_status capture_timed(mba_program *p, unsigned passes, cudaEvent_t *ev
     CUDA_TRY(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal));
     for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++) {
         if (!mba_runs(p->graph->nodes[i], passes)) continue;
-        if (sweep) mba__cuda_sweep(sweep, SWEEP_BYTES, gpu.stream);
+        if (sweep) mba__cuda_sweep(sweep, MBA__SWEEP_BYTES, gpu.stream);
         cudaEventRecordWithFlags(event[2 * i], gpu.stream, cudaEventRecordExternal);
         st = p->launch[i](&p->call[i]);
         cudaEventRecordWithFlags(event[2 * i + 1], gpu.stream, cudaEventRecordExternal);
@@ -243,7 +242,7 @@ static mba_status cuda_time_nodes(mba_program *p, unsigned passes, double *secon
     cudaEvent_t    *event = calloc((size_t)n, sizeof *event);
     if (!event) return mba_fail(MBA_E_NOMEM, "no memory for the times of %d nodes", n);
     for (int32_t i = 0; i < n; i++) cudaEventCreate(&event[i]);
-    if (cold && cudaMalloc(&sweep, SWEEP_BYTES) == cudaSuccess) cudaMemset(sweep, 0, SWEEP_BYTES);
+    if (cold && cudaMalloc(&sweep, MBA__SWEEP_BYTES) == cudaSuccess) cudaMemset(sweep, 0, MBA__SWEEP_BYTES);
     mba_status st = launch_nodes(p, passes, NULL);             // libraries prepare themselves
     if (st == MBA_OK) st = capture_timed(p, passes, event, sweep, &exec);
     if (st == MBA_OK) st = run_timed(p, passes, seconds, event, exec);

@@ -18,6 +18,12 @@ mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype compute)
     return mba_fail(MBA_E_UNSUPPORTED, "cannot measure a GPU\nwhy: this program was built without CUDA");
 }
 
+mba_status mba_copy_measure_cuda(double *seconds, double bytes, int repeats)
+{
+    (void)seconds, (void)bytes, (void)repeats;
+    return mba_fail(MBA_E_UNSUPPORTED, "cannot measure a GPU\nwhy: this program was built without CUDA");
+}
+
 static mba_status without_cuda(void)
 {
     return mba_fail(MBA_E_UNSUPPORTED, "cannot use a GPU\nwhy: this library was built without CUDA");

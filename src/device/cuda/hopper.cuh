@@ -13,6 +13,7 @@
 
 #include <cuda.h>
 
+#include "device/cuda/early.cuh"
 #include "device/cuda/mma.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -58,34 +59,7 @@ static inline mba_status mba_tile_map(CUtensorMap *map, const void *at, const in
                     (long long)dim[1], (long long)dim[2], (long long)step[0], (long long)step[1], at);
 }
 
-/* ---- a launch whose blocks take their places while those of the launch before leave ----
- *
- * The kernel before calls others_may_come() at its beginning, this one after_launch_before() in every block before it reads
- * what that one wrote. After an ordinary launch both mean nothing. The two overlap, by a microsecond or two, in whatever
- * watches them, so nothing of a training step is launched like this. */
-#define MBA_KERNEL_EARLY(c, k, kernel, ...)                                                                    \
-    do {                                                                                                       \
-        const int           k_ = (k);                                                                          \
-        const mba_launch   *l_ = &(c)->plan->launch[k_];                                                       \
-        cudaLaunchAttribute early_ = {};                                                                       \
-        cudaLaunchConfig_t  how_ = {};                                                                         \
-        early_.id = cudaLaunchAttributeProgrammaticStreamSerialization;                                        \
-        early_.val.programmaticStreamSerializationAllowed = 1;                                                 \
-        how_.gridDim          = mba_grid(l_);                                                                  \
-        how_.blockDim         = dim3((unsigned)l_->block);                                                     \
-        how_.dynamicSmemBytes = l_->smem_bytes;                                                                \
-        how_.stream           = mba_cuda_stream(c);                                                            \
-        how_.attrs            = &early_;                                                                       \
-        how_.numAttrs         = 1;                                                                             \
-        MBA_TRY(mba__cuda_allow_smem((const void *)(kernel), l_->smem_bytes));                                 \
-        (void)cudaLaunchKernelEx(&how_, kernel, __VA_ARGS__);                                                  \
-        MBA_TRY(mba__cuda_launched((c), k_));                                                                  \
-    } while (0)
-
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
-
-static __device__ __forceinline__ void others_may_come() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-static __device__ __forceinline__ void after_launch_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 /* ---- barriers in shared memory, by address ---- */
 

@@ -26,9 +26,7 @@ static mba_status sum_weights(const mba_call *c, int64_t parts)
     const conv1d_dims d = conv1d_dims_of(n);
     const hand_out    use = { (float *)c->out[DW], (float *)c->out[DBIAS], d.C, d.taps, mba_adds(n, DW),
                               mba_adds(n, DBIAS) };
-    MBA_KERNEL(c, 1, (column_totals<1, hand_out>), (const float *)mba_cuda_scratch(c, 0), (d.taps + 1) * d.C,
-               (int)parts, use, c->step);
-    return MBA_OK;
+    return mba_column_totals<1>(c, 1, (const float *)mba_cuda_scratch(c, 0), (d.taps + 1) * d.C, parts, use);
 }
 
 #endif

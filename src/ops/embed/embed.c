@@ -90,7 +90,7 @@ static mba_status embed_cuda_plan(mba_plan *p, const mba_node *n, const mba_mach
     const int64_t blocks = mba_ceil(mba_elems(n->out[Y]), (int64_t)EMBED_THREADS * EMBED_DEPTH * embed_width(n));
     mba_launch   *l = mba_plan_launch(p, "embed_fwd_rows", MBA_VECTOR, blocks, EMBED_THREADS);
     const mba_cost c = embed_cost(n);
-    l->regs = 38;
+    l->regs = 32;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TOKEN), mba_tensor_bytes(n->in[TOKEN]) / (double)blocks);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TABLE), (c.read_bytes - mba_tensor_bytes(n->in[TOKEN])) / (double)blocks);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(Y), c.write_bytes / (double)blocks);
@@ -113,18 +113,18 @@ static mba_status embed_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_
     const double  touched = met * (double)M * 4, each = (double)(blocks * across);
     mba_plan_scratch(p, "order", 4 * (size_t)R);
     mba_plan_scratch(p, "sorted tokens", 4 * (size_t)R);
-    mba_plan_scratch(p, "rows of a range", 4 * (size_t)R);
+    mba_plan_scratch(p, "rows of a range", 8 * (size_t)R);
     mba_plan_scratch(p, "heads of runs", 4 * (size_t)(chunks * M));
     mba_plan_scratch(p, "tails of runs", 4 * (size_t)(chunks * M));
     mba_plan_scratch(p, "values met", (size_t)V);
 
     mba_launch *l = mba_plan_launch(p, "embed_bwd_sort", MBA_VECTOR, ranges, EMBED_SORT_THREADS);
-    l->smem_bytes = 4 * (size_t)((EMBED_SORT_THREADS / 32 + 1) * mba_ceil(V, ranges));
-    l->regs       = 47;
+    l->smem_bytes = 8 * EMBED_KEPT + 4 * (size_t)((EMBED_SORT_THREADS / 32 + 1) * mba_ceil(V, ranges));
+    l->regs       = 38;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TOKENB), 8.0 * (double)R);
     mba_phase_work(l, MBA_ALU, 16.0 * (double)R, NULL);
-    mba_phase_work(l, MBA_BARRIER, 10, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(EMBED_ORDER), 12.0 * (double)R / (double)ranges);
+    mba_phase_work(l, MBA_BARRIER, 6, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(EMBED_ORDER), 8.0 * (double)R / (double)ranges);
 
     l = mba_plan_launch(p, "embed_bwd_sum", MBA_VECTOR, blocks, (int)threads);
     l->grid[1] = across;
@@ -179,6 +179,7 @@ const mba_op mba_op_embed = {
                                  { { 5, 6, 7, 3 }, "windows: overlapping columns of one table, joined" },
                                  { { 70, 3, 12 }, "whole pieces; runs longer than a chunk" },
                                  { { 40, 600, 4 }, "several ranges of the vocabulary" },
+                                 { { 7000, 2, 4 }, "more tokens of a range than its block keeps" },
                                  { { 5, 6, 8, 4 }, "windows in whole pieces" },
                                  { { 1, 9, 1 }, "one token; most of the table's gradient is zero" },
                                  { { 0 }, NULL } },

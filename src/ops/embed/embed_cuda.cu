@@ -3,76 +3,89 @@
  *   y[r,:] = table[token[r],:]        dtable[v,:] (+)= sum of dy[r,:] over the rows r with token[r] = v, in order of r
  *   tokens (R) i32     table, y fp32 or bf16     dy fp32 or bf16     dtable (V, M) fp32
  *
- * kernel     embed_fwd_rows     pieces of rows, two a thread
+ * kernel     embed_fwd_rows     pieces of rows, two a thread, whose tokens are asked for together, then the pieces
  * launch     grid ceil(R M / (512 W)), block 256, W = 4 values or one
  *
  * kernel     embed_bwd_sort     a block owns a range of the vocabulary: it counts the tokens in front of its range, gathers its
  *                               own in order, and sorts them by counting; nobody waits for another block
- * launch     grid max(SMs, ceil(V / 512)), block 1024, dynamic smem 132 bytes per token value of a range
- * moves      every block reads the R tokens twice, from L2; writes 12 R + V bytes in all. Bound by latency, so it brings
+ * launch     grid max(SMs, ceil(V / 512)), block 1024, dynamic smem 24 KB and 132 bytes per token value of a range
+ * moves      every block reads the R tokens twice, from L2, then L1; writes 8 R + V bytes in all. Bound by latency, so it brings
  *            the last 20 MB of dy into L2 on the side (sm_90)
  *
  * kernel     embed_bwd_sum      32 neighbours in the sorted order to a block; a run of equal tokens inside them has one owner,
  *                               which adds it to the table; what crosses the border of a block is left in scratch. Where the
  *                               gradient is stored, rows that no token meets become zero here, an equal share in each block
  * kernel     embed_bwd_join     runs that cross borders, by the block where they begin: parts in order
- * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256; to store, four blocks an SM at least
+ * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256; to store, four blocks an SM at least. Both take their places
+ *            while the blocks of the launch before leave (early.cuh)
  * moves      dy once, the touched rows of dtable once each way: bound by DRAM
- * resources  sm_90: 38, 47, 64 and 32 registers, no spill
+ * resources  sm_90: 32 (bf16 table, fp32 rows), 38, 64 and 32 registers, no spill
  * measured   none yet
  * order      fixed: rows in order, cut at multiples of 32 of the sorted order */
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/early.cuh"
+#include "device/cuda/packed.cuh"
 extern "C" {
 #include "ops/embed/embed_slots.h"
 }
 
 /* ---- forward ---- */
 
-template <typename TE, typename TY, int W>
+/* The tokens of all pieces of a thread are asked for before the first is used, then the pieces. I holds the number of a piece. */
+template <typename TE, typename TY, int W, typename I>
 __global__ void __launch_bounds__(EMBED_THREADS)
-embed_fwd_rows(window<TY> y, window<const int32_t> token, const TE *table, int64_t ld, int64_t rows, int64_t cols)
+embed_fwd_rows(window<TY> y, window<const int32_t> token, const TE *table, int64_t ld, I rows, I per_row)
 {
     constexpr int D = EMBED_DEPTH;
-    const int64_t per_row = cols / W;
-    int64_t       row[D], col[D];
-    const TE     *from[D];
-    float         v[D][W];
+    const int64_t cols = (int64_t)per_row * W;
+    I             row[D], col[D];
+    bool          there[D];
+    int           v[D];
+    packed<TE, W> seen[D];
 #pragma unroll
     for (int d = 0; d < D; d++) {
-        const int64_t j = ((int64_t)blockIdx.x * D + d) * EMBED_THREADS + threadIdx.x;
-        row[d]  = j >> 31 ? j / per_row : (int64_t)((uint32_t)j / (uint32_t)per_row);
-        col[d]  = (j - row[d] * per_row) * W;
-        from[d] = row[d] < rows ? table + *token.element(row[d]) * ld + col[d] : NULL;
+        const I j = ((I)blockIdx.x * D + d) * EMBED_THREADS + threadIdx.x;
+        row[d]   = j / per_row;
+        there[d] = row[d] < rows;
+        row[d]   = there[d] ? row[d] : 0;
+        col[d]   = there[d] ? (j - row[d] * per_row) * W : 0;
     }
 #pragma unroll
-    for (int d = 0; d < D; d++) if (from[d]) load(v[d], from[d]);
+    for (int d = 0; d < D; d++) v[d] = *token.element((int64_t)row[d]);
 #pragma unroll
-    for (int d = 0; d < D; d++) if (from[d]) store(y.row(row[d], cols) + col[d], v[d]);
+    for (int d = 0; d < D; d++) fetch(seen[d], table + v[d] * ld + (int64_t)col[d], there[d]);
+#pragma unroll
+    for (int d = 0; d < D; d++) {
+        float x[W];
+        unpack(x, seen[d]);
+        if (there[d]) store(y.row((int64_t)row[d], cols) + (int64_t)col[d], x);
+    }
+}
+
+template <typename TE, typename TY, int W> static mba_status forward(const mba_call *c)
+{
+    const mba_node             *n = c->node;
+    const int64_t               rows = mba_rows(n->out[Y]), per_row = mba_cols(n->out[Y]) / W, ld = mba_ld(n->in[TABLE]);
+    const window<TY>            y = mba_window<TY>(n->out[Y], c->out[Y]);
+    const window<const int32_t> token = mba_window<const int32_t>(n->in[TOKEN], c->in[TOKEN]);
+    const TE *const             table = (const TE *)c->in[TABLE];
+    if (mba_elems(n->out[Y]) < INT64_C(1) << 31)
+        MBA_KERNEL(c, 0, (embed_fwd_rows<TE, TY, W, uint32_t>), y, token, table, ld, (uint32_t)rows, (uint32_t)per_row);
+    else
+        MBA_KERNEL(c, 0, (embed_fwd_rows<TE, TY, W, uint64_t>), y, token, table, ld, (uint64_t)rows, (uint64_t)per_row);
+    return MBA_OK;
 }
 
 extern "C" mba_status embed_cuda(const mba_call *c)
 {
-    const mba_node              *n = c->node;
-    const int64_t                rows = mba_rows(n->out[Y]), cols = mba_cols(n->out[Y]), ld = mba_ld(n->in[TABLE]);
-    const window<const int32_t>  token = mba_window<const int32_t>(n->in[TOKEN], c->in[TOKEN]);
-    const bool                   whole = embed_width(n) > 1;
+    const mba_node *n = c->node;
+    const bool      whole = embed_width(n) > 1;
     MBA_WITH_DTYPE(n->in[TABLE]->type.dtype, TE, MBA_WITH_DTYPE(n->out[Y]->type.dtype, TY,
-        const window<TY> y = mba_window<TY>(n->out[Y], c->out[Y]);
-        if (whole) MBA_KERNEL(c, 0, (embed_fwd_rows<TE, TY, EMBED_WIDTH>), y, token, (const TE *)c->in[TABLE], ld, rows, cols);
-        else       MBA_KERNEL(c, 0, (embed_fwd_rows<TE, TY, 1>), y, token, (const TE *)c->in[TABLE], ld, rows, cols)));
-    return MBA_OK;
+        return whole ? (forward<TE, TY, EMBED_WIDTH>(c)) : (forward<TE, TY, 1>(c))));
 }
 
 /* ---- backward: the sorted order of rows, by token, then by row ---- */
 
 enum { SORT_WARPS = EMBED_SORT_THREADS / 32 };
-
-static __device__ __forceinline__ int warp_count(int x)
-{
-#pragma unroll
-    for (int d = 16; d; d >>= 1) x += __shfl_xor_sync(0xffffffffu, x, d);
-    return x;
-}
 
 /* Exclusive sum of x over the block, and the total; every thread takes part. `warps` has SORT_WARPS places. */
 static __device__ __forceinline__ int block_before(int x, int *warps, int *total)
@@ -96,10 +109,12 @@ static __device__ __forceinline__ int block_before(int x, int *warps, int *total
     return before + upto - x;
 }
 
-/* order (R): rows, sorted; value (R): their tokens. `mine` (R) holds the rows of a block's range in order of rows, where
- * the sorted ones will be. counts (SORT_WARPS, span) and firsts (span) in shared memory. */
+/* order (R): rows, sorted; value (R): their tokens. kept (EMBED_KEPT), counts (SORT_WARPS, span) and firsts (span) are in shared
+ * memory. The rows of a block's range and their tokens, in order of rows, are in `kept`, or in `mine` (R), where the sorted ones will be,
+ * if they are more. */
 struct embed_sort {
-    int32_t              *order, *value, *mine;
+    int32_t              *order, *value;
+    int2                 *mine;
     uint8_t              *met;                    // (V): whether a token has this value
     const int32_t        *token;
     int64_t               pitch;                  // of runs of tokens
@@ -127,14 +142,14 @@ static __device__ __forceinline__ void bring_soon(const char *from, int64_t byte
 template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) embed_bwd_sort(embed_sort a)
 {
     constexpr int  AT_ONCE = DENSE ? 8 : 2;
-    int32_t *const order = a.order, *const value = a.value, *const mine = a.mine;
     const int      rows = a.rows, span = a.span;
     const auto     token = [&](int r) {           // of row r; rows are counted in 32 bits
         return DENSE ? a.token[r] : a.token[(int64_t)((unsigned)r / a.run) * a.pitch + (unsigned)r % a.run];
     };
-    extern __shared__ int counts[];
-    __shared__ int warps[SORT_WARPS];
-    int           *firsts = counts + SORT_WARPS * span;
+    extern __shared__ int2 kept[];
+    __shared__ int2 seen[SORT_WARPS];
+    __shared__ int  warps[SORT_WARPS];
+    int *const     counts = (int *)(kept + EMBED_KEPT), *const firsts = counts + SORT_WARPS * span;
     const int      lane = threadIdx.x % 32, warp = threadIdx.x / 32, low = blockIdx.x * span;
     const uint32_t before_me = (1u << lane) - 1;
 
@@ -153,19 +168,26 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
             own   += v[u] >= 0 && v[u] < span;
         }
     }
-    int base, count;
-    block_before(below, warps, &base);
-    own = warp_count(own);
-    int at = base + block_before(lane == 0 ? own : 0, warps, &count);
-    at = __shfl_sync(0xffffffffu, at, 0);         // where this warp's begin
+    below = __reduce_add_sync(0xffffffffu, below);
+    own   = __reduce_add_sync(0xffffffffu, own);
+    if (lane == 0) seen[warp] = make_int2(below, own);
+    __syncthreads();
+    int base = 0, count = 0, at = 0;              // tokens in front of the range, in it, and of warps before this one
+#pragma unroll 8
+    for (int w = 0; w < SORT_WARPS; w++) {
+        base  += seen[w].x;
+        count += seen[w].y;
+        at    += w < warp ? seen[w].y : 0;
+    }
 
     // 2. gather them, in order of rows
+    int2 *const list = count <= EMBED_KEPT ? kept : a.mine + base;
 #pragma unroll (AT_ONCE / 2)
     for (int r = from; r < end; r += 32) {
         const int      v = r + lane < end ? token(r + lane) - low : -1;
         const bool     here = v >= 0 && v < span;
         const uint32_t mask = __ballot_sync(0xffffffffu, here);
-        if (here) mine[at + __popc(mask & before_me)] = r + lane;
+        if (here) list[at + __popc(mask & before_me)] = make_int2(r + lane, v);
         at += __popc(mask);
     }
     for (int i = threadIdx.x; i < SORT_WARPS * span; i += EMBED_SORT_THREADS) counts[i] = 0;
@@ -175,7 +197,7 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
     const int share = (count + EMBED_SORT_THREADS - 1) / EMBED_SORT_THREADS * 32, first = warp * share, last = min(first + share, count);
     int      *my_counts = counts + warp * span;
     for (int i = first; i < last; i += 32) {
-        const int      v = i + lane < last ? token(mine[base + i + lane]) - low : -1;
+        const int      v = i + lane < last ? list[i + lane].y : -1;
         const uint32_t equal = __match_any_sync(0xffffffffu, v);
         if (v >= 0 && (equal & before_me) == 0) my_counts[v] += __popc(equal);
         __syncwarp();
@@ -201,14 +223,15 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
     __syncthreads();
 
     // 5. to their places
+    others_may_come();
     for (int i = first; i < last; i += 32) {
-        const int      r = i + lane < last ? mine[base + i + lane] : 0;
-        const int      v = i + lane < last ? token(r) - low : -1;
+        const int2     own_row = i + lane < last ? list[i + lane] : make_int2(0, -1);
+        const int      v = own_row.y;
         const uint32_t equal = __match_any_sync(0xffffffffu, v);
         if (v >= 0) {
             const int to = firsts[v] + my_counts[v] + __popc(equal & before_me);
-            order[to] = r;
-            value[to] = v + low;
+            a.order[to] = own_row.x;
+            a.value[to] = v + low;
         }
         __syncwarp();
         if (v >= 0 && (equal & before_me) == 0) my_counts[v] += __popc(equal);
@@ -255,6 +278,7 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 
     __shared__ int rows[CHUNK], value[CHUNK + 2];                    // value[1 + k] is that of entry k
     const int     first = blockIdx.x * CHUNK, n = min((int)CHUNK, a.rows - first);
     const int64_t c = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * W;
+    after_launch_before();
     if (threadIdx.x < CHUNK && threadIdx.x < n) rows[threadIdx.x] = a.order[first + threadIdx.x];
     for (int k = threadIdx.x; k < CHUNK + 2; k += blockDim.x) {
         const int i = first + k - 1;
@@ -294,6 +318,7 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 
             clear(sum);
         }
     }
+    others_may_come();
 }
 
 /* The first place behind the run of token v. */
@@ -312,23 +337,27 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256) 
 {
     const int     next = (blockIdx.x + 1) * EMBED_CHUNK, first = next - EMBED_CHUNK;
     const int64_t c = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * W;
+    after_launch_before();
     if (next >= a.rows || c >= a.cols) return;
-    const int v = a.value[next - 1];
-    if (a.value[next] != v) return;                                  // nothing crosses this border
-    if (first > 0 && a.value[first - 1] == v) return;                // it began before: another block's
-    const int chunks = (run_end(a.value, next, a.rows, v) - 1) / EMBED_CHUNK;
-    float     sum[W], in[W];
+    const int far = next + EMBED_CHUNK - 1;                          // the last of the next chunk
+    const int v = a.value[next - 1], behind = a.value[next], before = first > 0 ? a.value[first - 1] : -1,
+              beyond = far < a.rows ? a.value[far] : -1;             // together: one wait
+    if (behind != v || before == v) return;                          // nothing crosses this border, or it is another block's
+    float *const to = a.dtable + v * a.ld + c;
+    float        sum[W], in[W], old[W] = {};
     load(sum, a.tail + blockIdx.x * a.cols + c);
+    load(in, a.head + (int64_t)(blockIdx.x + 1) * a.cols + c);
+    if (ADDS) load(old, to);
+    add_to(sum, in);
+    if (beyond == v) {                                               // a long run: more chunks than the next one
+        const int chunks = (run_end(a.value, far, a.rows, v) - 1) / EMBED_CHUNK;
 #pragma unroll 8
-    for (int64_t d = blockIdx.x + 1; d <= chunks; d++) {
-        load(in, a.head + d * a.cols + c);
-        add_to(sum, in);
+        for (int64_t d = blockIdx.x + 2; d <= chunks; d++) {
+            load(in, a.head + d * a.cols + c);
+            add_to(sum, in);
+        }
     }
-    float *to = a.dtable + v * a.ld + c;
-    if (ADDS) {
-        load(in, to);
-        add_to(sum, in);
-    }
+    if (ADDS) add_to(sum, old);
     store(to, sum);
 }
 
@@ -348,8 +377,8 @@ template <typename TY, int W, bool ADDS> static mba_status sum_rows(const mba_ca
     a.rows   = (int)mba_rows(n->in[DY]);
     a.V      = (int)mba_rows(n->out[DTABLE]);
     a.padding = (int)((const embed_bwd_attr *)n->attr)->padding;
-    MBA_KERNEL(c, 1, (embed_bwd_sum<TY, W, ADDS>), a);
-    MBA_KERNEL(c, 2, (embed_bwd_join<TY, W, ADDS>), a);
+    MBA_KERNEL_EARLY(c, 1, (embed_bwd_sum<TY, W, ADDS>), a);
+    MBA_KERNEL_EARLY(c, 2, (embed_bwd_join<TY, W, ADDS>), a);
     return MBA_OK;
 }
 
@@ -362,7 +391,7 @@ extern "C" mba_status embed_bwd_cuda(const mba_call *c)
     embed_sort        a = {};
     a.order = (int32_t *)mba_cuda_scratch(c, EMBED_ORDER);
     a.value = (int32_t *)mba_cuda_scratch(c, EMBED_VALUE);
-    a.mine  = (int32_t *)mba_cuda_scratch(c, EMBED_MINE);
+    a.mine  = (int2 *)mba_cuda_scratch(c, EMBED_MINE);
     a.met   = (uint8_t *)mba_cuda_scratch(c, EMBED_MET);
     a.token = (const int32_t *)c->in[TOKENB];
     a.run   = (unsigned)n->in[TOKENB]->run;

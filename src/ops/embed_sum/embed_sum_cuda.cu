@@ -110,6 +110,5 @@ extern "C" mba_status embed_sum_bwd_cuda(const mba_call *c)
     MBA_WITH_DTYPE(dy->type.dtype, T,
         MBA_KERNEL(c, 0, embed_sum_bwd_parts<T>, part, mba_window<const T>(dy, c->in[DY]), (const int32_t *)c->in[INDEXB], mba_ragged_rows(index),
                    (int)mba_cols(index), M, V, (int)embed_sum_table_rows(V), c->step));
-    MBA_KERNEL(c, 1, (column_totals<1, put_table>), part, V * M, (int)c->plan->launch[0].grid[0], put, c->step);
-    return MBA_OK;
+    return mba_column_totals<1>(c, 1, part, V * M, c->plan->launch[0].grid[0], put);
 }

@@ -237,6 +237,5 @@ extern "C" mba_status lap_encoder_bwd_cuda(const mba_call *c)
     }
     MBA_KERNEL(c, 0, lap_encoder_bwd_parts, part, positions_of(c), mba_window<const float>(n->in[DY], c->in[DY]), w, grads,
                many ? (int)LAP_PAIRS : (int)LAP_PAIRS_FEW, c->step);
-    MBA_KERNEL(c, 1, (column_totals<1, put_grads>), part, grads, (int)c->plan->launch[0].grid[0], put, c->step);
-    return MBA_OK;
+    return mba_column_totals<1>(c, 1, part, grads, c->plan->launch[0].grid[0], put);
 }

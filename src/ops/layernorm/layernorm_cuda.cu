@@ -383,9 +383,8 @@ extern "C" mba_status layernorm_bwd_cuda(const mba_call *c)
     const mba__team t = layernorm_bwd_team(c->node->in[XB]);
     MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T, MBA_WITH_BOOL(mba_adds(c->node, DX), ADDS,
         WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (layernorm_bwd_team<T, NV, ADDS>), grads_of<T>(c, t.threads)))));
-    MBA_KERNEL(c, 1, (column_totals<2, layernorm_totals>), (const float *)mba_cuda_scratch(c, 0), mba_cols(c->node->in[XB]),
-               (int)c->plan->launch[0].grid[0], totals_of(c), c->step);
-    return MBA_OK;
+    return mba_column_totals<2>(c, 1, (const float *)mba_cuda_scratch(c, 0), mba_cols(c->node->in[XB]), c->plan->launch[0].grid[0],
+                                totals_of(c));
 }
 
 extern "C" mba_status layernorm_bwd_loop_cuda(const mba_call *c)

@@ -73,9 +73,14 @@ static mba_status residual_bwd_plan(mba_plan *p, const mba_node *n, const mba_ma
 
 static mba_status residual_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    MBA_TRY(mba_plan_streaming(p, n, m));
-    if (n->in[GAMMAB])
-        mba__plan_column_sums(p, n, "residual_sums", n->in[DY], 1, residual_columns(n), 1u << DY | 1u << VB);
+    if (!n->in[GAMMAB]) return mba_plan_streaming(p, n, m);
+    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(n->in[DY]->type.count != MBA_ALL, "a layer scale of rows of which some are absent");
+    mba__plan_column_sums(p, n, "residual_sums", n->in[DY], 1, residual_columns(n), 1u << DY | 1u << VB);
+    mba_launch  *l = &p->launch[0];
+    const double each = mba_tensor_bytes(n->out[DV]) / (double)(l->grid[0] * l->grid[1]);
+    if (mba_adds(n, DV)) mba_phase_move(l, MBA_LOAD, MBA_ARG_OUT(DV), each);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DV), each);
     return MBA_OK;
 }
 

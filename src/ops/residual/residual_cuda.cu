@@ -4,9 +4,9 @@
  *
  * kernel     residual_rows     a thread takes two pieces of 16 bytes of every operand, 256 pieces apart; a branch that is left out is
  *                              not read
- * kernel     residual_sums     (column_parts) dgamma: V columns a thread, rows with a stride
+ * kernel     residual_sums     (column_parts) the gradients where there is a gamma: V columns a thread, rows with a stride
  * launch     grid ceil(R C / V / 512), block 256; parts as planned in ops/columns.h
- * moves      forward and dv: each operand once; dgamma: dy and v once more
+ * moves      each operand once
  * in flight  5 blocks an SM, 256 threads, 4 pieces of 16 bytes: 82 KB of the 22 that 4 TB/s for 0.7 us need
  * measured   68 % of the copy rate inside MambaVision-T's step (25088 x 320, 6272 x 640, bf16) with one piece a thread and divisions
  *            of 64 bits
@@ -32,6 +32,12 @@ static __device__ __forceinline__ float factor(chance k, const mba_step *step, i
     philox(u, step->seed ^ k.stream, mba_step_counter(step), (uint64_t)sample / 4);
     const uint32_t mine = sample % 4 == 0 ? u[0] : sample % 4 == 1 ? u[1] : sample % 4 == 2 ? u[2] : u[3];   // registers have no index
     return mine < k.drop ? 0.0f : k.keep;
+}
+
+/* Of a row; a division of 64 bits only where it must be. */
+static __device__ __forceinline__ int64_t sample_of(const chance &k, int64_t row)
+{
+    return (row | k.rows) >> 31 ? row / k.rows : (int64_t)((uint32_t)row / (uint32_t)k.rows);
 }
 
 /* out = (base) + f gamma v; base is x forward, and what is there where dv adds. I holds the number of a piece. */
@@ -83,28 +89,43 @@ __global__ void __launch_bounds__(256) residual_rows(residual_operands<T, I> o, 
     }
 }
 
-template <typename T> struct residual_sums {
+/* dgamma, and dv in the same pass: a thread owns columns and walks down the rows. dv may lie in dy, whose rows were read before. */
+template <typename T, bool ADDS> struct residual_sums {
     enum { AT_ONCE = 4 };
     window<const T> dy, v;
+    window<T>       dv;
+    const float    *gamma;
     chance          k;
     const mba_step *step;
     int64_t         cols;
-    template <int V> struct known {};
-    template <int V> struct seen { float f; packed<T, V> a, b; };
-    template <int V> __device__ void know(known<V> &, int64_t) const {}
+    mutable int64_t sample;                       // whose factor was drawn last, from -1 on: a thread's rows are few samples
+    mutable float   drawn;
+    template <int V> struct known { float gamma[V]; };
+    template <int V> struct seen { float f; T *to; packed<T, V> a, b, old; };
+    template <int V> __device__ void know(known<V> &o, int64_t c) const { load_weights(o.gamma, gamma + c); }
     template <int V> __device__ void look(seen<V> &s, int64_t r, int64_t c, bool there) const
     {
-        s.f = there ? factor(k, step, r / k.rows) : 0;
-        fetch(s.a, dy.row(r, cols) + c, s.f != 0);
-        fetch(s.b, v.row(r, cols) + c, s.f != 0);
+        s.to = mba_column_row<V>(dv, r, cols) + c;
+        if (ADDS) fetch(s.old, (const T *)s.to, there);              // on its way while the factor is drawn
+        const int64_t now = there ? sample_of(k, r) : sample;
+        if (now != sample) drawn = factor(k, step, now);
+        sample = now;
+        s.f = there ? drawn : 0;
+        fetch(s.a, mba_column_row<V>(dy, r, cols) + c, s.f != 0);
+        fetch(s.b, mba_column_row<V>(v, r, cols) + c, s.f != 0);
     }
-    template <int V> __device__ void add(float (&sum)[1][V], const seen<V> &s, const known<V> &) const
+    template <int V> __device__ void add(float (&sum)[1][V], const seen<V> &s, const known<V> &o) const
     {
-        float a[V], b[V];
+        float a[V], b[V], d[V];
         unpack(a, s.a);
         unpack(b, s.b);
+        if (ADDS) unpack(d, s.old);
 #pragma unroll
-        for (int j = 0; j < V; j++) sum[0][j] += s.f * a[j] * b[j];
+        for (int j = 0; j < V; j++) {
+            sum[0][j] += s.f * a[j] * b[j];
+            d[j] = (ADDS ? d[j] : 0) + (s.f != 0 ? s.f * o.gamma[j] * a[j] : 0);
+        }
+        store(s.to, d);
     }
 };
 
@@ -156,19 +177,23 @@ template <typename T, int V> static mba_status forward(const mba_call *c)
     return rows_far<T, V, true>(c, p, (const float *)c->in[GAMMA], chance_of(c, FACTOR));
 }
 
+/* With a layer scale: dv and dgamma together. */
+template <typename T, int V, bool ADDS> static mba_status scaled(const mba_call *c, chance k)
+{
+    const mba_node               *n = c->node;
+    const residual_sums<T, ADDS>  f = { mba_window<const T>(n->in[DY], c->in[DY]), mba_window<const T>(n->in[VB], c->in[VB]),
+                                        mba_window<T>(n->out[DV], c->out[DV]), (const float *)c->in[GAMMAB], k, c->step, mba_cols(n->in[DY]), -1, 0 };
+    const keep_residual_total     use = { (float *)c->out[DGAMMA], mba_adds(n, DGAMMA) };
+    return mba_column_sums<1, V>(c, 0, n->in[DY], f, use, (float *)mba_cuda_scratch(c, 0));
+}
+
 template <typename T, int V> static mba_status backward(const mba_call *c)
 {
     const mba_node       *n = c->node;
     const residual_places p = { n->out[DV], n->out[DV], n->in[DY], c->out[DV], c->out[DV], c->in[DY] };
-    const float          *gamma = (const float *)c->in[GAMMAB];
     const chance          k = chance_of(c, FACTORB);
-    if (n->in[GAMMAB]) {                          // before dv, which may take the place of dy
-        const residual_sums<T> f = { mba_window<const T>(n->in[DY], c->in[DY]), mba_window<const T>(n->in[VB], c->in[VB]), k, c->step,
-                                     mba_cols(n->in[DY]) };
-        const keep_residual_total       use = { (float *)c->out[DGAMMA], mba_adds(n, DGAMMA) };
-        MBA_TRY((mba_column_sums<1, V>(c, 1, n->in[DY], f, use, (float *)mba_cuda_scratch(c, 0))));
-    }
-    return mba_adds(n, DV) ? rows_far<T, V, true>(c, p, gamma, k) : rows_far<T, V, false>(c, p, gamma, k);
+    if (n->in[GAMMAB]) return mba_adds(n, DV) ? scaled<T, V, true>(c, k) : scaled<T, V, false>(c, k);
+    return mba_adds(n, DV) ? rows_far<T, V, true>(c, p, NULL, k) : rows_far<T, V, false>(c, p, NULL, k);
 }
 
 /* The plan of the sums knows how many columns a thread takes; both launches go by it. */
