@@ -292,13 +292,14 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
     enum { STEPS_LEAST = 8, THREADS = 384 };
     const mba_launch *l = w->l;
     mba_sim_kernel   *k = w->k;
-    double            steps = 1, flops = 0, in[2] = { 0, 0 }, out = 0;
+    double            steps = 1, flops = 0, in[2] = { 0, 0 }, out = 0, old = 0;
     int               a[2] = { -1, -1 }, c = -1, copies = 0;
     for (int i = 0; i < l->nphases; i++) {
         const mba_phase *ph = &l->phase[i];
         if (ph->work == MBA_LOOP) steps = ph->n < 1 ? 1 : ph->n;
         if (ph->work == MBA_MMA)  flops = ph->n;
         if (ph->work == MBA_STORE) { out = ph->n; c = ph->operand; }
+        if (ph->work == MBA_LOAD) old = ph->n;
         if (ph->work == MBA_ASYNC && copies < 2) { in[copies] = ph->n; a[copies++] = ph->operand; }
     }
     k->resets = k->grid > (int64_t)m->v[MBA_GPU_sm];   // more tiles than SMs: they are dealt by a counter
@@ -333,6 +334,7 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
         const double once = operand_bytes(w, a[i]) / trips / blocks, n = in[i] / 2 > once ? in[i] / 2 : once;
         lower_move(w, &(mba_phase){ .work = MBA_ASYNC, .operand = (int16_t)a[i], .n = n }, false);
     }
+    if (old > 0) lower_move(w, &(mba_phase){ .work = MBA_ASYNC, .operand = (int16_t)c, .n = old * tiles / trips }, false);
     for (int64_t i = k->first[1]; i < k->nops; i++) k->op[i].ahead = 0;
     add_op(w, MBA_OP_COMMIT)->ring = 0;
     close_loop(w);

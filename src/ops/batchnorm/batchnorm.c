@@ -139,7 +139,7 @@ static void columns_launch(mba_plan *p, const mba_node *n, const mba_tensor *x, 
         if (mba_rows(n->in[k]) == mba_rows(x) && mba_cols(n->in[k]) == mba_cols(x))
             mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)(down * across));
     mba_phase_work(l, MBA_FMA, c.vector_flops / 2 / (double)(down * across), NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(0), mba_tensor_bytes(n->out[0]) / (double)(down * across));
+    mba_phase_out(l, n, 0, mba_tensor_bytes(n->out[0]) / (double)(down * across));
 }
 
 static mba_status stats_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)

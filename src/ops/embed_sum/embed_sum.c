@@ -89,7 +89,7 @@ static mba_status embed_sum_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
     mba_launch *t = mba_plan_launch(p, "column_totals", MBA_VECTOR, mba_ceil(V * M, 32), 512);
     t->regs = 24;
     mba_phase_move(t, MBA_LOAD, MBA_ARG_SCRATCH(0), 4.0 * 32 * (double)parts);
-    mba_phase_move(t, MBA_STORE, MBA_ARG_OUT(DTABLE), 4.0 * 32);
+    mba_phase_out(t, n, DTABLE, 4.0 * 32);
     return MBA_OK;
 }
 
