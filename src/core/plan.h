@@ -21,7 +21,7 @@
 #include "core/tensor.h"
 
 struct mba_node;
-enum { MBA_IN_MAX = 16, MBA_OUT_MAX = 10, MBA_SCRATCH_MAX = 12, MBA_LAUNCH_MAX = 72, MBA_PHASE_MAX = 32 };
+enum { MBA_IN_MAX = 16, MBA_OUT_MAX = 10, MBA_SCRATCH_MAX = 12, MBA_LAUNCH_MAX = 72, MBA_PHASE_MAX = 40 };
 
 /* The part of a machine file that plans may read. The rest is the simulator's. */
 typedef struct mba_machine {
