@@ -2,6 +2,9 @@
 #include "tests/test.h"
 
 #include "core/check.h"
+#include "core/plan_work.h"
+#include "core/program.h"
+#include "tests/machines.h"
 
 /* fp64 backward against fourth-order central differences with h = 1e-3: truncation h^4 f'''''/30 and
  * rounding 1e-16/h leave 1e-8 of the largest derivative. */
@@ -23,4 +26,50 @@ static void every_operator_agrees_with_its_reference(void **state)
     assert_int_equal(wrong, 0);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(every_operator_agrees_with_its_reference))
+/* Outputs of `n` that are added to and that no launch of the plan reads first (of an embedding's table, the rows that it
+ * touches). Vectors (gradients of weights per channel) are too small to be written down. */
+static int reads_missing(const mba_node *n, const mba_plan *p)
+{
+    int missing = 0;
+    for (int k = 0; k < MBA_OUT_MAX; k++) {
+        double read = 0;
+        if (!n->out[k] || !mba_adds(n, k) || n->out[k]->type.rank < 2) continue;
+        for (int l = 0; l < p->nlaunches; l++) {
+            mba_work_sums sum;
+            mba_launch_sums(&sum, &p->launch[l]);
+            read += sum.operand[MBA_ARG_OUT(k)][0];
+        }
+        if (read < 0.5 * mba_tensor_bytes(n->out[k])) {
+            printf("BAD %s, variant %s: %s adds, %.0f of %.0f bytes read\n", n->op->name, p->variant, n->op->out[k].name,
+                   read, mba_tensor_bytes(n->out[k]));
+            missing++;
+        }
+    }
+    return missing;
+}
+
+static void plans_read_what_they_add_to(void **state)
+{
+    (void)state;
+    int wrong = 0, adding = 0;
+    for (int i = 0; mba_ops[i]; i++)
+        for (const mba_case *c = mba_ops[i]->cases; c && c->note; c++) {
+            mba_case_graph o;
+            mba_program   *p;
+            assert_ok(mba_case_build(&o, mba_ops[i], c, (mba_case_how){ .compute = MBA_BF16 }));
+            const mba_program_options how = { .cuda = true, .machine = &machines[1] };
+            const mba_status          st = mba_program_create(&p, o.g, &how);
+            for (int32_t k = 0; st == MBA_OK && k < o.g->nnodes; k++) {
+                adding += o.g->nodes[k]->adds != 0;
+                wrong  += reads_missing(o.g->nodes[k], p->plan[k]);
+            }
+            if (st == MBA_OK) mba_program_destroy(p);
+            mba_graph_destroy(o.g);
+        }
+    printf("%d nodes add\n", adding);
+    assert_true(adding > 50);
+    assert_int_equal(wrong, 0);
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(every_operator_agrees_with_its_reference),
+              cmocka_unit_test(plans_read_what_they_add_to))

@@ -42,6 +42,12 @@ void mba_phase_move(mba_launch *l, mba_work work, int operand, double bytes)
     phase_add(l, (mba_phase){ .work = work, .operand = (int16_t)operand, .share = 1, .n = bytes });
 }
 
+void mba_phase_out(mba_launch *l, const mba_node *n, int k, double bytes)
+{
+    if (mba_adds(n, k)) mba_phase_move(l, MBA_LOAD, MBA_ARG_OUT(k), bytes);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k), bytes);
+}
+
 void mba_phase_share(mba_launch *l, int64_t blocks)
 {
     mba_assert(l->nphases > 0 && blocks >= 1);
@@ -62,17 +68,25 @@ mba_status mba_plan_variant(mba_plan *out, const mba_plan *of, mba_arena *a, con
     return st == MBA_OK ? st : mba_where(st, "%s, variant %s, on %s", n->op->name, v->name, m->name);
 }
 
-mba_launch *mba_plan_stream(mba_plan *p, const mba_node *n, const char *kernel, int64_t grid, int block, int regs)
+void mba_phases_evenly(mba_launch *l, const mba_node *n, double blocks)
 {
     const mba_cost c = n->op->cost(n);
-    mba_launch    *l = mba_plan_launch(p, kernel, MBA_VECTOR, grid, block);
-    l->regs = regs;
     for (int k = 0; k < MBA_IN_MAX; k++)
-        if (n->in[k]) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)grid);
-    mba_phase_work(l, MBA_FMA, c.vector_flops / 2 / (double)grid, NULL);
-    if (c.special_ops > 0) mba_phase_work(l, MBA_SFU, c.special_ops / (double)grid, NULL);
+        if (n->in[k]) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / blocks);
+    for (int k = 0; k < MBA_OUT_MAX; k++)                          // what is added to is read first
+        if (n->out[k] && mba_adds(n, k))
+            mba_phase_move(l, MBA_LOAD, MBA_ARG_OUT(k), mba_tensor_bytes(n->out[k]) / blocks);
+    mba_phase_work(l, MBA_FMA, c.vector_flops / 2 / blocks, NULL);
+    if (c.special_ops > 0) mba_phase_work(l, MBA_SFU, c.special_ops / blocks, NULL);
     for (int k = 0; k < MBA_OUT_MAX; k++)
-        if (n->out[k]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k), mba_tensor_bytes(n->out[k]) / (double)grid);
+        if (n->out[k]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k), mba_tensor_bytes(n->out[k]) / blocks);
+}
+
+mba_launch *mba_plan_stream(mba_plan *p, const mba_node *n, const char *kernel, int64_t grid, int block, int regs)
+{
+    mba_launch *l = mba_plan_launch(p, kernel, MBA_VECTOR, grid, block);
+    l->regs = regs;
+    mba_phases_evenly(l, n, (double)grid);
     return l;
 }
 

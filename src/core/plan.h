@@ -21,7 +21,7 @@
 #include "core/tensor.h"
 
 struct mba_node;
-enum { MBA_IN_MAX = 16, MBA_OUT_MAX = 10, MBA_SCRATCH_MAX = 12, MBA_LAUNCH_MAX = 72, MBA_PHASE_MAX = 32 };
+enum { MBA_IN_MAX = 16, MBA_OUT_MAX = 10, MBA_SCRATCH_MAX = 12, MBA_LAUNCH_MAX = 72, MBA_PHASE_MAX = 40 };
 
 /* The part of a machine file that plans may read. The rest is the simulator's. */
 typedef struct mba_machine {
@@ -96,6 +96,7 @@ int  mba_plan_scratch(mba_plan *p, const char *name, size_t bytes);
 
 int  mba_launch_role(mba_launch *l, int warps);   /* phases that follow belong to it */
 void mba_phase_move(mba_launch *l, mba_work work, int operand, double bytes);
+void mba_phase_out(mba_launch *l, const struct mba_node *n, int k, double bytes);   /* of output k; read, where it adds */
 void mba_phase_share(mba_launch *l, int64_t blocks);            /* of the load just added */
 void mba_phase_work(mba_launch *l, mba_work work, double n, const char *mix);
 
@@ -106,6 +107,10 @@ mba_status mba_plan_streaming(mba_plan *p, const struct mba_node *n, const mba_m
 /* The same as one launch of a plan whose geometry the kernel decides. Returns it, for what else it does. */
 mba_launch *mba_plan_stream(mba_plan *p, const struct mba_node *n, const char *kernel, int64_t grid, int block,
                             int regs);
+
+/* Phases of a launch whose blocks share evenly what the node reads, what it adds to, what it writes, and the work of
+ * `cost`. */
+void mba_phases_evenly(mba_launch *l, const struct mba_node *n, double blocks);
 
 static inline int64_t mba_ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -49,6 +49,8 @@ static inline int64_t mba__columns_across(int64_t owners)
     return best;
 }
 
+enum { MBA__COLUMNS_IN_FLIGHT = 8 };              /* pieces that a thread asks for before it uses the first */
+
 /* Sums of `sums` kinds over the rows of t, V columns a thread, from the inputs of the bits `reads`, once each: appends
  * launches <parts> and "column_totals", and scratch. */
 static inline int mba__plan_column_sums(mba_plan *p, const mba_node *n, const char *parts_name, const mba_tensor *t,
@@ -65,10 +67,18 @@ static inline int mba__plan_column_sums(mba_plan *p, const mba_node *n, const ch
     mba_launch *l = mba_plan_launch(p, parts_name, MBA_VECTOR, parts, THREADS);
     l->grid[1] = across;
     l->regs    = 48;                                                       /* estimate */
+    int kinds = 0;
+    for (int k = 0; k < MBA_IN_MAX; k++) kinds += (int)(reads >> k & 1);
+    const double blocks = (double)(parts * across),
+                 trips = (double)mba_ceil(mba_ceil(rows, parts), at_once * MBA__COLUMNS_IN_FLIGHT / kinds);
+    mba_phase_work(l, MBA_LOOP, trips, NULL);
     for (int k = 0; k < MBA_IN_MAX; k++)
-        if (reads >> k & 1)
-            mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)(parts * across));
-    mba_phase_work(l, MBA_FMA, (double)(rows * cols * sums) / (double)(parts * across), NULL);
+        if (reads >> k & 1) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / blocks / trips);
+    mba_phase_work(l, MBA_FMA, (double)(rows * cols * sums) / blocks / trips, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_work(l, MBA_BARRIER, 2 * sums, NULL);                        /* threads of a column, one after the other */
+    mba_phase_work(l, MBA_SMEM, 2.0 * 4 * (double)(sums * V * THREADS), NULL);
+    mba_phase_work(l, MBA_FMA, (double)(sums * V * THREADS), NULL);
     const int scratch = mba_plan_scratch(p, "parts of column sums", sizeof(float) * (size_t)(parts * sums * cols));
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(scratch), 4.0 * (double)(sums * cols) / (double)across);
     mba__plan_column_totals(p, scratch, parts, sums, cols);

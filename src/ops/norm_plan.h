@@ -55,14 +55,14 @@ static inline void mba__plan_norm_fwd(mba_plan *p, const char *kernel, const mba
     const int   teams = t.threads < 32 ? 128 / t.threads : t.threads == 32 ? 4 : 1;
     mba_launch *l = mba_plan_launch(p, kernel, MBA_VECTOR, mba_ceil(rows, teams), teams * t.threads);
     l->regs = regs;
-    mba__phases_evenly(l, n, (double)l->grid[0]);
+    mba_phases_evenly(l, n, (double)l->grid[0]);
 }
 
 static inline void mba__plan_norm_loop(mba_plan *p, const char *kernel, const mba_node *n, int64_t blocks)
 {
     mba_launch *l = mba_plan_launch(p, kernel, MBA_VECTOR, blocks, MBA__LOOP_THREADS);
     l->regs = 40;
-    mba__phases_evenly(l, n, (double)blocks);
+    mba_phases_evenly(l, n, (double)blocks);
 }
 
 /* Backward: blocks that stay, each with teams that go through the rows with a stride while the next row is on its way
@@ -104,7 +104,7 @@ static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, cons
     l->ring_depth = b->stages;
     l->persistent = true;
     l->tiles      = mba_ceil(b->rows, teams) * b->groups;
-    mba__phases_evenly(l, n, (double)(parts * b->groups));
+    mba_phases_evenly(l, n, (double)(parts * b->groups));
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(scratch), 4.0 * (double)(b->sums * b->cols));
     mba__plan_column_totals(p, scratch, parts, b->sums, b->cols * b->groups);
     return MBA_OK;

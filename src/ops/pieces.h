@@ -24,21 +24,6 @@ static inline bool mba__all_in_pieces(const mba_node *n, int64_t width)
     return fits;
 }
 
-/* Phases of a launch whose blocks share the bytes and the work of `cost` evenly. */
-static inline void mba__phases_evenly(mba_launch *l, const mba_node *n, double blocks)
-{
-    const mba_cost c = n->op->cost(n);
-    for (int k = 0; k < MBA_IN_MAX; k++)
-        if (n->in[k]) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / blocks);
-    for (int k = 0; k < MBA_OUT_MAX; k++)                          // what is added to is read first
-        if (n->out[k] && mba_adds(n, k))
-            mba_phase_move(l, MBA_LOAD, MBA_ARG_OUT(k), mba_tensor_bytes(n->out[k]) / blocks);
-    mba_phase_work(l, MBA_FMA, c.vector_flops / 2 / blocks, NULL);
-    if (c.special_ops > 0) mba_phase_work(l, MBA_SFU, c.special_ops / blocks, NULL);
-    for (int k = 0; k < MBA_OUT_MAX; k++)
-        if (n->out[k]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k), mba_tensor_bytes(n->out[k]) / blocks);
-}
-
 /* ---- map_rows.cuh: outputs made element by element; every tensor has rows like output 0, or is a vector of its
  * columns ---- */
 
@@ -64,7 +49,7 @@ static inline mba_status mba__map_plan(mba_plan *p, const mba_node *n, const mba
                                     (int64_t)MBA__MAP_THREADS * MBA__MAP_DEPTH * mba__map_width(n));
     mba_launch   *l = mba_plan_launch(p, n->op->name, MBA_VECTOR, blocks, MBA__MAP_THREADS);
     l->regs = 48;
-    mba__phases_evenly(l, n, (double)blocks);
+    mba_phases_evenly(l, n, (double)blocks);
     return MBA_OK;
 }
 

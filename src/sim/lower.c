@@ -24,6 +24,7 @@ enum {
 }; /* a step of 64 deep: four times a tile from shared memory and a product, then scaling */
 enum {
     LIBRARY_CYCLES = MBA_SIM_LIBRARY_CYCLES,
+    SPLIT_CYCLES = 3000, /* a kernel that adds up parts of products: the shortest of the fitted set take 1.6 us */
     PROLOGUE_CYCLES = 600, /* arguments, the step's numbers, 64-bit indices: before the first load of a block */
     TAIL_CYCLES = 500, /* sums over threads and warps at the end of a launch that adds up */
     BYTES_A_TRIP = 32,
@@ -285,20 +286,29 @@ static void lower_role(lowering *w, int role)
 
 /* ---- libraries ---- */
 
+/* Where the depth of a product is cut into two parts and more, a kernel of the library adds them up: cycles of it, with
+ * sums in fp32 that come out of L2 and go back. */
+static double cycles_of_parts(double parts, double sums_bytes, const mba_gpu *m)
+{
+    if (parts < 2) return 0;
+    return SPLIT_CYCLES + (parts + 1) * sums_bytes / (m->v[MBA_GPU_l2_wr] / m->v[MBA_GPU_clk]);
+}
+
 /* A product of a library, from the plan's tiles of 128 x 128 x 64: tiles of 128 x 256, blocks in pairs that share
  * copies, and steps dealt evenly to as many blocks as the machine holds, as good libraries do (split or streamed K). */
 static mba_status lower_library(lowering *w, const mba_gpu *m)
 {
-    enum { STEPS_LEAST = 8, THREADS = 384 };
+    enum { STEPS_LEAST = 8, THREADS = 384, T = 128 };
     const mba_launch *l = w->l;
     mba_sim_kernel   *k = w->k;
-    double            steps = 1, flops = 0, in[2] = { 0, 0 }, out = 0;
+    double            steps = 1, flops = 0, in[2] = { 0, 0 }, out = 0, old = 0;
     int               a[2] = { -1, -1 }, c = -1, copies = 0;
     for (int i = 0; i < l->nphases; i++) {
         const mba_phase *ph = &l->phase[i];
         if (ph->work == MBA_LOOP) steps = ph->n < 1 ? 1 : ph->n;
         if (ph->work == MBA_MMA)  flops = ph->n;
         if (ph->work == MBA_STORE) { out = ph->n; c = ph->operand; }
+        if (ph->work == MBA_LOAD) old = ph->n;
         if (ph->work == MBA_ASYNC && copies < 2) { in[copies] = ph->n; a[copies++] = ph->operand; }
     }
     k->resets = k->grid > (int64_t)m->v[MBA_GPU_sm];   // more tiles than SMs: they are dealt by a counter
@@ -317,6 +327,7 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
     add_op(w, MBA_OP_WAIT)->ring = 0;
     mix_of(w)->n[MBA_P_MMA] = whole(flops * scale_of(w) / LIBRARY_REACHES);
     add_op(w, MBA_OP_RELEASE)->ring = 0;
+    const double sums = 4 * T * T * (double)l->grid[0] * (double)l->grid[1];
     const double last =
         tiles < 1 ? tiles : 1; // the last tile of a block is stored when nothing is left to do meanwhile
     if (tiles > last)
@@ -324,6 +335,8 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
                    false);
     close_loop(w);
     lower_move(w, &(mba_phase){ .work = MBA_STORE, .operand = (int16_t)c, .n = out * last }, false);
+    const double more = cycles_of_parts(1 / tiles, sums < operand_bytes(w, c) ? sums : operand_bytes(w, c), m);
+    if (more > 0) add_op(w, MBA_OP_DELAY)->parts = (int64_t)more;
     add_op(w, MBA_OP_EXIT);
     k->first[1] = k->nops; k->role_warps[1] = 4; k->nroles = 2;
     add_op(w, MBA_OP_DELAY)->parts = LIBRARY_CYCLES;
@@ -333,6 +346,7 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
         const double once = operand_bytes(w, a[i]) / trips / blocks, n = in[i] / 2 > once ? in[i] / 2 : once;
         lower_move(w, &(mba_phase){ .work = MBA_ASYNC, .operand = (int16_t)a[i], .n = n }, false);
     }
+    if (old > 0) lower_move(w, &(mba_phase){ .work = MBA_ASYNC, .operand = (int16_t)c, .n = old * tiles / trips }, false);
     for (int64_t i = k->first[1]; i < k->nops; i++) k->op[i].ahead = 0;
     add_op(w, MBA_OP_COMMIT)->ring = 0;
     close_loop(w);

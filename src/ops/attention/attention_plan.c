@@ -187,8 +187,8 @@ static void plan_pass(mba_plan *p, const mba_node *n, const attention_dims *d, c
     mba_phase_work(l, MBA_SFU, scores, NULL);
     mba_phase_work(l, MBA_FMA, 4 * scores, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_move(l, MBA_STORE, s->out1, s->back ? rows : (double)s->rows * 4);      // forward: LSE
-    if (s->out2 >= 0) mba_phase_move(l, MBA_STORE, s->out2, rows);
+    mba_phase_out(l, n, s->out1, s->back ? rows : (double)s->rows * 4);               // forward: LSE
+    if (s->out2 >= 0) mba_phase_out(l, n, s->out2, rows);
 }
 
 static void plan_delta(mba_plan *p, const attention_dims *d)
@@ -205,7 +205,7 @@ static void plan_forward(mba_plan *p, const mba_node *n, const attention_dims *d
     s.products = 2;
     s.causal   = is_causal(n);
     s.a1 = MBA_ARG_IN(Q); s.a2 = -1; s.b1 = KEYS_OF; s.b2 = VALUES_OF;
-    s.out1 = MBA_ARG_OUT(LSE); s.out2 = MBA_ARG_OUT(O);
+    s.out1 = LSE; s.out2 = O;
     plan_pass(p, n, d, &s);
 }
 
@@ -242,7 +242,7 @@ static void plan_queries(mba_plan *p, const mba_node *n, const attention_dims *d
     s.back     = true;
     s.causal   = is_causal(n);
     s.a1 = MBA_ARG_IN(Q); s.a2 = MBA_ARG_IN(DOUT); s.b1 = KEYS_OF; s.b2 = VALUES_OF;
-    s.out1 = MBA_ARG_OUT(DQ); s.out2 = -1;
+    s.out1 = DQ; s.out2 = -1;
     plan_pass(p, n, d, &s);
 }
 
@@ -250,7 +250,7 @@ static void plan_keys(mba_plan *p, const mba_node *n, const attention_dims *d, p
 {
     s.keys = s.back = true; s.products = 4; s.causal = is_causal(n);
     s.a1 = KEYS_OF; s.a2 = VALUES_OF; s.b1 = MBA_ARG_IN(Q); s.b2 = MBA_ARG_IN(DOUT);
-    s.out1 = MBA_ARG_OUT(DK); s.out2 = MBA_ARG_OUT(DV);
+    s.out1 = DK; s.out2 = DV;
     plan_pass(p, n, d, &s);
 }
 
@@ -318,7 +318,7 @@ mba_status attention_bwd_whole_plan(mba_plan *p, const mba_node *n, const mba_ma
     mba_phase_work(l, MBA_MMA, 2 * (3 * queries + 4 * keys) * (double)PP, NULL);
     mba_phase_work(l, MBA_SFU, queries + keys, NULL);
     mba_phase_work(l, MBA_FMA, 3 * (queries + keys), NULL);
-    for (int i = DQ; i <= DV; i++) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(i), i == DQ ? q : k);
+    for (int i = DQ; i <= DV; i++) mba_phase_out(l, n, i, i == DQ ? q : k);
     return MBA_OK;
 }
 

@@ -169,7 +169,7 @@ static conv1d_cut plan_walk(mba_plan *p, const char *kernel, const mba_node *n, 
     l->ring_depth = staged ? 2 : 0;
     l->persistent = true;
     l->tiles      = k.items * k.across;
-    mba__phases_evenly(l, n, (double)(k.parts * k.across));
+    mba_phases_evenly(l, n, (double)(k.parts * k.across));
     return k;
 }
 
@@ -212,7 +212,7 @@ static void plan_tiles(mba_plan *p, const char *kernel, const mba_node *n, int64
     l->regs       = regs;
     l->smem_bytes = (size_t)smem;
     l->ring_depth = smem ? 2 : 0;
-    mba__phases_evenly(l, n, (double)blocks);
+    mba_phases_evenly(l, n, (double)blocks);
     for (int i = 0; i < l->nphases; i++)
         if (l->phase[i].work == MBA_FMA || l->phase[i].work == MBA_SFU) l->phase[i].mix = "conv1d tiles";
     mba_phase_work(l, MBA_ALU, beside * (double)mba_elems(n->in[X]) / (double)blocks, "conv1d tiles");

@@ -147,9 +147,9 @@ static mba_status conv2d_bwd_plan(mba_plan *p, const mba_node *n, const mba_mach
     return MBA_OK;
 }
 
-/* ---- plans for CUDA ---- */
+/* ---- plans for CUDA: launches in the order in which conv2d_cuda.cu makes them ---- */
 
-/* The scratch is the same for both directions and both variants, so that launchers find it by name. */
+/* The first four are the same for both directions and both variants, so that launchers find them by name. */
 static void cuda_scratch(mba_plan *p, const mba_node *n, size_t library_bytes)
 {
     const conv2d_dims d = conv2d_dims_of(n);
@@ -160,7 +160,11 @@ static void cuda_scratch(mba_plan *p, const mba_node *n, size_t library_bytes)
                                   ? e * (size_t)(d.B * d.H * d.W * conv2d_padded(n)) : 0);
     mba_plan_scratch(p, "library", library_bytes);
     mba_plan_scratch(p, "gradient of the filter", n->in[DY] ? filter : 0);
-    if (n->in[DY] && n->in[BIAS])
+}
+
+static void plan_bias_sums(mba_plan *p, const mba_node *n)
+{
+    if (n->in[BIAS])
         mba__plan_column_sums(p, n, "conv2d_bias_sums", n->in[DY], 1, conv2d_bias_columns(n), 1u << DY);
 }
 
@@ -169,30 +173,72 @@ static bool whole_pieces(const mba_tensor *t)
     return !t || (t->offset % 8 == 0 && mba_ld(t) % 8 == 0 && mba_cols(t) % 8 == 0);
 }
 
-/* What a tile of `tiles` writes: y, or dx (larger than dy where the stride is) and dw. The stem's padded pixels are
- * written and read besides. */
-static void plan_outputs(mba_launch *l, const mba_node *n, double tiles, double tile_bytes)
+/* Bytes of an operand, by number: an input, an output or one of the scratches above. */
+static double bytes_of(const mba_plan *p, const mba_node *n, int operand)
 {
-    enum { PIXELS = 1 };                                   // of cuda_scratch
-    const conv2d_dims d = conv2d_dims_of(n);
-    const double      e = (double)mba_dtype_bytes(n->in[X]->type.dtype),
-                      pixels = conv2d_padded(n) != d.Ci ? e * (double)(d.B * d.H * d.W * conv2d_padded(n)) : 0;
-    if (!n->in[DY]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(Y), tile_bytes);
-    if (n->in[DY] && n->out[DX]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DX), mba_tensor_bytes(n->out[DX]) / tiles);
-    if (n->in[DY] && n->out[DW]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DW), mba_tensor_bytes(n->out[DW]) / tiles);
-    if (!(pixels > 0)) return;
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(PIXELS), pixels / tiles);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(PIXELS), pixels / tiles);
+    if (operand >= MBA_ARG_SCRATCH(0)) return (double)p->scratch[operand - MBA_ARG_SCRATCH(0)].bytes;
+    return mba_tensor_bytes(operand < MBA_IN_MAX ? n->in[operand] : n->out[operand - MBA_IN_MAX]);
 }
 
-/* The library's kernel as an implicit product: tiles of 128 x 128, patches through a ring of four stages. */
-static mba_status conv2d_cudnn_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+/* `threads` threads move all of `from` to `to`, and find their places by so many quotients of 64 bits: what is compiled
+ * for one where 32 bits suffice, as counted on the H200 (conv2d_pixels has one: 22 ALU, 19 FMA, 3 special of 68). */
+typedef struct moving { const char *kernel; int64_t threads; int quotients, from, to; double adds; } moving;
+
+static mba_launch *plan_moving(mba_plan *p, const mba_node *n, moving x)
 {
-    enum { T = 128, TK = 64, STAGES = 4, DNN_WORK_BYTES = 256 << 20 };        // as device/cuda/dnn.h says
+    enum { THREADS = 256, ALU_QUOTIENT = 14, FMA_QUOTIENT = 16, SFU_QUOTIENT = 3, ALU_MORE = 8, FMA_MORE = 3 };
+    static const char mix[] = "64-bit quotients";
+    mba_launch  *l = mba_plan_launch(p, x.kernel, MBA_VECTOR, mba_ceil(x.threads, THREADS), THREADS);
+    const double grid = (double)l->grid[0], q = x.quotients;
+    l->regs = 32;
+    mba_phase_work(l, MBA_ALU, THREADS * (q * ALU_QUOTIENT + ALU_MORE), mix);
+    mba_phase_work(l, MBA_FMA, THREADS * (q * FMA_QUOTIENT + FMA_MORE + x.adds), mix);
+    mba_phase_work(l, MBA_SFU, THREADS * q * SFU_QUOTIENT, mix);
+    mba_phase_move(l, MBA_LOAD, x.from, bytes_of(p, n, x.from) / grid);
+    mba_phase_move(l, MBA_STORE, x.to, bytes_of(p, n, x.to) / grid);
+    return l;
+}
+
+static bool pads(const mba_node *n) { return conv2d_padded(n) != mba_cols(n->in[X]); }
+
+/* The filter, and the stem's pixels, as the library wants them. */
+static void plan_layouts(mba_plan *p, const mba_node *n)
+{
+    const conv2d_dims d = conv2d_dims_of(n);
+    const int64_t     wide = conv2d_padded(n);
+    plan_moving(p, n, (moving){ "conv2d_filter", d.Co * d.taps * wide, 2, MBA_ARG_IN(W),
+                                MBA_ARG_SCRATCH(CUDA_WEIGHTS), 0 });
+    if (pads(n))
+        plan_moving(p, n, (moving){ "conv2d_pixels", d.B * d.H * d.W * wide, 1, MBA_ARG_IN(X),
+                                    MBA_ARG_SCRATCH(CUDA_PIXELS), 0 });
+}
+
+/* A kernel of the library as an implicit product of (rows, depth) and (depth, columns): tiles of 128 x 128, patches
+ * through a ring of four stages. Where tiles are fewer than processors, the depth is cut into parts. */
+typedef struct product { int64_t rows, columns, depth; int a, b, to; bool adds; } product;
+
+static void plan_product(mba_plan *p, const mba_node *n, const product *x, const mba_machine *m)
+{
+    enum { T = 128, TK = 64, STAGES = 4, THREADS = 256 };
+    const double  e = (double)mba_dtype_bytes(n->in[X]->type.dtype);
+    const int64_t tiles = mba_ceil(x->rows, T) * mba_ceil(x->columns, T), steps = mba_ceil(x->depth, TK);
+    const int64_t most = m->sm / tiles > 1 ? m->sm / tiles : 1, parts = most < steps ? most : steps;
+    mba_launch   *l = mba_plan_launch(p, "cudnn_conv2d", MBA_TENSOR, tiles * parts, THREADS);
+    l->regs = 168; l->ring_depth = STAGES; l->smem_bytes = 0;
+    mba_phase_work(l, MBA_LOOP, (double)steps / (double)parts, NULL);
+    mba_phase_move(l, MBA_ASYNC, x->a, T * TK * e);
+    mba_phase_move(l, MBA_ASYNC, x->b, T * TK * e);
+    mba_phase_work(l, MBA_MMA, 2.0 * T * T * TK, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    if (x->adds) mba_phase_move(l, MBA_LOAD, x->to, bytes_of(p, n, x->to) / (double)l->grid[0]);
+    mba_phase_move(l, MBA_STORE, x->to, bytes_of(p, n, x->to) / (double)l->grid[0]);
+}
+
+static mba_status takes_library(const mba_node *n, const mba_machine *m)
+{
     const conv2d_dims d = conv2d_dims_of(n);
     const mba_tensor *y = n->in[DY] ? n->in[DY] : n->out[Y];
     const bool        half = n->in[X]->type.dtype == MBA_BF16, stem = d.Ci % 8 && !(n->in[DY] && n->out[DX]);
-    const double      e = (double)mba_dtype_bytes(n->in[X]->type.dtype);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(n->in[W]->type.dtype != n->in[X]->type.dtype, "weights of another type than the image");
     MBA_REFUSE_IF(!mba_dense(n->in[X]) || !mba_dense(y) || (n->in[DY] && n->out[DX] && !mba_dense(n->out[DX])),
@@ -203,30 +249,73 @@ static mba_status conv2d_cudnn_plan(mba_plan *p, const mba_node *n, const mba_ma
     MBA_REFUSE_IF(half && !stem && (!whole_pieces(n->in[X]) || (n->in[DY] && !whole_pieces(n->out[DX]))),
                   "%lld channels in\nwhy: the library wants whole pieces of 8 in bf16",
                   (long long)d.Ci);
-    mba_launch *l = mba_plan_launch(p, "cudnn_conv2d", MBA_TENSOR, mba_ceil(d.B * d.Ho * d.Wo, T) * mba_ceil(d.Co, T),
-                                    256);
-    l->regs = 168; l->ring_depth = STAGES; l->smem_bytes = 0;
-    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(d.taps * d.Ci, TK), NULL);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), T * TK * e);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(W), T * TK * e);
-    if (n->in[DY]) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(DY), T * TK * e);
-    mba_phase_work(l, MBA_MMA, 2.0 * T * T * TK * (n->in[DY] && n->out[DX] ? 2 : 1), NULL);
-    mba_phase_work(l, MBA_END, 0, NULL);
-    plan_outputs(l, n, (double)l->grid[0], (double)T * T * e);
-    cuda_scratch(p, n, DNN_WORK_BYTES);
     return MBA_OK;
+}
+
+enum { DNN_WORK_BYTES = 256 << 20 };                       /* as device/cuda/dnn.h says */
+
+static mba_status conv2d_cudnn_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const conv2d_dims d = conv2d_dims_of(n);
+    MBA_TRY(takes_library(n, m));
+    cuda_scratch(p, n, DNN_WORK_BYTES);
+    plan_layouts(p, n);
+    plan_product(p, n, &(product){ d.B * d.Ho * d.Wo, d.Co, d.taps * conv2d_padded(n),
+                                   pads(n) ? MBA_ARG_SCRATCH(CUDA_PIXELS) : MBA_ARG_IN(X),
+                                   MBA_ARG_SCRATCH(CUDA_WEIGHTS), MBA_ARG_OUT(Y), false }, m);
+    if (!n->in[BIAS]) return MBA_OK;
+    const int wide = conv2d_bias_columns(n);
+    plan_moving(p, n, (moving){ "conv2d_bias", mba_ceil(mba_elems(n->out[Y]), wide), 1, MBA_ARG_OUT(Y), MBA_ARG_OUT(Y),
+                                wide });                           // the bias itself is in L1
+    return MBA_OK;
+}
+
+/* Pixels that a stride passes over see fewer taps: of dx's products one of stride^2. */
+static mba_status conv2d_bwd_cudnn_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const conv2d_dims d = conv2d_dims_of(n);
+    MBA_TRY(takes_library(n, m));
+    cuda_scratch(p, n, DNN_WORK_BYTES);
+    plan_layouts(p, n);
+    plan_product(p, n, &(product){ d.Co, d.taps * conv2d_padded(n), d.B * d.Ho * d.Wo, MBA_ARG_IN(DY),
+                                   pads(n) ? MBA_ARG_SCRATCH(CUDA_PIXELS) : MBA_ARG_IN(X),
+                                   MBA_ARG_SCRATCH(CUDA_DWEIGHTS), false }, m);
+    mba_launch *l = plan_moving(p, n, (moving){ "conv2d_dfilter", mba_elems(n->in[W]), 2,
+                                                MBA_ARG_SCRATCH(CUDA_DWEIGHTS), MBA_ARG_OUT(DW), 0 });
+    if (mba_adds(n, DW))
+        mba_phase_move(l, MBA_LOAD, MBA_ARG_OUT(DW), bytes_of(p, n, MBA_ARG_OUT(DW)) / (double)l->grid[0]);
+    plan_bias_sums(p, n);
+    if (n->out[DX])
+        plan_product(p, n, &(product){ d.B * d.H * d.W, d.Ci, mba_ceil(d.taps * d.Co, d.stride * d.stride),
+                                       MBA_ARG_IN(DY), MBA_ARG_SCRATCH(CUDA_WEIGHTS), MBA_ARG_OUT(DX),
+                                       mba_adds(n, DX) }, m);
+    return MBA_OK;
+}
+
+/* One product in plain loops: a thread an output, or for dw a block. */
+static void plan_loops(mba_plan *p, const mba_node *n, const char *kernel, int64_t grid, int out)
+{
+    const conv2d_dims d = conv2d_dims_of(n);
+    mba_launch       *l = mba_plan_launch(p, kernel, MBA_VECTOR, grid, 256);
+    l->regs = 48;                                          // estimate
+    for (int k = X; k <= DY; k++)
+        if (n->in[k]) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)grid);
+    mba_phase_work(l, MBA_FMA, (double)(d.B * d.Ho * d.Wo * d.Co) * (double)(d.Ci * d.taps) / (double)grid, NULL);
+    mba_phase_out(l, n, out, mba_tensor_bytes(n->out[out]) / (double)grid);
 }
 
 static mba_status conv2d_direct_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const conv2d_dims d = conv2d_dims_of(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(n->in[W]->type.dtype != n->in[X]->type.dtype, "weights of another type than the image");
-    const int64_t grid = n->in[DY] ? mba_elems(n->in[W]) : mba_ceil(d.B * d.Ho * d.Wo * d.Co, 256);
-    mba_launch   *l = mba_plan_launch(p, n->in[DY] ? "conv2d_direct_dw" : "conv2d_direct", MBA_VECTOR, grid, 256);
-    l->regs = 48;                                          // estimate
-    mba_phase_work(l, MBA_FMA, conv2d_cost(n).tensor_flops / 2 / (double)grid, NULL);
     cuda_scratch(p, n, 0);
+    if (!n->in[DY]) {
+        plan_loops(p, n, "conv2d_direct", mba_ceil(mba_elems(n->out[Y]), 256), Y);
+        return MBA_OK;
+    }
+    plan_loops(p, n, "conv2d_direct_dw", mba_elems(n->in[W]), DW);
+    plan_bias_sums(p, n);
+    if (n->out[DX]) plan_loops(p, n, "conv2d_direct_dx", mba_ceil(mba_elems(n->out[DX]), 256), DX);
     return MBA_OK;
 }
 
@@ -346,6 +435,6 @@ const mba_op mba_op_conv2d_bwd = {
     .shape = conv2d_bwd_shape, .cost = conv2d_cost, .ref = conv2d_bwd_ref, .terms = conv2d_bwd_terms,
     .cpu   = (const mba_variant[]){ { "winograd", conv2d_winograd_bwd_plan, MBA_CPU(conv2d_winograd_bwd) },
                                      { "patches", conv2d_bwd_plan, MBA_CPU(conv2d_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "cudnn", conv2d_cudnn_plan, MBA_CUDA(conv2d_bwd_cuda) },
+    .cuda  = (const mba_variant[]){ { "cudnn", conv2d_bwd_cudnn_plan, MBA_CUDA(conv2d_bwd_cuda) },
                                     { "direct", conv2d_direct_plan, MBA_CUDA(conv2d_direct_bwd_cuda) }, { 0 } },
 };

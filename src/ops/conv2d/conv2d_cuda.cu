@@ -8,7 +8,7 @@
  * kernel     conv2d_dfilter     dw back in its own order, fp32, added where asked
  * kernel     conv2d_bias        y += bias, V channels a thread
  * kernel     conv2d_direct, conv2d_direct_dx, conv2d_direct_dw     one output a thread (dw: a block): for odd shapes, not for speed
- * moves      y once more for its bias; everything else is small or the library's
+ * moves      y once more for its bias, dy once for its gradient; layouts are small but for the stem's pixels
  * measured   none yet
  * order      fixed: the library is asked for kernels that repeat their bits; sums over positions go by columns.cuh */
 #include "device/cuda/columns.cuh"
@@ -48,8 +48,6 @@ template <typename T, int V> __global__ void __launch_bounds__(256) conv2d_bias(
     store(y.row(r, cols) + c, v);
 }
 
-static unsigned blocks(int64_t threads) { return (unsigned)mba_ceil(threads, 256); }
-
 /* ---- sums over positions: dbias ---- */
 
 template <typename T> struct bias_sums {
@@ -75,15 +73,18 @@ struct keep_conv2d_total {
     __device__ void operator()(int64_t i, const float (&total)[1], const mba_step *) const { to[i] = total[0] + (adds ? to[i] : 0); }
 };
 
-template <typename T> static mba_status dbias(const mba_call *c)
+/* Launches *k and the one behind it, if there is a bias. */
+template <typename T> static mba_status dbias(const mba_call *c, int *k)
 {
     const mba_node    *n = c->node;
     if (!n->out[DBIAS]) return MBA_OK;
     const bias_sums<T> f = { mba_window<const T>(n->in[DY], c->in[DY]), mba_cols(n->in[DY]) };
     const keep_conv2d_total   use = { (float *)c->out[DBIAS], mba_adds(n, DBIAS) };
     float             *part = (float *)mba_cuda_scratch(c, CUDA_PARTS);
-    if (conv2d_bias_columns(n) > 1) return mba_column_sums<1, 16 / sizeof(T)>(c, 1, n->in[DY], f, use, part);
-    return mba_column_sums<1, 1>(c, 1, n->in[DY], f, use, part);
+    const int                 first = *k;
+    *k += 2;
+    if (conv2d_bias_columns(n) > 1) return mba_column_sums<1, 16 / sizeof(T)>(c, first, n->in[DY], f, use, part);
+    return mba_column_sums<1, 1>(c, first, n->in[DY], f, use, part);
 }
 
 /* ---- the library ---- */
@@ -103,54 +104,52 @@ template <typename T> static mba_cuda_conv prepare(const mba_call *c, mba_conv_k
     return k;
 }
 
-/* Filters, and padded pixels where they are needed, in the library's order. */
-template <typename T> static mba_status lay_out(const mba_call *c, bool pixels)
+/* Filters, and padded pixels where they are needed, in the library's order: the plan's first launches. */
+template <typename T> static mba_status lay_out(const mba_call *c, int *k)
 {
     const mba_node   *n = c->node;
     const conv2d_dims d = conv2d_dims_of(n);
     const int64_t     padded = conv2d_padded(n), filter = d.Co * d.taps * padded, all = d.B * d.H * d.W * padded;
-    conv2d_filter<T><<<blocks(filter), 256, 0, mba_cuda_stream(c)>>>((T *)mba_cuda_scratch(c, CUDA_WEIGHTS), (const T *)c->in[W], d.Ci, padded, d.taps, filter);
-    if (pixels && padded != d.Ci)
-        conv2d_pixels<T><<<blocks(all), 256, 0, mba_cuda_stream(c)>>>((T *)mba_cuda_scratch(c, CUDA_PIXELS), mba_window<const T>(n->in[X], c->in[X]), d.Ci,
-                                                                      padded, all);
-    return mba__cuda_launched(c, 0);
+    MBA_KERNEL(c, (*k)++, conv2d_filter<T>, (T *)mba_cuda_scratch(c, CUDA_WEIGHTS), (const T *)c->in[W], d.Ci, padded, d.taps, filter);
+    if (padded != d.Ci)
+        MBA_KERNEL(c, (*k)++, conv2d_pixels<T>, (T *)mba_cuda_scratch(c, CUDA_PIXELS), mba_window<const T>(n->in[X], c->in[X]), d.Ci, padded, all);
+    return MBA_OK;
 }
 
 template <typename T> static mba_status forward(const mba_call *c)
 {
     const mba_node *n = c->node;
-    MBA_TRY(lay_out<T>(c, true));
-    const mba_cuda_conv k = prepare<T>(c, MBA_CONV_FORWARD);
-    MBA_TRY(mba_cuda_conv2d(&k));
+    int             k = 0;
+    MBA_TRY(lay_out<T>(c, &k));
+    const mba_cuda_conv conv = prepare<T>(c, MBA_CONV_FORWARD);
+    MBA_TRY(mba_cuda_conv2d(&conv));
+    k++;
     if (!n->in[BIAS]) return MBA_OK;
     const window<T> y = mba_window<T>(n->out[Y], c->out[Y]);
     const int64_t   rows = mba_rows(n->out[Y]), cols = mba_cols(n->out[Y]);
-    constexpr int   V = 16 / sizeof(T);
-    if (mba_pieces_fit(n->out[Y], c->out[Y], V))
-        conv2d_bias<T, V><<<blocks(rows * cols / V), 256, 0, mba_cuda_stream(c)>>>(y, (const float *)c->in[BIAS], rows, cols);
-    else
-        conv2d_bias<T, 1><<<blocks(rows * cols), 256, 0, mba_cuda_stream(c)>>>(y, (const float *)c->in[BIAS], rows, cols);
-    return mba__cuda_launched(c, 0);
+    if (conv2d_bias_columns(n) > 1) MBA_KERNEL(c, k, (conv2d_bias<T, 16 / sizeof(T)>), y, (const float *)c->in[BIAS], rows, cols);
+    else                            MBA_KERNEL(c, k, (conv2d_bias<T, 1>), y, (const float *)c->in[BIAS], rows, cols);
+    return MBA_OK;
 }
 
 template <typename T> static mba_status backward(const mba_call *c)
 {
     const mba_node   *n = c->node;
     const conv2d_dims d = conv2d_dims_of(n);
-    MBA_TRY(lay_out<T>(c, true));
-    mba_cuda_conv k = prepare<T>(c, MBA_CONV_FILTER);
-    k.w = mba_cuda_scratch(c, CUDA_DWEIGHTS);
-    MBA_TRY(mba_cuda_conv2d(&k));
-    conv2d_dfilter<T><<<blocks(mba_elems(n->in[W])), 256, 0, mba_cuda_stream(c)>>>((float *)c->out[DW], (const T *)k.w, d.Ci, k.Ci, d.taps,
-                                                                                   mba_elems(n->in[W]), mba_adds(n, DW));
-    MBA_TRY(mba__cuda_launched(c, 0));
-    MBA_TRY(dbias<T>(c));
+    int               k = 0;
+    MBA_TRY(lay_out<T>(c, &k));
+    mba_cuda_conv conv = prepare<T>(c, MBA_CONV_FILTER);
+    conv.w = mba_cuda_scratch(c, CUDA_DWEIGHTS);
+    MBA_TRY(mba_cuda_conv2d(&conv));
+    k++;
+    MBA_KERNEL(c, k++, conv2d_dfilter<T>, (float *)c->out[DW], (const T *)conv.w, d.Ci, conv.Ci, d.taps, mba_elems(n->in[W]), mba_adds(n, DW));
+    MBA_TRY(dbias<T>(c, &k));
     if (!n->out[DX]) return MBA_OK;
-    k = prepare<T>(c, MBA_CONV_DATA);
-    k.x       = c->out[DX];
-    k.pitch_x = mba_ld(n->out[DX]);
-    k.adds    = mba_adds(n, DX);
-    return mba_cuda_conv2d(&k);
+    conv = prepare<T>(c, MBA_CONV_DATA);
+    conv.x       = c->out[DX];
+    conv.pitch_x = mba_ld(n->out[DX]);
+    conv.adds    = mba_adds(n, DX);
+    return mba_cuda_conv2d(&conv);
 }
 
 extern "C" mba_status conv2d_cuda(const mba_call *c)     { MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T, return forward<T>(c)); }
@@ -217,10 +216,9 @@ extern "C" mba_status conv2d_direct_bwd_cuda(const mba_call *c)
     MBA_WITH_DTYPE(n->in[X]->type.dtype, T,
         const window<const T> x = mba_window<const T>(n->in[X], c->in[X]);
         const window<const T> dy = mba_window<const T>(n->in[DY], c->in[DY]);
-        MBA_KERNEL(c, 0, conv2d_direct_dw<T>, (float *)c->out[DW], dy, x, d, mba_adds(n, DW));
-        MBA_TRY(dbias<T>(c));
-        if (n->out[DX])
-            conv2d_direct_dx<T><<<blocks(mba_elems(n->out[DX])), 256, 0, mba_cuda_stream(c)>>>(mba_window<T>(n->out[DX], c->out[DX]), dy,
-                                                                                               (const T *)c->in[W], d, mba_adds(n, DX)));
-    return mba__cuda_launched(c, 0);
+        int k = 0;
+        MBA_KERNEL(c, k++, conv2d_direct_dw<T>, (float *)c->out[DW], dy, x, d, mba_adds(n, DW));
+        MBA_TRY(dbias<T>(c, &k));
+        if (n->out[DX]) MBA_KERNEL(c, k, conv2d_direct_dx<T>, mba_window<T>(n->out[DX], c->out[DX]), dy, (const T *)c->in[W], d, mba_adds(n, DX)));
+    return MBA_OK;
 }

@@ -53,9 +53,10 @@ static inline int64_t conv2d_padded(const mba_node *n)
     return n->in[X]->type.dtype == MBA_BF16 ? mba_ceil(Ci, 8) * 8 : Ci;
 }
 
+/* CUDA: values that a thread takes at once where the bias is added, and where its gradient is summed. */
 static inline int conv2d_bias_columns(const mba_node *n)
 {
-    const mba_tensor *const t[] = { n->in[DY] };
+    const mba_tensor *const t[] = { n->in[DY] ? n->in[DY] : n->out[Y] };
     return mba__columns_at_once(t, 1);
 }
 /* "winograd": tiles of CONV2D_TILE^2 outputs, CONV2D_POINTS points each, as many at a time as a chunk holds. dbias is

@@ -2,7 +2,11 @@
  * over `cases`. */
 #include "tests/rig.h"
 
+#include "core/check.h"
+#include "core/plan_work.h"
+#include "core/program.h"
 #include "ops/conv2d/conv2d.h"
+#include "tests/machines.h"
 
 static mba_tensor *param(mba_graph *g, const char *name, mba_type t)
 {
@@ -204,6 +208,66 @@ static void conv2d_needs_no_gradient_of_pixels(void **state)
     mba_graph_destroy(g);
 }
 
+/* ---- plans ---- */
+
+enum { X, W, BIAS, DY, Y = 0, DX = 0 };           /* slots */
+
+/* The plan of `op` among the nodes of a case in bf16, whose launches must be these. */
+static const mba_node *planned(mba_program **p, mba_case_graph *o, const mba_op *op, const char *const *kernels)
+{
+    int32_t i = 0;
+    int     n = 0;
+    assert_ok(mba_program_create(p, o->g, &(mba_program_options){ .cuda = true, .machine = &machines[1] }));
+    while (o->g->nodes[i]->op != op) i++;
+    for (; kernels[n]; n++) {
+        assert_true(n < (*p)->plan[i]->nlaunches);
+        assert_string_equal((*p)->plan[i]->launch[n].kernel, kernels[n]);
+    }
+    assert_int_equal((*p)->plan[i]->nlaunches, n);
+    return o->g->nodes[i];
+}
+
+/* Bytes of an operand that a launch moves, in tensors of `of`. */
+static double moved(const mba_program *p, const mba_node *n, int launch, int operand, bool stored, const mba_tensor *of)
+{
+    mba_work_sums sum;
+    mba_launch_sums(&sum, &p->plan[n->id]->launch[launch]);
+    return sum.operand[operand][stored] / mba_tensor_bytes(of);
+}
+
+/* What conv2d_cuda.cu launches is what is planned: a bias is a pass over y, and each of the three kernels that need dy
+ * reads all of it. */
+static void conv2d_plans_every_launch(void **state)
+{
+    (void)state;
+    static const char *const forward[] = { "conv2d_filter", "cudnn_conv2d", "conv2d_bias", NULL },
+                      *const stem[] = { "conv2d_filter", "conv2d_pixels", "cudnn_conv2d", NULL },
+                      *const backward[] = { "conv2d_filter", "cudnn_conv2d", "conv2d_dfilter", "conv2d_bias_sums",
+                                            "column_totals", "cudnn_conv2d", NULL },
+                      *const stem_backward[] = { "conv2d_filter", "conv2d_pixels", "cudnn_conv2d", "conv2d_dfilter", NULL };
+    const mba_case *sizes = mba_op_conv2d.sizes;           // a block with a bias, and the stem
+    mba_case_graph  o;
+    mba_program    *p;
+    assert_ok(mba_case_build(&o, &mba_op_conv2d, &sizes[0], (mba_case_how){ .compute = MBA_BF16 }));
+    const mba_node *n = planned(&p, &o, &mba_op_conv2d, forward);
+    assert_near(moved(p, n, 2, MBA_ARG_OUT(Y), false, n->out[Y]), 1, 1e-12);
+    assert_near(moved(p, n, 2, MBA_ARG_OUT(Y), true, n->out[Y]), 1, 1e-12);
+    mba_program_destroy(p);
+    n = planned(&p, &o, &mba_op_conv2d_bwd, backward);
+    assert_true(moved(p, n, 1, MBA_ARG_IN(DY), false, n->in[DY]) >= 1);
+    assert_near(moved(p, n, 3, MBA_ARG_IN(DY), false, n->in[DY]), 1, 1e-12);
+    assert_true(moved(p, n, 5, MBA_ARG_IN(DY), false, n->in[DY]) >= 1);
+    assert_near(moved(p, n, 5, MBA_ARG_OUT(DX), true, n->out[DX]), 1, 1e-12);
+    mba_program_destroy(p);
+    mba_graph_destroy(o.g);
+    assert_ok(mba_case_build(&o, &mba_op_conv2d, &sizes[2], (mba_case_how){ .compute = MBA_BF16 }));
+    planned(&p, &o, &mba_op_conv2d, stem);
+    mba_program_destroy(p);
+    planned(&p, &o, &mba_op_conv2d_bwd, stem_backward);
+    mba_program_destroy(p);
+    mba_graph_destroy(o.g);
+}
+
 static void refuses(mba_type image, mba_type weight_type, mba_conv2d_args a, const char *words)
 {
     mba_graph *g = graph();
@@ -235,4 +299,5 @@ MBA_TEST_MAIN(cmocka_unit_test(conv2d_has_the_values_of_pytorch),
               cmocka_unit_test(conv2d_agrees_with_plain_loops),
               cmocka_unit_test(conv2d_takes_large_images_at_any_thread_count),
               cmocka_unit_test(conv2d_needs_no_gradient_of_pixels),
+              cmocka_unit_test(conv2d_plans_every_launch),
               cmocka_unit_test(conv2d_refuses_what_does_not_fit))

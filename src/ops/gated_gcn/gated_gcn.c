@@ -158,6 +158,11 @@ static void walk_moves(mba_launch *l, mba_work work, int arg, double rows, const
                                  / (double)(l->grid[0] * l->grid[1]));
 }
 
+static void walk_out(mba_launch *l, const mba_node *n, int k)
+{
+    if (n->out[k]) mba_phase_out(l, n, k, mba_tensor_bytes(n->out[k]) / (double)(l->grid[0] * l->grid[1]));
+}
+
 static void walk_works(mba_launch *l, const mba_node *n)
 {
     const mba_cost c = n->op->cost(n);
@@ -200,14 +205,14 @@ static mba_status gated_gcn_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
     walk_works(l, n);
     walk_moves(l, MBA_STORE, MBA_ARG_SCRATCH(sgn), edges, eh);
     walk_moves(l, MBA_STORE, t, edges, eh);
-    if (mba_adds(n, DC)) walk_moves(l, MBA_STORE, MBA_ARG_OUT(DC), edges, eh);
-    walk_moves(l, MBA_STORE, MBA_ARG_OUT(DA), nodes, b);
-    walk_moves(l, MBA_STORE, MBA_ARG_OUT(DD), nodes, b);
+    if (mba_adds(n, DC)) walk_out(l, n, DC);
+    walk_out(l, n, DA);
+    walk_out(l, n, DD);
     l = walk_launch(p, n, "gated_gcn_sources", 80);
     walk_moves(l, MBA_LOAD, MBA_ARG_SCRATCH(sgn), edges, eh);
     walk_moves(l, MBA_LOAD, t, edges, eh);
-    walk_moves(l, MBA_STORE, MBA_ARG_OUT(DB), nodes, b);
-    walk_moves(l, MBA_STORE, MBA_ARG_OUT(DE), nodes, b);
+    walk_out(l, n, DB);
+    walk_out(l, n, DE);
     return MBA_OK;
 }
 

@@ -78,7 +78,7 @@ static mba_launch *rows_launch(mba_plan *p, const mba_node *n, const char *kerne
         if (n->in[k] && mba_rows(n->in[k]) == mba_rows(n->in[0]))
             mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)grid);
     mba_phase_work(l, MBA_FMA, n->op->cost(n).vector_flops / 2 / (double)grid, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(0), mba_tensor_bytes(n->out[0]) / (double)grid);
+    mba_phase_out(l, n, 0, mba_tensor_bytes(n->out[0]) / (double)grid);
     return l;
 }
 

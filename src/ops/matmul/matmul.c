@@ -77,6 +77,7 @@ void mba__plan_tiles(mba_plan *p, const mba__product *x)
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
     mba_phase_work(l, MBA_FMA, (double)T * T * T, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
+    if (x->adds) mba_phase_move(l, MBA_LOAD, x->c, T * T * x->out_bytes);
     mba_phase_move(l, MBA_STORE, x->c, T * T * x->out_bytes);
 }
 
@@ -91,6 +92,7 @@ void mba__plan_library(mba_plan *p, const mba__product *x)
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_MMA, 2.0 * T * T * TK, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
+    if (x->adds) mba_phase_move(l, MBA_LOAD, x->c, (double)T * T * x->out_bytes);
     mba_phase_move(l, MBA_STORE, x->c, (double)T * T * x->out_bytes);
     mba_launch_role(l, 4);                                             // the producer
     mba_phase_work(l, MBA_LOOP, (double)mba_ceil(x->k, TK), NULL);
@@ -105,7 +107,7 @@ static mba__product product_of(const mba_node *n)
     const matmul_dims d = matmul_dims_of(n);
     return (mba__product){ .m = d.m, .n = d.n, .k = d.k, .in_bytes = (double)mba_dtype_bytes(n->in[A]->type.dtype),
                            .out_bytes = (double)mba_dtype_bytes(n->out[C]->type.dtype),
-                           .a = MBA_ARG_IN(A), .b = MBA_ARG_IN(B), .c = MBA_ARG_OUT(C) };
+                           .a = MBA_ARG_IN(A), .b = MBA_ARG_IN(B), .c = MBA_ARG_OUT(C), .adds = mba_adds(n, C) };
 }
 
 static mba_status matmul_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)

@@ -82,7 +82,7 @@ static mba_status rotary_cuda_plan(mba_plan *p, const mba_node *n, const mba_mac
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(scratch), 4.0 * (double)(L * a->dims) / (double)blocks);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(X), mba_tensor_bytes(n->in[X]) / (double)blocks);
     mba_phase_work(l, MBA_FMA, 4.0 * (double)(W * ROTARY_THREADS), NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(Y), mba_tensor_bytes(n->out[Y]) / (double)blocks);
+    mba_phase_out(l, n, Y, mba_tensor_bytes(n->out[Y]) / (double)blocks);
     return MBA_OK;
 }
 

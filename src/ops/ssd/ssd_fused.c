@@ -160,15 +160,11 @@ static void draw_walk(const drawing *w, walk k)
     }
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
-    const bool   full = s.again && s.enter;            // a launch has 32 phases: then some are one
-    const double sums = SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0));
-    const double packs = SSD_HEADS * (k.output ? STATE / 2 + P * Q : 0.0);
-    mba_phase_work(l, MBA_FMA, sums + (full ? packs : 0), NULL);
-    if (!full) mba_phase_work(l, MBA_ALU, packs, NULL);
+    mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0)), NULL);
+    mba_phase_work(l, MBA_ALU, SSD_HEADS * (k.output ? STATE / 2 + P * Q : 0.0), NULL);
     mba_phase_work(l, MBA_HALF2, SSD_HEADS * P * Q, NULL);
-    const double shown = k.output ? SSD_HEADS * 2.0 * (STATE * Q + P * Q * Q) : 0, moved = SSD_HEADS * 2.0 * STATE * Q;
-    if (shown > 0 && !full) mba_phase_work(l, MBA_MMA, shown, NULL);
-    mba_phase_work(l, MBA_MMA, moved + (full ? shown : 0), NULL);
+    if (k.output) mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (STATE * Q + P * Q * Q), NULL);
+    mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * STATE * Q, NULL);
     mba_phase_work(l, MBA_SMEM, (k.output ? 2 : 1) * x * 2, NULL);
     if (k.output) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k.rev ? DX : Y), x);
     if (k.saves > 0) mba_phase_move(l, MBA_STORE, k.rev ? MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK) : w->saved,
@@ -289,34 +285,57 @@ static void draw_slow_pairs(const drawing *w, int64_t sms)
     mba_phase_move(l, MBA_LOAD, w->records_back, 32.0 * (double)(w->chunks * w->d.H) / (double)grid);     // its flags
 }
 
-/* Work of a block's beginning and end is spread over its heads. */
+/* Lanes of a block's eight warps that multiply: in the loop over heads and around it, as compiled for sm_90a
+ * (tools/sass_mix: warps of chunk 0 have 320 FMA, 220 ALU and 96 half2 in the loop, those of chunk 1 278, 208 and 96; around it
+ * both have 500 FMA and 1180 ALU, of which 380 find what of dCB counts). */
+enum { BC_FMA_HEAD = 4 * 32 * (320 + 278), BC_ALU_HEAD = 4 * 32 * (220 + 208), BC_HALF2_HEAD = 8 * 32 * 96,
+       BC_FMA_BLOCK = 8 * 32 * 500, BC_ALU_BLOCK = 8 * 32 * 1180 };
+
+/* A warpgroup scales, multiplies, waits for its products and adds up what they gained, head by head: no vector work
+ * stands under its own products but the scaling of dy. */
+static void draw_bc_head(const drawing *w, mba_launch *l, const char *mix)
+{
+    mba_phase_work(l, MBA_LOOP, (double)w->d.J, NULL);
+    mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
+    mba_phase_work(l, MBA_HALF2, BC_HALF2_HEAD, mix);
+    mba_phase_work(l, MBA_SMEM, 5.0 * 2 * TILE_BYTES, NULL);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+    mba_phase_work(l, MBA_MMA, 2.0 * (4 * STATE * Q + 3 * P * Q * Q), NULL);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+    mba_phase_work(l, MBA_FMA, BC_FMA_HEAD, mix);
+    mba_phase_work(l, MBA_ALU, BC_ALU_HEAD, mix);
+    mba_phase_work(l, MBA_SMEM, 3.0 * Q * N * 2 + 3.0 * Q * Q * 2, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), 2.0 * 2 * Q * 4);
+    mba_phase_work(l, MBA_END, 0, NULL);
+}
+
 static void draw_bc(const drawing *w, int64_t sms)
 {
-    const int64_t blocks = w->chunks / 2 * w->d.G, grid = blocks < sms ? blocks : sms;
-    const double  heads = (double)w->d.J, trips = heads * (double)blocks / (double)grid;
-    mba_launch   *l = mba_plan_launch(w->p, "ssd_bwd_bc", MBA_MIXED, grid, WALK_THREADS);
+    static const char mix[] = "ssd_bwd_bc";
+    const int64_t     blocks = w->chunks / 2 * w->d.G, grid = blocks < sms ? blocks : sms;
+    const double      trips = (double)blocks / (double)grid;
+    mba_launch       *l = mba_plan_launch(w->p, "ssd_bwd_bc", MBA_MIXED, grid, WALK_THREADS);
     l->regs       = 168;
     l->smem_bytes = SSD_BC_SMEM;
     l->ring_depth = 2;
     l->persistent = true;
     l->tiles      = blocks;
     mba_phase_work(l, MBA_LOOP, trips, NULL);
-    mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), 2.0 * Q * N * 2 / heads);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), 2.0 * Q * N * 2 / heads);
-    mba_phase_move(l, MBA_LOAD, w->pairs, 3.0 * TILE_BYTES / heads);
-    mba_phase_work(l, MBA_HALF2, 5.0 * 2 * P * Q / 2 * 2, NULL);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), 2.0 * Q * N * 2);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), 2.0 * Q * N * 2);
+    mba_phase_move(l, MBA_LOAD, w->pairs, 3.0 * TILE_BYTES);
+    draw_bc_head(w, l, mix);
+    mba_phase_work(l, MBA_FMA, BC_FMA_BLOCK, mix);
+    mba_phase_work(l, MBA_ALU, BC_ALU_BLOCK, mix);
+    mba_phase_work(l, MBA_BARRIER, 4, NULL);
+    mba_phase_work(l, MBA_MMA, 2.0 * 6 * Q * Q * N * 2, NULL);                    // dCB as two bf16
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, MBA_MMA, 2.0 * (4 * STATE * Q + 3 * P * Q * Q), NULL);
-    mba_phase_work(l, MBA_FMA, 3.0 * Q * N + 3.0 * Q * Q, NULL);
-    mba_phase_work(l, MBA_SMEM, 3.0 * Q * N * 2 + 3.0 * Q * Q * 2 + 5.0 * 2 * TILE_BYTES, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), 2.0 * 2 * Q * 4);
-    mba_phase_work(l, MBA_MMA, 2.0 * 6 * Q * Q * N * 2 / heads, NULL);            // dCB as two bf16
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DBM), 2.0 * Q * N * 2 / heads);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DCM), 2.0 * Q * N * 2 / heads);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DBM), 2.0 * Q * N * 2);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DCM), 2.0 * Q * N * 2);
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_launch_role(l, 4);
     mba_phase_work(l, MBA_LOOP, trips, NULL);
+    mba_phase_work(l, MBA_LOOP, (double)w->d.J, NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), 2 * TILE_BYTES);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(DY), 2 * TILE_BYTES);
@@ -324,6 +343,7 @@ static void draw_bc(const drawing *w, int64_t sms)
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK), 2 * TILE_BYTES);
     mba_phase_move(l, MBA_ASYNC, w->records_back, 2 * SSD_RECORD * 4);
     mba_phase_work(l, MBA_FMA, STATE, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 

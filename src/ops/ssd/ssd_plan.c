@@ -160,16 +160,51 @@ static void end_tiles(const drawing *w, mba_launch *l)
 
 /* ---- vector kernels ---- */
 
-static void draw_steps(const drawing *w, const char *kernel, int regs, int from, double in, int to, double out,
-                       double fma, double sfu)
+/* A warp per head and chunk, 32 positions at a time. `waits`: how often it waits for memory meanwhile; bytes and
+ * operations of a position, the latter as compiled. */
+typedef struct steps {
+    const char *kernel;
+    int         regs, waits, from, to;
+    double      in, out, fma, alu, sfu;
+} steps;
+
+static void draw_steps(const drawing *w, const steps *s)
 {
-    const double n = 8 * (double)w->d.Q;          // positions of a block: one warp per head and chunk
-    mba_launch  *l = begin_tiles(w, kernel, MBA_VECTOR, w->chunks * mba_ceil(w->d.H, 8), 256, regs, 0);
-    mba_phase_move(l, MBA_LOAD, from, n * in);
-    mba_phase_work(l, MBA_FMA, n * fma, NULL);
-    if (sfu > 0) mba_phase_work(l, MBA_SFU, n * sfu, NULL);
-    mba_phase_move(l, MBA_STORE, to, n * out);
+    const double waits = (double)(s->waits * mba_ceil(w->d.Q, 32)), n = 8 * (double)w->d.Q / waits;
+    mba_launch  *l = begin_tiles(w, s->kernel, MBA_VECTOR, w->chunks * mba_ceil(w->d.H, 8), 256, s->regs, 0);
+    mba_phase_work(l, MBA_LOOP, waits, NULL);
+    mba_phase_move(l, MBA_LOAD, s->from, n * s->in);
+    mba_phase_work(l, MBA_FMA, n * s->fma, s->kernel);
+    mba_phase_work(l, MBA_ALU, n * s->alu, s->kernel);
+    mba_phase_work(l, MBA_SFU, n * s->sfu, s->kernel);
+    mba_phase_move(l, MBA_STORE, s->to, n * s->out);
+    mba_phase_work(l, MBA_END, 0, NULL);
     end_tiles(w, l);
+}
+
+/* Cumulative decays, once along the chunk and once for what is left to its end. */
+static void draw_cumsum(const drawing *w)
+{
+    draw_steps(w, &(steps){ .kernel = "chunk_cumsum_fwd", .regs = 48, .waits = 2, .from = MBA_ARG_IN(DT), .in = w->e,
+                            .to = MBA_ARG_SCRATCH(SSD_STEPS_WORK), .out = 12 + (double)w->t.cs_bytes,
+                            .fma = 70, .alu = 79, .sfu = 9 });
+}
+
+/* From the end of the chunk, then from its beginning, where sums of tiles are waited for and then what they are added
+ * to. */
+static void draw_ddacs(const drawing *w)
+{
+    draw_steps(w, &(steps){ .kernel = "chunk_scan_bwd_ddacs_stable", .regs = 56, .waits = 3,
+                            .from = MBA_ARG_SCRATCH(SSD_SUMS_WORK),
+                            .in = 4.0 * (double)(w->t.tiles + 1 + 2 * w->t.ntiles),
+                            .to = MBA_ARG_SCRATCH(SSD_SUMS_WORK), .out = 8, .fma = 120, .alu = 95, .sfu = 3 });
+}
+
+static void draw_cumsum_bwd(const drawing *w)
+{
+    draw_steps(w, &(steps){ .kernel = "chunk_cumsum_bwd", .regs = 64, .waits = 1,
+                            .from = MBA_ARG_SCRATCH(SSD_SUMS_WORK), .in = 12 + w->e, .to = MBA_ARG_OUT(DDT),
+                            .out = w->e, .fma = 67, .alu = 52, .sfu = 4 });
 }
 
 static void draw_passing(const drawing *w, bool backward)
@@ -208,6 +243,7 @@ typedef struct product {
     int         left, right, to;                  /* operands; bytes of one step, of the result */
     double      left_bytes, right_bytes, to_bytes;
     double      fma, sfu;                         /* lane operations of one step besides the product */
+    double      alu;                              /* where they are as compiled */
     bool        triangle;                         /* row tile i takes i + 1 steps more, of other operands: */
     int         left2, right2;
     int         sharers;                          /* blocks with the same left2 */
@@ -216,6 +252,8 @@ typedef struct product {
     bool        makes_pairs;                      /* begins with a tile of C B^T */
     bool        reads_low;                        /* the lower halves of a tile of C B^T too */
     double      low_bytes;                        /* those it writes beside the result */
+    double      tables;                           /* numbers of steps that it begins with, and makes factors of */
+    int         ends;                             /* passes over the result at the end: each waits for what it reads */
 } product;
 
 enum { T = SSD_TILE, TILE_BYTES = SSD_TILE * SSD_TILE * 2 };
@@ -236,6 +274,20 @@ static void draw_made_pairs(const drawing *w, mba_launch *l, made k)
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
+/* Decays and steps of two heads come in, then two factors for every pair of sources and row of warps (scan_factors,
+ * as compiled: 88 ALU, 65 FMA, 7 special for a pair). */
+static void draw_tables(mba_launch *l, double numbers)
+{
+    static const char mix[] = "scan_factors";
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_STEPS_WORK), 8 * numbers);
+    mba_phase_work(l, MBA_ALU, 24 * numbers, mix);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+    mba_phase_work(l, MBA_ALU, 2 * 88 * numbers, mix);
+    mba_phase_work(l, MBA_FMA, 2 * 65 * numbers, mix);
+    mba_phase_work(l, MBA_SFU, 2 * 7 * numbers, mix);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+}
+
 /* `done`: the part of the products that is not left out. */
 static void draw_steps_of(const drawing *w, mba_launch *l, const product *q, double trips, int left, int right,
                           double done)
@@ -247,8 +299,10 @@ static void draw_steps_of(const drawing *w, mba_launch *l, const product *q, dou
     mba_phase_move(l, copy, right, q->right_bytes);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
     mba_phase_work(l, w->tensor ? MBA_MMA : MBA_FMA, (w->tensor ? 2 : 1) * q->m * q->n * q->k * done, NULL);
-    if (q->fma > 0) mba_phase_work(l, MBA_FMA, q->fma, NULL);
-    if (q->sfu > 0) mba_phase_work(l, MBA_SFU, q->sfu, NULL);
+    const char *mix = q->alu > 0 ? q->kernel : NULL;
+    if (q->fma > 0) mba_phase_work(l, MBA_FMA, q->fma, mix);
+    if (q->alu > 0) mba_phase_work(l, MBA_ALU, q->alu, mix);
+    if (q->sfu > 0) mba_phase_work(l, MBA_SFU, q->sfu, mix);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
@@ -264,6 +318,7 @@ static void draw_product(const drawing *w, const product *q)
     for (int64_t i = 0; by_class && i < classes; i++)
         l->blocks[l->nblocks++] = (mba_blocks){ q->grid / classes,
             { (double)((i + 1) * w->t.tiles) / (double)classes } };
+    if (q->tables > 0) draw_tables(l, q->tables);
     if (q->makes_pairs) draw_made_pairs(w, l, (made){ (double)mba_ceil(w->d.N, T), .c = 1, .b = 1, .tiles = 1 });
     draw_steps_of(w, l, q, q->trips, q->left, q->right, 1);
     if (q->triangle) {
@@ -271,11 +326,14 @@ static void draw_product(const drawing *w, const product *q)
         const double done = w->tensor ? 1 - beyond_diagonal(q->m) / mean : 1;
         draw_steps_of(w, l, q, by_class ? MBA_TRIPS(0) : mean, q->left2, q->right2, done);
     }
-    if (q->also_bytes[0] > 0) mba_phase_move(l, MBA_LOAD, q->also[0], q->also_bytes[0]);
-    if (q->also_bytes[1] > 0) mba_phase_move(l, MBA_STORE, q->also[1], q->also_bytes[1]);
-    if (q->reads_low) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_CB_LOW_WORK), T * T * w->st);
-    mba_phase_move(l, MBA_STORE, q->to, q->to_bytes);
-    if (q->low_bytes > 0) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_CB_LOW_WORK), q->low_bytes);
+    const double passes = q->ends > 1 && w->tensor ? q->ends : 1;
+    if (passes > 1) mba_phase_work(l, MBA_LOOP, passes, NULL);
+    if (q->also_bytes[0] > 0) mba_phase_move(l, MBA_LOAD, q->also[0], q->also_bytes[0] / passes);
+    if (q->also_bytes[1] > 0) mba_phase_move(l, MBA_STORE, q->also[1], q->also_bytes[1] / passes);
+    if (q->reads_low) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_CB_LOW_WORK), T * T * w->st / passes);
+    mba_phase_move(l, MBA_STORE, q->to, q->to_bytes / passes);
+    if (q->low_bytes > 0) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_CB_LOW_WORK), q->low_bytes / passes);
+    if (passes > 1) mba_phase_work(l, MBA_END, 0, NULL);
     end_tiles(w, l);
 }
 
@@ -325,7 +383,8 @@ static void draw_scan(const drawing *w, bool rev)
         .triangle = true, .left2 = MBA_ARG_SCRATCH(SSD_CB_WORK), .right2 = MBA_ARG_IN(rev ? DY : X),
         .sharers = (int)(w->t.pairs * w->t.ptiles),
         .also = { MBA_ARG_IN(X), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
-        .also_bytes = { rev ? m * n * w->e : 0, rev ? m * n / T * 4 : 0 },
+        .also_bytes = { m * n * w->e * (rev ? 2 : 1), rev ? m * n / T * 4 : 0 },   // x for D x; x and dy for that of D
+        .tables = w->tensor ? 2 * (double)d->Q : 0, .ends = (int)(m / 32) * 2,   // 32 rows of a head at a time
         .to = rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), .to_bytes = m * n * w->e, .fma = 4 * m * T,
         .sfu = w->tensor ? m * 32 : m * T });
 }
@@ -388,9 +447,13 @@ static void draw_heads(const drawing *w, bool output)
         .to_bytes = 4 * m * n, .fma = 2 * m * T + 2 * m * n });
 }
 
+/* Of a head, a thread has 542 FMA, 339 ALU and 46 special operations as compiled; off the diagonal it executes 12 of the
+ * special ones, and in a mean 445 FMA (counted on the H200). Those that come with its 32 products are counted there. */
 static void draw_dcb(const drawing *w)
 {
+    enum { THREADS = 128, FMA = 445 - 64, ALU = 339 - 96, SFU_DIAGONAL = 46, SFU = 12 };
     const int64_t t = w->t.tiles;
+    const double  diagonal = 2 / (double)(t + 1);                  // of all tiles
     draw_product(w, &(product){
         .kernel = "chunk_scan_bwd_dcb", .plain = "chunk_scan_bwd_dcb_fma",
         .grid = w->chunks * w->d.G * t * (t + 1) / 2, .block = 128, .regs = 168,
@@ -399,8 +462,9 @@ static void draw_dcb(const drawing *w)
         .left = MBA_ARG_IN(DY), .left_bytes = T * T * w->e, .right = MBA_ARG_IN(X), .right_bytes = T * T * w->e,
         .also = { MBA_ARG_SCRATCH(SSD_CB_WORK), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
         .also_bytes = { w->way == SSD_BC_FUSED ? 0 : T * T * w->st, 2.0 * T * 4 * (double)w->d.J },
-        .to = MBA_ARG_SCRATCH(SSD_DCB_WORK), .to_bytes = T * T * w->st, .fma = 6 * T * T,
-        .sfu = (double)(w->tensor ? 12 * 128 : T * T), .makes_pairs = w->way == SSD_BC_FUSED,
+        .to = MBA_ARG_SCRATCH(SSD_DCB_WORK), .to_bytes = T * T * w->st,
+        .fma = w->tensor ? THREADS * FMA : 6 * T * T, .alu = w->tensor ? THREADS * ALU : 0,
+        .sfu = w->tensor ? THREADS * (SFU + (SFU_DIAGONAL - SFU) * diagonal) : T * T, .makes_pairs = w->way == SSD_BC_FUSED,
         .reads_low = keeps_low(w) });
 }
 
@@ -413,6 +477,7 @@ static void draw_bmm_bwd(const drawing *w, bool output)
         .stages = 3, .smem_bytes = 9 * TILE_BYTES, .m = T, .n = n, .k = T, .trips = (double)(w->t.tiles + 1) / 2,
         .left = MBA_ARG_SCRATCH(SSD_DCB_WORK), .left_bytes = T * T * w->st, .right = MBA_ARG_IN(output ? BM : CM),
         .right_bytes = n * T * w->e, .also = { MBA_ARG_SCRATCH(SSD_DBC_WORK) }, .also_bytes = { T * n * 4 },
+        .ends = 2 * 8 * 2,                                         // a number, a store, and the next
         .to = MBA_ARG_OUT(output ? DCM : DBM), .to_bytes = T * n * w->e });
 }
 
@@ -443,8 +508,7 @@ static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 {
     drawing w;
     MBA_TRY(begin_drawing(&w, p, n, m, way, false));
-    draw_steps(&w, "chunk_cumsum_fwd", 48, MBA_ARG_IN(DT), w.e, MBA_ARG_SCRATCH(SSD_STEPS_WORK),
-        12 + (double)w.t.cs_bytes, 16, 5);
+    draw_cumsum(&w);
     draw_state(&w, false);
     draw_passing(&w, false);
     if (way == SSD_BC_FUSED) {
@@ -461,9 +525,7 @@ static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 {
     drawing w;
     MBA_TRY(begin_drawing(&w, p, n, m, way, true));
-    const double parts = 4.0 * (double)(w.t.tiles + 1 + 2 * w.t.ntiles);
-    draw_steps(&w, "chunk_cumsum_fwd", 48, MBA_ARG_IN(DT), w.e, MBA_ARG_SCRATCH(SSD_STEPS_WORK),
-        12 + (double)w.t.cs_bytes, 16, 5);
+    draw_cumsum(&w);
     if (way != SSD_BC_FUSED) draw_bmm(&w, true);
     draw_state(&w, false);
     draw_passing(&w, false);
@@ -476,9 +538,8 @@ static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     draw_dcb(&w);
     draw_bmm_bwd(&w, false);
     draw_bmm_bwd(&w, true);
-    draw_steps(&w, "chunk_scan_bwd_ddacs_stable", 56, MBA_ARG_SCRATCH(SSD_SUMS_WORK), parts,
-        MBA_ARG_SCRATCH(SSD_SUMS_WORK), 8, 24, 0);
-    draw_steps(&w, "chunk_cumsum_bwd", 64, MBA_ARG_SCRATCH(SSD_SUMS_WORK), 12 + w.e, MBA_ARG_OUT(DDT), w.e, 12, 5);
+    draw_ddacs(&w);
+    draw_cumsum_bwd(&w);
     draw_parts(&w);
     return MBA_OK;
 }
