@@ -69,13 +69,17 @@ static double beside_others(const mba_sim_kernel *k, const mba_counted_kernel *c
     return now;
 }
 
-double mba_sim_crowded(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, double path,
-                       double waiting)
+double mba_sim_beside(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
+{
+    const double blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m);
+    return blocks / ceil(blocks / places); // the last round is no fuller
+}
+
+double mba_sim_crowded(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, double together,
+                       double path, double waiting)
 {
     static const double MOST = 1e6;
-    const double blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m),
-                 together = blocks / ceil(blocks / places), // the last round is no fuller
-                 step = c->n[MBA_N_STEP] - c->n[MBA_N_PATH], beside = (double)k->warps / PARTITIONS;
+    const double step = c->n[MBA_N_STEP] - c->n[MBA_N_PATH], beside = (double)k->warps / PARTITIONS;
     const bool   in_step = step > 0 && beside > 1 && c->n[MBA_N_PRODUCTS] > 0;
     const double more = in_step ? beside : 1, alone = path + (in_step ? step : 0), customers = together * beside / more;
     double       each[STATIONS], wait[STATIONS], queue[STATIONS] = { 0 }, used[STATIONS] = { 0 }, now = alone;
