@@ -15,13 +15,17 @@ static void demands_of(double each[STATIONS], const mba_sim_kernel *k, const mba
     static const double LANES = 32, WAVEFRONT = 128, SECTOR = 32, HALF = 2, ASKED = 1;
     const double *n = c->n, *v = m->v, mma = v[MBA_GPU_mma16] * (k->mma_flops > 100 ? v[MBA_GPU_mma_sync] : 1),
                  active = c->grid < v[MBA_GPU_sm] ? c->grid : v[MBA_GPU_sm],
+                 // where nobody counted them: those of shared memory, and what is loaded and stored passes L1 as well
+                 fronts = isnan(n[MBA_N_LSU_WF])
+                              ? n[MBA_N_SHARED_WF] + n[MBA_N_L2_WR] * SECTOR / WAVEFRONT
+                              : n[MBA_N_LSU_WF],
                  chip = v[MBA_GPU_clk] * active; // cycles of an SM for a byte at a GB/s of the chip
     each[ISSUE]  = n[MBA_N_INST] * LANES / v[MBA_GPU_issue];
     each[ALU]    = n[MBA_N_ALU] * LANES / v[MBA_GPU_alu];
     each[FMA]    = fmax(n[MBA_N_FMA], HALF * n[MBA_N_HEAVY]) * LANES / v[MBA_GPU_fma];
     each[XU]     = n[MBA_N_XU] * LANES / v[MBA_GPU_xu];
     each[MMA]    = n[MBA_N_TENSOR] / mma;
-    each[SHARED] = n[MBA_N_LSU_WF] * WAVEFRONT / v[MBA_GPU_smem_bw];
+    each[SHARED] = fronts * WAVEFRONT / v[MBA_GPU_smem_bw];
     each[ASKING] = n[MBA_N_LSU] * ASKED;
     each[L2]     = SECTOR * (n[MBA_N_L2_RD] / v[MBA_GPU_l2_rd] + n[MBA_N_L2_WR] / v[MBA_GPU_l2_wr]) * chip;
     each[DRAM]   = (n[MBA_N_DRAM_RD] + n[MBA_N_DRAM_WR]) / (v[MBA_GPU_hbm] * v[MBA_GPU_hbm_mix]) * chip;
