@@ -15,10 +15,9 @@ static void demands_of(double each[STATIONS], const mba_sim_kernel *k, const mba
     static const double LANES = 32, WAVEFRONT = 128, SECTOR = 32, HALF = 2, ASKED = 1;
     const double *n = c->n, *v = m->v, mma = v[MBA_GPU_mma16] * (k->mma_flops > 100 ? v[MBA_GPU_mma_sync] : 1),
                  active = c->grid < v[MBA_GPU_sm] ? c->grid : v[MBA_GPU_sm],
-                 // where nobody counted them: those of shared memory, and what is loaded and stored passes L1 as well
-                 fronts = isnan(n[MBA_N_LSU_WF])
-                              ? n[MBA_N_SHARED_WF] + n[MBA_N_L2_WR] * SECTOR / WAVEFRONT
-                              : n[MBA_N_LSU_WF],
+                 // Where nobody counted all of them: those of shared memory, copies among them, and what is stored.
+                 fronts = isnan(n[MBA_N_LSU_WF]) ? n[MBA_N_SHARED_WF] + n[MBA_N_L2_WR] * SECTOR / WAVEFRONT
+                                                 : n[MBA_N_LSU_WF],
                  chip = v[MBA_GPU_clk] * active; // cycles of an SM for a byte at a GB/s of the chip
     each[ISSUE]  = n[MBA_N_INST] * LANES / v[MBA_GPU_issue];
     each[ALU]    = n[MBA_N_ALU] * LANES / v[MBA_GPU_alu];

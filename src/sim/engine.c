@@ -120,8 +120,9 @@ static double any_far(const mba_sim_stream *s)
 }
 
 /* A read walks its servers at once, as bytes stream through them; it is done when the slowest has passed the last. What
- * comes from DRAM is written into L2 first, which keeps its slices as busy as reading it there does. What is copied into shared memory does not get in the way of who reads there: products read and copy 1.25 times what the
- * pipe gives (128 x 128 tiles at 97 % of the tensor rate). */
+ * comes from DRAM is written into L2 first, which keeps its slices as busy as reading it there does. What is copied into
+ * shared memory does not get in the way of who reads there: products read and copy 1.25 times what the pipe gives
+ * (128 x 128 tiles at 97 % of the tensor rate). */
 static tick read_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
 {
     const mba_sim_stream *s = &e->k->stream[o->stream];
