@@ -182,8 +182,10 @@ static void set_rounds(mba_sim_kernel *k, double rounds, double cycles, bool cop
 
 /* Blocks that differ: the busiest sub-partition has executed more than its share of equal blocks would be. Where each
  * block has warps in all of them, that was one block of those that ran beside each other; where blocks are smaller, the
- * same warp of each. It took `lone` cycles as often as a block comes after a block there, and what it had in excess. */
-static int64_t longest_of(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, double lone)
+ * same warp of each. It took `among` cycles as often as a block comes after a block there; what it had in excess it did
+ * when the others had left, at the pace of a block that is `alone`. */
+static int64_t longest_of(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, double among,
+                          double alone)
 {
     enum { PARTITIONS = 4 };
     static const double ALIKE = 1.1, MOST = 1e12;
@@ -191,8 +193,8 @@ static int64_t longest_of(const mba_sim_kernel *k, const mba_counted_kernel *c, 
                  beside = k->warps < PARTITIONS ? 1 : blocks < places ? blocks : places;
     const double share = ceil(blocks * (double)k->warps / PARTITIONS) * c->n[MBA_N_INST] / c->grid / (double)k->warps;
     const double excess = c->n[MBA_N_MOST] / share;
-    if (isnan(excess) || isnan(lone) || excess < ALIKE) return 0;
-    return (int64_t)fmin(MOST, lone * (ceil(blocks / places) + (excess - 1) * beside));
+    if (isnan(excess) || isnan(among) || excess < ALIKE) return 0;
+    return (int64_t)fmin(MOST, among * ceil(blocks / places) + alone * (excess - 1) * beside);
 }
 
 /* What a block ends with when most of its warps have left. */
@@ -354,7 +356,8 @@ static void set_waits(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
                  alone = n[MBA_N_PATH] + near * waits * L1_CYCLES / each,
                  start = m->v[MBA_GPU_t_blk] + m->v[MBA_GPU_t_blk_w] * (double)k->warps + m->v[MBA_GPU_t_exit],
                  away = waiting + (c->grid > (double)mba_sim_resident(k, m) * m->v[MBA_GPU_sm] ? start / each : 0),
-                 path = isnan(n[MBA_N_PATH]) ? NAN : mba_sim_crowded(k, c, m, alone, away),
+                 path = isnan(n[MBA_N_PATH]) ? NAN : mba_sim_crowded(k, c, m, mba_sim_beside(k, c, m), alone, away),
+                 lone = isnan(path) ? of_ours.path : mba_sim_crowded(k, c, m, 1, alone, waiting),
                  tail = n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * m->v[MBA_GPU_l2_lat],
                  moved = 32 * (fmax(0, n[MBA_N_L2_RD]) + fmax(0, n[MBA_N_L2_WR])); // absent counts: none
     set_path(k, path);
@@ -362,7 +365,7 @@ static void set_waits(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
         if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = is_library(k) ? MBA_SIM_LIBRARY_CYCLES : 1;
     set_rounds(k, rounds, latency_of(c, m), n[MBA_N_LDGSTS] == 0);
     k->fetch   = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, moved, data_read(c), m);
-    k->longest = longest_of(k, c, m, each * (isnan(path) ? of_ours.path : path) + each * waiting);
+    k->longest = longest_of(k, c, m, each * ((isnan(path) ? of_ours.path : path) + waiting), each * (lone + waiting));
     if (n[MBA_N_TAIL] > 0)                // no more than a warp can have done of what its block was counted to do
         set_tail(k, TAIL_TAKEN * fmin(each * (double)k->warps, tail));
 }

@@ -15,13 +15,16 @@ static void demands_of(double each[STATIONS], const mba_sim_kernel *k, const mba
     static const double LANES = 32, WAVEFRONT = 128, SECTOR = 32, HALF = 2, ASKED = 1;
     const double *n = c->n, *v = m->v, mma = v[MBA_GPU_mma16] * (k->mma_flops > 100 ? v[MBA_GPU_mma_sync] : 1),
                  active = c->grid < v[MBA_GPU_sm] ? c->grid : v[MBA_GPU_sm],
+                 // Where nobody counted all of them: those of shared memory, copies among them, and what is stored.
+                 fronts = isnan(n[MBA_N_LSU_WF]) ? n[MBA_N_SHARED_WF] + n[MBA_N_L2_WR] * SECTOR / WAVEFRONT
+                                                 : n[MBA_N_LSU_WF],
                  chip = v[MBA_GPU_clk] * active; // cycles of an SM for a byte at a GB/s of the chip
     each[ISSUE]  = n[MBA_N_INST] * LANES / v[MBA_GPU_issue];
     each[ALU]    = n[MBA_N_ALU] * LANES / v[MBA_GPU_alu];
     each[FMA]    = fmax(n[MBA_N_FMA], HALF * n[MBA_N_HEAVY]) * LANES / v[MBA_GPU_fma];
     each[XU]     = n[MBA_N_XU] * LANES / v[MBA_GPU_xu];
     each[MMA]    = n[MBA_N_TENSOR] / mma;
-    each[SHARED] = n[MBA_N_LSU_WF] * WAVEFRONT / v[MBA_GPU_smem_bw];
+    each[SHARED] = fronts * WAVEFRONT / v[MBA_GPU_smem_bw];
     each[ASKING] = n[MBA_N_LSU] * ASKED;
     each[L2]     = SECTOR * (n[MBA_N_L2_RD] / v[MBA_GPU_l2_rd] + n[MBA_N_L2_WR] / v[MBA_GPU_l2_wr]) * chip;
     each[DRAM]   = (n[MBA_N_DRAM_RD] + n[MBA_N_DRAM_WR]) / (v[MBA_GPU_hbm] * v[MBA_GPU_hbm_mix]) * chip;
@@ -69,13 +72,17 @@ static double beside_others(const mba_sim_kernel *k, const mba_counted_kernel *c
     return now;
 }
 
-double mba_sim_crowded(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, double path,
-                       double waiting)
+double mba_sim_beside(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
+{
+    const double blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m);
+    return blocks / ceil(blocks / places); // the last round is no fuller
+}
+
+double mba_sim_crowded(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, double together,
+                       double path, double waiting)
 {
     static const double MOST = 1e6;
-    const double blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m),
-                 together = blocks / ceil(blocks / places), // the last round is no fuller
-                 step = c->n[MBA_N_STEP] - c->n[MBA_N_PATH], beside = (double)k->warps / PARTITIONS;
+    const double step = c->n[MBA_N_STEP] - c->n[MBA_N_PATH], beside = (double)k->warps / PARTITIONS;
     const bool   in_step = step > 0 && beside > 1 && c->n[MBA_N_PRODUCTS] > 0;
     const double more = in_step ? beside : 1, alone = path + (in_step ? step : 0), customers = together * beside / more;
     double       each[STATIONS], wait[STATIONS], queue[STATIONS] = { 0 }, used[STATIONS] = { 0 }, now = alone;

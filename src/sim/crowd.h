@@ -1,6 +1,6 @@
 /* crowd.h -- how long an instruction of a counted kernel takes when warps are in each other's way.
  *
- *     double cycles = mba_sim_crowded(&kernel, &counts, gpu, path, waiting);
+ *     double cycles = mba_sim_crowded(&kernel, &counts, gpu, mba_sim_beside(&kernel, &counts, gpu), path, waiting);
  *
  * Warps of a sub-partition are customers of a closed network: scheduler, pipes, and with the other sub-partitions
  * shared memory, L2 and DRAM. Mean value analysis with service in constant time; no constant of its own. */
@@ -9,9 +9,12 @@
 
 #include "sim/counted.h"
 
-/* Cycles of a warp per instruction among as many as an SM holds, memory apart: its own `path` and what it waits for the
- * others; meanwhile some are `waiting` for loads. */
-double mba_sim_crowded(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, double path,
-                       double waiting);
+/* Blocks that an SM has beside each other, on average. */
+double mba_sim_beside(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m);
+
+/* Cycles of a warp per instruction where `together` blocks are on its SM, memory apart: its own `path` and what it waits
+ * for the others; meanwhile some are `waiting` for loads. */
+double mba_sim_crowded(const mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, double together,
+                       double path, double waiting);
 
 #endif

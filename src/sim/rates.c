@@ -120,7 +120,9 @@ void mba_sim_find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba
     if (!copies) out->bound[MBA_P_SMEM] += out->l2_read / (v[MBA_GPU_smem_bw] * active * hz); // loads pass L1
     out->bound[MBA_LIMIT_RD]  = out->l2_read / (v[MBA_GPU_rd_port] * active * hz);
     out->bound[MBA_LIMIT_WR]  = out->l2_write / (v[MBA_GPU_wr_port] * active * hz);
-    const double read = out->l2_read / (v[MBA_GPU_l2_rd] * 1e9), write = out->l2_write / (v[MBA_GPU_l2_wr] * 1e9);
+    // What comes from DRAM is written into L2 before it is read there.
+    const double read = (out->l2_read + out->dram_read) / (v[MBA_GPU_l2_rd] * 1e9),
+                 write = out->l2_write / (v[MBA_GPU_l2_wr] * 1e9);
     out->bound[MBA_LIMIT_L2] = fmax(L2_SHARED * (read + write), fmax(read, write));
     out->bound[MBA_LIMIT_HBM] =
         out->dram_read > 0 || out->dram_write > 0 ? (out->dram_read + out->dram_write) / dram_rate(k, m) : 0;
