@@ -353,6 +353,14 @@ class _Eager(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, dy, dfinal):
+        if not torch.is_grad_enabled():
+            return None, None, None, None, *_Eager.gradients(ctx, dy, dfinal)
+        with torch.no_grad():                                # asked for with create_graph
+            grads = _Eager.gradients(ctx, dy, dfinal)
+        return None, None, None, None, *_Once.apply(torch.zeros((), requires_grad=True), *grads)
+
+    @staticmethod
+    def gradients(ctx, dy, dfinal):
         *operands, saved, A = ctx.saved_tensors
         if ctx.op == SCAN and dy is not None:
             dy = dy.transpose(1, 2)
@@ -364,7 +372,20 @@ class _Eager(torch.autograd.Function):
                 grads[k] = None if grads[k] is None else grads[k].transpose(1, 2)
             for k, dims in zip((B_, C_), ctx.shapes):
                 grads[k] = grads[k].permute(0, 2, 3, 1) if dims == 4 else grads[k].squeeze(2).transpose(1, 2)
-        return None, None, None, None, *grads
+        return grads
+
+
+class _Once(torch.autograd.Function):
+    """Gradients that have none. Left as they come they would be constants: a penalty on them would do nothing, without
+    a word (once_differentiable speaks only where what flows in has a gradient, which that of a sum has not)."""
+
+    @staticmethod
+    def forward(ctx, anchor, *grads):
+        return grads
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise RuntimeError("mambascope: the gradient of a gradient; the kernels have first ones only")
 
 
 def _gradients_again(ctx, operands, dy, dfinal, saved):
@@ -501,6 +522,8 @@ def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bia
                            ("initial_states", initial_states, (batch, heads, width, state)),
                            ("D", D, (heads,) if D is None or D.dim() == 1 else (heads, width))):
         _check_shape(name, t, shape)
+    _check(seq_idx is None or not seq_idx.is_floating_point(), "seq_idx is a whole number for every token")
+    _check(dt_limit[1] > 0, f"dt_limit is {tuple(dt_limit)}; no step lies below an upper limit of 0")
     if not dt_softplus:
         dt, dt_bias = _before_softplus(dt, dt_bias), None
     y, final = _call_operator(SSD, [x, dt, B, C, None, A, D, dt_bias, seq_idx, initial_states],

@@ -147,12 +147,27 @@ class Binding(unittest.TestCase):
         self.refuses(ValueError, "not positive", ssd, **dict(a, dt_softplus=False))
         self.refuses(NotImplementedError, "return_varlen_states", ssd, **dict(a, return_varlen_states=True))
         self.refuses(NotImplementedError, "float32", ssd, **dict(a, state_dtype=torch.bfloat16))
+        self.refuses(ValueError, "upper limit of 0", ssd, **dict(a, dt_limit=(0.0, 0.0)))
+        self.refuses(ValueError, "whole number", ssd, **dict(a, seq_idx=torch.rand(2, 37)))
         self.refuses(NotImplementedError, "on the CPU", ssd,
                      **dict(a, **{k: a[k].bfloat16() for k in ("x", "dt", "B", "C")}))
         scan, b = mt.selective_scan_fn, dict(scan_arguments(), delta_softplus=True)
         self.refuses(NotImplementedError, "complex", scan, **dict(b, A=b["A"] + 1j))
         self.refuses(NotImplementedError, "from token to token", scan, **dict(b, B=torch.randn(6, 4)))
         self.refuses(ValueError, "A is (6, 3)", scan, **dict(b, A=b["A"][:, :3]))
+
+    def test_a_gradient_of_the_gradient_is_refused(self):
+        """A penalty on gradients would otherwise be a constant, or lack all that the kernels did."""
+        ssd, scan = mt.mamba_chunk_scan_combined, mt.selective_scan_fn
+        for function, a, of in ((ssd, dict(ssd_arguments(), chunk_size=16, dt_softplus=True), "x"),
+                                (ssd, dict(ssd_arguments(), chunk_size=16, dt_softplus=True, z=leaf(2, 37, 4, 6)), "A"),
+                                (scan, dict(scan_arguments(), delta_softplus=True), "u")):
+            first, = torch.autograd.grad(function(**a).sum(), a[of])
+            slope, = torch.autograd.grad(function(**a).sum(), a[of], create_graph=True)
+            self.assertTrue(torch.equal(first, slope))
+            with self.assertRaises(RuntimeError) as caught:
+                slope.square().sum().backward()
+            self.assertIn("gradient of a gradient", str(caught.exception))
 
     def test_plans_for_a_machine_that_is_not_there(self):
         h200 = dict(cc=90, sms=132, regs_sm=65536, threads_sm=2048, smem_block_bytes=232448, smem_sm_bytes=233472)

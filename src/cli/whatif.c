@@ -29,7 +29,7 @@ static const machine_axis curves[] = {
     { { "vector", "vector rate", FACTORS }, "fma,alu,h2,issue" },
     { { "special", "special functions", FACTORS }, "xu" },
     { { "l2", "L2 bandwidth", FACTORS }, "l2_rd,l2_wr,rd_port,wr_port" },
-    { { "l2_size", "L2 size", FACTORS }, "l2,l2_c50" },
+    { { "l2_size", "L2 size", FACTORS }, "l2" },
     { { "smem", "shared-memory bandwidth", FACTORS }, "smem_bw" },
     { { "registers", "registers", 4, { 0.75, 1, 1.5, 2 } }, "rf" },
     { { "launch", "cost of launches and blocks", FACTORS }, "t_kernel,t_blk,t_blk_w,t_exit,gap_graph" },

@@ -119,8 +119,21 @@ static mba_status check_sizes(const mba_kernels_desc *d)
     return MBA_OK;
 }
 
+/* What a scan has not would be left out in silence. */
+static mba_status check_scan(const mba_kernels_desc *d)
+{
+    if (d->dt_min != 0 || (d->dt_max > 0 && !isinf(d->dt_max)))
+        return mba_fail(MBA_E_UNSUPPORTED, "a scan with steps in %g .. %g\nwhy: only ssd has limits of the step\n"
+                        "fix: leave dt_min and dt_max 0", d->dt_min, d->dt_max);
+    if (d->d_per_channel)
+        return mba_fail(MBA_E_ARG, "a scan with D per channel of a head\nwhy: each of its heads is one channel\n"
+                        "fix: leave d_per_channel 0");
+    return MBA_OK;
+}
+
 static mba_status check_desc(const mba_kernels_desc *d)
 {
+    if (!d) return mba_fail(MBA_E_ARG, "no description\nfix: a mba_kernels_desc");
     if (d->bytes != sizeof *d)
         return mba_fail(MBA_E_ARG, "a description of %zu bytes\nwhy: this library (%s) has one of %zu\n"
                         "fix: use the header that came with it, and set .bytes", d->bytes, MBA_COMMIT, sizeof *d);
@@ -128,6 +141,10 @@ static mba_status check_desc(const mba_kernels_desc *d)
         return mba_fail(MBA_E_ARG, "no operator %d\nfix: MBA_KERNELS_SSD or MBA_KERNELS_SCAN", d->op);
     if (d->type != MBA_KERNELS_F32 && d->type != MBA_KERNELS_BF16)
         return mba_fail(MBA_E_ARG, "activations of type %d\nfix: MBA_KERNELS_F32 or MBA_KERNELS_BF16", d->type);
+    if (d->given >> MBA_KERNELS_OPERANDS)
+        return mba_fail(MBA_E_ARG, "operands that nobody knows: given is 0x%x\nwhy: there are %d\n"
+                        "fix: bits of the header that came with this library", d->given, MBA_KERNELS_OPERANDS);
+    if (d->op == MBA_KERNELS_SCAN) MBA_TRY(check_scan(d));
     if (d->op == MBA_KERNELS_SSD && d->given >> MBA_KERNELS_Z & 1)
         return mba_fail(MBA_E_UNSUPPORTED, "ssd has no gate z\nfix: multiply y by silu(z) behind it");
     return check_sizes(d);
@@ -243,8 +260,9 @@ static mba_status create(mba_kernels_plan *p, const mba_kernels_desc *d, const m
 int mba_kernels_plan_create(mba_kernels_plan **out, const mba_kernels_desc *d, const mba_kernels_machine *m)
 {
     mba_kernels_plan *p = NULL;
-    mba_status        st = check_desc(d);
+    if (!out) return mba_fail(MBA_E_ARG, "no place for the plan\nfix: the address of a pointer");
     *out = NULL;
+    mba_status st = check_desc(d);
     if (st == MBA_OK && !(p = calloc(1, sizeof *p))) st = mba_fail(MBA_E_NOMEM, "no memory for a plan");
     if (st == MBA_OK) st = create(p, d, m);
     if (st == MBA_OK) *out = p;
@@ -305,6 +323,9 @@ static mba_status run(const mba_kernels_plan *p, int way, const mba_kernels_poin
 {
     mba_call c;
     int      before = 0;
+    if (!p || !a)
+        return mba_fail(MBA_E_ARG, "no %s\nfix: %s", p ? "pointers" : "plan",
+                        p ? "a mba_kernels_pointers" : "look at what mba_kernels_plan_create returned");
     if (!p->node[way])
         return mba_fail(MBA_E_ARG, "this plan has no backward\nfix: set .backward in its description");
     mba_launch_fn *launch = p->program->launch[p->node[way]->id];

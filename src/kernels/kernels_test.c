@@ -122,6 +122,13 @@ static void wrong_descriptions_are_refused_with_a_reason(void **state)
     assert_refused(&d, &h200, "no gate");
     d = ssd_130m(); d.dt_min = 2; d.dt_max = 1;
     assert_refused(&d, &h200, "the step is to lie in");
+    d = ssd_130m(); d.given |= 1u << 31;                                  // of a header to come
+    assert_refused(&d, &h200, "operands that nobody knows");
+    d = ssd_130m(); d.op = MBA_KERNELS_SCAN; d.state = 16; d.dt_max = 0.1;
+    assert_refused(&d, &h200, "only ssd has limits of the step");
+    d.dt_max = 0; d.d_per_channel = 1;
+    assert_refused(&d, &h200, "leave d_per_channel 0");
+    assert_refused(NULL, &h200, "no description");
     d = ssd_130m();
     assert_refused(&d, &host, "x of two bytes");
 }
@@ -353,6 +360,9 @@ static void wrong_pointers_are_named(void **state)
     assert_stopped(mba_kernels_backward(q->plan, &a, NULL), "the gradient of C");
     a = q->a; a.work = NULL;
     assert_stopped(mba_kernels_forward(q->plan, &a, NULL), "no workspace");
+    assert_stopped(mba_kernels_forward(q->plan, NULL, NULL), "no pointers");
+    assert_stopped(mba_kernels_backward(NULL, &a, NULL), "no plan");
+    assert_stopped(mba_kernels_plan_create(NULL, &d, &h200), "no place for the plan");
     assert_plan(&p, &d, &h200);
     assert_int_not_equal(mba_kernels_forward(p, &q->a, NULL), 0);
     mba_kernels_plan_destroy(p);

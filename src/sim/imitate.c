@@ -87,10 +87,6 @@ mba_status mba_imitation_simulate(double *slower, const mba_imitation *w, const 
                         w->kernel);
     snprintf(change, sizeof change, "%s=x%.17g", w->axis, w->factor);
     MBA_TRY(mba_gpu_set(&other, change));
-    if (!strcmp(w->axis, "l2")) {
-        snprintf(change, sizeof change, "l2_c50=x%.17g", w->factor);
-        MBA_TRY(mba_gpu_set(&other, change));
-    }
     MBA_TRY(seconds_of(&base, kernel, m));
     MBA_TRY(seconds_of(&imitated, kernel, &other));
     *slower = imitated / base;

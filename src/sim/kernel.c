@@ -25,6 +25,7 @@ int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m)
     if (n > threads / (k->warps * 32)) n = threads / (k->warps * 32);
     if (n > warps / k->warps) n = warps / k->warps;
     const int64_t sm = (int64_t)(v[MBA_GPU_smem_sm] * 1024);
+    if (k->smem_bytes > sm) return 0;
     if (k->smem_bytes > 0 && n > sm / smem) n = sm / smem > 0 ? sm / smem : 1; // one block may take what is reserved
     return n;
 }

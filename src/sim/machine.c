@@ -71,6 +71,8 @@ static bool number_of(const char *word, double *out)
     return end != word && !*end && isfinite(*out);
 }
 
+static bool is_count(int k) { return !strcmp(mba_gpu_keys[k].unit, "count"); }
+
 static mba_status check_value(const char *where, int line, int k, double v)
 {
     const mba_gpu_key_info *i = &mba_gpu_keys[k];
@@ -78,6 +80,9 @@ static mba_status check_value(const char *where, int line, int k, double v)
         return mba_fail(MBA_E_FORMAT, "%s, line %d: %s = %g %s\nwhy: it lies between %g and %g\nfix: %s", where, line,
                         i->name, v, i->unit, i->least, i->most,
                         v < 0 ? "a rate or a time is not negative" : "look at the unit");
+    if (is_count(k) && v != floor(v))
+        return mba_fail(MBA_E_FORMAT, "%s, line %d: %s = %g\nwhy: it is counted\nfix: a whole number", where, line,
+                        i->name, v);
     if (k == MBA_GPU_l2_s && v * 2 != floor(v * 2))
         return mba_fail(MBA_E_FORMAT,
                         "%s, line %d: l2_s = %g\nwhy: the hit curve takes multiples of 0.5\nfix: 6 or 6.5", where, line,
@@ -140,11 +145,14 @@ static mba_status take_line(mba_gpu *m, text *t, bool *here, const char *const *
                         "fix: mambascope simulate --keys lists them", t->where, t->line, key);
     if (here[k]) return bad(t, key, "the key is given twice", "keep one of them");
     if (!take_word(t, word) || !number_of(word, &v)) return bad(t, key, "no number behind the =", "hbm = 4800 GB/s");
-    if (!take_word(t, unit) || strcmp(unit, mba_gpu_keys[k].unit))
+    if (!take_word(t, unit) || !strcmp(unit, "+-"))
         return mba_fail(
             MBA_E_FORMAT,
             "%s, line %d: %s without its unit\nwhy: a number without a unit cannot be checked\nfix: %s = %s %s",
             t->where, t->line, key, key, word, mba_gpu_keys[k].unit);
+    if (strcmp(unit, mba_gpu_keys[k].unit))
+        return mba_fail(MBA_E_FORMAT, "%s, line %d: %s in %s\nwhy: its unit is %s\nfix: %s = .. %s", t->where, t->line,
+                        key, unit, mba_gpu_keys[k].unit, key, mba_gpu_keys[k].unit);
     MBA_TRY(take_sigma(t, &sigma));
     MBA_TRY(check_value(t->where, t->line, k, v));
     m->v[k]     = v;
@@ -153,15 +161,26 @@ static mba_status take_line(mba_gpu *m, text *t, bool *here, const char *const *
     return MBA_OK;
 }
 
+/* Another size of L2 has its half point as much further away, unless that is given too: the model sees the half point. */
+static void move_half_point(mba_gpu *m, double l2_before, const bool *given)
+{
+    if (!given[MBA_GPU_l2] || given[MBA_GPU_l2_c50] || !(l2_before > 0)) return;
+    m->v[MBA_GPU_l2_c50]     *= m->v[MBA_GPU_l2] / l2_before;
+    m->sigma[MBA_GPU_l2_c50] *= m->v[MBA_GPU_l2] / l2_before;
+}
+
 static mba_status parse(mba_gpu *m, const char *where, const char *bytes, size_t n, const char *const *chain, int depth)
 {
-    text t = { bytes, bytes + n, 1, where };
-    bool here[MBA_GPU_KEYS] = { false };
+    text   t = { bytes, bytes + n, 1, where };
+    bool   here[MBA_GPU_KEYS] = { false };
+    double included = 0;
     while (t.at < t.end) {
         skip_blank(&t);
         if (!at_end_of_line(&t)) MBA_TRY(take_line(m, &t, here, chain, depth));
+        if (!here[MBA_GPU_l2]) included = m->v[MBA_GPU_l2];
         skip_line(&t);
     }
+    move_half_point(m, included, here);
     for (int k = 0; k < MBA_GPU_KEYS; k++)
         if (!m->known[k])
             return mba_fail(MBA_E_FORMAT,
@@ -236,7 +255,7 @@ static mba_status bad_change(const char *change, const char *why)
                     change, why);
 }
 
-static mba_status set_one(mba_gpu *m, const char *change)
+static mba_status set_one(mba_gpu *m, const char *change, bool *given)
 {
     char         key[WORD_MAX], word[WORD_MAX];
     const size_t n = strcspn(change, "=");
@@ -253,38 +272,44 @@ static mba_status set_one(mba_gpu *m, const char *change)
     const char *unit = value + times + digits;
     if (*unit && strcmp(unit, mba_gpu_keys[k].unit)) return bad_change(change, "another unit than the machine file's");
     if (times) v *= m->v[k];
+    if (times && is_count(k)) v = floor(v + 0.5);
+    if (is_count(k) && v != floor(v)) return bad_change(change, "it is counted: a whole number");
     if (!(v >= mba_gpu_keys[k].least && v <= mba_gpu_keys[k].most))
         return bad_change(change, "outside what the key may be");
     if (k == MBA_GPU_l2_s && v * 2 != floor(v * 2)) return bad_change(change, "the hit curve takes multiples of 0.5");
     m->sigma[k] = m->v[k] > 0 ? m->sigma[k] * v / m->v[k] : 0;
     m->v[k]     = v;
-    m->changed  = true;
+    m->changed  = given[k] = true;
     return MBA_OK;
 }
 
 mba_status mba_gpu_set(mba_gpu *m, const char *changes)
 {
+    const double l2 = m->v[MBA_GPU_l2];
+    bool         given[MBA_GPU_KEYS] = { false };
     for (const char *s = changes; s && *s;) {
         char         one[2 * WORD_MAX];
         const size_t n = strcspn(s, ",");
         if (n >= sizeof one) return bad_change("..", "too long");
         snprintf(one, sizeof one, "%.*s", (int)n, s);
-        MBA_TRY(set_one(m, one));
+        MBA_TRY(set_one(m, one, given));
         s += n + (s[n] == ',');
     }
+    move_half_point(m, l2, given);
     return MBA_OK;
 }
 
 mba_machine mba_gpu_for_plans(const mba_gpu *m)
 {
     const double *v = m->v;
+    const double  block = v[MBA_GPU_smem_block] < v[MBA_GPU_smem_sm] ? v[MBA_GPU_smem_block] : v[MBA_GPU_smem_sm];
     return (mba_machine){ .name = m->name,
                           .cc = (int)v[MBA_GPU_plan_cc],
                           .sm = (int)v[MBA_GPU_sm],
                           .warp = 32,
                           .regs_sm = (int)(v[MBA_GPU_rf] * 256),
                           .threads_sm = (int)(v[MBA_GPU_maxw] * v[MBA_GPU_warp]),
-                          .smem_block_bytes = (int64_t)(v[MBA_GPU_smem_block] * 1024),
+                          .smem_block_bytes = (int64_t)(block * 1024),
                           .smem_sm_bytes = (int64_t)(v[MBA_GPU_smem_sm] * 1024),
                           .l2_bytes = (int64_t)(v[MBA_GPU_l2] * 1e6),
                           .clock_ghz = v[MBA_GPU_clk],

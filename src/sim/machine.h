@@ -38,7 +38,8 @@ MBA_MUST mba_status mba_gpu_load(mba_gpu *out, const char *name);
 /* The text of one file; `where` is what messages call it. Includes are looked up by mba_gpu_load's rules. */
 MBA_MUST mba_status mba_gpu_parse(mba_gpu *out, const char *where, const char *text, size_t bytes);
 
-/* "key=value,key=xfactor"; a unit may stand behind the value. NULL is fine. */
+/* "key=value,key=xfactor"; a unit may stand behind the value. NULL is fine. A factor of what is counted rounds; l2 takes
+ * l2_c50 with it unless that is named too, in files as here. */
 MBA_MUST mba_status mba_gpu_set(mba_gpu *m, const char *changes);
 
 /* The machine as plans see it; `name` is lent from m. */

@@ -1,6 +1,7 @@
 /* machine_test.c -- machine files: those that come with the program load, what is wrong is refused with a reason. */
 #include "tests/test.h"
 
+#include "sim/kernel.h"
 #include "sim/machine.h"
 #include "tests/scratch.h"
 
@@ -30,7 +31,9 @@ static void bad_machine_files_are_refused_with_a_reason(void **state)
     mba_gpu m;
     expect_refusal("include = h200\nhmb = 5000 GB/s\n", "unknown key 'hmb'");
     expect_refusal("include = h200\nhbm = 5000\n", "without its unit");
-    expect_refusal("include = h200\nhbm = 5000 TB/s\n", "without its unit");
+    expect_refusal("include = h200\nhbm = 5000 +- 3\n", "without its unit");
+    expect_refusal("include = h200\nhbm = 5 TB/s\n", "its unit is GB/s");
+    expect_refusal("include = h200\nsm = 1.5 count\n", "a whole number");
     expect_refusal("include = h200\nhbm = -5 GB/s\n", "not negative");
     expect_refusal("include = h200\nhbm = nan GB/s\n", "no number");
     expect_refusal("include = h200\nhbm = 1 GB/s\nhbm = 2 GB/s\n", "twice");
@@ -46,8 +49,44 @@ static void bad_machine_files_are_refused_with_a_reason(void **state)
     assert_int_equal(mba_gpu_set(&m, "hbm=x-1"), MBA_E_ARG);
     assert_int_equal(mba_gpu_set(&m, "hbm=5TB"), MBA_E_ARG);
     assert_int_equal(mba_gpu_set(&m, "hbm"), MBA_E_ARG);
+    assert_int_equal(mba_gpu_set(&m, "sm=1.5"), MBA_E_ARG);
     assert_ok(mba_gpu_set(&m, "hbm=x2,xu=32lanes/clk"));
     assert_true(m.v[MBA_GPU_hbm] == 9600 && m.v[MBA_GPU_xu] == 32 && m.changed);
+}
+
+/* The model looks at the half point alone: a change of l2 that left it where it is would do nothing. */
+static void another_l2_has_another_half_point(void **state)
+{
+    static const char twice[] = "include = h200\nl2 = 120 MB\n", both[] = "include = h200\nl2 = 120 MB\nl2_c50 = 70 MB\n";
+    mba_gpu           h200, m;
+    (void)state;
+    assert_ok(mba_gpu_load(&h200, "h200"));
+    const double c50 = h200.v[MBA_GPU_l2_c50];
+    m = h200;
+    assert_ok(mba_gpu_set(&m, "l2=x0.5"));
+    assert_true(m.v[MBA_GPU_l2_c50] == c50 / 2);
+    m = h200;
+    assert_ok(mba_gpu_set(&m, "l2_c50=70,l2=x0.5"));
+    assert_true(m.v[MBA_GPU_l2_c50] == 70);
+    assert_ok(mba_gpu_parse(&m, "twice.ini", twice, sizeof twice - 1));
+    assert_true(m.v[MBA_GPU_l2_c50] == 2 * c50);
+    assert_ok(mba_gpu_parse(&m, "both.ini", both, sizeof both - 1));
+    assert_true(m.v[MBA_GPU_l2_c50] == 70);
+    m = h200;
+    assert_ok(mba_gpu_set(&m, "sm=x0.7"));
+    assert_true(m.v[MBA_GPU_sm] == 92);
+}
+
+/* A block cannot have more than the SM it is on. */
+static void shared_memory_of_an_sm_bounds_that_of_a_block(void **state)
+{
+    mba_gpu m;
+    (void)state;
+    assert_ok(mba_gpu_load(&m, "h200"));
+    assert_ok(mba_gpu_set(&m, "smem_sm=48"));
+    assert_int_equal(mba_gpu_for_plans(&m).smem_block_bytes, 48 * 1024);
+    const mba_sim_kernel k = { .warps = 4, .threads = 128, .regs = 32, .smem_bytes = 100 * 1024 };
+    assert_int_equal(mba_sim_resident(&k, &m), 0);
 }
 
 /* A machine file of one line that includes another. */
@@ -74,4 +113,6 @@ static void a_machine_that_includes_itself_is_refused(void **state)
 
 MBA_TEST_MAIN(cmocka_unit_test(built_in_machines_load),
               cmocka_unit_test(bad_machine_files_are_refused_with_a_reason),
+              cmocka_unit_test(another_l2_has_another_half_point),
+              cmocka_unit_test(shared_memory_of_an_sm_bounds_that_of_a_block),
               cmocka_unit_test(a_machine_that_includes_itself_is_refused))
