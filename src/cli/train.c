@@ -391,7 +391,7 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         { "--in-order",  MBA_OPT_FLAG, &c->o.feed.in_order, NULL,
           "batches in the order of the data, not shuffled", 0, 0 },
         { "--carry",     MBA_OPT_FLAG, &c->o.carry,    NULL,
-          "in order, states carried from batch to batch (truncated back-propagation)", 0, 0 },
+          "rows go on where they ended, with their states (truncated back-propagation)", 0, 0 },
         { "--documents", MBA_OPT_FLAG, &c->documents,  NULL,
           "reset states and mask attention at document borders", 0, 0 },
         { "--end-of-text", MBA_OPT_INT, &c->end_of_text, "ID",

@@ -47,11 +47,13 @@ static double seconds(void)
 
 /* ---- beginning ---- */
 
-/* A model with two modes is judged by a second session; the memory it takes is planned before any is taken. */
+/* A second session judges models with two modes and those that carry states, which stay what training left;
+ * the memory it takes is planned before any is taken. */
 static mba_status plan_judge(run *r, const mba_session_options *training)
 {
     mba_session_options so = *training;
     so.backward = so.update = so.accumulate = false;
+    if (so.model.task == MBA_TASK_TEXT) so.model.lm.carry = false;
     mba_model_outputs(&so.model, true, mba_feed_scores(so.model.task));
     return mba_session_plan(&r->judge, &so);
 }
@@ -81,7 +83,7 @@ static mba_status begin(run *r)
     MBA_TRY(mba_feed_fit(&so.model, &r->o->feed));
     MBA_TRY(mba_session_plan(&r->s, &so));
     MBA_TRY(open_feeds(r, &r->o->feed));
-    if (r->valid && mba_task_has_modes(so.model.task)) MBA_TRY(plan_judge(r, &so));
+    if (r->valid && (mba_task_has_modes(so.model.task) || r->o->carry)) MBA_TRY(plan_judge(r, &so));
     if (r->o->planned) r->o->planned(r->o->ctx, &r->s, r->train);
     if (r->judge.program) MBA_TRY(mba_session_bind(&r->judge, r->o->seed));
     return mba_session_bind(&r->s, r->o->seed);
@@ -111,7 +113,7 @@ static const char *optimizer_name(const run *r) { return r->o->session.optimizer
 static const char *order_words(const run *r)
 {
     const bool documents = r->s.model.task == MBA_TASK_TEXT && r->s.model.lm.documents;
-    if (r->o->carry) return documents ? "carried, documents" : "carried";
+    if (r->o->carry) return documents ? "carried by row, documents" : "carried by row";
     if (r->o->feed.in_order) return documents ? "in order, documents" : "in order";
     return documents ? "shuffled, documents" : "shuffled";
 }
@@ -327,6 +329,7 @@ static mba_status run_passes(run *r, double *loss)
         if (at_once) MBA_TRY(look_ahead(r));
         MBA_TRY(mba_program_wait(r->s.program));
         *loss += (double)*(const float *)mba_session_at(&r->s, "loss");
+        if (!isfinite(*loss)) break;              // explain() looks at this one again, with the states it began with
         if (r->o->carry) mba_session_carry(&r->s);
     }
     if (at_once) return MBA_OK;
@@ -380,7 +383,10 @@ static mba_status one_step(run *r, mba_train_report *p)
     r->units += units;
     r->step.lr = (float)mba_schedule_lr(&r->o->schedule, r->step.index);
     MBA_TRY(run_passes(r, &loss));
-    if (!isfinite(loss)) MBA_TRY(explain(r, &p->note));
+    if (!isfinite(loss)) {
+        MBA_TRY(explain(r, &p->note));
+        if (r->o->carry) mba_session_forget(&r->s, NULL);       // they may be what is bad
+    }
     const double norm = (double)*(const float *)mba_session_at(&r->s, "grad_norm");
     p->skipped = mba_guard_skips(&r->guard, loss, norm);
     if (p->skipped && !p->note && !isfinite(norm)) MBA_TRY(explain(r, &p->note));

@@ -37,7 +37,7 @@ typedef struct mba_train_options {
     double              guard;                    /* skip norms above this multiple of their median; 0: only NaN */
 
     mba_feed_options    feed;                     /* the data; .held_out, .seed and .micros are set here */
-    bool                carry;                    /* text, in order: states carried from batch to batch: truncated
+    bool                carry;                    /* text: rows go on where they ended, with their states: truncated
                                                      back-propagation */
 
     const char *out;                              /* run directory: log.jsonl, step-*; NULL: nothing is kept */
