@@ -370,6 +370,22 @@ static void keep_report(void *ctx, const mba_train_report *r)
     last_valid = r->valid;
 }
 
+/* A model that stands still but for its last step: the average is what it was, the model itself is somewhere else. */
+static void the_averaged_model_is_judged(void **state)
+{
+    (void)state;
+    double loss[2];
+    for (int average = 0; average < 2; average++) {
+        mba_train_options o = options("M", 2);
+        o.schedule = (mba_schedule){ .lr = average ? 0.1 : 0, .steps = 2 };
+        o.session.ema = average ? 0.9999999 : 0;
+        o.report = keep_report;
+        assert_ok(mba_train(&o));
+        loss[average] = last_valid.loss;
+    }
+    assert_near(loss[1], loss[0], 1e-4);
+}
+
 static double score(const char *name)
 {
     for (int i = 0; i < last_valid.scores; i++)
@@ -663,6 +679,7 @@ int main(void)
         cmocka_unit_test(states_carried_from_batch_to_batch_resume_too),
         cmocka_unit_test(states_go_on_where_their_row_ended),
         cmocka_unit_test(models_without_a_past_carry_what_they_have),
+        cmocka_unit_test(the_averaged_model_is_judged),
         cmocka_unit_test(two_micro_batches_are_one_batch), cmocka_unit_test(small_networks_for_images_and_graphs_learn),
         cmocka_unit_test(batches_of_graphs_are_closed_before_they_overflow), cmocka_unit_test(a_small_model_learns),
         cmocka_unit_test(a_checkpoint_of_other_options_is_refused),

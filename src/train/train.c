@@ -47,7 +47,7 @@ static double seconds(void)
 
 /* ---- beginning ---- */
 
-/* A second session judges models with two modes and those that carry states, which stay what training left;
+/* A second session judges models with two modes, averaged ones, and those that carry states, which stay what training left;
  * the memory it takes is planned before any is taken. */
 static mba_status plan_judge(run *r, const mba_session_options *training)
 {
@@ -83,7 +83,7 @@ static mba_status begin(run *r)
     MBA_TRY(mba_feed_fit(&so.model, &r->o->feed));
     MBA_TRY(mba_session_plan(&r->s, &so));
     MBA_TRY(open_feeds(r, &r->o->feed));
-    if (r->valid && (mba_task_has_modes(so.model.task) || r->o->carry)) MBA_TRY(plan_judge(r, &so));
+    if (r->valid && (mba_task_has_modes(so.model.task) || r->o->carry || so.ema > 0)) MBA_TRY(plan_judge(r, &so));
     if (r->o->planned) r->o->planned(r->o->ctx, &r->s, r->train);
     if (r->judge.program) MBA_TRY(mba_session_bind(&r->judge, r->o->seed));
     return mba_session_bind(&r->s, r->o->seed);
