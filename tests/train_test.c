@@ -468,6 +468,12 @@ static void a_checkpoint_of_other_options_is_refused(void **state)
     o.resume = scratch("first");
     o.session.ema = 0.9;
     assert_fails(mba_train(&o), MBA_E_FORMAT, "ema.");
+    o.resume = NULL;
+    o.out = scratch("averaged");
+    assert_ok(mba_train(&o));
+    o.resume = o.out;
+    o.session.ema = 0;                            // the average would be lost
+    assert_fails(mba_train(&o), MBA_E_ARG, "average 'kept (--ema)', now it is 'none'");
     o = options("M", 4);
     o.resume = scratch("first");
     assert_fails(mba_train(&o), MBA_E_FORMAT, "tensors");

@@ -109,6 +109,9 @@ static json_t *floats(const float *x, int n)
 
 static const char *optimizer_name(const run *r) { return r->o->session.optimizer == MBA_LAMB ? "lamb" : "adamw"; }
 
+/* An average that is not kept up is lost. */
+static const char *average_word(const run *r) { return r->s.averages ? "kept (--ema)" : "none"; }
+
 /* How the data is gone through; two runs of one kind see the same batches. */
 static const char *order_words(const run *r)
 {
@@ -125,8 +128,8 @@ static json_t *trainer_json(const run *r)
                               r->guard.in_a_row);
     json_object_set_new(guard, "norm", floats(r->guard.norm, MBA_GUARD_STEPS));
     json_object_set_new(guard, "loss", floats(r->guard.loss, MBA_GUARD_STEPS));
-    return json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o}", "version", 2,
-                     "optimizer", optimizer_name(r), "order", order_words(r),
+    return json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o}", "version", 2,
+                     "optimizer", optimizer_name(r), "average", average_word(r), "order", order_words(r),
                      "step", (json_int_t)r->step.index, "units", (json_int_t)(r->units_before + r->units),
                      "seed", (json_int_t)r->o->seed, "epoch", (json_int_t)at.epoch, "index", (json_int_t)at.index,
                      "batch", mba_model_batch_words(&r->s.model).text, "micros",
@@ -183,7 +186,8 @@ static mba_status restore_trainer(run *r, const json_t *t)
     MBA_TRY(same(t, "seed", (int64_t)r->o->seed));
     MBA_TRY(same_words(t, "batch", mba_model_batch_words(&r->s.model).text));
     MBA_TRY(same_words(t, "optimizer", optimizer_name(r)));
-    if (mba_json_get(t, "order")) MBA_TRY(same_words(t, "order", order_words(r)));     // older ones do not say
+    if (mba_json_get(t, "average")) MBA_TRY(same_words(t, "average", average_word(r)));  // older ones do not say
+    if (mba_json_get(t, "order")) MBA_TRY(same_words(t, "order", order_words(r)));     // nor this
     MBA_TRY(same(t, "micros", r->micros));
     MBA_TRY(same(t, "data_size", r->train->size));
     MBA_TRY(mba_json_int(t, "step", 0, 0, STEP_MOST, &r->step.index));
