@@ -171,7 +171,7 @@ static mba_status dry_run(train_cli *c)
     mba_status st = mba_session_plan(&s, &so);
     if (st == MBA_OK && c->json) {
         json_t *o = cost_json(&s);
-        json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
+        json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
         putchar('\n');
         json_decref(o);
     } else if (st == MBA_OK) {
@@ -268,7 +268,7 @@ static void print_json(const mba_train_report *r)
         json_object_set_new(o, key, mba_json_finite(r->valid.score[i].value));
     }
     json_object_set_new(o, "peak_bytes", json_integer(peak_bytes()));
-    json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
+    json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
     putchar('\n');
     json_decref(o);
 }
