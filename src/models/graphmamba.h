@@ -13,6 +13,7 @@
 #define MBA_GRAPHMAMBA_H
 
 #include "core/graph.h"
+#include "core/program.h"
 #include "models/fields.h"
 
 enum { MBA_TABLES_MAX = 16, MBA_ORDER_NAME_MAX = 48 };
@@ -55,6 +56,10 @@ MBA_MUST mba_status mba_graphnet_complete(mba_graphnet *c);
 
 typedef struct mba_graphnet_graph { mba_tensor *logits, *loss; } mba_graphnet_graph;
 mba_graphnet_graph mba_graphnet_build(mba_graph *g, const mba_graphnet *c);
+
+/* Behind mba_program_init: embedding tables are one parameter in memory, and start each in a range of its own,
+ * +- sqrt(6 / (rows + width)). */
+MBA_MUST mba_status mba_graphnet_start(mba_program *p, const mba_graphnet *c, uint64_t seed);
 
 /* Message passing by itself, for its reference vectors: h (nodes, width) and *e (edges, width), which moves on. */
 typedef struct mba__adjacency { mba_tensor *src, *in_ptr, *out_ptr, *out_edge; } mba__adjacency;
