@@ -88,6 +88,9 @@ static void help_ends_in_examples(void **state)
     }
     says(run("--version"), 0, "mambascope");
     says(run("doctor"), 0, "OpenBLAS");
+    says(run("doctor"), 0, "SQLite");
+    says(run("doctor"), 0, "zlib");
+    says(run("show --help"), 0, "source claims");
 }
 
 /* The man page has every command and option; bash completes them. */
