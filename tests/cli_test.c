@@ -380,6 +380,9 @@ static void graph_checkpoints_have_the_published_names(void **state)
         { "malnet_like",
           "{\"model_type\": \"graphmamba\", \"width\": 18, \"layers\": 2, \"node_reals\": 5, \"pre_layers\": 1, "
           "\"head_layers\": 3, \"outputs\": 5, \"readout\": \"max\", \"loss\": \"ce\", \"buckets\": 3}", "accuracy" },
+        { "walks_like",
+          "{\"model_type\": \"graphmamba\", \"width\": 18, \"layers\": 2, \"node_reals\": 5, \"rw_count\": 7, "
+          "\"pe_width\": 6, \"head_layers\": 2, \"outputs\": 4, \"readout\": \"mean\", \"loss\": \"ce\"}", "accuracy" },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         char line[1024], path[600];

@@ -233,7 +233,7 @@ static golden_pieces released_names(const golden *o, const char *name)
     if ((rest = after(name, "node_encoder.embedding")))
         return tables("encoder.node_encoder.encoder1.atom_embedding_list", 9, rest);
     if ((rest = after(name, "node_encoder.encoder")))
-        return one(c->pe_count ? "encoder.node_encoder.encoder1.encoder" : "encoder.node_encoder.encoder", rest);
+        return one(c->pe_width ? "encoder.node_encoder.encoder1.encoder" : "encoder.node_encoder.encoder", rest);
     if ((rest = after(name, "node_encoder.")))    return one("encoder.node_encoder.encoder2.", rest);
     if ((rest = after(name, "node_encoder_bn")))  return one("encoder.node_encoder_bn.bn", rest);
     if ((rest = after(name, "edge_encoder.embedding")))
@@ -264,6 +264,7 @@ static mba_graphnet read_config(const golden *o, const mba_graph_set *s, bool ro
     assert_ok(mba_json_int(j, "hidden", 0, 1, 1000, &c.width));
     assert_ok(mba_json_int(j, "layers", 0, 1, 1000, &c.layers));
     assert_ok(mba_json_int(j, "lap_k", 0, 0, 1000, &c.pe_count));
+    assert_ok(mba_json_int(j, "rw_k", 0, 0, 1000, &c.rw_count));
     assert_ok(mba_json_int(j, "lap_width", 0, 0, 1000, &c.pe_width));
     assert_ok(mba_json_int(j, "pre_layers", 0, 0, 10, &c.pre_layers));
     assert_ok(mba_json_int(j, "head_layers", 0, 1, 10, &c.head_layers));
@@ -409,6 +410,7 @@ static void put_batch(const golden *o, const mba_graphnet *c, const mba_graph_se
     if (s->form.edge_width)                                // else row 0 of a table of one, as the input starts
         put_features(o, "edge", s->edge_feat, r.edge, s->edges, s->form.edge_width, c->edge_columns ? bond_rows : NULL);
     if (c->pe_count) put_positions(o, c, s, &r);
+    if (c->rw_count) memcpy(input(o, "walks"), s->rwse, sizeof(float) * (size_t)(s->nodes * c->rw_count));
     if (c->readout != MBA_READ_NODES)
         for (int64_t g = 0; g <= c->graphs; g++)
             ((int32_t *)input(o, "graph_ptr"))[g] = (int32_t)s->node_ptr[g < s->graphs ? g : s->graphs];
@@ -472,10 +474,17 @@ static void a_golden_network_for_call_graphs_agrees(void **state)
     check_all("tests/golden_graph/malnet_like");
 }
 
+static void a_golden_network_with_random_walks_agrees(void **state)
+{
+    (void)state;
+    check_all("tests/golden_graph/walks_like");
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_those_of_the_released_configurations),
               cmocka_unit_test(tables_start_each_in_its_own_range),
               cmocka_unit_test(encoders_of_nodes_have_their_released_names),
               cmocka_unit_test(message_passing_has_its_reference_vectors),
               cmocka_unit_test(a_golden_network_for_nodes_agrees),
               cmocka_unit_test(a_golden_network_for_molecules_agrees),
-              cmocka_unit_test(a_golden_network_for_call_graphs_agrees))
+              cmocka_unit_test(a_golden_network_for_call_graphs_agrees),
+              cmocka_unit_test(a_golden_network_with_random_walks_agrees))

@@ -223,13 +223,20 @@ static mba_tensor *positions(mba_graph *g, const mba_graphnet *c)
                            .wb = PARAM("pe_encoder.1.weight", b, p, 2 * p), .bb = PARAM("pe_encoder.1.bias", b, p));
 }
 
+/* RWSE: return probabilities, normalised over the batch, through a linear map. */
+static mba_tensor *walks(mba_graph *g, const site *s)
+{
+    mba_tensor *x = mba_input(g, "walks", rows_of(MBA_NODES, s->c->nodes, s->c->rw_count));
+    return linear(g, norm(g, s, x, "raw_norm", false), "pe_encoder", s->c->pe_width, true);
+}
+
 static mba_tensor *encode_nodes(mba_graph *g, const site *s)
 {
     const mba_graphnet *c = s->c;
     mba_enter(g, "node_encoder");
     mba_tensor *h = features(g, "node", MBA_NODES, c->nodes, c->node_reals, c->node_rows, c->node_columns,
                              c->width - c->pe_width, TABLES);
-    if (c->pe_width) h = mba_join(g, h, positions(g, c));
+    if (c->pe_width) h = mba_join(g, h, c->rw_count ? walks(g, s) : positions(g, c));
     mba_leave(g);
     return mba_cast(g, h, c->compute);
 }
@@ -366,6 +373,7 @@ const mba_field mba_graphnet_fields[] = {
     FIELD(edge_tables, LIST, .count = MBA_TABLES_MAX,
           .meaning = "rows of the embedding table of each whole feature of an edge"),
     FIELD(pe_count,    INT,  .meaning = "Laplacian eigenvectors per node; 0: none"),
+    FIELD(rw_count,    INT,  .meaning = "instead of them: steps of a random walk (RWSE); 0: none"),
     FIELD(pe_width,    INT,  .meaning = "channels they become"),
     FIELD(pe_alone,    BOOL, .meaning = "1: weights named as those of a LapPE encoder by itself"),
     FIELD(pre_layers,  INT,  .meaning = "layers in front of the message passing"),
@@ -435,7 +443,12 @@ mba_status mba_graphnet_complete(mba_graphnet *c)
     MBA_TRY(check_fields(c));
     if (c->node_reals) memset(c->node_tables, 0, sizeof c->node_tables);
     if (c->edge_reals) memset(c->edge_tables, 0, sizeof c->edge_tables);
-    if (!c->pe_count || !c->pe_width) c->pe_count = c->pe_width = 0;       // one without the other says nothing
+    if (c->pe_count && c->rw_count)
+        return mba_fail(MBA_E_ARG, "eigenvectors (pe_count = %lld) and random walks (rw_count = %lld)\n"
+                        "why: nodes have one of them beside their features\nfix: --set pe_count=0, or rw_count=0",
+                        (long long)c->pe_count, (long long)c->rw_count);
+    if (!(c->pe_count + c->rw_count) || !c->pe_width)          // one without the other says nothing
+        c->pe_count = c->rw_count = c->pe_width = 0;
     stack(&c->node_rows, &c->node_columns, c->node_tables);
     stack(&c->edge_rows, &c->edge_columns, c->edge_tables);
     if (!c->compute) c->compute = MBA_F32;
