@@ -314,6 +314,7 @@ static void graphs_train_and_evaluate(void **state)
     says(run("train --model graphmamba-peptides-func --set layers=1,width=8,pe_count=0 --graphs 4 --made 30 --steps 1 "
              "--quiet"), 0, "1 steps");                                            // a width of positions, and none
     says(run("train " GRAPH " --made 30 --steps 1"), 0, "data: 24 graphs");         // eight of ten are for training
+    says(run("train " GRAPH " --made 30 --steps 1"), 0, "\nvalidation  ");              // its memory, before it is taken
 }
 
 /* `count` graphs of a set from `first` on, in a file of their own, and the results of the checkpoint g for them. */

@@ -84,7 +84,7 @@ static mba_status begin(run *r)
     MBA_TRY(mba_session_plan(&r->s, &so));
     MBA_TRY(open_feeds(r, &r->o->feed));
     if (r->valid && (mba_task_has_modes(so.model.task) || r->o->carry || so.ema > 0)) MBA_TRY(plan_judge(r, &so));
-    if (r->o->planned) r->o->planned(r->o->ctx, &r->s, r->train);
+    if (r->o->planned) r->o->planned(r->o->ctx, &r->s, r->judge.program ? &r->judge : NULL, r->train);
     if (r->judge.program) MBA_TRY(mba_session_bind(&r->judge, r->o->seed));
     return mba_session_bind(&r->s, r->o->seed);
 }
