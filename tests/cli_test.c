@@ -175,6 +175,29 @@ static json_t *json_output(void)
     return j;
 }
 
+/* What a bar on a terminal says is there in 80 columns, and none of its lines is longer. */
+static void the_bar_of_training_says_rate_and_part_of_the_floor(void **state)
+{
+    (void)state;
+    char line[1024];
+    if (system("command -v script > /dev/null 2>&1")) skip();
+    snprintf(line, sizeof line, "TERM=xterm COLUMNS=80 script -qec \"'%s' train --model mamba2-130m --set "
+             "width=64,layers=2,vocab=264 --batch 4 --length 64 --steps 5\" /dev/null < /dev/null", getenv("MBA_PROGRAM"));
+    FILE *f = popen(line, "r");
+    assert_non_null(f);
+    output[fread(output, 1, sizeof output - 1, f)] = 0;
+    pclose(f);
+    int bars = 0;
+    for (char *p = strtok(output, "\r\n"); p; p = strtok(NULL, "\r\n")) {
+        if (!strstr(p, " left  loss ")) continue;
+        assert_non_null(strstr(p, " tokens/s  "));
+        assert_non_null(strstr(p, " % of floor"));
+        assert_true(strcspn(p, "\033") < 80);
+        bars++;
+    }
+    assert_true(bars > 0);
+}
+
 static void images_are_timed_from_files_to_batches(void **state)
 {
     (void)state;
@@ -659,6 +682,7 @@ int main(void)
         cmocka_unit_test(help_ends_in_examples), cmocka_unit_test(misuse_is_told_and_exits_with_2),
         cmocka_unit_test(the_manual_and_the_shell_know_every_option),
         cmocka_unit_test(images_are_timed_from_files_to_batches),
+              cmocka_unit_test(the_bar_of_training_says_rate_and_part_of_the_floor),
               cmocka_unit_test(a_dry_run_tells_what_a_step_costs),
         cmocka_unit_test(training_evaluating_and_generating_work_together),
         cmocka_unit_test(images_train_and_evaluate), cmocka_unit_test(graphs_train_and_evaluate),
