@@ -151,7 +151,6 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "train --model mamba-130m --end-of-text 3 --dry-run", "--end-of-text without --documents" },
         { "show -x", "no option -x" },                    { "data inspect -q x", "no option -q" },
         { "list", "list what?" },                         { "bench nothing", "bench what?" },
-        { "bench images --image 5", "cannot be timed" },
         { "data prepare", "--out" },                      { "eval", "--checkpoint" },
         { "generate", "--checkpoint" },                   { "selftest nobody", "no operator 'nobody'" },
         { "eval --checkpoint x --data shapes --labels y.npy", "--labels without --images" },
@@ -196,17 +195,6 @@ static void the_bar_of_training_says_rate_and_part_of_the_floor(void **state)
         bars++;
     }
     assert_true(bars > 0);
-}
-
-static void images_are_timed_from_files_to_batches(void **state)
-{
-    (void)state;
-    says(run("bench images --repeats 1 --threads 1 --image 32 --json"), 0, "images_per_cpu_s");
-    json_t *j = json_output();
-    assert_int_equal(json_array_size(j), 2);
-    for (size_t i = 0; i < 2; i++)
-        assert_true(json_number_value(json_object_get(json_array_get(j, i), "images_per_s")) > 1);
-    json_decref(j);
 }
 
 static void a_dry_run_tells_what_a_step_costs(void **state)
@@ -681,7 +669,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_ends_in_examples), cmocka_unit_test(misuse_is_told_and_exits_with_2),
         cmocka_unit_test(the_manual_and_the_shell_know_every_option),
-        cmocka_unit_test(images_are_timed_from_files_to_batches),
               cmocka_unit_test(the_bar_of_training_says_rate_and_part_of_the_floor),
               cmocka_unit_test(a_dry_run_tells_what_a_step_costs),
         cmocka_unit_test(training_evaluating_and_generating_work_together),

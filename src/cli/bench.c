@@ -1,4 +1,4 @@
-/* bench.c -- `mambascope bench ceilings | op | step | gemm | images`: what the machine can do, and how near we come. */
+/* bench.c -- `mambascope bench ceilings | op | step | gemm`: what the machine can do, and how near we come. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,6 @@
 #include "cli/table.h"
 #include "core/check.h"
 #include "core/print.h"
-#include "data/image_bench.h"
 #include "device/cuda/products.h"
 #include "train/feed.h"
 
@@ -63,45 +62,6 @@ static mba_status bench_ceilings(const bench_options *o)
     mba_table_print(t, stdout, form_of(o));
     mba_table_destroy(t);
     return MBA_OK;
-}
-
-/* ---- images ---- */
-
-/* The best of the repeats: a busy neighbour only makes it slower. */
-static mba_status bench_recipe(mba_table *t, const bench_options *o, const char *what, bool plain)
-{
-    mba_image_bench best = { 0 };
-    for (int64_t i = 0; i < o->repeats; i++) {
-        mba_image_bench b;
-        MBA_TRY(mba_image_bench_run(&b, &(mba_image_bench_options){ .threads = mba_cpu_threads(), .seconds = 1,
-                                        .size = (int32_t)o->model.shape.image, .plain = plain }));
-        if (b.images_per_s > best.images_per_s) best = b;
-    }
-    mba_table_text(t, "%s", what);
-    mba_table_number(t, best.threads);
-    mba_table_number(t, best.images_per_s * best.threads);
-    mba_table_number(t, best.images_per_s);
-    mba_table_number(t, best.images_per_cpu_s);
-    mba_table_number(t, best.jpeg_bytes / 1e3);
-    return MBA_OK;
-}
-
-/* How fast photographs become batches: decoded, cropped, flipped, augmented, normalised, erased. A step that takes more a
- * second waits for them. */
-static mba_status bench_images(const bench_options *o)
-{
-    mba_table *t;
-    mba_cpu_set_threads((int)o->model.threads);
-    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "recipe", "recipe", NULL }, { "threads", "threads", "%.0f" },
-                                                       { "images_per_s", "images/s", "%.0f" },
-                                                       { "images_per_s_thread", "per thread", "%.0f" },
-                                                       { "images_per_cpu_s", "per processor s", "%.0f" },
-                                                       { "jpeg_kb", "KB a file", "%.0f" }, { 0 } }));
-    mba_status st = bench_recipe(t, o, "training", false);
-    if (st == MBA_OK) st = bench_recipe(t, o, "no RandAugment", true);
-    if (st == MBA_OK) mba_table_print(t, stdout, form_of(o));
-    mba_table_destroy(t);
-    return st;
 }
 
 /* ---- op ---- */
@@ -387,26 +347,23 @@ mba_status mba_command_bench(int argc, char **argv)
         { "--csv",  MBA_OPT_FLAG, &o.csv,  NULL, "as CSV", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "bench", "ceilings | op [NAME..] | step | gemm | images [options]",
+    const mba_usage usage = { "bench", "ceilings | op [NAME..] | step | gemm [options]",
         "ceilings  the rates that floors are made of: memory, FMA, exp\n"
         "op        operators at sizes worth timing, with percent of floor (caches swept before each run); forward "
         "with\n"
         "          what it keeps for its gradient, and `alone` without\n"
         "step      a whole training step (mamba2-130m at 1 x 1024 tokens unless named), its GEMMs (and convolutions of\n"
         "          images) alone in the same process, and where the time goes\n"
-        "gemm      every matrix product of a step by each of the first eight kernels that the GPU's library names\n"
-        "images    synthetic photographs of 500 x 375 from JPEG to a batch of 224 pixels (--image S), as training makes it\n\n"
+        "gemm      every matrix product of a step by each of the first eight kernels that the GPU's library names\n\n"
         "The floor is max(bytes / stream, FLOPs / FMA + exponentials / exp) of the least work there is.",
         options, "mambascope bench ceilings\nmambascope bench op ssd selective_scan\n"
         "mambascope bench step --model mamba2-130m --batch 1 --length 1024\n"
         "mambascope bench step --model mambavision-t --batch 8\n"
-        "mambascope bench step --model graphmamba-peptides-func --graphs 32\n"
-        "mambascope bench images --threads 1\n" };
+        "mambascope bench step --model graphmamba-peptides-func --graphs 32\n" };
     mba_operands words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     if (words.n == 1 && !strcmp(words.word[0], "ceilings")) return bench_ceilings(&o);
-    if (words.n == 1 && !strcmp(words.word[0], "images"))   return bench_images(&o);
     if (words.n >= 1 && !strcmp(words.word[0], "op"))       return bench_ops(&o, &words);
     if (words.n == 1 && (!strcmp(words.word[0], "step") || !strcmp(words.word[0], "gemm"))) {
         mba_model m;
@@ -415,5 +372,5 @@ mba_status mba_command_bench(int argc, char **argv)
         if (m.task == MBA_TASK_TEXT && !o.model.shape.length) o.model.shape.length = 1024;
         return !strcmp(words.word[0], "step") ? bench_step(&o) : bench_gemm(&o);
     }
-    return mba_fail(MBA_E_ARG, "bench what?\nfix: mambascope bench ceilings, op, step, gemm or images");
+    return mba_fail(MBA_E_ARG, "bench what?\nfix: mambascope bench ceilings, op, step or gemm");
 }
