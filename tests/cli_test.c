@@ -88,6 +88,9 @@ static void help_ends_in_examples(void **state)
     }
     says(run("--version"), 0, "mambascope");
     says(run("doctor"), 0, "OpenBLAS");
+    says(run("doctor"), 0, "SQLite");
+    says(run("doctor"), 0, "zlib");
+    says(run("show --help"), 0, "source claims");
 }
 
 /* The man page has every command and option; bash completes them. */
@@ -184,6 +187,29 @@ static void decoding_is_measured_per_core(void **state)
         assert_true(json_number_value(json_object_get(row, "images_per_s_per_core")) > 0);
     }
     json_decref(rows);
+}
+
+/* What a bar on a terminal says is there in 80 columns, and none of its lines is longer. */
+static void the_bar_of_training_says_rate_and_part_of_the_floor(void **state)
+{
+    (void)state;
+    char line[1024];
+    if (system("command -v script > /dev/null 2>&1")) skip();
+    snprintf(line, sizeof line, "TERM=xterm COLUMNS=80 script -qec \"'%s' train --model mamba2-130m --set "
+             "width=64,layers=2,vocab=264 --batch 4 --length 64 --steps 5\" /dev/null < /dev/null", getenv("MBA_PROGRAM"));
+    FILE *f = popen(line, "r");
+    assert_non_null(f);
+    output[fread(output, 1, sizeof output - 1, f)] = 0;
+    pclose(f);
+    int bars = 0;
+    for (char *p = strtok(output, "\r\n"); p; p = strtok(NULL, "\r\n")) {
+        if (!strstr(p, " left  loss ")) continue;
+        assert_non_null(strstr(p, " tokens/s  "));
+        assert_non_null(strstr(p, " % of floor"));
+        assert_true(strcspn(p, "\033") < 80);
+        bars++;
+    }
+    assert_true(bars > 0);
 }
 
 static void a_dry_run_tells_what_a_step_costs(void **state)
@@ -349,6 +375,7 @@ static void graphs_train_and_evaluate(void **state)
     says(run("train --model graphmamba-peptides-func --set layers=1,width=8,pe_count=0 --graphs 4 --made 30 --steps 1 "
              "--quiet"), 0, "1 steps");                                            // a width of positions, and none
     says(run("train " GRAPH " --made 30 --steps 1"), 0, "data: 24 graphs");         // eight of ten are for training
+    says(run("train " GRAPH " --made 30 --steps 1"), 0, "\nvalidation  ");              // its memory, before it is taken
 }
 
 /* `count` graphs of a set from `first` on, in a file of their own, and the results of the checkpoint g for them. */
@@ -415,6 +442,9 @@ static void graph_checkpoints_have_the_published_names(void **state)
         { "malnet_like",
           "{\"model_type\": \"graphmamba\", \"width\": 18, \"layers\": 2, \"node_reals\": 5, \"pre_layers\": 1, "
           "\"head_layers\": 3, \"outputs\": 5, \"readout\": \"max\", \"loss\": \"ce\", \"buckets\": 3}", "accuracy" },
+        { "walks_like",
+          "{\"model_type\": \"graphmamba\", \"width\": 18, \"layers\": 2, \"node_reals\": 5, \"rw_count\": 7, "
+          "\"pe_width\": 6, \"head_layers\": 2, \"outputs\": 4, \"readout\": \"mean\", \"loss\": \"ce\"}", "accuracy" },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         char line[1024], path[600];
@@ -677,6 +707,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_ends_in_examples), cmocka_unit_test(misuse_is_told_and_exits_with_2),
         cmocka_unit_test(the_manual_and_the_shell_know_every_option),
+        cmocka_unit_test(the_bar_of_training_says_rate_and_part_of_the_floor),
         cmocka_unit_test(decoding_is_measured_per_core), cmocka_unit_test(a_dry_run_tells_what_a_step_costs),
         cmocka_unit_test(copies_stand_beside_what_memory_bounds),
         cmocka_unit_test(training_evaluating_and_generating_work_together),

@@ -53,6 +53,40 @@ static void batches_come_in_the_order_of_the_specification(void **state)
     scratch_remove();
 }
 
+/* Two files of 99 / 10 and 60 / 10 batches; row b goes through its own half of each. */
+static void rows_of_streams_go_on_where_they_ended(void **state)
+{
+    (void)state;
+    mba_loader  *l;
+    int32_t      x[10], y[10], before[2];
+    mba_batch    b = { .tokens = x, .targets = y, .before = before };
+    mba_position at = { 0 };
+    two_shards();
+    assert_ok(mba_loader_create(&l, &(mba_loader_options){ .data = scratch_dir, .B = 2, .L = 5, .vocab = V,
+                                                           .streams = true }));
+    assert_int_equal(mba_loader_batches(l), 9 + 6);
+    for (int k = 0; k < 20; k++) {
+        const int m = k % 15, place = m < 9 ? m : m - 9, first = m < 9 ? 0 : 1000, piece = m < 9 ? 45 : 30;
+        assert_ok(mba_loader_next(l, &b, &at));
+        for (int i = 0; i < 10; i++) {
+            assert_int_equal(x[i], first + i / 5 * piece + place * 5 + i % 5);
+            assert_int_equal(y[i], x[i] + 1);
+        }
+        for (int r = 0; r < 2; r++) assert_int_equal(before[r], place * 5 < MBA_BEFORE_MAX ? place * 5 : MBA_BEFORE_MAX);
+    }
+    mba_loader_destroy(l);
+    at = (mba_position){ .index = 3 };
+    assert_ok(mba_loader_create(&l, &(mba_loader_options){ .data = scratch("a.bin"), .B = 2, .L = 5, .vocab = V,
+                                                           .streams = true, .documents = true,
+                                                           .end_of_text = &(int32_t){ 58 } }));
+    b.documents = (int32_t[10]){ 0 };
+    assert_ok(mba_loader_next(l, &b, &at));          // rows 15 .. 19 and 60 .. 64; the document before 60 begins at 58
+    assert_int_equal(before[0], 15);
+    assert_int_equal(before[1], 2);
+    mba_loader_destroy(l);
+    scratch_remove();
+}
+
 static void shuffling_visits_every_window_once_in_every_epoch(void **state)
 {
     (void)state;
@@ -271,6 +305,7 @@ static void what_does_not_fit_is_refused_with_numbers(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(batches_come_in_the_order_of_the_specification),
+              cmocka_unit_test(rows_of_streams_go_on_where_they_ended),
               cmocka_unit_test(shuffling_visits_every_window_once_in_every_epoch),
               cmocka_unit_test(large_permutations_are_complete),
               cmocka_unit_test(a_position_and_a_seed_give_the_same_batch),

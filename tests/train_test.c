@@ -277,6 +277,42 @@ static void states_carried_from_batch_to_batch_resume_too(void **state)
     same_run("carried", "carried-halves", "step-000008");
 }
 
+static double loss_sum;
+static void sum_loss(void *ctx, const mba_train_report *r) { (void)ctx; loss_sum += r->loss; }
+
+/* Nothing is learned here: the pieces of every stream give together what its whole length gives at once, in each epoch.
+ * Documents end at the border of a piece, and one, two and three tokens before it, which a convolution of four looks back. */
+static void states_go_on_where_their_row_ended(void **state)
+{
+    enum { B = 2, L = 8, PIECES = 5, END = 255 };
+    (void)state;
+    int32_t ids[B * PIECES * L + 1];
+    for (int i = 0; i <= B * PIECES * L; i++) ids[i] = (i * i * 7 + i) % 253;
+    static const int ends[] = { 3, L, 2 * L - 1, 3 * L - 2, 4 * L - 3, PIECES * L + L, PIECES * L + 2 * L + 1, 10 * L - 2 };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) ids[ends[i]] = END;
+    assert_ok(mba_token_file_write(scratch("streams.bin"), ids, B * PIECES * L + 1, 264, NULL));
+    for (int documents = 0; documents < 2; documents++)
+        for (int micros = 1; micros <= PIECES; micros += PIECES - 1) {
+            double whole = 0;
+            for (int carry = 0; carry < 2; carry++) {
+                mba_train_options o = options("mM", carry ? 2 * PIECES / micros : 1);
+                o.feed     = (mba_feed_options){ .data = scratch("streams.bin"), .in_order = true,
+                                                 .end_of_text = documents ? END + 1 : 0 };
+                o.schedule = (mba_schedule){ .steps = o.schedule.steps };
+                o.session.model.lm.batch     = B;
+                o.session.model.lm.length    = carry ? L : L * PIECES;
+                o.session.model.lm.documents = documents;
+                o.micros   = carry ? micros : 1;
+                o.carry    = carry;
+                o.report   = sum_loss;
+                loss_sum   = 0;
+                assert_ok(mba_train(&o));
+                if (!carry) whole = loss_sum;
+                else        assert_near(loss_sum / (double)o.schedule.steps, whole, 2e-6);
+            }
+        }
+}
+
 static double last_loss;
 static void keep_loss(void *ctx, const mba_train_report *r) { (void)ctx; last_loss = r->loss; }
 
@@ -332,6 +368,22 @@ static void keep_report(void *ctx, const mba_train_report *r)
     if (r->step <= 10) first_losses += r->loss / 10;
     if (r->step > r->steps - 10) last_losses += r->loss / 10;
     last_valid = r->valid;
+}
+
+/* A model that stands still but for its last step: the average is what it was, the model itself is somewhere else. */
+static void the_averaged_model_is_judged(void **state)
+{
+    (void)state;
+    double loss[2];
+    for (int average = 0; average < 2; average++) {
+        mba_train_options o = options("M", 2);
+        o.schedule = (mba_schedule){ .lr = average ? 0.1 : 0, .steps = 2 };
+        o.session.ema = average ? 0.9999999 : 0;
+        o.report = keep_report;
+        assert_ok(mba_train(&o));
+        loss[average] = last_valid.loss;
+    }
+    assert_near(loss[1], loss[0], 1e-4);
 }
 
 static double score(const char *name)
@@ -416,6 +468,12 @@ static void a_checkpoint_of_other_options_is_refused(void **state)
     o.resume = scratch("first");
     o.session.ema = 0.9;
     assert_fails(mba_train(&o), MBA_E_FORMAT, "ema.");
+    o.resume = NULL;
+    o.out = scratch("averaged");
+    assert_ok(mba_train(&o));
+    o.resume = o.out;
+    o.session.ema = 0;                            // the average would be lost
+    assert_fails(mba_train(&o), MBA_E_ARG, "average 'kept (--ema)', now it is 'none'");
     o = options("M", 4);
     o.resume = scratch("first");
     assert_fails(mba_train(&o), MBA_E_FORMAT, "tensors");
@@ -514,14 +572,15 @@ static void a_run_keeps_its_hands_off_another(void **state)
     assert_string_equal(own, scratch("first-run/step-000005"));
 }
 
-/* The CPU, with a weight that is not a number while step 2 is computed. */
+/* The CPU, with a weight that is not a number while the first micro-batch of step 2 is computed. */
+static const char *hurt_weight, *hurt_operator;
 static mba_status hurt_run(mba_program *p, unsigned passes, const mba_hooks *h)
 {
-    const mba_tensor *t = mba_graph_find(p->graph, "backbone.norm_f.weight");
-    float            *w = mba_program_at(p, t), kept = *w;
-    if (p->step->index == 2 && passes & MBA_FORWARD) *w = NAN;
+    float     *w = mba_program_at(p, mba_graph_find(p->graph, hurt_weight)), kept = *w;
+    const bool now = p->step->index == 2 && !p->step->micro && passes & MBA_FORWARD;
+    if (now) *w = NAN;
     const mba_status st = mba_device_cpu.run(p, passes, h);
-    if (p->step->index == 2 && passes & MBA_FORWARD) *w = kept;
+    if (now) *w = kept;
     return st;
 }
 
@@ -530,19 +589,23 @@ static void count_skipped(void *ctx, const mba_train_report *r)
 {
     (void)ctx;
     skipped_steps += r->skipped;
-    if (r->skipped) assert_non_null(strstr(r->note, "add_rmsnorm"));
+    if (r->skipped) assert_non_null(strstr(r->note, hurt_operator));
 }
 
 /* Looking for the operator runs a micro-batch once more, which must not be left in the gradients. */
 static void a_step_that_is_not_finite_is_skipped_and_forgotten(void **state)
 {
     (void)state;
-    for (int micros = 1; micros <= 2; micros++) {
+    for (int i = 0; i < 4; i++) {                 // states that a convolution spoils would spoil all that follow
+        const bool        carry = i / 2;
         mba_train_options o = options("M", 6);
         mba_device        hurt = mba_device_cpu;
+        hurt_weight   = carry ? "backbone.layers.0.mixer.conv1d.weight" : "backbone.norm_f.weight";
+        hurt_operator = carry ? "conv1d in " : "add_rmsnorm in ";
         hurt.run = hurt_run;
         o.session.device = &hurt;
-        o.micros = micros;
+        o.carry  = carry;
+        o.micros = 1 + i % 2;
         o.report = count_skipped;
         skipped_steps = 0;
         assert_ok(mba_train(&o));
@@ -620,7 +683,9 @@ int main(void)
         cmocka_unit_test(looking_ahead_changes_nothing),
         cmocka_unit_test(a_device_that_fails_ends_the_run_with_its_words),
         cmocka_unit_test(states_carried_from_batch_to_batch_resume_too),
+        cmocka_unit_test(states_go_on_where_their_row_ended),
         cmocka_unit_test(models_without_a_past_carry_what_they_have),
+        cmocka_unit_test(the_averaged_model_is_judged),
         cmocka_unit_test(two_micro_batches_are_one_batch), cmocka_unit_test(small_networks_for_images_and_graphs_learn),
         cmocka_unit_test(batches_of_graphs_are_closed_before_they_overflow), cmocka_unit_test(a_small_model_learns),
         cmocka_unit_test(a_checkpoint_of_other_options_is_refused),

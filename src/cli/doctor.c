@@ -1,10 +1,16 @@
 /* doctor.c -- `mambascope doctor`: what was found on this machine, what is missing, how to get it. */
 #include <cblas.h>
 #include <jansson.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <jpeglib.h>                               // needs stdio.h before it
+#ifdef MBA_ZLIB
+#include <zlib.h>
+#endif
 
 #include "cli/command.h"
 #include "cli/doctor_gpu.h"
@@ -20,6 +26,26 @@ static void row(mba_table *t, const char *what, const char *found, const char *a
     mba_table_text(t, "%s", advice);
 }
 
+/* The libraries it was linked with; the last one is optional. */
+static void libraries(mba_table *t)
+{
+#define WORDS_(x) #x
+#define WORDS(x) WORDS_(x)
+    row(t, "OpenBLAS", openblas_get_config(), "");
+    row(t, "Jansson", JANSSON_VERSION, "");
+    row(t, "SQLite", sqlite3_libversion(), "");
+#ifdef LIBJPEG_TURBO_VERSION
+    row(t, "libjpeg", "turbo " WORDS(LIBJPEG_TURBO_VERSION), "");
+#else
+    row(t, "libjpeg", WORDS(JPEG_LIB_VERSION), "libjpeg-turbo decodes several times as fast: libjpeg62-turbo-dev");
+#endif
+#ifdef MBA_ZLIB
+    row(t, "zlib", zlibVersion(), "");
+#else
+    row(t, "zlib", "this program was built without it", "it reads data that is gzip-compressed: zlib1g-dev, then build again");
+#endif
+}
+
 static void look(mba_table *t)
 {
     char text[256], cpu[160];
@@ -30,9 +56,7 @@ static void look(mba_table *t)
     const double gb = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / 1e9;
     snprintf(text, sizeof text, "%.1f GB", gb);
     row(t, "memory", text, "");
-    snprintf(text, sizeof text, "%s", openblas_get_config());
-    row(t, "OpenBLAS", text, "");
-    row(t, "Jansson", JANSSON_VERSION, "");
+    libraries(t);
     mba_doctor_gpu(t);
     const bool nvcc = getenv("CUDACXX") || !access("/usr/local/cuda/bin/nvcc", X_OK);
     row(t, "nvcc", getenv("CUDACXX") ? getenv("CUDACXX") : nvcc ? "found" : "not found",

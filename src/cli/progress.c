@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR = 24, USUAL_COLUMNS = 80 };
+enum { BAR_MOST = 24, BAR_LEAST = 4, USUAL_COLUMNS = 80 };
 static const double EVERY_S = 0.1;
 
 double mba_seconds(void)
@@ -46,15 +46,18 @@ void mba_progress_show(mba_progress *p, int64_t done, const char *note)
     p->shown = now;
     const double part = p->total > 0 ? (double)done / (double)p->total : 0;
     const double left = done > p->from ? (now - p->began) * (double)(p->total - done) / (double)(done - p->from) : 0;
-    char bar[BAR + 4] = "", line[256];
-    if (columns() >= USUAL_COLUMNS) {              // where a line is short, the number says it too
-        memset(bar, '.', BAR + 2);
-        memset(bar + 1, '#', (size_t)(part * BAR));
-        bar[0] = '[', bar[BAR + 1] = ']', bar[BAR + 2] = ' ';
+    char words[256], line[320], bar[BAR_MOST + 4] = "";
+    snprintf(words, sizeof words, "%3.0f %%  %d:%02d left  %s", 100 * part, (int)left / 60, (int)left % 60,
+             note ? note : "");
+    const int room = columns() - 1, spare = room - (int)(strlen(p->title) + strlen(words) + strlen(" [] ")),
+              n = spare < BAR_MOST ? spare : BAR_MOST;
+    if (n >= BAR_LEAST) {                          // the words come first: the number says it too
+        memset(bar, '.', (size_t)n + 2);
+        memset(bar + 1, '#', (size_t)(part * n));
+        bar[0] = '[', bar[n + 1] = ']', bar[n + 2] = ' ';
     }
-    snprintf(line, sizeof line, "%s %s%3.0f %%  %d:%02d left  %s", p->title, bar, 100 * part, (int)left / 60,
-             (int)left % 60, note ? note : "");
-    fprintf(stderr, "\r%.*s\033[K", columns() - 1, line);        // a line that wraps could not be wiped
+    snprintf(line, sizeof line, "%s %s%s", p->title, bar, words);
+    fprintf(stderr, "\r%.*s\033[K", room, line);                // a line that wraps could not be wiped
     fflush(stderr);
 }
 

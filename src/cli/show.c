@@ -149,7 +149,7 @@ mba_status mba_command_show(int argc, char **argv)
         "parameters ceilings\n"
         "steps collection breakdown operators unmatched kernels counters roofline intensity classes caches reuse "
         "bandwidth blocks\n"
-        "ratio bounds occupancy claims notes.", options,
+        "ratio bounds occupancy source claims notes.", options,
         "mambascope show run.db\nmambascope show run.db breakdown roofline claims\nmambascope show run.db kernels "
         "--csv > kernels.csv\n"
         "mambascope show mamba1.db claims --beside mamba2.db\n" };

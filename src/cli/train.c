@@ -171,7 +171,7 @@ static mba_status dry_run(train_cli *c)
     mba_status st = mba_session_plan(&s, &so);
     if (st == MBA_OK && c->json) {
         json_t *o = cost_json(&s);
-        json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
+        json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
         putchar('\n');
         json_decref(o);
     } else if (st == MBA_OK) {
@@ -186,7 +186,7 @@ static mba_status dry_run(train_cli *c)
 
 /* ---- training ---- */
 
-static void planned(void *ctx, const mba_session *s, const mba_feed *data)
+static void planned(void *ctx, const mba_session *s, const mba_session *judge, const mba_feed *data)
 {
     train_cli         *c = ctx;
     const mba_ceilings ceilings = mba_ceilings_measure(0.1);
@@ -205,6 +205,8 @@ static void planned(void *ctx, const mba_session *s, const mba_feed *data)
             mba_cpu_threads());
     fprintf(stderr, "data: %s\n", mba_feed_words(data).text);
     mba_program_print_memory(stderr, s->program);
+    if (judge) fprintf(stderr, "%-22s %12s %12zu   beside it: parameters and forward pass of the model that is judged\n",
+                       "validation", "", mba_program_bytes(judge->program));
 }
 
 static void print_judgement(FILE *f, const mba_judgement *j, const char *unit)
@@ -268,7 +270,7 @@ static void print_json(const mba_train_report *r)
         json_object_set_new(o, key, mba_json_finite(r->valid.score[i].value));
     }
     json_object_set_new(o, "peak_bytes", json_integer(peak_bytes()));
-    json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
+    json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
     putchar('\n');
     json_decref(o);
 }
@@ -337,7 +339,8 @@ static mba_status choose_model(train_cli *c)
     return MBA_OK;
 }
 
-/* Numbers that were not given are those the papers of the task and optimizer train with. */
+/* Numbers that were not given are those the papers of the task and optimizer train with; of graphs they differ from data
+ * set to data set (docs/commands.md), and here they are those of images. */
 static mba_status choose_optimizer(train_cli *c)
 {
     const mba_adamw_options a = mba_adamw_defaults();
@@ -369,7 +372,7 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         { "--warmup",    MBA_OPT_INT,  &c->warmup,     "N",     "steps of linear warm-up (2 % of the steps)", 0, 1e12 },
         { "--optimizer", MBA_OPT_TEXT, &c->optimizer,  "NAME",  "adamw (default) or lamb", 0, 0 },
         { "--decay",     MBA_OPT_REAL, &c->decay,      "X",
-          "weight decay of matrices (text 0.1, else 0.05)", 0, 100 },
+          "weight decay of matrices, of graphs of everything (text 0.1, else 0.05)", 0, 100 },
         { "--beta1",     MBA_OPT_REAL, &c->beta1,      "X",     "(0.9)", 0, 1 },
         { "--beta2",     MBA_OPT_REAL, &c->beta2,      "X",     "(text 0.95, else 0.999)", 0, 1 },
         { "--clip",      MBA_OPT_REAL, &c->clip,       "X",     "longest gradient (1; lamb 5); 0: any", 0, 1e9 },
@@ -391,7 +394,7 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         { "--in-order",  MBA_OPT_FLAG, &c->o.feed.in_order, NULL,
           "batches in the order of the data, not shuffled", 0, 0 },
         { "--carry",     MBA_OPT_FLAG, &c->o.carry,    NULL,
-          "in order, states carried from batch to batch (truncated back-propagation)", 0, 0 },
+          "rows go on where they ended, with their states (truncated back-propagation)", 0, 0 },
         { "--documents", MBA_OPT_FLAG, &c->documents,  NULL,
           "reset states and mask attention at document borders", 0, 0 },
         { "--end-of-text", MBA_OPT_INT, &c->end_of_text, "ID",

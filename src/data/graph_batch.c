@@ -65,6 +65,7 @@ static mba_status check_item(const mba_graph_batch *b, const mba_graph_shape *s,
         { b->edge_index && it->edges, it->edge_index, "edge indices" },
         { b->label && labels, it->label, "labels" }, { b->target && labels, it->target, "targets" },
         { (b->lap_phi || b->lap_lam) && it->nodes, it->lap_vectors && it->lap_values ? it : NULL, "positions" },
+        { b->walks && it->nodes, it->walks, "return probabilities" },
     };
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
         if (parts[k].wanted && !parts[k].there)
@@ -153,6 +154,7 @@ static void place_graph(const mba_graph_batch *b, const mba_graph_shape *s, cons
     for (int64_t i = 0; b->label && i < labels; i++) b->label[at + i] = it->label[i] < 0 ? -1 : it->label[i];
     copy_rows(b->target, at, it->target, labels, s->targets);
     copy_rows(b->lap_phi, node, it->lap_vectors, it->nodes, K);
+    copy_rows(b->walks, node, it->walks, it->nodes, s->walks);
     for (int64_t v = 0; v < it->nodes; v++) copy_rows(b->lap_lam, node + v, it->lap_values, 1, K);
 }
 
@@ -185,6 +187,7 @@ static void pad(const mba_graph_batch *b, const mba_graph_shape *s)
     pad_f32(b->target, labels, all_labels, s->targets, NAN);
     pad_f32(b->lap_phi, b->nodes, s->nodes, s->lap, 0);
     pad_f32(b->lap_lam, b->nodes, s->nodes, s->lap, 0);
+    pad_f32(b->walks, b->nodes, s->nodes, s->walks, 0);
 }
 
 mba_status mba_graph_batch_fill(mba_graph_batch *b, const mba_graph_shape *s, const mba_batch_graph *items, int64_t n)

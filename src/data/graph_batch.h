@@ -29,6 +29,7 @@ typedef struct mba_batch_graph {
     const float    *target;                  /* (nodes or 1, targets); NaN: none */
     const float    *lap_values;              /* (lap): eigenvalues; NaN: missing */
     const float    *lap_vectors;             /* (nodes, lap) */
+    const float    *walks;                   /* (nodes, walks): return probabilities */
 } mba_batch_graph;
 
 typedef struct mba_graph_shape {
@@ -38,7 +39,7 @@ typedef struct mba_graph_shape {
     const int64_t *node_rows, *edge_rows;    /* (fields): rows of each table; indices count through all of them */
     int64_t        classes, targets;         /* labels are classes (0: none), or real targets per node or graph */
     bool           node_labels;              /* labels and targets belong to nodes, not to graphs */
-    int64_t        lap;                      /* eigenvectors */
+    int64_t        lap, walks;               /* eigenvectors; lengths of random walks */
 } mba_graph_shape;
 
 typedef struct mba_graph_batch {
@@ -53,6 +54,7 @@ typedef struct mba_graph_batch {
     int32_t *label;
     float   *target;
     float   *lap_phi, *lap_lam;              /* (nodes, lap) each: an eigenvalue is repeated for every node */
+    float   *walks;                          /* (nodes, walks) */
 } mba_graph_batch;
 
 /* MBA_E_ARG where the graphs do not fit or the batch is empty, MBA_E_FORMAT where a graph contradicts itself. */

@@ -32,7 +32,8 @@ static void make_graphs(graphs *x)
         const int64_t n = g == 3 ? 1 : g == 5 ? 0 : 10 + dice(PER_GRAPH - 10),
                       e = g == 2 || g == 5 ? 0 : g == 3 ? 2 : dice(EDGES);
         x->item[g] = (mba_batch_graph){ n, e, x->src[g], x->dst[g], x->node_real[g], x->edge_real[g], x->node_index[g],
-                                       x->edge_index[g], x->label[g], x->target[g], x->values[g], x->vectors[g] };
+                                       x->edge_index[g], x->label[g], x->target[g], x->values[g], x->vectors[g],
+                                       x->node_real[g] };
         for (int64_t k = 0; k < e; k++) x->src[g][k] = dice((uint32_t)n), x->dst[g][k] = dice((uint32_t)n);
         for (int i = 0; i < PER_GRAPH * NODE_REALS; i++) x->node_real[g][i] = (float)dice(1000);
         for (int i = 0; i < EDGES * EDGE_REALS; i++) x->edge_real[g][i] = (float)dice(1000);
@@ -51,7 +52,7 @@ typedef struct arrays {
             src[ROOM_E], out_edge[ROOM_E];
     int32_t dst[ROOM_E], node_index[ROOM_N * FIELDS], edge_index[ROOM_E * FIELDS], label[ROOM_N];
     float   node_real[ROOM_N * NODE_REALS], edge_real[ROOM_E * EDGE_REALS], target[ROOM_N * 2], phi[ROOM_N * LAP],
-            lam[ROOM_N * LAP];
+            lam[ROOM_N * LAP], walks[ROOM_N * NODE_REALS];
     int32_t guard;
 } arrays;
 
@@ -61,14 +62,15 @@ static mba_graph_batch batch_of(arrays *a)
     return (mba_graph_batch){ .graph_ptr = a->graph_ptr, .graph_of = a->graph_of, .degree = a->degree,
         .in_ptr = a->in_ptr, .out_ptr = a->out_ptr, .src = a->src, .out_edge = a->out_edge, .dst = a->dst,
         .node_real = a->node_real, .edge_real = a->edge_real, .node_index = a->node_index, .edge_index = a->edge_index,
-        .label = a->label, .target = a->target, .lap_phi = a->phi, .lap_lam = a->lam };
+        .label = a->label, .target = a->target, .lap_phi = a->phi, .lap_lam = a->lam, .walks = a->walks };
 }
 
 static mba_graph_shape shape_of(bool node_labels)
 {
     return (mba_graph_shape){ .nodes = ROOM_N, .edges = ROOM_E, .graphs = ROOM_G, .node_reals = NODE_REALS,
         .edge_reals = EDGE_REALS, .node_fields = FIELDS, .edge_fields = FIELDS, .node_rows = node_rows,
-        .edge_rows = edge_rows, .classes = 5, .targets = 2, .node_labels = node_labels, .lap = LAP };
+        .edge_rows = edge_rows, .classes = 5, .targets = 2, .node_labels = node_labels, .lap = LAP,
+        .walks = NODE_REALS };
 }
 
 /* Edge k of a graph must be the next unused row of its target: storage order is kept within a target. */
@@ -98,6 +100,8 @@ static void check_nodes(const mba_graph_batch *b, const graphs *x, int g, bool n
         assert_int_equal(b->degree[row], degree);
         for (int c = 0; c < NODE_REALS; c++)
             assert_near(b->node_real[row * NODE_REALS + c], it->node_real[v * NODE_REALS + c], 0);
+        for (int c = 0; c < NODE_REALS; c++)
+            assert_near(b->walks[row * NODE_REALS + c], it->walks[v * NODE_REALS + c], 0);
         for (int f = 0; f < FIELDS; f++)
             assert_int_equal(b->node_index[row * FIELDS + f], it->node_index[v * FIELDS + f] + (f ? node_rows[0] : 0));
         for (int k = 0; k < LAP; k++) {

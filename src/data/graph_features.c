@@ -273,7 +273,8 @@ mba_status mba_graph_lap(float *val, float *vec, int64_t nodes, int64_t edges, c
     const int64_t n = nodes, k = K < n ? K : n;
     if (n > MBA_LAP_NODES_MAX)
         return mba_fail(MBA_E_UNSUPPORTED, "a graph of %" PRId64 " nodes is too large for Laplacian features\n"
-                        "why: they take a dense matrix, of at most %d nodes here\nfix: use random-walk features", n,
+                        "why: they take a dense matrix, of at most %d nodes here\n"
+                        "fix: features of random walks instead: --set pe_count=0,rw_count=16", n,
                         MBA_LAP_NODES_MAX);
     double *a = calloc((size_t)(n * n + 1), sizeof *a), *w = malloc((size_t)(k * (n + 1) + 1) * sizeof *w);
     mba_status st = a && w ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for a matrix of %" PRId64 " nodes", n);

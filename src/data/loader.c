@@ -195,7 +195,24 @@ static int64_t row_start(const mba_loader *l, const mba_position *at, int64_t b,
         return (*s)->from + (window - (*s)->units_before) * L;
     }
     *s = find_unit(l, at->index);
+    if (l->o.streams) return (*s)->from + (row * (*s)->units + at->index - (*s)->units_before) * L;
     return (*s)->from + (at->index - (*s)->units_before) * rows * L + row * L;
+}
+
+/* The row begins at `from`, its stream `seen` tokens earlier. */
+static mba_status tokens_before(int32_t *out, const mba_loader *l, const stretch *s, int64_t from, int64_t seen)
+{
+    int32_t       x[MBA_BEFORE_MAX + 1];
+    const int64_t n = seen < MBA_BEFORE_MAX ? seen : MBA_BEFORE_MAX;
+    *out = (int32_t)n;
+    if (!l->o.documents) return MBA_OK;
+    MBA_TRY(mba_token_file_read(s->file, x, from - n, n + 1, l->o.vocab));
+    for (int64_t k = 0; k < n; k++)
+        if (x[n - k] == l->end_of_text) {            // the document begins here
+            *out = (int32_t)k;
+            break;
+        }
+    return MBA_OK;
 }
 
 static void number_documents(int32_t *documents, const int32_t *tokens, int64_t L, int32_t end_of_text)
@@ -226,6 +243,7 @@ mba_status mba_loader_next(const mba_loader *l, mba_batch *out, mba_position *at
             mba_assert(l->o.documents);
             number_documents(out->documents + b * L, x, L, (int32_t)l->end_of_text);
         }
+        if (out->before) MBA_TRY(tokens_before(&out->before[b], l, s, from, (at->index - s->units_before) * L));
         for (int64_t i = 0; l->o.targets_within_documents && i < L; i++)
             if (y[i] == l->end_of_text) y[i] = -1;
     }

@@ -10,9 +10,10 @@
  * A batch depends on the options and the position alone, so a run resumes exactly from {epoch, index}.
  *
  * In order (the default) batch k of a file is its tokens [k*ranks*B*L, ..): each rank takes B*L of them in rows of L,
- * targets are the tokens one further on. What does not fill a batch at the end of a file is left out. Shuffled, the
- * windows of L tokens of all files are visited in a random order, a new one in every epoch; it is a permutation
- * computed from seed and epoch, nothing is stored.
+ * targets are the tokens one further on. What does not fill a batch at the end of a file is left out. As streams, each
+ * file is cut into as many equal pieces as there are rows, and row r of batch k is window k of piece r: the state that
+ * leaves a row is the one that enters it in the next batch. Shuffled, the windows of L tokens of all files are visited in a
+ * random order, a new one in every epoch; it is a permutation computed from seed and epoch, nothing is stored.
  *
  * The set is a file, a directory (its *.bin) or a glob, in the order of names. Values are checked against the
  * vocabulary as they are read. Where the data has notes (X.json) their tokenizers must agree and fit `vocab`. */
@@ -33,12 +34,15 @@ typedef struct mba_loader_options {
     mba_part       split;
     double         validation;               /* the last part of all tokens, 0 < validation < 1; for split != ALL */
     bool           shuffle;
+    bool           streams;                  /* not shuffled: a row goes on where it ended in the batch before */
     uint64_t       seed;
     int            rank, ranks;              /* ranks 0 is 1 */
     bool           documents;                /* batches have document numbers: end of text must be known */
     const int32_t *end_of_text;              /* NULL: the one in the notes */
     bool           targets_within_documents; /* the first token of a document is no target: -1 */
 } mba_loader_options;
+
+enum { MBA_BEFORE_MAX = 16 };
 
 typedef struct mba_position { int64_t epoch, index; } mba_position;
 
@@ -47,6 +51,8 @@ typedef struct mba_position { int64_t epoch, index; } mba_position;
 typedef struct mba_batch {
     int32_t *tokens, *targets;               /* (B, L) */
     int32_t *documents;                      /* (B, L) or NULL */
+    int32_t *before;                         /* (B) or NULL. Of streams: how many tokens right before a row belong to its
+                                                stream and to the document of its first token, up to MBA_BEFORE_MAX */
 } mba_batch;
 
 typedef struct mba_loader mba_loader;

@@ -4,6 +4,7 @@
 #include "models/model.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/op.h"
@@ -179,14 +180,36 @@ static mba_tensor *layer(mba_graph *g, const site *s, mba_tensor *h, mba_tensor 
 
 /* ---- encoders ---- */
 
-static mba_init table_init(int64_t rows, int64_t width) { return MBA_INIT_UNIFORM(sqrt(6.0 / (double)(rows + width))); }
+#define TABLES MBA_INIT_UNIFORM(1)               // mba_graphnet_start gives each of them its range
+static double table_range(int64_t rows, int64_t width) { return sqrt(6.0 / (double)(rows + width)); }
 
 static mba_tensor *features(mba_graph *g, const char *what, mba_count count, int64_t rows, int64_t reals,
-                            int64_t table_rows, int64_t columns, int64_t width)
+                            int64_t table_rows, int64_t columns, int64_t width, mba_init init)
 {
     if (reals) return linear(g, mba_input(g, NAME("%s_x", what), rows_of(count, rows, reals)), "encoder", width, true);
     return mba_embed_sum(g, index_input(g, NAME("%s_i", what), count, rows, columns, table_rows),
-                         PARAM("embedding.weight", table_init(table_rows / columns, width), table_rows, width));
+                         PARAM("embedding.weight", init, table_rows, width));
+}
+
+static mba_status start_tables(mba_program *p, const char *name, const int64_t *rows, uint64_t seed)
+{
+    const mba_tensor *t = mba_graph_find(p->graph, name);
+    if (!t || !rows[0]) return MBA_OK;
+    const int64_t width = mba_cols(t);
+    float        *x = malloc(sizeof *x * (size_t)mba_elems(t)), *at = x;
+    if (!x) return mba_fail(MBA_E_NOMEM, "no memory for the first values of %s", name);
+    for (int k = 0; k < MBA_TABLES_MAX && rows[k]; k++)
+        for (int64_t i = 0; i < rows[k] * width; i++, at++)
+            *at = (float)(table_range(rows[k], width) * mba_init_value(t, seed, at - x));
+    const mba_status st = mba_program_set(p, t, x);
+    free(x);
+    return st;
+}
+
+mba_status mba_graphnet_start(mba_program *p, const mba_graphnet *c, uint64_t seed)
+{
+    MBA_TRY(start_tables(p, "node_encoder.embedding.weight", c->node_tables, seed));
+    return start_tables(p, "edge_encoder.embedding.weight", c->edge_tables, seed);
 }
 
 static mba_tensor *positions(mba_graph *g, const mba_graphnet *c)
@@ -200,13 +223,20 @@ static mba_tensor *positions(mba_graph *g, const mba_graphnet *c)
                            .wb = PARAM("pe_encoder.1.weight", b, p, 2 * p), .bb = PARAM("pe_encoder.1.bias", b, p));
 }
 
+/* RWSE: return probabilities, normalised over the batch, through a linear map. */
+static mba_tensor *walks(mba_graph *g, const site *s)
+{
+    mba_tensor *x = mba_input(g, "walks", rows_of(MBA_NODES, s->c->nodes, s->c->rw_count));
+    return linear(g, norm(g, s, x, "raw_norm", false), "pe_encoder", s->c->pe_width, true);
+}
+
 static mba_tensor *encode_nodes(mba_graph *g, const site *s)
 {
     const mba_graphnet *c = s->c;
     mba_enter(g, "node_encoder");
     mba_tensor *h = features(g, "node", MBA_NODES, c->nodes, c->node_reals, c->node_rows, c->node_columns,
-                             c->width - c->pe_width);
-    if (c->pe_width) h = mba_join(g, h, positions(g, c));
+                             c->width - c->pe_width, TABLES);
+    if (c->pe_width) h = mba_join(g, h, c->rw_count ? walks(g, s) : positions(g, c));
     mba_leave(g);
     return mba_cast(g, h, c->compute);
 }
@@ -215,10 +245,10 @@ static mba_tensor *encode_edges(mba_graph *g, const site *s)
 {
     const mba_graphnet *c = s->c;
     mba_enter(g, "edge_encoder");
-    /* one vector for every edge is a table of one row */
+    /* one vector for every edge is a table of one row; as in the released code it starts as a vector, not as a table */
     const bool  plain = !c->edge_reals && !c->edge_rows;
     mba_tensor *e = features(g, "edge", MBA_EDGES, c->edges, c->edge_reals, plain ? 1 : c->edge_rows,
-                             plain ? 1 : c->edge_columns, c->width);
+                             plain ? 1 : c->edge_columns, c->width, plain ? MBA_INIT_NORMAL(1) : TABLES);
     mba_leave(g);
     return mba_cast(g, e, c->compute);
 }
@@ -343,6 +373,7 @@ const mba_field mba_graphnet_fields[] = {
     FIELD(edge_tables, LIST, .count = MBA_TABLES_MAX,
           .meaning = "rows of the embedding table of each whole feature of an edge"),
     FIELD(pe_count,    INT,  .meaning = "Laplacian eigenvectors per node; 0: none"),
+    FIELD(rw_count,    INT,  .meaning = "instead of them: steps of a random walk (RWSE); 0: none"),
     FIELD(pe_width,    INT,  .meaning = "channels they become"),
     FIELD(pe_alone,    BOOL, .meaning = "1: weights named as those of a LapPE encoder by itself"),
     FIELD(pre_layers,  INT,  .meaning = "layers in front of the message passing"),
@@ -412,7 +443,12 @@ mba_status mba_graphnet_complete(mba_graphnet *c)
     MBA_TRY(check_fields(c));
     if (c->node_reals) memset(c->node_tables, 0, sizeof c->node_tables);
     if (c->edge_reals) memset(c->edge_tables, 0, sizeof c->edge_tables);
-    if (!c->pe_count || !c->pe_width) c->pe_count = c->pe_width = 0;       // one without the other says nothing
+    if (c->pe_count && c->rw_count)
+        return mba_fail(MBA_E_ARG, "eigenvectors (pe_count = %lld) and random walks (rw_count = %lld)\n"
+                        "why: nodes have one of them beside their features\nfix: --set pe_count=0, or rw_count=0",
+                        (long long)c->pe_count, (long long)c->rw_count);
+    if (!(c->pe_count + c->rw_count) || !c->pe_width)          // one without the other says nothing
+        c->pe_count = c->rw_count = c->pe_width = 0;
     stack(&c->node_rows, &c->node_columns, c->node_tables);
     stack(&c->edge_rows, &c->edge_columns, c->edge_tables);
     if (!c->compute) c->compute = MBA_F32;

@@ -7,12 +7,13 @@
  * Graphs of any size lie packed, one behind the other, without padding: the scan starts anew at every graph
  * (segment ids), the convolution does not look across. Inputs by the last part of their
  * name (in front of it stands the part of the network it enters): "node_x" (N, F) or "node_i" (N, columns),
- * "edge_x" or "edge_i", "src", "in_ptr", "out_ptr", "out_edge", "graph_ptr", "phi", "lam", per layer "perm.<l>",
+ * "edge_x" or "edge_i", "src", "in_ptr", "out_ptr", "out_edge", "graph_ptr", "phi", "lam" or "walks", per layer "perm.<l>",
  * "inverse.<l>", "segment.<l>" (with several draws "perm.<l>.<d>" ..), and "labels" (classes) or "targets" (reals). */
 #ifndef MBA_GRAPHMAMBA_H
 #define MBA_GRAPHMAMBA_H
 
 #include "core/graph.h"
+#include "core/program.h"
 #include "models/fields.h"
 
 enum { MBA_TABLES_MAX = 16, MBA_ORDER_NAME_MAX = 48 };
@@ -32,7 +33,8 @@ typedef struct mba_graphnet {
     int64_t         node_columns;                 /* of the tables */
     int64_t         edge_reals, edge_rows, edge_columns;      /* all 0: one learned vector for every edge */
     int64_t         node_tables[MBA_TABLES_MAX], edge_tables[MBA_TABLES_MAX];   /* rows of each table; in all .._rows */
-    int64_t         pe_count, pe_width;           /* LapPE: eigenvectors, channels; 0: none */
+    int64_t         pe_count, rw_count;           /* LapPE: eigenvectors; or RWSE: steps of a random walk; 0: none */
+    int64_t         pe_width;                     /* channels they become */
     bool            pe_alone;                     /* checkpoints name its parts, and the linear map of real features, as
                                                      one encoder: four of the released configurations */
     int64_t         pre_layers, head_layers, outputs;
@@ -55,6 +57,10 @@ MBA_MUST mba_status mba_graphnet_complete(mba_graphnet *c);
 
 typedef struct mba_graphnet_graph { mba_tensor *logits, *loss; } mba_graphnet_graph;
 mba_graphnet_graph mba_graphnet_build(mba_graph *g, const mba_graphnet *c);
+
+/* Behind mba_program_init: embedding tables are one parameter in memory, and start each in a range of its own,
+ * +- sqrt(6 / (rows + width)). */
+MBA_MUST mba_status mba_graphnet_start(mba_program *p, const mba_graphnet *c, uint64_t seed);
 
 /* Message passing by itself, for its reference vectors: h (nodes, width) and *e (edges, width), which moves on. */
 typedef struct mba__adjacency { mba_tensor *src, *in_ptr, *out_ptr, *out_edge; } mba__adjacency;

@@ -299,15 +299,6 @@ static int kept_of(kept out[3], const mba_session *s, const mba_tensor *t)
     return n;
 }
 
-/* An input that is the state of the segment before: it must survive too. */
-static bool is_carried(const mba_session *s, const mba_tensor *t)
-{
-    char name[256];
-    if (t->st->role != MBA_INPUT || t->of) return false;
-    snprintf(name, sizeof name, "%s.out", t->name);
-    return mba_graph_find(s->graph, name) != NULL;
-}
-
 static mba_status save_moments(const mba_session *s, const char *directory)
 {
     char                    path[PATH_ROOM];
@@ -322,7 +313,7 @@ static mba_status save_moments(const mba_session *s, const char *directory)
     }
     for (int32_t i = 0; i < s->graph->ntensors && st == MBA_OK; i++) {
         const mba_tensor *t = s->graph->tensors[i];
-        if (is_carried(s, t)) st = add_piece(w, t->name, &t->type, mba_program_host(s->program, t));
+        if (mba_session_carries(s, t)) st = add_piece(w, t->name, &t->type, mba_program_host(s->program, t));
     }
     if (st == MBA_OK) st = mba_safetensors_commit(w);
     mba_safetensors_destroy(w);
@@ -351,7 +342,7 @@ static mba_status load_moments(mba_session *s, const char *path)
         kept              k[3];
         const int         n = kept_of(k, s, t);
         for (int j = 0; j < n && st == MBA_OK; j++) st = load_state(f, k[j].name, &t->type, k[j].at);
-        if (st == MBA_OK && is_carried(s, t)) st = load_state(f, t->name, &t->type, mba_program_host(s->program, t));
+        if (st == MBA_OK && mba_session_carries(s, t)) st = load_state(f, t->name, &t->type, mba_program_host(s->program, t));
     }
     if (st == MBA_OK) st = mba_program_push(s->program);
     if (st != MBA_OK) st = mba_where(st, "reading '%s'", path);

@@ -79,21 +79,24 @@ static mba_status choose_members(graph_feed *f, const mba_feed_options *o)
     return MBA_OK;
 }
 
-/* Positions are computed where the collection has none, or others than the model wants; only the members are kept. */
+/* Positions and walks are computed where the collection has none, or others than the model wants; only the members are
+ * kept. */
 static mba_status add_positions(graph_feed *f)
 {
     mba_graph_source *s = &f->from;
     mba_graph_form   form = s->set->form;
     mba_graph_store *copy = NULL;
-    if (!f->c.pe_count || form.lap_k == f->c.pe_count) return MBA_OK;
-    form.lap_k = 0;
+    const bool lap = f->c.pe_count && form.lap_k != f->c.pe_count, walks = f->c.rw_count && form.rwse_k != f->c.rw_count;
+    if (!lap && !walks) return MBA_OK;
+    form.lap_k = form.rwse_k = 0;                 // a model reads one kind, and this one anew
     mba_status st = mba_graph_store_create(&copy, &form);
     for (int64_t i = 0; i < f->base.size && st == MBA_OK; i++) {
         const mba_graph_item it = mba_graph_set_item(s->set, f->member[i]);
         st = mba_graph_store_add(copy, &it);
         f->member[i] = i;
     }
-    if (st == MBA_OK) st = mba_graph_store_laplace(copy, f->c.pe_count);
+    if (st == MBA_OK && lap)   st = mba_graph_store_laplace(copy, f->c.pe_count);
+    if (st == MBA_OK && walks) st = mba_graph_store_walks(copy, f->c.rw_count);
     if (st != MBA_OK) {
         mba_graph_store_destroy(copy);
         return st;
@@ -168,7 +171,8 @@ static mba_batch_graph item_of(const graph_feed *f, int64_t g)
         .label       = f->label ? f->label + row : NULL,
         .target      = f->target ? f->target + row : NULL,
         .lap_values  = s->lap_val ? s->lap_val + g * K : NULL,
-        .lap_vectors = s->lap_vec ? s->lap_vec + node * K : NULL };
+        .lap_vectors = s->lap_vec ? s->lap_vec + node * K : NULL,
+        .walks       = s->rwse ? s->rwse + node * s->form.rwse_k : NULL };
 }
 
 /* ---- opening ---- */
@@ -309,7 +313,7 @@ static void place_arrays(graph_feed *f, const mba_session *s)
         .node_index = f->c.node_reals ? NULL : input(s, "node_i"),
         .edge_index = f->c.edge_rows ? input(s, "edge_i") : NULL,
         .label = input(s, "labels"), .target = input(s, "targets"), .lap_phi = input(s, "phi"),
-        .lap_lam = input(s, "lam") };
+        .lap_lam = input(s, "lam"), .walks = input(s, "walks") };
     if (!f->batch.graph_ptr) f->batch.graph_ptr = f->places;
     if (!f->c.edge_reals && !f->c.edge_rows) memset(input(s, "edge_i"), 0, sizeof(int32_t) * (size_t)f->c.edges);
 }
@@ -391,7 +395,7 @@ static mba_status graph_bind(mba_feed *base, mba_session *s, int64_t micro, mba_
         .node_reals = f->c.node_reals, .node_fields = f->c.node_columns, .node_rows = f->c.node_tables,
         .edge_reals = f->c.edge_reals, .edge_fields = f->c.edge_columns, .edge_rows = f->c.edge_tables,
         .classes = classes ? f->c.outputs : 0, .targets = classes ? 0 : f->c.outputs,
-        .node_labels = f->c.readout == MBA_READ_NODES, .lap = f->c.pe_count };
+        .node_labels = f->c.readout == MBA_READ_NODES, .lap = f->c.pe_count, .walks = f->c.rw_count };
     MBA_TRY(place(f, s));
     for (int64_t i = 0; i < f->nchosen; i++) f->item[i] = item_of(f, f->chosen[i]);
     MBA_TRY(mba_graph_batch_fill(&f->batch, &shape, f->item, f->nchosen));

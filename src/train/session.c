@@ -106,6 +106,7 @@ mba_status mba_session_bind(mba_session *s, uint64_t seed)
 {
     MBA_TRY(mba_session_take(s));
     MBA_TRY(mba_program_init(s->program, seed));
+    if (s->model.task == MBA_TASK_GRAPHS) MBA_TRY(mba_graphnet_start(s->program, &s->model.graph, seed));
     return s->averages ? mba_ema_start(s->program) : MBA_OK;
 }
 
@@ -161,15 +162,44 @@ mba_status mba_session_copy(mba_session *to, const mba_session *from, bool avera
     return MBA_OK;
 }
 
-void mba_session_carry(mba_session *s)
+/* What an input of the next segment is made of: the result that carries its name; NULL where it is no state. */
+static const mba_tensor *carried_from(const mba_session *s, const mba_tensor *t)
 {
     char name[256];
+    if (t->st->role != MBA_INPUT || t->of) return NULL;
+    snprintf(name, sizeof name, "%s.out", t->name);
+    return mba_graph_find(s->graph, name);
+}
+
+bool mba_session_carries(const mba_session *s, const mba_tensor *t) { return carried_from(s, t) != NULL; }
+
+void mba_session_carry(mba_session *s)
+{
+    for (int32_t i = 0; i < s->graph->ntensors; i++) {
+        const mba_tensor *t = s->graph->tensors[i], *from = carried_from(s, t);
+        if (from) memcpy(mba_program_host(s->program, t), mba_program_host(s->program, from), (size_t)mba_tensor_bytes(t));
+    }
+}
+
+/* How many values of a row, from its first on, know of more than the last `before` tokens. The past of a convolution
+ * (B, W-1, C) has inputs of one token after the other; any other state knows all of them. */
+static int64_t forgotten(const mba_tensor *t, int32_t before)
+{
+    const int64_t values = mba_elems(t) / t->type.dim[0], tokens = t->type.dim[1];
+    const size_t  n = strlen(t->name), k = strlen("past");
+    if (n < k || strcmp(t->name + n - k, "past")) return before ? 0 : values;
+    return tokens > before ? (tokens - before) * (values / tokens) : 0;
+}
+
+void mba_session_forget(mba_session *s, const int32_t *before)
+{
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i];
-        if (t->st->role != MBA_INPUT || t->of) continue;
-        snprintf(name, sizeof name, "%s.out", t->name);
-        const mba_tensor *from = mba_graph_find(s->graph, name);
-        if (from) memcpy(mba_program_host(s->program, t), mba_program_host(s->program, from), (size_t)mba_tensor_bytes(t));
+        if (!mba_session_carries(s, t)) continue;
+        for (int64_t b = 0, B = t->type.dim[0]; b < B; b++) {
+            const int64_t n = forgotten(t, before ? before[b] : 0);
+            memset((float *)mba_program_host(s->program, t) + b * (mba_elems(t) / B), 0, sizeof(float) * (size_t)n);
+        }
     }
 }
 

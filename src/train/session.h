@@ -66,8 +66,14 @@ float *mba_session_learned_at(const mba_session *s, const mba_tensor *t, bool av
 /* Copies what `from` has learned into a session of the same model, planned for something else. */
 MBA_MUST mba_status mba_session_copy(mba_session *to, const mba_session *from, bool averaged);
 
-/* Copies the states that left the last segment into the inputs of the next one (models that carry). */
+/* True of an input that is the state of the segment before (models that carry). */
+bool mba_session_carries(const mba_session *s, const mba_tensor *t);
+
+/* Copies the states that left the last segment into the inputs of the next one. */
 void mba_session_carry(mba_session *s);
+
+/* Row b goes on after before[b] tokens of its document (loader.h): its carried states forget what was before those. NULL: 0. */
+void mba_session_forget(mba_session *s, const int32_t *before);
 
 /* The number of parameters; a tied matrix counts once. */
 int64_t mba_session_parameters(const mba_session *s);

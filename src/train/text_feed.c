@@ -13,14 +13,16 @@ typedef struct text_feed {
     mba_made_text made;
     mba_loader   *loader;
     bool          documents;
-    int64_t       elems;                 /* of a micro-batch */
+    int64_t       rows, elems;           /* of a micro-batch */
     int32_t      *staged[3];             /* of all micro-batches: targets are counted before the first runs */
+    int32_t      *before;                /* (micro-batches, B) where states are carried: see loader.h; else NULL */
 } text_feed;
 
 static void text_close(mba_feed *base)
 {
     text_feed *f = (text_feed *)base;
     for (int k = 0; k < 3; k++) free(f->staged[k]);
+    free(f->before);
     mba_loader_destroy(f->loader);
     mba_made_text_remove(&f->made);
     free(f);
@@ -33,9 +35,18 @@ static mba_status open_loader(text_feed *f, const mba_lm *c, const mba_feed_opti
     if (!o->data) MBA_TRY(mba_made_text_create(&f->made, o->seed, MADE_BYTES));
     return mba_loader_create(&f->loader, &(mba_loader_options){
         .data = o->data ? o->data : f->made.path, .B = c->batch, .L = c->length, .vocab = c->vocab, .split = part,
-        .validation = o->validation, .shuffle = !o->in_order && !c->carry && !o->held_out, .seed = o->seed,
+        .validation = o->validation, .shuffle = !o->in_order && !c->carry && !o->held_out,
+        .streams = c->carry && !o->held_out, .seed = o->seed,
         .documents = c->documents, .end_of_text = o->end_of_text ? &border : NULL,
         .targets_within_documents = o->targets_within_documents });
+}
+
+static mba_status take_memory(text_feed *f, int64_t micros, bool carries)
+{
+    bool there = true;
+    for (int k = 0; k < 3; k++) there &= (f->staged[k] = calloc((size_t)(f->elems * micros), sizeof(int32_t))) != NULL;
+    if (carries) there &= (f->before = calloc((size_t)(f->rows * micros), sizeof(int32_t))) != NULL;
+    return there ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the batches of a step");
 }
 
 static mba_status text_open(mba_feed **out, const mba_model *m, const mba_feed_options *o)
@@ -44,11 +55,10 @@ static mba_status text_open(mba_feed **out, const mba_model *m, const mba_feed_o
     text_feed *f = calloc(1, sizeof *f);
     if (!f) return mba_fail(MBA_E_NOMEM, "no memory for a feed");
     f->documents = m->lm.documents;
+    f->rows      = m->lm.batch;
     f->elems     = m->lm.batch * m->lm.length;
     mba_status st = open_loader(f, &m->lm, o);
-    for (int k = 0; k < 3 && st == MBA_OK; k++)
-        if (!(f->staged[k] = calloc((size_t)(f->elems * (o->micros > 0 ? o->micros : 1)), sizeof(int32_t))))
-            st = mba_fail(MBA_E_NOMEM, "no memory for the batches of a step");
+    if (st == MBA_OK) st = take_memory(f, o->micros > 0 ? o->micros : 1, m->lm.carry && !o->held_out);
     if (st == MBA_OK) f->base.size = mba_loader_tokens(f->loader);
     if (st == MBA_OK) *out = &f->base;
     else              text_close(&f->base);
@@ -67,7 +77,8 @@ static mba_status text_stage(mba_feed *base, mba_step *step)
     text_feed *f = (text_feed *)base;
     for (int64_t m = 0; m < base->micros; m++) {
         const int64_t at = m * f->elems;
-        mba_batch     b = { f->staged[0] + at, f->staged[1] + at, f->documents ? f->staged[2] + at : NULL };
+        mba_batch     b = { f->staged[0] + at, f->staged[1] + at, f->documents ? f->staged[2] + at : NULL,
+                            f->before ? f->before + m * f->rows : NULL };
         MBA_TRY(mba_loader_next(f->loader, &b, &base->at));
     }
     const int64_t valid = count_targets(f->staged[1], f->elems * base->micros);
@@ -82,6 +93,7 @@ static mba_status text_bind(mba_feed *base, mba_session *s, int64_t micro, mba_s
     text_feed   *f = (text_feed *)base;
     const size_t bytes = sizeof(int32_t) * (size_t)f->elems;
     (void)step;
+    if (f->before) mba_session_forget(s, f->before + micro * f->rows);
     for (int k = 0; k < (f->documents ? 3 : 2); k++)
         memcpy(mba_session_at(s, name[k]), f->staged[k] + micro * f->elems, bytes);
     base->targets = count_targets(f->staged[1] + micro * f->elems, f->elems);

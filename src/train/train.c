@@ -47,11 +47,13 @@ static double seconds(void)
 
 /* ---- beginning ---- */
 
-/* A model with two modes is judged by a second session; the memory it takes is planned before any is taken. */
+/* A second session judges models with two modes, averaged ones, and those that carry states, which stay what training left;
+ * the memory it takes is planned before any is taken. */
 static mba_status plan_judge(run *r, const mba_session_options *training)
 {
     mba_session_options so = *training;
     so.backward = so.update = so.accumulate = false;
+    if (so.model.task == MBA_TASK_TEXT) so.model.lm.carry = false;
     mba_model_outputs(&so.model, true, mba_feed_scores(so.model.task));
     return mba_session_plan(&r->judge, &so);
 }
@@ -81,8 +83,8 @@ static mba_status begin(run *r)
     MBA_TRY(mba_feed_fit(&so.model, &r->o->feed));
     MBA_TRY(mba_session_plan(&r->s, &so));
     MBA_TRY(open_feeds(r, &r->o->feed));
-    if (r->valid && mba_task_has_modes(so.model.task)) MBA_TRY(plan_judge(r, &so));
-    if (r->o->planned) r->o->planned(r->o->ctx, &r->s, r->train);
+    if (r->valid && (mba_task_has_modes(so.model.task) || r->o->carry || so.ema > 0)) MBA_TRY(plan_judge(r, &so));
+    if (r->o->planned) r->o->planned(r->o->ctx, &r->s, r->judge.program ? &r->judge : NULL, r->train);
     if (r->judge.program) MBA_TRY(mba_session_bind(&r->judge, r->o->seed));
     return mba_session_bind(&r->s, r->o->seed);
 }
@@ -107,11 +109,14 @@ static json_t *floats(const float *x, int n)
 
 static const char *optimizer_name(const run *r) { return r->o->session.optimizer == MBA_LAMB ? "lamb" : "adamw"; }
 
+/* An average that is not kept up is lost. */
+static const char *average_word(const run *r) { return r->s.averages ? "kept (--ema)" : "none"; }
+
 /* How the data is gone through; two runs of one kind see the same batches. */
 static const char *order_words(const run *r)
 {
     const bool documents = r->s.model.task == MBA_TASK_TEXT && r->s.model.lm.documents;
-    if (r->o->carry) return documents ? "carried, documents" : "carried";
+    if (r->o->carry) return documents ? "carried by row, documents" : "carried by row";
     if (r->o->feed.in_order) return documents ? "in order, documents" : "in order";
     return documents ? "shuffled, documents" : "shuffled";
 }
@@ -123,8 +128,8 @@ static json_t *trainer_json(const run *r)
                               r->guard.in_a_row);
     json_object_set_new(guard, "norm", floats(r->guard.norm, MBA_GUARD_STEPS));
     json_object_set_new(guard, "loss", floats(r->guard.loss, MBA_GUARD_STEPS));
-    return json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o}", "version", 2,
-                     "optimizer", optimizer_name(r), "order", order_words(r),
+    return json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o}", "version", 2,
+                     "optimizer", optimizer_name(r), "average", average_word(r), "order", order_words(r),
                      "step", (json_int_t)r->step.index, "units", (json_int_t)(r->units_before + r->units),
                      "seed", (json_int_t)r->o->seed, "epoch", (json_int_t)at.epoch, "index", (json_int_t)at.index,
                      "batch", mba_model_batch_words(&r->s.model).text, "micros",
@@ -181,7 +186,8 @@ static mba_status restore_trainer(run *r, const json_t *t)
     MBA_TRY(same(t, "seed", (int64_t)r->o->seed));
     MBA_TRY(same_words(t, "batch", mba_model_batch_words(&r->s.model).text));
     MBA_TRY(same_words(t, "optimizer", optimizer_name(r)));
-    if (mba_json_get(t, "order")) MBA_TRY(same_words(t, "order", order_words(r)));     // older ones do not say
+    if (mba_json_get(t, "average")) MBA_TRY(same_words(t, "average", average_word(r)));  // older ones do not say
+    if (mba_json_get(t, "order")) MBA_TRY(same_words(t, "order", order_words(r)));     // nor this
     MBA_TRY(same(t, "micros", r->micros));
     MBA_TRY(same(t, "data_size", r->train->size));
     MBA_TRY(mba_json_int(t, "step", 0, 0, STEP_MOST, &r->step.index));
@@ -327,6 +333,7 @@ static mba_status run_passes(run *r, double *loss)
         if (at_once) MBA_TRY(look_ahead(r));
         MBA_TRY(mba_program_wait(r->s.program));
         *loss += (double)*(const float *)mba_session_at(&r->s, "loss");
+        if (!isfinite(*loss)) break;              // explain() looks at this one again, with the states it began with
         if (r->o->carry) mba_session_carry(&r->s);
     }
     if (at_once) return MBA_OK;
@@ -380,7 +387,10 @@ static mba_status one_step(run *r, mba_train_report *p)
     r->units += units;
     r->step.lr = (float)mba_schedule_lr(&r->o->schedule, r->step.index);
     MBA_TRY(run_passes(r, &loss));
-    if (!isfinite(loss)) MBA_TRY(explain(r, &p->note));
+    if (!isfinite(loss)) {
+        MBA_TRY(explain(r, &p->note));
+        if (r->o->carry) mba_session_forget(&r->s, NULL);       // they may be what is bad
+    }
     const double norm = (double)*(const float *)mba_session_at(&r->s, "grad_norm");
     p->skipped = mba_guard_skips(&r->guard, loss, norm);
     if (p->skipped && !p->note && !isfinite(norm)) MBA_TRY(explain(r, &p->note));

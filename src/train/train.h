@@ -37,7 +37,7 @@ typedef struct mba_train_options {
     double              guard;                    /* skip norms above this multiple of their median; 0: only NaN */
 
     mba_feed_options    feed;                     /* the data; .held_out, .seed and .micros are set here */
-    bool                carry;                    /* text, in order: states carried from batch to batch: truncated
+    bool                carry;                    /* text: rows go on where they ended, with their states: truncated
                                                      back-propagation */
 
     const char *out;                              /* run directory: log.jsonl, step-*; NULL: nothing is kept */
@@ -47,7 +47,8 @@ typedef struct mba_train_options {
     int64_t     stop_after;                       /* steps of this session; 0: no limit */
 
     volatile sig_atomic_t *stop;                  /* set by a signal: the step is finished, saved, and that is all */
-    void (*planned)(void *ctx, const mba_session *s, const mba_feed *data);       /* before memory is taken; or NULL */
+    /* Before memory is taken; or NULL. `judge`: the second session that validates, NULL where there is none. */
+    void (*planned)(void *ctx, const mba_session *s, const mba_session *judge, const mba_feed *data);
     void (*report)(void *ctx, const mba_train_report *r);
     void *ctx;
 } mba_train_options;

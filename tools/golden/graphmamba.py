@@ -39,6 +39,7 @@ class Batch:
     lap_vectors: torch.Tensor = None             # (N, K), NaN = missing
     lap_values: torch.Tensor = None              # (N, K), the graph's values repeated for each of its nodes
     lap_signs: torch.Tensor = None               # (K) +1 or -1, drawn once per training step; None: none
+    walks: torch.Tensor = None                   # (N, K) return probabilities
     labels: torch.Tensor = None
 
     @property
@@ -215,6 +216,16 @@ class LapPE(nn.Module):
         return c.masked_fill(missing, 0.0).sum(1)
 
 
+class RWSE(nn.Module):
+    def __init__(self, K, p):
+        super().__init__()
+        self.raw_norm = nn.BatchNorm1d(K)
+        self.pe_encoder = nn.Linear(K, p)
+
+    def forward(self, batch):
+        return self.pe_encoder(self.raw_norm(batch.walks))
+
+
 class GeneralLayer(nn.Module):
     """Linear, (BatchNorm,) ReLU, rows to length one: pre-layers and hidden layers of heads."""
 
@@ -247,11 +258,12 @@ def pool(h, batch, kind):
 
 
 class GraphMamba(nn.Module):
-    """node_encoder: "linear" (features alone), "linear+lap", "atom+lap" (tables), "lap" (linear as well, other names).
+    """node_encoder: "linear" (features alone), "linear+lap", "atom+lap" (tables), "lap" (linear as well, other names),
+    "linear+rw" (random walks of rw_k steps, in lap_width channels).
     edge_encoder: "linear", "bond" (tables), "one" (a single vector). pooling: "mean", "max", None (a node task)."""
 
     def __init__(self, hidden, layers, order, node_encoder, node_width, edge_encoder, edge_width, lap_width, node_norm,
-                 pre_layers, head_layers, pooling, outputs, dropout=0.0, scan=scan_packed, **_):
+                 pre_layers, head_layers, pooling, outputs, dropout=0.0, scan=scan_packed, rw_k=0, **_):
         super().__init__()
         self.order, self.pooling, self.node_encoder, self.edge_encoder = order, pooling, node_encoder, edge_encoder
         self.encoder = nn.Module()
@@ -264,7 +276,8 @@ class GraphMamba(nn.Module):
         else:
             first = module(atom_embedding_list=embeddings(ATOM_ROWS, width)) if node_encoder == "atom+lap" else \
                 module(encoder=nn.Linear(node_width, width))
-            self.encoder.node_encoder = module(encoder1=first, encoder2=LapPE(lap_width))
+            second = RWSE(rw_k, lap_width) if rw_k else LapPE(lap_width)
+            self.encoder.node_encoder = module(encoder1=first, encoder2=second)
         self.encoder.node_encoder_bn = module(bn=nn.BatchNorm1d(hidden)) if node_norm else None
         if edge_encoder == "bond":
             self.encoder.edge_encoder = module(bond_embedding_list=embeddings(BOND_ROWS, hidden))
@@ -284,7 +297,7 @@ class GraphMamba(nn.Module):
             h = at.encoder(batch.nodes)
         elif self.node_encoder == "lap":
             h = torch.cat([at.linear_x(batch.nodes), at(batch)], -1)
-        elif self.node_encoder == "linear+lap":
+        elif self.node_encoder in ("linear+lap", "linear+rw"):
             h = torch.cat([at.encoder1.encoder(batch.nodes), at.encoder2(batch)], -1)
         else:
             h = torch.cat([embed_sum(at.encoder1.atom_embedding_list, batch.nodes), at.encoder2(batch)], -1)

@@ -30,6 +30,8 @@ MODELS = {
     "malnet_like": (preset(18, 2, BUCKET, ("linear", 5), ("one", 0), (0, 0), 3, "max", 5, "cross_entropy",
                            node_norm=True, pre_layers=1),
                     [30, 12, 45, 2]),
+    "walks_like": (preset(18, 2, NOISE, ("linear+rw", 5), ("one", 0), (0, 6), 2, "mean", 4, "cross_entropy", rw_k=7),
+                   [14, 3, 25, 2]),
 }
 
 
@@ -41,22 +43,22 @@ FEATURES = {1: "<f4", 2: "<i4", 3: "u1"}
 
 def write_graphpk(path, pack):
     """GRAPHPK1 of a dictionary: nodeptr, edgeptr, src, dst (inside the graph), nodes, edges or None, labels, level
-    ("graph" or "node"), classes, flags, lap_values (G, K) and lap_vectors (N, K) or None."""
+    ("graph" or "node"), classes, flags, lap_values (G, K) and lap_vectors (N, K) or None, walks (N, K) or None."""
     G, N, E = len(pack["nodeptr"]) - 1, int(pack["nodeptr"][-1]), int(pack["edgeptr"][-1])
 
     def feature(x):
         return (0, 0) if x is None else (x.shape[1], TYPES[x.dtype])
 
     labels = pack["labels"]
-    K = 0 if pack["lap_vectors"] is None else pack["lap_vectors"].shape[1]
+    K, R = (0 if pack[x] is None else pack[x].shape[1] for x in ("lap_vectors", "walks"))
     sections = {"NODEPTR": pack["nodeptr"].astype("<u8"), "EDGEPTR": pack["edgeptr"].astype("<u8"),
                 "EDGESRC": pack["src"].astype("<u4"), "EDGEDST": pack["dst"].astype("<u4"), "NODEFEAT": pack["nodes"],
                 "EDGEFEAT": pack["edges"], "LABEL": labels, "SPLIT": np.zeros(G, "u1"),
-                "LAPVAL": pack["lap_values"], "LAPVEC": pack["lap_vectors"]}
+                "LAPVAL": pack["lap_values"], "LAPVEC": pack["lap_vectors"], "RWSE": pack["walks"]}
     sections = {tag: x for tag, x in sections.items() if x is not None}
     head = struct.pack("<8sIIQQQ11I44x", b"GRAPHPK1", 1, pack["flags"], G, N, E, *feature(pack["nodes"]),
                        *feature(pack["edges"]), {"graph": 0, "node": 1}[pack["level"]], *feature(labels),
-                       pack["classes"], K, 0, len(sections))
+                       pack["classes"], K, R, len(sections))
     assert len(head) == 128
     offset, table, body = -(-(128 + 32 * len(sections)) // 64) * 64, b"", b""
     start = offset
@@ -73,7 +75,7 @@ def read_graphpk(path):
     with open(path, "rb") as f:
         raw = f.read()
     magic, version, flags, G, N, E, *rest = struct.unpack_from("<8sIIQQQ11I", raw)
-    nw, nt, ew, et, level, lw, lt, classes, K, _, S = rest
+    nw, nt, ew, et, level, lw, lt, classes, K, R, S = rest
     assert magic == b"GRAPHPK1" and version == 1
     found = {}
     for i in range(S):
@@ -90,7 +92,8 @@ def read_graphpk(path):
             "nodes": array("NODEFEAT", FEATURES[nt], N, nw),
             "edges": array("EDGEFEAT", FEATURES[et], E, ew) if et else None,
             "labels": array("LABEL", FEATURES[lt], N if level else G, lw),
-            "lap_values": array("LAPVAL", "<f4", G, K), "lap_vectors": array("LAPVEC", "<f4", N, K)}
+            "lap_values": array("LAPVAL", "<f4", G, K), "lap_vectors": array("LAPVEC", "<f4", N, K),
+            "walks": array("RWSE", "<f4", N, R)}
 
 
 # The graphs --------------------------------------------------------------------------------------------------------
@@ -135,9 +138,18 @@ def degree_profile(n, edges):
     return rows
 
 
+def return_probabilities(n, edges, K):
+    """The diagonals of P, P^2, .. P^K, P = Deg^-1 Adj by out-degrees."""
+    P = np.zeros((n, n))
+    np.add.at(P, (edges[:, 0], edges[:, 1]), 1)
+    P /= np.maximum(P.sum(1, keepdims=True), 1)
+    return np.stack([np.diag(np.linalg.matrix_power(P, k)) for k in range(1, K + 1)], 1)
+
+
 def draw_pack(name, config, sizes, rng):
-    edges = [directed(n, rng) if name == "malnet_like" else undirected(n, n // 2, rng) for n in sizes]
-    flags = 0 if name == "malnet_like" else 1
+    calls = name in ("malnet_like", "walks_like")
+    edges = [directed(n, rng) if calls else undirected(n, n // 2, rng) for n in sizes]
+    flags = 0 if calls else 1
     if name == "voc_like":                                                         # sorted by target, then source
         edges, flags = [e[np.lexsort((e[:, 0], e[:, 1]))] for e in edges], 3
     N, E, K, W = sum(sizes), sum(map(len, edges)), config["lap_k"], config["outputs"]
@@ -148,7 +160,7 @@ def draw_pack(name, config, sizes, rng):
     pack = {"flags": flags, "level": "graph" if config["pooling"] else "node",
             "nodeptr": np.cumsum([0, *sizes]), "edgeptr": np.cumsum([0, *map(len, edges)]),
             "src": np.concatenate(edges)[:, 0], "dst": np.concatenate(edges)[:, 1],
-            "edges": None, "lap_values": None, "lap_vectors": None, "classes": W}
+            "edges": None, "lap_values": None, "lap_vectors": None, "walks": None, "classes": W}
     if name == "voc_like":                                                         # one class never occurs
         labels = below([W - 1], N)
         pack |= {"nodes": rng.normal(0, 1, (N, config["node_width"])),
@@ -162,6 +174,8 @@ def draw_pack(name, config, sizes, rng):
     else:
         pack |= {"nodes": np.concatenate([degree_profile(n, e) for n, e in zip(sizes, edges)]),
                  "labels": below([W], len(sizes))}
+    if config.get("rw_k"):
+        pack["walks"] = np.concatenate([return_probabilities(n, e, config["rw_k"]) for n, e in zip(sizes, edges)])
     if K:
         values, vectors = zip(*[lap_pairs(n, e, K) for n, e in zip(sizes, edges)])
         pack |= {"lap_values": np.stack(values), "lap_vectors": np.concatenate(vectors)}
@@ -182,7 +196,7 @@ def batch_of(pack, signs):
     return graphmamba.Batch(
         graph=tensor(graph), src=tensor(pack["src"] + first), dst=tensor(pack["dst"] + first),
         nodes=tensor(pack["nodes"]), edges=tensor(pack["edges"]), lap_vectors=tensor(pack["lap_vectors"]),
-        lap_values=tensor(values), lap_signs=tensor(signs),
+        lap_values=tensor(values), lap_signs=tensor(signs), walks=tensor(pack["walks"]),
         labels=labels if labels.is_floating_point() else labels[:, 0])
 
 
