@@ -207,6 +207,7 @@ extern "C" mba_status mba_copy_measure_cuda(double *seconds, double bytes, int r
     c.bytes  = half;
     c.stream = (cudaStream_t)d->stream;
     cudaMemsetAsync(c.x, 0, 2 * room + MBA__SWEEP_BYTES, c.stream);
+    ceiling_random<<<(unsigned)mba_ceil((int64_t)half / 4, 256), 256, 0, c.stream>>>((uint32_t *)c.x, (int64_t)half / 4, false);
     for (int i = 0; i < 2; i++) cudaEventCreate(&c.event[i]);
     *seconds = 0;
     mba_status st = MBA_OK;
