@@ -115,6 +115,14 @@ template <typename T> struct strip {
     __device__ __forceinline__ T *row(int r) const { return (T *)(at + (uint64_t)(uint32_t)r * pitch); }
 };
 
+/* Weights are wanted when a row has come and was summed. From a cold cache they would come from DRAM only then: the first block sends for
+ * them at once, into L2, where all find them. */
+static __device__ __forceinline__ void weights_soon(const float *w, int cols)
+{
+    if (blockIdx.x > 0) return;
+    for (int c = 32 * (int)threadIdx.x; c < cols; c += 32 * (int)blockDim.x) asm volatile("prefetch.global.L2 [%0];" ::"l"(w + c));
+}
+
 /* What the block's teams have summed, to one part; `memory` is the block's shared memory, and nobody uses it any more. */
 template <int V, int NV>
 static __device__ __forceinline__ void keep_part(float *part, float *memory, const float (&dw)[NV][V], team t, int cols)
@@ -173,6 +181,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_fwd_team(norm_rows<TX, 
     const int  cols = (int)a.cols, row = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
     const int  own = t.lane * V, apart = t.threads * V, end = row < a.rows ? cols : 0;       // beyond the last row there are no columns
     float      s[NV][V], w[NV][V], ss = 0;
+    weights_soon(a.w, cols);
     team_clear(t, warps);
 
     // 1. ask for all of the row, then add the branch and sum the squares

@@ -29,7 +29,7 @@ template <int V, typename T> static __device__ __forceinline__ T *mba_column_row
     return V > 1 ? w.at + r * w.pitch : w.row(r, cols);
 }
 
-/* Threads that share a block's columns: who owns which, and at which row it starts. */
+/* Threads that share a block's columns, which 32 bits can count: who owns which, and at which row it starts. */
 template <int V> struct column_share {
     int64_t first, column;                        /* of the block's columns; of the V columns */
     int     lane, lanes, row, rows;               /* owner `lane` of `lanes`; its first row, rows at once */
@@ -39,15 +39,23 @@ template <int V> struct column_share {
 template <int V> static __device__ __forceinline__ column_share<V> mba_column_share(int64_t cols)
 {
     column_share<V> s;
-    const int64_t owners = (cols + V - 1) / V, each = (owners + gridDim.y - 1) / gridDim.y, first = blockIdx.y * each;
-    s.first  = first * V;
-    s.lanes  = (int)(owners - first < each ? owners - first : each);
-    s.rows   = COLUMN_THREADS / s.lanes;
-    s.lane   = threadIdx.x % s.lanes;
-    s.row    = threadIdx.x / s.lanes;
-    s.active = s.row < s.rows;
-    s.column = (first + s.lane) * V;
+    const unsigned owners = (unsigned)((cols + V - 1) / V), each = (owners + gridDim.y - 1) / gridDim.y, first = blockIdx.y * each;
+    const unsigned lanes = owners - first < each ? owners - first : each, rows = COLUMN_THREADS / lanes, row = threadIdx.x / lanes;
+    s.first  = (int64_t)first * V;
+    s.lanes  = (int)lanes;
+    s.rows   = (int)rows;
+    s.row    = (int)row;
+    s.lane   = (int)(threadIdx.x - row * lanes);
+    s.active = row < rows;
+    s.column = (int64_t)(first + s.lane) * V;
     return s;
+}
+
+/* How many of `capacity` rows are real, `inner` of them to each that the step counts. Where all are, nobody waits for the step: in a
+ * cold cache that was a microsecond before the first row was asked for, and a division of 64 bits. */
+static __device__ __forceinline__ int64_t mba_column_rows(const mba_step *step, mba_count kind, int64_t capacity, int64_t inner)
+{
+    return kind == MBA_ALL ? capacity : mba_step_rows(step, kind, capacity / inner) * inner;
 }
 
 /* part (parts, K, cols): block (p, j) sums rows p * per_part .. of column block j. `rows` may be fewer than planned. */
@@ -57,7 +65,7 @@ column_parts(float *part, F f, int64_t cols, int64_t capacity, int64_t per_part,
 {
     __shared__ float      sums[COLUMN_THREADS][V];
     const column_share<V> s = mba_column_share<V>(cols);
-    const int64_t real = mba_step_rows(step, kind, capacity / inner) * inner;
+    const int64_t real = mba_column_rows(step, kind, capacity, inner);
     const int64_t from = (int64_t)blockIdx.x * per_part, end = from + per_part < real ? from + per_part : real;
     float         acc[K][V];
 #pragma unroll
@@ -68,12 +76,15 @@ column_parts(float *part, F f, int64_t cols, int64_t capacity, int64_t per_part,
         constexpr int U = F::AT_ONCE;
         typename F::template known<V> known;
         typename F::template seen<V>  seen[U];
-        f.know(known, s.column);
-        for (int64_t r = from + s.row; r < end; r += U * s.rows) {
+        int64_t r = from + s.row;
 #pragma unroll
-            for (int u = 0; u < U; u++) f.look(seen[u], r + u * s.rows, s.column, r + u * s.rows < end);
+        for (int u = 0; u < U; u++) f.look(seen[u], r + u * s.rows, s.column, r + u * s.rows < end);
+        f.know(known, s.column);                  // behind the first rows: both are waited for once
+        for (; r < end; r += U * s.rows) {
 #pragma unroll
             for (int u = 0; u < U; u++) if (r + u * s.rows < end) f.add(acc, seen[u], known);
+#pragma unroll
+            for (int u = U; u < 2 * U; u++) f.look(seen[u - U], r + u * s.rows, s.column, r + u * s.rows < end);
         }
     }
     others_may_come();

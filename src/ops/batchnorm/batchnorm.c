@@ -172,7 +172,7 @@ static mba_status stats_cuda_plan(mba_plan *p, const mba_node *n, const mba_mach
 static mba_status batchnorm_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    columns_launch(p, n, n->in[X], "batchnorm_rows", batchnorm_columns(n, n->in[X], n->out[Y], NULL), 3, 80);
+    columns_launch(p, n, n->in[X], "batchnorm_rows", batchnorm_columns(n, n->in[X], n->out[Y], NULL), 3, 69);
     return MBA_OK;
 }
 
@@ -181,7 +181,7 @@ static mba_status batchnorm_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
     const int V = batchnorm_columns(n, n->in[XB], n->in[DY], n->out[DX]);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     mba__plan_column_sums(p, n, "batchnorm_bwd_sums", n->in[XB], 2, V, 1u << DY | 1u << XB);
-    columns_launch(p, n, n->in[XB], "batchnorm_dx", V, 4, 110);
+    columns_launch(p, n, n->in[XB], "batchnorm_dx", V, 4, 96);
     mba_plan_scratch(p, "totals", 2 * sizeof(float) * (size_t)mba_cols(n->in[XB]));
     return MBA_OK;
 }

@@ -9,7 +9,7 @@
  * kernel     batchnorm_dx          as batchnorm_rows
  * takes      everything; one column a thread where rows are not whole 16-byte pieces
  * launch     grid (parts of the rows, ceil(C / V / 256)), block 256
- * resources  sm_90, bf16: sums 78 to 102 registers, rows 80, dx 110; no spill
+ * resources  sm_90, bf16: sums 80 to 101 registers, rows 69, dx 96 to 112; no spill
  * moves      statistics: x once; y: x and y once; backward: x and dy twice, dx once
  * in flight  of the 22 KB an SM that 4 TB/s for 0.7 us are: 512 threads with the loads of 4 rows (8, of the statistics) on their way, 33 to 66 KB
  * in L2      x (and dy, backward) were read just before: rows and dx begin with what was read last
@@ -36,7 +36,7 @@ static extent extent_of(const mba_tensor *t)
 
 static __device__ __forceinline__ int64_t real_rows(extent e, const mba_step *step)
 {
-    return mba_step_rows(step, e.kind, e.rows / e.inner) * e.inner;
+    return mba_column_rows(step, e.kind, e.rows, e.inner);
 }
 
 /* ---- statistics ---- */
@@ -116,17 +116,20 @@ batchnorm_rows(window<T> y, window<const T> x, const float *w, const float *b, c
     const int64_t end = from + per_part < e.rows ? from + per_part : e.rows;
     float         m[V], f[V], t[V], v[V];
     packed<T, V>  seen[U];
+    const auto    ask = [&](int64_t r) {
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            fetch(seen[u], mba_column_row<V>(x, r + u * s.rows, cols) + s.column, r + u * s.rows < end);
+    };
     if (!s.active) return;
+    ask(from + s.row);                            // first: what belongs to the columns is waited for together with the first rows
     load_weights(m, mean + s.column);
     load_weights(f, w + s.column);
     load_weights(v, var + s.column);
     load_weights(t, b + s.column);
 #pragma unroll
     for (int k = 0; k < V; k++) f[k] *= rsqrtf(v[k] + eps);
-    for (int64_t r = from + s.row; r < end; r += U * s.rows) {
-#pragma unroll
-        for (int u = 0; u < U; u++)
-            fetch(seen[u], mba_column_row<V>(x, r + u * s.rows, cols) + s.column, r + u * s.rows < end);
+    for (int64_t r = from + s.row; r < end; ask(r += U * s.rows)) {
 #pragma unroll
         for (int u = 0; u < U; u++) {
             const int64_t i = r + u * s.rows;
@@ -237,7 +240,15 @@ batchnorm_dx(window<T> dx, window<const T> dy, window<const T> x, channel k, con
     float         f[V], dw[V], db[V], a[V], v[V];
     packed<T, V>  seen_dy[U], seen_x[U];
     gate<V, RELU> t;
+    const auto    ask = [&](int64_t r) {
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+            fetch(seen_dy[u], mba_column_row<V>(dy, r + u * s.rows, cols) + s.column, r + u * s.rows < end);
+            fetch(seen_x[u], mba_column_row<V>(x, r + u * s.rows, cols) + s.column, r + u * s.rows < end);
+        }
+    };
     if (!s.active) return;
+    ask(from + s.row);
     const float share = train && real > 0 ? 1 / (float)real : 0;
     t.load_from(k, s.column);
     load_weights(f, k.w + s.column);
@@ -250,12 +261,7 @@ batchnorm_dx(window<T> dx, window<const T> dy, window<const T> x, channel k, con
         f[j]  *= rstd;
         dw[j] *= rstd * share;
     }
-    for (int64_t r = from + s.row; r < end; r += U * s.rows) {
-#pragma unroll
-        for (int u = 0; u < U; u++) {
-            fetch(seen_dy[u], mba_column_row<V>(dy, r + u * s.rows, cols) + s.column, r + u * s.rows < end);
-            fetch(seen_x[u], mba_column_row<V>(x, r + u * s.rows, cols) + s.column, r + u * s.rows < end);
-        }
+    for (int64_t r = from + s.row; r < end; ask(r += U * s.rows)) {
 #pragma unroll
         for (int u = 0; u < U; u++) {
             const int64_t i = r + u * s.rows;

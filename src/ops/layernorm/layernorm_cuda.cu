@@ -55,6 +55,8 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 3) layernorm_fwd_team(layer
     const int   own = t.lane * V, apart = t.threads * V, end = row < a.rows ? cols : 0;      // beyond the last row there are no columns
     const float each = 1 / (float)cols;
     float       s[NV][V], sum = 0, squares = 0;
+    weights_soon(a.w, cols);
+    weights_soon(a.b, cols);
     team_clear(t, warps[0]);
     team_clear(t, warps[1]);
 
