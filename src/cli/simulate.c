@@ -10,6 +10,7 @@
 #include "cli/validated.h"
 #include "core/print.h"
 #include "core/version.h"
+#include "scope/describe.h"
 #include "sim/counted.h"
 #include "sim/signature.h"
 
@@ -87,11 +88,14 @@ static const mba_column kernel_columns[] = { { "node", "node", "%.0f" },       {
                                              { "smem", "shared, KB", "%.0f" }, { "resident", "blocks/SM", "%.0f" },
                                              { "us", "us", "%.2f" },           { "bound_us", "bound, us", "%.2f" },
                                              { "bound", "bound by", NULL },    { "read_mb", "DRAM read, MB", "%.2f" },
-                                             { "stored_mb", "stored, MB", "%.2f" }, { 0 } };
+                                             { "stored_mb", "stored, MB", "%.2f" }, { "shape", "shape", NULL },
+                                             { 0 } };
 
 static void kernel_row(mba_table *t, const mba_sim_launch *x, const mba_node *n, const mba_sim_kernel *k,
                        const mba_gpu *m)
 {
+    char shape[512];
+    mba_node_shape(shape, sizeof shape, n);
     mba_table_number(t, x->node);
     mba_table_text(t, "%s", n->op->name);
     mba_table_text(t, "%s", k->name);
@@ -105,6 +109,7 @@ static void kernel_row(mba_table *t, const mba_sim_launch *x, const mba_node *n,
     mba_table_text(t, "%s", mba_sim_limits[x->limit]);
     mba_table_number(t, 1e-6 * x->dram_read);
     mba_table_number(t, 1e-6 * x->stored);
+    mba_table_text(t, "%s", shape);
 }
 
 /* Every different launch by itself, L2 empty: to look at a kernel, and for what a store calls settled bytes. */

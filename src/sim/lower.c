@@ -1,6 +1,8 @@
 /* lower.c -- see kernel.h: launches of plans become programs of the engine. */
 #include "sim/kernel.h"
 
+#include "core/plan_work.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -396,6 +398,19 @@ static void deal_tiles(mba_sim_kernel *k, const mba_launch *l)
     k->trips[1][0] = (int64_t)floor(each * (double)least + 0.5);
 }
 
+/* Of an operand that blocks share by a plan's word, no more is different than that leaves: half of C B^T is never read. */
+static void bound_different(mba_sim_kernel *k, const mba_launch *l)
+{
+    mba_work_sums sum;
+    mba_launch_sums(&sum, l);
+    for (int64_t i = 0; i < k->nstreams; i++) {
+        mba_sim_stream *t = &k->stream[i];
+        if (t->writes || t->operand < 0 || t->operand >= MBA_WORK_OPERANDS) continue;
+        const double once = sum.operand[t->operand][0];
+        if (once > 0 && t->unique > once) t->unique = once;
+    }
+}
+
 mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch *l, const mba_plan *p, const mba_gpu *m)
 {
     memset(k, 0, sizeof *k);
@@ -417,6 +432,7 @@ mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch 
     else for (int r = 0; r < l->nroles && w.st == MBA_OK; r++) lower_role(&w, r);
     MBA_TRY(w.st);
     MBA_TRY(mba_sim_finish(k, m));
+    bound_different(k, l);
     k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps), 0, 0, m)
                + MBA_SIM_PLANNED_CYCLES;
     return MBA_OK;

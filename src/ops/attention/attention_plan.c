@@ -93,9 +93,11 @@ static bool is_causal(const mba_node *n) { return ((const attention_attr *)n->at
 typedef struct pass {
     const char *kernel;
     bool        tensor, back, keys, causal;       /* keys: rows are keys, columns the queries of a group */
+    bool        group;                            /* products of warpgroups */
     int64_t     rows, columns, threads;           /* of a block, of a tile */
     int64_t     together, step;
     int         products, a1, a2, b1, b2, out1, out2;
+    int         scores;                           /* products that are waited for before the vector work */
     int         regs, ring;
     size_t      smem;
 } pass;
@@ -156,6 +158,21 @@ static void plan_delta_of_rows(mba_launch *l, const pass *s, double rows)
     mba_phase_move(l, s->tensor ? MBA_STORE : MBA_LOAD, MBA_ARG_SCRATCH(DELTA), 4 * (double)s->rows);
 }
 
+/* Warpgroups wait for their scores, soften them, and wait for what these are multiplied with: only blocks beside each
+ * other overlap. Warps that multiply by themselves are not in step. */
+static void plan_tile(mba_launch *l, const pass *s, double macs, double scores)
+{
+    const double first = s->group ? (double)s->scores / s->products : 1;
+    mba_phase_work(l, s->tensor ? MBA_MMA : MBA_FMA, (s->tensor ? 2 : 1) * macs * first, NULL);
+    if (s->group) mba_phase_work(l, MBA_BARRIER, 1, NULL);
+    mba_phase_work(l, MBA_SFU, scores, NULL);
+    mba_phase_work(l, MBA_FMA, 4 * scores, NULL);
+    if (!s->group) return;
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+    mba_phase_work(l, MBA_MMA, 2 * macs * (1 - first), NULL);
+    mba_phase_work(l, MBA_BARRIER, 1, NULL);
+}
+
 /* Products are those that warps make: in a mean over the tiles of all blocks. */
 static void plan_pass(mba_plan *p, const mba_node *n, const attention_dims *d, const pass *s)
 {
@@ -183,9 +200,7 @@ static void plan_pass(mba_plan *p, const mba_node *n, const attention_dims *d, c
     if (s->back && s->keys) mba_phase_move(l, copy, MBA_ARG_IN(LSES), 4 * (double)s->columns);
     if (s->back && s->keys) mba_phase_move(l, copy, MBA_ARG_SCRATCH(DELTA), 4 * (double)s->columns);
     mba_phase_work(l, MBA_BARRIER, s->tensor ? 1 : 2, NULL);
-    mba_phase_work(l, s->tensor ? MBA_MMA : MBA_FMA, s->tensor ? 2 * macs : macs, NULL);
-    mba_phase_work(l, MBA_SFU, scores, NULL);
-    mba_phase_work(l, MBA_FMA, 4 * scores, NULL);
+    plan_tile(l, s, macs, scores);
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_out(l, n, s->out1, s->back ? rows : (double)s->rows * 4);               // forward: LSE
     if (s->out2 >= 0) mba_phase_out(l, n, s->out2, rows);
@@ -203,6 +218,7 @@ enum { KEYS_OF = MBA_ARG_IN(K), VALUES_OF = MBA_ARG_IN(V) };
 static void plan_forward(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
 {
     s.products = 2;
+    s.scores   = 1;
     s.causal   = is_causal(n);
     s.a1 = MBA_ARG_IN(Q); s.a2 = -1; s.b1 = KEYS_OF; s.b2 = VALUES_OF;
     s.out1 = LSE; s.out2 = O;
@@ -239,6 +255,7 @@ mba_status attention_plain_plan(mba_plan *p, const mba_node *n, const mba_machin
 static void plan_queries(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
 {
     s.products = 3;
+    s.scores   = 2;
     s.back     = true;
     s.causal   = is_causal(n);
     s.a1 = MBA_ARG_IN(Q); s.a2 = MBA_ARG_IN(DOUT); s.b1 = KEYS_OF; s.b2 = VALUES_OF;
@@ -248,7 +265,7 @@ static void plan_queries(mba_plan *p, const mba_node *n, const attention_dims *d
 
 static void plan_keys(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
 {
-    s.keys = s.back = true; s.products = 4; s.causal = is_causal(n);
+    s.keys = s.back = true; s.products = 4; s.scores = 2; s.causal = is_causal(n);
     s.a1 = KEYS_OF; s.a2 = VALUES_OF; s.b1 = MBA_ARG_IN(Q); s.b2 = MBA_ARG_IN(DOUT);
     s.out1 = DK; s.out2 = DV;
     plan_pass(p, n, d, &s);
@@ -329,8 +346,8 @@ mba_status attention_wgmma_plan(mba_plan *p, const mba_node *n, const mba_machin
     const attention_dims d = attention_dims_of(n);
     const int64_t R = ATT_WGMMA_ROWS, C = ATT_WGMMA_COLUMNS, ring = ATT_WGMMA_STAGES;
     MBA_TRY(wgmma_takes(n, &d, m));
-    plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_wgmma", .tensor = true, .rows = R, .columns = C,
-                 .threads = 2 * R, .regs = d.P == 64 ? 127 : 161, .ring = (int)ring, .together = WARPGROUP_ROWS,
+    plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_wgmma", .tensor = true, .group = true, .rows = R,
+                 .columns = C, .threads = 2 * R, .regs = d.P == 64 ? 127 : 161, .ring = (int)ring, .together = WARPGROUP_ROWS,
                  .step = C,
                  .smem = (size_t)((R + 2 * ring * C) * d.P * 2 + 4 * ring * C) });
     return MBA_OK;
@@ -342,8 +359,8 @@ mba_status attention_bwd_wgmma_plan(mba_plan *p, const mba_node *n, const mba_ma
     const int64_t R = ATT_WGMMA_ROWS, C = ATT_WGMMA_COLUMNS, ring = ATT_WGMMA_STAGES;
     MBA_TRY(wgmma_takes(n, &d, m));
     plan_delta(p, &d);
-    pass s = { .kernel = "attention_bwd_wgmma", .tensor = true, .rows = R, .columns = C, .threads = 2 * R,
-               .regs = d.P == 64 ? 128 : 184, .ring = (int)ring, .together = WARPGROUP_ROWS, .step = C,
+    pass s = { .kernel = "attention_bwd_wgmma", .tensor = true, .group = true, .rows = R, .columns = C,
+               .threads = 2 * R, .regs = d.P == 64 ? 128 : 184, .ring = (int)ring, .together = WARPGROUP_ROWS, .step = C,
                .smem = (size_t)((2 * R + 2 * ring * C) * d.P * 2 + 8 * R + 12 * ring * C) };
     plan_queries(p, n, &d, s);
     if (d.P == 64) s.rows = ATT_WGMMA_KEYS;

@@ -154,6 +154,46 @@ static mba_status check_cuda(const mba_node *n, const mba_machine *m)
     return MBA_OK;
 }
 
+/* Of a block: those that have a channel. */
+static int64_t busy_warps(const mba_node *n, const conv1d_cut *k, int channels)
+{
+    return mba_ceil(mba_ceil(mba_ceil(mba_cols(n->in[X]), channels), k->across), 32);
+}
+
+/* What a block does: for each of its items some rows at a time, which are on their way while those before them are used.
+ * Operations of a thread and row of four channels are those counted on the H200 (documents, 96 channels). */
+static void walk_items(mba_launch *l, const mba_node *n, const conv1d_cut *k, int channels, bool staged)
+{
+    static const struct { double fma, alu, sfu; } forward = { 40, 31, 8 }, backward = { 92, 92, 9 };
+    const bool    bwd = n->op == &mba_op_conv1d_bwd;
+    const int64_t rows = staged ? CONV1D_ROWS_AHEAD : 1;
+    const double  items = (double)k->items / (double)k->parts, inner = (double)(k->seg / rows),
+                  all = (double)(k->parts * k->across) * items * inner,
+                  each = (double)(rows * channels) / 4 * 32 * (double)busy_warps(n, k, channels);
+    const char   *mix = "conv1d walk";
+    mba_phase_work(l, MBA_LOOP, items, NULL);
+    for (int i = 0; i < MBA_IN_MAX; i++)                   // taps, and rows before the first
+        if (n->in[i] && i != DY && i != X)
+            mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(i), mba_tensor_bytes(n->in[i]) / (double)(k->parts * k->across) / items);
+    mba_phase_work(l, MBA_LOOP, inner, NULL);
+    for (int i = X; i <= DY; i++)
+        if ((i == X || (bwd && i == DY)) && n->in[i])
+            mba_phase_move(l, staged ? MBA_ASYNC : MBA_LOAD, MBA_ARG_IN(i), mba_tensor_bytes(n->in[i]) / all);
+    mba_phase_work(l, MBA_FMA, each * (bwd ? backward.fma : forward.fma), mix);
+    mba_phase_work(l, MBA_ALU, each * (bwd ? backward.alu : forward.alu), mix);
+    mba_phase_work(l, MBA_SFU, each * (bwd ? backward.sfu : forward.sfu), mix);
+    mba_phase_out(l, n, 0, mba_tensor_bytes(n->out[0]) / all);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+}
+
+/* Warps without a channel leave at once: the rest is all there is of a block. */
+static void leave_warps(mba_launch *l, const mba_node *n, const conv1d_cut *k, int channels)
+{
+    const int64_t busy = busy_warps(n, k, channels);
+    if (busy < CONV1D_THREADS / 32) mba_launch_role(l, CONV1D_THREADS / 32 - (int)busy);
+}
+
 /* One launch of as many blocks as the machine holds; a thread needs `regs` registers and `staged` bytes of shared memory. */
 static conv1d_cut plan_walk(mba_plan *p, const char *kernel, const mba_node *n, const mba_machine *m, int channels, int regs, int64_t staged)
 {
@@ -169,7 +209,7 @@ static conv1d_cut plan_walk(mba_plan *p, const char *kernel, const mba_node *n, 
     l->ring_depth = staged ? 2 : 0;
     l->persistent = true;
     l->tiles      = k.items * k.across;
-    mba_phases_evenly(l, n, (double)(k.parts * k.across));
+    walk_items(l, n, &k, channels, staged > 0);
     return k;
 }
 
@@ -177,7 +217,9 @@ static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 {
     const int64_t e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype);
     MBA_TRY(check_cuda(n, m));
-    plan_walk(p, "conv1d_fwd_walk", n, m, channels, regs, channels > 1 ? 2 * CONV1D_ROWS_AHEAD * channels * e : 0);
+    const conv1d_cut k = plan_walk(p, "conv1d_fwd_walk", n, m, channels, regs,
+                                   channels > 1 ? 2 * CONV1D_ROWS_AHEAD * channels * e : 0);
+    leave_warps(&p->launch[0], n, &k, channels);
     if (!n->out[FINAL]) return MBA_OK;
     mba_launch *l = mba_plan_launch(p, "conv1d_final", MBA_VECTOR, mba_ceil(mba_elems(n->out[FINAL]), 256), 256);
     l->regs = 40;
@@ -194,6 +236,7 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     const conv1d_cut  k = plan_walk(p, "conv1d_bwd_walk", n, m, channels, regs, channels > 1 ? 4 * CONV1D_ROWS_AHEAD * channels * e : 0);
     const int         scratch = mba_plan_scratch(p, "dw and dbias parts", sizeof(float) * (size_t)(k.parts * (d.taps + 1) * d.C));
     mba_phase_move(&p->launch[0], MBA_STORE, MBA_ARG_SCRATCH(scratch), 4.0 * (double)((d.taps + 1) * d.C) / (double)k.across);
+    leave_warps(&p->launch[0], n, &k, channels);
     mba__plan_column_totals(p, scratch, k.parts, 1, (d.taps + 1) * d.C);
     return MBA_OK;
 }

@@ -126,12 +126,18 @@ static int64_t carry_parts(scan_dims d, int64_t items, const mba_machine *m)
 
 static void plan_combine(mba_plan *p, scan_dims d, int64_t items, int64_t sub, bool back)
 {
-    const double pieces = (double)(scan_cut_of(d, items).pieces * sub);
-    mba_launch  *l = mba_plan_launch(p, "scan_combine", MBA_VECTOR, mba_ceil(d.B * d.D * d.N, 256), 256);
+    enum { THREADS = 256, AHEAD = 8 };                                        // pieces that are asked for at once
+    const int64_t pieces = scan_cut_of(d, items).pieces * sub;
+    const double  trips = (double)mba_ceil(pieces, AHEAD), some = THREADS * (double)pieces / trips;
+    mba_launch   *l = mba_plan_launch(p, "scan_combine", MBA_VECTOR, mba_ceil(d.B * d.D * d.N, THREADS), THREADS);
     l->regs = 60;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_ENDS), 1024.0 * pieces);
-    mba_phase_work(l, MBA_SFU, 256.0 * pieces, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(back ? CU_STARTS_BACK : CU_STARTS), 1024.0 * pieces);
+    mba_phase_work(l, MBA_LOOP, trips, NULL);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_ENDS), 4 * some);
+    mba_phase_work(l, MBA_SFU, some, NULL);
+    mba_phase_work(l, MBA_FMA, 2 * some, NULL);
+    mba_phase_work(l, MBA_ALU, 8 * some, NULL);                              // 64-bit places, the end of an item
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(back ? CU_STARTS_BACK : CU_STARTS), 4 * some / (double)sub);
+    mba_phase_work(l, MBA_END, 0, NULL);
 }
 
 static void plan_carries(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t sub, bool back)
@@ -168,7 +174,7 @@ static void plan_forward(mba_plan *p, const mba_node *n, scan_dims d, int64_t it
     l->ring_depth = 2;
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
-    mba_phase_work(l, MBA_SMEM, values * N * 4, NULL);
+    mba_phase_work(l, MBA_SMEM, values * N * 8.6, NULL);                  // as counted on the H200
     mba_phase_work(l, MBA_SFU, values * N, NULL);
     mba_phase_work(l, MBA_FMA, values * N * 4, NULL);
     if (states) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_KEPT), (double)width * N * e);

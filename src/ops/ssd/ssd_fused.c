@@ -355,6 +355,8 @@ static void draw_finish(const drawing *w)
     l->regs = 32;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DT), values * 2);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), values * 12);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SMALL_WORK), 32.0 * SSD_ENDS * 4);
+    mba_phase_move(l, MBA_LOAD, w->records_back, 32.0 * 2 * 32);                  // flags: a sector each
     mba_phase_work(l, MBA_FMA, values * 24, NULL);
     mba_phase_work(l, MBA_SFU, values * 4, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DDT), values * 2);

@@ -165,7 +165,7 @@ static void end_tiles(const drawing *w, mba_launch *l)
 typedef struct steps {
     const char *kernel;
     int         regs, waits, from, to;
-    double      in, out, fma, alu, sfu;
+    double      in, out, cs, fma, alu, sfu;       /* cs: of cumulative decays, which are written too */
 } steps;
 
 static void draw_steps(const drawing *w, const steps *s)
@@ -178,6 +178,7 @@ static void draw_steps(const drawing *w, const steps *s)
     mba_phase_work(l, MBA_ALU, n * s->alu, s->kernel);
     mba_phase_work(l, MBA_SFU, n * s->sfu, s->kernel);
     mba_phase_move(l, MBA_STORE, s->to, n * s->out);
+    if (s->cs > 0) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_CS_WORK), n * s->cs);
     mba_phase_work(l, MBA_END, 0, NULL);
     end_tiles(w, l);
 }
@@ -186,7 +187,7 @@ static void draw_steps(const drawing *w, const steps *s)
 static void draw_cumsum(const drawing *w)
 {
     draw_steps(w, &(steps){ .kernel = "chunk_cumsum_fwd", .regs = 48, .waits = 2, .from = MBA_ARG_IN(DT), .in = w->e,
-                            .to = MBA_ARG_SCRATCH(SSD_STEPS_WORK), .out = 12 + (double)w->t.cs_bytes,
+                            .to = MBA_ARG_SCRATCH(SSD_STEPS_WORK), .out = 12, .cs = (double)w->t.cs_bytes,
                             .fma = 70, .alu = 79, .sfu = 9 });
 }
 
@@ -196,7 +197,7 @@ static void draw_ddacs(const drawing *w)
 {
     draw_steps(w, &(steps){ .kernel = "chunk_scan_bwd_ddacs_stable", .regs = 56, .waits = 3,
                             .from = MBA_ARG_SCRATCH(SSD_SUMS_WORK),
-                            .in = 4.0 * (double)(w->t.tiles + 1 + 2 * w->t.ntiles),
+                            .in = 4.0 * (double)(w->t.tiles + 1 + 2 * w->t.ntiles + 2),      // with dt and its gradient
                             .to = MBA_ARG_SCRATCH(SSD_SUMS_WORK), .out = 8, .fma = 120, .alu = 95, .sfu = 3 });
 }
 
@@ -383,7 +384,7 @@ static void draw_scan(const drawing *w, bool rev)
         .triangle = true, .left2 = MBA_ARG_SCRATCH(SSD_CB_WORK), .right2 = MBA_ARG_IN(rev ? DY : X),
         .sharers = (int)(w->t.pairs * w->t.ptiles),
         .also = { MBA_ARG_IN(X), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
-        .also_bytes = { m * n * w->e * (rev ? 2 : 1), rev ? m * n / T * 4 : 0 },   // x for D x; x and dy for that of D
+        .also_bytes = { m * n * w->e, rev ? m * n / T * 4 : 0 },                  // x: for D x, for the gradient of D
         .tables = w->tensor ? 2 * (double)d->Q : 0, .ends = (int)(m / 32) * 2,   // 32 rows of a head at a time
         .to = rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), .to_bytes = m * n * w->e, .fma = 4 * m * T,
         .sfu = w->tensor ? m * 32 : m * T });
