@@ -358,7 +358,7 @@ static void set_waits(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
                  away = waiting + (c->grid > (double)mba_sim_resident(k, m) * m->v[MBA_GPU_sm] ? start / each : 0),
                  path = isnan(n[MBA_N_PATH]) ? NAN : mba_sim_crowded(k, c, m, mba_sim_beside(k, c, m), alone, away),
                  lone = isnan(path) ? of_ours.path : mba_sim_crowded(k, c, m, 1, alone, waiting),
-                 tail = n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * m->v[MBA_GPU_l2_lat],
+                 tail = n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * latency_of(c, m),
                  moved = 32 * (fmax(0, n[MBA_N_L2_RD]) + fmax(0, n[MBA_N_L2_WR])); // absent counts: none
     set_path(k, path);
     for (int64_t i = 0; i < k->nops; i++) // what stands for code that plans do not count is counted now
