@@ -282,6 +282,15 @@ static double data_read(const mba_counted_kernel *c)
     return c->n[MBA_N_DRAM_RD] < code ? 0 : c->n[MBA_N_DRAM_RD] - code; // an absent count stays one
 }
 
+/* What has left L2 has left the caches of addresses too: who reads any of it waits for them once. Chosen by the fitted
+ * kernels whose code was read; what stands for the code of others (`of_ours`, MBA_SIM_LIBRARY_CYCLES) has it within. */
+static double page_of(const mba_counted_kernel *c)
+{
+    static const double PAGE = 400, PAGE_BYTES = 4096;
+    const double far = data_read(c);
+    return far > 0 ? PAGE * far / (far + PAGE_BYTES) : 0;
+}
+
 /* Of a load that a warp waits for: four lines, one of which may be in DRAM. */
 static double latency_of(const mba_counted_kernel *c, const mba_gpu *m)
 {
@@ -358,13 +367,14 @@ static void set_waits(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
                  away = waiting + (c->grid > (double)mba_sim_resident(k, m) * m->v[MBA_GPU_sm] ? start / each : 0),
                  path = isnan(n[MBA_N_PATH]) ? NAN : mba_sim_crowded(k, c, m, mba_sim_beside(k, c, m), alone, away),
                  lone = isnan(path) ? of_ours.path : mba_sim_crowded(k, c, m, 1, alone, waiting),
-                 tail = n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * m->v[MBA_GPU_l2_lat],
+                 tail = n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * latency_of(c, m),
                  moved = 32 * (fmax(0, n[MBA_N_L2_RD]) + fmax(0, n[MBA_N_L2_WR])); // absent counts: none
     set_path(k, path);
     for (int64_t i = 0; i < k->nops; i++) // what stands for code that plans do not count is counted now
         if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = is_library(k) ? MBA_SIM_LIBRARY_CYCLES : 1;
     set_rounds(k, rounds, latency_of(c, m), n[MBA_N_LDGSTS] == 0);
     k->fetch   = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, moved, data_read(c), m);
+    if (n[MBA_N_CODE] > 0) k->fetch += (int64_t)page_of(c);
     k->longest = longest_of(k, c, m, each * ((isnan(path) ? of_ours.path : path) + waiting), each * (lone + waiting));
     if (n[MBA_N_TAIL] > 0)                // no more than a warp can have done of what its block was counted to do
         set_tail(k, TAIL_TAKEN * fmin(each * (double)k->warps, tail));
