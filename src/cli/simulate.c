@@ -128,14 +128,14 @@ static mba_status fill_kernels(mba_table *t, const mba_simulated *r, mba_sim *si
     return st;
 }
 
-static void print_json(const mba_simulated *r, const mba_table *t, const double *band)
+static void print_json(const options *o, const mba_simulated *r, const mba_table *t, const double *band)
 {
-    printf("{\"simulated\": true, \"machine\": \"%s\", \"grade\": \"%c\", \"model\": \"%s\", \"batch\": \"%s\", "
+    printf("{\"simulated\": true, \"machine\": \"%s\", \"set\": \"%s\", \"grade\": \"%c\", \"model\": \"%s\", \"batch\": \"%s\", "
            "\"commit\": \"%s\",\n"
            " \"step_ms\": %.4f, \"band_ms\": [%.4f, %.4f], \"kernels_ms\": %.4f, \"units_per_s\": %.1f, \"launches\": "
            "%lld, \"dram_read_gb\": %.4f, \"dram_write_gb\": %.4f,\n"
            " \"plan_gb\": %.3f, \"operators\": ",
-           r->gpu.name, mba_simulated_grade(&r->gpu), mba_model_name(&r->session.model),
+           r->gpu.name, o->w.changes ? o->w.changes : "", mba_simulated_grade(&r->gpu), mba_model_name(&r->session.model),
            mba_model_batch_words(&r->session.model).text, MBA_COMMIT, 1e3 * r->step.seconds,
            1e3 * r->step.seconds * band[0], 1e3 * r->step.seconds * band[1], 1e3 * r->step.kernels_s,
            r->units / r->step.seconds, (long long)r->step.launches, r->step.dram_read / 1e9, r->step.dram_write / 1e9,
@@ -144,11 +144,13 @@ static void print_json(const mba_simulated *r, const mba_table *t, const double 
     puts("}");
 }
 
-static void print_text(const mba_simulated *r, const mba_table *t, const double *band)
+static void print_text(const options *o, const mba_simulated *r, const mba_table *t, const double *band)
 {
     const double plan = (double)mba_program_bytes(r->session.program) / 1e9;
-    printf("SIMULATED: %s, %s, on %s (grade %c)\n\n", mba_model_name(&r->session.model),
-           mba_model_batch_words(&r->session.model).text, r->gpu.name, mba_simulated_grade(&r->gpu));
+    const char  *changes = o->w.changes;
+    printf("SIMULATED: %s, %s, on %s%s%s (grade %c)\n\n", mba_model_name(&r->session.model),
+           mba_model_batch_words(&r->session.model).text, r->gpu.name, changes ? " with " : "", changes ? changes : "",
+           mba_simulated_grade(&r->gpu));
     mba_table_print(t, stdout, MBA_TABLE_TEXT);
     printf("\nstep %.2f ms, %.0f %s/s; %lld launches, %.2f ms between them; DRAM %.1f GB read, %.1f GB written\n",
            1e3 * r->step.seconds, r->units / r->step.seconds, mba_task_unit(r->session.model.task),
@@ -235,7 +237,9 @@ static mba_status run_signatures(const options *o)
     MBA_TRY(mba_table_create(&t, signature_columns));
     mba_status st = o->counted ? counted_rows(t, &n, o->counted, &m) : signature_rows(t, &n, o->signatures, &m);
     if (st == MBA_OK) mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
-    if (st == MBA_OK) fprintf(stderr, "SIMULATED on %s from %d signatures (grade C)\n", m.name, n);
+    if (st == MBA_OK)
+        fprintf(stderr, "SIMULATED on %s%s%s from %d signatures (grade C)\n", m.name, o->w.changes ? " with " : "",
+                o->w.changes ? o->w.changes : "", n);
     mba_table_destroy(t);
     return st;
 }
@@ -293,8 +297,8 @@ static mba_status run(const options *o)
     if (st == MBA_OK) {
         if (o->csv || o->kernels)
             mba_table_print(t, stdout, o->csv ? MBA_TABLE_CSV : o->json ? MBA_TABLE_JSON : MBA_TABLE_TEXT);
-        else if (o->json) print_json(&r, t, band);
-        else print_text(&r, t, band);
+        else if (o->json) print_json(o, &r, t, band);
+        else print_text(o, &r, t, band);
         if (o->spread && !o->json && !o->csv && !o->kernels) st = print_spread(o, &r, sim);
     }
     mba_table_destroy(t);
