@@ -2,6 +2,7 @@
 #include "tests/test.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -210,6 +211,33 @@ static void a_sweep_is_of_the_machine_that_was_asked_for(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) json_decref(all[i]);
     says(run("simulate --model mamba2-130m --batch 1 --length 64 --set hbm=x2"), 0, "on h200 with hbm=x2 (grade C)");
     says(run("sweep --axis hbm=x2 --model mamba2-130m"), 0, "error band: ");
+}
+
+/* Ours and foreign kernels by their counts; on the machine they were counted on, near what they took there. */
+static void a_store_is_simulated(void **state)
+{
+    const char *path = "tests/data/stores/h200_mamba2.db";
+    double      ms = 0, measured = 0;
+    (void)state;
+    says(run("simulate --store %s --machine h100", path), 0, "from what was counted on the NVIDIA H200 (grade C)");
+    assert_int_equal(run("simulate --store %s --json 2> /dev/null | cat > '%s'", path, scratch("stored.json")), 0);
+    json_t *rows = json_load_file(scratch("stored.json"), 0, NULL), *row;
+    size_t  i;
+    assert_int_equal(json_array_size(rows), 57);
+    json_array_foreach(rows, i, row) {
+        const double launches = json_number_value(json_object_get(row, "launches"));
+        assert_true(json_number_value(json_object_get(row, "us")) > 0 && launches > 0);
+        ms       += launches * json_number_value(json_object_get(row, "us"));
+        measured += launches * json_number_value(json_object_get(row, "measured_us"));
+    }
+    assert_true(fabs(ms / measured - 1) < 0.15);
+    json_decref(rows);
+    says(run("simulate --store tests/data/stores/h200_peer_small.db"), 1, "no kernel with counts");
+    says(run("simulate --store tests/data/stores/v1.db"), 1, "no kernel with counts");
+    says(run("simulate --store tests/cli_test.c"), 1, "fix: ");
+    says(run("simulate --store %s --set smem_sm=1", path), 1, "cannot run on h200");
+    put(scratch("empty.db"), "");
+    says(run("simulate --store '%s'", scratch("empty.db")), 1, "fix: ");
 }
 
 static void an_experiment_is_one_document(void **state)
@@ -709,7 +737,8 @@ int main(void)
         cmocka_unit_test(help_ends_in_examples), cmocka_unit_test(misuse_is_told_and_exits_with_2),
         cmocka_unit_test(the_manual_and_the_shell_know_every_option),
         cmocka_unit_test(decoding_is_measured_per_core),
-        cmocka_unit_test(a_sweep_is_of_the_machine_that_was_asked_for), cmocka_unit_test(an_experiment_is_one_document),
+        cmocka_unit_test(a_sweep_is_of_the_machine_that_was_asked_for), cmocka_unit_test(a_store_is_simulated),
+        cmocka_unit_test(an_experiment_is_one_document),
         cmocka_unit_test(a_dry_run_tells_what_a_step_costs),
         cmocka_unit_test(training_evaluating_and_generating_work_together),
         cmocka_unit_test(images_train_and_evaluate), cmocka_unit_test(graphs_train_and_evaluate),
