@@ -2,6 +2,7 @@
 #include "tests/test.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -161,6 +162,10 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "profile --model mamba2-130m --units 5", "go with a program" },
         { "diff a.db b.db --gate 1e400", "0 to 1000" },   { "suite --only ''", "--only" },
         { "data prepare --out ''", "--out with a new directory" },
+        { "sweep --axis hbm=x2 --batch 2", "a size without --model" },
+        { "sweep --axis persistent=maybe --model mamba2-130m", "0 or 1" },
+        { "sweep --axis clock=2 --model mamba2-130m", "x0.5:x1:x2" },
+        { "sweep --experiment q1 --part 2", "q1 has 1" },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) says(run("%s", table[i].args), 2, table[i].words);
 }
@@ -172,6 +177,83 @@ static json_t *json_output(void)
     if (!j) print_error("not JSON: %s\n%s\n", e.text, output);
     assert_non_null(j);
     return j;
+}
+
+static double cell(const json_t *rows, size_t i, const char *key)
+{
+    return json_number_value(json_object_get(json_array_get(rows, i), key));
+}
+
+/* A sweep's answer, which has `rows`. Longer than `output`, and the talk on stderr is no part of it: a pipe and a file. */
+static json_t *swept(const char *axes, size_t rows)
+{
+    json_error_t e;
+    assert_int_equal(run("sweep %s --json 2> /dev/null | cat > '%s'", axes, scratch("swept.json")), 0);
+    json_t *j = json_load_file(scratch("swept.json"), 0, &e);
+    if (!j) fail_msg("not JSON: %s", e.text);
+    assert_int_equal(json_array_size(j), rows);
+    return j;
+}
+
+/* What is asked for beside an axis counts too, and the rest of the question is in the answer. */
+static void a_sweep_is_of_the_machine_that_was_asked_for(void **state)
+{
+    (void)state;
+    json_t *plain = swept("--axis machine=a100 --model mamba2-130m", 1),
+           *ratio = swept("--axis ratio=16 --by machine=a100 --model mamba2-130m", 1),       // what an A100 has
+           *l2 = swept("--axis l2=x0.25:x1 --model mambavision-t --batch 128", 2),
+           *clock = swept("--axis clock=x1:x2 --model mamba2-130m", 2),
+           *ring = swept("--axis ring=4 --model mamba2-130m", 1),
+           *fp32 = swept("--axis hbm=x1 --precision fp32", 5), *bf16 = swept("--axis hbm=x1", 5);
+    assert_true(cell(ratio, 0, "step_ms") == cell(plain, 0, "step_ms"));
+    assert_true(cell(l2, 0, "step_ms") > 1.01 * cell(l2, 1, "step_ms"));
+    assert_true(cell(clock, 1, "speedup") > 1.2);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(ring, 0), "grade")), "C");
+    assert_true(cell(fp32, 0, "step_ms") > 2 * cell(bf16, 0, "step_ms"));
+    json_t *all[] = { plain, ratio, l2, clock, ring, fp32, bf16 };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) json_decref(all[i]);
+    says(run("simulate --model mamba2-130m --batch 1 --length 64 --set hbm=x2"), 0, "on h200 with hbm=x2 (grade C)");
+    says(run("sweep --axis hbm=x2 --model mamba2-130m"), 0, "error band: ");
+}
+
+/* Ours and foreign kernels by their counts; on the machine they were counted on, near what they took there. */
+static void a_store_is_simulated(void **state)
+{
+    const char *path = "tests/data/stores/h200_mamba2.db";
+    double      ms = 0, measured = 0;
+    (void)state;
+    says(run("simulate --store %s --machine h100", path), 0, "from what was counted on the NVIDIA H200 (grade C)");
+    assert_int_equal(run("simulate --store %s --json 2> /dev/null | cat > '%s'", path, scratch("stored.json")), 0);
+    json_t *rows = json_load_file(scratch("stored.json"), 0, NULL), *row;
+    size_t  i;
+    assert_int_equal(json_array_size(rows), 57);
+    json_array_foreach(rows, i, row) {
+        const double launches = json_number_value(json_object_get(row, "launches"));
+        assert_true(json_number_value(json_object_get(row, "us")) > 0 && launches > 0);
+        ms       += launches * json_number_value(json_object_get(row, "us"));
+        measured += launches * json_number_value(json_object_get(row, "measured_us"));
+    }
+    assert_true(fabs(ms / measured - 1) < 0.15);
+    json_decref(rows);
+    says(run("simulate --store tests/data/stores/h200_peer_small.db"), 1, "no kernel with counts");
+    says(run("simulate --store tests/data/stores/v1.db"), 1, "no kernel with counts");
+    says(run("simulate --store tests/cli_test.c"), 1, "fix: ");
+    says(run("simulate --store %s --set smem_sm=1", path), 1, "cannot run on h200");
+    put(scratch("empty.db"), "");
+    says(run("simulate --store '%s'", scratch("empty.db")), 1, "fix: ");
+}
+
+static void an_experiment_is_one_document(void **state)
+{
+    (void)state;
+    json_t *tables = swept("--experiment n1", 2);
+    assert_int_equal(json_array_size(json_object_get(json_array_get(tables, 0), "rows")), 18);
+    assert_int_equal(json_array_size(json_object_get(json_array_get(tables, 1), "rows")), 3);
+    json_decref(tables);
+    assert_int_equal(run("sweep --experiment n1 --part 2 --csv 2> /dev/null | cat"), 0);
+    int lines = 0;
+    for (const char *c = output; *c; c++) lines += *c == '\n';
+    assert_int_equal(lines, 4);
 }
 
 static void decoding_is_measured_per_core(void **state)
@@ -710,6 +792,8 @@ int main(void)
         cmocka_unit_test(the_bar_of_training_says_rate_and_part_of_the_floor),
         cmocka_unit_test(decoding_is_measured_per_core), cmocka_unit_test(a_dry_run_tells_what_a_step_costs),
         cmocka_unit_test(copies_stand_beside_what_memory_bounds),
+        cmocka_unit_test(a_sweep_is_of_the_machine_that_was_asked_for), cmocka_unit_test(a_store_is_simulated),
+        cmocka_unit_test(an_experiment_is_one_document),
         cmocka_unit_test(training_evaluating_and_generating_work_together),
         cmocka_unit_test(images_train_and_evaluate), cmocka_unit_test(graphs_train_and_evaluate),
         cmocka_unit_test(graph_checkpoints_have_the_published_names),

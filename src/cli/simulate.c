@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/simulated.h"
+#include "cli/stored.h"
 #include "cli/table.h"
 #include "cli/validated.h"
 #include "core/print.h"
@@ -16,7 +17,7 @@
 
 typedef struct options {
     mba_workload w;
-    const char  *signatures, *counted;
+    const char  *signatures, *counted, *store;
     bool         json, csv, keys, kernels, spread;
 } options;
 
@@ -133,14 +134,14 @@ static mba_status fill_kernels(mba_table *t, const mba_simulated *r, mba_sim *si
     return st;
 }
 
-static void print_json(const mba_simulated *r, const mba_table *t, const double *band)
+static void print_json(const options *o, const mba_simulated *r, const mba_table *t, const double *band)
 {
-    printf("{\"simulated\": true, \"machine\": \"%s\", \"grade\": \"%c\", \"model\": \"%s\", \"batch\": \"%s\", "
+    printf("{\"simulated\": true, \"machine\": \"%s\", \"set\": \"%s\", \"grade\": \"%c\", \"model\": \"%s\", \"batch\": \"%s\", "
            "\"commit\": \"%s\",\n"
            " \"step_ms\": %.4f, \"band_ms\": [%.4f, %.4f], \"kernels_ms\": %.4f, \"units_per_s\": %.1f, \"launches\": "
            "%lld, \"dram_read_gb\": %.4f, \"dram_write_gb\": %.4f,\n"
            " \"plan_gb\": %.3f, \"operators\": ",
-           r->gpu.name, mba_simulated_grade(&r->gpu), mba_model_name(&r->session.model),
+           r->gpu.name, o->w.changes ? o->w.changes : "", mba_simulated_grade(&r->gpu), mba_model_name(&r->session.model),
            mba_model_batch_words(&r->session.model).text, MBA_COMMIT, 1e3 * r->step.seconds,
            1e3 * r->step.seconds * band[0], 1e3 * r->step.seconds * band[1], 1e3 * r->step.kernels_s,
            r->units / r->step.seconds, (long long)r->step.launches, r->step.dram_read / 1e9, r->step.dram_write / 1e9,
@@ -149,11 +150,13 @@ static void print_json(const mba_simulated *r, const mba_table *t, const double 
     puts("}");
 }
 
-static void print_text(const mba_simulated *r, const mba_table *t, const double *band)
+static void print_text(const options *o, const mba_simulated *r, const mba_table *t, const double *band)
 {
     const double plan = (double)mba_program_bytes(r->session.program) / 1e9;
-    printf("SIMULATED: %s, %s, on %s (grade %c)\n\n", mba_model_name(&r->session.model),
-           mba_model_batch_words(&r->session.model).text, r->gpu.name, mba_simulated_grade(&r->gpu));
+    const char  *changes = o->w.changes;
+    printf("SIMULATED: %s, %s, on %s%s%s (grade %c)\n\n", mba_model_name(&r->session.model),
+           mba_model_batch_words(&r->session.model).text, r->gpu.name, changes ? " with " : "", changes ? changes : "",
+           mba_simulated_grade(&r->gpu));
     mba_table_print(t, stdout, MBA_TABLE_TEXT);
     printf("\nstep %.2f ms, %.0f %s/s; %lld launches, %.2f ms between them; DRAM %.1f GB read, %.1f GB written\n",
            1e3 * r->step.seconds, r->units / r->step.seconds, mba_task_unit(r->session.model.task),
@@ -180,7 +183,7 @@ static const mba_column signature_columns[] = {
     { "bound", "bound by", NULL },        { 0 }
 };
 
-static mba_status signature_row(mba_table *t, const mba_sim_kernel *kernel, const mba_gpu *m)
+static mba_status signature_row(mba_table *t, double *us, const mba_sim_kernel *kernel, const mba_gpu *m)
 {
     const mba_sim_kernel k = *kernel;
     mba_sim_result       r;
@@ -189,7 +192,7 @@ static mba_status signature_row(mba_table *t, const mba_sim_kernel *kernel, cons
     mba_table_text(t, "%s", k.name);
     mba_table_number(t, (double)k.grid);
     mba_table_number(t, (double)r.resident);
-    mba_table_number(t, 1e6 * r.seconds);
+    mba_table_number(t, *us = 1e6 * r.seconds);
     mba_table_number(t, gbs);
     mba_table_number(t, 100 * gbs / m->v[MBA_GPU_hbm]);
     mba_table_number(t, 100 * r.busy[MBA_P_MMA]);
@@ -204,11 +207,12 @@ static mba_status signature_rows(mba_table *t, int *n, const char *path, const m
 {
     mba_signatures s;
     mba_sim_kernel k;
+    double         us;
     MBA_TRY(mba_signatures_load(&s, path));
     mba_status st = MBA_OK;
     for (int i = 0; i < s.n && st == MBA_OK; i++) {
         st = mba_signature_kernel(&k, &s.one[i], m);
-        if (st == MBA_OK) st = signature_row(t, &k, m);
+        if (st == MBA_OK) st = signature_row(t, &us, &k, m);
     }
     *n = s.n;
     mba_signatures_free(&s);
@@ -219,11 +223,12 @@ static mba_status counted_rows(mba_table *t, int *n, const char *path, const mba
 {
     mba_counted_set *d;
     mba_sim_kernel   k;
+    double           us;
     MBA_TRY(mba_counted_load(&d, path));
     mba_status st = MBA_OK;
     for (int i = 0; i < d->n && st == MBA_OK; i++) {
         st = mba_counted_foreign(&k, &d->one[i], m);
-        if (st == MBA_OK) st = signature_row(t, &k, m);
+        if (st == MBA_OK) st = signature_row(t, &us, &k, m);
     }
     *n = d->n;
     mba_counted_destroy(d);
@@ -240,8 +245,64 @@ static mba_status run_signatures(const options *o)
     MBA_TRY(mba_table_create(&t, signature_columns));
     mba_status st = o->counted ? counted_rows(t, &n, o->counted, &m) : signature_rows(t, &n, o->signatures, &m);
     if (st == MBA_OK) mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
-    if (st == MBA_OK) fprintf(stderr, "SIMULATED on %s from %d signatures (grade C)\n", m.name, n);
+    if (st == MBA_OK)
+        fprintf(stderr, "SIMULATED on %s%s%s from %d signatures (grade C)\n", m.name, o->w.changes ? " with " : "",
+                o->w.changes ? o->w.changes : "", n);
     mba_table_destroy(t);
+    return st;
+}
+
+/* ---- a store ---- */
+
+static const mba_column stored_columns[] = {
+    { "kernel", "kernel", NULL },         { "grid", "grid", "%.0f" },
+    { "resident", "blocks/SM", "%.0f" },  { "us", "us", "%.1f" },
+    { "dram_gbs", "DRAM, GB/s", "%.0f" }, { "dram_percent", "of peak, %", "%.0f" },
+    { "tensor", "tensor, %", "%.0f" },    { "fma", "FMA, %", "%.0f" },
+    { "alu", "ALU, %", "%.0f" },          { "sfu", "SFU, %", "%.0f" },
+    { "bound", "bound by", NULL },        { "launches", "launches a step", "%.0f" },
+    { "measured_us", "measured, us", "%.1f" }, { 0 }
+};
+
+static mba_status stored_rows(mba_table *t, double *step_us, double *measured_us, const mba_stored *s, const mba_gpu *m)
+{
+    for (int i = 0; i < s->kernels.n; i++) {
+        const mba_counted_kernel *c = &s->kernels.one[i];
+        mba_sim_kernel            k;
+        double                    us;
+        MBA_TRY(mba_counted_foreign(&k, c, m));
+        MBA_TRY(signature_row(t, &us, &k, m));
+        mba_table_number(t, c->launches);
+        mba_table_number(t, c->us);
+        *step_us     += c->launches * us;
+        *measured_us += c->launches * c->us;
+    }
+    return MBA_OK;
+}
+
+/* Every kernel of a store by its counts, beside its time on the GPU that it was counted on. */
+static mba_status run_store(const options *o)
+{
+    mba_gpu    m;
+    mba_stored s;
+    mba_table *t = NULL;
+    double     step_us = 0, measured_us = 0;
+    MBA_TRY(mba_gpu_load(&m, o->w.machine));
+    MBA_TRY(mba_gpu_set(&m, o->w.changes));
+    MBA_TRY(mba_stored_load(&s, o->store));
+    mba_status st = mba_table_create(&t, stored_columns);
+    if (st == MBA_OK) st = stored_rows(t, &step_us, &measured_us, &s, &m);
+    if (st == MBA_OK) {
+        mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+        fprintf(stderr, "SIMULATED on %s%s%s from what was counted on the %s (grade C)\n"
+                "kernels of a step: %.2f ms; measured there %.2f ms", m.name, o->w.changes ? " with " : "", o->w.changes ? o->w.changes : "", s.gpu,
+                1e-3 * step_us, 1e-3 * measured_us);
+        if (s.without)
+            fprintf(stderr, "; %d kernels of %.2f ms without counts are left out", s.without, 1e-3 * s.without_us);
+        fprintf(stderr, "\n");
+    }
+    mba_table_destroy(t);
+    mba_stored_free(&s);
     return st;
 }
 
@@ -298,8 +359,8 @@ static mba_status run(const options *o)
     if (st == MBA_OK) {
         if (o->csv || o->kernels)
             mba_table_print(t, stdout, o->csv ? MBA_TABLE_CSV : o->json ? MBA_TABLE_JSON : MBA_TABLE_TEXT);
-        else if (o->json) print_json(&r, t, band);
-        else print_text(&r, t, band);
+        else if (o->json) print_json(o, &r, t, band);
+        else print_text(o, &r, t, band);
         if (o->spread && !o->json && !o->csv && !o->kernels) st = print_spread(o, &r, sim);
     }
     mba_table_destroy(t);
@@ -317,8 +378,10 @@ mba_status mba_command_simulate(int argc, char **argv)
         { "--stream", MBA_OPT_FLAG, &o.w.stream, NULL, "kernels launched one by one instead of as a captured graph", 0,
           0 },
         { "--kernels", MBA_OPT_FLAG, &o.kernels, NULL, "every different launch by itself, L2 empty", 0, 0 },
+        { "--store", MBA_OPT_TEXT, &o.store, "FILE.db",
+          "instead: kernels of a store, of any program, by what `profile` counted of them", 0, 0 },
         { "--counted", MBA_OPT_TEXT, &o.counted, "FILE",
-          "instead: kernels of another program by what a store counted (tools/kernel_points --foreign)", 0, 0 },
+          "instead: the same from a table that tools/kernel_points --foreign made", 0, 0 },
         { "--signatures", MBA_OPT_TEXT, &o.signatures, "FILE",
           "instead: kernels known by their counters alone (src/sim/signature.h)", 0, 0 },
         { "--spread", MBA_OPT_FLAG, &o.spread, NULL, "what the spreads of the machine's numbers do to the step", 0, 0 },
@@ -336,10 +399,13 @@ mba_status mba_command_simulate(int argc, char **argv)
         "mambascope simulate --machine h200 --model mamba2-130m --batch 8 --length 2048\n"
         "mambascope simulate --machine h200 --set hbm=x2,l2_c50=x2 --model mamba-130m\nmambascope simulate --machine "
         "b200 --keys\n"
-        "mambascope simulate --machine h100 --signatures bench/results/h200/peers_signatures.tsv\n"
+        "mambascope simulate --machine h100 --store peer.db\n"
     };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
+    if ((o.store != NULL) + (o.signatures != NULL) + (o.counted != NULL) > 1)
+        return mba_fail(MBA_E_ARG, "--store, --counted and --signatures at once\nfix: one of them");
+    if (o.store) return run_store(&o);
     if (o.signatures || o.counted) return run_signatures(&o);
     if (!o.keys) return run(&o);
     mba_gpu m;

@@ -18,6 +18,7 @@ typedef struct axis { char name[32]; char value[VALUES_MAX][24]; int n; } axis;
 typedef struct options {
     mba_workload w;
     const char  *axis[2], *experiment;
+    int64_t      part;                            /* of an experiment: this table alone; 0: all */
     bool         json, csv, elasticity, balance;
 } options;
 typedef struct totals { int64_t points, kernels, events; double began; } totals;
@@ -28,7 +29,8 @@ static void heading_of(char *out, size_t space, const axis *a)
     static const struct { const char *name, *unit; } others[] = {
         { "batch", "sequences, images or graphs" }, { "length", "tokens" },
         { "chunk", "tokens" },                      { "ratio", "tensor FLOPs per FMA FLOP" },
-        { "ring", "stages" },                       { "persistent", "0 or 1" } };
+        { "ring", "stages" },                       { "persistent", "0 or 1" },
+        { "clock", "times" },                       { "launch", "times" } };
     const char *unit = NULL;
     for (int k = 0; k < MBA_GPU_KEYS; k++) if (!strcmp(a->name, mba_gpu_keys[k].name)) unit = mba_gpu_keys[k].unit;
     for (size_t k = 0; k < sizeof others / sizeof *others; k++)
@@ -75,6 +77,38 @@ static mba_status append(char *text, const char *fmt, const char *a, const char 
     return m >= 0 && (size_t)m < TEXT_MAX - n ? MBA_OK : mba_fail(MBA_E_ARG, "too many changes\nfix: fewer of them");
 }
 
+/* Axes that move several numbers of the machine at once, by factors. */
+static const struct { const char *name, *numbers[6]; } groups[] = {
+    { "clock", { "clk", "clk_tc", "clk_busy", "clk_mma" } },
+    { "launch", { "t_kernel", "t_blk", "t_blk_w", "t_exit", "gap_graph", "gap_stream" } },
+};
+enum { GROUPS = sizeof groups / sizeof *groups };
+
+static mba_status move_group(char *machine, int g, const char *value)
+{
+    if (*value != 'x')
+        return mba_fail(MBA_E_ARG, "--axis %s=%s\nwhy: it is several numbers of the machine\nfix: --axis %s=x0.5:x1:x2",
+                        groups[g].name, value, groups[g].name);
+    for (size_t k = 0; k < sizeof groups[g].numbers / sizeof *groups[g].numbers && groups[g].numbers[k]; k++)
+        MBA_TRY(append(machine, "%s%s=%s", groups[g].numbers[k], value));
+    return MBA_OK;
+}
+
+/* Tensor FLOPs per FMA FLOP, at the vector rate of the machine with all its other changes. */
+static mba_status move_ratio(const mba_workload *w, char *machine, const char *value)
+{
+    mba_gpu      m;
+    char         rate[32], *end;
+    const double r = strtod(value, &end);
+    if (!(r > 0) || *end) return mba_fail(MBA_E_ARG, "--axis ratio=%s\nwhy: a number above 0 belongs there", value);
+    MBA_TRY(mba_gpu_load(&m, w->machine));
+    MBA_TRY(mba_gpu_set(&m, machine));
+    snprintf(rate, sizeof rate, "%.6g", 2 * r * m.v[MBA_GPU_fma]);
+    return append(machine, "%s%s=%s", "mma16", rate);
+}
+
+static bool is_ratio(const axis *a) { return !strcmp(a->name, "ratio"); }
+
 /* Axes of the workload by name; anything else is a number of the machine. */
 static mba_status move_to(mba_workload *w, char *machine, char *model, const axis *a, const char *value)
 {
@@ -89,23 +123,18 @@ static mba_status move_to(mba_workload *w, char *machine, char *model, const axi
         return MBA_OK;
     }
     if (!strcmp(a->name, "persistent")) {
-        w->persistent = strcmp(value, "0") != 0;
-        return MBA_OK;
+        w->persistent = !strcmp(value, "1");
+        return w->persistent || !strcmp(value, "0")
+                   ? MBA_OK
+                   : mba_fail(MBA_E_ARG, "--axis persistent=%s\nwhy: blocks stay or they do not\nfix: 0 or 1", value);
     }
     if (!strcmp(a->name, "machine")) {
         w->machine = value;
         return MBA_OK;
     }
     if (!strcmp(a->name, "chunk")) return append(model, "%s%s=%s", "chunk", value);
-    if (!strcmp(a->name, "ratio")) {              // tensor FLOPs per FMA FLOP, at the machine's vector rate
-        mba_gpu m;
-        char    rate[32];
-        const double r = strtod(value, NULL);
-        if (!(r > 0)) return mba_fail(MBA_E_ARG, "--axis ratio=%s\nwhy: a number above 0 belongs there", value);
-        MBA_TRY(mba_gpu_load(&m, w->machine));
-        snprintf(rate, sizeof rate, "%.6g", 2 * r * m.v[MBA_GPU_fma]);
-        return append(machine, "%s%s=%s", "mma16", rate);
-    }
+    if (is_ratio(a)) return move_ratio(w, machine, value);
+    for (int g = 0; g < GROUPS; g++) if (!strcmp(a->name, groups[g].name)) return move_group(machine, g, value);
     return append(machine, "%s%s=%s", a->name, value);
 }
 
@@ -115,16 +144,31 @@ static mba_status point(double *ms, mba_simulated *r, const options *o, mba_sim 
     char         machine[TEXT_MAX] = "", set[TEXT_MAX] = "";
     mba_workload w = o->w;
     w.model = *model;
-    w.model.threads = o->w.model.threads;
+    w.model.threads   = o->w.model.threads;
+    w.model.precision = o->w.model.precision;
+    w.model.recompute = o->w.model.recompute;
     if (!w.model.variants) w.model.variants = o->w.model.variants;
     if (o->w.changes) MBA_TRY(append(machine, "%s%s%s", o->w.changes, ""));
     if (model->set)   MBA_TRY(append(set, "%s%s%s", model->set, ""));
-    for (int i = 0; i < axes; i++) MBA_TRY(move_to(&w, machine, set, &a[i], a[i].value[at[i]]));
+    for (int last = 0; last < 2; last++)          // the ratio is one of the machine that all else has made
+        for (int i = 0; i < axes; i++)
+            if (is_ratio(&a[i]) == last) MBA_TRY(move_to(&w, machine, set, &a[i], a[i].value[at[i]]));
     w.changes   = *machine ? machine : NULL;
     w.model.set = *set ? set : NULL;
     MBA_TRY(mba_simulated_run(r, &w, sim));
     *ms = 1e3 * r->step.seconds;
     return MBA_OK;
+}
+
+/* Kernels as nobody has compiled them are C, whatever the machine. */
+static char grade_of(const mba_simulated *r, const axis *a, const int *at)
+{
+    for (int i = 0; i < 2; i++) {
+        const char *name = a[i].name, *value = a[i].value[at[i]];
+        if (!strcmp(name, "ring") || (!strcmp(name, "keep") && strcmp(value, "none"))
+            || (!strcmp(name, "persistent") && strcmp(value, "0"))) return 'C';
+    }
+    return mba_simulated_grade(&r->gpu);
 }
 
 static void point_row(mba_table *t, const options *o, const mba_simulated *r, const axis *a, const int *at, double ms,
@@ -141,7 +185,7 @@ static void point_row(mba_table *t, const options *o, const mba_simulated *r, co
     mba_table_number(t, r->units / ms * 1e3);
     mba_table_number(t, (r->step.dram_read + r->step.dram_write) / r->step.seconds / 1e9);
     mba_table_text(t, "%s", mba_sim_limits[longest]);
-    mba_table_text(t, "%c", mba_simulated_grade(&r->gpu));
+    mba_table_text(t, "%c", grade_of(r, a, at));
 }
 
 static void absent_row(mba_table *t, const options *o, const mba_model_options *model, const axis *a, const int *at)
@@ -309,9 +353,9 @@ static mba_status run(const options *o)
         mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
         const double s = mba_seconds() - sum.began;
         fprintf(stderr,
-                "SIMULATED on %s: %lld points in %.2f s; %lld kernels simulated, %lld events, %.2f M events/s\n",
-                o->w.machine, (long long)sum.points, s, (long long)sum.kernels, (long long)sum.events,
-                (double)sum.events / s / 1e6);
+                "SIMULATED on %s%s%s: %lld points in %.2f s; %lld kernels simulated, %lld events, %.2f M events/s\n",
+                o->w.machine, o->w.changes ? " with " : "", o->w.changes ? o->w.changes : "", (long long)sum.points, s,
+                (long long)sum.kernels, (long long)sum.events, (double)sum.events / s / 1e6);
     }
     mba_sim_destroy(sim);
     mba_table_destroy(t);
@@ -346,28 +390,51 @@ static const struct experiment {
     { .id = "n2", .question = "machines", .axis = "machine=v100:a100:h100:h200:b200:mi300x" },
 };
 
+enum { EXPERIMENTS = sizeof experiments / sizeof *experiments };
+
+static int parts_of(const char *id)
+{
+    int n = 0;
+    for (size_t i = 0; i < EXPERIMENTS; i++) n += !strcmp(experiments[i].id, id);
+    return n;
+}
+
+/* JSON is one document; tables of CSV have an empty line between them, and --part has one alone. */
+static void print_title(const options *o, const struct experiment *e, bool first)
+{
+    if (o->json)
+        printf("%s{\"experiment\": \"%s\", \"question\": \"%s\", \"rows\":\n", first ? "[" : ", ", e->id, e->question);
+    else if (o->csv) printf("%s", first ? "" : "\n");
+    else printf("%s%s: %s\n", first ? "" : "\n", e->id, e->question);
+}
+
 static mba_status run_experiment(const options *o)
 {
-    bool found = false;
-    for (size_t i = 0; i < sizeof experiments / sizeof *experiments; i++) {
+    const int parts = parts_of(o->experiment);
+    int       part = 0, printed = 0;
+    if (!parts) return mba_fail(MBA_E_ARG, "no experiment '%s'\nfix: q1, q2, q3, d1, d2, d3, n1, n2", o->experiment);
+    if (o->part > parts)
+        return mba_fail(MBA_E_ARG, "--part %lld\nwhy: %s has %d\nfix: 1 to %d", (long long)o->part, o->experiment, parts,
+                        parts);
+    for (size_t i = 0; i < EXPERIMENTS; i++) {
         const struct experiment *e = &experiments[i];
         options                  one = *o;
-        if (strcmp(e->id, o->experiment)) continue;
+        if (strcmp(e->id, o->experiment) || (++part != o->part && o->part)) continue;
         one.axis[0]    = e->axis;
         one.axis[1]    = e->by;
         one.elasticity = e->elasticity;
         one.balance    = e->balance;
         if (!one.w.model.name) one.w.model.name = e->model;
         if (!one.w.model.variants) one.w.model.variants = e->op;
-        if (!o->json && !o->csv) printf("%s%s: %s\n", found ? "\n" : "", e->id, e->question);
-        found = true;
+        print_title(o, e, printed++ == 0);
         MBA_TRY(run(&one));
+        if (o->json) puts("}");
     }
-    return found ? MBA_OK
-                 : mba_fail(MBA_E_ARG, "no experiment '%s'\nfix: q1, q2, q3, d1, d2, d3, n1, n2", o->experiment);
+    if (o->json) puts("]");
+    return MBA_OK;
 }
 
-/* Said with every experiment: how far steps that were measured are from predicted ones. */
+/* Said with every answer: how far steps that were measured are from predicted ones. */
 static mba_status say_band(void)
 {
     double low, high;
@@ -377,16 +444,30 @@ static mba_status say_band(void)
     return MBA_OK;
 }
 
+/* The five workloads have sizes of their own: what would not be looked at is refused. */
+static mba_status check_model_options(const options *o)
+{
+    const mba_batch_shape none = { 0 };
+    if (o->part && !o->experiment) return mba_fail(MBA_E_ARG, "--part of what?\nfix: --experiment q2 --part 1");
+    if (o->w.model.name) return MBA_OK;
+    if (o->w.model.set || memcmp(&o->w.model.shape, &none, sizeof none))
+        return mba_fail(MBA_E_ARG, "%s without --model\nwhy: the five workloads have sizes of their own\nfix: --model NAME",
+                        o->w.model.set ? "--model-set" : "a size");
+    return MBA_OK;
+}
+
 mba_status mba_command_sweep(int argc, char **argv)
 {
     options o = { .w = { .machine = "h200" } };
     bool    help;
     const mba_option table[] = {
         { "--axis", MBA_OPT_TEXT, &o.axis[0], "K=V:V..",
-          "a number of the machine (x2: times), ratio, machine, persistent, ring, keep, batch, length, chunk", 0, 0 },
+          "a number of the machine (x2: times), clock, launch, ratio, machine, persistent, ring, keep, batch, length, chunk",
+          0, 0 },
         { "--by", MBA_OPT_TEXT, &o.axis[1], "K=V:V..", "a second axis", 0, 0 },
         { "--experiment", MBA_OPT_TEXT, &o.experiment, "ID", "instead: a question: q1 q2 q3 d1 d2 d3 n1 n2", 0,
           0 },
+        { "--part", MBA_OPT_INT, &o.part, "N", "of an experiment that has several tables: this one alone", 1, 9 },
         { "--elasticity", MBA_OPT_FLAG, &o.elasticity, NULL, "instead: percent of time per percent of each number", 0,
           0 },
         MBA_WORKLOAD_OPTIONS(&o.w),
@@ -397,8 +478,9 @@ mba_status mba_command_sweep(int argc, char **argv)
     const mba_usage usage = { "sweep", "--axis K=V:V.. [--by K=V:V..] [options]",
                               "Simulates training steps over one or two axes; without --model, of all five workloads "
                               "at full size. ratio is tensor FLOPs per FMA FLOP\n"
-                              "at the machine's vector rate (16 on H100 and H200); ring the stages of asynchronous "
-                              "copies; persistent 0 or 1; keep scratch that\n"
+                              "at the machine's vector rate (16 on H100 and H200); clock is all four clocks, launch what starting kernels "
+                              "and blocks costs; ring the stages of\n"
+                              "asynchronous copies; persistent 0 or 1; keep scratch that "
         "a merged kernel would keep on the chip (none, all, CB, states).",
                               table,
                               "mambascope sweep --axis ratio=2:4:8:16:32:64 --by xu=x1:x2\nmambascope sweep --axis "
@@ -407,11 +489,9 @@ mba_status mba_command_sweep(int argc, char **argv)
                               "mambascope sweep --experiment q2\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
-    if (o.experiment) {
-        MBA_TRY(run_experiment(&o));
-        return say_band();
-    }
-    if (!o.axis[0] && !o.elasticity)
+    MBA_TRY(check_model_options(&o));
+    if (!o.axis[0] && !o.elasticity && !o.experiment)
         return mba_fail(MBA_E_ARG, "sweep over what?\nfix: --axis hbm=x0.5:x1:x2, or --elasticity");
-    return run(&o);
+    MBA_TRY(o.experiment ? run_experiment(&o) : run(&o));
+    return say_band();
 }

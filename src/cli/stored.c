@@ -1,0 +1,219 @@
+/* stored.c -- see stored.h. Metrics and factors are those of tools/kernel_points, which makes sets of many stores: they
+ * change together. */
+#include "cli/stored.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scope/store.h"
+
+/* ---- counts ---- */
+
+/* Metrics in order of preference. Of all sectors of L2 half pass the far half too and are seen twice there. */
+typedef struct source { mba_counted_what what; const char *metric; double factor; } source;
+#define PASSES 1.5
+static const source sources[] = {
+    { MBA_N_INST, "smsp__inst_executed.sum", 1 },
+    { MBA_N_MOST, "smsp__inst_executed.max", 1 },
+    { MBA_N_ALU, "smsp__inst_executed_pipe_alu.sum", 1 },
+    { MBA_N_FMA, "smsp__inst_executed_pipe_fma.sum", 1 },
+    { MBA_N_HEAVY, "smsp__inst_executed_pipe_fmaheavy.sum", 1 },
+    { MBA_N_LSU, "smsp__inst_executed_pipe_lsu.sum", 1 },
+    { MBA_N_XU, "smsp__inst_executed_pipe_xu.sum", 1 },
+    { MBA_N_XU, "sm__inst_executed_pipe_xu.sum", 1 },
+    { MBA_N_CBU, "smsp__inst_executed_pipe_cbu.sum", 1 },
+    { MBA_N_ADU, "smsp__inst_executed_pipe_adu.sum", 1 },
+    { MBA_N_UNIFORM, "smsp__inst_executed_pipe_uniform.sum", 1 },
+    { MBA_N_UNIFORM, "sm__inst_executed_pipe_uniform.sum", 1 },
+    { MBA_N_SHARED_LD, "smsp__inst_executed_op_shared_ld.sum", 1 },
+    { MBA_N_SHARED_ST, "smsp__inst_executed_op_shared_st.sum", 1 },
+    { MBA_N_GLOBAL_LD, "smsp__inst_executed_op_global_ld.sum", 1 },
+    { MBA_N_GLOBAL_LD, "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", 1 },
+    { MBA_N_GLOBAL_ST, "smsp__inst_executed_op_global_st.sum", 1 },
+    { MBA_N_GLOBAL_ST, "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum", 1 },
+    { MBA_N_LDSM, "smsp__inst_executed_op_ldsm.sum", 1 },
+    { MBA_N_LDGSTS, "smsp__inst_executed_op_ldgsts.sum", 1 },
+    { MBA_N_TENSOR, "sm__ops_path_tensor_src_bf16_dst_fp32.sum", 1 },
+    { MBA_N_SHARED_WF, "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum", 1 },
+    { MBA_N_LSU_WF, "l1tex__data_pipe_lsu_wavefronts.sum", 1 },
+    { MBA_N_L2_RD, "lts__t_sectors_srcunit_tex_op_read.sum", 1 },
+    { MBA_N_L2_RD, "lts__t_sectors_op_read.sum", 1 / PASSES },
+    { MBA_N_L2_WR, "lts__t_sectors_srcunit_tex_op_write.sum", 1 },
+    { MBA_N_L2_WR, "lts__t_sectors_op_write.sum", 1 / PASSES },
+    { MBA_N_DRAM_RD, "dram__bytes_read.sum", 1 },
+    { MBA_N_DRAM_WR, "dram__bytes_write.sum", 1 },
+    { MBA_N_L1_LD, "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", 1 },
+};
+enum { SOURCES = sizeof sources / sizeof *sources };
+
+/* What is no count by itself. */
+enum { L2_ALL, L2_READ, L2_WRITE, ISSUE_BUSY, FMA_BUSY, ALU_BUSY, CYCLES, HELPS };
+static const char *const helps[HELPS] = { "lts__t_sectors.sum", "lts__t_sectors_op_read.sum",
+                                          "lts__t_sectors_op_write.sum",
+                                          "smsp__issue_active.avg.pct_of_peak_sustained_active",
+                                          "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
+                                          "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active",
+                                          "sm__cycles_active.avg" };
+
+typedef struct counters { const mba_row_counter *row; int64_t n; double sms; } counters;
+typedef struct found { double source[SOURCES], help[HELPS]; } found;
+
+/* A file from elsewhere may hold anything; a count beyond these bounds is none. */
+static double sane(double v) { return v >= 0 && v <= 1e15 ? v : NAN; }
+
+static void find(found *f, const counters *all, int64_t kernel)
+{
+    for (int i = 0; i < SOURCES; i++) f->source[i] = NAN;
+    for (int i = 0; i < HELPS; i++)   f->help[i] = NAN;
+    for (int64_t r = 0; r < all->n; r++) {
+        const mba_row_counter *c = &all->row[r];
+        if (c->kernel != kernel || !c->metric) continue;
+        for (int i = 0; i < SOURCES; i++) if (!strcmp(c->metric, sources[i].metric)) f->source[i] = sane(c->value);
+        for (int i = 0; i < HELPS; i++)   if (!strcmp(c->metric, helps[i])) f->help[i] = sane(c->value);
+    }
+}
+
+/* Sectors of L2 that are neither read nor written are those it adds to; some, of whatever kernel, are neither. */
+static double sums_of(const double *help)
+{
+    const double rest = help[L2_ALL] - help[L2_READ] - help[L2_WRITE];
+    return isnan(rest) ? NAN : rest > fmax(1 << 16, 0.15 * help[L2_ALL]) ? rest / PASSES : 0;
+}
+
+static void count(mba_counted_kernel *c, const counters *all, int64_t kernel)
+{
+    found f;
+    find(&f, all, kernel);
+    for (int k = 0; k < MBA_N_KINDS; k++) c->n[k] = NAN;
+    for (int i = 0; i < SOURCES; i++)
+        if (isnan(c->n[sources[i].what])) c->n[sources[i].what] = f.source[i] * sources[i].factor;
+    c->n[MBA_N_L2_SUM] = sums_of(f.help);
+    /* Stores without the set `signature` have percents of these: times cycles they are counts again. */
+    const double cycles = f.help[CYCLES] * 4 * all->sms / 100;
+    if (isnan(c->n[MBA_N_INST])) c->n[MBA_N_INST] = f.help[ISSUE_BUSY] * cycles;
+    if (isnan(c->n[MBA_N_FMA])) c->n[MBA_N_FMA] = f.help[FMA_BUSY] * cycles;
+    if (isnan(c->n[MBA_N_ALU])) c->n[MBA_N_ALU] = f.help[ALU_BUSY] * cycles / 2;
+}
+
+/* ---- kernels ---- */
+
+static double bounded(int64_t v, int64_t least) { return fmin(v == MBA_ABSENT || v < least ? least : v, 0x1p31); }
+
+static void launched(mba_counted_kernel *c, const mba_row_kernel *k)
+{
+    snprintf(c->kernel, sizeof c->kernel, "%s", k->name ? k->name : k->symbol ? k->symbol : "?");
+    snprintf(c->op, sizeof c->op, "%s", k->op && *k->op ? k->op : "-");
+    c->grid       = fmin(bounded(k->grid_x, 1) * bounded(k->grid_y, 1) * bounded(k->grid_z, 1), 0x1p41);
+    c->block      = fmin(bounded(k->block_x, 1) * bounded(k->block_y, 1) * bounded(k->block_z, 1), 0x1p31);
+    c->cluster    = bounded(k->cluster, 1);
+    c->regs       = bounded(k->regs, 0);
+    c->smem_bytes = bounded(k->smem_static_bytes, 0) + bounded(k->smem_dynamic_bytes, 0);
+}
+
+typedef struct times {
+    const mba_row_kernel *kernel;
+    int64_t               n, *launches, steps, step, at, seen;        /* at, seen: whose events come, how many have */
+    double               *us;
+} times;
+
+static int64_t place_of(const times *t, const mba_row_event *e)
+{
+    if (e->kernel == MBA_ABSENT || e->duration_ns == MBA_ABSENT) return -1;
+    return mba_store_find(MBA_ROWS_kernel, t->kernel, t->n, e->kernel);
+}
+
+static mba_status see_step(void *ctx, const void *row)
+{
+    times               *t = ctx;
+    const mba_row_event *e = row;
+    const int64_t        at = place_of(t, e);
+    if (t->steps == 0 || e->step != t->step) t->steps++;
+    t->step = e->step;
+    if (at >= 0) t->launches[at]++;
+    return MBA_OK;
+}
+
+/* Events come kernel by kernel, the shortest first: the one in the middle is the median. */
+static mba_status see_time(void *ctx, const void *row)
+{
+    times               *t = ctx;
+    const mba_row_event *e = row;
+    const int64_t        at = place_of(t, e);
+    if (at < 0) return MBA_OK;
+    t->seen = at == t->at ? t->seen + 1 : 0;
+    t->at   = at;
+    if (t->seen == t->launches[at] / 2) t->us[at] = 1e-3 * (double)e->duration_ns;
+    return MBA_OK;
+}
+
+static int longest_first(const void *x, const void *y)
+{
+    const mba_counted_kernel *a = x, *b = y;
+    const double              s = a->launches * a->us, t = b->launches * b->us;
+    return s < t ? 1 : -(s > t);
+}
+
+static mba_status gather(mba_stored *out, mba_store *s, times *t, counters *all)
+{
+    MBA_TRY(mba_store_each(s, MBA_ROWS_event, "step", see_step, t));
+    MBA_TRY(mba_store_each(s, MBA_ROWS_event, "kernel, duration_ns", see_time, t));
+    for (int64_t i = 0; i < t->n; i++) {
+        mba_counted_kernel *c = &out->kernels.one[out->kernels.n];
+        launched(c, &t->kernel[i]);
+        count(c, all, t->kernel[i].id);
+        c->us = t->us[i];
+        if (!(c->us > 0)) continue;                           // counted, but not in the steps that were watched
+        c->launches = (double)t->launches[i] / (double)t->steps;
+        if (c->n[MBA_N_INST] > 0 && c->n[MBA_N_GLOBAL_LD] >= 0 && c->n[MBA_N_DRAM_RD] >= 0) out->kernels.n++;
+        else out->without++, out->without_us += c->launches * c->us;
+    }
+    qsort(out->kernels.one, (size_t)out->kernels.n, sizeof *out->kernels.one, longest_first);
+    if (out->kernels.n) return MBA_OK;
+    return mba_fail(MBA_E_FORMAT, "%s has no kernel with counts\nwhy: kernels without plans are known by the instructions, "
+                    "loads and bytes that were counted\nfix: mambascope profile with the sets roofline, cache and signature, on "
+                    "a GPU that allows counters (mambascope doctor)", mba_store_path(s));
+}
+
+static mba_status load(mba_stored *out, mba_store *s)
+{
+    mba_row_kernel  *kernel;
+    mba_row_counter *counter;
+    mba_row_sheet   *sheet;
+    int64_t          nkernels, ncounters, nsheet;
+    MBA_TRY(mba_load_kernel(s, &kernel, &nkernels));
+    MBA_TRY(mba_load_counter(s, &counter, &ncounters));
+    MBA_TRY(mba_load_sheet(s, &sheet, &nsheet));
+    counters all = { counter, ncounters, NAN };
+    for (int64_t i = 0; i < nsheet; i++) {
+        if (sheet[i].key && !strcmp(sheet[i].key, "gpu.sms")) all.sms = sheet[i].number;
+        if (sheet[i].key && !strcmp(sheet[i].key, "gpu.name") && sheet[i].text)
+            snprintf(out->gpu, sizeof out->gpu, "%s", sheet[i].text);
+    }
+    const size_t room = (size_t)nkernels + 1;
+    times        t = { .kernel = kernel, .n = nkernels, .at = -1, .us = calloc(room, sizeof *t.us),
+                       .launches = calloc(room, sizeof *t.launches) };
+    out->kernels.one = calloc(room, sizeof *out->kernels.one);
+    const bool there = t.us && t.launches && out->kernels.one;
+    mba_status st = there ? gather(out, s, &t, &all) : mba_fail(MBA_E_NOMEM, "no memory for the kernels of a store");
+    free(t.us);
+    free(t.launches);
+    return st;
+}
+
+mba_status mba_stored_load(mba_stored *out, const char *path)
+{
+    mba_store *s;
+    *out = (mba_stored){ .gpu = "GPU" };
+    MBA_TRY(mba_store_open(&s, path));
+    const mba_status st = load(out, s), closed = mba_store_close(s);
+    if (st != MBA_OK || closed != MBA_OK) mba_stored_free(out);
+    return st != MBA_OK ? st : closed;
+}
+
+void mba_stored_free(mba_stored *s)
+{
+    free(s->kernels.one);
+    s->kernels = (mba_counted_set){ 0 };
+}
