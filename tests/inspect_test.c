@@ -296,6 +296,8 @@ static void folders_and_shards_show_classes_and_damage(void **state)
     assert_non_null(strstr(output, "    3                             1 ################################\n"));
     assert_int_equal(run("head -c 1536 s/x-0.tar > s/x-2.tar"), 0);
     says("s", 1, "x-2.tar' is not a sound tar archive");
+    says("peptides-func", 0, "peptides-func: the first 500 graphs of a made-up collection, SYNTHETIC\n"
+         "  format               synthetic-graphs\n  graphs               500\n");
     says("shapes", 0, "shapes: ten classes of shapes, SYNTHETIC\n  format               shapes\n  training\n"
                       "    images               50000\n");
     assert_non_null(strstr(output, "      disc                       5000 ################################\n"));

@@ -65,6 +65,7 @@ static mba_status inspect_path(mba_report *r)
     }
     const bool made_up = !strcmp(r->path, "shapes") || !strcmp(r->path, "synthetic");
     if (access(r->path, F_OK) != 0 && (made_up || strpbrk(r->path, "*?["))) return mba__inspect_image_folder(r);
+    if (access(r->path, F_OK) != 0 && mba__inspect_made_graphs(&st, r)) return st;
     MBA_TRY(mba_file_map(&m, r->path));
     r->bytes = (int64_t)m.bytes;
     st = inspect_file(r, &m);

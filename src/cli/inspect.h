@@ -77,6 +77,7 @@ MBA_MUST mba_status mba__refuse_others(const char *path, const mba_map *m);   /*
 bool mba__inspect_image_file(mba_status *st, mba_report *r, const mba_map *m);
 bool mba__inspect_graph_file(mba_status *st, mba_report *r, const mba_map *m);
 bool mba__inspect_graph_folder(mba_status *st, mba_report *r);
+bool mba__inspect_made_graphs(mba_status *st, mba_report *r);
 bool mba__inspect_token_folder(mba_status *st, mba_report *r);
 bool mba__inspect_checkpoint(mba_status *st, mba_report *r);
 MBA_MUST mba_status mba__inspect_image_folder(mba_report *r);

@@ -7,6 +7,7 @@
 #include "cli/inspect.h"
 #include "data/graph_pack.h"
 #include "data/graph_readers.h"
+#include "data/graph_synthetic.h"
 #include "data/listing.h"
 
 enum { CLASSES_MAX = 1 << 20, WHOLE_LABELS_MAX = 1000 };
@@ -242,6 +243,18 @@ static mba_status inspect_malnet(mba_report *r, const char *root)
     if (st == MBA_OK) st = tell_graphs(r, mba_graph_store_set(s), true);
     mba_graph_store_destroy(s);
     return st;
+}
+
+bool mba__inspect_made_graphs(mba_status *st, mba_report *r)
+{
+    enum { MADE = 500 };                          // as many as tell their sizes and degrees well
+    mba_graph_store *s = NULL;
+    mba_synthetic    kind;
+    if (!mba_synthetic_parse(&kind, r->path)) return false;
+    *st = mba_graph_synthetic(&s, kind, 1, MADE);
+    mba__fact_format(r, "synthetic-graphs", "the first 500 graphs of a made-up collection, SYNTHETIC");
+    if (*st == MBA_OK) *st = tell_store(r, s, true);
+    return true;
 }
 
 bool mba__inspect_graph_folder(mba_status *st, mba_report *r)
