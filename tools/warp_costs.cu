@@ -135,6 +135,48 @@ template <int KIND> static void show(const char *what, double each, long long *c
     printf("   %s\n", cudaGetErrorString(cudaGetLastError()));
 }
 
+/* Latencies of two words of one page, the second of a line that has not been asked for, and of the first once more. */
+__global__ void first_loads(long long *cycles, const int *page, int apart)
+{
+    long long at[4];
+    int       sum = 0;
+    at[0] = clock64();
+    for (int i = 0; i < 3; i++) {
+        int v;
+        asm volatile("ld.global.cg.s32 %0,[%1];" : "=r"(v) : "l"(page + (i == 1 ? apart : 0) + (sum & 1 << 30)));
+        sum += v;
+        asm volatile("" :: "r"(sum) : "memory");
+        at[i + 1] = sum == 12345 ? 0 : clock64();
+    }
+    for (int i = 0; i < 3; i++) cycles[i] = at[i + 1] - at[i];
+}
+
+__global__ void sweep(int *over, size_t words)
+{
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < words; i += (size_t)gridDim.x * blockDim.x) over[i]++;
+}
+
+/* What has left L2 may have left the caches of addresses too: first loads of pages of 2 MB, other memory swept between. */
+static void show_pages(long long *cycles)
+{
+    enum { PAGES = 16, PAGE = 2 << 20 };
+    const size_t swept = (size_t)1 << 30;
+    int         *pages, *over;
+    cudaMalloc(&pages, (size_t)PAGES * PAGE);
+    cudaMalloc(&over, swept);
+    cudaMemset(pages, 0, (size_t)PAGES * PAGE);
+    for (int i = 0; i < PAGES; i++) {
+        long long of[3];
+        sweep<<<1056, 256>>>(over, swept / sizeof *over);
+        first_loads<<<1, 1>>>(cycles, pages + (size_t)i * PAGE / sizeof *pages, PAGE / 2 / (int)sizeof *pages);
+        cudaMemcpy(of, cycles, sizeof of, cudaMemcpyDeviceToHost);
+        printf("page %2d: first word %5lld cycles, a word of another line %5lld, the first again %5lld   %s\n", i, of[0], of[1], of[2],
+               cudaGetErrorString(cudaGetLastError()));
+    }
+    cudaFree(pages);
+    cudaFree(over);
+}
+
 int main()
 {
     long long *cycles;
@@ -157,5 +199,6 @@ int main()
     show<12>("ex2 and three multiply-adds", 8, cycles, sink);
     show<13>("word of shared memory", 32, cycles, sink);
     show<14>("four words of shared memory", 32, cycles, sink);
+    show_pages(cycles);
     return 0;
 }
