@@ -167,14 +167,14 @@ static void walk_items(mba_launch *l, const mba_node *n, const conv1d_cut *k, in
     static const struct { double fma, alu, sfu; } forward = { 40, 31, 8 }, backward = { 92, 92, 9 };
     const bool    bwd = n->op == &mba_op_conv1d_bwd;
     const int64_t rows = staged ? CONV1D_ROWS_AHEAD : 1;
-    const double  items = (double)k->items / (double)k->parts, inner = (double)(k->seg / rows),
-                  all = (double)(k->parts * k->across) * items * inner,
+    const double  blocks = (double)(k->parts * k->across), items = (double)k->items / (double)k->parts,
+                  inner = (double)(k->seg / rows), all = blocks * items * inner,
                   each = (double)(rows * channels) / 4 * 32 * (double)busy_warps(n, k, channels);
     const char   *mix = "conv1d walk";
     mba_phase_work(l, MBA_LOOP, items, NULL);
     for (int i = 0; i < MBA_IN_MAX; i++)                   // taps, and rows before the first
         if (n->in[i] && i != DY && i != X)
-            mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(i), mba_tensor_bytes(n->in[i]) / (double)(k->parts * k->across) / items);
+            mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(i), mba_tensor_bytes(n->in[i]) / blocks / items);
     mba_phase_work(l, MBA_LOOP, inner, NULL);
     for (int i = X; i <= DY; i++)
         if ((i == X || (bwd && i == DY)) && n->in[i])
@@ -184,6 +184,8 @@ static void walk_items(mba_launch *l, const mba_node *n, const conv1d_cut *k, in
     mba_phase_work(l, MBA_SFU, each * (bwd ? backward.sfu : forward.sfu), mix);
     mba_phase_out(l, n, 0, mba_tensor_bytes(n->out[0]) / all);
     mba_phase_work(l, MBA_END, 0, NULL);
+    for (int i = 1; i < MBA_OUT_MAX; i++)
+        if (n->out[i]) mba_phase_out(l, n, i, mba_tensor_bytes(n->out[i]) / blocks / items);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
