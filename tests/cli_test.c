@@ -162,6 +162,8 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "profile --model mamba2-130m --units 5", "go with a program" },
         { "diff a.db b.db --gate 1e400", "0 to 1000" },   { "suite --only ''", "--only" },
         { "data prepare --out ''", "--out with a new directory" },
+        { "simulate --model mamba2-130m --op ssd", "no variant of ssd is named" },
+        { "simulate --model mamba2-130m --op attention=fast", "attention has no variant 'fast'" },
         { "sweep --axis hbm=x2 --batch 2", "a size without --model" },
         { "sweep --axis persistent=maybe --model mamba2-130m", "0 or 1" },
         { "sweep --axis clock=2 --model mamba2-130m", "x0.5:x1:x2" },
@@ -254,6 +256,18 @@ static void an_experiment_is_one_document(void **state)
     int lines = 0;
     for (const char *c = output; *c; c++) lines += *c == '\n';
     assert_int_equal(lines, 4);
+}
+
+/* No GPU is visible, whatever this machine has. */
+static void calibrate_without_a_gpu_says_what_to_do_instead(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("CUDA_VISIBLE_DEVICES", "", 1), 0);
+    says(run("calibrate --out '%s'", scratch("none.ini")), 1, "mambascope simulate --machine h200");
+    says(run("calibrate --imitate '%s'", scratch("none.tsv")), 1, "validate --counterfactual -");
+    assert_int_equal(unsetenv("CUDA_VISIBLE_DEVICES"), 0);
+    assert_int_not_equal(access(scratch("none.ini"), F_OK), 0);
+    assert_int_not_equal(access(scratch("none.tsv"), F_OK), 0);
 }
 
 static void decoding_is_measured_per_core(void **state)
@@ -792,6 +806,7 @@ int main(void)
         cmocka_unit_test(the_bar_of_training_says_rate_and_part_of_the_floor),
         cmocka_unit_test(decoding_is_measured_per_core), cmocka_unit_test(a_dry_run_tells_what_a_step_costs),
         cmocka_unit_test(copies_stand_beside_what_memory_bounds),
+        cmocka_unit_test(calibrate_without_a_gpu_says_what_to_do_instead),
         cmocka_unit_test(a_sweep_is_of_the_machine_that_was_asked_for), cmocka_unit_test(a_store_is_simulated),
         cmocka_unit_test(an_experiment_is_one_document),
         cmocka_unit_test(training_evaluating_and_generating_work_together),
