@@ -90,24 +90,39 @@ static void draw_common_scratch(const drawing *w)
     mba_plan_scratch(w->p, "states of segments", (size_t)(states * (STATE + 1) * 4));
 }
 
+/* A block makes C B^T of a chunk, and where that is the later one of a pair, with B of the chunk before it as well, one after
+ * the other; or the records of 32 heads, four to a warp. Operations of a warp in a pass and for a head are as compiled. */
 static void draw_prep(const drawing *w)
 {
+    enum { WARPS = 8, ALU_PASS = 127, FMA_PASS = 84, LDS_PASS = 141, FMA_HEAD = 115, ALU_HEAD = 66, SFU_HEAD = 9 };
+    static const char mix[] = "ssd_prep";
     const ssd_dims *d = &w->d;
     const bool      all = w->backward || w->kept;
-    const int64_t   parts = mba_ceil(d->H, 32);
-    mba_launch     *l = mba_plan_launch(w->p, "ssd_prep", MBA_MIXED, w->chunks * (d->G + parts), 256);
-    const double    pairs = (double)d->G / (double)(d->G + parts), steps = 1 - pairs;     // of its blocks
-    const double    values = 32 * Q * steps;
+    const int64_t   parts = mba_ceil(d->H, 32), pairs = w->chunks * d->G;
+    const double    heads = 32.0 / WARPS, passes = all ? 1.5 : 1;          // in a mean of those that have any
+    mba_launch     *l = mba_plan_launch(w->p, "ssd_prep", MBA_MIXED, w->chunks * (d->G + parts), 32 * WARPS);
     l->regs = 64;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), pairs * Q * N * 2);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), pairs * Q * N * 2);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DT), values * 2);
-    mba_phase_work(l, MBA_MMA, pairs * 2.0 * Q * Q * N * (all ? 1.5 : 1), NULL);
-    mba_phase_work(l, MBA_SFU, values * 4, NULL);
-    mba_phase_work(l, MBA_FMA, values * 24, NULL);
-    mba_phase_move(l, MBA_STORE, w->pairs, pairs * TILE_BYTES * (all ? 1.5 : 1));
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_RECORDS_WORK), steps * 32 * SSD_RECORD * 4);
-    if (all) mba_phase_move(l, MBA_STORE, w->records_back, steps * 32 * SSD_RECORD * 4 * 2);
+    l->blocks[l->nblocks++] = (mba_blocks){ all ? pairs / 2 : pairs, { 1, 0 } };
+    if (all) l->blocks[l->nblocks++] = (mba_blocks){ pairs - pairs / 2, { 2, 0 } };
+    l->blocks[l->nblocks++] = (mba_blocks){ w->chunks * parts, { 0, heads } };
+    mba_phase_work(l, MBA_LOOP, MBA_TRIPS(0), NULL);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), Q * N * 2);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), Q * N * 2 / passes);
+    mba_phase_work(l, MBA_BARRIER, 2, NULL);
+    mba_phase_work(l, MBA_MMA, 2.0 * Q * Q * N, NULL);
+    mba_phase_work(l, MBA_SMEM, 32.0 * WARPS * LDS_PASS * 4, NULL);
+    mba_phase_work(l, MBA_ALU, 32 * WARPS * ALU_PASS, mix);
+    mba_phase_work(l, MBA_FMA, 32 * WARPS * FMA_PASS, mix);
+    mba_phase_move(l, MBA_STORE, w->pairs, TILE_BYTES);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_work(l, MBA_LOOP, MBA_TRIPS(1), NULL);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DT), 32 * Q * 2 / heads);
+    mba_phase_work(l, MBA_SFU, 32 * WARPS * SFU_HEAD, mix);
+    mba_phase_work(l, MBA_FMA, 32 * WARPS * FMA_HEAD, mix);
+    mba_phase_work(l, MBA_ALU, 32 * WARPS * ALU_HEAD, mix);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_RECORDS_WORK), 32 * SSD_RECORD * 4 / heads);
+    if (all) mba_phase_move(l, MBA_STORE, w->records_back, 32 * SSD_RECORD * 4 * 2 / heads);
+    mba_phase_work(l, MBA_END, 0, NULL);
 }
 
 /* One walk: `output` y or dx; `saves` bytes of states per chunk and head. */
