@@ -159,6 +159,8 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "profile --model mamba2-130m --units 5", "go with a program" },
         { "diff a.db b.db --gate 1e400", "0 to 1000" },   { "suite --only ''", "--only" },
         { "data prepare --out ''", "--out with a new directory" },
+        { "simulate --model mamba2-130m --op ssd", "no variant of ssd is named" },
+        { "simulate --model mamba2-130m --op attention=fast", "attention has no variant 'fast'" },
         { "sweep --axis hbm=x2 --batch 2", "a size without --model" },
         { "sweep --axis persistent=maybe --model mamba2-130m", "0 or 1" },
         { "sweep --axis clock=2 --model mamba2-130m", "x0.5:x1:x2" },

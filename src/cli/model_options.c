@@ -43,14 +43,28 @@ static mba_status precision_of(mba_dtype *out, const char *text, const mba_devic
     return MBA_OK;
 }
 
-/* OP=V,..: a name that no operator has would change nothing, unnoticed. */
+static bool has_variant(const mba_variant *v, const char *name)
+{
+    for (; v && v->name; v++) if (!strcmp(v->name, name)) return true;
+    return false;
+}
+
+/* OP=V,..: a name that no operator or no variant has would change nothing, unnoticed. */
 static mba_status variants_of(const char **out, const char *text)
 {
-    char name[64];
+    char name[64], variant[64];
     for (const char *p = text; *p; p += strcspn(p, ","), p += *p == ',') {
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(p, "=,"), p);
-        if (!mba_op_find(name))
-            return mba_fail(MBA_E_ARG, "--op %s\nwhy: no operator '%s'\nfix: mambascope list ops", text, name);
+        const int len = (int)strcspn(p, "=,");
+        snprintf(name, sizeof name, "%.*s", len, p);
+        const mba_op *op = mba_op_find(name);
+        if (!op) return mba_fail(MBA_E_ARG, "--op %s\nwhy: no operator '%s'\nfix: mambascope list ops", text, name);
+        if (p[len] != '=')
+            return mba_fail(MBA_E_ARG, "--op %s\nwhy: no variant of %s is named\nfix: --op %s=.., one of mambascope list ops",
+                            text, name, name);
+        snprintf(variant, sizeof variant, "%.*s", (int)strcspn(p + len + 1, ","), p + len + 1);
+        if (!has_variant(op->cpu, variant) && !has_variant(op->cuda, variant))
+            return mba_fail(MBA_E_ARG, "--op %s\nwhy: %s has no variant '%s'\nfix: mambascope list ops names them", text, name,
+                            variant);
     }
     *out = text;
     return MBA_OK;
