@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scope/store.h"
-
 /* ---- counts ---- */
 
 /* Metrics in order of preference. Of all sectors of L2 half pass the far half too and are seen twice there. */
@@ -202,13 +200,21 @@ static mba_status load(mba_stored *out, mba_store *s)
     return st;
 }
 
+mba_status mba_stored_read(mba_stored *out, mba_store *s)
+{
+    *out = (mba_stored){ .gpu = "GPU" };
+    const mba_status st = load(out, s);
+    if (st != MBA_OK) mba_stored_free(out);
+    return st;
+}
+
 mba_status mba_stored_load(mba_stored *out, const char *path)
 {
     mba_store *s;
-    *out = (mba_stored){ .gpu = "GPU" };
+    *out = (mba_stored){ 0 };
     MBA_TRY(mba_store_open(&s, path));
-    const mba_status st = load(out, s), closed = mba_store_close(s);
-    if (st != MBA_OK || closed != MBA_OK) mba_stored_free(out);
+    const mba_status st = mba_stored_read(out, s), closed = mba_store_close(s);
+    if (closed != MBA_OK) mba_stored_free(out);
     return st != MBA_OK ? st : closed;
 }
 

@@ -10,6 +10,7 @@
 #ifndef MBA_CLI_STORED_H
 #define MBA_CLI_STORED_H
 
+#include "scope/store.h"
 #include "sim/counted.h"
 
 typedef struct mba_stored {
@@ -20,6 +21,7 @@ typedef struct mba_stored {
 } mba_stored;
 
 MBA_MUST mba_status mba_stored_load(mba_stored *out, const char *path);
+MBA_MUST mba_status mba_stored_read(mba_stored *out, mba_store *s);          /* of an open store */
 void                mba_stored_free(mba_stored *s);
 
 #endif

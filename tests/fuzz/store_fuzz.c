@@ -1,6 +1,7 @@
 /* store_fuzz.c -- any bytes as a store: opened, checked, analysed, judged, verified, exported. */
 #include <stdio.h>
 
+#include "cli/stored.h"
 #include "fuzz.h"
 #include "scope/analysis.h"
 #include "scope/blocks.h"
@@ -8,6 +9,23 @@
 #include "scope/export.h"
 #include "scope/memory.h"
 #include "scope/verify.h"
+
+/* Kernels of the store as the simulator sees them. */
+static void lower_kernels(mba_store *s)
+{
+    static mba_gpu m;
+    mba_stored     k;
+    mba_sim_kernel lowered;
+    if (!m.built_in) mba_assert(mba_gpu_load(&m, "h200") == MBA_OK);
+    mba_status st = mba_stored_read(&k, s);
+    if (st != MBA_OK) {
+        check_refusal(st);
+        return;
+    }
+    for (int i = 0; i < k.kernels.n; i++)
+        if ((st = mba_counted_foreign(&lowered, &k.kernels.one[i], &m)) != MBA_OK) check_refusal(st);
+    mba_stored_free(&k);
+}
 
 static void read_all(mba_store *s)
 {
@@ -47,6 +65,7 @@ static void read_all(mba_store *s)
     if ((st = mba_export_trace(nowhere, s)) != MBA_OK) check_refusal(st);
     free(row);
     mba_analysis_destroy(a);
+    lower_kernels(s);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
