@@ -255,6 +255,18 @@ static void an_experiment_is_one_document(void **state)
     assert_int_equal(lines, 4);
 }
 
+/* No GPU is visible, whatever this machine has. */
+static void calibrate_without_a_gpu_says_what_to_do_instead(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("CUDA_VISIBLE_DEVICES", "", 1), 0);
+    says(run("calibrate --out '%s'", scratch("none.ini")), 1, "mambascope simulate --machine h200");
+    says(run("calibrate --imitate '%s'", scratch("none.tsv")), 1, "validate --counterfactual -");
+    assert_int_equal(unsetenv("CUDA_VISIBLE_DEVICES"), 0);
+    assert_int_not_equal(access(scratch("none.ini"), F_OK), 0);
+    assert_int_not_equal(access(scratch("none.tsv"), F_OK), 0);
+}
+
 static void decoding_is_measured_per_core(void **state)
 {
     (void)state;
@@ -739,6 +751,7 @@ int main(void)
         cmocka_unit_test(help_ends_in_examples), cmocka_unit_test(misuse_is_told_and_exits_with_2),
         cmocka_unit_test(the_manual_and_the_shell_know_every_option),
         cmocka_unit_test(decoding_is_measured_per_core),
+        cmocka_unit_test(calibrate_without_a_gpu_says_what_to_do_instead),
         cmocka_unit_test(a_sweep_is_of_the_machine_that_was_asked_for), cmocka_unit_test(a_store_is_simulated),
         cmocka_unit_test(an_experiment_is_one_document),
         cmocka_unit_test(a_dry_run_tells_what_a_step_costs),

@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "core/device.h"
 #include "core/file.h"
 #include "core/version.h"
 #include "device/cuda/calibrate.h"
@@ -115,6 +116,19 @@ static mba_status imitate(const char *path)
     return st;
 }
 
+/* Whoever has no GPU is told what to do instead; running on the CPU, which other commands advise, is no answer here. */
+static mba_status need_gpu(void)
+{
+    const mba_device *gpu;
+    char              why[160] = "";
+    const mba_status  st = mba_device_cuda(&gpu, 0);
+    const char       *told = strstr(mba_message(), "why: ");
+    if (st != MBA_E_UNSUPPORTED) return st;
+    if (told) snprintf(why, sizeof why, "%.*s", (int)strcspn(told + 5, "\n"), told + 5);
+    return mba_fail(st, "no GPU to measure\nwhy: %s\nfix: machines that come with the program: mambascope simulate --machine "
+                    "h200; mambascope validate --counterfactual - for what was imitated on one", why);
+}
+
 mba_status mba_command_calibrate(int argc, char **argv)
 {
     const char *out = "machine.ini", *imitated = NULL;
@@ -139,6 +153,7 @@ mba_status mba_command_calibrate(int argc, char **argv)
                               "mambascope validate --counterfactual there.tsv\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
+    MBA_TRY(need_gpu());
     if (imitated) return imitate(imitated);
     MBA_TRY(can_write(out));
     MBA_TRY(mba_calibrate_cuda(r, &n, say_part, NULL));
