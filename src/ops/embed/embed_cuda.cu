@@ -276,10 +276,10 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 
 {
     enum { CHUNK = EMBED_CHUNK, AHEAD = 4, PARTS = CHUNK / AHEAD };
     __shared__ int rows[CHUNK], value[CHUNK + 2];                    // value[1 + k] is that of entry k
-    const int     first = blockIdx.x * CHUNK, n = min((int)CHUNK, a.rows - first);
+    const int     first = blockIdx.x * CHUNK, n = max(0, min((int)CHUNK, a.rows - first));   // none in blocks that only zero rows
     const int64_t c = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * W;
     after_launch_before();
-    if (threadIdx.x < CHUNK && threadIdx.x < n) rows[threadIdx.x] = a.order[first + threadIdx.x];
+    if ((int)threadIdx.x < n) rows[threadIdx.x] = a.order[first + threadIdx.x];
     for (int k = threadIdx.x; k < CHUNK + 2; k += blockDim.x) {
         const int i = first + k - 1;
         value[k] = i >= 0 && i < a.rows ? a.value[i] : -1;           // no token has that value
