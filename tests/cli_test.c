@@ -160,6 +160,8 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "eval --checkpoint tests/golden/mamba_odd --tokens t.npy --grads tests/golden/mamba_odd/model.safetensors",
           "written over" },
         { "profile --model mamba2-130m --units 5", "go with a program" },
+        { "profile --model mamba2-130m --skip-steps 2", "go with a program" },
+        { "profile --skip-steps 2 -- true", "--skip-steps without --range" },
         { "diff a.db b.db --gate 1e400", "0 to 1000" },   { "suite --only ''", "--only" },
         { "data prepare --out ''", "--out with a new directory" },
         { "simulate --model mamba2-130m --op ssd", "no variant of ssd is named" },

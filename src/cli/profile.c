@@ -83,6 +83,9 @@ mba_status mba_profile_model(const mba_model_options *m, const mba_collect_optio
 static mba_status profile_foreign(const profile_options *o)
 {
     target to = { 0 };
+    if (o->foreign.skip_steps && !o->foreign.range)
+        return mba_fail(MBA_E_ARG, "--skip-steps without --range\nwhy: a step of a program that is not ours is an entry "
+                        "into an NVTX range\nfix: --range NAME, or --skip-launches");
     MBA_TRY(begin(&to, o->out));
     return finish(&to, mba_collect_foreign(to.store, &o->foreign));
 }
@@ -93,8 +96,8 @@ static mba_status check_ours(const profile_options *o)
     if (!o->model.name)
         return mba_fail(MBA_E_ARG, "profile what?\nwhy: no model is named\nfix: --model NAME, with a name of "
                         "`mambascope list models`, or -- CMD");
-    if (f->skip_s > 0 || f->skip_launches || f->launches || f->range || f->workload || f->units > 0 || f->rules)
-        return mba_fail(MBA_E_ARG, "--skip-seconds, --skip-launches, --launches, --range, --workload, --units and "
+    if (f->skip_s > 0 || f->skip_launches || f->skip_steps || f->launches || f->range || f->workload || f->units > 0 || f->rules)
+        return mba_fail(MBA_E_ARG, "--skip-seconds, --skip-launches, --skip-steps, --launches, --range, --workload, --units and "
                         "--rules go with a program\nwhy: of a model all of it is known\n"
                         "fix: leave them out, or -- CMD");
     return MBA_OK;
@@ -127,6 +130,8 @@ mba_status mba_command_profile(int argc, char **argv)
           1e12 },
         { "--launches", MBA_OPT_INT, &o.foreign.launches, "N", "of CMD: watch at most so many", 1, 1e12 },
         { "--range",  MBA_OPT_TEXT, &o.foreign.range,  "NAME", "of CMD: only inside this NVTX range", 0, 0 },
+        { "--skip-steps", MBA_OPT_INT, &o.foreign.skip_steps, "N", "of CMD: leave out its first entries into --range", 0,
+          1e12 },
         { "--workload", MBA_OPT_TEXT, &o.foreign.workload, "NAME",
           "of CMD: what it runs, as stores to be set beside it say", 0, 0 },
         { "--units",  MBA_OPT_REAL, &o.foreign.units,  "N",    "of CMD: tokens of a step", 0, 1e15 },

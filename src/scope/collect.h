@@ -53,7 +53,8 @@ typedef struct mba_foreign_options {
     char *const *argv;                 /* ends with NULL */
     double       skip_s;               /* warm-up left out: by time, */
     int64_t      skip_launches;        /* by launches, */
-    const char  *range;                /* or all that is not inside this NVTX range */
+    const char  *range;                /* or all that is not inside this NVTX range, */
+    int64_t      skip_steps;           /* and its first entries */
     int64_t      launches;             /* watched at most; 0: to the end */
     const char  *sets, *rules;         /* counter sets; NULL: none. Rules file; NULL: the one built in */
     const char  *workload;             /* what it runs, as stores beside it call it; NULL: not known */

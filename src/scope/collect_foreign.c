@@ -58,6 +58,7 @@ static void become(const mba_foreign_options *o, const char *library, const char
     setenv("MAMBASCOPE_TRACE", trace, 1);
     set_number("MAMBASCOPE_SKIP_SECONDS", o->skip_s);
     set_number("MAMBASCOPE_SKIP_LAUNCHES", (double)o->skip_launches);
+    set_number("MAMBASCOPE_SKIP_STEPS", (double)o->skip_steps);
     set_number("MAMBASCOPE_LAUNCHES", (double)o->launches);
     if (o->sets && *o->sets) setenv("MAMBASCOPE_SETS", o->sets, 1);
     if (o->range) {

@@ -28,7 +28,8 @@ static struct {
     mba_trace_writer out;
     pthread_mutex_t  lock;                                   // of the file and of what stands below
     double           began_s, skip_s;
-    int64_t          skip_launches, limit, seen, taken;
+    int64_t          skip_launches, skip_steps, limit, seen, taken;
+    int64_t          entries;                                // into our NVTX range, of the first thread
     const char      *range;
     int              inside;                                 // how many threads are in our NVTX range
     const char      *entered_as;                             // how it was watched at the first entry; NULL: it was not
@@ -73,7 +74,7 @@ static void on_event(void *ctx, const mba_event *e)
 
 static bool wanted(void)
 {
-    return in.seen > in.skip_launches && (!in.range || in.inside) &&
+    return in.seen > in.skip_launches && (!in.range || (in.inside && in.entries > in.skip_steps)) &&
            (in.skip_s <= 0 || mba_clock_s() - in.began_s >= in.skip_s);
 }
 
@@ -146,7 +147,7 @@ static void on_range(void *ctx, const char *name, bool begins)
         ours = 0;
     }
     pthread_mutex_lock(&in.lock);
-    if (begins) in.inside++;
+    if (begins && in.inside++ == 0) in.entries++;
     time_step(begins);
     if (!begins) in.inside--;
     // the next entry is another step, also where nothing ran between
@@ -191,6 +192,7 @@ static mba_status watch(void)
     in.began_s = mba_clock_s();
     in.skip_s  = getenv("MAMBASCOPE_SKIP_SECONDS") ? atof(getenv("MAMBASCOPE_SKIP_SECONDS")) : 0;
     in.skip_launches = number("MAMBASCOPE_SKIP_LAUNCHES");
+    in.skip_steps = number("MAMBASCOPE_SKIP_STEPS");
     in.range = getenv("MAMBASCOPE_RANGE");
     in.limit = number("MAMBASCOPE_LAUNCHES");
     in.counting = sets && *sets;
