@@ -282,13 +282,14 @@ static double data_read(const mba_counted_kernel *c)
     return c->n[MBA_N_DRAM_RD] < code ? 0 : c->n[MBA_N_DRAM_RD] - code; // an absent count stays one
 }
 
-/* What has left L2 has left the caches of addresses too: who reads any of it waits for them once. Chosen by the fitted
- * kernels whose code was read; what stands for the code of others (`of_ours`, MBA_SIM_LIBRARY_CYCLES) has it within. */
-static double page_of(const mba_counted_kernel *c)
+/* Who reads anything that has left L2 waits longer once. Chosen by the fitted kernels whose code was read; what stands for
+ * the code of others (`of_ours`, MBA_SIM_LIBRARY_CYCLES) has it within. What it is is not known: addresses alone are not
+ * it, a page's first word takes some 60 cycles more than another line of it (tools/warp_costs.cu). */
+static double first_far(const mba_counted_kernel *c)
 {
-    static const double PAGE = 400, PAGE_BYTES = 4096;
+    static const double ONCE = 400, FEW_BYTES = 4096;
     const double far = data_read(c);
-    return far > 0 ? PAGE * far / (far + PAGE_BYTES) : 0;
+    return far > 0 ? ONCE * far / (far + FEW_BYTES) : 0;
 }
 
 /* Of a load that a warp waits for: four lines, one of which may be in DRAM. */
@@ -374,7 +375,7 @@ static void set_waits(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
         if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = is_library(k) ? MBA_SIM_LIBRARY_CYCLES : 1;
     set_rounds(k, rounds, latency_of(c, m), n[MBA_N_LDGSTS] == 0);
     k->fetch   = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, moved, data_read(c), m);
-    if (n[MBA_N_CODE] > 0) k->fetch += (int64_t)page_of(c);
+    if (n[MBA_N_CODE] > 0) k->fetch += (int64_t)first_far(c);
     k->longest = longest_of(k, c, m, each * ((isnan(path) ? of_ours.path : path) + waiting), each * (lone + waiting));
     if (n[MBA_N_TAIL] > 0)                // no more than a warp can have done of what its block was counted to do
         set_tail(k, TAIL_TAKEN * fmin(each * (double)k->warps, tail));
