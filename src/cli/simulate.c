@@ -174,14 +174,12 @@ static void print_text(const options *o, const mba_simulated *r, const mba_table
 
 /* ---- kernels by their counters ---- */
 
-static const mba_column signature_columns[] = {
-    { "kernel", "kernel", NULL },         { "grid", "grid", "%.0f" },
-    { "resident", "blocks/SM", "%.0f" },  { "us", "us", "%.1f" },
-    { "dram_gbs", "DRAM, GB/s", "%.0f" }, { "dram_percent", "of peak, %", "%.0f" },
-    { "tensor", "tensor, %", "%.0f" },    { "fma", "FMA, %", "%.0f" },
-    { "alu", "ALU, %", "%.0f" },          { "sfu", "SFU, %", "%.0f" },
-    { "bound", "bound by", NULL },        { 0 }
-};
+#define SIGNATURE_COLUMNS                                                                                           \
+    { "kernel", "kernel", NULL }, { "grid", "grid", "%.0f" }, { "resident", "blocks/SM", "%.0f" },                   \
+    { "us", "us", "%.1f" }, { "dram_gbs", "DRAM, GB/s", "%.0f" }, { "dram_percent", "of peak, %", "%.0f" },          \
+    { "tensor", "tensor, %", "%.0f" }, { "fma", "FMA, %", "%.0f" }, { "alu", "ALU, %", "%.0f" },                     \
+    { "sfu", "SFU, %", "%.0f" }, { "bound", "bound by", NULL }
+static const mba_column signature_columns[] = { SIGNATURE_COLUMNS, { 0 } };
 
 static mba_status signature_row(mba_table *t, double *us, const mba_sim_kernel *kernel, const mba_gpu *m)
 {
@@ -254,15 +252,8 @@ static mba_status run_signatures(const options *o)
 
 /* ---- a store ---- */
 
-static const mba_column stored_columns[] = {
-    { "kernel", "kernel", NULL },         { "grid", "grid", "%.0f" },
-    { "resident", "blocks/SM", "%.0f" },  { "us", "us", "%.1f" },
-    { "dram_gbs", "DRAM, GB/s", "%.0f" }, { "dram_percent", "of peak, %", "%.0f" },
-    { "tensor", "tensor, %", "%.0f" },    { "fma", "FMA, %", "%.0f" },
-    { "alu", "ALU, %", "%.0f" },          { "sfu", "SFU, %", "%.0f" },
-    { "bound", "bound by", NULL },        { "launches", "launches a step", "%.0f" },
-    { "measured_us", "measured, us", "%.1f" }, { 0 }
-};
+static const mba_column stored_columns[] = { SIGNATURE_COLUMNS, { "launches", "launches a step", "%.0f" },
+                                             { "measured_us", "measured, us", "%.1f" }, { 0 } };
 
 static mba_status stored_rows(mba_table *t, double *step_us, double *measured_us, const mba_stored *s, const mba_gpu *m)
 {
