@@ -58,10 +58,7 @@ static void ctrl_c_finishes_the_step_and_saves(void **state)
              "'%s' train " SMALL " --data '%s/tokens' --steps 1000000 --out '%s/cut' --quiet 2>&1 & p=$!; "
              "while [ ! -s '%s/cut/log.jsonl' ]; do sleep 0.05; done; kill -INT $p; wait $p; echo exit $?",
              getenv("MBA_PROGRAM"), scratch_dir, scratch_dir, scratch_dir);
-    FILE *f = popen(line, "r");
-    assert_non_null(f);
-    output[fread(output, 1, sizeof output - 1, f)] = 0;
-    pclose(f);
+    shell(line);
     assert_non_null(strstr(output, "exit 0"));
     assert_non_null(strstr(output, "interrupted, saved"));
     assert_int_equal(scratch_entries("cut"), 2);                                   // log.jsonl and one checkpoint
@@ -188,10 +185,7 @@ static void full_disks_and_closed_doors_are_told(void **state)
              "(ulimit -f 64; trap '' XFSZ; '%s' train " SMALL " --data '%s/tokens' --steps 2 --out '%s/full' --quiet "
              "2>&1; "
              "echo exit $?)", getenv("MBA_PROGRAM"), scratch_dir, scratch_dir);
-    FILE *f = popen(line, "r");
-    assert_non_null(f);
-    output[fread(output, 1, sizeof output - 1, f)] = 0;
-    pclose(f);
+    shell(line);
     says(0, 0, "exit 1");
     says(0, 0, "saving the checkpoint");
     assert_int_equal(scratch_entries("full"), 1);                                  // the log alone

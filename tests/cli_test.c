@@ -212,10 +212,7 @@ static void the_bar_of_training_says_rate_and_part_of_the_floor(void **state)
     if (system("command -v script > /dev/null 2>&1")) skip();
     snprintf(line, sizeof line, "TERM=xterm COLUMNS=80 script -qec \"'%s' train --model mamba2-130m --set "
              "width=64,layers=2,vocab=264 --batch 4 --length 64 --steps 5\" /dev/null < /dev/null", getenv("MBA_PROGRAM"));
-    FILE *f = popen(line, "r");
-    assert_non_null(f);
-    output[fread(output, 1, sizeof output - 1, f)] = 0;
-    pclose(f);
+    shell(line);
     int bars = 0;
     for (char *p = strtok(output, "\r\n"); p; p = strtok(NULL, "\r\n")) {
         if (!strstr(p, " left  loss ")) continue;

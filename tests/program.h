@@ -9,12 +9,9 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <sys/wait.h>
 
 #include "tests/scratch.h"
-#include "tests/test.h"
-
-static char output[1 << 16];                       // stdout and stderr of the last command
+#include "tests/shell.h"
 
 /* Runs `mambascope ARGS` in the shell and returns its exit code. */
 static inline int run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -31,20 +28,7 @@ static inline int run(const char *fmt, ...)
     static int runs;
     snprintf(line, sizeof line, "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=%d '%s' %s 2>&1", runs++ % 24 == 0, program,
              args);
-    FILE *f = popen(line, "r");
-    assert_non_null(f);
-    const size_t n = fread(output, 1, sizeof output - 1, f);
-    output[n] = 0;
-    const int status = pclose(f);
-    assert_true(WIFEXITED(status));                // never a crash
-    return WEXITSTATUS(status);
-}
-
-static inline void says(int exit_code, int wanted, const char *words)
-{
-    if (exit_code == wanted && strstr(output, words)) return;
-    print_error("exit %d (wanted %d), wanted \"%s\" in:\n%s\n", exit_code, wanted, words, output);
-    fail();
+    return shell(line);
 }
 
 static inline void put(const char *path, const char *text)

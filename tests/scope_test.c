@@ -12,8 +12,7 @@
 #include "core/file.h"
 #include "scope/store.h"
 #include "tests/scratch.h"
-
-static char output[1 << 20];
+#include "tests/shell.h"
 
 /* Runs `mambascope ARGS`; stdout is kept, and stderr too where ARGS say so. Returns the exit code. */
 static int run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -33,19 +32,7 @@ static int run(const char *fmt, ...)
     if (first) strncat(seen, name, sizeof seen - 1 - strlen(seen));
     snprintf(line, sizeof line, "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=%d '%s' %s", first,
              getenv("MBA_PROGRAM"), args);
-    FILE *f = popen(line, "r");
-    assert_non_null(f);
-    output[fread(output, 1, sizeof output - 1, f)] = 0;
-    const int status = pclose(f);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
-static void says(int exit_code, int wanted, const char *words)
-{
-    if (exit_code == wanted && strstr(output, words)) return;
-    print_error("exit %d (wanted %d), wanted \"%s\" in:\n%s\n", exit_code, wanted, words, output);
-    fail();
+    return shell(line);
 }
 
 #define SMALL "--model mamba2-130m --set width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16 --batch 2 --length 32"

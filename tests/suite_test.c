@@ -14,14 +14,12 @@
 #include "scope/store.h"
 #include "tests/page.h"
 #include "tests/scratch.h"
-#include "tests/test.h"
+#include "tests/shell.h"
 
 static const char *const all_parts[] = { "mamba1", "mamba2", "hybrid", "mambavision", "graphmamba" };
 static bool        is_long;
 static int         parts;                          /* the first so many of them */
 static unsigned    seed;
-static char        output[1 << 16];
-
 static const char *only(void) { return parts == 5 ? "" : parts == 2 ? "--only mamba1,mamba2" : "--only mamba1"; }
 static const char *in(const char *folder, const char *name)
 {
@@ -38,19 +36,7 @@ static int suite(const char *folder, const char *args, int limit_kb)
     snprintf(line, sizeof line,
              "%s ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 '%s' suite --device cpu --out '%s' %s 2>&1", limit,
              getenv("MBA_PROGRAM"), scratch(folder), args);
-    FILE *f = popen(line, "r");
-    assert_non_null(f);
-    const size_t n = fread(output, 1, sizeof output - 1, f);
-    output[n] = 0;
-    const int status = pclose(f);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
-static void says(int exit_code, int wanted, const char *words)
-{
-    if (exit_code == wanted && strstr(output, words)) return;
-    fail_msg("exit %d (wanted %d), wanted \"%s\" in:\n%s", exit_code, wanted, words, output);
+    return shell(line);
 }
 
 static void complete(const char *folder, const char *how)
