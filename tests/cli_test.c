@@ -96,6 +96,7 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "sweep --axis persistent=maybe --model mamba2-130m", "0 or 1" },
         { "sweep --axis clock=2 --model mamba2-130m", "x0.5:x1:x2" },
         { "sweep --experiment q1 --part 2", "q1 has 1" },
+        { "sweep --axis keep=foo --model mamba2-130m", "no scratch 'foo' to keep" },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) says(run("%s", table[i].args), 2, table[i].words);
 }

@@ -96,6 +96,25 @@ static void a_step_is_its_kernels_and_gaps(void **state)
     mba_sim_destroy(sim);
 }
 
+/* What cannot be is told, not simulated. */
+static void impossible_workloads_are_refused_with_a_reason(void **state)
+{
+    (void)state;
+    mba_simulated r = { 0 };
+    mba_sim      *sim;
+    mba_workload  kept = small, tiny = small;
+    kept.keep    = "foo";
+    tiny.changes = "smem_block=1,smem_sm=1";
+    assert_ok(mba_sim_create(&sim));
+    assert_int_equal(mba_simulated_run(&r, &kept, sim), MBA_E_ARG);
+    assert_non_null(strstr(mba_message(), "no scratch 'foo' to keep on the chip"));
+    mba_simulated_end(&r);
+    assert_int_equal(mba_simulated_run(&r, &tiny, sim), MBA_E_UNSUPPORTED);
+    assert_non_null(strstr(mba_message(), "bytes of shared memory, the machine has 1024"));
+    mba_simulated_end(&r);
+    mba_sim_destroy(sim);
+}
+
 /* Law 6 on our own kernels. */
 static void one_sm_stands_for_all_in_a_step(void **state)
 {
@@ -202,7 +221,8 @@ static void kernels_are_no_worse_than_written_down(void **state)
 MBA_TEST_MAIN(cmocka_unit_test(the_ssm_part_of_a_what_if_is_its_operators),
         cmocka_unit_test(steps_have_the_same_bits_for_any_threads),
               cmocka_unit_test(what_is_remembered_is_not_simulated_again),
-              cmocka_unit_test(a_step_is_its_kernels_and_gaps), cmocka_unit_test(one_sm_stands_for_all_in_a_step),
+              cmocka_unit_test(a_step_is_its_kernels_and_gaps),
+              cmocka_unit_test(impossible_workloads_are_refused_with_a_reason), cmocka_unit_test(one_sm_stands_for_all_in_a_step),
               cmocka_unit_test(every_machine_runs_every_workload),
               cmocka_unit_test(operators_are_no_worse_than_written_down),
               cmocka_unit_test(steps_are_no_worse_than_written_down),

@@ -177,6 +177,70 @@ static void show_pages(long long *cycles)
     cudaFree(over);
 }
 
+/* Requests of warps whose lanes lie `apart` bytes from each other, `BYTES` each (0: two, which eight warps of a block put
+ * beside each other), all in `words` of memory that L2 holds. */
+template <int BYTES, bool STORES> __global__ void scattered(char *at, size_t bytes, int apart, int trips, int *sink)
+{
+    const size_t warp = (blockIdx.x * (size_t)blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32,
+                 mine = BYTES ? warp : blockIdx.x, beside = BYTES ? 0 : threadIdx.x / 32 * 2;
+    int          sum = 0;
+    for (int t = 0; t < trips; t++) {
+        char *p = at + (((mine * trips + t) * 32 + lane) * apart + beside) % bytes;
+        int   v = 0;
+        if (STORES && BYTES <= 2) asm volatile("st.global.u16 [%0],%1;" :: "l"(p), "h"((short)t));
+        if (STORES && BYTES == 4) asm volatile("st.global.u32 [%0],%1;" :: "l"(p), "r"(t));
+        if (STORES && BYTES == 16) asm volatile("st.global.v4.u32 [%0],{%1,%1,%1,%1};" :: "l"(p), "r"(t));
+        if (!STORES) asm volatile("ld.global.cg.u32 %0,[%1];" : "=r"(v) : "l"(p + (sum & 1 << 30)));
+        sum += v;
+    }
+    if (sum == 12345) *sink = sum;
+}
+
+template <int BYTES, bool STORES> static void show_scattered(const char *what, char *at, int apart, int *sink)
+{
+    enum { TRIPS_EACH = 16, BLOCKS = 1056, RUNS = 20 };
+    const size_t bytes = (size_t)24 << 20;
+    cudaEvent_t  from, to;
+    float        chip = 0, one = 0;
+    cudaEventCreate(&from);
+    cudaEventCreate(&to);
+    for (int warm = 0; warm < 2; warm++) {
+        cudaEventRecord(from);
+        for (int i = 0; i < RUNS; i++) scattered<BYTES, STORES><<<BLOCKS, 256>>>(at, bytes, apart, TRIPS_EACH, sink);
+        cudaEventRecord(to);
+        cudaEventSynchronize(to);
+        cudaEventElapsedTime(&chip, from, to);
+        cudaEventRecord(from);
+        scattered<BYTES, STORES><<<1, 32>>>(at, bytes, apart, 4096, sink);
+        cudaEventRecord(to);
+        cudaEventSynchronize(to);
+        cudaEventElapsedTime(&one, from, to);
+    }
+    const double requests = (double)RUNS * BLOCKS * 8 * TRIPS_EACH;
+    printf("%-52s %5d apart: %7.2f ns a request of the chip, %7.1f ns of a warp alone   %s\n", what, apart, 1e6 * chip / requests,
+           1e6 * one / 4096, cudaGetErrorString(cudaGetLastError()));
+}
+
+static void show_all_scattered(void)
+{
+    char *at;
+    int  *sink;
+    cudaMalloc(&at, (size_t)32 << 20);
+    cudaMalloc(&sink, sizeof *sink);
+    cudaMemset(at, 0, (size_t)32 << 20);
+    show_scattered<4, true>("stores, four bytes a lane", at, 4, sink);
+    show_scattered<16, true>("stores, sixteen bytes a lane", at, 16, sink);
+    for (int apart : { 32, 64, 128, 12352 }) {
+        show_scattered<16, true>("stores, sixteen bytes a lane", at, apart, sink);
+        show_scattered<4, true>("stores, four bytes a lane", at, apart, sink);
+        show_scattered<2, true>("stores, two bytes a lane", at, apart, sink);
+        show_scattered<0, true>("stores, two bytes, eight warps beside each other", at, apart, sink);
+    }
+    for (int apart : { 4, 32, 64, 128, 12352 }) show_scattered<4, false>("loads, one after the other", at, apart, sink);
+    cudaFree(at);
+    cudaFree(sink);
+}
+
 int main()
 {
     long long *cycles;
@@ -200,5 +264,6 @@ int main()
     show<13>("word of shared memory", 32, cycles, sink);
     show<14>("four words of shared memory", 32, cycles, sink);
     show_pages(cycles);
+    show_all_scattered();
     return 0;
 }

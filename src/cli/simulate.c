@@ -217,18 +217,29 @@ static mba_status signature_rows(mba_table *t, int *n, const char *path, const m
     return st;
 }
 
+/* As of a store, those of which too little was counted are left out and told. */
 static mba_status counted_rows(mba_table *t, int *n, const char *path, const mba_gpu *m)
 {
     mba_counted_set *d;
     mba_sim_kernel   k;
-    double           us;
+    double           us, without_us = 0;
     MBA_TRY(mba_counted_load(&d, path));
     mba_status st = MBA_OK;
     for (int i = 0; i < d->n && st == MBA_OK; i++) {
+        if (!mba_counted_enough(&d->one[i])) {
+            without_us += d->one[i].launches * d->one[i].us;
+            continue;
+        }
+        ++*n;
         st = mba_counted_foreign(&k, &d->one[i], m);
         if (st == MBA_OK) st = signature_row(t, &us, &k, m);
     }
-    *n = d->n;
+    if (st == MBA_OK && !*n)
+        st = mba_fail(MBA_E_FORMAT, "%s has no kernel with counts\nwhy: kernels without plans are known by the instructions, "
+                      "loads and bytes that were counted\nfix: tools/kernel_points, of a store with the sets roofline, cache "
+                      "and signature", path);
+    if (st == MBA_OK && *n < d->n)
+        fprintf(stderr, "%d kernels of %.2f ms without counts are left out\n", d->n - *n, 1e-3 * without_us);
     mba_counted_destroy(d);
     return st;
 }

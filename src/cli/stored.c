@@ -164,7 +164,7 @@ static mba_status gather(mba_stored *out, mba_store *s, times *t, counters *all)
         c->us = t->us[i];
         if (!(c->us > 0)) continue;                           // counted, but not in the steps that were watched
         c->launches = (double)t->launches[i] / (double)t->steps;
-        if (c->n[MBA_N_INST] > 0 && c->n[MBA_N_GLOBAL_LD] >= 0 && c->n[MBA_N_DRAM_RD] >= 0) out->kernels.n++;
+        if (mba_counted_enough(c)) out->kernels.n++;
         else out->without++, out->without_us += c->launches * c->us;
     }
     qsort(out->kernels.one, (size_t)out->kernels.n, sizeof *out->kernels.one, longest_first);

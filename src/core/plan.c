@@ -59,12 +59,28 @@ void mba_phase_work(mba_launch *l, mba_work work, double n, const char *mix)
     phase_add(l, (mba_phase){ .work = work, .operand = -1, .n = n, .mix = mix });
 }
 
+/* More shared memory than a block has there, if only for one stage of its ring, is refused whatever the variant looked at.
+ * (How many stages fit is for who launches or imagines it: the simulator cuts rings, libraries choose among tiles.) */
+static mba_status check_shared(const mba_plan *p, const mba_machine *m)
+{
+    for (int i = 0; i < p->nlaunches; i++) {
+        const mba_launch *l = &p->launch[i];
+        const int64_t     least = (int64_t)l->smem_bytes / (l->ring_depth > 1 ? l->ring_depth : 1);
+        MBA_REFUSE_IF(least > m->smem_block_bytes,
+                      "%s cannot run on %s\nwhy: a block needs %lld bytes of shared memory, the machine has %lld\n"
+                      "fix: another machine, or another variant of the operator",
+                      l->kernel, m->name, (long long)least, (long long)m->smem_block_bytes);
+    }
+    return MBA_OK;
+}
+
 mba_status mba_plan_variant(mba_plan *out, const mba_plan *of, mba_arena *a, const mba_node *n, const mba_variant *v,
                             const mba_machine *m)
 {
     *out = (mba_plan){ .variant = v->name, .of = of, .arena = a };
     if (!v->plan) return MBA_OK;
-    const mba_status st = v->plan(out, n, m);
+    mba_status st = v->plan(out, n, m);
+    if (st == MBA_OK) st = check_shared(out, m);
     return st == MBA_OK ? st : mba_where(st, "%s, variant %s, on %s", n->op->name, v->name, m->name);
 }
 

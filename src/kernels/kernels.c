@@ -244,6 +244,21 @@ static void place_all(mba_kernels_plan *p)
             mba_assert(!p->node[w]->in[k] || p->in[w][k].from != NOWHERE);
 }
 
+/* These launches are made as they are planned, with all stages of their rings. */
+static mba_status check_shared(const mba_kernels_plan *p)
+{
+    for (int w = FORWARD; w <= BACKWARD; w++) {
+        const mba_plan *plan = p->node[w] ? p->program->plan[p->node[w]->id] : NULL;
+        for (int i = 0; plan && i < plan->nlaunches; i++)
+            if ((int64_t)plan->launch[i].smem_bytes > p->machine.smem_block_bytes)
+                return mba_fail(MBA_E_UNSUPPORTED,
+                                "%s cannot run on %s\nwhy: a block needs %zu bytes of shared memory, the machine has %lld\n"
+                                "fix: another variant, or a smaller chunk", plan->launch[i].kernel, p->machine.name,
+                                plan->launch[i].smem_bytes, (long long)p->machine.smem_block_bytes);
+    }
+    return MBA_OK;
+}
+
 static mba_status create(mba_kernels_plan *p, const mba_kernels_desc *d, const mba_kernels_machine *m)
 {
     const char *op = d->op == MBA_KERNELS_SSD ? "ssd" : "selective_scan";
@@ -253,6 +268,7 @@ static mba_status create(mba_kernels_plan *p, const mba_kernels_desc *d, const m
     if (d->variant) snprintf(p->variants, sizeof p->variants, "%s=%.40s,%s_bwd=%.40s", op, d->variant, op, d->variant);
     MBA_TRY(mba_program_create(&p->program, p->graph, &(mba_program_options){ .cuda = p->device != MACHINE_HOST,
         .machine = &p->machine, .variants = d->variant ? p->variants : NULL }));
+    MBA_TRY(check_shared(p));
     place_all(p);
     return MBA_OK;
 }

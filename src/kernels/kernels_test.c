@@ -81,6 +81,18 @@ static void sizes_are_what_is_kept(void **state)
     mba_kernels_plan_destroy(p);
 }
 
+/* A machine that could not hold one block of the best variants, nor of any. */
+static void shared_memory_is_looked_at(void **state)
+{
+    (void)state;
+    mba_kernels_machine small = h200;
+    mba_kernels_desc    ssd = ssd_130m(), scan = scan_small();
+    small.smem_block_bytes = 1024;
+    small.smem_sm_bytes    = 2048;
+    assert_refused(&ssd, &small, "bytes of shared memory, the machine has 1024");
+    assert_refused(&scan, &small, "bytes of shared memory, the machine has 1024");
+}
+
 static void windows_are_seen_or_refused(void **state)
 {
     mba_kernels_plan *p;
@@ -390,6 +402,7 @@ static void the_library_shows_its_functions_only(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(a_machine_gets_the_best_variant_that_it_runs), cmocka_unit_test(sizes_are_what_is_kept),
+              cmocka_unit_test(shared_memory_is_looked_at),
               cmocka_unit_test(windows_are_seen_or_refused),
               cmocka_unit_test(wrong_descriptions_are_refused_with_a_reason),
               cmocka_unit_test(forward_is_the_recurrence), cmocka_unit_test(gradients_are_its_slopes),

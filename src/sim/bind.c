@@ -400,9 +400,18 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
     set_hits(k, true, c->n[MBA_N_DRAM_WR] - (double)k->evicts);
 }
 
+bool mba_counted_enough(const mba_counted_kernel *c)
+{
+    return c->n[MBA_N_INST] > 0 && c->n[MBA_N_GLOBAL_LD] >= 0 && c->n[MBA_N_DRAM_RD] >= 0;
+}
+
 mba_status mba_counted_foreign(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
 {
     mba_counted_kernel all = *c;
+    if (!mba_counted_enough(c))
+        return mba_fail(MBA_E_UNSUPPORTED, "%.63s is not known well enough\nwhy: its instructions, loads or bytes from "
+                        "DRAM were not counted\nfix: mambascope profile with the sets roofline, cache and signature",
+                        c->kernel);
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%.63s", c->kernel);
     k->mma_flops  = products_of(c);

@@ -75,7 +75,11 @@ void                mba_counted_destroy(mba_counted_set *d); /* NULL is fine */
 /* The plan's order of work with the counted amounts: instructions of every pipe, bytes of L2 and DRAM. */
 void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m);
 
-/* A kernel that has no plan: its blocks as they were launched, loads some stages ahead of what is done with them. */
+/* Whether instructions, loads and bytes from DRAM were counted: what is known of a kernel that has no plan. */
+bool mba_counted_enough(const mba_counted_kernel *c);
+
+/* A kernel that has no plan: its blocks as they were launched, loads some stages ahead of what is done with them.
+ * MBA_E_UNSUPPORTED where not enough was counted. */
 MBA_MUST mba_status mba_counted_foreign(mba_sim_kernel *out, const mba_counted_kernel *c, const mba_gpu *m);
 
 /* Scores of predictions, every kernel and shape once: from counts, or (`planned`) from plans alone. */

@@ -188,6 +188,26 @@ static void a_bound_kernel_does_what_was_counted(void **state)
     near_to(r.dram_write, 1.6e6);
 }
 
+/* Nobody knows how long a kernel waits whose loads were not counted. */
+static void too_little_counted_is_refused(void **state)
+{
+    (void)state;
+    static const mba_counted_what needed[] = { MBA_N_INST, MBA_N_GLOBAL_LD, MBA_N_DRAM_RD };
+    mba_counted_kernel c = { .kernel = "k", .grid = 1000, .block = 256, .regs = 32 };
+    mba_sim_kernel     k;
+    mba_gpu            m;
+    assert_ok(mba_gpu_load(&m, "h200"));
+    for (int i = 0; i < MBA_N_KINDS; i++) c.n[i] = NAN;
+    c.n[MBA_N_INST] = 1e6, c.n[MBA_N_GLOBAL_LD] = 0, c.n[MBA_N_DRAM_RD] = 0;
+    assert_ok(mba_counted_foreign(&k, &c, &m));
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        mba_counted_kernel less = c;
+        less.n[needed[i]] = NAN;
+        assert_int_equal(mba_counted_foreign(&k, &less, &m), MBA_E_UNSUPPORTED);
+        assert_non_null(strstr(mba_message(), "were not counted"));
+    }
+}
+
 /* A warp that is alone on its SM takes its own path, one among many waits for the others. */
 static void warps_wait_for_each_other(void **state)
 {
@@ -288,7 +308,7 @@ MBA_TEST_MAIN(cmocka_unit_test(names_of_libraries_say_tiles), cmocka_unit_test(b
               cmocka_unit_test(bad_signatures_are_refused),
               cmocka_unit_test(counters_of_peers_predict_their_times),
               cmocka_unit_test(bad_counted_kernels_are_refused),
-              cmocka_unit_test(a_bound_kernel_does_what_was_counted),
+              cmocka_unit_test(a_bound_kernel_does_what_was_counted), cmocka_unit_test(too_little_counted_is_refused),
               cmocka_unit_test(warps_wait_for_each_other), cmocka_unit_test(the_longest_block_ends_alone),
               cmocka_unit_test(bad_imitations_are_refused),
               cmocka_unit_test(imitated_machines_are_predicted))

@@ -99,9 +99,10 @@ mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m)
     if (!mba_sim_resident(k, m))
         return mba_fail(MBA_E_UNSUPPORTED,
                         "%s cannot run on %s\nwhy: a block wants %lld threads, %lld registers each and %lld bytes of "
-                        "shared memory\n"
+                        "shared memory, of which it has %lld\n"
                         "fix: another machine, or another variant of the operator",
-                        k->name, m->name, (long long)k->threads, (long long)k->regs, (long long)k->smem_bytes);
+                        k->name, m->name, (long long)k->threads, (long long)k->regs, (long long)k->smem_bytes,
+                        (long long)(1024 * fmin(m->v[MBA_GPU_smem_block], m->v[MBA_GPU_smem_sm])));
     for (int p = 0; p < MBA_PIPES; p++) k->total[p] = 0;
     for (int64_t s = 0; s < k->nstreams; s++) k->stream[s].moved = 0;
     for (int64_t i = 0; i < k->nops; i++) if (k->op[i].work == MBA_OP_MIX && !k->counted) count_issue(&k->op[i]);

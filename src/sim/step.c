@@ -1,6 +1,7 @@
 /* step.c -- see step.h. */
 #include "sim/step.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,6 +155,23 @@ static void find_places(const walk *w, int32_t i, const mba_sim_kernel *k, mba_p
                                     (int64_t)k->stream[s].unique };
         }
     }
+}
+
+/* Scratch that nobody has would be kept in silence, to no effect. */
+static mba_status check_keep(const mba_program *p, const char *name)
+{
+    char names[256] = ",", word[72];
+    if (!name || !strcmp(name, "all")) return MBA_OK;
+    for (int32_t i = 0; i < p->graph->nnodes; i++)
+        for (int k = 0; k < p->plan[i]->nscratch; k++) {
+            const char *scratch = p->plan[i]->scratch[k].name;
+            if (!strcmp(scratch, name)) return MBA_OK;
+            snprintf(word, sizeof word, ", %s,", scratch);
+            if (!strstr(names, word) && strlen(names) + strlen(word) < sizeof names) strcat(names, word + 1);
+        }
+    names[strlen(names) - 1] = '\0';
+    return mba_fail(MBA_E_ARG, "no scratch '%s' to keep on the chip\nwhy: the kernels of this step have %s\n"
+                    "fix: one of them, all or none; --op for other kernels", name, *names ? names + 2 : "none");
 }
 
 /* Scratch that a merged kernel would hold in registers or shared memory is neither stored nor loaded. */
@@ -371,6 +389,8 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
                        : how->tier ? how->tier
                                    : MBA_SIM_FOLDED };
     int64_t launches = 0;
+    *out = (mba_sim_step){ 0 };
+    MBA_TRY(check_keep(p, how->keep));
     for (int32_t i = 0; i < p->graph->nnodes; i++) launches += p->plan[i]->nlaunches;
     *out    = (mba_sim_step){ .node = calloc((size_t)p->graph->nnodes + 1, sizeof *out->node),
                               .launch = calloc((size_t)launches + 1, sizeof *out->launch) };

@@ -516,11 +516,15 @@ static void plan_plain(mba_plan *p, const mba_node *n, scan_dims d, const char *
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_BC), (double)(d.L * 2 * d.N * 4));
 }
 
-static mba_status plain_takes(scan_dims d, const mba_machine *m)
+static mba_status plain_takes(scan_dims d, const mba_machine *m, bool back)
 {
+    enum { SUMS_BYTES = 16 * 33 * 4 };            // scan_sums_items; nothing else of it has shared memory
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(d.L > INT_MOST || d.D > INT_MOST / 32 || d.B > INT_MOST || d.N > INT_MOST, "more than %d tokens or channels", INT_MOST);
     MBA_REFUSE_IF(channel_blocks(d, PLAIN_CHANNELS) > 65535, "%lld groups", (long long)d.G);
+    MBA_REFUSE_IF(back && SUMS_BYTES > m->smem_block_bytes,
+                  "gradients of a scan\nwhy: a block needs %d bytes of shared memory, the machine has %lld", SUMS_BYTES,
+                  (long long)m->smem_block_bytes);
     return MBA_OK;
 }
 
@@ -538,7 +542,7 @@ static void scratch_of_plain(mba_plan *p, scan_dims d, int64_t arrays, bool back
 mba_status selective_scan_plain_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const scan_dims d = scan_dims_of(n);
-    MBA_TRY(plain_takes(d, m));
+    MBA_TRY(plain_takes(d, m, false));
     scratch_of_plain(p, d, 2, false);
     plan_plain(p, n, d, "scan_fwd_plain", false);
     return MBA_OK;
@@ -547,7 +551,7 @@ mba_status selective_scan_plain_plan(mba_plan *p, const mba_node *n, const mba_m
 mba_status selective_scan_bwd_plain_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const scan_dims d = scan_dims_of(n);
-    MBA_TRY(plain_takes(d, m));
+    MBA_TRY(plain_takes(d, m, true));
     scratch_of_plain(p, d, PLAIN_CHUNK + 4, true);
     plan_plain(p, n, d, "scan_fwd_plain", false);
     plan_plain(p, n, d, "scan_bwd_plain", true);

@@ -485,11 +485,14 @@ static void draw_bmm_bwd(const drawing *w, bool output)
 static mba_status begin_drawing(drawing *w, mba_plan *p, const mba_node *n, const mba_machine *m, ssd_way way,
                                 bool backward)
 {
-    enum { STATIC_BYTES = 1024 };
+    enum { STATIC_BYTES = 1024, FMA_BYTES = 4 * (2 * 16 * (SSD_TILE + 4) + 16 * SSD_TILE) };   // ssd_fma.cuh: fma_tiles, red
     const ssd_dims d = ssd_dims_of(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_TRY(ssd_check_axes(n));
     if (way != SSD_FMA) MBA_TRY(check_tensor(n, &d));
+    MBA_REFUSE_IF(way == SSD_FMA && FMA_BYTES > m->smem_block_bytes,
+                  "ssd without tensor cores\nwhy: a block needs %d bytes of shared memory, the machine has %lld", FMA_BYTES,
+                  (long long)m->smem_block_bytes);
     MBA_REFUSE_IF(way == SSD_BC_FUSED && (int64_t)bc_smem_bytes(&d) + STATIC_BYTES > m->smem_block_bytes,
         "a chunk of %lld, a state of %lld\nwhy: C B^T and C of 64 rows do not fit into %lld bytes of shared memory\n"
         "fix: --op ssd=chunked, or a smaller --chunk", (long long)d.Q, (long long)d.N, (long long)m->smem_block_bytes);
