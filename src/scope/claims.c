@@ -367,7 +367,7 @@ void mba_claims_judge(const mba_analysis *a, mba_claim out[MBA_CLAIMS])
     static const struct { const char *id, *claim, *target; void (*judge)(const beside *, mba_claim *); }
         claims[MBA_CLAIMS] = {
         { "F1",  "GEMM is the largest class", "up to about 60 % of the step", f1 },
-        { "F2",  "SSM operators come second", "up to about 20 % of the step", f2 },
+        { "F2",  "SSM operators take up to a fifth", "up to about 20 % of the step", f2 },
         { "F3",  "all workloads are memory-bound", "under 3.5 FLOP/byte in some stated convention", f3 },
         { "F4",  "SSM kernels use little of the bandwidth though memory-bound",
           "57.5 % of peak (H100: 1926 of 3350 GB/s)", f4 },
