@@ -41,7 +41,7 @@ static mba_status open_both(mba_store **s, mba_analysis **a, const mba_operands 
 static void print_row(mba_table *t, const mba_diff_row *r, bool full)
 {
     mba_table_text(t, "%s", mba_diff_name(r->what));
-    mba_table_text(t, "%.*s", full ? 4096 : 34, r->name);
+    mba_table_cut(t, r->name, full ? SIZE_MAX : 34);
     mba_table_text(t, "%s", r->phase);
     mba_table_number(t, 1e3 * r->a_s);
     mba_table_number(t, 1e3 * r->b_s);
@@ -64,6 +64,7 @@ static mba_status print_rows(const mba_diff_row *row, int64_t n, mba_table_form 
             print_row(t, &row[i], form != MBA_TABLE_TEXT);
     }
     mba_table_print(t, stdout, form);
+    if (mba_table_rows(t) < (size_t)n) printf("(%zu of %lld rows: --csv has all)\n", mba_table_rows(t), (long long)n);
     mba_table_destroy(t);
     return MBA_OK;
 }
@@ -76,6 +77,12 @@ static void warn(mba_analysis *const *a)
         const char *x = mba_sheet_find(a[0], keys[i]), *y = mba_sheet_find(a[1], keys[i]);
         if (x && y && strcmp(x, y)) fprintf(stderr, "note: %s differs: %s, %s\n", keys[i], x, y);
     }
+    if (*a[0]->batch && *a[1]->batch && strcmp(a[0]->batch, a[1]->batch))
+        fprintf(stderr, "note: the batch differs: %s, %s\n", a[0]->batch, a[1]->batch);
+    else if (a[0]->units < a[1]->units || a[0]->units > a[1]->units)
+        fprintf(stderr, "note: the units of a step differ: %g, %g\n", a[0]->units, a[1]->units);
+    if (*a[0]->parameters && *a[1]->parameters && strcmp(a[0]->parameters, a[1]->parameters))
+        fprintf(stderr, "note: the parameters differ: %s, %s\n", a[0]->parameters, a[1]->parameters);
 }
 
 static mba_status judged(const mba_diff_row *row, int64_t n, double gate)

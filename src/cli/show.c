@@ -42,22 +42,38 @@ static void print_notes(const mba_analysis *a)
     }
 }
 
+/* A terminal has the first rows of long tables: whoever adds them up must know. */
+static mba_status tell_left_out(const mba_shown *s, const mba_analysis *a, size_t shown)
+{
+    mba_table *all;
+    MBA_TRY(make(&all, s, a, true));
+    const size_t rows = mba_table_rows(all);
+    if (rows > shown)
+        printf("(%zu of %zu rows: mambascope show %s %s --csv has all)\n", shown, rows, mba_store_path(a->store), s->name);
+    mba_table_destroy(all);
+    return MBA_OK;
+}
+
 static mba_status print_text(const mba_shown *s, const mba_analysis *a, bool asked)
 {
+    mba_status st = MBA_OK;
     mba_table *t;
     MBA_TRY(make(&t, s, a, false));
     if (mba_table_rows(t)) {
         print_heading(s);
         if (!strcmp(s->name, "claims"))     print_claims(a);
         else if (!strcmp(s->name, "notes")) print_notes(a);
-        else                                mba_table_print(t, stdout, MBA_TABLE_TEXT);
+        else {
+            mba_table_print(t, stdout, MBA_TABLE_TEXT);
+            st = tell_left_out(s, a, mba_table_rows(t));
+        }
         putchar('\n');
     } else if (asked) {
         printf("%s\n(not measurable here: the store has no rows for it; `mambascope show %s notes` says why)\n",
                s->title, mba_store_path(a->store));
     }
     mba_table_destroy(t);
-    return MBA_OK;
+    return st;
 }
 
 static mba_status print_form(const mba_shown *s, const mba_analysis *a, mba_table_form form)

@@ -50,7 +50,7 @@ static bool has_blocks(const mba_kernel_view *k) { return !isnan(k->counted.bloc
 static void name(mba_table *t, const mba_kernel_view *k, bool full)
 {
     const char *text = k->row->name ? k->row->name : "?";
-    mba_table_text(t, "%.*s", full ? 4096 : NAME_OF_TEXT, text);
+    mba_table_cut(t, text, full ? SIZE_MAX : NAME_OF_TEXT);
 }
 
 /* Every table here: kernels that are wanted, a row each, the name first. */
@@ -95,12 +95,34 @@ static void kernel_row(mba_table *t, const mba_analysis *a, const mba_kernel_vie
     mba_table_text(t, "%s%s", isnan(k->least_s) ? "-" : mba_floor_name(k->bound), k->from_counters ? "*" : "");
     mba_table_text(t, "%s", k->busiest ? k->busiest : "-");
     mba_table_number(t, k->busiest_pct);
-    mba_table_text(t, "%.*s", full ? 4096 : 40, k->row->shape ? k->row->shape : "");
+    mba_table_cut(t, k->row->shape ? k->row->shape : "", full ? SIZE_MAX : 40);
 }
 
 mba_status mba_fill_kernels(mba_table *t, const mba_analysis *a, bool full)
 {
     return fill(t, a, full, every, kernel_row);
+}
+
+/* ---- unmatched ---- */
+
+const mba_column mba_unmatched_columns[] = { { "kernel", "kernel", NULL }, { "step_ms", "ms/step", "%.3f" },
+                                             { "percent", "%", "%.2f" }, { 0 } };
+
+static bool is_unknown(const mba_kernel_view *k) { return k->kind == MBA_OTHER; }
+
+/* By the full name: it is what a rule must fit. */
+mba_status mba_fill_unmatched(mba_table *t, const mba_analysis *a, bool full)
+{
+    chosen c;
+    MBA_TRY(choose(&c, a, is_unknown, full));
+    for (int64_t i = 0; i < c.n; i++) {
+        const mba_row_kernel *r = c.k[i]->row;
+        mba_table_cut(t, r->symbol ? r->symbol : r->name ? r->name : "?", full ? SIZE_MAX : 100);
+        mba_table_number(t, 1e3 * c.k[i]->step_s);
+        mba_table_number(t, 100 * c.k[i]->step_s / a->busy_s);
+    }
+    free(c.k);
+    return MBA_OK;
 }
 
 /* ---- roofline ---- */

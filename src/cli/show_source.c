@@ -99,7 +99,7 @@ static void put_lines(mba_table *t, const mba_analysis *a, const source_line *l,
     for (int64_t i = 0; i < n; i++) samples += l[i].samples, executed += l[i].executed;
     for (int64_t i = 0; i < n && (full || i < ROWS_OF_TEXT); i++) {
         const char *file = l[i].file ? l[i].file : "-", *last = strrchr(file, '/');
-        mba_table_text(t, "%.*s", full ? 4096 : 30, kernel_name(a, l[i].kernel));
+        mba_table_cut(t, kernel_name(a, l[i].kernel), full ? SIZE_MAX : 30);
         mba_table_text(t, "%s", full || !last ? file : last + 1);
         mba_table_number(t, l[i].line == MBA_ABSENT ? NAN : (double)l[i].line);
         mba_table_number(t, l[i].samples);

@@ -11,9 +11,9 @@ static const double H100_BYTES = 3350e9;
 
 static void words(mba_table *t, const char *text) { mba_table_text(t, "%s", text ? text : "-"); }
 
-static void cut(mba_table *t, const char *text, int most, bool full)
+static void cut(mba_table *t, const char *text, size_t most, bool full)
 {
-    mba_table_text(t, "%.*s", full ? 1 << 16 : most, text ? text : "-");
+    mba_table_cut(t, text ? text : "-", full ? SIZE_MAX : most);
 }
 
 /* ---- what ran on what ---- */
@@ -222,21 +222,6 @@ static mba_status operators(mba_table *t, const mba_analysis *a, bool full)
     return MBA_OK;
 }
 
-static const mba_column unmatched_columns[] = { { "kernel", "kernel", NULL }, { "step_ms", "ms/step", "%.3f" },
-                                                { "percent", "%", "%.2f" }, { 0 } };
-
-static mba_status unmatched(mba_table *t, const mba_analysis *a, bool full)
-{
-    for (int64_t i = 0; i < a->nkernels; i++) {
-        const mba_kernel_view *k = &a->kernel[i];
-        if (k->kind != MBA_OTHER || !k->launches) continue;
-        cut(t, k->row->symbol ? k->row->symbol : k->row->name, 100, full);
-        mba_table_number(t, 1e3 * k->step_s);
-        mba_table_number(t, 100 * k->step_s / a->busy_s);
-    }
-    return MBA_OK;
-}
-
 /* ---- conventions side by side ---- */
 
 static const mba_column intensity_columns[] = { { "kernels", "kernels", NULL }, { "flops", "FLOPs", NULL },
@@ -397,7 +382,8 @@ const mba_shown mba_shown_tables[] = {
       "% of the time in kernels and copies; floor: least work at the best known rates", breakdown_columns, breakdown },
     { "operators", "Operators", "median over the steps watched; spread: distance of the quartiles", operator_columns,
       operators },
-    { "unmatched", "Kernels that no rule knows", "", unmatched_columns, unmatched },
+    { "unmatched", "Kernels that no rule knows", "the longest in a step first", mba_unmatched_columns,
+      mba_fill_unmatched },
     { "kernels", "Kernels",
       "distinct (kernel, shape), the longest in a step first; * floor of executed work, the least is not known",
       mba_kernel_columns, mba_fill_kernels },

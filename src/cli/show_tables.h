@@ -15,8 +15,9 @@ const mba_shown *mba_shown_find(const char *name);
 /* show_kernels.c */
 extern const mba_column mba_kernel_columns[], mba_roofline_columns[], mba_class_columns[], mba_ratio_columns[],
     mba_cache_columns[],
-                        mba_occupancy_columns[], mba_block_columns[], mba_counter_columns[];
+                        mba_occupancy_columns[], mba_block_columns[], mba_counter_columns[], mba_unmatched_columns[];
 mba_status mba_fill_kernels(mba_table *t, const mba_analysis *a, bool full);
+mba_status mba_fill_unmatched(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_roofline(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_classes(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_ratio(mba_table *t, const mba_analysis *a, bool full);

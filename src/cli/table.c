@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "data/json.h"
+#include "data/unicode.h"
 
 typedef struct cell { char *text; double number; } cell;
 
@@ -50,6 +51,19 @@ static void add(mba_table *t, char *text, double number)
     t->cells[t->ncells++] = (cell){ text, number };
 }
 
+/* Names come from files and programs of others. What is not UTF-8 would be a JSON object without its key. */
+static char *repaired(char *text)
+{
+    mba_text   better = { 0 };
+    mba_status st = MBA_OK;
+    if (mba_utf8_valid(text, strlen(text))) return text;
+    st = mba_utf8_repair(&better, text, strlen(text));
+    if (st == MBA_OK) st = mba_text_add(&better, "", 1);
+    mba_assert(st == MBA_OK);
+    free(text);
+    return better.data;
+}
+
 void mba_table_text(mba_table *t, const char *fmt, ...)
 {
     char   *text;
@@ -58,7 +72,16 @@ void mba_table_text(mba_table *t, const char *fmt, ...)
     const int n = vasprintf(&text, fmt, ap);
     va_end(ap);
     mba_assert(n >= 0);
-    add(t, text, NAN);
+    add(t, repaired(text), NAN);
+}
+
+void mba_table_cut(mba_table *t, const char *text, size_t most)
+{
+    size_t n = strlen(text);
+    if (n > most) for (n = most; n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80;) n--;     // no half characters
+    char *copy = strndup(text, n);
+    mba_assert(copy);
+    add(t, repaired(copy), NAN);
 }
 
 void mba_table_number(mba_table *t, double v)
@@ -74,30 +97,53 @@ void mba_table_number(mba_table *t, double v)
     add(t, copy, v);
 }
 
-static size_t width_of(const mba_table *t, int column)
+static int letters_of(const char *s)
 {
-    size_t w = strlen(t->column[column].heading);
+    int n = 0;
+    for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
+static int width_of(const mba_table *t, int column)
+{
+    int w = letters_of(t->column[column].heading);
     for (size_t i = (size_t)column; i < t->ncells; i += (size_t)t->ncolumns)
-        if (strlen(t->cells[i].text) > w) w = strlen(t->cells[i].text);
+        if (letters_of(t->cells[i].text) > w) w = letters_of(t->cells[i].text);
     return w;
+}
+
+/* A line break in a name would be a row, an escape a command to the terminal. */
+static void print_plain(FILE *f, const char *s)
+{
+    for (; *s; s++) fputc((unsigned char)*s < 0x20 || *s == 0x7f ? ' ' : *s, f);
+}
+
+static void print_padded(const mba_table *t, FILE *f, int column, const char *s, int width)
+{
+    const bool last = column + 1 == t->ncolumns, number = t->column[column].format;
+    const int  pad = width - letters_of(s);
+    if (number) fprintf(f, "%*s", pad, "");
+    print_plain(f, s);
+    if (!number && !last) fprintf(f, "%*s", pad, "");
+    fputs(last ? "\n" : "  ", f);
 }
 
 static void print_text(const mba_table *t, FILE *f)
 {
-    for (size_t row = 0; row <= t->ncells / (size_t)t->ncolumns; row++)
-        for (int c = 0; c < t->ncolumns; c++) {
-            const char *s   = row ? t->cells[(row - 1) * (size_t)t->ncolumns + (size_t)c].text : t->column[c].heading;
-            const int   w   = (int)width_of(t, c);
-            const char *end = c + 1 == t->ncolumns ? "\n" : "  ";
-            if (t->column[c].format)          fprintf(f, "%*s%s", w, s, end);
-            else if (c + 1 == t->ncolumns)    fprintf(f, "%s%s", s, end);
-            else                              fprintf(f, "%-*s%s", w, s, end);
-        }
+    int *width = calloc((size_t)t->ncolumns, sizeof *width);
+    mba_assert(width);
+    for (int c = 0; c < t->ncolumns; c++) width[c] = width_of(t, c);
+    for (int c = 0; c < t->ncolumns; c++) print_padded(t, f, c, t->column[c].heading, width[c]);
+    for (size_t i = 0; i < t->ncells; i++) {
+        const int c = (int)(i % (size_t)t->ncolumns);
+        print_padded(t, f, c, t->cells[i].text, width[c]);
+    }
+    free(width);
 }
 
 static void print_csv_field(FILE *f, const char *s)
 {
-    if (!strpbrk(s, ",\"\n")) { fputs(s, f); return; }
+    if (!strpbrk(s, ",\"\r\n")) { fputs(s, f); return; }
     fputc('"', f);
     for (; *s; s++) {
         if (*s == '"') fputc('"', f);

@@ -7,7 +7,8 @@
  *     mba_table_print(t, stdout, MBA_TABLE_TEXT);
  *     mba_table_destroy(t);
  *
- * Units stand in the headings. JSON is an array of objects under the keys; an absent number is null. */
+ * Units stand in the headings. JSON is an array of objects under the keys; an absent number is null. Text may be
+ * anything: bytes that are not UTF-8 become U+FFFD, and control characters spaces where people read. */
 #ifndef MBA_TABLE_H
 #define MBA_TABLE_H
 
@@ -22,6 +23,7 @@ typedef struct mba_column { const char *key, *heading, *format; } mba_column;   
 MBA_MUST mba_status mba_table_create(mba_table **out, const mba_column *columns);
 void mba_table_destroy(mba_table *t);
 void mba_table_text(mba_table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void mba_table_cut(mba_table *t, const char *text, size_t most);               /* at most so many bytes of it */
 void mba_table_number(mba_table *t, double v);                                  /* NaN: absent */
 size_t mba_table_rows(const mba_table *t);
 void mba_table_print(const mba_table *t, FILE *f, mba_table_form form);

@@ -207,7 +207,7 @@ static mba_status draw_records(mba_canvas *canvas, double w, const mba_analysis 
     const int      shown = n < KERNELS_MAX ? (int)n : KERNELS_MAX;
     if (!n) {
         mba_svg_frame(canvas, w, "Histograms: no data yet", "lifetime of a block, µs", "share of the blocks",
-                      "needs records of blocks: mambascope profile --blocks 512 on a GPU (kernels of ours that keep"
+                      "needs records of blocks: mambascope profile --blocks on a GPU (kernels of ours that keep"
                       " them)");
         return MBA_OK;
     }

@@ -147,12 +147,12 @@ const mba_figure mba_figure_fig10 = {
 static bool same_model(const mba_run *a, const mba_run *b)
 {
     return *a->a->workload && !strcmp(a->a->workload, b->a->workload) && !strcmp(a->a->device, b->a->device)
-        && !strcmp(a->parameters, b->parameters);
+        && !strcmp(a->a->parameters, b->a->parameters);
 }
 
 static bool same_size(const mba_run *a, const mba_run *b)
 {
-    return a->a->units == b->a->units && !strcmp(a->batch, b->batch);
+    return a->a->units == b->a->units && !strcmp(a->a->batch, b->a->batch);
 }
 
 /* Whether run i has a partner: the same model on the same machine at the same size, or at another one. */
@@ -279,7 +279,7 @@ bool mba_run_is_size(const mba_stores *r, int run)
 /* Tokens of a sequence, of the store's words for its batch; 0: it has none. */
 static double length_of(const mba_run *run)
 {
-    const char *at = strstr(run->batch, "length ");
+    const char *at = strstr(run->a->batch, "length ");
     return at ? strtod(at + 7, NULL) : 0;
 }
 

@@ -37,7 +37,7 @@ static mba_status table1_numbers(mba_grid *g, const mba_stores *r, int run)
         mba_grid_text(g, mba_run_label(r, i));
         mba_grid_text(g, *a->workload ? a->workload : NULL);
         mba_grid_number(g, parameters / 1e6);
-        mba_grid_text(g, *r->run[i].batch ? r->run[i].batch : NULL);
+        mba_grid_text(g, *a->batch ? a->batch : NULL);
         mba_grid_number(g, a->units);
         mba_grid_text(g, a->unit);
         mba_grid_text(g, mba_sheet_find(a, "run.precision"));

@@ -178,7 +178,7 @@ static void say_all_floors(mba_buf *b, const mba_analysis *a)
 
 static void say_vector(mba_buf *b, const mba_stores *r, int run)
 {
-    static const char *const rule[READINGS] = { "least arithmetic", "issue slots", "a busier FMA pipe",
+    static const char *const rule[READINGS] = { "executed arithmetic", "issue slots", "a busier FMA pipe",
                                                 "any busier vector pipe" };
     double v[READINGS], lo = NAN, hi = NAN;
     int    known = 0;

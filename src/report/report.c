@@ -47,25 +47,11 @@ void mba_stores_show(mba_stores *r, int shown)
     for (int i = 0; i < r->n; i++) name_run(r, i);
 }
 
-/* What the store says of the model: how many values it learns, the shape of its batch. */
-static mba_status read_model(mba_run *run)
-{
-    mba_row_parameter *p;
-    int64_t            n;
-    MBA_TRY(mba_load_parameter(run->store, &p, &n));
-    for (int64_t i = 0; i < n; i++) {
-        if (!p[i].name || !p[i].value) continue;
-        if (!strcmp(p[i].name, "parameters")) snprintf(run->parameters, sizeof run->parameters, "%s", p[i].value);
-        if (!strcmp(p[i].name, "batch"))      snprintf(run->batch, sizeof run->batch, "%s", p[i].value);
-    }
-    return MBA_OK;
-}
-
 static void set_beside(mba_stores *r)
 {
     for (int i = 0; i < r->n; i++) {
         int n = 0;
-        for (int k = 0; k < r->n && n < MBA_BESIDE_MAX; k++) if (k != i) r->run[i].beside[n++] = r->run[k].a;
+        for (int k = 0; k < r->n; k++) if (k != i) r->run[i].beside[n++] = r->run[k].a;
         r->run[i].a->beside = r->run[i].beside;
         r->run[i].a->nbeside = n;
     }
@@ -82,7 +68,6 @@ mba_status mba_stores_open(mba_stores *r, const char *const *path, int n)
         run->l2_bytes_s = run->l1_bytes_s = NAN;
         st = mba_store_open(&run->store, path[i]);
         if (st == MBA_OK) st = mba_analysis_create(&run->a, run->store);
-        if (st == MBA_OK) st = read_model(run);
     }
     if (st == MBA_OK) {
         mba_stores_show(r, n);

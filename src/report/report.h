@@ -15,13 +15,12 @@
 #include "report/whatif.h"
 #include "scope/analysis.h"
 
-enum { MBA_RUNS_MAX = 24 };
+enum { MBA_RUNS_MAX = MBA_BESIDE_MAX + 1 };
 typedef struct mba_run {
     mba_store    *store;
     mba_analysis *a;
     char          label[384];
     double        l2_bytes_s, l1_bytes_s;          /* of the file of its machine, where the run did not measure; NaN */
-    char          parameters[32], batch[128];      /* values it learns, shape of a batch, as the store words them; "" */
     mba_analysis *beside[MBA_BESIDE_MAX];
 } mba_run;
 typedef struct mba_stores {

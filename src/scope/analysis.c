@@ -123,6 +123,22 @@ static mba_status read_steps(mba_analysis *a)
     return MBA_OK;
 }
 
+/* ---- the model ---- */
+
+static mba_status read_model(mba_analysis *a)
+{
+    mba_row_parameter *p;
+    int64_t            n;
+    a->parameters = a->batch = "";
+    MBA_TRY(mba_load_parameter(a->store, &p, &n));
+    for (int64_t i = 0; i < n; i++) {
+        if (!p[i].name || !p[i].value) continue;
+        if (!strcmp(p[i].name, "parameters")) a->parameters = p[i].value;
+        if (!strcmp(p[i].name, "batch"))      a->batch = p[i].value;
+    }
+    return MBA_OK;
+}
+
 /* ---- all of it ---- */
 
 static int by_kernel_and_metric(const void *x, const void *y)
@@ -172,6 +188,7 @@ static mba_status analyse(mba_analysis *a)
     a->unit = or_empty(mba_sheet_find(a, "run.unit"));
     a->sms = mba_sheet_value(a, "gpu.sms");
     a->l2_bytes = mba_sheet_value(a, "gpu.l2");
+    MBA_TRY(read_model(a));
     MBA_TRY(read_ceilings(a));
     MBA_TRY(read_steps(a));
     MBA_TRY(read_kernels(a));

@@ -79,6 +79,7 @@ typedef struct mba_rates { double dram, l2, l1, tensor, fma, special; } mba_rate
 typedef struct mba_analysis {
     mba_store        *store;
     const char       *workload, *device, *unit;    /* "" where the sheet does not say */
+    const char       *parameters, *batch;          /* values it learns, shape of a batch, as Table I words them; "" */
     int64_t           steps;                       /* of the timeline */
     double            sms, l2_bytes;
     mba_rates         best, measured, sheet;
@@ -155,7 +156,7 @@ typedef struct mba_bounds { double share[MBA_FLOORS], percent_of_floor, time_s; 
 mba_bounds mba_bounds_of(const mba_analysis *a, mba_group_of g);
 
 /* ---- claims of the study ---- */
-enum { MBA_CLAIMS = 11, MBA_BESIDE_MAX = 8 };
+enum { MBA_CLAIMS = 11, MBA_BESIDE_MAX = 23 };         /* all that a page has but one */
 typedef enum mba_verdict { MBA_OPEN, MBA_REPRODUCED, MBA_REFUTED, MBA_DEPENDS } mba_verdict;
 typedef struct mba_claim {
     const char *id, *claim, *target;

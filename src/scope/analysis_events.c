@@ -128,6 +128,7 @@ static mba_status see_time(void *ctx, const void *row)
     const double s = 1e-9 * (double)e->duration_ns;
     double       by[MBA_FLOORS];
     mba_floor    bound;
+    if (step_of(e) >= r->steps) return MBA_OK;     // written since the first reading: a profile that still runs
     const double floor_s = mba__floors(a, &least, by, &bound);
     mba_operator_view *o = operator_of(r, operator_name(e, n, k), kind, phase);
     if (!o) return mba_fail(MBA_E_NOMEM, "no memory for operators");

@@ -3,10 +3,8 @@
  *     mba_diff_row *row; int64_t n;
  *     MBA_TRY(mba_diff(&row, &n, before, after, 0.03));         // free(row)
  *
- * A row is slower where its time grew by more than the gate, by more than both spreads,
-     and it is at least a hundredth of
- * the step: below the spread nothing changed, and what takes no time cannot cost any. Kernels are told,
-     not judged: their
+ * A row is slower where its time grew by more than the gate, by more than both spreads, and it is at least a hundredth of
+ * the step: below the spread nothing changed, and what takes no time cannot cost any. Kernels are told, not judged: their
  * names change with their variants. */
 #ifndef MBA_SCOPE_DIFF_H
 #define MBA_SCOPE_DIFF_H

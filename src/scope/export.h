@@ -19,7 +19,8 @@ MBA_MUST mba_status mba_export_csv(FILE *f, mba_store *s, mba_store_rows table);
 /* {"version": 1, "node": [{..}, ..], ..}: absent is null. */
 MBA_MUST mba_status mba_export_json(FILE *f, mba_store *s);
 
-/* Trace event format: one lane (thread) per stream; blocks with records as a second process with one lane per SM. */
+/* Trace event format: one lane (thread) per stream; blocks with records as a second process with one lane per SM. What
+ * overlaps on a stream or SM has a lane of its own, `stream 7 (2)`. */
 MBA_MUST mba_status mba_export_trace(FILE *f, mba_store *s);
 
 /* A smaller store, of the version of this program: the first `steps` of the timeline, no operands, blocks or

@@ -1,0 +1,109 @@
+/* table_test.c -- tables of names that come from elsewhere: any bytes, any length, in all three forms. */
+#include "cli/table.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/test.h"
+
+static const mba_column columns[] = { { "name", "name", NULL }, { "ms", "step, ms", "%.1f" }, { "of", "of", NULL }, { 0 } };
+
+/* A table of two rows, the first with this name; the text is the caller's to free. */
+static char *printed(const char *name, size_t most, mba_table_form form)
+{
+    mba_table *t;
+    char      *text = NULL;
+    size_t     n = 0;
+    FILE      *f = open_memstream(&text, &n);
+    assert_ok(mba_table_create(&t, columns));
+    mba_table_cut(t, name, most);
+    mba_table_number(t, 12.5);
+    mba_table_text(t, "%s", name);
+    mba_table_text(t, "plain");
+    mba_table_number(t, NAN);
+    mba_table_text(t, "end");
+    mba_table_print(t, f, form);
+    fclose(f);
+    mba_table_destroy(t);
+    return text;
+}
+
+static void json_has_every_key_of_any_bytes(void **state)
+{
+    static const char *const names[][2] = { { "a\xff\xfe z", "a\xef\xbf\xbd\xef\xbf\xbd z" }, { "\xc3", "\xef\xbf\xbd" },
+                                            { "\xc3\xa4\n\x1b[2J", "\xc3\xa4\n\x1b[2J" }, { "", "" } };
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char   *text = printed(names[i][0], SIZE_MAX, MBA_TABLE_JSON);
+        json_t *all = json_loads(text, 0, NULL);
+        assert_int_equal(json_array_size(all), 2);
+        assert_string_equal(json_string_value(json_object_get(json_array_get(all, 0), "name")), names[i][1]);
+        assert_string_equal(json_string_value(json_object_get(json_array_get(all, 0), "of")), names[i][1]);
+        json_decref(all);
+        free(text);
+    }
+}
+
+/* A heading and two rows, whatever a name has in it, and no byte that a terminal obeys. */
+static void text_has_a_line_per_row(void **state)
+{
+    char *text = printed("tab\there\r\nline\x1b[2J\x7f", SIZE_MAX, MBA_TABLE_TEXT);
+    int   lines = 0;
+    (void)state;
+    for (const char *s = text; *s; s++) {
+        lines += *s == '\n';
+        assert_true(*s == '\n' || ((unsigned char)*s >= 0x20 && *s != 0x7f));
+    }
+    assert_int_equal(lines, 3);
+    free(text);
+}
+
+static int column_of(const char *line, const char *word)
+{
+    int n = 0;
+    for (const char *at = strstr(line, word); line < at; line++) n += ((unsigned char)*line & 0xc0) != 0x80;
+    return n;
+}
+
+/* Columns stand below each other by letters, not by bytes; a cut name ends with a whole letter. */
+static void columns_are_counted_in_letters(void **state)
+{
+    char *text = printed("\xc3\xa4\xc3\xb6\xc3\xbc", 5, MBA_TABLE_TEXT);
+    char *second = strchr(text, '\n') + 1, *third = strchr(second, '\n') + 1;
+    (void)state;
+    assert_memory_equal(second, "\xc3\xa4\xc3\xb6 ", 5);
+    assert_int_equal(column_of(second, "12.5") + 3, column_of(third, "-"));
+    free(text);
+}
+
+static void csv_quotes_what_ends_a_line(void **state)
+{
+    char *text = printed("a\rb", SIZE_MAX, MBA_TABLE_CSV);
+    (void)state;
+    assert_non_null(strstr(text, "\"a\rb\",12.5,\"a\rb\"\nplain,,end\n"));
+    free(text);
+}
+
+static void a_whole_name_stays_whole(void **state)
+{
+    char *name = malloc(9001), *text;
+    (void)state;
+    memset(name, 'x', 9000);
+    name[9000] = 0;
+    text = printed(name, SIZE_MAX, MBA_TABLE_CSV);
+    assert_non_null(strstr(text, name));
+    free(text);
+    free(name);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(json_has_every_key_of_any_bytes), cmocka_unit_test(text_has_a_line_per_row),
+        cmocka_unit_test(columns_are_counted_in_letters),  cmocka_unit_test(csv_quotes_what_ends_a_line),
+        cmocka_unit_test(a_whole_name_stays_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,161 @@
+/* claims_test.c -- claims that need two stores: which two may be set beside each other. analysis_test has verdicts. */
+#include <string.h>
+
+#include "scope/analysis.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+
+/* One SSM kernel that takes 1 s; a block of it lives `lives` ms. */
+typedef struct made {
+    const char *op, *workload, *gpu, *parameters, *batch, *foreign;
+    double      units, lives, hits, flops;
+} made;
+static const made base = { "ssd", "mamba2", "GPU A", "1000", "batch 4 x length 16", NULL, 64, 1, 90, 100 };
+
+typedef struct opened { mba_store *store; mba_analysis *a; } opened;
+
+static void put_counter(mba_store *s, const char *metric, double value)
+{
+    assert_ok(mba_put_counter(s, &(mba_row_counter){ .metric = metric, .value = value, .launches = 1 }));
+}
+
+static void put_counters(mba_store *s, const made *m)
+{
+    put_counter(s, "dram__bytes_read.sum", 1000 * m->lives);
+    put_counter(s, "dram__bytes_write.sum", 0);
+    put_counter(s, "lts__t_sector_hit_rate.pct", m->hits);
+    put_counter(s, "sm__ctas_active.sum", m->lives);
+    put_counter(s, "sm__ctas_launched.sum", 1);
+    put_counter(s, "sm__cycles_elapsed.avg.per_second", 1000);
+}
+
+static void put_run(mba_store *s, const made *m)
+{
+    mba_row_node   n = mba_no_node;
+    mba_row_kernel k = mba_no_kernel;
+    mba_row_event  e = mba_no_event;
+    n.id = 0, n.op = m->op, n.kind = "ssm", n.tensor_flops = m->flops, n.vector_flops = 0, n.special_ops = 0,
+        n.read_bytes = 10, n.write_bytes = 0;
+    k.id = 0, k.name = "chunk_scan_fwd", k.op = m->op, k.kind = "ssm";
+    e.id = 0, e.what = "kernel", e.start_ns = 0, e.duration_ns = 1000000000, e.stream = 7, e.step = 0, e.kernel = 0,
+        e.node = 0;
+    assert_ok(mba_put_node(s, &n));
+    assert_ok(mba_put_kernel(s, &k));
+    assert_ok(mba_put_event(s, &e));
+    put_counters(s, m);
+}
+
+static void put_sheet(mba_store *s, const made *m)
+{
+    assert_ok(mba_sheet_text(s, "run.device", "given", "cuda"));
+    assert_ok(mba_sheet_text(s, "run.workload", "given", "%s", m->workload));
+    assert_ok(mba_sheet_text(s, "gpu.name", "read", "%s", m->gpu));
+    assert_ok(mba_sheet_number(s, "run.units", "given", m->units, "tokens"));
+    if (m->foreign) assert_ok(mba_sheet_text(s, "run.foreign", "given", "%s", m->foreign));
+    if (m->parameters) assert_ok(mba_put_parameter(s, &(mba_row_parameter){ "parameters", m->parameters, "" }));
+    if (m->batch) assert_ok(mba_put_parameter(s, &(mba_row_parameter){ "batch", m->batch, "" }));
+}
+
+static opened make(const char *name, const made *m)
+{
+    opened o = { NULL, NULL };
+    assert_ok(mba_store_create(&o.store, scratch(name)));
+    put_sheet(o.store, m);
+    put_run(o.store, m);
+    assert_ok(mba_store_close(o.store));
+    assert_ok(mba_store_open(&o.store, scratch(name)));
+    assert_ok(mba_analysis_create(&o.a, o.store));
+    return o;
+}
+
+static void drop(opened o)
+{
+    mba_analysis_destroy(o.a);
+    assert_ok(mba_store_close(o.store));
+}
+
+static mba_claim judged(int claim, made x, made y)
+{
+    mba_claim    c[MBA_CLAIMS];
+    const opened a = make("x.db", &x), b = make("y.db", &y);
+    a.a->beside = &b.a;
+    a.a->nbeside = 1;
+    mba_claims_judge(a.a, c);
+    drop(a);
+    drop(b);
+    return c[claim - 1];
+}
+
+/* Blocks live longer in a longer sequence too, and on a slower GPU: neither is the intervention. */
+static void an_intervention_changes_nothing_else(void **state)
+{
+    made longer = base, m;
+    (void)state;
+    longer.lives = 2;
+    assert_int_equal(judged(5, base, longer).verdict, MBA_REPRODUCED);
+    m = longer, m.units = 128;
+    assert_int_equal(judged(5, base, m).verdict, MBA_OPEN);
+    m = longer, m.batch = "batch 1 x length 64";
+    assert_int_equal(judged(5, base, m).verdict, MBA_OPEN);
+    m = longer, m.gpu = "GPU B";
+    assert_int_equal(judged(5, base, m).verdict, MBA_OPEN);
+    m = longer, m.parameters = "500";                                  // two layers of four
+    assert_int_equal(judged(5, base, m).verdict, MBA_OPEN);
+    m = longer, m.workload = "mamba1";
+    assert_int_equal(judged(5, base, m).verdict, MBA_OPEN);
+    m = longer, m.parameters = m.batch = NULL, m.foreign = "python3";  // another program says its units alone
+    assert_int_equal(judged(5, base, m).verdict, MBA_REPRODUCED);
+}
+
+static void reuse_is_followed_in_one_program(void **state)
+{
+    made larger = base, m;
+    (void)state;
+    larger.units = 1024, larger.batch = "batch 64 x length 16", larger.hits = 50;
+    assert_int_equal(judged(9, base, larger).verdict, MBA_REPRODUCED);
+    m = larger, m.foreign = "python3";
+    assert_int_equal(judged(9, base, m).verdict, MBA_OPEN);
+    m = larger, m.gpu = "GPU B";
+    assert_int_equal(judged(9, base, m).verdict, MBA_OPEN);
+}
+
+static void scan_and_matrices_are_of_like_size(void **state)
+{
+    made scan = base, m;
+    (void)state;
+    scan.op = "selective_scan", scan.workload = "mamba1", scan.flops = 50, scan.parameters = "1200";
+    assert_int_equal(judged(10, base, scan).verdict, MBA_DEPENDS);     // more FLOPs in the same time
+    m = scan, m.parameters = "2000";
+    assert_int_equal(judged(10, base, m).verdict, MBA_OPEN);
+    assert_non_null(strstr(judged(10, base, m).needs, "equal sizes"));
+    m = scan, m.gpu = "GPU B";
+    assert_int_equal(judged(10, base, m).verdict, MBA_OPEN);
+    m = scan, m.foreign = "python3";
+    assert_int_equal(judged(10, base, m).verdict, MBA_OPEN);
+}
+
+/* What nobody counted is not a number, and is not printed as one. */
+static void no_number_is_printed_that_is_none(void **state)
+{
+    made scan = base;
+    (void)state;
+    scan.op = "selective_scan", scan.workload = "mamba1", scan.flops = NAN;
+    const mba_claim c = judged(10, base, scan);
+    assert_int_equal(c.verdict, MBA_OPEN);
+    assert_null(strstr(c.measured, "nan"));
+    assert_non_null(strstr(c.measured, "matrices"));
+}
+
+static int prepare(void **state) { (void)state; scratch_make(); return 0; }
+static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_intervention_changes_nothing_else),
+        cmocka_unit_test(reuse_is_followed_in_one_program),
+        cmocka_unit_test(scan_and_matrices_are_of_like_size),
+        cmocka_unit_test(no_number_is_printed_that_is_none),
+    };
+    return cmocka_run_group_tests(tests, prepare, clean);
+}

@@ -1,0 +1,65 @@
+/* stores_cli_test.c -- `show`, `diff` and `export` on stores of an H200, as a person meets them. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include "tests/test.h"
+
+#define STORES "tests/data/stores/h200_"
+
+static char output[1 << 16];                       // stdout and stderr of the last command
+
+static int run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static int run(const char *fmt, ...)
+{
+    char        args[2048], line[4096];
+    const char *program = getenv("MBA_PROGRAM");
+    va_list     ap;
+    assert_non_null(program);
+    va_start(ap, fmt);
+    vsnprintf(args, sizeof args, fmt, ap);
+    va_end(ap);
+    snprintf(line, sizeof line, "'%s' %s 2>&1", program, args);
+    FILE *f = popen(line, "r");
+    assert_non_null(f);
+    output[fread(output, 1, sizeof output - 1, f)] = 0;
+    const int status = pclose(f);
+    assert_true(WIFEXITED(status));                // never a crash
+    return WEXITSTATUS(status);
+}
+
+static void says(int exit_code, int wanted, const char *words)
+{
+    if (exit_code == wanted && strstr(output, words)) return;
+    print_error("exit %d (wanted %d), wanted \"%s\" in:\n%s\n", exit_code, wanted, words, output);
+    fail();
+}
+
+/* A gate that compares a batch with a quarter of it must say so. */
+static void diff_tells_what_is_not_alike(void **state)
+{
+    (void)state;
+    says(run("diff " STORES "chunked.db " STORES "chunked_small.db"), 0,
+         "note: the batch differs: batch 4 x length 4096, batch 1 x length 1024\n");
+    says(run("diff " STORES "mamba2.db " STORES "peer_small.db"), 0, "note: the units of a step differ: 16384, 1024\n");
+    says(run("diff " STORES "mamba2.db " STORES "hybrid.db"), 0, "note: the parameters differ: ");
+    says(run("diff " STORES "mamba2.db " STORES "chunked.db"), 0, "ssd");
+    assert_null(strstr(output, "differ"));
+}
+
+/* Whoever adds up the rows of a terminal must know that some are not there. */
+static void long_tables_say_where_they_end(void **state)
+{
+    (void)state;
+    says(run("show " STORES "mamba2.db kernels"), 0, "(24 of 57 rows: mambascope show " STORES "mamba2.db kernels --csv");
+    says(run("show " STORES "mamba2.db breakdown"), 0, "gemm");
+    assert_null(strstr(output, "rows:"));
+    says(run("diff " STORES "vision.db " STORES "vision.db"), 0, " rows: --csv has all)");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(diff_tells_what_is_not_alike),
+                                        cmocka_unit_test(long_tables_say_where_they_end) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
