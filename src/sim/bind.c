@@ -339,8 +339,23 @@ static mba_status set_order(mba_sim_kernel *k, const mba_counted_kernel *c, cons
     return mba_sim_finish(k, m);
 }
 
+/* Of the sectors it writes, those it writes only a part of. Where a plan says how many bytes are stored: what is missing of
+ * whole sectors, half of one each. Else what requests have beyond the sectors that 32 lanes of 16 bytes can fill; kernels
+ * that multiply may copy from shared memory besides, which is no request. */
+static double partly_written(const mba_sim_kernel *k, const mba_counted_kernel *c, bool planned)
+{
+    enum { SECTOR = 32, FULL = 16, LANES = 32 };
+    const double sectors = c->n[MBA_N_L2_WR], each = sectors / c->n[MBA_N_GLOBAL_ST];
+    double       stored = 0;
+    for (int64_t s = 0; s < k->nstreams; s++) if (k->stream[s].writes) stored += k->stream[s].moved;
+    const double missing = 2 * (1 - stored / (SECTOR * sectors)), beyond = (each - FULL) / (LANES - FULL);
+    const bool   vector = !(c->n[MBA_N_TENSOR] > 0) && !(c->n[MBA_N_PRODUCTS] > 0);
+    const double part = planned && !is_library(k) ? missing : vector ? beyond : 0;
+    return sectors > 0 && part > 0 ? fmin(1, part) : 0;
+}
+
 /* How much: of every pipe, of L2, and what leaves it. */
-static void set_amounts(mba_sim_kernel *k, const mba_counted_kernel *c)
+static void set_amounts(mba_sim_kernel *k, const mba_counted_kernel *c, bool planned)
 {
     enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32, HALF = 2 };
     const double *n = c->n, added = n[MBA_N_L2_SUM] > 0 ? REDUCED * SECTOR * n[MBA_N_L2_SUM] : 0,
@@ -352,6 +367,8 @@ static void set_amounts(mba_sim_kernel *k, const mba_counted_kernel *c)
     set_pipe(k, MBA_P_SMEM, WAVEFRONT * n[MBA_N_SHARED_WF]); // tensor cores' reads are among them
     set_pipe(k, MBA_P_ISSUE, LANES * n[MBA_N_INST]);
     if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]); // last: others go by it
+    if (stored > 0) // sums in L2 are no parts of sectors: their cost has its own constant
+        k->partly = (int64_t)(256 * partly_written(k, c, planned) * SECTOR * n[MBA_N_L2_WR] / stored + 0.5);
     set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], data_read(c)));
     set_bytes(k, true, stored);
     k->evicts = n[MBA_N_DRAM_WR] > stored ? (int64_t)(n[MBA_N_DRAM_WR] - stored) : 0;
@@ -381,12 +398,12 @@ static void set_waits(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
         set_tail(k, TAIL_TAKEN * fmin(each * (double)k->warps, tail));
 }
 
-void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
+static void bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m, bool planned)
 {
     const mba_sim_kernel was = *k;
     mba_status           st  = set_order(k, c, m);
     if (st == MBA_OK) {
-        set_amounts(k, c);
+        set_amounts(k, c, planned);
         set_waits(k, c, m);
         k->counted  = 1;
         k->products = c->n[MBA_N_TENSOR] > 0 || c->n[MBA_N_PRODUCTS] > 0;
@@ -399,6 +416,8 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
     set_hits(k, false, data_read(c));
     set_hits(k, true, c->n[MBA_N_DRAM_WR] - (double)k->evicts);
 }
+
+void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m) { bind(k, c, m, true); }
 
 bool mba_counted_enough(const mba_counted_kernel *c)
 {
@@ -423,6 +442,6 @@ mba_status mba_counted_foreign(mba_sim_kernel *k, const mba_counted_kernel *c, c
     if (isnan(all.n[MBA_N_ALU])) all.n[MBA_N_ALU] = 0; // issued all the same
     rebuild(k, &all);
     MBA_TRY(mba_sim_finish(k, m));
-    mba_counted_bind(k, &all, m);
+    bind(k, &all, m, false);
     return MBA_OK;
 }

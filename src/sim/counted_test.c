@@ -208,6 +208,36 @@ static void too_little_counted_is_refused(void **state)
     }
 }
 
+/* Sectors of which a plan fills half are read, changed and written back: twice the time in L2, no more bytes anywhere. */
+static void parts_of_sectors_cost_a_read(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 13200, SECTORS = 1024 };
+    mba_sim_result r[2];
+    mba_gpu        m;
+    assert_ok(mba_gpu_load(&m, "h200"));
+    for (int i = 0; i < 2; i++) {
+        mba_sim_kernel k = { .name = "k", .grid = BLOCKS, .threads = 256, .warps = 8, .regs = 32, .nroles = 1,
+                             .depth = 1, .role_warps = { 8 }, .nops = 3, .nstreams = 1 };
+        mba_counted_kernel c = { .grid = BLOCKS, .block = 256, .regs = 32 };
+        k.op[0] = (mba_sim_op){ .work = MBA_OP_MIX, .stream = -1, .ring = -1, .parts = 1, .n = { [MBA_P_ALU] = 4096 } };
+        k.op[1] = (mba_sim_op){ .work = MBA_OP_STORE, .stream = 0, .ring = -1, .parts = 1,
+                                .bytes = i ? 16 * SECTORS : 32 * SECTORS };
+        k.op[2] = (mba_sim_op){ .work = MBA_OP_EXIT, .stream = -1, .ring = -1, .parts = 1 };
+        k.stream[0] = (mba_sim_stream){ .operand = 0, .writes = 1 };
+        assert_ok(mba_sim_finish(&k, &m));
+        c.n[MBA_N_INST] = c.n[MBA_N_ALU] = 128.0 * BLOCKS;
+        c.n[MBA_N_PATH] = 3;
+        c.n[MBA_N_L2_WR] = (double)SECTORS * BLOCKS;
+        mba_counted_bind(&k, &c, &m);
+        assert_int_equal(k.partly, i ? 256 : 0);
+        assert_ok(mba_sim_run(&r[i], &k, &m, MBA_SIM_FOLDED));
+    }
+    near_to(r[1].bound[MBA_LIMIT_L2], 2 * r[0].bound[MBA_LIMIT_L2]);
+    near_to(r[1].l2_write, r[0].l2_write);
+    assert_true(r[1].seconds > 1.7 * r[0].seconds && r[1].seconds < 2.1 * r[0].seconds);
+}
+
 /* A warp that is alone on its SM takes its own path, one among many waits for the others. */
 static void warps_wait_for_each_other(void **state)
 {
@@ -309,6 +339,7 @@ MBA_TEST_MAIN(cmocka_unit_test(names_of_libraries_say_tiles), cmocka_unit_test(b
               cmocka_unit_test(counters_of_peers_predict_their_times),
               cmocka_unit_test(bad_counted_kernels_are_refused),
               cmocka_unit_test(a_bound_kernel_does_what_was_counted), cmocka_unit_test(too_little_counted_is_refused),
+              cmocka_unit_test(parts_of_sectors_cost_a_read),
               cmocka_unit_test(warps_wait_for_each_other), cmocka_unit_test(the_longest_block_ends_alone),
               cmocka_unit_test(bad_imitations_are_refused),
               cmocka_unit_test(imitated_machines_are_predicted))

@@ -68,6 +68,12 @@ double mba_sim_clock_of(const mba_gpu *m, double tensor_busy, double seconds, do
     return clk + (least - clk) * busy - fall * over * lasts * full;
 }
 
+/* L2 keeps check bits of whole sectors: who writes a part of one has it read, changed and written back. */
+static double l2_write_rate(const mba_sim_kernel *k, const mba_gpu *m)
+{
+    return m->v[MBA_GPU_l2_wr] * 1e9 / (1 + (double)k->partly / 256);
+}
+
 /* `share`: of the chip's L2, DRAM and dispatcher, for one server of a folded chip. */
 rates mba_sim_rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, double active, double share)
 {
@@ -77,9 +83,9 @@ rates mba_sim_rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, do
     rates r = { .rd = per_unit(v[MBA_GPU_rd_port]),
                 .wr = per_unit(v[MBA_GPU_wr_port]),
                 .l2r = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk),
-                .l2w = per_unit(v[MBA_GPU_l2_wr] * 1e9 * per_clk),
+                .l2w = per_unit(l2_write_rate(k, m) * per_clk),
                 .l2r_both = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk / L2_SHARED),
-                .l2w_both = per_unit(v[MBA_GPU_l2_wr] * 1e9 * per_clk / L2_SHARED),
+                .l2w_both = per_unit(l2_write_rate(k, m) * per_clk / L2_SHARED),
                 .hbm = per_unit(dram_rate(k, m) * per_clk),
                 .dispatch = per_unit(v[MBA_GPU_r_blk] * share),
                 .t_kernel = ticks_of(v[MBA_GPU_t_kernel] + (double)k->fetch),
@@ -122,7 +128,7 @@ void mba_sim_find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba
     out->bound[MBA_LIMIT_WR]  = out->l2_write / (v[MBA_GPU_wr_port] * active * hz);
     // What comes from DRAM is written into L2 before it is read there.
     const double read = (out->l2_read + out->dram_read) / (v[MBA_GPU_l2_rd] * 1e9),
-                 write = out->l2_write / (v[MBA_GPU_l2_wr] * 1e9);
+                 write = out->l2_write / l2_write_rate(k, m);
     out->bound[MBA_LIMIT_L2] = fmax(L2_SHARED * (read + write), fmax(read, write));
     out->bound[MBA_LIMIT_HBM] =
         out->dram_read > 0 || out->dram_write > 0 ? (out->dram_read + out->dram_write) / dram_rate(k, m) : 0;
