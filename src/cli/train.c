@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/interrupts.h"
 #include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/progress.h"
@@ -294,9 +295,8 @@ static void print_result(const train_cli *c)
 
 static mba_status run_training(train_cli *c)
 {
-    struct sigaction action = { .sa_handler = on_signal };
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    mba_interrupts(on_signal);
+    signal(SIGPIPE, SIG_IGN);                      // that nobody listens any more is no reason to lose a run
     c->o.stop = &interrupted;
     c->o.planned = planned;
     c->o.report  = report;
@@ -415,7 +415,8 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         { 0 },
     };
     const mba_usage usage = { "train", "--model NAME [options]",
-        "Trains a model of text, images or graphs, on the CPU or a GPU. Ctrl-C finishes the step, saves and exits.",
+        "Trains a model of text, images or graphs, on the CPU or a GPU. Ctrl-C (or kill, or the end of the terminal)\n"
+        "finishes the step, saves and exits.",
         options,
         "mambascope train --model mamba2-130m --batch 1 --length 1024 --dry-run\n"
         "mambascope train --model mamba2-130m --set width=256,layers=6,vocab=257 --data shards --validation 0.1 "
