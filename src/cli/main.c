@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/progress.h"
@@ -34,7 +35,7 @@ static void print_usage(FILE *f)
 /* "what\nwhy: ..\nfix: .." as an indented block; colours only on a terminal. */
 static void print_story(const char *story)
 {
-    const bool  colour = mba_on_terminal();
+    const bool  colour = mba_colours_on(STDERR_FILENO);
     const char *red = colour ? "\033[31m" : "", *plain = colour ? "\033[0m" : "";
     fprintf(stderr, "%serror:%s ", red, plain);
     for (const char *s = story; *s;) {

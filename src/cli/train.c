@@ -241,7 +241,7 @@ static void report(void *ctx, const mba_train_report *r)
             print_judgement(stderr, &r->valid, c->loss_unit);
             fputc('\n', stderr);
         }
-    } else if (!isatty(2) && (r->step % 100 == 0 || r->step == r->steps)) {
+    } else if (!mba_on_terminal() && (r->step % 100 == 0 || r->step == r->steps)) {
         fprintf(stderr, "step %lld  loss %.4f  norm %.3f  lr %.2e  %.0f %s/s\n", (long long)r->step, r->loss,
                 r->grad_norm, r->lr,
                 r->units_per_s, r->unit);
