@@ -311,18 +311,21 @@ static mba_status run_training(train_cli *c)
     return st;
 }
 
-/* The model is named by --model, or taken from the checkpoint that is resumed. */
+/* The model is named by --model, or taken from the checkpoint that is resumed or begun with. */
 static mba_status choose_model(train_cli *c)
 {
     char          path[4096];
     mba_hf_format format;
-    if (c->o.resume && !c->model.name) {
-        MBA_TRY(mba_checkpoint_find(path, sizeof path, c->o.resume));
+    if (c->o.resume && c->o.init)
+        return mba_fail(MBA_E_ARG, "--resume and --init\nwhy: the one goes on with a run, the other begins one\nfix: one "
+                        "of them");
+    if ((c->o.resume || c->o.init) && !c->model.name) {
+        MBA_TRY(mba_checkpoint_find(path, sizeof path, c->o.resume ? c->o.resume : c->o.init));
         MBA_TRY(mba_checkpoint_config(&c->o.session.model, &format, path));
         if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.padding = 0;   // every token is trained
     } else if (!c->model.name) {
-        return mba_fail(MBA_E_ARG, "no model\nfix: --model NAME, with a name of `mambascope list models`, or --resume "
-                                   "DIR");
+        return mba_fail(MBA_E_ARG, "no model\nfix: --model NAME, with a name of `mambascope list models`, --init or "
+                                   "--resume DIR");
     }
     MBA_TRY(mba_model_options_apply(&c->model, &c->o.session));
     if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.documents = c->documents;
@@ -406,6 +409,8 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         { "--valid-batches", MBA_OPT_INT, &c->o.valid_batches, "N", "batches of a validation (16); 0: all", 0, 1e9 },
         { "--resume",    MBA_OPT_TEXT, &c->o.resume,   "DIR",
           "go on from a checkpoint, or from the newest of a run", 0, 0 },
+        { "--init",      MBA_OPT_TEXT, &c->o.init,     "DIR",
+          "begin with the weights of a checkpoint, ours or one of Hugging Face", 0, 0 },
         { "--stop-after", MBA_OPT_INT, &c->o.stop_after, "N",   "leave after N steps of this session, saved", 1, 1e12 },
         { "--dry-run",   MBA_OPT_FLAG, &c->dry_run,    NULL,
           "print parameters, memory plan, FLOPs and bytes of a step; run nothing", 0, 0 },
@@ -424,6 +429,7 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         "mambascope train --model mambavision-t --batch 32 --data imagenet --optimizer lamb --lr 5e-3 --ema 0.9998 "
         "--steps 1000 --out run\n"
         "mambascope train --model graphmamba-peptides-func --graphs 32 --steps 200\n"
+        "mambascope train --init mamba2-130m-hf --batch 1 --length 512 --data shards --lr 1e-4 --steps 200 --out tuned\n"
         "mambascope train --resume run --data shards --validation 0.1 --steps 500 --out run\n" };
     return mba_options_parse(&usage, argc, argv, NULL, help);
 }
