@@ -89,6 +89,15 @@ static void a_dumb_terminal_sees_training_go_on(void **state)
     assert_non_null(strstr(output, "step 200  loss "));
 }
 
+static void quiet_is_quiet(void **state)
+{
+    (void)state;
+    const char *const args[] = { TRAIN, "--quiet", NULL };
+    assert_int_equal(on_terminal("xterm", NULL, 80, args), 0);
+    assert_null(strstr(output, "training"));
+    assert_int_equal(strncmp(output, "200 steps", 9), 0);                   // the result is the first that is said
+}
+
 /* A line that wraps could not be wiped. */
 static void a_bar_fits_a_narrow_terminal(void **state)
 {
@@ -114,6 +123,7 @@ int main(void)
         cmocka_unit_test(pictures_have_colours_where_they_are_wanted),
         cmocka_unit_test(errors_are_red_where_colours_are_wanted),
         cmocka_unit_test(a_dumb_terminal_sees_training_go_on),
+        cmocka_unit_test(quiet_is_quiet),
         cmocka_unit_test(a_bar_fits_a_narrow_terminal),
     };
     return cmocka_run_group_tests(tests, begin, end);

@@ -187,16 +187,26 @@ static mba_status dry_run(train_cli *c)
 
 /* ---- training ---- */
 
+/* The least seconds of a step on this device; 0 where its rates cannot be measured. */
+static double floor_of(const train_cli *c, const mba_session *s)
+{
+    mba_ceilings     rates;
+    double           floor_s = 0;
+    const mba_status st = s->device == &mba_device_cpu ? mba_ceilings_measure(&rates, 0.1)
+                                                       : mba_ceilings_measure_cuda(&rates, c->o.session.compute);
+    for (int32_t i = 0; i < s->graph->nnodes && st == MBA_OK; i++)
+        if (mba_runs(s->graph->nodes[i], MBA_STEP))
+            floor_s += mba_ceilings_floor(&rates, s->graph->nodes[i]->op->cost(s->graph->nodes[i]))
+                     * (double)(s->graph->nodes[i]->pass == MBA_UPDATE || c->o.micros < 1 ? 1 : c->o.micros);
+    return floor_s;
+}
+
 static void planned(void *ctx, const mba_session *s, const mba_session *judge, const mba_feed *data)
 {
-    train_cli         *c = ctx;
-    const mba_ceilings ceilings = mba_ceilings_measure(0.1);
-    c->floor_s = 0;
-    for (int32_t i = 0; i < s->graph->nnodes; i++)
-        if (mba_runs(s->graph->nodes[i], MBA_STEP))
-            c->floor_s += mba_ceilings_floor(&ceilings, s->graph->nodes[i]->op->cost(s->graph->nodes[i]))
-                        * (double)(s->graph->nodes[i]->pass == MBA_UPDATE || c->o.micros < 1 ? 1 : c->o.micros);
+    train_cli *c = ctx;
     c->bar = mba_progress_start("training", c->o.schedule.steps);
+    if (c->quiet) c->bar.terminal = false;
+    c->floor_s = c->bar.terminal ? floor_of(c, s) : 0;             // nobody else sees it
     c->loss_unit = mba_task_loss_unit(s->model.task);
     c->last.unit = mba_task_unit(s->model.task);
     if (c->quiet) return;
@@ -221,8 +231,8 @@ static void report(void *ctx, const mba_train_report *r)
     train_cli *c = ctx;
     char       note[160];
     const mba_judgement before = c->last.valid;
-    snprintf(note, sizeof note, "loss %.4f  %.0f %s/s  %.0f %% of floor", r->loss, r->units_per_s, r->unit,
-             100 * c->floor_s / r->step_s);
+    const int n = snprintf(note, sizeof note, "loss %.4f  %.0f %s/s", r->loss, r->units_per_s, r->unit);
+    if (c->floor_s > 0) snprintf(note + n, sizeof note - (size_t)n, "  %.0f %% of floor", 100 * c->floor_s / r->step_s);
     mba_progress_show(&c->bar, r->step, note);
     c->last = *r;
     if (!r->valid.units) c->last.valid = before;
