@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <jansson.h>
-#include <pty.h>
 #include <stdbool.h>
 #include <sys/wait.h>
 
@@ -305,33 +304,6 @@ static void folders_and_shards_show_classes_and_damage(void **state)
     says("photos", 1, "the class folder 'photos/train/empty' has no images");
 }
 
-/* Colours on a terminal, and no escape in a pipe. */
-static void colours_are_for_terminals(void **state)
-{
-    (void)state;
-    int         master;
-    size_t      n = 0;
-    put_cifar("colour.bin", 1, 1);
-    says("colour.bin", 0, "class 0");
-    assert_null(strchr(output, '\033'));
-    const pid_t child = forkpty(&master, NULL, NULL, NULL);
-    if (child < 0) skip();                        /* a container without /dev/pts has no terminals */
-    if (!child) {
-        execl(getenv("MBA_PROGRAM"), "mambascope", "data", "inspect", scratch("colour.bin"), (char *)NULL);
-        _exit(127);
-    }
-    for (ssize_t got; n < sizeof output - 1 && (got = read(master, output + n, sizeof output - 1 - n)) > 0;)
-        n += (size_t)got;
-    output[n] = 0;
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    close(master);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    assert_non_null(strstr(output, "\033[48;2;0;0;0m\033[38;2;0;0;0m\u2580"));
-    assert_non_null(strstr(output, "\033[48;2;255;155;55m\033[38;2;255;155;55m\u2580"));
-    assert_non_null(strstr(output, "\033[0m\r\n"));
-}
-
 /* ---- graphs ---- */
 
 static void put_tu(const char *edges)
@@ -533,7 +505,6 @@ int main(void)
         cmocka_unit_test(cifar_is_counted_and_drawn),
         cmocka_unit_test(mnist_pairs_and_single_files_are_read),
         cmocka_unit_test(folders_and_shards_show_classes_and_damage),
-        cmocka_unit_test(colours_are_for_terminals),
         cmocka_unit_test(graphs_show_sizes_degrees_and_classes),
         cmocka_unit_test(json_has_the_documented_keys),
         cmocka_unit_test(damage_gives_one_clear_error), cmocka_unit_test(several_paths_are_answered_in_turn),

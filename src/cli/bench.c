@@ -33,8 +33,7 @@ static mba_table_form form_of(const bench_options *o)
 static mba_status ceilings_of(mba_ceilings *c, const mba_session_options *so)
 {
     if (so->device != &mba_device_cpu) return mba_ceilings_measure_cuda(c, so->compute);
-    *c = mba_ceilings_measure(CEILING_S);
-    return MBA_OK;
+    return mba_ceilings_measure(c, CEILING_S);
 }
 
 static mba_status bench_ceilings(const bench_options *o)

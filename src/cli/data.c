@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/inspect.h"
+#include "cli/interrupts.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "data/prepare.h"
@@ -37,8 +38,7 @@ static mba_status prepare(const data_options *o, const mba_operands *words)
     if (!o->out) return mba_fail(MBA_E_ARG, "prepare into which directory?\nfix: mambascope data prepare --out DIR "
                                  "[FILE..]");
     MBA_TRY(mba_tokenizer_create(&t, o->tokenizer));
-    sigaction(SIGINT, &(struct sigaction){ .sa_handler = on_signal }, NULL);
-    sigaction(SIGTERM, &(struct sigaction){ .sa_handler = on_signal }, NULL);
+    mba_interrupts(on_signal);
     mba_status st = mba_prepare(&made, t, &(mba_prepare_options){ .out = o->out, .input = words->word + 1,
                                                                   .inputs = words->n - 1,
         .field = o->field, .shard_tokens = o->shard, .synthetic_bytes = o->synthetic, .seed = (uint64_t)o->seed,

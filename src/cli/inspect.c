@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/progress.h"
 #include "data/json.h"
 #include "data/listing.h"
 
@@ -85,7 +86,7 @@ mba_status mba_inspect(const char *path, const mba_inspect_options *o)
         json_dumpf(r.facts, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
         putchar('\n');
     } else if (st == MBA_OK) {
-        mba__report_print(&r, stdout, isatty(STDOUT_FILENO));
+        mba__report_print(&r, stdout, mba_colours_on(STDOUT_FILENO));
     }
     for (int i = 0; i < MBA_PICTURES; i++) mba_image_free(&r.picture[i]);
     json_decref(r.facts);

@@ -143,7 +143,6 @@ mba_status mba__inspect_edge_list(mba_report *r)
 
 /* ---- folders of graphs ---- */
 
-static bool is_indicator(const char *name) { return mba_ends_with(name, "_graph_indicator.txt"); }
 static bool is_edgelist(const char *name) { return mba_ends_with(name, ".edgelist"); }
 
 /* True: the folder has a name that is wanted. */
@@ -263,7 +262,7 @@ bool mba__inspect_graph_folder(mba_status *st, mba_report *r)
     const char *root;
     const bool  ogb = (snprintf(path, MBA_PATH, "%s/raw/num-node-list.csv", r->path) < MBA_PATH && mba_is_file(path)) ||
                      (snprintf(path, MBA_PATH, "%s/raw/num-node-list.csv.gz", r->path) < MBA_PATH && mba_is_file(path));
-    if (has_one(r->path, is_indicator)) *st = inspect_tu(r);
+    if (mba_is_tu_dataset(r->path)) *st = inspect_tu(r);
     else if (ogb) *st = inspect_ogb(r);
     else if ((root = malnet_root(path, r->path)) != NULL) *st = inspect_malnet(r, root);
     else return false;

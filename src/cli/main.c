@@ -1,8 +1,10 @@
 /* main.c -- the program: finds the command, runs it, tells what went wrong. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/progress.h"
@@ -34,7 +36,7 @@ static void print_usage(FILE *f)
 /* "what\nwhy: ..\nfix: .." as an indented block; colours only on a terminal. */
 static void print_story(const char *story)
 {
-    const bool  colour = mba_on_terminal();
+    const bool  colour = mba_colours_on(STDERR_FILENO);
     const char *red = colour ? "\033[31m" : "", *plain = colour ? "\033[0m" : "";
     fprintf(stderr, "%serror:%s ", red, plain);
     for (const char *s = story; *s;) {
@@ -61,27 +63,44 @@ static void mind_signals(void)
     signal(SIGXFSZ, SIG_IGN);                      // a file that may not grow is an error to tell, not a death
 }
 
+/* A file that is opened where stdout or stderr was closed (2>&-) would get what is printed: the log of a run had the talk
+ * among its lines. What is opened here takes the place and cannot be written to. */
+static void keep_descriptors(void)
+{
+    int fd;
+    do fd = open("/dev/null", O_RDONLY); while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) close(fd);
+}
+
+/* Tells how it went; the exit code. */
+static int finish(mba_status st)
+{
+    if (st == MBA_OK && (fflush(stdout) || ferror(stdout)))
+        st = mba_fail(MBA_E_IO, "cannot write the output\nfix: is the disk full, or the pipe closed?");
+    if (st == MBA_OK) return 0;
+    print_story(mba_message());
+    return st == MBA_E_ARG ? 2 : 1;
+}
+
 int main(int argc, char **argv)
 {
+    keep_descriptors();
     mind_signals();
     mba_gemm_choose_kernels(argv);
-    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-        print_usage(argc < 2 ? stderr : stdout);
-        return argc < 2 ? 2 : 0;
+    if (argc < 2) {
+        print_usage(stderr);
+        return 2;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+        print_usage(stdout);
+        return finish(MBA_OK);
     }
     if (!strcmp(argv[1], "--version")) {
         puts("mambascope " MBA_VERSION " " MBA_COMMIT);
-        return 0;
+        return finish(MBA_OK);
     }
-    for (const mba_command *c = mba_commands; c->name; c++) {
-        if (strcmp(c->name, argv[1])) continue;
-        mba_status st = c->run(argc - 1, argv + 1);
-        if (st == MBA_OK && (fflush(stdout) || ferror(stdout)))
-            st = mba_fail(MBA_E_IO, "cannot write the output\nfix: is the disk full, or the pipe closed?");
-        if (st == MBA_OK) return 0;
-        print_story(mba_message());
-        return st == MBA_E_ARG ? 2 : 1;
-    }
+    for (const mba_command *c = mba_commands; c->name; c++)
+        if (!strcmp(c->name, argv[1])) return finish(c->run(argc - 1, argv + 1));
     fprintf(stderr, "error: no command '%s'\n  fix: mambascope --help lists them\n", argv[1]);
     return 2;
 }

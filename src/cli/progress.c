@@ -18,10 +18,18 @@ double mba_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-bool mba_on_terminal(void)
+static bool is_clever_terminal(int fd)
 {
     const char *term = getenv("TERM");
-    return isatty(2) && term && *term && strcmp(term, "dumb");
+    return isatty(fd) && term && *term && strcmp(term, "dumb");
+}
+
+bool mba_on_terminal(void) { return is_clever_terminal(STDERR_FILENO); }
+
+bool mba_colours_on(int fd)
+{
+    const char *none = getenv("NO_COLOR");
+    return is_clever_terminal(fd) && !(none && *none);
 }
 
 static int columns(void)

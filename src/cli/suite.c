@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/interrupts.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/suite_end.h"
@@ -408,8 +409,7 @@ static mba_status find_device(const suite *u)
 
 static mba_status run_suite(suite *u)
 {
-    const struct sigaction act = { .sa_handler = on_signal };
-    int                    lock = -1;
+    int lock = -1;
     MBA_TRY(choose_parts(u));
     MBA_TRY(lock_folder(&lock, u));
     mba_status st = MBA_OK;
@@ -423,8 +423,7 @@ static mba_status run_suite(suite *u)
         st = write_begun(u);
     }
     if (st == MBA_OK) {
-        sigaction(SIGINT, &act, NULL);
-        sigaction(SIGTERM, &act, NULL);
+        mba_interrupts(on_signal);
         make_parts(u);
         st = finish(u);
     }

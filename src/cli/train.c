@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/interrupts.h"
 #include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/progress.h"
@@ -186,16 +187,26 @@ static mba_status dry_run(train_cli *c)
 
 /* ---- training ---- */
 
+/* The least seconds of a step on this device; 0 where its rates cannot be measured. */
+static double floor_of(const train_cli *c, const mba_session *s)
+{
+    mba_ceilings     rates;
+    double           floor_s = 0;
+    const mba_status st = s->device == &mba_device_cpu ? mba_ceilings_measure(&rates, 0.1)
+                                                       : mba_ceilings_measure_cuda(&rates, c->o.session.compute);
+    for (int32_t i = 0; i < s->graph->nnodes && st == MBA_OK; i++)
+        if (mba_runs(s->graph->nodes[i], MBA_STEP))
+            floor_s += mba_ceilings_floor(&rates, s->graph->nodes[i]->op->cost(s->graph->nodes[i]))
+                     * (double)(s->graph->nodes[i]->pass == MBA_UPDATE || c->o.micros < 1 ? 1 : c->o.micros);
+    return floor_s;
+}
+
 static void planned(void *ctx, const mba_session *s, const mba_session *judge, const mba_feed *data)
 {
-    train_cli         *c = ctx;
-    const mba_ceilings ceilings = mba_ceilings_measure(0.1);
-    c->floor_s = 0;
-    for (int32_t i = 0; i < s->graph->nnodes; i++)
-        if (mba_runs(s->graph->nodes[i], MBA_STEP))
-            c->floor_s += mba_ceilings_floor(&ceilings, s->graph->nodes[i]->op->cost(s->graph->nodes[i]))
-                        * (double)(s->graph->nodes[i]->pass == MBA_UPDATE || c->o.micros < 1 ? 1 : c->o.micros);
+    train_cli *c = ctx;
     c->bar = mba_progress_start("training", c->o.schedule.steps);
+    if (c->quiet) c->bar.terminal = false;
+    c->floor_s = c->bar.terminal ? floor_of(c, s) : 0;             // nobody else sees it
     c->loss_unit = mba_task_loss_unit(s->model.task);
     c->last.unit = mba_task_unit(s->model.task);
     if (c->quiet) return;
@@ -220,8 +231,8 @@ static void report(void *ctx, const mba_train_report *r)
     train_cli *c = ctx;
     char       note[160];
     const mba_judgement before = c->last.valid;
-    snprintf(note, sizeof note, "loss %.4f  %.0f %s/s  %.0f %% of floor", r->loss, r->units_per_s, r->unit,
-             100 * c->floor_s / r->step_s);
+    const int n = snprintf(note, sizeof note, "loss %.4f  %.0f %s/s", r->loss, r->units_per_s, r->unit);
+    if (c->floor_s > 0) snprintf(note + n, sizeof note - (size_t)n, "  %.0f %% of floor", 100 * c->floor_s / r->step_s);
     mba_progress_show(&c->bar, r->step, note);
     c->last = *r;
     if (!r->valid.units) c->last.valid = before;
@@ -240,7 +251,7 @@ static void report(void *ctx, const mba_train_report *r)
             print_judgement(stderr, &r->valid, c->loss_unit);
             fputc('\n', stderr);
         }
-    } else if (!isatty(2) && (r->step % 100 == 0 || r->step == r->steps)) {
+    } else if (!mba_on_terminal() && (r->step % 100 == 0 || r->step == r->steps)) {
         fprintf(stderr, "step %lld  loss %.4f  norm %.3f  lr %.2e  %.0f %s/s\n", (long long)r->step, r->loss,
                 r->grad_norm, r->lr,
                 r->units_per_s, r->unit);
@@ -294,9 +305,8 @@ static void print_result(const train_cli *c)
 
 static mba_status run_training(train_cli *c)
 {
-    struct sigaction action = { .sa_handler = on_signal };
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    mba_interrupts(on_signal);
+    signal(SIGPIPE, SIG_IGN);                      // that nobody listens any more is no reason to lose a run
     c->o.stop = &interrupted;
     c->o.planned = planned;
     c->o.report  = report;
@@ -311,18 +321,21 @@ static mba_status run_training(train_cli *c)
     return st;
 }
 
-/* The model is named by --model, or taken from the checkpoint that is resumed. */
+/* The model is named by --model, or taken from the checkpoint that is resumed or begun with. */
 static mba_status choose_model(train_cli *c)
 {
     char          path[4096];
     mba_hf_format format;
-    if (c->o.resume && !c->model.name) {
-        MBA_TRY(mba_checkpoint_find(path, sizeof path, c->o.resume));
+    if (c->o.resume && c->o.init)
+        return mba_fail(MBA_E_ARG, "--resume and --init\nwhy: the one goes on with a run, the other begins one\nfix: one "
+                        "of them");
+    if ((c->o.resume || c->o.init) && !c->model.name) {
+        MBA_TRY(mba_checkpoint_find(path, sizeof path, c->o.resume ? c->o.resume : c->o.init));
         MBA_TRY(mba_checkpoint_config(&c->o.session.model, &format, path));
         if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.padding = 0;   // every token is trained
     } else if (!c->model.name) {
-        return mba_fail(MBA_E_ARG, "no model\nfix: --model NAME, with a name of `mambascope list models`, or --resume "
-                                   "DIR");
+        return mba_fail(MBA_E_ARG, "no model\nfix: --model NAME, with a name of `mambascope list models`, --init or "
+                                   "--resume DIR");
     }
     MBA_TRY(mba_model_options_apply(&c->model, &c->o.session));
     if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.documents = c->documents;
@@ -406,6 +419,8 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         { "--valid-batches", MBA_OPT_INT, &c->o.valid_batches, "N", "batches of a validation (16); 0: all", 0, 1e9 },
         { "--resume",    MBA_OPT_TEXT, &c->o.resume,   "DIR",
           "go on from a checkpoint, or from the newest of a run", 0, 0 },
+        { "--init",      MBA_OPT_TEXT, &c->o.init,     "DIR",
+          "begin with the weights of a checkpoint, ours or one of Hugging Face", 0, 0 },
         { "--stop-after", MBA_OPT_INT, &c->o.stop_after, "N",   "leave after N steps of this session, saved", 1, 1e12 },
         { "--dry-run",   MBA_OPT_FLAG, &c->dry_run,    NULL,
           "print parameters, memory plan, FLOPs and bytes of a step; run nothing", 0, 0 },
@@ -415,7 +430,8 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         { 0 },
     };
     const mba_usage usage = { "train", "--model NAME [options]",
-        "Trains a model of text, images or graphs, on the CPU or a GPU. Ctrl-C finishes the step, saves and exits.",
+        "Trains a model of text, images or graphs, on the CPU or a GPU. Ctrl-C (or kill, or the end of the terminal)\n"
+        "finishes the step, saves and exits.",
         options,
         "mambascope train --model mamba2-130m --batch 1 --length 1024 --dry-run\n"
         "mambascope train --model mamba2-130m --set width=256,layers=6,vocab=257 --data shards --validation 0.1 "
@@ -423,6 +439,7 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         "mambascope train --model mambavision-t --batch 32 --data imagenet --optimizer lamb --lr 5e-3 --ema 0.9998 "
         "--steps 1000 --out run\n"
         "mambascope train --model graphmamba-peptides-func --graphs 32 --steps 200\n"
+        "mambascope train --init mamba2-130m-hf --batch 1 --length 512 --data shards --lr 1e-4 --steps 200 --out tuned\n"
         "mambascope train --resume run --data shards --validation 0.1 --steps 500 --out run\n" };
     return mba_options_parse(&usage, argc, argv, NULL, help);
 }

@@ -15,11 +15,13 @@
 #include "data/graph_set.h"
 #include "data/number_table.h"
 
-/* The text format of TUDataset, in a folder DS with files DS_*.txt. Class labels become 0 .. C-1 in ascending order;
- * graph attributes, where they exist, replace them as regression targets. Features are f32: attributes first, then
- * one-hot labels. Self loops are dropped, of an edge that is listed twice the first stays, edges are sorted by target
- * and source. */
+/* The text format of TUDataset, files DS_*.txt: in a folder DS, or by themselves in any folder or its raw/ (as PyTorch
+ * Geometric has them). Class labels become 0 .. C-1 in ascending order; graph attributes, where they exist, replace them
+ * as regression targets. Features are f32: attributes first, then one-hot labels; of nodes that have neither, the local
+ * degree profile (graph_features.h). Self loops are dropped, of an edge that is listed twice the first stays, edges are
+ * sorted by target and source. */
 MBA_MUST mba_status mba_tu_dataset_read(mba_graph_store **out, const char *folder);
+bool                mba_is_tu_dataset(const char *folder);
 
 /* The CSV format of OGB graph collections, in a folder with raw/ and split/. Files may end in .gz. Features are i32
  * where all are whole, else f32. */

@@ -182,7 +182,22 @@ static void a_tu_folder_is_read(void **state)
     snprintf(folder, sizeof folder, "%s/", scratch("DS"));
     assert_ok(mba_tu_dataset_read(&s, folder));
     assert_true(mba_graph_store_set(s)->edges == 2 && mba_graph_store_set(s)->undirected);
+    assert_int_equal(mba_graph_store_set(s)->form.node_width, 5);             // degrees, where there is nothing else
+    static const float around[10] = { 1, 1, 1, 1, 0, 1, 1, 1, 1, 0 };
+    assert_memory_equal(mba_graph_store_set(s)->node_feat, around, sizeof around);
     mba_graph_store_destroy(s);
+    assert_int_equal(rename(scratch("DS"), scratch("mine")), 0);              // renamed
+    assert_ok(mba_tu_dataset_read(&s, scratch("mine")));
+    mba_graph_store_destroy(s);
+    put("geometric/processed/data.pt", "");
+    assert_int_equal(rename(scratch("mine"), scratch("geometric/raw")), 0);   // as PyTorch Geometric keeps it
+    assert_true(mba_is_tu_dataset(scratch("geometric")));
+    assert_ok(mba_tu_dataset_read(&s, scratch("geometric")));
+    mba_graph_store_destroy(s);
+    put("geometric/raw/OTHER_graph_indicator.txt", "1\n1\n");                // which of the two?
+    assert_false(mba_is_tu_dataset(scratch("geometric")));
+    unlink(scratch("geometric/raw/OTHER_graph_indicator.txt"));
+    assert_int_equal(rename(scratch("geometric/raw"), scratch("DS")), 0);
     unlink(scratch("DS/DS_A.txt"));
     assert_fails(mba_tu_dataset_read(&s, scratch("DS")), MBA_E_IO, "DS_A.txt");
     scratch_remove();

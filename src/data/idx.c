@@ -121,8 +121,8 @@ static mba_status check(mnist *m, const char *folder)
     for (int64_t k = 0; k < m->set.count; k++)
         if (l->data[k] >= m->set.classes)
             return mba_fail(MBA_E_FORMAT,
-                            "'%s' has the label %d\nwhy: labels lie below %" PRId64 "\nfix: fetch it again", folder,
-                            l->data[k], m->set.classes);
+                            "'%s' has the label %d\nwhy: labels lie below %" PRId64 "\nfix: --set classes=.. of a set that "
+                            "has more (EMNIST); else fetch it again", folder, l->data[k], m->set.classes);
     return MBA_OK;
 }
 

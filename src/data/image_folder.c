@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/file.h"
 #include "data/listing.h"
@@ -111,6 +112,12 @@ static mba_status read_class(image_folder *f, int32_t label)
     return st;
 }
 
+static bool is_broken_link(const char *path)
+{
+    struct stat s;
+    return lstat(path, &s) == 0 && S_ISLNK(s.st_mode) && stat(path, &s) != 0;
+}
+
 /* The folders in a folder, by name. */
 static mba_status find_folders(mba_listing *l, const char *in)
 {
@@ -119,8 +126,11 @@ static mba_status find_folders(mba_listing *l, const char *in)
     for (int64_t i = 0; i < l->n; i++) {
         char *path, *name = l->name[i];
         if (asprintf(&path, "%s/%s", in, name) < 0) path = NULL;
-        const bool folder = path && mba_is_folder(path);
+        const bool folder = path && mba_is_folder(path), gone = path && is_broken_link(path);
         free(path);
+        if (gone)                                  // passed over, the classes behind it would have other numbers
+            return mba_fail(MBA_E_FORMAT, "'%s/%s' is a link to nothing\nwhy: it may have been a class\n"
+                            "fix: bring back what it points to, or remove the link", in, name);
         l->name[i]    = l->name[kept];
         l->name[kept] = name;
         kept += folder;

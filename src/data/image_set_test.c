@@ -37,6 +37,9 @@ static void classes_are_numbered_by_name(void **state)
     copy_file(scratch("train/n02/c.Jpeg"), "444.jpg");
     copy_file(scratch("val/n02/v.jpg"), "444.jpg");
     assert_fails(opened(&s, scratch_dir, true), MBA_E_FORMAT, "val/n01' has no images");
+    assert_int_equal(symlink("../classes/n00", scratch("train/n00")), 0);
+    assert_fails(opened(&s, scratch_dir, false), MBA_E_FORMAT, "train/n00' is a link to nothing");
+    unlink(scratch("train/n00"));
     assert_ok(opened(&s, scratch_dir, false));
     assert_int_equal(s->count, 3);
     assert_int_equal(s->classes, 2);

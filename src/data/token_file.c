@@ -67,6 +67,10 @@ static mba_status set_shard(mba_token_file *f, const header *h, int width, uint3
                         "the token file '%s' is of version %" PRIu32 "\nwhy: known is %" PRIu32 " for its magic "
                         "number %" PRIu32 "\nfix: prepare the data again",
                         f->path, h->version, version, h->magic);
+    if (h->count > INT32_MAX)
+        return mba_fail(MBA_E_FORMAT,
+                        "the token file '%s' cannot have %" PRIu32 " tokens\nwhy: its header counts to 2147483647\n"
+                        "fix: prepare the data again, in more and smaller files", f->path, h->count);
     if (!fits)
         return mba_fail(MBA_E_FORMAT,
                         "the token file '%s' has %" PRIu64 " bytes and should have %" PRIu64 "\nwhy: its header says "

@@ -9,7 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "data/graph_features.h"
 #include "data/graph_readers.h"
+#include "data/listing.h"
 
 enum { ONE_HOT_MAX = 4096 };
 #define FEATURES_MAX ((int64_t)1 << 30)      /* values of one kind: 4 GiB */
@@ -145,6 +147,20 @@ static mba_status find_edges(reader *r)
     return MBA_OK;
 }
 
+/* The ends of the edges that count, as numbers of nodes in their graph. */
+static mba_status number_ends(reader *r)
+{
+    r->src = malloc(((size_t)r->edges + 1) * sizeof *r->src);
+    r->dst = malloc(((size_t)r->edges + 1) * sizeof *r->dst);
+    if (!r->src || !r->dst) return no_memory();
+    for (int64_t g = 0, k = 0; g < r->graphs; g++)
+        for (; k < r->edges && (int64_t)(r->edge[k].key >> 32) < r->first[g + 1]; k++) {
+            r->src[k] = (uint32_t)((r->edge[k].key & UINT32_MAX) - (uint64_t)r->first[g]);
+            r->dst[k] = (uint32_t)((r->edge[k].key >> 32) - (uint64_t)r->first[g]);
+        }
+    return MBA_OK;
+}
+
 /* ---- features ---- */
 
 typedef struct one_hot { double low; int64_t width, at; } one_hot;
@@ -203,6 +219,23 @@ static mba_status make_features(float **out, int64_t *width, mba_graph_type *typ
     return st;
 }
 
+/* Nodes without labels and attributes (IMDB, COLLAB, REDDIT) are known by the degrees around them, as those of MalNet. */
+static mba_status make_profiles(reader *r)
+{
+    int64_t k = 0;
+    r->form.node_width = MBA_DEGREE_PROFILE;
+    r->form.node_type  = MBA_GRAPH_F32;
+    r->node_feat       = calloc((size_t)(r->nodes * MBA_DEGREE_PROFILE), sizeof *r->node_feat);
+    if (!r->node_feat) return no_memory();
+    for (int64_t g = 0; g < r->graphs; g++) {
+        const int64_t begin = r->first[g], end = r->first[g + 1], first = k;
+        while (k < r->edges && (int64_t)(r->edge[k].key >> 32) < end) k++;
+        MBA_TRY(mba_graph_degree_profile(r->node_feat + begin * MBA_DEGREE_PROFILE, end - begin, k - first,
+                                         r->src + first, r->dst + first));
+    }
+    return MBA_OK;
+}
+
 static int compare_numbers(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -256,15 +289,9 @@ static const float *row_of(const float *base, int64_t row, int64_t width) { retu
 static mba_status add_graphs(mba_graph_store *s, reader *r)
 {
     int64_t k = 0;
-    r->src = malloc(((size_t)r->edges + 1) * sizeof *r->src);
-    r->dst = malloc(((size_t)r->edges + 1) * sizeof *r->dst);
-    if (!r->src || !r->dst) return no_memory();
     for (int64_t g = 0; g < r->graphs; g++) {
         const int64_t begin = r->first[g], end = r->first[g + 1], first = k;
-        for (; k < r->edges && (int64_t)(r->edge[k].key >> 32) < end; k++) {
-            r->src[k] = (uint32_t)((r->edge[k].key & UINT32_MAX) - (uint64_t)begin);
-            r->dst[k] = (uint32_t)((r->edge[k].key >> 32) - (uint64_t)begin);
-        }
+        while (k < r->edges && (int64_t)(r->edge[k].key >> 32) < end) k++;
         MBA_TRY(mba_graph_store_add(s, &(mba_graph_item){
             .nodes = end - begin, .edges = k - first, .src = r->src + first, .dst = r->dst + first,
             .node_feat = row_of(r->node_feat, begin, r->form.node_width),
@@ -279,7 +306,9 @@ static mba_status read_collection(mba_graph_store **s, reader *r)
     MBA_TRY(read_tables(r));
     MBA_TRY(find_graphs(r));
     MBA_TRY(find_edges(r));
+    MBA_TRY(number_ends(r));
     MBA_TRY(make_features(&r->node_feat, &r->form.node_width, &r->form.node_type, r, false));
+    if (!r->form.node_width) MBA_TRY(make_profiles(r));
     MBA_TRY(make_features(&r->edge_feat, &r->form.edge_width, &r->form.edge_type, r, true));
     MBA_TRY(make_targets(r));
     MBA_TRY(mba_graph_store_create(s, &r->form));
@@ -304,6 +333,13 @@ mba_status mba__tu_from_texts(mba_graph_store **out, const mba_named_text text[M
     return st;
 }
 
+/* ---- files ---- */
+
+enum { PATH_BYTES = 4096 };
+static const char indicator[] = "_graph_indicator.txt";
+
+static bool is_indicator(const char *name) { return strlen(name) >= sizeof indicator && mba_ends_with(name, indicator); }
+
 /* The last part of a path, without slashes behind it. */
 static const char *name_of(const char *folder, int *n)
 {
@@ -315,18 +351,50 @@ static const char *name_of(const char *folder, int *n)
     return folder + begin;
 }
 
+/* What the paths of the files begin with, FOLDER/DS: by the folder's name, or by the one collection that is there, as in
+ * the raw/ of PyTorch Geometric. False: none, or several and none of that name. */
+static bool find_collection(char start[PATH_BYTES], const char *folder)
+{
+    static const char *const below[] = { "", "/raw" };
+    int         n;
+    const char *name = name_of(folder, &n);
+    if (snprintf(start, PATH_BYTES, "%s/%.*s%s", folder, n, name, indicator) < PATH_BYTES && mba_is_file(start)) {
+        start[strlen(start) - (sizeof indicator - 1)] = 0;
+        return true;
+    }
+    for (int i = 0; i < 2; i++) {
+        char        inner[PATH_BYTES];
+        mba_listing l = { 0 };
+        bool found = snprintf(inner, sizeof inner, "%s%s", folder, below[i]) < PATH_BYTES && mba_is_folder(inner)
+                  && mba_listing_read(&l, inner, is_indicator) == MBA_OK && l.n == 1;
+        if (found) {
+            const int used = (int)(strlen(l.name[0]) - (sizeof indicator - 1));
+            found = snprintf(start, PATH_BYTES, "%s/%.*s", inner, used, l.name[0]) < PATH_BYTES;
+        }
+        mba_listing_free(&l);
+        if (found) return true;
+    }
+    return false;
+}
+
+bool mba_is_tu_dataset(const char *folder)
+{
+    char start[PATH_BYTES];
+    return find_collection(start, folder);
+}
+
 mba_status mba_tu_dataset_read(mba_graph_store **out, const char *folder)
 {
-    enum { PATH_BYTES = 4096 };
     mba_text_file  file[MBA_TU_FILES] = { 0 };
     mba_named_text text[MBA_TU_FILES];
     int            n;
     const char    *name = name_of(folder, &n);
-    char          *path = malloc(MBA_TU_FILES * PATH_BYTES);
+    char           start[PATH_BYTES], *path = malloc(MBA_TU_FILES * PATH_BYTES);
     mba_status     st   = path ? MBA_OK : no_memory();
+    if (!find_collection(start, folder)) snprintf(start, sizeof start, "%s/%.*s", folder, n, name);
     for (int k = 0; st == MBA_OK && k < MBA_TU_FILES; k++) {
         char *p = path + k * PATH_BYTES;
-        if (snprintf(p, PATH_BYTES, "%s/%.*s_%s.txt", folder, n, name, files[k].ending) >= PATH_BYTES)
+        if (snprintf(p, PATH_BYTES, "%s_%s.txt", start, files[k].ending) >= PATH_BYTES)
             st = mba_fail(MBA_E_ARG, "the path of the collection is too long\nfix: a shorter one");
         else if (access(p, F_OK) == 0 || k == MBA_TU_EDGES || k == MBA_TU_INDICATOR)
             st = mba_text_file_open(&file[k], p);

@@ -16,7 +16,7 @@
 
 #define PARAM(name, init, group, ...) mba_param(g, (name), MBA_TYPE(MBA_F32, __VA_ARGS__), (init), (group))
 
-mba_tensor *mba_attention_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s)
+static mba_tensor *attention_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s)
 {
     const int64_t   B = c->batch, L = c->length, Hq = c->q_heads, Hk = c->kv_heads, E = c->attn_dim, W = c->attn_conv;
     const int64_t   rows = (Hq + 2 * Hk) * E;
@@ -41,19 +41,39 @@ mba_tensor *mba_attention_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site
     return mba_lm_linear(g, c, s, .x = o, .name = "out_proj", .rows = c->width, .bias = c->attn_bias, .last = true);
 }
 
-mba_tensor *mba_mlp_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s, bool gated)
+static mba_tensor *relu2_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s)
+{
+    mba_tensor *a = mba_lm_linear(g, c, s, .x = s->u, .name = "up_proj", .rows = c->mlp, .bias = c->mlp_bias);
+    return mba_lm_linear(g, c, s, .x = mba_relu2(g, a), .name = "down_proj", .rows = c->width, .bias = c->mlp_bias,
+                         .last = true);
+}
+
+static mba_tensor *swiglu_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s)
 {
     const int64_t F = c->mlp;
-    if (!gated) {
-        mba_tensor *a = mba_lm_linear(g, c, s, .x = s->u, .name = "up_proj", .rows = F, .bias = c->mlp_bias);
-        return mba_lm_linear(g, c, s, .x = mba_relu2(g, a), .name = "down_proj", .rows = c->width, .bias = c->mlp_bias,
-                             .last = true);
-    }
     /* fc1 gives the value in its first half and the gate in its second */
     mba_tensor *vg = mba_lm_linear(g, c, s, .x = s->u, .name = "fc1", .rows = 2 * F, .bias = c->mlp_bias);
     mba_tensor *a  = mba_swiglu(g, mba_slice(g, vg, 2, 0, F), mba_slice(g, vg, 2, F, F));
     return mba_lm_linear(g, c, s, .x = a, .name = "fc2", .rows = c->width, .bias = c->mlp_bias, .last = true);
 }
+
+/* ---- what must fit ---- */
+
+static mba_status check_attention(const mba_lm *c)
+{
+    MBA_TRY(mba_lm_need(c->q_heads >= 1 && c->attn_dim >= 1, "q_heads", c->q_heads, "the pattern has attention"));
+    MBA_TRY(mba_lm_need(c->kv_heads >= 1 && c->q_heads % c->kv_heads == 0, "kv_heads", c->kv_heads,
+                        "it must divide the query heads"));
+    MBA_TRY(mba_lm_need(c->rotary % 2 == 0 && c->rotary <= c->attn_dim, "rotary", c->rotary,
+                        "an even number within the head"));
+    if (c->carry)
+        return mba_fail(MBA_E_UNSUPPORTED, "attention cannot carry its state from segment to segment\n"
+                        "why: its state is all keys and values\n"
+                        "fix: leave --carry out, or use a model without attention");
+    return MBA_OK;
+}
+
+static mba_status check_mlp(const mba_lm *c) { return mba_lm_need(c->mlp >= 1, "mlp", c->mlp, "the pattern has MLPs"); }
 
 /* ---- sizes ---- */
 
@@ -76,6 +96,9 @@ mba_tensor *mba_mlp_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s, b
 const mba_family mba_family_hybrid = {
     .name = "hybrid",
     .doc  = "Mamba and attention in one stack, and the Transformer control",
+    .mixers = (const mba_lm_mixer[]){ { '*', false, "attention",        attention_mixer, check_attention },
+                                      { '-', true,  "squared-ReLU MLP", relu2_mixer,     check_mlp },
+                                      { '+', true,  "SwiGLU MLP",       swiglu_mixer,    check_mlp }, { 0 } },
     .lm   = (const mba_lm[]){
         N_FAMILY("hybrid-130m", 768,  12, 64,  "M-M-M-M*-M-M-M-M*-M-M-M-"),
         N_FAMILY("hybrid-370m", 1024, 16, 64,  "M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M-"),

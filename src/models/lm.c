@@ -37,16 +37,6 @@ void mba_lm_state_out(mba_graph *g, const mba_lm_state *state)
     if (state->in && state->out) mba_result(g, mba_arena_printf(g->arena, "%s.out", state->in->name), state->out);
 }
 
-static mba_tensor *mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s, char symbol)
-{
-    switch (symbol) {
-    case 'm': return mba_mamba1_mixer(g, c, s);
-    case 'M': return mba_mamba2_mixer(g, c, s);
-    case '*': return mba_attention_mixer(g, c, s);
-    default:  return mba_mlp_mixer(g, c, s, symbol == '+');
-    }
-}
-
 /* res += m; u = norm(res); the mixer of sub-layer k. Flat: sub-layer k is layers.k. Paired: two to a block. */
 static mba_tensor *sub_layer(mba_graph *g, const mba_lm *c, mba_lm_site *s, int k, mba_tensor **res, mba_tensor *m)
 {
@@ -55,7 +45,7 @@ static mba_tensor *sub_layer(mba_graph *g, const mba_lm *c, mba_lm_site *s, int 
     mba_tensor *w = PARAM(second ? "norm2.weight" : "norm.weight", MBA_INIT_CONST(1), MBA_NO_DECAY, c->width);
     s->u = mba_add_rmsnorm(g, res, m, w, c->compute, (float)c->eps);
     mba_enter(g, second ? "mlp" : "mixer");
-    m = mixer(g, c, s, c->pattern[k]);
+    m = mba_lm_mixer_of(c->pattern[k])->build(g, c, s);
     mba_leave(g);
     mba_leave(g);
     return m;

@@ -7,8 +7,9 @@
  *
  *   res = E[tokens];  for each symbol: res += Mixer(RMSNorm(res));  logits = RMSNorm(res) W_head^T
  *
- * Symbols of the pattern: m Mamba-1, M Mamba-2, * attention, - squared-ReLU MLP, + SwiGLU MLP. A paired
- * skeleton (Bamba, Jamba) is the same list read two by two: a mixer and its MLP make one block. */
+ * Symbols of the pattern: m Mamba-1, M Mamba-2, * attention, - squared-ReLU MLP, + SwiGLU MLP, and what other families
+ * bring (mba_lm_mixer, below). A paired skeleton (Bamba, Jamba) is the same list read two by two: a mixer and its MLP
+ * make one block. */
 #ifndef MBA_LM_H
 #define MBA_LM_H
 
@@ -108,9 +109,20 @@ typedef struct mba_lm_linear_args {
 mba_tensor *mba_lm_linear_(mba_graph *g, const mba_lm *c, const mba_lm_site *s, mba_lm_linear_args a);
 #define mba_lm_linear(g, c, s, ...) mba_lm_linear_((g), (c), (s), (mba_lm_linear_args){ __VA_ARGS__ })
 
-mba_tensor *mba_mamba1_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s);
-mba_tensor *mba_mamba2_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s);
-mba_tensor *mba_attention_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s);
-mba_tensor *mba_mlp_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s, bool gated);
+/* What a family brings: a symbol of the pattern and what stands there, (B, L, width) in site.u to (B, L, width).
+ * `check` (or NULL) sees the complete configuration of a model that has the symbol. */
+typedef struct mba_lm_mixer {
+    char        symbol;
+    bool        mlp;                   /* the second of a pair */
+    const char *what;
+    mba_tensor *(*build)(mba_graph *g, const mba_lm *c, const mba_lm_site *s);
+    mba_status  (*check)(const mba_lm *c);
+} mba_lm_mixer;
+
+/* Of any family; NULL: nobody has the symbol. */
+const mba_lm_mixer *mba_lm_mixer_of(char symbol);
+
+/* Why a field does not fit, in the words of all checks: need(c->heads >= 1, "heads", c->heads, "..."). */
+MBA_MUST mba_status mba_lm_need(bool fact, const char *field, int64_t value, const char *why);
 
 #endif

@@ -1,9 +1,23 @@
 /* lm_config.c -- completing, checking and changing a configuration. */
+#include <stdio.h>
 #include <string.h>
 
-#include "models/lm.h"
+#include "models/model.h"
 
 static bool has(const mba_lm *c, const char *symbols) { return strpbrk(c->pattern, symbols) != NULL; }
+
+/* "m Mamba-1, M Mamba-2, .." */
+typedef struct symbol_list { char text[256]; } symbol_list;
+
+static symbol_list symbols(void)
+{
+    symbol_list l = { "" };
+    size_t      n = 0;
+    for (int k = 0; mba_families[k]; k++)
+        for (const mba_lm_mixer *m = mba_families[k]->mixers; m && m->symbol && n < sizeof l.text; m++)
+            n += (size_t)snprintf(l.text + n, sizeof l.text - n, "%s%c %s", n ? ", " : "", m->symbol, m->what);
+    return l;
+}
 
 /* The pattern and the number of layers say the same thing twice; either may be given. */
 static mba_status complete_pattern(mba_lm *c)
@@ -15,11 +29,12 @@ static mba_status complete_pattern(mba_lm *c)
         c->pattern[c->layers] = 0;
     }
     const size_t n = strlen(c->pattern);
-    if (strspn(c->pattern, "mM*-+") != n)
-        return mba_fail(MBA_E_ARG, "the pattern \"%s\" has a symbol nobody knows\n"
-                        "fix: m Mamba-1, M Mamba-2, * attention, - squared-ReLU MLP, + SwiGLU MLP", c->pattern);
+    for (size_t k = 0; k < n; k++)
+        if (!mba_lm_mixer_of(c->pattern[k]))
+            return mba_fail(MBA_E_ARG, "the pattern \"%s\" has a symbol nobody knows\nfix: %s", c->pattern,
+                            symbols().text);
     for (size_t k = 0; c->paired && k < n; k++)
-        if (n % 2 || (k % 2 == 1) != (c->pattern[k] == '+' || c->pattern[k] == '-'))
+        if (n % 2 || (k % 2 == 1) != mba_lm_mixer_of(c->pattern[k])->mlp)
             return mba_fail(MBA_E_ARG, "the pattern \"%s\" does not read as pairs of a mixer and an MLP\n"
                             "fix: --set paired=0, or a pattern such as M+M+", c->pattern);
     c->layers = (int64_t)n / (c->paired ? 2 : 1);
@@ -67,35 +82,20 @@ static mba_status check_ranges(const mba_lm *c)
     return MBA_OK;
 }
 
-static mba_status need(bool fact, const char *field, int64_t value, const char *why)
+mba_status mba_lm_need(bool fact, const char *field, int64_t value, const char *why)
 {
     if (fact) return MBA_OK;
     return mba_fail(MBA_E_ARG, "%s = %lld does not fit\nwhy: %s\nfix: --set %s=..; mambascope list fields", field,
                     (long long)value, why, field);
 }
 
-static mba_status check_mamba2(const mba_lm *c)
+/* Every mixer that the pattern names, once. */
+static mba_status check_mixers(const mba_lm *c)
 {
-    MBA_TRY(need(c->heads >= 1 && c->heads * c->head_dim == c->inner, "heads", c->heads,
-                 "heads x head_dim must be the inner width"));
-    MBA_TRY(need(c->heads % c->groups == 0, "groups", c->groups, "it must divide the heads"));
-    MBA_TRY(need(c->inner % c->norm_groups == 0, "norm_groups", c->norm_groups, "it must divide the inner width"));
-    if (c->dt_min < 0 || (c->dt_max > 0 && c->dt_max < c->dt_min))
-        return mba_fail(MBA_E_ARG, "step limits %g .. %g\nfix: 0 <= dt_min <= dt_max", c->dt_min, c->dt_max);
-    return MBA_OK;
-}
-
-static mba_status check_attention(const mba_lm *c)
-{
-    MBA_TRY(need(c->q_heads >= 1 && c->attn_dim >= 1, "q_heads", c->q_heads, "the pattern has attention"));
-    MBA_TRY(need(c->kv_heads >= 1 && c->q_heads % c->kv_heads == 0, "kv_heads", c->kv_heads,
-                 "it must divide the query heads"));
-    MBA_TRY(need(c->rotary % 2 == 0 && c->rotary <= c->attn_dim, "rotary", c->rotary,
-                 "an even number within the head"));
-    if (c->carry)
-        return mba_fail(MBA_E_UNSUPPORTED, "attention cannot carry its state from segment to segment\n"
-                        "why: its state is all keys and values\n"
-                        "fix: leave --carry out, or use a model without attention");
+    for (const char *s = c->pattern; *s; s++) {
+        const mba_lm_mixer *m = mba_lm_mixer_of(*s);
+        if (m->check && strchr(c->pattern, *s) == s) MBA_TRY(m->check(c));
+    }
     return MBA_OK;
 }
 
@@ -108,13 +108,10 @@ mba_status mba_lm_complete(mba_lm *c)
     drop_unused(c);
     complete_numbers(c);
     MBA_TRY(check_ranges(c));
-    MBA_TRY(need(c->width >= 1, "width", c->width, "a model has at least one channel"));
-    MBA_TRY(need(c->vocab >= 2, "vocab", c->vocab, "at least two symbols"));
-    MBA_TRY(need(c->conv <= 16, "conv", c->conv, "at most 16 taps"));
-    if (has(c, "M")) MBA_TRY(check_mamba2(c));
-    if (has(c, "*")) MBA_TRY(check_attention(c));
-    if (has(c, "-+")) MBA_TRY(need(c->mlp >= 1, "mlp", c->mlp, "the pattern has MLPs"));
-    return MBA_OK;
+    MBA_TRY(mba_lm_need(c->width >= 1, "width", c->width, "a model has at least one channel"));
+    MBA_TRY(mba_lm_need(c->vocab >= 2, "vocab", c->vocab, "at least two symbols"));
+    MBA_TRY(mba_lm_need(c->conv <= 16, "conv", c->conv, "at most 16 taps"));
+    return check_mixers(c);
 }
 
 const mba_field mba_lm_fields[] = {

@@ -20,7 +20,7 @@ static mba_tensor *inner_norm(mba_graph *g, const mba_lm *c, mba_tensor *x, cons
     return mba_rmsnorm(g, x, w, (float)(c->eps_inner > 0 ? c->eps_inner : c->eps));
 }
 
-mba_tensor *mba_mamba1_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s)
+static mba_tensor *mamba1_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s)
 {
     const int64_t B = c->batch, D = c->inner, N = c->state, R = c->dt_rank, W = c->conv;
     const mba_init tap = MBA_INIT_UNIFORM(1 / sqrt((double)W));
@@ -58,6 +58,7 @@ mba_tensor *mba_mamba1_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s
 const mba_family mba_family_mamba1 = {
     .name = "mamba1",
     .doc  = "homogeneous Mamba-1: the selective scan",
+    .mixers = (const mba_lm_mixer[]){ { 'm', false, "Mamba-1", mamba1_mixer, NULL }, { 0 } },
     .lm   = (const mba_lm[]){
         MAMBA1("mamba-130m", 768, 24),   MAMBA1("mamba-370m", 1024, 48), MAMBA1("mamba-790m", 1536, 48),
         MAMBA1("mamba-1.4b", 2048, 48),  MAMBA1("mamba-2.8b", 2560, 64), { .name = NULL },

@@ -11,7 +11,7 @@
 
 #define PARAM(name, init, group, ...) mba_param(g, (name), MBA_TYPE(MBA_F32, __VA_ARGS__), (init), (group))
 
-mba_tensor *mba_mamba2_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s)
+static mba_tensor *mamba2_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s)
 {
     const int64_t  B = c->batch, L = c->length, H = c->heads, P = c->head_dim, N = c->state, G = c->groups, W = c->conv,
                    D = H * P, K = D + 2 * G * N;
@@ -49,12 +49,25 @@ mba_tensor *mba_mamba2_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s
     return mba_lm_linear(g, c, s, .x = y, .name = "out_proj", .rows = c->width, .bias = c->bias, .last = true);
 }
 
+static mba_status check_mamba2(const mba_lm *c)
+{
+    MBA_TRY(mba_lm_need(c->heads >= 1 && c->heads * c->head_dim == c->inner, "heads", c->heads,
+                        "heads x head_dim must be the inner width"));
+    MBA_TRY(mba_lm_need(c->heads % c->groups == 0, "groups", c->groups, "it must divide the heads"));
+    MBA_TRY(mba_lm_need(c->inner % c->norm_groups == 0, "norm_groups", c->norm_groups,
+                        "it must divide the inner width"));
+    if (c->dt_min < 0 || (c->dt_max > 0 && c->dt_max < c->dt_min))
+        return mba_fail(MBA_E_ARG, "step limits %g .. %g\nfix: 0 <= dt_min <= dt_max", c->dt_min, c->dt_max);
+    return MBA_OK;
+}
+
 #define MAMBA2(title, M, blocks) \
     { .name = (title), .symbol = 'M', .width = (M), .layers = (blocks), .vocab = 50288, .length = 2048 }
 
 const mba_family mba_family_mamba2 = {
     .name = "mamba2",
     .doc  = "homogeneous Mamba-2: the state-space dual (SSD)",
+    .mixers = (const mba_lm_mixer[]){ { 'M', false, "Mamba-2", mamba2_mixer, check_mamba2 }, { 0 } },
     .lm   = (const mba_lm[]){
         MAMBA2("mamba2-130m", 768, 24),  MAMBA2("mamba2-370m", 1024, 48), MAMBA2("mamba2-780m", 1536, 48),
         MAMBA2("mamba2-1.3b", 2048, 48), MAMBA2("mamba2-2.7b", 2560, 64),

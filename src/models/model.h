@@ -34,6 +34,7 @@ typedef struct mba_family {
     const mba_lm       *lm;            /* each ends with an entry without a name */
     const mba_vision   *vision;
     const mba_graphnet *graph;
+    const mba_lm_mixer *mixers;        /* of text: the symbols it brings; ends with 0, NULL: none */
 } mba_family;
 
 extern const mba_family *const mba_families[];     /* NULL at the end */

@@ -245,6 +245,14 @@ mba_status mba_model_preset(mba_model *out, const char *name)
     return mba_fail(MBA_E_ARG, "no model '%s'\nfix: mambascope list models", name);
 }
 
+const mba_lm_mixer *mba_lm_mixer_of(char symbol)
+{
+    for (int k = 0; mba_families[k]; k++)
+        for (const mba_lm_mixer *m = mba_families[k]->mixers; m && m->symbol; m++)
+            if (m->symbol == symbol) return m;
+    return NULL;
+}
+
 const mba_lm *mba_lm_preset(const char *name)
 {
     for (int k = 0; mba_families[k]; k++)

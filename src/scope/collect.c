@@ -19,9 +19,14 @@ static mba_ceilings best_of(mba_ceilings a, mba_ceilings b)
 static mba_status nodes_between_ceilings(mba_collecting *c)
 {
     const mba_ceilings *given = c->options->ceilings;
-    mba_ceilings        rates = given ? *given : mba_ceilings_measure(CEILING_S);
+    mba_ceilings        rates, again;
+    if (given) rates = *given;
+    else       MBA_TRY(mba_ceilings_measure(&rates, CEILING_S));
     MBA_TRY(mba_collect_nodes(c));
-    if (!given) rates = best_of(rates, mba_ceilings_measure(CEILING_S));
+    if (!given) {
+        MBA_TRY(mba_ceilings_measure(&again, CEILING_S));
+        rates = best_of(rates, again);
+    }
     return mba_describe_ceilings(c->store, &rates, c->session->device);
 }
 

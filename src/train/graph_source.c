@@ -107,7 +107,7 @@ static mba_status read_folder(mba_graph_source *s, const mba_graphnet *c, const 
     if (has_folder(path, "malnet-graphs-tiny"))     return read_malnet(s, path, "");
     if (has_folder(path, "raw/malnet-graphs-tiny")) return read_malnet(s, path, "/raw");
     if (has_folder(path, "../malnet-graphs-tiny") && has_folder(path, "addisplay")) return read_malnet(s, path, "/..");
-    if (has_folder(path, "raw"))                    return read_ogb(s, c, path);
+    if (has_folder(path, "raw") && !mba_is_tu_dataset(path)) return read_ogb(s, c, path);
     const mba_status st = mba_tu_dataset_read(&s->store, path);
     return st == MBA_E_IO ? mba_where(st, "reading '%s' as a TUDataset: it has neither raw/ (OGB) nor "
                                       "malnet-graphs-tiny/ (MalNet)", path) : st;

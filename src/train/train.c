@@ -14,6 +14,7 @@
 #include "core/file.h"
 #include "data/array.h"
 #include "data/json.h"
+#include "ops/ema/ema.h"
 #include "train/checkpoint.h"
 #include "train/guard.h"
 #include "train/watchdog.h"
@@ -203,20 +204,30 @@ static mba_status restore_trainer(run *r, const json_t *t)
     return read_floats(r->guard.loss, MBA_GUARD_STEPS, mba_json_get(guard, "loss"));
 }
 
-static mba_status restore(run *r)
+/* The weights of a checkpoint, or of the newest of a run; `path` tells which. */
+static mba_status load_weights(run *r, char path[PATH_ROOM], const char *from)
 {
-    char          path[PATH_ROOM];
     mba_model     m;
     mba_hf_format format;
-    json_t       *trainer = NULL;
-    if (!r->o->resume) return MBA_OK;
-    MBA_TRY(mba_checkpoint_find(path, sizeof path, r->o->resume));
+    MBA_TRY(mba_checkpoint_find(path, PATH_ROOM, from));
     MBA_TRY(mba_checkpoint_config(&m, &format, path));
     if (m.task != r->s.model.task)
         return mba_fail(MBA_E_ARG, "'%s' is a model of %s, not of %s\n"
-                        "fix: --resume without --model goes on with its own", path, mba_task_name(m.task),
+                        "fix: leave --model out to go on with its own", path, mba_task_name(m.task),
                         mba_task_name(r->s.model.task));
-    MBA_TRY(mba_checkpoint_load(&r->s, format, path));
+    return mba_checkpoint_load(&r->s, format, path);
+}
+
+static mba_status restore(run *r)
+{
+    char    path[PATH_ROOM];
+    json_t *trainer = NULL;
+    if (r->o->init) {
+        MBA_TRY(load_weights(r, path, r->o->init));
+        return r->s.averages ? mba_ema_start(r->s.program) : MBA_OK;
+    }
+    if (!r->o->resume) return MBA_OK;
+    MBA_TRY(load_weights(r, path, r->o->resume));
     mba_status st = mba_checkpoint_load_trainer(&r->s, path, &trainer);
     if (st == MBA_OK) st = restore_trainer(r, trainer);
     json_decref(trainer);

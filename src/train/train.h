@@ -42,6 +42,7 @@ typedef struct mba_train_options {
 
     const char *out;                              /* run directory: log.jsonl, step-*; NULL: nothing is kept */
     const char *resume;                           /* a checkpoint, or a run directory: its newest one */
+    const char *init;                             /* the same, of its weights alone: a new run begins with them */
     int64_t     save_every, keep;                 /* steps; 0: only at the end. keep 0: all */
     int64_t     valid_every, valid_batches;       /* 0: at the end only; 0: all */
     int64_t     stop_after;                       /* steps of this session; 0: no limit */

@@ -65,23 +65,28 @@ static double apart(mba_ceiling_fn *fn, float *x, const float *y, int64_t n, int
     return sum;
 }
 
-mba_ceilings mba_ceilings_measure(double time_s)
+mba_status mba_ceilings_measure(mba_ceilings *out, double time_s)
 {
     const int                  threads = mba_cpu_threads();
     const int64_t              piece   = STREAM_FLOATS / threads;
     const mba_ceiling_kernels *k       = kernels();
     float *x = malloc(sizeof(float) * STREAM_FLOATS), *y = malloc(sizeof(float) * STREAM_FLOATS);
-    mba_assert(x && y);
+    if (!x || !y) {
+        free(x);
+        free(y);
+        return mba_fail(MBA_E_NOMEM, "no memory to measure what this machine can do\nfix: leave it %zu MB",
+                        2 * sizeof(float) * STREAM_FLOATS >> 20);
+    }
     MBA_PARALLEL_FOR(i, STREAM_FLOATS) {
         x[i] = 0;
         y[i] = (float)(i % 1009) * 1e-3f - 0.5f;
     }
-    const mba_ceilings c = { .stream_bytes = together(k->stream, x, y, piece, time_s),
+    *out = (mba_ceilings){   .stream_bytes = together(k->stream, x, y, piece, time_s),
                              .fma_flops    = apart(k->fma, x, y, FMA_TRIPS, piece, 1, time_s),
                              .exp_ops      = apart(k->exp, x, y, SMALL_FLOATS, piece, EXP_TRIPS, time_s) };
     free(x);
     free(y);
-    return c;
+    return MBA_OK;
 }
 
 void mba_ceilings_copy(float *to, const float *from, int64_t n, int way)

@@ -1,6 +1,7 @@
 /* ceilings.h -- what this machine can do at best, measured: the rates that floors are made of.
  *
- *     const mba_ceilings c = mba_ceilings_measure(0.2);          // seconds per rate, all threads
+ *     mba_ceilings c;
+ *     MBA_TRY(mba_ceilings_measure(&c, 0.2));                    // seconds per rate, all threads
  *     const double floor_s = mba_ceilings_floor(&c, mba_op_cost(node));
  *
  * Each rate is the best of many short runs, so a busy machine lowers it less than it lowers a mean. */
@@ -16,7 +17,7 @@ typedef struct mba_ceilings {
     double exp_ops;                    /* per second, vf_exp over an array in L1 */
 } mba_ceilings;
 
-mba_ceilings mba_ceilings_measure(double seconds);
+MBA_MUST mba_status mba_ceilings_measure(mba_ceilings *out, double seconds);
 
 /* max(bytes / stream, FLOPs / FMA + exponentials / exp) on the CPU, which has one kind of lane for tensor and vector
  * work; with matrix units max(bytes / stream, tensor FLOPs / tensor, vector FLOPs / FMA, exponentials / exp): all can

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #ifdef __aarch64__
 #include <asm/hwcap.h>
@@ -144,15 +145,30 @@ void mba_gemm(const mba_gemm_args *g)
 /* A Neoverse V1 whose SVE is hidden (seen in virtual machines) is such a core: the kernels of ThunderX2 run at 65
  * GFLOP/s per core there, those it gets by its name or as a plain Armv8 at 59 (1024 x 3352 x 768 and others,
  * OpenBLAS 0.3.21). */
-void mba_gemm_choose_kernels(char **argv)
+static bool choose_core(void)
 {
 #ifdef __aarch64__
     const char *name = openblas_get_corename();
     const bool  sve  = getauxval(AT_HWCAP) & HWCAP_SVE;
-    if (!wants_blas() || getenv("OPENBLAS_CORETYPE") || sve) return;
-    if (strcmp(name, "armv8") && strcmp(name, "neoversev1")) return;
-    if (setenv("OPENBLAS_CORETYPE", "THUNDERX2T99", 1) == 0) execv("/proc/self/exe", argv);
+    if (!wants_blas() || getenv("OPENBLAS_CORETYPE") || sve) return false;
+    if (strcmp(name, "armv8") && strcmp(name, "neoversev1")) return false;
+    return setenv("OPENBLAS_CORETYPE", "THUNDERX2T99", 1) == 0;
 #else
-    (void)argv;
+    return false;
 #endif
+}
+
+/* OpenBLAS starts a thread per core when it is loaded, which we never use. Where the address space is limited (ulimit -v)
+ * and one of them gets no buffer, it asks again without end, and the end of the program waits for it. */
+static bool choose_no_threads(void)
+{
+    struct rlimit l;
+    return getrlimit(RLIMIT_AS, &l) == 0 && l.rlim_cur != RLIM_INFINITY && !getenv("OPENBLAS_NUM_THREADS")
+        && setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0;
+}
+
+void mba_gemm_choose_kernels(char **argv)
+{
+    const bool core = choose_core(), threads = choose_no_threads();
+    if (core || threads) execv("/proc/self/exe", argv);
 }

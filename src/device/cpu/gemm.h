@@ -35,7 +35,8 @@ mba_gemm_fn mba_gemm_packed_base;
 
 /* To be called first in main(). OpenBLAS picks its kernels when it is loaded; a core it does not know gets the
  * plainest. Where it had to guess, and nobody has set OPENBLAS_CORETYPE, this starts the program again with a
- * better guess, measured: see gemm.c. Returns where there is nothing to gain, or where that fails. */
+ * better guess, measured: see gemm.c; and without OpenBLAS's threads where the address space is limited. Returns
+ * where there is nothing to gain, or where that fails. */
 void mba_gemm_choose_kernels(char **argv);
 
 #endif

@@ -1,0 +1,70 @@
+/* limits_test.c -- little room: an address space that is limited, descriptors that are closed, a disk that is full. */
+#include "tests/test.h"
+
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "tests/scratch.h"
+
+#define TRAIN "mambascope train --model mamba2-130m --set width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16 " \
+              "--batch 2 --length 32"
+
+/* Runs a script in the scratch directory, where `mambascope` is the program, for a minute at most; its exit code. */
+static int run(const char *script)
+{
+    char line[4096];
+    snprintf(line, sizeof line, "cd '%s' && mambascope() { timeout 60 '%s' \"$@\"; }; %s", scratch_dir,
+             getenv("MBA_PROGRAM"), script);
+    const int status = system(line);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* OpenBLAS waited for ever for a thread without memory (gemm.c), also at the end of a program that had not used it. */
+static void a_limited_address_space_is_an_error_or_enough(void **state)
+{
+    (void)state;
+    if (getenv("MBA_TEST_SANITIZED")) skip();      // the sanitizer wants all addresses there are
+    for (int kb = 50000; kb <= 130000; kb += 10000) {                        // 124: still there after a minute
+        char line[128];
+        snprintf(line, sizeof line, "ulimit -v %d; mambascope list ops >all 2>&1; test $? != 124", kb);
+        assert_int_equal(run(line), 0);
+    }
+    assert_int_equal(run("ulimit -v 250000; mambascope train --model mamba2-130m --batch 1 --length 512 --steps 1 "
+                         ">few 2>&1"), 1);
+    assert_int_equal(run("grep -q 'no memory' few"), 0);
+}
+
+static void talk_stays_out_of_files(void **state)
+{
+    (void)state;
+    assert_int_equal(run(TRAIN " --steps 4 --valid-every 1 --validation 0.1 --out a 2>&-"), 0);
+    assert_int_equal(run(TRAIN " --steps 4 --valid-every 1 --validation 0.1 --out b <&- >&- 2>&-"), 1);   // no result
+    assert_int_equal(run("cat a/log.jsonl b/log.jsonl | grep -vc '^{\"step\": .*}$'"), 1);                 // no other line
+    assert_int_equal(run("cmp a/step-000004/model.safetensors b/step-000004/model.safetensors"), 0);
+}
+
+static void a_full_disk_is_told_by_every_answer(void **state)
+{
+    (void)state;
+    static const char *const words[] = { "--help", "--version", "list ops", "train --help", "manual" };
+    if (access("/dev/full", W_OK)) skip();
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "mambascope %s >/dev/full 2>told; test $? = 1 && grep -q 'cannot write' told", words[i]);
+        assert_int_equal(run(line), 0);
+    }
+}
+
+static int begin(void **state) { (void)state; scratch_make(); return 0; }
+static int end(void **state) { (void)state; scratch_remove(); return 0; }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_limited_address_space_is_an_error_or_enough),
+        cmocka_unit_test(talk_stays_out_of_files),
+        cmocka_unit_test(a_full_disk_is_told_by_every_answer),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}

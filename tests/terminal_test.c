@@ -1,0 +1,130 @@
+/* terminal_test.c -- what people see: colours where they are wanted, a bar where it fits, lines where a bar cannot be. */
+#include "tests/test.h"
+
+#include <pty.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/scratch.h"
+
+#define TRAIN "train", "--model", "mamba2-130m", "--set", "width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16", \
+              "--batch", "2", "--length", "32", "--steps", "200"
+
+static char output[1 << 16];
+
+/* Runs the program on a terminal of its own, which is called `term`, with NO_COLOR as told; returns its exit code. */
+static int on_terminal(const char *term, const char *no_color, int columns, const char *const *args)
+{
+    int                  master, status;
+    size_t               n = 0;
+    const struct winsize size = { .ws_row = 24, .ws_col = (unsigned short)columns };
+    const pid_t          child = forkpty(&master, NULL, NULL, &size);
+    if (child < 0) skip();                        /* a container without /dev/pts has no terminals */
+    if (!child) {
+        setenv("TERM", term, 1);
+        if (no_color) setenv("NO_COLOR", no_color, 1);
+        else          unsetenv("NO_COLOR");
+        const char *argv[32] = { "mambascope" };
+        for (int i = 0; args[i]; i++) argv[i + 1] = args[i];
+        execv(getenv("MBA_PROGRAM"), (char *const *)argv);
+        _exit(127);
+    }
+    for (ssize_t got; n < sizeof output - 1 && (got = read(master, output + n, sizeof output - 1 - n)) > 0;)
+        n += (size_t)got;
+    output[n] = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    close(master);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* One record of CIFAR-10, of one colour: (200, 100, 50). */
+static const char *picture(void)
+{
+    uint8_t record[1 + 3 * 1024] = { 3 };
+    memset(record + 1, 200, 1024);
+    memset(record + 1025, 100, 1024);
+    memset(record + 2049, 50, 1024);
+    scratch_put(scratch("colour.bin"), record, sizeof record);
+    return scratch("colour.bin");
+}
+
+static void pictures_have_colours_where_they_are_wanted(void **state)
+{
+    (void)state;
+    const char *const args[] = { "data", "inspect", picture(), NULL };
+    assert_int_equal(on_terminal("xterm", NULL, 80, args), 0);
+    assert_non_null(strstr(output, "\033[48;2;200;100;50m\033[38;2;200;100;50m\u2580"));
+    assert_non_null(strstr(output, "\033[0m\r\n"));
+    assert_int_equal(on_terminal("xterm", "", 80, args), 0);                 // empty: not set
+    assert_non_null(strchr(output, '\033'));
+    assert_int_equal(on_terminal("xterm", "1", 80, args), 0);
+    assert_null(strchr(output, '\033'));
+    assert_non_null(strstr(output, "========"));                             // shades instead
+    assert_int_equal(on_terminal("dumb", NULL, 80, args), 0);
+    assert_null(strchr(output, '\033'));
+}
+
+static void errors_are_red_where_colours_are_wanted(void **state)
+{
+    (void)state;
+    const char *const args[] = { "eval", NULL };
+    assert_int_equal(on_terminal("xterm", NULL, 80, args), 2);
+    assert_non_null(strstr(output, "\033[31merror:\033[0m "));
+    assert_int_equal(on_terminal("xterm", "1", 80, args), 2);
+    assert_null(strchr(output, '\033'));
+    assert_int_equal(on_terminal("dumb", NULL, 80, args), 2);
+    assert_null(strchr(output, '\033'));
+}
+
+/* Where a line cannot be wiped, there is one every hundred steps, as in a pipe. */
+static void a_dumb_terminal_sees_training_go_on(void **state)
+{
+    (void)state;
+    const char *const args[] = { TRAIN, NULL };
+    assert_int_equal(on_terminal("dumb", NULL, 80, args), 0);
+    assert_null(strchr(output, '\033'));
+    assert_non_null(strstr(output, "step 100  loss "));
+    assert_non_null(strstr(output, "step 200  loss "));
+}
+
+static void quiet_is_quiet(void **state)
+{
+    (void)state;
+    const char *const args[] = { TRAIN, "--quiet", NULL };
+    assert_int_equal(on_terminal("xterm", NULL, 80, args), 0);
+    assert_null(strstr(output, "training"));
+    assert_int_equal(strncmp(output, "200 steps", 9), 0);                   // the result is the first that is said
+}
+
+/* A line that wraps could not be wiped. */
+static void a_bar_fits_a_narrow_terminal(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 40 };
+    const char *const args[] = { TRAIN, NULL };
+    int               bars = 0;
+    assert_int_equal(on_terminal("xterm", NULL, COLUMNS, args), 0);
+    for (const char *at = output; (at = strstr(at, "\rtraining ")); bars++) {
+        const char *end = strstr(++at, "\033[K");
+        assert_non_null(end);
+        assert_true(end - at < COLUMNS);
+    }
+    assert_true(bars > 0);
+}
+
+static int begin(void **state) { (void)state; scratch_make(); return 0; }
+static int end(void **state) { (void)state; scratch_remove(); return 0; }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pictures_have_colours_where_they_are_wanted),
+        cmocka_unit_test(errors_are_red_where_colours_are_wanted),
+        cmocka_unit_test(a_dumb_terminal_sees_training_go_on),
+        cmocka_unit_test(quiet_is_quiet),
+        cmocka_unit_test(a_bar_fits_a_narrow_terminal),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
