@@ -14,12 +14,26 @@ static mba_ceilings best_of(mba_ceilings a, mba_ceilings b)
                            more(a.tensor_flops, b.tensor_flops), more(a.exp_ops, b.exp_ops) };
 }
 
+/* What was asked for and only a GPU has. */
+static mba_status note_what_a_cpu_has_not(const mba_collecting *c)
+{
+    const mba_collect_options *o = c->options;
+    if (o->blocks)
+        MBA_TRY(mba_note_missing(c->store, "blocks", "--blocks: a CPU runs no thread blocks",
+                                 "mambascope profile --device cuda --blocks"));
+    if (o->deep)
+        MBA_TRY(mba_note_missing(c->store, "deep", "--deep: instructions are counted in kernels of a GPU",
+                                 "mambascope profile --device cuda --deep KERNEL"));
+    return MBA_OK;
+}
+
 /* A processor's rates are measured on both sides of the steps: its neighbours may take a third of it for seconds, and
  * steps beyond their floor were the result. */
 static mba_status nodes_between_ceilings(mba_collecting *c)
 {
     const mba_ceilings *given = c->options->ceilings;
     mba_ceilings        rates = given ? *given : mba_ceilings_measure(CEILING_S);
+    MBA_TRY(note_what_a_cpu_has_not(c));
     MBA_TRY(mba_collect_nodes(c));
     if (!given) rates = best_of(rates, mba_ceilings_measure(CEILING_S));
     return mba_describe_ceilings(c->store, &rates, c->session->device);
