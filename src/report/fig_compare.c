@@ -64,6 +64,13 @@ static const struct { const char *what, *unit; } aspects[ASPECTS] = { { "step, p
     { "least FLOPs of SSM, per unit", "MFLOP" }, { "SSM at this part of its floor", "%" }, { "DRAM bandwidth of SSM, "
             "time-weighted", "GB/s" } };
 
+/* The least bytes over the time are a bound, and stand beside no bandwidth that was counted. */
+static double counted_gb_s(const mba_analysis *a)
+{
+    const mba_bandwidth w = mba_bandwidth_of(a, MBA_SSM_KERNELS);
+    return w.least ? NAN : w.weighted / 1e9;
+}
+
 static double aspect(const mba_analysis *a, int i)
 {
     const ssm_sums t = ssm_of(a);
@@ -73,7 +80,7 @@ static double aspect(const mba_analysis *a, int i)
     case 2:  return 100 * mba_kind_s(a, MBA_SSM) / a->busy_s;
     case 3:  return 1e-6 * t.least_flops / a->units;
     case 4:  return mba_bounds_of(a, MBA_SSM_KERNELS).percent_of_floor;
-    default: return mba_bandwidth_of(a, MBA_SSM_KERNELS).weighted / 1e9;
+    default: return counted_gb_s(a);
     }
 }
 
