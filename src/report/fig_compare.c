@@ -79,7 +79,7 @@ static double aspect(const mba_analysis *a, int i)
     case 1:  return 1e6 * t.s / a->units;
     case 2:  return 100 * mba_kind_s(a, MBA_SSM) / a->busy_s;
     case 3:  return 1e-6 * t.least_flops / a->units;
-    case 4:  return mba_bounds_of(a, MBA_SSM_KERNELS).percent_of_floor;
+    case 4:  return mba_percent_of_least(a, MBA_SSM_KERNELS);
     default: return counted_gb_s(a);
     }
 }

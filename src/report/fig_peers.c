@@ -156,7 +156,7 @@ static mba_status store_numbers(mba_grid *g, const mba_stores *r, int run)
         mba_grid_number(g, 1e3 * a->busy_s);
         mba_grid_number(g, 1e3 * a->idle_s);
         mba_grid_number(g, mba_launches_of(a));
-        mba_grid_number(g, mba_bounds_of(a, MBA_ALL_KERNELS).percent_of_floor);
+        mba_grid_number(g, mba_percent_of_least(a, MBA_ALL_KERNELS));
         mba_grid_number(g, 1e3 * mba_kind_s(a, MBA_GEMM));
         mba_grid_number(g, 1e3 * mba_kind_s(a, MBA_SSM));
         mba_grid_number(g, 1e6 * a->plain_s / a->units);
@@ -164,10 +164,12 @@ static mba_status store_numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
-/* Steps of foreign programs may have no plain time: then what the timeline says. */
+/* Steps of foreign programs have no plain time: then with our library attached, or what the timeline says. */
 static double step_s(const mba_analysis *a)
 {
-    return isnan(a->plain_s) ? a->busy_s + (isnan(a->idle_s) ? 0 : a->idle_s) : a->plain_s;
+    if (!isnan(a->plain_s))    return a->plain_s;
+    if (!isnan(a->attached_s)) return a->attached_s;
+    return a->busy_s + (isnan(a->idle_s) ? 0 : a->idle_s);
 }
 
 static void store_heading(mba_buf *b, const mba_stores *r, int run)

@@ -89,12 +89,59 @@ static void bandwidths_beside_each_other_are_counted(void **state)
     mba_buf_free(&b);
 }
 
+/* Of a program that is not ours: one kernel that moved 2000 bytes in 1 us, at 1e10 bytes a second; a step took 5 us with
+ * our library in it, of which the kernel is one. */
+static void make_foreign(void)
+{
+    mba_store *s;
+    mba_row_kernel k = mba_no_kernel;
+    assert_ok(mba_store_create(&s, scratch("a.db")));
+    assert_ok(mba_sheet_text(s, "run.device", "given", "cuda"));
+    assert_ok(mba_sheet_text(s, "run.workload", "given", "made-up"));
+    assert_ok(mba_put_ceiling(s, &(mba_row_ceiling){ .name = "dram", .rate = 1e10, .unit = "byte/s", .how = "measured" }));
+    assert_ok(mba_put_ceiling(s, &(mba_row_ceiling){ .name = "tensor", .rate = 1, .unit = "FLOP/s", .how = "measured" }));
+    assert_ok(mba_put_step(s, &(mba_row_step){ .mode = "attached", .place = 0, .seconds = 5e-6, .units = NAN }));
+    k.id = 0, k.name = "their_scan", k.op = "their_scan", k.kind = "ssm";
+    assert_ok(mba_put_kernel(s, &k));
+    assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = 0, .metric = "dram__bytes_read.sum", .value = 2000 }));
+    assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = 0, .metric = "dram__bytes_write.sum", .value = 0 }));
+    put_event(s, 0, "forward", 0, 1000);
+    assert_ok(mba_store_close(s));
+}
+
+/* What a program executed is not the least there is to do, and its kernels are not its step. */
+static void a_foreign_program_has_no_least_work_and_no_unwatched_step(void **state)
+{
+    mba_stores  r;
+    mba_buf     b = { 0 };
+    const char *path = scratch("a.db");
+    (void)state;
+    make_foreign();
+    assert_ok(mba_stores_open(&r, &path, 1));
+    assert_near(mba_bounds_of(r.run[0].a, MBA_ALL_KERNELS).percent_of_floor, 20, 1e-9);
+    assert_true(isnan(mba_percent_of_least(r.run[0].a, MBA_ALL_KERNELS)));
+    assert_true(isnan(r.run[0].a->plain_spread_s));
+    assert_ok(mba_report_page(&b, &r));
+    has_line(&b, "What they executed (the least work is not known) at the best rates");
+    has_line(&b, "<b>0.005 ms</b> with our library in the program and nothing recorded");
+    assert_null(strstr(b.s, "of their floor, the least work at the best rates"));
+    const char *overview = strstr(b.s, "id=\"overview\""), *end = strstr(overview, "Times of a step");
+    const char *kernels = strstr(overview, ">0.001 ms<");              // of kernels, where the step belongs
+    assert_true(end && (!kernels || kernels > end));
+    mba_buf_free(&b);
+    assert_ok(mba_report_summary(&b, &r));
+    has_line(&b, "\"percent_of_floor\": null");
+    mba_buf_free(&b);
+    assert_ok(mba_stores_close(&r));
+}
+
 static int prepare(void **state) { (void)state; scratch_make(); return 0; }
 static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(idle_is_what_nobody_fills),
-                                        cmocka_unit_test(bandwidths_beside_each_other_are_counted) };
+                                        cmocka_unit_test(bandwidths_beside_each_other_are_counted),
+                                        cmocka_unit_test(a_foreign_program_has_no_least_work_and_no_unwatched_step) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }
