@@ -164,12 +164,10 @@ static mba_status store_numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
-/* Steps of foreign programs have no plain time: then with our library attached, or what the timeline says. */
+/* Steps of foreign programs may have no plain time: then what the timeline says. */
 static double step_s(const mba_analysis *a)
 {
-    if (!isnan(a->plain_s))    return a->plain_s;
-    if (!isnan(a->attached_s)) return a->attached_s;
-    return a->busy_s + (isnan(a->idle_s) ? 0 : a->idle_s);
+    return isnan(a->plain_s) ? a->busy_s + (isnan(a->idle_s) ? 0 : a->idle_s) : a->plain_s;
 }
 
 static void store_heading(mba_buf *b, const mba_stores *r, int run)
