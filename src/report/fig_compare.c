@@ -39,16 +39,22 @@ static bool is_text(const mba_analysis *a)
 
 typedef struct pair { const mba_analysis *scan, *matrix; } pair;
 
+static bool has_matrices(const mba_analysis *a)
+{
+    return has_operator(a, "ssd") && !(mba_kind_s(a, MBA_ATTENTION) > 0);
+}
+
+/* The first of each that ran on one machine. */
 static pair pair_of(const mba_stores *r)
 {
-    pair p = { NULL, NULL };
-    for (int i = 0; i < r->n; i++) {
-        const mba_analysis *a = r->run[i].a;
-        if (!is_text(a)) continue;
-        if (!p.scan && has_operator(a, "selective_scan")) p.scan = a;
-        if (!p.matrix && has_operator(a, "ssd") && !(mba_kind_s(a, MBA_ATTENTION) > 0)) p.matrix = a;
-    }
-    return p;
+    for (int i = 0; i < r->n; i++)
+        for (int j = 0; j < r->n; j++) {
+            const mba_analysis *a = r->run[i].a, *b = r->run[j].a;
+            if (is_text(a) && is_text(b) && has_operator(a, "selective_scan") && has_matrices(b)
+                && !strcmp(mba_run_device(a), mba_run_device(b)))
+                return (pair){ a, b };
+        }
+    return (pair){ NULL, NULL };
 }
 
 static bool has_pair(const mba_stores *r, int run)
@@ -150,11 +156,11 @@ const mba_figure mba_figure_fig10 = {
 
 /* ---- Fig. 11: sizes; Fig. 12: variants ---- */
 
-/* Two layers of a preset are not the preset: they learn other numbers of values. */
+/* Two layers of a preset are not the preset: they learn other numbers of values. On one machine: an A100 is no H200. */
 static bool same_model(const mba_run *a, const mba_run *b)
 {
-    return *a->a->workload && !strcmp(a->a->workload, b->a->workload) && !strcmp(a->a->device, b->a->device)
-        && !strcmp(a->a->parameters, b->a->parameters);
+    return *a->a->workload && !strcmp(a->a->workload, b->a->workload)
+        && !strcmp(mba_run_device(a->a), mba_run_device(b->a)) && !strcmp(a->a->parameters, b->a->parameters);
 }
 
 static bool same_size(const mba_run *a, const mba_run *b)

@@ -13,7 +13,7 @@ static bool is_match(const mba_analysis *ours, const mba_analysis *peer)
 {
     return !mba_run_is_foreign(ours) && mba_run_is_foreign(peer) && *ours->workload
            && !strcmp(ours->workload, peer->workload) && ours->units == peer->units
-           && !strcmp(ours->device, peer->device);
+           && !strcmp(mba_run_device(ours), mba_run_device(peer));
 }
 
 /* Of this run, whichever of the two it is. */

@@ -89,6 +89,33 @@ static void bandwidths_beside_each_other_are_counted(void **state)
     mba_buf_free(&b);
 }
 
+/* The same model twice, at another size or computed otherwise, on two GPUs: no line, no ladder and no peer. */
+static void gpus_are_not_mixed(void **state)
+{
+    static const char *const figures[] = { "fig11", "fig12" };
+    (void)state;
+    for (int same = 0; same < 2; same++)
+        for (int f = 0; f < 2; f++) {
+            const char *path[2];
+            char        name[2][512];
+            mba_stores  r;
+            mba_buf     b = { 0 };
+            for (int i = 0; i < 2; i++) {
+                mba_store *s = make(i ? "b.db" : "a.db", i && !f ? "batch 1 x length 8" : "batch 1 x length 4",
+                                    i && !f ? 8 : 4, false);
+                assert_ok(mba_sheet_text(s, "gpu.name", "read", "%s", i && !same ? "GPU B" : "GPU A"));
+                put_event(s, 0, "forward", 0, 1000);
+                assert_ok(mba_store_close(s));
+                snprintf(name[i], sizeof name[i], "%s", scratch(i ? "b.db" : "a.db"));
+                path[i] = name[i];
+            }
+            assert_ok(mba_stores_open(&r, path, 2));
+            assert_int_equal(mba_report_csv(&b, &r, figures[f]), same ? MBA_OK : MBA_E_ARG);
+            assert_ok(mba_stores_close(&r));
+            mba_buf_free(&b);
+        }
+}
+
 /* Of a program that is not ours: one kernel that moved 2000 bytes in 1 us, at 1e10 bytes a second; a step took 5 us with
  * our library in it, of which the kernel is one. */
 static void make_foreign(void)
@@ -142,6 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(idle_is_what_nobody_fills),
                                         cmocka_unit_test(bandwidths_beside_each_other_are_counted),
+                                        cmocka_unit_test(gpus_are_not_mixed),
                                         cmocka_unit_test(a_foreign_program_has_no_least_work_and_no_unwatched_step) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }
