@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
+#include "tests/scratch.h"
 #include "tests/test.h"
 
 #define STORES "tests/data/stores/h200_"
@@ -57,9 +58,30 @@ static void long_tables_say_where_they_end(void **state)
     says(run("diff " STORES "vision.db " STORES "vision.db"), 0, " rows: --csv has all)");
 }
 
+/* What was asked for and is not there has a reason in the notes; where nothing lacks, nobody is sent to them. */
+static void what_a_cpu_has_not_is_noted(void **state)
+{
+    char path[512];
+    (void)state;
+    snprintf(path, sizeof path, "%s", scratch("cpu.db"));
+    says(run("profile --model mamba2-130m --set width=16,layers=1,vocab=64,state=8,head_dim=8,chunk=8 --batch 1 --length 8 "
+             "--steps 1 --warmup 1 --sets '' --blocks --deep ssd --out '%s'", path), 0, "wrote");
+    says(run("show '%s' notes", path), 0, "blocks, missing: --blocks: a CPU runs no thread blocks");
+    says(run("show '%s' notes", path), 0, "mambascope profile --device cuda --deep KERNEL");
+    says(run("show '%s' blocks", path), 0, "notes` says why");
+    says(run("profile --model mamba2-130m --set width=16,layers=1,vocab=64,state=8,head_dim=8,chunk=8 --batch 1 --length 8 "
+             "--steps 1 --warmup 1 --sets '' --out '%s'", path), 0, "wrote");
+    says(run("show '%s' notes", path), 0, "(none)\n");
+    says(run("show '%s' blocks", path), 0, "no rows for it)\n");
+}
+
+static int prepare(void **state) { (void)state; scratch_make(); return 0; }
+static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(diff_tells_what_is_not_alike),
-                                        cmocka_unit_test(long_tables_say_where_they_end) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+                                        cmocka_unit_test(long_tables_say_where_they_end),
+                                        cmocka_unit_test(what_a_cpu_has_not_is_noted) };
+    return cmocka_run_group_tests(tests, prepare, clean);
 }

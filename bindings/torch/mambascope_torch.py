@@ -523,6 +523,8 @@ def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bia
                            ("D", D, (heads,) if D is None or D.dim() == 1 else (heads, width))):
         _check_shape(name, t, shape)
     _check(seq_idx is None or not seq_idx.is_floating_point(), "seq_idx is a whole number for every token")
+    if seq_idx is not None and seq_idx.dtype == torch.int64:
+        _check_values((seq_idx == seq_idx.int()).all(), "a seq_idx beyond 32 bits; the kernels hold it in so many")
     _check(dt_limit[1] > 0, f"dt_limit is {tuple(dt_limit)}; no step lies below an upper limit of 0")
     if not dt_softplus:
         dt, dt_bias = _before_softplus(dt, dt_bias), None

@@ -149,6 +149,7 @@ class Binding(unittest.TestCase):
         self.refuses(NotImplementedError, "float32", ssd, **dict(a, state_dtype=torch.bfloat16))
         self.refuses(ValueError, "upper limit of 0", ssd, **dict(a, dt_limit=(0.0, 0.0)))
         self.refuses(ValueError, "whole number", ssd, **dict(a, seq_idx=torch.rand(2, 37)))
+        self.refuses(ValueError, "beyond 32 bits", ssd, **dict(a, seq_idx=torch.tensor([[0] * 9 + [1 << 32] * 28] * 2)))
         self.refuses(NotImplementedError, "on the CPU", ssd,
                      **dict(a, **{k: a[k].bfloat16() for k in ("x", "dt", "B", "C")}))
         scan, b = mt.selective_scan_fn, dict(scan_arguments(), delta_softplus=True)

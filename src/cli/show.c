@@ -69,8 +69,9 @@ static mba_status print_text(const mba_shown *s, const mba_analysis *a, bool ask
         }
         putchar('\n');
     } else if (asked) {
-        printf("%s\n(not measurable here: the store has no rows for it; `mambascope show %s notes` says why)\n",
-               s->title, mba_store_path(a->store));
+        printf("%s\n(%s", s->title, strcmp(s->name, "notes") ? "not measurable here: the store has no rows for it" : "none");
+        if (a->nnotes) printf("; `mambascope show %s notes` says why", mba_store_path(a->store));
+        puts(")");
     }
     mba_table_destroy(t);
     return st;

@@ -125,7 +125,8 @@ static mba_status steps(mba_table *t, const mba_analysis *a, bool full)
     if (a->steps) fact(t, "kernels and copies", 1e3 * a->busy_s, "ms");
     if (a->steps) fact(t, "gaps between them", 1e3 * a->idle_s, "ms");
     if (a->steps && a->idle_seen_s > a->idle_s) fact(t, "gaps with the cost of records", 1e3 * a->idle_seen_s, "ms");
-    fact(t, "floor / time of all kernels", b.percent_of_floor, "%");
+    fact(t, b.executed ? "floor of executed work / time of all kernels" : "floor / time of all kernels", b.percent_of_floor,
+         "%");
     fact(t, *a->unit ? a->unit : "units", a->units, "per step");
     fact(t, "rate", a->units / a->plain_s, rate);
     return energy_facts(t, a);

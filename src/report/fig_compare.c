@@ -39,16 +39,22 @@ static bool is_text(const mba_analysis *a)
 
 typedef struct pair { const mba_analysis *scan, *matrix; } pair;
 
+static bool has_matrices(const mba_analysis *a)
+{
+    return has_operator(a, "ssd") && !(mba_kind_s(a, MBA_ATTENTION) > 0);
+}
+
+/* The first of each that ran on one machine. */
 static pair pair_of(const mba_stores *r)
 {
-    pair p = { NULL, NULL };
-    for (int i = 0; i < r->n; i++) {
-        const mba_analysis *a = r->run[i].a;
-        if (!is_text(a)) continue;
-        if (!p.scan && has_operator(a, "selective_scan")) p.scan = a;
-        if (!p.matrix && has_operator(a, "ssd") && !(mba_kind_s(a, MBA_ATTENTION) > 0)) p.matrix = a;
-    }
-    return p;
+    for (int i = 0; i < r->n; i++)
+        for (int j = 0; j < r->n; j++) {
+            const mba_analysis *a = r->run[i].a, *b = r->run[j].a;
+            if (is_text(a) && is_text(b) && has_operator(a, "selective_scan") && has_matrices(b)
+                && !strcmp(mba_run_device(a), mba_run_device(b)))
+                return (pair){ a, b };
+        }
+    return (pair){ NULL, NULL };
 }
 
 static bool has_pair(const mba_stores *r, int run)
@@ -64,6 +70,13 @@ static const struct { const char *what, *unit; } aspects[ASPECTS] = { { "step, p
     { "least FLOPs of SSM, per unit", "MFLOP" }, { "SSM at this part of its floor", "%" }, { "DRAM bandwidth of SSM, "
             "time-weighted", "GB/s" } };
 
+/* The least bytes over the time are a bound, and stand beside no bandwidth that was counted. */
+static double counted_gb_s(const mba_analysis *a)
+{
+    const mba_bandwidth w = mba_bandwidth_of(a, MBA_SSM_KERNELS);
+    return w.least ? NAN : w.weighted / 1e9;
+}
+
 static double aspect(const mba_analysis *a, int i)
 {
     const ssm_sums t = ssm_of(a);
@@ -72,8 +85,8 @@ static double aspect(const mba_analysis *a, int i)
     case 1:  return 1e6 * t.s / a->units;
     case 2:  return 100 * mba_kind_s(a, MBA_SSM) / a->busy_s;
     case 3:  return 1e-6 * t.least_flops / a->units;
-    case 4:  return mba_bounds_of(a, MBA_SSM_KERNELS).percent_of_floor;
-    default: return mba_bandwidth_of(a, MBA_SSM_KERNELS).weighted / 1e9;
+    case 4:  return mba_percent_of_least(a, MBA_SSM_KERNELS);
+    default: return counted_gb_s(a);
     }
 }
 
@@ -143,11 +156,11 @@ const mba_figure mba_figure_fig10 = {
 
 /* ---- Fig. 11: sizes; Fig. 12: variants ---- */
 
-/* Two layers of a preset are not the preset: they learn other numbers of values. */
+/* Two layers of a preset are not the preset: they learn other numbers of values. On one machine: an A100 is no H200. */
 static bool same_model(const mba_run *a, const mba_run *b)
 {
-    return *a->a->workload && !strcmp(a->a->workload, b->a->workload) && !strcmp(a->a->device, b->a->device)
-        && !strcmp(a->a->parameters, b->a->parameters);
+    return *a->a->workload && !strcmp(a->a->workload, b->a->workload)
+        && !strcmp(mba_run_device(a->a), mba_run_device(b->a)) && !strcmp(a->a->parameters, b->a->parameters);
 }
 
 static bool same_size(const mba_run *a, const mba_run *b)

@@ -13,7 +13,7 @@ static bool is_match(const mba_analysis *ours, const mba_analysis *peer)
 {
     return !mba_run_is_foreign(ours) && mba_run_is_foreign(peer) && *ours->workload
            && !strcmp(ours->workload, peer->workload) && ours->units == peer->units
-           && !strcmp(ours->device, peer->device);
+           && !strcmp(mba_run_device(ours), mba_run_device(peer));
 }
 
 /* Of this run, whichever of the two it is. */
@@ -156,7 +156,7 @@ static mba_status store_numbers(mba_grid *g, const mba_stores *r, int run)
         mba_grid_number(g, 1e3 * a->busy_s);
         mba_grid_number(g, 1e3 * a->idle_s);
         mba_grid_number(g, mba_launches_of(a));
-        mba_grid_number(g, mba_bounds_of(a, MBA_ALL_KERNELS).percent_of_floor);
+        mba_grid_number(g, mba_percent_of_least(a, MBA_ALL_KERNELS));
         mba_grid_number(g, 1e3 * mba_kind_s(a, MBA_GEMM));
         mba_grid_number(g, 1e3 * mba_kind_s(a, MBA_SSM));
         mba_grid_number(g, 1e6 * a->plain_s / a->units);

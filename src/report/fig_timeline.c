@@ -24,15 +24,17 @@ static const mba_grid_column timeline_columns[] = { { "phase", "phase" }, { "eve
                                                         { "busy_us", "busy, µs" },
     { "idle_us", "idle, µs" }, { "idle_pct", "idle, %" }, { 0 } };
 
-/* Sums of one phase of the step; of all where phase is -1. */
-typedef struct stretch { int64_t events; double from_s, to_s, busy_s; } stretch;
+/* Sums of one phase of the step; of all where phase is -1. A kernel may begin while the one before it ends: what nobody
+ * fills is idle, whatever the durations add up to. */
+typedef struct stretch { int64_t events; double from_s, to_s, busy_s, idle_s; } stretch;
 
 static stretch stretch_of(const mba_moment *m, int64_t n, int phase)
 {
-    stretch t = { 0, NAN, NAN, 0 };
+    stretch t = { 0, NAN, NAN, 0, 0 };
     for (int64_t i = 0; i < n; i++) {
         if (phase >= 0 && m[i].phase != phase) continue;
         const double end = m[i].start_s + m[i].duration_s;
+        if (m[i].start_s > t.to_s)       t.idle_s += m[i].start_s - t.to_s;      // they come in the order of their start
         if (!(t.from_s <= m[i].start_s)) t.from_s = m[i].start_s;
         if (!(t.to_s >= end))            t.to_s = end;
         t.busy_s += m[i].duration_s;
@@ -49,14 +51,14 @@ static mba_status timeline_numbers(mba_grid *g, const mba_stores *r, int run)
     for (int p = -1; p < MBA_PHASES; p++) {
         const stretch t = stretch_of(m, n, p);
         if (!t.events) continue;
-        const double idle = t.to_s - t.from_s - t.busy_s;
         mba_grid_text(g, p < 0 ? "the step" : p == MBA_PHASES - 1 ? "not known" : mba_phase_name(p));
         mba_grid_number(g, (double)t.events);
         mba_grid_number(g, 1e6 * t.from_s);
         mba_grid_number(g, 1e6 * t.to_s);
         mba_grid_number(g, 1e6 * t.busy_s);
-        mba_grid_number(g, idle > 0 ? 1e6 * idle : 0);
-        mba_grid_number(g, idle > 0 ? 100 * idle / (t.to_s - t.from_s) : 0);
+        const double idle = p == MBA_PHASES - 1 ? NAN : t.idle_s;      // single copies around the others are no phase
+        mba_grid_number(g, 1e6 * idle);
+        mba_grid_number(g, idle == 0 ? 0 : 100 * idle / (t.to_s - t.from_s));
     }
     free(m);
     return MBA_OK;

@@ -214,7 +214,8 @@ static void say_floor(mba_buf *b, const mba_stores *r, int run)
     const mba_bounds bound = mba_bounds_of(r->run[run].a, MBA_ALL_KERNELS);
     const mba_stores alone = { .run = { r->run[run] }, .n = 1, .shown = 1 };
     const mba_gain   most = mba_most_to_gain(&alone);
-    mba_buf_add(b, "The least work at the best rates of this machine would take %s of the %s ms of kernels.",
+    mba_buf_add(b, "%s at the best rates of this machine would take %s of the %s ms of kernels.",
+                bound.executed ? "What they executed (the least work is not known)" : "The least work",
                 mba_num(10 * bound.percent_of_floor * bound.time_s).s, mba_num(1e3 * bound.time_s).s);
     if (!most.kernel) return;
     mba_buf_put(b, " Most to gain: ");

@@ -79,7 +79,7 @@ static double ssm_gb_s(const mba_analysis *a)
     const mba_bandwidth w = mba_bandwidth_of(a, MBA_SSM_KERNELS);
     return w.least ? NAN : w.mean / 1e9;           // the least bytes would be a bound, not a bandwidth
 }
-static double floor_part(const mba_analysis *a) { return mba_bounds_of(a, MBA_ALL_KERNELS).percent_of_floor; }
+static double floor_part(const mba_analysis *a) { return mba_percent_of_least(a, MBA_ALL_KERNELS); }
 
 static spread spread_of(const mba_stores *r, part_fn *part)
 {
@@ -194,7 +194,7 @@ static void strip(mba_svg *s, const mba_run *run, double left, double right, dou
 static void facts(mba_svg *s, const mba_run *run, double y)
 {
     const mba_analysis *a = run->a;
-    const double        met = floor_part(a), ms = 1e3 * (isnan(a->plain_s) ? a->busy_s : a->plain_s);
+    const double        met = floor_part(a), ms = 1e3 * a->plain_s;
     char                rate[96] = "";
     if (a->plain_s > 0 && a->units > 0)
         snprintf(rate, sizeof rate, "%s %s/s", mba_num(a->units / a->plain_s).s, *a->unit ? a->unit : "units");
@@ -232,17 +232,22 @@ static void picture(mba_canvas *c, const mba_stores *r, double w)
     mba_svg_end(&s);
 }
 
-/* Three times of a step stand on a page: who reads one must know which. */
+/* Three times of a step stand on a page: who reads one must know which. A foreign program is never without our library. */
 static void step_times(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     const mba_whatif   *w = r->whatif;
-    if (isnan(a->plain_s)) return;
+    const bool          plain = !isnan(a->plain_s), attached = !isnan(a->attached_s);
+    if (!plain && !attached && isnan(a->timeline_s)) return;
     mba_buf_put(b, "<p class=\"small\">Times of a step of ");
     mba_buf_html(b, mba_run_label(r, run));
-    mba_buf_add(b, ": <b>%s ms</b> when nobody watches (steps and rates of this page)", mba_num(1e3 * a->plain_s).s);
+    if (plain)
+        mba_buf_add(b, ": <b>%s ms</b> when nobody watches (steps and rates of this page)", mba_num(1e3 * a->plain_s).s);
+    else if (attached)
+        mba_buf_add(b, ": <b>%s ms</b> with our library in the program and nothing recorded", mba_num(1e3 * a->attached_s).s);
     if (!isnan(a->timeline_s)) {
-        mba_buf_add(b, "; <b>%s ms</b> while every event is recorded (Timeline and shares of classes; %s ms of them are "
+        mba_buf_put(b, plain || attached ? "; " : ": ");
+        mba_buf_add(b, "<b>%s ms</b> while every event is recorded (Timeline and shares of classes; %s ms of them are "
                        "kernels)", mba_num(1e3 * a->timeline_s).s, mba_num(1e3 * a->busy_s).s);
         if (!isnan(a->queued_s))
             mba_buf_add(b, ", steps one behind the other, which take %s ms when nobody watches",

@@ -112,7 +112,7 @@ static mba_status read_steps(mba_analysis *a)
     a->units = mba_sheet_value(a, "run.units");
     const int64_t plain = steps_of(v, row, n, "plain");
     a->plain_s = mba__median(v, plain);
-    a->plain_spread_s = mba__quartile_distance(v, plain);
+    a->plain_spread_s = plain ? mba__quartile_distance(v, plain) : NAN;
     a->timeline_s = mba__median(v, steps_of(v, row, n, "timeline"));
     a->whole_s    = mba__median(v, steps_of(v, row, n, "graph"));
     a->record_s   = mba__median(v, steps_of(v, row, n, "record"));

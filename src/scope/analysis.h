@@ -151,9 +151,11 @@ typedef struct mba_vector_bound {
 } mba_vector_bound;
 mba_vector_bound mba_vector_bound_of(const mba_analysis *a, mba_group_of g);
 
-/* Part of the group's time in kernels whose floor is by each resource, and the floor of all over the time of all. */
-typedef struct mba_bounds { double share[MBA_FLOORS], percent_of_floor, time_s; } mba_bounds;
+/* Part of the group's time in kernels whose floor is by each resource, and the floor of all over the time of all.
+ * executed: for some of it the least work is not known (a foreign program), and the floor is of what ran. */
+typedef struct mba_bounds { double share[MBA_FLOORS], percent_of_floor, time_s; bool executed; } mba_bounds;
 mba_bounds mba_bounds_of(const mba_analysis *a, mba_group_of g);
+double     mba_percent_of_least(const mba_analysis *a, mba_group_of g);     /* NaN where the floor is of executed work */
 
 /* ---- claims of the study ---- */
 enum { MBA_CLAIMS = 11, MBA_BESIDE_MAX = 23 };         /* all that a page has but one */

@@ -126,9 +126,17 @@ mba_bounds mba_bounds_of(const mba_analysis *a, mba_group_of g)
         if (isnan(k->least_s)) continue;
         known += k->step_s;
         least += k->per_step * k->least_s;
+        out.executed |= k->from_counters;
         out.share[k->bound] += k->step_s;
     }
     for (int f = 0; f < MBA_FLOORS; f++) out.share[f] = known > 0 ? out.share[f] / known : NAN;
     out.percent_of_floor = known > 0 ? 100 * least / known : NAN;
     return out;
+}
+
+/* Work that a program need not have done makes its floor longer: no number to stand beside one of least work. */
+double mba_percent_of_least(const mba_analysis *a, mba_group_of g)
+{
+    const mba_bounds b = mba_bounds_of(a, g);
+    return b.executed ? NAN : b.percent_of_floor;
 }

@@ -14,6 +14,19 @@ static mba_ceilings best_of(mba_ceilings a, mba_ceilings b)
                            more(a.tensor_flops, b.tensor_flops), more(a.exp_ops, b.exp_ops) };
 }
 
+/* What was asked for and only a GPU has. */
+static mba_status note_what_a_cpu_has_not(const mba_collecting *c)
+{
+    const mba_collect_options *o = c->options;
+    if (o->blocks)
+        MBA_TRY(mba_note_missing(c->store, "blocks", "--blocks: a CPU runs no thread blocks",
+                                 "mambascope profile --device cuda --blocks"));
+    if (o->deep)
+        MBA_TRY(mba_note_missing(c->store, "deep", "--deep: instructions are counted in kernels of a GPU",
+                                 "mambascope profile --device cuda --deep KERNEL"));
+    return MBA_OK;
+}
+
 /* A processor's rates are measured on both sides of the steps: its neighbours may take a third of it for seconds, and
  * steps beyond their floor were the result. */
 static mba_status nodes_between_ceilings(mba_collecting *c)
@@ -22,6 +35,7 @@ static mba_status nodes_between_ceilings(mba_collecting *c)
     mba_ceilings        rates, again;
     if (given) rates = *given;
     else       MBA_TRY(mba_ceilings_measure(&rates, CEILING_S));
+    MBA_TRY(note_what_a_cpu_has_not(c));
     MBA_TRY(mba_collect_nodes(c));
     if (!given) {
         MBA_TRY(mba_ceilings_measure(&again, CEILING_S));

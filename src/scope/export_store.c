@@ -3,7 +3,8 @@
  *
  * A model has many layers that cannot be told apart. Nodes with one operator, phase, variant, shape and work become the
  * first of them, with its launches; events of all layers stay and belong to it. A metric that several sets have read
- * is kept once, without the set and without its unit, which is in its name. */
+ * is kept once, as the analysis takes it: of the first set by name; without the set and without its unit, which is in
+ * its name. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,8 @@ typedef struct copying {
     const mba_row_node   *node;   int64_t nnodes;
     const mba_row_launch *launch; int64_t nlaunches;
     int64_t              *first_node, *first_launch;       /* of each: the row that stands for it; -1: none */
-    mba_row_counter      *taken;  int64_t ntaken, room;
+    int64_t               kernel;                          /* of the counter that was kept last, and its metric */
+    char                  metric[256];
 } copying;
 
 static bool same_text(const char *a, const char *b) { return !a == !b && (!a || !strcmp(a, b)); }
@@ -116,17 +118,10 @@ static mba_status copy_counter(copying *c, mba_row_counter r)
     const bool stall = r.metric && strstr(r.metric, "issue_stalled_");
     if (r.metric_set && !strcmp(r.metric_set, "signature")) return MBA_OK;         // of the simulator alone
     if ((stall && r.value < STALL_LEAST) || !is_read(r.metric)) return MBA_OK;
-    for (int64_t i = 0; i < c->ntaken; i++)
-        if (c->taken[i].kernel == r.kernel && same_text(c->taken[i].metric, r.metric)) return MBA_OK;
-    if (c->ntaken == c->room) {
-        c->room = c->room ? 2 * c->room : 1024;
-        mba_row_counter *more = realloc(c->taken, (size_t)c->room * sizeof *more);
-        if (!more) return mba_fail(MBA_E_NOMEM, "no memory for counters");
-        c->taken = more;
-    }
+    if (c->kernel == r.kernel && r.metric && !strcmp(c->metric, r.metric)) return MBA_OK;
+    c->kernel = r.kernel;
+    snprintf(c->metric, sizeof c->metric, "%s", r.metric ? r.metric : "");
     r.unit = r.metric_set = NULL;
-    c->taken[c->ntaken] = r;
-    c->taken[c->ntaken++].metric = r.metric ? strdup(r.metric) : NULL;
     return mba_store_put(c->to, MBA_ROWS_counter, &r);
 }
 
@@ -177,21 +172,20 @@ static mba_status copy_all(copying *c, mba_store *from)
     MBA_TRY(find_standing(c, from));
     for (int t = 0; t < MBA_ROWS_COUNT; t++) {
         c->table = (mba_store_rows)t;
+        const char *order = t == MBA_ROWS_counter ? "kernel, metric, metric_set" : NULL;
         if (t != MBA_ROWS_operand && t != MBA_ROWS_block && t != MBA_ROWS_instruction)
-            MBA_TRY(mba_store_each(from, c->table, NULL, copy_row, c));
+            MBA_TRY(mba_store_each(from, c->table, order, copy_row, c));
     }
     return MBA_OK;
 }
 
 mba_status mba_export_store(mba_store *from, const char *path, int64_t steps)
 {
-    copying c = { .steps = steps };
+    copying c = { .steps = steps, .kernel = MBA_ABSENT };
     if (!strcmp(path, mba_store_path(from)))
         return mba_fail(MBA_E_ARG, "'%s' cannot be its own copy\nfix: name another file", path);
     MBA_TRY(mba_store_create(&c.to, path));
     const mba_status st = copy_all(&c, from), closed = mba_store_close(c.to);
-    for (int64_t i = 0; i < c.ntaken; i++) free((void *)c.taken[i].metric);
-    free(c.taken);
     free(c.first_node);
     free(c.first_launch);
     return st == MBA_OK ? closed : st;

@@ -1,0 +1,175 @@
+/* figures_test.c -- numbers of single figures, of stores so small that they can be worked out on paper. */
+#include <string.h>
+
+#include "report/report.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+
+static void put_event(mba_store *s, int64_t id, const char *phase, int64_t start_ns, int64_t duration_ns)
+{
+    mba_row_event e = mba_no_event;
+    e.id = id, e.what = "kernel", e.stream = 7, e.step = 0, e.kernel = 0, e.node = 0, e.phase = phase,
+        e.start_ns = start_ns, e.duration_ns = duration_ns;
+    assert_ok(mba_put_event(s, &e));
+}
+
+/* One SSM kernel of 100 least bytes; 2000 bytes of DRAM, where they are counted, in 1 us. */
+static mba_store *make(const char *name, const char *batch, double units, bool counted)
+{
+    mba_store     *s;
+    mba_row_node   n = mba_no_node;
+    mba_row_kernel k = mba_no_kernel;
+    assert_ok(mba_store_create(&s, scratch(name)));
+    assert_ok(mba_sheet_text(s, "run.device", "given", "cuda"));
+    assert_ok(mba_sheet_text(s, "run.workload", "given", "made-up"));
+    assert_ok(mba_sheet_number(s, "run.units", "given", units, "tokens"));
+    assert_ok(mba_put_parameter(s, &(mba_row_parameter){ "batch", batch, "" }));
+    n.id = 0, n.op = "ssd", n.kind = "ssm", n.tensor_flops = 0, n.vector_flops = 1, n.special_ops = 0,
+        n.read_bytes = 100, n.write_bytes = 0;
+    k.id = 0, k.name = "ssd_scan", k.op = "ssd", k.kind = "ssm";
+    assert_ok(mba_put_node(s, &n));
+    assert_ok(mba_put_kernel(s, &k));
+    const struct { const char *metric; double value; }
+        of[] = { { "gpu__time_duration.sum", 1000 }, { "dram__bytes_read.sum", 2000 }, { "dram__bytes_write.sum", 0 } };
+    for (int i = 0; counted && i < 3; i++)
+        assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = 0, .metric = of[i].metric, .value = of[i].value }));
+    return s;
+}
+
+static mba_buf csv_of(const char *figure, int n)
+{
+    const char *path[2];
+    char        name[2][512];
+    mba_stores  r;
+    mba_buf     b = { 0 };
+    for (int i = 0; i < n; i++) {
+        snprintf(name[i], sizeof name[i], "%s", scratch(i ? "b.db" : "a.db"));
+        path[i] = name[i];
+    }
+    assert_ok(mba_stores_open(&r, path, n));
+    assert_ok(mba_report_csv(&b, &r, figure));
+    assert_ok(mba_stores_close(&r));
+    return b;
+}
+
+static void has_line(const mba_buf *b, const char *line)
+{
+    if (!strstr(b->s, line)) fail_msg("no '%s' in:\n%s", line, b->s);
+}
+
+/* Four kernels of 1 us: the second begins 0.4 us before the first ends, the third 0.5 us behind the second. */
+static void idle_is_what_nobody_fills(void **state)
+{
+    (void)state;
+    mba_store *s = make("a.db", "batch 1 x length 4", 4, false);
+    put_event(s, 0, "forward", 0, 1000);
+    put_event(s, 1, "forward", 600, 1000);
+    put_event(s, 2, "backward", 2100, 1000);
+    put_event(s, 3, "no phase", 3100, 1000);
+    assert_ok(mba_store_close(s));
+    mba_buf b = csv_of("timeline", 1);
+    has_line(&b, "\nthe step,4,0,4.1,4,0.5,12.195122\n");
+    has_line(&b, "\nforward,2,0,1.6,2,0,0\n");
+    has_line(&b, "\nnot known,1,3.1,4.1,1,,\n");
+    mba_buf_free(&b);
+}
+
+/* The least bytes over the time are not what DRAM moved. */
+static void bandwidths_beside_each_other_are_counted(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        mba_store *s = make(i ? "b.db" : "a.db", i ? "batch 1 x length 8" : "batch 1 x length 4", i ? 8 : 4, i == 0);
+        put_event(s, 0, "forward", 0, 1000);
+        assert_ok(mba_store_close(s));
+    }
+    mba_buf b = csv_of("fig11", 2);
+    has_line(&b, ",4,,0.25,,2,0.002\n");
+    has_line(&b, ",8,,0.125,,,\n");
+    mba_buf_free(&b);
+}
+
+/* The same model twice, at another size or computed otherwise, on two GPUs: no line, no ladder and no peer. */
+static void gpus_are_not_mixed(void **state)
+{
+    static const char *const figures[] = { "fig11", "fig12" };
+    (void)state;
+    for (int same = 0; same < 2; same++)
+        for (int f = 0; f < 2; f++) {
+            const char *path[2];
+            char        name[2][512];
+            mba_stores  r;
+            mba_buf     b = { 0 };
+            for (int i = 0; i < 2; i++) {
+                mba_store *s = make(i ? "b.db" : "a.db", i && !f ? "batch 1 x length 8" : "batch 1 x length 4",
+                                    i && !f ? 8 : 4, false);
+                assert_ok(mba_sheet_text(s, "gpu.name", "read", "%s", i && !same ? "GPU B" : "GPU A"));
+                put_event(s, 0, "forward", 0, 1000);
+                assert_ok(mba_store_close(s));
+                snprintf(name[i], sizeof name[i], "%s", scratch(i ? "b.db" : "a.db"));
+                path[i] = name[i];
+            }
+            assert_ok(mba_stores_open(&r, path, 2));
+            assert_int_equal(mba_report_csv(&b, &r, figures[f]), same ? MBA_OK : MBA_E_ARG);
+            assert_ok(mba_stores_close(&r));
+            mba_buf_free(&b);
+        }
+}
+
+/* Of a program that is not ours: one kernel that moved 2000 bytes in 1 us, at 1e10 bytes a second; a step took 5 us with
+ * our library in it, of which the kernel is one. */
+static void make_foreign(void)
+{
+    mba_store *s;
+    mba_row_kernel k = mba_no_kernel;
+    assert_ok(mba_store_create(&s, scratch("a.db")));
+    assert_ok(mba_sheet_text(s, "run.device", "given", "cuda"));
+    assert_ok(mba_sheet_text(s, "run.workload", "given", "made-up"));
+    assert_ok(mba_put_ceiling(s, &(mba_row_ceiling){ .name = "dram", .rate = 1e10, .unit = "byte/s", .how = "measured" }));
+    assert_ok(mba_put_ceiling(s, &(mba_row_ceiling){ .name = "tensor", .rate = 1, .unit = "FLOP/s", .how = "measured" }));
+    assert_ok(mba_put_step(s, &(mba_row_step){ .mode = "attached", .place = 0, .seconds = 5e-6, .units = NAN }));
+    k.id = 0, k.name = "their_scan", k.op = "their_scan", k.kind = "ssm";
+    assert_ok(mba_put_kernel(s, &k));
+    assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = 0, .metric = "dram__bytes_read.sum", .value = 2000 }));
+    assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = 0, .metric = "dram__bytes_write.sum", .value = 0 }));
+    put_event(s, 0, "forward", 0, 1000);
+    assert_ok(mba_store_close(s));
+}
+
+/* What a program executed is not the least there is to do, and its kernels are not its step. */
+static void a_foreign_program_has_no_least_work_and_no_unwatched_step(void **state)
+{
+    mba_stores  r;
+    mba_buf     b = { 0 };
+    const char *path = scratch("a.db");
+    (void)state;
+    make_foreign();
+    assert_ok(mba_stores_open(&r, &path, 1));
+    assert_near(mba_bounds_of(r.run[0].a, MBA_ALL_KERNELS).percent_of_floor, 20, 1e-9);
+    assert_true(isnan(mba_percent_of_least(r.run[0].a, MBA_ALL_KERNELS)));
+    assert_true(isnan(r.run[0].a->plain_spread_s));
+    assert_ok(mba_report_page(&b, &r));
+    has_line(&b, "What they executed (the least work is not known) at the best rates");
+    has_line(&b, "<b>0.005 ms</b> with our library in the program and nothing recorded");
+    assert_null(strstr(b.s, "of their floor, the least work at the best rates"));
+    const char *overview = strstr(b.s, "id=\"overview\""), *end = strstr(overview, "Times of a step");
+    const char *kernels = strstr(overview, ">0.001 ms<");              // of kernels, where the step belongs
+    assert_true(end && (!kernels || kernels > end));
+    mba_buf_free(&b);
+    assert_ok(mba_report_summary(&b, &r));
+    has_line(&b, "\"percent_of_floor\": null");
+    mba_buf_free(&b);
+    assert_ok(mba_stores_close(&r));
+}
+
+static int prepare(void **state) { (void)state; scratch_make(); return 0; }
+static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(idle_is_what_nobody_fills),
+                                        cmocka_unit_test(bandwidths_beside_each_other_are_counted),
+                                        cmocka_unit_test(gpus_are_not_mixed),
+                                        cmocka_unit_test(a_foreign_program_has_no_least_work_and_no_unwatched_step) };
+    return cmocka_run_group_tests(tests, prepare, clean);
+}

@@ -1,0 +1,62 @@
+/* export_store_test.c -- a smaller store says of a step what the large one says. */
+#include "scope/analysis.h"
+#include "scope/export.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+
+/* One kernel whose bytes and time two sets have read, in runs of their own; the set that comes first by name was read
+ * last. */
+static void put_twice_counted(mba_store *s)
+{
+    static const struct { const char *set, *metric; double value; } of[] = {
+        { "overview", "gpu__time_duration.sum", 1000 }, { "overview", "dram__bytes_read.sum", 5000 },
+        { "overview", "dram__bytes_write.sum", 0 },     { "cache", "dram__bytes_read.sum", 4000 },
+        { "cache", "gpu__time_duration.sum", 900 },     { "access", "dram__bytes_write.sum", 100 } };
+    mba_row_kernel k = mba_no_kernel;
+    mba_row_event  e = mba_no_event;
+    k.id = 0, k.name = "scan", k.kind = "ssm";
+    e.id = 0, e.what = "kernel", e.start_ns = 0, e.duration_ns = 1000, e.stream = 7, e.step = 0, e.kernel = 0;
+    assert_ok(mba_put_kernel(s, &k));
+    assert_ok(mba_put_event(s, &e));
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = 0, .metric = of[i].metric, .value = of[i].value,
+                                                         .metric_set = of[i].set }));
+}
+
+static mba_counted counted_in(const char *name)
+{
+    mba_store    *s;
+    mba_analysis *a;
+    assert_ok(mba_store_open(&s, scratch(name)));
+    assert_ok(mba_analysis_create(&a, s));
+    const mba_counted c = a->kernel[0].counted;
+    mba_analysis_destroy(a);
+    assert_ok(mba_store_close(s));
+    return c;
+}
+
+static void a_metric_of_two_sets_is_that_of_the_analysis(void **state)
+{
+    mba_store *s;
+    (void)state;
+    assert_ok(mba_store_create(&s, scratch("large.db")));
+    put_twice_counted(s);
+    assert_ok(mba_store_close(s));
+    assert_ok(mba_store_open(&s, scratch("large.db")));
+    assert_ok(mba_export_store(s, scratch("small.db"), 1));
+    assert_ok(mba_store_close(s));
+    const mba_counted large = counted_in("large.db"), small = counted_in("small.db");
+    assert_near(large.dram_bytes, 4100, 0);
+    assert_near(small.dram_bytes, 4100, 0);
+    assert_near(large.time_s, 900e-9, 1e-18);
+    assert_near(small.time_s, 900e-9, 1e-18);
+}
+
+static int prepare(void **state) { (void)state; scratch_make(); return 0; }
+static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_metric_of_two_sets_is_that_of_the_analysis) };
+    return cmocka_run_group_tests(tests, prepare, clean);
+}
