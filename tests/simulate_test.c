@@ -211,7 +211,7 @@ static void steps_are_no_worse_than_written_down(void **state)
         if (p->source != MBA_POINT_TOTAL) continue;
         const double error = 100 * (p->predicted_ms / p->ms - 1);
         printf("%s: %.2f ms for %.2f, %+.1f %%\n", p->subject, p->predicted_ms, p->ms, error);
-        assert_true(fabs(error) < (strstr(p->subject, "chunked") ? 9.8 : 7));
+        assert_true(fabs(error) < (strstr(p->subject, "chunked") ? 7.4 : 7));
         steps++;
     }
     assert_true(steps >= 11);
