@@ -134,23 +134,37 @@ static mba_status fill_kernels(mba_table *t, const mba_simulated *r, mba_sim *si
     return st;
 }
 
-static void print_json(const options *o, const mba_simulated *r, const mba_table *t, const double *band)
+/* Around a step: by the spreads of the machine's numbers, by how far steps that were measured are from what is predicted
+ * of them, and by both. */
+typedef struct bands { mba_band spread, validated, both; } bands;
+
+static mba_status find_bands(bands *b, const options *o, const mba_simulated *r, mba_sim *sim)
+{
+    double times[MBA_DRAWS];
+    MBA_TRY(mba_simulated_draws(times, r, &o->w, sim));
+    MBA_TRY(mba_validated_band(&b->validated.low, &b->validated.high));
+    b->spread = mba_band_of_draws(times);
+    b->both   = mba_band_of_both(b->spread, b->validated);
+    return MBA_OK;
+}
+
+static void print_json(const options *o, const mba_simulated *r, const mba_table *t, const bands *b)
 {
     printf("{\"simulated\": true, \"machine\": \"%s\", \"set\": \"%s\", \"grade\": \"%c\", \"model\": \"%s\", \"batch\": \"%s\", "
            "\"commit\": \"%s\",\n"
-           " \"step_ms\": %.4f, \"band_ms\": [%.4f, %.4f], \"kernels_ms\": %.4f, \"units_per_s\": %.1f, \"launches\": "
+           " \"step_ms\": %.4f, \"band_ms\": [%.4f, %.4f], \"spread\": [%.4f, %.4f], \"validated\": [%.4f, %.4f], \"kernels_ms\": %.4f, \"units_per_s\": %.1f, \"launches\": "
            "%lld, \"dram_read_gb\": %.4f, \"dram_write_gb\": %.4f,\n"
            " \"plan_gb\": %.3f, \"operators\": ",
            r->gpu.name, o->w.changes ? o->w.changes : "", mba_simulated_grade(&r->gpu), mba_model_name(&r->session.model),
            mba_model_batch_words(&r->session.model).text, MBA_COMMIT, 1e3 * r->step.seconds,
-           1e3 * r->step.seconds * band[0], 1e3 * r->step.seconds * band[1], 1e3 * r->step.kernels_s,
-           r->units / r->step.seconds, (long long)r->step.launches, r->step.dram_read / 1e9, r->step.dram_write / 1e9,
+           1e3 * r->step.seconds * b->both.low, 1e3 * r->step.seconds * b->both.high, b->spread.low, b->spread.high,
+           b->validated.low, b->validated.high, 1e3 * r->step.kernels_s, r->units / r->step.seconds, (long long)r->step.launches, r->step.dram_read / 1e9, r->step.dram_write / 1e9,
            (double)mba_program_bytes(r->session.program) / 1e9);
     mba_table_print(t, stdout, MBA_TABLE_JSON);
     puts("}");
 }
 
-static void print_text(const options *o, const mba_simulated *r, const mba_table *t, const double *band)
+static void print_text(const options *o, const mba_simulated *r, const mba_table *t, const bands *b)
 {
     const double plan = (double)mba_program_bytes(r->session.program) / 1e9;
     const char  *changes = o->w.changes;
@@ -162,9 +176,10 @@ static void print_text(const options *o, const mba_simulated *r, const mba_table
            1e3 * r->step.seconds, r->units / r->step.seconds, mba_task_unit(r->session.model.task),
            (long long)r->step.launches, 1e3 * (r->step.seconds - r->step.kernels_s), r->step.dram_read / 1e9,
            r->step.dram_write / 1e9);
-    printf("band %.1f to %.1f ms: steps measured on the H200 took %.2f to %.2f times what is predicted for them "
-           "(mambascope validate)\n",
-           1e3 * r->step.seconds * band[0], 1e3 * r->step.seconds * band[1], band[0], band[1]);
+    printf("band %.1f to %.1f ms: the spreads of the machine's numbers make it %.2f to %.2f times as long (80 %% of %d draws), steps "
+           "measured\non the H200 took %.2f to %.2f times what is predicted for them (mambascope validate)\n",
+           1e3 * r->step.seconds * b->both.low, 1e3 * r->step.seconds * b->both.high, b->spread.low, b->spread.high,
+           MBA_DRAWS, b->validated.low, b->validated.high);
     if (plan > r->gpu.v[MBA_GPU_memory])
         printf("it would not fit: the plan takes %.1f GB, the machine has %.0f\n", plan, r->gpu.v[MBA_GPU_memory]);
     fprintf(stderr, "%.3f s with the planning; %lld kernels of %lld launches simulated, %lld events, %.2f M events/s\n",
@@ -351,18 +366,18 @@ static mba_status run(const options *o)
     mba_simulated r = { 0 };
     mba_sim      *sim = NULL;
     mba_table    *t = NULL;
-    double        band[2] = { 0, 0 };
+    bands         b;
     mba_status    st = mba_sim_create(&sim);
     if (st == MBA_OK) st = mba_table_create(&t, o->kernels ? kernel_columns : op_columns);
     if (st == MBA_OK) st = mba_simulated_run(&r, &o->w, sim);
-    if (st == MBA_OK && !o->csv && !o->kernels) st = mba_validated_band(&band[0], &band[1]);
+    if (st == MBA_OK && !o->csv && !o->kernels) st = find_bands(&b, o, &r, sim);
     if (st == MBA_OK && o->kernels) st = fill_kernels(t, &r, sim);
     else if (st == MBA_OK) fill_ops(t, &r);
     if (st == MBA_OK) {
         if (o->csv || o->kernels)
             mba_table_print(t, stdout, o->csv ? MBA_TABLE_CSV : o->json ? MBA_TABLE_JSON : MBA_TABLE_TEXT);
-        else if (o->json) print_json(o, &r, t, band);
-        else print_text(o, &r, t, band);
+        else if (o->json) print_json(o, &r, t, &b);
+        else print_text(o, &r, t, &b);
         if (o->spread && !o->json && !o->csv && !o->kernels) st = print_spread(o, &r, sim);
     }
     mba_table_destroy(t);

@@ -47,15 +47,38 @@ mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w)
     return mba_session_plan(&r->session, &so);
 }
 
+static mba_sim_how how_of(const mba_workload *w)
+{
+    return (mba_sim_how){ .passes = MBA_STEP, .stream = w->stream, .persistent = w->persistent, .ring = w->ring,
+                          .keep = w->keep };
+}
+
 mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *sim)
 {
     const double began = mba_seconds();
     MBA_TRY(mba_simulated_plan(r, w));
-    const mba_sim_how how = { .passes = MBA_STEP, .stream = w->stream, .persistent = w->persistent, .ring = w->ring,
-                              .keep = w->keep };
+    const mba_sim_how how = how_of(w);
     MBA_TRY(mba_sim_program(&r->step, sim, r->session.program, &r->gpu, &how));
     r->units         = (double)mba_model_units(&r->session.model);
     r->seconds_taken = mba_seconds() - began;
+    return MBA_OK;
+}
+
+mba_status mba_simulated_draws(double *times, const mba_simulated *r, const mba_workload *w, mba_sim *sim)
+{
+    mba_sim_how how = how_of(w);
+    double      undrawn = 0;
+    how.tier = MBA_SIM_ROUGH;
+    how.load = r->step.load;
+    for (int i = -1; i < MBA_DRAWS; i++) {
+        mba_gpu      drawn = r->gpu;
+        mba_sim_step step;
+        if (i >= 0) mba_gpu_draw(&drawn, &r->gpu, i);
+        MBA_TRY(mba_sim_program(&step, sim, r->session.program, &drawn, &how));
+        if (i < 0) undrawn = step.seconds;
+        else       times[i] = step.seconds / undrawn;
+        mba_sim_step_free(&step);
+    }
     return MBA_OK;
 }
 

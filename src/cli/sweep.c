@@ -19,7 +19,8 @@ typedef struct options {
     mba_workload w;
     const char  *axis[2], *experiment;
     int64_t      part;                            /* of an experiment: this table alone; 0: all */
-    bool         json, csv, elasticity, balance;
+    bool         json, csv, elasticity, balance, spread;
+    mba_band     validated;                       /* of measured steps around predicted ones */
 } options;
 typedef struct totals { int64_t points, kernels, events; double began; } totals;
 
@@ -138,9 +139,11 @@ static mba_status move_to(mba_workload *w, char *machine, char *model, const axi
     return append(machine, "%s%s=%s", a->name, value);
 }
 
-static mba_status point(double *ms, mba_simulated *r, const options *o, mba_sim *sim, const mba_model_options *model,
-                        const axis *a, const int *at, int axes)
+/* `spread`, unless NULL: what the spreads of this point's machine do to it. */
+static mba_status point(double *ms, mba_band *spread, mba_simulated *r, const options *o, mba_sim *sim,
+                        const mba_model_options *model, const axis *a, const int *at, int axes)
 {
+    double       times[MBA_DRAWS];
     char         machine[TEXT_MAX] = "", set[TEXT_MAX] = "";
     mba_workload w = o->w;
     w.model = *model;
@@ -157,6 +160,9 @@ static mba_status point(double *ms, mba_simulated *r, const options *o, mba_sim 
     w.model.set = *set ? set : NULL;
     MBA_TRY(mba_simulated_run(r, &w, sim));
     *ms = 1e3 * r->step.seconds;
+    if (!spread) return MBA_OK;
+    MBA_TRY(mba_simulated_draws(times, r, &w, sim));
+    *spread = mba_band_of_draws(times);
     return MBA_OK;
 }
 
@@ -172,8 +178,9 @@ static char grade_of(const mba_simulated *r, const axis *a, const int *at)
 }
 
 static void point_row(mba_table *t, const options *o, const mba_simulated *r, const axis *a, const int *at, double ms,
-                      double base)
+                      double base, mba_band spread)
 {
+    const mba_band both = mba_band_of_both(spread, o->validated);
     int    longest = 0;
     double busiest = -1;
     for (int32_t i = 0; i < r->session.graph->nnodes; i++)
@@ -181,6 +188,8 @@ static void point_row(mba_table *t, const options *o, const mba_simulated *r, co
     mba_table_text(t, "%s", mba_model_name(&r->session.model));
     for (int i = 0; i < 2; i++) mba_table_text(t, "%s", o->axis[i] ? a[i].value[at[i]] : "-");
     mba_table_number(t, ms);
+    mba_table_number(t, ms * both.low);
+    mba_table_number(t, ms * both.high);
     mba_table_number(t, base / ms);
     mba_table_number(t, r->units / ms * 1e3);
     mba_table_number(t, (r->step.dram_read + r->step.dram_write) / r->step.seconds / 1e9);
@@ -192,25 +201,31 @@ static void absent_row(mba_table *t, const options *o, const mba_model_options *
 {
     mba_table_text(t, "%s", model->name);
     for (int i = 0; i < 2; i++) mba_table_text(t, "%s", o->axis[i] ? a[i].value[at[i]] : "-");
-    for (int i = 0; i < 4; i++) mba_table_number(t, NAN);
+    for (int i = 0; i < 6; i++) mba_table_number(t, NAN);
     mba_table_text(t, "%.*s", (int)strcspn(mba_message(), "\n"), mba_message());
     mba_table_text(t, "-");
 }
 
+static bool is_machine(const axis *a) { return !strcmp(a->name, "machine"); }
+
+/* The machine's numbers are drawn where nothing is changed, and what that does to the step stands for all points of the
+ * workload; other machines have spreads of their own. */
 static mba_status sweep_model(mba_table *t, totals *sum, const options *o, mba_sim *sim, const mba_model_options *model,
                               const axis *a)
 {
     const int     axes = o->axis[1] ? 2 : 1;
+    const bool    each = o->spread || is_machine(&a[0]) || is_machine(&a[1]);
     double        base, ms;
+    mba_band      spread = { 1, 1 };
     mba_simulated r = { 0 };
-    mba_status    st = point(&base, &r, o, sim, model, a, (const int[]){ 0, 0 }, 0);
+    mba_status    st = point(&base, each ? NULL : &spread, &r, o, sim, model, a, (const int[]){ 0, 0 }, 0);
     mba_simulated_end(&r);
     for (int i = 0; i < a[0].n && st == MBA_OK; i++)
         for (int j = 0; j < (axes > 1 ? a[1].n : 1) && st == MBA_OK; j++) {
             const int at[2] = { i, j };
-            st = point(&ms, &r, o, sim, model, a, at, axes);
+            st = point(&ms, each ? &spread : NULL, &r, o, sim, model, a, at, axes);
             if (st == MBA_OK) {
-                point_row(t, o, &r, a, at, ms, base);
+                point_row(t, o, &r, a, at, ms, base, spread);
                 sum->points++;
                 sum->kernels += r.step.unique;
                 sum->events  += r.step.events;
@@ -241,10 +256,10 @@ static mba_status elasticity_row(mba_table *t, totals *sum, const options *o, mb
         mba_simulated r = { 0 };
         double        more, less;
         snprintf(a.name, sizeof a.name, "%s", numbers[k]);
-        mba_status st = point(&more, &r, o, sim, model, &a, up, 1);
+        mba_status st = point(&more, NULL, &r, o, sim, model, &a, up, 1);
         sum->kernels += r.step.unique; sum->events += r.step.events;
         mba_simulated_end(&r);
-        if (st == MBA_OK) st = point(&less, &r, o, sim, model, &a, down, 1);
+        if (st == MBA_OK) st = point(&less, NULL, &r, o, sim, model, &a, down, 1);
         sum->kernels += r.step.unique; sum->events += r.step.events;
         mba_simulated_end(&r);
         MBA_TRY(st);
@@ -291,7 +306,7 @@ static mba_status balance_model(mba_table *t, totals *sum, const options *o, mba
     int           n = 1;
     double        ms;
     mba_simulated r = { 0 };
-    MBA_TRY(point(&ms, &r, o, sim, model, NULL, NULL, 0));
+    MBA_TRY(point(&ms, NULL, &r, o, sim, model, NULL, NULL, 0));
     for (int32_t i = 0; i < r.session.graph->nnodes; i++) {
         const mba_sim_node *s = &r.step.node[i];
         const char         *op = r.session.graph->nodes[i]->op->name;
@@ -323,6 +338,8 @@ static mba_status run(const options *o)
                                          { "first", heading[0], NULL },
                                          { "second", heading[1], NULL },
                                          { "step_ms", "step, ms", "%.3f" },
+                                         { "low_ms", "at least", "%.3f" },
+                                         { "high_ms", "at most", "%.3f" },
                                          { "speedup", "speed, times unchanged", "%.3f" },
                                          { "units_per_s", "tokens, images or graphs/s", "%.0f" },
                                          { "dram_gbs", "DRAM, GB/s", "%.0f" },
@@ -435,13 +452,11 @@ static mba_status run_experiment(const options *o)
 }
 
 /* Said with every answer: how far steps that were measured are from predicted ones. */
-static mba_status say_band(void)
+static void say_band(const options *o)
 {
-    double low, high;
-    MBA_TRY(mba_validated_band(&low, &high));
-    fprintf(stderr, "error band: measured steps on the H200 were %.2f to %.2f times as long as predicted ones\n", low,
-            high);
-    return MBA_OK;
+    fprintf(stderr, "error band: measured steps on the H200 were %.2f to %.2f times as long as predicted ones%s\n",
+            o->validated.low, o->validated.high,
+            o->elasticity || o->balance ? "" : "; \"at least\" and \"at most\" have that and the spreads of the machine's numbers");
 }
 
 /* The five workloads have sizes of their own: what would not be looked at is refused. */
@@ -470,6 +485,8 @@ mba_status mba_command_sweep(int argc, char **argv)
         { "--part", MBA_OPT_INT, &o.part, "N", "of an experiment that has several tables: this one alone", 1, 9 },
         { "--elasticity", MBA_OPT_FLAG, &o.elasticity, NULL, "instead: percent of time per percent of each number", 0,
           0 },
+        { "--spread", MBA_OPT_FLAG, &o.spread, NULL,
+          "draw the machine's numbers within their spreads at every point, not at the unchanged machine alone", 0, 0 },
         MBA_WORKLOAD_OPTIONS(&o.w),
         { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON: an array of objects", 0, 0 },
         { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "as CSV", 0, 0 },
@@ -492,6 +509,8 @@ mba_status mba_command_sweep(int argc, char **argv)
     MBA_TRY(check_model_options(&o));
     if (!o.axis[0] && !o.elasticity && !o.experiment)
         return mba_fail(MBA_E_ARG, "sweep over what?\nfix: --axis hbm=x0.5:x1:x2, or --elasticity");
+    MBA_TRY(mba_validated_band(&o.validated.low, &o.validated.high));
     MBA_TRY(o.experiment ? run_experiment(&o) : run(&o));
-    return say_band();
+    say_band(&o);
+    return MBA_OK;
 }

@@ -194,6 +194,39 @@ static double step_from_counts(const mba_counted_set *k, const mba_point *p)
     return 0;
 }
 
+static const mba_column cover_columns[] = { { "class", "kernels limited by", NULL },
+                                            { "fitted", "fitted", "%.0f" },
+                                            { "low", "took at least, times", "%.2f" },
+                                            { "high", "at most", "%.2f" },
+                                            { "held_out", "held out", "%.0f" },
+                                            { "inside", "inside, %", "%.0f" },
+                                            { 0 } };
+
+/* Bands of predictions from counts, made by fitted kernels, and how many held-out ones lie in them. */
+static mba_status print_coverage(const mba_counted_set *k, mba_table_form form)
+{
+    mba_coverage v;
+    mba_table   *t = NULL;
+    MBA_TRY(mba_counted_coverage(&v, k));
+    MBA_TRY(mba_table_create(&t, cover_columns));
+    for (int c = 0; c < MBA_SIM_CAUSES; c++) {
+        mba_table_text(t, "%s", mba_sim_causes[c]);
+        mba_table_number(t, v.of[c].fitted);
+        mba_table_number(t, v.of[c].band.low);
+        mba_table_number(t, v.of[c].band.high);
+        mba_table_number(t, v.of[c].held);
+        mba_table_number(t, v.of[c].held ? 100.0 * v.of[c].inside / v.of[c].held : NAN);
+    }
+    if (form == MBA_TABLE_JSON)
+        printf(",\n \"coverage\": {\"asked\": 80, \"held_out\": %.4g, \"classes\": ", v.held ? 100.0 * v.inside / v.held : 0);
+    mba_table_print(t, stdout, form);
+    if (form == MBA_TABLE_JSON) putchar('}');
+    else printf("of %d held-out kernels %.0f %% lie in the band of their class, which 80 %% of its fitted kernels make\n\n", v.held,
+                v.held ? 100.0 * v.inside / v.held : 0);
+    mba_table_destroy(t);
+    return MBA_OK;
+}
+
 static const mba_column step_columns[] = { { "workload", "step of", NULL },
                                            { "measured_ms", "measured, ms", "%.2f" },
                                            { "predicted_ms", "from counts, ms", "%.2f" },
@@ -269,6 +302,7 @@ static mba_status print_json(const mba_measured *d, const mba_counted_set *k, bo
         first = false;
     }
     putchar('}');
+    MBA_TRY(print_coverage(k, MBA_TABLE_JSON));
     if (every_point) MBA_TRY(print_json_points(d, k));
     puts("}");
     return MBA_OK;
@@ -301,6 +335,7 @@ static mba_status print_text(const mba_measured *d, const mba_counted_set *k, co
             if (held.worst_point)
                 printf("worst held out: %s of %s\n\n", held.worst_point->operator, held.worst_point->subject);
         }
+        if (!o->csv) st = print_coverage(k, MBA_TABLE_TEXT);
         if (!o->csv) mba_table_print(steps, stdout, MBA_TABLE_TEXT);
         if (o->points || o->csv)
             mba_table_print(o->points ? points : steps, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);

@@ -235,6 +235,7 @@ static void add_predictions(const binding *b, const mba_program *p, const mba_si
         c->dram_rd    += l->dram_read;
         c->dram_wr    += l->dram_write;
         c->bound_us   += 1e6 * bound->launch[i].seconds;
+        c->floor_us   += 1e6 * bound->launch[i].floor_s;
         c->limit       = bound->launch[i].limit;
         c->met++;
     }
@@ -275,6 +276,7 @@ static mba_status predict_foreign(mba_counted_kernel *c, const mba_gpu *m, int64
     MBA_TRY(mba_sim_run(&r, &k, m, MBA_SIM_FOLDED));
     c->bound_us   = 1e6 * r.seconds;
     c->tensor_us  = 1e6 * r.bound[MBA_P_MMA];
+    c->floor_us   = 1e6 * r.bound[r.limit];
     c->limit      = r.limit;
     c->met        = 1;
     c->between_us = m->v[MBA_GPU_gap_graph];
@@ -293,6 +295,7 @@ static mba_status predict_frozen(mba_counted_kernel *c, const mba_gpu *m, int64_
     c->planned_us = 1e6 * plain.seconds;
     c->bound_us   = 1e6 * bound.seconds;
     c->tensor_us  = 1e6 * bound.bound[MBA_P_MMA];
+    c->floor_us   = 1e6 * bound.bound[bound.limit];
     c->dram_rd    = plain.dram_read;
     c->dram_wr    = plain.dram_write;
     c->limit      = bound.limit;
@@ -370,7 +373,7 @@ mba_status mba_validated_kernels(mba_counted_set **out, const char *path, const 
         mba_counted_kernel *c = &d->one[i];
         c->roofline_us = roofline_us(c, &m);
         if (!c->met) continue;
-        double *const sums[] = { &c->planned_us, &c->bound_us, &c->dram_rd, &c->dram_wr };
+        double *const sums[] = { &c->planned_us, &c->bound_us, &c->floor_us, &c->dram_rd, &c->dram_wr };
         for (size_t k = 0; k < sizeof sums / sizeof *sums; k++) *sums[k] /= c->met;
     }
     mba_sim_destroy(sim);

@@ -49,7 +49,7 @@ typedef enum mba_work {
 typedef struct mba_phase {
     mba_work    work;
     int16_t     role, operand;                    /* operand: MBA_ARG_*, or -1 */
-    int32_t     share;                            /* of a load: neighbouring blocks that read the same bytes */
+    int32_t     share;                            /* of a load: neighbouring blocks that read the same bytes; of a store: parts a sector comes in */
     double      n;
     const char *mix;
 } mba_phase;
@@ -97,7 +97,7 @@ int  mba_plan_scratch(mba_plan *p, const char *name, size_t bytes);
 int  mba_launch_role(mba_launch *l, int warps);   /* phases that follow belong to it */
 void mba_phase_move(mba_launch *l, mba_work work, int operand, double bytes);
 void mba_phase_out(mba_launch *l, const struct mba_node *n, int k, double bytes);   /* of output k; read, where it adds */
-void mba_phase_share(mba_launch *l, int64_t blocks);            /* of the load just added */
+void mba_phase_share(mba_launch *l, int64_t blocks);            /* of the load (or, parts of sectors, the store) just added */
 void mba_phase_work(mba_launch *l, mba_work work, double n, const char *mix);
 
 /* The plan of a kernel that streams each operand once: element-wise and row-wise operators. It reads

@@ -19,7 +19,7 @@ static void add_blocks(mba_work_sums *sum, const mba_launch *l, double blocks, c
             sum->of[ph->work] += times[depth] * ph->n;
             if (ph->operand >= 0 && ph->operand < MBA_WORK_OPERANDS && ph->work <= MBA_ASYNC)
                 sum->operand[ph->operand][ph->work == MBA_STORE] +=
-                    times[depth] * ph->n / (ph->share > 1 ? ph->share : 1);
+                    times[depth] * ph->n / (ph->share > 1 && ph->work != MBA_STORE ? ph->share : 1);
         }
     }
 }

@@ -367,6 +367,7 @@ static void set_amounts(mba_sim_kernel *k, const mba_counted_kernel *c, bool pla
     set_pipe(k, MBA_P_SMEM, WAVEFRONT * n[MBA_N_SHARED_WF]); // tensor cores' reads are among them
     set_pipe(k, MBA_P_ISSUE, LANES * n[MBA_N_INST]);
     if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]); // last: others go by it
+    k->partly = 0;
     if (stored > 0) // sums in L2 are no parts of sectors: their cost has its own constant
         k->partly = (int64_t)(256 * partly_written(k, c, planned) * SECTOR * n[MBA_N_L2_WR] / stored + 0.5);
     set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], data_read(c)));

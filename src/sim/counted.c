@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "sim/engine.h"
 #include "sim/frozen.h"
 #include "sim/tsv.h"
 #include "sim/counted_built_in.h" /* made by CMake from bench/results/h200/kernels.tsv */
@@ -123,13 +124,59 @@ void mba_counted_destroy(mba_counted_set *d)
     free(d);
 }
 
-/* ---- scores ---- */
+/* ---- bands ---- */
+
+const char *const mba_sim_causes[MBA_SIM_CAUSES] = { "memory", "tensor units", "vector units", "waiting" };
+
+mba_sim_cause mba_sim_cause_of(int limit, double floor_us, double us)
+{
+    if (!(floor_us > us / 2) || limit == MBA_LIMIT_LAUNCH) return MBA_SIM_WAITING;
+    return limit == MBA_P_MMA ? MBA_SIM_TENSOR : limit < MBA_PIPES ? MBA_SIM_VECTOR : MBA_SIM_MEMORY;
+}
 
 static int by_value(const void *x, const void *y)
 {
     const double a = *(const double *)x, b = *(const double *)y;
     return a < b ? -1 : a > b;
 }
+
+/* Of n values, a tenth lie below the first and a tenth above the second, and of another one of their kind, too. */
+static mba_band middle_of(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    const int low = (n + 1) / 10, high = n + 1 - low;
+    return (mba_band){ low ? v[low - 1] : 0, high <= n ? v[high - 1] : INFINITY };
+}
+
+mba_status mba_counted_coverage(mba_coverage *out, const mba_counted_set *d)
+{
+    double *off = calloc((size_t)d->n + 1, sizeof *off);
+    if (!off) return mba_fail(MBA_E_NOMEM, "no memory for %d kernels", d->n);
+    *out = (mba_coverage){ 0 };
+    for (int class = 0; class < MBA_SIM_CAUSES; class ++) {
+        int n = 0;
+        for (int pass = 0; pass < 2; pass++) {    // fitted ones make the band, held-out ones are looked up in it
+            for (int i = 0; i < d->n; i++) {
+                const mba_counted_kernel *c = &d->one[i];
+                const double              times = c->us / c->bound_us;
+                if (c->again || !(c->bound_us > 0) || c->set != (pass ? MBA_POINT_HELD : MBA_POINT_FITTED)) continue;
+                if ((int)mba_sim_cause_of(c->limit, c->floor_us, c->bound_us) != class) continue;
+                if (!pass) off[n++] = times;
+                else {
+                    out->of[class].held++;
+                    out->of[class].inside += times >= out->of[class].band.low && times <= out->of[class].band.high;
+                }
+            }
+            if (!pass) out->of[class].fitted = n, out->of[class].band = middle_of(off, n);
+        }
+        out->held   += out->of[class].held;
+        out->inside += out->of[class].inside;
+    }
+    free(off);
+    return MBA_OK;
+}
+
+/* ---- scores ---- */
 
 mba_score mba_counted_score(const mba_counted_set *d, mba_point_set set, bool planned)
 {

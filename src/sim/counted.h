@@ -12,6 +12,7 @@
 
 #include "sim/kernel.h"
 #include "sim/measured.h"
+#include "sim/spread.h"
 
 typedef enum mba_counted_what {
     MBA_N_INST,
@@ -57,7 +58,7 @@ typedef struct mba_counted_kernel {
     double        launches, grid, block, cluster, regs, smem_bytes, n[MBA_N_KINDS], us;
     /* what a simulation said; 0: nobody has */
     double bound_us, planned_us, roofline_us, dram_rd, dram_wr, step_ms, between_us; /* step: of all of it */
-    double tensor_us;                                                    /* of bound_us, at least */
+    double tensor_us, floor_us;                                          /* of bound_us, at least; by the limit alone */
     int    limit, met;                                                   /* met: launches of plans that were this row */
     char  *program; /* the plan's launch when it was measured (frozen.h); NULL: nobody wrote it down */
     bool   again; /* an earlier workload has the same kernel at the same shape */
@@ -81,6 +82,20 @@ bool mba_counted_enough(const mba_counted_kernel *c);
 /* A kernel that has no plan: its blocks as they were launched, loads some stages ahead of what is done with them.
  * MBA_E_UNSUPPORTED where not enough was counted. */
 MBA_MUST mba_status mba_counted_foreign(mba_sim_kernel *out, const mba_counted_kernel *c, const mba_gpu *m);
+
+/* What a kernel's time is made of decides how well it is known: its limit, if that is more than half of it. */
+typedef enum mba_sim_cause { MBA_SIM_MEMORY, MBA_SIM_TENSOR, MBA_SIM_VECTOR, MBA_SIM_WAITING, MBA_SIM_CAUSES } mba_sim_cause;
+extern const char *const mba_sim_causes[MBA_SIM_CAUSES];
+mba_sim_cause mba_sim_cause_of(int limit, double floor_us, double us);
+
+/* The band of a prediction from counts: 80 % of the fitted kernels of its class lie in it. Held-out kernels do as `inside`
+ * of `held` says; they have no part in making it. Spreads of the machine's numbers are in it, for the machine whose times
+ * these are. */
+typedef struct mba_coverage {
+    struct { int fitted, held, inside; mba_band band; } of[MBA_SIM_CAUSES];
+    int held, inside;
+} mba_coverage;
+MBA_MUST mba_status mba_counted_coverage(mba_coverage *out, const mba_counted_set *d);
 
 /* Scores of predictions, every kernel and shape once: from counts, or (`planned`) from plans alone. */
 mba_score mba_counted_score(const mba_counted_set *d, mba_point_set set, bool planned);

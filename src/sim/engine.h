@@ -6,14 +6,14 @@
  *
  * Three tiers share kernels and machines. BOUNDS: closed forms; the longest of them is a time that nothing can beat.
  * FOLDED: one SM with its share of L2 and DRAM, event by event; many blocks are extrapolated from some. WHOLE: every
- * SM, every block. Time is counted in whole 256ths of a cycle and rates are whole numbers, so the answer has the same
+ * SM, every block. ROUGH: FOLDED with the clock of the bounds, in half the time: for ratios. Time is counted in whole 256ths of a cycle and rates are whole numbers, so the answer has the same
  * bits from every compiler and on every machine. */
 #ifndef MBA_SIM_ENGINE_H
 #define MBA_SIM_ENGINE_H
 
 #include "sim/kernel.h"
 
-typedef enum mba_sim_tier { MBA_SIM_BOUNDS, MBA_SIM_FOLDED, MBA_SIM_WHOLE } mba_sim_tier;
+typedef enum mba_sim_tier { MBA_SIM_BOUNDS, MBA_SIM_FOLDED, MBA_SIM_WHOLE, MBA_SIM_ROUGH } mba_sim_tier;
 
 /* What the bounds of a kernel are made of: pipes first, in their order. */
 typedef enum mba_sim_limit {

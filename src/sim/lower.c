@@ -43,6 +43,7 @@ typedef struct lowering {
     const mba_launch *l;
     double            scale;                      /* of phases: a part of a block, in loops that the plan leaves out */
     double            body[MBA_SIM_LOOPS];        /* of loops whose trips are no whole number */
+    int64_t           parts[MBA_SIM_STREAMS];     /* that sectors of a stream are stored in; 0: whole ones */
     double            owed;                       /* integer operations that loads bring along, due in the next mix */
     int               depth;
     bool              dealt;                      /* trips of outer loops are those of classes that deal_tiles made */
@@ -170,6 +171,7 @@ static void lower_move(lowering *w, const mba_phase *ph, bool ahead)
     o = add_op(w, store ? MBA_OP_STORE : async ? MBA_OP_ASYNC : MBA_OP_LOAD);
     o->stream = s;
     o->bytes  = whole(bytes) ? whole(bytes) : 1;
+    if (store && ph->share > 1) w->parts[s] = ph->share;
     o->ahead  = async && w->k->depth > 1 ? (int32_t)w->k->depth - 1 : 0;
     if (!store) w->owed += pieces * ADDRESS_OPS + (half && w->k->mma_flops == 0 ? bytes / 2 * UNPACK_OPS : 0);
 }
@@ -411,6 +413,18 @@ static void bound_different(mba_sim_kernel *k, const mba_launch *l)
     }
 }
 
+/* Sectors that come in parts are written once for each, and read before that. */
+static void note_parts(mba_sim_kernel *k, const int64_t *parts)
+{
+    double bytes = 0, more = 0;
+    for (int64_t i = 0; i < k->nstreams; i++) {
+        if (!k->stream[i].writes) continue;
+        bytes += k->stream[i].moved;
+        if (parts[i]) more += k->stream[i].moved * (double)(2 * parts[i] - 1);
+    }
+    if (more > 0) k->partly = (int64_t)(256 * more / bytes + 0.5);
+}
+
 mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch *l, const mba_plan *p, const mba_gpu *m)
 {
     memset(k, 0, sizeof *k);
@@ -433,6 +447,7 @@ mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch 
     MBA_TRY(w.st);
     MBA_TRY(mba_sim_finish(k, m));
     bound_different(k, l);
+    note_parts(k, w.parts);
     k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps), 0, 0, m)
                + MBA_SIM_PLANNED_CYCLES;
     return MBA_OK;

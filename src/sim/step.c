@@ -385,6 +385,7 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
                .p = p,
                .m = m,
                .how = how,
+               .load = how->load,
                .tier = how->bounds ? MBA_SIM_BOUNDS
                        : how->tier ? how->tier
                                    : MBA_SIM_FOLDED };
@@ -402,7 +403,8 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
                         ? MBA_OK
                         : mba_fail(MBA_E_NOMEM, "no memory for %lld launches", (long long)launches);
     if (st == MBA_OK) st = walk_all(&w);
-    if (st == MBA_OK && (w.load = load_of(&w)) > 0) st = walk_all(&w);
+    if (st == MBA_OK && !how->load && (w.load = load_of(&w)) > 0) st = walk_all(&w);
+    out->load = w.load;
     if (st == MBA_OK) add_up(out, &w);
     else forget_undone(s);
     for (int64_t k = 0; k < w.nplans; k++) free(w.plans[k].kernel);

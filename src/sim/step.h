@@ -30,6 +30,7 @@ typedef struct mba_sim_how {
     mba_sim_tier tier;                            /* MBA_SIM_BOUNDS (0) stands for MBA_SIM_FOLDED unless `bounds` */
     bool         bounds;
     bool         persistent;                      /* imagine every kernel with blocks that stay: mba_sim_persist */
+    int64_t      load;                            /* of 256: how busy tensor units are, if a walk has told; else it walks twice */
     int64_t      ring;                            /* imagine every ring with so many stages; 0: as planned */
     /* Imagine that scratch of this name ("CB", "all") stays on the chip: what merging its maker and its readers could
      * save at most. */
@@ -59,6 +60,7 @@ typedef struct mba_sim_step {
     double        seconds, kernels_s, resets_s, dram_read, dram_write;
     double        inputs_s;                       /* of `seconds`: inputs come from the host, in steps */
     int64_t       launches, unique, events;       /* unique: simulated now, not remembered */
+    int64_t       load;                           /* of 256: how busy tensor units were */
     mba_sim_node *node;                           /* per node of the graph */
     mba_sim_launch *launch;                       /* `launches` of them, in order */
 } mba_sim_step;

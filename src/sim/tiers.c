@@ -104,7 +104,7 @@ mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const 
     mba_sim_kernel k = *kernel;
     const double   active = (double)k.grid < m->v[MBA_GPU_sm] ? (double)k.grid : m->v[MBA_GPU_sm];
     const bool     tensor = k.products || (k.total[MBA_P_MMA] > 0 && k.mma_flops % 100 == 16);
-    const int      passes = !tensor ? 0 : tier == MBA_SIM_BOUNDS ? 1 : 2;
+    const int      passes = !tensor ? 0 : tier == MBA_SIM_BOUNDS || tier == MBA_SIM_ROUGH ? 1 : 2;
     double         clk = m->v[MBA_GPU_clk];
     *out = (mba_sim_result){ .resident = mba_sim_resident(&k, m),
                              .blocks = (k.grid + (int64_t)active - 1) / (int64_t)active };

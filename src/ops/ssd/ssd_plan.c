@@ -164,7 +164,7 @@ static void end_tiles(const drawing *w, mba_launch *l)
  * operations of a position, the latter as compiled. */
 typedef struct steps {
     const char *kernel;
-    int         regs, waits, from, to;
+    int         regs, waits, from, to, parts;     /* parts: that sectors of the result are stored in, a column of a matrix */
     double      in, out, cs, fma, alu, sfu;       /* cs: of cumulative decays, which are written too */
 } steps;
 
@@ -178,6 +178,7 @@ static void draw_steps(const drawing *w, const steps *s)
     mba_phase_work(l, MBA_ALU, n * s->alu, s->kernel);
     mba_phase_work(l, MBA_SFU, n * s->sfu, s->kernel);
     mba_phase_move(l, MBA_STORE, s->to, n * s->out);
+    if (s->parts > 1) mba_phase_share(l, s->parts);
     if (s->cs > 0) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_CS_WORK), n * s->cs);
     mba_phase_work(l, MBA_END, 0, NULL);
     end_tiles(w, l);
@@ -205,7 +206,7 @@ static void draw_cumsum_bwd(const drawing *w)
 {
     draw_steps(w, &(steps){ .kernel = "chunk_cumsum_bwd", .regs = 64, .waits = 1,
                             .from = MBA_ARG_SCRATCH(SSD_SUMS_WORK), .in = 12 + w->e, .to = MBA_ARG_OUT(DDT),
-                            .out = w->e, .fma = 67, .alu = 52, .sfu = 4 });
+                            .out = w->e, .parts = (int)(32 / w->e), .fma = 67, .alu = 52, .sfu = 4 });
 }
 
 static void draw_passing(const drawing *w, bool backward)
@@ -254,6 +255,7 @@ typedef struct product {
     bool        reads_low;                        /* the lower halves of a tile of C B^T too */
     double      low_bytes;                        /* those it writes beside the result */
     double      tables;                           /* numbers of steps that it begins with, and makes factors of */
+    int         parts;                            /* that sectors of the result are stored in: bf16 fragments fill halves */
     int         ends;                             /* passes over the result at the end: each waits for what it reads */
 } product;
 
@@ -332,8 +334,13 @@ static void draw_product(const drawing *w, const product *q)
     if (q->also_bytes[0] > 0) mba_phase_move(l, MBA_LOAD, q->also[0], q->also_bytes[0] / passes);
     if (q->also_bytes[1] > 0) mba_phase_move(l, MBA_STORE, q->also[1], q->also_bytes[1] / passes);
     if (q->reads_low) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_CB_LOW_WORK), T * T * w->st / passes);
+    const int64_t parts = w->tensor && q->parts > 1 ? q->parts : 1;
     mba_phase_move(l, MBA_STORE, q->to, q->to_bytes / passes);
-    if (q->low_bytes > 0) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_CB_LOW_WORK), q->low_bytes / passes);
+    mba_phase_share(l, parts);
+    if (q->low_bytes > 0) {
+        mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_CB_LOW_WORK), q->low_bytes / passes);
+        mba_phase_share(l, parts);
+    }
     if (passes > 1) mba_phase_work(l, MBA_END, 0, NULL);
     end_tiles(w, l);
 }
@@ -363,7 +370,7 @@ static void draw_bmm(const drawing *w, bool backward)
         .smem_bytes = 4 * TILE_BYTES, .m = T, .n = T, .k = T, .trips = (double)mba_ceil(w->d.N, T),
         .left = MBA_ARG_IN(CM),
         .left_bytes = T * T * w->e, .right = MBA_ARG_IN(BM), .right_bytes = T * T * w->e,
-        .to = MBA_ARG_SCRATCH(SSD_CB_WORK), .to_bytes = T * T * w->st,
+        .to = MBA_ARG_SCRATCH(SSD_CB_WORK), .to_bytes = T * T * w->st, .parts = 2,
         .low_bytes = backward && keeps_low(w) ? T * T * w->st : 0 });
 }
 
@@ -463,7 +470,7 @@ static void draw_dcb(const drawing *w)
         .left = MBA_ARG_IN(DY), .left_bytes = T * T * w->e, .right = MBA_ARG_IN(X), .right_bytes = T * T * w->e,
         .also = { MBA_ARG_SCRATCH(SSD_CB_WORK), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
         .also_bytes = { w->way == SSD_BC_FUSED ? 0 : T * T * w->st, 2.0 * T * 4 * (double)w->d.J },
-        .to = MBA_ARG_SCRATCH(SSD_DCB_WORK), .to_bytes = T * T * w->st,
+        .to = MBA_ARG_SCRATCH(SSD_DCB_WORK), .to_bytes = T * T * w->st, .parts = 2,
         .fma = w->tensor ? THREADS * FMA : 6 * T * T, .alu = w->tensor ? THREADS * ALU : 0,
         .sfu = w->tensor ? THREADS * (SFU + (SFU_DIAGONAL - SFU) * diagonal) : T * T, .makes_pairs = w->way == SSD_BC_FUSED,
         .reads_low = keeps_low(w) });
@@ -479,7 +486,7 @@ static void draw_bmm_bwd(const drawing *w, bool output)
         .left = MBA_ARG_SCRATCH(SSD_DCB_WORK), .left_bytes = T * T * w->st, .right = MBA_ARG_IN(output ? BM : CM),
         .right_bytes = n * T * w->e, .also = { MBA_ARG_SCRATCH(SSD_DBC_WORK) }, .also_bytes = { T * n * 4 },
         .ends = 2 * 8 * 2,                                         // a number, a store, and the next
-        .to = MBA_ARG_OUT(output ? DCM : DBM), .to_bytes = T * n * w->e });
+        .to = MBA_ARG_OUT(output ? DCM : DBM), .to_bytes = T * n * w->e, .parts = 2 });
 }
 
 static mba_status begin_drawing(drawing *w, mba_plan *p, const mba_node *n, const mba_machine *m, ssd_way way,

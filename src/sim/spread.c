@@ -1,0 +1,68 @@
+/* spread.c -- see spread.h. */
+#include "sim/spread.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/rng.h"
+
+/* Middles of the upper 32 of 64 parts of a normal distribution that are equally likely: a table, so that no library's
+ * logarithm decides. */
+static const double upper[MBA_DRAWS / 2] = {
+    0.019584, 0.058783, 0.098072, 0.137513, 0.177170, 0.217107, 0.257394, 0.298102,
+    0.339312, 0.381105, 0.423576, 0.466825, 0.510966, 0.556126, 0.602449, 0.650104,
+    0.699283, 0.750215, 0.803173, 0.858484, 0.916557, 0.977898, 1.043158, 1.113194,
+    1.189164, 1.272699, 1.366204, 1.473468, 1.601009, 1.761670, 1.987428, 2.417559
+};
+
+static double normal_part(int i) { return i < MBA_DRAWS / 2 ? -upper[MBA_DRAWS / 2 - 1 - i] : upper[i - MBA_DRAWS / 2]; }
+
+/* Which part number `k` has in draw `draw`: a shuffle of its own. */
+static int part_of(int k, int draw)
+{
+    const uint64_t stream = mba_stream(mba_gpu_keys[k].name);
+    int            order[MBA_DRAWS] = { 0 };
+    for (int i = 0; i < MBA_DRAWS; i++) {
+        uint32_t u[4];
+        mba_philox(u, stream, 0, (uint64_t)i);
+        const int j = (int)(u[0] % (uint32_t)(i + 1));
+        order[i] = order[j];
+        order[j] = i;
+    }
+    return order[draw];
+}
+
+void mba_gpu_draw(mba_gpu *out, const mba_gpu *m, int draw)
+{
+    mba_assert(draw >= 0 && draw < MBA_DRAWS);
+    *out = *m;
+    for (int k = 0; k < MBA_GPU_KEYS; k++) {
+        const mba_gpu_key_info *key = &mba_gpu_keys[k];
+        if (!(m->sigma[k] > 0)) continue;
+        const double v = m->v[k] + normal_part(part_of(k, draw)) * m->sigma[k];
+        const double step = !strcmp(key->unit, "count") ? 1 : k == MBA_GPU_l2_s ? 0.5 : 0,   // what a file must have
+                     near = step > 0 ? step * floor(v / step + 0.5) : v;
+        out->v[k] = near < key->least ? key->least : near > key->most ? key->most : near;
+    }
+}
+
+static int by_value(const void *x, const void *y)
+{
+    const double a = *(const double *)x, b = *(const double *)y;
+    return a < b ? -1 : a > b;
+}
+
+mba_band mba_band_of_draws(double *times)
+{
+    enum { OUTSIDE = 6 };                         // on either side, of 64: 81 % are within
+    qsort(times, MBA_DRAWS, sizeof *times, by_value);
+    const mba_band b = { times[OUTSIDE], times[MBA_DRAWS - 1 - OUTSIDE] };
+    return (mba_band){ b.low < 1 ? b.low : 1, b.high > 1 ? b.high : 1 };
+}
+
+mba_band mba_band_of_both(mba_band a, mba_band b)
+{
+    const double al = log(a.low), bl = log(b.low), ah = log(a.high), bh = log(b.high);
+    return (mba_band){ exp(-sqrt(al * al + bl * bl)), exp(sqrt(ah * ah + bh * bh)) };
+}

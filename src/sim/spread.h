@@ -1,0 +1,30 @@
+/* spread.h -- what the spreads of a machine's numbers do to an answer: the machine drawn MBA_DRAWS times.
+ *
+ *     for (int i = 0; i < MBA_DRAWS; i++) {
+ *         mba_gpu_draw(&drawn, &gpu, i);
+ *         ..; times[i] = r.seconds / answer;                  // that machine's answer
+ *     }
+ *     mba_band b = mba_band_of_draws(times);                  // 80 % of them are b.low to b.high times the answer
+ *
+ * A Latin hypercube: of every number with a spread, each 64th of a normal distribution is drawn once, in an order that
+ * Philox gives for the number's name. Draw i is the same for every question, so that ratios of two answers are taken
+ * draw by draw and what both share cancels. No answer depends on compilers, threads or the order of asking. */
+#ifndef MBA_SIM_SPREAD_H
+#define MBA_SIM_SPREAD_H
+
+#include "sim/machine.h"
+
+enum { MBA_DRAWS = 64 };
+
+typedef struct mba_band { double low, high; } mba_band;       /* times the answer; 1 lies between */
+
+/* The numbers of `m`, each moved within its spread and what its key may be. */
+void mba_gpu_draw(mba_gpu *out, const mba_gpu *m, int draw);
+
+/* Sorts `times`, MBA_DRAWS of them. */
+mba_band mba_band_of_draws(double *times);
+
+/* Of two causes that know nothing of each other: squares of logarithms add. */
+mba_band mba_band_of_both(mba_band a, mba_band b);
+
+#endif
