@@ -299,7 +299,7 @@ static void nonsense_is_refused_with_its_reason(void **state)
     (void)state;
     static const struct { const char *set, *words; } table[] = {
         { "heads=7", "heads x head_dim" },  { "groups=5", "divide the heads" },
-        { "pattern=MX", "symbol nobody knows" },
+        { "pattern=MX", "symbol nobody knows\nfix: m Mamba-1, M Mamba-2, * attention, - squared-ReLU MLP, + SwiGLU MLP" },
         { "width=-1", "width = -1" },       { "vocab=1", "vocab = 1" },             { "layers=9999999", "layers" },
         { "pattern=M*", "attention" },      { "pattern=M-", "MLP" },                { "conv=99", "taps" },
     };
@@ -314,7 +314,20 @@ static void nonsense_is_refused_with_its_reason(void **state)
     assert_fails(mba_lm_set(&c, "width=abc"), MBA_E_ARG, "width=abc");
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_the_published_ones),
+/* A pattern is read by symbols: the first family that has one would win unnoticed. */
+static void no_two_families_have_one_symbol(void **state)
+{
+    (void)state;
+    int symbols = 0;
+    for (int k = 0; mba_families[k]; k++)
+        for (const mba_lm_mixer *m = mba_families[k]->mixers; m && m->symbol; m++, symbols++)
+            assert_ptr_equal(mba_lm_mixer_of(m->symbol), m);
+    assert_true(symbols >= 5);
+    assert_null(mba_lm_mixer_of('?'));
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(no_two_families_have_one_symbol),
+              cmocka_unit_test(parameter_totals_are_the_published_ones),
               cmocka_unit_test(every_family_agrees_with_finite_differences),
               cmocka_unit_test(gradients_are_added_where_they_are_made),
               cmocka_unit_test(configurations_survive_their_files),

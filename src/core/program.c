@@ -56,8 +56,8 @@ static mba_status choose(mba_program *p, int32_t i)
     const mba_variant *v    = p->options.cuda ? n->op->cuda : n->op->cpu;
     size_t             len  = 0;
     const char        *want = forced(p->options.variants, n->op->name, &len);
-    mba_status         st   = mba_fail(MBA_E_UNSUPPORTED, "%s has no variant %.*s for %s\n"
-                                       "fix: mambascope list ops names them", n->op->name, (int)len,
+    mba_status         st   = mba_fail(MBA_E_UNSUPPORTED, "%s has no variant%s%.*s for %s\n"
+                                       "fix: mambascope list ops names them", n->op->name, want ? " " : "", (int)len,
                                        want ? want : "", p->options.cuda ? "CUDA" : "the CPU");
     for (int32_t j = 0; j < i; j++)
         if (alike(n, p->graph->nodes[j]) && serve_alike(p, n, p->graph->nodes[j])) {
