@@ -126,7 +126,7 @@ static void plan_sort(mba_plan *p, const mba_node *n, const backward *b)
     const bool  once = mba_dense(n->in[TOKENB]) && b->R <= 16 * EMBED_SORT_THREADS;      // tokens stay in registers
     mba_launch *l = mba_plan_launch(p, "embed_bwd_sort", MBA_VECTOR, b->ranges, EMBED_SORT_THREADS);
     l->smem_bytes = 8 * EMBED_KEPT + 4 * (size_t)((EMBED_SORT_THREADS / 32 + 1) * mba_ceil(b->V, b->ranges));
-    l->regs       = 40;
+    l->regs       = 48;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TOKENB), (once ? 4.0 : 8.0) * (double)b->R);
     mba_phase_work(l, MBA_ALU, 12.0 * (double)b->R, NULL);
     mba_phase_work(l, MBA_BARRIER, 2, NULL);

@@ -9,17 +9,19 @@
  * kernel     embed_bwd_sort     a block owns a range of the vocabulary: it counts the tokens in front of its range, gathers its
  *                               own in order, and sorts them by counting; nobody waits for another block
  * launch     grid max(SMs, ceil(V / 512)), block 1024, dynamic smem 24 KB and 132 bytes per token value of a range
- * moves      every block reads the R tokens twice, from L2, then L1; writes 8 R + V bytes in all. Bound by latency, so it brings
- *            the last 20 MB of dy into L2 on the side (sm_90)
+ * moves      every block reads the R tokens from L2, once up to 16384 of them (registers), else twice; writes 8 R + V bytes in all. Bound by
+ *            latency, so memory works for the sums on the side (sm_90): the last 20 MB of dy into L2; where the gradient is stored, zeros into
+ *            rows that no token meets, 16 MB of the table at most
  *
  * kernel     embed_bwd_sum      32 neighbours in the sorted order to a block; a run of equal tokens inside them has one owner,
  *                               which adds it to the table; what crosses the border of a block is left in scratch. Where the
- *                               gradient is stored, rows that no token meets become zero here, an equal share in each block
+ *                               gradient is stored, blocks behind those make 16 rows zero each, as far as no token meets them
+ * launch     grid (ceil(R / 32) + ceil(V / 16)) ceil(M / (W threads)), to add without the V / 16; block up to 256
  * kernel     embed_bwd_join     runs that cross borders, by the block where they begin: parts in order
- * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256; to store, four blocks an SM at least. Both take their places
- *            while the blocks of the launch before leave (early.cuh)
+ * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256. Both take their places while the blocks of the launch
+ *            before leave (early.cuh)
  * moves      dy once, the touched rows of dtable once each way: bound by DRAM
- * resources  sm_90: 32 (bf16 table, fp32 rows), 38, 64 and 32 registers, no spill
+ * resources  sm_90: 32 (bf16 table, fp32 rows), 48, 64 and 32 registers, no spill
  * measured   none yet
  * order      fixed: rows in order, cut at multiples of 32 of the sorted order */
 #include <limits.h>
@@ -334,7 +336,7 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 
     const int     chunk = blockIdx.x / a.across;
     const int64_t c = ((int64_t)(blockIdx.x - chunk * a.across) * blockDim.x + threadIdx.x) * W;
     after_launch_before();
-    if (!ADDS && chunk >= a.chunks) {                      // behind the sums: these even out when they end
+    if (!ADDS && chunk >= a.chunks) {                                // behind the sums: these even out when they end
         if (c < a.cols) clear_unmet<W>(a.dtable, a.ld, c, a.met, (chunk - a.chunks) * EMBED_CLEAR, a.V);
         return;
     }
