@@ -100,7 +100,7 @@ static mba_status embed_cuda_plan(mba_plan *p, const mba_node *n, const mba_mach
 /* CUDA: sort the rows by token, sum chunks of the sorted order, join what crosses their borders. */
 typedef struct backward {
     int64_t R, V, M, ranges, chunks, clearing, threads, across;      /* clearing: blocks of the sums that write zeros alone */
-    double  met, cleared;                         /* rows of the table that tokens meet; that the sort makes zero */
+    double  met;                                  /* rows of the table that tokens meet */
     bool    adds;
 } backward;
 
@@ -117,7 +117,6 @@ static backward backward_of(const mba_node *n, const mba_machine *m)
     if (b.ranges > b.V) b.ranges = b.V;
     /* Were the tokens drawn evenly: many meet the same row. */
     b.met = b.V > 1 ? -(double)b.V * expm1((double)b.R * log1p(-1.0 / (double)b.V)) : 1;
-    if (m->cc >= 90) b.cleared = (double)(embed_clears(n, b.ranges) * b.ranges) * (1 - b.met / (double)b.V);
     return b;
 }
 
@@ -129,9 +128,7 @@ static void plan_sort(mba_plan *p, const mba_node *n, const backward *b)
     l->regs       = 48;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TOKENB), (once ? 4.0 : 8.0) * (double)b->R);
     mba_phase_work(l, MBA_ALU, 12.0 * (double)b->R, NULL);
-    mba_phase_work(l, MBA_BARRIER, 2, NULL);
-    if (b->cleared > 0) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DTABLE), 4 * b->cleared * (double)b->M / (double)b->ranges);
-    mba_phase_work(l, MBA_BARRIER, 3, NULL);
+    mba_phase_work(l, MBA_BARRIER, 5, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(EMBED_ORDER), 8.0 * (double)b->R / (double)b->ranges);
 }
 
@@ -154,7 +151,7 @@ static void plan_sums(mba_plan *p, const mba_node *n, const backward *b)
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_work(l, MBA_LOOP, MBA_TRIPS(1), NULL);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(EMBED_MET), EMBED_CLEAR);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DTABLE), ((double)b->V - b->met - b->cleared) * row / (double)(b->clearing * b->across));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DTABLE), ((double)b->V - b->met) * row / (double)(b->clearing * b->across));
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 

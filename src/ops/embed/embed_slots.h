@@ -18,10 +18,10 @@ static inline int64_t embed_at(const mba_tensor *t, int64_t i)
 }
 
 /* CUDA. A piece has four values, so that it is 16 bytes of the wider type; a chunk is what one block of the backward sums of
- * the sorted order; a range is what one block sorts, whose rows stay in shared memory if they are EMBED_KEPT at most. EMBED_CLEAR rows are
- * those of a block that writes zeros: a piece says which of them are met. EMBED_NONE zeros lie in shared memory to be copied from. */
+ * the sorted order; a range is what one block sorts, whose rows stay in shared memory if they are EMBED_KEPT at most. EMBED_CLEAR rows
+ * are those of a block that writes zeros: 16 bytes say which of them are met. */
 enum { EMBED_THREADS = 256, EMBED_DEPTH = 2, EMBED_WIDTH = 4, EMBED_CHUNK = 32, EMBED_SORT_THREADS = 1024, EMBED_SPAN_MAX = 512,
-       EMBED_KEPT = 3072, EMBED_SOON_BYTES = 20 << 20, EMBED_CLEAR = 16, EMBED_NONE = 768, EMBED_CLEAR_BYTES = 16 << 20 };
+       EMBED_KEPT = 3072, EMBED_SOON_BYTES = 20 << 20, EMBED_CLEAR = 16 };
 enum { EMBED_ORDER, EMBED_VALUE, EMBED_MINE, EMBED_HEAD, EMBED_TAIL, EMBED_MET };        /* scratch of the backward */
 
 static inline int embed_width(const mba_node *n)
@@ -32,16 +32,6 @@ static inline int embed_width(const mba_node *n)
 static inline int embed_bwd_width(const mba_node *n)
 {
     return mba__in_pieces(n->in[DY], EMBED_WIDTH) && mba__in_pieces(n->out[DTABLE], EMBED_WIDTH) ? EMBED_WIDTH : 1;
-}
-
-/* Of each range, how many rows the sort looks after that no token meets, so that memory has something to write meanwhile. It takes copies from
- * shared memory (sm_90 on), so whole pieces. */
-static inline int64_t embed_clears(const mba_node *n, int64_t ranges)
-{
-    const mba_tensor *dt = n->out[DTABLE];
-    const int64_t     span = mba_ceil(mba_rows(dt), ranges), rows = EMBED_CLEAR_BYTES / (4 * mba_cols(dt) * ranges);
-    if (mba_adds(n, DTABLE) || embed_bwd_width(n) == 1) return 0;
-    return rows < span ? rows : span;
 }
 
 void embed_ref(const mba_ref_call *c);
