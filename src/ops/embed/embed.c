@@ -98,47 +98,87 @@ static mba_status embed_cuda_plan(mba_plan *p, const mba_node *n, const mba_mach
 }
 
 /* CUDA: sort the rows by token, sum chunks of the sorted order, join what crosses their borders. */
+typedef struct backward {
+    int64_t R, V, M, ranges, chunks, clearing, threads, across;      /* clearing: blocks of the sums that write zeros alone */
+    double  met;                                  /* rows of the table that tokens meet */
+    bool    adds;
+} backward;
+
+static backward backward_of(const mba_node *n, const mba_machine *m)
+{
+    const mba_tensor *dy = n->in[DY], *dt = n->out[DTABLE];
+    backward b = { .R = mba_rows(dy), .V = mba_rows(dt), .M = mba_cols(dy), .adds = mba_adds(n, DTABLE) };
+    const int64_t pieces = b.M / embed_bwd_width(n);
+    b.threads  = pieces < 256 ? mba_ceil(pieces, 32) * 32 : 256;
+    b.across   = mba_ceil(pieces, b.threads);
+    b.chunks   = mba_ceil(b.R, EMBED_CHUNK);
+    b.clearing = b.adds ? 0 : mba_ceil(b.V, EMBED_CLEAR);
+    b.ranges   = mba_ceil(b.V, EMBED_SPAN_MAX) > m->sm ? mba_ceil(b.V, EMBED_SPAN_MAX) : m->sm;
+    if (b.ranges > b.V) b.ranges = b.V;
+    /* Were the tokens drawn evenly: many meet the same row. */
+    b.met = b.V > 1 ? -(double)b.V * expm1((double)b.R * log1p(-1.0 / (double)b.V)) : 1;
+    return b;
+}
+
+static void plan_sort(mba_plan *p, const mba_node *n, const backward *b)
+{
+    const bool  once = mba_dense(n->in[TOKENB]) && b->R <= 16 * EMBED_SORT_THREADS;      // tokens stay in registers
+    mba_launch *l = mba_plan_launch(p, "embed_bwd_sort", MBA_VECTOR, b->ranges, EMBED_SORT_THREADS);
+    l->smem_bytes = 8 * EMBED_KEPT + 4 * (size_t)((EMBED_SORT_THREADS / 32 + 1) * mba_ceil(b->V, b->ranges));
+    l->regs       = 48;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TOKENB), (once ? 4.0 : 8.0) * (double)b->R);
+    mba_phase_work(l, MBA_ALU, 12.0 * (double)b->R, NULL);
+    mba_phase_work(l, MBA_BARRIER, 5, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(EMBED_ORDER), 8.0 * (double)b->R / (double)b->ranges);
+}
+
+/* Blocks that sum a chunk, then those that write zeros, and no block waits for another. */
+static void plan_sums(mba_plan *p, const mba_node *n, const backward *b)
+{
+    const double chunks = (double)(b->chunks * b->across), row = 4 * (double)b->M;
+    mba_launch  *l = mba_plan_launch(p, "embed_bwd_sum", MBA_VECTOR, (b->chunks + b->clearing) * b->across, (int)b->threads);
+    l->regs = 64;
+    if (b->clearing) {
+        l->blocks[l->nblocks++] = (mba_blocks){ b->chunks * b->across, { 1, 0 } };
+        l->blocks[l->nblocks++] = (mba_blocks){ b->clearing * b->across, { 0, 1 } };
+        mba_phase_work(l, MBA_LOOP, MBA_TRIPS(0), NULL);
+    }
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(EMBED_ORDER), 8.0 * EMBED_CHUNK);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DY), mba_tensor_bytes(n->in[DY]) / chunks);
+    if (b->adds) mba_phase_move(l, MBA_LOAD, MBA_ARG_OUT(DTABLE), b->met * row / chunks);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DTABLE), b->met * row / chunks);
+    if (!b->clearing) return;
+    mba_phase_work(l, MBA_END, 0, NULL);
+    mba_phase_work(l, MBA_LOOP, MBA_TRIPS(1), NULL);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(EMBED_MET), EMBED_CLEAR);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DTABLE), ((double)b->V - b->met) * row / (double)(b->clearing * b->across));
+    mba_phase_work(l, MBA_END, 0, NULL);
+}
+
+static void plan_join(mba_plan *p, const backward *b)
+{
+    mba_launch *l = mba_plan_launch(p, "embed_bwd_join", MBA_VECTOR, b->chunks, (int)b->threads);
+    l->grid[1] = b->across;
+    l->regs    = 32;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(EMBED_HEAD), 8.0 * (double)b->M / (double)b->across);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DTABLE), 4.0 * (double)b->M / (double)b->across);
+}
+
 static mba_status embed_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const int64_t R = mba_rows(n->in[DY]), V = mba_rows(n->out[DTABLE]), M = mba_cols(n->in[DY]), chunks = mba_ceil(R, EMBED_CHUNK);
-    const int64_t pieces = M / embed_bwd_width(n), threads = pieces < 256 ? mba_ceil(pieces, 32) * 32 : 256, across = mba_ceil(pieces, threads);
-    int64_t       ranges = mba_ceil(V, EMBED_SPAN_MAX) > m->sm ? mba_ceil(V, EMBED_SPAN_MAX) : m->sm;
+    const backward b = backward_of(n, m);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(R >= INT32_MAX - EMBED_SORT_THREADS || V >= INT32_MAX, "%lld rows of a table of %lld", (long long)R, (long long)V);
-    if (ranges > V) ranges = V;
-    /* Rows of the table that R tokens meet, were they drawn evenly: many meet the same. */
-    const double  met = V > 1 ? -(double)V * expm1((double)R * log1p(-1.0 / (double)V)) : 1;
-    const bool    adds = mba_adds(n, DTABLE);
-    const int64_t blocks = !adds && chunks < 4 * m->sm ? 4 * m->sm : chunks;          // all of them write zeros
-    const double  touched = met * (double)M * 4, each = (double)(blocks * across);
-    mba_plan_scratch(p, "order", 4 * (size_t)R);
-    mba_plan_scratch(p, "sorted tokens", 4 * (size_t)R);
-    mba_plan_scratch(p, "rows of a range", 8 * (size_t)R);
-    mba_plan_scratch(p, "heads of runs", 4 * (size_t)(chunks * M));
-    mba_plan_scratch(p, "tails of runs", 4 * (size_t)(chunks * M));
-    mba_plan_scratch(p, "values met", (size_t)V);
-
-    mba_launch *l = mba_plan_launch(p, "embed_bwd_sort", MBA_VECTOR, ranges, EMBED_SORT_THREADS);
-    l->smem_bytes = 8 * EMBED_KEPT + 4 * (size_t)((EMBED_SORT_THREADS / 32 + 1) * mba_ceil(V, ranges));
-    l->regs       = 38;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TOKENB), 8.0 * (double)R);
-    mba_phase_work(l, MBA_ALU, 16.0 * (double)R, NULL);
-    mba_phase_work(l, MBA_BARRIER, 6, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(EMBED_ORDER), 8.0 * (double)R / (double)ranges);
-
-    l = mba_plan_launch(p, "embed_bwd_sum", MBA_VECTOR, blocks, (int)threads);
-    l->grid[1] = across;
-    l->regs    = 64;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(EMBED_ORDER), 8.0 * EMBED_CHUNK);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DY), mba_tensor_bytes(n->in[DY]) / each);
-    if (adds) mba_phase_move(l, MBA_LOAD, MBA_ARG_OUT(DTABLE), touched / each);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DTABLE), (adds ? touched : mba_tensor_bytes(n->out[DTABLE])) / each);
-
-    l = mba_plan_launch(p, "embed_bwd_join", MBA_VECTOR, chunks, (int)threads);
-    l->grid[1] = across;
-    l->regs    = 32;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(EMBED_HEAD), 8.0 * (double)M / (double)across);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DTABLE), 4.0 * (double)M / (double)across);
+    MBA_REFUSE_IF(b.R >= INT32_MAX - EMBED_SORT_THREADS || b.V > INT32_MAX - EMBED_SPAN_MAX || (b.chunks + b.clearing) * b.across > INT32_MAX,
+                  "%lld rows of a table of %lld", (long long)b.R, (long long)b.V);
+    mba_plan_scratch(p, "order", 4 * (size_t)b.R);
+    mba_plan_scratch(p, "sorted tokens", 4 * (size_t)b.R);
+    mba_plan_scratch(p, "rows of a range", 8 * (size_t)b.R);
+    mba_plan_scratch(p, "heads of runs", 4 * (size_t)(b.chunks * b.M));
+    mba_plan_scratch(p, "tails of runs", 4 * (size_t)(b.chunks * b.M));
+    mba_plan_scratch(p, "values met", (size_t)mba_ceil(b.V, EMBED_CLEAR) * EMBED_CLEAR);
+    plan_sort(p, n, &b);
+    plan_sums(p, n, &b);
+    plan_join(p, &b);
     return MBA_OK;
 }
 
@@ -180,7 +220,9 @@ const mba_op mba_op_embed = {
                                  { { 70, 3, 12 }, "whole pieces; runs longer than a chunk" },
                                  { { 40, 600, 4 }, "several ranges of the vocabulary" },
                                  { { 7000, 2, 4 }, "more tokens of a range than its block keeps" },
+                                 { { 17000, 3, 4 }, "more tokens than a block has in registers" },
                                  { { 5, 6, 8, 4 }, "windows in whole pieces" },
+                                 { { 5000, 3, 8, 4 }, "more tokens in windows than a block has in registers" },
                                  { { 1, 9, 1 }, "one token; most of the table's gradient is zero" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 4096, 50288, 768 }, "130m, 4096 tokens" },

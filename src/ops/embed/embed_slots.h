@@ -18,9 +18,10 @@ static inline int64_t embed_at(const mba_tensor *t, int64_t i)
 }
 
 /* CUDA. A piece has four values, so that it is 16 bytes of the wider type; a chunk is what one block of the backward sums of
- * the sorted order; a range is what one block sorts, whose rows stay in shared memory if they are EMBED_KEPT at most. */
+ * the sorted order; a range is what one block sorts, whose rows stay in shared memory if they are EMBED_KEPT at most. EMBED_CLEAR rows
+ * are those of a block that writes zeros: 16 bytes say which of them are met. */
 enum { EMBED_THREADS = 256, EMBED_DEPTH = 2, EMBED_WIDTH = 4, EMBED_CHUNK = 32, EMBED_SORT_THREADS = 1024, EMBED_SPAN_MAX = 512,
-       EMBED_KEPT = 3072, EMBED_SOON_BYTES = 20 << 20 };
+       EMBED_KEPT = 3072, EMBED_SOON_BYTES = 20 << 20, EMBED_CLEAR = 16 };
 enum { EMBED_ORDER, EMBED_VALUE, EMBED_MINE, EMBED_HEAD, EMBED_TAIL, EMBED_MET };        /* scratch of the backward */
 
 static inline int embed_width(const mba_node *n)

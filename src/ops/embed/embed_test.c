@@ -2,6 +2,8 @@
 #include "tests/threads.h"
 
 #include "core/check.h"
+#include "core/plan_work.h"
+#include "tests/machines.h"
 
 #include "ops/embed/embed.h"
 #include "ops/embed/embed_slots.h"
@@ -79,19 +81,54 @@ static void embed_backward_leaves_padding_out(void **state)
     for (int i = 0; i < V * M; i++) assert_true(i / M == 1 ? d[0][i] != 0 && d[1][i] == 0 : d[1][i] == d[0][i]);
 }
 
-static void embed_backward_leaves_padding_out_on_the_gpu(void **state)
+static void agree_on_the_gpu(const mba_case *cases, int n)
 {
-    static const mba_case cases[] = { { { 70, 3, 12, 0, 2 }, "runs of a padding token longer than a chunk" },
-                                      { { 40, 600, 5, 0, 8 }, "ranges of the vocabulary" } };
     const mba_device *d;
-    (void)state;
     if (mba_device_cuda(&d, 0) != MBA_OK) skip();
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (int i = 0; i < n; i++)
         for (int half = 0; half < 2; half++) {
             mba_check w = { 0 };
             assert_ok(mba_check_case_on(&w, &mba_op_embed, &cases[i], d, half ? MBA_BF16 : MBA_F32));
             assert_true(w.cpu_error <= 1);
             assert_int_equal(w.strays, 0);
+        }
+}
+
+static void embed_backward_leaves_padding_out_on_the_gpu(void **state)
+{
+    static const mba_case cases[] = { { { 70, 3, 12, 0, 2 }, "runs of a padding token longer than a chunk" },
+                                      { { 40, 600, 5, 0, 8 }, "ranges of the vocabulary" } };
+    (void)state;
+    agree_on_the_gpu(cases, 2);
+}
+
+/* Blocks that write zeros, many of them, behind those that sum; `cases` have few. */
+static void embed_backward_zeroes_large_tables_on_the_gpu(void **state)
+{
+    static const mba_case cases[] = { { { 300, 20001, 256 }, "most rows are met by no token" },
+                                      { { 20000, 20001, 1028 }, "two blocks of columns" } };
+    (void)state;
+    agree_on_the_gpu(cases, 2);
+}
+
+/* Where the gradient is stored, sums and zeros are all of the table; where it is added to, no block writes zeros. */
+static void embed_backward_plans_write_the_table_once(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof machines / sizeof *machines; i++)
+        for (int adds = 0; adds < 2; adds++) {
+            const double V = 50288, M = 768;
+            mba_graph   *g = graph_of(16384, (int64_t)V, (int64_t)M, adds);
+            mba_program *p;
+            assert_ok(mba_program_create(&p, g, &(mba_program_options){ .cuda = true, .machine = &machines[i] }));
+            const mba_launch *l = &p->plan[g->nnodes - 1]->launch[1];
+            mba_work_sums     sums;
+            mba_launch_sums(&sums, l);
+            if (adds) assert_true(sums.operand[MBA_ARG_OUT(DTABLE)][1] < 4 * 16384 * M);
+            else      assert_near(sums.operand[MBA_ARG_OUT(DTABLE)][1], 4 * V * M, 16);
+            assert_int_equal(l->grid[0], 16384 / EMBED_CHUNK + (adds ? 0 : 50288 / EMBED_CLEAR));
+            mba_program_destroy(p);
+            mba_graph_destroy(g);
         }
 }
 
@@ -130,5 +167,7 @@ MBA_TEST_MAIN(cmocka_unit_test(embed_of_hand_worked_values),
               cmocka_unit_test(embed_backward_adds_into_what_is_there),
               cmocka_unit_test(embed_backward_leaves_padding_out),
               cmocka_unit_test(embed_backward_leaves_padding_out_on_the_gpu),
+              cmocka_unit_test(embed_backward_zeroes_large_tables_on_the_gpu),
+              cmocka_unit_test(embed_backward_plans_write_the_table_once),
               cmocka_unit_test(embed_cost_counts_the_rows_it_touches),
               cmocka_unit_test(embed_refuses_values_without_a_row))
