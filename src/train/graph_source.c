@@ -125,7 +125,8 @@ mba_status mba_graph_source_open(mba_graph_source *s, const mba_graphnet *c, con
     s->set = s->pack ? mba_graph_pack_set(s->pack) : mba_graph_store_set(s->store);
     if (!fits(c, &s->set->form, why))
         return mba_fail(MBA_E_ARG, "'%s' is not what the model reads\nwhy: %s\n"
-                        "fix: another --model, or --set node_reals=.., outputs=..",
+                        "fix: another --model, or --set node_reals=.., edge_reals=.., outputs=..; edges without features are "
+                        "edge_reals=0,edge_tables=0",
                         o->data ? o->data : s->made_up, why);
     return MBA_OK;
 }
