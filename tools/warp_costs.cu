@@ -190,7 +190,7 @@ template <int BYTES, bool STORES> __global__ void scattered(char *at, size_t byt
         if (STORES && BYTES <= 2) asm volatile("st.global.u16 [%0],%1;" :: "l"(p), "h"((short)t));
         if (STORES && BYTES == 4) asm volatile("st.global.u32 [%0],%1;" :: "l"(p), "r"(t));
         if (STORES && BYTES == 16) asm volatile("st.global.v4.u32 [%0],{%1,%1,%1,%1};" :: "l"(p), "r"(t));
-        if (!STORES) asm volatile("ld.global.cg.u32 %0,[%1];" : "=r"(v) : "l"(p + (sum & 1 << 30)));
+        if (!STORES) asm volatile("ld.global.cg.u32 %0,[%1];" : "=r"(v) : "l"(p + (sum == 12345 ? 4 : 0)));
         sum += v;
     }
     if (sum == 12345) *sink = sum;

@@ -339,8 +339,8 @@ static mba_status set_order(mba_sim_kernel *k, const mba_counted_kernel *c, cons
     return mba_sim_finish(k, m);
 }
 
-/* Of the sectors it writes, those it writes only a part of. Where a plan says how many bytes are stored: what is missing of
- * whole sectors, half of one each. Else what requests have beyond the sectors that 32 lanes of 16 bytes can fill; kernels
+/* Of the sectors it writes, those it writes only a part of: ends of runs of bytes, and short runs are what comes alone of
+ * a line. Where a plan says how many bytes are stored: what is missing of whole sectors, half of one each. Else what requests have beyond the sectors that 32 lanes of 16 bytes can fill; kernels
  * that multiply may copy from shared memory besides, which is no request. */
 static double partly_written(const mba_sim_kernel *k, const mba_counted_kernel *c, bool planned)
 {
@@ -369,7 +369,7 @@ static void set_amounts(mba_sim_kernel *k, const mba_counted_kernel *c, bool pla
     if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]); // last: others go by it
     k->partly = 0;
     if (stored > 0) // sums in L2 are no parts of sectors: their cost has its own constant
-        k->partly = (int64_t)(256 * partly_written(k, c, planned) * SECTOR * n[MBA_N_L2_WR] / stored + 0.5);
+        k->partly = (int64_t)(2.56 * MBA_SIM_ALONE_PERCENT * partly_written(k, c, planned) * SECTOR * n[MBA_N_L2_WR] / stored + 0.5);
     set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], data_read(c)));
     set_bytes(k, true, stored);
     k->evicts = n[MBA_N_DRAM_WR] > stored ? (int64_t)(n[MBA_N_DRAM_WR] - stored) : 0;

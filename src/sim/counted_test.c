@@ -208,8 +208,8 @@ static void too_little_counted_is_refused(void **state)
     }
 }
 
-/* Sectors of which a plan fills half are read, changed and written back: twice the time in L2, no more bytes anywhere. */
-static void parts_of_sectors_cost_a_read(void **state)
+/* Sectors of which a plan fills half come alone of their line: more time in L2, no more bytes anywhere. */
+static void parts_of_sectors_take_longer(void **state)
 {
     (void)state;
     enum { BLOCKS = 13200, SECTORS = 1024 };
@@ -230,12 +230,12 @@ static void parts_of_sectors_cost_a_read(void **state)
         c.n[MBA_N_PATH] = 3;
         c.n[MBA_N_L2_WR] = (double)SECTORS * BLOCKS;
         mba_counted_bind(&k, &c, &m);
-        assert_int_equal(k.partly, i ? 256 : 0);
+        assert_int_equal(k.partly, i ? 154 : 0);               // 60 % of 256
         assert_ok(mba_sim_run(&r[i], &k, &m, MBA_SIM_FOLDED));
     }
-    near_to(r[1].bound[MBA_LIMIT_L2], 2 * r[0].bound[MBA_LIMIT_L2]);
+    near_to(r[1].bound[MBA_LIMIT_L2], 1.6 * r[0].bound[MBA_LIMIT_L2]);
     near_to(r[1].l2_write, r[0].l2_write);
-    assert_true(r[1].seconds > 1.7 * r[0].seconds && r[1].seconds < 2.1 * r[0].seconds);
+    assert_true(r[1].seconds > 1.4 * r[0].seconds && r[1].seconds < 1.7 * r[0].seconds);
 }
 
 /* A warp that is alone on its SM takes its own path, one among many waits for the others. */
@@ -339,7 +339,7 @@ MBA_TEST_MAIN(cmocka_unit_test(names_of_libraries_say_tiles), cmocka_unit_test(b
               cmocka_unit_test(counters_of_peers_predict_their_times),
               cmocka_unit_test(bad_counted_kernels_are_refused),
               cmocka_unit_test(a_bound_kernel_does_what_was_counted), cmocka_unit_test(too_little_counted_is_refused),
-              cmocka_unit_test(parts_of_sectors_cost_a_read),
+              cmocka_unit_test(parts_of_sectors_take_longer),
               cmocka_unit_test(warps_wait_for_each_other), cmocka_unit_test(the_longest_block_ends_alone),
               cmocka_unit_test(bad_imitations_are_refused),
               cmocka_unit_test(imitated_machines_are_predicted))

@@ -18,7 +18,7 @@ static void demands_of(double each[STATIONS], const mba_sim_kernel *k, const mba
                  // Where nobody counted all of them: those of shared memory, copies among them, and what is stored.
                  fronts = isnan(n[MBA_N_LSU_WF]) ? n[MBA_N_SHARED_WF] + n[MBA_N_L2_WR] * SECTOR / WAVEFRONT
                                                  : n[MBA_N_LSU_WF],
-                 twice = 1 + (double)k->partly / 256, // parts of sectors are read first
+                 longer = 1 + (double)k->partly / 256, // sectors that come alone of their line
                  chip = v[MBA_GPU_clk] * active; // cycles of an SM for a byte at a GB/s of the chip
     each[ISSUE]  = n[MBA_N_INST] * LANES / v[MBA_GPU_issue];
     each[ALU]    = n[MBA_N_ALU] * LANES / v[MBA_GPU_alu];
@@ -27,7 +27,7 @@ static void demands_of(double each[STATIONS], const mba_sim_kernel *k, const mba
     each[MMA]    = n[MBA_N_TENSOR] / mma;
     each[SHARED] = fronts * WAVEFRONT / v[MBA_GPU_smem_bw];
     each[ASKING] = n[MBA_N_LSU] * ASKED;
-    each[L2]     = SECTOR * (n[MBA_N_L2_RD] / v[MBA_GPU_l2_rd] + n[MBA_N_L2_WR] * twice / v[MBA_GPU_l2_wr]) * chip;
+    each[L2]     = SECTOR * (n[MBA_N_L2_RD] / v[MBA_GPU_l2_rd] + n[MBA_N_L2_WR] * longer / v[MBA_GPU_l2_wr]) * chip;
     each[DRAM]   = (n[MBA_N_DRAM_RD] + n[MBA_N_DRAM_WR]) / (v[MBA_GPU_hbm] * v[MBA_GPU_hbm_mix]) * chip;
     for (int s = 0; s < STATIONS; s++) {          // counts that nobody took: nothing
         each[s] *= (s < SHARED ? PARTITIONS : 1) / n[MBA_N_INST];

@@ -55,6 +55,8 @@ enum {
     MBA_SIM_STAGES = 8,
     MBA_SIM_LOOPS = 4,
     MBA_SIM_CLASSES = 8,
+    MBA_SIM_ALONE_PERCENT = 60,                   /* more time in L2 for a sector that is stored alone of its line than in a
+                                                   * whole line: 54 to 71 by tools/warp_costs.cu on the H200 */
     MBA_SIM_PLANNED_CYCLES = 700,                 /* code that plans do not count, once a launch: chosen as t_kernel */
     MBA_SIM_LIBRARY_CYCLES = 2000                 /* a block of a library's product begins with: chosen as t_kernel */
 };
@@ -78,8 +80,7 @@ typedef struct mba_sim_kernel {
     int64_t        evicts;                        /* bytes of others that it drives from L2 to DRAM */
     int64_t        load;                          /* of 256: how busy tensor units are in its step; 0: nobody knows */
     int64_t        counted;                       /* 1: its instructions were counted, issue among them */
-    int64_t        partly;                        /* of 256: how much longer its stores take in L2, which reads sectors first
-                                                   * that are written in part, and has more of them to write */
+    int64_t        partly;                        /* of 256: how much longer its stores take in L2: short runs of bytes */
     int64_t        first[MBA_SIM_ROLES], role_warps[MBA_SIM_ROLES];
     int64_t        count[MBA_SIM_CLASSES], trips[MBA_SIM_CLASSES][2];
     mba_sim_op     op[MBA_SIM_OPS];

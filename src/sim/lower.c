@@ -413,14 +413,14 @@ static void bound_different(mba_sim_kernel *k, const mba_launch *l)
     }
 }
 
-/* Sectors that come in parts are written once for each, and read before that. */
+/* A sector that comes in parts is one to L2 for each of them, alone of its line. */
 static void note_parts(mba_sim_kernel *k, const int64_t *parts)
 {
     double bytes = 0, more = 0;
     for (int64_t i = 0; i < k->nstreams; i++) {
         if (!k->stream[i].writes) continue;
         bytes += k->stream[i].moved;
-        if (parts[i]) more += k->stream[i].moved * (double)(2 * parts[i] - 1);
+        if (parts[i]) more += k->stream[i].moved * ((double)parts[i] * (1 + 0.01 * MBA_SIM_ALONE_PERCENT) - 1);
     }
     if (more > 0) k->partly = (int64_t)(256 * more / bytes + 0.5);
 }

@@ -68,7 +68,7 @@ double mba_sim_clock_of(const mba_gpu *m, double tensor_busy, double seconds, do
     return clk + (least - clk) * busy - fall * over * lasts * full;
 }
 
-/* L2 keeps check bits of whole sectors: who writes a part of one has it read, changed and written back. */
+/* L2 looks up a line for every request: sectors that come alone take longer than those of a whole line. */
 static double l2_write_rate(const mba_sim_kernel *k, const mba_gpu *m)
 {
     return m->v[MBA_GPU_l2_wr] * 1e9 / (1 + (double)k->partly / 256);
