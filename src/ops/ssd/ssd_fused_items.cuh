@@ -267,10 +267,10 @@ static __device__ __forceinline__ void announce(const CUtensorMap &map, int b, i
     for (int h = 0; h < HEADS; h++) tma_prefetch3(&map, (pair * HEADS + h) * FP, c * FQ, b);
 }
 
-/* The copies of chunk c into a stage; walked again, for the state alone: of heads that want it. */
-template <bool REV, typename STAGE>
-static __device__ __forceinline__ void feed_state(scan_smem &sm, const fused_task &a, const scan_maps &maps, STAGE &t,
-                                                  uint32_t bar, int c, int i)
+/* The copies of chunk c into a stage, slow items: walked again, for the state alone, of heads that want it. */
+template <bool REV>
+static __device__ __forceinline__ void feed_state(scan_smem &sm, const fused_task &a, const scan_maps &maps,
+                                                  scan_stage &t, uint32_t bar, int c, int i)
 {
     const int  b = sm.b, pair = sm.pair, g = pair * HEADS / a.J;
     const bool first = i >= sm.silent[0], second = i >= sm.silent[1];
@@ -309,7 +309,9 @@ static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, 
     if (REV && has_output(WHAT)) announce(maps.other, b, pair, c);
 }
 
-/* All chunks that are walked again: once in a block. The other ring is empty before, this one after. */
+/* All chunks that are walked again: once in a block. The other ring is empty before, this one after. They are short, and
+ * one thread asks for them: what it does for one must take less time than the others need for it, so what is the same
+ * for all of them is made before the loop. */
 template <bool REV>
 static __device__ __forceinline__ void feed_quiet(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s,
                                                   int ph)
@@ -319,11 +321,33 @@ static __device__ __forceinline__ void feed_quiet(scan_smem &sm, const fused_tas
         s = next_stage<false>(s);
         ph ^= s == 0;
     }
-    int q = 0, p = 1;
-    for (int i = 0; i < sm.again + QUIET_STAGES; i++) {
+    const float *rec = REV ? a.rec_rev : a.rec;
+    const int    b = sm.b, col = sm.pair * HEADS * FP, group = sm.pair * HEADS / a.J * FN, count = sm.again;
+    const int    later = sm.silent[0] - sm.silent[1];  // one of them is zero: some head wants each of these chunks
+    int          c = REV ? sm.c0 + sm.to - 1 : sm.c0, q = 0, p = 1;
+    unsigned     record = (unsigned)(b * a.H + sm.pair * HEADS) * (unsigned)a.K + (unsigned)c;
+    for (int i = 0; i < count; i++) {
+        quiet_stage   &t = sm.quiet[q];
+        const uint32_t bar = smem_address(&sm.quiet_full[q]);
+        const bool     first = i >= later, second = i >= -later;
         mbar_wait(smem_address(&sm.quiet_empty[q]), p);
-        if (i < sm.again) feed_state<REV>(sm, a, maps, sm.quiet[q], smem_address(&sm.quiet_full[q]),
-                                          REV ? sm.c0 + sm.to - 1 - i : sm.c0 + i, i);
+        mbar_expect(bar, 2 * TILE_BYTES + (first && second ? 2 : 1) * (TILE_BYTES + REC * 4));
+        tma_load3(smem_address(t.u), &maps.u, bar, group, c * FQ, b);
+        tma_load3(smem_address(t.u) + TILE_BYTES, &maps.u, bar, group + 64, c * FQ, b);
+        if (first) {
+            tma_load3(smem_address(t.x[0]), &maps.x, bar, col, c * FQ, b);
+            bulk_load(smem_address(t.rec[0]), rec + (int64_t)record * REC, REC * 4, bar);
+        }
+        if (second) {
+            tma_load3(smem_address(t.x[1]), &maps.x, bar, col + FP, c * FQ, b);
+            bulk_load(smem_address(t.rec[1]), rec + (int64_t)(record + (unsigned)a.K) * REC, REC * 4, bar);
+        }
+        c      += REV ? -1 : 1;
+        record += REV ? -1u : 1u;
+        if (++q == QUIET_STAGES) q = 0, p ^= 1;
+    }
+    for (int i = 0; i < QUIET_STAGES; i++) {
+        mbar_wait(smem_address(&sm.quiet_empty[q]), p);
         if (++q == QUIET_STAGES) q = 0, p ^= 1;
     }
 }

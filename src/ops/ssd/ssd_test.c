@@ -302,6 +302,8 @@ static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
         { { 2, 190, 2, 64, 1, 128,  64, SKIP_HEAD | BIAS | STATES }, "fused: initial and final states" },
         { { 2, 200, 4, 64, 2, 128,  64, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: a reset at every other token" },
         { { 2, 1000, 18, 64, 1, 128, 256, SKIP_FULL | BIAS | STATES }, "fused: states made again by every block" },
+        { { 2, 1000, 18, 64, 1, 128, 256, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: made again, across resets" },
+        { { 2, 1000, 18, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG }, "fused: made again, beyond the range of a pivot" },
         { { 2, 4500, 4, 64, 2, 128, 256, SKIP_HEAD | BIAS }, "fused: more pairs of chunks than SMs" } };
     const mba_device *d;
     int               bad = 0;
