@@ -37,6 +37,8 @@ def reason(metric, ours, theirs, k):
         return f"this launch took {100 * (k['times'] - 1):+.1f} % here"
     if metric.endswith("pct_of_peak_sustained_active") and abs(ours * k["cycles"] / theirs - 1) <= WITHIN:
         return f"as many busy cycles of {100 * (k['cycles'] - 1):+.1f} % active ones"
+    if metric.endswith("pct_of_peak_sustained_elapsed") and abs(ours * k["times"] / theirs - 1) <= WITHIN:
+        return f"as much in {100 * (k['times'] - 1):+.1f} % of the time"
     if abs(ours - theirs) < 0.1 and "pct" in metric:
         return "less than a tenth of a percent"
     return between(metric, ours, theirs, k)

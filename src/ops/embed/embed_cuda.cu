@@ -21,7 +21,7 @@
  *            before leave (early.cuh)
  * moves      dy once, the touched rows of dtable once each way: bound by DRAM
  * resources  sm_90: 32 (bf16 table, fp32 rows), 48, 64 and 32 registers, no spill
- * measured   none yet
+ * measured   H200, storing, all three: 130m 16384 tokens 59.6 us, 86 % of the copy rate; 1.3b 139.6 us, 99 % (embed.md)
  * order      fixed: rows in order, cut at multiples of 32 of the sorted order */
 #include <limits.h>
 
