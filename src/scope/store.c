@@ -14,19 +14,29 @@
 enum { BATCH_ROWS = 8192, BATCH_LOOK = 64, CACHE_KB = 4096, TEXT_BYTES_MAX = 1 << 20, WAIT_MS = 5000 };
 static const double BATCH_S = 1;
 
-/* Sizes that a damaged file invents are beyond what SQLite allocates, and it says that memory is short. */
+static bool memory_is_left(void)
+{
+    enum { PLENTY = 16 << 20 };                    // far more than the pages and the schema of a store
+    void *p = sqlite3_malloc(PLENTY);              // (malloc and free are a pair that compilers leave out)
+    sqlite3_free(p);
+    return p != NULL;
+}
+
+/* Sizes that a damaged file invents are beyond what SQLite allocates, and it says that memory is short. Where its very
+ * schema does so it cannot even be checked: then what counts is whether there is memory. */
 static bool asks_too_much(const mba_store *s)
 {
     sqlite3_stmt *q = NULL;
     bool          damaged = false;
     if (s->writing || !s->db) return false;
-    const int rc = sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &q, NULL);
-    if (rc == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW) {
+    int rc = sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &q, NULL);
+    if (rc == SQLITE_OK) rc = sqlite3_step(q);
+    if (rc == SQLITE_ROW) {
         const char *text = (const char *)sqlite3_column_text(q, 0);
         damaged = text && strcmp(text, "ok") != 0;
     }
     sqlite3_finalize(q);
-    return damaged;
+    return damaged || ((rc & 0xff) == SQLITE_NOMEM && memory_is_left());
 }
 
 mba_status mba__store_failed(const mba_store *s, int code, const char *doing)
