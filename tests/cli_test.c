@@ -273,7 +273,6 @@ static void a_dry_run_tells_what_a_step_costs(void **state)
 static void copies_stand_beside_what_memory_bounds(void **state)
 {
     (void)state;
-    double last = 0;
     says(run("bench op residual --copies --repeats 1 --json"), 0, "\"copy_ms\"");
     json_t *j = json_output();
     assert_true(json_array_size(j) >= 4);
@@ -284,11 +283,7 @@ static void copies_stand_beside_what_memory_bounds(void **state)
         assert_true(copy > 0);
         assert_near(json_real_value(json_object_get(row, "percent_of_copy")), 100 * copy / ms, 1e-6 * copy / ms * 100);
         assert_true(mb / copy < 1e4);                                     // no machine copies 10 TB/s
-        if (i == 0) last = copy;
     }
-    /* eight times the bytes, by another copy: 128 images after 16 */
-    const double more = json_real_value(json_object_get(json_array_get(j, json_array_size(j) - 1), "copy_ms"));
-    assert_true(more > last);
     json_decref(j);
 }
 
