@@ -1,38 +1,20 @@
 /* init_test.c -- `train --init`: a new run that begins with the weights of a checkpoint. */
-#include "tests/test.h"
-
 #include <stdbool.h>
-#include <stdio.h>
-#include <sys/wait.h>
 
 #include "core/file.h"
 #include "tests/scratch.h"
+#include "tests/shell.h"
 
 #define SIZES "width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16"
 #define BATCH "--batch 2 --length 32 --data tokens --quiet"
 #define OTHER "--batch 3 --length 16 --data tokens --quiet --seed 9 --optimizer lamb --steps 4"
-
-static char output[1 << 14];                       // stdout and stderr of the last command
 
 /* Runs `mambascope ARGS` in the scratch directory and returns its exit code. */
 static int run(const char *args)
 {
     char line[2048];
     snprintf(line, sizeof line, "cd '%s' && '%s' %s 2>&1", scratch_dir, getenv("MBA_PROGRAM"), args);
-    FILE *f = popen(line, "r");
-    assert_non_null(f);
-    output[fread(output, 1, sizeof output - 1, f)] = 0;
-    const int status = pclose(f);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
-static void says(const char *args, int code, const char *words)
-{
-    const int got = run(args);
-    if (got != code || !strstr(output, words)) print_error("exit %d of %s:\n%s\n", got, args, output);
-    assert_int_equal(got, code);
-    assert_non_null(strstr(output, words));
+    return shell(line);
 }
 
 static bool same_files(const char *a, const char *b)
@@ -50,13 +32,13 @@ static bool same_files(const char *a, const char *b)
 static void weights_are_those_of_the_checkpoint(void **state)
 {
     (void)state;
-    says("train --init first " BATCH " --steps 1 --lr 0 --ema 0.5 --out second", 0, "1 steps");
+    says(run("train --init first " BATCH " --steps 1 --lr 0 --ema 0.5 --out second"), 0, "1 steps");
     assert_true(same_files("first/step-000004/model.safetensors", "second/step-000001/model.safetensors"));
     assert_true(same_files("first/step-000004/config.json", "second/step-000001/config.json"));
-    says("eval --checkpoint second/step-000001 --data tokens --json", 0, "\"loss\"");
+    says(run("eval --checkpoint second/step-000001 --data tokens --json"), 0, "\"loss\"");
     char once[sizeof output];
     memcpy(once, output, sizeof once);
-    says("eval --checkpoint second/step-000001 --data tokens --json --ema", 0, "\"loss\"");
+    says(run("eval --checkpoint second/step-000001 --data tokens --json --ema"), 0, "\"loss\"");
     assert_string_equal(output, once);
 }
 
@@ -64,19 +46,19 @@ static void weights_are_those_of_the_checkpoint(void **state)
 static void a_new_run_begins(void **state)
 {
     (void)state;
-    says("train --init first/step-000004 " OTHER " --stop-after 2 --out third", 0, "2 steps");
-    says("train --resume third " OTHER " --out third", 0, "4 steps");
+    says(run("train --init first/step-000004 " OTHER " --stop-after 2 --out third"), 0, "2 steps");
+    says(run("train --resume third " OTHER " --out third"), 0, "4 steps");
     assert_false(same_files("first/step-000004/model.safetensors", "third/step-000004/model.safetensors"));
 }
 
 static void what_does_not_fit_is_told(void **state)
 {
     (void)state;
-    says("train --init first --resume first " BATCH, 2, "--resume and --init");
-    says("train --init nowhere " BATCH, 1, "no checkpoint in 'nowhere'");
-    says("train --init first --model mamba2-130m --set width=64,layers=2,vocab=264,state=8,head_dim=16 " BATCH, 1,
+    says(run("train --init first --resume first " BATCH), 2, "--resume and --init");
+    says(run("train --init nowhere " BATCH), 1, "no checkpoint in 'nowhere'");
+    says(run("train --init first --model mamba2-130m --set width=64,layers=2,vocab=264,state=8,head_dim=16 " BATCH), 1,
          "the model asks for");
-    says("train --init first --model graphmamba-mnist --graphs 2 --quiet --steps 1", 2, "is a model of text, not of graphs");
+    says(run("train --init first --model graphmamba-mnist --graphs 2 --quiet --steps 1"), 2, "is a model of text, not of graphs");
 }
 
 static int begin(void **state)

@@ -1,40 +1,7 @@
 /* stores_cli_test.c -- `show`, `diff` and `export` on stores of an H200, as a person meets them. */
-#include <stdarg.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-
-#include "tests/scratch.h"
-#include "tests/test.h"
+#include "tests/program.h"
 
 #define STORES "tests/data/stores/h200_"
-
-static char output[1 << 16];                       // stdout and stderr of the last command
-
-static int run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static int run(const char *fmt, ...)
-{
-    char        args[2048], line[4096];
-    const char *program = getenv("MBA_PROGRAM");
-    va_list     ap;
-    assert_non_null(program);
-    va_start(ap, fmt);
-    vsnprintf(args, sizeof args, fmt, ap);
-    va_end(ap);
-    snprintf(line, sizeof line, "'%s' %s 2>&1", program, args);
-    FILE *f = popen(line, "r");
-    assert_non_null(f);
-    output[fread(output, 1, sizeof output - 1, f)] = 0;
-    const int status = pclose(f);
-    assert_true(WIFEXITED(status));                // never a crash
-    return WEXITSTATUS(status);
-}
-
-static void says(int exit_code, int wanted, const char *words)
-{
-    if (exit_code == wanted && strstr(output, words)) return;
-    print_error("exit %d (wanted %d), wanted \"%s\" in:\n%s\n", exit_code, wanted, words, output);
-    fail();
-}
 
 /* A gate that compares a batch with a quarter of it must say so. */
 static void diff_tells_what_is_not_alike(void **state)
