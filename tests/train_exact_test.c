@@ -1,0 +1,303 @@
+/* train_exact_test.c -- the same run whichever way it is made: with any number of threads, in halves, looking ahead, in
+ * micro-batches, with states carried from batch to batch. */
+#include "tests/training.h"
+
+#include "core/device.h"
+#include "core/file.h"
+#include "train/generate.h"
+
+static void same_file(const char *a, const char *b)
+{
+    char  *x, *y;
+    size_t n, m;
+    assert_ok(mba_file_read(&x, &n, a, 1 << 28));
+    assert_ok(mba_file_read(&y, &m, b, 1 << 28));
+    assert_int_equal(n, m);
+    assert_memory_equal(x, y, n);
+    free(x);
+    free(y);
+}
+
+/* Weights, moments and trainer of two runs are the same bytes. */
+static void same_run(const char *a, const char *b, const char *step)
+{
+    static const char *const file[] = { "model.safetensors", "optimizer.safetensors", "trainer.json" };
+    for (int i = 0; i < 3; i++) {
+        char x[512], y[512];
+        snprintf(x, sizeof x, "%s/%s/%s/%s", scratch_dir, a, step, file[i]);
+        snprintf(y, sizeof y, "%s/%s/%s/%s", scratch_dir, b, step, file[i]);
+        same_file(x, y);
+    }
+}
+
+static void train(mba_train_options o, int threads, const char *out, int64_t stop_after, const char *resume)
+{
+    o.out        = scratch(out);
+    o.stop_after = stop_after;
+    o.resume     = resume ? scratch(resume) : NULL;
+    mba_cpu_set_threads(threads);
+    assert_ok(mba_train(&o));
+    mba_cpu_set_threads(0);
+}
+
+/* Every family; images with all that is kept beside the weights: moments of LAMB, statistics, an averaged model. */
+static mba_train_options workload(int i)
+{
+    static const char *const pattern[] = { "mm", "MM", "M*-M+" };
+    if (i < 3) return options(pattern[i], 20);
+    if (i == 4) return other("graphmamba-peptides-func", SMALL_PEPTIDES,
+                             (mba_batch_shape){ .graphs = 6, .nodes = 700, .edges = 1500 }, 20);
+    if (i == 5) return other("graphmamba-cluster", SMALL_CLUSTER, (mba_batch_shape){ .graphs = 3 }, 20);
+    mba_train_options o = other("mambavision-t", SMALL_VISION, (mba_batch_shape){ .batch = 4 }, 20);
+    o.session.optimizer = MBA_LAMB;
+    o.session.ema       = 0.9;
+    o.micros            = 2;
+    return o;
+}
+
+/* What a run that was killed after its checkpoint leaves in the log: a step more, and a piece of a line. */
+static void log_more(const char *run)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s/log.jsonl", scratch_dir, run);
+    FILE *f = fopen(path, "a");
+    assert_non_null(f);
+    assert_true(fputs("{\"step\": 11, \"loss\": 7}\n{\"step\": 12, \"lo", f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* The same steps with the same numbers, but for the time they took. */
+static void same_log(const char *a, const char *b)
+{
+    FILE *f[2];
+    char  line[2][1024];
+    for (int i = 0; i < 2; i++) {
+        snprintf(line[i], sizeof line[i], "%s/%s/log.jsonl", scratch_dir, i ? b : a);
+        assert_non_null(f[i] = fopen(line[i], "r"));
+    }
+    int steps = 0;
+    for (; fgets(line[0], sizeof line[0], f[0]); steps++) {
+        assert_non_null(fgets(line[1], sizeof line[1], f[1]));
+        for (int i = 0; i < 2; i++) {
+            char *time = strstr(line[i], ", \"seconds\"");
+            assert_non_null(time);
+            *time = 0;
+        }
+        assert_string_equal(line[0], line[1]);
+    }
+    assert_int_equal(steps, 20);
+    assert_null(fgets(line[1], sizeof line[1], f[1]));
+    for (int i = 0; i < 2; i++) fclose(f[i]);
+}
+
+static void same_bits_at_any_number_of_threads_and_after_resuming(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        char dir[5][16];
+        static const char *const name[] = { "one", "two", "three", "again", "halves" };
+        for (int k = 0; k < 5; k++) snprintf(dir[k], sizeof dir[k], "%s%d", name[k], i);
+        for (int k = 0; k < 3; k++) train(workload(i), k + 1, dir[k], 0, NULL);    // 1, 2 and 3 threads
+        train(workload(i), 2, dir[3], 0, NULL);
+        train(workload(i), 2, dir[4], 10, NULL);
+        log_more(dir[4]);
+        train(workload(i), 1, dir[4], 0, dir[4]);
+        for (int k = 1; k < 5; k++) {
+            same_run(dir[0], dir[k], "step-000020");
+            same_log(dir[0], dir[k]);
+        }
+    }
+}
+
+/* The CPU as a device with memory of its own: inputs are what was in their mirror when a run began, and what a run
+ * leaves there is overwritten at once, so that who reads the wrong mirror gets another result. */
+static int sent;
+
+static mba_status apart_take_host(void **out, size_t bytes)
+{
+    *out = calloc(1, bytes);
+    return *out ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory");
+}
+
+static mba_status apart_wait(void) { return MBA_OK; }
+
+static mba_status apart_send(mba_program *p)
+{
+    sent += p->apart;
+    return MBA_OK;
+}
+
+static mba_status apart_run(mba_program *p, unsigned passes, const mba_hooks *h)
+{
+    const size_t in = p->layout.arena_bytes[MBA_INPUT], out = p->layout.arena_bytes[MBA_RESULT];
+    if (in) memcpy(p->memory[MBA_INPUT], p->mirror[MBA_INPUT], in);
+    MBA_TRY(mba_device_cpu.run(p, passes, h));
+    if (out) memcpy(p->mirror[MBA_RESULT], p->memory[MBA_RESULT], out);
+    if (in) memset(p->memory[MBA_INPUT], 0x7f, in);
+    return MBA_OK;
+}
+
+/* Batches that are bound while a step is under way make the same run, also in halves and with validations between. */
+static void looking_ahead_changes_nothing(void **state)
+{
+    (void)state;
+    mba_device apart = mba_device_cpu;
+    apart.take_host = apart_take_host;
+    apart.give_host = free;
+    apart.wait = apart_wait;
+    apart.send = apart_send;
+    apart.run  = apart_run;
+    for (int i = 1; i < 5; i += i == 1 ? 2 : 1) {                // text, images, graphs
+        mba_train_options o = workload(i);
+        char              dir[3][24];
+        static const char *const name[] = { "ahead-plain", "ahead", "ahead-halves" };
+        for (int k = 0; k < 3; k++) snprintf(dir[k], sizeof dir[k], "%s%d", name[k], i);
+        o.micros      = 1;
+        o.valid_every = 7;
+        o.save_every  = 5;
+        train(o, 2, dir[0], 0, NULL);
+        sent = 0;
+        o.session.device = &apart;
+        train(o, 2, dir[1], 0, NULL);
+        assert_int_equal(sent, 17);                              // 19 steps have one behind them, two a validation
+        same_run(dir[0], dir[1], "step-000005");
+        same_run(dir[0], dir[1], "step-000020");
+        train(o, 2, dir[2], 9, NULL);
+        train(o, 2, dir[2], 0, dir[2]);
+        same_run(dir[0], dir[2], "step-000020");
+    }
+}
+
+static int runs_left;
+static mba_status failing_run(mba_program *p, unsigned passes, const mba_hooks *h)
+{
+    runs_left--;
+    return apart_run(p, passes, h);
+}
+
+static mba_status failing_wait(void)
+{
+    return runs_left >= 0 ? MBA_OK : mba_fail(MBA_E_DEVICE, "the device has stopped");
+}
+
+/* A device that works by itself tells a failure when it is waited for, from then on: whichever run it was. */
+static void a_device_that_fails_ends_the_run_with_its_words(void **state)
+{
+    (void)state;
+    mba_device fails = mba_device_cpu;
+    fails.take_host = apart_take_host;
+    fails.give_host = free;
+    fails.run  = failing_run;
+    fails.wait = failing_wait;
+    for (int micros = 1; micros <= 2; micros++)
+        for (int n = 0, enough = 0; !enough; n++) {
+            mba_train_options o = options("M", 3);
+            o.session.device = &fails;
+            o.micros         = micros;
+            runs_left        = n;
+            const mba_status st = mba_train(&o);
+            enough = runs_left >= 0;
+            if (enough) assert_ok(st);
+            else        assert_fails(st, MBA_E_DEVICE, "the device has stopped");
+        }
+}
+
+static void states_carried_from_batch_to_batch_resume_too(void **state)
+{
+    (void)state;
+    for (int half = 0; half < 2; half++) {
+        mba_train_options o = options("mM", 8);
+        o.carry = true;
+        o.feed.validation = 0;
+        o.out = scratch(half ? "carried-halves" : "carried");
+        o.stop_after = half ? 4 : 0;
+        assert_ok(mba_train(&o));
+        if (!half) continue;
+        o.stop_after = 0;
+        o.resume = o.out;
+        assert_ok(mba_train(&o));
+    }
+    same_run("carried", "carried-halves", "step-000008");
+}
+
+static double loss_sum;
+static void sum_loss(void *ctx, const mba_train_report *r) { (void)ctx; loss_sum += r->loss; }
+
+/* Nothing is learned here: the pieces of every stream give together what its whole length gives at once, in each epoch.
+ * Documents end at the border of a piece, and one, two and three tokens before it, which a convolution of four looks back. */
+static void states_go_on_where_their_row_ended(void **state)
+{
+    enum { B = 2, L = 8, PIECES = 5, END = 255 };
+    (void)state;
+    int32_t ids[B * PIECES * L + 1];
+    for (int i = 0; i <= B * PIECES * L; i++) ids[i] = (i * i * 7 + i) % 253;
+    static const int ends[] = { 3, L, 2 * L - 1, 3 * L - 2, 4 * L - 3, PIECES * L + L, PIECES * L + 2 * L + 1, 10 * L - 2 };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) ids[ends[i]] = END;
+    assert_ok(mba_token_file_write(scratch("streams.bin"), ids, B * PIECES * L + 1, 264, NULL));
+    for (int documents = 0; documents < 2; documents++)
+        for (int micros = 1; micros <= PIECES; micros += PIECES - 1) {
+            double whole = 0;
+            for (int carry = 0; carry < 2; carry++) {
+                mba_train_options o = options("mM", carry ? 2 * PIECES / micros : 1);
+                o.feed     = (mba_feed_options){ .data = scratch("streams.bin"), .in_order = true,
+                                                 .end_of_text = documents ? END + 1 : 0 };
+                o.schedule = (mba_schedule){ .steps = o.schedule.steps };
+                o.session.model.lm.batch     = B;
+                o.session.model.lm.length    = carry ? L : L * PIECES;
+                o.session.model.lm.documents = documents;
+                o.micros   = carry ? micros : 1;
+                o.carry    = carry;
+                o.report   = sum_loss;
+                loss_sum   = 0;
+                assert_ok(mba_train(&o));
+                if (!carry) whole = loss_sum;
+                else        assert_near(loss_sum / (double)o.schedule.steps, whole, 2e-6);
+            }
+        }
+}
+
+/* A convolution of one tap looks at no token before its own: it has nothing to carry. */
+static void models_without_a_past_carry_what_they_have(void **state)
+{
+    (void)state;
+    mba_train_options o = options("mM", 3);
+    int32_t           ids[6] = { 1, 2 };
+    o.session.model.lm.conv = 1;
+    o.carry = true;
+    o.feed.validation = 0;
+    o.out = scratch("one-tap");
+    assert_ok(mba_train(&o));
+    const mba_generate_options how = { .checkpoint = scratch("one-tap/step-000003"), .temperature = 1 };
+    assert_ok(mba_generate(ids, 2, 6, &how));
+}
+
+static void two_micro_batches_are_one_batch(void **state)
+{
+    (void)state;
+    double loss[2];
+    for (int micros = 1; micros <= 2; micros++) {
+        mba_train_options o = options("Mm", 6);
+        o.session.model.lm.batch = 4 / micros;
+        o.micros   = micros;
+        o.feed.in_order = true;
+        o.feed.validation = 0;
+        o.report   = keep_loss;
+        assert_ok(mba_train(&o));
+        loss[micros - 1] = last_loss;
+    }
+    assert_near(loss[0], loss[1], 2e-5);          // six steps of fp32 whose sums are ordered differently
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits_at_any_number_of_threads_and_after_resuming),
+        cmocka_unit_test(looking_ahead_changes_nothing),
+        cmocka_unit_test(a_device_that_fails_ends_the_run_with_its_words),
+        cmocka_unit_test(states_carried_from_batch_to_batch_resume_too),
+        cmocka_unit_test(states_go_on_where_their_row_ended),
+        cmocka_unit_test(models_without_a_past_carry_what_they_have),
+        cmocka_unit_test(two_micro_batches_are_one_batch),
+    };
+    return cmocka_run_group_tests(tests, prepare_data, remove_data);
+}
