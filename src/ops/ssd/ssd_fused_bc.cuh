@@ -6,7 +6,8 @@
  * With dy'_l = e_l dy_l, x'_s = f_s x_s, kappa = exp(m1 + a0 - m0) (the decay between the pivots, at most 1):
  *     dC_0 += dy'_0 H1          dC_1 += (kappa dy'_1) H1        dB_0 += (kappa x'_0) G1      dB_1 += x'_1 G1
  *     dCB_00 += dy'_0 x'_0^T    dCB_11 += dy'_1 x'_1^T          dCB_10 += (kappa dy'_1) x'_0^T
- * and once at the end dC += mask(dCB) B, dB += mask(dCB)^T C. Warpgroup i owns the rows of chunk i.
+ * and once at the end dC += mask(dCB) B, dB += mask(dCB)^T C. Warpgroup i owns the rows of chunk i. Shared memory and
+ * what fills it are in ssd_fused_bc_feed.cuh, rows of tiles as operands and sums in ssd_fused_bc_rows.cuh.
  *
  * Gradient of the decay: q_l = <C_l, what dC_l gained from H1>, row_l and low_l = <CB_l, what dCB_l gained> in the
  * block of its own chunk and in block 10, out_s = <B_s, what dB_s gained> are, per head, differences of products with
@@ -29,134 +30,20 @@
 #ifndef MBA_SSD_FUSED_BC_CUH
 #define MBA_SSD_FUSED_BC_CUH
 
-#include "ops/ssd/ssd_fused_pairs.cuh"
-
-enum { BC_STAGES = 2, DOT_WARPS = 2 };
-
-/* Parts of `ends`: kappa <H1, G1>; out_s of chunk 0; q_l of chunk 1, by warps. */
-enum { END_DOT = 0, END_OUT = DOT_WARPS, END_Q = END_OUT + 4 };
-static_assert(END_Q + 4 == SSD_ENDS, "what the plan asks for");
-
-struct bc_stage { unsigned char dy[2][TILE_BYTES], x[2][TILE_BYTES], h[2 * TILE_BYTES], g[2 * TILE_BYTES]; };
-struct bc_smem {
-    bc_stage      st[BC_STAGES];                       /* x becomes x' where it lies */
-    unsigned char c[2][2 * TILE_BYTES], b[2][2 * TILE_BYTES];      /* C, B of both chunks, n in the order of states */
-    unsigned char m[3][TILE_BYTES];                    /* C B^T 00, 10, 11; at the end dCB */
-    float         rec[BC_STAGES][2][REC];
-    float4        had[256];                            /* products with the sums before this head: q, row */
-    float         had_end[256];                        /* and the one that goes into `ends` */
-    unsigned      turn[256];                           /* with resets: heads so far, as registers are short */
-    uint64_t      full[BC_STAGES], late[BC_STAGES], empty[BC_STAGES];      /* x, G1, records; dy, H1 */
-    uint64_t      scaled[2][BC_STAGES];                /* x' of a chunk is there */
-    uint64_t      pairs;                               /* C B^T is */
-    int           pair[BC_STAGES];                     /* (sequence, head, pair of chunks) of a stage */
-    int           resets[2][FQ];
-    struct { pair_block at; unsigned block, n; int slow; } where[2];     /* each warpgroup's own; slow: some head is */
-    unsigned      blocks;
-};
-static_assert(sizeof(bc_smem) + 1024 <= SSD_BC_SMEM, "the plan asks for less");
-static_assert(sizeof(bc_stage) % 1024 == 0, "tiles begin at multiples of 1 KB");
-
-struct bc_maps { CUtensorMap x, dy, h, g, cb, low; };
+#include "ops/ssd/ssd_fused_bc_feed.cuh"
+#include "ops/ssd/ssd_fused_bc_rows.cuh"
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
-static __device__ __forceinline__ unsigned pair_blocks(const fused_task &a)
-{
-    return (unsigned)(a.B * (a.K / 2) * a.G);
-}
-
-/* This and the next have 24 registers. */
-static __device__ __forceinline__ void bc_produce(bc_smem &sm, const fused_task &a, const bc_maps &maps)
-{
-    unsigned turn = 0;
-    for (unsigned block = blockIdx.x; block < pair_blocks(a); block += gridDim.x) {
-        const pair_block k = pair_block_of(a, block);
-#pragma unroll 1
-        for (int i = 0; i < a.J; i++, turn++) {
-            const int      s = turn % BC_STAGES, h = k.g * a.J + i, z = (k.b * a.H + h) * (a.K / 2) + k.c2;
-            const uint32_t full = smem_address(&sm.full[s]), late = smem_address(&sm.late[s]);
-            bc_stage      &t = sm.st[s];
-            mbar_wait(smem_address(&sm.empty[s]), (turn / BC_STAGES & 1) ^ 1);
-            sm.pair[s] = z;
-            mbar_expect(full, 4 * TILE_BYTES + 2 * REC * 4);
-            mbar_expect(late, 4 * TILE_BYTES);
-#pragma unroll 1
-            for (int c = 0; c < 2; c++) {              // what the first product wants comes first
-                bulk_load(smem_address(sm.rec[s][c]), a.rec_plain + ((int64_t)z * 2 + c) * REC, REC * 4, full);
-                tma_load3(smem_address(t.x[c]), &maps.x, full, h * FP, k.c2 * PAIR + FQ * c, k.b);
-                tma_load3(smem_address(t.g) + c * TILE_BYTES, &maps.g, full, 64 * c, 0, z);
-            }
-#pragma unroll 1
-            for (int c = 0; c < 2; c++) {
-                tma_load3(smem_address(t.dy[c]), &maps.dy, late, h * FP, k.c2 * PAIR + FQ * c, k.b);
-                tma_load3(smem_address(t.h) + c * TILE_BYTES, &maps.h, late, 64 * c, 0, z);
-            }
-        }
-    }
-}
-
-/* kappa <H1, G1>, by two warps that would have nothing to do; both tiles lie in the same order. */
-static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
-{
-    const int      thread = (int)threadIdx.x - 256 - 32;
-    const unsigned turns = (pair_blocks(a) - blockIdx.x + gridDim.x - 1) / gridDim.x * (unsigned)a.J;
-    for (unsigned turn = 0; turn < turns; turn++) {
-        const int    s = turn % BC_STAGES;
-        const uint4 *u = (const uint4 *)sm.st[s].h + thread;
-        float        sum = 0;
-        mbar_wait(smem_address(&sm.full[s]), turn / BC_STAGES & 1);
-        mbar_wait(smem_address(&sm.late[s]), turn / BC_STAGES & 1);
-#pragma unroll 2
-        for (int e = 0; e < 2 * TILE_BYTES / 16 / (32 * DOT_WARPS); e++, u += 32 * DOT_WARPS) {
-            const uint4 x = u[0], y = u[2 * TILE_BYTES / 16];                  // g lies behind h
-            sum += low_of(x.x) * low_of(y.x) + high_of(x.x) * high_of(y.x);
-            sum += low_of(x.y) * low_of(y.y) + high_of(x.y) * high_of(y.y);
-            sum += low_of(x.z) * low_of(y.z) + high_of(x.z) * high_of(y.z);
-            sum += low_of(x.w) * low_of(y.w) + high_of(x.w) * high_of(y.w);
-        }
-        const int   flags = (int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS], pair = sm.pair[s];
-        const float kappa = sm.rec[s][1][REC_BEFORE] + sm.rec[s][0][REC_AFTER];        // its logarithm
-        __syncwarp();
-        if (thread % 32 == 0) mbar_arrive(smem_address(&sm.empty[s]));
-        sum = warp_sum(sum);
-        if (thread % 32) continue;
-        a.ends[(int64_t)pair * SSD_ENDS + thread / 32] = flags ? 0 : sum * __expf(kappa);
-    }
-}
-
 /* A consumer warpgroup: the rows of chunk I of the pair. DOCS: resets keep some rows from the ends of the pair. */
-template <int I, bool DOCS> struct bc_rows {
-    typedef uint32_t fragments[4][4];
+template <int I, bool DOCS> struct bc_chunk : bc_rows {
     bc_smem          &sm;
     const fused_task &a;
-    int       tid, warp, lane, t4, row;
-    uint32_t  moff;                                    /* my row for ldmatrix and stmatrix */
     float     dC[64], dB[64], own[32], low[32];        /* own: diagonal block of dCB; low: block 10 (I = 1) */
 
-    __device__ __forceinline__ bc_rows(bc_smem &smem, const fused_task &task) : sm(smem), a(task) { }
+    __device__ __forceinline__ bc_chunk(bc_smem &smem, const fused_task &task) : sm(smem), a(task) { }
 
-    /* Made anew for each part of a block, or what follows from it would be kept in registers from part to part. */
-    __device__ __forceinline__ void find_place()
-    {
-        uint32_t thread = threadIdx.x;
-        pin(thread);
-        tid  = (int)thread & 127;
-        warp = tid >> 5;
-        lane = tid & 31;
-        t4   = lane & 3;
-        row  = 16 * warp + (lane >> 2);
-        const int r = 16 * warp + (lane & 15);
-        moff = (uint32_t)(r * 128);
-    }
     static __device__ __forceinline__ void together() { bar_sync<2 + I, 128>(); }
-    /* A number that all lanes share, said so that the compiler knows: the places of operands of products are then made
-     * in uniform registers, one R2UR a head instead of two a product ("Addresses of products", ssd.md). */
-    static __device__ __forceinline__ unsigned shared(unsigned v) { return __shfl_sync(0xffffffffu, v, 0); }
-    __device__ __forceinline__ uint32_t piece(int i) const        /* 16 columns from 16 i on */
-    {
-        return moff + (((2 * i + (uint32_t)(lane >> 4)) ^ (moff >> 7 & 7)) << 4);
-    }
     __device__ __forceinline__ const pair_block &where() const { return sm.where[I].at; }
     __device__ __forceinline__ int token(int q) const { return where().c2 * PAIR + I * FQ + row + 8 * q; }
 
@@ -169,21 +56,6 @@ template <int I, bool DOCS> struct bc_rows {
     {
         if (token(q) >= a.L) return make_uint4(0, 0, 0, 0);
         return *(const uint4 *)(m.row(where().b, token(q), where().g) + 8 * (4 * piece_at + t4));
-    }
-    static __device__ __forceinline__ uint32_t word_of(const uint4 &v, int c)
-    {
-        return c == 0 ? v.x : c == 1 ? v.y : c == 2 ? v.z : v.w;
-    }
-    /* Two fragments (16 columns of sums each) out of every piece of my two rows. */
-    __device__ __forceinline__ void put_rows_of(unsigned char *tiles, const uint4 (&pieces)[4][2]) const
-    {
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            uint32_t v[4];
-#pragma unroll
-            for (int e = 0; e < 4; e++) v[e] = word_of(pieces[i >> 1][e & 1], 2 * (i & 1) + (e >> 1));
-            stmatrix_at(smem_address(tiles) + (i >> 2) * TILE_BYTES + piece(i & 3), v);
-        }
     }
     __device__ __forceinline__ void ask_for_pairs(const bc_maps &maps)
     {
@@ -232,52 +104,6 @@ template <int I, bool DOCS> struct bc_rows {
 
     /* ---- a head ---- */
 
-    static __device__ __forceinline__ void scale(uint32_t (&to)[4], const uint32_t (&v)[4], uint2 u0, uint2 u1)
-    {
-        to[0] = times(v[0], u0.x, u0.y);
-        to[1] = times(v[1], u1.x, u1.y);
-        to[2] = times(v[2], u0.x, u0.y);
-        to[3] = times(v[3], u1.x, u1.y);
-    }
-    static __device__ __forceinline__ void pin_all(fragments &f, int from = 0, int to = 4)
-    {
-#pragma unroll
-        for (int i = from; i < to; i++)
-#pragma unroll
-            for (int j = 0; j < 4; j++) pin(f[i][j]);
-    }
-    /* f = my rows of a tile times s0 (row) and s1 (row + 8). */
-    __device__ __forceinline__ void scaled(fragments &f, const unsigned char *tile, float s0, float s1)
-    {
-        const uint2 u0 = split(s0, s0), u1 = split(s1, s1);
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            uint32_t v[4];
-            ldmatrix_at(v, smem_address(tile) + piece(i));
-            scale(f[i], v, u0, u1);
-        }
-        pin_all(f);
-    }
-    /* sums += f (a state of 64 p x 128 n), or f (rows of x')^T; fragments `from` to `to` of f */
-    static __device__ __forceinline__ void by_state(float (&sums)[64], const fragments &f, const unsigned char *state,
-                                                    int from = 0, int to = 4)
-    {
-        const uint64_t d = mdesc(smem_address(state), TILE_BYTES);
-#pragma unroll
-        for (int i = from; i < to; i++) wgmma_n128_rs<1>(sums, f[i], d + ((i * 2048) >> 4), 1);
-    }
-    static __device__ __forceinline__ void by_rows(float (&sums)[32], const fragments &f, const unsigned char *tile,
-                                                   int from = 0, int to = 4)
-    {
-        const uint64_t d = mdesc(smem_address(tile));
-#pragma unroll
-        for (int i = from; i < to; i++) wgmma_n64_rs<0>(sums, f[i], d + ((i * 32) >> 4), 1);
-    }
-    static __device__ __forceinline__ void finish_products()
-    {
-        wgmma_commit();
-        wgmma_wait<0>();
-    }
 
     /* Scales of a row, read where they are wanted: registers are short. A head beyond the range counts as zero. Where
      * there are no resets a flag can say nothing else, and need not become an integer first: products wait for this. */
@@ -340,24 +166,6 @@ template <int I, bool DOCS> struct bc_rows {
     /* dy and H1 are there. */
     __device__ __forceinline__ void wait_late(int s, uint32_t phase) { mbar_wait(smem_address(&sm.late[s]), phase); }
 
-    /* Two of the four fragments of my rows of a tile, as they are; then scaled, as fragments of f. */
-    typedef uint32_t half_rows[2][4];
-    __device__ __forceinline__ void fetch_half(half_rows &v, const unsigned char *tile, int half) const
-    {
-#pragma unroll
-        for (int i = 0; i < 2; i++) ldmatrix_at(v[i], smem_address(tile) + piece(2 * half + i));
-    }
-    static __device__ __forceinline__ void scale_half(fragments &f, half_rows &v, float s0, float s1, int half)
-    {
-        const uint2 u0 = split(s0, s0), u1 = split(s1, s1);
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-#pragma unroll
-            for (int j = 0; j < 4; j++) pin(v[i][j]);
-            scale(f[2 * half + i], v[i], u0, u1);
-        }
-        pin_all(f, 2 * half, 2 * half + 2);
-    }
     /* Chunk 1 has no registers for a second operand, so it goes by halves: while one half of f is multiplied, the other
      * becomes what is multiplied next. Loads queue behind the products that a warp has issued, hence each stands before
      * those that it need not wait for. */
@@ -462,53 +270,6 @@ template <int I, bool DOCS> struct bc_rows {
         else        products_at_once(s, phase);
     }
 
-    /* Sums over my columns of numbers of a tile times sums, for my rows (x) and those eight below (y). */
-    template <int COUNT> __device__ __forceinline__ float2 rows_dot(const float (&sums)[COUNT], const void *tiles) const
-    {
-        float2 u = make_float2(0, 0);
-#pragma unroll
-        for (int i = 0; i < COUNT / 8; i++) {
-            uint32_t     v[4];
-            const float *d = sums + 8 * i;
-            ldmatrix_at(v, smem_address(tiles) + (i >> 2) * TILE_BYTES + piece(i & 3));
-            u.x += low_of(v[0]) * d[0] + high_of(v[0]) * d[1] + low_of(v[2]) * d[4] + high_of(v[2]) * d[5];
-            u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3] + low_of(v[3]) * d[6] + high_of(v[3]) * d[7];
-        }
-        return u;
-    }
-    /* The same for a diagonal block of 64 x 64, on and below the diagonal alone: above it the products of two pivots
-     * may overflow, and zero times infinity is not zero. Warp w has rows 16 w + g (and + 8), numbers 8 i .. of columns
-     * 16 i + 2 t .. */
-    __device__ __forceinline__ float2 lower_dot(const float (&sums)[32], const void *tile) const
-    {
-        const int first = 2 * t4, g = lane >> 2;
-        float2    u = make_float2(0, 0);
-        fragments m;
-#pragma unroll
-        for (int i = 0; i < 4; i++) ldmatrix_at(m[i], smem_address(tile) + piece(i));      // all, or each is waited for
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const float    *d = sums + 8 * i;
-            const uint32_t *v = m[i];
-            if (i > warp) continue;
-            u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3];
-            if (i < warp || first <= g) {
-                u.x += low_of(v[0]) * d[0];
-                u.y += low_of(v[3]) * d[6];
-            }
-            if (i < warp || first < g) {
-                u.x += high_of(v[0]) * d[1];
-                u.y += high_of(v[3]) * d[7];
-            }
-            if (i < warp) u.x += low_of(v[2]) * d[4] + high_of(v[2]) * d[5];
-        }
-        return u;
-    }
-    static __device__ __forceinline__ float over_columns(float x)          /* the four lanes of a row */
-    {
-        x += __shfl_xor_sync(0xffffffffu, x, 1);
-        return x + __shfl_xor_sync(0xffffffffu, x, 2);
-    }
     __device__ __forceinline__ void decay_sums(int pair_or_slow)
     {
         float2       q = rows_dot(dC, sm.c[I]), end = q;
@@ -573,26 +334,6 @@ template <int I, bool DOCS> struct bc_rows {
             bits |= (uint32_t)ok << e;
         }
         return bits;
-    }
-    /* dCB as two bf16, upper and lower halves: its rounding would cost dB and dC as much as their own does, and these
-     * products are made once for all heads. */
-    static __device__ __forceinline__ void halve_pairs(fragments (&p)[2], const float (&sums)[32], uint32_t counts)
-    {
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                const int   e = 8 * i + 4 * (j >> 1) + 2 * (j & 1);
-                const uint2 w = split(counts >> e & 1 ? sums[e] : 0, counts >> (e + 1) & 1 ? sums[e + 1] : 0);
-                p[0][i][j] = w.x;
-                p[1][i][j] = w.y;
-            }
-    }
-    /* A warp's rows of C B^T are its own too: dCB takes their place. */
-    __device__ __forceinline__ void put_pairs(unsigned char *tile, const fragments &p) const
-    {
-#pragma unroll
-        for (int i = 0; i < 4; i++) stmatrix_at(smem_address(tile) + piece(i), p[i]);
     }
     __device__ __forceinline__ void multiply_pairs(const fragments &p0, const fragments &p1)
     {
@@ -676,7 +417,7 @@ template <bool DOCS> static __device__ __forceinline__ void bc_block_run(const f
 {
     MBA_DYNAMIC_SMEM(smem);
     bc_smem  &sm = *(bc_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
-    const int wg = (int)bc_rows<0, DOCS>::shared(threadIdx.x >> 7);
+    const int wg = (int)bc_chunk<0, DOCS>::shared(threadIdx.x >> 7);
     if (threadIdx.x == 0) {
         for (int i = 0; i < BC_STAGES; i++) {
             mbar_init(smem_address(&sm.full[i]), 1);
@@ -698,10 +439,10 @@ template <bool DOCS> static __device__ __forceinline__ void bc_block_run(const f
     }
     regs_take<240>();
     if (wg == 0) {
-        bc_rows<0, DOCS> rows(sm, a);
+        bc_chunk<0, DOCS> rows(sm, a);
         rows.run(maps);
     } else {
-        bc_rows<1, DOCS> rows(sm, a);
+        bc_chunk<1, DOCS> rows(sm, a);
         rows.run(maps);
     }
 }

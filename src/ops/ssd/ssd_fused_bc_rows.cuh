@@ -1,0 +1,194 @@
+/* ssd_fused_bc_rows.cuh -- a warp's rows of the tiles of ssd_bwd_bc: where they lie, as operands of products in
+ * registers, and summed with what is there. */
+#ifndef MBA_SSD_FUSED_BC_ROWS_CUH
+#define MBA_SSD_FUSED_BC_ROWS_CUH
+
+#include "ops/ssd/ssd_fused_pairs.cuh"
+
+#if MBA_HOPPER || !defined(__CUDA_ARCH__)
+
+struct bc_rows {
+    typedef uint32_t fragments[4][4];
+    int       tid, warp, lane, t4, row;
+    uint32_t  moff;                                    /* my row for ldmatrix and stmatrix */
+
+    /* Made anew for each part of a block, or what follows from it would be kept in registers from part to part. */
+    __device__ __forceinline__ void find_place()
+    {
+        uint32_t thread = threadIdx.x;
+        pin(thread);
+        tid  = (int)thread & 127;
+        warp = tid >> 5;
+        lane = tid & 31;
+        t4   = lane & 3;
+        row  = 16 * warp + (lane >> 2);
+        const int r = 16 * warp + (lane & 15);
+        moff = (uint32_t)(r * 128);
+    }
+    /* A number that all lanes share, said so that the compiler knows: the places of operands of products are then made
+     * in uniform registers, one R2UR a head instead of two a product ("Addresses of products", ssd.md). */
+    static __device__ __forceinline__ unsigned shared(unsigned v) { return __shfl_sync(0xffffffffu, v, 0); }
+    __device__ __forceinline__ uint32_t piece(int i) const        /* 16 columns from 16 i on */
+    {
+        return moff + (((2 * i + (uint32_t)(lane >> 4)) ^ (moff >> 7 & 7)) << 4);
+    }
+    static __device__ __forceinline__ uint32_t word_of(const uint4 &v, int c)
+    {
+        return c == 0 ? v.x : c == 1 ? v.y : c == 2 ? v.z : v.w;
+    }
+    /* Two fragments (16 columns of sums each) out of every piece of my two rows. */
+    __device__ __forceinline__ void put_rows_of(unsigned char *tiles, const uint4 (&pieces)[4][2]) const
+    {
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            uint32_t v[4];
+#pragma unroll
+            for (int e = 0; e < 4; e++) v[e] = word_of(pieces[i >> 1][e & 1], 2 * (i & 1) + (e >> 1));
+            stmatrix_at(smem_address(tiles) + (i >> 2) * TILE_BYTES + piece(i & 3), v);
+        }
+    }
+
+    /* ---- operands ---- */
+
+    static __device__ __forceinline__ void scale(uint32_t (&to)[4], const uint32_t (&v)[4], uint2 u0, uint2 u1)
+    {
+        to[0] = times(v[0], u0.x, u0.y);
+        to[1] = times(v[1], u1.x, u1.y);
+        to[2] = times(v[2], u0.x, u0.y);
+        to[3] = times(v[3], u1.x, u1.y);
+    }
+    static __device__ __forceinline__ void pin_all(fragments &f, int from = 0, int to = 4)
+    {
+#pragma unroll
+        for (int i = from; i < to; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) pin(f[i][j]);
+    }
+    /* f = my rows of a tile times s0 (row) and s1 (row + 8). */
+    __device__ __forceinline__ void scaled(fragments &f, const unsigned char *tile, float s0, float s1)
+    {
+        const uint2 u0 = split(s0, s0), u1 = split(s1, s1);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            uint32_t v[4];
+            ldmatrix_at(v, smem_address(tile) + piece(i));
+            scale(f[i], v, u0, u1);
+        }
+        pin_all(f);
+    }
+    /* Two of the four fragments of my rows of a tile, as they are; then scaled, as fragments of f. */
+    typedef uint32_t half_rows[2][4];
+    __device__ __forceinline__ void fetch_half(half_rows &v, const unsigned char *tile, int half) const
+    {
+#pragma unroll
+        for (int i = 0; i < 2; i++) ldmatrix_at(v[i], smem_address(tile) + piece(2 * half + i));
+    }
+    static __device__ __forceinline__ void scale_half(fragments &f, half_rows &v, float s0, float s1, int half)
+    {
+        const uint2 u0 = split(s0, s0), u1 = split(s1, s1);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+#pragma unroll
+            for (int j = 0; j < 4; j++) pin(v[i][j]);
+            scale(f[2 * half + i], v[i], u0, u1);
+        }
+        pin_all(f, 2 * half, 2 * half + 2);
+    }
+    /* dCB as two bf16, upper and lower halves: its rounding would cost dB and dC as much as their own does, and these
+     * products are made once for all heads. */
+    static __device__ __forceinline__ void halve_pairs(fragments (&p)[2], const float (&sums)[32], uint32_t counts)
+    {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const int   e = 8 * i + 4 * (j >> 1) + 2 * (j & 1);
+                const uint2 w = split(counts >> e & 1 ? sums[e] : 0, counts >> (e + 1) & 1 ? sums[e + 1] : 0);
+                p[0][i][j] = w.x;
+                p[1][i][j] = w.y;
+            }
+    }
+    /* A warp's rows of C B^T are its own too: dCB takes their place. */
+    __device__ __forceinline__ void put_pairs(unsigned char *tile, const fragments &p) const
+    {
+#pragma unroll
+        for (int i = 0; i < 4; i++) stmatrix_at(smem_address(tile) + piece(i), p[i]);
+    }
+
+    /* ---- products ---- */
+
+    /* sums += f (a state of 64 p x 128 n), or f (rows of x')^T; fragments `from` to `to` of f */
+    static __device__ __forceinline__ void by_state(float (&sums)[64], const fragments &f, const unsigned char *state,
+                                                    int from = 0, int to = 4)
+    {
+        const uint64_t d = mdesc(smem_address(state), TILE_BYTES);
+#pragma unroll
+        for (int i = from; i < to; i++) wgmma_n128_rs<1>(sums, f[i], d + ((i * 2048) >> 4), 1);
+    }
+    static __device__ __forceinline__ void by_rows(float (&sums)[32], const fragments &f, const unsigned char *tile,
+                                                   int from = 0, int to = 4)
+    {
+        const uint64_t d = mdesc(smem_address(tile));
+#pragma unroll
+        for (int i = from; i < to; i++) wgmma_n64_rs<0>(sums, f[i], d + ((i * 32) >> 4), 1);
+    }
+    static __device__ __forceinline__ void finish_products()
+    {
+        wgmma_commit();
+        wgmma_wait<0>();
+    }
+
+    /* ---- sums of rows ---- */
+
+    /* Sums over my columns of numbers of a tile times sums, for my rows (x) and those eight below (y). */
+    template <int COUNT> __device__ __forceinline__ float2 rows_dot(const float (&sums)[COUNT], const void *tiles) const
+    {
+        float2 u = make_float2(0, 0);
+#pragma unroll
+        for (int i = 0; i < COUNT / 8; i++) {
+            uint32_t     v[4];
+            const float *d = sums + 8 * i;
+            ldmatrix_at(v, smem_address(tiles) + (i >> 2) * TILE_BYTES + piece(i & 3));
+            u.x += low_of(v[0]) * d[0] + high_of(v[0]) * d[1] + low_of(v[2]) * d[4] + high_of(v[2]) * d[5];
+            u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3] + low_of(v[3]) * d[6] + high_of(v[3]) * d[7];
+        }
+        return u;
+    }
+    /* The same for a diagonal block of 64 x 64, on and below the diagonal alone: above it the products of two pivots
+     * may overflow, and zero times infinity is not zero. Warp w has rows 16 w + g (and + 8), numbers 8 i .. of columns
+     * 16 i + 2 t .. */
+    __device__ __forceinline__ float2 lower_dot(const float (&sums)[32], const void *tile) const
+    {
+        const int first = 2 * t4, g = lane >> 2;
+        float2    u = make_float2(0, 0);
+        fragments m;
+#pragma unroll
+        for (int i = 0; i < 4; i++) ldmatrix_at(m[i], smem_address(tile) + piece(i));      // all, or each is waited for
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float    *d = sums + 8 * i;
+            const uint32_t *v = m[i];
+            if (i > warp) continue;
+            u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3];
+            if (i < warp || first <= g) {
+                u.x += low_of(v[0]) * d[0];
+                u.y += low_of(v[3]) * d[6];
+            }
+            if (i < warp || first < g) {
+                u.x += high_of(v[0]) * d[1];
+                u.y += high_of(v[3]) * d[7];
+            }
+            if (i < warp) u.x += low_of(v[2]) * d[4] + high_of(v[2]) * d[5];
+        }
+        return u;
+    }
+    static __device__ __forceinline__ float over_columns(float x)          /* the four lanes of a row */
+    {
+        x += __shfl_xor_sync(0xffffffffu, x, 1);
+        return x + __shfl_xor_sync(0xffffffffu, x, 2);
+    }
+};
+
+#endif
+
+#endif
