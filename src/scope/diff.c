@@ -4,57 +4,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lookup.h"
+
 static const double LEAST_SHARE = 0.01;            // of the step
 
 const char *mba_diff_name(mba_diff_what w) { return (const char *const[]){ "step", "class", "operator", "kernel" }[w]; }
 
-/* Rows, and where they are by what they are about: 0 is free, else the number of a row, from 1. */
-typedef struct listing { mba_diff_row *row; int64_t n, room, *slot, slots; } listing;
-
-static uint64_t hash(mba_diff_what what, const char *name, const char *phase)
-{
-    uint64_t h = 1469598103934665603u + what;
-    for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
-    for (; *phase; phase++) h = (h ^ (unsigned char)*phase) * 1099511628211u;
-    return h;
-}
-
-static int64_t *slot_of(const listing *l, mba_diff_what what, const char *name, const char *phase)
-{
-    int64_t at = (int64_t)(hash(what, name, phase) & (uint64_t)(l->slots - 1));
-    for (; l->slot[at]; at = (at + 1) & (l->slots - 1)) {
-        const mba_diff_row *r = &l->row[l->slot[at] - 1];
-        if (r->what == what && !strcmp(r->name, name) && !strcmp(r->phase, phase)) break;
-    }
-    return &l->slot[at];
-}
-
-static bool make_room(listing *l)
-{
-    if (l->n < l->room) return true;
-    const int64_t room = l->room ? 2 * l->room : 64;
-    mba_diff_row *more = realloc(l->row, (size_t)room * sizeof *more);
-    int64_t      *slot = calloc((size_t)(4 * room), sizeof *slot);
-    if (more) l->row = more;
-    if (!more || !slot) {
-        free(slot);
-        return false;
-    }
-    free(l->slot);
-    l->slot = slot, l->slots = 4 * room, l->room = room;
-    for (int64_t i = 0; i < l->n; i++) *slot_of(l, l->row[i].what, l->row[i].name, l->row[i].phase) = i + 1;
-    return true;
-}
+/* Rows, and where they are by what they are about. */
+typedef struct listing { mba_diff_row *row; int64_t n, room; mba_lookup place; } listing;
 
 static mba_diff_row *row_of(listing *l, mba_diff_what what, const char *name, const char *phase)
 {
-    if (!make_room(l)) return NULL;
-    int64_t *slot = slot_of(l, what, name, phase);
-    if (!*slot) {
-        l->row[l->n] = (mba_diff_row){ what, name, phase, NAN, NAN, 0, 0, 0, 0, false };
-        *slot = ++l->n;
+    const uint64_t hash = mba_hash(mba_hash(MBA_HASH_BEGIN + what, name, strlen(name)), phase, strlen(phase));
+    int64_t        at = 0, i;
+    while ((i = mba_lookup_next(&l->place, hash, &at)) >= 0) {
+        const mba_diff_row *r = &l->row[i];
+        if (r->what == what && !strcmp(r->name, name) && !strcmp(r->phase, phase)) return &l->row[i];
     }
-    return &l->row[*slot - 1];
+    mba_diff_row *more = mba_grow(l->row, l->n, &l->room, sizeof *more);
+    if (more) l->row = more;
+    if (!more || !mba_lookup_add(&l->place, hash)) return NULL;
+    l->row[l->n] = (mba_diff_row){ what, name, phase, NAN, NAN, 0, 0, 0, 0, false };
+    return &l->row[l->n++];
 }
 
 static bool add(listing *l, bool second, mba_diff_what what, const char *name, const char *phase, double s,
@@ -116,7 +87,7 @@ mba_status mba_diff(mba_diff_row **out, int64_t *n, const mba_analysis *a, const
     listing    l = { 0 };
     const bool listed = list_one(&l, false, a) && list_one(&l, true, b);
     *n = 0;
-    free(l.slot);
+    mba_lookup_free(&l.place);
     if (!listed) {
         free(l.row);
         return mba_fail(MBA_E_NOMEM, "no memory to compare");

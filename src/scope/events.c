@@ -2,65 +2,30 @@
 #include "scope/events.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t hash(const char *s)
-{
-    uint64_t h = 1469598103934665603u;
-    for (; *s; s++) h = (h ^ (unsigned char)*s) * 1099511628211u;
-    return h;
-}
-
-static int64_t *slot_of(const mba_events *l, const char *name)
-{
-    int64_t at = (int64_t)(hash(name) & (uint64_t)(l->slots - 1));
-    while (l->slot[at] && strcmp(l->names[l->slot[at] - 1], name)) at = (at + 1) & (l->slots - 1);
-    return &l->slot[at];
-}
-
-static bool widen(mba_events *l)
-{
-    const int64_t slots = l->slots ? 2 * l->slots : 256;
-    int64_t      *was = l->slot;
-    l->slot = calloc((size_t)slots, sizeof *l->slot);
-    if (!l->slot) {
-        l->slot = was;
-        return false;
-    }
-    l->slots = slots;
-    for (int64_t i = 0; i < l->nnames; i++) *slot_of(l, l->names[i]) = i + 1;
-    free(was);
-    return true;
-}
-
-static bool grow(void *array, int64_t n, int64_t *room, size_t item)
-{
-    if (n < *room) return true;
-    const int64_t more = *room ? 2 * *room : 256;
-    void         *a = realloc(*(void **)array, (size_t)more * item);
-    if (!a) return false;
-    *(void **)array = a;
-    *room = more;
-    return true;
-}
-
 int64_t mba_events_name(mba_events *l, const char *name)
 {
-    if (2 * (l->nnames + 1) > l->slots && !widen(l)) return -1;
-    int64_t *slot = slot_of(l, name);
-    if (*slot) return *slot - 1;
-    if (!grow(&l->names, l->nnames, &l->names_room, sizeof *l->names) || !(l->names[l->nnames] = strdup(name)))
+    const uint64_t hash = mba_hash(MBA_HASH_BEGIN, name, strlen(name));
+    int64_t        at = 0, i;
+    while ((i = mba_lookup_next(&l->place, hash, &at)) >= 0) if (!strcmp(l->names[i], name)) return i;
+    char **more = mba_grow(l->names, l->nnames, &l->names_room, sizeof *more), *own = more ? strdup(name) : NULL;
+    if (more) l->names = more;
+    if (!own || !mba_lookup_add(&l->place, hash)) {
+        free(own);
         return -1;
-    *slot = ++l->nnames;
-    return l->nnames - 1;
+    }
+    l->names[l->nnames] = own;
+    return l->nnames++;
 }
 
 mba_status mba_events_add(mba_events *l, const mba_event *e)
 {
     const int64_t name = mba_events_name(l, e->name ? e->name : "?");
-    if (name < 0 || !grow(&l->event, l->n, &l->room, sizeof *l->event))
+    mba_event    *more = mba_grow(l->event, l->n, &l->room, sizeof *more);
+    if (more) l->event = more;
+    if (name < 0 || !more)
         return mba_fail(MBA_E_NOMEM, "no memory for %lld events\nfix: profile fewer steps", (long long)l->n);
     l->event[l->n] = *e;
     l->event[l->n++].name = l->names[name];
@@ -71,7 +36,7 @@ void mba_events_free(mba_events *l)
 {
     for (int64_t i = 0; i < l->nnames; i++) free(l->names[i]);
     free(l->names);
-    free(l->slot);
+    mba_lookup_free(&l->place);
     free(l->event);
     *l = (mba_events){ 0 };
 }

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/lookup.h"
 #include "core/status.h"
 
 typedef enum mba_event_kind { MBA_EVENT_KERNEL, MBA_EVENT_COPY, MBA_EVENT_SET, MBA_EVENT_KINDS } mba_event_kind;
@@ -31,7 +32,7 @@ typedef void mba_event_fn(void *ctx, const mba_event *e);
 typedef struct mba_events {
     mba_event *event;   int64_t n, room;
     char     **names;   int64_t nnames, names_room;
-    int64_t   *slot;    int64_t slots;             /* hash of names */
+    mba_lookup place;                              /* of a name in `names` */
 } mba_events;
 
 MBA_MUST mba_status mba_events_add(mba_events *l, const mba_event *e);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lookup.h"
 #include "core/print.h"
 #include "scope/metrics.h"
 #include "scope/occupancy.h"
@@ -22,45 +23,11 @@ typedef struct storing {
     mba_foreign_summary *sum;
     mba_events           names;
     kernel              *kernel;   int64_t n, room;
-    int64_t             *slot, slots;
+    mba_lookup           place;                    // of a kernel, by its key
     int64_t              origin_ns, nsteps;
 } storing;
 
 /* ---- kernels ---- */
-
-static uint64_t hash(const key *k)
-{
-    const unsigned char *b = (const unsigned char *)k;
-    uint64_t             h = 1469598103934665603u;
-    for (size_t i = 0; i < sizeof *k; i++) h = (h ^ b[i]) * 1099511628211u;
-    return h;
-}
-
-static int64_t *slot_of(const storing *x, const key *k)
-{
-    int64_t at = (int64_t)(hash(k) & (uint64_t)(x->slots - 1));
-    while (x->slot[at] && memcmp(&x->kernel[x->slot[at] - 1].key, k, sizeof *k)) at = (at + 1) & (x->slots - 1);
-    return &x->slot[at];
-}
-
-static mba_status make_room(storing *x)
-{
-    if (x->n < x->room) return MBA_OK;
-    const int64_t room = x->room ? 2 * x->room : 512;
-    kernel       *more = realloc(x->kernel, (size_t)room * sizeof *more);
-    int64_t      *slot = calloc((size_t)(4 * room), sizeof *slot);
-    if (more) x->kernel = more;
-    if (!more || !slot) {
-        free(slot);
-        return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)room);
-    }
-    free(x->slot);
-    x->slot  = slot;
-    x->slots = 4 * room;
-    x->room  = room;
-    for (int64_t i = 0; i < x->n; i++) *slot_of(x, &x->kernel[i].key) = i + 1;
-    return MBA_OK;
-}
 
 static mba_status find(storing *x, const char *name, const int32_t *grid, const int32_t *block, int64_t *out)
 {
@@ -68,13 +35,16 @@ static mba_status find(storing *x, const char *name, const int32_t *grid, const 
     if (k.name < 0) return mba_fail(MBA_E_NOMEM, "no memory for names");
     memcpy(k.grid, grid, sizeof k.grid);
     memcpy(k.block, block, sizeof k.block);
-    MBA_TRY(make_room(x));
-    int64_t *slot = slot_of(x, &k);
-    if (!*slot) {
-        *slot = ++x->n;
-        x->kernel[x->n - 1] = (kernel){ .key = k, .rule = mba_rules_match(x->rules, name) };
-    }
-    *out = *slot - 1;
+    const uint64_t hash = mba_hash(MBA_HASH_BEGIN, &k, sizeof k);
+    int64_t        at = 0;
+    while ((*out = mba_lookup_next(&x->place, hash, &at)) >= 0)
+        if (!memcmp(&x->kernel[*out].key, &k, sizeof k)) return MBA_OK;
+    kernel *more = mba_grow(x->kernel, x->n, &x->room, sizeof *more);
+    if (more) x->kernel = more;
+    if (!more || !mba_lookup_add(&x->place, hash))
+        return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)x->n + 1);
+    *out = x->n++;
+    x->kernel[*out] = (kernel){ .key = k, .rule = mba_rules_match(x->rules, name) };
     return MBA_OK;
 }
 
@@ -232,6 +202,6 @@ mba_status mba_foreign_store(mba_store *s, const char *path, const mba_rules *ru
     out->complete = all.complete;
     mba_events_free(&x.names);
     free(x.kernel);
-    free(x.slot);
+    mba_lookup_free(&x.place);
     return st;
 }
